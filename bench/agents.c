@@ -1,7 +1,8 @@
 /*
- * Many nodes in one process, for bench_fanout.py and tests/net/metadata/test_fanout.py: each a TLS connection with a certificate of
- * its own (signed here with the hub's CA), the upgrade, hello, digests, changes and their acknowledgements as doc/protocol.md says.
- * What a node holds is kept as keys and digests of the views, so that `check` can ask the hub whether all is in step.
+ * Many nodes in one process, for bench_fanout.py and tests/net/metadata/test_fanout.py: each a TLS
+ * connection with a certificate of its own (signed here with the hub's CA), the upgrade, hello,
+ * digests, changes and their acknowledgements as doc/protocol.md says. What a node holds is kept as
+ * keys and digests of the views, so that `check` can ask the hub whether all is in step.
  *
  *	agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain]	(plain: no bundles, and it does not say that it has no tunnel)
  *
@@ -73,7 +74,7 @@ interest(struct node *n)
 		die("epoll_ctl");
 }
 
-/* --- frames ---------------------------------------------------------------------------------------- */
+/* --- frames --------------------------------------------------------------------------------- */
 
 static void
 close_node(struct node *n, const char *why)
@@ -212,7 +213,7 @@ on_handshake(struct node *n)
 	flush(n);
 }
 
-/* --- connecting ------------------------------------------------------------------------------------ */
+/* --- connecting ----------------------------------------------------------------------------- */
 
 static SSL_CTX *
 context(struct node *n)
@@ -280,7 +281,7 @@ make_node(struct node *n, unsigned number)
 		die(err.text);
 }
 
-/* --- time ------------------------------------------------------------------------------------------- */
+/* --- time ----------------------------------------------------------------------------------- */
 
 /* Whoever reads answers pings; who does not says them, so that it is slow, not dead. */
 static void
@@ -317,7 +318,7 @@ turn(int ms)
 	ping();
 }
 
-/* --- commands --------------------------------------------------------------------------------------- */
+/* --- commands ------------------------------------------------------------------------------- */
 
 static void
 do_connect(unsigned n, double stagger_ms)

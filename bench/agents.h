@@ -1,5 +1,6 @@
 /*
- * Between the files of bench/agents: agents.c (connections, commands) and agents_talk.c (what a node says and holds).
+ * Between the files of bench/agents: agents.c (connections, commands) and agents_talk.c (what a
+ * node says and holds).
  */
 #ifndef EDGEWAY_BENCH_AGENTS_H
 #define EDGEWAY_BENCH_AGENTS_H
@@ -59,7 +60,7 @@ void die(const char *what) __attribute__((noreturn));
 /* Asks the kernel for what the node wants to be told of. */
 void interest(struct node *n);
 
-/* --- agents_talk.c --- */
+/* --- agents_talk.c -------------------------------------------------------------------------- */
 void flush(struct node *n);
 void send_frame(struct node *n, unsigned opcode, const char *data, size_t len);
 void send_buckets(struct node *n);

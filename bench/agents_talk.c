@@ -7,7 +7,7 @@
 #include "model/bundle.h"
 #include "model/view.h"
 
-/* --- what a node holds ---------------------------------------------------------------------------- */
+/* --- what a node holds ---------------------------------------------------------------------- */
 
 static struct held *
 place(struct node *n, const char *key)
@@ -71,7 +71,7 @@ hold(struct node *n, const char *key, uint64_t digest)
 	h->digest = digest;
 }
 
-/* --- sending -------------------------------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------------------------- */
 
 void
 flush(struct node *n)
@@ -174,9 +174,10 @@ send_services(struct node *n, const bool want[DIGEST_BUCKETS])
 	send_message(n, OP_QUERY, "digest/services", "", &c);
 }
 
-/* --- messages of the hub -------------------------------------------------------------------------- */
+/* --- messages of the hub -------------------------------------------------------------------- */
 
-/* The text member in what our own hub writes; parsing in full would cost more than the hub itself. */
+/* The text member in what our own hub writes; parsing in full would cost more than the hub
+ * itself. */
 static char *
 member(const char *text, const char *name, char to[512])
 {

@@ -1,6 +1,7 @@
 /*
- * A relay of TCP that hands every byte on so many milliseconds after it came, both ways: round trips where the kernel has no
- * tc netem. It shows what windows do to speed, not what loss does. One thread, any number of connections.
+ * A relay of TCP that hands every byte on so many milliseconds after it came, both ways: round
+ * trips where the kernel has no tc netem. It shows what windows do to speed, not what loss does.
+ * One thread, any number of connections.
  *
  *	bench/delay LISTEN:PORT TO:PORT MILLISECONDS
  */

@@ -1,7 +1,7 @@
 /*
- * The floor that no user-space proxy gets under: accepts, dials one fixed address, and copies bytes both
- * ways with read, write and epoll, one thread. No parsing, no limits, no timeouts: a yardstick for
- * bench/bench_http, nothing to be deployed.
+ * The floor that no user-space proxy gets under: accepts, dials one fixed address, and copies bytes
+ * both ways with read, write and epoll, one thread. No parsing, no limits, no timeouts: a yardstick
+ * for bench/bench_http, nothing to be deployed.
  *
  *	bench/floor 172.17.0.1:40013 192.0.2.9:8080
  */

@@ -2,8 +2,9 @@
  * What it costs the agent to hand services to the kernel: bench/maps SERVICES ROUNDS, as root, in a
  * network namespace of its own with a bridge docker0. Every service has one TCP port with datapath
  * kernel and two endpoints. Prints one "NAME MILLISECONDS" a line (load; then medians of adding,
- * changing and removing one), "ready", and runs until the end of its input with everything in place. Each time that
- * somebody's change was undone it says when that was: milliseconds of CLOCK_MONOTONIC.
+ * changing and removing one), "ready", and runs until the end of its input with everything in
+ * place. Each time that somebody's change was undone it says when that was: milliseconds of
+ * CLOCK_MONOTONIC.
  */
 #include <poll.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /*
- * Load for relays of TCP: a target, and a client that counts. The target obeys the first line of each connection:
- * "down BYTES" sends so many and closes, "up BYTES" takes so many and answers one byte, "echo" gives back what
- * comes, "hold" reads nothing. Bytes are sent from a file in memory and dropped on receipt, so that the load takes little of the machine.
+ * Load for relays of TCP: a target, and a client that counts. The target obeys the first line of
+ * each connection: "down BYTES" sends so many and closes, "up BYTES" takes so many and answers one
+ * byte, "echo" gives back what comes, "hold" reads nothing. Bytes are sent from a file in memory
+ * and dropped on receipt, so that the load takes little of the machine.
  *
  *	bench/pump target LISTEN:PORT [FILE]		sends this file again and again, and not zeros
  *	bench/pump down|up ADDRESS:PORT BYTES STREAMS	prints seconds
@@ -236,7 +237,8 @@ measure_echo(size_t times)
 	return 0;
 }
 
-/* idle: one byte has gone to and fro on each. stall: each was sent as much as goes without a reader. */
+/* idle: one byte has gone to and fro on each. stall: each was sent as much as goes without a
+ * reader. */
 static int
 hold(bool stall, unsigned streams)
 {

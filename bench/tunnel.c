@@ -1,14 +1,15 @@
 /*
- * A relay through a tunnel, both ends in programs of their own: plain TCP in at the hub, one TLS connection that the agent has
- * dialled, plain TCP out of the agent. tunnel/ as it is, without names, rules or Kubernetes: what bench/bench_tunnel measures.
+ * A relay through a tunnel, both ends in programs of their own: plain TCP in at the hub, one TLS
+ * connection that the agent has dialled, plain TCP out of the agent. tunnel/ as it is, without
+ * names, rules or Kubernetes: what bench/bench_tunnel measures.
  *
  *	bench/tunnel keys DIR				writes ca.pem, hub.pem, node.pem (with their keys)
  *	bench/tunnel hub DIR LISTEN-TLS LISTEN-TCP
  *	bench/tunnel agent DIR HUB TARGET [TUNNELS [AT-ONCE]]
  *
- * TUNNEL_SQUEEZE in the environment of both: clear text is made smaller (tunnel.compress). TUNNEL_CARRIER in that of both: inside of a
- * websocket inside of TLS, as by tunnel.carrier websocket.
- * Each says "ready" once it can serve.
+ * TUNNEL_SQUEEZE in the environment of both: clear text is made smaller (tunnel.compress).
+ * TUNNEL_CARRIER in that of both: inside of a websocket inside of TLS, as by tunnel.carrier
+ * websocket. Each says "ready" once it can serve.
  */
 #include <errno.h>
 #include <signal.h>
@@ -51,7 +52,7 @@ ready(void)
 	fflush(stdout);
 }
 
-/* --- keys ---------------------------------------------------------------------------------------- */
+/* --- keys ----------------------------------------------------------------------------------- */
 
 static void
 save(const char *dir, const char *name, const char *cert, const char *key)
@@ -102,7 +103,7 @@ load_keys(const char *dir, bool node)
 		&err);
 }
 
-/* --- sessions ------------------------------------------------------------------------------------ */
+/* --- sessions ------------------------------------------------------------------------------- */
 
 static void
 on_ended(void *arg, int rc, const char *why)
@@ -183,7 +184,7 @@ start_tls(int fd, const char *host)
 	check(tls_stream_new(&setup, tls, &err), &err);
 }
 
-/* --- inside of a websocket --------------------------------------------------------------------------- */
+/* --- inside of a websocket ------------------------------------------------------------------ */
 
 struct outer {
 	struct tls_stream *tls;
@@ -241,7 +242,7 @@ start(int fd, const char *host)
 		&err);
 }
 
-/* --- the hub --------------------------------------------------------------------------------------- */
+/* --- the hub -------------------------------------------------------------------------------- */
 
 static void
 let_go(struct visit *v)

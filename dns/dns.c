@@ -13,7 +13,7 @@
 
 enum { FOUND_MAX = 2 * FORWARD_UPSTREAMS_MAX }; /* the same one twice, and ourselves, count */
 
-/* --- upstreams ----------------------------------------------------------- */
+/* --- upstreams ------------------------------------------------------------------------------ */
 
 static bool
 is_own(const struct dns *d, const struct addr *a)
@@ -116,7 +116,7 @@ dns_follow_upstreams(struct dns *d, loop_fn *fn, void *arg)
 	d->on_upstreams_arg = arg;
 }
 
-/* --- opening ------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------- */
 
 static void
 drop_adopted(struct dns *d)
@@ -267,7 +267,7 @@ dns_use(struct dns *d, const struct snapshot *snapshot)
 		server_use(d->servers[i], snapshot);
 }
 
-/* --- listening ----------------------------------------------------------- */
+/* --- listening ------------------------------------------------------------------------------ */
 
 /* Bound sockets of all workers, or none. */
 struct bound {
@@ -373,7 +373,7 @@ dns_listen(struct dns *d, uint32_t address, struct err *err)
 	return 0;
 }
 
-/* --- a successor --------------------------------------------------------- */
+/* --- a successor ---------------------------------------------------------------------------- */
 
 size_t
 dns_sockets(const struct dns *d, int *fds)
@@ -443,7 +443,7 @@ dns_resolvconf_recover(const char *path, const struct dns_keep *keep, struct err
 	return resolvconf_recover(path, keep, err);
 }
 
-/* --- stopping ------------------------------------------------------------ */
+/* --- stopping ------------------------------------------------------------------------------- */
 
 static loop_fn on_server_stopped;
 

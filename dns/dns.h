@@ -1,8 +1,9 @@
 /*
- * This is the folder's door. For the hub it holds dns/front/nameserver.h, a server of one zone. For the agent, the node's DNS: answers cluster names from the snapshot, forwards the rest (c-ares), and keeps
- * resolv.conf. All functions are called on loop 0 (loops[0] of the
- * configuration). Each loop in `workers` owns a UDP socket (SO_REUSEPORT), a forwarder and a cache;
- * they share nothing but the snapshot, which dns_use posts to them.
+ * This is the folder's door. For the hub it holds dns/front/nameserver.h, a server of one zone. For
+ * the agent, the node's DNS: answers cluster names from the snapshot, forwards the rest (c-ares),
+ * and keeps resolv.conf. All functions are called on loop 0 (loops[0] of the configuration). Each
+ * loop in `workers` owns a UDP socket (SO_REUSEPORT), a forwarder and a cache; they share nothing
+ * but the snapshot, which dns_use posts to them.
  *
  *	dns_open(&dns, &config, err);            // no socket yet
  *	dns_use(dns, snapshot);
@@ -60,15 +61,17 @@ void dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes a refer
  * may hold it. */
 int dns_listen(struct dns *dns, uint32_t address, struct err *err);
 bool dns_listening(const struct dns *dns);
-/* The workers' sockets, UDP and TCP of each in turn, to hand them to a successor; they stay the dns's. How many: all or, while it does
- * not listen, 0. */
+/* The workers' sockets, UDP and TCP of each in turn, to hand them to a successor; they stay the
+ * dns's. How many: all or, while it does not listen, 0. */
 size_t dns_sockets(const struct dns *dns, int *fds);
-/* A predecessor's: dns_listen uses them when they are bound to its address, else closes them. Taken; n is twice n_workers. */
+/* A predecessor's: dns_listen uses them when they are bound to its address, else closes them.
+ * Taken; n is twice n_workers. */
 void dns_adopt(struct dns *dns, const int *fds, size_t n);
 /* A successor takes over: resolv.conf is not looked after any more; and again. */
 void dns_freeze(struct dns *dns);
 void dns_thaw(struct dns *dns);
-/* The successor has the sockets: no more queries are read; those that are waited for get their answers. */
+/* The successor has the sockets: no more queries are read; those that are waited for get their
+ * answers. */
 void dns_hand_over(struct dns *dns);
 /* The upstreams in use, for the hub's name. Valid until dns_stop; others when somebody changes
  * resolv.conf. */
@@ -77,8 +80,8 @@ size_t dns_upstreams(const struct dns *dns, const struct addr **upstreams);
 size_t dns_upstreams_known(const struct dns *dns, const struct addr **upstreams);
 /* fn comes after each change of them. */
 void dns_follow_upstreams(struct dns *dns, loop_fn *fn, void *arg);
-/* RESOLVCONF_LEFT: it is left as it is, since a disk has no room or can only be read, and it could not be put back after a
- * crash; err says why. */
+/* RESOLVCONF_LEFT: it is left as it is, since a disk has no room or can only be read, and it could
+ * not be put back after a crash; err says why. */
 enum { RESOLVCONF_LEFT = 1 };
 int dns_resolvconf_write(struct dns *dns, struct err *err);
 /* Puts the original back byte for byte, unless somebody else has written the file since (then only

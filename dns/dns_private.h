@@ -1,6 +1,6 @@
 /*
- * What the files behind dns.h share: dns.c opens, listens and stops, report.c tells what there is. Loop 0; the servers belong to
- * their workers, only their counters may be read here.
+ * What the files behind dns.h share: dns.c opens, listens and stops, report.c tells what there is.
+ * Loop 0; the servers belong to their workers, only their counters may be read here.
  */
 #ifndef EDGEWAY_DNS_DNS_PRIVATE_H
 #define EDGEWAY_DNS_DNS_PRIVATE_H

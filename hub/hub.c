@@ -177,7 +177,7 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	return 0;
 }
 
-/* --- from one hub to the next ------------------------------------------------------------------------ */
+/* --- from one hub to the next --------------------------------------------------------------- */
 
 void
 hub_open(struct hub *hub, bool joins)
@@ -212,8 +212,8 @@ hub_sweep(void)
 
 	if (rc > 0)
 		log_info("hub",
-			"removed the rules that an earlier run had left, since "
-			"ingress.redirect is off table=\"ip " DIVERT_TABLE "\"");
+			"removed the rules that an earlier run had left, since ingress.redirect is "
+			"off table=\"ip " DIVERT_TABLE "\"");
 	else if (rc < 0) /* a hub that may not look has made none either, unless it could once */
 		log_debug("hub", "not looked for rules that an earlier run left: %s", err.text);
 }
@@ -240,7 +240,8 @@ hub_drain_tunnels(struct hub *hub)
 	tunnels_drain(hub->outward_tunnels, on_drained, hub);
 }
 
-/* Who was accepted here before the next hub served has the nodes here as well, until he has been led to one. */
+/* Who was accepted here before the next hub served has the nodes here as well, until he has been
+ * led to one. */
 static void
 hub_on_settle(void *arg)
 {

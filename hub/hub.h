@@ -1,7 +1,8 @@
 /*
- * Door of hub/: the cloud's side. Reads the source (a folder of manifests, or Kubernetes), joins the objects into
- * service views and keeps every connected node at the newest state; issues the nodes' certificates. One
- * loop, the one given; every function below only on it. Where the words come from: doc/protocol.md.
+ * Door of hub/: the cloud's side. Reads the source (a folder of manifests, or Kubernetes), joins
+ * the objects into service views and keeps every connected node at the newest state; issues the
+ * nodes' certificates. One loop, the one given; every function below only on it. Where the words
+ * come from: doc/protocol.md.
  *
  *	struct hub_config config = {.listen = "0.0.0.0:10000", .manifests = "/etc/edgeway/manifests",
  *		.data_dir = "/var/lib/edgeway-hub"};
@@ -77,10 +78,10 @@ struct hub_config {
 	const char *cert, *key, *ca,
 		*ca_key; /* PEM files of the operator's own, see hub/identity/certs.h */
 	const char *const *names; /* more names for the hub's certificate, ended by NULL */
-	const char *
-		service; /* namespace/name of the hub's own Service in Kubernetes: its addresses, too */
-	const char *
-		join_nodes; /* selector of Nodes that a token for any name, or an approval, may become; "": any */
+	/* namespace/name of the hub's own Service in Kubernetes: its addresses, too */
+	const char *service;
+	/* selector of Nodes that a token for any name, or an approval, may become; "": any */
+	const char *join_nodes;
 	bool approval; /* nodes may join by a CertificateSigningRequest, with Kubernetes */
 	const char *cluster_domain; /* "": cluster.local */
 	uint64_t node_life_s; /* of nodes' certificates; 0: a year */
@@ -89,7 +90,9 @@ struct hub_config {
 	bool compress; /* clear text in the tunnels is sent deflated */
 	struct hub_ways_in ways_in;
 	struct web_options web; /* good until hub_stop */
-	bool held; /* callers wait in the kernel's queues, and nobody joins, until hub_open: another hub still serves here */
+	/* callers wait in the kernel's queues, and nobody joins, until hub_open: another hub still
+	 * serves here */
+	bool held;
 };
 
 int hub_start(
@@ -97,19 +100,24 @@ int hub_start(
 void hub_stop(struct hub **hub);
 /* Do these rules, which hub_check_access takes, name the page? */
 bool hub_names_web(const struct tree_node *rules);
-/* Would hub_start take these rules of access? NULL: yes; else what is wrong, and err without the place. */
+/* Would hub_start take these rules of access? NULL: yes; else what is wrong, and err without the
+ * place. */
 const struct tree_node *hub_check_access(const struct tree_node *rules, struct err *err);
-/* SIGHUP: adopts other rules of access, limits, peers and ingress.redirect, and reads the certificates of the ingress's listeners again. All or, with an error, nothing.
- * What the new rules would not open is cut. */
+/* SIGHUP: adopts other rules of access, limits, peers and ingress.redirect, and reads the
+ * certificates of the ingress's listeners again. All or, with an error, nothing. What the new rules
+ * would not open is cut. */
 int hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err);
-/* Before rights are given up: removes rules of the kernel that an earlier run with ingress.redirect has left. */
+/* Before rights are given up: removes rules of the kernel that an earlier run with ingress.redirect
+ * has left. */
 void hub_sweep(void);
-/* With `held`: callers are taken from now on; joins: nodes may join, too, for the other hub has let go of the disk. */
+/* With `held`: callers are taken from now on; joins: nodes may join, too, for the other hub has let
+ * go of the disk. */
 void hub_open(struct hub *hub, bool joins);
-/* Another hub has this one's dataDir, or not any more: nothing is written, so nobody joins, and the kernel's rules of ingress.redirect are left
- * as they are. */
+/* Another hub has this one's dataDir, or not any more: nothing is written, so nobody joins, and the
+ * kernel's rules of ingress.redirect are left as they are. */
 void hub_hold(struct hub *hub, bool held);
-/* The next hub_drain sends the nodes away, too, for another hub serves at this one's address; it takes new callers. */
+/* The next hub_drain sends the nodes away, too, for another hub serves at this one's address; it
+ * takes new callers. */
 void hub_leave(struct hub *hub);
 /* Nodes get no new streams; `done` once the last has ended, not from within this call. */
 void hub_drain(struct hub *hub, void (*done)(void *arg), void *arg);
@@ -129,19 +137,22 @@ void hub_peers(const struct hub *hub, struct buf *out);
 void hub_state(const struct hub *hub, struct buf *out);
 /* {"nodes":[{"node","connected","address","pending",...,"serial","expires","revoked"}]} */
 void hub_nodes(const struct hub *hub, struct buf *out);
-/* The agents of all nodes that have joined and are not revoked, as Prometheus' http_sd_config takes it: they are scraped at `port`
- * through ingress.http as a proxy. */
+/* The agents of all nodes that have joined and are not revoked, as Prometheus' http_sd_config takes
+ * it: they are scraped at `port` through ingress.http as a proxy. */
 void hub_targets(const struct hub *hub, unsigned port, struct buf *out);
 /* {"tunnels":[{"node","address","state","streams","rtt_ms",...}]} */
 void hub_tunnels(const struct hub *hub, struct buf *out);
-/* {"streams":[...]}: every stream of the nodes' tunnels, those that the hub has opened and those that they have. */
+/* {"streams":[...]}: every stream of the nodes' tunnels, those that the hub has opened and those
+ * that they have. */
 void hub_streams(const struct hub *hub, struct buf *out);
 
-/* Passes what an operator asks of a node's agent on, and the answer back: query: node=NAME&target=PATH; fd, with a request of HTTP that waits
- * for its reply, is taken (admin_take_fn). */
+/* Passes what an operator asks of a node's agent on, and the answer back: query:
+ * node=NAME&target=PATH; fd, with a request of HTTP that waits for its reply, is taken
+ * (admin_take_fn). */
 void hub_ask_agent(struct hub *hub, int fd, const char *query);
-/* May this caller reach the target, by the rules that are in force now, and which of them says so? from: an address, local, cert:NAME, token:NAME
- * or node:NAME; to: HOST:PORT as at the ingress, NAMESPACE/SERVICE:PORT, or hub:web. A JSON object. -EINVAL. */
+/* May this caller reach the target, by the rules that are in force now, and which of them says so?
+ * from: an address, local, cert:NAME, token:NAME or node:NAME; to: HOST:PORT as at the ingress,
+ * NAMESPACE/SERVICE:PORT, or hub:web. A JSON object. -EINVAL. */
 int hub_access(struct hub *hub, const char *from, const char *to, struct buf *out, struct err *err);
 
 struct hub_token {
@@ -163,12 +174,14 @@ int hub_node_forget(struct hub *hub, const char *node, struct err *err);
 /* As authority_ca_use and authority_ca_list. */
 int hub_ca_use(struct hub *hub, bool force, struct err *err);
 void hub_ca_list(const struct hub *hub, struct buf *out);
-/* What was revoked, is in force and could not be written to the disk yet: a sentence; "" nothing. */
+/* What was revoked, is in force and could not be written to the disk yet: a sentence; ""
+ * nothing. */
 const char *hub_unwritten(const struct hub *hub);
-/* Refuses a hub's certificate, and has other replicas and all nodes refuse it: name as in hub_hubs, or a serial number; out: the
- * serial number. One that this hub shows itself is replaced. */
+/* Refuses a hub's certificate, and has other replicas and all nodes refuse it: name as in hub_hubs,
+ * or a serial number; out: the serial number. One that this hub shows itself is replaced. */
 int hub_hub_revoke(struct hub *hub, const char *name, struct buf *out, struct err *err);
-/* {"hubs":[{"hub","address","state","serial","since"}]}: this hub, those that it is connected to, and what is revoked. */
+/* {"hubs":[{"hub","address","state","serial","since"}]}: this hub, those that it is connected to,
+ * and what is revoked. */
 void hub_hubs(const struct hub *hub, struct buf *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the rules make of a call that nobody makes: edgewayctl access check. The same functions judge as for a real one (hub/routing/reach.c), up to
- * the dial.
+ * What the rules make of a call that nobody makes: edgewayctl access check. The same functions
+ * judge as for a real one (hub/routing/reach.c), up to the dial.
  */
 #include "hub/hub_private.h"
 

@@ -1,7 +1,9 @@
 /*
- * An operator's question to a node's agent, by way of the hub (edgewayctl --node): it comes at the hub's Unix socket, goes through the node's
- * tunnel, here or at another replica, as a stream of its own (tunnel/node/agent_query.h), and the answer goes back to the socket as it comes. The
- * node's tunnel.allow says whether it answers, and only what its admin port would tell is told. On the hub's loop.
+ * An operator's question to a node's agent, by way of the hub (edgewayctl --node): it comes at the
+ * hub's Unix socket, goes through the node's tunnel, here or at another replica, as a stream of its
+ * own (tunnel/node/agent_query.h), and the answer goes back to the socket as it comes. The node's
+ * tunnel.allow says whether it answers, and only what its admin port would tell is told. On the
+ * hub's loop.
  */
 #include "hub/hub_private.h"
 
@@ -16,7 +18,8 @@
 #include "hub/port/route.h"
 #include "tunnel/tunnel.h"
 
-/* HUB_ASK_MS is less than edgewayctl waits for us (src/ctl/ctl_ask.c), so that whoever asks learns why. */
+/* HUB_ASK_MS is less than edgewayctl waits for us (src/ctl/ctl_ask.c), so that whoever asks learns
+ * why. */
 enum { HUB_ASK_MS = 8 * 1000, HUB_ASKS_MOST = 16 };
 
 struct hub_ask {

@@ -54,7 +54,8 @@ compare_rows(const void *a, const void *b)
 	return order != 0 ? order : strcmp(x->node, y->node);
 }
 
-/* The first node that cannot serve it: the same one for as long as it says so, since each text is an Event. NULL: none. */
+/* The first node that cannot serve it: the same one for as long as it says so, since each text is
+ * an Event. NULL: none. */
 static const struct row *
 find_unserved(const struct unserved_rows *u, const char *key)
 {
@@ -93,8 +94,8 @@ explain_unserved(const struct unserved_rows unserved[], const char *key, const c
 		return NULL;
 	*kind = EVENT_REFUSED;
 	return xasprintf(
-		"some nodes, such as %s, refuse an endpoint because of what its address is "
-		"there; edgewayctl endpoints on the node names it; where that is meant, "
+		"some nodes, such as %s, refuse an endpoint because of what its address is there; "
+		"edgewayctl endpoints on the node names it; where that is meant, "
 		"name it in lb.allow of the agents",
 		row->node);
 }
@@ -133,7 +134,7 @@ explain(const struct hub *hub, struct kube_events *events, const char *key,
 	kube_events_tell(events, ns, name, kind, text != NULL ? text : "");
 }
 
-/* --- the log -------------------------------------------------------------------------- */
+/* --- the log -------------------------------------------------------------------------------- */
 
 /* Services of one kind that have held for long enough to be told. */
 struct explain_fresh {
@@ -204,7 +205,7 @@ explain_count(struct hub *hub)
 		explain_log(&fresh[kind], (enum hub_service_kind)kind);
 }
 
-/* --- Events ----------------------------------------------------------------------------- */
+/* --- Events --------------------------------------------------------------------------------- */
 
 struct explaining {
 	const struct hub *hub;
@@ -258,7 +259,7 @@ explain_events(const struct hub *hub, struct kube_events *events)
 		free(unserved[i].rows);
 }
 
-/* --- other replicas -------------------------------------------------------------------- */
+/* --- other replicas ------------------------------------------------------------------------- */
 
 static void
 explain_count_lacking(void *arg, const struct talk *talk)

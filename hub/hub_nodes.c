@@ -56,10 +56,11 @@ hub_nodes_start(struct hub *hub, struct err *err)
 	return 0;
 }
 
-/* --- whose names no stranger gets --------------------------------------------------- */
+/* --- whose names no stranger gets ----------------------------------------------------------- */
 
-/* A node by whose name the hub dials nobody itself: an edge node's, or one that nothing in the cluster knows. Pods of all others are
- * dialled from here, and who takes the name draws their traffic. */
+/* A node by whose name the hub dials nobody itself: an edge node's, or one that nothing in the
+ * cluster knows. Pods of all others are dialled from here, and who takes the name draws their
+ * traffic. */
 int
 hub_bars_node(void *arg, const char *node, struct err *err)
 {
@@ -89,7 +90,8 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 			"the hub dials the pods of %s itself: make a token with `edgewayctl token "
 			"create --node %s` on the hub, or give it a Node that join.nodes selects",
 			node, node);
-	/* What replicas say of names they never take back: it counts where nothing else is known. */
+	/* What replicas say of names they never take back: it counts where nothing else is
+	 * known. */
 	if (!certs_shared(authority_certs(hub->authority)) && peers_know(hub->peers, node))
 		return err_set(err, EEXIST,
 			"another replica of the hub knows a node named %s: make a token with "
@@ -215,7 +217,7 @@ hub_authority_start(struct hub *hub, const struct hub_config *config, struct err
 	return authority_start(&hub->authority, hub->loop, &authority, err);
 }
 
-/* --- tokens and nodes ------------------------------------------------------- */
+/* --- tokens and nodes ----------------------------------------------------------------------- */
 
 int
 hub_token_create(struct hub *hub, const struct hub_token *token, struct buf *out, struct err *err)
@@ -288,7 +290,7 @@ hub_unwritten(const struct hub *hub)
 	return authority_unwritten(hub->authority);
 }
 
-/* --- certificates of hubs ------------------------------------------------------------ */
+/* --- certificates of hubs ------------------------------------------------------------------- */
 
 /* Of this hub by the name that others know it by, of another one that is connected, or as it is. */
 static int

@@ -67,7 +67,8 @@ struct declarations {
 	void *to;
 };
 
-/* One that has gone to another replica declares there; what it said here, while an old stream keeps its tunnel, is out of date. */
+/* One that has gone to another replica declares there; what it said here, while an old stream keeps
+ * its tunnel, is out of date. */
 static void
 on_declared(void *arg, const char *node, const char *entry)
 {

@@ -1,7 +1,8 @@
 /*
- * What the files of the hub itself share: hub.c (start, reload, drain, stop), hub_source.c (from the source to the nodes),
- * hub_explain.c (what is said on Services), hub_nodes.c (authority and nodes), hub_ways.c (callers' ways in), hub_peers.c
- * (other replicas) and hub_tell.c (state, metrics). Nothing outside of these includes it.
+ * What the files of the hub itself share: hub.c (start, reload, drain, stop), hub_source.c (from
+ * the source to the nodes), hub_explain.c (what is said on Services), hub_nodes.c (authority and
+ * nodes), hub_ways.c (callers' ways in), hub_peers.c (other replicas) and hub_tell.c (state,
+ * metrics). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_HUB_PRIVATE_H
 #define EDGEWAY_HUB_HUB_PRIVATE_H
@@ -40,8 +41,8 @@ enum hub_service_kind {
 struct hub_service {
 	enum finding_class class;
 	enum hub_service_kind kind;
-	const char *
-		text; /* "": nothing; borrowed until the next change of the cluster, or it is `own` */
+	/* "": nothing; borrowed until the next change of the cluster, or it is `own` */
+	const char *text;
 	char own[640];
 };
 
@@ -114,16 +115,16 @@ or_empty(const char *s)
 	return s != NULL ? s : "";
 }
 
-/* --- hub_source.c --- */
+/* --- hub_source.c --------------------------------------------------------------------------- */
 int hub_source_start(struct hub *hub, const struct hub_config *config, struct err *err);
 /* Has all of it been read once? */
 bool hub_source_ready(const struct hub *hub);
 
-/* --- hub_explain.c --- */
+/* --- hub_explain.c -------------------------------------------------------------------------- */
 /* Tells the Kubernetes source what is to be said of its Services and Nodes; of a timer. */
 void hub_explain(struct hub *hub);
 
-/* --- hub_service.c --- */
+/* --- hub_service.c -------------------------------------------------------------------------- */
 /* Of a timer: what is known of nodes' tunnels is asked anew. */
 void hub_service_begin(struct hub *hub);
 void hub_service_look(
@@ -132,7 +133,7 @@ const char *hub_service_word(enum hub_service_kind kind);
 enum finding_class hub_service_class(enum hub_service_kind kind);
 void hub_service_metrics(const struct hub *hub, struct metrics *m);
 
-/* --- hub_nodes.c --- */
+/* --- hub_nodes.c ---------------------------------------------------------------------------- */
 /* After the source; starts the nodes once the authority gets ready later. */
 int hub_authority_start(struct hub *hub, const struct hub_config *config, struct err *err);
 /* join_bars_fn: of this hub. */
@@ -140,18 +141,19 @@ int hub_bars_node(void *hub, const char *node, struct err *err);
 /* With an authority that is ready. */
 int hub_nodes_start(struct hub *hub, struct err *err);
 
-/* --- hub_ways.c --- */
+/* --- hub_ways.c ----------------------------------------------------------------------------- */
 /* Ingress, redirect and names; after the authority. */
 int hub_ways_start(struct hub *hub, const struct hub_ways_in *config, struct err *err);
 
 /* Is it a node at the edge without a tunnel? False as well while that is not known. */
 bool hub_lacks_way(const struct hub *hub, const char *node);
-/* Why the node's tunnel leads nobody to host:port: the node is the hub's host, and the port one of the hub's; NULL: it may. */
+/* Why the node's tunnel leads nobody to host:port: the node is the hub's host, and the port one of
+ * the hub's; NULL: it may. */
 const char *hub_node_refuses(void *hub, const char *node, const char *authority);
 /* The listeners of the configuration are known to the guard from now on. */
 void hub_note_listeners(struct hub *hub, const struct hub_ways_in *config);
 
-/* --- hub_peers.c --- */
+/* --- hub_peers.c ---------------------------------------------------------------------------- */
 /* nodes_ask, of the nodes once there are any. */
 int hub_ask_node(void *hub, const char *node, const char *service, struct question *q);
 /* What the node declares here to reach beside itself is another. */
@@ -163,11 +165,11 @@ int hub_peers_configure(struct hub *hub, const char *const *names, struct err *e
 void hub_tunnel_changed(void *hub, const char *node);
 uint64_t hub_tunnel_claimed(void *hub, const char *node);
 
-/* --- hub_ask.c --- */
+/* --- hub_ask.c ------------------------------------------------------------------------------ */
 /* What operators ask of agents, while it is under way. */
 void hub_asks_end(struct hub *hub);
 
-/* --- hub_tell.c --- */
+/* --- hub_tell.c ----------------------------------------------------------------------------- */
 /* `sources` of web_config. */
 void hub_web_sources(void *hub, struct survey_sources *to);
 

@@ -1,7 +1,8 @@
 /*
- * What is to be said of a Service, by class: what its objects say (model/cluster/cluster), and whether this hub has a way to the pods
- * that have no hostPort. Such a pod is nothing to be warned of while it can be reached: through its node's tunnel, here or
- * at another replica, or, where its node is none of the edge, by the hub's own dial.
+ * What is to be said of a Service, by class: what its objects say (model/cluster/cluster), and
+ * whether this hub has a way to the pods that have no hostPort. Such a pod is nothing to be warned
+ * of while it can be reached: through its node's tunnel, here or at another replica, or, where its
+ * node is none of the edge, by the hub's own dial.
  */
 #include "hub/hub_private.h"
 
@@ -16,7 +17,8 @@ enum {
 	WAYS_KEPT = 1024,
 };
 
-/* Many services have pods on the same nodes, and whether one has joined may have to be asked of the disk. */
+/* Many services have pods on the same nodes, and whether one has joined may have to be asked of the
+ * disk. */
 struct hub_way_kept {
 	uint64_t hash, round;
 	bool lacks;

@@ -72,9 +72,8 @@ count_rule(void *arg, const struct cluster_rule *rule)
 static void
 rules_metrics(const struct hub *hub, struct metrics *m)
 {
-	static const char help[] =
-		"DestinationRules: those of which all counts, and those of which "
-		"a part or nothing does.";
+	static const char help[] = "DestinationRules: those of which all counts, and those of "
+				   "which a part or nothing does.";
 	struct rule_counts n = {0};
 
 	cluster_each_rule(hub->cluster, count_rule, &n);

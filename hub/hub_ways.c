@@ -65,7 +65,7 @@ mark_dials(void *arg, uint32_t mark)
 	cloud_mark(hub->cloud, mark);
 }
 
-/* --- the hub itself ------------------------------------------------------------------------------- */
+/* --- the hub itself ------------------------------------------------------------------------- */
 
 static bool
 is_named(void *arg, const struct in6_addr *ip)
@@ -161,8 +161,7 @@ note_listener(struct hub *hub, const char *listen)
 static void
 note_listeners_of(struct hub *hub, const struct tree_node *list)
 {
-	tree_each(list, entry)
-	{
+	tree_each(list, entry) {
 		note_listener(hub, tree_text(tree_get(entry, "listen"), NULL));
 	}
 }

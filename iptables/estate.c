@@ -23,8 +23,7 @@ estate_reserve(struct iptables *ipt)
 		log_info("iptables",
 			"the listener's port cannot be reserved from here, and need not be: set "
 			"net.ipv4.ip_local_reserved_ports=%u on the host, so that no client "
-			"connection of the host takes it "
-			"while the agent is away error=\"%s\"",
+			"connection of the host takes it while the agent is away error=\"%s\"",
 			ipt->port, err.text);
 	else if (rc < 0)
 		log_limited(LOG_LEVEL_WARN, 1, "iptables",

@@ -29,7 +29,7 @@ tend(void *arg)
 		hairpin_tend(&ipt->hairpin, ipt->interfaces);
 }
 
-/* --- ports of ours where UDP is relayed -------------------------------------------- */
+/* --- ports of ours where UDP is relayed ----------------------------------------------------- */
 
 enum { RELAY_PORTS = 65536 };
 
@@ -67,7 +67,7 @@ relay_ports_put(struct iptables *ipt, struct batch *b)
 	buf_consume(&ipt->new_relay_ports, bytes);
 }
 
-/* --- the table ------------------------------------------------------------------------ */
+/* --- the table ------------------------------------------------------------------------------ */
 
 /* In steps that are small enough for the socket; our own events are read between them. */
 static int
@@ -305,7 +305,7 @@ iptables_drain(struct iptables *ipt, struct err *err)
 	return rc < 0 ? guard_explain(err, rc, "change") : 0;
 }
 
-/* --- the interface -------------------------------------------------------------- */
+/* --- the interface -------------------------------------------------------------------------- */
 
 static void
 on_iface(void *arg, const struct iface_state *state)
@@ -326,7 +326,7 @@ on_iface(void *arg, const struct iface_state *state)
 		log_warn("iptables", "%s", err.text);
 }
 
-/* --- open and close --------------------------------------------------------------- */
+/* --- open and close ------------------------------------------------------------------------- */
 
 static int
 copy_interfaces(struct iptables *ipt, const struct iptables_config *c, struct err *err)

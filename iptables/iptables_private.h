@@ -44,8 +44,8 @@ struct iptables {
 	struct timer *tend; /* to ports of bridges and to obstacles */
 	uint64_t tended_ms;
 	bool draining, old_kernel, no_sockets; /* as in struct rules */
-	uint8_t *
-		relay_ports; /* a bit for each UDP port that `relay` has named since the table's address is this one */
+	/* a bit for each UDP port that `relay` has named since the table's address is this one */
+	uint8_t *relay_ports;
 	struct buf new_relay_ports; /* uint16_t: those that the table does not know yet */
 	uint64_t installs;
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);

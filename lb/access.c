@@ -48,7 +48,7 @@ access_end(struct exchange *ex, const char *code)
 		memcpy(ex->access.end, code, sizeof ex->access.end);
 }
 
-/* --- the line ------------------------------------------------------------- */
+/* --- the line ------------------------------------------------------------------------------- */
 
 struct entry {
 	struct buf *to;

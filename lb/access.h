@@ -1,21 +1,25 @@
 /*
- * The access log (lb.accessLog): a line for each request and each relayed connection, written when it is over.
+ * The access log (lb.accessLog): a line for each request and each relayed connection, written when
+ * it is over.
  *
  *	2026-01-31T23:59:59.999Z access lb: client=172.17.0.4:53312 to=9.251.1.2:80 service=default/web
  *	endpoint=172.17.0.2:8080 request="GET /x" id=9f… status=200 end=-- bytes_up=0 bytes_down=12 connect_ms=0.21
  *	first_ms=1.04 total_ms=1.10 retries=0
  *
- * Behind id, where the request belongs to a trace: trace=4bf9… and, where it is recorded (trace.h), span=00f0….
+ * Behind id, where the request belongs to a trace: trace=4bf9… and, where it is recorded (trace.h),
+ * span=00f0….
  *
- * `end` tells who ended it and when, as HAProxy does. Who: - nobody, C the client, c the client's time was up,
- * S the endpoint or the lack of one, s its time was up, P we refused, K our own end. When: R request's head,
- * C connecting, H waiting for the answer's head, D in the bodies, - at the end.
+ * `end` tells who ended it and when, as HAProxy does. Who: - nobody, C the client, c the client's
+ * time was up, S the endpoint or the lack of one, s its time was up, P we refused, K our own end.
+ * When: R request's head, C connecting, H waiting for the answer's head, D in the bodies, - at the
+ * end.
  *
- * Of those that went well lb.accessLogSample may leave one in N: each worker counts, the first is written. Lines then end with
- * sample=N, or sample=1 where all of the kind are written, so that a reader can multiply.
+ * Of those that went well lb.accessLogSample may leave one in N: each worker counts, the first is
+ * written. Lines then end with sample=N, or sample=1 where all of the kind are written, so that a
+ * reader can multiply.
  *
- * Lines gather in the worker and go to a thread that writes (base/core/lines.h): no request waits for a log. With the
- * log off nothing is measured. All of this on the worker's loop.
+ * Lines gather in the worker and go to a thread that writes (base/core/lines.h): no request waits
+ * for a log. With the log off nothing is measured. All of this on the worker's loop.
  */
 #ifndef EDGEWAY_LB_ACCESS_H
 #define EDGEWAY_LB_ACCESS_H

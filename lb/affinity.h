@@ -1,9 +1,9 @@
 /*
  * Session affinity (Kubernetes' sessionAffinity: ClientIP): which endpoint a client's address was
  * given for a service port. One table for all workers, since a client's connections come to any of
- * them: fixed size, no locks; an entry is changed only by exchanging a value that was seen (CAS), so
- * workers that meet over a new client agree on the first one's choice. Each use starts the time-out
- * anew. When a set is full, the entry that was unused longest goes. Any thread.
+ * them: fixed size, no locks; an entry is changed only by exchanging a value that was seen (CAS),
+ * so workers that meet over a new client agree on the first one's choice. Each use starts the
+ * time-out anew. When a set is full, the entry that was unused longest goes. Any thread.
  *
  *	key = affinity_key(a, client_ip, fake_ip, port);
  *	known = affinity_find(a, key, now_ms, timeout_s, &seen);

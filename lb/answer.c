@@ -177,7 +177,8 @@ begin(struct exchange *ex)
 	return (size_t)n;
 }
 
-/* What the final answer says of its endpoint. Where the service counts errors, one that is out for them is not back by another. */
+/* What the final answer says of its endpoint. Where the service counts errors, one that is out for
+ * them is not back by another. */
 static void
 judge_endpoint(struct exchange *ex)
 {

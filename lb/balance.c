@@ -110,7 +110,8 @@ next_usable(const struct range *r, const struct balance_ask *ask, uint32_t at, b
 	return NULL;
 }
 
-/* The most that a node may have in progress: its part of what all have with this one more, times the service's factor. */
+/* The most that a node may have in progress: its part of what all have with this one more, times
+ * the service's factor. */
 static uint32_t
 bound(const struct range *r, const struct balance_ask *ask, bool panic)
 {

@@ -42,8 +42,8 @@ struct balance_ask {
 	uint64_t key; /* what consistent hashing hashes */
 	uint32_t max_connections; /* to one node, 0: no limit */
 	uint32_t slow_start_ms; /* 0: none */
-	uint32_t
-		hash_balance; /* percent of the mean that a node may have in consistent hashing, 0: any */
+	/* percent of the mean that a node may have in consistent hashing, 0: any */
+	uint32_t hash_balance;
 	uint32_t client; /* who asks: has a share of max_connections */
 	struct balance_node *const *avoid;
 	size_t n_avoid;
@@ -66,7 +66,8 @@ struct balance_node *balance_pick(struct balance *b, const struct balance_ask *a
 bool balance_usable(const struct balance_ask *ask, const struct balance_node *n);
 /* Is there any such node? */
 bool balance_any(const struct balance *b, const struct balance_ask *ask);
-/* Is there one that was not tried? Where balance_pick found nobody, it was full at that moment; it need not be any more. */
+/* Is there one that was not tried? Where balance_pick found nobody, it was full at that moment; it
+ * need not be any more. */
 bool balance_untried(const struct balance *b, const struct balance_ask *ask);
 /* Would one that was not tried be picked, were it not full? */
 bool balance_full(const struct balance *b, const struct balance_ask *ask);

@@ -1,6 +1,7 @@
 /*
- * What follows when an endpoint has failed: it is remembered, and where that puts it out (targets.h) it is counted, said with a
- * remedy, told to the other workers (gossip.h), and its idle connections are closed. Worker's loop.
+ * What follows when an endpoint has failed: it is remembered, and where that puts it out
+ * (targets.h) it is counted, said with a remedy, told to the other workers (gossip.h), and its idle
+ * connections are closed. Worker's loop.
  */
 #ifndef EDGEWAY_LB_BLAME_H
 #define EDGEWAY_LB_BLAME_H

@@ -13,8 +13,8 @@
 
 enum { BUDGET_WINDOW_MS = 5000, BUDGET_SHARE = 5, BUDGET_LEAST = 10 };
 
-/* Small, as there is one for each of thousands of service ports: the time wraps after 49 days, counts
- * stop at their most. */
+/* Small, as there is one for each of thousands of service ports: the time wraps after 49 days,
+ * counts stop at their most. */
 struct budget {
 	uint32_t since_ms;
 	uint16_t asked, spent;

@@ -1,10 +1,12 @@
 /*
- * Which endpoint an exchange asks next, and whether it may. Its worker's loop; sends and dials nothing.
+ * Which endpoint an exchange asks next, and whether it may. Its worker's loop; sends and dials
+ * nothing.
  *
- * Second attempts are charged to the request (edgeway.io/retries) and to the service port's budget, as each is work for
- * endpoints that may have too much already. But a move is free: from an endpoint that executed nothing and is to blame for it
- * (ex->moves), to one that seems well. Each such failure brings its endpoint nearer to being left out, so there cannot be many;
- * and where all are out, nothing is free.
+ * Second attempts are charged to the request (edgeway.io/retries) and to the service port's budget,
+ * as each is work for endpoints that may have too much already. But a move is free: from an
+ * endpoint that executed nothing and is to blame for it (ex->moves), to one that seems well. Each
+ * such failure brings its endpoint nearer to being left out, so there cannot be many; and where all
+ * are out, nothing is free.
  *
  *	t = choice_next(ex);				// NULL: nobody; ex->full tells whether some have no room
  *	if (choice_is_free(ex, t) || choice_may_charge(ex))
@@ -19,7 +21,8 @@
 
 /* Attempts that may be charged to one request of the group, with the first one. */
 unsigned choice_tries(const struct group *g);
-/* One more is in flight there from now on (target_begin), so that no other worker takes the last connection meanwhile. */
+/* One more is in flight there from now on (target_begin), so that no other worker takes the last
+ * connection meanwhile. */
 struct target *choice_next(struct exchange *ex);
 /* No connection to it came of that. */
 void choice_undo(const struct exchange *ex, struct target *t);

@@ -16,7 +16,9 @@
 
 enum {
 	FAR_CONNECT_MS =
-		9500, /* the hub's dial, or another node's, and the way there, which may have to be another one: more than tunnel/node/outlet.h waits */
+		/* the hub's dial, or another node's, and the way there, which may have to be
+		 * another one: more than tunnel/node/outlet.h waits */
+	9500,
 	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual time is known */
 	SILENT_MS = 140, /* more than an endpoint's delayed acknowledgement, less than our RTO */
 	RETRANSMITTED_MS = 500, /* less than the time after which a SYN is sent again */
@@ -30,7 +32,7 @@ dial_blame(struct exchange *ex, struct target *t, enum target_fault fault)
 	blame_target(ex->front->worker, t, fault, ex);
 }
 
-/* --- attempts ------------------------------------------------------------- */
+/* --- attempts ------------------------------------------------------------------------------- */
 
 static enum dial
 nothing_left(const struct exchange *ex)
@@ -50,7 +52,8 @@ short_of(struct exchange *ex, int rc)
 		strerror(-rc));
 }
 
-/* An idle connection to t, or a dial: it takes what choice_next() counted. DIAL_FAILED: t refused, or ex->short_of. */
+/* An idle connection to t, or a dial: it takes what choice_next() counted. DIAL_FAILED: t refused,
+ * or ex->short_of. */
 static enum dial
 attempt(struct exchange *ex, struct target *t)
 {
@@ -82,7 +85,8 @@ attempt(struct exchange *ex, struct target *t)
 	return DIAL_FAILED;
 }
 
-/* attempt(), where the exchange may have another one there; what it may not is over. t is choice_next()'s. */
+/* attempt(), where the exchange may have another one there; what it may not is over. t is
+ * choice_next()'s. */
 static enum dial
 try_at(struct exchange *ex, struct target *t)
 {
@@ -281,7 +285,7 @@ dial_on_event(struct back *b)
 		exchange_connected(b->ex);
 }
 
-/* --- time ----------------------------------------------------------------- */
+/* --- time ----------------------------------------------------------------------------------- */
 
 /* Where nobody else could be asked, the usual time is no reason to give up. */
 static uint32_t
@@ -297,8 +301,8 @@ limit_ms(const struct back *b)
 	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
 }
 
-/* Another endpoint; or the same one again, when it is this exchange's turn: a SYN that was lost would be sent again after
- * a second only. */
+/* Another endpoint; or the same one again, when it is this exchange's turn: a SYN that was lost
+ * would be sent again after a second only. */
 static void
 hedge(struct back *b)
 {

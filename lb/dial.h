@@ -1,14 +1,14 @@
 /*
  * Finds an upstream for an exchange: picks an endpoint, takes an idle connection of the pool or
  * makes one, and goes on to another endpoint when that fails, as often as choice.h allows. Nothing
- * has been sent by then, so this is always safe. The outcome is returned, or told later by exchange_connected / relay_connected and exchange_dial_failed /
- * relay_dial_failed.
+ * has been sent by then, so this is always safe. The outcome is returned, or told later by
+ * exchange_connected / relay_connected and exchange_dial_failed / relay_dial_failed.
  *
  * A dial that takes longer than HEDGE_MS, or three times as long as is usual for its endpoint, gets
- * a rival: another endpoint is dialled as well (the same one where there is no other), and the first
- * that connects wins. All connections
- * under way hang on ex->back, the youngest first (back->rival). The losers go on without an
- * exchange, for what becomes of them tells how the endpoint is, and end up in the pool.
+ * a rival: another endpoint is dialled as well (the same one where there is no other), and the
+ * first that connects wins. All connections under way hang on ex->back, the youngest first
+ * (back->rival). The losers go on without an exchange, for what becomes of them tells how the
+ * endpoint is, and end up in the pool.
  *
  * A request that was sent is watched too (dial_sent): where the endpoint has not even acknowledged
  * the bytes, as TCP_INFO tells, it is silent. If the request may be sent twice and another endpoint
@@ -29,8 +29,8 @@ enum dial {
 /* The first attempt, and the next. */
 enum dial dial_start(struct exchange *ex, bool may_reuse);
 enum dial dial_next(struct exchange *ex, bool may_reuse);
-/* The turn of an exchange that waits in a line has come (turn.h): it leaves the line, unless it is held. What comes of it
- * is told as ever. */
+/* The turn of an exchange that waits in a line has come (turn.h): it leaves the line, unless it is
+ * held. What comes of it is told as ever. */
 enum dial dial_turn(struct exchange *ex);
 /* It has waited too long. */
 void dial_gave_up(struct exchange *ex);

@@ -79,7 +79,8 @@ exchange_not_due(struct exchange *ex)
 	return true;
 }
 
-/* From the request's last byte to the answer's head. A request that wants another protocol may wait for it. */
+/* From the request's last byte to the answer's head. A request that wants another protocol may wait
+ * for it. */
 static bool
 touch_waiting(struct exchange *ex)
 {
@@ -98,8 +99,8 @@ touch_waiting(struct exchange *ex)
 	return true;
 }
 
-/* The client waits for the endpoint as long as its service lets it; but who neither sends nor reads has
- * SPAN_IDLE. */
+/* The client waits for the endpoint as long as its service lets it; but who neither sends nor reads
+ * has SPAN_IDLE. */
 void
 exchange_touch(struct exchange *ex)
 {
@@ -113,7 +114,7 @@ exchange_touch(struct exchange *ex)
 		f->worker->now_ms);
 }
 
-/* --- the request ---------------------------------------------------------- */
+/* --- the request ---------------------------------------------------------------------------- */
 
 static void
 hex16(char to[17], uint64_t v)
@@ -380,7 +381,7 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 	return used;
 }
 
-/* --- ends ----------------------------------------------------------------- */
+/* --- ends ----------------------------------------------------------------------------------- */
 
 void
 exchange_abort(struct exchange *ex)
@@ -509,7 +510,8 @@ exchange_refuse_lost(struct exchange *ex, bool silent)
 		!ex->request_done);
 }
 
-/* To hang up right after an idle time is a server's right, and what goes by the hub may have lost its way there: no fault of the endpoint. */
+/* To hang up right after an idle time is a server's right, and what goes by the hub may have lost
+ * its way there: no fault of the endpoint. */
 static bool
 exchange_is_stale(const struct exchange *ex, bool again)
 {

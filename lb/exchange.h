@@ -37,12 +37,13 @@ bool exchange_not_due(struct exchange *ex);
 /* The client's deadline has passed. */
 void exchange_timeout(struct exchange *ex);
 /* May the request be sent again, should ex->back be lost now? */
-/* Is another endpoint to be asked instead, since the answer has this status (edgeway.io/retry-on)? It is safe then, and nothing of
- * the answer has gone to the client. */
+/* Is another endpoint to be asked instead, since the answer has this status (edgeway.io/retry-on)?
+ * It is safe then, and nothing of the answer has gone to the client. */
 bool exchange_may_ask_another(const struct exchange *ex, unsigned status);
 void exchange_ask_another(struct exchange *ex);
 bool exchange_may_retry(const struct exchange *ex);
-/* The way to its endpoint is another one now: sends the request again, if it may be sent twice. It has a connection that is not connecting. */
+/* The way to its endpoint is another one now: sends the request again, if it may be sent twice. It
+ * has a connection that is not connecting. */
 void exchange_ask_again(struct exchange *ex);
 /* The client is gone. */
 void exchange_abort(struct exchange *ex);

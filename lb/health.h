@@ -3,8 +3,8 @@
  * Host: the service's name, and Connection: close; 2xx and 3xx within HEALTH_TIMEOUT_MS are good.
  * HEALTH_FALL bad ones in a row take an endpoint out on all workers, HEALTH_RISE good ones bring it
  * back. Done by the first worker alone, for endpoints of services that some worker uses (within the
- * last minute); the verdict is in struct shared, and counts for this service alone. A check ends with its service or annotation
- * (targets_follow). When all endpoints of a service are ill, all are
+ * last minute); the verdict is in struct shared, and counts for this service alone. A check ends
+ * with its service or annotation (targets_follow). When all endpoints of a service are ill, all are
  * used (balance.h).
  */
 #ifndef EDGEWAY_LB_HEALTH_H

@@ -19,7 +19,7 @@
 
 enum { ACCESS_WAITING_BYTES = 4 * 1024 * 1024 };
 
-/* --- messages to the workers ---------------------------------------------- */
+/* --- messages to the workers ---------------------------------------------------------------- */
 
 struct message {
 	struct worker *worker;
@@ -121,7 +121,7 @@ tell(struct worker *w, loop_fn *fn, const struct message *what)
 	loop_post(w->loop, fn, m);
 }
 
-/* --- the door ------------------------------------------------------------- */
+/* --- the door ------------------------------------------------------------------------------- */
 
 static void
 drop_adopted(struct lb *lb)
@@ -165,7 +165,8 @@ on_last(void *arg)
 	loop_post(w->lb->config.main, on_worker_quiet, w->lb);
 }
 
-/* On loop 0, once for each worker; those that still run may tell the others something (gossip.h). */
+/* On loop 0, once for each worker; those that still run may tell the others something
+ * (gossip.h). */
 static void
 on_worker_gone(void *arg)
 {
@@ -278,7 +279,8 @@ lb_use_adopted(struct lb *lb, int *fds)
 	}
 }
 
-/* port 0: one that is free, the same for all. Tried without SO_REUSEPORT first, which would let us in beside another process of our user. */
+/* port 0: one that is free, the same for all. Tried without SO_REUSEPORT first, which would let us
+ * in beside another process of our user. */
 static int
 lb_bind_sockets(const struct lb *lb, uint32_t address, uint16_t port, int *fds, struct err *err)
 {
@@ -296,7 +298,8 @@ lb_bind_sockets(const struct lb *lb, uint32_t address, uint16_t port, int *fds, 
 	return rc;
 }
 
-/* Whoever is at our port may stay there for ever, and gets nothing of ours (iptables/maps/rules.h): we go to another one. */
+/* Whoever is at our port may stay there for ever, and gets nothing of ours (iptables/maps/rules.h):
+ * we go to another one. */
 static int
 lb_move_listener(struct lb *lb, uint32_t address, int *fds, struct err *err)
 {
@@ -322,7 +325,8 @@ lb_move_listener(struct lb *lb, uint32_t address, int *fds, struct err *err)
 	return 0;
 }
 
-/* Each in its worker's place: the first choice, by the predecessor's sockets or new ones, else another port. */
+/* Each in its worker's place: the first choice, by the predecessor's sockets or new ones, else
+ * another port. */
 static int
 open_sockets(struct lb *lb, uint32_t address, int *fds, struct err *err)
 {

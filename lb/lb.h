@@ -17,7 +17,8 @@ struct lb;
 
 enum lb_access_mode { ACCESS_OFF, ACCESS_ERRORS, ACCESS_ALL };
 
-/* Which requests are recorded as spans: those whose traceparent says so, of others `below` in 2^32, and no more than per_s a second. */
+/* Which requests are recorded as spans: those whose traceparent says so, of others `below` in 2^32,
+ * and no more than per_s a second. */
 struct lb_tracing {
 	uint64_t below;
 	uint32_t per_s;
@@ -39,19 +40,20 @@ struct lb_config { /* copied */
 	uint32_t subnet, mask; /* fake range, host byte order: other original destinations are
 				  refused (loops) */
 	size_t metric_services; /* that have metrics of their own */
-	bool via; /* we name ourselves in Via (RFC 9110 section 7.6.3); many servers compress nothing then */
+	/* we name ourselves in Via (RFC 9110 section 7.6.3); many servers compress nothing then */
+	bool via;
 	uint32_t mark; /* SO_MARK of upstream connections */
 	const struct dial_guard
 		*guard; /* asked at each dial; referenced. NULL: static rules alone */
-	/* Most that is held for clients, in buffers and by the kernel in their sockets; 0: by the control group's limit or the machine's
-	 * memory (memory.h). */
+	/* Most that is held for clients, in buffers and by the kernel in their sockets; 0: by the
+	 * control group's limit or the machine's memory (memory.h). */
 	uint64_t memory_bytes, socket_bytes;
-	/* A connection to an endpoint VIA_TUNNEL: 0 and *fd, on which one byte comes when it is made, or that is closed; or -errno.
-	 * On a worker's thread. NULL: there is no such way. */
+	/* A connection to an endpoint VIA_TUNNEL: 0 and *fd, on which one byte comes when it is
+	 * made, or that is closed; or -errno. On a worker's thread. NULL: there is no such way. */
 	int (*forward)(void *arg, const struct lb_forward *to, int *fd);
 	void *forward_arg;
-	/* On loop 0: spans that are over, a list of the callee's (perhaps NULL), and how many were dropped before. NULL: no request is
-	 * recorded, whatever lb_trace says. */
+	/* On loop 0: spans that are over, a list of the callee's (perhaps NULL), and how many were
+	 * dropped before. NULL: no request is recorded, whatever lb_trace says. */
 	void (*take_spans)(void *arg, struct trace_span *spans, unsigned dropped);
 	void *spans_arg;
 	uint32_t connect_ms, head_ms, answer_ms, idle_ms, upstream_idle_ms,
@@ -63,20 +65,23 @@ void lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a referenc
 /* Another guard at each dial from now on: this machine's addresses are others. */
 void lb_guard(struct lb *lb, const struct dial_guard *guard);
 /* Listens on address:port on every worker; again when the address changes (open connections stay);
- * 0: stop listening. Where another process has the port: on one that is free, which the log and lb_state tell. */
+ * 0: stop listening. Where another process has the port: on one that is free, which the log and
+ * lb_state tell. */
 int lb_listen(struct lb *lb, uint32_t address, struct err *err);
 bool lb_listening(const struct lb *lb);
 /* Where it listens. */
 uint16_t lb_port(const struct lb *lb);
-/* The workers' listening sockets, to hand them to a successor; they stay the lb's. How many: all or, while it does not listen, 0. */
+/* The workers' listening sockets, to hand them to a successor; they stay the lb's. How many: all
+ * or, while it does not listen, 0. */
 size_t lb_sockets(const struct lb *lb, int *fds);
-/* A predecessor's: lb_listen uses them when they are bound to its address, else closes them. Taken; n is n_workers. */
+/* A predecessor's: lb_listen uses them when they are bound to its address, else closes them. Taken;
+ * n is n_workers. */
 void lb_adopt(struct lb *lb, const int *fds, size_t n);
-/* The access log, on stderr: off in the beginning. Of those that went well ACCESS_ALL writes one in `sample` (at least 1), on each worker.
- * lb NULL, as from lb_stop on: nothing. */
+/* The access log, on stderr: off in the beginning. Of those that went well ACCESS_ALL writes one in
+ * `sample` (at least 1), on each worker. lb NULL, as from lb_stop on: nothing. */
 void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);
-/* Requests and relayed connections as they go (lb/tap.h): what came since, as a JSON object. The look lasts while it is asked for again, at
- * least every few seconds. */
+/* Requests and relayed connections as they go (lb/tap.h): what came since, as a JSON object. The
+ * look lasts while it is asked for again, at least every few seconds. */
 struct lb_tap_ask {
 	const char *id; /* of the asker's own choice, the same each time */
 	const char *service; /* "namespace/name"; "": all */
@@ -102,34 +107,39 @@ struct lb_question {
 };
 /* By address and port, for qsort and bsearch of struct lb_seen. */
 int lb_seen_order(const void *a, const void *b);
-/* An lb_seen for each endpoint of the service that a worker uses, in lb_seen_order, the worst that one of them says; `seen` is good for the
- * call. */
+/* An lb_seen for each endpoint of the service that a worker uses, in lb_seen_order, the worst that
+ * one of them says; `seen` is good for the call. */
 typedef void lb_asked_fn(void *arg, const struct lb_seen *seen, size_t n);
 struct lb_asking;
-/* Asks the workers, and holds up nobody: `asked` comes on loop 0, once, from the loop; a worker that does not answer within a second is left
- * out. Also when the lb is stopped meanwhile. NULL: there is no lb. */
+/* Asks the workers, and holds up nobody: `asked` comes on loop 0, once, from the loop; a worker
+ * that does not answer within a second is left out. Also when the lb is stopped meanwhile. NULL:
+ * there is no lb. */
 struct lb_asking *lb_ask(
 	struct lb *lb, const struct lb_question *question, lb_asked_fn *asked, void *arg);
 /* `asked` does not come any more. */
 void lb_unask(struct lb_asking **asking);
-/* From now on a connection from this address and port (host byte order) to a service is answered by the listener itself, with the number in hexadecimal
- * and a line feed, and closed: who tries the mesh from the pods' side shall burden nobody. 0: nobody's. lb NULL: nothing. */
+/* From now on a connection from this address and port (host byte order) to a service is answered by
+ * the listener itself, with the number in hexadecimal and a line feed, and closed: who tries the
+ * mesh from the pods' side shall burden nobody. 0: nobody's. lb NULL: nothing. */
 void lb_canary(struct lb *lb, uint32_t client, uint16_t port, uint64_t number);
-/* JSON object. lb NULL: null. lists: also how services and endpoints in use do, for which each worker is waited for a little. */
+/* JSON object. lb NULL: null. lists: also how services and endpoints in use do, for which each
+ * worker is waited for a little. */
 void lb_state(struct lb *lb, struct buf *out, bool lists);
-/* How many endpoints are left out now, or fail their health check, each counted by every worker that knows it. lb NULL: 0. */
+/* How many endpoints are left out now, or fail their health check, each counted by every worker
+ * that knows it. lb NULL: 0. */
 uint64_t lb_down(struct lb *lb);
-/* Connections to the endpoint (as in struct endpoint) are not kept idle any more, but for those that are made from now on. doubted: and the way that they
- * went by may be lost: as lb_reroute. */
+/* Connections to the endpoint (as in struct endpoint) are not kept idle any more, but for those
+ * that are made from now on. doubted: and the way that they went by may be lost: as lb_reroute. */
 void lb_let_go(struct lb *lb, const struct in6_addr *ip, uint16_t port, bool doubted);
-/* `forward` goes by another way now, and what the former one carried may never be answered: requests to endpoints there whose answers have not
- * begun are sent again, where they may be sent twice. */
+/* `forward` goes by another way now, and what the former one carried may never be answered:
+ * requests to endpoints there whose answers have not begun are sent again, where they may be sent
+ * twice. */
 void lb_reroute(struct lb *lb);
 /* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and
  * *lb is gone. */
 void lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
-/* The same when a successor has the sockets: what waits in them is left to it, and a client that is silent between two requests is not
- * hung up on, but asked to come anew by its next answer. */
+/* The same when a successor has the sockets: what waits in them is left to it, and a client that is
+ * silent between two requests is not hung up on, but asked to come anew by its next answer. */
 void lb_hand_over(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
 
 #endif

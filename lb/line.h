@@ -1,7 +1,8 @@
 /*
- * A fair waiting line: each client has a lane of its own, in the order in which its waiters came; the lanes are served in
- * turn. So a client that has a thousand waiters and one that has a single one get alike much. Pure; one worker's. A lane is
- * there while somebody waits in it; looking for it goes through all lanes, which are not more than clients that wait.
+ * A fair waiting line: each client has a lane of its own, in the order in which its waiters came;
+ * the lanes are served in turn. So a client that has a thousand waiters and one that has a single
+ * one get alike much. Pure; one worker's. A lane is there while somebody waits in it; looking for
+ * it goes through all lanes, which are not more than clients that wait.
  *
  *	line_join(&l, &ex->waiter, ip);
  *	while ((w = line_next(&l)) != NULL && served(w))

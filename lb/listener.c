@@ -11,8 +11,9 @@
 #include "lb/proxy.h"
 
 /*
- * A proxied connection takes two descriptors; were they all gone, then new clients would wait, kept connections could reach no
- * endpoint, and DNS and metadata would starve as well. So clients share (base/core/fair_share) a number below that.
+ * A proxied connection takes two descriptors; were they all gone, then new clients would wait, kept
+ * connections could reach no endpoint, and DNS and metadata would starve as well. So clients share
+ * (base/core/fair_share) a number below that.
  */
 enum {
 	ACCEPT_BATCH = 64,
@@ -52,8 +53,9 @@ lb_canary(struct lb *lb, uint32_t client, uint16_t port, uint64_t number)
 			(before >> 32 == client ? before >> 16 & 0xffff : port));
 }
 
-/* The service is looked up as for everybody, but no group is made of it: the canary's call is no use of the service. By its port it
- * is told from a pod that has just got the address; a worker that was busy may find a call of the round before. */
+/* The service is looked up as for everybody, but no group is made of it: the canary's call is no
+ * use of the service. By its port it is told from a pod that has just got the address; a worker
+ * that was busy may find a call of the round before. */
 static bool
 listener_is_canary(
 	const struct worker *w, const struct sockaddr_in *from, uint32_t ip, uint16_t port)

@@ -16,14 +16,15 @@ struct lb_asking {
 	char *ns, *name;
 };
 
-/* What one worker says. It travels by posts, there and back, and belongs to whom it was posted to. */
+/* What one worker says. It travels by posts, there and back, and belongs to whom it was posted
+ * to. */
 struct part {
 	struct lb_asking *of; /* on the worker's loop its names alone are looked at */
 	struct worker *worker;
 	struct buf seen;
 };
 
-/* --- on a worker's loop ------------------------------------------------------------------ */
+/* --- on a worker's loop --------------------------------------------------------------------- */
 
 static void
 note_group(void *arg, const struct group *g)
@@ -57,7 +58,7 @@ on_worker(void *arg)
 	loop_post(p->of->main, on_part, p);
 }
 
-/* --- on loop 0 ----------------------------------------------------------------------------- */
+/* --- on loop 0 ------------------------------------------------------------------------------ */
 
 static void
 release(struct lb_asking *a)

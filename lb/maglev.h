@@ -1,9 +1,9 @@
 /*
  * Maglev's look-up table (Eisenbud and others, NSDI 2016, section 3.4): each node fills an equal
- * share of the slots, in an order of its own, so that a key finds its node with one look, and a node
- * that goes moves hardly more keys than its own. Pure. Made of the nodes' hashes alone: whoever knows
- * the same nodes, in whatever order, has the same table: all workers, and all edge nodes that dial the
- * endpoints at the same addresses.
+ * share of the slots, in an order of its own, so that a key finds its node with one look, and a
+ * node that goes moves hardly more keys than its own. Pure. Made of the nodes' hashes alone:
+ * whoever knows the same nodes, in whatever order, has the same table: all workers, and all edge
+ * nodes that dial the endpoints at the same addresses.
  *
  *	uint16_t table[MAGLEV_SLOTS];
  *	maglev_fill(table, hashes, n);

@@ -10,9 +10,9 @@
 #include "lb/proxy.h"
 
 /*
- * Counters that all workers share are touched only when a connection's buffers grow or shrink by MEMORY_SLACK: a request
- * that is answered at once, with a head of usual size, costs none of that. What is below the slack is within
- * MEMORY_FRONT, which every connection is charged with.
+ * Counters that all workers share are touched only when a connection's buffers grow or shrink by
+ * MEMORY_SLACK: a request that is answered at once, with a head of usual size, costs none of that.
+ * What is below the slack is within MEMORY_FRONT, which every connection is charged with.
  */
 enum {
 	MEMORY_FRONT = 2048, /* a connection with a request: front, exchange, back, their watches */
@@ -22,7 +22,8 @@ enum {
 	MEMORY_EVICT_MS = 10, /* after a search in vain: others' connections hold it all */
 	MEMORY_EVICT_MOST = 32, /* at once: to close what holds much takes the kernel its time */
 	MEMORY_LOOK_TICKS = 1000 / EXPIRY_TICK_MS, /* in which every connection is looked at */
-	/* A slow download may fill megabytes of the kernel's, of its own accord: it is counted like any other. */
+	/* A slow download may fill megabytes of the kernel's, of its own accord: it is counted like
+	 * any other. */
 	MEMORY_SOCKETS_MOST = 256 * 1024,
 	MEMORY_SOCKETS_LEAST = 8 * 1024, /* less than this is as good as nothing */
 	MEMORY_TRIM_TICKS = 1000 / EXPIRY_TICK_MS,
@@ -32,9 +33,10 @@ static const uint64_t memory_own_most = 48u << 20, memory_own_least = 4u << 20;
 
 enum memory_pass { MEMORY_STALLED, MEMORY_IDLE, MEMORY_ANY };
 
-/* --- limits ----------------------------------------------------------------- */
+/* --- limits --------------------------------------------------------------------------------- */
 
-/* Of 128Mi, the limit of deploy/kubernetes, three eighths are for buffers and a quarter is for sockets; the rest is the agent's. */
+/* Of 128Mi, the limit of deploy/kubernetes, three eighths are for buffers and a quarter is for
+ * sockets; the rest is the agent's. */
 void
 memory_open(struct lb *lb)
 {
@@ -57,7 +59,7 @@ memory_close(struct lb *lb)
 		fair_share_free(&lb->memory[i]);
 }
 
-/* --- accounts ----------------------------------------------------------------- */
+/* --- accounts ------------------------------------------------------------------------------- */
 
 static void
 memory_charge(struct front *f, enum memory_kind kind, uint32_t n)
@@ -128,7 +130,7 @@ memory_held(const struct front *f)
 	return n;
 }
 
-/* --- who has to go ------------------------------------------------------------- */
+/* --- who has to go -------------------------------------------------------------------------- */
 
 static bool
 memory_may_go(const struct front *f, enum memory_kind kind, enum memory_pass pass)
@@ -233,7 +235,7 @@ memory_settle(struct front *f)
 		memory_evict(w, MEMORY_OWN);
 }
 
-/* --- the kernel's part ------------------------------------------------------------ */
+/* --- the kernel's part ---------------------------------------------------------------------- */
 
 static uint32_t
 memory_of_socket(const struct peer *p)
@@ -258,8 +260,8 @@ memory_look_at(struct front *f)
 }
 
 /*
- * A part of the connections at each tick, so that thousands of them hold up nobody. Where they are so few that they could not
- * fill half of it, nothing is looked at.
+ * A part of the connections at each tick, so that thousands of them hold up nobody. Where they are
+ * so few that they could not fill half of it, nothing is looked at.
  */
 static void
 memory_look(struct worker *w)
@@ -276,9 +278,10 @@ memory_look(struct worker *w)
 	}
 }
 
-/* --- giving memory back --------------------------------------------------------------- */
+/* --- giving memory back --------------------------------------------------------------------- */
 
-/* What was held by clients, or known of services that are gone. On the loop that carries no traffic. */
+/* What was held by clients, or known of services that are gone. On the loop that carries no
+ * traffic. */
 static void
 memory_trim(void *arg)
 {

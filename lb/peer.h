@@ -43,8 +43,8 @@ void peer_pause(struct peer *p);
 void peer_resume(struct peer *p);
 /* About how many bytes more its socket takes now. */
 size_t peer_room(const struct peer *p);
-/* How many of the bytes sent the other side's kernel has not acknowledged, told also after a reset; 0 where this kernel cannot
- * tell (before 4.19). */
+/* How many of the bytes sent the other side's kernel has not acknowledged, told also after a reset;
+ * 0 where this kernel cannot tell (before 4.19). */
 uint64_t peer_unacked_bytes(const struct peer *p);
 /* reset: RST instead of FIN. Nothing happens when closed already. */
 void peer_close(struct peer *p, bool reset);

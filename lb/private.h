@@ -143,8 +143,8 @@ count(_Atomic uint64_t *c, uint64_t n)
 /* Head of every object that ends before it can be freed. */
 struct grave {
 	struct grave *next;
-	struct buf
-		in; /* bytes received and not yet used; callers up the stack may be reading them */
+	/* bytes received and not yet used; callers up the stack may be reading them */
+	struct buf in;
 	bool ended;
 };
 
@@ -315,8 +315,8 @@ struct lb {
 	struct taps *taps; /* tap.c's; NULL: nobody has looked on yet */
 	_Atomic uint64_t trace_second, traced; /* requests recorded within it */
 	_Atomic unsigned spans_waiting; /* on their way to loop 0 */
-	_Atomic uint64_t
-		canary; /* lb_canary's client, and 16 bits each for its port and the one before */
+	/* lb_canary's client, and 16 bits each for its port and the one before */
+	_Atomic uint64_t canary;
 	_Atomic uint64_t canary_number;
 	uint32_t address; /* listened on, 0 none */
 	uint16_t port; /* and where */
@@ -329,14 +329,14 @@ struct lb {
 	size_t n_running;
 };
 
-/* --- worker.c --------------------------------------------------------------- */
+/* --- worker.c ------------------------------------------------------------------------------- */
 
 struct worker *worker_new(struct lb *lb, struct loop *loop, size_t index);
 void worker_start(void *worker); /* first thing on its loop */
 void worker_enter(struct worker *w); /* first thing in every callback of the loop */
 uint64_t worker_random(struct worker *w);
-/* sock_connect_hops to an address of this node's own reach; -EPERM: it is refused (model/dial_guard.h), counted and told. All dials of
- * this folder come here. */
+/* sock_connect_hops to an address of this node's own reach; -EPERM: it is refused
+ * (model/dial_guard.h), counted and told. All dials of this folder come here. */
 int worker_dial(
 	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd);
 /* Begins a connection to t for the exchange (NULL: for none in particular), as sock_connect. */
@@ -346,7 +346,8 @@ void worker_tell_loop(const struct front *f);
 /* What an event on such a connection means: 0 made, -EAGAIN not yet, else -errno. */
 int worker_connected(const struct target *t, int fd);
 void worker_bury(struct worker *w, struct grave *g);
-/* The last thing in a callback: gives those that wait their turn, ends the worker when it drains and nothing is left. */
+/* The last thing in a callback: gives those that wait their turn, ends the worker when it drains
+ * and nothing is left. */
 void worker_leave(struct worker *w);
 enum lb_policy worker_policy(const struct worker *w, const struct group *g);
 

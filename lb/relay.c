@@ -204,8 +204,8 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 	relay_on_input(f);
 }
 
-/* A piece from one to the other: bytes, 0 when a FIN was read, -errno. Copied, or spliced while there is much of it:
- * the step grows as long as the receiver keeps up. */
+/* A piece from one to the other: bytes, 0 when a FIN was read, -errno. Copied, or spliced while
+ * there is much of it: the step grows as long as the receiver keeps up. */
 static ssize_t
 move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step, size_t most)
 {

@@ -12,7 +12,8 @@
 /* Looks for an endpoint; what the client has sent waits in f->grave.in. No endpoint: the client is
  * reset. */
 void relay_open(struct front *f);
-/* Have we passed this client's connection on as often as it may be? Then it was told, and is to end. */
+/* Have we passed this client's connection on as often as it may be? Then it was told, and is to
+ * end. */
 bool relay_goes_round(struct exchange *ex);
 /* Its client may not call the service any more. */
 void relay_cut(struct front *f);

@@ -2,11 +2,12 @@
  * What all workers together know of an endpoint: connections in use, for services that limit them,
  * and the verdict of the health check, for services that have one. One for each address that such a
  * service names while some worker uses it; all other endpoints are known by each worker alone. What
- * services of a namespace say and meet counts in that namespace only (`owner`): who may write a slice
- * with the address of another's pod is not to speak for it. A service that has its endpoints judged by
- * what they answer (health checks, outlier-5xx) is alone with what it knows: another one may ask them for other things.
- * Getting one and giving it back takes a lock and happens when endpoints change; reading and
- * counting does not. Any thread; what health.c keeps in it is its own, under the lock.
+ * services of a namespace say and meet counts in that namespace only (`owner`): who may write a
+ * slice with the address of another's pod is not to speak for it. A service that has its endpoints
+ * judged by what they answer (health checks, outlier-5xx) is alone with what it knows: another one
+ * may ask them for other things. Getting one and giving it back takes a lock and happens when
+ * endpoints change; reading and counting does not. Any thread; what health.c keeps in it is its
+ * own, under the lock.
  *
  *	s = shares_get(all, shares_owner(all, service), &addr);
  *	if (shared_take(s, client, most))
@@ -60,12 +61,14 @@ struct shares {
 void shares_init(struct shares *all);
 /* All must have been given back. */
 void shares_fini(struct shares *all);
-/* Whose knowledge it is, the namespace's or the service's own, in a word that nobody outside can foretell. Until shares_fini. */
+/* Whose knowledge it is, the namespace's or the service's own, in a word that nobody outside can
+ * foretell. Until shares_fini. */
 uint64_t shares_owner(const struct shares *all, const struct service *s);
 struct shared *shares_get(struct shares *all, uint64_t owner, const struct addr *a);
 void shares_put(struct shares *all, struct shared **s);
-/* Its health is checked as this service wants it, whose own it is, from now on and until as many shares_uncheck. A check that
- * is another than before begins anew: with an endpoint that is well. */
+/* Its health is checked as this service wants it, whose own it is, from now on and until as many
+ * shares_uncheck. A check that is another than before begins anew: with an endpoint that is
+ * well. */
 void shares_check(struct shares *all, struct shared *s, const struct service *service);
 void shares_uncheck(struct shares *all, struct shared *s);
 
@@ -96,8 +99,9 @@ shared_give(struct shared *s, uint32_t client)
 	atomic_fetch_sub_explicit(shared_client(s, client), 1, memory_order_relaxed);
 }
 
-/* One more connection of this client's, unless that is more than `most` (0: any number) or than its part of them. Looked at
- * and counted in one step, so of workers that ask at the same moment as many get one as are left. True: shared_give is due. */
+/* One more connection of this client's, unless that is more than `most` (0: any number) or than its
+ * part of them. Looked at and counted in one step, so of workers that ask at the same moment as
+ * many get one as are left. True: shared_give is due. */
 static inline bool
 shared_take(struct shared *s, uint32_t client, uint32_t most)
 {

@@ -1,14 +1,15 @@
 /*
- * Who speaks first? A port that is called http may carry a protocol in which the server greets (SMTP, FTP, MySQL);
- * a client that waits for the greeting must not wait for us. Where a group has not yet shown what it speaks and a
- * new client has said nothing for SILENCE_MS, one endpoint is dialled and listened to:
+ * Who speaks first? A port that is called http may carry a protocol in which the server greets
+ * (SMTP, FTP, MySQL); a client that waits for the greeting must not wait for us. Where a group has
+ * not yet shown what it speaks and a new client has said nothing for SILENCE_MS, one endpoint is
+ * dialled and listened to:
  *
  *	the endpoint speaks ──► relayed; later clients of this group are relayed at once, waiting ones too
  *	the client speaks ──► HTTP; the connection goes to the pool
  *	neither, for SPAN_HEAD ──► the connection is closed, the client may stay
  *
- * At most one connection a group and worker is made for that, and one a minute; none once an endpoint has
- * answered HTTP. So idle clients cost nothing. All of this on the worker's loop.
+ * At most one connection a group and worker is made for that, and one a minute; none once an
+ * endpoint has answered HTTP. So idle clients cost nothing. All of this on the worker's loop.
  */
 #ifndef EDGEWAY_LB_SILENCE_H
 #define EDGEWAY_LB_SILENCE_H

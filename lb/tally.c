@@ -179,7 +179,7 @@ tallies_use(struct tallies *all, const struct snapshot *s)
 	pthread_mutex_unlock(&all->lock);
 }
 
-/* --- what is told ----------------------------------------------------------- */
+/* --- what is told --------------------------------------------------------------------------- */
 
 /* A copy, so that nobody waits while it is written. */
 struct row {
@@ -306,7 +306,8 @@ write_column(struct metrics *m, const struct column *c, const struct row *row)
 		metric_counter(m, c->name, c->help, labels, v);
 }
 
-/* A name's samples must come together: each column is of the same name as the one before it, or of a new one. */
+/* A name's samples must come together: each column is of the same name as the one before it, or of
+ * a new one. */
 static void
 write_counters(struct metrics *m, const struct row *rows, size_t n)
 {
@@ -367,8 +368,8 @@ write_row(struct buf *out, const struct row *row)
 			(unsigned long long)s->requests[i]);
 	buf_printf(out,
 		"},\"connections\":%llu,\"active\":%lld,\"failures\":%llu,\"retries\":%llu,"
-		"\"ejections\":%llu,\"bytes_up\":%llu,\"bytes_down\":%llu,\"p50_us\":%llu,"
-		"\"p99_us\":%llu,\"first_bucket_us\":%d,\"took\":[",
+		"\"ejections\":%llu,\"bytes_up\":%llu,\"bytes_down\":%llu,\"p50_us\":%llu,\"p99_"
+		"us\":%llu,\"first_bucket_us\":%d,\"took\":[",
 		(unsigned long long)s->connections, (long long)(s->connections - s->closed),
 		(unsigned long long)s->failures, (unsigned long long)s->retries,
 		(unsigned long long)s->ejections, (unsigned long long)s->bytes_up,

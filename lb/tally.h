@@ -1,9 +1,10 @@
 /*
- * What each service had of traffic, for /metrics and `edgewayctl`. A tally is one service's; in it each worker has a cell of
- * its own, which it alone writes, without a lock, and any thread may read. Both are made when a worker first meets the service
- * (a client connects), so that services without traffic cost nothing. A tally lives as long as its service, or as a worker
- * uses it; what a service had that is gone is added to the one of `other`, so that sums never fall. So is what services have that come
- * when there are `most` already.
+ * What each service had of traffic, for /metrics and `edgewayctl`. A tally is one service's; in it
+ * each worker has a cell of its own, which it alone writes, without a lock, and any thread may
+ * read. Both are made when a worker first meets the service (a client connects), so that services
+ * without traffic cost nothing. A tally lives as long as its service, or as a worker uses it; what
+ * a service had that is gone is added to the one of `other`, so that sums never fall. So is what
+ * services have that come when there are `most` already.
  *
  *	t = tally_get(all, service, worker_index, &cell);	// a lock; when a group begins
  *	count(&cell->requests[2], 1);				// none

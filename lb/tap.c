@@ -51,7 +51,7 @@ struct taps {
 	struct tap_look looks[TAPS_MOST];
 };
 
-/* --- on a worker's loop ------------------------------------------------------------------ */
+/* --- on a worker's loop --------------------------------------------------------------------- */
 
 /* From loop 0 to a worker with the filters, and back as an acknowledgement. */
 struct tap_order {
@@ -234,7 +234,7 @@ tap_note(struct exchange *ex, enum tap_moment moment)
 	}
 }
 
-/* --- to loop 0 ------------------------------------------------------------------------------- */
+/* --- to loop 0 ------------------------------------------------------------------------------ */
 
 struct tap_parcel {
 	struct lb *lb;
@@ -318,7 +318,7 @@ tap_worker_end(struct worker *w)
 	tap_release(&w->tap);
 }
 
-/* --- on loop 0 ------------------------------------------------------------------------------- */
+/* --- on loop 0 ------------------------------------------------------------------------------ */
 
 static struct tap *
 tap_filters(const struct taps *taps)

@@ -1,10 +1,12 @@
 /*
- * Requests and relayed connections as they go, for an operator who looks on (edgewayctl tap, trace). A look is armed by asking for it,
- * and ends by itself TAP_LAPSE_MS after the last question where nobody has said that it is the last. While there is no look, a request pays
- * for one comparison with NULL.
+ * Requests and relayed connections as they go, for an operator who looks on (edgewayctl tap,
+ * trace). A look is armed by asking for it, and ends by itself TAP_LAPSE_MS after the last question
+ * where nobody has said that it is the last. While there is no look, a request pays for one
+ * comparison with NULL.
  *
- * Bounded: TAPS_MOST looks; of each a worker takes at most TAP_TICK_MOST records in one of its ticks (the rest is counted as skipped), and
- * loop 0 keeps the last TAP_KEPT. Records hold the method and the path of a request, and neither its query nor any header field.
+ * Bounded: TAPS_MOST looks; of each a worker takes at most TAP_TICK_MOST records in one of its
+ * ticks (the rest is counted as skipped), and loop 0 keeps the last TAP_KEPT. Records hold the
+ * method and the path of a request, and neither its query nor any header field.
  *
  *	rc = lb_tap(lb, &(struct lb_tap_ask){.id = "4711", .service = "default/web", .after = 12}, &out);	// loop 0
  *

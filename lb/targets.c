@@ -180,7 +180,8 @@ group_clear(struct group *g)
 	service_unref(&g->service);
 }
 
-/* The endpoints that can be dialled, by tier. Those that nobody knew, and that come to others, begin slowly. */
+/* The endpoints that can be dialled, by tier. Those that nobody knew, and that come to others,
+ * begin slowly. */
 static struct balance_node **
 collect(struct targets *ts, const struct group *g, const struct service *s,
 	const struct service_port *p, uint16_t ends[BALANCE_TIERS])

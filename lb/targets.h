@@ -1,9 +1,9 @@
 /*
  * What one worker knows of the endpoints, all of it mutable and its own: a `group` for each service
- *port that has been asked for (by the address that clients dial), a `target` for each endpoint
- *address and namespace (or service: shares_owner), shared by the groups that name it: requests in flight, failures and ejection, idle
- *connections (pool.h). Groups follow the snapshot lazily: the next look-up after a new epoch
- *compares the service's pointer and rebuilds what changed.
+ * port that has been asked for (by the address that clients dial), a `target` for each endpoint
+ * address and namespace (or service: shares_owner), shared by the groups that name it: requests in
+ * flight, failures and ejection, idle connections (pool.h). Groups follow the snapshot lazily: the
+ * next look-up after a new epoch compares the service's pointer and rebuilds what changed.
  *
  *	g = targets_group(ts, snapshot, epoch, ip, port, 0);	// NULL: no such service port
  *	t = group_pick(g, &ask);				// NULL: none, or all tried
@@ -22,9 +22,11 @@ struct targets;
 
 enum target_fault {
 	TARGET_REFUSED, /* ejects at once */
-	TARGET_SILENT, /* does not answer on the level of TCP: ejects when it happens twice in a row */
+	/* does not answer on the level of TCP: ejects when it happens twice in a row */
+	TARGET_SILENT,
 	TARGET_RESET, /* reset before an answer, or no answer in time: the same */
-	TARGET_ERRORS, /* too many answers of 5xx in a row, where the service counts them: ejects at once */
+	/* too many answers of 5xx in a row, where the service counts them: ejects at once */
+	TARGET_ERRORS,
 };
 /* That it takes connections is no news of such an endpoint: an answer must show that it is back. */
 static inline bool
@@ -38,8 +40,8 @@ struct target {
 	struct balance_node node;
 	struct target *next; /* in the hash */
 	struct targets *all;
-	uint64_t
-		owner; /* the namespace of the services that name it, or the only service: shared.h */
+	/* the namespace of the services that name it, or the only service: shared.h */
+	uint64_t owner;
 	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d; what stands for a far one */
 	struct in6_addr shown; /* the same as people know it */
 	uint16_t port;
@@ -54,8 +56,8 @@ struct target {
 	uint16_t window; /* most of those at once, 0: any number; see turn.h */
 	unsigned failures; /* in a row */
 	unsigned errors; /* answers of 5xx in a row, where its service counts them */
-	uint32_t
-		outlier_ms; /* the back-off after those, as its service has it; 0: as after others */
+	/* the back-off after those, as its service has it; 0: as after others */
+	uint32_t outlier_ms;
 	unsigned ejections; /* since the last success: exponent of the back-off */
 	uint32_t connect_ms; /* moving average of the time that a connection takes */
 	uint8_t fault; /* enum target_fault, of the last failure */
@@ -72,8 +74,8 @@ struct group {
 	struct group *next; /* in the hash */
 	uint32_t ip; /* fake or cluster IP, host byte order */
 	uint16_t port;
-	uint64_t
-		closed; /* for clients whom these gates of the service keep out (model/service.h) */
+	/* for clients whom these gates of the service keep out (model/service.h) */
+	uint64_t closed;
 	uint8_t habit; /* enum habit */
 	unsigned refs;
 	uint32_t epoch;
@@ -98,7 +100,8 @@ struct group *targets_group(struct targets *ts, const struct snapshot *s, uint64
 	uint32_t ip, uint16_t port, uint64_t closed);
 /* Brings a group up to the snapshot; cheap when the epoch is the same. */
 void targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, uint64_t epoch);
-/* The same for all groups whose endpoints are checked: that ends with the service, whether or not anybody still asks for it. */
+/* The same for all groups whose endpoints are checked: that ends with the service, whether or not
+ * anybody still asks for it. */
 void targets_follow(struct targets *ts, const struct snapshot *s, uint64_t epoch);
 void group_unref(struct group **g, uint64_t now_ms);
 /* Forgets groups that nobody has used for a minute. */
@@ -125,8 +128,9 @@ struct addr target_addr(const struct target *t);
 bool target_is_far(const struct target *t);
 const char *target_text(const struct target *t, char to[ADDR_TEXT_MAX]);
 void target_unref(struct target **t);
-/* One more in flight, of this client's. False: it has `most` (0: any number) with those of other workers, or the client has
- * its part of them; another worker may have taken the last one since group_pick(). */
+/* One more in flight, of this client's. False: it has `most` (0: any number) with those of other
+ * workers, or the client has its part of them; another worker may have taken the last one since
+ * group_pick(). */
 bool target_begin(struct target *t, uint32_t client, uint32_t most);
 /* `counted`: t->node.shared was there when it began. */
 void target_end(struct target *t, uint32_t client, bool counted);

@@ -6,7 +6,7 @@
 
 #include "lb/answer.h"
 
-/* --- which requests ----------------------------------------------------------- */
+/* --- which requests ------------------------------------------------------------------------- */
 
 /* All workers count in the same second; a few more may pass while it changes. */
 static bool
@@ -32,7 +32,7 @@ wanted(struct worker *w, bool has_parent, const struct trace_context *parent)
 	return sampled && within_limit(w);
 }
 
-/* --- the span ------------------------------------------------------------------ */
+/* --- the span ------------------------------------------------------------------------------- */
 
 static struct trace_span *
 begin(struct exchange *ex, enum trace_part part, const struct trace_context *parent)
@@ -139,7 +139,7 @@ trace_end(struct exchange *ex)
 		trace_flush(w);
 }
 
-/* --- to loop 0 ------------------------------------------------------------------- */
+/* --- to loop 0 ------------------------------------------------------------------------------ */
 
 struct parcel {
 	struct lb *lb;

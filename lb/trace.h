@@ -1,14 +1,15 @@
 /*
- * Spans of HTTP requests and of relayed connections (model/span.h), where tracing is configured: W3C Trace Context on the way to
- * the endpoint, and what became of the request for whoever exports it. A request with a parent is recorded when that says so, one without by chance
- * (lb_tracing); never more than so many a second. A request that is not recorded is sent on as it came.
+ * Spans of HTTP requests and of relayed connections (model/span.h), where tracing is configured:
+ * W3C Trace Context on the way to the endpoint, and what became of the request for whoever exports
+ * it. A request with a parent is recorded when that says so, one without by chance (lb_tracing);
+ * never more than so many a second. A request that is not recorded is sent on as it came.
  *
  *	trace_begin(ex, head, &forward, text);	// before the head is written for the endpoint
  *	trace_note(ex, TRACE_DIAL, target);
  *	trace_end(ex);
  *
- * Spans gather in the worker and go to loop 0 at its ticks, or TRACE_PARCEL at once. With tracing off all of this is one
- * branch. On the worker's loop, but for trace_use's caller.
+ * Spans gather in the worker and go to loop 0 at its ticks, or TRACE_PARCEL at once. With tracing
+ * off all of this is one branch. On the worker's loop, but for trace_use's caller.
  */
 #ifndef EDGEWAY_LB_TRACE_H
 #define EDGEWAY_LB_TRACE_H

@@ -105,7 +105,7 @@ turn_run(struct worker *w)
 		atomic_store_explicit(&w->crowded, false, memory_order_relaxed);
 }
 
-/* --- from worker to worker ----------------------------------------------------------------------- */
+/* --- from worker to worker ------------------------------------------------------------------ */
 
 static void
 turn_on_woken(void *arg)

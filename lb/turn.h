@@ -8,9 +8,10 @@
  *   the kernel, which would dial again after a second only, and gives nobody a turn; or
  * - others wait already.
  *
- * They wait in a fair line (line.h), one for each group, clients in turn, for at most the time that a connection may take
- * from the moment when they wanted the endpoint; then it is 503 or 504. Connections that become idle and dials are given to
- * them first. All of this on the worker's loop; a group that nobody waits for has none of it.
+ * They wait in a fair line (line.h), one for each group, clients in turn, for at most the time that
+ * a connection may take from the moment when they wanted the endpoint; then it is 503 or 504.
+ * Connections that become idle and dials are given to them first. All of this on the worker's loop;
+ * a group that nobody waits for has none of it.
  *
  *	ex ──► dial_next ──► DIAL_HELD ──► turn_wait ──► turn_run ──► dial_turn ──► exchange_connected
  */
@@ -23,11 +24,12 @@
 void turn_wait(struct exchange *ex);
 /* Does somebody wait for the group's endpoints? */
 bool turn_crowded(const struct group *g);
-/* Everybody whose turn can come now: at the end of a callback after turn_due(), and at every tick. */
+/* Everybody whose turn can come now: at the end of a callback after turn_due(), and at every
+ * tick. */
 void turn_run(struct worker *w);
 
-/* A connection to an endpoint that services limit is not in use any more: who waits for it at another worker has his turn now, and not at that worker's
- * next tick. */
+/* A connection to an endpoint that services limit is not in use any more: who waits for it at
+ * another worker has his turn now, and not at that worker's next tick. */
 void turn_freed(const struct worker *w);
 
 /* There may be room again. */

@@ -60,9 +60,10 @@ worker_enter(struct worker *w)
 	}
 }
 
-/* --- dials ------------------------------------------------------------------ */
+/* --- dials ---------------------------------------------------------------------------------- */
 
-/* Does a hostNetwork pod of this node stand there, for this service, or for any? Asked for own addresses only. */
+/* Does a hostNetwork pod of this node stand there, for this service, or for any? Asked for own
+ * addresses only. */
 static bool
 stands_host_network(
 	const struct worker *w, const struct in6_addr *ip, uint16_t port, const struct service *s)

@@ -63,7 +63,7 @@ on_synced(void *arg)
 		age_look(m->age);
 }
 
-/* --- opening -------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------- */
 
 static char *
 read_proxy_good(const char *url, struct store *store)
@@ -100,7 +100,8 @@ read_last_good(struct meta *m, struct store *store)
 		m->in_step_s = strtoll(in_step, NULL, 10);
 }
 
-/* The database, or NULL with the reason in the log: an agent starts whatever state its disk is in. */
+/* The database, or NULL with the reason in the log: an agent starts whatever state its disk is
+ * in. */
 static struct store *
 open_store(struct meta *m)
 {
@@ -358,7 +359,7 @@ meta_stop(struct meta **out)
 	*out = NULL;
 }
 
-/* --- asking --------------------------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 const struct snapshot *
 meta_snapshot(const struct meta *m)

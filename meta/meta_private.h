@@ -1,6 +1,6 @@
 /*
- * What the files of meta's door share: meta.c (opens, connects, stops; asks) and meta_tell.c (state, metrics). Nothing outside of
- * these includes it.
+ * What the files of meta's door share: meta.c (opens, connects, stops; asks) and meta_tell.c
+ * (state, metrics). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_META_META_PRIVATE_H
 #define EDGEWAY_META_META_PRIVATE_H
@@ -17,7 +17,8 @@ struct meta {
 	char *refused_hubs; /* FEED_REFUSED_NOTE, NULL: none */
 	char *proxy_good; /* the proxy's last good address */
 	int64_t floor_s; /* the last time stored */
-	int64_t in_step_s; /* when this node was last in step with its hub, as the database has it; 0: never */
+	/* when this node was last in step with its hub, as the database has it; 0: never */
+	int64_t in_step_s;
 	struct age *age;
 	char *path;
 	meta_use_fn *use;
@@ -27,7 +28,8 @@ struct meta {
 	struct feed *feed; /* NULL: cannot connect */
 	unsigned moved_aside;
 	uint64_t open_ms; /* how long reading the database took */
-	int open_error; /* errno, positive, of what kept it from being written at the start; 0: nothing */
+	/* errno, positive, of what kept it from being written at the start; 0: nothing */
+	int open_error;
 	char why_not[512]; /* why feed is NULL */
 };
 

@@ -85,7 +85,8 @@ apply_metrics(const struct apply_counts *c, struct metrics *out)
 		(double)(c->ipam.size - c->ipam.used - c->ipam.resting));
 }
 
-/* errno, positive, why the database cannot be written; 0: it can. A failure at the start holds until something is written. */
+/* errno, positive, why the database cannot be written; 0: it can. A failure at the start holds
+ * until something is written. */
 static int
 database_error(const struct meta *m, const struct writer_counts *w)
 {
@@ -162,8 +163,8 @@ state_feed(const struct meta *m, struct buf *out)
 	if (f.hubtime.changes > 0)
 		buf_printf(out, ",\"lag_ms\":%llu", (unsigned long long)f.hubtime.lag_ms);
 	buf_printf(out,
-		",\"certificate_not_before\":%lld,\"certificate_not_after\":%lld,"
-		"\"certificate_expires\":\"",
+		",\"certificate_not_before\":%lld,\"certificate_not_after\":%lld,\"certificate_"
+		"expires\":\"",
 		(long long)f.certificate_not_before, (long long)f.certificate_not_after);
 	if (f.certificate_not_after != 0)
 		buf_add_utc(out, f.certificate_not_after);

@@ -33,7 +33,7 @@ struct allow_from {
 	struct allow_peer *peers;
 };
 
-/* --- reading ---------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static void
 allow_names_fini(struct allow_names *names)
@@ -53,7 +53,8 @@ allow_peer_fini(struct allow_peer *p)
 	free(p->networks);
 }
 
-/* The text up to a character of `ends`, without blanks around it, on the heap; *at goes behind it, or to the final NUL. */
+/* The text up to a character of `ends`, without blanks around it, on the heap; *at goes behind it,
+ * or to the final NUL. */
 static char *
 allow_take_part(const char **at, const char *ends)
 {
@@ -257,7 +258,7 @@ allow_from_unref(struct allow_from **out)
 	free(a);
 }
 
-/* --- matching --------------------------------------------------------------- */
+/* --- matching ------------------------------------------------------------------------------- */
 
 static bool
 allow_names_hold(const struct allow_names *names, const char *name)

@@ -1,9 +1,11 @@
 /*
- * Who may call a service: the annotation edgeway.io/allow-from, and the form in which NetworkPolicies travel to the nodes. One line:
+ * Who may call a service: the annotation edgeway.io/allow-from, and the form in which
+ * NetworkPolicies travel to the nodes. One line:
  *
  *	namespaces=shop,ops; pods=app in (web, api) | nodes=edgeway.io/site=berlin | addresses=10.0.0.0/8,!10.1.0.0/16
  *
- * `|` parts peers, of which one must match; `;` parts the conditions of a peer, all of which must hold:
+ * `|` parts peers, of which one must match; `;` parts the conditions of a peer, all of which must
+ * hold:
  *
  *	namespaces=A,B   pods of these namespaces; * for all
  *	pods=SELECTOR    pods with these labels (model/selector.h), without `namespaces` those of the service's own namespace; * for all
@@ -11,8 +13,8 @@
  *	addresses=CIDR,.. source addresses; with ! in front those that are left out
  *	callers=NAME,..  callers at the hub's ingress: cert:NAME, token:NAME or local
  *
- * `none` is nobody. What cannot be read lets nobody in: that is the caller's to say, with allow_from_nobody(). Immutable, atomically
- * reference-counted. Leaves; any thread.
+ * `none` is nobody. What cannot be read lets nobody in: that is the caller's to say, with
+ * allow_from_nobody(). Immutable, atomically reference-counted. Leaves; any thread.
  */
 #ifndef EDGEWAY_MODEL_ALLOW_FROM_H
 #define EDGEWAY_MODEL_ALLOW_FROM_H

@@ -1,8 +1,10 @@
 /*
- * Which nodes have which CAs. A list names CAs by the first 8 hex digits of their SHA-256, parted by commas, the one that
- * signs first; with each certificate a node gets all CAs that are in use then, and the list is recorded with it (hub/identity/ledger.h). Nodes say
- * theirs when they come. "": of a hub or an agent of before, nobody knows. From these lists follows whom another set of CAs would cut off: who does not trust the CA
- * that signs the hub's certificate from then on, or whose own certificate is of a CA that is not there any more. Leaf.
+ * Which nodes have which CAs. A list names CAs by the first 8 hex digits of their SHA-256, parted
+ * by commas, the one that signs first; with each certificate a node gets all CAs that are in use
+ * then, and the list is recorded with it (hub/identity/ledger.h). Nodes say theirs when they come.
+ * "": of a hub or an agent of before, nobody knows. From these lists follows whom another set of
+ * CAs would cut off: who does not trust the CA that signs the hub's certificate from then on, or
+ * whose own certificate is of a CA that is not there any more. Leaf.
  *
  *	ca_list(now, certs_ca_pem(c));
  *	if (!ca_list_keeps(list_of_node, now, next)) ...cut off...

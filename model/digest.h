@@ -1,9 +1,10 @@
 /*
- * What a node holds, told in few bytes, so that a reconnect costs what has changed (doc/protocol.md,
- * "Metadata"). Services fall into DIGEST_BUCKETS buckets by XXH64(ns "/" name); a bucket's
- * digest is the XOR over its services of XXH64(name key, seed = view digest). The agent sends the buckets' digests,
- * the hub answers with the numbers of those that differ, the agent tells the services in them
- * (key and digest), and the hub sends what is new and deletes what is gone.
+ * What a node holds, told in few bytes, so that a reconnect costs what has changed
+ * (doc/protocol.md, "Metadata"). Services fall into DIGEST_BUCKETS buckets by XXH64(ns "/" name); a
+ * bucket's digest is the XOR over its services of XXH64(name key, seed = view digest). The agent
+ * sends the buckets' digests, the hub answers with the numbers of those that differ, the agent
+ * tells the services in them (key and digest), and the hub sends what is new and deletes what is
+ * gone.
  */
 #ifndef EDGEWAY_MODEL_DIGEST_H
 #define EDGEWAY_MODEL_DIGEST_H

@@ -223,7 +223,8 @@ envelope_say(struct buf *out, const struct saying *s, const char *id)
 		.content_len = s->content != NULL ? s->content_len : 0,
 	};
 
-	/* What a peer gave back may be long: an id or resource of this length is not one of the protocol's. */
+	/* What a peer gave back may be long: an id or resource of this length is not one of the
+	 * protocol's. */
 	snprintf(resource, sizeof resource, "%s", s->resource);
 	snprintf(parent, sizeof parent, "%s", s->parent != NULL ? s->parent : "");
 	envelope_build(out, &e);

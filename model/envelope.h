@@ -36,8 +36,8 @@ struct envelope {
 const char *operation_name(enum operation op);
 void envelope_fini(struct envelope *e);
 int envelope_parse(struct envelope *e, const char *text, size_t len, struct err *err);
-/* Of a message that envelope_parse has refused: header and route, where they come first and can be read, so that the answer can
- * say which message it is about. False: *e is empty. */
+/* Of a message that envelope_parse has refused: header and route, where they come first and can be
+ * read, so that the answer can say which message it is about. False: *e is empty. */
 bool envelope_head(struct envelope *e, const char *text, size_t len);
 /* Appends; NULL members are written as "". content must be valid JSON or NULL. */
 void envelope_build(struct buf *out, const struct envelope *e);

@@ -1,5 +1,6 @@
 /*
- * What a node makes of a service's endpoints, as it tells its hub that asks for it (doc/protocol.md, "Questions"). Pure.
+ * What a node makes of a service's endpoints, as it tells its hub that asks for it
+ * (doc/protocol.md, "Questions"). Pure.
  *
  *	{"known":true,"endpoints":[{"port":80,"address":"192.0.2.7:30080","node":"edge-2","health":"up"}],"more":0}
  *

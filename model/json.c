@@ -156,7 +156,7 @@ json_print(struct json *j, size_t *len)
 	return text;
 }
 
-/* --- objects by a table ------------------------------------------------- */
+/* --- objects by a table --------------------------------------------------------------------- */
 
 struct filling {
 	const struct field *fields;

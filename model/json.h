@@ -1,8 +1,9 @@
 /*
- * Reading JSON (RFC 8259) that a peer sent, by cJSON, and writing texts as cJSON writes them. What cJSON
- * lets pass or pays too much memory for is refused before it sees it (json_guard.c): wrong UTF-8, NUL
- * and control characters, more than JSON_DEPTH_MAX levels or JSON_VALUES_MAX values, which bounds the
- * tree to some 35 MB. Nothing may follow the value; a member that we know may come once.
+ * Reading JSON (RFC 8259) that a peer sent, by cJSON, and writing texts as cJSON writes them. What
+ * cJSON lets pass or pays too much memory for is refused before it sees it (json_guard.c): wrong
+ * UTF-8, NUL and control characters, more than JSON_DEPTH_MAX levels or JSON_VALUES_MAX values,
+ * which bounds the tree to some 35 MB. Nothing may follow the value; a member that we know may come
+ * once.
  *
  * A reader stands at one value, the whole text at first. Every function does nothing once something
  * was wrong; so check once, at the end, which also frees the tree:
@@ -12,8 +13,8 @@
  *	if ((rc = json_finish(&j, err)) < 0)
  *		...free what `thing` holds...
  *
- * Numbers are doubles in cJSON, so none that we read may be greater than JSON_NUMBER_MAX. Leaf without
- * state of its own; any thread.
+ * Numbers are doubles in cJSON, so none that we read may be greater than JSON_NUMBER_MAX. Leaf
+ * without state of its own; any thread.
  */
 #ifndef EDGEWAY_MODEL_JSON_H
 #define EDGEWAY_MODEL_JSON_H
@@ -81,8 +82,8 @@ void json_fields(struct json *j, const struct field *fields, size_t n, void *to)
 /* Values of a text that we wrote: never more than JSON_VALUES_MAX in one that a peer takes. */
 size_t json_values(const char *text, size_t len);
 
-/* Appends a string with its quotes, in the bytes that json_print has for it; bytes that are not UTF-8
- * become U+FFFD. NULL is "". */
+/* Appends a string with its quotes, in the bytes that json_print has for it; bytes that are not
+ * UTF-8 become U+FFFD. NULL is "". */
 void json_add_text(struct buf *out, const char *text);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * One pass over a peer's text before cJSON 1.7 gets it. cJSON takes raw control characters, a NUL
- * between values, bytes that are not UTF-8, escapes that are not hexadecimal, numbers such as 01 and
- * 1e999; it makes a node of 64 bytes and more out of every "0,", recurses 1000 levels, and reads a byte
- * too far where a text ends inside an object (CVE-2023-53154). So none of this reaches it.
+ * between values, bytes that are not UTF-8, escapes that are not hexadecimal, numbers such as 01
+ * and 1e999; it makes a node of 64 bytes and more out of every "0,", recurses 1000 levels, and
+ * reads a byte too far where a text ends inside an object (CVE-2023-53154). So none of this reaches
+ * it.
  */
 #include <ctype.h>
 #include <math.h>
@@ -12,7 +13,8 @@
 
 enum { NUMBER_BYTES = 63 }; /* cJSON has no room for more */
 
-/* cJSON reads an infinity where a double overflows, and prints the greatest doubles so that they do. */
+/* cJSON reads an infinity where a double overflows, and prints the greatest doubles so that they
+ * do. */
 #define NUMBER_MAX 1e300
 
 struct guard {

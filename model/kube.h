@@ -1,8 +1,8 @@
 /*
- * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node, NetworkPolicy,
- * Namespace, and Istio's DestinationRule.
- * Decoded from a parsed document (base/conf/tree.h), so that every complaint says "file:line: what".
- * Other kinds are skipped politely; List, ServiceList and so on are expanded.
+ * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node,
+ * NetworkPolicy, Namespace, and Istio's DestinationRule. Decoded from a parsed document
+ * (base/conf/tree.h), so that every complaint says "file:line: what". Other kinds are skipped
+ * politely; List, ServiceList and so on are expanded.
  *
  *	struct kube_batch b;
  *	kube_read(&b, tree);	// a file; good objects load although others are wrong
@@ -122,11 +122,13 @@ struct kube_node {
 	bool is_public; /* label edgeway.io/public */
 	char *public_ip; /* ExternalIP */
 	struct kube_labels labels;
-	char **addresses; /* all that status.addresses holds, InternalIPs first; Hostname and DNS names, too */
+	/* all that status.addresses holds, InternalIPs first; Hostname and DNS names, too */
+	char **addresses;
 	size_t n_addresses; /* at most KUBE_NODE_ADDRESSES_MAX */
 };
 
-/* What of a DestinationRule counts: where the Service's annotations do not say it themselves. 0: not said. */
+/* What of a DestinationRule counts: where the Service's annotations do not say it themselves. 0:
+ * not said. */
 struct kube_rule {
 	char *service; /* whom it is for, in its own namespace; "": nobody here */
 	char *created; /* RFC 3339 in UTC, "" when not said */
@@ -191,9 +193,9 @@ const char *kube_labels_find(const struct kube_labels *labels, const char *key);
 void kube_object_free(struct kube_object **o);
 
 /*
- * One object: 0; 1 and *o NULL for a kind that does not matter here; -errno with err "file:line: what". With 0 err may
- * tell of something passed over (code 0, text not empty). `kind`: of the items of a typed list, which do not say
- * it themselves; else NULL.
+ * One object: 0; 1 and *o NULL for a kind that does not matter here; -errno with err "file:line:
+ * what". With 0 err may tell of something passed over (code 0, text not empty). `kind`: of the
+ * items of a typed list, which do not say it themselves; else NULL.
  */
 int kube_decode(struct kube_object **o, const char *file, const struct tree_node *n,
 	const char *kind, struct err *err);

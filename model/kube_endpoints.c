@@ -34,8 +34,7 @@ static void
 decode_ports(struct decoder *d, const struct tree_node *list, struct kube_subset *s)
 {
 	s->ports = xcalloc(kube_count(list) + 1, sizeof *s->ports);
-	tree_each(list, n)
-	{
+	tree_each(list, n) {
 		struct kube_endpoint_port *p = &s->ports[s->n_ports++];
 
 		p->name = kube_text(d, n, "name", check_label);
@@ -62,8 +61,7 @@ static void
 decode_hints(struct decoder *d, const struct tree_node *hints, const char *key, kube_check_fn check,
 	struct view_names *names)
 {
-	tree_each(kube_list(d, hints, key), n)
-	{
+	tree_each(kube_list(d, hints, key), n) {
 		auto_free char *name = kube_text(d, n, "name", check);
 
 		if (*name != '\0' && !view_names_add(names, name))
@@ -109,15 +107,15 @@ kube_slice_decode(
 	s = e->subsets = xcalloc(1, sizeof *s);
 	decode_ports(d, kube_list(d, n, "ports"), s);
 	s->endpoints = xcalloc(kube_count(list) + 1, sizeof *s->endpoints);
-	tree_each(list, item) decode_slice_endpoint(d, item, ns, &s->endpoints[s->n_endpoints++]);
+	tree_each(list, item)
+		decode_slice_endpoint(d, item, ns, &s->endpoints[s->n_endpoints++]);
 }
 
 static void
 decode_addresses(struct decoder *d, const struct tree_node *list, const char *ns, uint8_t flags,
 	struct kube_subset *s)
 {
-	tree_each(list, n)
-	{
+	tree_each(list, n) {
 		struct kube_endpoint *e = &s->endpoints[s->n_endpoints++];
 		const struct tree_node *ip = tree_get(n, "ip");
 
@@ -139,8 +137,7 @@ kube_endpoints_decode(
 
 	e->service = xstrdup("");
 	e->subsets = xcalloc(kube_count(list) + 1, sizeof *e->subsets);
-	tree_each(list, item)
-	{
+	tree_each(list, item) {
 		struct kube_subset *s = &e->subsets[e->n_subsets++];
 		const struct tree_node *ready = kube_list(d, item, "addresses");
 		const struct tree_node *other = kube_list(d, item, "notReadyAddresses");

@@ -8,13 +8,14 @@
 #include "model/selector.h"
 
 /*
- * NetworkPolicies: which pods they close, and for whom they open them again. Only ingress matters here. What is beyond our limits
- * closes: a selector of pods that cannot be read selects all pods of the namespace, a peer that cannot be read is nobody.
+ * NetworkPolicies: which pods they close, and for whom they open them again. Only ingress matters
+ * here. What is beyond our limits closes: a selector of pods that cannot be read selects all pods
+ * of the namespace, a peer that cannot be read is nobody.
  */
 
 enum { NETPOLICY_RULES_MAX = 256, NETPOLICY_PORTS_MAX = 256 };
 
-/* --- label selectors ---------------------------------------------------------- */
+/* --- label selectors ------------------------------------------------------------------------ */
 
 static bool
 netpolicy_add_expression(struct buf *to, const struct tree_node *e)
@@ -35,8 +36,7 @@ netpolicy_add_expression(struct buf *to, const struct tree_node *e)
 			operators[i].behind);
 		if (!operators[i].values)
 			return *key != '\0';
-		tree_each(tree_get(e, "values"), v)
-		{
+		tree_each(tree_get(e, "values"), v) {
 			buf_printf(to, "%s%s", comma, tree_text(v, "?"));
 			comma = ",";
 		}
@@ -46,7 +46,8 @@ netpolicy_add_expression(struct buf *to, const struct tree_node *e)
 	return false;
 }
 
-/* A LabelSelector as text of model/selector.h on the heap, "*" for one that selects everything; NULL when it cannot be read. */
+/* A LabelSelector as text of model/selector.h on the heap, "*" for one that selects everything;
+ * NULL when it cannot be read. */
 static char *
 netpolicy_selector(struct decoder *d, const struct tree_node *n)
 {
@@ -56,9 +57,11 @@ netpolicy_selector(struct decoder *d, const struct tree_node *n)
 	bool ok = true;
 
 	buf_init(&text, BUF_UNLIMITED);
-	tree_each(tree_get(n, "matchLabels"), l) buf_printf(
-		&text, "%s%s=%s", buf_len(&text) > 0 ? "," : "", l->key, tree_text(l, "?"));
-	tree_each(tree_get(n, "matchExpressions"), e) ok = ok && netpolicy_add_expression(&text, e);
+	tree_each(tree_get(n, "matchLabels"), l)
+		buf_printf(
+			&text, "%s%s=%s", buf_len(&text) > 0 ? "," : "", l->key, tree_text(l, "?"));
+	tree_each(tree_get(n, "matchExpressions"), e)
+		ok = ok && netpolicy_add_expression(&text, e);
 	if (ok && buf_len(&text) == 0)
 		return xstrdup("*");
 	if (!ok)
@@ -71,7 +74,7 @@ netpolicy_selector(struct decoder *d, const struct tree_node *n)
 	return buf_take_str(&text);
 }
 
-/* --- rules -------------------------------------------------------------------- */
+/* --- rules ---------------------------------------------------------------------------------- */
 
 static char *
 netpolicy_addresses(struct decoder *d, const struct tree_node *block)
@@ -83,8 +86,7 @@ netpolicy_addresses(struct decoder *d, const struct tree_node *block)
 
 	buf_init(&text, BUF_UNLIMITED);
 	buf_adds(&text, cidr);
-	tree_each(tree_get(block, "except"), e)
-	{
+	tree_each(tree_get(block, "except"), e) {
 		ok = ok && network_parse(&network, tree_text(e, ""));
 		buf_printf(&text, ",!%s", tree_text(e, ""));
 	}
@@ -150,8 +152,7 @@ netpolicy_read_rule(struct decoder *d, const struct tree_node *n, struct kube_ne
 	rule->anybody = kube_count(from) == 0;
 	rule->peers = xcalloc(kube_count(from) + 1, sizeof *rule->peers);
 	rule->ports = xcalloc(kube_count(ports) + 1, sizeof *rule->ports);
-	tree_each(from, p)
-	{
+	tree_each(from, p) {
 		if (rule->n_peers == ALLOW_FROM_PEERS_MAX) {
 			kube_note(d, p, "more than %d peers in a rule, the rest counts as nobody",
 				(int)ALLOW_FROM_PEERS_MAX);
@@ -165,8 +166,7 @@ netpolicy_read_rule(struct decoder *d, const struct tree_node *n, struct kube_ne
 		}
 	}
 	rule->any_port = kube_count(ports) == 0;
-	tree_each(ports, p)
-	{
+	tree_each(ports, p) {
 		if (rule->n_ports < NETPOLICY_PORTS_MAX)
 			netpolicy_read_port(d, p, &rule->ports[rule->n_ports++]);
 	}
@@ -179,7 +179,8 @@ netpolicy_is_ingress(const struct tree_node *spec)
 	const struct tree_node *types = tree_get(spec, "policyTypes");
 	bool found = kube_count(types) == 0;
 
-	tree_each(types, t) found = found || strcmp(tree_text(t, ""), "Ingress") == 0;
+	tree_each(types, t)
+		found = found || strcmp(tree_text(t, ""), "Ingress") == 0;
 	return found;
 }
 
@@ -194,8 +195,7 @@ kube_netpolicy_decode(struct decoder *d, const struct tree_node *n, struct kube_
 	if (p->pods == NULL)
 		p->pods = xstrdup("*");
 	p->rules = xcalloc(kube_count(rules) + 1, sizeof *p->rules);
-	tree_each(rules, r)
-	{
+	tree_each(rules, r) {
 		if (p->n_rules == NETPOLICY_RULES_MAX) {
 			kube_note(d, r, "more than %d rules, the rest does not open anything",
 				(int)NETPOLICY_RULES_MAX);
@@ -222,7 +222,7 @@ kube_netpolicy_fini(struct kube_netpolicy *p)
 	free(p->pods);
 }
 
-/* --- namespaces --------------------------------------------------------------- */
+/* --- namespaces ----------------------------------------------------------------------------- */
 
 void
 kube_namespace_decode(struct decoder *d, const struct tree_node *n, struct kube_namespace *ns)

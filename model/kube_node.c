@@ -8,8 +8,7 @@ find_external(struct decoder *d, const struct tree_node *addresses)
 {
 	auto_free char *first = xstrdup("");
 
-	tree_each(addresses, n)
-	{
+	tree_each(addresses, n) {
 		auto_free char *ip = NULL;
 
 		if (strcmp(tree_text(tree_get(n, "type"), ""), "ExternalIP") != 0)
@@ -30,8 +29,7 @@ static void
 take_some(
 	struct decoder *d, const struct tree_node *addresses, bool internal, struct kube_node *node)
 {
-	tree_each(addresses, a)
-	{
+	tree_each(addresses, a) {
 		bool is = strcmp(tree_text(tree_get(a, "type"), ""), "InternalIP") == 0;
 
 		if (node->n_addresses == KUBE_NODE_ADDRESSES_MAX)

@@ -3,13 +3,14 @@
 #include "model/check.h"
 #include "model/kube_private.h"
 
-/* The kubelet always writes the condition; a hand-written manifest that only says "Running" means ready. */
+/* The kubelet always writes the condition; a hand-written manifest that only says "Running" means
+ * ready. */
 static bool
 is_ready(const struct tree_node *status)
 {
-	tree_each(tree_get(status, "conditions"),
-		c) if (strcmp(tree_text(tree_get(c, "type"), ""), "Ready") ==
-		0) return strcmp(tree_text(tree_get(c, "status"), ""), "True") == 0;
+	tree_each(tree_get(status, "conditions"), c)
+		if (strcmp(tree_text(tree_get(c, "type"), ""), "Ready") == 0)
+			return strcmp(tree_text(tree_get(c, "status"), ""), "True") == 0;
 	return strcmp(tree_text(tree_get(status, "phase"), ""), "Running") == 0;
 }
 
@@ -25,19 +26,18 @@ count_ports(const struct tree_node *containers)
 {
 	size_t n = 0;
 
-	tree_each(containers, c) n += kube_count(tree_get(c, "ports"));
+	tree_each(containers, c)
+		n += kube_count(tree_get(c, "ports"));
 	return n;
 }
 
 static void
 decode_ports(struct decoder *d, const struct tree_node *containers, bool init, struct kube_pod *p)
 {
-	tree_each(containers, c)
-	{
+	tree_each(containers, c) {
 		if (!stays(c, init))
 			continue;
-		tree_each(kube_list(d, c, "ports"), n)
-		{
+		tree_each(kube_list(d, c, "ports"), n) {
 			struct kube_container_port *port = &p->ports[p->n_ports++];
 
 			port->name = kube_text(d, n, "name", check_label);

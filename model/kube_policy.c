@@ -9,9 +9,9 @@
 #include "model/selector.h"
 
 /*
- * How a Service wants its requests to be spread and guarded: annotations, session affinity, locality. A
- * slip in an annotation must not take a service away from its callers, so it is told and the default
- * serves; what the API server itself would refuse makes the object wrong.
+ * How a Service wants its requests to be spread and guarded: annotations, session affinity,
+ * locality. A slip in an annotation must not take a service away from its callers, so it is told
+ * and the default serves; what the API server itself would refuse makes the object wrong.
  */
 
 enum { AFFINITY_DEFAULT_S = 10800 };
@@ -75,8 +75,7 @@ decode_unknown(struct decoder *d, const struct tree_node *annotations)
 			  *const others[] = {"lb-policy", "hash-on", "health-path", "mesh", "nodes",
 				  "allow-from", "retry-on"};
 
-	tree_each(annotations, n)
-	{
+	tree_each(annotations, n) {
 		bool known = strncmp(n->key, ours, sizeof ours - 1) != 0;
 
 		for (size_t i = 0; i < ARRAY_LEN(others) && !known; i++)
@@ -242,7 +241,8 @@ decode_affinity(struct decoder *d, const struct tree_node *spec, struct kube_ser
 	s->lb.affinity_s = (uint32_t)v;
 }
 
-/* Of topology hints the EndpointSlices speak; service.kubernetes.io/topology-mode only asks for them. */
+/* Of topology hints the EndpointSlices speak; service.kubernetes.io/topology-mode only asks for
+ * them. */
 static void
 decode_locality(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
 {

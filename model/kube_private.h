@@ -1,6 +1,6 @@
 /*
- * Between the files of the Kubernetes decoder: typed access to a document's members that complains with
- * file and line, once, and goes on with a harmless value, so that decoders read straight down.
+ * Between the files of the Kubernetes decoder: typed access to a document's members that complains
+ * with file and line, once, and goes on with a harmless value, so that decoders read straight down.
  */
 #ifndef EDGEWAY_MODEL_KUBE_PRIVATE_H
 #define EDGEWAY_MODEL_KUBE_PRIVATE_H
@@ -33,7 +33,8 @@ void kube_labels_default(struct kube_labels *l, const char *key, const char *val
 /* The list map.key; NULL when absent, or when it is no list, which makes the object wrong. */
 const struct tree_node *kube_list(struct decoder *d, const struct tree_node *map, const char *key);
 size_t kube_count(const struct tree_node *list);
-/* The first IPv4 of map.one and of the list map.many with members `member`; else the first; "" when none. */
+/* The first IPv4 of map.one and of the list map.many with members `member`; else the first; "" when
+ * none. */
 char *kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const char *many,
 	const char *member);
 

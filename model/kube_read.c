@@ -119,7 +119,8 @@ kube_count(const struct tree_node *list)
 {
 	size_t n = 0;
 
-	tree_each(list, item) n++;
+	tree_each(list, item)
+		n++;
 	return n;
 }
 
@@ -152,8 +153,8 @@ kube_labels(struct decoder *d, const struct tree_node *map)
 		return l;
 	}
 	l.list = xcalloc(kube_count(map) + 1, sizeof *l.list);
-	tree_each(map, n) l.list[l.n++] =
-		(struct kube_label){xstrdup(n->key), text_of(d, n, n->key, NULL)};
+	tree_each(map, n)
+		l.list[l.n++] = (struct kube_label){xstrdup(n->key), text_of(d, n, n->key, NULL)};
 	qsort(l.list, l.n, sizeof *l.list, kube_compare_labels);
 	return l;
 }
@@ -166,8 +167,7 @@ kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const c
 
 	if (ip_v4(first) != 0)
 		return take_ptr(&first);
-	tree_each(tree_get(map, many), n)
-	{
+	tree_each(tree_get(map, many), n) {
 		auto_free char *ip = kube_text(d, n, member, check_ip);
 
 		if (ip_v4(ip) != 0)
@@ -180,7 +180,7 @@ kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const c
 	return take_ptr(&first);
 }
 
-/* --- one object ------------------------------------------------------- */
+/* --- one object ----------------------------------------------------------------------------- */
 
 static const struct {
 	const char *kind;
@@ -368,7 +368,7 @@ kube_object_free(struct kube_object **o)
 	free(gone);
 }
 
-/* --- a file ------------------------------------------------------------- */
+/* --- a file --------------------------------------------------------------------------------- */
 
 bool
 kube_items(const struct tree_node *n, const struct tree_node **first, char kind[64])

@@ -9,8 +9,8 @@
 #include "model/mesh.h"
 
 /*
- * DestinationRules as Istio and EdgeMesh have them: the part that a Service's annotations can say as well. The
- * rest is named, with its place, and does not count; it must not take away what does.
+ * DestinationRules as Istio and EdgeMesh have them: the part that a Service's annotations can say
+ * as well. The rest is named, with its place, and does not count; it must not take away what does.
  */
 
 enum {
@@ -54,7 +54,8 @@ is_word_of(const char *words, const char *word)
 	return false;
 }
 
-/* The map parent.key: NULL when it is not said, or no map. Its members other than `known` are left out. */
+/* The map parent.key: NULL when it is not said, or no map. Its members other than `known` are left
+ * out. */
 static const struct tree_node *
 open_map(struct reading *g, const struct tree_node *parent, const char *key, const char *known)
 {
@@ -66,15 +67,14 @@ open_map(struct reading *g, const struct tree_node *parent, const char *key, con
 		leave_out(g, map, "%s: a map expected, it does not count", key);
 		return NULL;
 	}
-	tree_each(map, n)
-	{
+	tree_each(map, n) {
 		if (!tree_is_null(n) && !is_word_of(known, n->key))
 			leave_out(g, n, "%s.%.60s is not supported", key, n->key);
 	}
 	return map;
 }
 
-/* --- whom it is for ------------------------------------------------------------- */
+/* --- whom it is for ------------------------------------------------------------------------- */
 
 /* The label up to the next dot, on the heap; *at goes behind it, NULL at the end. */
 static char *
@@ -128,7 +128,7 @@ read_host(struct reading *g, const struct tree_node *spec, const struct tree_nod
 	g->r->service = take_ptr(&service);
 }
 
-/* --- how its requests are spread ------------------------------------------------- */
+/* --- how its requests are spread ------------------------------------------------------------ */
 
 static void
 read_simple(struct reading *g, const struct tree_node *balancer)
@@ -209,7 +209,7 @@ read_hash(struct reading *g, const struct tree_node *balancer)
 		hash_on(g, source, "source-ip");
 }
 
-/* --- limits ---------------------------------------------------------------------- */
+/* --- limits --------------------------------------------------------------------------------- */
 
 /* "1h", "1m30s", "0.5s", "250ms", in ms; -EINVAL. */
 static int
@@ -280,10 +280,10 @@ read_pool(struct reading *g, const struct tree_node *policy)
 	read_time(g, timeout, "tcp.connectTimeout", &g->r->connect_ms);
 }
 
-/* --- who fails ------------------------------------------------------------------- */
+/* --- who fails ------------------------------------------------------------------------------ */
 
-/* Answers of 5xx in a row, and for how long the endpoint is out then. Istio looks every `interval`, we at each answer; where too
- * many are out, all are used, as if maxEjectionPercent were 100. */
+/* Answers of 5xx in a row, and for how long the endpoint is out then. Istio looks every `interval`,
+ * we at each answer; where too many are out, all are used, as if maxEjectionPercent were 100. */
 static void
 read_outlier(struct reading *g, const struct tree_node *policy)
 {
@@ -307,7 +307,7 @@ read_outlier(struct reading *g, const struct tree_node *policy)
 		leave_out(g, percent, "outlierDetection.maxEjectionPercent other than 100");
 }
 
-/* --- all of it ------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------ */
 
 /* 2026-11-21T20:45:05Z, which sorts as it is; another form is as if not said. */
 static char *

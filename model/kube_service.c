@@ -68,7 +68,8 @@ decode_ports(struct decoder *d, const struct tree_node *list, struct kube_servic
 		return;
 	}
 	s->ports = xcalloc(n + 1, sizeof *s->ports);
-	tree_each(list, port) decode_port(d, port, s, &s->ports[s->n_ports++]);
+	tree_each(list, port)
+		decode_port(d, port, s, &s->ports[s->n_ports++]);
 }
 
 /* clusterIPs may begin with IPv6; "None" stands in both. */
@@ -86,8 +87,7 @@ decode_address(struct decoder *d, const struct tree_node *spec, struct kube_serv
 	s->cluster_ip = kube_text(d, spec, "clusterIP", check_ip);
 	if (ip_v4(s->cluster_ip) != 0)
 		return;
-	tree_each(tree_get(spec, "clusterIPs"), ip)
-	{
+	tree_each(tree_get(spec, "clusterIPs"), ip) {
 		if (ip_v4(tree_text(ip, "")) == 0)
 			continue;
 		free(s->cluster_ip);

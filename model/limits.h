@@ -1,8 +1,9 @@
 /*
- * What hub and agent agree on: how large a message, a service and its parts may be. The hub tells nothing beyond these
- * bounds (model/cluster/cluster refuses the service, with the reason), and the agent's parsers refuse nothing within them, so that no
- * object of a cluster can end a node's connection (tests/unit/hub/kube/objects_random_test.c). An older peer has the same numbers:
- * a bound may be raised only behind a word in the handshake.
+ * What hub and agent agree on: how large a message, a service and its parts may be. The hub tells
+ * nothing beyond these bounds (model/cluster/cluster refuses the service, with the reason), and the
+ * agent's parsers refuse nothing within them, so that no object of a cluster can end a node's
+ * connection (tests/unit/hub/kube/objects_random_test.c). An older peer has the same numbers: a
+ * bound may be raised only behind a word in the handshake.
  */
 #ifndef EDGEWAY_MODEL_LIMITS_H
 #define EDGEWAY_MODEL_LIMITS_H
@@ -14,13 +15,15 @@ enum {
 	JSON_DEPTH_MAX = 64,
 	JSON_VALUES_MAX = 200000, /* as json_values counts them */
 
-	/* A view, which is the content of a message; the envelope around it takes less than the difference. */
+	/* A view, which is the content of a message; the envelope around it takes less than the
+	 * difference. */
 	VIEW_MAX_BYTES = ENVELOPE_MAX_BYTES - 4096,
 	VIEW_MAX_VALUES = JSON_VALUES_MAX - 64,
 	VIEW_MAX_ENDPOINTS = 50000, /* of all its ports: an endpoint has four values at least */
 	VIEW_MAX_MEMBERS = 50000, /* pods and addresses of a service, doubles included */
 
-	/* node/callers, which together stay within a message. A pod beyond these is left out, so that it is nobody the node knows. */
+	/* node/callers, which together stay within a message. A pod beyond these is left out, so
+	 * that it is nobody the node knows. */
 	LOCAL_CALLERS_MAX = 1024, /* pods of one node */
 	LOCAL_CALLERS_LABELS_MAX = 128, /* of a pod, of the node */
 	LOCAL_CALLERS_POD_BYTES = 7 * 1024,

@@ -23,7 +23,7 @@ struct local_callers {
 	struct callers_pod *pods; /* by address */
 };
 
-/* --- reading ---------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static void
 callers_add_label(struct json *j, void *to)
@@ -182,7 +182,7 @@ local_callers_unref(struct local_callers **out)
 	free(c);
 }
 
-/* --- looking up --------------------------------------------------------------- */
+/* --- looking up ----------------------------------------------------------------------------- */
 
 void
 local_callers_find(
@@ -219,7 +219,7 @@ local_callers_node(const struct local_callers *c)
 	return c != NULL ? &c->node : NULL;
 }
 
-/* --- writing ------------------------------------------------------------------ */
+/* --- writing -------------------------------------------------------------------------------- */
 
 static bool
 callers_labels_fit(const struct kube_labels *labels)

@@ -1,7 +1,8 @@
 /*
- * The callers of one node as its hub tells it (doc/protocol.md, "Callers"): the labels of the node and its pods with namespace, labels
- * and address, so that the agent can judge by edgeway.io/allow-from who calls. Immutable, atomically reference-counted: the snapshot
- * holds one. Peer input: local_callers_parse checks every bound.
+ * The callers of one node as its hub tells it (doc/protocol.md, "Callers"): the labels of the node
+ * and its pods with namespace, labels and address, so that the agent can judge by
+ * edgeway.io/allow-from who calls. Immutable, atomically reference-counted: the snapshot holds one.
+ * Peer input: local_callers_parse checks every bound.
  *
  *	struct allow_caller who;
  *
@@ -33,7 +34,8 @@ size_t local_callers_count(const struct local_callers *c);
 struct local_pod local_callers_at(const struct local_callers *c, size_t i);
 const struct kube_labels *local_callers_node(const struct local_callers *c);
 
-/* The JSON form, piece by piece; `node`: its labels, NULL: none. A pod beyond model/limits.h is left out. */
+/* The JSON form, piece by piece; `node`: its labels, NULL: none. A pod beyond model/limits.h is
+ * left out. */
 void local_callers_begin(struct buf *out, const struct kube_labels *node);
 void local_callers_add(struct buf *out, const struct local_pod *pod);
 void local_callers_end(struct buf *out);

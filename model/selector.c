@@ -27,7 +27,7 @@ struct reading {
 	size_t n_values;
 };
 
-/* --- reading ---------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static void
 skip_blanks(struct reading *r)
@@ -174,7 +174,7 @@ selector_free(struct selector **out)
 	free(s);
 }
 
-/* --- matching --------------------------------------------------------------------------------------- */
+/* --- matching ------------------------------------------------------------------------------- */
 
 static bool
 holds(const struct requirement *q, const struct kube_labels *labels)

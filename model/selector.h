@@ -1,6 +1,6 @@
 /*
- * Kubernetes label selectors as text: "edge=true, tier in (a, b), tier notin (c), !old, disk!=hdd". All requirements must
- * hold; != and notin hold as well where the label is absent. Leaves.
+ * Kubernetes label selectors as text: "edge=true, tier in (a, b), tier notin (c), !old, disk!=hdd".
+ * All requirements must hold; != and notin hold as well where the label is absent. Leaves.
  */
 #ifndef EDGEWAY_MODEL_SELECTOR_H
 #define EDGEWAY_MODEL_SELECTOR_H

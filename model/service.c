@@ -249,14 +249,14 @@ endpoint_addr(const struct endpoint *e)
 	return a;
 }
 
-/* --- addresses of other nodes' own ------------------------------------------------ */
+/* --- addresses of other nodes' own ---------------------------------------------------------- */
 
 enum { PREFIX = 3, KIND = PREFIX, REST = KIND + 1, FAR_V4 = 'w', FAR_V6 = '6' };
 
 static const uint8_t far_prefix[PREFIX] = {0xfd, 'e', 'd'};
 
-/* Of IPv4 it can be read back. One of IPv6 does not fit beside the node: a digest of both stands for it, a strong one, since nodes
- * say themselves which addresses their pods have. */
+/* Of IPv4 it can be read back. One of IPv6 does not fit beside the node: a digest of both stands
+ * for it, a strong one, since nodes say themselves which addresses their pods have. */
 struct in6_addr
 endpoint_far(const char *node, const struct in6_addr *ip)
 {

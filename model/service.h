@@ -30,7 +30,8 @@ enum lb_policy {
 	LB_CONSISTENT_HASH,
 };
 
-/* What LB_CONSISTENT_HASH hashes: the client's address, or a header field or cookie named by hash_key. */
+/* What LB_CONSISTENT_HASH hashes: the client's address, or a header field or cookie named by
+ * hash_key. */
 enum hash_on { HASH_ON_SOURCE_IP, HASH_ON_HEADER, HASH_ON_COOKIE };
 
 enum datapath {
@@ -55,15 +56,16 @@ struct service_lb {
 	uint8_t retries; /* after the first attempt; RETRIES_DEFAULT: the node's default */
 	uint32_t affinity_s; /* sessionAffinity ClientIP timeout, 0: none */
 	uint32_t connect_ms; /* of one dial */
-	uint32_t
-		request_ms; /* from the request's last byte to the answer's head; 0: no limit; REQUEST_MS_DEFAULT: the node's default */
+	/* from the request's last byte to the answer's head; 0: no limit; REQUEST_MS_DEFAULT: the
+	 * node's default */
+	uint32_t request_ms;
 	uint32_t idle_ms; /* of a relay or tunnel without a byte */
 	uint32_t max_connections; /* to one endpoint from this node, 0: no limit */
 	uint32_t health_interval_ms;
-	uint32_t
-		slow_start_ms; /* an endpoint that is new, or back, gets more and more for so long */
-	uint16_t
-		hash_balance; /* consistent hash: most of an endpoint's load, percent of the mean; 0: any */
+	/* an endpoint that is new, or back, gets more and more for so long */
+	uint32_t slow_start_ms;
+	/* consistent hash: most of an endpoint's load, percent of the mean; 0: any */
+	uint16_t hash_balance;
 	uint16_t outlier_5xx; /* answers of 5xx in a row that put an endpoint out; 0: any number */
 	uint32_t outlier_ms; /* for how long, the first time */
 	uint8_t retry_on; /* RETRY_ON_...: another endpoint is asked where that is safe */
@@ -113,11 +115,11 @@ struct service_port {
 	uint8_t mode; /* enum port_mode */
 	bool extra; /* a port of the pods that the service does not have: served, but not in SRV */
 	const char *why; /* there are no endpoints, as the hub says; "" it says nothing */
-	uint16_t
-		n_endpoints; /* those that serve now: ready ones, else serving-and-terminating ones */
+	/* those that serve now: ready ones, else serving-and-terminating ones */
+	uint16_t n_endpoints;
 	uint16_t n_unreachable; /* would serve, but this node has no way to them yet */
-	uint16_t
-		n_refused; /* would serve, but must not be dialled: they stand behind the others, VIA_REFUSED */
+	/* would serve, but must not be dialled: they stand behind the others, VIA_REFUSED */
+	uint16_t n_refused;
 	const struct endpoint *endpoints; /* the lower tiers first */
 };
 
@@ -129,12 +131,14 @@ struct service {
 	uint32_t fake_ip; /* host byte order; 0: the range was exhausted */
 	uint32_t cluster_ip; /* 0: none */
 	bool headless;
-	bool named_pods; /* headless, and pods of it have names of their own: <hostname>.<service> */
+	/* headless, and pods of it have names of their own: <hostname>.<service> */
+	bool named_pods;
 	struct service_lb lb;
 	const char *hash_key; /* name of the header field or cookie, "" for HASH_ON_SOURCE_IP */
 	const char *health_path; /* active health check by GET, "" none */
 	const char *external_name; /* "" unless type ExternalName */
-	/* Who may call (model/allow_from.h). NULL: everybody; `gates` are of some endpoints. Ask service_permits. */
+	/* Who may call (model/allow_from.h). NULL: everybody; `gates` are of some endpoints. Ask
+	 * service_permits. */
 	struct allow_from *allow_from;
 	struct allow_from **gates;
 	uint8_t n_gates;
@@ -148,9 +152,11 @@ struct service *service_ref(const struct service *s);
 void service_unref(struct service **s);
 /* For who builds one: gives back what `allow_from` and `gates` hold. */
 void service_drop_restriction(struct service *s);
-/* May this one call a service that is `restricted`? *closed gets a bit for each gate that keeps it out: 1 << (gate - 1). */
+/* May this one call a service that is `restricted`? *closed gets a bit for each gate that keeps it
+ * out: 1 << (gate - 1). */
 bool service_permits(const struct service *s, const struct allow_caller *caller, uint64_t *closed);
-/* The service and all endpoints of the port: where the endpoint is drawn by somebody who does not know the caller. */
+/* The service and all endpoints of the port: where the endpoint is drawn by somebody who does not
+ * know the caller. */
 bool service_permits_all(
 	const struct service *s, const struct service_port *p, const struct allow_caller *caller);
 static inline bool
@@ -160,12 +166,13 @@ endpoint_is_closed(const struct endpoint *e, uint64_t closed)
 }
 /* The port with this number and transport (udp or not), or NULL. */
 const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);
-/* The endpoint with this address and port, of any of its ports, for which all of `flags` are set; NULL. */
+/* The endpoint with this address and port, of any of its ports, for which all of `flags` are set;
+ * NULL. */
 const struct endpoint *service_endpoint_find(
 	const struct service *s, const struct in6_addr *ip, uint16_t port, unsigned flags);
 struct addr endpoint_addr(const struct endpoint *e);
-/* Stands for an address that means something on that node alone: unlike for each node, never on the wire, of no network. ip: IPv4 as
- * ::ffff:a.b.c.d. */
+/* Stands for an address that means something on that node alone: unlike for each node, never on the
+ * wire, of no network. ip: IPv4 as ::ffff:a.b.c.d. */
 struct in6_addr endpoint_far(const char *node, const struct in6_addr *ip);
 bool endpoint_is_far(const struct in6_addr *ip); /* is it one? */
 /* The address as people know it; where it is far, the one over there. */
@@ -176,13 +183,14 @@ const char *endpoint_text(const struct endpoint *e, char to[ADDR_TEXT_MAX]);
 /* "round-robin" and so on; "" for LB_DEFAULT. The other way: -EINVAL for an unknown word. */
 const char *lb_policy_name(enum lb_policy policy);
 int lb_policy_parse(const char *word);
-/* "header:NAME" or "cookie:NAME", *key then gets the name on the heap, or "source-ip", *key gets "";
- * frees what *key held. -EINVAL leaves *key alone. */
+/* "header:NAME" or "cookie:NAME", *key then gets the name on the heap, or "source-ip", *key gets
+ * ""; frees what *key held. -EINVAL leaves *key alone. */
 int hash_on_parse(const char *text, char **key);
 /* "proxy", "kernel", "" for DATAPATH_DEFAULT; the other way: -EINVAL. */
 const char *datapath_name(enum datapath datapath);
 int datapath_parse(const char *word);
-/* "500,502,503,504" or some of them, in any order; the other way: in this one, "" for none. -EINVAL. */
+/* "500,502,503,504" or some of them, in any order; the other way: in this one, "" for none.
+ * -EINVAL. */
 int retry_on_parse(const char *text);
 const char *retry_on_text(unsigned bits, char to[RETRY_ON_TEXT_MAX]);
 /* The bit of an answer's status, 0: none. */

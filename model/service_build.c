@@ -7,8 +7,8 @@
 #include "model/view.h"
 
 /*
- * The one place at which endpoints come to this node: which way each is dialled, and whether it may be (model/dial_guard). What is
- * refused here is told, and nobody can dial it.
+ * The one place at which endpoints come to this node: which way each is dialled, and whether it may
+ * be (model/dial_guard). What is refused here is told, and nobody can dial it.
  *
  * Two passes: the first chooses endpoints and collects each text once, the second lays service,
  * ports, endpoints and texts into one allocation. A node keeps 10 000 of these: their size is what
@@ -94,14 +94,14 @@ struct way {
 	const struct self *self;
 	struct endpoint *to;
 	bool own; /* of this node */
-	enum special_addr
-		refused; /* why the first way that there was must not be gone; SPECIAL_NONE */
+	/* why the first way that there was must not be gone; SPECIAL_NONE */
+	enum special_addr refused;
 	struct in6_addr refused_ip;
 	uint16_t refused_port;
 };
 
-/* A hub that does not say whose network its pods use is believed where addresses and ports look like it: to refuse what it says of
- * such pods would cut off each of them until it is upgraded. */
+/* A hub that does not say whose network its pods use is believed where addresses and ports look
+ * like it: to refuse what it says of such pods would cut off each of them until it is upgraded. */
 static bool
 is_host_network(const struct view_endpoint *e)
 {
@@ -235,7 +235,7 @@ is_leaving(uint8_t flags)
 		(ENDPOINT_SERVING | ENDPOINT_TERMINATING);
 }
 
-/* --- which go first -------------------------------------------------------- */
+/* --- which go first ------------------------------------------------------------------------- */
 
 /* What this node prefers at one port. */
 struct preference {
@@ -310,7 +310,7 @@ sort_tiers(struct building *b, size_t first)
 	free(sorted);
 }
 
-/* --- building --------------------------------------------------------------- */
+/* --- building ------------------------------------------------------------------------------- */
 
 static void
 note_endpoint(struct building *b, const struct endpoint *e)
@@ -432,7 +432,8 @@ share_restriction(struct service *to, const struct service *from)
 		to->gates[i] = allow_from_ref(from->gates[i]);
 }
 
-/* One allocation of what has been chosen. head: all but references and ports, its texts anywhere. */
+/* One allocation of what has been chosen. head: all but references and ports, its texts
+ * anywhere. */
 static struct service *
 lay_out(struct building *b, const struct service *head)
 {
@@ -499,7 +500,8 @@ names_pods(const struct view *v)
 	return false;
 }
 
-/* What is sent to a ClusterIP comes to the mesh: no word of the hub takes loopback or metadata away from who is there. */
+/* What is sent to a ClusterIP comes to the mesh: no word of the hub takes loopback or metadata away
+ * from who is there. */
 static uint32_t
 take_cluster_ip(const struct view *v)
 {
@@ -544,7 +546,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	return s;
 }
 
-/* --- when this node's addresses change --------------------------------------------------- */
+/* --- when this node's addresses change ------------------------------------------------------ */
 
 static enum special_addr
 service_recheck_endpoint(const struct endpoint *e, const struct dial_guard *guard)

@@ -129,7 +129,7 @@ snapshot_unref(struct snapshot **s)
 	free(gone);
 }
 
-/* --- update --------------------------------------------------------------- */
+/* --- update --------------------------------------------------------------------------------- */
 
 /* One entry to add to (value) or take from (gone) an index. */
 struct step {
@@ -385,7 +385,7 @@ snapshot_with_callers(const struct snapshot *base, struct local_callers *callers
 	return s;
 }
 
-/* --- reading ------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 const struct local_callers *
 snapshot_callers(const struct snapshot *s)

@@ -22,13 +22,15 @@ struct change {
 	struct service *service;
 };
 
-/* An empty one. `synced`: metadata has arrived at least once (from the hub or SQLite); else DNS says SERVFAIL. */
+/* An empty one. `synced`: metadata has arrived at least once (from the hub or SQLite); else DNS
+ * says SERVFAIL. */
 struct snapshot *snapshot_new(bool synced);
 struct snapshot *snapshot_next(const struct snapshot *base, const struct change *changes, size_t n);
 struct snapshot *snapshot_ref(const struct snapshot *s);
 void snapshot_unref(struct snapshot **s);
 
-/* The same services, with other callers of this node (model/local_callers.h); takes over the reference. */
+/* The same services, with other callers of this node (model/local_callers.h); takes over the
+ * reference. */
 struct snapshot *snapshot_with_callers(const struct snapshot *base, struct local_callers *callers);
 /* NULL: the hub has told of none. */
 const struct local_callers *snapshot_callers(const struct snapshot *s);
@@ -44,8 +46,8 @@ const struct service *snapshot_find_ip(const struct snapshot *s, uint32_t fake_o
 /* Does any service live in this namespace? (empty non-terminals, RFC 8020) */
 bool snapshot_has_namespace(const struct snapshot *s, const char *ns, size_t ns_len);
 /* Calls fn for each service that is not the same object in both: `old` NULL: new, `now` NULL: gone.
- * `base` may be NULL: everything is new. Costs what has changed, not what there is, when `s` came from
- * `base` by few steps. */
+ * `base` may be NULL: everything is new. Costs what has changed, not what there is, when `s` came
+ * from `base` by few steps. */
 typedef void snapshot_diff_fn(void *arg, const struct service *old, const struct service *now);
 void snapshot_diff(
 	const struct snapshot *base, const struct snapshot *s, snapshot_diff_fn *fn, void *arg);

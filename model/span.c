@@ -48,7 +48,7 @@ span_copy(char *to, size_t size, const char *from, size_t len)
 	to[len] = '\0';
 }
 
-/* --- heads of HTTP/1 ------------------------------------------------------------- */
+/* --- heads of HTTP/1 ------------------------------------------------------------------------ */
 
 bool
 span_parent(const struct http1_head *h, struct trace_context *parent)
@@ -88,7 +88,7 @@ span_request(struct trace_span *s, const struct http1_head *h, const char *fallb
 	span_copy(s->path, sizeof s->path, path.len > 0 ? path.at : "/", MAX(path.len, (size_t)1));
 }
 
-/* --- who makes them on one thread --------------------------------------------------- */
+/* --- who makes them on one thread ----------------------------------------------------------- */
 
 static bool
 within_limit(struct span_source *from, uint64_t second)

@@ -1,7 +1,7 @@
 /*
- * What is told of one request or connection to whoever collects traces: made where it is recorded (lb/trace.c, tunnel/node/serve.c,
- * hub/ingress/visit_trace.c), written by tracing/otlp_span.c. Plain data on the heap, owned by whoever holds the list that it is in; free()
- * frees all of it.
+ * What is told of one request or connection to whoever collects traces: made where it is recorded
+ * (lb/trace.c, tunnel/node/serve.c, hub/ingress/visit_trace.c), written by tracing/otlp_span.c.
+ * Plain data on the heap, owned by whoever holds the list that it is in; free() frees all of it.
  *
  *	span = span_begin(source, TRACE_SERVED, &parent, &now);	// NULL: not recorded
  *	span_end(source, &span, trace_clock_us());
@@ -45,7 +45,8 @@ struct trace_event {
 	uint16_t port;
 };
 
-/* Of what the tunnel carries; "" in a text: there is none, or it is not known. All are cut to fit. */
+/* Of what the tunnel carries; "" in a text: there is none, or it is not known. All are cut to
+ * fit. */
 struct trace_carried {
 	char door[32]; /* the hub's listener */
 	char caller[128]; /* as the audit has it */
@@ -99,7 +100,8 @@ void span_request(struct trace_span *s, const struct http1_head *h, const char *
 /* Cut to fit. */
 void span_copy(char *to, size_t size, const char *from, size_t len);
 
-/* Which spans are made on one thread, and who takes them: plain data of whoever hands it to those that make them. */
+/* Which spans are made on one thread, and who takes them: plain data of whoever hands it to those
+ * that make them. */
 struct span_source {
 	bool on; /* false: nobody asks for anything below */
 	uint64_t below; /* in 2^32: how many of those without a parent are recorded */

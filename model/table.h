@@ -1,6 +1,6 @@
 /*
- * A growing hash table of nodes that live inside other structures; several may have the same hash, so
- * that it also serves as an index from a hash to many things. The owner compares keys and frees.
+ * A growing hash table of nodes that live inside other structures; several may have the same hash,
+ * so that it also serves as an index from a hash to many things. The owner compares keys and frees.
  *
  *	for (struct table_node *n = table_first(&t, hash); n != NULL; n = table_next(n))
  */
@@ -25,7 +25,8 @@ void table_add(struct table *t, struct table_node *node, uint64_t hash);
 void table_remove(struct table *t, struct table_node *node);
 struct table_node *table_first(const struct table *t, uint64_t hash);
 struct table_node *table_next(const struct table_node *node); /* with the same hash */
-/* Any order: *slot starts at 0 and node at NULL; NULL after the last. The table must not change meanwhile. */
+/* Any order: *slot starts at 0 and node at NULL; NULL after the last. The table must not change
+ * meanwhile. */
 struct table_node *table_walk(const struct table *t, size_t *slot, const struct table_node *node);
 
 #endif

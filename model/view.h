@@ -2,8 +2,8 @@
  * The hub's view of a service: what travels to the nodes, the same for all of them. It keeps every
  * way to reach an endpoint; the node picks its own with service_build (DESIGN.md section 5).
  *
- * The JSON form (doc/protocol.md, "Service view") is canonical: equal views give equal bytes, and the
- * digest is XXH64 of these bytes with seed 0. Peer input: view_parse checks every bound.
+ * The JSON form (doc/protocol.md, "Service view") is canonical: equal views give equal bytes, and
+ * the digest is XXH64 of these bytes with seed 0. Peer input: view_parse checks every bound.
  */
 #ifndef EDGEWAY_MODEL_VIEW_H
 #define EDGEWAY_MODEL_VIEW_H
@@ -23,7 +23,8 @@ struct view_names {
 /* Whose network a pod uses. A hub that does not know of this leaves it out. */
 enum pod_network { NETWORK_UNSAID, NETWORK_POD, NETWORK_HOST };
 
-/* Where one pod (or bare address) serves one port. Ports 0 and empty addresses mean "no such way". */
+/* Where one pod (or bare address) serves one port. Ports 0 and empty addresses mean "no such
+ * way". */
 struct view_endpoint {
 	char *node, *site, *zone, *hostname,
 		*pod; /* "" when unknown; pod: name of the Pod object */
@@ -33,8 +34,11 @@ struct view_endpoint {
 	uint16_t pod_port;
 	char *host_ip; /* dialled from elsewhere in the site with host_port */
 	uint16_t host_port;
-	uint8_t network; /* enum pod_network; NETWORK_POD is said where the addresses alone would look like the host's */
-	char *public_ip; /* instead of host_ip from other sites, when the node has a public address of its own */
+	/* enum pod_network; NETWORK_POD is said where the addresses alone would look like the
+	 * host's */
+	uint8_t network;
+	/* instead of host_ip from other sites, when the node has a public address of its own */
+	char *public_ip;
 	char *given_ip; /* address without a pod: dialled by everyone with given_port */
 	uint16_t given_port;
 	struct view_names hint_zones, hint_nodes; /* for whom the endpoint is meant */
@@ -46,7 +50,9 @@ struct view_port {
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
 	bool extra; /* a port of the pods, which the service does not have */
-	char *why; /* why it has no endpoints, for a person, where the node cannot tell; "" or NULL: not said */
+	/* why it has no endpoints, for a person, where the node cannot tell; "" or NULL: not
+	 * said */
+	char *why;
 	size_t n_endpoints;
 	struct view_endpoint *endpoints;
 };
@@ -98,7 +104,8 @@ struct service *service_build(
 	const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest);
 /* The service without those endpoints that the guard refuses by now; NULL: there are none such. */
 struct service *service_recheck(const struct service *s, const struct dial_guard *guard);
-/* Was one refused for being this node's own, and is not any more? Then the service is to be built anew. */
+/* Was one refused for being this node's own, and is not any more? Then the service is to be built
+ * anew. */
 bool service_refused_in_vain(const struct service *s, const struct dial_guard *guard);
 
 #endif

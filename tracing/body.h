@@ -1,6 +1,6 @@
 /*
- * The body of one request to a collector: spans as OTLP's JSON, packed by gzip as they come, so that no turn of the loop has
- * to make a whole one. Leaves; any thread.
+ * The body of one request to a collector: spans as OTLP's JSON, packed by gzip as they come, so
+ * that no turn of the loop has to make a whole one. Leaves; any thread.
  *
  *	body_begin(b, 512);
  *	body_add(b, span);			// and so on, in as many turns as you like

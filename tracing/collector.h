@@ -1,6 +1,6 @@
 /*
- * Where spans go: the URL of a collector's OTLP/HTTP endpoint, and the header fields that it wants. Plain data of the
- * caller's, who ends it with collector_fini. Leaves; any thread.
+ * Where spans go: the URL of a collector's OTLP/HTTP endpoint, and the header fields that it wants.
+ * Plain data of the caller's, who ends it with collector_fini. Leaves; any thread.
  *
  *	struct collector c = {0};
  *	rc = collector_parse(&c, "https://otlp.example.com/v1/traces", headers, &err);
@@ -19,8 +19,8 @@ struct collector {
 	char *fields; /* lines "name: value\r\n" of every request */
 };
 
-/* http[s]://host[:port][/path]; without a path it is /v1/traces. headers: "name=value", ended by NULL. -EINVAL with a reason
- * that repeats no header's value. */
+/* http[s]://host[:port][/path]; without a path it is /v1/traces. headers: "name=value", ended by
+ * NULL. -EINVAL with a reason that repeats no header's value. */
 int collector_parse(
 	struct collector *c, const char *url, const char *const *headers, struct err *err);
 void collector_fini(struct collector *c);

@@ -56,7 +56,7 @@ ipv4(struct otlp_list *l, const char *key, uint32_t ip)
 	otlp_text(l, key, inet_ntop(AF_INET, &in, is, sizeof is));
 }
 
-/* --- a span -------------------------------------------------------------------- */
+/* --- a span --------------------------------------------------------------------------------- */
 
 static void
 write_ids(struct buf *out, const struct trace_span *s)
@@ -75,7 +75,8 @@ write_ids(struct buf *out, const struct trace_span *s)
 		s->context.flags | REMOTE_KNOWN | (s->has_parent ? (unsigned)REMOTE : 0));
 }
 
-/* Those of RFC 9110 and PATCH; of others there may be any number, which names of spans must not have. */
+/* Those of RFC 9110 and PATCH; of others there may be any number, which names of spans must not
+ * have. */
 static bool
 known_method(const char *method)
 {
@@ -102,7 +103,8 @@ ended_early(const struct trace_span *s)
 	return s->end[0] != '\0' && s->end[0] != '-';
 }
 
-/* Without the query, which may hold what is secret. The target * is no path: RFC 9112 section 3.3. */
+/* Without the query, which may hold what is secret. The target * is no path: RFC 9112 section
+ * 3.3. */
 static void
 write_url(struct otlp_list *l, const struct trace_span *s)
 {
@@ -155,7 +157,7 @@ error_of(const struct trace_span *s, char text[8])
 	return s->carried->broken ? (s->status == 0 ? "cancelled" : "broken") : "";
 }
 
-/* --- the proxy's: requests and connections ----------------------------------------- */
+/* --- the proxy's: requests and connections -------------------------------------------------- */
 
 static void
 write_endpoint(struct otlp_list *l, const struct trace_span *s)
@@ -222,7 +224,7 @@ relayed(struct otlp_list *l, const struct trace_span *s)
 	otlp_number(l, "edgeway.retries", s->retries);
 }
 
-/* --- all of it --------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------ */
 
 static const struct {
 	const char *name; /* NULL: the method */

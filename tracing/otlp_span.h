@@ -1,6 +1,6 @@
 /*
- * One span as OTLP's JSON has it, with the names of OpenTelemetry's semantic conventions: tracing/otlp.c's other half, and
- * included by these three files alone. Pure; any thread.
+ * One span as OTLP's JSON has it, with the names of OpenTelemetry's semantic conventions:
+ * tracing/otlp.c's other half, and included by these three files alone. Pure; any thread.
  */
 #ifndef EDGEWAY_TRACING_OTLP_SPAN_H
 #define EDGEWAY_TRACING_OTLP_SPAN_H
@@ -26,7 +26,7 @@ void otlp_span(struct buf *out, const struct trace_span *s);
 /* The name of its scope. */
 const char *otlp_scope(const struct trace_span *s);
 
-/* --- otlp_carried.c: the attributes of what the tunnel carries --- */
+/* --- otlp_carried.c: the attributes of what the tunnel carries ------------------------------ */
 void otlp_served(struct otlp_list *l, const struct trace_span *s);
 void otlp_asked(struct otlp_list *l, const struct trace_span *s);
 void otlp_led(struct otlp_list *l, const struct trace_span *s);

@@ -35,7 +35,7 @@ struct post {
 
 static void dial(struct post *p);
 
-/* --- ends -------------------------------------------------------------------------- */
+/* --- ends ----------------------------------------------------------------------------------- */
 
 static void
 hang_up(struct post *p)
@@ -68,7 +68,8 @@ result_of(struct post *p)
 		.len = buf_len(&p->reply.body)};
 }
 
-/* Whoever has got the head of the answer knows what became of the spans: sent again they would be there twice. */
+/* Whoever has got the head of the answer knows what became of the spans: sent again they would be
+ * there twice. */
 static void
 fail(struct post *p, const char *why)
 {
@@ -104,7 +105,7 @@ answered(struct post *p)
 	finish(p, &result);
 }
 
-/* --- bytes --------------------------------------------------------------------------- */
+/* --- bytes ---------------------------------------------------------------------------------- */
 
 static void
 read_wire(struct post *p)
@@ -177,7 +178,7 @@ speak(struct post *p)
 	on_wire(p);
 }
 
-/* --- the connection -------------------------------------------------------------------- */
+/* --- the connection ------------------------------------------------------------------------- */
 
 static void
 on_tls(void *arg, enum tls_event event)
@@ -311,7 +312,7 @@ on_deadline(void *arg)
 	fail(p, p->wire != NULL ? "no answer within 10 s" : "no connection within 10 s");
 }
 
-/* --- the door --------------------------------------------------------------------------- */
+/* --- the door ------------------------------------------------------------------------------- */
 
 /* From the loop: who sends is not called back from within. */
 static void

@@ -1,7 +1,8 @@
 /*
- * Sends bodies to a collector over HTTP/1.1, one after the other, on a connection that is kept for the next one where the
- * server lets it be. Everything on one loop; nothing waits. The connection goes straight to where the name or the cluster's
- * service leads, with a mark that keeps it out of our own rules, so that no request of ours is recorded by us.
+ * Sends bodies to a collector over HTTP/1.1, one after the other, on a connection that is kept for
+ * the next one where the server lets it be. Everything on one loop; nothing waits. The connection
+ * goes straight to where the name or the cluster's service leads, with a mark that keeps it out of
+ * our own rules, so that no request of ours is recorded by us.
  *
  *	post_new(&post, &(struct post_config){...}, &err);
  *	post_send(post, body, len);	// done() comes later, once; not before that the next
@@ -46,7 +47,8 @@ void post_new(struct post **p, const struct post_config *config);
 void post_free(struct post **p);
 /* Who is asked for names, from the next connection on. */
 void post_use_upstreams(struct post *p, const struct addr *upstreams, size_t n);
-/* JSON, packed by gzip; good until done(). attempt: how many went wrong before, one after the other. */
+/* JSON, packed by gzip; good until done(). attempt: how many went wrong before, one after the
+ * other. */
 void post_send(struct post *p, const struct buf *body, unsigned attempt);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * The answer to one request, read as it comes: bounded, whatever the server says. Leaves; any thread.
+ * The answer to one request, read as it comes: bounded, whatever the server says. Leaves; any
+ * thread.
  *
  *	reply_init(&r);
  *	to = buf_reserve(&r.in, n);		// NULL: too long

@@ -15,7 +15,9 @@ enum {
 	AGAIN_MS = 1000, /* after the first failure, then twice as long each time */
 	AGAIN_MAX_MS = 30000,
 	LINES_PER_MINUTE = 2, /* of the log, on failures */
-	SLICE = 32, /* spans that are written and packed in one turn of the loop: a millisecond on a slow core */
+	/* spans that are written and packed in one turn of the loop: a millisecond on a slow
+	 * core */
+	SLICE = 32,
 };
 
 enum result { EXPORTED, DROPPED, FAILED, RESULTS };
@@ -45,7 +47,7 @@ struct tracing {
 	void *stopped_arg;
 };
 
-/* --- batches --------------------------------------------------------------------------- */
+/* --- batches -------------------------------------------------------------------------------- */
 
 static void
 drop_first(struct tracing *t)
@@ -67,7 +69,8 @@ send_batch(struct tracing *t)
 	post_send(t->post, t->body, t->attempt);
 }
 
-/* A slice of the batch; the others come in turns of their own, so that nobody waits for all of it. */
+/* A slice of the batch; the others come in turns of their own, so that nobody waits for all of
+ * it. */
 static void
 on_slice(void *arg)
 {
@@ -154,7 +157,7 @@ on_timer(void *arg)
 		next_batch(t);
 }
 
-/* --- what the collector says -------------------------------------------------------------- */
+/* --- what the collector says ---------------------------------------------------------------- */
 
 static void
 batch_over(struct tracing *t, uint64_t failed)
@@ -351,8 +354,7 @@ tracing_metrics(const struct tracing *t, const struct span_source *from, struct 
 	metric_gauge(m, "edgeway_tracing_queue_spans", "Spans that wait for the collector.", NULL,
 		t->waiting + t->batch);
 	metric_counter(m, "edgeway_tracing_limited_total",
-		"What the tunnel carries that was not recorded as spans because of "
-		"tracing.limit.",
+		"What the tunnel carries that was not recorded as spans because of tracing.limit.",
 		NULL, from->limited);
 	metric_counter(m, "edgeway_tracing_requests_total", "Requests to the collector.", NULL,
 		t->requests);

@@ -1,9 +1,9 @@
 /*
- * Exports spans to an OpenTelemetry collector (OTLP over HTTP, JSON). The folder's door; loop 0. Spans wait in a queue of
- * bounded length; what does not fit is dropped and counted, and nobody ever waits for the collector. They go out TRACING_BATCH
- * at once, or delay_ms after the first, one request at a time, which is
- * written in many short turns of the loop; what may be tried again is, ever more slowly, for
- * TRACING_GIVE_UP_MS.
+ * Exports spans to an OpenTelemetry collector (OTLP over HTTP, JSON). The folder's door; loop 0.
+ * Spans wait in a queue of bounded length; what does not fit is dropped and counted, and nobody
+ * ever waits for the collector. They go out TRACING_BATCH at once, or delay_ms after the first, one
+ * request at a time, which is written in many short turns of the loop; what may be tried again is,
+ * ever more slowly, for TRACING_GIVE_UP_MS.
  *
  *	rc = tracing_new(&t, &(struct tracing_config){...}, &err);
  *	tracing_upstreams(t, servers, n);
@@ -27,9 +27,9 @@ enum { /* as OpenTelemetry's batch processor has them by default */
 
 struct tracing;
 
-/* Begins a connection where the host is a service of the cluster: 1, *fd as sock_connect gives it; where *far, one byte comes when
- * it is made. 0: no such service. -errno and why: there is one, but not to be reached now. attempt: of how many failures before
- * in a row. */
+/* Begins a connection where the host is a service of the cluster: 1, *fd as sock_connect gives it;
+ * where *far, one byte comes when it is made. 0: no such service. -errno and why: there is one, but
+ * not to be reached now. attempt: of how many failures before in a row. */
 struct tracing_way {
 	const char *host;
 	uint16_t port;
@@ -58,8 +58,8 @@ int tracing_new(struct tracing **t, const struct tracing_config *config, struct 
 void tracing_upstreams(struct tracing *t, const struct addr *upstreams, size_t n);
 /* Takes the list (NULL: none); `dropped`: how many more there were. */
 void tracing_take(void *tracing, struct trace_span *spans, unsigned dropped);
-/* What waits is sent, for `within_ms` at most and unless the collector fails, then `stopped` comes, perhaps at once. NULL in *t:
- * that. */
+/* What waits is sent, for `within_ms` at most and unless the collector fails, then `stopped` comes,
+ * perhaps at once. NULL in *t: that. */
 void tracing_stop(struct tracing **t, uint64_t within_ms, loop_fn *stopped, void *arg);
 
 /* t NULL: nothing, null. */

@@ -1,10 +1,11 @@
 /*
- * Door of tunnel/: connections that a node dials and that carry streams the other way (doc/protocol.md, "Tunnel").
+ * Door of tunnel/: connections that a node dials and that carry streams the other way
+ * (doc/protocol.md, "Tunnel").
  *
- * The hub takes session.h and relay.h: it is the client of HTTP/2 on what a node has dialled. The agent takes link.h,
- * which keeps the connection, and serve.h, which says what an opened stream becomes; allow.h are its rules.
- * vicinity.h is what a node reaches beside itself, and declaration.h how the hub gets to know it.
- * opening.h reads whom a caller's HTTP/2 asks for.
+ * The hub takes session.h and relay.h: it is the client of HTTP/2 on what a node has dialled. The
+ * agent takes link.h, which keeps the connection, and serve.h, which says what an opened stream
+ * becomes; allow.h are its rules. vicinity.h is what a node reaches beside itself, and
+ * declaration.h how the hub gets to know it. opening.h reads whom a caller's HTTP/2 asks for.
  */
 #ifndef EDGEWAY_TUNNEL_TUNNEL_H
 #define EDGEWAY_TUNNEL_TUNNEL_H

@@ -72,7 +72,7 @@ set_defaults(struct opt_loading *l)
 	}
 }
 
-/* --- file ------------------------------------------------------------------ */
+/* --- file ----------------------------------------------------------------------------------- */
 
 /* Does any key of the table lie below `key`? Marks them as given when `given`. */
 static bool
@@ -179,7 +179,7 @@ take_file(struct opt_loading *l)
 	return take_map(l, root, "");
 }
 
-/* --- environment ------------------------------------------------------------ */
+/* --- environment ---------------------------------------------------------------------------- */
 
 static void
 warn_unknown_variables(struct opt_loading *l)
@@ -227,7 +227,7 @@ take_environment(struct opt_loading *l)
 	return 0;
 }
 
-/* --- all together ------------------------------------------------------------ */
+/* --- all together --------------------------------------------------------------------------- */
 
 static void
 print_early(const struct opt_program *p, enum opt_early early)

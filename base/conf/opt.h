@@ -1,8 +1,8 @@
 /*
  * Options of a program from one table: YAML file, environment and flags, in rising precedence.
  * `hub.nodeId` is the flag --hub.nodeId, the variable EDGEWAY_HUB_NODE_ID, the key nodeId under
- *hub. The table is an X-macro in the program (src/agent/agent_options.h) that also gives the struct's
- *members:
+ * hub. The table is an X-macro in the program (src/agent/agent_options.h) that also gives the
+ * struct's members:
  *
  *	#define AGENT_OPTIONS(X) \
  *		X(UINT, dns_ttl, "dns.ttl", "30", "seconds that clients may keep an answer", .max =
@@ -85,9 +85,10 @@ struct opt_program {
 enum opt_result { OPT_RUN, OPT_EXIT_OK, OPT_EXIT_BAD };
 enum { OPT_FILE_BYTES_MAX = 1024 * 1024 };
 
-/* First of all, with one thread: values of secret keys (opt_dump) and URLs with a password, given as flags or variables, are
- * overwritten where other users see them (/proc/PID/cmdline) and where the process's own user does (environ). argv and environ
- * point to copies on the heap, which stay until the process ends, so that they are read again as they were. */
+/* First of all, with one thread: values of secret keys (opt_dump) and URLs with a password, given
+ * as flags or variables, are overwritten where other users see them (/proc/PID/cmdline) and where
+ * the process's own user does (environ). argv and environ point to copies on the heap, which stay
+ * until the process ends, so that they are read again as they were. */
 void opt_hide_secrets(const struct opt_program *p, int argc, char **argv);
 /* Fills *values (zeroed by the caller) from defaults, --config FILE, the environment and argv; does
  * --help and --version (prints, OPT_EXIT_OK). *check is set by --check. OPT_EXIT_BAD: err says why;
@@ -108,8 +109,8 @@ int opt_complain(const void *values, const char *key, const struct tree_node *at
 /* The next row behind `after` (NULL: the first) whose value differs, NULL at the end. */
 const struct opt *opt_changed(
 	const struct opt_program *p, const void *a, const void *b, const struct opt *after);
-/* "key: value" lines, secrets (keys ending in token or headers, passwords in URLs) hidden: for --check and
- * /debug/state. */
+/* "key: value" lines, secrets (keys ending in token or headers, passwords in URLs) hidden: for
+ * --check and /debug/state. */
 void opt_dump(const struct opt_program *p, const void *values, struct buf *out);
 
 #endif

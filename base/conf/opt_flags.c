@@ -139,10 +139,10 @@ opt_take_flags(struct opt_loading *l, int argc, char **argv)
 	return 0;
 }
 
-/* --- secrets ------------------------------------------------------------------ */
+/* --- secrets -------------------------------------------------------------------------------- */
 
-/* What /proc/PID/cmdline and environ show is the memory in which the kernel put arguments and variables: a copy takes the
- * place of the text, and the text is overwritten. */
+/* What /proc/PID/cmdline and environ show is the memory in which the kernel put arguments and
+ * variables: a copy takes the place of the text, and the text is overwritten. */
 static char *
 opt_move_text(char *text, char *secret)
 {

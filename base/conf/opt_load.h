@@ -1,6 +1,6 @@
 /*
- * Inside of base/conf/opt: one run of opt_load. opt.c holds the values' state and reads file and environment,
- * opt_flags.c reads argv. All functions fill l->err, with the place in front.
+ * Inside of base/conf/opt: one run of opt_load. opt.c holds the values' state and reads file and
+ * environment, opt_flags.c reads argv. All functions fill l->err, with the place in front.
  */
 #ifndef EDGEWAY_BASE_CONF_OPT_LOAD_H
 #define EDGEWAY_BASE_CONF_OPT_LOAD_H
@@ -34,12 +34,14 @@ enum opt_early { OPT_EARLY_RUN, OPT_EARLY_HELP, OPT_EARLY_VERSION };
 
 /* Row of a key, program->n when there is none. */
 size_t opt_find_row(const struct opt_program *p, const char *key);
-/* A value that came as text: from a flag, a variable or the table. `place` names it in complaints. */
+/* A value that came as text: from a flag, a variable or the table. `place` names it in
+ * complaints. */
 int opt_set_text(
 	struct opt_loading *l, size_t row, const char *text, enum opt_from from, const char *place);
 int opt_unknown(struct opt_loading *l, const char *place, const char *key);
 
-/* First pass over argv: syntax, unknown flags, and what is not in the table (--config, --check, --help). */
+/* First pass over argv: syntax, unknown flags, and what is not in the table (--config, --check,
+ * --help). */
 int opt_scan_flags(
 	struct opt_loading *l, int argc, char **argv, bool *check, enum opt_early *early);
 /* Second pass: the values. */

@@ -58,8 +58,8 @@ opt_word_at(const char *words, int i, size_t *len)
 static bool
 is_plain(const char *text)
 {
-	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				   "/_.:*@+-";
+	static const char safe[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_.:*@+-";
 	size_t len = strlen(text);
 
 	return len > 0 && strspn(text, safe) == len && strcspn(text, "_.:*@+-") > 0 &&
@@ -123,8 +123,7 @@ print_tree(const struct tree_node *n, struct buf *out)
 		return;
 	}
 	buf_adds(out, n->kind == TREE_MAP ? "{" : "[");
-	tree_each(n, child)
-	{
+	tree_each(n, child) {
 		if (child != n->child)
 			buf_adds(out, ", ");
 		if (n->kind == TREE_MAP) {

@@ -250,15 +250,15 @@ list_from_node(char ***to, const struct tree_node *node, struct err *err)
 	size_t n = 0, i = 0;
 	char **list;
 
-	tree_each(node, item)
-	{
+	tree_each(node, item) {
 		if (item->kind != TREE_SCALAR || tree_is_null(item))
 			return err_set(err, EINVAL,
 				"expected a list of texts; item %zu is not a text", n + 1);
 		n++;
 	}
 	list = xcalloc(n + 1, sizeof(char *));
-	tree_each(node, item) list[i++] = xstrdup(item->text);
+	tree_each(node, item)
+		list[i++] = xstrdup(item->text);
 	set_list(to, list);
 	return 0;
 }

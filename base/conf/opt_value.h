@@ -1,7 +1,7 @@
 /*
- * Inside of base/conf/opt: one value of one row, from text or from a node of a tree, and back to text;
- * and the names that a key has. Complaints say only what was expected; base/conf/opt.c puts the place in
- * front.
+ * Inside of base/conf/opt: one value of one row, from text or from a node of a tree, and back to
+ * text; and the names that a key has. Complaints say only what was expected; base/conf/opt.c puts
+ * the place in front.
  */
 #ifndef EDGEWAY_BASE_CONF_OPT_VALUE_H
 #define EDGEWAY_BASE_CONF_OPT_VALUE_H

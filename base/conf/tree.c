@@ -101,11 +101,13 @@ tree_check_keys(const struct tree *t, const struct tree_node *map, struct err *e
 	auto_free const struct tree_node **sorted = NULL;
 	size_t n = 0, i = 0;
 
-	tree_each(map, child) n++;
+	tree_each(map, child)
+		n++;
 	if (n < 2)
 		return 0;
 	sorted = xmalloc(n * sizeof(struct tree_node *));
-	tree_each(map, child) sorted[i++] = child;
+	tree_each(map, child)
+		sorted[i++] = child;
 	qsort(sorted, n, sizeof(struct tree_node *), by_key);
 	for (i = 1; i < n; i++) {
 		if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0)
@@ -268,8 +270,7 @@ find_key(const struct tree_node *map, const char *key, size_t len)
 {
 	if (map == NULL || map->kind != TREE_MAP)
 		return NULL;
-	tree_each(map, n)
-	{
+	tree_each(map, n) {
 		if (strncmp(n->key, key, len) == 0 && n->key[len] == '\0')
 			return n;
 	}

@@ -1,7 +1,7 @@
 /*
- * A parsed YAML or JSON document: maps, lists and scalars with the line they stand on. One form for the
- * configuration, manifests and the Kubernetes API's objects, so that every complaint can name file
- * and line. Nodes live in the tree's arena and are gone with tree_free. Bounded: depth 64, no
+ * A parsed YAML or JSON document: maps, lists and scalars with the line they stand on. One form for
+ * the configuration, manifests and the Kubernetes API's objects, so that every complaint can name
+ * file and line. Nodes live in the tree's arena and are gone with tree_free. Bounded: depth 64, no
  * anchors that would blow the document up.
  */
 #ifndef EDGEWAY_BASE_CONF_TREE_H
@@ -25,8 +25,9 @@ struct tree_node {
 
 struct tree; /* owns the nodes */
 
-/* All documents of a YAML stream, or one JSON text (first byte '{' or '['); `name` for complaints. Duplicate keys are errors.
- * Empty documents are skipped. On error nothing is returned and err says "name:line: what". */
+/* All documents of a YAML stream, or one JSON text (first byte '{' or '['); `name` for complaints.
+ * Duplicate keys are errors. Empty documents are skipped. On error nothing is returned and err says
+ * "name:line: what". */
 int tree_parse(struct tree **t, const char *name, const char *text, size_t len, struct err *err);
 void tree_free(struct tree **t);
 size_t tree_count(const struct tree *t);

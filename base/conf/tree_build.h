@@ -1,7 +1,8 @@
 /*
- * Inside of base/conf/tree: how the two parsers build a tree. Nodes and texts live in the tree's arena,
- * so a parser that fails just returns its error and tree_parse throws the whole tree away. Parsers
- * read what tree_parse has already checked: UTF-8 without NUL bytes, byte order mark skipped.
+ * Inside of base/conf/tree: how the two parsers build a tree. Nodes and texts live in the tree's
+ * arena, so a parser that fails just returns its error and tree_parse throws the whole tree away.
+ * Parsers read what tree_parse has already checked: UTF-8 without NUL bytes, byte order mark
+ * skipped.
  *
  * Every complaint is "name:line: what", made by tree_complain.
  */

@@ -79,8 +79,7 @@ repeat_fits(struct tree *t, const struct tree_node *n, unsigned depth)
 		return false;
 	if (n->kind == TREE_SCALAR)
 		return true;
-	tree_each(n, child)
-	{
+	tree_each(n, child) {
 		if (!repeat_fits(t, child, depth + 1))
 			return false;
 	}
@@ -274,9 +273,10 @@ tree_parse_yaml(struct tree *t, const char *text, size_t len, struct err *err)
 	return rc;
 }
 
-/* --- writing ---------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------- */
 
-/* Unquoted scalars are numbers, true, false and null; quoted ones are texts, whatever they look like. */
+/* Unquoted scalars are numbers, true, false and null; quoted ones are texts, whatever they look
+ * like. */
 static void
 emit_scalar(yaml_emitter_t *to, const char *text, bool is_text)
 {
@@ -302,8 +302,7 @@ emit_node(yaml_emitter_t *to, const struct tree_node *n)
 	else
 		yaml_sequence_start_event_initialize(&e, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE);
 	yaml_emitter_emit(to, &e);
-	tree_each(n, c)
-	{
+	tree_each(n, c) {
 		if (c->key != NULL)
 			emit_scalar(to, c->key, false);
 		emit_node(to, c);

@@ -58,7 +58,8 @@ int buf_add_utc(struct buf *b, int64_t seconds);
 const char *buf_str(struct buf *b);
 /* The content as a heap string of the caller's; the buffer is empty afterwards. */
 char *buf_take_str(struct buf *b);
-/* Non-blocking read and write of a descriptor, at most `most` bytes; see above. EINTR is retried. */
+/* Non-blocking read and write of a descriptor, at most `most` bytes; see above. EINTR is
+ * retried. */
 ssize_t buf_read(struct buf *b, int fd, size_t most);
 ssize_t buf_write(struct buf *b, int fd);
 

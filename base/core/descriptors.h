@@ -1,6 +1,6 @@
 /*
- * How many descriptors this process may have open, and whether that is nearly so many: the kernel gives the lowest number that is
- * free, so that who gets number n knows of n others. Any thread.
+ * How many descriptors this process may have open, and whether that is nearly so many: the kernel
+ * gives the lowest number that is free, so that who gets number n knows of n others. Any thread.
  *
  *	if (!descriptors_left(fd, 4))	// less than a quarter is free
  *		refuse;

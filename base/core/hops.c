@@ -12,8 +12,9 @@ hops_of_ttl(int ttl)
 	return ttl <= 0 || ttl >= HOPS_TTL ? 0 : (unsigned)(HOPS_TTL - ttl) / HOPS_TTL_STEP;
 }
 
-/* The kernel keeps the TTL of the packet that ended the handshake in the option for multicast, which means nothing else with TCP
- * (tcp_v4_syn_recv_sock, tcp_v6_syn_recv_sock): one call, and nothing to be asked for before. */
+/* The kernel keeps the TTL of the packet that ended the handshake in the option for multicast,
+ * which means nothing else with TCP (tcp_v4_syn_recv_sock, tcp_v6_syn_recv_sock): one call, and
+ * nothing to be asked for before. */
 unsigned
 hops_of_socket(int fd, int family)
 {

@@ -1,7 +1,8 @@
 /*
- * How often programs of ours have passed something on before it comes here. What an endpoint leads back to the mesh or to an ingress, by
- * one program or by several, would go round for ever; so whoever passes on counts, and who gets what has HOPS_MAX ends it with a reason.
- * The count travels where there is room for it:
+ * How often programs of ours have passed something on before it comes here. What an endpoint leads
+ * back to the mesh or to an ingress, by one program or by several, would go round for ever; so
+ * whoever passes on counts, and who gets what has HOPS_MAX ends it with a reason. The count travels
+ * where there is room for it:
  *
  *	HTTP       a member of CDN-Loop (RFC 8586) for each time: http1_passes(), and http1_emit_request adds one
  *	a tunnel   the stream's field edgeway-hop-count, in decimal; absent: 0
@@ -9,8 +10,8 @@
  *	           time, as a router would lower it. It comes through NAT and whatever passes packets on, and a proxy of somebody
  *	           else's in between sets it back. Routers on the way make it lower too, and four of them count for one of us.
  *
- * Who says less than the truth can do so where it begins alone, since each of us adds to what it was told. HOPS_MAX is more than any
- * way through mesh, hub, replicas and nodes has.
+ * Who says less than the truth can do so where it begins alone, since each of us adds to what it
+ * was told. HOPS_MAX is more than any way through mesh, hub, replicas and nodes has.
  */
 #ifndef EDGEWAY_BASE_CORE_HOPS_H
 #define EDGEWAY_BASE_CORE_HOPS_H
@@ -20,7 +21,8 @@
 enum {
 	HOPS_MAX = 12,
 	HOPS_TTL =
-		64, /* RFC 1700; a TTL above it is of a client that counts otherwise, and not of ours */
+		/* RFC 1700; a TTL above it is of a client that counts otherwise, and not of ours */
+	64,
 	HOPS_TTL_STEP = 4,
 	HOPS_TEXT_MAX = 11,
 };

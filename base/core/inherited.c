@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A mutable global: what a process has inherited is its own as its environment is, and sock_listen is called in many places. */
+/* A mutable global: what a process has inherited is its own as its environment is, and sock_listen
+ * is called in many places. */
 static struct fdpass kept;
 
 static int

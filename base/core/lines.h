@@ -1,6 +1,7 @@
 /*
- * Lines for a descriptor that may be slow (stderr, when a log collector hangs): written by a thread of its own, so
- * that who hands them over never waits. At most `limit` bytes wait; more are dropped, and the caller counts.
+ * Lines for a descriptor that may be slow (stderr, when a log collector hangs): written by a thread
+ * of its own, so that who hands them over never waits. At most `limit` bytes wait; more are
+ * dropped, and the caller counts.
  *
  *	lines_new(&l, STDERR_FILENO, 4 << 20);
  *	if (!lines_put(l, &pending))	// any thread; takes the bytes, `pending` is empty afterwards

@@ -120,7 +120,8 @@ log_time(char to[LOG_TIME_MAX])
 	return n + (size_t)snprintf(to + n, size - n, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-/* Control characters would let a peer forge lines; JSON needs quotes and backslashes escaped too. */
+/* Control characters would let a peer forge lines; JSON needs quotes and backslashes escaped
+ * too. */
 static size_t
 escape(char *to, size_t size, const char *from, bool json)
 {

@@ -1,6 +1,7 @@
 /*
  * The one logger: a line per event on stderr, text or JSON, safe from any thread (one write(2) a
- * line). While nobody reads stderr, lines are lost and counted rather than waited for. `part` is the folder that speaks. Write a lower-case sentence, then key=value pairs:
+ * line). While nobody reads stderr, lines are lost and counted rather than waited for. `part` is
+ * the folder that speaks. Write a lower-case sentence, then key=value pairs:
  *
  *	log_info("meta", "connected to the hub url=%s services=%zu", url, n);
  *
@@ -23,7 +24,8 @@ struct log_limit {
 
 /* For all parts; forgets what log_part_level set. */
 void log_setup(enum log_level level, enum log_format format);
-/* Level of one part, "" all of them, from now on. -ENOENT: no part has this name. One thread at a time. */
+/* Level of one part, "" all of them, from now on. -ENOENT: no part has this name. One thread at a
+ * time. */
 int log_part_level(const char *part, enum log_level level);
 enum { LOG_PARTS_MAX = 32 };
 /* The parts, ended with NULL. */
@@ -36,11 +38,13 @@ enum log_format log_format_now(void);
 /* "2026-01-31T23:59:59.999Z", as in front of every line; returns its length. */
 enum { LOG_TIME_MAX = 40 };
 size_t log_time(char to[LOG_TIME_MAX]);
-/* What another side has said, fit to stand between quotes in a line: printable ASCII, '?' for all else, quotes and backslashes
- * too. size: of `to`, NUL and all; what is longer is cut. Returns `to`. */
+/* What another side has said, fit to stand between quotes in a line: printable ASCII, '?' for all
+ * else, quotes and backslashes too. size: of `to`, NUL and all; what is longer is cut. Returns
+ * `to`. */
 char *log_clean(char *to, size_t size, const char *from);
 void log_line(enum log_level level, const char *part, const char *fmt, ...) printf_like(3, 4);
-/* The last LOG_RECENT lines, the oldest first, whatever became of stderr; those of debug and the audit's are left out. */
+/* The last LOG_RECENT lines, the oldest first, whatever became of stderr; those of debug and the
+ * audit's are left out. */
 enum { LOG_RECENT = 256 };
 struct log_event {
 	const char *when, *level, *part, *text;

@@ -82,8 +82,9 @@ run_posts(uv_async_t *wake)
 	}
 }
 
-/* Such timers are no timers of libuv's: before 1.48 it runs one that is started again in its own callback over and over,
- * and heeds no descriptor until that ends (libuv issue 4245). What is started meanwhile waits for the next turn. */
+/* Such timers are no timers of libuv's: before 1.48 it runs one that is started again in its own
+ * callback over and over, and heeds no descriptor until that ends (libuv issue 4245). What is
+ * started meanwhile waits for the next turn. */
 static void
 run_soon(uv_idle_t *h)
 {
@@ -251,8 +252,9 @@ loop_backend(struct loop *loop)
 	return &loop->uv;
 }
 
-/* What a watch that asked for WATCH_HUP alone is told: errors. A connection that both sides have ended in good
- * order, or an urgent byte, wakes it too; it then sleeps until it asks for something else. */
+/* What a watch that asked for WATCH_HUP alone is told: errors. A connection that both sides have
+ * ended in good order, or an urgent byte, wakes it too; it then sleeps until it asks for something
+ * else. */
 static void
 on_broken(struct watch *w)
 {

@@ -1,12 +1,12 @@
 /*
- * The event loop (libuv behind it; no other file includes uv.h). One loop, one thread. Everything here
- * may be called only on the loop's own thread, except loop_new, loop_free, loop_post and, before
- * the loop runs, the functions that create watches and timers.
+ * The event loop (libuv behind it; no other file includes uv.h). One loop, one thread. Everything
+ * here may be called only on the loop's own thread, except loop_new, loop_free, loop_post and,
+ * before the loop runs, the functions that create watches and timers.
  *
  * A watch tells readiness of one descriptor, level-triggered; leave WATCH_READ on and ask for
- * WATCH_WRITE only after EAGAIN. On WATCH_HUP ask SO_ERROR; it is always told, and asked for alone, it says that
- * the connection is broken while nobody reads from it. After watch_stop / timer_free no callback
- * comes, and the descriptor may be closed at once; both null the owner's pointer.
+ * WATCH_WRITE only after EAGAIN. On WATCH_HUP ask SO_ERROR; it is always told, and asked for alone,
+ * it says that the connection is broken while nobody reads from it. After watch_stop / timer_free
+ * no callback comes, and the descriptor may be closed at once; both null the owner's pointer.
  *
  *	struct watch *w = watch_start(loop, fd, WATCH_READ, on_ready, conn);
  *	watch_set(w, WATCH_READ | WATCH_WRITE);
@@ -35,9 +35,11 @@ void loop_run(struct loop *loop);
 /* One turn without waiting: for tests and for shutting libraries down. */
 void loop_turn(struct loop *loop);
 void loop_stop(struct loop *loop);
-/* From any thread: run fn(arg) on the loop, in the order posted. Posts made after loop_free are a bug. */
+/* From any thread: run fn(arg) on the loop, in the order posted. Posts made after loop_free are a
+ * bug. */
 void loop_post(struct loop *loop, loop_fn *fn, void *arg);
-/* How long the loop's turns were: whoever waits for the loop waits for the rest of one. Any thread. */
+/* How long the loop's turns were: whoever waits for the loop waits for the rest of one. Any
+ * thread. */
 enum { LOOP_SLOW = 3 };
 struct loop_lag {
 	uint64_t slow[LOOP_SLOW]; /* turns of more than 10 ms, 100 ms, 1 s */
@@ -55,8 +57,9 @@ void watch_set(struct watch *w, unsigned events);
 void watch_stop(struct watch **w);
 
 struct timer *timer_new(struct loop *loop, loop_fn *fn, void *arg);
-/* First call after delay_ms, then every repeat_ms (0: once). Starting again moves it. Without delay it comes in the next turn of the
- * loop, also from its own callback: descriptors have their turn in between. */
+/* First call after delay_ms, then every repeat_ms (0: once). Starting again moves it. Without delay
+ * it comes in the next turn of the loop, also from its own callback: descriptors have their turn in
+ * between. */
 void timer_start(struct timer *t, uint64_t delay_ms, uint64_t repeat_ms);
 void timer_cancel(struct timer *t);
 bool timer_active(const struct timer *t);

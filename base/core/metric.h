@@ -1,6 +1,7 @@
 /*
  * Writer of the Prometheus text format 0.0.4. Each part keeps its own counters and writes them when
- * asked; all samples of one name must come one after the other. Names: edgeway_<part>_<what>_<unit>.
+ * asked; all samples of one name must come one after the other. Names:
+ * edgeway_<part>_<what>_<unit>.
  *
  *	metric_counter(m, "edgeway_dns_queries_total", "Queries received.", "proto=\"udp\"", n);
  */

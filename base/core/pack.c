@@ -15,8 +15,8 @@ enum {
 	KIND_GZIP = 16,
 };
 
-/* The tables of the usual window are 256 KiB, and cost more to clear than a few lines to compress. `kind`: what zlib adds to
- * the bits of the window. */
+/* The tables of the usual window are 256 KiB, and cost more to clear than a few lines to compress.
+ * `kind`: what zlib adds to the bits of the window. */
 static int
 start_deflate(z_stream *z, size_t len, int kind)
 {
@@ -47,7 +47,7 @@ pack_text(struct buf *out, const void *data, size_t len)
 	deflateEnd(&z);
 }
 
-/* --- gzip, piece by piece --------------------------------------------------------- */
+/* --- gzip, piece by piece ------------------------------------------------------------------- */
 
 struct gzip {
 	z_stream z;
@@ -107,7 +107,7 @@ gzip_free(struct gzip **out)
 	free(g);
 }
 
-/* --- back ------------------------------------------------------------------------- */
+/* --- back ----------------------------------------------------------------------------------- */
 
 /* As much as zlib gives for what it has. 0: it wants more, 1: that was all. */
 static int

@@ -17,7 +17,7 @@ struct preauth {
 	uint64_t round, n_waiting, steps;
 };
 
-/* --- steps ------------------------------------------------------------------------------------------- */
+/* --- steps ---------------------------------------------------------------------------------- */
 
 static void
 preauth_end_wait(struct preauth_conn *c)
@@ -27,7 +27,8 @@ preauth_end_wait(struct preauth_conn *c)
 	c->of->n_waiting--;
 }
 
-/* Its client's next ones come a round earlier each: whoever has gone is not paid for by those that share the address. */
+/* Its client's next ones come a round earlier each: whoever has gone is not paid for by those that
+ * share the address. */
 static void
 preauth_give_back(struct preauth_conn *c)
 {
@@ -82,8 +83,9 @@ preauth_on_turn(void *arg)
 	step(c->step_arg);
 }
 
-/* Each client has one step in a round: its next one is in the round behind its last, or in this one. A connection's second step, with
- * which most handshakes are done, is in the round of its first: what was begun does not wait for all that its address has begun since. */
+/* Each client has one step in a round: its next one is in the round behind its last, or in this
+ * one. A connection's second step, with which most handshakes are done, is in the round of its
+ * first: what was begun does not wait for all that its address has begun since. */
 bool
 preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 {
@@ -111,7 +113,7 @@ preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 	return true;
 }
 
-/* --- places ------------------------------------------------------------------------------------------ */
+/* --- places --------------------------------------------------------------------------------- */
 
 struct preauth *
 preauth_new(struct loop *loop, uint64_t places, uint64_t seed)
@@ -160,8 +162,7 @@ preauth_oldest(struct preauth *p, uint64_t held)
 {
 	struct preauth_conn *c;
 
-	TAILQ_FOREACH(c, &p->all, link)
-	{
+	TAILQ_FOREACH(c, &p->all, link) {
 		if (fair_share_held(p->places, c->slot) >= held)
 			return c;
 	}
@@ -173,15 +174,15 @@ preauth_oldest_of(struct preauth *p, uint16_t slot)
 {
 	struct preauth_conn *c;
 
-	TAILQ_FOREACH(c, &p->all, link)
-	{
+	TAILQ_FOREACH(c, &p->all, link) {
 		if (c->slot == slot)
 			return c;
 	}
 	return NULL;
 }
 
-/* Who makes room for one of this client: one of its own, unless another client has clearly more. NULL: nobody yet. */
+/* Who makes room for one of this client: one of its own, unless another client has clearly more.
+ * NULL: nobody yet. */
 static struct preauth_conn *
 preauth_victim(struct preauth *p, uint16_t slot, uint64_t now_ms)
 {

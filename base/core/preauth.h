@@ -1,12 +1,14 @@
 /*
- * Connections that have not authenticated yet, of all listeners of a daemon: a bounded number of places, shared by address
- * (base/core/fair_share). Who comes when its client has its share takes the place of that client's oldest, once that has been here
- * for PREAUTH_LEAST_MS; else it is refused. When others have taken all places, the oldest of the client that has most goes. So
+ * Connections that have not authenticated yet, of all listeners of a daemon: a bounded number of
+ * places, shared by address (base/core/fair_share). Who comes when its client has its share takes
+ * the place of that client's oldest, once that has been here for PREAUTH_LEAST_MS; else it is
+ * refused. When others have taken all places, the oldest of the client that has most goes. So
  * whoever only opens connections keeps nobody else out.
  *
- * What they ask for that costs much, as the answer to a ClientHello, is rationed as well: one such step in a turn of the loop, of one client after
- * another, however many connections each has (a connection's second step comes with its first). So those that have authenticated wait for one handshake at most, and a newcomer for one of each
- * other client. One loop's.
+ * What they ask for that costs much, as the answer to a ClientHello, is rationed as well: one such
+ * step in a turn of the loop, of one client after another, however many connections each has (a
+ * connection's second step comes with its first). So those that have authenticated wait for one
+ * handshake at most, and a newcomer for one of each other client. One loop's.
  *
  *	struct guest { struct preauth_conn place; ... };
  *
@@ -60,11 +62,13 @@ preauth_has_place(const struct preauth_conn *c)
 {
 	return c->of != NULL;
 }
-/* `step` comes when it is its turn, never from within this call. One at a time. False: it has no place, and need not wait. */
+/* `step` comes when it is its turn, never from within this call. One at a time. False: it has no
+ * place, and need not wait. */
 bool preauth_step(struct preauth_conn *c, loop_fn *step, void *arg);
 /* It does not come. */
 void preauth_cancel(struct preauth_conn *c);
-/* Where a connection comes from: `from`, an address as text with perhaps a word and a colon in front; NULL: the socket's other end. */
+/* Where a connection comes from: `from`, an address as text with perhaps a word and a colon in
+ * front; NULL: the socket's other end. */
 struct addr preauth_from(int fd, const char *from);
 uint64_t preauth_waiting(const struct preauth *p);
 void preauth_metrics(const struct preauth *p, struct metrics *m);

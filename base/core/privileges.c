@@ -47,7 +47,8 @@ thread_count(void)
 	return n;
 }
 
-/* Without CAP_SETPCAP it stays as it is: with no_new_privs and nothing inheritable it gives nothing to anybody. */
+/* Without CAP_SETPCAP it stays as it is: with no_new_privs and nothing inheritable it gives nothing
+ * to anybody. */
 static void
 shrink_bounding_set(uint64_t keep)
 {

@@ -1,6 +1,7 @@
 /*
- * A rate of bytes that several connections share (a token bucket): who wants to move some asks how many may go now, and
- * says how many went. Unused room adds up for RATE_BURST_MS. Plain data; the caller brings the time. Not thread-safe.
+ * A rate of bytes that several connections share (a token bucket): who wants to move some asks how
+ * many may go now, and says how many went. Unused room adds up for RATE_BURST_MS. Plain data; the
+ * caller brings the time. Not thread-safe.
  *
  *	if ((n = MIN(n, rate_room(&rate, now))) == 0)	// again after RATE_WAIT_MS
  *	rate_spend(&rate, n);
@@ -26,7 +27,8 @@ struct rate {
 
 /* SIZE_MAX without a bound; else 0 or at least RATE_PIECE. */
 size_t rate_room(struct rate *r, uint64_t now_ms);
-/* Has all been waited for that went: does it allow a whole burst again, as one that was never used? */
+/* Has all been waited for that went: does it allow a whole burst again, as one that was never
+ * used? */
 bool rate_rested(struct rate *r, uint64_t now_ms);
 /* n: may be more than rate_room has said, where it could not be known before. */
 void rate_spend(struct rate *r, size_t n);

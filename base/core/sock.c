@@ -160,8 +160,9 @@ is_loopback(const struct addr *a)
 			memcmp(&a->in6.sin6_addr, mapped, sizeof mapped) == 0);
 }
 
-/* Where the kernel's default is BBR, each packet waits for a timer of its own, which took a third of the CPU of a fast connection. Nothing is gained
- * by that where the connection never leaves the machine. Before it is made, or it keeps its timers. */
+/* Where the kernel's default is BBR, each packet waits for a timer of its own, which took a third
+ * of the CPU of a fast connection. Nothing is gained by that where the connection never leaves the
+ * machine. Before it is made, or it keeps its timers. */
 static void
 spare_pacing(int fd, const struct addr *a)
 {
@@ -309,7 +310,8 @@ is_end_of(const struct addr *peer, int from)
 		own.in.sin_addr.s_addr == peer->in.sin_addr.s_addr;
 }
 
-/* So that a reader who stops costs no megabytes of the kernel's; within the machine more brings no speed. */
+/* So that a reader who stops costs no megabytes of the kernel's; within the machine more brings no
+ * speed. */
 static void
 bound_buffers(int fd)
 {

@@ -23,8 +23,9 @@ struct v6_range {
 		.s6_addr = { __VA_ARGS__ }                                                         \
 	}
 
-/* The first range that holds the address decides. 169.254.169.254 is the metadata address of AWS, Google Cloud, Azure, Oracle,
- * OpenStack, DigitalOcean, Hetzner, Akamai, IBM, Huawei and Tencent. */
+/* The first range that holds the address decides. 169.254.169.254 is the metadata address of AWS,
+ * Google Cloud, Azure, Oracle, OpenStack, DigitalOcean, Hetzner, Akamai, IBM, Huawei and
+ * Tencent. */
 static const struct v4_range v4_ranges[] = {
 	{V4(169, 254, 169, 254), 32, SPECIAL_METADATA},
 	{V4(169, 254, 170, 2), 32, SPECIAL_METADATA}, /* AWS, credentials of ECS tasks */

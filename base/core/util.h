@@ -55,11 +55,12 @@ uint64_t wall_ms(void);
 /* Cryptographically good random bytes (getrandom); never fails. */
 void random_bytes(void *p, size_t n);
 
-/* Read at most `limit` bytes of a file into a NUL-terminated heap buffer; *len (may be NULL) without
- * the NUL. Returns 0 or -errno; -EFBIG when the file is larger than limit. */
+/* Read at most `limit` bytes of a file into a NUL-terminated heap buffer; *len (may be NULL)
+ * without the NUL. Returns 0 or -errno; -EFBIG when the file is larger than limit. */
 int file_read(const char *path, size_t limit, char **data, size_t *len);
 
-/* Of a folder its file `name`, or `other` where there is none; the path itself when it is no folder. On the heap. */
+/* Of a folder its file `name`, or `other` where there is none; the path itself when it is no
+ * folder. On the heap. */
 char *file_in(const char *path, const char *name, const char *other);
 
 /* Replace a file atomically: temporary file in the same folder, fsync, rename. 0 or -errno. */

@@ -15,7 +15,7 @@ enum {
 	TAKEN_MS = 1000,
 };
 
-/* --- connections ---------------------------------------------------------------- */
+/* --- connections ---------------------------------------------------------------------------- */
 
 static void
 admin_make_room(struct admin_listener *l)
@@ -29,7 +29,8 @@ admin_make_room(struct admin_listener *l)
 	admin_conn_free(admin_conn_victim(l));
 }
 
-/* No more in a turn than there are places: whoever came by this turn is looked at before he could have to go. */
+/* No more in a turn than there are places: whoever came by this turn is looked at before he could
+ * have to go. */
 static void
 on_accept(void *arg, int listen_fd, unsigned events)
 {
@@ -57,9 +58,10 @@ on_accept(void *arg, int listen_fd, unsigned events)
 	}
 }
 
-/* --- the address ------------------------------------------------------------------ */
+/* --- the address ---------------------------------------------------------------------------- */
 
-/* Whoever has it is no reason to be without the rest. Told once: to find out who it is costs a look at every process. */
+/* Whoever has it is no reason to be without the rest. Told once: to find out who it is costs a look
+ * at every process. */
 static void
 admin_tell_holder(struct admin_listener *l)
 {
@@ -84,7 +86,8 @@ admin_bind(struct admin_listener *l, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	/* Without a byte of a request it gets no place: a probe, which comes with all of it, then cannot lose one. */
+	/* Without a byte of a request it gets no place: a probe, which comes with all of it, then
+	 * cannot lose one. */
 	if (!l->local)
 		(void)setsockopt(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s, sizeof defer_s);
 	if (l->holder[0] != '\0')
@@ -208,7 +211,7 @@ admin_stop(struct admin **out)
 	free(a);
 }
 
-/* --- asking without a connection ------------------------------------------------------ */
+/* --- asking without a connection ------------------------------------------------------------ */
 
 void
 admin_ask(const struct admin *a, const char *target, struct admin_reply *reply)
@@ -232,7 +235,7 @@ admin_ask(const struct admin *a, const char *target, struct admin_reply *reply)
 			: "the agent has nothing of this name");
 }
 
-/* --- telling ------------------------------------------------------------------------ */
+/* --- telling -------------------------------------------------------------------------------- */
 
 bool
 admin_trouble(const struct admin *a, struct buf *why)

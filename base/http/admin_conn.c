@@ -50,7 +50,7 @@ admin_conn_free(struct admin_conn *c)
 	free(c);
 }
 
-/* --- places ------------------------------------------------------------------ */
+/* --- places --------------------------------------------------------------------------------- */
 
 static unsigned
 admin_conn_count(const struct admin_listener *l, const struct in6_addr *peer)
@@ -59,7 +59,7 @@ admin_conn_count(const struct admin_listener *l, const struct in6_addr *peer)
 	unsigned n = 0;
 
 	TAILQ_FOREACH(c, &l->conns, entry)
-	n += IN6_ARE_ADDR_EQUAL(&c->peer, peer);
+		n += IN6_ARE_ADDR_EQUAL(&c->peer, peer);
 	return n;
 }
 
@@ -76,8 +76,7 @@ admin_conn_victim(const struct admin_listener *l)
 	struct admin_conn *c, *victim = NULL;
 	unsigned most = 0;
 
-	TAILQ_FOREACH(c, &l->conns, entry)
-	{
+	TAILQ_FOREACH(c, &l->conns, entry) {
 		unsigned n = admin_conn_count(l, &c->peer);
 
 		if (n > most || (n == most && admin_conn_worth(c) < admin_conn_worth(victim)))
@@ -87,7 +86,7 @@ admin_conn_victim(const struct admin_listener *l)
 	return victim;
 }
 
-/* --- one request --------------------------------------------------------------- */
+/* --- one request ---------------------------------------------------------------------------- */
 
 static void
 on_deadline(void *arg)
@@ -104,8 +103,8 @@ set_deadline(struct admin_conn *c)
 	timer_start(c->timer, c->end_ms > now ? MIN(c->end_ms - now, (uint64_t)REQUEST_MS) : 0, 0);
 }
 
-/* Sends what is queued. The reply is followed by a short wait for the peer's end, since closing over unread
- * bytes would reset the connection and take the reply with it. */
+/* Sends what is queued. The reply is followed by a short wait for the peer's end, since closing
+ * over unread bytes would reset the connection and take the reply with it. */
 static void
 flush(struct admin_conn *c)
 {

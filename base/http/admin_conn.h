@@ -1,6 +1,6 @@
 /*
- * Inside of base/http/admin: admin.c owns the listeners, admin_conn.c one connection from its accept to its end:
- * head, body, reply, a short wait for the peer. A connection frees itself.
+ * Inside of base/http/admin: admin.c owns the listeners, admin_conn.c one connection from its
+ * accept to its end: head, body, reply, a short wait for the peer. A connection frees itself.
  */
 #ifndef EDGEWAY_BASE_HTTP_ADMIN_CONN_H
 #define EDGEWAY_BASE_HTTP_ADMIN_CONN_H

@@ -53,7 +53,7 @@ part(struct carrier *c, enum carrier_state state, bool fault, const char *why)
 	c->state = MAX(c->state, state);
 }
 
-/* --- from the wire to the socket ------------------------------------------------------------------------- */
+/* --- from the wire to the socket ------------------------------------------------------------ */
 
 static void
 take(struct carrier *c, const void *bytes, size_t n)
@@ -122,7 +122,7 @@ read_wire(struct carrier *c)
 	return false;
 }
 
-/* --- from the socket to the wire ------------------------------------------------------------------------- */
+/* --- from the socket to the wire ------------------------------------------------------------ */
 
 static void
 read_socket(struct carrier *c)
@@ -169,7 +169,7 @@ give_wire(struct carrier *c)
 		wire_ended(c, wsframe_words(WSFRAME_POLICY));
 }
 
-/* --- turns ----------------------------------------------------------------------------------------------- */
+/* --- turns ---------------------------------------------------------------------------------- */
 
 static bool
 over(const struct carrier *c)
@@ -254,7 +254,7 @@ on_life(void *arg)
 	turn(c);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------ */
+/* --- life ----------------------------------------------------------------------------------- */
 
 int
 carrier_start(const struct carrier_setup *setup, struct carrier **out, int *fd)

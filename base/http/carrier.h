@@ -1,12 +1,14 @@
 /*
- * A connection inside a websocket: what is written to one end of a pair of sockets goes out as binary frames over a wire whose
- * handshake is done, and comes in the same way. Who holds the other end sees a connection like any other, which it may
- * shake hands on (TLS), close, or hand to a library. Nothing is trusted to the websocket: what it carries proves itself.
+ * A connection inside a websocket: what is written to one end of a pair of sockets goes out as
+ * binary frames over a wire whose handshake is done, and comes in the same way. Who holds the other
+ * end sees a connection like any other, which it may shake hands on (TLS), close, or hand to a
+ * library. Nothing is trusted to the websocket: what it carries proves itself.
  *
- * Bytes wait in here within CARRIER_WAITING each way; whoever is slower holds the other up. The client pings after CARRIER_PING_MS
- * of silence, so that nothing on the way takes the connection for idle. When the owner's end is closed, what it has written
- * still goes out, then a close frame; the other end's close frame, or the wire's end, closes the owner's.
- * Everything on the loop's thread.
+ * Bytes wait in here within CARRIER_WAITING each way; whoever is slower holds the other up. The
+ * client pings after CARRIER_PING_MS of silence, so that nothing on the way takes the connection
+ * for idle. When the owner's end is closed, what it has written still goes out, then a close frame;
+ * the other end's close frame, or the wire's end, closes the owner's. Everything on the loop's
+ * thread.
  *
  *	rc = carrier_start(&(struct carrier_setup){.loop = loop, .wire = wire, .client = true,
  *		.ended = on_ended, .arg = me}, &carrier, &fd);
@@ -30,7 +32,8 @@ struct carrier_setup {
 	bool client;
 	const void *rest; /* what came behind the handshake */
 	size_t n_rest;
-	/* The end, once, never from within carrier_start; free the carrier. `fault`: against the rules, or lost. */
+	/* The end, once, never from within carrier_start; free the carrier. `fault`: against the
+	 * rules, or lost. */
 	void (*ended)(void *arg, bool fault, const char *why);
 	void *arg;
 };

@@ -10,7 +10,7 @@
 
 enum { LOCATION_SHOWN = 120 };
 
-/* --- what both need ------------------------------------------------------------------------------------ */
+/* --- what both need ------------------------------------------------------------------------- */
 
 static bool
 says(const struct http1_field *f, const char *text)
@@ -19,7 +19,7 @@ says(const struct http1_field *f, const char *text)
 		memcmp(f->value.at, text, f->value.len) == 0;
 }
 
-/* --- the client ------------------------------------------------------------------------------------------ */
+/* --- the client ----------------------------------------------------------------------------- */
 
 void
 carrier_ask(struct buf *out, const char *host, const char *path, char key[WSHAKE_KEY_TEXT])
@@ -138,7 +138,7 @@ carrier_read_answer(const char *data, size_t len, const char key[WSHAKE_KEY_TEXT
 	return -EPROTO;
 }
 
-/* --- the server ------------------------------------------------------------------------------------------ */
+/* --- the server ----------------------------------------------------------------------------- */
 
 static ssize_t
 refuse(struct carrier_request *r, unsigned status, const char *why)

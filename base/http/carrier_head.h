@@ -1,6 +1,7 @@
 /*
- * The handshake of a carrier (RFC 6455 section 4): the request with which a client asks for a websocket that carries bytes, the answer to it,
- * and both again for who reads them. Pure; leaves of base/http/carriers and of the hub, fed with bytes of strangers.
+ * The handshake of a carrier (RFC 6455 section 4): the request with which a client asks for a
+ * websocket that carries bytes, the answer to it, and both again for who reads them. Pure; leaves
+ * of base/http/carriers and of the hub, fed with bytes of strangers.
  *
  *	carrier_ask(&out, "hub.example", "/path", key);
  *	n = carrier_read_answer(buf_at(&in), buf_len(&in), key, &answer);	// 0: more bytes; > 0: of the head; -EPROTO: answer.why

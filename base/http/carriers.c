@@ -47,7 +47,7 @@ struct carriers_dial {
 	void *arg;
 };
 
-/* --- ends ------------------------------------------------------------------------------------------------- */
+/* --- ends ----------------------------------------------------------------------------------- */
 
 static void
 dial_free(struct carriers_dial *d)
@@ -122,7 +122,7 @@ on_ended(void *arg, bool fault, const char *why)
 	one_free(o);
 }
 
-/* --- the way there ---------------------------------------------------------------------------------------- */
+/* --- the way there -------------------------------------------------------------------------- */
 
 static void
 join(struct carriers_dial *d, size_t head)
@@ -344,7 +344,7 @@ carriers_dial(struct carriers *c, const struct carriers_setup *setup, struct car
 	return rc;
 }
 
-/* --- all of them ------------------------------------------------------------------------------------------ */
+/* --- all of them ---------------------------------------------------------------------------- */
 
 struct carriers *
 carriers_new(const struct carriers_config *config)
@@ -378,8 +378,7 @@ sum(const struct carriers *c)
 	struct carrier_stats s = c->past;
 	const struct one *o;
 
-	LIST_FOREACH(o, &c->open, link)
-	{
+	LIST_FOREACH(o, &c->open, link) {
 		s.bytes_in += carrier_stats(o->carrier)->bytes_in;
 		s.bytes_out += carrier_stats(o->carrier)->bytes_out;
 	}

@@ -1,11 +1,12 @@
 /*
- * The carriers of a client: dials a server through whatever is in front of it that lets nothing but websockets through, and gives
- * a socket on which the next byte is the server's. The way there:
+ * The carriers of a client: dials a server through whatever is in front of it that lets nothing but
+ * websockets through, and gives a socket on which the next byte is the server's. The way there:
  *
  *   TCP, or CONNECT of an HTTP proxy ─► TLS with whoever answers for the name ─► upgrade ─► base/http/carrier
  *
- * The outer TLS is verified like any other (CAs of `ca`, else the system's, and whom `tls` trusts), but it proves nothing:
- * it may end in a proxy of the site. Who is who says the TLS that the caller speaks through it. Everything on the loop's thread.
+ * The outer TLS is verified like any other (CAs of `ca`, else the system's, and whom `tls` trusts),
+ * but it proves nothing: it may end in a proxy of the site. Who is who says the TLS that the caller
+ * speaks through it. Everything on the loop's thread.
  *
  *	all = carriers_new(&(struct carriers_config){.loop = loop, .path = "/p"});
  *	rc = carriers_dial(all, &(struct carriers_dial){.addr = addr, .host = "hub", .target = "hub:10000", .tls = ctx,
@@ -18,7 +19,8 @@
 #include "base/core/metric.h"
 #include "base/http/proxy.h"
 
-/* ALPN by which our own server tells a carrier that comes straight to it; what is in front selects http/1.1. */
+/* ALPN by which our own server tells a carrier that comes straight to it; what is in front selects
+ * http/1.1. */
 #define CARRIER_ALPN "edgeway-carrier/1"
 /* The server's name (SNI) by which it tells one of TLS that a proxy speaks with it. */
 #define CARRIER_SNI "carrier.edgeway.io"

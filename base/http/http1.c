@@ -26,8 +26,9 @@ http1_skip_blank(const char *data, size_t len)
 	return n;
 }
 
-/* A CR that no LF follows ends no line (RFC 9112 section 2.2), and none may pass: llhttp takes one in front of a value for the
- * line's end, skips the byte behind it, and reads what comes then as a field of its own, which nobody else sees (CVE-2023-30589). */
+/* A CR that no LF follows ends no line (RFC 9112 section 2.2), and none may pass: llhttp takes one
+ * in front of a value for the line's end, skips the byte behind it, and reads what comes then as a
+ * field of its own, which nobody else sees (CVE-2023-30589). */
 ssize_t
 http1_find_end(const char *data, size_t len, size_t *from)
 {
@@ -48,7 +49,8 @@ http1_find_end(const char *data, size_t len, size_t *from)
 	return 0;
 }
 
-/* How long the line at s->line is without its end, once its LF is there; -EAGAIN: not yet; -EBADMSG: it is none of a head. */
+/* How long the line at s->line is without its end, once its LF is there; -EAGAIN: not yet;
+ * -EBADMSG: it is none of a head. */
 static ssize_t
 answer_line(const char *data, size_t len, struct http1_scan *s)
 {
@@ -130,7 +132,7 @@ http1_guess(const char *data, size_t len)
 	return HTTP1_LOOKS_HTTP;
 }
 
-/* --- splitting, by llhttp ------------------------------------------------- */
+/* --- splitting, by llhttp ------------------------------------------------------------------- */
 
 static void
 extend(struct http1_str *s, const char *at, size_t len)
@@ -202,8 +204,8 @@ static const llhttp_settings_t settings = {
 	.on_headers_complete = on_headers_complete,
 };
 
-/* 0, or a status. A request's head comes without its method, which may be one that llhttp does not know, and
- * goes in with `method`; NULL: a response. */
+/* 0, or a status. A request's head comes without its method, which may be one that llhttp does not
+ * know, and goes in with `method`; NULL: a response. */
 static int
 split_head(struct split *s, llhttp_t *p, const char *method, const char *data, size_t len)
 {
@@ -223,7 +225,7 @@ split_head(struct split *s, llhttp_t *p, const char *method, const char *data, s
 	return 0;
 }
 
-/* --- the first line -------------------------------------------------------- */
+/* --- the first line ------------------------------------------------------------------------- */
 
 static void
 classify_method(struct http1_head *h)
@@ -244,8 +246,8 @@ head_init(struct http1_head *h)
 	memset(h, 0, offsetof(struct http1_head, fields));
 }
 
-/* The CR that ends the first line; NULL when a bare CR stands before it, which llhttp lets through in a
- * status line. */
+/* The CR that ends the first line; NULL when a bare CR stands before it, which llhttp lets through
+ * in a status line. */
 static const char *
 line_end(const char *data, size_t len)
 {
@@ -358,7 +360,8 @@ http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to
 		http1_check_fields(h) != 0 || http1_read_framing(h) != 0 ||
 		http1_read_connection(h) != 0)
 		return 502;
-	/* 426 and offers name protocols; some servers forget the option of Connection that belongs to it. */
+	/* 426 and offers name protocols; some servers forget the option of Connection that belongs
+	 * to it. */
 	if (h->status >= 200)
 		h->upgrade = h->minor == 1 && http1_names_protocol(h);
 	bodyless = h->status < 200 || h->status == 204 || h->status == 304;

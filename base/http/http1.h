@@ -1,8 +1,8 @@
 /*
  * HTTP/1.x messages (RFC 9110, 9112), pure: bytes in, structs out, no I/O, no clock. llhttp splits
- * a head into its parts; on top stands what a proxy must refuse and llhttp lets through (bare LF and CR,
- * NUL, obs-fold, blanks around names, doubtful lengths, wrong Host, odd versions). Whatever is
- * accepted can be emitted as a clean head of the same meaning. Heads are borrowed: a parsed head
+ * a head into its parts; on top stands what a proxy must refuse and llhttp lets through (bare LF
+ * and CR, NUL, obs-fold, blanks around names, doubtful lengths, wrong Host, odd versions). Whatever
+ * is accepted can be emitted as a clean head of the same meaning. Heads are borrowed: a parsed head
  * points into the bytes that were given.
  *
  *	size_t from = 0;
@@ -76,8 +76,10 @@ struct http1_head {
 	uint8_t minor; /* HTTP/1.minor: 0 or 1 */
 	uint8_t framing; /* enum http1_framing */
 	bool keep_alive; /* the sender can go on with this connection after this message */
-	bool upgrade; /* Upgrade with Connection: upgrade, in HTTP/1.1; of an answer but 101 Upgrade is enough */
-	bool names_fields; /* Connection names fields that are not its own: trailers may be among them */
+	/* Upgrade with Connection: upgrade, in HTTP/1.1; of an answer but 101 Upgrade is enough */
+	bool upgrade;
+	/* Connection names fields that are not its own: trailers may be among them */
+	bool names_fields;
 	bool takes_trailers; /* requests: TE: trailers, named by Connection */
 	bool expects; /* Expect: 100-continue, in HTTP/1.1 */
 	bool idempotent; /* requests: RFC 9110 section 9.2.2 */
@@ -99,20 +101,24 @@ bool http1_is(struct http1_str s, const char *lowercase); /* equal, ASCII case i
 /* First field of that id, or NULL. */
 const struct http1_field *http1_find(const struct http1_head *h, enum http1_name id);
 
-/* How often programs of ours have passed this request on (base/core/hops.h): members of CDN-Loop with our name. */
+/* How often programs of ours have passed this request on (base/core/hops.h): members of CDN-Loop
+ * with our name. */
 unsigned http1_passes(const struct http1_head *h);
 
 /* Leading CRLFs, which a server skips before a request line (RFC 9112 section 2.2). */
 size_t http1_skip_blank(const char *data, size_t len);
-/* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF, holds
- * another CR, or starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far the search came. */
+/* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF,
+ * holds another CR, or starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far
+ * the search came. */
 ssize_t http1_find_end(const char *data, size_t len, size_t *from);
-/* The same of an answer, whose lines may end in LF alone (RFC 9112 section 2.2): shells and embedded servers write so. *head is
- * what is to be parsed: these bytes or, where lines do, the same with CRLF in `clean`, which is empty before. -E2BIG: more lines
- * than fields are taken. A call looks at the bytes alone that are new since the last, and at the line that they end. */
+/* The same of an answer, whose lines may end in LF alone (RFC 9112 section 2.2): shells and
+ * embedded servers write so. *head is what is to be parsed: these bytes or, where lines do, the
+ * same with CRLF in `clean`, which is empty before. -E2BIG: more lines than fields are taken. A
+ * call looks at the bytes alone that are new since the last, and at the line that they end. */
 struct http1_scan { /* all 0 in the beginning, and for the next head */
 	uint32_t line,
-		seen; /* where the first line begins whose end has not come; bytes that were looked at */
+		/* where the first line begins whose end has not come; bytes that were looked at */
+		seen;
 	uint16_t lines;
 	bool bare; /* a line ends in LF alone */
 };
@@ -142,7 +148,7 @@ enum http1_guess {
 };
 enum http1_guess http1_guess(const char *data, size_t len);
 
-/* --- bodies (http1_body.c) ------------------------------------------------ */
+/* --- bodies (http1_body.c) ------------------------------------------------------------------ */
 
 struct http1_body {
 	uint8_t framing; /* enum http1_framing */
@@ -169,7 +175,8 @@ bool http1_body_done(const struct http1_body *b);
  * Trailers are checked, and kept or dropped. HTTP1_UNTIL_CLOSE never says DONE. */
 enum http1_got http1_body_next(
 	struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece);
-/* The payload that http1_body_next would give next, where it is not framed; 0: look at the bytes. */
+/* The payload that http1_body_next would give next, where it is not framed; 0: look at the
+ * bytes. */
 uint64_t http1_body_raw(const struct http1_body *b);
 /* n bytes of it went another way. */
 void http1_body_skip(struct http1_body *b, uint64_t n);
@@ -179,12 +186,12 @@ enum { HTTP1_CHUNK_HEAD = 20 };
 size_t http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
 #define HTTP1_CHUNK_TAIL "\r\n"
 #define HTTP1_CHUNK_LAST "0\r\n\r\n"
-/* Turns trailers that http1_body_next kept into the end of a chunked body: the last chunk, the fields that
- * may stand there (RFC 9110 section 6.5.1: nothing of framing, routing, authentication, caching, content), the
- * empty line. */
+/* Turns trailers that http1_body_next kept into the end of a chunked body: the last chunk, the
+ * fields that may stand there (RFC 9110 section 6.5.1: nothing of framing, routing, authentication,
+ * caching, content), the empty line. */
 void http1_close_chunks(struct buf *trailers);
 
-/* --- clean heads (http1_emit.c) ------------------------------------------- */
+/* --- clean heads (http1_emit.c) ------------------------------------------------------------- */
 
 struct http1_forward {
 	const char *client; /* appended to X-Forwarded-For; "" none */
@@ -195,8 +202,8 @@ struct http1_forward {
 	bool new_trace; /* with traceparent: tracestate tells of another one, and is left out */
 };
 /* The request as the next hop gets it: HTTP/1.1, origin-form, one Host first, nothing hop-by-hop,
- * one framing field, lists joined, us in CDN-Loop. Upgrade is kept when h->upgrade, Trailer and TE: trailers where trailers
- * are. Bytes written, or -ENOBUFS. */
+ * one framing field, lists joined, us in CDN-Loop. Upgrade is kept when h->upgrade, Trailer and TE:
+ * trailers where trailers are. Bytes written, or -ENOBUFS. */
 ssize_t http1_emit_request(
 	char *to, size_t size, const struct http1_head *h, const struct http1_forward *f);
 
@@ -204,7 +211,9 @@ struct http1_reply {
 	uint8_t framing; /* enum http1_framing towards the client */
 	bool close; /* Connection: close */
 	bool keep_alive; /* Connection: keep-alive, for HTTP/1.0 clients */
-	bool upgrade; /* the client may be told which protocols are offered (RFC 9110 section 7.8): not in HTTP/1.0 */
+	/* the client may be told which protocols are offered (RFC 9110 section 7.8): not in
+	 * HTTP/1.0 */
+	bool upgrade;
 };
 /* The response as the client gets it. Bytes written, or -ENOBUFS. */
 ssize_t http1_emit_response(

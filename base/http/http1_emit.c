@@ -58,7 +58,8 @@ put_field(struct writer *w, const struct http1_field *f)
 	put_lit(w, "\r\n");
 }
 
-/* All fields with this id as one list, open-ended: true when there was none and nothing is written. */
+/* All fields with this id as one list, open-ended: true when there was none and nothing is
+ * written. */
 static bool
 put_members(struct writer *w, const struct http1_head *h, enum http1_name id, const char *name)
 {
@@ -74,7 +75,8 @@ put_members(struct writer *w, const struct http1_head *h, enum http1_name id, co
 	return none;
 }
 
-/* The list with a member of ours, in two parts, at its end; no field at all when there is nothing in it. */
+/* The list with a member of ours, in two parts, at its end; no field at all when there is nothing
+ * in it. */
 static void
 put_list(struct writer *w, const struct http1_head *h, enum http1_name id, const char *name,
 	const char *ours[2])

@@ -90,8 +90,8 @@ http1_check_fields(struct http1_head *h)
 	return 0;
 }
 
-/* RFC 9110 section 7.6.1: what Connection names goes no further; framing, routing and what tells of the
- * way stay. */
+/* RFC 9110 section 7.6.1: what Connection names goes no further; framing, routing and what tells of
+ * the way stay. */
 static void
 mark_hop(struct http1_head *h, struct http1_str option)
 {
@@ -122,8 +122,8 @@ next_item(struct http1_str *list, struct http1_str *item)
 	return true;
 }
 
-/* RFC 8586 section 2: cdn-id, and parameters behind semicolons, which do not count. A comma in a quoted parameter parts it here,
- * too, so it can only count for more. */
+/* RFC 8586 section 2: cdn-id, and parameters behind semicolons, which do not count. A comma in a
+ * quoted parameter parts it here, too, so it can only count for more. */
 unsigned
 http1_passes(const struct http1_head *h)
 {

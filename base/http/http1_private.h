@@ -1,7 +1,8 @@
 /*
- * What the files behind http1.h share: http1.c splits a head by llhttp and checks its first line, http1_fields.c says on top of
- * that what the fields mean, http1_target.c what the target is. Each check returns 0, or the status to answer with, and says why
- * in h->why. They read what http1.c has filled and fill the rest, in the order of http1.c.
+ * What the files behind http1.h share: http1.c splits a head by llhttp and checks its first line,
+ * http1_fields.c says on top of that what the fields mean, http1_target.c what the target is. Each
+ * check returns 0, or the status to answer with, and says why in h->why. They read what http1.c has
+ * filled and fill the rest, in the order of http1.c.
  */
 #ifndef EDGEWAY_BASE_HTTP_HTTP1_PRIVATE_H
 #define EDGEWAY_BASE_HTTP_HTTP1_PRIVATE_H

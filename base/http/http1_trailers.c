@@ -4,8 +4,8 @@
 
 #include "base/http/http1.h"
 
-/* Fields that say how a message is framed, routed, authorized, cached or read: too late in a trailer, and
- * dangerous where the next hop merges them. */
+/* Fields that say how a message is framed, routed, authorized, cached or read: too late in a
+ * trailer, and dangerous where the next hop merges them. */
 static bool
 may_stand(struct http1_str name)
 {

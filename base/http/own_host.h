@@ -1,6 +1,7 @@
 /*
- * Is a request's Host one by which this server may be asked? A page of somebody else can point a name of its own at an address of this
- * machine (DNS rebinding) and have the visitor's browser ask here; such a request carries that name. Pure; fed with heads of strangers.
+ * Is a request's Host one by which this server may be asked? A page of somebody else can point a
+ * name of its own at an address of this machine (DNS rebinding) and have the visitor's browser ask
+ * here; such a request carries that name. Pure; fed with heads of strangers.
  *
  *	if (!own_host(head.host, names))
  *		... 421
@@ -10,7 +11,8 @@
 
 #include "base/http/http1.h"
 
-/* An address, localhost, or one of the names (ended by NULL; NULL: none), with or without a port. */
+/* An address, localhost, or one of the names (ended by NULL; NULL: none), with or without a
+ * port. */
 bool own_host(struct http1_str authority, const char *const *names);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The field traceparent (W3C Trace Context, Level 1 and 2): which trace a request belongs to, which span asks, and whether it
- * is recorded. Leaves; any thread.
+ * The field traceparent (W3C Trace Context, Level 1 and 2): which trace a request belongs to, which
+ * span asks, and whether it is recorded. Leaves; any thread.
  *
  *	struct trace_context c;
  *	if (traceparent_parse(&c, value, len))
@@ -20,7 +20,8 @@ struct trace_context {
 	uint8_t flags; /* those that we know */
 };
 
-/* False: not one that may be used, section 3.2.2. Of versions to come what this one has is read, section 4. */
+/* False: not one that may be used, section 3.2.2. Of versions to come what this one has is read,
+ * section 4. */
 bool traceparent_parse(struct trace_context *to, const char *text, size_t len);
 /* As version 00. */
 void traceparent_text(char to[TRACEPARENT_LEN + 1], const struct trace_context *c);

@@ -61,7 +61,8 @@ ws_common_info(struct ws *ws)
 		.connect_timeout_secs = DEADLINE_MS / 1000,
 		.keepalive_timeout = 5,
 		.user = ws,
-		/* Else libwebsockets takes the variable http_proxy for wss as well; port 0 is none. */
+		/* Else libwebsockets takes the variable http_proxy for wss as well; port 0 is
+		 * none. */
 		.http_proxy_address = ":0",
 		.alpn = "http/1.1",
 	};
@@ -138,7 +139,7 @@ ws_retire_vhost(struct ws *ws, struct lws_vhost *vhost)
 	timer_start(ws->reap, 0, 0);
 }
 
-/* --- time ----------------------------------------------------------------- */
+/* --- time ----------------------------------------------------------------------------------- */
 
 static void
 kill_conn(struct ws_conn *c)
@@ -182,7 +183,8 @@ tick_open(struct ws_conn *c, uint64_t now)
 		ws_end(c, NULL);
 		return;
 	}
-	/* Whoever has heard nothing for a beat asks; the answer, and the question, are the other's sign of life. */
+	/* Whoever has heard nothing for a beat asks; the answer, and the question, are the other's
+	 * sign of life. */
 	if (silence >= beat && now - c->pinged_ms >= beat) {
 		c->pinged_ms = now;
 		c->ping_due = true;

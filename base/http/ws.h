@@ -1,16 +1,17 @@
 /*
- * Websockets (RFC 6455) over TLS on a loop, libwebsockets behind it. Text frames only. One context per
- * loop serves both directions. All calls and callbacks on that loop.
+ * Websockets (RFC 6455) over TLS on a loop, libwebsockets behind it. Text frames only. One context
+ * per loop serves both directions. All calls and callbacks on that loop.
  *
- * Server: the owner accepts and hands each socket over with ws_adopt. Client: ws_dial takes a numeric
- * address and the name to verify; nothing unverified is ever accepted. A side that has heard nothing for
- * heartbeat_ms pings, and closes a connection from which no byte came for 2 * heartbeat_ms + 1 s. The answer is the other
- * side's sign of life, so that an idle connection costs one ping and one pong each heartbeat.
+ * Server: the owner accepts and hands each socket over with ws_adopt. Client: ws_dial takes a
+ * numeric address and the name to verify; nothing unverified is ever accepted. A side that has
+ * heard nothing for heartbeat_ms pings, and closes a connection from which no byte came for 2 *
+ * heartbeat_ms + 1 s. The answer is the other side's sign of life, so that an idle connection costs
+ * one ping and one pong each heartbeat.
  *
- * Events: open exactly once or closed directly (dial failed); closed is always the last callback. The
- * first argument is the `arg` of ws_config. A connection to the server is first seen in accept; what
- * ends before that, or is refused there, makes no other callback (ws logs it, rate-limited). After
- * ws_close no text comes any more.
+ * Events: open exactly once or closed directly (dial failed); closed is always the last callback.
+ * The first argument is the `arg` of ws_config. A connection to the server is first seen in accept;
+ * what ends before that, or is refused there, makes no other callback (ws logs it, rate-limited).
+ * After ws_close no text comes any more.
  */
 #ifndef EDGEWAY_BASE_HTTP_WS_H
 #define EDGEWAY_BASE_HTTP_WS_H
@@ -26,7 +27,8 @@ struct proxy;
 struct ssl_ctx_st;
 
 struct ws_events {
-	/* Server: path and headers can be read with ws_path / ws_header. Return 0 to accept, else the HTTP status to refuse with. */
+	/* Server: path and headers can be read with ws_path / ws_header. Return 0 to accept, else
+	 * the HTTP status to refuse with. */
 	int (*accept)(void *arg, struct ws_conn *c);
 	void (*open)(void *arg, struct ws_conn *c);
 	/* A whole text message; `text` is NUL-terminated and valid for the call only. */
@@ -42,8 +44,8 @@ struct ws_config {
 	void *arg;
 	struct ssl_ctx_st *server_tls; /* SSL_CTX from base/tls/pki; NULL: no server side */
 	uint64_t heartbeat_ms; /* 0: no pings, silence is borne */
-	uint64_t
-		handshake_ms; /* for TCP, TLS and upgrade, and for the closing handshake; 0: 10 s */
+	/* for TCP, TLS and upgrade, and for the closing handshake; 0: 10 s */
+	uint64_t handshake_ms;
 	struct preauth
 		*preauth; /* places of ws_adopt until the upgrade; outlives it; NULL: any number */
 	size_t message_limit; /* bytes of one incoming message; more closes with 1009 */
@@ -51,13 +53,13 @@ struct ws_config {
 };
 
 int ws_new(struct ws **ws, struct loop *loop, const struct ws_config *config, struct err *err);
-/* Closes every connection (closed callbacks come) and frees the context; turns the loop as libwebsockets needs,
- * so never call it from a callback of that loop. */
+/* Closes every connection (closed callbacks come) and frees the context; turns the loop as
+ * libwebsockets needs, so never call it from a callback of that loop. */
 void ws_free(struct ws **ws);
 
-/* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once, also
- * when the answer is -ECONNABORTED, or -EBUSY: there is no place for it (base/core/preauth). from: what ws_peer_addr
- * is to say; NULL: the socket's other end. */
+/* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once,
+ * also when the answer is -ECONNABORTED, or -EBUSY: there is no place for it (base/core/preauth).
+ * from: what ws_peer_addr is to say; NULL: the socket's other end. */
 int ws_adopt(struct ws *ws, int fd, const char *from);
 /* New connections get this certificate; those that are open stay as they are. 0 or -errno. */
 int ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls);
@@ -73,25 +75,31 @@ struct ws_dial {
 	struct ssl_ctx_st
 		*tls; /* client SSL_CTX from base/tls/pki; used until the connection is closed */
 	void *arg; /* ws_arg of the new connection */
-	/* NULL: none. Else addr is the proxy's, and target host:port is where it is asked to connect to. */
+	/* NULL: none. Else addr is the proxy's, and target host:port is where it is asked to
+	 * connect to. */
 	const struct proxy *proxy;
 	const char *target;
-	/* NULL: none. Else all of it, TLS included, goes inside a websocket that they dial, to target by addr. */
+	/* NULL: none. Else all of it, TLS included, goes inside a websocket that they dial, to
+	 * target by addr. */
 	struct carriers *carriers;
 };
-/* Starts to connect. The outcome comes as `open` or `closed`. NULL only when it cannot even start. */
+/* Starts to connect. The outcome comes as `open` or `closed`. NULL only when it cannot even
+ * start. */
 struct ws_conn *ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err);
 
-/* Queues a text frame: 0, or 1 when the queue is over high_water (the frame is queued all the same), or -ENOTCONN. */
+/* Queues a text frame: 0, or 1 when the queue is over high_water (the frame is queued all the
+ * same), or -ENOTCONN. */
 int ws_send(struct ws_conn *c, const char *text, size_t len);
 size_t ws_queued(const struct ws_conn *c);
 /* Sends a close frame with the code and reason after what is queued, then `closed` comes. */
 void ws_close(struct ws_conn *c, unsigned code, const char *reason);
 
-/* A dial whose outcome, or a close whose answer nobody waits for any more: `closed` comes from within, so not to be called from a callback of
- * ws. Nothing while it is open. Of a dial the reason given to `closed` says where it stood, and then `why`. */
+/* A dial whose outcome, or a close whose answer nobody waits for any more: `closed` comes from
+ * within, so not to be called from a callback of ws. Nothing while it is open. Of a dial the reason
+ * given to `closed` says where it stood, and then `why`. */
 void ws_give_up(struct ws_conn *c, const char *why);
-/* Ends an open one at once, as when its peer is dead: `closed` comes from within, so not to be called from a callback of ws. */
+/* Ends an open one at once, as when its peer is dead: `closed` comes from within, so not to be
+ * called from a callback of ws. */
 void ws_drop(struct ws_conn *c, const char *why);
 /* Its socket; -1 when it has none now. */
 int ws_fd(const struct ws_conn *c);

@@ -148,8 +148,8 @@ dial_by_way(struct ws_conn *c, const struct ws_dial *dial, struct err *err)
 }
 
 /*
- * Where connect(2) says no at once, libwebsockets 4.1 loses its libuv handle. Connecting a UDP socket
- * sends nothing and fails for the same reasons: no route, no such family, forbidden.
+ * Where connect(2) says no at once, libwebsockets 4.1 loses its libuv handle. Connecting a UDP
+ * socket sends nothing and fails for the same reasons: no route, no such family, forbidden.
  */
 static int
 check_route(const struct addr *a)

@@ -83,7 +83,7 @@ ws_conn_free(struct ws_conn *c)
 	free(c);
 }
 
-/* --- TLS ------------------------------------------------------------------ */
+/* --- TLS ------------------------------------------------------------------------------------ */
 
 static int
 on_server_cert(struct ws_conn *c, void *chain, bool ok)
@@ -109,7 +109,7 @@ on_client_cert(struct ws_conn *c, void *chain, bool ok)
 	return 1;
 }
 
-/* --- frames --------------------------------------------------------------- */
+/* --- frames --------------------------------------------------------------------------------- */
 
 /* The rest of what the peer is sending is read and dropped until its close frame comes. */
 static int
@@ -172,7 +172,8 @@ send_ping(struct ws_conn *c, struct lws *wsi)
 	return lws_write(wsi, out + LWS_PRE, 0, LWS_WRITE_PING) < 0 ? -1 : 0;
 }
 
-/* Not by lws_close_reason: Debian's libwebsockets cuts a connection on libuv before its frame is out. */
+/* Not by lws_close_reason: Debian's libwebsockets cuts a connection on libuv before its frame is
+ * out. */
 static int
 send_close(struct ws_conn *c, struct lws *wsi)
 {

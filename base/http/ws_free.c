@@ -1,8 +1,8 @@
 /*
  * The end of a context. libwebsockets 4.1 closes the descriptor of its event pipe at once, and once
- * more when libuv has closed the handle, a turn of the loop later. Whatever was opened in between has
- * got the same number and would be closed under its owner. So we note at the start which descriptors
- * are libwebsockets' own, and put a placeholder where one of them has gone.
+ * more when libuv has closed the handle, a turn of the loop later. Whatever was opened in between
+ * has got the same number and would be closed under its owner. So we note at the start which
+ * descriptors are libwebsockets' own, and put a placeholder where one of them has gone.
  */
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,9 +1,10 @@
 /*
- * Inside of base/http/ws: the structures that ws.c (contexts, dialling, time) and ws_events.c (callbacks of
- * libwebsockets, queue of frames) share. Nobody else includes this or libwebsockets.h.
+ * Inside of base/http/ws: the structures that ws.c (contexts, dialling, time) and ws_events.c
+ * (callbacks of libwebsockets, queue of frames) share. Nobody else includes this or
+ * libwebsockets.h.
  *
- * Life of a connection: made by ws_adopt or ws_dial, then libwebsockets' object points at it (opaque
- * user data). The owner's `closed` comes as soon as the end is known; the memory goes when
+ * Life of a connection: made by ws_adopt or ws_dial, then libwebsockets' object points at it
+ * (opaque user data). The owner's `closed` comes as soon as the end is known; the memory goes when
  * libwebsockets lets go of its object, which libuv delays to a later turn of the loop.
  */
 #ifndef EDGEWAY_BASE_HTTP_WS_LWS_H
@@ -114,7 +115,8 @@ void ws_conn_free(struct ws_conn *c);
 /* Destroys the client's vhost on the next turn of the loop. */
 void ws_retire_vhost(struct ws *ws, struct lws_vhost *vhost);
 
-/* libwebsockets starts to connect; address: numeric, or "+@name" of an abstract Unix socket. NULL: it cannot. */
+/* libwebsockets starts to connect; address: numeric, or "+@name" of an abstract Unix socket. NULL:
+ * it cannot. */
 struct lws *ws_connect(struct ws_conn *c, const char *address, uint16_t port, const char *path);
 
 /* Dialling through a proxy (ws_proxy.c): c->way is there until libwebsockets' end is joined. */

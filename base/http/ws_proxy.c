@@ -1,8 +1,9 @@
 /*
- * Dialling through a proxy, or inside of a carrier. libwebsockets can only connect by itself, and takes whatever one read returns for the whole of a
- * proxy's answer. So base/http/proxy or base/http/carriers makes the connection, and libwebsockets connects to a Unix socket of ours, whose
- * other end is joined with it: what goes through is TLS from libwebsockets to the hub. The socket's name is
- * abstract and random, and a peer that is not this process is sent away.
+ * Dialling through a proxy, or inside of a carrier. libwebsockets can only connect by itself, and
+ * takes whatever one read returns for the whole of a proxy's answer. So base/http/proxy or
+ * base/http/carriers makes the connection, and libwebsockets connects to a Unix socket of ours,
+ * whose other end is joined with it: what goes through is TLS from libwebsockets to the hub. The
+ * socket's name is abstract and random, and a peer that is not this process is sent away.
  *
  *	ws_dial ─► WAY: proxy_dial, carriers_dial ─► listen ─► connect_lws ─► accept ─► a pipe, which ends when both sides have
  */
@@ -45,7 +46,7 @@ struct ws_way { /* a connection that is not libwebsockets' yet */
 	char name[2 * NAME_BYTES + 4]; /* "+@..." as libwebsockets has it */
 };
 
-/* --- the pipe ------------------------------------------------------------------------------------- */
+/* --- the pipe ------------------------------------------------------------------------------- */
 
 static void
 free_pipe(struct ws_pipe *p)
@@ -153,7 +154,7 @@ start_pipe(struct ws *ws, int ours, int proxys)
 	}
 }
 
-/* --- the way there -------------------------------------------------------------------------------- */
+/* --- the way there -------------------------------------------------------------------------- */
 
 void
 ws_way_free(struct ws_way **out)
@@ -201,7 +202,8 @@ on_accept(void *arg, int listener, unsigned events)
 	ws_way_free(&c->way);
 }
 
-/* An abstract name, with the length that libwebsockets 4.1 gives to connect(2): no zeros behind it. */
+/* An abstract name, with the length that libwebsockets 4.1 gives to connect(2): no zeros behind
+ * it. */
 static int
 open_listener(struct ws_way *way)
 {

@@ -181,7 +181,8 @@ ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len
 	else if (ssl != NULL && pki_peer_alert(ssl, why, sizeof why))
 		ws_set_why(c, "%s", why);
 	else if (ssl == NULL)
-		/* libwebsockets 4.1 has read the socket's error away; silence ends by our own clock (ws.c) */
+		/* libwebsockets 4.1 has read the socket's error away; silence ends by our own clock
+		 * (ws.c) */
 		ws_set_why(c, "cannot connect to %s: " WS_REFUSED_OR_UNREACHABLE, c->peer_addr);
 	else
 		ws_set_why(c, "the handshake with %s failed: %.*s", c->peer_addr,

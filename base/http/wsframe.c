@@ -26,7 +26,7 @@ struct wsframe {
 	unsigned refused; /* the code, 0: no */
 };
 
-/* --- libwslay's callbacks ----------------------------------------------------------------------------- */
+/* --- libwslay's callbacks ------------------------------------------------------------------- */
 
 static ssize_t
 on_recv(wslay_event_context_ptr ctx, uint8_t *to, size_t size, int flags, void *arg)
@@ -109,7 +109,7 @@ on_piece(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_chu
 		buf_add(f->in, piece->data, piece->data_length);
 }
 
-/* --- one end -------------------------------------------------------------------------------------------- */
+/* --- one end -------------------------------------------------------------------------------- */
 
 struct wsframe *
 wsframe_new(bool client)

@@ -1,6 +1,6 @@
 /*
- * The server's side of a websocket's handshake (RFC 6455 section 4.2), for those who speak HTTP/1.1 by base/http/http1: is this request
- * one for a websocket, and what answers it. Pure.
+ * The server's side of a websocket's handshake (RFC 6455 section 4.2), for those who speak HTTP/1.1
+ * by base/http/http1: is this request one for a websocket, and what answers it. Pure.
  *
  *	status = wshake_judge(&head, NULL, accept, &why);	// 0, or the status to refuse with
  *	wshake_accept(&out, NULL, accept);

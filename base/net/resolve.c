@@ -184,7 +184,7 @@ resolve_free(struct resolve **out)
 	channels_leave(&r->channels, NULL);
 }
 
-/* --- requests ------------------------------------------------------------ */
+/* --- requests ------------------------------------------------------------------------------- */
 
 static struct request *
 request_new(struct resolve *r, void *arg)

@@ -1,8 +1,8 @@
 /*
- * DNS client (c-ares): raw queries for dns/forward/forward and host names for meta/. On one loop; never reads
- * resolv.conf itself, the owner gives the servers. Callbacks never come before the call has returned;
- * they may ask again and may call resolve_free. Queries leave by a few source ports at a time, which are
- * changed for others all the while.
+ * DNS client (c-ares): raw queries for dns/forward/forward and host names for meta/. On one loop;
+ * never reads resolv.conf itself, the owner gives the servers. Callbacks never come before the call
+ * has returned; they may ask again and may call resolve_free. Queries leave by a few source ports
+ * at a time, which are changed for others all the while.
  *
  *	struct resolve_config c = { .servers = upstreams, .n_servers = n, .timeout_ms = 1000, .tries = 2 };
  *	resolve_new(&r, loop, &c, err);
@@ -28,16 +28,17 @@ struct resolve_config {
 	bool every_rcode;
 	bool tcp; /* never UDP: nobody who is not on the way can answer */
 };
-/* status 0 with the answer's bytes, or -ETIMEDOUT, -ECONNREFUSED, -ECANCELED (being freed), -EIO; for
- * hosts also -ENOENT: there is no such name. */
+/* status 0 with the answer's bytes, or -ETIMEDOUT, -ECONNREFUSED, -ECANCELED (being freed), -EIO;
+ * for hosts also -ENOENT: there is no such name. */
 typedef void resolve_answer_fn(void *arg, int status, const uint8_t *answer, size_t len);
 typedef void resolve_host_fn(void *arg, int status, const struct addr *addrs, size_t n);
 
 int resolve_new(struct resolve **r, struct loop *loop, const struct resolve_config *config,
 	struct err *err);
 void resolve_free(struct resolve **r); /* answers what is open with -ECANCELED first */
-/* A whole DNS query message that ends in an OPT record without options (11 bytes: c-ares cuts them off for a
- * server that does not know EDNS). It is sent with an id of its own; so is the answer. Over TCP when truncated. */
+/* A whole DNS query message that ends in an OPT record without options (11 bytes: c-ares cuts them
+ * off for a server that does not know EDNS). It is sent with an id of its own; so is the answer.
+ * Over TCP when truncated. */
 void resolve_query(
 	struct resolve *r, const uint8_t *query, size_t len, resolve_answer_fn *fn, void *arg);
 /* Numeric text, then /etc/hosts, then the servers; port goes into the results. */

@@ -145,7 +145,8 @@ on_new_socket(ares_socket_t fd, int type, void *arg)
 	return 0;
 }
 
-/* From 1.31 on c-ares keeps answers unless told not to; dns/ has a cache of its own, with its own rules. */
+/* From 1.31 on c-ares keeps answers unless told not to; dns/ has a cache of its own, with its own
+ * rules. */
 #ifdef ARES_OPT_QUERY_CACHE
 #	define QUERY_CACHE ARES_OPT_QUERY_CACHE
 #else

@@ -23,7 +23,7 @@ struct addresses {
 	int fd; /* rtnetlink; -1: there is none, and the list is read at each call */
 };
 
-/* --- reading it ------------------------------------------------------------------------------- */
+/* --- reading it ----------------------------------------------------------------------------- */
 
 /* IPv4 as ::ffff:a.b.c.d; `high` stands in front of it, 0xff in a mask. */
 static bool
@@ -115,7 +115,7 @@ addresses_read(struct addresses *a)
 	return other;
 }
 
-/* --- keeping it current ------------------------------------------------------------------------ */
+/* --- keeping it current --------------------------------------------------------------------- */
 
 static void
 addresses_refresh(struct addresses *a)

@@ -1,8 +1,8 @@
 /*
- * Did a datagram come by an interface of the mesh? The kernel takes what is for an address of the host
- * by whichever interface it comes, and the node's LAN is not to be served. Allowed are lo, where the
- * host's own queries arrive, and the names and PREFIX* given. What was found out about an index is
- * good for a second: bridges come, go and are renamed.
+ * Did a datagram come by an interface of the mesh? The kernel takes what is for an address of the
+ * host by whichever interface it comes, and the node's LAN is not to be served. Allowed are lo,
+ * where the host's own queries arrive, and the names and PREFIX* given. What was found out about an
+ * index is good for a second: bridges come, go and are renamed.
  *
  * One per thread that asks.
  *

@@ -1,7 +1,8 @@
 /*
- * What memory the control group of this process may use: cgroups(7), version 2 (memory.max, memory.high) and version 1
- * (memory.limit_in_bytes), the least of the group's own limit and those above it that can be seen. In a container the
- * file system shows the container's group at its root, and what is above cannot be seen.
+ * What memory the control group of this process may use: cgroups(7), version 2 (memory.max,
+ * memory.high) and version 1 (memory.limit_in_bytes), the least of the group's own limit and those
+ * above it that can be seen. In a container the file system shows the container's group at its
+ * root, and what is above cannot be seen.
  *
  *	bytes = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
  */

@@ -1,6 +1,7 @@
 /*
- * Tells when something about this machine's network has changed: a link, an address, a route (rtnetlink(7)). Not what: the
- * owner tries again whatever has failed. Changes that come together are told once, NETWATCH_MS after the first.
+ * Tells when something about this machine's network has changed: a link, an address, a route
+ * (rtnetlink(7)). Not what: the owner tries again whatever has failed. Changes that come together
+ * are told once, NETWATCH_MS after the first.
  *
  *	netwatch_start(&watch, loop, on_change, me, &err);
  */

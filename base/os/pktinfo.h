@@ -1,7 +1,7 @@
 /*
- * Datagrams of a UDP socket that is bound to a wildcard, together with the address that each was sent to, so that its answer leaves from
- * there (a client drops what comes from elsewhere). The socket is opened with SOCK_INTERFACE. IPv4 and IPv6, IPv4 on a
- * socket of IPv6 included.
+ * Datagrams of a UDP socket that is bound to a wildcard, together with the address that each was
+ * sent to, so that its answer leaves from there (a client drops what comes from elsewhere). The
+ * socket is opened with SOCK_INTERFACE. IPv4 and IPv6, IPv4 on a socket of IPv6 included.
  *
  *	n = pktinfo_recv(fd, buffer, sizeof buffer, &way);	// 0 is an empty datagram, not an end
  *	rc = pktinfo_send(fd, answer, len, &way);

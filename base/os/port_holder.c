@@ -10,7 +10,8 @@
 
 #include "base/core/util.h"
 
-/* As /proc/net has it: IPv4 in 8 digits, IPv6 in 32. An IPv6 socket at any address takes IPv4 as well. */
+/* As /proc/net has it: IPv4 in 8 digits, IPv6 in 32. An IPv6 socket at any address takes IPv4 as
+ * well. */
 static bool
 port_holder_covers(const char *local, uint32_t address)
 {

@@ -33,7 +33,8 @@ tell_descriptors(struct metrics *m)
 	double n = -3; /* ".", ".." and the folder's own */
 	DIR *d = NULL;
 
-	/* Linux 6.2 tells their number at once; tens of thousands are not read one by one on a loop with traffic. */
+	/* Linux 6.2 tells their number at once; tens of thousands are not read one by one on a loop
+	 * with traffic. */
 	if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
 		n = (double)st.st_size;
 	else if ((d = opendir("/proc/self/fd")) != NULL)
@@ -54,7 +55,8 @@ seconds(const struct timeval *t)
 	return (double)t->tv_sec + (double)t->tv_usec / 1e6;
 }
 
-/* Field 22 of proc(5)'s stat, in ticks since the machine's start; the command in field 2 may hold anything. */
+/* Field 22 of proc(5)'s stat, in ticks since the machine's start; the command in field 2 may hold
+ * anything. */
 static double
 started(void)
 {

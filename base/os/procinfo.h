@@ -1,6 +1,7 @@
 /*
- * What the process costs, under the names that Prometheus' client libraries give it: process_resident_memory_bytes,
- * process_virtual_memory_bytes, process_cpu_seconds_total, process_open_fds, process_max_fds, process_start_time_seconds.
+ * What the process costs, under the names that Prometheus' client libraries give it:
+ * process_resident_memory_bytes, process_virtual_memory_bytes, process_cpu_seconds_total,
+ * process_open_fds, process_max_fds, process_start_time_seconds.
  *
  *	procinfo_metrics(&m);
  */

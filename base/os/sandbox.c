@@ -36,7 +36,7 @@ struct sandbox {
 	bool seen[NUMBERS]; /* of the thread */
 };
 
-/* --- the thread that answers ---------------------------------------------------- */
+/* --- the thread that answers ---------------------------------------------------------------- */
 
 static int
 confine_itself(const struct sandbox *s)
@@ -155,7 +155,7 @@ start_thread(struct sandbox *s)
 	return -rc;
 }
 
-/* --- the filter --------------------------------------------------------------------- */
+/* --- the filter ----------------------------------------------------------------------------- */
 
 static const struct sandbox_bound *
 bound_of(const char *call)
@@ -227,7 +227,8 @@ load(struct sandbox *s, uint32_t otherwise, int *listener)
 		otherwise != SCMP_ACT_ERRNO(ENOSYS)) /* the library refuses what is so already */
 		rc = add_words(filter, SCMP_ACT_ERRNO(ENOSYS), sandbox_probed, &probed);
 	if (rc == 0) {
-		/* A tree instead of a list, and the kernel's log where it is known: libseccomp 2.4, 2.5 */
+		/* A tree instead of a list, and the kernel's log where it is known: libseccomp 2.4,
+		 * 2.5 */
 		seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 		if (otherwise != SCMP_ACT_NOTIFY)
 			seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
@@ -274,7 +275,7 @@ sandbox_enter(struct sandbox **out, enum sandbox_mode mode, struct err *err)
 	return 0;
 }
 
-/* --- what was refused ------------------------------------------------------------------ */
+/* --- what was refused ----------------------------------------------------------------------- */
 
 int
 sandbox_fd(const struct sandbox *s)

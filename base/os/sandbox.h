@@ -1,15 +1,17 @@
 /*
- * seccomp(2): what a daemon may ask of the kernel from now on, by the table of sandbox_table.h. Called once, while the
- * process has one thread; those that are started later are bound as well, and so is whatever they would execute.
+ * seccomp(2): what a daemon may ask of the kernel from now on, by the table of sandbox_table.h.
+ * Called once, while the process has one thread; those that are started later are bound as well,
+ * and so is whatever they would execute.
  *
  *	sandbox_enter(&s, SANDBOX_ENFORCE, &err);	// -errno: nothing is refused, err has the reason
  *	watch_start(loop, sandbox_fd(s), WATCH_READ, ...);
  *	while (sandbox_next(s, &refusal)) ...		// each call once, however often it is refused
  *
- * A call that is not in the table gets ENOSYS, as from a kernel that does not have it: a library that begins to use a
- * newer one does what it did before, and the daemon goes on. Who gives that answer, and counts, is a thread that is made
- * first (SECCOMP_RET_USER_NOTIF); it has no capabilities and a filter of a few calls. Were it gone, the kernel would
- * answer the same by itself, as it does where it is older than 5.0 or a filter around us has such a listener already.
+ * A call that is not in the table gets ENOSYS, as from a kernel that does not have it: a library
+ * that begins to use a newer one does what it did before, and the daemon goes on. Who gives that
+ * answer, and counts, is a thread that is made first (SECCOMP_RET_USER_NOTIF); it has no
+ * capabilities and a filter of a few calls. Were it gone, the kernel would answer the same by
+ * itself, as it does where it is older than 5.0 or a filter around us has such a listener already.
  * Calls of another architecture (i386 and x32 on x86_64) end the process.
  */
 #ifndef EDGEWAY_BASE_OS_SANDBOX_H
@@ -38,8 +40,8 @@ struct sandbox_refusal {
 	uint64_t args[3];
 };
 
-/* 0, or -errno: -ENOTSUP when this program was built without libseccomp, or with sanitizers, which need more calls.
- * Never freed: it ends with the process. mode: not SANDBOX_OFF. */
+/* 0, or -errno: -ENOTSUP when this program was built without libseccomp, or with sanitizers, which
+ * need more calls. Never freed: it ends with the process. mode: not SANDBOX_OFF. */
 int sandbox_enter(struct sandbox **s, enum sandbox_mode mode, struct err *err);
 /* Readable when sandbox_next has something; -1: nothing is counted. */
 int sandbox_fd(const struct sandbox *s);

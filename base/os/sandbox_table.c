@@ -20,8 +20,8 @@ const char sandbox_running[] =
 	"pselect6_time64 select _newselect timerfd_create timerfd_gettime timerfd_gettime64 "
 	"timerfd_settime timerfd_settime64 "
 	/* descriptors */
-	"close close_range dup dup2 dup3 fcntl fcntl64 lseek _llseek pipe pipe2 pread64 "
-	"preadv pwrite64 pwritev read readv sendfile sendfile64 splice tee write writev "
+	"close close_range dup dup2 dup3 fcntl fcntl64 lseek _llseek pipe pipe2 pread64 preadv "
+	"pwrite64 pwritev read readv sendfile sendfile64 splice tee write writev "
 	/* files: the database, certificates, resolv.conf, /proc */
 	"access chmod chown chown32 faccessat faccessat2 fadvise64 fadvise64_64 arm_fadvise64_64 "
 	"fallocate fchmod fchmodat fchmodat2 fchown fchown32 fchownat fdatasync fgetxattr flock "
@@ -77,7 +77,8 @@ const struct sandbox_bound sandbox_bounds[] = {
 	{"ioctl", 1, WHOLE, TUNATTACHFILTER},
 	/* threads, no processes */
 	{"clone", 0, CLONE_THREAD, CLONE_THREAD},
-	/* no memory that is both written and executed, and none that is executed after it was written */
+	/* no memory that is both written and executed, and none that is executed after it was
+	 * written */
 	{"mmap", 2, PROT_WRITE | PROT_EXEC, PROT_WRITE},
 	{"mmap", 2, PROT_WRITE, 0},
 	{"mmap2", 2, PROT_WRITE | PROT_EXEC, PROT_WRITE},

@@ -266,7 +266,8 @@ pki_x509_is_hub(X509 *cert)
 {
 	const uint32_t both = XKU_SSL_SERVER | XKU_SSL_CLIENT;
 
-	/* A certificate without the extension, good for anything, says UINT32_MAX: nobody meant it for a hub. */
+	/* A certificate without the extension, good for anything, says UINT32_MAX: nobody meant it
+	 * for a hub. */
 	return (X509_get_extension_flags(cert) & EXFLAG_XKUSAGE) != 0 &&
 		(X509_get_extended_key_usage(cert) & both) == both && has_mark(cert);
 }

@@ -19,7 +19,7 @@ cleanup_crl(X509_CRL **crl)
 	X509_CRL_free(*crl);
 }
 
-/* --- making -------------------------------------------------------------------------- */
+/* --- making --------------------------------------------------------------------------------- */
 
 static bool
 crl_add_serial(X509_CRL *crl, const char *serial)
@@ -110,7 +110,7 @@ pki_crl_new(const struct pki_crl *list, char **crl_pem, struct err *err)
 	return 0;
 }
 
-/* --- reading ------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static bool
 crl_is_signed(X509_CRL *crl, const char *ca_pem)

@@ -1,6 +1,7 @@
 /*
- * Certificate revocation lists (RFC 5280 section 5) of our CAs: made by a hub that has the CA's key, read by nodes, which take from
- * them whose certificates they refuse. Signed, so that nobody without the CA's key can make a node refuse a hub. Leaf.
+ * Certificate revocation lists (RFC 5280 section 5) of our CAs: made by a hub that has the CA's
+ * key, read by nodes, which take from them whose certificates they refuse. Signed, so that nobody
+ * without the CA's key can make a node refuse a hub. Leaf.
  *
  *	pki_crl_new(&(struct pki_crl){ca_pem, ca_key_pem, serials, n}, &crl_pem, err);
  *	rc = pki_crl_read(crl_pem, ca_pem, on_serial, arg, err);
@@ -21,7 +22,8 @@ struct pki_crl {
 int pki_crl_new(const struct pki_crl *crl, char **crl_pem, struct err *err);
 
 typedef void pki_serial_fn(void *arg, const char *serial);
-/* Calls fn for each certificate that the list names, once it is sure that one of the CAs has signed it. -EINVAL: it is no list;
+/* Calls fn for each certificate that the list names, once it is sure that one of the CAs has signed
+ * it. -EINVAL: it is no list;
  * -EPERM: it is signed by somebody else. */
 int pki_crl_read(
 	const char *crl_pem, const char *ca_pem, pki_serial_fn *fn, void *arg, struct err *err);

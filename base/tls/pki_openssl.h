@@ -1,7 +1,8 @@
 /*
- * What base/tls/pki.c (reading), base/tls/pki_issue.c (making certificates), base/tls/pki_crl.c (lists of revoked ones), base/tls/pki_ctx.c (contexts),
- * base/tls/pki_trust.c and base/tls/pki_tls.c (connections) share: PEM into OpenSSL's objects and OpenSSL's errors into ours. For these files alone;
- * everybody else takes base/tls/pki.h, which shows no OpenSSL type.
+ * What base/tls/pki.c (reading), base/tls/pki_issue.c (making certificates), base/tls/pki_crl.c
+ * (lists of revoked ones), base/tls/pki_ctx.c (contexts), base/tls/pki_trust.c and
+ * base/tls/pki_tls.c (connections) share: PEM into OpenSSL's objects and OpenSSL's errors into
+ * ours. For these files alone; everybody else takes base/tls/pki.h, which shows no OpenSSL type.
  *
  * Readers refuse more than PKI_PEM_LIMIT bytes and never ask a terminal for a pass phrase.
  *

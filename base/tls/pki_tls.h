@@ -1,6 +1,7 @@
 /*
- * TLS connections of contexts made by base/tls/pki, for those who drive them (base/http/ws): whom the peer
- * proved to be, and why a handshake failed, in an operator's words. No OpenSSL type is shown.
+ * TLS connections of contexts made by base/tls/pki, for those who drive them (base/http/ws): whom
+ * the peer proved to be, and why a handshake failed, in an operator's words. No OpenSSL type is
+ * shown.
  *
  * A client must call pki_verify_step from the verify callback (int ok, X509_STORE_CTX *): it is
  * what checks the server's name. Whoever drives a connection must not use it before the step for
@@ -27,10 +28,11 @@ enum pki_step pki_verify_step(
 /* As pki_verify_step, for the chain of a client: no name is asked for. */
 enum pki_step pki_verify_client_step(
 	struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
-/* The same, for either side of a connection between hubs: whoever it is, the certificate must be a hub's. */
+/* The same, for either side of a connection between hubs: whoever it is, the certificate must be a
+ * hub's. */
 enum pki_step pki_verify_hub_step(struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
-/* Name of the verified peer certificate (heap), see pki_cert_info; "" when there is none, and of a hub's, which speaks for no
- * node. */
+/* Name of the verified peer certificate (heap), see pki_cert_info; "" when there is none, and of a
+ * hub's, which speaks for no node. */
 char *pki_peer_name(const struct ssl_st *ssl);
 /* Its serial number, see pki_cert_serial; "" when there is none. */
 void pki_peer_serial(const struct ssl_st *ssl, char serial[PKI_SERIAL_TEXT]);
@@ -38,7 +40,8 @@ void pki_peer_serial(const struct ssl_st *ssl, char serial[PKI_SERIAL_TEXT]);
 char *pki_peer_pem(const struct ssl_st *ssl);
 /* When it ends, seconds since 1970; 0 when there is none. */
 int64_t pki_peer_not_after(const struct ssl_st *ssl);
-/* Every client's context, once: notes alerts for pki_peer_alert, and says no address as a server's name (RFC 6066 section 3). */
+/* Every client's context, once: notes alerts for pki_peer_alert, and says no address as a server's
+ * name (RFC 6066 section 3). */
 void pki_watch_client(struct ssl_ctx_st *ctx);
 /* Client: the alert with which the server ended the connection, as a sentence; false when none
  * came. */

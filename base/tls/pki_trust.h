@@ -1,6 +1,7 @@
 /*
- * What a client's context asks of a server's chain beyond its anchors: a CA by its hash (pki_join_ctx), and a clock that
- * may be wrong (pki_ctx_floor). Freed with the SSL_CTX. For base/tls/pki_ctx.c alone.
+ * What a client's context asks of a server's chain beyond its anchors: a CA by its hash
+ * (pki_join_ctx), and a clock that may be wrong (pki_ctx_floor). Freed with the SSL_CTX. For
+ * base/tls/pki_ctx.c alone.
  *
  *	trust = pki_trust_attach(ctx);
  *	trust->floor_s = built_s;
@@ -14,7 +15,9 @@ struct pki_trust {
 	int64_t floor_s; /* see pki_ctx_floor */
 	char hash[PKI_HASH_TEXT]; /* of a joining context, else "" */
 	char **ca_pem; /* NULL: nobody wants to know it */
-	char *refused; /* serial numbers parted by commas, whose certificates are refused, see pki_ctx_refuse; NULL: none */
+	/* serial numbers parted by commas, whose certificates are refused, see pki_ctx_refuse;
+	 * NULL: none */
+	char *refused;
 	bool also; /* a chain without that CA may lead to another one that is trusted */
 };
 

@@ -1,5 +1,6 @@
 /*
- * Names of protocols as a ClientHello has them (RFC 7301 section 3.1). Pure; part of base/tls_stream.
+ * Names of protocols as a ClientHello has them (RFC 7301 section 3.1). Pure; part of
+ * base/tls_stream.
  *
  *	n = tls_alpn_write(names, list);
  */
@@ -10,7 +11,8 @@
 
 enum { TLS_ALPN_BYTES = 512 }; /* names that are offered, with their lengths */
 
-/* `names` is ended by NULL, or is NULL. Bytes, or -EINVAL: a name is empty or too long, or they are too many. */
+/* `names` is ended by NULL, or is NULL. Bytes, or -EINVAL: a name is empty or too long, or they are
+ * too many. */
 int tls_alpn_write(const char *const *names, unsigned char list[TLS_ALPN_BYTES]);
 /* Is the name in the client's list? Where, as OpenSSL wants to know it. */
 bool tls_alpn_select(const char *name, const unsigned char **out, unsigned char *out_len,

@@ -1,6 +1,6 @@
 /*
- * What the files of a TLS stream share: tls_stream.c (beginning, handshake, events, end) and tls_records.c (what is read and
- * written). Nothing outside of these includes it.
+ * What the files of a TLS stream share: tls_stream.c (beginning, handshake, events, end) and
+ * tls_records.c (what is read and written). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_BASE_TLS_TLS_PRIVATE_H
 #define EDGEWAY_BASE_TLS_TLS_PRIVATE_H

@@ -13,7 +13,8 @@ enum {
 	BULK_CALLS = 8, /* small reads or writes after which a connection counts as idle again */
 };
 
-/* SSL_get_error looks at the thread's queue; clearing an empty one takes as long as a small record. */
+/* SSL_get_error looks at the thread's queue; clearing an empty one takes as long as a small
+ * record. */
 static void
 forget_errors(void)
 {
@@ -42,7 +43,8 @@ refused(struct tls_stream *s, int rc)
 	}
 }
 
-/* Large buffers, which stay while whole records go; handshakes and idle connections have small ones that come and go. */
+/* Large buffers, which stay while whole records go; handshakes and idle connections have small ones
+ * that come and go. */
 static void
 tell_bulk(struct tls_stream *s, bool bulk)
 {
@@ -77,8 +79,9 @@ tls_stream_read(struct tls_stream *s, void *to, size_t size)
 	return n > 0 ? n : refused(s, n);
 }
 
-/* RFC 8446 section 5.5: AES-GCM is good for 2^24.5 full records by one key, which bulk through a tunnel reaches; OpenSSL does not
- * change it by itself. While a record is half written it cannot be changed: then before the next one. TLS 1.2 knows no such thing. */
+/* RFC 8446 section 5.5: AES-GCM is good for 2^24.5 full records by one key, which bulk through a
+ * tunnel reaches; OpenSSL does not change it by itself. While a record is half written it cannot be
+ * changed: then before the next one. TLS 1.2 knows no such thing. */
 static void
 mind_the_key(struct tls_stream *s)
 {
@@ -105,7 +108,8 @@ write_record(struct tls_stream *s, const char *data, size_t n)
 	return done == 0 ? -EPIPE : done;
 }
 
-/* Several records, one system call. Of what the socket does not take at once, the last record is said to be unwritten still. */
+/* Several records, one system call. Of what the socket does not take at once, the last record is
+ * said to be unwritten still. */
 static ssize_t
 write_records(struct tls_stream *s, const char *data, size_t n)
 {

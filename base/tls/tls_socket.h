@@ -1,6 +1,6 @@
 /*
- * The socket below OpenSSL: records that follow each other at once leave in one packet. Part of base/tls/tls_stream, which owns
- * the SSL and the descriptor.
+ * The socket below OpenSSL: records that follow each other at once leave in one packet. Part of
+ * base/tls/tls_stream, which owns the SSL and the descriptor.
  *
  *	tls_socket_attach(&s, ssl);
  *	tls_socket_make_room(&s, size);

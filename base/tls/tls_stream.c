@@ -257,7 +257,8 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	SSL_set_mode(s->ssl,
 		SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/* A peer that was killed says no close_notify; whoever reads knows by other means what is complete. */
+	/* A peer that was killed says no close_notify; whoever reads knows by other means what is
+	 * complete. */
 	SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	if (setup->proof != TLS_ANYBODY)
 		SSL_set_verify(

@@ -1,12 +1,14 @@
 /*
- * A TLS connection as a non-blocking stream of bytes on a loop (OpenSSL), for contexts made by base/pki. Both sides
- * must prove who they are and agree on one ALPN name; a peer without a certificate of our CA, or with another
- * protocol, never becomes open. The stream owns its socket. Everything on the loop's thread.
+ * A TLS connection as a non-blocking stream of bytes on a loop (OpenSSL), for contexts made by
+ * base/pki. Both sides must prove who they are and agree on one ALPN name; a peer without a
+ * certificate of our CA, or with another protocol, never becomes open. The stream owns its socket.
+ * Everything on the loop's thread.
  *
- * The owner is told TLS_OPEN once the handshake is done, or TLS_FAILED (tls_stream_why says what failed; free the
- * stream). After TLS_OPEN it is told TLS_READABLE and, once asked for, TLS_WRITABLE. Records are taken off the socket several at a
- * time, so who is told TLS_READABLE reads until -EAGAIN, or comes back by itself: no event announces what waits in here.
- * Within a call of `on` the stream may be freed.
+ * The owner is told TLS_OPEN once the handshake is done, or TLS_FAILED (tls_stream_why says what
+ * failed; free the stream). After TLS_OPEN it is told TLS_READABLE and, once asked for,
+ * TLS_WRITABLE. Records are taken off the socket several at a time, so who is told TLS_READABLE
+ * reads until -EAGAIN, or comes back by itself: no event announces what waits in here. Within a
+ * call of `on` the stream may be freed.
  *
  *	rc = tls_stream_new(&(struct tls_setup){.loop = loop, .fd = fd, .ctx = ctx, .host = "hub",
  *		.alpn = "name/1", .on = on_tls, .arg = me}, &stream, &err);
@@ -25,8 +27,8 @@ struct tls_stream;
 
 enum { TLS_KEY_RECORDS = 1 << 23 };
 enum { TLS_RECORD_BYTES = 16384 }; /* most that one record holds, RFC 8446 section 5.1 */
-/* Must the other side prove who it is? TLS_ANYBODY: a server asks for no certificate, a client takes any. TLS_HUB: it must be
- * a hub (pki_cert_is_hub), under whatever name. */
+/* Must the other side prove who it is? TLS_ANYBODY: a server asks for no certificate, a client
+ * takes any. TLS_HUB: it must be a hub (pki_cert_is_hub), under whatever name. */
 enum tls_proof { TLS_PROVEN, TLS_ANYBODY, TLS_HUB };
 enum tls_event { TLS_OPEN, TLS_FAILED, TLS_READABLE, TLS_WRITABLE };
 
@@ -38,13 +40,14 @@ struct tls_setup {
 	struct ssl_ctx_st *ctx;
 	const char *host; /* client: name or address the certificate must bear; NULL: server */
 	const char *alpn; /* NULL: none is spoken of */
-	/* In its place, ended by NULL, good until the stream is gone: names that are offered, or of which a server selects the
-	 * first that is. What becomes of it does not matter. */
+	/* In its place, ended by NULL, good until the stream is gone: names that are offered, or of
+	 * which a server selects the first that is. What becomes of it does not matter. */
 	const char *const *offers;
 	enum tls_proof proof;
 	unsigned deadline_ms; /* of the handshake; 0: 10 s */
-	/* Server: the peer's place until it has authenticated, whose turn each step of the handshake waits for; outlives the handshake, or
-	 * the stream. NULL, or one without a place: none waits. */
+	/* Server: the peer's place until it has authenticated, whose turn each step of the
+	 * handshake waits for; outlives the handshake, or the stream. NULL, or one without a place:
+	 * none waits. */
 	struct preauth_conn *place;
 	uint64_t key_records; /* that are written by one key; 0: TLS_KEY_RECORDS */
 	tls_event_fn *on;
@@ -60,10 +63,12 @@ void tls_stream_reset(struct tls_stream **s);
 void tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg);
 /* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. */
 ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t size);
-/* > 0, perhaps less than n: the next call begins with the very bytes that were left; -EAGAIN (tls_stream_want) or another -errno. */
+/* > 0, perhaps less than n: the next call begins with the very bytes that were left; -EAGAIN
+ * (tls_stream_want) or another -errno. */
 ssize_t tls_stream_write(struct tls_stream *s, const void *data, size_t n);
-/* A record, of at most TLS_RECORD_BYTES, that waits for those that follow at once: n; -EAGAIN: nothing was taken, for the socket
- * takes no more; or another -errno. Not between the parts of a tls_stream_write. */
+/* A record, of at most TLS_RECORD_BYTES, that waits for those that follow at once: n; -EAGAIN:
+ * nothing was taken, for the socket takes no more; or another -errno. Not between the parts of a
+ * tls_stream_write. */
 ssize_t tls_stream_gather(struct tls_stream *s, const void *data, size_t n);
 /* Sends what was gathered: 0, -EAGAIN (what is left goes with the next call) or another -errno. */
 int tls_stream_send(struct tls_stream *s);
@@ -72,7 +77,8 @@ void tls_stream_want(struct tls_stream *s, bool writable);
 void tls_stream_hold(struct tls_stream *s, bool held);
 /* Its socket; borrowed. */
 int tls_stream_fd(const struct tls_stream *s);
-/* Half-close: close_notify, after which reading goes on (RFC 8446 section 6.1). 0, or -EAGAIN: once more when writable. */
+/* Half-close: close_notify, after which reading goes on (RFC 8446 section 6.1). 0, or -EAGAIN: once
+ * more when writable. */
 int tls_stream_end(struct tls_stream *s);
 /* Server: the name that the client asks for (RFC 6066 section 3), "" when it says none. */
 const char *tls_stream_sni(const struct tls_stream *s);

@@ -1,8 +1,8 @@
 /*
- * What carries bytes between two ends: a TLS connection in earnest, a pair of sockets or memory in tests, plain TCP where
- * something else makes it safe. A wire embeds struct wire, fills `ops`, and says by `on` that
- * reading or writing may succeed now; who holds the wire sets `on` and `arg` and frees it.
- * All of it on one loop. Within `on` the wire may be freed.
+ * What carries bytes between two ends: a TLS connection in earnest, a pair of sockets or memory in
+ * tests, plain TCP where something else makes it safe. A wire embeds struct wire, fills `ops`, and
+ * says by `on` that reading or writing may succeed now; who holds the wire sets `on` and `arg` and
+ * frees it. All of it on one loop. Within `on` the wire may be freed.
  *
  *	struct wire *w = wire_tls(&stream);	// an open stream; taken
  */
@@ -18,19 +18,23 @@ struct wire;
 typedef void wire_fn(void *arg);
 
 struct wire_ops {
-	/* > 0; 0 at the end; -EAGAIN or another -errno. Bytes may wait in the wire unannounced until -EAGAIN. */
+	/* > 0; 0 at the end; -EAGAIN or another -errno. Bytes may wait in the wire unannounced
+	 * until -EAGAIN. */
 	ssize_t (*read)(struct wire *w, void *to, size_t size);
-	/* > 0, perhaps less than n: the next call begins with the very bytes that were left; -EAGAIN or another -errno. */
+	/* > 0, perhaps less than n: the next call begins with the very bytes that were left;
+	 * -EAGAIN or another -errno. */
 	ssize_t (*write)(struct wire *w, const void *data, size_t n);
-	/* Both or neither, in place of `write` then. At most TLS_RECORD_BYTES that go out with what follows them: n; -EAGAIN: none of
-	 * them now; or another -errno. And: now they go, 0, -EAGAIN (what is left goes with the next call) or another -errno. */
+	/* Both or neither, in place of `write` then. At most TLS_RECORD_BYTES that go out with what
+	 * follows them: n; -EAGAIN: none of them now; or another -errno. And: now they go, 0,
+	 * -EAGAIN (what is left goes with the next call) or another -errno. */
 	ssize_t (*gather)(struct wire *w, const void *data, size_t n);
 	int (*send)(struct wire *w);
 	/* Tell when a write may succeed, until asked no more. */
 	void (*want)(struct wire *w, bool writable);
 	/* While held, nothing is told of what may be read. NULL: it cannot be held. */
 	void (*hold)(struct wire *w, bool held);
-	/* The socket, to be asked how its line is (sock_drains, sock_rerouted). NULL: there is none. */
+	/* The socket, to be asked how its line is (sock_drains, sock_rerouted). NULL: there is
+	 * none. */
 	int (*fd)(struct wire *w);
 	void (*free)(struct wire *w);
 };
@@ -42,7 +46,8 @@ struct wire {
 };
 
 struct wire *wire_tls(struct tls_stream **stream);
-/* A connected stream socket, taken: between two ends of one machine, or where what it carries proves itself. */
+/* A connected stream socket, taken: between two ends of one machine, or where what it carries
+ * proves itself. */
 struct wire *wire_socket(struct loop *loop, int fd);
 
 #endif

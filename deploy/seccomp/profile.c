@@ -1,5 +1,6 @@
 /*
- * Prints the profile of container runtimes, and what the units of systemd have as SystemCallFilter=:
+ * Prints the profile of container runtimes, and what the units of systemd have as
+ * SystemCallFilter=:
  *
  *	deploy/seccomp/profile json > deploy/seccomp/edgeway.json
  *	deploy/seccomp/profile systemd > deploy/seccomp/calls
@@ -12,7 +13,8 @@
 
 #include "base/os/sandbox_table.h"
 
-/* A process, but none with namespaces of its own: CLONE_NEW* of sched.h, CLONE_NEWTIME apart, which clone(2) cannot ask for. */
+/* A process, but none with namespaces of its own: CLONE_NEW* of sched.h, CLONE_NEWTIME apart, which
+ * clone(2) cannot ask for. */
 #define NAMESPACES "2114060288"
 
 /* The next word of the list, whose rest is left; false at its end. */
@@ -67,7 +69,8 @@ print_bounds(void)
 	}
 }
 
-/* errnoRet: engines that do not know defaultErrnoRet say EPERM, which is no answer to a question. */
+/* errnoRet: engines that do not know defaultErrnoRet say EPERM, which is no answer to a
+ * question. */
 static void
 print_json(void)
 {

@@ -31,7 +31,7 @@ dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s)
 	return 0;
 }
 
-/* --- names --------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------------------------- */
 
 const char *
 answer_label(const struct ask *a, unsigned i, size_t *len)
@@ -98,7 +98,7 @@ answer_labels_in_zone(const struct dns_zone *z, const uint8_t *name, size_t len)
 	return len - at == z->name_len && dns_name_equal(name + at, z->name, z->name_len) ? n : -1;
 }
 
-/* --- answers ------------------------------------------------------------- */
+/* --- answers -------------------------------------------------------------------------------- */
 
 /* The cluster domain: what the question's name ends in, but for the reverse zone. */
 static size_t
@@ -245,9 +245,9 @@ answer_zone(struct ask *a)
 	return answer_negative(a, DNS_NXDOMAIN);
 }
 
-/* svc.<domain>.<anything>: what a search list makes of a name of ours. Resolvers ask for it before they ask
- * for <service>.<namespace>.svc.<domain>, whose dots are fewer than ndots:5, so it must not take an
- * upstream that lives. */
+/* svc.<domain>.<anything>: what a search list makes of a name of ours. Resolvers ask for it before
+ * they ask for <service>.<namespace>.svc.<domain>, whose dots are fewer than ndots:5, so it must
+ * not take an upstream that lives. */
 static bool
 is_searched(const struct dns_zone *z, const struct dns_query *q)
 {

@@ -4,8 +4,8 @@
  * (negative answers with SOA), RFC 8020 (empty non-terminals are NODATA), RFC 8482 (ANY).
  *
  * Names under the cluster domain are answered here and nowhere else; names outside never, but for
- * NXDOMAIN to svc.<cluster domain>.<search domain>. The reverse zone of the fake IPs is ours, too, whether the snapshot holds them or not, and PTR of a ClusterIP that
- * it holds.
+ * NXDOMAIN to svc.<cluster domain>.<search domain>. The reverse zone of the fake IPs is ours, too,
+ * whether the snapshot holds them or not, and PTR of a ClusterIP that it holds.
  */
 #ifndef EDGEWAY_DNS_ANSWER_ANSWER_H
 #define EDGEWAY_DNS_ANSWER_ANSWER_H
@@ -21,7 +21,8 @@ struct dns_zone {
 	uint32_t subnet, mask; /* of the fake IPs, whose reverse zone is ours; mask 0: none */
 };
 
-/* Without subnet. 0, or -EINVAL when the domain is no name or leaves no room for services under it. */
+/* Without subnet. 0, or -EINVAL when the domain is no name or leaves no room for services under
+ * it. */
 int dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s);
 
 enum dns_verdict {

@@ -1,7 +1,7 @@
 /*
- * Between the files of dns/answer/answer: one query being answered, and the ways to end it. answer.c has the
- * door and the zone's own names, answer_service.c what lies under svc.<domain>, answer_reverse.c
- * addresses. Leaves without state; any thread.
+ * Between the files of dns/answer/answer: one query being answered, and the ways to end it.
+ * answer.c has the door and the zone's own names, answer_service.c what lies under svc.<domain>,
+ * answer_reverse.c addresses. Leaves without state; any thread.
  *
  *	answer_begin(a, &w);
  *	dns_reply_record(&w, ...);
@@ -44,10 +44,10 @@ enum dns_verdict answer_negative(struct ask *a, enum dns_rcode rcode);
 enum dns_verdict answer_address(struct ask *a, uint32_t ip);
 enum dns_verdict answer_apex(struct ask *a);
 
-/* --- answer_service.c --- */
+/* --- answer_service.c ----------------------------------------------------------------------- */
 enum dns_verdict answer_svc(struct ask *a);
 
-/* --- answer_reverse.c --- */
+/* --- answer_reverse.c ----------------------------------------------------------------------- */
 enum dns_verdict answer_reverse(struct ask *a);
 
 #endif

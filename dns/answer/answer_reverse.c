@@ -47,8 +47,8 @@ answer_pointer(struct ask *a, const struct service *svc)
 	return answer_finish(a, &w);
 }
 
-/* In the reverse zone of the fake IPs: nobody else knows anything of it. Its apex stands at the octet in
- * which the subnet ends. `k` of the labels in front of in-addr.arpa are octets. */
+/* In the reverse zone of the fake IPs: nobody else knows anything of it. Its apex stands at the
+ * octet in which the subnet ends. `k` of the labels in front of in-addr.arpa are octets. */
 static enum dns_verdict
 answer_range(struct ask *a, const struct service *svc, unsigned k, unsigned apex)
 {

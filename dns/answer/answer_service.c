@@ -11,7 +11,7 @@ enum {
 	CHAIN_MAX = 8, /* CNAMEs in a row */
 };
 
-/* --- finding --------------------------------------------------------------- */
+/* --- finding -------------------------------------------------------------------------------- */
 
 /* A label, or a name of the snapshot. */
 struct part {
@@ -63,7 +63,7 @@ find_pod(const struct ask *a, struct part ns, struct part host, struct part name
 	return snapshot_find(a->s, ns.at, ns.len, key, host.len + 1 + name.len);
 }
 
-/* --- ExternalName ------------------------------------------------------------ */
+/* --- ExternalName --------------------------------------------------------------------------- */
 
 /* Where a chain of CNAMEs leads: over services of the zone, each ExternalName, to `target`. */
 struct chain {
@@ -160,7 +160,7 @@ answer_external(struct ask *a, const struct service *svc)
 	return first_only || c.in_zone ? DNS_ANSWERED : DNS_CHASE;
 }
 
-/* --- SRV --------------------------------------------------------------------- */
+/* --- SRV ------------------------------------------------------------------------------------ */
 
 /* Which ports a query means; name NULL: all of the service's. */
 struct wanted {
@@ -200,7 +200,8 @@ has_hostname(const struct service_port *p, unsigned n, const char *hostname)
 	return false;
 }
 
-/* Whom SRV names for a port, one after the other: the service; or those pods that serve and have a name. */
+/* Whom SRV names for a port, one after the other: the service; or those pods that serve and have a
+ * name. */
 static const struct service *
 next_target(const struct ask *a, const struct service *svc, const struct service_port *p,
 	unsigned *next)
@@ -310,7 +311,7 @@ answer_srv(struct ask *a, const struct service *svc, const struct wanted *wanted
 	return answer_finish(a, &w);
 }
 
-/* --- services ---------------------------------------------------------------- */
+/* --- services ------------------------------------------------------------------------------- */
 
 static enum dns_verdict
 answer_service(struct ask *a, const struct service *svc)
@@ -322,8 +323,8 @@ answer_service(struct ask *a, const struct service *svc)
 	return a->q->type == DNS_SRV ? answer_srv(a, svc, &all) : answer_negative(a, DNS_NOERROR);
 }
 
-/* _http._tcp.<service>..., and _tcp.<service>... as the empty non-terminal above it; `base` labels are
- * those of the service or of its pod. */
+/* _http._tcp.<service>..., and _tcp.<service>... as the empty non-terminal above it; `base` labels
+ * are those of the service or of its pod. */
 static enum dns_verdict
 answer_port(struct ask *a, const struct service *svc, unsigned base)
 {

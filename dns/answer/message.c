@@ -11,7 +11,7 @@ lower(uint8_t c)
 	return c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c;
 }
 
-/* --- names --------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------------------------- */
 
 size_t
 dns_name_from_text(uint8_t to[DNS_NAME_MAX], const char *text)
@@ -123,7 +123,7 @@ dns_record_read(struct dns_record *rr, const uint8_t *m, size_t len, size_t at)
 	return true;
 }
 
-/* --- queries ------------------------------------------------------------- */
+/* --- queries -------------------------------------------------------------------------------- */
 
 /* The question's name: no pointers, there is nothing before it to point to. */
 static size_t
@@ -250,7 +250,7 @@ dns_query_parse(struct dns_query *q, const uint8_t *m, size_t len)
 	return parse_records(q);
 }
 
-/* --- answers ------------------------------------------------------------- */
+/* --- answers -------------------------------------------------------------------------------- */
 
 size_t
 dns_reply_limit(const struct dns_query *q)

@@ -102,7 +102,7 @@ struct dns_out {
 	size_t size, len;
 };
 
-/* --- names --------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------------------------- */
 
 /* Text ("cluster.local", a final dot may be there, no escapes) to wire form in lower case; length
  * with the root, or 0 when it is no name. */
@@ -131,7 +131,7 @@ dns_ttl_s(uint32_t ttl_s)
 /* Reads the record at `at`; false when it is cut short. */
 bool dns_record_read(struct dns_record *rr, const uint8_t *m, size_t len, size_t at);
 
-/* --- answers ------------------------------------------------------------- */
+/* --- answers -------------------------------------------------------------------------------- */
 
 struct dns_writer {
 	uint8_t *out;

@@ -34,7 +34,7 @@ name_zone_holds(const struct name_zone *z, const char *name)
 	return len > 1 && len - 1 + z->name_len <= DNS_NAME_MAX;
 }
 
-/* --- what is asked for ----------------------------------------------------------- */
+/* --- what is asked for ---------------------------------------------------------------------- */
 
 /* What a host's name has; others, a dot within a label above all, would read as another name. */
 static bool
@@ -43,7 +43,8 @@ is_plain(uint8_t c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* The first n labels of the question as text; false when one of them is none that a name could have. */
+/* The first n labels of the question as text; false when one of them is none that a name could
+ * have. */
 static bool
 read_labels(const struct dns_query *q, unsigned n, char *to)
 {
@@ -92,7 +93,7 @@ name_zone_read(const struct name_zone *z, const struct dns_query *q, struct name
 	return true;
 }
 
-/* --- answers --------------------------------------------------------------------- */
+/* --- answers -------------------------------------------------------------------------------- */
 
 /* One answer under way. */
 struct reply {

@@ -1,7 +1,8 @@
 /*
- * What an authoritative server says of one zone whose names somebody else knows: reads what a query asks
- * for, and writes the answer once that has been looked up. RFC 1035, 2308 (negative answers with SOA), 8020 (a name
- * that only others stand below is NODATA), 8482 (ANY). No recursion, no transfer, nothing outside of the zone.
+ * What an authoritative server says of one zone whose names somebody else knows: reads what a query
+ * asks for, and writes the answer once that has been looked up. RFC 1035, 2308 (negative answers
+ * with SOA), 8020 (a name that only others stand below is NODATA), 8482 (ANY). No recursion, no
+ * transfer, nothing outside of the zone.
  *
  * Pure; any thread.
  *
@@ -49,7 +50,8 @@ struct name_asked {
 int name_zone_init(struct name_zone *z, const char *domain, uint32_t ttl_s);
 /* Can the text be a name below the zone? */
 bool name_zone_holds(const struct name_zone *z, const char *name);
-/* `q` was parsed with DNS_PARSE_OK. True: asked->name is to be looked up, else the answer needs nothing. */
+/* `q` was parsed with DNS_PARSE_OK. True: asked->name is to be looked up, else the answer needs
+ * nothing. */
 bool name_zone_read(const struct name_zone *z, const struct dns_query *q, struct name_asked *asked);
 /* found: may be NULL where name_zone_read said false; out->size is 512..65535. */
 void name_zone_write(const struct name_zone *z, const struct dns_query *q,

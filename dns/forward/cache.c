@@ -80,7 +80,7 @@ cache_free(struct cache **out)
 	free(c);
 }
 
-/* --- the table ----------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------ */
 
 static struct entry **
 bucket_of(const struct cache *c, uint64_t hash)
@@ -173,7 +173,7 @@ keep(struct cache *c, const struct cache_key *key, struct entry *e)
 	}
 }
 
-/* --- what may be kept ---------------------------------------------------- */
+/* --- what may be kept ----------------------------------------------------------------------- */
 
 struct walk {
 	const uint8_t *m;
@@ -302,7 +302,7 @@ cache_fail(struct cache *c, const struct cache_key *key, uint64_t now_ms)
 	keep(c, key, e);
 }
 
-/* --- finding ------------------------------------------------------------- */
+/* --- finding -------------------------------------------------------------------------------- */
 
 static void
 copy_out(const struct entry *e, uint64_t now_ms, struct cache_answer *answer)

@@ -1,13 +1,13 @@
 /*
- * What upstreams answered, for as long as their TTLs allow: pure and bounded, no I/O, the caller gives
- * the clock. One per worker, used on its loop only. RFC 2308 (negative answers live by their SOA),
- * RFC 8767 (an expired answer is kept a day for when no upstream responds), RFC 9520 (failures are
- * remembered for a second), RFC 2181 8 (TTLs above 2^31 are 0).
+ * What upstreams answered, for as long as their TTLs allow: pure and bounded, no I/O, the caller
+ * gives the clock. One per worker, used on its loop only. RFC 2308 (negative answers live by their
+ * SOA), RFC 8767 (an expired answer is kept a day for when no upstream responds), RFC 9520
+ * (failures are remembered for a second), RFC 2181 8 (TTLs above 2^31 are 0).
  *
- * Kept are whole messages as they came from upstream, with the offsets of their TTLs, so that a hit is
- * one copy with the TTLs counted down; dns/forward/rewrite makes a client's answer of it. Not kept: answers to
- * another question, truncated ones, with TTL 0, other rcodes than NOERROR and NXDOMAIN, negative ones
- * without SOA. The least recently used make room.
+ * Kept are whole messages as they came from upstream, with the offsets of their TTLs, so that a hit
+ * is one copy with the TTLs counted down; dns/forward/rewrite makes a client's answer of it. Not
+ * kept: answers to another question, truncated ones, with TTL 0, other rcodes than NOERROR and
+ * NXDOMAIN, negative ones without SOA. The least recently used make room.
  *
  *	cache_new(&c, &limits, seed);
  *	cache_key_init(&key, &query, NULL);
@@ -28,7 +28,8 @@ enum {
 	CACHE_FAILED_MS = 1000, /* RFC 9520: at least 1 s, at most 5 min */
 };
 
-/* Type, class and what else of the query changes the answer (RD, AD, CD, DO), name in lower case. */
+/* Type, class and what else of the query changes the answer (RD, AD, CD, DO), name in lower
+ * case. */
 struct cache_key {
 	uint16_t len;
 	uint8_t bytes[5 + DNS_NAME_MAX];

@@ -1,7 +1,7 @@
 /*
  * Server cookies (RFC 7873) as all servers make them (RFC 9018): version, time, and SipHash-2-4 of
- * the client's cookie, these and its address under a secret. A client that sent a cookie knows by it
- * that an answer comes from the one it asked. Nobody is refused for a cookie that is missing or
+ * the client's cookie, these and its address under a secret. A client that sent a cookie knows by
+ * it that an answer comes from the one it asked. Nobody is refused for a cookie that is missing or
  * old.
  *
  * Pure: the clock is the caller's.

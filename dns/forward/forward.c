@@ -26,7 +26,7 @@ add(_Atomic uint64_t *c, uint64_t n)
 		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-/* --- the pulse ----------------------------------------------------------- */
+/* --- the pulse ------------------------------------------------------------------------------ */
 
 void
 forward_beat_within(struct forward *f, uint64_t ms)
@@ -87,7 +87,7 @@ askable(const struct upstream *u, uint64_t now)
 	return u->open < (health_dead(&u->health, now) ? DEAD_OPEN_MAX : UPSTREAM_OPEN_MAX);
 }
 
-/* --- the life of a question ---------------------------------------------- */
+/* --- the life of a question ----------------------------------------------------------------- */
 
 /* What is still being asked ends unheard. */
 static void
@@ -246,7 +246,7 @@ probe(struct question *q)
 	}
 }
 
-/* --- answers ------------------------------------------------------------- */
+/* --- answers -------------------------------------------------------------------------------- */
 
 static bool
 good(const uint8_t *answer, size_t len)
@@ -306,8 +306,9 @@ forward_note_folds(struct upstream *u, unsigned more)
 }
 
 /*
- * Whether the answer may be believed: it kept the case that we sent, which a forger does not know, or came by a way that needs no such proof. An
- * answer by TCP is the upstream's own, so that it tells whether the upstream folds, or somebody else answers in its place.
+ * Whether the answer may be believed: it kept the case that we sent, which a forger does not know,
+ * or came by a way that needs no such proof. An answer by TCP is the upstream's own, so that it
+ * tells whether the upstream folds, or somebody else answers in its place.
  */
 static bool
 kept_case(const struct ask *a, const uint8_t *answer, size_t len)
@@ -354,7 +355,8 @@ judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
 	return good(answer, len) ? HEARD_GOOD : HEARD_BAD;
 }
 
-/* By TCP, where nobody who is not on the way can answer; of one that has none, by UDP without the case, with another id and port. */
+/* By TCP, where nobody who is not on the way can answer; of one that has none, by UDP without the
+ * case, with another id and port. */
 static void
 forward_ask_folded(struct question *q, const struct ask *a)
 {
@@ -410,7 +412,7 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 	}
 }
 
-/* --- the door ------------------------------------------------------------ */
+/* --- the door ------------------------------------------------------------------------------- */
 
 static int
 may_ask(struct forward *f, const uint8_t *query, size_t len)
@@ -462,7 +464,7 @@ forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn,
 	return 0;
 }
 
-/* --- the end -------------------------------------------------------------- */
+/* --- the end -------------------------------------------------------------------------------- */
 
 void
 forward_free(struct forward **out)

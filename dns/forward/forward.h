@@ -5,13 +5,14 @@
  * stand in for several times running goes to the end of the order and is probed with a real query
  * now and then.
  *
- * After 1.8 s the question is over unless one that was asked is known to be alive (dns/forward/upstream): that one
- * is waited for, up to 4.5 s (stub resolvers give up at 5). What it says later still is told to
- * whoever keeps answers.
+ * After 1.8 s the question is over unless one that was asked is known to be alive
+ * (dns/forward/upstream): that one is waited for, up to 4.5 s (stub resolvers give up at 5). What
+ * it says later still is told to whoever keeps answers.
  *
- * Each query goes out with the letters of its name in random case (0x20). An answer that does not bring them back is asked
- * for once more by TCP, as Knot Resolver does it: so a forger gains nothing by it, and what comes tells whether the upstream folds,
- * which is then asked in lower case. Of an upstream without TCP it is asked in lower case by UDP, which costs a forger another
+ * Each query goes out with the letters of its name in random case (0x20). An answer that does not
+ * bring them back is asked for once more by TCP, as Knot Resolver does it: so a forger gains
+ * nothing by it, and what comes tells whether the upstream folds, which is then asked in lower
+ * case. Of an upstream without TCP it is asked in lower case by UDP, which costs a forger another
  * id and port.
  *
  *	forward_new(&f, loop, mark, counters);
@@ -44,12 +45,13 @@ struct forward_counters {
 	_Atomic uint64_t nobody; /* refused: no upstream */
 	_Atomic uint64_t seconds; /* times that another upstream had to be asked */
 	_Atomic uint64_t folded; /* answers that did not keep the case of the question */
-	_Atomic uint64_t
-		forged; /* and those of them that were not the upstream's, as it says by TCP */
+	/* and those of them that were not the upstream's, as it says by TCP */
+	_Atomic uint64_t forged;
 	_Atomic uint64_t late; /* good answers after the question had ended without one */
 	_Atomic uint64_t open;
 	_Atomic uint64_t took
-		[FORWARD_BUCKETS]; /* questions by their time to the end, with or without an answer */
+		/* questions by their time to the end, with or without an answer */
+		[FORWARD_BUCKETS];
 	_Atomic uint64_t took_ms; /* sum */
 	_Atomic uint64_t loops[FORWARD_LOOPS]; /* marks, at [mark % FORWARD_LOOPS] */
 	struct upstream_count up[FORWARD_UPSTREAMS_MAX]; /* in no order */

@@ -1,6 +1,6 @@
 /*
- * What the files behind forward.h share: forward.c is the life of a question, forward_use.c changes the upstreams beneath open
- * ones. One worker's loop.
+ * What the files behind forward.h share: forward.c is the life of a question, forward_use.c changes
+ * the upstreams beneath open ones. One worker's loop.
  */
 #ifndef EDGEWAY_DNS_FORWARD_FORWARD_PRIVATE_H
 #define EDGEWAY_DNS_FORWARD_FORWARD_PRIVATE_H

@@ -1,11 +1,11 @@
 /*
- * What is known of one upstream: pure, the caller gives the clock. Two things are told apart. One that
- * others had to stand in for several times running has lost: it is asked last and probed now and then.
- * One that nothing was heard of for longer than it ever takes is dead: nobody waits for it. A slow one
- * is neither.
+ * What is known of one upstream: pure, the caller gives the clock. Two things are told apart. One
+ * that others had to stand in for several times running has lost: it is asked last and probed now
+ * and then. One that nothing was heard of for longer than it ever takes is dead: nobody waits for
+ * it. A slow one is neither.
  *
- * How long it ever takes is told by its pulse, the time of a question that it can answer by itself: the
- * answer to another may have to come from far away. Where there is none, by its answers.
+ * How long it ever takes is told by its pulse, the time of a question that it can answer by itself:
+ * the answer to another may have to come from far away. Where there is none, by its answers.
  */
 #ifndef EDGEWAY_DNS_FORWARD_HEALTH_H
 #define EDGEWAY_DNS_FORWARD_HEALTH_H

@@ -1,8 +1,8 @@
 /*
- * A limit of queries per client address: LIMIT_PER_S, and LIMIT_BURST at once. dns/front/udp asks it only
- * while its socket's queue is more than half full, so that a client may have all that nobody else
- * needs, and a flood does not push other clients' queries out of the queue. The table does not grow:
- * the client not heard of for longest gives its place.
+ * A limit of queries per client address: LIMIT_PER_S, and LIMIT_BURST at once. dns/front/udp asks
+ * it only while its socket's queue is more than half full, so that a client may have all that
+ * nobody else needs, and a flood does not push other clients' queries out of the queue. The table
+ * does not grow: the client not heard of for longest gives its place.
  *
  * Pure: the clock is the caller's.
  *

@@ -129,7 +129,7 @@ lookup_use(struct lookup *l, const struct addr *upstreams, size_t n)
 		cache_expire(l->cache, loop_now_ms(l->loop));
 }
 
-/* --- flights ------------------------------------------------------------- */
+/* --- flights -------------------------------------------------------------------------------- */
 
 static struct flight **
 flight_at(struct lookup *l, const struct cache_key *key, uint64_t hash)
@@ -251,7 +251,7 @@ take_off(struct lookup *l, const struct dns_query *q, const struct dns_target *t
 	return 0;
 }
 
-/* --- the door ------------------------------------------------------------ */
+/* --- the door ------------------------------------------------------------------------------- */
 
 /* An expired answer is good enough when upstream was given its time or cannot answer; in the second
  * case it is asked all the same, so that its return is noticed. */

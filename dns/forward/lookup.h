@@ -1,13 +1,13 @@
 /*
- * The spine of a question that is not ours: cache, then upstream, asked once however many clients wait
- * for the same answer. One per worker, used on its loop only.
+ * The spine of a question that is not ours: cache, then upstream, asked once however many clients
+ * wait for the same answer. One per worker, used on its loop only.
  *
  *	lookup_now ► fresh, or stale while no upstream can answer ► said at once
  *	      └ lookup_wait ► joins the query in flight, or starts it ► forward ► cache ► all who wait
  *
- * An expired answer is said (TTL 30) 80 ms after upstream was asked, while the query goes on; at once
- * when it fails or all upstreams are known to be dead (RFC 8767 with shorter times: the resolver of a
- * pod gives up soon).
+ * An expired answer is said (TTL 30) 80 ms after upstream was asked, while the query goes on; at
+ * once when it fails or all upstreams are known to be dead (RFC 8767 with shorter times: the
+ * resolver of a pod gives up soon).
  *
  *	lookup_new(&l, loop, mark, counters);
  *	lookup_use(l, upstreams, n);
@@ -37,8 +37,8 @@ struct lookup_counters {
 	_Atomic uint64_t misses;
 	_Atomic uint64_t stale; /* answered with what had expired */
 	_Atomic uint64_t joined; /* waited for a query in flight instead of one of their own */
-	_Atomic uint64_t
-		crowded; /* refused: more than its share was waiting for a client already */
+	/* refused: more than its share was waiting for a client already */
+	_Atomic uint64_t crowded;
 	_Atomic uint64_t evicted;
 	_Atomic uint64_t entries, bytes;
 };
@@ -54,12 +54,13 @@ void lookup_on_learnt(struct lookup *l, lookup_learnt_fn *fn, void *arg);
 void lookup_learn(struct lookup *l, const struct cache_key *key, const uint8_t *answer, size_t len);
 void lookup_use(struct lookup *l, const struct addr *upstreams, size_t n);
 
-/* True: `answer` is an upstream's message for dns/forward/rewrite, or nothing (len 0) when no upstream had
- * one a moment ago. `q` was parsed with DNS_PARSE_OK; target: whose addresses are wanted instead, or
- * NULL. */
+/* True: `answer` is an upstream's message for dns/forward/rewrite, or nothing (len 0) when no
+ * upstream had one a moment ago. `q` was parsed with DNS_PARSE_OK; target: whose addresses are
+ * wanted instead, or NULL. */
 bool lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	struct cache_answer *answer);
-/* After lookup_now said false. client: its address (dns/forward/share). fn comes later, as forward_fn says; or
+/* After lookup_now said false. client: its address (dns/forward/share). fn comes later, as
+ * forward_fn says; or
  * -EBUSY, -ENETUNREACH, -ELOOP. */
 int lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	uint32_t client, forward_fn *fn, void *arg);

@@ -201,7 +201,8 @@ struct chase {
 
 enum found { FOUND, NOT_FOUND, MALFORMED };
 
-/* The next record of class IN and that type whose owner is the chain's name; *at and *left move behind it. */
+/* The next record of class IN and that type whose owner is the chain's name; *at and *left move
+ * behind it. */
 static enum found
 next_owned(const struct chase *c, uint16_t type, size_t *at, unsigned *left, struct dns_record *rr)
 {

@@ -15,7 +15,8 @@ enum { DNS_FORWARD_MAX = DNS_HEADER + DNS_NAME_MAX + 4 + DNS_OPT_BYTES };
 size_t dns_forward_build(
 	uint8_t out[DNS_FORWARD_MAX], const struct dns_query *q, const struct dns_target *target);
 
-/* 0x20: each letter of the question's name takes the case that its bit of `coins` says (0: lower). */
+/* 0x20: each letter of the question's name takes the case that its bit of `coins` says (0:
+ * lower). */
 enum { DNS_COINS = 32 };
 void dns_forward_mix(uint8_t *query, size_t len, const uint8_t coins[DNS_COINS]);
 /* Whether the answer brings the question of `sent`, a query of ours, back octet for octet. */
@@ -29,9 +30,9 @@ bool dns_forward_sound(const uint8_t *answer, size_t len);
 bool dns_forward_answer(
 	struct dns_out *out, const struct dns_query *q, const uint8_t *answer, size_t len);
 
-/* The same when the upstream was asked for a CNAME's target: the CNAME (ttl_s), the aliases that lead
- * on from the target, and the addresses of the last of them; records of other owners are left out.
- * False also for a ring of aliases and for more than DNS_CHAIN_MAX. */
+/* The same when the upstream was asked for a CNAME's target: the CNAME (ttl_s), the aliases that
+ * lead on from the target, and the addresses of the last of them; records of other owners are left
+ * out. False also for a ring of aliases and for more than DNS_CHAIN_MAX. */
 enum { DNS_CHAIN_MAX = 16 };
 bool dns_chase_answer(struct dns_out *out, const struct dns_query *q,
 	const struct dns_target *target, uint32_t ttl_s, const uint8_t *answer, size_t len);

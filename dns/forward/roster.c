@@ -61,7 +61,7 @@ adopt(struct roster *r)
 		r->config.changed(r->config.arg);
 }
 
-/* --- loops --------------------------------------------------------------- */
+/* --- loops ---------------------------------------------------------------------------------- */
 
 static void
 judge(struct entry *e, bool looping)
@@ -165,7 +165,7 @@ roster_check(struct roster *r)
 	check_due(r);
 }
 
-/* --- the door ------------------------------------------------------------ */
+/* --- the door ------------------------------------------------------------------------------- */
 
 void
 roster_new(struct roster **out, const struct roster_config *config)
@@ -260,7 +260,7 @@ roster_known(const struct roster *r, const struct addr **addrs)
 	return r->n;
 }
 
-/* --- seen from outside --------------------------------------------------- */
+/* --- seen from outside ---------------------------------------------------------------------- */
 
 enum state { UNKNOWN, ALIVE, DEAD, LOOP };
 

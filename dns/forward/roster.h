@@ -1,9 +1,10 @@
 /*
- * The upstreams there are, as loop 0 knows them: which of them are in use, and which send our queries back to
- * ourselves (a dnsmasq beside us that reads the resolv.conf that names us). Such a loop is looked for
- * with dns/forward/loopname when we begin to listen or have written resolv.conf, when an upstream is new, 2 s and
- * 10 s after that (the detour may have to read the file first), and every five minutes; one that loops is
- * put out of use, and tried again every 5 s, so that a mended one comes back.
+ * The upstreams there are, as loop 0 knows them: which of them are in use, and which send our
+ * queries back to ourselves (a dnsmasq beside us that reads the resolv.conf that names us). Such a
+ * loop is looked for with dns/forward/loopname when we begin to listen or have written resolv.conf,
+ * when an upstream is new, 2 s and 10 s after that (the detour may have to read the file first),
+ * and every five minutes; one that loops is put out of use, and tried again every 5 s, so that a
+ * mended one comes back.
  *
  *	roster_new(&r, &config);
  *	roster_use(r, addrs, n);	// ours are left out already
@@ -31,7 +32,8 @@ struct roster_config {
 
 void roster_new(struct roster **r, const struct roster_config *config);
 void roster_free(struct roster **r);
-/* The same address twice counts once; at most FORWARD_UPSTREAMS_MAX. Calls `changed` if they are others. */
+/* The same address twice counts once; at most FORWARD_UPSTREAMS_MAX. Calls `changed` if they are
+ * others. */
 void roster_use(struct roster *r, const struct addr *addrs, size_t n);
 void roster_check(struct roster *r);
 /* Valid until the next call of `changed`. */

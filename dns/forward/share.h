@@ -1,7 +1,8 @@
 /*
- * Who may wait for upstreams: a bounded number in all, and no client more than its share, so that one pod
- * that asks for random names costs the others nothing. Pure. Two rows of counters by two hashes: a
- * client has at most the smaller of its two, so that sharing one with a greedy client does no harm.
+ * Who may wait for upstreams: a bounded number in all, and no client more than its share, so that
+ * one pod that asks for random names costs the others nothing. Pure. Two rows of counters by two
+ * hashes: a client has at most the smaller of its two, so that sharing one with a greedy client
+ * does no harm.
  *
  *	if (share_take(&s, client))
  *		... later: share_give(&s, client);

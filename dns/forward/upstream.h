@@ -1,9 +1,10 @@
 /*
- * One upstream as one worker knows it: its DNS client, its health and its counters, and the pulse that
- * keeps the health true: a question that a server can answer by itself (NS of the root, no recursion
- * wanted). It goes out when the upstream is new, when something is open and nothing was heard for 300 ms,
- * every 2 s to one that is not known to be alive, and else every 30 s. So a dead one is told from
- * one that waits for others, and that before a client has to find it out. On the worker's loop only.
+ * One upstream as one worker knows it: its DNS client, its health and its counters, and the pulse
+ * that keeps the health true: a question that a server can answer by itself (NS of the root, no
+ * recursion wanted). It goes out when the upstream is new, when something is open and nothing was
+ * heard for 300 ms, every 2 s to one that is not known to be alive, and else every 30 s. So a dead
+ * one is told from one that waits for others, and that before a client has to find it out. On the
+ * worker's loop only.
  *
  *	upstream_new(&u, loop, &addr, mark, count);	// NULL when no DNS client can be made
  *	upstream_ask(u, UPSTREAM_UDP, query, len, on_answer, me);

@@ -32,7 +32,7 @@ struct nameserver {
 	uint8_t tcp_answer[DNS_MESSAGE_MAX];
 };
 
-/* --- queries ----------------------------------------------------------------------- */
+/* --- queries -------------------------------------------------------------------------------- */
 
 static void
 count(struct nameserver *s, const struct dns_query *q, const uint8_t *answer)
@@ -103,7 +103,7 @@ on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 		tcp_reply(conn, out.bytes, out.len);
 }
 
-/* --- start and stop ------------------------------------------------------------------ */
+/* --- start and stop ------------------------------------------------------------------------- */
 
 static int
 listen_at(struct nameserver *s, struct err *err)
@@ -157,7 +157,7 @@ nameserver_stop(struct nameserver **out)
 	free(s);
 }
 
-/* --- telling ------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 const struct name_zone *
 nameserver_zone(const struct nameserver *s)

@@ -1,6 +1,7 @@
 /*
- * An authoritative DNS server of one zone whose names its owner knows: the hub's zone of node names. UDP and TCP, on
- * one loop, from which every query is answered at once; nothing is forwarded. Part of the folder's door.
+ * An authoritative DNS server of one zone whose names its owner knows: the hub's zone of node
+ * names. UDP and TCP, on one loop, from which every query is answered at once; nothing is
+ * forwarded. Part of the folder's door.
  *
  *	query ► parse ► name_zone_read ► find (the owner) ► name_zone_write ► answer
  *
@@ -8,8 +9,9 @@
  *		.ttl_s = 10, .find = on_find, .arg = me}, &err);
  *	nameserver_stop(&s);
  *
- * Bounded as dns/front/udp.h, dns/forward/limit.h and dns/front/tcp.h say. `find` is called with a name below the zone, "" for the zone itself, and says
- * what is so now; it must not stop the server.
+ * Bounded as dns/front/udp.h, dns/forward/limit.h and dns/front/tcp.h say. `find` is called with a
+ * name below the zone, "" for the zone itself, and says what is so now; it must not stop the
+ * server.
  */
 #ifndef EDGEWAY_DNS_FRONT_NAMESERVER_H
 #define EDGEWAY_DNS_FRONT_NAMESERVER_H

@@ -70,7 +70,7 @@ count_answer(struct server *s, const uint8_t *answer)
 	add(&s->count.outcome[outcome]);
 }
 
-/* --- sending ------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------------------------- */
 
 static void
 reply(struct server *s, const struct client *c, uint8_t *answer, size_t len)
@@ -98,9 +98,10 @@ parse(const struct server *s, const struct client *c, struct dns_query *q, const
 	return parsed;
 }
 
-/* --- forwarding ---------------------------------------------------------- */
+/* --- forwarding ----------------------------------------------------------------------------- */
 
-/* Whose answer it is: a client's query, and the target if another name's addresses were asked for. */
+/* Whose answer it is: a client's query, and the target if another name's addresses were asked
+ * for. */
 struct asked {
 	const struct dns_query *q;
 	const struct dns_target *target;
@@ -188,7 +189,7 @@ forward_query(struct server *s, const struct client *c, const struct asked *by, 
 	count_answer(s, to->bytes);
 }
 
-/* --- queries ------------------------------------------------------------- */
+/* --- queries -------------------------------------------------------------------------------- */
 
 /* Length of the answer in `out`, or 0: none now. */
 static size_t
@@ -264,7 +265,7 @@ on_udp(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uin
 	return handle(arg, &c, m, len, out, DNS_UDP_MAX);
 }
 
-/* --- orders from loop 0 -------------------------------------------------- */
+/* --- orders from loop 0 --------------------------------------------------------------------- */
 
 struct order {
 	struct server *server;

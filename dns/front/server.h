@@ -57,7 +57,8 @@ void server_share(struct server *s, struct server *const *servers, size_t n);
 /* Takes over bound descriptors; the old ones are closed. -1: only close. address: of
  * ns.dns.<domain>. */
 void server_listen(struct server *s, int udp, int tcp, uint32_t address);
-/* Another process reads the sockets from now on. What is open here is answered by them all the same. */
+/* Another process reads the sockets from now on. What is open here is answered by them all the
+ * same. */
 void server_hand_over(struct server *s);
 /* Closes everything, then fn(arg) runs on `main`. */
 void server_stop(struct server *s, struct loop *main, loop_fn *fn, void *arg);

@@ -152,8 +152,8 @@ drain(struct tcp_conn *c)
 		conn_close(c);
 }
 
-/* What was asked before the end is still answered: the client's end (RFC 7766 6.2.4 leaves it to us) or ours, after
- * which we wait for the client's. */
+/* What was asked before the end is still answered: the client's end (RFC 7766 6.2.4 leaves it to
+ * us) or ours, after which we wait for the client's. */
 static void
 close_when_done(struct tcp_conn *c)
 {

@@ -62,7 +62,7 @@ add(_Atomic uint64_t *c, uint64_t n)
 		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-/* --- sending ------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------------------------- */
 
 void
 udp_send(struct udp *u, const struct sockaddr_in *to, const uint8_t *m, size_t len)
@@ -159,7 +159,7 @@ send_batch(struct udp *u, unsigned n_items)
 	send_messages(u, n);
 }
 
-/* --- receiving ----------------------------------------------------------- */
+/* --- receiving ------------------------------------------------------------------------------ */
 
 static unsigned
 interface_of(struct msghdr *m, struct in_addr *local)
@@ -279,7 +279,7 @@ on_ready(void *arg, int fd, unsigned events)
 	set_gathering(u, gather && u->tick >= 0);
 }
 
-/* --- life ---------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static void
 set_options(struct udp *u)

@@ -1,11 +1,11 @@
 /*
- * DNS over UDP: one socket, read and written in batches. It answers from the address that was asked, but udp_send from
- * the one that it is bound to. One per worker, used on its loop only.
+ * DNS over UDP: one socket, read and written in batches. It answers from the address that was
+ * asked, but udp_send from the one that it is bound to. One per worker, used on its loop only.
  *
  *	recvmmsg ► fn (query in, answer out) ► group ► sendmmsg
  *
- * A query is read at once, until so many come that dns/front/pace lets them gather: then they are read
- * every UDP_GATHER_US.
+ * A query is read at once, until so many come that dns/front/pace lets them gather: then they are
+ * read every UDP_GATHER_US.
  *
  *	udp_open(&u, loop, take_fd(&fd), &counters, on_query, me);
  *	on_query: ... return length;		// or 0, and udp_send later or never
@@ -24,8 +24,8 @@ enum { UDP_GATHER_US = 100 };
 
 struct udp_counters {
 	_Atomic uint64_t received, reads; /* datagrams, and the times that we read any */
-	_Atomic uint64_t
-		limited; /* datagrams of clients that send too many, see dns/forward/limit */
+	/* datagrams of clients that send too many, see dns/forward/limit */
+	_Atomic uint64_t limited;
 	_Atomic uint64_t send_errors;
 	_Atomic uint64_t gathering; /* 1 while queries are let gather */
 };
@@ -37,7 +37,8 @@ struct udp_from {
 	unsigned interface; /* index of the one that it came by */
 };
 
-/* A datagram, borrowed for the call; writes up to DNS_UDP_MAX bytes to `out` and returns how many. */
+/* A datagram, borrowed for the call; writes up to DNS_UDP_MAX bytes to `out` and returns how
+ * many. */
 typedef size_t udp_query_fn(
 	void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uint8_t *out);
 

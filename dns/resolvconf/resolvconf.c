@@ -35,9 +35,10 @@ cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
 		code == -ENOTSUP ? "it is no regular file" : strerror(code < 0 ? -code : code));
 }
 
-/* --- who writes while we do ------------------------------------------------- */
+/* --- who writes while we do ----------------------------------------------------------------- */
 
-/* What was written into the file after it had been read: that is the original, and has to go in again. */
+/* What was written into the file after it had been read: that is the original, and has to go in
+ * again. */
 static bool
 take_late_words(struct resolvconf *rc)
 {
@@ -56,7 +57,7 @@ take_late_words(struct resolvconf *rc)
 	return true;
 }
 
-/* --- back to the original ------------------------------------------------ */
+/* --- back to the original ------------------------------------------------------------------- */
 
 /* Undoes what `o` tells of, or what the marks in the file tell. 1 when there was something to undo.
  */
@@ -145,7 +146,7 @@ resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *er
 	return code;
 }
 
-/* --- the door ------------------------------------------------------------ */
+/* --- the door ------------------------------------------------------------------------------- */
 
 /* The same ones are told once. */
 static void

@@ -7,8 +7,8 @@
  * A symlink is replaced by a file and made again at the end, what it points to is never written. A
  * file that cannot be renamed over (bind-mounted into a container) is rewritten in place.
  *
- * resolvconf_check is for whoever watches the file (dns/resolvconf/resolvwatch): what another program wrote
- * becomes the original, and our lines go back in.
+ * resolvconf_check is for whoever watches the file (dns/resolvconf/resolvwatch): what another
+ * program wrote becomes the original, and our lines go back in.
  */
 #ifndef EDGEWAY_DNS_RESOLVCONF_RESOLVCONF_H
 #define EDGEWAY_DNS_RESOLVCONF_RESOLVCONF_H
@@ -48,8 +48,9 @@ enum resolvconf_seen {
 int resolvconf_check(struct resolvconf *rc, bool mend, struct err *err);
 /* Nothing to do is no error. */
 int resolvconf_restore(struct resolvconf *rc, struct err *err);
-/* Appends the nameservers of the original, maybe some twice. Returns the new n. systemd-resolved's own address (127.0.0.53) stands
- * for the servers that it asks: once our line is in the file it would ask us. */
+/* Appends the nameservers of the original, maybe some twice. Returns the new n. systemd-resolved's
+ * own address (127.0.0.53) stands for the servers that it asks: once our line is in the file it
+ * would ask us. */
 size_t resolvconf_upstreams(
 	const struct resolvconf *rc, uint32_t own, struct addr *to, size_t n, size_t max);
 /* Undoes what a run that was killed left there, and nothing else. 1 when there was something. */

@@ -168,7 +168,7 @@ resolvfile_put_back(const char *path, const struct resolv_original *o)
 	return resolvfile_replace(path, o, o->text, o->len);
 }
 
-/* --- who writes while we do ------------------------------------------------- */
+/* --- who writes while we do ----------------------------------------------------------------- */
 
 int
 replaced_read(int fd, char **text, size_t *len)

@@ -73,7 +73,7 @@ is_search(const struct line *l)
 	return has_keyword(l, "search") || has_keyword(l, "domain");
 }
 
-/* --- search -------------------------------------------------------------- */
+/* --- search --------------------------------------------------------------------------------- */
 
 /* Is `word` in the list behind "search " already? */
 static bool
@@ -109,7 +109,7 @@ build_search(struct buf *out, const char *domain, const struct line *held)
 	}
 }
 
-/* --- options ------------------------------------------------------------- */
+/* --- options -------------------------------------------------------------------------------- */
 
 static bool
 sets_ndots(const struct line *l)
@@ -140,7 +140,7 @@ build_options(struct buf *out, const struct line *l)
 	}
 }
 
-/* --- to ours and back ---------------------------------------------------- */
+/* --- to ours and back ----------------------------------------------------------------------- */
 
 /* What a first look at the original tells. */
 struct found {
@@ -276,7 +276,7 @@ resolvtext_strip(const char *text, size_t len, size_t *out_len)
 	return buf_take_str(&out);
 }
 
-/* --- upstreams ----------------------------------------------------------- */
+/* --- upstreams ------------------------------------------------------------------------------ */
 
 static bool
 usable(const struct addr *a, uint32_t own)

@@ -29,8 +29,8 @@ char *resolvtext_strip(const char *text, size_t len, size_t *out_len);
  * and what is there already. Returns the new n. */
 size_t resolvtext_upstreams(
 	const char *text, size_t len, uint32_t own, struct addr *to, size_t n, size_t max);
-/* The nameservers that resolvtext_upstreams does not understand ("fe80::1%eth0"), "" or "a,b"; as many
- * as fit RESOLVTEXT_UNKNOWN_MAX. */
+/* The nameservers that resolvtext_upstreams does not understand ("fe80::1%eth0"), "" or "a,b"; as
+ * many as fit RESOLVTEXT_UNKNOWN_MAX. */
 char *resolvtext_unknown(const char *text, size_t len);
 
 #endif

@@ -60,8 +60,8 @@ leave(struct resolvwatch *w, uint64_t now)
 	log_warn("dns",
 		"another program keeps changing resolv.conf: it is left alone for now, names of "
 		"the "
-		"cluster are not found through it; stop that program, or set "
-		"dns.manageResolvConf: false path=%s",
+		"cluster are not found through it; stop that program, or set dns.manageResolvConf: "
+		"false path=%s",
 		w->path);
 	timer_start(w->soon, w->calm_ms, 0);
 }

@@ -1,9 +1,10 @@
 /*
- * Watches resolv.conf for other writers (a DHCP client, an editor): inotify on its folder, and a look
- * every half minute for what inotify does not tell (a file that is bind-mounted, a folder that was
- * replaced). Our lines are put back with the new nameservers behind them, at most RESOLVWATCH_TIMES
- * a minute: who writes more often than that wants it otherwise. That is said once, and the
- * file is theirs until the minute after is over. Our own writes are known by their bytes.
+ * Watches resolv.conf for other writers (a DHCP client, an editor): inotify on its folder, and a
+ * look every half minute for what inotify does not tell (a file that is bind-mounted, a folder that
+ * was replaced). Our lines are put back with the new nameservers behind them, at most
+ * RESOLVWATCH_TIMES a minute: who writes more often than that wants it otherwise. That is said
+ * once, and the file is theirs until the minute after is over. Our own writes are known by their
+ * bytes.
  *
  * Loop 0 only; does not own the keeper.
  *

@@ -14,7 +14,7 @@ enum {
 
 static void work(void *arg);
 
-/* --- what is known -------------------------------------------------------------------- */
+/* --- what is known -------------------------------------------------------------------------- */
 
 static struct held *
 find(const struct approvals *a, const char *name)
@@ -121,7 +121,8 @@ say(struct approvals *a, const struct csr *csr)
 	}
 }
 
-/* Whose key was given a certificate, and by what name: another request may have taken the name of the object since. */
+/* Whose key was given a certificate, and by what name: another request may have taken the name of
+ * the object since. */
 static void
 forget_other_key(struct held *h, const struct csr *csr)
 {
@@ -189,7 +190,7 @@ on_listed(void *arg)
 	}
 }
 
-/* --- one step at a time ------------------------------------------------------------------ */
+/* --- one step at a time --------------------------------------------------------------------- */
 
 static void
 finish(struct approvals *a, uint64_t wait_ms)
@@ -306,7 +307,8 @@ on_patched(void *arg, const struct https_answer *answer)
 	bool gives = a->gives; /* the watch may have told already what became of it */
 
 	a->request = NULL;
-	/* It is another by now, and the watch tells; 422: of a JSON patch, whose test of the version failed. */
+	/* It is another by now, and the watch tells; 422: of a JSON patch, whose test of the
+	 * version failed. */
 	if (answer->status != 200 && answer->status != 409 && answer->status != 404 &&
 		(answer->status != 422 || gives)) {
 		failed_answer(a, answer);
@@ -456,7 +458,8 @@ begin(struct approvals *a, struct held *h)
 		sign(a, h);
 }
 
-/* Of what is not to be done any more: told for some time yet, since the node asks again. How long, or UINT64_MAX. */
+/* Of what is not to be done any more: told for some time yet, since the node asks again. How long,
+ * or UINT64_MAX. */
 static uint64_t
 forget_problem(struct approvals *a)
 {
@@ -499,7 +502,7 @@ on_told(void *arg)
 		work(a);
 }
 
-/* --- start and stop ----------------------------------------------------------------- */
+/* --- start and stop ------------------------------------------------------------------------- */
 
 #define OF_SIGNER CSR_PATH "?fieldSelector=spec.signerName%3Dedgeway.io%2Fagent"
 

@@ -9,7 +9,7 @@
 #include "model/check.h"
 #include "model/json.h"
 
-/* --- nodes ask ------------------------------------------------------------------------- */
+/* --- nodes ask ------------------------------------------------------------------------------ */
 
 static const char *
 host_end(const char *address)
@@ -73,7 +73,7 @@ approvals_count_from(const struct approvals *a, uint64_t source)
 	return n;
 }
 
-/* --- whose place another gets -------------------------------------------------------- */
+/* --- whose place another gets --------------------------------------------------------------- */
 
 /* One whose node seems to have gone: the longest ago. source NULL: of any. */
 static struct held *
@@ -90,7 +90,8 @@ approvals_find_stale(const struct approvals *a, const uint64_t *source)
 	return found;
 }
 
-/* Of the address that has the most, and at least two more than `mine`: the one that was asked for the longest ago. */
+/* Of the address that has the most, and at least two more than `mine`: the one that was asked for
+ * the longest ago. */
 static struct held *
 approvals_find_greedy(const struct approvals *a, size_t mine)
 {
@@ -322,7 +323,8 @@ pass_on(struct approvals *a, const char *node, const char *key, char **request, 
 	return h;
 }
 
-/* What the operator sees of it in `kubectl describe csr`; *barred: what join_bars_fn says, "" nothing. NULL: there is nothing to say. */
+/* What the operator sees of it in `kubectl describe csr`; *barred: what join_bars_fn says, ""
+ * nothing. NULL: there is nothing to say. */
 static char *
 approvals_warning(const struct approvals *a, const char *node, bool replaces, const char *barred)
 {
@@ -390,8 +392,9 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 		refuse(answer, "%s", why);
 		return;
 	}
-	/* Of a name that the cluster does not know, or that a node had which is away, the operator is told with the request, and decides. Before a place is made: who may not
-	 * ask takes nobody's. */
+	/* Of a name that the cluster does not know, or that a node had which is away, the operator
+	 * is told with the request, and decides. Before a place is made: who may not ask takes
+	 * nobody's. */
 	if ((rc = a->config.bars(a->config.bars_arg, node, &err)) < 0 && rc != -ENOENT &&
 		!(rc == -EEXIST && replaces)) {
 		refuse(answer, "%s", err.text);
@@ -406,7 +409,7 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 		approvals_warning(a, node, replaces, rc < 0 ? err.text : "");
 }
 
-/* --- telling ----------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 static const char *
 problem_of(const struct approvals *a)

@@ -1,6 +1,7 @@
 /*
- * What the files of hub/identity/approvals share: approvals.c is the spine (what the API server says and is told), approvals_ask.c
- * answers nodes and operators from what is known. No other file includes it.
+ * What the files of hub/identity/approvals share: approvals.c is the spine (what the API server
+ * says and is told), approvals_ask.c answers nodes and operators from what is known. No other file
+ * includes it.
  */
 #ifndef EDGEWAY_HUB_IDENTITY_APPROVALS_PRIVATE_H
 #define EDGEWAY_HUB_IDENTITY_APPROVALS_PRIVATE_H
@@ -15,8 +16,8 @@ struct held {
 	bool asked; /* by us, and not seen at the server yet */
 	bool sent; /* it has been written */
 	bool given_up; /* another got its place: it is to fail, unless somebody decides before */
-	uint64_t
-		asked_ms; /* loop's clock: when its node asked here last; of others when it was seen first */
+	/* loop's clock: when its node asked here last; of others when it was seen first */
+	uint64_t asked_ms;
 	char *cert; /* signed, not written yet; NULL */
 	uint64_t due_ms; /* loop's clock: when it is our turn to sign; 0: not drawn */
 	struct kube_wait wait; /* of writing its status */
@@ -72,11 +73,13 @@ approvals_yields(const struct held *h)
 	return h->given_up && h->csr.state == CSR_PENDING;
 }
 
-/* Room for one more of this address, at the cost of others if need be. NULL: there is; else why not. */
+/* Room for one more of this address, at the cost of others if need be. NULL: there is; else why
+ * not. */
 const char *approvals_make_room(struct approvals *a, const char *host);
 /* Another is to have the place of one that waits: *h may be gone afterwards. */
 void approvals_give_up(struct approvals *a, struct held *h);
-/* The same for all addresses of one asker: whoever has an IPv6 address has the whole /64. What is no address is one of its own. */
+/* The same for all addresses of one asker: whoever has an IPv6 address has the whole /64. What is
+ * no address is one of its own. */
 uint64_t approvals_source(const char *address);
 /* A new request to be known, empty. */
 struct held *approvals_add(struct approvals *a);

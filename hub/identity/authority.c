@@ -34,7 +34,7 @@ now_s(void)
 	return (int64_t)(wall_ms() / 1000);
 }
 
-/* --- the hub's certificate --------------------------------------------------------- */
+/* --- the hub's certificate ------------------------------------------------------------------ */
 
 static void
 renew(struct authority *a)
@@ -106,7 +106,7 @@ on_names(void *arg)
 		on_check(a);
 }
 
-/* --- start -------------------------------------------------------------------------- */
+/* --- start ---------------------------------------------------------------------------------- */
 
 static int
 authority_open_tls(struct authority *a, struct err *err)
@@ -213,8 +213,9 @@ authority_hold(struct authority *a, const char *what, const struct err *err)
 }
 
 /*
- * All that the replicas know is there: may the CA be used that was found at the start? A new replica has it from the Secret, and nobody
- * asked whom it cuts off. Until it may, or an operator says so, nodes are not served. One that had this CA before hubs kept the list goes on.
+ * All that the replicas know is there: may the CA be used that was found at the start? A new
+ * replica has it from the Secret, and nobody asked whom it cuts off. Until it may, or an operator
+ * says so, nodes are not served. One that had this CA before hubs kept the list goes on.
  */
 static void
 authority_accept_ca(struct authority *a)
@@ -392,7 +393,7 @@ authority_peer_tls(const struct authority *a)
 	return a->peer_tls;
 }
 
-/* --- tokens and nodes ---------------------------------------------------------------- */
+/* --- tokens and nodes ----------------------------------------------------------------------- */
 
 static int
 check_ready(const struct authority *a, struct err *err)
@@ -503,7 +504,7 @@ authority_hub_revoke(struct authority *a, const char *serial, struct err *err)
 	return 0;
 }
 
-/* --- exchange of the CA --------------------------------------------------------------- */
+/* --- exchange of the CA --------------------------------------------------------------------- */
 
 int
 authority_ca_use(struct authority *a, bool force, struct err *err)
@@ -565,7 +566,7 @@ authority_unwritten(const struct authority *a)
 						  : tokens_problem(a->tokens);
 }
 
-/* --- telling --------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 static void
 add_term(const char *key, const struct certs_term *term, struct buf *out)

@@ -1,10 +1,10 @@
 /*
- * Who may be a node: the hub's CA and certificate (hub/identity/certs.h), tokens, and what replicas share of them
- * (hub/identity/share.h). Keeps the hub's TLS context, and makes a new one when the hub's certificate is due. On the
- * hub's loop.
+ * Who may be a node: the hub's CA and certificate (hub/identity/certs.h), tokens, and what replicas
+ * share of them (hub/identity/share.h). Keeps the hub's TLS context, and makes a new one when the
+ * hub's certificate is due. On the hub's loop.
  *
- * Alone, or with a CA and lists of its own, everything is ready at once. With replicas it is when the CA and what the
- * others know have been read; `ready` comes then, once.
+ * Alone, or with a CA and lists of its own, everything is ready at once. With replicas it is when
+ * the CA and what the others know have been read; `ready` comes then, once.
  *
  *	authority_start(&a, loop, &config, &err);
  *	if (authority_ready(a)) nodes_start(... authority_tls(a) ...);	// or in config.ready
@@ -65,15 +65,17 @@ int authority_node_revoke(struct authority *a, const char *node, struct err *err
 int authority_node_forget(struct authority *a, const char *node, struct err *err);
 /* As certs_revoke_hub; a certificate that is in use here is replaced. */
 int authority_hub_revoke(struct authority *a, const char *serial, struct err *err);
-/* Tries again to use the CA of the Secret; force: whomever that cuts off. -EBUSY: it would cut off nodes, which err names; -ENOTSUP: it
- * is none of a Secret. */
+/* Tries again to use the CA of the Secret; force: whomever that cuts off. -EBUSY: it would cut off
+ * nodes, which err names; -ENOTSUP: it is none of a Secret. */
 int authority_ca_use(struct authority *a, bool force, struct err *err);
-/* {"cas","have","lack","lacking":[{"node","cas"}],"refused"}: which nodes were given the CAs in use. */
+/* {"cas","have","lack","lacking":[{"node","cas"}],"refused"}: which nodes were given the CAs in
+ * use. */
 void authority_ca_list(const struct authority *a, struct buf *out);
 /* What is in force and not on the disk, "" nothing. */
 const char *authority_unwritten(const struct authority *a);
 
-/* Members of an object: ca, waits, dataDir, unwritten, certificates, caNodes (as authority_ca_list), shared, service, approvals. */
+/* Members of an object: ca, waits, dataDir, unwritten, certificates, caNodes (as
+ * authority_ca_list), shared, service, approvals. */
 void authority_state(const struct authority *a, struct buf *out);
 void authority_metrics(const struct authority *a, struct metrics *to);
 

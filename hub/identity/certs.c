@@ -293,7 +293,7 @@ certs_close(struct certs **out)
 	free(c);
 }
 
-/* --- who has which CAs ---------------------------------------------------------- */
+/* --- who has which CAs ---------------------------------------------------------------------- */
 
 enum { CUT_OFF_NAMED = 20 };
 
@@ -699,7 +699,7 @@ certs_refuses(const struct certs *c, const char *node, const char *serial)
 	return revoked_refuses(ledger_revoked(c->ledger), node, serial);
 }
 
-/* --- certificates of hubs ---------------------------------------------------------- */
+/* --- certificates of hubs ------------------------------------------------------------------- */
 
 bool
 certs_refuses_hub(const struct certs *c, const char *serial)

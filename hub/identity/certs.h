@@ -1,13 +1,14 @@
 /*
- * The certificates of the hub: its CA, its own certificate under that CA, and those that it signs for nodes.
- * Everything lives under dataDir: ca.pem, ca.key, hub.pem, hub.key (keys 0600), hub.names (what hub.pem
- * was made for) and what hub/identity/ledger.h keeps. With tls.ca
- * and tls.caKey the CA is the operator's; with tls.cert and tls.key so is the hub's certificate, which
+ * The certificates of the hub: its CA, its own certificate under that CA, and those that it signs
+ * for nodes. Everything lives under dataDir: ca.pem, ca.key, hub.pem, hub.key (keys 0600),
+ * hub.names (what hub.pem was made for) and what hub/identity/ledger.h keeps. With tls.ca and
+ * tls.caKey the CA is the operator's; with tls.cert and tls.key so is the hub's certificate, which
  * must be of tls.ca, since nodes trust nothing else.
  *
- * The hub's certificate names tls.names, what certs_use_names says, the host's name, localhost, 127.0.0.1, the listen address and the
- * addresses of the host's interfaces; certs_renew_due says when that has changed or two thirds of
- * the life are over. Blocking file I/O, on the hub's loop, rare.
+ * The hub's certificate names tls.names, what certs_use_names says, the host's name, localhost,
+ * 127.0.0.1, the listen address and the addresses of the host's interfaces; certs_renew_due says
+ * when that has changed or two thirds of the life are over. Blocking file I/O, on the hub's loop,
+ * rare.
  *
  *	certs_open(&c, &config, &err);
  *	certs_server_ctx(c, now_s, &ctx, &err);
@@ -50,31 +51,36 @@ void certs_accept_ca(struct certs *c);
 /* Another CA in place of our own; the hub's certificate is due then. */
 int certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err *err);
 
-/* Whom these CAs would cut off (model/ca_list.h), by what is known now: how many nodes; their names are added to *names. Nobody while they are
- * those in use, or of the last start: what nodes say of theirs keeps no hub from starting. */
+/* Whom these CAs would cut off (model/ca_list.h), by what is known now: how many nodes; their names
+ * are added to *names. Nobody while they are those in use, or of the last start: what nodes say of
+ * theirs keeps no hub from starting. */
 size_t certs_cut_off(const struct certs *c, const char *ca_pem, int64_t now_s, struct buf *names);
 struct certs_holders {
 	size_t have, lack; /* nodes with the CAs in use, and a certificate of the first; without */
 };
-/* lacking: {"node":..,"cas":..} of each that lacks them, at most `most`, parted by commas; may be NULL. */
+/* lacking: {"node":..,"cas":..} of each that lacks them, at most `most`, parted by commas; may be
+ * NULL. */
 struct certs_holders certs_ca_holders(
 	const struct certs *c, int64_t now_s, size_t most, struct buf *lacking);
-/* As ledger_note_cas. -EINVAL: the list does not begin with the CA that signed the certificate; it counts for nothing. */
+/* As ledger_note_cas. -EINVAL: the list does not begin with the CA that signed the certificate; it
+ * counts for nothing. */
 int certs_note_cas(struct certs *c, const char *node, const char *cert_pem, const char *cas);
 /* The CAs in use (model/ca_list.h). */
 const char *certs_ca_list(const struct certs *c);
 const char *certs_ca_pem(const struct certs *c);
 const char *certs_ca_hash(const struct certs *c); /* sha256 of the DER, hex */
-/* Where nodes reach this hub by its own word: the addresses among tls.names and the one it listens on. At most n of them,
- * good as long as the certificates; how many. */
+/* Where nodes reach this hub by its own word: the addresses among tls.names and the one it listens
+ * on. At most n of them, good as long as the certificates; how many. */
 size_t certs_addresses(const struct certs *c, const char **to, size_t n);
 bool certs_can_sign(const struct certs *c); /* false with tls.ca and no tls.caKey */
 
 /* A server context with the hub's certificate, which is made first when it is missing or due. */
 int certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct err *err);
-/* The same for dialling other replicas, with the certificate that certs_server_ctx has made or found. */
+/* The same for dialling other replicas, with the certificate that certs_server_ctx has made or
+ * found. */
 int certs_client_ctx(struct certs *c, struct ssl_ctx_st **ctx, struct err *err);
-/* Would other replicas take the hub's certificate? Ours always; the operator's must say that it is a hub's. */
+/* Would other replicas take the hub's certificate? Ours always; the operator's must say that it is
+ * a hub's. */
 int certs_check_peers(const struct certs *c, struct err *err);
 /* More names for it, in place of those of the last call; copied. */
 void certs_use_names(struct certs *c, const struct names *names);
@@ -105,11 +111,13 @@ bool certs_shared(const struct certs *c);
 uint64_t certs_changes(const struct certs *c);
 /* The names that hold one, sorted; the caller frees each and the list. */
 size_t certs_nodes(const struct certs *c, char ***names);
-/* The two steps of certs_sign; between them nobody must get the certificate. The second is ledger_record. */
+/* The two steps of certs_sign; between them nobody must get the certificate. The second is
+ * ledger_record. */
 int certs_issue(
 	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
 struct ledger *certs_ledger(const struct certs *c);
-/* Signs the request's key for `node` and remembers it. The name must be valid (hub/port/route.h). */
+/* Signs the request's key for `node` and remembers it. The name must be valid
+ * (hub/port/route.h). */
 int certs_sign(
 	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
 /* Refuses whatever was signed for the node until now. -ENOENT: no node of this name is known. */
@@ -125,14 +133,17 @@ bool certs_revoked(const struct certs *c, const char *node);
 /* Of the node's last certificate; false when there is none that can be read. */
 bool certs_node_info(const struct certs *c, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s);
-/* Is the node's last certificate refused? It is read only of nodes of which anything was revoked. */
+/* Is the node's last certificate refused? It is read only of nodes of which anything was
+ * revoked. */
 bool certs_node_revoked(const struct certs *c, const char *node);
 size_t certs_revoked_count(const struct certs *c);
-/* Refuses the hub's certificate with this serial number, and has all nodes refuse it; the one in use is due to be made anew then. -EBUSY:
- * it is the operator's, and in use; -ENOTSUP: this hub cannot sign what nodes are told; others as revoked_add_hub. */
+/* Refuses the hub's certificate with this serial number, and has all nodes refuse it; the one in
+ * use is due to be made anew then. -EBUSY: it is the operator's, and in use; -ENOTSUP: this hub
+ * cannot sign what nodes are told; others as revoked_add_hub. */
 int certs_revoke_hub(struct certs *c, const char *serial, int64_t now_s, struct err *err);
 bool certs_refuses_hub(const struct certs *c, const char *serial);
-/* What nodes are told of them (base/tls/pki_crl.h), "" when there are none; good until the next call. */
+/* What nodes are told of them (base/tls/pki_crl.h), "" when there are none; good until the next
+ * call. */
 const char *certs_crl(struct certs *c);
 
 #endif

@@ -13,7 +13,7 @@ enum { WHY_MAX = 200, NODE_IN_NAME_MAX = 200, KEY_IN_NAME = 16 };
 #define OURS_KEY "app.kubernetes.io/managed-by"
 #define OURS "edgeway-hub"
 
-/* --- reading ------------------------------------------------------------------------ */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static bool
 is_true(const struct tree_node *condition, const char *type)
@@ -37,8 +37,7 @@ read_status(struct csr *csr, const struct tree_node *object)
 {
 	auto_free char *cert = base64_text(tree_text(tree_path(object, "status.certificate"), ""));
 
-	tree_each(tree_path(object, "status.conditions"), c)
-	{
+	tree_each(tree_path(object, "status.conditions"), c) {
 		bool denied = is_true(c, "Denied"), failed = is_true(c, "Failed");
 
 		if (denied || failed) {
@@ -61,8 +60,7 @@ wrong_usage(const struct tree_node *spec)
 	static const char *const known[] = {"client auth", "digital signature", "key encipherment"};
 	bool client = false;
 
-	tree_each(tree_get(spec, "usages"), u)
-	{
+	tree_each(tree_get(spec, "usages"), u) {
 		const char *text = tree_text(u, "");
 		bool found = false;
 
@@ -90,8 +88,8 @@ check(struct csr *csr, const struct tree_node *spec)
 	else if (pki_csr_info(csr->request, &csr->node, csr->key, &err) < 0)
 		csr->wrong = xstrdup(err.text);
 	else if (!node_name_ok(csr->node))
-		csr->wrong = xstrdup("its common name is not the name of a node: a-z, 0-9, '-' and "
-				     "'.' only");
+		csr->wrong = xstrdup(
+			"its common name is not the name of a node: a-z, 0-9, '-' and '.' only");
 	else if (usage != NULL)
 		csr->wrong = xstrdup(usage);
 	if (csr->node == NULL)
@@ -149,7 +147,7 @@ csr_state_text(enum csr_state state)
 	return texts[state];
 }
 
-/* --- writing ------------------------------------------------------------------------ */
+/* --- writing -------------------------------------------------------------------------------- */
 
 void
 csr_name(char name[CSR_NAME_MAX + 1], const char *node, const char *key, bool replaces)
@@ -166,9 +164,9 @@ void
 csr_build(struct buf *out, const struct csr *csr)
 {
 	buf_printf(out,
-		"{\"apiVersion\":\"certificates.k8s.io/v1\",\"kind\":\"CertificateSigningRequest\","
-		"\"metadata\":{\"name\":\"%s\",\"labels\":{\"" OURS_KEY "\":\"" OURS
-		"\"},\"annotations\":{\"edgeway.io/node\":",
+		"{\"apiVersion\":\"certificates.k8s.io/"
+		"v1\",\"kind\":\"CertificateSigningRequest\",\"metadata\":{\"name\":\"%s\","
+		"\"labels\":{\"" OURS_KEY "\":\"" OURS "\"},\"annotations\":{\"edgeway.io/node\":",
 		csr->name);
 	json_add_text(out, csr->node);
 	buf_adds(out, ",\"" ADDRESS_KEY "\":");
@@ -178,8 +176,8 @@ csr_build(struct buf *out, const struct csr *csr)
 		json_add_text(out, csr->warning);
 	}
 	buf_printf(out,
-		"}},\"spec\":{\"signerName\":\"%s\",\"usages\":[\"client auth\","
-		"\"digital signature\"],\"request\":\"",
+		"}},\"spec\":{\"signerName\":\"%s\",\"usages\":[\"client auth\",\"digital "
+		"signature\"],\"request\":\"",
 		csr->replaces ? CSR_SIGNER_REPLACEMENT : CSR_SIGNER);
 	base64_add(out, csr->request, strlen(csr->request));
 	buf_adds(out, "\"}}");
@@ -213,8 +211,9 @@ void
 csr_build_failed(struct buf *out, const struct csr *csr)
 {
 	buf_printf(out,
-		"[{\"op\":\"test\",\"path\":\"/metadata/resourceVersion\",\"value\":\"%s\"},"
-		"{\"op\":\"add\",\"path\":\"/status/conditions/-\",\"value\":",
+		"[{\"op\":\"test\",\"path\":\"/metadata/"
+		"resourceVersion\",\"value\":\"%s\"},{\"op\":\"add\",\"path\":\"/status/conditions/"
+		"-\",\"value\":",
 		csr->version);
 	csr_add_failed(out, "SignerValidationFailure", csr->wrong);
 	buf_adds(out, "}]");

@@ -1,9 +1,11 @@
 /*
- * A CertificateSigningRequest of Kubernetes (certificates.k8s.io/v1) for one of the hub's signers: what it says, and the
- * bodies that make one and write its status. The signers' rules: the request's common name is the node's name and nothing
- * else of it counts, "client auth" is among the usages, which name no other use than a client's needs. edgeway.io/agent gives
- * a name that is free; edgeway.io/agent-replacement one that holds a certificate of another key, too: a right of its own
- * (the verb approve), so that who approves the first kind, a person in bulk or a program, gives nobody's name away. Leaf.
+ * A CertificateSigningRequest of Kubernetes (certificates.k8s.io/v1) for one of the hub's signers:
+ * what it says, and the bodies that make one and write its status. The signers' rules: the
+ * request's common name is the node's name and nothing else of it counts, "client auth" is among
+ * the usages, which name no other use than a client's needs. edgeway.io/agent gives a name that is
+ * free; edgeway.io/agent-replacement one that holds a certificate of another key, too: a right of
+ * its own (the verb approve), so that who approves the first kind, a person in bulk or a program,
+ * gives nobody's name away. Leaf.
  *
  *	struct csr csr;
  *	csr_read(&csr, object);
@@ -53,15 +55,18 @@ bool csr_read(struct csr *csr, const struct tree_node *object);
 void csr_fini(struct csr *csr);
 const char *csr_state_text(enum csr_state state);
 
-/* edgeway-<node>-<16 digits of the key's hash>, and -replacement: the same for whoever asks with this key. */
+/* edgeway-<node>-<16 digits of the key's hash>, and -replacement: the same for whoever asks with
+ * this key. */
 void csr_name(char name[CSR_NAME_MAX + 1], const char *node, const char *key, bool replaces);
 /* The new object, of name, node, address, request, replaces and warning. */
 void csr_build(struct buf *out, const struct csr *csr);
-/* Merge patch of its status, for the version that was read: the server says 409 when it is another by now. */
+/* Merge patch of its status, for the version that was read: the server says 409 when it is another
+ * by now. */
 void csr_build_issued(struct buf *out, const struct csr *csr, const char *cert_pem);
 /* JSON patch (RFC 6902) that adds the condition Failed with csr->wrong. */
 void csr_build_failed(struct buf *out, const struct csr *csr);
-/* Merge patch as of csr_build_issued, of one that nobody has decided: it failed since others needed its place. */
+/* Merge patch as of csr_build_issued, of one that nobody has decided: it failed since others needed
+ * its place. */
 void csr_build_given_up(struct buf *out, const struct csr *csr);
 
 #endif

@@ -31,7 +31,7 @@ now_s(void)
 	return (int64_t)(wall_ms() / 1000);
 }
 
-/* --- refusals ----------------------------------------------------------------------- */
+/* --- refusals ------------------------------------------------------------------------------- */
 
 static const char *const reasons[JOIN_REASONS] = {
 	[JOIN_TOKEN] = "token",
@@ -66,7 +66,8 @@ join_bars(const struct join_config *config, const char *node, struct err *err)
 	return config->bars != NULL ? config->bars(config->bars_arg, node, err) : 0;
 }
 
-/* The token alone is judged here, as who has none is told nothing else; which key asks is known only later. */
+/* The token alone is judged here, as who has none is told nothing else; which key asks is known
+ * only later. */
 int
 join_allow(const struct join_config *config, const char *node, const char *secret,
 	const char *peer_name, const char *address)
@@ -237,7 +238,7 @@ hand_out(struct join *j)
 	answer(j, OP_RESPONSE, j->parent, &c, "joined");
 }
 
-/* --- signing ------------------------------------------------------------------------ */
+/* --- signing -------------------------------------------------------------------------------- */
 
 static int
 join_record(struct join *j, struct err *err)
@@ -280,8 +281,8 @@ sign_alone(struct join *j, struct err *err)
 	return rc;
 }
 
-/* With replicas the certificate waits until they know. What a token gives is claimed: of two that give one name, or one use
- * of a token, one wins. */
+/* With replicas the certificate waits until they know. What a token gives is claimed: of two that
+ * give one name, or one use of a token, one wins. */
 static int
 sign_with_others(struct join *j, struct err *err)
 {
@@ -316,7 +317,7 @@ sign(struct join *j, const char *csr, struct err *err)
 	return j->config.share != NULL ? sign_with_others(j, err) : sign_alone(j, err);
 }
 
-/* --- by a token ----------------------------------------------------------------------- */
+/* --- by a token ----------------------------------------------------------------------------- */
 
 static int
 judge_use(struct join *j, struct err *err)
@@ -324,8 +325,8 @@ judge_use(struct join *j, struct err *err)
 	const struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
 	bool taken = certs_taken(j->config.certs, j->node);
 
-	/* A join that was cut off before its certificate was known to anybody goes on; a key that the node had once does not, nor one of
-	 * before the name was forgotten. */
+	/* A join that was cut off before its certificate was known to anybody goes on; a key that
+	 * the node had once does not, nor one of before the name was forgotten. */
 	if (joins_has(joins, &j->use) ? !taken && !certs_revoked(j->config.certs, j->node)
 				      : joins_count(joins, j->use.token) < j->terms.uses)
 		return 0;

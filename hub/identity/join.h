@@ -1,10 +1,12 @@
 /*
- * One connection that joins (doc/protocol.md, "Joining"): a stranger with a token, one that waits for an operator's
- * approval, or a node that renews while its certificate is still good, sends a request and gets a certificate. join_allow decides about
- * the upgrade; then the connection lives for one message or JOIN_TIMEOUT_MS. On the hub's loop.
+ * One connection that joins (doc/protocol.md, "Joining"): a stranger with a token, one that waits
+ * for an operator's approval, or a node that renews while its certificate is still good, sends a
+ * request and gets a certificate. join_allow decides about the upgrade; then the connection lives
+ * for one message or JOIN_TIMEOUT_MS. On the hub's loop.
  *
- * A token is bound to the key that asks with it: the same key gets the same again, so that an answer may be lost; another key counts
- * as another join, for which the token may be used up. Without a name of its own a token gives no name that anybody else has (join_bars_fn).
+ * A token is bound to the key that asks with it: the same key gets the same again, so that an
+ * answer may be lost; another key counts as another join, for which the token may be used up.
+ * Without a name of its own a token gives no name that anybody else has (join_bars_fn).
  *
  *	status = join_allow(&config, node, bearer, peer_name);	// 0, or 401, 503
  *	j = join_new(&config, conn, node, bearer, peer_name);
@@ -53,7 +55,8 @@ struct join_config {
 
 struct join;
 
-/* HTTP status to refuse the upgrade with, or 0. `peer_name` is that of a verified client certificate or "". */
+/* HTTP status to refuse the upgrade with, or 0. `peer_name` is that of a verified client
+ * certificate or "". */
 int join_allow(const struct join_config *config, const char *node, const char *secret,
 	const char *peer_name, const char *address);
 struct join *join_new(const struct join_config *config, struct ws_conn *conn, const char *node,

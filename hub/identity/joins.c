@@ -72,7 +72,7 @@ joins_drop_ended(struct joins *j, int64_t now_s)
 			j->all[i] = j->all[--j->n];
 }
 
-/* --- text --------------------------------------------------------------------------- */
+/* --- text ----------------------------------------------------------------------------------- */
 
 void
 joins_text(const struct joins *j, struct buf *out)
@@ -126,8 +126,7 @@ joins_read_text(struct joins *j, const char *name, const char *text, size_t len,
 
 	if (rc < 0)
 		return rc;
-	tree_each(tree_get(tree_document(tree, 0), "joins"), map)
-	{
+	tree_each(tree_get(tree_document(tree, 0), "joins"), map) {
 		if ((rc = joins_read_entry(j, name, map, err)) < 0)
 			break;
 	}
@@ -135,7 +134,7 @@ joins_read_text(struct joins *j, const char *name, const char *text, size_t len,
 	return rc;
 }
 
-/* --- the file ----------------------------------------------------------------------- */
+/* --- the file ------------------------------------------------------------------------------- */
 
 int
 joins_open(struct joins **out, const char *path, struct err *err)
@@ -210,7 +209,7 @@ joins_problem(const struct joins *j)
 	return j->file.problem;
 }
 
-/* --- replicas ------------------------------------------------------------------------ */
+/* --- replicas ------------------------------------------------------------------------------- */
 
 /* What `from` has and `to` has not. */
 static bool

@@ -1,8 +1,9 @@
 /*
- * Which keys have used which tokens: a token that is good for so many joins (hub/identity/tokens.h) is used up by them. Kept in one file (0600)
- * under dataDir until the token would have ended, and told to the other replicas in the Secret of the nodes, so that the
- * name and the token's use are claimed by one write. Of keys only the first half of their SHA-256, of tokens the id: who reads it cannot
- * join with it. Owned by hub/identity/ledger, on the hub's loop.
+ * Which keys have used which tokens: a token that is good for so many joins (hub/identity/tokens.h)
+ * is used up by them. Kept in one file (0600) under dataDir until the token would have ended, and
+ * told to the other replicas in the Secret of the nodes, so that the name and the token's use are
+ * claimed by one write. Of keys only the first half of their SHA-256, of tokens the id: who reads
+ * it cannot join with it. Owned by hub/identity/ledger, on the hub's loop.
  *
  *	if (joins_count(j, token) < uses) joins_add(j, &entry, &err);
  */
@@ -33,7 +34,8 @@ bool joins_has(const struct joins *j, const struct joins_entry *e);
 size_t joins_count(const struct joins *j, const char *token);
 /* On disk when it returns 0; nothing has changed when it does not. Twice is once. */
 int joins_add(struct joins *j, const struct joins_entry *e, int64_t now_s, struct err *err);
-/* In memory alone, for a claim that may be taken back; joins_keep writes it. False: it is there already. */
+/* In memory alone, for a claim that may be taken back; joins_keep writes it. False: it is there
+ * already. */
 bool joins_enter(struct joins *j, const struct joins_entry *e);
 void joins_withdraw(struct joins *j, const struct joins_entry *e);
 /* As list_file_keep, without those that have ended. */
@@ -41,7 +43,8 @@ void joins_keep(struct joins *j, int64_t now_s);
 /* Why what is known is not in the file, "" it is. */
 const char *joins_problem(const struct joins *j);
 
-/* For replicas: a member "joins" of an object, and what another one has as well. *news: the other has what we did not;
+/* For replicas: a member "joins" of an object, and what another one has as well. *news: the other
+ * has what we did not;
  * *lacks: and we what it has not. */
 void joins_text(const struct joins *j, struct buf *out);
 int joins_merge(

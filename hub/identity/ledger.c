@@ -57,7 +57,7 @@ each_file(const struct ledger *l, file_fn *fn, void *arg)
 		closedir(dir);
 }
 
-/* --- open and close ---------------------------------------------------------------- */
+/* --- open and close ------------------------------------------------------------------------- */
 
 static void
 on_any(void *arg, const char *file)
@@ -139,7 +139,7 @@ ledger_close(struct ledger **out)
 	free(l);
 }
 
-/* --- names -------------------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------------------------- */
 
 bool
 ledger_taken(const struct ledger *l, const char *node)
@@ -203,7 +203,7 @@ ledger_nodes(const struct ledger *l, char ***names)
 	return kept;
 }
 
-/* --- certificates --------------------------------------------------------------------- */
+/* --- certificates --------------------------------------------------------------------------- */
 
 int
 ledger_entry(
@@ -325,7 +325,7 @@ ledger_holder(const struct ledger *l, const char *node, const char *key_hash)
 	return revoked_refuses(l->revoked, node, serial) ? LEDGER_REVOKED : LEDGER_OWN;
 }
 
-/* --- forgetting ------------------------------------------------------------------------ */
+/* --- forgetting ----------------------------------------------------------------------------- */
 
 static int
 remove_file(struct ledger *l, const char *node, struct err *err)
@@ -352,7 +352,8 @@ ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err *err
 	return rc;
 }
 
-/* One whose certificate is good was signed since, and its replica was cut off before it could tell. */
+/* One whose certificate is good was signed since, and its replica was cut off before it could
+ * tell. */
 void
 ledger_drop_forgotten(struct ledger *l)
 {
@@ -450,7 +451,7 @@ ledger_problem(const struct ledger *l)
 	return problem[0] != '\0' ? problem : l->cas_file.problem;
 }
 
-/* --- replicas ------------------------------------------------------------------------ */
+/* --- replicas ------------------------------------------------------------------------------- */
 
 void
 ledger_share(struct ledger *l)
@@ -535,7 +536,7 @@ ledger_text(const struct ledger *l, struct buf *out)
 	buf_adds(out, "}\n");
 }
 
-/* --- CAs ------------------------------------------------------------------------------- */
+/* --- CAs ------------------------------------------------------------------------------------ */
 
 void
 ledger_use_cas(struct ledger *l, const char *list)

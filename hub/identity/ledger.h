@@ -1,8 +1,9 @@
 /*
- * Who holds a certificate of ours, and whose count no more. Files under dataDir: nodes/<node> (the node's last
- * certificate: the name is taken), revoked.json (hub/identity/revoked.h), joins.json (hub/identity/joins.h) and ca.list (the CAs in use). Where replicas share through
- * Kubernetes (ledger_share) what the others know counts as well: hub/identity/roll.h has their nodes.
- * Blocking file I/O, on the hub's loop, rare. Owned by hub/certs.
+ * Who holds a certificate of ours, and whose count no more. Files under dataDir: nodes/<node> (the
+ * node's last certificate: the name is taken), revoked.json (hub/identity/revoked.h), joins.json
+ * (hub/identity/joins.h) and ca.list (the CAs in use). Where replicas share through Kubernetes
+ * (ledger_share) what the others know counts as well: hub/identity/roll.h has their nodes. Blocking
+ * file I/O, on the hub's loop, rare. Owned by hub/certs.
  *
  *	ledger_open(&l, dir, &err);
  *	ledger_record(l, "edge-1", cert_pem, &err);
@@ -38,22 +39,24 @@ struct ledger_key {
 	const char *ca_pem; /* that must have signed */
 	int64_t now_s;
 };
-/* Was the name's last certificate signed for this very key, and is it good and not revoked? *cert: its PEM on the heap, NULL: another
- * replica has that. Whoever shows the key may have it again. */
+/* Was the name's last certificate signed for this very key, and is it good and not revoked? *cert:
+ * its PEM on the heap, NULL: another replica has that. Whoever shows the key may have it again. */
 bool ledger_given(
 	const struct ledger *l, const char *node, const struct ledger_key *key, char **cert);
 /* Whose the name is, as one sees who asks for it with this key (pki_csr_info). */
 enum ledger_holder {
 	LEDGER_FREE, /* nobody's */
 	LEDGER_OWN, /* this key's */
-	LEDGER_REVOKED, /* this key's, whose certificate was revoked: the key is not to be signed again */
+	/* this key's, whose certificate was revoked: the key is not to be signed again */
+	LEDGER_REVOKED,
 	LEDGER_ANOTHER, /* another key's, or one that is not known */
 };
 enum ledger_holder ledger_holder(const struct ledger *l, const char *node, const char *key_hash);
-/* The name is nobody's any more, for all replicas, and what was signed for it counts no more. -ENOENT: no node of this name is
- * known; other: its file cannot be removed. */
+/* The name is nobody's any more, for all replicas, and what was signed for it counts no more.
+ * -ENOENT: no node of this name is known; other: its file cannot be removed. */
 int ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err *err);
-/* Removes the files of nodes that another replica forgot; after the lists of both have been merged. */
+/* Removes the files of nodes that another replica forgot; after the lists of both have been
+ * merged. */
 void ledger_drop_forgotten(struct ledger *l);
 struct revoked *ledger_revoked(const struct ledger *l);
 struct joins *ledger_joins(const struct ledger *l);
@@ -68,7 +71,8 @@ const char *ledger_problem(const struct ledger *l);
 void ledger_share(struct ledger *l);
 /* NULL when it is not shared. */
 struct roll *ledger_roll(const struct ledger *l);
-/* The other replicas' nodes, by the text of their roll; ours that it lacks are read from their files. */
+/* The other replicas' nodes, by the text of their roll; ours that it lacks are read from their
+ * files. */
 int ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err);
 /* What is told to them: roll and joins. */
 void ledger_text(const struct ledger *l, struct buf *out);
@@ -76,13 +80,16 @@ void ledger_text(const struct ledger *l, struct buf *out);
 int ledger_entry(
 	const struct ledger *l, struct roll_entry *entry, const char *cert_pem, struct err *err);
 
-/* The CAs that nodes are given with a certificate from now on (model/ca_list.h); a restart knows them. */
+/* The CAs that nodes are given with a certificate from now on (model/ca_list.h); a restart knows
+ * them. */
 void ledger_use_cas(struct ledger *l, const char *list);
-/* Those in use; before the first ledger_use_cas those of the last start, else those that another replica took last; "" unknown. */
+/* Those in use; before the first ledger_use_cas those of the last start, else those that another
+ * replica took last; "" unknown. */
 const char *ledger_cas(const struct ledger *l);
 /* One that somebody else has signed: which CAs its node has nobody knows. */
 int ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
-/* A node comes with this certificate, and has these CAs (certs_note_cas): true when that is news, which the others are to be told. */
+/* A node comes with this certificate, and has these CAs (certs_note_cas): true when that is news,
+ * which the others are to be told. */
 bool ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const char *cas);
 typedef void ledger_cas_fn(void *arg, const char *node, const char *cas);
 /* Of each node with a certificate that counts: which CAs it was given. */

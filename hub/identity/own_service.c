@@ -32,8 +32,7 @@ add(struct names *names, const char *text)
 static void
 add_texts(struct names *names, const struct tree_node *list)
 {
-	tree_each(list, n)
-	{
+	tree_each(list, n) {
 		add(names, tree_text(n, ""));
 	}
 }
@@ -54,8 +53,7 @@ static void
 take_names(const struct own_service *o, const struct tree_node *object, struct names *names)
 {
 	add_dns(o, names);
-	tree_each(tree_path(object, "status.loadBalancer.ingress"), n)
-	{
+	tree_each(tree_path(object, "status.loadBalancer.ingress"), n) {
 		add(names, tree_text(tree_get(n, "ip"), ""));
 		add(names, tree_text(tree_get(n, "hostname"), ""));
 	}

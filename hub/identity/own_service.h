@@ -1,7 +1,8 @@
 /*
- * By which names and addresses the hub's own Service is reached, for its certificate: status.loadBalancer, externalIPs,
- * clusterIPs, and its names in the cluster's DNS. What was known serves on while the API server is away or the Service is
- * gone: a certificate for a name too many harms nobody. On the hub's loop.
+ * By which names and addresses the hub's own Service is reached, for its certificate:
+ * status.loadBalancer, externalIPs, clusterIPs, and its names in the cluster's DNS. What was known
+ * serves on while the API server is away or the Service is gone: a certificate for a name too many
+ * harms nobody. On the hub's loop.
  *
  *	o = own_service_start(&config);
  *	names = own_service_names(o);	// again in config.changed

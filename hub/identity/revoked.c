@@ -13,7 +13,8 @@ struct node {
 	int64_t at_s;
 	char good[REVOKED_GOOD_MAX][PKI_SERIAL_TEXT]; /* oldest first */
 	unsigned n_good;
-	int64_t n_signed; /* since then, those that are no longer in `good` as well: which list is newer */
+	/* since then, those that are no longer in `good` as well: which list is newer */
+	int64_t n_signed;
 };
 
 struct revoked {
@@ -69,7 +70,7 @@ add_good(struct node *n, const char *serial)
 	return true;
 }
 
-/* --- hubs --------------------------------------------------------------------------- */
+/* --- hubs ----------------------------------------------------------------------------------- */
 
 bool
 revoked_refuses_hub(const struct revoked *r, const char *serial)
@@ -119,7 +120,7 @@ revoked_read_hub(struct revoked *r, const struct tree_node *map, struct err *err
 	return 0;
 }
 
-/* --- nodes -------------------------------------------------------------------------- */
+/* --- nodes ---------------------------------------------------------------------------------- */
 
 static int
 read_node(struct revoked *r, const struct tree_node *map, struct err *err)
@@ -133,8 +134,7 @@ read_node(struct revoked *r, const struct tree_node *map, struct err *err)
 			err, EINVAL, "%s:%u: an entry needs node and at", r->file.path, map->line);
 	n = use(r, name);
 	n->at_s = at_s;
-	tree_each(tree_get(map, "good"), serial)
-	{
+	tree_each(tree_get(map, "good"), serial) {
 		if (!add_good(n, tree_text(serial, "")))
 			return err_set(err, EINVAL, "%s:%u: not a serial number", r->file.path,
 				serial->line);
@@ -156,13 +156,11 @@ read_text(struct revoked *r, const char *text, size_t len, struct err *err)
 	if (list == NULL || list->kind != TREE_LIST)
 		rc = err_set(err, EINVAL, "%s: there is no list \"revoked\"", r->file.path);
 	else
-		tree_each(list, map)
-		{
+		tree_each(list, map) {
 			if ((rc = read_node(r, map, err)) < 0)
 				break;
 		}
-	tree_each(tree_get(tree_document(tree, 0), "hubs"), map)
-	{
+	tree_each(tree_get(tree_document(tree, 0), "hubs"), map) {
 		if (rc < 0 || (rc = revoked_read_hub(r, map, err)) < 0)
 			break;
 	}

@@ -1,10 +1,11 @@
 /*
- * Whose certificates were revoked. Kept in one file (0600) under dataDir: for each such node when that was, and
- * the serial numbers of what was signed for it since, which alone are good; of hubs the serial numbers that are refused.
- * By serial numbers and not by dates: no clock can bring a stolen certificate back. A revocation counts at once, and is written then
- * or, on a full disk, later (hub/manifests/list_file.h); a signature is on disk before the call
- * returns; a file that cannot be read or parsed is an error and never "nobody is revoked".
- * Owned by hub/identity/certs, on the hub's loop.
+ * Whose certificates were revoked. Kept in one file (0600) under dataDir: for each such node when
+ * that was, and the serial numbers of what was signed for it since, which alone are good; of hubs
+ * the serial numbers that are refused. By serial numbers and not by dates: no clock can bring a
+ * stolen certificate back. A revocation counts at once, and is written then or, on a full disk,
+ * later (hub/manifests/list_file.h); a signature is on disk before the call returns; a file that
+ * cannot be read or parsed is an error and never "nobody is revoked". Owned by hub/identity/certs,
+ * on the hub's loop.
  *
  *	revoked_add(r, "edge-1", now_s);
  *	revoked_sign(r, "edge-1", serial, &err);	// by a token that was made for it
@@ -17,7 +18,8 @@
 #include "base/core/err.h"
 #include "base/tls/pki.h"
 
-/* Of each node so many of the newest are good: more than one, since a node may lose the newest in a crash. */
+/* Of each node so many of the newest are good: more than one, since a node may lose the newest in a
+ * crash. */
 enum { REVOKED_GOOD_MAX = 8 };
 /* Certificates of hubs: as many as a node remembers. */
 enum { REVOKED_HUBS_MAX = 256 };
@@ -39,7 +41,8 @@ void revoked_add(struct revoked *r, const char *node, int64_t now_s);
 int revoked_sign(struct revoked *r, const char *node, const char *serial, struct err *err);
 bool revoked_refuses(const struct revoked *r, const char *node, const char *serial);
 size_t revoked_count(const struct revoked *r);
-/* The hub's certificate with this serial number is refused from now on. -ENOSPC: there are too many; -EINVAL: it is no serial number. */
+/* The hub's certificate with this serial number is refused from now on. -ENOSPC: there are too
+ * many; -EINVAL: it is no serial number. */
 int revoked_add_hub(
 	struct revoked *r, const char *serial, int64_t until_s, int64_t now_s, struct err *err);
 bool revoked_refuses_hub(const struct revoked *r, const char *serial);
@@ -52,8 +55,9 @@ void revoked_keep(struct revoked *r);
 /* Why what is known is not in the file, "" it is. */
 const char *revoked_problem(const struct revoked *r);
 
-/* For replicas: all of it as text, and what another one has as well; of a node the later revocation counts, of the same
- * one every certificate signed since. *news: the other has what we did not; *lacks: and we what it has not. */
+/* For replicas: all of it as text, and what another one has as well; of a node the later revocation
+ * counts, of the same one every certificate signed since. *news: the other has what we did not;
+ * *lacks: and we what it has not. */
 void revoked_text(const struct revoked *r, struct buf *out);
 int revoked_merge(struct revoked *r, const char *text, bool *news, bool *lacks, struct err *err);
 

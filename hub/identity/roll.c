@@ -213,7 +213,7 @@ roll_walk_forgotten(const struct roll *r, size_t *at)
 	return roll_walk_those(r, true, at);
 }
 
-/* --- texts ---------------------------------------------------------------------------- */
+/* --- texts ---------------------------------------------------------------------------------- */
 
 static unsigned
 roll_home(const struct entry *e)
@@ -233,7 +233,8 @@ roll_is_first(const struct roll *r, const struct entry *e)
 	return e->in_first && r->now_ms - e->archived_ms < ROLL_MOVED_MS;
 }
 
-/* The CAs that most have (the majority's vote of Boyer and Moore): said once, and of the others beside their names. */
+/* The CAs that most have (the majority's vote of Boyer and Moore): said once, and of the others
+ * beside their names. */
 static const char *
 roll_usual_cas(const struct roll *r)
 {
@@ -257,8 +258,8 @@ static void
 roll_add_text(const struct entry *e, const char *usual, const char **comma, struct buf *out)
 {
 	buf_printf(out,
-		"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld,"
-		"\"key\":\"%s\"",
+		"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld,\"key\":"
+		"\"%s\"",
 		*comma, e->name, e->entry.serial, (long long)e->entry.signed_s,
 		(long long)e->entry.expires_s, e->entry.key);
 	if (strcmp(e->entry.cas, usual) != 0)
@@ -372,8 +373,7 @@ read_text(struct roll *r, const char *text, struct err *err)
 	usual = tree_text(tree_get(tree_document(tree, 0), "cas"), "");
 	r->archives = tree_get(tree_document(tree, 0), "archives") != NULL;
 	roll_read_cas(r, tree_get(tree_document(tree, 0), "inUse"));
-	tree_each(tree_get(tree_document(tree, 0), "nodes"), map)
-	{
+	tree_each(tree_get(tree_document(tree, 0), "nodes"), map) {
 		if ((rc = read_entry(r, map, usual, err)) < 0)
 			break;
 	}

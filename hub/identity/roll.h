@@ -1,12 +1,15 @@
 /*
- * The names that hold a certificate, as the replicas of a hub tell each other: of each node its last
- * certificate's serial number, when it was signed and when it ends. Grows only; the later signature counts. A name that was
- * forgotten stays, with no serial number, so that every replica learns of it; to roll_find and roll_walk it is not there.
- * Owned by hub/identity/certs, on the hub's loop. Leaf.
+ * The names that hold a certificate, as the replicas of a hub tell each other: of each node its
+ * last certificate's serial number, when it was signed and when it ends. Grows only; the later
+ * signature counts. A name that was forgotten stays, with no serial number, so that every replica
+ * learns of it; to roll_find and roll_walk it is not there. Owned by hub/identity/certs, on the
+ * hub's loop. Leaf.
  *
- * One Secret has room for some 6 000 names (1 MiB, Kubernetes' bound). Beyond ROLL_ARCHIVES_FROM of them there are ROLL_ARCHIVES more texts: every name has a home among
- * those, by its hash. A name is claimed in the first text, which all replicas read before they claim one, and leaves it ROLL_MOVED_MS
- * after it was seen in its home: until then every replica has seen it there as well, or has heard that it cannot read.
+ * One Secret has room for some 6 000 names (1 MiB, Kubernetes' bound). Beyond ROLL_ARCHIVES_FROM of
+ * them there are ROLL_ARCHIVES more texts: every name has a home among those, by its hash. A name
+ * is claimed in the first text, which all replicas read before they claim one, and leaves it
+ * ROLL_MOVED_MS after it was seen in its home: until then every replica has seen it there as well,
+ * or has heard that it cannot read.
  *
  *	roll_add(r, "edge-1", &(struct roll_entry){serial, signed_s, expires_s});
  *	roll_merge(r, text, &news, &lacks, &err);
@@ -26,7 +29,8 @@ enum {
 	ROLL_ARCHIVES = 16,
 	ROLL_ARCHIVES_FROM = 2000, /* names */
 	ROLL_OLDER_MS = 3600 *
-		1000, /* no name leaves the first text after a hub that knows no archives wrote it */
+		/* no name leaves the first text after a hub that knows no archives wrote it */
+		1000,
 	ROLL_MOVED_MS = 180 * 1000, /* more than a watch may be silent (hub/kube/follow.h) */
 };
 
@@ -35,7 +39,8 @@ struct roll;
 struct roll_entry {
 	char serial[PKI_SERIAL_TEXT]; /* "": the name was forgotten */
 	char key[JOINS_KEY_TEXT]; /* of its key's SHA-256 the first half; "": not told */
-	char cas[CA_LIST_TEXT]; /* that the node was given with it (model/ca_list.h); "": not told */
+	/* that the node was given with it (model/ca_list.h); "": not told */
+	char cas[CA_LIST_TEXT];
 	int64_t signed_s, expires_s;
 };
 
@@ -48,7 +53,8 @@ void roll_sign(struct roll *r, const char *node, const struct roll_entry *entry)
 /* As it was before roll_sign, whose claim of the name was not heard. */
 void roll_put_back(struct roll *r, const char *node, const struct roll_entry *entry);
 void roll_remove(struct roll *r, const char *node);
-/* The CAs that a replica took into use last (model/ca_list.h), whichever it was; "" none is known to have. */
+/* The CAs that a replica took into use last (model/ca_list.h), whichever it was; "" none is known
+ * to have. */
 void roll_use_cas(struct roll *r, const char *list, int64_t now_s);
 const char *roll_cas(const struct roll *r);
 /* Nobody's from now on. */
@@ -64,7 +70,8 @@ size_t roll_count(const struct roll *r);
 uint64_t roll_changes(const struct roll *r);
 /* Any order: *at starts at 0; NULL after the last. */
 const char *roll_walk(const struct roll *r, size_t *at);
-/* As the member "nodes" of an object, and what another replica has as well. *news: it has what we did not; *lacks: and we what it has not. */
+/* As the member "nodes" of an object, and what another replica has as well. *news: it has what we
+ * did not; *lacks: and we what it has not. */
 void roll_text(const struct roll *r, struct buf *out);
 int roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err *err);
 /* There are so many names, or another replica has archives: they are to be read. */

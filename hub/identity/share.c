@@ -44,7 +44,7 @@ enum { ARCHIVE_PAUSE_MS = 10 * 1000 };
 static void work(void *arg);
 static void start_doc(struct share *s, int i);
 
-/* --- writing -------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------- */
 
 static struct ledger *
 ledger_of(const struct share *s)
@@ -131,7 +131,8 @@ archive(struct share *s)
 	}
 }
 
-/* Whose names count: until a name has left the first Secret, archives that cannot be read do no harm. */
+/* Whose names count: until a name has left the first Secret, archives that cannot be read do no
+ * harm. */
 static int
 docs_needed(const struct share *s)
 {
@@ -318,7 +319,7 @@ on_doc(void *arg)
 	check_synced(s);
 }
 
-/* --- claims ----------------------------------------------------------------------------------- */
+/* --- claims --------------------------------------------------------------------------------- */
 
 void
 share_tell_tokens(struct share *s)
@@ -357,7 +358,7 @@ share_unclaim(struct share *s, struct share_claim **claim)
 	share_claims_remove(&s->claims, claim);
 }
 
-/* --- start and stop ----------------------------------------------------------------------------- */
+/* --- start and stop ------------------------------------------------------------------------- */
 
 static void
 start_doc(struct share *s, int i)
@@ -444,7 +445,7 @@ share_stop(struct share **out)
 	free(s);
 }
 
-/* --- telling ----------------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 const char *
 share_problem(const struct share *s)

@@ -16,7 +16,8 @@ use_ca(struct share *s, const char *pem, const char *key)
 	free(old_key);
 }
 
-/* An exchange that was broken off between the two files leaves some that do not belong together: the Secret has the CA. */
+/* An exchange that was broken off between the two files leaves some that do not belong together:
+ * the Secret has the CA. */
 bool
 share_load_ca(struct share *s)
 {
@@ -46,7 +47,8 @@ take_ca(struct share *s)
 		share_settle(s);
 		return;
 	}
-	/* Whom another one cuts off is known when the lists have been read: share_ca_again comes then. */
+	/* Whom another one cuts off is known when the lists have been read: share_ca_again comes
+	 * then. */
 	if (s->had_ca && !s->synced) {
 		share_settle(s);
 		return;

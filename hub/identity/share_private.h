@@ -1,6 +1,6 @@
 /*
- * What the files of a share have in common: share.c (the lists, start, stop, state) and share_ca.c (the CA). Nothing outside of
- * these includes it.
+ * What the files of a share have in common: share.c (the lists, start, stop, state) and share_ca.c
+ * (the CA). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_IDENTITY_SHARE_PRIVATE_H
 #define EDGEWAY_HUB_IDENTITY_SHARE_PRIVATE_H
@@ -43,13 +43,13 @@ struct share {
 	bool settled, synced;
 };
 
-/* --- share.c --- */
+/* --- share.c -------------------------------------------------------------------------------- */
 /* The CA is there: says so, once. */
 void share_settle(struct share *s);
 /* Keeps the sentence, and logs it when it is another one. */
 void share_complain(struct doc *d, const char *what, const struct err *err);
 
-/* --- share_ca.c --- */
+/* --- share_ca.c ----------------------------------------------------------------------------- */
 /* The CA under data_dir; false: there is none that can be used. */
 bool share_load_ca(struct share *s);
 /* The Secret of the CA has changed, or may be tried again; its doc. */

@@ -79,8 +79,7 @@ read_text(struct tokens *t, const char *name, const char *text, size_t len, stru
 
 	if (rc < 0)
 		return rc;
-	tree_each(tree_get(tree_document(tree, 0), "tokens"), n)
-	{
+	tree_each(tree_get(tree_document(tree, 0), "tokens"), n) {
 		if ((rc = read_token(t, n, name, err)) < 0)
 			break;
 	}

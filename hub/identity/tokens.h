@@ -1,12 +1,13 @@
 /*
- * Tokens with which a node may ask for its certificate. Kept in one file (0600) that holds only hashes: who
- * reads it cannot join with it. A token as a person sees it is `<sha256 of the CA>.<secret>`; here
- * is only the secret: 8 characters of id, then 40 of chance, all hex.
+ * Tokens with which a node may ask for its certificate. Kept in one file (0600) that holds only
+ * hashes: who reads it cannot join with it. A token as a person sees it is `<sha256 of the
+ * CA>.<secret>`; here is only the secret: 8 characters of id, then 40 of chance, all hex.
  *
- * Here is what a token says: for which name it is, for how many joins, until when. Which names one without a name may
- * take, and what has been used, is hub/identity/join's to judge. The clock is the caller's (seconds since 1970). A new token is on disk
- * before the call returns; what is revoked counts at once, and is written then or later (hub/manifests/list_file.h).
- * Owned by the hub, on its loop.
+ * Here is what a token says: for which name it is, for how many joins, until when. Which names one
+ * without a name may take, and what has been used, is hub/identity/join's to judge. The clock is
+ * the caller's (seconds since 1970). A new token is on disk before the call returns; what is
+ * revoked counts at once, and is written then or later (hub/manifests/list_file.h). Owned by the
+ * hub, on its loop.
  *
  *	tokens_create(t, &(struct tokens_wish){.node = "edge-1", .uses = 1, .ttl_s = 3600}, now, secret, &err);
  *	rc = tokens_check(t, secret, "edge-1", now, &terms, &err);	// 0, -EACCES
@@ -44,8 +45,8 @@ struct tokens_terms {
 	uint64_t uses; /* 0: any number */
 	int64_t expires_s;
 };
-/* What does `secret` let the node do? 0; -EACCES: nothing, since it is unknown, expired or made for another node. The
- * reason in err is for the log, it tells more than a peer should know. */
+/* What does `secret` let the node do? 0; -EACCES: nothing, since it is unknown, expired or made for
+ * another node. The reason in err is for the log, it tells more than a peer should know. */
 int tokens_check(const struct tokens *t, const char *secret, const char *node, int64_t now_s,
 	struct tokens_terms *terms, struct err *err);
 /* -ENOENT when there is none with this id. */
@@ -60,8 +61,9 @@ const char *tokens_problem(const struct tokens *t);
 void tokens_list(const struct tokens *t, const struct joins *joins, int64_t now_s, struct buf *out);
 size_t tokens_count(const struct tokens *t);
 
-/* For replicas: all of it as text, and what another one has as well. A token that was revoked by one of them stays so until it
- * would have expired. *news: the other has what we did not; *lacks: and we what it has not. */
+/* For replicas: all of it as text, and what another one has as well. A token that was revoked by
+ * one of them stays so until it would have expired. *news: the other has what we did not; *lacks:
+ * and we what it has not. */
 void tokens_text(const struct tokens *t, struct buf *out);
 int tokens_merge(struct tokens *t, const char *text, int64_t now_s, bool *news, bool *lacks,
 	struct err *err);

@@ -127,7 +127,8 @@ write_tls(struct bridge *b)
 	return true;
 }
 
-/* From TLS to the plain side: what is inside of OpenSSL no event announces. *more: there may be some yet. */
+/* From TLS to the plain side: what is inside of OpenSSL no event announces. *more: there may be
+ * some yet. */
 static bool
 move_in(struct bridge *b, bool *more)
 {

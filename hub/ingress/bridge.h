@@ -1,12 +1,14 @@
 /*
- * A TLS connection on one side, a plain socket on the other, both ways with half-close: the rest of the ingress knows
- * descriptors only. Bounded to a record each way; who does not read is not read for. On the loop's thread.
+ * A TLS connection on one side, a plain socket on the other, both ways with half-close: the rest of
+ * the ingress knows descriptors only. Bounded to a record each way; who does not read is not read
+ * for. On the loop's thread.
  *
  *	rc = bridge_new(&(struct bridge_setup){.loop = loop, .fd = fd, .ctx = ctx, .opened = on_opened, .arg = me}, &plain, &err);
  *
- * `opened` comes once, when the handshake is done or has failed. The bridge frees itself when both sides have ended
- * or one has broken, and `ended` tells. bridge_leave: who reads and writes the plain side has closed it: what it has
- * written still goes out. bridge_free breaks off both sides; `ended` does not come then.
+ * `opened` comes once, when the handshake is done or has failed. The bridge frees itself when both
+ * sides have ended or one has broken, and `ended` tells. bridge_leave: who reads and writes the
+ * plain side has closed it: what it has written still goes out. bridge_free breaks off both sides;
+ * `ended` does not come then.
  */
 #ifndef EDGEWAY_HUB_INGRESS_BRIDGE_H
 #define EDGEWAY_HUB_INGRESS_BRIDGE_H
@@ -18,7 +20,9 @@ struct bridge;
 struct bridge_setup {
 	struct loop *loop;
 	int fd; /* of the network's side: taken, also on failure */
-	int plain; /* the other side: taken; -1: a pair of sockets is made, and bridge_new gives its other end */
+	/* the other side: taken; -1: a pair of sockets is made, and bridge_new gives its other
+	 * end */
+	int plain;
 	struct ssl_ctx_st *ctx;
 	const char *host; /* client: the name to ask for; NULL: server */
 	enum tls_proof proof;

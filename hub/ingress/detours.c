@@ -13,7 +13,7 @@ struct search {
 	bool at_edge; /* the node that is looked at */
 };
 
-/* --- lists of numbers ---------------------------------------------------------------- */
+/* --- lists of numbers ----------------------------------------------------------------------- */
 
 static int
 by_number(const void *a, const void *b)
@@ -42,7 +42,7 @@ detours_in(const uint32_t *sorted, size_t n, uint32_t number)
 	return n > 0 && bsearch(&number, sorted, n, sizeof number, by_number) != NULL;
 }
 
-/* --- one address ---------------------------------------------------------------------- */
+/* --- one address ---------------------------------------------------------------------------- */
 
 /* InternalIP and Hostname may be the same text. */
 static bool
@@ -132,7 +132,7 @@ on_node(void *arg, const struct cluster_node_facts *node)
 			judge(s, node, node->addresses[i]);
 }
 
-/* --- all of them ------------------------------------------------------------------------ */
+/* --- all of them ---------------------------------------------------------------------------- */
 
 void
 detours_find(struct detours *d, const struct detours_question *q)

@@ -1,7 +1,7 @@
 /*
- * Which addresses of nodes programs of this host are to reach through the hub (ingress.redirect): IPv4 addresses that Node
- * objects say, of nodes at the edge that nobody can dial directly, that are one node's and nobody else's. What is left out is
- * counted by its reason. Pure.
+ * Which addresses of nodes programs of this host are to reach through the hub (ingress.redirect):
+ * IPv4 addresses that Node objects say, of nodes at the edge that nobody can dial directly, that
+ * are one node's and nobody else's. What is left out is counted by its reason. Pure.
  *
  *	detours_find(&d, &(struct detours_question){.cluster = cluster, .at_edge = at_edge, .arg = me, .own = own, .n_own = n});
  *	if (detours_have(&d, address)) ...

@@ -10,7 +10,7 @@
 
 enum { PEM_MAX = 256 * 1024 };
 
-/* --- certificates ------------------------------------------------------------------- */
+/* --- certificates --------------------------------------------------------------------------- */
 
 /* What the file of a member of `entry` holds; NULL where it names none. */
 static int
@@ -60,7 +60,7 @@ read_onward(const struct tree_node *entry, struct door *door, struct err *err)
 	return pki_client_ctx(ca, cert, key != NULL ? key : cert, &door->onward, err);
 }
 
-/* --- listeners ------------------------------------------------------------------------- */
+/* --- listeners ------------------------------------------------------------------------------ */
 
 static int
 open_at(struct ingress *i, struct door *door, const char *listen, struct err *err)
@@ -130,8 +130,7 @@ open_maps(struct ingress *i, const struct tree_node *maps, struct err *err)
 {
 	int rc = 0;
 
-	tree_each(maps, entry)
-	{
+	tree_each(maps, entry) {
 		struct door door = {.kind = DOOR_FIXED, .name = "ingress.tcp"};
 		char host[256];
 
@@ -147,8 +146,7 @@ open_maps(struct ingress *i, const struct tree_node *maps, struct err *err)
 static int
 open_udp(struct udp_maps *udp, const struct tree_node *maps, struct err *err)
 {
-	tree_each(maps, entry)
-	{
+	tree_each(maps, entry) {
 		struct door door = {.name = "ingress.udp"};
 		struct udp_map_setup setup = {0};
 		char host[256];
@@ -208,8 +206,7 @@ read_contexts(const struct tree_node *entry, struct door *door, struct err *err)
 static int
 open_tls(struct ingress *i, const struct tree_node *list, struct err *err)
 {
-	tree_each(list, entry)
-	{
+	tree_each(list, entry) {
 		struct door door = {.kind = DOOR_SNI, .name = "ingress.tls"};
 		int rc = read_node_target(entry, &door, err);
 
@@ -253,10 +250,10 @@ doors_renew(struct ingress *i, const struct hub_ways_in *config, struct err *err
 
 	if (rc < 0)
 		return err_wrap(err, rc, "ingress.egress");
-	tree_each(config->tls, counted) n += counted != NULL;
+	tree_each(config->tls, counted)
+		n += counted != NULL;
 	tls = xcalloc(n + 1, sizeof *tls);
-	tree_each(config->tls, entry)
-	{
+	tree_each(config->tls, entry) {
 		if ((rc = read_contexts(entry, &tls[read], err)) < 0)
 			break;
 		read++;

@@ -1,6 +1,6 @@
 /*
- * Opens the listeners that the configuration's `ingress` names. A part of hub.c; the listeners belong to the ingress, those of UDP to
- * the UDP maps.
+ * Opens the listeners that the configuration's `ingress` names. A part of hub.c; the listeners
+ * belong to the ingress, those of UDP to the UDP maps.
  */
 #ifndef EDGEWAY_HUB_INGRESS_DOORS_H
 #define EDGEWAY_HUB_INGRESS_DOORS_H

@@ -8,8 +8,8 @@
 #include "model/json.h"
 
 /*
- * Callers have a part of the descriptors, and none of the last ones: nodes, replicas, files and the API go on
- * whatever callers do.
+ * Callers have a part of the descriptors, and none of the last ones: nodes, replicas, files and the
+ * API go on whatever callers do.
  */
 enum {
 	VISITS_PART = 4, /* one visit for so many descriptors of the process */
@@ -144,7 +144,7 @@ ingress_hold(struct ingress *i, bool held)
 
 	i->held = held;
 	TAILQ_FOREACH(w, &i->ways_in, entry)
-	listen_room(w->listen, !held);
+		listen_room(w->listen, !held);
 }
 
 void
@@ -154,13 +154,13 @@ ingress_renew(struct ingress *i, const char *name, unsigned nth, struct ssl_ctx_
 	struct way_in *w;
 
 	TAILQ_FOREACH(w, &i->ways_in, entry)
-	if (strcmp(w->name, name) == 0 && nth-- == 0) {
-		pki_ctx_free(&w->door.tls);
-		pki_ctx_free(&w->door.onward);
-		w->door.tls = tls;
-		w->door.onward = onward;
-		return;
-	}
+		if (strcmp(w->name, name) == 0 && nth-- == 0) {
+			pki_ctx_free(&w->door.tls);
+			pki_ctx_free(&w->door.onward);
+			w->door.tls = tls;
+			w->door.onward = onward;
+			return;
+		}
 	pki_ctx_free(&tls);
 	pki_ctx_free(&onward);
 }
@@ -172,7 +172,7 @@ ingress_drain(struct ingress *i)
 
 	i->draining = true;
 	TAILQ_FOREACH(w, &i->ways_in, entry)
-	listen_stop(&w->listen);
+		listen_stop(&w->listen);
 }
 
 unsigned
@@ -191,7 +191,7 @@ ingress_settle(struct ingress *i)
 			n += v->state == VISIT_HEAD || v->state == VISIT_REACHING;
 	}
 	TAILQ_FOREACH(l, &i->legs, entry)
-	n += preauth_has_place(&l->place);
+		n += preauth_has_place(&l->place);
 	return n;
 }
 
@@ -201,14 +201,14 @@ ingress_visits(const struct ingress *i)
 	return i->n_visits;
 }
 
-/* Of the ways in with this one's name, of which it is the first: how many visits; false: it is not. */
+/* Of the ways in with this one's name, of which it is the first: how many visits; false: it is
+ * not. */
 static bool
 sum_of(const struct ingress *i, const struct way_in *first, uint64_t *visits)
 {
 	const struct way_in *w;
 
-	TAILQ_FOREACH(w, &i->ways_in, entry)
-	{
+	TAILQ_FOREACH(w, &i->ways_in, entry) {
 		if (w == first)
 			break;
 		if (strcmp(w->name, first->name) == 0)
@@ -227,8 +227,7 @@ metrics_of_doors(const struct ingress *i, struct metrics *m)
 	char label[160];
 	uint64_t visits;
 
-	TAILQ_FOREACH(w, &i->ways_in, entry)
-	{
+	TAILQ_FOREACH(w, &i->ways_in, entry) {
 		if (sum_of(i, w, &visits))
 			metric_counter(m, "edgeway_ingress_connections_total",
 				"Callers' connections.",
@@ -277,8 +276,7 @@ ingress_state(const struct ingress *i, struct buf *out)
 	struct visit *v;
 
 	buf_adds(out, "[");
-	TAILQ_FOREACH(v, &i->visits, entry)
-	{
+	TAILQ_FOREACH(v, &i->visits, entry) {
 		buf_printf(out, "%s{\"door\":", comma);
 		json_add_text(out, v->door->name);
 		buf_adds(out, ",\"caller\":");

@@ -1,6 +1,7 @@
 /*
- * The ways into the hub for those who want to reach the edge: listeners, and the callers that come in by them. What
- * they ask for goes through hub/routing/reach.c; bytes are carried by tunnel/relay. On the hub's loop.
+ * The ways into the hub for those who want to reach the edge: listeners, and the callers that come
+ * in by them. What they ask for goes through hub/routing/reach.c; bytes are carried by
+ * tunnel/relay. On the hub's loop.
  *
  *	DOOR_HTTP      CONNECT, absolute form, Host: NODE[:PORT], Yurt's X-Tunnel-Proxy-Host and -Dest
  *	DOOR_EGRESS    kube-apiserver's HTTPConnect: CONNECT alone, and no byte in the same read as the 200
@@ -32,8 +33,8 @@ struct door {
 	const char *name; /* key of the configuration, for messages */
 	const char *host; /* DOOR_FIXED; copied */
 	uint16_t port;
-	const char *
-		dest; /* not DOOR_HTTP: IP:port as the node sees it, in place of port; NULL none; copied */
+	/* not DOOR_HTTP: IP:port as the node sees it, in place of port; NULL none; copied */
+	const char *dest;
 	struct ssl_ctx_st *tls; /* of callers; NULL: plain. These two are taken, also on failure */
 	struct ssl_ctx_st *onward; /* to targets; NULL: what comes goes on as it is */
 	bool proven; /* callers must have a certificate, and may then come in */
@@ -48,8 +49,8 @@ struct ingress_config {
 	const struct access *access;
 	struct self_guard *guard; /* outlives it */
 	struct quota *quota;
-	struct preauth *
-		preauth; /* places of callers that no rule has let in yet; outlives it; NULL: any number */
+	/* places of callers that no rule has let in yet; outlives it; NULL: any number */
+	struct preauth *preauth;
 	struct span_source *spans; /* of visits; NULL: none */
 	/* Is the hub known by this Host, besides addresses and localhost? NULL: by none. */
 	bool (*known_as)(void *arg, struct http1_str host);
@@ -67,18 +68,22 @@ struct ingress_led {
 	const char *host;
 	uint16_t port;
 };
-/* A caller that came by another's listener (DOOR_REDIRECT). The door must outlive the ingress. False: turned away. */
+/* A caller that came by another's listener (DOOR_REDIRECT). The door must outlive the ingress.
+ * False: turned away. */
 bool ingress_lead(struct ingress *i, const struct door *door, const struct ingress_led *led);
-/* The nth listener of this name gets other contexts, which are taken; connections that are there keep theirs. */
+/* The nth listener of this name gets other contexts, which are taken; connections that are there
+ * keep theirs. */
 void ingress_renew(struct ingress *i, const char *name, unsigned nth, struct ssl_ctx_st *tls,
 	struct ssl_ctx_st *onward);
 /* Cuts what the rules, as they are now, would not open. How many visits. */
 unsigned ingress_recheck(struct ingress *i);
 /* Spans of visits that go on are handed over as they are. */
 void ingress_end_spans(struct ingress *i);
-/* Who comes waits in the kernel's queue, at the listeners that there are and those to come, until it is not held any more. */
+/* Who comes waits in the kernel's queue, at the listeners that there are and those to come, until
+ * it is not held any more. */
 void ingress_hold(struct ingress *i, bool held);
-/* Ends connections that wait for another request, and tells how many wait for their first target. */
+/* Ends connections that wait for another request, and tells how many wait for their first
+ * target. */
 unsigned ingress_settle(struct ingress *i);
 /* No new callers; those that are there go on. */
 void ingress_drain(struct ingress *i);

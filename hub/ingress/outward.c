@@ -17,7 +17,9 @@ struct trip {
 	struct stream *stream; /* the node's, until it is joined */
 	struct reaching *reaching;
 	struct relay *relays
-		[2]; /* the node's stream, and the one that was reached, with a pair of sockets in between */
+		/* the node's stream, and the one that was reached, with a pair of sockets in
+		 * between */
+		[2];
 	struct relay_report report; /* of the first */
 	unsigned n_relays;
 	struct dgram_couple *couple; /* of datagrams, in place of them */
@@ -41,7 +43,7 @@ struct outward {
 	uint64_t asked, joined, limited, dropped;
 };
 
-/* --- ends ------------------------------------------------------------------------------------- */
+/* --- ends ----------------------------------------------------------------------------------- */
 
 static void
 tell(const struct trip *t, unsigned status, const char *end)
@@ -122,7 +124,7 @@ on_couple_ended(void *arg, const struct dgram_couple_report *report)
 
 static const char rules_changed[] = "the rules of access have changed";
 
-/* --- asking ------------------------------------------------------------------------------------ */
+/* --- asking --------------------------------------------------------------------------------- */
 
 static void
 refuse(struct trip *t, unsigned status, const char *reason)
@@ -132,7 +134,8 @@ refuse(struct trip *t, unsigned status, const char *reason)
 	trip_free(t);
 }
 
-/* Its endpoint's node stops: the node that asked may hold an idle connection, for requests to come. */
+/* Its endpoint's node stops: the node that asked may hold an idle connection, for requests to
+ * come. */
 static void
 on_fading(void *arg)
 {
@@ -345,7 +348,7 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 	return 0;
 }
 
-/* --- life ---------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 struct outward *
 outward_new(struct loop *loop)
@@ -387,8 +390,7 @@ outward_recheck(struct outward *o)
 	struct trip *t;
 	unsigned cut = 0;
 
-	LIST_FOREACH(t, &o->trips, link)
-	{
+	LIST_FOREACH(t, &o->trips, link) {
 		bool dialled = t->relays[0] != NULL || t->couple != NULL;
 
 		if (!dialled || opens(t, &t->where)) /* the others are judged at their answer */

@@ -7,7 +7,7 @@
 #include "base/core/log.h"
 #include "model/mesh.h"
 
-/* --- who comes --------------------------------------------------------------------------------- */
+/* --- who comes ------------------------------------------------------------------------------ */
 
 static bool
 on_socket(void *arg, int fd)
@@ -43,7 +43,7 @@ on_socket(void *arg, int fd)
 	return true;
 }
 
-/* --- other settings ------------------------------------------------------------------------------ */
+/* --- other settings ------------------------------------------------------------------------- */
 
 static bool
 same_address(const struct hub_redirect *a, const struct hub_redirect *b)
@@ -66,7 +66,8 @@ open_kernel(struct redirect *r, const struct hub_redirect *wanted, struct err *e
 	return rc;
 }
 
-/* The same port at another address cannot be had beside the old listener, which makes room, and comes back with redirect_abandon. */
+/* The same port at another address cannot be had beside the old listener, which makes room, and
+ * comes back with redirect_abandon. */
 static int
 open_listener(struct redirect *r, const struct hub_redirect *wanted, struct err *err)
 {
@@ -170,7 +171,8 @@ redirect_commit(struct redirect *r)
 	redirect_poke(r);
 }
 
-/* The listener stays open: the other hub's is the same socket, and nobody could bind the address anew as long as that one listens. */
+/* The listener stays open: the other hub's is the same socket, and nobody could bind the address
+ * anew as long as that one listens. */
 void
 redirect_hold(struct redirect *r, bool held)
 {

@@ -1,8 +1,10 @@
 /*
- * ingress.redirect: programs of this host that dial the addresses of nodes (kube-apiserver the kubelet's 10250, Prometheus
- * 10255) and know nothing of us reach them through the tunnels. Holds the listener, keeps the rules of the kernel at what the
- * cluster's nodes are (hub/ingress/detours.h, iptables/maps/divert.h), and makes a visit of each connection that the rules lead here: it goes
- * through the rules of access, the limits and the audit like all others. On the hub's loop.
+ * ingress.redirect: programs of this host that dial the addresses of nodes (kube-apiserver the
+ * kubelet's 10250, Prometheus 10255) and know nothing of us reach them through the tunnels. Holds
+ * the listener, keeps the rules of the kernel at what the cluster's nodes are
+ * (hub/ingress/detours.h, iptables/maps/divert.h), and makes a visit of each connection that the
+ * rules lead here: it goes through the rules of access, the limits and the audit like all others.
+ * On the hub's loop.
  *
  *	redirect = redirect_new(&config);
  *	rc = redirect_prepare(redirect, &wanted, &err);	// nothing that works has changed yet
@@ -28,7 +30,8 @@ struct redirect_config {
 	struct ingress *ingress;
 	struct self_guard *guard; /* outlives it */
 	bool (*at_edge)(void *arg, const char *node);
-	/* Is it known which nodes there are, and which are at the edge? Until then the set stays as it is. */
+	/* Is it known which nodes there are, and which are at the edge? Until then the set stays as
+	 * it is. */
 	bool (*known)(void *arg);
 	/* The hub's own dials must have this SO_MARK from now on; 0: none. */
 	void (*mark)(void *arg, uint32_t mark);
@@ -37,10 +40,12 @@ struct redirect_config {
 
 struct redirect *redirect_new(const struct redirect_config *config);
 void redirect_free(struct redirect **r);
-/* Another hub has the same listener, and the rules: nothing is accepted or changed here; or it has not come, and this one goes on. What
- * cannot be had again then is told as any trouble with the rules, and tried again. */
+/* Another hub has the same listener, and the rules: nothing is accepted or changed here; or it has
+ * not come, and this one goes on. What cannot be had again then is told as any trouble with the
+ * rules, and tried again. */
 void redirect_hold(struct redirect *r, bool held);
-/* Takes what `wanted` needs: the listener's address, and where there were no rules yet those for no node. */
+/* Takes what `wanted` needs: the listener's address, and where there were no rules yet those for no
+ * node. */
 int redirect_prepare(struct redirect *r, const struct hub_redirect *wanted, struct err *err);
 void redirect_commit(struct redirect *r);
 void redirect_abandon(struct redirect *r);

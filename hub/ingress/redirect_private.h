@@ -1,6 +1,7 @@
 /*
- * What the files of the redirect share: redirect.c (its settings, and who comes), redirect_rules.c (the kernel kept at what the
- * cluster says), redirect_tell.c (state, metrics). Nothing outside of these includes it.
+ * What the files of the redirect share: redirect.c (its settings, and who comes), redirect_rules.c
+ * (the kernel kept at what the cluster says), redirect_tell.c (state, metrics). Nothing outside of
+ * these includes it.
  */
 #ifndef EDGEWAY_HUB_INGRESS_REDIRECT_PRIVATE_H
 #define EDGEWAY_HUB_INGRESS_REDIRECT_PRIVATE_H
@@ -20,7 +21,8 @@ struct redirect {
 	struct door door; /* of all visits */
 	struct hub_redirect now, next; /* in force; prepared */
 	struct listen *listen, *next_listen;
-	bool installed_by_next; /* redirect_prepare has made the rules, which abandoning takes back */
+	/* redirect_prepare has made the rules, which abandoning takes back */
+	bool installed_by_next;
 	struct divert *divert; /* NULL: not configured, and never was */
 	struct netwatch *network;
 	struct timer *tick;
@@ -37,12 +39,13 @@ struct redirect {
 	uint64_t connections, strangers, failures;
 };
 
-/* --- redirect_rules.c --- */
+/* --- redirect_rules.c ----------------------------------------------------------------------- */
 /* The kernel's rules and this host's addresses are followed, if they are not yet. */
 int redirect_attach(struct redirect *r, struct err *err);
 /* The addresses of this host, anew. */
 void redirect_read_own(struct redirect *r);
-/* Where connections of others are led: never to loopback, where the kernel would drop them. 0: they are not. */
+/* Where connections of others are led: never to loopback, where the kernel would drop them. 0: they
+ * are not. */
 uint32_t redirect_others_to(const struct redirect *r, const struct hub_redirect *want);
 /* What the kernel is to do for `want`, with no address yet. */
 struct divert_rules redirect_rules(const struct redirect *r, const struct hub_redirect *want);

@@ -1,7 +1,8 @@
 /*
- * Are this host's connections really led to us? From time to time one is made as any program would make it, to an address
- * that the rules divert, and ought to arrive at our own listener, which knows it by where it comes from and drops it. What
- * keeps it away, no route on this host or rules of others, is found here and by nothing else. Part of hub/ingress/redirect.c.
+ * Are this host's connections really led to us? From time to time one is made as any program would
+ * make it, to an address that the rules divert, and ought to arrive at our own listener, which
+ * knows it by where it comes from and drops it. What keeps it away, no route on this host or rules
+ * of others, is found here and by nothing else. Part of hub/ingress/redirect.c.
  *
  *	probe = redirect_probe_new(loop, on_told, me);
  *	redirect_probe_to(probe, &addr);	// now and then on; NULL: nothing is to be tried

@@ -7,10 +7,11 @@
 #include "base/core/log.h"
 #include "model/mesh.h"
 
-/* Looked at again this often, since nodes join without a word of the cluster's; a large cluster takes 1 % of the time at most. */
+/* Looked at again this often, since nodes join without a word of the cluster's; a large cluster
+ * takes 1 % of the time at most. */
 enum { TICK_MS = 1000, POKE_MS = 100, COST_MOST = 100 };
 
-/* --- this host ----------------------------------------------------------------------------- */
+/* --- this host ------------------------------------------------------------------------------ */
 
 void
 redirect_read_own(struct redirect *r)
@@ -48,7 +49,7 @@ redirect_attach(struct redirect *r, struct err *err)
 	return netwatch_start(&r->network, r->config.loop, redirect_on_network, r, err);
 }
 
-/* --- the rules ------------------------------------------------------------------------------- */
+/* --- the rules ------------------------------------------------------------------------------ */
 
 static void
 set_problem(struct redirect *r, enum problem kind, const char *text)
@@ -207,12 +208,12 @@ redirect_on_probed(void *arg, enum redirect_probe_state state)
 	buf_init(&text, BUF_UNLIMITED);
 	if (state == REDIRECT_PROBE_NO_ROUTE) {
 		buf_adds(&text,
-			"this host has no route to a node's address, so that connecting "
-			"fails before any rule is asked: add one, the default route will do");
+			"this host has no route to a node's address, so that connecting fails "
+			"before any rule is asked: add one, the default route will do");
 	} else if (state == REDIRECT_PROBE_LOST) {
 		buf_adds(&text,
-			"a connection of this host to a node's address does not arrive: "
-			"rules of others come first, see nft list ruleset");
+			"a connection of this host to a node's address does not arrive: rules of "
+			"others come first, see nft list ruleset");
 		add_rivals(&text);
 	}
 	set_problem(r, PROBLEM_WAY, buf_str(&text));

@@ -54,8 +54,8 @@ redirect_state(const struct redirect *r, struct buf *out)
 	if (r->divert != NULL)
 		divert_report(r->divert, &d);
 	buf_printf(out,
-		"{\"table\":\"ip " DIVERT_TABLE "\",\"installed\":%s,\"listen\":\"%s\",\"pods\":%s,"
-		"\"probe\":\"%s\",\"ports\":[",
+		"{\"table\":\"ip " DIVERT_TABLE
+		"\",\"installed\":%s,\"listen\":\"%s\",\"pods\":%s,\"probe\":\"%s\",\"ports\":[",
 		d.installed ? "true" : "false", addr_text(&r->now.listen, text),
 		redirect_others_to(r, &r->now) != 0 ? "true" : "false",
 		ways[redirect_probe_state(r->probe)]);

@@ -26,7 +26,7 @@ udp_flow_caller(const struct udp_flow *f, char to[ACCESS_NAME_MAX + 8])
 	return caller_text(&caller, to);
 }
 
-/* --- its end --------------------------------------------------------------------------------------- */
+/* --- its end -------------------------------------------------------------------------------- */
 
 static void
 audit(const struct udp_trip *trip, unsigned status, const char *end)
@@ -46,7 +46,8 @@ audit(const struct udp_trip *trip, unsigned status, const char *end)
 		(unsigned long long)(now_ms(trip->map) - f->started_ms),
 		log_clean(why, sizeof why, end));
 
-	/* Anybody may send from any address: those that are turned away, or never begin, do not fill the log. */
+	/* Anybody may send from any address: those that are turned away, or never begin, do not
+	 * fill the log. */
 	if (status == 200)
 		log_info("audit", "%s", line);
 	else if (status == UDP_FLOW_GONE)
@@ -83,7 +84,7 @@ refuse(struct udp_trip *t, unsigned status, const char *reason)
 	udp_flow_refuse(t->flow, why, status, reason);
 }
 
-/* --- bytes ------------------------------------------------------------------------------------------ */
+/* --- bytes ---------------------------------------------------------------------------------- */
 
 static struct rate *
 rate_of(struct account *a)
@@ -107,7 +108,7 @@ on_spend(void *arg, struct udp_flow *f, size_t n)
 	return true;
 }
 
-/* --- reaching ----------------------------------------------------------------------------------------- */
+/* --- reaching ------------------------------------------------------------------------------- */
 
 bool
 udp_flow_allowed(const struct udp_flow *f)

@@ -80,13 +80,13 @@ udp_maps_recheck(struct udp_maps *maps)
 	unsigned cut = 0;
 
 	TAILQ_FOREACH(m, &maps->list, entry)
-	for (f = udp_door_next(m->door, NULL); f != NULL; f = next) {
-		next = udp_door_next(m->door, f);
-		if (f->stream == NULL || udp_flow_allowed(f))
-			continue;
-		cut++;
-		udp_flow_end(f, "the rules of access have changed");
-	}
+		for (f = udp_door_next(m->door, NULL); f != NULL; f = next) {
+			next = udp_door_next(m->door, f);
+			if (f->stream == NULL || udp_flow_allowed(f))
+				continue;
+			cut++;
+			udp_flow_end(f, "the rules of access have changed");
+		}
 	return cut;
 }
 
@@ -96,10 +96,10 @@ udp_maps_drain(struct udp_maps *maps)
 	struct udp_map *m;
 
 	TAILQ_FOREACH(m, &maps->list, entry)
-	udp_door_drain(m->door);
+		udp_door_drain(m->door);
 }
 
-/* --- telling ------------------------------------------------------------------------------------------ */
+/* --- telling -------------------------------------------------------------------------------- */
 
 enum figure { FLOWS, OPENED, SENT, RECEIVED, BYTES_SENT, BYTES_RECEIVED, FIGURES };
 
@@ -131,8 +131,7 @@ add_figures(const struct udp_maps *maps, enum figure what, struct metrics *out)
 	};
 	const struct udp_map *m;
 
-	TAILQ_FOREACH(m, &maps->list, entry)
-	{
+	TAILQ_FOREACH(m, &maps->list, entry) {
 		char listen[ADDR_TEXT_MAX + 16], label[ADDR_TEXT_MAX + 64];
 
 		metric_label(listen, sizeof listen, "listen", m->listen);
@@ -154,15 +153,16 @@ udp_maps_metrics(const struct udp_maps *maps, struct metrics *out)
 	for (unsigned what = 0; what < FIGURES; what++)
 		add_figures(maps, what, out);
 	TAILQ_FOREACH(m, &maps->list, entry)
-	for (unsigned why = 0; why < DROPS; why++) {
-		const struct dgram_tally t = udp_door_tally(m->door);
-		char listen[ADDR_TEXT_MAX + 16], label[ADDR_TEXT_MAX + 64];
+		for (unsigned why = 0; why < DROPS; why++) {
+			const struct dgram_tally t = udp_door_tally(m->door);
+			char listen[ADDR_TEXT_MAX + 16], label[ADDR_TEXT_MAX + 64];
 
-		metric_label(listen, sizeof listen, "listen", m->listen);
-		snprintf(label, sizeof label, "%s,reason=\"%s\"", listen, dgram_drop_name(why));
-		metric_counter(out, "edgeway_ingress_udp_dropped_total",
-			"Datagrams that were dropped, by why.", label, t.dropped[why]);
-	}
+			metric_label(listen, sizeof listen, "listen", m->listen);
+			snprintf(label, sizeof label, "%s,reason=\"%s\"", listen,
+				dgram_drop_name(why));
+			metric_counter(out, "edgeway_ingress_udp_dropped_total",
+				"Datagrams that were dropped, by why.", label, t.dropped[why]);
+		}
 }
 
 static void
@@ -181,15 +181,14 @@ udp_maps_state(const struct udp_maps *maps, struct buf *out)
 	const char *comma = "";
 
 	buf_adds(out, "[");
-	TAILQ_FOREACH(m, &maps->list, entry)
-	{
+	TAILQ_FOREACH(m, &maps->list, entry) {
 		const struct dgram_tally t = udp_door_tally(m->door);
 
 		buf_printf(out, "%s{\"listen\":\"%s\",\"target\":", comma, m->listen);
 		add_target(m, out);
 		buf_printf(out,
-			",\"flows\":%u,\"opened\":%llu,\"sent\":%llu,\"received\":%llu,"
-			"\"dropped\":{",
+			",\"flows\":%u,\"opened\":%llu,\"sent\":%llu,\"received\":%llu,\"dropped\":"
+			"{",
 			udp_door_flows(m->door), (unsigned long long)udp_door_opened(m->door),
 			(unsigned long long)t.to_stream.datagrams,
 			(unsigned long long)t.from_stream.datagrams);
@@ -215,8 +214,8 @@ add_flow(const struct udp_flow *f, uint64_t now, struct buf *out)
 	buf_adds(out, ",\"target\":");
 	json_add_text(out, trip != NULL && trip->target != NULL ? trip->target : "");
 	buf_printf(out,
-		",\"state\":\"%s\",\"age_ms\":%llu,\"idle_ms\":%llu,\"sent\":%llu,\"received\":"
-		"%llu,\"bytes_sent\":%llu,\"bytes_received\":%llu,\"dropped\":%llu}",
+		",\"state\":\"%s\",\"age_ms\":%llu,\"idle_ms\":%llu,\"sent\":%llu,\"received\":%"
+		"llu,\"bytes_sent\":%llu,\"bytes_received\":%llu,\"dropped\":%llu}",
 		udp_flow_state(f), (unsigned long long)(now - f->started_ms),
 		(unsigned long long)(now - f->entry.moved_ms),
 		(unsigned long long)t->to_stream.datagrams,
@@ -234,11 +233,11 @@ udp_maps_flows(const struct udp_maps *maps, struct buf *out)
 
 	buf_adds(out, "[");
 	TAILQ_FOREACH(m, &maps->list, entry)
-	for (const struct udp_flow *f = udp_door_next(m->door, NULL); f != NULL;
-		f = udp_door_next(m->door, f)) {
-		buf_adds(out, comma);
-		add_flow(f, now, out);
-		comma = ",";
-	}
+		for (const struct udp_flow *f = udp_door_next(m->door, NULL); f != NULL;
+			f = udp_door_next(m->door, f)) {
+			buf_adds(out, comma);
+			add_flow(f, now, out);
+			comma = ",";
+		}
 	buf_adds(out, "]");
 }

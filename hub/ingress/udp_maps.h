@@ -1,6 +1,7 @@
 /*
- * UDP ways in (`ingress.udp`): a door (tunnel/udp/udp_door.h) for each map. A flow's stream leads to the map's target, found, judged and opened
- * as for a TCP map (hub/routing/reach.h). On the hub's loop.
+ * UDP ways in (`ingress.udp`): a door (tunnel/udp/udp_door.h) for each map. A flow's stream leads
+ * to the map's target, found, judged and opened as for a TCP map (hub/routing/reach.h). On the
+ * hub's loop.
  *
  *	maps = udp_maps_new(&(struct udp_maps_config){.loop = loop, .reach = reach, .access = access, .quota = quota});
  *	rc = udp_maps_open(maps, &(struct udp_map_setup){.listen = addr, .host = "edge-1", .port = 53}, &err);

@@ -1,6 +1,6 @@
 /*
- * What the files of UDP maps share: udp_maps.c (maps, what is told) and udp_flow.c (whereto a flow leads, and who may). Nothing outside of
- * these includes it.
+ * What the files of UDP maps share: udp_maps.c (maps, what is told) and udp_flow.c (whereto a flow
+ * leads, and who may). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_INGRESS_UDP_MAPS_PRIVATE_H
 #define EDGEWAY_HUB_INGRESS_UDP_MAPS_PRIVATE_H
@@ -31,7 +31,7 @@ struct udp_trip { /* a flow's `own` while it is reached or open */
 	char *target; /* for the audit */
 };
 
-/* --- udp_flow.c --- */
+/* --- udp_flow.c ----------------------------------------------------------------------------- */
 /* arg of the door: struct udp_map. */
 extern const struct udp_door_events udp_map_events;
 /* Do the rules open it, as they are now? Of one that is open. */

@@ -109,7 +109,7 @@ visit_abort(struct visit *v)
 	visit_end(v, true);
 }
 
-/* --- carrying bytes ---------------------------------------------------------------- */
+/* --- carrying bytes ------------------------------------------------------------------------- */
 
 static void
 on_relay_ended(void *arg, const struct relay_report *report)
@@ -147,7 +147,8 @@ join(struct visit *v, struct stream *stream, const char *host)
 
 	timer_cancel(v->timer);
 	watch_stop(&v->watch);
-	/* With what the dial has taken of it VISIT_IN_MAX fits, even while memory is short and stream_room says less. */
+	/* With what the dial has taken of it VISIT_IN_MAX fits, even while memory is short and
+	 * stream_room says less. */
 	if (buf_len(&v->in) > 0 && v->door->onward == NULL) {
 		stream_write(stream, buf_at(&v->in), buf_len(&v->in));
 		v->fed += buf_len(&v->in);
@@ -166,7 +167,8 @@ join(struct visit *v, struct stream *stream, const char *host)
 	v->relay = relay_join(&setup, fd);
 }
 
-/* Has the caller read all that we have written? Nothing may come behind the 200 in the same read (FACTS.md 32). */
+/* Has the caller read all that we have written? Nothing may come behind the 200 in the same read
+ * (FACTS.md 32). */
 static bool
 caller_has_read(const struct visit *v)
 {
@@ -183,7 +185,8 @@ feed(struct visit *v)
 {
 	size_t n;
 
-	/* Until nothing is left, or the stream has heard that there is no room: it tells then when there is. */
+	/* Until nothing is left, or the stream has heard that there is no room: it tells then when
+	 * there is. */
 	while (buf_len(&v->in) > 0 && (n = MIN(stream_room(v->stream), buf_len(&v->in))) > 0) {
 		stream_write(v->stream, buf_at(&v->in), n);
 		v->fed += n;
@@ -201,7 +204,7 @@ greet(struct visit *v)
 		join(v, take_ptr(&v->stream), "");
 }
 
-/* --- reaching ------------------------------------------------------------------------ */
+/* --- reaching ------------------------------------------------------------------------------- */
 
 static void
 on_early_reset(void *arg, unsigned code)
@@ -310,7 +313,7 @@ visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
 		preauth_leave(&v->place);
 }
 
-/* --- the caller's socket ---------------------------------------------------------------- */
+/* --- the caller's socket -------------------------------------------------------------------- */
 
 void
 visit_linger(struct visit *v)
@@ -350,11 +353,13 @@ static bool
 wants_input(const struct visit *v)
 {
 	if (v->eof || (v->door->onward != NULL && v->state == VISIT_REACHING))
-		return false; /* with TLS to the target, nothing may have been taken off the socket before */
+		/* with TLS to the target, nothing may have been taken off the socket before */
+		return false;
 	return v->state == VISIT_LINGER || buf_len(&v->in) < in_max(v);
 }
 
-/* The last answer is out: no more from us; the caller closes, or its time is up. False: the visit is gone. */
+/* The last answer is out: no more from us; the caller closes, or its time is up. False: the visit
+ * is gone. */
 static bool
 shut(struct visit *v)
 {
@@ -408,7 +413,8 @@ on_end(struct visit *v)
 		visit_free(v);
 		return false;
 	case VISIT_REACHING:
-		/* Who asked by CONNECT and said nothing behind it waits for an answer with the line open; others may have said all. */
+		/* Who asked by CONNECT and said nothing behind it waits for an answer with the line
+		 * open; others may have said all. */
 		if (speaks_first(v) || v->exchange != NULL || buf_len(&v->in) > 0)
 			return true;
 		visit_audit(v, 499, 0, 0, "the caller went away");

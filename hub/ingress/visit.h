@@ -1,6 +1,7 @@
 /*
- * One caller's connection, between ingress.c (listeners), visit.c (its life), visit_http.c (heads, CONNECT) and
- * visit_exchange.c (requests that are forwarded one by one). Nothing outside of these includes it.
+ * One caller's connection, between ingress.c (listeners), visit.c (its life), visit_http.c (heads,
+ * CONNECT) and visit_exchange.c (requests that are forwarded one by one). Nothing outside of these
+ * includes it.
  */
 #ifndef EDGEWAY_HUB_INGRESS_VISIT_H
 #define EDGEWAY_HUB_INGRESS_VISIT_H
@@ -28,7 +29,8 @@ enum {
 enum visit_state {
 	VISIT_HEAD, /* a request's head is awaited */
 	VISIT_REACHING, /* the target is being dialled */
-	VISIT_GREETING, /* the 200 goes out, and the caller must have read it before anything else does */
+	/* the 200 goes out, and the caller must have read it before anything else does */
+	VISIT_GREETING,
 	VISIT_EXCHANGE,
 	VISIT_RELAY,
 	VISIT_LINGER, /* the last answer goes out; what still comes is dropped */
@@ -78,7 +80,9 @@ struct visit {
 	struct stream *stream;
 	struct relay *relay;
 	struct exchange *exchange;
-	char *sni; /* what the ClientHello named of a caller whose TLS has ended here, "" nothing; NULL: else */
+	/* what the ClientHello named of a caller whose TLS has ended here, "" nothing; NULL:
+	 * else */
+	char *sni;
 	struct leg *near, *far; /* TLS of the caller and to the target; NULL: none */
 	char *target; /* for the audit */
 	struct preauth_conn place; /* until a rule has let it in */
@@ -105,9 +109,10 @@ struct ingress {
 	struct http1_head head; /* of whoever is being read: 10 kB that no visit keeps */
 };
 
-/* --- visit.c --- */
-/* fd: taken. leg, sni: of a caller whose TLS ends here; else NULL. The visit goes its own way and may be gone already, but for a
- * DOOR_REDIRECT, of which visit_reach must be told. NULL: there is no place for it. */
+/* --- visit.c -------------------------------------------------------------------------------- */
+/* fd: taken. leg, sni: of a caller whose TLS ends here; else NULL. The visit goes its own way and
+ * may be gone already, but for a DOOR_REDIRECT, of which visit_reach must be told. NULL: there is
+ * no place for it. */
 struct visit *ingress_begin(struct ingress *i, const struct door *door, int fd,
 	const struct caller *caller, struct leg *leg, const char *sni);
 void visit_free(struct visit *v);
@@ -123,14 +128,15 @@ void visit_wait(struct visit *v);
 bool visit_flush(struct visit *v);
 /* Sends `out` and ends, when the caller has taken it. */
 void visit_linger(struct visit *v);
-/* `out` goes to the caller; then caller and stream are joined, and what waits in `in` goes first. */
+/* `out` goes to the caller; then caller and stream are joined, and what waits in `in` goes
+ * first. */
 void visit_greet(struct visit *v, struct stream *stream);
 void visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest);
 /* The line of the audit. */
 void visit_audit(
 	struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end);
 
-/* --- visit_where.c --- */
+/* --- visit_where.c -------------------------------------------------------------------------- */
 /* Opens the caller's account for a request. False: it has as many streams as it may. */
 bool visit_account(struct visit *v);
 /* The same of the node that the stream goes through; "": none. */
@@ -144,7 +150,7 @@ void visit_spend(struct visit *v, size_t n);
 bool visit_let_in(struct visit *v, const struct access_target *where);
 void visit_forget_target(struct visit *v);
 
-/* --- visit_trace.c --- */
+/* --- visit_trace.c -------------------------------------------------------------------------- */
 struct visit_end { /* as the audit has it */
 	unsigned status;
 	uint64_t to_edge, from_edge;
@@ -163,20 +169,21 @@ visit_traces(const struct visit *v)
 	return v->ingress->config.spans != NULL && v->ingress->config.spans->on;
 }
 
-/* --- visit_tls.c --- */
+/* --- visit_tls.c ---------------------------------------------------------------------------- */
 /* A caller whose TLS ends here: the visit begins once the handshake is done. fd: taken. */
 void leg_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller);
-/* Puts TLS between the caller and a target, which has to prove that it is `host`: the descriptor to join with the stream in
- * place of `plain`, which is taken; -errno. */
+/* Puts TLS between the caller and a target, which has to prove that it is `host`: the descriptor to
+ * join with the stream in place of `plain`, which is taken; -errno. */
 int leg_onward(struct visit *v, int plain, const char *host);
 /* Breaks it off. */
 void leg_free(struct leg *l);
 /* DOOR_SNI: looks for the name in `in`, and reaches for the node. */
 void visit_sni_input(struct visit *v);
-/* Refuses a caller of a DOOR_SNI: by an alert of TLS, or, where its TLS has ended here or it speaks none, by HTTP. */
+/* Refuses a caller of a DOOR_SNI: by an alert of TLS, or, where its TLS has ended here or it speaks
+ * none, by HTTP. */
 void visit_sni_refuse(struct visit *v, unsigned status, const char *line);
 
-/* --- visit_http.c --- */
+/* --- visit_http.c --------------------------------------------------------------------------- */
 /* Takes what `in` holds, as far as the state allows. The visit may be gone afterwards. */
 void visit_http_input(struct visit *v);
 void visit_http_reached(struct visit *v, const struct reach_answer *answer);
@@ -185,13 +192,13 @@ bool visit_http_authority(const char *text, char host[CALLER_HOST_MAX + 1], uint
 /* An answer of our own with a one-line body. */
 void visit_http_refuse(struct visit *v, unsigned status, const char *line, bool close);
 
-/* --- visit_h2.c --- */
+/* --- visit_h2.c ----------------------------------------------------------------------------- */
 /* False: what `in` begins with is not HTTP/2. */
 bool visit_h2_input(struct visit *v);
 /* Answers the first request, or ends the connection, and lingers. */
 void visit_h2_refuse(struct visit *v, unsigned status, const char *line);
 
-/* --- visit_exchange.c --- */
+/* --- visit_exchange.c ----------------------------------------------------------------------- */
 /* A request whose head was parsed into ingress->head; its bytes are still in `in`. */
 void exchange_begin(
 	struct visit *v, const char *via_client, const char *host, uint16_t port, const char *dest);

@@ -9,7 +9,9 @@ enum { HEAD_ROOM = HTTP1_HEAD_MAX + 4096, FAREWELL_MS = 5000, PIECE = 16 * 1024,
 
 struct exchange {
 	struct stream *stream;
-	char *head; /* of the request, until it is written, or, where it may be sent twice, until its answer begins */
+	/* of the request, until it is written, or, where it may be sent twice, until its answer
+	 * begins */
+	char *head;
 	size_t head_len;
 	char *host, *dest; /* as visit_reach was told; dest NULL: none */
 	uint16_t port;
@@ -104,7 +106,8 @@ exchange_begin(
 	v->exchange = x;
 }
 
-/* The way that it went is lost, and nothing of the answer has come: the request goes again, if it may (RFC 9110 section 9.2.2). False: it may not. */
+/* The way that it went is lost, and nothing of the answer has come: the request goes again, if it
+ * may (RFC 9110 section 9.2.2). False: it may not. */
 static bool
 exchange_repeat(struct visit *v)
 {
@@ -134,7 +137,7 @@ exchange_on_fading(void *arg)
 		exchange_repeat(v);
 }
 
-/* --- a stream that has done its work ------------------------------------------------------- */
+/* --- a stream that has done its work -------------------------------------------------------- */
 
 /* Half-closed, so that the far end closes in peace; who does not is reset. */
 struct farewell {
@@ -202,7 +205,7 @@ bid_farewell(struct loop *loop, struct stream *stream)
 		end_farewell(f, STREAM_DONE);
 }
 
-/* --- the request ------------------------------------------------------------------------------ */
+/* --- the request ---------------------------------------------------------------------------- */
 
 /* Broken beyond an answer, or before one. */
 static void
@@ -299,7 +302,7 @@ pump_request(struct visit *v)
 	return true;
 }
 
-/* --- the answer --------------------------------------------------------------------------------- */
+/* --- the answer ----------------------------------------------------------------------------- */
 
 static void
 finish(struct visit *v)
@@ -496,13 +499,15 @@ exchange_pump(struct visit *v)
 	const struct exchange *x = v->exchange;
 	const void *data;
 
-	/* Nobody tells again of bytes that wait in the stream: on, until the caller takes no more. */
+	/* Nobody tells again of bytes that wait in the stream: on, until the caller takes no
+	 * more. */
 	do {
 		if (!pump_request(v) || !pump_answer(v) || !visit_flush(v))
 			return;
 	} while (buf_len(&v->out) == 0 && stream_peek(x->stream, &data) > 0 &&
 		!timer_active(v->timer) && !x->waits);
-	/* Not visit_update: if that wrote the rest, because the caller has just read, nobody would pump the stream again. */
+	/* Not visit_update: if that wrote the rest, because the caller has just read, nobody would
+	 * pump the stream again. */
 	visit_wait(v);
 }
 

@@ -2,8 +2,9 @@
 
 #include "hub/ingress/visit.h"
 
-/* HTTP/2 with prior knowledge: the first request's :authority says where the whole connection goes. Nothing of ours comes
- * between the client and its server but, where the client waits for it, one empty SETTINGS. */
+/* HTTP/2 with prior knowledge: the first request's :authority says where the whole connection goes.
+ * Nothing of ours comes between the client and its server but, where the client waits for it, one
+ * empty SETTINGS. */
 
 static void
 refuse(struct visit *v, uint32_t stream, unsigned status, const char *line)

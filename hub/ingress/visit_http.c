@@ -47,7 +47,7 @@ visit_http_refuse(struct visit *v, unsigned status, const char *line, bool close
 	visit_http_input(v);
 }
 
-/* --- who is meant ------------------------------------------------------------------------ */
+/* --- who is meant --------------------------------------------------------------------------- */
 
 static bool
 set_host(struct asked *a, struct http1_str s)
@@ -153,9 +153,10 @@ read_asked(struct asked *a, struct http1_head *h)
 }
 
 /*
- * With X-Tunnel-Proxy-Host the target does not stand in Host, so a browser's page from elsewhere could ask here as well, by a name of
- * its own that leads to this address (DNS rebinding). Such a request has that name; one with a URL in its first line is of a client
- * that knows this to be a proxy.
+ * With X-Tunnel-Proxy-Host the target does not stand in Host, so a browser's page from elsewhere
+ * could ask here as well, by a name of its own that leads to this address (DNS rebinding). Such a
+ * request has that name; one with a URL in its first line is of a client that knows this to be a
+ * proxy.
  */
 static bool
 is_for_us(const struct visit *v, const struct http1_head *h, const struct asked *a)
@@ -186,7 +187,7 @@ read_token(struct visit *v, struct http1_head *h)
 	return true;
 }
 
-/* --- heads ------------------------------------------------------------------------------------ */
+/* --- heads ---------------------------------------------------------------------------------- */
 
 static void
 start_request(struct visit *v, struct http1_head *h, size_t head_len)

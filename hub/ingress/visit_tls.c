@@ -61,7 +61,7 @@ make(struct ingress *i, const struct door *door)
 	return l;
 }
 
-/* --- TLS of the caller ------------------------------------------------------------------- */
+/* --- TLS of the caller ---------------------------------------------------------------------- */
 
 static void
 on_caller_open(void *arg, const char *why, const char *sni, const char *peer)
@@ -174,7 +174,7 @@ leg_onward(struct visit *v, int plain, const char *host)
 	return pair[1];
 }
 
-/* --- the name in the ClientHello --------------------------------------------------------------- */
+/* --- the name in the ClientHello ------------------------------------------------------------ */
 
 /* RFC 8446 section 6: a fatal alert in a record of its own, before any handshake. */
 static void

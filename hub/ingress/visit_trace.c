@@ -3,7 +3,8 @@
 
 #include "hub/ingress/visit.h"
 
-/* A visit's span: from the moment in which it is known what is asked for to the line of the audit. */
+/* A visit's span: from the moment in which it is known what is asked for to the line of the
+ * audit. */
 
 static void
 set(char *to, size_t size, const char *from)
@@ -86,6 +87,7 @@ ingress_end_spans(struct ingress *i)
 	struct visit *v;
 
 	TAILQ_FOREACH(v, &i->visits, entry)
-	if (v->span != NULL)
-		visit_trace_end(v, &(struct visit_end){200, 0, 0, "goes on while the hub stops"});
+		if (v->span != NULL)
+			visit_trace_end(
+				v, &(struct visit_end){200, 0, 0, "goes on while the hub stops"});
 }

@@ -45,7 +45,7 @@ ingress_recheck(struct ingress *i)
 	return cut;
 }
 
-/* --- what it uses ------------------------------------------------------------------------- */
+/* --- what it uses --------------------------------------------------------------------------- */
 
 void
 visit_settle(struct visit *v)

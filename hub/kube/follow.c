@@ -22,7 +22,7 @@ struct follow {
 
 static void begin(void *arg);
 
-/* --- trouble ------------------------------------------------------------------------ */
+/* --- trouble -------------------------------------------------------------------------------- */
 
 void
 follow_describe(
@@ -70,7 +70,7 @@ on_tell(void *arg)
 	f->config.told(f->config.arg);
 }
 
-/* --- what the server says ----------------------------------------------------------- */
+/* --- what the server says ------------------------------------------------------------------- */
 
 bool
 follow_version(char to[FOLLOW_VERSION_MAX + 1], const struct tree_node *object)
@@ -196,8 +196,8 @@ begin(void *arg)
 	split_init(&f->split, f->watching ? SPLIT_STREAM : SPLIT_LIST,
 		f->watching ? on_event : on_listed, f);
 	if (f->watching)
-		path = xasprintf("%s&watch=true&allowWatchBookmarks=true&resourceVersion=%s"
-				 "&timeoutSeconds=%d",
+		path = xasprintf("%s&watch=true&allowWatchBookmarks=true&resourceVersion=%s&"
+				 "timeoutSeconds=%d",
 			f->config.path, f->version, FOLLOW_WATCH_S);
 	call.path = f->watching ? path : f->config.path;
 	f->request = kube_api_start(f->config.api, &call);
@@ -217,7 +217,7 @@ follow_round(const struct follow *f)
 	return f->round;
 }
 
-/* --- start and stop ------------------------------------------------------------------- */
+/* --- start and stop ------------------------------------------------------------------------- */
 
 struct follow *
 follow_start(const struct follow_config *config)

@@ -1,12 +1,13 @@
 /*
- * A few objects of the API server, followed: listed, then watched from the list's version on, again and again. For
- * what is too little or too special for hub/kube/reflector.h; a list is one page.
+ * A few objects of the API server, followed: listed, then watched from the list's version on, again
+ * and again. For what is too little or too special for hub/kube/reflector.h; a list is one page.
  *
  *   LIST ──► WATCH ──came to its end──► WATCH      failed, 410, follow_anew: ──► LIST, after kube_wait_ms
  *
- * `object` comes for each object of a list and each change, out of a request: nothing may be started or stopped
- * there. `listed` then says that what has not come since the list began is not there. `told` comes from the
- * loop after either, and when there is a problem: the place to act. On the hub's loop.
+ * `object` comes for each object of a list and each change, out of a request: nothing may be
+ * started or stopped there. `listed` then says that what has not come since the list began is not
+ * there. `told` comes from the loop after either, and when there is a problem: the place to act. On
+ * the hub's loop.
  *
  *	f = follow_start(&config);
  */

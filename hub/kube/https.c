@@ -48,7 +48,7 @@ struct https_request {
 
 static void check_done(struct https *h);
 
-/* --- libcurl on the loop ------------------------------------------------------ */
+/* --- libcurl on the loop -------------------------------------------------------------------- */
 
 static void
 bury(struct https_request *r)
@@ -185,7 +185,7 @@ https_free(struct https **out)
 	curl_global_cleanup();
 }
 
-/* --- one request ------------------------------------------------------------- */
+/* --- one request ---------------------------------------------------------------------------- */
 
 static size_t
 on_header(char *line, size_t size, size_t n, void *arg)
@@ -345,7 +345,8 @@ given(const char *text)
 	return text != NULL && text[0] != '\0';
 }
 
-/* Where the certificate has another name than the address: libcurl asks for that name and connects to the other. */
+/* Where the certificate has another name than the address: libcurl asks for that name and connects
+ * to the other. */
 static void
 set_url(struct https_request *r, const struct https_peer *peer, const char *path)
 {

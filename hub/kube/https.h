@@ -1,15 +1,17 @@
 /*
- * HTTPS client of the hub on its loop (libcurl behind it; no other file includes curl.h), for few and long
- * requests to a server whose certificate is checked: the Kubernetes API. HTTP/1.1, so that every
- * watch has a connection and a receive window of its own; connections are kept and used again.
+ * HTTPS client of the hub on its loop (libcurl behind it; no other file includes curl.h), for few
+ * and long requests to a server whose certificate is checked: the Kubernetes API. HTTP/1.1, so that
+ * every watch has a connection and a receive window of its own; connections are kept and used
+ * again.
  *
- * The body is told as it comes (2xx only; bodies of errors are collected, cut to HTTPS_ERROR_BYTES), in at most
- * 64 KiB a call; who is slow to take it slows the server. A request ends by `done`, once, unless https_stop came
- * before. It may be stopped from any callback; others are started from none but `done`. Requests borrow
- * nothing after https_start.
+ * The body is told as it comes (2xx only; bodies of errors are collected, cut to
+ * HTTPS_ERROR_BYTES), in at most 64 KiB a call; who is slow to take it slows the server. A request
+ * ends by `done`, once, unless https_stop came before. It may be stopped from any callback; others
+ * are started from none but `done`. Requests borrow nothing after https_start.
  *
- * A connection may take HTTPS_CONNECT_MS. Once one could not be made, three of four attempts are given up after HTTPS_RECONNECT_MS:
- * what the kernel sends again ever more rarely would find a server that is back late.
+ * A connection may take HTTPS_CONNECT_MS. Once one could not be made, three of four attempts are
+ * given up after HTTPS_RECONNECT_MS: what the kernel sends again ever more rarely would find a
+ * server that is back late.
  *
  *	r = https_start(https, &call);
  *	https_stop(&r);		// no callback comes any more

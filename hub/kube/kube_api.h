@@ -1,14 +1,16 @@
 /*
- * Requests to the Kubernetes API: hub/kube/https with the server and the credentials of a kubeconfig or of the pod,
- * which are read again before a request (at most once in KUBE_API_FRESH_MS). When they cannot be read
- * any more, the last good ones serve on. On the hub's loop.
+ * Requests to the Kubernetes API: hub/kube/https with the server and the credentials of a
+ * kubeconfig or of the pod, which are read again before a request (at most once in
+ * KUBE_API_FRESH_MS). When they cannot be read any more, the last good ones serve on. On the hub's
+ * loop.
  *
  *	kube_api_open(&api, loop, "", &err);	// in-cluster
  *	request = kube_api_start(api, &call);	// call.peer is filled in
  *
- * Who is refused or not answered asks again after kube_wait_ms: within a second, however long the server was away, so
- * that its return is noticed at once; hubs come back spread over that second. While it starts it refuses with 403 and 404 what it
- * grants a moment later, so that neither is believed before it has lasted for KUBE_WAIT_DOUBT_MS, by who had an answer before.
+ * Who is refused or not answered asks again after kube_wait_ms: within a second, however long the
+ * server was away, so that its return is noticed at once; hubs come back spread over that second.
+ * While it starts it refuses with 403 and 404 what it grants a moment later, so that neither is
+ * believed before it has lasted for KUBE_WAIT_DOUBT_MS, by who had an answer before.
  */
 #ifndef EDGEWAY_HUB_KUBE_KUBE_API_H
 #define EDGEWAY_HUB_KUBE_KUBE_API_H
@@ -44,8 +46,9 @@ struct https_request *kube_api_start(struct kube_api *api, const struct https_ca
 const char *kube_api_server(const struct kube_api *api);
 /* The namespace of the pod, or of the kubeconfig's context; "" when none is said. */
 const char *kube_api_namespace(const struct kube_api *api);
-/* How long to wait, in ms, before the next attempt: twice as long each time, at random between half of it and all of it; what
- * the server asks for by Retry-After (RFC 9110 10.2.3) and at most KUBE_WAIT_SPREAD_MS more. answer: NULL: of an attempt that failed for another reason. */
+/* How long to wait, in ms, before the next attempt: twice as long each time, at random between half
+ * of it and all of it; what the server asks for by Retry-After (RFC 9110 10.2.3) and at most
+ * KUBE_WAIT_SPREAD_MS more. answer: NULL: of an attempt that failed for another reason. */
 uint64_t kube_wait_ms(struct kube_wait *w, const struct https_answer *answer);
 /* An attempt went well. */
 void kube_wait_reset(struct kube_wait *w);

@@ -52,7 +52,7 @@ struct kube_events {
 static void start_next(void *arg);
 static void step(struct kube_events *e);
 
-/* --- who is known ------------------------------------------------------------------- */
+/* --- who is known --------------------------------------------------------------------------- */
 
 static bool
 is_rule(const char *kind)
@@ -165,9 +165,10 @@ kube_events_end(struct kube_events *e)
 		start_next(e);
 }
 
-/* --- saying one ------------------------------------------------------------------------ */
+/* --- saying one ----------------------------------------------------------------------------- */
 
-/* Who has waited for longest: what changes again and again, as by a node's word, has its turn like others, and none before them. */
+/* Who has waited for longest: what changes again and again, as by a node's word, has its turn like
+ * others, and none before them. */
 static struct told *
 find_due(const struct kube_events *e)
 {
@@ -220,8 +221,7 @@ event_json(const struct kube_events *e)
 	buf_printf(&b,
 		"{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{\"name\":\"%s\","
 		"\"namespace\":\"%s\"},\"involvedObject\":{\"apiVersion\":\"v1\",\"kind\":"
-		"\"Service\","
-		"\"namespace\":\"%s\",\"name\":\"%s\",\"uid\":",
+		"\"Service\",\"namespace\":\"%s\",\"name\":\"%s\",\"uid\":",
 		name, e->ns, e->ns, e->name);
 	json_add_text(&b, e->uid);
 	buf_printf(&b,
@@ -233,8 +233,8 @@ event_json(const struct kube_events *e)
 	buf_adds(&b, ",\"lastTimestamp\":");
 	add_time(&b);
 	buf_adds(&b,
-		",\"source\":{\"component\":\"edgeway-hub\"},\"reportingComponent\":"
-		"\"edgeway.io/hub\",\"reportingInstance\":");
+		",\"source\":{\"component\":\"edgeway-hub\"},\"reportingComponent\":\"edgeway.io/"
+		"hub\",\"reportingInstance\":");
 	json_add_text(&b, e->host);
 	buf_adds(&b, "}");
 	return buf_take_str(&b);
@@ -353,7 +353,8 @@ on_done(void *arg, const struct https_answer *a)
 	} else if (a->status == 404 || is_terminating(a) ||
 		(e->step == STEP_UID && a->whole && a->status == 200 && e->uid[0] == '\0')) {
 		finish(e,
-			false); /* the Service or its namespace is gone, or the Event was forgotten */
+			/* the Service or its namespace is gone, or the Event was forgotten */
+			false);
 	} else if (!a->whole || a->status / 100 != 2) {
 		refused(e, a);
 	} else if (e->step == STEP_UID) {

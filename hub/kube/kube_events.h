@@ -1,9 +1,10 @@
 /*
- * What the hub finds about a Service, said where its operator looks: an Event on the Service (kubectl describe
- * service), NotReachableOnEdge with the reason, ReachableOnEdge when it has gone. Only what has held for
- * KUBE_EVENTS_STABLE_MS is said, once, and again from time to time while it holds, since Events are
- * forgotten by the cluster; the name of an Event follows from Service and text, so that several hubs
- * and restarts share one. At most KUBE_EVENTS_BURST at once and then one each KUBE_EVENTS_PACE_MS, who has waited for longest first.
+ * What the hub finds about a Service, said where its operator looks: an Event on the Service
+ * (kubectl describe service), NotReachableOnEdge with the reason, ReachableOnEdge when it has gone.
+ * Only what has held for KUBE_EVENTS_STABLE_MS is said, once, and again from time to time while it
+ * holds, since Events are forgotten by the cluster; the name of an Event follows from Service and
+ * text, so that several hubs and restarts share one. At most KUBE_EVENTS_BURST at once and then one
+ * each KUBE_EVENTS_PACE_MS, who has waited for longest first.
  *
  * On the hub's loop. The owner tells all Services again and again:
  *
@@ -46,8 +47,8 @@ struct kube_events;
 struct kube_events *kube_events_new(struct loop *loop, struct kube_api *api);
 void kube_events_free(struct kube_events **e);
 void kube_events_begin(struct kube_events *e);
-/* kind: the Event's reason, one of the above. What is said of a Service's rules and the rest are told apart: each Service once
- * in a round for either. */
+/* kind: the Event's reason, one of the above. What is said of a Service's rules and the rest are
+ * told apart: each Service once in a round for either. */
 void kube_events_tell(struct kube_events *e, const char *ns, const char *name, const char *kind,
 	const char *text);
 void kube_events_end(struct kube_events *e);

@@ -38,7 +38,7 @@ kubeconfig_peer_fini(struct https_peer *peer)
 	*peer = (struct https_peer){0};
 }
 
-/* --- checks that both ways share ---------------------------------------------- */
+/* --- checks that both ways share ------------------------------------------------------------ */
 
 static int
 read_text(const char *path, char **text, struct err *err)
@@ -88,7 +88,8 @@ is_loopback_url(const char *url)
 	return false;
 }
 
-/* https://HOST[:PORT][/PREFIX] without a slash at the end; plain http only to a proxy on this machine. */
+/* https://HOST[:PORT][/PREFIX] without a slash at the end; plain http only to a proxy on this
+ * machine. */
 static int
 check_server(char *url, const char *where, struct err *err)
 {
@@ -106,7 +107,7 @@ check_server(char *url, const char *where, struct err *err)
 	return 0;
 }
 
-/* --- of a pod -------------------------------------------------------------------- */
+/* --- of a pod ------------------------------------------------------------------------------- */
 
 static int
 read_pod(struct https_peer *peer, struct err *err)
@@ -136,7 +137,7 @@ read_pod(struct https_peer *peer, struct err *err)
 	return check_token(peer->token, token, err);
 }
 
-/* --- of a file ------------------------------------------------------------------- */
+/* --- of a file ------------------------------------------------------------------------------ */
 
 static int printf_like(3, 4)
 	complain(const struct reading *r, const struct tree_node *at, const char *fmt, ...)
@@ -270,8 +271,7 @@ take_user(const struct reading *r, const struct tree_node *user)
 static const struct tree_node *
 find_named(const struct tree_node *top, const char *list, const char *what, const char *name)
 {
-	tree_each(tree_get(top, list), n)
-	{
+	tree_each(tree_get(top, list), n) {
 		if (strcmp(tree_text(tree_get(n, "name"), ""), name) == 0)
 			return tree_get(n, what);
 	}

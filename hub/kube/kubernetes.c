@@ -100,8 +100,8 @@ rules_settled(const struct kubernetes *k)
 		reflector_refused(k->reflectors[RULES]);
 }
 
-/* Without the policies services would be open that somebody has closed: they are waited for. Without the namespaces' labels a policy
- * lets nobody in who is meant by them. */
+/* Without the policies services would be open that somebody has closed: they are waited for.
+ * Without the namespaces' labels a policy lets nobody in who is meant by them. */
 static bool
 policies_settled(const struct kubernetes *k)
 {
@@ -118,7 +118,8 @@ all_listed(const struct kubernetes *k)
 		policies_settled(k);
 }
 
-/* Slices that came with an upgrade of the cluster make Endpoints needless, and a server without slices needs them. */
+/* Slices that came with an upgrade of the cluster make Endpoints needless, and a server without
+ * slices needs them. */
 static void
 choose_membership(struct kubernetes *k)
 {
@@ -228,7 +229,7 @@ kubernetes_api(const struct kubernetes *k)
 	return k->api;
 }
 
-/* --- telling ------------------------------------------------------------------------ */
+/* --- telling -------------------------------------------------------------------------------- */
 
 void
 kubernetes_each_problem(const struct kubernetes *k,

@@ -1,11 +1,13 @@
 /*
- * The Kubernetes source: Services, EndpointSlices, Pods and Nodes of an API server, told to a model/cluster/cluster as
- * source "". Endpoints are read only from a server that has no EndpointSlices, DestinationRules only when that is
- * wished; a server that does not know or tell those is no reason to wait.
+ * The Kubernetes source: Services, EndpointSlices, Pods and Nodes of an API server, told to a
+ * model/cluster/cluster as source "". Endpoints are read only from a server that has no
+ * EndpointSlices, DestinationRules only when that is wished; a server that does not know or tell
+ * those is no reason to wait.
  *
- * Left to the server: Services that are for another proxy (service.kubernetes.io/service-proxy-name) and pods that
- * have ended are never sent. `changed` comes KUBERNETES_SETTLE_MS after the first of some changes, together: the
- * slices of a service are re-packed in several events. Before everything has been listed once nothing is told.
+ * Left to the server: Services that are for another proxy
+ * (service.kubernetes.io/service-proxy-name) and pods that have ended are never sent. `changed`
+ * comes KUBERNETES_SETTLE_MS after the first of some changes, together: the slices of a service are
+ * re-packed in several events. Before everything has been listed once nothing is told.
  *
  * Spine, on the hub's loop. What was read serves on while the API server is away.
  *
@@ -27,7 +29,8 @@ struct kubernetes;
 struct kubernetes_config {
 	const char *kubeconfig; /* "": in-cluster */
 	bool rules; /* DestinationRules, too */
-	bool policies; /* NetworkPolicies and Namespaces, too; nothing is told before they are read */
+	/* NetworkPolicies and Namespaces, too; nothing is told before they are read */
+	bool policies;
 	uint64_t silence_ms; /* of a watch; 0: the default of hub/kube/reflector.h */
 	struct cluster *cluster;
 	loop_fn *changed;
@@ -41,7 +44,8 @@ int kubernetes_start(struct kubernetes **k, struct loop *loop,
 void kubernetes_stop(struct kubernetes **k);
 /* Has everything been listed once? */
 bool kubernetes_ready(const struct kubernetes *k);
-/* What is said of the Services on themselves, see hub/kube/kube_events.h: NULL before everything is read. */
+/* What is said of the Services on themselves, see hub/kube/kube_events.h: NULL before everything is
+ * read. */
 struct kube_events *kubernetes_events(struct kubernetes *k);
 /* For other requests to the same server; until kubernetes_stop. */
 struct kube_api *kubernetes_api(const struct kubernetes *k);

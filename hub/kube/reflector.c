@@ -11,7 +11,7 @@
 
 static void begin(void *arg);
 
-/* --- trouble ---------------------------------------------------------------------- */
+/* --- trouble -------------------------------------------------------------------------------- */
 
 /* a: what was answered; NULL: no answer is to blame. */
 static void
@@ -28,7 +28,7 @@ list_anew(struct reflector *r)
 	r->next[0] = '\0';
 }
 
-/* --- answers ---------------------------------------------------------------------------- */
+/* --- answers -------------------------------------------------------------------------------- */
 
 static void
 on_open(void *arg)
@@ -105,7 +105,8 @@ is_before(const char *a, const char *b)
 	return n != m ? n < m : strcmp(a, b) < 0;
 }
 
-/* A watch from a version that is yet to come is silent for ever: the server's data was put back to an earlier time. */
+/* A watch from a version that is yet to come is silent for ever: the server's data was put back to
+ * an earlier time. */
 static void
 on_probe(struct reflector *r)
 {
@@ -276,7 +277,7 @@ on_done(void *arg, const struct https_answer *a)
 	}
 }
 
-/* --- requests ------------------------------------------------------------------------------ */
+/* --- requests ------------------------------------------------------------------------------- */
 
 static void
 add_encoded(struct buf *to, const char *text)
@@ -378,7 +379,7 @@ reflector_stop(struct reflector **out)
 	free(r);
 }
 
-/* --- telling --------------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 bool
 reflector_listed(const struct reflector *r)
@@ -423,8 +424,8 @@ reflector_state(const struct reflector *r, struct buf *out)
 	uint64_t now = loop_now_ms(r->config.loop);
 
 	buf_printf(out,
-		"{\"doing\":\"%s\",\"listed\":%s,\"version\":\"%s\",\"events\":"
-		"%" PRIu64 ",\"lists\":%" PRIu64 ",\"heard_s\":%" PRIu64 ",\"problem\":",
+		"{\"doing\":\"%s\",\"listed\":%s,\"version\":\"%s\",\"events\":%" PRIu64
+		",\"lists\":%" PRIu64 ",\"heard_s\":%" PRIu64 ",\"problem\":",
 		r->request == NULL ? "waiting" : doing[r->step], r->listed ? "true" : "false",
 		r->version, r->stats.events, r->stats.lists,
 		r->stats.heard_ms == 0 ? 0 : (now - r->stats.heard_ms) / 1000);

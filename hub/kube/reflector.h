@@ -1,6 +1,6 @@
 /*
- * One resource of the API server, kept the same in a model/cluster/cluster (source ""): listed in pages, then watched
- * from the list's resource version on.
+ * One resource of the API server, kept the same in a model/cluster/cluster (source ""): listed in
+ * pages, then watched from the list's resource version on.
  *
  *   LIST ──all pages──► WATCH ──clean end, connection lost──► WATCH (from the last version seen)
  *    ▲                    │ ended and had said nothing, or silent too long
@@ -8,11 +8,13 @@
  *    └─ version went ── PROBE (a list of one, for its version alone) ──► WATCH
  *    └─ 410 as status or as event, an event that is not understood or too large
  *
- * A list removes what it does not hold only at its end, so that there is no moment without services; an object that
- * is not understood goes on as it was understood last. A watch's end proves nothing, so every watch goes on from the last
- * version seen. Whatever fails is tried again, after kube_wait_ms.
+ * A list removes what it does not hold only at its end, so that there is no moment without
+ * services; an object that is not understood goes on as it was understood last. A watch's end
+ * proves nothing, so every watch goes on from the last version seen. Whatever fails is tried again,
+ * after kube_wait_ms.
  *
- * Spine, on the hub's loop. `changed` comes when the cluster may have changed, also at the end of a list.
+ * Spine, on the hub's loop. `changed` comes when the cluster may have changed, also at the end of a
+ * list.
  */
 #ifndef EDGEWAY_HUB_KUBE_REFLECTOR_H
 #define EDGEWAY_HUB_KUBE_REFLECTOR_H

@@ -1,6 +1,6 @@
 /*
- * Between the files of the reflector: reflector.c is the spine (what is asked, and what comes of an answer),
- * reflector_take.c turns the bodies of answers into changes of the cluster.
+ * Between the files of the reflector: reflector.c is the spine (what is asked, and what comes of an
+ * answer), reflector_take.c turns the bodies of answers into changes of the cluster.
  */
 #ifndef EDGEWAY_HUB_KUBE_REFLECTOR_PRIVATE_H
 #define EDGEWAY_HUB_KUBE_REFLECTOR_PRIVATE_H
@@ -49,10 +49,12 @@ void reflector_trouble(struct reflector *r, enum log_level level, const char *fm
 /* All is well: what waits next waits shortly. */
 void reflector_well(struct reflector *r);
 
-/* An element of a list, or an event (split_fn). -ESTALE: the history is over; -EAGAIN: the server has a trouble;
+/* An element of a list, or an event (split_fn). -ESTALE: the history is over; -EAGAIN: the server
+ * has a trouble;
  * -EBADMSG, -EMSGSIZE: an event that cannot be taken. r->wrong says what. */
 int reflector_take(void *arg, const char *text, size_t len);
-/* metadata of a list that has ended: its version, and where it goes on ("" : nowhere; the caller's). */
+/* metadata of a list that has ended: its version, and where it goes on ("" : nowhere; the
+ * caller's). */
 int reflector_take_rest(struct reflector *r, char version[VERSION_MAX + 1], char **next);
 
 #endif

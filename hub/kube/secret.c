@@ -24,7 +24,7 @@ struct secret {
 	void *written_arg;
 };
 
-/* --- what the server says ----------------------------------------------------------- */
+/* --- what the server says ------------------------------------------------------------------- */
 
 static void
 forget_values(struct secret *s)
@@ -88,7 +88,7 @@ on_told(void *arg)
 	s->config.changed(s->config.arg);
 }
 
-/* --- writing --------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------- */
 
 static int
 on_write_value(void *arg, const char *text, size_t len)
@@ -167,8 +167,8 @@ secret_write(struct secret *s, const char *const *values, secret_written_fn *wri
 		path = xasprintf("/api/v1/namespaces/%s/secrets", s->config.ns);
 		buf_printf(&b,
 			"{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"metadata\":{\"name\":\"%s\","
-			"\"namespace\":\"%s\",\"labels\":{\"app.kubernetes.io/managed-by\":"
-			"\"edgeway-hub\"}},\"type\":\"%s\",",
+			"\"namespace\":\"%s\",\"labels\":{\"app.kubernetes.io/"
+			"managed-by\":\"edgeway-hub\"}},\"type\":\"%s\",",
 			s->config.name, s->config.ns, s->config.type);
 	}
 	add_data(s, &b, values);
@@ -182,7 +182,7 @@ secret_write(struct secret *s, const char *const *values, secret_written_fn *wri
 	buf_fini(&b);
 }
 
-/* --- start, stop, telling -------------------------------------------------------------- */
+/* --- start, stop, telling ------------------------------------------------------------------- */
 
 struct secret *
 secret_start(const struct secret_config *config)

@@ -1,16 +1,17 @@
 /*
- * One Secret of the Kubernetes API, known as it is now and changed without losing what others wrote:
+ * One Secret of the Kubernetes API, known as it is now and changed without losing what others
+ * wrote:
  *
  *   hub/kube/follow.h reads it, listed and watched by its name alone
  *   write ──► POST when there is none (409 AlreadyExists: listed anew), else PATCH of our keys with the version that
  *             is known (409 Conflict: listed anew)
  *
- * Whoever writes builds the values on what `changed` told last; what somebody else wrote meanwhile comes as -ESTALE
- * and then by `changed`, to be built upon again. Labels and other keys of the Secret stay as they are. Its values are
- * texts and never logged.
+ * Whoever writes builds the values on what `changed` told last; what somebody else wrote meanwhile
+ * comes as -ESTALE and then by `changed`, to be built upon again. Labels and other keys of the
+ * Secret stay as they are. Its values are texts and never logged.
  *
- * On the hub's loop. `changed` comes out of no call but from the loop: the content or its absence is known anew, or
- * reading has a problem (secret_problem).
+ * On the hub's loop. `changed` comes out of no call but from the loop: the content or its absence
+ * is known anew, or reading has a problem (secret_problem).
  *
  *	s = secret_start(&config);
  *	if (secret_known(s) && secret_exists(s)) text = secret_value(s, 0);
@@ -39,7 +40,8 @@ struct secret_config { /* texts are borrowed until secret_stop */
 	void *arg;
 };
 
-/* 0; -ESTALE: somebody else wrote, `changed` follows; other: the server did not take it, err says why. */
+/* 0; -ESTALE: somebody else wrote, `changed` follows; other: the server did not take it, err says
+ * why. */
 typedef void secret_written_fn(void *arg, int rc, const char *why);
 
 struct secret *secret_start(const struct secret_config *config);

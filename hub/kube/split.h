@@ -1,14 +1,15 @@
 /*
- * Cuts an answer of the API server into JSON values while it arrives, wherever the chunks end, so that memory
- * follows the largest object and not the length of a list:
+ * Cuts an answer of the API server into JSON values while it arrives, wherever the chunks end, so
+ * that memory follows the largest object and not the length of a list:
  *
  *   SPLIT_STREAM   values one after another (a watch); blanks between them do not matter
  *   SPLIT_LIST     one object; the elements of its member "items" come one by one, the rest is kept
  *
  * Only brackets and strings are looked at: whoever parses a value checks it. A value of more than
- * `value_max` bytes is passed over and told as text NULL. One object that no parser takes would spoil the whole list, and with
- * it the work of everybody else's: so what is nested deeper than SPLIT_DEPTH_KEPT (metadata.managedFields may be) is left out, its
- * bracket stays empty, and \u0000, which Kubernetes lets stand in an annotation, becomes \ufffd. Leaf; bytes of the network.
+ * `value_max` bytes is passed over and told as text NULL. One object that no parser takes would
+ * spoil the whole list, and with it the work of everybody else's: so what is nested deeper than
+ * SPLIT_DEPTH_KEPT (metadata.managedFields may be) is left out, its bracket stays empty, and
+ * \u0000, which Kubernetes lets stand in an annotation, becomes \ufffd. Leaf; bytes of the network.
  *
  *	split_init(&s, SPLIT_LIST, on_item, arg);
  *	rc = split_feed(&s, data, len);	// 0, -EBADMSG, or what on_item returned

@@ -1,6 +1,6 @@
 /*
- * Which file says which object, so that an object said by two files is noticed and both can be named. The
- * cluster decides who wins (the file whose name sorts first); here is only the register.
+ * Which file says which object, so that an object said by two files is noticed and both can be
+ * named. The cluster decides who wins (the file whose name sorts first); here is only the register.
  * Pure; on the hub's loop.
  *
  *	claim = claims_add(c, KUBE_SERVICE, "default", "web", file);

@@ -75,9 +75,10 @@ problem(struct manifest_file *f, int code, const char *what)
 	return code;
 }
 
-/* --- objects that are wrong now but were good before ---------------------- */
+/* --- objects that are wrong now but were good before ---------------------------------------- */
 
-/* Keeps what the file said before of the object that this node is about, whatever state it is in. */
+/* Keeps what the file said before of the object that this node is about, whatever state it is
+ * in. */
 static void
 keep_said(struct manifest_file *f, const struct tree_node *n, const char *list_kind,
 	const struct claims *claims)
@@ -116,7 +117,7 @@ keep_wrong(struct manifest_file *f, const struct tree_node *n, const struct clai
 		keep_said(f, item, kind, claims);
 }
 
-/* --- a file's new content ------------------------------------------------- */
+/* --- a file's new content ------------------------------------------------------------------- */
 
 static void
 warn_shared(const struct manifest_file *f, const struct claim *claim, const struct claims *claims)
@@ -218,7 +219,8 @@ adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
 	return kind;
 }
 
-/* What the file said before the hub started, unless that is what it says now. True: the copy of a whole is the same. */
+/* What the file said before the hub started, unless that is what it says now. True: the copy of a
+ * whole is the same. */
 static bool
 recall(struct manifest_file *f, uint64_t hash, struct cluster *cluster, struct claims *claims)
 {

@@ -6,8 +6,9 @@
  *  - an object that is wrong, in a file that parses: the others of the file load, and this one goes on to
  *    count as it was said before by this file, if it was;
  *  - an object said twice in a file: the first counts; by two files: the one whose name sorts first.
- * "Before" reaches back beyond the start of the hub where copies are kept (hub/manifests/manifest_keep.h).
- * Each is logged once for each change of the file, with file and line. On the hub's loop.
+ * "Before" reaches back beyond the start of the hub where copies are kept
+ * (hub/manifests/manifest_keep.h). Each is logged once for each change of the file, with file and
+ * line. On the hub's loop.
  */
 #ifndef EDGEWAY_HUB_MANIFESTS_MANIFEST_FILE_H
 #define EDGEWAY_HUB_MANIFESTS_MANIFEST_FILE_H

@@ -39,7 +39,7 @@ manifest_keep_close(struct manifest_keep **out)
 	free(k);
 }
 
-/* --- what is to be written ------------------------------------------------- */
+/* --- what is to be written ------------------------------------------------------------------ */
 
 static void
 put_off(struct manifest_copies *copies, enum keep_kind kind, char *text, size_t len)
@@ -78,7 +78,7 @@ manifest_copies_wait(const struct manifest_copies *copies)
 	return copies->copy[KEEP_WHOLE].waits || copies->copy[KEEP_PART].waits;
 }
 
-/* --- files ------------------------------------------------------------------ */
+/* --- files ---------------------------------------------------------------------------------- */
 
 static int
 write_one(const struct manifest_keep *k, const char *file, const struct manifest_copies *copies,

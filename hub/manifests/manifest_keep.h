@@ -1,8 +1,10 @@
 /*
- * Copies of what the files of a manifest folder last said in good shape, under dataDir, so that a file that is broken when the
- * hub starts goes on to count as it did before (hub/manifests/manifest_file.h). Of each file two: its last content that was good as
- * a whole, and what came after it with some wrong object. Blocking file I/O, on the hub's loop; a change is copied some time
- * after it was told, so nobody waits for the disk. A copy that cannot be read counts as none.
+ * Copies of what the files of a manifest folder last said in good shape, under dataDir, so that a
+ * file that is broken when the hub starts goes on to count as it did before
+ * (hub/manifests/manifest_file.h). Of each file two: its last content that was good as a whole, and
+ * what came after it with some wrong object. Blocking file I/O, on the hub's loop; a change is
+ * copied some time after it was told, so nobody waits for the disk. A copy that cannot be read
+ * counts as none.
  *
  *	keep = manifest_keep_open(data_dir, folder);
  *	manifest_copies_take(&copies, KEEP_WHOLE, &text, len);		// to be written
@@ -24,8 +26,8 @@ struct manifest_copies {
 		size_t len;
 		bool waits;
 	} copy[KEEP_KINDS];
-	uint64_t
-		again_ms; /* mono_ms: could not be written, to be tried then; 0: it is the first time */
+	/* mono_ms: could not be written, to be tried then; 0: it is the first time */
+	uint64_t again_ms;
 };
 
 /* Of this folder alone; nothing is made before the first write. */

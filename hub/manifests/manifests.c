@@ -31,7 +31,7 @@ struct manifests {
 	uint64_t n_loads, n_errors;
 };
 
-/* --- the list of files ---------------------------------------------------- */
+/* --- the list of files ---------------------------------------------------------------------- */
 
 static size_t
 place(const struct manifests *m, const char *name)
@@ -77,7 +77,7 @@ forget_file(struct manifests *m, size_t at)
 	memmove(m->files + at, m->files + at + 1, (m->n_files - at) * sizeof *m->files);
 }
 
-/* --- reading -------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static void
 load(struct manifests *m, struct manifest_file *f)
@@ -95,7 +95,7 @@ load(struct manifests *m, struct manifest_file *f)
 		m->n_errors++;
 }
 
-/* --- copies ---------------------------------------------------------------- */
+/* --- copies --------------------------------------------------------------------------------- */
 
 /* No problem is left when no file has one. */
 static void
@@ -170,7 +170,8 @@ keep_copies(struct manifests *m)
 		timer_start(m->copy, MANIFESTS_KEEP_MS, 0);
 }
 
-/* Every file in the folder that may differ from what was read, and those that are no longer in it. */
+/* Every file in the folder that may differ from what was read, and those that are no longer in
+ * it. */
 static int
 scan(struct manifests *m)
 {
@@ -234,7 +235,8 @@ wait_for_folder(struct manifests *m, const char *why)
 	timer_start(m->settle, MANIFESTS_WAIT_MS, 0);
 }
 
-/* Watches the folder that now has the name, before anything in it is read: nothing slips through. */
+/* Watches the folder that now has the name, before anything in it is read: nothing slips
+ * through. */
 static bool
 watch_folder(struct manifests *m)
 {
@@ -264,7 +266,8 @@ watch_folder(struct manifests *m)
 	return true;
 }
 
-/* One round: everything that events, or the scan, found to look at; then the cluster's owner is told. */
+/* One round: everything that events, or the scan, found to look at; then the cluster's owner is
+ * told. */
 static void
 on_settled(void *arg)
 {

@@ -1,14 +1,17 @@
 /*
- * The manifest source: a folder of Kubernetes objects (*.yaml, *.yml, *.json, several objects in a file),
- * watched, and told to a model/cluster. Files whose names begin with a dot, and editors' backups, are
- * not looked at. See hub/manifests/manifest_file.h for what counts when something is wrong.
+ * The manifest source: a folder of Kubernetes objects (*.yaml, *.yml, *.json, several objects in a
+ * file), watched, and told to a model/cluster. Files whose names begin with a dot, and editors'
+ * backups, are not looked at. See hub/manifests/manifest_file.h for what counts when something is
+ * wrong.
  *
- * Changes are taken up MANIFESTS_SETTLE_MS after the first event, together; a file that is gone counts until
- * it has been gone for MANIFESTS_GRACE_MS, so that an editor may save by rename. A folder that is not there
- * is waited for; one that goes away leaves its last content counting. Folders whose links are
- * swapped as a whole (a mounted ConfigMap) work. Every MANIFESTS_RESCAN_MS everything is looked at again.
+ * Changes are taken up MANIFESTS_SETTLE_MS after the first event, together; a file that is gone
+ * counts until it has been gone for MANIFESTS_GRACE_MS, so that an editor may save by rename. A
+ * folder that is not there is waited for; one that goes away leaves its last content counting.
+ * Folders whose links are swapped as a whole (a mounted ConfigMap) work. Every MANIFESTS_RESCAN_MS
+ * everything is looked at again.
  *
- * Copies of what is good lie under data_dir, so that a restart changes nothing while a file is broken.
+ * Copies of what is good lie under data_dir, so that a restart changes nothing while a file is
+ * broken.
  *
  * Spine, on the hub's loop. `changed` comes when the cluster may have changed, and once when the
  * folder has been read for the first time (also when it was empty).

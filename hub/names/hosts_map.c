@@ -46,7 +46,7 @@ struct hosts_map {
 	char problem[400];
 };
 
-/* --- when ---------------------------------------------------------------------------------- */
+/* --- when ----------------------------------------------------------------------------------- */
 
 static uint64_t
 random_below(uint64_t n)
@@ -86,7 +86,7 @@ complain(struct hosts_map *m, const char *why)
 	log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "hosts ConfigMap: %s", why);
 }
 
-/* --- what the server says -------------------------------------------------------------------- */
+/* --- what the server says ------------------------------------------------------------------- */
 
 /* A watch may be behind what a write has answered; after a list everything counts. */
 static bool
@@ -112,13 +112,13 @@ take_object(struct hosts_map *m, const struct tree_node *object)
 	free(m->value);
 	m->value = xstrdup(tree_text(tree_get(data, m->key), ""));
 	m->others = 0;
-	tree_each(data, v)
-	{
+	tree_each(data, v) {
 		if (v->key != NULL && strcmp(v->key, m->key) != 0)
 			m->others += v->len;
 	}
 	/* Counted by the server as bytes, three of four in base64. */
-	tree_each(tree_get(object, "binaryData"), v) m->others += v->len / 4 * 3;
+	tree_each(tree_get(object, "binaryData"), v)
+		m->others += v->len / 4 * 3;
 	m->ours = strcmp(tree_text(tree_get(tree_path(object, "metadata.annotations"), MINE), ""),
 			  m->key) == 0;
 	m->immutable = tree_bool(tree_get(object, "immutable"), false);
@@ -161,7 +161,7 @@ on_told(void *arg)
 	work_in(arg, 0);
 }
 
-/* --- writing ----------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------- */
 
 static int
 on_write_value(void *arg, const char *text, size_t len)
@@ -263,9 +263,8 @@ start_write(struct hosts_map *m, const char *text)
 		path = xasprintf("/api/v1/namespaces/%s/configmaps", m->ns);
 		buf_printf(&b,
 			"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"%"
-			"s\","
-			"\"namespace\":\"%s\",\"labels\":{\"app.kubernetes.io/managed-by\":"
-			"\"edgeway-hub\"},",
+			"s\",\"namespace\":\"%s\",\"labels\":{\"app.kubernetes.io/"
+			"managed-by\":\"edgeway-hub\"},",
 			m->name, m->ns);
 	}
 	buf_printf(&b, "\"annotations\":{\"" MINE "\":\"%s\"}},\"data\":{\"%s\":", m->key, m->key);
@@ -278,7 +277,7 @@ start_write(struct hosts_map *m, const char *text)
 	m->write = kube_api_start(m->config.api, &call);
 }
 
-/* --- comparing ----------------------------------------------------------------------------------- */
+/* --- comparing ------------------------------------------------------------------------------ */
 
 static uint64_t
 hash_lines(const struct hosts_lines *l)
@@ -348,7 +347,7 @@ hosts_map_refresh(struct hosts_map *m)
 	work_in(m, random_below(SPREAD_MS));
 }
 
-/* --- start, stop, telling -------------------------------------------------------------------------- */
+/* --- start, stop, telling ------------------------------------------------------------------- */
 
 static void
 set_texts(struct hosts_map *m, const char *name, const char *slash)
@@ -430,9 +429,9 @@ void
 hosts_map_state(const struct hosts_map *m, struct buf *out)
 {
 	buf_printf(out,
-		"{\"configMap\":\"%s/%s\",\"key\":\"%s\",\"exists\":%s,\"inStep\":%s,"
-		"\"names\":%zu,\"leftOut\":%zu,\"kept\":%zu,\"writes\":%llu,"
-		"\"conflicts\":%llu,\"failures\":%llu,\"problem\":",
+		"{\"configMap\":\"%s/"
+		"%s\",\"key\":\"%s\",\"exists\":%s,\"inStep\":%s,\"names\":%zu,\"leftOut\":%zu,"
+		"\"kept\":%zu,\"writes\":%llu,\"conflicts\":%llu,\"failures\":%llu,\"problem\":",
 		m->ns, m->name, m->key, m->exists ? "true" : "false", m->in_step ? "true" : "false",
 		m->made.names, m->made.left_out, m->made.kept, (unsigned long long)m->writes,
 		(unsigned long long)m->conflicts, (unsigned long long)m->failed);

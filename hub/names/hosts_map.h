@@ -1,15 +1,16 @@
 /*
- * The hosts ConfigMap: one key of one ConfigMap of the Kubernetes API, kept at the lines that the nodes call for
- * (hub/names/hosts_text.h), for those who mount it into CoreDNS as Yurt and SuperEdge have it. Other keys, and everything else
- * of the object, stay as they are.
+ * The hosts ConfigMap: one key of one ConfigMap of the Kubernetes API, kept at the lines that the
+ * nodes call for (hub/names/hosts_text.h), for those who mount it into CoreDNS as Yurt and
+ * SuperEdge have it. Other keys, and everything else of the object, stay as they are.
  *
  *   hub/kube/follow.h reads it ──► the text that should be there ──the same──► nothing
  *                                                           └─another──► POST when there is none, else PATCH of our key
  *                                                                        with the version that is known
  *   409: somebody else was first; read again, after a wait with jitter, and compared anew
  *
- * At most one write in HOSTS_PAUSE_MS; when somebody undoes what we wrote again and again, more and more seldom, up to HOSTS_PAUSE_MOST_MS.
- * Replicas write the same bytes, so the second one finds nothing to do. On the hub's loop.
+ * At most one write in HOSTS_PAUSE_MS; when somebody undoes what we wrote again and again, more and
+ * more seldom, up to HOSTS_PAUSE_MOST_MS. Replicas write the same bytes, so the second one finds
+ * nothing to do. On the hub's loop.
  *
  *	m = hosts_map_start(&config, &err);
  *	hosts_map_refresh(m);	// nodes have changed

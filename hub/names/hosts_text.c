@@ -29,7 +29,7 @@ by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* --- lines of others ------------------------------------------------------------------- */
+/* --- lines of others ------------------------------------------------------------------------ */
 
 static int
 by_name(const void *a, const void *b)
@@ -95,7 +95,7 @@ add_others(struct buf *out, struct hosts_lines *l, const char *old, bool ours)
 	return kept;
 }
 
-/* --- ours -------------------------------------------------------------------------------- */
+/* --- ours ----------------------------------------------------------------------------------- */
 
 struct hosts_made
 hosts_text(struct buf *out, struct hosts_lines *l, const char *old, bool ours, size_t limit)

@@ -1,9 +1,11 @@
 /*
- * The text of a hosts file of nodes, as Yurt and SuperEdge keep it in a ConfigMap for the `hosts` plugin of CoreDNS:
- * lines "ADDRESS<tab>NAME", sorted, so that whoever writes it from the same nodes writes the same bytes. A leaf.
+ * The text of a hosts file of nodes, as Yurt and SuperEdge keep it in a ConfigMap for the `hosts`
+ * plugin of CoreDNS: lines "ADDRESS<tab>NAME", sorted, so that whoever writes it from the same
+ * nodes writes the same bytes. A leaf.
  *
- * Lines of others may stand in it, above the line HOSTS_MARK; without that line all of it is ours, once we have written
- * it. Before that (ours false: what is there is somebody else's) lines of nodes are replaced and the others kept.
+ * Lines of others may stand in it, above the line HOSTS_MARK; without that line all of it is ours,
+ * once we have written it. Before that (ours false: what is there is somebody else's) lines of
+ * nodes are replaced and the others kept.
  *
  *	hosts_lines_add(&lines, "10.96.0.9", "edge-1");
  *	made = hosts_text(&out, &lines, old, ours, limit);
@@ -29,7 +31,8 @@ struct hosts_made {
 
 void hosts_lines_add(struct hosts_lines *l, const char *address, const char *name);
 void hosts_lines_fini(struct hosts_lines *l);
-/* Appends to `out`, at most `limit` bytes; sorts the lines. `old`: what stands there now, may be "". */
+/* Appends to `out`, at most `limit` bytes; sorts the lines. `old`: what stands there now, may be
+ * "". */
 struct hosts_made hosts_text(
 	struct buf *out, struct hosts_lines *l, const char *old, bool ours, size_t limit);
 

@@ -33,7 +33,7 @@ struct naming {
 	const char *note; /* what is configured and not done, and why; "" */
 };
 
-/* --- what nodes there are ------------------------------------------------------------------ */
+/* --- what nodes there are ------------------------------------------------------------------- */
 
 /* Grows with whatever the book is made from. */
 static uint64_t
@@ -58,7 +58,8 @@ make_book(struct naming *n)
 	free(joined);
 }
 
-/* Made anew when something has changed, but not for each of a thousand nodes that come one after another. True: it is of now. */
+/* Made anew when something has changed, but not for each of a thousand nodes that come one after
+ * another. True: it is of now. */
 static bool
 use_book(struct naming *n)
 {
@@ -83,7 +84,7 @@ is_node(const struct naming *n, const char *name, bool of_now)
 	return node_name_ok(name) && n->config.at_edge(n->config.arg, name);
 }
 
-/* --- the ingress ----------------------------------------------------------------------------- */
+/* --- the ingress ---------------------------------------------------------------------------- */
 
 static const char *
 service_ip(const struct naming *n)
@@ -118,7 +119,7 @@ describe_problem(const struct naming *n, char *to, size_t size)
 		n->service_ns, n->service);
 }
 
-/* --- the zone ---------------------------------------------------------------------------------- */
+/* --- the zone ------------------------------------------------------------------------------- */
 
 static void
 find(void *arg, const char *name, struct name_found *to)
@@ -169,7 +170,7 @@ start_zone(struct naming *n, const struct hub_ways_in *w, struct err *err)
 	return 0;
 }
 
-/* --- the ConfigMap -------------------------------------------------------------------------------- */
+/* --- the ConfigMap -------------------------------------------------------------------------- */
 
 static void
 add_lines(struct hosts_lines *to, const char *name, const struct in6_addr *ips, size_t n)
@@ -186,7 +187,8 @@ add_lines(struct hosts_lines *to, const char *name, const struct in6_addr *ips, 
 	}
 }
 
-/* Who is at the edge is told by what all replicas share, not by the tunnels of this one: they write the same. */
+/* Who is at the edge is told by what all replicas share, not by the tunnels of this one: they write
+ * the same. */
 static bool
 lines(void *arg, struct hosts_lines *to)
 {
@@ -247,7 +249,7 @@ start_hosts(struct naming *n, const struct hub_ways_in *w, struct err *err)
 	return 0;
 }
 
-/* --- start, stop, telling --------------------------------------------------------------------------- */
+/* --- start, stop, telling ------------------------------------------------------------------- */
 
 static int
 take_addresses(struct naming *n, const char *const *list, struct err *err)

@@ -1,7 +1,8 @@
 /*
- * By which addresses callers reach nodes by their names: a DNS zone that the hub serves (dns/front/nameserver.h), and the hosts
- * ConfigMap (hub/names/hosts_map.h). The name of a node at the edge means the ingress, by `addresses`; that of any other node
- * means its own address. Until the hub knows which are which it says nothing: SERVFAIL, and no write. On the hub's loop.
+ * By which addresses callers reach nodes by their names: a DNS zone that the hub serves
+ * (dns/front/nameserver.h), and the hosts ConfigMap (hub/names/hosts_map.h). The name of a node at
+ * the edge means the ingress, by `addresses`; that of any other node means its own address. Until
+ * the hub knows which are which it says nothing: SERVFAIL, and no write. On the hub's loop.
  *
  *	rc = naming_start(&n, &config, &err);	// NULL in *n where neither is configured
  *	naming_state(n, &out);
@@ -31,7 +32,8 @@ struct naming_config {
 	bool (*at_edge)(void *arg, const char *node);
 	/* Has a node of this name a tunnel, here or at another replica? */
 	bool (*is_heard_of)(void *arg, const char *node);
-	/* The nodes that have joined, as certs_nodes has them, and how often these may have changed. */
+	/* The nodes that have joined, as certs_nodes has them, and how often these may have
+	 * changed. */
 	size_t (*joined)(void *arg, char ***names);
 	uint64_t (*joined_changes)(void *arg);
 	void *arg;

@@ -13,7 +13,7 @@ enum {
 	HURRY_MS = 50,
 };
 
-/* --- turns: a survey, then one viewer after the other, each in a turn of the loop of his own ---- */
+/* --- turns: a survey, then one viewer after the other, each in a turn of the loop of his own  */
 
 static struct survey_sources
 sources_of(const struct web *w)
@@ -30,8 +30,7 @@ find_due(const struct web *w)
 {
 	struct web_conn *c, *found = NULL;
 
-	TAILQ_FOREACH(c, &w->conns, link)
-	{
+	TAILQ_FOREACH(c, &w->conns, link) {
 		if (c->viewer != NULL && c->viewer->due &&
 			(found == NULL || c->viewer->told_ms < found->viewer->told_ms))
 			found = c;
@@ -65,8 +64,7 @@ on_tick(void *arg)
 
 	survey_take(w->survey, &from, loop_now_ms(w->config.loop));
 	dead_sweep(w->dead, w->survey, loop_now_ms(w->config.loop));
-	TAILQ_FOREACH(c, &w->conns, link)
-	{
+	TAILQ_FOREACH(c, &w->conns, link) {
 		if (c->viewer != NULL)
 			c->viewer->due = true;
 	}
@@ -107,7 +105,7 @@ web_hurry(struct web_conn *c)
 		timer_start(c->web->turn, HURRY_MS, 0);
 }
 
-/* --- the listener --------------------------------------------------------------------------------- */
+/* --- the listener --------------------------------------------------------------------------- */
 
 static int
 read_pem(const char *path, const char *key, char **pem, struct err *err)
@@ -244,7 +242,7 @@ web_recheck(struct web *w)
 	return cut;
 }
 
-/* --- what it says of itself ------------------------------------------------------------------------ */
+/* --- what it says of itself ----------------------------------------------------------------- */
 
 void
 web_metrics(const struct web *w, struct metrics *m)

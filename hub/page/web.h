@@ -1,13 +1,15 @@
 /*
- * The hub's page: what it knows of nodes, tunnels and services, for a browser. Read-only, off unless web.listen names an address. Files
- * come from the program itself; data comes over a websocket at /live, a line of JSON for each thing that has changed
- * (hub/page/web_tell.h), at most once a second. Who may see it the rules of access say (`hub:web`).
+ * The hub's page: what it knows of nodes, tunnels and services, for a browser. Read-only, off
+ * unless web.listen names an address. Files come from the program itself; data comes over a
+ * websocket at /live, a line of JSON for each thing that has changed (hub/page/web_tell.h), at most
+ * once a second. Who may see it the rules of access say (`hub:web`).
  *
  *	request ─► web_judge (method, Host, Origin) ─► access (who) ─► file, or /live ─► web_live: lines in (web_want), lines out (web_tell)
  *
- * Bounded: WEB_CONNECTIONS_MAX connections, web.viewers viewers, heads of WEB_HEAD_MAX bytes. A viewer who does not read is passed
- * over until he does, and dropped after WEB_STALL_MS; nothing queues up for him. While nobody looks nothing is gathered. Each viewer has a
- * turn of the loop of his own. On the hub's loop.
+ * Bounded: WEB_CONNECTIONS_MAX connections, web.viewers viewers, heads of WEB_HEAD_MAX bytes. A
+ * viewer who does not read is passed over until he does, and dropped after WEB_STALL_MS; nothing
+ * queues up for him. While nobody looks nothing is gathered. Each viewer has a turn of the loop of
+ * his own. On the hub's loop.
  *
  *	rc = web_start(&web, &(struct web_config){.loop = loop, .listen = "127.0.0.1:10014", .access = access,
  *		.sources = on_sources, .arg = hub}, &err);
@@ -49,7 +51,8 @@ int web_start(struct web **w, const struct web_config *config, struct err *err);
 /* Ends all connections. */
 void web_stop(struct web **w);
 /* In what follows NULL is none. */
-/* Reads the certificates again, for connections to come. 0, or -errno and those of until now stay. */
+/* Reads the certificates again, for connections to come. 0, or -errno and those of until now
+ * stay. */
 int web_renew(struct web *w, struct err *err);
 /* Ends the connections of viewers whom the rules, as they are now, would not let in. How many. */
 unsigned web_recheck(struct web *w);

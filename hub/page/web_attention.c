@@ -106,7 +106,7 @@ attention_nodes(struct attention *a, const char *kind, attention_node_fn *fn)
 	attention_end(a);
 }
 
-/* --- services -------------------------------------------------------------------------------- */
+/* --- services ------------------------------------------------------------------------------- */
 
 typedef bool attention_service_fn(const struct service_summary *s);
 
@@ -177,7 +177,7 @@ attention_dead(struct attention *a)
 	attention_end(a);
 }
 
-/* --- where it comes from, certificates -------------------------------------------------------- */
+/* --- where it comes from, certificates ------------------------------------------------------ */
 
 static void
 attention_on_problem(void *arg, const char *name, const char *problem)
@@ -234,7 +234,8 @@ attention_node_certificates(struct attention *a)
 	attention_end(a);
 }
 
-/* "attention":[{"kind","rows":[{"name","text","since"},...],"total"},...]: the worst kind first, none that is empty. */
+/* "attention":[{"kind","rows":[{"name","text","since"},...],"total"},...]: the worst kind first,
+ * none that is empty. */
 void
 tell_attention(const struct tell *t, struct buf *out)
 {

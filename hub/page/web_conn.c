@@ -10,7 +10,8 @@
 
 enum { READ_BYTES = 16 * 1024, LINGER_MS = 1000 };
 
-/* What every answer says: nothing is kept by caches in between, guessed at, framed, or fetched by another page. */
+/* What every answer says: nothing is kept by caches in between, guessed at, framed, or fetched by
+ * another page. */
 #define COMMON                                                                                     \
 	"X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"                      \
 	"Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n" \
@@ -136,7 +137,7 @@ give_file(struct web_conn *c, const struct http1_head *h, const struct web_file 
 			file->len, h->is_head});
 }
 
-/* --- who it is ---------------------------------------------------------------------------------- */
+/* --- who it is ------------------------------------------------------------------------------ */
 
 /* 0: he may see the page. */
 static unsigned
@@ -169,7 +170,7 @@ refuse_caller(struct web_conn *c, const struct http1_head *h, unsigned status, c
 	refuse(c, status, why, h->is_head);
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------- */
 
 static void
 begin_live(struct web_conn *c, const struct http1_head *h)
@@ -249,7 +250,8 @@ take_head(struct web_conn *c)
 	return true;
 }
 
-/* Answers one request after the other; a viewer's frames are web_live's. False: the connection is gone. */
+/* Answers one request after the other; a viewer's frames are web_live's. False: the connection is
+ * gone. */
 static bool
 go_on(struct web_conn *c)
 {

@@ -18,8 +18,8 @@ struct dead {
 	struct dead_row rows[DEAD_KEPT]; /* by service, then node */
 	size_t n_rows;
 	uint64_t next; /* pair: where the turn goes on */
-	uint64_t
-		credit; /* for so many milliseconds of one node's turns; a question costs DEAD_NODE_MS */
+	/* for so many milliseconds of one node's turns; a question costs DEAD_NODE_MS */
+	uint64_t credit;
 	uint64_t now_ms; /* of the last sweep */
 };
 
@@ -76,7 +76,7 @@ dead_note(struct dead *d, const struct asking *a, unsigned endpoints)
 	d->rows[at].heard_ms = d->rows[at].asked_ms = d->now_ms;
 }
 
-/* --- asking ----------------------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 static void
 dead_end_asking(struct asking *a)
@@ -197,7 +197,7 @@ dead_list(const struct dead *d, const struct dead_row **list)
 	return d->n_rows;
 }
 
-/* --- life --------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 struct dead *
 dead_new(probes_ask_fn *ask, void *arg)

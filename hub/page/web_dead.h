@@ -1,9 +1,11 @@
 /*
- * Endpoints that nodes find dead, for what the hub's page opens with (hub/page/web.h). While somebody looks each node that is connected here is
- * asked every DEAD_NODE_MS how the endpoints of one of the services do there, of another one each time and another one than its
- * neighbours (doc/protocol.md, "Questions"): with as many nodes as services each is asked for within that time, and a node's link carries 100
- * bytes a second. What was not well is asked for again every DEAD_AGAIN_MS. Bounded: DEAD_AT_ONCE questions wait, DEAD_KEPT pairs of service
- * and node are remembered, no longer than DEAD_KEEP_MS. On the hub's loop.
+ * Endpoints that nodes find dead, for what the hub's page opens with (hub/page/web.h). While
+ * somebody looks each node that is connected here is asked every DEAD_NODE_MS how the endpoints of
+ * one of the services do there, of another one each time and another one than its neighbours
+ * (doc/protocol.md, "Questions"): with as many nodes as services each is asked for within that
+ * time, and a node's link carries 100 bytes a second. What was not well is asked for again every
+ * DEAD_AGAIN_MS. Bounded: DEAD_AT_ONCE questions wait, DEAD_KEPT pairs of service and node are
+ * remembered, no longer than DEAD_KEEP_MS. On the hub's loop.
  *
  *	dead_sweep(d, survey, now_ms);			// each second
  *	n = dead_list(d, &list);			// by service, then node

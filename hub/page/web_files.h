@@ -1,5 +1,6 @@
 /*
- * The files of the hub's page (hub/page/web/), which are part of the program: the build turns each into a list of bytes. Constant; any thread.
+ * The files of the hub's page (hub/page/web/), which are part of the program: the build turns each
+ * into a list of bytes. Constant; any thread.
  *
  *	file = web_file_find("/app.js", 7);
  */

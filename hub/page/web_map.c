@@ -77,8 +77,8 @@ add_drawn(struct sites *all, const struct survey *s, const struct survey_node *n
 		(unsigned long long)(n->rate_in + n->rate_out));
 }
 
-/* {"t":"overview","sites":[...],"beyond":n,"drawn":[[name, index of its site or -1, health, bytes a second], ...],"attention":[...]}; drawn
- * is empty where there are too many to be told apart. */
+/* {"t":"overview","sites":[...],"beyond":n,"drawn":[[name, index of its site or -1, health, bytes a
+ * second], ...],"attention":[...]}; drawn is empty where there are too many to be told apart. */
 void
 tell_map(const struct tell *t, struct buf *out)
 {

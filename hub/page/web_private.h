@@ -1,6 +1,7 @@
 /*
- * What the files of the page itself share (hub/page/web.h): web.c (listener, turns, counters), web_conn.c (a connection: requests, files) and
- * web_live.c (a viewer's websocket). Nothing outside of these includes it.
+ * What the files of the page itself share (hub/page/web.h): web.c (listener, turns, counters),
+ * web_conn.c (a connection: requests, files) and web_live.c (a viewer's websocket). Nothing outside
+ * of these includes it.
  *
  *	SHAKES ─► HEAD ─┬─► REPLY ─┬─► HEAD ...
  *	                │          └─► LINGER: what still comes is passed over, so that the answer is not lost to a reset
@@ -65,13 +66,13 @@ struct web {
 	uint64_t refused_who, refused_how, refused_full, viewers, skipped, dropped;
 };
 
-/* --- web_conn.c --- */
+/* --- web_conn.c ----------------------------------------------------------------------------- */
 void web_conn_take(struct web *w, int fd, const struct caller *caller);
 void web_conn_free(struct web_conn *c);
 /* Sends what waits; false: the connection is gone. */
 bool web_conn_flush(struct web_conn *c);
 
-/* --- web_live.c --- */
+/* --- web_live.c ----------------------------------------------------------------------------- */
 /* The handshake is answered: the connection belongs to a viewer. */
 void web_live_start(struct web_conn *c);
 void web_live_stop(struct web_conn *c);
@@ -79,11 +80,11 @@ void web_live_stop(struct web_conn *c);
 bool web_live_read(struct web_conn *c);
 /* Tells what is new; false: the connection is gone. */
 bool web_live_turn(struct web_conn *c, const struct tell *tell);
-/* With a close frame, unless one with another code was made before. why: he is dropped; NULL: all is well. False: the connection is
- * gone. */
+/* With a close frame, unless one with another code was made before. why: he is dropped; NULL: all
+ * is well. False: the connection is gone. */
 bool web_live_close(struct web_conn *c, enum wsframe_code code, const char *why);
 
-/* --- web.c --- */
+/* --- web.c ---------------------------------------------------------------------------------- */
 /* Says why, and counts. */
 void web_drop(const struct web_conn *c, const char *why);
 /* A viewer has come or gone. */

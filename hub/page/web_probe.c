@@ -38,7 +38,7 @@ struct probes {
 	uint64_t results[RESULTS];
 };
 
-/* --- what came of it ----------------------------------------------------------------------- */
+/* --- what came of it ------------------------------------------------------------------------ */
 
 static void
 stop_asking(struct probe *p, unsigned code)
@@ -110,7 +110,7 @@ take(struct probe *p, const char *json, size_t len)
 	health_fini(&said);
 }
 
-/* --- asking replicas ------------------------------------------------------------------------- */
+/* --- asking replicas ------------------------------------------------------------------------ */
 
 static void ask_replicas(struct probe *p);
 
@@ -203,7 +203,7 @@ ask_replicas(struct probe *p)
 	stream_end(p->stream);
 }
 
-/* --- asking here ------------------------------------------------------------------------------- */
+/* --- asking here ---------------------------------------------------------------------------- */
 
 static void
 on_told(void *arg, int rc, const char *text, size_t len)
@@ -242,7 +242,7 @@ ask_node(struct probe *p)
 		ask_replicas(p);
 }
 
-/* --- what is known -------------------------------------------------------------------------------- */
+/* --- what is known -------------------------------------------------------------------------- */
 
 /* Makes room: what nobody has looked at lately goes. False: there is none. */
 static bool
@@ -264,8 +264,7 @@ find(struct probes *all, const char *node, const char *service)
 	uint64_t hash = hash64(node, strlen(node), hash64(service, strlen(service), 0));
 	struct probe *p;
 
-	TAILQ_FOREACH(p, &all->all, link)
-	{
+	TAILQ_FOREACH(p, &all->all, link) {
 		if (p->hash == hash && strcmp(p->node, node) == 0 &&
 			strcmp(p->service, service) == 0)
 			return p;
@@ -332,7 +331,7 @@ probes_metrics(const struct probes *all, struct metrics *m)
 			labels[i], all->results[i]);
 }
 
-/* --- life ------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 struct probes *
 probes_new(const struct probes_config *config)

@@ -1,8 +1,10 @@
 /*
- * What nodes themselves make of a service's endpoints, for those who look at it (hub/page/web.h). A node is asked on its websocket
- * (doc/protocol.md, "Questions"), by this hub or, where it is connected to another replica, by that one. It needs no right: the agent
- * tells its hub, as it tells it all else, and whoever sees the page sees it. Bounded: PROBES_AT_ONCE questions are under way, PROBES_KEPT
- * answers are kept, and asked for anew after PROBE_FRESH_MS while somebody looks. On the hub's loop.
+ * What nodes themselves make of a service's endpoints, for those who look at it (hub/page/web.h). A
+ * node is asked on its websocket (doc/protocol.md, "Questions"), by this hub or, where it is
+ * connected to another replica, by that one. It needs no right: the agent tells its hub, as it
+ * tells it all else, and whoever sees the page sees it. Bounded: PROBES_AT_ONCE questions are under
+ * way, PROBES_KEPT answers are kept, and asked for anew after PROBE_FRESH_MS while somebody looks.
+ * On the hub's loop.
  *
  *	probes_tell(p, "edge-1", "default/web", out);	// what is known now
  *
@@ -42,8 +44,9 @@ struct probes *probes_new(const struct probes_config *config);
 void probes_free(struct probes **p);
 /* All that is known counts no more, and what is asked now is not waited for. */
 void probes_forget(struct probes *p);
-/* {"said":[{"port","address","node","health"},...],"known":true,"more":0,"at":"hub-2"} or {"why":"a sentence","at":""}; null: not known yet. at:
- * the replica that the node is connected to, "" this one. */
+/* {"said":[{"port","address","node","health"},...],"known":true,"more":0,"at":"hub-2"} or {"why":"a
+ * sentence","at":""}; null: not known yet. at: the replica that the node is connected to, "" this
+ * one. */
 void probes_tell(struct probes *p, const char *node, const char *service, struct buf *out);
 void probes_metrics(const struct probes *p, struct metrics *m);
 

@@ -4,7 +4,7 @@
 
 #include "model/json.h"
 
-/* --- one node --------------------------------------------------------------------------------- */
+/* --- one node ------------------------------------------------------------------------------- */
 
 struct tunnels_of {
 	const struct tell *tell;
@@ -53,7 +53,7 @@ tell_node(const struct tell *t, const struct want *want, struct buf *out)
 	buf_adds(out, "]}\n");
 }
 
-/* --- one service: as the cluster has it --------------------------------------------------------- */
+/* --- one service: as the cluster has it ----------------------------------------------------- */
 
 static void
 add_member(struct buf *out, const char *comma, const char *name, const char *text)
@@ -109,7 +109,7 @@ add_ports(const struct view *v, struct buf *out)
 	}
 }
 
-/* --- and as each node sees it ----------------------------------------------------------------------- */
+/* --- and as each node sees it --------------------------------------------------------------- */
 
 struct seen {
 	const struct survey_node *node;
@@ -253,7 +253,7 @@ add_sights(const struct tell *t, const struct want *want, const struct view *v,
 	buf_adds(out, "]");
 }
 
-/* --- one service ---------------------------------------------------------------------------------------- */
+/* --- one service ---------------------------------------------------------------------------- */
 
 static void
 add_service(const struct tell *t, const struct want *want, const struct fanout_item *item,

@@ -1,6 +1,6 @@
 /*
- * The services of the hub's page, as they were at the last survey: keys are copies, in order. A part of hub/page/web_survey; on the hub's
- * loop.
+ * The services of the hub's page, as they were at the last survey: keys are copies, in order. A
+ * part of hub/page/web_survey; on the hub's loop.
  *
  *	summary_take(s, fanout, cluster);
  *	n = summary_list(s, &list);

@@ -25,7 +25,7 @@ struct survey {
 	const struct survey_sources *from; /* during survey_take */
 };
 
-/* --- nodes ------------------------------------------------------------------------------ */
+/* --- nodes ---------------------------------------------------------------------------------- */
 
 static uint32_t
 keep(struct nodes_list *l, const char *text)
@@ -141,7 +141,8 @@ add_joined(struct survey *s, uint64_t now_ms)
 			s->joined[i].revoked ? SURVEY_REVOKED : SURVEY_DOWN;
 }
 
-/* Those that have joined at another replica alone are among them, where replicas have no ledger in common. */
+/* Those that have joined at another replica alone are among them, where replicas have no ledger in
+ * common. */
 static void
 on_named(void *arg, const char *node)
 {

@@ -1,7 +1,8 @@
 /*
- * What the hub's page shows, taken as it is at one moment (hub/page/web.h): all nodes with their tunnels, in order of their names, and a
- * short form of each service (hub/page/web_summary.h). One survey serves all viewers, and is taken at most once a second and only while
- * somebody looks. Texts of nodes are copies. On the hub's loop.
+ * What the hub's page shows, taken as it is at one moment (hub/page/web.h): all nodes with their
+ * tunnels, in order of their names, and a short form of each service (hub/page/web_summary.h). One
+ * survey serves all viewers, and is taken at most once a second and only while somebody looks.
+ * Texts of nodes are copies. On the hub's loop.
  *
  *	survey_take(s, &sources, now_ms);
  *	for (size_t i = 0; i < survey_nodes(s, &list); i++)
@@ -48,13 +49,15 @@ enum survey_health {
 struct survey_node {
 	uint32_t name, site, zone, version, address; /* survey_text */
 	uint32_t at,
-		words; /* of one that is not connected here: the replica that has it, or had it; its last words */
+		/* of one that is not connected here: the replica that has it, or had it; its last
+		 * words */
+		words;
 	uint8_t health; /* enum survey_health */
 	bool connected, tunnel, no_tunnel; /* no_tunnel: it is switched off */
 	unsigned pending, unacked, unserved, streams, rtt_ms;
 	uint64_t since_ms, tunnel_since_ms; /* since 1970; 0: not connected, no tunnel */
-	uint64_t
-		seen_ms; /* since 1970, when it was connected last and is not; 0: not since the hub started */
+	/* since 1970, when it was connected last and is not; 0: not since the hub started */
+	uint64_t seen_ms;
 	int64_t ends_s; /* the certificate of its newest tunnel, since 1970; 0: unknown */
 	uint64_t lags_since_ms; /* since 1970, as surveys saw it; 0: it does not */
 	uint64_t epoch;

@@ -29,7 +29,7 @@ tell_healths(const size_t of[SURVEY_HEALTHS], struct buf *out)
 	buf_adds(out, "}");
 }
 
-/* --- for every viewer ------------------------------------------------------------------------ */
+/* --- for every viewer ----------------------------------------------------------------------- */
 
 void
 tell_top(const struct tell *t, struct buf *out)
@@ -88,7 +88,7 @@ tell_events(size_t *seen, struct buf *out)
 	buf_adds(out, "]}\n");
 }
 
-/* --- lists -------------------------------------------------------------------------------------- */
+/* --- lists ---------------------------------------------------------------------------------- */
 
 void
 tell_node_row(const struct survey *s, const struct survey_node *n, struct buf *out)
@@ -107,9 +107,8 @@ tell_node_row(const struct survey *s, const struct survey_node *n, struct buf *o
 	json_add_text(out, survey_text(s, n->words));
 	buf_printf(out,
 		",\"health\":\"%s\",\"connected\":%s,\"tunnel\":%s,\"noTunnel\":%s,\"pending\":%u,"
-		"\"unserved\":%u,"
-		"\"streams\":%u,\"rtt\":%u,\"in\":%llu,\"out\":%llu,\"totalIn\":%llu,"
-		"\"totalOut\":%llu,\"since\":%llu,\"seen\":%llu",
+		"\"unserved\":%u,\"streams\":%u,\"rtt\":%u,\"in\":%llu,\"out\":%llu,\"totalIn\":%"
+		"llu,\"totalOut\":%llu,\"since\":%llu,\"seen\":%llu",
 		tell_health((enum survey_health)n->health), n->connected ? "true" : "false",
 		n->tunnel ? "true" : "false", n->no_tunnel ? "true" : "false",
 		n->pending + n->unacked, n->unserved, n->streams, n->rtt_ms,

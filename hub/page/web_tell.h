@@ -1,8 +1,10 @@
 /*
- * The hub's page as data (hub/page/web.h): JSON, an object a line, each with its kind in "t". web_tell.c has what every viewer gets and
- * the lists, web_attention.c what is not well, web_map.c sites and nodes for the map, web_seen.c one node, one service and how each node
- * sees it. All of it is bounded, whatever the size of the cluster: TELL_ROWS rows, TELL_DRAWN nodes, TELL_SHOWN endpoints. Names come from the cluster and
- * from nodes: they are texts, never markup. On the hub's loop.
+ * The hub's page as data (hub/page/web.h): JSON, an object a line, each with its kind in "t".
+ * web_tell.c has what every viewer gets and the lists, web_attention.c what is not well, web_map.c
+ * sites and nodes for the map, web_seen.c one node, one service and how each node sees it. All of
+ * it is bounded, whatever the size of the cluster: TELL_ROWS rows, TELL_DRAWN nodes, TELL_SHOWN
+ * endpoints. Names come from the cluster and from nodes: they are texts, never markup. On the hub's
+ * loop.
  */
 #ifndef EDGEWAY_HUB_PAGE_WEB_TELL_H
 #define EDGEWAY_HUB_PAGE_WEB_TELL_H
@@ -33,12 +35,13 @@ struct tell {
 
 /* {"t":"top",...}: counts, traffic, replicas. */
 void tell_top(const struct tell *t, struct buf *out);
-/* What the viewer wants: {"t":"overview"|"nodes"|"services"|"node"|"service",...}; nothing for events. */
+/* What the viewer wants: {"t":"overview"|"nodes"|"services"|"node"|"service",...}; nothing for
+ * events. */
 void tell_view(const struct tell *t, const struct want *want, struct buf *out);
 /* {"t":"events","rows":[...]}: those from *seen on; nothing when there are none. */
 void tell_events(size_t *seen, struct buf *out);
 
-/* --- parts of it --- */
+/* --- parts of it ---------------------------------------------------------------------------- */
 /* The members of a node's row, without braces. */
 void tell_node_row(const struct survey *s, const struct survey_node *n, struct buf *out);
 void tell_map(const struct tell *t, struct buf *out);

@@ -1,6 +1,6 @@
 /*
- * What a viewer of the hub's page wants to see (hub/page/web.h): a line of the form of a query, as the page's script sends it. Pure; a leaf
- * fed with bytes of strangers.
+ * What a viewer of the hub's page wants to see (hub/page/web.h): a line of the form of a query, as
+ * the page's script sends it. Pure; a leaf fed with bytes of strangers.
  *
  *	view=nodes&q=edge&sort=in&desc&from=50
  *	view=service&name=default%2Fweb

@@ -37,7 +37,7 @@ struct access {
 	size_t n;
 };
 
-/* --- reading ---------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static bool
 read_port(const char *text, size_t len, uint16_t *port)
@@ -73,7 +73,8 @@ read_ports(const char *text, struct to *to)
 			to->to_port >= to->from_port);
 }
 
-/* The text in front of ":PORTS"; an IPv6 address stands in brackets then. NULL: the ports cannot be read. */
+/* The text in front of ":PORTS"; an IPv6 address stands in brackets then. NULL: the ports cannot be
+ * read. */
 static char *
 split_ports(const char *text, struct to *to)
 {
@@ -203,8 +204,7 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct reading *r)
 	rule->sha256 = xstrdup(sha256);
 	rule->from = xstrdup(from);
 	rule->line = entry->line;
-	tree_each(to, one)
-	{
+	tree_each(to, one) {
 		const char *text = tree_text(one, "");
 
 		r->at = one;
@@ -226,8 +226,7 @@ read_rules(const struct tree_node *rules, struct access **out, struct reading *r
 	struct access *a = xcalloc(1, sizeof *a);
 	int rc = 0;
 
-	tree_each(rules, entry)
-	{
+	tree_each(rules, entry) {
 		r->at = entry;
 		if (a->n == ACCESS_RULES_MAX)
 			rc = err_set(r->err, EINVAL, "more than %d rules", ACCESS_RULES_MAX);
@@ -314,7 +313,7 @@ access_count(const struct access *a)
 	return a->n;
 }
 
-/* --- asking ------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 static bool
 is_from(const struct rule *r, const struct caller *c)
@@ -370,11 +369,15 @@ opens(const struct to *to, const struct access_target *t)
 /* Why a target is open to a caller, or is not. */
 enum access_ground {
 	ACCESS_RULE, /* a rule opens it */
-	ACCESS_NODES_SERVICES, /* a node sees the services anyway, and what it asks for is one's endpoint */
-	ACCESS_NO_RULES, /* there are none, and it is a program of this host, or admitted by a clientCA */
+	/* a node sees the services anyway, and what it asks for is one's endpoint */
+	ACCESS_NODES_SERVICES,
+	/* there are none, and it is a program of this host, or admitted by a clientCA */
+	ACCESS_NO_RULES,
 	ACCESS_NOBODY, /* no rule opens it */
 	ACCESS_RULES_MISSING, /* there are none, and the caller comes from elsewhere */
-	ACCESS_RULE_NEEDED, /* what no name of the cluster stands behind is dialled for those alone whom a rule allows it */
+	/* what no name of the cluster stands behind is dialled for those alone whom a rule allows
+	 * it */
+	ACCESS_RULE_NEEDED,
 	ACCESS_OWN_DIAL,
 };
 
@@ -440,13 +443,11 @@ access_explain(const struct access *a, const struct caller *c, const struct acce
 	static const char *const texts[] = {
 		[ACCESS_NODES_SERVICES] =
 			"no rule is for nodes: each may have the endpoints of all services",
-		[ACCESS_NO_RULES] =
-			"no rule says anything of this target: programs of the hub's host, and who "
-			"was admitted by a listener's clientCA, may",
+		[ACCESS_NO_RULES] = "no rule says anything of this target: programs of the hub's "
+				    "host, and who was admitted by a listener's clientCA, may",
 		[ACCESS_NOBODY] = "no rule of access opens this target to this caller",
-		[ACCESS_RULES_MISSING] =
-			"there is no rule of access for this target: only programs of the "
-			"hub's host may",
+		[ACCESS_RULES_MISSING] = "there is no rule of access for this target: only "
+					 "programs of the hub's host may",
 		[ACCESS_RULE_NEEDED] =
 			"a target that is no object of the cluster needs a rule of access",
 		[ACCESS_OWN_DIAL] = "the hub has dialled itself: nothing is opened to it",

@@ -1,6 +1,7 @@
 /*
- * Who may reach what through the hub: the rules of `access` (doc/edgeway-hub.8). Closed unless a rule opens; with no rules at all
- * programs of this host, and those whom a listener's own clientCA has admitted, may reach everything. Pure.
+ * Who may reach what through the hub: the rules of `access` (doc/edgeway-hub.8). Closed unless a
+ * rule opens; with no rules at all programs of this host, and those whom a listener's own clientCA
+ * has admitted, may reach everything. Pure.
  *
  *	from   192.0.2.0/24        a source address or network
  *	       cert:NAME           the common name of a client certificate that the listener's clientCA has signed
@@ -57,7 +58,8 @@ bool access_explain(const struct access *a, const struct caller *caller,
 bool access_names(const struct access *a, enum target_kind kind);
 /* Does a rule name a network or address of the cloud that holds this one? Then the hub dials it. */
 bool access_names_cloud(const struct access *a, const struct in6_addr *ip);
-/* Does a rule name the address itself, no network, with ports that hold this one? Of the rules for the caller; NULL: of all. */
+/* Does a rule name the address itself, no network, with ports that hold this one? Of the rules for
+ * the caller; NULL: of all. */
 bool access_names_address(const struct access *a, const struct caller *caller,
 	const struct in6_addr *ip, uint16_t port);
 /* The name of the bearer token with this secret; NULL: none. */

@@ -36,7 +36,7 @@ struct carried {
 	uint64_t opened, refused, failed, broken;
 };
 
-/* --- ends ------------------------------------------------------------------------------------------------- */
+/* --- ends ----------------------------------------------------------------------------------- */
 
 static void
 one_free(struct one *o)
@@ -119,7 +119,7 @@ on_ended(void *arg, bool fault, const char *why)
 	one_free(o);
 }
 
-/* --- the request ------------------------------------------------------------------------------------------ */
+/* --- the request ---------------------------------------------------------------------------- */
 
 /* What it refuses is answered, if it can be at once: a stranger is not waited for. */
 static void
@@ -231,7 +231,7 @@ on_tls(void *arg, enum tls_event event)
 	on_wire(o);
 }
 
-/* --- taking ----------------------------------------------------------------------------------------------- */
+/* --- taking --------------------------------------------------------------------------------- */
 
 static void
 tell_address(struct one *o, int fd, bool proxied)
@@ -290,7 +290,7 @@ carried_take(struct carried *c, int fd, enum hello kind)
 		drop(o, err.text);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 struct carried *
 carried_new(const struct carried_config *config)
@@ -333,7 +333,7 @@ carried_hides(const char *from)
 	return strncmp(from, CARRIED_VIA, strlen(CARRIED_VIA)) == 0;
 }
 
-/* --- telling ---------------------------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 static struct carrier_stats
 sum(const struct carried *c)
@@ -341,8 +341,7 @@ sum(const struct carried *c)
 	struct carrier_stats s = c->past;
 	const struct one *o;
 
-	TAILQ_FOREACH(o, &c->open, link)
-	{
+	TAILQ_FOREACH(o, &c->open, link) {
 		s.bytes_in += carrier_stats(o->carrier)->bytes_in;
 		s.bytes_out += carrier_stats(o->carrier)->bytes_out;
 	}
@@ -362,11 +361,10 @@ carried_state(const struct carried *c, struct buf *out)
 void
 carried_metrics(const struct carried *c, struct metrics *m)
 {
-	static const char ends[] = "edgeway_hub_carried_total",
-			  help[] = "Websockets that were to carry a node's connection, by what "
-				   "became of them.",
-			  bytes[] = "edgeway_hub_carried_bytes_total",
-			  carried[] = "Bytes carried in websockets.";
+	static const char ends
+		[] = "edgeway_hub_carried_total",
+	    help[] = "Websockets that were to carry a node's connection, by what became of them.",
+	    bytes[] = "edgeway_hub_carried_bytes_total", carried[] = "Bytes carried in websockets.";
 	struct carrier_stats s = sum(c);
 
 	metric_gauge(m, "edgeway_hub_carried", "Connections of nodes that websockets carry.", NULL,

@@ -1,8 +1,10 @@
 /*
- * Connections of nodes that come inside of websockets (base/http/carrier), for sites that let nothing else through: takes such a
- * connection, answers its upgrade, and hands over a socket that is like one that was accepted, with the first byte still to be
- * read. So what is inside is looked at by hub/port/peek and proven by TLS like everything else; what is outside proves nothing,
- * and nothing of it counts but the path, which must be a node's. Strangers are bounded as by hub/peek. On the hub's loop.
+ * Connections of nodes that come inside of websockets (base/http/carrier), for sites that let
+ * nothing else through: takes such a connection, answers its upgrade, and hands over a socket that
+ * is like one that was accepted, with the first byte still to be read. So what is inside is looked
+ * at by hub/port/peek and proven by TLS like everything else; what is outside proves nothing, and
+ * nothing of it counts but the path, which must be a node's. Strangers are bounded as by hub/peek.
+ * On the hub's loop.
  *
  *   TLS (HELLO_CARRIER, HELLO_CARRIER_NAMED) ─► head of the request ─► 101, a carrier ─► fn
  *   plain (HELLO_PLAIN) ───────────────────────┘
@@ -28,12 +30,13 @@ struct ssl_ctx_st;
 
 struct carried_config {
 	struct loop *loop;
-	struct ssl_ctx_st *
-		tls; /* the hub's own server context; borrowed until carried_renew or carried_free */
+	/* the hub's own server context; borrowed until carried_renew or carried_free */
+	struct ssl_ctx_st *tls;
 	size_t most; /* open; 0: CARRIED_MOST */
 	struct preauth
 		*preauth; /* places of those on their way to that; outlives it; NULL: any number */
-	/* Takes the descriptor over. `from`: address of the other end, with CARRIED_VIA where it is a proxy's; for the call. */
+	/* Takes the descriptor over. `from`: address of the other end, with CARRIED_VIA where it is
+	 * a proxy's; for the call. */
 	void (*fn)(void *arg, int fd, const char *from);
 	void *arg;
 };

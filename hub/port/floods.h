@@ -1,6 +1,7 @@
 /*
- * Nodes whose connection was cut for frames that carry nothing (tunnel/h2/frame_budget.h): they get no tunnel for FLOODS_REST_MS, or
- * they would go on in the next one at the price of a handshake. Of FLOODS_MOST nodes, the last ones. On the hub's loop.
+ * Nodes whose connection was cut for frames that carry nothing (tunnel/h2/frame_budget.h): they get
+ * no tunnel for FLOODS_REST_MS, or they would go on in the next one at the price of a handshake. Of
+ * FLOODS_MOST nodes, the last ones. On the hub's loop.
  *
  *	floods_note(floods, "edge-1", now_ms);
  *	if (floods_rests(floods, "edge-1", now_ms))

@@ -1,10 +1,10 @@
 /*
- * The hub's one port: accepts connections and hands each socket over, still without a byte read. Whoever
- * takes it decides by its first bytes what it is (hub/port/peek).
+ * The hub's one port: accepts connections and hands each socket over, still without a byte read.
+ * Whoever takes it decides by its first bytes what it is (hub/port/peek).
  *
- * Bounded: a turn of the loop accepts LISTEN_BATCH at most, so that a flood of new nodes does not starve
- * those that are connected; while the owner has no room (listen_room) new ones wait in the kernel's
- * queue; without descriptors accepting rests for a second, said aloud. On the hub's loop.
+ * Bounded: a turn of the loop accepts LISTEN_BATCH at most, so that a flood of new nodes does not
+ * starve those that are connected; while the owner has no room (listen_room) new ones wait in the
+ * kernel's queue; without descriptors accepting rests for a second, said aloud. On the hub's loop.
  *
  *	listen_start(&l, loop, &addr, on_socket, hub, &err);
  */

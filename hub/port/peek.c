@@ -151,7 +151,8 @@ may_be_carried(enum hello kind)
 
 static void peek_on_step(void *guest);
 
-/* libwebsockets answers a ClientHello as soon as it gets it, all in one turn; other TLS waits for its turns by itself (tls_setup). */
+/* libwebsockets answers a ClientHello as soon as it gets it, all in one turn; other TLS waits for
+ * its turns by itself (tls_setup). */
 static bool
 peek_waits_for_turn(struct guest *g)
 {

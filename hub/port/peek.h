@@ -1,8 +1,8 @@
 /*
- * Looks at the first bytes of accepted connections without taking them (MSG_PEEK), and says by the ALPN in the ClientHello
- * to whom each belongs. Nothing is kept of a connection but its descriptor; who says nothing, or not enough, is
- * dropped after PEEK_MS, or when others need its place (base/core/preauth). Who has said it has PEEK_MS more to get its turn. On
- * the hub's loop.
+ * Looks at the first bytes of accepted connections without taking them (MSG_PEEK), and says by the
+ * ALPN in the ClientHello to whom each belongs. Nothing is kept of a connection but its descriptor;
+ * who says nothing, or not enough, is dropped after PEEK_MS, or when others need its place
+ * (base/core/preauth). Who has said it has PEEK_MS more to get its turn. On the hub's loop.
  *
  *	peek = peek_new(loop, preauth, on_known, nodes);
  *	peek_take(peek, fd, NULL);	// on_known(nodes, fd, HELLO_OTHER, NULL) comes, or fd is closed
@@ -25,8 +25,8 @@ typedef void peek_fn(void *arg, int fd, enum hello kind, const char *from);
 struct peek *peek_new(struct loop *loop, struct preauth *preauth, peek_fn *fn, void *arg);
 /* Those that wait are closed. */
 void peek_free(struct peek **p);
-/* fd: accepted, taken. from: NULL, or where it comes from when it came inside of a websocket: then it cannot be one itself. The
- * callback may come from within. */
+/* fd: accepted, taken. from: NULL, or where it comes from when it came inside of a websocket: then
+ * it cannot be one itself. The callback may come from within. */
 void peek_take(struct peek *p, int fd, const char *from);
 void peek_metrics(const struct peek *p, struct metrics *m);
 

@@ -225,7 +225,8 @@ peer_words_reach(struct buf *to, const char *node, const char *entry)
 	buf_printf(to, "%s %s %s\n", words[PEER_SAYS_REACH].text, node, entry);
 }
 
-/* Blanks part what is behind a word, and the line feed ends it: `blank` stands for what cannot be said. */
+/* Blanks part what is behind a word, and the line feed ends it: `blank` stands for what cannot be
+ * said. */
 static void
 add_printable(struct buf *to, const char *text, size_t most, char blank)
 {

@@ -1,6 +1,7 @@
 /*
- * What one replica of the hub tells another of its nodes: lines of text on a long stream (doc/protocol.md, "Between
- * replicas"). Pure; the bytes are another hub's, and checked like a stranger's.
+ * What one replica of the hub tells another of its nodes: lines of text on a long stream
+ * (doc/protocol.md, "Between replicas"). Pure; the bytes are another hub's, and checked like a
+ * stranger's.
  *
  *	while ((rc = peer_words_read(bytes, n, &used, &said)) > 0)	// said.word; then bytes += used
  *	if (rc < 0)	// -EPROTO: said.why
@@ -28,8 +29,10 @@ enum peer_word {
 	PEER_SAYS_HUB, /* id, name: who speaks; first */
 	PEER_SAYS_HOLDS, /* node, epoch: its tunnel ends there */
 	PEER_SAYS_GONE, /* node: not any more */
-	PEER_SAYS_JOINED, /* node: it holds a certificate; whether it is reached is said by others */
-	PEER_SAYS_DECLARES, /* node: what it reaches beside itself follows, in place of what was said before */
+	/* node: it holds a certificate; whether it is reached is said by others */
+	PEER_SAYS_JOINED,
+	/* node: what it reaches beside itself follows, in place of what was said before */
+	PEER_SAYS_DECLARES,
 	PEER_SAYS_REACH, /* node, entry: that (tunnel/node/vicinity.h) */
 	PEER_SAYS_FORGETS, /* node: it declares nothing there any more */
 	PEER_SAYS_THERE, /* node, since, address, version: it is connected there */

@@ -75,8 +75,9 @@ presence_drop(struct presence *p, struct presence_entry *e)
 }
 
 /*
- * Replicas tell of the past, thousands of nodes at once, each in its order: the place is looked for from the last one on. From the end
- * each would cost a walk past all that went later, by this clock or by another.
+ * Replicas tell of the past, thousands of nodes at once, each in its order: the place is looked for
+ * from the last one on. From the end each would cost a walk past all that went later, by this clock
+ * or by another.
  */
 static struct presence_entry *
 presence_find_before(const struct presence *p, int64_t since_ms)
@@ -218,10 +219,12 @@ presence_heard(struct presence *p, const void *from, const char *at, const struc
 	const struct presence_entry *e = presence_entry_of(p, row->node);
 	bool its_own = e != NULL && e->connected && e->at[0] != '\0' && strcmp(e->at, at) == 0;
 
-	/* Who is connected here, or at a third one, does not go by what another one saw the end of. */
+	/* Who is connected here, or at a third one, does not go by what another one saw the end
+	 * of. */
 	if (e != NULL && e->connected && !row->connected && !its_own)
 		return;
-	/* That a node is there its own replica alone says, of the present: whenever it came, it beats that the node was seen to go. */
+	/* That a node is there its own replica alone says, of the present: whenever it came, it
+	 * beats that the node was seen to go. */
 	if (e != NULL && !its_own && !(row->connected && (now || !e->connected)) &&
 		e->since_ms > row->since_ms)
 		return;
@@ -326,8 +329,7 @@ presence_each(
 		if (e->connected)
 			fn(arg, &row);
 	}
-	TAILQ_FOREACH(e, &p->away, away)
-	{
+	TAILQ_FOREACH(e, &p->away, away) {
 		struct presence_row row = presence_row_of(e);
 
 		fn(arg, &row);

@@ -1,16 +1,18 @@
 /*
- * Which nodes are connected, to which replica, and what was last known of those that are away: since when, their last address,
- * why their last connection ended. Of this hub's own connections and of what other replicas tell of theirs, so that every
- * replica can tell the whole. A leaf of hub/sync/nodes and hub/replicas/peers: pure, times are given, in milliseconds since 1970.
+ * Which nodes are connected, to which replica, and what was last known of those that are away:
+ * since when, their last address, why their last connection ended. Of this hub's own connections
+ * and of what other replicas tell of theirs, so that every replica can tell the whole. A leaf of
+ * hub/sync/nodes and hub/replicas/peers: pure, times are given, in milliseconds since 1970.
  *
  *	conn = presence_here(p, &(struct presence_row){.node = "edge-1", .address = "192.0.2.7:5122", .version = "1.0", .since_ms = now});
  *	presence_gone(p, "edge-1", conn, "the connection was reset", now);
  *	presence_heard(p, line, "hub-b", &row, true);	// row.connected or not
  *	presence_lost(p, line, "hub-b was lost", now);	// its nodes count as away until they come elsewhere
  *
- * Of what replicas tell at first the newest counts, and then what is told last: their clocks may differ. That a node is connected only its
- * own replica says, of the present: it always beats that it went. Bounded: PRESENCE_NODES_MAX nodes, of which PRESENCE_AWAY_MAX away;
- * who has been away for longest is forgotten first.
+ * Of what replicas tell at first the newest counts, and then what is told last: their clocks may
+ * differ. That a node is connected only its own replica says, of the present: it always beats that
+ * it went. Bounded: PRESENCE_NODES_MAX nodes, of which PRESENCE_AWAY_MAX away; who has been away
+ * for longest is forgotten first.
  */
 #ifndef EDGEWAY_HUB_PORT_PRESENCE_H
 #define EDGEWAY_HUB_PORT_PRESENCE_H
@@ -42,7 +44,8 @@ struct presence;
 
 struct presence *presence_new(void);
 void presence_free(struct presence **p);
-/* At this hub. Returns the connection's number, unlike that of any other: two may be of the same millisecond. */
+/* At this hub. Returns the connection's number, unlike that of any other: two may be of the same
+ * millisecond. */
 uint64_t presence_here(struct presence *p, const struct presence_row *row);
 /* This connection of it has ended. False: nothing changes, it has a newer one here or elsewhere. */
 bool presence_gone(

@@ -50,8 +50,7 @@ questions_answer(struct questions *all, const struct envelope *e)
 {
 	struct question *q;
 
-	LIST_FOREACH(q, &all->all, link)
-	{
+	LIST_FOREACH(q, &all->all, link) {
 		if (strcmp(q->id, e->parent_id) == 0)
 			break;
 	}

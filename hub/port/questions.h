@@ -1,7 +1,8 @@
 /*
- * What the hub has asked a node on its websocket and waits for (doc/protocol.md, "Questions"): a leaf of hub/talk. Who asks owns the
- * question and keeps his own deadline; he is told once, by the answer, the node's refusal or the end of the connection, unless he
- * drops it before. On the hub's loop.
+ * What the hub has asked a node on its websocket and waits for (doc/protocol.md, "Questions"): a
+ * leaf of hub/talk. Who asks owns the question and keeps his own deadline; he is told once, by the
+ * answer, the node's refusal or the end of the connection, unless he drops it before. On the hub's
+ * loop.
  *
  *	q->answered = on_answered, q->arg = me;
  *	rc = nodes_ask(nodes, "edge-1", "default/web", q);	// 0: `answered` comes, not from within this call
@@ -16,7 +17,8 @@
 
 enum { QUESTIONS_MOST = 32 /* that wait for one node */, QUESTION_WHY_MAX = 200 };
 
-/* rc 0: text is JSON, as the node has sent it; -EREMOTEIO: the node's reason why not, a sentence; -ENOTCONN: its connection has ended. */
+/* rc 0: text is JSON, as the node has sent it; -EREMOTEIO: the node's reason why not, a sentence;
+ * -ENOTCONN: its connection has ended. */
 typedef void question_fn(void *arg, int rc, const char *text, size_t len);
 
 struct questions;

@@ -61,7 +61,8 @@ forget(struct account *a)
 	free(a);
 }
 
-/* Some of the idle ones: who has rested goes, and who has not is looked at again after all others. */
+/* Some of the idle ones: who has rested goes, and who has not is looked at again after all
+ * others. */
 static void
 tidy(struct quota *q, uint64_t now_ms)
 {
@@ -98,7 +99,7 @@ quota_adopt(struct quota *q, const struct quota_limits *limits)
 	q->limits = *limits;
 	for (size_t i = 0; i < BUCKETS; i++)
 		LIST_FOREACH(a, &q->buckets[i], entry)
-	a->rate.per_s = limits->of[a->kind].bytes_per_s;
+			a->rate.per_s = limits->of[a->kind].bytes_per_s;
 }
 
 struct account *
@@ -110,8 +111,8 @@ quota_take(struct quota *q, enum quota_kind kind, const char *name, uint64_t now
 
 	tidy(q, now_ms);
 	LIST_FOREACH(a, &q->buckets[bucket], entry)
-	if (a->kind == kind && strcmp(a->name, name) == 0)
-		break;
+		if (a->kind == kind && strcmp(a->name, name) == 0)
+			break;
 	if (a != NULL && limit->streams != 0 && a->streams >= limit->streams) {
 		q->refused[kind]++;
 		return NULL;
@@ -189,8 +190,7 @@ quota_state(const struct quota *q, struct buf *out)
 
 	buf_adds(out, "[");
 	for (size_t i = 0; i < BUCKETS; i++)
-		LIST_FOREACH(a, &q->buckets[i], entry)
-		{
+		LIST_FOREACH(a, &q->buckets[i], entry) {
 			if (a->streams == 0)
 				continue;
 			buf_printf(out, "%s{\"kind\":\"%s\",\"name\":", comma, kinds[a->kind]);

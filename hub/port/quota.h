@@ -1,7 +1,8 @@
 /*
- * Who uses how much of the ingress: an account for each caller and each node that has streams, with the limits of the
- * configuration. Whoever opens a stream takes from both accounts and gives back at its end. An account whose last stream has
- * ended is kept until its rate has rested: what it moved too much counts against the next stream. On the hub's loop.
+ * Who uses how much of the ingress: an account for each caller and each node that has streams, with
+ * the limits of the configuration. Whoever opens a stream takes from both accounts and gives back
+ * at its end. An account whose last stream has ended is kept until its rate has rested: what it
+ * moved too much counts against the next stream. On the hub's loop.
  *
  *	if ((account = quota_take(quota, QUOTA_CALLER, "cert:ops", now_ms)) == NULL)	// has as many streams as it may
  *	room = rate_room(quota_rate(account), now_ms);

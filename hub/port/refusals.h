@@ -1,6 +1,7 @@
 /*
- * The services that a node does not take as they are, with its reasons (doc/protocol.md, "Metadata": error). The first
- * REFUSALS_NAMED are kept by name, the others counted. Part of hub/sync/talk; pure.
+ * The services that a node does not take as they are, with its reasons (doc/protocol.md,
+ * "Metadata": error). The first REFUSALS_NAMED are kept by name, the others counted. Part of
+ * hub/sync/talk; pure.
  *
  *	refusals_add(&r, "default/big", content, len);	// the error's content
  *	refusals_drop(&r, "default/big");		// it has changed
@@ -22,7 +23,8 @@ struct refusals {
 	size_t n, more; /* more: those that are not in the list */
 };
 
-/* json: a string; whatever else it may be is the reason as it stands. The service is not among them yet. */
+/* json: a string; whatever else it may be is the reason as it stands. The service is not among them
+ * yet. */
 void refusals_add(struct refusals *r, const char *service, const char *json, size_t len);
 /* The service is one of them. */
 void refusals_drop(struct refusals *r, const char *service);

@@ -19,11 +19,14 @@ struct route {
 	char node[MESH_NODE_MAX + 1];
 };
 
-/* A DNS subdomain in lower case (RFC 1123), as Kubernetes wants of node names: safe as a file name too. */
+/* A DNS subdomain in lower case (RFC 1123), as Kubernetes wants of node names: safe as a file name
+ * too. */
 bool node_name_ok(const char *name);
-/* 0; -ENOENT unknown path or project; -EINVAL a node name that cannot be. A query behind '?' is ignored. */
+/* 0; -ENOENT unknown path or project; -EINVAL a node name that cannot be. A query behind '?' is
+ * ignored. */
 int route_parse(struct route *route, const char *path);
-/* The credential of "Bearer <credential>" (RFC 6750; the scheme without case), "" when there is none. */
+/* The credential of "Bearer <credential>" (RFC 6750; the scheme without case), "" when there is
+ * none. */
 const char *route_bearer(const char *authorization);
 
 #endif

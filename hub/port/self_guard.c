@@ -54,7 +54,7 @@ self_guard_is_listener(const struct self_guard *g, uint16_t port)
 	return (g->ports[port / 8] >> port % 8 & 1) != 0;
 }
 
-/* --- addresses --------------------------------------------------------------------------------- */
+/* --- addresses ------------------------------------------------------------------------------ */
 
 bool
 self_guard_on_host(struct self_guard *g, const struct in6_addr *ip)
@@ -69,9 +69,10 @@ self_guard_is_hub(struct self_guard *g, const struct in6_addr *ip)
 		g->config.named(g->config.arg, ip);
 }
 
-/* --- dials --------------------------------------------------------------------------------------- */
+/* --- dials ---------------------------------------------------------------------------------- */
 
-/* A replica's host may be a node that the hub dials, and often tls.names has its address as well. */
+/* A replica's host may be a node that the hub dials, and often tls.names has its address as
+ * well. */
 static const char *
 self_guard_judge(struct self_guard *g, const struct addr *to, const struct caller *caller)
 {
@@ -140,19 +141,19 @@ self_guard_dialled(struct self_guard *g, const struct addr *from)
 	if (!addr_ip(from, &ip) || !addresses_has(g->config.addresses, &ip))
 		return false;
 	LIST_FOREACH(d, &g->dials, link)
-	if (addr_port(&d->from) == addr_port(from) && addr_ip(&d->from, &own) &&
-		memcmp(&own, &ip, sizeof ip) == 0) {
-		g->came_back++;
-		log_limited(LOG_LEVEL_WARN, 6, "hub",
-			"a connection that the hub has begun came back to it: a NAT or load "
-			"balancer leads there; put its address into tls.names from=%s",
-			addr_text(from, text));
-		return true;
-	}
+		if (addr_port(&d->from) == addr_port(from) && addr_ip(&d->from, &own) &&
+			memcmp(&own, &ip, sizeof ip) == 0) {
+			g->came_back++;
+			log_limited(LOG_LEVEL_WARN, 6, "hub",
+				"a connection that the hub has begun came back to it: a NAT or "
+				"load balancer leads there; put its address into tls.names from=%s",
+				addr_text(from, text));
+			return true;
+		}
 	return false;
 }
 
-/* --- telling --------------------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 void
 self_guard_metrics(const struct self_guard *g, struct metrics *m)

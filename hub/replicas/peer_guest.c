@@ -49,7 +49,7 @@ turn_away(struct guest *g, const char *why)
 	guest_free(g);
 }
 
-/* --- the list ---------------------------------------------------------------------------------------- */
+/* --- the list ------------------------------------------------------------------------------- */
 
 static void
 flush(struct guest *g)
@@ -155,7 +155,8 @@ guest_tell_trouble(struct guest *g)
 	tell_on(g);
 }
 
-/* Of those that are connected, the own ones; of those that are away, all: the replica that saw them last may be gone. */
+/* Of those that are connected, the own ones; of those that are away, all: the replica that saw them
+ * last may be gone. */
 static void
 add_presence(void *arg, const struct presence_row *row)
 {
@@ -201,7 +202,8 @@ static const struct stream_events list_events = {
 	.reset = on_list_reset,
 };
 
-/* It can be dialled where it comes from: replicas that are added are known before a name tells of them. */
+/* It can be dialled where it comes from: replicas that are added are known before a name tells of
+ * them. */
 static void
 learn_address(struct guest *g, const struct stream_request *request)
 {
@@ -252,7 +254,7 @@ begin_list(struct guest *g, struct stream *st, const struct stream_request *requ
 	return 0;
 }
 
-/* --- life -------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static unsigned
 on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)

@@ -90,8 +90,8 @@ fail(struct line *l, uint64_t most_ms, const char *why)
 	peer->tried = true;
 	if (!peer->away_told || strcmp(peer->error, why) != 0)
 		log_limited(LOG_LEVEL_WARN, 20, "hub",
-			"a replica cannot be asked for nodes; trying again (is it running, does "
-			"it listen there, has it the same CA?) peer=%s address=%s error=\"%s\"",
+			"a replica cannot be asked for nodes; trying again (is it running, does it "
+			"listen there, has it the same CA?) peer=%s address=%s error=\"%s\"",
 			peer->name[0] != '\0' ? peer->name : "?", peer->address, why);
 	peer->away_told = true;
 	if (why != peer->error)
@@ -189,15 +189,14 @@ on_silent(void *arg, bool is_silent)
 static const struct session_events session_events = {
 	.draining = on_draining, .silent = on_silent, .ended = on_ended};
 
-/* --- what it tells ----------------------------------------------------------------------------------- */
+/* --- what it tells -------------------------------------------------------------------------- */
 
 static struct peer *
 other_with(const struct peer *peer, const char *id)
 {
 	struct peer *at;
 
-	TAILQ_FOREACH(at, &peer->of->all, link)
-	{
+	TAILQ_FOREACH(at, &peer->of->all, link) {
 		if (at != peer && at->now != NULL && strcmp(at->now->id, id) == 0)
 			return at;
 	}
@@ -438,7 +437,7 @@ static const struct stream_events list_events = {
 	.reset = on_list_reset,
 };
 
-/* --- the way up -------------------------------------------------------------------------------------- */
+/* --- the way up ----------------------------------------------------------------------------- */
 
 static void
 on_shaken(struct line *l)
@@ -631,8 +630,7 @@ peer_streams(const struct peer *peer)
 
 	if (peer->now != NULL)
 		n += session_stats(peer->now->session)->streams - (peer->now->list != NULL);
-	TAILQ_FOREACH(l, &peer->leaving, link)
-	{
+	TAILQ_FOREACH(l, &peer->leaving, link) {
 		n += session_stats(l->session)->streams - (l->list != NULL);
 	}
 	return n;

@@ -1,12 +1,14 @@
 /*
- * Where the other replicas are: resolves the names of `peers` again and again, since replicas come and go behind a name. The
- * nameservers and the search list are those of /etc/resolv.conf as it is at the time. Addresses need no resolving and are told
- * once. A name that cannot be resolved keeps what it had; told aloud. On the hub's loop.
+ * Where the other replicas are: resolves the names of `peers` again and again, since replicas come
+ * and go behind a name. The nameservers and the search list are those of /etc/resolv.conf as it is
+ * at the time. Addresses need no resolving and are told once. A name that cannot be resolved keeps
+ * what it had; told aloud. On the hub's loop.
  *
  *	names = peer_names_new(&(struct peer_names_config){.loop = loop, .names = names, .port = 10000,
  *		.found = on_found, .arg = me}, &err);
  *
- * `found` comes after each answer, never from within a call of this header, with the addresses of the name of this number.
+ * `found` comes after each answer, never from within a call of this header, with the addresses of
+ * the name of this number.
  */
 #ifndef EDGEWAY_HUB_REPLICAS_PEER_NAMES_H
 #define EDGEWAY_HUB_REPLICAS_PEER_NAMES_H

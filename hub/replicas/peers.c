@@ -16,7 +16,7 @@ enum {
 	WORDS_MS = 500, /* a replica reads by then that this hub leaves, or never */
 };
 
-/* --- who they are ------------------------------------------------------------------------------------ */
+/* --- who they are --------------------------------------------------------------------------- */
 
 static void
 peer_free(struct peer *peer)
@@ -65,8 +65,7 @@ peers_at(struct peers *p, const struct addr *addr)
 {
 	struct peer *peer;
 
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		if (same_addr(&peer->addr, addr))
 			return peer;
 	}
@@ -95,8 +94,7 @@ on_found(void *arg, size_t name, const struct addr *addrs, size_t n)
 	uint64_t bit = (uint64_t)1 << name;
 	struct peer *peer, *next;
 
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		peer->names &= ~bit;
 	}
 	for (size_t i = 0; i < n; i++)
@@ -203,17 +201,17 @@ peers_settled(const struct peers *p)
 		return true;
 	if (!peer_names_asked(p->names))
 		return false;
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		if (!peer->tried)
 			return false;
 	}
 	return true;
 }
 
-/* --- what they hold ---------------------------------------------------------------------------------- */
+/* --- what they hold ------------------------------------------------------------------------- */
 
-/* Of two that have the node the newer one counts, or, of the same age, the one with the higher id: both hubs agree. */
+/* Of two that have the node the newer one counts, or, of the same age, the one with the higher id:
+ * both hubs agree. */
 static void
 yield(struct peers *p, const char *node)
 {
@@ -330,9 +328,9 @@ peers_at_address(const struct peers *p, const struct in6_addr *ip)
 	struct in6_addr its;
 
 	TAILQ_FOREACH(peer, &p->all, link)
-	if (peer->state != PEER_ITSELF && addr_ip(&peer->addr, &its) &&
-		memcmp(&its, ip, sizeof its) == 0)
-		return true;
+		if (peer->state != PEER_ITSELF && addr_ip(&peer->addr, &its) &&
+			memcmp(&its, ip, sizeof its) == 0)
+			return true;
 	return false;
 }
 
@@ -356,7 +354,7 @@ peers_doubt(struct peers *p, const char *node, uint64_t epoch)
 	roster_doubt(p->roster, node, epoch, loop_now_ms(p->config.loop));
 }
 
-/* --- streams ----------------------------------------------------------------------------------------- */
+/* --- streams -------------------------------------------------------------------------------- */
 
 static bool
 line_answers(const struct peer *peer)
@@ -370,8 +368,7 @@ is_cut_off(const struct peers *p)
 {
 	const struct peer *peer;
 
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		if ((peer->names != 0 || peer->guests > 0) && peer->state != PEER_ITSELF &&
 			peer->state != PEER_TWIN && !line_answers(peer))
 			return true;
@@ -387,8 +384,7 @@ line_between(const struct peers *p, unsigned turn)
 
 	if (!is_cut_off(p))
 		return NULL;
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		if (line_answers(peer) && turn-- == 0)
 			return peer->now;
 	}
@@ -444,8 +440,7 @@ line_in_turn(struct peers *p, const char *node, size_t turn)
 
 	if (holder != NULL && turn == 0)
 		return holder;
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		if (peer->now != NULL && peer->now != holder && nth++ == turn)
 			return peer->now;
 	}
@@ -467,7 +462,7 @@ peers_ask_health(struct peers *p, struct peers_ask *ask, const char *service, si
 	return session_open(l->session, &request, ask->events, ask->to, &ask->stream);
 }
 
-/* --- life -------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static void
 on_drained(void *arg)
@@ -490,12 +485,10 @@ peers_say_drained(struct peers *p)
 
 	if (p->done == NULL)
 		return;
-	TAILQ_FOREACH(g, &p->guests, link)
-	{
+	TAILQ_FOREACH(g, &p->guests, link) {
 		told &= g->list == NULL;
 	}
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		if (peer_streams(peer) > 0)
 			return;
 	}
@@ -556,8 +549,7 @@ peers_serial(const struct peers *p, const char *name, char serial[PKI_SERIAL_TEX
 {
 	const struct peer *peer;
 
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		if (peer->now != NULL && strcmp(peer->now->name, name) == 0) {
 			memcpy(serial, peer->now->serial, sizeof peer->now->serial);
 			return true;
@@ -566,7 +558,8 @@ peers_serial(const struct peers *p, const char *name, char serial[PKI_SERIAL_TEX
 	return false;
 }
 
-/* A certificate ends a connection with it: the other end has a newer one long before, and another connection. */
+/* A certificate ends a connection with it: the other end has a newer one long before, and another
+ * connection. */
 static void
 on_sweep(void *arg)
 {
@@ -673,8 +666,7 @@ peers_drain(struct peers *p, void (*done)(void *arg), void *arg)
 		next = TAILQ_NEXT(g, link);
 		guest_leave(g);
 	}
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		peer_leave(peer);
 	}
 	peers_say_drained(p);

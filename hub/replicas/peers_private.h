@@ -1,7 +1,8 @@
 /*
- * What the files of the peers share: peers.c (who they are, what is asked of them), peer_line.c (a connection to one),
- * peer_guest.c (a connection from one), peer_trip.c (a stream that one asks for), peer_ask.c (a question that one has), peers_tell.c (state and metrics). Nothing
- * outside of these includes it.
+ * What the files of the peers share: peers.c (who they are, what is asked of them), peer_line.c (a
+ * connection to one), peer_guest.c (a connection from one), peer_trip.c (a stream that one asks
+ * for), peer_ask.c (a question that one has), peers_tell.c (state and metrics). Nothing outside of
+ * these includes it.
  *
  *   peer  WAITING ─timer─► DIALLING ─list is whole─► OPEN
  *            ▲                 │  │                   │
@@ -123,7 +124,7 @@ struct peers {
 	uint64_t passed, not_here, unpassed; /* streams of others */
 };
 
-/* --- peers.c --- */
+/* --- peers.c -------------------------------------------------------------------------------- */
 /* The peer at this address, made when it is not known; NULL: there are too many. */
 struct peer *peers_at(struct peers *p, const struct addr *addr);
 /* Nobody may want it any more: then it is freed. */
@@ -135,7 +136,7 @@ int peers_open_at(struct peers *p, struct line *l, struct peers_ask *ask, bool b
 /* A claim has come, gone or changed. */
 void peers_changed(struct peers *p, const char *node);
 
-/* --- peer_line.c --- */
+/* --- peer_line.c ---------------------------------------------------------------------------- */
 void peer_dial(struct peer *peer);
 /* Another certificate: a new line takes the place of the one in use. */
 void peer_renew(struct peer *peer);
@@ -146,7 +147,7 @@ void peer_close(struct peer *peer);
 void peer_check(struct peer *peer);
 unsigned peer_streams(const struct peer *peer);
 
-/* --- peer_guest.c --- */
+/* --- peer_guest.c --------------------------------------------------------------------------- */
 void guest_tell(struct guest *g, const char *node);
 void guest_tell_declared(struct guest *g, const char *node);
 void guest_tell_joined(struct guest *g, const char *node);
@@ -155,14 +156,14 @@ void guest_tell_trouble(struct guest *g);
 void guest_leave(struct guest *g);
 void guest_free(struct guest *g);
 
-/* --- peer_trip.c --- */
+/* --- peer_trip.c ---------------------------------------------------------------------------- */
 /* As `opened` of session_events. */
 unsigned trip_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason);
 /* Those whose answer is to come from where nothing is answered now are given back. */
 void trips_look(struct peers *p);
 void trips_free(struct peers *p);
-/* --- peer_ask.c --- */
+/* --- peer_ask.c ----------------------------------------------------------------------------- */
 /* As `opened` of session_events. */
 unsigned asked_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason);

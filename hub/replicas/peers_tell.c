@@ -29,10 +29,8 @@ add_peer(const struct peer *peer, struct buf *out)
 	buf_adds(out, "{\"peer\":");
 	json_add_text(out, peer->state == PEER_ITSELF ? peer->of->name : peer->name);
 	buf_printf(out,
-		",\"address\":\"%s\",\"state\":\"%s\",\"named\":%s,\"nodes\":%zu,"
-		"\"streams\":%u,\"rtt_ms\":%u,\"bytes_in\":%llu,\"bytes_out\":%llu,\"since_s\":%"
-		"llu,"
-		"\"error\":",
+		",\"address\":\"%s\",\"state\":\"%s\",\"named\":%s,\"nodes\":%zu,\"streams\":%u,"
+		"\"rtt_ms\":%u,\"bytes_in\":%llu,\"bytes_out\":%llu,\"since_s\":%llu,\"error\":",
 		peer->address, states[state_of(peer)], peer->names != 0 ? "true" : "false",
 		l != NULL ? roster_claims(l->claims) : 0, peer_streams(peer),
 		s != NULL ? s->rtt_ms : 0, s != NULL ? (unsigned long long)s->bytes_in : 0,
@@ -50,8 +48,8 @@ add_problem(const char *name, const char *problem, struct buf *out)
 	buf_adds(out, "{\"peer\":");
 	json_add_text(out, name);
 	buf_adds(out,
-		",\"address\":\"\",\"state\":\"not found\",\"named\":true,\"nodes\":0,"
-		"\"streams\":0,\"rtt_ms\":0,\"error\":");
+		",\"address\":\"\",\"state\":\"not "
+		"found\",\"named\":true,\"nodes\":0,\"streams\":0,\"rtt_ms\":0,\"error\":");
 	json_add_text(out, problem);
 	buf_adds(out, "}");
 }
@@ -63,8 +61,7 @@ peers_state(const struct peers *p, struct buf *out)
 	const char *comma = "", *name, *problem;
 
 	buf_adds(out, "[");
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		buf_adds(out, comma);
 		add_peer(peer, out);
 		comma = ",";
@@ -86,8 +83,7 @@ peers_serials(const struct peers *p, struct buf *out)
 {
 	const struct peer *peer;
 
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		if (peer->now == NULL)
 			continue;
 		buf_adds(out, ",{\"hub\":");
@@ -113,8 +109,7 @@ count_streams(const struct peers *p, struct metrics *m)
 	metric_counter(m, asked, help, "what=\"joined\"", p->passed);
 	metric_counter(m, asked, help, "what=\"not_here\"", p->not_here);
 	metric_counter(m, asked, help, "what=\"refused\"", p->unpassed);
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		open += peer_streams(peer);
 	}
 	metric_gauge(m, "edgeway_hub_peer_streams",
@@ -133,8 +128,7 @@ count_bytes(const struct peers *p, struct metrics *m)
 	struct session_stats sum = p->past;
 	const struct peer *peer;
 
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		if (peer->now == NULL)
 			continue;
 		sum.bytes_in += session_stats(peer->now->session)->bytes_in;
@@ -152,8 +146,7 @@ peers_metrics(const struct peers *p, struct metrics *m)
 	const struct peer *peer;
 	const char *name, *problem;
 
-	TAILQ_FOREACH(peer, &p->all, link)
-	{
+	TAILQ_FOREACH(peer, &p->all, link) {
 		open += state_of(peer) == PEER_OPEN;
 		away += state_of(peer) == PEER_WAITING && peer->tried;
 		if (peer->now != NULL)

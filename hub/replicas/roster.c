@@ -71,8 +71,7 @@ find(const struct roster *r, const char *node)
 {
 	struct known *k;
 
-	LIST_FOREACH(k, &r->buckets[hash64(node, strlen(node), 0) % BUCKETS], link)
-	{
+	LIST_FOREACH(k, &r->buckets[hash64(node, strlen(node), 0) % BUCKETS], link) {
 		if (strcmp(k->name, node) == 0)
 			return k;
 	}
@@ -103,8 +102,7 @@ claim_of(const struct known *k, const struct roster_peer *p)
 {
 	struct claim *c;
 
-	LIST_FOREACH(c, &k->claims, of_node)
-	{
+	LIST_FOREACH(c, &k->claims, of_node) {
 		if (c->peer == p)
 			return c;
 	}
@@ -298,7 +296,7 @@ roster_claimed(const struct roster *r, const char *node)
 
 	if (k != NULL)
 		LIST_FOREACH(c, &k->claims, of_node)
-	epoch = MAX(epoch, c->epoch);
+			epoch = MAX(epoch, c->epoch);
 	return epoch;
 }
 
@@ -309,8 +307,8 @@ is_suspended(const struct known *k)
 	const struct claim *c;
 
 	LIST_FOREACH(c, &k->claims, of_node)
-	if (c->epoch != 0 && c->peer->suspended)
-		return true;
+		if (c->epoch != 0 && c->peer->suspended)
+			return true;
 	return false;
 }
 
@@ -341,8 +339,7 @@ roster_named(const struct roster *r, void (*fn)(void *arg, const char *node), vo
 	const struct known *k;
 
 	for (size_t i = 0; i < BUCKETS; i++)
-		LIST_FOREACH(k, &r->buckets[i], link)
-		{
+		LIST_FOREACH(k, &r->buckets[i], link) {
 			if (!LIST_EMPTY(&k->claims))
 				fn(arg, k->name);
 		}
@@ -353,8 +350,7 @@ roster_each(const struct roster_peer *p, void (*fn)(void *arg, const char *node)
 {
 	const struct claim *c;
 
-	LIST_FOREACH(c, &p->claims, of_peer)
-	{
+	LIST_FOREACH(c, &p->claims, of_peer) {
 		if (c->epoch != 0)
 			fn(arg, c->node->name);
 	}

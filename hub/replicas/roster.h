@@ -1,8 +1,10 @@
 /*
- * Which replica reaches which node, by what they tell of themselves: pure, a leaf of hub/peers. A node that is reached by several
- * counts as that one's who claims the highest epoch (hub/replicas/tunnels.h); of equal ones, the higher id's, so that all hubs agree.
- * What was heard of once is remembered: a node is then at the edge, and one that was lost lately is worth waiting for. It is
- * forgotten when nobody has spoken of it for ROSTER_FORGET_MS, and nobody claims it or says that it has joined.
+ * Which replica reaches which node, by what they tell of themselves: pure, a leaf of hub/peers. A
+ * node that is reached by several counts as that one's who claims the highest epoch
+ * (hub/replicas/tunnels.h); of equal ones, the higher id's, so that all hubs agree. What was heard
+ * of once is remembered: a node is then at the edge, and one that was lost lately is worth waiting
+ * for. It is forgotten when nobody has spoken of it for ROSTER_FORGET_MS, and nobody claims it or
+ * says that it has joined.
  *
  *	p = roster_join(r, line, id);
  *	roster_claim(p, "edge-1", epoch, now_ms);	// now_ms: of the loop
@@ -30,9 +32,11 @@ void roster_free(struct roster **r);
 struct roster_peer *roster_join(struct roster *r, void *owner, const char *id);
 /* Its claims end. taken_over: another line of the same replica makes them, nothing is lost. */
 void roster_leave(struct roster_peer **p, uint64_t now_ms, bool taken_over);
-/* From now on it holds the node's tunnel of this epoch, or, with 0, none. -ENOSPC: too many nodes. */
+/* From now on it holds the node's tunnel of this epoch, or, with 0, none. -ENOSPC: too many
+ * nodes. */
 int roster_claim(struct roster_peer *p, const char *node, uint64_t epoch, uint64_t now_ms);
-/* Takes the claim back, if it still has this epoch: the replica was asked and has no such tunnel. */
+/* Takes the claim back, if it still has this epoch: the replica was asked and has no such
+ * tunnel. */
 void roster_doubt(struct roster *r, const char *node, uint64_t epoch, uint64_t now_ms);
 /* The node is known to be one at the edge, as long as this replica is there. -ENOSPC as above. */
 int roster_note(struct roster_peer *p, const char *node, uint64_t now_ms);
@@ -43,7 +47,8 @@ void roster_lost(struct roster *r, const char *node, uint64_t now_ms);
 size_t roster_forget(
 	struct roster *r, uint64_t now_ms, bool (*wanted)(void *arg, const char *node), void *arg);
 
-/* The replica does not answer now, or does again: its claims stand, and count for roster_claimed alone. */
+/* The replica does not answer now, or does again: its claims stand, and count for roster_claimed
+ * alone. */
 void roster_suspend(struct roster_peer *p, bool suspended);
 /* The highest epoch that anybody claims, 0: none; of those who answer, roster_holder's. */
 uint64_t roster_claimed(const struct roster *r, const char *node);

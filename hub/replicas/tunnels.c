@@ -62,7 +62,7 @@ tell_changed(const struct tunnels *t, const char *node)
 		t->setup.changed(t->setup.others, node);
 }
 
-/* --- their end -------------------------------------------------------------------------------------- */
+/* --- their end ------------------------------------------------------------------------------ */
 
 static void
 tunnel_free(struct tunnel *u)
@@ -196,7 +196,7 @@ static const struct session_events session_events = {
 	.draining = on_draining, .asked = on_asked, .silent = on_silent, .ended = on_ended};
 static const struct session_events forward_events = {.opened = on_opened, .ended = on_ended};
 
-/* --- their beginning -------------------------------------------------------------------------------- */
+/* --- their beginning ------------------------------------------------------------------------ */
 
 static void
 forget_handshake(struct tunnel *u)
@@ -227,8 +227,9 @@ retire(struct tunnel *u)
 }
 
 /*
- * Older ones of the node finish what they have, but for those too many. Of its ways to others the node says itself which it leaves: an
- * agent that takes over has one beside that of the agent before, which needs its own until it has finished.
+ * Older ones of the node finish what they have, but for those too many. Of its ways to others the
+ * node says itself which it leaves: an agent that takes over has one beside that of the agent
+ * before, which needs its own until it has finished.
  */
 static void
 retire_older(struct tunnel *u)
@@ -417,7 +418,7 @@ tunnels_renew(struct tunnels *t, struct ssl_ctx_st *tls)
 	t->setup.tls = tls;
 }
 
-/* --- certificates ------------------------------------------------------------------------------------ */
+/* --- certificates --------------------------------------------------------------------------- */
 
 static bool
 is_revoked(const struct tunnel *u)
@@ -427,8 +428,9 @@ is_revoked(const struct tunnel *u)
 	return setup->refuses != NULL && setup->refuses(setup->arg, u->node, u->serial);
 }
 
-/* Has the node shown since, here or at another hub, that it holds a newer certificate? Then its streams in the older tunnel go on: whoever
- * has a stream of days need not know that certificates live shorter. */
+/* Has the node shown since, here or at another hub, that it holds a newer certificate? Then its
+ * streams in the older tunnel go on: whoever has a stream of days need not know that certificates
+ * live shorter. */
 static bool
 is_vouched_for(struct tunnel *u, int64_t now_s)
 {
@@ -445,7 +447,8 @@ is_vouched_for(struct tunnel *u, int64_t now_s)
 	return u->vouched_ms != 0 && now_ms - u->vouched_ms < VOUCHED_MS;
 }
 
-/* It carries what it has, and nothing new: whoever has stolen a certificate has no more of it than others once it has ended. */
+/* It carries what it has, and nothing new: whoever has stolen a certificate has no more of it than
+ * others once it has ended. */
 static void
 outlive(struct tunnel *u)
 {
@@ -495,7 +498,7 @@ tunnels_revoked(struct tunnels *t, const char *node)
 	return n;
 }
 
-/* --- streams ----------------------------------------------------------------------------------------- */
+/* --- streams -------------------------------------------------------------------------------- */
 
 int
 tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
@@ -548,8 +551,7 @@ tunnels_each(
 {
 	const struct tunnel *u;
 
-	TAILQ_FOREACH(u, &t->open, link)
-	{
+	TAILQ_FOREACH(u, &t->open, link) {
 		if (u == taking(t, u->node))
 			fn(arg, u->node, u->epoch);
 	}
@@ -587,7 +589,7 @@ tunnels_streams(const struct tunnels *t, const char *node)
 	return n;
 }
 
-/* --- life -------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static void
 on_drained(void *arg)
@@ -664,8 +666,7 @@ tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg)
 	t->done = done;
 	t->done_arg = arg;
 	end_handshakes(t);
-	TAILQ_FOREACH(u, &t->open, link)
-	{
+	TAILQ_FOREACH(u, &t->open, link) {
 		session_send_away(
 			u->session); /* a node's other tunnel need not wait for the last stream */
 		session_drain(u->session);

@@ -1,4 +1,5 @@
-/* Which nodes are worth waiting for: those whose last tunnel broke a moment ago, and, while the hub itself has just started, those that have not come yet. */
+/* Which nodes are worth waiting for: those whose last tunnel broke a moment ago, and, while the hub
+ * itself has just started, those that have not come yet. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
- * What the files of the tunnels share: tunnels.c (their life, streams), tunnels_lost.c (who is expected back) and tunnels_tell.c (state and metrics).
- * Nothing outside of these includes it. Tunnels of a node hang in one chain of its bucket, those that came later first.
+ * What the files of the tunnels share: tunnels.c (their life, streams), tunnels_lost.c (who is
+ * expected back) and tunnels_tell.c (state and metrics). Nothing outside of these includes it.
+ * Tunnels of a node hang in one chain of its bucket, those that came later first.
  */
 #ifndef EDGEWAY_HUB_REPLICAS_TUNNELS_PRIVATE_H
 #define EDGEWAY_HUB_REPLICAS_TUNNELS_PRIVATE_H
@@ -29,8 +30,8 @@ struct tunnel {
 	uint64_t came; /* order of coming at this hub */
 	uint64_t epoch; /* among all hubs */
 	uint64_t since_ms;
-	uint64_t
-		vouched_ms; /* since it has expired: when a newer certificate was last known to be in use; 0: never */
+	/* since it has expired: when a newer certificate was last known to be in use; 0: never */
+	uint64_t vouched_ms;
 	bool older; /* finishes what it has */
 	bool leaving; /* the node has said that it takes no new streams */
 };

@@ -8,8 +8,7 @@ tunnels_count(const struct tunnels *t)
 	const struct tunnel *u;
 	size_t n = 0;
 
-	TAILQ_FOREACH(u, &t->open, link)
-	{
+	TAILQ_FOREACH(u, &t->open, link) {
 		n += tunnels_takes(u);
 	}
 	return n;
@@ -21,8 +20,7 @@ tunnels_look(
 {
 	const struct tunnel *u;
 
-	TAILQ_FOREACH(u, &t->open, link)
-	{
+	TAILQ_FOREACH(u, &t->open, link) {
 		fn(arg,
 			&(struct tunnel_facts){
 				.node = u->node,
@@ -42,7 +40,7 @@ tunnels_streams_state(const struct tunnels *t, const char **comma, struct buf *o
 	const struct tunnel *u;
 
 	TAILQ_FOREACH(u, &t->open, link)
-	session_streams(u->session, u->node, comma, out);
+		session_streams(u->session, u->node, comma, out);
 }
 
 void
@@ -53,16 +51,15 @@ tunnels_state(const struct tunnels *t, struct buf *out)
 	const char *comma = "";
 
 	buf_adds(out, "[");
-	TAILQ_FOREACH(u, &t->open, link)
-	{
+	TAILQ_FOREACH(u, &t->open, link) {
 		const struct session_stats *s = session_stats(u->session);
 
 		buf_printf(out, "%s{\"node\":", comma);
 		json_add_text(out, u->node);
 		buf_printf(out,
-			",\"address\":\"%s\",\"state\":\"%s\",\"streams\":%u,\"rtt_ms\":%u,"
-			"\"bytes_in\":%llu,\"bytes_out\":%llu,\"opened\":%llu,\"stalls\":%llu,"
-			"\"since_s\":%llu,\"epoch\":%llu,\"certificate_expires\":\"",
+			",\"address\":\"%s\",\"state\":\"%s\",\"streams\":%u,\"rtt_ms\":%u,\"bytes_"
+			"in\":%llu,\"bytes_out\":%llu,\"opened\":%llu,\"stalls\":%llu,\"since_s\":%"
+			"llu,\"epoch\":%llu,\"certificate_expires\":\"",
 			u->address,
 			u->leaving                              ? "leaving"
 				: u->older                      ? "older"
@@ -140,8 +137,7 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 	char label[300];
 
 	sum.streams = 0;
-	TAILQ_FOREACH(u, &t->open, link)
-	{
+	TAILQ_FOREACH(u, &t->open, link) {
 		session_stats_add(&sum, session_stats(u->session));
 	}
 	metric_gauge(m, "edgeway_tunnel_nodes", "Nodes with a tunnel that takes streams.", NULL,
@@ -159,8 +155,7 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 	metric_gauge(m, "edgeway_tunnel_memory_bytes",
 		"Held for readers, granted beyond the base windows, and queued for the wire.",
 		"what=\"queued\"", (double)t->budget.queued);
-	TAILQ_FOREACH(u, &t->open, link)
-	{
+	TAILQ_FOREACH(u, &t->open, link) {
 		if (!u->older && told++ < METRIC_NODES_MAX)
 			metric_gauge(m, "edgeway_tunnel_rtt_seconds",
 				"Round trip to the node, by its last ping.",

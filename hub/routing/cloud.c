@@ -146,7 +146,8 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	return 0;
 }
 
-/* Neither side of a pair of sockets goes away by itself: the sessions are made anew at the next use. */
+/* Neither side of a pair of sockets goes away by itself: the sessions are made anew at the next
+ * use. */
 static void
 on_ended(void *arg, int rc, const char *why)
 {

@@ -152,8 +152,7 @@ want(void *arg, const char *node)
 	struct inquiries *q = arg;
 	struct inquiry *i;
 
-	TAILQ_FOREACH(i, &q->all, link)
-	{
+	TAILQ_FOREACH(i, &q->all, link) {
 		if (strcmp(i->node, node) == 0) {
 			i->again = true;
 			return;
@@ -195,7 +194,7 @@ inquiry_news(struct inquiries *q, const char *node, enum tunnel_news news)
 	}
 }
 
-/* --- life --------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static bool
 tunnelled(void *arg, const char *node)

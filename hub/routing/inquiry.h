@@ -1,7 +1,8 @@
 /*
- * Asks nodes what they reach beside themselves: a stream through the node's tunnel on which it says so, and is told what of it
- * counts (tunnel/node/declaration.h, doc/protocol.md "Neighbours"). A node that has something to say wants to be asked; who says
- * nothing in time is asked again. On the hub's loop.
+ * Asks nodes what they reach beside themselves: a stream through the node's tunnel on which it says
+ * so, and is told what of it counts (tunnel/node/declaration.h, doc/protocol.md "Neighbours"). A
+ * node that has something to say wants to be asked; who says nothing in time is asked again. On the
+ * hub's loop.
  *
  *	inquiry_news(q, "edge-1", TUNNEL_ASKS);
  */
@@ -17,10 +18,11 @@ enum { INQUIRY_MS = 5000, INQUIRY_PAUSE_MS = 1000, INQUIRY_LOOK_MS = 2000 };
 
 struct inquiries;
 
-struct inquiries_config { /* all of these outlive it, but for the tunnels: free those before, they tell it of their end */
+/* all of these outlive it, but for the tunnels: free those before, they tell it of their end */
+struct inquiries_config {
 	struct loop *loop;
-	struct addresses *
-		addresses; /* of the hub's own machine: what lies in their networks is dialled from here */
+	/* of the hub's own machine: what lies in their networks is dialled from here */
+	struct addresses *addresses;
 	const struct cluster *cluster;
 	const struct access *access;
 	struct tunnels *tunnels;

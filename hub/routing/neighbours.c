@@ -87,7 +87,7 @@ neighbours_free(struct neighbours **out)
 	free(n);
 }
 
-/* --- what counts ------------------------------------------------------------------------------------------ */
+/* --- what counts ---------------------------------------------------------------------------- */
 
 const char *
 neighbours_site_of(const struct neighbours *n, const char *node)
@@ -195,7 +195,7 @@ neighbours_look(struct neighbours *n)
 		look_at(n, neighbour_of(at));
 }
 
-/* --- declarations ------------------------------------------------------------------------------------------ */
+/* --- declarations --------------------------------------------------------------------------- */
 
 static void
 write_verdicts(const struct neighbour *b, struct buf *to)
@@ -247,7 +247,8 @@ use(struct neighbours *n, const char *node)
 	return b;
 }
 
-/* One of its declarations is another now. What it says here counts before what others have heard. May free it. */
+/* One of its declarations is another now. What it says here counts before what others have heard.
+ * May free it. */
 static void
 settle(struct neighbours *n, struct neighbour *b)
 {
@@ -321,7 +322,7 @@ neighbours_forget(struct neighbours *n, const char *node)
 	tell_replicas(n, node);
 }
 
-/* --- what other replicas have heard ---------------------------------------------------------------------- */
+/* --- what other replicas have heard --------------------------------------------------------- */
 
 void
 neighbours_heard(struct neighbours *n, const void *from, const char *node, const char *entry)

@@ -1,9 +1,11 @@
 /*
- * What nodes declare that they reach beside themselves, what of it counts, and which of them carries a node without a tunnel.
- * A declaration is one node's word about others: it counts within the node's own site alone (where no Node names a site, all
- * are one), never for a control plane's node, and opens nothing: who may reach a node through a neighbour is who may reach the
- * node. While a node has a tunnel of its own nobody else carries it (hub/routing/reach.c asks here only after that). Addresses that the
- * hub itself is to dial (`ours`) are no neighbour's affair, unless sites with names tell them apart. On the hub's loop.
+ * What nodes declare that they reach beside themselves, what of it counts, and which of them
+ * carries a node without a tunnel. A declaration is one node's word about others: it counts within
+ * the node's own site alone (where no Node names a site, all are one), never for a control plane's
+ * node, and opens nothing: who may reach a node through a neighbour is who may reach the node.
+ * While a node has a tunnel of its own nobody else carries it (hub/routing/reach.c asks here only
+ * after that). Addresses that the hub itself is to dial (`ours`) are no neighbour's affair, unless
+ * sites with names tell them apart. On the hub's loop.
  *
  *	neighbours_declare(n, "edge-1", text, len, &answer);	// a line for each entry: ok, or why it does not count
  *	count = neighbours_find(n, &(struct neighbours_ask){.node = "edge-2", .port = 10250}, ways, 3, &why);
@@ -31,8 +33,8 @@ struct neighbours_config {
 	void (*changed)(void *arg,
 		const char *node); /* what it declares here is another; NULL: nobody is told */
 	bool (*ours)(void *arg, const struct in6_addr *ip); /* the hub's to dial; NULL: none is */
-	/* While no Node names a site nobody is believed: there are Nodes of the cloud among them, and the hub, which may be a pod,
-	 * cannot tell them by their addresses. */
+	/* While no Node names a site nobody is believed: there are Nodes of the cloud among them,
+	 * and the hub, which may be a pod, cannot tell them by their addresses. */
 	bool sites_only;
 	void *arg;
 };
@@ -40,16 +42,19 @@ struct neighbours_config {
 struct neighbours *neighbours_new(const struct neighbours_config *config);
 void neighbours_free(struct neighbours **n);
 
-/* What the node says now, instead of before. Adds a line for each entry to `answer`, or one that tells what is wrong at all. */
+/* What the node says now, instead of before. Adds a line for each entry to `answer`, or one that
+ * tells what is wrong at all. */
 void neighbours_declare(
 	struct neighbours *n, const char *node, const char *text, size_t len, struct buf *answer);
 void neighbours_forget(struct neighbours *n, const char *node);
 bool neighbours_declared(const struct neighbours *n, const char *node);
-/* Nodes that were told something else than they would be now: their Nodes, or others', have changed. */
+/* Nodes that were told something else than they would be now: their Nodes, or others', have
+ * changed. */
 void neighbours_outdated(
 	struct neighbours *n, void (*tell)(void *arg, const char *node), void *arg);
 
-/* What another replica, `from`, has heard: entry NULL: the node begins to declare; else one line more of that. */
+/* What another replica, `from`, has heard: entry NULL: the node begins to declare; else one line
+ * more of that. */
 void neighbours_heard(struct neighbours *n, const void *from, const char *node, const char *entry);
 /* It does not count any more what that replica has said of the node; NULL: of all. */
 void neighbours_unheard(struct neighbours *n, const void *from, const char *node);
@@ -73,19 +78,22 @@ struct neighbours_ask {
 
 /* Grows whenever neighbours_stand_for may answer otherwise, but for changes of Nodes. */
 uint64_t neighbours_changes(const struct neighbours *n);
-/* Does a neighbour stand for the node, with a tunnel or without one now? Then the hub does not dial it by itself. */
+/* Does a neighbour stand for the node, with a tunnel or without one now? Then the hub does not dial
+ * it by itself. */
 bool neighbours_stand_for(struct neighbours *n, const char *node);
-/* Those with a tunnel, the best first. How many; 0: *why (static text, NULL: nobody has declared it). */
+/* Those with a tunnel, the best first. How many; 0: *why (static text, NULL: nobody has declared
+ * it). */
 size_t neighbours_find(struct neighbours *n, const struct neighbours_ask *ask,
 	struct neighbours_way *ways, size_t room, const char **why);
-/* Sites in which somebody declares the address, each once, and one of those who do. How many there are. */
+/* Sites in which somebody declares the address, each once, and one of those who do. How many there
+ * are. */
 struct neighbours_site {
 	const char *site, *via; /* borrowed: until the next declaration or change of the cluster */
 };
 size_t neighbours_sites(struct neighbours *n, const struct in6_addr *ip,
 	struct neighbours_site *sites, size_t room);
-/* Does this node stand for what is asked for, at whichever port? Then *site is the one that it is in, borrowed as above;
- * ask->site does not count. */
+/* Does this node stand for what is asked for, at whichever port? Then *site is the one that it is
+ * in, borrowed as above; ask->site does not count. */
 bool neighbours_declares(
 	struct neighbours *n, const char *via, const struct neighbours_ask *ask, const char **site);
 

@@ -8,7 +8,8 @@
 
 enum { CANDIDATES_MAX = 64 };
 
-/* A node that the hub dials itself, unless named sites say that it cannot be the one that it would find there. */
+/* A node that the hub dials itself, unless named sites say that it cannot be the one that it would
+ * find there. */
 static bool
 is_ours(const struct neighbours *n, const struct in6_addr *ip)
 {
@@ -24,7 +25,8 @@ address_of(const struct neighbours *n, const char *node)
 	return ip;
 }
 
-/* The entry by which the neighbour stands for what is asked for; -1: none, and *why may tell of one that nearly does. */
+/* The entry by which the neighbour stands for what is asked for; -1: none, and *why may tell of one
+ * that nearly does. */
 static int
 entry_for(const struct neighbours *n, const struct neighbour *b, const struct neighbours_ask *ask,
 	const char **why)
@@ -61,7 +63,8 @@ struct candidate {
 	unsigned entry, streams;
 };
 
-/* Those that worked last, then those that failed longest ago; among equals the one with less to do. */
+/* Those that worked last, then those that failed longest ago; among equals the one with less to
+ * do. */
 static int
 compare(const void *a, const void *b)
 {
@@ -198,7 +201,7 @@ neighbours_declares(
 	return entry_for(n, b, &full, &why) >= 0;
 }
 
-/* --- what became of it -------------------------------------------------------------------------------------- */
+/* --- what became of it ---------------------------------------------------------------------- */
 
 static void
 note_carried(struct neighbours *n, const char *meant, const char *via)

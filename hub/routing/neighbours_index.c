@@ -1,4 +1,5 @@
-/* Which neighbour stands for a node, without asking each of them: what counts of their declarations, by name and by network. */
+/* Which neighbour stands for a node, without asking each of them: what counts of their
+ * declarations, by name and by network. */
 #include <string.h>
 
 #include "base/core/hash.h"

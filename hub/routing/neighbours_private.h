@@ -1,6 +1,7 @@
 /*
- * What the files of the neighbours share: neighbours.c (what nodes declare, and what of it counts), neighbours_index.c (that, by
- * name and network), neighbours_find.c (who carries whom) and neighbours_tell.c (state and metrics). Nothing outside of these includes it.
+ * What the files of the neighbours share: neighbours.c (what nodes declare, and what of it counts),
+ * neighbours_index.c (that, by name and network), neighbours_find.c (who carries whom) and
+ * neighbours_tell.c (state and metrics). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_ROUTING_NEIGHBOURS_PRIVATE_H
 #define EDGEWAY_HUB_ROUTING_NEIGHBOURS_PRIVATE_H
@@ -36,7 +37,8 @@ struct neighbour {
 	uint64_t streams;
 };
 
-/* A node that was reached through a neighbour once: it is at the edge, and stays there as long as there is a Node. */
+/* A node that was reached through a neighbour once: it is at the edge, and stays there as long as
+ * there is a Node. */
 struct carried {
 	struct table_node node;
 	char *name;
@@ -61,10 +63,12 @@ struct neighbour *neighbours_get(const struct neighbours *n, const char *node);
 struct carried *neighbours_carried(const struct neighbours *n, const char *node);
 /* Sites and Nodes may be others than before: what counts is judged anew. */
 void neighbours_look(struct neighbours *n);
-/* What counts of b's declaration, for neighbours_index_find. Removed before anything of it changes. */
+/* What counts of b's declaration, for neighbours_index_find. Removed before anything of it
+ * changes. */
 void neighbours_index_add(struct neighbours *n, struct neighbour *b);
 void neighbours_index_remove(struct neighbours *n, struct neighbour *b);
-/* One that has declared the node, or another of the node's site that has declared this address of its; NULL: nobody. */
+/* One that has declared the node, or another of the node's site that has declared this address of
+ * its; NULL: nobody. */
 const struct neighbour *neighbours_index_find(
 	const struct neighbours *n, const char *node, const struct in6_addr *ip);
 const char *neighbours_site_of(const struct neighbours *n, const char *node);

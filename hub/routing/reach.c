@@ -27,13 +27,13 @@ struct reaching {
 	bool udp;
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
-	uint64_t
-		epoch; /* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
+	/* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
+	uint64_t epoch;
 	bool elsewhere; /* that is another replica's */
 	const struct buf *first; /* of the request */
 	size_t sent; /* of that, in this stream */
-	unsigned
-		between; /* replicas that were asked to pass it on to one that cannot be reached from here */
+	/* replicas that were asked to pass it on to one that cannot be reached from here */
+	unsigned between;
 	char at[PEER_NAME_TEXT]; /* then: which one's */
 	char traceparent[TRACEPARENT_LEN + 1]; /* "" none */
 	char hops[HOPS_TEXT_MAX]; /* this hub included */
@@ -127,8 +127,8 @@ on_soon(void *arg)
 		try_next(x);
 }
 
-/* The tunnel has just been opened, and its node has not said yet what it can do, or it began to drain a moment ago and
- * there is a newer one: the same way again. */
+/* The tunnel has just been opened, and its node has not said yet what it can do, or it began to
+ * drain a moment ago and there is a newer one: the same way again. */
 static void
 wait_a_little(struct reaching *x)
 {
@@ -159,7 +159,7 @@ room_to_wait(const struct reaching *x)
 	if (x->reach->n_waiting >= REACH_AWAIT_MOST)
 		return false;
 	LIST_FOREACH(other, &x->reach->waiting, among_waiting)
-	n += strcmp(other->ways.list[other->next - 1].node, node) == 0;
+		n += strcmp(other->ways.list[other->next - 1].node, node) == 0;
 	return n < REACH_AWAIT_NODE;
 }
 
@@ -212,7 +212,8 @@ tell_neighbours(const struct reaching *x, bool worked)
 		neighbours_own(n, way->node);
 }
 
-/* This way has failed: another one may do, where nothing was sent on the first. 503: there was no tunnel. */
+/* This way has failed: another one may do, where nothing was sent on the first. 503: there was no
+ * tunnel. */
 static void
 give_up_way(struct reaching *x, unsigned status, const char *reason)
 {
@@ -294,8 +295,9 @@ on_answered(void *arg, unsigned status, const char *reason)
 }
 
 /*
- * The tunnel of the way's node, or the replica that has it, was lost before the node had answered: not a byte of the caller has gone out,
- * so the worst that was done is a connection at the target that was opened and closed. The node is asked again where it is by now.
+ * The tunnel of the way's node, or the replica that has it, was lost before the node had answered:
+ * not a byte of the caller has gone out, so the worst that was done is a connection at the target
+ * that was opened and closed. The node is asked again where it is by now.
  */
 static void
 ask_again(struct reaching *x)
@@ -405,7 +407,8 @@ open_way(struct reaching *x, const struct way *way)
 	return rc;
 }
 
-/* Without the answer's round trip. Not into a tunnel that seems dead, since it could not be left for another one then. */
+/* Without the answer's round trip. Not into a tunnel that seems dead, since it could not be left
+ * for another one then. */
 static void
 send_first(struct reaching *x)
 {
@@ -468,7 +471,8 @@ try_next(struct reaching *x)
 	give_up_way(x, 503, text);
 }
 
-/* Is there a newer tunnel of its node than the one that it waits for an answer in, or does that one answer nothing any more? */
+/* Is there a newer tunnel of its node than the one that it waits for an answer in, or does that one
+ * answer nothing any more? */
 static bool
 passed_by(const struct reaching *x, const char *node)
 {
@@ -548,8 +552,8 @@ on_deadline(void *arg)
 	stop_waiting(x); /* who comes now is too late: nobody would end the dial */
 }
 
-/* How often the caller's connection and its request have been passed on, whichever is more: the one is known through what
- * passes packets on, the other one through proxies as well. */
+/* How often the caller's connection and its request have been passed on, whichever is more: the one
+ * is known through what passes packets on, the other one through proxies as well. */
 static bool
 reach_goes_round(struct reaching *x, const struct reach_request *q)
 {

@@ -1,16 +1,25 @@
 /*
- * From a name at the ingress to a stream that is connected to it: finds the ways and asks the rules (hub/routing/ways.h), opens a stream
- * through a node's tunnel, another replica or the hub itself, and tries the next way when the first cannot be dialled. A node's own tunnel comes first, here or at another replica; where there is none, its neighbours. On the hub's loop.
+ * From a name at the ingress to a stream that is connected to it: finds the ways and asks the rules
+ * (hub/routing/ways.h), opens a stream through a node's tunnel, another replica or the hub itself,
+ * and tries the next way when the first cannot be dialled. A node's own tunnel comes first, here or
+ * at another replica; where there is none, its neighbours. On the hub's loop.
  *
  *	reaching = reach_start(reach, &(struct reach_request){.caller = &caller, .host = "edge-1", .port = 10250}, on_reached, c);
  *
- * The answer comes once, never from within reach_start, after REACH_MS at the latest: kube-apiserver waits for it for ever.
+ * The answer comes once, never from within reach_start, after REACH_MS at the latest:
+ * kube-apiserver waits for it for ever.
  *
- * A node's ways are tried in this order: its own tunnel here, its own tunnel at another replica. A node that was lost a moment ago, here or at another
- * replica, or that has not come yet to a hub that has just started, is waited for, REACH_AWAIT_MS at most; and a dial that waits in a tunnel for an answer begins anew where the node has a newer one.
- * A stream that was refused before anything was done, as by one who drains, is asked for again a few times. A dial of TCP whose tunnel breaks under it
- * is begun again a few times, by all ways that there are, and the node is waited for as above also without replicas, unless bytes of the caller
- * have gone out in it: a map's caller need not wait for a second round trip, but nothing is sent twice. The same where a tunnel, or a replica, answers neither the dial nor a ping (tunnel/h2/session.h, `silent`). What goes round (base/core/hops.h) is 508. At most REACH_AWAIT_NODE wait for one node, REACH_AWAIT_MOST in all; the others are told 503 at once.
+ * A node's ways are tried in this order: its own tunnel here, its own tunnel at another replica. A
+ * node that was lost a moment ago, here or at another replica, or that has not come yet to a hub
+ * that has just started, is waited for, REACH_AWAIT_MS at most; and a dial that waits in a tunnel
+ * for an answer begins anew where the node has a newer one. A stream that was refused before
+ * anything was done, as by one who drains, is asked for again a few times. A dial of TCP whose
+ * tunnel breaks under it is begun again a few times, by all ways that there are, and the node is
+ * waited for as above also without replicas, unless bytes of the caller have gone out in it: a
+ * map's caller need not wait for a second round trip, but nothing is sent twice. The same where a
+ * tunnel, or a replica, answers neither the dial nor a ping (tunnel/h2/session.h, `silent`). What
+ * goes round (base/core/hops.h) is 508. At most REACH_AWAIT_NODE wait for one node,
+ * REACH_AWAIT_MOST in all; the others are told 503 at once.
  */
 #ifndef EDGEWAY_HUB_ROUTING_REACH_H
 #define EDGEWAY_HUB_ROUTING_REACH_H
@@ -46,25 +55,27 @@ struct reach_request {
 	const struct caller *caller;
 	const char *host; /* name or address without brackets */
 	uint16_t port;
-	const char *
-		service; /* then host is the endpoint, host:port, and dest its node; NULL: none in particular */
+	/* then host is the endpoint, host:port, and dest its node; NULL: none in particular */
+	const char *service;
 	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
-	bool enforces; /* the node that asks lets only those of its pods through that may call the service */
+	/* the node that asks lets only those of its pods through that may call the service */
+	bool enforces;
 	bool udp; /* datagrams: the port is one of UDP, and so is the stream */
 	const struct trace_context *trace; /* the span that asks; NULL: none */
 	unsigned hops; /* of a request of HTTP: as caller->hops, by its CDN-Loop */
 	const char *full; /* why this caller gets nothing now (429); NULL: it may ask */
-	const struct buf *
-		first; /* what the caller has said: goes with the dial, and stays in it; outlives the reaching. NULL: it waits for the answer */
+	/* what the caller has said: goes with the dial, and stays in it; outlives the reaching.
+	 * NULL: it waits for the answer */
+	const struct buf *first;
 };
 
 struct reach_answer {
 	unsigned status; /* 200, else 400, 403, 404, 421, 429, 502, 503, 504 or 508 */
 	const char *reason; /* one line */
-	struct stream *
-		stream; /* with 200: the receiver's; nobody is told of its events until stream_use */
-	const char *
-		target; /* for the audit: "edge-1:10250 via edge-1", "192.168.1.12:10250 for edge-2 via edge-1" */
+	/* with 200: the receiver's; nobody is told of its events until stream_use */
+	struct stream *stream;
+	/* for the audit: "edge-1:10250 via edge-1", "192.168.1.12:10250 for edge-2 via edge-1" */
+	const char *target;
 	const char *node; /* the node that is meant; "" where it is something else */
 	const char
 		*via; /* with 200: the node whose tunnel it goes through; "" the hub's own dial */

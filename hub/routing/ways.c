@@ -40,7 +40,7 @@ ways_free(struct ways_finder **out)
 	free(f);
 }
 
-/* --- answers ------------------------------------------------------------------- */
+/* --- answers -------------------------------------------------------------------------------- */
 
 unsigned
 ways_refuse(struct ways *w, unsigned status, const char *fmt, ...)
@@ -75,7 +75,7 @@ ways_add(struct ways *w, const char *node, const char *host, uint16_t port)
 	return way;
 }
 
-/* --- nodes and pods ---------------------------------------------------------------- */
+/* --- nodes and pods ------------------------------------------------------------------------- */
 
 static bool
 is_node(const struct ways_finder *f, const char *name)
@@ -148,7 +148,7 @@ to_address(struct ways_finder *f, const char *host, uint16_t port, struct ways *
 	return 0;
 }
 
-/* --- services --------------------------------------------------------------------------- */
+/* --- services ------------------------------------------------------------------------------- */
 
 static const struct view *
 keep_view(struct ways_finder *f, const struct fanout_item *item)
@@ -176,7 +176,8 @@ serves(const struct view_endpoint *e, bool ready)
 	return (e->flags & ENDPOINT_SERVING) != 0;
 }
 
-/* How good the endpoint is for a call from here: 3 reachable now, 2 through a neighbour, 1 perhaps, 0 not at all. */
+/* How good the endpoint is for a call from here: 3 reachable now, 2 through a neighbour, 1 perhaps,
+ * 0 not at all. */
 static int
 rank(const struct ways_finder *f, const struct view_endpoint *e)
 {
@@ -375,7 +376,8 @@ is_hub_itself(const struct way *way)
 					 : ip_is_loopback(&a.in6.sin6_addr);
 }
 
-/* Loopback is the hub's own, whatever a Node, a pod or an EndpointSlice says: what listens there asks nobody who calls. */
+/* Loopback is the hub's own, whatever a Node, a pod or an EndpointSlice says: what listens there
+ * asks nobody who calls. */
 static unsigned
 leave_out_itself(struct ways *w)
 {
@@ -392,7 +394,8 @@ leave_out_itself(struct ways *w)
 	return 0;
 }
 
-/* While it is not known which nodes are at the edge, the hub dials none and no pod: the address is another's in its own network. */
+/* While it is not known which nodes are at the edge, the hub dials none and no pod: the address is
+ * another's in its own network. */
 static unsigned
 settle(const struct ways_finder *f, struct ways *w, unsigned status)
 {
@@ -424,7 +427,7 @@ ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct way
 	return settle(f, w, find(f, host, port, w));
 }
 
-/* --- an address as a node sees it -------------------------------------------------------------- */
+/* --- an address as a node sees it ----------------------------------------------------------- */
 
 /* Has the node this address, by its Node? Else *other is a node of its site that has, "" none. */
 static bool
@@ -497,7 +500,7 @@ ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct w
 	return 0;
 }
 
-/* --- one endpoint of a service ------------------------------------------------------------- */
+/* --- one endpoint of a service -------------------------------------------------------------- */
 
 static const struct view_endpoint *
 find_endpoint(const struct view *v, const struct ways_endpoint *wanted, uint16_t *port)
@@ -561,7 +564,8 @@ ways_find_endpoint(struct ways_finder *f, const struct ways_endpoint *wanted, st
 		return ways_refuse(w, 403,
 			"a NetworkPolicy keeps the pods of node %s from pod %s/%s", wanted->asker,
 			v->ns, e->pod);
-	/* What an EndpointSlice says of a pod without an address may be anything in the hub's own network. */
+	/* What an EndpointSlice says of a pod without an address may be anything in the hub's own
+	 * network. */
 	if (!ways_at_edge(f, e->node) &&
 		!cluster_pod_has(f->config.cluster, v->ns, e->pod, e->pod_ip))
 		return ways_refuse(

@@ -1,13 +1,14 @@
 /*
- * What a name or address at the ingress stands for, and the ways to it: a leaf between the cluster's objects and
- * hub/routing/reach.c. Names: a node (its own name, with or without the hub's suffix, or one of its addresses), a pod's
- * address, SERVICE.NAMESPACE[.svc[.DOMAIN]], a ClusterIP. Private addresses repeat among sites: who is meant must be clear, or the answer is
- * 421 with the candidates.
+ * What a name or address at the ingress stands for, and the ways to it: a leaf between the
+ * cluster's objects and hub/routing/reach.c. Names: a node (its own name, with or without the hub's
+ * suffix, or one of its addresses), a pod's address, SERVICE.NAMESPACE[.svc[.DOMAIN]], a ClusterIP.
+ * Private addresses repeat among sites: who is meant must be clear, or the answer is 421 with the
+ * candidates.
  *
  *
- * A node without a tunnel of its own may have neighbours that carry it (hub/routing/neighbours.h): ways_beside adds the ways through
- * them, once its own way has found no tunnel. An address that no object of the cluster has, and that nodes of one site declare,
- * is reached through those.
+ * A node without a tunnel of its own may have neighbours that carry it (hub/routing/neighbours.h):
+ * ways_beside adds the ways through them, once its own way has found no tunnel. An address that no
+ * object of the cluster has, and that nodes of one site declare, is reached through those.
  *
  *	status = ways_find(w, "web.default", 80, &ways);	// 0, or 400, 404, 421, 503: ways.reason
  */
@@ -28,9 +29,11 @@ struct way {
 	char authority[CALLER_HOST_MAX + 8]; /* host:port, as the far end dials it */
 	char beside[64]; /* the same as the node's neighbours dial it; "": they do not */
 	char meant[MESH_NODE_MAX +
-		1]; /* the node that `node` is to dial as a neighbour, or VICINITY_ANY; "": itself */
+		/* the node that `node` is to dial as a neighbour, or VICINITY_ANY; "": itself */
+		1];
 	struct neighbours_way neighbour; /* then: which one that is */
-	bool given; /* the address is an EndpointSlice's word alone: no pod says that it serves there */
+	/* the address is an EndpointSlice's word alone: no pod says that it serves there */
+	bool given;
 };
 
 struct ways {
@@ -51,9 +54,11 @@ struct ways_config {
 	struct self_guard *guard;
 	const char *cluster_domain;
 	const char *suffix; /* zone of the node names; "" none */
-	/* Is it a node at the edge, which can be reached through a tunnel only? Else the hub dials it. */
+	/* Is it a node at the edge, which can be reached through a tunnel only? Else the hub dials
+	 * it. */
 	bool (*at_edge)(void *arg, const char *node);
-	/* Can at_edge be answered yet? NULL: always. Until then the hub dials neither nodes nor pods nor services, 503. */
+	/* Can at_edge be answered yet? NULL: always. Until then the hub dials neither nodes nor
+	 * pods nor services, 503. */
 	bool (*edge_known)(void *arg);
 	/* Is there a tunnel now? Those nodes' endpoints come first. */
 	bool (*tunnelled)(void *arg, const char *node);
@@ -68,19 +73,22 @@ struct ways_finder *ways_new(const struct ways_config *config);
 void ways_free(struct ways_finder **f);
 /* host: without brackets. */
 unsigned ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
-/* `dest` (IP:port, or a port) as the node `node` sees it: Yurt's X-Tunnel-Proxy-Dest. A pod's address is that pod to the rules. */
+/* `dest` (IP:port, or a port) as the node `node` sees it: Yurt's X-Tunnel-Proxy-Dest. A pod's
+ * address is that pod to the rules. */
 /* The same of datagrams: of a service its ports of UDP. */
 unsigned ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
 unsigned ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *out);
-/* Once something is found, and before anything is dialled: 403 where the rules do not open the target to the caller. Leaves out ways that
- * would end at the hub itself, and those on which an EndpointSlice leads to a port of a node itself, unless the caller may reach that port of
- * that node; 403 when none is left. */
+/* Once something is found, and before anything is dialled: 403 where the rules do not open the
+ * target to the caller. Leaves out ways that would end at the hub itself, and those on which an
+ * EndpointSlice leads to a port of a node itself, unless the caller may reach that port of that
+ * node; 403 when none is left. */
 unsigned ways_judge(struct ways_finder *f, const struct caller *caller, struct ways *w);
-/* The way `at` has found no tunnel: puts those through the node's neighbours behind it. How many; 0: *why (NULL: nobody has
- * declared the node). */
+/* The way `at` has found no tunnel: puts those through the node's neighbours behind it. How many;
+ * 0: *why (NULL: nobody has declared the node). */
 size_t ways_beside(struct ways_finder *f, struct ways *w, size_t at, const char **why);
-/* Whose call the next find is for: services that are not for everybody are left out for callers that may not call them, 403. NULL, as
- * in the beginning: nobody's, and nothing is left out. Borrowed until the next ways_for. */
+/* Whose call the next find is for: services that are not for everybody are left out for callers
+ * that may not call them, 403. NULL, as in the beginning: nobody's, and nothing is left out.
+ * Borrowed until the next ways_for. */
 struct ways_caller {
 	char node[ACCESS_NAME_MAX + 1]; /* "" none */
 	bool enforces; /* then: that node judges by pod itself */
@@ -91,8 +99,8 @@ struct ways_caller {
 void ways_caller_of(struct ways_caller *to, const struct caller *caller, bool enforces);
 void ways_for(struct ways_finder *f, const struct ways_caller *caller);
 struct ways_endpoint {
-	const char *
-		asker; /* the node that wants to reach it: it must be one that is told of the service */
+	/* the node that wants to reach it: it must be one that is told of the service */
+	const char *asker;
 	const char *service; /* "namespace/name" */
 	const char *node; /* where the endpoint is */
 	const char *at; /* host:port */

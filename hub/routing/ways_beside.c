@@ -101,7 +101,7 @@ ways_beside(struct ways_finder *f, struct ways *w, size_t at, const char **why)
 	return n;
 }
 
-/* --- addresses without a name ---------------------------------------------------------------------------- */
+/* --- addresses without a name --------------------------------------------------------------- */
 
 static unsigned
 ambiguous(struct ways *w, const char *host, const struct neighbours_site *sites, size_t n)

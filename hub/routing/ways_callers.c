@@ -5,8 +5,9 @@
 #include "model/allow_from.h"
 
 /*
- * Who may call a service through the hub. A node is let through when it, or any of its pods, may call: which of them does the
- * node tells apart itself. A caller at the ingress is no pod: its address or its name must be among those that may.
+ * Who may call a service through the hub. A node is let through when it, or any of its pods, may
+ * call: which of them does the node tells apart itself. A caller at the ingress is no pod: its
+ * address or its name must be among those that may.
  */
 
 void

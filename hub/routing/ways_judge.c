@@ -1,6 +1,6 @@
 /*
- * Which of the ways that were found may be gone for a caller: the rules judge the target that he names, and then each way, since objects of
- * the cluster, which others write, say where it ends.
+ * Which of the ways that were found may be gone for a caller: the rules judge the target that he
+ * names, and then each way, since objects of the cluster, which others write, say where it ends.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -9,8 +9,9 @@
 #include "base/core/special_addr.h"
 #include "hub/routing/ways_private.h"
 
-/* Whose address the way leads to where an EndpointSlice says so: a node's own, by its Node object, or that of a pod of another namespace
- * than `ns`. Where the hub dials, the node is one of those that it dials. */
+/* Whose address the way leads to where an EndpointSlice says so: a node's own, by its Node object,
+ * or that of a pod of another namespace than `ns`. Where the hub dials, the node is one of those
+ * that it dials. */
 static bool
 ways_owner(const struct ways_finder *f, const struct way *way, const struct in6_addr *ip,
 	const char *ns, struct cluster_place *owner)
@@ -40,7 +41,8 @@ ways_owner(const struct ways_finder *f, const struct way *way, const struct in6_
 	return found;
 }
 
-/* The same takes a rule as it would without the EndpointSlice, which whoever may write a Service writes himself. */
+/* The same takes a rule as it would without the EndpointSlice, which whoever may write a Service
+ * writes himself. */
 static const char *
 ways_owner_objects(struct ways_finder *f, const struct caller *caller, const struct way *way,
 	const struct in6_addr *ip, uint16_t port, const char *ns)
@@ -52,7 +54,8 @@ ways_owner_objects(struct ways_finder *f, const struct caller *caller, const str
 	if (!ways_owner(f, way, ip, ns, &owner))
 		return NULL;
 	of_node = *owner.pod == '\0';
-	/* What a node may have of a Service is between it and the Service: a policy closes the pod to it (model/cluster/cluster_callers). */
+	/* What a node may have of a Service is between it and the Service: a policy closes the pod
+	 * to it (model/cluster/cluster_callers). */
 	if (!of_node && caller->node[0] != '\0')
 		return NULL;
 	target.node = owner.node;
@@ -63,11 +66,10 @@ ways_owner_objects(struct ways_finder *f, const struct caller *caller, const str
 	}
 	if (access_check(f->config.access, caller, &target))
 		return NULL;
-	return of_node
-		? "an EndpointSlice leads to a port of a node itself, which takes a rule to "
-		  "NODE:PORT, or a pod of the host's network that declares the port"
-		: "an EndpointSlice leads to a pod of another namespace, which takes a rule to "
-		  "pod/NAMESPACE/POD";
+	return of_node ? "an EndpointSlice leads to a port of a node itself, which takes a rule to "
+			 "NODE:PORT, or a pod of the host's network that declares the port"
+		       : "an EndpointSlice leads to a pod of another namespace, which takes a rule "
+			 "to pod/NAMESPACE/POD";
 }
 
 /* Why this way is not gone; NULL: it may be. */

@@ -1,5 +1,6 @@
 /*
- * What ways.c (names and addresses), ways_beside.c (neighbours of a node without a tunnel) and ways_judge.c (who may go which) share.
+ * What ways.c (names and addresses), ways_beside.c (neighbours of a node without a tunnel) and
+ * ways_judge.c (who may go which) share.
  */
 #ifndef EDGEWAY_HUB_ROUTING_WAYS_PRIVATE_H
 #define EDGEWAY_HUB_ROUTING_WAYS_PRIVATE_H
@@ -27,7 +28,8 @@ unsigned ways_refuse(struct ways *w, unsigned status, const char *fmt, ...) prin
 void ways_set_target(struct ways *w, enum target_kind kind, const char *first, const char *second);
 struct way *ways_add(struct ways *w, const char *node, const char *host, uint16_t port);
 
-/* In ways_callers.c. May the caller use the view, as the hub can tell? 0, with a bit of *closed for each gate that keeps it out, or 403. */
+/* In ways_callers.c. May the caller use the view, as the hub can tell? 0, with a bit of *closed for
+ * each gate that keeps it out, or 403. */
 unsigned ways_permit(struct ways_finder *f, const struct view *v, uint64_t *closed, struct ways *w);
 
 /* In ways_beside.c. Is the node one that the hub does not dial itself? */

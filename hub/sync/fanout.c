@@ -276,7 +276,8 @@ settle_item(struct fanout *f, struct entry *e, const struct cluster_change *chan
 	selector_free(&was);
 }
 
-/* The name of a pod of a headless service has a dot: not each of them is told of as idle, the service is. */
+/* The name of a pod of a headless service has a dot: not each of them is told of as idle, the
+ * service is. */
 static struct fanout_counts
 fanout_count_view(const struct view *v, const char *name)
 {

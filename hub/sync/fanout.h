@@ -1,7 +1,7 @@
 /*
- * What every node should hold now: one item for each service, with the text frame that tells it, built
- * once for a change and shared by all sessions; a session only puts a msg_id of its own into its copy
- * on the way out. Whoever watches is told of every change, in order.
+ * What every node should hold now: one item for each service, with the text frame that tells it,
+ * built once for a change and shared by all sessions; a session only puts a msg_id of its own into
+ * its copy on the way out. Whoever watches is told of every change, in order.
  *
  * An item of a service that is gone stays, as a deletion to be told, for as long as a session
  * holds it. Items have small numbers (`index`), so that a session can keep its state of them in an
@@ -97,8 +97,8 @@ struct fanout_item *fanout_at(const struct fanout *f, uint32_t index); /* NULL: 
 struct fanout_item *fanout_in_bucket(
 	const struct fanout *f, unsigned bucket, struct fanout_item *last);
 
-/* The item's frame as a bundle, made once for all who ask in a row: good until another item is asked for, or the item
- * changes, or fanout_settle returns. False when that is no smaller. */
+/* The item's frame as a bundle, made once for all who ask in a row: good until another item is
+ * asked for, or the item changes, or fanout_settle returns. False when that is no smaller. */
 bool fanout_bundle(struct fanout *f, const struct fanout_item *item, struct fanout_frame *to);
 
 /* Items present that not all nodes are to know of, one by one, NULL to begin and at the end. */

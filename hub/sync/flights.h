@@ -1,6 +1,6 @@
 /*
- * A session's messages under way, each found again by the id that its acknowledgement names. They take memory only while
- * there are any. Part of hub/sync/talk; pure.
+ * A session's messages under way, each found again by the id that its acknowledgement names. They
+ * take memory only while there are any. Part of hub/sync/talk; pure.
  *
  *	flights_begin(&f, &(struct flight){.item = item, .sent_ms = now}, id);	// id: of the message
  *	flight = flights_find(&f, parent);	// NULL: not one of ours, or answered before
@@ -14,7 +14,8 @@
 enum {
 	FLIGHTS_MOST = 256,
 	FLIGHTS_BYTES = 1
-		<< 20, /* then nothing follows: a node has all of it in memory until it is written */
+		/* then nothing follows: a node has all of it in memory until it is written */
+		<< 20,
 };
 
 /* A message under way. */

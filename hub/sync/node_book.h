@@ -1,7 +1,7 @@
 /*
- * The names of all nodes, those of the cluster's Node objects and those that have joined, as they were when the book
- * was made: sorted, and with the names that only other names stand below (a node called edge-1.site-a makes site-a one).
- * A leaf: made anew when nodes come and go.
+ * The names of all nodes, those of the cluster's Node objects and those that have joined, as they
+ * were when the book was made: sorted, and with the names that only other names stand below (a node
+ * called edge-1.site-a makes site-a one). A leaf: made anew when nodes come and go.
  *
  *	book = node_book_new(cluster, joined, n);
  *	if (node_book_find(book, "edge-1") == NULL && node_book_above(book, "site-a")) ...

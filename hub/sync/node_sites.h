@@ -1,9 +1,10 @@
 /*
- * Nodes that nobody gave a site (label edgeway.io/site, else topology.kubernetes.io/zone) and that come from another
- * address than their own, from behind NAT that is: that source address is their site, since the private addresses behind it
- * mean nothing elsewhere. It is noted on the Node, as annotation edgeway.io/source-address, so that all replicas, a hub
- * that starts anew and kubectl see the same; model/kube reads it back. One that comes from its own address, or was given a
- * site, has the annotation taken away. Off, the hub only says which nodes these are. On the hub's loop.
+ * Nodes that nobody gave a site (label edgeway.io/site, else topology.kubernetes.io/zone) and that
+ * come from another address than their own, from behind NAT that is: that source address is their
+ * site, since the private addresses behind it mean nothing elsewhere. It is noted on the Node, as
+ * annotation edgeway.io/source-address, so that all replicas, a hub that starts anew and kubectl
+ * see the same; model/kube reads it back. One that comes from its own address, or was given a site,
+ * has the annotation taken away. Off, the hub only says which nodes these are. On the hub's loop.
  *
  *	node_sites_saw(s, "edge-1", "203.0.113.9:40222");	// of each connected node, again and again
  */

@@ -19,7 +19,7 @@ enum {
 	CARRIED_DESCRIPTORS = 2, /* of a connection in a websocket, beyond its own */
 };
 
-/* --- letting in ----------------------------------------------------------- */
+/* --- letting in ----------------------------------------------------------------------------- */
 
 static int
 on_accept(void *arg, struct ws_conn *c)
@@ -61,7 +61,8 @@ names_word(const char *list, const char *word)
 	return false;
 }
 
-/* One that this hub has not signed, an operator with the CA or a replica without a list in common has: the name is no token's to give. */
+/* One that this hub has not signed, an operator with the CA or a replica without a list in common
+ * has: the name is no token's to give. */
 static void
 note_certificate(const struct nodes *n, struct ws_conn *c, const char *node)
 {
@@ -186,8 +187,9 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 }
 
 /*
- * A node has a talk and one that is being closed, and one renewal. What it opened before them is cut without waiting for the node, which
- * would hold the places of others for as long as it does not answer a close. Who has not proved its name crowds out nobody.
+ * A node has a talk and one that is being closed, and one renewal. What it opened before them is
+ * cut without waiting for the node, which would hold the places of others for as long as it does
+ * not answer a close. Who has not proved its name crowds out nobody.
  */
 static void
 nodes_crowd_out(struct nodes *n, bool talks, const char *node)
@@ -268,7 +270,7 @@ on_open(void *arg, struct ws_conn *c)
 		listen_room(n->listen, n->n_peers < n->most);
 }
 
-/* --- what comes ----------------------------------------------------------- */
+/* --- what comes ----------------------------------------------------------------------------- */
 
 static void
 on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
@@ -443,7 +445,7 @@ on_tick(void *arg)
 	}
 }
 
-/* --- start and stop ------------------------------------------------------- */
+/* --- start and stop ------------------------------------------------------------------------- */
 
 int
 nodes_start(

@@ -1,7 +1,8 @@
 /*
- * The nodes at the hub's port: accepts connections, lets them in or refuses them (doc/protocol.md), and
- * keeps a session for each node and a join for each stranger with a token. One session a node: a newer
- * connection replaces the older one. Owns the listener and the websocket context. On the hub's loop.
+ * The nodes at the hub's port: accepts connections, lets them in or refuses them (doc/protocol.md),
+ * and keeps a session for each node and a join for each stranger with a token. One session a node:
+ * a newer connection replaces the older one. Owns the listener and the websocket context. On the
+ * hub's loop.
  *
  *	nodes_start(&n, loop, &config, &err);
  *	nodes_ready(n);		// the source has been read
@@ -60,16 +61,20 @@ unsigned nodes_revoked(struct nodes *n, const char *node);
 void nodes_tell_crl(struct nodes *n);
 /* Ends all connections: nodes come again, each after a random while. */
 void nodes_again(struct nodes *n, const char *why);
-/* Nobody joins, and no certificate is renewed: what would be noted of it is another hub's to note. */
+/* Nobody joins, and no certificate is renewed: what would be noted of it is another hub's to
+ * note. */
 void nodes_hold(struct nodes *n, bool held);
 /* This hub stops: nodes go to another one, and no new ones are taken. */
 void nodes_leave(struct nodes *n, const char *why);
-/* Ends the connections whose certificates have expired or are refused. Also from time to time by itself. */
+/* Ends the connections whose certificates have expired or are refused. Also from time to time by
+ * itself. */
 void nodes_check(struct nodes *n);
-/* Calls fn for each service that a connected node says it cannot serve, or not wholly (hub/sync/talk.h). */
+/* Calls fn for each service that a connected node says it cannot serve, or not wholly
+ * (hub/sync/talk.h). */
 typedef void nodes_unserved_fn(void *arg, enum unserved_why why, const char *key, const char *node);
 void nodes_unserved(const struct nodes *n, nodes_unserved_fn *fn, void *arg);
-/* Calls fn for each service that a connected node does not take as it is, with its reason (hub/port/refusals.h). */
+/* Calls fn for each service that a connected node does not take as it is, with its reason
+ * (hub/port/refusals.h). */
 typedef void nodes_held_fn(void *arg, const char *key, const char *node, const char *reason);
 void nodes_held(const struct nodes *n, nodes_held_fn *fn, void *arg);
 /* Calls fn for each connected node with the address that it comes from. */
@@ -81,16 +86,18 @@ bool nodes_have(const struct nodes *n, const char *node); /* is it connected her
 size_t nodes_connected(const struct nodes *n);
 /* Calls fn for each connected node's talk. */
 void nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg);
-/* Calls fn for each node that is connected or has joined, once; `revoked`: its certificates are refused. */
+/* Calls fn for each node that is connected or has joined, once; `revoked`: its certificates are
+ * refused. */
 void nodes_joined(
 	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg);
-/* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known; with serial, expires and
- * revoked of their certificates when asked, which reads a file of each. */
+/* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known;
+ * with serial, expires and revoked of their certificates when asked, which reads a file of each. */
 void nodes_state(const struct nodes *n, bool certificates, struct buf *out);
 /* {"issued","refused","last":{"node","address","reason","at"}} */
 void nodes_joins(const struct nodes *n, struct buf *out);
 void nodes_metrics(const struct nodes *n, struct metrics *to);
-/* How many nodes there are and are away, and when each was seen last; METRIC_NODES_MAX of them, those that are away first. */
+/* How many nodes there are and are away, and when each was seen last; METRIC_NODES_MAX of them,
+ * those that are away first. */
 void nodes_known_metrics(const struct nodes *n, struct metrics *to);
 /* As presence_find. */
 bool nodes_presence(const struct nodes *n, const char *node, struct presence_row *to);

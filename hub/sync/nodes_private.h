@@ -1,6 +1,7 @@
 /*
- * What the files of the nodes share: nodes.c (connections that come, are let in and end), nodes_tell.c (what others ask
- * about them) and nodes_known.c (which nodes there are, and who is away). Nothing outside of these includes it.
+ * What the files of the nodes share: nodes.c (connections that come, are let in and end),
+ * nodes_tell.c (what others ask about them) and nodes_known.c (which nodes there are, and who is
+ * away). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_SYNC_NODES_PRIVATE_H
 #define EDGEWAY_HUB_SYNC_NODES_PRIVATE_H
@@ -35,7 +36,8 @@ struct nodes {
 	struct join_config join;
 	struct peer *peers;
 	uint64_t node_changes; /* of the cluster, looked at */
-	bool callers_matter; /* some service is not for every caller: nodes are told of their callers */
+	/* some service is not for every caller: nodes are told of their callers */
+	bool callers_matter;
 	size_t n_peers, most;
 	uint64_t accepted, not_accepted; /* once it does not listen any more */
 	struct talk_stats stats;

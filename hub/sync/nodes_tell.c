@@ -117,7 +117,7 @@ add_certificate(const struct nodes *n, const char *node, struct buf *out)
 	buf_adds(out, "\"");
 }
 
-/* --- all nodes ----------------------------------------------------------------------- */
+/* --- all nodes ------------------------------------------------------------------------------ */
 
 struct nodes_text {
 	const struct nodes *nodes;

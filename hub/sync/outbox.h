@@ -1,6 +1,6 @@
 /*
- * Frames on their way to one node: a node that takes bundles (model/bundle.h) gets what came together in one, when that is
- * worth it; the others get each by itself at once. Part of hub/talk.
+ * Frames on their way to one node: a node that takes bundles (model/bundle.h) gets what came
+ * together in one, when that is worth it; the others get each by itself at once. Part of hub/talk.
  *
  *	memcpy(outbox_begin(&o, len), frame, len);
  *	outbox_end(&o, len);
@@ -31,8 +31,8 @@ void outbox_fini(struct outbox *o);
 char *outbox_begin(struct outbox *o, size_t len);
 void outbox_end(struct outbox *o, size_t len);
 void outbox_send(struct outbox *o);
-/* A large item for this node alone, or for all at once: its bundle is made once for all of them. False: not so, begin and
- * end it. */
+/* A large item for this node alone, or for all at once: its bundle is made once for all of them.
+ * False: not so, begin and end it. */
 bool outbox_item(struct outbox *o, struct fanout *f, const struct fanout_item *item,
 	const char id[FANOUT_ID_LEN + 1]);
 

@@ -1,7 +1,7 @@
 /*
- * What one session still has to send, and what it knows of each item of the fanout: a byte an item and a
- * queue of their numbers, each at most once in it. An item that waits or is under way is held, so its
- * number stays its own. Part of hub/talk.
+ * What one session still has to send, and what it knows of each item of the fanout: a byte an item
+ * and a queue of their numbers, each at most once in it. An item that waits or is under way is
+ * held, so its number stays its own. Part of hub/talk.
  *
  *	pending_add(&p, item);			// waits; nothing when it waits already
  *	while ((item = pending_pop(&p)) != NULL)	// is under way now
@@ -34,7 +34,8 @@ void pending_init(struct pending *p, struct fanout *f);
 void pending_fini(struct pending *p);
 /* Valid until the next call with another item. */
 uint8_t *pending_state(struct pending *p, const struct fanout_item *item);
-/* The item is to be sent, unless it waits already; behind its own message under way, if there is one. */
+/* The item is to be sent, unless it waits already; behind its own message under way, if there is
+ * one. */
 void pending_add(struct pending *p, struct fanout_item *item);
 /* An item that waited behind its own message joins the queue. */
 void pending_again(struct pending *p, const struct fanout_item *item);

@@ -1,7 +1,7 @@
 /*
- * What one node is to know of: services without a selector of nodes, and those whose selector takes the node's labels; those
- * that not everybody may call only where the agent enforces that.
- * Part of hub/sync/talk; pure.
+ * What one node is to know of: services without a selector of nodes, and those whose selector takes
+ * the node's labels; those that not everybody may call only where the agent enforces that. Part of
+ * hub/sync/talk; pure.
  */
 #ifndef EDGEWAY_HUB_SYNC_SIGHT_H
 #define EDGEWAY_HUB_SYNC_SIGHT_H
@@ -10,7 +10,8 @@
 
 struct sight {
 	struct kube_labels labels; /* of the node */
-	bool enforces; /* its agent keeps out who may not call: else it is not told of restricted services */
+	/* its agent keeps out who may not call: else it is not told of restricted services */
+	bool enforces;
 };
 
 void sight_init(struct sight *s, const struct kube_labels *labels, bool enforces);

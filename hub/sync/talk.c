@@ -15,7 +15,7 @@ copy(const char *s)
 	return xstrdup(s != NULL ? s : "");
 }
 
-/* --- sending changes ----------------------------------------------------- */
+/* --- sending changes ------------------------------------------------------------------------ */
 
 /* Most nodes wait for nothing most of the time. */
 static void
@@ -149,7 +149,7 @@ talk_go_live(struct talk *s)
 	fanout_watch_start(s->config.fanout, &s->watch, on_changed, on_settled, s);
 }
 
-/* --- acknowledgements ---------------------------------------------------- */
+/* --- acknowledgements ----------------------------------------------------------------------- */
 
 static void
 talk_on_refusal(struct talk *s, const struct flight *f, const struct envelope *e)
@@ -169,7 +169,8 @@ talk_on_refusal(struct talk *s, const struct flight *f, const struct envelope *e
 	refusals_add(&s->refusals, item->key, e->content, e->content_len);
 }
 
-/* The node cannot open a bundle, so that nobody knows which of its messages it means: each goes again, by itself. */
+/* The node cannot open a bundle, so that nobody knows which of its messages it means: each goes
+ * again, by itself. */
 static void
 talk_send_unbundled(struct talk *s)
 {
@@ -216,7 +217,7 @@ on_ack(struct talk *s, const struct envelope *e)
 	fanout_release(s->config.fanout, item);
 }
 
-/* --- the door ------------------------------------------------------------ */
+/* --- the door ------------------------------------------------------------------------------- */
 
 static void
 on_unserved(struct talk *s, const struct envelope *e)

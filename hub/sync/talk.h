@@ -1,16 +1,17 @@
 /*
- * One connected node (doc/protocol.md, "Metadata"): says hello, compares digests, sends what differs and
- * then what changes, and takes the acknowledgements. Created when the websocket opened, freed when it
- * closed; on the hub's loop.
+ * One connected node (doc/protocol.md, "Metadata"): says hello, compares digests, sends what
+ * differs and then what changes, and takes the acknowledgements. Created when the websocket opened,
+ * freed when it closed; on the hub's loop.
  *
  *   hello sent ─ digest/buckets ─► [source read?] ─► live: every change is sent
  *                                  digest/services ─► differences queued ─ all sent ─► {"synced":true}
  *
- * What waits is a number for each service, never a message; it is sent once the fanout says that the changes of
- * this moment are all told, so that they share a bundle. At most FLIGHTS_MOST messages are under way, one
- * for each service, and a service that changes meanwhile is sent once more, as it is then. So a
- * slow node costs a few bytes a service, and the newest state always wins. Nothing is lost: what was not
- * acknowledged when the connection ends differs in the next comparison of digests.
+ * What waits is a number for each service, never a message; it is sent once the fanout says that
+ * the changes of this moment are all told, so that they share a bundle. At most FLIGHTS_MOST
+ * messages are under way, one for each service, and a service that changes meanwhile is sent once
+ * more, as it is then. So a slow node costs a few bytes a service, and the newest state always
+ * wins. Nothing is lost: what was not acknowledged when the connection ends differs in the next
+ * comparison of digests.
  */
 #ifndef EDGEWAY_HUB_SYNC_TALK_H
 #define EDGEWAY_HUB_SYNC_TALK_H
@@ -68,21 +69,23 @@ void talk_drained(struct talk *s);
 void talk_tick(struct talk *s, uint64_t now_ms);
 /* Other certificates of hubs are revoked; PEM, "" none. */
 void talk_say_crl(struct talk *s, const char *crl);
-/* Ends the connection, with a reason for the node's log; `closed` follows. Nothing is sent after it. */
+/* Ends the connection, with a reason for the node's log; `closed` follows. Nothing is sent after
+ * it. */
 void talk_end(struct talk *s, unsigned code, const char *why);
 
-/* What does the node make of the endpoints of this service, "namespace/name"? 0: q is told, later. -ENOTCONN; -EOPNOTSUPP: its agent is
- * older; -EBUSY: too many questions wait. */
+/* What does the node make of the endpoints of this service, "namespace/name"? 0: q is told, later.
+ * -ENOTCONN; -EOPNOTSUPP: its agent is older; -EBUSY: too many questions wait. */
 int talk_ask(struct talk *s, const char *service, struct question *q);
 const char *talk_node(const struct talk *s);
 /* Are these the site and zone that its hello told? */
 bool talk_lives_in(const struct talk *s, const char *site, const char *zone);
 /* The labels of the node are these now: it is told of what they add, and that the rest is gone. */
 void talk_relabel(struct talk *s, const struct kube_labels *labels);
-/* Services ("namespace/name") of which the node says that no fake IP is left there for them, or that it refuses an endpoint because of
- * its address; how many. */
+/* Services ("namespace/name") of which the node says that no fake IP is left there for them, or
+ * that it refuses an endpoint because of its address; how many. */
 size_t talk_unserved(const struct talk *s, enum unserved_why why, const char *const **keys);
-/* The callers of the node (cluster_callers), unless they are those that it was told last; nothing for an agent that does not enforce. */
+/* The callers of the node (cluster_callers), unless they are those that it was told last; nothing
+ * for an agent that does not enforce. */
 void talk_callers(struct talk *s, struct buf *callers);
 bool talk_enforces(const struct talk *s);
 /* Services that the node does not take as they are (hub/port/refusals.h); borrowed. */
@@ -107,7 +110,8 @@ enum talk_share {
 	TALK_HAS, /* as it is now */
 };
 enum talk_share talk_share(const struct talk *s, const struct fanout_item *item);
-/* The members of an object without its braces: node, address, since, synced, waiting, unacked, ... */
+/* The members of an object without its braces: node, address, since, synced, waiting, unacked,
+ * ... */
 void talk_state(const struct talk *s, struct buf *out);
 
 #endif

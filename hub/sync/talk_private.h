@@ -1,6 +1,7 @@
 /*
- * What the files of a talk share: talk.c (what comes, what is sent, beginning and end), talk_compare.c (digests), talk_say.c
- * (small messages), talk_ask.c (questions) and talk_tell.c (what others ask about it). Nothing outside of these includes it.
+ * What the files of a talk share: talk.c (what comes, what is sent, beginning and end),
+ * talk_compare.c (digests), talk_say.c (small messages), talk_ask.c (questions) and talk_tell.c
+ * (what others ask about it). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_SYNC_TALK_PRIVATE_H
 #define EDGEWAY_HUB_SYNC_TALK_PRIVATE_H
@@ -29,7 +30,8 @@ struct talk {
 	struct fanout_watch watch;
 	struct sight sight;
 	struct pending pending;
-	char *sync_id; /* query whose answer {"synced":true} comes once popped has reached sync_at */
+	/* query whose answer {"synced":true} comes once popped has reached sync_at */
+	char *sync_id;
 	uint64_t sync_at;
 
 	struct flights flights; /* under way */
@@ -42,13 +44,13 @@ struct talk {
 	struct buf callers_next; /* what of that could not be sent yet */
 };
 
-/* --- talk.c --- */
+/* --- talk.c --------------------------------------------------------------------------------- */
 /* From now on changes are sent as they come. */
 void talk_go_live(struct talk *s);
 /* Says that it is synced once all that the comparison found has been sent. */
 void talk_finish_sync(struct talk *s);
 
-/* --- talk_compare.c --- */
+/* --- talk_compare.c ------------------------------------------------------------------------- */
 /* The node's digests of all buckets; they are kept until the source has been read. */
 void talk_compare_buckets(struct talk *s, const struct envelope *e);
 /* The services in some buckets: what differs is queued. */
@@ -56,7 +58,7 @@ void talk_compare_services(struct talk *s, const struct envelope *e);
 /* Answers the digests that were kept. */
 void talk_answer_held(struct talk *s);
 
-/* --- talk_say.c --- */
+/* --- talk_say.c ----------------------------------------------------------------------------- */
 void talk_say(struct talk *s, enum operation op, const char *resource, const char *parent,
 	struct buf *content);
 void talk_say_as(struct talk *s, const struct saying *say, const char *id);

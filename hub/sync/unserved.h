@@ -1,5 +1,6 @@
 /*
- * The services that a node says it cannot serve, or not wholly (doc/protocol.md, node/unserved). Part of hub/sync/talk; pure.
+ * The services that a node says it cannot serve, or not wholly (doc/protocol.md, node/unserved).
+ * Part of hub/sync/talk; pure.
  *
  *	rc = unserved_read(&u, content, len, &err);	// each message tells all of them
  */
@@ -17,7 +18,9 @@ struct unserved {
 	struct unserved_keys {
 		char **list; /* "namespace/name"; NULL: none */
 		size_t n;
-	} keys, refused; /* refused: it serves them, but for an endpoint at an address that it does not dial */
+		/* refused: it serves them, but for an endpoint at an address that it does not
+		 * dial */
+	} keys, refused;
 };
 
 /* In place of what it said before. -errno and the reason: then there are none. */

@@ -88,8 +88,8 @@ bridge_find(struct mnl_socket *nl, const char *name, struct bridge_look *look)
 	return nl_request(nl, nlh, bridge_on_link, look);
 }
 
-/* Its own address is the highest of the bridge's ports (as libvirt's are), which never becomes the bridge's; a port of a smaller MTU would
- * make the bridge's smaller, so it has the bridge's. */
+/* Its own address is the highest of the bridge's ports (as libvirt's are), which never becomes the
+ * bridge's; a port of a smaller MTU would make the bridge's smaller, so it has the bridge's. */
 static int
 bridge_port_join(struct mnl_socket *nl, const char *name, const struct bridge_look *bridge,
 	const uint8_t mac[BRIDGE_PORT_MAC])

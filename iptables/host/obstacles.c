@@ -22,8 +22,8 @@ network_text(char to[NETWORK_TEXT_MAX], uint32_t address, int prefix)
 	return to;
 }
 
-/* The first network of this node that shares addresses with the range, one whose own address is in it
- * before others; false: none. */
+/* The first network of this node that shares addresses with the range, one whose own address is in
+ * it before others; false: none. */
 static bool
 find_overlap(uint32_t subnet, uint32_t mask, struct iface_network *found, bool *inside)
 {

@@ -1,8 +1,8 @@
 /*
- * What on this node spoils the mesh although every rule is in place: addresses of the node's own within
- * the range of fake IPs, a network of its own around it, forwarding switched off while the kernel
- * carries ports. Looks now and then, changes nothing; says it when one begins and when it ends, and
- * tells it while it lasts. Part of the spine (iptables.h), loop 0 only.
+ * What on this node spoils the mesh although every rule is in place: addresses of the node's own
+ * within the range of fake IPs, a network of its own around it, forwarding switched off while the
+ * kernel carries ports. Looks now and then, changes nothing; says it when one begins and when it
+ * ends, and tells it while it lasts. Part of the spine (iptables.h), loop 0 only.
  *
  *	rc = obstacles_refuse(subnet, mask, err);	// before the rules are installed
  *	obstacles_look(&o, &(struct obstacles_where){...});

@@ -1,8 +1,8 @@
 /*
  * Keeps the listener's port out of the range that client connections take their source ports from:
  * net.ipv4.ip_local_reserved_ports, a list such as "8080,9000-9010", of which all other entries
- * stay. A port that was reserved already is not ours to give back, unless by a run of ours that was killed
- * (iptables_inherit).
+ * stay. A port that was reserved already is not ours to give back, unless by a run of ours that was
+ * killed (iptables_inherit).
  */
 #ifndef EDGEWAY_IPTABLES_HOST_RESERVE_H
 #define EDGEWAY_IPTABLES_HOST_RESERVE_H

@@ -2,8 +2,8 @@
  * Flows that the kernel keeps (ctnetlink). A flow goes on as it was translated when it began,
  * whatever our table says now: a UDP client that keeps its port would stay with an endpoint that is
  * gone, or with an upstream that is captured since. Those entries are deleted here, and the flow's
- * next packet is translated anew. One dump of the kernel's table for each call: about a microsecond a
- * flow, so call it when something has changed, not by the clock.
+ * next packet is translated anew. One dump of the kernel's table for each call: about a microsecond
+ * a flow, so call it when something has changed, not by the clock.
  *
  *	n = conntrack_delete(IPPROTO_UDP, is_stale, self, 10000, &err);
  */
@@ -28,12 +28,13 @@ struct conntrack_flow {
 
 typedef bool conntrack_pick_fn(void *arg, const struct conntrack_flow *flow);
 
-/* Deletes the IPv4 flows of this protocol (0: of all that have ports) that `pick` wants gone, `most` at
- * once, since each takes a microsecond of the loop. Their number (`most`: there may be more), or -errno.
- * Needs CAP_NET_ADMIN and nf_conntrack_netlink. */
+/* Deletes the IPv4 flows of this protocol (0: of all that have ports) that `pick` wants gone,
+ * `most` at once, since each takes a microsecond of the loop. Their number (`most`: there may be
+ * more), or -errno. Needs CAP_NET_ADMIN and nf_conntrack_netlink. */
 int conntrack_delete(
 	uint8_t proto, conntrack_pick_fn *pick, void *arg, unsigned most, struct err *err);
-/* The first IPv4 flow of this protocol that `pick` wants: 1 and *found, 0: there is none, or -errno. Needs the same. The dump ends with it. */
+/* The first IPv4 flow of this protocol that `pick` wants: 1 and *found, 0: there is none, or
+ * -errno. Needs the same. The dump ends with it. */
 int conntrack_find(uint8_t proto, conntrack_pick_fn *pick, void *arg, struct conntrack_flow *found,
 	struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * What is other than the maps of the table hold it, and the elements that make it so. Pure: the messages go into a batch, which
- * frontends.c's caller commits. A plan is borrowed.
+ * What is other than the maps of the table hold it, and the elements that make it so. Pure: the
+ * messages go into a batch, which frontends.c's caller commits. A plan is borrowed.
  */
 #ifndef EDGEWAY_IPTABLES_MAPS_DIFFERENCE_H
 #define EDGEWAY_IPTABLES_MAPS_DIFFERENCE_H

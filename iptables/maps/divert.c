@@ -35,7 +35,7 @@ struct divert {
 	uint64_t changes;
 };
 
-/* --- what goes into a transaction ------------------------------------------------- */
+/* --- what goes into a transaction ----------------------------------------------------------- */
 
 static void
 add_rule(struct batch *b, const char *chain, const struct divert_rules *r, uint32_t to)
@@ -142,7 +142,7 @@ put_table(struct batch *b, const struct divert_rules *r, const struct divert *d)
 		put_difference(b, &nothing, r);
 }
 
-/* --- the table ----------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------ */
 
 static int
 commit_table(struct divert *d, const struct divert_rules *r)
@@ -264,7 +264,8 @@ divert_use(struct divert *d, const struct divert_rules *rules, struct err *err)
 	return 0;
 }
 
-/* The rules stay: where no others translate, the kernel tracks connections no more without them, and what is under way would break. */
+/* The rules stay: where no others translate, the kernel tracks connections no more without them,
+ * and what is under way would break. */
 int
 divert_drain(struct divert *d, struct err *err)
 {
@@ -326,7 +327,7 @@ divert_report(const struct divert *d, struct divert_report *report)
 	};
 }
 
-/* --- what an earlier run left ---------------------------------------------------------- */
+/* --- what an earlier run left --------------------------------------------------------------- */
 
 static int
 on_table(const struct nlmsghdr *nlh, void *arg)

@@ -110,7 +110,7 @@ frontends_counts(const struct frontends *f)
 	return &f->counts;
 }
 
-/* --- the table --------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------ */
 
 static uint64_t
 key_hash(const struct key *k)
@@ -230,7 +230,7 @@ drop_suspects(struct frontends *f)
 	give_back(&f->suspects);
 }
 
-/* --- what a service wants -------------------------------------------------------- */
+/* --- what a service wants ------------------------------------------------------------------- */
 
 /* A pod's way to the apiserver, and to the cluster's own DNS. */
 static bool
@@ -392,7 +392,7 @@ frontends_targets(
 	}
 }
 
-/* --- differences into transactions -------------------------------------------------- */
+/* --- differences into transactions ---------------------------------------------------------- */
 
 void
 frontends_all(struct frontends *f)
@@ -401,7 +401,8 @@ frontends_all(struct frontends *f)
 	size_t slot = 0;
 
 	frontends_skip(f);
-	/* What began while the table was not there has no translation, and each further packet would keep that so. */
+	/* What began while the table was not there has no translation, and each further packet
+	 * would keep that so. */
 	f->udp_lost = f->tcp_lost = true;
 	while ((n = table_walk(&f->table, &slot, n)) != NULL)
 		differ(f, container_of(n, struct frontend, node), false, (struct plan){0});
@@ -426,7 +427,7 @@ frontends_put(struct frontends *f, struct batch *b)
 	return true;
 }
 
-/* --- flows ---------------------------------------------------------------------------- */
+/* --- flows ---------------------------------------------------------------------------------- */
 
 static bool
 in_subnet(const struct frontends *f, uint32_t ip)
@@ -444,7 +445,8 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 
 	if (flow->proto == IPPROTO_UDP ? !f->udp_lost : flow->proto != IPPROTO_TCP || !f->tcp_lost)
 		return false;
-	/* A connection lives and dies with its endpoint; only one that never came about tries again. */
+	/* A connection lives and dies with its endpoint; only one that never came about tries
+	 * again. */
 	if (flow->proto == IPPROTO_TCP && flow->replied)
 		return false;
 	one = find(&f->table, &k);

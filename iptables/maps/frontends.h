@@ -1,9 +1,9 @@
 /*
- * What the kernel carries by itself, as elements of the table's maps: UDP ports of services (where it
- * can translate to none of the endpoints: to a port of the agent), TCP ports that asked for it
+ * What the kernel carries by itself, as elements of the table's maps: UDP ports of services (where
+ * it can translate to none of the endpoints: to a port of the agent), TCP ports that asked for it
  * (datapath kernel) and whose endpoints can all be dialled directly, and the ClusterIPs that are
- * caught. Holds what the kernel should have, and what differs from it. The
- * table's owner (iptables.c) puts the differences into transactions; nothing here sends. Loop 0.
+ * caught. Holds what the kernel should have, and what differs from it. The table's owner
+ * (iptables.c) puts the differences into transactions; nothing here sends. Loop 0.
  *
  *	frontends_use(f, old, now);	// or frontends_again, when endpoints died or live again
  *	while (frontends_put(f, &batch))
@@ -25,7 +25,8 @@ struct frontends_config {
 	bool kernel; /* mesh.datapath: kernel, for TCP ports whose service says nothing */
 	uint32_t subnet, mask; /* of the fake IPs; flows to them are ours */
 	plan_alive_fn *alive; /* NULL: all are */
-	/* Who carries a UDP port none of whose endpoints the kernel can translate to: false: nobody. NULL: nobody carries any. */
+	/* Who carries a UDP port none of whose endpoints the kernel can translate to: false:
+	 * nobody. NULL: nobody carries any. */
 	bool (*relay)(void *arg, const struct service *s, const struct service_port *p,
 		struct plan_target *to);
 	void *relay_arg;
@@ -37,7 +38,9 @@ struct frontends_counts {
 		cluster_ips; /* ports, addresses; udp with those that are carried elsewhere */
 	size_t slots;
 	size_t restricted, callers,
-		hosts; /* ports that are not for all; pods that may use them; those for the node's own processes */
+		/* ports that are not for all; pods that may use them; those for the node's own
+		 * processes */
+		hosts;
 	uint64_t flows_ended, flow_failures;
 };
 
@@ -55,7 +58,8 @@ void frontends_all(struct frontends *f);
 void frontends_skip(struct frontends *f);
 /* The next differences, some thousand elements at most; false: there are none left. */
 bool frontends_put(struct frontends *f, struct batch *b);
-/* Is there something for frontends_flows to do? Also afterwards: it ends some thousand at a time. */
+/* Is there something for frontends_flows to do? Also afterwards: it ends some thousand at a
+ * time. */
 bool frontends_flows_due(const struct frontends *f);
 void frontends_flows(struct frontends *f);
 const struct frontends_counts *frontends_counts(const struct frontends *f);

@@ -11,11 +11,11 @@
 
 #include "base/core/log.h"
 
-/* Others may delete what is ours, on purpose or with `nft flush ruleset`. Repairs no closer than this,
- * so that a fight with another program does not take the loop. */
+/* Others may delete what is ours, on purpose or with `nft flush ruleset`. Repairs no closer than
+ * this, so that a fight with another program does not take the loop. */
 enum { REPAIR_PAUSE_MS = 20, RETRY_MS = 1000 };
 
-/* --- transactions ------------------------------------------------------------- */
+/* --- transactions --------------------------------------------------------------------------- */
 
 int
 guard_explain(struct err *err, int rc, const char *what)
@@ -58,7 +58,7 @@ guard_abandon(struct transaction *t)
 	buf_fini(&t->bytes);
 }
 
-/* --- what others do -------------------------------------------------------------- */
+/* --- what others do ------------------------------------------------------------------------- */
 
 static void
 repair_now(void *arg)
@@ -169,8 +169,8 @@ on_change(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-/* Messages were lost, perhaps those of our own transactions: the generation tells whether anybody else
- * has made one. */
+/* Messages were lost, perhaps those of our own transactions: the generation tells whether anybody
+ * else has made one. */
 static void
 on_lost(struct guard *g)
 {
@@ -225,7 +225,7 @@ on_events(void *arg, int fd, unsigned events)
 		repair_soon(g);
 }
 
-/* --- open and close --------------------------------------------------------------- */
+/* --- open and close ------------------------------------------------------------------------- */
 
 int
 guard_open(struct guard *g, const struct guard_config *config, struct err *err)

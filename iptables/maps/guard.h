@@ -1,7 +1,8 @@
 /*
- * A table of ours in nftables: transactions on it, and what others do to it. Whoever deletes or flushes it, on purpose or with
- * `nft flush ruleset`, finds it put back by `install` at once, but no closer together than a loop can bear. The owner embeds the
- * guard and says by `armed` whether the table is to be there. Its own loop only.
+ * A table of ours in nftables: transactions on it, and what others do to it. Whoever deletes or
+ * flushes it, on purpose or with `nft flush ruleset`, finds it put back by `install` at once, but
+ * no closer together than a loop can bear. The owner embeds the guard and says by `armed` whether
+ * the table is to be there. Its own loop only.
  *
  *	guard_open(&g, &(struct guard_config){.loop = loop, .table = "edgeway", .install = install, .arg = me}, &err);
  *	guard_begin(&g, &t);
@@ -37,7 +38,8 @@ struct guard {
 	uint64_t repaired_ms;
 	bool armed; /* the owner's: the table is to be there */
 	bool damaged; /* seen while draining events: somebody else touched our table */
-	bool replaced; /* our last transaction made the table anew: what was done to the old one is past */
+	/* our last transaction made the table anew: what was done to the old one is past */
+	bool replaced;
 	char culprit[64]; /* and who: "name pid", as the kernel says */
 	char blamed[64]; /* for the last repair, "": none yet */
 	uint64_t repairs, failures;
@@ -59,7 +61,8 @@ void guard_abandon(struct transaction *t);
 /* What the kernel's refusal means; `what` was tried with the table: "install". Returns rc. */
 int guard_explain(struct err *err, int rc, const char *what);
 
-/* Right after the transaction that makes the table anew: reads what was done before it, which needs no repair any more, and since. */
+/* Right after the transaction that makes the table anew: reads what was done before it, which needs
+ * no repair any more, and since. */
 void guard_replaced(struct guard *g);
 /* Reads what others have changed meanwhile, and notes whether it concerns us (`damaged`). */
 void guard_read(struct guard *g);

@@ -125,7 +125,8 @@ in_mesh(const struct link *list, size_t n, const struct link *port)
 	return bridge != NULL && bridge->ours;
 }
 
-/* Containers come and go: ports that are gone, or that somebody switched off, are not ours any more. */
+/* Containers come and go: ports that are gone, or that somebody switched off, are not ours any
+ * more. */
 static void
 forget_others(struct hairpin *h, const struct link *list, size_t n)
 {

@@ -1,10 +1,10 @@
 /*
  * A pod that calls itself through a service, on a bridge that asks iptables
- * (bridge-nf-call-iptables, which Docker switches on): there the kernel translates while it bridges,
- * sees that the packet goes back to the port it came from, and drops it unless the port is in
- * hairpin mode, which kubelet and Docker (without its userland proxy) set as well. Switched on for
- * ports of the mesh's bridges while the kernel carries ports, and off again at the end for those
- * that were off before. Loop 0 only.
+ * (bridge-nf-call-iptables, which Docker switches on): there the kernel translates while it
+ * bridges, sees that the packet goes back to the port it came from, and drops it unless the port is
+ * in hairpin mode, which kubelet and Docker (without its userland proxy) set as well. Switched on
+ * for ports of the mesh's bridges while the kernel carries ports, and off again at the end for
+ * those that were off before. Loop 0 only.
  *
  *	hairpin_tend(&h, interfaces);	// now and then: ports come and go
  *	hairpin_undo(&h);

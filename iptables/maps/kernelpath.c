@@ -38,7 +38,7 @@ alive(void *arg, const struct plan_target *t)
 	return probes_alive(d->probes, t);
 }
 
-/* --- flows and probes ------------------------------------------------------------ */
+/* --- flows and probes ----------------------------------------------------------------------- */
 
 static void
 end_flows(void *arg)
@@ -107,7 +107,7 @@ on_health(void *arg)
 	plan_again(arg);
 }
 
-/* --- ClusterIPs -------------------------------------------------------------------- */
+/* --- ClusterIPs ----------------------------------------------------------------------------- */
 
 /* True when what is to be served is another now. */
 static bool
@@ -146,7 +146,7 @@ on_look(void *arg)
 		plan_again(arg);
 }
 
-/* --- opening, following -------------------------------------------------------------- */
+/* --- opening, following --------------------------------------------------------------------- */
 
 void
 kernelpath_new(struct kernelpath **out, const struct kernelpath_config *config)
@@ -245,7 +245,7 @@ kernelpath_rest(struct kernelpath *d)
 	probes_end(d->probes);
 }
 
-/* --- what we know ---------------------------------------------------------------- */
+/* --- what we know --------------------------------------------------------------------------- */
 
 void
 kernelpath_metrics(const struct kernelpath *d, struct metrics *m)

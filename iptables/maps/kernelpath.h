@@ -1,7 +1,7 @@
 /*
  * The spine of what the kernel carries (frontends.h): follows the snapshot, the health of TCP
- * endpoints (probe.h) and who serves ClusterIPs (foreign.h), and says when the table must change. Its
- * owner is iptables.c, which commits. Loop 0 only.
+ * endpoints (probe.h) and who serves ClusterIPs (foreign.h), and says when the table must change.
+ * Its owner is iptables.c, which commits. Loop 0 only.
  *
  *	kernelpath_new(&d, &config);
  *	kernelpath_use(d, snapshot);	// and then, as after every call of config.changed:

@@ -155,7 +155,7 @@ plan_make(struct plan *plan, const struct service_port *p, bool client, plan_ali
 	free(list);
 }
 
-/* --- for whom ---------------------------------------------------------------- */
+/* --- for whom ------------------------------------------------------------------------------- */
 
 static int
 plan_compare_callers(const void *a, const void *b)

@@ -1,14 +1,15 @@
 /*
- * Which endpoints the kernel picks from for one port of a service, and with what odds: a row of slots,
- * each with one endpoint. Pure. The kernel draws a slot by a hash of the client's address and port,
- * or of its address alone, so a row has one of a few lengths, for each of which the table has a chain.
+ * Which endpoints the kernel picks from for one port of a service, and with what odds: a row of
+ * slots, each with one endpoint. Pure. The kernel draws a slot by a hash of the client's address
+ * and port, or of its address alone, so a row has one of a few lengths, for each of which the table
+ * has a chain.
  *
- * By flow: up to PLAN_EXACT endpoints have a slot each; of more each gets at least 8 slots of a longer
- * row, so that no endpoint's share is off by more than an eighth. Not by chance: a UDP client that was
- * quiet until the kernel forgot its flow finds its endpoint again. By address (session affinity):
- * each slot belongs to the endpoint with the highest hash of the two (rendezvous), bounded so that
- * nobody gets more than 1.25 of a fair share. An endpoint that goes takes only its own clients along,
- * whatever the timeout of the affinity is.
+ * By flow: up to PLAN_EXACT endpoints have a slot each; of more each gets at least 8 slots of a
+ * longer row, so that no endpoint's share is off by more than an eighth. Not by chance: a UDP
+ * client that was quiet until the kernel forgot its flow finds its endpoint again. By address
+ * (session affinity): each slot belongs to the endpoint with the highest hash of the two
+ * (rendezvous), bounded so that nobody gets more than 1.25 of a fair share. An endpoint that goes
+ * takes only its own clients along, whatever the timeout of the affinity is.
  *
  *	plan_make(&plan, port, &options);
  *	... plan.slots[0 .. plan.n) ...
@@ -29,7 +30,8 @@ struct plan_target {
 
 struct plan {
 	bool by_client;
-	bool restricted; /* for `callers` and, where `host` says so, for processes of the node; else for all */
+	/* for `callers` and, where `host` says so, for processes of the node; else for all */
+	bool restricted;
 	bool host;
 	uint16_t n;
 	uint32_t n_callers;
@@ -43,11 +45,12 @@ typedef bool plan_alive_fn(void *arg, const struct plan_target *t);
 /* Can the kernel translate to it? Not through a tunnel, to IPv6 or to this machine's loopback. */
 bool plan_direct(const struct endpoint *e);
 struct plan_target plan_target(const struct endpoint *e); /* of one for which plan_direct holds */
-/* Endpoints of the best tier that has a live one; if none has, those of the best tier as if they were
- * alive. n 0: the port has no endpoint that the kernel could reach. */
+/* Endpoints of the best tier that has a live one; if none has, those of the best tier as if they
+ * were alive. n 0: the port has no endpoint that the kernel could reach. */
 void plan_make(struct plan *plan, const struct service_port *p, bool by_client,
 	plan_alive_fn *alive, void *arg);
-/* Only for those who may call the service and all endpoints of the port (service_permits_all). Nothing for a service that everybody may call. callers NULL: none are known. */
+/* Only for those who may call the service and all endpoints of the port (service_permits_all).
+ * Nothing for a service that everybody may call. callers NULL: none are known. */
 void plan_restrict(struct plan *plan, const struct service *s, const struct service_port *p,
 	const struct local_callers *callers);
 /* May this address use the port? false also for processes of the node. */

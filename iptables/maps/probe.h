@@ -1,10 +1,10 @@
 /*
- * Are the endpoints alive that the kernel translates TCP to? Nobody in the data path would notice that
- * one is not, so the agent dials each now and then and hangs up at once. (Why here and not in lb/: the
- * two folders know nothing of each other, and the proxy judges its own endpoints by traffic.) An
- * endpoint is dead after PROBE_FAILS failed dials in a row, alive again after one that works; one that
- * was never dialled counts as alive. With many endpoints the rounds take longer: the number of dials
- * at once and in a second is bounded. Loop 0 only.
+ * Are the endpoints alive that the kernel translates TCP to? Nobody in the data path would notice
+ * that one is not, so the agent dials each now and then and hangs up at once. (Why here and not in
+ * lb/: the two folders know nothing of each other, and the proxy judges its own endpoints by
+ * traffic.) An endpoint is dead after PROBE_FAILS failed dials in a row, alive again after one that
+ * works; one that was never dialled counts as alive. With many endpoints the rounds take longer:
+ * the number of dials at once and in a second is bounded. Loop 0 only.
  *
  *	probes_new(&p, loop, mark, on_change, self);
  *	probes_begin(p); probes_want(p, &target) ...; probes_end(p);	// the whole list, again and again

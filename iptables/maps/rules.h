@@ -52,20 +52,23 @@
  *	}
  *
  * dstnat - 5 puts us in front of iptables, Docker and kube-proxy. The number of rules does not
- * depend on the number of services: what the kernel carries is elements of `services` and `endpoints`
- * (frontends.h), the rest goes to the listener. Installing creates the table if it is missing,
- * deletes it and makes it anew, all in one transaction: what an earlier run left is replaced without
- * a gap. What is for us and is not translated (no such service, nobody to serve it, a caller that may not) is refused, not
- * dropped, and early: routing would send an ICMP redirect first, after which the kernel's limit of
- * such messages swallows the refusal. `pods` leaves the upstreams' own queries alone: one may be a container here. Masquerading
- * lets a pod reach itself, a pod of its own bridge and what the host reaches, whatever Docker does.
+ * depend on the number of services: what the kernel carries is elements of `services` and
+ * `endpoints` (frontends.h), the rest goes to the listener. Installing creates the table if it is
+ * missing, deletes it and makes it anew, all in one transaction: what an earlier run left is
+ * replaced without a gap. What is for us and is not translated (no such service, nobody to serve
+ * it, a caller that may not) is refused, not dropped, and early: routing would send an ICMP
+ * redirect first, after which the kernel's limit of such messages swallows the refusal. `pods`
+ * leaves the upstreams' own queries alone: one may be a container here. Masquerading lets a pod
+ * reach itself, a pod of its own bridge and what the host reaches, whatever Docker does.
  *
- * The table outlives an agent that is killed, and the ports that it leads to are free then: any user of the host may bind them. So
- * `input` asks for what we have translated to one of them (`ports`) whether the socket that will get it is ours: IP_TRANSPARENT
- * (sock_transparent) is what other users may not set. A stranger's gets nothing from the first moment on, and where nobody listens
- * the kernel refuses as ever. Behind srcnat, or our own masquerading would find
- * the refusal to be the first packet of a flow; by ICMP, for a reset to what came by a bridge is sent past all translation where br_netfilter
- * is loaded. At `input`, since packets of a connection have their socket by then (early demux).
+ * The table outlives an agent that is killed, and the ports that it leads to are free then: any
+ * user of the host may bind them. So `input` asks for what we have translated to one of them
+ * (`ports`) whether the socket that will get it is ours: IP_TRANSPARENT (sock_transparent) is what
+ * other users may not set. A stranger's gets nothing from the first moment on, and where nobody
+ * listens the kernel refuses as ever. Behind srcnat, or our own masquerading would find the refusal
+ * to be the first packet of a flow; by ICMP, for a reset to what came by a bridge is sent past all
+ * translation where br_netfilter is loaded. At `input`, since packets of a connection have their
+ * socket by then (early demux).
  */
 #ifndef EDGEWAY_IPTABLES_MAPS_RULES_H
 #define EDGEWAY_IPTABLES_MAPS_RULES_H
@@ -90,7 +93,8 @@ enum {
 #define RULES_CALLERS "callers"
 #define RULES_HOSTS "hosts"
 
-/* Keys and data of the maps' elements, as the kernel compares them. A row of one slot is in `single`. */
+/* Keys and data of the maps' elements, as the kernel compares them. A row of one slot is in
+ * `single`. */
 struct rules_key {
 	uint32_t ip; /* big-endian */
 	uint8_t proto, pad[3];
@@ -99,7 +103,8 @@ struct rules_key {
 };
 enum { RULES_SERVICE_KEY_BYTES = offsetof(struct rules_key, slot) };
 
-/* The same with who calls in front: what only some pods may call is in `callers`, not in `services`. */
+/* The same with who calls in front: what only some pods may call is in `callers`, not in
+ * `services`. */
 struct rules_caller_key {
 	uint32_t caller; /* big-endian */
 	uint32_t ip;
@@ -114,14 +119,17 @@ struct rules_endpoint {
 
 struct rules {
 	const char *const *
-		interfaces; /* names or PREFIX*, NULL-terminated, those rules_check passes; the mesh's own first */
+		/* names or PREFIX*, NULL-terminated, those rules_check passes; the mesh's own
+		 * first */
+		interfaces;
 	uint32_t subnet, mask; /* host byte order */
 	uint32_t address; /* of the listener and of DNS, host byte order */
 	uint16_t port, dns_port;
 	uint32_t mark; /* connections with it are left alone; 0: none are */
 	bool draining; /* as after rules_drain */
 	bool old_kernel; /* before 5.9, which cannot reject at prerouting */
-	bool no_sockets; /* a kernel without nft_socket: whoever has our ports gets what is for us */
+	/* a kernel without nft_socket: whoever has our ports gets what is for us */
+	bool no_sockets;
 };
 
 /* Is it a name of an interface, or the start of one followed by '*'? -EINVAL says what is wrong. */

@@ -1,6 +1,7 @@
 /*
- * A transaction on one table of ours in nftables (family ip) as netlink messages (libnftnl, libmnl), and nothing else: no
- * socket. Every message asks for an acknowledgement; `acks` counts them for nl_batch. Objects are made in the order of the calls; a rule may name a chain or set
+ * A transaction on one table of ours in nftables (family ip) as netlink messages (libnftnl,
+ * libmnl), and nothing else: no socket. Every message asks for an acknowledgement; `acks` counts
+ * them for nl_batch. Objects are made in the order of the calls; a rule may name a chain or set
  * that the same batch made before it.
  *
  *	batch_open(&b, RULES_TABLE, &bytes, &seq);

@@ -1,7 +1,7 @@
 /*
- * Elements of the sets and maps of our table, written straight into a batch: as many in a message as
- * fit. Keys and data are bytes as the kernel compares them: parts padded to four bytes, addresses
- * and ports big-endian.
+ * Elements of the sets and maps of our table, written straight into a batch: as many in a message
+ * as fit. Keys and data are bytes as the kernel compares them: parts padded to four bytes,
+ * addresses and ports big-endian.
  *
  *	elements_open(&e, &batch, NFT_MSG_NEWSETELEM, "upstreams");
  *	elements_add(&e, &(struct element){.key = &ip, .key_len = 4, .timeout_ms = 10000});
@@ -31,8 +31,8 @@ struct element {
 	uint64_t timeout_ms; /* 0: none */
 };
 
-/* type: NFT_MSG_NEWSETELEM (of what is there already nothing changes) or NFT_MSG_DELSETELEM (what is
- * not there refuses the whole batch). */
+/* type: NFT_MSG_NEWSETELEM (of what is there already nothing changes) or NFT_MSG_DELSETELEM (what
+ * is not there refuses the whole batch). */
 void elements_open(struct elements *e, struct batch *b, uint16_t type, const char *set);
 void elements_add(struct elements *e, const struct element *one);
 void elements_close(struct elements *e);

@@ -23,10 +23,11 @@ int nl_open(struct mnl_socket **nl, int bus, uint32_t groups, struct err *err);
 void nl_close(struct mnl_socket **nl);
 /* Sends one message and hands every reply to fn (may be NULL). 0 or -errno as the kernel says. */
 int nl_request(struct mnl_socket *nl, struct nlmsghdr *nlh, mnl_cb_t fn, void *arg);
-/* Sends a batch (of some megabytes at most) and wants `acks` acknowledgements; the first error counts. */
+/* Sends a batch (of some megabytes at most) and wants `acks` acknowledgements; the first error
+ * counts. */
 int nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks);
-/* Sends messages of which none asks for an acknowledgement (some ten thousand bytes): 0, or the first error
- * but -ENOENT, what was to be deleted is gone already. */
+/* Sends messages of which none asks for an acknowledgement (some ten thousand bytes): 0, or the
+ * first error but -ENOENT, what was to be deleted is gone already. */
 int nl_messages(struct mnl_socket *nl, const void *bytes, size_t len);
 /* Reads what is there on a socket that follows groups: 0, or -ENOBUFS when the kernel dropped
  * messages. */

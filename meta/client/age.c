@@ -15,7 +15,8 @@ struct age {
 	bool known, anchored;
 	int64_t stored_s; /* wall clock, as the database has it; 0: it has none */
 	int64_t last_s; /* wall clock when last in step */
-	int64_t last_ms; /* mono_ms() then, once anchored; before this process it is negative perhaps */
+	/* mono_ms() then, once anchored; before this process it is negative perhaps */
+	int64_t last_ms;
 	int64_t start_ms;
 	int64_t said_s; /* the age that the log knows of */
 };
@@ -74,8 +75,8 @@ say_age(struct age *a)
 	a->said_s = age_s;
 	buf_add_utc(&since, a->last_s);
 	log_warn("meta",
-		"not in step with the hub for long: what is served may be out of date; see "
-		"the warnings of edgewayctl status age_s=%lld since=%s",
+		"not in step with the hub for long: what is served may be out of date; see the "
+		"warnings of edgewayctl status age_s=%lld since=%s",
 		(long long)age_s, buf_str(&since));
 }
 
@@ -180,7 +181,7 @@ age_state(struct age *a, struct buf *out)
 	buf_printf(out, "{\"age_s\":%lld,\"as_of\":\"", (long long)age_s);
 	buf_add_utc(out, a->in_step ? now_s() : a->last_s);
 	buf_printf(out, "\",\"warning\":\"%s\"}",
-		age_s >= next_said(0) ? "what is served may be out of date: long not in step with "
-					"the hub"
-				      : "");
+		age_s >= next_said(0)
+			? "what is served may be out of date: long not in step with the hub"
+			: "");
 }

@@ -1,8 +1,9 @@
 /*
- * How old what this node serves may be: the time since it was in step with its hub. Known across restarts by a note of the
- * database (written when the connection is lost, at the end, and every 10 minutes in step, so that after a power cut the age
- * is at most that much too large), counted by the monotonic clock while the agent runs, so that a wall clock that jumps
- * changes nothing. Says so in the log at 10 minutes, an hour, a day, and every week. Loop 0 only.
+ * How old what this node serves may be: the time since it was in step with its hub. Known across
+ * restarts by a note of the database (written when the connection is lost, at the end, and every 10
+ * minutes in step, so that after a power cut the age is at most that much too large), counted by
+ * the monotonic clock while the agent runs, so that a wall clock that jumps changes nothing. Says
+ * so in the log at 10 minutes, an hour, a day, and every week. Loop 0 only.
  *
  *	age = age_new(&config);			// looks every few seconds whether the node is in step still
  *	age_seconds(age);
@@ -29,8 +30,9 @@ struct age *age_new(const struct age_config *config);
 void age_free(struct age **age);
 /* The node is in step from now on: need not wait for the next look. */
 void age_look(struct age *age);
-/* Seconds; 0 in step, -1 while nobody knows (never in step, or only with an agent that did not note it). Where the clock said
- * less at the start than the note does, as one without a battery, it counts from the start until the clock is right. */
+/* Seconds; 0 in step, -1 while nobody knows (never in step, or only with an agent that did not note
+ * it). Where the clock said less at the start than the note does, as one without a battery, it
+ * counts from the start until the clock is right. */
 int64_t age_seconds(struct age *age);
 void age_metrics(struct age *age, struct metrics *out);
 /* JSON object. */

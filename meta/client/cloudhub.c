@@ -24,7 +24,7 @@ enum {
 	FILE_MAX = 1024 * 1024,
 };
 
-/* --- towards the store and back ------------------------------------------------------------------- */
+/* --- towards the store and back ------------------------------------------------------------- */
 
 static void
 send_acks(struct feed *f)
@@ -133,8 +133,8 @@ cloudhub_pump(struct feed *f)
 		}
 	}
 	TAILQ_FOREACH(a, &c->acks, entry)
-	if (a->after == UINT64_MAX)
-		a->after = c->handed;
+		if (a->after == UINT64_MAX)
+			a->after = c->handed;
 	send_acks(f);
 	settle(f);
 }
@@ -153,7 +153,7 @@ on_committed(struct feed *f, unsigned connection, const char *id, const char *re
 		cloudhub_pump(f);
 }
 
-/* --- the connection ------------------------------------------------------------------------------- */
+/* --- the connection ------------------------------------------------------------------------- */
 
 /* What the store holds, for the mirror to compare with. */
 static void
@@ -197,8 +197,7 @@ cloudhub_judge_list(struct feed *f)
 		"missing, "
 		"and what was deleted while there was no connection is served until it comes: run "
 		"edgeway-hub in the cluster and set hub.protocol to edgeway, or, up to 1.7, have a "
-		"Node of "
-		"that name turn Ready",
+		"Node of that name turn Ready",
 		c->refusal[0] != '\0' ? ", it says " : "", c->refusal, f->node_id);
 	if (!was)
 		log_warn("meta", "%s", c->problem);
@@ -248,7 +247,8 @@ on_check(struct feed *f)
 	c->ticks++;
 	if (c->ticks % PING_TICKS == 0)
 		ping(f);
-	/* The disk does not take what is handed to it: go on in memory, as far as meta/state/apply goes. */
+	/* The disk does not take what is handed to it: go on in memory, as far as meta/state/apply
+	 * goes. */
 	if (c->handed - c->committed >= c->window)
 		c->window += WINDOW;
 	cloudhub_expire(f);
@@ -278,7 +278,7 @@ on_closed(struct feed *f)
 	return 0;
 }
 
-/* --- beginning and end ---------------------------------------------------------------------------- */
+/* --- beginning and end ---------------------------------------------------------------------- */
 
 int
 feed_check_id(const char *node_id, struct err *err)

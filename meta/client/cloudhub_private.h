@@ -1,12 +1,14 @@
 /*
- * The conversation with a KubeEdge CloudHub (doc/protocol.md, "CloudHub"): asks for the list of services, then for the
- * pods and endpoints of each, and takes what it is told in between. meta/client/mirror knows what differs from the store;
- * here it goes to meta/state/apply, and what the hub wants acknowledged is, once everything before it is committed.
+ * The conversation with a KubeEdge CloudHub (doc/protocol.md, "CloudHub"): asks for the list of
+ * services, then for the pods and endpoints of each, and takes what it is told in between.
+ * meta/client/mirror knows what differs from the store; here it goes to meta/state/apply, and what
+ * the hub wants acknowledged is, once everything before it is committed.
  *
  *	text ─ cloudhub_told ─► mirror ─ cloudhub_pump ─► apply ─ committed ─► acknowledgements
  *
- * What the files of this conversation share: cloudhub.c (the connection, towards the store and back), cloudhub_ask.c
- * (questions) and cloudhub_told.c (messages). Nothing outside of these includes it.
+ * What the files of this conversation share: cloudhub.c (the connection, towards the store and
+ * back), cloudhub_ask.c (questions) and cloudhub_told.c (messages). Nothing outside of these
+ * includes it.
  */
 #ifndef EDGEWAY_META_CLIENT_CLOUDHUB_PRIVATE_H
 #define EDGEWAY_META_CLIENT_CLOUDHUB_PRIVATE_H
@@ -49,7 +51,7 @@ struct told {
 	const struct tree_node *content;
 };
 
-/* --- cloudhub.c --- */
+/* --- cloudhub.c ----------------------------------------------------------------------------- */
 /* Acknowledges the message once everything before now is committed. */
 void cloudhub_want_ack(struct cloudhub *c, const char *id, const char *resource);
 /* Has the list of services come? Says what it means when not. */
@@ -57,12 +59,13 @@ void cloudhub_judge_list(struct feed *f);
 /* Hands on what differs from the store, as far as there is room. */
 void cloudhub_pump(struct feed *f);
 
-/* --- cloudhub_ask.c --- */
+/* --- cloudhub_ask.c ------------------------------------------------------------------------- */
 void cloudhub_ask_list(struct feed *f);
 /* As many questions as may be open at once. */
 void cloudhub_ask(struct feed *f);
 bool cloudhub_is_asking(const struct cloudhub *c);
-/* The question that a message answers, by its parent or, as some are told anyway, by what it is about. NULL: none. */
+/* The question that a message answers, by its parent or, as some are told anyway, by what it is
+ * about. NULL: none. */
 struct asked *cloudhub_find_asked(struct cloudhub *c, const struct told *t);
 /* It is answered. */
 void cloudhub_forget(struct asked *a);
@@ -72,7 +75,7 @@ void cloudhub_give_up(struct feed *f, struct asked *a);
 /* Gives up what was not answered in time. */
 void cloudhub_expire(struct feed *f);
 
-/* --- cloudhub_told.c --- */
+/* --- cloudhub_told.c ------------------------------------------------------------------------ */
 /* `text` of feed_protocol. */
 void cloudhub_text(struct feed *f, const char *text, size_t len);
 

@@ -13,7 +13,8 @@
 
 enum {
 	HANDSHAKE_MS = 5 *
-		1000, /* TCP, TLS and upgrade: a frozen hub's kernel accepts, and there may be others */
+		/* TCP, TLS and upgrade: a frozen hub's kernel accepts, and there may be others */
+		1000,
 	HURRY_MS = 1000, /* the same in a first round, where another address may be better */
 	REFUSED_MS = 30 * 1000, /* the hub said no: somebody must do something first */
 	MOVE_LEAST_MS = 10 * 1000,
@@ -90,7 +91,8 @@ on_retry(void *arg)
 		resolve_host(f->resolve, p->at.host, p->at.port, on_host, f);
 }
 
-/* The node's route leads fake IPs to our own listener: a connection to a hub there would end at ourselves. */
+/* The node's route leads fake IPs to our own listener: a connection to a hub there would end at
+ * ourselves. */
 static int
 refuse_fake(const struct feed *f, const struct addr *a, struct err *err)
 {
@@ -105,7 +107,8 @@ refuse_fake(const struct feed *f, const struct addr *a, struct err *err)
 		addr_text(a, text));
 }
 
-/* Addresses of this turn, and other places: each may be given up early once, before the first of them gets all the time that there is. */
+/* Addresses of this turn, and other places: each may be given up early once, before the first of
+ * them gets all the time that there is. */
 static void
 hurry(struct feed *f)
 {
@@ -296,7 +299,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 
 static const struct ws_events events = {.open = on_open, .text = on_text, .closed = on_closed};
 
-/* --- beginning and end ---------------------------------------------------------------------------- */
+/* --- beginning and end ---------------------------------------------------------------------- */
 
 static int
 take_urls(struct feed *f, const struct feed_config *config, struct err *err)

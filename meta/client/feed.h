@@ -1,12 +1,14 @@
 /*
- * The spine of the connection to the hub (doc/protocol.md): joins if it must, resolves, connects, stays connected, tells
- * what this node holds, hands changes to meta/state/apply, and acknowledges them. One connection at a time. Loop 0 only.
+ * The spine of the connection to the hub (doc/protocol.md): joins if it must, resolves, connects,
+ * stays connected, tells what this node holds, hands changes to meta/state/apply, and acknowledges
+ * them. One connection at a time. Loop 0 only.
  *
  *   WAITING ─timer─► RESOLVING ─► DIALLING ─► GREETING ─hello─► SYNCING ─synced─► SYNCED
  *      ▲                 │            │           │                │                │
  *      └──── back-off: 100 ms doubling to 30 s, full jitter; addresses and hub.url take turns (meta/client/places)
  *
- * The join takes the same way as far as GREETING, with the other path, and ends in WAITING with a certificate.
+ * The join takes the same way as far as GREETING, with the other path, and ends in WAITING with a
+ * certificate.
  */
 #ifndef EDGEWAY_META_CLIENT_FEED_H
 #define EDGEWAY_META_CLIENT_FEED_H
@@ -41,7 +43,8 @@ struct feed_config { /* copied */
 	const char *cluster_domain;
 	uint32_t subnet, mask; /* of fake IPs, host byte order: no hub is there */
 	const char *const *urls; /* NULL-terminated */
-	/* For each of urls, or NULL: address of the last connection as text; those that the hub told. */
+	/* For each of urls, or NULL: address of the last connection as text; those that the hub
+	 * told. */
 	const char *const *last_good, *const *told;
 	const char *proxy; /* hub.proxy, "" none */
 	struct carriers *carriers; /* inside of which every connection goes; NULL: none */
@@ -78,15 +81,19 @@ void feed_free(struct feed **feed);
 void feed_use_upstreams(struct feed *feed, const struct addr *upstreams, size_t n);
 /* The hub may be there again: do not wait for the next attempt. */
 void feed_kick(struct feed *feed);
-/* The network has changed: the same, and a connection whose way begins at another address now is made anew. */
+/* The network has changed: the same, and a connection whose way begins at another address now is
+ * made anew. */
 void feed_network(struct feed *feed);
-/* The hub does not answer: another one is dialled at once, if there is one, the last one last. Not often. */
+/* The hub does not answer: another one is dialled at once, if there is one, the last one last. Not
+ * often. */
 void feed_move(struct feed *feed);
-/* Does an EdgeCore on this machine go by this node id? A CloudHub would cut one of the two off. -EEXIST with the reason. */
+/* Does an EdgeCore on this machine go by this node id? A CloudHub would cut one of the two off.
+ * -EEXIST with the reason. */
 int feed_check_id(const char *node_id, struct err *err);
 /* The change is committed. Said only on the connection that it came by. */
 void feed_ack(struct feed *feed, unsigned connection, const char *id, const char *resource);
-/* Other services may be in use now: tells the hub those that this node cannot serve, if they are others than before. */
+/* Other services may be in use now: tells the hub those that this node cannot serve, if they are
+ * others than before. */
 void feed_tell_unserved(struct feed *feed);
 /* json: model/health.h. Said only on the connection that the question came by. */
 void feed_answer(struct feed *feed, const struct meta_question *question, const char *json);

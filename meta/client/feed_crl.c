@@ -5,9 +5,9 @@
 #include "base/tls/pki_crl.h"
 #include "meta/client/feed_private.h"
 
-/* Serial numbers are told only by hubs, but believed only when the CA has signed the list: a hub's stolen certificate cannot
- * make nodes refuse the good ones. What was refused once stays so, across restarts and whichever hub comes next; as many as
- * a hub tells are kept, the newest. */
+/* Serial numbers are told only by hubs, but believed only when the CA has signed the list: a hub's
+ * stolen certificate cannot make nodes refuse the good ones. What was refused once stays so, across
+ * restarts and whichever hub comes next; as many as a hub tells are kept, the newest. */
 
 enum { REFUSED_MOST = 256 };
 
@@ -87,6 +87,7 @@ feed_take_crl(struct feed *f, const struct envelope *e)
 	apply_note(f->apply, FEED_REFUSED_NOTE, f->refused_hubs);
 	feed_use_refused(f, f->tls);
 	feed_use_refused(f, f->join_tls);
-	f->certificates++; /* the tunnels are made anew, as they may lead to somebody else than this connection */
+	/* the tunnels are made anew, as they may lead to somebody else than this connection */
+	f->certificates++;
 	feed_tell_hub(f);
 }

@@ -1,9 +1,10 @@
 /*
- * What the files of meta/client/feed share: feed.c is the spine (the connection), feed_talk.c the conversation once it is open,
- * feed_hub.c where the hub is, told and remembered, feed_crl.c which hubs are refused, feed_refusal.c what its refusals mean, feed_why.c why
- * there is no connection,
- * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the connection stays,
- * feed_answer.c what is answered to its questions, cloudhub.c the conversation with a KubeEdge CloudHub. No other file includes it.
+ * What the files of meta/client/feed share: feed.c is the spine (the connection), feed_talk.c the
+ * conversation once it is open, feed_hub.c where the hub is, told and remembered, feed_crl.c which
+ * hubs are refused, feed_refusal.c what its refusals mean, feed_why.c why there is no connection,
+ * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the
+ * connection stays, feed_answer.c what is answered to its questions, cloudhub.c the conversation
+ * with a KubeEdge CloudHub. No other file includes it.
  */
 #ifndef EDGEWAY_META_CLIENT_FEED_PRIVATE_H
 #define EDGEWAY_META_CLIENT_FEED_PRIVATE_H
@@ -30,8 +31,8 @@ struct renewal { /* of the certificate, by a second connection */
 	bool done; /* its answer has come */
 	bool bundle; /* the hub's CAs differ from ours */
 	char bundle_of[PKI_HASH_TEXT]; /* the hub's CAs that bundle_ms was drawn for, "" none */
-	uint64_t
-		bundle_ms; /* loop's clock: from when on they are asked for, on whichever connection */
+	/* loop's clock: from when on they are asked for, on whichever connection */
+	uint64_t bundle_ms;
 	bool expiry_said;
 	int64_t due_s; /* seconds since 1970 */
 	uint64_t started_ms, next_ms,
@@ -92,7 +93,8 @@ struct feed {
 	bool joining, joined;
 	bool waits; /* nobody has approved our request yet */
 	uint64_t approval_ms; /* back-off of asking again */
-	bool unwanted; /* the hub refuses our certificate as revoked or expired: the token is tried */
+	/* the hub refuses our certificate as revoked or expired: the token is tried */
+	bool unwanted;
 	int64_t floor_s; /* no clock of ours may say less: seconds since 1970 */
 	struct renewal renewal;
 	struct addr at; /* where the present connection goes */
@@ -125,7 +127,8 @@ struct feed {
 	struct addr why_addr;
 	int why_fd; /* -1: none */
 	char mismatch
-		[400]; /* why the hub will not have us: another protocol, a refusal to sign; "" none */
+		/* why the hub will not have us: another protocol, a refusal to sign; "" none */
+		[400];
 	char waits_for[FEED_ERROR_MAX]; /* which approval, "" none */
 	char address[ADDR_TEXT_MAX];
 	uint64_t connects, failures, messages, refused, acks;
@@ -146,7 +149,8 @@ void feed_flush(void *arg);
 void feed_send_error(struct feed *f, const struct envelope *e, const char *reason);
 /* Name, and the way through the proxy; `d` borrows. */
 void feed_aim(struct feed *f, struct ws_dial *d);
-/* The hub's address is good: to be tried when its name cannot be resolved; so are those that it tells. */
+/* The hub's address is good: to be tried when its name cannot be resolved; so are those that it
+ * tells. */
 void feed_remember_addresses(struct feed *f, struct message_hello *hello);
 
 /* The present hub has greeted. */
@@ -154,10 +158,11 @@ void feed_note_hub(struct feed *f);
 /* feed_hub says something new. */
 void feed_tell_hub(struct feed *f);
 
-/* --- feed_answer.c --- */
+/* --- feed_answer.c -------------------------------------------------------------------------- */
 void feed_on_question(struct feed *f, const struct envelope *e);
 
-/* An attempt to join begins: hub.tokenFile may have another token by now. What was read before serves while it cannot be read. */
+/* An attempt to join begins: hub.tokenFile may have another token by now. What was read before
+ * serves while it cannot be read. */
 void feed_read_token(struct feed *f);
 /* Reads the token and the certificate of an earlier join. */
 int feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err);
@@ -186,20 +191,20 @@ void feed_renew_open(struct feed *f);
 void feed_renew_text(struct feed *f, const char *text, size_t len);
 void feed_renew_closed(struct feed *f, const char *why);
 
-/* --- feed_crl.c --- */
+/* --- feed_crl.c ----------------------------------------------------------------------------- */
 /* The hub's list of revoked certificates, if the message has one. */
 void feed_take_crl(struct feed *f, const struct envelope *e);
 /* A new context refuses what is known to be revoked; NULL: nothing. */
 void feed_use_refused(const struct feed *f, struct ssl_ctx_st *tls);
 size_t feed_count_refused(const struct feed *f);
 
-/* --- feed_why.c --- */
+/* --- feed_why.c ----------------------------------------------------------------------------- */
 /* The error that says WS_REFUSED_OR_UNREACHABLE says before long which of both. */
 void feed_why_ask(struct feed *f, const struct addr *to);
 void feed_why_end(struct feed *f);
 void feed_why_dial(void *feed); /* the timer's */
 
-/* --- feed_refusal.c --- */
+/* --- feed_refusal.c ------------------------------------------------------------------------- */
 /* What stands behind the words with which a connection, or an attempt, ended; never NULL. */
 struct feed_cause {
 	const char *words; /* that are in them */

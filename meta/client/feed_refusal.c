@@ -13,7 +13,8 @@ static const char alert_expired[] = "refused the TLS connection: certificate exp
 	"the hub's log (`join refused`) tells whether it is unknown, expired, used up or "         \
 	"another node's"
 
-/* The first row whose words are there. They are those of base/http/ws*, base/tls/pki_tls, base/http/proxy and of the kernel. */
+/* The first row whose words are there. They are those of base/http/ws*, base/tls/pki_tls,
+ * base/http/proxy and of the kernel. */
 static const struct feed_cause causes[] = {
 	{"Connection refused", "hub-refused",
 		"nothing listens there: does the hub run, is the port of hub.url the hub's "
@@ -66,8 +67,7 @@ static const struct feed_cause causes[] = {
 		"never "
 		"asked of the mesh itself"},
 	{"proxy", "hub-proxy",
-		"see hub.proxy: does the proxy run, and does it allow CONNECT to the "
-		"hub's port?"},
+		"see hub.proxy: does the proxy run, and does it allow CONNECT to the hub's port?"},
 	{"no sign of life", "hub-lost",
 		"the connection went dead: the hub's machine, or the way to it, is down or frozen"},
 	{"", "hub-away",

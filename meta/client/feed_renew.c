@@ -15,7 +15,8 @@ enum {
 	WAIT_MOST_MS = 60 * 60 * 1000,
 	BUNDLE_MS = 2000, /* nodes learn of a new CA all at once: they ask within this time */
 	BUNDLE_AGAIN_MS = 30 *
-		1000, /* at most between two attempts: without it the next step cuts this node off */
+		/* at most between two attempts: without it the next step cuts this node off */
+		1000,
 	NOTE_S = 24 * 3600, /* the time is stored so often while connected */
 };
 
@@ -31,7 +32,8 @@ feed_expired(const struct feed *f)
 	return f->tls != NULL && feed_now_s(f) >= f->identity.not_after;
 }
 
-/* Two thirds of its life, and up to a twentieth later: nodes that joined together do not renew together. */
+/* Two thirds of its life, and up to a twentieth later: nodes that joined together do not renew
+ * together. */
 static int64_t
 due_time(const struct identity *id)
 {
@@ -42,7 +44,8 @@ due_time(const struct identity *id)
 	return id->not_before + life / 3 * 2 + (int64_t)(random % ((uint64_t)life / 20 + 1));
 }
 
-/* The wall clock is looked at again and again, since it may jump; a short life is looked at more often. */
+/* The wall clock is looked at again and again, since it may jump; a short life is looked at more
+ * often. */
 static uint64_t
 tick_ms(const struct feed *f)
 {
@@ -91,7 +94,8 @@ feed_use_identity(struct feed *f, struct identity *id, struct err *err)
 void
 feed_note_time(struct feed *f, uint64_t hub_ms)
 {
-	/* Both clocks must have come so far: neither alone may lead the other into a future where all has expired. */
+	/* Both clocks must have come so far: neither alone may lead the other into a future where
+	 * all has expired. */
 	int64_t now_s = MIN((int64_t)(hub_ms / 1000), (int64_t)time(NULL));
 	auto_free char *text = NULL;
 
@@ -102,7 +106,7 @@ feed_note_time(struct feed *f, uint64_t hub_ms)
 	feed_raise_floor(f, now_s);
 }
 
-/* --- renewing ------------------------------------------------------------------------------------- */
+/* --- renewing ------------------------------------------------------------------------------- */
 
 static void
 put_off(struct feed *f, const char *why)
@@ -120,8 +124,8 @@ put_off(struct feed *f, const char *why)
 		timer_start(r->tick, r->next_ms - loop_now_ms(f->loop) + 1, tick_ms(f));
 	snprintf(r->error, sizeof(r->error), "%s", why);
 	log_limited(LOG_LEVEL_WARN, 6, "meta",
-		"cannot renew the certificate; trying again, the old one is used "
-		"expires_in_s=%lld error=\"%s\"",
+		"cannot renew the certificate; trying again, the old one is used expires_in_s=%lld "
+		"error=\"%s\"",
 		(long long)(f->identity.not_after - feed_now_s(f)), why);
 }
 
@@ -276,11 +280,13 @@ feed_compare_bundle(struct feed *f, const char *hash)
 		return;
 	pki_sha256_hex(f->identity.ca, strlen(f->identity.ca), mine);
 	ca_list(cas, f->identity.ca);
-	/* Our certificate may be of one that is to go, if it was signed before the CAs that came with it. */
+	/* Our certificate may be of one that is to go, if it was signed before the CAs that came
+	 * with it. */
 	r->bundle = strcmp(mine, hash) != 0 || (f->cas[0] != '\0' && strcmp(f->cas, cas) != 0);
 	if (!r->bundle || !f->own_files)
 		return;
-	/* Once for these CAs: who comes again, and again, would never ask if the time were drawn anew. */
+	/* Once for these CAs: who comes again, and again, would never ask if the time were drawn
+	 * anew. */
 	if (strcmp(r->bundle_of, hash) != 0) {
 		random_bytes(&random, sizeof(random));
 		snprintf(r->bundle_of, sizeof(r->bundle_of), "%s", hash);

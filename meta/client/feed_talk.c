@@ -14,7 +14,8 @@ enum {
 	GREETING_MS = 15 * 1000,
 	CHECK_MS = 5 * 60 * 1000,
 	CHECK_BEATS =
-		75, /* not more often than that: 5 minutes at 4 s, an hour and more on a metered link */
+		/* not more often than that: 5 minutes at 4 s, an hour and more on a metered link */
+	75,
 	CHECK_AGAIN_MS = 10 * 1000, /* after an error in a comparison */
 	ERRORS_MAX = 64, /* messages on one connection that we did not understand: more is no hub */
 	REFUSALS_QUEUED_MAX = 1 << 20, /* bytes that the hub has not taken */
@@ -86,7 +87,8 @@ feed_send_error(struct feed *f, const struct envelope *e, const char *reason)
 	f->refused++;
 	log_limited(LOG_LEVEL_WARN, 10, "meta",
 		"refused a message of the hub resource=\"%s\" reason=\"%s\"", m.resource, reason);
-	/* The hub holds back what is refused, however many services that are; one that never reads the refusals does not. */
+	/* The hub holds back what is refused, however many services that are; one that never reads
+	 * the refusals does not. */
 	if (e != NULL && feed_is_change(e) && f->state >= SYNCING && f->conn != NULL &&
 		ws_queued(f->conn) < REFUSALS_QUEUED_MAX)
 		return;
@@ -148,8 +150,7 @@ static void
 refuse_protocol(struct feed *f, const struct message_hello *hello)
 {
 	snprintf(f->mismatch, sizeof(f->mismatch),
-		"the hub speaks protocol %lld, this agent %d: upgrade the %s (hub %s, agent "
-		"%s)",
+		"the hub speaks protocol %lld, this agent %d: upgrade the %s (hub %s, agent %s)",
 		(long long)hello->protocol, MESH_PROTOCOL,
 		hello->protocol > MESH_PROTOCOL ? "agent" : "hub", hello->hub, EDGEWAY_VERSION);
 	ws_close(f->conn, 1002, "another protocol");

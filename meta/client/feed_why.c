@@ -1,6 +1,7 @@
 /*
- * Refused or unreachable? Who mends it has to know, and base/http/ws cannot tell: so the same address is dialled once more, without a word
- * being said, and the kernel's error is the reason. Nothing waits for it; the next attempt to connect goes its own way.
+ * Refused or unreachable? Who mends it has to know, and base/http/ws cannot tell: so the same
+ * address is dialled once more, without a word being said, and the kernel's error is the reason.
+ * Nothing waits for it; the next attempt to connect goes its own way.
  */
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +56,8 @@ feed_why_dial(void *arg)
 		f->why_watch = watch_start(f->loop, f->why_fd, WATCH_WRITE, feed_why_on_outcome, f);
 }
 
-/* Not at once: within its callbacks libwebsockets has closed a descriptor that libuv still knows, and ours would get its number. */
+/* Not at once: within its callbacks libwebsockets has closed a descriptor that libuv still knows,
+ * and ours would get its number. */
 void
 feed_why_ask(struct feed *f, const struct addr *to)
 {

@@ -1,7 +1,8 @@
 /*
- * What the hub's clock says beside ours, and how late its changes are in use here. The hub's messages bear the time at which they were
- * made; those that it makes at once (hello, answers) tell the difference of the clocks, the way of a message included; of changes one
- * at a time is followed until it is committed. Part of the feed; loop 0 only.
+ * What the hub's clock says beside ours, and how late its changes are in use here. The hub's
+ * messages bear the time at which they were made; those that it makes at once (hello, answers) tell
+ * the difference of the clocks, the way of a message included; of changes one at a time is followed
+ * until it is committed. Part of the feed; loop 0 only.
  */
 #ifndef EDGEWAY_META_CLIENT_HUBTIME_H
 #define EDGEWAY_META_CLIENT_HUBTIME_H

@@ -180,7 +180,8 @@ save_text(const char *path, const char *text, unsigned mode, struct err *err)
 	return save(path, text, strlen(text), mode, err);
 }
 
-/* The name is the node's once the hub has signed: a certificate that there is no room for would be lost, and the name with it. */
+/* The name is the node's once the hub has signed: a certificate that there is no room for would be
+ * lost, and the name with it. */
 static int
 keep_room(const struct join_files *files, struct err *err)
 {

@@ -62,8 +62,7 @@ copy_text(char *to, size_t size, const struct tree_node *n)
 static void
 take_addresses(struct message_hello *to, const struct tree_node *list)
 {
-	tree_each(list, n)
-	{
+	tree_each(list, n) {
 		if (to->n_addresses < MESSAGE_ADDRESSES_MAX &&
 			copy_text(to->addresses[to->n_addresses], MESSAGE_ADDRESS_TEXT, n) &&
 			to->addresses[to->n_addresses][0] != '\0')

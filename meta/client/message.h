@@ -1,5 +1,6 @@
 /*
- * The agent's side of doc/protocol.md, "Metadata", as pure functions: bytes in, structs out and the other way round.
+ * The agent's side of doc/protocol.md, "Metadata", as pure functions: bytes in, structs out and the
+ * other way round.
  */
 #ifndef EDGEWAY_META_CLIENT_MESSAGE_H
 #define EDGEWAY_META_CLIENT_MESSAGE_H

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* --- questions ------------------------------------------------------------------------------------ */
+/* --- questions ------------------------------------------------------------------------------ */
 
 bool
 mirror_ask(struct mirror *m, struct mirror_question *q)
@@ -39,7 +39,7 @@ mirror_give_up(struct mirror *m, const struct mirror_question *q)
 	mirror_look_at_scope(m, s);
 }
 
-/* --- differences ---------------------------------------------------------------------------------- */
+/* --- differences ---------------------------------------------------------------------------- */
 
 static void
 take_changes(struct mirror *m)
@@ -118,7 +118,7 @@ mirror_again(struct mirror *m)
 	e->is_ready = true;
 }
 
-/* --- beginning and end ---------------------------------------------------------------------------- */
+/* --- beginning and end ---------------------------------------------------------------------- */
 
 struct mirror *
 mirror_new(void)

@@ -1,16 +1,18 @@
 /*
- * What a CloudHub has told of the cluster, and which stored services differ from it. Whole v1 objects come in, one by
- * one or as lists; model/cluster/cluster joins them; out come the changes that make the store agree:
+ * What a CloudHub has told of the cluster, and which stored services differ from it. Whole v1
+ * objects come in, one by one or as lists; model/cluster/cluster joins them; out come the changes
+ * that make the store agree:
  *
  *	mirror_stored(m, key, digest);		// for each service that the store holds
  *	mirror_listed(m, &list, err);		// or mirror_put, mirror_delete
  *	while (mirror_next(m, &change))		// change.json NULL: delete
  *		...
  *
- * A list is all there is in its scope (all services; the pods of one): what it does not name is gone, unless it is
- * younger than the list. A stored service is left alone until this connection has told what becomes of it: it is
- * deleted only once the list of services has come, and a view without its pods does not take its place. Objects older
- * than what is known (metadata.resourceVersion) are passed over. Pure; one thread.
+ * A list is all there is in its scope (all services; the pods of one): what it does not name is
+ * gone, unless it is younger than the list. A stored service is left alone until this connection
+ * has told what becomes of it: it is deleted only once the list of services has come, and a view
+ * without its pods does not take its place. Objects older than what is known
+ * (metadata.resourceVersion) are passed over. Pure; one thread.
  */
 #ifndef EDGEWAY_META_CLIENT_MIRROR_H
 #define EDGEWAY_META_CLIENT_MIRROR_H
@@ -54,10 +56,12 @@ void mirror_begin(struct mirror *m);
 void mirror_forget_stored(struct mirror *m);
 void mirror_stored(struct mirror *m, const char *key, uint64_t digest);
 
-/* 0; 1: older than what is known, passed over; -EINVAL with the reason; -ENOSPC: too many objects. */
+/* 0; 1: older than what is known, passed over; -EINVAL with the reason; -ENOSPC: too many
+ * objects. */
 int mirror_put(struct mirror *m, const struct mirror_object *o, struct err *err);
 int mirror_delete(struct mirror *m, const struct mirror_object *o, struct err *err);
-/* The number of items that were refused (their last good form counts on; err tells of the first), or -EINVAL: no list. */
+/* The number of items that were refused (their last good form counts on; err tells of the first),
+ * or -EINVAL: no list. */
 int mirror_listed(struct mirror *m, const struct mirror_list *list, struct err *err);
 
 /* What to ask the hub next; false: nothing. */

@@ -155,7 +155,7 @@ mirror_look_at_scope(struct mirror *m, struct scope *s)
 	struct entry *e;
 
 	TAILQ_FOREACH(e, &s->entries, of_scope)
-	mirror_look_at(m, e);
+		mirror_look_at(m, e);
 }
 
 bool

@@ -1,6 +1,7 @@
 /*
- * What the files of the mirror share: mirror_take.c (what the hub tells: objects and lists), mirror_names.c (what is known, by
- * name) and mirror.c (what differs from the store, what is to be asked). Nothing outside of these includes it.
+ * What the files of the mirror share: mirror_take.c (what the hub tells: objects and lists),
+ * mirror_names.c (what is known, by name) and mirror.c (what differs from the store, what is to be
+ * asked). Nothing outside of these includes it.
  *
  *	objects ─ mirror_take ─► cluster, scopes ─► entries that are ready ─ mirror_next ─► changes
  */
@@ -15,7 +16,8 @@
 
 #define node_of(type, entry) container_of(entry, type, node)
 
-/* An object by name, of which a version is known; gone: only the version is, so that a late message does not bring it back. */
+/* An object by name, of which a version is known; gone: only the version is, so that a late message
+ * does not bring it back. */
 struct object {
 	struct table_node node;
 	enum kube_kind kind;
@@ -68,7 +70,7 @@ struct mirror {
 	bool listed;
 };
 
-/* --- mirror_names.c --- */
+/* --- mirror_names.c ------------------------------------------------------------------------- */
 struct object *mirror_find_object(
 	const struct mirror *m, enum kube_kind kind, const char *ns, const char *name);
 /* One that is new is gone, so far. NULL: there are too many. */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* --- objects -------------------------------------------------------------------------------------- */
+/* --- objects -------------------------------------------------------------------------------- */
 
 static uint64_t
 version_of(const struct tree_node *object)
@@ -123,9 +123,10 @@ mirror_delete(struct mirror *m, const struct mirror_object *of, struct err *err)
 	return 0;
 }
 
-/* --- lists ---------------------------------------------------------------------------------------- */
+/* --- lists ---------------------------------------------------------------------------------- */
 
-/* Takes a pod out of a list of pods; one that is in no other is gone, unless it is younger than the list. */
+/* Takes a pod out of a list of pods; one that is in no other is gone, unless it is younger than the
+ * list. */
 static void
 leave_pod(struct mirror *m, struct object *pod, uint64_t version)
 {
@@ -217,7 +218,8 @@ mirror_listed(struct mirror *m, const struct mirror_list *list, struct err *err)
 
 	if (c != NULL && c->kind == TREE_MAP)
 		items = tree_get(c, "items");
-	/* Go writes an empty list as null, too. That there is no service at all must be said more clearly. */
+	/* Go writes an empty list as null, too. That there is no service at all must be said more
+	 * clearly. */
 	if (list->gone)
 		items = NULL;
 	else if (tree_is_null(items) ? list->service == NULL || c == NULL
@@ -225,11 +227,11 @@ mirror_listed(struct mirror *m, const struct mirror_list *list, struct err *err)
 		return err_set(err, EINVAL, "a list expected");
 	if (list->service != NULL && m->scopes.n >= MIRROR_OBJECTS_MAX)
 		return too_many(err);
-	tree_each(items, item) room++;
+	tree_each(items, item)
+		room++;
 	seen = xcalloc(room, sizeof(struct object *));
 	m->list++;
-	tree_each(items, item)
-	{
+	tree_each(items, item) {
 		struct object *o;
 
 		why = (struct err){0};

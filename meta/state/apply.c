@@ -70,7 +70,8 @@ use_callers(struct apply *a, struct local_callers *callers)
 	a->snapshot = next;
 }
 
-/* Those that were there when the hub was last heard of: who came since is not known, and kept out. */
+/* Those that were there when the hub was last heard of: who came since is not known, and kept
+ * out. */
 static void
 read_callers(struct apply *a, struct store *store)
 {

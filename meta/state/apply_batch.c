@@ -67,8 +67,8 @@ take_address(struct apply *a, struct item *it)
 	a->counts.exhausted++;
 	if (it->kind == ITEM_UPDATE)
 		log_limited(LOG_LEVEL_ERROR, 10, "meta",
-			"no fake IP is left: the service cannot be reached by name; choose "
-			"a larger mesh.subnet "
+			"no fake IP is left: the service cannot be reached by name; choose a "
+			"larger mesh.subnet "
 			"service=%s addresses=%zu",
 			it->key, ipam_count(a->ipam).size);
 }
@@ -338,7 +338,8 @@ apply_on_gather(void *arg)
 	flush(arg);
 }
 
-/* One commit at a time, so that a slow disk makes larger batches; those that only wait for a broken disk do not count. */
+/* One commit at a time, so that a slow disk makes larger batches; those that only wait for a broken
+ * disk do not count. */
 static void
 gather_later(struct apply *a)
 {

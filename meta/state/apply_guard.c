@@ -2,8 +2,9 @@
 #include "meta/state/apply_private.h"
 
 /*
- * What follows from it that this machine has other addresses (model/dial_guard.h). An endpoint that has become one of our own goes at
- * once, from what is in memory: it must not wait for a disk. One that may come back is built from its row again, which may wait.
+ * What follows from it that this machine has other addresses (model/dial_guard.h). An endpoint that
+ * has become one of our own goes at once, from what is in memory: it must not wait for a disk. One
+ * that may come back is built from its row again, which may wait.
  */
 
 void

@@ -3,7 +3,8 @@
 #include "base/core/hash.h"
 #include "meta/state/apply_private.h"
 
-/* A service that changes a thousand times while the disk is full costs one entry: memory is bounded by what there is. */
+/* A service that changes a thousand times while the disk is full costs one entry: memory is bounded
+ * by what there is. */
 enum { BUCKETS = 1024 };
 
 struct held {
@@ -36,7 +37,8 @@ take_out(struct held *h, struct item **at)
 	return it;
 }
 
-/* At the end: an address that one service gave back may be another's by now, and must be written in that order. */
+/* At the end: an address that one service gave back may be another's by now, and must be written in
+ * that order. */
 static void
 append(struct held *h, struct item *it)
 {

@@ -1,7 +1,8 @@
 /*
  * What the files of meta/state/apply share: apply.c takes what comes, apply_batch.c is the spine
- * (addresses, database, snapshot, acknowledgements), apply_held.c keeps what cannot be written for now,
- * apply_guard.c follows this machine's addresses, apply_scan.c reads services from the database again, apply_tell.c says what this node holds. No other file includes it.
+ * (addresses, database, snapshot, acknowledgements), apply_held.c keeps what cannot be written for
+ * now, apply_guard.c follows this machine's addresses, apply_scan.c reads services from the
+ * database again, apply_tell.c says what this node holds. No other file includes it.
  */
 #ifndef EDGEWAY_META_STATE_APPLY_PRIVATE_H
 #define EDGEWAY_META_STATE_APPLY_PRIVATE_H
@@ -52,14 +53,15 @@ struct apply {
 	struct ipam *ipam;
 	const struct snapshot *snapshot; /* with all that is committed */
 	const struct snapshot *used; /* what use() got: the same, but for the first sync ever */
-	/* The first services that arrive are held back until all have: to say that the others do not exist would be
-	 * wrong, and be remembered. */
+	/* The first services that arrive are held back until all have: to say that the others do
+	 * not exist would be wrong, and be remembered. */
 	bool known, noted;
 	uint64_t first_change_ms;
 	struct timer *gather, *address_retry;
 	struct item *first, **last; /* gathered for the next run */
 	struct run *runs; /* handed to the writer */
-	/* The database cannot be written: what changes is in use and acknowledged, and waits here to be written. */
+	/* The database cannot be written: what changes is in use and acknowledged, and waits here
+	 * to be written. */
 	bool failing;
 	struct held *held; /* NULL: nothing */
 	bool scan_later; /* services are to be read again once the database is up to date */
@@ -92,11 +94,11 @@ self_of(const struct apply *a)
 /* Wall time that does not jump while we run. */
 uint64_t apply_clock_ms(const struct apply *a);
 
-/* --- apply_guard.c --- */
+/* --- apply_guard.c -------------------------------------------------------------------------- */
 /* Says in the log which endpoints of it are refused. */
 void apply_tell_refused(const struct service *s);
 
-/* --- apply_batch.c --- */
+/* --- apply_batch.c -------------------------------------------------------------------------- */
 /* Takes the item into the next batch. */
 void apply_add(struct apply *a, struct item *it);
 /* It is written, or never will be. */
@@ -110,7 +112,8 @@ void apply_on_gather(void *apply);
 void apply_settle(struct apply *a);
 /* Tells the owner the snapshot with all that is committed. */
 void apply_give(struct apply *a);
-/* Is something in use that is not in the database yet? Rows may be older than what is in use then. */
+/* Is something in use that is not in the database yet? Rows may be older than what is in use
+ * then. */
 bool apply_behind(const struct apply *a);
 
 /* The last change of each key, in the order of these (apply_held.c). Takes the item over. */
@@ -120,7 +123,8 @@ struct item *held_take(struct apply *a);
 /* Makes a snapshot the one in use; takes the reference over. */
 void apply_adopt(struct apply *a, const struct snapshot *next);
 
-/* Builds services from their rows again: all, or only those without an address, which may get one now. */
+/* Builds services from their rows again: all, or only those without an address, which may get one
+ * now. */
 void apply_scan(struct apply *a, bool all);
 /* Is this service in use, and without an address? */
 bool apply_lacks_address(const struct apply *a, const char *key);

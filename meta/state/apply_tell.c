@@ -6,7 +6,8 @@
 
 #include "model/mesh.h"
 
-/* The writer had to start an empty file: give it names and addresses at once, the hub sends the views again. */
+/* The writer had to start an empty file: give it names and addresses at once, the hub sends the
+ * views again. */
 static void
 hold_addresses(struct apply *a)
 {

@@ -16,8 +16,9 @@ struct entry {
 };
 
 /*
- * Entries outlive their services, for as long as their addresses rest. Between what is freed with the services each would hold a
- * page of the heap, so those with short keys have blocks of their own.
+ * Entries outlive their services, for as long as their addresses rest. Between what is freed with
+ * the services each would hold a page of the heap, so those with short keys have blocks of their
+ * own.
  */
 enum { SLOT_BYTES = 96, BLOCK_SLOTS = 512 };
 
@@ -209,7 +210,8 @@ drop(struct ipam *ipam, struct entry *e)
 	entry_free(ipam, e);
 }
 
-/* The clock went backwards: nothing can have been released in the future, so those rest from now on. */
+/* The clock went backwards: nothing can have been released in the future, so those rest from now
+ * on. */
 static void
 tick(struct ipam *ipam, uint64_t now_ms)
 {

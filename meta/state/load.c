@@ -88,7 +88,8 @@ on_rest(void *arg, const char *key, uint32_t ip, uint64_t freed_at_ms)
 {
 	struct state *st = arg;
 
-	/* one that is in use or outside is of no use to anybody: it stays in the table until it is given */
+	/* one that is in use or outside is of no use to anybody: it stays in the table until it is
+	 * given */
 	ipam_put_resting(st->load->ipam, key, ip, freed_at_ms, st->load->now_ms);
 }
 

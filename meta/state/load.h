@@ -1,8 +1,9 @@
 /*
- * From the database to the first snapshot: reads every service, checks it against its digest, enters its address with the
- * allocator, and builds it. What cannot be used is put right in one transaction: a row that is damaged goes (the hub
- * sends it again; its name gets the old address back), an address outside the subnet or held twice is given anew. Called once,
- * before traffic, on loop 0.
+ * From the database to the first snapshot: reads every service, checks it against its digest,
+ * enters its address with the allocator, and builds it. What cannot be used is put right in one
+ * transaction: a row that is damaged goes (the hub sends it again; its name gets the old address
+ * back), an address outside the subnet or held twice is given anew. Called once, before traffic, on
+ * loop 0.
  */
 #ifndef EDGEWAY_META_STATE_LOAD_H
 #define EDGEWAY_META_STATE_LOAD_H

@@ -150,7 +150,8 @@ run(struct store *store, enum statement which, const struct store_op *op, struct
 		return rc;
 	n = sqlite3_bind_parameter_count(*st);
 	if (op != NULL) {
-		/* numbers of parameters are the same in all statements; binding one that is absent fails harmlessly */
+		/* numbers of parameters are the same in all statements; binding one that is absent
+		 * fails harmlessly */
 		sqlite3_bind_text(*st, 1, op->key != NULL ? op->key : "", -1, SQLITE_STATIC);
 		if (n >= 3) {
 			sqlite3_bind_int64(*st, 2, (int64_t)op->digest);

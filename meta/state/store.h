@@ -1,11 +1,13 @@
 /*
- * The node's database (SQLite; no other file includes sqlite3.h): services with their fake IPs, addresses at rest,
- * small values. Synchronous: called by meta_open before traffic, from then on by meta/state/writer's thread alone.
+ * The node's database (SQLite; no other file includes sqlite3.h): services with their fake IPs,
+ * addresses at rest, small values. Synchronous: called by meta_open before traffic, from then on by
+ * meta/state/writer's thread alone.
  *
- * store_open checks the file. One that is damaged, no database at all, or of a newer version is moved aside as
- * PATH.damaged-<time> and a new one is started: the agent never refuses to start because of it. The file is 0600,
- * in WAL mode with synchronous=FULL: what was acknowledged, and a fake IP that was answered, must outlive a power cut,
- * and a transaction holds all changes of 20 ms, so that it is one fsync a batch.
+ * store_open checks the file. One that is damaged, no database at all, or of a newer version is
+ * moved aside as PATH.damaged-<time> and a new one is started: the agent never refuses to start
+ * because of it. The file is 0600, in WAL mode with synchronous=FULL: what was acknowledged, and a
+ * fake IP that was answered, must outlive a power cut, and a transaction holds all changes of 20
+ * ms, so that it is one fsync a batch.
  *
  *	store_open(&store, path, &report, err);
  *	store_load(store, on_row, arg, err);
@@ -68,7 +70,8 @@ int store_move_aside(const char *path, const char *why, struct err *err);
 int store_load(struct store *store, store_row_fn *fn, void *arg, struct err *err);
 /* Addresses at rest, released first first. */
 int store_load_resting(struct store *store, store_rest_fn *fn, void *arg, struct err *err);
-/* At most `limit` services whose keys come after `after` ("": from the first on), in the order of keys. */
+/* At most `limit` services whose keys come after `after` ("": from the first on), in the order of
+ * keys. */
 int store_scan(struct store *store, const char *after, size_t limit, store_row_fn *fn, void *arg,
 	struct err *err);
 /* 0, or -ENOSPC, -EROFS, -EIO, -EUCLEAN, -EBUSY: nothing of the batch was written. */

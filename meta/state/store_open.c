@@ -16,15 +16,13 @@ enum {
 	DAMAGED_MAX = 3, /* copies that are kept for a person to look at */
 };
 
-static const char schema_1[] =
-	"CREATE TABLE service(key TEXT PRIMARY KEY NOT NULL, digest INTEGER NOT NULL, view BLOB "
-	"NOT NULL,"
-	" fake_ip INTEGER NOT NULL) STRICT;"
-	"CREATE TABLE address(ip INTEGER PRIMARY KEY, key TEXT NOT NULL, freed_at INTEGER NOT "
-	"NULL) STRICT;"
-	"CREATE TABLE keep(key TEXT PRIMARY KEY NOT NULL, value BLOB NOT NULL) STRICT;"
-	"CREATE TABLE note(key TEXT PRIMARY KEY NOT NULL, value BLOB NOT NULL) STRICT;"
-	"PRAGMA user_version = 1;";
+static const char schema_1[] = "CREATE TABLE service(key TEXT PRIMARY KEY NOT NULL, digest INTEGER "
+			       "NOT NULL, view BLOB NOT NULL,"
+			       " fake_ip INTEGER NOT NULL) STRICT;CREATE TABLE address(ip INTEGER "
+			       "PRIMARY KEY, key TEXT NOT NULL, freed_at INTEGER NOT "
+			       "NULL) STRICT;CREATE TABLE keep(key TEXT PRIMARY KEY NOT NULL, "
+			       "value BLOB NOT NULL) STRICT;CREATE TABLE note(key TEXT PRIMARY KEY "
+			       "NOT NULL, value BLOB NOT NULL) STRICT;PRAGMA user_version = 1;";
 
 static int
 exec(struct store *store, const char *sql, struct err *err)
@@ -99,14 +97,13 @@ static int
 tune(struct store *store, struct err *err)
 {
 	return exec(store,
-		"PRAGMA journal_mode = WAL;"
-		"PRAGMA synchronous = FULL;"
-		"PRAGMA wal_autocheckpoint = 256;"
-		"PRAGMA journal_size_limit = 1048576;",
+		"PRAGMA journal_mode = WAL;PRAGMA synchronous = FULL;PRAGMA wal_autocheckpoint = "
+		"256;PRAGMA journal_size_limit = 1048576;",
 		err);
 }
 
-/* SQLite would create it for everyone to read. A file that is there already keeps nobody else's rights. */
+/* SQLite would create it for everyone to read. A file that is there already keeps nobody else's
+ * rights. */
 static int
 make_private(const char *path, struct err *err)
 {
@@ -126,8 +123,9 @@ make_private(const char *path, struct err *err)
 	return 0;
 }
 
-/* A database that was closed well and lies on a read-only disk: SQLite cannot make the journal's index there, and has
- * to be told that nobody writes. With a journal beside it it reads it as it is. */
+/* A database that was closed well and lies on a read-only disk: SQLite cannot make the journal's
+ * index there, and has to be told that nobody writes. With a journal beside it it reads it as it
+ * is. */
 static bool
 nobody_can_write(const char *path)
 {
@@ -170,7 +168,8 @@ open_file(struct store *store, const char *path, struct err *err)
 									   : store_fail(store, err);
 }
 
-/* alone: the journal's index is kept in memory, where a full disk has no room for it (and nobody else may look). */
+/* alone: the journal's index is kept in memory, where a full disk has no room for it (and nobody
+ * else may look). */
 static int
 try_open(struct store **out, const char *path, bool alone, struct store_report *report,
 	struct err *err)
@@ -203,7 +202,8 @@ try_open(struct store **out, const char *path, bool alone, struct store_report *
 	return rc;
 }
 
-/* The last copies are enough: a node that damages its file at every start must not fill its disk. */
+/* The last copies are enough: a node that damages its file at every start must not fill its
+ * disk. */
 static void
 forget_old_copies(const char *path)
 {

@@ -1,6 +1,6 @@
 /*
- * What the files of the store share: store.c (reading, writing) and store_open.c (opening, whatever state the file is in).
- * Nothing outside of these includes it.
+ * What the files of the store share: store.c (reading, writing) and store_open.c (opening, whatever
+ * state the file is in). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_META_STATE_STORE_PRIVATE_H
 #define EDGEWAY_META_STATE_STORE_PRIVATE_H

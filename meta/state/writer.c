@@ -235,7 +235,8 @@ now_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* With the lock held, given up while the disk works. The head job: done, or to be tried again later. */
+/* With the lock held, given up while the disk works. The head job: done, or to be tried again
+ * later. */
 static void
 do_head(struct writer *w)
 {

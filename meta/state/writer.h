@@ -1,8 +1,9 @@
 /*
- * The database's own thread: takes batches from loop 0, commits them one after the other, and posts the outcome back.
- * A commit that fails (disk full, read-only, I/O error) stays at the head and is tried again, 100 ms doubling to 2 s, on a
- * full disk only once there is room again, the file opened anew each time; the owner hears of it once, so that it can go on in
- * memory. All calls on loop 0.
+ * The database's own thread: takes batches from loop 0, commits them one after the other, and posts
+ * the outcome back. A commit that fails (disk full, read-only, I/O error) stays at the head and is
+ * tried again, 100 ms doubling to 2 s, on a full disk only once there is room again, the file
+ * opened anew each time; the owner hears of it once, so that it can go on in memory. All calls on
+ * loop 0.
  *
  *	writer_start(&writer, &config, &store, err);		// takes the store over; it may be NULL
  *	writer_commit(writer, &batch, on_done, run);	// the batch lives until on_done(run, 0)
@@ -49,8 +50,9 @@ int writer_keep_put(struct writer *writer, const char *key, const void *data, si
 int writer_keep_del(struct writer *writer, const char *key);
 
 struct writer_counts writer_count(struct writer *writer);
-/* Commits what waits (one try each), closes the database. False when the disk did not answer within 1.5 s: then the
- * thread is left behind and the batches must not be freed. No callback comes afterwards. */
+/* Commits what waits (one try each), closes the database. False when the disk did not answer within
+ * 1.5 s: then the thread is left behind and the batches must not be freed. No callback comes
+ * afterwards. */
 bool writer_stop(struct writer **writer);
 
 #endif

@@ -8,7 +8,7 @@
 #include "model/cluster/cluster_private.h"
 #include "model/selector.h"
 
-/* --- what sources say --------------------------------------------------------- */
+/* --- what sources say ----------------------------------------------------------------------- */
 
 static void
 free_record(struct cluster *c, struct record *r)
@@ -39,7 +39,8 @@ same_node(const struct kube_object *a, const struct kube_object *b)
 		a->node.is_public == b->node.is_public;
 }
 
-/* Puts the object of the source that sorts first in force, and frees `before` when it was replaced. */
+/* Puts the object of the source that sorts first in force, and frees `before` when it was
+ * replaced. */
 static void
 settle(struct cluster *c, struct record *r, struct kube_object *before)
 {
@@ -237,7 +238,7 @@ cluster_sweep(struct cluster *c, const char *source, enum kube_kind kind, uint64
 	return n;
 }
 
-/* --- changes -------------------------------------------------------------------- */
+/* --- changes -------------------------------------------------------------------------------- */
 
 static void
 release_joint(struct cluster *c, struct joint *j)
@@ -347,7 +348,8 @@ compare_joined(const void *a, const void *b)
 		((const struct joined *)a)->view->name, ((const struct joined *)b)->view->name);
 }
 
-/* Joins again, and makes changes of what differs from what was told: both lists are in order of names. */
+/* Joins again, and makes changes of what differs from what was told: both lists are in order of
+ * names. */
 static void
 join_again(struct cluster *c, struct joint *j)
 {
@@ -424,7 +426,7 @@ cluster_dirty(const struct cluster *c)
 	return !TAILQ_EMPTY(&c->waiting) || !TAILQ_EMPTY(&c->pending);
 }
 
-/* --- the rest --------------------------------------------------------------------- */
+/* --- the rest ------------------------------------------------------------------------------- */
 
 int
 cluster_node(const struct cluster *c, const char *name, const char **site, const char **zone)

@@ -11,8 +11,8 @@
  *
  * A `source` is whoever says an object: a file of the folder, or "" for the API server. Should two
  * sources say the same object, the one whose name sorts first wins, until it takes the object back.
- * A headless service has a view more for each hostname of its pods, named <hostname>.<service>, which no
- * service can be called.
+ * A headless service has a view more for each hostname of its pods, named <hostname>.<service>,
+ * which no service can be called.
  *
  * The result depends on the objects alone, not on the order in which they came, so that replicas
  * agree. Pure; one thread.
@@ -35,12 +35,14 @@ void cluster_put(struct cluster *c, const char *source, struct kube_object **o);
 /* False when this source had no such object. */
 bool cluster_remove(struct cluster *c, const char *source, enum kube_kind kind, const char *ns,
 	const char *name);
-/* What the source says now, all of it: puts the batch's objects (takes them) and removes its others; NULL: it says
- * nothing any more. While the batch has refused objects nothing is removed, so that their last good form serves on. */
+/* What the source says now, all of it: puts the batch's objects (takes them) and removes its
+ * others; NULL: it says nothing any more. While the batch has refused objects nothing is removed,
+ * so that their last good form serves on. */
 void cluster_replace(struct cluster *c, const char *source, struct kube_batch *b);
 
-/* A list of one kind that comes piece by piece: mark, then put or keep each, then sweep what was neither. Other kinds
- * may come in between. keep: what the source said of it before goes on to count; false when it said nothing. */
+/* A list of one kind that comes piece by piece: mark, then put or keep each, then sweep what was
+ * neither. Other kinds may come in between. keep: what the source said of it before goes on to
+ * count; false when it said nothing. */
 uint64_t cluster_mark(struct cluster *c);
 bool cluster_keep(struct cluster *c, const char *source, enum kube_kind kind, const char *ns,
 	const char *name);
@@ -55,7 +57,8 @@ struct cluster_change {
 	uint64_t digest;
 };
 
-/* The next service, or name of pods of one, whose view differs from what was told last; false when there is none. */
+/* The next service, or name of pods of one, whose view differs from what was told last; false when
+ * there is none. */
 bool cluster_next_change(struct cluster *c, struct cluster_change *change);
 void cluster_change_fini(struct cluster_change *change);
 
@@ -65,24 +68,27 @@ bool cluster_dirty(const struct cluster *c);
 /* A node's site and zone, "" when it says none; -ENOENT when the node is unknown (both "").
  * Borrowed: for the call only. */
 int cluster_node(const struct cluster *c, const char *name, const char **site, const char **zone);
-/* Who has an address: a node (pod "") or a pod and the node that it runs on. Borrowed: until the next change. */
+/* Who has an address: a node (pod "") or a pod and the node that it runs on. Borrowed: until the
+ * next change. */
 struct cluster_place {
 	const char *node, *ns, *pod;
 };
-/* Those with this address, or with this name among a node's addresses; at most `room` are put in `places`. How many
- * there are: private addresses repeat. */
+/* Those with this address, or with this name among a node's addresses; at most `room` are put in
+ * `places`. How many there are: private addresses repeat. */
 size_t cluster_places(
 	const struct cluster *c, const char *address, struct cluster_place *places, size_t room);
 /* The service with this clusterIP; ns and name as above. */
 bool cluster_service_at(
 	const struct cluster *c, const char *address, const char **ns, const char **name);
-/* The pod with an address of its own, this one, on the node: other nodes may have pods with the same. */
+/* The pod with an address of its own, this one, on the node: other nodes may have pods with the
+ * same. */
 bool cluster_pod_at(const struct cluster *c, const char *node, const char *address,
 	struct cluster_place *place);
 /* Does the pod itself say that the address is its own, whatever EndpointSlices say of it? */
 bool cluster_pod_has(
 	const struct cluster *c, const char *ns, const char *name, const char *address);
-/* Does the pod itself, whatever EndpointSlices say of it, have this address and, where it is of its host's network, declare the port? */
+/* Does the pod itself, whatever EndpointSlices say of it, have this address and, where it is of its
+ * host's network, declare the port? */
 bool cluster_pod_serves(const struct cluster *c, const struct cluster_place *pod,
 	const char *address, uint16_t port, bool udp);
 /* A node's addresses, of all kinds, names too; *n: how many. Borrowed. */
@@ -108,7 +114,8 @@ struct cluster_source { /* of a node */
 	bool own; /* the address is one of its own */
 	const char *noted; /* its annotation KUBE_SOURCE_ADDRESS, ""; borrowed for the call only */
 };
-/* What the Node says of the address that the node was seen to come from. -ENOENT when it is unknown or says no address. */
+/* What the Node says of the address that the node was seen to come from. -ENOENT when it is unknown
+ * or says no address. */
 int cluster_node_source(const struct cluster *c, const char *name, const char *address,
 	struct cluster_source *source);
 /* Its labels, borrowed for the call only; NULL when it is unknown. */
@@ -137,46 +144,53 @@ enum cluster_problem {
 const char *cluster_problem_word(enum cluster_problem problem);
 enum finding_class cluster_problem_class(enum cluster_problem problem);
 enum cluster_problem cluster_problem(const struct cluster *c, const char *ns, const char *name);
-/* The problem as a sentence; "" when all is well or unknown. As of the service's last cluster_next_change. */
+/* The problem as a sentence; "" when all is well or unknown. As of the service's last
+ * cluster_next_change. */
 const char *cluster_reason(const struct cluster *c, const char *ns, const char *name);
-/* Why others than their own nodes reach some pods of the service through the hub alone: information, a sentence; "": all have a
- * hostPort, or nothing is known. nodes: of those pods in order, each with its NUL, CLUSTER_BEHIND_MAX at most; none for the name of a pod.
- * Borrowed until the next change. */
+/* Why others than their own nodes reach some pods of the service through the hub alone:
+ * information, a sentence; "": all have a hostPort, or nothing is known. nodes: of those pods in
+ * order, each with its NUL, CLUSTER_BEHIND_MAX at most; none for the name of a pod. Borrowed until
+ * the next change. */
 struct cluster_behind {
 	const char *text;
 	const char *nodes;
 	size_t n_nodes;
 };
 struct cluster_behind cluster_behind(const struct cluster *c, const char *ns, const char *name);
-/* Adds to the reasons of services that have no pod which label of their selector no pod has, and the nearest that one has. Looks at a
- * bounded number of pods, at the newest problems first: to be called again and again. */
+/* Adds to the reasons of services that have no pod which label of their selector no pod has, and
+ * the nearest that one has. Looks at a bounded number of pods, at the newest problems first: to be
+ * called again and again. */
 void cluster_look_near(struct cluster *c);
 /* Services, and names of pods, of which that is so. */
 size_t cluster_count_refused(const struct cluster *c);
-/* Is that reason a bound of model/limits.h? Then nodes keep what they were told before, if anything was. */
+/* Is that reason a bound of model/limits.h? Then nodes keep what they were told before, if anything
+ * was. */
 bool cluster_beyond(const struct cluster *c, const char *ns, const char *name);
 typedef void cluster_beyond_fn(void *arg, const char *ns, const char *name, const char *reason);
 /* All of them, in any order. */
 void cluster_each_beyond(const struct cluster *c, cluster_beyond_fn *fn, void *arg);
 size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 
-/* --- who calls: model/cluster/cluster_callers.c --- */
+/* --- who calls: model/cluster/cluster_callers.c --------------------------------------------- */
 /* Views that not everybody may call, among those told by cluster_next_change. */
 size_t cluster_restricted(const struct cluster *c);
 /* The next node whose pods or labels are others now, on the heap; NULL: none. */
 char *cluster_next_callers(struct cluster *c);
 /* What the node is told of them (model/local_callers.h); equal callers give equal bytes. */
 void cluster_callers(const struct cluster *c, const char *node, struct buf *out);
-/* May any pod of the node, or the node itself, call? The node judges which of them; it is asked for an address by none. */
+/* May any pod of the node, or the node itself, call? The node judges which of them; it is asked for
+ * an address by none. */
 bool cluster_node_may_call(
 	const struct cluster *c, const char *node, const struct allow_from *allow_from);
 
-/* The next sentence for the log: about a service beyond model/limits.h, about addresses that nodes refuse, about DestinationRules that
- * do not count since another does, or that are for a Service that is not there; on the heap, NULL: none. As of
- * cluster_next_change. What of a rule is not supported kube_read says. */
+/* The next sentence for the log: about a service beyond model/limits.h, about addresses that nodes
+ * refuse, about DestinationRules that do not count since another does, or that are for a Service
+ * that is not there; on the heap, NULL: none. As of cluster_next_change. What of a rule is not
+ * supported kube_read says. */
 char *cluster_next_note(struct cluster *c);
 
-/* --- DestinationRules: model/cluster/cluster_rule.c. Of several for one Service the oldest counts. --- */
+/* --- DestinationRules: model/cluster/cluster_rule.c. Of several for one Service the oldest
+ * counts. */
 /* What of the Service's rules does not count, on the heap, for a person; "" when all does. */
 char *cluster_rule_problem(const struct cluster *c, const char *ns, const char *service);
 struct cluster_rule { /* for the call only */

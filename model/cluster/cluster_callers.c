@@ -5,8 +5,9 @@
 #include "model/local_callers.h"
 
 /*
- * Which pods call from which node. Addresses repeat among nodes, so each node is told of its own alone. hostNetwork pods have
- * the node's address and cannot be told from its processes: they are not among them.
+ * Which pods call from which node. Addresses repeat among nodes, so each node is told of its own
+ * alone. hostNetwork pods have the node's address and cannot be told from its processes: they are
+ * not among them.
  */
 
 struct changed_node {

@@ -6,7 +6,7 @@
 #include "model/mesh.h"
 #include "model/selector.h"
 
-/* --- what nodes will not dial (model/dial_guard) ----------------------------------- */
+/* --- what nodes will not dial (model/dial_guard) -------------------------------------------- */
 
 static void
 join_refuse(struct joining *j, const struct view_endpoint *e, const char *address, const char *what)
@@ -85,7 +85,8 @@ copy(const char *text, const char *otherwise)
 	return xstrdup(text != NULL && *text != '\0' ? text : otherwise);
 }
 
-/* hostNetwork: the pod's own port; hostPort: at its hostIP, if that says one, else at the node's. */
+/* hostNetwork: the pod's own port; hostPort: at its hostIP, if that says one, else at the
+ * node's. */
 static void
 set_host_way(
 	struct joining *j, struct view_endpoint *e, const struct kube_object *pod, uint16_t port)
@@ -260,7 +261,7 @@ join_add(struct joining *j, const struct member *m, uint16_t port)
 	check_refused(j, e);
 }
 
-/* --- order and doubles ------------------------------------------------------------ */
+/* --- order and doubles ---------------------------------------------------------------------- */
 
 /* Who it is: two entries that agree here are one, said by two slices. */
 static int

@@ -3,7 +3,7 @@
 #include "base/core/hash.h"
 #include "model/cluster/cluster_private.h"
 
-/* --- hashes and look-ups -------------------------------------------------- */
+/* --- hashes and look-ups -------------------------------------------------------------------- */
 
 uint64_t
 cluster_hash(char what, const char *a, const char *b, const char *c)
@@ -70,7 +70,7 @@ cluster_selects(const struct kube_labels *selector, const struct kube_labels *la
 	return selector->n > 0;
 }
 
-/* --- joints ----------------------------------------------------------------- */
+/* --- joints --------------------------------------------------------------------------------- */
 
 struct joint *
 cluster_find_joint(const struct cluster *c, const char *ns, const char *name)
@@ -172,7 +172,7 @@ detach(struct record *r)
 	*at = r->next_alike;
 }
 
-/* --- indexes ---------------------------------------------------------------- */
+/* --- indexes -------------------------------------------------------------------------------- */
 
 static void
 link_add(struct record *r, struct table *in, uint64_t hash, void *target)
@@ -315,7 +315,8 @@ mark_selecting(struct cluster *c, const char *ns, const struct kube_labels *labe
 	}
 }
 
-/* Policies come and go seldom: which of the namespace's services they close or open is found when these are joined. */
+/* Policies come and go seldom: which of the namespace's services they close or open is found when
+ * these are joined. */
 static void
 mark_namespace(struct cluster *c, const char *ns)
 {
@@ -346,7 +347,8 @@ cluster_mark_affected(struct cluster *c, const struct record *r)
 		cluster_callers_touch(c, p->node);
 }
 
-/* Kubelets write their Node often, but what matters here changes once in a while: then look at everything. */
+/* Kubelets write their Node often, but what matters here changes once in a while: then look at
+ * everything. */
 void
 cluster_mark_all(struct cluster *c)
 {

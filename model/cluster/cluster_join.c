@@ -4,7 +4,7 @@
 #include "model/cluster/cluster_private.h"
 #include "model/mesh.h"
 
-/* --- choice of protocol ------------------------------------------------------ */
+/* --- choice of protocol --------------------------------------------------------------------- */
 
 static bool
 has_prefix(const char *name, const char *prefix)
@@ -41,7 +41,7 @@ choose_mode(const struct kube_service_port *p)
 	return PORT_TCP;
 }
 
-/* --- ports ------------------------------------------------------------------------ */
+/* --- ports ---------------------------------------------------------------------------------- */
 
 /* A new port; NULL when the view has as many as it may have. */
 static struct view_port *
@@ -98,7 +98,7 @@ join_port(struct joining *j, const struct kube_service_port *sp, const struct me
 			sp->name);
 }
 
-/* --- ports that the service itself does not have ----------------------------------- */
+/* --- ports that the service itself does not have -------------------------------------------- */
 
 static bool
 has_port(const struct view *v, uint16_t number, bool udp)
@@ -109,7 +109,8 @@ has_port(const struct view *v, uint16_t number, bool udp)
 	return false;
 }
 
-/* The number is left free by the ports that are there: serves it with those members that have sp. */
+/* The number is left free by the ports that are there: serves it with those members that have
+ * sp. */
 static void
 join_extra(struct joining *j, const struct kube_service_port *sp, uint16_t number,
 	const struct members *members)
@@ -181,7 +182,7 @@ join_declared(struct joining *j, const struct members *members)
 	j->declared = false;
 }
 
-/* --- views ------------------------------------------------------------------------- */
+/* --- views ---------------------------------------------------------------------------------- */
 
 static struct view *
 new_view(struct joining *j, const char *hostname)
@@ -252,7 +253,8 @@ compare_hostnames(const void *a, const void *b)
 	return order;
 }
 
-/* The pods of a headless service that have a hostname: a name of its own for each (DESIGN section 4). */
+/* The pods of a headless service that have a hostname: a name of its own for each (DESIGN section
+ * 4). */
 static void
 join_named_pods(struct joining *j, const struct members *all)
 {

@@ -1,6 +1,7 @@
 /*
- * A service that no node could take is refused here, where it is known why: told to nodes it would be refused by each of
- * them, again and again. What they were told before stays, as it does with a change that an agent refuses.
+ * A service that no node could take is refused here, where it is known why: told to nodes it would
+ * be refused by each of them, again and again. What they were told before stays, as it does with a
+ * change that an agent refuses.
  */
 #include <string.h>
 

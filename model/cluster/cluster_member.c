@@ -15,7 +15,8 @@ join_find_target(const struct kube_pod *p, const struct kube_service_port *sp)
 	return 0;
 }
 
-/* An address passes on when a pod goes: the one that stays is meant, else any, but always the same. */
+/* An address passes on when a pod goes: the one that stays is meant, else any, but always the
+ * same. */
 static const struct kube_object *
 likelier(const struct kube_object *a, const struct kube_object *b)
 {
@@ -24,7 +25,8 @@ likelier(const struct kube_object *a, const struct kube_object *b)
 	return strcmp(a->name, b->name) < 0 ? a : b;
 }
 
-/* The pod behind an endpoint: named, or found by its node and address (pods of two nodes may share one). */
+/* The pod behind an endpoint: named, or found by its node and address (pods of two nodes may share
+ * one). */
 static const struct kube_object *
 find_pod(const struct joining *j, const struct kube_endpoint *e)
 {
@@ -72,7 +74,8 @@ subset_port(const struct kube_subset *s, const struct kube_service_port *sp)
 	return 0;
 }
 
-/* Once for all endpoints of the subset: a slice may have a thousand of them, and twenty thousand ports. */
+/* Once for all endpoints of the subset: a slice may have a thousand of them, and twenty thousand
+ * ports. */
 static const uint16_t *
 subset_targets(struct joining *j, const struct kube_subset *s)
 {

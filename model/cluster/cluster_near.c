@@ -1,8 +1,9 @@
 /*
- * A selector that takes no pod: which of its labels no pod has, and which pod comes nearest. A Service is often there before
- * its pods, and pods come and go, so this is found again and again for those that have no pod, not when they are joined.
- * It runs on the hub's only event loop and tenants write the labels, so what is bounded is work, not pods: one unit is a pod
- * that is visited, a label that is looked for, or a row of an edit distance, each some 100 ns.
+ * A selector that takes no pod: which of its labels no pod has, and which pod comes nearest. A
+ * Service is often there before its pods, and pods come and go, so this is found again and again
+ * for those that have no pod, not when they are joined. It runs on the hub's only event loop and
+ * tenants write the labels, so what is bounded is work, not pods: one unit is a pod that is
+ * visited, a label that is looked for, or a row of an edit distance, each some 100 ns.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,8 +39,9 @@ cluster_namespace_hash(const char *ns)
 }
 
 /*
- * Edits of one letter, or of two neighbours that are swapped, in the first NEAR_TEXT_MAX bytes (optimal string alignment); most + 1
- * when there are more than `most`. A cell that is further than `most` from the diagonal has more edits than that.
+ * Edits of one letter, or of two neighbours that are swapped, in the first NEAR_TEXT_MAX bytes
+ * (optimal string alignment); most + 1 when there are more than `most`. A cell that is further than
+ * `most` from the diagonal has more edits than that.
  */
 static unsigned
 near_distance(const char *a, const char *b, unsigned most, size_t *work)
@@ -77,7 +79,8 @@ near_distance(const char *a, const char *b, unsigned most, size_t *work)
 	return rows[n % 3][m];
 }
 
-/* The same key with another value, else one with almost this key: how far it is, where that is no more than `most`. */
+/* The same key with another value, else one with almost this key: how far it is, where that is no
+ * more than `most`. */
 static unsigned
 near_label(const struct kube_labels *labels, const struct kube_label *want, unsigned most,
 	struct kube_label *have, size_t *work)
@@ -106,7 +109,8 @@ near_label(const struct kube_labels *labels, const struct kube_label *want, unsi
 	return nearest;
 }
 
-/* The farthest that a label of the pod may be for the pod to be nearer than the best so far; < 0: however near. */
+/* The farthest that a label of the pod may be for the pod to be nearer than the best so far; < 0:
+ * however near. */
 static int
 near_most(const struct near_pod *best, const struct near_pod *at)
 {
@@ -174,9 +178,8 @@ near_text(const struct near_pod *best, const struct kube_labels *selector)
 		return xasprintf("its selector is %s=%s%s, but the namespace has no pods",
 			first->key, first->value, more);
 	if (best->matched > 0)
-		return xasprintf(
-			"no pod has all labels of its selector; the nearest, %s, has %s%s%s "
-			"in place of %s=%s",
+		return xasprintf("no pod has all labels of its selector; the nearest, %s, has "
+				 "%s%s%s in place of %s=%s",
 			best->pod->name, best->have.value != NULL ? best->have.key : "nothing",
 			best->have.value != NULL ? "=" : "",
 			best->have.value != NULL ? best->have.value : "", best->want->key,

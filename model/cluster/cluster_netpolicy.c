@@ -7,8 +7,9 @@
 #include "model/selector.h"
 
 /*
- * NetworkPolicies become texts of model/allow_from.h, one for each pod and port that they close: the union of what all of them that
- * select the pod let in. Namespaces are resolved to their names here, so that nodes need not know their labels.
+ * NetworkPolicies become texts of model/allow_from.h, one for each pod and port that they close:
+ * the union of what all of them that select the pod let in. Namespaces are resolved to their names
+ * here, so that nodes need not know their labels.
  */
 
 uint64_t
@@ -55,7 +56,7 @@ netpolicy_selects(const char *text, const struct kube_labels *labels)
 	return selects;
 }
 
-/* --- namespaces --------------------------------------------------------------- */
+/* --- namespaces ----------------------------------------------------------------------------- */
 
 static void
 netpolicy_add_namespace(struct netpolicy_peers *names, const char *selector,
@@ -65,8 +66,8 @@ netpolicy_add_namespace(struct netpolicy_peers *names, const char *selector,
 		netpolicy_add(names, xstrdup(name));
 }
 
-/* Where no Namespace is known, as in most folders of manifests, its name is the one label of a namespace, and those that can be meant
- * are among the selector's own words. */
+/* Where no Namespace is known, as in most folders of manifests, its name is the one label of a
+ * namespace, and those that can be meant are among the selector's own words. */
 static void
 netpolicy_guess(struct netpolicy_peers *names, const char *selector)
 {
@@ -112,7 +113,7 @@ netpolicy_namespaces(const struct cluster *c, const char *selector)
 	return buf_take_str(&text);
 }
 
-/* --- rules -------------------------------------------------------------------- */
+/* --- rules ---------------------------------------------------------------------------------- */
 
 static void
 netpolicy_add_peer(const struct cluster *c, const char *ns, const struct kube_netpolicy_peer *p,

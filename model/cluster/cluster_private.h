@@ -1,10 +1,10 @@
 /*
  * Between cluster.c (what is known, who is affected) and cluster_join.c (a service's view from it).
  *
- * A record is an object's name; one or more sources say it, the one sorting first is in force. A joint is a
- * service's name with all that belongs to it; it lives as long as a record is attached, a view is
- * told, or it waits to be looked at. Links are the indexes' entries; they belong to the record whose object they
- * come from and are made anew when it changes.
+ * A record is an object's name; one or more sources say it, the one sorting first is in force. A
+ * joint is a service's name with all that belongs to it; it lives as long as a record is attached,
+ * a view is told, or it waits to be looked at. Links are the indexes' entries; they belong to the
+ * record whose object they come from and are made anew when it changes.
  */
 #ifndef EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
 #define EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
@@ -38,7 +38,8 @@ struct link {
 	void *target; /* joint or record */
 };
 
-/* What is to be said of a view, for a person; texts are on the heap, NULL when there is nothing to say. */
+/* What is to be said of a view, for a person; texts are on the heap, NULL when there is nothing to
+ * say. */
 struct reasons {
 	enum cluster_problem problem;
 	char *text;
@@ -118,13 +119,14 @@ struct cluster {
 	size_t count[KUBE_KINDS];
 };
 
-/* --- cluster_netpolicy.c --- */
+/* --- cluster_netpolicy.c -------------------------------------------------------------------- */
 uint64_t cluster_netpolicy_hash(const char *ns);
-/* Who may call this port of the pod by the NetworkPolicies that select it, on the heap; NULL: everybody. */
+/* Who may call this port of the pod by the NetworkPolicies that select it, on the heap; NULL:
+ * everybody. */
 char *cluster_netpolicy_gate(
 	const struct cluster *c, const struct kube_object *pod, uint16_t port, uint8_t protocol);
 
-/* --- cluster_callers.c --- */
+/* --- cluster_callers.c ---------------------------------------------------------------------- */
 uint64_t cluster_callers_hash(const char *node);
 /* Pods or labels of this node are others now. */
 void cluster_callers_touch(struct cluster *c, const char *node);
@@ -148,20 +150,21 @@ struct joined {
 	bool beyond; /* beyond model/limits.h, as the reason says; the view is not whole */
 };
 
-/* --- cluster.c --- */
+/* --- cluster.c ------------------------------------------------------------------------------ */
 /* A sentence for the log; taken. */
 void cluster_note(struct cluster *c, char *text);
-/* --- cluster_limits.c --- */
+/* --- cluster_limits.c ----------------------------------------------------------------------- */
 /* What was told of the service, or of the name of pods; NULL: nothing. */
 const struct told *cluster_find_told(const struct cluster *c, const char *ns, const char *name);
 /* Refuses the view, with the reason, when its JSON is beyond model/limits.h. */
 void cluster_check_limits(struct joined *now, const struct buf *json);
 
-/* --- cluster_join.c --- */
-/* The joint's views, on the heap: the service's own and those of its pods that have names; 0: none. */
+/* --- cluster_join.c ------------------------------------------------------------------------- */
+/* The joint's views, on the heap: the service's own and those of its pods that have names; 0:
+ * none. */
 size_t cluster_join(const struct cluster *c, const struct joint *joint, struct joined **views);
 
-/* --- cluster_index.c --- */
+/* --- cluster_index.c ------------------------------------------------------------------------ */
 struct record *cluster_find_record(
 	const struct cluster *c, enum kube_kind kind, const char *ns, const char *name);
 uint64_t cluster_record_hash(enum kube_kind kind, const char *ns, const char *name);
@@ -175,7 +178,7 @@ void cluster_unlink(struct record *r);
 void cluster_mark_affected(struct cluster *c, const struct record *r);
 void cluster_mark_all(struct cluster *c);
 
-/* --- cluster_rule.c --- */
+/* --- cluster_rule.c ------------------------------------------------------------------------- */
 /* Enters a rule into a joint's, the one that counts first. */
 void cluster_rule_place(struct record **at, struct record *r);
 /* What the joint's DestinationRules say where the service itself does not. */
@@ -183,15 +186,15 @@ void cluster_rule_apply(const struct joint *joint, const struct kube_service *s,
 /* Makes a note of rules that do not count, unless it has been made; `there`: the service is. */
 void cluster_rule_look(struct cluster *c, struct joint *joint, bool there);
 
-/* --- cluster_member.c --- */
+/* --- cluster_member.c ----------------------------------------------------------------------- */
 /* A pod or address that belongs to the service. */
 struct member {
 	const struct kube_object *pod; /* NULL: a bare address */
 	const char *ip, *node, *zone, *hostname; /* zone: NULL or "" when not said */
 	const struct view_names *hint_zones, *hint_nodes; /* NULL: none */
 	const struct kube_subset *subset; /* whose ports it serves; NULL: its pod says */
-	const uint16_t *
-		targets; /* of the subset, by port of the service (0: none); j->targets owns them */
+	/* of the subset, by port of the service (0: none); j->targets owns them */
+	const uint16_t *targets;
 	uint8_t flags;
 };
 
@@ -238,7 +241,7 @@ uint16_t join_find_target(const struct kube_pod *p, const struct kube_service_po
 uint16_t join_member_port(
 	struct joining *j, const struct member *m, const struct kube_service_port *sp);
 
-/* --- cluster_reason.c --- */
+/* --- cluster_reason.c ----------------------------------------------------------------------- */
 void cluster_reasons_fini(struct reasons *why);
 /* Takes the text unless a problem that counts more, or the same, has been told. */
 void cluster_reasons_set(struct reasons *why, enum cluster_problem problem, char *text);
@@ -247,19 +250,20 @@ void join_explain(struct joining *j, enum cluster_problem problem, const char *f
 	printf_like(3, 4);
 /* A pod of `node` without a hostPort for this container port. */
 void join_behind(struct joining *j, const char *pod, const char *node, uint16_t port);
-/* No container of the members' pods has a port of the name that sp targets: says so. False: that is not it. */
+/* No container of the members' pods has a port of the name that sp targets: says so. False: that is
+ * not it. */
 bool join_explain_target(
 	struct joining *j, const struct kube_service_port *sp, const struct members *members);
 /* The view is not told. The first reason is kept. */
 void join_beyond(struct joining *j, const char *fmt, ...) printf_like(2, 3);
 
-/* --- cluster_near.c --- */
+/* --- cluster_near.c ------------------------------------------------------------------------- */
 /* The joint has been looked at: has its selector found no pod? */
 void cluster_near_mark(struct cluster *c, struct joint *j);
 void cluster_near_forget(struct cluster *c, struct joint *j);
 uint64_t cluster_namespace_hash(const char *ns);
 
-/* --- cluster_endpoint.c --- */
+/* --- cluster_endpoint.c --------------------------------------------------------------------- */
 const struct kube_container_port *join_find_number(
 	const struct kube_pod *p, uint16_t port, uint8_t protocol);
 void join_add(struct joining *j, const struct member *m, uint16_t port);

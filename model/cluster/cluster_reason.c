@@ -1,6 +1,7 @@
 /*
- * What is to be said of a service: problems, of which one is told, and that pods are reached through the hub alone, which is
- * no problem. Only the hub can tell whether it has a way to them (hub/hub_explain.c), so the nodes are kept with it.
+ * What is to be said of a service: problems, of which one is told, and that pods are reached
+ * through the hub alone, which is no problem. Only the hub can tell whether it has a way to them
+ * (hub/hub_explain.c), so the nodes are kept with it.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,9 +116,8 @@ join_behind(struct joining *j, const char *pod, const char *node, uint16_t port)
 	if (j->quiet)
 		return;
 	if (why->behind == NULL)
-		why->behind = xasprintf(
-			"port %u: pod %s has no hostPort for container port %u: only its own node "
-			"can dial it, others go through the hub",
+		why->behind = xasprintf("port %u: pod %s has no hostPort for container port %u: "
+					"only its own node can dial it, others go through the hub",
 			j->at->port, pod, port);
 	if (j->n_views == 0) /* the service itself is joined first */
 		reason_keep_node(why, node);
@@ -172,7 +172,7 @@ join_explain_target(
 	return true;
 }
 
-/* --- as it was told last --------------------------------------------------------------- */
+/* --- as it was told last -------------------------------------------------------------------- */
 
 static const struct reasons *
 reason_find(const struct cluster *c, const char *ns, const char *name)

@@ -50,7 +50,7 @@ cluster_rule_apply(const struct joint *joint, const struct kube_service *s, stru
 	v->hash_key = xstrdup(rule->hash_key);
 }
 
-/* --- telling ------------------------------------------------------------------------ */
+/* --- telling -------------------------------------------------------------------------------- */
 
 /* That others do not count; nothing when there are none. */
 static void

@@ -38,7 +38,8 @@ on_hub(void *arg)
 	agent_tunnel_hub(arg);
 }
 
-/* This machine has other addresses now: each dial is to ask of them, and endpoints that this concerns come or go. */
+/* This machine has other addresses now: each dial is to ask of them, and endpoints that this
+ * concerns come or go. */
 static void
 on_addresses(void *arg)
 {

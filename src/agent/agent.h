@@ -1,6 +1,6 @@
 /*
- * The agent's wiring: makes the loops, opens the parts in the order in which they need each other, lets
- * each adopt what the others learn, and takes everything down in the reverse order.
+ * The agent's wiring: makes the loops, opens the parts in the order in which they need each other,
+ * lets each adopt what the others learn, and takes everything down in the reverse order.
  *
  *	start:   lock ► loops ► meta (snapshot from SQLite) ► dns, lb ► interface ► admin ► hub
  *	address: lb listens ► nftables ► dns listens ► resolv.conf     (again at every change)

@@ -1,6 +1,7 @@
 /*
- * What the rules of this node make of a call that nobody makes (edgewayctl access check): edgeway.io/allow-from and NetworkPolicies for pods
- * and processes of the node, tunnel.allow for what comes by the hub. The functions that judge are those of a real call.
+ * What the rules of this node make of a call that nobody makes (edgewayctl access check):
+ * edgeway.io/allow-from and NetworkPolicies for pods and processes of the node, tunnel.allow for
+ * what comes by the hub. The functions that judge are those of a real call.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -240,8 +240,8 @@ on_services(void *arg, const struct admin_request *req, struct admin_reply *repl
 			       cluster = {.s_addr = htonl(s->cluster_ip)};
 
 		buf_printf(out,
-			"%s\n{\"namespace\":\"%s\",\"name\":\"%s\",\"fakeIP\":\"%s\","
-			"\"clusterIP\":\"%s\",\"headless\":%s,\"ports\":[",
+			"%s\n{\"namespace\":\"%s\",\"name\":\"%s\",\"fakeIP\":\"%s\",\"clusterIP\":"
+			"\"%s\",\"headless\":%s,\"ports\":[",
 			i > 0 ? "," : "", s->namespace, s->name,
 			s->fake_ip != 0 ? inet_ntop(AF_INET, &in, ip, sizeof ip) : "",
 			s->cluster_ip != 0

@@ -10,7 +10,7 @@
 
 enum { CERTIFICATE_LEAST_S = 7 * 86400, REPAIRED_LATELY_MS = 600 * 1000, NAMES_TOLD = 5 };
 
-/* --- what the agent says ---------------------------------------------------------- */
+/* --- what the agent says -------------------------------------------------------------------- */
 
 static void
 check_hub(struct findings *f, const struct tree_node *meta)
@@ -45,8 +45,8 @@ check_hub(struct findings *f, const struct tree_node *meta)
 	}
 	findings_add(f, "hub", VERDICT_BAD,
 		remedy[0] != '\0' ? remedy
-				  : "the node serves what it knows; check the name, the way "
-				    "(curl -k to hub.url), the proxy and the hub's log",
+				  : "the node serves what it knows; check the name, the way (curl "
+				    "-k to hub.url), the proxy and the hub's log",
 		"%s%s", error, buf_str(&here));
 	if (problem[0] != '\0')
 		findings_name(f, problem);
@@ -87,8 +87,7 @@ check_database(struct findings *f, const struct tree_node *meta)
 static bool
 check_any_alive(const struct tree_node *list)
 {
-	tree_each(list, u)
-	{
+	tree_each(list, u) {
 		const char *state = ctl_text(u, "state");
 
 		if (strcmp(state, "dead") != 0 && strcmp(state, "loop") != 0)
@@ -109,8 +108,7 @@ check_upstreams(struct findings *f, const struct tree_node *dns)
 			"nobody is asked for names outside the cluster");
 		findings_name(f, "upstreams-none");
 	}
-	tree_each(list, u)
-	{
+	tree_each(list, u) {
 		const char *state = ctl_text(u, "state");
 		bool loop = strcmp(state, "loop") == 0, dead = strcmp(state, "dead") == 0;
 
@@ -139,11 +137,11 @@ check_resolv_conf(struct findings *f, const struct tree_node *dns)
 
 	if (ctl_true(dns, "resolvConfWatch.left"))
 		findings_add(f, "resolv.conf", VERDICT_BAD,
-			"names of the cluster are not found through it until that program stops "
-			"(a DHCP client, NetworkManager, resolvconf): let it spare the file, or "
+			"names of the cluster are not found through it until that program stops (a "
+			"DHCP client, NetworkManager, resolvconf): let it spare the file, or "
 			"set dns.manageResolvConf: false and docker's dns",
-			"left alone: another program keeps changing it, our lines were put back "
-			"%s times",
+			"left alone: another program keeps changing it, our lines were put back %s "
+			"times",
 			ctl_text(dns, "resolvConfWatch.mended"));
 	else if (strncmp(trouble, "left alone, ", 12) == 0)
 		findings_add(f, "resolv.conf", VERDICT_BAD,
@@ -242,7 +240,7 @@ check_tunnel(struct findings *f, const struct tree_node *tunnel)
 	findings_name(f, "tunnel-silent");
 }
 
-/* --- endpoints ------------------------------------------------------------------------ */
+/* --- endpoints ------------------------------------------------------------------------------ */
 
 /* Names of what is alike, as many as are good to read. */
 struct check_names {
@@ -273,7 +271,8 @@ check_is_down(const struct tree_node *endpoint)
 	return strcmp(state, "ejected") == 0 || strcmp(state, "ill") == 0;
 }
 
-/* Each worker has a row for a service's port; one that uses it and finds all of them dead is enough. */
+/* Each worker has a row for a service's port; one that uses it and finds all of them dead is
+ * enough. */
 static void
 check_dead(struct findings *f, const struct tree_node *groups)
 {
@@ -283,15 +282,13 @@ check_dead(struct findings *f, const struct tree_node *groups)
 
 	buf_init(&dead.text, BUF_UNLIMITED);
 	buf_init(&last, BUF_UNLIMITED);
-	tree_each(groups, g)
-	{
+	tree_each(groups, g) {
 		const char *service = ctl_text(g, "service");
 		auto_free char *mark = xasprintf(" %s ", service);
 		unsigned down = 0, all = 0;
 		const struct tree_node *one = NULL;
 
-		tree_each(tree_get(g, "endpoints"), e)
-		{
+		tree_each(tree_get(g, "endpoints"), e) {
 			all++;
 			if (!check_is_down(e))
 				continue;
@@ -328,9 +325,9 @@ check_endpoints(struct findings *f, const struct tree_node *top)
 		findings_add(f, "addresses", VERDICT_BAD, "give mesh.subnet a larger range",
 			"%s services have no address left",
 			ctl_text(top, "meta.addresses.services_without"));
-	tree_each(tree_path(top, "lb.endpoints"), g)
-	{
-		tree_each(tree_get(g, "endpoints"), e) down += check_is_down(e);
+	tree_each(tree_path(top, "lb.endpoints"), g) {
+		tree_each(tree_get(g, "endpoints"), e)
+			down += check_is_down(e);
 	}
 	if (ctl_number(top, "refused") > 0) {
 		findings_add(f, "endpoints", VERDICT_NOTE,
@@ -390,7 +387,7 @@ agent_check_services(struct findings *f, const struct snapshot *snapshot, bool t
 	buf_fini(&far.text);
 }
 
-/* --- from the pods' side --------------------------------------------------------------- */
+/* --- from the pods' side -------------------------------------------------------------------- */
 
 /* Whose rules may stand between the bridge and our sockets. */
 static void
@@ -453,8 +450,8 @@ check_canary(struct findings *f, const struct tree_node *top)
 		findings_add(f, "canary", VERDICT_INFO,
 			"it needs /dev/net/tun, CAP_NET_ADMIN, and a bridge with a free address at "
 			"the "
-			"end of its range; mesh.canary: false "
-			"ends the attempts; edgewayctl doctor as root tries it from within pods",
+			"end of its range; mesh.canary: false ends the attempts; edgewayctl doctor "
+			"as root tries it from within pods",
 			"the mesh is not tried from the pods' side: %s", off);
 		findings_name(f, "canary-off");
 		return;

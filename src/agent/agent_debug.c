@@ -1,6 +1,7 @@
 /*
- * What edgewayctl asks the agent while an operator looks at single requests: requests as they go (lb/tap.h), and where the kernel has led a
- * flow. Both name addresses of clients: by the Unix socket alone.
+ * What edgewayctl asks the agent while an operator looks at single requests: requests as they go
+ * (lb/tap.h), and where the kernel has led a flow. Both name addresses of clients: by the Unix
+ * socket alone.
  */
 #include <errno.h>
 #include <stdio.h>

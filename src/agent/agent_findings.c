@@ -1,6 +1,7 @@
 /*
- * The agent looks at itself: every few seconds at all but the lists of its endpoints, which cost the workers' time, unless some of them are
- * down; and at everything when its state is asked for. What has begun or ended goes into the log once it was seen twice.
+ * The agent looks at itself: every few seconds at all but the lists of its endpoints, which cost
+ * the workers' time, unless some of them are down; and at everything when its state is asked for.
+ * What has begun or ended goes into the log once it was seen twice.
  */
 #include <string.h>
 

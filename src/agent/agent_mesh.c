@@ -16,9 +16,9 @@ dotted(uint32_t address, char to[INET_ADDRSTRLEN])
 	return to;
 }
 
-/* Only those that a pod can ask: IPv4, port 53, and not ourselves. One that loops belongs to them: what a
- * forwarder in a pod asks of another upstream is not captured as long as it is an upstream itself,
- * or it could never stop looping. */
+/* Only those that a pod can ask: IPv4, port 53, and not ourselves. One that loops belongs to them:
+ * what a forwarder in a pod asks of another upstream is not captured as long as it is an upstream
+ * itself, or it could never stop looping. */
 static size_t
 captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
 {
@@ -81,7 +81,8 @@ agent_capture_end(struct agent *a)
 		log_error("agent", "pods' queries stay captured for a while: %s", err.text);
 }
 
-/* What cannot be put back is not changed, and the mesh serves without it: pods' queries to the upstreams are captured. */
+/* What cannot be put back is not changed, and the mesh serves without it: pods' queries to the
+ * upstreams are captured. */
 static int
 write_resolv_conf(struct agent *a, struct err *err)
 {
@@ -128,7 +129,8 @@ serve(struct agent *a, struct err *err)
 	return rc;
 }
 
-/* Also undoes what a killed predecessor left: nobody may be sent to a name server that does not answer. */
+/* Also undoes what a killed predecessor left: nobody may be sent to a name server that does not
+ * answer. */
 static void
 withdraw(struct agent *a)
 {

@@ -39,7 +39,8 @@ lower(char *text)
 	}
 }
 
-/* The key, $NODE_NAME (as a DaemonSet sets it), the host name (which Kubernetes folds to lower case). */
+/* The key, $NODE_NAME (as a DaemonSet sets it), the host name (which Kubernetes folds to lower
+ * case). */
 static int
 settle_node(struct agent_options *o, struct err *err)
 {
@@ -279,7 +280,8 @@ check_tracing(const struct agent_options *o, struct err *err)
 	return tracing_keys_check(o, &keys, err);
 }
 
-/* What is secret may be in files of its own. A node that has joined needs no token any more, nor its file. */
+/* What is secret may be in files of its own. A node that has joined needs no token any more, nor
+ * its file. */
 static int
 read_files(struct agent_options *o, struct err *err)
 {

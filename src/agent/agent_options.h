@@ -1,13 +1,14 @@
 /*
- * The agent's configuration: one table gives the struct, the parser, --help, the environment names and the
- * dump. Members carry the key's name with underscores: dns.ttl is dns_ttl. Strings are never NULL, "" is
- * "not given"; lists end with NULL. Times are milliseconds.
+ * The agent's configuration: one table gives the struct, the parser, --help, the environment names
+ * and the dump. Members carry the key's name with underscores: dns.ttl is dns_ttl. Strings are
+ * never NULL, "" is "not given"; lists end with NULL. Times are milliseconds.
  *
  *	struct agent_options o = { 0 };
  *	switch (agent_options_load(&o, argc, argv, &check, &err)) ...
  *	agent_options_free(&o);
  *
- * After agent_options_load everything is checked, `node` is filled in, and every hub_url is wss://host:port.
+ * After agent_options_load everything is checked, `node` is filled in, and every hub_url is
+ * wss://host:port.
  */
 #ifndef EDGEWAY_SRC_AGENT_AGENT_OPTIONS_H
 #define EDGEWAY_SRC_AGENT_AGENT_OPTIONS_H

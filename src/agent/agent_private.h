@@ -1,7 +1,9 @@
 /*
- * What the agent's files share: agent.c (start), agent_stop.c, agent_succeed.c (from one agent to the next), agent_reload.c (SIGHUP),
- * agent_mesh.c (following the mesh address), agent_admin.c (what is told outside), agent_ready.c (may it be relied upon),
- * agent_access.c (who may call whom), agent_debug.c (single requests), agent_health.c (what the hub asks), agent_tunnel.c (the cloud's way in). Loop 0 only.
+ * What the agent's files share: agent.c (start), agent_stop.c, agent_succeed.c (from one agent to
+ * the next), agent_reload.c (SIGHUP), agent_mesh.c (following the mesh address), agent_admin.c
+ * (what is told outside), agent_ready.c (may it be relied upon), agent_access.c (who may call
+ * whom), agent_debug.c (single requests), agent_health.c (what the hub asks), agent_tunnel.c (the
+ * cloud's way in). Loop 0 only.
  */
 #ifndef EDGEWAY_SRC_AGENT_AGENT_PRIVATE_H
 #define EDGEWAY_SRC_AGENT_AGENT_PRIVATE_H
@@ -67,8 +69,8 @@ struct agent {
 	struct socket_store *sockets; /* at the service manager */
 	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
 	struct handover *handover; /* to the next one */
-	struct timer *
-		given; /* after that: until the tunnel is the next one's, then until DNS has answered */
+	/* after that: until the tunnel is the next one's, then until DNS has answered */
+	struct timer *given;
 	uint64_t answers_until_ms; /* on the loop's clock; 0: nobody is waited for */
 	struct starter *starter; /* of the next one; NULL: there is no process for that */
 	struct confine *confine;
@@ -82,7 +84,8 @@ struct agent {
 /* agent.c */
 int agent_open_meta(struct agent *a, struct err *err);
 int agent_open_iptables(struct agent *a, struct err *err);
-/* The hub is optional for serving: what is wrong there is said, and the node goes on from its database. */
+/* The hub is optional for serving: what is wrong there is said, and the node goes on from its
+ * database. */
 void agent_connect_hub(struct agent *a);
 
 /* agent_stop.c: each part ends once what hangs on it has */
@@ -97,7 +100,8 @@ void agent_takeover(void *agent, int fd, const char *query);
 void agent_upgrade(void *agent, int fd, const char *query);
 /* The locks, or those of the agent that runs, with its sockets. */
 int agent_take_locks(struct agent *a, struct err *err);
-/* What an agent that was killed has left is found, and what this one would leave noted; nothing is left any more. */
+/* What an agent that was killed has left is found, and what this one would leave noted; nothing is
+ * left any more. */
 void agent_find_estate(struct agent *a);
 void agent_note_estate(struct agent *a);
 void agent_forget_estate(struct agent *a);
@@ -129,7 +133,8 @@ void agent_tunnel_hub(struct agent *a);
 void agent_tunnel_use(struct agent *a); /* a new snapshot */
 /* tunnel.reach, as it is now. */
 void agent_tunnel_reach(struct agent *a, const struct agent_options *o);
-/* Of the mesh, host byte order: where UDP for endpoints that only the hub reaches is taken; 0: nowhere. */
+/* Of the mesh, host byte order: where UDP for endpoints that only the hub reaches is taken; 0:
+ * nowhere. */
 void agent_tunnel_listen(struct agent *a, uint32_t address);
 /* A new snapshot is there: before iptables_use and after. old NULL: none before. */
 void agent_tunnel_adopt(struct agent *a, const struct snapshot *old);
@@ -154,7 +159,8 @@ void agent_tunnel_state(const struct agent *a, struct buf *out); /* JSON object 
 /* Does tunnel.allow let the hub's callers reach host:port? JSON object. */
 void agent_tunnel_judge(const struct agent *a, const char *authority, struct buf *out);
 
-/* agent_carrier.c: with tunnel.carrier websocket all connections to the hub go inside of websockets */
+/* agent_carrier.c: with tunnel.carrier websocket all connections to the hub go inside of
+ * websockets */
 int agent_carriers_open(struct agent *a, struct err *err);
 void agent_carriers_state(const struct agent *a, struct buf *out); /* JSON object, or null */
 
@@ -173,8 +179,9 @@ int agent_admin_start(struct agent *a, struct err *err);
 int agent_metrics_start(struct agent *a, struct err *err);
 /* The same, again and again for a while: the agent before us lets its address go. */
 void agent_admin_open(void *agent);
-/* The state as a JSON object without its closing brace. Unless it is to be whole, what costs time is there only where something is wrong
- * that it explains: the workers' lists of endpoints, others' rules. */
+/* The state as a JSON object without its closing brace. Unless it is to be whole, what costs time
+ * is there only where something is wrong that it explains: the workers' lists of endpoints, others'
+ * rules. */
 void agent_state_write(struct agent *a, struct buf *out, bool whole);
 
 /* agent_findings.c: what is wrong, by agent_checks.h */
@@ -194,8 +201,8 @@ void agent_debug_flow(void *agent, const struct admin_request *req, struct admin
 bool agent_ready(const struct agent *a, struct buf *why);
 /* It serves, and something is left undone or would be lost with a restart: lines that say what. */
 bool agent_degraded(const struct agent *a, struct buf *what);
-/* What is ordered after the agent need not wait for it: it serves, or lacks nothing but what comes after it, the bridge.
- * See announce_fn. */
+/* What is ordered after the agent need not wait for it: it serves, or lacks nothing but what comes
+ * after it, the bridge. See announce_fn. */
 bool agent_announces(void *agent, struct buf *status);
 /* How many endpoints are refused because of their addresses (model/dial_guard.h), by class. */
 void agent_refused(const struct agent *a, size_t by_class[SPECIAL_CLASSES]);

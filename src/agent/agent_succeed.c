@@ -8,7 +8,7 @@
 #include "src/agent/rights.h"
 #include "src/common/lock.h"
 
-/* --- to the next one ----------------------------------------------------------------------------- */
+/* --- to the next one ------------------------------------------------------------------------ */
 
 static void
 agent_freeze(void *arg)
@@ -72,7 +72,9 @@ agent_stop_after(void *arg, int status)
 	struct agent *a = arg;
 
 	if (status !=
-		0) { /* without these parts nothing on the host can be undone: the next one that is started does */
+		/* without these parts nothing on the host can be undone: the next one that is
+		 * started does */
+		0) {
 		a->status = status;
 		a->handed_over = true;
 	}
@@ -105,7 +107,7 @@ agent_upgrade(void *arg, int fd, const char *query)
 	handover_upgrade(a->handover, fd);
 }
 
-/* --- from the one before -------------------------------------------------------------------------- */
+/* --- from the one before -------------------------------------------------------------------- */
 
 int
 agent_take_locks(struct agent *a, struct err *err)
@@ -220,7 +222,7 @@ agent_tried(struct agent *a)
 		agent_served(a);
 }
 
-/* --- after one that was killed ----------------------------------------------------------------------- */
+/* --- after one that was killed -------------------------------------------------------------- */
 
 #define ESTATE_KEY "host.estate"
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"

@@ -8,7 +8,7 @@
 
 enum { FLUSH_MS = 2000 };
 
-/* --- the collector as a service of the cluster ------------------------------------------- */
+/* --- the collector as a service of the cluster ---------------------------------------------- */
 
 /* Cuts a last label, or several, off. */
 static bool
@@ -22,7 +22,8 @@ cut_end(const char *host, size_t *len, const char *end)
 	return true;
 }
 
-/* name.namespace, and the same with .svc and .svc.<domain>. *ours: nobody else can know the name. */
+/* name.namespace, and the same with .svc and .svc.<domain>. *ours: nobody else can know the
+ * name. */
 static const struct service *
 find_service(const struct agent *a, const char *host, bool *ours)
 {
@@ -76,7 +77,7 @@ find(void *arg, struct tracing_way *way, struct err *err)
 		      : 1;
 }
 
-/* --- its life --------------------------------------------------------------------------------- */
+/* --- its life ------------------------------------------------------------------------------- */
 
 int
 agent_tracing_open(struct agent *a, struct err *err)

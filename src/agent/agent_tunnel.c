@@ -53,7 +53,8 @@ on_network(void *arg)
 	meta_network(t->agent->meta);
 }
 
-/* One connection's hub does not answer: the others' neither, and metadata goes first to another one. */
+/* One connection's hub does not answer: the others' neither, and metadata goes first to another
+ * one. */
 static void
 on_doubted(void *arg)
 {
@@ -216,7 +217,7 @@ agent_tunnel_use(struct agent *a)
 		serve_use(a->tunnel->serve, a->snapshot);
 }
 
-/* --- UDP that the hub reaches --------------------------------------------------------------------------- */
+/* --- UDP that the hub reaches --------------------------------------------------------------- */
 
 void
 agent_tunnel_listen(struct agent *a, uint32_t address)
@@ -248,7 +249,7 @@ agent_tunnel_relay(void *arg, const struct service *s, const struct service_port
 							   : 0;
 }
 
-/* --- endpoints that the hub reaches ------------------------------------------------------------------------- */
+/* --- endpoints that the hub reaches --------------------------------------------------------- */
 
 struct errand {
 	struct agent *agent;
@@ -326,7 +327,7 @@ agent_tunnel_forward(void *arg, const struct lb_forward *to, int *fd)
 	return 0;
 }
 
-/* --- the end: streams finish, or are cut at drainTimeout and then told of --------------------------------- */
+/* --- the end: streams finish, or are cut at drainTimeout and then told of ------------------- */
 
 static void
 cut(struct agent_tunnel *t)
@@ -418,7 +419,7 @@ agent_tunnel_end(struct agent *a, loop_fn *ended)
 		timer_start(a->tunnel->timer, 0, 0);
 }
 
-/* --- telling ------------------------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 void
 agent_tunnel_metrics(const struct agent *a, struct metrics *m)

@@ -20,7 +20,7 @@ enum {
 	FRAGMENT = 0x3fff, /* more of it to come, or an offset */
 };
 
-/* --- writing ---------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------- */
 
 static uint8_t *
 frame_put16(uint8_t *at, unsigned v)
@@ -148,7 +148,7 @@ frame_write_tcp(uint8_t *to, const struct frame_path *path, const struct frame_s
 	return (size_t)(at - to);
 }
 
-/* --- reading ------------------------------------------------------------------ */
+/* --- reading -------------------------------------------------------------------------------- */
 
 struct frame_cursor {
 	const uint8_t *at;

@@ -1,7 +1,7 @@
 /*
- * Ethernet frames as a pod sends and gets them, for the canary on the pods' bridge (pod_canary.h): ARP (RFC 826), and UDP (RFC 768) and
- * TCP (RFC 9293) in IPv4 without options. Reading takes whatever a neighbour on the bridge sends. Pure. Addresses and ports in
- * host byte order.
+ * Ethernet frames as a pod sends and gets them, for the canary on the pods' bridge (pod_canary.h):
+ * ARP (RFC 826), and UDP (RFC 768) and TCP (RFC 9293) in IPv4 without options. Reading takes
+ * whatever a neighbour on the bridge sends. Pure. Addresses and ports in host byte order.
  *
  *	n = frame_write_udp(frame, &path, &(struct frame_segment){.from_port = 4000, .to_port = 53, .data = query, .len = 30});
  *	frame_read(frame, n, &f);	// f.kind FRAME_UDP
@@ -46,7 +46,8 @@ struct frame {
 size_t frame_write_arp(uint8_t *to, const struct frame_path *path, bool tell);
 size_t frame_write_udp(uint8_t *to, const struct frame_path *path, const struct frame_segment *s);
 size_t frame_write_tcp(uint8_t *to, const struct frame_path *path, const struct frame_segment *s);
-/* FRAME_OTHER: nothing that concerns us, a fragment, or damaged in its lengths; checksums are the kernel's business. */
+/* FRAME_OTHER: nothing that concerns us, a fragment, or damaged in its lengths; checksums are the
+ * kernel's business. */
 void frame_read(const uint8_t *bytes, size_t n, struct frame *f);
 
 #endif

@@ -4,8 +4,9 @@
  *	 └─────────────┴────somebody else's ARP for it──────┘  and CLAIMING again, with the address below; after CLAIMS_MOST in a row
  *	                                                       a while later
  *
- * While it runs, a timer begins a round and judges the one before; a second one asks again within the round. What is not answered is forgotten
- * with the round: all that arrives is compared with what the present round has sent.
+ * While it runs, a timer begins a round and judges the one before; a second one asks again within
+ * the round. What is not answered is forgotten with the round: all that arrives is compared with
+ * what the present round has sent.
  */
 #include "src/agent/pod_canary.h"
 
@@ -77,7 +78,7 @@ struct pod_canary {
 	size_t query_len;
 };
 
-/* --- what is sent -------------------------------------------------------------- */
+/* --- what is sent --------------------------------------------------------------------------- */
 
 static struct frame_path
 canary_path(const struct pod_canary *c, uint32_t to)
@@ -154,7 +155,7 @@ canary_again(void *arg)
 		canary_ask_arp(c, c->address, c->bridge);
 }
 
-/* --- a round ---------------------------------------------------------------------- */
+/* --- a round -------------------------------------------------------------------------------- */
 
 static void
 canary_make_query(struct pod_canary *c)
@@ -245,7 +246,7 @@ canary_set_off(struct pod_canary *c, const char *why)
 	snprintf(c->off, sizeof c->off, "%s", why);
 }
 
-/* --- what arrives ------------------------------------------------------------------ */
+/* --- what arrives --------------------------------------------------------------------------- */
 
 static bool
 canary_is_finished(const struct pod_canary *c)
@@ -326,8 +327,9 @@ canary_on_segment(struct pod_canary *c, const struct frame *f)
 	canary_send_segment(c, c->calls.done ? FRAME_RST | FRAME_ACK : FRAME_ACK);
 }
 
-/* Somebody else has the address (RFC 5227 section 2.4), or probes for it (section 2.1.1), which the RFC has us answer once it is ours. But a
- * pod needs its address, and the canary any: it leaves the address to both. */
+/* Somebody else has the address (RFC 5227 section 2.4), or probes for it (section 2.1.1), which the
+ * RFC has us answer once it is ours. But a pod needs its address, and the canary any: it leaves the
+ * address to both. */
 static bool
 canary_is_conflict(const struct pod_canary *c, const struct frame *f)
 {
@@ -427,7 +429,7 @@ canary_on_readable(void *arg, int fd, unsigned events)
 	timer_start(c->pause, PAUSE_MS, 0);
 }
 
-/* --- the address ------------------------------------------------------------------- */
+/* --- the address ---------------------------------------------------------------------------- */
 
 /* The bridge's own, and the last of its range that may be free; false: there is none. */
 static bool
@@ -523,7 +525,7 @@ canary_on_round(void *arg)
 	canary_begin(c);
 }
 
-/* --- door ------------------------------------------------------------------------------ */
+/* --- door ----------------------------------------------------------------------------------- */
 
 void
 pod_canary_start(struct pod_canary **out, const struct pod_canary_config *config)

@@ -7,8 +7,8 @@
 #include "base/core/log.h"
 #include "base/core/privileges.h"
 
-/* The new file is given to the owner and group of the old one. A link is replaced as such: whose file it leads to does
- * not matter. */
+/* The new file is given to the owner and group of the old one. A link is replaced as such: whose
+ * file it leads to does not matter. */
 static bool
 given_away(const char *path)
 {

@@ -1,6 +1,6 @@
 /*
- * The filter of system calls (base/os/sandbox.h) in a daemon's life: the key `seccomp`, what the log, the metrics and the
- * state say of it. Loop 0.
+ * The filter of system calls (base/os/sandbox.h) in a daemon's life: the key `seccomp`, what the
+ * log, the metrics and the state say of it. Loop 0.
  *
  *	confine_enter(&c, mode);	// one thread yet
  *	confine_follow(c, loop);

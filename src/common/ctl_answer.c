@@ -28,7 +28,8 @@ ctl_flatten(const struct tree_node *n)
 		if (*text == '\n')
 			*text = ' ';
 	}
-	tree_each(n, c) ctl_flatten(c);
+	tree_each(n, c)
+		ctl_flatten(c);
 }
 
 const char *
@@ -54,7 +55,8 @@ ctl_count(const struct tree_node *list)
 {
 	unsigned n = 0;
 
-	tree_each(list, c) n += c != NULL;
+	tree_each(list, c)
+		n += c != NULL;
 	return n;
 }
 
@@ -69,7 +71,7 @@ ctl_is_wanted(const struct tree_node *row, const char *wanted)
 	return strcmp(name, wanted) == 0 || strcmp(ctl_text(row, "service"), wanted) == 0;
 }
 
-/* --- JSON ------------------------------------------------------------------ */
+/* --- JSON ----------------------------------------------------------------------------------- */
 
 static void
 add_indent(struct buf *out, int depth)
@@ -92,8 +94,7 @@ add_json(struct buf *out, const struct tree_node *n, int depth)
 		return;
 	}
 	buf_printf(out, "%c", ends[0]);
-	tree_each(n, c)
-	{
+	tree_each(n, c) {
 		buf_adds(out, rows++ > 0 ? "," : "");
 		add_indent(out, depth + 1);
 		if (c->key != NULL) {
@@ -116,8 +117,7 @@ choose(const struct tree_node *value, const char *wanted, struct tree_node *list
 
 	*list = *value;
 	list->child = NULL;
-	tree_each(value, row)
-	{
+	tree_each(value, row) {
 		if (!ctl_is_wanted(row, wanted))
 			continue;
 		rows[n] = *row;
@@ -150,7 +150,7 @@ ctl_print_value(const struct tree_node *value, enum ctl_format format, const cha
 	puts(buf_str(&out));
 }
 
-/* --- for people -------------------------------------------------------------- */
+/* --- for people ----------------------------------------------------------------------------- */
 
 void
 ctl_add_duration(struct buf *out, double seconds)

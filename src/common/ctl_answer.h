@@ -1,6 +1,6 @@
 /*
- * Reading a daemon's JSON in edgewayctl, and printing a part of it for programs. All reading is NULL-safe: what is not
- * there is "" or 0, so that an older or a newer daemon can be asked.
+ * Reading a daemon's JSON in edgewayctl, and printing a part of it for programs. All reading is
+ * NULL-safe: what is not there is "" or 0, so that an older or a newer daemon can be asked.
  */
 #ifndef EDGEWAY_SRC_COMMON_CTL_ANSWER_H
 #define EDGEWAY_SRC_COMMON_CTL_ANSWER_H

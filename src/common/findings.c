@@ -98,7 +98,7 @@ findings_count(const struct findings *f, const char *what)
 	return n;
 }
 
-/* --- as JSON -------------------------------------------------------------------- */
+/* --- as JSON -------------------------------------------------------------------------------- */
 
 const char *
 finding_class_word(enum verdict v)
@@ -136,15 +136,16 @@ findings_write(const struct findings *f, struct buf *out)
 void
 findings_read(struct findings *f, const struct tree_node *list)
 {
-	tree_each(list, row) finding_append(f,
-		&(struct finding){.what = tree_text(tree_get(row, "what"), ""),
-			.check = tree_text(tree_get(row, "check"), ""),
-			.verdict = finding_verdict(tree_text(tree_get(row, "class"), "")),
-			.found = xstrdup(tree_text(tree_get(row, "found"), "")),
-			.remedy = tree_text(tree_get(row, "remedy"), "")});
+	tree_each(list, row)
+		finding_append(f,
+			&(struct finding){.what = tree_text(tree_get(row, "what"), ""),
+				.check = tree_text(tree_get(row, "check"), ""),
+				.verdict = finding_verdict(tree_text(tree_get(row, "class"), "")),
+				.found = xstrdup(tree_text(tree_get(row, "found"), "")),
+				.remedy = tree_text(tree_get(row, "remedy"), "")});
 }
 
-/* --- metrics and log ---------------------------------------------------------------- */
+/* --- metrics and log ------------------------------------------------------------------------ */
 
 static bool
 finding_is_first(const struct findings *f, size_t i)

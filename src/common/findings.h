@@ -1,8 +1,9 @@
 /*
- * What is found of a daemon and of its machine: one line a check, with its class (base/core/finding.h) or that all is well. The daemon
- * looks at itself (agent_findings.c) and puts the list into its state, its metrics and its log; edgewayctl's status and doctor
- * print that list, and the doctor adds what can be seen from outside alone. Plain data of the caller's, who ends it with
- * findings_fini.
+ * What is found of a daemon and of its machine: one line a check, with its class
+ * (base/core/finding.h) or that all is well. The daemon looks at itself (agent_findings.c) and puts
+ * the list into its state, its metrics and its log; edgewayctl's status and doctor print that list,
+ * and the doctor adds what can be seen from outside alone. Plain data of the caller's, who ends it
+ * with findings_fini.
  *
  *	findings_add(&f, "hub", VERDICT_BAD, "is the hub running?", "%s", error);
  *	findings_name(&f, "hub-refused");	// the metric's label; without it, the check's name

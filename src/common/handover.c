@@ -17,7 +17,8 @@
  *	SERVING ──it asks──────► HELD ──"serving"──► GIVEN ──drained──► WAITING ──SIGTERM───────────► ENDED
  *	   └──────SIGTERM──────► STOPPING ──drained──────────────────────────────────────────────────►─┘
  *
- * SIGTERM in HELD or GIVEN is remembered: it stops who is back in SERVING, and ends who has drained. All else in any state is nothing.
+ * SIGTERM in HELD or GIVEN is remembered: it stops who is back in SERVING, and ends who has
+ * drained. All else in any state is nothing.
  */
 enum handover_state { SERVING, STOPPING, HELD, GIVEN, WAITING, ENDED };
 

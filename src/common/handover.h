@@ -1,11 +1,13 @@
 /*
- * A daemon that runs hands over to a new one of its kind on its machine, agent or hub (takeover.h has the talk between them): by
- * POST /takeover on the admin socket a new one asks for it; by POST /upgrade (`edgewayctl upgrade`) this one starts its own program
- * again, which then asks, and tells the service manager that it is the main process now. The program says by its functions how it
- * freezes, goes on, gives and ends; the order of all that, SIGTERM included, is kept here. On the daemon's main loop.
+ * A daemon that runs hands over to a new one of its kind on its machine, agent or hub (takeover.h
+ * has the talk between them): by POST /takeover on the admin socket a new one asks for it; by POST
+ * /upgrade (`edgewayctl upgrade`) this one starts its own program again, which then asks, and tells
+ * the service manager that it is the main process now. The program says by its functions how it
+ * freezes, goes on, gives and ends; the order of all that, SIGTERM included, is kept here. On the
+ * daemon's main loop.
  *
- * Afterwards this one finishes what it has, within drainTimeout. It ends then if it was upgraded; else it waits to be stopped by
- * whoever started both, who would otherwise start it again.
+ * Afterwards this one finishes what it has, within drainTimeout. It ends then if it was upgraded;
+ * else it waits to be stopped by whoever started both, who would otherwise start it again.
  *
  *	handover_new(&h, &config);
  *	handover_asked(h, fd);			// admin_take_fn's
@@ -29,11 +31,13 @@ struct handover_config {
 	const char *refusal; /* why it never hands over; NULL: it does */
 	/* A new one comes: what only one of the two may do ends, serving goes on. */
 	void (*freeze)(void *arg);
-	/* The head of takeover.h, and the descriptors behind it, FDPASS_MOST at most: how many, or -errno. They stay the program's. */
+	/* The head of takeover.h, and the descriptors behind it, FDPASS_MOST at most: how many, or
+	 * -errno. They stay the program's. */
 	int (*sockets)(void *arg, struct buf *head, int *fds);
 	/* It has not come: undoes freeze. */
 	int (*resume)(void *arg, struct err *err);
-	/* It serves: the admin socket is closed, and what is in progress ends; handover_drained follows. */
+	/* It serves: the admin socket is closed, and what is in progress ends; handover_drained
+	 * follows. */
 	void (*give)(void *arg);
 	/* The program is to stop, as by SIGTERM; status 1: it cannot go on. */
 	void (*stop)(void *arg, int status);
@@ -50,7 +54,8 @@ void handover_asked(struct handover *h, int fd);
 void handover_upgrade(struct handover *h, int fd);
 /* A new one reads what is on the disk, or has: nothing is to be changed there. */
 bool handover_is_under_way(const struct handover *h);
-/* SIGTERM: true once, when the program is to drain now; else that is under way, or waits for what becomes of a new one. */
+/* SIGTERM: true once, when the program is to drain now; else that is under way, or waits for what
+ * becomes of a new one. */
 bool handover_terminate(struct handover *h);
 /* Everything has drained, or drainTimeout is over. Again: nothing. */
 void handover_drained(struct handover *h);

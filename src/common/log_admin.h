@@ -1,6 +1,6 @@
 /*
- * Log levels by part, seen and changed at run time through the admin server of either daemon. What is set here lasts until
- * SIGHUP or the end; the configuration's log.level holds then.
+ * Log levels by part, seen and changed at run time through the admin server of either daemon. What
+ * is set here lasts until SIGHUP or the end; the configuration's log.level holds then.
  */
 #ifndef EDGEWAY_SRC_COMMON_LOG_ADMIN_H
 #define EDGEWAY_SRC_COMMON_LOG_ADMIN_H

@@ -94,8 +94,7 @@ is_ports(const struct tree_node *n)
 	const char *text = tree_text(n, ""), *dash = strchr(text, '-');
 
 	if (n->kind == TREE_LIST) {
-		tree_each(n, item)
-		{
+		tree_each(n, item) {
 			if (item->kind != TREE_SCALAR || !is_ports(item))
 				return false;
 		}
@@ -111,8 +110,7 @@ is_texts(const struct tree_node *n)
 {
 	if (n->kind == TREE_SCALAR)
 		return !tree_is_null(n);
-	tree_each(n, item)
-	{
+	tree_each(n, item) {
 		if (item->kind != TREE_SCALAR || tree_is_null(item))
 			return false;
 	}
@@ -170,8 +168,7 @@ option_map(const struct option_check *c, const char *key, const struct tree_node
 	if (map->kind != TREE_MAP)
 		return opt_complain(
 			c->values, key, map, c->err, "expected a map with %s, ...", shapes[0].key);
-	tree_each(map, member)
-	{
+	tree_each(map, member) {
 		const struct shape *s = find_shape(shapes, n, member->key);
 
 		if (s == NULL)
@@ -198,8 +195,7 @@ option_list(const struct option_check *c, const char *key, const struct tree_nod
 
 	if (list->kind != TREE_LIST)
 		return opt_complain(c->values, key, list, c->err, "expected a list of maps");
-	tree_each(list, item)
-	{
+	tree_each(list, item) {
 		if ((rc = option_map(c, key, item, shapes, n)) < 0)
 			return rc;
 	}

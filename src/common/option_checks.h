@@ -1,6 +1,7 @@
 /*
- * Checks that both programs' options share: names, files that belong together, shapes of structured keys.
- * All complain through opt_complain, so with the place where the value was given, and with the remedy.
+ * Checks that both programs' options share: names, files that belong together, shapes of structured
+ * keys. All complain through opt_complain, so with the place where the value was given, and with
+ * the remedy.
  */
 #ifndef EDGEWAY_SRC_COMMON_OPTION_CHECKS_H
 #define EDGEWAY_SRC_COMMON_OPTION_CHECKS_H

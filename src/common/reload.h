@@ -1,7 +1,7 @@
 /*
- * SIGHUP: the configuration is read again from where it came (file, environment, flags). Keys that a
- * running daemon can adopt are said and left to the caller to copy; for the others the log says that they
- * wait for a restart. A configuration with an error changes nothing.
+ * SIGHUP: the configuration is read again from where it came (file, environment, flags). Keys that
+ * a running daemon can adopt are said and left to the caller to copy; for the others the log says
+ * that they wait for a restart. A configuration with an error changes nothing.
  */
 #ifndef EDGEWAY_SRC_COMMON_RELOAD_H
 #define EDGEWAY_SRC_COMMON_RELOAD_H

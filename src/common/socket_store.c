@@ -23,7 +23,7 @@ struct socket_store {
 	size_t n_stored;
 };
 
-/* --- what was kept ------------------------------------------------------------------ */
+/* --- what was kept -------------------------------------------------------------------------- */
 
 static unsigned long
 socket_store_number(const char *variable)
@@ -85,7 +85,8 @@ socket_store_kind(int fd, uint16_t dns_port)
 										   : PROXY;
 }
 
-/* Sorts them into their workers' places: lb_adopt, dns_adopt. False: they are not one of each kind for each worker. */
+/* Sorts them into their workers' places: lb_adopt, dns_adopt. False: they are not one of each kind
+ * for each worker. */
 static bool
 socket_store_sort(
 	const struct socket_store *s, size_t workers, uint16_t dns_port, int *proxy, int *dns)
@@ -137,7 +138,7 @@ socket_store_use(
 	dns_adopt(dns, for_dns, 2 * workers);
 }
 
-/* --- what is to be kept -------------------------------------------------------------- */
+/* --- what is to be kept --------------------------------------------------------------------- */
 
 static bool
 socket_store_has(const struct socket_store *s, const int *fds, size_t n)

@@ -1,7 +1,8 @@
 /*
- * The listening sockets outlive an agent that is killed where the service manager keeps them (systemd's file descriptor store,
- * FileDescriptorStoreMax= of the unit): connections and questions that come meanwhile wait for the next agent, and nobody else can
- * have the ports. Other managers ignore what they are told. Loop 0, but for socket_store_new.
+ * The listening sockets outlive an agent that is killed where the service manager keeps them
+ * (systemd's file descriptor store, FileDescriptorStoreMax= of the unit): connections and questions
+ * that come meanwhile wait for the next agent, and nobody else can have the ports. Other managers
+ * ignore what they are told. Loop 0, but for socket_store_new.
  *
  *	socket_store_new(&s);	// the first thing: takes what the manager kept, and its variables out of the environment
  *	socket_store_use(s, workers, dns_port, dns, lb);	// before they listen

@@ -1,8 +1,8 @@
 /*
- * A process that starts the agent's program anew, for `edgewayctl upgrade`: what the agent gives up (sandbox.h) would
- * hold for whatever it executes, a newer version of itself among that. So it is forked before, holds no file, knows no
- * other program, and hears one word. It ends with the agent. Nobody waits for it: one that is stopped holds up nothing, and starts
- * nothing later on. Loop 0.
+ * A process that starts the agent's program anew, for `edgewayctl upgrade`: what the agent gives up
+ * (sandbox.h) would hold for whatever it executes, a newer version of itself among that. So it is
+ * forked before, holds no file, knows no other program, and hears one word. It ends with the agent.
+ * Nobody waits for it: one that is stopped holds up nothing, and starts nothing later on. Loop 0.
  *
  *	starter_new(&s, argv, &err);	// one thread yet; privileges are reduced already
  *	starter_run(s, loop, on_started, arg);
@@ -20,11 +20,12 @@ struct starter;
 /* argv must outlive it. */
 int starter_new(struct starter **s, char **argv, struct err *err);
 enum { STARTER_MS = 5000 };
-/* 0 or -errno: -EBUSY while the last one runs, -ETIMEDOUT after STARTER_MS, -ECHILD when the process has ended; pid is that of the
- * one that runs now, 0: none. It is the starter's child. */
+/* 0 or -errno: -EBUSY while the last one runs, -ETIMEDOUT after STARTER_MS, -ECHILD when the
+ * process has ended; pid is that of the one that runs now, 0: none. It is the starter's child. */
 typedef void starter_fn(void *arg, int rc, pid_t pid);
-/* Starts argv[0] with EDGEWAY_TAKEOVER=true and no signal blocked. `done` comes once, not from within this call, and not after
- * starter_free. -errno: it does not come; -EBUSY: one is under way. */
+/* Starts argv[0] with EDGEWAY_TAKEOVER=true and no signal blocked. `done` comes once, not from
+ * within this call, and not after starter_free. -errno: it does not come; -EBUSY: one is under
+ * way. */
 int starter_run(struct starter *s, struct loop *loop, starter_fn *done, void *arg);
 /* Of the process itself. */
 pid_t starter_pid(const struct starter *s);

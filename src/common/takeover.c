@@ -78,8 +78,8 @@ understand(struct takeover *t, const char *text, ssize_t n, struct err *err)
 
 	if (n == 0 || n == -ECONNRESET)
 		return err_set(err, ECONNRESET,
-			"the %s that runs has hung up: it stops, or hands over to another one; "
-			"try again",
+			"the %s that runs has hung up: it stops, or hands over to another one; try "
+			"again",
 			t->who);
 	if (n < 0)
 		return err_set(err, (int)-n, "the %s that runs does not answer: %s; stop it first",
@@ -91,8 +91,8 @@ understand(struct takeover *t, const char *text, ssize_t n, struct err *err)
 	}
 	if (!takeover_read_head(t, text, &sockets))
 		return err_set(err, EPROTO,
-			"the %s that runs does not know how to hand over (\"%.*s\"): it is "
-			"older; stop it first",
+			"the %s that runs does not know how to hand over (\"%.*s\"): it is older; "
+			"stop it first",
 			t->who, (int)strcspn(text, "\r\n"), text);
 	if (t->fds.n != t->first + sockets)
 		return err_set(err, EPROTO,

@@ -1,5 +1,6 @@
 /*
- * A new agent takes over from the one that runs (handover.h), over its admin socket, and a new hub from a hub in the same way:
+ * A new agent takes over from the one that runs (handover.h), over its admin socket, and a new hub
+ * from a hub in the same way:
  *
  *	new					old
  *	POST /takeover ────────────────────────►  closes its database and its connection to the hub, leaves rules and resolv.conf
@@ -8,10 +9,12 @@
  *	"serving" ─────────────────────────────►  reads and accepts no more
  *	◄──────────────────────────────── "yours"  finishes what it has, and leaves the host as it is
  *
- * Until "yours" the new one leaves what is on the host as it finds it, but for what serving needs; where the old one does not serve
- * (no sockets came), it says "serving" as soon as it has tried. Without that within HANDOVER_MS, or when the new one ends before, the old
- * one says "mine" and goes on as if nothing had been. Who hears "mine", serving or not, ends. An end without a word is the other's death: who is left goes on. The sockets are the same in both, so no
- * connection that waits in one is lost. Loop 0, but for takeover_ask, which comes before there is one and waits.
+ * Until "yours" the new one leaves what is on the host as it finds it, but for what serving needs;
+ * where the old one does not serve (no sockets came), it says "serving" as soon as it has tried.
+ * Without that within HANDOVER_MS, or when the new one ends before, the old one says "mine" and
+ * goes on as if nothing had been. Who hears "mine", serving or not, ends. An end without a word is
+ * the other's death: who is left goes on. The sockets are the same in both, so no connection that
+ * waits in one is lost. Loop 0, but for takeover_ask, which comes before there is one and waits.
  *
  *	takeover_ask(path, "agent", &t, err);	// 0 and NULL: nobody is there
  *	fds = takeover_sockets(t, &n);
@@ -45,7 +48,8 @@ size_t takeover_workers(const struct takeover *t);
 void takeover_locks(struct takeover *t, int *lock, int *network_lock);
 /* What is to be put back at the end, for iptables_inherit(); "": the other one does not say. */
 const char *takeover_estate(const struct takeover *t);
-/* Those behind the locks, how many, and taken: an agent's, of each worker the proxy's, and then two of DNS each; a hub's, in any order. */
+/* Those behind the locks, how many, and taken: an agent's, of each worker the proxy's, and then two
+ * of DNS each; a hub's, in any order. */
 int *takeover_sockets(struct takeover *t, size_t *n);
 /* `done` follows, whether or not we serve by then, and not from within this call. */
 void takeover_follow(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg);

@@ -1,6 +1,6 @@
 /*
- * The keys tracing.*, which agent and hub have alike: rows of their tables, what types cannot say of them, and what is made
- * of them.
+ * The keys tracing.*, which agent and hub have alike: rows of their tables, what types cannot say
+ * of them, and what is made of them.
  *
  *	const struct tracing_keys keys = TRACING_KEYS(o);
  *	rc = tracing_keys_check(o, &keys, &err);

@@ -1,6 +1,7 @@
 /*
- * `edgewayctl upgrade`: POST /upgrade on the admin socket has the daemon start its own program anew (src/common/starter.h), which then asks for its
- * sockets (src/common/takeover.h). This answers whoever asked, and remembers whom it started. Loop 0.
+ * `edgewayctl upgrade`: POST /upgrade on the admin socket has the daemon start its own program anew
+ * (src/common/starter.h), which then asks for its sockets (src/common/takeover.h). This answers
+ * whoever asked, and remembers whom it started. Loop 0.
  *
  *	upgrade_asked(&u, fd, busy);	// admin_take_fn's
  */
@@ -25,7 +26,8 @@ void upgrade_fini(struct upgrade *u);
 void upgrade_asked(struct upgrade *u, int fd, bool busy);
 /* The process at the other end of a Unix socket; 0: not known. */
 pid_t upgrade_who_asks(int fd);
-/* The one that was started is to be the main process, if it is this one; somebody else's is not ours to be. */
+/* The one that was started is to be the main process, if it is this one; somebody else's is not
+ * ours to be. */
 bool upgrade_is_child(const struct upgrade *u, pid_t pid);
 void upgrade_tell_manager(const struct upgrade *u, pid_t pid);
 

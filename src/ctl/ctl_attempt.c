@@ -87,7 +87,7 @@ attempt_first(struct attempt *a, double began, char head[64])
 	return n;
 }
 
-/* --- HTTP ---------------------------------------------------------------------------------- */
+/* --- HTTP ----------------------------------------------------------------------------------- */
 
 static void
 attempt_receive(struct attempt *a, double began)
@@ -133,7 +133,7 @@ attempt_http(struct attempt *a, const struct attempt_ask *ask, double began)
 		attempt_receive(a, began);
 }
 
-/* --- TCP, gRPC, UDP -------------------------------------------------------------------------- */
+/* --- TCP, gRPC, UDP ------------------------------------------------------------------------- */
 
 /* The agent takes the connection before it has an endpoint for it: one that has none is closed. */
 static void

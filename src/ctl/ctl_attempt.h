@@ -1,6 +1,7 @@
 /*
- * The real connection or datagram of edgewayctl trace, from this machine, as a process of the host: the rules of the node hold for those,
- * too. The port is bound before anything is sent, so that the agent can be asked to look out for it.
+ * The real connection or datagram of edgewayctl trace, from this machine, as a process of the host:
+ * the rules of the node hold for those, too. The port is bound before anything is sent, so that the
+ * agent can be asked to look out for it.
  *
  *	if (attempt_open(&a, &ask) == 0) {
  *		... a.from_port ...

@@ -37,7 +37,7 @@ struct bundle {
 	bool is_hub, is_agent;
 };
 
-/* --- members ---------------------------------------------------------------------------------- */
+/* --- members -------------------------------------------------------------------------------- */
 
 /* text is consumed. problem: why there is not all of it; "": there is. */
 static void
@@ -110,7 +110,7 @@ bundle_add_answer(struct bundle *b, const char *name, const char *target)
 	bundle_add(b, name, &text, rc < 0 ? err.text : "");
 }
 
-/* --- the daemon ---------------------------------------------------------------------------------- */
+/* --- the daemon ----------------------------------------------------------------------------- */
 
 /* Who listens at the socket; pid 0: it cannot be said, as of another container. */
 static struct ucred
@@ -144,8 +144,8 @@ bundle_add_variables(struct bundle *b, pid_t pid)
 	bundle_add(b, "process/variables", &text, rc < 0 ? strerror(-rc) : "");
 }
 
-/* As the daemon, or not at all; -errno. Root's supplementary groups would open what their members may read, so root puts them down. Who is not
- * root has no more than the caller's own rights. */
+/* As the daemon, or not at all; -errno. Root's supplementary groups would open what their members
+ * may read, so root puts them down. Who is not root has no more than the caller's own rights. */
 static int
 bundle_open_as(const struct ucred *daemon, int base, const char *path)
 {
@@ -170,8 +170,8 @@ bundle_open_as(const struct ucred *daemon, int base, const char *path)
 	return fd;
 }
 
-/* The daemon says itself, by its arguments, which file that is: opened as the daemon, lest one that was taken over has root put a file
- * of root's into the archive. */
+/* The daemon says itself, by its arguments, which file that is: opened as the daemon, lest one that
+ * was taken over has root put a file of root's into the archive. */
 static void
 bundle_read_config(struct bundle *b, const struct ucred *daemon, const char *config)
 {
@@ -291,7 +291,7 @@ bundle_add_daemon(struct bundle *b)
 			"/proc/self/exe", "--socket", b->socket, "-o", "json", "doctor", NULL});
 }
 
-/* --- the machine ----------------------------------------------------------------------------------- */
+/* --- the machine ---------------------------------------------------------------------------- */
 
 static void
 bundle_add_about(struct bundle *b, const struct tm *now)
@@ -342,7 +342,7 @@ bundle_add_machine(struct bundle *b)
 		bundle_add_run(b, programs[i].name, programs[i].argv);
 }
 
-/* --- the archive ---------------------------------------------------------------------------------------- */
+/* --- the archive ---------------------------------------------------------------------------- */
 
 static bool
 bundle_is_stdout(const char *file)

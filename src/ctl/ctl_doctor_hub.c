@@ -45,8 +45,8 @@ check_self_dials(struct findings *f, const struct tree_node *dials)
 			ctl_text(dials, "cameBack"));
 	if (ctl_number(dials, "refused") > 0)
 		findings_add(f, "loops", VERDICT_NOTE,
-			"the log names callers and targets; an address of the hub's host is "
-			"opened by a rule to cloud/ADDRESS:PORT alone",
+			"the log names callers and targets; an address of the hub's host is opened "
+			"by a rule to cloud/ADDRESS:PORT alone",
 			"%s dials to the hub itself were refused, the last to %s",
 			ctl_text(dials, "refused"), ctl_text(dials, "last"));
 }
@@ -85,8 +85,8 @@ check_certificates(struct findings *f, const struct tree_node *certificates)
 			ctl_text(ca, "expires"));
 	if (problem[0] != '\0')
 		findings_add(f, "certificate", VERDICT_BAD,
-			"it is tried again every 10 s: is there room, and may the hub write, "
-			"under its dataDir?",
+			"it is tried again every 10 s: is there room, and may the hub write, under "
+			"its dataDir?",
 			"the hub's cannot be renewed: %s", problem);
 	if (ctl_number(own, "notAfter") > 0)
 		findings_add(f, "certificate", judge_end(own, &of_hub),
@@ -105,8 +105,7 @@ check_manifests(struct findings *f, const struct tree_node *files)
 	static const char remedy[] = "what it held before stays in use until it is mended";
 	unsigned broken = 0;
 
-	tree_each(files, file)
-	{
+	tree_each(files, file) {
 		if (ctl_text(file, "problem")[0] != '\0' && broken++ < NAMED_MOST)
 			findings_add(f, "manifest", VERDICT_BAD, remedy, "%s: %s",
 				ctl_text(file, "file"), ctl_text(file, "problem"));
@@ -146,8 +145,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 	if (waits[0] != '\0')
 		findings_add(f, "authority", VERDICT_BAD, "nodes are not served before it is there",
 			"%s", waits);
-	tree_each(tree_path(hub, "shared.secrets"), s)
-	{
+	tree_each(tree_path(hub, "shared.secrets"), s) {
 		if (ctl_text(s, "problem")[0] != '\0')
 			findings_add(f, "secrets", VERDICT_BAD,
 				"give the hub's Role its rights (deploy/kubernetes/rbac.yaml), or "
@@ -178,8 +176,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 			"%s", ctl_text(hub, "floods.trouble"));
 	check_redirect(f, tree_get(hub, "redirect"));
 	check_self_dials(f, tree_get(hub, "selfDials"));
-	tree_each(tree_get(hub, "peers"), p)
-	{
+	tree_each(tree_get(hub, "peers"), p) {
 		if (ctl_text(p, "says")[0] != '\0')
 			findings_add(f, "peers", VERDICT_NOTE,
 				"edgewayctl doctor at that replica has the remedy", "%s says: %s",

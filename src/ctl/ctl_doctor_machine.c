@@ -113,7 +113,7 @@ check_kernel(struct findings *f)
 			"modprobe nf_conntrack, which comes with the agent's rules", "not there");
 }
 
-/* --- ports --------------------------------------------------------------------------- */
+/* --- ports ---------------------------------------------------------------------------------- */
 
 /* By how the kernel calls the program that has a port. */
 static const char *
@@ -123,15 +123,15 @@ make_way(const char *who)
 		const char *name, *remedy;
 	} known[] = {
 		{"dnsmasq",
-			"dnsmasq: bind-interfaces with except-interface=docker0 (or the "
-			"bridge's name), then restart it"},
+			"dnsmasq: bind-interfaces with except-interface=docker0 (or the bridge's "
+			"name), then restart it"},
 		{"systemd-resolve",
-			"resolved.conf: no DNSStubListenerExtra on the bridge's "
-			"address, then restart systemd-resolved"},
+			"resolved.conf: no DNSStubListenerExtra on the bridge's address, then "
+			"restart systemd-resolved"},
 		{"named", "named.conf: listen-on without the bridge's address, then restart it"},
 		{"unbound",
-			"unbound.conf: interface: lines without the bridge's address and "
-			"0.0.0.0, then restart it"},
+			"unbound.conf: interface: lines without the bridge's address and 0.0.0.0, "
+			"then restart it"},
 		{"connmand", "connmand --nodnsproxy"},
 	};
 
@@ -216,7 +216,7 @@ doctor_machine(struct findings *f, const struct tree_node *state, const char *so
 		doctor_view(f, state, bridge, socket);
 }
 
-/* --- clock --------------------------------------------------------------------------------- */
+/* --- clock ---------------------------------------------------------------------------------- */
 
 static void
 add_difference(struct buf *out, double ahead_s)

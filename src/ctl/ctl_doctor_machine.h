@@ -1,6 +1,7 @@
 /*
- * The half of edgewayctl doctor that looks at the machine itself: the pods' bridge, ports, MTU, the kernel, the clock, and the mesh as
- * pods and the host see it, for which it asks the agent's DNS a name and opens one connection to a service. Nothing is changed.
+ * The half of edgewayctl doctor that looks at the machine itself: the pods' bridge, ports, MTU, the
+ * kernel, the clock, and the mesh as pods and the host see it, for which it asks the agent's DNS a
+ * name and opens one connection to a service. Nothing is changed.
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_DOCTOR_MACHINE_H
 #define EDGEWAY_SRC_CTL_CTL_DOCTOR_MACHINE_H

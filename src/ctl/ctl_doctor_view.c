@@ -28,10 +28,8 @@ struct trial {
 static void
 choose_service(struct trial *t, const struct tree_node *services)
 {
-	tree_each(tree_get(services, "services"), s)
-	{
-		tree_each(tree_get(s, "ports"), p)
-		{
+	tree_each(tree_get(services, "services"), s) {
+		tree_each(tree_get(s, "ports"), p) {
 			char address[ADDR_TEXT_MAX];
 
 			snprintf(address, sizeof address, "%s:%s", ctl_text(s, "fakeIP"),
@@ -82,7 +80,8 @@ check_servers(struct findings *f, const struct trial *t, const struct pod *p)
 
 		inet_ntop(AF_INET, &p->servers[i], text, sizeof text);
 		ours = p->servers[i].s_addr == t->question.dns.in.sin_addr.s_addr;
-		tree_each(t->captured, c) ours |= strcmp(tree_text(c, ""), text) == 0;
+		tree_each(t->captured, c)
+			ours |= strcmp(tree_text(c, ""), text) == 0;
 		if (!ours)
 			findings_add(f, "pods", VERDICT_NOTE,
 				"it was started before the agent, or with --dns: names of the "

@@ -9,7 +9,7 @@ enum {
 	REPLICAS_MOST = 16, /* that are told by name */
 };
 
-/* --- services ------------------------------------------------------------------------ */
+/* --- services ------------------------------------------------------------------------------- */
 
 /* By the state's "kind"; in the order in which they are told. */
 static const struct service_kind {
@@ -97,7 +97,8 @@ hub_findings_through_hub(const struct tree_node *services)
 {
 	unsigned n = 0;
 
-	tree_each(services, s) n += ctl_text(s, "information")[0] != '\0';
+	tree_each(services, s)
+		n += ctl_text(s, "information")[0] != '\0';
 	return n;
 }
 
@@ -111,10 +112,10 @@ hub_findings_services(struct findings *f, const struct tree_node *hub)
 		struct kind_rows rows = {0};
 
 		if (strcmp(kinds[k].word, "limits") == 0) {
-			tree_each(tree_get(hub, "beyondLimits"), s) services_collect(&rows, s);
+			tree_each(tree_get(hub, "beyondLimits"), s)
+				services_collect(&rows, s);
 		}
-		tree_each(services, s)
-		{
+		tree_each(services, s) {
 			if (services_is_kind(s, &kinds[k]))
 				services_collect(&rows, s);
 		}
@@ -132,7 +133,7 @@ hub_findings_services(struct findings *f, const struct tree_node *hub)
 		findings_add(f, "services", VERDICT_OK, NULL, "all of %u can be served", n);
 }
 
-/* --- nodes ----------------------------------------------------------------------------- */
+/* --- nodes ---------------------------------------------------------------------------------- */
 
 struct node_counts {
 	unsigned connected, here, away, unknown_at;
@@ -170,8 +171,7 @@ static void
 nodes_count(struct node_counts *c, const struct tree_node *nodes)
 {
 	*c = (struct node_counts){0};
-	tree_each(nodes, n)
-	{
+	tree_each(nodes, n) {
 		if (ctl_true(n, "connected")) {
 			c->connected++;
 			if (nodes_is_here(n))
@@ -246,8 +246,7 @@ nodes_tell_number(struct findings *f, const struct tree_node *nodes, const char 
 	const struct tree_node *first = NULL;
 	unsigned n = 0;
 
-	tree_each(nodes, one)
-	{
+	tree_each(nodes, one) {
 		if (ctl_number(one, member) < 1)
 			continue;
 		first = first != NULL ? first : one;
@@ -267,10 +266,8 @@ nodes_tell_held(struct findings *f, const struct tree_node *nodes)
 {
 	unsigned told = 0;
 
-	tree_each(nodes, n)
-	{
-		tree_each(tree_get(n, "heldChanges"), one)
-		{
+	tree_each(nodes, n) {
+		tree_each(tree_get(n, "heldChanges"), one) {
 			if (told++ < ALONE_MOST)
 				findings_add(f, "limits", VERDICT_BAD,
 					"hub and agent may be of versions too far apart",

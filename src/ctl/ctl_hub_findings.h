@@ -1,13 +1,15 @@
 /*
- * What a hub's state tells of its Services and nodes, for status and doctor: by class, and what is alike in one finding that
- * names a few and counts the rest, so that thousands of one kind do not bury one of another.
+ * What a hub's state tells of its Services and nodes, for status and doctor: by class, and what is
+ * alike in one finding that names a few and counts the rest, so that thousands of one kind do not
+ * bury one of another.
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_HUB_FINDINGS_H
 #define EDGEWAY_SRC_CTL_CTL_HUB_FINDINGS_H
 
 #include "src/ctl/ctl_findings.h"
 
-/* hub: the member of its state. Faults and warnings first; where there are none, one finding says that all is well. */
+/* hub: the member of its state. Faults and warnings first; where there are none, one finding says
+ * that all is well. */
 void hub_findings_services(struct findings *f, const struct tree_node *hub);
 void hub_findings_nodes(struct findings *f, const struct tree_node *hub);
 /* Services with pods that are reached through the hub alone. */

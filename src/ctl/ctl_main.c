@@ -1,6 +1,6 @@
 /*
- * edgewayctl: asks a running daemon over its admin socket and shows the answer, to people as tables, to programs as
- * JSON or YAML, once or again and again.
+ * edgewayctl: asks a running daemon over its admin socket and shows the answer, to people as
+ * tables, to programs as JSON or YAML, once or again and again.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -35,8 +35,8 @@ struct command {
 	const char *method;
 	const char *path;
 	const char *argument; /* query key of the free argument; "only": chosen here; "" none */
-	const char *
-		list; /* what of the answer -o json and yaml print; "" all of it, NULL: only as it comes */
+	/* what of the answer -o json and yaml print; "" all of it, NULL: only as it comes */
+	const char *list;
 	ctl_show_fn *show; /* NULL: as it comes */
 	ctl_own_fn *own; /* makes the answer here, of the free argument; NULL: the daemon does */
 };

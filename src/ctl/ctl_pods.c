@@ -22,7 +22,7 @@
 
 enum { MESSAGE_BYTES = 32768, NETWORKS_MAX = 1024, SEEN_MAX = 4096 };
 
-/* --- whose network hangs on the bridge (rtnetlink(7)) ---------------------------------- */
+/* --- whose network hangs on the bridge (rtnetlink(7)) --------------------------------------- */
 
 struct networks {
 	int32_t ids[NETWORKS_MAX]; /* as this network namespace calls them */
@@ -216,7 +216,7 @@ pods_find(const char *bridge, struct pod *pods, size_t most, size_t *networks)
 	return there->n > 0 ? search(fd, there, pods, most) : 0;
 }
 
-/* --- in the pod's network --------------------------------------------------------------------- */
+/* --- in the pod's network ------------------------------------------------------------------- */
 
 static int
 wait_for(int fd, short events)

@@ -1,7 +1,8 @@
 /*
- * The mesh as a pod sees it: edgewayctl's doctor enters the network of a container that runs behind the bridge, asks there for a name
- * and connects to a service, and so finds what no look at the host can: rules of others that come first, firewalls, another
- * name server. A child does it, so that this process stays where it is. Needs root, and to see the containers' processes.
+ * The mesh as a pod sees it: edgewayctl's doctor enters the network of a container that runs behind
+ * the bridge, asks there for a name and connects to a service, and so finds what no look at the
+ * host can: rules of others that come first, firewalls, another name server. A child does it, so
+ * that this process stays where it is. Needs root, and to see the containers' processes.
  *
  *	n = pods_find("docker0", pods, ARRAY_LEN(pods));
  *	pod_try(&pods[0], &question, &view);
@@ -24,7 +25,8 @@ struct pod {
 	size_t n_servers;
 };
 
-/* At most `most`, one a network, of those whose processes can be seen; *networks: how many hang on the bridge. */
+/* At most `most`, one a network, of those whose processes can be seen; *networks: how many hang on
+ * the bridge. */
 size_t pods_find(const char *bridge, struct pod *pods, size_t most, size_t *networks);
 
 struct pod_question {

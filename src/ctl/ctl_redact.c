@@ -24,7 +24,8 @@ redact_is_name(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
 }
 
-/* base64, base64url, hex, and what passwords are made of, but what ends a value in YAML, JSON, a shell or a log line. */
+/* base64, base64url, hex, and what passwords are made of, but what ends a value in YAML, JSON, a
+ * shell or a log line. */
 static bool
 redact_is_value(char c)
 {
@@ -104,9 +105,10 @@ redact_starts(const struct redact_text *t, const char *from, const char *word)
 	return (size_t)(t->end - from) >= n && strncasecmp(from, word, n) == 0;
 }
 
-/* --- PEM ------------------------------------------------------------------------------------- */
+/* --- PEM ------------------------------------------------------------------------------------ */
 
-/* "-----BEGIN EC PRIVATE KEY-----" to the end of the END line, or of the text where there is none. Line feeds may be written \n. */
+/* "-----BEGIN EC PRIVATE KEY-----" to the end of the END line, or of the text where there is none.
+ * Line feeds may be written \n. */
 static bool
 redact_pem(struct redact_text *t)
 {
@@ -128,7 +130,7 @@ redact_pem(struct redact_text *t)
 	return true;
 }
 
-/* --- what is a secret by its form ---------------------------------------------------------------- */
+/* --- what is a secret by its form ----------------------------------------------------------- */
 
 static bool
 redact_is_hex(char c)
@@ -152,7 +154,8 @@ redact_join_token(struct redact_text *t)
 	return true;
 }
 
-/* A JSON Web Token, as service accounts have them: three parts, of which the first is a JSON object. */
+/* A JSON Web Token, as service accounts have them: three parts, of which the first is a JSON
+ * object. */
 static bool
 redact_jwt(struct redact_text *t)
 {
@@ -192,7 +195,8 @@ redact_is_scheme(char c)
 	return isalnum((unsigned char)c) || strchr("+-.", c) != NULL;
 }
 
-/* The quote that the URL stands in, of which "://" is next; '\0': none, and then a quote is a part of it as any byte is. */
+/* The quote that the URL stands in, of which "://" is next; '\0': none, and then a quote is a part
+ * of it as any byte is. */
 static char
 redact_url_quote(const struct redact_text *t)
 {
@@ -249,7 +253,7 @@ redact_known(struct redact_text *t)
 	return false;
 }
 
-/* --- what is a secret by its name ------------------------------------------------------------------ */
+/* --- what is a secret by its name ----------------------------------------------------------- */
 
 static bool
 redact_has_word(const char *name, size_t len, const char *word)
@@ -394,7 +398,8 @@ redact_is_harmless(const char *value, size_t len)
 	return redact_is_none(value, len) || strchr("/[{", value[0]) != NULL || n == len;
 }
 
-/* Bytes of the list or object that the value begins, in YAML or JSON; 0: it is neither, or has no end. */
+/* Bytes of the list or object that the value begins, in YAML or JSON; 0: it is neither, or has no
+ * end. */
 static size_t
 redact_measure_brackets(const struct redact_text *t, const struct redact_value *v)
 {
@@ -434,7 +439,8 @@ redact_may_be_key(const char *value, size_t len)
 		memchr(value, ' ', len) == NULL;
 }
 
-/* Strings of a list in JSON go one by one, of objects what their own names say. False: it is neither list nor object. */
+/* Strings of a list in JSON go one by one, of objects what their own names say. False: it is
+ * neither list nor object. */
 static bool
 redact_json(struct redact_text *t, const struct redact_value *v)
 {
@@ -473,8 +479,8 @@ redact_column(const struct redact_text *t)
 	return n;
 }
 
-/* The lines of a block of YAML, "name: |": those that stand further to the right, or are rows of a list in the same column. A comment may
- * stand anywhere. */
+/* The lines of a block of YAML, "name: |": those that stand further to the right, or are rows of a
+ * list in the same column. A comment may stand anywhere. */
 static void
 redact_block(struct redact_text *t, size_t column)
 {
@@ -667,7 +673,8 @@ redact(struct redactor *r, struct buf *out, const char *text, size_t len)
 	while (t.at < t.end) {
 		bool within = t.at > text && redact_is_name(t.at[-1]) && redact_is_name(*t.at);
 
-		/* A join token's digits are looked for at the beginning of a word alone, as names are. */
+		/* A join token's digits are looked for at the beginning of a word alone, as names
+		 * are. */
 		if (redact_pem(&t) || redact_userinfo(&t) || redact_known(&t))
 			continue;
 		if (!within &&

@@ -25,7 +25,7 @@ ctl_now_ms(void)
 	return (double)t.tv_sec * 1000 + (double)t.tv_nsec / 1e6;
 }
 
-/* --- asking ---------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 static bool
 take_record(struct lookup *to, const ns_msg *m, const ns_rr *rr)
@@ -114,13 +114,12 @@ ctl_lookup(const char *server, const char *name, struct lookup *to, struct err *
 	return 0;
 }
 
-/* --- what it means ------------------------------------------------------------------ */
+/* --- what it means -------------------------------------------------------------------------- */
 
 const struct tree_node *
 ctl_service_at(const struct tree_node *services, const char *address)
 {
-	tree_each(tree_get(services, "services"), s)
-	{
+	tree_each(tree_get(services, "services"), s) {
 		if (address[0] != '\0' &&
 			(strcmp(ctl_text(s, "fakeIP"), address) == 0 ||
 				strcmp(ctl_text(s, "clusterIP"), address) == 0))
@@ -159,8 +158,7 @@ explain(struct buf *out, const struct tree_node *services, const struct lookup *
 		return;
 	}
 	buf_adds(out, "no such name");
-	tree_each(tree_get(services, "services"), other)
-	{
+	tree_each(tree_get(services, "services"), other) {
 		if (strlen(ctl_text(other, "name")) != first ||
 			strncmp(ctl_text(other, "name"), name, first) != 0 || alike++ == 3)
 			continue;

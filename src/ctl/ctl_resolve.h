@@ -1,7 +1,8 @@
 /*
- * edgewayctl resolve and trace: what a name means on this node, and what becomes of a request. Both really ask: the agent's own DNS by
- * libc's resolver with the host's search list, and for a trace the service, from this machine, as its own processes would. Answers are
- * JSON like the daemons' own, so that they are shown and printed by the same code.
+ * edgewayctl resolve and trace: what a name means on this node, and what becomes of a request. Both
+ * really ask: the agent's own DNS by libc's resolver with the host's search list, and for a trace
+ * the service, from this machine, as its own processes would. Answers are JSON like the daemons'
+ * own, so that they are shown and printed by the same code.
  *
  *	rc = ctl_resolve(socket, "web.shop", &answer, &err);	// {"name","asked","server","rcode","ms","records":[...],"meaning"}
  *	rc = ctl_trace(socket, "http://web.shop/x", &answer, &err);	// tcp://, udp://, grpc://; an address instead of a name

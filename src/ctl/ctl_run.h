@@ -1,5 +1,6 @@
 /*
- * A program of the machine, for what it prints: bounded in time and size, and never one that asks back.
+ * A program of the machine, for what it prints: bounded in time and size, and never one that asks
+ * back.
  *
  *	rc = ctl_run((const char *const[]){"ip", "addr", NULL}, &out);
  */
@@ -10,7 +11,8 @@
 
 enum { CTL_RUN_MS = 20 * 1000 };
 
-/* Appends stdout and stderr, as far as out's limit goes. The exit status, or -errno: -ENOENT: there is no such program; -ETIMEDOUT: it was ended. */
+/* Appends stdout and stderr, as far as out's limit goes. The exit status, or -errno: -ENOENT: there
+ * is no such program; -ETIMEDOUT: it was ended. */
 int ctl_run(const char *const *argv, struct buf *out);
 
 #endif

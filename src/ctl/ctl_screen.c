@@ -22,7 +22,7 @@ static struct {
 	bool terminal, colours;
 } screen;
 
-/* --- cleaned on its way ------------------------------------------------------------ */
+/* --- cleaned on its way --------------------------------------------------------------------- */
 
 enum { REST_MOST = 3 }; /* of clean_add */
 
@@ -93,7 +93,7 @@ lead(FILE **stream, struct way *w, int mode)
 	*stream = f;
 }
 
-/* --- a terminal? --------------------------------------------------------------------- */
+/* --- a terminal? ---------------------------------------------------------------------------- */
 
 /* Nothing but that a pause ends. */
 static void
@@ -155,7 +155,7 @@ screen_ink_of(const char *word)
 	return INK_PLAIN;
 }
 
-/* --- a look at a time ------------------------------------------------------------- */
+/* --- a look at a time ----------------------------------------------------------------------- */
 
 /* What the descriptor was before, -1: it stays. */
 static int
@@ -192,7 +192,8 @@ screen_begin(struct screen_look *look)
 		look->err = divert_to(gathered, STDERR_FILENO);
 }
 
-/* Bytes of what takes no room on a terminal: ink, and what follows the first byte of a character. */
+/* Bytes of what takes no room on a terminal: ink, and what follows the first byte of a
+ * character. */
 static size_t
 weightless(const char *text)
 {

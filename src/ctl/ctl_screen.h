@@ -1,8 +1,11 @@
 /*
- * What edgewayctl writes on: a terminal or something else, with colours or without. Whatever is written to stdout and stderr, by
- * whom it may have been said, is cleaned there (ctl_clean.h): no control character but line feeds and tabs comes out, and no colour but by screen_ink. A look that is repeated on a terminal is gathered
- * and then put over the one before it, with what stderr had to say, as much of it as there is room for; elsewhere looks simply follow one another. Colours are
- * for a terminal that knows them (TERM neither unset nor "dumb") whose user wants them (NO_COLOR unset or empty).
+ * What edgewayctl writes on: a terminal or something else, with colours or without. Whatever is
+ * written to stdout and stderr, by whom it may have been said, is cleaned there (ctl_clean.h): no
+ * control character but line feeds and tabs comes out, and no colour but by screen_ink. A look that
+ * is repeated on a terminal is gathered and then put over the one before it, with what stderr had
+ * to say, as much of it as there is room for; elsewhere looks simply follow one another. Colours
+ * are for a terminal that knows them (TERM neither unset nor "dumb") whose user wants them
+ * (NO_COLOR unset or empty).
  *
  *	screen_open();
  *	printf("%sBAD%s\n", screen_ink(INK_BAD), screen_ink(INK_PLAIN));

@@ -26,8 +26,7 @@ ctl_show_services(const struct tree_node *answer, const char *argument)
 	auto_table struct table t;
 
 	table_init(&t, headers);
-	tree_each(tree_get(answer, "services"), s)
-	{
+	tree_each(tree_get(answer, "services"), s) {
 		auto_free char *name = service_name(s);
 		const char *ip = ctl_text(s, "fakeIP");
 		auto_buf struct buf ports;
@@ -35,9 +34,10 @@ ctl_show_services(const struct tree_node *answer, const char *argument)
 		buf_init(&ports, BUF_UNLIMITED);
 		if (!ctl_is_wanted(s, argument))
 			continue;
-		tree_each(tree_get(s, "ports"), p) buf_printf(&ports, "%s%s/%s(%u)",
-			buf_len(&ports) > 0 ? " " : "", ctl_text(p, "port"), ctl_text(p, "mode"),
-			ctl_count(tree_get(p, "endpoints")));
+		tree_each(tree_get(s, "ports"), p)
+			buf_printf(&ports, "%s%s/%s(%u)", buf_len(&ports) > 0 ? " " : "",
+				ctl_text(p, "port"), ctl_text(p, "mode"),
+				ctl_count(tree_get(p, "endpoints")));
 		table_row(&t,
 			(const char *const[]){
 				name, ip[0] != '\0' ? ip : "(none left)", buf_str(&ports)});
@@ -63,15 +63,13 @@ add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 					      : "no pod, or none with an address");
 	bool any = false;
 
-	tree_each(tree_get(p, "endpoints"), e)
-	{
+	tree_each(tree_get(p, "endpoints"), e) {
 		any = true;
 		table_row(t,
 			(const char *const[]){name, port, ctl_text(e, "address"),
 				ctl_text(e, "via"), ctl_text(e, "node")});
 	}
-	tree_each(tree_get(p, "refused"), e)
-	{
+	tree_each(tree_get(p, "refused"), e) {
 		auto_free char *refused = xasprintf("%s REFUSED: it is %s (lb.allow)",
 			ctl_text(e, "address"), ctl_text(e, "reason"));
 
@@ -92,14 +90,14 @@ ctl_show_endpoints(const struct tree_node *answer, const char *argument)
 	bool found = false;
 
 	table_init(&t, headers);
-	tree_each(tree_get(answer, "services"), s)
-	{
+	tree_each(tree_get(answer, "services"), s) {
 		auto_free char *name = service_name(s);
 
 		if (!ctl_is_wanted(s, argument))
 			continue;
 		found = true;
-		tree_each(tree_get(s, "ports"), p) add_endpoints_of(&t, name, p);
+		tree_each(tree_get(s, "ports"), p)
+			add_endpoints_of(&t, name, p);
 	}
 	if (!found && argument != NULL)
 		return no_such_service(argument);
@@ -116,15 +114,16 @@ ctl_show_health(const struct tree_node *answer, const char *argument)
 	auto_table struct table t;
 
 	table_init(&t, headers);
-	tree_each(tree_path(answer, "lb.endpoints"), g)
-	{
+	tree_each(tree_path(answer, "lb.endpoints"), g) {
 		if (!ctl_is_wanted(g, argument))
 			continue;
-		tree_each(tree_get(g, "endpoints"), e) table_row(&t,
-			(const char *const[]){ctl_text(g, "service"), ctl_text(g, "port"),
-				ctl_text(g, "worker"), ctl_text(e, "address"), ctl_text(e, "tier"),
-				ctl_text(e, "state"), ctl_text(e, "in_flight"), ctl_text(e, "idle"),
-				ctl_text(e, "fault")});
+		tree_each(tree_get(g, "endpoints"), e)
+			table_row(&t,
+				(const char *const[]){ctl_text(g, "service"), ctl_text(g, "port"),
+					ctl_text(g, "worker"), ctl_text(e, "address"),
+					ctl_text(e, "tier"), ctl_text(e, "state"),
+					ctl_text(e, "in_flight"), ctl_text(e, "idle"),
+					ctl_text(e, "fault")});
 	}
 	table_sort(&t);
 	table_print(&t, stdout);
@@ -139,8 +138,7 @@ show_members(const struct tree_node *answer, const char *list, bool sorted,
 	auto_table struct table t;
 
 	table_init(&t, headers);
-	tree_each(tree_path(answer, list), row)
-	{
+	tree_each(tree_path(answer, list), row) {
 		const char *cells[TABLE_COLUMNS_MAX] = {NULL};
 
 		for (size_t i = 0; members[i] != NULL; i++)

@@ -1,6 +1,6 @@
 /*
- * edgewayctl status: one screen of an agent or a hub. Lines by part, then warnings: every member of the state that is
- * named for trouble and is not empty, wherever it stands, and what numbers say.
+ * edgewayctl status: one screen of an agent or a hub. Lines by part, then warnings: every member of
+ * the state that is named for trouble and is not empty, wherever it stands, and what numbers say.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,11 +37,12 @@ count_with(const struct tree_node *list, const char *member, const char *value)
 {
 	unsigned n = 0;
 
-	tree_each(list, row) n += strcmp(ctl_text(row, member), value) == 0;
+	tree_each(list, row)
+		n += strcmp(ctl_text(row, member), value) == 0;
 	return n;
 }
 
-/* --- warnings ---------------------------------------------------------------- */
+/* --- warnings ------------------------------------------------------------------------------- */
 
 struct warnings {
 	struct buf text;
@@ -87,15 +88,15 @@ tells_trouble(const char *key)
 	return false;
 }
 
-/* Of a list, which may have thousands of rows, the first that have trouble are told, and how many more there are. */
+/* Of a list, which may have thousands of rows, the first that have trouble are told, and how many
+ * more there are. */
 static void
 find_trouble(struct warnings *w, const struct tree_node *n, const char *parent)
 {
 	const bool outer = w->quiet;
 	unsigned rows = 0;
 
-	tree_each(n, c)
-	{
+	tree_each(n, c) {
 		const char *name = ctl_text(c, "name");
 		const unsigned before = w->n;
 
@@ -190,7 +191,7 @@ say_warnings(struct warnings *w)
 	findings_fini(&w->found);
 }
 
-/* --- agent --------------------------------------------------------------------- */
+/* --- agent ---------------------------------------------------------------------------------- */
 
 static void
 say_hub(const struct tree_node *meta, struct buf *line)
@@ -247,10 +248,8 @@ say_endpoints(const struct tree_node *lb, struct buf *line)
 	auto_buf struct buf bad;
 
 	buf_init(&bad, BUF_UNLIMITED);
-	tree_each(tree_get(lb, "endpoints"), group)
-	{
-		tree_each(tree_get(group, "endpoints"), e)
-		{
+	tree_each(tree_get(lb, "endpoints"), group) {
+		tree_each(tree_get(group, "endpoints"), e) {
 			auto_free char *one = xasprintf("\n  %-*s%s of %s: %s, %s", LABEL_WIDTH, "",
 				ctl_text(e, "address"), ctl_text(group, "service"),
 				ctl_text(e, "state"), ctl_text(e, "fault"));
@@ -342,7 +341,8 @@ say_rules(const struct tree_node *ipt, struct buf *line)
 		buf_adds(line, " ago)");
 	}
 	buf_adds(line, "; captured:");
-	tree_each(captured, item) buf_printf(line, " %s", tree_text(item, "?"));
+	tree_each(captured, item)
+		buf_printf(line, " %s", tree_text(item, "?"));
 	if (ctl_count(captured) == 0)
 		buf_adds(line, " nobody");
 	say("rules", line);
@@ -366,8 +366,9 @@ say_tunnel(const struct tree_node *tunnel, struct buf *line)
 	if (ctl_text(tunnel, "error")[0] != '\0')
 		buf_printf(line, "; last error: %s", ctl_text(tunnel, "error"));
 	say("tunnel", line);
-	tree_each(tree_get(tunnel, "reach"), e) buf_printf(line, "%s%s (hub: %s)",
-		buf_len(line) > 0 ? ", " : "", ctl_text(e, "entry"), ctl_text(e, "hub"));
+	tree_each(tree_get(tunnel, "reach"), e)
+		buf_printf(line, "%s%s (hub: %s)", buf_len(line) > 0 ? ", " : "",
+			ctl_text(e, "entry"), ctl_text(e, "hub"));
 	if (buf_len(line) > 0)
 		say("reaches", line);
 }
@@ -444,7 +445,7 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	warn_number(w, top, "tunnel.outwardUdp.loops", LOOPS);
 }
 
-/* --- hub ------------------------------------------------------------------------ */
+/* --- hub ------------------------------------------------------------------------------------ */
 
 static void
 say_source(const struct tree_node *source, struct buf *line)
@@ -460,8 +461,7 @@ say_source(const struct tree_node *source, struct buf *line)
 	}
 	buf_printf(line, "Kubernetes at %s%s", ctl_text(source, "server"), ready);
 	say("source", line);
-	tree_each(source, resource)
-	{
+	tree_each(source, resource) {
 		if (tree_get(resource, "doing") == NULL)
 			continue;
 		buf_printf(line, "%s: %s, %s events, %s lists", resource->key,
@@ -503,8 +503,7 @@ say_redirect(const struct tree_node *redirect, struct buf *line)
 	if (tree_is_null(redirect))
 		return;
 	buf_printf(line, "%s addresses at ports ", ctl_text(redirect, "addresses"));
-	tree_each(tree_get(redirect, "ports"), port)
-	{
+	tree_each(tree_get(redirect, "ports"), port) {
 		buf_printf(line, "%s%s", comma, tree_text(port, "?"));
 		comma = ", ";
 	}
@@ -534,10 +533,10 @@ say_maps(const struct tree_node *maps, struct buf *line)
 
 	if (ctl_count(maps) == 0)
 		return;
-	tree_each(maps, m)
-	{
+	tree_each(maps, m) {
 		flows += ctl_number(m, "flows");
-		tree_each(tree_get(m, "dropped"), why) dropped += strtod(tree_text(why, "0"), NULL);
+		tree_each(tree_get(m, "dropped"), why)
+			dropped += strtod(tree_text(why, "0"), NULL);
 	}
 	buf_printf(line, "%u, %.0f flows, %.0f datagrams dropped", ctl_count(maps), flows, dropped);
 	say("UDP maps", line);
@@ -550,8 +549,7 @@ say_peers(const struct tree_node *peers, struct buf *line, struct warnings *w)
 
 	if (ctl_count(peers) == 0)
 		return;
-	tree_each(peers, p)
-	{
+	tree_each(peers, p) {
 		bool is_away = strcmp(ctl_text(p, "state"), "away") == 0 ||
 			strcmp(ctl_text(p, "state"), "not found") == 0;
 

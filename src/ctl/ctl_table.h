@@ -1,6 +1,6 @@
 /*
- * A table for people: columns as wide as their widest cell, which is known only at the end, so rows are kept
- * until then. Empty cells are shown as '-'.
+ * A table for people: columns as wide as their widest cell, which is known only at the end, so rows
+ * are kept until then. Empty cells are shown as '-'.
  *
  *	auto_table struct table t;
  *	table_init(&t, (const char *const[]){"NAME", "ADDRESS", NULL});

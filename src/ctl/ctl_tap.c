@@ -15,7 +15,7 @@ struct tap_view {
 	bool headed;
 };
 
-/* --- a line each ------------------------------------------------------------------------------ */
+/* --- a line each ---------------------------------------------------------------------------- */
 
 static void
 tap_print_row(const struct tree_node *r)
@@ -51,8 +51,7 @@ tap_print_json(const struct tree_node *r)
 	const char *comma = "";
 
 	buf_init(&out, BUF_UNLIMITED);
-	tree_each(r, member)
-	{
+	tree_each(r, member) {
 		buf_adds(&out, comma);
 		json_add_text(&out, member->key);
 		buf_adds(&out, ":");
@@ -92,8 +91,7 @@ tap_print_lost(struct tap_view *v, const struct tree_node *answer)
 static void
 tap_print(struct tap_view *v, const struct tree_node *answer)
 {
-	tree_each(tree_get(answer, "requests"), r)
-	{
+	tree_each(tree_get(answer, "requests"), r) {
 		if (v->format == CTL_TABLE)
 			tap_print_row(r);
 		else
@@ -103,7 +101,7 @@ tap_print(struct tap_view *v, const struct tree_node *answer)
 	v->next = (uint64_t)ctl_number(answer, "next");
 }
 
-/* --- asking ----------------------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 static int
 tap_look(struct tap_view *v, const char *socket, const char *service)

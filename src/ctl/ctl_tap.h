@@ -1,6 +1,7 @@
 /*
- * edgewayctl tap: requests and relayed connections as they go through the agent's proxy, a line each, until interrupted. The agent is asked
- * every half second for what came since; it forgets the look soon after nobody asks (lb/tap.h).
+ * edgewayctl tap: requests and relayed connections as they go through the agent's proxy, a line
+ * each, until interrupted. The agent is asked every half second for what came since; it forgets the
+ * look soon after nobody asks (lb/tap.h).
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_TAP_H
 #define EDGEWAY_SRC_CTL_CTL_TAP_H

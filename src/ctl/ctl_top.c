@@ -51,8 +51,7 @@ note_times(struct service *s, const struct tree_node *row)
 		 all = 0;
 	unsigned n = 0;
 
-	tree_each(tree_get(row, "took"), bucket)
-	{
+	tree_each(tree_get(row, "took"), bucket) {
 		uint64_t now = strtoull(tree_text(bucket, "0"), NULL, 10);
 
 		if (n == BUCKETS_MAX)
@@ -102,8 +101,7 @@ look(const struct tree_node *answer)
 
 	for (size_t i = 0; i < top.n; i++)
 		top.services[i].seen = false;
-	tree_each(tree_path(answer, "lb.services"), row)
-	{
+	tree_each(tree_path(answer, "lb.services"), row) {
 		auto_free char *name = ctl_text(row, "namespace")[0] == '\0'
 			? xstrdup("(all others)")
 			: xasprintf("%s/%s", ctl_text(row, "namespace"), ctl_text(row, "service"));

@@ -18,7 +18,7 @@ enum {
 	LOOK_PAUSE_US = 20 * 1000,
 };
 
-/* --- what is asked for -------------------------------------------------------------------- */
+/* --- what is asked for ---------------------------------------------------------------------- */
 
 struct trace_url {
 	enum attempt_kind kind;
@@ -99,7 +99,7 @@ trace_read_url(const char *text, struct trace_url *to, struct err *err)
 	return 0;
 }
 
-/* --- the way there ------------------------------------------------------------------------ */
+/* --- the way there -------------------------------------------------------------------------- */
 
 struct trace {
 	const char *socket;
@@ -117,8 +117,7 @@ struct trace {
 static const struct tree_node *
 trace_port_of(const struct tree_node *service, const struct trace_url *url)
 {
-	tree_each(tree_get(service, "ports"), p)
-	{
+	tree_each(tree_get(service, "ports"), p) {
 		bool udp = strcmp(ctl_text(p, "mode"), "udp") == 0;
 
 		if ((int)ctl_number(p, "port") == url->port && udp == (url->kind == ATTEMPT_UDP))
@@ -134,12 +133,10 @@ trace_write_health(
 {
 	const char *comma = "";
 
-	tree_each(tree_path(state, "lb.endpoints"), g)
-	{
+	tree_each(tree_path(state, "lb.endpoints"), g) {
 		if (strcmp(ctl_text(g, "service"), service) != 0)
 			continue;
-		tree_each(tree_get(g, "endpoints"), e)
-		{
+		tree_each(tree_get(g, "endpoints"), e) {
 			if (strcmp(ctl_text(e, "address"), endpoint) != 0)
 				continue;
 			buf_printf(out, "%sworker %s: %s", comma, ctl_text(g, "worker"),
@@ -160,8 +157,7 @@ trace_write_endpoints(struct buf *out, const struct tree_node *state, const stru
 	const char *comma = "";
 
 	buf_adds(out, ",\"endpoints\":[");
-	tree_each(tree_get(port, "endpoints"), e)
-	{
+	tree_each(tree_get(port, "endpoints"), e) {
 		auto_buf struct buf health;
 
 		buf_init(&health, BUF_UNLIMITED);
@@ -175,8 +171,7 @@ trace_write_endpoints(struct buf *out, const struct tree_node *state, const stru
 		buf_adds(out, "}");
 		comma = ",";
 	}
-	tree_each(tree_get(port, "refused"), e)
-	{
+	tree_each(tree_get(port, "refused"), e) {
 		auto_free char *why =
 			xasprintf("REFUSED: it is %s (lb.allow)", ctl_text(e, "reason"));
 
@@ -191,7 +186,8 @@ trace_write_endpoints(struct buf *out, const struct tree_node *state, const stru
 	buf_adds(out, "]");
 }
 
-/* Who may call it, in words; "" where everybody may. The request below is one of the node's own processes. */
+/* Who may call it, in words; "" where everybody may. The request below is one of the node's own
+ * processes. */
 static void
 trace_write_callers(struct buf *out, const struct tree_node *service)
 {
@@ -283,7 +279,7 @@ trace_write_way(struct buf *out, const struct trace *t)
 	trace_write_endpoints(out, t->state, t->port, name);
 }
 
-/* --- who answered ---------------------------------------------------------------------------- */
+/* --- who answered --------------------------------------------------------------------------- */
 
 /* What the proxy has seen of our connection; false: it cannot be asked. */
 static bool
@@ -317,8 +313,7 @@ trace_usable(const struct trace *t, const char *tier)
 		xasprintf("%s/%s", ctl_text(t->service, "namespace"), ctl_text(t->service, "name"));
 	unsigned n = 0;
 
-	tree_each(tree_get(t->port, "endpoints"), e)
-	{
+	tree_each(tree_get(t->port, "endpoints"), e) {
 		auto_buf struct buf health;
 
 		buf_init(&health, BUF_UNLIMITED);
@@ -389,7 +384,8 @@ trace_look_at_proxy(struct trace *t)
 
 		if (!trace_ask_tap(t, false, &said))
 			return;
-		tree_each(tree_path(tree_document(said, 0), "requests"), r) last = r;
+		tree_each(tree_path(tree_document(said, 0), "requests"), r)
+			last = r;
 		if (last != NULL) {
 			trace_add_proxied(&t->answered, t, last);
 			break;
@@ -402,8 +398,7 @@ trace_look_at_proxy(struct trace *t)
 static const struct tree_node *
 trace_endpoint_at(const struct trace *t, const char *address)
 {
-	tree_each(tree_get(t->port, "endpoints"), e)
-	{
+	tree_each(tree_get(t->port, "endpoints"), e) {
 		if (strcmp(ctl_text(e, "address"), address) == 0)
 			return e;
 	}
@@ -455,7 +450,7 @@ trace_look(struct trace *t)
 		trace_look_at_proxy(t);
 }
 
-/* --- all of it ---------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------ */
 
 static void
 trace_try(struct trace *t)

@@ -1,6 +1,7 @@
 /*
- * What the files of the hub's main program share: hub_main.c (start, reload, admin socket, end) and hub_succeed.c (from one hub to the
- * next). Nothing outside of these includes it. All of it on the one loop.
+ * What the files of the hub's main program share: hub_main.c (start, reload, admin socket, end) and
+ * hub_succeed.c (from one hub to the next). Nothing outside of these includes it. All of it on the
+ * one loop.
  *
  *	rc = hub_main_take_lock(m, err);	// of dataDir, or the hub's that runs
  */
@@ -25,8 +26,8 @@ struct hub_main {
 	struct hub_tracing tracing;
 	struct timer *drain; /* the longest wait for streams at the end */
 	struct hub_options *options;
-	struct hub_options
-		reread; /* holds the trees that options has, once SIGHUP has changed them */
+	/* holds the trees that options has, once SIGHUP has changed them */
+	struct hub_options reread;
 	int argc;
 	char **argv;
 	uint64_t started_ms;
@@ -39,7 +40,7 @@ struct hub_main {
 	struct timer *ready; /* while there is one: looks whether we serve */
 };
 
-/* --- hub_main.c --- */
+/* --- hub_main.c ----------------------------------------------------------------------------- */
 int hub_main_start_admin(struct hub_main *m, struct err *err);
 /* SIGTERM: drains, and ends then, unless handover.h has it otherwise. */
 void hub_main_stop(void *m);
@@ -47,7 +48,7 @@ void hub_main_stop(void *m);
 void hub_main_drain(struct hub_main *m);
 void hub_main_end(void *m);
 
-/* --- hub_succeed.c --- */
+/* --- hub_succeed.c -------------------------------------------------------------------------- */
 /* m->lock; m->takeover, if another hub runs and is to hand over. */
 int hub_main_take_lock(struct hub_main *m, struct err *err);
 /* Once it is started: follows the hub before, and is ready to hand over itself. */

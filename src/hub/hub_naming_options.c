@@ -60,8 +60,7 @@ find_listened(struct hub_options *o)
 {
 	int rc = note_listener(o, o->ingress_http);
 
-	tree_each(o->ingress_tls, entry)
-	{
+	tree_each(o->ingress_tls, entry) {
 		if (rc == 0)
 			rc = note_listener(o, tree_text(tree_get(entry, "listen"), ""));
 	}

@@ -176,8 +176,7 @@ check_ports(const struct option_check *c, const char *key, const struct tree_nod
 		return 0;
 	if ((rc = option_list(c, key, list, port_shape, ARRAY_LEN(port_shape))) < 0)
 		return rc;
-	tree_each(list, entry)
-	{
+	tree_each(list, entry) {
 		bool node = !tree_is_null(tree_get(entry, "node")),
 		     service = !tree_is_null(tree_get(entry, "service"));
 
@@ -199,8 +198,7 @@ check_ports(const struct option_check *c, const char *key, const struct tree_nod
 static int
 check_udp(const struct option_check *c, const struct tree_node *list)
 {
-	tree_each(list, entry)
-	{
+	tree_each(list, entry) {
 		if (strncmp(tree_text(tree_get(entry, "listen"), ""), "unix:", 5) == 0)
 			return opt_complain(c->values, "ingress.udp", entry, c->err,
 				"listen: expected IP:PORT, such as 127.0.0.1:5353");
@@ -208,7 +206,7 @@ check_udp(const struct option_check *c, const struct tree_node *list)
 	return 0;
 }
 
-/* --- ingress.redirect ------------------------------------------------------------------ */
+/* --- ingress.redirect ----------------------------------------------------------------------- */
 
 static int
 add_ports(const struct hub_options *o, const struct tree_node *at, struct hub_redirect *to,
@@ -246,8 +244,7 @@ read_ports(const struct hub_options *o, const struct tree_node *at, struct hub_r
 
 	if (at->kind != TREE_LIST)
 		return add_ports(o, at, to, err);
-	tree_each(at, item)
-	{
+	tree_each(at, item) {
 		if (rc == 0)
 			rc = add_ports(o, item, to, err);
 	}
@@ -309,8 +306,7 @@ check_ingress(const struct hub_options *o, struct err *err)
 		rc = option_list(
 			&c, "ingress.tls", o->ingress_tls, tls_shape, ARRAY_LEN(tls_shape));
 	if (rc == 0) {
-		tree_each(o->ingress_tls, entry)
-		{
+		tree_each(o->ingress_tls, entry) {
 			if ((rc = check_entry(&c, "ingress.tls", entry)) < 0)
 				return rc;
 		}

@@ -1,9 +1,9 @@
 /*
  * The hub's configuration, made like the agent's (see agent_options.h).
  *
- * `source` is one of a folder of manifests and Kubernetes: source_manifests is "" when it is the latter, and
- * source_kubernetes_kubeconfig is "" for the credentials of the pod. The structured keys (ingress.tls,
- * access, ...) are checked in shape here and stay trees, NULL when empty.
+ * `source` is one of a folder of manifests and Kubernetes: source_manifests is "" when it is the
+ * latter, and source_kubernetes_kubeconfig is "" for the credentials of the pod. The structured
+ * keys (ingress.tls, access, ...) are checked in shape here and stay trees, NULL when empty.
  */
 #ifndef EDGEWAY_SRC_HUB_HUB_OPTIONS_H
 #define EDGEWAY_SRC_HUB_HUB_OPTIONS_H
@@ -106,7 +106,8 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 struct hub_options {
 	struct opt_head head;
 	HUB_OPTIONS(OPT_MEMBER)
-	/* ingress.nodeAddresses or, without it, the address that the ingress listens on; ended by NULL. */
+	/* ingress.nodeAddresses or, without it, the address that the ingress listens on; ended by
+	 * NULL. */
 	char *node_addresses[HUB_NODE_ADDRESSES_MAX + 1];
 	char *listened; /* NULL: none */
 };

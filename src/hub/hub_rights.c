@@ -35,8 +35,7 @@ foreign_path(const struct hub_options *o)
 
 	for (size_t i = 0; i < ARRAY_LEN(paths) && path == NULL; i++)
 		path = foreign_file(paths[i]);
-	tree_each(o->ingress_tls, entry)
-	{
+	tree_each(o->ingress_tls, entry) {
 		if (path == NULL)
 			path = foreign_entry(entry);
 	}

@@ -11,7 +11,7 @@
 
 enum { READY_MS = 20 };
 
-/* --- to the next one ------------------------------------------------------------------------------------ */
+/* --- to the next one ------------------------------------------------------------------------ */
 
 static void
 succeed_freeze(void *arg)
@@ -82,7 +82,7 @@ hub_main_upgrade(void *arg, int fd, const char *query)
 	handover_upgrade(m->handover, fd);
 }
 
-/* --- from the one before -------------------------------------------------------------------------------- */
+/* --- from the one before -------------------------------------------------------------------- */
 
 /* Callers are taken only now: the hub before this one knew where their nodes were. */
 static void

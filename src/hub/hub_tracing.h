@@ -1,6 +1,6 @@
 /*
- * The hub's spans on their way to a collector, where tracing.endpoint is given: owns the exporter and the source that the
- * ingress makes spans by. On the hub's loop.
+ * The hub's spans on their way to a collector, where tracing.endpoint is given: owns the exporter
+ * and the source that the ingress makes spans by. On the hub's loop.
  *
  *	rc = hub_tracing_open(&t, loop, options, &err);		// then t.spans goes to the hub
  *	hub_tracing_use(&t, options);				// SIGHUP

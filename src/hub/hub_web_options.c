@@ -28,8 +28,8 @@ check_open(const struct hub_options *o, struct err *err)
 			o->web_listen);
 	if (o->web_client_ca[0] == '\0' && (o->access == NULL || !hub_names_web(o->access)))
 		return complain(o, "web.listen", err,
-			"%s can be reached by others: say in access who may see the page, "
-			"{from: ..., to: ['hub:web']}, or set web.clientCA, or listen on 127.0.0.1",
+			"%s can be reached by others: say in access who may see the page, {from: "
+			"..., to: ['hub:web']}, or set web.clientCA, or listen on 127.0.0.1",
 			o->web_listen);
 	return 0;
 }

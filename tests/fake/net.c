@@ -103,7 +103,7 @@ __wrap_random_bytes(void *p, size_t n)
 		((uint8_t *)p)[i] = (uint8_t)net_random(256);
 }
 
-/* --- clock ---------------------------------------------------------------------------------------- */
+/* --- clock ---------------------------------------------------------------------------------- */
 
 uint64_t
 loop_now_ms(const struct loop *loop)
@@ -155,7 +155,8 @@ timer_free(struct timer **out)
 	free(t);
 }
 
-/* There are no descriptors here: no connection of ours fails with WS_REFUSED_OR_UNREACHABLE, which meta asks the kernel about. */
+/* There are no descriptors here: no connection of ours fails with WS_REFUSED_OR_UNREACHABLE, which
+ * meta asks the kernel about. */
 struct watch *
 watch_start(struct loop *loop, int fd, unsigned events, watch_fn *fn, void *arg)
 {
@@ -179,8 +180,7 @@ next_timer(struct loop *loop)
 {
 	struct timer *t, *best = NULL;
 
-	TAILQ_FOREACH(t, &loop->timers, entry)
-	{
+	TAILQ_FOREACH(t, &loop->timers, entry) {
 		if (t->active &&
 			(best == NULL || t->at < best->at ||
 				(t->at == best->at && t->seq < best->seq)))
@@ -224,7 +224,7 @@ net_frames(void)
 	return net.frames;
 }
 
-/* --- lines ---------------------------------------------------------------------------------------- */
+/* --- lines ---------------------------------------------------------------------------------- */
 
 static bool
 is_cut(const char *node)
@@ -507,7 +507,7 @@ ws_header(const struct ws_conn *c, const char *name)
 	return "";
 }
 
-/* --- names ---------------------------------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------------------------- */
 
 struct resolve {
 	struct timer *timer;
@@ -557,7 +557,7 @@ resolve_host(struct resolve *r, const char *name, uint16_t port, resolve_host_fn
 	timer_start(r->timer, 0, 0);
 }
 
-/* --- the database's thread ------------------------------------------------------------------------ */
+/* --- the database's thread ------------------------------------------------------------------ */
 
 struct job {
 	TAILQ_ENTRY(job) entry;
@@ -616,15 +616,15 @@ run_scan(struct writer *w, struct job *j)
 	free(r.list);
 }
 
-/* As meta/state/writer does it: the head stays, and everyone who waits hears once that it is not on the disk yet. */
+/* As meta/state/writer does it: the head stays, and everyone who waits hears once that it is not on
+ * the disk yet. */
 static void
 disk_is_full(struct writer *w)
 {
 	struct job *j;
 
 	timer_start(w->timer, RETRY_MS, 0);
-	TAILQ_FOREACH(j, &w->jobs, entry)
-	{
+	TAILQ_FOREACH(j, &w->jobs, entry) {
 		if (j->batch == NULL || j->told)
 			continue;
 		j->told = true;

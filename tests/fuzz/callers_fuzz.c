@@ -1,5 +1,6 @@
-/* Who calls from a node, as its hub tells it, and who may call a service: what is read of the former is written and read again as the same; the
- * latter is read or refused with a reason, and asked about each caller. */
+/* Who calls from a node, as its hub tells it, and who may call a service: what is read of the
+ * former is written and read again as the same; the latter is read or refused with a reason, and
+ * asked about each caller. */
 #include <assert.h>
 #include <string.h>
 

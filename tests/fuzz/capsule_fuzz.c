@@ -1,6 +1,7 @@
 /*
- * Capsules of a peer: whole, and cut as the first byte says, they are the same datagrams; none is longer than UDP has them, and memory is held for
- * no more than one. The same bytes as a path: what can be read is what would be written.
+ * Capsules of a peer: whole, and cut as the first byte says, they are the same datagrams; none is
+ * longer than UDP has them, and memory is held for no more than one. The same bytes as a path: what
+ * can be read is what would be written.
  */
 #include <assert.h>
 #include <string.h>

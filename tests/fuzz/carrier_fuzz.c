@@ -1,6 +1,7 @@
 /*
- * Bytes of a peer to one end of a carrier: the first byte says which end and how the bytes are cut, and whether they are a head (the
- * request, the answer) or frames. Payload is never more than what came, answers are bounded, and after a refusal nothing counts.
+ * Bytes of a peer to one end of a carrier: the first byte says which end and how the bytes are cut,
+ * and whether they are a head (the request, the answer) or frames. Payload is never more than what
+ * came, answers are bounded, and after a refusal nothing counts.
  */
 #include <assert.h>
 #include <errno.h>

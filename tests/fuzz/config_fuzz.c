@@ -1,5 +1,5 @@
-/* A configuration file of either program: refused with a reason, or taken, and then it dumps as a file that
- * gives the same values. */
+/* A configuration file of either program: refused with a reason, or taken, and then it dumps as a
+ * file that gives the same values. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* DNS messages: whatever comes in, what we answer can be parsed and fits; as an upstream's answer too. */
+/* DNS messages: whatever comes in, what we answer can be parsed and fits; as an upstream's answer
+ * too. */
 #include <assert.h>
 #include <string.h>
 
@@ -49,7 +50,8 @@ count_type(const uint8_t *m, size_t len, uint16_t type)
 	return n;
 }
 
-/* What the client gets: its id and question, an OPT if it sent one, nothing longer than it takes. */
+/* What the client gets: its id and question, an OPT if it sent one, nothing longer than it
+ * takes. */
 static void
 check_reply(struct world *w, const struct dns_query *q, const uint8_t *out, size_t n, size_t limit)
 {
@@ -97,7 +99,8 @@ as_query(struct world *w, const uint8_t *data, size_t len)
 	}
 }
 
-/* At the hub's server of names, for which every name is there, above others, absent or not known. */
+/* At the hub's server of names, for which every name is there, above others, absent or not
+ * known. */
 static void
 as_name(struct world *w, const uint8_t *data, size_t len)
 {
@@ -150,8 +153,8 @@ as_cached(struct world *w, const struct dns_query *q, const uint8_t *data, size_
 		cache_fail(w->cache, &key, now);
 }
 
-/* As it came by UDP or TCP: what was made of it is an answer to the same question again, and says the
- * same. */
+/* As it came by UDP or TCP: what was made of it is an answer to the same question again, and says
+ * the same. */
 static void
 as_forwarded(struct world *w, const struct dns_query *q, const uint8_t *data, size_t len)
 {

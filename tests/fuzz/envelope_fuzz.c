@@ -1,4 +1,5 @@
-/* Frames of the websocket: what parses builds and parses again to the same; so do the digests in them. */
+/* Frames of the websocket: what parses builds and parses again to the same; so do the digests in
+ * them. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>

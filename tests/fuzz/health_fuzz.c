@@ -1,5 +1,5 @@
-/* What a node answers to the question how a service's endpoints do there: passed on in our own words, which mean the same when they are
- * read again, or not at all. */
+/* What a node answers to the question how a service's endpoints do there: passed on in our own
+ * words, which mean the same when they are read again, or not at all. */
 #include <assert.h>
 #include <string.h>
 

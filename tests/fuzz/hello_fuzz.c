@@ -1,4 +1,5 @@
-/* What a stranger says first at the ports of TLS: every beginning asks for more within bounds, or is decided for good. */
+/* What a stranger says first at the ports of TLS: every beginning asks for more within bounds, or
+ * is decided for good. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>

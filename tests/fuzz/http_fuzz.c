@@ -1,7 +1,8 @@
 /*
- * HTTP/1.x heads and bodies. First byte: '>' a request, '<' a response, '^' a response to HEAD, 'c' a chunked body;
- * behind a head a chunked body may follow. Whatever is accepted must be read alike by an origin that forgives nothing (http1_strict.h)
- * and, once emitted, be read again as the same message with nothing hop-by-hop in it; and a body must not depend on how it was cut.
+ * HTTP/1.x heads and bodies. First byte: '>' a request, '<' a response, '^' a response to HEAD, 'c'
+ * a chunked body; behind a head a chunked body may follow. Whatever is accepted must be read alike
+ * by an origin that forgives nothing (http1_strict.h) and, once emitted, be read again as the same
+ * message with nothing hop-by-hop in it; and a body must not depend on how it was cut.
  */
 #include <assert.h>
 #include <stdint.h>

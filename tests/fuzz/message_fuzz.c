@@ -1,4 +1,5 @@
-/* What the agent reads in the hub's messages besides envelope and view: hello, resources, questions, answers, and hub.url. */
+/* What the agent reads in the hub's messages besides envelope and view: hello, resources,
+ * questions, answers, and hub.url. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* How a stranger's HTTP/2 begins: more bytes never take back what was decided, and what is cut out is an acknowledgement. */
+/* How a stranger's HTTP/2 begins: more bytes never take back what was decided, and what is cut out
+ * is an acknowledgement. */
 #include <assert.h>
 #include <string.h>
 

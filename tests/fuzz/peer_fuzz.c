@@ -1,4 +1,5 @@
-/* What another replica tells of its nodes: read whole and in pieces it means the same, and leaves a roster that can be asked. */
+/* What another replica tells of its nodes: read whole and in pieces it means the same, and leaves a
+ * roster that can be asked. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>

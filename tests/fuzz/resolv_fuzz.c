@@ -1,4 +1,5 @@
-/* resolv.conf, whoever wrote it: ours gives the original back byte for byte, and never lists ourselves. */
+/* resolv.conf, whoever wrote it: ours gives the original back byte for byte, and never lists
+ * ourselves. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <string.h>

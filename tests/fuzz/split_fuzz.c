@@ -1,6 +1,7 @@
 /*
- * Bodies of an API server: the first byte says list or stream and where the chunks end, the rest is the body. However it is
- * cut, the same values come, and each of them and the rest of a list goes on to the parser.
+ * Bodies of an API server: the first byte says list or stream and where the chunks end, the rest is
+ * the body. However it is cut, the same values come, and each of them and the rest of a list goes
+ * on to the parser.
  */
 #include <stdlib.h>
 #include <string.h>

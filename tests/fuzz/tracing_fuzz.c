@@ -1,5 +1,6 @@
-/* What others say where requests are recorded: a traceparent, a request's texts in a span, a collector's answer and its URL.
- * Whatever is taken can be written and read again, and every span is JSON. */
+/* What others say where requests are recorded: a traceparent, a request's texts in a span, a
+ * collector's answer and its URL. Whatever is taken can be written and read again, and every span
+ * is JSON. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* YAML and JSON: whatever parses can be walked, stays within its bounds and names a line in every complaint. */
+/* YAML and JSON: whatever parses can be walked, stays within its bounds and names a line in every
+ * complaint. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +22,7 @@ walk(const struct tree_node *n, unsigned depth, bool in_map)
 		assert(strlen(n->text) == n->len && n->child == NULL);
 		return;
 	}
-	tree_each(n, child)
-	{
+	tree_each(n, child) {
 		walk(child, depth + 1, n->kind == TREE_MAP);
 		if (n->kind == TREE_MAP && strlen(child->key) < 8)
 			assert(tree_get(n, child->key) == child);

@@ -1,7 +1,7 @@
 /*
- * Frames of a peer, fed to a session: the first byte says in which role and how the bytes are cut, and whether a client's preface
- * is put in front, and how it is written. The owner accepts, echoes and resets by what comes. Whatever comes, the budget is back at
- * its base afterwards.
+ * Frames of a peer, fed to a session: the first byte says in which role and how the bytes are cut,
+ * and whether a client's preface is put in front, and how it is written. The owner accepts, echoes
+ * and resets by what comes. Whatever comes, the budget is back at its base afterwards.
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* What a node declares, as the hub reads it: what is accepted can be written and read again, and stands for nothing that is never
- * dialled by its being a network. */
+/* What a node declares, as the hub reads it: what is accepted can be written and read again, and
+ * stands for nothing that is never dialled by its being a network. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Service views: what parses has a canonical form that parses to itself, and makes a service and a snapshot. */
+/* Service views: what parses has a canonical form that parses to itself, and makes a service and a
+ * snapshot. */
 #include <assert.h>
 #include <string.h>
 

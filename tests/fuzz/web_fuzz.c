@@ -1,7 +1,7 @@
 /*
- * What strangers say to the hub's page: a head, of which all is judged (method, Host, Origin, credentials, the handshake of a
- * websocket), and lines of what a viewer wants. Only GET and HEAD without a body and for a name of ours get through, and what a line
- * wants is within its bounds.
+ * What strangers say to the hub's page: a head, of which all is judged (method, Host, Origin,
+ * credentials, the handshake of a websocket), and lines of what a viewer wants. Only GET and HEAD
+ * without a body and for a name of ours get through, and what a line wants is within its bounds.
  */
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * Loaded into a daemon (LD_PRELOAD): on SIGUSR1 it tries what somebody would who runs code of his own there, in the thread that
- * gets the signal, and writes a line for each into the file of $INTRUDER: its name, then 0 or errno.
+ * Loaded into a daemon (LD_PRELOAD): on SIGUSR1 it tries what somebody would who runs code of his
+ * own there, in the thread that gets the signal, and writes a line for each into the file of
+ * $INTRUDER: its name, then 0 or errno.
  */
 #include <errno.h>
 #include <fcntl.h>

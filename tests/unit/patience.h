@@ -1,6 +1,7 @@
 /*
- * How long a test waits for what must come: so many turns of its own, each with a pause, which are a minute and more. A busy machine makes
- * them late and not fewer, and only what hangs waits for the last of them. Beside tests/fake/clock.c a pause is a part of its time.
+ * How long a test waits for what must come: so many turns of its own, each with a pause, which are
+ * a minute and more. A busy machine makes them late and not fewer, and only what hangs waits for
+ * the last of them. Beside tests/fake/clock.c a pause is a part of its time.
  *
  *	patience_until(patience_turn(loop), calls == 1);
  */

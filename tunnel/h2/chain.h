@@ -1,12 +1,14 @@
 /*
- * Bytes that wait, in pieces: what comes is put behind, what has gone leaves in front, and nothing ever moves in between, however
- * much waits. Takes at most twice the memory of what it holds, and none while it is empty. Plain data of its owner's; no
- * limit of its own (windows are the limit). Chains of one thread may share a few spare pieces, so that bulk does not take
- * its memory from the kernel and give it back each time. Not thread-safe.
+ * Bytes that wait, in pieces: what comes is put behind, what has gone leaves in front, and nothing
+ * ever moves in between, however much waits. Takes at most twice the memory of what it holds, and
+ * none while it is empty. Plain data of its owner's; no limit of its own (windows are the limit).
+ * Chains of one thread may share a few spare pieces, so that bulk does not take its memory from the
+ * kernel and give it back each time. Not thread-safe.
  *
- * A whole piece is as large as a TLS record, and each byte has CHAIN_HEADROOM bytes in front of it that are nobody's any more: the head
- * of a frame goes there, and head and bytes leave together without being copied. What was read into a piece elsewhere can be
- * handed to a chain with the piece (chain_take).
+ * A whole piece is as large as a TLS record, and each byte has CHAIN_HEADROOM bytes in front of it
+ * that are nobody's any more: the head of a frame goes there, and head and bytes leave together
+ * without being copied. What was read into a piece elsewhere can be handed to a chain with the
+ * piece (chain_take).
  *
  *	struct chain c = {0};
  *	chain_add(&c, data, n);
@@ -43,8 +45,8 @@ struct chain {
 };
 
 void chain_add(struct chain *c, const void *data, size_t n);
-/* Where at most `want` bytes may be put, at least one: fills v, of CHAIN_MOST, and says how many; then how many bytes were. Nothing in
- * between. */
+/* Where at most `want` bytes may be put, at least one: fills v, of CHAIN_MOST, and says how many;
+ * then how many bytes were. Nothing in between. */
 int chain_reserve(struct chain *c, size_t want, struct iovec *v);
 void chain_commit(struct chain *c, size_t n);
 /* Start and length of what comes first; 0: empty. */

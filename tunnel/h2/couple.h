@@ -1,10 +1,11 @@
 /*
- * Joins two streams, of two sessions or of one, both ways: bytes, half-close, reset. Nothing is kept here: what cannot be passed on
- * stays in the window of the stream it came by, so whoever reads slowly holds up its own writer and nobody else. For a hub that
- * passes on what another one asks for; both streams have been answered with 200. Everything on the loop's thread.
+ * Joins two streams, of two sessions or of one, both ways: bytes, half-close, reset. Nothing is
+ * kept here: what cannot be passed on stays in the window of the stream it came by, so whoever
+ * reads slowly holds up its own writer and nobody else. For a hub that passes on what another one
+ * asks for; both streams have been answered with 200. Everything on the loop's thread.
  *
- * Takes both streams. `ended` comes once, never from within a call of this header; then couple_free is what is left to do. couple_free before that
- * resets both.
+ * Takes both streams. `ended` comes once, never from within a call of this header; then couple_free
+ * is what is left to do. couple_free before that resets both.
  *
  *	couple = couple_new(&(struct couple_setup){.loop = loop, .streams = {near, far}, .ended = on_end, .arg = me});
  */

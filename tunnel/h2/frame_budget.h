@@ -1,8 +1,9 @@
 /*
- * What a peer's HTTP/2 frames ask for without carrying anything (RFC 9113 section 10.5): reads the heads of frames in the bytes as they
- * come off the wire and counts those that are of no use. An honest peer sends few: a ping per heartbeat, a window update for some
- * kilobytes that it was sent, a reset for a stream. Whoever sends more than FRAME_BUDGET_RATE a second, beyond FRAME_BUDGET_BURST
- * at once, is to be cut. Plain data, no clock, no session.
+ * What a peer's HTTP/2 frames ask for without carrying anything (RFC 9113 section 10.5): reads the
+ * heads of frames in the bytes as they come off the wire and counts those that are of no use. An
+ * honest peer sends few: a ping per heartbeat, a window update for some kilobytes that it was sent,
+ * a reset for a stream. Whoever sends more than FRAME_BUDGET_RATE a second, beyond
+ * FRAME_BUDGET_BURST at once, is to be cut. Plain data, no clock, no session.
  *
  *	frame_budget_init(&b, preface_bytes, now_ms);
  *	if ((kind = frame_budget_read(&b, bytes, n, now_ms)) != NULL)	// too many, the last were PRIORITY
@@ -25,8 +26,9 @@ struct frame_budget {
 	uint64_t filled_ms; /* up to when `left` was filled */
 	unsigned left;
 	unsigned credit; /* of window updates, resets and the like: earned by streams and bytes */
-	unsigned
-		fadings; /* that streams may still have: thousands of quiet ones have them at once when nodes drain */
+	/* that streams may still have: thousands of quiet ones have them at once when nodes
+	 * drain */
+	unsigned fadings;
 	unsigned sent_bytes; /* that have not earned any yet */
 	size_t skip; /* bytes until the next head */
 	unsigned have; /* bytes of it */
@@ -35,7 +37,8 @@ struct frame_budget {
 
 /* preface: bytes that come before the first frame. */
 void frame_budget_init(struct frame_budget *b, size_t preface, uint64_t now_ms);
-/* All bytes, in the order of their coming. NULL: it may go on; else the kind of the last of those that were too many. */
+/* All bytes, in the order of their coming. NULL: it may go on; else the kind of the last of those
+ * that were too many. */
 const char *frame_budget_read(
 	struct frame_budget *b, const uint8_t *bytes, size_t n, uint64_t now_ms);
 /* So many useless frames more, which the caller has seen. False: that was too many. */

@@ -187,7 +187,7 @@ opening_read(const void *bytes, size_t n, struct opening *o)
 	return state;
 }
 
-/* --- answering -------------------------------------------------------------------------- */
+/* --- answering ------------------------------------------------------------------------------ */
 
 static void
 add_frame(

@@ -1,8 +1,10 @@
 /*
- * How much of all streams together may be on the way to one end of a session: HTTP/2's window of the connection (RFC 9113 section
- * 5.2). What is read off the wire makes room at once, whoever it is for: streams have windows of their own for what their owners do
- * not take. So this one bounds what waits in sockets and on the line, in front of whatever comes behind it. It is as wide as the
- * way is long and no wider: a megabyte, and twice as much whenever that has come within two round trips. Plain data, no clock.
+ * How much of all streams together may be on the way to one end of a session: HTTP/2's window of
+ * the connection (RFC 9113 section 5.2). What is read off the wire makes room at once, whoever it
+ * is for: streams have windows of their own for what their owners do not take. So this one bounds
+ * what waits in sockets and on the line, in front of whatever comes behind it. It is as wide as the
+ * way is long and no wider: a megabyte, and twice as much whenever that has come within two round
+ * trips. Plain data, no clock.
  *
  *	reception_init(&r, now_ms);
  *	reception_sample(&r, rtt_ms);			// of a ping
@@ -28,7 +30,8 @@ struct reception {
 
 void reception_init(struct reception *r, uint64_t now_ms);
 void reception_sample(struct reception *r, unsigned rtt_ms);
-/* Of the last samples, 8 at least once there are as many; 0: shorter than can be measured, or not known. */
+/* Of the last samples, 8 at least once there are as many; 0: shorter than can be measured, or not
+ * known. */
 unsigned reception_rtt(const struct reception *r);
 /* So many bytes were read. */
 bool reception_came(struct reception *r, size_t n, uint64_t now_ms, bool *ask);

@@ -1,11 +1,13 @@
 /*
- * Joins a stream of a session with a TCP connection, both ways: bytes, half-close, reset. Nothing is kept here: what
- * cannot be passed on stays in the stream's window or in the socket. Everything on the loop's thread.
+ * Joins a stream of a session with a TCP connection, both ways: bytes, half-close, reset. Nothing
+ * is kept here: what cannot be passed on stays in the stream's window or in the socket. Everything
+ * on the loop's thread.
  *
- * relay_dial is the far end: it connects, answers 200 only then, and else 502 (refused, unreachable) or
- * 504 (too late). relay_join is the near end, once the answer was 200. Both take the stream (it must be accepted or
- * opened by the caller) and, after `ended`, which comes once and never from within these calls, wait for relay_free.
- * relay_free before that resets both sides. The callback may call relay_free.
+ * relay_dial is the far end: it connects, answers 200 only then, and else 502 (refused,
+ * unreachable) or 504 (too late). relay_join is the near end, once the answer was 200. Both take
+ * the stream (it must be accepted or opened by the caller) and, after `ended`, which comes once and
+ * never from within these calls, wait for relay_free. relay_free before that resets both sides. The
+ * callback may call relay_free.
  *
  *	relay = relay_dial(&(struct relay_setup){.loop = loop, .stream = st, .ended = on_end, .arg = me}, &to, 0);
  */
@@ -35,7 +37,8 @@ struct relay_setup {
 	relay_ended_fn *ended;
 	void *arg;
 	struct rate *rates
-		[RELAY_RATES]; /* what both ways together may move; NULL: no bound. They outlive it */
+		/* what both ways together may move; NULL: no bound. They outlive it */
+		[RELAY_RATES];
 	uint32_t mark; /* SO_MARK of what relay_dial dials, 0: none */
 	unsigned hops; /* base/core/hops.h, of the same */
 };

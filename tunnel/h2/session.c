@@ -27,7 +27,7 @@ session_kick(struct session *s)
 		timer_start(s->kick, 0, 0);
 }
 
-/* --- life -------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static void
 release(struct session *s)
@@ -129,8 +129,9 @@ drained(const struct session *s)
 	return s->stats.streams == 0 && drains(s);
 }
 
-/* A socket that is closed with something unread takes with it what the peer is still to get. So the client hangs up, once a
- * ping has been answered: all that it sent has arrived then. The server waits for that, dead_ms at most. */
+/* A socket that is closed with something unread takes with it what the peer is still to get. So the
+ * client hangs up, once a ping has been answered: all that it sent has arrived then. The server
+ * waits for that, dead_ms at most. */
 static bool
 parted(struct session *s)
 {
@@ -163,8 +164,9 @@ conclude(struct session *s, int rc)
 	}
 }
 
-/* Whoever reads nothing, and has us answer without end by streams that it resets, would fill our memory: what waits in nghttp2
- * counts in no window. No honest peer comes near it: one that takes nothing for DEAD_MS is lost anyway. */
+/* Whoever reads nothing, and has us answer without end by streams that it resets, would fill our
+ * memory: what waits in nghttp2 counts in no window. No honest peer comes near it: one that takes
+ * nothing for DEAD_MS is lost anyway. */
 static int
 bound_queue(struct session *s)
 {
@@ -177,9 +179,10 @@ bound_queue(struct session *s)
 }
 
 /*
- * One turn: read, tell, write. What owners do about what they are told goes out at once. Neither bytes nor time of it are without bound: what is
- * left, to be told or to be read, has the next turn, and all others have theirs before; many that are late have together as much as one, or a node
- * with many connections would have many turns.
+ * One turn: read, tell, write. What owners do about what they are told goes out at once. Neither
+ * bytes nor time of it are without bound: what is left, to be told or to be read, has the next
+ * turn, and all others have theirs before; many that are late have together as much as one, or a
+ * node with many connections would have many turns.
  */
 static void
 turn(struct session *s, bool reading)
@@ -216,7 +219,8 @@ on_wire(void *arg)
 {
 	struct session *s = arg;
 
-	/* Who is behind has one turn in each of the loop's, and not one more for what waits in the socket. */
+	/* Who is behind has one turn in each of the loop's, and not one more for what waits in the
+	 * socket. */
 	if (!s->ended && !(timer_active(s->kick) && (s->unread || s->behind)))
 		turn(s, true);
 }
@@ -392,7 +396,8 @@ session_drain(struct session *s)
 	if (s->draining || s->ended)
 		return;
 	s->draining = true;
-	/* A server says so before anything is refused (RFC 9113 section 6.8); a client just opens none. */
+	/* A server says so before anything is refused (RFC 9113 section 6.8); a client just opens
+	 * none. */
 	if (s->server)
 		nghttp2_submit_shutdown_notice(s->ng);
 	session_kick(s);
@@ -403,7 +408,8 @@ session_send_away(struct session *s)
 {
 	if (s->server || s->draining || s->ended)
 		return;
-	/* By a ping: after a client's GOAWAY nghttp2 answers pings no more, which the end waits for. */
+	/* By a ping: after a client's GOAWAY nghttp2 answers pings no more, which the end waits
+	 * for. */
 	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_leaving);
 	session_drain(s);
 }

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Streams whose clear text is made smaller on the wire, once both ends have agreed (edgeway-encoding). */
+/* Streams whose clear text is made smaller on the wire, once both ends have agreed
+ * (edgeway-encoding). */
 
 enum { PLAIN_BYTES = 64 * 1024, SCRATCH_BYTES = 32 * 1024 };
 
@@ -115,7 +116,8 @@ give_up(struct stream *st)
 	session_kick(st->session);
 }
 
-/* Expands what the buffer takes; the other end gets window for what was used of the wire's bytes. */
+/* Expands what the buffer takes; the other end gets window for what was used of the wire's
+ * bytes. */
 static void
 expand_some(struct stream *st)
 {

@@ -144,7 +144,8 @@ on_ping(struct session *s, const nghttp2_frame *frame)
 	session_ping_answered(s);
 }
 
-/* Once the peer's GOAWAY has come and no stream is left, nghttp2 passes over what it is given, the answer to our last ping, too. */
+/* Once the peer's GOAWAY has come and no stream is left, nghttp2 passes over what it is given, the
+ * answer to our last ping, too. */
 void
 session_hear_parting(struct session *s, const uint8_t *bytes, size_t n)
 {
@@ -178,7 +179,7 @@ on_goaway(struct session *s, uint32_t code)
 	s->peer_draining = true;
 	s->peer_code = code;
 	TAILQ_FOREACH(st, &s->streams, link)
-	frames_hear_fading(st, false);
+		frames_hear_fading(st, false);
 }
 
 static int
@@ -270,7 +271,8 @@ on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
 	return 0;
 }
 
-/* Small ones are copied behind what waits; the bytes of large ones, with the head in front of them, go as they are. */
+/* Small ones are copied behind what waits; the bytes of large ones, with the head in front of them,
+ * go as they are. */
 static ssize_t
 hand_over(struct session *s, const uint8_t *head, const void *bytes, size_t len)
 {
@@ -326,10 +328,11 @@ send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t
 	return 0;
 }
 
-/* --- whose turn it is ---------------------------------------------------------------------------- */
+/* --- whose turn it is ----------------------------------------------------------------------- */
 
-/* nghttp2 would take a frame of each stream in turn, and at the other end each would be written to a socket of its own by itself. So of those that
- * have more than a frame one goes at a time, as much as goes in a millisecond. Who has less does not wait. */
+/* nghttp2 would take a frame of each stream in turn, and at the other end each would be written to
+ * a socket of its own by itself. So of those that have more than a frame one goes at a time, as
+ * much as goes in a millisecond. Who has less does not wait. */
 
 void
 frames_pace(struct session *s)

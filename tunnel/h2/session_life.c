@@ -1,8 +1,10 @@
 /*
- * Is the peer there? Any byte of it is a sign of life. An idle peer is asked by a ping each heartbeat; one that owes the answer to a stream's
- * opening is asked sooner. A ping that is not answered within probe_ms makes the session silent: streams are opened elsewhere then, where there is
- * a way, but nothing is cut before dead_ms, since a line may be slow for some seconds and go on. A session that is behind reads nothing, so that its
- * peer cannot be heard: it is neither silent nor dead then.
+ * Is the peer there? Any byte of it is a sign of life. An idle peer is asked by a ping each
+ * heartbeat; one that owes the answer to a stream's opening is asked sooner. A ping that is not
+ * answered within probe_ms makes the session silent: streams are opened elsewhere then, where there
+ * is a way, but nothing is cut before dead_ms, since a line may be slow for some seconds and go on.
+ * A session that is behind reads nothing, so that its peer cannot be heard: it is neither silent
+ * nor dead then.
  */
 #include "tunnel/h2/session_private.h"
 
@@ -52,8 +54,9 @@ life_patience_ms(const struct session *s)
 		(uint64_t)s->limits.probe_ms, (uint64_t)RTT_TIMES * reception_rtt(&s->reception));
 }
 
-/* When a ping that is out should have been answered, and when one is to be sent; UINT64_MAX: never. One that has not said its SETTINGS yet may have
- * a thousand handshakes to make first, after a hub was lost. */
+/* When a ping that is out should have been answered, and when one is to be sent; UINT64_MAX: never.
+ * One that has not said its SETTINGS yet may have a thousand handshakes to make first, after a hub
+ * was lost. */
 static uint64_t
 life_silent_at(const struct session *s)
 {
@@ -104,7 +107,7 @@ life_fall_silent(struct session *s)
 
 	s->silent = true;
 	TAILQ_FOREACH(st, &s->streams, link)
-	frames_hear_fading(st, true);
+		frames_hear_fading(st, true);
 }
 
 void

@@ -1,7 +1,8 @@
 /*
- * Memory for nghttp2. A session of its has two large pieces of which an idle tunnel needs nothing: a buffer of 16 KiB for frames that
- * it builds (of ours it uses the first few hundred bytes, for DATA is never copied there) and a table of streams, zeroed. Both
- * come from pages that nobody has touched; those of the buffer are given back whenever a session without streams has nothing to
+ * Memory for nghttp2. A session of its has two large pieces of which an idle tunnel needs nothing:
+ * a buffer of 16 KiB for frames that it builds (of ours it uses the first few hundred bytes, for
+ * DATA is never copied there) and a table of streams, zeroed. Both come from pages that nobody has
+ * touched; those of the buffer are given back whenever a session without streams has nothing to
  * send. All else is malloc's. One for each session; it outlives the session.
  *
  *	session_memory_init(&memory);

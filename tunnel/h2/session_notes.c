@@ -91,7 +91,8 @@ tell(struct session *s, struct stream *st, unsigned note)
 		st->on_fading(st->fading_arg);
 }
 
-/* However short the turn is, some are told: many that are late together would else spend their turns on anything but that. */
+/* However short the turn is, some are told: many that are late together would else spend their
+ * turns on anything but that. */
 static unsigned
 notes_least(const struct session *s)
 {

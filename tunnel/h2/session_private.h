@@ -1,10 +1,12 @@
 /*
- * What the files of a session share: session.c (life), session_wire.c (reading and writing the wire), session_frames.c (what nghttp2
- * calls), session_life.c (is the peer there), session_notes.c (what owners are told), session_stream.c (what they call), session_window.c (how much may come), and
- * session_coding.c. Nothing outside of these includes it.
+ * What the files of a session share: session.c (life), session_wire.c (reading and writing the
+ * wire), session_frames.c (what nghttp2 calls), session_life.c (is the peer there), session_notes.c
+ * (what owners are told), session_stream.c (what they call), session_window.c (how much may come),
+ * and session_coding.c. Nothing outside of these includes it.
  *
- * A stream leaves when both have let go: its owner by stream_close, and HTTP/2 by on_stream_close (`id` is 0 then).
- * Owners are told of what has happened by `notes`, after nghttp2 has returned, never from inside it.
+ * A stream leaves when both have let go: its owner by stream_close, and HTTP/2 by on_stream_close
+ * (`id` is 0 then). Owners are told of what has happened by `notes`, after nghttp2 has returned,
+ * never from inside it.
  */
 #ifndef EDGEWAY_TUNNEL_H2_SESSION_PRIVATE_H
 #define EDGEWAY_TUNNEL_H2_SESSION_PRIVATE_H
@@ -30,7 +32,8 @@ enum {
 	SESSION_PING_BYTES = 9 + 8, /* a PING with its head */
 	SESSION_TURN = 256 * 1024, /* of reading, and of writing, before others have their turn */
 	SESSION_TURN_US =
-		300, /* of reading and of telling owners, the same, for all of a budget that are late */
+		/* of reading and of telling owners, the same, for all of a budget that are late */
+	300,
 	SESSION_BULK = 4 * 1024, /* so much at a time is not copied */
 };
 
@@ -120,11 +123,12 @@ struct session {
 	bool parted; /* client: the ping that it sent then was answered */
 	uint8_t parting_heard[SESSION_PING_BYTES]; /* what came last since then */
 	uint64_t heard_ms, ping_ms; /* ping_ms: when the one that is out was sent, 0: none */
-	uint64_t
-		asked_ms; /* when a stream was opened, or bytes were sent, first since anything was heard; 0: none were */
+	/* when a stream was opened, or bytes were sent, first since anything was heard; 0: none
+	 * were */
+	uint64_t asked_ms;
 	uint64_t look_ms; /* when `life` is due */
-	uint64_t
-		drained_ms; /* when the line was seen to take bytes that wait in front of the ping */
+	/* when the line was seen to take bytes that wait in front of the ping */
+	uint64_t drained_ms;
 	bool silent, silent_told;
 	uint64_t dry_ms; /* since when there is nothing to read, 0: there may be */
 	uint64_t idle_ms; /* since that ping: for how long there was not */
@@ -133,12 +137,14 @@ struct session {
 	unsigned large_heads; /* beyond all limits, in the bytes that are being read */
 	bool flooded; /* the budget is used up */
 	uint64_t turn_ends_us; /* mono_us */
-	bool behind; /* not all that happened was told within the last turn; nothing is read before that */
+	/* not all that happened was told within the last turn; nothing is read before that */
+	bool behind;
 	bool late; /* its turn was over before it was done */
 	bool draining, peer_draining, peer_draining_told, ended;
 	unsigned busy; /* callbacks on the stack */
 	bool freed; /* while busy */
-	bool asked; /* client: the ping of session_ask_anew has come, and the owner was not told yet */
+	/* client: the ping of session_ask_anew has come, and the owner was not told yet */
+	bool asked;
 	bool collecting; /* what is to be sent goes out at the end of this turn */
 	bool unread; /* the wire may hold bytes that no event announces */
 	unsigned peer_code; /* of its GOAWAY */
@@ -172,12 +178,14 @@ session_turn_is_over(const struct session *s)
 	return mono_us() >= s->turn_ends_us;
 }
 
-/* In session_notes.c: owners are told of what has been noted, as much as a turn may, or `all` of it. They may free the session. */
+/* In session_notes.c: owners are told of what has been noted, as much as a turn may, or `all` of
+ * it. They may free the session. */
 void session_tell(struct session *s, bool all);
 
 /* In session_wire.c. Reads as much as a turn may: 0; 1: there may be more; or the end: -errno. */
 int session_read_wire(struct session *s);
-/* Makes frames and writes them, as much as a turn may; wakes the session when there is more: 0, or the end: -errno. */
+/* Makes frames and writes them, as much as a turn may; wakes the session when there is more: 0, or
+ * the end: -errno. */
 int session_write_wire(struct session *s);
 /* The wire takes what was made, where it gathers: 0, -EAGAIN or another -errno. */
 int session_gather_out(struct session *s);
@@ -187,7 +195,8 @@ int session_window_init(struct session *s);
 /* So much of DATA was read off the wire. */
 void session_received(struct session *s, size_t n);
 void session_ping(struct session *s);
-/* The one that is out was sent, by whatever call, and was answered; there is nothing to read in between, and there is. */
+/* The one that is out was sent, by whatever call, and was answered; there is nothing to read in
+ * between, and there is. */
 void session_ping_sent(struct session *s);
 void session_wire_dry(struct session *s, bool dry);
 void session_ping_answered(struct session *s);

@@ -22,8 +22,7 @@ session_streams(const struct session *s, const char *node, const char **comma, s
 	uint64_t now = loop_now_ms(s->loop);
 	const struct stream *st;
 
-	TAILQ_FOREACH(st, &s->streams, link)
-	{
+	TAILQ_FOREACH(st, &s->streams, link) {
 		int32_t room = st->id > 0
 			? nghttp2_session_get_stream_remote_window_size(s->ng, st->id)
 			: 0;
@@ -34,9 +33,8 @@ session_streams(const struct session *s, const char *node, const char **comma, s
 		json_add_text(out, st->target != NULL ? st->target : "");
 		buf_printf(out,
 			",\"protocol\":\"%s\",\"state\":\"%s\",\"age_s\":%.1f,\"bytes_in\":%llu,"
-			"\"bytes_out\":%llu,"
-			"\"window_in\":%zu,\"window_out\":%d,\"waiting_in\":%zu,\"waiting_out\":%"
-			"zu}",
+			"\"bytes_out\":%llu,\"window_in\":%zu,\"window_out\":%d,\"waiting_in\":%zu,"
+			"\"waiting_out\":%zu}",
 			st->udp ? "udp" : "tcp", state_of(st), (double)(now - st->since_ms) / 1000,
 			(unsigned long long)st->bytes_in, (unsigned long long)st->bytes_out,
 			st->window, (int)room, st->in.len, st->out.len);

@@ -1,9 +1,10 @@
-/* How much may come: the windows of streams, for what their owners are to take, and that of the connection, for what is on the way. */
+/* How much may come: the windows of streams, for what their owners are to take, and that of the
+ * connection, for what is on the way. */
 #include "tunnel/h2/session_private.h"
 
 enum { GROW_RTT = 4 }; /* a window that is used up within so many round trips doubles */
 
-/* --- the connection ------------------------------------------------------------------------------- */
+/* --- the connection ------------------------------------------------------------------------- */
 
 void
 session_ping(struct session *s)
@@ -36,7 +37,8 @@ session_wire_dry(struct session *s, bool dry)
 		s->dry_ms = now;
 }
 
-/* What waits in our socket in front of the answer is not the way's length: it counts only if most of the time nothing did. */
+/* What waits in our socket in front of the answer is not the way's length: it counts only if most
+ * of the time nothing did. */
 void
 session_ping_answered(struct session *s)
 {
@@ -78,7 +80,7 @@ session_received(struct session *s, size_t n)
 		session_ping(s);
 }
 
-/* --- streams --------------------------------------------------------------------------------------- */
+/* --- streams -------------------------------------------------------------------------------- */
 
 static void
 set_window(struct stream *st, size_t window)
@@ -93,7 +95,8 @@ set_window(struct stream *st, size_t window)
 	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)window);
 }
 
-/* Once a window's worth was consumed: was the window what held it up, and is there memory for twice as much? */
+/* Once a window's worth was consumed: was the window what held it up, and is there memory for twice
+ * as much? */
 static void
 fit_window(struct stream *st)
 {
@@ -111,9 +114,10 @@ fit_window(struct stream *st)
 		set_window(st, st->window * 2);
 }
 
-/* Window for what was consumed, in eighths of it as well. A window that
- * was made smaller is paid for with what is consumed first. How much of that is left nghttp2 knows alone: no more may be given
- * back than it counts as received, or it takes the rest for a larger window, and the next smaller one for one more to be paid. */
+/* Window for what was consumed, in eighths of it as well. A window that was made smaller is paid
+ * for with what is consumed first. How much of that is left nghttp2 knows alone: no more may be
+ * given back than it counts as received, or it takes the rest for a larger window, and the next
+ * smaller one for one more to be paid. */
 static void
 give_back(struct stream *st)
 {

@@ -1,6 +1,7 @@
 /*
- * The target of a stream of datagrams stands in its request's path (RFC 9298 section 2, the template that everybody knows):
- * /.well-known/masque/udp/HOST/PORT/, colons of IPv6 written %3A. Pure.
+ * The target of a stream of datagrams stands in its request's path (RFC 9298 section 2, the
+ * template that everybody knows): /.well-known/masque/udp/HOST/PORT/, colons of IPv6 written %3A.
+ * Pure.
  *
  *	udp_path_build("[2001:db8::1]:53", path, sizeof path);	// /.well-known/masque/udp/2001%3Adb8%3A%3A1/53/
  *	if (!udp_path_parse(path, authority, sizeof authority))	// 400

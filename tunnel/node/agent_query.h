@@ -1,6 +1,7 @@
 /*
- * The node's end of a question that an operator has for its agent by way of the hub (doc/protocol.md, "Neighbours" has the other kind): one
- * stream, one answer, as the agent's admin server gives it. What may be asked is the callback's to say; that anything may, tunnel.allow's.
+ * The node's end of a question that an operator has for its agent by way of the hub
+ * (doc/protocol.md, "Neighbours" has the other kind): one stream, one answer, as the agent's admin
+ * server gives it. What may be asked is the callback's to say; that anything may, tunnel.allow's.
  * Everything on the loop's thread.
  *
  *	q = agent_queries_new(loop, answer, me);
@@ -25,7 +26,8 @@ enum {
 	AGENT_QUERY_BURST = 16, /* as edgewayctl bundle asks in a row */
 };
 
-/* 200, and the answer in `out`, which has no limit; or a status of HTTP, and a line that says why. */
+/* 200, and the answer in `out`, which has no limit; or a status of HTTP, and a line that says
+ * why. */
 typedef unsigned agent_answer_fn(void *arg, const char *target, struct buf *out);
 
 struct agent_queries;

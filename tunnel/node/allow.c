@@ -157,7 +157,8 @@ allow_never(const struct addr *target)
 	return refused_class(addr_ip(target, &ip) ? special_addr_class(&ip) : SPECIAL_UNSPECIFIED);
 }
 
-/* The rule that decides: a denial, wherever it stands, or else the last one that allows; NULL: none names the target. */
+/* The rule that decides: a denial, wherever it stands, or else the last one that allows; NULL: none
+ * names the target. */
 static const struct rule *
 allow_find(const struct allow *a, enum allow_kind kind, const struct in6_addr *ip, uint16_t port)
 {

@@ -1,5 +1,6 @@
 /*
- * Which targets a tunnel's end dials: the rules of `tunnel.allow` (DESIGN: closed unless named). Pure: no clock, no I/O.
+ * Which targets a tunnel's end dials: the rules of `tunnel.allow` (DESIGN: closed unless named).
+ * Pure: no clock, no I/O.
  *
  *	node               the node itself, ports 10250 and 10255
  *	node:10255-10260   these ports; node:22 one; node:* all
@@ -8,8 +9,8 @@
  *	192.168.1.0/24     what of the node, its pods and services has an address in this network; all ports
  *	!node:10250        deny; denials count before everything else, wherever they stand
  *
- * Whatever the rules say, some addresses are never dialled: link-local ones, those at which clouds serve their metadata,
- * multicast and unspecified ones; loopback only as the node itself.
+ * Whatever the rules say, some addresses are never dialled: link-local ones, those at which clouds
+ * serve their metadata, multicast and unspecified ones; loopback only as the node itself.
  *
  *	rc = allow_new(texts, n, &allow, &err);
  *	if (!allow_check(allow, ALLOW_NODE, &addr, &why))	// 403, why
@@ -22,7 +23,8 @@
 
 struct allow;
 
-/* ALLOW_BESIDE: machines beside this one, which tunnel.reach has opened (vicinity.h): denials count for them, too. */
+/* ALLOW_BESIDE: machines beside this one, which tunnel.reach has opened (vicinity.h): denials count
+ * for them, too. */
 enum allow_kind { ALLOW_NODE, ALLOW_PODS, ALLOW_SERVICES, ALLOW_AGENT, ALLOW_BESIDE };
 
 enum { ALLOW_RULES_MAX = 256 };
@@ -40,7 +42,8 @@ void allow_explain(
 	const struct allow *a, enum allow_kind kind, const struct addr *target, struct buf *out);
 /* "node", "pod", "service", "beside": for the audit. */
 const char *allow_kind_name(enum allow_kind kind);
-/* Why nobody may ever be led to the address, whatever the rules say (static text; loopback is not meant); NULL: it may be. */
+/* Why nobody may ever be led to the address, whatever the rules say (static text; loopback is not
+ * meant); NULL: it may be. */
 const char *allow_never(const struct addr *target);
 
 #endif

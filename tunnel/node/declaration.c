@@ -80,7 +80,7 @@ declaration_vicinity(const struct declaration *d)
 	return d->vicinity;
 }
 
-/* --- what the hub says to it --------------------------------------------------------------------------- */
+/* --- what the hub says to it ---------------------------------------------------------------- */
 
 static void
 hear(struct declaration *d, size_t i, const char *line, size_t len)
@@ -186,7 +186,7 @@ declaration_opened(struct declaration *d, struct stream *st, const struct stream
 	return 0;
 }
 
-/* --- telling ------------------------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 static const char *
 verdict_name(const char *verdict)

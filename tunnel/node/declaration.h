@@ -1,7 +1,7 @@
 /*
- * The node's end of the hub's question what it reaches beside itself (doc/protocol.md, "Neighbours"): tells tunnel.reach on a
- * stream that the hub has opened for that, and takes what the hub says to each entry, for the log and the state. Everything on
- * the loop's thread.
+ * The node's end of the hub's question what it reaches beside itself (doc/protocol.md,
+ * "Neighbours"): tells tunnel.reach on a stream that the hub has opened for that, and takes what
+ * the hub says to each entry, for the log and the state. Everything on the loop's thread.
  *
  *	declaration_use(d, &vicinity);	// and link_ask_anew, so that the hub asks
  *	return declaration_opened(d, st, request, reason);	// a stream with the field edgeway-ask

@@ -15,7 +15,7 @@ enum {
 
 static void dial(struct link *l);
 
-/* --- ends -------------------------------------------------------------------------------------------- */
+/* --- ends ----------------------------------------------------------------------------------- */
 
 static void
 line_free(struct line *n)
@@ -200,7 +200,7 @@ static const struct session_events session_events = {
 static const struct session_events forward_events = {
 	.draining = on_draining, .silent = on_silent, .ended = on_ended};
 
-/* --- the way up -------------------------------------------------------------------------------------- */
+/* --- the way up ----------------------------------------------------------------------------- */
 
 static void
 leave(struct link *l)
@@ -309,7 +309,7 @@ on_retry(void *arg)
 		dial(l);
 }
 
-/* --- the owner ---------------------------------------------------------------------------------------- */
+/* --- the owner ------------------------------------------------------------------------------ */
 
 static void
 on_drained(void *arg)

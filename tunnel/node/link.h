@@ -1,13 +1,15 @@
 /*
- * The agent's end of the tunnel: dials the hub, keeps one connection open for new streams, and hands those to `opened`.
+ * The agent's end of the tunnel: dials the hub, keeps one connection open for new streams, and
+ * hands those to `opened`.
  *
  *   WAITING ─timer, link_kick─► CONNECTING ─► SHAKING HANDS ─► OPEN
  *      ▲                              │             │            │
  *      └── 100 ms doubling, full jitter: at most 1.5 s while nobody answers, 30 s when the hub does and cuts
  *
- * Where the hub is says the metadata connection, which looks for it (link_use). A new certificate means a
- * new connection: it takes the new streams, the old one ends with its last; so does another hub while this one does not answer,
- * and another address of this machine. A hub that is not heard for two heartbeats and 1 s is dead. Everything on the loop's thread.
+ * Where the hub is says the metadata connection, which looks for it (link_use). A new certificate
+ * means a new connection: it takes the new streams, the old one ends with its last; so does another
+ * hub while this one does not answer, and another address of this machine. A hub that is not heard
+ * for two heartbeats and 1 s is dead. Everything on the loop's thread.
  *
  *	link = link_new(&(struct link_config){.loop = loop, .heartbeat_ms = 4000, .opened = serve_opened, .arg = serve});
  *	link_use(link, &(struct link_hub){addr, "hub.example", tls, 1});
@@ -40,21 +42,23 @@ struct link_config {
 	uint32_t mark; /* SO_MARK */
 	struct carriers *carriers; /* inside of whose websockets it goes; NULL: none */
 	size_t memory_limit; /* of the windows beyond their base; 0: LINK_MEMORY */
-	/* The node opens the streams, by link_session; the connection is there while link_want says so. Else the hub opens
-	 * them, and it is always there. */
+	/* The node opens the streams, by link_session; the connection is there while link_want says
+	 * so. Else the hub opens them, and it is always there. */
 	bool forward;
 	/* As `opened` of session_events. */
 	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
 		const char **reason);
 	void *arg;
-	/* Has the node something to say that the hub must ask for? Then each connection begins so. NULL: never. */
+	/* Has the node something to say that the hub must ask for? Then each connection begins so.
+	 * NULL: never. */
 	bool (*to_be_asked)(void *arg);
 	loop_fn *up; /* a tunnel has opened, or answers again: the hub is there; may be NULL */
-	/* The hub does not answer (session_events' `silent`): no streams are opened until `up`. A hub that link_use has named meanwhile is dialled by
-	 * itself. May be NULL. */
+	/* The hub does not answer (session_events' `silent`): no streams are opened until `up`. A
+	 * hub that link_use has named meanwhile is dialled by itself. May be NULL. */
 	loop_fn *doubted;
-	/* The machine's way to the hub begins elsewhere now, which says nothing of the hub: no streams are opened until `up`, when a new connection
-	 * is there, or cannot be made while this one is not silent. May be NULL. */
+	/* The machine's way to the hub begins elsewhere now, which says nothing of the hub: no
+	 * streams are opened until `up`, when a new connection is there, or cannot be made while
+	 * this one is not silent. May be NULL. */
 	loop_fn *rerouted;
 	void *up_arg; /* of the three */
 };
@@ -79,13 +83,15 @@ void link_want(struct link *l, bool wanted);
 struct session *link_session(const struct link *l);
 /* The network may work again: do not wait. */
 void link_kick(struct link *l);
-/* The network has changed: the same, and where the way to the hub begins at another address now, another connection takes the new streams. */
+/* The network has changed: the same, and where the way to the hub begins at another address now,
+ * another connection takes the new streams. */
 void link_network(struct link *l);
 /* Is the hub there? Else `doubted` comes, within seconds. */
 void link_probe(struct link *l);
 /* The hub is to ask anew. */
 void link_ask_anew(struct link *l);
-/* Held, what is open goes on, and nothing is dialled: another process has this node's tunnel, or is about to. */
+/* Held, what is open goes on, and nothing is dialled: another process has this node's tunnel, or is
+ * about to. */
 void link_hold(struct link *l, bool held);
 /* No new streams, no new connections; `done` once the last has ended, not from within this call. */
 void link_drain(struct link *l, loop_fn *done, void *arg);

@@ -1,6 +1,7 @@
 /*
- * One attempt to reach the hub: by TCP, through a proxy or inside of a websocket, and then the TLS handshake. Part of
- * tunnel/node/link; on the loop's thread. `done` comes once, perhaps from within link_dial_start; the attempt may be freed in it.
+ * One attempt to reach the hub: by TCP, through a proxy or inside of a websocket, and then the TLS
+ * handshake. Part of tunnel/node/link; on the loop's thread. `done` comes once, perhaps from within
+ * link_dial_start; the attempt may be freed in it.
  *
  *	link_dial_start(&d, &(struct link_dial_setup){.loop = loop, .hub = hub, .alpn = alpn, .done = on_dialled, .arg = me});
  */
@@ -11,13 +12,14 @@
 
 struct link_dial;
 
-/* tls: open, taken; NULL: it failed, and why; unanswered: because nobody was there, not because of what he said. */
+/* tls: open, taken; NULL: it failed, and why; unanswered: because nobody was there, not because of
+ * what he said. */
 typedef void link_dial_fn(void *arg, struct tls_stream *tls, bool unanswered, const char *why);
 
 struct link_dial_setup {
 	struct loop *loop;
-	const struct link_hub *
-		hub; /* good until the attempt is freed; its host and TLS count when hands are shaken */
+	/* good until the attempt is freed; its host and TLS count when hands are shaken */
+	const struct link_hub *hub;
 	struct carriers *carriers; /* NULL: no websocket */
 	uint32_t mark; /* SO_MARK */
 	const char *alpn; /* static */

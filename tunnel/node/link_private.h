@@ -1,6 +1,6 @@
 /*
- * What the files of the link share: link.c (keeps a connection, renews and drains it) and link_tell.c (state, metrics). Nothing
- * outside of these includes it.
+ * What the files of the link share: link.c (keeps a connection, renews and drains it) and
+ * link_tell.c (state, metrics). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_TUNNEL_NODE_LINK_PRIVATE_H
 #define EDGEWAY_TUNNEL_NODE_LINK_PRIVATE_H
@@ -18,9 +18,12 @@ struct line {
 	struct session *session;
 	uint64_t certificate, since_ms;
 	char address[ADDR_TEXT_MAX];
-	/* Why it takes no new streams: whether anybody is there is not known. NULL: it takes them. */
+	/* Why it takes no new streams: whether anybody is there is not known. NULL: it takes
+	 * them. */
 	const char *doubt;
-	bool rerouted; /* this machine's way to the hub begins elsewhere now: another connection is to take its place */
+	/* this machine's way to the hub begins elsewhere now: another connection is to take its
+	 * place */
+	bool rerouted;
 };
 
 TAILQ_HEAD(lines, line);

@@ -13,7 +13,7 @@ sum(const struct link *l)
 	if (l->now != NULL)
 		session_stats_add(&s, session_stats(l->now->session));
 	TAILQ_FOREACH(n, &l->leaving, next)
-	session_stats_add(&s, session_stats(n->session));
+		session_stats_add(&s, session_stats(n->session));
 	return s;
 }
 
@@ -94,7 +94,7 @@ link_streams_state(const struct link *l, const char *node, const char **comma, s
 	if (l->now != NULL)
 		session_streams(l->now->session, node, comma, out);
 	TAILQ_FOREACH(n, &l->leaving, next)
-	session_streams(n->session, node, comma, out);
+		session_streams(n->session, node, comma, out);
 }
 
 void

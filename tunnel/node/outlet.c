@@ -34,8 +34,8 @@ struct outlet_trip {
 	struct stream *stream;
 	struct relay *relay;
 	unsigned breaks; /* of the connection to the hub, while it was asked */
-	uint64_t
-		end_ms; /* by when it must be answered, however often the hub is asked; 0: it was not yet */
+	/* by when it must be answered, however often the hub is asked; 0: it was not yet */
+	uint64_t end_ms;
 	bool soon; /* it is to be asked again in a moment */
 };
 
@@ -55,11 +55,12 @@ struct outlet {
 	void *fading_arg;
 	loop_fn *on_rerouted; /* NULL: the same */
 	void *rerouted_arg;
-	uint64_t
-		doubted_at; /* how many connections the link had opened when the last one came into doubt; 0: it is not */
+	/* how many connections the link had opened when the last one came into doubt; 0: it is
+	 * not */
+	uint64_t doubted_at;
 };
 
-/* --- ends ------------------------------------------------------------------------------------------- */
+/* --- ends ----------------------------------------------------------------------------------- */
 
 static void
 trip_free(struct outlet_trip *t)
@@ -114,7 +115,7 @@ on_relay_ended(void *arg, const struct relay_report *report)
 	trip_free(t);
 }
 
-/* --- asking the hub ---------------------------------------------------------------------------------- */
+/* --- asking the hub ------------------------------------------------------------------------- */
 
 static void
 on_fading(void *arg)
@@ -198,7 +199,8 @@ wait_again(struct outlet_trip *t, bool soon)
 		t->deadline, MIN(left_ms(t), (uint64_t)(soon ? REFUSED_MS : OUTLET_OPEN_MS)), 0);
 }
 
-/* Nothing of who asked has gone out before the answer, so the hub may be asked again: once it is there, or, where it has refused, in a moment. */
+/* Nothing of who asked has gone out before the answer, so the hub may be asked again: once it is
+ * there, or, where it has refused, in a moment. */
 static void
 ask_again(struct outlet_trip *t, bool soon)
 {
@@ -331,7 +333,8 @@ on_deadline(void *arg)
 	}
 }
 
-/* Who asked says nothing before it is joined: it has closed. Or it has all the same, and that waits for the stream. */
+/* Who asked says nothing before it is joined: it has closed. Or it has all the same, and that waits
+ * for the stream. */
 static void
 on_gone(void *arg, int fd, unsigned events)
 {
@@ -419,7 +422,7 @@ outlet_leave(struct outlet_trip **out)
 	trip_free(t);
 }
 
-/* --- life -------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static void
 on_idle(void *arg)
@@ -505,7 +508,7 @@ outlet_on_rerouted(struct outlet *o, loop_fn *fn, void *arg)
 	o->rerouted_arg = arg;
 }
 
-/* --- telling ------------------------------------------------------------------------------------------ */
+/* --- telling -------------------------------------------------------------------------------- */
 
 void
 outlet_metrics(const struct outlet *o, struct metrics *m)

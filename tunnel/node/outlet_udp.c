@@ -5,7 +5,7 @@
 #include "base/core/hash.h"
 #include "base/core/log.h"
 
-/* --- which there are ------------------------------------------------------------------------------ */
+/* --- which there are ------------------------------------------------------------------------ */
 
 static uint64_t
 hash_of(const struct service *s, uint16_t number)
@@ -90,7 +90,7 @@ outlet_udp_use(struct outlet_udp *u, const struct snapshot *old, const struct sn
 			touch(p, p->stale);
 }
 
-/* --- doors ---------------------------------------------------------------------------------------- */
+/* --- doors ---------------------------------------------------------------------------------- */
 
 static void
 close_door(struct outlet_port *p, const char *why)
@@ -197,7 +197,7 @@ outlet_udp_drain(struct outlet_udp *u)
 			udp_door_drain(p->door);
 }
 
-/* --- life ----------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 struct outlet_udp *
 outlet_udp_new(const struct outlet_udp_config *config)

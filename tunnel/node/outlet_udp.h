@@ -1,8 +1,9 @@
 /*
- * UDP ports of services whose endpoints this node cannot send to itself: each has a door of its own (udp_door.h) at the mesh's address, to
- * which the kernel leads what clients send to the service (iptables/maps/frontends.h), and each client's flow is a stream of the outlet to an
- * endpoint that stays its own for as long as the flow lives (outlet_udp_choice.h). Only what came by an interface of the mesh is taken. On the
- * loop's thread.
+ * UDP ports of services whose endpoints this node cannot send to itself: each has a door of its own
+ * (udp_door.h) at the mesh's address, to which the kernel leads what clients send to the service
+ * (iptables/maps/frontends.h), and each client's flow is a stream of the outlet to an endpoint that
+ * stays its own for as long as the flow lives (outlet_udp_choice.h). Only what came by an interface
+ * of the mesh is taken. On the loop's thread.
  *
  *	outlet_udp_use(u, old, now);	// which ports there are
  *	port = outlet_udp_door(u, service, service_port);	// for the kernel: 0: none
@@ -31,7 +32,8 @@ struct outlet_udp_config {
 struct outlet_udp *outlet_udp_new(const struct outlet_udp_config *config);
 /* Ends all flows. */
 void outlet_udp_free(struct outlet_udp **u);
-/* Of the mesh, host byte order; 0: none. Another one than before: all doors are closed, and to be asked for anew. */
+/* Of the mesh, host byte order; 0: none. Another one than before: all doors are closed, and to be
+ * asked for anew. */
 void outlet_udp_listen(struct outlet_udp *u, uint32_t address);
 /* old NULL: nothing before. */
 void outlet_udp_use(struct outlet_udp *u, const struct snapshot *old, const struct snapshot *now);

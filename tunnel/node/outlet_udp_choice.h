@@ -1,8 +1,9 @@
 /*
- * Which endpoint a flow of datagrams goes to, among those that only the hub reaches. Pure. The one with the highest hash of endpoint and
- * client (rendezvous), as the kernel draws for endpoints that it dials itself (iptables/maps/plan.h): a client that was quiet for long finds its
- * endpoint again, and one that goes takes only its own clients along. One that did not answer is passed over for a while where there
- * are others.
+ * Which endpoint a flow of datagrams goes to, among those that only the hub reaches. Pure. The one
+ * with the highest hash of endpoint and client (rendezvous), as the kernel draws for endpoints that
+ * it dials itself (iptables/maps/plan.h): a client that was quiet for long finds its endpoint
+ * again, and one that goes takes only its own clients along. One that did not answer is passed over
+ * for a while where there are others.
  *
  *	e = choice_pick(port, &(struct choice_ask){.key = key, .tried = tried, .n_tried = n, .ill = &ill, .now_ms = now});
  *	choice_failed(&ill, &e->ip, e->port, now);
@@ -33,7 +34,8 @@ struct choice_ask {
 	uint64_t now_ms;
 };
 
-/* Has the port endpoints, none of which this node could send to by itself, and some that the hub reaches? */
+/* Has the port endpoints, none of which this node could send to by itself, and some that the hub
+ * reaches? */
 bool choice_needs_hub(const struct service_port *p);
 /* NULL: there is none that was not tried. */
 const struct endpoint *choice_pick(const struct service_port *p, const struct choice_ask *ask);

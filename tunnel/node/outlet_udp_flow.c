@@ -15,7 +15,8 @@ now_ms(const struct outlet_port *p)
 	return loop_now_ms(p->of->config.loop);
 }
 
-/* With session affinity a client has one endpoint, else each of its flows. The same after a restart, and at other nodes. */
+/* With session affinity a client has one endpoint, else each of its flows. The same after a
+ * restart, and at other nodes. */
 static uint64_t
 key_of(const struct outlet_flow *t)
 {
@@ -116,7 +117,8 @@ share_of(struct outlet_udp *u, const struct flow_key *key)
 		OUTLET_UDP_CLIENTS];
 }
 
-/* The kernel leads only those here who may call, but anybody in a pod can send to the door itself. */
+/* The kernel leads only those here who may call, but anybody in a pod can send to the door
+ * itself. */
 static bool
 may_call(const struct outlet_port *p, const struct udp_flow *f)
 {

@@ -1,6 +1,6 @@
 /*
- * What the files of outlet_udp share: outlet_udp.c (ports and their doors), outlet_udp_flow.c (flows, and whereto) and outlet_udp_tell.c. Nothing
- * outside of these includes it.
+ * What the files of outlet_udp share: outlet_udp.c (ports and their doors), outlet_udp_flow.c
+ * (flows, and whereto) and outlet_udp_tell.c. Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_TUNNEL_NODE_OUTLET_UDP_PRIVATE_H
 #define EDGEWAY_TUNNEL_NODE_OUTLET_UDP_PRIVATE_H
@@ -38,7 +38,8 @@ struct outlet_udp {
 	bool draining;
 	unsigned n_flows; /* that are asked for, or open */
 	unsigned of_clients
-		[OUTLET_UDP_CLIENTS]; /* of those, by a hash: a few clients may have a share together */
+		/* of those, by a hash: a few clients may have a share together */
+		[OUTLET_UDP_CLIENTS];
 	uint64_t seed; /* of that hash */
 	uint64_t opened;
 	struct dgram_tally past; /* of doors that are closed */
@@ -53,15 +54,16 @@ struct outlet_flow { /* a flow's `own` while it is asked for or open */
 	unsigned n_tried;
 };
 
-/* --- outlet_udp.c --- */
+/* --- outlet_udp.c --------------------------------------------------------------------------- */
 /* As table_walk. */
 struct outlet_port *outlet_udp_next(
 	const struct outlet_udp *u, size_t *slot, const struct outlet_port *p);
 
-/* --- outlet_udp_flow.c --- */
+/* --- outlet_udp_flow.c ---------------------------------------------------------------------- */
 /* arg of the door: struct outlet_port. */
 extern const struct udp_door_events outlet_udp_events;
-/* Ends those whose endpoint the port has no more, and those of callers that may not call it any more. */
+/* Ends those whose endpoint the port has no more, and those of callers that may not call it any
+ * more. */
 void outlet_flows_settle(struct outlet_port *p);
 
 #endif

@@ -71,8 +71,8 @@ outlet_udp_state(const struct outlet_udp *u, struct buf *out)
 	size_t slot = 0, shown = 0;
 
 	buf_printf(out,
-		"{\"flows\":%u,\"opened\":%llu,\"datagrams_to_hub\":%llu,"
-		"\"datagrams_from_hub\":%llu,\"dropped\":%llu,\"loops\":%llu,\"ports\":[",
+		"{\"flows\":%u,\"opened\":%llu,\"datagrams_to_hub\":%llu,\"datagrams_from_hub\":%"
+		"llu,\"dropped\":%llu,\"loops\":%llu,\"ports\":[",
 		u->n_flows, (unsigned long long)u->opened,
 		(unsigned long long)t.to_stream.datagrams,
 		(unsigned long long)t.from_stream.datagrams, (unsigned long long)dgram_dropped(&t),

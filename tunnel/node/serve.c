@@ -74,7 +74,7 @@ struct serve {
 	uint64_t beside; /* dials for machines beside this node */
 };
 
-/* --- the ground --------------------------------------------------------------------------------------- */
+/* --- the ground ----------------------------------------------------------------------------- */
 
 static bool
 is_bridge(const struct serve *s, const char *name)
@@ -116,7 +116,7 @@ look_around(struct serve *s)
 	return &s->ground;
 }
 
-/* --- a visit's end ------------------------------------------------------------------------------------ */
+/* --- a visit's end -------------------------------------------------------------------------- */
 
 static enum result
 result_of(unsigned status)
@@ -227,7 +227,7 @@ on_relay_ended(void *arg, const struct relay_report *report)
 	visit_free(v);
 }
 
-/* --- dialling ------------------------------------------------------------------------------------------ */
+/* --- dialling ------------------------------------------------------------------------------- */
 
 static void
 refuse(struct visit *v)
@@ -327,7 +327,7 @@ on_reset(void *arg, unsigned code)
 
 static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
 
-/* --- opening ------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------- */
 
 static const char *
 field(const struct stream_request *r, const char *name)
@@ -493,7 +493,7 @@ serve_judge(struct serve *s, const char *authority, struct buf *out)
 	buf_adds(out, "]}\n");
 }
 
-/* --- life ---------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static char **
 copy_list(const char *const *from)
@@ -569,8 +569,8 @@ serve_end_spans(struct serve *s)
 	struct visit *v;
 
 	LIST_FOREACH(v, &s->visits, link)
-	if (v->span != NULL)
-		end_span(v, &report, "");
+		if (v->span != NULL)
+			end_span(v, &report, "");
 }
 
 void
@@ -603,7 +603,7 @@ serve_declare(struct serve *s, struct vicinity **vicinity)
 	return other;
 }
 
-/* --- telling ------------------------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 void
 serve_metrics(const struct serve *s, struct metrics *m)

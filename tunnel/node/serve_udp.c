@@ -97,7 +97,7 @@ serve_udp_open(struct serve_udp *u, struct stream *st, const struct serve_udp_as
 	return udp_relay_status(f->relay);
 }
 
-/* --- life ---------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 struct serve_udp *
 serve_udp_new(struct loop *loop, uint32_t mark)
@@ -129,10 +129,10 @@ serve_udp_drain(struct serve_udp *u)
 
 	u->draining = true;
 	LIST_FOREACH(f, &u->flows, link)
-	udp_relay_drain(f->relay);
+		udp_relay_drain(f->relay);
 }
 
-/* --- telling ------------------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 static struct dgram_tally
 sum(const struct serve_udp *u)
@@ -141,7 +141,7 @@ sum(const struct serve_udp *u)
 	const struct flow *f;
 
 	LIST_FOREACH(f, &u->flows, link)
-	dgram_tally_add(&all, udp_relay_tally(f->relay));
+		dgram_tally_add(&all, udp_relay_tally(f->relay));
 	return all;
 }
 
@@ -176,8 +176,8 @@ serve_udp_state(const struct serve_udp *u, struct buf *out)
 	const struct dgram_tally t = sum(u);
 
 	buf_printf(out,
-		"{\"flows\":%u,\"opened\":%llu,\"datagrams_to_target\":%llu,"
-		"\"datagrams_from_target\":%llu,\"dropped\":%llu}",
+		"{\"flows\":%u,\"opened\":%llu,\"datagrams_to_target\":%llu,\"datagrams_from_"
+		"target\":%llu,\"dropped\":%llu}",
 		u->n_flows, (unsigned long long)u->opened,
 		(unsigned long long)t.from_stream.datagrams,
 		(unsigned long long)t.to_stream.datagrams, (unsigned long long)dgram_dropped(&t));

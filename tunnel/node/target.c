@@ -71,7 +71,8 @@ add(struct target *to, const struct addr *a, uint16_t port)
 	to->n_addrs++;
 }
 
-/* Loopback first: what listens there alone is the node's as well. Addresses on bridges come last. */
+/* Loopback first: what listens there alone is the node's as well. Addresses on bridges come
+ * last. */
 static void
 add_node(const struct ground *g, uint16_t port, struct target *to)
 {
@@ -89,7 +90,8 @@ add_node(const struct ground *g, uint16_t port, struct target *to)
 		}
 }
 
-/* The service's endpoint with this address, NULL: none. local: on this node; else on the one that is meant. */
+/* The service's endpoint with this address, NULL: none. local: on this node; else on the one that
+ * is meant. */
 static const struct endpoint *
 find_endpoint(
 	const struct service *s, const struct target_request *r, const struct addr *a, bool local)
@@ -149,8 +151,8 @@ find_here(const struct ground *g, const struct addr *a, const struct target_requ
 	return 0;
 }
 
-/* Beside this node. That an address is another's by the hub's word, and in fact one of this node's own, is no way around
- * tunnel.allow. */
+/* Beside this node. That an address is another's by the hub's word, and in fact one of this node's
+ * own, is no way around tunnel.allow. */
 static unsigned
 find_beside(const struct ground *g, const struct addr *a, const struct target_request *r,
 	struct target *to, const char **reason)
@@ -169,7 +171,8 @@ find_beside(const struct ground *g, const struct addr *a, const struct target_re
 	if (here == 0)
 		return 0;
 	to->kind = ALLOW_BESIDE;
-	/* The port of a pod over there; what an EndpointSlice alone says opens no port that tunnel.reach does not. */
+	/* The port of a pod over there; what an EndpointSlice alone says opens no port that
+	 * tunnel.reach does not. */
 	if (e != NULL && e->via == VIA_HOST) {
 		to->kind = ALLOW_SERVICES;
 		beside.port = 0;

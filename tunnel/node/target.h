@@ -1,6 +1,6 @@
 /*
- * What a stream's request means on this node: which kind of target, and at which addresses it is dialled. Pure; judged from what
- * the node knows itself, whatever the hub says.
+ * What a stream's request means on this node: which kind of target, and at which addresses it is
+ * dialled. Pure; judged from what the node knows itself, whatever the hub says.
  *
  *	EDGE:10250		the node by its name: 127.0.0.1, then the node's own addresses
  *	192.0.2.7:22		an address of the node, or loopback: the node
@@ -51,7 +51,8 @@ struct target_request {
 	bool udp; /* of a service its ports of UDP count, else the others */
 };
 
-/* 0; 400: no host:port; 403: beside this node, and not opened; 404: not on this node, with a static reason. */
+/* 0; 400: no host:port; 403: beside this node, and not opened; 404: not on this node, with a static
+ * reason. */
 unsigned target_find(const struct ground *g, const struct target_request *request,
 	struct target *to, const char **reason);
 

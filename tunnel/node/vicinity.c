@@ -49,7 +49,7 @@ is_private(const struct vicinity_entry *e)
 	return false;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static bool
 read_number(const char **text, unsigned most, unsigned *n)
@@ -258,7 +258,7 @@ vicinity_same(const struct vicinity *a, const struct vicinity *b)
 	return same;
 }
 
-/* --- asking -------------------------------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 bool
 vicinity_covers(const struct vicinity_entry *e, const char *node, const struct in6_addr *ip)

@@ -1,14 +1,16 @@
 /*
- * What a node declares that it can reach beside itself (`tunnel.reach`): machines of its own site which it dials for the hub
- * when they have no tunnel of their own. Pure. The node writes it on the tunnel and judges by it what it dials; the hub reads
- * it as a stranger's word, entry by entry, and decides which of them count (hub/routing/neighbours.h).
+ * What a node declares that it can reach beside itself (`tunnel.reach`): machines of its own site
+ * which it dials for the hub when they have no tunnel of their own. Pure. The node writes it on the
+ * tunnel and judges by it what it dials; the hub reads it as a stranger's word, entry by entry, and
+ * decides which of them count (hub/routing/neighbours.h).
  *
  *	edge-2               a node, ports 10250 and 10255; its address is what the hub says
  *	edge-2:22            this port; edge-2:9100-9105 these; edge-2:* all
  *	192.168.1.0/24       the private network and the nodes in it, ports as for a node; 192.168.1.50:9100 one machine
  *	[fd00:1::/64]:22     IPv6 with ports
  *
- * Whatever it names, some addresses are never dialled (allow_never, loopback), nor what tunnel.allow denies by network.
+ * Whatever it names, some addresses are never dialled (allow_never, loopback), nor what
+ * tunnel.allow denies by network.
  *
  *	rc = vicinity_new(texts, &v, &err);
  *	if ((why = vicinity_check(v, &(struct vicinity_ask){.meant = "edge-2", .ip = ip, .port = 10250})) != NULL)	// 403, why
@@ -49,7 +51,8 @@ struct vicinity {
 
 /* entries: of the configuration, ended by NULL; or NULL. -EINVAL names the one that is wrong. */
 int vicinity_new(const char *const *entries, struct vicinity **out, struct err *err);
-/* A line for each entry, as vicinity_write has them; one that is wrong says so. -EINVAL: too many, too long, or not text. */
+/* A line for each entry, as vicinity_write has them; one that is wrong says so. -EINVAL: too many,
+ * too long, or not text. */
 int vicinity_parse(const char *text, size_t len, struct vicinity **out, struct err *err);
 /* One more line. -EINVAL: too long, no text, or one too many. */
 int vicinity_add(struct vicinity *v, const char *text, size_t len);

@@ -6,7 +6,7 @@ enum { TYPE_DATAGRAM = 0 };
 
 enum state { HEAD, BODY, GIVEN, SKIP, BAD };
 
-/* --- numbers ------------------------------------------------------------------------------------- */
+/* --- numbers -------------------------------------------------------------------------------- */
 
 /* The shortest form. */
 static size_t
@@ -53,7 +53,7 @@ capsule_head(uint8_t to[CAPSULE_HEAD_MAX], size_t len)
 	return n;
 }
 
-/* --- reading ------------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static void
 pass_over(struct capsule_reader *r, uint64_t n)

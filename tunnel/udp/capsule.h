@@ -1,7 +1,8 @@
 /*
- * Datagrams as bytes of a stream: capsules of RFC 9297 (type, length, value; numbers as in QUIC, RFC 9000 section 16), of which a
- * datagram of UDP is type 0 with the context 0 in front of it (RFC 9298 section 5). Other types and contexts are passed over,
- * as these documents want it. Pure; a reader holds memory only while a datagram has come in part.
+ * Datagrams as bytes of a stream: capsules of RFC 9297 (type, length, value; numbers as in QUIC,
+ * RFC 9000 section 16), of which a datagram of UDP is type 0 with the context 0 in front of it (RFC
+ * 9298 section 5). Other types and contexts are passed over, as these documents want it. Pure; a
+ * reader holds memory only while a datagram has come in part.
  *
  *	n = capsule_head(head, len);	// then n bytes of head and len of the datagram go into the stream
  *

@@ -40,7 +40,7 @@ dgram_dropped(const struct dgram_tally *t)
 	return n;
 }
 
-/* --- kept -------------------------------------------------------------------------------------- */
+/* --- kept ----------------------------------------------------------------------------------- */
 
 bool
 dgram_keep(struct dgram_kept *k, const void *data, size_t n)
@@ -77,7 +77,7 @@ dgram_kept_fini(struct dgram_kept *k)
 	k->n = 0;
 }
 
-/* --- on the stream ----------------------------------------------------------------------------- */
+/* --- on the stream -------------------------------------------------------------------------- */
 
 bool
 dgram_put(struct stream *st, const void *data, size_t n)
@@ -127,7 +127,7 @@ dgram_reader_fini(struct dgram_reader *r)
 	capsule_fini(&r->capsules);
 }
 
-/* --- sockets ----------------------------------------------------------------------------------- */
+/* --- sockets -------------------------------------------------------------------------------- */
 
 enum dgram_drop
 dgram_send_failed(int error)

@@ -1,7 +1,8 @@
 /*
- * Datagrams over a stream that was opened for them (stream_request.udp), at either end: what the stream has no room for now is
- * dropped, never queued beyond DGRAM_QUEUE_BYTES, since a datagram that comes late is worth less than the next one. What comes is
- * taken at once, so that one flow never holds up its tunnel. Datagrams keep their boundaries and their order.
+ * Datagrams over a stream that was opened for them (stream_request.udp), at either end: what the
+ * stream has no room for now is dropped, never queued beyond DGRAM_QUEUE_BYTES, since a datagram
+ * that comes late is worth less than the next one. What comes is taken at once, so that one flow
+ * never holds up its tunnel. Datagrams keep their boundaries and their order.
  *
  *	if (!dgram_put(stream, data, n))
  *		tally.dropped[DROP_QUEUE]++;
@@ -54,7 +55,8 @@ struct dgram_reader { /* all zero at first */
 	size_t held; /* of the stream, under the datagram that was given last */
 };
 
-/* Some that are to be sent once it is known whereto. All zero at first; empty after dgram_kept_fini. */
+/* Some that are to be sent once it is known whereto. All zero at first; empty after
+ * dgram_kept_fini. */
 struct dgram_kept {
 	struct buf bytes;
 	unsigned n;

@@ -1,10 +1,12 @@
 /*
- * Joins two streams of datagrams, of two sessions or of one, both ways: one datagram after the other, and what the other stream or a rate has
- * no room for is dropped and counted (tunnel/udp/dgram.h), so that neither holds up its session. For a hub that passes on what a node
+ * Joins two streams of datagrams, of two sessions or of one, both ways: one datagram after the
+ * other, and what the other stream or a rate has no room for is dropped and counted
+ * (tunnel/udp/dgram.h), so that neither holds up its session. For a hub that passes on what a node
  * asks for; both streams have been answered with 200. Everything on the loop's thread.
  *
- * Takes both streams. `ended` comes once, never from within a call of this header; then dgram_couple_free is what is left to do, which before
- * that resets both. That nobody listens at the target is passed on (STREAM_BROKEN).
+ * Takes both streams. `ended` comes once, never from within a call of this header; then
+ * dgram_couple_free is what is left to do, which before that resets both. That nobody listens at
+ * the target is passed on (STREAM_BROKEN).
  *
  *	couple = dgram_couple_new(&(struct dgram_couple_setup){.loop = loop, .streams = {near, far}, .ended = on_end, .arg = me});
  */

@@ -64,8 +64,8 @@ flows_find(const struct flows *f, const struct flow_key *key)
 	struct flow_entry *e;
 
 	LIST_FOREACH(e, &f->buckets[bucket(f, key)], same)
-	if (memcmp(&e->key, key, sizeof *key) == 0)
-		return e;
+		if (memcmp(&e->key, key, sizeof *key) == 0)
+			return e;
 	return NULL;
 }
 
@@ -75,8 +75,8 @@ find_source(const struct flows *f, const struct in6_addr *client)
 	struct flow_source *s;
 
 	LIST_FOREACH(s, &f->sources[source_bucket(f, client)], same)
-	if (memcmp(&s->client, client, sizeof *client) == 0)
-		return s;
+		if (memcmp(&s->client, client, sizeof *client) == 0)
+			return s;
 	return NULL;
 }
 

@@ -1,8 +1,9 @@
 /*
- * The flows of one UDP socket, found by who sends and to which address: a table of bounded size. Each is in a class that says how
- * long it may be idle; within a class and for each source address they stand in the order of their last datagram. When the socket, or
- * one source, has as many as it may, the one that was idle longest makes room. Pure; entries are part of their owner's
- * struct, who takes them out before they go.
+ * The flows of one UDP socket, found by who sends and to which address: a table of bounded size.
+ * Each is in a class that says how long it may be idle; within a class and for each source address
+ * they stand in the order of their last datagram. When the socket, or one source, has as many as it
+ * may, the one that was idle longest makes room. Pure; entries are part of their owner's struct,
+ * who takes them out before they go.
  *
  *	e = flows_find(flows, &key);
  *	while (e == NULL && (victim = flows_victim(flows, &key)) != NULL)

@@ -43,7 +43,7 @@ count(struct dgram_count *a, struct dgram_count *b, size_t n)
 	b->bytes += n;
 }
 
-/* --- a flow's end ---------------------------------------------------------------------------------- */
+/* --- a flow's end --------------------------------------------------------------------------- */
 
 /* Whoever owns it is told, once. */
 static void
@@ -98,7 +98,7 @@ udp_flow_state(const struct udp_flow *f)
 	return f->stream != NULL ? "open" : f->dialling ? "dialling" : dgram_drop_name(f->refusal);
 }
 
-/* --- bytes ------------------------------------------------------------------------------------------ */
+/* --- bytes ---------------------------------------------------------------------------------- */
 
 static bool
 spend(struct udp_flow *f, size_t n)
@@ -219,7 +219,7 @@ udp_flow_join(struct udp_flow *f, struct stream *stream)
 	drain_stream(f);
 }
 
-/* --- datagrams of clients ----------------------------------------------------------------------------- */
+/* --- datagrams of clients ------------------------------------------------------------------- */
 
 static struct flow_key
 key_of(const struct pktinfo_way *way)
@@ -321,7 +321,7 @@ on_sweep(void *arg)
 		udp_flow_end((struct udp_flow *)e, "idle");
 }
 
-/* --- life ----------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 int
 udp_door_open(const struct udp_door_setup *setup, struct udp_door **out, struct err *err)
@@ -378,7 +378,7 @@ udp_door_drain(struct udp_door *d)
 	flows_hurry(d->flows, DRAIN_QUIET_MS);
 }
 
-/* --- telling -------------------------------------------------------------------------------------------- */
+/* --- telling -------------------------------------------------------------------------------- */
 
 uint16_t
 udp_door_port(const struct udp_door *d)

@@ -1,17 +1,18 @@
 /*
- * A bound UDP socket whose datagrams go over streams: who sends to it from one address and port, to one address of ours, has a flow,
- * for which the owner finds a stream. Answers leave from the address that was asked. Nothing is queued but what comes while the stream is
- * found, a handful; what there is no room for is dropped and counted by reason. Flows end when they are idle; they are bounded, and a
- * quarter of that for one source address: then the one that was idle longest ends. What was refused is not asked for again within
- * UDP_REFUSED_MS. On the loop's thread.
+ * A bound UDP socket whose datagrams go over streams: who sends to it from one address and port, to
+ * one address of ours, has a flow, for which the owner finds a stream. Answers leave from the
+ * address that was asked. Nothing is queued but what comes while the stream is found, a handful;
+ * what there is no room for is dropped and counted by reason. Flows end when they are idle; they
+ * are bounded, and a quarter of that for one source address: then the one that was idle longest
+ * ends. What was refused is not asked for again within UDP_REFUSED_MS. On the loop's thread.
  *
  *	rc = udp_door_open(&(struct udp_door_setup){.loop = loop, .listen = &addr, .buffer = buffer, .events = &events, .arg = me},
  *		&door, &err);
  *	static void begun(void *arg, struct udp_flow *f) { f->own = ...; }	// asks for a stream, and then:
  *	udp_flow_join(f, stream);	// or udp_flow_refuse(f, DROP_DENIED, 403, reason);
  *
- * `begun` and `over` come once each, in this order, for each flow; after `over` it may stay as one that is turned away, which is none
- * of the owner's business. A flow may be refused within `begun`.
+ * `begun` and `over` come once each, in this order, for each flow; after `over` it may stay as one
+ * that is turned away, which is none of the owner's business. A flow may be refused within `begun`.
  */
 #ifndef EDGEWAY_TUNNEL_UDP_UDP_DOOR_H
 #define EDGEWAY_TUNNEL_UDP_UDP_DOOR_H
@@ -51,7 +52,8 @@ struct udp_door_events {
 	void (*begun)(void *arg, struct udp_flow *f);
 	/* May so many bytes be moved now? They are, then. NULL: any number. */
 	bool (*spend)(void *arg, struct udp_flow *f, size_t n);
-	/* What belongs to f->own goes. status: 200 it had a stream, UDP_FLOW_GONE, or what udp_flow_refuse was told. */
+	/* What belongs to f->own goes. status: 200 it had a stream, UDP_FLOW_GONE, or what
+	 * udp_flow_refuse was told. */
 	void (*over)(void *arg, struct udp_flow *f, unsigned status, const char *why);
 };
 
@@ -82,7 +84,8 @@ struct udp_flow *udp_door_next(const struct udp_door *d, const struct udp_flow *
 
 /* The stream is taken. Of one that is dialling; it may be gone afterwards. */
 void udp_flow_join(struct udp_flow *f, struct stream *stream);
-/* The same when there is none; `over` tells it. What comes from this client is dropped for a while, counted as `why`. */
+/* The same when there is none; `over` tells it. What comes from this client is dropped for a while,
+ * counted as `why`. */
 void udp_flow_refuse(struct udp_flow *f, enum dgram_drop why, unsigned status, const char *reason);
 void udp_flow_end(struct udp_flow *f, const char *why);
 /* "open", "dialling", or why it is turned away. */

@@ -28,7 +28,7 @@ struct udp_relay {
 
 static void on_ready(void *arg, int fd, unsigned events);
 
-/* --- its end ------------------------------------------------------------------------------------- */
+/* --- its end -------------------------------------------------------------------------------- */
 
 static void
 settle(struct udp_relay *r)
@@ -66,7 +66,7 @@ error_text(int error)
 	return error == ECONNREFUSED ? "port unreachable" : strerror(error);
 }
 
-/* --- sending, and finding out to whom ------------------------------------------------------------- */
+/* --- sending, and finding out to whom ------------------------------------------------------- */
 
 static int
 open_socket(struct udp_relay *r)
@@ -159,7 +159,7 @@ drain_stream(struct udp_relay *r)
 		finish(r, STREAM_CANCELLED, "done");
 }
 
-/* --- what the target says ------------------------------------------------------------------------ */
+/* --- what the target says ------------------------------------------------------------------- */
 
 static void
 drain_socket(struct udp_relay *r)
@@ -205,7 +205,7 @@ on_ready(void *arg, int fd, unsigned events)
 	drain_socket(r);
 }
 
-/* --- the stream, and time ------------------------------------------------------------------------ */
+/* --- the stream, and time ------------------------------------------------------------------- */
 
 static void
 on_readable(void *arg)

@@ -1,11 +1,13 @@
 /*
- * Joins a stream of datagrams with a UDP socket of its own, at the end where the target is: the socket is connected, so it hears from
- * the target alone, and an answer of the kernel that nobody listens there ends the flow. Nothing waits: what socket or
- * stream cannot take is dropped and counted (tunnel/udp/dgram.h). Of several addresses the first one that does not refuse
- * is kept; what was sent meanwhile is sent again. Everything on the loop's thread.
+ * Joins a stream of datagrams with a UDP socket of its own, at the end where the target is: the
+ * socket is connected, so it hears from the target alone, and an answer of the kernel that nobody
+ * listens there ends the flow. Nothing waits: what socket or stream cannot take is dropped and
+ * counted (tunnel/udp/dgram.h). Of several addresses the first one that does not refuse is kept;
+ * what was sent meanwhile is sent again. Everything on the loop's thread.
  *
- * The stream is taken and answered at once, 200 or 502. `ended` comes once, never from within udp_relay_start, then comes udp_relay_free;
- * before that it resets the stream. The callback may call it.
+ * The stream is taken and answered at once, 200 or 502. `ended` comes once, never from within
+ * udp_relay_start, then comes udp_relay_free; before that it resets the stream. The callback may
+ * call it.
  *
  *	relay = udp_relay_start(&(struct udp_relay_setup){.loop = loop, .stream = st, .to = &addr, .n_to = 1, .ended = on_end, .arg = me});
  */

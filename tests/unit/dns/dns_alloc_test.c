@@ -1,4 +1,5 @@
-/* No query for a name that we hold allocates: malloc's family is counted in everything that we link (--wrap). */
+/* No query for a name that we hold allocates: malloc's family is counted in everything that we link
+ * (--wrap). */
 #include "tests/unit/dns/dns_bed.h"
 
 #include <string.h>
@@ -64,8 +65,8 @@ query(uint8_t to[512], unsigned i)
 	return kit_query(to, asked[k].name, asked[k].type, DNS_FLAG_RD, asked[k].edns);
 }
 
-/* Returns how many were answered. No more time passes than gathering needs: upstreams are asked for a sign of life by the clock, and that
- * allocates. */
+/* Returns how many were answered. No more time passes than gathering needs: upstreams are asked for
+ * a sign of life by the clock, and that allocates. */
 static unsigned
 ask_by_udp(struct bed *f, unsigned n)
 {

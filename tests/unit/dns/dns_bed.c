@@ -10,7 +10,7 @@
 #include "dns/forward/loopname.h"
 #include "tests/unit/patience.h"
 
-/* --- upstreams ----------------------------------------------------------- */
+/* --- upstreams ------------------------------------------------------------------------------ */
 
 /* An answer that waits for its time. */
 struct held {
@@ -199,8 +199,8 @@ bed_upstream_tcp(struct bed_upstream *u)
 	u->tcp_watch = watch_start(u->loop, u->tcp, WATCH_READ, on_tcp_connection, u);
 }
 
-/* A port that is free for UDP and TCP alike, and that the kernel gives nobody meanwhile: below those that it chooses from. Tests beside
- * this one begin elsewhere. */
+/* A port that is free for UDP and TCP alike, and that the kernel gives nobody meanwhile: below
+ * those that it chooses from. Tests beside this one begin elsewhere. */
 static uint16_t
 free_port(void)
 {
@@ -252,7 +252,7 @@ bed_upstream_close(struct bed_upstream *u)
 	u->fd = -1;
 }
 
-/* --- fixture ------------------------------------------------------------- */
+/* --- fixture -------------------------------------------------------------------------------- */
 
 void
 bed_turn(struct bed *f)
@@ -341,7 +341,7 @@ bed_teardown(void **state)
 	return 0;
 }
 
-/* --- a client ------------------------------------------------------------ */
+/* --- a client ------------------------------------------------------------------------------- */
 
 void
 bed_send(struct bed *f, const uint8_t *m, size_t len)

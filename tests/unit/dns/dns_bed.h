@@ -1,5 +1,5 @@
-/* The whole of dns/ behind its door on 127.0.0.1, with two upstreams of the test's own and a client by UDP. Time passes by bed_turn alone
- * (tests/fake/clock.h). */
+/* The whole of dns/ behind its door on 127.0.0.1, with two upstreams of the test's own and a client
+ * by UDP. Time passes by bed_turn alone (tests/fake/clock.h). */
 #ifndef EDGEWAY_TESTS_DNS_BED_H
 #define EDGEWAY_TESTS_DNS_BED_H
 
@@ -14,7 +14,8 @@
 #include "tests/unit/dns/dns_kit.h"
 
 /* SLOW_NAMES: it lives, but others that it asks are slow. */
-/* FORGE: by UDP somebody else answers, with another address, who does not know the case of the question. */
+/* FORGE: by UDP somebody else answers, with another address, who does not know the case of the
+ * question. */
 enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, SLOW_NAMES, FOLD, FORGE, LOOP, TRUNCATE };
 
 struct held;

@@ -1,4 +1,5 @@
-/* Workers on threads of their own: snapshots and upstreams change while queries come in. For TSan. */
+/* Workers on threads of their own: snapshots and upstreams change while queries come in. For
+ * TSan. */
 #include "dns/dns.h"
 
 #include <pthread.h>

@@ -163,7 +163,7 @@ bed_ack(struct client *c, const struct envelope *e)
 	bed_send(c, OP_RESPONSE, e->resource, "a", e->id, "");
 }
 
-/* --- the bed -------------------------------------------------------------- */
+/* --- the bed -------------------------------------------------------------------------------- */
 
 void
 bed_write(struct bed *b, const char *name, const char *text)
@@ -280,7 +280,7 @@ bed_teardown(void **state)
 	return 0;
 }
 
-/* --- joining -------------------------------------------------------------- */
+/* --- joining -------------------------------------------------------------------------------- */
 
 char *
 bed_token_of(struct bed *b, const struct hub_token *token)

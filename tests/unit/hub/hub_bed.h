@@ -1,6 +1,7 @@
 /*
- * A whole hub in this process and real websocket clients on the same loop, for the tests of hub/. Files in
- * a folder of its own under TMPDIR. Everything asserts: a helper that returns has succeeded.
+ * A whole hub in this process and real websocket clients on the same loop, for the tests of hub/.
+ * Files in a folder of its own under TMPDIR. Everything asserts: a helper that returns has
+ * succeeded.
  *
  *	bed_start_hub(b);
  *	id = bed_join(b, "edge-1");

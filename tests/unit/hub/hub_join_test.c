@@ -170,7 +170,8 @@ a_restart_keeps_what_matters(void **state)
 	identity_fini(&id);
 }
 
-/* Bound to the key that asked first: the answer may be lost, the token may not be used by anybody else, nor for another name. */
+/* Bound to the key that asked first: the answer may be lost, the token may not be used by anybody
+ * else, nor for another name. */
 static void
 a_token_is_for_one_key(void **state)
 {
@@ -294,7 +295,8 @@ a_token_for_any_name_takes_no_cloud_node(void **state)
 	identity_fini(&id);
 }
 
-/* Signed with the CA by an operator or by a replica that tells nobody: once it was seen its name is taken, connected or not. */
+/* Signed with the CA by an operator or by a replica that tells nobody: once it was seen its name is
+ * taken, connected or not. */
 static void
 a_certificate_that_was_seen_takes_its_name(void **state)
 {

@@ -40,7 +40,8 @@ struct lab {
 	uint64_t seed;
 	uint16_t relay; /* carries UDP ports without endpoints; 0: nobody does */
 	unsigned relayed; /* ports, over time */
-	bool relays; /* addresses stay then and with the next: there is one service for each, as on a node */
+	/* addresses stay then and with the next: there is one service for each, as on a node */
+	bool relays;
 	bool restricts; /* some services are not for everybody, and pods come and go */
 	unsigned restricted; /* elements for callers that were seen, over time */
 };

@@ -78,7 +78,7 @@ address_is(struct lab *lab, uintptr_t want)
 	return lab->calls > 0 && lab->address == want;
 }
 
-/* --- what the kernel has ------------------------------------------------------- */
+/* --- what the kernel has -------------------------------------------------------------------- */
 
 static int
 count_rule(const struct nlmsghdr *nlh, void *arg)
@@ -189,7 +189,7 @@ no_carrier(struct lab *lab, uintptr_t want)
 	return lines_of("ip route show 9.251.0.0/16 | grep linkdown") == want;
 }
 
-/* --- fixtures ------------------------------------------------------------------ */
+/* --- fixtures ------------------------------------------------------------------------------- */
 
 static int
 open_lab(struct lab *lab, const char *interface, struct err *err)
@@ -240,7 +240,7 @@ make_bridge(struct lab *lab)
 	wait_until(lab, address_is, BRIDGE_ADDRESS);
 }
 
-/* --- tests --------------------------------------------------------------------- */
+/* --- tests ---------------------------------------------------------------------------------- */
 
 static void
 follows_the_interface(void **state)
@@ -399,7 +399,7 @@ repairs_what_others_delete(void **state)
 	assert_int_equal(rules_in_kernel(), 0); /* what we removed ourselves stays away */
 }
 
-/* --- capture ------------------------------------------------------------------- */
+/* --- capture -------------------------------------------------------------------------------- */
 
 static unsigned
 captured(const char *address)

@@ -252,7 +252,7 @@ the_nearest_tier_first(void **state)
 	}
 }
 
-/* --- several workers --- */
+/* --- several workers ------------------------------------------------------------------------ */
 
 enum { THREADS = 4, ROUNDS = 100 * 1000, ALLOWED = 2 };
 static struct {

@@ -11,7 +11,8 @@
 
 #define GET "GET /x HTTP/1.1\r\nHost: web\r\n\r\n"
 
-/* What endpoints are told, what becomes of their answers: how these may be written, what of them goes on, when another one is asked. */
+/* What endpoints are told, what becomes of their answers: how these may be written, what of them
+ * goes on, when another one is asked. */
 
 /* A shell's answer: taken, and sent on clean; a client that writes so is refused. */
 static void
@@ -85,7 +86,8 @@ via_for_who_wants_it(void **state)
 	start_lb();
 }
 
-/* An endpoint that says nothing holds a request for 60 s (here 800 ms), not for an hour; what has begun is not touched. */
+/* An endpoint that says nothing holds a request for 60 s (here 800 ms), not for an hour; what has
+ * begun is not touched. */
 static void
 silent_endpoints(void **state)
 {
@@ -115,7 +117,8 @@ silent_endpoints(void **state)
 	expect_reset(back);
 	close(back);
 	assert_int_equal(metric("edgeway_lb_errors_total{reason=\"timeout\"} "), timeouts + 1);
-	/* Who wants another protocol may wait for it, and so may everybody where the Service says so. */
+	/* Who wants another protocol may wait for it, and so may everybody where the Service says
+	 * so. */
 	put(client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
 	back = endpoint_accept(0);
 	head_at(back);
@@ -163,7 +166,8 @@ asked(int backs[2])
 
 #define ANSWER(status) "HTTP/1.1 " status "\r\nContent-Length: 0\r\n\r\n"
 
-/* edgeway.io/retry-on: another endpoint is asked where that is safe, and there is one; what the first one said goes nowhere. */
+/* edgeway.io/retry-on: another endpoint is asked where that is safe, and there is one; what the
+ * first one said goes nowhere. */
 static void
 asks_another_on_503(void **state)
 {
@@ -206,7 +210,8 @@ asks_another_on_503(void **state)
 	service_options(NULL);
 }
 
-/* edgeway.io/outlier-5xx: so many in a row, and it is out until an answer shows that it is well; that it listens is no news. */
+/* edgeway.io/outlier-5xx: so many in a row, and it is out until an answer shows that it is well;
+ * that it listens is no news. */
 static void
 out_for_errors(void **state)
 {
@@ -261,7 +266,8 @@ out_for_errors(void **state)
 	service_options(NULL);
 }
 
-/* Of a long answer no more is read than its client's socket has room for: what waits here for one that reads slowly is little. */
+/* Of a long answer no more is read than its client's socket has room for: what waits here for one
+ * that reads slowly is little. */
 static void
 slow_readers_hold_little(void **state)
 {
@@ -314,7 +320,8 @@ put_all(void *arg)
 	put(p->fd, p->text);
 }
 
-/* Chunks of a byte each cost a frame each, and a system call for a few of them: those that come together go on together. */
+/* Chunks of a byte each cost a frame each, and a system call for a few of them: those that come
+ * together go on together. */
 static void
 small_chunks_are_merged(void **state)
 {

@@ -20,7 +20,8 @@
 
 enum { CROWD = 100 };
 
-/* An endpoint whose queue of connections is full: the kernel drops further SYNs, as a black hole does. */
+/* An endpoint whose queue of connections is full: the kernel drops further SYNs, as a black hole
+ * does. */
 static struct {
 	int fds[CROWD];
 	int n;
@@ -170,7 +171,8 @@ connections_are_limited(void **state)
 	service_gone();
 }
 
-/* A retry budget's windows begin at multiples of their length, and a new one brings more attempts. */
+/* A retry budget's windows begin at multiples of their length, and a new one brings more
+ * attempts. */
 static void
 begin_budget_window(void)
 {
@@ -196,7 +198,8 @@ a_storm_of_retries_is_refused(void **state)
 		assert_non_null(strstr(read_until(client, "\n\r\n"), "HTTP/1.1 502 "));
 		read_until(client, "accepts connections\n");
 	}
-	/* Two moves of the first request, and a fifth of these and earlier requests, and ten; 40 if nobody counted. */
+	/* Two moves of the first request, and a fifth of these and earlier requests, and ten; 40 if
+	 * nobody counted. */
 	assert_in_range(metric("edgeway_lb_retries_total ") - retries, 10, 20);
 	assert_in_range(metric("edgeway_lb_retries_refused_total ") - refused, 10, 20);
 	close(client);
@@ -263,7 +266,8 @@ use_guard(void *guard)
 	lb_guard(*the_lb(), guard);
 }
 
-/* Endpoints that a service has, and that must not be dialled any more: for requests, connections and health checks. */
+/* Endpoints that a service has, and that must not be dialled any more: for requests, connections
+ * and health checks. */
 static void
 each_dial_is_checked(void **state)
 {

@@ -1,8 +1,8 @@
 /*
- * The proxy in process: one worker on a loop of its own thread, listening on 127.0.0.1, with one service
- * "default/web" on port 80. The test's thread plays the client and the endpoints. tests/fake/origdst.c stands for NAT.
- * Time (tests/fake/clock.h) passes only while the test waits here, a millisecond for each that the loop has seen; what waits gives up
- * after WAIT_MS.
+ * The proxy in process: one worker on a loop of its own thread, listening on 127.0.0.1, with one
+ * service "default/web" on port 80. The test's thread plays the client and the endpoints.
+ * tests/fake/origdst.c stands for NAT. Time (tests/fake/clock.h) passes only while the test waits
+ * here, a millisecond for each that the loop has seen; what waits gives up after WAIT_MS.
  */
 #ifndef EDGEWAY_TESTS_LB_FIXTURE_H
 #define EDGEWAY_TESTS_LB_FIXTURE_H
@@ -21,12 +21,14 @@ void fixture_workers(size_t n);
 int fixture_start(void **state);
 int fixture_stop(void **state);
 
-/* Endpoint i of ENDPOINTS: its listening socket on 127.0.0.1, made on first use, closed by endpoint_down. */
+/* Endpoint i of ENDPOINTS: its listening socket on 127.0.0.1, made on first use, closed by
+ * endpoint_down. */
 int endpoint_listen(int i);
 void endpoint_down(int i);
 /* The service gets the first n endpoints (also those that are down). */
 void service_use(enum port_mode mode, enum lb_policy policy, int n);
-/* With ports 80 and 81, each with so many endpoints that are nowhere; the next call is for the port. */
+/* With ports 80 and 81, each with so many endpoints that are nowhere; the next call is for the
+ * port. */
 void service_use_wide(int n);
 void calls_are_for(uint16_t port);
 void service_gone(void);

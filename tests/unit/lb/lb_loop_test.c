@@ -1,4 +1,5 @@
-/* What goes round through the proxy: the count that comes goes on with one more, and ends it when it is as high as it may be. */
+/* What goes round through the proxy: the count that comes goes on with one more, and ends it when
+ * it is as high as it may be. */
 #include "tests/unit/lb/lb_fixture.h"
 
 #include <setjmp.h>

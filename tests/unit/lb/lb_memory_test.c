@@ -95,7 +95,8 @@ other_is_served(void)
 	close(bed.other_back);
 }
 
-/* The clients first: an endpoint that hangs up before would be taken for a broken one, and probed in the next test. */
+/* The clients first: an endpoint that hangs up before would be taken for a broken one, and probed
+ * in the next test. */
 static void
 close_all(void)
 {
@@ -152,7 +153,8 @@ pipelining_without_reading(void **state)
 	nothing_is_left();
 }
 
-/* Requests that wait behind one without an answer: each connection holds what it may, and all of them too much. */
+/* Requests that wait behind one without an answer: each connection holds what it may, and all of
+ * them too much. */
 static void
 the_greediest_loses_what_stands_still(void **state)
 {

@@ -246,7 +246,8 @@ stuff(int fd)
 		;
 }
 
-/* A side that is not read from, because the other does not take what it sends, goes away: so does the other. */
+/* A side that is not read from, because the other does not take what it sends, goes away: so does
+ * the other. */
 static void
 resets_of_paused_sides(void **state)
 {
@@ -345,7 +346,8 @@ receive_big(int fd)
 	}
 }
 
-/* While the receiver sleeps the sender must be stopped: what is in between is bounded, and nothing is lost. */
+/* While the receiver sleeps the sender must be stopped: what is in between is bounded, and nothing
+ * is lost. */
 static void
 transfer(int from, int to, const char *head_in, const char *head_out)
 {
@@ -391,7 +393,8 @@ send_and_hang_up(void *fds)
 	close_hard(((int *)fds)[1]);
 }
 
-/* Bulk for a client that is gone, seen first by the splice: the next one starts with an empty pipe. */
+/* Bulk for a client that is gone, seen first by the splice: the next one starts with an empty
+ * pipe. */
 static void
 bulk_for_nobody(void **state)
 {

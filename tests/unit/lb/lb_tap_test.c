@@ -1,4 +1,5 @@
-/* Who looks on sees requests as they go; nobody pays for it otherwise, and nobody gets more than there is room for. */
+/* Who looks on sees requests as they go; nobody pays for it otherwise, and nobody gets more than
+ * there is room for. */
 #include "lb/tap.h"
 
 #include <errno.h>

@@ -190,7 +190,8 @@ interim_answers(void **state)
 	close(back);
 }
 
-/* Before its final answer an endpoint may say 103 for ever: it waits for a client that does not read. */
+/* Before its final answer an endpoint may say 103 for ever: it waits for a client that does not
+ * read. */
 static void
 interim_flood_is_held_back(void **state)
 {
@@ -379,7 +380,8 @@ stale_connection(void **state)
 	head_at(back);
 	put(back, OK("1", "1"));
 	expect(client, OK("1", "1"));
-	/* The endpoint reads the next request and hangs up: a GET goes again, over a new connection. */
+	/* The endpoint reads the next request and hangs up: a GET goes again, over a new
+	 * connection. */
 	put(client, GET);
 	head_at(back);
 	close_hard(back);
@@ -448,7 +450,8 @@ ask_and_hang_up(void *fds)
 	close(((int *)fds)[1]);
 }
 
-/* The request is read before the FIN of the idle connection: its body cannot be sent twice, so that is looked at first. */
+/* The request is read before the FIN of the idle connection: its body cannot be sent twice, so that
+ * is looked at first. */
 static void
 stale_connection_and_a_body(void **state)
 {

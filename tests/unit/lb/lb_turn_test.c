@@ -93,7 +93,7 @@ a_client_has_a_share(void **state)
 	assert_true(shared_full(&s, FLOODER, 3)); /* all of a few */
 }
 
-/* --- the proxy -------------------------------------------------------------- */
+/* --- the proxy ------------------------------------------------------------------------------ */
 
 static void
 use(unsigned most, unsigned connect_ms)
@@ -132,7 +132,8 @@ asked(int back)
 	read_until(back, "\r\n\r\n");
 }
 
-/* One connection to the endpoint, twelve clients' requests before another client's one: it is the third that is served. */
+/* One connection to the endpoint, twelve clients' requests before another client's one: it is the
+ * third that is served. */
 static void
 a_flood_costs_another_client_a_turn(void **state)
 {
@@ -234,7 +235,8 @@ who_waits_too_long_is_told(void **state)
 	end();
 }
 
-/* Who came first, comes first: a request does not overtake those that wait; the service that goes away ends them. */
+/* Who came first, comes first: a request does not overtake those that wait; the service that goes
+ * away ends them. */
 static void
 the_service_goes_away(void **state)
 {

@@ -1,4 +1,5 @@
-/* What two workers have in common: a place at an endpoint that one gives back is the other's at once, without waiting for its tick. */
+/* What two workers have in common: a place at an endpoint that one gives back is the other's at
+ * once, without waiting for its tick. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -20,7 +21,8 @@ static struct {
 	nfds_t n;
 } backs;
 
-/* The connection of the endpoint by which a request has come; the clock stands still, so no tick has come before it. */
+/* The connection of the endpoint by which a request has come; the clock stands still, so no tick
+ * has come before it. */
 static int
 asked_at_once(void)
 {

@@ -28,7 +28,7 @@ permits(const char *text, const struct allow_caller *caller)
 	return yes;
 }
 
-/* --- texts ---------------------------------------------------------------------- */
+/* --- texts ---------------------------------------------------------------------------------- */
 
 static void
 a_peer_takes_whom_all_its_conditions_take(void **state)
@@ -138,7 +138,7 @@ what_cannot_be_read_is_refused_with_its_place(void **state)
 	}
 }
 
-/* --- callers of a node ------------------------------------------------------------ */
+/* --- callers of a node ---------------------------------------------------------------------- */
 
 static struct local_callers *
 read_callers(const char *json)
@@ -204,7 +204,8 @@ bad_callers_are_refused(void **state)
 		assert_int_equal(local_callers_parse(&c, bad[i], strlen(bad[i]), NULL), -EBADMSG);
 }
 
-/* As many pods as a node may have, each as large as it may be: a message of which an agent takes all. One beyond is nobody. */
+/* As many pods as a node may have, each as large as it may be: a message of which an agent takes
+ * all. One beyond is nobody. */
 static void
 callers_stay_within_a_message(void **state)
 {
@@ -241,7 +242,7 @@ callers_stay_within_a_message(void **state)
 	local_callers_unref(&c);
 }
 
-/* --- of a cluster --------------------------------------------------------------------- */
+/* --- of a cluster --------------------------------------------------------------------------- */
 
 /* The last change of this service; NULL: none. */
 static struct view *
@@ -403,7 +404,7 @@ a_node_may_call_when_one_of_its_pods_may(void **state)
 	}
 }
 
-/* --- NetworkPolicies ------------------------------------------------------------------ */
+/* --- NetworkPolicies ------------------------------------------------------------------------ */
 
 #define DB                                                                                         \
 	SERVICE("db", "selector: {app: db}, ports: [{name: a, port: 80}, {name: b, port: 81}]")    \
@@ -572,7 +573,7 @@ changes_reach_the_views(void **state)
 	view_free(&v);
 }
 
-/* --- on a node ------------------------------------------------------------------------ */
+/* --- on a node ------------------------------------------------------------------------------ */
 
 static void
 a_service_is_asked_by_endpoint(void **state)

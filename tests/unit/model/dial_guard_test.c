@@ -1,4 +1,5 @@
-/* Which addresses endpoints may have: the guard alone, services that are built with it, and those that are looked at again. */
+/* Which addresses endpoints may have: the guard alone, services that are built with it, and those
+ * that are looked at again. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,7 +117,7 @@ test_bad_lists(void **state)
 	}
 }
 
-/* --- services ------------------------------------------------------------------------------ */
+/* --- services ------------------------------------------------------------------------------- */
 
 static struct service *
 build(const char *endpoints, const struct dial_guard *g)
@@ -165,7 +166,8 @@ told(const struct service *s)
 	"{\"node\":\"" node "\",\"pod\":\"p\",\"flags\":3,\"podIP\":\"" ip                         \
 	"\",\"podPort\":80,\"hostIP\":\"" host "\",\"hostPort\":" port rest "}"
 
-/* What somebody may write into a Pod, a slice or a message, and what a node whose address is 192.0.2.1 makes of it. */
+/* What somebody may write into a Pod, a slice or a message, and what a node whose address is
+ * 192.0.2.1 makes of it. */
 static const struct {
 	const char *endpoints, *told;
 } services[] = {

@@ -1,4 +1,5 @@
-/* How a node tells of a service's endpoints, and how that is read: what is said comes out again, and nothing else. */
+/* How a node tells of a service's endpoints, and how that is read: what is said comes out again,
+ * and nothing else. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

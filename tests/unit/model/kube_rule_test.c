@@ -211,7 +211,7 @@ hosts(void **state)
 	}
 }
 
-/* --- with Services ------------------------------------------------------------------- */
+/* --- with Services -------------------------------------------------------------------------- */
 
 #define ANNOTATED(annotations)                                                                     \
 	"---\napiVersion: v1\nkind: Service\nmetadata: {name: s, annotations: {" annotations       \

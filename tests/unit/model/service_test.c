@@ -30,7 +30,8 @@ build(const char *endpoints, const char *node, const char *site)
 	return s;
 }
 
-/* "via address:port" of each endpoint, "refused address:port" of those that are, and "+N" for those out of reach. */
+/* "via address:port" of each endpoint, "refused address:port" of those that are, and "+N" for those
+ * out of reach. */
 static const char *
 ways(const char *endpoints, const char *node, const char *site)
 {
@@ -183,7 +184,8 @@ everything_is_in_the_service(void **state)
 	service_unref(&second);
 }
 
-/* With a hub that reaches for it the node has a way to every pod of another node: the last tier, and an address of that node's own. */
+/* With a hub that reaches for it the node has a way to every pod of another node: the last tier,
+ * and an address of that node's own. */
 static void
 the_hub_reaches_the_rest(void **state)
 {
@@ -224,7 +226,8 @@ the_hub_reaches_the_rest(void **state)
 	view_free(&v);
 }
 
-/* One of IPv6 does not fit into what stands for it: the service keeps it beside. The own pod's is dialled as it is. */
+/* One of IPv6 does not fit into what stands for it: the service keeps it beside. The own pod's is
+ * dialled as it is. */
 static void
 the_hub_reaches_ipv6(void **state)
 {

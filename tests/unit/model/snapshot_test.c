@@ -292,7 +292,8 @@ ten_thousand_services(void **state)
 	snapshot_unref(&s);
 }
 
-/* Bar: the agent with 10 000 services holds at most 16 MB; here is what the services may take of it. */
+/* Bar: the agent with 10 000 services holds at most 16 MB; here is what the services may take of
+ * it. */
 static void
 ten_thousand_services_are_small(void **state)
 {

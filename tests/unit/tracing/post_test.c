@@ -138,7 +138,8 @@ kept(void **state)
 	close_bed(&b);
 }
 
-/* `unasked` comes, or the end where it is empty, in the turn in which the next request is given: that goes by a new connection. */
+/* `unasked` comes, or the end where it is empty, in the turn in which the next request is given:
+ * that goes by a new connection. */
 static void
 spoilt(const char *unasked)
 {
@@ -152,7 +153,8 @@ spoilt(const char *unasked)
 	b.server = -1;
 	for (int i = 0; i < 2; i++)
 		loop_turn(
-			b.loop); /* epoll forgets the answer, which would put the connection in front */
+			/* epoll forgets the answer, which would put the connection in front */
+			b.loop);
 	assert_int_equal(write(b.bell[1], "", 1), 1); /* first, so it is told first */
 	if (unasked[0] == '\0')
 		shutdown(old, SHUT_RDWR);
@@ -179,7 +181,8 @@ spoke_unasked(void **state)
 	spoilt(OK);
 }
 
-/* The head says what became of the spans, whatever is the matter with the rest: sent again they would be there twice. */
+/* The head says what became of the spans, whatever is the matter with the rest: sent again they
+ * would be there twice. */
 static void
 spoilt_behind_the_head(void **state)
 {

@@ -1,4 +1,5 @@
-/* What was held for a moment does not stay with the process, even where something stands behind it. */
+/* What was held for a moment does not stay with the process, even where something stands behind
+ * it. */
 #include "base/core/heap.h"
 
 #include <malloc.h>

@@ -1,4 +1,5 @@
-/* The count of hops in the TTL: what one socket is marked with the other one reads, by IPv4, IPv6, and both at once; TCP and UDP. */
+/* The count of hops in the TTL: what one socket is marked with the other one reads, by IPv4, IPv6,
+ * and both at once; TCP and UDP. */
 #include "base/core/hops.h"
 
 #include <errno.h>

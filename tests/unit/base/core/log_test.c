@@ -10,7 +10,7 @@
 #include "base/core/err.h"
 #include "base/core/log.h"
 
-/* --- err --------------------------------------------------------------------- */
+/* --- err ------------------------------------------------------------------------------------ */
 
 static void
 errors_carry_code_and_words(void **state)
@@ -46,7 +46,7 @@ long_errors_are_cut(void **state)
 	assert_int_equal(strlen(err.text), sizeof err.text - 1);
 }
 
-/* --- log --------------------------------------------------------------------- */
+/* --- log ------------------------------------------------------------------------------------ */
 
 static int saved_stderr, log_pipe[2];
 

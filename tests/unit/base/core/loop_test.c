@@ -32,7 +32,7 @@ new_loop(void)
 	return loop;
 }
 
-/* --- posting -------------------------------------------------------------- */
+/* --- posting -------------------------------------------------------------------------------- */
 
 struct poster {
 	pthread_t thread;
@@ -118,7 +118,7 @@ runs_what_is_posted_from_a_post_and_at_the_end(void **state)
 	assert_int_equal(t.calls, 3);
 }
 
-/* --- watches --------------------------------------------------------------- */
+/* --- watches -------------------------------------------------------------------------------- */
 
 static void
 on_read(void *arg, int fd, unsigned events)
@@ -225,7 +225,7 @@ tells_room_only_when_asked(void **state)
 	loop_free(&t.loop);
 }
 
-/* --- timers and signals ------------------------------------------------------ */
+/* --- timers and signals --------------------------------------------------------------------- */
 
 static void
 on_timer(void *arg)

@@ -148,7 +148,7 @@ from_texts(void **state)
 	assert_int_equal(preauth_from(-1, NULL).sa.sa_family, AF_UNSPEC);
 }
 
-/* --- steps ------------------------------------------------------------------------------------------- */
+/* --- steps ---------------------------------------------------------------------------------- */
 
 static int order[MANY], stepped;
 
@@ -158,7 +158,8 @@ on_step(void *arg)
 	order[stepped++] = (int)((bool *)arg - dropped);
 }
 
-/* Ten connections of one address want a step each, then one of another address: it waits for one of theirs and not for ten. */
+/* Ten connections of one address want a step each, then one of another address: it waits for one of
+ * theirs and not for ten. */
 static void
 steps_go_round(void **state)
 {
@@ -192,7 +193,8 @@ steps_go_round(void **state)
 	leave_all(&p);
 }
 
-/* Behind one address ten connections wait and go, the first of them first: who comes from there later waits for no round of theirs. */
+/* Behind one address ten connections wait and go, the first of them first: who comes from there
+ * later waits for no round of theirs. */
 static void
 steps_of_those_that_went(void **state)
 {
@@ -217,7 +219,8 @@ steps_of_those_that_went(void **state)
 	leave_all(&p);
 }
 
-/* A connection's second step does not wait for all that its address has begun since, its third does. */
+/* A connection's second step does not wait for all that its address has begun since, its third
+ * does. */
 static void
 steps_of_one_handshake(void **state)
 {

@@ -17,7 +17,8 @@ without_a_bound_all_may_go(void **state)
 	assert_true(rate_room(&r, 1) == SIZE_MAX);
 }
 
-/* Whoever takes all that is offered, in steps of any length, moves what the rate says, and a burst. */
+/* Whoever takes all that is offered, in steps of any length, moves what the rate says, and a
+ * burst. */
 static void
 over_time_it_is_the_rate(void **state)
 {

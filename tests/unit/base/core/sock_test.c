@@ -201,7 +201,8 @@ a_pair_is_of_tcp(void **state)
 	close(next[1]);
 }
 
-/* A socket that waits for whoever comes goes from one process to the next: the one of the very address and type, and no other. */
+/* A socket that waits for whoever comes goes from one process to the next: the one of the very
+ * address and type, and no other. */
 static void
 test_inherited(void **state)
 {

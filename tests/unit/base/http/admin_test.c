@@ -336,7 +336,8 @@ ends_who_drips(void **state)
 	close(fd);
 }
 
-/* Many who say nothing, or a byte, keep nobody out: not an operator, nor a probe, which sends its request at once. */
+/* Many who say nothing, or a byte, keep nobody out: not an operator, nor a probe, which sends its
+ * request at once. */
 static void
 bounds_connections(void **state)
 {
@@ -378,7 +379,8 @@ takes_places_of_who_has_most(void **state)
 		close(idle[i]);
 }
 
-/* A page's name that points here (DNS rebinding) is none of ours; what says nothing of a name is no browser. */
+/* A page's name that points here (DNS rebinding) is none of ours; what says nothing of a name is no
+ * browser. */
 static void
 answers_to_its_own_names(void **state)
 {

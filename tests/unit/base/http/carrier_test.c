@@ -1,4 +1,5 @@
-/* Carriers face to face over a pair of sockets, and one against a hand that writes frames: bytes, ends, limits. And their heads. */
+/* Carriers face to face over a pair of sockets, and one against a hand that writes frames: bytes,
+ * ends, limits. And their heads. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -258,7 +259,8 @@ flood(struct two *t, const uint8_t *pings, size_t *sent)
 	*sent += n > 0 ? (size_t)n : 0;
 }
 
-/* Pings without end of somebody who takes no answer: cut off, with bounded memory. Whoever reads may ping. */
+/* Pings without end of somebody who takes no answer: cut off, with bounded memory. Whoever reads
+ * may ping. */
 static void
 test_ping_flood(void **state)
 {
@@ -300,7 +302,7 @@ test_rest(void **state)
 	close_two(&t);
 }
 
-/* --- heads ------------------------------------------------------------------------------------------------ */
+/* --- heads ---------------------------------------------------------------------------------- */
 
 #define GET "GET /p HTTP/1.1\r\nHost: h\r\n"
 #define UPGRADE "Upgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\n"

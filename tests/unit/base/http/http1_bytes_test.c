@@ -1,7 +1,8 @@
 /*
- * Every byte that means something to somebody, at every place of a message: what is accepted must be what an origin that forgives
- * nothing (http1_strict.h) reads as the same fields, before it goes through and after. Bytes 0 to 31 and 127 to 255 are put in
- * and put in place of another, and so is a CR in front of every byte there is.
+ * Every byte that means something to somebody, at every place of a message: what is accepted must
+ * be what an origin that forgives nothing (http1_strict.h) reads as the same fields, before it goes
+ * through and after. Bytes 0 to 31 and 127 to 255 are put in and put in place of another, and so is
+ * a CR in front of every byte there is.
  */
 #include "base/http/http1.h"
 

@@ -1,6 +1,7 @@
 /*
- * An origin that forgives nothing: reads messages of HTTP/1.x by the grammar of RFC 9110 and 9112, byte by byte, with nothing of
- * base/http/http1 in it. What the proxy accepts must be read here as the same; the other way round it may refuse more.
+ * An origin that forgives nothing: reads messages of HTTP/1.x by the grammar of RFC 9110 and 9112,
+ * byte by byte, with nothing of base/http/http1 in it. What the proxy accepts must be read here as
+ * the same; the other way round it may refuse more.
  *
  *	assert_true(strict_head(&head, data, n));	// exactly one head
  */
@@ -25,7 +26,8 @@ struct strict_head {
 
 /* Exactly one head, with its empty line. */
 bool strict_head(struct strict_head *h, const char *data, size_t len, bool request);
-/* Bytes of a chunked body from its first size to the end of its trailers, payload into `out`; 0: violated, or not whole. */
+/* Bytes of a chunked body from its first size to the end of its trailers, payload into `out`; 0:
+ * violated, or not whole. */
 size_t strict_chunks(const char *data, size_t len, struct buf *out);
 
 #endif

@@ -299,7 +299,8 @@ responses(void **state)
 	}
 }
 
-/* In answers, and there alone, LF ends a line as CRLF does (RFC 9112 section 2.2), however the bytes come. */
+/* In answers, and there alone, LF ends a line as CRLF does (RFC 9112 section 2.2), however the
+ * bytes come. */
 static void
 answers_with_bare_lf(void **state)
 {
@@ -345,8 +346,8 @@ answers_with_bare_lf(void **state)
 	}
 }
 
-/* An endpoint that sends its head a byte at a time costs a look at each byte: what was looked at may be anything later, until the end
- * is there and the head is built. */
+/* An endpoint that sends its head a byte at a time costs a look at each byte: what was looked at
+ * may be anything later, until the end is there and the head is built. */
 static void
 answers_in_dribbles(void **state)
 {
@@ -580,7 +581,8 @@ clean_requests(void **state)
 		"h2c\r\nHTTP2-Settings: AA\r\n\r\n");
 }
 
-/* Not recorded: as it came, wherever it stands. Recorded: ours in place of all, and tracestate only of the same trace. */
+/* Not recorded: as it came, wherever it stands. Recorded: ours in place of all, and tracestate only
+ * of the same trace. */
 static void
 traces(void **state)
 {
@@ -609,7 +611,8 @@ traces(void **state)
 		&f, "GET / HTTP/1.1\r\nHost: a\r\nCDN-Loop: edgeway\r\n\r\n");
 }
 
-/* RFC 8586: our name for each time that the request went through us, behind what others have said; Connection cannot take it away. */
+/* RFC 8586: our name for each time that the request went through us, behind what others have said;
+ * Connection cannot take it away. */
 static void
 passes(void **state)
 {
@@ -666,7 +669,8 @@ clean_responses(void **state)
 		{"HTTP/1.1 101 Sw\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
 			{HTTP1_EMPTY, false, false, false},
 			"HTTP/1.1 101 Sw\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"},
-		/* RFC 9110 sections 7.8 and 15.5.22: what the server offers, with the option that belongs to it. */
+		/* RFC 9110 sections 7.8 and 15.5.22: what the server offers, with the option that
+		 * belongs to it. */
 		{"HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nContent-Length: "
 		 "0\r\n\r\n",
 			{HTTP1_LENGTH, true, false, true},

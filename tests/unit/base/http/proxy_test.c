@@ -75,7 +75,7 @@ refuses_urls(void **state)
 	assert_non_null(strstr(parsed(wide), "too long"));
 }
 
-/* --- the exchange --------------------------------------------------------------------------------- */
+/* --- the exchange --------------------------------------------------------------------------- */
 
 struct bed {
 	struct loop *loop;

@@ -1,8 +1,8 @@
 /*
- * The bed of the tests of base/http/ws: a server and a client in one process on the loopback, each on a
- * loop of its own, on ports that the kernel chooses. What happens to either side is counted and
- * noted in a struct side. Every wait has an upper bound (tests/unit/patience.h), ends as soon as its condition
- * holds and fails the test otherwise.
+ * The bed of the tests of base/http/ws: a server and a client in one process on the loopback, each
+ * on a loop of its own, on ports that the kernel chooses. What happens to either side is counted
+ * and noted in a struct side. Every wait has an upper bound (tests/unit/patience.h), ends as soon
+ * as its condition holds and fails the test otherwise.
  *
  *	bed_start(w);
  *	bed_open_pair(w);

@@ -1,4 +1,5 @@
-/* Websockets' frames as a stream of bytes: both ends against each other, and each against what must not come. */
+/* Websockets' frames as a stream of bytes: both ends against each other, and each against what must
+ * not come. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +69,8 @@ feed(struct wsframe *f, struct buf *bytes, size_t piece, struct buf *in)
 	return rc;
 }
 
-/* Any lengths, both ways, however the bytes are cut: the same bytes, and on the way they look otherwise when masked. */
+/* Any lengths, both ways, however the bytes are cut: the same bytes, and on the way they look
+ * otherwise when masked. */
 static void
 test_there_and_back(void **state)
 {

@@ -357,7 +357,8 @@ silence_takes_a_bounded_number_of_ports(void **state)
 	assert_in_range(different_ports(&f->a), 2, 4);
 }
 
-/* What asks again from within its callback may be given another channel: its time-outs come all the same. */
+/* What asks again from within its callback may be given another channel: its time-outs come all the
+ * same. */
 static void
 on_answer_ask_again(void *arg, int status, const uint8_t *answer, size_t len)
 {

@@ -1,5 +1,6 @@
 /*
- * The addresses of this machine, in a network namespace of the test's own. Skipped (said aloud) where namespaces are not allowed.
+ * The addresses of this machine, in a network namespace of the test's own. Skipped (said aloud)
+ * where namespaces are not allowed.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -18,7 +18,8 @@
 
 #include "base/os/sandbox.h"
 
-/* Each of these runs in a process of its own, since a filter stays. The line that fails, or 0; by a signal: 128 and more. */
+/* Each of these runs in a process of its own, since a filter stays. The line that fails, or 0; by a
+ * signal: 128 and more. */
 typedef int child_fn(void);
 
 #define CHECK(condition)                                                                           \
@@ -113,7 +114,8 @@ only_tell(void)
 	return 0;
 }
 
-/* Somebody's filter around us has the one listener that there may be: the kernel answers, and nobody counts. */
+/* Somebody's filter around us has the one listener that there may be: the kernel answers, and
+ * nobody counts. */
 static int
 refuse_below_a_listener(void)
 {

@@ -78,7 +78,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* --- handshakes ----------------------------------------------------------- */
+/* --- handshakes ----------------------------------------------------------------------------- */
 
 struct result {
 	bool client_ok, server_ok, verified;
@@ -378,7 +378,7 @@ test_join_needs_the_chain_to_match(void **state)
 	pki_ctx_free(&server);
 }
 
-/* --- certificates --------------------------------------------------------- */
+/* --- certificates --------------------------------------------------------------------------- */
 
 static void
 test_csr_name_is_not_believed(void **state)
@@ -428,7 +428,8 @@ test_long_names_come_back_whole(void **state)
 	}
 }
 
-/* The hash is the key's, whatever else the request says; a signature that is not the key's proves nothing. */
+/* The hash is the key's, whatever else the request says; a signature that is not the key's proves
+ * nothing. */
 static void
 test_csr_says_its_name_and_key(void **state)
 {

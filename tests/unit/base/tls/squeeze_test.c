@@ -38,7 +38,8 @@ expand_all(struct expand *x, struct buf *wire, const unsigned char *text, size_t
 	return at;
 }
 
-/* How many bytes it takes on the wire, written `step` at a time; after each write the reader has it all. */
+/* How many bytes it takes on the wire, written `step` at a time; after each write the reader has it
+ * all. */
 static size_t
 pass(const unsigned char *text, size_t n, size_t step)
 {
@@ -114,7 +115,8 @@ test_what_is_no_text(void **state)
 	free(text);
 }
 
-/* Text that turns into noise costs next to nothing more; and text that comes again is small again. */
+/* Text that turns into noise costs next to nothing more; and text that comes again is small
+ * again. */
 static void
 test_what_changes(void **state)
 {

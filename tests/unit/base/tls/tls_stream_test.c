@@ -449,7 +449,8 @@ option(int fd, int name)
 	return value;
 }
 
-/* Both ends: small messages do not wait behind bulk in the kernel, and a peer that is gone is noticed by what we send. */
+/* Both ends: small messages do not wait behind bulk in the kernel, and a peer that is gone is
+ * noticed by what we send. */
 static void
 test_sockets_are_told(void **state)
 {

@@ -444,7 +444,8 @@ a_dot_in_a_label_is_no_name_of_two(void **state)
 	assert_string_equal(ask(f, m, len, out, &n), NX);
 }
 
-/* 300 pods: what does not fit by UDP sets TC, what fits is told, addresses as far as there is room. */
+/* 300 pods: what does not fit by UDP sets TC, what fits is told, addresses as far as there is
+ * room. */
 static void
 many_pods_are_cut_with_tc(void **state)
 {

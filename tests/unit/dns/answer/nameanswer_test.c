@@ -155,7 +155,8 @@ nothing_else_is_answered(void **state)
 	assert_non_null(strstr(answer_to(m, len, DNS_UDP_PLAIN), "REFUSED"));
 }
 
-/* A label may hold any octet: one with a dot in it is not two labels, whatever its text looks like. */
+/* A label may hold any octet: one with a dot in it is not two labels, whatever its text looks
+ * like. */
 static void
 labels_that_no_name_has(void **state)
 {

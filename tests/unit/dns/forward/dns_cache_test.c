@@ -356,7 +356,7 @@ the_least_used_make_room(void **state)
 	assert_false(keep(f, 0));
 }
 
-/* --- the case of letters ------------------------------------------------- */
+/* --- the case of letters -------------------------------------------------------------------- */
 
 static void
 mixed_case_must_come_back(void **state)
@@ -379,7 +379,7 @@ mixed_case_must_come_back(void **state)
 	assert_false(dns_forward_same(f->m, f->len, sent, len));
 }
 
-/* --- upstreams ----------------------------------------------------------- */
+/* --- upstreams ------------------------------------------------------------------------------ */
 
 static void
 silence_says_as_much_as_one_was_quick(void **state)

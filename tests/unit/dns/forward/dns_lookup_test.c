@@ -173,7 +173,8 @@ all_dead_from_the_start(void **state)
 	}
 }
 
-/* A first answer of an upstream that nobody knew yet comes too late for the client, not for the next. */
+/* A first answer of an upstream that nobody knew yet comes too late for the client, not for the
+ * next. */
 static void
 a_late_answer_is_kept(void **state)
 {
@@ -364,7 +365,8 @@ an_upstream_that_folds_case_is_found_out_by_tcp(void **state)
 		f->up[0].tcp_asked >= 1 && f->up[0].tcp_asked <= 2); /* each worker finds it out */
 }
 
-/* Whoever guesses id and port, and not the case, is not believed, however often he tries, and does not end the asking by it. */
+/* Whoever guesses id and port, and not the case, is not believed, however often he tries, and does
+ * not end the asking by it. */
 static void
 forged_answers_that_fold_are_not_believed(void **state)
 {

@@ -1,4 +1,5 @@
-/* Who the upstreams are, what passes through, and what is known of each: dns/ as a whole, and its leaves. */
+/* Who the upstreams are, what passes through, and what is known of each: dns/ as a whole, and its
+ * leaves. */
 #include "tests/unit/dns/dns_bed.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include "dns/forward/loopname.h"
 #include "dns/forward/share.h"
 
-/* --- leaves -------------------------------------------------------------- */
+/* --- leaves --------------------------------------------------------------------------------- */
 
 static void
 loop_names_are_known_again(void **state)
@@ -56,7 +57,7 @@ shares_are_bounded_and_given_back(void **state)
 	assert_int_equal(clients, SHARE_TOTAL - SHARE_CLIENT - 64);
 }
 
-/* --- loops and ourselves ------------------------------------------------- */
+/* --- loops and ourselves -------------------------------------------------------------------- */
 
 static const char *
 state_of(struct bed *f)
@@ -167,7 +168,7 @@ odd_lists_of_upstreams_are_put_right(void **state)
 	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), SECOND);
 }
 
-/* --- what is known of each ----------------------------------------------- */
+/* --- what is known of each ------------------------------------------------------------------ */
 
 static void
 each_upstream_can_be_seen(void **state)
@@ -194,7 +195,7 @@ each_upstream_can_be_seen(void **state)
 	assert_true(has_metric(f, line));
 }
 
-/* --- what passes through ------------------------------------------------- */
+/* --- what passes through -------------------------------------------------------------------- */
 
 static void
 bits_of_the_client_survive(void **state)

@@ -61,7 +61,7 @@ garbage_does_not_keep_others_waiting(void **state)
 	assert_string_equal(bed_ask(f, WEB, 1000), WEB_ANSWER);
 }
 
-/* --- TCP ----------------------------------------------------------------- */
+/* --- TCP ------------------------------------------------------------------------------------ */
 
 static int
 dial(struct bed *f)
@@ -270,7 +270,7 @@ a_client_that_leaves_does_no_harm(void **state)
 	assert_string_equal(bed_ask(f, WEB, 1000), WEB_ANSWER);
 }
 
-/* --- listening ----------------------------------------------------------- */
+/* --- listening ------------------------------------------------------------------------------ */
 
 static void
 who_holds_the_port_is_said(void **state)

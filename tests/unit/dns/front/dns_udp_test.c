@@ -1,5 +1,5 @@
-/* dns/front/udp on 127.0.0.1: batches, groups of answers, gathering; dns/front/group, dns/front/pace and dns/forward/limit
- * alone. */
+/* dns/front/udp on 127.0.0.1: batches, groups of answers, gathering; dns/front/group,
+ * dns/front/pace and dns/forward/limit alone. */
 #include "dns/front/udp.h"
 
 #include <linux/sock_diag.h>
@@ -117,7 +117,8 @@ a_single_query_is_answered_in_the_same_turn(void **state)
 	assert_int_equal(w->count.received, 3);
 }
 
-/* Answers of equal and of mixed lengths, to clients in turn: everybody gets his own, each in a datagram. */
+/* Answers of equal and of mixed lengths, to clients in turn: everybody gets his own, each in a
+ * datagram. */
 static void
 a_batch_reaches_each_client_as_it_should(void **state)
 {
@@ -254,7 +255,7 @@ a_flood_costs_its_sender_answers(void **state)
 	}
 }
 
-/* --- groups -------------------------------------------------------------- */
+/* --- groups --------------------------------------------------------------------------------- */
 
 static struct group_item
 item(const char *client, uint16_t port, uint16_t len, unsigned slot)
@@ -299,7 +300,7 @@ groups_are_of_one_client_and_one_length_but_for_the_last(void **state)
 	assert_int_equal(found, ARRAY_LEN(want));
 }
 
-/* --- pace ---------------------------------------------------------------- */
+/* --- pace ----------------------------------------------------------------------------------- */
 
 enum { START_MS = 1000000, HIGH = 2 * PACE_BUSY_PER_MS };
 
@@ -374,7 +375,7 @@ what_costs_throughput_is_put_off_ever_longer(void **state)
 	assert_true(run(&p, &now, PACE_PUT_OFF_MAX_MS + PACE_WINDOW_MS, HIGH));
 }
 
-/* --- limit --------------------------------------------------------------- */
+/* --- limit ---------------------------------------------------------------------------------- */
 
 static void
 each_client_has_a_limit_of_its_own(void **state)

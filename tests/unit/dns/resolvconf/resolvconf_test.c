@@ -424,7 +424,8 @@ who_writes_while_we_do_is_heard(void **state)
 	assert_file(f->path, "nameserver 192.0.2.77\n");
 }
 
-/* Such as /dev/null, which a rename would replace for the whole host; a FIFO would not even be read. */
+/* Such as /dev/null, which a rename would replace for the whole host; a FIFO would not even be
+ * read. */
 static void
 a_device_is_never_replaced(void **state)
 {
@@ -464,7 +465,7 @@ too_large_a_file_is_left_alone(void **state)
 	assert_file(f->path, large);
 }
 
-/* --- other writers -------------------------------------------------------- */
+/* --- other writers -------------------------------------------------------------------------- */
 
 struct watching {
 	struct fixture *f;

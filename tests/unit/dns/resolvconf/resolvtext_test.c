@@ -202,7 +202,8 @@ long_lists_stay_within_musls_limit(void **state)
 static void
 what_others_wrote_into_ours_stays(void **state)
 {
-	/* our nameserver was changed, the search line taken out, a nameserver added in the middle */
+	/* our nameserver was changed, the search line taken out, a nameserver added in the
+	 * middle */
 	static const char edited[] = "# edgeway: added: nameserver 172.17.0.1\nnameserver 9.9.9.9\n"
 				     "nameserver 192.0.2.1\n# edgeway: was: search a.example\n"
 				     "options rotate\n" NDOTS;

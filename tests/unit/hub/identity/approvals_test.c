@@ -1,4 +1,5 @@
-/* Who gets a place among the requests that wait for an operator, and whose. The rest is tests/net/identity/test_approval.py. */
+/* Who gets a place among the requests that wait for an operator, and whose. The rest is
+ * tests/net/identity/test_approval.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +63,8 @@ pass(struct bed *b, uint64_t ms)
 	loop_turn(b->loop);
 }
 
-/* As when a node asks for the first time; the request is with the API server then. NULL: it was refused. */
+/* As when a node asks for the first time; the request is with the API server then. NULL: it was
+ * refused. */
 static struct held *
 ask(struct bed *b, const char *address)
 {
@@ -137,7 +139,8 @@ few_addresses_keep_nobody_out(void **state)
 	first = ask(b, "198.51.100.1");
 	assert_non_null(first);
 	assert_int_equal(waiting(b, NULL), APPROVALS_PENDING_MAX);
-	/* Those that have most give, in turn, until the shares are even; whoever has no more keeps his. */
+	/* Those that have most give, in turn, until the shares are even; whoever has no more keeps
+	 * his. */
 	for (unsigned i = 1; i < APPROVALS_ADDRESS_MAX - 1; i++)
 		assert_non_null(ask(b, "198.51.100.1"));
 	assert_null(ask(b, "198.51.100.1"));

@@ -445,7 +445,8 @@ files_that_do_not_fit_are_refused(void **state)
 
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-/* By what each was given: whether it trusts the CA that signs from then on, and whether its own is still trusted. */
+/* By what each was given: whether it trusts the CA that signs from then on, and whether its own is
+ * still trusted. */
 static void
 lists_say_who_is_cut_off(void **state)
 {
@@ -537,7 +538,8 @@ another_ca_cuts_nobody_off_unsaid(void **state)
 	open_certs(b);
 }
 
-/* With a good certificate one says what one likes: it counts as far as the certificate bears it out, and keeps no hub from starting. */
+/* With a good certificate one says what one likes: it counts as far as the certificate bears it
+ * out, and keeps no hub from starting. */
 static void
 a_lie_about_cas_keeps_no_hub_from_starting(void **state)
 {

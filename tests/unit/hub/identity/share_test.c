@@ -1,4 +1,5 @@
-/* What replicas merge: tokens, the roll of nodes and the revocations end alike, in whatever order they hear of each other. */
+/* What replicas merge: tokens, the roll of nodes and the revocations end alike, in whatever order
+ * they hear of each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +67,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* --- tokens ----------------------------------------------------------------------- */
+/* --- tokens --------------------------------------------------------------------------------- */
 
 static void
 hear_tokens(struct tokens *to, const struct tokens *from, bool news, bool lacks)
@@ -125,7 +126,7 @@ tokens_meet(void **state)
 		tokens_close(&t[i]);
 }
 
-/* --- revocations --------------------------------------------------------------------- */
+/* --- revocations ---------------------------------------------------------------------------- */
 
 static void
 hear_revoked(struct revoked *to, const struct revoked *from, bool news, bool lacks)
@@ -214,7 +215,7 @@ revoked_hubs_are_bounded(void **state)
 	revoked_close(&r);
 }
 
-/* --- claims --------------------------------------------------------------------------- */
+/* --- claims --------------------------------------------------------------------------------- */
 
 struct answer {
 	int n, rc;
@@ -257,7 +258,8 @@ hear_ledger(struct ledger *to, const struct ledger *from)
 	assert_int_equal(ledger_merge(to, buf_str(&text), &news, &lacks, NULL), 0);
 }
 
-/* Both give the token's one use away at the same moment: the API server takes one write, and the other replica reads that, and refuses. */
+/* Both give the token's one use away at the same moment: the API server takes one write, and the
+ * other replica reads that, and refuses. */
 static void
 one_of_two_uses_the_token(void **state)
 {
@@ -300,7 +302,8 @@ one_of_two_uses_the_token(void **state)
 	}
 }
 
-/* Who claims may go while the write is under way: if that fails the name and the token are as they were. */
+/* Who claims may go while the write is under way: if that fails the name and the token are as they
+ * were. */
 static void
 a_claim_that_was_left_is_taken_back(void **state)
 {
@@ -358,7 +361,8 @@ new_cert(const char *ca, const char *ca_key)
 	return cert;
 }
 
-/* Forgotten at one replica: the other frees the name and removes its file; a certificate that was signed later takes it again, at both. */
+/* Forgotten at one replica: the other frees the name and removes its file; a certificate that was
+ * signed later takes it again, at both. */
 static void
 a_forgotten_name_is_told(void **state)
 {
@@ -399,7 +403,7 @@ a_forgotten_name_is_told(void **state)
 	}
 }
 
-/* --- the roll ---------------------------------------------------------------------------- */
+/* --- the roll ------------------------------------------------------------------------------- */
 
 static void
 rolls_meet(void **state)
@@ -445,7 +449,8 @@ rolls_meet(void **state)
 	roll_free(&r[1]);
 }
 
-/* Which CAs a replica took into use last is the same at all in the end; one that does not know of it takes nothing back. */
+/* Which CAs a replica took into use last is the same at all in the end; one that does not know of
+ * it takes nothing back. */
 static void
 the_cas_in_use_are_told(void **state)
 {
@@ -491,7 +496,8 @@ the_cas_in_use_are_told(void **state)
 	roll_free(&r[1]);
 }
 
-/* Two certificates of one second, and one by a clock that is behind: the last one signed counts, at the other replica too. */
+/* Two certificates of one second, and one by a clock that is behind: the last one signed counts, at
+ * the other replica too. */
 static void
 rolls_keep_their_order(void **state)
 {
@@ -570,7 +576,8 @@ read_all(struct roll *r, struct secrets *s, uint64_t now_ms)
 	return any;
 }
 
-/* As many names as a large fleet has, a thousand a minute and told every four: no Secret ever holds more than it may, and whoever begins anew knows them all. */
+/* As many names as a large fleet has, a thousand a minute and told every four: no Secret ever holds
+ * more than it may, and whoever begins anew knows them all. */
 static void
 rolls_of_a_large_fleet(void **state)
 {
@@ -609,7 +616,8 @@ rolls_of_a_large_fleet(void **state)
 	assert_true(buf_len(&s.first) < 1000); /* all are at home */
 	assert_false(read_all(other, &s, now_ms));
 	assert_int_equal(roll_count(other), MANY);
-	/* What is signed anew is in the first one again, and forgotten by none while an archive cannot be read. */
+	/* What is signed anew is in the first one again, and forgotten by none while an archive
+	 * cannot be read. */
 	e.signed_s = NOW + MANY;
 	e.serial[0] = 'f';
 	roll_sign(other, "edge-00007.example.org", &e);
@@ -617,7 +625,8 @@ rolls_of_a_large_fleet(void **state)
 	assert_non_null(strstr(buf_str(&s.first), "edge-00007"));
 	assert_true(read_all(r, &s, now_ms));
 	assert_int_equal(roll_find(r, "edge-00007.example.org")->signed_s, NOW + MANY);
-	/* A hub of before writes the first text: what is there stays, so that the two do not write against each other. */
+	/* A hub of before writes the first text: what is there stays, so that the two do not write
+	 * against each other. */
 	buf_fini(&s.first);
 	buf_init(&s.first, BUF_UNLIMITED);
 	buf_adds(&s.first,

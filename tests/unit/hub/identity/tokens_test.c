@@ -122,7 +122,8 @@ tokens_of_before_have_uses(void **state)
 	}
 }
 
-/* A folder in the way stands for a full disk: what is revoked is so at once, is told, and is written as soon as that is possible. */
+/* A folder in the way stands for a full disk: what is revoked is so at once, is told, and is
+ * written as soon as that is possible. */
 static void
 revoking_needs_no_disk(void **state)
 {

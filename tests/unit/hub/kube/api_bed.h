@@ -1,7 +1,8 @@
 /*
- * An API server that says what a test wrote down, on 127.0.0.1 and the test's own loop, and a reflector of one
- * resource that reads from it. Answers are given in order, whole answers with their heads: recordings of a real
- * server (tests/data/kubernetes), or made by api_json. Everything asserts.
+ * An API server that says what a test wrote down, on 127.0.0.1 and the test's own loop, and a
+ * reflector of one resource that reads from it. Answers are given in order, whole answers with
+ * their heads: recordings of a real server (tests/data/kubernetes), or made by api_json. Everything
+ * asserts.
  *
  *	api_say(b, (struct said){.text = recording, .len = n, .piece = 1});
  *	api_begin(b, KUBE_SERVICE, 0);
@@ -27,7 +28,8 @@ struct said {
 	size_t len;
 	size_t piece; /* bytes at a time; 0: all at once */
 	size_t border; /* first piece, before the others */
-	bool hold; /* then silent, with the connection open; else it is closed when the head says no length */
+	/* then silent, with the connection open; else it is closed when the head says no length */
+	bool hold;
 	bool cut; /* then closed */
 };
 

@@ -8,7 +8,8 @@
 
 enum { RESTLESS = 30 };
 
-/* One round of the owner's: what a node refuses with another reason each time, and what the hub found once. */
+/* One round of the owner's: what a node refuses with another reason each time, and what the hub
+ * found once. */
 static void
 tell_round(struct kube_events *e, unsigned round)
 {

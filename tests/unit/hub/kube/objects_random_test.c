@@ -1,8 +1,10 @@
 /*
- * No object of a cluster ends a node's connection. Random Services, Pods, EndpointSlices, Endpoints and Nodes, as large as an
- * API server takes (1.5 MB), with extreme counts, lengths, numbers and texts, go the whole way: the cutter and decoder of the
- * hub's source, its cluster, fanout and session, the lines of tests/fake/net, the agent's feed and database, its snapshot. The
- * agent must refuse nothing that it is told, keep its one connection, and hold in the end exactly what the hub tells.
+ * No object of a cluster ends a node's connection. Random Services, Pods, EndpointSlices, Endpoints
+ * and Nodes, as large as an API server takes (1.5 MB), with extreme counts, lengths, numbers and
+ * texts, go the whole way: the cutter and decoder of the hub's source, its cluster, fanout and
+ * session, the lines of tests/fake/net, the agent's feed and database, its snapshot. The agent must
+ * refuse nothing that it is told, keep its one connection, and hold in the end exactly what the hub
+ * tells.
  *
  * EDGEWAY_OBJECTS: how many (1200), EDGEWAY_SEED: which ones (1).
  */
@@ -51,7 +53,7 @@ struct world {
 	size_t n_put, n_wrong, n_refused, longest_frame;
 };
 
-/* --- generator ------------------------------------------------------------------------------------- */
+/* --- generator ------------------------------------------------------------------------------ */
 
 static bool
 one_in(uint32_t n)
@@ -419,7 +421,7 @@ generate(struct world *w, struct buf *b, bool huge)
 	buf_adds(b, "}");
 }
 
-/* --- hub -------------------------------------------------------------------------------------------- */
+/* --- hub ------------------------------------------------------------------------------------ */
 
 static void
 tell(struct world *w)
@@ -508,7 +510,7 @@ on_closed(void *arg, struct ws_conn *c)
 	w->conn = NULL;
 }
 
-/* --- agent ------------------------------------------------------------------------------------------ */
+/* --- agent ---------------------------------------------------------------------------------- */
 
 static void
 on_use(void *arg, const struct snapshot *snapshot)
@@ -566,7 +568,7 @@ start_agent(struct world *w)
 		fail_msg("%s", err.text);
 }
 
-/* --- the test --------------------------------------------------------------------------------------- */
+/* --- the test ------------------------------------------------------------------------------- */
 
 static uint64_t
 number(const char *name, uint64_t otherwise)

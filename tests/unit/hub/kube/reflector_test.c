@@ -1,4 +1,5 @@
-/* The reflector against answers of a real API server, cut at every border and lost at every byte, and its faults. */
+/* The reflector against answers of a real API server, cut at every border and lost at every byte,
+ * and its faults. */
 #include "tests/unit/hub/kube/api_bed.h"
 #include <errno.h>
 
@@ -51,7 +52,7 @@ asked(const struct api_bed *b, size_t at, const char *part)
 		fail_msg("request %zu: \"%s\" without \"%s\"", at, b->requests[at], part);
 }
 
-/* --- recordings ---------------------------------------------------------------- */
+/* --- recordings ----------------------------------------------------------------------------- */
 
 static void
 lists_in_pages(void **state)
@@ -79,7 +80,8 @@ lists_in_pages(void **state)
 	}
 }
 
-/* What kubectl did in the recording, whatever the borders: create, change, delete, and a bookmark. */
+/* What kubectl did in the recording, whatever the borders: create, change, delete, and a
+ * bookmark. */
 static void
 watch_is_cut_at(struct api_bed *b, const char *recording, size_t len, size_t border)
 {
@@ -105,7 +107,8 @@ watches_at_every_border(void **state)
 		watch_is_cut_at(b, text, len, i);
 }
 
-/* The connection ends at some byte; the next watch goes on from the last version that came whole. */
+/* The connection ends at some byte; the next watch goes on from the last version that came
+ * whole. */
 static void
 connection_lost_at_every_byte(void **state)
 {
@@ -246,9 +249,10 @@ all_kinds(void **state)
 	}
 }
 
-/* --- 410 and its kin --------------------------------------------------------------- */
+/* --- 410 and its kin ------------------------------------------------------------------------ */
 
-/* As an event: the list is read again, what is gone goes, and there is no moment without the rest. */
+/* As an event: the list is read again, what is gone goes, and there is no moment without the
+ * rest. */
 static void
 history_is_over(void **state)
 {
@@ -331,7 +335,7 @@ error_events(void **state)
 	assert_int_equal(stats(b)->lists, 2);
 }
 
-/* --- a server that starts, that is busy, that does not know us ------------------------- */
+/* --- a server that starts, that is busy, that does not know us ------------------------------ */
 
 static void
 refusals(void **state)
@@ -450,9 +454,10 @@ unknown_resource(void **state)
 	assert_false(reflector_listed(b->reflector));
 }
 
-/* --- silence ---------------------------------------------------------------------------- */
+/* --- silence -------------------------------------------------------------------------------- */
 
-/* A watch that says nothing is asked anew: first whether the server has gone back in time, then from the same version. */
+/* A watch that says nothing is asked anew: first whether the server has gone back in time, then
+ * from the same version. */
 static void
 silent_watch(void **state)
 {
@@ -488,7 +493,7 @@ server_went_back(void **state)
 	assert_int_equal(count(b), 1);
 }
 
-/* --- what is not understood --------------------------------------------------------------- */
+/* --- what is not understood ----------------------------------------------------------------- */
 
 static void
 garbage(void **state)
@@ -573,7 +578,8 @@ large_objects(void **state)
 	assert_int_equal(stats(b)->refused, 1);
 }
 
-/* NUL in an annotation, and fields nested deeper than a parser takes, are a tenant's to write: they cost nobody the others. */
+/* NUL in an annotation, and fields nested deeper than a parser takes, are a tenant's to write: they
+ * cost nobody the others. */
 static void
 odd_objects(void **state)
 {

@@ -35,7 +35,8 @@ on_value(void *arg, const char *text, size_t len)
 	return g->n == 2 ? g->stop : 0;
 }
 
-/* Feeds the text in two pieces, or, with `piece`, in pieces of that size; the values and the rest of a list. */
+/* Feeds the text in two pieces, or, with `piece`, in pieces of that size; the values and the rest
+ * of a list. */
 static int
 run(enum split_mode mode, const char *text, size_t at, size_t piece, struct got *g)
 {
@@ -139,7 +140,8 @@ no_json(void **state)
 	assert_int_equal(cut(SPLIT_LIST, "{\"items\":[{}", 0, 0, &got), -EAGAIN);
 }
 
-/* What a tenant writes into an object of his must not spoil the list for all: the parser takes 64 levels, and no NUL. */
+/* What a tenant writes into an object of his must not spoil the list for all: the parser takes 64
+ * levels, and no NUL. */
 static void
 objects_of_tenants(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * The manifest source against a real folder: what counts after each kind of change and of mistake, seen as
- * the services that the cluster has. Files in a folder of its own under TMPDIR.
+ * The manifest source against a real folder: what counts after each kind of change and of mistake,
+ * seen as the services that the cluster has. Files in a folder of its own under TMPDIR.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -497,7 +497,8 @@ a_huge_file_is_refused(void **state)
 	assert_problem(b, "larger than 16 MiB");
 }
 
-/* Want of descriptors for a moment: the same file is read again though nothing about it has changed. */
+/* Want of descriptors for a moment: the same file is read again though nothing about it has
+ * changed. */
 static void
 a_file_that_could_not_be_read_is_tried_again(void **state)
 {
@@ -525,7 +526,7 @@ a_file_that_could_not_be_read_is_tried_again(void **state)
 	claims_free(&claims);
 }
 
-/* --- copies under dataDir --------------------------------------------------- */
+/* --- copies under dataDir ------------------------------------------------------------------- */
 
 static void
 restart(struct bed *b)
@@ -638,7 +639,8 @@ is_kept(const struct manifest_keep *keep, const char *file)
 	return text != NULL;
 }
 
-/* Nobody touches the file, and another's success does not hide what is missing. A folder lies in the place of one copy. */
+/* Nobody touches the file, and another's success does not hide what is missing. A folder lies in
+ * the place of one copy. */
 static void
 copies_that_failed_are_tried_again(void **state)
 {

@@ -1,5 +1,6 @@
 /*
- * The leaves of the hub's page: which requests are answered, what a viewer wants, and the files that are part of the program.
+ * The leaves of the hub's page: which requests are answered, what a viewer wants, and the files
+ * that are part of the program.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -187,7 +187,8 @@ callers(void **state)
 	assert_false(node("[2001:db8:8000::1]:1", "", "", "edge-6", 1));
 }
 
-/* By loopback in each of its forms, or a Unix socket; that nothing is said of where somebody comes from is no proof. */
+/* By loopback in each of its forms, or a Unix socket; that nothing is said of where somebody comes
+ * from is no proof. */
 static void
 this_host_is_loopback_and_unix_sockets(void **state)
 {
@@ -364,7 +365,8 @@ asked_by_node(const char *name, enum target_kind kind, const char *ns, const cha
 	return access_check(access, &c, &t);
 }
 
-/* Endpoints of services are open to nodes, unless rules speak of nodes; nothing else ever is of itself. */
+/* Endpoints of services are open to nodes, unless rules speak of nodes; nothing else ever is of
+ * itself. */
 static void
 nodes(void **state)
 {

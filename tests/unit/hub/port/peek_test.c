@@ -1,6 +1,6 @@
 /*
- * The hub's one port: what a ClientHello asks for, in however many pieces and records it comes, and what becomes of
- * those who never say it whole. The ClientHellos are real ones.
+ * The hub's one port: what a ClientHello asks for, in however many pieces and records it comes, and
+ * what becomes of those who never say it whole. The ClientHellos are real ones.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -202,7 +202,7 @@ test_no_hellos(void **state)
 	}
 }
 
-/* --- connections ------------------------------------------------------------------------------------- */
+/* --- connections ---------------------------------------------------------------------------- */
 
 struct desk {
 	struct loop *loop;

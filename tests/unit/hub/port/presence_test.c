@@ -64,7 +64,8 @@ who_is_away_is_remembered(void **state)
 	assert_string_equal(told(p, "edge-1"), "unknown");
 	older = presence_here(p, row("edge-1", "192.0.2.1:1", 5));
 	assert_string_equal(told(p, "edge-1"), "here 192.0.2.1:1 @5");
-	/* A newer connection replaces it in the same millisecond, and then the older one is closed. */
+	/* A newer connection replaces it in the same millisecond, and then the older one is
+	 * closed. */
 	newer = presence_here(p, row("edge-1", "192.0.2.1:2", 5));
 	assert_false(presence_gone(p, "edge-1", older, "a newer connection", 7));
 	assert_string_equal(told(p, "edge-1"), "here 192.0.2.1:2 @5");
@@ -125,7 +126,8 @@ the_nodes_of_a_lost_replica_are_away(void **state)
 	presence_free(&p);
 }
 
-/* A short break between two replicas, after which the list says what it said before: when the node came, by the clock there. */
+/* A short break between two replicas, after which the list says what it said before: when the node
+ * came, by the clock there. */
 static void
 a_replica_that_is_back_has_its_nodes(void **state)
 {
@@ -136,7 +138,8 @@ a_replica_that_is_back_has_its_nodes(void **state)
 	presence_lost(p, &line_b, "hub-b was lost", 10);
 	presence_heard(p, &line_b_anew, "hub-b", row("edge-1", "192.0.2.1:1", 5), false);
 	assert_string_equal(told(p, "edge-1"), "hub-b 192.0.2.1:1 @5");
-	/* What a third one saw the end of meanwhile does not count; that the node went later, at its own, does. */
+	/* What a third one saw the end of meanwhile does not count; that the node went later, at
+	 * its own, does. */
 	presence_heard(p, &line_c, "hub-c", gone("edge-1", 10), false);
 	assert_string_equal(told(p, "edge-1"), "hub-b 192.0.2.1:1 @5");
 	presence_heard(p, &line_b_anew, "hub-b", gone("edge-1", 11), true);
@@ -144,7 +147,8 @@ a_replica_that_is_back_has_its_nodes(void **state)
 	presence_free(&p);
 }
 
-/* A renewal fails while the connection that it was to replace works: no node is lost by that, and those that it told of are that one's. */
+/* A renewal fails while the connection that it was to replace works: no node is lost by that, and
+ * those that it told of are that one's. */
 static void
 a_failed_renewal_loses_no_node(void **state)
 {
@@ -228,7 +232,8 @@ count_in_order(const struct presence *p)
 	return o.n;
 }
 
-/* Those that are away are in order, in whatever order replicas tell of them and whichever come back meanwhile. */
+/* Those that are away are in order, in whatever order replicas tell of them and whichever come back
+ * meanwhile. */
 static void
 who_went_first_is_first(void **state)
 {
@@ -264,7 +269,7 @@ who_went_first_is_first(void **state)
 	presence_free(&p);
 }
 
-/* --- between replicas ------------------------------------------------------------------ */
+/* --- between replicas ----------------------------------------------------------------------- */
 
 static void
 survives_the_line(const struct presence_row *r, const char *address, const char *words)

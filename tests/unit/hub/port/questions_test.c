@@ -1,4 +1,5 @@
-/* What the hub has asked a node: told once, by the answer, a refusal or the end, and not at all once it was dropped. */
+/* What the hub has asked a node: told once, by the answer, a refusal or the end, and not at all
+ * once it was dropped. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -112,7 +112,8 @@ a_dial_that_comes_back(void **state)
 	assert_true(caller.own_dial && !caller.local);
 	caller_datagram(&caller, &from, 1, guard);
 	assert_true(caller.own_dial && !caller.local);
-	/* A program of this host, whose port the kernel has given to our dial, too: it leads elsewhere. */
+	/* A program of this host, whose port the kernel has given to our dial, too: it leads
+	 * elsewhere. */
 	caller_datagram(&caller, &from, 0, guard);
 	assert_true(caller.local && !caller.own_dial);
 	self_guard_ended(&dial);

@@ -163,7 +163,8 @@ is_edge_1(void *arg, const char *node)
 	return strcmp(node, "edge-1") == 0;
 }
 
-/* Not while anybody has it, or says that it has joined, or the cluster has a Node; epochs are what they were. */
+/* Not while anybody has it, or says that it has joined, or the cluster has a Node; epochs are what
+ * they were. */
 static void
 who_is_gone_is_forgotten(void **state)
 {
@@ -211,7 +212,7 @@ who_is_gone_is_forgotten(void **state)
 	roster_free(&r);
 }
 
-/* --- words ------------------------------------------------------------------------------------------- */
+/* --- words ---------------------------------------------------------------------------------- */
 
 #define ID "0123456789abcdef0123456789abcdef"
 

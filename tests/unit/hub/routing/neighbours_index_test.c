@@ -1,4 +1,5 @@
-/* Who stands for a node, by the index, is who does when each neighbour is asked: random Nodes, sites, declarations and changes. */
+/* Who stands for a node, by the index, is who does when each neighbour is asked: random Nodes,
+ * sites, declarations and changes. */
 #include "tests/unit/model/kube_kit.h"
 
 #include <stdio.h>

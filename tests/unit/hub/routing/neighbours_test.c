@@ -194,7 +194,8 @@ without_sites(void **state)
 	assert_string_equal(ways.list[0].node, "");
 }
 
-/* With Kubernetes as the source, Nodes of the cloud are among them, and nothing tells them from others. */
+/* With Kubernetes as the source, Nodes of the cloud are among them, and nothing tells them from
+ * others. */
 static void
 sites_must_be_named(void **state)
 {
@@ -262,7 +263,8 @@ on_said(void *arg, const char *node, const char *entry)
 		entry != NULL ? " " : "", entry != NULL ? entry : "");
 }
 
-/* What nodes have told to other replicas: it counts like what they tell here, and goes with the replica that said it. */
+/* What nodes have told to other replicas: it counts like what they tell here, and goes with the
+ * replica that said it. */
 static void
 elsewhere(void **state)
 {
@@ -279,7 +281,8 @@ elsewhere(void **state)
 	assert_string_equal(find("edge-5", 10250), "");
 	assert_false(
 		neighbours_declared(neighbours, "edge-1")); /* not here: it need not be asked */
-	/* It has moved to another replica, whose word counts now, and the former one's does not, nor its end. */
+	/* It has moved to another replica, whose word counts now, and the former one's does not,
+	 * nor its end. */
 	neighbours_heard(neighbours, &second, "edge-1", NULL);
 	neighbours_heard(neighbours, &second, "edge-1", "edge-2:22");
 	neighbours_heard(neighbours, &first, "edge-1", "edge-2");

@@ -1,5 +1,6 @@
 /*
- * Who reaches is answered when his time is over, whatever happens at that moment. The tunnels and all else that is asked are the test's own.
+ * Who reaches is answered when his time is over, whatever happens at that moment. The tunnels and
+ * all else that is asked are the test's own.
  */
 #include "hub/routing/reach.h"
 
@@ -25,8 +26,8 @@ struct bed {
 	struct reach *reach;
 	bool has_tunnel, expected;
 	bool silent; /* that answers nothing */
-	unsigned
-		replicas; /* that pass on what is for a node of one that cannot be reached; the last of them can */
+	/* that pass on what is for a node of one that cannot be reached; the last of them can */
+	unsigned replicas;
 	unsigned asked; /* of those */
 	unsigned opened;
 	const struct stream_events *events; /* of the stream that was opened last */
@@ -41,7 +42,7 @@ static struct bed bed;
 
 static char stands_for_something;
 
-/* --- what hub/routing/reach asks ------------------------------------------------------------------------ */
+/* --- what hub/routing/reach asks ------------------------------------------------------------ */
 
 int
 tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
@@ -277,7 +278,7 @@ neighbours_stand_for(struct neighbours *n, const char *node)
 	return false;
 }
 
-/* --- the test --------------------------------------------------------------------------------- */
+/* --- the test ------------------------------------------------------------------------------- */
 
 static void
 on_reached(void *arg, const struct reach_answer *answer)
@@ -304,7 +305,8 @@ on_return(void *arg)
 	reach_changed(bed.reach, "edge-1");
 }
 
-/* The node's tunnel broke while it was asked, it is waited for, and is back too late: nobody would end the new dial. */
+/* The node's tunnel broke while it was asked, it is waited for, and is back too late: nobody would
+ * end the new dial. */
 static void
 a_node_that_is_back_too_late(void **state)
 {
@@ -332,7 +334,8 @@ a_node_that_is_back_too_late(void **state)
 	loop_free(&bed.loop);
 }
 
-/* The connection's count or the request's, whichever is more, and this hub on top; with as many as there may be nobody is asked. */
+/* The connection's count or the request's, whichever is more, and this hub on top; with as many as
+ * there may be nobody is asked. */
 static void
 what_goes_round(void **state)
 {
@@ -370,7 +373,8 @@ what_goes_round(void **state)
 	loop_free(&bed.loop);
 }
 
-/* It was lost a moment ago, or the hub has just started: whoever asks now waits for it; for others nobody waits. */
+/* It was lost a moment ago, or the hub has just started: whoever asks now waits for it; for others
+ * nobody waits. */
 static void
 a_node_that_is_on_its_way(void **state)
 {
@@ -408,7 +412,8 @@ a_node_that_is_on_its_way(void **state)
 	loop_free(&bed.loop);
 }
 
-/* The tunnel answers neither the stream nor a ping: replicas are asked, one after the other, and, where none knows, the node is waited for. */
+/* The tunnel answers neither the stream nor a ping: replicas are asked, one after the other, and,
+ * where none knows, the node is waited for. */
 static void
 a_silent_tunnel_is_left(void **state)
 {

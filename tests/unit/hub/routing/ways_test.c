@@ -472,7 +472,7 @@ only_what_the_asker_knows(void **state)
 	assert_int_equal(find_endpoint("nobody", "default/web", "edge-2", "172.17.0.3:8080"), 404);
 }
 
-/* --- services that are not for everybody ------------------------------------------ */
+/* --- services that are not for everybody ---------------------------------------------------- */
 
 #define CALLER(ns, name, node, ip)                                                                 \
 	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", namespace: " ns                \
@@ -589,7 +589,7 @@ policies_leave_out_endpoints(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-/* --- who may ------------------------------------------------------------------------------- */
+/* --- who may -------------------------------------------------------------------------------- */
 
 /* What is left of the ways that were found for this caller: how many; 0: ways.reason says why. */
 static size_t

@@ -1,8 +1,10 @@
 /*
- * Random histories: objects of the source come, change and go, lines are cut, hub and agents restart and crash, frames
- * are late and come twice, disks are full for a while, some services are for some nodes only and labels of nodes change. The hub's sessions, the agents with their databases and everything between are the real ones, on
- * tests/fake/net's clock. Now and then all is left alone for a while; then every agent must hold exactly the
- * views that a cluster made anew of the objects gives. An address never changes while its service stays.
+ * Random histories: objects of the source come, change and go, lines are cut, hub and agents
+ * restart and crash, frames are late and come twice, disks are full for a while, some services are
+ * for some nodes only and labels of nodes change. The hub's sessions, the agents with their
+ * databases and everything between are the real ones, on tests/fake/net's clock. Now and then all
+ * is left alone for a while; then every agent must hold exactly the views that a cluster made anew
+ * of the objects gives. An address never changes while its service stays.
  *
  * EDGEWAY_SEEDS: how many histories (8), EDGEWAY_SEED: the first one.
  */
@@ -68,7 +70,7 @@ struct world {
 	uint64_t seed, simulated_ms, frames, refused;
 };
 
-/* --- the source ----------------------------------------------------------------------------------- */
+/* --- the source ----------------------------------------------------------------------------- */
 
 static const char *const namespaces[] = {"default", "shop"};
 static const char *const selectors[] = {"", "tier=t0", "tier in (t0, t1)", "tier!=t1", "!tier"};
@@ -145,7 +147,7 @@ remove_object(struct cluster *c, unsigned i)
 	assert_true(cluster_remove(c, "", kind, namespaces[i % 2], name));
 }
 
-/* --- the hub -------------------------------------------------------------------------------------- */
+/* --- the hub -------------------------------------------------------------------------------- */
 
 static struct agent *
 agent_named(struct world *w, const char *node)
@@ -244,7 +246,8 @@ start_hub(struct world *w)
 	net_hub_up(true);
 }
 
-/* The source is read some time after the start; until then nobody may be told that there is nothing. */
+/* The source is read some time after the start; until then nobody may be told that there is
+ * nothing. */
 static void
 read_source(struct world *w)
 {
@@ -275,7 +278,7 @@ stop_hub(struct world *w)
 	fanout_free(&w->fanout);
 }
 
-/* --- agents --------------------------------------------------------------------------------------- */
+/* --- agents --------------------------------------------------------------------------------- */
 
 static const struct seen *
 find_seen(const struct agent *a, const char *key)
@@ -379,7 +382,7 @@ write_identity(struct world *w)
 	}
 }
 
-/* --- what happens --------------------------------------------------------------------------------- */
+/* --- what happens --------------------------------------------------------------------------- */
 
 static void
 change_object(struct world *w)
@@ -483,7 +486,8 @@ check(struct world *w)
 	w->n_checks++;
 }
 
-/* What is in use is on the disk as well, soon after it can be written again: without a hub a node knows it all. */
+/* What is in use is on the disk as well, soon after it can be written again: without a hub a node
+ * knows it all. */
 static void
 crash_alone(struct world *w)
 {
@@ -561,7 +565,8 @@ live(struct world *w, uint64_t seed)
 	end(w);
 }
 
-/* The path to the hub swallows an update and acknowledges it in the node's name: nobody can know that anything is missing. */
+/* The path to the hub swallows an update and acknowledges it in the node's name: nobody can know
+ * that anything is missing. */
 static bool
 eat_update(void *arg, struct ws_conn *hub_end, const char *text, size_t len)
 {

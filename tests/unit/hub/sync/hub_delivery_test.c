@@ -161,7 +161,7 @@ a_bad_selector_is_told_and_chooses_all(void **state)
 	identity_fini(&id);
 }
 
-/* --- bundles ---------------------------------------------------------------------------------------- */
+/* --- bundles -------------------------------------------------------------------------------- */
 
 static void
 sync_all(struct bed *b, struct client *c, unsigned n)
@@ -215,7 +215,8 @@ only_who_takes_bundles_gets_them(void **state)
 	identity_fini(&new);
 }
 
-/* A large view goes alone: its bundle is the same for all but for the id, which the acknowledgement names. */
+/* A large view goes alone: its bundle is the same for all but for the id, which the acknowledgement
+ * names. */
 static void
 a_large_view_is_compressed_for_all(void **state)
 {
@@ -415,7 +416,8 @@ bundles_that_are_refused_go_unbundled(void **state)
 	identity_fini(&id);
 }
 
-/* A service that no node takes costs no node its connection: it is told to none, and why. What they knew before stays. */
+/* A service that no node takes costs no node its connection: it is told to none, and why. What they
+ * knew before stays. */
 static void
 what_is_beyond_the_limits_is_not_told(void **state)
 {

@@ -10,7 +10,7 @@
 #include "model/digest.h"
 #include "model/view.h"
 
-/* --- metadata ------------------------------------------------------------- */
+/* --- metadata ------------------------------------------------------------------------------- */
 
 static void
 query_buckets(struct client *c, const char *id, const struct digests *d)

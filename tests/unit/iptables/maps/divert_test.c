@@ -1,6 +1,6 @@
 /*
- * The hub's table against the real kernel, in network namespaces of the test's own; nft(8) tells what is there. Skipped (said
- * aloud) where namespaces are not allowed.
+ * The hub's table against the real kernel, in network namespaces of the test's own; nft(8) tells
+ * what is there. Skipped (said aloud) where namespaces are not allowed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -220,7 +220,8 @@ put_back(void **state)
 	assert_int_equal(report.repairs, ARRAY_LEN(harms));
 }
 
-/* The sets are not what we believe, and nobody has turned the loop meanwhile: the table is made anew. */
+/* The sets are not what we believe, and nobody has turned the loop meanwhile: the table is made
+ * anew. */
 static void
 changed_under_our_hands(void **state)
 {

@@ -126,7 +126,7 @@ send_service(struct hub *hub, const struct entry *e)
 	*(e->view != NULL ? &hub->saw.updates_sent : &hub->saw.deletes_sent) += 1;
 }
 
-/* --- answers -------------------------------------------------------------------------------------- */
+/* --- answers -------------------------------------------------------------------------------- */
 
 static void
 answer_join(struct hub *hub, struct ws_conn *c, const struct envelope *e)
@@ -265,7 +265,7 @@ check_ack(struct hub *hub, const char *resource)
 		hub->saw.acks_too_early++;
 }
 
-/* --- the websocket -------------------------------------------------------------------------------- */
+/* --- the websocket -------------------------------------------------------------------------- */
 
 static int
 on_accept(void *arg, struct ws_conn *c)

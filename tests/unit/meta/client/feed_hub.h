@@ -1,7 +1,7 @@
 /*
- * A hub for feed_test: base/http/ws on a thread and loop of its own, with a handful of services. Plays doc/protocol.md as
- * written; the test can make it refuse, say garbage, or go away. Functions are for the test's thread unless
- * marked; what the hub saw is read with hub_saw.
+ * A hub for feed_test: base/http/ws on a thread and loop of its own, with a handful of services.
+ * Plays doc/protocol.md as written; the test can make it refuse, say garbage, or go away. Functions
+ * are for the test's thread unless marked; what the hub saw is read with hub_saw.
  */
 #ifndef EDGEWAY_TESTS_FEED_HUB_H
 #define EDGEWAY_TESTS_FEED_HUB_H
@@ -28,7 +28,8 @@ void hub_refuse(struct hub *hub, int status); /* joins, with 426 all; 0: no more
 void hub_protocol(struct hub *hub, int protocol); /* said in the next hello */
 void hub_site(struct hub *hub, const char *site); /* said in the next hello */
 void hub_address(struct hub *hub, const char *address); /* said in the next hello; "" none */
-/* From the next hello on: it says these CAs (a SHA-256, "" none), and the connection is closed behind it. */
+/* From the next hello on: it says these CAs (a SHA-256, "" none), and the connection is closed
+ * behind it. */
 void hub_other_cas(struct hub *hub, const char *hash, bool drops);
 /* Looks into this database when an ack comes; NULL: no more. */
 void hub_check_database(struct hub *hub, const char *path);

@@ -368,7 +368,8 @@ reconnects(void **state)
 		until(w, port_of(w, "default/web") == 30000 + i);
 	}
 	assert_int_equal(hub_saw(w->hub).joins, 1);
-	/* However short connections are, other CAs of the hub are asked for: without them the next step of their exchange cuts it off. */
+	/* However short connections are, other CAs of the hub are asked for: without them the next
+	 * step of their exchange cuts it off. */
 	hub_other_cas(w->hub, "00", true);
 	hub_drop(w->hub);
 	until(w, hub_saw(w->hub).joins >= 2);
@@ -416,7 +417,8 @@ another_protocol(void **state)
 	assert_int_equal(hub_saw(w->hub).errors, 0);
 }
 
-/* The first of two is dead: the second serves, for joining too; and is left for the first when that lives. */
+/* The first of two is dead: the second serves, for joining too; and is left for the first when that
+ * lives. */
 static void
 second_hub(void **state)
 {
@@ -558,7 +560,8 @@ disk_is_full(void **state)
 	assert_null(service(w, "default/web"));
 }
 
-/* The file is replaced by rubbish while we run: same addresses, everything asked from the hub again. */
+/* The file is replaced by rubbish while we run: same addresses, everything asked from the hub
+ * again. */
 static void
 database_is_lost(void **state)
 {
@@ -625,7 +628,8 @@ small_subnet(void **state)
 	hub_stop(w->hub);
 
 	w->subnet =
-		0x0a0a0000; /* the operator chooses another range: everyone moves, and stays there */
+		/* the operator chooses another range: everyone moves, and stays there */
+		0x0a0a0000;
 	w->mask = 0xffffff00;
 	start_agent(w);
 	last = fake_ip(w, "default/c");

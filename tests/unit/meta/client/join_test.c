@@ -1,4 +1,5 @@
-/* The files of a node's identity: what a crash between two of them leaves, and whose CA is believed. */
+/* The files of a node's identity: what a crash between two of them leaves, and whose CA is
+ * believed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,7 +142,8 @@ a_crash_between_certificate_and_key_is_finished(void **state)
 	assert_key(b, fresh);
 }
 
-/* The hub binds the token to the key that asks: whoever lost the answer, or was restarted meanwhile, asks with the same. */
+/* The hub binds the token to the key that asks: whoever lost the answer, or was restarted
+ * meanwhile, asks with the same. */
 static void
 a_rejoin_keeps_its_key_until_it_is_answered(void **state)
 {

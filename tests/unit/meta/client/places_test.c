@@ -163,8 +163,8 @@ random_next(uint64_t *state)
 
 enum { AGENTS = 1000, DOWN_MS = 60 * 1000, END_MS = 200 * 1000, BUCKET_MS = 100 };
 
-/* When each of a thousand agents tries, if their hub goes down at 0 ms and is back after down_ms: attempts in every
- * 100 ms, and when the last one is back. */
+/* When each of a thousand agents tries, if their hub goes down at 0 ms and is back after down_ms:
+ * attempts in every 100 ms, and when the last one is back. */
 static uint64_t
 restart(uint64_t seed, uint64_t down_ms, unsigned attempts[END_MS / BUCKET_MS])
 {
@@ -185,8 +185,8 @@ restart(uint64_t seed, uint64_t down_ms, unsigned attempts[END_MS / BUCKET_MS])
 	return last;
 }
 
-/* Once the first second is over the attempts are spread: no wave of many at once, neither while the hub is away nor when
- * it comes back, and everybody is back soon. */
+/* Once the first second is over the attempts are spread: no wave of many at once, neither while the
+ * hub is away nor when it comes back, and everybody is back soon. */
 static void
 thousand_agents_calm_down(void **state)
 {

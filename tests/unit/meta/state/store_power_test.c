@@ -1,8 +1,9 @@
 /*
- * Power cuts at any point of what the database writes. SQLite gets a file system (VFS) that notes every write, truncation
- * and sync below it; then images of the disk are made as a cut leaves them: what was synced is there, of what came after
- * it each sector is, or is not. Each image is opened as after a restart: it must be whole, hold every transaction that was
- * reported as committed, at most the one under way in addition, and nothing by halves.
+ * Power cuts at any point of what the database writes. SQLite gets a file system (VFS) that notes
+ * every write, truncation and sync below it; then images of the disk are made as a cut leaves them:
+ * what was synced is there, of what came after it each sector is, or is not. Each image is opened
+ * as after a restart: it must be whole, hold every transaction that was reported as committed, at
+ * most the one under way in addition, and nothing by halves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +49,7 @@ static struct op *ops;
 static size_t n_ops;
 static size_t acked_at[BATCHES + 1]; /* n_ops when batch i was committed */
 
-/* --- the file system ------------------------------------------------------------------------------ */
+/* --- the file system ------------------------------------------------------------------------ */
 
 struct file {
 	sqlite3_file base;
@@ -209,7 +210,7 @@ on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *out, int flags, int *o
 	return rc;
 }
 
-/* --- the transactions ----------------------------------------------------------------------------- */
+/* --- the transactions ----------------------------------------------------------------------- */
 
 /* Which of the keys batch i (from 1) writes. */
 static int
@@ -281,7 +282,7 @@ write_all(void)
 	assert_int_equal(sqlite3_vfs_register(under, 1), SQLITE_OK);
 }
 
-/* --- the disk after a cut ------------------------------------------------------------------------- */
+/* --- the disk after a cut ------------------------------------------------------------------- */
 
 static uint32_t
 chance(uint32_t below)
@@ -342,7 +343,7 @@ cut_power(size_t cut, struct image images[FILES])
 	}
 }
 
-/* --- after the restart ---------------------------------------------------------------------------- */
+/* --- after the restart ---------------------------------------------------------------------- */
 
 struct found {
 	int batch[KEYS]; /* that wrote the key; 0: not there */

@@ -106,7 +106,8 @@ each_hostname_has_a_view(void **state)
 	assert_string_equal(cluster_behind(kit_cluster, "default", "db-1.db").text,
 		"port 80: pod db-1 has no hostPort for container port 8080: only its own node can "
 		"dial it, others go through the hub");
-	/* Nodes are kept for the service alone: each of thousands of hostnames would have them again. */
+	/* Nodes are kept for the service alone: each of thousands of hostnames would have them
+	 * again. */
 	assert_int_equal(cluster_behind(kit_cluster, "default", "db-1.db").n_nodes, 0);
 	assert_int_equal(cluster_behind(kit_cluster, "default", "db").n_nodes, 1);
 	assert_string_equal(cluster_behind(kit_cluster, "default", "db").nodes, "n");

@@ -1,4 +1,5 @@
-/* What is said of a Service that is not served as it is: problem, class, and what an operator needs to mend it. */
+/* What is said of a Service that is not served as it is: problem, class, and what an operator needs
+ * to mend it. */
 #include "tests/unit/model/kube_kit.h"
 
 #include <stdio.h>
@@ -51,7 +52,8 @@ says(enum cluster_problem problem, const char *reason)
 		cluster_problem_word(problem));
 }
 
-/* That only its own node can dial a pod is no problem: the hub may have a way. It asks for which nodes. */
+/* That only its own node can dial a pod is no problem: the hub may have a way. It asks for which
+ * nodes. */
 static void
 a_pod_without_a_host_port_is_no_problem(void **state)
 {
@@ -184,7 +186,8 @@ a_selector_names_the_nearest_label(void **state)
 			kit_say(kit_cluster, "p", cases[i].pods);
 		says(CLUSTER_NO_ENDPOINTS, reason);
 	}
-	/* Pods often come after their Service: nothing of it is joined again, and still it is found. */
+	/* Pods often come after their Service: nothing of it is joined again, and still it is
+	 * found. */
 	cluster_replace(kit_cluster, "p", NULL);
 	kit_say(kit_cluster, "s", BY("app: wbe"));
 	says(CLUSTER_NO_ENDPOINTS, NOBODY "its selector is app=wbe, but the namespace has no pods");
@@ -198,7 +201,8 @@ a_selector_names_the_nearest_label(void **state)
 	says(CLUSTER_WELL, "");
 }
 
-/* Thousands without a pod in a namespace with thousands of pods: a round is bounded, and rounds come to all. */
+/* Thousands without a pod in a namespace with thousands of pods: a round is bounded, and rounds
+ * come to all. */
 static void
 rounds_come_to_all(void **state)
 {
@@ -234,7 +238,8 @@ rounds_come_to_all(void **state)
 	assert_true(rounds > 1);
 }
 
-/* Not pods alone make work: with as many as before, selectors and pods of many labels have more rounds. */
+/* Not pods alone make work: with as many as before, selectors and pods of many labels have more
+ * rounds. */
 static void
 rounds_are_bounded_by_labels(void **state)
 {
@@ -288,7 +293,8 @@ edits_between(const char *a, const char *b)
 	return d[n][m];
 }
 
-/* Whoever cannot be nearest any more is not compared to the end: the one that is found is nearest all the same. */
+/* Whoever cannot be nearest any more is not compared to the end: the one that is found is nearest
+ * all the same. */
 static void
 the_nearest_of_many_by_any_order(void **state)
 {
@@ -328,7 +334,8 @@ the_nearest_of_many_by_any_order(void **state)
 	}
 }
 
-/* Between an event and the next change, which a list in pages may hold up for seconds, a Service may have gone or have no selector any more. */
+/* Between an event and the next change, which a list in pages may hold up for seconds, a Service
+ * may have gone or have no selector any more. */
 static void
 a_service_that_goes_is_looked_at_no_more(void **state)
 {

@@ -20,7 +20,8 @@ say_data(struct cluster *c, const char *name)
 	kube_batch_fini(&b);
 }
 
-/* The one change that is due, as JSON ("gone" for a deletion); the text lives until the next call. */
+/* The one change that is due, as JSON ("gone" for a deletion); the text lives until the next
+ * call. */
 static const char *
 only_change(struct cluster *c)
 {
@@ -473,7 +474,7 @@ a_refused_object_keeps_its_last_good_form(void **state)
 	assert_int_equal(cluster_count(kit_cluster, KUBE_SERVICE), 2);
 }
 
-/* --- a real server's objects -------------------------------------------------- */
+/* --- a real server's objects ---------------------------------------------------------------- */
 
 struct told {
 	char *name, *json;
@@ -655,7 +656,8 @@ note_is(const char *what)
 	assert_null(cluster_next_note(kit_cluster));
 }
 
-/* What is just within the limits every node can read; beyond them it is not told, and what was told before stays. */
+/* What is just within the limits every node can read; beyond them it is not told, and what was told
+ * before stays. */
 static void
 limits_of_a_view(void **state)
 {

@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-/* Frames as a pod sends them: read as they were written, and cut anywhere, or with any byte changed, read within their bounds. */
+/* Frames as a pod sends them: read as they were written, and cut anywhere, or with any byte
+ * changed, read within their bounds. */
 
 static const struct frame_path path = {.from_mac = {2, 1, 2, 3, 4, 5},
 	.to_mac = {2, 9, 8, 7, 6, 5},

@@ -328,7 +328,8 @@ hub_takes_every_key_of_the_contract(void **state)
 	takes(true, "source:\n  kubernetes:\n");
 }
 
-/* What names of edge nodes mean has to be clear: said, or the one address that the ingress listens on. */
+/* What names of edge nodes mean has to be clear: said, or the one address that the ingress listens
+ * on. */
 #define ANYBODY "access: [{from: 10.0.0.0/8, to: ['*']}]\n"
 
 static void
@@ -409,7 +410,8 @@ hub_names_key_and_remedy(void **state)
 	hub("tls: {cert: /x}", ":1: tls.cert: needs tls.key as well");
 	hub("tls: {caKey: /x}", ":1: tls.caKey: needs tls.ca as well");
 	takes(true,
-		"tls: {ca: /x}\nsource: {manifests: /m}\n"); /* nodes' certificates made elsewhere */
+		/* nodes' certificates made elsewhere */
+		"tls: {ca: /x}\nsource: {manifests: /m}\n");
 	hub("tls: {names: [a_b]}", ":1: tls.names: \"a_b\" is neither");
 	hub("peers: ['a:b']", ":1: peers: \"a:b\": expected HOST or HOST:PORT");
 	hub("admin: {socket: x}", ":1: admin.socket: ");
@@ -512,7 +514,8 @@ hub_checks_structured_keys(void **state)
 		":2: access: \"cert:\": expected a network, ");
 }
 
-/* Beyond this machine the page has TLS, and somebody whom a rule lets in by its own word, or a CA of callers. */
+/* Beyond this machine the page has TLS, and somebody whom a rule lets in by its own word, or a CA
+ * of callers. */
 static void
 hub_shows_its_page_to_nobody_by_mistake(void **state)
 {

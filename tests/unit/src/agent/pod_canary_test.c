@@ -16,8 +16,9 @@
 #include "tests/unit/patience.h"
 
 /*
- * The canary beside neighbours that have its address, take it, or flood it. Its port of the bridge is a socket pair here: what bridge_port_open
- * is to give, and which addresses the bridge has, is the test's to say (the same names come before the library's).
+ * The canary beside neighbours that have its address, take it, or flood it. Its port of the bridge
+ * is a socket pair here: what bridge_port_open is to give, and which addresses the bridge has, is
+ * the test's to say (the same names come before the library's).
  */
 
 enum { BRIDGE = 0xac110001, LAST = 0xac11fffe, MESH = 0x0afb0001 };
@@ -73,7 +74,7 @@ freeifaddrs(struct ifaddrs *all)
 	(void)all;
 }
 
-/* --- the bed ----------------------------------------------------------------------- */
+/* --- the bed -------------------------------------------------------------------------------- */
 
 static bool
 bed_choose(void *arg, struct pod_canary_target *to)
@@ -158,7 +159,7 @@ bed_until_runs(void)
 	patience_until(patience_turn(bed.loop), bed_runs());
 }
 
-/* --- who has the address ------------------------------------------------------------- */
+/* --- who has the address -------------------------------------------------------------------- */
 
 static void
 an_address_is_left(uint32_t from, uint32_t to, bool tell)
@@ -209,7 +210,7 @@ others_addresses_do_not_concern_it(void **state)
 	assert_int_equal(bed.opened, 1);
 }
 
-/* --- neighbours that keep it busy ------------------------------------------------------ */
+/* --- neighbours that keep it busy ----------------------------------------------------------- */
 
 static void
 who_answers_every_probe_switches_it_off(void **state)
@@ -254,7 +255,7 @@ a_flood_takes_a_share_of_the_loop(void **state)
 	assert_false(pod_canary_failing(bed.canary));
 }
 
-/* --- verdicts -------------------------------------------------------------------------- */
+/* --- verdicts ------------------------------------------------------------------------------- */
 
 /* The bridge answers ARP, and nothing else. */
 static void

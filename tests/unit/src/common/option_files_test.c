@@ -53,7 +53,8 @@ refuses(const char *yaml, const char *want)
 		fail_msg("said \"%s\", not \"%s\"", said, want);
 }
 
-/* The file's path stands between `before` and `after`; what is said begins with `want` and has `why`, not the content. */
+/* The file's path stands between `before` and `after`; what is said begins with `want` and has
+ * `why`, not the content. */
 static void
 refuses_content(const char *before, const char *after, const char *content, size_t len,
 	const char *want, const char *why)

@@ -118,7 +118,8 @@ test_what_is_earned(void **state)
 	assert_non_null(read_frame(PRIORITY, 0, 5, 14, 0));
 }
 
-/* A node that drains has two frames for each of its streams, all at once, however long they have been quiet and whatever they carried. */
+/* A node that drains has two frames for each of its streams, all at once, however long they have
+ * been quiet and whatever they carried. */
 static void
 test_all_streams_fade(void **state)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* --- owners of streams --------------------------------------------------------------------------- */
+/* --- owners of streams ---------------------------------------------------------------------- */
 
 static void
 on_answered(void *arg, unsigned status, const char *reason)
@@ -132,7 +132,7 @@ static const struct session_events near_events = {
 static const struct session_events far_events = {
 	.opened = on_opened, .draining = on_draining, .asked = on_asked, .ended = on_far_ended};
 
-/* --- TLS: the node dials, the hub accepts and is the client of HTTP/2 ------------------------------ */
+/* --- TLS: the node dials, the hub accepts and is the client of HTTP/2 ----------------------- */
 
 struct tls_side {
 	struct tls_stream *stream;
@@ -216,7 +216,7 @@ shake(struct bed *b, struct wire *wires[2])
 	wires[1] = wire_tls(&node.stream);
 }
 
-/* --- the bed --------------------------------------------------------------------------------------- */
+/* --- the bed -------------------------------------------------------------------------------- */
 
 int
 bed_descriptors(void)

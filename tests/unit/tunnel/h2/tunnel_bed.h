@@ -1,6 +1,7 @@
 /*
- * Two sessions that face each other, over a pair of sockets or over TLS on loopback, on one loop; and a list of the streams that the
- * server's side has been offered. Nothing is left when bed_fini returns: descriptors are counted.
+ * Two sessions that face each other, over a pair of sockets or over TLS on loopback, on one loop;
+ * and a list of the streams that the server's side has been offered. Nothing is left when bed_fini
+ * returns: descriptors are counted.
  */
 #ifndef EDGEWAY_TESTS_UNIT_TUNNEL_H2_TUNNEL_BED_H
 #define EDGEWAY_TESTS_UNIT_TUNNEL_H2_TUNNEL_BED_H

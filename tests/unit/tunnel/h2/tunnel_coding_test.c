@@ -10,7 +10,8 @@
 
 enum { N = 8 << 20, STEP = 50000 };
 
-/* Sends N bytes that repeat `piece`, has them echoed, and tells how many were payload on the wire to the far end. */
+/* Sends N bytes that repeat `piece`, has them echoed, and tells how many were payload on the wire
+ * to the far end. */
 static uint64_t
 echo(const char *piece, size_t len)
 {
@@ -68,7 +69,8 @@ test_tls_is_as_it_was(void **state)
 	assert_int_equal(echo("\x16\x03\x01\x00\x80\x01\x02", 7), N + 1);
 }
 
-/* Windows count bytes of the wire, so a reader that stalls holds a window of them, and a little that is expanded. */
+/* Windows count bytes of the wire, so a reader that stalls holds a window of them, and a little
+ * that is expanded. */
 static void
 test_stalled_reader(void **state)
 {

@@ -1,4 +1,5 @@
-/* What bounds a session: windows, memory, numbers of streams; and peers that keep to none of it, frame by frame. */
+/* What bounds a session: windows, memory, numbers of streams; and peers that keep to none of it,
+ * frame by frame. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 #include "tests/unit/tunnel/h2/tunnel_bed.h"
 #include "tunnel/h2/reception.h"
 
-/* --- a peer that speaks frames, right or wrong ------------------------------------------------------ */
+/* --- a peer that speaks frames, right or wrong ---------------------------------------------- */
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 enum {
@@ -172,7 +173,8 @@ open_one(struct raw *r, uint32_t id)
 	frame(r, HEADERS, END_HEADERS, id, connect_head, sizeof connect_head - 1);
 }
 
-/* The next whole frame in r->bytes, 0 when there is none yet, -1 at the end; `used`: the one before is done with. */
+/* The next whole frame in r->bytes, 0 when there is none yet, -1 at the end; `used`: the one before
+ * is done with. */
 static ssize_t
 next_frame(struct raw *r, size_t used)
 {
@@ -187,7 +189,8 @@ next_frame(struct raw *r, size_t used)
 	return n == 0 ? -1 : 0;
 }
 
-/* Turns the loop and reads frames until one of this type without the ACK flag; a number of its body. -1: the end. */
+/* Turns the loop and reads frames until one of this type without the ACK flag; a number of its
+ * body. -1: the end. */
 static int64_t
 await(struct raw *r, unsigned type, size_t *data)
 {
@@ -220,7 +223,7 @@ turn(struct raw *r)
 		loop_turn(r->loop);
 }
 
-/* --- frames that break the rules ------------------------------------------------------------------- */
+/* --- frames that break the rules ------------------------------------------------------------ */
 
 static void
 test_over_the_window(void **state)
@@ -247,7 +250,8 @@ test_over_the_window(void **state)
 	raw_fini(&r);
 }
 
-/* The connection's window is given back in eighths, though nobody takes the bytes: a writer far away must not wait for half of it. */
+/* The connection's window is given back in eighths, though nobody takes the bytes: a writer far
+ * away must not wait for half of it. */
 static void
 test_the_connection_gets_its_window_back_early(void **state)
 {
@@ -451,7 +455,7 @@ test_resets_without_end(void **state)
 	raw_fini(&r);
 }
 
-/* --- what one of many may take ---------------------------------------------------------------------- */
+/* --- what one of many may take -------------------------------------------------------------- */
 
 static void
 drain(struct raw *r)
@@ -460,7 +464,8 @@ drain(struct raw *r)
 		;
 }
 
-/* Frames that carry nothing, without end: all that is read of them are as many as the budget has, and a read's worth. */
+/* Frames that carry nothing, without end: all that is read of them are as many as the budget has,
+ * and a read's worth. */
 static void
 test_useless_frames_without_end(void **state)
 {
@@ -547,8 +552,9 @@ send_opens(struct raw *r, unsigned streams)
 	assert_int_equal(send(r->fd, buf_at(&all), buf_len(&all), 0), buf_len(&all));
 }
 
-/* Each stream that is opened takes its owner 300 us: some have their turn, and then others than this session. With many that are late
- * it is some all the same, or the turns would cost more than what is done in them. */
+/* Each stream that is opened takes its owner 300 us: some have their turn, and then others than
+ * this session. With many that are late it is some all the same, or the turns would cost more than
+ * what is done in them. */
 static void
 test_a_turn_has_an_end(void **state)
 {
@@ -583,7 +589,8 @@ test_a_turn_has_an_end(void **state)
 	}
 }
 
-/* While its owner is told what came, nothing is read: the peer cannot be heard, and is neither silent nor dead. */
+/* While its owner is told what came, nothing is read: the peer cannot be heard, and is neither
+ * silent nor dead. */
 static void
 test_who_is_not_read_is_not_dead(void **state)
 {
@@ -614,7 +621,7 @@ test_who_is_not_read_is_not_dead(void **state)
 	raw_fini(&r);
 }
 
-/* --- numbers and memory ---------------------------------------------------------------------------- */
+/* --- numbers and memory --------------------------------------------------------------------- */
 
 static void
 test_ten_thousand_at_once(void **state)
@@ -629,7 +636,8 @@ test_ten_thousand_at_once(void **state)
 	b.silent = true;
 	for (int i = 0; i < N; i++)
 		bed_open(&b, &e[i], "a:1");
-	/* As many as the wire takes go before it is heard that 1500 is the most; the rest wait until some have gone. */
+	/* As many as the wire takes go before it is heard that 1500 is the most; the rest wait
+	 * until some have gone. */
 	bed_until(&b,
 		session_stats(b.near)->streams == 0 ||
 			session_stats(b.near)->resets_received > 1000);
@@ -729,7 +737,8 @@ test_pings_pass_bulk(void **state)
 	raw_fini(&r);
 }
 
-/* The node's heartbeat is the hub's as well: five minutes of silence would be borne, had it not said 100 ms. */
+/* The node's heartbeat is the hub's as well: five minutes of silence would be borne, had it not
+ * said 100 ms. */
 static void
 test_takes_over_the_servers_heartbeat(void **state)
 {

@@ -91,7 +91,8 @@ test_one_of_a_hundred_stalls(void **state)
 	bed_fini(&b);
 }
 
-/* Readers that take nothing have windows of their streams for it: what they hold leaves the connection's whole. */
+/* Readers that take nothing have windows of their streams for it: what they hold leaves the
+ * connection's whole. */
 static void
 test_the_connection_is_for_what_is_on_the_way(void **state)
 {
@@ -112,7 +113,8 @@ test_the_connection_is_for_what_is_on_the_way(void **state)
 	bed_fini_open(&b, e, STREAMS);
 }
 
-/* Bulk goes a stream at a time. Those that wait for their turn may go, or have no window; the others come to theirs. */
+/* Bulk goes a stream at a time. Those that wait for their turn may go, or have no window; the
+ * others come to theirs. */
 static void
 test_bulk_takes_turns(void **state)
 {
@@ -166,7 +168,8 @@ test_windows_grow_and_shrink(void **state)
 	bed_fini(&b);
 }
 
-/* Again and again, and while bytes are on their way: the writer always has some window in the end. */
+/* Again and again, and while bytes are on their way: the writer always has some window in the
+ * end. */
 static void
 test_windows_breathe(void **state)
 {
@@ -400,7 +403,8 @@ test_drain_server(void **state)
 	test_drain(false);
 }
 
-/* Whoever begins, or both at the same moment, with nothing to finish: it is over as soon as that is said. */
+/* Whoever begins, or both at the same moment, with nothing to finish: it is over as soon as that is
+ * said. */
 static void
 test_drain_idle(void **state)
 {
@@ -500,7 +504,8 @@ on_silent(void *arg, bool is_silent)
 	silence.told++;
 }
 
-/* A peer that answers nothing is found out by the first stream, long before it counts as dead, and is forgiven when it is heard. */
+/* A peer that answers nothing is found out by the first stream, long before it counts as dead, and
+ * is forgiven when it is heard. */
 static void
 test_silent_peer(void **state)
 {
@@ -599,7 +604,8 @@ test_pings_keep_alive(void **state)
 						     .arg = &rc},
 					 &s[i]),
 			0);
-	/* Whose ping is answered has been heard, so one end alone may do it all; two were sent at the start. */
+	/* Whose ping is answered has been heard, so one end alone may do it all; two were sent at
+	 * the start. */
 	bed_until(&b, session_stats(s[0])->pings + session_stats(s[1])->pings >= 5);
 	assert_int_equal(rc, 1);
 	session_free(&s[0]);
@@ -607,7 +613,8 @@ test_pings_keep_alive(void **state)
 	loop_free(&b.loop);
 }
 
-/* The server's ping that wants to be asked is told to the client alone, each time, and is no measure of the way. */
+/* The server's ping that wants to be asked is told to the client alone, each time, and is no
+ * measure of the way. */
 static void
 test_asks_anew(void **state)
 {
@@ -634,7 +641,8 @@ on_fading(void *arg)
 	++*(unsigned *)arg;
 }
 
-/* One stream of two is said to stop soon, once; then the session drains, and the other's owner is told as well, and one who asks late. */
+/* One stream of two is said to stop soon, once; then the session drains, and the other's owner is
+ * told as well, and one who asks late. */
 static void
 test_fading(void **state)
 {

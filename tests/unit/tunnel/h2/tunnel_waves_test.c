@@ -72,8 +72,8 @@ wave(struct crowd *c, int n)
 	bed_until(&c->b, session_stats(c->b.far)->streams == 0);
 }
 
-/* Where a whole wave comes in one read, TLS takes 115 kB of buffers for bulk on each side. They go after some small reads there,
- * which answers are, and are not counted. */
+/* Where a whole wave comes in one read, TLS takes 115 kB of buffers for bulk on each side. They go
+ * after some small reads there, which answers are, and are not counted. */
 static size_t
 allocated_when_quiet(struct crowd *c)
 {

@@ -28,7 +28,7 @@ descriptors(void)
 	return n;
 }
 
-/* --- certificates -------------------------------------------------------------------------------------- */
+/* --- certificates --------------------------------------------------------------------------- */
 
 static char *
 sign(struct bed *b, const char *name, bool server, unsigned life_s, char **key)
@@ -65,7 +65,7 @@ bed_node_certify(struct bed_node *n, unsigned life_s, char serial[PKI_SERIAL_TEX
 	link_use(n->link, &hub);
 }
 
-/* --- the target ---------------------------------------------------------------------------------------- */
+/* --- the target ----------------------------------------------------------------------------- */
 
 static void
 echo_free(struct echo *e)
@@ -116,7 +116,7 @@ on_accept(void *arg, int fd, unsigned events)
 	e->watch = watch_start(b->loop, e->fd, WATCH_READ, on_echo, e);
 }
 
-/* --- the hub ------------------------------------------------------------------------------------------- */
+/* --- the hub -------------------------------------------------------------------------------- */
 
 static bool
 refuses(void *arg, const char *node, const char *serial)
@@ -184,7 +184,7 @@ bed_hub_stop(struct bed *b)
 	tunnels_free(&b->outward);
 }
 
-/* --- nodes --------------------------------------------------------------------------------------------- */
+/* --- nodes ---------------------------------------------------------------------------------- */
 
 static void
 on_node_up(void *arg)
@@ -244,7 +244,7 @@ bed_node_stop(struct bed_node *n)
 	free(n->name);
 }
 
-/* --- visitors ------------------------------------------------------------------------------------------ */
+/* --- visitors ------------------------------------------------------------------------------- */
 
 static void
 on_answered(void *arg, unsigned status, const char *reason)
@@ -350,7 +350,7 @@ bed_metric(struct bed *b, const struct bed_node *n, const char *name)
 	return value;
 }
 
-/* --- the bed ------------------------------------------------------------------------------------------- */
+/* --- the bed -------------------------------------------------------------------------------- */
 
 void
 link_bed_open(struct bed *b)

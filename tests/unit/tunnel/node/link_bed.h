@@ -1,6 +1,7 @@
 /*
- * A hub's port (listen, peek, tunnels) and nodes (link, serve) with certificates of one CA, over real TLS on loopback, and
- * an echo server as the target; all on one loop. Nothing is left when link_bed_close returns: descriptors are counted.
+ * A hub's port (listen, peek, tunnels) and nodes (link, serve) with certificates of one CA, over
+ * real TLS on loopback, and an echo server as the target; all on one loop. Nothing is left when
+ * link_bed_close returns: descriptors are counted.
  */
 #ifndef EDGEWAY_TESTS_UNIT_TUNNEL_NODE_LINK_BED_H
 #define EDGEWAY_TESTS_UNIT_TUNNEL_NODE_LINK_BED_H

@@ -1,5 +1,6 @@
 /*
- * Tunnels in which the nodes open the streams, between real ends over real TLS: what a certificate that has ended is still good for.
+ * Tunnels in which the nodes open the streams, between real ends over real TLS: what a certificate
+ * that has ended is still good for.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,8 +87,8 @@ ask(struct bed_node *n, struct visitor *v)
 	return session_open(link_session(n->link), &request, &events, v, &v->st);
 }
 
-/* The node has a newer one beside it: what runs goes on, and nothing begins in it any more. Whoever has stolen the old certificate has no
- * more of it. */
+/* The node has a newer one beside it: what runs goes on, and nothing begins in it any more. Whoever
+ * has stolen the old certificate has no more of it. */
 static void
 test_gets_nothing_new(void **state)
 {

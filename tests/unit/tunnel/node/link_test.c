@@ -1,5 +1,6 @@
 /*
- * Tunnels between real ends over real TLS: what a node answers, which of its connections takes a stream, and what ends them.
+ * Tunnels between real ends over real TLS: what a node answers, which of its connections takes a
+ * stream, and what ends them.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -108,7 +109,8 @@ test_answers(void **state)
 	link_bed_close(&b);
 }
 
-/* What the hub says, and this node added, is in the TTL of the dial; as often as it may be, and nothing is dialled. */
+/* What the hub says, and this node added, is in the TTL of the dial; as often as it may be, and
+ * nothing is dialled. */
 static void
 test_hops(void **state)
 {
@@ -234,7 +236,8 @@ test_no_tunnel(void **state)
 	link_bed_close(&b);
 }
 
-/* A target that swallows SYNs: whoever asked goes away, and so does the dial; who waits is told 504. */
+/* A target that swallows SYNs: whoever asked goes away, and so does the dial; who waits is told
+ * 504. */
 static void
 test_silent_target(void **state)
 {
@@ -271,7 +274,8 @@ test_silent_target(void **state)
 	link_bed_close(&b);
 }
 
-/* The same node again, as after a restart: new streams go to the newer, and the end of the older harms nothing. */
+/* The same node again, as after a restart: new streams go to the newer, and the end of the older
+ * harms nothing. */
 static void
 test_newer(void **state)
 {
@@ -400,7 +404,8 @@ test_who_is_expected(void **state)
 }
 
 /* A certificate of somebody else, none at all, another CA: never a tunnel. */
-/* The node has renewed: what runs under the certificate before goes on when that ends, but not when it is revoked. */
+/* The node has renewed: what runs under the certificate before goes on when that ends, but not when
+ * it is revoked. */
 static void
 test_outlives_its_certificate(void **state)
 {
@@ -467,7 +472,8 @@ test_strangers(void **state)
 	link_bed_close(&b);
 }
 
-/* A new certificate under a hundred streams: none of them notices, and new ones go by the new connection. */
+/* A new certificate under a hundred streams: none of them notices, and new ones go by the new
+ * connection. */
 static void
 test_rotation(void **state)
 {
@@ -530,7 +536,8 @@ test_hub_returns(void **state)
 	link_bed_close(&b);
 }
 
-/* A frozen hub's kernel accepts, and nothing more comes: once another hub has greeted nobody waits for it. */
+/* A frozen hub's kernel accepts, and nothing more comes: once another hub has greeted nobody waits
+ * for it. */
 static void
 test_another_hub(void **state)
 {
@@ -610,7 +617,7 @@ test_hub_drains(void **state)
 	link_bed_close(&b);
 }
 
-/* --- another way to the hub ------------------------------------------------------------ */
+/* --- another way to the hub ----------------------------------------------------------------- */
 
 static bool way_is_another;
 
@@ -622,7 +629,8 @@ __wrap_sock_rerouted(int fd)
 	return way_is_another;
 }
 
-/* It says nothing of the hub. While no new connection can be made, what works goes on; one is made as soon as that is possible. */
+/* It says nothing of the hub. While no new connection can be made, what works goes on; one is made
+ * as soon as that is possible. */
 static void
 test_rerouted(void **state)
 {

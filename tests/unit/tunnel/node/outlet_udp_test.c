@@ -38,7 +38,7 @@ make(const char *name, const char *mode, const char *endpoints)
 	return s;
 }
 
-/* --- the choice ------------------------------------------------------------------------------------ */
+/* --- the choice ----------------------------------------------------------------------------- */
 
 static void
 the_hub_is_no_second_choice(void **state)
@@ -120,7 +120,7 @@ one_that_failed_is_passed_over(void **state)
 	service_unref(&s);
 }
 
-/* --- doors ------------------------------------------------------------------------------------------- */
+/* --- doors ---------------------------------------------------------------------------------- */
 
 struct bed {
 	struct loop *loop;

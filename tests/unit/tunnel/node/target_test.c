@@ -1,4 +1,5 @@
-/* What a request of the hub means on this node: the words of EndpointSlices do not make the node's own ports a service's. */
+/* What a request of the hub means on this node: the words of EndpointSlices do not make the node's
+ * own ports a service's. */
 #include "tunnel/node/target.h"
 
 #include <setjmp.h>
@@ -144,7 +145,8 @@ a_pod_of_the_hosts_network_is_a_services(void **state)
 	assert_string_equal(ask("192.0.2.12:9200", "default/exporter", "", true), "node denied");
 }
 
-/* A pod's port on a neighbour's host is opened with the neighbour; what a slice says of the neighbour is not. */
+/* A pod's port on a neighbour's host is opened with the neighbour; what a slice says of the
+ * neighbour is not. */
 static void
 nor_ports_of_a_neighbour(void **state)
 {

@@ -22,7 +22,8 @@ add_datagram(struct buf *to, const void *data, size_t n)
 	buf_add(to, data, n);
 }
 
-/* Sizes around those at which a length takes another byte, in pieces of every size: what was put in comes out, no less and no more. */
+/* Sizes around those at which a length takes another byte, in pieces of every size: what was put in
+ * comes out, no less and no more. */
 static void
 boundaries_are_kept(void **state)
 {
@@ -60,7 +61,8 @@ boundaries_are_kept(void **state)
 	buf_fini(&wire);
 }
 
-/* What one writes as "<datagram>" per datagram that comes out of these bytes; "!" where they are no capsules. */
+/* What one writes as "<datagram>" per datagram that comes out of these bytes; "!" where they are no
+ * capsules. */
 static const char *
 read_all(const char *bytes, size_t n)
 {
@@ -143,7 +145,7 @@ what_is_no_datagram_ends_it(void **state)
 	assert_string_equal(READ("\x00\xff\xff\xff\xff\xff\xff\xff\xff\x00"), "!");
 }
 
-/* --- paths --------------------------------------------------------------------------------------- */
+/* --- paths ---------------------------------------------------------------------------------- */
 
 static const char *
 build(const char *authority)

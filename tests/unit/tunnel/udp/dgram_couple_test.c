@@ -1,4 +1,5 @@
-/* Two streams of datagrams that are joined: what one end puts into one comes out of the other, or is dropped. */
+/* Two streams of datagrams that are joined: what one end puts into one comes out of the other, or
+ * is dropped. */
 #include "tunnel/udp/dgram_couple.h"
 
 #include <errno.h>

@@ -199,7 +199,8 @@ test_too_long(void **state)
 	stop(&r);
 }
 
-/* The first two addresses refuse: what was sent meanwhile comes at the third, each datagram once. */
+/* The first two addresses refuse: what was sent meanwhile comes at the third, each datagram
+ * once. */
 static void
 test_addresses_in_turn(void **state)
 {
@@ -256,7 +257,8 @@ test_target_goes(void **state)
 	stop(&r);
 }
 
-/* The other end reads nothing off the wire: what waits is bounded, the rest is dropped, and what comes is still in order. */
+/* The other end reads nothing off the wire: what waits is bounded, the rest is dropped, and what
+ * comes is still in order. */
 static void
 test_no_room(void **state)
 {
