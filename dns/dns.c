@@ -60,7 +60,7 @@ on_roster(void *arg)
 
 /* An IPv4 address in IPv6 clothes is the same server. */
 static struct addr
-unmapped(const struct addr *a)
+dns_unmapped(const struct addr *a)
 {
 	uint32_t host;
 
@@ -81,7 +81,7 @@ find_upstreams(struct dns *d)
 		found[n++] = d->configured[i];
 	n = resolvconf_upstreams(d->resolvconf, 0, found, n, ARRAY_LEN(found));
 	for (size_t i = 0; i < n; i++) {
-		found[i] = unmapped(&found[i]);
+		found[i] = dns_unmapped(&found[i]);
 		if (!is_own(d, &found[i]))
 			found[others++] = found[i];
 		else if (i < d->n_configured)

@@ -81,7 +81,7 @@ static const struct column columns[] = {
 };
 
 static uint64_t
-sum(const struct dns *d, const struct column *c)
+report_sum(const struct dns *d, const struct column *c)
 {
 	uint64_t all = 0;
 
@@ -103,12 +103,12 @@ forward_times(const struct dns *d, struct metrics *m)
 	struct metric_histogram h = {.n = FORWARD_BUCKETS,
 		.bounds = bounds,
 		.counts = counts,
-		.sum = (double)sum(d, &sum_of) / 1000};
+		.sum = (double)report_sum(d, &sum_of) / 1000};
 
 	for (size_t i = 0; i < FORWARD_BUCKETS; i++) {
 		sum_of.offset = offsetof(struct server_counters, lookup.forward.took) +
 			i * sizeof(_Atomic uint64_t);
-		counts[i] = sum(d, &sum_of);
+		counts[i] = report_sum(d, &sum_of);
 		if (i + 1 < FORWARD_BUCKETS)
 			bounds[i] = (double)((uint64_t)FORWARD_FIRST_US << i) / 1e6;
 	}
@@ -126,9 +126,9 @@ dns_metrics(struct dns *d, struct metrics *m)
 		const struct column *c = &columns[i];
 
 		if (c->gauge)
-			metric_gauge(m, c->name, c->help, c->labels, (double)sum(d, c));
+			metric_gauge(m, c->name, c->help, c->labels, (double)report_sum(d, c));
 		else
-			metric_counter(m, c->name, c->help, c->labels, sum(d, c));
+			metric_counter(m, c->name, c->help, c->labels, report_sum(d, c));
 	}
 	forward_times(d, m);
 	metric_gauge(m, "edgeway_dns_listening", "1 while DNS answers.", NULL, dns_listening(d));
@@ -162,7 +162,7 @@ counts_state(const struct dns *d, const struct column *shown, size_t n, struct b
 	for (size_t i = 0; i < n; i++)
 		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "{",
 			shown[i].name + strlen("edgeway_dns_"),
-			(unsigned long long)sum(d, &shown[i]));
+			(unsigned long long)report_sum(d, &shown[i]));
 	buf_adds(out, "}");
 }
 

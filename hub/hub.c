@@ -16,7 +16,7 @@ enum {
 };
 
 static bool
-refuses(void *arg, const char *node, const char *serial)
+hub_refuses(void *arg, const char *node, const char *serial)
 {
 	const struct hub *hub = arg;
 
@@ -41,7 +41,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 		.squeeze = compress,
 		.preauth = hub->preauth,
 		.floods = hub->floods,
-		.refuses = refuses,
+		.refuses = hub_refuses,
 		.news = on_tunnel_news,
 		.arg = hub,
 		.changed = hub_tunnel_changed,
@@ -89,7 +89,7 @@ start_web(struct hub *hub, const struct web_options *options, struct err *err)
 }
 
 static int
-start(struct hub *hub, const struct hub_config *config, struct err *err)
+hub_start_it(struct hub *hub, const struct hub_config *config, struct err *err)
 {
 	const char *domain = or_empty(config->cluster_domain);
 	int rc;
@@ -140,7 +140,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	random_bytes(&seed, sizeof seed);
 	hub->preauth = preauth_new(
 		loop, MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
-	rc = start(hub, config, err);
+	rc = hub_start_it(hub, config, err);
 	if (rc < 0)
 		hub_stop(&hub);
 	*out = hub;

@@ -115,7 +115,7 @@ explain_event(const struct hub_service *found)
 }
 
 static void
-explain(const struct hub *hub, struct kube_events *events, const char *key,
+hub_explain_explain(const struct hub *hub, struct kube_events *events, const char *key,
 	const struct unserved_rows unserved[])
 {
 	const char *name = strchr(key, '/') + 1, *kind;
@@ -251,7 +251,7 @@ explain_events(const struct hub *hub, struct kube_events *events)
 
 		/* A name with a dot is of a pod's own view, not of a Service. */
 		if (item != NULL && item->present && strchr(strchr(item->key, '/'), '.') == NULL)
-			explain(hub, events, item->key, unserved);
+			hub_explain_explain(hub, events, item->key, unserved);
 	}
 	cluster_each_beyond(hub->cluster, explain_beyond, &to);
 	kube_events_end(events);

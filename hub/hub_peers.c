@@ -55,7 +55,7 @@ each_joined(void *arg, void (*fn)(void *to, const char *node), void *to)
 
 /* Other nodes than before are reached through neighbours. */
 static void
-poke(const struct hub *hub)
+hub_peers_poke(const struct hub *hub)
 {
 	if (hub->redirect != NULL)
 		redirect_poke(hub->redirect);
@@ -79,8 +79,8 @@ on_declared(void *arg, const char *node, const char *entry)
 }
 
 static void
-declared(void *arg, const char *node, void (*fn)(void *to, const char *node, const char *entry),
-	void *to)
+hub_peers_declared(void *arg, const char *node,
+	void (*fn)(void *to, const char *node, const char *entry), void *to)
 {
 	struct declarations d = {arg, fn, to};
 
@@ -129,7 +129,7 @@ hub_declared(void *arg, const char *node)
 	if (hub->peers != NULL)
 		peers_tell_declared(hub->peers, node);
 	on_changed(arg, node); /* who waits for a node may go by this one */
-	poke(hub);
+	hub_peers_poke(hub);
 }
 
 static bool
@@ -151,7 +151,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.changed = on_changed,
 		.wanted = is_node,
 		.joined = each_joined,
-		.declared = declared,
+		.declared = hub_peers_declared,
 		.heard = on_heard,
 		.handed_over = on_handed_over,
 		.presence = hub->presence,

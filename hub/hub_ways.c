@@ -17,7 +17,7 @@ at_edge(void *arg, const char *node)
 
 /* Is it reached through the hub, by a tunnel of its own or by neighbours? */
 static bool
-led(void *arg, const char *node)
+hub_ways_led(void *arg, const char *node)
 {
 	const struct hub *hub = arg;
 
@@ -36,7 +36,7 @@ edge_known(void *arg)
 }
 
 static bool
-tunnelled(void *arg, const char *node)
+hub_ways_tunnelled(void *arg, const char *node)
 {
 	const struct hub *hub = arg;
 
@@ -48,7 +48,7 @@ hub_lacks_way(const struct hub *hub, const char *node)
 {
 	void *arg = (void *)(uintptr_t)hub;
 
-	return edge_known(arg) && at_edge(arg, node) && !tunnelled(arg, node);
+	return edge_known(arg) && at_edge(arg, node) && !hub_ways_tunnelled(arg, node);
 }
 
 static bool
@@ -192,7 +192,7 @@ start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *e
 		.cluster = hub->cluster,
 		.ingress = hub->ingress,
 		.guard = hub->guard,
-		.at_edge = led,
+		.at_edge = hub_ways_led,
 		.known = nodes_known,
 		.mark = mark_dials,
 		.arg = hub,
@@ -217,7 +217,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.suffix = or_empty(config->zone),
 		.at_edge = at_edge,
 		.edge_known = edge_known,
-		.tunnelled = tunnelled,
+		.tunnelled = hub_ways_tunnelled,
 		.refuses = hub_node_refuses,
 		.arg = hub,
 	};
@@ -232,7 +232,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.access = hub->access,
 		.tunnels = hub->tunnels,
 		.sites_only = hub->kubernetes != NULL,
-		.tunnelled = tunnelled,
+		.tunnelled = hub_ways_tunnelled,
 		.changed = hub_declared,
 		.arg = hub,
 	});
@@ -286,7 +286,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 }
 
 static size_t
-joined(void *arg, char ***names)
+hub_ways_joined(void *arg, char ***names)
 {
 	const struct hub *hub = arg;
 
@@ -321,9 +321,9 @@ start_naming(struct hub *hub, const struct hub_ways_in *config, struct err *err)
 		.api = hub->kubernetes != NULL ? kubernetes_api(hub->kubernetes) : NULL,
 		.ways_in = config,
 		.known = nodes_known,
-		.at_edge = led,
+		.at_edge = hub_ways_led,
 		.is_heard_of = is_heard_of,
-		.joined = joined,
+		.joined = hub_ways_joined,
 		.joined_changes = joined_changes,
 		.arg = hub,
 	};

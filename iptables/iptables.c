@@ -12,7 +12,7 @@
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };
 
 static void
-tend(void *arg)
+iptables_tend(void *arg)
 {
 	struct iptables *ipt = arg;
 	const struct obstacles_where where = {.subnet = ipt->subnet,
@@ -94,7 +94,7 @@ put_kernelpath(struct iptables *ipt)
 	ipt->guard.damaged = false;
 	kernelpath_settled(ipt->kernelpath);
 	if (mono_ms() - ipt->tended_ms >= TEND_PAUSE_MS)
-		tend(ipt);
+		iptables_tend(ipt);
 	else
 		timer_start(ipt->tend, TEND_PAUSE_MS, TEND_MS);
 	return rc;
@@ -263,7 +263,8 @@ on_kernelpath(void *arg)
 }
 
 static bool
-relay(void *arg, const struct service *s, const struct service_port *p, struct plan_target *to)
+iptables_relay(
+	void *arg, const struct service *s, const struct service_port *p, struct plan_target *to)
 {
 	struct iptables *ipt = arg;
 	uint16_t port = ipt->relay != NULL ? ipt->relay(ipt->relay_arg, s, p) : 0;
@@ -394,10 +395,12 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 		iptables_close(&ipt);
 		return rc;
 	}
-	ipt->tend = timer_new(ipt->loop, tend, ipt);
+	ipt->tend = timer_new(ipt->loop, iptables_tend, ipt);
 	kernelpath_new(&ipt->kernelpath,
-		&(struct kernelpath_config){
-			.iptables = config, .relay = relay, .changed = on_kernelpath, .arg = ipt});
+		&(struct kernelpath_config){.iptables = config,
+			.relay = iptables_relay,
+			.changed = on_kernelpath,
+			.arg = ipt});
 	estate_reserve(ipt);
 	*out = ipt;
 	return 0;

@@ -56,16 +56,16 @@ struct entry {
 };
 
 static void
-key(struct entry *l, const char *name)
+access_key(struct entry *l, const char *name)
 {
 	buf_printf(l->to, l->json ? ",\"%s\":" : " %s=", name);
 }
 
 /* Quoted, also in text: it is the peer's. */
 static void
-quoted(struct entry *l, const char *name, struct http1_str value)
+access_quoted(struct entry *l, const char *name, struct http1_str value)
 {
-	key(l, name);
+	access_key(l, name);
 	buf_adds(l->to, "\"");
 	for (size_t i = 0; i < value.len; i++) {
 		unsigned char c = (unsigned char)value.at[i];
@@ -82,28 +82,28 @@ quoted(struct entry *l, const char *name, struct http1_str value)
 
 /* Text that cannot hold a quote: addresses, names of Kubernetes. */
 static void
-plain(struct entry *l, const char *name, const char *value)
+access_plain(struct entry *l, const char *name, const char *value)
 {
-	key(l, name);
+	access_key(l, name);
 	buf_printf(l->to, l->json ? "\"%s\"" : "%s", value);
 }
 
 static void
-number(struct entry *l, const char *name, uint64_t value)
+access_number(struct entry *l, const char *name, uint64_t value)
 {
-	key(l, name);
+	access_key(l, name);
 	buf_printf(l->to, "%llu", (unsigned long long)value);
 }
 
 /* Since the begin; left out when it has not come to that. */
 static void
-took(struct entry *l, const char *name, const struct access *a, uint64_t at_us)
+access_took(struct entry *l, const char *name, const struct access *a, uint64_t at_us)
 {
 	uint64_t us = at_us - a->begin_us;
 
 	if (at_us == 0)
 		return;
-	key(l, name);
+	access_key(l, name);
 	buf_printf(l->to, "%llu.%03llu", (unsigned long long)(us / 1000),
 		(unsigned long long)(us % 1000));
 }
@@ -120,11 +120,11 @@ open_line(struct entry *l, const struct front *f)
 	buf_printf(l->to,
 		l->json ? "{\"time\":\"%s\",\"level\":\"access\",\"part\":\"lb\"" : "%s access lb:",
 		when);
-	plain(l, "client", addr_text(&from, client));
-	plain(l, "to", addr_text(&dst, to));
+	access_plain(l, "client", addr_text(&from, client));
+	access_plain(l, "to", addr_text(&dst, to));
 	if (g->service != NULL) {
 		snprintf(service, sizeof service, "%s/%s", g->service->namespace, g->service->name);
-		plain(l, "service", service);
+		access_plain(l, "service", service);
 	}
 }
 
@@ -174,7 +174,7 @@ field_of(const struct exchange *ex, const char *name)
 
 /* The trace that the endpoint was told of, whether it is recorded or not. */
 static void
-trace(struct entry *l, const struct exchange *ex)
+access_trace(struct entry *l, const struct exchange *ex)
 {
 	struct http1_str parent = field_of(ex, "\r\ntraceparent: ");
 	struct trace_context c;
@@ -183,10 +183,10 @@ trace(struct entry *l, const struct exchange *ex)
 	if (!traceparent_parse(&c, parent.at, parent.len))
 		return;
 	trace_hex(id, c.trace, sizeof c.trace);
-	plain(l, "trace", id);
+	access_plain(l, "trace", id);
 	if (ex->span != NULL) {
 		trace_hex(id, c.span, sizeof c.span);
-		plain(l, "span", id);
+		access_plain(l, "span", id);
 	}
 }
 
@@ -198,7 +198,7 @@ went_well(const struct access *a)
 
 /* Is it the turn of this good one? Counted, so that no request pays for a clock or for chance. */
 static bool
-sampled(struct worker *w)
+access_sampled(struct worker *w)
 {
 	if (w->access_skip > 0) {
 		w->access_skip--;
@@ -209,7 +209,7 @@ sampled(struct worker *w)
 }
 
 static bool
-wanted(const struct exchange *ex)
+access_wanted(const struct exchange *ex)
 {
 	const struct access *a = &ex->access;
 	struct worker *w = ex->front->worker;
@@ -218,7 +218,7 @@ wanted(const struct exchange *ex)
 		return false;
 	switch (w->access_mode) {
 	case ACCESS_ALL:
-		return !went_well(a) || sampled(w);
+		return !went_well(a) || access_sampled(w);
 	case ACCESS_ERRORS:
 		return !went_well(a);
 	default:
@@ -231,7 +231,7 @@ static void
 stands_for(struct entry *l, const struct worker *w, bool good)
 {
 	if (w->access_mode == ACCESS_ALL && w->access_sample > 1)
-		number(l, "sample", good ? w->access_sample : 1);
+		access_number(l, "sample", good ? w->access_sample : 1);
 }
 
 void
@@ -244,23 +244,23 @@ access_write(struct exchange *ex)
 
 	if (w->tap != NULL && a->begin_us != 0 && !ex->listening)
 		tap_note(ex, TAP_DONE);
-	if (wanted(ex)) {
+	if (access_wanted(ex)) {
 		open_line(&l, ex->front);
 		if (a->endpoint != NULL)
-			plain(&l, "endpoint", target_text(a->endpoint, endpoint));
+			access_plain(&l, "endpoint", target_text(a->endpoint, endpoint));
 		if (buf_len(&ex->head) > 0) {
-			quoted(&l, "request", access_request(ex));
-			quoted(&l, "id", field_of(ex, "\r\nx-request-id: "));
-			trace(&l, ex);
-			number(&l, "status", a->status);
+			access_quoted(&l, "request", access_request(ex));
+			access_quoted(&l, "id", field_of(ex, "\r\nx-request-id: "));
+			access_trace(&l, ex);
+			access_number(&l, "status", a->status);
 		}
-		plain(&l, "end", a->end[0] != '\0' ? a->end : "--");
-		number(&l, "bytes_up", ex->body_sent);
-		number(&l, "bytes_down", ex->body_received);
-		took(&l, "connect_ms", a, a->connected_us);
-		took(&l, "first_ms", a, a->first_us);
-		took(&l, "total_ms", a, answer_clock_us());
-		number(&l, "retries", (uint64_t)ex->n_tried + ex->n_stale);
+		access_plain(&l, "end", a->end[0] != '\0' ? a->end : "--");
+		access_number(&l, "bytes_up", ex->body_sent);
+		access_number(&l, "bytes_down", ex->body_received);
+		access_took(&l, "connect_ms", a, a->connected_us);
+		access_took(&l, "first_ms", a, a->first_us);
+		access_took(&l, "total_ms", a, answer_clock_us());
+		access_number(&l, "retries", (uint64_t)ex->n_tried + ex->n_stale);
 		stands_for(&l, w, went_well(a));
 		close_line(&l, w);
 	}
@@ -277,8 +277,8 @@ access_refused(const struct front *f, int status)
 	if (w->access_mode == ACCESS_OFF)
 		return;
 	open_line(&l, f);
-	number(&l, "status", (uint64_t)status);
-	plain(&l, "end", status == 408 ? "cR" : "PR");
+	access_number(&l, "status", (uint64_t)status);
+	access_plain(&l, "end", status == 408 ? "cR" : "PR");
 	stands_for(&l, w, false);
 	close_line(&l, w);
 }

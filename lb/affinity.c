@@ -45,7 +45,7 @@ affinity_key(const struct affinity *a, uint32_t client, uint32_t service, uint16
 }
 
 static uint32_t
-second(uint64_t now_ms)
+affinity_second(uint64_t now_ms)
 {
 	return (uint32_t)(now_ms / 1000) & TIME_MASK;
 }
@@ -53,13 +53,13 @@ second(uint64_t now_ms)
 static uint32_t
 age_s(uint64_t value, uint64_t now_ms)
 {
-	return (second(now_ms) - (uint32_t)value) & TIME_MASK;
+	return (affinity_second(now_ms) - (uint32_t)value) & TIME_MASK;
 }
 
 static uint64_t
-make(uint64_t key, uint64_t node_hash, uint64_t now_ms)
+affinity_make(uint64_t key, uint64_t node_hash, uint64_t now_ms)
 {
-	return ((node_hash ^ key) & ~(uint64_t)TIME_MASK) | second(now_ms);
+	return ((node_hash ^ key) & ~(uint64_t)TIME_MASK) | affinity_second(now_ms);
 }
 
 bool
@@ -89,7 +89,7 @@ slot_of(struct affinity *a, uint64_t key)
 /* A slot for a new key: a free one, else the one that was unused longest. NULL: another worker has
  * taken it, maybe for the same key. */
 static struct slot *
-claim(struct affinity *a, uint64_t key, uint64_t now_ms)
+affinity_claim(struct affinity *a, uint64_t key, uint64_t now_ms)
 {
 	struct slot *set = set_of(a, key), *best = &set[0];
 	uint32_t oldest = 0;
@@ -125,7 +125,7 @@ affinity_find(struct affinity *a, uint64_t key, uint64_t now_ms, uint32_t timeou
 	if (age_s(*seen, now_ms) == 0)
 		return true;
 	/* Losing this to another worker is as good as winning it. */
-	fresh = (*seen & ~(uint64_t)TIME_MASK) | second(now_ms);
+	fresh = (*seen & ~(uint64_t)TIME_MASK) | affinity_second(now_ms);
 	if (atomic_compare_exchange_strong(&s->value, seen, fresh))
 		*seen = fresh;
 	return true;
@@ -135,10 +135,10 @@ uint64_t
 affinity_put(struct affinity *a, uint64_t key, uint64_t seen, uint64_t node_hash, uint64_t now_ms)
 {
 	struct slot *s = slot_of(a, key);
-	uint64_t fresh = make(key, node_hash, now_ms), old = seen;
+	uint64_t fresh = affinity_make(key, node_hash, now_ms), old = seen;
 
 	if (s == NULL) {
-		s = claim(a, key, now_ms);
+		s = affinity_claim(a, key, now_ms);
 		if (s != NULL)
 			old = atomic_load(&s->value); /* of the slot's last owner */
 		else

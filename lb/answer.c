@@ -49,7 +49,7 @@ count_down(struct exchange *ex, uint64_t n)
 
 /* The answer is complete; `rest`: the endpoint sent more than that. */
 static void
-finish(struct exchange *ex, bool rest)
+answer_finish_it(struct exchange *ex, bool rest)
 {
 	struct front *f = ex->front;
 	struct back *b = ex->back;
@@ -117,7 +117,7 @@ relay_interim(struct exchange *ex)
 
 /* What this client gets: framing, and whether its connection goes on. */
 static struct http1_reply
-plan(struct exchange *ex, const struct http1_head *h)
+answer_plan(struct exchange *ex, const struct http1_head *h)
 {
 	struct http1_reply r = {.framing = h->framing};
 	bool bodyless = ex->is_head || h->status == 204 || h->status == 304;
@@ -151,10 +151,10 @@ body_is_chunked(const struct exchange *ex)
 
 /* Head of the final answer into worker->emit; its length, 0 when the exchange is over. */
 static size_t
-begin(struct exchange *ex)
+answer_begin_it(struct exchange *ex)
 {
 	struct worker *w = ex->front->worker;
-	const struct http1_reply reply = plan(ex, &w->head);
+	const struct http1_reply reply = answer_plan(ex, &w->head);
 	struct target *t = ex->back->target;
 	uint64_t now_us;
 	ssize_t n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
@@ -243,7 +243,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 	} else if (got == HTTP1_BAD) {
 		bad_answer(ex, "");
 	} else if (got == HTTP1_DONE) {
-		finish(ex, used < len);
+		answer_finish_it(ex, used < len);
 	} else {
 		hold_back(ex);
 	}
@@ -287,14 +287,14 @@ take_head(struct exchange *ex, const char *data, size_t len)
 		exchange_ask_another(ex);
 		return 0;
 	}
-	head_len = begin(ex);
+	head_len = answer_begin_it(ex);
 	if (head_len > 0)
 		forward_body(ex, head_len, data + n, len - (size_t)n);
 	return 0;
 }
 
 static void
-input(struct exchange *ex, const char *data, size_t len, size_t *used)
+answer_input_it(struct exchange *ex, const char *data, size_t len, size_t *used)
 {
 	size_t n;
 
@@ -326,7 +326,7 @@ answer_input(struct exchange *ex, const char *data, size_t len)
 		data = buf_at(&pieces);
 		len = buf_len(&pieces);
 	}
-	input(ex, data, len, &used);
+	answer_input_it(ex, data, len, &used);
 	if (used == len)
 		return;
 	if (buf_len(&pieces) > 0) {
@@ -361,7 +361,7 @@ answer_splice(struct exchange *ex)
 	http1_body_skip(&ex->down, (uint64_t)n);
 	count_down(ex, (uint64_t)n);
 	if (http1_body_done(&ex->down))
-		finish(ex, false);
+		answer_finish_it(ex, false);
 	else
 		hold_back(ex);
 	return n;
@@ -378,5 +378,5 @@ answer_until_close_done(struct exchange *ex)
 		return;
 	}
 	ex->reusable = false;
-	finish(ex, false);
+	answer_finish_it(ex, false);
 }

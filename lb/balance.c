@@ -29,7 +29,7 @@ balance_fini(struct balance *b)
 }
 
 static bool
-avoided(const struct balance_ask *ask, const struct balance_node *n)
+balance_avoided(const struct balance_ask *ask, const struct balance_node *n)
 {
 	for (size_t i = 0; i < ask->n_avoid; i++) {
 		if (ask->avoid[i] == n)
@@ -39,36 +39,37 @@ avoided(const struct balance_ask *ask, const struct balance_node *n)
 }
 
 static bool
-full(const struct balance_ask *ask, const struct balance_node *n)
+balance_full_it(const struct balance_ask *ask, const struct balance_node *n)
 {
 	return ask->max_connections > 0 && n->shared != NULL &&
 		shared_full(n->shared, ask->client, ask->max_connections);
 }
 
 static bool
-down(const struct balance_ask *ask, const struct balance_node *n)
+balance_down(const struct balance_ask *ask, const struct balance_node *n)
 {
 	return n->down_until_ms > ask->now_ms ||
 		(n->shared != NULL && atomic_load_explicit(&n->shared->ill, memory_order_relaxed));
 }
 
 static bool
-usable(const struct balance_ask *ask, const struct balance_node *n, bool panic)
+balance_usable_it(const struct balance_ask *ask, const struct balance_node *n, bool panic)
 {
-	return (panic || !down(ask, n)) && !avoided(ask, n) && !full(ask, n);
+	return (panic || !balance_down(ask, n)) && !balance_avoided(ask, n) &&
+		!balance_full_it(ask, n);
 }
 
 bool
 balance_usable(const struct balance_ask *ask, const struct balance_node *n)
 {
-	return usable(ask, n, false);
+	return balance_usable_it(ask, n, false);
 }
 
 bool
 balance_any(const struct balance *b, const struct balance_ask *ask)
 {
 	for (size_t i = 0; i < balance_count(b); i++) {
-		if (usable(ask, b->nodes[i], false))
+		if (balance_usable_it(ask, b->nodes[i], false))
 			return true;
 	}
 	return false;
@@ -78,7 +79,7 @@ bool
 balance_untried(const struct balance *b, const struct balance_ask *ask)
 {
 	for (size_t i = 0; i < balance_count(b); i++) {
-		if (!avoided(ask, b->nodes[i]))
+		if (!balance_avoided(ask, b->nodes[i]))
 			return true;
 	}
 	return false;
@@ -88,7 +89,7 @@ bool
 balance_full(const struct balance *b, const struct balance_ask *ask)
 {
 	for (size_t i = 0; i < balance_count(b); i++) {
-		if (!avoided(ask, b->nodes[i]) && full(ask, b->nodes[i]))
+		if (!balance_avoided(ask, b->nodes[i]) && balance_full_it(ask, b->nodes[i]))
 			return true;
 	}
 	return false;
@@ -102,7 +103,7 @@ next_usable(const struct range *r, const struct balance_ask *ask, uint32_t at, b
 	for (uint32_t i = 0; i < r->n; i++) {
 		uint32_t k = (at + i) % r->n;
 
-		if (usable(ask, r->nodes[k], panic)) {
+		if (balance_usable_it(ask, r->nodes[k], panic)) {
 			*index = k;
 			return r->nodes[k];
 		}
@@ -113,14 +114,14 @@ next_usable(const struct range *r, const struct balance_ask *ask, uint32_t at, b
 /* The most that a node may have in progress: its part of what all have with this one more, times
  * the service's factor. */
 static uint32_t
-bound(const struct range *r, const struct balance_ask *ask, bool panic)
+balance_bound(const struct range *r, const struct balance_ask *ask, bool panic)
 {
 	uint64_t total = 1, n = 0;
 
 	if (ask->hash_balance == 0)
 		return UINT32_MAX;
 	for (uint32_t i = 0; i < r->n; i++) {
-		if (!usable(ask, r->nodes[i], panic))
+		if (!balance_usable_it(ask, r->nodes[i], panic))
 			continue;
 		total += r->nodes[i]->in_flight;
 		n++;
@@ -131,15 +132,15 @@ bound(const struct range *r, const struct balance_ask *ask, bool panic)
 /* The key's node; where that is not usable, the next in the table: for each slot another one, so
  * that the keys of a node that is down go to all others alike, and come back to it. */
 static struct balance_node *
-hashed(const struct range *r, const struct balance_ask *ask, bool panic)
+balance_hashed(const struct range *r, const struct balance_ask *ask, bool panic)
 {
 	uint32_t at = (uint32_t)(maglev_mix(ask->key) % MAGLEV_SLOTS), index;
-	uint32_t most = bound(r, ask, panic);
+	uint32_t most = balance_bound(r, ask, panic);
 
 	for (uint32_t i = 0; i < MAGLEV_SLOTS; i++) {
 		struct balance_node *n = r->nodes[r->table[(at + i) % MAGLEV_SLOTS]];
 
-		if (n->in_flight < most && usable(ask, n, panic))
+		if (n->in_flight < most && balance_usable_it(ask, n, panic))
 			return n;
 	}
 	return next_usable(r, ask, 0, panic, &index); /* more nodes than slots */
@@ -155,7 +156,7 @@ faded_us(const struct balance_node *n, uint64_t now_ms)
 }
 
 static uint64_t
-cost(const struct balance_ask *ask, const struct balance_node *n)
+balance_cost(const struct balance_ask *ask, const struct balance_node *n)
 {
 	if (ask->policy == LB_EWMA)
 		return faded_us(n, ask->now_ms) * (n->in_flight + 1);
@@ -175,7 +176,7 @@ better_of_two(const struct range *r, const struct balance_ask *ask, bool panic)
 		j++;
 	two = next_usable(r, ask, j, panic, &j);
 	/* NULL: other workers have filled `one` since. */
-	return two != NULL && cost(ask, two) < cost(ask, one) ? two : one;
+	return two != NULL && balance_cost(ask, two) < balance_cost(ask, one) ? two : one;
 }
 
 static struct balance_node *
@@ -193,7 +194,7 @@ pick_alike(struct balance *b, const struct range *r, const struct balance_ask *a
 	case LB_RANDOM:
 		return next_usable(r, ask, (uint32_t)(ask->random % r->n), panic, &index);
 	case LB_CONSISTENT_HASH:
-		return hashed(r, ask, panic);
+		return balance_hashed(r, ask, panic);
 	case LB_DEFAULT:
 	case LB_LEAST_REQUEST:
 	case LB_EWMA:
@@ -223,7 +224,7 @@ too_early(struct balance_node *n, const struct balance_ask *ask)
 }
 
 static struct balance_node *
-pick(struct balance *b, const struct range *r, const struct balance_ask *ask, bool panic)
+balance_pick_it(struct balance *b, const struct range *r, const struct balance_ask *ask, bool panic)
 {
 	struct balance_node *n = pick_alike(b, r, ask, panic), *other;
 	struct balance_ask again = *ask;
@@ -275,7 +276,8 @@ balance_pick(struct balance *b, const struct balance_ask *ask)
 	for (int panic = 0; panic <= 1; panic++) {
 		for (int tier = 0; tier < BALANCE_TIERS; tier++) {
 			const struct range r = tier_range(b, tier);
-			struct balance_node *n = r.n == 0 ? NULL : pick(b, &r, ask, panic != 0);
+			struct balance_node *n =
+				r.n == 0 ? NULL : balance_pick_it(b, &r, ask, panic != 0);
 
 			if (n != NULL)
 				return n;

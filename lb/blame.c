@@ -6,7 +6,7 @@
 #include "lb/trace.h"
 
 static const char *
-remedy(enum target_fault fault)
+blame_remedy(enum target_fault fault)
 {
 	switch (fault) {
 	case TARGET_REFUSED:
@@ -38,6 +38,7 @@ blame_target(struct worker *w, struct target *t, enum target_fault fault, struct
 	gossip_ejected(w, t);
 	pool_clear(t);
 	log_limited(LOG_LEVEL_WARN, 20, "lb",
-		"an endpoint is left out for a while, it %s address=%s wait_ms=%llu", remedy(fault),
-		target_text(t, text), (unsigned long long)(t->node.down_until_ms - w->now_ms));
+		"an endpoint is left out for a while, it %s address=%s wait_ms=%llu",
+		blame_remedy(fault), target_text(t, text),
+		(unsigned long long)(t->node.down_until_ms - w->now_ms));
 }

@@ -1,7 +1,7 @@
 #include "lb/budget.h"
 
 static void
-fade(struct budget *b, uint64_t now_ms)
+budget_fade(struct budget *b, uint64_t now_ms)
 {
 	uint32_t windows = ((uint32_t)now_ms - b->since_ms) / BUDGET_WINDOW_MS;
 
@@ -16,7 +16,7 @@ void
 budget_ask(struct budget *b, uint64_t now_ms)
 {
 	if ((uint32_t)now_ms - b->since_ms >= BUDGET_WINDOW_MS)
-		fade(b, now_ms);
+		budget_fade(b, now_ms);
 	if (b->asked < UINT16_MAX)
 		b->asked++;
 }
@@ -26,7 +26,7 @@ budget_left(const struct budget *b, uint64_t now_ms)
 {
 	struct budget now = *b;
 
-	fade(&now, now_ms);
+	budget_fade(&now, now_ms);
 	return now.spent < BUDGET_LEAST + now.asked / BUDGET_SHARE;
 }
 
@@ -35,7 +35,7 @@ budget_spend(struct budget *b, uint64_t now_ms)
 {
 	if (!budget_left(b, now_ms))
 		return false;
-	fade(b, now_ms);
+	budget_fade(b, now_ms);
 	b->spent++;
 	return true;
 }

@@ -55,7 +55,7 @@ short_of(struct exchange *ex, int rc)
 /* An idle connection to t, or a dial: it takes what choice_next() counted. DIAL_FAILED: t refused,
  * or ex->short_of. */
 static enum dial
-attempt(struct exchange *ex, struct target *t)
+dial_attempt(struct exchange *ex, struct target *t)
 {
 	struct worker *w = ex->front->worker;
 	int fd = -1, rc;
@@ -103,7 +103,7 @@ try_at(struct exchange *ex, struct target *t)
 		choice_avoid(ex, t);
 		return DIAL_FAILED;
 	}
-	d = attempt(ex, t);
+	d = dial_attempt(ex, t);
 	if (d == DIAL_HELD || d == DIAL_FAILED)
 		choice_undo(ex, t);
 	if (d == DIAL_HELD)
@@ -120,7 +120,7 @@ try_at(struct exchange *ex, struct target *t)
 }
 
 static enum dial
-hold(struct exchange *ex)
+dial_hold(struct exchange *ex)
 {
 	turn_wait(ex);
 	return DIAL_WAIT;
@@ -136,7 +136,7 @@ dial_start(struct exchange *ex, bool may_reuse)
 		return dial_next(ex, may_reuse);
 	ex->no_reuse = !may_reuse;
 	ex->want_ms = f->worker->now_ms;
-	return hold(ex);
+	return dial_hold(ex);
 }
 
 enum dial
@@ -152,12 +152,12 @@ dial_next(struct exchange *ex, bool may_reuse)
 	while (d == DIAL_FAILED && !ex->short_of && (t = choice_next(ex)) != NULL)
 		d = try_at(ex, t);
 	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->back == NULL))
-		return hold(ex);
+		return dial_hold(ex);
 	return d == DIAL_FAILED ? nothing_left(ex) : d;
 }
 
 static void
-outcome(struct exchange *ex, enum dial d)
+dial_outcome(struct exchange *ex, enum dial d)
 {
 	switch (d) {
 	case DIAL_WAIT:
@@ -184,7 +184,7 @@ dial_gave_up(struct exchange *ex)
 static void
 go_on(struct exchange *ex)
 {
-	outcome(ex, dial_next(ex, !ex->relay));
+	dial_outcome(ex, dial_next(ex, !ex->relay));
 }
 
 /* What it dials has been tried long enough; the oldest may have a long way, and is left. */
@@ -214,12 +214,12 @@ dial_turn(struct exchange *ex)
 	if (t != NULL && d == DIAL_FAILED && !ex->short_of)
 		go_on(ex);
 	else
-		outcome(ex, d);
+		dial_outcome(ex, d);
 	return d;
 }
 
 static void
-failed(struct back *b, enum target_fault fault)
+dial_failed(struct back *b, enum target_fault fault)
 {
 	struct exchange *ex = b->ex;
 	bool youngest = ex != NULL && ex->back == b;
@@ -262,7 +262,8 @@ dial_on_event(struct back *b)
 	if (rc == -EAGAIN)
 		return;
 	if (rc < 0) { /* reset: it was accepted, and then dropped at once */
-		failed(b, rc == -ECONNRESET && !target_is_far(t) ? TARGET_RESET : TARGET_REFUSED);
+		dial_failed(
+			b, rc == -ECONNRESET && !target_is_far(t) ? TARGET_RESET : TARGET_REFUSED);
 		return;
 	}
 	b->connecting = false;
@@ -304,7 +305,7 @@ limit_ms(const struct back *b)
 /* Another endpoint; or the same one again, when it is this exchange's turn: a SYN that was lost
  * would be sent again after a second only. */
 static void
-hedge(struct back *b)
+dial_hedge(struct back *b)
 {
 	struct exchange *ex = b->ex;
 
@@ -333,7 +334,7 @@ on_dialling(struct back *b)
 	if (w->now_ms - b->from_ms >= limit_ms(b)) {
 		if (b->ex != NULL)
 			b->ex->timed_out = true;
-		failed(b, TARGET_SILENT);
+		dial_failed(b, TARGET_SILENT);
 		return;
 	}
 	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
@@ -343,7 +344,7 @@ on_dialling(struct back *b)
 		target_narrow(b->target);
 	back_stale(b);
 	if (b->ex != NULL && !b->hedged)
-		hedge(b);
+		dial_hedge(b);
 }
 
 void
@@ -372,7 +373,7 @@ keep_alive(struct back *b)
 }
 
 static void
-silent(struct back *b)
+dial_silent(struct back *b)
 {
 	static const unsigned give_up_ms = GIVE_UP_MS;
 	struct worker *w = b->worker;
@@ -416,7 +417,7 @@ on_waiting(struct back *b)
 	if (waited < SILENT_MS + 4ull * info.tcpi_rtt / 1000)
 		expiry_set(&w->expiries, &b->expiry, SPAN_ACK, w->now_ms);
 	else
-		silent(b);
+		dial_silent(b);
 }
 
 void

@@ -117,7 +117,7 @@ exchange_touch(struct exchange *ex)
 /* --- the request ---------------------------------------------------------------------------- */
 
 static void
-hex16(char to[17], uint64_t v)
+exchange_hex16(char to[17], uint64_t v)
 {
 	for (int i = 15; i >= 0; i--, v >>= 4)
 		to[i] = "0123456789abcdef"[v & 15];
@@ -158,7 +158,7 @@ write_head(struct exchange *ex, const struct http1_head *h)
 		ipv4_text(to, f->group->ip);
 		snprintf(host, sizeof host, "%s:%u", to, f->group->port);
 	}
-	hex16(id, worker_random(w));
+	exchange_hex16(id, worker_random(w));
 	if (w->traces)
 		trace_begin(ex, h, &forward, traceparent);
 	n = http1_emit_request(w->emit, sizeof w->emit, h, &forward);
@@ -226,7 +226,7 @@ send_head(struct exchange *ex)
 }
 
 static void
-connected(struct exchange *ex, bool more)
+exchange_connected_it(struct exchange *ex, bool more)
 {
 	access_connected(ex);
 	trace_connected(ex);
@@ -282,7 +282,7 @@ exchange_start(struct front *f, bool more)
 	}
 	switch (dial_start(ex, true)) {
 	case DIAL_READY:
-		connected(ex, more);
+		exchange_connected_it(ex, more);
 		break;
 	case DIAL_WAIT:
 	case DIAL_HELD:
@@ -298,7 +298,7 @@ exchange_connected(struct exchange *ex)
 {
 	struct front *f = ex->front;
 
-	connected(ex, !ex->request_done && buf_len(&f->grave.in) > 0);
+	exchange_connected_it(ex, !ex->request_done && buf_len(&f->grave.in) > 0);
 	front_run(f);
 }
 
@@ -492,7 +492,7 @@ exchange_ask_another(struct exchange *ex)
 
 /* Has it taken no byte of the request? */
 static bool
-untouched(const struct exchange *ex)
+exchange_untouched(const struct exchange *ex)
 {
 	return ex->discard || peer_unacked_bytes(&ex->back->peer) >= buf_len(&ex->head);
 }
@@ -533,7 +533,7 @@ retry_or_refuse(struct exchange *ex)
 		trace_note(ex, TRACE_STALE, b->target);
 	} else {
 		dial_blame(ex, b->target, TARGET_RESET);
-		ex->moves = again && untouched(ex);
+		ex->moves = again && exchange_untouched(ex);
 	}
 	back_close(b, false);
 	if (!again || !dial_again(ex, false))

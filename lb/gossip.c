@@ -94,7 +94,7 @@ gossip_reroute(const struct lb *lb)
 }
 
 static void
-tell(const struct worker *w, const struct target *t, const struct rumour *what)
+gossip_tell(const struct worker *w, const struct target *t, const struct rumour *what)
 {
 	const struct lb *lb = w->lb;
 
@@ -118,7 +118,7 @@ gossip_ejected(const struct worker *w, const struct target *t)
 	const struct rumour r = {
 		.ejected = true, .fault = t->fault, .wait_ms = t->node.down_until_ms - w->now_ms};
 
-	tell(w, t, &r);
+	gossip_tell(w, t, &r);
 }
 
 void
@@ -133,5 +133,5 @@ gossip_worked(struct worker *w, struct target *t, bool answered)
 	count(&w->counters.returns, 1);
 	log_limited(LOG_LEVEL_INFO, 20, "lb", "an endpoint is back address=%s after_ms=%llu",
 		target_text(t, text), (unsigned long long)(w->now_ms - t->ejected_ms));
-	tell(w, t, &(struct rumour){.answered = answered});
+	gossip_tell(w, t, &(struct rumour){.answered = answered});
 }

@@ -6,7 +6,7 @@
 #include "base/core/hash.h"
 
 static bool
-named(struct http1_str s, const char *name)
+hashkey_named(struct http1_str s, const char *name)
 {
 	return strncasecmp(s.at, name, s.len) == 0 && name[s.len] == '\0';
 }
@@ -50,14 +50,14 @@ find_cookie(struct http1_str field, const char *name, struct http1_str *value)
 }
 
 static bool
-find(const struct service *s, const struct http1_head *h, struct http1_str *value)
+hashkey_find(const struct service *s, const struct http1_head *h, struct http1_str *value)
 {
 	bool cookie = s->lb.hash_on == HASH_ON_COOKIE;
 
 	for (size_t i = 0; i < h->n_fields; i++) {
 		const struct http1_field *f = &h->fields[i];
 
-		if (!named(f->name, cookie ? "cookie" : s->hash_key))
+		if (!hashkey_named(f->name, cookie ? "cookie" : s->hash_key))
 			continue;
 		*value = f->value;
 		if (!cookie || find_cookie(f->value, s->hash_key, value))
@@ -72,7 +72,7 @@ hashkey_of(const struct service *s, const struct http1_head *head, uint32_t clie
 	struct http1_str value;
 
 	if (s == NULL || head == NULL || s->lb.hash_on == HASH_ON_SOURCE_IP ||
-		!find(s, head, &value))
+		!hashkey_find(s, head, &value))
 		return client_ip;
 	return hash64(value.at, value.len, 0);
 }

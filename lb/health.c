@@ -25,7 +25,7 @@ struct check {
 
 /* Returns whether the verdict has changed. */
 static bool
-judge(struct shared *s, bool good, uint64_t now_ms)
+health_judge(struct shared *s, bool good, uint64_t now_ms)
 {
 	bool ill = atomic_load(&s->ill);
 
@@ -40,7 +40,7 @@ judge(struct shared *s, bool good, uint64_t now_ms)
 }
 
 static void
-end(struct check *c, bool good, const char *why)
+health_end_it(struct check *c, bool good, const char *why)
 {
 	struct worker *w = c->worker;
 	struct shares *all = &w->lb->shares;
@@ -58,7 +58,7 @@ end(struct check *c, bool good, const char *why)
 	if (s->check == c->check)
 		s->due_ms =
 			c->since_ms + s->interval_ms - worker_random(w) % (s->interval_ms / 8 + 1);
-	if (s->check == c->check && judge(s, good, w->now_ms))
+	if (s->check == c->check && health_judge(s, good, w->now_ms))
 		log_limited(good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, 20, "lb",
 			"a health check %s address=%s host=%s path=%s reason=\"%s\"",
 			good ? "found an endpoint well again"
@@ -98,16 +98,16 @@ read_answer(struct check *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		end(c, false, n == 0 ? "closed without an answer" : strerror(errno));
+		health_end_it(c, false, n == 0 ? "closed without an answer" : strerror(errno));
 		return;
 	}
 	c->n += (size_t)n;
 	if (c->n < sizeof c->line)
 		return;
 	if (memcmp(c->line, "HTTP/1.", sizeof "HTTP/1." - 1) != 0)
-		end(c, false, "the answer is not HTTP");
+		health_end_it(c, false, "the answer is not HTTP");
 	else
-		end(c, status[0] == '2' || status[0] == '3', "the answer's status");
+		health_end_it(c, status[0] == '2' || status[0] == '3', "the answer's status");
 }
 
 static void
@@ -125,7 +125,7 @@ on_check(void *arg, int fd, unsigned events)
 		return;
 	error = sock_error(fd);
 	if (error != 0 || !send_request(c))
-		end(c, false, error != 0 ? strerror(error) : "it takes no request");
+		health_end_it(c, false, error != 0 ? strerror(error) : "it takes no request");
 	else
 		watch_set(c->watch, WATCH_READ);
 }
@@ -139,7 +139,7 @@ on_expired(void *arg)
 	if (w->now_ms - c->since_ms < HEALTH_TIMEOUT_MS)
 		expiry_set(&w->expiries, &c->expiry, SPAN_PROBE, w->now_ms);
 	else
-		end(c, false, "no answer in time");
+		health_end_it(c, false, "no answer in time");
 }
 
 /* A check that is due: of whom, with a reference, and which one. */
@@ -149,7 +149,7 @@ struct due {
 };
 
 static void
-start(struct worker *w, const struct due *due)
+health_start(struct worker *w, const struct due *due)
 {
 	struct shared *s = due->of;
 	struct check *c = xcalloc(1, sizeof *c);
@@ -165,7 +165,8 @@ start(struct worker *w, const struct due *due)
 	count(&w->counters.checks, 1);
 	rc = worker_dial(w, &s->addr, NULL, 0, &c->fd);
 	if (rc < 0) { /* what this node is short of says nothing of the endpoint: as it was */
-		end(c, sock_short_of(rc) && !atomic_load(&s->ill), "it cannot be dialled");
+		health_end_it(
+			c, sock_short_of(rc) && !atomic_load(&s->ill), "it cannot be dialled");
 		return;
 	}
 	c->watch = watch_start(w->loop, c->fd, WATCH_WRITE, on_check, c);
@@ -200,12 +201,12 @@ health_tick(struct worker *w)
 		return;
 	n = take_due(&w->lb->shares, w->now_ms, due, ARRAY_LEN(due));
 	for (size_t i = 0; i < n; i++)
-		start(w, &due[i]);
+		health_start(w, &due[i]);
 }
 
 void
 health_stop(struct worker *w)
 {
 	while (!list_empty(&w->checks))
-		end(container_of(w->checks.next, struct check, node), true, "stopping");
+		health_end_it(container_of(w->checks.next, struct check, node), true, "stopping");
 }

@@ -106,7 +106,7 @@ on_inquiry(void *arg)
 }
 
 static bool
-answered(struct inquiry *q)
+known_answered(struct inquiry *q)
 {
 	struct timespec until;
 	int rc;
@@ -137,7 +137,7 @@ ask_worker(struct lb *lb, unsigned index, struct buf *out)
 		on_inquiry(q);
 	else
 		loop_post(q->worker->loop, on_inquiry, q);
-	told = answered(q) && buf_len(&q->out) > 0;
+	told = known_answered(q) && buf_len(&q->out) > 0;
 	if (told)
 		buf_add(out, buf_at(&q->out), buf_len(&q->out));
 	inquiry_unref(q);

@@ -113,7 +113,7 @@ on_stop(void *arg)
 }
 
 static void
-tell(struct worker *w, loop_fn *fn, const struct message *what)
+lb_tell(struct worker *w, loop_fn *fn, const struct message *what)
 {
 	struct message *m = xmemdup(what, sizeof *what);
 
@@ -213,14 +213,16 @@ lb_use(struct lb *lb, const struct snapshot *snapshot)
 	lb->snapshot = snapshot_ref(snapshot);
 	tallies_use(lb->tallies, lb->snapshot);
 	for (size_t i = 0; i < lb->config.n_workers; i++)
-		tell(lb->workers[i], on_use, &(struct message){.snapshot = snapshot_ref(snapshot)});
+		lb_tell(lb->workers[i], on_use,
+			&(struct message){.snapshot = snapshot_ref(snapshot)});
 }
 
 void
 lb_guard(struct lb *lb, const struct dial_guard *guard)
 {
 	for (size_t i = 0; i < lb->config.n_workers; i++)
-		tell(lb->workers[i], on_guard, &(struct message){.guard = dial_guard_ref(guard)});
+		lb_tell(lb->workers[i], on_guard,
+			&(struct message){.guard = dial_guard_ref(guard)});
 }
 
 void
@@ -246,7 +248,7 @@ lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample)
 	if (lb->lines == NULL)
 		lines_new(&lb->lines, STDERR_FILENO, ACCESS_WAITING_BYTES);
 	for (size_t i = 0; i < lb->config.n_workers; i++)
-		tell(lb->workers[i], on_access, &m);
+		lb_tell(lb->workers[i], on_access, &m);
 }
 
 void
@@ -255,7 +257,7 @@ lb_trace(struct lb *lb, const struct lb_tracing *tracing)
 	if (lb == NULL || lb->config.take_spans == NULL)
 		return;
 	for (size_t i = 0; i < lb->config.n_workers; i++)
-		tell(lb->workers[i], on_trace, &(struct message){.tracing = *tracing});
+		lb_tell(lb->workers[i], on_trace, &(struct message){.tracing = *tracing});
 }
 
 /* Where all of the predecessor's sockets are bound to this address: their port; else 0. */
@@ -379,7 +381,7 @@ lb_listen(struct lb *lb, uint32_t address, struct err *err)
 		drop_adopted(lb);
 	for (size_t i = 0; i < n; i++) {
 		if (rc == 0)
-			tell(lb->workers[i], on_listen, &(struct message){.fd = fds[i]});
+			lb_tell(lb->workers[i], on_listen, &(struct message){.fd = fds[i]});
 		else
 			cleanup_fd(&fds[i]);
 	}
@@ -403,7 +405,7 @@ lb_listening(const struct lb *lb)
 }
 
 static void
-stop(struct lb *lb, const struct message *how, loop_fn *on_stopped, void *arg)
+lb_stop_it(struct lb *lb, const struct message *how, loop_fn *on_stopped, void *arg)
 {
 	if (lb == NULL)
 		return;
@@ -411,18 +413,18 @@ stop(struct lb *lb, const struct message *how, loop_fn *on_stopped, void *arg)
 	lb->on_stopped = on_stopped;
 	lb->stopped_arg = arg;
 	for (size_t i = 0; i < lb->config.n_workers; i++)
-		tell(lb->workers[i], on_stop, how);
+		lb_tell(lb->workers[i], on_stop, how);
 }
 
 void
 lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg)
 {
-	stop(take_ptr(lb), &(struct message){.drain_ms = drain_ms}, on_stopped, arg);
+	lb_stop_it(take_ptr(lb), &(struct message){.drain_ms = drain_ms}, on_stopped, arg);
 }
 
 void
 lb_hand_over(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg)
 {
-	stop(take_ptr(lb), &(struct message){.drain_ms = drain_ms, .successor = true}, on_stopped,
-		arg);
+	lb_stop_it(take_ptr(lb), &(struct message){.drain_ms = drain_ms, .successor = true},
+		on_stopped, arg);
 }

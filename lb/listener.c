@@ -30,7 +30,7 @@ listener_connections(void)
 }
 
 static void
-refuse(int fd, _Atomic uint64_t *counter)
+listener_refuse(int fd, _Atomic uint64_t *counter)
 {
 	static const struct linger now = {.l_onoff = 1};
 
@@ -83,7 +83,7 @@ listener_answer_canary(struct worker *w, int fd)
 }
 
 static void
-admit(struct worker *w, int fd, const struct sockaddr_in *from)
+listener_admit(struct worker *w, int fd, const struct sockaddr_in *from)
 {
 	const struct lb_config *c = &w->lb->config;
 	struct group *g = NULL;
@@ -103,7 +103,7 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 			(ip & c->mask) == c->subnet ? "no service port"
 						    : "an address that is not in the mesh",
 			ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255, port);
-		refuse(fd, &w->counters.refused);
+		listener_refuse(fd, &w->counters.refused);
 		return;
 	}
 	if (!fair_share_take(w->lb->connections, slot, 1)) {
@@ -112,7 +112,7 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 			"needs them "
 			"client=%u.%u.%u.%u",
 			client >> 24, client >> 16 & 255, client >> 8 & 255, client & 255);
-		refuse(fd, &w->counters.crowded);
+		listener_refuse(fd, &w->counters.crowded);
 		group_unref(&g, w->now_ms);
 		return;
 	}
@@ -133,7 +133,7 @@ on_listener(void *arg, int fd, unsigned events)
 		int c = accept4(fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (c >= 0) {
-			admit(w, c, &from);
+			listener_admit(w, c, &from);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

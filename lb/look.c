@@ -61,7 +61,7 @@ on_worker(void *arg)
 /* --- on loop 0 ------------------------------------------------------------------------------ */
 
 static void
-release(struct lb_asking *a)
+look_release(struct lb_asking *a)
 {
 	if (a->waiting > 0 || a->late != NULL)
 		return;
@@ -101,14 +101,14 @@ sum_up(struct lb_asking *a)
 }
 
 static void
-finish(struct lb_asking *a)
+look_finish(struct lb_asking *a)
 {
 	lb_asked_fn *asked = a->asked;
 
 	timer_free(&a->late);
 	sum_up(a);
 	asked(a->arg, a->seen, a->n_seen);
-	release(a);
+	look_release(a);
 }
 
 static void
@@ -127,15 +127,15 @@ on_part(void *arg)
 	buf_fini(&p->seen);
 	free(p);
 	if (a->late == NULL)
-		release(a);
+		look_release(a);
 	else if (a->waiting == 0)
-		finish(a);
+		look_finish(a);
 }
 
 static void
 on_late(void *arg)
 {
-	finish(arg);
+	look_finish(arg);
 }
 
 struct lb_asking *
@@ -173,5 +173,5 @@ lb_unask(struct lb_asking **out)
 	if (a == NULL)
 		return;
 	timer_free(&a->late);
-	release(a);
+	look_release(a);
 }

@@ -10,7 +10,7 @@
 enum { TOGETHER_BYTES = 4096 };
 
 static void
-want(struct peer *p)
+peer_want(struct peer *p)
 {
 	unsigned events = p->paused || p->eof ? 0 : WATCH_READ;
 
@@ -33,7 +33,7 @@ peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch_fn *
 void
 peer_connected(struct peer *p)
 {
-	want(p);
+	peer_want(p);
 }
 
 ssize_t
@@ -48,7 +48,7 @@ peer_read(struct peer *p, char *to, size_t size)
 		return -errno;
 	if (n == 0) {
 		p->eof = true;
-		want(p);
+		peer_want(p);
 	}
 	return n;
 }
@@ -70,7 +70,7 @@ keep_rest(struct peer *p, const struct iovec *iov, int n, size_t sent)
 		sent -= skip;
 		buf_add(&p->out, (const char *)iov[i].iov_base + skip, iov[i].iov_len - skip);
 	}
-	want(p);
+	peer_want(p);
 	return 0;
 }
 
@@ -147,7 +147,7 @@ peer_flush(struct peer *p)
 	if (buf_len(&p->out) > 0)
 		return 0;
 	buf_release(&p->out);
-	want(p);
+	peer_want(p);
 	return p->shutting ? send_fin(p) : 0;
 }
 
@@ -162,7 +162,7 @@ void
 peer_pause(struct peer *p)
 {
 	p->paused = true;
-	want(p);
+	peer_want(p);
 }
 
 void
@@ -171,7 +171,7 @@ peer_resume(struct peer *p)
 	if (!p->paused)
 		return;
 	p->paused = false;
-	want(p);
+	peer_want(p);
 }
 
 size_t

@@ -154,7 +154,7 @@ back_won(struct back *b)
 
 /* One system call, where a stale connection would cost a request that cannot be sent twice. */
 static bool
-alive(const struct back *b)
+pool_alive(const struct back *b)
 {
 	char byte;
 
@@ -167,7 +167,7 @@ pool_get(struct target *t, struct exchange *ex)
 	while (!list_empty(&t->idle)) {
 		struct back *b = container_of(t->idle.next, struct back, node);
 
-		if ((!ex->idempotent || ex->has_body) && !alive(b)) {
+		if ((!ex->idempotent || ex->has_body) && !pool_alive(b)) {
 			back_close(b, false);
 			continue;
 		}

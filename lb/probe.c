@@ -22,7 +22,7 @@ struct probe {
 };
 
 static void
-end(struct probe *p)
+probe_end(struct probe *p)
 {
 	struct worker *w = p->worker;
 
@@ -47,7 +47,7 @@ interval_ms(struct worker *w, const struct target *t)
 }
 
 static void
-failed(struct probe *p)
+probe_failed(struct probe *p)
 {
 	struct target *t = p->target;
 	struct worker *w = p->worker;
@@ -57,19 +57,19 @@ failed(struct probe *p)
 		t->fault = TARGET_REFUSED;
 	/* Its back-off does not end before it is heard of. */
 	t->node.down_until_ms = MAX(t->node.down_until_ms, t->probe_ms + 1000);
-	end(p);
+	probe_end(p);
 }
 
 /* It says nothing of the endpoint that this node cannot dial now. */
 static void
-later(struct probe *p)
+probe_later(struct probe *p)
 {
 	p->target->probe_ms = p->since_ms + interval_ms(p->worker, p->target);
-	end(p);
+	probe_end(p);
 }
 
 static void
-worked(struct probe *p)
+probe_worked(struct probe *p)
 {
 	struct target *t = p->target;
 	struct worker *w = p->worker;
@@ -79,7 +79,7 @@ worked(struct probe *p)
 	else if (t->ejections > 0)
 		gossip_worked(w, t, false);
 	target_connected(t, w->now_ms - p->since_ms, w->now_ms);
-	end(p);
+	probe_end(p);
 }
 
 static void
@@ -92,9 +92,9 @@ on_probe(void *arg, int fd, unsigned events)
 	worker_enter(p->worker);
 	rc = worker_connected(p->target, fd);
 	if (rc == 0)
-		worked(p);
+		probe_worked(p);
 	else if (rc != -EAGAIN)
-		failed(p);
+		probe_failed(p);
 }
 
 static void
@@ -106,11 +106,11 @@ on_expired(void *arg)
 	if (w->now_ms - p->since_ms < 4 * p->target->connect_ms)
 		expiry_set(&w->expiries, &p->expiry, SPAN_PROBE, w->now_ms);
 	else
-		failed(p);
+		probe_failed(p);
 }
 
 static void
-start(struct worker *w, struct target *t)
+probe_start(struct worker *w, struct target *t)
 {
 	struct probe *p = xcalloc(1, sizeof *p);
 	int rc;
@@ -127,9 +127,9 @@ start(struct worker *w, struct target *t)
 	rc = worker_connect(w, t, NULL, &p->fd);
 	if (rc < 0) {
 		if (sock_short_of(rc))
-			later(p);
+			probe_later(p);
 		else
-			failed(p);
+			probe_failed(p);
 		return;
 	}
 	p->watch = watch_start(
@@ -151,7 +151,7 @@ probe_tick(struct worker *w)
 		next = n->next;
 		ejected++;
 		if (w->n_probes < PROBES_MAX && !t->probed && w->now_ms >= t->probe_ms)
-			start(w, t);
+			probe_start(w, t);
 	}
 	atomic_store_explicit(&w->counters.ejected, ejected, memory_order_relaxed);
 }
@@ -160,5 +160,5 @@ void
 probe_stop(struct worker *w)
 {
 	while (!list_empty(&w->probes))
-		end(container_of(w->probes.next, struct probe, node));
+		probe_end(container_of(w->probes.next, struct probe, node));
 }

@@ -40,7 +40,7 @@ front_close(struct front *f, bool reset)
 }
 
 static void
-linger(struct front *f)
+proxy_linger(struct front *f)
 {
 	struct worker *w = f->worker;
 
@@ -213,7 +213,7 @@ front_take(struct front *f, const char *data, size_t len)
 
 /* After bytes were used: a client that has sent its FIN and has nothing in progress is done. */
 static void
-settle(struct front *f)
+proxy_settle(struct front *f)
 {
 	if (f->grave.ended)
 		return;
@@ -222,7 +222,7 @@ settle(struct front *f)
 	else if (f->state == FRONT_RELAY)
 		relay_on_input(f);
 	else if (f->ex == NULL && f->peer.eof && !f->unread)
-		linger(f);
+		proxy_linger(f);
 	else if (f->ex != NULL && f->peer.eof && !f->ex->request_done && buf_len(&f->grave.in) == 0)
 		front_close(f, false);
 	else
@@ -240,7 +240,7 @@ front_run(struct front *f)
 		used = front_take(f, buf_at(&f->grave.in), buf_len(&f->grave.in));
 		free_input(f, used);
 	}
-	settle(f);
+	proxy_settle(f);
 }
 
 static void
@@ -258,7 +258,7 @@ front_input(struct front *f, const char *data, size_t len)
 	used = front_take(f, data, len);
 	if (used < len && !f->grave.ended)
 		buf_add(&f->grave.in, data + used, len - used);
-	settle(f);
+	proxy_settle(f);
 }
 
 void
@@ -267,7 +267,7 @@ front_next(struct front *f, bool keep)
 	struct worker *w = f->worker;
 
 	if (!keep || w->draining) {
-		linger(f);
+		proxy_linger(f);
 		return;
 	}
 	f->state = FRONT_IDLE;
@@ -362,7 +362,7 @@ write_client(struct front *f)
 		return;
 	}
 	if (f->state == FRONT_LINGER)
-		linger(f);
+		proxy_linger(f);
 	else if (f->ex != NULL && buf_len(&f->peer.out) > 0)
 		exchange_touch(f->ex); /* slow, but alive */
 	else if (f->ex != NULL)
@@ -462,7 +462,7 @@ front_drain(struct front *f)
 	if (f->state != FRONT_IDLE || f->unread || peer_has_input(&f->peer))
 		return;
 	if (buf_len(&f->peer.out) > 0)
-		linger(f); /* an answer is on its way */
+		proxy_linger(f); /* an answer is on its way */
 	else
 		front_close(f, false);
 }

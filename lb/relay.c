@@ -16,7 +16,7 @@
 #include "lb/trace.h"
 
 static void
-touch(struct front *f)
+relay_touch(struct front *f)
 {
 	const struct service *s = f->group->service;
 
@@ -66,7 +66,7 @@ relay_open(struct front *f)
 	f->state = FRONT_RELAY;
 	if (w->traces)
 		trace_relay(ex);
-	touch(f);
+	relay_touch(f);
 	if (relay_goes_round(ex)) {
 		count(&f->group->cell->failures, 1);
 		access_end(ex, "PR");
@@ -105,7 +105,7 @@ relay_dial_failed(struct exchange *ex)
 
 /* Both directions have ended and nothing is left to write. */
 static bool
-finished(const struct exchange *ex)
+relay_finished(const struct exchange *ex)
 {
 	return ex->front->peer.shut && ex->back->peer.shut;
 }
@@ -165,7 +165,7 @@ relay_greeted(struct exchange *ex, const char *data, size_t len)
 {
 	struct front *f = ex->front;
 
-	touch(f);
+	relay_touch(f);
 	if (f->worker->traces) {
 		trace_relay(ex);
 		trace_connected(ex);
@@ -196,7 +196,7 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 	ex->relay = true;
 	ex->back->peer.mind = true;
 	f->state = FRONT_RELAY;
-	touch(f);
+	relay_touch(f);
 	if (len > 0 && peer_send_bytes(&f->peer, data, len) < 0) {
 		close_both(ex, true);
 		return;
@@ -207,7 +207,7 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 /* A piece from one to the other: bytes, 0 when a FIN was read, -errno. Copied, or spliced while
  * there is much of it: the step grows as long as the receiver keeps up. */
 static ssize_t
-move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step, size_t most)
+relay_move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step, size_t most)
 {
 	struct worker *w = ex->front->worker;
 	size_t room = *step > 0 ? memory_step(to, *step) : most;
@@ -234,14 +234,14 @@ move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step, si
 /* From one to the other (up: to the endpoint) as long as there is something; 0, or -errno when the
  * connection is broken. */
 static int
-pump(struct exchange *ex, bool up, unsigned events)
+relay_pump(struct exchange *ex, bool up, unsigned events)
 {
 	struct peer *from = up ? &ex->front->peer : &ex->back->peer;
 	struct peer *to = up ? &ex->back->peer : &ex->front->peer;
 
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
 		size_t most = memory_allowance(ex->front);
-		ssize_t n = move(ex, from, to, &ex->step[up], most);
+		ssize_t n = relay_move(ex, from, to, &ex->step[up], most);
 
 		if (n == -EAGAIN)
 			return events & WATCH_HUP ? -ECONNRESET : 0;
@@ -262,13 +262,13 @@ pump(struct exchange *ex, bool up, unsigned events)
 
 /* Events of the client (up) or of the endpoint. */
 static void
-turn(struct exchange *ex, bool up, unsigned events)
+relay_turn(struct exchange *ex, bool up, unsigned events)
 {
 	struct peer *self = up ? &ex->front->peer : &ex->back->peer;
 	struct peer *other = up ? &ex->back->peer : &ex->front->peer;
 	int rc = 0;
 
-	touch(ex->front);
+	relay_touch(ex->front);
 	if (!up)
 		access_first(ex);
 	if (events & WATCH_WRITE) {
@@ -277,13 +277,13 @@ turn(struct exchange *ex, bool up, unsigned events)
 			peer_resume(other);
 	}
 	if (rc == 0 && events & (WATCH_READ | WATCH_HUP) && !self->eof && !self->paused)
-		rc = pump(ex, up, events);
+		rc = relay_pump(ex, up, events);
 	else if (rc == 0 && events & WATCH_HUP)
 		rc = -ECONNRESET;
 	if (rc < 0) {
 		access_end(ex, up != other->broken ? "CD" : "SD");
 		close_both(ex, true);
-	} else if (finished(ex)) {
+	} else if (relay_finished(ex)) {
 		access_end(ex, "--");
 		close_both(ex, false);
 	}
@@ -298,7 +298,7 @@ relay_on_back(struct back *b, unsigned events)
 		silence_on_back(b);
 		return;
 	}
-	turn(ex, false, events);
+	relay_turn(ex, false, events);
 }
 
 /* The upstream is not there yet: what the client sends waits. */
@@ -324,5 +324,5 @@ relay_on_front(struct front *f, unsigned events)
 	if (ex->back == NULL || ex->back->connecting)
 		keep_early(f, events);
 	else
-		turn(ex, true, events);
+		relay_turn(ex, true, events);
 }

@@ -22,7 +22,7 @@ shares_fini(struct shares *all)
 }
 
 static bool
-same(const struct addr *a, const struct addr *b)
+shared_same(const struct addr *a, const struct addr *b)
 {
 	return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
 }
@@ -43,7 +43,7 @@ shares_get(struct shares *all, uint64_t owner, const struct addr *a)
 	struct shared *s;
 
 	pthread_mutex_lock(&all->lock);
-	for (s = all->first; s != NULL && (s->owner != owner || !same(&s->addr, a));)
+	for (s = all->first; s != NULL && (s->owner != owner || !shared_same(&s->addr, a));)
 		s = s->next;
 	if (s == NULL) {
 		s = xcalloc(1, sizeof *s);
@@ -59,7 +59,7 @@ shares_get(struct shares *all, uint64_t owner, const struct addr *a)
 }
 
 static void
-drop(struct shares *all, struct shared *s)
+shared_drop(struct shares *all, struct shared *s)
 {
 	struct shared **at = &all->first;
 
@@ -79,7 +79,7 @@ shares_put(struct shares *all, struct shared **out)
 		return;
 	pthread_mutex_lock(&all->lock);
 	if (--s->refs == 0)
-		drop(all, s);
+		shared_drop(all, s);
 	pthread_mutex_unlock(&all->lock);
 }
 

@@ -14,25 +14,25 @@ enum { ASK_EVERY_MS = 60 * 1000, LOOK_AGAIN_MS = 10 };
 
 /* What is known is known of this service as it is. */
 static bool
-known(const struct group *g)
+silence_known(const struct group *g)
 {
 	return g->service != NULL && g->habit_of == g->service->digest;
 }
 
 static enum habit
-habit(const struct group *g)
+silence_habit(const struct group *g)
 {
-	return known(g) ? (enum habit)g->habit : HABIT_UNKNOWN;
+	return silence_known(g) ? (enum habit)g->habit : HABIT_UNKNOWN;
 }
 
 static bool
 asked_lately(const struct group *g, uint64_t now_ms)
 {
-	return known(g) && now_ms < g->ask_again_ms;
+	return silence_known(g) && now_ms < g->ask_again_ms;
 }
 
 static void
-learn(struct group *g, enum habit habit)
+silence_learn(struct group *g, enum habit habit)
 {
 	g->habit = (uint8_t)habit;
 	g->habit_of = g->service != NULL ? g->service->digest : 0;
@@ -41,7 +41,7 @@ learn(struct group *g, enum habit habit)
 void
 silence_is_http(struct group *g)
 {
-	learn(g, HABIT_HTTP);
+	silence_learn(g, HABIT_HTTP);
 }
 
 void
@@ -49,7 +49,7 @@ silence_open(struct front *f)
 {
 	struct worker *w = f->worker;
 
-	switch (habit(f->group)) {
+	switch (silence_habit(f->group)) {
 	case HABIT_HTTP:
 		break;
 	case HABIT_SERVER_FIRST:
@@ -85,7 +85,7 @@ silence_over(struct front *f)
 
 	f->silent = false;
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
-	if (habit(g) == HABIT_SERVER_FIRST) {
+	if (silence_habit(g) == HABIT_SERVER_FIRST) {
 		relay_open(f);
 		return;
 	}
@@ -93,9 +93,9 @@ silence_over(struct front *f)
 	if (!permit_check(f))
 		return;
 	g = f->group;
-	if (habit(g) == HABIT_HTTP || w->draining || asked_lately(g, w->now_ms))
+	if (silence_habit(g) == HABIT_HTTP || w->draining || asked_lately(g, w->now_ms))
 		return;
-	learn(g, HABIT_UNKNOWN);
+	silence_learn(g, HABIT_UNKNOWN);
 	g->ask_again_ms = w->now_ms + ASK_EVERY_MS;
 	ex = exchange_new(f);
 	ex->relay = ex->listening = true;
@@ -145,12 +145,12 @@ silence_on_back(struct back *b)
 	/* An HTTP server that has waited long enough says 408, or hangs up. */
 	if (n <= 0 || memcmp(w->scratch, "HTTP/", MIN((size_t)n, 5u)) == 0) {
 		if (n > 0)
-			learn(g, HABIT_HTTP);
+			silence_learn(g, HABIT_HTTP);
 		back_close(b, false);
 		silence_end(f);
 		return;
 	}
-	learn(g, HABIT_SERVER_FIRST);
+	silence_learn(g, HABIT_SERVER_FIRST);
 	if (g->service != NULL)
 		log_limited(LOG_LEVEL_INFO, 10, "lb",
 			"a port called http greets its clients: relayed as TCP service=%s/%s "

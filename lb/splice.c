@@ -7,7 +7,7 @@
 enum { FLAGS = SPLICE_F_NONBLOCK | SPLICE_F_MOVE };
 
 static bool
-ready(struct worker *w)
+splice_ready(struct worker *w)
 {
 	if (w->pipe[0] >= 0)
 		return true;
@@ -29,7 +29,7 @@ splice_fini(struct worker *w)
 
 /* What is in the pipe is lost with it. */
 static ssize_t
-broken(struct worker *w, struct peer *to, int error)
+splice_broken(struct worker *w, struct peer *to, int error)
 {
 	splice_fini(w);
 	to->broken = true;
@@ -44,17 +44,17 @@ keep_rest(struct worker *w, struct peer *to, size_t left)
 		int rc;
 
 		if (n <= 0)
-			return broken(w, to, EIO);
+			return splice_broken(w, to, EIO);
 		rc = peer_send_bytes(to, w->scratch, (size_t)n);
 		if (rc < 0)
-			return broken(w, to, -rc);
+			return splice_broken(w, to, -rc);
 		left -= (size_t)n;
 	}
 	return 0;
 }
 
 static ssize_t
-fill(struct worker *w, const struct peer *from, size_t most)
+splice_fill(struct worker *w, const struct peer *from, size_t most)
 {
 	ssize_t n = splice(from->fd, NULL, w->pipe[1], NULL, most, FLAGS);
 
@@ -73,9 +73,9 @@ splice_move(struct worker *w, struct peer *from, struct peer *to, size_t most)
 	ssize_t n, sent, rc;
 	size_t left;
 
-	if (!ready(w))
+	if (!splice_ready(w))
 		return -ENOSYS;
-	n = fill(w, from, most);
+	n = splice_fill(w, from, most);
 	if (n < 0)
 		return n;
 	for (left = (size_t)n; left > 0; left -= (size_t)sent) {
@@ -83,7 +83,7 @@ splice_move(struct worker *w, struct peer *from, struct peer *to, size_t most)
 		if (sent > 0)
 			continue;
 		if (sent == 0 || (errno != EAGAIN && errno != EINTR))
-			return broken(w, to, sent == 0 ? EIO : errno);
+			return splice_broken(w, to, sent == 0 ? EIO : errno);
 		rc = keep_rest(w, to, left);
 		return rc < 0 ? rc : n;
 	}

@@ -7,7 +7,7 @@
 #include "model/json.h"
 
 static uint64_t
-sum(const struct lb *lb, size_t offset)
+stats_sum(const struct lb *lb, size_t offset)
 {
 	uint64_t total = 0;
 
@@ -32,7 +32,7 @@ lb_down(struct lb *lb)
 	for (const struct shared *s = lb->shares.first; s != NULL; s = s->next)
 		n += atomic_load(&s->ill);
 	pthread_mutex_unlock(&lb->shares.lock);
-	return n + sum(lb, offsetof(struct counters, ejected));
+	return n + stats_sum(lb, offsetof(struct counters, ejected));
 }
 
 static const char *const memory_names[MEMORY_KINDS] = {"own", "sockets"};
@@ -69,18 +69,18 @@ lb_metrics(struct lb *lb, struct metrics *m)
 	if (lb == NULL)
 		return; /* the agent is stopping */
 #define COUNTER_WRITE(name, metric, labels, help)                                                  \
-	metric_counter(                                                                            \
-		m, "edgeway_lb_" metric, help, labels, sum(lb, offsetof(struct counters, name)));
+	metric_counter(m, "edgeway_lb_" metric, help, labels,                                      \
+		stats_sum(lb, offsetof(struct counters, name)));
 	LB_COUNTERS(COUNTER_WRITE)
 #undef COUNTER_WRITE
 	metric_gauge(m, "edgeway_lb_connections_active", "Connections of clients now.", NULL,
-		(double)sum(lb, offsetof(struct counters, active)));
+		(double)stats_sum(lb, offsetof(struct counters, active)));
 	metric_gauge(m, "edgeway_lb_port_taken",
 		"1 while another process has mesh.listenPort, and the proxy listens elsewhere.",
 		NULL, lb->moved[0] != '\0');
 	metric_gauge(m, "edgeway_lb_endpoints_ejected",
 		"Endpoints left out now, each counted by every worker that knows it.", NULL,
-		(double)sum(lb, offsetof(struct counters, ejected)));
+		(double)stats_sum(lb, offsetof(struct counters, ejected)));
 	stats_memory(lb, m);
 	if (lb->snapshot != NULL)
 		tallies_use(lb->tallies, lb->snapshot);
@@ -101,12 +101,12 @@ lb_state(struct lb *lb, struct buf *out, bool lists)
 		"{\"listen\":\"%u.%u.%u.%u:%u\",\"listening\":%s,\"workers\":%zu,\"active\":%llu,",
 		a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255, a != 0 ? lb->port : lb->config.port,
 		a != 0 ? "true" : "false", lb->config.n_workers,
-		(unsigned long long)sum(lb, offsetof(struct counters, active)));
+		(unsigned long long)stats_sum(lb, offsetof(struct counters, active)));
 	stats_memory_state(lb, out);
 	buf_adds(out, "\"counters\":{");
 #define COUNTER_WRITE(name, metric, labels, help)                                                  \
 	buf_printf(out, "%s\"" #name "\":%llu", comma,                                             \
-		(unsigned long long)sum(lb, offsetof(struct counters, name)));                     \
+		(unsigned long long)stats_sum(lb, offsetof(struct counters, name)));               \
 	comma = ",";
 	LB_COUNTERS(COUNTER_WRITE)
 #undef COUNTER_WRITE

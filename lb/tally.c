@@ -33,7 +33,7 @@ struct tallies {
 };
 
 static struct tally *
-make(const struct tallies *all, const char *namespace, const char *name)
+tally_make(const struct tallies *all, const char *namespace, const char *name)
 {
 	struct tally *t = xcalloc(1, sizeof *t + all->n_workers * sizeof t->cells[0]);
 
@@ -43,7 +43,7 @@ make(const struct tallies *all, const char *namespace, const char *name)
 }
 
 static void
-drop(const struct tallies *all, struct tally *t)
+tally_drop(const struct tallies *all, struct tally *t)
 {
 	for (size_t i = 0; i < all->n_workers; i++)
 		free(t->cells[i]);
@@ -60,7 +60,7 @@ tallies_new(size_t n_workers, size_t most)
 	pthread_mutex_init(&all->lock, NULL);
 	all->n_workers = n_workers;
 	all->most = most;
-	all->other = make(all, "", "other");
+	all->other = tally_make(all, "", "other");
 	return all;
 }
 
@@ -71,18 +71,18 @@ tallies_free(struct tallies **out)
 	struct tally *t;
 
 	assert(all->other->refs == 0);
-	drop(all, all->other);
+	tally_drop(all, all->other);
 	while ((t = all->first) != NULL) {
 		assert(t->refs == 0);
 		all->first = t->next;
-		drop(all, t);
+		tally_drop(all, t);
 	}
 	pthread_mutex_destroy(&all->lock);
 	free(all);
 }
 
 static int
-compare(const struct tally *t, const struct service *s)
+tally_compare(const struct tally *t, const struct service *s)
 {
 	int c = strcmp(t->namespace, s->namespace);
 
@@ -92,7 +92,7 @@ compare(const struct tally *t, const struct service *s)
 bool
 tally_is_of(const struct tally *t, const struct service *s)
 {
-	return t->namespace[0] != '\0' && compare(t, s) == 0;
+	return t->namespace[0] != '\0' && tally_compare(t, s) == 0;
 }
 
 static struct tally *
@@ -100,13 +100,13 @@ find_or_make(struct tallies *all, const struct service *s)
 {
 	struct tally **at = &all->first, *t;
 
-	while (*at != NULL && compare(*at, s) < 0)
+	while (*at != NULL && tally_compare(*at, s) < 0)
 		at = &(*at)->next;
-	if (*at != NULL && compare(*at, s) == 0)
+	if (*at != NULL && tally_compare(*at, s) == 0)
 		return *at;
 	if (all->n >= all->most)
 		return all->other;
-	t = make(all, s->namespace, s->name);
+	t = tally_make(all, s->namespace, s->name);
 	t->next = *at;
 	*at = t;
 	all->n++;
@@ -141,7 +141,7 @@ tally_put(struct tallies *all, struct tally **out)
 }
 
 static void
-add(struct sums *to, const struct tallies *all, const struct tally *t)
+tally_add_it(struct sums *to, const struct tallies *all, const struct tally *t)
 {
 	uint64_t *sums = (uint64_t *)to;
 
@@ -173,8 +173,8 @@ tallies_use(struct tallies *all, const struct snapshot *s)
 		}
 		*at = t->next;
 		all->n--;
-		add(&all->gone, all, t);
-		drop(all, t);
+		tally_add_it(&all->gone, all, t);
+		tally_drop(all, t);
 	}
 	pthread_mutex_unlock(&all->lock);
 }
@@ -196,11 +196,11 @@ is_empty(const struct sums *s)
 }
 
 static void
-copy(struct row *row, const struct tallies *all, const struct tally *t)
+tally_copy(struct row *row, const struct tallies *all, const struct tally *t)
 {
 	row->namespace = xstrdup(t->namespace);
 	row->name = xstrdup(t->name);
-	add(&row->sums, all, t);
+	tally_add_it(&row->sums, all, t);
 }
 
 static struct row *
@@ -212,9 +212,9 @@ rows_copy(struct tallies *all, size_t *n)
 	pthread_mutex_lock(&all->lock);
 	rows = xcalloc(all->n + 1, sizeof *rows);
 	for (const struct tally *t = all->first; t != NULL; t = t->next)
-		copy(&rows[(*n)++], all, t);
+		tally_copy(&rows[(*n)++], all, t);
 	rows[*n].sums = all->gone;
-	copy(&rows[*n], all, all->other);
+	tally_copy(&rows[*n], all, all->other);
 	*n += 1;
 	pthread_mutex_unlock(&all->lock);
 	return rows;
@@ -271,7 +271,7 @@ static const struct column columns[] = {
 };
 
 static uint64_t
-value(const struct sums *s, size_t offset)
+tally_value(const struct sums *s, size_t offset)
 {
 	uint64_t v;
 
@@ -293,7 +293,7 @@ labels_of(char to[LABELS_BYTES], const struct row *row, const char *more)
 static void
 write_column(struct metrics *m, const struct column *c, const struct row *row)
 {
-	uint64_t v = value(&row->sums, c->offset);
+	uint64_t v = tally_value(&row->sums, c->offset);
 	char labels[LABELS_BYTES];
 
 	if (v == 0 && c->label != NULL)
@@ -301,7 +301,7 @@ write_column(struct metrics *m, const struct column *c, const struct row *row)
 	labels_of(labels, row, c->label);
 	if (c->minus != 0)
 		metric_gauge(m, c->name, c->help, labels,
-			(double)(int64_t)(v - value(&row->sums, c->minus)));
+			(double)(int64_t)(v - tally_value(&row->sums, c->minus)));
 	else
 		metric_counter(m, c->name, c->help, labels, v);
 }

@@ -151,7 +151,7 @@ is_checked(const struct target *t, const struct service *s)
 
 /* From now on all workers know of it together. */
 static void
-share(struct target *t, const struct service *s)
+targets_share(struct target *t, const struct service *s)
 {
 	struct shares *shares = t->all->shares;
 	const struct addr a = target_addr(t);
@@ -183,7 +183,7 @@ group_clear(struct group *g)
 /* The endpoints that can be dialled, by tier. Those that nobody knew, and that come to others,
  * begin slowly. */
 static struct balance_node **
-collect(struct targets *ts, const struct group *g, const struct service *s,
+targets_collect(struct targets *ts, const struct group *g, const struct service *s,
 	const struct service_port *p, uint16_t ends[BALANCE_TIERS])
 {
 	bool beside = balance_count(&g->balance) > 0;
@@ -204,7 +204,7 @@ collect(struct targets *ts, const struct group *g, const struct service *s,
 			if (beside && t->refs == 1)
 				t->node.back_ms = BALANCE_NEW;
 			if (shared)
-				share(t, s);
+				targets_share(t, s);
 			nodes[n++] = &t->node;
 		}
 		ends[tier] = n;
@@ -230,7 +230,7 @@ group_fill(
 	struct targets *ts, struct group *g, const struct service *s, const struct service_port *p)
 {
 	uint16_t ends[BALANCE_TIERS];
-	struct balance_node **nodes = collect(ts, g, s, p, ends);
+	struct balance_node **nodes = targets_collect(ts, g, s, p, ends);
 
 	/* The old references go only now, so that targets in both keep their state. */
 	group_clear(g);

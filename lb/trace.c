@@ -24,7 +24,7 @@ within_limit(struct worker *w)
 }
 
 static bool
-wanted(struct worker *w, bool has_parent, const struct trace_context *parent)
+trace_wanted(struct worker *w, bool has_parent, const struct trace_context *parent)
 {
 	bool sampled = has_parent ? (parent->flags & TRACE_SAMPLED) != 0
 				  : worker_random(w) >> 32 < w->tracing.below;
@@ -35,7 +35,7 @@ wanted(struct worker *w, bool has_parent, const struct trace_context *parent)
 /* --- the span ------------------------------------------------------------------------------- */
 
 static struct trace_span *
-begin(struct exchange *ex, enum trace_part part, const struct trace_context *parent)
+trace_begin_it(struct exchange *ex, enum trace_part part, const struct trace_context *parent)
 {
 	const struct front *f = ex->front;
 	struct worker *w = f->worker;
@@ -68,9 +68,9 @@ trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_forwar
 	bool has_parent = span_parent(h, &parent);
 	struct trace_span *s;
 
-	if (!wanted(ex->front->worker, has_parent, &parent))
+	if (!trace_wanted(ex->front->worker, has_parent, &parent))
 		return;
-	s = begin(ex, TRACE_REQUEST, has_parent ? &parent : NULL);
+	s = trace_begin_it(ex, TRACE_REQUEST, has_parent ? &parent : NULL);
 	span_request(s, h, forward->host);
 	traceparent_text(text, &s->context);
 	forward->traceparent = text;
@@ -84,9 +84,9 @@ trace_relay(struct exchange *ex)
 	struct in_addr ip = {.s_addr = htonl(g->ip)};
 	struct trace_span *s;
 
-	if (!wanted(ex->front->worker, false, NULL))
+	if (!trace_wanted(ex->front->worker, false, NULL))
 		return;
-	s = begin(ex, TRACE_RELAY, NULL);
+	s = trace_begin_it(ex, TRACE_RELAY, NULL);
 	s->begin_ns -= (answer_clock_us() - ex->begin_us) * 1000; /* silence.h may have waited */
 	inet_ntop(AF_INET, &ip, s->host, sizeof s->host);
 }

@@ -65,7 +65,7 @@ give_up(struct exchange *ex)
 
 /* In turn, until nobody of a whole round gets anywhere. */
 static void
-serve(struct worker *w, struct turn *t)
+turn_serve(struct worker *w, struct turn *t)
 {
 	struct waiter *first;
 	unsigned held = 0;
@@ -93,7 +93,7 @@ turn_run(struct worker *w)
 	for (n = w->turns.next; n != &w->turns; n = next) {
 		struct turn *t = container_of(n, struct turn, node);
 
-		serve(w, t);
+		turn_serve(w, t);
 		next = n->next;
 		if (!line_empty(&t->line))
 			continue;

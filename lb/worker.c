@@ -189,7 +189,7 @@ on_tick(void *arg)
 }
 
 static uint32_t
-either(uint32_t value, uint32_t fallback)
+worker_either(uint32_t value, uint32_t fallback)
 {
 	return value != 0 ? value : fallback;
 }
@@ -215,19 +215,19 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	expiries_init(&w->expiries);
 	list_init(&w->probes);
 	list_init(&w->checks);
-	w->connect_ms = either(c->connect_ms, 1000);
+	w->connect_ms = worker_either(c->connect_ms, 1000);
 	w->expiries.span_ms[SPAN_DIAL] = HEDGE_MS;
 	w->expiries.span_ms[SPAN_ACK] = 150;
 	w->expiries.span_ms[SPAN_PROBE] = 300;
-	w->expiries.span_ms[SPAN_HEAD] = either(c->head_ms, 10000);
-	w->expiries.span_ms[SPAN_ANSWER] = either(c->answer_ms, 60000);
-	w->expiries.span_ms[SPAN_IDLE] = either(c->idle_ms, 60000);
+	w->expiries.span_ms[SPAN_HEAD] = worker_either(c->head_ms, 10000);
+	w->expiries.span_ms[SPAN_ANSWER] = worker_either(c->answer_ms, 60000);
+	w->expiries.span_ms[SPAN_IDLE] = worker_either(c->idle_ms, 60000);
 	w->expiries.span_ms[SPAN_POOL] =
-		MAX(either(c->upstream_idle_ms, 4000), 2u * EXPIRY_TICK_MS) - EXPIRY_TICK_MS;
+		MAX(worker_either(c->upstream_idle_ms, 4000), 2u * EXPIRY_TICK_MS) - EXPIRY_TICK_MS;
 	w->expiries.span_ms[SPAN_LINGER] = 2000;
 	w->expiries.span_ms[SPAN_SILENCE] = SILENCE_MS;
 	w->expiries.span_ms[SPAN_OWN] = EXPIRY_TICK_MS;
-	w->expiries.span_ms[SPAN_TUNNEL] = either(c->tunnel_idle_ms, 3600 * 1000);
+	w->expiries.span_ms[SPAN_TUNNEL] = worker_either(c->tunnel_idle_ms, 3600 * 1000);
 	return w;
 }
 

@@ -8,7 +8,7 @@
 #define TOKEN_MARKS "!#$%&'*+-.^_`|~"
 
 static bool
-alnum(char c)
+check_alnum(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
@@ -16,10 +16,10 @@ alnum(char c)
 bool
 check_label(const char *text, size_t len)
 {
-	if (len == 0 || len > MESH_NAME_MAX || !alnum(text[0]) || !alnum(text[len - 1]))
+	if (len == 0 || len > MESH_NAME_MAX || !check_alnum(text[0]) || !check_alnum(text[len - 1]))
 		return false;
 	for (size_t i = 0; i < len; i++)
-		if (!alnum(text[i]) && text[i] != '-')
+		if (!check_alnum(text[i]) && text[i] != '-')
 			return false;
 	return true;
 }
@@ -42,7 +42,7 @@ check_subdomain(const char *text, size_t len)
 	for (size_t i = 0; i < len; i++) {
 		bool edge = i == 0 || i == len - 1 || text[i - 1] == '.' || text[i + 1] == '.';
 
-		if (alnum(text[i]) || (!edge && (text[i] == '-')))
+		if (check_alnum(text[i]) || (!edge && (text[i] == '-')))
 			continue;
 		if (text[i] != '.' || edge)
 			return false;
@@ -65,7 +65,7 @@ bool
 check_token(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
-		if (!alnum(text[i]) && !(text[i] >= 'A' && text[i] <= 'Z') &&
+		if (!check_alnum(text[i]) && !(text[i] >= 'A' && text[i] <= 'Z') &&
 			(text[i] == '\0' || strchr(TOKEN_MARKS, text[i]) == NULL))
 			return false;
 	return len > 0 && len <= MESH_TOKEN_MAX;

@@ -16,7 +16,7 @@ is_ready(const struct tree_node *status)
 
 /* A sidecar is an init container that stays. */
 static bool
-stays(const struct tree_node *container, bool init)
+kube_pod_stays(const struct tree_node *container, bool init)
 {
 	return !init || strcmp(tree_text(tree_get(container, "restartPolicy"), ""), "Always") == 0;
 }
@@ -35,7 +35,7 @@ static void
 decode_ports(struct decoder *d, const struct tree_node *containers, bool init, struct kube_pod *p)
 {
 	tree_each(containers, c) {
-		if (!stays(c, init))
+		if (!kube_pod_stays(c, init))
 			continue;
 		tree_each(kube_list(d, c, "ports"), n) {
 			struct kube_container_port *port = &p->ports[p->n_ports++];

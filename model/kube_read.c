@@ -8,7 +8,7 @@
 #include "model/mesh.h"
 
 static void printf_like(3, 0)
-	say(struct decoder *d, const struct tree_node *at, const char *fmt, va_list ap)
+	kube_read_say(struct decoder *d, const struct tree_node *at, const char *fmt, va_list ap)
 {
 	char what[384];
 	size_t len = strlen(d->err.text);
@@ -31,7 +31,7 @@ kube_wrong(struct decoder *d, const struct tree_node *at, const char *fmt, ...)
 	if (d->rc != 0)
 		return;
 	va_start(ap, fmt);
-	say(d, at, fmt, ap);
+	kube_read_say(d, at, fmt, ap);
 	va_end(ap);
 	d->rc = -EINVAL;
 }
@@ -45,7 +45,7 @@ kube_note(struct decoder *d, const struct tree_node *at, const char *fmt, ...)
 		return;
 	va_start(ap, fmt);
 	d->noting = true;
-	say(d, at, fmt, ap);
+	kube_read_say(d, at, fmt, ap);
 	d->noting = false;
 	va_end(ap);
 	d->err.code = 0;
@@ -386,7 +386,7 @@ kube_items(const struct tree_node *n, const struct tree_node **first, char kind[
 }
 
 static void
-complain(struct kube_batch *b, const char *text)
+kube_read_complain(struct kube_batch *b, const char *text)
 {
 	b->complaints = xrealloc(b->complaints, (b->n_complaints + 1) * sizeof *b->complaints);
 	b->complaints[b->n_complaints++] = xstrdup(text);
@@ -406,7 +406,7 @@ read_node(struct kube_batch *b, const char *file, const struct tree_node *n, con
 		if (item == NULL && !tree_is_null(tree_get(n, "items")) &&
 			tree_get(n, "items")->kind != TREE_LIST) {
 			err_set(&err, EINVAL, "%s:%u: items: a list expected", file, n->line);
-			complain(b, err.text);
+			kube_read_complain(b, err.text);
 			b->n_wrong++;
 			b->unknown = true;
 		}
@@ -416,7 +416,7 @@ read_node(struct kube_batch *b, const char *file, const struct tree_node *n, con
 	}
 	rc = kube_decode(&o, file, n, kind, &err);
 	if (err.text[0] != '\0')
-		complain(b, err.text);
+		kube_read_complain(b, err.text);
 	if (rc < 0)
 		b->n_wrong++;
 	else if (rc > 0)

@@ -36,7 +36,7 @@ skip_blanks(struct reading *r)
 }
 
 static bool
-take(struct reading *r, const char *word)
+selector_take(struct reading *r, const char *word)
 {
 	size_t len = strlen(word);
 
@@ -86,39 +86,39 @@ add_value(struct reading *r, struct requirement *q)
 static int
 read_values(struct reading *r, struct requirement *q)
 {
-	if (!take(r, "("))
+	if (!selector_take(r, "("))
 		return err_set(r->err, EINVAL, "( expected after in or notin at '%.20s'", r->at);
 	do {
 		if (add_value(r, q) < 0)
 			return -EINVAL;
-	} while (take(r, ","));
-	return take(r, ")") ? 0 : err_set(r->err, EINVAL, ") expected at '%.20s'", r->at);
+	} while (selector_take(r, ","));
+	return selector_take(r, ")") ? 0 : err_set(r->err, EINVAL, ") expected at '%.20s'", r->at);
 }
 
 /* The words in and notin stand behind a blank, or take_name would have had them. */
 static int
 read_requirement(struct reading *r, struct requirement *q)
 {
-	q->relation = take(r, "!") ? ABSENT : EXISTS;
+	q->relation = selector_take(r, "!") ? ABSENT : EXISTS;
 	q->key = take_name(r, "label", KEY_MAX, false);
 	if (q->key == NULL)
 		return -EINVAL;
 	skip_blanks(r);
 	if (q->relation == ABSENT || *r->at == ',' || *r->at == '\0')
 		return 0;
-	if (take(r, "!=")) {
+	if (selector_take(r, "!=")) {
 		q->relation = NOT_IN;
 		return add_value(r, q);
 	}
-	if (take(r, "==") || take(r, "=")) {
+	if (selector_take(r, "==") || selector_take(r, "=")) {
 		q->relation = IN;
 		return add_value(r, q);
 	}
-	if (take(r, "notin")) {
+	if (selector_take(r, "notin")) {
 		q->relation = NOT_IN;
 		return read_values(r, q);
 	}
-	if (take(r, "in")) {
+	if (selector_take(r, "in")) {
 		q->relation = IN;
 		return read_values(r, q);
 	}
@@ -134,7 +134,7 @@ read_all(struct reading *r, struct selector *s)
 				(int)SELECTOR_REQUIREMENTS_MAX);
 		if (read_requirement(r, &s->list[s->n++]) < 0)
 			return -EINVAL;
-	} while (take(r, ","));
+	} while (selector_take(r, ","));
 	skip_blanks(r);
 	return *r->at == '\0'
 		? 0
@@ -177,7 +177,7 @@ selector_free(struct selector **out)
 /* --- matching ------------------------------------------------------------------------------- */
 
 static bool
-holds(const struct requirement *q, const struct kube_labels *labels)
+selector_holds(const struct requirement *q, const struct kube_labels *labels)
 {
 	const char *value = kube_labels_find(labels, q->key);
 	bool in = false;
@@ -193,7 +193,7 @@ bool
 selector_matches(const struct selector *s, const struct kube_labels *labels)
 {
 	for (size_t i = 0; s != NULL && i < s->n; i++)
-		if (!holds(&s->list[i], labels))
+		if (!selector_holds(&s->list[i], labels))
 			return false;
 	return true;
 }

@@ -104,7 +104,7 @@ port_mode_parse(const char *word)
 
 /* The count is the one part of a service that changes; all else stays const for its holders. */
 static struct service *
-counted(const struct service *s)
+service_counted(const struct service *s)
 {
 	return (struct service *)(uintptr_t)s;
 }
@@ -160,8 +160,8 @@ retry_on_text(unsigned bits, char to[RETRY_ON_TEXT_MAX])
 struct service *
 service_ref(const struct service *s)
 {
-	atomic_fetch_add_explicit(&counted(s)->refs, 1, memory_order_relaxed);
-	return counted(s);
+	atomic_fetch_add_explicit(&service_counted(s)->refs, 1, memory_order_relaxed);
+	return service_counted(s);
 }
 
 void

@@ -30,15 +30,15 @@ struct building {
 };
 
 static const char *
-plain(const char *text)
+service_build_plain(const char *text)
 {
 	return text != NULL ? text : "";
 }
 
 static bool
-same(const char *a, const char *b)
+service_build_same(const char *a, const char *b)
 {
-	return strcmp(plain(a), plain(b)) == 0;
+	return strcmp(service_build_plain(a), service_build_plain(b)) == 0;
 }
 
 static size_t
@@ -56,7 +56,7 @@ note_text(struct building *b, const char *text)
 {
 	size_t slot;
 
-	if (*plain(text) == '\0')
+	if (*service_build_plain(text) == '\0')
 		return;
 	slot = text_slot(b, text);
 	if (b->texts[slot] == NULL) {
@@ -71,7 +71,7 @@ place_text(struct building *b, const char *text, char **end)
 {
 	size_t slot, len;
 
-	if (*plain(text) == '\0')
+	if (*service_build_plain(text) == '\0')
 		return "";
 	slot = text_slot(b, text);
 	if (b->places[slot] == NULL) {
@@ -85,7 +85,7 @@ place_text(struct building *b, const char *text, char **end)
 static bool
 is_own(const struct view_endpoint *e, const struct self *self)
 {
-	return *plain(e->node) != '\0' && same(e->node, self->node);
+	return *service_build_plain(e->node) != '\0' && service_build_same(e->node, self->node);
 }
 
 /* How this node is to reach an endpoint, while that is looked for. */
@@ -105,7 +105,7 @@ struct way {
 static bool
 is_host_network(const struct view_endpoint *e)
 {
-	return *plain(e->pod) != '\0' &&
+	return *service_build_plain(e->pod) != '\0' &&
 		(e->network == NETWORK_HOST ||
 			(e->network == NETWORK_UNSAID && view_endpoint_looks_host(e)));
 }
@@ -127,7 +127,7 @@ set_way(struct way *w, enum endpoint_via via, const char *ip, uint16_t port)
 	enum special_addr why;
 	struct in6_addr to;
 
-	if (port == 0 || !ip_parse(plain(ip), &to))
+	if (port == 0 || !ip_parse(service_build_plain(ip), &to))
 		return false;
 	why = dial_guard_check(w->self->guard, &to, host_network);
 	if (why != SPECIAL_NONE) {
@@ -146,7 +146,7 @@ set_host_way(struct way *w)
 {
 	struct in6_addr ip;
 
-	if (!w->own && ip_parse(plain(w->from->host_ip), &ip) && ip_is_loopback(&ip))
+	if (!w->own && ip_parse(service_build_plain(w->from->host_ip), &ip) && ip_is_loopback(&ip))
 		return false;
 	return set_way(w, VIA_HOST, w->from->host_ip, w->from->host_port);
 }
@@ -161,7 +161,7 @@ set_direct_way(struct way *w)
 		return true;
 	if (set_way(w, VIA_GIVEN, from->given_ip, from->given_port))
 		return true;
-	if (w->own || same(from->site, w->self->site))
+	if (w->own || service_build_same(from->site, w->self->site))
 		return set_host_way(w);
 	return set_way(w, VIA_HOST, from->public_ip, from->host_port) ||
 		(from->node_public && set_host_way(w));
@@ -177,7 +177,7 @@ set_tunnel_way(struct way *w)
 	struct in6_addr there;
 
 	if (!w->self->forward || port == 0 || *e->node == '\0' || w->own ||
-		!ip_parse(plain(w->from->pod_ip), &there))
+		!ip_parse(service_build_plain(w->from->pod_ip), &there))
 		return false;
 	if ((why = special_addr_class(&there)) != SPECIAL_NONE) {
 		refuse_way(w, why, &there, port);
@@ -201,8 +201,8 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 	*e = (struct endpoint){
 		.tier = TIER_REST,
 		.flags = from->flags & (ENDPOINT_READY | ENDPOINT_SERVING | ENDPOINT_TERMINATING),
-		.node = plain(from->node),
-		.hostname = plain(from->hostname),
+		.node = service_build_plain(from->node),
+		.hostname = service_build_plain(from->hostname),
 		.far = "",
 		.gate = from->gate,
 	};
@@ -263,9 +263,10 @@ hints_count(const struct view_port *p, size_t offset, const char *self)
 }
 
 static struct preference
-prefer(const struct building *b, const struct view_port *p)
+service_build_prefer(const struct building *b, const struct view_port *p)
 {
-	const char *node = plain(b->self->node), *zone = plain(b->self->zone);
+	const char *node = service_build_plain(b->self->node),
+		   *zone = service_build_plain(b->self->zone);
 
 	return (struct preference){
 		.node_hints = hints_count(p, offsetof(struct view_endpoint, hint_nodes), node),
@@ -284,7 +285,7 @@ choose_tier(const struct preference *p, const struct view_endpoint *from, const 
 			  : p->own_node && is_own(from, self))
 		return TIER_NODE;
 	if (p->zone_hints ? view_names_hold(&from->hint_zones, self->zone)
-			  : p->own_zone && same(from->zone, self->zone))
+			  : p->own_zone && service_build_same(from->zone, self->zone))
 		return TIER_ZONE;
 	return TIER_REST;
 }
@@ -324,7 +325,7 @@ note_endpoint(struct building *b, const struct endpoint *e)
 static size_t
 take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(uint8_t flags))
 {
-	struct preference preference = prefer(b, from);
+	struct preference preference = service_build_prefer(b, from);
 	size_t unreachable = 0, first = b->n_endpoints;
 
 	for (size_t i = 0; i < from->n_endpoints; i++) {
@@ -367,7 +368,7 @@ take_port(struct building *b, size_t i)
 	size_t before = b->n_endpoints, unreachable, leaving = 0;
 
 	note_text(b, from->name);
-	note_text(b, plain(from->why));
+	note_text(b, service_build_plain(from->why));
 	b->n_refused = 0;
 	unreachable = take_endpoints(b, from, is_ready);
 	if (b->n_endpoints == before)
@@ -375,8 +376,8 @@ take_port(struct building *b, size_t i)
 	if (unreachable == 0)
 		unreachable = leaving;
 	b->ports[i] = (struct service_port){
-		.name = plain(from->name),
-		.why = plain(from->why),
+		.name = service_build_plain(from->name),
+		.why = service_build_plain(from->why),
 		.port = from->port,
 		.mode = from->mode,
 		.extra = from->extra,
@@ -413,7 +414,7 @@ read_restriction(struct service *s, const struct view *v)
 	if (!view_restricted(v))
 		return;
 	s->restricted = true;
-	if (*plain(v->allow_from) != '\0')
+	if (*service_build_plain(v->allow_from) != '\0')
 		s->allow_from = read_allow_from(v, v->allow_from);
 	s->gates = xcalloc(v->n_gates + 1, sizeof *s->gates);
 	for (; s->n_gates < v->n_gates; s->n_gates++)
@@ -491,11 +492,11 @@ static bool
 names_pods(const struct view *v)
 {
 	/* The view of such a name itself has none below. */
-	if (!v->headless || strchr(plain(v->name), '.') != NULL)
+	if (!v->headless || strchr(service_build_plain(v->name), '.') != NULL)
 		return false;
 	for (size_t i = 0; i < v->n_ports; i++)
 		for (size_t k = 0; k < v->ports[i].n_endpoints; k++)
-			if (*plain(v->ports[i].endpoints[k].hostname) != '\0')
+			if (*service_build_plain(v->ports[i].endpoints[k].hostname) != '\0')
 				return true;
 	return false;
 }
@@ -507,7 +508,8 @@ take_cluster_ip(const struct view *v)
 {
 	struct in6_addr ip;
 
-	if (!ip_parse(plain(v->cluster_ip), &ip) || special_addr_class(&ip) != SPECIAL_NONE)
+	if (!ip_parse(service_build_plain(v->cluster_ip), &ip) ||
+		special_addr_class(&ip) != SPECIAL_NONE)
 		return 0;
 	return ip_v4(v->cluster_ip);
 }
@@ -516,18 +518,18 @@ struct service *
 service_build(const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest)
 {
 	struct service head = {
-		.namespace = plain(v->ns),
-		.name = plain(v->name),
+		.namespace = service_build_plain(v->ns),
+		.name = service_build_plain(v->name),
 		.digest = digest,
 		.fake_ip = fake_ip,
 		.cluster_ip = take_cluster_ip(v),
 		.headless = v->headless,
 		.named_pods = names_pods(v),
 		.lb = v->lb,
-		.hash_key = plain(v->hash_key),
-		.health_path = plain(v->health_path),
-		.external_name = plain(v->external_name),
-		.allow_text = plain(v->allow_from),
+		.hash_key = service_build_plain(v->hash_key),
+		.health_path = service_build_plain(v->health_path),
+		.external_name = service_build_plain(v->external_name),
+		.allow_text = service_build_plain(v->allow_from),
 		.n_ports = (uint16_t)v->n_ports,
 	};
 	struct building b = {.view = v, .self = self};

@@ -69,7 +69,8 @@ same_text(const char *a, const char *b, size_t b_len)
 }
 
 static bool
-named(const struct service *s, const char *ns, size_t ns_len, const char *name, size_t name_len)
+snapshot_named(
+	const struct service *s, const char *ns, size_t ns_len, const char *name, size_t name_len)
 {
 	return same_text(s->name, name, name_len) && same_text(s->namespace, ns, ns_len);
 }
@@ -225,15 +226,15 @@ apply_steps(struct index *index, struct steps *steps, bool holds,
 }
 
 static const struct service *
-find(const struct snapshot *s, uint64_t hash, const char *ns, size_t ns_len, const char *name,
-	size_t name_len)
+snapshot_find_it(const struct snapshot *s, uint64_t hash, const char *ns, size_t ns_len,
+	const char *name, size_t name_len)
 {
 	const struct shard *shard = s->by_name.shard[shard_of(hash)];
 	uint32_t at = UINT32_MAX;
 	const void *value;
 
 	while (shard_next(shard, key_of(hash), &at, &value))
-		if (named(value, ns, ns_len, name, name_len))
+		if (snapshot_named(value, ns, ns_len, name, name_len))
 			return value;
 	return NULL;
 }
@@ -278,7 +279,7 @@ same_name(const struct change *a, const struct change *b)
 
 /* Is there a later change of the same name? (Those of one hash stand together, in order.) */
 static bool
-superseded(const struct plan *plans, size_t n, size_t i)
+snapshot_superseded(const struct plan *plans, size_t n, size_t i)
 {
 	for (size_t k = i + 1; k < n && plans[k].hash == plans[i].hash; k++)
 		if (same_name(plans[i].change, plans[k].change))
@@ -313,7 +314,8 @@ plan_steps(const struct snapshot *base, const struct plan *p, struct steps steps
 {
 	const struct change *c = p->change;
 	size_t ns_len = strlen(c->ns);
-	const struct service *old = find(base, p->hash, c->ns, ns_len, c->name, strlen(c->name));
+	const struct service *old =
+		snapshot_find_it(base, p->hash, c->ns, ns_len, c->name, strlen(c->name));
 
 	if (old == NULL && c->service == NULL)
 		return;
@@ -330,7 +332,7 @@ plan_steps(const struct snapshot *base, const struct plan *p, struct steps steps
 }
 
 static struct snapshot *
-share(const struct snapshot *base)
+snapshot_share(const struct snapshot *base)
 {
 	struct snapshot *s = xmemdup(base, sizeof *base);
 
@@ -349,13 +351,13 @@ share(const struct snapshot *base)
 struct snapshot *
 snapshot_next(const struct snapshot *base, const struct change *changes, size_t n)
 {
-	struct snapshot *s = share(base);
+	struct snapshot *s = snapshot_share(base);
 	struct plan *plans = make_plans(changes, n);
 	struct step *room = xcalloc(6 * n + 1, sizeof *room);
 	struct steps steps[3] = {{room, 0}, {room + n, 0}, {room + 5 * n, 0}};
 
 	for (size_t i = 0; i < n; i++)
-		if (!superseded(plans, n, i))
+		if (!snapshot_superseded(plans, n, i))
 			plan_steps(base, &plans[i], steps, &s->n_restricted);
 	apply_steps(&s->by_name, &steps[0], true, apply_pointer);
 	apply_steps(&s->by_ip, &steps[1], false, apply_pointer);
@@ -377,7 +379,7 @@ snapshot_next(const struct snapshot *base, const struct change *changes, size_t 
 struct snapshot *
 snapshot_with_callers(const struct snapshot *base, struct local_callers *callers)
 {
-	struct snapshot *s = share(base);
+	struct snapshot *s = snapshot_share(base);
 
 	s->synced = base->synced;
 	local_callers_unref(&s->callers);
@@ -421,7 +423,8 @@ const struct service *
 snapshot_find(
 	const struct snapshot *s, const char *ns, size_t ns_len, const char *name, size_t name_len)
 {
-	return find(s, hash_name(ns, ns_len, name, name_len), ns, ns_len, name, name_len);
+	return snapshot_find_it(
+		s, hash_name(ns, ns_len, name, name_len), ns, ns_len, name, name_len);
 }
 
 const struct service *
@@ -452,7 +455,7 @@ snapshot_has_namespace(const struct snapshot *s, const char *ns, size_t ns_len)
 
 /* The service of this name in a shard that may be NULL. */
 static const struct service *
-namesake(const struct shard *shard, uint32_t key, const struct service *of)
+snapshot_namesake(const struct shard *shard, uint32_t key, const struct service *of)
 {
 	uint32_t at = UINT32_MAX;
 	const void *value;
@@ -460,7 +463,8 @@ namesake(const struct shard *shard, uint32_t key, const struct service *of)
 	while (shard_next(shard, key, &at, &value)) {
 		const struct service *s = value;
 
-		if (named(s, of->namespace, strlen(of->namespace), of->name, strlen(of->name)))
+		if (snapshot_named(
+			    s, of->namespace, strlen(of->namespace), of->name, strlen(of->name)))
 			return s;
 	}
 	return NULL;
@@ -475,13 +479,14 @@ snapshot_diff(
 		const struct shard *now = s->by_name.shard[i];
 
 		for (uint32_t k = 0; old != now && now != NULL && k < now->n; k++) {
-			const struct service *before = namesake(old, now->keys[k], now->values[k]);
+			const struct service *before =
+				snapshot_namesake(old, now->keys[k], now->values[k]);
 
 			if (before != now->values[k])
 				fn(arg, before, now->values[k]);
 		}
 		for (uint32_t k = 0; old != now && old != NULL && k < old->n; k++) {
-			if (namesake(now, old->keys[k], old->values[k]) == NULL)
+			if (snapshot_namesake(now, old->keys[k], old->values[k]) == NULL)
 				fn(arg, old->values[k], NULL);
 		}
 	}

@@ -66,7 +66,7 @@ span_parent(const struct http1_head *h, struct trace_context *parent)
 }
 
 static size_t
-until(struct http1_str s, char stop)
+span_until(struct http1_str s, char stop)
 {
 	const char *end = s.len > 0 ? memchr(s.at, stop, s.len) : NULL;
 
@@ -81,10 +81,10 @@ span_request(struct trace_span *s, const struct http1_head *h, const char *fallb
 	if (host.len == 0)
 		host = (struct http1_str){fallback, strlen(fallback)};
 	span_copy(s->method, sizeof s->method, h->method.at, h->method.len);
-	host.len = host.len > 0 && host.at[0] == '[' ? MIN(until(host, ']') + 1, host.len)
-						     : until(host, ':');
+	host.len = host.len > 0 && host.at[0] == '[' ? MIN(span_until(host, ']') + 1, host.len)
+						     : span_until(host, ':');
 	span_copy(s->host, sizeof s->host, host.at, host.len);
-	path.len = until(path, '?');
+	path.len = span_until(path, '?');
 	span_copy(s->path, sizeof s->path, path.len > 0 ? path.at : "/", MAX(path.len, (size_t)1));
 }
 

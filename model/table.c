@@ -20,7 +20,7 @@ put_first(struct table_node **slot, struct table_node *node)
 }
 
 static void
-grow(struct table *t)
+table_grow(struct table *t)
 {
 	struct table bigger = {.n_slots = t->n_slots == 0 ? 16 : t->n_slots * 2};
 
@@ -44,7 +44,7 @@ void
 table_add(struct table *t, struct table_node *node, uint64_t hash)
 {
 	if (t->n >= t->n_slots)
-		grow(t);
+		table_grow(t);
 	node->hash = hash;
 	put_first(&t->slots[hash & (t->n_slots - 1)], node);
 	t->n++;

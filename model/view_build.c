@@ -2,7 +2,7 @@
 #include "model/view.h"
 
 static const char *
-plain(const char *text)
+view_build_plain(const char *text)
 {
 	return text != NULL ? text : "";
 }
@@ -12,16 +12,16 @@ compare_endpoints(const void *a, const void *b)
 {
 	const struct view_endpoint *x = *(const struct view_endpoint *const *)a;
 	const struct view_endpoint *y = *(const struct view_endpoint *const *)b;
-	int order = strcmp(plain(x->node), plain(y->node));
+	int order = strcmp(view_build_plain(x->node), view_build_plain(y->node));
 
 	if (order == 0)
-		order = strcmp(plain(x->pod), plain(y->pod));
+		order = strcmp(view_build_plain(x->pod), view_build_plain(y->pod));
 	if (order == 0)
-		order = strcmp(plain(x->pod_ip), plain(y->pod_ip));
+		order = strcmp(view_build_plain(x->pod_ip), view_build_plain(y->pod_ip));
 	if (order == 0)
-		order = strcmp(plain(x->given_ip), plain(y->given_ip));
+		order = strcmp(view_build_plain(x->given_ip), view_build_plain(y->given_ip));
 	if (order == 0)
-		order = strcmp(plain(x->host_ip), plain(y->host_ip));
+		order = strcmp(view_build_plain(x->host_ip), view_build_plain(y->host_ip));
 	if (order == 0)
 		order = (int)x->pod_port - (int)y->pod_port;
 	if (order == 0)
@@ -45,7 +45,7 @@ compare_ports(const void *a, const void *b)
 static void
 text_member(struct buf *out, const char *name, const char *text)
 {
-	if (*plain(text) == '\0')
+	if (*view_build_plain(text) == '\0')
 		return;
 	buf_printf(out, ",\"%s\":", name);
 	json_add_text(out, text);

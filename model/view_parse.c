@@ -100,7 +100,7 @@ parse_endpoint(struct json *j, struct view_endpoint *e)
 
 /* Room for one more element, which is zeroed. */
 static void *
-grow(void *list, size_t n, size_t size)
+view_parse_grow(void *list, size_t n, size_t size)
 {
 	if (n == 0 || (n >= 4 && (n & (n - 1)) == 0))
 		list = xrealloc(list, (n == 0 ? 4 : n * 2) * size);
@@ -117,7 +117,7 @@ add_endpoint(struct json *j, void *to)
 		json_wrong(j, "more than %d endpoints", MESH_ENDPOINTS_MAX);
 		return;
 	}
-	p->endpoints = grow(p->endpoints, p->n_endpoints, sizeof *p->endpoints);
+	p->endpoints = view_parse_grow(p->endpoints, p->n_endpoints, sizeof *p->endpoints);
 	parse_endpoint(j, &p->endpoints[p->n_endpoints++]);
 }
 
@@ -175,7 +175,7 @@ add_port(struct json *j, void *to)
 		json_wrong(j, "more than %d ports", MESH_PORTS_MAX);
 		return;
 	}
-	v->ports = grow(v->ports, v->n_ports, sizeof *v->ports);
+	v->ports = view_parse_grow(v->ports, v->n_ports, sizeof *v->ports);
 	v->n_ports++;
 	parse_port(j, v, &v->ports[v->n_ports - 1]);
 }
@@ -265,7 +265,7 @@ add_gate(struct json *j, void *to)
 	}
 	if (!json_text(j, &text, ALLOW_FROM_TEXT_MAX))
 		return;
-	v->gates = grow(v->gates, v->n_gates, sizeof *v->gates);
+	v->gates = view_parse_grow(v->gates, v->n_gates, sizeof *v->gates);
 	v->gates[v->n_gates++] = text;
 }
 

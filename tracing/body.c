@@ -44,7 +44,7 @@ body_free(struct body **out)
 }
 
 static void
-pack(struct body *b)
+body_pack(struct body *b)
 {
 	gzip_add(b->gzip, &b->body, buf_at(&b->json.out), buf_len(&b->json.out));
 	buf_consume(&b->json.out, buf_len(&b->json.out));
@@ -65,14 +65,14 @@ body_add(struct body *b, const struct trace_span *s)
 {
 	otlp_add(&b->json, s);
 	if (buf_len(&b->json.out) >= PIECE_BYTES)
-		pack(b);
+		body_pack(b);
 }
 
 const struct buf *
 body_end(struct body *b)
 {
 	otlp_end(&b->json);
-	pack(b);
+	body_pack(b);
 	gzip_end(&b->gzip, &b->body);
 	return &b->body;
 }

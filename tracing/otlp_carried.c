@@ -5,7 +5,7 @@
 /* Spans of what the tunnel carries: the hub's part of the way, and the node's. */
 
 static void
-known(struct otlp_list *l, const char *key, const char *value)
+otlp_carried_known(struct otlp_list *l, const char *key, const char *value)
 {
 	if (value[0] != '\0')
 		otlp_text(l, key, value);
@@ -18,21 +18,21 @@ write_carried(struct otlp_list *l, const struct trace_span *s)
 
 	otlp_text(l, "server.address", s->host);
 	otlp_number(l, "server.port", s->port);
-	known(l, "client.address", c->client);
+	otlp_carried_known(l, "client.address", c->client);
 	if (c->client_port != 0)
 		otlp_number(l, "client.port", c->client_port);
-	known(l, "edgeway.door", c->door);
-	known(l, "edgeway.caller", c->caller);
-	known(l, "edgeway.node", c->node);
-	known(l, "edgeway.beside", c->meant);
-	known(l, "edgeway.replica", c->replica);
-	known(l, "edgeway.allowed.as", c->kind);
-	known(l, "edgeway.to", c->to);
-	known(l, "edgeway.end", c->why);
+	otlp_carried_known(l, "edgeway.door", c->door);
+	otlp_carried_known(l, "edgeway.caller", c->caller);
+	otlp_carried_known(l, "edgeway.node", c->node);
+	otlp_carried_known(l, "edgeway.beside", c->meant);
+	otlp_carried_known(l, "edgeway.replica", c->replica);
+	otlp_carried_known(l, "edgeway.allowed.as", c->kind);
+	otlp_carried_known(l, "edgeway.to", c->to);
+	otlp_carried_known(l, "edgeway.end", c->why);
 }
 
 static const char *
-via(const struct trace_carried *c)
+otlp_carried_via(const struct trace_carried *c)
 {
 	if (c->node[0] == '\0')
 		return "hub";
@@ -66,7 +66,7 @@ otlp_asked(struct otlp_list *l, const struct trace_span *s)
 	otlp_text(l, "network.protocol.version", s->carried->minor_0 ? "1.0" : "1.1");
 	write_carried(l, s);
 	if (s->has_endpoint)
-		otlp_text(l, "edgeway.via", via(s->carried));
+		otlp_text(l, "edgeway.via", otlp_carried_via(s->carried));
 	otlp_status(l, s);
 	(is_connect ? otlp_bytes : otlp_sizes)(l, s);
 }
@@ -77,6 +77,6 @@ otlp_led(struct otlp_list *l, const struct trace_span *s)
 	otlp_text(l, "network.transport", "tcp");
 	write_carried(l, s);
 	if (s->has_endpoint)
-		otlp_text(l, "edgeway.via", via(s->carried));
+		otlp_text(l, "edgeway.via", otlp_carried_via(s->carried));
 	otlp_bytes(l, s);
 }

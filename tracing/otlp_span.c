@@ -11,7 +11,7 @@ enum { KIND_SERVER = 2, KIND_CLIENT = 3, STATUS_ERROR = 2 };
 enum { REMOTE_KNOWN = 0x100, REMOTE = 0x200 }; /* Span.flags: is the parent another process's? */
 
 static void
-begin(struct otlp_list *l, const char *key)
+otlp_span_begin(struct otlp_list *l, const char *key)
 {
 	buf_printf(l->out, "%s{\"key\":\"%s\",\"value\":{", l->comma, key);
 	l->comma = ",";
@@ -20,7 +20,7 @@ begin(struct otlp_list *l, const char *key)
 void
 otlp_text(struct otlp_list *l, const char *key, const char *value)
 {
-	begin(l, key);
+	otlp_span_begin(l, key);
 	buf_adds(l->out, "\"stringValue\":");
 	json_add_text(l->out, value);
 	buf_adds(l->out, "}}");
@@ -29,13 +29,13 @@ otlp_text(struct otlp_list *l, const char *key, const char *value)
 void
 otlp_number(struct otlp_list *l, const char *key, uint64_t value)
 {
-	begin(l, key);
+	otlp_span_begin(l, key);
 	buf_printf(l->out, "\"intValue\":\"%llu\"}}",
 		(unsigned long long)MIN(value, (uint64_t)INT64_MAX));
 }
 
 static void
-address(struct otlp_list *l, const char *key, const struct in6_addr *ip)
+otlp_span_address(struct otlp_list *l, const char *key, const struct in6_addr *ip)
 {
 	char is[INET6_ADDRSTRLEN];
 
@@ -48,7 +48,7 @@ address(struct otlp_list *l, const char *key, const struct in6_addr *ip)
 }
 
 static void
-ipv4(struct otlp_list *l, const char *key, uint32_t ip)
+otlp_span_ipv4(struct otlp_list *l, const char *key, uint32_t ip)
 {
 	struct in_addr in = {.s_addr = htonl(ip)};
 	char is[INET_ADDRSTRLEN];
@@ -164,7 +164,7 @@ write_endpoint(struct otlp_list *l, const struct trace_span *s)
 {
 	if (!s->has_endpoint)
 		return;
-	address(l, "network.peer.address", &s->endpoint_ip);
+	otlp_span_address(l, "network.peer.address", &s->endpoint_ip);
 	otlp_number(l, "network.peer.port", s->endpoint_port);
 	otlp_text(l, "edgeway.via", s->endpoint_far ? "tunnel" : "direct");
 }
@@ -172,7 +172,7 @@ write_endpoint(struct otlp_list *l, const struct trace_span *s)
 static void
 write_client(struct otlp_list *l, const struct trace_span *s)
 {
-	ipv4(l, "client.address", s->client_ip);
+	otlp_span_ipv4(l, "client.address", s->client_ip);
 	otlp_number(l, "client.port", s->client_port);
 	write_service(l, s);
 	write_endpoint(l, s);
@@ -199,7 +199,7 @@ otlp_bytes(struct otlp_list *l, const struct trace_span *s)
 }
 
 static void
-request(struct otlp_list *l, const struct trace_span *s)
+otlp_span_request(struct otlp_list *l, const struct trace_span *s)
 {
 	otlp_method(l, s);
 	write_url(l, s);
@@ -213,7 +213,7 @@ request(struct otlp_list *l, const struct trace_span *s)
 }
 
 static void
-relayed(struct otlp_list *l, const struct trace_span *s)
+otlp_span_relayed(struct otlp_list *l, const struct trace_span *s)
 {
 	otlp_text(l, "network.transport", "tcp");
 	otlp_text(l, "server.address", s->host);
@@ -231,8 +231,8 @@ static const struct {
 	int kind;
 	void (*write)(struct otlp_list *l, const struct trace_span *s);
 } parts[TRACE_PARTS] = {
-	[TRACE_REQUEST] = {NULL, KIND_CLIENT, request},
-	[TRACE_RELAY] = {"tcp", KIND_CLIENT, relayed},
+	[TRACE_REQUEST] = {NULL, KIND_CLIENT, otlp_span_request},
+	[TRACE_RELAY] = {"tcp", KIND_CLIENT, otlp_span_relayed},
 	[TRACE_SERVED] = {NULL, KIND_SERVER, otlp_served},
 	[TRACE_ASKED] = {NULL, KIND_SERVER, otlp_asked},
 	[TRACE_LED] = {"tcp", KIND_CLIENT, otlp_led},
@@ -269,7 +269,7 @@ write_event(struct buf *out, const struct trace_span *s, const struct trace_even
 
 	buf_printf(out, "{\"timeUnixNano\":\"%llu\",\"name\":\"%s\",\"attributes\":[",
 		(unsigned long long)unix_ns(s, e->at_us), names[e->what]);
-	address(&l, "network.peer.address", &e->ip);
+	otlp_span_address(&l, "network.peer.address", &e->ip);
 	otlp_number(&l, "network.peer.port", e->port);
 	buf_adds(out, "]}");
 }

@@ -33,7 +33,7 @@ struct post {
 	struct reply reply;
 };
 
-static void dial(struct post *p);
+static void post_dial(struct post *p);
 
 /* --- ends ----------------------------------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ hang_up(struct post *p)
 }
 
 static void
-finish(struct post *p, const struct post_result *result)
+post_finish(struct post *p, const struct post_result *result)
 {
 	timer_cancel(p->deadline);
 	p->body = NULL;
@@ -71,7 +71,7 @@ result_of(struct post *p)
 /* Whoever has got the head of the answer knows what became of the spans: sent again they would be
  * there twice. */
 static void
-fail(struct post *p, const char *why)
+post_fail(struct post *p, const char *why)
 {
 	bool judged = p->wire != NULL && p->reply.status != 0;
 	struct post_result result;
@@ -80,29 +80,29 @@ fail(struct post *p, const char *why)
 	snprintf(text, sizeof text, "%s", why);
 	result = judged ? result_of(p) : (struct post_result){.why = text};
 	hang_up(p);
-	finish(p, &result);
+	post_finish(p, &result);
 }
 
 /* The server may close a connection that was idle just when we use it. */
 static void
-lost(struct post *p, const char *why)
+post_lost(struct post *p, const char *why)
 {
 	if (!p->reused || buf_len(&p->reply.in) > 0 || p->reply.status != 0) {
-		fail(p, why);
+		post_fail(p, why);
 		return;
 	}
 	hang_up(p);
-	dial(p);
+	post_dial(p);
 }
 
 static void
-answered(struct post *p)
+post_answered(struct post *p)
 {
 	const struct post_result result = result_of(p);
 
 	if (!p->reply.keep_alive || buf_len(&p->out) > 0)
 		hang_up(p);
-	finish(p, &result);
+	post_finish(p, &result);
 }
 
 /* --- bytes ---------------------------------------------------------------------------------- */
@@ -120,11 +120,11 @@ read_wire(struct post *p)
 		if (n == -EAGAIN)
 			return;
 		if (n == 0 && reply_end(&p->reply)) {
-			answered(p);
+			post_answered(p);
 			return;
 		}
 		if (n <= 0) {
-			lost(p,
+			post_lost(p,
 				n == 0 ? "the collector hung up without an answer"
 				       : strerror((int)-n));
 			return;
@@ -133,9 +133,9 @@ read_wire(struct post *p)
 		got = reply_take(&p->reply);
 	}
 	if (got == REPLY_BAD)
-		fail(p, p->reply.why);
+		post_fail(p, p->reply.why);
 	else
-		answered(p);
+		post_answered(p);
 }
 
 static void
@@ -159,7 +159,7 @@ on_wire(void *arg)
 }
 
 static void
-speak(struct post *p)
+post_speak(struct post *p)
 {
 	const struct collector *to = p->config.to;
 
@@ -186,17 +186,17 @@ on_tls(void *arg, enum tls_event event)
 	struct post *p = arg;
 
 	if (event == TLS_FAILED) {
-		fail(p, tls_stream_why(p->tls));
+		post_fail(p, tls_stream_why(p->tls));
 		return;
 	}
 	if (event != TLS_OPEN)
 		return;
 	p->wire = wire_tls(&p->tls);
-	speak(p);
+	post_speak(p);
 }
 
 static void
-connected(struct post *p)
+post_connected(struct post *p)
 {
 	static const char *const alpn[] = {"http/1.1", NULL};
 	struct err err = {0};
@@ -205,7 +205,7 @@ connected(struct post *p)
 	watch_stop(&p->dial);
 	if (!p->config.to->tls) {
 		p->wire = wire_socket(p->config.loop, fd);
-		speak(p);
+		post_speak(p);
 	} else if (tls_stream_new(&(struct tls_setup){.loop = p->config.loop,
 					  .fd = fd,
 					  .ctx = p->config.tls,
@@ -215,7 +215,7 @@ connected(struct post *p)
 					  .on = on_tls,
 					  .arg = p},
 			   &p->tls, &err) < 0) {
-		fail(p, err.text);
+		post_fail(p, err.text);
 	}
 }
 
@@ -235,9 +235,9 @@ on_dial(void *arg, int fd, unsigned events)
 		error = n == 1 ? 0 : ECONNREFUSED;
 	}
 	if (error != 0)
-		fail(p, strerror(error));
+		post_fail(p, strerror(error));
 	else
-		connected(p);
+		post_connected(p);
 }
 
 static void
@@ -255,7 +255,7 @@ on_host(void *arg, int status, const struct addr *addrs, size_t n)
 	if (p->body == NULL || p->renewing || p->dial != NULL || p->tls != NULL || p->wire != NULL)
 		return; /* the deadline was first */
 	if (status < 0 || n == 0) {
-		fail(p,
+		post_fail(p,
 			status == -ENOENT ? "its name is not known"
 					  : "its name cannot be looked up");
 		return;
@@ -263,7 +263,7 @@ on_host(void *arg, int status, const struct addr *addrs, size_t n)
 	p->far = false;
 	rc = sock_connect(&addrs[p->attempt % n], p->config.mark, &p->fd);
 	if (rc < 0)
-		fail(p, strerror(-rc));
+		post_fail(p, strerror(-rc));
 	else
 		watch_dial(p);
 }
@@ -279,13 +279,13 @@ look_up(struct post *p)
 	struct err err = {0};
 
 	if (p->resolve == NULL && resolve_new(&p->resolve, p->config.loop, &config, &err) < 0)
-		fail(p, err.text);
+		post_fail(p, err.text);
 	else
 		resolve_host(p->resolve, p->config.to->host, p->config.to->port, on_host, p);
 }
 
 static void
-dial(struct post *p)
+post_dial(struct post *p)
 {
 	struct tracing_way way = {
 		.host = p->config.to->host, .port = p->config.to->port, .attempt = p->attempt};
@@ -294,7 +294,7 @@ dial(struct post *p)
 
 	p->reused = false;
 	if (rc < 0) {
-		fail(p, err.text);
+		post_fail(p, err.text);
 	} else if (rc == 0) {
 		look_up(p);
 	} else {
@@ -309,7 +309,7 @@ on_deadline(void *arg)
 {
 	struct post *p = arg;
 
-	fail(p, p->wire != NULL ? "no answer within 10 s" : "no connection within 10 s");
+	post_fail(p, p->wire != NULL ? "no answer within 10 s" : "no connection within 10 s");
 }
 
 /* --- the door ------------------------------------------------------------------------------- */
@@ -324,9 +324,9 @@ on_start(void *arg)
 	timer_start(p->deadline, POST_MS, 0);
 	p->reused = p->wire != NULL;
 	if (p->reused)
-		speak(p);
+		post_speak(p);
 	else
-		dial(p);
+		post_dial(p);
 }
 
 void

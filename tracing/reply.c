@@ -51,14 +51,14 @@ retry_after(const struct http1_head *h)
 }
 
 static enum reply_got
-bad(struct reply *r, const char *why)
+reply_bad(struct reply *r, const char *why)
 {
 	r->why = why;
 	return REPLY_BAD;
 }
 
 static void
-consume(struct reply *r, size_t n)
+reply_consume(struct reply *r, size_t n)
 {
 	buf_consume(&r->in, n);
 	r->used += n;
@@ -73,11 +73,11 @@ take_head(struct reply *r)
 	if (n == 0)
 		return buf_len(&r->in) < HTTP1_HEAD_MAX
 			? REPLY_MORE
-			: bad(r, "the head of the answer is too long");
+			: reply_bad(r, "the head of the answer is too long");
 	if (n < 0 || http1_parse_response(&r->head, buf_at(&r->in), (size_t)n, false) != 0)
-		return bad(r, "what answers does not speak HTTP");
+		return reply_bad(r, "what answers does not speak HTTP");
 	r->retry_after_s = retry_after(&r->head);
-	consume(r, (size_t)n);
+	reply_consume(r, (size_t)n);
 	if (r->head.status < 200)
 		return REPLY_DONE; /* an interim one; another head follows */
 	r->status = r->head.status;
@@ -95,11 +95,11 @@ take_body(struct reply *r)
 	while (got == HTTP1_DATA) {
 		got = http1_body_next(&r->rest, buf_at(&r->in), buf_len(&r->in), &used, &piece);
 		if (got == HTTP1_DATA && buf_add(&r->body, piece.at, piece.len) < 0)
-			return bad(r, "the answer is too long");
-		consume(r, used);
+			return reply_bad(r, "the answer is too long");
+		reply_consume(r, used);
 	}
 	if (got == HTTP1_BAD)
-		return bad(r, "the answer's body is not HTTP");
+		return reply_bad(r, "the answer's body is not HTTP");
 	if (got == HTTP1_MORE)
 		return REPLY_MORE;
 	/* What comes unasked belongs to nobody's request. */
@@ -117,7 +117,7 @@ reply_take(struct reply *r)
 	if (got == REPLY_DONE)
 		got = take_body(r);
 	/* Who is sent more all the time would never come to anything else. */
-	return got == REPLY_MORE && r->used > REPLY_ALL_MAX ? bad(r, "the answer is too long")
+	return got == REPLY_MORE && r->used > REPLY_ALL_MAX ? reply_bad(r, "the answer is too long")
 							    : got;
 }
 

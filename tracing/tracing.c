@@ -170,7 +170,7 @@ batch_over(struct tracing *t, uint64_t failed)
 
 /* OTLP/HTTP, "Retryable Response Codes". */
 static bool
-retryable(int status)
+tracing_retryable(int status)
 {
 	return status == 0 || status == 429 || status == 502 || status == 503 || status == 504;
 }
@@ -190,7 +190,7 @@ static void
 went_wrong(struct tracing *t, const struct post_result *r)
 {
 	uint64_t ms = pause_ms(t, r->retry_after_s);
-	bool again = retryable(r->status) && t->stopped == NULL &&
+	bool again = tracing_retryable(r->status) && t->stopped == NULL &&
 		loop_now_ms(t->loop) + ms - t->batch_since_ms < TRACING_GIVE_UP_MS;
 
 	if (r->status == 0)

@@ -33,7 +33,7 @@ keep_tree(struct opt_state *s, struct tree *t)
 }
 
 static void
-mark(struct opt_loading *l, size_t row, enum opt_from from, unsigned line)
+opt_mark(struct opt_loading *l, size_t row, enum opt_from from, unsigned line)
 {
 	l->state->origins[row] = (struct opt_origin){.from = from, .line = line};
 }
@@ -56,7 +56,7 @@ opt_set_text(
 		rc = opt_value_text(o, l->values, text, l->err);
 	if (rc < 0)
 		return err_wrap(l->err, rc, "%s", place);
-	mark(l, row, from, 0);
+	opt_mark(l, row, from, 0);
 	return 0;
 }
 
@@ -88,7 +88,7 @@ mark_below(struct opt_loading *l, const char *key, bool given, unsigned line)
 			continue;
 		any = true;
 		if (given)
-			mark(l, i, OPT_FROM_FILE, line);
+			opt_mark(l, i, OPT_FROM_FILE, line);
 	}
 	return any;
 }
@@ -111,7 +111,7 @@ set_leaf(struct opt_loading *l, const char *place, size_t row, const struct tree
 
 	if (rc < 0)
 		return err_wrap(l->err, rc, "%s: %s", place, o->key);
-	mark(l, row, OPT_FROM_FILE, n->line);
+	opt_mark(l, row, OPT_FROM_FILE, n->line);
 	return 0;
 }
 

@@ -29,7 +29,7 @@ lower_of(char c)
 
 /* Levenshtein's distance without regard to case; both texts at most OPT_NAME_MAX - 1 long. */
 static unsigned
-distance(const char *a, const char *b)
+opt_text_distance(const char *a, const char *b)
 {
 	unsigned row[OPT_NAME_MAX], above, kept;
 	size_t n = MIN(strlen(b), (size_t)OPT_NAME_MAX - 1);
@@ -65,7 +65,7 @@ opt_nearest(const struct opt_program *p, const char *key)
 
 	for (size_t i = 0; i < p->n; i++) {
 		const char *have = p->table[i].key;
-		unsigned d = distance(key, have);
+		unsigned d = opt_text_distance(key, have);
 
 		/* The right word at the wrong place: ttl for dns.ttl. */
 		if (strcmp(last_part(key), last_part(have)) == 0)
@@ -79,7 +79,7 @@ opt_nearest(const struct opt_program *p, const char *key)
 }
 
 static const char *
-placeholder(const struct opt *o)
+opt_text_placeholder(const struct opt *o)
 {
 	switch (o->type) {
 	case OPT_STRING:
@@ -143,8 +143,8 @@ opt_help(const struct opt_program *p, struct buf *out)
 	for (size_t i = 0; i < p->n; i++) {
 		const struct opt *o = &p->table[i];
 
-		help_line(o->key, placeholder(o), o->help, o->type == OPT_TREE ? "" : o->standard,
-			out);
+		help_line(o->key, opt_text_placeholder(o), o->help,
+			o->type == OPT_TREE ? "" : o->standard, out);
 	}
 }
 

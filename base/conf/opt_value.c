@@ -7,7 +7,7 @@
 #include "base/core/sock.h"
 
 static void *
-slot(const struct opt *o, void *values)
+opt_value_slot(const struct opt *o, void *values)
 {
 	return (char *)values + o->offset;
 }
@@ -211,7 +211,7 @@ set_address(char **to, const char *text, struct err *err)
 int
 opt_value_text(const struct opt *o, void *values, const char *text, struct err *err)
 {
-	void *to = slot(o, values);
+	void *to = opt_value_slot(o, values);
 	struct opt_cidr cidr;
 	int rc;
 
@@ -271,11 +271,11 @@ opt_value_node(const struct opt *o, void *values, const struct tree_node *node, 
 	if (o->type == OPT_TREE) {
 		bool empty = node->kind == TREE_SCALAR ? node->len == 0 : node->child == NULL;
 
-		*(const struct tree_node **)slot(o, values) = empty ? NULL : node;
+		*(const struct tree_node **)opt_value_slot(o, values) = empty ? NULL : node;
 		return 0;
 	}
 	if (node->kind == TREE_LIST && o->type == OPT_LIST)
-		return list_from_node(slot(o, values), node, err);
+		return list_from_node(opt_value_slot(o, values), node, err);
 	if (node->kind != TREE_SCALAR)
 		return err_set(err, EINVAL, "expected a %s, not a %s",
 			o->type == OPT_LIST ? "text or a list of texts" : "single value",
@@ -286,7 +286,7 @@ opt_value_node(const struct opt *o, void *values, const struct tree_node *node, 
 void
 opt_value_free(const struct opt *o, void *values)
 {
-	void *at = slot(o, values);
+	void *at = opt_value_slot(o, values);
 
 	if (o->type == OPT_STRING || o->type == OPT_ADDRESS)
 		set_string(at, NULL);

@@ -37,7 +37,7 @@ fdpass_send(int sock, const char *text, size_t len, const int *fds, size_t n)
 }
 
 static void
-take(struct fdpass *to, const struct cmsghdr *head)
+fdpass_take(struct fdpass *to, const struct cmsghdr *head)
 {
 	size_t n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -71,7 +71,7 @@ fdpass_receive(int sock, char *text, size_t size, struct fdpass *fds)
 		return -errno;
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h))
 		if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS)
-			take(fds, h);
+			fdpass_take(fds, h);
 	if (m.msg_flags & MSG_CTRUNC) {
 		fdpass_close(fds);
 		return -EBADMSG;

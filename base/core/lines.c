@@ -43,7 +43,7 @@ write_all(int fd, struct buf *b)
 }
 
 static void
-destroy(struct lines *l)
+lines_destroy(struct lines *l)
 {
 	pthread_mutex_destroy(&l->lock);
 	pthread_cond_destroy(&l->more);
@@ -66,7 +66,7 @@ write_block(struct lines *l, struct block *b)
 }
 
 static void *
-run(void *arg)
+lines_run(void *arg)
 {
 	struct lines *l = arg;
 	bool abandoned;
@@ -90,7 +90,7 @@ run(void *arg)
 	abandoned = l->abandoned;
 	pthread_mutex_unlock(&l->lock);
 	if (abandoned)
-		destroy(l);
+		lines_destroy(l);
 	return NULL;
 }
 
@@ -109,7 +109,7 @@ lines_new(struct lines **out, int fd, size_t limit)
 	pthread_cond_init(&l->less, NULL);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	rc = pthread_create(&l->thread, &attr, run, l);
+	rc = pthread_create(&l->thread, &attr, lines_run, l);
 	assert(rc == 0);
 	pthread_attr_destroy(&attr);
 	*out = l;
@@ -166,7 +166,7 @@ lines_free(struct lines **out)
 	pthread_mutex_unlock(&l->lock);
 	if (done) {
 		pthread_join(thread, NULL);
-		destroy(l);
+		lines_destroy(l);
 	} else {
 		pthread_detach(thread);
 	}

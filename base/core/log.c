@@ -123,7 +123,7 @@ log_time(char to[LOG_TIME_MAX])
 /* Control characters would let a peer forge lines; JSON needs quotes and backslashes escaped
  * too. */
 static size_t
-escape(char *to, size_t size, const char *from, bool json)
+log_escape(char *to, size_t size, const char *from, bool json)
 {
 	size_t n = 0;
 
@@ -154,7 +154,7 @@ log_clean(char *to, size_t size, const char *from)
 
 /* A pipe that nobody empties must stop the log, not the program. */
 static bool
-taken(void)
+log_taken(void)
 {
 	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -223,9 +223,9 @@ log_line(enum log_level level, const char *part, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(said, sizeof said, fmt, ap);
 	va_end(ap);
-	escape(safe, sizeof safe, said, false);
+	log_escape(safe, sizeof safe, said, false);
 	keep_recent(level, part, when, safe);
-	if (!taken()) {
+	if (!log_taken()) {
 		atomic_fetch_add(&log_lost, 1);
 		return;
 	}
@@ -233,7 +233,7 @@ log_line(enum log_level level, const char *part, const char *fmt, ...)
 	if (lost > 0)
 		log_line(LOG_LEVEL_WARN, "log", "%u lines were lost: nobody took them", lost);
 	if (json)
-		escape(safe, sizeof safe, said, true);
+		log_escape(safe, sizeof safe, said, true);
 	if (json)
 		n = snprintf(line, sizeof line,
 			"{\"time\":\"%s\",\"level\":\"%s\",\"part\":\"%s\",\"msg\":\"%s\"}\n", when,

@@ -54,7 +54,7 @@ struct sigwatch {
 };
 
 static void
-must(int rc, const char *what)
+loop_must(int rc, const char *what)
 {
 	if (rc < 0) {
 		fprintf(stderr, "edgeway: %s: %s\n", what, uv_strerror(rc));
@@ -107,7 +107,7 @@ run_soon(uv_idle_t *h)
 
 /* The loop's own clock was set when the part of the turn that ends now began. */
 static void
-measure(struct loop *loop)
+loop_measure(struct loop *loop)
 {
 	static const uint64_t bounds[LOOP_SLOW] = {10, 100, 1000};
 	uint64_t now = uv_hrtime() / 1000000, began = uv_now(&loop->uv);
@@ -125,13 +125,13 @@ measure(struct loop *loop)
 static void
 on_before_wait(uv_prepare_t *h)
 {
-	measure(h->data);
+	loop_measure(h->data);
 }
 
 static void
 on_after_wait(uv_check_t *h)
 {
-	measure(h->data);
+	loop_measure(h->data);
 }
 
 /* Timers run before the wait, descriptors and posts at its end. */
@@ -168,7 +168,7 @@ loop_new(struct loop **out, struct err *err)
 	pthread_mutex_init(&loop->lock, NULL);
 	loop->last = &loop->first;
 	loop->wake.data = loop;
-	must(uv_async_init(&loop->uv, &loop->wake, run_posts), "uv_async_init");
+	loop_must(uv_async_init(&loop->uv, &loop->wake, run_posts), "uv_async_init");
 	TAILQ_INIT(&loop->soon);
 	loop->running_soon.data = loop;
 	uv_idle_init(&loop->uv, &loop->running_soon);
@@ -201,7 +201,7 @@ loop_free(struct loop **out)
 	run_posts(&loop->wake);
 	uv_walk(&loop->uv, close_left_over, NULL);
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
-	must(uv_loop_close(&loop->uv), "uv_loop_close");
+	loop_must(uv_loop_close(&loop->uv), "uv_loop_close");
 	pthread_mutex_destroy(&loop->lock);
 	free(loop);
 }
@@ -237,7 +237,7 @@ loop_post(struct loop *loop, loop_fn *fn, void *arg)
 	loop->last = &p->next;
 	pthread_mutex_unlock(&loop->lock);
 	if (first)
-		must(uv_async_send(&loop->wake), "uv_async_send");
+		loop_must(uv_async_send(&loop->wake), "uv_async_send");
 }
 
 uint64_t
@@ -297,7 +297,7 @@ watch_start(struct loop *loop, int fd, unsigned events, watch_fn *fn, void *arg)
 	w->arg = arg;
 	w->fd = fd;
 	w->uv.data = w;
-	must(uv_poll_init(&loop->uv, &w->uv, fd), "uv_poll_init");
+	loop_must(uv_poll_init(&loop->uv, &w->uv, fd), "uv_poll_init");
 	watch_set(w, events);
 	return w;
 }
@@ -319,7 +319,7 @@ watch_set(struct watch *w, unsigned events)
 	if (uv == 0)
 		uv_poll_stop(&w->uv);
 	else
-		must(uv_poll_start(&w->uv, uv, on_poll), "uv_poll_start");
+		loop_must(uv_poll_start(&w->uv, uv, on_poll), "uv_poll_start");
 }
 
 void
@@ -347,7 +347,7 @@ timer_new(struct loop *loop, loop_fn *fn, void *arg)
 	t->fn = fn;
 	t->arg = arg;
 	t->uv.data = t;
-	must(uv_timer_init(&loop->uv, &t->uv), "uv_timer_init");
+	loop_must(uv_timer_init(&loop->uv, &t->uv), "uv_timer_init");
 	return t;
 }
 
@@ -364,7 +364,7 @@ timer_start(struct timer *t, uint64_t delay_ms, uint64_t repeat_ms)
 
 	timer_cancel(t);
 	if (delay_ms > 0) {
-		must(uv_timer_start(&t->uv, on_timer, delay_ms, repeat_ms), "uv_timer_start");
+		loop_must(uv_timer_start(&t->uv, on_timer, delay_ms, repeat_ms), "uv_timer_start");
 		return;
 	}
 	if (TAILQ_EMPTY(&loop->soon))
@@ -417,8 +417,8 @@ signal_start(struct loop *loop, int signum, loop_fn *fn, void *arg)
 	s->fn = fn;
 	s->arg = arg;
 	s->uv.data = s;
-	must(uv_signal_init(&loop->uv, &s->uv), "uv_signal_init");
-	must(uv_signal_start(&s->uv, on_signal, signum), "uv_signal_start");
+	loop_must(uv_signal_init(&loop->uv, &s->uv), "uv_signal_init");
+	loop_must(uv_signal_start(&s->uv, on_signal, signum), "uv_signal_start");
 	return s;
 }
 

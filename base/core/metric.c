@@ -16,7 +16,7 @@ metrics_fini(struct metrics *m)
 }
 
 static void
-describe(struct metrics *m, const char *type, const char *name, const char *help)
+metric_describe(struct metrics *m, const char *type, const char *name, const char *help)
 {
 	if (strcmp(m->last, name) == 0)
 		return;
@@ -25,9 +25,10 @@ describe(struct metrics *m, const char *type, const char *name, const char *help
 }
 
 static void
-sample(struct metrics *m, const char *type, const char *name, const char *help, const char *labels)
+metric_sample(
+	struct metrics *m, const char *type, const char *name, const char *help, const char *labels)
 {
-	describe(m, type, name, help);
+	metric_describe(m, type, name, help);
 	buf_adds(&m->out, name);
 	if (labels != NULL && labels[0] != '\0')
 		buf_printf(&m->out, "{%s}", labels);
@@ -37,7 +38,7 @@ void
 metric_counter(
 	struct metrics *m, const char *name, const char *help, const char *labels, uint64_t v)
 {
-	sample(m, "counter", name, help, labels);
+	metric_sample(m, "counter", name, help, labels);
 	buf_printf(&m->out, " %llu\n", (unsigned long long)v);
 }
 
@@ -45,14 +46,14 @@ void
 metric_counter_real(
 	struct metrics *m, const char *name, const char *help, const char *labels, double v)
 {
-	sample(m, "counter", name, help, labels);
+	metric_sample(m, "counter", name, help, labels);
 	buf_printf(&m->out, " %.17g\n", v);
 }
 
 void
 metric_gauge(struct metrics *m, const char *name, const char *help, const char *labels, double v)
 {
-	sample(m, "gauge", name, help, labels);
+	metric_sample(m, "gauge", name, help, labels);
 	buf_printf(&m->out, " %.17g\n", v);
 }
 
@@ -63,7 +64,7 @@ metric_histogram(struct metrics *m, const char *name, const char *help, const ch
 	bool bare = labels == NULL || labels[0] == '\0';
 	uint64_t below = 0;
 
-	describe(m, "histogram", name, help);
+	metric_describe(m, "histogram", name, help);
 	for (size_t i = 0; i < h->n; i++) {
 		below += h->counts[i];
 		buf_printf(

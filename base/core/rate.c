@@ -4,7 +4,7 @@ enum { LONGEST_MS = 60 * 1000 /* what is added up; longer than any bucket takes 
 
 /* Of a rate with a bound: what it may hold; it holds then what it has as of now. */
 static int64_t
-refill(struct rate *r, uint64_t now_ms)
+rate_refill(struct rate *r, uint64_t now_ms)
 {
 	int64_t most = (int64_t)MAX(r->per_s * RATE_BURST_MS / 1000, (uint64_t)RATE_BURST_LEAST);
 	int64_t more;
@@ -28,7 +28,7 @@ rate_room(struct rate *r, uint64_t now_ms)
 {
 	if (r->per_s == 0)
 		return SIZE_MAX;
-	refill(r, now_ms);
+	rate_refill(r, now_ms);
 	if (r->room >= RATE_PIECE)
 		return (size_t)r->room;
 	if (r->waits != NULL)
@@ -46,5 +46,5 @@ rate_spend(struct rate *r, size_t n)
 bool
 rate_rested(struct rate *r, uint64_t now_ms)
 {
-	return r->per_s == 0 || refill(r, now_ms) <= r->room;
+	return r->per_s == 0 || rate_refill(r, now_ms) <= r->room;
 }

@@ -34,7 +34,7 @@ take_fd(int *fd)
 }
 
 static void *
-checked(void *p)
+util_checked(void *p)
 {
 	if (p == NULL) {
 		static const char msg[] = "edgeway: out of memory\n";
@@ -48,31 +48,31 @@ checked(void *p)
 void *
 xmalloc(size_t size)
 {
-	return checked(malloc(size ? size : 1));
+	return util_checked(malloc(size ? size : 1));
 }
 
 void *
 xcalloc(size_t n, size_t size)
 {
-	return checked(calloc(n ? n : 1, size ? size : 1));
+	return util_checked(calloc(n ? n : 1, size ? size : 1));
 }
 
 void *
 xrealloc(void *p, size_t size)
 {
-	return checked(realloc(p, size ? size : 1));
+	return util_checked(realloc(p, size ? size : 1));
 }
 
 char *
 xstrdup(const char *s)
 {
-	return checked(strdup(s));
+	return util_checked(strdup(s));
 }
 
 char *
 xstrndup(const char *s, size_t n)
 {
-	return checked(strndup(s, n));
+	return util_checked(strndup(s, n));
 }
 
 void *
@@ -95,7 +95,7 @@ xasprintf(const char *fmt, ...)
 	if (vasprintf(&s, fmt, ap) < 0)
 		s = NULL;
 	va_end(ap);
-	return checked(s);
+	return util_checked(s);
 }
 
 static uint64_t

@@ -106,7 +106,7 @@ set_deadline(struct admin_conn *c)
 /* Sends what is queued. The reply is followed by a short wait for the peer's end, since closing
  * over unread bytes would reset the connection and take the reply with it. */
 static void
-flush(struct admin_conn *c)
+admin_conn_flush(struct admin_conn *c)
 {
 	ssize_t n = 0;
 
@@ -164,11 +164,11 @@ reply_with(struct admin_conn *c, struct admin_reply *reply, const char *allow)
 		buf_add(&c->out, buf_at(&reply->body), buf_len(&reply->body));
 	c->stage = STAGE_REPLY;
 	c->end_ms = loop_now_ms(c->listener->admin->loop) + REPLY_MS;
-	flush(c);
+	admin_conn_flush(c);
 }
 
 static void
-refuse(struct admin_conn *c, int status, const char *why, const char *allow)
+admin_conn_refuse(struct admin_conn *c, int status, const char *why, const char *allow)
 {
 	struct admin_reply reply = {.status = status};
 
@@ -220,7 +220,7 @@ give_away(struct admin_conn *c, admin_take_fn *take)
 }
 
 static void
-answer(struct admin_conn *c)
+admin_conn_answer(struct admin_conn *c)
 {
 	struct admin_request req = {
 		.path = c->path, .query = c->query, .local = c->listener->local};
@@ -234,12 +234,12 @@ answer(struct admin_conn *c)
 		return;
 	}
 	if (r == NULL) {
-		refuse(c, allow != NULL ? 405 : 404,
+		admin_conn_refuse(c, allow != NULL ? 405 : 404,
 			allow != NULL ? "wrong method" : "no such page", allow);
 		return;
 	}
 	if (r->local_only && !req.local) {
-		refuse(c, 403, "only on the Unix socket", NULL);
+		admin_conn_refuse(c, 403, "only on the Unix socket", NULL);
 		return;
 	}
 	req.body = buf_str(&c->body);
@@ -260,18 +260,18 @@ take_body(struct admin_conn *c)
 			&c->framing, buf_at(&c->in), buf_len(&c->in), &used, &piece);
 
 		if (got == HTTP1_BAD) {
-			refuse(c, 400, "malformed body", NULL);
+			admin_conn_refuse(c, 400, "malformed body", NULL);
 			return;
 		}
 		if (got == HTTP1_DATA && buf_add(&c->body, piece.at, piece.len) < 0) {
-			refuse(c, 413, "the body is too large", NULL);
+			admin_conn_refuse(c, 413, "the body is too large", NULL);
 			return;
 		}
 		buf_consume(&c->in, used);
 		if (got == HTTP1_MORE)
 			return;
 	}
-	answer(c);
+	admin_conn_answer(c);
 }
 
 static void
@@ -322,20 +322,20 @@ take_head(struct admin_conn *c)
 	if (n == 0 && buf_len(&c->in) < HEAD_MAX)
 		return;
 	if (n == 0 || n > HEAD_MAX) {
-		refuse(c, 431, "the head is too large", NULL);
+		admin_conn_refuse(c, 431, "the head is too large", NULL);
 		return;
 	}
 	if (n < 0) {
-		refuse(c, 400, "not an HTTP/1.1 request", NULL);
+		admin_conn_refuse(c, 400, "not an HTTP/1.1 request", NULL);
 		return;
 	}
 	status = http1_parse_request(&h, buf_at(&c->in), (size_t)n);
 	if (status != 0) {
-		refuse(c, status, h.why, NULL);
+		admin_conn_refuse(c, status, h.why, NULL);
 		return;
 	}
 	if (!is_asked_for(c, &h)) {
-		refuse(c, 421,
+		admin_conn_refuse(c, 421,
 			"this is none of our names: ask by an address, by localhost, or put the "
 			"name "
 			"into admin.names",
@@ -343,14 +343,14 @@ take_head(struct admin_conn *c)
 		return;
 	}
 	if (h.has_length && h.length > BODY_MAX) {
-		refuse(c, 413, "the body is too large", NULL);
+		admin_conn_refuse(c, 413, "the body is too large", NULL);
 		return;
 	}
 	use_head(c, &h);
 	buf_consume(&c->in, (size_t)n);
 	if (h.expects && buf_len(&c->in) == 0 && !http1_body_done(&c->framing)) {
 		buf_adds(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
-		flush(c);
+		admin_conn_flush(c);
 		return;
 	}
 	take_body(c);
@@ -386,7 +386,7 @@ on_ready(void *arg, int fd, unsigned events)
 	if (events & WATCH_HUP)
 		admin_conn_free(c);
 	else if (events & WATCH_WRITE)
-		flush(c);
+		admin_conn_flush(c);
 	else
 		on_readable(c);
 }

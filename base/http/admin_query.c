@@ -13,7 +13,7 @@ hex_value(char c)
 
 /* Decodes up to '&' or the end. */
 static int
-decode(const char *from, char *to, size_t size)
+admin_query_decode(const char *from, char *to, size_t size)
 {
 	size_t n = 0;
 
@@ -44,7 +44,7 @@ admin_query(const char *query, const char *name, char *to, size_t size)
 	while (*query != '\0') {
 		if (strncmp(query, name, len) == 0 &&
 			(query[len] == '=' || query[len] == '&' || query[len] == '\0'))
-			return decode(query + len + (query[len] == '='), to, size);
+			return admin_query_decode(query + len + (query[len] == '='), to, size);
 		query += strcspn(query, "&");
 		query += *query == '&';
 	}

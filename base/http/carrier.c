@@ -43,7 +43,7 @@ struct carrier {
 
 /* The first reason counts. */
 static void
-part(struct carrier *c, enum carrier_state state, bool fault, const char *why)
+carrier_part(struct carrier *c, enum carrier_state state, bool fault, const char *why)
 {
 	if (c->state == OPEN) {
 		timer_start(c->life, CARRIER_LINGER_MS, 0);
@@ -56,7 +56,7 @@ part(struct carrier *c, enum carrier_state state, bool fault, const char *why)
 /* --- from the wire to the socket ------------------------------------------------------------ */
 
 static void
-take(struct carrier *c, const void *bytes, size_t n)
+carrier_take(struct carrier *c, const void *bytes, size_t n)
 {
 	size_t before = buf_len(&c->in);
 	int rc = wsframe_take(c->frames, bytes, n, &c->in);
@@ -67,7 +67,7 @@ take(struct carrier *c, const void *bytes, size_t n)
 		buf_consume(&c->in, buf_len(&c->in));
 	if (rc == 0)
 		return;
-	part(c, PARTING, rc < 0, wsframe_words(wsframe_closed(c->frames)));
+	carrier_part(c, PARTING, rc < 0, wsframe_words(wsframe_closed(c->frames)));
 	c->deaf = true;
 }
 
@@ -75,7 +75,7 @@ static void
 wire_ended(struct carrier *c, const char *why)
 {
 	c->deaf = true;
-	part(c, PARTING, true, why);
+	carrier_part(c, PARTING, true, why);
 	buf_consume(&c->out, buf_len(&c->out));
 	c->wire->ops->free(
 		take_ptr(&c->wire)); /* what cannot be read or written tells of it without end */
@@ -113,7 +113,7 @@ read_wire(struct carrier *c)
 			return false;
 		}
 		c->heard_ms = loop_now_ms(c->loop);
-		take(c, bytes, (size_t)n);
+		carrier_take(c, bytes, (size_t)n);
 		give_socket(c);
 		total += (size_t)n;
 		if (total >= TURN_BYTES)
@@ -137,7 +137,7 @@ read_socket(struct carrier *c)
 			return;
 		if (n <= 0) {
 			wsframe_close(c->frames, WSFRAME_NORMAL);
-			part(c, CLOSING, false, "closed on this side");
+			carrier_part(c, CLOSING, false, "closed on this side");
 			return;
 		}
 		wsframe_put(c->frames, bytes, (size_t)n, &c->out);
@@ -172,7 +172,7 @@ give_wire(struct carrier *c)
 /* --- turns ---------------------------------------------------------------------------------- */
 
 static bool
-over(const struct carrier *c)
+carrier_over(const struct carrier *c)
 {
 	if (c->state == OPEN || buf_len(&c->out) > 0)
 		return false;
@@ -180,7 +180,7 @@ over(const struct carrier *c)
 }
 
 static void
-ask(struct carrier *c)
+carrier_ask_it(struct carrier *c)
 {
 	bool full = c->deaf || buf_len(&c->in) >= CARRIER_WAITING, wanted = buf_len(&c->out) > 0;
 	unsigned events = 0;
@@ -205,7 +205,7 @@ ask(struct carrier *c)
 }
 
 static void
-turn(struct carrier *c)
+carrier_turn(struct carrier *c)
 {
 	bool more;
 
@@ -213,11 +213,11 @@ turn(struct carrier *c)
 	more = read_wire(c);
 	read_socket(c);
 	give_wire(c);
-	if (over(c)) {
+	if (carrier_over(c)) {
 		c->ended(c->arg, c->fault, c->why);
 		return;
 	}
-	ask(c);
+	carrier_ask_it(c);
 	if (more)
 		timer_start(c->kick, 0, 0);
 }
@@ -225,7 +225,7 @@ turn(struct carrier *c)
 static void
 on_turn(void *arg)
 {
-	turn(arg);
+	carrier_turn(arg);
 }
 
 static void
@@ -233,7 +233,7 @@ on_socket(void *arg, int fd, unsigned events)
 {
 	(void)fd;
 	(void)events;
-	turn(arg);
+	carrier_turn(arg);
 }
 
 static void
@@ -251,7 +251,7 @@ on_life(void *arg)
 		silent = 0;
 	}
 	timer_start(c->life, CARRIER_PING_MS - silent, 0);
-	turn(c);
+	carrier_turn(c);
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
@@ -286,7 +286,7 @@ carrier_start(const struct carrier_setup *setup, struct carrier **out, int *fd)
 	wire->arg = c;
 	wire->on = on_turn;
 	if (setup->n_rest > 0)
-		take(c, setup->rest, setup->n_rest);
+		carrier_take(c, setup->rest, setup->n_rest);
 	timer_start(c->kick, 0, 0); /* what came before we looked */
 	*out = c;
 	*fd = fds[1];

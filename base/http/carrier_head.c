@@ -13,7 +13,7 @@ enum { LOCATION_SHOWN = 120 };
 /* --- what both need ------------------------------------------------------------------------- */
 
 static bool
-says(const struct http1_field *f, const char *text)
+carrier_head_says(const struct http1_field *f, const char *text)
 {
 	return f != NULL && f->value.len == strlen(text) &&
 		memcmp(f->value.at, text, f->value.len) == 0;
@@ -40,7 +40,7 @@ carrier_ask(struct buf *out, const char *host, const char *path, char key[WSHAKE
 
 /* Not "status N": those words are for what the hub itself answers. */
 static void
-explain(const struct http1_head *h, char why[CARRIER_WHY_MAX])
+carrier_head_explain(const struct http1_head *h, char why[CARRIER_WHY_MAX])
 {
 	const struct http1_field *location = wshake_find(h, "location");
 	char shown[LOCATION_SHOWN + 1] = "?", clean[LOCATION_SHOWN + 1];
@@ -92,16 +92,16 @@ explain(const struct http1_head *h, char why[CARRIER_WHY_MAX])
 }
 
 static const char *
-objection(const struct http1_head *h, const char *key)
+carrier_head_objection(const struct http1_head *h, const char *key)
 {
 	char accept[WSHAKE_ACCEPT_TEXT];
 
 	wshake_accept_for(key, strlen(key), accept);
 	if (!h->upgrade || !wshake_lists(http1_find(h, HTTP1_UPGRADE), "websocket"))
 		return "it answers 101 without a websocket";
-	if (!says(wshake_find(h, "sec-websocket-accept"), accept))
+	if (!carrier_head_says(wshake_find(h, "sec-websocket-accept"), accept))
 		return "its Sec-WebSocket-Accept is wrong: the answer is not to our request";
-	if (!says(wshake_find(h, "sec-websocket-protocol"), CARRIER_PROTOCOL))
+	if (!carrier_head_says(wshake_find(h, "sec-websocket-protocol"), CARRIER_PROTOCOL))
 		return "it does not speak " CARRIER_PROTOCOL
 		       ": is this an edgeway-hub of this version?";
 	if (wshake_find(h, "sec-websocket-extensions") != NULL)
@@ -128,10 +128,10 @@ carrier_read_answer(const char *data, size_t len, const char key[WSHAKE_KEY_TEXT
 	}
 	answer->status = h->status;
 	if (h->status != 101) {
-		explain(h, answer->why);
+		carrier_head_explain(h, answer->why);
 		return -EPROTO;
 	}
-	why = objection(h, key);
+	why = carrier_head_objection(h, key);
 	if (why == NULL)
 		return n;
 	snprintf(answer->why, sizeof answer->why, "%s", why);
@@ -141,7 +141,7 @@ carrier_read_answer(const char *data, size_t len, const char key[WSHAKE_KEY_TEXT
 /* --- the server ----------------------------------------------------------------------------- */
 
 static ssize_t
-refuse(struct carrier_request *r, unsigned status, const char *why)
+carrier_head_refuse(struct carrier_request *r, unsigned status, const char *why)
 {
 	r->status = status;
 	r->why = why;
@@ -158,15 +158,17 @@ carrier_read_request(const char *data, size_t len, struct carrier_request *r)
 
 	*r = (struct carrier_request){.status = 400, .why = "no request of HTTP/1.1"};
 	if (n == 0)
-		return len < CARRIER_HEAD_MAX ? 0 : refuse(r, 431, "a head that is too large");
+		return len < CARRIER_HEAD_MAX
+			? 0
+			: carrier_head_refuse(r, 431, "a head that is too large");
 	if (n < 0)
 		return -EPROTO;
 	h = xcalloc(1, sizeof *h);
 	status = http1_parse_request(h, data, (size_t)n);
 	if (status != 0)
-		return refuse(r, (unsigned)status, h->why);
+		return carrier_head_refuse(r, (unsigned)status, h->why);
 	if (h->target.len > CARRIER_PATH_MAX)
-		return refuse(r, 414, "a path that is too long");
+		return carrier_head_refuse(r, 414, "a path that is too long");
 	memcpy(r->path, h->target.at, h->target.len);
 	r->status = wshake_judge(h, CARRIER_PROTOCOL, r->accept, &r->why);
 	if (r->status != 0)

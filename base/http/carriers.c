@@ -78,7 +78,7 @@ carriers_cancel(struct carriers_dial **out)
 }
 
 static void __attribute__((format(printf, 2, 3)))
-fail(struct carriers_dial *d, const char *fmt, ...)
+carriers_fail(struct carriers_dial *d, const char *fmt, ...)
 {
 	struct carriers *c = d->of;
 	proxy_done_fn *done = d->done;
@@ -125,7 +125,7 @@ on_ended(void *arg, bool fault, const char *why)
 /* --- the way there -------------------------------------------------------------------------- */
 
 static void
-join(struct carriers_dial *d, size_t head)
+carriers_join(struct carriers_dial *d, size_t head)
 {
 	struct carriers *c = d->of;
 	struct one *o = xcalloc(1, sizeof *o);
@@ -144,7 +144,8 @@ join(struct carriers_dial *d, size_t head)
 
 	if (rc < 0) {
 		free(o);
-		fail(d, "a websocket cannot be joined with its connection: %s", strerror(-rc));
+		carriers_fail(
+			d, "a websocket cannot be joined with its connection: %s", strerror(-rc));
 		return;
 	}
 	o->of = c;
@@ -167,17 +168,18 @@ read_answer(struct carriers_dial *d)
 	if (n == -EAGAIN)
 		return;
 	if (n <= 0) {
-		fail(d, "%s ended the connection without an answer to the websocket's request",
+		carriers_fail(d,
+			"%s ended the connection without an answer to the websocket's request",
 			d->address);
 		return;
 	}
 	buf_commit(&d->in, (size_t)n);
 	n = carrier_read_answer(buf_at(&d->in), buf_len(&d->in), d->key, &answer);
 	if (n > 0) {
-		join(d, (size_t)n);
+		carriers_join(d, (size_t)n);
 	} else if (n < 0) {
 		d->refused = answer.status != 0;
-		fail(d, "%s: %s", d->address, answer.why);
+		carriers_fail(d, "%s: %s", d->address, answer.why);
 	}
 }
 
@@ -192,7 +194,8 @@ on_wire(void *arg)
 		if (n == -EAGAIN)
 			break;
 		if (n <= 0) {
-			fail(d, "%s ended the connection: %s", d->address, strerror((int)-n));
+			carriers_fail(
+				d, "%s ended the connection: %s", d->address, strerror((int)-n));
 			return;
 		}
 		buf_consume(&d->out, (size_t)n);
@@ -207,7 +210,7 @@ on_tls(void *arg, enum tls_event event)
 	struct carriers_dial *d = arg;
 
 	if (event != TLS_OPEN) {
-		fail(d,
+		carriers_fail(d,
 			"%s (of the websocket; its certificate is checked with hub.carrierCA, else "
 			"the system's CAs, and the hub's)",
 			tls_stream_why(d->tls));
@@ -236,7 +239,7 @@ shake_hands(struct carriers_dial *d, int fd)
 	struct err err = {0};
 
 	if (tls_stream_new(&setup, &d->tls, &err) < 0)
-		fail(d, "%s", err.text);
+		carriers_fail(d, "%s", err.text);
 }
 
 static void
@@ -246,7 +249,7 @@ on_proxied(void *arg, int fd, const char *why)
 
 	d->proxied = NULL;
 	if (fd < 0) {
-		fail(d, "%s", why);
+		carriers_fail(d, "%s", why);
 		return;
 	}
 	timer_start(d->timer, CARRIERS_DIAL_MS, 0);
@@ -261,7 +264,7 @@ on_connected(void *arg, int fd, unsigned events)
 
 	(void)events;
 	if (error != 0) {
-		fail(d, "cannot connect to %s: %s", d->address, strerror(error));
+		carriers_fail(d, "cannot connect to %s: %s", d->address, strerror(error));
 		return;
 	}
 	watch_stop(&d->watch);
@@ -273,7 +276,7 @@ on_late(void *arg)
 {
 	struct carriers_dial *d = arg;
 
-	fail(d, "%s %s within %u ms", d->address,
+	carriers_fail(d, "%s %s within %u ms", d->address,
 		d->wire != NULL          ? "did not answer the websocket's request"
 			: d->tls != NULL ? "did not end the TLS handshake"
 					 : "was not reached",
@@ -373,7 +376,7 @@ carriers_free(struct carriers **out)
 }
 
 static struct carrier_stats
-sum(const struct carriers *c)
+carriers_sum(const struct carriers *c)
 {
 	struct carrier_stats s = c->past;
 	const struct one *o;
@@ -393,7 +396,7 @@ carriers_metrics(const struct carriers *c, struct metrics *m)
 				   "what became of them.",
 			  bytes[] = "edgeway_carrier_bytes_total",
 			  carried[] = "Bytes carried in websockets.";
-	struct carrier_stats s = sum(c);
+	struct carrier_stats s = carriers_sum(c);
 
 	metric_gauge(m, "edgeway_carrier_open", "Connections that websockets carry.", NULL,
 		(double)c->n_open);

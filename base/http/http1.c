@@ -135,7 +135,7 @@ http1_guess(const char *data, size_t len)
 /* --- splitting, by llhttp ------------------------------------------------------------------- */
 
 static void
-extend(struct http1_str *s, const char *at, size_t len)
+http1_extend(struct http1_str *s, const char *at, size_t len)
 {
 	if (s->at == NULL)
 		s->at = at;
@@ -145,28 +145,28 @@ extend(struct http1_str *s, const char *at, size_t len)
 static int
 on_url(llhttp_t *p, const char *at, size_t len)
 {
-	extend(&((struct split *)p->data)->url, at, len);
+	http1_extend(&((struct split *)p->data)->url, at, len);
 	return 0;
 }
 
 static int
 on_status(llhttp_t *p, const char *at, size_t len)
 {
-	extend(&((struct split *)p->data)->status, at, len);
+	http1_extend(&((struct split *)p->data)->status, at, len);
 	return 0;
 }
 
 static int
 on_name(llhttp_t *p, const char *at, size_t len)
 {
-	extend(&((struct split *)p->data)->name, at, len);
+	http1_extend(&((struct split *)p->data)->name, at, len);
 	return 0;
 }
 
 static int
 on_value(llhttp_t *p, const char *at, size_t len)
 {
-	extend(&((struct split *)p->data)->value, at, len);
+	http1_extend(&((struct split *)p->data)->value, at, len);
 	return 0;
 }
 

@@ -54,7 +54,8 @@ http1_body_done(const struct http1_body *b)
 }
 
 static enum http1_got
-take(struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece)
+http1_body_take(
+	struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece)
 {
 	size_t n = b->framing == HTTP1_UNTIL_CLOSE ? len : (size_t)MIN((uint64_t)len, b->left);
 
@@ -160,7 +161,7 @@ step_trailer(int state, char c)
 
 /* Whole lines are kept, without the empty one at the end. */
 static int
-keep(struct http1_body *b, char c, int next)
+http1_body_keep_it(struct http1_body *b, char c, int next)
 {
 	if (b->kept != NULL && next >= 0 && next != END_LF && next != DONE)
 		buf_add(b->kept, &c, 1);
@@ -176,7 +177,7 @@ end_of_size(struct http1_body *b)
 }
 
 static int
-step(struct http1_body *b, char c)
+http1_body_step(struct http1_body *b, char c)
 {
 	switch (b->state) {
 	case SIZE:
@@ -195,7 +196,7 @@ step(struct http1_body *b, char c)
 	default:
 		if (++b->trailers > HTTP1_TRAILERS_MAX)
 			return -1;
-		return keep(b, c, step_trailer(b->state, c));
+		return http1_body_keep_it(b, c, step_trailer(b->state, c));
 	}
 }
 
@@ -210,10 +211,10 @@ http1_body_next(
 		if (b->state == DONE)
 			return HTTP1_DONE;
 		if (b->state == RAW || b->state == PAYLOAD)
-			return take(b, data + *used, len - *used, used, piece);
+			return http1_body_take(b, data + *used, len - *used, used, piece);
 		if (*used == len)
 			return HTTP1_MORE;
-		next = step(b, data[(*used)++]);
+		next = http1_body_step(b, data[(*used)++]);
 		if (next < 0)
 			return HTTP1_BAD;
 		b->state = (uint8_t)next;

@@ -12,7 +12,7 @@ struct writer {
 };
 
 static void
-put(struct writer *w, const char *data, size_t len)
+http1_emit_put(struct writer *w, const char *data, size_t len)
 {
 	if ((size_t)(w->end - w->at) < len) {
 		w->full = true;
@@ -26,15 +26,15 @@ put(struct writer *w, const char *data, size_t len)
 static void
 put_str(struct writer *w, struct http1_str s)
 {
-	put(w, s.at, s.len);
+	http1_emit_put(w, s.at, s.len);
 }
 
-#define put_lit(w, s) put(w, s, sizeof(s) - 1)
+#define put_lit(w, s) http1_emit_put(w, s, sizeof(s) - 1)
 
 static void
 put_text(struct writer *w, const char *text)
 {
-	put(w, text, strlen(text));
+	http1_emit_put(w, text, strlen(text));
 }
 
 static void
@@ -46,7 +46,7 @@ put_number(struct writer *w, uint64_t n)
 	do
 		digits[--at] = (char)('0' + n % 10);
 	while ((n /= 10) > 0);
-	put(w, digits + at, sizeof digits - at);
+	http1_emit_put(w, digits + at, sizeof digits - at);
 }
 
 static void
@@ -103,7 +103,7 @@ put_trailer(struct writer *w, const struct http1_head *h)
 
 /* The only field of that id; NULL when there is none, or more than one. */
 static const struct http1_field *
-only(const struct http1_head *h, enum http1_name id)
+http1_emit_only(const struct http1_head *h, enum http1_name id)
 {
 	const struct http1_field *found = NULL;
 
@@ -120,7 +120,7 @@ only(const struct http1_head *h, enum http1_name id)
 static void
 put_upgrade(struct writer *w, const struct http1_head *h)
 {
-	const struct http1_field *settings = only(h, HTTP1_HTTP2_SETTINGS);
+	const struct http1_field *settings = http1_emit_only(h, HTTP1_HTTP2_SETTINGS);
 
 	put_text(w,
 		settings != NULL ? "Connection: upgrade, HTTP2-Settings\r\n"
@@ -132,7 +132,7 @@ put_upgrade(struct writer *w, const struct http1_head *h)
 }
 
 static ssize_t
-finish(struct writer *w, char *to)
+http1_emit_finish(struct writer *w, char *to)
 {
 	put_lit(w, "\r\n");
 	return w->full ? -ENOBUFS : w->at - to;
@@ -207,7 +207,7 @@ http1_emit_request(char *to, size_t size, const struct http1_head *h, const stru
 		put_upgrade(&w, h);
 	else if (h->takes_trailers)
 		put_lit(&w, "Connection: TE\r\nTE: trailers\r\n");
-	return finish(&w, to);
+	return http1_emit_finish(&w, to);
 }
 
 static void
@@ -245,7 +245,7 @@ http1_emit_response(char *to, size_t size, const struct http1_head *h, const str
 	bool switching = h->status == 101;
 
 	put_lit(&w, "HTTP/1.1 ");
-	put(&w, status, sizeof status);
+	http1_emit_put(&w, status, sizeof status);
 	put_lit(&w, " ");
 	put_str(&w, h->reason);
 	put_lit(&w, "\r\n");
@@ -270,7 +270,7 @@ http1_emit_response(char *to, size_t size, const struct http1_head *h, const str
 		put_offer(&w, h, r);
 	else if (h->status >= 200)
 		put_connection(&w, r);
-	return finish(&w, to);
+	return http1_emit_finish(&w, to);
 }
 
 const char *
@@ -341,7 +341,7 @@ http1_emit_error(char *to, size_t size, const struct http1_error *e, const struc
 		put_lit(&w, "\r\n");
 	}
 	put_connection(&w, r);
-	n = finish(&w, to);
+	n = http1_emit_finish(&w, to);
 	if (e->to_head || n < 0)
 		return n;
 	put_text(&w, e->line);

@@ -53,7 +53,7 @@ static const uint8_t classes[256] = {
 };
 
 static bool
-all(struct http1_str s, uint8_t class)
+http1_target_all(struct http1_str s, uint8_t class)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		if (!(classes[(unsigned char)s.at[i]] & class))
@@ -71,13 +71,13 @@ http1_token_char(char c)
 bool
 http1_valid_token(struct http1_str token)
 {
-	return token.len > 0 && all(token, TOKEN);
+	return token.len > 0 && http1_target_all(token, TOKEN);
 }
 
 bool
 http1_valid_value(struct http1_str value)
 {
-	return all(value, VALUE);
+	return http1_target_all(value, VALUE);
 }
 
 static bool
@@ -130,7 +130,7 @@ http1_valid_host(struct http1_str host)
 		if (close == NULL)
 			return false;
 		name = (struct http1_str){host.at + 1, (size_t)(close - host.at) - 1};
-		if (name.len < 2 || !all(name, IP_LITERAL) ||
+		if (name.len < 2 || !http1_target_all(name, IP_LITERAL) ||
 			memchr(name.at, ':', name.len) == NULL)
 			return false;
 		return close + 1 == end || (close[1] == ':' && valid_port(close + 2, end));

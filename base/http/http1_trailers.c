@@ -27,7 +27,7 @@ may_stand(struct http1_str name)
 }
 
 static struct http1_str
-trimmed(const char *at, const char *end)
+http1_trailers_trimmed(const char *at, const char *end)
 {
 	while (at < end && (*at == ' ' || *at == '\t'))
 		at++;
@@ -51,7 +51,7 @@ http1_close_chunks(struct buf *trailers)
 		struct http1_str value;
 
 		assert(colon != NULL && end != NULL && colon < end);
-		value = trimmed(colon + 1, end);
+		value = http1_trailers_trimmed(colon + 1, end);
 		if (may_stand((struct http1_str){at, (size_t)(colon - at)})) {
 			buf_add(trailers, at, (size_t)(colon - at));
 			buf_adds(trailers, ": ");

@@ -51,7 +51,8 @@ proxy_cancel(struct proxy_dial **out)
 		free_dial(d);
 }
 
-static void __attribute__((format(printf, 2, 3))) fail(struct proxy_dial *d, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3)))
+proxy_fail(struct proxy_dial *d, const char *fmt, ...)
 {
 	proxy_done_fn *done = d->done;
 	void *arg = d->arg;
@@ -66,7 +67,7 @@ static void __attribute__((format(printf, 2, 3))) fail(struct proxy_dial *d, con
 }
 
 static void
-succeed(struct proxy_dial *d)
+proxy_succeed(struct proxy_dial *d)
 {
 	proxy_done_fn *done = d->done;
 	void *arg = d->arg;
@@ -83,18 +84,18 @@ static void
 fail_status(struct proxy_dial *d, unsigned status)
 {
 	if (status == 407 || status == 401) /* tinyproxy has the latter for a wrong password */
-		fail(d,
+		proxy_fail(d,
 			"the proxy %s wants a user and a password, or other ones (it answers %u): "
 			"set hub.proxy to http://USER:PASSWORD@HOST:PORT",
 			d->address, status);
 	else if (status == 403 || status == 405)
-		fail(d,
+		proxy_fail(d,
 			"the proxy %s does not allow CONNECT to %s (it answers %u): allow that "
 			"port "
 			"there",
 			d->address, d->target, status);
 	else
-		fail(d, "the proxy %s cannot reach %s (it answers %u)", d->address, d->target,
+		proxy_fail(d, "the proxy %s cannot reach %s (it answers %u)", d->address, d->target,
 			status);
 }
 
@@ -108,7 +109,7 @@ take_head(struct proxy_dial *d, size_t len)
 
 	free(head);
 	if (!good) {
-		fail(d, "%s does not answer like an HTTP proxy", d->address);
+		proxy_fail(d, "%s does not answer like an HTTP proxy", d->address);
 		return false;
 	}
 	buf_consume(&d->in, len);
@@ -118,9 +119,10 @@ take_head(struct proxy_dial *d, size_t len)
 	if (status >= 300)
 		fail_status(d, status);
 	else if (buf_len(&d->in) > 0) /* in TLS the client speaks first */
-		fail(d, "the proxy %s sends something of its own into the connection", d->address);
+		proxy_fail(d, "the proxy %s sends something of its own into the connection",
+			d->address);
 	else
-		succeed(d);
+		proxy_succeed(d);
 	return false;
 }
 
@@ -132,18 +134,18 @@ read_answer(struct proxy_dial *d)
 	if (n == -EAGAIN)
 		return;
 	if (n == -ENOBUFS) {
-		fail(d, "the proxy %s answers with more than %d bytes", d->address, HEAD_MAX);
+		proxy_fail(d, "the proxy %s answers with more than %d bytes", d->address, HEAD_MAX);
 		return;
 	}
 	if (n <= 0) {
-		fail(d, "the proxy %s ended the connection: %s", d->address,
+		proxy_fail(d, "the proxy %s ended the connection: %s", d->address,
 			n < 0 ? strerror((int)-n) : "no answer to CONNECT");
 		return;
 	}
 	while (buf_len(&d->in) > 0) {
 		end = http1_find_end(buf_at(&d->in), buf_len(&d->in), &d->searched);
 		if (end < 0)
-			fail(d, "%s does not answer like an HTTP proxy", d->address);
+			proxy_fail(d, "%s does not answer like an HTTP proxy", d->address);
 		if (end <= 0 || !take_head(d, (size_t)end))
 			return;
 	}
@@ -155,7 +157,8 @@ write_request(struct proxy_dial *d)
 	ssize_t n = buf_write(&d->out, d->fd);
 
 	if (n < 0 && n != -EAGAIN) {
-		fail(d, "the proxy %s ended the connection: %s", d->address, strerror((int)-n));
+		proxy_fail(
+			d, "the proxy %s ended the connection: %s", d->address, strerror((int)-n));
 		return;
 	}
 	if (buf_len(&d->out) == 0)
@@ -172,7 +175,8 @@ on_ready(void *arg, int fd, unsigned events)
 	if (!d->connected) {
 		error = sock_error(fd);
 		if (error != 0) {
-			fail(d, "cannot connect to the proxy %s: %s", d->address, strerror(error));
+			proxy_fail(d, "cannot connect to the proxy %s: %s", d->address,
+				strerror(error));
 			return;
 		}
 		d->connected = true;
@@ -188,7 +192,7 @@ on_timeout(void *arg)
 {
 	struct proxy_dial *d = arg;
 
-	fail(d, "the proxy %s %s within %llu ms", d->address,
+	proxy_fail(d, "the proxy %s %s within %llu ms", d->address,
 		d->connected ? "did not answer CONNECT" : "was not reached",
 		(unsigned long long)d->timeout_ms);
 }

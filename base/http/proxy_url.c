@@ -12,7 +12,7 @@ enum {
 };
 
 static int
-hex(char c)
+proxy_url_hex(char c)
 {
 	if (!isxdigit((unsigned char)c))
 		return -1;
@@ -21,7 +21,7 @@ hex(char c)
 
 /* Undoes %40 and the like; -1: a broken escape, a control character, or too long. */
 static int
-unescape(const char *at, size_t len, uint8_t to[USER_MAX])
+proxy_url_unescape(const char *at, size_t len, uint8_t to[USER_MAX])
 {
 	int n = 0;
 
@@ -29,8 +29,8 @@ unescape(const char *at, size_t len, uint8_t to[USER_MAX])
 		uint8_t c = (uint8_t)at[i];
 
 		if (c == '%') {
-			int high = i + 2 < len ? hex(at[i + 1]) : -1;
-			int low = i + 2 < len ? hex(at[i + 2]) : -1;
+			int high = i + 2 < len ? proxy_url_hex(at[i + 1]) : -1;
+			int low = i + 2 < len ? proxy_url_hex(at[i + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				return -1;
@@ -55,7 +55,7 @@ take_user(struct proxy *to, const char *user, size_t len, struct err *err)
 		return err_set(err, EINVAL,
 			"expected user:password before the @ (write : as %%3A and @ as %%40 in "
 			"them)");
-	n = unescape(user, len, plain);
+	n = proxy_url_unescape(user, len, plain);
 	if (n < 0)
 		return err_set(err, EINVAL,
 			"user and password are too long or hold a broken %%-escape or a control "

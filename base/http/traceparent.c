@@ -6,7 +6,7 @@
 enum { VERSION_AT = 0, TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53, VERSION_BAD = 0xff };
 
 static int
-digit(char c)
+traceparent_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -14,10 +14,10 @@ digit(char c)
 }
 
 static bool
-bytes(uint8_t *to, const char *hex, size_t n)
+traceparent_bytes(uint8_t *to, const char *hex, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
+		int high = traceparent_digit(hex[2 * i]), low = traceparent_digit(hex[2 * i + 1]);
 
 		if (high < 0 || low < 0)
 			return false;
@@ -53,12 +53,12 @@ traceparent_parse(struct trace_context *to, const char *text, size_t len)
 	if (len < TRACEPARENT_LEN || text[TRACE_AT - 1] != '-' || text[SPAN_AT - 1] != '-' ||
 		text[FLAGS_AT - 1] != '-')
 		return false;
-	if (!bytes(&version, text + VERSION_AT, 1) || version == VERSION_BAD ||
+	if (!traceparent_bytes(&version, text + VERSION_AT, 1) || version == VERSION_BAD ||
 		!ends_well(text, len, version))
 		return false;
-	if (!bytes(to->trace, text + TRACE_AT, sizeof to->trace) ||
-		!bytes(to->span, text + SPAN_AT, sizeof to->span) ||
-		!bytes(&to->flags, text + FLAGS_AT, 1))
+	if (!traceparent_bytes(to->trace, text + TRACE_AT, sizeof to->trace) ||
+		!traceparent_bytes(to->span, text + SPAN_AT, sizeof to->span) ||
+		!traceparent_bytes(&to->flags, text + FLAGS_AT, 1))
 		return false;
 	to->flags &= version == 0 ? TRACE_SAMPLED | TRACE_RANDOM : TRACE_SAMPLED;
 	return !all_zero(to->trace, sizeof to->trace) && !all_zero(to->span, sizeof to->span);

@@ -113,7 +113,7 @@ on_client_cert(struct ws_conn *c, void *chain, bool ok)
 
 /* The rest of what the peer is sending is read and dropped until its close frame comes. */
 static int
-refuse(struct ws_conn *c, unsigned code, const char *why)
+ws_events_refuse(struct ws_conn *c, unsigned code, const char *why)
 {
 	buf_fini(&c->received);
 	ws_close(c, code, why);
@@ -131,10 +131,11 @@ on_piece(struct ws_conn *c, struct lws *wsi, const void *in, size_t len)
 	if (c->state != WS_OPEN)
 		return 0;
 	if (lws_frame_is_binary(wsi))
-		return refuse(c, LWS_CLOSE_STATUS_UNACCEPTABLE_OPCODE, "a binary frame");
+		return ws_events_refuse(c, LWS_CLOSE_STATUS_UNACCEPTABLE_OPCODE, "a binary frame");
 	have = buf_len(&c->received);
 	if (left > config->message_limit || have + len + left > config->message_limit)
-		return refuse(c, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, "a message is too large");
+		return ws_events_refuse(
+			c, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, "a message is too large");
 	buf_add(&c->received, in, len);
 	if (left > 0 || !lws_is_final_fragment(wsi))
 		return 0;

@@ -78,7 +78,7 @@ ws_free_pipes(struct ws *ws)
 
 /* From one side to the other; false: the pipe is broken. */
 static bool
-move(struct ws_pipe *p, enum side from)
+ws_proxy_move(struct ws_pipe *p, enum side from)
 {
 	enum side to = from == OURS ? PROXYS : OURS;
 	struct buf *out = &p->side[to].out;
@@ -104,7 +104,7 @@ move(struct ws_pipe *p, enum side from)
 }
 
 static void
-want(struct ws_pipe *p, enum side s)
+ws_proxy_want(struct ws_pipe *p, enum side s)
 {
 	enum side other = s == OURS ? PROXYS : OURS;
 	unsigned events = 0;
@@ -123,12 +123,13 @@ on_pipe(void *arg, int fd, unsigned events)
 
 	(void)fd;
 	(void)events;
-	if (!move(p, OURS) || !move(p, PROXYS) || (p->side[OURS].shut && p->side[PROXYS].shut)) {
+	if (!ws_proxy_move(p, OURS) || !ws_proxy_move(p, PROXYS) ||
+		(p->side[OURS].shut && p->side[PROXYS].shut)) {
 		free_pipe(p);
 		return;
 	}
-	want(p, OURS);
-	want(p, PROXYS);
+	ws_proxy_want(p, OURS);
+	ws_proxy_want(p, PROXYS);
 	/* libwebsockets closes its end as a whole: nobody reads an answer. */
 	if (p->side[OURS].ended && !timer_active(p->timer))
 		timer_start(p->timer, LINGER_MS, 0);

@@ -67,7 +67,7 @@ on_mask(wslay_event_context_ptr ctx, uint8_t *to, size_t n, void *arg)
 }
 
 static void
-refuse(struct wsframe *f, unsigned code)
+wsframe_refuse(struct wsframe *f, unsigned code)
 {
 	if (f->refused != 0)
 		return;
@@ -91,9 +91,9 @@ on_frame(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_sta
 	if (frame->opcode != WSLAY_CONTINUATION_FRAME)
 		f->message = 0;
 	if (frame->opcode == WSLAY_TEXT_FRAME)
-		refuse(f, WSFRAME_TEXT);
+		wsframe_refuse(f, WSFRAME_TEXT);
 	else if (frame->payload_length > WSFRAME_MESSAGE_MAX - f->message)
-		refuse(f, WSFRAME_TOO_BIG); /* libwslay looks at what it keeps alone */
+		wsframe_refuse(f, WSFRAME_TOO_BIG); /* libwslay looks at what it keeps alone */
 	else
 		f->message += frame->payload_length;
 }
@@ -169,7 +169,7 @@ wsframe_take(struct wsframe *f, const void *data, size_t n, struct buf *in)
 
 /* Whatever waits in libwslay goes to `out`. */
 static void
-flush(struct wsframe *f, struct buf *out)
+wsframe_flush(struct wsframe *f, struct buf *out)
 {
 	f->out = out;
 	if (wslay_event_send(f->ctx) == WSLAY_ERR_NOMEM)
@@ -255,7 +255,7 @@ void
 wsframe_emit(struct wsframe *f, struct buf *out)
 {
 	if (wslay_event_want_write(f->ctx))
-		flush(f, out);
+		wsframe_flush(f, out);
 }
 
 unsigned

@@ -86,7 +86,7 @@ errno_of(int status)
 }
 
 static void
-destroy(void *arg)
+resolve_destroy(void *arg)
 {
 	struct resolve *r = arg;
 
@@ -104,7 +104,7 @@ request_free(struct request *q)
 }
 
 static void
-tell(struct request *q)
+resolve_tell(struct request *q)
 {
 	resolve_answer_fn *on_answer = take_ptr(&q->on_answer);
 	resolve_host_fn *on_host = take_ptr(&q->on_host);
@@ -125,7 +125,7 @@ on_deferred(void *arg)
 		struct request *q = r->done.head.next;
 
 		list_remove(q);
-		tell(q);
+		resolve_tell(q);
 		request_free(q);
 	}
 	channels_leave(&r->channels, NULL);
@@ -140,7 +140,7 @@ resolve_new(struct resolve **out, struct loop *loop, const struct resolve_config
 
 	r->loop = loop;
 	r->config = *config;
-	channels_init(&r->channels, loop, &r->config, destroy, r);
+	channels_init(&r->channels, loop, &r->config, resolve_destroy, r);
 	r->config.servers = NULL;
 	list_init(&r->open);
 	list_init(&r->done);
@@ -148,7 +148,7 @@ resolve_new(struct resolve **out, struct loop *loop, const struct resolve_config
 	if (status == ARES_SUCCESS)
 		status = channels_add(&r->channels);
 	if (status != ARES_SUCCESS) {
-		destroy(r);
+		resolve_destroy(r);
 		return err_set(err, EIO, "DNS client: %s", ares_strerror(status));
 	}
 	*out = r;
@@ -160,7 +160,7 @@ cancel_all(struct list *l)
 {
 	for (struct request *q = l->head.next; q != &l->head; q = q->next) {
 		q->status = -ECANCELED;
-		tell(q);
+		resolve_tell(q);
 	}
 }
 
@@ -209,7 +209,7 @@ request_channel(struct request *q)
 
 /* The outcome is in q. Never called while resolve_free's callbacks run. */
 static void
-finish(struct request *q)
+resolve_finish(struct request *q)
 {
 	struct resolve *r = q->r;
 
@@ -222,7 +222,7 @@ finish(struct request *q)
 		timer_start(r->deferred, 0, 0);
 		return;
 	}
-	tell(q);
+	resolve_tell(q);
 	request_free(q);
 }
 
@@ -241,7 +241,7 @@ on_answer(void *arg, int status, int timeouts, unsigned char *bytes, int len)
 	} else if (q->status == 0) {
 		q->status = -EIO;
 	}
-	finish(q);
+	resolve_finish(q);
 }
 
 void
@@ -297,12 +297,12 @@ on_host(void *arg, int status, int timeouts, struct ares_addrinfo *found)
 	q->len = n;
 	if (q->status == 0 && n == 0)
 		q->status = -ENOENT;
-	finish(q);
+	resolve_finish(q);
 }
 
 /* 1.18 asks its servers for numeric names too when any family will do. */
 static bool
-numeric(struct request *q, const char *name)
+resolve_numeric(struct request *q, const char *name)
 {
 	struct addr a = {.len = 0};
 
@@ -333,8 +333,8 @@ resolve_host(struct resolve *r, const char *name, uint16_t port, resolve_host_fn
 	q->port = port;
 	channels_enter(&r->channels);
 	r->calling++;
-	if (numeric(q, name))
-		finish(q);
+	if (resolve_numeric(q, name))
+		resolve_finish(q);
 	else if ((c = request_channel(q)) == NULL)
 		on_host(q, ARES_ENOMEM, 0, NULL);
 	else

@@ -33,7 +33,7 @@ channel_free(struct channel *c)
 }
 
 static bool
-worn(const struct channel *c)
+resolve_channels_worn(const struct channel *c)
 {
 	return c->used >= CHANNEL_QUERIES || loop_now_ms(c->all->loop) - c->born_ms >= CHANNEL_MS;
 }
@@ -42,7 +42,7 @@ static void
 drop_worn(struct channels *all)
 {
 	for (struct channel **at = &all->first, *c; (c = *at) != NULL;) {
-		if (c->open > 0 || !worn(c)) {
+		if (c->open > 0 || !resolve_channels_worn(c)) {
 			at = &c->next;
 			continue;
 		}
@@ -53,7 +53,7 @@ drop_worn(struct channels *all)
 }
 
 static void
-rearm(struct channel *c)
+resolve_channels_rearm(struct channel *c)
 {
 	struct timeval tv, *wait = ares_timeout(c->ares, NULL, &tv);
 
@@ -78,7 +78,7 @@ channels_leave(struct channels *all, struct channel *c)
 	}
 	for (c = all->first; c != NULL; c = c->next) {
 		if (c->touched)
-			rearm(c);
+			resolve_channels_rearm(c);
 	}
 	drop_worn(all);
 }
@@ -215,10 +215,10 @@ channels_pick(struct channels *all)
 	struct channel *c;
 	unsigned skip;
 
-	if (all->n < CHANNELS_MAX && (all->first == NULL || worn(all->first)))
+	if (all->n < CHANNELS_MAX && (all->first == NULL || resolve_channels_worn(all->first)))
 		channels_add(all);
 	c = all->first;
-	if (c != NULL && worn(c)) {
+	if (c != NULL && resolve_channels_worn(c)) {
 		random_bytes(&skip, sizeof skip);
 		for (skip %= all->n; skip > 0; skip--)
 			c = c->next;

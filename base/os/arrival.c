@@ -16,7 +16,7 @@ arrival_init(struct arrival *a, const char *const *names)
 }
 
 static bool
-matches(const char *pattern, const char *name)
+arrival_matches(const char *pattern, const char *name)
 {
 	size_t n = strlen(pattern);
 
@@ -35,7 +35,7 @@ is_allowed(const struct arrival *a, unsigned index)
 	if (strcmp(name, "lo") == 0)
 		return true;
 	for (const char *const *p = a->names; *p != NULL; p++) {
-		if (matches(*p, name))
+		if (arrival_matches(*p, name))
 			return true;
 	}
 	log_limited(LOG_LEVEL_WARN, 1, "agent",

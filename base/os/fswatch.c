@@ -28,7 +28,7 @@ is_link(const struct fswatch *w, const char *name)
 }
 
 static bool
-matters(const struct fswatch *w, const struct inotify_event *ev)
+fswatch_matters(const struct fswatch *w, const struct inotify_event *ev)
 {
 	return !(ev->mask & IN_CREATE) || ev->len == 0 || is_link(w, ev->name);
 }
@@ -62,7 +62,7 @@ on_ready(void *arg, int fd, unsigned events)
 			const struct inotify_event *ev = (const struct inotify_event *)(void *)at;
 
 			at += sizeof *ev + ev->len;
-			if (matters(w, ev))
+			if (fswatch_matters(w, ev))
 				w->fn(w->arg, name_of(ev));
 		}
 	}

@@ -62,7 +62,7 @@ notify_send(const char *lines)
 
 /* A positive decimal number, else 0. */
 static uint64_t
-number(const char *text)
+notify_number(const char *text)
 {
 	char *end;
 	unsigned long long n;
@@ -79,7 +79,7 @@ notify_watchdog_ms(void)
 {
 	const char *pid = getenv("WATCHDOG_PID");
 
-	if (!notify_wanted() || (pid != NULL && number(pid) != (uint64_t)getpid()))
+	if (!notify_wanted() || (pid != NULL && notify_number(pid) != (uint64_t)getpid()))
 		return 0;
-	return number(getenv("WATCHDOG_USEC")) / 1000;
+	return notify_number(getenv("WATCHDOG_USEC")) / 1000;
 }

@@ -55,7 +55,7 @@ socket_at(const char *path, uint32_t address, uint16_t port, unsigned *user)
 }
 
 static bool
-holds(const char *pid, const char *link)
+port_holder_holds(const char *pid, const char *link)
 {
 	auto_free char *folder = xasprintf("/proc/%s/fd", pid);
 	DIR *d = opendir(folder);
@@ -96,7 +96,7 @@ port_holder(const char *protocol, uint32_t address, uint16_t port, char who[PORT
 	if ((d = opendir("/proc")) == NULL)
 		return true;
 	while ((e = readdir(d)) != NULL) {
-		if (isdigit((unsigned char)e->d_name[0]) && holds(e->d_name, link)) {
+		if (isdigit((unsigned char)e->d_name[0]) && port_holder_holds(e->d_name, link)) {
 			auto_free char *comm = xasprintf("/proc/%s/comm", e->d_name);
 			FILE *f = fopen(comm, "re");
 			char name[64] = "", of[24] = "";

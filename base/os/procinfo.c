@@ -50,7 +50,7 @@ tell_descriptors(struct metrics *m)
 }
 
 static double
-seconds(const struct timeval *t)
+procinfo_seconds(const struct timeval *t)
 {
 	return (double)t->tv_sec + (double)t->tv_usec / 1e6;
 }
@@ -58,7 +58,7 @@ seconds(const struct timeval *t)
 /* Field 22 of proc(5)'s stat, in ticks since the machine's start; the command in field 2 may hold
  * anything. */
 static double
-started(void)
+procinfo_started(void)
 {
 	char text[1024], *at;
 	unsigned long long ticks = 0;
@@ -88,6 +88,6 @@ procinfo_metrics(struct metrics *m)
 	tell_descriptors(m);
 	if (getrusage(RUSAGE_SELF, &used) == 0)
 		metric_counter_real(m, "process_cpu_seconds_total", "CPU, user and system.", NULL,
-			seconds(&used.ru_utime) + seconds(&used.ru_stime));
-	metric_gauge(m, "process_start_time_seconds", "Since the epoch.", NULL, started());
+			procinfo_seconds(&used.ru_utime) + procinfo_seconds(&used.ru_stime));
+	metric_gauge(m, "process_start_time_seconds", "Since the epoch.", NULL, procinfo_started());
 }

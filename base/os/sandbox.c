@@ -63,7 +63,7 @@ confine_itself(const struct sandbox *s)
 
 /* When nobody has read for long, it is not told; it is counted. */
 static void
-tell(struct sandbox *s, const struct seccomp_notif *asked)
+sandbox_tell(struct sandbox *s, const struct seccomp_notif *asked)
 {
 	struct sandbox_refusal r = {.thread = (int)asked->pid};
 	ssize_t n;
@@ -87,7 +87,7 @@ answer_one(struct sandbox *s, const struct seccomp_notif *asked, struct seccomp_
 	ioctl(s->listener, SECCOMP_IOCTL_NOTIF_SEND, reply); /* fails where the caller has gone */
 	atomic_fetch_add(&s->refused, 1);
 	if (nr >= NUMBERS || !s->seen[nr])
-		tell(s, asked);
+		sandbox_tell(s, asked);
 	if (nr < NUMBERS)
 		s->seen[nr] = true;
 }
@@ -117,7 +117,7 @@ answer_all(struct sandbox *s)
 }
 
 static void *
-answer(void *arg)
+sandbox_answer(void *arg)
 {
 	struct sandbox *s = arg;
 
@@ -149,7 +149,7 @@ start_thread(struct sandbox *s)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	rc = pthread_create(&thread, &attr, answer, s);
+	rc = pthread_create(&thread, &attr, sandbox_answer, s);
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -rc;
@@ -169,7 +169,8 @@ bound_of(const char *call)
 
 /* Calls that this architecture or library does not have are passed over. */
 static int
-add(scmp_filter_ctx filter, uint32_t action, const char *name, const struct sandbox_bound *b)
+sandbox_add(
+	scmp_filter_ctx filter, uint32_t action, const char *name, const struct sandbox_bound *b)
 {
 	struct scmp_arg_cmp cmp = {0};
 	int nr = seccomp_syscall_resolve_name(name);
@@ -188,7 +189,7 @@ add_words(scmp_filter_ctx filter, uint32_t action, const char *words, unsigned *
 	int rc = 0, used;
 
 	for (; rc == 0 && sscanf(words, "%31s%n", name, &used) == 1; words += used) {
-		rc = add(filter, action, name, NULL);
+		rc = sandbox_add(filter, action, name, NULL);
 		*n += seccomp_syscall_resolve_name(name) >= 0;
 	}
 	return rc;
@@ -202,7 +203,7 @@ add_bounds(scmp_filter_ctx filter, unsigned *n)
 	for (unsigned i = 0; rc == 0 && i < sandbox_n_bounds; i++) {
 		const struct sandbox_bound *b = &sandbox_bounds[i];
 
-		rc = add(filter, SCMP_ACT_ALLOW, b->call, b);
+		rc = sandbox_add(filter, SCMP_ACT_ALLOW, b->call, b);
 		*n += bound_of(b->call) == b && seccomp_syscall_resolve_name(b->call) >= 0;
 	}
 	return rc;
@@ -210,7 +211,7 @@ add_bounds(scmp_filter_ctx filter, unsigned *n)
 
 /* `otherwise`: what happens to calls that are not in the table. */
 static int
-load(struct sandbox *s, uint32_t otherwise, int *listener)
+sandbox_load(struct sandbox *s, uint32_t otherwise, int *listener)
 {
 	scmp_filter_ctx filter = seccomp_init(otherwise);
 	unsigned probed = 0;
@@ -248,7 +249,7 @@ load_with_thread(struct sandbox *s)
 
 	if (rc < 0)
 		return rc;
-	rc = load(s, SCMP_ACT_NOTIFY, &s->listener);
+	rc = sandbox_load(s, SCMP_ACT_NOTIFY, &s->listener);
 	sem_post(&s->entered);
 	return rc;
 }
@@ -265,7 +266,8 @@ sandbox_enter(struct sandbox **out, enum sandbox_mode mode, struct err *err)
 	s->told[0] = s->told[1] = -1;
 	if (load_with_thread(s) < 0) {
 		cleanup_fd(&s->told[0]);
-		rc = load(s, mode == SANDBOX_LOG ? SCMP_ACT_LOG : SCMP_ACT_ERRNO(ENOSYS), NULL);
+		rc = sandbox_load(
+			s, mode == SANDBOX_LOG ? SCMP_ACT_LOG : SCMP_ACT_ERRNO(ENOSYS), NULL);
 		if (rc < 0) {
 			/* the thread, if there is one, ends by itself and reads s */
 			return err_set(err, rc, "seccomp: %s", strerror(-rc));

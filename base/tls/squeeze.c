@@ -65,7 +65,8 @@ squeeze_memory(const struct squeeze *q)
 }
 
 static void
-decide(struct squeeze *q, const unsigned char *data, size_t n, squeeze_put_fn *put, void *arg)
+squeeze_decide(
+	struct squeeze *q, const unsigned char *data, size_t n, squeeze_put_fn *put, void *arg)
 {
 	unsigned char mode = AS_IT_IS;
 
@@ -81,7 +82,7 @@ decide(struct squeeze *q, const unsigned char *data, size_t n, squeeze_put_fn *p
 
 /* Everything out, as far as `flush` says. */
 static void
-run(struct squeeze *q, int flush, int level, squeeze_put_fn *put, void *arg)
+squeeze_run(struct squeeze *q, int flush, int level, squeeze_put_fn *put, void *arg)
 {
 	unsigned char piece[PIECE];
 	int rc;
@@ -99,16 +100,16 @@ run(struct squeeze *q, int flush, int level, squeeze_put_fn *put, void *arg)
 }
 
 static void
-judge(struct squeeze *q, squeeze_put_fn *put, void *arg)
+squeeze_judge(struct squeeze *q, squeeze_put_fn *put, void *arg)
 {
 	if (q->mode == SQUEEZED && q->in >= JUDGE) {
 		if (q->out > q->in - q->in / 16) {
-			run(q, 0, 0, put, arg);
+			squeeze_run(q, 0, 0, put, arg);
 			q->mode = STORED;
 		}
 		q->in = q->out = 0;
 	} else if (q->mode == STORED && q->in >= RETRY) {
-		run(q, 0, 1, put, arg);
+		squeeze_run(q, 0, 1, put, arg);
 		q->mode = SQUEEZED;
 		q->in = q->out = 0;
 	}
@@ -120,17 +121,17 @@ squeeze_write(struct squeeze *q, const void *data, size_t n, squeeze_put_fn *put
 	if (n == 0)
 		return;
 	if (q->mode == UNDECIDED)
-		decide(q, data, n, put, arg);
+		squeeze_decide(q, data, n, put, arg);
 	if (q->mode == PLAIN) {
 		put(arg, data, n);
 		return;
 	}
 	q->z.next_in = (z_const Bytef *)(uintptr_t)data;
 	q->z.avail_in = (uInt)n;
-	run(q, Z_SYNC_FLUSH, -1, put, arg);
+	squeeze_run(q, Z_SYNC_FLUSH, -1, put, arg);
 	assert(q->z.avail_in == 0);
 	q->in += n;
-	judge(q, put, arg);
+	squeeze_judge(q, put, arg);
 }
 
 struct expand *
@@ -156,7 +157,7 @@ expand_more(const struct expand *x)
 }
 
 static int
-begin(struct expand *x, const unsigned char **from, size_t *n)
+squeeze_begin(struct expand *x, const unsigned char **from, size_t *n)
 {
 	unsigned char mode = *(*from)++;
 
@@ -176,7 +177,7 @@ expand_read(struct expand *x, const void **data, size_t *n, void *to, size_t siz
 	int rc = 0;
 
 	if (x->mode == UNDECIDED && *n > 0)
-		rc = begin(x, &from, n);
+		rc = squeeze_begin(x, &from, n);
 	*data = from;
 	if (rc < 0 || (*n == 0 && !x->more))
 		return rc;

@@ -24,7 +24,7 @@ forget_errors(void)
 
 /* What a call that did not move a byte means: 0 at the end, else -errno. */
 static ssize_t
-refused(struct tls_stream *s, int rc)
+tls_records_refused(struct tls_stream *s, int rc)
 {
 	int saved = errno;
 
@@ -76,7 +76,7 @@ tls_stream_read(struct tls_stream *s, void *to, size_t size)
 	n = SSL_read(s->ssl, to, (int)MIN(size, (size_t)1 << 30));
 	if (n > 0)
 		tell_bulk(s, n >= TLS_RECORD_BYTES / 2);
-	return n > 0 ? n : refused(s, n);
+	return n > 0 ? n : tls_records_refused(s, n);
 }
 
 /* RFC 8446 section 5.5: AES-GCM is good for 2^24.5 full records by one key, which bulk through a
@@ -104,7 +104,7 @@ write_record(struct tls_stream *s, const char *data, size_t n)
 	done = SSL_write(s->ssl, data, (int)n);
 	if (done > 0)
 		return done;
-	done = (int)refused(s, done);
+	done = (int)tls_records_refused(s, done);
 	return done == 0 ? -EPIPE : done;
 }
 

@@ -15,7 +15,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static BIO_METHOD *socket_method;
 
 static int
-put(BIO *bio, const char *data, int n)
+tls_socket_put(BIO *bio, const char *data, int n)
 {
 	struct tls_socket *s = BIO_get_data(bio);
 	ssize_t rc;
@@ -52,7 +52,7 @@ tls_socket_send(struct tls_socket *s)
 }
 
 static int
-get(BIO *bio, char *to, int n)
+tls_socket_get(BIO *bio, char *to, int n)
 {
 	struct tls_socket *s = BIO_get_data(bio);
 	ssize_t rc = recv(s->fd, to, (size_t)n, 0);
@@ -65,7 +65,7 @@ get(BIO *bio, char *to, int n)
 }
 
 static long
-control(BIO *bio, int what, long number, void *arg)
+tls_socket_control(BIO *bio, int what, long number, void *arg)
 {
 	const struct tls_socket *s = BIO_get_data(bio);
 
@@ -80,9 +80,9 @@ register_once(void)
 	socket_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tls_socket");
 	if (socket_method == NULL)
 		return;
-	BIO_meth_set_write(socket_method, put);
-	BIO_meth_set_read(socket_method, get);
-	BIO_meth_set_ctrl(socket_method, control);
+	BIO_meth_set_write(socket_method, tls_socket_put);
+	BIO_meth_set_read(socket_method, tls_socket_get);
+	BIO_meth_set_ctrl(socket_method, tls_socket_control);
 }
 
 bool

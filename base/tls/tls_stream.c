@@ -98,7 +98,7 @@ set_interest(struct tls_stream *s, unsigned interest)
 }
 
 static void
-ask(struct tls_stream *s)
+tls_stream_ask(struct tls_stream *s)
 {
 	unsigned interest = (s->held ? 0 : WATCH_READ) | (s->writable ? WATCH_WRITE : 0);
 
@@ -118,7 +118,7 @@ tls_forget_place(struct tls_stream *s)
 
 /* The last word; the stream may be gone afterwards. */
 static void
-fail(struct tls_stream *s, const char *why)
+tls_stream_fail(struct tls_stream *s, const char *why)
 {
 	if (s->why[0] == '\0' && !pki_peer_alert(s->ssl, s->why, sizeof s->why))
 		snprintf(s->why, sizeof s->why, "%s", why);
@@ -131,7 +131,7 @@ fail(struct tls_stream *s, const char *why)
 }
 
 static bool
-agreed(const struct tls_stream *s)
+tls_stream_agreed(const struct tls_stream *s)
 {
 	const unsigned char *name = NULL;
 	unsigned n = 0;
@@ -143,13 +143,13 @@ agreed(const struct tls_stream *s)
 }
 
 static void
-shake(struct tls_stream *s)
+tls_stream_shake(struct tls_stream *s)
 {
 	int rc, error = sock_error(s->socket.fd);
 	char words[200] = "the connection ended during the TLS handshake";
 
 	if (error != 0) {
-		fail(s, strerror(error));
+		tls_stream_fail(s, strerror(error));
 		return;
 	}
 	ERR_clear_error();
@@ -166,11 +166,11 @@ shake(struct tls_stream *s)
 		if (ERR_peek_error() != 0 && ERR_reason_error_string(ERR_peek_error()) != NULL)
 			snprintf(words, sizeof words, "the TLS handshake failed: %s",
 				ERR_reason_error_string(ERR_peek_error()));
-		fail(s, words);
+		tls_stream_fail(s, words);
 		return;
 	}
-	if (!agreed(s)) {
-		fail(s, "the peer does not speak the tunnel's protocol (ALPN)");
+	if (!tls_stream_agreed(s)) {
+		tls_stream_fail(s, "the peer does not speak the tunnel's protocol (ALPN)");
 		return;
 	}
 	timer_cancel(s->deadline);
@@ -184,7 +184,7 @@ shake(struct tls_stream *s)
 static void
 tls_on_step(void *arg)
 {
-	shake(arg);
+	tls_stream_shake(arg);
 }
 
 /* A step of a handshake takes as long as many requests: it comes when it is its client's turn. */
@@ -194,7 +194,7 @@ tls_shake_in_turn(struct tls_stream *s, unsigned events)
 	if (s->place != NULL && events == WATCH_HUP)
 		preauth_cancel(s->place);
 	if (s->place == NULL || events == WATCH_HUP || !preauth_step(s->place, tls_on_step, s))
-		shake(s);
+		tls_stream_shake(s);
 	else
 		set_interest(s, WATCH_HUP);
 }
@@ -202,7 +202,7 @@ tls_shake_in_turn(struct tls_stream *s, unsigned events)
 static void
 on_late(void *arg)
 {
-	fail(arg, "the TLS handshake took too long");
+	tls_stream_fail(arg, "the TLS handshake took too long");
 }
 
 static void
@@ -322,14 +322,14 @@ void
 tls_stream_want(struct tls_stream *s, bool writable)
 {
 	s->writable = writable;
-	ask(s);
+	tls_stream_ask(s);
 }
 
 void
 tls_stream_hold(struct tls_stream *s, bool held)
 {
 	s->held = held;
-	ask(s);
+	tls_stream_ask(s);
 }
 
 int

@@ -6,7 +6,7 @@ struct wire_tls {
 };
 
 static struct wire_tls *
-of(struct wire *w)
+wire_of(struct wire *w)
 {
 	return container_of(w, struct wire_tls, wire);
 }
@@ -14,49 +14,49 @@ of(struct wire *w)
 static ssize_t
 read_tls(struct wire *w, void *to, size_t size)
 {
-	return tls_stream_read(of(w)->stream, to, size);
+	return tls_stream_read(wire_of(w)->stream, to, size);
 }
 
 static ssize_t
 write_tls(struct wire *w, const void *data, size_t n)
 {
-	return tls_stream_write(of(w)->stream, data, n);
+	return tls_stream_write(wire_of(w)->stream, data, n);
 }
 
 static ssize_t
 gather_tls(struct wire *w, const void *data, size_t n)
 {
-	return tls_stream_gather(of(w)->stream, data, n);
+	return tls_stream_gather(wire_of(w)->stream, data, n);
 }
 
 static int
 send_tls(struct wire *w)
 {
-	return tls_stream_send(of(w)->stream);
+	return tls_stream_send(wire_of(w)->stream);
 }
 
 static void
 want_tls(struct wire *w, bool writable)
 {
-	tls_stream_want(of(w)->stream, writable);
+	tls_stream_want(wire_of(w)->stream, writable);
 }
 
 static void
 hold_tls(struct wire *w, bool held)
 {
-	tls_stream_hold(of(w)->stream, held);
+	tls_stream_hold(wire_of(w)->stream, held);
 }
 
 static int
 fd_tls(struct wire *w)
 {
-	return tls_stream_fd(of(w)->stream);
+	return tls_stream_fd(wire_of(w)->stream);
 }
 
 static void
 free_tls(struct wire *w)
 {
-	struct wire_tls *t = of(w);
+	struct wire_tls *t = wire_of(w);
 
 	tls_stream_free(&t->stream);
 	free(t);

@@ -12,7 +12,7 @@ struct wire_socket {
 };
 
 static struct wire_socket *
-of(struct wire *w)
+wire_socket_of(struct wire *w)
 {
 	return container_of(w, struct wire_socket, wire);
 }
@@ -20,7 +20,7 @@ of(struct wire *w)
 static ssize_t
 read_socket(struct wire *w, void *to, size_t size)
 {
-	ssize_t n = recv(of(w)->fd, to, size, 0);
+	ssize_t n = recv(wire_socket_of(w)->fd, to, size, 0);
 
 	return n < 0 ? -errno : n;
 }
@@ -28,13 +28,13 @@ read_socket(struct wire *w, void *to, size_t size)
 static ssize_t
 write_socket(struct wire *w, const void *data, size_t n)
 {
-	ssize_t done = send(of(w)->fd, data, n, MSG_NOSIGNAL);
+	ssize_t done = send(wire_socket_of(w)->fd, data, n, MSG_NOSIGNAL);
 
 	return done < 0 ? -errno : done;
 }
 
 static void
-ask(const struct wire_socket *s)
+wire_socket_ask(const struct wire_socket *s)
 {
 	unsigned events = (s->held ? 0 : WATCH_READ) | (s->writable ? WATCH_WRITE : 0);
 
@@ -44,21 +44,21 @@ ask(const struct wire_socket *s)
 static void
 want_socket(struct wire *w, bool writable)
 {
-	of(w)->writable = writable;
-	ask(of(w));
+	wire_socket_of(w)->writable = writable;
+	wire_socket_ask(wire_socket_of(w));
 }
 
 static void
 hold_socket(struct wire *w, bool held)
 {
-	of(w)->held = held;
-	ask(of(w));
+	wire_socket_of(w)->held = held;
+	wire_socket_ask(wire_socket_of(w));
 }
 
 static void
 free_socket(struct wire *w)
 {
-	struct wire_socket *s = of(w);
+	struct wire_socket *s = wire_socket_of(w);
 
 	watch_stop(&s->watch);
 	close(s->fd);

@@ -3,7 +3,7 @@
 #include "dns/answer/answer_private.h"
 
 static bool
-octet(const uint8_t *l, uint32_t *v)
+answer_reverse_octet(const uint8_t *l, uint32_t *v)
 {
 	*v = 0;
 	if (l[0] == 0 || l[0] > 3 || (l[0] > 1 && l[1] == '0'))
@@ -25,7 +25,7 @@ read_octets(const struct dns_query *q, unsigned n, uint32_t *ip)
 	uint32_t v;
 
 	*ip = 0;
-	for (; k < n && k < 4 && octet(q->name + q->label[n - 1 - k], &v); k++)
+	for (; k < n && k < 4 && answer_reverse_octet(q->name + q->label[n - 1 - k], &v); k++)
 		*ip |= v << (24 - 8 * k);
 	return k;
 }

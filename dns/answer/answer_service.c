@@ -91,7 +91,7 @@ find_target(const struct ask *a, const struct dns_target *t, int labels, bool *n
 
 /* False when it is too long, or leads in a circle. */
 static bool
-follow(const struct ask *a, const struct service *svc, struct chain *c)
+answer_service_follow(const struct ask *a, const struct service *svc, struct chain *c)
 {
 	memset(c, 0, sizeof *c);
 	while (c->n < CHAIN_MAX) {
@@ -139,7 +139,7 @@ answer_external(struct ask *a, const struct service *svc)
 	struct chain c;
 	uint8_t ip[4];
 
-	if (!follow(a, svc, &c) && !first_only)
+	if (!answer_service_follow(a, svc, &c) && !first_only)
 		return answer_fail(a, DNS_SERVFAIL);
 	if (c.n == 0)
 		return answer_fail(a, DNS_SERVFAIL);

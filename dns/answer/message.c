@@ -6,7 +6,7 @@
 enum { LABEL_MAX = 63, POINTER = 0xc0, RR_FIXED = 10 };
 
 static uint8_t
-lower(uint8_t c)
+message_lower(uint8_t c)
 {
 	return c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c;
 }
@@ -27,7 +27,7 @@ dns_name_from_text(uint8_t to[DNS_NAME_MAX], const char *text)
 			return 0;
 		to[len++] = (uint8_t)n;
 		for (size_t i = 0; i < n; i++)
-			to[len++] = lower((uint8_t)text[i]);
+			to[len++] = message_lower((uint8_t)text[i]);
 		text += n;
 		if (*text == '.')
 			text++;
@@ -98,7 +98,7 @@ dns_name_equal(const uint8_t *a, const uint8_t *b, size_t len)
 {
 	/* Length octets are below 'A', so folding them with the letters does no harm. */
 	for (size_t i = 0; i < len; i++) {
-		if (lower(a[i]) != lower(b[i]))
+		if (message_lower(a[i]) != message_lower(b[i]))
 			return false;
 	}
 	return true;
@@ -144,7 +144,7 @@ parse_name(struct dns_query *q, const uint8_t *m, size_t len)
 			q->label[q->n_labels++] = (uint8_t)n;
 		q->name[n++] = c;
 		for (size_t i = 1; i <= c; i++)
-			q->name[n++] = lower(m[at + i]);
+			q->name[n++] = message_lower(m[at + i]);
 		at += 1u + c;
 		if (c == 0)
 			break;
@@ -154,7 +154,7 @@ parse_name(struct dns_query *q, const uint8_t *m, size_t len)
 }
 
 static enum dns_parse
-refuse(struct dns_query *q, enum dns_rcode rcode)
+message_refuse(struct dns_query *q, enum dns_rcode rcode)
 {
 	q->rcode = (uint8_t)rcode;
 	return DNS_PARSE_REFUSE;
@@ -209,14 +209,14 @@ parse_records(struct dns_query *q)
 		struct dns_record rr;
 
 		if (!dns_record_read(&rr, q->bytes, q->len, at))
-			return refuse(q, DNS_FORMERR);
+			return message_refuse(q, DNS_FORMERR);
 		at = rr.end;
 		if (rr.type == DNS_OPT && (i < before || !parse_opt(q, &rr, &version)))
-			return refuse(q, DNS_FORMERR);
+			return message_refuse(q, DNS_FORMERR);
 	}
 	if (at != q->len)
-		return refuse(q, DNS_FORMERR);
-	return version > 0 ? refuse(q, DNS_BADVERS) : DNS_PARSE_OK;
+		return message_refuse(q, DNS_FORMERR);
+	return version > 0 ? message_refuse(q, DNS_BADVERS) : DNS_PARSE_OK;
 }
 
 enum dns_parse
@@ -238,12 +238,12 @@ dns_query_parse(struct dns_query *q, const uint8_t *m, size_t len)
 	q->name_len = 0;
 	q->type = q->class = 0;
 	if ((q->flags >> 11 & 15) != 0)
-		return refuse(q, DNS_NOTIMP);
+		return message_refuse(q, DNS_NOTIMP);
 	if (dns_get16(m + 4) != 1)
-		return refuse(q, DNS_FORMERR);
+		return message_refuse(q, DNS_FORMERR);
 	at = parse_name(q, m, len);
 	if (at == 0 || len - at < 4)
-		return refuse(q, DNS_FORMERR);
+		return message_refuse(q, DNS_FORMERR);
 	q->type = dns_get16(m + at);
 	q->class = dns_get16(m + at + 2);
 	q->question_end = (uint16_t)(at + 4);
@@ -291,7 +291,7 @@ dns_reply_section(struct dns_writer *w, unsigned section)
 }
 
 static bool
-room(struct dns_writer *w, size_t n)
+message_room(struct dns_writer *w, size_t n)
 {
 	if (w->truncated)
 		return false;
@@ -321,7 +321,7 @@ void
 dns_reply_record(struct dns_writer *w, uint16_t owner, uint16_t type, uint32_t ttl_s,
 	const void *data, size_t len)
 {
-	if (!room(w, 2 + RR_FIXED + len))
+	if (!message_room(w, 2 + RR_FIXED + len))
 		return;
 	dns_put16(w->out + w->len, POINTER << 8 | owner);
 	w->len += 2;
@@ -335,7 +335,7 @@ dns_reply_named(struct dns_writer *w, const uint8_t *owner, uint16_t type, uint3
 	size_t owner_len = dns_name_skip(owner, DNS_NAME_MAX, 0);
 
 	assert(owner_len > 0);
-	if (!room(w, owner_len + RR_FIXED + len))
+	if (!message_room(w, owner_len + RR_FIXED + len))
 		return;
 	memcpy(w->out + w->len, owner, owner_len);
 	w->len += owner_len;

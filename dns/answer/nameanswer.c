@@ -138,7 +138,7 @@ put_soa(struct reply *r)
 }
 
 static void
-start(struct reply *r, struct dns_out *out, enum dns_rcode rcode)
+nameanswer_start(struct reply *r, struct dns_out *out, enum dns_rcode rcode)
 {
 	dns_reply_start(&r->w, out->bytes, out->size, r->q, rcode, true);
 }
@@ -146,13 +146,13 @@ start(struct reply *r, struct dns_out *out, enum dns_rcode rcode)
 static void
 put_negative(struct reply *r, struct dns_out *out, enum dns_rcode rcode)
 {
-	start(r, out, rcode);
+	nameanswer_start(r, out, rcode);
 	dns_reply_section(&r->w, DNS_SECTION_AUTHORITY);
 	put_soa(r);
 }
 
 static bool
-asks(const struct reply *r, enum dns_type type)
+nameanswer_asks(const struct reply *r, enum dns_type type)
 {
 	return r->q->type == type || r->q->type == DNS_ANY;
 }
@@ -162,11 +162,11 @@ put_apex(struct reply *r, struct dns_out *out)
 {
 	uint8_t d[8];
 
-	if (!asks(r, DNS_SOA) && r->q->type != DNS_NS) {
+	if (!nameanswer_asks(r, DNS_SOA) && r->q->type != DNS_NS) {
 		put_negative(r, out, DNS_NOERROR);
 		return;
 	}
-	start(r, out, DNS_NOERROR);
+	nameanswer_start(r, out, DNS_NOERROR);
 	if (r->q->type == DNS_NS)
 		dns_reply_record(&r->w, DNS_OWNER, DNS_NS, r->z->ttl_s, d, put_below(r, d, "ns"));
 	else
@@ -176,7 +176,7 @@ put_apex(struct reply *r, struct dns_out *out)
 static bool
 is_wanted(const struct reply *r, const struct in6_addr *a)
 {
-	return asks(r, IN6_IS_ADDR_V4MAPPED(a) ? DNS_A : DNS_AAAA);
+	return nameanswer_asks(r, IN6_IS_ADDR_V4MAPPED(a) ? DNS_A : DNS_AAAA);
 }
 
 /* Begins with another one each time, since many take the first. */
@@ -192,7 +192,7 @@ put_addresses(struct reply *r, struct dns_out *out)
 		put_negative(r, out, DNS_NOERROR);
 		return;
 	}
-	start(r, out, DNS_NOERROR);
+	nameanswer_start(r, out, DNS_NOERROR);
 	for (size_t i = 0; i < f->n; i++) {
 		const struct in6_addr *a = &f->addresses[(i + r->q->id) % f->n];
 
@@ -209,17 +209,17 @@ put_addresses(struct reply *r, struct dns_out *out)
 static void
 put_server(struct reply *r, struct dns_out *out)
 {
-	if (!asks(r, DNS_A) || r->z->address == 0) {
+	if (!nameanswer_asks(r, DNS_A) || r->z->address == 0) {
 		put_negative(r, out, DNS_NOERROR);
 		return;
 	}
-	start(r, out, DNS_NOERROR);
+	nameanswer_start(r, out, DNS_NOERROR);
 	dns_reply_a(&r->w, DNS_OWNER, r->z->ttl_s, r->z->address);
 }
 
 /* The parser's writer is that of a resolver: this server does not recurse. */
 static void
-finish(struct dns_writer *w, struct dns_out *out)
+nameanswer_finish(struct dns_writer *w, struct dns_out *out)
 {
 	out->len = dns_reply_finish(w);
 	out->bytes[3] &= (uint8_t)~DNS_FLAG_RA;
@@ -231,7 +231,7 @@ name_zone_error(const struct dns_query *q, enum dns_rcode rcode, struct dns_out 
 	struct dns_writer w;
 
 	dns_reply_start(&w, out->bytes, out->size, q, rcode, false);
-	finish(&w, out);
+	nameanswer_finish(&w, out);
 }
 
 void
@@ -255,5 +255,5 @@ name_zone_write(const struct name_zone *z, const struct dns_query *q,
 		put_server(&r, out);
 	else
 		put_negative(&r, out, found->is == NAME_ABOVE ? DNS_NOERROR : DNS_NXDOMAIN);
-	finish(&r.w, out);
+	nameanswer_finish(&r.w, out);
 }

@@ -89,7 +89,7 @@ bucket_of(const struct cache *c, uint64_t hash)
 }
 
 static struct entry *
-find(const struct cache *c, const struct cache_key *key)
+cache_find_it(const struct cache *c, const struct cache_key *key)
 {
 	uint64_t hash = hash64(key->bytes, key->len, c->seed);
 
@@ -135,7 +135,7 @@ link_use(struct cache *c, struct entry *e)
 }
 
 static void
-drop(struct cache *c, struct entry *e)
+cache_drop(struct cache *c, struct entry *e)
 {
 	struct entry **at = bucket_of(c, e->hash);
 
@@ -150,12 +150,12 @@ drop(struct cache *c, struct entry *e)
 
 /* Takes the place of what the key had. */
 static void
-keep(struct cache *c, const struct cache_key *key, struct entry *e)
+cache_keep(struct cache *c, const struct cache_key *key, struct entry *e)
 {
-	struct entry *old = find(c, key), **at;
+	struct entry *old = cache_find_it(c, key), **at;
 
 	if (old != NULL)
-		drop(c, old);
+		cache_drop(c, old);
 	if (c->buckets == NULL)
 		c->buckets = xcalloc(c->n_buckets, sizeof(struct entry *));
 	memcpy(e->bytes, key->bytes, key->len);
@@ -168,7 +168,7 @@ keep(struct cache *c, const struct cache_key *key, struct entry *e)
 	c->n++;
 	c->bytes += entry_bytes(e);
 	while (c->n > c->limits.entries || c->bytes > c->limits.bytes) {
-		drop(c, c->oldest);
+		cache_drop(c, c->oldest);
 		c->evicted++;
 	}
 }
@@ -224,7 +224,7 @@ walk_record(struct walk *w, unsigned section, const struct dns_record *rr)
 }
 
 static bool
-walk(struct walk *w, size_t at)
+cache_walk(struct walk *w, size_t at)
 {
 	for (unsigned section = 0; section < 3; section++) {
 		for (unsigned i = dns_get16(w->m + 6 + 2 * section); i > 0; i--) {
@@ -263,12 +263,12 @@ cache_put(struct cache *c, const struct cache_key *key, const uint8_t *answer, s
 		return false;
 	w.live_s = CACHE_TTL_MAX_S;
 	if (len > CACHE_ANSWER_MAX || w.type >= DNS_TKEY ||
-		!walk(&w, DNS_HEADER + (key->len - (size_t)KEY_NAME) + 4) ||
+		!cache_walk(&w, DNS_HEADER + (key->len - (size_t)KEY_NAME) + 4) ||
 		!(w.positive || w.soa)) {
 		/* Newer all the same: what we have is not even good as stale. */
-		e = find(c, key);
+		e = cache_find_it(c, key);
 		if (e != NULL)
-			drop(c, e);
+			cache_drop(c, e);
 		return false;
 	}
 	e = xcalloc(1, sizeof *e + key->len + len + 2u * w.n);
@@ -283,14 +283,14 @@ cache_put(struct cache *c, const struct cache_key *key, const uint8_t *answer, s
 		dns_put32(copy + w.at[i], w.ttl_s[i]);
 		dns_put16(copy + len + 2u * i, w.at[i]);
 	}
-	keep(c, key, e);
+	cache_keep(c, key, e);
 	return true;
 }
 
 void
 cache_fail(struct cache *c, const struct cache_key *key, uint64_t now_ms)
 {
-	struct entry *e = find(c, key);
+	struct entry *e = cache_find_it(c, key);
 
 	if (e != NULL && e->len > 0) {
 		e->rest_ms = now_ms + CACHE_FAILED_MS;
@@ -299,7 +299,7 @@ cache_fail(struct cache *c, const struct cache_key *key, uint64_t now_ms)
 	e = xcalloc(1, sizeof *e + key->len);
 	e->stored_ms = now_ms;
 	e->expires_ms = now_ms + CACHE_FAILED_MS;
-	keep(c, key, e);
+	cache_keep(c, key, e);
 }
 
 /* --- finding -------------------------------------------------------------------------------- */
@@ -321,7 +321,7 @@ copy_out(const struct entry *e, uint64_t now_ms, struct cache_answer *answer)
 }
 
 static bool
-gone(const struct entry *e, uint64_t now_ms)
+cache_gone(const struct entry *e, uint64_t now_ms)
 {
 	uint64_t beyond_ms = e->len > 0 ? CACHE_STALE_S * UINT64_C(1000) : 0;
 
@@ -332,13 +332,13 @@ enum cache_state
 cache_find(
 	struct cache *c, const struct cache_key *key, uint64_t now_ms, struct cache_answer *answer)
 {
-	struct entry *e = find(c, key);
+	struct entry *e = cache_find_it(c, key);
 
 	answer->len = 0;
 	if (e == NULL)
 		return CACHE_MISS;
-	if (gone(e, now_ms)) {
-		drop(c, e);
+	if (cache_gone(e, now_ms)) {
+		cache_drop(c, e);
 		return CACHE_MISS;
 	}
 	unlink_use(c, e);
@@ -354,9 +354,9 @@ cache_find(
 bool
 cache_has_stale(const struct cache *c, const struct cache_key *key, uint64_t now_ms)
 {
-	const struct entry *e = find(c, key);
+	const struct entry *e = cache_find_it(c, key);
 
-	return e != NULL && e->len > 0 && now_ms >= e->expires_ms && !gone(e, now_ms);
+	return e != NULL && e->len > 0 && now_ms >= e->expires_ms && !cache_gone(e, now_ms);
 }
 
 void

@@ -5,7 +5,7 @@
 enum { AT_VERSION = DNS_COOKIE_CLIENT, AT_TIME = AT_VERSION + 4, AT_HASH = AT_TIME + 4 };
 
 static uint64_t
-load(const uint8_t *p)
+cookie_load(const uint8_t *p)
 {
 	uint64_t v = 0;
 
@@ -15,49 +15,49 @@ load(const uint8_t *p)
 }
 
 static uint64_t
-turn(uint64_t v, unsigned n)
+cookie_turn(uint64_t v, unsigned n)
 {
 	return v << n | v >> (64 - n);
 }
 
 static void
-rounds(uint64_t v[4], unsigned n)
+cookie_rounds(uint64_t v[4], unsigned n)
 {
 	while (n-- > 0) {
 		v[0] += v[1];
 		v[2] += v[3];
-		v[1] = turn(v[1], 13) ^ v[0];
-		v[3] = turn(v[3], 16) ^ v[2];
-		v[0] = turn(v[0], 32) + v[3];
+		v[1] = cookie_turn(v[1], 13) ^ v[0];
+		v[3] = cookie_turn(v[3], 16) ^ v[2];
+		v[0] = cookie_turn(v[0], 32) + v[3];
 		v[2] += v[1];
-		v[3] = turn(v[3], 21) ^ v[0];
-		v[1] = turn(v[1], 17) ^ v[2];
-		v[2] = turn(v[2], 32);
+		v[3] = cookie_turn(v[3], 21) ^ v[0];
+		v[1] = cookie_turn(v[1], 17) ^ v[2];
+		v[2] = cookie_turn(v[2], 32);
 	}
 }
 
 static void
-take(uint64_t v[4], uint64_t word)
+cookie_take(uint64_t v[4], uint64_t word)
 {
 	v[3] ^= word;
-	rounds(v, 2);
+	cookie_rounds(v, 2);
 	v[0] ^= word;
 }
 
 /* SipHash-2-4 of 20 bytes. */
 static uint64_t
-hash(const uint8_t m[20], const uint8_t secret[COOKIE_SECRET_BYTES])
+cookie_hash(const uint8_t m[20], const uint8_t secret[COOKIE_SECRET_BYTES])
 {
-	uint64_t low = load(secret), high = load(secret + 8);
+	uint64_t low = cookie_load(secret), high = cookie_load(secret + 8);
 	uint64_t v[4] = {low ^ 0x736f6d6570736575, high ^ 0x646f72616e646f6d,
 		low ^ 0x6c7967656e657261, high ^ 0x7465646279746573};
 	uint8_t last[8] = {m[16], m[17], m[18], m[19], [7] = 20};
 
-	take(v, load(m));
-	take(v, load(m + 8));
-	take(v, load(last));
+	cookie_take(v, cookie_load(m));
+	cookie_take(v, cookie_load(m + 8));
+	cookie_take(v, cookie_load(last));
 	v[2] ^= 0xff;
-	rounds(v, 4);
+	cookie_rounds(v, 4);
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
@@ -72,7 +72,7 @@ cookie_sign(uint8_t cookie[DNS_COOKIE_BYTES], const uint8_t secret[COOKIE_SECRET
 	dns_put32(cookie + AT_TIME, now_s);
 	memcpy(m, cookie, AT_HASH);
 	memcpy(m + AT_HASH, client, 4);
-	h = hash(m, secret);
+	h = cookie_hash(m, secret);
 	for (unsigned i = 0; i < 8; i++)
 		cookie[AT_HASH + i] = (uint8_t)(h >> 8 * i);
 }

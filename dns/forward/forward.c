@@ -20,7 +20,7 @@ enum {
 };
 
 static void
-add(_Atomic uint64_t *c, uint64_t n)
+forward_add(_Atomic uint64_t *c, uint64_t n)
 {
 	atomic_store_explicit(
 		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
@@ -82,7 +82,7 @@ forward_hopeful(const struct forward *f)
 
 /* Silent ones must not fill up with what they will never answer. */
 static bool
-askable(const struct upstream *u, uint64_t now)
+forward_askable(const struct upstream *u, uint64_t now)
 {
 	return u->open < (health_dead(&u->health, now) ? DEAD_OPEN_MAX : UPSTREAM_OPEN_MAX);
 }
@@ -104,7 +104,7 @@ let_go(struct question *q, bool answered)
 }
 
 static void
-settle(struct question *q, const uint8_t *answer, size_t len)
+forward_settle(struct question *q, const uint8_t *answer, size_t len)
 {
 	struct forward *f = q->f;
 	uint64_t took_ms;
@@ -118,12 +118,14 @@ settle(struct question *q, const uint8_t *answer, size_t len)
 	if (q->next != NULL)
 		q->next->prev = q->prev;
 	f->n_open--;
-	add(&f->count->open, (uint64_t)-1);
+	forward_add(&f->count->open, (uint64_t)-1);
 	if (len == 0)
-		add(&f->count->failed, 1);
+		forward_add(&f->count->failed, 1);
 	took_ms = loop_now_ms(f->loop) - q->start_ms;
-	add(&f->count->took[doubling_bucket(took_ms * 1000, FORWARD_FIRST_US, FORWARD_BUCKETS)], 1);
-	add(&f->count->took_ms, took_ms);
+	forward_add(
+		&f->count->took[doubling_bucket(took_ms * 1000, FORWARD_FIRST_US, FORWARD_BUCKETS)],
+		1);
+	forward_add(&f->count->took_ms, took_ms);
 	q->fn(q->arg, answer, len);
 	free(q);
 }
@@ -150,7 +152,7 @@ ask_one(struct question *q, unsigned i, enum ask_how how)
 	a->next = q->asks;
 	q->asks = a;
 	if (q->asked != 0 && how == ASK_MIXED)
-		add(&f->count->seconds, 1);
+		forward_add(&f->count->seconds, 1);
 	q->asked |= 1u << i;
 	q->waiting++;
 	if (a->u->open++ == 0)
@@ -171,7 +173,7 @@ next_upstream(const struct question *q)
 			const struct upstream *u = f->up[i];
 
 			if (!(q->asked & 1u << i) && health_lost(&u->health) == (lost == 1) &&
-				askable(u, now))
+				forward_askable(u, now))
 				return (int)i;
 		}
 	}
@@ -202,12 +204,12 @@ forward_go_on(struct question *q)
 	else if (q->waiting > 0)
 		timer_start(q->timer, patience_ms(q, now), 0);
 	else
-		settle(q, NULL, 0);
+		forward_settle(q, NULL, 0);
 }
 
 /* Whether waiting any longer is in vain. */
 static bool
-over(const struct question *q, uint64_t now)
+forward_over(const struct question *q, uint64_t now)
 {
 	uint64_t age = now - q->start_ms;
 	bool alive = false, dead = true;
@@ -225,8 +227,8 @@ on_timer(void *arg)
 {
 	struct question *q = arg;
 
-	if (over(q, loop_now_ms(q->f->loop)))
-		settle(q, NULL, 0);
+	if (forward_over(q, loop_now_ms(q->f->loop)))
+		forward_settle(q, NULL, 0);
 	else
 		forward_go_on(q);
 }
@@ -234,13 +236,13 @@ on_timer(void *arg)
 /* One that lost too often gets a real query from time to time: if it is back, it answers quickly.
  */
 static void
-probe(struct question *q)
+forward_probe(struct question *q)
 {
 	struct forward *f = q->f;
 	uint64_t now = loop_now_ms(f->loop);
 
 	for (unsigned i = 0; i < f->n; i++) {
-		if (!(q->asked & 1u << i) && askable(f->up[i], now) &&
+		if (!(q->asked & 1u << i) && forward_askable(f->up[i], now) &&
 			health_probe(&f->up[i]->health, now))
 			ask_one(q, i, ASK_MIXED);
 	}
@@ -249,7 +251,7 @@ probe(struct question *q)
 /* --- answers -------------------------------------------------------------------------------- */
 
 static bool
-good(const uint8_t *answer, size_t len)
+forward_good(const uint8_t *answer, size_t len)
 {
 	unsigned rcode = len >= DNS_HEADER ? answer[3] & 15u : DNS_SERVFAIL;
 
@@ -321,7 +323,7 @@ kept_case(const struct ask *a, const uint8_t *answer, size_t len)
 		return true;
 	same = dns_forward_same(answer, len, a->sent, a->len);
 	if (same && a->how == ASK_TCP) {
-		add(&a->f->count->forged, 1);
+		forward_add(&a->f->count->forged, 1);
 		log_limited(LOG_LEVEL_WARN, 6, "dns",
 			"an answer by UDP did not keep the case of the name, the upstream does by "
 			"TCP: somebody may forge its answers address=%s",
@@ -332,14 +334,14 @@ kept_case(const struct ask *a, const uint8_t *answer, size_t len)
 	else if (a->how == ASK_TCP)
 		forward_note_folds(u, HEALTH_FOLDS_MAX);
 	else
-		add(&a->f->count->folded, 1);
+		forward_add(&a->f->count->folded, 1);
 	return same || a->how == ASK_TCP;
 }
 
 enum heard { HEARD_NOTHING, HEARD_BAD, HEARD_FOLDED, HEARD_GOOD };
 
 static enum heard
-judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
+forward_judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
 {
 	if (status < 0 && a->how == ASK_TCP) {
 		upstream_no_tcp(a->u);
@@ -349,10 +351,10 @@ judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
 		upstream_failed(a->u, status);
 		return HEARD_NOTHING;
 	}
-	upstream_heard(a->u, a->start_ms, good(answer, len));
+	upstream_heard(a->u, a->start_ms, forward_good(answer, len));
 	if (!kept_case(a, answer, len))
 		return HEARD_FOLDED;
-	return good(answer, len) ? HEARD_GOOD : HEARD_BAD;
+	return forward_good(answer, len) ? HEARD_GOOD : HEARD_BAD;
 }
 
 /* By TCP, where nobody who is not on the way can answer; of one that has none, by UDP without the
@@ -377,7 +379,7 @@ on_late(const struct ask *a, const uint8_t *answer, size_t len)
 		a->u->health.lost = 0;
 	if (!a->wanted)
 		return;
-	add(&f->count->late, 1);
+	forward_add(&f->count->late, 1);
 	if (f->late != NULL)
 		f->late(f->late_arg, a->sent, a->len, answer, len);
 }
@@ -395,14 +397,14 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 		unlink_ask(q, a);
 	if (status == -ECANCELED)
 		return; /* the upstream goes; forward_use goes on */
-	heard = judge(a, status, answer, len);
+	heard = forward_judge(a, status, answer, len);
 	if (q == NULL) {
 		if (heard == HEARD_GOOD)
 			on_late(a, answer, len);
 	} else if (heard == HEARD_GOOD) {
 		/* A probe that runs beside the first upstream is no defeat of it. */
 		keep_score(f, health_lost(&a->u->health) ? 0 : q->asked, a->u);
-		settle(q, answer, len);
+		forward_settle(q, answer, len);
 	} else if (heard == HEARD_FOLDED) {
 		forward_ask_folded(q, a);
 	} else {
@@ -426,13 +428,13 @@ may_ask(struct forward *f, const uint8_t *query, size_t len)
 		return -ELOOP;
 	}
 	if (f->n == 0) {
-		add(&f->count->nobody, 1);
+		forward_add(&f->count->nobody, 1);
 		return -ENETUNREACH;
 	}
 	for (size_t i = 0; i < f->n && f->n_open < FORWARD_OPEN_MAX; i++)
-		room |= askable(f->up[i], now);
+		room |= forward_askable(f->up[i], now);
 	if (!room)
-		add(&f->count->full, 1);
+		forward_add(&f->count->full, 1);
 	return room ? 0 : -EBUSY;
 }
 
@@ -457,10 +459,10 @@ forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn,
 		q->next->prev = q;
 	f->questions = q;
 	f->n_open++;
-	add(&f->count->open, 1);
-	add(&f->count->asked, 1);
+	forward_add(&f->count->open, 1);
+	forward_add(&f->count->asked, 1);
 	forward_go_on(q);
-	probe(q);
+	forward_probe(q);
 	return 0;
 }
 
@@ -475,7 +477,7 @@ forward_free(struct forward **out)
 		return;
 	f->late = NULL;
 	while (f->questions != NULL)
-		settle(f->questions, NULL, 0);
+		forward_settle(f->questions, NULL, 0);
 	timer_free(&f->beat);
 	for (size_t i = 0; i < f->n; i++)
 		upstream_free(&f->up[i]);

@@ -61,7 +61,7 @@ take_old(struct upstream *old[FORWARD_UPSTREAMS_MAX], size_t n, const struct add
 
 /* Those that stay keep what is known of them and what they are being asked. */
 static void
-replace(struct forward *f, const struct addr *upstreams, size_t n)
+forward_use_replace(struct forward *f, const struct addr *upstreams, size_t n)
 {
 	struct upstream *old[FORWARD_UPSTREAMS_MAX];
 	size_t n_old = f->n;
@@ -101,7 +101,7 @@ forward_use(struct forward *f, const struct addr *upstreams, size_t n)
 	n = MIN(n, (size_t)FORWARD_UPSTREAMS_MAX);
 	if (same_upstreams(f, upstreams, n))
 		return false;
-	replace(f, upstreams, n);
+	forward_use_replace(f, upstreams, n);
 	for (struct question *q = f->questions; q != NULL; q = q->next)
 		mark_asked(q);
 	for (struct question *q = f->questions, *next; q != NULL; q = next) {

@@ -9,7 +9,7 @@ health_asked(struct health *h, uint64_t now_ms)
 
 /* Rises at once and fades with each quicker one. */
 static uint64_t
-slowest(uint64_t before_ms, uint64_t took_ms)
+health_slowest(uint64_t before_ms, uint64_t took_ms)
 {
 	return MAX(MAX(took_ms, UINT64_C(1)), before_ms - before_ms / 8);
 }
@@ -19,7 +19,7 @@ health_heard(struct health *h, uint64_t took_ms)
 {
 	h->silent_since_ms = 0;
 	h->unreachable = false;
-	h->slow_ms = slowest(h->slow_ms, took_ms);
+	h->slow_ms = health_slowest(h->slow_ms, took_ms);
 }
 
 void
@@ -27,7 +27,7 @@ health_pulse(struct health *h, uint64_t took_ms)
 {
 	h->silent_since_ms = 0;
 	h->unreachable = false;
-	h->pulse_ms = slowest(h->pulse_ms, took_ms);
+	h->pulse_ms = health_slowest(h->pulse_ms, took_ms);
 }
 
 void

@@ -1,7 +1,7 @@
 #include "dns/forward/limit.h"
 
 static struct limit_client *
-find(struct limit *l, uint32_t address, uint64_t now_ms)
+limit_find(struct limit *l, uint32_t address, uint64_t now_ms)
 {
 	struct limit_client *set = l->client[address * 2654435761u >> 24];
 	struct limit_client *oldest = &set[0];
@@ -19,7 +19,7 @@ find(struct limit *l, uint32_t address, uint64_t now_ms)
 bool
 limit_pass(struct limit *l, uint32_t address, uint64_t now_ms)
 {
-	struct limit_client *c = find(l, address, now_ms);
+	struct limit_client *c = limit_find(l, address, now_ms);
 	uint64_t left = c->left + (now_ms - c->since_ms) * LIMIT_PER_MS;
 
 	c->since_ms = now_ms;

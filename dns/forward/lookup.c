@@ -41,7 +41,7 @@ struct lookup {
 };
 
 static void
-add(_Atomic uint64_t *c, uint64_t n)
+lookup_add(_Atomic uint64_t *c, uint64_t n)
 {
 	atomic_store_explicit(
 		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
@@ -58,7 +58,7 @@ show_cache(struct lookup *l)
 }
 
 static void
-keep(struct lookup *l, const struct cache_key *key, const uint8_t *answer, size_t len)
+lookup_keep(struct lookup *l, const struct cache_key *key, const uint8_t *answer, size_t len)
 {
 	if (cache_put(l->cache, key, answer, len, loop_now_ms(l->loop)) && l->on_learnt != NULL)
 		l->on_learnt(l->on_learnt_arg, key, answer, len);
@@ -76,7 +76,7 @@ on_late(void *arg, const uint8_t *query, size_t query_len, const uint8_t *answer
 	if (dns_query_parse(&q, query, query_len) != DNS_PARSE_OK)
 		return;
 	cache_key_init(&key, &q, NULL);
-	keep(l, &key, answer, len);
+	lookup_keep(l, &key, answer, len);
 }
 
 void
@@ -150,7 +150,7 @@ flight_find(struct lookup *l, const struct cache_key *key)
 }
 
 static void
-join(struct flight *fl, uint32_t client, forward_fn *fn, void *arg)
+lookup_join(struct flight *fl, uint32_t client, forward_fn *fn, void *arg)
 {
 	struct waiter *w = xcalloc(1, sizeof *w);
 
@@ -164,7 +164,7 @@ join(struct flight *fl, uint32_t client, forward_fn *fn, void *arg)
 
 /* Those who wait may ask again meanwhile, and join the same flight. */
 static void
-tell(struct flight *fl, const uint8_t *answer, size_t len)
+lookup_tell(struct flight *fl, const uint8_t *answer, size_t len)
 {
 	struct waiter *w = fl->first;
 
@@ -191,8 +191,8 @@ tell_stale(struct flight *fl)
 
 	if (state != CACHE_STALE && state != CACHE_RESTING)
 		return false;
-	add(&l->count->stale, fl->n_waiting);
-	tell(fl, answer.bytes, answer.len);
+	lookup_add(&l->count->stale, fl->n_waiting);
+	lookup_tell(fl, answer.bytes, answer.len);
 	return true;
 }
 
@@ -212,14 +212,14 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 	struct lookup *l = fl->l;
 
 	if (len > 0)
-		keep(l, &fl->key, answer, len);
+		lookup_keep(l, &fl->key, answer, len);
 	else
 		cache_fail(l->cache, &fl->key, loop_now_ms(l->loop));
 	show_cache(l);
 	*flight_at(l, &fl->key, fl->hash) = fl->chain;
 	timer_free(&fl->stale);
 	if (len > 0 || !tell_stale(fl))
-		tell(fl, answer, len);
+		lookup_tell(fl, answer, len);
 	free(fl);
 }
 
@@ -280,7 +280,7 @@ lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target 
 	switch (cache_find(l->cache, &key, loop_now_ms(l->loop), answer)) {
 	case CACHE_FRESH:
 	case CACHE_FAILED:
-		add(&l->count->hits, 1);
+		lookup_add(&l->count->hits, 1);
 		return true;
 	case CACHE_STALE:
 		if (!stale_will_do(l, q, target, &key))
@@ -292,7 +292,7 @@ lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target 
 	default:
 		return false;
 	}
-	add(&l->count->stale, 1);
+	lookup_add(&l->count->stale, 1);
 	return true;
 }
 
@@ -307,17 +307,17 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 	cache_key_init(&key, q, target);
 	fl = flight_find(l, &key);
 	if ((fl != NULL && fl->n_waiting >= LOOKUP_WAITERS_MAX) || !share_take(&l->share, client)) {
-		add(&l->count->crowded, 1);
+		lookup_add(&l->count->crowded, 1);
 		return -EBUSY;
 	}
 	if (fl != NULL) {
-		add(&l->count->joined, 1);
+		lookup_add(&l->count->joined, 1);
 	} else {
-		add(&l->count->misses, 1);
+		lookup_add(&l->count->misses, 1);
 		rc = take_off(l, q, target, &fl);
 	}
 	if (rc == 0)
-		join(fl, client, fn, arg);
+		lookup_join(fl, client, fn, arg);
 	else
 		share_give(&l->share, client);
 	return rc;

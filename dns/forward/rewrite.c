@@ -227,7 +227,7 @@ next_owned(const struct chase *c, uint16_t type, size_t *at, unsigned *left, str
 
 /* One alias further. */
 static enum found
-follow(struct chase *c, struct dns_writer *w)
+rewrite_follow(struct chase *c, struct dns_writer *w)
 {
 	uint8_t alias[DNS_NAME_MAX];
 	struct dns_record rr;
@@ -287,7 +287,7 @@ dns_chase_answer(struct dns_out *out, const struct dns_query *q, const struct dn
 	dns_reply_start(&w, out->bytes, out->size, q, (enum dns_rcode)(answer[3] & 15), false);
 	dns_reply_record(&w, DNS_OWNER, DNS_CNAME, ttl_s, target->name, target->len);
 	for (unsigned i = 0; i <= DNS_CHAIN_MAX && found == FOUND; i++)
-		found = follow(&c, &w);
+		found = rewrite_follow(&c, &w);
 	/* Malformed, or a chain that is too long or a ring. */
 	if (found != NOT_FOUND || put_addresses(&c, &w) == MALFORMED)
 		return false;

@@ -38,7 +38,7 @@ entry_free(struct entry **out)
 }
 
 static void
-adopt(struct roster *r)
+roster_adopt(struct roster *r)
 {
 	struct addr before[FORWARD_UPSTREAMS_MAX];
 	size_t n_before = r->n_in_use;
@@ -64,7 +64,7 @@ adopt(struct roster *r)
 /* --- loops ---------------------------------------------------------------------------------- */
 
 static void
-judge(struct entry *e, bool looping)
+roster_judge(struct entry *e, bool looping)
 {
 	struct roster *r = e->r;
 	char text[ADDR_TEXT_MAX];
@@ -83,7 +83,7 @@ judge(struct entry *e, bool looping)
 	else
 		log_info("dns", "an upstream no longer sends our queries back to us address=%s",
 			text);
-	adopt(r);
+	roster_adopt(r);
 }
 
 static void
@@ -103,7 +103,7 @@ on_checked(void *arg, int status, const uint8_t *answer, size_t len)
 	if (seen)
 		e->check_ms = loop_now_ms(r->config.loop) + LOOPING_MS;
 	timer_start(r->timer, 0, 0);
-	judge(e, seen);
+	roster_judge(e, seen);
 }
 
 static uint64_t
@@ -115,7 +115,7 @@ again_ms(const struct entry *e)
 }
 
 static void
-check(struct entry *e)
+roster_check_it(struct entry *e)
 {
 	struct roster *r = e->r;
 	const struct resolve_config c = {
@@ -149,7 +149,7 @@ check_due(void *arg)
 
 	for (size_t i = 0; i < r->n; i++) {
 		if (r->entries[i]->check_ms <= now)
-			check(r->entries[i]);
+			roster_check_it(r->entries[i]);
 		next = MIN(next, r->entries[i]->check_ms);
 	}
 	if (r->n > 0)
@@ -191,16 +191,16 @@ roster_free(struct roster **out)
 }
 
 static bool
-same(const struct addr *a, const struct addr *b)
+roster_same(const struct addr *a, const struct addr *b)
 {
 	return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
 }
 
 static bool
-has(const struct roster *r, const struct addr *a)
+roster_has(const struct roster *r, const struct addr *a)
 {
 	for (size_t i = 0; i < r->n; i++) {
-		if (same(&r->entries[i]->addr, a))
+		if (roster_same(&r->entries[i]->addr, a))
 			return true;
 	}
 	return false;
@@ -210,7 +210,7 @@ static struct entry *
 take_entry(struct entry **from, size_t n, const struct addr *a)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (from[i] != NULL && same(&from[i]->addr, a))
+		if (from[i] != NULL && roster_same(&from[i]->addr, a))
 			return take_ptr(&from[i]);
 	}
 	return NULL;
@@ -227,7 +227,7 @@ roster_use(struct roster *r, const struct addr *addrs, size_t n)
 	for (size_t i = 0; i < n && r->n < FORWARD_UPSTREAMS_MAX; i++) {
 		struct entry *e;
 
-		if (has(r, &addrs[i]))
+		if (roster_has(r, &addrs[i]))
 			continue;
 		e = take_entry(old, n_old, &addrs[i]);
 		if (e == NULL) {
@@ -241,7 +241,7 @@ roster_use(struct roster *r, const struct addr *addrs, size_t n)
 		if (old[i] != NULL)
 			entry_free(&old[i]);
 	}
-	adopt(r);
+	roster_adopt(r);
 	if (r->checking)
 		check_due(r);
 }
@@ -292,7 +292,7 @@ add_worker(struct sums *to, const struct forward_counters *c, uint64_t key, unsi
 }
 
 static struct sums
-sum(const struct roster *r, const struct entry *e)
+roster_sum(const struct roster *r, const struct entry *e)
 {
 	struct sums s = {.state = UNKNOWN};
 	unsigned n = 0;
@@ -325,7 +325,7 @@ roster_metrics(const struct roster *r, struct metrics *m)
 	char labels[FORWARD_UPSTREAMS_MAX][ADDR_TEXT_MAX + 16], text[ADDR_TEXT_MAX];
 
 	for (size_t i = 0; i < r->n; i++) {
-		sums[i] = sum(r, r->entries[i]);
+		sums[i] = roster_sum(r, r->entries[i]);
 		metric_label(labels[i], sizeof labels[i], "upstream",
 			addr_text(&r->entries[i]->addr, text));
 	}
@@ -363,7 +363,7 @@ roster_state(const struct roster *r, struct buf *out)
 		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", addr_text(&r->known[i], text));
 	buf_adds(out, "],\"forwarding\":[");
 	for (size_t i = 0; i < r->n; i++) {
-		struct sums s = sum(r, r->entries[i]);
+		struct sums s = roster_sum(r, r->entries[i]);
 
 		buf_printf(out,
 			"%s{\"address\":\"%s\",\"state\":\"%s\",\"queries\":%llu,\"failures\":%llu,"

@@ -26,7 +26,7 @@ struct pulse {
 };
 
 static void
-add(_Atomic uint64_t *c)
+upstream_add(_Atomic uint64_t *c)
 {
 	atomic_store_explicit(
 		c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -131,7 +131,7 @@ upstream_ask(struct upstream *u, enum upstream_way way, const uint8_t *query, si
 	resolve_answer_fn *fn, void *arg)
 {
 	health_asked(&u->health, loop_now_ms(u->loop));
-	add(&u->count->queries);
+	upstream_add(&u->count->queries);
 	resolve_query(way == UPSTREAM_TCP ? u->tcp : u->resolve, query, len, fn, arg);
 }
 
@@ -164,7 +164,7 @@ upstream_heard(struct upstream *u, uint64_t start_ms, bool good)
 	health_heard(&u->health, u->heard_ms - start_ms);
 	note_latency(u, u->heard_ms - start_ms);
 	if (!good)
-		add(&u->count->failures);
+		upstream_add(&u->count->failures);
 	show_state(u);
 }
 
@@ -174,9 +174,9 @@ upstream_failed(struct upstream *u, int status)
 	if (status == -ECONNREFUSED)
 		health_unreachable(&u->health);
 	if (status == -ETIMEDOUT)
-		add(&u->count->timeouts);
+		upstream_add(&u->count->timeouts);
 	else
-		add(&u->count->failures);
+		upstream_add(&u->count->failures);
 	show_state(u);
 }
 
@@ -202,7 +202,7 @@ on_pulse(void *arg, int status, const uint8_t *answer, size_t len)
 }
 
 static bool
-due(const struct upstream *u, uint64_t now)
+upstream_due(const struct upstream *u, uint64_t now)
 {
 	if (u->pulse_ms == 0)
 		return true;
@@ -219,7 +219,7 @@ upstream_beat(struct upstream *u)
 	uint64_t now = loop_now_ms(u->loop);
 
 	show_state(u);
-	if (due(u, now)) {
+	if (upstream_due(u, now)) {
 		struct pulse *p = xcalloc(1, sizeof *p);
 
 		p->u = u;

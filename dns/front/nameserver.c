@@ -35,7 +35,7 @@ struct nameserver {
 /* --- queries -------------------------------------------------------------------------------- */
 
 static void
-count(struct nameserver *s, const struct dns_query *q, const uint8_t *answer)
+nameserver_count(struct nameserver *s, const struct dns_query *q, const uint8_t *answer)
 {
 	unsigned outcome = answer[3] & 15;
 
@@ -47,7 +47,7 @@ count(struct nameserver *s, const struct dns_query *q, const uint8_t *answer)
 }
 
 static void
-answer(struct nameserver *s, const struct dns_query *q, struct dns_out *out)
+nameserver_answer(struct nameserver *s, const struct dns_query *q, struct dns_out *out)
 {
 	struct name_found found = {.is = NAME_UNKNOWN};
 	struct name_asked asked;
@@ -59,7 +59,8 @@ answer(struct nameserver *s, const struct dns_query *q, struct dns_out *out)
 
 /* Length of the answer, 0: none. `room` 0: by UDP, as much as the client takes. */
 static size_t
-handle(struct nameserver *s, in_addr_t from, const uint8_t *m, size_t len, struct dns_out *out)
+nameserver_handle(
+	struct nameserver *s, in_addr_t from, const uint8_t *m, size_t len, struct dns_out *out)
 {
 	struct dns_query q = {.rcode = DNS_NOERROR};
 	enum dns_parse parsed = dns_query_parse(&q, m, len);
@@ -79,8 +80,8 @@ handle(struct nameserver *s, in_addr_t from, const uint8_t *m, size_t len, struc
 	if (parsed == DNS_PARSE_REFUSE)
 		name_zone_error(&q, (enum dns_rcode)q.rcode, out);
 	else
-		answer(s, &q, out);
-	count(s, &q, out->bytes);
+		nameserver_answer(s, &q, out);
+	nameserver_count(s, &q, out->bytes);
 	return out->len;
 }
 
@@ -89,7 +90,7 @@ on_udp(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uin
 {
 	struct dns_out out = {.bytes = bytes};
 
-	return handle(arg, from->client.sin_addr.s_addr, m, len, &out);
+	return nameserver_handle(arg, from->client.sin_addr.s_addr, m, len, &out);
 }
 
 static void
@@ -99,7 +100,7 @@ on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 	struct dns_out out = {.bytes = s->tcp_answer, .size = sizeof s->tcp_answer};
 
 	s->tcp_count++;
-	if (handle(s, tcp_client(conn), m, len, &out) > 0)
+	if (nameserver_handle(s, tcp_client(conn), m, len, &out) > 0)
 		tcp_reply(conn, out.bytes, out.len);
 }
 

@@ -14,7 +14,7 @@ put_off(struct pace *p, uint64_t now_ms)
 }
 
 static void
-decide(struct pace *p, uint64_t now_ms, unsigned rate)
+pace_decide(struct pace *p, uint64_t now_ms, unsigned rate)
 {
 	if (!p->gathering) {
 		if (rate < BUSY || now_ms < p->not_before_ms)
@@ -40,7 +40,7 @@ pace_note(struct pace *p, uint64_t now_ms, unsigned n)
 	p->n += n;
 	if (took_ms < PACE_WINDOW_MS)
 		return p->gathering;
-	decide(p, now_ms, (unsigned)((uint64_t)p->n * RATE_MS / took_ms));
+	pace_decide(p, now_ms, (unsigned)((uint64_t)p->n * RATE_MS / took_ms));
 	p->since_ms = now_ms;
 	p->n = 0;
 	return p->gathering;

@@ -46,7 +46,7 @@ struct waiting {
 };
 
 static void
-add(_Atomic uint64_t *c)
+server_add(_Atomic uint64_t *c)
 {
 	atomic_store_explicit(
 		c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -67,24 +67,24 @@ count_answer(struct server *s, const uint8_t *answer)
 
 	if (outcome == SERVER_NOERROR && dns_get16(answer + 6) == 0)
 		outcome = SERVER_NODATA;
-	add(&s->count.outcome[outcome]);
+	server_add(&s->count.outcome[outcome]);
 }
 
 /* --- sending -------------------------------------------------------------------------------- */
 
 static void
-reply(struct server *s, const struct client *c, uint8_t *answer, size_t len)
+server_reply(struct server *s, const struct client *c, uint8_t *answer, size_t len)
 {
 	if (c->conn != NULL)
 		tcp_reply(c->conn, answer, len);
 	else if (s->udp == NULL)
-		add(&s->count.udp.send_errors);
+		server_add(&s->count.udp.send_errors);
 	else
 		udp_send(s->udp, &c->from, answer, len);
 }
 
 static enum dns_parse
-parse(const struct server *s, const struct client *c, struct dns_query *q, const uint8_t *m,
+server_parse(const struct server *s, const struct client *c, struct dns_query *q, const uint8_t *m,
 	size_t len)
 {
 	enum dns_parse parsed = dns_query_parse(q, m, len);
@@ -132,11 +132,11 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 	struct dns_query q;
 	struct asked by = {&q, w->chase ? &w->target : NULL};
 
-	if (parse(w->server, &w->client, &q, w->query, w->len) == DNS_PARSE_OK) {
+	if (server_parse(w->server, &w->client, &q, w->query, w->len) == DNS_PARSE_OK) {
 		if (w->client.conn == NULL)
 			to.size = dns_reply_limit(&q);
 		write_forwarded(w->server, &to, &by, answer, len);
-		reply(w->server, &w->client, out, to.len);
+		server_reply(w->server, &w->client, out, to.len);
 	}
 	if (w->client.conn != NULL)
 		tcp_unref(&w->client.conn);
@@ -177,11 +177,11 @@ forward_query(struct server *s, const struct client *c, const struct asked *by, 
 	if (s->lookup != NULL && by->q->len <= FORWARD_BYTES_MAX) {
 		if (lookup_now(s->lookup, by->q, by->target, &known)) {
 			write_forwarded(s, to, by, known.bytes, known.len);
-			add(&s->count.outcome[SERVER_CACHED]);
+			server_add(&s->count.outcome[SERVER_CACHED]);
 			return;
 		}
 		if (wait_for_upstream(s, c, by) == 0) {
-			add(&s->count.outcome[SERVER_FORWARDED]);
+			server_add(&s->count.outcome[SERVER_FORWARDED]);
 			return;
 		}
 	}
@@ -193,24 +193,24 @@ forward_query(struct server *s, const struct client *c, const struct asked *by, 
 
 /* Length of the answer in `out`, or 0: none now. */
 static size_t
-handle(struct server *s, const struct client *c, const uint8_t *m, size_t len, uint8_t *out,
+server_handle(struct server *s, const struct client *c, const uint8_t *m, size_t len, uint8_t *out,
 	size_t room)
 {
 	struct dns_target target;
 	struct dns_query q;
-	enum dns_parse parsed = parse(s, c, &q, m, len);
+	enum dns_parse parsed = server_parse(s, c, &q, m, len);
 	enum dns_verdict verdict = DNS_ANSWERED;
 	struct dns_out to = {.bytes = out};
 
 	if (parsed == DNS_PARSE_DROP) {
-		add(&s->count.outcome[SERVER_DROPPED]);
+		server_add(&s->count.outcome[SERVER_DROPPED]);
 		return 0;
 	}
 	to.size = c->conn != NULL ? room : dns_reply_limit(&q);
 	if (parsed == DNS_PARSE_REFUSE) {
 		to.len = dns_reply_error(out, to.size, &q, (enum dns_rcode)q.rcode);
 		if (q.rcode == DNS_BADVERS) {
-			add(&s->count.outcome[SERVER_BADVERS]);
+			server_add(&s->count.outcome[SERVER_BADVERS]);
 			return to.len;
 		}
 	} else {
@@ -232,7 +232,7 @@ has_come_by_mesh(struct server *s, unsigned interface)
 {
 	if (arrival_ok(&s->arrival, interface, loop_now_ms(s->loop)))
 		return true;
-	add(&s->count.outcome[SERVER_FOREIGN]);
+	server_add(&s->count.outcome[SERVER_FOREIGN]);
 	return false;
 }
 
@@ -249,8 +249,8 @@ on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 	struct client c = {.conn = conn, .from.sin_addr.s_addr = tcp_client(conn)};
 	size_t n;
 
-	add(&s->count.tcp);
-	n = handle(s, &c, m, len, s->tcp_answer, DNS_MESSAGE_MAX);
+	server_add(&s->count.tcp);
+	n = server_handle(s, &c, m, len, s->tcp_answer, DNS_MESSAGE_MAX);
 	if (n > 0)
 		tcp_reply(conn, s->tcp_answer, n);
 }
@@ -262,7 +262,7 @@ on_udp(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uin
 
 	if (!has_come_by_mesh(arg, from->interface))
 		return 0;
-	return handle(arg, &c, m, len, out, DNS_UDP_MAX);
+	return server_handle(arg, &c, m, len, out, DNS_UDP_MAX);
 }
 
 /* --- orders from loop 0 --------------------------------------------------------------------- */

@@ -130,7 +130,7 @@ take_messages(struct tcp_conn *c)
 }
 
 static void
-flush(struct tcp_conn *c)
+tcp_flush(struct tcp_conn *c)
 {
 	while (c->fd >= 0 && buf_len(&c->out) > 0) {
 		ssize_t n = buf_write(&c->out, c->fd);
@@ -144,7 +144,7 @@ flush(struct tcp_conn *c)
 
 /* A close with bytes unread would be a reset, which takes with it the answers under way. */
 static void
-drain(struct tcp_conn *c)
+tcp_drain(struct tcp_conn *c)
 {
 	c->drained += buf_len(&c->in);
 	buf_consume(&c->in, buf_len(&c->in));
@@ -160,7 +160,7 @@ close_when_done(struct tcp_conn *c)
 	bool done = c->fd >= 0 && c->refs == 0 && buf_len(&c->out) == 0;
 
 	if (c->fd >= 0 && c->over)
-		drain(c);
+		tcp_drain(c);
 	if (c->fd < 0)
 		return;
 	if (done && c->eof) {
@@ -209,7 +209,7 @@ tcp_reply(struct tcp_conn *c, const uint8_t *m, size_t len)
 	c->busy = true;
 	buf_add(&c->out, head, sizeof head);
 	buf_add(&c->out, m, len);
-	flush(c);
+	tcp_flush(c);
 	if (c->fd >= 0)
 		set_watch(c);
 	c->busy = was_busy;
@@ -224,7 +224,7 @@ on_ready(void *arg, int fd, unsigned events)
 
 	c->busy = true;
 	if (events & WATCH_WRITE)
-		flush(c);
+		tcp_flush(c);
 	if (c->fd >= 0 && (events & (WATCH_READ | WATCH_HUP))) {
 		n = buf_read(&c->in, fd, READ_BYTES);
 		if (n == 0)
@@ -315,7 +315,7 @@ accept_failed(struct tcp *t, int error)
 }
 
 static void
-adopt(struct tcp *t, int fd, in_addr_t client)
+tcp_adopt(struct tcp *t, int fd, in_addr_t client)
 {
 	struct tcp_conn *c = xcalloc(1, sizeof *c);
 
@@ -337,7 +337,7 @@ adopt(struct tcp *t, int fd, in_addr_t client)
 }
 
 static void
-reset(int fd)
+tcp_reset(int fd)
 {
 	const struct linger now = {.l_onoff = 1};
 
@@ -362,9 +362,9 @@ on_accept(void *arg, int fd, unsigned events)
 			return;
 		}
 		if (t->handler.admit == NULL || t->handler.admit(t->handler.arg, peer))
-			adopt(t, peer, client.sin_addr.s_addr);
+			tcp_adopt(t, peer, client.sin_addr.s_addr);
 		else
-			reset(peer);
+			tcp_reset(peer);
 	}
 }
 

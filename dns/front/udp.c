@@ -56,7 +56,7 @@ struct udp {
 };
 
 static void
-add(_Atomic uint64_t *c, uint64_t n)
+udp_add(_Atomic uint64_t *c, uint64_t n)
 {
 	atomic_store_explicit(
 		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
@@ -69,7 +69,7 @@ udp_send(struct udp *u, const struct sockaddr_in *to, const uint8_t *m, size_t l
 {
 	if (sendto(u->fd, m, len, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)to,
 		    sizeof *to) < 0)
-		add(&u->count->send_errors, 1);
+		udp_add(&u->count->send_errors, 1);
 }
 
 static void
@@ -139,7 +139,7 @@ send_messages(struct udp *u, unsigned n)
 		if (next->msg_hdr.msg_iovlen > 1)
 			send_apart(u, &next->msg_hdr, errno);
 		else
-			add(&u->count->send_errors, 1);
+			udp_add(&u->count->send_errors, 1);
 		sent++;
 	}
 }
@@ -186,7 +186,7 @@ is_too_many(struct udp *u, const struct sockaddr_in *client)
 
 	if (!u->pressed || limit_pass(&u->limit, client->sin_addr.s_addr, loop_now_ms(u->loop)))
 		return false;
-	add(&u->count->limited, 1);
+	udp_add(&u->count->limited, 1);
 	log_limited(LOG_LEVEL_WARN, 1, "dns",
 		"more queries come than can be answered: beyond %u/s of one client they are "
 		"dropped "
@@ -208,8 +208,8 @@ run_batch(struct udp *u)
 	n = recvmmsg(u->fd, u->message, BATCH, MSG_DONTWAIT, NULL);
 	if (n <= 0)
 		return 0;
-	add(&u->count->reads, 1);
-	add(&u->count->received, (unsigned)n);
+	udp_add(&u->count->reads, 1);
+	udp_add(&u->count->received, (unsigned)n);
 	for (unsigned i = 0; i < (unsigned)n; i++) {
 		const struct udp_from from = {
 			u->from[i], interface_of(&u->message[i].msg_hdr, &o->local[i])};

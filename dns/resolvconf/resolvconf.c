@@ -29,7 +29,7 @@ struct resolvconf {
 };
 
 static int
-cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
+resolvconf_cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
 {
 	return err_set(err, code, "cannot %s %s: %s", what, rc->path,
 		code == -ENOTSUP ? "it is no regular file" : strerror(code < 0 ? -code : code));
@@ -62,13 +62,13 @@ take_late_words(struct resolvconf *rc)
 /* Undoes what `o` tells of, or what the marks in the file tell. 1 when there was something to undo.
  */
 static int
-undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
+resolvconf_undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
 {
 	struct resolv_original now;
 	int code = resolvfile_read(rc->path, &now), did = 0;
 
 	if (code < 0)
-		return cannot(rc, code, "read", err);
+		return resolvconf_cannot(rc, code, "read", err);
 	if (resolvfile_is_ours(o, &now)) {
 		code = resolvfile_put_back(rc->path, o);
 		did = 1;
@@ -83,7 +83,7 @@ undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
 	}
 	resolv_original_fini(&now);
 	if (code < 0)
-		return cannot(rc, code, "put back", err);
+		return resolvconf_cannot(rc, code, "put back", err);
 	if (rc->keep.del != NULL)
 		rc->keep.del(rc->keep.arg, KEEP_KEY);
 	return did;
@@ -105,7 +105,7 @@ read_kept(const struct resolvconf *rc, struct resolv_original *o)
 
 /* A predecessor's lines are ours now. False: they are not there, or not as it wrote them. */
 static bool
-succeed(struct resolvconf *rc)
+resolvconf_succeed(struct resolvconf *rc)
 {
 	struct resolv_original o = {0}, now;
 
@@ -123,13 +123,13 @@ succeed(struct resolvconf *rc)
 
 /* What a run that was killed left. 1 when there was something. */
 static int
-recover(struct resolvconf *rc, struct err *err)
+resolvconf_recover_it(struct resolvconf *rc, struct err *err)
 {
 	struct resolv_original o = {0};
 	int code;
 
 	read_kept(rc, &o);
-	code = undo(rc, &o, err);
+	code = resolvconf_undo(rc, &o, err);
 	if (code == 1)
 		log_info("dns", "put back resolv.conf that an earlier run left path=%s", rc->path);
 	resolv_original_fini(&o);
@@ -140,7 +140,7 @@ int
 resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err)
 {
 	struct resolvconf rc = {.path = xstrdup(path), .keep = *keep};
-	int code = recover(&rc, err);
+	int code = resolvconf_recover_it(&rc, err);
 
 	free(rc.path);
 	return code;
@@ -166,13 +166,13 @@ tell_unknown(struct resolvconf *rc)
 
 /* The original is what lies there now. */
 static int
-adopt(struct resolvconf *rc, struct err *err)
+resolvconf_adopt(struct resolvconf *rc, struct err *err)
 {
 	struct resolv_original now;
 	int code = resolvfile_read(rc->path, &now);
 
 	if (code < 0)
-		return cannot(rc, code, "read", err);
+		return resolvconf_cannot(rc, code, "read", err);
 	if (resolvtext_is_ours(now.text, now.len)) {
 		char *text = resolvtext_strip(now.text, now.len, &now.len);
 
@@ -199,13 +199,13 @@ resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config,
 	rc->keep = config->keep;
 	rc->trouble = "";
 	rc->replaced.fd = -1;
-	if (config->stay && config->manage && succeed(rc)) {
+	if (config->stay && config->manage && resolvconf_succeed(rc)) {
 		*out = rc;
 		return 0;
 	}
-	if (recover(rc, &why) < 0)
+	if (resolvconf_recover_it(rc, &why) < 0)
 		log_warn("dns", "an earlier run's lines stay for now: %s", why.text);
-	code = adopt(rc, &why);
+	code = resolvconf_adopt(rc, &why);
 	if (code < 0 && config->manage) {
 		err_set(err, code, "%s (dns.manageResolvConf: false leaves it alone)", why.text);
 		resolvconf_close(&rc);
@@ -263,19 +263,19 @@ look_again(struct resolvconf *rc, struct err *err)
 	bool ours, whole;
 
 	if (!rc->written)
-		return adopt(rc, err);
+		return resolvconf_adopt(rc, err);
 	code = resolvfile_read(rc->path, &now);
 	if (code < 0)
-		return cannot(rc, code, "read", err);
+		return resolvconf_cannot(rc, code, "read", err);
 	/* whoever deletes it has nothing to say about the nameservers */
 	ours = resolvfile_is_ours(&rc->original, &now) || now.kind == RESOLV_MISSING;
 	whole = now.kind != RESOLV_MISSING && now.len == rc->original.ours_len;
 	resolv_original_fini(&now);
-	return ours ? whole : adopt(rc, err);
+	return ours ? whole : resolvconf_adopt(rc, err);
 }
 
 static int
-replace(struct resolvconf *rc, struct replaced *before)
+resolvconf_replace(struct resolvconf *rc, struct replaced *before)
 {
 	const struct resolv_original *o = &rc->original;
 	int code = resolvfile_replace(rc->path, o, o->ours, o->ours_len);
@@ -314,9 +314,9 @@ write_ours(struct resolvconf *rc, uint32_t address, bool known, struct err *err)
 	code = keep_original(rc, err);
 	if (code < 0)
 		return code;
-	code = replace(rc, &before);
+	code = resolvconf_replace(rc, &before);
 	if (code < 0)
-		return cannot(rc, code, "write", err);
+		return resolvconf_cannot(rc, code, "write", err);
 	rc->written = true;
 	rc->address = address;
 	rc->trouble = "";
@@ -361,7 +361,7 @@ resolvconf_check(struct resolvconf *rc, bool mend, struct err *err)
 	bool same, late;
 
 	if (code < 0)
-		return cannot(rc, code, "read", err);
+		return resolvconf_cannot(rc, code, "read", err);
 	same = rc->written
 		? resolvfile_is_ours(&rc->original, &now) && now.len == rc->original.ours_len
 		: same_file(&rc->original, &now);
@@ -391,7 +391,7 @@ resolvconf_restore(struct resolvconf *rc, struct err *err)
 	if (!rc->written)
 		return 0;
 	take_late_words(rc);
-	code = undo(rc, &rc->original, err);
+	code = resolvconf_undo(rc, &rc->original, err);
 	if (code < 0)
 		return code;
 	rc->written = false;

@@ -35,7 +35,7 @@ resolv_original_pack(const struct resolv_original *o, size_t *len)
 
 /* A resolv.conf may hold any byte, NUL as well; one stands behind it in any case. */
 static char *
-copy(const char *bytes, size_t n)
+resolvkeep_copy(const char *bytes, size_t n)
 {
 	char *s = xmalloc(n + 1);
 
@@ -64,8 +64,8 @@ resolv_original_unpack(struct resolv_original *o, const char *data, size_t len)
 		goto bad;
 	o->kind = (enum resolv_kind)kind;
 	o->link = kind == RESOLV_LINK ? xstrndup(body, link_len) : NULL;
-	o->text = copy(body + link_len, o->len);
-	o->ours = copy(body + link_len + o->len, o->ours_len);
+	o->text = resolvkeep_copy(body + link_len, o->len);
+	o->ours = resolvkeep_copy(body + link_len + o->len, o->ours_len);
 	return 0;
 bad:
 	*o = (struct resolv_original){0};

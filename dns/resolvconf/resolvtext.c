@@ -34,7 +34,7 @@ next_line(const char *text, size_t len, size_t *pos, struct line *l)
 }
 
 static bool
-blank(char c)
+resolvtext_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
@@ -45,7 +45,7 @@ has_keyword(const struct line *l, const char *word)
 {
 	size_t n = strlen(word);
 
-	return l->len > n && memcmp(l->at, word, n) == 0 && blank(l->at[n]);
+	return l->len > n && memcmp(l->at, word, n) == 0 && resolvtext_blank(l->at[n]);
 }
 
 static bool
@@ -58,10 +58,10 @@ has_prefix(const struct line *l, const char *prefix)
 static bool
 next_word(const struct line *l, size_t *pos, struct line *word)
 {
-	while (*pos < l->len && blank(l->at[*pos]))
+	while (*pos < l->len && resolvtext_blank(l->at[*pos]))
 		(*pos)++;
 	word->at = l->at + *pos;
-	while (*pos < l->len && !blank(l->at[*pos]))
+	while (*pos < l->len && !resolvtext_blank(l->at[*pos]))
 		(*pos)++;
 	word->len = (size_t)(l->at + *pos - word->at);
 	return word->len > 0;
@@ -77,7 +77,7 @@ is_search(const struct line *l)
 
 /* Is `word` in the list behind "search " already? */
 static bool
-listed(struct buf *list, const struct line *word)
+resolvtext_listed(struct buf *list, const struct line *word)
 {
 	struct line all = {buf_at(list), buf_len(list), 0}, one;
 	size_t pos = strlen("search");
@@ -100,7 +100,7 @@ build_search(struct buf *out, const char *domain, const struct line *held)
 	while (held->len > pos && next_word(held, &pos, &word)) {
 		if (buf_len(out) + 1 + word.len > strlen("search ") + RESOLVTEXT_SEARCH_MAX)
 			break;
-		if (!listed(out, &word)) {
+		if (!resolvtext_listed(out, &word)) {
 			buf_add(out, " ", 1);
 			buf_add(out, word.at, word.len);
 		}
@@ -150,7 +150,7 @@ struct found {
 };
 
 static struct found
-look(const char *text, size_t len)
+resolvtext_look(const char *text, size_t len)
 {
 	struct found f = {.held = {"", 0, 0}};
 	struct line l, word;
@@ -189,7 +189,7 @@ char *
 resolvtext_build(const char *original, size_t len, const char *cluster_domain, uint32_t address,
 	size_t *out_len)
 {
-	struct found f = look(original, len);
+	struct found f = resolvtext_look(original, len);
 	struct in_addr in = {.s_addr = htonl(address)};
 	char server[sizeof "nameserver " + INET_ADDRSTRLEN] = "nameserver ";
 	struct buf out, ours;
@@ -279,7 +279,7 @@ resolvtext_strip(const char *text, size_t len, size_t *out_len)
 /* --- upstreams ------------------------------------------------------------------------------ */
 
 static bool
-usable(const struct addr *a, uint32_t own)
+resolvtext_usable(const struct addr *a, uint32_t own)
 {
 	if (a->sa.sa_family == AF_INET) {
 		uint32_t ip = ntohl(a->in.sin_addr.s_addr);
@@ -322,7 +322,8 @@ resolvtext_upstreams(
 		struct addr a;
 		bool known = false;
 
-		if (!names_server(&l, &word) || !parse_server(&word, &a) || !usable(&a, own))
+		if (!names_server(&l, &word) || !parse_server(&word, &a) ||
+			!resolvtext_usable(&a, own))
 			continue;
 		for (size_t i = 0; i < n && !known; i++)
 			known = to[i].len == a.len && memcmp(&to[i].sa, &a.sa, a.len) == 0;

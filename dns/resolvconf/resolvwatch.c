@@ -50,7 +50,7 @@ on_mended(struct resolvwatch *w, uint64_t now)
 }
 
 static void
-leave(struct resolvwatch *w, uint64_t now)
+resolvwatch_leave(struct resolvwatch *w, uint64_t now)
 {
 	if (w->left)
 		return;
@@ -67,7 +67,7 @@ leave(struct resolvwatch *w, uint64_t now)
 }
 
 static void
-look(void *arg)
+resolvwatch_look(void *arg)
 {
 	struct resolvwatch *w = arg;
 	uint64_t now = loop_now_ms(w->loop);
@@ -92,7 +92,7 @@ look(void *arg)
 	if (seen == RESOLVCONF_MENDED)
 		on_mended(w, now);
 	else if (seen == RESOLVCONF_READ && !mend)
-		leave(w, now);
+		resolvwatch_leave(w, now);
 	if (seen != RESOLVCONF_SAME)
 		w->changed(w->arg);
 }
@@ -149,7 +149,7 @@ on_look(void *arg)
 	w->also_changed = w->also[0] != '\0';
 	watch_folder(w);
 	if (!timer_active(w->soon))
-		look(w);
+		resolvwatch_look(w);
 }
 
 static char *
@@ -180,7 +180,7 @@ resolvwatch_start(struct resolvwatch **out, const struct resolvwatch_config *con
 	w->folder = folder_of(config->path);
 	w->also = xstrdup(config->also != NULL ? config->also : "");
 	w->also_folder = folder_of(w->also);
-	w->soon = timer_new(w->loop, look, w);
+	w->soon = timer_new(w->loop, resolvwatch_look, w);
 	w->look = timer_new(w->loop, on_look, w);
 	watch_folder(w);
 	timer_start(w->look, look_ms, look_ms);

@@ -12,12 +12,12 @@ enum {
 	TURNS_MS = 2000, /* replicas sign after a random part of this: mostly one of them does */
 };
 
-static void work(void *arg);
+static void approvals_work(void *arg);
 
 /* --- what is known -------------------------------------------------------------------------- */
 
 static struct held *
-find(const struct approvals *a, const char *name)
+approvals_find(const struct approvals *a, const char *name)
 {
 	for (struct held *h = a->held; h != NULL; h = h->next) {
 		if (strcmp(h->csr.name, name) == 0)
@@ -27,7 +27,7 @@ find(const struct approvals *a, const char *name)
 }
 
 static void
-drop(struct approvals *a, struct held **at)
+approvals_drop(struct approvals *a, struct held **at)
 {
 	struct held *h = *at;
 
@@ -55,7 +55,7 @@ remove_named(struct approvals *a, const char *name)
 {
 	for (struct held **at = &a->held; *at != NULL; at = &(*at)->next) {
 		if (strcmp((*at)->csr.name, name) == 0) {
-			drop(a, at);
+			approvals_drop(a, at);
 			return;
 		}
 	}
@@ -78,7 +78,7 @@ approvals_give_up(struct approvals *a, struct held *h)
 
 /* What an operator should see of it. */
 static void
-say(struct approvals *a, const struct csr *csr)
+approvals_say(struct approvals *a, const struct csr *csr)
 {
 	struct err err = {0};
 	int rc;
@@ -144,7 +144,7 @@ on_object(void *arg, const struct tree_node *object, bool gone)
 
 	if (!csr_read(&csr, object))
 		return;
-	h = find(a, csr.name);
+	h = approvals_find(a, csr.name);
 	if (gone || (h == NULL && a->n_held >= APPROVALS_HELD_MAX)) {
 		if (!gone && !a->overflow_said)
 			log_error("hub",
@@ -158,7 +158,7 @@ on_object(void *arg, const struct tree_node *object, bool gone)
 		return;
 	}
 	if (h == NULL || h->asked || h->csr.state != csr.state)
-		say(a, &csr);
+		approvals_say(a, &csr);
 	if (h == NULL)
 		h = approvals_add(a);
 	else
@@ -184,7 +184,7 @@ on_listed(void *arg)
 
 		if (h->csr.replaces == list->replaces && h->round != follow_round(list->follow) &&
 			!(h->asked && !h->sent))
-			drop(a, at);
+			approvals_drop(a, at);
 		else
 			at = &h->next;
 	}
@@ -193,28 +193,28 @@ on_listed(void *arg)
 /* --- one step at a time --------------------------------------------------------------------- */
 
 static void
-finish(struct approvals *a, uint64_t wait_ms)
+approvals_finish(struct approvals *a, uint64_t wait_ms)
 {
 	a->step = STEP_NONE;
 	timer_start(a->timer, wait_ms, 0);
 }
 
 static void
-trouble(struct approvals *a, const char *why)
+approvals_trouble(struct approvals *a, const char *why)
 {
 	if (strcmp(why, a->problem) != 0)
 		log_limited(LOG_LEVEL_WARN, 20, "kubernetes", "%s", why);
 	snprintf(a->problem, sizeof a->problem, "%s", why);
 	a->problem_ms = loop_now_ms(a->config.loop);
-	finish(a, kube_wait_ms(&a->wait, NULL));
+	approvals_finish(a, kube_wait_ms(&a->wait, NULL));
 }
 
 static void
-well(struct approvals *a)
+approvals_well(struct approvals *a)
 {
 	kube_wait_reset(&a->wait);
 	a->problem[0] = '\0';
-	finish(a, 1);
+	approvals_finish(a, 1);
 }
 
 static void
@@ -236,7 +236,7 @@ failed_answer(struct approvals *a, const struct https_answer *answer)
 		why, sizeof why);
 	if (answer->status / 100 == 4 && answer->status != 403)
 		describe_refusal(answer, why, sizeof why);
-	trouble(a, why);
+	approvals_trouble(a, why);
 }
 
 /* The fault of this request alone: no other is to suffer for it. */
@@ -248,7 +248,7 @@ is_its_fault(const struct https_answer *answer)
 
 /* Its node asks again, and is told. */
 static void
-refused(struct approvals *a, const struct https_answer *answer)
+approvals_refused(struct approvals *a, const struct https_answer *answer)
 {
 	struct refused *r = &a->refused[a->next_refused++ % APPROVALS_REFUSED_MAX];
 
@@ -258,7 +258,7 @@ refused(struct approvals *a, const struct https_answer *answer)
 	log_limited(LOG_LEVEL_WARN, 20, "hub", "a node's request is not passed on request=%s: %s",
 		r->name, r->why);
 	a->failed++;
-	well(a);
+	approvals_well(a);
 }
 
 static int
@@ -274,20 +274,20 @@ static void
 on_created(void *arg, const struct https_answer *answer)
 {
 	struct approvals *a = arg;
-	struct held *h = find(a, a->at);
+	struct held *h = approvals_find(a, a->at);
 
 	a->request = NULL;
 	if (answer->status == 201 || answer->status == 409) {
 		if (h != NULL)
 			h->sent = true;
-		well(a);
+		approvals_well(a);
 		return;
 	}
 	/* The node asks again, and is told why. */
 	if (h != NULL && h->asked)
 		remove_named(a, a->at);
 	if (is_its_fault(answer))
-		refused(a, answer);
+		approvals_refused(a, answer);
 	else
 		failed_answer(a, answer);
 }
@@ -303,7 +303,7 @@ static void
 on_patched(void *arg, const struct https_answer *answer)
 {
 	struct approvals *a = arg;
-	struct held *h = find(a, a->at);
+	struct held *h = approvals_find(a, a->at);
 	bool gives = a->gives; /* the watch may have told already what became of it */
 
 	a->request = NULL;
@@ -324,7 +324,7 @@ on_patched(void *arg, const struct https_answer *answer)
 	}
 	if (answer->status == 200 && gives)
 		log_info("hub", "signed what was approved request=%s", a->at);
-	well(a);
+	approvals_well(a);
 }
 
 static void
@@ -346,7 +346,7 @@ send_step(struct approvals *a, const char *method, const char *path, const char 
 }
 
 static void
-create(struct approvals *a, const struct held *h)
+approvals_create(struct approvals *a, const struct held *h)
 {
 	auto_buf struct buf b;
 
@@ -382,20 +382,20 @@ static void
 on_claimed(void *arg, int rc, const char *why)
 {
 	struct approvals *a = arg;
-	struct held *h = find(a, a->at);
+	struct held *h = approvals_find(a, a->at);
 
 	a->claim = NULL;
 	if (rc < 0)
-		trouble(a, why);
+		approvals_trouble(a, why);
 	else if (h == NULL || h->cert == NULL || h->csr.state != CSR_APPROVED)
-		well(a); /* gone, or another by now: the next step begins with it anew */
+		approvals_well(a); /* gone, or another by now: the next step begins with it anew */
 	else
 		write_status(a, h);
 }
 
 /* Recorded before anybody can have it. */
 static void
-sign(struct approvals *a, struct held *h)
+approvals_sign(struct approvals *a, struct held *h)
 {
 	struct certs *certs = a->config.certs;
 	struct roll_entry entry;
@@ -408,7 +408,7 @@ sign(struct approvals *a, struct held *h)
 		rc = ledger_entry(certs_ledger(certs), &entry, h->cert, &err);
 	if (rc < 0) {
 		free(take_ptr(&h->cert));
-		trouble(a, err.text);
+		approvals_trouble(a, err.text);
 	} else if (a->config.share != NULL) {
 		a->step = STEP_CLAIM;
 		a->claim = share_claim(a->config.share,
@@ -446,16 +446,16 @@ is_due(const struct approvals *a, struct held *h, uint64_t *wait_ms)
 }
 
 static void
-begin(struct approvals *a, struct held *h)
+approvals_begin(struct approvals *a, struct held *h)
 {
 	snprintf(a->at, sizeof a->at, "%s", h->csr.name);
 	if (h->asked)
-		create(a, h);
+		approvals_create(a, h);
 	else if (h->csr.wrong != NULL || h->cert != NULL || approvals_yields(h) ||
 		(h->csr.wrong = approvals_objection(a, &h->csr)) != NULL)
 		write_status(a, h);
 	else
-		sign(a, h);
+		approvals_sign(a, h);
 }
 
 /* Of what is not to be done any more: told for some time yet, since the node asks again. How long,
@@ -474,7 +474,7 @@ forget_problem(struct approvals *a)
 }
 
 static void
-work(void *arg)
+approvals_work(void *arg)
 {
 	struct approvals *a = arg;
 	uint64_t wait_ms = UINT64_MAX;
@@ -483,7 +483,7 @@ work(void *arg)
 		return;
 	for (struct held *h = a->held; h != NULL; h = h->next) {
 		if ((h->asked && !h->sent) || is_due(a, h, &wait_ms)) {
-			begin(a, h);
+			approvals_begin(a, h);
 			return;
 		}
 	}
@@ -499,7 +499,7 @@ on_told(void *arg)
 	struct approvals *a = ((const struct approvals_list *)arg)->approvals;
 
 	if (a->step == STEP_NONE && a->wait.failures == 0)
-		work(a);
+		approvals_work(a);
 }
 
 /* --- start and stop ------------------------------------------------------------------------- */
@@ -533,7 +533,7 @@ approvals_start(const struct approvals_config *config)
 	struct approvals *a = xcalloc(1, sizeof *a);
 
 	a->config = *config;
-	a->timer = timer_new(config->loop, work, a);
+	a->timer = timer_new(config->loop, approvals_work, a);
 	approvals_follow(a, false);
 	approvals_follow(a, true);
 	return a;
@@ -553,6 +553,6 @@ approvals_stop(struct approvals **out)
 		share_unclaim(a->config.share, &a->claim);
 	timer_free(&a->timer);
 	while (a->held != NULL)
-		drop(a, &a->held);
+		approvals_drop(a, &a->held);
 	free(a);
 }

@@ -131,10 +131,11 @@ approvals_make_room(struct approvals *a, const char *host)
 	return NULL;
 }
 
-static void refuse(struct approval_answer *answer, const char *fmt, ...) printf_like(2, 3);
+static void approvals_ask_refuse(struct approval_answer *answer, const char *fmt, ...)
+	printf_like(2, 3);
 
 static void
-refuse(struct approval_answer *answer, const char *fmt, ...)
+approvals_ask_refuse(struct approval_answer *answer, const char *fmt, ...)
 {
 	va_list args;
 
@@ -158,13 +159,13 @@ answer_known(const struct approvals *a, const struct held *h, struct approval_an
 	case CSR_ISSUED:
 		answer->result = APPROVAL_GIVEN;
 		if (!certs_taken(a->config.certs, csr->node))
-			refuse(answer,
+			approvals_ask_refuse(answer,
 				"the certificate of the request %s is not known to this hub: try "
 				"again, or delete the request (kubectl delete csr NAME)",
 				csr->name);
 		else if (pki_cert_serial(csr->cert, serial, NULL) < 0 ||
 			certs_refuses(a->config.certs, csr->node, serial))
-			refuse(answer,
+			approvals_ask_refuse(answer,
 				"the certificate of the request %s was revoked: make a token with "
 				"`edgewayctl token create --node NAME`, or remove node.key of this "
 				"node, so that it asks with another key",
@@ -173,13 +174,13 @@ answer_known(const struct approvals *a, const struct held *h, struct approval_an
 			answer->cert = xstrdup(csr->cert);
 		break;
 	case CSR_DENIED:
-		refuse(answer,
+		approvals_ask_refuse(answer,
 			"an operator denied the request: %s; delete it (kubectl delete csr NAME) "
 			"to be asked again",
 			csr->why[0] != '\0' ? csr->why : csr->name);
 		break;
 	case CSR_FAILED:
-		refuse(answer, "the request cannot be signed: %s", csr->why);
+		approvals_ask_refuse(answer, "the request cannot be signed: %s", csr->why);
 		break;
 	}
 }
@@ -371,7 +372,7 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 	*answer = (struct approval_answer){0};
 	if (pki_csr_info(csr_pem, &name, key, &err) < 0 || strcmp(name, node) != 0 ||
 		pki_csr_plain(csr_pem, &plain, &err) < 0) {
-		refuse(answer, "%s",
+		approvals_ask_refuse(answer, "%s",
 			err.text[0] != '\0' ? err.text
 					    : "the request is for another name, or one longer than "
 					      "64 bytes, which needs a token");
@@ -389,7 +390,7 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 	if (answer_recorded(a, node, key, answer))
 		return;
 	if ((why = why_refused(a, answer->name))[0] != '\0') {
-		refuse(answer, "%s", why);
+		approvals_ask_refuse(answer, "%s", why);
 		return;
 	}
 	/* Of a name that the cluster does not know, or that a node had which is away, the operator
@@ -397,11 +398,11 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 	 * nobody's. */
 	if ((rc = a->config.bars(a->config.bars_arg, node, &err)) < 0 && rc != -ENOENT &&
 		!(rc == -EEXIST && replaces)) {
-		refuse(answer, "%s", err.text);
+		approvals_ask_refuse(answer, "%s", err.text);
 		return;
 	}
 	if ((why = why_not_ask(a, holder, host)) != NULL) {
-		refuse(answer, "%s", why);
+		approvals_ask_refuse(answer, "%s", why);
 		return;
 	}
 	answer->result = APPROVAL_WAITS;

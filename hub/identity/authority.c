@@ -37,7 +37,7 @@ now_s(void)
 /* --- the hub's certificate ------------------------------------------------------------------ */
 
 static void
-renew(struct authority *a)
+authority_renew(struct authority *a)
 {
 	struct ssl_ctx_st *ctx = NULL, *peer = NULL, *former = a->peer_tls;
 	struct err err = {0};
@@ -87,7 +87,7 @@ on_check(void *arg)
 	}
 	keep_lists(a);
 	if (certs_renew_due(a->certs, now_s()))
-		renew(a);
+		authority_renew(a);
 	if (a->share != NULL) {
 		a->ca_refused[0] = '\0';
 		share_ca_again(a->share);
@@ -141,7 +141,7 @@ authority_watch(struct authority *a)
 }
 
 static void
-begin(struct authority *a)
+authority_begin(struct authority *a)
 {
 	a->ready = true;
 	if (a->config.approval && a->config.api != NULL)
@@ -234,7 +234,7 @@ authority_accept_ca(struct authority *a)
 	a->problem[0] = '\0';
 	certs_accept_ca(a->certs);
 	share_tell_nodes(a->share);
-	begin(a);
+	authority_begin(a);
 	a->config.ready(a->config.arg);
 	share_ca_again(a->share);
 }
@@ -256,7 +256,7 @@ on_ca_changed(void *arg, const char *ca_pem, const char *ca_key, struct err *err
 	if (rc == 0 && !a->ready)
 		rc = authority_open_tls(a, err);
 	else if (rc == 0) {
-		renew(a);
+		authority_renew(a);
 		a->config.ca_changed(a->config.arg);
 	}
 	return rc;
@@ -316,7 +316,7 @@ authority_start(struct authority **out, struct loop *loop, const struct authorit
 	if (rc == 0 && config->api != NULL && config->ns[0] != '\0')
 		a->share = share_start(&share);
 	else if (rc == 0 && (rc = open_files(a, err)) == 0)
-		begin(a);
+		authority_begin(a);
 	*out = a;
 	if (rc < 0)
 		authority_stop(out);

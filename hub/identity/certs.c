@@ -233,7 +233,7 @@ check_cut_off(const struct certs *c, struct err *err)
 }
 
 static int
-load(struct certs *c, const struct certs_config *config, struct err *err)
+certs_load(struct certs *c, const struct certs_config *config, struct err *err)
 {
 	int rc = check_config(config, err);
 
@@ -266,7 +266,7 @@ certs_open(struct certs **out, const struct certs_config *config, struct err *er
 	c->node_life_s = config->node_life_s > 0 ? config->node_life_s : CERTS_NODE_LIFE_S;
 	for (size_t i = 0; config->names != NULL && config->names[i] != NULL; i++)
 		names_add(&c->wanted, config->names[i]);
-	if ((rc = load(c, config, err)) < 0)
+	if ((rc = certs_load(c, config, err)) < 0)
 		certs_close(&c);
 	*out = c;
 	return rc;

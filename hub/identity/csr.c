@@ -75,7 +75,7 @@ wrong_usage(const struct tree_node *spec)
 }
 
 static void
-check(struct csr *csr, const struct tree_node *spec)
+csr_check(struct csr *csr, const struct tree_node *spec)
 {
 	const char *usage = wrong_usage(spec);
 	const char *signer = tree_text(tree_get(spec, "signerName"), "");
@@ -113,7 +113,7 @@ csr_read(struct csr *csr, const struct tree_node *object)
 	csr->ours = strcmp(tree_text(tree_get(tree_get(meta, "labels"), OURS_KEY), ""), OURS) == 0;
 	csr->address = xstrdup(tree_text(tree_get(tree_get(meta, "annotations"), ADDRESS_KEY), ""));
 	csr->why = xstrdup("");
-	check(csr, spec);
+	csr_check(csr, spec);
 	read_status(csr, object);
 	if (csr->cert == NULL)
 		csr->cert = xstrdup("");

@@ -147,7 +147,8 @@ join_end(struct join *j, const char *why)
 
 /* The one answer, then the end. */
 static void
-answer(struct join *j, enum operation op, const char *parent, struct buf *content, const char *end)
+join_answer_it(
+	struct join *j, enum operation op, const char *parent, struct buf *content, const char *end)
 {
 	char id[37];
 	auto_free char *resource = xasprintf("certificate/%s", j->node);
@@ -189,14 +190,14 @@ reason_of(int rc)
 }
 
 static void
-refuse(struct join *j, const char *parent, int rc, const char *why)
+join_refuse_it(struct join *j, const char *parent, int rc, const char *why)
 {
 	auto_buf struct buf c;
 
 	note_refusal(j->config.stats, j->node, ws_peer_addr(j->conn), reason_of(rc), why);
 	buf_init(&c, BUF_UNLIMITED);
 	json_add_text(&c, why);
-	answer(j, OP_ERROR, parent, &c, "refused");
+	join_answer_it(j, OP_ERROR, parent, &c, "refused");
 }
 
 struct request {
@@ -235,7 +236,7 @@ hand_out(struct join *j)
 	j->config.stats->issued++;
 	log_limited(LOG_LEVEL_INFO, 120, "hub", "node joined node=%s peer=%s renewed=%s", j->node,
 		ws_peer_addr(j->conn), j->renews ? "yes" : "no");
-	answer(j, OP_RESPONSE, j->parent, &c, "joined");
+	join_answer_it(j, OP_RESPONSE, j->parent, &c, "joined");
 }
 
 /* --- signing -------------------------------------------------------------------------------- */
@@ -260,7 +261,7 @@ on_claimed(void *arg, int rc, const char *why)
 	else if (!j->recorded)
 		rc = join_record(j, &err);
 	if (rc < 0)
-		refuse(j, j->parent, rc, err.text);
+		join_refuse_it(j, j->parent, rc, err.text);
 	else
 		hand_out(j);
 }
@@ -308,7 +309,7 @@ sign_with_others(struct join *j, struct err *err)
 }
 
 static int
-sign(struct join *j, const char *csr, struct err *err)
+join_sign(struct join *j, const char *csr, struct err *err)
 {
 	int rc = certs_issue(j->config.certs, j->node, csr, &j->cert, err);
 
@@ -378,7 +379,7 @@ join_by_token(struct join *j, const char *csr, struct err *err)
 	}
 	if (!j->again && (rc = judge_name(j, err)) < 0)
 		return rc;
-	return sign(j, csr, err);
+	return join_sign(j, csr, err);
 }
 
 /* Whoever has no token: an operator decides, and the node comes again. */
@@ -397,7 +398,7 @@ ask_approval(struct join *j, const char *csr, const char *parent, struct err *er
 		return 0;
 	}
 	buf_printf(&c, "{\"pending\":\"%s\"}", said.name);
-	answer(j, OP_RESPONSE, parent, &c, "pending");
+	join_answer_it(j, OP_RESPONSE, parent, &c, "pending");
 	return 0;
 }
 
@@ -422,7 +423,7 @@ take_request(struct join *j, const struct envelope *e, struct err *err)
 	if (rc == 0 && needs_approval(j))
 		rc = ask_approval(j, r.csr, e->id, err);
 	else if (rc == 0)
-		rc = j->renews ? sign(j, r.csr, err) : join_by_token(j, r.csr, err);
+		rc = j->renews ? join_sign(j, r.csr, err) : join_by_token(j, r.csr, err);
 	free(r.csr);
 	return rc;
 }
@@ -438,11 +439,11 @@ join_text(struct join *j, const char *text, size_t len)
 		return;
 	rc = envelope_parse(&e, text, len, &err);
 	if (rc < 0 && rc != -EOPNOTSUPP) {
-		refuse(j, "", rc, err.text);
+		join_refuse_it(j, "", rc, err.text);
 		return;
 	}
 	if (rc < 0 || (rc = take_request(j, &e, &err)) < 0) {
-		refuse(j, e.id, rc, err.text);
+		join_refuse_it(j, e.id, rc, err.text);
 	} else {
 		j->parent = xstrdup(e.id);
 		if (j->claim == NULL && !j->answered)

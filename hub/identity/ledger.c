@@ -242,7 +242,8 @@ write_record(const struct ledger *l, const char *node, const char *cert_pem, con
 }
 
 static int
-record(struct ledger *l, const char *node, const char *cert_pem, const char *cas, struct err *err)
+ledger_record_it(
+	struct ledger *l, const char *node, const char *cert_pem, const char *cas, struct err *err)
 {
 	bool taken = ledger_taken(l, node);
 	struct roll_entry entry;
@@ -264,13 +265,13 @@ record(struct ledger *l, const char *node, const char *cert_pem, const char *cas
 int
 ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
-	return record(l, node, cert_pem, l->cas, err);
+	return ledger_record_it(l, node, cert_pem, l->cas, err);
 }
 
 int
 ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
-	return record(l, node, cert_pem, "", err);
+	return ledger_record_it(l, node, cert_pem, "", err);
 }
 
 int

@@ -21,7 +21,7 @@ struct own_service {
 
 /* What the cluster says goes into a certificate: only what can be a name or an address. */
 static void
-add(struct names *names, const char *text)
+own_service_add(struct names *names, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -33,7 +33,7 @@ static void
 add_texts(struct names *names, const struct tree_node *list)
 {
 	tree_each(list, n) {
-		add(names, tree_text(n, ""));
+		own_service_add(names, tree_text(n, ""));
 	}
 }
 
@@ -54,13 +54,13 @@ take_names(const struct own_service *o, const struct tree_node *object, struct n
 {
 	add_dns(o, names);
 	tree_each(tree_path(object, "status.loadBalancer.ingress"), n) {
-		add(names, tree_text(tree_get(n, "ip"), ""));
-		add(names, tree_text(tree_get(n, "hostname"), ""));
+		own_service_add(names, tree_text(tree_get(n, "ip"), ""));
+		own_service_add(names, tree_text(tree_get(n, "hostname"), ""));
 	}
 	add_texts(names, tree_path(object, "spec.externalIPs"));
 	add_texts(names, tree_path(object, "spec.clusterIPs"));
 	/* "None" is no address, and in upper case no name. */
-	add(names, tree_text(tree_path(object, "spec.clusterIP"), ""));
+	own_service_add(names, tree_text(tree_path(object, "spec.clusterIP"), ""));
 }
 
 static void

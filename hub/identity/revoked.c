@@ -29,7 +29,7 @@ struct revoked {
 enum { FILE_MAX = 16 * 1024 * 1024 };
 
 static struct node *
-find(const struct revoked *r, const char *name)
+revoked_find(const struct revoked *r, const char *name)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		if (strcmp(r->all[i].name, name) == 0)
@@ -39,9 +39,9 @@ find(const struct revoked *r, const char *name)
 }
 
 static struct node *
-use(struct revoked *r, const char *name)
+revoked_use(struct revoked *r, const char *name)
 {
-	struct node *n = find(r, name);
+	struct node *n = revoked_find(r, name);
 
 	if (n != NULL)
 		return n;
@@ -132,7 +132,7 @@ read_node(struct revoked *r, const struct tree_node *map, struct err *err)
 	if (name[0] == '\0' || tree_int(tree_get(map, "at"), 0, INT64_MAX, &at_s) < 0)
 		return err_set(
 			err, EINVAL, "%s:%u: an entry needs node and at", r->file.path, map->line);
-	n = use(r, name);
+	n = revoked_use(r, name);
 	n->at_s = at_s;
 	tree_each(tree_get(map, "good"), serial) {
 		if (!add_good(n, tree_text(serial, "")))
@@ -194,7 +194,7 @@ revoked_open(struct revoked **out, const char *path, struct err *err)
 }
 
 static void
-pop(struct revoked *r)
+revoked_pop(struct revoked *r)
 {
 	free(r->all[--r->n].name);
 }
@@ -207,7 +207,7 @@ revoked_close(struct revoked **out)
 	if (r == NULL)
 		return;
 	while (r->n > 0)
-		pop(r);
+		revoked_pop(r);
 	free(r->all);
 	list_file_fini(&r->file);
 	free(r);
@@ -236,7 +236,7 @@ revoked_text(const struct revoked *r, struct buf *out)
 }
 
 static int
-save(struct revoked *r, struct err *err)
+revoked_save(struct revoked *r, struct err *err)
 {
 	auto_buf struct buf b;
 
@@ -264,7 +264,7 @@ revoked_problem(const struct revoked *r)
 void
 revoked_add(struct revoked *r, const char *name, int64_t now_s)
 {
-	struct node *n = use(r, name);
+	struct node *n = revoked_use(r, name);
 
 	n->at_s = MAX(now_s, n->at_s + 1); /* whatever the clock says: the latest one counts */
 	n->n_good = 0;
@@ -321,7 +321,7 @@ is_good(const struct node *n, const char *serial)
 int
 revoked_sign(struct revoked *r, const char *name, const char *serial, struct err *err)
 {
-	struct node *n = find(r, name), before;
+	struct node *n = revoked_find(r, name), before;
 	int rc;
 
 	if (n == NULL || is_good(n, serial))
@@ -329,7 +329,7 @@ revoked_sign(struct revoked *r, const char *name, const char *serial, struct err
 	before = *n;
 	if (!add_good(n, serial))
 		return err_set(err, EINVAL, "not a serial number: \"%.50s\"", serial);
-	rc = save(r, err);
+	rc = revoked_save(r, err);
 	if (rc < 0)
 		*n = before;
 	return rc;
@@ -338,7 +338,7 @@ revoked_sign(struct revoked *r, const char *name, const char *serial, struct err
 bool
 revoked_refuses(const struct revoked *r, const char *name, const char *serial)
 {
-	const struct node *n = find(r, name);
+	const struct node *n = revoked_find(r, name);
 
 	if (n == NULL)
 		return false;
@@ -347,7 +347,7 @@ revoked_refuses(const struct revoked *r, const char *name, const char *serial)
 
 /* Adds those of `from` for which there is room. */
 static bool
-unite(struct node *to, const struct node *from)
+revoked_unite(struct node *to, const struct node *from)
 {
 	int64_t n_signed = to->n_signed;
 	bool any = false;
@@ -368,11 +368,11 @@ merge_node(struct node *ours, const struct node *theirs)
 	if (theirs->at_s < ours->at_s)
 		return false;
 	if (theirs->at_s == ours->at_s && theirs->n_signed <= ours->n_signed)
-		return unite(ours, theirs);
+		return revoked_unite(ours, theirs);
 	*ours = *theirs;
 	ours->name = before.name;
 	if (theirs->at_s == before.at_s)
-		unite(ours, &before);
+		revoked_unite(ours, &before);
 	return true;
 }
 
@@ -383,7 +383,7 @@ merge_into(struct revoked *to, const struct revoked *from)
 	bool any = false;
 
 	for (size_t i = 0; i < from->n; i++)
-		any |= merge_node(use(to, from->all[i].name), &from->all[i]);
+		any |= merge_node(revoked_use(to, from->all[i].name), &from->all[i]);
 	for (size_t i = 0; i < from->n_hubs; i++)
 		any |= revoked_enter_hub(to, &from->hubs[i]);
 	return any;

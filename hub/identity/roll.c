@@ -53,7 +53,7 @@ roll_free(struct roll **out)
 }
 
 static struct entry *
-find(const struct roll *r, const char *node)
+roll_find_it(const struct roll *r, const char *node)
 {
 	struct table_node *n = table_first(&r->table, hash64(node, strlen(node), 0));
 
@@ -86,9 +86,9 @@ is_later(const struct roll_entry *a, const struct roll_entry *b)
 
 /* Was it news? */
 static bool
-add(struct roll *r, const char *node, const struct roll_entry *entry)
+roll_add_it(struct roll *r, const char *node, const struct roll_entry *entry)
 {
-	struct entry *e = find(r, node);
+	struct entry *e = roll_find_it(r, node);
 	size_t len = strlen(node) + 1;
 
 	if (e != NULL && !is_later(entry, &e->entry))
@@ -112,13 +112,13 @@ add(struct roll *r, const char *node, const struct roll_entry *entry)
 void
 roll_add(struct roll *r, const char *node, const struct roll_entry *entry)
 {
-	add(r, node, entry);
+	roll_add_it(r, node, entry);
 }
 
 void
 roll_sign(struct roll *r, const char *node, const struct roll_entry *entry)
 {
-	const struct entry *e = find(r, node);
+	const struct entry *e = roll_find_it(r, node);
 	struct roll_entry last = *entry;
 
 	if (e != NULL && strcmp(e->entry.serial, entry->serial) == 0)
@@ -126,13 +126,13 @@ roll_sign(struct roll *r, const char *node, const struct roll_entry *entry)
 	if (e != NULL)
 		last.signed_s =
 			MAX(last.signed_s, e->entry.signed_s + 1); /* whatever the clock says */
-	add(r, node, &last);
+	roll_add_it(r, node, &last);
 }
 
 void
 roll_put_back(struct roll *r, const char *node, const struct roll_entry *entry)
 {
-	struct entry *e = find(r, node);
+	struct entry *e = roll_find_it(r, node);
 
 	if (e != NULL)
 		e->entry = *entry;
@@ -141,7 +141,7 @@ roll_put_back(struct roll *r, const char *node, const struct roll_entry *entry)
 void
 roll_remove(struct roll *r, const char *node)
 {
-	struct entry *e = find(r, node);
+	struct entry *e = roll_find_it(r, node);
 
 	if (e == NULL)
 		return;
@@ -155,7 +155,7 @@ roll_remove(struct roll *r, const char *node)
 const struct roll_entry *
 roll_last(const struct roll *r, const char *node)
 {
-	const struct entry *e = find(r, node);
+	const struct entry *e = roll_find_it(r, node);
 
 	return e != NULL ? &e->entry : NULL;
 }
@@ -173,7 +173,7 @@ roll_forget(struct roll *r, const char *node, int64_t now_s)
 {
 	const struct roll_entry *e = roll_last(r, node);
 
-	add(r, node,
+	roll_add_it(r, node,
 		&(struct roll_entry){.signed_s = e != NULL ? MAX(now_s, e->signed_s + 1) : now_s});
 }
 
@@ -387,14 +387,14 @@ merge_into(struct roll *to, const struct roll *from)
 	bool any = false;
 
 	for (size_t i = 0; i < from->n_all; i++)
-		any |= add(to, from->all[i]->name, &from->all[i]->entry);
+		any |= roll_add_it(to, from->all[i]->name, &from->all[i]->entry);
 	return any;
 }
 
 static bool
 roll_has(const struct roll *r, const struct entry *of)
 {
-	const struct entry *e = find(r, of->name);
+	const struct entry *e = roll_find_it(r, of->name);
 
 	return e != NULL && !is_later(&of->entry, &e->entry);
 }

@@ -41,7 +41,7 @@ static const struct kind {
 /* Names gather for so long before they go into their archive. */
 enum { ARCHIVE_PAUSE_MS = 10 * 1000 };
 
-static void work(void *arg);
+static void share_work(void *arg);
 static void start_doc(struct share *s, int i);
 
 /* --- writing -------------------------------------------------------------------------------- */
@@ -108,12 +108,12 @@ write_texts(struct share *s, int i)
 static void
 on_retry(void *arg)
 {
-	work(((struct doc *)arg)->share);
+	share_work(((struct doc *)arg)->share);
 }
 
 /* Names that no archive has yet go there, together with those of some seconds. */
 static void
-archive(struct share *s)
+share_archive(struct share *s)
 {
 	bool lack[ROLL_ARCHIVES];
 
@@ -156,7 +156,7 @@ names_unknown(const struct share *s)
 
 /* Whatever is to be written and can be. */
 static void
-work(void *arg)
+share_work(void *arg)
 {
 	struct share *s = arg;
 	const char *unknown;
@@ -167,7 +167,7 @@ work(void *arg)
 	if (s->claims.first != NULL && unknown != NULL)
 		share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, unknown);
 	roll_set_now(ledger_roll(ledger_of(s)), loop_now_ms(s->config.loop));
-	archive(s);
+	share_archive(s);
 	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS && s->docs[i].secret != NULL; i++) {
 		struct doc *d = &s->docs[i];
 
@@ -237,7 +237,7 @@ check_synced(struct share *s)
 }
 
 static int
-merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
+share_merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
 {
 	const struct secret *secret = s->docs[i].secret;
 	struct ledger *ledger = certs_ledger(s->certs);
@@ -298,7 +298,7 @@ on_doc(void *arg)
 		share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, secret_problem(d->secret));
 	if (secret_known(d->secret)) {
 		d->stale = false;
-		if (merge(s, i, &news, &lacks, &err) < 0) {
+		if (share_merge(s, i, &news, &lacks, &err) < 0) {
 			share_complain(d, kinds[i].name, &err);
 			d->merged = false; /* nothing is written over what is not understood */
 		} else {
@@ -314,7 +314,7 @@ on_doc(void *arg)
 		}
 		if (news && s->synced)
 			s->config.news(s->config.arg);
-		work(s);
+		share_work(s);
 	}
 	check_synced(s);
 }
@@ -402,7 +402,7 @@ share_start(const struct share_config *config)
 	log_info("hub", "CA, tokens and revocations are shared by Secrets in the namespace %s",
 		config->ns);
 	if (config->ca) {
-		s->work = timer_new(config->loop, work, s);
+		s->work = timer_new(config->loop, share_work, s);
 		start_doc(s, SHARE_DOC_CA);
 		return s;
 	}
@@ -418,7 +418,7 @@ share_begin(struct share *s, struct certs *certs, struct tokens *tokens)
 	s->tokens = tokens;
 	ledger_share(certs_ledger(certs));
 	timer_free(&s->work);
-	s->work = timer_new(s->config.loop, work, s);
+	s->work = timer_new(s->config.loop, share_work, s);
 	start_doc(s, SHARE_DOC_TOKENS);
 	start_doc(s, SHARE_DOC_NODES);
 }

@@ -147,7 +147,7 @@ tokens_text(const struct tokens *t, struct buf *out)
 }
 
 static int
-save(struct tokens *t, struct err *err)
+tokens_save(struct tokens *t, struct err *err)
 {
 	auto_buf struct buf b;
 
@@ -192,7 +192,7 @@ drop_expired(struct tokens *t, int64_t now_s)
 }
 
 static void
-hex(char *to, size_t bytes)
+tokens_hex(char *to, size_t bytes)
 {
 	static const char digits[] = "0123456789abcdef";
 	unsigned char b;
@@ -218,14 +218,14 @@ tokens_create(struct tokens *t, const struct tokens_wish *wish, int64_t now_s,
 	if (t->n >= TOKENS_MAX)
 		return err_set(err, ENOSPC, "there are %zu tokens already; revoke some", t->n);
 	do
-		hex(secret, TOKEN_SECRET_LEN / 2);
+		tokens_hex(secret, TOKEN_SECRET_LEN / 2);
 	while (find_id(t, secret) != NULL);
 	memcpy(token.id, secret, TOKEN_ID_LEN);
 	pki_sha256_hex(secret, TOKEN_SECRET_LEN, token.hash);
 	token.node = xstrdup(wish->node);
 	token.expires_s = now_s + (int64_t)wish->ttl_s;
 	token_add(t, &token);
-	if ((rc = save(t, err)) < 0)
+	if ((rc = tokens_save(t, err)) < 0)
 		token_remove(t, t->n - 1);
 	return rc;
 }

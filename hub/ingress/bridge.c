@@ -26,7 +26,7 @@ struct bridge {
 
 /* With a reset of the network's side, unless all went well. */
 static void
-dispose(struct bridge *b, bool reset)
+bridge_dispose(struct bridge *b, bool reset)
 {
 	struct linger now = {.l_onoff = 1};
 
@@ -49,23 +49,23 @@ bridge_free(struct bridge **out)
 	struct bridge *b = take_ptr(out);
 
 	if (b != NULL)
-		dispose(b, true);
+		bridge_dispose(b, true);
 }
 
 static void
-finish(struct bridge *b, bool reset, bool broken)
+bridge_finish(struct bridge *b, bool reset, bool broken)
 {
 	void (*ended)(void *arg, bool broken) = b->ended;
 	void *arg = b->arg;
 
-	dispose(b, reset);
+	bridge_dispose(b, reset);
 	ended(arg, broken);
 }
 
 static void
-end(struct bridge *b, bool broken)
+bridge_end(struct bridge *b, bool broken)
 {
-	finish(b, broken, broken);
+	bridge_finish(b, broken, broken);
 }
 
 /* Each of the four moves what it can; false: the bridge has broken. */
@@ -145,17 +145,17 @@ move_in(struct bridge *b, bool *more)
 }
 
 static void
-move(struct bridge *b)
+bridge_move(struct bridge *b)
 {
 	unsigned interest = 0;
 	bool more = false;
 
 	if (!move_in(b, &more) || !read_plain(b) || !write_tls(b)) {
-		end(b, true);
+		bridge_end(b, true);
 		return;
 	}
 	if (b->out_shut && (b->in_shut || b->left)) {
-		end(b, false);
+		bridge_end(b, false);
 		return;
 	}
 	if (buf_len(&b->in) == 0)
@@ -175,7 +175,7 @@ bridge_leave(struct bridge *b)
 {
 	b->left = true;
 	if (b->out_shut)
-		end(b, false);
+		bridge_end(b, false);
 }
 
 static void
@@ -185,9 +185,9 @@ on_plain(void *arg, int fd, unsigned events)
 
 	(void)fd;
 	if (events & WATCH_HUP)
-		end(b, true);
+		bridge_end(b, true);
 	else
-		move(b);
+		bridge_move(b);
 }
 
 static void
@@ -197,16 +197,16 @@ on_tls(void *arg, enum tls_event event)
 
 	if (event == TLS_FAILED) {
 		b->opened(b->arg, tls_stream_why(b->tls), "", "");
-		finish(b, false, true); /* not over the alert that says why */
+		bridge_finish(b, false, true); /* not over the alert that says why */
 		return;
 	}
 	if (event == TLS_OPEN)
 		b->opened(b->arg, NULL, tls_stream_sni(b->tls), tls_stream_peer(b->tls));
 	/* Held, only a break is told. */
 	if (event == TLS_READABLE && b->held)
-		end(b, true);
+		bridge_end(b, true);
 	else
-		move(b);
+		bridge_move(b);
 }
 
 int

@@ -83,7 +83,7 @@ note_ambiguous(struct detours *d, const char *address, const char *node)
 }
 
 static void
-add(struct detours *d, uint32_t ip)
+detours_add(struct detours *d, uint32_t ip)
 {
 	if (d->n == d->room) {
 		d->room = MAX(2 * d->room, (size_t)64);
@@ -93,7 +93,7 @@ add(struct detours *d, uint32_t ip)
 }
 
 static void
-judge(struct search *s, const struct cluster_node_facts *node, const char *address)
+detours_judge(struct search *s, const struct cluster_node_facts *node, const char *address)
 {
 	struct detours *d = s->to;
 	uint32_t ip = ip_v4(address);
@@ -112,7 +112,7 @@ judge(struct search *s, const struct cluster_node_facts *node, const char *addre
 	else if (is_ambiguous(s, address))
 		why = DETOURS_AMBIGUOUS;
 	else {
-		add(d, ip);
+		detours_add(d, ip);
 		return;
 	}
 	d->left_out[why]++;
@@ -129,7 +129,7 @@ on_node(void *arg, const struct cluster_node_facts *node)
 	s->at_edge = !node->direct && s->q->at_edge(s->q->arg, node->name);
 	for (size_t i = 0; i < node->n_addresses; i++)
 		if (ip_parse(node->addresses[i], &ip) && !said_before(node, i))
-			judge(s, node, node->addresses[i]);
+			detours_judge(s, node, node->addresses[i]);
 }
 
 /* --- all of them ---------------------------------------------------------------------------- */

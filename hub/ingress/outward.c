@@ -46,7 +46,7 @@ struct outward {
 /* --- ends ----------------------------------------------------------------------------------- */
 
 static void
-tell(const struct trip *t, unsigned status, const char *end)
+outward_tell(const struct trip *t, unsigned status, const char *end)
 {
 	char target[sizeof t->target], why[CALLER_REASON_MAX];
 
@@ -61,7 +61,7 @@ tell(const struct trip *t, unsigned status, const char *end)
 }
 
 static void
-forget(struct trip *t)
+outward_forget(struct trip *t)
 {
 	uint64_t now = loop_now_ms(t->of->loop);
 
@@ -84,7 +84,7 @@ trip_free(struct trip *t)
 	relay_free(&t->relays[1]);
 	dgram_couple_free(&t->couple);
 	stream_close(&t->stream, STREAM_CANCELLED);
-	forget(t);
+	outward_forget(t);
 }
 
 static void
@@ -94,7 +94,7 @@ on_relay_ended(struct trip *t, unsigned which, const struct relay_report *report
 		t->report = *report;
 	if (--t->n_relays > 0)
 		return;
-	tell(t, 200, t->report.why);
+	outward_tell(t, 200, t->report.why);
 	trip_free(t);
 }
 
@@ -118,7 +118,7 @@ on_couple_ended(void *arg, const struct dgram_couple_report *report)
 	t->report.to_socket = report->tally.to_stream.bytes;
 	t->report.to_stream = report->tally.from_stream.bytes;
 	t->of->dropped += dgram_dropped(&report->tally);
-	tell(t, 200, report->why);
+	outward_tell(t, 200, report->why);
 	trip_free(t);
 }
 
@@ -127,10 +127,10 @@ static const char rules_changed[] = "the rules of access have changed";
 /* --- asking --------------------------------------------------------------------------------- */
 
 static void
-refuse(struct trip *t, unsigned status, const char *reason)
+outward_refuse(struct trip *t, unsigned status, const char *reason)
 {
 	stream_answer(t->stream, status, reason);
-	tell(t, status, reason);
+	outward_tell(t, status, reason);
 	trip_free(t);
 }
 
@@ -154,7 +154,7 @@ rate_of(struct account *a)
 }
 
 static void
-couple(struct trip *t, struct stream *far)
+outward_couple(struct trip *t, struct stream *far)
 {
 	struct dgram_couple_setup setup = {
 		.loop = t->of->loop,
@@ -171,7 +171,7 @@ couple(struct trip *t, struct stream *far)
 }
 
 static void
-join(struct trip *t, struct stream *far)
+outward_join(struct trip *t, struct stream *far)
 {
 	struct relay_setup near_setup = {
 		.loop = t->of->loop,
@@ -187,7 +187,7 @@ join(struct trip *t, struct stream *far)
 		log_limited(LOG_LEVEL_ERROR, 6, "hub", "cannot join a node with an endpoint: %s",
 			strerror(-rc));
 		stream_close(&far, STREAM_CANCELLED);
-		refuse(t, 503, "the hub is short of descriptors");
+		outward_refuse(t, 503, "the hub is short of descriptors");
 		return;
 	}
 	t->of->joined++;
@@ -200,7 +200,7 @@ join(struct trip *t, struct stream *far)
 }
 
 static bool
-opens(const struct trip *t, const struct access_target *where)
+outward_opens(const struct trip *t, const struct access_target *where)
 {
 	struct caller caller;
 
@@ -212,7 +212,7 @@ opens(const struct trip *t, const struct access_target *where)
 static bool
 let_in(struct trip *t, const struct access_target *where)
 {
-	if (!opens(t, where))
+	if (!outward_opens(t, where))
 		return false;
 	t->where = *where;
 	t->where_text[0] = xstrdup(where->node); /* the same text as ns and host, ways.h */
@@ -241,18 +241,18 @@ on_reached(void *arg, const struct reach_answer *answer)
 	t->reaching = NULL;
 	snprintf(t->target, sizeof t->target, "%s", answer->target);
 	if (answer->status != 200) {
-		refuse(t, answer->status, answer->reason);
+		outward_refuse(t, answer->status, answer->reason);
 	} else if (!let_in(t, answer->where)) {
 		stream_close(&far, STREAM_CANCELLED);
-		refuse(t, 403, rules_changed);
+		outward_refuse(t, 403, rules_changed);
 	} else if (!account_via(t, answer->via)) {
 		stream_close(&far, STREAM_CANCELLED);
 		t->of->limited++;
-		refuse(t, 429, "the endpoint's node has as many streams as it may");
+		outward_refuse(t, 429, "the endpoint's node has as many streams as it may");
 	} else if (t->udp) {
-		couple(t, far);
+		outward_couple(t, far);
 	} else {
-		join(t, far);
+		outward_join(t, far);
 	}
 }
 
@@ -275,14 +275,15 @@ on_reset(void *arg, unsigned code)
 {
 	struct trip *t = arg;
 
-	tell(t, 0, code == STREAM_LOST ? "the node's connection was lost" : "the node has gone");
+	outward_tell(
+		t, 0, code == STREAM_LOST ? "the node's connection was lost" : "the node has gone");
 	trip_free(t);
 }
 
 static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
 
 static const char *
-field(const struct stream_request *r, const char *name)
+outward_field(const struct stream_request *r, const char *name)
 {
 	for (size_t i = 0; i < r->n_fields; i++)
 		if (strcmp(r->fields[i].name, name) == 0)
@@ -292,7 +293,7 @@ field(const struct stream_request *r, const char *name)
 
 /* NULL: it may have another one; else why not. */
 static const char *
-account(struct trip *t, const struct caller *caller)
+outward_account(struct trip *t, const struct caller *caller)
 {
 	char name[ACCESS_NAME_MAX + 8];
 	struct outward *o = t->of;
@@ -318,9 +319,10 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 	struct reach_request q = {
 		.caller = &caller,
 		.host = request->authority,
-		.service = field(request, "edgeway-service"),
-		.dest = field(request, "edgeway-node"),
-		.enforces = strcmp(field(request, "edgeway-enforces"), ALLOW_FROM_KIND) == 0,
+		.service = outward_field(request, "edgeway-service"),
+		.dest = outward_field(request, "edgeway-node"),
+		.enforces =
+			strcmp(outward_field(request, "edgeway-enforces"), ALLOW_FROM_KIND) == 0,
 		.udp = request->udp,
 	};
 	struct trip *t;
@@ -335,9 +337,9 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 	t->since_ms = loop_now_ms(o->loop);
 	snprintf(t->node, sizeof t->node, "%s", node);
 	caller_node(&caller, node);
-	caller.hops = hops_parse(field(request, HOPS_FIELD));
-	if ((*reason = account(t, &caller)) != NULL) {
-		forget(t);
+	caller.hops = hops_parse(outward_field(request, HOPS_FIELD));
+	if ((*reason = outward_account(t, &caller)) != NULL) {
+		outward_forget(t);
 		return 429;
 	}
 	LIST_INSERT_HEAD(&o->trips, t, link);
@@ -393,7 +395,8 @@ outward_recheck(struct outward *o)
 	LIST_FOREACH(t, &o->trips, link) {
 		bool dialled = t->relays[0] != NULL || t->couple != NULL;
 
-		if (!dialled || opens(t, &t->where)) /* the others are judged at their answer */
+		if (!dialled ||
+			outward_opens(t, &t->where)) /* the others are judged at their answer */
 			continue;
 		cut++;
 		if (t->couple != NULL) {

@@ -15,7 +15,7 @@ struct redirect_probe {
 
 /* The try is over. */
 static void
-settle(struct redirect_probe *p, enum redirect_probe_state state)
+redirect_probe_settle(struct redirect_probe *p, enum redirect_probe_state state)
 {
 	bool news = state != p->state;
 
@@ -40,7 +40,7 @@ on_timer(void *arg)
 	int rc;
 
 	if (p->fd >= 0) {
-		settle(p, REDIRECT_PROBE_LOST);
+		redirect_probe_settle(p, REDIRECT_PROBE_LOST);
 		return;
 	}
 	if (!p->wanted)
@@ -49,11 +49,11 @@ on_timer(void *arg)
 	if (rc == 0)
 		timer_start(p->timer, REDIRECT_PROBE_WAIT_MS, 0);
 	else if (no_route(rc))
-		settle(p, REDIRECT_PROBE_NO_ROUTE);
+		redirect_probe_settle(p, REDIRECT_PROBE_NO_ROUTE);
 	else if (sock_short_of(rc)) /* says nothing of the way */
 		timer_start(p->timer, REDIRECT_PROBE_MS, 0);
 	else
-		settle(p, REDIRECT_PROBE_LOST);
+		redirect_probe_settle(p, REDIRECT_PROBE_LOST);
 }
 
 struct redirect_probe *
@@ -115,7 +115,7 @@ redirect_probe_arrived(struct redirect_probe *p, const struct addr *peer)
 		peer->sa.sa_family != AF_INET || own.in.sin_port != peer->in.sin_port ||
 		own.in.sin_addr.s_addr != peer->in.sin_addr.s_addr)
 		return false;
-	settle(p, REDIRECT_PROBE_ARRIVES);
+	redirect_probe_settle(p, REDIRECT_PROBE_ARRIVES);
 	return true;
 }
 

@@ -29,7 +29,7 @@ udp_flow_caller(const struct udp_flow *f, char to[ACCESS_NAME_MAX + 8])
 /* --- its end -------------------------------------------------------------------------------- */
 
 static void
-audit(const struct udp_trip *trip, unsigned status, const char *end)
+udp_flow_audit(const struct udp_trip *trip, unsigned status, const char *end)
 {
 	char caller[ACCESS_NAME_MAX + 8], target[2 * MESH_NODE_MAX + 64], why[CALLER_REASON_MAX];
 	const struct udp_flow *f = trip->flow;
@@ -62,7 +62,7 @@ on_over(void *arg, struct udp_flow *f, unsigned status, const char *why)
 	struct udp_trip *t = f->own;
 
 	(void)arg;
-	audit(t, status, why);
+	udp_flow_audit(t, status, why);
 	if (t->reaching != NULL)
 		reach_cancel(&t->reaching);
 	quota_give(&t->caller_account, now_ms(t->map));
@@ -74,7 +74,7 @@ on_over(void *arg, struct udp_flow *f, unsigned status, const char *why)
 }
 
 static void
-refuse(struct udp_trip *t, unsigned status, const char *reason)
+udp_flow_refuse_it(struct udp_trip *t, unsigned status, const char *reason)
 {
 	enum dgram_drop why = status == 403 ? DROP_DENIED
 		: status == 429             ? DROP_LIMIT
@@ -122,7 +122,7 @@ udp_flow_allowed(const struct udp_flow *f)
 
 /* NULL, or why it is not opened; *status is set then. */
 static const char *
-objection(struct udp_trip *t, const struct reach_answer *answer, unsigned *status)
+udp_flow_objection(struct udp_trip *t, const struct reach_answer *answer, unsigned *status)
 {
 	t->where = *answer->where;
 	t->where_text[0] = xstrdup(answer->where->node); /* the same text as ns and host, ways.h */
@@ -151,13 +151,13 @@ on_reached(void *arg, const struct reach_answer *answer)
 	t->reaching = NULL;
 	t->target = xstrdup(answer->target);
 	if (status == 200)
-		why = objection(t, answer, &status);
+		why = udp_flow_objection(t, answer, &status);
 	if (why == NULL) {
 		udp_flow_join(t->flow, stream);
 		return;
 	}
 	stream_close(&stream, STREAM_CANCELLED);
-	refuse(t, status, why);
+	udp_flow_refuse_it(t, status, why);
 }
 
 static void

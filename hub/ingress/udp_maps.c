@@ -104,7 +104,7 @@ udp_maps_drain(struct udp_maps *maps)
 enum figure { FLOWS, OPENED, SENT, RECEIVED, BYTES_SENT, BYTES_RECEIVED, FIGURES };
 
 static uint64_t
-figure(const struct udp_map *m, enum figure what)
+udp_maps_figure(const struct udp_map *m, enum figure what)
 {
 	const struct dgram_tally t = udp_door_tally(m->door);
 	const uint64_t all[FIGURES] = {udp_door_flows(m->door), udp_door_opened(m->door),
@@ -138,10 +138,10 @@ add_figures(const struct udp_maps *maps, enum figure what, struct metrics *out)
 		snprintf(label, sizeof label, "%s%s", listen, rows[what].direction);
 		if (what == FLOWS)
 			metric_gauge(out, rows[what].name, rows[what].help, label,
-				(double)figure(m, what));
+				(double)udp_maps_figure(m, what));
 		else
-			metric_counter(
-				out, rows[what].name, rows[what].help, label, figure(m, what));
+			metric_counter(out, rows[what].name, rows[what].help, label,
+				udp_maps_figure(m, what));
 	}
 }
 

@@ -133,7 +133,7 @@ visit_break(struct visit *v, const char *why)
 
 /* host: whom the target must prove to be, where TLS goes on to it. */
 static void
-join(struct visit *v, struct stream *stream, const char *host)
+visit_join(struct visit *v, struct stream *stream, const char *host)
 {
 	struct relay_setup setup = {
 		.loop = v->ingress->config.loop,
@@ -181,7 +181,7 @@ caller_has_read(const struct visit *v)
 
 /* What waits in `in` may be more than a stream takes at once. True: nothing is left. */
 static bool
-feed(struct visit *v)
+visit_feed(struct visit *v)
 {
 	size_t n;
 
@@ -196,12 +196,12 @@ feed(struct visit *v)
 }
 
 static void
-greet(struct visit *v)
+visit_greet_it(struct visit *v)
 {
 	if (!caller_has_read(v))
 		timer_start(v->timer, VISIT_HOLD_MS, 0);
-	else if (!v->h2 || feed(v))
-		join(v, take_ptr(&v->stream), "");
+	else if (!v->h2 || visit_feed(v))
+		visit_join(v, take_ptr(&v->stream), "");
 }
 
 /* --- reaching ------------------------------------------------------------------------------- */
@@ -216,7 +216,7 @@ on_early_reset(void *arg, unsigned code)
 }
 
 static void
-ignore(void *arg)
+visit_ignore(void *arg)
 {
 	(void)arg;
 }
@@ -231,7 +231,7 @@ void
 visit_greet(struct visit *v, struct stream *stream)
 {
 	static const struct stream_events events = {
-		.readable = ignore,
+		.readable = visit_ignore,
 		.writable = on_room,
 		.reset = on_early_reset,
 	};
@@ -271,7 +271,7 @@ on_reached(void *arg, const struct reach_answer *given)
 	} else if (v->door->kind == DOOR_HTTP || v->door->kind == DOOR_EGRESS) {
 		visit_http_reached(v, answer);
 	} else if (answer->status == 200) {
-		join(v, answer->stream, answer->node);
+		visit_join(v, answer->stream, answer->node);
 	} else if (v->door->kind == DOOR_SNI) {
 		visit_sni_refuse(v, answer->status, answer->reason);
 	} else {
@@ -361,7 +361,7 @@ wants_input(const struct visit *v)
 /* The last answer is out: no more from us; the caller closes, or its time is up. False: the visit
  * is gone. */
 static bool
-shut(struct visit *v)
+visit_shut(struct visit *v)
 {
 	if (v->eof) {
 		visit_free(v);
@@ -393,11 +393,11 @@ visit_update(struct visit *v)
 		return;
 	if (v->state == VISIT_GREETING) {
 		if (buf_len(&v->out) == 0 && !timer_active(v->timer)) {
-			greet(v);
+			visit_greet_it(v);
 			if (v->state == VISIT_RELAY)
 				return;
 		}
-	} else if (v->state == VISIT_LINGER && buf_len(&v->out) == 0 && !shut(v)) {
+	} else if (v->state == VISIT_LINGER && buf_len(&v->out) == 0 && !visit_shut(v)) {
 		return;
 	}
 	visit_wait(v);
@@ -458,7 +458,7 @@ read_some(struct visit *v)
 }
 
 static void
-proceed(struct visit *v)
+visit_proceed(struct visit *v)
 {
 	switch (v->state) {
 	case VISIT_HEAD:
@@ -492,7 +492,7 @@ on_ready(void *arg, int fd, unsigned events)
 		return;
 	if (v->state == VISIT_GREETING && buf_len(&v->in) > 0)
 		timer_cancel(v->timer);
-	proceed(v);
+	visit_proceed(v);
 }
 
 static void
@@ -525,7 +525,7 @@ on_timer(void *arg)
 
 /* What a connection asks for before it has said anything. */
 static void
-begin(struct visit *v)
+visit_begin(struct visit *v)
 {
 	const struct door *door = v->door;
 
@@ -581,6 +581,6 @@ ingress_begin(struct ingress *i, const struct door *door, int fd, const struct c
 	if (leg != NULL)
 		leg->visit = v;
 	if (door->kind != DOOR_REDIRECT)
-		begin(v);
+		visit_begin(v);
 	return v;
 }

@@ -180,7 +180,7 @@ on_farewell_late(void *arg)
 }
 
 static void
-ignore(void *arg)
+visit_exchange_ignore(void *arg)
 {
 	(void)arg;
 }
@@ -190,7 +190,7 @@ bid_farewell(struct loop *loop, struct stream *stream)
 {
 	static const struct stream_events events = {
 		.readable = on_farewell_readable,
-		.writable = ignore,
+		.writable = visit_exchange_ignore,
 		.reset = on_farewell_reset,
 	};
 	struct farewell *f = xcalloc(1, sizeof *f);
@@ -209,7 +209,7 @@ bid_farewell(struct loop *loop, struct stream *stream)
 
 /* Broken beyond an answer, or before one. */
 static void
-fail(struct visit *v, unsigned status, const char *why)
+visit_exchange_fail(struct visit *v, unsigned status, const char *why)
 {
 	struct exchange *x = v->exchange;
 
@@ -280,7 +280,7 @@ pump_request(struct visit *v)
 			&x->up, buf_at(&v->in), MIN(buf_len(&v->in), (size_t)PIECE), &used, &piece);
 
 		if (got == HTTP1_BAD) {
-			fail(v, 400, "the request's body is malformed");
+			visit_exchange_fail(v, 400, "the request's body is malformed");
 			return false;
 		}
 		if (got == HTTP1_DATA) {
@@ -305,7 +305,7 @@ pump_request(struct visit *v)
 /* --- the answer ----------------------------------------------------------------------------- */
 
 static void
-finish(struct visit *v)
+visit_exchange_finish(struct visit *v)
 {
 	struct exchange *x = v->exchange;
 	bool keep = x->keep && x->up_done && !v->eof;
@@ -331,11 +331,11 @@ end_answer(struct visit *v)
 
 	if (x->down_chunked)
 		end_chunks(&v->out, &x->trailers_down);
-	finish(v);
+	visit_exchange_finish(v);
 }
 
 static struct http1_reply
-plan(struct exchange *x, const struct http1_head *h)
+visit_exchange_plan(struct exchange *x, const struct http1_head *h)
 {
 	struct http1_reply r = {.framing = h->framing};
 	bool bodyless = x->is_head || h->status == 204 || h->status == 304;
@@ -403,15 +403,15 @@ take_head(struct visit *v, const char *data, size_t len)
 	if (n <= 0 || text.len > HTTP1_HEAD_MAX ||
 		http1_parse_response(h, text.at, text.len, x->is_head) != 0 ||
 		(h->status == 101 && (!x->upgrade || !h->upgrade || !x->up_done))) {
-		fail(v, 502, "the answer is not HTTP");
+		visit_exchange_fail(v, 502, "the answer is not HTTP");
 		return STEP_OVER;
 	}
 	x->scan = (struct http1_scan){0};
 	last = h->status >= 200 || h->status == 101;
 	if (h->status >= 200)
-		reply = plan(x, h);
+		reply = visit_exchange_plan(x, h);
 	if ((last || x->client_minor == 1) && !add_head(v, h, &reply)) {
-		fail(v, 502, "the answer's head is too large");
+		visit_exchange_fail(v, 502, "the answer's head is too large");
 		return STEP_OVER;
 	}
 	if (last) {
@@ -439,7 +439,7 @@ take_body(struct visit *v, const char *data, size_t len)
 	enum http1_got got = http1_body_next(&x->down, data, len, &used, &piece);
 
 	if (got == HTTP1_BAD) {
-		fail(v, 502, "the answer's body is malformed");
+		visit_exchange_fail(v, 502, "the answer's body is malformed");
 		return STEP_OVER;
 	}
 	if (got == HTTP1_DATA) {
@@ -463,7 +463,7 @@ on_far_end(struct visit *v)
 	if (x->status != 0 && x->down.framing == HTTP1_UNTIL_CLOSE)
 		end_answer(v);
 	else
-		fail(v, 502, "the connection ended before the answer did");
+		visit_exchange_fail(v, 502, "the connection ended before the answer did");
 }
 
 /* False: the exchange is over. */
@@ -483,7 +483,7 @@ pump_answer(struct visit *v)
 		return false;
 	x->waits = step == STEP_WAIT;
 	if (stream_spoilt(x->stream)) {
-		fail(v, 502, "what the node sent cannot be expanded");
+		visit_exchange_fail(v, 502, "what the node sent cannot be expanded");
 		return false;
 	}
 	if (buf_len(&v->out) < VISIT_OUT_FULL && stream_eof(x->stream)) {
@@ -522,7 +522,7 @@ on_reset(void *arg, unsigned code)
 {
 	if (code == STREAM_LOST && exchange_repeat(arg))
 		return;
-	fail(arg, 502,
+	visit_exchange_fail(arg, 502,
 		code == STREAM_LOST ? "the node's tunnel broke" : "the connection was reset");
 }
 
@@ -539,7 +539,7 @@ exchange_reached(struct visit *v, struct stream *stream)
 	x->stream = stream;
 	stream_use(stream, &events, v);
 	if (x->head_len == 0) {
-		fail(v, 431, "the request's head is too large");
+		visit_exchange_fail(v, 431, "the request's head is too large");
 		return;
 	}
 	stream_write(stream, x->head, x->head_len);

@@ -7,7 +7,7 @@
  * empty SETTINGS. */
 
 static void
-refuse(struct visit *v, uint32_t stream, unsigned status, const char *line)
+visit_h2_refuse_it(struct visit *v, uint32_t stream, unsigned status, const char *line)
 {
 	visit_audit(v, status, 0, 0, line);
 	opening_refuse(&v->out, stream, status, line, !v->h2_settings);
@@ -20,7 +20,7 @@ visit_h2_refuse(struct visit *v, unsigned status, const char *line)
 	struct opening o;
 
 	opening_read(buf_at(&v->in), buf_len(&v->in), &o);
-	refuse(v, o.stream, status, line);
+	visit_h2_refuse_it(v, o.stream, status, line);
 }
 
 /* The acknowledgement of what the target has not sent. */
@@ -41,13 +41,13 @@ on_asked(struct visit *v, const struct opening *o)
 	uint16_t port;
 
 	if (!visit_http_authority(o->authority, host, &port)) {
-		refuse(v, o->stream, 400,
+		visit_h2_refuse_it(v, o->stream, 400,
 			":authority: expected HOST:PORT of a node, a pod or a service");
 		return;
 	}
 	if (v->h2_settings && o->ack_at == SIZE_MAX) {
 		if (buf_len(&v->in) >= VISIT_H2_MAX)
-			refuse(v, o->stream, 503, "our SETTINGS were not acknowledged");
+			visit_h2_refuse_it(v, o->stream, 503, "our SETTINGS were not acknowledged");
 		else
 			visit_update(v);
 		return;
@@ -86,7 +86,7 @@ visit_h2_input(struct visit *v)
 	if (state == OPENING_ASKED)
 		on_asked(v, &o);
 	else if (state == OPENING_BAD)
-		refuse(v, o.stream, 400, "malformed HTTP/2");
+		visit_h2_refuse_it(v, o.stream, 400, "malformed HTTP/2");
 	else
 		wait_for_more(v);
 	return true;

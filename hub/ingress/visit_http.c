@@ -238,7 +238,7 @@ start_request(struct visit *v, struct http1_head *h, size_t head_len)
 }
 
 static void
-incomplete(struct visit *v, const char *data, size_t len)
+visit_http_incomplete(struct visit *v, const char *data, size_t len)
 {
 	if (len >= HTTP1_HEAD_MAX) {
 		unsigned status = (unsigned)http1_too_large(data, len);
@@ -271,7 +271,7 @@ visit_http_input(struct visit *v)
 	}
 	n = http1_find_end(buf_at(&v->in), buf_len(&v->in), &v->scanned);
 	if (n == 0) {
-		incomplete(v, buf_at(&v->in), buf_len(&v->in));
+		visit_http_incomplete(v, buf_at(&v->in), buf_len(&v->in));
 		return;
 	}
 	v->scanned = 0;

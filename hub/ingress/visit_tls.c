@@ -49,7 +49,7 @@ on_ended(void *arg, bool broken)
 }
 
 static struct leg *
-make(struct ingress *i, const struct door *door)
+visit_tls_make(struct ingress *i, const struct door *door)
 {
 	struct leg *l = xcalloc(1, sizeof *l);
 
@@ -91,7 +91,7 @@ leg_on_dropped(void *arg)
 void
 leg_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller)
 {
-	struct leg *l = make(i, door);
+	struct leg *l = visit_tls_make(i, door);
 	struct bridge_setup setup = {
 		.loop = i->config.loop,
 		.fd = fd,
@@ -141,7 +141,7 @@ leg_onward(struct visit *v, int plain, const char *host)
 {
 	struct ingress *i = v->ingress;
 	const struct door *door = v->door;
-	struct leg *l = make(i, door);
+	struct leg *l = visit_tls_make(i, door);
 	struct bridge_setup setup = {
 		.loop = i->config.loop,
 		.plain = plain,

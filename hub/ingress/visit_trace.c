@@ -7,7 +7,7 @@
  * audit. */
 
 static void
-set(char *to, size_t size, const char *from)
+visit_trace_set(char *to, size_t size, const char *from)
 {
 	span_copy(to, size, from, strlen(from));
 }
@@ -41,10 +41,11 @@ visit_trace_begin(struct visit *v, const struct http1_head *h, const char *host,
 		span_request(s, h, host);
 		s->carried->minor_0 = h->minor == 0;
 	}
-	set(s->host, sizeof s->host, host);
+	visit_trace_set(s->host, sizeof s->host, host);
 	s->port = port;
-	set(s->carried->door, sizeof s->carried->door, v->door->name);
-	set(s->carried->caller, sizeof s->carried->caller, caller_text(&v->caller, caller));
+	visit_trace_set(s->carried->door, sizeof s->carried->door, v->door->name);
+	visit_trace_set(
+		s->carried->caller, sizeof s->carried->caller, caller_text(&v->caller, caller));
 	set_client(s->carried, &v->caller.addr);
 	v->span = s;
 }
@@ -55,13 +56,13 @@ visit_trace_reached(struct visit *v, const struct reach_answer *answer)
 	struct trace_carried *c = v->span->carried;
 
 	if (answer->status != 200) {
-		set(c->node, sizeof c->node, answer->node);
+		visit_trace_set(c->node, sizeof c->node, answer->node);
 		return;
 	}
 	v->span->has_endpoint = true;
-	set(c->node, sizeof c->node, answer->via);
-	set(c->meant, sizeof c->meant, answer->meant);
-	set(c->replica, sizeof c->replica, answer->at);
+	visit_trace_set(c->node, sizeof c->node, answer->via);
+	visit_trace_set(c->meant, sizeof c->meant, answer->meant);
+	visit_trace_set(c->replica, sizeof c->replica, answer->at);
 }
 
 void
@@ -77,7 +78,7 @@ visit_trace_end(struct visit *v, const struct visit_end *end)
 		(end->status == 200 ? strcmp(end->why, "done") != 0 : s->status != end->status);
 	s->bytes_up = end->to_edge;
 	s->bytes_down = end->from_edge;
-	set(c->why, sizeof c->why, end->why);
+	visit_trace_set(c->why, sizeof c->why, end->why);
 	span_end(v->ingress->config.spans, &v->span, trace_clock_us());
 }
 

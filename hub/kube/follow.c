@@ -20,7 +20,7 @@ struct follow {
 	char problem[400];
 };
 
-static void begin(void *arg);
+static void follow_begin(void *arg);
 
 /* --- trouble -------------------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ follow_describe(
 }
 
 static void
-trouble(struct follow *f, const struct https_answer *a)
+follow_trouble(struct follow *f, const struct https_answer *a)
 {
 	char text[sizeof f->problem];
 
@@ -53,7 +53,7 @@ trouble(struct follow *f, const struct https_answer *a)
 }
 
 static void
-well(struct follow *f)
+follow_well(struct follow *f)
 {
 	kube_wait_reset(&f->wait);
 	if (f->problem[0] != '\0')
@@ -118,7 +118,7 @@ on_event(void *arg, const char *text, size_t len)
 	else if (strcmp(type, "BOOKMARK") != 0)
 		f->config.object(f->config.arg, object, strcmp(type, "DELETED") == 0);
 	if (rc == 0) {
-		well(f);
+		follow_well(f);
 		timer_start(f->tell, 0, 0);
 	}
 	tree_free(&tree);
@@ -166,21 +166,21 @@ on_done(void *arg, const struct https_answer *a)
 	}
 	f->watching = false;
 	if (!watched && a->status == 200 && a->whole && finish_list(f)) {
-		well(f);
+		follow_well(f);
 		f->watching = true;
 		f->config.listed(f->config.arg);
-		begin(f);
+		follow_begin(f);
 		return;
 	}
 	if (!(f->version[0] != '\0' &&
 		    kube_wait_doubts(&f->wait, a, loop_now_ms(f->config.loop))) &&
 		(!watched || a->status != 200))
-		trouble(f, a);
+		follow_trouble(f, a);
 	timer_start(f->timer, kube_wait_ms(&f->wait, a), 0);
 }
 
 static void
-begin(void *arg)
+follow_begin(void *arg)
 {
 	struct follow *f = arg;
 	auto_free char *path = NULL;
@@ -226,7 +226,7 @@ follow_start(const struct follow_config *config)
 
 	f->config = *config;
 	split_init(&f->split, SPLIT_LIST, on_listed, f);
-	f->timer = timer_new(config->loop, begin, f);
+	f->timer = timer_new(config->loop, follow_begin, f);
 	f->tell = timer_new(config->loop, on_tell, f);
 	timer_start(f->timer, 0, 0);
 	return f;

@@ -51,7 +51,7 @@ static void check_done(struct https *h);
 /* --- libcurl on the loop -------------------------------------------------------------------- */
 
 static void
-bury(struct https_request *r)
+https_bury(struct https_request *r)
 {
 	struct https *h = r->https;
 
@@ -66,7 +66,7 @@ bury(struct https_request *r)
 }
 
 static void
-act(struct https *h, curl_socket_t fd, int events)
+https_act(struct https *h, curl_socket_t fd, int events)
 {
 	int running;
 
@@ -77,7 +77,7 @@ act(struct https *h, curl_socket_t fd, int events)
 		struct https_request *r = h->dead;
 
 		h->dead = r->next;
-		bury(r);
+		https_bury(r);
 	}
 	check_done(h);
 }
@@ -85,7 +85,7 @@ act(struct https *h, curl_socket_t fd, int events)
 static void
 on_timer(void *arg)
 {
-	act(arg, CURL_SOCKET_TIMEOUT, 0);
+	https_act(arg, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static int
@@ -117,7 +117,7 @@ on_socket(void *arg, int fd, unsigned events)
 		bits |= CURL_CSELECT_IN;
 	if (events & WATCH_WRITE)
 		bits |= CURL_CSELECT_OUT;
-	act(s->https, fd, bits);
+	https_act(s->https, fd, bits);
 }
 
 static int
@@ -237,7 +237,7 @@ on_sockopt(void *arg, curl_socket_t fd, curlsocktype purpose)
 }
 
 static void
-tell(struct https_request *r, const struct https_answer *answer)
+https_tell(struct https_request *r, const struct https_answer *answer)
 {
 	const struct https_call call = r->call;
 	bool stopped = r->stopped;
@@ -246,7 +246,7 @@ tell(struct https_request *r, const struct https_answer *answer)
 	r->stopped = true;
 	if (!stopped && call.done != NULL)
 		call.done(call.arg, answer);
-	bury(r);
+	https_bury(r);
 }
 
 static int
@@ -269,7 +269,7 @@ errno_of(CURLcode code)
 }
 
 static void
-finish(struct https_request *r, CURLcode code)
+https_finish(struct https_request *r, CURLcode code)
 {
 	struct https_answer answer = {.status = r->status, .whole = code == CURLE_OK, .text = ""};
 	curl_off_t retry = 0;
@@ -293,7 +293,7 @@ finish(struct https_request *r, CURLcode code)
 		answer.code = errno_of(code);
 		answer.text = r->why[0] != '\0' ? r->why : curl_easy_strerror(code);
 	}
-	tell(r, &answer);
+	https_tell(r, &answer);
 }
 
 static void
@@ -309,7 +309,7 @@ check_done(struct https *h)
 		if (msg->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &request);
-		finish((struct https_request *)(void *)request, code);
+		https_finish((struct https_request *)(void *)request, code);
 	}
 }
 
@@ -324,7 +324,7 @@ on_silence(void *arg)
 		return;
 	}
 	r->silent = true;
-	finish(r, CURLE_OPERATION_TIMEDOUT);
+	https_finish(r, CURLE_OPERATION_TIMEDOUT);
 }
 
 static void
@@ -340,7 +340,7 @@ set_blob(CURL *easy, CURLoption option, const char *text)
 }
 
 static bool
-given(const char *text)
+https_given(const char *text)
 {
 	return text != NULL && text[0] != '\0';
 }
@@ -355,7 +355,7 @@ set_url(struct https_request *r, const struct https_peer *peer, const char *path
 	const char *colon = memrchr(host, ':', authority);
 	auto_free char *url = NULL, *route = NULL;
 
-	if (!given(peer->tls_name)) {
+	if (!https_given(peer->tls_name)) {
 		url = xasprintf("%s%s", peer->server, path);
 	} else {
 		bool port = colon != NULL &&
@@ -382,11 +382,11 @@ set_peer(struct https_request *r, const struct https_peer *peer)
 	set_blob(r->easy, CURLOPT_CAINFO_BLOB, peer->ca);
 	set_blob(r->easy, CURLOPT_SSLCERT_BLOB, peer->cert);
 	set_blob(r->easy, CURLOPT_SSLKEY_BLOB, peer->key);
-	if (given(peer->proxy))
+	if (https_given(peer->proxy))
 		curl_easy_setopt(r->easy, CURLOPT_PROXY, peer->proxy);
 	else if (strncmp(peer->server, "http:", 5) == 0)
 		curl_easy_setopt(r->easy, CURLOPT_NOPROXY, "*"); /* it is this machine */
-	if (given(peer->token)) {
+	if (https_given(peer->token)) {
 		auto_free char *header = xasprintf("Authorization: Bearer %s", peer->token);
 
 		r->headers = curl_slist_append(r->headers, header);
@@ -467,7 +467,7 @@ https_stop(struct https_request **out)
 		return;
 	r->stopped = true;
 	if (r->https->inside == 0) {
-		bury(r);
+		https_bury(r);
 		return;
 	}
 	r->next = r->https->dead;

@@ -50,7 +50,7 @@ struct kube_events {
 };
 
 static void start_next(void *arg);
-static void step(struct kube_events *e);
+static void kube_events_step(struct kube_events *e);
 
 /* --- who is known --------------------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ hash_of(const char *ns, const char *name, bool rule)
 }
 
 static struct told *
-find(const struct kube_events *e, const char *ns, const char *name, const char *kind)
+kube_events_find(const struct kube_events *e, const char *ns, const char *name, const char *kind)
 {
 	struct table_node *n = table_first(&e->services, hash_of(ns, name, is_rule(kind)));
 
@@ -82,7 +82,7 @@ find(const struct kube_events *e, const char *ns, const char *name, const char *
 }
 
 static void
-forget(struct kube_events *e, struct told *t)
+kube_events_forget(struct kube_events *e, struct told *t)
 {
 	table_remove(&e->services, &t->node);
 	free(t->ns);
@@ -116,7 +116,7 @@ void
 kube_events_tell(
 	struct kube_events *e, const char *ns, const char *name, const char *kind, const char *text)
 {
-	struct told *t = find(e, ns, name, kind);
+	struct told *t = kube_events_find(e, ns, name, kind);
 
 	e->n_unreachable += text[0] != '\0' && !is_rule(kind);
 	if (t == NULL && text[0] == '\0')
@@ -160,7 +160,7 @@ kube_events_end(struct kube_events *e)
 			over[n_over++] = t;
 	}
 	while (n_over > 0)
-		forget(e, over[--n_over]);
+		kube_events_forget(e, over[--n_over]);
 	if (e->request == NULL && !timer_active(e->timer))
 		start_next(e);
 }
@@ -260,7 +260,7 @@ wait_ms(struct kube_events *e, uint64_t ms)
 
 /* So that a burst is let through, and then one each KUBE_EVENTS_PACE_MS. */
 static uint64_t
-pace(struct kube_events *e)
+kube_events_pace(struct kube_events *e)
 {
 	uint64_t now = loop_now_ms(e->loop), ahead = KUBE_EVENTS_BURST * KUBE_EVENTS_PACE_MS;
 
@@ -269,9 +269,9 @@ pace(struct kube_events *e)
 }
 
 static void
-finish(struct kube_events *e, bool sent)
+kube_events_finish(struct kube_events *e, bool sent)
 {
-	struct told *t = find(e, e->ns, e->name, e->kind);
+	struct told *t = kube_events_find(e, e->ns, e->name, e->kind);
 
 	e->sent += sent;
 	if (t != NULL) {
@@ -282,7 +282,7 @@ finish(struct kube_events *e, bool sent)
 	}
 	e->problem[0] = '\0';
 	kube_wait_reset(&e->wait);
-	wait_ms(e, pace(e));
+	wait_ms(e, kube_events_pace(e));
 }
 
 static int
@@ -309,7 +309,7 @@ on_data(void *arg, const char *data, size_t len)
 }
 
 static void
-refused(struct kube_events *e, const struct https_answer *a)
+kube_events_refused(struct kube_events *e, const struct https_answer *a)
 {
 	char before[sizeof e->problem];
 
@@ -349,19 +349,19 @@ on_done(void *arg, const struct https_answer *a)
 	e->request = NULL;
 	if (e->step == STEP_CREATE && a->status == 409) {
 		e->step = STEP_COUNT;
-		step(e);
+		kube_events_step(e);
 	} else if (a->status == 404 || is_terminating(a) ||
 		(e->step == STEP_UID && a->whole && a->status == 200 && e->uid[0] == '\0')) {
-		finish(e,
+		kube_events_finish(e,
 			/* the Service or its namespace is gone, or the Event was forgotten */
 			false);
 	} else if (!a->whole || a->status / 100 != 2) {
-		refused(e, a);
+		kube_events_refused(e, a);
 	} else if (e->step == STEP_UID) {
 		e->step = STEP_CREATE;
-		step(e);
+		kube_events_step(e);
 	} else {
-		finish(e, true);
+		kube_events_finish(e, true);
 	}
 }
 
@@ -383,7 +383,7 @@ send_step(struct kube_events *e, const char *method, const char *path, const cha
 }
 
 static void
-step(struct kube_events *e)
+kube_events_step(struct kube_events *e)
 {
 	auto_free char *path = NULL, *body = NULL, *name = NULL;
 	const struct told *t;
@@ -403,7 +403,7 @@ step(struct kube_events *e)
 		send_step(e, "POST", path, body);
 		break;
 	case STEP_COUNT:
-		t = find(e, e->ns, e->name, e->kind);
+		t = kube_events_find(e, e->ns, e->name, e->kind);
 		name = event_name(e);
 		path = xasprintf("/api/v1/namespaces/%s/events/%s", e->ns, name);
 		body = count_json(t != NULL && t->said != NULL && strcmp(t->said, e->text) == 0
@@ -430,7 +430,7 @@ start_next(void *arg)
 	e->text = xstrdup(t->text);
 	e->kind = t->kind;
 	e->step = STEP_UID;
-	step(e);
+	kube_events_step(e);
 }
 
 struct kube_events *
@@ -459,7 +459,7 @@ kube_events_free(struct kube_events **out)
 	https_stop(&e->request);
 	timer_free(&e->timer);
 	while ((n = table_walk(&e->services, &slot, NULL)) != NULL)
-		forget(e, container_of(n, struct told, node));
+		kube_events_forget(e, container_of(n, struct told, node));
 	table_fini(&e->services);
 	split_fini(&e->split);
 	free(e->ns);

@@ -139,8 +139,8 @@ read_pod(struct https_peer *peer, struct err *err)
 
 /* --- of a file ------------------------------------------------------------------------------ */
 
-static int printf_like(3, 4)
-	complain(const struct reading *r, const struct tree_node *at, const char *fmt, ...)
+static int printf_like(3, 4) kubeconfig_complain(
+	const struct reading *r, const struct tree_node *at, const char *fmt, ...)
 {
 	char what[400];
 	va_list ap;
@@ -167,7 +167,7 @@ take_pem(const struct reading *r, const struct tree_node *map, const char *key, 
 		if (*to == NULL || strstr(*to, "-----BEGIN ") == NULL) {
 			free(*to);
 			*to = xstrdup("");
-			return complain(r, data, "%s is not PEM in base64", data_key);
+			return kubeconfig_complain(r, data, "%s is not PEM in base64", data_key);
 		}
 		return 0;
 	}
@@ -175,9 +175,9 @@ take_pem(const struct reading *r, const struct tree_node *map, const char *key, 
 		return 0;
 	path = name[0] == '/' ? xstrdup(name) : xasprintf("%s%s", r->folder, name);
 	if (read_text(path, to, &err) < 0)
-		return complain(r, file, "%s: %.300s", key, err.text);
+		return kubeconfig_complain(r, file, "%s: %.300s", key, err.text);
 	if (strstr(*to, "-----BEGIN ") == NULL)
-		return complain(r, file, "%s: %.200s is not PEM", key, path);
+		return kubeconfig_complain(r, file, "%s: %.200s is not PEM", key, path);
 	return 0;
 }
 
@@ -190,7 +190,7 @@ take_cluster(const struct reading *r, const struct tree_node *cluster)
 	char where[300];
 
 	if (tree_bool(insecure, false))
-		return complain(r, insecure,
+		return kubeconfig_complain(r, insecure,
 			"insecure-skip-tls-verify: anybody could be the API server; give its "
 			"certificate-authority instead");
 	snprintf(where, sizeof where, "%.200s:%u", r->path, server != NULL ? server->line : 1);
@@ -201,7 +201,7 @@ take_cluster(const struct reading *r, const struct tree_node *cluster)
 	free(peer->proxy);
 	peer->proxy = xstrdup(tree_text(tree_get(cluster, "proxy-url"), ""));
 	if (strcspn(peer->tls_name, " /:@?#\r\n") != strlen(peer->tls_name))
-		return complain(r, tree_get(cluster, "tls-server-name"),
+		return kubeconfig_complain(r, tree_get(cluster, "tls-server-name"),
 			"tls-server-name \"%.100s\" is no name", peer->tls_name);
 	if (check_server(peer->server, where, r->err) < 0)
 		return -EINVAL;
@@ -226,7 +226,7 @@ refuse_user(const struct reading *r, const struct tree_node *user)
 		const struct tree_node *n = tree_get(user, refused[i].key);
 
 		if (!tree_is_null(n))
-			return complain(r, n,
+			return kubeconfig_complain(r, n,
 				"%s: %s; give the hub a token, tokenFile or client-certificate of "
 				"a "
 				"service account of its own",
@@ -250,7 +250,8 @@ take_user(const struct reading *r, const struct tree_node *user)
 		(rc = take_pem(r, user, "client-key", &peer->key)) < 0)
 		return rc;
 	if ((peer->cert[0] == '\0') != (peer->key[0] == '\0'))
-		return complain(r, user, "client-certificate and client-key: give both or neither");
+		return kubeconfig_complain(
+			r, user, "client-certificate and client-key: give both or neither");
 	if (name[0] != '\0') {
 		auto_free char *path =
 			name[0] == '/' ? xstrdup(name) : xasprintf("%s%s", r->folder, name);
@@ -287,15 +288,15 @@ read_file(const struct reading *r, const struct tree_node *top)
 	int rc;
 
 	if (name[0] == '\0')
-		return complain(
+		return kubeconfig_complain(
 			r, top, "no current-context; kubectl config use-context NAME sets it");
 	context = find_named(top, "contexts", "context", name);
 	if (context == NULL)
-		return complain(r, current, "there is no context \"%.100s\"", name);
+		return kubeconfig_complain(r, current, "there is no context \"%.100s\"", name);
 	cluster =
 		find_named(top, "clusters", "cluster", tree_text(tree_get(context, "cluster"), ""));
 	if (cluster == NULL)
-		return complain(r, context, "there is no cluster \"%.100s\"",
+		return kubeconfig_complain(r, context, "there is no cluster \"%.100s\"",
 			tree_text(tree_get(context, "cluster"), ""));
 	if ((rc = take_cluster(r, cluster)) < 0)
 		return rc;
@@ -304,7 +305,7 @@ read_file(const struct reading *r, const struct tree_node *top)
 	name = tree_text(tree_get(context, "user"), "");
 	user = find_named(top, "users", "user", name);
 	if (user == NULL && name[0] != '\0')
-		return complain(r, context, "there is no user \"%.100s\"", name);
+		return kubeconfig_complain(r, context, "there is no user \"%.100s\"", name);
 	return user != NULL ? take_user(r, user) : 0;
 }
 

@@ -87,7 +87,7 @@ start_reflector(struct kubernetes *k, int i)
 }
 
 static bool
-listed(const struct kubernetes *k, int i)
+kubernetes_listed(const struct kubernetes *k, int i)
 {
 	return k->reflectors[i] != NULL && reflector_listed(k->reflectors[i]);
 }
@@ -96,7 +96,7 @@ listed(const struct kubernetes *k, int i)
 static bool
 rules_settled(const struct kubernetes *k)
 {
-	return k->reflectors[RULES] == NULL || listed(k, RULES) ||
+	return k->reflectors[RULES] == NULL || kubernetes_listed(k, RULES) ||
 		reflector_refused(k->reflectors[RULES]);
 }
 
@@ -106,16 +106,18 @@ static bool
 policies_settled(const struct kubernetes *k)
 {
 	return k->reflectors[POLICIES] == NULL ||
-		(listed(k, POLICIES) &&
-			(listed(k, NAMESPACES) || reflector_refused(k->reflectors[NAMESPACES])));
+		(kubernetes_listed(k, POLICIES) &&
+			(kubernetes_listed(k, NAMESPACES) ||
+				reflector_refused(k->reflectors[NAMESPACES])));
 }
 
 static bool
 all_listed(const struct kubernetes *k)
 {
-	return listed(k, SERVICES) && listed(k, PODS) && listed(k, NODES) &&
-		(listed(k, SLICES) || listed(k, ENDPOINTS)) && rules_settled(k) &&
-		policies_settled(k);
+	return kubernetes_listed(k, SERVICES) && kubernetes_listed(k, PODS) &&
+		kubernetes_listed(k, NODES) &&
+		(kubernetes_listed(k, SLICES) || kubernetes_listed(k, ENDPOINTS)) &&
+		rules_settled(k) && policies_settled(k);
 }
 
 /* Slices that came with an upgrade of the cluster make Endpoints needless, and a server without
@@ -123,12 +125,12 @@ all_listed(const struct kubernetes *k)
 static void
 choose_membership(struct kubernetes *k)
 {
-	if (k->reflectors[ENDPOINTS] == NULL && !listed(k, SLICES) &&
+	if (k->reflectors[ENDPOINTS] == NULL && !kubernetes_listed(k, SLICES) &&
 		reflector_absent(k->reflectors[SLICES])) {
 		log_info("kubernetes",
 			"the API server has no EndpointSlices, reading Endpoints instead");
 		start_reflector(k, ENDPOINTS);
-	} else if (k->reflectors[ENDPOINTS] != NULL && listed(k, SLICES)) {
+	} else if (k->reflectors[ENDPOINTS] != NULL && kubernetes_listed(k, SLICES)) {
 		log_info("kubernetes", "the API server has EndpointSlices now");
 		reflector_stop(&k->reflectors[ENDPOINTS]);
 		cluster_sweep(

@@ -9,13 +9,13 @@
 #include "hub/kube/reflector_private.h"
 #include "model/json.h"
 
-static void begin(void *arg);
+static void reflector_begin(void *arg);
 
 /* --- trouble -------------------------------------------------------------------------------- */
 
 /* a: what was answered; NULL: no answer is to blame. */
 static void
-again(struct reflector *r, const struct https_answer *a, uint64_t least_ms)
+reflector_again(struct reflector *r, const struct https_answer *a, uint64_t least_ms)
 {
 	timer_start(r->timer, MAX(kube_wait_ms(&r->wait, a), least_ms), 0);
 }
@@ -67,7 +67,7 @@ finish_list(struct reflector *r)
 	r->listed = true;
 	r->at_once = false;
 	reflector_well(r);
-	begin(r);
+	reflector_begin(r);
 	r->config.changed(r->config.arg);
 }
 
@@ -81,7 +81,7 @@ on_page(struct reflector *r)
 		r->stats.errors++;
 		reflector_trouble(r, LOG_LEVEL_WARN, "%.400s", r->wrong.text);
 		list_anew(r);
-		again(r, NULL, 0);
+		reflector_again(r, NULL, 0);
 		return;
 	}
 	if (r->list_version[0] == '\0')
@@ -93,7 +93,7 @@ on_page(struct reflector *r)
 		return;
 	}
 	kube_wait_reset(&r->wait);
-	begin(r);
+	reflector_begin(r);
 }
 
 /* Versions are whole numbers of one counter (etcd's), at most 19 digits that are not 0 at first. */
@@ -123,7 +123,7 @@ on_probe(struct reflector *r)
 	} else {
 		r->step = STEP_WATCH;
 	}
-	begin(r);
+	reflector_begin(r);
 }
 
 static void
@@ -135,7 +135,7 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 		r->step = r->spoke ? STEP_WATCH : STEP_PROBE;
 		if (!brief)
 			reflector_well(r);
-		again(r, NULL, 0);
+		reflector_again(r, NULL, 0);
 		return;
 	}
 	if (a->code == -ETIMEDOUT && r->open) {
@@ -143,7 +143,7 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 			"a watch said nothing for %" PRIu64 " s, asking anew resource=%s",
 			r->config.silence_ms / 1000, r->config.resource);
 		r->step = STEP_PROBE;
-		begin(r);
+		reflector_begin(r);
 		return;
 	}
 	r->stats.errors++;
@@ -164,7 +164,7 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 	} else {
 		reflector_trouble(r, LOG_LEVEL_WARN, "the watch was cut off: %.300s", a->text);
 	}
-	again(r, NULL, a->code == -EMSGSIZE ? TOO_LARGE_MS : 0);
+	reflector_again(r, NULL, a->code == -EMSGSIZE ? TOO_LARGE_MS : 0);
 }
 
 static void
@@ -225,18 +225,18 @@ on_refused(struct reflector *r, const struct https_answer *a)
 			r->config.resource);
 		r->at_once = r->step == STEP_LIST;
 		list_anew(r);
-		again(r, a, 0);
+		reflector_again(r, a, 0);
 		return;
 	}
 	if (a->status == 404 && try_next_version(r)) {
 		list_anew(r);
-		begin(r);
+		reflector_begin(r);
 		return;
 	}
 	if (r->listed && kube_wait_doubts(&r->wait, a, loop_now_ms(r->config.loop))) {
 		reflector_trouble(r, LOG_LEVEL_INFO,
 			"the API server answers %d; it may be starting", a->status);
-		again(r, a, 0);
+		reflector_again(r, a, 0);
 		return;
 	}
 	explain_status(r, a);
@@ -248,7 +248,7 @@ on_refused(struct reflector *r, const struct https_answer *a)
 	r->config.changed(r->config.arg);
 	if (a->status == 400 || a->status == 404 || a->status == 422 || a->status == 500)
 		list_anew(r);
-	again(r, a, least_ms);
+	reflector_again(r, a, least_ms);
 }
 
 static void
@@ -269,7 +269,7 @@ on_done(void *arg, const struct https_answer *a)
 			a->text[0] != '\0'                 ? a->text
 				: r->wrong.text[0] != '\0' ? r->wrong.text
 							   : "not JSON");
-		again(r, a, 0);
+		reflector_again(r, a, 0);
 	} else if (r->step == STEP_LIST) {
 		on_page(r);
 	} else {
@@ -314,7 +314,7 @@ add_query(struct reflector *r, struct buf *to)
 }
 
 static void
-begin(void *arg)
+reflector_begin(void *arg)
 {
 	struct reflector *r = arg;
 	bool core = r->config.group[0] == '\0';
@@ -358,10 +358,10 @@ reflector_start(const struct reflector_config *config)
 	if (r->config.silence_ms == 0)
 		r->config.silence_ms = REFLECTOR_SILENCE_MS;
 	r->wait.first_ms = config->backoff_ms;
-	r->timer = timer_new(config->loop, begin, r);
+	r->timer = timer_new(config->loop, reflector_begin, r);
 	r->next = xstrdup("");
 	split_init(&r->split, SPLIT_LIST, reflector_take, r);
-	begin(r);
+	reflector_begin(r);
 	return r;
 }
 

@@ -55,7 +55,7 @@ take_version(char to[VERSION_MAX + 1], const struct tree_node *object)
 }
 
 static void
-put(struct reflector *r, const struct tree_node *n)
+reflector_take_put(struct reflector *r, const struct tree_node *n)
 {
 	struct kube_object *o = NULL;
 	struct err err = {0};
@@ -107,7 +107,7 @@ on_event(struct reflector *r, const struct tree_node *event)
 	r->error_events = 0;
 	names_of(object, &ns, &name);
 	if (strcmp(type, "ADDED") == 0 || strcmp(type, "MODIFIED") == 0)
-		put(r, object);
+		reflector_take_put(r, object);
 	else if (strcmp(type, "DELETED") == 0)
 		r->stats.removed += cluster_remove(r->config.cluster, "", r->config.kind, ns, name);
 	else if (strcmp(type, "BOOKMARK") != 0)
@@ -151,7 +151,7 @@ reflector_take(void *arg, const char *text, size_t len)
 	if (r->step == STEP_WATCH)
 		rc = on_event(r, tree_document(tree, 0));
 	else
-		put(r, tree_document(tree, 0));
+		reflector_take_put(r, tree_document(tree, 0));
 	tree_free(&tree);
 	return rc;
 }

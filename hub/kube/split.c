@@ -34,7 +34,7 @@ split_rest(struct split *s, size_t *len)
 
 /* Where the bytes from `from` to `to` belong: to the value under way, to the rest, or nowhere. */
 static int
-keep(struct split *s, const char *from, const char *to)
+split_keep(struct split *s, const char *from, const char *to)
 {
 	size_t n = (size_t)(to - from);
 
@@ -69,7 +69,7 @@ split_replace_nul(char *text, size_t len)
 }
 
 static int
-give(struct split *s)
+split_give(struct split *s)
 {
 	bool too_large = s->too_large;
 	int rc;
@@ -110,14 +110,14 @@ open_bracket(struct split *s, const char *at, const char **from)
 		(s->depth == 0 && *at != '{') || (s->in_items && s->depth == 2 && *at != '{'))
 		return -EBADMSG;
 	if (s->in_value && s->depth == SPLIT_DEPTH_KEPT && s->deep == 0) {
-		rc = keep(s, *from, at + 1);
+		rc = split_keep(s, *from, at + 1);
 		s->deep = s->depth;
 	} else if (begins_value(s, *at)) {
-		rc = keep(s, *from, at);
+		rc = split_keep(s, *from, at);
 		*from = at;
 		s->in_value = true;
 	} else if (opens_items(s, *at)) {
-		rc = keep(s, *from, at + 1);
+		rc = split_keep(s, *from, at + 1);
 		*from = at + 1;
 		s->in_items = true;
 	}
@@ -138,9 +138,9 @@ close_bracket(struct split *s, const char *at, const char **from)
 		*from = at;
 	}
 	if (s->in_value && s->depth == (s->mode == SPLIT_STREAM ? 0 : 2)) {
-		rc = keep(s, *from, at + 1);
+		rc = split_keep(s, *from, at + 1);
 		*from = at + 1;
-		return rc < 0 ? rc : give(s);
+		return rc < 0 ? rc : split_give(s);
 	}
 	if (s->in_items && s->depth == 1) {
 		*from = at;
@@ -209,5 +209,5 @@ split_feed(struct split *s, const char *data, size_t len)
 		else
 			rc = plain_byte(s, at, &from);
 	}
-	return rc != 0 ? rc : keep(s, from, end);
+	return rc != 0 ? rc : split_keep(s, from, end);
 }

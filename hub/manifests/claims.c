@@ -33,7 +33,7 @@ claims_free(struct claims **out)
 }
 
 static void
-grow(struct claims *c)
+claims_grow(struct claims *c)
 {
 	size_t n = c->n_table * 2;
 	struct claim **table = xcalloc(n, sizeof *table);
@@ -70,7 +70,7 @@ claims_add(
 	struct claim **at;
 
 	if (c->n >= c->n_table)
-		grow(c);
+		claims_grow(c);
 	claim->kind = kind;
 	claim->ns = xstrdup(ns);
 	claim->name = xstrdup(name);

@@ -55,7 +55,7 @@ manifest_file_same(const struct manifest_file *f, const struct stat *st)
 }
 
 static void
-remember(struct manifest_file *f, const struct stat *st)
+manifest_file_remember(struct manifest_file *f, const struct stat *st)
 {
 	f->dev = st->st_dev;
 	f->ino = st->st_ino;
@@ -65,7 +65,7 @@ remember(struct manifest_file *f, const struct stat *st)
 }
 
 static int
-problem(struct manifest_file *f, int code, const char *what)
+manifest_file_problem(struct manifest_file *f, int code, const char *what)
 {
 	log_warn("manifests", "%s; %s", what,
 		f->claims != NULL ? "what it said before goes on to count"
@@ -188,7 +188,7 @@ drop_older(struct manifest_file *f, struct cluster *cluster, struct claims *clai
 
 /* How much of it is good: a whole, or a part with the rest as it was before. */
 static enum keep_kind
-adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
+manifest_file_adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
 	struct claims *claims)
 {
 	struct kube_batch batch;
@@ -222,7 +222,8 @@ adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
 /* What the file said before the hub started, unless that is what it says now. True: the copy of a
  * whole is the same. */
 static bool
-recall(struct manifest_file *f, uint64_t hash, struct cluster *cluster, struct claims *claims)
+manifest_file_recall(
+	struct manifest_file *f, uint64_t hash, struct cluster *cluster, struct claims *claims)
 {
 	for (unsigned i = 0; i < KEEP_KINDS; i++) {
 		auto_free char *text = NULL;
@@ -236,7 +237,7 @@ recall(struct manifest_file *f, uint64_t hash, struct cluster *cluster, struct c
 			continue;
 		log_info("manifests", "recalling what a file said before the hub started file=%s",
 			f->name);
-		adopt(f, tree, cluster, claims);
+		manifest_file_adopt(f, tree, cluster, claims);
 		tree_free(&tree);
 	}
 	return false;
@@ -263,7 +264,8 @@ read_content(struct manifest_file *f, const char *path, char **text, size_t *len
 		return errno == ENOTDIR ? -ENOENT : -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EISDIR;
-	remember(f, &st); /* before reading: what changes meanwhile is seen next time */
+	manifest_file_remember(
+		f, &st); /* before reading: what changes meanwhile is seen next time */
 	rc = file_read(path, MANIFEST_FILE_MAX, text, len);
 	return rc;
 }
@@ -277,12 +279,12 @@ parse_content(
 	int rc = tree_parse(tree, path, text, len, &err);
 
 	if (rc < 0)
-		return problem(f, rc, err.text);
+		return manifest_file_problem(f, rc, err.text);
 	if (tree_count(*tree) > 0)
 		return 0;
 	tree_free(tree);
 	what = xasprintf("%s: empty (delete the file to take its objects back)", path);
-	return problem(f, -ENODATA, what);
+	return manifest_file_problem(f, -ENODATA, what);
 }
 
 int
@@ -300,21 +302,21 @@ manifest_file_load(
 		return rc;
 	hash = rc == 0 ? hash64(text, len, 1) : 0;
 	if (f->round == 0 && f->keep != NULL)
-		same = recall(f, hash, cluster, claims);
+		same = manifest_file_recall(f, hash, cluster, claims);
 	if (rc < 0) {
 		what = rc == -EFBIG
 			? xasprintf("%s: larger than %d MiB", path, MANIFEST_FILE_MAX >> 20)
 			: xasprintf("%s: cannot be read: %s", path, strerror(-rc));
 		f->hash = 0;
 		f->settled = false; /* want of descriptors, a disk's hiccup: to be tried again */
-		return problem(f, rc, what);
+		return manifest_file_problem(f, rc, what);
 	}
 	if (hash == f->hash)
 		return f->outcome;
 	f->hash = hash;
 	f->outcome = parse_content(f, path, text, len, &tree);
 	if (f->outcome == 0)
-		copy_later(f, adopt(f, tree, cluster, claims), same, &text, len);
+		copy_later(f, manifest_file_adopt(f, tree, cluster, claims), same, &text, len);
 	tree_free(&tree);
 	return f->outcome;
 }

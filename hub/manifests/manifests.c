@@ -34,7 +34,7 @@ struct manifests {
 /* --- the list of files ---------------------------------------------------------------------- */
 
 static size_t
-place(const struct manifests *m, const char *name)
+manifests_place(const struct manifests *m, const char *name)
 {
 	size_t low = 0, high = m->n_files;
 
@@ -53,7 +53,7 @@ place(const struct manifests *m, const char *name)
 static struct manifest_file *
 use_file(struct manifests *m, const char *name)
 {
-	size_t at = place(m, name);
+	size_t at = manifests_place(m, name);
 
 	if (at < m->n_files && strcmp(m->files[at]->name, name) == 0)
 		return m->files[at];
@@ -80,7 +80,7 @@ forget_file(struct manifests *m, size_t at)
 /* --- reading -------------------------------------------------------------------------------- */
 
 static void
-load(struct manifests *m, struct manifest_file *f)
+manifests_load(struct manifests *m, struct manifest_file *f)
 {
 	int rc = manifest_file_load(f, m->folder, m->config.cluster, m->claims);
 
@@ -153,7 +153,7 @@ static bool
 is_file(void *arg, const char *name)
 {
 	const struct manifests *m = arg;
-	size_t at = place(m, name);
+	size_t at = manifests_place(m, name);
 
 	return at < m->n_files && strcmp(m->files[at]->name, name) == 0;
 }
@@ -173,7 +173,7 @@ keep_copies(struct manifests *m)
 /* Every file in the folder that may differ from what was read, and those that are no longer in
  * it. */
 static int
-scan(struct manifests *m)
+manifests_scan(struct manifests *m)
 {
 	DIR *dir = opendir(m->folder);
 	struct dirent *d;
@@ -280,7 +280,7 @@ on_settled(void *arg)
 		return;
 	if (m->everything) {
 		m->everything = false;
-		if ((rc = scan(m)) < 0) {
+		if ((rc = manifests_scan(m)) < 0) {
 			wait_for_folder(m, strerror(-rc));
 			return;
 		}
@@ -289,7 +289,7 @@ on_settled(void *arg)
 		if (!m->files[i]->dirty)
 			continue;
 		m->files[i]->dirty = false;
-		load(m, m->files[i]);
+		manifests_load(m, m->files[i]);
 	}
 	next = drop_gone(m, now);
 	if (m->watch == NULL && (next == 0 || next > now + MANIFESTS_WAIT_MS))

@@ -78,7 +78,7 @@ wait_ms(struct hosts_map *m, uint64_t ms)
 }
 
 static void
-complain(struct hosts_map *m, const char *why)
+hosts_map_complain(struct hosts_map *m, const char *why)
 {
 	if (strcmp(m->problem, why) == 0)
 		return;
@@ -206,7 +206,7 @@ on_written(struct hosts_map *m)
 		m->ns, m->name, m->key, m->made.names, m->version);
 	wait_ms(m, pause_ms(m));
 	if (m->contested >= CONTESTED)
-		complain(m,
+		hosts_map_complain(m,
 			"somebody else writes the same key again and again; only one program may "
 			"own it: look at metadata.managedFields");
 }
@@ -218,7 +218,7 @@ on_refused(struct hosts_map *m, const struct https_answer *a)
 
 	m->failed++;
 	follow_describe(a, m->what, m->rights, why, sizeof why);
-	complain(m, why);
+	hosts_map_complain(m, why);
 	wait_ms(m, kube_wait_ms(&m->wait, a));
 }
 
@@ -301,7 +301,7 @@ tell_full(struct hosts_map *m)
 }
 
 static void
-settle(struct hosts_map *m)
+hosts_map_settle(struct hosts_map *m)
 {
 	if (!m->in_step && m->problem[0] != '\0' && m->contested < CONTESTED)
 		log_info("kubernetes", "hosts ConfigMap: all is well again with %s", m->what);
@@ -314,7 +314,7 @@ settle(struct hosts_map *m)
 }
 
 static void
-work(void *arg)
+hosts_map_work(void *arg)
 {
 	struct hosts_map *m = arg;
 	struct hosts_lines lines = {0};
@@ -331,12 +331,12 @@ work(void *arg)
 	hosts_lines_fini(&lines);
 	tell_full(m);
 	if (m->exists && m->ours && strcmp(buf_str(&text), m->value) == 0) {
-		settle(m);
+		hosts_map_settle(m);
 		return;
 	}
 	m->in_step = false;
 	if (m->immutable)
-		complain(m, "it is immutable: delete it, and the hub makes it anew");
+		hosts_map_complain(m, "it is immutable: delete it, and the hub makes it anew");
 	else
 		start_write(m, buf_str(&text));
 }
@@ -380,7 +380,7 @@ hosts_map_start(struct hosts_map **out, const struct hosts_map_config *config, s
 	set_texts(m, config->name, slash);
 	m->config.name = m->config.key = NULL; /* the caller's */
 	split_init(&m->split, SPLIT_STREAM, on_write_value, m);
-	m->timer = timer_new(config->loop, work, m);
+	m->timer = timer_new(config->loop, hosts_map_work, m);
 	m->follow = follow_start(&(struct follow_config){
 		.loop = config->loop,
 		.api = config->api,

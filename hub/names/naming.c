@@ -37,7 +37,7 @@ struct naming {
 
 /* Grows with whatever the book is made from. */
 static uint64_t
-changes(const struct naming *n)
+naming_changes(const struct naming *n)
 {
 	return cluster_node_changes(n->config.cluster) + n->config.joined_changes(n->config.arg) +
 		1;
@@ -51,7 +51,7 @@ make_book(struct naming *n)
 
 	node_book_free(&n->book);
 	n->book = node_book_new(n->config.cluster, joined, count);
-	n->book_changes = changes(n);
+	n->book_changes = naming_changes(n);
 	n->book_ms = loop_now_ms(n->config.loop);
 	for (size_t i = 0; i < count; i++)
 		free(joined[i]);
@@ -63,7 +63,7 @@ make_book(struct naming *n)
 static bool
 use_book(struct naming *n)
 {
-	if (n->book != NULL && n->book_changes == changes(n))
+	if (n->book != NULL && n->book_changes == naming_changes(n))
 		return true;
 	if (n->book != NULL && loop_now_ms(n->config.loop) - n->book_ms < NAMING_BOOK_MS)
 		return false;
@@ -122,7 +122,7 @@ describe_problem(const struct naming *n, char *to, size_t size)
 /* --- the zone ------------------------------------------------------------------------------- */
 
 static void
-find(void *arg, const char *name, struct name_found *to)
+naming_find(void *arg, const char *name, struct name_found *to)
 {
 	struct naming *n = arg;
 	bool of_now;
@@ -131,7 +131,7 @@ find(void *arg, const char *name, struct name_found *to)
 	to->n = 0;
 	if (!n->config.known(n->config.arg))
 		return;
-	to->serial = n->serial + (uint32_t)changes(n);
+	to->serial = n->serial + (uint32_t)naming_changes(n);
 	of_now = use_book(n);
 	if (name[0] == '\0') {
 		to->is = NAME_ABOVE;
@@ -153,7 +153,7 @@ start_zone(struct naming *n, const struct hub_ways_in *w, struct err *err)
 		.loop = n->config.loop,
 		.zone = w->zone,
 		.ttl_s = w->dns_ttl_s,
-		.find = find,
+		.find = naming_find,
 		.arg = n,
 	};
 	char text[ADDR_TEXT_MAX];
@@ -190,7 +190,7 @@ add_lines(struct hosts_lines *to, const char *name, const struct in6_addr *ips, 
 /* Who is at the edge is told by what all replicas share, not by the tunnels of this one: they write
  * the same. */
 static bool
-lines(void *arg, struct hosts_lines *to)
+naming_lines(void *arg, struct hosts_lines *to)
 {
 	struct naming *n = arg;
 	struct in6_addr edge[NAME_ADDRESSES_MAX], own[2];
@@ -217,7 +217,7 @@ on_tick(void *arg)
 	struct naming *n = arg;
 	struct in6_addr edge[NAME_ADDRESSES_MAX];
 	size_t n_edge = edge_addresses(n, edge);
-	uint64_t now = n->config.known(n->config.arg) && n_edge > 0 ? changes(n) : 0;
+	uint64_t now = n->config.known(n->config.arg) && n_edge > 0 ? naming_changes(n) : 0;
 
 	if (now == 0)
 		return;
@@ -237,7 +237,7 @@ start_hosts(struct naming *n, const struct hub_ways_in *w, struct err *err)
 		.api = n->config.api,
 		.name = w->hosts_map,
 		.key = w->hosts_key,
-		.lines = lines,
+		.lines = naming_lines,
 		.arg = n,
 	};
 	int rc = hosts_map_start(&n->hosts, &config, err);

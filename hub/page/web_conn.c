@@ -77,7 +77,7 @@ struct answer {
 };
 
 static void
-answer(struct web_conn *c, const struct answer *a)
+web_conn_answer(struct web_conn *c, const struct answer *a)
 {
 	buf_printf(&c->out, "HTTP/1.1 %u %s\r\n%s" COMMON "Connection: %s\r\n", a->status,
 		http1_reason((int)a->status), a->more, c->close ? "close" : "keep-alive");
@@ -90,7 +90,7 @@ answer(struct web_conn *c, const struct answer *a)
 }
 
 static void
-decline(struct web_conn *c, unsigned status, const char *why, bool to_head)
+web_conn_decline(struct web_conn *c, unsigned status, const char *why, bool to_head)
 {
 	static const struct {
 		unsigned status;
@@ -109,19 +109,19 @@ decline(struct web_conn *c, unsigned status, const char *why, bool to_head)
 	if (more == NULL)
 		more = xstrdup("Cache-Control: no-store\r\n");
 	c->close = true;
-	answer(c,
+	web_conn_answer(c,
 		&(struct answer){
 			status, "text/plain; charset=utf-8", more, text, strlen(text), to_head});
 }
 
 static void
-refuse(struct web_conn *c, unsigned status, const char *why, bool to_head)
+web_conn_refuse(struct web_conn *c, unsigned status, const char *why, bool to_head)
 {
 	char from[ACCESS_NAME_MAX + 8];
 
 	log_limited(LOG_LEVEL_WARN, 6, "web", "a request is refused caller=%s status=%u why=\"%s\"",
 		caller_text(&c->caller, from), status, why);
-	decline(c, status, why, to_head);
+	web_conn_decline(c, status, why, to_head);
 }
 
 static void
@@ -132,7 +132,7 @@ give_file(struct web_conn *c, const struct http1_head *h, const struct web_file 
 
 	web_file_etag(file, etag);
 	more = xasprintf("ETag: %s\r\nCache-Control: no-cache\r\n", etag);
-	answer(c,
+	web_conn_answer(c,
 		&(struct answer){web_unchanged(h, etag) ? 304 : 200, file->type, more, file->data,
 			file->len, h->is_head});
 }
@@ -163,11 +163,11 @@ refuse_caller(struct web_conn *c, const struct http1_head *h, unsigned status, c
 {
 	/* So every browser begins. */
 	if (status == 401 && wshake_find(h, "authorization") == NULL) {
-		decline(c, status, why, h->is_head);
+		web_conn_decline(c, status, why, h->is_head);
 		return;
 	}
 	c->web->refused_who++;
-	refuse(c, status, why, h->is_head);
+	web_conn_refuse(c, status, why, h->is_head);
 }
 
 /* --- requests ------------------------------------------------------------------------------- */
@@ -182,10 +182,10 @@ begin_live(struct web_conn *c, const struct http1_head *h)
 
 	if (status != 0) {
 		w->refused_how++;
-		refuse(c, status, why, h->is_head);
+		web_conn_refuse(c, status, why, h->is_head);
 	} else if (w->n_viewers >= w->config.options.viewers) {
 		w->refused_full++;
-		refuse(c, 503, "as many look as web.viewers lets", false);
+		web_conn_refuse(c, 503, "as many look as web.viewers lets", false);
 	} else {
 		wshake_accept(&c->out, NULL, accept);
 		web_live_start(c);
@@ -193,7 +193,7 @@ begin_live(struct web_conn *c, const struct http1_head *h)
 }
 
 static void
-serve(struct web_conn *c, const struct http1_head *h)
+web_conn_serve(struct web_conn *c, const struct http1_head *h)
 {
 	struct web *w = c->web;
 	const char *why, *mark = memchr(h->target.at, '?', h->target.len);
@@ -205,7 +205,7 @@ serve(struct web_conn *c, const struct http1_head *h)
 	c->close = !h->keep_alive;
 	if (status != 0) {
 		w->refused_how++;
-		refuse(c, status, why, h->is_head);
+		web_conn_refuse(c, status, why, h->is_head);
 	} else if ((status = judge_caller(c, h, &why)) != 0) {
 		refuse_caller(c, h, status, why);
 	} else if (file != NULL) {
@@ -214,7 +214,7 @@ serve(struct web_conn *c, const struct http1_head *h)
 		begin_live(c, h);
 	} else {
 		w->refused_how++;
-		refuse(c, 404, "no such page", h->is_head);
+		web_conn_refuse(c, 404, "no such page", h->is_head);
 	}
 }
 
@@ -237,12 +237,12 @@ take_head(struct web_conn *c)
 	else if (n > 0)
 		status = http1_parse_request(h, buf_at(&c->in), (size_t)n);
 	if (status == 0) {
-		serve(c, h);
+		web_conn_serve(c, h);
 		buf_consume(&c->in, (size_t)n);
 		return true;
 	}
 	c->web->refused_how++;
-	refuse(c, (unsigned)status,
+	web_conn_refuse(c, (unsigned)status,
 		status == 431   ? "the head is too large"
 			: n > 0 ? h->why
 				: "no request of HTTP/1.1",

@@ -40,7 +40,7 @@ web_judge(const struct http1_head *h, const char *const *names, bool secure, con
 }
 
 static bool
-begins(struct http1_str s, const char *word)
+web_judge_begins(struct http1_str s, const char *word)
 {
 	return s.len > strlen(word) && strncasecmp(s.at, word, strlen(word)) == 0;
 }
@@ -54,9 +54,9 @@ web_secret(const struct http1_head *h)
 
 	if (f == NULL)
 		return NULL;
-	if (begins(f->value, "bearer "))
+	if (web_judge_begins(f->value, "bearer "))
 		return xstrndup(f->value.at + 7, f->value.len - 7);
-	if (!begins(f->value, "basic "))
+	if (!web_judge_begins(f->value, "basic "))
 		return NULL;
 	text = xstrndup(f->value.at + 6, f->value.len - 6);
 	pair = base64_text(text);

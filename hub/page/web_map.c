@@ -41,7 +41,7 @@ find_site(struct sites *all, const struct survey *s, uint32_t name)
 }
 
 static void
-count(struct sites *all, const struct survey *s, const struct survey_node *n)
+web_map_count(struct sites *all, const struct survey *s, const struct survey_node *n)
 {
 	int at = find_site(all, s, n->site);
 	struct site *site = &all->list[MAX(at, 0)];
@@ -87,7 +87,7 @@ tell_map(const struct tell *t, struct buf *out)
 	auto_free struct sites *all = xcalloc(1, sizeof *all);
 
 	for (size_t i = 0; i < n; i++)
-		count(all, t->survey, &list[i]);
+		web_map_count(all, t->survey, &list[i]);
 	buf_adds(out, "{\"t\":\"overview\",\"sites\":[");
 	for (int i = 0; i < all->n; i++) {
 		buf_adds(out, i > 0 ? "," : "");

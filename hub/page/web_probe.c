@@ -69,7 +69,7 @@ probe_free(struct probe *p)
 
 /* said is taken; one of said and why is NULL. */
 static void
-learn(struct probe *p, enum result result, char *said, const char *why)
+web_probe_learn(struct probe *p, enum result result, char *said, const char *why)
 {
 	free(p->said);
 	free(p->why);
@@ -82,19 +82,19 @@ learn(struct probe *p, enum result result, char *said, const char *why)
 }
 
 static void
-fail(struct probe *p, enum result result, const char *why)
+web_probe_fail(struct probe *p, enum result result, const char *why)
 {
-	learn(p, result, NULL, why);
+	web_probe_learn(p, result, NULL, why);
 }
 
 static void
 on_late(void *arg)
 {
-	fail(arg, LATE, late);
+	web_probe_fail(arg, LATE, late);
 }
 
 static void
-take(struct probe *p, const char *json, size_t len)
+web_probe_take(struct probe *p, const char *json, size_t len)
 {
 	struct health_said said;
 	auto_buf struct buf text;
@@ -103,9 +103,9 @@ take(struct probe *p, const char *json, size_t len)
 	if (health_read(&said, json, len, NULL) == 0) {
 		buf_printf(&text, "\"known\":%s,\"more\":%u,\"said\":%s",
 			said.known ? "true" : "false", said.more, buf_str(&said.list));
-		learn(p, TOLD, buf_take_str(&text), NULL);
+		web_probe_learn(p, TOLD, buf_take_str(&text), NULL);
 	} else {
-		fail(p, REFUSED, no_agent);
+		web_probe_fail(p, REFUSED, no_agent);
 	}
 	health_fini(&said);
 }
@@ -127,11 +127,11 @@ on_answered(void *arg, unsigned status, const char *reason)
 		stream_close(&p->stream, STREAM_CANCELLED);
 		ask_replicas(p);
 	} else if (status == 501) {
-		fail(p, OLDER, older);
+		web_probe_fail(p, OLDER, older);
 	} else if (status == 504) {
-		fail(p, LATE, late);
+		web_probe_fail(p, LATE, late);
 	} else {
-		fail(p, REFUSED, *reason != '\0' ? reason : no_agent);
+		web_probe_fail(p, REFUSED, *reason != '\0' ? reason : no_agent);
 	}
 }
 
@@ -144,13 +144,13 @@ on_readable(void *arg)
 
 	while ((n = stream_peek(p->stream, &bytes)) > 0) {
 		if (buf_add(&p->in, bytes, n) < 0) {
-			fail(p, REFUSED, no_agent);
+			web_probe_fail(p, REFUSED, no_agent);
 			return;
 		}
 		stream_consume(p->stream, n);
 	}
 	if (stream_eof(p->stream))
-		take(p, buf_at(&p->in), buf_len(&p->in));
+		web_probe_take(p, buf_at(&p->in), buf_len(&p->in));
 }
 
 static void
@@ -178,7 +178,7 @@ be_away(struct probe *p)
 	if (p->older[0] != '\0')
 		why = xasprintf("%s; or to %s, which is older and does not ask it", away, p->older);
 	p->asked_at[0] = '\0';
-	fail(p, AWAY, why != NULL ? why : away);
+	web_probe_fail(p, AWAY, why != NULL ? why : away);
 	p->away_ms = loop_now_ms(p->of->config.loop);
 }
 
@@ -211,11 +211,11 @@ on_told(void *arg, int rc, const char *text, size_t len)
 	struct probe *p = arg;
 
 	if (rc == 0)
-		take(p, text, len);
+		web_probe_take(p, text, len);
 	else if (rc == -ENOTCONN)
 		ask_replicas(p); /* it may have gone to another one */
 	else
-		fail(p, REFUSED, text);
+		web_probe_fail(p, REFUSED, text);
 }
 
 static void
@@ -233,9 +233,9 @@ ask_node(struct probe *p)
 	timer_start(p->timer, PROBE_MS, 0);
 	rc = all->config.ask(all->config.arg, p->node, p->service, &p->question);
 	if (rc == -EOPNOTSUPP)
-		fail(p, OLDER, older);
+		web_probe_fail(p, OLDER, older);
 	else if (rc == -EBUSY)
-		fail(p, REFUSED, "too many questions wait for it");
+		web_probe_fail(p, REFUSED, "too many questions wait for it");
 	else if (rc < 0 && p->away_ms != 0 && now - p->away_ms < PROBE_AWAY_MS)
 		stop_asking(p, STREAM_CANCELLED); /* as before */
 	else if (rc < 0)
@@ -259,7 +259,7 @@ make_room(struct probes *all, uint64_t now)
 }
 
 static struct probe *
-find(struct probes *all, const char *node, const char *service)
+web_probe_find(struct probes *all, const char *node, const char *service)
 {
 	uint64_t hash = hash64(node, strlen(node), hash64(service, strlen(service), 0));
 	struct probe *p;
@@ -289,7 +289,7 @@ void
 probes_tell(struct probes *all, const char *node, const char *service, struct buf *out)
 {
 	uint64_t now = loop_now_ms(all->config.loop);
-	struct probe *p = find(all, node, service);
+	struct probe *p = web_probe_find(all, node, service);
 
 	if (p == NULL) {
 		buf_adds(out, "null");

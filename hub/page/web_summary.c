@@ -12,7 +12,7 @@ struct summary {
 };
 
 static void
-forget(struct service_summary *s)
+web_summary_forget(struct service_summary *s)
 {
 	free((void *)(uintptr_t)s->key);
 	*s = (struct service_summary){0};
@@ -40,13 +40,13 @@ sort_services(struct summary *s)
 
 /* Whose number is now another's, or nobody's. True: the list of keys has changed. */
 static bool
-follow(struct service_summary *to, const struct fanout_item *item)
+web_summary_follow(struct service_summary *to, const struct fanout_item *item)
 {
 	bool there = item != NULL && item->present, changed;
 
 	changed = to->key != NULL && (!there || strcmp(to->key, item->key) != 0);
 	if (changed)
-		forget(to);
+		web_summary_forget(to);
 	if (!there)
 		return changed;
 	if (to->key == NULL) {
@@ -83,7 +83,7 @@ summary_take(struct summary *s, const struct fanout *f, const struct cluster *c)
 		changed = true; /* they may have moved */
 	}
 	for (uint32_t i = 0; i < s->n_services; i++) {
-		changed |= follow(&s->services[i], i < slots ? fanout_at(f, i) : NULL);
+		changed |= web_summary_follow(&s->services[i], i < slots ? fanout_at(f, i) : NULL);
 		if (s->services[i].key != NULL)
 			s->services[i].fault = has_fault(c, s->services[i].key);
 	}
@@ -112,7 +112,7 @@ summary_free(struct summary **out)
 	if (s == NULL)
 		return;
 	for (uint32_t i = 0; i < s->n_services; i++)
-		forget(&s->services[i]);
+		web_summary_forget(&s->services[i]);
 	free(s->services);
 	free(s->sorted);
 	free(s);

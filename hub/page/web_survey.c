@@ -28,7 +28,7 @@ struct survey {
 /* --- nodes ---------------------------------------------------------------------------------- */
 
 static uint32_t
-keep(struct nodes_list *l, const char *text)
+web_survey_keep(struct nodes_list *l, const char *text)
 {
 	size_t at = buf_len(&l->text);
 
@@ -45,7 +45,7 @@ text_of(const struct nodes_list *l, uint32_t at)
 }
 
 static struct survey_node *
-add(struct nodes_list *l, const char *name)
+web_survey_add(struct nodes_list *l, const char *name)
 {
 	struct survey_node *n;
 
@@ -54,7 +54,7 @@ add(struct nodes_list *l, const char *name)
 		l->at = xrealloc(l->at, l->room * sizeof *l->at);
 	}
 	n = &l->at[l->n++];
-	*n = (struct survey_node){.name = keep(l, name)};
+	*n = (struct survey_node){.name = web_survey_keep(l, name)};
 	return n;
 }
 
@@ -67,12 +67,12 @@ on_talk(void *arg, const struct talk *talk)
 	struct survey_node *n;
 
 	talk_facts(talk, &f);
-	n = add(l, f.node);
+	n = web_survey_add(l, f.node);
 	n->connected = true;
-	n->site = keep(l, f.site);
-	n->zone = keep(l, f.zone);
-	n->version = keep(l, f.version);
-	n->address = keep(l, f.address);
+	n->site = web_survey_keep(l, f.site);
+	n->zone = web_survey_keep(l, f.zone);
+	n->version = web_survey_keep(l, f.version);
+	n->address = web_survey_keep(l, f.address);
 	n->since_ms = f.since_ms;
 	n->pending = f.pending;
 	n->unacked = f.unacked;
@@ -87,7 +87,7 @@ static void
 on_tunnel(void *arg, const struct tunnel_facts *f)
 {
 	struct survey *s = arg;
-	struct survey_node *n = add(&s->now, f->node);
+	struct survey_node *n = web_survey_add(&s->now, f->node);
 
 	n->health = SURVEY_DOWN;
 	s->totals.streams += f->stats->streams;
@@ -137,7 +137,7 @@ add_joined(struct survey *s, uint64_t now_ms)
 		return;
 	find_joined(s, now_ms);
 	for (size_t i = 0; i < s->n_joined; i++)
-		add(&s->now, s->joined[i].name)->health =
+		web_survey_add(&s->now, s->joined[i].name)->health =
 			s->joined[i].revoked ? SURVEY_REVOKED : SURVEY_DOWN;
 }
 
@@ -148,7 +148,7 @@ on_named(void *arg, const char *node)
 {
 	struct survey *s = arg;
 
-	add(&s->now, node)->health = SURVEY_DOWN;
+	web_survey_add(&s->now, node)->health = SURVEY_DOWN;
 }
 
 /* By name; what is connected first, then the newest tunnel, then what is revoked. */
@@ -182,7 +182,7 @@ take_tunnel(struct survey_node *to, const struct survey_node *from)
 
 /* Several entries of one name become one. */
 static void
-merge(struct nodes_list *l)
+web_survey_merge(struct nodes_list *l)
 {
 	size_t n = 0;
 
@@ -204,10 +204,10 @@ look_for(struct survey *s, struct survey_node *n)
 	if (s->from->nodes == NULL ||
 		!nodes_presence(s->from->nodes, text_of(&s->now, n->name), &row))
 		return;
-	n->at = keep(&s->now, row.at);
-	n->version = keep(&s->now, row.version);
-	n->address = keep(&s->now, row.address);
-	n->words = keep(&s->now, row.words);
+	n->at = web_survey_keep(&s->now, row.at);
+	n->version = web_survey_keep(&s->now, row.version);
+	n->address = web_survey_keep(&s->now, row.address);
+	n->words = web_survey_keep(&s->now, row.words);
 	if (row.connected && row.at[0] != '\0' && n->health != SURVEY_REVOKED)
 		n->health = SURVEY_ELSEWHERE;
 	if (!row.connected)
@@ -215,14 +215,14 @@ look_for(struct survey *s, struct survey_node *n)
 }
 
 static void
-judge(struct survey *s, struct survey_node *n)
+web_survey_judge(struct survey *s, struct survey_node *n)
 {
 	const char *site, *zone;
 
 	if (!n->connected &&
 		cluster_node(s->from->cluster, text_of(&s->now, n->name), &site, &zone) == 0) {
-		n->site = keep(&s->now, site);
-		n->zone = keep(&s->now, zone);
+		n->site = web_survey_keep(&s->now, site);
+		n->zone = web_survey_keep(&s->now, zone);
 	}
 	if (!n->connected)
 		look_for(s, n);
@@ -237,7 +237,7 @@ judge(struct survey *s, struct survey_node *n)
 }
 
 static uint64_t
-rate(uint64_t now, uint64_t before, uint64_t ms)
+web_survey_rate(uint64_t now, uint64_t before, uint64_t ms)
 {
 	return now > before && ms > 0 ? (now - before) * 1000 / ms : 0;
 }
@@ -263,8 +263,8 @@ find_rates(struct survey *s, uint64_t ms)
 			n->lags_since_ms = b->at[k].lags_since_ms;
 		if (b->at[k].epoch != n->epoch)
 			continue;
-		n->rate_in = rate(n->bytes_in, b->at[k].bytes_in, ms);
-		n->rate_out = rate(n->bytes_out, b->at[k].bytes_out, ms);
+		n->rate_in = web_survey_rate(n->bytes_in, b->at[k].bytes_in, ms);
+		n->rate_out = web_survey_rate(n->bytes_out, b->at[k].bytes_out, ms);
 		s->totals.rate_in += n->rate_in;
 		s->totals.rate_out += n->rate_out;
 	}
@@ -289,9 +289,9 @@ take_nodes(struct survey *s, uint64_t now_ms)
 	tunnels_look(s->from->tunnels, on_tunnel, s);
 	if (s->now.n > 1)
 		qsort_r(s->now.at, s->now.n, sizeof *s->now.at, compare_nodes, &s->now);
-	merge(&s->now);
+	web_survey_merge(&s->now);
 	for (size_t i = 0; i < s->now.n; i++)
-		judge(s, &s->now.at[i]);
+		web_survey_judge(s, &s->now.at[i]);
 	s->totals.nodes = s->now.n;
 	find_rates(s, now_ms - s->taken_ms);
 }

@@ -182,7 +182,7 @@ struct reading {
 };
 
 static int
-wrong(const struct reading *r, const char *text, const char *what)
+access_wrong(const struct reading *r, const char *text, const char *what)
 {
 	return err_set(r->err, EINVAL, "\"%.80s\": %s", text, what);
 }
@@ -196,9 +196,9 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct reading *r)
 
 	r->at = entry;
 	if (!read_from(from, rule))
-		return wrong(r, from, "expected a network, cert:NAME, token:NAME or a name");
+		return access_wrong(r, from, "expected a network, cert:NAME, token:NAME or a name");
 	if (*sha256 != '\0' && (!is_sha256(sha256) || !rule->token))
-		return wrong(r, sha256,
+		return access_wrong(r, sha256,
 			"expected the sha256 of the token's secret, 64 digits of a-f and 0-9, with "
 			"from: token:NAME");
 	rule->sha256 = xstrdup(sha256);
@@ -211,7 +211,7 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct reading *r)
 		rule->to = xrealloc(rule->to, (rule->n_to + 1) * sizeof *rule->to);
 		rule->to[rule->n_to] = (struct to){0};
 		if (!read_to(text, &rule->to[rule->n_to++]))
-			return wrong(r, text,
+			return access_wrong(r, text,
 				"expected *, NODE[:PORTS], NAMESPACE/SERVICE[:PORTS], "
 				"pod/NAMESPACE/POD[:PORTS], cloud/HOST[:PORTS], "
 				"site/SITE/CIDR[:PORTS] or hub:web");
@@ -331,13 +331,13 @@ is_from(const struct rule *r, const struct caller *c)
 }
 
 static bool
-glob(const char *pattern, const char *text)
+access_glob(const char *pattern, const char *text)
 {
 	return fnmatch(pattern, text, 0) == 0;
 }
 
 static bool
-opens(const struct to *to, const struct access_target *t)
+access_opens(const struct to *to, const struct access_target *t)
 {
 	struct in6_addr ip;
 
@@ -349,16 +349,16 @@ opens(const struct to *to, const struct access_target *t)
 		return false;
 	switch (t->kind) {
 	case TARGET_NODE:
-		return glob(to->first, t->node);
+		return access_glob(to->first, t->node);
 	case TARGET_POD:
 	case TARGET_SERVICE:
-		return glob(to->first, t->ns) && glob(to->second, t->name);
+		return access_glob(to->first, t->ns) && access_glob(to->second, t->name);
 	case TARGET_CLOUD:
 		if (to->first != NULL)
-			return glob(to->first, t->host);
+			return access_glob(to->first, t->host);
 		return ip_parse(t->host, &ip) && network_holds(&to->network, &ip);
 	case TARGET_SITE:
-		return glob(to->second, t->name) && ip_parse(t->host, &ip) &&
+		return access_glob(to->second, t->name) && ip_parse(t->host, &ip) &&
 			network_holds(&to->network, &ip);
 	case TARGET_WEB:
 		break;
@@ -397,7 +397,7 @@ access_find_rule(const struct access *a, const struct caller *c, const struct ac
 		const struct rule *r = &a->rules[i];
 
 		for (size_t k = 0; (r->node || !node) && is_from(r, c) && k < r->n_to; k++)
-			if (opens(&r->to[k], t)) {
+			if (access_opens(&r->to[k], t)) {
 				*found = (struct access_found){r, &r->to[k]};
 				return true;
 			}

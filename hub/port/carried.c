@@ -65,7 +65,7 @@ one_free(struct one *o)
 }
 
 static void
-drop(struct one *o, const char *why)
+carried_drop(struct one *o, const char *why)
 {
 	o->of->failed++;
 	log_limited(LOG_LEVEL_WARN, 6, "hub",
@@ -94,7 +94,7 @@ drop_late(struct carried *c, uint64_t ms)
 	struct one *o;
 
 	while ((o = TAILQ_FIRST(&c->strangers)) != NULL && now - o->since_ms >= ms)
-		drop(o, "no whole request for a websocket in time");
+		carried_drop(o, "no whole request for a websocket in time");
 }
 
 static void
@@ -123,7 +123,7 @@ on_ended(void *arg, bool fault, const char *why)
 
 /* What it refuses is answered, if it can be at once: a stranger is not waited for. */
 static void
-refuse(struct one *o, unsigned status, const char *why)
+carried_refuse(struct one *o, unsigned status, const char *why)
 {
 	o->of->refused++;
 	log_limited(LOG_LEVEL_WARN, 6, "hub",
@@ -135,7 +135,7 @@ refuse(struct one *o, unsigned status, const char *why)
 }
 
 static void
-join(struct one *o, size_t head)
+carried_join(struct one *o, size_t head)
 {
 	struct carried *c = o->of;
 	struct carrier_setup setup = {
@@ -149,7 +149,7 @@ join(struct one *o, size_t head)
 	int fd, rc = carrier_start(&setup, &o->carrier, &fd);
 
 	if (rc < 0) {
-		drop(o, strerror(-rc));
+		carried_drop(o, strerror(-rc));
 		return;
 	}
 	TAILQ_REMOVE(&c->strangers, o, link);
@@ -166,26 +166,26 @@ join(struct one *o, size_t head)
 
 /* A whole head is there. */
 static void
-answer(struct one *o, const struct carrier_request *request, size_t head)
+carried_answer(struct one *o, const struct carrier_request *request, size_t head)
 {
 	struct carried *c = o->of;
 	struct route route;
 	ssize_t n;
 
 	if (route_parse(&route, request->path) < 0 || route.kind != ROUTE_CARRIER) {
-		refuse(o, 404, "no node's path for a carrier");
+		carried_refuse(o, 404, "no node's path for a carrier");
 		return;
 	}
 	if (c->n_open >= c->config.most) {
-		refuse(o, 503, "too many connections in websockets");
+		carried_refuse(o, 503, "too many connections in websockets");
 		return;
 	}
 	carrier_accept(&o->out, request);
 	n = o->wire->ops->write(o->wire, buf_at(&o->out), buf_len(&o->out));
 	if (n < 0 || (size_t)n < buf_len(&o->out)) /* of the first bytes that we send */
-		drop(o, "it does not take the answer");
+		carried_drop(o, "it does not take the answer");
 	else
-		join(o, head);
+		carried_join(o, head);
 }
 
 static void
@@ -199,15 +199,15 @@ on_wire(void *arg)
 	if (n == -EAGAIN)
 		return;
 	if (n <= 0) {
-		drop(o, "it ended before its request was whole");
+		carried_drop(o, "it ended before its request was whole");
 		return;
 	}
 	buf_commit(&o->in, (size_t)n);
 	n = carrier_read_request(buf_at(&o->in), buf_len(&o->in), &request);
 	if (n > 0)
-		answer(o, &request, (size_t)n);
+		carried_answer(o, &request, (size_t)n);
 	else if (n < 0)
-		refuse(o, request.status, request.why);
+		carried_refuse(o, request.status, request.why);
 }
 
 static void
@@ -224,7 +224,7 @@ on_tls(void *arg, enum tls_event event)
 	struct one *o = arg;
 
 	if (event != TLS_OPEN) {
-		drop(o, tls_stream_why(o->tls));
+		carried_drop(o, tls_stream_why(o->tls));
 		return;
 	}
 	listen_to(o, wire_tls(&o->tls));
@@ -247,7 +247,7 @@ tell_address(struct one *o, int fd, bool proxied)
 static void
 carried_on_dropped(void *arg)
 {
-	drop(arg, "its place was needed: too many others are on their way");
+	carried_drop(arg, "its place was needed: too many others are on their way");
 }
 
 void
@@ -287,7 +287,7 @@ carried_take(struct carried *c, int fd, enum hello kind)
 	if (kind == HELLO_PLAIN)
 		listen_to(o, wire_socket(c->config.loop, fd));
 	else if (tls_stream_new(&setup, &o->tls, &err) < 0)
-		drop(o, err.text);
+		carried_drop(o, err.text);
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
@@ -336,7 +336,7 @@ carried_hides(const char *from)
 /* --- telling -------------------------------------------------------------------------------- */
 
 static struct carrier_stats
-sum(const struct carried *c)
+carried_sum(const struct carried *c)
 {
 	struct carrier_stats s = c->past;
 	const struct one *o;
@@ -351,7 +351,7 @@ sum(const struct carried *c)
 void
 carried_state(const struct carried *c, struct buf *out)
 {
-	struct carrier_stats s = sum(c);
+	struct carrier_stats s = carried_sum(c);
 
 	buf_printf(out, "{\"open\":%zu,\"strangers\":%zu,\"bytes_in\":%llu,\"bytes_out\":%llu}",
 		c->n_open, c->n_strangers, (unsigned long long)s.bytes_in,
@@ -365,7 +365,7 @@ carried_metrics(const struct carried *c, struct metrics *m)
 		[] = "edgeway_hub_carried_total",
 	    help[] = "Websockets that were to carry a node's connection, by what became of them.",
 	    bytes[] = "edgeway_hub_carried_bytes_total", carried[] = "Bytes carried in websockets.";
-	struct carrier_stats s = sum(c);
+	struct carrier_stats s = carried_sum(c);
 
 	metric_gauge(m, "edgeway_hub_carried", "Connections of nodes that websockets carry.", NULL,
 		(double)c->n_open);

@@ -40,7 +40,7 @@ take_number(struct cursor *c, unsigned bytes)
 
 /* The next n bytes; empty when there are not so many. */
 static struct cursor
-take(struct cursor *c, size_t n)
+hello_take(struct cursor *c, size_t n)
 {
 	struct cursor part = {c->at, c->at, false};
 
@@ -54,7 +54,7 @@ take(struct cursor *c, size_t n)
 }
 
 static bool
-is(const struct cursor *name, const char *what)
+hello_is(const struct cursor *name, const char *what)
 {
 	size_t n = strlen(what);
 
@@ -64,18 +64,18 @@ is(const struct cursor *name, const char *what)
 static enum hello
 read_alpn(struct cursor extension)
 {
-	struct cursor list = take(&extension, take_number(&extension, 2));
+	struct cursor list = hello_take(&extension, take_number(&extension, 2));
 
 	while (list.at < list.end && !list.bad) {
-		struct cursor name = take(&list, take_number(&list, 1));
+		struct cursor name = hello_take(&list, take_number(&list, 1));
 
-		if (is(&name, TUNNEL_ALPN_REVERSE))
+		if (hello_is(&name, TUNNEL_ALPN_REVERSE))
 			return HELLO_REVERSE;
-		if (is(&name, TUNNEL_ALPN_FORWARD))
+		if (hello_is(&name, TUNNEL_ALPN_FORWARD))
 			return HELLO_FORWARD;
-		if (is(&name, PEER_ALPN))
+		if (hello_is(&name, PEER_ALPN))
 			return HELLO_PEER;
-		if (is(&name, CARRIER_ALPN))
+		if (hello_is(&name, CARRIER_ALPN))
 			return HELLO_CARRIER;
 	}
 	return HELLO_OTHER;
@@ -87,14 +87,14 @@ find_extension(struct cursor c, size_t wanted)
 {
 	struct cursor extensions;
 
-	take(&c, VERSION_AND_RANDOM);
-	take(&c, take_number(&c, 1)); /* session id */
-	take(&c, take_number(&c, 2)); /* cipher suites */
-	take(&c, take_number(&c, 1)); /* compression */
-	extensions = take(&c, take_number(&c, 2));
+	hello_take(&c, VERSION_AND_RANDOM);
+	hello_take(&c, take_number(&c, 1)); /* session id */
+	hello_take(&c, take_number(&c, 2)); /* cipher suites */
+	hello_take(&c, take_number(&c, 1)); /* compression */
+	extensions = hello_take(&c, take_number(&c, 2));
 	while (extensions.at < extensions.end && !extensions.bad && !c.bad) {
 		size_t type = take_number(&extensions, 2);
-		struct cursor body = take(&extensions, take_number(&extensions, 2));
+		struct cursor body = hello_take(&extensions, take_number(&extensions, 2));
 
 		if (type == wanted && !extensions.bad)
 			return body;
@@ -103,7 +103,7 @@ find_extension(struct cursor c, size_t wanted)
 }
 
 static enum hello
-more(size_t *need, size_t n)
+hello_more(size_t *need, size_t n)
 {
 	if (n > HELLO_MAX)
 		return HELLO_OTHER;
@@ -113,7 +113,8 @@ more(size_t *need, size_t n)
 
 /* The ClientHello without its records: HELLO_MORE or HELLO_OTHER, `whole` bytes of it when > 0. */
 static enum hello
-collect(const uint8_t *bytes, size_t n, size_t *need, uint8_t message[HELLO_MAX], size_t *len_out)
+hello_collect(
+	const uint8_t *bytes, size_t n, size_t *need, uint8_t message[HELLO_MAX], size_t *len_out)
 {
 	size_t have = 0, whole = MESSAGE_HEAD, at = 0;
 
@@ -124,7 +125,7 @@ collect(const uint8_t *bytes, size_t n, size_t *need, uint8_t message[HELLO_MAX]
 		if (n > at && bytes[at] != RECORD_HANDSHAKE)
 			return HELLO_OTHER;
 		if (n - at < RECORD_HEAD)
-			return more(need, at + RECORD_HEAD);
+			return hello_more(need, at + RECORD_HEAD);
 		len = (size_t)bytes[at + 3] << 8 | bytes[at + 4];
 		if (bytes[at + 1] != 3 || len == 0)
 			return HELLO_OTHER;
@@ -138,7 +139,7 @@ collect(const uint8_t *bytes, size_t n, size_t *need, uint8_t message[HELLO_MAX]
 			whole = MESSAGE_HEAD +
 				((size_t)message[1] << 16 | (size_t)message[2] << 8 | message[3]);
 		if (have < whole && part < len)
-			return more(need, at + MIN(len, part + whole - have));
+			return hello_more(need, at + MIN(len, part + whole - have));
 		at += part;
 	}
 	*len_out = whole;
@@ -162,12 +163,12 @@ is_host(const uint8_t *name, size_t n)
 static bool
 read_name(struct cursor body, char to[HELLO_NAME_MAX + 1])
 {
-	struct cursor list = take(&body, take_number(&body, 2)), name;
+	struct cursor list = hello_take(&body, take_number(&body, 2)), name;
 	size_t len;
 
 	if (take_number(&list, 1) != 0) /* host_name */
 		return false;
-	name = take(&list, take_number(&list, 2));
+	name = hello_take(&list, take_number(&list, 2));
 	len = (size_t)(name.end - name.at);
 	if (list.bad || !is_host(name.at, len))
 		return false;
@@ -185,7 +186,7 @@ read_plain(const uint8_t *bytes, size_t n, size_t *need)
 
 	if (memcmp(bytes, get, MIN(n, len)) != 0)
 		return HELLO_OTHER;
-	return n >= len ? HELLO_PLAIN : more(need, len);
+	return n >= len ? HELLO_PLAIN : hello_more(need, len);
 }
 
 enum hello
@@ -199,7 +200,7 @@ hello_read(const uint8_t *bytes, size_t n, size_t *need)
 
 	if (n > 0 && bytes[0] == 'G')
 		return read_plain(bytes, n, need);
-	rc = collect(bytes, n, need, message, &len);
+	rc = hello_collect(bytes, n, need, message, &len);
 	if (len == 0)
 		return rc;
 	hello.end = message + len;
@@ -222,7 +223,7 @@ hello_name(const uint8_t *bytes, size_t n, char to[HELLO_NAME_MAX + 1])
 	uint8_t message[HELLO_MAX];
 	size_t len = 0, need;
 
-	if (collect(bytes, n, &need, message, &len) == HELLO_MORE)
+	if (hello_collect(bytes, n, &need, message, &len) == HELLO_MORE)
 		return 0;
 	if (len == 0)
 		return -ENOENT;

@@ -36,7 +36,7 @@ on_rested(void *arg)
 
 /* Errors of the one connection that accept returned, accept(2): only the next one tells. */
 static bool
-passing(int error)
+listen_passing(int error)
 {
 	return error == ECONNABORTED || error == EINTR || error == EPROTO || error == ENETDOWN ||
 		error == ENOPROTOOPT || error == EHOSTDOWN || error == ENONET ||
@@ -72,7 +72,7 @@ on_ready(void *arg, int listener, unsigned events)
 		if (errno == EAGAIN)
 			return;
 		l->failed++;
-		if (passing(errno))
+		if (listen_passing(errno))
 			continue;
 		log_limited(LOG_LEVEL_ERROR, 6, "hub",
 			"cannot accept connections, resting for 1 s error=\"%s\"", strerror(errno));

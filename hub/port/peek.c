@@ -48,7 +48,7 @@ set_timer(struct peek *p)
 }
 
 static int
-release(struct guest *g)
+peek_release(struct guest *g)
 {
 	struct peek *p = g->peek;
 	int fd = g->fd;
@@ -91,7 +91,7 @@ drop_late(struct peek *p, uint64_t ms)
 				"ClientHello) after_ms=%llu",
 				(unsigned long long)ms);
 		peek_count_drop(g);
-		close(release(g));
+		close(peek_release(g));
 	}
 }
 
@@ -118,7 +118,7 @@ static void
 give_up(struct guest *g)
 {
 	g->peek->ended++;
-	close(release(g));
+	close(peek_release(g));
 }
 
 static void
@@ -137,7 +137,7 @@ hand_over(struct guest *g, enum hello kind)
 		p->tunnels++;
 	else
 		p->carriers++;
-	fd = release(g);
+	fd = peek_release(g);
 	set_timer(p);
 	p->fn(p->arg, fd, kind, from);
 }
@@ -171,7 +171,7 @@ peek_waits_for_turn(struct guest *g)
 }
 
 static void
-look(struct guest *g)
+peek_look(struct guest *g)
 {
 	uint8_t bytes[HELLO_MAX];
 	ssize_t n = recv(g->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
@@ -200,7 +200,7 @@ peek_on_step(void *arg)
 	struct guest *g = arg;
 
 	g->due = true;
-	look(g);
+	peek_look(g);
 }
 
 static void
@@ -208,7 +208,7 @@ on_ready(void *arg, int fd, unsigned events)
 {
 	(void)fd;
 	(void)events;
-	look(arg);
+	peek_look(arg);
 }
 
 struct peek *
@@ -234,7 +234,7 @@ peek_free(struct peek **out)
 	if (p == NULL)
 		return;
 	while ((g = TAILQ_FIRST(&p->guests)) != NULL)
-		close(release(g));
+		close(peek_release(g));
 	timer_free(&p->timer);
 	free(p);
 }
@@ -245,7 +245,7 @@ peek_on_dropped(void *arg)
 	struct guest *g = arg;
 
 	peek_count_drop(g);
-	close(release(g));
+	close(peek_release(g));
 }
 
 void
@@ -270,7 +270,7 @@ peek_take(struct peek *p, int fd, const char *from)
 	g->watch = watch_start(p->loop, fd, WATCH_READ, on_ready, g);
 	if (!timer_active(p->timer))
 		set_timer(p);
-	look(g); /* a ClientHello usually is there already */
+	peek_look(g); /* a ClientHello usually is there already */
 }
 
 void

@@ -161,7 +161,7 @@ take_rest(struct cursor *c, enum shape shape, struct peer_said *to)
 }
 
 static int
-bad(struct peer_said *to, const char *why)
+peer_words_bad(struct peer_said *to, const char *why)
 {
 	to->why = why;
 	return -EPROTO;
@@ -176,7 +176,8 @@ peer_words_read(const char *bytes, size_t n, size_t *used, struct peer_said *to)
 	size_t len;
 
 	if (end == NULL)
-		return n >= PEER_LINE_MAX ? bad(to, "a line of the list is too long") : 0;
+		return n >= PEER_LINE_MAX ? peer_words_bad(to, "a line of the list is too long")
+					  : 0;
 	*used = (size_t)(end - bytes) + 1;
 	len = take_part(&line, &word);
 	to->word = PEER_SAYS_OTHER;
@@ -187,7 +188,7 @@ peer_words_read(const char *bytes, size_t n, size_t *used, struct peer_said *to)
 		/* What a later version says behind it is passed over, too. */
 		return take_rest(&line, words[i].shape, to)
 			? 1
-			: bad(to, "a line of the list is not what it should be");
+			: peer_words_bad(to, "a line of the list is not what it should be");
 	}
 	return 1;
 }

@@ -45,7 +45,7 @@ quota_new(const struct quota_limits *limits)
 }
 
 static void
-wake(struct account *a)
+quota_wake(struct account *a)
 {
 	TAILQ_REMOVE(&a->quota->idle, a, idle);
 	a->quota->n_idle--;
@@ -53,9 +53,9 @@ wake(struct account *a)
 
 /* It is idle. */
 static void
-forget(struct account *a)
+quota_forget(struct account *a)
 {
-	wake(a);
+	quota_wake(a);
 	LIST_REMOVE(a, entry);
 	free(a->name);
 	free(a);
@@ -64,14 +64,14 @@ forget(struct account *a)
 /* Some of the idle ones: who has rested goes, and who has not is looked at again after all
  * others. */
 static void
-tidy(struct quota *q, uint64_t now_ms)
+quota_tidy(struct quota *q, uint64_t now_ms)
 {
 	struct account *a;
 
 	for (unsigned n = MIN(q->n_idle, (unsigned)LOOKED_AT); n > 0; n--) {
 		a = TAILQ_FIRST(&q->idle);
 		if (q->n_idle > QUOTA_IDLE_MOST || rate_rested(&a->rate, now_ms)) {
-			forget(a);
+			quota_forget(a);
 			continue;
 		}
 		TAILQ_REMOVE(&q->idle, a, idle);
@@ -87,7 +87,7 @@ quota_free(struct quota **q)
 	if (old == NULL)
 		return;
 	while (!TAILQ_EMPTY(&old->idle))
-		forget(TAILQ_FIRST(&old->idle));
+		quota_forget(TAILQ_FIRST(&old->idle));
 	free(old);
 }
 
@@ -109,7 +109,7 @@ quota_take(struct quota *q, enum quota_kind kind, const char *name, uint64_t now
 	const struct quota_limit *limit = &q->limits.of[kind];
 	struct account *a;
 
-	tidy(q, now_ms);
+	quota_tidy(q, now_ms);
 	LIST_FOREACH(a, &q->buckets[bucket], entry)
 		if (a->kind == kind && strcmp(a->name, name) == 0)
 			break;
@@ -126,7 +126,7 @@ quota_take(struct quota *q, enum quota_kind kind, const char *name, uint64_t now
 		a->rate.waits = &q->throttled[kind];
 		LIST_INSERT_HEAD(&q->buckets[bucket], a, entry);
 	} else if (a->streams == 0) {
-		wake(a);
+		quota_wake(a);
 	}
 	if (a->streams++ == 0)
 		q->accounts[kind]++;
@@ -146,8 +146,8 @@ quota_give(struct account **out, uint64_t now_ms)
 	q->n_idle++;
 	TAILQ_INSERT_TAIL(&q->idle, a, idle);
 	if (rate_rested(&a->rate, now_ms))
-		forget(a);
-	tidy(q, now_ms);
+		quota_forget(a);
+	quota_tidy(q, now_ms);
 }
 
 unsigned

@@ -29,14 +29,14 @@ asked_free(struct asked *a, unsigned code)
 }
 
 static void
-refuse(struct asked *a, unsigned status, const char *why)
+peer_ask_refuse(struct asked *a, unsigned status, const char *why)
 {
 	stream_answer(a->stream, status, why);
 	asked_free(a, STREAM_CANCELLED);
 }
 
 static void
-flush(struct asked *a)
+peer_ask_flush(struct asked *a)
 {
 	size_t n;
 
@@ -60,16 +60,16 @@ on_told(void *arg, int rc, const char *text, size_t len)
 	struct asked *a = arg;
 
 	if (rc == -ENOTCONN) {
-		refuse(a, 421, "the node has gone meanwhile");
+		peer_ask_refuse(a, 421, "the node has gone meanwhile");
 	} else if (rc < 0) {
-		refuse(a, 502, text);
+		peer_ask_refuse(a, 502, text);
 	} else if (len == 0 || len > HEALTH_BYTES_MAX) {
-		refuse(a, 502, "its agent does not answer as agents do");
+		peer_ask_refuse(a, 502, "its agent does not answer as agents do");
 	} else {
 		stream_answer(a->stream, 200, "");
 		buf_add(&a->out, text, len);
 		a->told = true;
-		flush(a);
+		peer_ask_flush(a);
 	}
 }
 
@@ -81,7 +81,7 @@ on_late(void *arg)
 	if (a->told)
 		asked_free(a, STREAM_CANCELLED);
 	else
-		refuse(a, 504, "the node does not answer");
+		peer_ask_refuse(a, 504, "the node does not answer");
 }
 
 static void
@@ -101,13 +101,13 @@ on_readable(void *arg)
 
 	while ((n = stream_peek(a->stream, &data)) > 0)
 		stream_consume(a->stream, n); /* nothing is to be said there */
-	flush(a);
+	peer_ask_flush(a);
 }
 
 static void
 on_writable(void *arg)
 {
-	flush(arg);
+	peer_ask_flush(arg);
 }
 
 static void
@@ -126,11 +126,11 @@ pass_on(struct asked *a, const char *node, const char *service)
 	int rc = c->ask(c->arg, node, service, &a->question);
 
 	if (rc == -EOPNOTSUPP)
-		refuse(a, 501, "its agent is older, and does not tell");
+		peer_ask_refuse(a, 501, "its agent is older, and does not tell");
 	else if (rc == -EBUSY)
-		refuse(a, 503, "too many questions wait for the node");
+		peer_ask_refuse(a, 503, "too many questions wait for the node");
 	else if (rc < 0)
-		refuse(a, 421, "the node is not connected here");
+		peer_ask_refuse(a, 421, "the node is not connected here");
 }
 
 unsigned

@@ -52,7 +52,7 @@ turn_away(struct guest *g, const char *why)
 /* --- the list ------------------------------------------------------------------------------- */
 
 static void
-flush(struct guest *g)
+peer_guest_flush(struct guest *g)
 {
 	while (g->list != NULL && buf_len(&g->out) > 0) {
 		size_t n = MIN(stream_room(g->list), buf_len(&g->out));
@@ -71,7 +71,7 @@ static void
 tell_on(struct guest *g)
 {
 	if (buf_len(&g->out) <= OUT_MOST) {
-		flush(g);
+		peer_guest_flush(g);
 		return;
 	}
 	log_limited(LOG_LEVEL_WARN, 6, "hub",
@@ -177,7 +177,7 @@ on_list_reset(void *arg, unsigned code)
 static void
 on_list_writable(void *arg)
 {
-	flush(arg);
+	peer_guest_flush(arg);
 }
 
 /* Nothing is to be said there; its end is the end. */
@@ -388,7 +388,7 @@ guest_leave(struct guest *g)
 {
 	if (g->list != NULL) {
 		peer_words_say(&g->out, PEER_SAYS_LEAVING, "", 0);
-		flush(g);
+		peer_guest_flush(g);
 		stream_end(g->list);
 	}
 	session_drain(g->session);

@@ -20,7 +20,7 @@ enum {
 
 /* What it claims, and what nodes have told it, counts no more. */
 static void
-forget(struct line *l, bool taken_over)
+peer_line_forget(struct line *l, bool taken_over)
 {
 	const struct peers_config *c = &l->of->of->config;
 	const struct peer_said all = {.word = PEER_SAYS_FORGETS};
@@ -54,7 +54,7 @@ line_free(struct line *l)
 	timer_free(&l->deadline);
 	if (l->fd >= 0)
 		close(l->fd);
-	forget(l, false);
+	peer_line_forget(l, false);
 	stream_close(&l->list, STREAM_CANCELLED);
 	if (l->session != NULL)
 		session_stats_add(&p->past, session_stats(l->session));
@@ -68,7 +68,7 @@ line_free(struct line *l)
 }
 
 static void
-retry(struct peer *peer, uint64_t most_ms)
+peer_line_retry(struct peer *peer, uint64_t most_ms)
 {
 	uint64_t random;
 
@@ -80,7 +80,7 @@ retry(struct peer *peer, uint64_t most_ms)
 
 /* A line that did not come to be. */
 static void
-fail(struct line *l, uint64_t most_ms, const char *why)
+peer_line_fail(struct line *l, uint64_t most_ms, const char *why)
 {
 	struct peer *peer = l->of;
 	struct peers *p = peer->of;
@@ -99,7 +99,7 @@ fail(struct line *l, uint64_t most_ms, const char *why)
 	peer->dialling = NULL;
 	line_free(l);
 	if (peer->now == NULL)
-		retry(peer, most_ms);
+		peer_line_retry(peer, most_ms);
 	else
 		timer_start(peer->retry, most_ms, 0); /* of a renewal */
 	peers_release(peer);
@@ -109,7 +109,7 @@ fail(struct line *l, uint64_t most_ms, const char *why)
 
 /* It takes no new streams; those that are there go on. */
 static void
-leave(struct line *l, bool taken_over)
+peer_line_leave(struct line *l, bool taken_over)
 {
 	struct peer *peer = l->of;
 	bool claimed = l->claims != NULL;
@@ -117,7 +117,7 @@ leave(struct line *l, bool taken_over)
 	peer->now = NULL;
 	l->leaving = true;
 	TAILQ_INSERT_TAIL(&peer->leaving, l, link);
-	forget(l, taken_over);
+	peer_line_forget(l, taken_over);
 	stream_close(&l->list, STREAM_CANCELLED);
 	session_drain(l->session);
 	if (claimed && !taken_over)
@@ -134,7 +134,7 @@ on_ended(void *arg, int rc, const char *why)
 	(void)rc;
 	snprintf(text, sizeof text, "%s", why);
 	if (l == peer->dialling) {
-		fail(l, REFUSED_MOST_MS, text);
+		peer_line_fail(l, REFUSED_MOST_MS, text);
 		return;
 	}
 	if (l->leaving) {
@@ -148,7 +148,7 @@ on_ended(void *arg, int rc, const char *why)
 			"one peer=%s address=%s nodes=%zu why=\"%s\"",
 			l->name, peer->address, roster_claims(l->claims), text);
 		peer->away_told = true;
-		retry(peer, MOST_MS);
+		peer_line_retry(peer, MOST_MS);
 	}
 	line_free(l);
 	peers_release(peer);
@@ -164,8 +164,8 @@ on_draining(void *arg)
 	if (l != peer->now)
 		return;
 	log_info("hub", "a replica stops peer=%s address=%s", l->name, peer->address);
-	leave(l, false);
-	retry(peer, MOST_MS);
+	peer_line_leave(l, false);
+	peer_line_retry(peer, MOST_MS);
 }
 
 /* What it claims stands; streams go to others, until it is heard again. */
@@ -260,7 +260,7 @@ on_whole(struct line *l)
 	timer_cancel(l->deadline);
 	timer_cancel(peer->retry);
 	if (former != NULL)
-		leave(former, true);
+		peer_line_leave(former, true);
 	peer->dialling = NULL;
 	peer->now = l;
 	peer->state = PEER_OPEN;
@@ -293,7 +293,7 @@ heed_presence(struct line *l, const struct peer_said *said)
 
 /* 0; -EPROTO with `why`; 1: the line is gone. */
 static int
-heed(struct line *l, struct peer_said *said)
+peer_line_heed(struct line *l, struct peer_said *said)
 {
 	struct peers *p = l->of->of;
 	uint64_t now = loop_now_ms(p->config.loop);
@@ -325,7 +325,7 @@ heed(struct line *l, struct peer_said *said)
 	}
 	if (said->word == PEER_SAYS_LEAVING) {
 		l->stops = true;
-		forget(l, false);
+		peer_line_forget(l, false);
 		peers_changed(p, NULL);
 		return 0;
 	}
@@ -338,12 +338,12 @@ heed(struct line *l, struct peer_said *said)
 
 /* What it says is not to be believed any more; it is asked anew. */
 static void
-distrust(struct line *l, const char *why)
+peer_line_distrust(struct line *l, const char *why)
 {
 	struct peer *peer = l->of;
 
 	if (l == peer->dialling) {
-		fail(l, REFUSED_MOST_MS, why);
+		peer_line_fail(l, REFUSED_MOST_MS, why);
 		return;
 	}
 	if (l->leaving)
@@ -353,8 +353,8 @@ distrust(struct line *l, const char *why)
 		l->name, peer->address, why);
 	snprintf(peer->error, sizeof peer->error, "%s", why);
 	peer->of->lost++;
-	leave(l, false);
-	retry(peer, MOST_MS);
+	peer_line_leave(l, false);
+	peer_line_retry(peer, MOST_MS);
 }
 
 /* Whole lines of what has come. False: the line is gone, or is not listened to any more. */
@@ -367,14 +367,14 @@ read_lines(struct line *l)
 
 	while ((rc = peer_words_read(buf_at(&l->in), buf_len(&l->in), &used, &said)) > 0) {
 		buf_consume(&l->in, used);
-		rc = heed(l, &said);
+		rc = peer_line_heed(l, &said);
 		if (rc > 0)
 			return false;
 		if (rc < 0)
 			break;
 	}
 	if (rc < 0)
-		distrust(l, said.why);
+		peer_line_distrust(l, said.why);
 	return rc == 0;
 }
 
@@ -397,7 +397,7 @@ on_list_readable(void *arg)
 		stream_end(l->list);
 		stream_close(&l->list, STREAM_DONE);
 	} else {
-		distrust(l, "the replica ended its list");
+		peer_line_distrust(l, "the replica ended its list");
 	}
 }
 
@@ -410,7 +410,7 @@ on_list_answered(void *arg, unsigned status, const char *reason)
 	if (status == 200)
 		return;
 	snprintf(why, sizeof why, "it refused (%u): %s", status, reason);
-	distrust(l, why);
+	peer_line_distrust(l, why);
 }
 
 static void
@@ -427,7 +427,7 @@ on_list_reset(void *arg, unsigned code)
 	if (code == STREAM_LOST) /* the session tells why */
 		stream_close(&l->list, STREAM_CANCELLED);
 	else
-		distrust(l, "the replica broke its list off");
+		peer_line_distrust(l, "the replica broke its list off");
 }
 
 static const struct stream_events list_events = {
@@ -459,14 +459,15 @@ on_shaken(struct line *l)
 
 	tls_stream_peer_ends(l->tls, l->serial);
 	if (p->config.revoked(p->config.arg, l->serial)) {
-		fail(l, REFUSED_MOST_MS, "the peer's certificate is refused: it was revoked");
+		peer_line_fail(
+			l, REFUSED_MOST_MS, "the peer's certificate is refused: it was revoked");
 		return;
 	}
 	snprintf(port, sizeof port, "%u", p->config.port);
 	setup.wire = wire_tls(&l->tls);
 	if (session_new(&setup, &l->session) < 0 ||
 		session_open(l->session, &request, &list_events, l, &l->list) < 0) {
-		fail(l, REFUSED_MOST_MS, "no HTTP/2 session can be made");
+		peer_line_fail(l, REFUSED_MOST_MS, "no HTTP/2 session can be made");
 		return;
 	}
 	l->since_ms = loop_now_ms(p->config.loop);
@@ -484,7 +485,7 @@ on_tls(void *arg, enum tls_event event)
 		return;
 	}
 	snprintf(why, sizeof why, "%s", tls_stream_why(l->tls));
-	fail(l, REFUSED_MOST_MS, why);
+	peer_line_fail(l, REFUSED_MOST_MS, why);
 }
 
 /* The name to ask for is of no account: it must be a hub, and which one it says itself. */
@@ -507,7 +508,7 @@ shake_hands(struct line *l, int fd)
 
 	timer_cancel(l->deadline);
 	if (tls_stream_new(&setup, &l->tls, &err) < 0)
-		fail(l, REFUSED_MOST_MS, err.text);
+		peer_line_fail(l, REFUSED_MOST_MS, err.text);
 }
 
 static void
@@ -518,7 +519,7 @@ on_connected(void *arg, int fd, unsigned events)
 
 	(void)events;
 	if (error != 0) {
-		fail(l, MOST_MS, strerror(error));
+		peer_line_fail(l, MOST_MS, strerror(error));
 		return;
 	}
 	watch_stop(&l->watch);
@@ -530,7 +531,7 @@ on_late(void *arg)
 {
 	struct line *l = arg;
 
-	fail(l, MOST_MS,
+	peer_line_fail(l, MOST_MS,
 		l->session != NULL ? "it does not say what it holds" : "it does not answer");
 }
 
@@ -552,7 +553,7 @@ peer_dial(struct peer *peer)
 	if (peer->now == NULL)
 		peer->state = PEER_DIALLING;
 	if ((rc = sock_connect(&peer->addr, 0, &l->fd)) < 0) {
-		fail(l, MOST_MS, strerror(-rc));
+		peer_line_fail(l, MOST_MS, strerror(-rc));
 		return;
 	}
 	timer_start(l->deadline, CONNECT_MS, 0);
@@ -577,7 +578,7 @@ peer_leave(struct peer *peer)
 	if (peer->dialling != NULL)
 		line_free(take_ptr(&peer->dialling));
 	if (peer->now != NULL)
-		leave(peer->now, false);
+		peer_line_leave(peer->now, false);
 	peer->state = PEER_WAITING;
 }
 
@@ -603,7 +604,7 @@ peer_check(struct peer *peer)
 	snprintf(peer->error, sizeof peer->error, "its certificate was revoked");
 	peer->backoff_ms = FIRST_MS;
 	line_free(take_ptr(&peer->now));
-	retry(peer, REFUSED_MOST_MS);
+	peer_line_retry(peer, REFUSED_MOST_MS);
 }
 
 void

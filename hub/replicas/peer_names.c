@@ -107,10 +107,10 @@ read_file(struct peer_names *p)
 
 /* --- asking --------------------------------------------------------------------------------- */
 
-static void ask(struct name *n);
+static void peer_names_ask(struct name *n);
 
 static void
-plan(struct peer_names *p)
+peer_names_plan(struct peer_names *p)
 {
 	uint64_t ms = PEER_NAMES_AGAIN_MS;
 	bool any = false;
@@ -127,7 +127,7 @@ plan(struct peer_names *p)
 }
 
 static void
-answered(struct name *n, const struct addr *addrs, size_t count)
+peer_names_answered(struct name *n, const struct addr *addrs, size_t count)
 {
 	struct peer_names *p = n->of;
 
@@ -148,7 +148,7 @@ answered(struct name *n, const struct addr *addrs, size_t count)
 			"asked for nodes name=%s error=\"%s\"",
 			n->text, n->problem);
 	}
-	plan(p);
+	peer_names_plan(p);
 }
 
 /* A dotted name is asked for as it is first, another one last. */
@@ -169,13 +169,13 @@ on_found(void *arg, int status, const struct addr *addrs, size_t count)
 		snprintf(n->problem, sizeof n->problem, "%s",
 			status == -ENOENT ? "there is no such name" : strerror(-status));
 	if (status < 0 && more_to_try(n))
-		ask(n);
+		peer_names_ask(n);
 	else
-		answered(n, addrs, status < 0 ? 0 : count);
+		peer_names_answered(n, addrs, status < 0 ? 0 : count);
 }
 
 static void
-ask(struct name *n)
+peer_names_ask(struct name *n)
 {
 	struct peer_names *p = n->of;
 	bool dotted = strchr(n->host, '.') != NULL;
@@ -205,9 +205,9 @@ on_again(void *arg)
 		}
 		n->asking = true;
 		n->next = 0;
-		ask(n);
+		peer_names_ask(n);
 	}
-	plan(p);
+	peer_names_plan(p);
 }
 
 /* --- life ----------------------------------------------------------------------------------- */

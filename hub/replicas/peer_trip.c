@@ -52,7 +52,8 @@ trip_free(struct trip *t)
 
 /* The line of the audit; the replica that asked has one, too. */
 static void
-tell(const struct trip *t, unsigned status, const struct couple_report *report, const char *end)
+peer_trip_tell(
+	const struct trip *t, unsigned status, const struct couple_report *report, const char *end)
 {
 	char caller[ACCESS_NAME_MAX + 8], target[CALLER_HOST_MAX + 8], why[CALLER_REASON_MAX];
 
@@ -68,13 +69,13 @@ tell(const struct trip *t, unsigned status, const struct couple_report *report, 
 }
 
 static void
-refuse(struct trip *t, unsigned status, const char *reason)
+peer_trip_refuse(struct trip *t, unsigned status, const char *reason)
 {
 	if (status == 421)
 		t->of->not_here++;
 	else
 		t->of->unpassed++;
-	tell(t, status, NULL, reason);
+	peer_trip_tell(t, status, NULL, reason);
 	stream_answer(t->near, status, reason);
 	trip_free(t);
 }
@@ -84,7 +85,7 @@ static void
 pass_refusal(struct trip *t)
 {
 	t->of->unpassed++;
-	tell(t, 0, NULL, "the node refused the stream");
+	peer_trip_tell(t, 0, NULL, "the node refused the stream");
 	stream_close(&t->near, STREAM_REFUSED);
 	trip_free(t);
 }
@@ -94,7 +95,7 @@ on_couple_ended(void *arg, const struct couple_report *report)
 {
 	struct trip *t = arg;
 
-	tell(t, 200, report, report->why);
+	peer_trip_tell(t, 200, report, report->why);
 	trip_free(t);
 }
 
@@ -117,7 +118,8 @@ on_far_answered(void *arg, unsigned status, const char *reason)
 
 	if (status != 200) {
 		/* 421 is this hub's own word: who asked would not ask for the node here again. */
-		refuse(t, status >= 400 && status <= 599 && status != 421 ? status : 502, reason);
+		peer_trip_refuse(
+			t, status >= 400 && status <= 599 && status != 421 ? status : 502, reason);
 		return;
 	}
 	t->of->passed++;
@@ -140,9 +142,9 @@ on_far_reset(void *arg, unsigned code)
 	if (code == STREAM_REFUSED)
 		pass_refusal(t);
 	else if (code == STREAM_LOST)
-		refuse(t, 421, "the node's tunnel broke while dialling");
+		peer_trip_refuse(t, 421, "the node's tunnel broke while dialling");
 	else
-		refuse(t, 503, "the node broke off the stream");
+		peer_trip_refuse(t, 503, "the node broke off the stream");
 }
 
 /* The replica that asked has given up. */
@@ -151,12 +153,13 @@ on_near_reset(void *arg, unsigned code)
 {
 	struct trip *t = arg;
 
-	tell(t, 0, NULL, code == STREAM_LOST ? "the replica was lost" : "the caller has gone");
+	peer_trip_tell(
+		t, 0, NULL, code == STREAM_LOST ? "the replica was lost" : "the caller has gone");
 	trip_free(t);
 }
 
 static void
-ignore(void *arg)
+peer_trip_ignore(void *arg)
 {
 	(void)arg; /* what comes waits until it is joined */
 }
@@ -169,8 +172,10 @@ ignore_answer(void *arg, unsigned status, const char *reason)
 	(void)reason;
 }
 
-static const struct stream_events near_events = {ignore_answer, ignore, ignore, on_near_reset};
-static const struct stream_events far_events = {on_far_answered, ignore, ignore, on_far_reset};
+static const struct stream_events near_events = {
+	ignore_answer, peer_trip_ignore, peer_trip_ignore, on_near_reset};
+static const struct stream_events far_events = {
+	on_far_answered, peer_trip_ignore, peer_trip_ignore, on_far_reset};
 
 /* As it came, without what is meant for this hub. */
 static struct stream_request
@@ -283,12 +288,12 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 		return 503;
 	t = trip_new(g, st, request);
 	if (!take_account(t)) {
-		refuse(t, 429, "the node has as many streams as it may");
+		peer_trip_refuse(t, 429, "the node has as many streams as it may");
 		return 0;
 	}
 	*reason = p->config.refuses(p->config.arg, t->node, t->target);
 	if (*reason != NULL) {
-		refuse(t, 403, *reason);
+		peer_trip_refuse(t, 403, *reason);
 		return 0;
 	}
 	rc = open_far(t, request);
@@ -296,9 +301,9 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 		strcmp(peer_field(request, PEER_BETWEEN), "1") == 0)
 		rc = open_beyond(t, request);
 	if (rc == -ENOTCONN || rc == -ESHUTDOWN)
-		refuse(t, 421, "the node's tunnel is not here any more");
+		peer_trip_refuse(t, 421, "the node's tunnel is not here any more");
 	else if (rc < 0)
-		refuse(t, rc == -EINVAL ? 400 : 503, why_not(rc));
+		peer_trip_refuse(t, rc == -EINVAL ? 400 : 503, why_not(rc));
 	return 0;
 }
 
@@ -310,7 +315,7 @@ trips_look(struct peers *p)
 	for (t = LIST_FIRST(&p->trips); t != NULL; t = next) {
 		next = LIST_NEXT(t, link);
 		if (t->far != NULL && stream_is_silent(t->far))
-			refuse(t, 421, "the node's tunnel does not answer");
+			peer_trip_refuse(t, 421, "the node's tunnel does not answer");
 	}
 }
 

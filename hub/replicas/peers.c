@@ -213,7 +213,7 @@ peers_settled(const struct peers *p)
 /* Of two that have the node the newer one counts, or, of the same age, the one with the higher id:
  * both hubs agree. */
 static void
-yield(struct peers *p, const char *node)
+peers_yield(struct peers *p, const char *node)
 {
 	uint64_t epoch, mine = tunnels_epoch(p->config.tunnels, node);
 	const struct line *l = roster_holder(p->roster, node, &epoch);
@@ -228,7 +228,7 @@ void
 peers_changed(struct peers *p, const char *node)
 {
 	if (node != NULL)
-		yield(p, node);
+		peers_yield(p, node);
 	p->config.changed(p->config.arg, node);
 }
 
@@ -498,7 +498,7 @@ peers_say_drained(struct peers *p)
 
 /* Names of nodes that nobody knows any more. */
 static void
-forget(struct peers *p)
+peers_forget(struct peers *p)
 {
 	uint64_t now = loop_now_ms(p->config.loop);
 	size_t n;
@@ -567,7 +567,7 @@ on_sweep(void *arg)
 	int64_t now_s = (int64_t)(wall_ms() / 1000);
 	struct guest *g, *next;
 
-	forget(p);
+	peers_forget(p);
 	for (g = TAILQ_FIRST(&p->guests); g != NULL; g = next) {
 		next = TAILQ_NEXT(g, link);
 		if (now_s >= g->ends_s) {
@@ -617,7 +617,7 @@ peers_new(const struct peers_config *config)
 }
 
 static void
-silent(void *arg, const char *node)
+peers_silent(void *arg, const char *node)
 {
 	(void)arg;
 	(void)node;
@@ -632,7 +632,7 @@ peers_free(struct peers **out)
 	if (p == NULL)
 		return;
 	p->done = NULL;
-	p->config.changed = silent;
+	p->config.changed = peers_silent;
 	p->drain_ms = MAX(loop_now_ms(p->config.loop), 1u);
 	peer_names_free(&p->names);
 	trips_free(p);

@@ -67,7 +67,7 @@ roster_free(struct roster **out)
 }
 
 static struct known *
-find(const struct roster *r, const char *node)
+roster_find(const struct roster *r, const char *node)
 {
 	struct known *k;
 
@@ -80,10 +80,10 @@ find(const struct roster *r, const char *node)
 
 /* NULL: too many. */
 static struct known *
-know(struct roster *r, const char *node, uint64_t now_ms)
+roster_know(struct roster *r, const char *node, uint64_t now_ms)
 {
 	size_t len = strlen(node) + 1;
-	struct known *k = find(r, node);
+	struct known *k = roster_find(r, node);
 
 	if (k != NULL)
 		k->heard_ms = now_ms;
@@ -142,7 +142,7 @@ end_claim(struct claim *c, uint64_t now_ms)
 static struct claim *
 use_claim(struct roster_peer *p, const char *node, uint64_t now_ms)
 {
-	struct known *k = know(p->roster, node, now_ms);
+	struct known *k = roster_know(p->roster, node, now_ms);
 	struct claim *c = k != NULL ? claim_of(k, p) : NULL;
 
 	if (k == NULL || c != NULL)
@@ -190,7 +190,7 @@ roster_claim(struct roster_peer *p, const char *node, uint64_t epoch, uint64_t n
 	struct claim *c;
 
 	if (epoch == 0) {
-		const struct known *k = find(p->roster, node);
+		const struct known *k = roster_find(p->roster, node);
 
 		c = k != NULL ? claim_of(k, p) : NULL;
 		if (c != NULL)
@@ -207,7 +207,7 @@ roster_claim(struct roster_peer *p, const char *node, uint64_t epoch, uint64_t n
 void
 roster_doubt(struct roster *r, const char *node, uint64_t epoch, uint64_t now_ms)
 {
-	struct known *k = find(r, node);
+	struct known *k = roster_find(r, node);
 	struct claim *c, *next;
 
 	for (c = k != NULL ? LIST_FIRST(&k->claims) : NULL; c != NULL; c = next) {
@@ -254,14 +254,14 @@ roster_forget(
 void
 roster_lost(struct roster *r, const char *node, uint64_t now_ms)
 {
-	struct known *k = know(r, node, now_ms);
+	struct known *k = roster_know(r, node, now_ms);
 
 	if (k != NULL)
 		k->lost_ms = now_ms;
 }
 
 static bool
-better(const struct claim *a, const struct claim *b)
+roster_better(const struct claim *a, const struct claim *b)
 {
 	if (b == NULL || a->epoch != b->epoch)
 		return b == NULL || a->epoch > b->epoch;
@@ -271,11 +271,11 @@ better(const struct claim *a, const struct claim *b)
 void *
 roster_holder(const struct roster *r, const char *node, uint64_t *epoch)
 {
-	const struct known *k = find(r, node);
+	const struct known *k = roster_find(r, node);
 	const struct claim *c, *best = NULL;
 
 	for (c = k != NULL ? LIST_FIRST(&k->claims) : NULL; c != NULL; c = LIST_NEXT(c, of_node))
-		if (c->epoch != 0 && !c->peer->suspended && better(c, best))
+		if (c->epoch != 0 && !c->peer->suspended && roster_better(c, best))
 			best = c;
 	*epoch = best != NULL ? best->epoch : 0;
 	return best != NULL ? best->peer->owner : NULL;
@@ -290,7 +290,7 @@ roster_suspend(struct roster_peer *p, bool suspended)
 uint64_t
 roster_claimed(const struct roster *r, const char *node)
 {
-	const struct known *k = find(r, node);
+	const struct known *k = roster_find(r, node);
 	const struct claim *c;
 	uint64_t epoch = 0;
 
@@ -315,13 +315,13 @@ is_suspended(const struct known *k)
 bool
 roster_knows(const struct roster *r, const char *node)
 {
-	return find(r, node) != NULL;
+	return roster_find(r, node) != NULL;
 }
 
 bool
 roster_awaits(const struct roster *r, const char *node, uint64_t now_ms)
 {
-	const struct known *k = find(r, node);
+	const struct known *k = roster_find(r, node);
 
 	return k != NULL &&
 		(is_suspended(k) || (k->lost_ms != 0 && now_ms - k->lost_ms < ROSTER_LATELY_MS));

@@ -18,7 +18,7 @@ enum {
 };
 
 static struct tunnel **
-bucket(struct tunnels *t, const char *node)
+tunnels_bucket(struct tunnels *t, const char *node)
 {
 	return &t->buckets[hash64(node, strlen(node), 0) % TUNNELS_BUCKETS];
 }
@@ -33,7 +33,7 @@ of_node(struct tunnel *at, const char *node)
 }
 
 static struct tunnel *
-newest(const struct tunnels *t, const char *node)
+tunnels_newest(const struct tunnels *t, const char *node)
 {
 	return of_node(t->buckets[hash64(node, strlen(node), 0) % TUNNELS_BUCKETS], node);
 }
@@ -46,9 +46,9 @@ tunnels_takes(const struct tunnel *u)
 
 /* The one that takes the node's new streams; NULL: none. */
 static const struct tunnel *
-taking(const struct tunnels *t, const char *node)
+tunnels_taking(const struct tunnels *t, const char *node)
 {
-	const struct tunnel *u = t->draining ? NULL : newest(t, node);
+	const struct tunnel *u = t->draining ? NULL : tunnels_newest(t, node);
 
 	while (u != NULL && !tunnels_takes(u))
 		u = of_node(u->next, node);
@@ -89,10 +89,10 @@ tell_news(const struct tunnels *t, const char *node, enum tunnel_news news)
 
 /* The streams are told first: what they open meanwhile must not land here. */
 static void
-drop(struct tunnel *u, int rc)
+tunnels_drop(struct tunnel *u, int rc)
 {
 	struct tunnels *t = u->of;
-	struct tunnel **at = bucket(t, u->node);
+	struct tunnel **at = tunnels_bucket(t, u->node);
 	auto_free char *node = take_ptr(&u->node);
 
 	while (*at != u)
@@ -101,7 +101,7 @@ drop(struct tunnel *u, int rc)
 	TAILQ_REMOVE(&t->open, u, link);
 	t->n_open--;
 	session_stats_add(&t->past, session_stats(u->session));
-	if (newest(t, node) == NULL) {
+	if (tunnels_newest(t, node) == NULL) {
 		tunnels_note_lost(t, node, rc);
 		tell_news(t, node, TUNNEL_GONE);
 	}
@@ -111,13 +111,13 @@ drop(struct tunnel *u, int rc)
 }
 
 static void
-cut(struct tunnel *u, const char *why)
+tunnels_cut(struct tunnel *u, const char *why)
 {
 	log_limited(LOG_LEVEL_WARN, TUNNELS_LOGGED, "hub",
 		"tunnel cut node=%s peer=%s streams=%u why=\"%s\"", u->node, u->address,
 		session_stats(u->session)->streams, why);
 	u->of->cut++;
-	drop(u, 0);
+	tunnels_drop(u, 0);
 }
 
 /* Of no use to anybody, a broken agent or an attack: in the next tunnel it would be the same. */
@@ -148,7 +148,7 @@ on_ended(void *arg, int rc, const char *why)
 		log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub",
 			"tunnel closed node=%s peer=%s epoch=%llu why=\"%s\"", u->node, u->address,
 			(unsigned long long)u->epoch, why);
-	drop(u, rc);
+	tunnels_drop(u, rc);
 }
 
 static void
@@ -217,7 +217,7 @@ turn_away(struct tunnel *u, const char *node, const char *why)
 }
 
 static void
-retire(struct tunnel *u)
+tunnels_retire(struct tunnel *u)
 {
 	if (u->older)
 		return;
@@ -240,9 +240,9 @@ retire_older(struct tunnel *u)
 	for (; (at = of_node(at, u->node)) != NULL; at = next) {
 		next = at->next;
 		if (++n > TUNNELS_OLDER_MOST)
-			cut(at, "too many newer tunnels of this node");
+			tunnels_cut(at, "too many newer tunnels of this node");
 		else if (u->of->setup.opened == NULL)
-			retire(at);
+			tunnels_retire(at);
 	}
 }
 
@@ -251,7 +251,7 @@ static uint64_t
 next_epoch(const struct tunnel *u)
 {
 	const struct tunnels *t = u->of;
-	const struct tunnel *last = newest(t, u->node);
+	const struct tunnel *last = tunnels_newest(t, u->node);
 	uint64_t above = last != NULL ? last->epoch : 0;
 
 	if (t->setup.claimed != NULL)
@@ -260,10 +260,10 @@ next_epoch(const struct tunnel *u)
 }
 
 static void
-insert(struct tunnel *u)
+tunnels_insert(struct tunnel *u)
 {
 	struct tunnels *t = u->of;
-	struct tunnel **at = bucket(t, u->node);
+	struct tunnel **at = tunnels_bucket(t, u->node);
 
 	while (*at != NULL && (*at)->came > u->came)
 		at = &(*at)->next;
@@ -275,7 +275,7 @@ insert(struct tunnel *u)
 }
 
 static const char *
-objection(struct tunnel *u)
+tunnels_objection(struct tunnel *u)
 {
 	const struct tunnels *t = u->of;
 	const char *node = tls_stream_peer(u->tls);
@@ -292,7 +292,7 @@ objection(struct tunnel *u)
 		return "a tunnel of this node was cut a moment ago: it floods this hub";
 	if (t->n_open >= t->setup.most)
 		return "too many tunnels";
-	newer = newest(t, node);
+	newer = tunnels_newest(t, node);
 	return newer != NULL && newer->came > u->came ? "the node has a newer tunnel" : NULL;
 }
 
@@ -300,7 +300,7 @@ static void
 on_shaken(struct tunnel *u)
 {
 	struct tunnels *t = u->of;
-	const char *why = objection(u);
+	const char *why = tunnels_objection(u);
 	struct session_setup setup = {
 		.loop = t->setup.loop,
 		.role = t->setup.opened != NULL ? SESSION_SERVER : SESSION_CLIENT,
@@ -328,7 +328,7 @@ on_shaken(struct tunnel *u)
 	t->opened++;
 	u->epoch = next_epoch(u);
 	t->last = MAX(t->last, u->epoch);
-	insert(u);
+	tunnels_insert(u);
 	log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub", "%s open node=%s peer=%s epoch=%llu",
 		t->setup.opened != NULL ? "way of a node to others" : "tunnel", u->node, u->address,
 		(unsigned long long)u->epoch);
@@ -435,7 +435,7 @@ static bool
 is_vouched_for(struct tunnel *u, int64_t now_s)
 {
 	const struct tunnels *t = u->of;
-	const struct tunnel *at = newest(t, u->node);
+	const struct tunnel *at = tunnels_newest(t, u->node);
 	uint64_t now_ms = loop_now_ms(t->setup.loop);
 	bool vouched =
 		t->setup.claimed != NULL && t->setup.claimed(t->setup.others, u->node) > u->epoch;
@@ -450,11 +450,11 @@ is_vouched_for(struct tunnel *u, int64_t now_s)
 /* It carries what it has, and nothing new: whoever has stolen a certificate has no more of it than
  * others once it has ended. */
 static void
-outlive(struct tunnel *u)
+tunnels_outlive(struct tunnel *u)
 {
 	if (u->older)
 		return;
-	retire(u);
+	tunnels_retire(u);
 	tell_changed(u->of, u->node);
 }
 
@@ -467,11 +467,11 @@ tunnels_check(struct tunnels *t)
 	for (u = TAILQ_FIRST(&t->open); u != NULL; u = next) {
 		next = TAILQ_NEXT(u, link);
 		if (is_revoked(u))
-			cut(u, "the certificate of this node was revoked");
+			tunnels_cut(u, "the certificate of this node was revoked");
 		else if (now_s >= u->ends_s && !is_vouched_for(u, now_s))
-			cut(u, "the certificate of this node has expired");
+			tunnels_cut(u, "the certificate of this node has expired");
 		else if (now_s >= u->ends_s)
-			outlive(u);
+			tunnels_outlive(u);
 	}
 }
 
@@ -485,14 +485,14 @@ on_sweep(void *arg)
 unsigned
 tunnels_revoked(struct tunnels *t, const char *node)
 {
-	struct tunnel *at = newest(t, node), *next;
+	struct tunnel *at = tunnels_newest(t, node), *next;
 	unsigned n = 0;
 
 	for (; at != NULL; at = next) {
 		next = of_node(at->next, node);
 		if (t->setup.refuses == NULL || !t->setup.refuses(t->setup.arg, node, at->serial))
 			continue;
-		cut(at, "the certificate of this node was revoked");
+		tunnels_cut(at, "the certificate of this node was revoked");
 		n++;
 	}
 	return n;
@@ -504,7 +504,7 @@ int
 tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
 	const struct stream_events *events, void *arg, struct stream **out)
 {
-	struct tunnel *u = newest(t, node);
+	struct tunnel *u = tunnels_newest(t, node);
 	int rc = -ENOTCONN;
 
 	if (t->draining)
@@ -523,13 +523,13 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 bool
 tunnels_have(const struct tunnels *t, const char *node)
 {
-	return taking(t, node) != NULL;
+	return tunnels_taking(t, node) != NULL;
 }
 
 bool
 tunnels_silent(const struct tunnels *t, const char *node)
 {
-	const struct tunnel *u = newest(t, node);
+	const struct tunnel *u = tunnels_newest(t, node);
 
 	for (; u != NULL; u = of_node(u->next, node))
 		if (session_is_silent(u->session) && !u->leaving && !u->older)
@@ -540,7 +540,7 @@ tunnels_silent(const struct tunnels *t, const char *node)
 uint64_t
 tunnels_epoch(const struct tunnels *t, const char *node)
 {
-	const struct tunnel *u = taking(t, node);
+	const struct tunnel *u = tunnels_taking(t, node);
 
 	return u != NULL ? u->epoch : 0;
 }
@@ -552,7 +552,7 @@ tunnels_each(
 	const struct tunnel *u;
 
 	TAILQ_FOREACH(u, &t->open, link) {
-		if (u == taking(t, u->node))
+		if (u == tunnels_taking(t, u->node))
 			fn(arg, u->node, u->epoch);
 	}
 }
@@ -560,7 +560,7 @@ tunnels_each(
 void
 tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
 {
-	struct tunnel *u = newest(t, node);
+	struct tunnel *u = tunnels_newest(t, node);
 	bool did = false;
 
 	for (; u != NULL; u = of_node(u->next, node)) {
@@ -571,7 +571,7 @@ tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
 			"peer=%s epoch=%llu newer=%llu",
 			node, u->address, (unsigned long long)u->epoch, (unsigned long long)epoch);
 		session_send_away(u->session); /* alive, it opens another; dead, it does not hear */
-		retire(u);
+		tunnels_retire(u);
 		did = true;
 	}
 	if (did)
@@ -581,7 +581,7 @@ tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
 unsigned
 tunnels_streams(const struct tunnels *t, const char *node)
 {
-	const struct tunnel *u = newest(t, node);
+	const struct tunnel *u = tunnels_newest(t, node);
 	unsigned n = 0;
 
 	for (; u != NULL; u = of_node(u->next, node))
@@ -649,7 +649,7 @@ tunnels_free(struct tunnels **out)
 	t->setup.changed = NULL;
 	end_handshakes(t);
 	while (!TAILQ_EMPTY(&t->open))
-		drop(TAILQ_FIRST(&t->open), 0);
+		tunnels_drop(TAILQ_FIRST(&t->open), 0);
 	timer_free(&t->sweep);
 	timer_free(&t->drained);
 	tunnels_forget_lost(t, true);

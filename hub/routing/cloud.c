@@ -56,7 +56,7 @@ free_dial(struct dial *d)
 }
 
 static void
-stop(struct cloud *c)
+cloud_stop(struct cloud *c)
 {
 	struct dial *d;
 
@@ -73,7 +73,7 @@ cloud_free(struct cloud **out)
 
 	if (c == NULL)
 		return;
-	stop(c);
+	cloud_stop(c);
 	free(c);
 }
 
@@ -92,7 +92,8 @@ on_flow_ended(void *arg, const struct udp_relay_report *report)
 }
 
 static void
-dial(struct dial *d, struct stream *st, const struct stream_request *request, const struct addr *to)
+cloud_dial(struct dial *d, struct stream *st, const struct stream_request *request,
+	const struct addr *to)
 {
 	struct loop *loop = d->cloud->loop;
 	struct addr from;
@@ -142,7 +143,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	d->cloud = c;
 	TAILQ_INSERT_TAIL(&c->dials, d, entry);
 	stream_accept(st, &none, d);
-	dial(d, st, request, &to);
+	cloud_dial(d, st, request, &to);
 	return 0;
 }
 
@@ -158,7 +159,7 @@ on_ended(void *arg, int rc, const char *why)
 static const struct session_events events = {.opened = on_opened, .ended = on_ended};
 
 static int
-start(struct cloud *c)
+cloud_start(struct cloud *c)
 {
 	struct session_setup setup = {.loop = c->loop,
 		.role = SESSION_SERVER,
@@ -179,7 +180,7 @@ start(struct cloud *c)
 	else
 		setup.wire->ops->free(setup.wire);
 	if (rc < 0)
-		stop(c);
+		cloud_stop(c);
 	return rc;
 }
 
@@ -187,12 +188,12 @@ int
 cloud_open(struct cloud *c, const struct stream_request *request,
 	const struct stream_events *stream_events, void *arg, struct stream **out)
 {
-	int rc = c->near != NULL ? 0 : start(c);
+	int rc = c->near != NULL ? 0 : cloud_start(c);
 
 	if (rc == 0)
 		rc = session_open(c->near, request, stream_events, arg, out);
 	if (rc == -ESHUTDOWN) {
-		stop(c);
+		cloud_stop(c);
 		rc = -EAGAIN;
 	}
 	return rc;

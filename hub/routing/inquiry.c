@@ -38,7 +38,7 @@ inquiry_free(struct inquiry *i)
 
 /* The next one comes after a pause, whoever wants it. */
 static void
-rest(struct inquiry *i, unsigned code)
+inquiry_rest(struct inquiry *i, unsigned code)
 {
 	stream_close(&i->stream, code);
 	buf_consume(&i->in, buf_len(&i->in));
@@ -57,11 +57,11 @@ on_answered(void *arg, unsigned status, const char *reason)
 		"a node does not tell what it reaches node=%s status=%u reason=\"%s\"", i->node,
 		status, reason);
 	neighbours_forget(i->of->neighbours, i->node);
-	rest(i, STREAM_DONE);
+	inquiry_rest(i, STREAM_DONE);
 }
 
 static void
-say(struct inquiry *i)
+inquiry_say(struct inquiry *i)
 {
 	size_t n = MIN(stream_room(i->stream), buf_len(&i->out));
 
@@ -70,7 +70,7 @@ say(struct inquiry *i)
 	if (buf_len(&i->out) > 0)
 		return;
 	stream_end(i->stream);
-	rest(i, STREAM_DONE);
+	inquiry_rest(i, STREAM_DONE);
 }
 
 static void
@@ -85,7 +85,7 @@ on_readable(void *arg)
 			log_limited(LOG_LEVEL_WARN, 6, "hub",
 				"a node tells of more neighbours than may be node=%s bytes=%d",
 				i->node, VICINITY_TEXT_MAX);
-			rest(i, STREAM_CANCELLED);
+			inquiry_rest(i, STREAM_CANCELLED);
 			return;
 		}
 		stream_consume(i->stream, n);
@@ -93,7 +93,7 @@ on_readable(void *arg)
 	if (!stream_eof(i->stream))
 		return;
 	neighbours_declare(i->of->neighbours, i->node, buf_str(&i->in), buf_len(&i->in), &i->out);
-	say(i);
+	inquiry_say(i);
 }
 
 static void
@@ -102,7 +102,7 @@ on_writable(void *arg)
 	struct inquiry *i = arg;
 
 	if (stream_eof(i->stream) && buf_len(&i->out) > 0)
-		say(i);
+		inquiry_say(i);
 }
 
 static void
@@ -111,13 +111,13 @@ on_reset(void *arg, unsigned code)
 	struct inquiry *i = arg;
 
 	i->again |= code != STREAM_LOST;
-	rest(i, code);
+	inquiry_rest(i, code);
 }
 
 static const struct stream_events stream_events = {on_answered, on_readable, on_writable, on_reset};
 
 static void
-ask(struct inquiry *i)
+inquiry_ask(struct inquiry *i)
 {
 	const struct stream_field field = {DECLARATION_ASK, DECLARATION_REACH};
 	const struct stream_request request = {
@@ -128,7 +128,7 @@ ask(struct inquiry *i)
 		0)
 		timer_start(i->timer, INQUIRY_MS, 0);
 	else
-		rest(i, STREAM_CANCELLED);
+		inquiry_rest(i, STREAM_CANCELLED);
 }
 
 static void
@@ -138,16 +138,16 @@ on_timer(void *arg)
 
 	if (i->stream != NULL) {
 		i->again = true;
-		rest(i, STREAM_CANCELLED);
+		inquiry_rest(i, STREAM_CANCELLED);
 	} else if (i->again) {
-		ask(i);
+		inquiry_ask(i);
 	} else {
 		inquiry_free(i);
 	}
 }
 
 static void
-want(void *arg, const char *node)
+inquiry_want(void *arg, const char *node)
 {
 	struct inquiries *q = arg;
 	struct inquiry *i;
@@ -165,7 +165,7 @@ want(void *arg, const char *node)
 	buf_init(&i->in, VICINITY_TEXT_MAX);
 	buf_init(&i->out, BUF_UNLIMITED); /* a line for each of at most VICINITY_MAX */
 	TAILQ_INSERT_HEAD(&q->all, i, link);
-	ask(i);
+	inquiry_ask(i);
 }
 
 static void
@@ -173,7 +173,7 @@ on_look(void *arg)
 {
 	struct inquiries *q = arg;
 
-	neighbours_outdated(q->neighbours, want, q);
+	neighbours_outdated(q->neighbours, inquiry_want, q);
 }
 
 void
@@ -183,10 +183,10 @@ inquiry_news(struct inquiries *q, const char *node, enum tunnel_news news)
 	case TUNNEL_CAME:
 		neighbours_own(q->neighbours, node);
 		if (neighbours_declared(q->neighbours, node))
-			want(q, node); /* it may be another agent, which declares nothing */
+			inquiry_want(q, node); /* it may be another agent, which declares nothing */
 		break;
 	case TUNNEL_ASKS:
-		want(q, node);
+		inquiry_want(q, node);
 		break;
 	case TUNNEL_GONE:
 		neighbours_forget(q->neighbours, node);
@@ -197,7 +197,7 @@ inquiry_news(struct inquiries *q, const char *node, enum tunnel_news news)
 /* --- life ----------------------------------------------------------------------------------- */
 
 static bool
-tunnelled(void *arg, const char *node)
+inquiry_tunnelled(void *arg, const char *node)
 {
 	const struct inquiries *q = arg;
 
@@ -224,7 +224,7 @@ on_changed(void *arg, const char *node)
 
 /* An address that the hub itself dials, whatever nodes declare. */
 static bool
-ours(void *arg, const struct in6_addr *ip)
+inquiry_ours(void *arg, const struct in6_addr *ip)
 {
 	const struct inquiries *q = arg;
 
@@ -241,10 +241,10 @@ inquiries_new(const struct inquiries_config *config)
 	q->neighbours = neighbours_new(&(struct neighbours_config){
 		.loop = config->loop,
 		.cluster = config->cluster,
-		.tunnelled = tunnelled,
+		.tunnelled = inquiry_tunnelled,
 		.streams = streams_of,
 		.changed = on_changed,
-		.ours = ours,
+		.ours = inquiry_ours,
 		.sites_only = config->sites_only,
 		.arg = q,
 	});

@@ -233,7 +233,7 @@ tell_of(const struct neighbour *b)
 }
 
 static struct neighbour *
-use(struct neighbours *n, const char *node)
+neighbours_use(struct neighbours *n, const char *node)
 {
 	struct neighbour *b = neighbours_get(n, node);
 
@@ -250,7 +250,7 @@ use(struct neighbours *n, const char *node)
 /* One of its declarations is another now. What it says here counts before what others have heard.
  * May free it. */
 static void
-settle(struct neighbours *n, struct neighbour *b)
+neighbours_settle(struct neighbours *n, struct neighbour *b)
 {
 	n->changes++;
 	n->n_declared -= b->vicinity != NULL;
@@ -297,11 +297,11 @@ neighbours_declare(
 		neighbours_forget(n, node);
 		return;
 	}
-	b = use(n, node);
+	b = neighbours_use(n, node);
 	neighbours_index_remove(n, b);
 	vicinity_free(&b->here);
 	b->here = fresh;
-	settle(n, b);
+	neighbours_settle(n, b);
 	write_verdicts(b, answer);
 	if (b->told != hash_verdicts(b))
 		tell_of(b);
@@ -318,7 +318,7 @@ neighbours_forget(struct neighbours *n, const char *node)
 		return;
 	neighbours_index_remove(n, b);
 	vicinity_free(&b->here);
-	settle(n, b);
+	neighbours_settle(n, b);
 	tell_replicas(n, node);
 }
 
@@ -330,7 +330,7 @@ neighbours_heard(struct neighbours *n, const void *from, const char *node, const
 	struct neighbour *b = neighbours_get(n, node);
 
 	if (b == NULL && entry == NULL && n->all.n < NEIGHBOURS_MAX)
-		b = use(n, node);
+		b = neighbours_use(n, node);
 	if (b == NULL)
 		return;
 	neighbours_index_remove(n, b);
@@ -341,7 +341,7 @@ neighbours_heard(struct neighbours *n, const void *from, const char *node, const
 	} else if (b->from == from && b->there != NULL) {
 		vicinity_add(b->there, entry, strlen(entry));
 	}
-	settle(n, b);
+	neighbours_settle(n, b);
 }
 
 static void
@@ -350,7 +350,7 @@ drop_there(struct neighbours *n, struct neighbour *b)
 	b->from = NULL;
 	neighbours_index_remove(n, b);
 	vicinity_free(&b->there);
-	settle(n, b);
+	neighbours_settle(n, b);
 }
 
 void

@@ -66,7 +66,7 @@ struct candidate {
 /* Those that worked last, then those that failed longest ago; among equals the one with less to
  * do. */
 static int
-compare(const void *a, const void *b)
+neighbours_find_compare(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
 	uint64_t x_ms = x->by->failed_ms[x->entry], y_ms = y->by->failed_ms[y->entry];
@@ -106,7 +106,7 @@ neighbours_find(struct neighbours *n, const struct neighbours_ask *ask, struct n
 			found[count++] = (struct candidate){
 				b, (unsigned)entry, n->config.streams(n->config.arg, b->name)};
 	}
-	qsort(found, count, sizeof *found, compare);
+	qsort(found, count, sizeof *found, neighbours_find_compare);
 	for (size_t i = 0; i < MIN(count, room); i++) {
 		snprintf(ways[i].via, sizeof ways[i].via, "%s", found[i].by->name);
 		ways[i].entry = found[i].entry;
@@ -141,7 +141,7 @@ neighbours_stand_for(struct neighbours *n, const char *node)
 
 /* Does one of its networks hold the address? */
 static bool
-holds(const struct neighbour *b, const struct in6_addr *ip)
+neighbours_find_holds(const struct neighbour *b, const struct in6_addr *ip)
 {
 	for (size_t i = 0; b->vicinity != NULL && i < b->vicinity->n; i++)
 		if (b->wrong[i] == NULL && b->vicinity->list[i].node == NULL &&
@@ -178,7 +178,7 @@ neighbours_sites(
 		return 0;
 	neighbours_look(n);
 	while ((at = table_walk(&n->all, &slot, at)) != NULL)
-		if (holds(neighbour_of(at), ip))
+		if (neighbours_find_holds(neighbour_of(at), ip))
 			add_site(neighbour_of(at), sites, room, &count);
 	return count;
 }

@@ -93,7 +93,7 @@ free_reaching(struct reaching *x)
 }
 
 static void
-give(struct reaching *x)
+reach_give(struct reaching *x)
 {
 	struct reach_answer answer = {
 		.status = x->status,
@@ -122,7 +122,7 @@ on_soon(void *arg)
 	struct reaching *x = arg;
 
 	if (x->status != 0)
-		give(x);
+		reach_give(x);
 	else
 		try_next(x);
 }
@@ -165,7 +165,7 @@ room_to_wait(const struct reaching *x)
 
 /* Until the node has come, here or at another replica; else the answer is what it would be now. */
 static void
-await(struct reaching *x)
+reach_await(struct reaching *x)
 {
 	uint64_t now = loop_now_ms(x->reach->config.loop);
 	size_t len = strlen(x->reason);
@@ -232,7 +232,7 @@ give_up_way(struct reaching *x, unsigned status, const char *reason)
 		x->reach->retries++;
 		try_next(x);
 	} else if (status == 503 && x->await) {
-		await(x);
+		reach_await(x);
 	} else {
 		answer_soon(x, status, x->reason);
 	}
@@ -285,7 +285,7 @@ on_answered(void *arg, unsigned status, const char *reason)
 		tell_neighbours(x, true);
 		timer_cancel(x->deadline);
 		timer_cancel(x->soon);
-		give(x);
+		reach_give(x);
 		return;
 	}
 	snprintf(text, sizeof text, "%s%s%s: %s", way->authority,
@@ -344,15 +344,15 @@ on_reset(void *arg, unsigned code)
 }
 
 static void
-ignore(void *arg)
+reach_ignore(void *arg)
 {
 	(void)arg;
 }
 
 static const struct stream_events events = {
 	.answered = on_answered,
-	.readable = ignore,
-	.writable = ignore,
+	.readable = reach_ignore,
+	.writable = reach_ignore,
 	.reset = on_reset,
 };
 
@@ -503,7 +503,7 @@ look_again(struct reaching *x)
 
 /* Can one that waits go by this node now, or by one that stands for another? */
 static bool
-concerns(const struct reaching *x, const char *node)
+reach_concerns(const struct reaching *x, const char *node)
 {
 	struct neighbours *n = x->reach->config.neighbours;
 
@@ -528,7 +528,7 @@ reach_changed(struct reach *r, const char *node)
 
 		next = LIST_NEXT(x, link);
 		if (x->waits) {
-			if (concerns(x, node))
+			if (reach_concerns(x, node))
 				look_again(x);
 		} else if (*its != '\0' && (node == NULL || strcmp(its, node) == 0) &&
 			passed_by(x, its)) {

@@ -22,7 +22,7 @@ ways_new(const struct ways_config *config)
 }
 
 static void
-forget(struct ways_kept *k)
+ways_forget(struct ways_kept *k)
 {
 	free(take_ptr(&k->key));
 	view_free(&k->view);
@@ -36,7 +36,7 @@ ways_free(struct ways_finder **out)
 	if (f == NULL)
 		return;
 	for (size_t i = 0; i < WAYS_VIEWS_KEPT; i++)
-		forget(&f->kept[i]);
+		ways_forget(&f->kept[i]);
 	free(f);
 }
 
@@ -108,7 +108,7 @@ to_node(struct ways_finder *f, const char *node, uint16_t port, struct ways *w)
 }
 
 static unsigned
-ambiguous(struct ways *w, const char *host, const struct cluster_place *places, size_t n)
+ways_ambiguous(struct ways *w, const char *host, const struct cluster_place *places, size_t n)
 {
 	size_t shown = MIN(n, (size_t)CANDIDATES_MAX), at;
 
@@ -140,7 +140,7 @@ to_address(struct ways_finder *f, const char *host, uint16_t port, struct ways *
 	if (n == 0)
 		return 404;
 	if (n > 1)
-		return ambiguous(w, host, places, n);
+		return ways_ambiguous(w, host, places, n);
 	if (*places->pod == '\0')
 		return to_node(f, places->node, port, w);
 	ways_set_target(w, TARGET_POD, places->ns, places->pod);
@@ -163,13 +163,13 @@ keep_view(struct ways_finder *f, const struct fanout_item *item)
 	if (view_parse(&view, item->content, item->content_len, NULL) < 0)
 		return NULL;
 	f->next = (f->next + 1) % WAYS_VIEWS_KEPT;
-	forget(k);
+	ways_forget(k);
 	*k = (struct ways_kept){.key = xstrdup(item->key), .digest = item->digest, .view = view};
 	return view;
 }
 
 static bool
-serves(const struct view_endpoint *e, bool ready)
+ways_serves(const struct view_endpoint *e, bool ready)
 {
 	if (ready)
 		return (e->flags & ENDPOINT_READY) != 0;
@@ -179,7 +179,7 @@ serves(const struct view_endpoint *e, bool ready)
 /* How good the endpoint is for a call from here: 3 reachable now, 2 through a neighbour, 1 perhaps,
  * 0 not at all. */
 static int
-rank(const struct ways_finder *f, const struct view_endpoint *e)
+ways_rank(const struct ways_finder *f, const struct view_endpoint *e)
 {
 	if (e->pod_port == 0 && e->given_port == 0)
 		return 0;
@@ -219,7 +219,8 @@ add_endpoints(struct ways_finder *f, struct ways *w, const struct view_port *p, 
 		for (size_t i = 0; i < p->n_endpoints && w->n < WAYS_MAX; i++) {
 			const struct view_endpoint *e = &p->endpoints[(first + i) % p->n_endpoints];
 
-			if (serves(e, ready) && rank(f, e) == want && !is_closed(e, closed))
+			if (ways_serves(e, ready) && ways_rank(f, e) == want &&
+				!is_closed(e, closed))
 				add_endpoint(f, w, e);
 		}
 	}
@@ -270,7 +271,7 @@ find_service(const struct ways_finder *f, const char *ns, const char *name)
 
 /* `host` without `.suffix`, on the heap; NULL when it does not end so. */
 static char *
-without(const char *host, const char *suffix)
+ways_without(const char *host, const char *suffix)
 {
 	size_t n = strlen(host), m = strlen(suffix);
 
@@ -284,11 +285,11 @@ static struct fanout_item *
 find_name(const struct ways_finder *f, const char *host)
 {
 	auto_free char *domain = xasprintf("svc.%s", f->config.cluster_domain);
-	auto_free char *name = without(host, domain);
+	auto_free char *name = ways_without(host, domain);
 	char *dot;
 
 	if (name == NULL)
-		name = without(host, "svc");
+		name = ways_without(host, "svc");
 	if (name == NULL)
 		name = xstrdup(host);
 	dot = strrchr(name, '.');
@@ -301,7 +302,7 @@ find_name(const struct ways_finder *f, const char *host)
 /* --- asking --------------------------------------------------------------------------------- */
 
 static void
-fold(char *to, size_t size, const char *host)
+ways_fold(char *to, size_t size, const char *host)
 {
 	size_t n = strlen(host);
 
@@ -337,7 +338,7 @@ find_ip(struct ways_finder *f, const char *host, const struct in6_addr *ip, stru
 }
 
 static unsigned
-find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
+ways_find_it(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
 {
 	char name[CALLER_HOST_MAX + 1];
 	auto_free char *short_name = NULL;
@@ -348,10 +349,10 @@ find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
 	w->target.port = port;
 	if (port == 0 || strlen(host) > CALLER_HOST_MAX)
 		return ways_refuse(w, 400, "expected HOST:PORT");
-	fold(name, sizeof name, host);
+	ways_fold(name, sizeof name, host);
 	if (ip_parse(name, &ip))
 		return find_ip(f, name, &ip, w);
-	short_name = without(name, f->config.suffix);
+	short_name = ways_without(name, f->config.suffix);
 	if (short_name != NULL && is_node(f, short_name))
 		return to_node(f, short_name, port, w);
 	if (is_node(f, name))
@@ -397,7 +398,7 @@ leave_out_itself(struct ways *w)
 /* While it is not known which nodes are at the edge, the hub dials none and no pod: the address is
  * another's in its own network. */
 static unsigned
-settle(const struct ways_finder *f, struct ways *w, unsigned status)
+ways_settle(const struct ways_finder *f, struct ways *w, unsigned status)
 {
 	if (status == 0)
 		status = leave_out_itself(w);
@@ -416,7 +417,7 @@ unsigned
 ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
 {
 	memset(w, 0, sizeof *w);
-	return settle(f, w, find(f, host, port, w));
+	return ways_settle(f, w, ways_find_it(f, host, port, w));
 }
 
 unsigned
@@ -424,7 +425,7 @@ ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct way
 {
 	memset(w, 0, sizeof *w);
 	w->udp = true;
-	return settle(f, w, find(f, host, port, w));
+	return ways_settle(f, w, ways_find_it(f, host, port, w));
 }
 
 /* --- an address as a node sees it ----------------------------------------------------------- */
@@ -481,7 +482,7 @@ ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct w
 	struct addr addr;
 
 	memset(w, 0, sizeof *w);
-	fold(name, sizeof name, node);
+	ways_fold(name, sizeof name, node);
 	if (!is_node(f, name))
 		return ways_refuse(w, 404, "%s is not a node", name);
 	if (addr_parse(&addr, dest, 0, NULL) < 0 || addr.sa.sa_family == AF_UNIX ||
@@ -571,5 +572,5 @@ ways_find_endpoint(struct ways_finder *f, const struct ways_endpoint *wanted, st
 		return ways_refuse(
 			w, 404, "the pod %s/%s has no address %s", v->ns, e->pod, e->pod_ip);
 	add_endpoint(f, w, e);
-	return settle(f, w, 0);
+	return ways_settle(f, w, 0);
 }

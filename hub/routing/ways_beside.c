@@ -61,7 +61,8 @@ take_back(struct ways *w, size_t at, const char *node)
 }
 
 static void
-put(struct ways *w, size_t at, const struct way *like, const struct neighbours_way *found, size_t n)
+ways_beside_put(struct ways *w, size_t at, const struct way *like,
+	const struct neighbours_way *found, size_t n)
 {
 	n = make_room(w, at, n);
 	for (size_t i = 0; i < n; i++) {
@@ -97,14 +98,15 @@ ways_beside(struct ways_finder *f, struct ways *w, size_t at, const char **why)
 		return 0;
 	}
 	take_back(w, at, own.node);
-	put(w, at + 1, &own, found, n);
+	ways_beside_put(w, at + 1, &own, found, n);
 	return n;
 }
 
 /* --- addresses without a name --------------------------------------------------------------- */
 
 static unsigned
-ambiguous(struct ways *w, const char *host, const struct neighbours_site *sites, size_t n)
+ways_beside_ambiguous(
+	struct ways *w, const char *host, const struct neighbours_site *sites, size_t n)
 {
 	size_t shown = MIN(n, (size_t)SITES_SHOWN), at;
 
@@ -145,7 +147,7 @@ to_declared(
 	if (node != NULL)
 		found[0].entry = VICINITY_MAX;
 	ways_set_beside(&like, host, ask->port);
-	put(w, 0, &like, found, n);
+	ways_beside_put(w, 0, &like, found, n);
 	return 0;
 }
 
@@ -162,7 +164,7 @@ ways_to_site(struct ways_finder *f, const char *host, const struct in6_addr *ip,
 	if (n == 0)
 		return 404;
 	if (n > 1)
-		return ambiguous(w, host, sites, n);
+		return ways_beside_ambiguous(w, host, sites, n);
 	ask.site = sites[0].site;
 	return to_declared(f, &ask, NULL, w);
 }

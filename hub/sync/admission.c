@@ -13,7 +13,7 @@
 enum { HEARTBEAT_LEAST_MS = 100, HEARTBEAT_MOST_MS = 5 * 60 * 1000 };
 
 static int
-refused(const struct ws_conn *c, const char *node, int status, const char *why)
+admission_refused(const struct ws_conn *c, const char *node, int status, const char *why)
 {
 	log_limited(LOG_LEVEL_WARN, 20, "hub",
 		"connection refused node=%s peer=%s status=%d reason=\"%s\"", node, ws_peer_addr(c),
@@ -48,19 +48,19 @@ accept_events(const struct join_config *with, struct ws_conn *c, const char *nod
 	const char *peer = ws_peer_name(c);
 
 	if (peer[0] == '\0')
-		return refused(c, node, 403, "no client certificate of a node");
+		return admission_refused(c, node, 403, "no client certificate of a node");
 	if (strcmp(peer, node) != 0)
-		return refused(c, node, 403, "the certificate is for another node");
+		return admission_refused(c, node, 403, "the certificate is for another node");
 	if (certs_refuses(with->certs, node, ws_peer_serial(c)))
-		return refused(c, node, 410, "the certificate was revoked");
+		return admission_refused(c, node, 410, "the certificate was revoked");
 	if (strcmp(ws_header(c, "node_id"), node) != 0)
-		return refused(c, node, 400, "the header node_id says otherwise");
+		return admission_refused(c, node, 400, "the header node_id says otherwise");
 	if (strcmp(ws_header(c, "project_id"), MESH_PROJECT) != 0)
-		return refused(c, node, 400, "another project_id");
+		return admission_refused(c, node, 400, "another project_id");
 	if (ws_header(c, "edgeway-version")[0] == '\0')
-		return refused(c, node, 400, "no edgeway-version: not an edgeway-agent");
+		return admission_refused(c, node, 400, "no edgeway-version: not an edgeway-agent");
 	if (!speaks_our_protocol(ws_header(c, "edgeway-version")))
-		return refused(c, node, 426,
+		return admission_refused(c, node, 426,
 			"the agent speaks another protocol than this hub: upgrade the older one of "
 			"the two");
 	heed_heartbeat(c, ws_header(c, "edgeway-heartbeat"));
@@ -82,11 +82,11 @@ admission_status(const struct join_config *with, struct ws_conn *c)
 	int rc = route_parse(&route, ws_path(c));
 
 	if (rc == -EINVAL)
-		return refused(c, "?", 400, "not a node's name");
+		return admission_refused(c, "?", 400, "not a node's name");
 	if (rc < 0)
-		return refused(c, "?", 404, "unknown path");
+		return admission_refused(c, "?", 404, "unknown path");
 	if (route.kind == ROUTE_CARRIER)
-		return refused(c, route.node, 421,
+		return admission_refused(c, route.node, 421,
 			"a proxy in front of this hub speaks TLS that looks like a node's own: let "
 			"it speak plain HTTP to this port, or ask for the server "
 			"name " CARRIER_SNI);

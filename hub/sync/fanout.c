@@ -110,7 +110,7 @@ forget_bundle(struct fanout *f)
 }
 
 static void
-tell(struct fanout *f, struct entry *e)
+fanout_tell(struct fanout *f, struct entry *e)
 {
 	struct fanout_watch *next;
 
@@ -135,7 +135,7 @@ fanout_settle(struct fanout *f)
 }
 
 static struct entry **
-place(const struct fanout *f, const char *key)
+fanout_place(const struct fanout *f, const char *key)
 {
 	size_t n = hash64(key, strlen(key), 0) & (f->n_table - 1);
 	struct entry **at = &f->table[n];
@@ -146,7 +146,7 @@ place(const struct fanout *f, const char *key)
 }
 
 static void
-grow(struct fanout *f)
+fanout_grow(struct fanout *f)
 {
 	size_t n = f->n_table;
 	struct entry **old = f->table;
@@ -159,7 +159,7 @@ grow(struct fanout *f)
 
 			next = e->next_hash;
 			e->next_hash = NULL;
-			at = place(f, e->item.key);
+			at = fanout_place(f, e->item.key);
 			*at = e;
 		}
 	}
@@ -167,7 +167,7 @@ grow(struct fanout *f)
 }
 
 static uint32_t
-number(struct fanout *f)
+fanout_number(struct fanout *f)
 {
 	if (f->n_unused > 0)
 		return f->unused[--f->n_unused];
@@ -195,7 +195,7 @@ set_frame(struct entry *e, char *frame, size_t len)
 
 /* json empty: a deletion. */
 static void
-build(struct buf *out, const char *key, const char *json, size_t len, const char *id)
+fanout_build(struct buf *out, const char *key, const char *json, size_t len, const char *id)
 {
 	const char *slash = strchr(key, '/');
 	auto_free char *resource = xasprintf("%.*s/service/%s", (int)(slash - key), key, slash + 1);
@@ -213,7 +213,7 @@ build(struct buf *out, const char *key, const char *json, size_t len, const char
 void
 fanout_say_gone(struct buf *out, const struct fanout_item *item, const char *id)
 {
-	build(out, item->key, "", 0, id);
+	fanout_build(out, item->key, "", 0, id);
 }
 
 static void
@@ -223,7 +223,7 @@ make_deletion(struct entry *e)
 	size_t len;
 
 	buf_init(&b, BUF_UNLIMITED);
-	build(&b, e->item.key, "", 0, ID_PLACE);
+	fanout_build(&b, e->item.key, "", 0, ID_PLACE);
 	len = buf_len(&b);
 	set_frame(e, buf_take_str(&b), len);
 	e->item.present = false;
@@ -271,7 +271,7 @@ settle_item(struct fanout *f, struct entry *e, const struct cluster_change *chan
 		change != NULL && view_restricted(change->view));
 	e->item.was_present = before;
 	e->item.was_nodes = was;
-	tell(f, e);
+	fanout_tell(f, e);
 	e->item.was_nodes = NULL;
 	selector_free(&was);
 }
@@ -300,18 +300,18 @@ fanout_count_view(const struct view *v, const char *name)
 }
 
 static struct entry *
-insert(struct fanout *f, const char *key)
+fanout_insert(struct fanout *f, const char *key)
 {
 	struct entry *e = xcalloc(1, sizeof *e);
 	unsigned bucket = digest_bucket(key, strlen(key));
 
 	if (f->n_entries >= f->n_table)
-		grow(f);
+		fanout_grow(f);
 	e->item.key = xstrdup(key);
 	e->nodes_text = xstrdup("");
-	e->item.index = number(f);
+	e->item.index = fanout_number(f);
 	f->slot[e->item.index] = e;
-	*place(f, key) = e;
+	*fanout_place(f, key) = e;
 	e->next_bucket = f->bucket[bucket];
 	e->at_bucket = &f->bucket[bucket];
 	if (e->next_bucket != NULL)
@@ -322,10 +322,10 @@ insert(struct fanout *f, const char *key)
 }
 
 static void
-drop(struct fanout *f, struct entry *e)
+fanout_drop(struct fanout *f, struct entry *e)
 {
 	forget_bundle(f);
-	*place(f, e->item.key) = e->next_hash;
+	*fanout_place(f, e->item.key) = e->next_hash;
 	*e->at_bucket = e->next_bucket;
 	if (e->next_bucket != NULL)
 		e->next_bucket->at_bucket = e->at_bucket;
@@ -339,7 +339,7 @@ bool
 fanout_set(struct fanout *f, const struct cluster_change *change)
 {
 	auto_free char *key = xasprintf("%s/%s", change->ns, change->name);
-	struct entry *e = *place(f, key);
+	struct entry *e = *fanout_place(f, key);
 	auto_buf struct buf b;
 	bool before;
 	size_t len;
@@ -348,11 +348,11 @@ fanout_set(struct fanout *f, const struct cluster_change *change)
 	if (e != NULL && e->item.present && e->item.digest == change->digest &&
 		strcmp(e->nodes_text, change->nodes) == 0)
 		return false;
-	build(&b, key, change->json, change->json_len, ID_PLACE);
+	fanout_build(&b, key, change->json, change->json_len, ID_PLACE);
 	len = buf_len(&b);
 	assert(len <= ENVELOPE_MAX_BYTES); /* the cluster refuses what is larger */
 	if (e == NULL)
-		e = insert(f, key);
+		e = fanout_insert(f, key);
 	before = e->item.present;
 	if (before)
 		digest_toggle(&f->digests, key, strlen(key), e->item.digest);
@@ -374,7 +374,7 @@ bool
 fanout_remove(struct fanout *f, const char *ns, const char *name)
 {
 	auto_free char *key = xasprintf("%s/%s", ns, name);
-	struct entry *e = *place(f, key);
+	struct entry *e = *fanout_place(f, key);
 
 	if (e == NULL || !e->item.present)
 		return false;
@@ -408,7 +408,7 @@ fanout_slots(const struct fanout *f)
 struct fanout_item *
 fanout_find(const struct fanout *f, const char *key)
 {
-	struct entry *e = *place(f, key);
+	struct entry *e = *fanout_place(f, key);
 
 	return e != NULL ? &e->item : NULL;
 }
@@ -416,10 +416,10 @@ fanout_find(const struct fanout *f, const char *key)
 struct fanout_item *
 fanout_use(struct fanout *f, const char *key)
 {
-	struct entry *e = *place(f, key);
+	struct entry *e = *fanout_place(f, key);
 
 	if (e == NULL) {
-		e = insert(f, key);
+		e = fanout_insert(f, key);
 		make_deletion(e);
 	}
 	return &e->item;
@@ -494,7 +494,7 @@ fanout_release(struct fanout *f, struct fanout_item *item)
 
 	assert(e->holds > 0);
 	if (--e->holds == 0 && !e->item.present)
-		drop(f, e);
+		fanout_drop(f, e);
 }
 
 static bool

@@ -22,7 +22,7 @@ by_text(const void *a, const void *b)
 }
 
 static void
-add(struct node_book *b, const char *name, bool joined)
+node_book_add(struct node_book *b, const char *name, bool joined)
 {
 	if (b->n == b->room) {
 		b->room = MAX(b->room * 2, (size_t)64);
@@ -34,7 +34,7 @@ add(struct node_book *b, const char *name, bool joined)
 static void
 add_node(void *arg, const struct cluster_node_facts *node)
 {
-	add(arg, node->name, false);
+	node_book_add(arg, node->name, false);
 }
 
 /* A node that has joined may have a Node object as well: the two become one. */
@@ -88,7 +88,7 @@ node_book_new(const struct cluster *c, char *const *joined, size_t n)
 
 	cluster_each_node(c, add_node, b);
 	for (size_t i = 0; i < n; i++)
-		add(b, joined[i], true);
+		node_book_add(b, joined[i], true);
 	sort_names(b);
 	find_above(b);
 	return b;

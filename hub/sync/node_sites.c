@@ -27,10 +27,10 @@ struct node_sites {
 	char problem[400];
 };
 
-static void work(void *arg);
+static void node_sites_work(void *arg);
 
 static struct note *
-find(const struct node_sites *s, const char *node)
+node_sites_find(const struct node_sites *s, const char *node)
 {
 	for (struct note *n = s->first; n != NULL; n = n->next) {
 		if (strcmp(n->node, node) == 0)
@@ -65,11 +65,11 @@ first_to_tail(struct node_sites *s)
 }
 
 static void
-add(struct node_sites *s, const char *node, const char *source)
+node_sites_add(struct node_sites *s, const char *node, const char *source)
 {
 	struct note *n;
 
-	if (s->n_waiting >= NODE_SITES_WAITING_MAX || find(s, node) != NULL)
+	if (s->n_waiting >= NODE_SITES_WAITING_MAX || node_sites_find(s, node) != NULL)
 		return; /* it is seen again */
 	n = xcalloc(1, sizeof *n);
 	snprintf(n->node, sizeof n->node, "%s", node);
@@ -118,7 +118,7 @@ on_done(void *arg, const struct https_answer *answer)
 }
 
 static void
-work(void *arg)
+node_sites_work(void *arg)
 {
 	struct node_sites *s = arg;
 	auto_free char *path = NULL;
@@ -183,7 +183,7 @@ node_sites_saw(struct node_sites *s, const char *node, const char *address)
 				node, host);
 		return;
 	}
-	add(s, node, want);
+	node_sites_add(s, node, want);
 	if (s->request == NULL && !timer_active(s->timer))
 		timer_start(s->timer, 0, 0);
 }
@@ -195,7 +195,7 @@ node_sites_start(const struct node_sites_config *config)
 
 	s->config = *config;
 	s->last = &s->first;
-	s->timer = timer_new(config->loop, work, s);
+	s->timer = timer_new(config->loop, node_sites_work, s);
 	return s;
 }
 

@@ -31,7 +31,7 @@ pending_state(struct pending *p, const struct fanout_item *item)
 }
 
 static void
-grow(struct pending *p)
+pending_grow(struct pending *p)
 {
 	uint32_t room = p->room > 0 ? p->room * 2 : 64;
 	uint32_t *queue = xmalloc(room * sizeof *queue);
@@ -48,7 +48,7 @@ void
 pending_again(struct pending *p, const struct fanout_item *item)
 {
 	if (p->n == p->room)
-		grow(p);
+		pending_grow(p);
 	p->queue[(p->head + p->n++) % p->room] = item->index;
 	p->pushed++;
 }

@@ -10,7 +10,7 @@
 enum { AGENT_MAX = 63 };
 
 static char *
-copy(const char *s)
+talk_copy(const char *s)
 {
 	return xstrdup(s != NULL ? s : "");
 }
@@ -19,7 +19,7 @@ copy(const char *s)
 
 /* Most nodes wait for nothing most of the time. */
 static void
-rest(struct talk *s)
+talk_rest(struct talk *s)
 {
 	if (s->flights.n > 0)
 		return;
@@ -97,7 +97,7 @@ send_callers(struct talk *s)
 
 /* Sends what there is to send. */
 static void
-pump(struct talk *s)
+talk_pump(struct talk *s)
 {
 	send_callers(s);
 	while (!s->ended && s->pending.n > 0 && flights_room(&s->flights) &&
@@ -137,7 +137,7 @@ on_changed(void *arg, struct fanout_item *item)
 static void
 on_settled(void *arg)
 {
-	pump(arg);
+	talk_pump(arg);
 }
 
 void
@@ -305,8 +305,8 @@ talk_text(struct talk *s, const char *text, size_t len)
 	if (s->ended)
 		return;
 	on_text(s, text, len, NULL);
-	pump(s);
-	rest(s);
+	talk_pump(s);
+	talk_rest(s);
 }
 
 struct talk *
@@ -315,16 +315,16 @@ talk_new(const struct talk_config *config, struct ws_conn *conn)
 	struct talk *s = xcalloc(1, sizeof *s);
 
 	s->config = *config;
-	s->config.cluster_domain = copy(config->cluster_domain);
+	s->config.cluster_domain = talk_copy(config->cluster_domain);
 	s->conn = conn;
-	s->node = copy(config->node);
-	s->site = copy(config->site);
-	s->zone = copy(config->zone);
+	s->node = talk_copy(config->node);
+	s->site = talk_copy(config->site);
+	s->zone = talk_copy(config->zone);
 	s->config.node = s->node;
 	s->config.site = s->site;
 	s->config.zone = s->zone;
 	s->agent = xstrndup(config->agent != NULL ? config->agent : "", AGENT_MAX);
-	s->address = copy(ws_peer_addr(conn));
+	s->address = talk_copy(ws_peer_addr(conn));
 	s->since_ms = wall_ms();
 	buf_init(&s->callers_next, BUF_UNLIMITED);
 	pending_init(&s->pending, config->fanout);
@@ -354,7 +354,7 @@ let_go(struct talk *s)
 			fanout_release(s->config.fanout, item);
 		fanout_release(s->config.fanout, item);
 	}
-	rest(s);
+	talk_rest(s);
 }
 
 void
@@ -410,14 +410,14 @@ talk_ready(struct talk *s)
 	if (s->held_id == NULL || s->ended)
 		return;
 	talk_answer_held(s);
-	pump(s);
+	talk_pump(s);
 }
 
 void
 talk_drained(struct talk *s)
 {
 	if (!s->ended)
-		pump(s);
+		talk_pump(s);
 }
 
 void
@@ -459,5 +459,5 @@ talk_relabel(struct talk *s, const struct kube_labels *labels)
 		pending_add(&s->pending, i);
 	}
 	sight_fini(&before);
-	pump(s);
+	talk_pump(s);
 }

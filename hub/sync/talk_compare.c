@@ -48,7 +48,7 @@ talk_compare_buckets(struct talk *s, const struct envelope *e)
 
 /* The node holds `entry`: is it what it should hold? */
 static void
-compare(struct talk *s, const struct digest_entry *entry)
+talk_compare_compare(struct talk *s, const struct digest_entry *entry)
 {
 	struct fanout_item *item = fanout_use(s->config.fanout, entry->key);
 	uint8_t *st = pending_state(&s->pending, item);
@@ -100,7 +100,7 @@ talk_compare_services(struct talk *s, const struct envelope *e)
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (of[digest_bucket(entries[i].key, strlen(entries[i].key))])
-			compare(s, &entries[i]);
+			talk_compare_compare(s, &entries[i]);
 	}
 	digest_entries_free(&entries, n);
 	for (unsigned i = 0; i < DIGEST_BUCKETS; i++) {

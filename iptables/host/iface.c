@@ -82,7 +82,7 @@ dump_addresses(struct mnl_socket *nl, mnl_cb_t fn, void *arg)
 }
 
 static int
-query(const char *name, struct iface_state *s)
+iface_query(const char *name, struct iface_state *s)
 {
 	auto_nl struct mnl_socket *nl = NULL;
 	int rc = nl_open(&nl, NETLINK_ROUTE, 0, NULL);
@@ -136,12 +136,12 @@ iface_addresses(struct buf *out)
 }
 
 static void
-report(void *arg)
+iface_report(void *arg)
 {
 	static struct log_limit limit;
 	struct iface *f = arg;
 	struct iface_state s;
-	int rc = query(f->name, &s);
+	int rc = iface_query(f->name, &s);
 
 	if (rc < 0) {
 		if (log_limit_pass(&limit, 6, "iptables"))
@@ -193,7 +193,7 @@ on_ready(void *arg, int fd, unsigned events)
 	}
 	f->concerned = false;
 	if (nl_drain(f->events, on_event, f) < 0 || f->concerned)
-		report(f);
+		iface_report(f);
 }
 
 int
@@ -217,7 +217,7 @@ iface_start(struct iface **out, struct loop *loop, const char *name, iface_fn *f
 	f->arg = arg;
 	f->events = events;
 	f->watch = watch_start(loop, mnl_socket_get_fd(events), WATCH_READ, on_ready, f);
-	f->soon = timer_new(loop, report, f);
+	f->soon = timer_new(loop, iface_report, f);
 	timer_start(f->soon, 0, 0);
 	*out = f;
 	return 0;

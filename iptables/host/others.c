@@ -54,7 +54,7 @@ on_chain(const struct nlmsghdr *nlh, void *arg)
 }
 
 static void
-look(struct search *s)
+others_look(struct search *s)
 {
 	char bytes[256];
 	struct nlmsghdr *nlh =
@@ -66,7 +66,7 @@ look(struct search *s)
 }
 
 static const char *
-comma(const struct search *s)
+others_comma(const struct search *s)
 {
 	return buf_len(s->out) > 0 ? ", " : "";
 }
@@ -77,8 +77,9 @@ on_translating(const struct search *s, const struct chain *c)
 	if ((c->hook == NF_INET_LOCAL_OUT || c->hook == NF_INET_PRE_ROUTING) &&
 		c->priority <= s->priority && strcmp(c->type, "nat") == 0 &&
 		strcmp(c->table, s->ours) != 0)
-		buf_printf(s->out, "%s%.64s %.64s (%s, priority %d)", comma(s), c->table, c->name,
-			c->hook == NF_INET_LOCAL_OUT ? "output" : "prerouting", c->priority);
+		buf_printf(s->out, "%s%.64s %.64s (%s, priority %d)", others_comma(s), c->table,
+			c->name, c->hook == NF_INET_LOCAL_OUT ? "output" : "prerouting",
+			c->priority);
 }
 
 static void
@@ -89,8 +90,8 @@ on_dropping(const struct search *s, const struct chain *c)
 		[NF_INET_FORWARD] = "forward"};
 
 	if (c->hook < ARRAY_LEN(hooks) && c->policy == NF_DROP)
-		buf_printf(
-			s->out, "%s%.64s %.64s (%s)", comma(s), c->table, c->name, hooks[c->hook]);
+		buf_printf(s->out, "%s%.64s %.64s (%s)", others_comma(s), c->table, c->name,
+			hooks[c->hook]);
 }
 
 void
@@ -98,7 +99,7 @@ others_translating(const char *ours, int32_t priority, struct buf *out)
 {
 	struct search s = {.ours = ours, .priority = priority, .found = on_translating, .out = out};
 
-	look(&s);
+	others_look(&s);
 }
 
 void
@@ -106,7 +107,7 @@ others_dropping(struct buf *out)
 {
 	struct search s = {.found = on_dropping, .out = out};
 
-	look(&s);
+	others_look(&s);
 }
 
 /* --- rules ---------------------------------------------------------------------------------- */

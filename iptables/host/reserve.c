@@ -90,7 +90,7 @@ write_list(const char *text, size_t len)
 }
 
 static int
-change(uint16_t port, bool add, struct err *err)
+reserve_change(uint16_t port, bool add, struct err *err)
 {
 	auto_free char *list = NULL;
 	auto_buf struct buf next;
@@ -112,11 +112,11 @@ change(uint16_t port, bool add, struct err *err)
 int
 reserve_take(uint16_t port, struct err *err)
 {
-	return change(port, true, err);
+	return reserve_change(port, true, err);
 }
 
 int
 reserve_drop(uint16_t port, struct err *err)
 {
-	return change(port, false, err);
+	return reserve_change(port, false, err);
 }

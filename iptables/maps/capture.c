@@ -19,7 +19,7 @@ by_number(const void *a, const void *b)
 }
 
 static bool
-holds(const uint32_t *sorted, size_t n, uint32_t ip)
+capture_holds(const uint32_t *sorted, size_t n, uint32_t ip)
 {
 	return n > 0 && bsearch(&ip, sorted, n, sizeof ip, by_number) != NULL;
 }
@@ -77,7 +77,8 @@ static bool
 is_local(const struct stale *s, uint32_t ip)
 {
 	return buf_len(&s->locals) > 0 &&
-		holds((const void *)buf_at(&s->locals), buf_len(&s->locals) / sizeof ip, ip);
+		capture_holds(
+			(const void *)buf_at(&s->locals), buf_len(&s->locals) / sizeof ip, ip);
 }
 
 /* Where nobody listens any more (edgeway-agent --restore) the address is not known: then it is any
@@ -98,9 +99,10 @@ is_stale(void *arg, const struct conntrack_flow *f)
 
 	if (f->dport != DNS_PORT)
 		return false;
-	if (!holds(c->upstreams, c->n, f->dst))
+	if (!capture_holds(c->upstreams, c->n, f->dst))
 		return comes_to_us(s, f);
-	return !comes_to_us(s, f) && !holds(c->upstreams, c->n, f->src) && !is_local(s, f->src);
+	return !comes_to_us(s, f) && !capture_holds(c->upstreams, c->n, f->src) &&
+		!is_local(s, f->src);
 }
 
 void

@@ -53,7 +53,7 @@ read_nest(struct attrs *to, const struct nlattr *nest)
 }
 
 static bool
-has(const struct attrs *from, uint16_t type, size_t len)
+conntrack_has(const struct attrs *from, uint16_t type, size_t len)
 {
 	return from->of[type] != NULL && mnl_attr_get_payload_len(from->of[type]) >= len;
 }
@@ -65,11 +65,11 @@ read_tuple(const struct nlattr *nest, struct tuple *t)
 
 	if (!read_nest(&tuple, nest) || !read_nest(&ip, tuple.of[CTA_TUPLE_IP]) ||
 		!read_nest(&proto, tuple.of[CTA_TUPLE_PROTO]) ||
-		!has(&ip, CTA_IP_V4_SRC, sizeof t->src) ||
-		!has(&ip, CTA_IP_V4_DST, sizeof t->dst) ||
-		!has(&proto, CTA_PROTO_NUM, sizeof t->proto) ||
-		!has(&proto, CTA_PROTO_SRC_PORT, sizeof t->sport) ||
-		!has(&proto, CTA_PROTO_DST_PORT, sizeof t->dport))
+		!conntrack_has(&ip, CTA_IP_V4_SRC, sizeof t->src) ||
+		!conntrack_has(&ip, CTA_IP_V4_DST, sizeof t->dst) ||
+		!conntrack_has(&proto, CTA_PROTO_NUM, sizeof t->proto) ||
+		!conntrack_has(&proto, CTA_PROTO_SRC_PORT, sizeof t->sport) ||
+		!conntrack_has(&proto, CTA_PROTO_DST_PORT, sizeof t->dport))
 		return false;
 	t->src = ntohl(mnl_attr_get_u32(ip.of[CTA_IP_V4_SRC]));
 	t->dst = ntohl(mnl_attr_get_u32(ip.of[CTA_IP_V4_DST]));
@@ -80,7 +80,7 @@ read_tuple(const struct nlattr *nest, struct tuple *t)
 }
 
 static struct nlmsghdr *
-message(char *bytes, uint16_t type, uint16_t flags)
+conntrack_message(char *bytes, uint16_t type, uint16_t flags)
 {
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(bytes);
 	struct nfgenmsg *gen;
@@ -96,11 +96,11 @@ message(char *bytes, uint16_t type, uint16_t flags)
 
 /* By tuple and id, so that a flow which began a moment ago with the same ports is not meant. */
 static void
-pick(struct dump *d, const struct nlattr *original, const struct nlattr *id)
+conntrack_pick(struct dump *d, const struct nlattr *original, const struct nlattr *id)
 {
 	const struct nlattr *const parts[] = {original, id};
 	char bytes[MESSAGE_MAX];
-	struct nlmsghdr *nlh = message(bytes, IPCTNL_MSG_CT_DELETE, 0);
+	struct nlmsghdr *nlh = conntrack_message(bytes, IPCTNL_MSG_CT_DELETE, 0);
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		size_t len = MNL_ALIGN(parts[i]->nla_len);
@@ -123,7 +123,8 @@ on_flow(const struct nlmsghdr *nlh, void *arg)
 	struct tuple to, from;
 
 	mnl_attr_parse(nlh, sizeof(struct nfgenmsg), on_attr, &all);
-	if (!has(&all, CTA_STATUS, sizeof(uint32_t)) || !has(&all, CTA_ID, sizeof(uint32_t)) ||
+	if (!conntrack_has(&all, CTA_STATUS, sizeof(uint32_t)) ||
+		!conntrack_has(&all, CTA_ID, sizeof(uint32_t)) ||
 		!read_tuple(all.of[CTA_TUPLE_ORIG], &to) ||
 		(d->proto != 0 && to.proto != d->proto) ||
 		!read_tuple(all.of[CTA_TUPLE_REPLY], &from))
@@ -143,7 +144,7 @@ on_flow(const struct nlmsghdr *nlh, void *arg)
 		d->n++;
 		return MNL_CB_STOP; /* the kernel reads on for who asks on: the socket is closed */
 	}
-	pick(d, all.of[CTA_TUPLE_ORIG], all.of[CTA_ID]);
+	conntrack_pick(d, all.of[CTA_TUPLE_ORIG], all.of[CTA_ID]);
 	return MNL_CB_OK;
 }
 
@@ -186,7 +187,7 @@ conntrack_delete(
 	if (rc < 0)
 		return rc;
 	buf_init(&d.picked, BUF_UNLIMITED);
-	rc = nl_request(nl, message(bytes, IPCTNL_MSG_CT_GET, NLM_F_DUMP), on_flow, &d);
+	rc = nl_request(nl, conntrack_message(bytes, IPCTNL_MSG_CT_GET, NLM_F_DUMP), on_flow, &d);
 	if (rc == 0)
 		rc = delete_picked(nl, &d);
 	buf_fini(&d.picked);
@@ -206,7 +207,8 @@ conntrack_find(uint8_t proto, conntrack_pick_fn *pick_fn, void *arg, struct conn
 	int rc = nl_open(&nl, NETLINK_NETFILTER, 0, err);
 
 	if (rc == 0)
-		rc = nl_request(nl, message(bytes, IPCTNL_MSG_CT_GET, NLM_F_DUMP), on_flow, &d);
+		rc = nl_request(
+			nl, conntrack_message(bytes, IPCTNL_MSG_CT_GET, NLM_F_DUMP), on_flow, &d);
 	if (rc < 0)
 		return err_set(
 			err, rc, "cannot read the kernel's flows (ctnetlink): %s", strerror(-rc));

@@ -82,7 +82,8 @@ add_element(struct elements *e, uint32_t number, uint16_t len)
 
 /* Elements of `list` that `but` does not have. */
 static void
-put(struct elements *e, const struct divert_rules *list, const struct divert_rules *but, bool ports)
+divert_put(struct elements *e, const struct divert_rules *list, const struct divert_rules *but,
+	bool ports)
 {
 	const uint32_t *a = ports ? list->ports : list->addresses;
 	const uint32_t *b = ports ? but->ports : but->addresses;
@@ -106,10 +107,10 @@ put_difference(struct batch *b, const struct divert_rules *was, const struct div
 		struct elements e;
 
 		elements_open(&e, b, NFT_MSG_DELSETELEM, set);
-		put(&e, was, is, ports);
+		divert_put(&e, was, is, ports);
 		elements_close(&e);
 		elements_open(&e, b, NFT_MSG_NEWSETELEM, set);
-		put(&e, is, was, ports);
+		divert_put(&e, is, was, ports);
 		elements_close(&e);
 	}
 }
@@ -175,7 +176,7 @@ make_anew(struct divert *d, const struct divert_rules *r)
 }
 
 static int
-install(void *arg, struct err *err)
+divert_install(void *arg, struct err *err)
 {
 	struct divert *d = arg;
 	int rc = make_anew(d, &d->rules);
@@ -189,7 +190,7 @@ divert_open(struct divert **out, struct loop *loop, struct err *err)
 	struct divert *d = xcalloc(1, sizeof *d);
 	int rc = guard_open(&d->guard,
 		&(struct guard_config){
-			.loop = loop, .table = DIVERT_TABLE, .install = install, .arg = d},
+			.loop = loop, .table = DIVERT_TABLE, .install = divert_install, .arg = d},
 		err);
 
 	if (rc < 0)
@@ -199,7 +200,7 @@ divert_open(struct divert **out, struct loop *loop, struct err *err)
 }
 
 static uint32_t *
-copy(const uint32_t *list, size_t n)
+divert_copy(const uint32_t *list, size_t n)
 {
 	uint32_t *to = xcalloc(n + 1, sizeof *to);
 
@@ -209,10 +210,10 @@ copy(const uint32_t *list, size_t n)
 }
 
 static void
-adopt(struct divert *d, const struct divert_rules *rules)
+divert_adopt(struct divert *d, const struct divert_rules *rules)
 {
-	uint32_t *addresses = copy(rules->addresses, rules->n_addresses);
-	uint32_t *ports = copy(rules->ports, rules->n_ports);
+	uint32_t *addresses = divert_copy(rules->addresses, rules->n_addresses);
+	uint32_t *ports = divert_copy(rules->ports, rules->n_ports);
 
 	free(d->addresses);
 	free(d->ports);
@@ -258,7 +259,7 @@ divert_use(struct divert *d, const struct divert_rules *rules, struct err *err)
 	/* Somebody else may have changed the sets just now: then all of it. */
 	if (rc < 0 && (rc = make_anew(d, rules)) < 0)
 		return guard_explain(err, rc, d->guard.armed ? "change" : "install");
-	adopt(d, rules);
+	divert_adopt(d, rules);
 	d->guard.armed = true;
 	d->changes++;
 	return 0;

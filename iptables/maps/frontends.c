@@ -50,7 +50,7 @@ frontend_free(struct frontend *one)
 }
 
 static void
-empty(struct table *t)
+frontends_empty(struct table *t)
 {
 	for (size_t i = 0; i < t->n_slots; i++) {
 		while (t->slots[i] != NULL) {
@@ -91,8 +91,8 @@ frontends_free(struct frontends **out)
 	if (f == NULL)
 		return;
 	frontends_skip(f);
-	empty(&f->table);
-	empty(&f->gone);
+	frontends_empty(&f->table);
+	frontends_empty(&f->gone);
 	buf_fini(&f->suspects);
 	buf_fini(&f->differences);
 	free(f);
@@ -119,7 +119,7 @@ key_hash(const struct key *k)
 }
 
 static struct frontend *
-find(const struct table *t, const struct key *k)
+frontends_find(const struct table *t, const struct key *k)
 {
 	for (struct table_node *n = table_first(t, key_hash(k)); n != NULL; n = table_next(n)) {
 		struct frontend *one = container_of(n, struct frontend, node);
@@ -131,7 +131,7 @@ find(const struct table *t, const struct key *k)
 }
 
 static void
-count(struct frontends *f, const struct frontend *one, int sign)
+frontends_count(struct frontends *f, const struct frontend *one, int sign)
 {
 	size_t *what = one->key.proto == 0      ? &f->counts.cluster_ips
 		: one->key.proto == IPPROTO_UDP ? &f->counts.udp
@@ -145,7 +145,7 @@ count(struct frontends *f, const struct frontend *one, int sign)
 }
 
 static void
-differ(struct frontends *f, const struct frontend *one, bool was, struct plan before)
+frontends_differ(struct frontends *f, const struct frontend *one, bool was, struct plan before)
 {
 	const struct difference d = {
 		.key = one->key, .was = was, .is = true, .before = before, .after = one->plan};
@@ -155,7 +155,7 @@ differ(struct frontends *f, const struct frontend *one, bool was, struct plan be
 
 /* Does the plan lack an endpoint or a caller that the other one has? */
 static bool
-lost(const struct plan *before, const struct plan *after)
+frontends_lost(const struct plan *before, const struct plan *after)
 {
 	if (plan_excludes(before, after))
 		return true;
@@ -166,9 +166,9 @@ lost(const struct plan *before, const struct plan *after)
 }
 
 static void
-want(struct frontends *f, const struct key *k, struct plan plan)
+frontends_want(struct frontends *f, const struct key *k, struct plan plan)
 {
-	struct frontend *one = find(&f->table, k);
+	struct frontend *one = frontends_find(&f->table, k);
 	struct plan before = {0};
 	bool was = one != NULL;
 
@@ -178,7 +178,7 @@ want(struct frontends *f, const struct key *k, struct plan plan)
 			plan_fini(&plan);
 			return;
 		}
-		count(f, one, -1);
+		frontends_count(f, one, -1);
 		before = one->plan;
 	} else {
 		one = xcalloc(1, sizeof *one);
@@ -186,15 +186,15 @@ want(struct frontends *f, const struct key *k, struct plan plan)
 		table_add(&f->table, &one->node, key_hash(k));
 	}
 	one->plan = plan;
-	count(f, one, 1);
+	frontends_count(f, one, 1);
 	/* A flow that began before there was a port went past us, and still does. */
-	f->udp_lost |= k->proto == IPPROTO_UDP && (!was || lost(&before, &plan));
-	f->tcp_lost |= k->proto == IPPROTO_TCP && was && lost(&before, &plan);
-	differ(f, one, was, before);
+	f->udp_lost |= k->proto == IPPROTO_UDP && (!was || frontends_lost(&before, &plan));
+	f->tcp_lost |= k->proto == IPPROTO_TCP && was && frontends_lost(&before, &plan);
+	frontends_differ(f, one, was, before);
 }
 
 static void
-suspect(struct frontends *f, struct frontend *one)
+frontends_suspect(struct frontends *f, struct frontend *one)
 {
 	if (one == NULL || one->suspect)
 		return;
@@ -203,11 +203,11 @@ suspect(struct frontends *f, struct frontend *one)
 }
 
 static void
-drop(struct frontends *f, struct frontend *one)
+frontends_drop(struct frontends *f, struct frontend *one)
 {
 	struct difference d = {.key = one->key, .was = true, .before = one->plan};
 
-	count(f, one, -1);
+	frontends_count(f, one, -1);
 	f->udp_lost |= one->key.proto == IPPROTO_UDP;
 	f->tcp_lost |= one->key.proto == IPPROTO_TCP;
 	buf_add(&f->differences, &d, sizeof d);
@@ -225,7 +225,7 @@ drop_suspects(struct frontends *f)
 		memcpy(&one, buf_at(&f->suspects), sizeof one);
 		buf_consume(&f->suspects, sizeof one);
 		if (one->suspect)
-			drop(f, one);
+			frontends_drop(f, one);
 	}
 	give_back(&f->suspects);
 }
@@ -292,7 +292,7 @@ want_port(struct frontends *f, const struct service *s, const struct service_por
 			continue;
 		make_plan(f, s, p, &plan);
 		if (plan.n > 0)
-			want(f, &k, plan);
+			frontends_want(f, &k, plan);
 		else
 			plan_fini(&plan);
 	}
@@ -308,7 +308,7 @@ want_service(struct frontends *f, const struct service *s)
 	const struct key itself = {.ip = s->cluster_ip};
 
 	if (caught)
-		want(f, &itself, (struct plan){0});
+		frontends_want(f, &itself, (struct plan){0});
 	for (unsigned i = 0; i < s->n_ports; i++)
 		if (is_kernels(f, s, &s->ports[i]))
 			want_port(f, s, &s->ports[i], ips);
@@ -322,12 +322,12 @@ suspect_service(struct frontends *f, const struct service *s)
 
 	if (f->table.n == 0)
 		return;
-	suspect(f, find(&f->table, &itself));
+	frontends_suspect(f, frontends_find(&f->table, &itself));
 	for (unsigned i = 0; i < s->n_ports; i++) {
 		for (size_t k = 0; k < 2; k++) {
 			const struct key key = key_of(ips[k], &s->ports[i]);
 
-			suspect(f, find(&f->table, &key));
+			frontends_suspect(f, frontends_find(&f->table, &key));
 		}
 	}
 }
@@ -366,7 +366,7 @@ frontends_again(struct frontends *f, const struct snapshot *now)
 
 	f->callers = snapshot_callers(now);
 	while ((n = table_walk(&f->table, &slot, n)) != NULL)
-		suspect(f, container_of(n, struct frontend, node));
+		frontends_suspect(f, container_of(n, struct frontend, node));
 	snapshot_diff(NULL, now, on_now, f);
 	drop_suspects(f);
 }
@@ -405,7 +405,8 @@ frontends_all(struct frontends *f)
 	 * would keep that so. */
 	f->udp_lost = f->tcp_lost = true;
 	while ((n = table_walk(&f->table, &slot, n)) != NULL)
-		differ(f, container_of(n, struct frontend, node), false, (struct plan){0});
+		frontends_differ(
+			f, container_of(n, struct frontend, node), false, (struct plan){0});
 }
 
 bool
@@ -449,12 +450,12 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 	 * again. */
 	if (flow->proto == IPPROTO_TCP && flow->replied)
 		return false;
-	one = find(&f->table, &k);
+	one = frontends_find(&f->table, &k);
 	if (one != NULL)
 		return !plan_has(&one->plan, &server) || !plan_admits(&one->plan, flow->src);
 	if (flow->server == flow->dst)
 		return flow->proto == IPPROTO_TCP && in_subnet(f, flow->dst);
-	return find(&f->gone, &k) != NULL ||
+	return frontends_find(&f->gone, &k) != NULL ||
 		(flow->proto == IPPROTO_UDP && in_subnet(f, flow->dst));
 }
 
@@ -476,7 +477,7 @@ frontends_flows(struct frontends *f)
 		return; /* there may be more */
 	}
 	f->udp_lost = f->tcp_lost = false;
-	empty(&f->gone);
+	frontends_empty(&f->gone);
 	if (n >= 0) {
 		f->counts.flows_ended += (uint64_t)n;
 		return;

@@ -23,7 +23,7 @@ struct look {
 };
 
 static bool
-matches(const char *const *patterns, const char *name)
+hairpin_matches(const char *const *patterns, const char *name)
 {
 	for (; *patterns != NULL; patterns++) {
 		size_t n = strlen(*patterns);
@@ -60,7 +60,7 @@ on_link(const struct nlmsghdr *nlh, void *arg)
 	if (nlh->nlmsg_type != RTM_NEWLINK)
 		return MNL_CB_OK;
 	l.master = (int)nl_u32(nlh, sizeof *info, IFLA_MASTER);
-	l.ours = matches(look->interfaces, nl_text(nlh, sizeof *info, IFLA_IFNAME));
+	l.ours = hairpin_matches(look->interfaces, nl_text(nlh, sizeof *info, IFLA_IFNAME));
 	if (details != NULL)
 		read_info(&l, details);
 	buf_add(&look->links, &l, sizeof l);

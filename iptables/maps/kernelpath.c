@@ -31,7 +31,7 @@ struct kernelpath {
 };
 
 static bool
-alive(void *arg, const struct plan_target *t)
+kernelpath_alive(void *arg, const struct plan_target *t)
 {
 	const struct kernelpath *d = arg;
 
@@ -156,7 +156,7 @@ kernelpath_new(struct kernelpath **out, const struct kernelpath_config *config)
 	const struct frontends_config frontends = {.kernel = c->kernel,
 		.subnet = c->subnet,
 		.mask = c->mask,
-		.alive = alive,
+		.alive = kernelpath_alive,
 		.relay = config->relay,
 		.relay_arg = config->arg,
 		.arg = d};

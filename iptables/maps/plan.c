@@ -46,7 +46,7 @@ same_target(const struct plan_target *a, const struct plan_target *b)
 }
 
 static bool
-holds(const struct plan_target *list, size_t n, const struct plan_target *t)
+plan_holds(const struct plan_target *list, size_t n, const struct plan_target *t)
 {
 	for (size_t i = 0; i < n; i++)
 		if (same_target(&list[i], t))
@@ -56,7 +56,7 @@ holds(const struct plan_target *list, size_t n, const struct plan_target *t)
 
 /* Those of one tier that are alive (alive NULL: all), each once. */
 static size_t
-pick(struct plan_target *to, const struct service_port *p, uint8_t tier, plan_alive_fn *alive,
+plan_pick(struct plan_target *to, const struct service_port *p, uint8_t tier, plan_alive_fn *alive,
 	void *arg)
 {
 	size_t n = 0;
@@ -68,7 +68,7 @@ pick(struct plan_target *to, const struct service_port *p, uint8_t tier, plan_al
 		if (e->tier != tier || !plan_direct(e))
 			continue;
 		t = plan_target(e);
-		if ((alive == NULL || alive(arg, &t)) && !holds(to, n, &t))
+		if ((alive == NULL || alive(arg, &t)) && !plan_holds(to, n, &t))
 			to[n++] = t;
 	}
 	return n;
@@ -80,9 +80,9 @@ pick_best(struct plan_target *to, const struct service_port *p, plan_alive_fn *a
 	size_t n = 0;
 
 	for (uint8_t tier = TIER_NODE; n == 0 && tier < TIER_TUNNEL; tier++)
-		n = pick(to, p, tier, alive, arg);
+		n = plan_pick(to, p, tier, alive, arg);
 	for (uint8_t tier = TIER_NODE; n == 0 && tier < TIER_TUNNEL; tier++)
-		n = pick(to, p, tier, NULL, NULL);
+		n = plan_pick(to, p, tier, NULL, NULL);
 	return n;
 }
 
@@ -99,7 +99,7 @@ length_for(size_t n, bool client)
 
 /* The highest hash of those that have room left. */
 static size_t
-winner(uint16_t slot, const struct plan_target *list, size_t n, const uint16_t *room)
+plan_winner(uint16_t slot, const struct plan_target *list, size_t n, const uint16_t *room)
 {
 	uint64_t best = 0;
 	size_t at = n;
@@ -125,7 +125,7 @@ fill_by_client(struct plan *plan, const struct plan_target *list, size_t n)
 	for (size_t i = 0; i < n; i++)
 		room[i] = (uint16_t)share;
 	for (uint16_t slot = 0; slot < plan->n; slot++) {
-		size_t i = winner(slot, list, n, room);
+		size_t i = plan_winner(slot, list, n, room);
 
 		room[i]--;
 		plan->slots[slot] = list[i];
@@ -251,5 +251,5 @@ plan_same(const struct plan *a, const struct plan *b)
 bool
 plan_has(const struct plan *plan, const struct plan_target *t)
 {
-	return holds(plan->slots, plan->n, t);
+	return plan_holds(plan->slots, plan->n, t);
 }

@@ -34,7 +34,7 @@ struct probes {
 };
 
 static uint64_t
-hash(const struct plan_target *t)
+probe_hash(const struct plan_target *t)
 {
 	const uint32_t key[2] = {t->ip, t->port};
 
@@ -42,9 +42,10 @@ hash(const struct plan_target *t)
 }
 
 static struct probe *
-find(const struct probes *p, const struct plan_target *t)
+probe_find(const struct probes *p, const struct plan_target *t)
 {
-	for (struct table_node *n = table_first(&p->table, hash(t)); n != NULL; n = table_next(n)) {
+	for (struct table_node *n = table_first(&p->table, probe_hash(t)); n != NULL;
+		n = table_next(n)) {
 		struct probe *one = container_of(n, struct probe, node);
 
 		if (one->target.ip == t->ip && one->target.port == t->port)
@@ -68,7 +69,7 @@ hang_up(struct probe *one)
 }
 
 static void
-say(const struct probe *one)
+probe_say(const struct probe *one)
 {
 	const struct addr a = addr_ipv4(one->target.ip, one->target.port);
 	char text[ADDR_TEXT_MAX];
@@ -78,7 +79,7 @@ say(const struct probe *one)
 }
 
 static void
-judge(struct probe *one, bool answered)
+probe_judge(struct probe *one, bool answered)
 {
 	struct probes *p = one->all;
 	bool was = one->dead;
@@ -93,18 +94,18 @@ judge(struct probe *one, bool answered)
 	p->dead += one->dead ? 1 : (size_t)-1;
 	p->news = true;
 	timer_start(p->tick, 0, TICK_MS);
-	say(one);
+	probe_say(one);
 }
 
 static void
 on_ready(void *arg, int fd, unsigned events)
 {
 	(void)events;
-	judge(arg, sock_error(fd) == 0);
+	probe_judge(arg, sock_error(fd) == 0);
 }
 
 static void
-dial(struct probe *one)
+probe_dial(struct probe *one)
 {
 	struct probes *p = one->all;
 	const struct addr to = addr_ipv4(one->target.ip, one->target.port);
@@ -116,7 +117,7 @@ dial(struct probe *one)
 		if (sock_short_of(rc)) /* says nothing of the endpoint */
 			one->due_ms = loop_now_ms(p->loop) + PROBE_AGAIN_MS;
 		else
-			judge(one, false);
+			probe_judge(one, false);
 		return;
 	}
 	p->open++;
@@ -125,7 +126,7 @@ dial(struct probe *one)
 }
 
 static void
-tick(void *arg)
+probe_tick_it(void *arg)
 {
 	struct probes *p = arg;
 	uint64_t now = loop_now_ms(p->loop);
@@ -136,11 +137,11 @@ tick(void *arg)
 		struct probe *one = container_of(n, struct probe, node);
 
 		if (one->fd >= 0 && now - one->begun_ms >= PROBE_TIMEOUT_MS)
-			judge(one, false);
+			probe_judge(one, false);
 		if (one->fd < 0 && now >= one->due_ms && started < STARTS_MAX &&
 			p->open < OPEN_MAX) {
 			started++;
-			dial(one);
+			probe_dial(one);
 		}
 	}
 	if (!p->news)
@@ -158,12 +159,12 @@ probes_new(struct probes **out, struct loop *loop, uint32_t mark, loop_fn *fn, v
 	p->mark = mark;
 	p->changed = fn;
 	p->arg = arg;
-	p->tick = timer_new(loop, tick, p);
+	p->tick = timer_new(loop, probe_tick_it, p);
 	*out = p;
 }
 
 static void
-forget(struct probes *p, struct probe *one)
+probe_forget(struct probes *p, struct probe *one)
 {
 	hang_up(one);
 	p->dead -= one->dead;
@@ -173,7 +174,7 @@ forget(struct probes *p, struct probe *one)
 
 /* Those that are not wanted, or all. */
 static void
-sweep(struct probes *p, bool all)
+probe_sweep(struct probes *p, bool all)
 {
 	for (size_t i = 0; i < p->table.n_slots; i++) {
 		struct table_node *n = p->table.slots[i], *next;
@@ -183,7 +184,7 @@ sweep(struct probes *p, bool all)
 
 			next = n->next;
 			if (all || !one->wanted)
-				forget(p, one);
+				probe_forget(p, one);
 		}
 	}
 }
@@ -195,7 +196,7 @@ probes_free(struct probes **out)
 
 	if (p == NULL)
 		return;
-	sweep(p, true);
+	probe_sweep(p, true);
 	table_fini(&p->table);
 	timer_free(&p->tick);
 	free(p);
@@ -214,14 +215,14 @@ probes_begin(struct probes *p)
 void
 probes_want(struct probes *p, const struct plan_target *t)
 {
-	struct probe *one = find(p, t);
+	struct probe *one = probe_find(p, t);
 
 	if (one == NULL) {
 		one = xcalloc(1, sizeof *one);
 		one->all = p;
 		one->target = *t;
 		one->fd = -1;
-		table_add(&p->table, &one->node, hash(t));
+		table_add(&p->table, &one->node, probe_hash(t));
 	}
 	one->wanted = true;
 }
@@ -229,7 +230,7 @@ probes_want(struct probes *p, const struct plan_target *t)
 void
 probes_end(struct probes *p)
 {
-	sweep(p, false);
+	probe_sweep(p, false);
 	if (p->table.n == 0)
 		timer_cancel(p->tick);
 	else if (!timer_active(p->tick))
@@ -239,7 +240,7 @@ probes_end(struct probes *p)
 bool
 probes_alive(const struct probes *p, const struct plan_target *t)
 {
-	const struct probe *one = find(p, t);
+	const struct probe *one = probe_find(p, t);
 
 	return one == NULL || !one->dead;
 }

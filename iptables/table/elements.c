@@ -12,7 +12,7 @@ elements_open(struct elements *e, struct batch *b, uint16_t type, const char *se
 }
 
 static void
-begin(struct elements *e)
+elements_begin(struct elements *e)
 {
 	e->nlh = batch_message(e->batch, e->type, e->type == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0);
 	mnl_attr_put_strz(e->nlh, NFTA_SET_ELEM_LIST_TABLE, e->batch->table);
@@ -59,7 +59,7 @@ elements_add(struct elements *e, const struct element *one)
 	if (e->nlh != NULL && e->nlh->nlmsg_len > BATCH_MESSAGE_MAX - ELEMENT_MAX)
 		elements_close(e);
 	if (e->nlh == NULL)
-		begin(e);
+		elements_begin(e);
 	nest = mnl_attr_nest_start(e->nlh, NFTA_LIST_ELEM);
 	put_value(e->nlh, NFTA_SET_ELEM_KEY, one->key, one->key_len);
 	if (one->data != NULL)

@@ -30,7 +30,7 @@ expr_rule(void)
 }
 
 static struct nftnl_expr *
-add(struct nftnl_rule *r, const char *kind)
+expr_add(struct nftnl_rule *r, const char *kind)
 {
 	struct nftnl_expr *e = nftnl_expr_alloc(kind);
 
@@ -42,7 +42,7 @@ add(struct nftnl_rule *r, const char *kind)
 static void
 load_meta(struct nftnl_rule *r, uint32_t key, uint32_t reg)
 {
-	struct nftnl_expr *e = add(r, "meta");
+	struct nftnl_expr *e = expr_add(r, "meta");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, key);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_META_DREG, reg);
@@ -51,7 +51,7 @@ load_meta(struct nftnl_rule *r, uint32_t key, uint32_t reg)
 static void
 load_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t len, uint32_t reg)
 {
-	struct nftnl_expr *e = add(r, "payload");
+	struct nftnl_expr *e = expr_add(r, "payload");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_BASE, base);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
@@ -60,7 +60,7 @@ load_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t len,
 }
 
 static void
-load(struct nftnl_rule *r, enum expr_field field, uint32_t reg)
+expr_load(struct nftnl_rule *r, enum expr_field field, uint32_t reg)
 {
 	switch (field) {
 	case EXPR_SADDR:
@@ -83,9 +83,9 @@ load(struct nftnl_rule *r, enum expr_field field, uint32_t reg)
 }
 
 static void
-compare(struct nftnl_rule *r, uint32_t op, const void *data, size_t len)
+expr_compare(struct nftnl_rule *r, uint32_t op, const void *data, size_t len)
 {
-	struct nftnl_expr *e = add(r, "cmp");
+	struct nftnl_expr *e = expr_add(r, "cmp");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_SREG, NFT_REG_1);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_OP, op);
@@ -96,7 +96,7 @@ static void
 mask_register(struct nftnl_rule *r, uint32_t bits)
 {
 	uint32_t zero = 0;
-	struct nftnl_expr *e = add(r, "bitwise");
+	struct nftnl_expr *e = expr_add(r, "bitwise");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, NFT_REG_1);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, NFT_REG_1);
@@ -115,11 +115,11 @@ expr_match_interface(struct nftnl_rule *r, const char *pattern)
 	assert(n > 0 && n <= IFNAMSIZ);
 	load_meta(r, NFT_META_IIFNAME, NFT_REG_1);
 	if (pattern[n - 1] == '*') {
-		compare(r, NFT_CMP_EQ, pattern, n - 1);
+		expr_compare(r, NFT_CMP_EQ, pattern, n - 1);
 		return;
 	}
 	memcpy(name, pattern, MIN(n, sizeof name - 1));
-	compare(r, NFT_CMP_EQ, name, sizeof name);
+	expr_compare(r, NFT_CMP_EQ, name, sizeof name);
 }
 
 void
@@ -129,21 +129,21 @@ expr_match_not_output(struct nftnl_rule *r, const char *interface)
 
 	memcpy(name, interface, MIN(strlen(interface), sizeof name - 1));
 	load_meta(r, NFT_META_OIFNAME, NFT_REG_1);
-	compare(r, NFT_CMP_NEQ, name, sizeof name);
+	expr_compare(r, NFT_CMP_NEQ, name, sizeof name);
 }
 
 void
 expr_match_not_mark(struct nftnl_rule *r, uint32_t mark)
 {
 	load_meta(r, NFT_META_MARK, NFT_REG_1);
-	compare(r, NFT_CMP_NEQ, &mark, sizeof mark);
+	expr_compare(r, NFT_CMP_NEQ, &mark, sizeof mark);
 }
 
 void
 expr_match_l4proto(struct nftnl_rule *r, uint8_t proto)
 {
 	load_meta(r, NFT_META_L4PROTO, NFT_REG_1);
-	compare(r, NFT_CMP_EQ, &proto, sizeof proto);
+	expr_compare(r, NFT_CMP_EQ, &proto, sizeof proto);
 }
 
 void
@@ -151,8 +151,8 @@ expr_match_dport(struct nftnl_rule *r, uint16_t port)
 {
 	uint16_t be = htons(port);
 
-	load(r, EXPR_DPORT, NFT_REG_1);
-	compare(r, NFT_CMP_EQ, &be, sizeof be);
+	expr_load(r, EXPR_DPORT, NFT_REG_1);
+	expr_compare(r, NFT_CMP_EQ, &be, sizeof be);
 }
 
 static void
@@ -161,13 +161,13 @@ match_net(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
 	uint32_t net = htonl(subnet);
 
 	mask_register(r, htonl(mask));
-	compare(r, NFT_CMP_EQ, &net, sizeof net);
+	expr_compare(r, NFT_CMP_EQ, &net, sizeof net);
 }
 
 void
 expr_match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
 {
-	load(r, EXPR_DADDR, NFT_REG_1);
+	expr_load(r, EXPR_DADDR, NFT_REG_1);
 	match_net(r, subnet, mask);
 }
 
@@ -176,25 +176,25 @@ expr_match_address(struct nftnl_rule *r, uint32_t address)
 {
 	uint32_t be = htonl(address);
 
-	load(r, EXPR_DADDR, NFT_REG_1);
-	compare(r, NFT_CMP_EQ, &be, sizeof be);
+	expr_load(r, EXPR_DADDR, NFT_REG_1);
+	expr_compare(r, NFT_CMP_EQ, &be, sizeof be);
 }
 
 void
 expr_match_foreign_socket(struct nftnl_rule *r)
 {
-	struct nftnl_expr *e = add(r, "socket");
+	struct nftnl_expr *e = expr_add(r, "socket");
 	uint8_t no = 0;
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_SOCKET_KEY, NFT_SOCKET_TRANSPARENT);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_SOCKET_DREG, NFT_REG_1);
-	compare(r, NFT_CMP_EQ, &no, sizeof no);
+	expr_compare(r, NFT_CMP_EQ, &no, sizeof no);
 }
 
 static struct nftnl_expr *
 look_up(struct nftnl_rule *r, const char *set)
 {
-	struct nftnl_expr *e = add(r, "lookup");
+	struct nftnl_expr *e = expr_add(r, "lookup");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_SREG, NFT_REG_1);
 	nftnl_expr_set_str(e, NFTNL_EXPR_LOOKUP_SET, set);
@@ -206,7 +206,7 @@ expr_match_set(struct nftnl_rule *r, enum expr_field field, const char *set, boo
 {
 	struct nftnl_expr *e;
 
-	load(r, field, NFT_REG_1);
+	expr_load(r, field, NFT_REG_1);
 	e = look_up(r, set);
 	if (inverted)
 		nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
@@ -216,15 +216,15 @@ expr_match_set(struct nftnl_rule *r, enum expr_field field, const char *set, boo
 void
 expr_match_port_set(struct nftnl_rule *r, const char *set)
 {
-	load(r, EXPR_L4PROTO, NFT_REG_1);
-	load(r, EXPR_DPORT, NFT_REG32_01);
+	expr_load(r, EXPR_L4PROTO, NFT_REG_1);
+	expr_load(r, EXPR_DPORT, NFT_REG32_01);
 	look_up(r, set);
 }
 
 static void
 set_register(struct nftnl_rule *r, uint32_t reg, const void *data, uint32_t len)
 {
-	struct nftnl_expr *e = add(r, "immediate");
+	struct nftnl_expr *e = expr_add(r, "immediate");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, reg);
 	nftnl_expr_set(e, NFTNL_EXPR_IMM_DATA, data, len);
@@ -233,7 +233,7 @@ set_register(struct nftnl_rule *r, uint32_t reg, const void *data, uint32_t len)
 static void
 dnat_by_registers(struct nftnl_rule *r, uint32_t address, uint32_t port)
 {
-	struct nftnl_expr *e = add(r, "nat");
+	struct nftnl_expr *e = expr_add(r, "nat");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, NFPROTO_IPV4);
@@ -257,7 +257,7 @@ expr_dnat(struct nftnl_rule *r, uint32_t address, uint16_t port)
 static void
 load_ct(struct nftnl_rule *r, uint32_t key)
 {
-	struct nftnl_expr *e = add(r, "ct");
+	struct nftnl_expr *e = expr_add(r, "ct");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, key);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, NFT_REG_1);
@@ -272,7 +272,7 @@ expr_match_translated(struct nftnl_rule *r)
 
 	load_ct(r, NFT_CT_STATUS);
 	mask_register(r, IPS_DST_NAT);
-	compare(r, NFT_CMP_NEQ, &none, sizeof none);
+	expr_compare(r, NFT_CMP_NEQ, &none, sizeof none);
 }
 
 void
@@ -293,9 +293,9 @@ expr_match_asked_set(struct nftnl_rule *r, const char *set)
 static void
 load_service(struct nftnl_rule *r)
 {
-	load(r, EXPR_DADDR, NFT_REG_1);
-	load(r, EXPR_L4PROTO, NFT_REG32_01);
-	load(r, EXPR_DPORT, NFT_REG32_02);
+	expr_load(r, EXPR_DADDR, NFT_REG_1);
+	expr_load(r, EXPR_L4PROTO, NFT_REG32_01);
+	expr_load(r, EXPR_DPORT, NFT_REG32_02);
 }
 
 void
@@ -308,10 +308,10 @@ expr_verdict_map(struct nftnl_rule *r, const char *map)
 void
 expr_verdict_map_of_caller(struct nftnl_rule *r, const char *map)
 {
-	load(r, EXPR_SADDR, NFT_REG_1);
-	load(r, EXPR_DADDR, NFT_REG32_01);
-	load(r, EXPR_L4PROTO, NFT_REG32_02);
-	load(r, EXPR_DPORT, NFT_REG32_03);
+	expr_load(r, EXPR_SADDR, NFT_REG_1);
+	expr_load(r, EXPR_DADDR, NFT_REG32_01);
+	expr_load(r, EXPR_L4PROTO, NFT_REG32_02);
+	expr_load(r, EXPR_DPORT, NFT_REG32_03);
 	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
 }
 
@@ -320,10 +320,10 @@ draw_slot(struct nftnl_rule *r, bool by_client, uint16_t n)
 {
 	struct nftnl_expr *e;
 
-	load(r, EXPR_SADDR, NFT_REG_2);
+	expr_load(r, EXPR_SADDR, NFT_REG_2);
 	if (!by_client)
-		load(r, EXPR_SPORT, NFT_REG32_05);
-	e = add(r, "hash");
+		expr_load(r, EXPR_SPORT, NFT_REG32_05);
+	e = expr_add(r, "hash");
 	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SREG, NFT_REG_2);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_DREG, NFT_REG32_03);
 	nftnl_expr_set_u32(
@@ -358,13 +358,13 @@ expr_dnat_map(struct nftnl_rule *r, const char *map, bool by_client, uint16_t n)
 void
 expr_masquerade(struct nftnl_rule *r)
 {
-	add(r, "masq");
+	expr_add(r, "masq");
 }
 
 void
 expr_goto(struct nftnl_rule *r, const char *chain)
 {
-	struct nftnl_expr *e = add(r, "immediate");
+	struct nftnl_expr *e = expr_add(r, "immediate");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_VERDICT, (uint32_t)NFT_GOTO);
@@ -374,7 +374,7 @@ expr_goto(struct nftnl_rule *r, const char *chain)
 void
 expr_reject(struct nftnl_rule *r, bool tcp)
 {
-	struct nftnl_expr *e = add(r, "reject");
+	struct nftnl_expr *e = expr_add(r, "reject");
 
 	nftnl_expr_set_u32(
 		e, NFTNL_EXPR_REJECT_TYPE, tcp ? NFT_REJECT_TCP_RST : NFT_REJECT_ICMP_UNREACH);

@@ -46,7 +46,7 @@ nl_close(struct mnl_socket **nl)
 
 /* What an earlier exchange left unread (after its first error) must not answer this one. */
 static void
-discard(struct mnl_socket *nl)
+netlink_discard(struct mnl_socket *nl)
 {
 	char bytes[4096];
 
@@ -61,7 +61,7 @@ nl_request(struct mnl_socket *nl, struct nlmsghdr *nlh, mnl_cb_t fn, void *arg)
 	uint32_t seq = nlh->nlmsg_seq, port = mnl_socket_get_portid(nl);
 	int rc = MNL_CB_OK;
 
-	discard(nl);
+	netlink_discard(nl);
 	if (mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0)
 		return -errno;
 	while (rc == MNL_CB_OK) {
@@ -99,12 +99,12 @@ count_acks(struct acks *a, const char *bytes, int n)
 
 /* 0 when all replies were read, whatever they say. */
 static int
-exchange(struct mnl_socket *nl, const void *bytes, size_t len, struct acks *a)
+netlink_exchange(struct mnl_socket *nl, const void *bytes, size_t len, struct acks *a)
 {
 	auto_free char *reply = xmalloc(NL_READ_BYTES);
 	ssize_t n;
 
-	discard(nl);
+	netlink_discard(nl);
 	if (mnl_socket_sendto(nl, bytes, len) < 0)
 		return -errno;
 	while ((n = mnl_socket_recvfrom(nl, reply, NL_READ_BYTES)) > 0)
@@ -116,7 +116,7 @@ int
 nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks)
 {
 	struct acks a = {0};
-	int rc = exchange(nl, bytes, len, &a);
+	int rc = netlink_exchange(nl, bytes, len, &a);
 
 	if (a.first != 0)
 		return a.first;
@@ -129,7 +129,7 @@ int
 nl_messages(struct mnl_socket *nl, const void *bytes, size_t len)
 {
 	struct acks a = {0};
-	int rc = exchange(nl, bytes, len, &a);
+	int rc = netlink_exchange(nl, bytes, len, &a);
 
 	return a.other != 0 ? a.other : rc;
 }

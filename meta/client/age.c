@@ -29,7 +29,7 @@ now_s(void)
 
 /* Ties the note's time to the clock that does not jump, once the wall clock can be right. */
 static void
-anchor(struct age *a)
+age_anchor(struct age *a)
 {
 	int64_t passed_s = now_s() - a->last_s;
 
@@ -46,7 +46,7 @@ age_seconds(struct age *a)
 		return 0;
 	if (!a->known)
 		return -1;
-	anchor(a);
+	age_anchor(a);
 	return ((int64_t)mono_ms() - (a->anchored ? a->last_ms : a->start_ms)) / 1000;
 }
 
@@ -81,7 +81,7 @@ say_age(struct age *a)
 }
 
 static void
-note(struct age *a)
+age_note(struct age *a)
 {
 	a->stored_s = a->last_s;
 	a->config.note(a->config.arg, a->last_s);
@@ -111,9 +111,9 @@ age_look(struct age *a)
 		a->last_s = now_s();
 		/* also when the clock was set back */
 		if (a->last_s < a->stored_s || a->last_s >= a->stored_s + NOTE_S)
-			note(a);
+			age_note(a);
 	} else if (was) {
-		note(a);
+		age_note(a);
 	} else {
 		say_age(a);
 	}
@@ -134,7 +134,7 @@ age_new(const struct age_config *config)
 	a->start_ms = (int64_t)mono_ms();
 	a->known = config->stored_s > 0;
 	a->stored_s = a->last_s = config->stored_s;
-	anchor(a);
+	age_anchor(a);
 	a->look = timer_new(config->loop, on_look, a);
 	timer_start(a->look, LOOK_MS, LOOK_MS);
 	say_age(a);
@@ -150,7 +150,7 @@ age_free(struct age **out)
 		return;
 	age_look(a);
 	if (a->in_step && a->last_s != a->stored_s)
-		note(a);
+		age_note(a);
 	timer_free(&a->look);
 	free(a);
 	*out = NULL;

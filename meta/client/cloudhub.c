@@ -104,7 +104,7 @@ hand_over(struct feed *f, const struct mirror_change *change)
 
 /* Everything that was asked is answered, and handed on. */
 static void
-settle(struct feed *f)
+cloudhub_settle(struct feed *f)
 {
 	if (!mirror_has_list(f->cloudhub->mirror) || cloudhub_is_asking(f->cloudhub) ||
 		f->state != SYNCING)
@@ -136,7 +136,7 @@ cloudhub_pump(struct feed *f)
 		if (a->after == UINT64_MAX)
 			a->after = c->handed;
 	send_acks(f);
-	settle(f);
+	cloudhub_settle(f);
 }
 
 static void
@@ -157,7 +157,7 @@ on_committed(struct feed *f, unsigned connection, const char *id, const char *re
 
 /* What the store holds, for the mirror to compare with. */
 static void
-compare(struct feed *f)
+cloudhub_compare(struct feed *f)
 {
 	bool all[DIGEST_BUCKETS];
 	struct digest_entry *entries;
@@ -224,11 +224,11 @@ on_open(struct feed *f)
 		places_now(&f->places)->url, f->address, f->node_id);
 	feed_remember_addresses(f, NULL);
 	timer_start(f->check, TICK_MS, TICK_MS);
-	compare(f);
+	cloudhub_compare(f);
 }
 
 static void
-ping(struct feed *f)
+cloudhub_ping(struct feed *f)
 {
 	struct message m = {
 		.operation = OP_KEEPALIVE, .resource = "node", .parent = "", .content = "\"ping\""};
@@ -246,14 +246,14 @@ on_check(struct feed *f)
 		return;
 	c->ticks++;
 	if (c->ticks % PING_TICKS == 0)
-		ping(f);
+		cloudhub_ping(f);
 	/* The disk does not take what is handed to it: go on in memory, as far as meta/state/apply
 	 * goes. */
 	if (c->handed - c->committed >= c->window)
 		c->window += WINDOW;
 	cloudhub_expire(f);
 	if (c->ticks - c->list_tick >= (listed ? LIST_TICKS : LIST_RETRY_TICKS)) {
-		compare(f);
+		cloudhub_compare(f);
 	}
 	cloudhub_judge_list(f);
 	cloudhub_ask(f);
@@ -356,7 +356,7 @@ const struct feed_protocol feed_cloudhub = {
 	.opened = on_open,
 	.text = cloudhub_text,
 	.check = on_check,
-	.compare = compare,
+	.compare = cloudhub_compare,
 	.committed = on_committed,
 	.closed = on_closed,
 	.untold = on_untold,

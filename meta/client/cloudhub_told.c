@@ -20,7 +20,7 @@ static const struct {
 };
 
 static void
-refuse(struct feed *f, const struct told *t, const char *resource, const char *reason)
+cloudhub_told_refuse(struct feed *f, const struct told *t, const char *resource, const char *reason)
 {
 	char id[129], name[1025], parent[] = "";
 	struct envelope e = {.id = id, .resource = name, .parent_id = parent};
@@ -59,7 +59,7 @@ is_word(const char *word, const char *one, const char *two, const char *three)
 
 /* A change or an answer. 0, or -errno with the reason. */
 static int
-take(struct feed *f, const struct told *t, struct err *err)
+cloudhub_told_take(struct feed *f, const struct told *t, struct err *err)
 {
 	bool gone = strcmp(t->operation, "delete") == 0;
 	struct asked *a = cloudhub_find_asked(f->cloudhub, t);
@@ -89,7 +89,7 @@ take(struct feed *f, const struct told *t, struct err *err)
 
 /* "<namespace>/<type>/<name>", sometimes behind "node/<id>/". `copy` is cut up. */
 static bool
-split(char *copy, struct told *t)
+cloudhub_told_split(char *copy, struct told *t)
 {
 	char *rest = copy, *part;
 
@@ -132,7 +132,7 @@ on_message(struct feed *f, const struct tree_node *frame)
 		.type = "",
 		.name = "",
 		.content = tree_get(frame, "content")};
-	bool whole = split(copy, &t);
+	bool whole = cloudhub_told_split(copy, &t);
 	struct err err = {0};
 	int rc = 0;
 
@@ -144,10 +144,10 @@ on_message(struct feed *f, const struct tree_node *frame)
 		feed_send_error(f, NULL, "message without header or route");
 		return;
 	} else if (whole) {
-		rc = take(f, &t, &err);
+		rc = cloudhub_told_take(f, &t, &err);
 	}
 	if (rc < 0)
-		refuse(f, &t, resource, err.text);
+		cloudhub_told_refuse(f, &t, resource, err.text);
 	else if (rc > 0 && err.code != 0)
 		log_limited(LOG_LEVEL_WARN, 10, "meta",
 			"a list of the CloudHub has items that cannot be read resource=\"%.200s\" "

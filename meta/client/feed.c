@@ -22,7 +22,7 @@ enum {
 	HIGH_WATER = 1024 * 1024,
 };
 
-static void dial(struct feed *f);
+static void feed_dial(struct feed *f);
 
 static void
 retry_later(struct feed *f, uint64_t least_ms)
@@ -70,7 +70,7 @@ on_host(void *arg, int status, const struct addr *addrs, size_t n)
 			"cannot resolve the hub's name; trying the addresses that are remembered "
 			"host=%s addresses=%zu error=\"%s\"",
 			host, f->places.n_addrs, status < 0 ? strerror(-status) : "no address");
-	dial(f);
+	feed_dial(f);
 }
 
 static void
@@ -110,7 +110,7 @@ refuse_fake(const struct feed *f, const struct addr *a, struct err *err)
 /* Addresses of this turn, and other places: each may be given up early once, before the first of
  * them gets all the time that there is. */
 static void
-hurry(struct feed *f)
+feed_hurry(struct feed *f)
 {
 	uint64_t most_ms = MAX((uint64_t)HURRY_MS, 3 * f->handshake_ms);
 
@@ -135,7 +135,7 @@ on_hurry(void *arg)
 }
 
 static void
-dial(struct feed *f)
+feed_dial(struct feed *f)
 {
 	auto_free char *path = NULL, *first = NULL,
 		       *version = xasprintf("edgeway-version: %d", MESH_PROTOCOL),
@@ -188,10 +188,10 @@ dial(struct feed *f)
 	if (f->conn == NULL) {
 		f->cause = feed_cause(err.text);
 		note_failure(f, err.text);
-		dial(f);
+		feed_dial(f);
 		return;
 	}
-	hurry(f);
+	feed_hurry(f);
 }
 
 static void
@@ -293,7 +293,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		note_failure(f, why);
 		if (strstr(why, WS_REFUSED_OR_UNREACHABLE) != NULL)
 			feed_why_ask(f, &f->at);
-		dial(f);
+		feed_dial(f);
 	}
 }
 

@@ -14,7 +14,7 @@ enum {
 
 /* It says why, and costs the connection nothing: the hub may ask again. */
 static void
-decline(struct feed *f, const struct envelope *e, const char *why)
+feed_answer_decline(struct feed *f, const struct envelope *e, const char *why)
 {
 	auto_buf struct buf text;
 	struct message m = {.operation = OP_ERROR, .resource = e->resource, .parent = e->id};
@@ -54,11 +54,11 @@ feed_on_question(struct feed *f, const struct envelope *e)
 	}
 	memcpy(q.id, e->id, strlen(e->id) + 1);
 	if (f->asked == NULL)
-		decline(f, e, "this agent does not tell");
+		feed_answer_decline(f, e, "this agent does not tell");
 	else if (too_often(f))
-		decline(f, e, "it is asked too often");
+		feed_answer_decline(f, e, "it is asked too often");
 	else if (f->n_unanswered >= AT_ONCE)
-		decline(f, e, "it has too many questions to answer");
+		feed_answer_decline(f, e, "it has too many questions to answer");
 	else {
 		f->n_unanswered++;
 		f->asked(f->asked_arg, &q);

@@ -130,7 +130,7 @@ put_off(struct feed *f, const char *why)
 }
 
 static void
-begin(struct feed *f)
+feed_renew_begin(struct feed *f)
 {
 	struct renewal *r = &f->renewal;
 	auto_free char *path = xasprintf("/%s/%s/join", MESH_PROJECT, f->node);
@@ -152,7 +152,7 @@ begin(struct feed *f)
 }
 
 static bool
-due(const struct feed *f)
+feed_renew_due(const struct feed *f)
 {
 	return feed_now_s(f) >= f->renewal.due_s || f->renewal.bundle;
 }
@@ -186,10 +186,11 @@ on_tick(void *arg)
 			ws_close(r->conn, 1000, "no certificate came");
 		return;
 	}
-	if (!f->own_files || !due(f) || now_ms < r->next_ms || f->state < SYNCING || f->joining)
+	if (!f->own_files || !feed_renew_due(f) || now_ms < r->next_ms || f->state < SYNCING ||
+		f->joining)
 		return;
 	if (!feed_expired(f)) /* else only a token helps */
-		begin(f);
+		feed_renew_begin(f);
 }
 
 void
@@ -212,7 +213,7 @@ feed_renew_open(struct feed *f)
 }
 
 static int
-take(struct feed *f, const struct envelope *e, struct err *err)
+feed_renew_take(struct feed *f, const struct envelope *e, struct err *err)
 {
 	const struct join_answer answer = {.json = e->content,
 		.len = e->content_len,
@@ -242,7 +243,7 @@ feed_renew_text(struct feed *f, const char *text, size_t len)
 		return;
 	}
 	if (rc == 0)
-		rc = take(f, &e, &err);
+		rc = feed_renew_take(f, &e, &err);
 	envelope_fini(&e);
 	r->done = true;
 	if (rc < 0) {
@@ -296,7 +297,7 @@ feed_compare_bundle(struct feed *f, const char *hash)
 	r->wait_ms = WAIT_FIRST_MS;
 	timer_start(r->tick, r->bundle_ms > now_ms ? r->bundle_ms - now_ms : 1, tick_ms(f));
 	if (now_ms >= r->bundle_ms && r->conn == NULL && !feed_expired(f) && !f->joining)
-		begin(f); /* before this connection ends as the last one did */
+		feed_renew_begin(f); /* before this connection ends as the last one did */
 	log_limited(LOG_LEVEL_INFO, 12, "meta",
 		"the hub has other CAs than this node; renewing to learn them");
 }

@@ -97,7 +97,7 @@ feed_send_error(struct feed *f, const struct envelope *e, const char *reason)
 }
 
 static void
-acknowledge(struct feed *f, unsigned connection, const char *id, const char *resource)
+feed_talk_acknowledge(struct feed *f, unsigned connection, const char *id, const char *resource)
 {
 	struct message m = {.operation = OP_RESPONSE, .resource = resource, .parent = id};
 
@@ -111,7 +111,7 @@ acknowledge(struct feed *f, unsigned connection, const char *id, const char *res
 }
 
 static void
-compare(struct feed *f)
+feed_talk_compare(struct feed *f)
 {
 	auto_buf struct buf content = {0};
 	struct message m = {.operation = OP_QUERY, .resource = "digest/buckets", .parent = ""};
@@ -188,7 +188,7 @@ on_hello(struct feed *f, const struct envelope *e)
 	apply_identity(f->apply, hello.site, hello.zone);
 	if (f->state == GREETING)
 		f->state = SYNCING;
-	compare(f);
+	feed_talk_compare(f);
 }
 
 void
@@ -378,7 +378,7 @@ on_check(struct feed *f)
 	if (f->state == GREETING && f->conn != NULL)
 		ws_close(f->conn, 1002, "no greeting");
 	else
-		compare(f);
+		feed_talk_compare(f);
 }
 
 static uint64_t
@@ -401,7 +401,7 @@ const struct feed_protocol feed_edgeway = {
 	.opened = on_open,
 	.text = on_text,
 	.check = on_check,
-	.compare = compare,
-	.committed = acknowledge,
+	.compare = feed_talk_compare,
+	.committed = feed_talk_acknowledge,
 	.closed = on_closed,
 };

@@ -57,7 +57,7 @@ read_pem(const char *path, char **pem, struct err *err)
 
 /* Names, dates, and that key and certificate belong together. */
 static int
-check(const struct join_files *files, const char *node, struct identity *id, struct err *err)
+join_check(const struct join_files *files, const char *node, struct identity *id, struct err *err)
 {
 	auto_free char *name = NULL;
 	int rc = pki_cert_info(id->cert, &name, &id->not_before, &id->not_after, err);
@@ -119,7 +119,7 @@ join_load(const struct join_files *files, const char *node, struct identity *id,
 		!finish_renewal(files, id, JOIN_KEY_RENEWAL))
 		finish_renewal(files, id, JOIN_KEY_REJOIN);
 	if (rc == 0)
-		rc = check(files, node, id, err);
+		rc = join_check(files, node, id, err);
 	if (rc < 0)
 		identity_fini(id);
 	return rc;
@@ -167,7 +167,7 @@ join_token_read(struct join_token *token, const char *path, const char *node, st
 }
 
 static int
-save(const char *path, const char *bytes, size_t n, unsigned mode, struct err *err)
+join_save(const char *path, const char *bytes, size_t n, unsigned mode, struct err *err)
 {
 	int rc = file_write(path, bytes, n, mode);
 
@@ -177,7 +177,7 @@ save(const char *path, const char *bytes, size_t n, unsigned mode, struct err *e
 static int
 save_text(const char *path, const char *text, unsigned mode, struct err *err)
 {
-	return save(path, text, strlen(text), mode, err);
+	return join_save(path, text, strlen(text), mode, err);
 }
 
 /* The name is the node's once the hub has signed: a certificate that there is no room for would be
@@ -192,7 +192,7 @@ keep_room(const struct join_files *files, struct err *err)
 		return 0;
 	filling = xmalloc(ROOM_BYTES);
 	random_bytes(filling, ROOM_BYTES); /* nothing that a file system could pack */
-	return save(path, filling, ROOM_BYTES, 0600, err);
+	return join_save(path, filling, ROOM_BYTES, 0600, err);
 }
 
 static void
@@ -268,7 +268,7 @@ check_answer(const struct join_files *files, const struct join_answer *answer, s
 		return err_wrap(err, -EINVAL, "the CA that the hub sent");
 	if (answer->ca_hash[0] != '\0' && !pki_bundle_holds(id->ca, answer->ca_hash))
 		return err_set(err, EPERM, "the CA that the hub sent is not the one of the token");
-	return check(files, answer->node, id, err);
+	return join_check(files, answer->node, id, err);
 }
 
 static int

@@ -72,7 +72,7 @@ is_settled(const struct mirror *m, const struct entry *e)
 }
 
 static bool
-differs(const struct entry *e)
+mirror_differs(const struct entry *e)
 {
 	return e->is_wanted != e->is_stored || (e->is_wanted && e->wanted != e->stored);
 }
@@ -91,7 +91,7 @@ mirror_next(struct mirror *m, struct mirror_change *change)
 		e->is_ready = false;
 		if (!is_settled(m, e))
 			continue; /* whoever settles it looks again */
-		if (differs(e)) {
+		if (mirror_differs(e)) {
 			e->is_stored = e->is_wanted;
 			e->stored = e->wanted;
 			m->last = e;

@@ -40,7 +40,7 @@ note_endpoints(struct mirror *m, const char *ns, const char *name)
 
 /* Takes the object, unless a younger one is known. */
 static int
-take(struct mirror *m, struct object *known, struct kube_object **o, uint64_t version)
+mirror_take_take(struct mirror *m, struct object *known, struct kube_object **o, uint64_t version)
 {
 	if (known->version != 0 && version != 0 && version < known->version) {
 		kube_object_free(o);
@@ -84,7 +84,7 @@ mirror_put(struct mirror *m, const struct mirror_object *of, struct err *err)
 		kube_object_free(&o);
 		return too_many(err);
 	}
-	return take(m, known, &o, version_of(of->content));
+	return mirror_take_take(m, known, &o, version_of(of->content));
 }
 
 static void drop_pods(struct mirror *m, struct scope *s, uint64_t version);
@@ -160,7 +160,7 @@ take_item(struct mirror *m, const struct mirror_list *list, const struct tree_no
 		known = mirror_use_object(m, list->kind, o->ns, o->name);
 		err->code = 0;
 		if (known != NULL) {
-			take(m, known, &o, version_of(item));
+			mirror_take_take(m, known, &o, version_of(item));
 			return known;
 		}
 		too_many(err);
@@ -173,7 +173,7 @@ take_item(struct mirror *m, const struct mirror_list *list, const struct tree_no
 }
 
 static void
-sweep(struct mirror *m, enum kube_kind kind, uint64_t version)
+mirror_take_sweep(struct mirror *m, enum kube_kind kind, uint64_t version)
 {
 	struct object **all = xcalloc(m->objects.n + 1, sizeof(struct object *));
 	struct table_node *n = NULL;
@@ -248,7 +248,7 @@ mirror_listed(struct mirror *m, const struct mirror_list *list, struct err *err)
 		return refused;
 	}
 	free(seen);
-	sweep(m, list->kind, version);
+	mirror_take_sweep(m, list->kind, version);
 	if (list->kind == KUBE_SERVICE) {
 		m->listed = true;
 		mirror_forget_gone(m);

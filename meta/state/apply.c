@@ -159,7 +159,7 @@ apply_free(struct apply **out, bool committed)
 
 /* Later changes of a service speak for those that wait for the same transaction. */
 static void
-supersede(struct apply *a, const char *key)
+apply_supersede(struct apply *a, const char *key)
 {
 	for (struct item *it = a->first; it != NULL; it = it->next) {
 		if (it->kind != ITEM_NOTE && strcmp(it->key, key) == 0)
@@ -199,7 +199,7 @@ apply_change(struct apply *a, const struct apply_message *m, struct err *err)
 		it->len = m->len;
 		it->digest = view_digest(m->view, m->len);
 	}
-	supersede(a, it->key);
+	apply_supersede(a, it->key);
 	a->n_unacked++;
 	apply_add(a, it);
 	*(view != NULL ? &a->counts.updates : &a->counts.deletes) += 1;

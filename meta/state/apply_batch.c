@@ -82,7 +82,7 @@ give_address_back(struct apply *a, struct item *it)
 }
 
 static void
-decide(struct apply *a, struct run *run)
+apply_batch_decide(struct apply *a, struct run *run)
 {
 	for (struct item *it = run->items; it != NULL; it = it->next) {
 		if (it->superseded)
@@ -166,7 +166,7 @@ change_of(const struct apply *a, struct item *it, struct change *c)
 }
 
 static void
-publish(struct apply *a, struct run *run)
+apply_batch_publish(struct apply *a, struct run *run)
 {
 	struct change *changes;
 	size_t n = 0, most = 1;
@@ -185,7 +185,7 @@ publish(struct apply *a, struct run *run)
 
 /* Each once: when it is committed, or in use while nothing can be committed. */
 static void
-acknowledge(struct apply *a, const struct run *run)
+apply_batch_acknowledge(struct apply *a, const struct run *run)
 {
 	for (struct item *it = run->items; it != NULL; it = it->next) {
 		auto_free char *id = take_ptr(&it->id);
@@ -239,7 +239,7 @@ write_held(struct apply *a)
 }
 
 static void
-finish(struct apply *a, struct run *run)
+apply_batch_finish(struct apply *a, struct run *run)
 {
 	struct run **p = &a->runs;
 
@@ -268,10 +268,10 @@ on_committed(void *arg, int status)
 		0; /* a broken disk: what is there is all that we will know for some time */
 	a->failing |= status < 0;
 	if (!run->published)
-		publish(a, run);
-	acknowledge(a, run);
+		apply_batch_publish(a, run);
+	apply_batch_acknowledge(a, run);
 	if (status == 0)
-		finish(a, run);
+		apply_batch_finish(a, run);
 	apply_settle(a);
 	gather_later(a);
 }
@@ -282,8 +282,8 @@ go_on_in_memory(struct apply *a, struct run *run)
 {
 	struct item *items;
 
-	publish(a, run);
-	acknowledge(a, run);
+	apply_batch_publish(a, run);
+	apply_batch_acknowledge(a, run);
 	items = take_ptr(&run->items);
 	apply_free_run(run);
 	while (items != NULL) {
@@ -296,7 +296,7 @@ go_on_in_memory(struct apply *a, struct run *run)
 }
 
 static void
-flush(struct apply *a)
+apply_batch_flush(struct apply *a)
 {
 	struct run *run;
 
@@ -308,7 +308,7 @@ flush(struct apply *a)
 	run->items = take_ptr(&a->first);
 	a->last = &a->first;
 	a->n_unpublished++;
-	decide(a, run);
+	apply_batch_decide(a, run);
 	if (a->failing)
 		go_on_in_memory(a, run);
 	else
@@ -318,7 +318,7 @@ flush(struct apply *a)
 void
 apply_flush(struct apply *a)
 {
-	flush(a);
+	apply_batch_flush(a);
 	write_held(a);
 }
 
@@ -335,7 +335,7 @@ apply_behind(const struct apply *a)
 void
 apply_on_gather(void *arg)
 {
-	flush(arg);
+	apply_batch_flush(arg);
 }
 
 /* One commit at a time, so that a slow disk makes larger batches; those that only wait for a broken

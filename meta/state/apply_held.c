@@ -40,7 +40,7 @@ take_out(struct held *h, struct item **at)
 /* At the end: an address that one service gave back may be another's by now, and must be written in
  * that order. */
 static void
-append(struct held *h, struct item *it)
+apply_held_append(struct held *h, struct item *it)
 {
 	struct item **at = place_of(h, it);
 
@@ -75,7 +75,7 @@ held_add(struct apply *a, struct item *it)
 	}
 	if (old != NULL)
 		apply_drop(a, old);
-	append(a->held, it);
+	apply_held_append(a->held, it);
 }
 
 struct item *

@@ -69,7 +69,7 @@ link_entry(struct ipam *ipam, struct entry *e)
 }
 
 static void
-grow(struct ipam *ipam)
+ipam_grow(struct ipam *ipam)
 {
 	struct entry **old = ipam->by_key;
 	size_t n = ipam->buckets;
@@ -151,12 +151,12 @@ entry_free(struct ipam *ipam, struct entry *e)
 }
 
 static struct entry *
-add(struct ipam *ipam, const char *key, uint32_t ip)
+ipam_add(struct ipam *ipam, const char *key, uint32_t ip)
 {
 	size_t len = strlen(key);
 	struct entry *e = entry_new(ipam, len);
 
-	grow(ipam);
+	ipam_grow(ipam);
 	memcpy(e->key, key, len);
 	e->ip = ip;
 	link_entry(ipam, e);
@@ -165,7 +165,7 @@ add(struct ipam *ipam, const char *key, uint32_t ip)
 }
 
 static void
-rest(struct ipam *ipam, struct entry *e, uint64_t now_ms)
+ipam_rest(struct ipam *ipam, struct entry *e, uint64_t now_ms)
 {
 	assert(!e->resting);
 	e->resting = true;
@@ -182,7 +182,7 @@ rest(struct ipam *ipam, struct entry *e, uint64_t now_ms)
 }
 
 static void
-wake(struct ipam *ipam, struct entry *e)
+ipam_wake(struct ipam *ipam, struct entry *e)
 {
 	assert(e->resting);
 	*(e->prev != NULL ? &e->prev->next : &ipam->head) = e->next;
@@ -195,7 +195,7 @@ wake(struct ipam *ipam, struct entry *e)
 
 /* The entry must not rest. */
 static void
-drop(struct ipam *ipam, struct entry *e)
+ipam_drop(struct ipam *ipam, struct entry *e)
 {
 	struct entry **p = &ipam->by_key[key_slot(ipam, e->key)];
 
@@ -213,7 +213,7 @@ drop(struct ipam *ipam, struct entry *e)
 /* The clock went backwards: nothing can have been released in the future, so those rest from now
  * on. */
 static void
-tick(struct ipam *ipam, uint64_t now_ms)
+ipam_tick(struct ipam *ipam, uint64_t now_ms)
 {
 	if (now_ms < ipam->last_ms) {
 		for (struct entry *e = ipam->head; e != NULL; e = e->next)
@@ -223,7 +223,7 @@ tick(struct ipam *ipam, uint64_t now_ms)
 }
 
 static bool
-rested(const struct entry *e, uint64_t now_ms)
+ipam_rested(const struct entry *e, uint64_t now_ms)
 {
 	return now_ms >= e->freed_at_ms && now_ms - e->freed_at_ms >= IPAM_REST_MS;
 }
@@ -283,7 +283,7 @@ ipam_put(struct ipam *ipam, const char *key, uint32_t ip)
 		return -ERANGE;
 	if (find_ip(ipam, ip) != NULL || find_key(ipam, key) != NULL)
 		return -EEXIST;
-	add(ipam, key, ip);
+	ipam_add(ipam, key, ip);
 	return 0;
 }
 
@@ -294,13 +294,13 @@ ipam_put_resting(
 	int rc = ipam_put(ipam, key, ip);
 
 	if (rc == 0)
-		rest(ipam, find_key(ipam, key), MIN(freed_at_ms, now_ms));
+		ipam_rest(ipam, find_key(ipam, key), MIN(freed_at_ms, now_ms));
 	return rc;
 }
 
 /* The first address from the name's own choice on that nobody holds and nobody held; 0: none. */
 static uint32_t
-fresh(const struct ipam *ipam, const char *key)
+ipam_fresh(const struct ipam *ipam, const char *key)
 {
 	uint32_t at = (uint32_t)(hash64(key, strlen(key), 0) % ipam->size);
 
@@ -321,22 +321,22 @@ ipam_take(struct ipam *ipam, const char *key, uint64_t now_ms, uint32_t *ip)
 {
 	struct entry *e = find_key(ipam, key), *oldest = ipam->head;
 
-	tick(ipam, now_ms);
+	ipam_tick(ipam, now_ms);
 	if (e != NULL) {
 		if (e->resting)
-			wake(ipam, e);
+			ipam_wake(ipam, e);
 		*ip = e->ip;
 		return 0;
 	}
-	*ip = fresh(ipam, key);
+	*ip = ipam_fresh(ipam, key);
 	if (*ip == 0) {
-		if (oldest == NULL || !rested(oldest, now_ms))
+		if (oldest == NULL || !ipam_rested(oldest, now_ms))
 			return -ENOSPC;
 		*ip = oldest->ip;
-		wake(ipam, oldest);
-		drop(ipam, oldest);
+		ipam_wake(ipam, oldest);
+		ipam_drop(ipam, oldest);
 	}
-	add(ipam, key, *ip);
+	ipam_add(ipam, key, *ip);
 	return 0;
 }
 
@@ -345,10 +345,10 @@ ipam_release(struct ipam *ipam, const char *key, uint64_t now_ms)
 {
 	struct entry *e = find_key(ipam, key);
 
-	tick(ipam, now_ms);
+	ipam_tick(ipam, now_ms);
 	if (e == NULL || e->resting)
 		return 0;
-	rest(ipam, e, now_ms);
+	ipam_rest(ipam, e, now_ms);
 	return e->ip;
 }
 
@@ -358,12 +358,12 @@ ipam_trim(struct ipam *ipam, uint64_t now_ms)
 	struct entry *e = ipam->head;
 	uint32_t ip;
 
-	tick(ipam, now_ms);
-	if (ipam->resting <= IPAM_RESTING_MAX || !rested(e, now_ms))
+	ipam_tick(ipam, now_ms);
+	if (ipam->resting <= IPAM_RESTING_MAX || !ipam_rested(e, now_ms))
 		return 0;
 	ip = e->ip;
-	wake(ipam, e);
-	drop(ipam, e);
+	ipam_wake(ipam, e);
+	ipam_drop(ipam, e);
 	return ip;
 }
 

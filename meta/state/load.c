@@ -155,7 +155,7 @@ put_right(struct state *st)
 }
 
 static void
-finish(struct state *st)
+load_finish(struct state *st)
 {
 	const struct snapshot *empty = snapshot_new(st->result->synced);
 
@@ -181,7 +181,7 @@ load_services(const struct load *load, struct load_result *result, struct err *e
 		put_right(&st);
 		synced = store_note(load->store, "synced");
 		result->synced = synced != NULL;
-		finish(&st);
+		load_finish(&st);
 	} else {
 		for (size_t i = 0; i < st.n; i++)
 			service_unref(&st.changes[i].service);

@@ -141,7 +141,7 @@ store_load_resting(struct store *store, store_rest_fn *fn, void *arg, struct err
 }
 
 static int
-run(struct store *store, enum statement which, const struct store_op *op, struct err *err)
+store_run(struct store *store, enum statement which, const struct store_op *op, struct err *err)
 {
 	sqlite3_stmt **st = &store->statements[which];
 	int n, rc;
@@ -176,19 +176,19 @@ run_op(struct store *store, const struct store_op *op, struct err *err)
 
 	switch (op->kind) {
 	case STORE_PUT:
-		rc = run(store, SQL_PUT, op, err);
-		return rc == 0 && op->ip != 0 ? run(store, SQL_FORGET, op, err) : rc;
+		rc = store_run(store, SQL_PUT, op, err);
+		return rc == 0 && op->ip != 0 ? store_run(store, SQL_FORGET, op, err) : rc;
 	case STORE_IP:
-		rc = run(store, SQL_IP, op, err);
-		return rc == 0 && op->ip != 0 ? run(store, SQL_FORGET, op, err) : rc;
+		rc = store_run(store, SQL_IP, op, err);
+		return rc == 0 && op->ip != 0 ? store_run(store, SQL_FORGET, op, err) : rc;
 	case STORE_DEL:
-		return run(store, SQL_DEL, op, err);
+		return store_run(store, SQL_DEL, op, err);
 	case STORE_REST:
-		return run(store, SQL_REST, op, err);
+		return store_run(store, SQL_REST, op, err);
 	case STORE_FORGET:
-		return run(store, SQL_FORGET, op, err);
+		return store_run(store, SQL_FORGET, op, err);
 	case STORE_NOTE:
-		return run(store, SQL_NOTE, op, err);
+		return store_run(store, SQL_NOTE, op, err);
 	}
 	assert(!"kind of a store_op");
 	return -EINVAL;
@@ -197,16 +197,16 @@ run_op(struct store *store, const struct store_op *op, struct err *err)
 int
 store_commit(struct store *store, const struct store_batch *batch, struct err *err)
 {
-	int rc = run(store, SQL_BEGIN, NULL, err);
+	int rc = store_run(store, SQL_BEGIN, NULL, err);
 
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < batch->n && rc == 0; i++)
 		rc = run_op(store, &batch->ops[i], err);
 	if (rc == 0)
-		rc = run(store, SQL_COMMIT, NULL, err);
+		rc = store_run(store, SQL_COMMIT, NULL, err);
 	if (rc < 0 && sqlite3_get_autocommit(store->db) == 0)
-		run(store, SQL_ROLLBACK, NULL, NULL);
+		store_run(store, SQL_ROLLBACK, NULL, NULL);
 	return rc;
 }
 

@@ -25,7 +25,7 @@ static const char schema_1[] = "CREATE TABLE service(key TEXT PRIMARY KEY NOT NU
 			       "NOT NULL, value BLOB NOT NULL) STRICT;PRAGMA user_version = 1;";
 
 static int
-exec(struct store *store, const char *sql, struct err *err)
+store_open_exec(struct store *store, const char *sql, struct err *err)
 {
 	return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0
 									   : store_fail(store, err);
@@ -47,7 +47,7 @@ ask_number(struct store *store, const char *sql, int64_t *v, struct err *err)
 }
 
 static int
-check(struct store *store, struct err *err)
+store_open_check(struct store *store, struct err *err)
 {
 	sqlite3_stmt *st = NULL;
 	int rc = store_prepare(store, "PRAGMA quick_check(1)", &st, err);
@@ -66,7 +66,7 @@ check(struct store *store, struct err *err)
 }
 
 static int
-migrate(struct store *store, struct err *err)
+store_open_migrate(struct store *store, struct err *err)
 {
 	int64_t version = 0, tables = 0;
 	int rc = ask_number(store, "PRAGMA user_version", &version, err);
@@ -84,19 +84,19 @@ migrate(struct store *store, struct err *err)
 			&tables, err);
 		return rc < 0 || tables == 4 ? rc : err_set(err, EUCLEAN, "tables are missing");
 	}
-	if ((rc = exec(store, "BEGIN IMMEDIATE", err)) < 0)
+	if ((rc = store_open_exec(store, "BEGIN IMMEDIATE", err)) < 0)
 		return rc;
-	if ((rc = exec(store, schema_1, err)) == 0)
-		rc = exec(store, "COMMIT", err);
+	if ((rc = store_open_exec(store, schema_1, err)) == 0)
+		rc = store_open_exec(store, "COMMIT", err);
 	if (rc < 0)
-		exec(store, "ROLLBACK", NULL);
+		store_open_exec(store, "ROLLBACK", NULL);
 	return rc;
 }
 
 static int
-tune(struct store *store, struct err *err)
+store_open_tune(struct store *store, struct err *err)
 {
-	return exec(store,
+	return store_open_exec(store,
 		"PRAGMA journal_mode = WAL;PRAGMA synchronous = FULL;PRAGMA wal_autocheckpoint = "
 		"256;PRAGMA journal_size_limit = 1048576;",
 		err);
@@ -180,22 +180,23 @@ try_open(struct store **out, const char *path, bool alone, struct store_report *
 	if (rc == 0)
 		rc = open_file(store, path, err);
 	if (rc == 0 && alone) /* before anything is read, as cache_size does it */
-		rc = exec(store, "PRAGMA locking_mode = EXCLUSIVE", err);
+		rc = store_open_exec(store, "PRAGMA locking_mode = EXCLUSIVE", err);
 	if (rc == 0) {
 		sqlite3_busy_timeout(store->db, 1000);
-		rc = exec(store, "PRAGMA cache_size = -256; PRAGMA temp_store = MEMORY", err);
+		rc = store_open_exec(
+			store, "PRAGMA cache_size = -256; PRAGMA temp_store = MEMORY", err);
 	}
 	if (rc == 0)
-		rc = check(store, err);
+		rc = store_open_check(store, err);
 	report->read_only = rc == 0 && sqlite3_db_readonly(store->db, "main") == 1;
-	if (rc == 0 && !report->read_only && (rc = tune(store, err)) == -EROFS) {
+	if (rc == 0 && !report->read_only && (rc = store_open_tune(store, err)) == -EROFS) {
 		report->read_only = true;
 		rc = 0;
 	}
 	if (rc == -ENOSPC && alone)
 		rc = 0; /* what is in it can be read */
 	if (rc == 0)
-		rc = migrate(store, err);
+		rc = store_open_migrate(store, err);
 	if (rc < 0)
 		store_close(&store);
 	*out = store;

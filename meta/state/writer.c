@@ -82,7 +82,7 @@ free_job(struct job *job)
 }
 
 static void
-deliver(struct writer *w, struct event *ev)
+writer_deliver(struct writer *w, struct event *ev)
 {
 	struct job *job = ev->job;
 
@@ -116,13 +116,13 @@ on_mail(void *arg)
 		struct event *ev = events;
 
 		events = ev->next;
-		deliver(w, ev);
+		writer_deliver(w, ev);
 	}
 }
 
 /* With the lock held. */
 static void
-tell(struct writer *w, struct job *job, int status, bool last)
+writer_tell(struct writer *w, struct job *job, int status, bool last)
 {
 	struct event *ev = xcalloc(1, sizeof(*ev));
 
@@ -144,13 +144,13 @@ tell_waiting(struct writer *w, int status)
 {
 	for (struct job *job = w->head; job != NULL; job = job->next) {
 		if (job->batch != NULL && !job->told)
-			tell(w, job, status, false);
+			writer_tell(w, job, status, false);
 		job->told = true;
 	}
 }
 
 static int
-reopen(struct writer *w, struct err *err)
+writer_reopen(struct writer *w, struct err *err)
 {
 	struct store_report report;
 	int rc = store_open(&w->store, w->path, &report, err);
@@ -158,7 +158,7 @@ reopen(struct writer *w, struct err *err)
 	pthread_mutex_lock(&w->lock);
 	w->counts.moved_aside += report.moved_aside;
 	if (report.moved_aside > 0)
-		tell(w, NULL, 0, false);
+		writer_tell(w, NULL, 0, false);
 	pthread_mutex_unlock(&w->lock);
 	return rc;
 }
@@ -181,9 +181,9 @@ copy_row(void *arg, const struct store_row *row)
 
 /* On the thread, without the lock. */
 static int
-perform(struct writer *w, struct job *job, struct err *err)
+writer_perform(struct writer *w, struct job *job, struct err *err)
 {
-	int rc = w->store != NULL ? 0 : reopen(w, err);
+	int rc = w->store != NULL ? 0 : writer_reopen(w, err);
 
 	if (rc < 0)
 		return rc;
@@ -195,7 +195,7 @@ perform(struct writer *w, struct job *job, struct err *err)
 
 /* With the lock held. */
 static void
-failed(struct writer *w, int status, const struct err *err)
+writer_failed(struct writer *w, int status, const struct err *err)
 {
 	if (!w->counts.failing) {
 		log_error("meta",
@@ -214,7 +214,7 @@ failed(struct writer *w, int status, const struct err *err)
 
 /* With the lock held. */
 static void
-succeeded(struct writer *w, uint64_t took_us)
+writer_succeeded(struct writer *w, uint64_t took_us)
 {
 	if (w->counts.failing)
 		log_info("meta", "the database is written again after_s=%llu file=%s",
@@ -246,16 +246,16 @@ do_head(struct writer *w)
 	int rc;
 
 	pthread_mutex_unlock(&w->lock);
-	rc = perform(w, job, &err);
+	rc = writer_perform(w, job, &err);
 	if (rc < 0 && job->batch != NULL)
 		store_close(&w->store); /* opened anew: the disk may be another one by then */
 	pthread_mutex_lock(&w->lock);
 	if (rc < 0 && job->batch != NULL) {
-		failed(w, rc, &err);
+		writer_failed(w, rc, &err);
 		if (!w->stop)
 			return;
 	} else if (rc == 0 && job->batch != NULL) {
-		succeeded(w, now_us() - start);
+		writer_succeeded(w, now_us() - start);
 	}
 	w->head = job->next;
 	if (w->head == NULL)
@@ -263,13 +263,13 @@ do_head(struct writer *w)
 	if (w->stop)
 		free_job(job);
 	else
-		tell(w, job, rc, true);
+		writer_tell(w, job, rc, true);
 }
 
 static int
 perform_keep(struct writer *w, const struct keep *k)
 {
-	int rc = w->store != NULL ? 0 : reopen(w, NULL);
+	int rc = w->store != NULL ? 0 : writer_reopen(w, NULL);
 
 	if (rc < 0)
 		return rc;
@@ -311,7 +311,7 @@ wait_for_work(struct writer *w)
 
 /* With the lock held. Trying to write onto a full disk would wear it out: look first. */
 static bool
-room(struct writer *w)
+writer_room(struct writer *w)
 {
 	struct statvfs st;
 
@@ -324,7 +324,7 @@ room(struct writer *w)
 }
 
 static void *
-work(void *arg)
+writer_work(void *arg)
 {
 	struct writer *w = arg;
 
@@ -333,7 +333,7 @@ work(void *arg)
 	pthread_mutex_lock(&w->lock);
 	while (w->head != NULL || !w->stop) {
 		bool due = w->head != NULL &&
-			(!w->counts.failing || (mono_ms() >= w->retry_at_ms && room(w)));
+			(!w->counts.failing || (mono_ms() >= w->retry_at_ms && writer_room(w)));
 
 		if (w->keep != NULL)
 			do_keep(w);
@@ -399,7 +399,7 @@ writer_start(struct writer **out, const struct writer_config *config, struct sto
 	w->last_event = &w->events;
 	w->store = take_ptr(store);
 	init_sync(w);
-	rc = pthread_create(&w->thread, NULL, work, w);
+	rc = pthread_create(&w->thread, NULL, writer_work, w);
 	if (rc != 0) {
 		store_close(&w->store);
 		free_writer(w);

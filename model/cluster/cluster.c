@@ -42,7 +42,7 @@ same_node(const struct kube_object *a, const struct kube_object *b)
 /* Puts the object of the source that sorts first in force, and frees `before` when it was
  * replaced. */
 static void
-settle(struct cluster *c, struct record *r, struct kube_object *before)
+cluster_settle(struct cluster *c, struct record *r, struct kube_object *before)
 {
 	const struct kube_object *old = r->object;
 	const struct said *first = r->said;
@@ -129,7 +129,7 @@ use_record(struct cluster *c, const struct kube_object *o)
 }
 
 static void
-say(struct cluster *c, struct source *source, struct kube_object *o)
+cluster_say(struct cluster *c, struct source *source, struct kube_object *o)
 {
 	struct record *r = use_record(c, o);
 	struct said *s = find_said(r, source);
@@ -147,11 +147,11 @@ say(struct cluster *c, struct source *source, struct kube_object *o)
 	}
 	s->object = o;
 	s->generation = c->generation;
-	settle(c, r, before);
+	cluster_settle(c, r, before);
 }
 
 static void
-unsay(struct cluster *c, struct said *s)
+cluster_unsay(struct cluster *c, struct said *s)
 {
 	struct record *r = s->record;
 	struct said **at = &r->said;
@@ -160,14 +160,14 @@ unsay(struct cluster *c, struct said *s)
 		at = &(*at)->next;
 	*at = s->next;
 	TAILQ_REMOVE(&s->source->said, s, of_source);
-	settle(c, r, s->object);
+	cluster_settle(c, r, s->object);
 	free(s);
 }
 
 void
 cluster_put(struct cluster *c, const char *source, struct kube_object **o)
 {
-	say(c, use_source(c, source), take_ptr(o));
+	cluster_say(c, use_source(c, source), take_ptr(o));
 }
 
 bool
@@ -178,7 +178,7 @@ cluster_remove(struct cluster *c, const char *source, enum kube_kind kind, const
 	struct said *s = find_said(cluster_find_record(c, kind, ns, name), from);
 
 	if (s != NULL)
-		unsay(c, s);
+		cluster_unsay(c, s);
 	release_source(c, from);
 	return s != NULL;
 }
@@ -192,11 +192,11 @@ cluster_replace(struct cluster *c, const char *source, struct kube_batch *b)
 	c->generation++;
 	for (size_t i = 0; b != NULL && i < b->n; i++)
 		if (b->objects[i] != NULL)
-			say(c, from, take_ptr(&b->objects[i]));
+			cluster_say(c, from, take_ptr(&b->objects[i]));
 	for (s = TAILQ_FIRST(&from->said); s != NULL && (b == NULL || b->n_wrong == 0); s = next) {
 		next = TAILQ_NEXT(s, of_source);
 		if (s->generation != c->generation)
-			unsay(c, s);
+			cluster_unsay(c, s);
 	}
 	release_source(c, from);
 }
@@ -231,7 +231,7 @@ cluster_sweep(struct cluster *c, const char *source, enum kube_kind kind, uint64
 		next = TAILQ_NEXT(s, of_source);
 		if (s->record->kind != kind || s->generation >= mark)
 			continue;
-		unsay(c, s);
+		cluster_unsay(c, s);
 		n++;
 	}
 	release_source(c, from);
@@ -251,7 +251,7 @@ release_joint(struct cluster *c, struct joint *j)
 }
 
 static void
-push(struct cluster *c, const struct joint *j, const char *name, struct joined *now,
+cluster_push(struct cluster *c, const struct joint *j, const char *name, struct joined *now,
 	struct buf *json)
 {
 	struct pending *p = xcalloc(1, sizeof *p);
@@ -321,7 +321,7 @@ look_at(struct cluster *c, const struct joint *j, struct joined *now, const stru
 	if (now->beyond)
 		cluster_hold_back(c, j, &told, before);
 	else if (before == NULL || before->digest != told.digest || before->nodes != told.nodes)
-		push(c, j, told.name, now, &json);
+		cluster_push(c, j, told.name, now, &json);
 	note_refused(c, j, &told, before);
 	c->n_refused += told.why.refused;
 	if (!now->beyond && before != NULL && before->beyond)
@@ -371,7 +371,7 @@ join_again(struct cluster *c, struct joint *j)
 				     : compare_names(now[i].view->name, old[k].name);
 
 		if (order > 0) {
-			push(c, j, old[k++].name, NULL, &none);
+			cluster_push(c, j, old[k++].name, NULL, &none);
 			continue;
 		}
 		told[i] = look_at(c, j, &now[i], order == 0 ? &old[k] : NULL);
@@ -496,7 +496,7 @@ cluster_free(struct cluster **c)
 		free(p);
 	}
 	for (slot = 0; (n = table_walk(&gone->records, &slot, NULL)) != NULL;)
-		unsay(gone, node_of(struct record, n)->said);
+		cluster_unsay(gone, node_of(struct record, n)->said);
 	for (slot = 0; (n = table_walk(&gone->sources, &slot, NULL)) != NULL;)
 		release_source(gone, node_of(struct source, n));
 	for (slot = 0; (n = table_walk(&gone->joints, &slot, NULL)) != NULL;) {

@@ -80,7 +80,7 @@ join_find_number(const struct kube_pod *p, uint16_t port, uint8_t protocol)
 }
 
 static char *
-copy(const char *text, const char *otherwise)
+cluster_endpoint_copy(const char *text, const char *otherwise)
 {
 	return xstrdup(text != NULL && *text != '\0' ? text : otherwise);
 }
@@ -95,7 +95,7 @@ set_host_way(
 	const struct kube_container_port *cp = join_find_number(p, port, j->at->protocol);
 
 	if (p->host_network) {
-		e->host_ip = copy(p->host_ip, p->pod_ip);
+		e->host_ip = cluster_endpoint_copy(p->host_ip, p->pod_ip);
 		e->host_port = *e->host_ip != '\0' ? port : 0;
 		return;
 	}
@@ -104,7 +104,7 @@ set_host_way(
 		join_behind(j, pod->name, e->node, port);
 		return;
 	}
-	e->host_ip = copy(cp->host_ip, p->host_ip);
+	e->host_ip = cluster_endpoint_copy(cp->host_ip, p->host_ip);
 	e->host_port = *e->host_ip != '\0' ? cp->host_port : 0;
 	if (e->host_port == 0)
 		join_explain(j, CLUSTER_PARTLY, "pod %s has a hostPort, but no status.hostIP",
@@ -119,7 +119,7 @@ set_node(struct joining *j, struct view_endpoint *e, const char *zone)
 	struct in6_addr host;
 
 	e->site = xstrdup(node != NULL ? node->site : "");
-	e->zone = copy(zone, node != NULL ? node->zone : "");
+	e->zone = cluster_endpoint_copy(zone, node != NULL ? node->zone : "");
 	e->node_public = node != NULL && node->is_public;
 	e->public_ip = xstrdup("");
 	if (node == NULL || *node->public_ip == '\0' || e->host_port == 0)
@@ -226,15 +226,15 @@ join_add(struct joining *j, const struct member *m, uint16_t port)
 	const struct kube_pod *p = m->pod != NULL ? &m->pod->pod : NULL;
 
 	e->flags = m->flags;
-	e->hostname = copy(m->hostname, "");
+	e->hostname = cluster_endpoint_copy(m->hostname, "");
 	if (m->hint_zones != NULL)
 		view_names_copy(&e->hint_zones, m->hint_zones);
 	if (m->hint_nodes != NULL)
 		view_names_copy(&e->hint_nodes, m->hint_nodes);
 	if (p != NULL) {
-		e->node = copy(p->node, m->node);
+		e->node = cluster_endpoint_copy(p->node, m->node);
 		e->pod = xstrdup(m->pod->name);
-		e->pod_ip = copy(p->pod_ip, m->ip);
+		e->pod_ip = cluster_endpoint_copy(p->pod_ip, m->ip);
 		e->pod_port = port;
 		e->given_ip = xstrdup("");
 		if (!is_like_the_last(j, m->pod, port)) {
@@ -282,7 +282,7 @@ compare_identity(const struct view_endpoint *x, const struct view_endpoint *y)
 
 /* The better one first: ready, then serving, then staying. */
 static int
-rank(const struct view_endpoint *e)
+cluster_endpoint_rank(const struct view_endpoint *e)
 {
 	return ((e->flags & ENDPOINT_READY) != 0) * 4 + ((e->flags & ENDPOINT_SERVING) != 0) * 2 +
 		((e->flags & ENDPOINT_TERMINATING) == 0);
@@ -299,13 +299,13 @@ compare_names(const struct view_names *x, const struct view_names *y)
 }
 
 static int
-compare(const void *a, const void *b)
+cluster_endpoint_compare(const void *a, const void *b)
 {
 	const struct view_endpoint *x = a, *y = b;
 	int order = compare_identity(x, y);
 
 	if (order == 0)
-		order = rank(y) - rank(x);
+		order = cluster_endpoint_rank(y) - cluster_endpoint_rank(x);
 	if (order == 0)
 		order = strcmp(x->hostname, y->hostname);
 	if (order == 0)
@@ -325,7 +325,7 @@ join_dedupe(struct joining *j)
 
 	if (p->n_endpoints == 0)
 		return;
-	qsort(p->endpoints, p->n_endpoints, sizeof *p->endpoints, compare);
+	qsort(p->endpoints, p->n_endpoints, sizeof *p->endpoints, cluster_endpoint_compare);
 	for (size_t i = 0; i < p->n_endpoints; i++) {
 		bool twice = kept > 0 &&
 			compare_identity(&p->endpoints[kept - 1], &p->endpoints[i]) == 0;

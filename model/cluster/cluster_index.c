@@ -121,7 +121,7 @@ cluster_joint_free(struct joint *j)
 }
 
 static void
-mark(struct cluster *c, struct joint *j)
+cluster_index_mark(struct cluster *c, struct joint *j)
 {
 	if (j == NULL || j->dirty)
 		return;
@@ -139,7 +139,7 @@ list_of(struct joint *j, enum kube_kind kind)
 }
 
 static void
-attach(struct cluster *c, struct record *r, const char *name)
+cluster_index_attach(struct cluster *c, struct record *r, const char *name)
 {
 	struct record **list;
 
@@ -157,7 +157,7 @@ attach(struct cluster *c, struct record *r, const char *name)
 
 /* The joint stays: it is marked, and cluster_next_change frees what nobody needs. */
 static void
-detach(struct record *r)
+cluster_index_detach(struct record *r)
 {
 	struct joint *j = take_ptr(&r->joint);
 	struct record **at;
@@ -244,7 +244,7 @@ cluster_link(struct cluster *c, struct record *r)
 
 	switch (r->kind) {
 	case KUBE_SERVICE:
-		attach(c, r, r->name);
+		cluster_index_attach(c, r, r->name);
 		if (*o->service.cluster_ip != '\0')
 			link_add(r, &c->by_address, cluster_address_hash(o->service.cluster_ip), r);
 		if (o->service.selector.n > 0)
@@ -255,7 +255,7 @@ cluster_link(struct cluster *c, struct record *r)
 	case KUBE_ENDPOINTS:
 		if (*o->endpoints.service == '\0')
 			break;
-		attach(c, r, o->endpoints.service);
+		cluster_index_attach(c, r, o->endpoints.service);
 		link_endpoints(c, r, &o->endpoints);
 		break;
 	case KUBE_POD:
@@ -273,7 +273,7 @@ cluster_link(struct cluster *c, struct record *r)
 		break;
 	case KUBE_RULE:
 		if (*o->rule.service != '\0')
-			attach(c, r, o->rule.service);
+			cluster_index_attach(c, r, o->rule.service);
 		link_add(r, &c->rules, cluster_hash('d', r->ns, r->name, ""), r);
 		break;
 	}
@@ -283,7 +283,7 @@ void
 cluster_unlink(struct record *r)
 {
 	unlink_all(r);
-	detach(r);
+	cluster_index_detach(r);
 }
 
 static void
@@ -292,7 +292,7 @@ mark_linked(struct cluster *c, uint64_t hash)
 	struct table_node *n = table_first(&c->joints_by_pod, hash);
 
 	for (; n != NULL; n = table_next(n))
-		mark(c, node_of(struct link, n)->target);
+		cluster_index_mark(c, node_of(struct link, n)->target);
 }
 
 /* Services whose selector takes the pod, unless their members are given by slices or Endpoints. */
@@ -310,7 +310,7 @@ mark_selecting(struct cluster *c, const char *ns, const struct kube_labels *labe
 			if (s != NULL && j->slices == NULL &&
 				cluster_find(c, KUBE_ENDPOINTS, j->ns, j->name) == NULL &&
 				cluster_selects(&s->service.selector, labels))
-				mark(c, j);
+				cluster_index_mark(c, j);
 		}
 	}
 }
@@ -324,7 +324,7 @@ mark_namespace(struct cluster *c, const char *ns)
 
 	for (struct table_node *n = NULL; (n = table_walk(&c->joints, &slot, n)) != NULL;)
 		if (strcmp(node_of(struct joint, n)->ns, ns) == 0)
-			mark(c, node_of(struct joint, n));
+			cluster_index_mark(c, node_of(struct joint, n));
 }
 
 void
@@ -332,7 +332,7 @@ cluster_mark_affected(struct cluster *c, const struct record *r)
 {
 	const struct kube_pod *p = &r->object->pod;
 
-	mark(c, r->joint);
+	cluster_index_mark(c, r->joint);
 	if (r->kind == KUBE_NETPOLICY)
 		mark_namespace(c, r->ns);
 	/* Which namespaces a policy means may be others now. */
@@ -355,5 +355,5 @@ cluster_mark_all(struct cluster *c)
 	size_t slot = 0;
 
 	for (struct table_node *n = NULL; (n = table_walk(&c->joints, &slot, n)) != NULL;)
-		mark(c, node_of(struct joint, n));
+		cluster_index_mark(c, node_of(struct joint, n));
 }

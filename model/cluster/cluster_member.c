@@ -18,7 +18,7 @@ join_find_target(const struct kube_pod *p, const struct kube_service_port *sp)
 /* An address passes on when a pod goes: the one that stays is meant, else any, but always the
  * same. */
 static const struct kube_object *
-likelier(const struct kube_object *a, const struct kube_object *b)
+cluster_member_likelier(const struct kube_object *a, const struct kube_object *b)
 {
 	if (a == NULL || a->pod.deleting != b->pod.deleting)
 		return a == NULL || a->pod.deleting ? b : a;
@@ -44,7 +44,7 @@ find_pod(const struct joining *j, const struct kube_endpoint *e)
 
 		if (strcmp(r->ns, j->ns) == 0 && strcmp(p->node, e->node) == 0 &&
 			strcmp(p->pod_ip, e->ip) == 0 && !p->ended)
-			found = likelier(found, r->object);
+			found = cluster_member_likelier(found, r->object);
 	}
 	return found;
 }

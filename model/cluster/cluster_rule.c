@@ -122,7 +122,7 @@ cluster_rule_problem(const struct cluster *c, const char *ns, const char *servic
 }
 
 static void
-tell(const struct cluster *c, const struct record *r, cluster_rule_fn *fn, void *arg)
+cluster_rule_tell(const struct cluster *c, const struct record *r, cluster_rule_fn *fn, void *arg)
 {
 	const struct kube_rule *rule = &r->object->rule;
 	struct cluster_rule told = {
@@ -155,5 +155,5 @@ cluster_each_rule(const struct cluster *c, cluster_rule_fn *fn, void *arg)
 	size_t slot = 0;
 
 	while ((n = table_walk(&c->rules, &slot, n)) != NULL)
-		tell(c, node_of(struct link, n)->target, fn, arg);
+		cluster_rule_tell(c, node_of(struct link, n)->target, fn, arg);
 }

@@ -14,7 +14,7 @@
 enum { WORKERS_MOST = 4 };
 
 static void
-use(void *arg, const struct snapshot *snapshot)
+agent_use(void *arg, const struct snapshot *snapshot)
 {
 	struct agent *a = arg;
 	struct snapshot *old = a->snapshot;
@@ -136,7 +136,7 @@ agent_open_meta(struct agent *a, struct err *err)
 		.asked = agent_asked,
 	};
 
-	return meta_open(&a->meta, &config, use, a, err);
+	return meta_open(&a->meta, &config, agent_use, a, err);
 }
 
 /* dns_keep: the database may be closed and opened anew meanwhile. */

@@ -41,7 +41,8 @@ add_port(struct health_text *t, const struct service_port *p, const struct lb_se
 }
 
 static void
-tell(const struct agent *a, const struct meta_question *q, const struct lb_seen *seen, size_t n)
+agent_health_tell(
+	const struct agent *a, const struct meta_question *q, const struct lb_seen *seen, size_t n)
 {
 	const char *ns = q->service.ns, *name = q->service.name;
 	const struct service *s = snapshot_find(a->snapshot, ns, strlen(ns), name, strlen(name));
@@ -72,7 +73,7 @@ on_told(void *arg, const struct lb_seen *seen, size_t n)
 	struct agent_answer *w = arg;
 
 	w->asking = NULL;
-	tell(w->agent, &w->question, seen, n);
+	agent_health_tell(w->agent, &w->question, seen, n);
 	answer_free(w);
 }
 
@@ -84,7 +85,7 @@ agent_asked(void *arg, const struct meta_question *question)
 	struct agent_answer *w;
 
 	if (a->lb == NULL) {
-		tell(a, question, NULL, 0);
+		agent_health_tell(a, question, NULL, 0);
 		return;
 	}
 	w = xcalloc(1, sizeof *w);

@@ -7,7 +7,7 @@
 #include "src/common/limits.h"
 
 static int
-run(struct agent_options *options, int argc, char **argv)
+agent_main_run(struct agent_options *options, int argc, char **argv)
 {
 	struct agent *agent = NULL;
 	struct err err = {0};
@@ -42,7 +42,7 @@ main(int argc, char **argv)
 
 	open_standard_descriptors();
 	opt_hide_secrets(&agent_program, argc, argv);
-	status = run(&options, argc, argv);
+	status = agent_main_run(&options, argc, argv);
 	agent_options_free(&options);
 	return status;
 }

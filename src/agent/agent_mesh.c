@@ -8,7 +8,7 @@
 enum { RETRY_MS = 1000, ROOM_MS = 2000, DNS_PORT = 53, UPSTREAMS_MAX = 64 };
 
 static const char *
-dotted(uint32_t address, char to[INET_ADDRSTRLEN])
+agent_mesh_dotted(uint32_t address, char to[INET_ADDRSTRLEN])
 {
 	struct in_addr in = {.s_addr = htonl(address)};
 
@@ -104,7 +104,7 @@ write_resolv_conf(struct agent *a, struct err *err)
 
 /* Whatever the steps already did stays; each is safe to repeat. Pods are sent to us last of all. */
 static int
-serve(struct agent *a, struct err *err)
+agent_mesh_serve(struct agent *a, struct err *err)
 {
 	int rc = lb_listen(a->lb, a->address, err);
 
@@ -132,7 +132,7 @@ serve(struct agent *a, struct err *err)
 /* Also undoes what a killed predecessor left: nobody may be sent to a name server that does not
  * answer. */
 static void
-withdraw(struct agent *a)
+agent_mesh_withdraw(struct agent *a)
 {
 	struct err err = {0};
 
@@ -161,7 +161,7 @@ agent_mesh_retry(void *arg)
 		return;
 	if (a->resolv_left[0] != '\0' && write_resolv_conf(a, &err) == 0)
 		return;
-	rc = serve(a, &err);
+	rc = agent_mesh_serve(a, &err);
 	if (rc < 0) {
 		a->mesh_failures++;
 		if (strcmp(a->mesh_error, err.text) != 0)
@@ -176,8 +176,8 @@ agent_mesh_retry(void *arg)
 	a->mesh_error[0] = '\0';
 	agent_note_estate(a);
 	log_info("agent", "serving the mesh address=%s dns=%s:%u listener=%s:%u services=%zu",
-		dotted(a->address, text), text, a->options->dns_port, text, lb_port(a->lb),
-		snapshot_count(a->snapshot));
+		agent_mesh_dotted(a->address, text), text, a->options->dns_port, text,
+		lb_port(a->lb), snapshot_count(a->snapshot));
 	agent_served(a);
 }
 
@@ -194,7 +194,7 @@ agent_address(void *arg, uint32_t address)
 			"running?",
 			a->options->mesh_interface);
 		if (a->options->mesh_address[0] == '\0') {
-			withdraw(a);
+			agent_mesh_withdraw(a);
 			a->address = 0;
 		}
 		snprintf(a->mesh_error, sizeof a->mesh_error, "waiting for an IPv4 address on %s",
@@ -207,7 +207,7 @@ agent_address(void *arg, uint32_t address)
 	if (a->options->mesh_address[0] != '\0')
 		address = ntohl(inet_addr(a->options->mesh_address));
 	if (a->address != 0 && a->address != address)
-		withdraw(a);
+		agent_mesh_withdraw(a);
 	a->address = address;
 	a->resolv_left[0] = '\0';
 	timer_cancel(a->retry);

@@ -31,7 +31,7 @@ const struct opt_program agent_program = {
 #define complain(o, key, err, ...) opt_complain(o, key, NULL, err, __VA_ARGS__)
 
 static void
-lower(char *text)
+agent_options_lower(char *text)
 {
 	for (; *text != '\0'; text++) {
 		if (*text >= 'A' && *text <= 'Z')
@@ -49,7 +49,7 @@ settle_node(struct agent_options *o, struct err *err)
 
 	if (o->node[0] == '\0') {
 		if ((name == NULL || name[0] == '\0') && gethostname(host, sizeof host - 1) == 0) {
-			lower(host);
+			agent_options_lower(host);
 			name = host;
 		}
 		free(o->node);

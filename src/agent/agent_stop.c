@@ -43,7 +43,7 @@ on_tunnel_ended(void *arg)
 
 /* What was changed on the host is left to the next agent. */
 static bool
-stays(const struct agent *a)
+agent_stop_stays(const struct agent *a)
 {
 	return a->handed_over || a->options->on_stop == ON_STOP_KEEP;
 }
@@ -60,12 +60,13 @@ on_lb_stopped(void *arg)
 	struct agent *a = arg;
 	struct err err = {0};
 
-	if (stays(a) && a->ipt != NULL) { /* what is kept leads to no port that is another's soon */
+	if (agent_stop_stays(a) &&
+		a->ipt != NULL) { /* what is kept leads to no port that is another's soon */
 		agent_tunnel_listen(a, 0);
 		iptables_relays(a->ipt);
 	}
 	/* only now: without the table's translation what was in progress would have been reset */
-	if (!stays(a) && iptables_remove(a->ipt, &err) < 0)
+	if (!agent_stop_stays(a) && iptables_remove(a->ipt, &err) < 0)
 		log_error("agent", "cannot remove the nftables table: %s", err.text);
 	iptables_close(&a->ipt);
 	if (!a->handed_over)
@@ -116,9 +117,9 @@ agent_stop(void *arg)
 	pod_canary_use(a->pods, 0);
 	if (!a->handed_over)
 		socket_store_drop(a->sockets);
-	if (!stays(a))
+	if (!agent_stop_stays(a))
 		agent_capture_end(a);
-	if (a->options->dns_manage_resolv_conf && !stays(a) &&
+	if (a->options->dns_manage_resolv_conf && !agent_stop_stays(a) &&
 		dns_resolvconf_restore(a->dns, &err) < 0) {
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 		a->status = 1;

@@ -43,7 +43,7 @@ find_service(const struct agent *a, const char *host, bool *ours)
 }
 
 static int
-find(void *arg, struct tracing_way *way, struct err *err)
+agent_tracing_find(void *arg, struct tracing_way *way, struct err *err)
 {
 	struct agent *a = arg;
 	bool ours;
@@ -87,7 +87,7 @@ agent_tracing_open(struct agent *a, struct err *err)
 		.loop = a->loop,
 		.who = {"edgeway-agent", a->options->node, true},
 		.mark = MESH_MARK,
-		.find = find,
+		.find = agent_tracing_find,
 		.find_arg = a,
 	};
 	int rc = tracing_keys_open(&a->tracing, &config, &keys, err);

@@ -330,7 +330,7 @@ agent_tunnel_forward(void *arg, const struct lb_forward *to, int *fd)
 /* --- the end: streams finish, or are cut at drainTimeout and then told of ------------------- */
 
 static void
-cut(struct agent_tunnel *t)
+agent_tunnel_cut(struct agent_tunnel *t)
 {
 	unsigned n = link_streams(t->link);
 
@@ -342,7 +342,7 @@ cut(struct agent_tunnel *t)
 }
 
 static void
-finish(struct agent_tunnel *t)
+agent_tunnel_finish(struct agent_tunnel *t)
 {
 	struct agent *a = t->agent;
 	loop_fn *ended = t->ended;
@@ -365,9 +365,9 @@ on_step(void *arg)
 	struct agent_tunnel *t = arg;
 
 	if (t->step == DRAINING || t->step == DRAINED)
-		cut(t);
+		agent_tunnel_cut(t);
 	else if (t->step == CUT && t->ended != NULL)
-		finish(t);
+		agent_tunnel_finish(t);
 }
 
 static void

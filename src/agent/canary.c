@@ -66,7 +66,7 @@ on_answer(void *arg, int fd, unsigned events)
 }
 
 static void
-ask(void *arg)
+canary_ask_it(void *arg)
 {
 	struct canary *c = arg;
 	struct addr to = addr_ipv4(c->address, c->config.port);
@@ -92,7 +92,7 @@ canary_start(struct canary **out, const struct canary_config *config)
 	c->config = *config;
 	make_query(c, config->domain);
 	c->fd = -1;
-	c->timer = timer_new(config->loop, ask, c);
+	c->timer = timer_new(config->loop, canary_ask_it, c);
 	*out = c;
 }
 

@@ -94,7 +94,7 @@ restore_kernel(const struct agent_options *o, struct loop *loop, struct err *err
 }
 
 static int
-complain(const struct err *err)
+restore_complain(const struct err *err)
 {
 	log_error("agent", "cannot restore: %s", err->text);
 	return 1;
@@ -108,11 +108,11 @@ restore_all(const struct agent_options *o)
 	int status = 0;
 
 	if (loop_new(&loop, &err) < 0)
-		return complain(&err);
+		return restore_complain(&err);
 	if (restore_resolvconf(o, loop, &err) < 0)
-		status = complain(&err);
+		status = restore_complain(&err);
 	if (restore_kernel(o, loop, &err) < 0)
-		status = complain(&err);
+		status = restore_complain(&err);
 	loop_free(&loop);
 	if (status == 0)
 		log_info("agent",
@@ -128,7 +128,7 @@ restore(const struct agent_options *o)
 	struct err err = {0};
 
 	if (lock_take(o->data_dir, &lock, &err) < 0 || lock_network(&network_lock, &err) < 0)
-		status = complain(&err);
+		status = restore_complain(&err);
 	else
 		status = restore_all(o);
 	if (network_lock >= 0)

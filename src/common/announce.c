@@ -18,7 +18,7 @@ struct announce {
 };
 
 static void
-say(struct announce *a, const char *lines)
+announce_say(struct announce *a, const char *lines)
 {
 	int rc = notify_send(lines);
 
@@ -52,11 +52,11 @@ say_status(struct announce *a, struct buf *status)
 	free(a->status);
 	a->status = text;
 	line = xasprintf("STATUS=%s", text);
-	say(a, line);
+	announce_say(a, line);
 }
 
 static void
-pace(struct announce *a)
+announce_pace(struct announce *a)
 {
 	uint64_t every = a->ready ? LOOK_LATER_MS : LOOK_SOON_MS;
 
@@ -66,15 +66,15 @@ pace(struct announce *a)
 }
 
 static void
-feed(struct announce *a)
+announce_feed(struct announce *a)
 {
 	a->fed_ms = loop_now_ms(a->config.loop);
 	if (a->watchdog_ms > 0)
-		say(a, "WATCHDOG=1");
+		announce_say(a, "WATCHDOG=1");
 }
 
 static void
-look(void *arg)
+announce_look(void *arg)
 {
 	struct announce *a = arg;
 	uint64_t now = loop_now_ms(a->config.loop);
@@ -82,7 +82,7 @@ look(void *arg)
 	bool ready;
 
 	if ((now - a->fed_ms) * 2 + LOOK_LATER_MS >= a->watchdog_ms)
-		feed(a);
+		announce_feed(a);
 	if (a->stopping)
 		return;
 	buf_init(&status, BUF_UNLIMITED);
@@ -96,8 +96,8 @@ look(void *arg)
 			"status=\"%s\"",
 			a->status);
 	a->ready = true;
-	say(a, "READY=1");
-	pace(a);
+	announce_say(a, "READY=1");
+	announce_pace(a);
 }
 
 void
@@ -113,9 +113,9 @@ announce_start(struct announce **out, const struct announce_config *config)
 		a->config.patience_ms = ANNOUNCE_PATIENCE_MS;
 	a->watchdog_ms = notify_watchdog_ms();
 	a->started_ms = a->fed_ms = loop_now_ms(config->loop);
-	a->timer = timer_new(config->loop, look, a);
+	a->timer = timer_new(config->loop, announce_look, a);
 	*out = a;
-	pace(a);
+	announce_pace(a);
 }
 
 void
@@ -124,10 +124,10 @@ announce_again(struct announce *a)
 	if (a == NULL || a->stopping)
 		return;
 	free(take_ptr(&a->status));
-	feed(a);
+	announce_feed(a);
 	if (a->ready)
-		say(a, "READY=1");
-	look(a);
+		announce_say(a, "READY=1");
+	announce_look(a);
 }
 
 void
@@ -136,7 +136,7 @@ announce_stopping(struct announce *a)
 	if (a == NULL || a->stopping)
 		return;
 	a->stopping = true;
-	say(a, "STOPPING=1\nSTATUS=finishing what is in progress");
+	announce_say(a, "STOPPING=1\nSTATUS=finishing what is in progress");
 }
 
 void

@@ -110,7 +110,7 @@ add_json(struct buf *out, const struct tree_node *n, int depth)
 
 /* The rows of a list that are wanted, as a list of shallow copies, which the caller frees. */
 static struct tree_node *
-choose(const struct tree_node *value, const char *wanted, struct tree_node *list)
+ctl_answer_choose(const struct tree_node *value, const char *wanted, struct tree_node *list)
 {
 	struct tree_node *rows = xcalloc(ctl_count(value) + 1, sizeof *rows);
 	size_t n = 0;
@@ -139,7 +139,7 @@ ctl_print_value(const struct tree_node *value, enum ctl_format format, const cha
 
 	buf_init(&out, BUF_UNLIMITED);
 	if (wanted != NULL) {
-		rows = choose(value, wanted, &list);
+		rows = ctl_answer_choose(value, wanted, &list);
 		value = &list;
 	}
 	if (format == CTL_YAML) {

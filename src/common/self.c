@@ -10,7 +10,7 @@
 enum { WORD_MAX = 32 };
 
 static const char *
-label(char to[WORD_MAX], size_t loop)
+self_label(char to[WORD_MAX], size_t loop)
 {
 	if (loop == 0)
 		snprintf(to, WORD_MAX, "main");
@@ -29,8 +29,8 @@ self_metrics(struct metrics *m, struct loop *const *loops, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		loop_lag(loops[i], &lag[i]);
 		for (size_t k = 0; k < LOOP_SLOW; k++) {
-			snprintf(labels, sizeof labels, "loop=\"%s\",over=\"%s\"", label(name, i),
-				over[k]);
+			snprintf(labels, sizeof labels, "loop=\"%s\",over=\"%s\"",
+				self_label(name, i), over[k]);
 			metric_counter(m, "edgeway_loop_slow_turns_total",
 				"Turns of an event loop that took longer than so many seconds: "
 				"what it carries waited.",
@@ -38,7 +38,7 @@ self_metrics(struct metrics *m, struct loop *const *loops, size_t n)
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
-		snprintf(labels, sizeof labels, "loop=\"%s\"", label(name, i));
+		snprintf(labels, sizeof labels, "loop=\"%s\"", self_label(name, i));
 		metric_gauge(m, "edgeway_loop_lag_seconds",
 			"The longest turn of an event loop above 10 ms since the last scrape.",
 			labels, (double)lag[i].worst_ms / 1000);
@@ -68,7 +68,7 @@ struct chosen {
 
 /* A level stands for itself and those above it. */
 static bool
-serious(const char *level, const char *least)
+self_serious(const char *level, const char *least)
 {
 	for (int i = LOG_LEVEL_ERROR; i <= LOG_LEVEL_DEBUG; i++) {
 		const char *name = log_level_name((enum log_level)i);
@@ -86,7 +86,8 @@ on_event(void *arg, const struct log_event *e)
 {
 	struct chosen *c = arg;
 
-	if ((c->part[0] != '\0' && strcmp(c->part, e->part) != 0) || !serious(e->level, c->level))
+	if ((c->part[0] != '\0' && strcmp(c->part, e->part) != 0) ||
+		!self_serious(e->level, c->level))
 		return;
 	buf_printf(c->out, "%s\n{\"time\":\"%s\",\"level\":\"%s\",\"part\":\"%s\",\"event\":",
 		c->first ? "" : ",", e->when, e->level, e->part);

@@ -79,7 +79,7 @@ start_program(char **argv, pid_t *child)
 
 /* Until the agent has gone: signals to the whole group are the agent's. */
 static void
-serve(int fd, char **argv)
+starter_serve(int fd, char **argv)
 {
 	static const int not_ours[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
 	struct wish wish;
@@ -119,7 +119,7 @@ starter_new(struct starter **out, char **argv, struct err *err)
 		if (dup3(fds[1], FIRST_FD, O_CLOEXEC) < 0 && fds[1] != FIRST_FD)
 			_exit(1);
 		closefrom(FIRST_FD + 1);
-		serve(FIRST_FD, argv);
+		starter_serve(FIRST_FD, argv);
 		_exit(0);
 	}
 	close(fds[1]);
@@ -134,7 +134,7 @@ starter_new(struct starter **out, char **argv, struct err *err)
 }
 
 static void
-end(struct starter *s, int rc, pid_t pid)
+starter_end(struct starter *s, int rc, pid_t pid)
 {
 	starter_fn *done = s->done;
 
@@ -155,15 +155,15 @@ on_answer(void *arg, int fd, unsigned events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n != (ssize_t)sizeof a)
-		end(s, -ECHILD, 0);
+		starter_end(s, -ECHILD, 0);
 	else if (a.id == s->id) /* else it comes too late for the wish before */
-		end(s, a.rc, a.pid);
+		starter_end(s, a.rc, a.pid);
 }
 
 static void
 on_silence(void *arg)
 {
-	end(arg, -ETIMEDOUT, 0);
+	starter_end(arg, -ETIMEDOUT, 0);
 }
 
 int

@@ -30,7 +30,7 @@ struct takeover {
 };
 
 static int
-dial(const char *path, int *fd, struct err *err)
+takeover_dial(const char *path, int *fd, struct err *err)
 {
 	auto_free char *address = xasprintf("unix:%s", path);
 	struct addr to;
@@ -72,7 +72,7 @@ takeover_read_head(struct takeover *t, const char *text, size_t *sockets)
 
 /* What came: a head of ours with all sockets, or why not. */
 static int
-understand(struct takeover *t, const char *text, ssize_t n, struct err *err)
+takeover_understand(struct takeover *t, const char *text, ssize_t n, struct err *err)
 {
 	size_t sockets = 0;
 
@@ -113,7 +113,7 @@ takeover_ask(const char *path, const char *who, struct takeover **out, struct er
 	*out = NULL;
 	t->fd = -1;
 	t->who = who;
-	rc = dial(path, &t->fd, err);
+	rc = takeover_dial(path, &t->fd, err);
 	if (rc == -ENOENT || rc == -ECONNREFUSED) {
 		takeover_free(&t);
 		return 0;
@@ -125,7 +125,8 @@ takeover_ask(const char *path, const char *who, struct takeover **out, struct er
 	else
 		log_info(who, "asks the %s that runs for its sockets path=%s", who, path);
 	if (rc == 0)
-		rc = understand(t, text, wait_for(t->fd, text, TEXT_MAX - 1, &t->fds), err);
+		rc = takeover_understand(
+			t, text, wait_for(t->fd, text, TEXT_MAX - 1, &t->fds), err);
 	if (rc < 0) {
 		takeover_free(&t);
 		return err_wrap(err, rc, "takeover by %s", path);

@@ -8,7 +8,7 @@ enum { CA_MOST = 1 << 20 };
 
 /* 0 to 1; negative: it is none. */
 static double
-share(const char *text)
+tracing_options_share(const char *text)
 {
 	char *end;
 	double v = strtod(text, &end);
@@ -24,7 +24,7 @@ tracing_keys_check(const void *values, const struct tracing_keys *k, struct err 
 {
 	struct err why = {0};
 
-	if (share(k->sample) < 0)
+	if (tracing_options_share(k->sample) < 0)
 		return complain(values, "tracing.sample", err,
 			"\"%.40s\" is no share: expected a number from 0 to 1, such as 0.01",
 			k->sample);
@@ -62,6 +62,6 @@ tracing_keys_open(struct tracing **t, const struct tracing_config *config,
 void
 tracing_keys_use(const struct tracing_keys *k, struct span_source *to)
 {
-	to->below = (uint64_t)(share(k->sample) * 4294967296.0);
+	to->below = (uint64_t)(tracing_options_share(k->sample) * 4294967296.0);
 	to->per_s = (uint32_t)k->limit;
 }

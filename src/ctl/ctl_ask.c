@@ -38,7 +38,7 @@ open_socket(const char *path, int *out, struct err *err)
 }
 
 static int
-exchange(int fd, struct buf *request, struct buf *answer, struct err *err)
+ctl_ask_exchange(int fd, struct buf *request, struct buf *answer, struct err *err)
 {
 	ssize_t n;
 
@@ -57,7 +57,7 @@ exchange(int fd, struct buf *request, struct buf *answer, struct err *err)
 
 /* Leaves the body in `answer`. */
 static int
-split(struct buf *answer, struct err *err)
+ctl_ask_split(struct buf *answer, struct err *err)
 {
 	const char *text = buf_str(answer);
 	const char *body = strstr(text, "\r\n\r\n");
@@ -90,7 +90,7 @@ ctl_ask(const char *socket_path, const char *method, const char *target, struct 
 		"0\r\n\r\n",
 		method, target);
 	if ((rc = open_socket(socket_path, &fd, err)) < 0 ||
-		(rc = exchange(fd, &request, answer, err)) < 0)
+		(rc = ctl_ask_exchange(fd, &request, answer, err)) < 0)
 		return rc;
-	return split(answer, err);
+	return ctl_ask_split(answer, err);
 }

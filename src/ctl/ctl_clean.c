@@ -6,7 +6,7 @@ enum { UNICODE_MOST = 0x10ffff, SURROGATE_FIRST = 0xd800, SURROGATE_LAST = 0xdff
 
 /* Bytes that the first one promises (RFC 3629); 0: it begins nothing. */
 static size_t
-promised(unsigned char first)
+ctl_clean_promised(unsigned char first)
 {
 	if (first < 0x80)
 		return 1;
@@ -19,7 +19,7 @@ promised(unsigned char first)
 
 /* How many bytes of a character are there, at most as many as it has. */
 static size_t
-present(const char *p, size_t n, size_t most)
+ctl_clean_present(const char *p, size_t n, size_t most)
 {
 	size_t have = 1;
 
@@ -29,7 +29,7 @@ present(const char *p, size_t n, size_t most)
 }
 
 static uint32_t
-decode(const char *p, size_t len)
+ctl_clean_decode(const char *p, size_t len)
 {
 	static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
 	uint32_t c = (unsigned char)p[0] & masks[len];
@@ -58,12 +58,13 @@ is_control(uint32_t c)
 static size_t
 add_one(struct buf *out, const char *p, size_t n, bool last)
 {
-	size_t len = promised((unsigned char)*p), have = len > 0 ? present(p, n, len) : 0;
+	size_t len = ctl_clean_promised((unsigned char)*p),
+	       have = len > 0 ? ctl_clean_present(p, n, len) : 0;
 	uint32_t c;
 
 	if (len > 0 && have < len && have == n && !last)
 		return 0;
-	if (len == 0 || have < len || !is_shortest(c = decode(p, len), len)) {
+	if (len == 0 || have < len || !is_shortest(c = ctl_clean_decode(p, len), len)) {
 		buf_printf(out, "\\x%02x", (unsigned char)*p);
 		return 1;
 	}

@@ -30,7 +30,7 @@ struct reading {
 };
 
 static void
-tell(struct reading *r, const char *chain, const char *what, const char *rule)
+ctl_legacy_tell(struct reading *r, const char *chain, const char *what, const char *rule)
 {
 	bool told = r->found++ < TOLD_MOST;
 
@@ -61,7 +61,7 @@ read_policy(struct reading *r, const char *line)
 
 	if (sscanf(line, ":%63s %15s", chain, policy) == 2 && strcmp(policy, "DROP") == 0 &&
 		strcmp(chain, "OUTPUT") != 0)
-		tell(r, chain, "drops what no rule takes", "");
+		ctl_legacy_tell(r, chain, "drops what no rule takes", "");
 }
 
 /* "-A FORWARD -i docker0 -j DROP" */
@@ -76,12 +76,12 @@ read_rule(struct reading *r, const char *line)
 		return;
 	line += used + strspn(line + used, " ");
 	if (strcmp(target, "DROP") == 0 || strcmp(target, "REJECT") == 0)
-		tell(r, chain, "drops", line);
+		ctl_legacy_tell(r, chain, "drops", line);
 	else if (strcmp(target, "NOTRACK") == 0 ||
 		(strcmp(target, "CT") == 0 && strstr(line, "--notrack") != NULL))
-		tell(r, chain, "does not track", line);
+		ctl_legacy_tell(r, chain, "does not track", line);
 	else if (strcmp(target, "TPROXY") == 0)
-		tell(r, chain, "takes", line);
+		ctl_legacy_tell(r, chain, "takes", line);
 }
 
 void

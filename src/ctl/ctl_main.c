@@ -108,7 +108,7 @@ is_remote(const struct request *r)
 }
 
 static void
-build(const struct request *r, struct buf *out)
+ctl_main_build(const struct request *r, struct buf *out)
 {
 	const bool sent = r->argument != NULL && strcmp(r->command->argument, "only") != 0;
 	const bool remote = is_remote(r);
@@ -135,7 +135,7 @@ build_method(const struct request *r, struct buf *out)
 	auto_buf struct buf target;
 
 	buf_init(&target, BUF_UNLIMITED);
-	build(r, out);
+	ctl_main_build(r, out);
 	if (!is_remote(r))
 		return r->command->method;
 	buf_adds(&target, buf_str(out));
@@ -148,7 +148,7 @@ build_method(const struct request *r, struct buf *out)
 
 /* A part that this daemon has not is an empty list, as where it has it and it is empty. */
 static int
-print(const struct request *r, struct buf *answer)
+ctl_main_print(const struct request *r, struct buf *answer)
 {
 	const struct command *c = r->command;
 	static const struct tree_node none = {.kind = TREE_LIST};
@@ -173,7 +173,7 @@ print(const struct request *r, struct buf *answer)
 }
 
 static int
-examine(const struct request *r, struct buf *answer)
+ctl_main_examine(const struct request *r, struct buf *answer)
 {
 	struct tree *t auto_tree = ctl_parse(answer);
 
@@ -225,7 +225,7 @@ run_once(const struct request *r)
 	}
 	if (strncmp(r->command->path, "/tokens/", 8) == 0)
 		warn_unshared(r->socket);
-	return is_doctor ? examine(r, &answer) : print(r, &answer);
+	return is_doctor ? ctl_main_examine(r, &answer) : ctl_main_print(r, &answer);
 }
 
 /* Documents that follow one another are to be told apart: JSON does that by itself. */
@@ -239,7 +239,7 @@ part_from_last(const struct request *r)
 }
 
 static int
-unwritten(int rc)
+ctl_main_unwritten(int rc)
 {
 	if (rc != -EPIPE) /* who reads no more knows why */
 		fprintf(stderr, "edgewayctl: cannot write: %s\n", strerror(-rc));
@@ -248,7 +248,7 @@ unwritten(int rc)
 
 /* Goes on while the daemon is away: it may be on its way back. A look at rates takes two. */
 static int
-run(const struct request *r)
+ctl_main_run(const struct request *r)
 {
 	bool rates = r->command->show == ctl_show_top && r->format == CTL_TABLE;
 	bool endless = r->watch_s > 0 || (rates && screen_is_terminal());
@@ -265,7 +265,7 @@ run(const struct request *r)
 			part_from_last(r);
 		rc = run_once(r);
 		if ((written = screen_end(&look)) < 0)
-			return unwritten(written);
+			return ctl_main_unwritten(written);
 		if (!endless && rounds == (rates && rc == 0 ? 2 : 1))
 			return rc;
 		screen_pause(r->watch_s > 0 ? r->watch_s : 1);
@@ -273,7 +273,7 @@ run(const struct request *r)
 }
 
 static const struct command *
-find(int *argc, char ***argv)
+ctl_main_find(int *argc, char ***argv)
 {
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
 		const char *second = strchr(commands[i].words, ' ');
@@ -446,7 +446,7 @@ main(int argc, char **argv)
 	argv += optind;
 	if (argc == 0)
 		return bad_usage("a command is missing", "");
-	r.command = find(&argc, &argv);
+	r.command = ctl_main_find(&argc, &argv);
 	if (r.command == NULL)
 		return bad_usage("unknown command", argv[0]);
 	if (check_usage(&r, argc, argv) != 0)
@@ -457,5 +457,5 @@ main(int argc, char **argv)
 			? "/run/edgeway/agent.sock"
 			: "/run/edgeway/hub.sock";
 	return strcmp(r.command->words, "tap") == 0 ? ctl_tap(r.socket, r.argument, r.format)
-						    : run(&r);
+						    : ctl_main_run(&r);
 }

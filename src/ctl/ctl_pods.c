@@ -30,7 +30,7 @@ struct networks {
 };
 
 static int
-ask(int fd, struct nlmsghdr *request)
+ctl_pods_ask(int fd, struct nlmsghdr *request)
 {
 	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 
@@ -42,7 +42,7 @@ ask(int fd, struct nlmsghdr *request)
 
 /* The value of a number's attribute behind `header` bytes; false: it is not there. */
 static bool
-attribute(struct nlmsghdr *m, size_t header, unsigned short type, int32_t *value)
+ctl_pods_attribute(struct nlmsghdr *m, size_t header, unsigned short type, int32_t *value)
 {
 	int len = (int)(m->nlmsg_len - NLMSG_SPACE(header));
 	struct rtattr *a = (struct rtattr *)(void *)((char *)NLMSG_DATA(m) + NLMSG_ALIGN(header));
@@ -61,8 +61,9 @@ note_port(struct networks *to, struct nlmsghdr *m, int32_t bridge)
 {
 	int32_t master, id;
 
-	if (attribute(m, sizeof(struct ifinfomsg), IFLA_MASTER, &master) && master == bridge &&
-		attribute(m, sizeof(struct ifinfomsg), IFLA_LINK_NETNSID, &id) &&
+	if (ctl_pods_attribute(m, sizeof(struct ifinfomsg), IFLA_MASTER, &master) &&
+		master == bridge &&
+		ctl_pods_attribute(m, sizeof(struct ifinfomsg), IFLA_LINK_NETNSID, &id) &&
 		to->n < NETWORKS_MAX)
 		to->ids[to->n++] = id;
 }
@@ -77,7 +78,7 @@ list_ports(int fd, int32_t bridge, struct networks *to)
 			     .nlmsg_type = RTM_GETLINK,
 			     .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
 	auto_free char *bytes = xmalloc(MESSAGE_BYTES);
-	bool more = ask(fd, &request.head) == 0;
+	bool more = ctl_pods_ask(fd, &request.head) == 0;
 
 	while (more) {
 		ssize_t n = recv(fd, bytes, MESSAGE_BYTES, 0);
@@ -114,9 +115,9 @@ hangs_there(int fd, int network, const struct networks *there)
 	int32_t id;
 	ssize_t n;
 
-	if (ask(fd, &request.head) < 0 || (n = recv(fd, bytes, sizeof bytes, 0)) < 0 ||
+	if (ctl_pods_ask(fd, &request.head) < 0 || (n = recv(fd, bytes, sizeof bytes, 0)) < 0 ||
 		!NLMSG_OK(m, (unsigned)n) || m->nlmsg_type != RTM_NEWNSID ||
-		!attribute(m, sizeof(struct rtgenmsg), NETNSA_NSID, &id))
+		!ctl_pods_attribute(m, sizeof(struct rtgenmsg), NETNSA_NSID, &id))
 		return false;
 	for (size_t i = 0; i < there->n; i++) {
 		if (there->ids[i] == id)
@@ -144,7 +145,7 @@ read_servers(struct pod *p)
 }
 
 static void
-describe(struct pod *p, int pid)
+ctl_pods_describe(struct pod *p, int pid)
 {
 	auto_free char *path = xasprintf("/proc/%d/comm", pid);
 	FILE *f = fopen(path, "re");
@@ -180,7 +181,7 @@ is_new(ino_t *seen, size_t *n, ino_t inode)
 }
 
 static size_t
-search(int fd, const struct networks *there, struct pod *pods, size_t most)
+ctl_pods_search(int fd, const struct networks *there, struct pod *pods, size_t most)
 {
 	auto_free ino_t *seen = xcalloc(SEEN_MAX, sizeof *seen);
 	size_t n_seen = 0, n = 0;
@@ -194,7 +195,7 @@ search(int fd, const struct networks *there, struct pod *pods, size_t most)
 
 		if (network >= 0 && fstat(network, &st) == 0 && is_new(seen, &n_seen, st.st_ino) &&
 			hangs_there(fd, network, there))
-			describe(&pods[n++], pid);
+			ctl_pods_describe(&pods[n++], pid);
 	}
 	if (d != NULL)
 		closedir(d);
@@ -213,7 +214,7 @@ pods_find(const char *bridge, struct pod *pods, size_t most, size_t *networks)
 		return 0;
 	list_ports(fd, (int32_t)index, there);
 	*networks = there->n;
-	return there->n > 0 ? search(fd, there, pods, most) : 0;
+	return there->n > 0 ? ctl_pods_search(fd, there, pods, most) : 0;
 }
 
 /* --- in the pod's network ------------------------------------------------------------------- */
@@ -247,7 +248,7 @@ ask_name(const struct addr *server)
 }
 
 static int
-reach(const struct addr *service, struct pod_view *view)
+ctl_pods_reach(const struct addr *service, struct pod_view *view)
 {
 	struct sockaddr_in mine;
 	socklen_t mine_len = sizeof mine, mtu_len = sizeof(int);
@@ -275,7 +276,7 @@ look_around(int network, const struct pod_question *question, int to)
 	if (question->dns.len > 0)
 		view.dns_error = ask_name(&question->dns);
 	if (question->service.len > 0)
-		view.service_error = reach(&question->service, &view);
+		view.service_error = ctl_pods_reach(&question->service, &view);
 	_exit(write(to, &view, sizeof view) == sizeof view ? 0 : 1);
 }
 

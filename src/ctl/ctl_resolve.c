@@ -76,7 +76,7 @@ take_answer(struct lookup *to, const u_char *bytes, int len)
 
 /* What libc says of a search that found nothing has no message. */
 static const char *
-failure(int why)
+ctl_resolve_failure(int why)
 {
 	return why == HOST_NOT_FOUND ? "NXDOMAIN"
 		: why == NO_DATA     ? "NOERROR"
@@ -106,7 +106,7 @@ ctl_lookup(const char *server, const char *name, struct lookup *to, struct err *
 	began = ctl_now_ms();
 	n = res_nsearch(&st, name, ns_c_in, ns_t_a, bytes, MESSAGE_BYTES);
 	to->ms = ctl_now_ms() - began;
-	to->rcode = n < 0 ? failure(st.res_h_errno) : "no answer";
+	to->rcode = n < 0 ? ctl_resolve_failure(st.res_h_errno) : "no answer";
 	snprintf(to->asked, sizeof to->asked, "%s", name);
 	if (n > 0)
 		take_answer(to, bytes, MIN(n, (int)MESSAGE_BYTES));
@@ -130,7 +130,8 @@ ctl_service_at(const struct tree_node *services, const char *address)
 
 /* One sentence, with what to do where it is not what one wants. */
 static void
-explain(struct buf *out, const struct tree_node *services, const struct lookup *l, const char *name)
+ctl_resolve_explain(
+	struct buf *out, const struct tree_node *services, const struct lookup *l, const char *name)
 {
 	const struct tree_node *s = ctl_service_at(services, l->address);
 	size_t first = strcspn(name, ".");
@@ -220,7 +221,7 @@ ctl_resolve(const char *socket, const char *name, struct buf *answer, struct err
 	json_add_text(answer, name);
 	buf_adds(answer, ",");
 	write_lookup(answer, &l, server);
-	explain(&meaning, tree_document(services, 0), &l, name);
+	ctl_resolve_explain(&meaning, tree_document(services, 0), &l, name);
 	buf_adds(answer, ",\"meaning\":");
 	json_add_text(answer, buf_str(&meaning));
 	buf_adds(answer, "}\n");

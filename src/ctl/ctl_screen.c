@@ -83,7 +83,7 @@ write_clean(void *arg, const char *bytes, size_t n)
 
 /* For as long as the process lives. */
 static void
-lead(FILE **stream, struct way *w, int mode)
+ctl_screen_lead(FILE **stream, struct way *w, int mode)
 {
 	FILE *f = fopencookie(w, "w", (cookie_io_functions_t){.write = write_clean});
 
@@ -111,8 +111,8 @@ screen_open(void)
 	screen.terminal = isatty(STDOUT_FILENO) && term != NULL && term[0] != '\0' &&
 		strcmp(term, "dumb") != 0;
 	screen.colours = screen.terminal && (no_color == NULL || no_color[0] == '\0');
-	lead(&stdout, &to_stdout, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
-	lead(&stderr, &to_stderr, _IOLBF);
+	ctl_screen_lead(&stdout, &to_stdout, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+	ctl_screen_lead(&stderr, &to_stderr, _IOLBF);
 	sigaction(SIGWINCH, &resized, NULL);
 }
 
@@ -195,7 +195,7 @@ screen_begin(struct screen_look *look)
 /* Bytes of what takes no room on a terminal: ink, and what follows the first byte of a
  * character. */
 static size_t
-weightless(const char *text)
+ctl_screen_weightless(const char *text)
 {
 	if (text[0] == '\033')
 		return strcspn(text, "m") + 1;
@@ -208,7 +208,7 @@ add_line(struct buf *out, const char *line, unsigned columns)
 	unsigned used = 0;
 
 	while (*line != '\0' && *line != '\n') {
-		size_t n = weightless(line);
+		size_t n = ctl_screen_weightless(line);
 
 		if (n == 0 && used++ == columns)
 			break;
@@ -221,7 +221,7 @@ add_line(struct buf *out, const char *line, unsigned columns)
 
 /* The last row stays free for the cursor. */
 static void
-compose(struct buf *out, const char *text, const struct winsize *size)
+ctl_screen_compose(struct buf *out, const char *text, const struct winsize *size)
 {
 	unsigned left = size->ws_row > 1 ? size->ws_row - 1U : 1;
 
@@ -258,7 +258,7 @@ screen_end(struct screen_look *look)
 		;
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 || size.ws_col == 0)
 		size = (struct winsize){.ws_row = 24, .ws_col = 80};
-	compose(&shown, buf_str(&text), &size);
+	ctl_screen_compose(&shown, buf_str(&text), &size);
 	return write_out(STDOUT_FILENO, &shown);
 }
 

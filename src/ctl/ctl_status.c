@@ -18,7 +18,7 @@ enum { LABEL_WIDTH = 13, CLOCK_FAR_S = 60, ALIKE_MOST = 5 };
 #define LOOPS "requests, connections or flows were ended since they went round: the log says where"
 
 static void
-say(const char *label, struct buf *line)
+ctl_status_say(const char *label, struct buf *line)
 {
 	printf("  %-*s%s\n", LABEL_WIDTH, label, buf_str(line));
 	buf_consume(line, buf_len(line));
@@ -63,7 +63,7 @@ is_found(const struct warnings *w, const char *what)
 }
 
 static void
-warn(struct warnings *w, const char *what)
+ctl_status_warn(struct warnings *w, const char *what)
 {
 	if (is_found(w, what))
 		return;
@@ -107,10 +107,10 @@ find_trouble(struct warnings *w, const struct tree_node *n, const char *parent)
 		snprintf(w->path, sizeof w->path, "%s", parent);
 		if (c->kind == TREE_SCALAR && c->key != NULL && tells_trouble(c->key) &&
 			c->quoted && c->text[0] != '\0')
-			warn(w, c->text);
+			ctl_status_warn(w, c->text);
 		else if (c->kind == TREE_SCALAR && c->key == NULL &&
 			strcmp(parent, "obstacles") == 0)
-			warn(w, c->text);
+			ctl_status_warn(w, c->text);
 		else if (c->kind != TREE_SCALAR)
 			find_trouble(w, c, c->key != NULL ? c->key : *name != '\0' ? name : parent);
 		rows += w->n > before;
@@ -121,7 +121,7 @@ find_trouble(struct warnings *w, const struct tree_node *n, const char *parent)
 	auto_free char *more = xasprintf("and %u more like these", rows - ALIKE_MOST);
 
 	snprintf(w->path, sizeof w->path, "%s", parent);
-	warn(w, more);
+	ctl_status_warn(w, more);
 }
 
 static void
@@ -131,7 +131,7 @@ warn_number(struct warnings *w, const struct tree_node *from, const char *path, 
 
 	w->path[0] = '\0';
 	if (ctl_number(from, path) > 0)
-		warn(w, text);
+		ctl_status_warn(w, text);
 }
 
 static void
@@ -145,7 +145,7 @@ warn_clock(struct warnings *w, const struct tree_node *meta)
 	ctl_add_duration(&text, ahead_s < 0 ? -ahead_s : ahead_s);
 	buf_printf(&text, " between this clock and the hub's: edgewayctl doctor");
 	if (ahead_s > CLOCK_FAR_S || ahead_s < -CLOCK_FAR_S)
-		warn(w, buf_str(&text));
+		ctl_status_warn(w, buf_str(&text));
 }
 
 static unsigned
@@ -208,11 +208,11 @@ say_hub(const struct tree_node *meta, struct buf *line)
 		ctl_add_duration(line, ctl_number(meta, "last_contact_ms_ago") / 1000);
 		buf_adds(line, " ago");
 	}
-	say("hub", line);
+	ctl_status_say("hub", line);
 	if (ctl_number(meta, "data.age_s") > 0) {
 		ctl_add_duration(line, ctl_number(meta, "data.age_s"));
 		buf_printf(line, " old, as of %s", ctl_text(meta, "data.as_of"));
-		say("data", line);
+		ctl_status_say("data", line);
 	}
 	if (until[0] != '\0') {
 		buf_printf(line, "until %s%s", until,
@@ -221,7 +221,7 @@ say_hub(const struct tree_node *meta, struct buf *line)
 		if (ctl_number(meta, "revoked_hubs") > 0)
 			buf_printf(line, "; %s certificates of hubs are refused",
 				ctl_text(meta, "revoked_hubs"));
-		say("certificate", line);
+		ctl_status_say("certificate", line);
 	}
 }
 
@@ -234,10 +234,10 @@ say_services(const struct tree_node *top, struct buf *line)
 	buf_printf(line, "%s; ", ctl_text(meta, "version"));
 	add_amount(line, meta, "addresses.used", "addresses of ");
 	buf_printf(line, "%s in use", ctl_text(meta, "addresses.size"));
-	say("services", line);
+	ctl_status_say("services", line);
 	buf_printf(
 		line, "%s, %s", ctl_text(meta, "database.state"), ctl_text(meta, "database.file"));
-	say("database", line);
+	ctl_status_say("database", line);
 }
 
 /* Each worker has a row for an endpoint; one that any worker holds for bad is told once. */
@@ -262,7 +262,7 @@ say_endpoints(const struct tree_node *lb, struct buf *line)
 		}
 	}
 	buf_printf(line, "%u of %u that workers use are up%s", up, in_use, buf_str(&bad));
-	say("endpoints", line);
+	ctl_status_say("endpoints", line);
 }
 
 static void
@@ -279,7 +279,7 @@ say_requests(const struct tree_node *lb, struct buf *line)
 	add_amount(line, c, "retries", "retries; ");
 	add_amount(line, c, "accepted_tcp", "TCP connections; ");
 	add_amount(line, lb, "active", "open now");
-	say("requests", line);
+	ctl_status_say("requests", line);
 }
 
 static void
@@ -304,7 +304,7 @@ say_memory(const struct tree_node *lb, struct buf *line)
 	buf_adds(line, " in their sockets; ");
 	ctl_add_amount(line, ctl_number(c, "evicted") + ctl_number(c, "evicted_sockets"));
 	buf_adds(line, " connections closed for it");
-	say("memory", line);
+	ctl_status_say("memory", line);
 }
 
 static void
@@ -316,14 +316,14 @@ say_dns(const struct tree_node *dns, struct buf *line)
 		buf_printf(line, " %s (%s)", ctl_text(u, "address"), ctl_text(u, "state"));
 	if (ctl_count(tree_get(dns, "forwarding")) == 0)
 		buf_adds(line, " nobody");
-	say("DNS", line);
+	ctl_status_say("DNS", line);
 	buf_adds(line,
 		ctl_true(dns, "resolvConfWatch.left")
 			? "LEFT ALONE, another program keeps changing it"
 			: ctl_text(dns, "resolvConf.state"));
 	if (ctl_number(dns, "resolvConfWatch.mended") > 0)
 		buf_printf(line, ", mended %s times", ctl_text(dns, "resolvConfWatch.mended"));
-	say("resolv.conf", line);
+	ctl_status_say("resolv.conf", line);
 }
 
 static void
@@ -345,13 +345,13 @@ say_rules(const struct tree_node *ipt, struct buf *line)
 		buf_printf(line, " %s", tree_text(item, "?"));
 	if (ctl_count(captured) == 0)
 		buf_adds(line, " nobody");
-	say("rules", line);
+	ctl_status_say("rules", line);
 	buf_printf(line,
 		"%s UDP and %s TCP ports, %s of %s endpoints dead; %s ClusterIPs, served by %s",
 		ctl_text(ipt, "kernel.udpPorts"), ctl_text(ipt, "kernel.tcpPorts"),
 		ctl_text(ipt, "kernel.endpointsDead"), ctl_text(ipt, "kernel.endpointsProbed"),
 		ctl_text(ipt, "kernel.clusterIPs"), ctl_text(ipt, "kernel.clusterIPsServedBy"));
-	say("kernel", line);
+	ctl_status_say("kernel", line);
 }
 
 static void
@@ -365,12 +365,12 @@ say_tunnel(const struct tree_node *tunnel, struct buf *line)
 	buf_printf(line, ", %s streams", ctl_text(tunnel, "streams"));
 	if (ctl_text(tunnel, "error")[0] != '\0')
 		buf_printf(line, "; last error: %s", ctl_text(tunnel, "error"));
-	say("tunnel", line);
+	ctl_status_say("tunnel", line);
 	tree_each(tree_get(tunnel, "reach"), e)
 		buf_printf(line, "%s%s (hub: %s)", buf_len(line) > 0 ? ", " : "",
 			ctl_text(e, "entry"), ctl_text(e, "hub"));
 	if (buf_len(line) > 0)
-		say("reaches", line);
+		ctl_status_say("reaches", line);
 }
 
 static void
@@ -383,7 +383,7 @@ say_carriers(const struct tree_node *carriers, struct buf *line)
 		ctl_text(carriers, "failed"), ctl_text(carriers, "broken"));
 	if (ctl_text(carriers, "error")[0] != '\0')
 		buf_printf(line, "; last error: %s", ctl_text(carriers, "error"));
-	say("carrier", line);
+	ctl_status_say("carrier", line);
 }
 
 static void
@@ -396,7 +396,7 @@ say_traces(const struct tree_node *tracing, struct buf *line)
 	add_amount(line, tracing, "waiting", "wait, ");
 	add_amount(line, tracing, "dropped", "dropped, ");
 	add_amount(line, tracing, "failed", "failed");
-	say("traces", line);
+	ctl_status_say("traces", line);
 }
 
 static void
@@ -417,7 +417,7 @@ say_seccomp(const struct tree_node *s, struct buf *line)
 			ctl_text(s, "last"));
 	else if (ctl_number(s, "calls") > 0)
 		buf_adds(line, ctl_true(s, "counted") ? "none refused" : "not counted");
-	say("seccomp", line);
+	ctl_status_say("seccomp", line);
 }
 
 static void
@@ -456,18 +456,18 @@ say_source(const struct tree_node *source, struct buf *line)
 		buf_printf(line, "folder %s, %u files%s%s", ctl_text(source, "folder"),
 			ctl_count(tree_get(source, "files")),
 			ctl_true(source, "watching") ? "" : ", not watched", ready);
-		say("source", line);
+		ctl_status_say("source", line);
 		return;
 	}
 	buf_printf(line, "Kubernetes at %s%s", ctl_text(source, "server"), ready);
-	say("source", line);
+	ctl_status_say("source", line);
 	tree_each(source, resource) {
 		if (tree_get(resource, "doing") == NULL)
 			continue;
 		buf_printf(line, "%s: %s, %s events, %s lists", resource->key,
 			ctl_text(resource, "doing"), ctl_text(resource, "events"),
 			ctl_text(resource, "lists"));
-		say("", line);
+		ctl_status_say("", line);
 	}
 }
 
@@ -484,14 +484,14 @@ say_naming(const struct tree_node *naming, struct buf *line)
 			buf_printf(line, " %s", tree_text(a, "?"));
 		if (ctl_count(tree_get(naming, "addresses")) == 0)
 			buf_adds(line, " UNKNOWN");
-		say("DNS zone", line);
+		ctl_status_say("DNS zone", line);
 	}
 	if (hosts != NULL) {
 		buf_printf(line, "ConfigMap %s, key %s: %s, %s names, %s writes",
 			ctl_text(hosts, "configMap"), ctl_text(hosts, "key"),
 			ctl_true(hosts, "inStep") ? "in step" : "NOT IN STEP",
 			ctl_text(hosts, "names"), ctl_text(hosts, "writes"));
-		say("hosts", line);
+		ctl_status_say("hosts", line);
 	}
 }
 
@@ -511,7 +511,7 @@ say_redirect(const struct tree_node *redirect, struct buf *line)
 		ctl_text(redirect, "table"),
 		ctl_true(redirect, "installed") ? "installed" : "NOT INSTALLED",
 		ctl_text(redirect, "repairs"));
-	say("redirect", line);
+	ctl_status_say("redirect", line);
 }
 
 static void
@@ -523,7 +523,7 @@ say_self_dials(const struct tree_node *dials, struct buf *line)
 		ctl_text(dials, "refused"), ctl_text(dials, "cameBack"));
 	if (ctl_text(dials, "last")[0] != '\0')
 		buf_printf(line, "; the last refused was to %s", ctl_text(dials, "last"));
-	say("loops", line);
+	ctl_status_say("loops", line);
 }
 
 static void
@@ -539,7 +539,7 @@ say_maps(const struct tree_node *maps, struct buf *line)
 			dropped += strtod(tree_text(why, "0"), NULL);
 	}
 	buf_printf(line, "%u, %.0f flows, %.0f datagrams dropped", ctl_count(maps), flows, dropped);
-	say("UDP maps", line);
+	ctl_status_say("UDP maps", line);
 }
 
 static void
@@ -558,7 +558,7 @@ say_peers(const struct tree_node *peers, struct buf *line, struct warnings *w)
 		away += is_away;
 		if (ctl_text(p, "says")[0] != '\0') {
 			snprintf(w->path, sizeof w->path, "peer %s", ctl_text(p, "peer"));
-			warn(w, ctl_text(p, "says"));
+			ctl_status_warn(w, ctl_text(p, "says"));
 		}
 		if (!is_away)
 			continue;
@@ -566,10 +566,10 @@ say_peers(const struct tree_node *peers, struct buf *line, struct warnings *w)
 
 		snprintf(w->path, sizeof w->path, "peer %s %s", ctl_text(p, "peer"),
 			ctl_text(p, "address"));
-		warn(w, what);
+		ctl_status_warn(w, what);
 	}
 	buf_printf(line, "%u open with %u nodes, %u away", open, nodes, away);
-	say("peers", line);
+	ctl_status_say("peers", line);
 }
 
 static void
@@ -579,7 +579,7 @@ say_page(const struct tree_node *page, struct buf *line)
 		return;
 	buf_printf(line, "%s, %s of %s look, %s refused", ctl_text(page, "listen"),
 		ctl_text(page, "viewers"), ctl_text(page, "most"), ctl_text(page, "refused"));
-	say("page", line);
+	ctl_status_say("page", line);
 }
 
 static void
@@ -594,7 +594,7 @@ say_joins(const struct tree_node *joins, struct buf *line)
 	if (ctl_text(last, "at")[0] != '\0')
 		buf_printf(line, "; %s from %s at %s: %s", ctl_text(last, "node"),
 			ctl_text(last, "address"), ctl_text(last, "at"), ctl_text(last, "reason"));
-	say("joins", line);
+	ctl_status_say("joins", line);
 }
 
 static void
@@ -606,7 +606,7 @@ say_strangers(const struct tree_node *from, struct buf *line)
 		ctl_text(from, "waiting"), ctl_text(from, "places"));
 	add_amount(line, from, "dropped", "closed and ");
 	add_amount(line, from, "refused", "refused for want of one");
-	say("strangers", line);
+	ctl_status_say("strangers", line);
 }
 
 /* As the doctor finds them, what is worse first. */
@@ -622,7 +622,7 @@ status_warn_findings(struct warnings *w, const struct tree_node *hub)
 			if (found.list[i].verdict != verdict)
 				continue;
 			snprintf(w->path, sizeof w->path, "%s", found.list[i].check);
-			warn(w, found.list[i].found);
+			ctl_status_warn(w, found.list[i].found);
 		}
 	}
 	findings_fini(&found);
@@ -643,10 +643,10 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 			through);
 	if (ctl_count(refused) > 0)
 		buf_printf(line, "; %u REFUSED, beyond what a node takes", ctl_count(refused));
-	say("services", line);
+	ctl_status_say("services", line);
 	hub_findings_add_nodes(line, nodes);
 	buf_printf(line, ", %u synced", count_with(nodes, "synced", "true"));
-	say("nodes", line);
+	ctl_status_say("nodes", line);
 	if (tree_get(hub, "joins") != NULL)
 		say_joins(tree_get(hub, "joins"), line);
 	buf_printf(line, "%u, %u requests through them now", ctl_count(tunnels),
@@ -655,7 +655,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 		buf_printf(line, "; %u things declared beside nodes, %u nodes carried",
 			ctl_count(tree_get(hub, "neighbours")),
 			count_with(tree_get(hub, "neighbours"), "state", "carried"));
-	say("tunnels", line);
+	ctl_status_say("tunnels", line);
 	say_strangers(tree_get(hub, "unauthenticated"), line);
 	say_redirect(tree_get(hub, "redirect"), line);
 	say_self_dials(tree_get(hub, "selfDials"), line);
@@ -670,11 +670,11 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 		buf_printf(line, ", until %s; the hub's certificate until %s",
 			ctl_text(hub, "certificates.ca.expires"),
 			ctl_text(hub, "certificates.hub.expires"));
-	say("CA", line);
+	ctl_status_say("CA", line);
 	if (ctl_number(hub, "caNodes.lack") > 0) {
 		buf_printf(line, "%s nodes have the CAs in use, %s do not: edgewayctl ca list",
 			ctl_text(hub, "caNodes.have"), ctl_text(hub, "caNodes.lack"));
-		say("CA exchange", line);
+		ctl_status_say("CA exchange", line);
 	}
 	if (tree_get(hub, "approvals") != NULL) {
 		buf_printf(line, "%s wait for kubectl certificate approve",
@@ -684,18 +684,18 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 				", %s of them for names that hold a certificate (kubectl describe "
 				"csr says what to look at)",
 				ctl_text(hub, "approvals.replacements"));
-		say("approvals", line);
+		ctl_status_say("approvals", line);
 	}
 	warn_number(w, hub, "loops", LOOPS);
 	snprintf(w->path, sizeof w->path, "the CA of the Secret is not used");
 	if (ctl_text(hub, "caNodes.refused")[0] != '\0')
-		warn(w, ctl_text(hub, "caNodes.refused"));
+		ctl_status_warn(w, ctl_text(hub, "caNodes.refused"));
 	snprintf(w->path, sizeof w->path, "revocations");
 	if (ctl_text(hub, "unwritten")[0] != '\0')
-		warn(w, ctl_text(hub, "unwritten"));
+		ctl_status_warn(w, ctl_text(hub, "unwritten"));
 	snprintf(w->path, sizeof w->path, "shared");
 	if (ctl_text(hub, "shared.problem")[0] != '\0')
-		warn(w, ctl_text(hub, "shared.problem"));
+		ctl_status_warn(w, ctl_text(hub, "shared.problem"));
 	warn_number(w, hub, "naming.hosts.leftOut",
 		"names do not fit into the hosts ConfigMap: use ingress.dns");
 	status_warn_findings(w, hub);

@@ -69,7 +69,7 @@ note_times(struct service *s, const struct tree_node *row)
 
 /* A daemon that was started anew counts from 0 again. */
 static void
-note(struct service *s, const struct tree_node *row, double passed_s)
+ctl_top_note(struct service *s, const struct tree_node *row, double passed_s)
 {
 	static const char *const classes[] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
 	double now[COUNTS] = {
@@ -95,7 +95,7 @@ note(struct service *s, const struct tree_node *row, double passed_s)
 }
 
 static void
-look(const struct tree_node *answer)
+ctl_top_look(const struct tree_node *answer)
 {
 	double now = ctl_now_ms() / 1000, passed = top.at_s != 0 ? now - top.at_s : 0;
 
@@ -106,7 +106,7 @@ look(const struct tree_node *answer)
 			? xstrdup("(all others)")
 			: xasprintf("%s/%s", ctl_text(row, "namespace"), ctl_text(row, "service"));
 
-		note(service_of(name), row, passed);
+		ctl_top_note(service_of(name), row, passed);
 	}
 	top.at_s = now;
 }
@@ -169,7 +169,7 @@ ctl_show_top(const struct tree_node *answer, const char *argument)
 
 	(void)argument;
 	table_init(&t, headers);
-	look(answer);
+	ctl_top_look(answer);
 	if (first)
 		return 0;
 	if (top.n > 0)

@@ -39,7 +39,7 @@ on_readyz(void *arg, const struct admin_request *req, struct admin_reply *reply)
 }
 
 static bool
-announces(void *arg, struct buf *status)
+hub_main_announces(void *arg, struct buf *status)
 {
 	struct hub_main *m = arg;
 
@@ -138,7 +138,7 @@ on_peers(void *arg, const struct admin_request *req, struct admin_reply *reply)
 }
 
 static void
-refuse(struct admin_reply *reply, int status, const char *why)
+hub_main_refuse(struct admin_reply *reply, int status, const char *why)
 {
 	reply->status = status;
 	buf_printf(&reply->body, "%s\n", why);
@@ -150,7 +150,7 @@ hub_main_hands_over(const struct hub_main *m, struct admin_reply *reply)
 {
 	if (!handover_is_under_way(m->handover))
 		return false;
-	refuse(reply, 503, "this hub hands over to a new one: try again");
+	hub_main_refuse(reply, 503, "this hub hands over to a new one: try again");
 	return true;
 }
 
@@ -168,14 +168,14 @@ on_token_create(void *arg, const struct admin_request *req, struct admin_reply *
 	/* A name that was not understood must not end as a token for any name. */
 	if ((rc = admin_query(req->query, "node", node, sizeof node)) < 0 ||
 		(rc == 1 && node[0] == '\0')) {
-		refuse(reply, 400, "node must be a node's name");
+		hub_main_refuse(reply, 400, "node must be a node's name");
 		return;
 	}
 	if ((rc = admin_query(req->query, "ttl", ttl, sizeof ttl)) == 1)
 		token.ttl_s = strtoul(ttl, NULL, 10);
 	if (rc < 0 || ttl[strspn(ttl, "0123456789")] != '\0' || token.ttl_s == 0 ||
 		token.ttl_s > TOKEN_TTL_MOST_S) {
-		refuse(reply, 400, "ttl must be a number of seconds from 1 to 31536000");
+		hub_main_refuse(reply, 400, "ttl must be a number of seconds from 1 to 31536000");
 		return;
 	}
 	if ((rc = admin_query(req->query, "uses", uses, sizeof uses)) == 1)
@@ -184,11 +184,12 @@ on_token_create(void *arg, const struct admin_request *req, struct admin_reply *
 		(rc == 1 && strcmp(uses, "unlimited") != 0 &&
 			(uses[strspn(uses, "0123456789")] != '\0' || token.uses == 0 ||
 				token.uses > TOKEN_USES_MOST))) {
-		refuse(reply, 400, "uses must be a number of joins from 1 to 10000, or unlimited");
+		hub_main_refuse(
+			reply, 400, "uses must be a number of joins from 1 to 10000, or unlimited");
 		return;
 	}
 	if (hub_token_create(m->hub, &token, &reply->body, &err) < 0)
-		refuse(reply, 400, err.text);
+		hub_main_refuse(reply, 400, err.text);
 	else
 		buf_adds(&reply->body, "\n");
 }
@@ -224,9 +225,9 @@ on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *
 	if (hub_main_hands_over(m, reply))
 		return;
 	if (admin_query(req->query, "id", id, sizeof id) != 1)
-		refuse(reply, 400, "id must be that of a token");
+		hub_main_refuse(reply, 400, "id must be that of a token");
 	else if (hub_token_revoke(m->hub, id, &err) < 0)
-		refuse(reply, 400, err.text);
+		hub_main_refuse(reply, 400, err.text);
 	else
 		say_ended(m, reply, "revoked", id);
 }
@@ -242,12 +243,12 @@ end_node(const struct hub_main *m, const struct admin_request *req, struct admin
 	if (hub_main_hands_over(m, reply))
 		return;
 	if (admin_query(req->query, "name", node, sizeof node) != 1) {
-		refuse(reply, 400, "name must be that of a node");
+		hub_main_refuse(reply, 400, "name must be that of a node");
 		return;
 	}
 	rc = forget ? hub_node_forget(m->hub, node, &err) : hub_node_revoke(m->hub, node, &err);
 	if (rc < 0)
-		refuse(reply, 400, err.text);
+		hub_main_refuse(reply, 400, err.text);
 	else
 		say_ended(m, reply, forget ? "forgotten" : "revoked", node);
 }
@@ -286,9 +287,9 @@ on_hub_revoke(void *arg, const struct admin_request *req, struct admin_reply *re
 	if (hub_main_hands_over(m, reply))
 		return;
 	if (admin_query(req->query, "name", name, sizeof name) != 1)
-		refuse(reply, 400, "name must be that of a hub, or a serial number");
+		hub_main_refuse(reply, 400, "name must be that of a hub, or a serial number");
 	else if (hub_hub_revoke(m->hub, name, &serial, &err) < 0)
-		refuse(reply, 400, err.text);
+		hub_main_refuse(reply, 400, err.text);
 	else
 		say_ended(m, reply, "revoked", buf_str(&serial));
 }
@@ -302,9 +303,9 @@ on_access_check(void *arg, const struct admin_request *req, struct admin_reply *
 
 	if (admin_query(req->query, "from", from, sizeof from) != 1 ||
 		admin_query(req->query, "to", to, sizeof to) != 1)
-		refuse(reply, 400, "from and to: who calls, and whom");
+		hub_main_refuse(reply, 400, "from and to: who calls, and whom");
 	else if (hub_access(m->hub, from, to, &reply->body, &err) < 0)
-		refuse(reply, 400, err.text);
+		hub_main_refuse(reply, 400, err.text);
 	else
 		reply->type = "application/json";
 }
@@ -327,9 +328,9 @@ on_ca_use(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	char force[8] = "";
 
 	if (admin_query(req->query, "force", force, sizeof force) < 0)
-		refuse(reply, 400, "force: yes expected");
+		hub_main_refuse(reply, 400, "force: yes expected");
 	else if (hub_ca_use(m->hub, strcmp(force, "yes") == 0, &err) < 0)
-		refuse(reply, 400, err.text);
+		hub_main_refuse(reply, 400, err.text);
 	else
 		buf_adds(&reply->body, "using the CA of the Secret\n");
 }
@@ -458,7 +459,7 @@ limits_of(const struct hub_options *o)
 }
 
 static void
-adopt(struct hub_options *to, struct hub_options *from)
+hub_main_adopt(struct hub_options *to, struct hub_options *from)
 {
 	char **peers = to->peers, *sample = to->tracing_sample;
 
@@ -505,7 +506,7 @@ ways_in_of(const struct hub_options *o)
 }
 
 static int
-reload(struct hub_main *m, struct hub_options *read, struct err *err)
+hub_main_reload(struct hub_main *m, struct hub_options *read, struct err *err)
 {
 	struct hub_ways_in ways_in;
 	bool check;
@@ -523,7 +524,7 @@ on_hup(void *arg)
 	struct hub_options read = {0}, swap;
 	struct err err = {0};
 
-	if (reload(m, &read, &err) < 0) {
+	if (hub_main_reload(m, &read, &err) < 0) {
 		m->not_reloaded++;
 		log_error("hub",
 			"the configuration is not reloaded, and what was in force stays so: %s",
@@ -531,7 +532,7 @@ on_hup(void *arg)
 	} else {
 		m->reloaded++;
 		reload_report("hub", &hub_program, m->options, &read);
-		adopt(m->options, &read);
+		hub_main_adopt(m->options, &read);
 		hub_tracing_use(&m->tracing, m->options);
 		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
 		swap = m->reread;
@@ -578,7 +579,7 @@ hub_main_start_admin(struct hub_main *m, struct err *err)
 }
 
 static int
-start(struct hub_main *m, const struct hub_options *o, struct err *err)
+hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 {
 	struct hub_config config = {
 		.listen = o->listen,
@@ -643,7 +644,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	m->hup = signal_start(m->loop, SIGHUP, on_hup, m);
 	announce_start(&m->announce,
 		&(struct announce_config){
-			.loop = m->loop, .part = "hub", .ready = announces, .arg = m});
+			.loop = m->loop, .part = "hub", .ready = hub_main_announces, .arg = m});
 	hub_main_follow(m);
 	return 0;
 }
@@ -657,7 +658,7 @@ end_tracing(struct hub_main *m)
 }
 
 static int
-run(struct hub_main *m)
+hub_main_run(struct hub_main *m)
 {
 	struct hub_options *o = m->options;
 	struct err err = {0};
@@ -676,7 +677,7 @@ run(struct hub_main *m)
 	if (check)
 		return check_print(&hub_program, o);
 	log_setup((enum log_level)o->log_level, (enum log_format)o->log_format);
-	rc = start(m, o, &err);
+	rc = hub_main_start(m, o, &err);
 	if (rc < 0)
 		log_error("hub", "cannot start: %s", err.text);
 	if (rc == 0)
@@ -711,7 +712,7 @@ main(int argc, char **argv)
 
 	open_standard_descriptors();
 	opt_hide_secrets(&hub_program, argc, argv);
-	status = run(&m);
+	status = hub_main_run(&m);
 	hub_options_free(&options);
 	hub_options_free(&m.reread);
 	return status;

@@ -65,7 +65,7 @@ spare_release(struct spare *s)
 }
 
 static void
-append(struct chain *c, struct piece *p)
+chain_append(struct chain *c, struct piece *p)
 {
 	if (c->last != NULL)
 		c->last->next = p;
@@ -101,7 +101,7 @@ chain_add(struct chain *c, const void *data, size_t n)
 		uint32_t fits;
 
 		if (p == NULL || p->end == p->size) {
-			append(c, new_piece(c, n));
+			chain_append(c, new_piece(c, n));
 			p = c->last;
 		}
 		fits = (uint32_t)MIN(n, (size_t)(p->size - p->end));
@@ -211,7 +211,7 @@ chain_take(struct chain *c, struct piece **piece, const void *from, size_t n)
 	p->end = p->start + (uint32_t)n;
 	assert(n > 0 && p->end <= p->size);
 	p->next = NULL;
-	append(c, p);
+	chain_append(c, p);
 	c->len += n;
 }
 

@@ -19,7 +19,7 @@ struct couple {
 };
 
 static struct side *
-other(struct side *s)
+couple_other(struct side *s)
 {
 	struct couple *c = s->couple;
 
@@ -28,7 +28,7 @@ other(struct side *s)
 
 /* The owner is told at the next turn. */
 static void
-finish(struct couple *c, unsigned code, const char *why)
+couple_finish(struct couple *c, unsigned code, const char *why)
 {
 	c->over = true;
 	c->report.why = why;
@@ -39,7 +39,7 @@ finish(struct couple *c, unsigned code, const char *why)
 }
 
 static size_t
-allowed(struct couple *c)
+couple_allowed(struct couple *c)
 {
 	size_t n = c->rate != NULL ? rate_room(c->rate, loop_now_ms(c->loop)) : SIZE_MAX;
 
@@ -50,16 +50,16 @@ allowed(struct couple *c)
 
 /* From one side to the other, as much as goes. */
 static void
-pass(struct side *from)
+couple_pass(struct side *from)
 {
 	struct couple *c = from->couple;
-	struct stream *to = other(from)->stream;
+	struct stream *to = couple_other(from)->stream;
 	const void *data;
 	size_t n;
 
 	while ((n = stream_peek(from->stream, &data)) > 0) {
 		n = MIN(n, stream_room(to));
-		n = n > 0 ? MIN(n, allowed(c)) : 0;
+		n = n > 0 ? MIN(n, couple_allowed(c)) : 0;
 		if (n == 0)
 			return;
 		stream_write(to, data, n);
@@ -69,7 +69,7 @@ pass(struct side *from)
 		c->report.bytes[from == &c->sides[1]] += n;
 	}
 	if (stream_spoilt(from->stream)) {
-		finish(c, STREAM_BROKEN, "what came cannot be expanded");
+		couple_finish(c, STREAM_BROKEN, "what came cannot be expanded");
 	} else if (stream_eof(from->stream) && !from->passed_end) {
 		from->passed_end = true;
 		stream_end(to);
@@ -80,11 +80,11 @@ static void
 pass_both(struct couple *c)
 {
 	if (!c->over)
-		pass(&c->sides[0]);
+		couple_pass(&c->sides[0]);
 	if (!c->over)
-		pass(&c->sides[1]);
+		couple_pass(&c->sides[1]);
 	if (!c->over && c->sides[0].passed_end && c->sides[1].passed_end)
-		finish(c, STREAM_DONE, "done");
+		couple_finish(c, STREAM_DONE, "done");
 }
 
 static void
@@ -110,7 +110,8 @@ on_reset(void *arg, unsigned code)
 	struct side *s = arg;
 
 	if (!s->couple->over)
-		finish(s->couple, code == STREAM_CANCELLED ? STREAM_CANCELLED : STREAM_BROKEN,
+		couple_finish(s->couple,
+			code == STREAM_CANCELLED ? STREAM_CANCELLED : STREAM_BROKEN,
 			code == STREAM_LOST ? "the session has ended" : "the stream was reset");
 }
 
@@ -152,7 +153,7 @@ void
 couple_break(struct couple *c, const char *why)
 {
 	if (!c->over)
-		finish(c, STREAM_BROKEN, why);
+		couple_finish(c, STREAM_BROKEN, why);
 }
 
 struct stream *

@@ -26,7 +26,7 @@ struct frame {
 };
 
 static uint32_t
-read32(const uint8_t *p)
+opening_read32(const uint8_t *p)
 {
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
@@ -41,7 +41,7 @@ next_frame(const uint8_t *bytes, size_t n, size_t at, struct frame *f)
 	f->len = (size_t)bytes[0] << 16 | (size_t)bytes[1] << 8 | bytes[2];
 	f->type = bytes[3];
 	f->flags = bytes[4];
-	f->stream = read32(bytes + 5) & 0x7fffffff;
+	f->stream = opening_read32(bytes + 5) & 0x7fffffff;
 	f->payload = bytes + OPENING_FRAME_HEAD;
 	return f->len <= n - at - OPENING_FRAME_HEAD;
 }
@@ -95,7 +95,7 @@ take_authority(struct opening *o, const nghttp2_nv *nv)
 }
 
 static bool
-inflate(struct opening *o, const struct buf *block)
+opening_inflate(struct opening *o, const struct buf *block)
 {
 	const uint8_t *at = (const uint8_t *)buf_at(block);
 	size_t left = buf_len(block);
@@ -134,7 +134,7 @@ add_fields(struct opening *o, struct frame *f, struct buf *block, bool *whole)
 	if (buf_add(block, f->payload, f->len) < 0)
 		return false;
 	*whole = (f->flags & NGHTTP2_FLAG_END_HEADERS) != 0;
-	return !*whole || inflate(o, block);
+	return !*whole || opening_inflate(o, block);
 }
 
 /* What the frames behind the preface say. */

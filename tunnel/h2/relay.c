@@ -53,7 +53,7 @@ static void on_timer(void *arg);
 
 /* Both sides are let go; the owner is told at the next turn. */
 static void
-finish(struct relay *r, unsigned code, const char *why)
+relay_finish(struct relay *r, unsigned code, const char *why)
 {
 	r->over = true;
 	r->report.why = why;
@@ -67,18 +67,18 @@ static void
 finish_if_done(struct relay *r)
 {
 	if (!r->over && r->fd_ended && r->fd_shut)
-		finish(r, STREAM_DONE, "done");
+		relay_finish(r, STREAM_DONE, "done");
 }
 
 static bool
-broken(int error)
+relay_broken(int error)
 {
 	return error != EAGAIN && error != EINTR;
 }
 
 /* How many bytes may go now; none: it goes on later. */
 static size_t
-allowed(struct relay *r)
+relay_allowed(struct relay *r)
 {
 	uint64_t now = loop_now_ms(r->loop);
 	size_t n = SIZE_MAX;
@@ -94,7 +94,7 @@ allowed(struct relay *r)
 }
 
 static void
-spend(struct relay *r, size_t n)
+relay_spend(struct relay *r, size_t n)
 {
 	for (unsigned i = 0; i < RELAY_RATES; i++)
 		if (r->rates[i] != NULL)
@@ -111,26 +111,26 @@ fill_stream(struct relay *r)
 	ssize_t n;
 	int places;
 
-	if (r->fd_ended || (most = allowed(r)) == 0 ||
+	if (r->fd_ended || (most = relay_allowed(r)) == 0 ||
 		(places = stream_reserve(r->stream, most, v)) == 0)
 		return;
 	to.msg_iovlen = (size_t)places;
 	n = recvmsg(r->fd, &to, 0);
 	stream_commit(r->stream, n > 0 ? (size_t)n : 0);
 	if (n > 0) {
-		spend(r, (size_t)n);
+		relay_spend(r, (size_t)n);
 		r->report.to_stream += (uint64_t)n;
 	} else if (n == 0) {
 		r->fd_ended = true;
 		stream_end(r->stream);
-	} else if (broken(errno)) {
-		finish(r, STREAM_BROKEN, "the socket was reset");
+	} else if (relay_broken(errno)) {
+		relay_finish(r, STREAM_BROKEN, "the socket was reset");
 	}
 }
 
 /* At most n bytes of them. */
 static size_t
-cut(struct iovec *v, int pieces, size_t n)
+relay_cut_it(struct iovec *v, int pieces, size_t n)
 {
 	size_t total = 0;
 	int i;
@@ -151,23 +151,23 @@ drain_stream(struct relay *r)
 	int pieces;
 
 	while ((pieces = stream_peek_all(r->stream, v)) > 0 &&
-		(from.msg_iovlen = cut(v, pieces, allowed(r))) > 0) {
+		(from.msg_iovlen = relay_cut_it(v, pieces, relay_allowed(r))) > 0) {
 		ssize_t sent = sendmsg(r->fd, &from, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno == EAGAIN)
 			return true;
 		if (sent < 0 && errno != EINTR) {
-			finish(r, STREAM_BROKEN, "the socket was reset");
+			relay_finish(r, STREAM_BROKEN, "the socket was reset");
 			return false;
 		}
 		if (sent > 0) {
-			spend(r, (size_t)sent);
+			relay_spend(r, (size_t)sent);
 			stream_consume(r->stream, (size_t)sent);
 			r->report.to_socket += (uint64_t)sent;
 		}
 	}
 	if (stream_spoilt(r->stream)) {
-		finish(r, STREAM_BROKEN, "what came cannot be expanded");
+		relay_finish(r, STREAM_BROKEN, "what came cannot be expanded");
 		return false;
 	}
 	if (stream_eof(r->stream) && !r->fd_shut) {
@@ -179,7 +179,7 @@ drain_stream(struct relay *r)
 
 /* Moves what can be moved and asks for what is missing. */
 static void
-pass(struct relay *r, bool read_socket)
+relay_pass(struct relay *r, bool read_socket)
 {
 	unsigned interest = 0;
 
@@ -201,7 +201,7 @@ on_readable(void *arg)
 	struct relay *r = arg;
 
 	if (!r->dialling && !r->over)
-		pass(r, false);
+		relay_pass(r, false);
 }
 
 static void
@@ -210,7 +210,7 @@ on_writable(void *arg)
 	struct relay *r = arg;
 
 	if (!r->dialling && !r->over)
-		pass(r, true);
+		relay_pass(r, true);
 }
 
 static void
@@ -219,7 +219,7 @@ on_reset(void *arg, unsigned code)
 	struct relay *r = arg;
 
 	if (!r->over)
-		finish(r, STREAM_CANCELLED,
+		relay_finish(r, STREAM_CANCELLED,
 			code == STREAM_LOST ? "the session has ended" : "the stream was reset");
 }
 
@@ -241,14 +241,14 @@ static const struct stream_events stream_events = {
 
 /* A dial that failed: error 0 when it took too long. */
 static void
-refuse(struct relay *r, int error)
+relay_refuse(struct relay *r, int error)
 {
 	bool late = error == 0 || error == ETIMEDOUT;
 
 	r->report.status = late ? 504 : 502;
 	stream_answer(r->stream, r->report.status,
 		late ? "the target did not answer in time" : strerror(error));
-	finish(r, STREAM_CANCELLED, late ? "the dial took too long" : "the dial failed");
+	relay_finish(r, STREAM_CANCELLED, late ? "the dial took too long" : "the dial failed");
 }
 
 static void
@@ -257,14 +257,14 @@ on_connected(struct relay *r)
 	int error = sock_error(r->fd);
 
 	if (error != 0) {
-		refuse(r, error);
+		relay_refuse(r, error);
 		return;
 	}
 	timer_cancel(r->timer);
 	r->dialling = false;
 	r->report.status = 200;
 	stream_answer(r->stream, 200, "");
-	pass(r, false);
+	relay_pass(r, false);
 }
 
 static void
@@ -280,9 +280,9 @@ on_watch(void *arg, int fd, unsigned events)
 	}
 	error = events & WATCH_HUP ? sock_error(r->fd) : 0;
 	if (error != 0)
-		finish(r, STREAM_BROKEN, "the socket was reset");
+		relay_finish(r, STREAM_BROKEN, "the socket was reset");
 	else
-		pass(r, (events & (WATCH_READ | WATCH_HUP)) != 0);
+		relay_pass(r, (events & (WATCH_READ | WATCH_HUP)) != 0);
 }
 
 static void
@@ -294,14 +294,14 @@ on_timer(void *arg)
 		r->ended(r->arg, &r->report);
 	} else if (!r->dialling) {
 		r->waits = false;
-		pass(r, true);
+		relay_pass(r, true);
 	} else {
-		refuse(r, 0);
+		relay_refuse(r, 0);
 	}
 }
 
 static struct relay *
-make(const struct relay_setup *setup)
+relay_make(const struct relay_setup *setup)
 {
 	struct relay *r = xcalloc(1, sizeof *r);
 
@@ -319,11 +319,11 @@ make(const struct relay_setup *setup)
 struct relay *
 relay_dial(const struct relay_setup *setup, const struct addr *to, unsigned timeout_ms)
 {
-	struct relay *r = make(setup);
+	struct relay *r = relay_make(setup);
 	int rc = sock_connect_hops(to, setup->mark, setup->hops, &r->fd);
 
 	if (rc < 0) {
-		refuse(r, -rc);
+		relay_refuse(r, -rc);
 		return r;
 	}
 	r->dialling = true;
@@ -335,13 +335,13 @@ relay_dial(const struct relay_setup *setup, const struct addr *to, unsigned time
 struct relay *
 relay_join(const struct relay_setup *setup, int fd)
 {
-	struct relay *r = make(setup);
+	struct relay *r = relay_make(setup);
 
 	r->fd = fd;
 	r->report.status = 200;
 	if (fd >= 0)
 		sock_nodelay(fd);
-	pass(r, false);
+	relay_pass(r, false);
 	return r;
 }
 
@@ -349,7 +349,7 @@ void
 relay_break(struct relay *r, const char *why)
 {
 	if (!r->over)
-		finish(r, STREAM_BROKEN, why);
+		relay_finish(r, STREAM_BROKEN, why);
 }
 
 bool

@@ -30,7 +30,7 @@ session_kick(struct session *s)
 /* --- life ----------------------------------------------------------------------------------- */
 
 static void
-release(struct session *s)
+session_release(struct session *s)
 {
 	nghttp2_session_del(s->ng);
 	buf_fini(&s->out);
@@ -38,10 +38,10 @@ release(struct session *s)
 }
 
 static void
-leave(struct session *s)
+session_leave(struct session *s)
 {
 	if (--s->busy == 0 && s->freed)
-		release(s);
+		session_release(s);
 }
 
 /* Both ends have said all, and the owner knows it: nothing is lost with the session. */
@@ -91,7 +91,7 @@ session_set_late(struct session *s, bool late)
 }
 
 static void
-shut(struct session *s)
+session_shut(struct session *s)
 {
 	s->ended = true;
 	session_set_late(s, false);
@@ -105,11 +105,11 @@ shut(struct session *s)
 }
 
 static void
-end(struct session *s, int rc)
+session_end(struct session *s, int rc)
 {
 	if (s->why[0] == '\0')
 		snprintf(s->why, sizeof s->why, "%s", rc == 0 ? "drained" : strerror(-rc));
-	shut(s);
+	session_shut(s);
 	lose_streams(s);
 	if (!s->freed)
 		s->events->ended(s->arg, rc, s->why);
@@ -117,23 +117,23 @@ end(struct session *s, int rc)
 
 /* One of the two takes no new streams any more. */
 static bool
-drains(const struct session *s)
+session_drains(const struct session *s)
 {
 	return s->draining || (s->peer_draining && s->peer_code == NGHTTP2_NO_ERROR);
 }
 
 /* All that was to be carried has been. */
 static bool
-drained(const struct session *s)
+session_drained(const struct session *s)
 {
-	return s->stats.streams == 0 && drains(s);
+	return s->stats.streams == 0 && session_drains(s);
 }
 
 /* A socket that is closed with something unread takes with it what the peer is still to get. So the
  * client hangs up, once a ping has been answered: all that it sent has arrived then. The server
  * waits for that, dead_ms at most. */
 static bool
-parted(struct session *s)
+session_parted(struct session *s)
 {
 	if (s->parting_ms == 0) {
 		s->parting_ms = MAX(loop_now_ms(s->loop), (uint64_t)1);
@@ -148,19 +148,19 @@ parted(struct session *s)
 
 /* Is this the end? */
 static void
-conclude(struct session *s, int rc)
+session_conclude(struct session *s, int rc)
 {
 	bool idle = buf_len(&s->out) == 0 && !s->out_waits && !nghttp2_session_want_write(s->ng);
 
-	if (drained(s) && (rc == -ECONNRESET || (parted(s) && idle))) {
+	if (session_drained(s) && (rc == -ECONNRESET || (session_parted(s) && idle))) {
 		s->why[0] = '\0';
-		end(s, 0);
+		session_end(s, 0);
 	} else if (rc < 0) {
-		end(s, s->flooded ? -EDQUOT : rc);
-	} else if (idle && !drains(s) && !nghttp2_session_want_read(s->ng)) {
+		session_end(s, s->flooded ? -EDQUOT : rc);
+	} else if (idle && !session_drains(s) && !nghttp2_session_want_read(s->ng)) {
 		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
 			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);
-		end(s, -EPROTO);
+		session_end(s, -EPROTO);
 	}
 }
 
@@ -185,7 +185,7 @@ bound_queue(struct session *s)
  * node with many connections would have many turns.
  */
 static void
-turn(struct session *s, bool reading)
+session_turn(struct session *s, bool reading)
 {
 	int rc = 0, sent = 0;
 
@@ -209,9 +209,9 @@ turn(struct session *s, bool reading)
 			session_kick(s);
 		if (rc >= 0 && sent == 0)
 			sent = bound_queue(s);
-		conclude(s, rc < 0 ? rc : sent);
+		session_conclude(s, rc < 0 ? rc : sent);
 	}
-	leave(s);
+	session_leave(s);
 }
 
 static void
@@ -222,7 +222,7 @@ on_wire(void *arg)
 	/* Who is behind has one turn in each of the loop's, and not one more for what waits in the
 	 * socket. */
 	if (!s->ended && !(timer_active(s->kick) && (s->unread || s->behind)))
-		turn(s, true);
+		session_turn(s, true);
 }
 
 static void
@@ -231,7 +231,7 @@ on_kick(void *arg)
 	struct session *s = arg;
 
 	if (!s->ended)
-		turn(s, false);
+		session_turn(s, false);
 }
 
 static void
@@ -242,10 +242,10 @@ on_life(void *arg)
 	spare_release(&s->budget->spare);
 	s->busy++;
 	if (session_is_due(s))
-		turn(s, true); /* while this program was held up it may have come */
+		session_turn(s, true); /* while this program was held up it may have come */
 	if (!s->ended && session_is_dead(s)) {
 		snprintf(s->why, sizeof s->why, "nothing was heard for %u ms", s->limits.dead_ms);
-		end(s, -ETIMEDOUT);
+		session_end(s, -ETIMEDOUT);
 	} else if (!s->ended) {
 		if (s->bulk && s->ping_ms == 0)
 			session_ping(s);
@@ -253,7 +253,7 @@ on_life(void *arg)
 		if (s->silent != s->silent_told)
 			session_kick(s);
 	}
-	leave(s);
+	session_leave(s);
 }
 
 static int
@@ -340,8 +340,8 @@ session_new(const struct session_setup *setup, struct session **out)
 	if (rc == 0)
 		rc = say_hello(s, setup->says_beat);
 	if (rc < 0) {
-		shut(s);
-		release(s);
+		session_shut(s);
+		session_release(s);
 		return rc;
 	}
 	s->kick = timer_new(s->loop, on_kick, s);
@@ -364,9 +364,9 @@ session_free(struct session **session)
 		return;
 	s->busy++;
 	s->freed = true;
-	shut(s);
+	session_shut(s);
 	lose_streams(s);
-	leave(s);
+	session_leave(s);
 }
 
 void

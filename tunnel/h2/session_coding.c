@@ -18,7 +18,7 @@ struct coding {
 };
 
 static void
-count(struct stream *st)
+session_coding_count(struct stream *st)
 {
 	struct coding *c = st->coding;
 	size_t now =
@@ -36,7 +36,7 @@ coding_start(struct stream *st)
 	st->coding = xcalloc(1, sizeof *st->coding);
 	st->coding->squeeze = squeeze_new();
 	st->coding->expand = expand_new();
-	count(st);
+	session_coding_count(st);
 }
 
 void
@@ -63,7 +63,7 @@ coding_free(struct stream *st)
 }
 
 static void
-put(void *arg, const void *data, size_t n)
+session_coding_put(void *arg, const void *data, size_t n)
 {
 	struct stream *st = arg;
 
@@ -76,10 +76,10 @@ coding_write(struct stream *st, const void *data, size_t n)
 {
 	size_t before = st->out.len, after;
 
-	squeeze_write(st->coding->squeeze, data, n, put, st);
+	squeeze_write(st->coding->squeeze, data, n, session_coding_put, st);
 	after = st->out.len - before;
 	st->session->stats.saved += n > after ? n - after : 0;
-	count(st);
+	session_coding_count(st);
 }
 
 int
@@ -146,7 +146,7 @@ expand_some(struct stream *st)
 	}
 	if (c->end == 0)
 		free(take_ptr(&c->plain));
-	count(st);
+	session_coding_count(st);
 }
 
 size_t
@@ -170,7 +170,7 @@ coding_consume(struct stream *st, size_t n)
 		return;
 	c->start = c->end = 0;
 	free(take_ptr(&c->plain));
-	count(st);
+	session_coding_count(st);
 }
 
 bool

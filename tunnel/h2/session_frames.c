@@ -9,7 +9,7 @@ enum {
 };
 
 static struct stream *
-find(nghttp2_session *ng, int32_t id)
+session_frames_find(nghttp2_session *ng, int32_t id)
 {
 	return nghttp2_session_get_stream_user_data(ng, id);
 }
@@ -39,7 +39,7 @@ keep_field(struct head *h, const uint8_t *name, size_t name_len, const uint8_t *
 }
 
 static bool
-is(const uint8_t *name, size_t len, const char *what)
+session_frames_is(const uint8_t *name, size_t len, const char *what)
 {
 	return len == strlen(what) && memcmp(name, what, len) == 0;
 }
@@ -63,7 +63,7 @@ static int
 on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
 	const uint8_t *value, size_t len, uint8_t flags, void *arg)
 {
-	struct stream *st = find(ng, frame->hd.stream_id);
+	struct stream *st = session_frames_find(ng, frame->hd.stream_id);
 	struct head *h = st != NULL ? st->head : NULL;
 	struct session *s = arg;
 
@@ -75,21 +75,21 @@ on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint8_t *name, 
 		s->large_heads++;
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
-	if (is(name, name_len, ":authority"))
+	if (session_frames_is(name, name_len, ":authority"))
 		set_text(&h->authority, value, len);
-	else if (is(name, name_len, ":method"))
-		h->connect = is(value, len, "CONNECT");
-	else if (is(name, name_len, ":protocol")) {
+	else if (session_frames_is(name, name_len, ":method"))
+		h->connect = session_frames_is(value, len, "CONNECT");
+	else if (session_frames_is(name, name_len, ":protocol")) {
 		h->protocol = true;
-		h->udp = is(value, len, "connect-udp");
-	} else if (is(name, name_len, ":path"))
+		h->udp = session_frames_is(value, len, "connect-udp");
+	} else if (session_frames_is(name, name_len, ":path"))
 		set_text(&h->path, value, len);
-	else if (is(name, name_len, ":status"))
+	else if (session_frames_is(name, name_len, ":status"))
 		set_status(h, value, len);
-	else if (is(name, name_len, "edgeway-reason"))
+	else if (session_frames_is(name, name_len, "edgeway-reason"))
 		set_text(&h->reason, value, MIN(len, (size_t)STREAM_REASON_MAX));
-	else if (is(name, name_len, "edgeway-encoding"))
-		h->deflate = is(value, len, "deflate");
+	else if (session_frames_is(name, name_len, "edgeway-encoding"))
+		h->deflate = session_frames_is(value, len, "deflate");
 	else if (name_len > 0 && name[0] != ':')
 		keep_field(h, name, name_len, value, len);
 	return 0;
@@ -186,7 +186,8 @@ static int
 on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 {
 	struct session *s = arg;
-	struct stream *st = frame->hd.stream_id > 0 ? find(ng, frame->hd.stream_id) : NULL;
+	struct stream *st =
+		frame->hd.stream_id > 0 ? session_frames_find(ng, frame->hd.stream_id) : NULL;
 
 	if (frame->hd.type == NGHTTP2_PING)
 		on_ping(s, frame);
@@ -216,7 +217,7 @@ static int
 on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *arg)
 {
 	struct session *s = arg;
-	struct stream *st = find(ng, id);
+	struct stream *st = session_frames_find(ng, id);
 
 	(void)flags;
 	session_received(s, len);
@@ -241,7 +242,8 @@ on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, siz
 static int
 on_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 {
-	struct stream *st = frame->hd.stream_id > 0 ? find(ng, frame->hd.stream_id) : NULL;
+	struct stream *st =
+		frame->hd.stream_id > 0 ? session_frames_find(ng, frame->hd.stream_id) : NULL;
 
 	(void)arg;
 	if (st != NULL && st->refused && !st->far_ended && frame->hd.type == NGHTTP2_HEADERS)
@@ -252,7 +254,7 @@ on_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 static int
 on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
 {
-	struct stream *st = find(ng, id);
+	struct stream *st = session_frames_find(ng, id);
 
 	(void)arg;
 	if (st == NULL)

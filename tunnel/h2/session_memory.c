@@ -9,7 +9,7 @@
 enum { LARGE = 16 * 1024, PAGE = 4096 };
 
 static void *
-map(size_t size)
+session_memory_map(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -20,19 +20,19 @@ map(size_t size)
 }
 
 static void *
-get(size_t size, void *arg)
+session_memory_get(size_t size, void *arg)
 {
 	struct session_memory *m = arg;
 
 	if (size < LARGE || m->frames.p != NULL)
 		return malloc(size);
-	m->frames.p = map(size);
+	m->frames.p = session_memory_map(size);
 	m->frames.bytes = size;
 	return m->frames.p != NULL ? m->frames.p : malloc(size);
 }
 
 static void
-put(void *p, void *arg)
+session_memory_put(void *p, void *arg)
 {
 	struct session_memory *m = arg;
 
@@ -51,27 +51,27 @@ get_zeroed(size_t n, size_t size, void *arg)
 
 	if (m->table.p != NULL || size == 0 || n > LARGE / size || n * size < PAGE)
 		return calloc(n, size);
-	m->table.p = map(n * size);
+	m->table.p = session_memory_map(n * size);
 	m->table.bytes = n * size;
 	return m->table.p != NULL ? m->table.p : calloc(n, size);
 }
 
 static void *
-resize(void *p, size_t size, void *arg)
+session_memory_resize(void *p, size_t size, void *arg)
 {
 	struct session_memory *m = arg;
 	size_t have = p == m->frames.p ? m->frames.bytes : m->table.bytes;
 	void *to;
 
 	if (p == NULL)
-		return get(size, m);
+		return session_memory_get(size, m);
 	if (p != m->frames.p && p != m->table.p)
 		return realloc(p, size);
 	to = malloc(size);
 	if (to == NULL)
 		return NULL;
 	memcpy(to, p, MIN(size, have));
-	put(p, m);
+	session_memory_put(p, m);
 	return to;
 }
 
@@ -90,10 +90,10 @@ session_memory_init(struct session_memory *m)
 		.calls =
 			{
 				.mem_user_data = m,
-				.malloc = get,
-				.free = put,
+				.malloc = session_memory_get,
+				.free = session_memory_put,
 				.calloc = get_zeroed,
-				.realloc = resize,
+				.realloc = session_memory_resize,
 			},
 	};
 }

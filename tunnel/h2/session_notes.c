@@ -9,7 +9,7 @@ enum {
 };
 
 static void
-refuse(struct stream *st, unsigned status, const char *reason)
+session_notes_refuse(struct stream *st, unsigned status, const char *reason)
 {
 	stream_answer(st, status, reason);
 	if (st->id == 0)
@@ -58,7 +58,7 @@ tell_opened(struct session *s, struct stream *st)
 		stream_close(&st, STREAM_REFUSED);
 	} else if (status != 0 ||
 		(status = s->events->opened(s->arg, st, &request, &reason)) != 0) {
-		refuse(st, status, reason);
+		session_notes_refuse(st, status, reason);
 	}
 	head_free(&h);
 }
@@ -73,7 +73,7 @@ tell_answered(struct stream *st)
 }
 
 static void
-tell(struct session *s, struct stream *st, unsigned note)
+session_notes_tell(struct session *s, struct stream *st, unsigned note)
 {
 	if (note == NOTE_OPENED)
 		tell_opened(s, st);
@@ -115,7 +115,7 @@ session_tell(struct session *s, bool all)
 		st->notes &= ~note;
 		if (st->notes == 0)
 			TAILQ_REMOVE(&s->noted, st, noted);
-		tell(s, st, note);
+		session_notes_tell(s, st, note);
 		if (++told >= least && !all && !s->freed && session_turn_is_over(s)) {
 			s->behind = !TAILQ_EMPTY(&s->noted);
 			break;

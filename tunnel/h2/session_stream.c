@@ -61,7 +61,7 @@ stream_unbudget(struct stream *st)
 
 /* The session has no part in it any more; the owner may still hold it. */
 static void
-detach(struct stream *st)
+session_stream_detach(struct stream *st)
 {
 	struct session *s = st->session;
 
@@ -81,7 +81,7 @@ void
 stream_destroy(struct stream *st)
 {
 	if (st->session != NULL)
-		detach(st);
+		session_stream_detach(st);
 	head_free(&st->head);
 	free(st->target);
 	chain_fini(&st->in); /* nghttp2 has kept the peer within the window */
@@ -103,7 +103,7 @@ stream_note(struct stream *st, enum note note)
 }
 
 static nghttp2_nv
-pair(const char *name, const char *value)
+session_stream_pair(const char *name, const char *value)
 {
 	return (nghttp2_nv){
 		.name = (uint8_t *)(uintptr_t)name,
@@ -114,7 +114,7 @@ pair(const char *name, const char *value)
 }
 
 static bool
-printable(const char *text, size_t most)
+session_stream_printable(const char *text, size_t most)
 {
 	size_t n = strlen(text);
 
@@ -128,13 +128,14 @@ static bool
 good_request(const struct stream_request *r)
 {
 	if (r->n_fields > STREAM_FIELDS_MAX || r->authority[0] == '\0' ||
-		strchr(r->authority, ' ') != NULL || !printable(r->authority, STREAM_AUTHORITY_MAX))
+		strchr(r->authority, ' ') != NULL ||
+		!session_stream_printable(r->authority, STREAM_AUTHORITY_MAX))
 		return false;
 	for (size_t i = 0; i < r->n_fields; i++) {
 		const struct stream_field *f = &r->fields[i];
 
 		if (!nghttp2_check_header_name((const uint8_t *)f->name, strlen(f->name)) ||
-			f->name[0] == ':' || !printable(f->value, FIELD_MAX))
+			f->name[0] == ':' || !session_stream_printable(f->value, FIELD_MAX))
 			return false;
 	}
 	return true;
@@ -148,14 +149,14 @@ put_pseudo(const struct stream_request *r, const char *path, nghttp2_nv nv[PSEUD
 {
 	size_t n = 0;
 
-	nv[n++] = pair(":method", "CONNECT");
-	nv[n++] = pair(":authority", r->authority);
+	nv[n++] = session_stream_pair(":method", "CONNECT");
+	nv[n++] = session_stream_pair(":authority", r->authority);
 	if (!r->udp)
 		return n;
-	nv[n++] = pair(":protocol", "connect-udp");
-	nv[n++] = pair(":scheme", "https");
-	nv[n++] = pair(":path", path);
-	nv[n++] = pair("capsule-protocol", "?1");
+	nv[n++] = session_stream_pair(":protocol", "connect-udp");
+	nv[n++] = session_stream_pair(":scheme", "https");
+	nv[n++] = session_stream_pair(":path", path);
+	nv[n++] = session_stream_pair("capsule-protocol", "?1");
 	return n;
 }
 
@@ -202,11 +203,11 @@ session_open(struct session *s, const struct stream_request *request,
 	data.source.ptr = st;
 	n = put_pseudo(request, path, nv);
 	for (size_t i = 0; i < request->n_fields; i++)
-		nv[n++] = pair(request->fields[i].name, request->fields[i].value);
+		nv[n++] = session_stream_pair(request->fields[i].name, request->fields[i].value);
 	st->udp = request->udp;
 	st->offered = s->squeeze && !st->udp;
 	if (st->offered)
-		nv[n++] = pair("edgeway-encoding", "deflate");
+		nv[n++] = session_stream_pair("edgeway-encoding", "deflate");
 	st->id = nghttp2_submit_request(s->ng, NULL, nv, n, &data, st);
 	if (st->id < 0) { /* 2^30 streams were opened */
 		stream_destroy(st);
@@ -269,13 +270,13 @@ stream_answer(struct stream *st, unsigned status, const char *reason)
 		return;
 	snprintf(digits, sizeof digits, "%u", status);
 	clean_reason(line, reason);
-	nv[n++] = pair(":status", digits);
+	nv[n++] = session_stream_pair(":status", digits);
 	if (line[0] != '\0')
-		nv[n++] = pair("edgeway-reason", line);
+		nv[n++] = session_stream_pair("edgeway-reason", line);
 	if (st->udp && !st->refused)
-		nv[n++] = pair("capsule-protocol", "?1");
+		nv[n++] = session_stream_pair("capsule-protocol", "?1");
 	if (st->offered && !st->refused && memory_is_easy(st->session->budget)) {
-		nv[n++] = pair("edgeway-encoding", "deflate");
+		nv[n++] = session_stream_pair("edgeway-encoding", "deflate");
 		coding_start(st);
 	}
 	if (st->refused) {
@@ -287,7 +288,7 @@ stream_answer(struct stream *st, unsigned status, const char *reason)
 }
 
 static bool
-writable(const struct stream *st)
+session_stream_writable(const struct stream *st)
 {
 	return st->session != NULL && st->id != 0 && !st->ended;
 }
@@ -297,7 +298,7 @@ stream_room(struct stream *st)
 {
 	size_t room, most = STREAM_OUT_BYTES, len = st->out.len;
 
-	if (!writable(st))
+	if (!session_stream_writable(st))
 		return 0;
 	if (st->offered && !st->answered) { /* the answer tells how it is to be written */
 		st->wants_room = true;
@@ -320,7 +321,7 @@ stream_queued(const struct stream *st)
 }
 
 static void
-resume(struct stream *st)
+session_stream_resume(struct stream *st)
 {
 	if (st->deferred) {
 		st->deferred = false;
@@ -332,7 +333,7 @@ resume(struct stream *st)
 void
 stream_write(struct stream *st, const void *data, size_t n)
 {
-	if (!writable(st) || n == 0)
+	if (!session_stream_writable(st) || n == 0)
 		return;
 	assert(!st->offered || st->answered);
 	assert(n <= STREAM_OUT_BYTES - st->out.len); /* no more than stream_room */
@@ -342,7 +343,7 @@ stream_write(struct stream *st, const void *data, size_t n)
 		chain_add(&st->out, data, n);
 		st->session->budget->queued += n;
 	}
-	resume(st);
+	session_stream_resume(st);
 }
 
 int
@@ -365,16 +366,16 @@ stream_commit(struct stream *st, size_t n)
 		st->session->budget->queued += n;
 	}
 	if (n > 0)
-		resume(st);
+		session_stream_resume(st);
 }
 
 void
 stream_end(struct stream *st)
 {
-	if (!writable(st))
+	if (!session_stream_writable(st))
 		return;
 	st->ended = true;
-	resume(st);
+	session_stream_resume(st);
 }
 
 size_t

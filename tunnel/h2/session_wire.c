@@ -150,7 +150,7 @@ make_frames(struct session *s)
 }
 
 static void
-want(struct session *s, bool writable)
+session_wire_want(struct session *s, bool writable)
 {
 	if (writable != s->out_waits)
 		s->wire->ops->want(s->wire, writable);
@@ -171,7 +171,7 @@ session_write_wire(struct session *s)
 	} while (rc == 0 && s->held_up && s->made < SESSION_TURN);
 	if (rc < 0 && rc != -EAGAIN)
 		return rc;
-	want(s, rc == -EAGAIN);
+	session_wire_want(s, rc == -EAGAIN);
 	if (buf_len(&s->out) == 0)
 		buf_release(&s->out);
 	if (rc == 0 && !s->held_up && s->stats.streams == 0)

@@ -42,7 +42,7 @@ udp_path_build(const char *authority, char *to, size_t size)
 }
 
 static int
-hex(char c)
+udp_path_hex(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -61,8 +61,8 @@ next_char(const char **at)
 		*at += 1;
 		return is_plain(*p) ? *p : '\0';
 	}
-	high = hex(p[1]);
-	low = high >= 0 ? hex(p[2]) : -1;
+	high = udp_path_hex(p[1]);
+	low = high >= 0 ? udp_path_hex(p[2]) : -1;
 	if (low < 0)
 		return '\0';
 	*at += 3;

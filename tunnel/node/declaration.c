@@ -83,7 +83,7 @@ declaration_vicinity(const struct declaration *d)
 /* --- what the hub says to it ---------------------------------------------------------------- */
 
 static void
-hear(struct declaration *d, size_t i, const char *line, size_t len)
+declaration_hear(struct declaration *d, size_t i, const char *line, size_t len)
 {
 	char clean[STREAM_REASON_MAX];
 	auto_free char *text = xstrndup(line, MIN(len, sizeof clean - 1));
@@ -112,7 +112,7 @@ read_verdicts(struct declaration *d)
 	size_t n = 0;
 
 	for (; n < d->vicinity->n && (end = strchr(at, '\n')) != NULL; at = end + 1)
-		hear(d, n++, at, (size_t)(end - at));
+		declaration_hear(d, n++, at, (size_t)(end - at));
 	if (n < d->vicinity->n || *at != '\0')
 		log_limited(LOG_LEVEL_WARN, 6, "tunnel",
 			"the hub's answer to tunnel.reach is not one line for each entry");

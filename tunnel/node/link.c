@@ -13,7 +13,7 @@ enum {
 	KICK_JITTER_MS = 100,
 };
 
-static void dial(struct link *l);
+static void link_dial_it(struct link *l);
 
 /* --- ends ----------------------------------------------------------------------------------- */
 
@@ -28,7 +28,7 @@ line_free(struct line *n)
 }
 
 static uint64_t
-jitter(uint64_t most)
+link_jitter(uint64_t most)
 {
 	uint64_t random;
 
@@ -37,11 +37,11 @@ jitter(uint64_t most)
 }
 
 static void
-retry(struct link *l, uint64_t most_ms)
+link_retry(struct link *l, uint64_t most_ms)
 {
 	if (l->draining || l->held || !l->wanted)
 		return;
-	timer_start(l->retry, jitter(l->backoff_ms), 0);
+	timer_start(l->retry, link_jitter(l->backoff_ms), 0);
 	l->backoff_ms = MIN(l->backoff_ms * 2, most_ms);
 }
 
@@ -57,7 +57,7 @@ link_trust(struct link *l)
 }
 
 static void
-fail(struct line *n, uint64_t most_ms, const char *why)
+link_fail(struct line *n, uint64_t most_ms, const char *why)
 {
 	struct link *l = n->of;
 
@@ -68,13 +68,13 @@ fail(struct line *n, uint64_t most_ms, const char *why)
 		n->address, why);
 	l->dialling = NULL;
 	line_free(n);
-	retry(l, most_ms);
+	link_retry(l, most_ms);
 	if (l->now != NULL && l->now->rerouted && !session_is_silent(l->now->session))
 		link_trust(l);
 }
 
 static bool
-idle(const struct link *l)
+link_idle(const struct link *l)
 {
 	return l->now == NULL && TAILQ_EMPTY(&l->leaving);
 }
@@ -82,12 +82,12 @@ idle(const struct link *l)
 static void
 say_drained(struct link *l)
 {
-	if (l->done != NULL && idle(l))
+	if (l->done != NULL && link_idle(l))
 		timer_start(l->drained, 0, 0);
 }
 
 static void
-lost(struct link *l, const struct line *n, int rc, const char *why)
+link_lost(struct link *l, const struct line *n, int rc, const char *why)
 {
 	uint64_t lived = loop_now_ms(l->config.loop) - n->since_ms;
 
@@ -106,7 +106,7 @@ lost(struct link *l, const struct line *n, int rc, const char *why)
 		lived < LINK_GOOD_MS ? " (the hub's log tells whether it was refused)" : "");
 	if (lived >= LINK_GOOD_MS)
 		l->backoff_ms = LINK_FIRST_MS;
-	retry(l, LINK_MOST_MS);
+	link_retry(l, LINK_MOST_MS);
 }
 
 static void
@@ -119,7 +119,7 @@ on_ended(void *arg, int rc, const char *why)
 	if (n == l->now) {
 		l->now = NULL;
 		if (!l->draining)
-			lost(l, n, rc, why);
+			link_lost(l, n, rc, why);
 	} else {
 		TAILQ_REMOVE(&l->leaving, n, next);
 		log_limited(LOG_LEVEL_INFO, 12, "tunnel",
@@ -137,7 +137,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	return c->opened(c->arg, st, request, reason);
 }
 
-static void leave(struct link *l);
+static void link_leave(struct link *l);
 
 /* The hub takes no new streams on it: another connection does. */
 static void
@@ -148,8 +148,8 @@ on_draining(void *arg)
 
 	if (n != l->now)
 		return;
-	leave(l);
-	retry(l, LINK_MOST_MS);
+	link_leave(l);
+	link_retry(l, LINK_MOST_MS);
 }
 
 /* tell: of the configuration, or NULL. */
@@ -187,7 +187,7 @@ on_silent(void *arg, bool is_silent)
 			"the hub answers neither a stream nor a ping; looking for another way",
 			l->config.doubted);
 		if (l->now != NULL && link_is_elsewhere(l))
-			dial(l);
+			link_dial_it(l);
 		return;
 	}
 	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "the hub answers again hub=%s address=%s",
@@ -203,7 +203,7 @@ static const struct session_events forward_events = {
 /* --- the way up ----------------------------------------------------------------------------- */
 
 static void
-leave(struct link *l)
+link_leave(struct link *l)
 {
 	struct line *n = take_ptr(&l->now);
 
@@ -231,7 +231,7 @@ on_shaken(struct line *n, struct tls_stream *tls)
 	};
 
 	if (session_new(&setup, &n->session) < 0) {
-		fail(n, LINK_MOST_MS, "no HTTP/2 session can be made");
+		link_fail(n, LINK_MOST_MS, "no HTTP/2 session can be made");
 		return;
 	}
 	l->dialling = NULL;
@@ -245,7 +245,7 @@ on_shaken(struct line *n, struct tls_stream *tls)
 			? "another tunnel is open; the former one finishes"
 			: "tunnel open with the new certificate; the former one finishes",
 		l->hub.host, n->address);
-	leave(l);
+	link_leave(l);
 	l->now = n;
 	if (!l->config.forward && l->config.to_be_asked != NULL &&
 		l->config.to_be_asked(l->config.arg))
@@ -260,7 +260,7 @@ on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 	struct line *n = arg;
 
 	if (tls == NULL) {
-		fail(n, unanswered ? LINK_UNANSWERED_MS : LINK_MOST_MS, why);
+		link_fail(n, unanswered ? LINK_UNANSWERED_MS : LINK_MOST_MS, why);
 		return;
 	}
 	link_dial_free(&n->dial);
@@ -268,7 +268,7 @@ on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 }
 
 static void
-dial(struct link *l)
+link_dial_it(struct link *l)
 {
 	struct line *n;
 
@@ -306,7 +306,7 @@ on_retry(void *arg)
 	struct link *l = arg;
 
 	if (l->now == NULL || link_wants_another(l))
-		dial(l);
+		link_dial_it(l);
 }
 
 /* --- the owner ------------------------------------------------------------------------------ */
@@ -387,7 +387,7 @@ link_use(struct link *l, const struct link_hub *hub)
 	if (l->now == NULL)
 		link_kick(l);
 	else if (link_wants_another(l))
-		dial(l);
+		link_dial_it(l);
 }
 
 void
@@ -404,7 +404,7 @@ link_kick(struct link *l)
 		line_free(take_ptr(&l->dialling));
 	}
 	l->backoff_ms = MIN(l->backoff_ms, LINK_UNANSWERED_MS);
-	timer_start(l->retry, jitter(KICK_JITTER_MS), 0);
+	timer_start(l->retry, link_jitter(KICK_JITTER_MS), 0);
 }
 
 void
@@ -423,7 +423,7 @@ link_network(struct link *l)
 			l->config.rerouted);
 	if (n->rerouted && n == l->now) {
 		session_probe(n->session);
-		dial(l);
+		link_dial_it(l);
 	} else if (was && n == l->now && !session_is_silent(n->session)) {
 		link_trust(l);
 	}
@@ -444,12 +444,12 @@ link_want(struct link *l, bool wanted)
 	l->wanted = wanted;
 	if (wanted) {
 		l->backoff_ms = LINK_FIRST_MS;
-		dial(l);
+		link_dial_it(l);
 		return;
 	}
 	timer_cancel(l->retry);
 	line_free(take_ptr(&l->dialling));
-	leave(l);
+	link_leave(l);
 	l->error[0] = '\0';
 }
 
@@ -486,7 +486,7 @@ link_drain(struct link *l, loop_fn *done, void *arg)
 	l->done_arg = arg;
 	timer_cancel(l->retry);
 	line_free(take_ptr(&l->dialling));
-	leave(l);
+	link_leave(l);
 	say_drained(l);
 }
 

@@ -14,7 +14,7 @@ struct link_dial {
 };
 
 static void
-fail(struct link_dial *d, bool unanswered, const char *why)
+link_dial_fail(struct link_dial *d, bool unanswered, const char *why)
 {
 	d->setup.done(d->setup.arg, NULL, unanswered, why);
 }
@@ -27,7 +27,7 @@ on_tls(void *arg, enum tls_event event)
 	if (event == TLS_OPEN)
 		d->setup.done(d->setup.arg, take_ptr(&d->tls), false, "");
 	else
-		fail(d, false, tls_stream_why(d->tls));
+		link_dial_fail(d, false, tls_stream_why(d->tls));
 }
 
 static void
@@ -45,7 +45,7 @@ shake_hands(struct link_dial *d, int fd)
 	struct err err = {0};
 
 	if (tls_stream_new(&setup, &d->tls, &err) < 0)
-		fail(d, false, err.text);
+		link_dial_fail(d, false, err.text);
 }
 
 static void
@@ -56,7 +56,7 @@ on_connected(void *arg, int fd, unsigned events)
 
 	(void)events;
 	if (error != 0) {
-		fail(d, true, strerror(error));
+		link_dial_fail(d, true, strerror(error));
 		return;
 	}
 	watch_stop(&d->watch);
@@ -72,7 +72,7 @@ on_reached(void *arg, int fd, const char *why)
 	d->proxied = NULL;
 	d->carried = NULL;
 	if (fd < 0)
-		fail(d, false, why);
+		link_dial_fail(d, false, why);
 	else
 		shake_hands(d, fd);
 }
@@ -80,7 +80,7 @@ on_reached(void *arg, int fd, const char *why)
 static void
 on_late(void *arg)
 {
-	fail(arg, true, "the hub does not answer");
+	link_dial_fail(arg, true, "the hub does not answer");
 }
 
 static void
@@ -99,7 +99,7 @@ dial_proxy(struct link_dial *d)
 	struct err err = {0};
 
 	if (proxy_dial(&d->proxied, d->setup.loop, &setup, &err) < 0)
-		fail(d, false, err.text);
+		link_dial_fail(d, false, err.text);
 }
 
 static void
@@ -118,7 +118,7 @@ dial_carried(struct link_dial *d)
 	struct err err = {0};
 
 	if (carriers_dial(d->setup.carriers, &setup, &d->carried, &err) < 0)
-		fail(d, false, err.text);
+		link_dial_fail(d, false, err.text);
 }
 
 static void
@@ -127,7 +127,7 @@ dial_straight(struct link_dial *d)
 	int rc = sock_connect(&d->setup.hub->addr, d->setup.mark, &d->fd);
 
 	if (rc < 0) {
-		fail(d, true, strerror(-rc));
+		link_dial_fail(d, true, strerror(-rc));
 		return;
 	}
 	timer_start(d->deadline, LINK_CONNECT_MS, 0);

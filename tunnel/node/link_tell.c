@@ -3,7 +3,7 @@
 #include "model/json.h"
 
 static struct session_stats
-sum(const struct link *l)
+link_tell_sum(const struct link *l)
 {
 	struct session_stats s = l->past;
 	const struct line *n;
@@ -20,14 +20,14 @@ sum(const struct link *l)
 unsigned
 link_streams(const struct link *l)
 {
-	return sum(l).streams;
+	return link_tell_sum(l).streams;
 }
 
 void
 link_metrics(const struct link *l, struct metrics *m)
 {
 	static const char bytes[] = "edgeway_tunnel_bytes_total", help[] = "Payload carried.";
-	struct session_stats s = sum(l);
+	struct session_stats s = link_tell_sum(l);
 
 	metric_gauge(m, "edgeway_tunnel_open", "1 while the hub can open streams.", NULL,
 		l->now != NULL);
@@ -100,7 +100,7 @@ link_streams_state(const struct link *l, const char *node, const char **comma, s
 void
 link_state(const struct link *l, struct buf *out)
 {
-	struct session_stats s = sum(l);
+	struct session_stats s = link_tell_sum(l);
 
 	buf_printf(out, "\"state\":\"%s\",\"carrier\":\"%s\",\"hub\":", state_name(l),
 		l->config.carriers != NULL ? "websocket" : "tls");

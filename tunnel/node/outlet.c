@@ -142,7 +142,7 @@ count_joined(struct outlet_trip *t)
 }
 
 static void
-join(struct outlet_trip *t)
+outlet_join(struct outlet_trip *t)
 {
 	static const char joined = OUTLET_JOINED;
 	struct relay_setup setup = {.loop = t->of->config.loop, .ended = on_relay_ended, .arg = t};
@@ -171,7 +171,7 @@ on_answered(void *arg, unsigned status, const char *reason)
 
 	t->status = status;
 	if (status == 200)
-		join(t);
+		outlet_join(t);
 	else
 		give_up(t, status == 504 ? RESULT_LATE : RESULT_REFUSED,
 			*reason != '\0' ? reason : "the hub refuses");
@@ -369,7 +369,7 @@ trip_new(struct outlet *o, const struct outlet_ask *ask)
 }
 
 static void
-begin(struct outlet_trip *t)
+outlet_begin(struct outlet_trip *t)
 {
 	if (link_session(t->of->link) != NULL) {
 		ask_hub(t);
@@ -390,7 +390,7 @@ outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask)
 	}
 	t->fd = fd;
 	t->watch = watch_start(o->config.loop, fd, WATCH_READ, on_gone, t);
-	begin(t);
+	outlet_begin(t);
 }
 
 struct outlet_trip *
@@ -402,7 +402,7 @@ outlet_reach(struct outlet *o, const struct outlet_ask *ask, outlet_reached_fn *
 		return NULL;
 	t->reached = reached;
 	t->arg = arg;
-	begin(t);
+	outlet_begin(t);
 	return t;
 }
 

@@ -16,7 +16,7 @@ hash_of(const struct service *s, uint16_t number)
 }
 
 static struct outlet_port *
-find(const struct outlet_udp *u, const struct service *s, uint16_t number)
+outlet_udp_find(const struct outlet_udp *u, const struct service *s, uint16_t number)
 {
 	for (struct table_node *n = table_first(&u->ports, hash_of(s, number)); n != NULL;
 		n = table_next(n)) {
@@ -30,7 +30,7 @@ find(const struct outlet_udp *u, const struct service *s, uint16_t number)
 }
 
 static void
-touch(struct outlet_port *p, bool stale)
+outlet_udp_touch(struct outlet_port *p, bool stale)
 {
 	p->stale = stale;
 	if (p->is_touched)
@@ -40,9 +40,9 @@ touch(struct outlet_port *p, bool stale)
 }
 
 static void
-want(struct outlet_udp *u, const struct service *s, const struct service_port *port)
+outlet_udp_want(struct outlet_udp *u, const struct service *s, const struct service_port *port)
 {
-	struct outlet_port *p = find(u, s, port->port);
+	struct outlet_port *p = outlet_udp_find(u, s, port->port);
 	struct service *before;
 
 	if (p == NULL) {
@@ -54,7 +54,7 @@ want(struct outlet_udp *u, const struct service *s, const struct service_port *p
 	p->service = service_ref(s);
 	p->port = port;
 	service_unref(&before);
-	touch(p, false);
+	outlet_udp_touch(p, false);
 }
 
 static void
@@ -63,15 +63,16 @@ on_change(void *arg, const struct service *old, const struct service *now)
 	struct outlet_udp *u = arg;
 
 	for (unsigned i = 0; old != NULL && u->ports.n > 0 && i < old->n_ports; i++) {
-		struct outlet_port *p =
-			old->ports[i].mode == PORT_UDP ? find(u, old, old->ports[i].port) : NULL;
+		struct outlet_port *p = old->ports[i].mode == PORT_UDP
+			? outlet_udp_find(u, old, old->ports[i].port)
+			: NULL;
 
 		if (p != NULL)
-			touch(p, true);
+			outlet_udp_touch(p, true);
 	}
 	for (unsigned i = 0; now != NULL && i < now->n_ports; i++)
 		if (choice_needs_hub(&now->ports[i]))
-			want(u, now, &now->ports[i]);
+			outlet_udp_want(u, now, &now->ports[i]);
 }
 
 void
@@ -87,7 +88,7 @@ outlet_udp_use(struct outlet_udp *u, const struct snapshot *old, const struct sn
 	u->callers = local_callers_ref(snapshot_callers(now));
 	while ((p = outlet_udp_next(u, &slot, p)) != NULL)
 		if (p->service->restricted)
-			touch(p, p->stale);
+			outlet_udp_touch(p, p->stale);
 }
 
 /* --- doors ---------------------------------------------------------------------------------- */
@@ -140,7 +141,7 @@ open_door(struct outlet_port *p)
 uint16_t
 outlet_udp_door(struct outlet_udp *u, const struct service *s, const struct service_port *port)
 {
-	struct outlet_port *p = find(u, s, port->port);
+	struct outlet_port *p = outlet_udp_find(u, s, port->port);
 
 	if (p == NULL || p->stale || u->address == 0)
 		return 0;

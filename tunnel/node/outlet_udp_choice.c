@@ -57,7 +57,7 @@ is_ill(const struct choice_ask *ask, const struct endpoint *e)
 }
 
 static uint64_t
-weight(const struct endpoint *e, uint64_t key)
+outlet_udp_choice_weight(const struct endpoint *e, uint64_t key)
 {
 	uint8_t bytes[sizeof e->ip + sizeof e->port];
 
@@ -75,7 +75,7 @@ choice_pick(const struct service_port *p, const struct choice_ask *ask)
 
 	for (unsigned i = 0; i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];
-		uint64_t w = weight(e, ask->key);
+		uint64_t w = outlet_udp_choice_weight(e, ask->key);
 		bool ill;
 
 		if (e->via != VIA_TUNNEL || was_tried(ask, e))

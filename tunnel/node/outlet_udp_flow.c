@@ -7,7 +7,7 @@
 #include "base/core/hops.h"
 #include "base/core/log.h"
 
-static void ask(struct outlet_flow *t);
+static void outlet_udp_flow_ask(struct outlet_flow *t);
 
 static uint64_t
 now_ms(const struct outlet_port *p)
@@ -30,7 +30,7 @@ key_of(const struct outlet_flow *t)
 }
 
 static void
-refuse(struct outlet_flow *t, unsigned status, const char *why)
+outlet_udp_flow_refuse(struct outlet_flow *t, unsigned status, const char *why)
 {
 	udp_flow_refuse(t->flow,
 		status == 403           ? DROP_DENIED
@@ -52,19 +52,19 @@ on_reached(void *arg, struct stream *stream, unsigned status, const char *why)
 	}
 	t->trip = NULL;
 	if (status == 0) {
-		refuse(t, 503, why);
+		outlet_udp_flow_refuse(t, 503, why);
 		return;
 	}
 	choice_failed(&t->port->ill, &t->tried[t->n_tried - 1], now_ms(t->port));
 	if (status == 403 || status == 429 || status == 508 || t->n_tried == OUTLET_UDP_TRIES)
-		refuse(t, status, why);
+		outlet_udp_flow_refuse(t, status, why);
 	else
-		ask(t);
+		outlet_udp_flow_ask(t);
 }
 
 /* The best endpoint that was not tried yet. */
 static void
-ask(struct outlet_flow *t)
+outlet_udp_flow_ask(struct outlet_flow *t)
 {
 	const struct choice_ask wanted = {.key = key_of(t),
 		.tried = t->tried,
@@ -76,7 +76,7 @@ ask(struct outlet_flow *t)
 	struct outlet_ask q;
 
 	if (e == NULL) {
-		refuse(t, 503, "no endpoint could be reached");
+		outlet_udp_flow_refuse(t, 503, "no endpoint could be reached");
 		return;
 	}
 	t->tried[t->n_tried++] = (struct choice_place){e->ip, e->port};
@@ -86,7 +86,7 @@ ask(struct outlet_flow *t)
 	q.hops = t->flow->way.hops + 1;
 	t->trip = outlet_reach(t->port->of->config.outlet, &q, on_reached, t);
 	if (t->trip == NULL)
-		refuse(t, 429, "too many connections are open");
+		outlet_udp_flow_refuse(t, 429, "too many connections are open");
 }
 
 static void
@@ -99,7 +99,7 @@ flow_refuse_loop(struct outlet_flow *t)
 		"they may; an endpoint of this service, or of one on the way, leads back here "
 		"service=%s/%s port=%u",
 		s->namespace, s->name, t->port->port->port);
-	refuse(t, 508, HOPS_REASON);
+	outlet_udp_flow_refuse(t, 508, HOPS_REASON);
 }
 
 static bool
@@ -142,15 +142,16 @@ on_begun(void *arg, struct udp_flow *f)
 	f->own = t;
 	++*t->share;
 	if (p->of->n_flows++ >= OUTLET_UDP_FLOWS)
-		refuse(t, 429, "too many flows");
+		outlet_udp_flow_refuse(t, 429, "too many flows");
 	else if (!may_call(p, f))
-		refuse(t, 403, "edgeway.io/allow-from or a NetworkPolicy keeps this caller out");
+		outlet_udp_flow_refuse(
+			t, 403, "edgeway.io/allow-from or a NetworkPolicy keeps this caller out");
 	else if (*t->share > OUTLET_UDP_SHARE)
-		refuse(t, 429, "too many flows of one client");
+		outlet_udp_flow_refuse(t, 429, "too many flows of one client");
 	else if (f->way.hops >= HOPS_MAX)
 		flow_refuse_loop(t);
 	else
-		ask(t);
+		outlet_udp_flow_ask(t);
 }
 
 static void

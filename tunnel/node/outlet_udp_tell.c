@@ -6,7 +6,7 @@
 enum { SHOWN = 1000 };
 
 static struct dgram_tally
-sum(const struct outlet_udp *u)
+outlet_udp_tell_sum(const struct outlet_udp *u)
 {
 	struct dgram_tally all = u->past;
 	const struct outlet_port *p = NULL;
@@ -27,7 +27,7 @@ outlet_udp_metrics(const struct outlet_udp *u, struct metrics *m)
 {
 	static const char datagrams[] = "edgeway_tunnel_outward_udp_datagrams_total",
 			  bytes[] = "edgeway_tunnel_outward_udp_bytes_total";
-	const struct dgram_tally t = sum(u);
+	const struct dgram_tally t = outlet_udp_tell_sum(u);
 	char label[64];
 
 	metric_gauge(m, "edgeway_tunnel_outward_udp_ports",
@@ -66,7 +66,7 @@ add_port(const struct outlet_udp *u, const struct outlet_port *p, struct buf *ou
 void
 outlet_udp_state(const struct outlet_udp *u, struct buf *out)
 {
-	const struct dgram_tally t = sum(u);
+	const struct dgram_tally t = outlet_udp_tell_sum(u);
 	const struct outlet_port *p = NULL;
 	size_t slot = 0, shown = 0;
 

@@ -164,7 +164,7 @@ end_span(struct visit *v, const struct relay_report *report, const char *to)
 
 /* The audit: a line for each stream, whatever became of it. */
 static void
-tell(struct visit *v, const struct relay_report *report)
+serve_tell(struct visit *v, const struct relay_report *report)
 {
 	char to[ADDR_TEXT_MAX] = "-";
 	bool found = v->target.n_addrs > 0;
@@ -210,7 +210,7 @@ end_dial(struct visit *v, unsigned status, const char *why)
 
 	v->of->n_dialling--;
 	v->of->results[result_of(status)]++;
-	tell(v, &report);
+	serve_tell(v, &report);
 	visit_free(v);
 }
 
@@ -223,14 +223,14 @@ on_relay_ended(void *arg, const struct relay_report *report)
 	s->n_joined--;
 	s->to_node += report->to_socket;
 	s->from_node += report->to_stream;
-	tell(v, report);
+	serve_tell(v, report);
 	visit_free(v);
 }
 
 /* --- dialling ------------------------------------------------------------------------------- */
 
 static void
-refuse(struct visit *v)
+serve_refuse(struct visit *v)
 {
 	char why[STREAM_REASON_MAX], to[ADDR_TEXT_MAX];
 	const struct addr *last = &v->target.addrs[MIN(v->at, v->target.n_addrs - 1)];
@@ -243,7 +243,7 @@ refuse(struct visit *v)
 }
 
 static void
-join(struct visit *v)
+serve_join(struct visit *v)
 {
 	struct relay_setup setup = {.loop = v->of->loop, .ended = on_relay_ended, .arg = v};
 
@@ -261,7 +261,7 @@ static void on_dialled(void *arg, int fd, unsigned events);
 
 /* The next address that can be dialled at all; none: the refusal. */
 static void
-dial(struct visit *v)
+serve_dial(struct visit *v)
 {
 	for (; v->at < v->target.n_addrs; v->at++) {
 		int rc = sock_connect_hops(
@@ -273,7 +273,7 @@ dial(struct visit *v)
 		}
 		v->error = -rc;
 	}
-	refuse(v);
+	serve_refuse(v);
 }
 
 static void
@@ -284,13 +284,13 @@ on_dialled(void *arg, int fd, unsigned events)
 
 	(void)events;
 	if (error == 0) {
-		join(v);
+		serve_join(v);
 		return;
 	}
 	v->error = error;
 	close_dial(v);
 	v->at++;
-	dial(v);
+	serve_dial(v);
 }
 
 static void
@@ -299,7 +299,7 @@ on_timer(void *arg)
 	struct visit *v = arg;
 
 	v->error = ETIMEDOUT;
-	refuse(v);
+	serve_refuse(v);
 }
 
 static void
@@ -330,7 +330,7 @@ static const struct stream_events stream_events = {on_answered, on_moved, on_mov
 /* --- opening -------------------------------------------------------------------------------- */
 
 static const char *
-field(const struct stream_request *r, const char *name)
+serve_field(const struct stream_request *r, const char *name)
 {
 	for (size_t i = 0; i < r->n_fields; i++)
 		if (strcmp(r->fields[i].name, name) == 0)
@@ -342,7 +342,8 @@ field(const struct stream_request *r, const char *name)
 static void
 begin_span(struct visit *v, const struct stream_request *request)
 {
-	const char *text = field(request, "traceparent"), *colon = strrchr(request->authority, ':');
+	const char *text = serve_field(request, "traceparent"),
+		   *colon = strrchr(request->authority, ':');
 	size_t len =
 		colon != NULL ? (size_t)(colon - request->authority) : strlen(request->authority);
 	struct trace_context parent;
@@ -365,7 +366,7 @@ begin_span(struct visit *v, const struct stream_request *request)
 
 /* Keeps those addresses that may be dialled. */
 static unsigned
-filter(const struct allow *allow, struct target *t, const char **reason)
+serve_filter(const struct allow *allow, struct target *t, const char **reason)
 {
 	size_t kept = 0;
 
@@ -398,7 +399,8 @@ static unsigned
 serve_asked(struct serve *s, struct stream *st, const struct stream_request *request,
 	const char **reason)
 {
-	if (s->queries == NULL || strcmp(field(request, DECLARATION_ASK), AGENT_QUERY_ASK) != 0)
+	if (s->queries == NULL ||
+		strcmp(serve_field(request, DECLARATION_ASK), AGENT_QUERY_ASK) != 0)
 		return declaration_opened(s->declaration, st, request, reason);
 	if (allow_agent(s->allow))
 		return agent_query_opened(s->queries, st, request, reason);
@@ -412,36 +414,36 @@ serve_opened(
 {
 	const struct target_request ask = {
 		.authority = request->authority,
-		.service = field(request, "edgeway-service"),
-		.meant = field(request, "edgeway-reach"),
+		.service = serve_field(request, "edgeway-service"),
+		.meant = serve_field(request, "edgeway-reach"),
 		.udp = request->udp,
 	};
 	struct serve *s = arg;
 	struct visit *v;
 	unsigned status;
 
-	if (!request->udp && *field(request, DECLARATION_ASK) != '\0')
+	if (!request->udp && *serve_field(request, DECLARATION_ASK) != '\0')
 		return serve_asked(s, st, request, reason);
 	v = xcalloc(1, sizeof *v);
 	v->of = s;
 	v->fd = -1;
 	v->since_ms = loop_now_ms(s->loop);
 	log_clean(v->authority, sizeof v->authority, request->authority);
-	log_clean(v->caller, sizeof v->caller, field(request, "edgeway-caller"));
+	log_clean(v->caller, sizeof v->caller, serve_field(request, "edgeway-caller"));
 	log_clean(v->meant, sizeof v->meant, ask.meant);
 	s->beside += ask.meant[0] != '\0';
 	if (s->spans != NULL && s->spans->on && !request->udp)
 		begin_span(v, request);
-	v->hops = hops_parse(field(request, HOPS_FIELD));
+	v->hops = hops_parse(serve_field(request, HOPS_FIELD));
 	*reason = HOPS_REASON;
 	status = v->hops < HOPS_MAX ? target_find(look_around(s), &ask, &v->target, reason) : 508;
 	if (status == 0)
-		status = filter(s->allow, &v->target, reason);
+		status = serve_filter(s->allow, &v->target, reason);
 	if (status != 0) {
 		struct relay_report report = {.status = status, .why = *reason};
 
 		s->results[result_of(status)]++;
-		tell(v, &report);
+		serve_tell(v, &report);
 		free(v);
 		return status;
 	}
@@ -455,7 +457,7 @@ serve_opened(
 	s->n_dialling++;
 	stream_accept(st, &stream_events, v);
 	timer_start(v->timer, SERVE_DIAL_MS, 0);
-	dial(v);
+	serve_dial(v);
 	return 0;
 }
 
@@ -472,7 +474,7 @@ serve_judge(struct serve *s, const char *authority, struct buf *out)
 	if (status == 0)
 		allow_explain(s->allow, target.kind, &target.addrs[0], &rule);
 	if (status == 0)
-		status = filter(s->allow, &target, &reason);
+		status = serve_filter(s->allow, &target, &reason);
 	buf_adds(out, "{\"from\":\"hub\",\"to\":");
 	json_add_text(out, authority);
 	buf_printf(out, ",\"target\":\"%s\",\"allowed\":%s,\"status\":%u,\"rule\":",

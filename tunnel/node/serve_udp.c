@@ -39,7 +39,7 @@ flow_free(struct flow *f)
 
 /* The audit. */
 static void
-tell(const struct flow *f, const struct udp_relay_report *report)
+serve_udp_tell(const struct flow *f, const struct udp_relay_report *report)
 {
 	const struct dgram_tally *t = report->tally;
 	char to[ADDR_TEXT_MAX];
@@ -62,7 +62,7 @@ on_ended(void *arg, const struct udp_relay_report *report)
 	struct flow *f = arg;
 
 	dgram_tally_add(&f->of->past, report->tally);
-	tell(f, report);
+	serve_udp_tell(f, report);
 	flow_free(f);
 }
 
@@ -135,7 +135,7 @@ serve_udp_drain(struct serve_udp *u)
 /* --- telling -------------------------------------------------------------------------------- */
 
 static struct dgram_tally
-sum(const struct serve_udp *u)
+serve_udp_sum(const struct serve_udp *u)
 {
 	struct dgram_tally all = u->past;
 	const struct flow *f;
@@ -150,7 +150,7 @@ serve_udp_metrics(const struct serve_udp *u, struct metrics *m)
 {
 	static const char datagrams[] = "edgeway_tunnel_udp_datagrams_total",
 			  bytes[] = "edgeway_tunnel_udp_bytes_total";
-	const struct dgram_tally t = sum(u);
+	const struct dgram_tally t = serve_udp_sum(u);
 	char label[64];
 
 	metric_gauge(
@@ -173,7 +173,7 @@ serve_udp_metrics(const struct serve_udp *u, struct metrics *m)
 void
 serve_udp_state(const struct serve_udp *u, struct buf *out)
 {
-	const struct dgram_tally t = sum(u);
+	const struct dgram_tally t = serve_udp_sum(u);
 
 	buf_printf(out,
 		"{\"flows\":%u,\"opened\":%llu,\"datagrams_to_target\":%llu,\"datagrams_from_"

@@ -20,7 +20,7 @@ to_v6(const struct addr *a)
 }
 
 static bool
-same(const struct addr *a, const struct addr *b)
+target_same(const struct addr *a, const struct addr *b)
 {
 	struct in6_addr x = to_v6(a), y = to_v6(b);
 
@@ -57,7 +57,7 @@ is_link_local(const struct addr *a)
 }
 
 static void
-add(struct target *to, const struct addr *a, uint16_t port)
+target_add(struct target *to, const struct addr *a, uint16_t port)
 {
 	struct addr *at = &to->addrs[to->n_addrs];
 
@@ -79,14 +79,14 @@ add_node(const struct ground *g, uint16_t port, struct target *to)
 	struct addr loopback = addr_ipv4(INADDR_LOOPBACK, port);
 
 	to->kind = ALLOW_NODE;
-	add(to, &loopback, port);
+	target_add(to, &loopback, port);
 	for (int bridges = 0; bridges < 2; bridges++)
 		for (size_t i = 0; i < g->n_nets; i++) {
 			const struct ground_net *net = &g->nets[i];
 
 			if (net->bridge == (bridges == 1) && !is_loopback(&net->addr) &&
 				!is_link_local(&net->addr))
-				add(to, &net->addr, port);
+				target_add(to, &net->addr, port);
 		}
 }
 
@@ -107,7 +107,7 @@ find_endpoint(
 			const struct endpoint *e = &port->endpoints[i];
 			struct addr at = endpoint_addr(e);
 
-			if (((e->flags & ENDPOINT_LOCAL) != 0) == local && same(&at, a) &&
+			if (((e->flags & ENDPOINT_LOCAL) != 0) == local && target_same(&at, a) &&
 				addr_port(&at) == addr_port(a) &&
 				(any || strcmp(r->meant, e->node) == 0))
 				return e;
@@ -147,7 +147,7 @@ find_here(const struct ground *g, const struct addr *a, const struct target_requ
 		to->kind = ALLOW_PODS;
 	else
 		return 404;
-	add(to, a, addr_port(a));
+	target_add(to, a, addr_port(a));
 	return 0;
 }
 
@@ -180,7 +180,7 @@ find_beside(const struct ground *g, const struct addr *a, const struct target_re
 	*reason = vicinity_check(g->vicinity, &beside);
 	if (*reason != NULL)
 		return 403;
-	add(to, a, addr_port(a));
+	target_add(to, a, addr_port(a));
 	return 0;
 }
 

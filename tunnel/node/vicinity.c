@@ -27,7 +27,7 @@ static const char not_private[] =
 	"not a private network (RFC 1918, 4193, 6598): what has a public address is reached at it";
 
 static bool
-within(const struct in6_addr *a, const struct in6_addr *prefix, unsigned bits)
+vicinity_within(const struct in6_addr *a, const struct in6_addr *prefix, unsigned bits)
 {
 	unsigned whole = bits / 8, rest = bits % 8;
 
@@ -44,7 +44,7 @@ is_private(const struct vicinity_entry *e)
 	for (size_t i = 0; i < ARRAY_LEN(private_ranges); i++)
 		if (ip_parse(private_ranges[i].prefix, &prefix) &&
 			e->bits >= private_ranges[i].bits &&
-			within(&e->prefix, &prefix, private_ranges[i].bits))
+			vicinity_within(&e->prefix, &prefix, private_ranges[i].bits))
 			return true;
 	return false;
 }
@@ -160,7 +160,7 @@ read_entry(struct vicinity_entry *e)
 
 /* Visible ASCII: it goes into logs and answers as it is. */
 static bool
-plain(const char *text, size_t len)
+vicinity_plain(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		if (text[i] <= ' ' || text[i] > '~')
@@ -173,7 +173,7 @@ vicinity_add(struct vicinity *v, const char *text, size_t len)
 {
 	struct vicinity_entry *e;
 
-	if (v->n == VICINITY_MAX || !plain(text, len))
+	if (v->n == VICINITY_MAX || !vicinity_plain(text, len))
 		return -EINVAL;
 	if ((v->n & (v->n - 1)) == 0)
 		v->list = xrealloc(v->list, MAX(v->n * 2, (size_t)1) * sizeof *v->list);
@@ -267,7 +267,7 @@ vicinity_covers(const struct vicinity_entry *e, const char *node, const struct i
 		return false;
 	if (e->node != NULL)
 		return strcmp(e->node, node) == 0;
-	return within(ip, &e->prefix, e->bits);
+	return vicinity_within(ip, &e->prefix, e->bits);
 }
 
 bool

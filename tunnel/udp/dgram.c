@@ -15,7 +15,7 @@ dgram_drop_name(enum dgram_drop why)
 }
 
 static void
-add(struct dgram_count *to, const struct dgram_count *c)
+dgram_add(struct dgram_count *to, const struct dgram_count *c)
 {
 	to->datagrams += c->datagrams;
 	to->bytes += c->bytes;
@@ -24,8 +24,8 @@ add(struct dgram_count *to, const struct dgram_count *c)
 void
 dgram_tally_add(struct dgram_tally *to, const struct dgram_tally *t)
 {
-	add(&to->to_stream, &t->to_stream);
-	add(&to->from_stream, &t->from_stream);
+	dgram_add(&to->to_stream, &t->to_stream);
+	dgram_add(&to->from_stream, &t->from_stream);
 	for (unsigned i = 0; i < DROPS; i++)
 		to->dropped[i] += t->dropped[i];
 }

@@ -19,7 +19,7 @@ struct dgram_couple {
 
 /* The owner is told at the next turn. */
 static void
-finish(struct dgram_couple *c, unsigned code, const char *why)
+dgram_couple_finish(struct dgram_couple *c, unsigned code, const char *why)
 {
 	c->over = true;
 	c->report.why = why;
@@ -29,7 +29,7 @@ finish(struct dgram_couple *c, unsigned code, const char *why)
 }
 
 static bool
-spend(struct dgram_couple *c, size_t n)
+dgram_couple_spend(struct dgram_couple *c, size_t n)
 {
 	uint64_t now = loop_now_ms(c->loop);
 
@@ -50,7 +50,7 @@ pass_one(struct side *from, const void *data, size_t n)
 	bool first = from == &c->sides[0];
 	struct dgram_count *count = first ? &t->to_stream : &t->from_stream;
 
-	if (!spend(c, n)) {
+	if (!dgram_couple_spend(c, n)) {
 		t->dropped[DROP_RATE]++;
 	} else if (!dgram_put(c->sides[first ? 1 : 0].stream, data, n)) {
 		t->dropped[DROP_QUEUE]++;
@@ -61,7 +61,7 @@ pass_one(struct side *from, const void *data, size_t n)
 }
 
 static void
-pass(struct side *from)
+dgram_couple_pass(struct side *from)
 {
 	const void *data;
 	size_t n;
@@ -70,9 +70,9 @@ pass(struct side *from)
 	while ((rc = dgram_get(&from->reader, from->stream, &data, &n)) > 0)
 		pass_one(from, data, n);
 	if (rc < 0 || stream_spoilt(from->stream))
-		finish(from->couple, STREAM_CANCELLED, "what came is no capsules");
+		dgram_couple_finish(from->couple, STREAM_CANCELLED, "what came is no capsules");
 	else if (stream_eof(from->stream))
-		finish(from->couple, STREAM_CANCELLED, "done");
+		dgram_couple_finish(from->couple, STREAM_CANCELLED, "done");
 }
 
 static void
@@ -81,7 +81,7 @@ on_readable(void *arg)
 	struct side *s = arg;
 
 	if (!s->couple->over)
-		pass(s);
+		dgram_couple_pass(s);
 }
 
 static void
@@ -98,9 +98,9 @@ on_reset(void *arg, unsigned code)
 	if (s->couple->over)
 		return;
 	if (code == STREAM_BROKEN)
-		finish(s->couple, code, "port unreachable");
+		dgram_couple_finish(s->couple, code, "port unreachable");
 	else
-		finish(s->couple, STREAM_CANCELLED,
+		dgram_couple_finish(s->couple, STREAM_CANCELLED,
 			code == STREAM_LOST ? "the session has ended" : "done");
 }
 
@@ -138,7 +138,7 @@ dgram_couple_new(const struct dgram_couple_setup *setup)
 		stream_use(c->sides[i].stream, &events, &c->sides[i]);
 	}
 	for (unsigned i = 0; i < 2 && !c->over; i++)
-		pass(&c->sides[i]);
+		dgram_couple_pass(&c->sides[i]);
 	return c;
 }
 
@@ -146,7 +146,7 @@ void
 dgram_couple_break(struct dgram_couple *c, const char *why)
 {
 	if (!c->over)
-		finish(c, STREAM_CANCELLED, why);
+		dgram_couple_finish(c, STREAM_CANCELLED, why);
 }
 
 void

@@ -47,7 +47,7 @@ flows_free(struct flows **f)
 }
 
 static size_t
-bucket(const struct flows *f, const struct flow_key *key)
+flows_bucket(const struct flows *f, const struct flow_key *key)
 {
 	return hash64(key, sizeof *key, f->seed) % BUCKETS;
 }
@@ -63,7 +63,7 @@ flows_find(const struct flows *f, const struct flow_key *key)
 {
 	struct flow_entry *e;
 
-	LIST_FOREACH(e, &f->buckets[bucket(f, key)], same)
+	LIST_FOREACH(e, &f->buckets[flows_bucket(f, key)], same)
 		if (memcmp(&e->key, key, sizeof *key) == 0)
 			return e;
 	return NULL;
@@ -119,7 +119,7 @@ flows_add(struct flows *f, struct flow_entry *e, const struct flow_key *key, uin
 	TAILQ_INSERT_TAIL(&s->flows, e, of);
 	s->n++;
 	TAILQ_INSERT_TAIL(&f->ages[e->class], e, age);
-	LIST_INSERT_HEAD(&f->buckets[bucket(f, key)], e, same);
+	LIST_INSERT_HEAD(&f->buckets[flows_bucket(f, key)], e, same);
 	f->n++;
 }
 

@@ -28,14 +28,14 @@ now_ms(const struct udp_door *d)
 }
 
 static void
-drop(struct udp_flow *f, enum dgram_drop why, unsigned n)
+udp_door_drop(struct udp_flow *f, enum dgram_drop why, unsigned n)
 {
 	f->tally.dropped[why] += n;
 	f->door->tally.dropped[why] += n;
 }
 
 static void
-count(struct dgram_count *a, struct dgram_count *b, size_t n)
+udp_door_count(struct dgram_count *a, struct dgram_count *b, size_t n)
 {
 	a->datagrams++;
 	a->bytes += n;
@@ -68,7 +68,7 @@ udp_flow_end(struct udp_flow *f, const char *why)
 {
 	struct udp_door *d = f->door;
 
-	drop(f, DROP_DIALLING, f->kept.n);
+	udp_door_drop(f, DROP_DIALLING, f->kept.n);
 	let_go(f, f->stream != NULL ? 200 : UDP_FLOW_GONE, why);
 	flows_remove(d->flows, &f->entry);
 	if (flows_count(d->flows) == 0)
@@ -88,7 +88,7 @@ turn_away(struct udp_flow *f, enum dgram_drop why, unsigned status, const char *
 void
 udp_flow_refuse(struct udp_flow *f, enum dgram_drop why, unsigned status, const char *reason)
 {
-	drop(f, why, f->kept.n);
+	udp_door_drop(f, why, f->kept.n);
 	turn_away(f, why, status, reason);
 }
 
@@ -101,7 +101,7 @@ udp_flow_state(const struct udp_flow *f)
 /* --- bytes ---------------------------------------------------------------------------------- */
 
 static bool
-spend(struct udp_flow *f, size_t n)
+udp_door_spend(struct udp_flow *f, size_t n)
 {
 	const struct udp_door_setup *s = &f->door->setup;
 
@@ -111,12 +111,12 @@ spend(struct udp_flow *f, size_t n)
 static void
 to_stream(struct udp_flow *f, const void *data, size_t n)
 {
-	if (!spend(f, n))
-		drop(f, DROP_RATE, 1);
+	if (!udp_door_spend(f, n))
+		udp_door_drop(f, DROP_RATE, 1);
 	else if (!dgram_put(f->stream, data, n))
-		drop(f, DROP_QUEUE, 1);
+		udp_door_drop(f, DROP_QUEUE, 1);
 	else
-		count(&f->tally.to_stream, &f->door->tally.to_stream, n);
+		udp_door_count(&f->tally.to_stream, &f->door->tally.to_stream, n);
 }
 
 static void
@@ -124,19 +124,19 @@ to_client(struct udp_flow *f, const void *data, size_t n)
 {
 	int rc;
 
-	if (!spend(f, n)) {
-		drop(f, DROP_RATE, 1);
+	if (!udp_door_spend(f, n)) {
+		udp_door_drop(f, DROP_RATE, 1);
 		return;
 	}
 	rc = pktinfo_send(f->door->fd, data, n, &f->way);
 	if (rc < 0)
-		drop(f, dgram_send_failed(-rc), 1);
+		udp_door_drop(f, dgram_send_failed(-rc), 1);
 	else
-		count(&f->tally.from_stream, &f->door->tally.from_stream, n);
+		udp_door_count(&f->tally.from_stream, &f->door->tally.from_stream, n);
 }
 
 static void
-touch(struct udp_flow *f)
+udp_door_touch(struct udp_flow *f)
 {
 	bool brief = f->tally.to_stream.datagrams == 1 && f->tally.from_stream.datagrams == 1;
 
@@ -152,7 +152,7 @@ drain_stream(struct udp_flow *f)
 
 	while ((rc = dgram_get(&f->reader, f->stream, &data, &n)) > 0) {
 		to_client(f, data, n);
-		touch(f);
+		udp_door_touch(f);
 	}
 	if (rc < 0)
 		udp_flow_end(f, "what came is no capsules");
@@ -236,7 +236,7 @@ key_of(const struct pktinfo_way *way)
 }
 
 static void
-begin(struct udp_door *d, const struct flow_key *key, const struct pktinfo_way *way,
+udp_door_begin(struct udp_door *d, const struct flow_key *key, const struct pktinfo_way *way,
 	const void *data, size_t n)
 {
 	uint64_t sweep =
@@ -264,24 +264,24 @@ begin(struct udp_door *d, const struct flow_key *key, const struct pktinfo_way *
 }
 
 static void
-take(struct udp_door *d, const struct pktinfo_way *way, const void *data, size_t n)
+udp_door_take(struct udp_door *d, const struct pktinfo_way *way, const void *data, size_t n)
 {
 	const struct flow_key key = key_of(way);
 	struct udp_flow *f = (struct udp_flow *)flows_find(d->flows, &key);
 
 	if (f == NULL) {
-		begin(d, &key, way, data, n);
+		udp_door_begin(d, &key, way, data, n);
 		return;
 	}
 	if (f->entry.class == FLOW_REFUSED) {
-		drop(f, f->refusal, 1);
+		udp_door_drop(f, f->refusal, 1);
 		return;
 	}
 	if (f->stream != NULL)
 		to_stream(f, data, n);
 	else if (!dgram_keep(&f->kept, data, n))
-		drop(f, DROP_DIALLING, 1);
-	touch(f);
+		udp_door_drop(f, DROP_DIALLING, 1);
+	udp_door_touch(f);
 }
 
 static void
@@ -305,7 +305,7 @@ on_ready(void *arg, int fd, unsigned events)
 			return;
 		bytes += (size_t)n;
 		if (s->events->comes == NULL || s->events->comes(s->arg, &way))
-			take(d, &way, s->buffer, (size_t)n);
+			udp_door_take(d, &way, s->buffer, (size_t)n);
 		else
 			d->tally.dropped[DROP_DENIED]++;
 	}

@@ -31,7 +31,7 @@ static void on_ready(void *arg, int fd, unsigned events);
 /* --- its end -------------------------------------------------------------------------------- */
 
 static void
-settle(struct udp_relay *r)
+udp_relay_settle(struct udp_relay *r)
 {
 	r->trying = false;
 	dgram_kept_fini(&r->kept);
@@ -50,11 +50,11 @@ close_socket(struct udp_relay *r)
 
 /* The owner is told at the next turn. */
 static void
-finish(struct udp_relay *r, unsigned code, const char *why)
+udp_relay_finish(struct udp_relay *r, unsigned code, const char *why)
 {
 	r->over = true;
 	r->why = why;
-	settle(r);
+	udp_relay_settle(r);
 	close_socket(r);
 	stream_close(&r->stream, code);
 	timer_start(r->timer, 0, 0);
@@ -116,7 +116,7 @@ try_next(struct udp_relay *r, int error)
 			return;
 		error = rc;
 	}
-	finish(r, STREAM_BROKEN, error_text(error));
+	udp_relay_finish(r, STREAM_BROKEN, error_text(error));
 }
 
 static void
@@ -154,9 +154,9 @@ drain_stream(struct udp_relay *r)
 	if (r->over)
 		return;
 	if (rc < 0)
-		finish(r, STREAM_CANCELLED, "what came is no capsules");
+		udp_relay_finish(r, STREAM_CANCELLED, "what came is no capsules");
 	else if (stream_eof(r->stream))
-		finish(r, STREAM_CANCELLED, "done");
+		udp_relay_finish(r, STREAM_CANCELLED, "done");
 }
 
 /* --- what the target says ------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ drain_socket(struct udp_relay *r)
 		if (n < 0)
 			return;
 		if (r->trying)
-			settle(r);
+			udp_relay_settle(r);
 		bytes += (size_t)n;
 		r->moved_ms = loop_now_ms(r->loop);
 		if (!dgram_put(r->stream, data, (size_t)n)) {
@@ -228,7 +228,8 @@ on_reset(void *arg, unsigned code)
 	struct udp_relay *r = arg;
 
 	if (!r->over)
-		finish(r, STREAM_CANCELLED, code == STREAM_LOST ? "the session has ended" : "done");
+		udp_relay_finish(r, STREAM_CANCELLED,
+			code == STREAM_LOST ? "the session has ended" : "done");
 }
 
 static void
@@ -253,11 +254,11 @@ on_timer(void *arg)
 		return;
 	}
 	if (r->trying)
-		settle(r);
+		udp_relay_settle(r);
 	if (!r->draining)
 		return;
 	if (loop_now_ms(r->loop) - r->moved_ms >= UDP_RELAY_QUIET_MS)
-		finish(r, STREAM_CANCELLED, "the program stops");
+		udp_relay_finish(r, STREAM_CANCELLED, "the program stops");
 	else
 		timer_start(r->timer, UDP_RELAY_QUIET_MS, 0);
 }
@@ -286,7 +287,7 @@ udp_relay_start(const struct udp_relay_setup *setup)
 	stream_answer(r->stream, r->status, error == 0 ? "" : strerror(error));
 	if (error != 0) {
 		r->at = r->n_to - 1;
-		finish(r, STREAM_CANCELLED, strerror(error));
+		udp_relay_finish(r, STREAM_CANCELLED, strerror(error));
 		return r;
 	}
 	r->trying = r->at + 1 < r->n_to;
