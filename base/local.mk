@@ -3,12 +3,12 @@ base_libbase_a_SOURCES = \
 	base/core/address_list.c base/core/address_list.h \
 	base/os/addresses.c base/os/addresses.h \
 	base/http/admin.c base/http/admin.h base/http/admin_conn.c base/http/admin_conn.h base/http/admin_query.c \
-	base/os/arrival.c base/os/arrival.h \
+	base/os/ingress_interface.c base/os/ingress_interface.h \
 	base/core/base64.c base/core/base64.h \
 	base/core/buf.c base/core/buf.h \
 	base/os/cgroup.c base/os/cgroup.h \
 	base/core/descriptors.c base/core/descriptors.h \
-	base/core/doubling.c base/core/doubling.h \
+	base/core/histogram.c base/core/histogram.h \
 	base/core/err.c base/core/err.h \
 	base/core/fair_share.c base/core/fair_share.h \
 	base/core/finding.h \
@@ -16,7 +16,7 @@ base_libbase_a_SOURCES = \
 	base/core/hash.c base/core/hash.h \
 	base/core/heap.c base/core/heap.h \
 	base/core/hops.c base/core/hops.h \
-	base/core/lines.c base/core/lines.h \
+	base/core/log_queue.c base/core/log_queue.h \
 	base/core/log.c base/core/log.h \
 	base/core/loop.c base/core/loop.h \
 	base/core/metric.c base/core/metric.h \
@@ -26,12 +26,12 @@ base_libbase_a_SOURCES = \
 	base/conf/opt.c base/conf/opt.h base/conf/opt_flags.c base/conf/opt_load.h base/conf/opt_print.c base/conf/opt_text.c \
 	base/conf/opt_value.c base/conf/opt_value.h \
 	base/http/own_host.c base/http/own_host.h \
-	base/core/pack.c base/core/pack.h \
+	base/core/gzip.c base/core/gzip.h \
 	base/os/pktinfo.c base/os/pktinfo.h \
 	base/core/preauth.c base/core/preauth.h \
 	base/core/privileges.c base/core/privileges.h \
 	base/os/sandbox.h base/os/sandbox_table.c base/os/sandbox_table.h \
-	base/tls/squeeze.c base/tls/squeeze.h \
+	base/tls/deflate_stream.c base/tls/deflate_stream.h \
 	base/http/proxy.c base/http/proxy.h base/http/proxy_url.c \
 	base/core/fdpass.c base/core/fdpass.h \
 	base/core/inherited.c base/core/inherited.h \
@@ -43,7 +43,7 @@ base_libbase_a_SOURCES = \
 	base/http/traceparent.c base/http/traceparent.h \
 	base/conf/tree.c base/conf/tree.h base/conf/tree_build.h base/conf/tree_json.c base/conf/tree_yaml.c \
 	base/core/util.c base/core/util.h \
-	base/tls/wire.c base/tls/wire.h base/tls/wire_socket.c
+	base/tls/transport.c base/tls/transport.h base/tls/transport_socket.c
 
 if SECCOMP
 base_libbase_a_SOURCES += base/os/sandbox.c
@@ -90,13 +90,13 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/core/buf_test \
 	tests/unit/base/os/cgroup_test \
 	tests/unit/base/core/fair_share_test \
-	tests/unit/base/core/lines_test \
+	tests/unit/base/core/log_queue_test \
 	tests/unit/base/core/log_test \
 	tests/unit/base/core/loop_test \
 	tests/unit/base/os/notify_test \
 	tests/unit/base/conf/opt_test \
-	tests/unit/base/core/pack_test \
-	tests/unit/base/tls/squeeze_test \
+	tests/unit/base/core/gzip_test \
+	tests/unit/base/tls/deflate_stream_test \
 	tests/unit/base/core/preauth_test \
 	tests/unit/base/core/privileges_test \
 	tests/unit/base/http/proxy_test \
@@ -119,8 +119,8 @@ tests_unit_base_os_cgroup_test_SOURCES = tests/unit/base/os/cgroup_test.c
 tests_unit_base_os_cgroup_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_fair_share_test_SOURCES = tests/unit/base/core/fair_share_test.c
 tests_unit_base_core_fair_share_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_base_core_lines_test_SOURCES = tests/unit/base/core/lines_test.c
-tests_unit_base_core_lines_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_log_queue_test_SOURCES = tests/unit/base/core/log_queue_test.c
+tests_unit_base_core_log_queue_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_log_test_SOURCES = tests/unit/base/core/log_test.c
 tests_unit_base_core_log_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_loop_test_SOURCES = tests/unit/base/core/loop_test.c
@@ -129,10 +129,10 @@ tests_unit_base_os_notify_test_SOURCES = tests/unit/base/os/notify_test.c
 tests_unit_base_os_notify_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_conf_opt_test_SOURCES = tests/unit/base/conf/opt_test.c
 tests_unit_base_conf_opt_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_base_tls_squeeze_test_SOURCES = tests/unit/base/tls/squeeze_test.c
-tests_unit_base_tls_squeeze_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_base_core_pack_test_SOURCES = tests/unit/base/core/pack_test.c
-tests_unit_base_core_pack_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_tls_deflate_stream_test_SOURCES = tests/unit/base/tls/deflate_stream_test.c
+tests_unit_base_tls_deflate_stream_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_gzip_test_SOURCES = tests/unit/base/core/gzip_test.c
+tests_unit_base_core_gzip_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_preauth_test_SOURCES = tests/unit/base/core/preauth_test.c
 tests_unit_base_core_preauth_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_privileges_test_SOURCES = tests/unit/base/core/privileges_test.c

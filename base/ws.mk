@@ -1,6 +1,6 @@
 base_libbase_a_SOURCES += \
-	base/http/carrier.c base/http/carrier.h base/http/carrier_head.c base/http/carrier_head.h \
-	base/http/carriers.c base/http/carriers.h \
+	base/http/ws_tunnel.c base/http/ws_tunnel.h base/http/ws_tunnel_head.c base/http/ws_tunnel_head.h \
+	base/http/ws_tunnels.c base/http/ws_tunnels.h \
 	base/tls/pki.c base/tls/pki.h \
 	base/tls/pki_ctx.c \
 	base/tls/pki_crl.c base/tls/pki_crl.h \

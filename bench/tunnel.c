@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/core/loop.h"
-#include "base/http/carrier.h"
+#include "base/http/ws_tunnel.h"
 #include "base/tls/pki.h"
 #include "tunnel/h2/relay.h"
 
@@ -159,7 +159,7 @@ on_tls(void *arg, enum tls_event event)
 		exit(1);
 	}
 	free(arg);
-	setup.wire = wire_tls(&tls);
+	setup.wire = transport_tls(&tls);
 	check(session_new(&setup, &me.session), &(struct err){0});
 	me.open++;
 	if (me.dialled < me.tunnels)
@@ -188,7 +188,7 @@ start_tls(int fd, const char *host)
 
 struct outer {
 	struct tls_stream *tls;
-	struct carrier *carrier;
+	struct ws_tunnel *carrier;
 	const char *host;
 };
 
@@ -204,7 +204,7 @@ static void
 on_outer(void *arg, enum tls_event event)
 {
 	struct outer *o = arg;
-	struct carrier_setup setup = {
+	struct ws_tunnel_setup setup = {
 		.loop = me.loop, .client = o->host != NULL, .ended = on_carrier_end, .arg = o};
 	int fd;
 
@@ -212,8 +212,8 @@ on_outer(void *arg, enum tls_event event)
 		fprintf(stderr, "tunnel: %s\n", tls_stream_why(o->tls));
 		exit(1);
 	}
-	setup.wire = wire_tls(&o->tls);
-	check(carrier_start(&setup, &o->carrier, &fd), &(struct err){0});
+	setup.wire = transport_tls(&o->tls);
+	check(ws_tunnel_start(&setup, &o->carrier, &fd), &(struct err){0});
 	start_tls(fd, o->host);
 }
 

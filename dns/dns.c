@@ -50,7 +50,7 @@ on_roster(void *arg)
 {
 	struct dns *d = arg;
 	const struct addr *upstreams;
-	size_t n = roster_in_use(d->roster, &upstreams);
+	size_t n = upstreams_in_use(d->roster, &upstreams);
 
 	for (size_t i = 0; i < d->n_servers; i++)
 		server_use_upstreams(d->servers[i], upstreams, n);
@@ -88,7 +88,7 @@ find_upstreams(struct dns *d)
 			log_limited(LOG_LEVEL_WARN, 1, "dns",
 				"our own address among dns.upstreams is left out");
 	}
-	roster_use(d->roster, found, others);
+	upstreams_use(d->roster, found, others);
 }
 
 static void
@@ -100,13 +100,13 @@ on_resolvconf_changed(void *arg)
 size_t
 dns_upstreams(const struct dns *d, const struct addr **upstreams)
 {
-	return roster_in_use(d->roster, upstreams);
+	return upstreams_in_use(d->roster, upstreams);
 }
 
 size_t
 dns_upstreams_known(const struct dns *d, const struct addr **upstreams)
 {
-	return roster_known(d->roster, upstreams);
+	return upstreams_known(d->roster, upstreams);
 }
 
 void
@@ -161,7 +161,7 @@ watch_resolvconf(struct dns *d)
 static void
 open_roster(struct dns *d, uint32_t mark)
 {
-	const struct roster_config config = {.loop = d->main,
+	const struct upstreams_config config = {.loop = d->main,
 		.mark = mark,
 		.seen = has_come,
 		.counters = counters_of,
@@ -369,7 +369,7 @@ dns_listen(struct dns *d, uint32_t address, struct err *err)
 		server_listen(d->servers[i], d->sockets[2 * i], d->sockets[2 * i + 1], address);
 	d->address = d->last_address = address;
 	find_upstreams(d);
-	roster_check(d->roster);
+	upstreams_check(d->roster);
 	return 0;
 }
 
@@ -427,7 +427,7 @@ dns_resolvconf_write(struct dns *d, struct err *err)
 			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
 	code = resolvconf_write(d->resolvconf, d->address, err);
 	find_upstreams(d);
-	roster_check(d->roster); /* others read the file as well */
+	upstreams_check(d->roster); /* others read the file as well */
 	return code;
 }
 

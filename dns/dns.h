@@ -1,5 +1,5 @@
 /*
- * This is the folder's door. For the hub it holds dns/front/nameserver.h, a server of one zone. For
+ * This is the folder's door. For the hub it holds dns/front/zone_server.h, a server of one zone. For
  * the agent, the node's DNS: answers cluster names from the snapshot, forwards the rest (c-ares),
  * and keeps resolv.conf. All functions are called on loop 0 (loops[0] of the configuration). Each
  * loop in `workers` owns a UDP socket (SO_REUSEPORT), a forwarder and a cache; they share nothing
@@ -20,7 +20,7 @@
 #include "base/core/loop.h"
 #include "base/core/metric.h"
 #include "base/core/sock.h"
-#include "dns/front/nameserver.h"
+#include "dns/front/zone_server.h"
 #include "model/snapshot.h"
 
 struct dns;

@@ -6,7 +6,7 @@
 #define EDGEWAY_DNS_DNS_PRIVATE_H
 
 #include "dns/dns.h"
-#include "dns/forward/roster.h"
+#include "dns/forward/upstreams.h"
 #include "dns/front/server.h"
 #include "dns/resolvconf/resolvconf.h"
 #include "dns/resolvconf/resolvwatch.h"

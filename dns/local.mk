@@ -8,15 +8,15 @@ dns_libdns_a_SOURCES = \
 	dns/forward/cookie.c dns/forward/cookie.h \
 	dns/dns.c dns/dns.h dns/dns_private.h \
 	dns/forward/forward.c dns/forward/forward.h dns/forward/forward_private.h dns/forward/forward_use.c \
-	dns/front/group.c dns/front/group.h \
+	dns/front/gso.c dns/front/gso.h \
 	dns/forward/health.c dns/forward/health.h \
-	dns/forward/loopname.c dns/forward/loopname.h \
+	dns/forward/loop_probe.c dns/forward/loop_probe.h \
 	dns/forward/limit.c dns/forward/limit.h \
 	dns/forward/lookup.c dns/forward/lookup.h \
 	dns/answer/message.c dns/answer/message.h \
-	dns/answer/nameanswer.c dns/answer/nameanswer.h \
-	dns/front/nameserver.c dns/front/nameserver.h \
-	dns/front/pace.c dns/front/pace.h \
+	dns/answer/zone_answer.c dns/answer/zone_answer.h \
+	dns/front/zone_server.c dns/front/zone_server.h \
+	dns/front/batching.c dns/front/batching.h \
 	dns/report.c \
 	dns/resolvconf/resolvconf.c dns/resolvconf/resolvconf.h \
 	dns/resolvconf/resolvfile.c dns/resolvconf/resolvfile.h \
@@ -24,9 +24,9 @@ dns_libdns_a_SOURCES = \
 	dns/resolvconf/resolvtext.c dns/resolvconf/resolvtext.h \
 	dns/resolvconf/resolvwatch.c dns/resolvconf/resolvwatch.h \
 	dns/forward/rewrite.c dns/forward/rewrite.h \
-	dns/forward/roster.c dns/forward/roster.h \
+	dns/forward/upstreams.c dns/forward/upstreams.h \
 	dns/front/server.c dns/front/server.h \
-	dns/forward/share.c dns/forward/share.h \
+	dns/forward/client_quota.c dns/forward/client_quota.h \
 	dns/front/tcp.c dns/front/tcp.h \
 	dns/front/udp.c dns/front/udp.h \
 	dns/forward/upstream.c dns/forward/upstream.h
@@ -34,7 +34,7 @@ dns_libdns_a_SOURCES = \
 DNS_TESTS = tests/unit/dns/answer/dns_message_test tests/unit/dns/answer/dns_answer_test tests/unit/dns/front/dns_server_test \
 	tests/unit/dns/front/dns_udp_test tests/unit/dns/dns_alloc_test tests/unit/dns/forward/dns_upstream_test \
 	tests/unit/dns/dns_threads_test tests/unit/dns/forward/dns_cache_test tests/unit/dns/forward/dns_lookup_test \
-	tests/unit/dns/answer/nameanswer_test tests/unit/dns/resolvconf/resolvtext_test tests/unit/dns/resolvconf/resolvconf_test
+	tests/unit/dns/answer/zone_answer_test tests/unit/dns/resolvconf/resolvtext_test tests/unit/dns/resolvconf/resolvconf_test
 DNS_KIT = tests/unit/dns/dns_kit.c tests/unit/dns/dns_kit.h
 DNS_BED = $(DNS_KIT) $(CLOCK) tests/unit/dns/dns_bed.c tests/unit/dns/dns_bed.h
 DNS_LDADD = dns/libdns.a $(MODEL_LDADD)
@@ -44,8 +44,8 @@ TESTS += $(DNS_TESTS)
 endif
 tests_unit_dns_answer_dns_message_test_SOURCES = tests/unit/dns/answer/dns_message_test.c $(DNS_KIT)
 tests_unit_dns_answer_dns_message_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_answer_nameanswer_test_SOURCES = tests/unit/dns/answer/nameanswer_test.c $(DNS_KIT)
-tests_unit_dns_answer_nameanswer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_answer_zone_answer_test_SOURCES = tests/unit/dns/answer/zone_answer_test.c $(DNS_KIT)
+tests_unit_dns_answer_zone_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_answer_dns_answer_test_SOURCES = tests/unit/dns/answer/dns_answer_test.c $(DNS_KIT)
 tests_unit_dns_answer_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_front_dns_server_test_SOURCES = tests/unit/dns/front/dns_server_test.c $(DNS_BED)

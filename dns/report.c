@@ -134,7 +134,7 @@ dns_metrics(struct dns *d, struct metrics *m)
 	metric_gauge(m, "edgeway_dns_listening", "1 while DNS answers.", NULL, dns_listening(d));
 	metric_gauge(m, "edgeway_dns_upstreams", "Upstreams in use.", NULL,
 		(double)dns_upstreams(d, &upstreams));
-	roster_metrics(d->roster, m);
+	upstreams_metrics(d->roster, m);
 	resolvwatch_metrics(d->watch, m);
 }
 
@@ -173,7 +173,7 @@ dns_state(struct dns *d, struct buf *out)
 	char text[ADDR_TEXT_MAX];
 
 	buf_printf(out, "{\"address\":\"%s\",", d->address != 0 ? addr_text(&a, text) : "");
-	roster_state(d->roster, out);
+	upstreams_state(d->roster, out);
 	buf_adds(out, ",\"unanswered\":");
 	counts_state(d, unanswered_shown, ARRAY_LEN(unanswered_shown), out);
 	buf_adds(out, ",\"case\":");

@@ -29,7 +29,7 @@ on_tunnel_news(void *arg, const char *node, enum tunnel_news news)
 	const struct hub *hub = arg;
 
 	if (hub->inquiries != NULL)
-		inquiry_news(hub->inquiries, node, news);
+		neighbour_query_news(hub->inquiries, node, news);
 }
 
 static void
@@ -51,11 +51,11 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 
 	setup.most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)TUNNELS_MOST);
 	hub->tunnels = tunnels_new(&setup);
-	hub->outward = outward_new(hub->loop);
+	hub->outward = egress_new(hub->loop);
 	setup.changed = NULL; /* nobody opens streams in these */
 	setup.claimed = NULL;
 	setup.news = NULL;
-	setup.opened = outward_opened;
+	setup.opened = egress_opened;
 	setup.opened_arg = hub->outward;
 	hub->outward_tunnels = tunnels_new(&setup);
 }
@@ -151,27 +151,27 @@ int
 hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 {
 	struct access *fresh = NULL;
-	int rc = access_new(ways_in->access, &fresh, err);
+	int rc = acl_new(ways_in->access, &fresh, err);
 	unsigned cut;
 
 	if (rc < 0)
 		return rc;
 	rc = redirect_prepare(hub->redirect, &ways_in->redirect, err);
 	if (rc == 0 &&
-		((rc = doors_renew(hub->ingress, &hub->ways_in, err)) < 0 ||
+		((rc = listeners_renew(hub->ingress, &hub->ways_in, err)) < 0 ||
 			(rc = web_renew(hub->web, err)) < 0 ||
 			(rc = hub_peers_configure(hub, ways_in->peers, err)) < 0))
 		redirect_abandon(hub->redirect);
 	if (rc < 0) {
-		access_free(&fresh);
+		acl_free(&fresh);
 		return rc;
 	}
 	hub_note_listeners(hub, ways_in);
 	redirect_commit(hub->redirect);
-	access_adopt(hub->access, &fresh);
+	acl_adopt(hub->access, &fresh);
 	quota_adopt(hub->quota, &ways_in->limits);
 	cut = ingress_recheck(hub->ingress) + udp_maps_recheck(hub->udp_maps) +
-		outward_recheck(hub->outward) + web_recheck(hub->web);
+		egress_recheck(hub->outward) + web_recheck(hub->web);
 	log_info("ingress", "rules of access adopted rules=%zu cut=%u", access_count(hub->access),
 		cut);
 	return 0;
@@ -246,7 +246,7 @@ static void
 hub_on_settle(void *arg)
 {
 	struct hub *hub = arg;
-	bool settled = ingress_settle(hub->ingress) == 0 && reach_pending(hub->reach) == 0;
+	bool settled = ingress_settle(hub->ingress) == 0 && connector_pending(hub->reach) == 0;
 
 	if (settled || loop_now_ms(hub->loop) >= hub->settle_until_ms)
 		hub_drain_tunnels(hub);
@@ -296,17 +296,17 @@ hub_stop(struct hub **out)
 	hub_asks_end(hub);
 	udp_maps_free(&hub->udp_maps);
 	tunnels_free(&hub->outward_tunnels);
-	outward_free(&hub->outward);
-	reach_free(&hub->reach);
+	egress_free(&hub->outward);
+	connector_free(&hub->reach);
 	peers_free(&hub->peers);
-	cloud_free(&hub->cloud);
-	ways_free(&hub->ways);
+	local_dial_free(&hub->cloud);
+	routes_free(&hub->ways);
 	tunnels_free(&hub->tunnels);
 	preauth_free(&hub->preauth);
 	floods_free(&hub->floods);
 	inquiries_free(&hub->inquiries);
 	self_guard_free(&hub->guard);
-	access_free(&hub->access);
+	acl_free(&hub->access);
 	quota_free(&hub->quota);
 	authority_stop(&hub->authority);
 	manifests_stop(&hub->manifests);

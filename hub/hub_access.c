@@ -1,6 +1,6 @@
 /*
  * What the rules make of a call that nobody makes: edgewayctl access check. The same functions
- * judge as for a real one (hub/routing/reach.c), up to the dial.
+ * judge as for a real one (hub/routing/connector.c), up to the dial.
  */
 #include "hub/hub_private.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "hub/port/route.h"
-#include "hub/routing/ways.h"
+#include "hub/routing/routes.h"
 #include "model/json.h"
 
 static int
@@ -78,7 +78,7 @@ access_read_to(const char *to, char host[CALLER_HOST_MAX + 1], uint16_t *port, s
 }
 
 static void
-access_add_target(struct buf *out, const struct access_target *t)
+access_add_target(struct buf *out, const struct acl_target *t)
 {
 	switch (t->kind) {
 	case TARGET_NODE:
@@ -103,7 +103,7 @@ access_add_target(struct buf *out, const struct access_target *t)
 }
 
 static void
-access_add_ways(struct buf *out, const struct ways *w)
+access_add_ways(struct buf *out, const struct routes *w)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		buf_printf(out, "%s{\"endpoint\":", i > 0 ? "," : "");
@@ -126,20 +126,20 @@ struct access_answer {
 
 static void
 access_judge(struct hub *hub, const struct caller *c, const char *host, uint16_t port,
-	struct ways *w, struct access_answer *a)
+	struct routes *w, struct access_answer *a)
 {
-	struct ways_caller who;
+	struct routes_caller who;
 
-	ways_caller_of(&who, c, true);
-	ways_for(hub->ways, &who);
-	a->status = ways_find(hub->ways, host, port, w);
-	ways_for(hub->ways, NULL);
+	routes_caller_of(&who, c, true);
+	routes_for(hub->ways, &who);
+	a->status = routes_find(hub->ways, host, port, w);
+	routes_for(hub->ways, NULL);
 	if (w->target_text[0][0] != '\0') {
 		access_add_target(&a->target, &w->target);
-		access_explain(hub->access, c, &w->target, &a->rule);
+		acl_explain(hub->access, c, &w->target, &a->rule);
 	}
 	if (a->status == 0)
-		a->status = ways_judge(hub->ways, c, w);
+		a->status = routes_judge(hub->ways, c, w);
 	a->allowed = a->status == 0;
 	a->reason = w->reason;
 }
@@ -151,7 +151,7 @@ hub_access(struct hub *hub, const char *from, const char *to, struct buf *out, s
 	char host[CALLER_HOST_MAX + 1];
 	struct caller caller;
 	uint16_t port = 0;
-	struct ways ways;
+	struct routes ways;
 	int rc = access_read_from(from, &caller, err);
 
 	memset(&ways, 0, sizeof ways);
@@ -166,7 +166,7 @@ hub_access(struct hub *hub, const char *from, const char *to, struct buf *out, s
 	} else {
 		ways.target.kind = TARGET_WEB;
 		access_add_target(&a.target, &ways.target);
-		a.allowed = access_explain(hub->access, &caller, &ways.target, &a.rule);
+		a.allowed = acl_explain(hub->access, &caller, &ways.target, &a.rule);
 	}
 	buf_adds(out, "{\"from\":");
 	json_add_text(out, from);

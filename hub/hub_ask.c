@@ -133,8 +133,8 @@ ask_open(struct hub_ask *a, const char *target)
 	static const struct stream_events events = {
 		on_ask_answered, on_ask_moved, on_ask_moved, on_ask_reset};
 	const struct stream_field fields[] = {
-		{DECLARATION_ASK, AGENT_QUERY_ASK}, {AGENT_QUERY_TARGET, target}};
-	const struct stream_request request = {.authority = DECLARATION_AUTHORITY,
+		{REACHABILITY_ASK, AGENT_QUERY_ASK}, {AGENT_QUERY_TARGET, target}};
+	const struct stream_request request = {.authority = REACHABILITY_AUTHORITY,
 		.fields = fields,
 		.n_fields = ARRAY_LEN(fields)};
 	struct peers_ask other = {.node = a->node, .request = &request, .events = &events, .to = a};

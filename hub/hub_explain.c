@@ -262,11 +262,11 @@ explain_events(const struct hub *hub, struct kube_events *events)
 /* --- other replicas ------------------------------------------------------------------------- */
 
 static void
-explain_count_lacking(void *arg, const struct talk *talk)
+explain_count_lacking(void *arg, const struct node_session *talk)
 {
-	struct talk_facts facts;
+	struct node_session_facts facts;
 
-	talk_facts(talk, &facts);
+	node_session_facts(talk, &facts);
 	*(size_t *)arg += facts.held > 0 || facts.unserved > 0;
 }
 

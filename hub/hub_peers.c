@@ -8,7 +8,7 @@ on_changed(void *arg, const char *node)
 	struct hub *hub = arg;
 
 	if (hub->reach != NULL)
-		reach_changed(hub->reach, node);
+		connector_changed(hub->reach, node);
 }
 
 void

@@ -14,8 +14,8 @@
 #include "base/os/addresses.h"
 #include "hub/hub.h"
 #include "hub/identity/authority.h"
-#include "hub/ingress/doors.h"
-#include "hub/ingress/outward.h"
+#include "hub/ingress/egress.h"
+#include "hub/ingress/listeners.h"
 #include "hub/ingress/redirect.h"
 #include "hub/kube/kubernetes.h"
 #include "hub/manifests/manifests.h"
@@ -24,7 +24,7 @@
 #include "hub/port/floods.h"
 #include "hub/port/self_guard.h"
 #include "hub/replicas/peers.h"
-#include "hub/routing/inquiry.h"
+#include "hub/routing/neighbour_query.h"
 #include "hub/sync/fanout.h"
 #include "hub/sync/node_sites.h"
 #include "hub/sync/nodes.h"
@@ -68,7 +68,7 @@ struct hub {
 	struct peers *peers;
 	struct presence *presence; /* of nodes, here and at other replicas */
 	struct tunnels *outward_tunnels; /* by which nodes ask `outward` */
-	struct outward *outward;
+	struct egress *outward;
 	unsigned draining; /* of these three, how many are not at their end */
 	void (*drained)(void *arg);
 	void *drained_arg;
@@ -77,9 +77,9 @@ struct hub {
 	struct self_guard *guard;
 	struct quota *quota;
 	struct preauth *preauth; /* of all listeners but the page's */
-	struct ways_finder *ways;
-	struct cloud *cloud;
-	struct reach *reach;
+	struct routes_finder *ways;
+	struct local_dial *cloud;
+	struct connector *reach;
 	struct ingress *ingress;
 	struct redirect *redirect; /* NULL until start_ingress */
 	struct udp_maps *udp_maps;

@@ -128,7 +128,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	tunnels_metrics(hub->tunnels, m);
 	floods_metrics(hub->floods, m);
 	neighbours_metrics(inquiries_neighbours(hub->inquiries), m);
-	outward_metrics(hub->outward, m);
+	egress_metrics(hub->outward, m);
 	peers_metrics(hub->peers, m);
 	ingress_metrics(hub->ingress, m);
 	redirect_metrics(hub->redirect, m);
@@ -140,7 +140,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	metric_gauge(m, "edgeway_ingress_access_rules",
 		"Rules of access in force; 0: programs of this host alone.", NULL,
 		(double)access_count(hub->access));
-	reach_metrics(hub->reach, m);
+	connector_metrics(hub->reach, m);
 }
 
 static void
@@ -298,7 +298,7 @@ hub_state(const struct hub *hub, struct buf *out)
 		buf_adds(out, ",\"carried\":");
 		nodes_carried(hub->nodes, out);
 	}
-	buf_printf(out, ",\"loops\":%llu", (unsigned long long)reach_loops(hub->reach));
+	buf_printf(out, ",\"loops\":%llu", (unsigned long long)connector_loops(hub->reach));
 	buf_adds(out, ",\"unauthenticated\":");
 	preauth_state(hub->preauth, out);
 	buf_adds(out, ",\"visits\":");

@@ -62,7 +62,7 @@ mark_dials(void *arg, uint32_t mark)
 {
 	const struct hub *hub = arg;
 
-	cloud_mark(hub->cloud, mark);
+	local_dial_mark(hub->cloud, mark);
 }
 
 /* --- the hub itself ------------------------------------------------------------------------- */
@@ -210,7 +210,7 @@ static int
 start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *cluster_domain,
 	struct err *err)
 {
-	struct ways_config ways = {
+	struct routes_config ways = {
 		.cluster = hub->cluster,
 		.fanout = hub->fanout,
 		.cluster_domain = cluster_domain,
@@ -221,7 +221,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.refuses = hub_node_refuses,
 		.arg = hub,
 	};
-	int rc = access_new(config->access, &hub->access, err);
+	int rc = acl_new(config->access, &hub->access, err);
 
 	if (rc < 0)
 		return rc;
@@ -248,9 +248,9 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 	ways.access = hub->access;
 	ways.guard = hub->guard;
 	hub->quota = quota_new(&config->limits);
-	hub->ways = ways_new(&ways);
-	hub->cloud = cloud_new(hub->loop, hub->guard);
-	hub->reach = reach_new(&(struct reach_config){
+	hub->ways = routes_new(&ways);
+	hub->cloud = local_dial_new(hub->loop, hub->guard);
+	hub->reach = connector_new(&(struct connector_config){
 		.loop = hub->loop,
 		.ways = hub->ways,
 		.tunnels = hub->tunnels,
@@ -259,7 +259,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.neighbours = ways.neighbours,
 	});
 	peers_use_quota(hub->peers, hub->quota);
-	outward_use(hub->outward, hub->reach, hub->access, hub->quota);
+	egress_use(hub->outward, hub->reach, hub->access, hub->quota);
 	hub->ingress = ingress_new(&(struct ingress_config){
 		.preauth = hub->preauth,
 		.loop = hub->loop,
@@ -281,7 +281,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.flows = config->udp_flows,
 	});
 	ingress_hold(hub->ingress, hub->held);
-	rc = doors_open(hub->ingress, hub->udp_maps, config, err);
+	rc = listeners_open(hub->ingress, hub->udp_maps, config, err);
 	return rc < 0 ? rc : start_redirect(hub, &config->redirect, err);
 }
 

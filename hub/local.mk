@@ -1,29 +1,29 @@
 noinst_LIBRARIES += hub/libhub.a
 hub_libhub_a_SOURCES = \
-	hub/port/access.c hub/port/access.h \
+	hub/port/acl.c hub/port/acl.h \
 	hub/sync/admission.c hub/sync/admission.h \
 	hub/identity/approvals.c hub/identity/approvals.h hub/identity/approvals_ask.c hub/identity/approvals_private.h \
 	hub/identity/authority.c hub/identity/authority.h \
-	hub/ingress/bridge.c hub/ingress/bridge.h \
+	hub/ingress/tls_bridge.c hub/ingress/tls_bridge.h \
 	hub/port/caller.c hub/port/caller.h \
-	hub/port/carried.c hub/port/carried.h \
+	hub/port/ws_accept.c hub/port/ws_accept.h \
 	hub/identity/certs.c hub/identity/certs.h \
 	hub/manifests/claims.c hub/manifests/claims.h \
-	hub/routing/cloud.c hub/routing/cloud.h \
+	hub/routing/local_dial.c hub/routing/local_dial.h \
 	hub/identity/csr.c hub/identity/csr.h \
-	hub/ingress/doors.c hub/ingress/doors.h \
-	hub/ingress/detours.c hub/ingress/detours.h \
+	hub/ingress/listeners.c hub/ingress/listeners.h \
+	hub/ingress/redirect_targets.c hub/ingress/redirect_targets.h \
 	hub/sync/fanout.c hub/sync/fanout.h \
-	hub/sync/flights.c hub/sync/flights.h \
+	hub/sync/inflight.c hub/sync/inflight.h \
 	hub/port/floods.c hub/port/floods.h \
 	hub/kube/follow.c hub/kube/follow.h \
-	hub/port/hello.c hub/port/hello.h \
+	hub/port/client_hello.c hub/port/client_hello.h \
 	hub/names/hosts_map.c hub/names/hosts_map.h \
 	hub/names/hosts_text.c hub/names/hosts_text.h \
 	hub/kube/https.c hub/kube/https.h \
 	hub/hub.c hub/hub.h hub/hub_access.c hub/hub_ask.c hub/hub_explain.c hub/hub_nodes.c hub/hub_peers.c hub/hub_private.h hub/hub_service.c hub/hub_source.c hub/hub_tell.c hub/hub_ways.c \
 	hub/ingress/ingress.c hub/ingress/ingress.h \
-	hub/routing/inquiry.c hub/routing/inquiry.h \
+	hub/routing/neighbour_query.c hub/routing/neighbour_query.h \
 	hub/identity/join.c hub/identity/join.h \
 	hub/identity/joins.c hub/identity/joins.h \
 	hub/kube/kube_api.c hub/kube/kube_api.h \
@@ -42,38 +42,38 @@ hub_libhub_a_SOURCES = \
 	hub/sync/node_book.c hub/sync/node_book.h \
 	hub/sync/node_sites.c hub/sync/node_sites.h \
 	hub/sync/nodes.c hub/sync/nodes.h hub/sync/nodes_known.c hub/sync/nodes_private.h hub/sync/nodes_tell.c \
-	hub/port/peek.c hub/port/peek.h \
-	hub/replicas/peer_guest.c hub/replicas/peer_line.c hub/replicas/peer_names.c hub/replicas/peer_names.h hub/replicas/peer_ask.c hub/replicas/peer_trip.c hub/port/peer_words.c hub/port/peer_words.h \
+	hub/port/alpn_mux.c hub/port/alpn_mux.h \
+	hub/replicas/peer_server.c hub/replicas/peer_client.c hub/replicas/peer_names.c hub/replicas/peer_names.h hub/replicas/peer_query.c hub/replicas/peer_forward.c hub/port/peer_proto.c hub/port/peer_proto.h \
 	hub/replicas/peers.c hub/replicas/peers.h hub/replicas/peers_private.h hub/replicas/peers_tell.c \
 	hub/port/presence.c hub/port/presence.h \
 	hub/sync/outbox.c hub/sync/outbox.h \
-	hub/ingress/outward.c hub/ingress/outward.h \
+	hub/ingress/egress.c hub/ingress/egress.h \
 	hub/identity/own_service.c hub/identity/own_service.h \
 	hub/sync/pending.c hub/sync/pending.h \
 	hub/port/questions.c hub/port/questions.h \
 	hub/port/quota.c hub/port/quota.h \
-	hub/routing/reach.c hub/routing/reach.h \
+	hub/routing/connector.c hub/routing/connector.h \
 	hub/ingress/redirect.c hub/ingress/redirect.h hub/ingress/redirect_private.h hub/ingress/redirect_rules.c hub/ingress/redirect_tell.c \
 	hub/ingress/redirect_probe.c hub/ingress/redirect_probe.h \
 	hub/port/refusals.c hub/port/refusals.h \
 	hub/kube/reflector.c hub/kube/reflector.h hub/kube/reflector_private.h hub/kube/reflector_take.c \
 	hub/identity/revoked.c hub/identity/revoked.h \
-	hub/identity/roll.c hub/identity/roll.h \
-	hub/replicas/roster.c hub/replicas/roster.h \
+	hub/identity/name_archive.c hub/identity/name_archive.h \
+	hub/replicas/tunnel_directory.c hub/replicas/tunnel_directory.h \
 	hub/port/route.c hub/port/route.h \
 	hub/kube/secret.c hub/kube/secret.h \
 	hub/port/self_guard.c hub/port/self_guard.h \
 	hub/identity/share.c hub/identity/share.h hub/identity/share_ca.c hub/identity/share_private.h \
 	hub/identity/share_claims.c hub/identity/share_claims.h \
-	hub/sync/sight.c hub/sync/sight.h \
-	hub/kube/split.c hub/kube/split.h \
-	hub/sync/talk.c hub/sync/talk.h hub/sync/talk_ask.c hub/sync/talk_compare.c hub/sync/talk_private.h hub/sync/talk_say.c hub/sync/talk_tell.c \
+	hub/sync/node_filter.c hub/sync/node_filter.h \
+	hub/kube/json_stream.c hub/kube/json_stream.h \
+	hub/sync/node_session.c hub/sync/node_session.h hub/sync/node_session_ask.c hub/sync/node_session_compare.c hub/sync/node_session_private.h hub/sync/node_session_say.c hub/sync/node_session_tell.c \
 	hub/identity/tokens.c hub/identity/tokens.h \
 	hub/replicas/tunnels.c hub/replicas/tunnels.h hub/replicas/tunnels_private.h hub/replicas/tunnels_lost.c hub/replicas/tunnels_tell.c \
 	hub/sync/unserved.c hub/sync/unserved.h \
 	hub/ingress/udp_flow.c hub/ingress/udp_maps.c hub/ingress/udp_maps.h hub/ingress/udp_maps_private.h \
-	hub/ingress/visit.c hub/ingress/visit.h hub/ingress/visit_exchange.c hub/ingress/visit_h2.c hub/ingress/visit_http.c hub/ingress/visit_tls.c hub/ingress/visit_trace.c hub/ingress/visit_where.c \
-	hub/routing/ways.c hub/routing/ways.h hub/routing/ways_beside.c hub/routing/ways_callers.c hub/routing/ways_judge.c hub/routing/ways_private.h \
+	hub/ingress/client_conn.c hub/ingress/client_conn.h hub/ingress/client_conn_exchange.c hub/ingress/client_conn_h2.c hub/ingress/client_conn_http.c hub/ingress/client_conn_tls.c hub/ingress/client_conn_trace.c hub/ingress/client_conn_where.c \
+	hub/routing/routes.c hub/routing/routes.h hub/routing/routes_beside.c hub/routing/routes_callers.c hub/routing/routes_judge.c hub/routing/routes_private.h \
 	hub/page/web.c hub/page/web.h hub/page/web_attention.c hub/page/web_conn.c hub/page/web_live.c hub/page/web_private.h \
 	hub/page/web_dead.c hub/page/web_dead.h \
 	hub/page/web_files.c hub/page/web_files.h \
@@ -113,52 +113,52 @@ tests_fuzz_split_fuzz_SOURCES = tests/fuzz/split_fuzz.c
 tests_fuzz_split_fuzz_LDADD = $(HUB_LDADD)
 if HAVE_CMOCKA
 HUB_TESTS = \
-	tests/unit/hub/port/access_test \
+	tests/unit/hub/port/acl_test \
 	tests/unit/hub/identity/certs_test \
-	tests/unit/hub/ingress/detours_test \
+	tests/unit/hub/ingress/redirect_targets_test \
 	tests/unit/hub/names/hosts_text_test \
 	tests/unit/hub/sync/hub_delivery_test \
 	tests/unit/hub/hub_join_test \
 	tests/unit/hub/sync/hub_test \
 	tests/unit/hub/kube/kubeconfig_test \
 	tests/unit/hub/identity/approvals_test \
-	tests/unit/tunnel/node/link_forward_test \
-	tests/unit/hub/routing/reach_test \
-	tests/unit/tunnel/node/link_test \
+	tests/unit/tunnel/node/tunnel_client_forward_test \
+	tests/unit/hub/routing/connector_test \
+	tests/unit/tunnel/node/tunnel_client_test \
 	tests/unit/hub/manifests/manifests_test \
 	tests/unit/hub/routing/neighbours_test \
 	tests/unit/hub/routing/neighbours_index_test \
 	tests/unit/hub/sync/nodes_test \
-	tests/unit/hub/port/peek_test \
+	tests/unit/hub/port/alpn_mux_test \
 	tests/unit/hub/port/questions_test \
 	tests/unit/hub/port/quota_test \
 	tests/unit/hub/kube/kube_events_test \
 	tests/unit/hub/kube/reflector_test \
 	tests/unit/hub/port/presence_test \
-	tests/unit/hub/replicas/roster_test \
+	tests/unit/hub/replicas/tunnel_directory_test \
 	tests/unit/hub/port/self_guard_test \
 	tests/unit/hub/identity/share_test \
-	tests/unit/hub/kube/split_test \
+	tests/unit/hub/kube/json_stream_test \
 	tests/unit/hub/identity/tokens_test \
 	tests/unit/hub/replicas/tunnels_tell_test \
-	tests/unit/hub/routing/ways_test \
+	tests/unit/hub/routing/routes_test \
 	tests/unit/hub/page/web_test
 check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
 tests_unit_hub_identity_approvals_test_SOURCES = tests/unit/hub/identity/approvals_test.c $(CLOCK)
 tests_unit_hub_identity_approvals_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_port_access_test_SOURCES = tests/unit/hub/port/access_test.c
-tests_unit_hub_port_access_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_acl_test_SOURCES = tests/unit/hub/port/acl_test.c
+tests_unit_hub_port_acl_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_self_guard_test_SOURCES = tests/unit/hub/port/self_guard_test.c
 tests_unit_hub_port_self_guard_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_page_web_test_SOURCES = tests/unit/hub/page/web_test.c
 tests_unit_hub_page_web_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnels_tell_test_SOURCES = tests/unit/hub/replicas/tunnels_tell_test.c
 tests_unit_hub_replicas_tunnels_tell_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_routing_ways_test_SOURCES = tests/unit/hub/routing/ways_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
-tests_unit_hub_routing_ways_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_ingress_detours_test_SOURCES = tests/unit/hub/ingress/detours_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
-tests_unit_hub_ingress_detours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_routes_test_SOURCES = tests/unit/hub/routing/routes_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_routing_routes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_ingress_redirect_targets_test_SOURCES = tests/unit/hub/ingress/redirect_targets_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_ingress_redirect_targets_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_names_hosts_text_test_SOURCES = tests/unit/hub/names/hosts_text_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 tests_unit_hub_names_hosts_text_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_identity_certs_test_SOURCES = tests/unit/hub/identity/certs_test.c
@@ -171,13 +171,13 @@ tests_unit_hub_sync_hub_test_SOURCES = tests/unit/hub/sync/hub_test.c tests/unit
 tests_unit_hub_sync_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_kubeconfig_test_SOURCES = tests/unit/hub/kube/kubeconfig_test.c
 tests_unit_hub_kube_kubeconfig_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_routing_reach_test_SOURCES = tests/unit/hub/routing/reach_test.c $(CLOCK)
-tests_unit_hub_routing_reach_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_tunnel_node_link_forward_test_SOURCES = tests/unit/tunnel/node/link_forward_test.c tests/unit/tunnel/node/link_bed.c tests/unit/tunnel/node/link_bed.h $(CLOCK)
-tests_unit_tunnel_node_link_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_tunnel_node_link_test_SOURCES = tests/unit/tunnel/node/link_test.c tests/unit/tunnel/node/link_bed.c tests/unit/tunnel/node/link_bed.h $(CLOCK)
-tests_unit_tunnel_node_link_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_tunnel_node_link_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_rerouted
+tests_unit_hub_routing_connector_test_SOURCES = tests/unit/hub/routing/connector_test.c $(CLOCK)
+tests_unit_hub_routing_connector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_node_tunnel_client_forward_test_SOURCES = tests/unit/tunnel/node/tunnel_client_forward_test.c tests/unit/tunnel/node/tunnel_client_bed.c tests/unit/tunnel/node/tunnel_client_bed.h $(CLOCK)
+tests_unit_tunnel_node_tunnel_client_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_node_tunnel_client_test_SOURCES = tests/unit/tunnel/node/tunnel_client_test.c tests/unit/tunnel/node/tunnel_client_bed.c tests/unit/tunnel/node/tunnel_client_bed.h $(CLOCK)
+tests_unit_tunnel_node_tunnel_client_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_node_tunnel_client_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_rerouted
 tests_unit_hub_manifests_manifests_test_SOURCES = tests/unit/hub/manifests/manifests_test.c $(CLOCK)
 tests_unit_hub_manifests_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_neighbours_index_test_SOURCES = tests/unit/hub/routing/neighbours_index_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
@@ -186,24 +186,24 @@ tests_unit_hub_routing_neighbours_test_SOURCES = tests/unit/hub/routing/neighbou
 tests_unit_hub_routing_neighbours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_sync_nodes_test_SOURCES = tests/unit/hub/sync/nodes_test.c $(PATIENCE)
 tests_unit_hub_sync_nodes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_port_peek_test_SOURCES = tests/unit/hub/port/peek_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
-tests_unit_hub_port_peek_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_alpn_mux_test_SOURCES = tests/unit/hub/port/alpn_mux_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
+tests_unit_hub_port_alpn_mux_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_kube_events_test_SOURCES = tests/unit/hub/kube/kube_events_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
 tests_unit_hub_kube_kube_events_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_reflector_test_SOURCES = tests/unit/hub/kube/reflector_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
 tests_unit_hub_kube_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_presence_test_SOURCES = tests/unit/hub/port/presence_test.c
 tests_unit_hub_port_presence_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_replicas_roster_test_SOURCES = tests/unit/hub/replicas/roster_test.c
-tests_unit_hub_replicas_roster_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_tunnel_directory_test_SOURCES = tests/unit/hub/replicas/tunnel_directory_test.c
+tests_unit_hub_replicas_tunnel_directory_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_identity_share_test_SOURCES = tests/unit/hub/identity/share_test.c
 tests_unit_hub_identity_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_questions_test_SOURCES = tests/unit/hub/port/questions_test.c
 tests_unit_hub_port_questions_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_quota_test_SOURCES = tests/unit/hub/port/quota_test.c
 tests_unit_hub_port_quota_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_kube_split_test_SOURCES = tests/unit/hub/kube/split_test.c
-tests_unit_hub_kube_split_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_kube_json_stream_test_SOURCES = tests/unit/hub/kube/json_stream_test.c
+tests_unit_hub_kube_json_stream_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_identity_tokens_test_SOURCES = tests/unit/hub/identity/tokens_test.c
 tests_unit_hub_identity_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif

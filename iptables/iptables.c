@@ -15,7 +15,7 @@ static void
 iptables_tend(void *arg)
 {
 	struct iptables *ipt = arg;
-	const struct obstacles_where where = {.subnet = ipt->subnet,
+	const struct preflight_where where = {.subnet = ipt->subnet,
 		.mask = ipt->mask,
 		.interface = ipt->interface,
 		.carries = kernelpath_carries(ipt->kernelpath)};
@@ -23,8 +23,8 @@ iptables_tend(void *arg)
 	if (!ipt->guard.armed)
 		return;
 	ipt->tended_ms = mono_ms();
-	estate_reserve(ipt); /* whoever sets the list anew leaves ours out */
-	obstacles_look(&ipt->obstacles, &where);
+	handover_reserve(ipt); /* whoever sets the list anew leaves ours out */
+	preflight_look(&ipt->obstacles, &where);
 	if (where.carries)
 		hairpin_tend(&ipt->hairpin, ipt->interfaces);
 }
@@ -176,7 +176,7 @@ iptables_use_port(struct iptables *ipt, uint16_t port)
 int
 iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 {
-	int rc = obstacles_refuse(ipt->subnet, ipt->mask, err);
+	int rc = preflight_refuse(ipt->subnet, ipt->mask, err);
 
 	if (rc < 0)
 		return rc;
@@ -264,12 +264,12 @@ on_kernelpath(void *arg)
 
 static bool
 iptables_relay(
-	void *arg, const struct service *s, const struct service_port *p, struct plan_target *to)
+	void *arg, const struct service *s, const struct service_port *p, struct slots_target *to)
 {
 	struct iptables *ipt = arg;
 	uint16_t port = ipt->relay != NULL ? ipt->relay(ipt->relay_arg, s, p) : 0;
 
-	*to = (struct plan_target){ipt->address, port};
+	*to = (struct slots_target){ipt->address, port};
 	if (port == 0 || ipt->address == 0)
 		return false;
 	relay_ports_note(ipt, port);
@@ -401,7 +401,7 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 			.relay = iptables_relay,
 			.changed = on_kernelpath,
 			.arg = ipt});
-	estate_reserve(ipt);
+	handover_reserve(ipt);
 	*out = ipt;
 	return 0;
 }
@@ -420,7 +420,7 @@ iptables_close(struct iptables **out)
 	buf_fini(&ipt->new_relay_ports);
 	free(ipt->relay_ports);
 	kernelpath_free(&ipt->kernelpath);
-	estate_give_back(ipt);
+	handover_give_back(ipt);
 	for (size_t i = 1; ipt->interfaces != NULL && ipt->interfaces[i] != NULL; i++)
 		free((void *)(uintptr_t)ipt->interfaces[i]);
 	free(ipt->interfaces);

@@ -6,7 +6,7 @@
 #define EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
 
 #include "iptables/host/iface.h"
-#include "iptables/host/obstacles.h"
+#include "iptables/host/preflight.h"
 #include "iptables/iptables.h"
 #include "iptables/maps/capture.h"
 #include "iptables/maps/guard.h"
@@ -40,7 +40,7 @@ struct iptables {
 	struct capture capture;
 	struct kernelpath *kernelpath;
 	struct hairpin hairpin;
-	struct obstacles obstacles;
+	struct preflight obstacles;
 	struct timer *tend; /* to ports of bridges and to obstacles */
 	uint64_t tended_ms;
 	bool draining, old_kernel, no_sockets; /* as in struct rules */
@@ -53,7 +53,7 @@ struct iptables {
 };
 
 /* Reserves the port, which is ours to give back unless it was reserved already. */
-void estate_reserve(struct iptables *ipt);
-void estate_give_back(struct iptables *ipt);
+void handover_reserve(struct iptables *ipt);
+void handover_give_back(struct iptables *ipt);
 
 #endif

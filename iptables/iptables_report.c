@@ -1,7 +1,7 @@
 #include "iptables/iptables_private.h"
 
 #include "base/core/sock.h"
-#include "iptables/host/others.h"
+#include "iptables/host/hook_conflicts.h"
 #include "iptables/maps/rules.h"
 #include "model/json.h"
 
@@ -23,7 +23,7 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 	metric_gauge(m, "edgeway_iptables_hairpin_ports",
 		"Ports of bridges that we put into hairpin mode.", NULL,
 		(double)hairpin_count(&ipt->hairpin));
-	obstacles_metrics(&ipt->obstacles, m);
+	preflight_metrics(&ipt->obstacles, m);
 	capture_metrics(&ipt->capture, m, mono_ms());
 	kernelpath_metrics(ipt->kernelpath, m);
 }
@@ -43,13 +43,13 @@ others_state(struct buf *out)
 	auto_buf struct buf text;
 
 	buf_init(&text, BUF_UNLIMITED);
-	others_translating(RULES_TABLE, RULES_PRIORITY, &text);
+	hook_conflicts_translating(RULES_TABLE, RULES_PRIORITY, &text);
 	others_member(out, "translated_first_by", &text);
-	others_dropping(&text);
+	hook_conflicts_dropping(&text);
 	others_member(out, "dropped_by", &text);
-	others_drop_rules(RULES_TABLE, &text);
+	hook_conflicts_drop_rules(RULES_TABLE, &text);
 	others_member(out, "drop_rules", &text);
-	others_legacy(&text);
+	hook_conflicts_legacy(&text);
 	others_member(out, "legacy_tables", &text);
 }
 
@@ -69,7 +69,7 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s,\"obstacles\":",
 		(unsigned long long)ipt->guard.repairs, (unsigned long long)ipt->guard.failures,
 		ipt->port_ours ? "true" : "false");
-	obstacles_state(&ipt->obstacles, out);
+	preflight_state(&ipt->obstacles, out);
 	buf_printf(out, ",\"warning\":\"%s\"", ipt->no_sockets ? IPTABLES_NO_SOCKETS : "");
 	if (ipt->guard.repairs > 0) {
 		buf_printf(out, ",\"repaired_ms_ago\":%llu,\"repaired_after\":",

@@ -3,16 +3,16 @@
 #include <errno.h>
 #include <time.h>
 
-#include "lb/access.h"
-#include "lb/blame.h"
+#include "lb/access_log.h"
 #include "lb/exchange.h"
 #include "lb/gather.h"
-#include "lb/gossip.h"
 #include "lb/memory.h"
+#include "lb/outlier.h"
+#include "lb/outlier_share.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/relay.h"
-#include "lb/silence.h"
+#include "lb/server_first.h"
 #include "lb/splice.h"
 #include "lb/trace.h"
 
@@ -70,7 +70,7 @@ bad_answer(struct exchange *ex, const char *why)
 	struct front *f = ex->front;
 
 	count(&f->worker->counters.bad_response, 1);
-	access_end(ex, ex->started ? "PD" : "PH");
+	access_log_end(ex, ex->started ? "PD" : "PH");
 	back_close(ex->back, true);
 	if (ex->started)
 		front_close(f, true);
@@ -82,7 +82,7 @@ static void
 client_lost(struct exchange *ex)
 {
 	count(&ex->front->worker->counters.client_lost, 1);
-	access_end(ex, ex->started ? "CD" : "CH");
+	access_log_end(ex, ex->started ? "CD" : "CH");
 	front_close(ex->front, false);
 }
 
@@ -164,13 +164,13 @@ answer_begin_it(struct exchange *ex)
 		return 0;
 	}
 	ex->started = true;
-	silence_is_http(ex->front->group);
+	server_first_is_http(ex->front->group);
 	ex->reusable = w->head.keep_alive;
 	ex->access.status = w->head.status;
-	access_first(ex);
+	access_log_first(ex);
 	count_status(ex, w->head.status);
 	now_us = answer_clock_us();
-	tally_took(ex->front->group->cell, now_us - ex->begin_us);
+	service_stats_took(ex->front->group->cell, now_us - ex->begin_us);
 	if (ex->sent_us != 0)
 		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
 			w->now_ms);
@@ -192,11 +192,11 @@ judge_endpoint(struct exchange *ex)
 		t->errors = 0;
 	} else if (++t->errors >= most || (t->ejections > 0 && t->fault == TARGET_ERRORS)) {
 		t->errors = 0;
-		blame_target(w, t, TARGET_ERRORS, ex);
+		outlier_target(w, t, TARGET_ERRORS, ex);
 		return;
 	}
 	if (target_is_suspect(t))
-		gossip_worked(w, t, true);
+		outlier_share_worked(w, t, true);
 }
 
 /* 101: the bytes behind it, and those that the client sent behind its request, belong to the new
@@ -219,7 +219,7 @@ switch_protocol(struct exchange *ex, const char *data, size_t len)
 	}
 	count_status(ex, 101);
 	ex->access.status = 101;
-	access_first(ex);
+	access_log_first(ex);
 	trace_end(ex);
 	relay_upgraded(ex, data, len);
 }

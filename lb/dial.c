@@ -5,19 +5,19 @@
 #include <string.h>
 
 #include "base/core/log.h"
-#include "lb/blame.h"
-#include "lb/choice.h"
 #include "lb/exchange.h"
-#include "lb/gossip.h"
+#include "lb/outlier.h"
+#include "lb/outlier_share.h"
+#include "lb/pick.h"
 #include "lb/pool.h"
 #include "lb/relay.h"
 #include "lb/trace.h"
-#include "lb/turn.h"
+#include "lb/wait_queue.h"
 
 enum {
 	FAR_CONNECT_MS =
 		/* the hub's dial, or another node's, and the way there, which may have to be
-		 * another one: more than tunnel/node/outlet.h waits */
+		 * another one: more than tunnel/node/egress_client.h waits */
 	9500,
 	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual time is known */
 	SILENT_MS = 140, /* more than an endpoint's delayed acknowledgement, less than our RTO */
@@ -28,8 +28,8 @@ enum {
 void
 dial_blame(struct exchange *ex, struct target *t, enum target_fault fault)
 {
-	choice_avoid(ex, t);
-	blame_target(ex->front->worker, t, fault, ex);
+	pick_avoid(ex, t);
+	outlier_target(ex->front->worker, t, fault, ex);
 }
 
 /* --- attempts ------------------------------------------------------------------------------- */
@@ -52,7 +52,7 @@ short_of(struct exchange *ex, int rc)
 		strerror(-rc));
 }
 
-/* An idle connection to t, or a dial: it takes what choice_next() counted. DIAL_FAILED: t refused,
+/* An idle connection to t, or a dial: it takes what pick_next() counted. DIAL_FAILED: t refused,
  * or ex->short_of. */
 static enum dial
 dial_attempt(struct exchange *ex, struct target *t)
@@ -71,7 +71,7 @@ dial_attempt(struct exchange *ex, struct target *t)
 	trace_note(ex, TRACE_DIAL, t);
 	rc = worker_connect(w, t, ex, &fd);
 	if (rc == 0) {
-		line_leave(&ex->waiter);
+		fair_queue_leave(&ex->waiter);
 		count(&w->counters.dials, 1);
 		back_new(w, fd, t, ex);
 		return DIAL_WAIT;
@@ -86,26 +86,26 @@ dial_attempt(struct exchange *ex, struct target *t)
 }
 
 /* attempt(), where the exchange may have another one there; what it may not is over. t is
- * choice_next()'s. */
+ * pick_next()'s. */
 static enum dial
 try_at(struct exchange *ex, struct target *t)
 {
 	struct front *f = ex->front;
 	struct worker *w = f->worker;
-	bool first = ex->n_tried + ex->n_stale == 0, free = choice_is_free(ex, t);
+	bool first = ex->n_tried + ex->n_stale == 0, free = pick_is_free(ex, t);
 	enum dial d;
 
-	if (!free && !choice_may_charge(ex)) {
-		choice_undo(ex, t);
-		if (ex->n_again + 1u < choice_tries(f->group) && !ex->over_budget)
+	if (!free && !pick_may_charge(ex)) {
+		pick_undo(ex, t);
+		if (ex->n_again + 1u < pick_tries(f->group) && !ex->over_budget)
 			count(&w->counters.over_budget, 1);
 		ex->over_budget = true;
-		choice_avoid(ex, t);
+		pick_avoid(ex, t);
 		return DIAL_FAILED;
 	}
 	d = dial_attempt(ex, t);
 	if (d == DIAL_HELD || d == DIAL_FAILED)
-		choice_undo(ex, t);
+		pick_undo(ex, t);
 	if (d == DIAL_HELD)
 		return d;
 	if (!free) {
@@ -122,7 +122,7 @@ try_at(struct exchange *ex, struct target *t)
 static enum dial
 dial_hold(struct exchange *ex)
 {
-	turn_wait(ex);
+	wait_queue_wait(ex);
 	return DIAL_WAIT;
 }
 
@@ -132,7 +132,7 @@ dial_start(struct exchange *ex, bool may_reuse)
 	struct front *f = ex->front;
 
 	budget_ask(&f->group->budget, f->worker->now_ms);
-	if (!turn_crowded(f->group))
+	if (!wait_queue_crowded(f->group))
 		return dial_next(ex, may_reuse);
 	ex->no_reuse = !may_reuse;
 	ex->want_ms = f->worker->now_ms;
@@ -149,7 +149,7 @@ dial_next(struct exchange *ex, bool may_reuse)
 
 	ex->no_reuse = !may_reuse;
 	ex->want_ms = w->now_ms;
-	while (d == DIAL_FAILED && !ex->short_of && (t = choice_next(ex)) != NULL)
+	while (d == DIAL_FAILED && !ex->short_of && (t = pick_next(ex)) != NULL)
 		d = try_at(ex, t);
 	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->back == NULL))
 		return dial_hold(ex);
@@ -201,7 +201,7 @@ drop_stale(struct exchange *ex)
 enum dial
 dial_turn(struct exchange *ex)
 {
-	struct target *t = choice_next(ex);
+	struct target *t = pick_next(ex);
 	enum dial d;
 
 	if (t == NULL && ex->full)
@@ -210,7 +210,7 @@ dial_turn(struct exchange *ex)
 	d = t == NULL ? nothing_left(ex) : try_at(ex, t);
 	if (d == DIAL_HELD)
 		return d;
-	line_leave(&ex->waiter);
+	fair_queue_leave(&ex->waiter);
 	if (t != NULL && d == DIAL_FAILED && !ex->short_of)
 		go_on(ex);
 	else
@@ -224,14 +224,14 @@ dial_failed(struct back *b, enum target_fault fault)
 	struct exchange *ex = b->ex;
 	bool youngest = ex != NULL && ex->back == b;
 	/* Or it has answered others meanwhile: its queue of connections is full. */
-	bool guilty = fault != TARGET_SILENT || choice_is_mute(b);
+	bool guilty = fault != TARGET_SILENT || pick_is_mute(b);
 
 	if (ex != NULL) {
-		choice_avoid(ex, b->target);
+		pick_avoid(ex, b->target);
 		ex->moves = guilty;
 	}
 	if (guilty)
-		blame_target(b->worker, b->target, fault, ex);
+		outlier_target(b->worker, b->target, fault, ex);
 	back_drop(b, false);
 	/* An older one: its rival is under way, or has failed and found nobody else. */
 	if (youngest || (ex != NULL && ex->back == NULL))
@@ -272,9 +272,9 @@ dial_on_event(struct back *b)
 	expiry_cancel(&b->expiry);
 	peer_connected(&b->peer);
 	target_connected(t, took_ms(b), w->now_ms);
-	turn_due(w);
+	wait_queue_due(w);
 	if (target_is_suspect(t) && !target_fault_needs_answer((enum target_fault)t->fault))
-		gossip_worked(w, t, false);
+		outlier_share_worked(w, t, false);
 	if (b->ex == NULL) {
 		pool_put(b);
 		return;
@@ -297,7 +297,7 @@ limit_ms(const struct back *b)
 
 	if (s != NULL && s->lb.connect_ms > 0)
 		return s->lb.connect_ms;
-	if (!b->target->connect_known || (b->ex != NULL && !choice_another(b->ex, b)))
+	if (!b->target->connect_known || (b->ex != NULL && !pick_another(b->ex, b)))
 		return most;
 	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
 }
@@ -312,15 +312,15 @@ dial_hedge(struct back *b)
 	b->hedged = true;
 	if (b->rival == NULL)
 		count(&b->worker->counters.hedges, 1);
-	if (!choice_another(ex, b)) {
+	if (!pick_another(ex, b)) {
 		if (ex->back == b)
-			turn_wait(ex);
+			wait_queue_wait(ex);
 		return;
 	}
-	choice_avoid(ex, b->target);
-	ex->moves = choice_is_mute(b);
+	pick_avoid(ex, b->target);
+	ex->moves = pick_is_mute(b);
 	if (ex->moves)
-		blame_target(b->worker, b->target, TARGET_SILENT, ex);
+		outlier_target(b->worker, b->target, TARGET_SILENT, ex);
 	if (dial_next(ex, !ex->relay) == DIAL_READY)
 		exchange_connected(ex);
 }
@@ -381,18 +381,18 @@ dial_silent(struct back *b)
 
 	if (!b->silent) {
 		b->silent = true;
-		if (choice_is_mute(b))
-			blame_target(w, b->target, TARGET_SILENT, ex);
+		if (pick_is_mute(b))
+			outlier_target(w, b->target, TARGET_SILENT, ex);
 		setsockopt(
 			b->peer.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
 	}
-	if (!exchange_may_retry(ex) || !choice_another(ex, b)) {
+	if (!exchange_may_retry(ex) || !pick_another(ex, b)) {
 		expiry_set(&w->expiries, &b->expiry, SPAN_ACK, w->now_ms);
 		return;
 	}
 	count(&w->counters.silent, 1);
-	choice_avoid(ex, b->target);
-	ex->moves = choice_is_mute(b);
+	pick_avoid(ex, b->target);
+	ex->moves = pick_is_mute(b);
 	back_close(b, true);
 	go_on(ex);
 }

@@ -6,14 +6,14 @@
 
 #include "base/core/hops.h"
 #include "base/core/log.h"
-#include "lb/access.h"
+#include "lb/access_log.h"
 #include "lb/answer.h"
-#include "lb/choice.h"
 #include "lb/dial.h"
 #include "lb/gather.h"
 #include "lb/hashkey.h"
 #include "lb/memory.h"
 #include "lb/permit.h"
+#include "lb/pick.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/splice.h"
@@ -38,7 +38,7 @@ exchange_new(struct front *f)
 	ex->front = f;
 	ex->key = f->client_ip;
 	f->ex = ex;
-	access_begin(ex);
+	access_log_begin(ex);
 	return ex;
 }
 
@@ -49,9 +49,9 @@ exchange_end(struct exchange *ex)
 
 	if (ex->ended)
 		return;
-	access_write(ex);
+	access_log_write(ex);
 	trace_end(ex);
-	line_leave(&ex->waiter);
+	fair_queue_leave(&ex->waiter);
 	if (ex->back != NULL)
 		back_close(ex->back, false);
 	ex->front->ex = NULL;
@@ -188,7 +188,7 @@ refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 	char line[256];
 
 	count(counter, 1);
-	access_end(ex, "SC");
+	access_log_end(ex, "SC");
 	if (s != NULL)
 		snprintf(line, sizeof line, "service %s/%s port %u %s", s->namespace, s->name,
 			ex->front->group->port, what);
@@ -201,7 +201,7 @@ static void
 exchange_refuse_loop(struct exchange *ex)
 {
 	worker_tell_loop(ex->front);
-	access_end(ex, "PR");
+	access_log_end(ex, "PR");
 	front_refuse(ex->front, 508, HOPS_REASON, !ex->request_done);
 }
 
@@ -211,7 +211,7 @@ refuse_caller(struct exchange *ex)
 	char reason[PERMIT_REASON_MAX];
 
 	permit_refused(ex->front, reason);
-	access_end(ex, "PR");
+	access_log_end(ex, "PR");
 	front_refuse(ex->front, 403, reason, !ex->request_done);
 }
 
@@ -228,7 +228,7 @@ send_head(struct exchange *ex)
 static void
 exchange_connected_it(struct exchange *ex, bool more)
 {
-	access_connected(ex);
+	access_log_connected(ex);
 	trace_connected(ex);
 	ex->head_sent = false;
 	ex->discard = false;
@@ -258,10 +258,10 @@ exchange_start(struct front *f, bool more)
 	ex->has_body = !ex->request_done;
 	may = permit_check(f);
 	/* A service without retries has each request sent once at most. */
-	ex->idempotent = h->idempotent && choice_tries(f->group) > 1;
+	ex->idempotent = h->idempotent && pick_tries(f->group) > 1;
 	ex->key = hashkey_of(f->group->service, h, f->client_ip);
 	if (write_head(ex, h) < 0) {
-		access_end(ex, "PR");
+		access_log_end(ex, "PR");
 		front_refuse(f, 431, "the head is too large", true);
 		return;
 	}
@@ -320,7 +320,7 @@ exchange_dial_failed(struct exchange *ex)
 		return;
 	}
 	count(&f->worker->counters.not_connected, 1);
-	access_end(ex, ex->timed_out ? "sC" : "SC");
+	access_log_end(ex, ex->timed_out ? "sC" : "SC");
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
 		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
 		ex->timed_out ? "answers" : "accepts connections");
@@ -334,7 +334,7 @@ bad_body(struct exchange *ex)
 	struct front *f = ex->front;
 
 	count(&f->worker->counters.bad_request, 1);
-	access_end(ex, "PR");
+	access_log_end(ex, "PR");
 	if (ex->started) {
 		front_close(f, true);
 		return;
@@ -389,8 +389,8 @@ exchange_abort(struct exchange *ex)
 	const struct worker *w = ex->front->worker;
 
 	if (w->draining && w->now_ms >= w->drain_until_ms)
-		access_end(ex, "KD");
-	access_end(ex, ex->started || ex->relay ? "CD" : "CH");
+		access_log_end(ex, "KD");
+	access_log_end(ex, ex->started || ex->relay ? "CD" : "CH");
 	if (ex->back != NULL)
 		back_close(ex->back, true);
 	exchange_end(ex);
@@ -416,7 +416,7 @@ exchange_timeout(struct exchange *ex)
 	struct front *f = ex->front;
 
 	count(&f->worker->counters.timeouts, 1);
-	access_end(ex,
+	access_log_end(ex,
 		ex->started ? buf_len(&f->peer.out) > 0 || !ex->request_done ? "cD" : "sD"
 			: ex->request_done ? "sH"
 					   : "cD");
@@ -465,8 +465,8 @@ exchange_may_ask_another(const struct exchange *ex, unsigned status)
 	const struct service *s = ex->front->group->service;
 
 	return s != NULL && s->lb.retry_on != 0 && (s->lb.retry_on & retry_on_bit(status)) != 0 &&
-		ex->idempotent && exchange_may_retry(ex) && choice_may_charge(ex) &&
-		choice_another(ex, ex->back);
+		ex->idempotent && exchange_may_retry(ex) && pick_may_charge(ex) &&
+		pick_another(ex, ex->back);
 }
 
 /* False: nobody is left to be asked. */
@@ -483,7 +483,7 @@ dial_again(struct exchange *ex, bool may_reuse)
 void
 exchange_ask_another(struct exchange *ex)
 {
-	choice_avoid(ex, ex->back->target);
+	pick_avoid(ex, ex->back->target);
 	ex->moves = false;
 	back_close(ex->back, false);
 	if (!dial_again(ex, true))
@@ -503,7 +503,7 @@ exchange_refuse_lost(struct exchange *ex, bool silent)
 	struct front *f = ex->front;
 
 	count(&f->worker->counters.upstream_lost, 1);
-	access_end(ex, "SH");
+	access_log_end(ex, "SH");
 	front_refuse(f, silent ? 504 : 502,
 		silent ? "the endpoint is not reachable any more"
 		       : "the endpoint closed the connection without an answer",
@@ -564,7 +564,7 @@ upstream_ended(struct exchange *ex, bool clean)
 	} else {
 		count(&f->worker->counters.upstream_lost, 1);
 		count(&f->group->cell->failures, 1);
-		access_end(ex, "SD");
+		access_log_end(ex, "SD");
 		front_close(f, true); /* a cut answer must not look whole */
 	}
 }

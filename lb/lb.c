@@ -9,9 +9,9 @@
 #include "base/core/log.h"
 #include "base/os/port_holder.h"
 #include "lb/affinity.h"
-#include "lb/gossip.h"
 #include "lb/listener.h"
 #include "lb/memory.h"
+#include "lb/outlier_share.h"
 #include "lb/permit.h"
 #include "lb/private.h"
 #include "lb/proxy.h"
@@ -141,7 +141,7 @@ on_worker_quiet(void *arg)
 		return;
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		free(lb->workers[i]);
-	lines_free(&lb->lines);
+	log_queue_free(&lb->lines);
 	tap_free(lb);
 	lb->on_stopped(lb->stopped_arg);
 	affinity_free(&lb->affinity);
@@ -228,13 +228,13 @@ lb_guard(struct lb *lb, const struct dial_guard *guard)
 void
 lb_let_go(struct lb *lb, const struct in6_addr *ip, uint16_t port, bool doubted)
 {
-	gossip_let_go(lb, ip, port, doubted);
+	outlier_share_let_go(lb, ip, port, doubted);
 }
 
 void
 lb_reroute(struct lb *lb)
 {
-	gossip_reroute(lb);
+	outlier_share_reroute(lb);
 }
 
 void
@@ -246,7 +246,7 @@ lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample)
 	if (lb == NULL || (mode == ACCESS_OFF && lb->lines == NULL))
 		return;
 	if (lb->lines == NULL)
-		lines_new(&lb->lines, STDERR_FILENO, ACCESS_WAITING_BYTES);
+		log_queue_new(&lb->lines, STDERR_FILENO, ACCESS_WAITING_BYTES);
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		lb_tell(lb->workers[i], on_access, &m);
 }

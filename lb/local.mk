@@ -1,21 +1,21 @@
 noinst_LIBRARIES += lb/liblb.a
 lb_liblb_a_SOURCES = \
-	lb/access.c lb/access.h \
+	lb/access_log.c lb/access_log.h \
 	lb/affinity.c lb/affinity.h \
 	lb/answer.c lb/answer.h \
 	lb/balance.c lb/balance.h \
-	lb/blame.c lb/blame.h \
+	lb/outlier.c lb/outlier.h \
 	lb/budget.c lb/budget.h \
-	lb/choice.c lb/choice.h \
+	lb/pick.c lb/pick.h \
 	lb/dial.c lb/dial.h \
 	lb/exchange.c lb/exchange.h \
 	lb/expiry.c lb/expiry.h \
 	lb/gather.c lb/gather.h \
-	lb/gossip.c lb/gossip.h \
+	lb/outlier_share.c lb/outlier_share.h \
 	lb/hashkey.c lb/hashkey.h \
 	lb/health.c lb/health.h \
 	lb/known.c lb/known.h lb/look.c \
-	lb/line.c lb/line.h \
+	lb/fair_queue.c lb/fair_queue.h \
 	lb/lb.c lb/lb.h \
 	lb/list.h \
 	lb/listener.c lb/listener.h \
@@ -30,15 +30,15 @@ lb_liblb_a_SOURCES = \
 	lb/proxy.c lb/proxy.h \
 	lb/relay.c lb/relay.h \
 	lb/shared.c lb/shared.h \
-	lb/silence.c lb/silence.h \
+	lb/server_first.c lb/server_first.h \
 	lb/splice.c lb/splice.h \
 	lb/stats.c \
-	lb/tally.c lb/tally.h \
+	lb/service_stats.c lb/service_stats.h \
 	lb/tap.c lb/tap.h \
 	lb/target.c \
 	lb/targets.c lb/targets.h \
 	lb/trace.c lb/trace.h \
-	lb/turn.c lb/turn.h \
+	lb/wait_queue.c lb/wait_queue.h \
 	lb/worker.c
 
 if HAVE_CMOCKA

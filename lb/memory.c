@@ -6,7 +6,7 @@
 
 #include "base/core/log.h"
 #include "base/os/cgroup.h"
-#include "lb/access.h"
+#include "lb/access_log.h"
 #include "lb/proxy.h"
 
 /*
@@ -164,7 +164,7 @@ memory_evict_one(struct front *f, enum memory_kind kind)
 		(unsigned long long)fair_share_used(w->lb->memory[kind]),
 		(unsigned long long)fair_share_limit(w->lb->memory[kind]));
 	if (f->ex != NULL)
-		access_end(f->ex, "PD");
+		access_log_end(f->ex, "PD");
 	front_close(f, true);
 }
 

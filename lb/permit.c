@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
-#include "lb/access.h"
+#include "lb/access_log.h"
 #include "lb/proxy.h"
 #include "lb/relay.h"
 #include "model/local_callers.h"
@@ -131,7 +131,7 @@ permit_recheck(struct worker *w)
 		if (f->state == FRONT_RELAY) {
 			relay_cut(f);
 		} else {
-			access_end(f->ex, "PR");
+			access_log_end(f->ex, "PR");
 			front_close(f, true);
 		}
 	}

@@ -8,7 +8,7 @@
 #include "lb/exchange.h"
 #include "lb/memory.h"
 #include "lb/relay.h"
-#include "lb/turn.h"
+#include "lb/wait_queue.h"
 
 static void
 on_back(void *arg, int fd, unsigned events)
@@ -83,9 +83,9 @@ leave_exchange(struct back *b)
 	*at = take_ptr(&b->rival);
 	target_end(b->target, b->ex->front->client_ip, b->counted);
 	if (b->counted)
-		turn_freed(b->worker);
+		wait_queue_freed(b->worker);
 	b->ex = NULL;
-	turn_due(b->worker);
+	wait_queue_due(b->worker);
 }
 
 void
@@ -139,7 +139,7 @@ back_won(struct back *b)
 	struct exchange *ex = b->ex;
 	struct back *r = ex->back, *next;
 
-	line_leave(&ex->waiter);
+	fair_queue_leave(&ex->waiter);
 	for (; r != NULL; r = next) {
 		next = r->rival;
 		if (r == b)

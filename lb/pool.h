@@ -11,7 +11,7 @@
 
 enum { POOL_IDLE_MAX = 256 }; /* per endpoint and worker */
 
-/* Takes fd, and what choice_next() counted; belongs to ex from the start: in front of those that
+/* Takes fd, and what pick_next() counted; belongs to ex from the start: in front of those that
  * are still connecting. */
 struct back *back_new(struct worker *w, int fd, struct target *t, struct exchange *ex);
 /* Ends it, wherever it is; with one that is still connecting all that its exchange dials. ex->back
@@ -23,7 +23,7 @@ void back_drop(struct back *b, bool reset);
 void back_stale(struct back *b);
 /* It serves its exchange: the others that were dialled go on without one. */
 void back_won(struct back *b);
-/* An idle connection to t for ex, which takes what choice_next() counted, or NULL. A dead one that
+/* An idle connection to t for ex, which takes what pick_next() counted, or NULL. A dead one that
  * the loop has not seen yet is left out. */
 struct back *pool_get(struct target *t, struct exchange *ex);
 /* Gives it back after a whole answer, or when it connected too late; ex->back is cleared. */

@@ -13,11 +13,11 @@
 
 #include "base/core/fair_share.h"
 #include "base/core/heap.h"
-#include "base/core/lines.h"
+#include "base/core/log_queue.h"
 #include "base/http/http1.h"
 #include "lb/expiry.h"
+#include "lb/fair_queue.h"
 #include "lb/lb.h"
-#include "lb/line.h"
 #include "lb/peer.h"
 #include "lb/targets.h"
 
@@ -161,11 +161,11 @@ struct worker {
 	unsigned n_probes;
 	struct node turns; /* groups with a waiting line: turn.c's */
 	bool turns_due;
-	_Atomic bool crowded; /* somebody waits: for the other workers (turn_freed) */
+	_Atomic bool crowded; /* somebody waits: for the other workers (wait_queue_freed) */
 	_Atomic bool woken; /* and one of them has told us that there may be room */
 	struct expiries expiries;
 	struct timer *tick;
-	struct timer *hurry; /* silence_tick */
+	struct timer *hurry; /* server_first_tick */
 	unsigned ticks;
 	struct watch *listen_watch;
 	int listen_fd;
@@ -185,7 +185,7 @@ struct worker {
 		access_skip; /* of good ones one in so many; those still to pass over */
 	struct tap *tap; /* tap.h; NULL: nobody looks on */
 	_Atomic unsigned tap_parcels; /* tap.c's, on their way to loop 0 */
-	struct lines *lines; /* the lb's */
+	struct log_queue *lines; /* the lb's */
 	struct buf access; /* lines that gather */
 	unsigned access_lines;
 	bool traces; /* some requests are recorded: trace.h */
@@ -311,7 +311,7 @@ struct lb {
 	struct tallies *tallies;
 	struct snapshot *snapshot; /* the workers', as loop 0 knows it; NULL: none yet */
 	struct worker **workers;
-	struct lines *lines; /* of the access log; NULL: it was never on */
+	struct log_queue *lines; /* of the access log; NULL: it was never on */
 	struct taps *taps; /* tap.c's; NULL: nobody has looked on yet */
 	_Atomic uint64_t trace_second, traced; /* requests recorded within it */
 	_Atomic unsigned spans_waiting; /* on their way to loop 0 */

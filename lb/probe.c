@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "lb/gossip.h"
+#include "lb/outlier_share.h"
 
 enum {
 	PROBES_MAX = 32,
@@ -77,7 +77,7 @@ probe_worked(struct probe *p)
 	if (target_fault_needs_answer((enum target_fault)t->fault))
 		t->probe_ms = UINT64_MAX; /* until it fails again */
 	else if (t->ejections > 0)
-		gossip_worked(w, t, false);
+		outlier_share_worked(w, t, false);
 	target_connected(t, w->now_ms - p->since_ms, w->now_ms);
 	probe_end(p);
 }

@@ -2,12 +2,12 @@
 
 #include <errno.h>
 
-#include "lb/access.h"
+#include "lb/access_log.h"
 #include "lb/answer.h"
 #include "lb/exchange.h"
 #include "lb/memory.h"
 #include "lb/relay.h"
-#include "lb/silence.h"
+#include "lb/server_first.h"
 #include "lb/splice.h"
 
 static void
@@ -77,7 +77,7 @@ static void
 count_own(struct front *f, int status)
 {
 	struct counters *c = &f->worker->counters;
-	struct tally_cell *of = f->group->cell;
+	struct service_stats_cell *of = f->group->cell;
 	_Atomic uint64_t *const all[] = {&c->own_400, &c->own_403, &c->own_405, &c->own_408,
 		&c->own_414, &c->own_431, &c->own_501, &c->own_502, &c->own_503, &c->own_504,
 		&c->own_505, &c->own_508};
@@ -88,7 +88,7 @@ count_own(struct front *f, int status)
 	count(&of->requests[status / 100], 1);
 	count(&of->failures, status >= 500 ? 1 : 0);
 	if (f->ex != NULL)
-		tally_took(of, answer_clock_us() - f->ex->begin_us);
+		service_stats_took(of, answer_clock_us() - f->ex->begin_us);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		if (statuses[i] == status)
 			count(all[i], 1);
@@ -116,7 +116,7 @@ front_refuse(struct front *f, int status, const char *line, bool close)
 		ex->access.status = (uint16_t)status;
 		exchange_end(ex);
 	} else {
-		access_refused(f, status);
+		access_log_refused(f, status);
 	}
 	if (n < 0 || peer_send_bytes(&f->peer, w->emit, (size_t)n) < 0)
 		front_close(f, true);
@@ -380,7 +380,7 @@ on_front(void *arg, int fd, unsigned events)
 	(void)fd;
 	worker_enter(w);
 	if (f->state == FRONT_RELAY && f->ex->listening)
-		silence_end(f);
+		server_first_end(f);
 	if (f->state == FRONT_RELAY) {
 		relay_on_front(f, events);
 	} else {
@@ -401,7 +401,7 @@ on_expired(void *arg)
 	if (f->ex != NULL && exchange_not_due(f->ex))
 		return;
 	if (f->ex != NULL && f->ex->listening) {
-		silence_end(f);
+		server_first_end(f);
 		return;
 	}
 	switch ((enum front_state)f->state) {
@@ -414,14 +414,14 @@ on_expired(void *arg)
 		break;
 	case FRONT_IDLE:
 		if (f->silent)
-			silence_over(f);
+			server_first_over(f);
 		else
 			front_close(f, false);
 		break;
 	case FRONT_RELAY:
 	case FRONT_LINGER:
 		if (f->ex != NULL)
-			access_end(f->ex, "cD");
+			access_log_end(f->ex, "cD");
 		front_close(f, buf_len(&f->peer.out) > 0);
 		break;
 	}
@@ -448,7 +448,7 @@ front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *
 					    : &w->counters.accepted_tcp,
 		1);
 	if (g->port_of->mode == PORT_HTTP)
-		silence_open(f);
+		server_first_open(f);
 	else
 		relay_open(f);
 }
@@ -457,7 +457,7 @@ void
 front_drain(struct front *f)
 {
 	if (f->state == FRONT_RELAY && f->ex->listening)
-		silence_end(f);
+		server_first_end(f);
 	/* A request that waits unread is in progress for its client. */
 	if (f->state != FRONT_IDLE || f->unread || peer_has_input(&f->peer))
 		return;

@@ -3,15 +3,15 @@
 #include <errno.h>
 
 #include "base/core/hops.h"
-#include "lb/access.h"
+#include "lb/access_log.h"
 #include "lb/dial.h"
 #include "lb/exchange.h"
-#include "lb/gossip.h"
 #include "lb/memory.h"
+#include "lb/outlier_share.h"
 #include "lb/permit.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
-#include "lb/silence.h"
+#include "lb/server_first.h"
 #include "lb/splice.h"
 #include "lb/trace.h"
 
@@ -51,7 +51,7 @@ relay_goes_round(struct exchange *ex)
 void
 relay_cut(struct front *f)
 {
-	access_end(f->ex, "PR");
+	access_log_end(f->ex, "PR");
 	close_both(f->ex, true);
 }
 
@@ -69,7 +69,7 @@ relay_open(struct front *f)
 	relay_touch(f);
 	if (relay_goes_round(ex)) {
 		count(&f->group->cell->failures, 1);
-		access_end(ex, "PR");
+		access_log_end(ex, "PR");
 		close_both(ex, true);
 		return;
 	}
@@ -81,7 +81,7 @@ relay_open(struct front *f)
 						: &w->counters.no_service,
 			1);
 		count(&f->group->cell->failures, 1);
-		access_end(ex, "SC");
+		access_log_end(ex, "SC");
 		close_both(ex, true);
 	} else if (dial_start(ex, false) == DIAL_FAILED) {
 		relay_dial_failed(ex);
@@ -94,12 +94,12 @@ relay_dial_failed(struct exchange *ex)
 	struct counters *c = &ex->front->worker->counters;
 
 	if (ex->listening) {
-		silence_end(ex->front);
+		server_first_end(ex->front);
 		return;
 	}
 	count(ex->full ? &c->overloaded : &c->not_connected, 1);
 	count(&ex->front->group->cell->failures, 1);
-	access_end(ex, ex->timed_out ? "sC" : "SC");
+	access_log_end(ex, ex->timed_out ? "sC" : "SC");
 	close_both(ex, true);
 }
 
@@ -114,7 +114,7 @@ static void
 count_bytes(struct exchange *ex, bool up, uint64_t n)
 {
 	struct counters *c = &ex->front->worker->counters;
-	struct tally_cell *of = ex->front->group->cell;
+	struct service_stats_cell *of = ex->front->group->cell;
 
 	*(up ? &ex->body_sent : &ex->body_received) += n;
 	count(up ? &c->bytes_up : &c->bytes_down, n);
@@ -171,7 +171,7 @@ relay_greeted(struct exchange *ex, const char *data, size_t len)
 		trace_connected(ex);
 	}
 	count_bytes(ex, false, len);
-	access_first(ex);
+	access_log_first(ex);
 	if (peer_send_bytes(&f->peer, data, len) < 0)
 		close_both(ex, true);
 }
@@ -180,10 +180,10 @@ void
 relay_connected(struct exchange *ex)
 {
 	ex->back->peer.mind = true;
-	access_connected(ex);
+	access_log_connected(ex);
 	trace_connected(ex);
 	if (target_is_suspect(ex->back->target))
-		gossip_worked(ex->front->worker, ex->back->target, true);
+		outlier_share_worked(ex->front->worker, ex->back->target, true);
 	if (!ex->listening)
 		relay_on_input(ex->front);
 }
@@ -270,7 +270,7 @@ relay_turn(struct exchange *ex, bool up, unsigned events)
 
 	relay_touch(ex->front);
 	if (!up)
-		access_first(ex);
+		access_log_first(ex);
 	if (events & WATCH_WRITE) {
 		rc = peer_flush(self);
 		if (rc == 0 && buf_len(&self->out) == 0)
@@ -281,10 +281,10 @@ relay_turn(struct exchange *ex, bool up, unsigned events)
 	else if (rc == 0 && events & WATCH_HUP)
 		rc = -ECONNRESET;
 	if (rc < 0) {
-		access_end(ex, up != other->broken ? "CD" : "SD");
+		access_log_end(ex, up != other->broken ? "CD" : "SD");
 		close_both(ex, true);
 	} else if (relay_finished(ex)) {
-		access_end(ex, "--");
+		access_log_end(ex, "--");
 		close_both(ex, false);
 	}
 }
@@ -295,7 +295,7 @@ relay_on_back(struct back *b, unsigned events)
 	struct exchange *ex = b->ex;
 
 	if (ex->listening) {
-		silence_on_back(b);
+		server_first_on_back(b);
 		return;
 	}
 	relay_turn(ex, false, events);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
-#include "lb/access.h"
+#include "lb/access_log.h"
 #include "lb/answer.h"
 #include "model/json.h"
 
@@ -131,7 +131,7 @@ tap_add_text(struct buf *out, const char *member, const char *text)
 static void
 tap_add_request(struct buf *out, const struct exchange *ex)
 {
-	const struct http1_str line = access_request(ex);
+	const struct http1_str line = access_log_request(ex);
 	char text[TAP_REQUEST_MAX + 1];
 	auto_free char *whole = xstrndup(line.at, line.len);
 

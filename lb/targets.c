@@ -216,13 +216,13 @@ targets_collect(struct targets *ts, const struct group *g, const struct service 
 static void
 group_count(struct targets *ts, struct group *g, const struct service *s)
 {
-	if (g->tally != NULL && tally_is_of(g->tally, s))
+	if (g->tally != NULL && service_stats_is_of(g->tally, s))
 		return;
 	if (g->tally != NULL)
-		tally_add(&g->cell->closed, g->refs);
-	tally_put(ts->tallies, &g->tally);
-	g->tally = tally_get(ts->tallies, s, ts->worker, &g->cell);
-	tally_add(&g->cell->connections, g->refs);
+		service_stats_add(&g->cell->closed, g->refs);
+	service_stats_put(ts->tallies, &g->tally);
+	g->tally = service_stats_get(ts->tallies, s, ts->worker, &g->cell);
+	service_stats_add(&g->cell->connections, g->refs);
 }
 
 static void
@@ -298,7 +298,7 @@ targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint
 	if (g->port_of == NULL)
 		return NULL;
 	g->refs++;
-	tally_add(&g->cell->connections, 1);
+	service_stats_add(&g->cell->connections, 1);
 	return g;
 }
 
@@ -310,7 +310,7 @@ group_unref(struct group **out, uint64_t now_ms)
 	if (g == NULL)
 		return;
 	g->refs--;
-	tally_add(&g->cell->closed, 1);
+	service_stats_add(&g->cell->closed, 1);
 	g->used_ms = now_ms;
 }
 
@@ -327,7 +327,7 @@ sweep_bucket(struct targets *ts, struct group **at, uint64_t now_ms, bool all)
 		assert(g->refs == 0);
 		*at = g->next;
 		group_clear(g);
-		tally_put(ts->tallies, &g->tally);
+		service_stats_put(ts->tallies, &g->tally);
 		free(g);
 	}
 }

@@ -15,7 +15,7 @@
 #include "lb/balance.h"
 #include "lb/budget.h"
 #include "lb/list.h"
-#include "lb/tally.h"
+#include "lb/service_stats.h"
 #include "model/snapshot.h"
 
 struct targets;
@@ -86,9 +86,9 @@ struct group {
 	uint64_t ask_again_ms; /* not before then */
 	struct balance balance; /* nodes are struct target's; each holds a reference */
 	struct budget budget; /* of second attempts */
-	struct tally *tally; /* with a reference; `cell` is this worker's in it */
-	struct tally_cell *cell;
-	struct turn *turn; /* turn.h; NULL: nobody waits */
+	struct service_stats *tally; /* with a reference; `cell` is this worker's in it */
+	struct service_stats_cell *cell;
+	struct wait_queue *turn; /* turn.h; NULL: nobody waits */
 	struct node checked; /* among those whose endpoints are checked */
 };
 

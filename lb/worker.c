@@ -2,18 +2,18 @@
 #include <sys/socket.h>
 
 #include "base/core/log.h"
-#include "lb/access.h"
+#include "lb/access_log.h"
 #include "lb/health.h"
 #include "lb/listener.h"
 #include "lb/memory.h"
 #include "lb/private.h"
 #include "lb/probe.h"
 #include "lb/proxy.h"
-#include "lb/silence.h"
+#include "lb/server_first.h"
 #include "lb/splice.h"
 #include "lb/tap.h"
 #include "lb/trace.h"
-#include "lb/turn.h"
+#include "lb/wait_queue.h"
 
 enum { HEDGE_MS = 100, SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 200 };
 
@@ -178,10 +178,10 @@ on_tick(void *arg)
 	probe_tick(w);
 	if (w == w->lb->workers[0])
 		health_tick(w);
-	access_flush(w);
+	access_log_flush(w);
 	tap_flush(w);
 	trace_flush(w);
-	turn_run(w);
+	wait_queue_run(w);
 	memory_tick(w);
 	if (++w->ticks % SWEEP_TICKS == 0)
 		targets_sweep(w->targets, w->now_ms);
@@ -239,7 +239,7 @@ worker_start(void *arg)
 	w->now_ms = loop_now_ms(w->loop);
 	w->tick = timer_new(w->loop, on_tick, w);
 	timer_start(w->tick, EXPIRY_TICK_MS, EXPIRY_TICK_MS);
-	w->hurry = timer_new(w->loop, silence_tick, w);
+	w->hurry = timer_new(w->loop, server_first_tick, w);
 }
 
 /* On its loop; what is left is the counters, and `w` itself for loop 0 to free. */
@@ -248,12 +248,12 @@ worker_end(struct worker *w)
 {
 	timer_free(&w->tick);
 	timer_free(&w->hurry);
-	access_flush(w);
+	access_log_flush(w);
 	buf_fini(&w->access);
 	splice_fini(w);
 	expiries_flush(&w->expiries, SPAN_POOL);
 	expiries_flush(&w->expiries, SPAN_DIAL);
-	turn_run(w);
+	wait_queue_run(w);
 	probe_stop(w);
 	health_stop(w);
 	worker_enter(w);
@@ -276,7 +276,7 @@ void
 worker_leave(struct worker *w)
 {
 	if (w->turns_due)
-		turn_run(w);
+		wait_queue_run(w);
 	if (!w->draining || w->stopped)
 		return;
 	while (w->now_ms >= w->drain_until_ms && !list_empty(&w->fronts))

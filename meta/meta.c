@@ -15,7 +15,7 @@ on_use(void *arg, const struct snapshot *snapshot)
 
 	m->use(m->use_arg, snapshot);
 	if (m->feed != NULL)
-		feed_tell_unserved(m->feed);
+		hub_client_tell_unserved(m->feed);
 }
 
 static void
@@ -24,7 +24,7 @@ on_ack(void *arg, unsigned connection, const char *id, const char *resource)
 	struct meta *m = arg;
 
 	if (m->feed != NULL)
-		feed_ack(m->feed, connection, id, resource);
+		hub_client_ack(m->feed, connection, id, resource);
 }
 
 static void
@@ -35,7 +35,7 @@ on_asked(void *arg, const struct meta_question *question)
 	m->config.asked(m->use_arg, question);
 }
 
-/* Before feed_new has returned there is nothing to ask. */
+/* Before hub_client_new has returned there is nothing to ask. */
 static void
 on_hub(void *arg)
 {
@@ -51,7 +51,7 @@ on_resync(void *arg)
 	struct meta *m = arg;
 
 	if (m->feed != NULL)
-		feed_resync(m->feed);
+		hub_client_resync(m->feed);
 }
 
 static void
@@ -60,7 +60,7 @@ on_synced(void *arg)
 	struct meta *m = arg;
 
 	if (m->age != NULL)
-		age_look(m->age);
+		staleness_look(m->age);
 }
 
 /* --- opening -------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ read_proxy_good(const char *url, struct store *store)
 	auto_free char *key = NULL;
 
 	if (proxy_parse(&proxy, url, NULL) < 0)
-		return NULL; /* meta/client/feed says why */
+		return NULL; /* meta/client/hub_client says why */
 	key = xasprintf("proxy %s", proxy.host);
 	proxy_fini(&proxy);
 	return store_note(store, key);
@@ -95,7 +95,7 @@ read_last_good(struct meta *m, struct store *store)
 	if (store != NULL && (time = store_note(store, "time")) != NULL)
 		m->floor_s = strtoll(time, NULL, 10);
 	if (store != NULL)
-		m->refused_hubs = store_note(store, FEED_REFUSED_NOTE);
+		m->refused_hubs = store_note(store, HUB_CLIENT_REFUSED_NOTE);
 	if (store != NULL && (in_step = store_note(store, "in_step")) != NULL)
 		m->in_step_s = strtoll(in_step, NULL, 10);
 }
@@ -219,11 +219,11 @@ static bool
 in_step(void *arg)
 {
 	const struct meta *m = arg;
-	struct feed_status f;
+	struct hub_client_status f;
 
 	if (m->feed == NULL)
 		return false;
-	f = feed_status(m->feed);
+	f = hub_client_status(m->feed);
 	return f.connected && f.synced;
 }
 
@@ -239,13 +239,13 @@ note_in_step(void *arg, int64_t now_s)
 static void
 watch_age(struct meta *m)
 {
-	const struct age_config config = {.loop = m->config.loop,
+	const struct staleness_config config = {.loop = m->config.loop,
 		.stored_s = m->in_step_s,
 		.in_step = in_step,
 		.note = note_in_step,
 		.arg = m};
 
-	m->age = age_new(&config);
+	m->age = staleness_new(&config);
 }
 
 int
@@ -263,7 +263,7 @@ meta_open(struct meta **out, const struct meta_config *config, meta_use_fn *use,
 	m->use_arg = arg;
 	m->path = xasprintf("%s/edgeway.db", config->data_dir);
 	*out = m;
-	if (config->cloudhub && (rc = feed_check_id(config->node_id, err)) < 0) {
+	if (config->cloudhub && (rc = hub_client_check_id(config->node_id, err)) < 0) {
 		meta_stop(out);
 		return rc;
 	}
@@ -292,7 +292,7 @@ int
 meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *err)
 {
 	const struct meta_config *c = &m->config;
-	const struct feed_config config = {.loop = c->loop,
+	const struct hub_client_config config = {.loop = c->loop,
 		.hub_changed = c->hub_changed != NULL ? on_hub : NULL,
 		.hub_arg = m,
 		.asked = c->asked != NULL ? on_asked : NULL,
@@ -324,7 +324,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.upstreams = upstreams,
 		.n_upstreams = n};
 	struct err why = {0};
-	int rc = feed_new(&m->feed, &config, &why);
+	int rc = hub_client_new(&m->feed, &config, &why);
 
 	if (rc < 0) {
 		snprintf(m->why_not, sizeof(m->why_not), "%s", why.text);
@@ -337,7 +337,7 @@ void
 meta_use_upstreams(struct meta *m, const struct addr *upstreams, size_t n)
 {
 	if (m->feed != NULL)
-		feed_use_upstreams(m->feed, upstreams, n);
+		hub_client_use_upstreams(m->feed, upstreams, n);
 }
 
 void
@@ -348,8 +348,8 @@ meta_stop(struct meta **out)
 
 	if (m == NULL)
 		return;
-	age_free(&m->age);
-	feed_free(&m->feed);
+	staleness_free(&m->age);
+	hub_client_free(&m->feed);
 	if (m->writer != NULL) {
 		apply_flush(m->apply);
 		committed = writer_stop(&m->writer);
@@ -370,9 +370,9 @@ meta_snapshot(const struct meta *m)
 bool
 meta_hub(const struct meta *m, struct meta_hub *to)
 {
-	struct feed_hub hub;
+	struct hub_client_hub hub;
 
-	if (m->feed == NULL || !feed_hub(m->feed, &hub))
+	if (m->feed == NULL || !hub_client_hub(m->feed, &hub))
 		return false;
 	*to = (struct meta_hub){
 		.addr = hub.addr,
@@ -389,7 +389,7 @@ void
 meta_answer(struct meta *m, const struct meta_question *question, const char *json)
 {
 	if (m->feed != NULL)
-		feed_answer(m->feed, question, json);
+		hub_client_answer(m->feed, question, json);
 }
 
 void
@@ -402,27 +402,27 @@ void
 meta_kick(struct meta *m)
 {
 	if (m->feed != NULL)
-		feed_kick(m->feed);
+		hub_client_kick(m->feed);
 }
 
 void
 meta_network(struct meta *m)
 {
 	if (m->feed != NULL)
-		feed_network(m->feed);
+		hub_client_network(m->feed);
 }
 
 void
 meta_move(struct meta *m)
 {
 	if (m->feed != NULL)
-		feed_move(m->feed);
+		hub_client_move(m->feed);
 }
 
 bool
 meta_connected(const struct meta *m)
 {
-	return m->feed != NULL && feed_status(m->feed).connected;
+	return m->feed != NULL && hub_client_status(m->feed).connected;
 }
 
 int

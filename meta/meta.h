@@ -19,7 +19,7 @@
 #include "model/mesh.h"
 #include "model/snapshot.h"
 
-struct carriers;
+struct ws_tunnels;
 struct meta;
 struct proxy;
 struct ssl_ctx_st;
@@ -39,7 +39,7 @@ struct meta_config {
 	bool cloudhub; /* the hub is a KubeEdge CloudHub: node_id, ca, cert and key must be given */
 	const char *cluster_domain; /* a hub name inside it is an error */
 	const char *proxy; /* hub.proxy, "" none; may hold a password */
-	struct carriers
+	struct ws_tunnels
 		*carriers; /* every connection to the hub goes inside of theirs; NULL: none */
 	uint64_t heartbeat_ms;
 	uint32_t mark;

@@ -6,7 +6,7 @@
 #include "model/local_callers.h"
 
 static void
-feed_metrics(const struct feed_status *f, struct metrics *out)
+feed_metrics(const struct hub_client_status *f, struct metrics *out)
 {
 	metric_gauge(
 		out, "edgeway_meta_connected", "1 while connected to the hub.", NULL, f->connected);
@@ -98,12 +98,13 @@ database_error(const struct meta *m, const struct writer_counts *w)
 void
 meta_metrics(struct meta *m, struct metrics *out)
 {
-	struct feed_status f = m->feed != NULL ? feed_status(m->feed) : (struct feed_status){0};
+	struct hub_client_status f =
+		m->feed != NULL ? hub_client_status(m->feed) : (struct hub_client_status){0};
 	struct apply_counts c = apply_count(m->apply);
 	struct writer_counts w = writer_count(m->writer);
 
 	feed_metrics(&f, out);
-	age_metrics(m->age, out);
+	staleness_metrics(m->age, out);
 	metric_gauge(out, "edgeway_meta_services", "Services in use.", NULL,
 		(double)snapshot_count(apply_snapshot(m->apply)));
 	metric_gauge(out, "edgeway_meta_callers",
@@ -132,7 +133,7 @@ meta_metrics(struct meta *m, struct metrics *out)
 static void
 state_feed(const struct meta *m, struct buf *out)
 {
-	struct feed_status f = feed_status(m->feed);
+	struct hub_client_status f = hub_client_status(m->feed);
 	uint64_t now = loop_now_ms(m->config.loop);
 
 	buf_printf(out, "\"connected\":%s,\"synced\":%s,\"joined\":%s,\"url\":",
@@ -152,7 +153,7 @@ state_feed(const struct meta *m, struct buf *out)
 	buf_adds(out, ",\"proxy\":");
 	json_add_text(out, f.proxy);
 	buf_adds(out, ",\"hubs\":");
-	feed_places(m->feed, out);
+	hub_client_places(m->feed, out);
 	if (f.last_contact_ms != 0)
 		buf_printf(out, ",\"last_contact_ms_ago\":%llu",
 			(unsigned long long)(now - f.last_contact_ms));
@@ -236,7 +237,7 @@ meta_state(struct meta *m, struct buf *out)
 		json_add_text(out, m->why_not);
 	}
 	buf_adds(out, ",\"data\":");
-	age_state(m->age, out);
+	staleness_state(m->age, out);
 	buf_adds(out, ",\"site\":");
 	json_add_text(out, apply_site(m->apply));
 	buf_printf(out, ",\"services\":%zu,\"version\":%llu,\"waiting\":%zu",

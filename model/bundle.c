@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "base/core/pack.h"
+#include "base/core/gzip.h"
 
 void
 bundle_build(struct buf *out, const char *source, const char *id, const struct buf *lines)
@@ -15,7 +15,7 @@ bundle_build(struct buf *out, const char *source, const char *id, const struct b
 	assert(buf_len(lines) > 0 && lines->data[lines->end - 1] == '\n');
 	buf_init(&content, BUF_UNLIMITED);
 	buf_adds(&content, "\"");
-	pack_text(&content, buf_at(lines), buf_len(lines));
+	gzip_text(&content, buf_at(lines), buf_len(lines));
 	buf_adds(&content, "\"");
 	say.content = buf_at(&content);
 	say.content_len = buf_len(&content);

@@ -8,7 +8,7 @@
  *
  * It is asked where an endpoint's address comes to this node, and again where it is dialled:
  *   service_build()   when a view is adopted. What it refuses is in no snapshot, and so not in what is made of one: clusters of the
- *                     workers, health checks, the kernel's maps, UDP relays, targets of the tunnel's end here (tunnel/node/target).
+ *                     workers, health checks, the kernel's maps, UDP relays, targets of the tunnel's end here (tunnel/node/dial_target).
  *   worker_dial()     at each dial of a worker, against the list of the moment: an address may have become one of our own since. Spans
  *                     that go to a collector in the cluster ask as well (src/agent/agent_tracing).
  * When this machine's addresses change, the services that this concerns are built anew

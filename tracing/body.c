@@ -1,6 +1,6 @@
 #include "tracing/body.h"
 
-#include "base/core/pack.h"
+#include "base/core/gzip.h"
 
 enum {
 	SPAN_BYTES = 1500, /* of one, about */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/net/resolve.h"
-#include "base/tls/wire.h"
+#include "base/tls/transport.h"
 #include "tracing/reply.h"
 
 enum { NAME_MS = 1000, NAME_TRIES = 2 };
@@ -23,7 +23,7 @@ struct post {
 	int fd; /* of the dial; -1 */
 	bool far;
 	struct tls_stream *tls; /* shaking hands */
-	struct wire *wire; /* open */
+	struct transport *wire; /* open */
 	/* The request. */
 	const struct buf *next; /* post_send's, until the loop begins it */
 	const struct buf *body; /* NULL: none is under way */
@@ -40,7 +40,7 @@ static void post_dial(struct post *p);
 static void
 hang_up(struct post *p)
 {
-	struct wire *w = take_ptr(&p->wire);
+	struct transport *w = take_ptr(&p->wire);
 
 	if (w != NULL)
 		w->ops->free(w);
@@ -113,9 +113,9 @@ read_wire(struct post *p)
 	enum reply_got got = REPLY_MORE;
 
 	while (got == REPLY_MORE) {
-		char *to = buf_reserve(&p->reply.in, WIRE_READ_BYTES);
-		ssize_t n =
-			to != NULL ? p->wire->ops->read(p->wire, to, WIRE_READ_BYTES) : -EMSGSIZE;
+		char *to = buf_reserve(&p->reply.in, TRANSPORT_READ_BYTES);
+		ssize_t n = to != NULL ? p->wire->ops->read(p->wire, to, TRANSPORT_READ_BYTES)
+				       : -EMSGSIZE;
 
 		if (n == -EAGAIN)
 			return;
@@ -191,7 +191,7 @@ on_tls(void *arg, enum tls_event event)
 	}
 	if (event != TLS_OPEN)
 		return;
-	p->wire = wire_tls(&p->tls);
+	p->wire = transport_tls(&p->tls);
 	post_speak(p);
 }
 
@@ -204,7 +204,7 @@ post_connected(struct post *p)
 
 	watch_stop(&p->dial);
 	if (!p->config.to->tls) {
-		p->wire = wire_socket(p->config.loop, fd);
+		p->wire = transport_socket(p->config.loop, fd);
 		post_speak(p);
 	} else if (tls_stream_new(&(struct tls_setup){.loop = p->config.loop,
 					  .fd = fd,

@@ -1,6 +1,6 @@
 /*
  * Base64 (RFC 4648 section 4): as Kubernetes has it in Secrets, kubeconfigs and requests for
- * certificates, in HTTP's Basic credentials, and around what base/core/pack makes small. Leaf.
+ * certificates, in HTTP's Basic credentials, and around what base/core/gzip makes small. Leaf.
  *
  *	auto_free char *text = base64_text(value);	// NULL: not base64, or not a text
  *	base64_add(&out, pem, strlen(pem));

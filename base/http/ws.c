@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/core/log.h"
-#include "base/http/carrier_head.h"
 #include "base/http/ws_lws.h"
+#include "base/http/ws_tunnel_head.h"
 #include "base/tls/pki_tls.h"
 
 enum {
@@ -25,7 +25,7 @@ static const struct lws_protocols protocols[] = {
 	},
 	/* So that `accept` hears of a carrier that has come here, and can say what is wrong. */
 	{
-		.name = CARRIER_PROTOCOL,
+		.name = WS_TUNNEL_PROTOCOL,
 		.callback = ws_on_lws,
 		.rx_buffer_size = WS_RECEIVE,
 		.tx_packet_size = WS_FRAGMENT,

@@ -21,7 +21,7 @@
 
 struct ws; /* context */
 struct ws_conn; /* one connection */
-struct carriers;
+struct ws_tunnels;
 struct preauth;
 struct proxy;
 struct ssl_ctx_st;
@@ -81,7 +81,7 @@ struct ws_dial {
 	const char *target;
 	/* NULL: none. Else all of it, TLS included, goes inside a websocket that they dial, to
 	 * target by addr. */
-	struct carriers *carriers;
+	struct ws_tunnels *carriers;
 };
 /* Starts to connect. The outcome comes as `open` or `closed`. NULL only when it cannot even
  * start. */

@@ -1,11 +1,11 @@
 /*
  * Dialling through a proxy, or inside of a carrier. libwebsockets can only connect by itself, and
  * takes whatever one read returns for the whole of a proxy's answer. So base/http/proxy or
- * base/http/carriers makes the connection, and libwebsockets connects to a Unix socket of ours,
+ * base/http/ws_tunnels makes the connection, and libwebsockets connects to a Unix socket of ours,
  * whose other end is joined with it: what goes through is TLS from libwebsockets to the hub. The
  * socket's name is abstract and random, and a peer that is not this process is sent away.
  *
- *	ws_dial ─► WAY: proxy_dial, carriers_dial ─► listen ─► connect_lws ─► accept ─► a pipe, which ends when both sides have
+ *	ws_dial ─► WAY: proxy_dial, ws_tunnels_dial ─► listen ─► connect_lws ─► accept ─► a pipe, which ends when both sides have
  */
 #include <errno.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/http/carriers.h"
 #include "base/http/ws_lws.h"
+#include "base/http/ws_tunnels.h"
 
 enum {
 	NAME_BYTES = 16,
@@ -39,7 +39,7 @@ struct ws_pipe {
 
 struct ws_way { /* a connection that is not libwebsockets' yet */
 	struct proxy_dial *dial; /* one of these two */
-	struct carriers_dial *carried;
+	struct ws_tunnels_dial *carried;
 	struct watch *watch;
 	int listener, fd; /* fd: through the proxy */
 	char *path;
@@ -165,7 +165,7 @@ ws_way_free(struct ws_way **out)
 	if (way == NULL)
 		return;
 	proxy_cancel(&way->dial);
-	carriers_cancel(&way->carried);
+	ws_tunnels_cancel(&way->carried);
 	watch_stop(&way->watch);
 	cleanup_fd(&way->listener);
 	cleanup_fd(&way->fd);
@@ -270,7 +270,7 @@ ws_way_start(struct ws_conn *c, const struct ws_dial *dial, struct err *err)
 		.timeout_ms = c->ws->config.handshake_ms,
 		.done = on_proxied,
 		.arg = c};
-	const struct carriers_setup carried = {.addr = dial->addr,
+	const struct ws_tunnels_setup carried = {.addr = dial->addr,
 		.proxy = dial->proxy,
 		.host = dial->host,
 		.target = dial->target,
@@ -282,6 +282,6 @@ ws_way_start(struct ws_conn *c, const struct ws_dial *dial, struct err *err)
 	way->path = xstrdup(dial->path);
 	c->way = way;
 	if (dial->carriers != NULL)
-		return carriers_dial(dial->carriers, &carried, &way->carried, err);
+		return ws_tunnels_dial(dial->carriers, &carried, &way->carried, err);
 	return proxy_dial(&way->dial, c->ws->loop, &setup, err);
 }

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/core/doubling.h"
+#include "base/core/histogram.h"
 #include "base/core/log.h"
 #include "dns/forward/forward_private.h"
-#include "dns/forward/loopname.h"
+#include "dns/forward/loop_probe.h"
 #include "dns/forward/rewrite.h"
 
 enum {
@@ -122,8 +122,8 @@ forward_settle(struct question *q, const uint8_t *answer, size_t len)
 	if (len == 0)
 		forward_add(&f->count->failed, 1);
 	took_ms = loop_now_ms(f->loop) - q->start_ms;
-	forward_add(
-		&f->count->took[doubling_bucket(took_ms * 1000, FORWARD_FIRST_US, FORWARD_BUCKETS)],
+	forward_add(&f->count->took[histogram_bucket(
+			    took_ms * 1000, FORWARD_FIRST_US, FORWARD_BUCKETS)],
 		1);
 	forward_add(&f->count->took_ms, took_ms);
 	q->fn(q->arg, answer, len);
@@ -419,7 +419,7 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 static int
 may_ask(struct forward *f, const uint8_t *query, size_t len)
 {
-	uint64_t mark = loopname_parse(query, len), now = loop_now_ms(f->loop);
+	uint64_t mark = loop_probe_parse(query, len), now = loop_now_ms(f->loop);
 	bool room = false;
 
 	if (mark != 0) {

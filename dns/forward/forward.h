@@ -30,9 +30,10 @@
 enum {
 	FORWARD_UPSTREAMS_MAX = 8,
 	FORWARD_OPEN_MAX = 2048,
-	FORWARD_BUCKETS = 14, /* as of base/core/doubling.h, the first one up to FORWARD_FIRST_US */
+	FORWARD_BUCKETS =
+		14, /* as of base/core/histogram.h, the first one up to FORWARD_FIRST_US */
 	FORWARD_FIRST_US = 1000,
-	FORWARD_LOOPS = 8, /* the last questions of dns/forward/loopname that came to us */
+	FORWARD_LOOPS = 8, /* the last questions of dns/forward/loop_probe that came to us */
 };
 
 struct forward;

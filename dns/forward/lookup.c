@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/core/hash.h"
+#include "dns/forward/client_quota.h"
 #include "dns/forward/rewrite.h"
-#include "dns/forward/share.h"
 
 enum { BUCKETS = 256 };
 
@@ -103,7 +103,7 @@ lookup_new(struct lookup **out, struct loop *loop, uint32_t mark, struct lookup_
 	l->count = counters;
 	random_bytes(&l->seed, sizeof l->seed);
 	cache_new(&l->cache, &limits, l->seed);
-	share_init(&l->share, l->seed);
+	client_quota_init(&l->share, l->seed);
 	forward_new(&l->forward, loop, mark, &counters->forward);
 	forward_on_late(l->forward, on_late, l);
 	*out = l;
@@ -174,7 +174,7 @@ lookup_tell(struct flight *fl, const uint8_t *answer, size_t len)
 	while (w != NULL) {
 		struct waiter *next = w->next;
 
-		share_give(&fl->l->share, w->client);
+		client_quota_give(&fl->l->share, w->client);
 		w->fn(w->arg, answer, len);
 		free(w);
 		w = next;
@@ -306,7 +306,8 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 
 	cache_key_init(&key, q, target);
 	fl = flight_find(l, &key);
-	if ((fl != NULL && fl->n_waiting >= LOOKUP_WAITERS_MAX) || !share_take(&l->share, client)) {
+	if ((fl != NULL && fl->n_waiting >= LOOKUP_WAITERS_MAX) ||
+		!client_quota_take(&l->share, client)) {
 		lookup_add(&l->count->crowded, 1);
 		return -EBUSY;
 	}
@@ -319,6 +320,6 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 	if (rc == 0)
 		lookup_join(fl, client, fn, arg);
 	else
-		share_give(&l->share, client);
+		client_quota_give(&l->share, client);
 	return rc;
 }

@@ -59,7 +59,7 @@ void lookup_use(struct lookup *l, const struct addr *upstreams, size_t n);
  * wanted instead, or NULL. */
 bool lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	struct cache_answer *answer);
-/* After lookup_now said false. client: its address (dns/forward/share). fn comes later, as
+/* After lookup_now said false. client: its address (dns/forward/client_quota). fn comes later, as
  * forward_fn says; or
  * -EBUSY, -ENETUNREACH, -ELOOP. */
 int lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target *target,

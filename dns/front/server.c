@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/core/sock.h"
-#include "base/os/arrival.h"
+#include "base/os/ingress_interface.h"
 #include "dns/forward/cookie.h"
 #include "dns/forward/rewrite.h"
 #include "dns/front/tcp.h"
@@ -21,7 +21,7 @@ struct server {
 	struct udp *udp; /* while we listen */
 	struct tcp *tcp;
 	uint8_t *tcp_answer; /* while we listen: DNS_MESSAGE_MAX, for one at a time */
-	struct arrival arrival;
+	struct ingress_interface arrival;
 	uint8_t secret[COOKIE_SECRET_BYTES]; /* of cookies */
 	uint32_t mark;
 	struct server *const *others; /* all workers' servers, this one among them */
@@ -230,7 +230,7 @@ server_handle(struct server *s, const struct client *c, const uint8_t *m, size_t
 static bool
 has_come_by_mesh(struct server *s, unsigned interface)
 {
-	if (arrival_ok(&s->arrival, interface, loop_now_ms(s->loop)))
+	if (ingress_interface_ok(&s->arrival, interface, loop_now_ms(s->loop)))
 		return true;
 	server_add(&s->count.outcome[SERVER_FOREIGN]);
 	return false;
@@ -465,7 +465,7 @@ server_new(struct loop *worker, const struct dns_zone *zone, const struct snapsh
 	s->zone = *zone;
 	s->snapshot = snapshot_ref(snapshot);
 	s->mark = mark;
-	arrival_init(&s->arrival, interfaces);
+	ingress_interface_init(&s->arrival, interfaces);
 	random_bytes(s->secret, sizeof s->secret);
 	return s;
 }

@@ -11,8 +11,8 @@
 #include "base/core/log.h"
 #include "base/core/sock.h"
 #include "dns/forward/limit.h"
-#include "dns/front/group.h"
-#include "dns/front/pace.h"
+#include "dns/front/batching.h"
+#include "dns/front/gso.h"
 
 enum {
 	BATCH = 32,
@@ -27,7 +27,7 @@ struct out {
 	struct iovec vec[BATCH]; /* in the order of sending, so that a group's lie side by side */
 	uint8_t control[BATCH][ARRIVAL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
 	struct in_addr local[BATCH]; /* that the query came to */
-	struct group_item item[BATCH];
+	struct gso_item item[BATCH];
 	uint8_t answer[BATCH][DNS_UDP_MAX];
 	uint16_t len[BATCH];
 };
@@ -40,7 +40,7 @@ struct udp {
 	struct watch *tick_watch;
 	bool segments; /* UDP_SEGMENT works here */
 	bool any; /* bound to every address: an answer comes from the one that was asked */
-	struct pace pace;
+	struct batching pace;
 	bool gathering;
 	bool pressed; /* more comes than we answer */
 	struct limit limit;
@@ -87,7 +87,7 @@ put_control(struct msghdr *m, uint8_t *at, int level, int type, const void *data
 
 /* One message of `k` answers to one client, its iovecs from `vec` on. */
 static void
-put_message(struct udp *u, struct mmsghdr *message, const struct group_item *items, size_t k)
+put_message(struct udp *u, struct mmsghdr *message, const struct gso_item *items, size_t k)
 {
 	struct out *o = &u->out;
 	size_t at = (size_t)(items - o->item);
@@ -151,9 +151,9 @@ send_batch(struct udp *u, unsigned n_items)
 	unsigned n = 0;
 
 	if (u->segments)
-		group_sort(o->item, n_items);
+		gso_sort(o->item, n_items);
 	for (size_t at = 0, k; at < n_items; at += k) {
-		k = u->segments ? group_next(o->item + at, n_items - at) : 1;
+		k = u->segments ? gso_next(o->item + at, n_items - at) : 1;
 		put_message(u, &o->message[n++], o->item + at, k);
 	}
 	send_messages(u, n);
@@ -221,7 +221,7 @@ run_batch(struct udp *u)
 		if (len == 0)
 			continue;
 		o->len[i] = (uint16_t)len;
-		o->item[n_out++] = (struct group_item){group_key(&u->from[i], o->len[i]), i};
+		o->item[n_out++] = (struct gso_item){gso_key(&u->from[i], o->len[i]), i};
 	}
 	send_batch(u, n_out);
 	return (unsigned)n;
@@ -275,7 +275,7 @@ on_ready(void *arg, int fd, unsigned events)
 		all += n;
 	}
 	u->pressed = n == BATCH && (u->pressed || is_half_full(u->fd));
-	gather = pace_note(&u->pace, loop_now_ms(u->loop), all);
+	gather = batching_note(&u->pace, loop_now_ms(u->loop), all);
 	set_gathering(u, gather && u->tick >= 0);
 }
 

@@ -4,7 +4,7 @@
  *
  *	recvmmsg ► fn (query in, answer out) ► group ► sendmmsg
  *
- * A query is read at once, until so many come that dns/front/pace lets them gather: then they are
+ * A query is read at once, until so many come that dns/front/batching lets them gather: then they are
  * read every UDP_GATHER_US.
  *
  *	udp_open(&u, loop, take_fd(&fd), &counters, on_query, me);

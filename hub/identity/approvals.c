@@ -398,7 +398,7 @@ static void
 approvals_sign(struct approvals *a, struct held *h)
 {
 	struct certs *certs = a->config.certs;
-	struct roll_entry entry;
+	struct name_archive_entry entry;
 	struct err err = {0};
 	int rc = certs_issue(certs, h->csr.node, h->csr.request, &h->cert, &err);
 

@@ -21,8 +21,8 @@ struct ledger {
 	char *dir; /* dataDir */
 	struct revoked *revoked;
 	struct joins *joins;
-	struct roll *roll; /* NULL: not shared */
-	struct roll *files; /* what the files say, where it is not; NULL: not read yet */
+	struct name_archive *roll; /* NULL: not shared */
+	struct name_archive *files; /* what the files say, where it is not; NULL: not read yet */
 	char cas[CA_LIST_TEXT]; /* in use; until ledger_use_cas those of the last start */
 	struct list_file cas_file;
 	uint64_t changes; /* of the files' names */
@@ -132,8 +132,8 @@ ledger_close(struct ledger **out)
 		return;
 	revoked_close(&l->revoked);
 	joins_close(&l->joins);
-	roll_free(&l->roll);
-	roll_free(&l->files);
+	name_archive_free(&l->roll);
+	name_archive_free(&l->files);
 	list_file_fini(&l->cas_file);
 	free(l->dir);
 	free(l);
@@ -146,7 +146,7 @@ ledger_taken(const struct ledger *l, const char *node)
 {
 	auto_free char *path = record_path(l, node);
 
-	if (l->roll != NULL && roll_find(l->roll, node) != NULL)
+	if (l->roll != NULL && name_archive_find(l->roll, node) != NULL)
 		return true;
 	/* What cannot be looked at counts as taken: doubt must not give a name away. */
 	return access(path, F_OK) == 0 || errno != ENOENT;
@@ -155,7 +155,7 @@ ledger_taken(const struct ledger *l, const char *node)
 uint64_t
 ledger_changes(const struct ledger *l)
 {
-	return l->changes + (l->roll != NULL ? roll_changes(l->roll) : 0);
+	return l->changes + (l->roll != NULL ? name_archive_changes(l->roll) : 0);
 }
 
 struct names_list {
@@ -189,7 +189,7 @@ ledger_nodes(const struct ledger *l, char ***names)
 	size_t kept = 0, at = 0;
 
 	each_file(l, add_name, &list);
-	while (l->roll != NULL && (name = roll_walk(l->roll, &at)) != NULL)
+	while (l->roll != NULL && (name = name_archive_walk(l->roll, &at)) != NULL)
 		add_name(&list, name);
 	if (list.n > 0)
 		qsort(list.names, list.n, sizeof *list.names, by_name);
@@ -206,13 +206,13 @@ ledger_nodes(const struct ledger *l, char ***names)
 /* --- certificates --------------------------------------------------------------------------- */
 
 int
-ledger_entry(
-	const struct ledger *l, struct roll_entry *entry, const char *cert_pem, struct err *err)
+ledger_entry(const struct ledger *l, struct name_archive_entry *entry, const char *cert_pem,
+	struct err *err)
 {
 	char key[PKI_HASH_TEXT] = "";
 	int rc;
 
-	*entry = (struct roll_entry){0};
+	*entry = (struct name_archive_entry){0};
 	strcpy(entry->cas, l->cas);
 	rc = pki_cert_info(cert_pem, NULL, NULL, &entry->expires_s, err);
 
@@ -246,7 +246,7 @@ ledger_record_it(
 	struct ledger *l, const char *node, const char *cert_pem, const char *cas, struct err *err)
 {
 	bool taken = ledger_taken(l, node);
-	struct roll_entry entry;
+	struct name_archive_entry entry;
 	int rc = ledger_entry(l, &entry, cert_pem, err);
 
 	snprintf(entry.cas, sizeof entry.cas, "%s", cas);
@@ -255,9 +255,9 @@ ledger_record_it(
 	if (rc == 0)
 		rc = write_record(l, node, cert_pem, cas, err);
 	if (rc == 0 && l->roll != NULL)
-		roll_sign(l->roll, node, &entry);
+		name_archive_sign(l->roll, node, &entry);
 	else if (rc == 0 && l->files != NULL)
-		roll_sign(l->files, node, &entry);
+		name_archive_sign(l->files, node, &entry);
 	l->changes += !taken;
 	return rc;
 }
@@ -288,7 +288,8 @@ ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err *err
 bool
 ledger_given(const struct ledger *l, const char *node, const struct ledger_key *key, char **cert)
 {
-	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	const struct name_archive_entry *e =
+		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
 	auto_free char *pem = ledger_cert(l, node);
 	char serial[PKI_SERIAL_TEXT] = "", short_key[JOINS_KEY_TEXT];
 
@@ -309,7 +310,8 @@ ledger_given(const struct ledger *l, const char *node, const struct ledger_key *
 enum ledger_holder
 ledger_holder(const struct ledger *l, const char *node, const char *key_hash)
 {
-	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	const struct name_archive_entry *e =
+		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
 	auto_free char *pem = ledger_cert(l, node);
 	char serial[PKI_SERIAL_TEXT] = "", key[PKI_HASH_TEXT] = "";
 
@@ -347,9 +349,9 @@ ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err *err
 	if (rc == 0)
 		rc = remove_file(l, node, err);
 	if (rc == 0 && l->roll != NULL)
-		roll_forget(l->roll, node, now_s);
+		name_archive_forget(l->roll, node, now_s);
 	else if (rc == 0 && l->files != NULL)
-		roll_remove(l->files, node);
+		name_archive_remove(l->files, node);
 	return rc;
 }
 
@@ -361,17 +363,17 @@ ledger_drop_forgotten(struct ledger *l)
 	const char *node;
 	size_t at = 0;
 
-	while ((node = roll_walk_forgotten(l->roll, &at)) != NULL) {
+	while ((node = name_archive_walk_forgotten(l->roll, &at)) != NULL) {
 		auto_free char *pem = ledger_cert(l, node);
 		char serial[PKI_SERIAL_TEXT];
-		struct roll_entry entry;
+		struct name_archive_entry entry;
 		struct err err = {0};
 
 		if (pem == NULL || pki_cert_serial(pem, serial, NULL) < 0)
 			continue;
 		if (!revoked_refuses(l->revoked, node, serial)) {
 			if (ledger_entry(l, &entry, pem, NULL) == 0)
-				roll_sign(l->roll, node, &entry);
+				name_archive_sign(l->roll, node, &entry);
 		} else if (remove_file(l, node, &err) < 0) {
 			log_limited(LOG_LEVEL_ERROR, 4, "hub", "a node is not forgotten here: %s",
 				err.text);
@@ -383,7 +385,8 @@ bool
 ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s)
 {
-	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	const struct name_archive_entry *e =
+		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
 	auto_free char *path = record_path(l, node), *pem = NULL;
 
 	if (e != NULL) {
@@ -458,10 +461,10 @@ void
 ledger_share(struct ledger *l)
 {
 	if (l->roll == NULL)
-		l->roll = roll_new();
+		l->roll = name_archive_new();
 }
 
-struct roll *
+struct name_archive *
 ledger_roll(const struct ledger *l)
 {
 	return l->roll;
@@ -469,7 +472,7 @@ ledger_roll(const struct ledger *l)
 
 struct reading {
 	struct ledger *ledger;
-	struct roll *roll;
+	struct name_archive *roll;
 	bool any;
 };
 
@@ -497,16 +500,17 @@ add_file(void *arg, const char *file)
 	struct reading *r = arg;
 	auto_free char *path = xasprintf("%s/nodes/%s", r->ledger->dir, file);
 	auto_free char *pem = NULL, *name = NULL;
-	struct roll_entry entry;
+	struct name_archive_entry entry;
 	int64_t from;
 
-	if (roll_last(r->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
+	if (name_archive_last(r->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
 		pki_cert_info(pem, &name, &from, NULL, NULL) < 0 ||
-		roll_last(r->roll, name) != NULL || ledger_entry(r->ledger, &entry, pem, NULL) < 0)
+		name_archive_last(r->roll, name) != NULL ||
+		ledger_entry(r->ledger, &entry, pem, NULL) < 0)
 		return;
 	entry.signed_s = from;
 	read_cas(entry.cas, pem);
-	roll_add(r->roll, name, &entry);
+	name_archive_add(r->roll, name, &entry);
 	r->any = true;
 }
 
@@ -515,7 +519,7 @@ ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct
 {
 	struct reading r = {.ledger = l, .roll = l->roll};
 	bool news2, lacks2;
-	int rc = roll_merge(l->roll, text, news, lacks, err);
+	int rc = name_archive_merge(l->roll, text, news, lacks, err);
 
 	if (rc == 0)
 		rc = joins_merge(l->joins, text, (int64_t)(wall_ms() / 1000), &news2, &lacks2, err);
@@ -531,7 +535,7 @@ void
 ledger_text(const struct ledger *l, struct buf *out)
 {
 	buf_adds(out, "{");
-	roll_text(l->roll, out);
+	name_archive_text(l->roll, out);
 	buf_adds(out, ",\n");
 	joins_text(l->joins, out);
 	buf_adds(out, "}\n");
@@ -543,7 +547,7 @@ void
 ledger_use_cas(struct ledger *l, const char *list)
 {
 	if (l->roll != NULL)
-		roll_use_cas(l->roll, list, (int64_t)(wall_ms() / 1000));
+		name_archive_use_cas(l->roll, list, (int64_t)(wall_ms() / 1000));
 	if (strcmp(l->cas, list) == 0)
 		return;
 	snprintf(l->cas, sizeof l->cas, "%s", list);
@@ -553,14 +557,15 @@ ledger_use_cas(struct ledger *l, const char *list)
 const char *
 ledger_cas(const struct ledger *l)
 {
-	return l->cas[0] == '\0' && l->roll != NULL ? roll_cas(l->roll) : l->cas;
+	return l->cas[0] == '\0' && l->roll != NULL ? name_archive_cas(l->roll) : l->cas;
 }
 
 /* What is known of the node: its certificate's serial number and its CAs. */
 static bool
-find_cas(const struct ledger *l, const char *node, struct roll_entry *known)
+find_cas(const struct ledger *l, const char *node, struct name_archive_entry *known)
 {
-	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	const struct name_archive_entry *e =
+		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
 	auto_free char *path = record_path(l, node), *text = NULL;
 
 	if (e != NULL) {
@@ -578,7 +583,7 @@ bool
 ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const char *cas)
 {
 	auto_free char *file = ledger_cert(l, node);
-	struct roll_entry known;
+	struct name_archive_entry known;
 	char serial[PKI_SERIAL_TEXT];
 
 	if (cas[0] == '\0' || !ca_list_ok(cas) || !find_cas(l, node, &known) ||
@@ -592,9 +597,9 @@ ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const 
 	strcpy(known.cas, cas);
 	known.signed_s++; /* what is told later counts with the others */
 	if (l->roll != NULL)
-		roll_add(l->roll, node, &known);
+		name_archive_add(l->roll, node, &known);
 	else if (l->files != NULL)
-		roll_add(l->files, node, &known);
+		name_archive_add(l->files, node, &known);
 	if (file != NULL && pki_cert_serial(file, serial, NULL) == 0 &&
 		strcmp(known.serial, serial) == 0)
 		write_record(l, node, file, cas, NULL); /* else a restart does not know it */
@@ -604,19 +609,19 @@ ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const 
 void
 ledger_each_cas(struct ledger *l, int64_t now_s, ledger_cas_fn *each, void *arg)
 {
-	const struct roll *roll = l->roll;
+	const struct name_archive *roll = l->roll;
 	const char *node;
 	size_t at = 0;
 
 	if (roll == NULL && l->files == NULL) {
-		struct reading r = {.ledger = l, .roll = l->files = roll_new()};
+		struct reading r = {.ledger = l, .roll = l->files = name_archive_new()};
 
 		each_file(l, add_file, &r);
 	}
 	if (roll == NULL)
 		roll = l->files;
-	while ((node = roll_walk(roll, &at)) != NULL) {
-		const struct roll_entry *e = roll_find(roll, node);
+	while ((node = name_archive_walk(roll, &at)) != NULL) {
+		const struct name_archive_entry *e = name_archive_find(roll, node);
 
 		if (now_s < e->expires_s && !revoked_refuses(l->revoked, node, e->serial))
 			each(arg, node, e->cas);

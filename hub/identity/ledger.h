@@ -2,7 +2,7 @@
  * Who holds a certificate of ours, and whose count no more. Files under dataDir: nodes/<node> (the
  * node's last certificate: the name is taken), revoked.json (hub/identity/revoked.h), joins.json
  * (hub/identity/joins.h) and ca.list (the CAs in use). Where replicas share through Kubernetes
- * (ledger_share) what the others know counts as well: hub/identity/roll.h has their nodes. Blocking
+ * (ledger_share) what the others know counts as well: hub/identity/name_archive.h has their nodes. Blocking
  * file I/O, on the hub's loop, rare. Owned by hub/certs.
  *
  *	ledger_open(&l, dir, &err);
@@ -12,8 +12,8 @@
 #define EDGEWAY_HUB_IDENTITY_LEDGER_H
 
 #include "hub/identity/joins.h"
+#include "hub/identity/name_archive.h"
 #include "hub/identity/revoked.h"
-#include "hub/identity/roll.h"
 
 struct ledger;
 
@@ -70,15 +70,15 @@ const char *ledger_problem(const struct ledger *l);
 /* From now on what other replicas tell counts, too. */
 void ledger_share(struct ledger *l);
 /* NULL when it is not shared. */
-struct roll *ledger_roll(const struct ledger *l);
+struct name_archive *ledger_roll(const struct ledger *l);
 /* The other replicas' nodes, by the text of their roll; ours that it lacks are read from their
  * files. */
 int ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err);
 /* What is told to them: roll and joins. */
 void ledger_text(const struct ledger *l, struct buf *out);
 /* What the roll says of a certificate that is being signed. */
-int ledger_entry(
-	const struct ledger *l, struct roll_entry *entry, const char *cert_pem, struct err *err);
+int ledger_entry(const struct ledger *l, struct name_archive_entry *entry, const char *cert_pem,
+	struct err *err);
 
 /* The CAs that nodes are given with a certificate from now on (model/ca_list.h); a restart knows
  * them. */

@@ -91,7 +91,7 @@ write_texts(struct share *s, int i)
 	if (i == SHARE_DOC_TOKENS) {
 		tokens_text(s->tokens, &one);
 	} else if (i >= SHARE_DOC_ARCHIVE) {
-		roll_archive_text(
+		name_archive_archive_text(
 			ledger_roll(ledger_of(s)), (unsigned)(i - SHARE_DOC_ARCHIVE), &one);
 	} else {
 		share_claims_enter(&s->claims, ledger_of(s));
@@ -115,12 +115,12 @@ on_retry(void *arg)
 static void
 share_archive(struct share *s)
 {
-	bool lack[ROLL_ARCHIVES];
+	bool lack[NAME_ARCHIVE_ARCHIVES];
 
 	if (s->docs[SHARE_DOC_ARCHIVE].secret == NULL)
 		return;
-	roll_archives_lack(ledger_roll(ledger_of(s)), lack);
-	for (int i = 0; i < ROLL_ARCHIVES; i++) {
+	name_archive_archives_lack(ledger_roll(ledger_of(s)), lack);
+	for (int i = 0; i < NAME_ARCHIVE_ARCHIVES; i++) {
 		struct doc *d = &s->docs[SHARE_DOC_ARCHIVE + i];
 
 		if (!lack[i] || d->dirty)
@@ -136,7 +136,8 @@ share_archive(struct share *s)
 static int
 docs_needed(const struct share *s)
 {
-	return roll_has_archives(ledger_roll(ledger_of(s))) ? SHARE_DOCS : SHARE_DOC_ARCHIVE;
+	return name_archive_has_archives(ledger_roll(ledger_of(s))) ? SHARE_DOCS
+								    : SHARE_DOC_ARCHIVE;
 }
 
 /* Is every name known that another replica may have given? Else why not. */
@@ -166,7 +167,7 @@ share_work(void *arg)
 	unknown = names_unknown(s);
 	if (s->claims.first != NULL && unknown != NULL)
 		share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, unknown);
-	roll_set_now(ledger_roll(ledger_of(s)), loop_now_ms(s->config.loop));
+	name_archive_set_now(ledger_roll(ledger_of(s)), loop_now_ms(s->config.loop));
 	share_archive(s);
 	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS && s->docs[i].secret != NULL; i++) {
 		struct doc *d = &s->docs[i];
@@ -244,10 +245,11 @@ share_merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
 	bool news2 = false, lacks2 = false;
 	int rc;
 
-	roll_set_now(ledger_roll(ledger), loop_now_ms(s->config.loop));
+	name_archive_set_now(ledger_roll(ledger), loop_now_ms(s->config.loop));
 	if (i >= SHARE_DOC_ARCHIVE) {
-		rc = roll_merge_archive(ledger_roll(ledger), (unsigned)(i - SHARE_DOC_ARCHIVE),
-			secret_value(secret, 0), news, lacks, err);
+		rc = name_archive_merge_archive(ledger_roll(ledger),
+			(unsigned)(i - SHARE_DOC_ARCHIVE), secret_value(secret, 0), news, lacks,
+			err);
 		ledger_drop_forgotten(ledger);
 		return rc;
 	}
@@ -269,18 +271,18 @@ share_merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
 static void
 tend_archives(struct share *s)
 {
-	struct roll *roll = ledger_roll(ledger_of(s));
+	struct name_archive *roll = ledger_roll(ledger_of(s));
 	bool all = true;
 
-	if (!roll_wants_archives(roll))
+	if (!name_archive_wants_archives(roll))
 		return;
 	for (int i = SHARE_DOC_ARCHIVE; i < SHARE_DOCS; i++) {
 		if (s->docs[i].secret == NULL)
 			start_doc(s, i);
 		all &= s->docs[i].merged;
 	}
-	if (all && !roll_has_archives(roll)) {
-		roll_begin_archives(roll);
+	if (all && !name_archive_has_archives(roll)) {
+		name_archive_begin_archives(roll);
 		s->docs[SHARE_DOC_NODES].dirty = true;
 	}
 }

@@ -5,7 +5,7 @@
  *   edgeway-hub-ca       ca.pem, ca.key: create or read; whoever is first makes it, all others use it
  *   edgeway-hub-tokens   tokens.json
  *   edgeway-hub-nodes    nodes.json: who holds a certificate, which tokens were used, and the CAs that a replica took into use last; revoked.json: whose count no more
- *   edgeway-hub-nodes-1 to -16   nodes.json: names that do not fit into the one above; only where there are thousands (hub/identity/roll.h)
+ *   edgeway-hub-nodes-1 to -16   nodes.json: names that do not fit into the one above; only where there are thousands (hub/identity/name_archive.h)
  *
  * Every replica has its own copy under dataDir and works with that; what others did is merged in as
  * the API server tells it, and what they lack is written, so that all end with the same, whoever
@@ -54,7 +54,7 @@ struct share_config {
 /* What is claimed with a certificate that is signed. */
 struct share_wish {
 	const char *node; /* copied */
-	struct roll_entry entry; /* of the certificate */
+	struct name_archive_entry entry; /* of the certificate */
 	/* it is known already (hub/identity/ledger.h) and is only told, whatever comes of that */
 	bool recorded;
 	bool free_name; /* only if no replica has given the name */

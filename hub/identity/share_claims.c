@@ -11,7 +11,7 @@ struct share_claim {
 	bool renamed; /* by it, in place of `before` */
 	bool used; /* by it, the token */
 	bool had_before;
-	struct roll_entry before;
+	struct name_archive_entry before;
 	share_claimed_fn *claimed;
 	void *arg;
 };
@@ -78,14 +78,14 @@ end_claim(struct share_claim **at, int rc, const char *why)
 static void
 claim_withdraw(struct ledger *ledger, struct share_claim *c)
 {
-	struct roll *roll = ledger_roll(ledger);
-	const struct roll_entry *e = roll_find(roll, c->node);
+	struct name_archive *roll = ledger_roll(ledger);
+	const struct name_archive_entry *e = name_archive_find(roll, c->node);
 	bool ours = c->renamed && e != NULL && strcmp(e->serial, c->wish.entry.serial) == 0;
 
 	if (ours && c->had_before)
-		roll_put_back(roll, c->node, &c->before);
+		name_archive_put_back(roll, c->node, &c->before);
 	else if (ours)
-		roll_remove(roll, c->node);
+		name_archive_remove(roll, c->node);
 	if (c->used)
 		joins_withdraw(ledger_joins(ledger), &c->wish.join);
 	c->written = c->renamed = c->used = false;
@@ -97,7 +97,7 @@ claim_objection(const struct ledger *ledger, const struct share_wish *w, int *rc
 	const struct joins *joins = ledger_joins(ledger);
 
 	*rc = -EEXIST;
-	if (w->free_name && roll_find(ledger_roll(ledger), w->node) != NULL)
+	if (w->free_name && name_archive_find(ledger_roll(ledger), w->node) != NULL)
 		return "another replica of the hub has given this name a certificate";
 	*rc = -EDQUOT;
 	if (w->uses > 0 && !joins_has(joins, &w->join) &&
@@ -109,13 +109,13 @@ claim_objection(const struct ledger *ledger, const struct share_wish *w, int *rc
 static void
 claim_enter(struct ledger *ledger, struct share_claim *c)
 {
-	struct roll *roll = ledger_roll(ledger);
-	const struct roll_entry *e = roll_last(roll, c->node);
+	struct name_archive *roll = ledger_roll(ledger);
+	const struct name_archive_entry *e = name_archive_last(roll, c->node);
 
 	c->had_before = e != NULL;
 	if (e != NULL)
 		c->before = *e;
-	roll_sign(roll, c->node, &c->wish.entry);
+	name_archive_sign(roll, c->node, &c->wish.entry);
 	c->renamed = true;
 	c->used = c->wish.uses > 0 && joins_enter(ledger_joins(ledger), &c->wish.join);
 }

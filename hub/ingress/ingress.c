@@ -4,7 +4,7 @@
 
 #include "base/core/descriptors.h"
 #include "base/core/log.h"
-#include "hub/ingress/visit.h"
+#include "hub/ingress/client_conn.h"
 #include "model/json.h"
 
 /*
@@ -55,7 +55,7 @@ ingress_free(struct ingress **out)
 	if (i == NULL)
 		return;
 	while ((v = TAILQ_FIRST(&i->visits)) != NULL)
-		visit_abort(v);
+		client_conn_abort(v);
 	while ((l = TAILQ_FIRST(&i->legs)) != NULL)
 		leg_free(l);
 	while ((w = TAILQ_FIRST(&i->ways_in)) != NULL)
@@ -108,8 +108,8 @@ ingress_lead(struct ingress *i, const struct door *door, const struct ingress_le
 	v = ingress_begin(i, door, led->fd, led->caller, NULL, NULL);
 	if (v == NULL)
 		return true;
-	visit_reach(v, led->host, led->port, NULL);
-	visit_update(v);
+	client_conn_reach(v, led->host, led->port, NULL);
+	client_conn_update(v);
 	return true;
 }
 
@@ -184,11 +184,11 @@ ingress_settle(struct ingress *i)
 
 	for (v = TAILQ_FIRST(&i->visits); v != NULL; v = next) {
 		next = TAILQ_NEXT(v, entry);
-		if (v->state == VISIT_HEAD && v->talked && v->exchange == NULL &&
+		if (v->state == CLIENT_CONN_HEAD && v->talked && v->exchange == NULL &&
 			buf_len(&v->in) + buf_len(&v->out) == 0)
 			visit_free(v);
 		else
-			n += v->state == VISIT_HEAD || v->state == VISIT_REACHING;
+			n += v->state == CLIENT_CONN_HEAD || v->state == CLIENT_CONN_REACHING;
 	}
 	TAILQ_FOREACH(l, &i->legs, entry)
 		n += preauth_has_place(&l->place);
@@ -284,7 +284,7 @@ ingress_state(const struct ingress *i, struct buf *out)
 		buf_adds(out, ",\"target\":");
 		json_add_text(out, v->target != NULL ? v->target : "");
 		buf_printf(out, ",\"relay\":%s,\"age_ms\":%llu}",
-			v->state == VISIT_RELAY ? "true" : "false",
+			v->state == CLIENT_CONN_RELAY ? "true" : "false",
 			(unsigned long long)(loop_now_ms(i->config.loop) - v->started_ms));
 		comma = ",";
 	}

@@ -1,6 +1,6 @@
 /*
  * The ways into the hub for those who want to reach the edge: listeners, and the callers that come
- * in by them. What they ask for goes through hub/routing/reach.c; bytes are carried by
+ * in by them. What they ask for goes through hub/routing/connector.c; bytes are carried by
  * tunnel/relay. On the hub's loop.
  *
  *	DOOR_HTTP      CONNECT, absolute form, Host: NODE[:PORT], Yurt's X-Tunnel-Proxy-Host and -Dest
@@ -17,7 +17,7 @@
 
 #include "base/core/metric.h"
 #include "base/http/http1.h"
-#include "hub/routing/reach.h"
+#include "hub/routing/connector.h"
 #include "model/span.h"
 
 enum { INGRESS_VISITS_MAX = 20000 };
@@ -45,7 +45,7 @@ struct ingress;
 
 struct ingress_config {
 	struct loop *loop;
-	struct reach *reach; /* outlives it, as do access and quota */
+	struct connector *reach; /* outlives it, as do access and quota */
 	const struct access *access;
 	struct self_guard *guard; /* outlives it */
 	struct quota *quota;

@@ -23,8 +23,8 @@ on_socket(void *arg, int fd)
 	if (sock_original(fd, &to) <
 		0) /* the kernel does not track it: no rule of ours was asked */
 		to = r->now.listen;
-	if (!detours_have(&r->detours, ntohl(to.in.sin_addr.s_addr)) ||
-		!detours_in(r->now.ports, r->now.n_ports, ntohs(to.in.sin_port))) {
+	if (!redirect_targets_have(&r->detours, ntohl(to.in.sin_addr.s_addr)) ||
+		!redirect_targets_in(r->now.ports, r->now.n_ports, ntohs(to.in.sin_port))) {
 		r->strangers++;
 		log_limited(LOG_LEVEL_WARN, 6, "ingress",
 			"closed a connection that the rules have not led here: this listener is "
@@ -142,7 +142,7 @@ switch_off(struct redirect *r)
 	if (r->divert != NULL && divert_remove(r->divert, &err) < 0)
 		log_error("ingress", "ingress.redirect: %s", err.text);
 	divert_close(&r->divert);
-	detours_fini(&r->detours);
+	redirect_targets_fini(&r->detours);
 	r->told[0] = '\0';
 	memset(r->problem, 0, sizeof r->problem);
 }

@@ -7,9 +7,9 @@
 #define EDGEWAY_HUB_INGRESS_REDIRECT_PRIVATE_H
 
 #include "base/os/netwatch.h"
-#include "hub/ingress/detours.h"
 #include "hub/ingress/redirect.h"
 #include "hub/ingress/redirect_probe.h"
+#include "hub/ingress/redirect_targets.h"
 #include "hub/port/listen.h"
 #include "iptables/iptables.h"
 
@@ -26,7 +26,7 @@ struct redirect {
 	struct divert *divert; /* NULL: not configured, and never was */
 	struct netwatch *network;
 	struct timer *tick;
-	struct detours detours;
+	struct redirect_targets detours;
 	struct redirect_probe *probe;
 	uint32_t *own; /* addresses of this host, in order */
 	size_t n_own;
@@ -35,7 +35,7 @@ struct redirect {
 	bool poked, draining;
 	bool held; /* another hub has the rules */
 	char problem[PROBLEMS][PROBLEM_MAX];
-	char told[DETOURS_TEXT_MAX]; /* ambiguous addresses that the log has told of */
+	char told[REDIRECT_TARGETS_TEXT_MAX]; /* ambiguous addresses that the log has told of */
 	uint64_t connections, strangers, failures;
 };
 

@@ -35,7 +35,7 @@ redirect_read_own(struct redirect *r)
 		first = at->order;
 		r->primary = r->own[n - 1];
 	}
-	r->n_own = detours_sort(r->own, n);
+	r->n_own = redirect_targets_sort(r->own, n);
 }
 
 int
@@ -126,8 +126,8 @@ redirect_refresh(struct redirect *r)
 		return;
 	rc = redirect_attach(r, &err);
 	if (r->config.known(r->config.arg))
-		detours_find(&r->detours,
-			&(struct detours_question){.cluster = r->config.cluster,
+		redirect_targets_find(&r->detours,
+			&(struct redirect_targets_question){.cluster = r->config.cluster,
 				.at_edge = r->config.at_edge,
 				.arg = r->config.arg,
 				.own = r->own,

@@ -19,10 +19,10 @@ redirect_metrics(const struct redirect *r, struct metrics *m)
 		NULL, redirect_probe_state(r->probe) == REDIRECT_PROBE_ARRIVES ? 1 : 0);
 	metric_gauge(m, "edgeway_redirect_addresses", "Addresses of nodes that are redirected.",
 		NULL, (double)r->detours.n);
-	for (enum detours_why why = 0; why < DETOURS_WHYS; why++)
+	for (enum redirect_targets_why why = 0; why < REDIRECT_TARGETS_WHYS; why++)
 		metric_gauge(m, "edgeway_redirect_addresses_left_out",
 			"Addresses of nodes that are not redirected, by the reason.",
-			metric_label(label, sizeof label, "why", detours_why_text(why)),
+			metric_label(label, sizeof label, "why", redirect_targets_why_text(why)),
 			(double)r->detours.left_out[why]);
 	metric_counter(m, "edgeway_redirect_connections_total", "Connections that were led here.",
 		NULL, r->connections);
@@ -62,8 +62,8 @@ redirect_state(const struct redirect *r, struct buf *out)
 	for (size_t i = 0; i < r->now.n_ports; i++)
 		buf_printf(out, "%s%u", i > 0 ? "," : "", (unsigned)r->now.ports[i]);
 	buf_printf(out, "],\"addresses\":%zu,\"leftOut\":{", r->detours.n);
-	for (enum detours_why why = 0; why < DETOURS_WHYS; why++)
-		buf_printf(out, "%s\"%s\":%zu", why > 0 ? "," : "", detours_why_text(why),
+	for (enum redirect_targets_why why = 0; why < REDIRECT_TARGETS_WHYS; why++)
+		buf_printf(out, "%s\"%s\":%zu", why > 0 ? "," : "", redirect_targets_why_text(why),
 			r->detours.left_out[why]);
 	buf_adds(out, "},\"ambiguous\":");
 	json_add_text(out, r->detours.ambiguous);

@@ -64,7 +64,7 @@ on_over(void *arg, struct udp_flow *f, unsigned status, const char *why)
 	(void)arg;
 	udp_flow_audit(t, status, why);
 	if (t->reaching != NULL)
-		reach_cancel(&t->reaching);
+		connector_cancel(&t->reaching);
 	quota_give(&t->caller_account, now_ms(t->map));
 	quota_give(&t->node_account, now_ms(t->map));
 	free(t->where_text[0]);
@@ -117,12 +117,12 @@ udp_flow_allowed(const struct udp_flow *f)
 	struct caller caller;
 
 	fill_caller(f, &caller);
-	return access_check(t->map->maps->config.access, &caller, &t->where);
+	return acl_check(t->map->maps->config.access, &caller, &t->where);
 }
 
 /* NULL, or why it is not opened; *status is set then. */
 static const char *
-udp_flow_objection(struct udp_trip *t, const struct reach_answer *answer, unsigned *status)
+udp_flow_objection(struct udp_trip *t, const struct connector_answer *answer, unsigned *status)
 {
 	t->where = *answer->where;
 	t->where_text[0] = xstrdup(answer->where->node); /* the same text as ns and host, ways.h */
@@ -141,7 +141,7 @@ udp_flow_objection(struct udp_trip *t, const struct reach_answer *answer, unsign
 }
 
 static void
-on_reached(void *arg, const struct reach_answer *answer)
+on_reached(void *arg, const struct connector_answer *answer)
 {
 	struct stream *stream = answer->stream;
 	struct udp_trip *t = arg;
@@ -180,8 +180,8 @@ on_begun(void *arg, struct udp_flow *f)
 			"a caller has as many streams as ingress.limits.callerStreams allows "
 			"caller=%s",
 			name);
-	t->reaching = reach_start(c->reach,
-		&(struct reach_request){
+	t->reaching = connector_start(c->reach,
+		&(struct connector_request){
 			.caller = &caller,
 			.host = m->host,
 			.port = m->port,

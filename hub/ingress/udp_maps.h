@@ -1,6 +1,6 @@
 /*
  * UDP ways in (`ingress.udp`): a door (tunnel/udp/udp_door.h) for each map. A flow's stream leads
- * to the map's target, found, judged and opened as for a TCP map (hub/routing/reach.h). On the
+ * to the map's target, found, judged and opened as for a TCP map (hub/routing/connector.h). On the
  * hub's loop.
  *
  *	maps = udp_maps_new(&(struct udp_maps_config){.loop = loop, .reach = reach, .access = access, .quota = quota});
@@ -10,13 +10,13 @@
 #define EDGEWAY_HUB_INGRESS_UDP_MAPS_H
 
 #include "hub/port/quota.h"
-#include "hub/routing/reach.h"
+#include "hub/routing/connector.h"
 
 struct udp_maps;
 
 struct udp_maps_config {
 	struct loop *loop;
-	struct reach *reach; /* these four outlive it */
+	struct connector *reach; /* these four outlive it */
 	const struct access *access;
 	struct self_guard *guard;
 	struct quota *quota;

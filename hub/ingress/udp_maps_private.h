@@ -26,7 +26,7 @@ struct udp_trip { /* a flow's `own` while it is reached or open */
 	struct udp_map *map;
 	struct reaching *reaching; /* until it is reached */
 	struct account *caller_account, *node_account;
-	struct access_target where; /* what the rules have opened; the texts follow */
+	struct acl_target where; /* what the rules have opened; the texts follow */
 	char *where_text[2];
 	char *target; /* for the audit */
 };

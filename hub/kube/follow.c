@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
-#include "hub/kube/split.h"
+#include "hub/kube/json_stream.h"
 
 struct follow {
 	struct follow_config config;
@@ -130,7 +130,7 @@ on_data(void *arg, const char *data, size_t len)
 {
 	struct follow *f = arg;
 
-	return split_feed(&f->split, data, len);
+	return json_stream_feed(&f->split, data, len);
 }
 
 static bool
@@ -141,9 +141,9 @@ finish_list(struct follow *f)
 	size_t len;
 	bool ok;
 
-	if (!split_whole(&f->split))
+	if (!json_stream_whole(&f->split))
 		return false;
-	rest = split_rest(&f->split, &len);
+	rest = json_stream_rest(&f->split, &len);
 	if (tree_parse(&tree, f->config.what, rest, len, NULL) < 0)
 		return false;
 	ok = tree_count(tree) == 1 && follow_version(f->version, tree_document(tree, 0));
@@ -192,8 +192,8 @@ follow_begin(void *arg)
 	};
 
 	f->round += !f->watching;
-	split_fini(&f->split);
-	split_init(&f->split, f->watching ? SPLIT_STREAM : SPLIT_LIST,
+	json_stream_fini(&f->split);
+	json_stream_init(&f->split, f->watching ? JSON_STREAM_STREAM : JSON_STREAM_LIST,
 		f->watching ? on_event : on_listed, f);
 	if (f->watching)
 		path = xasprintf("%s&watch=true&allowWatchBookmarks=true&resourceVersion=%s&"
@@ -225,7 +225,7 @@ follow_start(const struct follow_config *config)
 	struct follow *f = xcalloc(1, sizeof *f);
 
 	f->config = *config;
-	split_init(&f->split, SPLIT_LIST, on_listed, f);
+	json_stream_init(&f->split, JSON_STREAM_LIST, on_listed, f);
 	f->timer = timer_new(config->loop, follow_begin, f);
 	f->tell = timer_new(config->loop, on_tell, f);
 	timer_start(f->timer, 0, 0);
@@ -242,7 +242,7 @@ follow_stop(struct follow **out)
 	https_stop(&f->request);
 	timer_free(&f->timer);
 	timer_free(&f->tell);
-	split_fini(&f->split);
+	json_stream_fini(&f->split);
 	free(f);
 }
 

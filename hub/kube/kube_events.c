@@ -10,7 +10,7 @@
 #include "base/conf/tree.h"
 #include "base/core/hash.h"
 #include "base/core/log.h"
-#include "hub/kube/split.h"
+#include "hub/kube/json_stream.h"
 #include "model/json.h"
 #include "model/table.h"
 
@@ -305,7 +305,7 @@ on_data(void *arg, const char *data, size_t len)
 {
 	struct kube_events *e = arg;
 
-	return e->step == STEP_UID ? split_feed(&e->split, data, len) : 0;
+	return e->step == STEP_UID ? json_stream_feed(&e->split, data, len) : 0;
 }
 
 static void
@@ -392,8 +392,8 @@ kube_events_step(struct kube_events *e)
 	case STEP_UID:
 		path = xasprintf("/api/v1/namespaces/%s/services?fieldSelector=metadata.name%%3D%s",
 			e->ns, e->name);
-		split_fini(&e->split);
-		split_init(&e->split, SPLIT_LIST, on_service, e);
+		json_stream_fini(&e->split);
+		json_stream_init(&e->split, JSON_STREAM_LIST, on_service, e);
 		e->uid[0] = '\0';
 		send_step(e, NULL, path, NULL);
 		break;
@@ -441,7 +441,7 @@ kube_events_new(struct loop *loop, struct kube_api *api)
 	e->loop = loop;
 	e->api = api;
 	e->timer = timer_new(loop, start_next, e);
-	split_init(&e->split, SPLIT_LIST, on_service, e);
+	json_stream_init(&e->split, JSON_STREAM_LIST, on_service, e);
 	if (gethostname(e->host, sizeof e->host - 1) < 0)
 		e->host[0] = '\0';
 	return e;
@@ -461,7 +461,7 @@ kube_events_free(struct kube_events **out)
 	while ((n = table_walk(&e->services, &slot, NULL)) != NULL)
 		kube_events_forget(e, container_of(n, struct told, node));
 	table_fini(&e->services);
-	split_fini(&e->split);
+	json_stream_fini(&e->split);
 	free(e->ns);
 	free(e->name);
 	free(e->text);

@@ -46,7 +46,7 @@ on_data(void *arg, const char *data, size_t len)
 	struct reflector *r = arg;
 
 	r->stats.heard_ms = loop_now_ms(r->config.loop);
-	return split_feed(&r->split, data, len);
+	return json_stream_feed(&r->split, data, len);
 }
 
 static void
@@ -131,7 +131,7 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 {
 	bool brief = loop_now_ms(r->config.loop) - r->began_ms < BRIEF_MS;
 
-	if (a->code == 0 && split_whole(&r->split)) {
+	if (a->code == 0 && json_stream_whole(&r->split)) {
 		r->step = r->spoke ? STEP_WATCH : STEP_PROBE;
 		if (!brief)
 			reflector_well(r);
@@ -335,8 +335,9 @@ reflector_begin(void *arg)
 		r->list_began_ms = r->began_ms;
 		r->unknown = false;
 	}
-	split_fini(&r->split);
-	split_init(&r->split, r->step == STEP_WATCH ? SPLIT_STREAM : SPLIT_LIST, reflector_take, r);
+	json_stream_fini(&r->split);
+	json_stream_init(&r->split, r->step == STEP_WATCH ? JSON_STREAM_STREAM : JSON_STREAM_LIST,
+		reflector_take, r);
 	r->open = r->spoke = false;
 	r->wrong.text[0] = '\0';
 	r->stats.watches += r->step == STEP_WATCH;
@@ -360,7 +361,7 @@ reflector_start(const struct reflector_config *config)
 	r->wait.first_ms = config->backoff_ms;
 	r->timer = timer_new(config->loop, reflector_begin, r);
 	r->next = xstrdup("");
-	split_init(&r->split, SPLIT_LIST, reflector_take, r);
+	json_stream_init(&r->split, JSON_STREAM_LIST, reflector_take, r);
 	reflector_begin(r);
 	return r;
 }
@@ -374,7 +375,7 @@ reflector_stop(struct reflector **out)
 		return;
 	https_stop(&r->request);
 	timer_free(&r->timer);
-	split_fini(&r->split);
+	json_stream_fini(&r->split);
 	free(r->next);
 	free(r);
 }

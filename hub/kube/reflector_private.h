@@ -6,8 +6,8 @@
 #define EDGEWAY_HUB_KUBE_REFLECTOR_PRIVATE_H
 
 #include "base/core/log.h"
+#include "hub/kube/json_stream.h"
 #include "hub/kube/reflector.h"
-#include "hub/kube/split.h"
 
 enum {
 	VERSION_MAX = 63,
@@ -49,7 +49,7 @@ void reflector_trouble(struct reflector *r, enum log_level level, const char *fm
 /* All is well: what waits next waits shortly. */
 void reflector_well(struct reflector *r);
 
-/* An element of a list, or an event (split_fn). -ESTALE: the history is over; -EAGAIN: the server
+/* An element of a list, or an event (json_stream_fn). -ESTALE: the history is over; -EAGAIN: the server
  * has a trouble;
  * -EBADMSG, -EMSGSIZE: an event that cannot be taken. r->wrong says what. */
 int reflector_take(void *arg, const char *text, size_t len);

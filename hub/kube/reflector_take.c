@@ -124,7 +124,7 @@ on_too_large(struct reflector *r)
 {
 	r->stats.refused++;
 	err_set(&r->wrong, EMSGSIZE, "an object of more than %d MB is passed over",
-		SPLIT_VALUE_MAX >> 20);
+		JSON_STREAM_VALUE_MAX >> 20);
 	log_limited(LOG_LEVEL_ERROR, 6, "kubernetes",
 		"%s: what was known of it goes on to count resource=%s", r->wrong.text,
 		r->config.resource);
@@ -166,9 +166,9 @@ reflector_take_rest(struct reflector *r, char version[VERSION_MAX + 1], char **n
 	int rc;
 
 	*next = NULL;
-	if (!split_whole(&r->split))
+	if (!json_stream_whole(&r->split))
 		return err_set(&r->wrong, EBADMSG, "the list is cut off");
-	text = split_rest(&r->split, &len);
+	text = json_stream_rest(&r->split, &len);
 	if ((rc = tree_parse(&tree, r->config.resource, text, len, &r->wrong)) < 0)
 		return rc;
 	if (tree_count(tree) == 1 && take_version(version, tree_document(tree, 0)))

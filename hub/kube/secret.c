@@ -7,7 +7,7 @@
 
 #include "base/core/base64.h"
 #include "hub/kube/follow.h"
-#include "hub/kube/split.h"
+#include "hub/kube/json_stream.h"
 #include "model/json.h"
 
 struct secret {
@@ -109,7 +109,7 @@ on_write_data(void *arg, const char *data, size_t len)
 {
 	struct secret *s = arg;
 
-	return split_feed(&s->written_split, data, len);
+	return json_stream_feed(&s->written_split, data, len);
 }
 
 static void
@@ -173,8 +173,8 @@ secret_write(struct secret *s, const char *const *values, secret_written_fn *wri
 	}
 	add_data(s, &b, values);
 	buf_adds(&b, "}");
-	split_fini(&s->written_split);
-	split_init(&s->written_split, SPLIT_STREAM, on_write_value, s);
+	json_stream_fini(&s->written_split);
+	json_stream_init(&s->written_split, JSON_STREAM_STREAM, on_write_value, s);
 	call.path = path;
 	call.body = buf_str(&b);
 	s->write = kube_api_start(s->config.api, &call);
@@ -198,7 +198,7 @@ secret_start(const struct secret_config *config)
 	};
 
 	s->config = *config;
-	split_init(&s->written_split, SPLIT_STREAM, on_write_value, s);
+	json_stream_init(&s->written_split, JSON_STREAM_STREAM, on_write_value, s);
 	s->path = xasprintf("/api/v1/namespaces/%s/secrets?fieldSelector=metadata.name%%3D%s",
 		config->ns, config->name);
 	s->what = xasprintf("the Secret %s/%s", config->ns, config->name);
@@ -221,7 +221,7 @@ secret_stop(struct secret **out)
 		return;
 	follow_stop(&s->follow);
 	https_stop(&s->write);
-	split_fini(&s->written_split);
+	json_stream_fini(&s->written_split);
 	forget_values(s);
 	free(s->path);
 	free(s->what);

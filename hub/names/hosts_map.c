@@ -7,7 +7,7 @@
 #include "base/core/hash.h"
 #include "base/core/log.h"
 #include "hub/kube/follow.h"
-#include "hub/kube/split.h"
+#include "hub/kube/json_stream.h"
 #include "model/check.h"
 #include "model/json.h"
 
@@ -182,7 +182,7 @@ on_write_data(void *arg, const char *data, size_t len)
 {
 	struct hosts_map *m = arg;
 
-	return split_feed(&m->split, data, len);
+	return json_stream_feed(&m->split, data, len);
 }
 
 static uint64_t
@@ -270,8 +270,8 @@ start_write(struct hosts_map *m, const char *text)
 	buf_printf(&b, "\"annotations\":{\"" MINE "\":\"%s\"}},\"data\":{\"%s\":", m->key, m->key);
 	json_add_text(&b, text);
 	buf_adds(&b, "}}");
-	split_fini(&m->split);
-	split_init(&m->split, SPLIT_STREAM, on_write_value, m);
+	json_stream_fini(&m->split);
+	json_stream_init(&m->split, JSON_STREAM_STREAM, on_write_value, m);
 	call.path = path;
 	call.body = buf_str(&b);
 	m->write = kube_api_start(m->config.api, &call);
@@ -379,7 +379,7 @@ hosts_map_start(struct hosts_map **out, const struct hosts_map_config *config, s
 	m->value = xstrdup("");
 	set_texts(m, config->name, slash);
 	m->config.name = m->config.key = NULL; /* the caller's */
-	split_init(&m->split, SPLIT_STREAM, on_write_value, m);
+	json_stream_init(&m->split, JSON_STREAM_STREAM, on_write_value, m);
 	m->timer = timer_new(config->loop, hosts_map_work, m);
 	m->follow = follow_start(&(struct follow_config){
 		.loop = config->loop,
@@ -406,7 +406,7 @@ hosts_map_stop(struct hosts_map **out)
 	follow_stop(&m->follow);
 	https_stop(&m->write);
 	timer_free(&m->timer);
-	split_fini(&m->split);
+	json_stream_fini(&m->split);
 	free(m->ns);
 	free(m->name);
 	free(m->key);

@@ -18,7 +18,7 @@ enum { PORT = 53 };
 
 struct naming {
 	struct naming_config config;
-	struct nameserver *server; /* NULL: no zone */
+	struct zone_server *server; /* NULL: no zone */
 	char *zone, *listen;
 	struct hosts_map *hosts; /* NULL: none */
 	struct timer *tick; /* for `hosts` */
@@ -149,7 +149,7 @@ naming_find(void *arg, const char *name, struct name_found *to)
 static int
 start_zone(struct naming *n, const struct hub_ways_in *w, struct err *err)
 {
-	struct nameserver_config config = {
+	struct zone_server_config config = {
 		.loop = n->config.loop,
 		.zone = w->zone,
 		.ttl_s = w->dns_ttl_s,
@@ -160,7 +160,7 @@ start_zone(struct naming *n, const struct hub_ways_in *w, struct err *err)
 	int rc = addr_parse(&config.listen, w->dns_listen, PORT, err);
 
 	if (rc == 0)
-		rc = nameserver_start(&n->server, &config, err);
+		rc = zone_server_start(&n->server, &config, err);
 	if (rc < 0)
 		return err_wrap(err, rc, "ingress.dnsListen");
 	n->zone = xstrdup(w->zone);
@@ -322,7 +322,7 @@ naming_stop(struct naming **out)
 
 	if (n == NULL)
 		return;
-	nameserver_stop(&n->server);
+	zone_server_stop(&n->server);
 	hosts_map_stop(&n->hosts);
 	timer_free(&n->tick);
 	node_book_free(&n->book);
@@ -339,7 +339,7 @@ naming_metrics(const struct naming *n, struct metrics *m)
 	if (n == NULL)
 		return;
 	if (n->server != NULL)
-		nameserver_metrics(n->server, "hub_dns", m);
+		zone_server_metrics(n->server, "hub_dns", m);
 	if (n->hosts != NULL)
 		hosts_map_metrics(n->hosts, m);
 }
@@ -352,9 +352,9 @@ zone_state(const struct naming *n, struct buf *out)
 	uint64_t answered, found;
 
 	for (size_t i = 0; i < names && unheld == NULL; i++)
-		if (!name_zone_holds(nameserver_zone(n->server), node_book_at(n->book, i)->name))
+		if (!name_zone_holds(zone_server_zone(n->server), node_book_at(n->book, i)->name))
 			unheld = node_book_at(n->book, i)->name;
-	nameserver_counts(n->server, &answered, &found);
+	zone_server_counts(n->server, &answered, &found);
 	buf_printf(out,
 		"{\"zone\":\"%s\",\"listen\":\"%s\",\"names\":%zu,\"answered\":%llu,\"found\":%llu,"
 		"\"problem\":",

@@ -1,6 +1,6 @@
 /*
  * By which addresses callers reach nodes by their names: a DNS zone that the hub serves
- * (dns/front/nameserver.h), and the hosts ConfigMap (hub/names/hosts_map.h). The name of a node at
+ * (dns/front/zone_server.h), and the hosts ConfigMap (hub/names/hosts_map.h). The name of a node at
  * the edge means the ingress, by `addresses`; that of any other node means its own address. Until
  * the hub knows which are which it says nothing: SERVFAIL, and no write. On the hub's loop.
  *

@@ -227,13 +227,13 @@ web_leave(struct web *w)
 unsigned
 web_recheck(struct web *w)
 {
-	const struct access_target page = {.kind = TARGET_WEB};
+	const struct acl_target page = {.kind = TARGET_WEB};
 	struct web_conn *c, *next;
 	unsigned cut = 0;
 
 	for (c = w != NULL ? TAILQ_FIRST(&w->conns) : NULL; c != NULL; c = next) {
 		next = TAILQ_NEXT(c, link);
-		if (c->viewer == NULL || access_check(w->config.access, &c->caller, &page))
+		if (c->viewer == NULL || acl_check(w->config.access, &c->caller, &page))
 			continue;
 		(void)web_live_close(
 			c, WSFRAME_POLICY, "the rules of access do not let him look any more");

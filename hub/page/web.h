@@ -21,7 +21,7 @@
 #include "hub/hub.h"
 #include "hub/page/web_probe.h"
 #include "hub/page/web_survey.h"
-#include "hub/port/access.h"
+#include "hub/port/acl.h"
 
 enum {
 	WEB_CONNECTIONS_MAX = 128,

@@ -144,15 +144,15 @@ static unsigned
 judge_caller(struct web_conn *c, const struct http1_head *h, const char **why)
 {
 	const struct access *access = c->web->config.access;
-	const struct access_target page = {.kind = TARGET_WEB};
+	const struct acl_target page = {.kind = TARGET_WEB};
 	auto_free char *secret = web_secret(h);
-	const char *name = secret != NULL ? access_token(access, secret, strlen(secret)) : NULL;
+	const char *name = secret != NULL ? acl_token(access, secret, strlen(secret)) : NULL;
 
 	snprintf(c->caller.token, sizeof c->caller.token, "%s", name != NULL ? name : "");
 	*why = "the token is not known here";
 	if (secret != NULL && name == NULL)
 		return 401;
-	if (access_check(access, &c->caller, &page))
+	if (acl_check(access, &c->caller, &page))
 		return 0;
 	*why = "no rule of access lets this caller see the page: {from: ..., to: ['hub:web']}";
 	return secret == NULL && c->caller.cert[0] == '\0' ? 401 : 403;
@@ -300,7 +300,7 @@ on_wire(void *arg)
 }
 
 static void
-listen_to(struct web_conn *c, struct wire *wire)
+listen_to(struct web_conn *c, struct transport *wire)
 {
 	c->wire = wire;
 	c->wire->arg = c;
@@ -324,7 +324,7 @@ on_tls(void *arg, enum tls_event event)
 	c->caller.admitted = c->web->proven;
 	if (c->web->proven)
 		snprintf(c->caller.cert, sizeof c->caller.cert, "%s", tls_stream_peer(c->tls));
-	listen_to(c, wire_tls(&c->tls));
+	listen_to(c, transport_tls(&c->tls));
 	on_wire(c);
 }
 
@@ -353,7 +353,7 @@ web_conn_take(struct web *w, int fd, const struct caller *caller)
 	TAILQ_INSERT_TAIL(&w->conns, c, link);
 	w->n_conns++;
 	if (w->tls == NULL) {
-		listen_to(c, wire_socket(w->config.loop, fd));
+		listen_to(c, transport_socket(w->config.loop, fd));
 	} else if (tls_stream_new(&tls, &c->tls, &err) < 0) {
 		log_limited(LOG_LEVEL_ERROR, 6, "web", "%s", err.text);
 		web_conn_free(c);

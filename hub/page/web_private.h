@@ -13,7 +13,7 @@
 #include <sys/queue.h>
 
 #include "base/http/wsframe.h"
-#include "base/tls/wire.h"
+#include "base/tls/transport.h"
 #include "hub/page/web.h"
 #include "hub/page/web_tell.h"
 #include "hub/port/listen.h"
@@ -37,7 +37,7 @@ struct web_conn {
 	struct web *web;
 	enum web_stage stage;
 	struct tls_stream *tls; /* WEB_SHAKES */
-	struct wire *wire;
+	struct transport *wire;
 	struct timer *timer; /* the end of patience */
 	struct caller caller;
 	struct buf in, out;

@@ -113,7 +113,7 @@ add_ports(const struct view *v, struct buf *out)
 
 struct seen {
 	const struct survey_node *node;
-	const struct talk *talk; /* NULL: it is not connected here */
+	const struct node_session *talk; /* NULL: it is not connected here */
 };
 
 struct sights {
@@ -124,15 +124,15 @@ struct sights {
 
 /* Rows are in order of names. */
 static void
-on_talk(void *arg, const struct talk *talk)
+on_talk(void *arg, const struct node_session *talk)
 {
 	struct sights *all = arg;
 	size_t low = 0, high = all->n;
 
 	while (low < high) {
 		size_t mid = (low + high) / 2;
-		int order = strcmp(
-			survey_text(all->survey, all->rows[mid].node->name), talk_node(talk));
+		int order = strcmp(survey_text(all->survey, all->rows[mid].node->name),
+			node_session_node(talk));
 
 		if (order == 0) {
 			all->rows[mid].talk = talk;
@@ -169,15 +169,15 @@ static const char *
 share_of(const struct seen *row, const struct fanout_item *item)
 {
 	static const char *const words[] = {
-		[TALK_NOT_FOR_IT] = "kept",
-		[TALK_UNDER_WAY] = "under way",
-		[TALK_REFUSED] = "refused",
-		[TALK_UNSERVED] = "no address",
-		[TALK_HAS] = "has",
+		[NODE_SESSION_NOT_FOR_IT] = "kept",
+		[NODE_SESSION_UNDER_WAY] = "under way",
+		[NODE_SESSION_REFUSED] = "refused",
+		[NODE_SESSION_UNSERVED] = "no address",
+		[NODE_SESSION_HAS] = "has",
 	};
 
 	if (row->talk != NULL)
-		return words[talk_share(row->talk, item)];
+		return words[node_session_share(row->talk, item)];
 	return row->node->health == SURVEY_ELSEWHERE ? "elsewhere" : "away";
 }
 

@@ -59,14 +59,14 @@ web_survey_add(struct nodes_list *l, const char *name)
 }
 
 static void
-on_talk(void *arg, const struct talk *talk)
+on_talk(void *arg, const struct node_session *talk)
 {
 	struct survey *s = arg;
 	struct nodes_list *l = &s->now;
-	struct talk_facts f;
+	struct node_session_facts f;
 	struct survey_node *n;
 
-	talk_facts(talk, &f);
+	node_session_facts(talk, &f);
 	n = web_survey_add(l, f.node);
 	n->connected = true;
 	n->site = web_survey_keep(l, f.site);

@@ -1,6 +1,6 @@
 /*
  * Who stands behind a connection, a datagram or a stream that comes to the hub. Every listener
- * fills struct caller by the functions below and by nothing else; the rules (hub/port/access.h) are
+ * fills struct caller by the functions below and by nothing else; the rules (hub/port/acl.h) are
  * asked with the result.
  *
  * `local` is a program of the hub's host: it comes by loopback or by a Unix socket, or by

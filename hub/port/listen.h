@@ -1,6 +1,6 @@
 /*
  * The hub's one port: accepts connections and hands each socket over, still without a byte read.
- * Whoever takes it decides by its first bytes what it is (hub/port/peek).
+ * Whoever takes it decides by its first bytes what it is (hub/port/alpn_mux).
  *
  * Bounded: a turn of the loop accepts LISTEN_BATCH at most, so that a flood of new nodes does not
  * starve those that are connected; while the owner has no room (listen_room) new ones wait in the

@@ -1,7 +1,7 @@
 /*
  * The services that a node does not take as they are, with its reasons (doc/protocol.md,
  * "Metadata": error). The first REFUSALS_NAMED are kept by name, the others counted. Part of
- * hub/sync/talk; pure.
+ * hub/sync/node_session; pure.
  *
  *	refusals_add(&r, "default/big", content, len);	// the error's content
  *	refusals_drop(&r, "default/big");		// it has changed

@@ -90,7 +90,7 @@ self_guard_judge(struct self_guard *g, const struct addr *to, const struct calle
 		return "this is a listener of the hub or of a replica of it";
 	if (!self_guard_on_host(g, &ip) && g->config.replica(g->config.arg, &ip))
 		return NULL;
-	return access_names_address(g->config.access, caller, &ip, port)
+	return acl_names_address(g->config.access, caller, &ip, port)
 		? NULL
 		: "this is an address of the hub itself; only a rule to cloud/ADDRESS:PORT with "
 		  "this very address opens it";

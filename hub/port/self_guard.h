@@ -24,7 +24,7 @@
 #include "base/core/buf.h"
 #include "base/core/metric.h"
 #include "base/os/addresses.h"
-#include "hub/port/access.h"
+#include "hub/port/acl.h"
 
 enum { SELF_GUARD_PORTS = 65536 };
 

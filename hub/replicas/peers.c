@@ -216,7 +216,7 @@ static void
 peers_yield(struct peers *p, const char *node)
 {
 	uint64_t epoch, mine = tunnels_epoch(p->config.tunnels, node);
-	const struct line *l = roster_holder(p->roster, node, &epoch);
+	const struct line *l = tunnel_directory_holder(p->roster, node, &epoch);
 
 	if (mine == 0 || l == NULL || epoch < mine)
 		return;
@@ -241,7 +241,7 @@ peers_tell(struct peers *p, const char *node)
 	if (p->names == NULL)
 		return;
 	if (!tunnels_have(p->config.tunnels, node))
-		roster_lost(p->roster, node, loop_now_ms(p->config.loop));
+		tunnel_directory_lost(p->roster, node, loop_now_ms(p->config.loop));
 	for (g = TAILQ_FIRST(&p->guests); g != NULL; g = next) {
 		next = TAILQ_NEXT(g, link);
 		guest_tell(g, node);
@@ -305,20 +305,20 @@ peers_epoch(const struct peers *p, const char *node)
 {
 	uint64_t epoch;
 
-	roster_holder(p->roster, node, &epoch);
+	tunnel_directory_holder(p->roster, node, &epoch);
 	return epoch;
 }
 
 uint64_t
 peers_claimed(const struct peers *p, const char *node)
 {
-	return roster_claimed(p->roster, node);
+	return tunnel_directory_claimed(p->roster, node);
 }
 
 bool
 peers_know(const struct peers *p, const char *node)
 {
-	return roster_knows(p->roster, node);
+	return tunnel_directory_knows(p->roster, node);
 }
 
 bool
@@ -337,21 +337,22 @@ peers_at_address(const struct peers *p, const struct in6_addr *ip)
 void
 peers_named(const struct peers *p, void (*fn)(void *arg, const char *node), void *arg)
 {
-	roster_named(p->roster, fn, arg);
+	tunnel_directory_named(p->roster, fn, arg);
 }
 
 bool
 peers_await(const struct peers *p, const char *node)
 {
 	return p->names != NULL &&
-		(!peers_settled(p) || roster_awaits(p->roster, node, loop_now_ms(p->config.loop)));
+		(!peers_settled(p) ||
+			tunnel_directory_awaits(p->roster, node, loop_now_ms(p->config.loop)));
 }
 
 void
 peers_doubt(struct peers *p, const char *node, uint64_t epoch)
 {
 	p->misdirected++;
-	roster_doubt(p->roster, node, epoch, loop_now_ms(p->config.loop));
+	tunnel_directory_doubt(p->roster, node, epoch, loop_now_ms(p->config.loop));
 }
 
 /* --- streams -------------------------------------------------------------------------------- */
@@ -394,7 +395,7 @@ line_between(const struct peers *p, unsigned turn)
 int
 peers_open(struct peers *p, struct peers_ask *ask)
 {
-	struct line *l = roster_holder(p->roster, ask->node, &ask->epoch);
+	struct line *l = tunnel_directory_holder(p->roster, ask->node, &ask->epoch);
 	bool between = l == NULL;
 
 	if (between)
@@ -434,7 +435,7 @@ static struct line *
 line_in_turn(struct peers *p, const char *node, size_t turn)
 {
 	uint64_t epoch;
-	struct line *holder = roster_holder(p->roster, node, &epoch);
+	struct line *holder = tunnel_directory_holder(p->roster, node, &epoch);
 	const struct peer *peer;
 	size_t nth = holder != NULL;
 
@@ -506,7 +507,7 @@ peers_forget(struct peers *p)
 	if (now - p->forgot_ms < FORGET_MS)
 		return;
 	p->forgot_ms = now;
-	n = roster_forget(p->roster, now, p->config.wanted, p->config.arg);
+	n = tunnel_directory_forget(p->roster, now, p->config.wanted, p->config.arg);
 	if (n == 0)
 		return;
 	log_info("hub",
@@ -591,7 +592,7 @@ set_name(struct peers *p)
 		snprintf(p->id + 2 * i, 3, "%02x", random[i]);
 	gethostname(host, sizeof host - 1);
 	snprintf(p->name, sizeof p->name, "%.*s", (int)sizeof p->name - 1, host);
-	if (!peer_words_name_ok(p->name))
+	if (!peer_proto_name_ok(p->name))
 		snprintf(p->name, sizeof p->name, "hub-%.8s", p->id);
 }
 

@@ -1,7 +1,7 @@
 /*
  * The other replicas of this hub (doc/protocol.md, "Between replicas"). Each replica dials each
  * other one, at the addresses of `peers` and at those that other replicas come from, and asks it
- * which nodes it holds: told at once when that changes (hub/replicas/roster.h). A stream for a node
+ * which nodes it holds: told at once when that changes (hub/replicas/tunnel_directory.h). A stream for a node
  * of another replica is passed on to it, once: what comes from a replica is opened in a tunnel of
  * this hub or refused with 421, so that two replicas that believe each other cannot send it round.
  * Where a replica cannot be reached from here, the others are asked, one after the other, to pass a
@@ -22,10 +22,10 @@
 
 #include "base/core/metric.h"
 #include "base/tls/pki.h"
-#include "hub/port/peer_words.h"
+#include "hub/port/peer_proto.h"
 #include "hub/port/questions.h"
 #include "hub/port/quota.h"
-#include "hub/replicas/roster.h"
+#include "hub/replicas/tunnel_directory.h"
 #include "hub/replicas/tunnels.h"
 
 struct peers;

@@ -14,7 +14,7 @@
 #include <sys/queue.h>
 
 #include "base/core/preauth.h"
-#include "hub/port/peer_words.h"
+#include "hub/port/peer_proto.h"
 #include "hub/replicas/peer_names.h"
 #include "hub/replicas/peers.h"
 
@@ -42,7 +42,8 @@ struct line {
 	struct session *session;
 	struct stream *list; /* what the replica tells; NULL: it has ended */
 	struct buf in; /* of that, less than a line */
-	struct roster_peer *claims; /* NULL: none, before it says who it is and when it leaves */
+	struct tunnel_directory_peer
+		*claims; /* NULL: none, before it says who it is and when it leaves */
 	int fd; /* while it connects, else -1 */
 	bool leaving;
 	bool stops; /* the replica says so */
@@ -51,7 +52,7 @@ struct line {
 	char serial[PKI_SERIAL_TEXT]; /* of its certificate */
 };
 
-TAILQ_HEAD(lines, line);
+TAILQ_HEAD(log_queue, line);
 
 /* An address where a replica may be. */
 struct peer {
@@ -65,7 +66,7 @@ struct peer {
 	bool tried; /* it has answered, or failed to */
 	bool away_told; /* in the log */
 	struct line *dialling, *now;
-	struct lines leaving;
+	struct log_queue leaving;
 	struct timer *retry;
 	uint64_t backoff_ms;
 	char name[PEER_NAME_TEXT]; /* as it last called itself; "" never */

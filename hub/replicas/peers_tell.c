@@ -32,7 +32,7 @@ add_peer(const struct peer *peer, struct buf *out)
 		",\"address\":\"%s\",\"state\":\"%s\",\"named\":%s,\"nodes\":%zu,\"streams\":%u,"
 		"\"rtt_ms\":%u,\"bytes_in\":%llu,\"bytes_out\":%llu,\"since_s\":%llu,\"error\":",
 		peer->address, states[state_of(peer)], peer->names != 0 ? "true" : "false",
-		l != NULL ? roster_claims(l->claims) : 0, peer_streams(peer),
+		l != NULL ? tunnel_directory_claims(l->claims) : 0, peer_streams(peer),
 		s != NULL ? s->rtt_ms : 0, s != NULL ? (unsigned long long)s->bytes_in : 0,
 		s != NULL ? (unsigned long long)s->bytes_out : 0,
 		l != NULL ? (unsigned long long)((now - l->since_ms) / 1000) : 0);
@@ -150,7 +150,7 @@ peers_metrics(const struct peers *p, struct metrics *m)
 		open += state_of(peer) == PEER_OPEN;
 		away += state_of(peer) == PEER_WAITING && peer->tried;
 		if (peer->now != NULL)
-			nodes += roster_claims(peer->now->claims);
+			nodes += tunnel_directory_claims(peer->now->claims);
 	}
 	for (size_t i = 0;
 		p->names != NULL && (problem = peer_names_problem(p->names, i, &name)) != NULL; i++)

@@ -319,7 +319,7 @@ on_shaken(struct tunnel *u)
 		return;
 	}
 	u->node = xstrdup(tls_stream_peer(u->tls));
-	setup.wire = wire_tls(&u->tls);
+	setup.wire = transport_tls(&u->tls);
 	if (session_new(&setup, &u->session) < 0) {
 		turn_away(u, u->node, "no HTTP/2 session can be made");
 		return;

@@ -32,7 +32,7 @@ neighbours_get(const struct neighbours *n, const char *node)
 	return NULL;
 }
 
-struct carried *
+struct ws_accept *
 neighbours_carried(const struct neighbours *n, const char *node)
 {
 	struct table_node *at = table_first(&n->carried, neighbours_hash(node));
@@ -49,8 +49,8 @@ free_neighbour(struct neighbours *n, struct neighbour *b)
 	neighbours_index_remove(n, b);
 	table_remove(&n->all, &b->node);
 	table_remove(&n->sites_of, &b->by_site);
-	vicinity_free(&b->here);
-	vicinity_free(&b->there);
+	reachable_nets_free(&b->here);
+	reachable_nets_free(&b->there);
 	free(b->wrong);
 	free(b->failed_ms);
 	free(b->name);
@@ -59,7 +59,7 @@ free_neighbour(struct neighbours *n, struct neighbour *b)
 }
 
 static void
-free_carried(struct neighbours *n, struct carried *c)
+free_carried(struct neighbours *n, struct ws_accept *c)
 {
 	table_remove(&n->carried, &c->node);
 	free(c->name);
@@ -141,7 +141,8 @@ neighbours_objection(const struct neighbours *n, const struct neighbour *b, cons
 }
 
 static const char *
-objection_to(const struct neighbours *n, const struct neighbour *b, const struct vicinity_entry *e)
+objection_to(
+	const struct neighbours *n, const struct neighbour *b, const struct reachable_nets_entry *e)
 {
 	if (e->wrong != NULL)
 		return e->wrong;
@@ -201,7 +202,7 @@ static void
 write_verdicts(const struct neighbour *b, struct buf *to)
 {
 	for (size_t i = 0; i < b->vicinity->n; i++)
-		buf_printf(to, "%s\n", b->wrong[i] != NULL ? b->wrong[i] : DECLARATION_OK);
+		buf_printf(to, "%s\n", b->wrong[i] != NULL ? b->wrong[i] : REACHABILITY_OK);
 }
 
 static uint64_t
@@ -281,11 +282,11 @@ void
 neighbours_declare(
 	struct neighbours *n, const char *node, const char *text, size_t len, struct buf *answer)
 {
-	struct vicinity *fresh;
+	struct reachable_nets *fresh;
 	struct neighbour *b;
 	struct err err = {0};
 
-	if (vicinity_parse(text, len, &fresh, &err) < 0) {
+	if (reachable_nets_parse(text, len, &fresh, &err) < 0) {
 		log_limited(LOG_LEVEL_WARN, 6, "hub",
 			"a node's declaration cannot be read node=%s error=\"%s\"", node, err.text);
 		buf_printf(answer, "%s\n", err.text);
@@ -293,13 +294,13 @@ neighbours_declare(
 		return;
 	}
 	if (fresh->n == 0) {
-		vicinity_free(&fresh);
+		reachable_nets_free(&fresh);
 		neighbours_forget(n, node);
 		return;
 	}
 	b = neighbours_use(n, node);
 	neighbours_index_remove(n, b);
-	vicinity_free(&b->here);
+	reachable_nets_free(&b->here);
 	b->here = fresh;
 	neighbours_settle(n, b);
 	write_verdicts(b, answer);
@@ -317,7 +318,7 @@ neighbours_forget(struct neighbours *n, const char *node)
 	if (b == NULL || b->here == NULL)
 		return;
 	neighbours_index_remove(n, b);
-	vicinity_free(&b->here);
+	reachable_nets_free(&b->here);
 	neighbours_settle(n, b);
 	tell_replicas(n, node);
 }
@@ -335,11 +336,11 @@ neighbours_heard(struct neighbours *n, const void *from, const char *node, const
 		return;
 	neighbours_index_remove(n, b);
 	if (entry == NULL) {
-		vicinity_free(&b->there);
+		reachable_nets_free(&b->there);
 		b->there = xcalloc(1, sizeof *b->there);
 		b->from = from;
 	} else if (b->from == from && b->there != NULL) {
-		vicinity_add(b->there, entry, strlen(entry));
+		reachable_nets_add(b->there, entry, strlen(entry));
 	}
 	neighbours_settle(n, b);
 }
@@ -349,7 +350,7 @@ drop_there(struct neighbours *n, struct neighbour *b)
 {
 	b->from = NULL;
 	neighbours_index_remove(n, b);
-	vicinity_free(&b->there);
+	reachable_nets_free(&b->there);
 	neighbours_settle(n, b);
 }
 

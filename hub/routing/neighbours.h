@@ -3,7 +3,7 @@
  * carries a node without a tunnel. A declaration is one node's word about others: it counts within
  * the node's own site alone (where no Node names a site, all are one), never for a control plane's
  * node, and opens nothing: who may reach a node through a neighbour is who may reach the node.
- * While a node has a tunnel of its own nobody else carries it (hub/routing/reach.c asks here only
+ * While a node has a tunnel of its own nobody else carries it (hub/routing/connector.c asks here only
  * after that). Addresses that the hub itself is to dial (`ours`) are no neighbour's affair, unless
  * sites with names tell them apart. On the hub's loop.
  *
@@ -70,7 +70,7 @@ struct neighbours_way {
 };
 
 struct neighbours_ask {
-	const char *node; /* or VICINITY_ANY: `site` and `ip` say who is meant */
+	const char *node; /* or REACHABLE_NETS_ANY: `site` and `ip` say who is meant */
 	const char *site;
 	struct in6_addr ip;
 	uint16_t port; /* 0: whichever */

@@ -34,16 +34,16 @@ entry_for(const struct neighbours *n, const struct neighbour *b, const struct ne
 	int found = -1;
 
 	for (size_t i = 0; b->vicinity != NULL && i < b->vicinity->n; i++) {
-		const struct vicinity_entry *e = &b->vicinity->list[i];
+		const struct reachable_nets_entry *e = &b->vicinity->list[i];
 
-		if (b->wrong[i] != NULL || !vicinity_covers(e, ask->node, &ask->ip))
+		if (b->wrong[i] != NULL || !reachable_nets_covers(e, ask->node, &ask->ip))
 			continue;
-		if (ask->port != 0 && !vicinity_opens(e, ask->port))
+		if (ask->port != 0 && !reachable_nets_opens(e, ask->port))
 			*why = "no neighbour's tunnel.reach opens this port";
 		else if (found < 0 || b->failed_ms[i] < b->failed_ms[found])
 			found = (int)i;
 	}
-	if (strcmp(ask->node, VICINITY_ANY) == 0)
+	if (strcmp(ask->node, REACHABLE_NETS_ANY) == 0)
 		return strcmp(b->site, ask->site) == 0 ? found : -1;
 	return found >= 0 && neighbours_objection(n, b, ask->node) != NULL ? -1 : found;
 }
@@ -52,7 +52,7 @@ entry_for(const struct neighbours *n, const struct neighbour *b, const struct ne
 static struct table_node *
 first_of_site(const struct neighbours *n, const struct neighbours_ask *ask)
 {
-	bool any = strcmp(ask->node, VICINITY_ANY) == 0;
+	bool any = strcmp(ask->node, REACHABLE_NETS_ANY) == 0;
 
 	return table_first(
 		&n->sites_of, neighbours_hash(any ? ask->site : neighbours_site_of(n, ask->node)));
@@ -91,7 +91,7 @@ neighbours_find(struct neighbours *n, const struct neighbours_ask *ask, struct n
 	if (n->n_declared == 0)
 		return 0;
 	neighbours_look(n);
-	if (strcmp(ask->node, VICINITY_ANY) != 0)
+	if (strcmp(ask->node, REACHABLE_NETS_ANY) != 0)
 		full.ip = address_of(n, ask->node);
 	for (at = first_of_site(n, ask); at != NULL && count < CANDIDATES_MAX;
 		at = table_next(at)) {
@@ -145,7 +145,7 @@ neighbours_find_holds(const struct neighbour *b, const struct in6_addr *ip)
 {
 	for (size_t i = 0; b->vicinity != NULL && i < b->vicinity->n; i++)
 		if (b->wrong[i] == NULL && b->vicinity->list[i].node == NULL &&
-			vicinity_covers(&b->vicinity->list[i], VICINITY_ANY, ip))
+			reachable_nets_covers(&b->vicinity->list[i], REACHABLE_NETS_ANY, ip))
 			return true;
 	return false;
 }
@@ -196,7 +196,7 @@ neighbours_declares(
 		return false;
 	*site = full.site = b->site;
 	full.port = 0;
-	if (strcmp(ask->node, VICINITY_ANY) != 0)
+	if (strcmp(ask->node, REACHABLE_NETS_ANY) != 0)
 		full.ip = address_of(n, ask->node);
 	return entry_for(n, b, &full, &why) >= 0;
 }
@@ -206,7 +206,7 @@ neighbours_declares(
 static void
 note_carried(struct neighbours *n, const char *meant, const char *via)
 {
-	struct carried *c = neighbours_carried(n, meant);
+	struct ws_accept *c = neighbours_carried(n, meant);
 
 	if (c == NULL) {
 		c = xcalloc(1, sizeof *c);
@@ -235,14 +235,14 @@ neighbours_result(
 	if (b->vicinity != NULL && way->entry < b->vicinity->n)
 		b->failed_ms[way->entry] = worked ? 0 : loop_now_ms(n->config.loop);
 	b->streams += worked;
-	if (worked && strcmp(meant, VICINITY_ANY) != 0)
+	if (worked && strcmp(meant, REACHABLE_NETS_ANY) != 0)
 		note_carried(n, meant, way->via);
 }
 
 void
 neighbours_own(struct neighbours *n, const char *node)
 {
-	struct carried *c = neighbours_carried(n, node);
+	struct ws_accept *c = neighbours_carried(n, node);
 
 	if (c == NULL || c->via[0] == '\0')
 		return;

@@ -38,7 +38,7 @@ neighbours_index_add(struct neighbours *n, struct neighbour *b)
 		return;
 	b->standings = xcalloc(MAX(b->vicinity->n, (size_t)1), sizeof *b->standings);
 	for (size_t i = 0; i < b->vicinity->n; i++) {
-		const struct vicinity_entry *e = &b->vicinity->list[i];
+		const struct reachable_nets_entry *e = &b->vicinity->list[i];
 		struct standing *s = &b->standings[i];
 
 		s->by = b;

@@ -11,13 +11,13 @@
 
 #define neighbour_of(entry) container_of(entry, struct neighbour, node)
 #define neighbour_in(entry) container_of(entry, struct neighbour, by_site)
-#define carried_of(entry) container_of(entry, struct carried, node)
+#define carried_of(entry) container_of(entry, struct ws_accept, node)
 
 /* An entry that a neighbour has declared. */
 struct standing {
 	struct table_node node; /* in `named` or `networks` of struct neighbours, where it counts */
 	const struct neighbour *by;
-	const struct vicinity_entry *entry;
+	const struct reachable_nets_entry *entry;
 	bool counts;
 };
 
@@ -25,10 +25,11 @@ struct standing {
 struct neighbour {
 	struct table_node node, by_site;
 	char *name, *site; /* "" where none is named */
-	struct vicinity *here, *there; /* told to this hub, or to another replica; NULL: nothing */
+	struct reachable_nets *here,
+		*there; /* told to this hub, or to another replica; NULL: nothing */
 	const void *from; /* that replica */
 	/* Of these two the one that counts; NULL: the rest is kept for its count. */
-	const struct vicinity *vicinity;
+	const struct reachable_nets *vicinity;
 	const char **wrong; /* why an entry does not count; as of the last look */
 	struct standing *standings; /* of all entries, as of the last look */
 	size_t n_standings;
@@ -39,7 +40,7 @@ struct neighbour {
 
 /* A node that was reached through a neighbour once: it is at the edge, and stays there as long as
  * there is a Node. */
-struct carried {
+struct ws_accept {
 	struct table_node node;
 	char *name;
 	char via[MESH_NODE_MAX + 1]; /* "": its own tunnel is back */
@@ -60,7 +61,7 @@ struct neighbours {
 
 uint64_t neighbours_hash(const char *text);
 struct neighbour *neighbours_get(const struct neighbours *n, const char *node);
-struct carried *neighbours_carried(const struct neighbours *n, const char *node);
+struct ws_accept *neighbours_carried(const struct neighbours *n, const char *node);
 /* Sites and Nodes may be others than before: what counts is judged anew. */
 void neighbours_look(struct neighbours *n);
 /* What counts of b's declaration, for neighbours_index_find. Removed before anything of it

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
-#include "base/http/carriers.h"
+#include "base/http/ws_tunnels.h"
 #include "hub/port/route.h"
 #include "model/mesh.h"
 

@@ -29,11 +29,11 @@ on_accept(void *arg, struct ws_conn *c)
 	return admission_status(&n->join, c);
 }
 
-struct talk *
+struct node_session *
 nodes_find_talk(const struct nodes *n, const char *node)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (nodes_talks(p) && strcmp(talk_node(p->talk), node) == 0)
+		if (nodes_talks(p) && strcmp(node_session_node(p->talk), node) == 0)
 			return p->talk;
 	}
 	return NULL;
@@ -99,15 +99,15 @@ nodes_note_cas(const struct nodes *n, struct ws_conn *c, const char *node)
 }
 
 static void
-tell_callers(const struct nodes *n, struct talk *talk)
+tell_callers(const struct nodes *n, struct node_session *talk)
 {
 	auto_buf struct buf callers;
 
 	buf_init(&callers, BUF_UNLIMITED);
-	if (!talk_enforces(talk))
+	if (!node_session_enforces(talk))
 		return;
-	cluster_callers(n->config.cluster, talk_node(talk), &callers);
-	talk_callers(talk, &callers);
+	cluster_callers(n->config.cluster, node_session_node(talk), &callers);
+	node_session_callers(talk, &callers);
 }
 
 void
@@ -118,7 +118,8 @@ nodes_tell_callers(struct nodes *n)
 
 	n->callers_matter = cluster_restricted(n->config.cluster) > 0;
 	for (; (node = cluster_next_callers(n->config.cluster)) != NULL; free(node)) {
-		struct talk *talk = before && n->callers_matter ? nodes_find_talk(n, node) : NULL;
+		struct node_session *talk =
+			before && n->callers_matter ? nodes_find_talk(n, node) : NULL;
 
 		if (talk != NULL)
 			tell_callers(n, talk);
@@ -130,15 +131,15 @@ nodes_tell_callers(struct nodes *n)
 			tell_callers(n, p->talk);
 }
 
-static struct talk *
+static struct node_session *
 start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 {
 	const char *ca = certs_ca_pem(n->config.certs);
-	struct talk *old = nodes_find_talk(n, node);
+	struct node_session *old = nodes_find_talk(n, node);
 	const char *addresses[ADDRESSES_MAX];
 	char ca_hash[PKI_HASH_TEXT];
-	struct talk *talk;
-	struct talk_config config = {
+	struct node_session *talk;
+	struct node_session_config config = {
 		.fanout = n->config.fanout,
 		.stats = &n->stats,
 		.node = node,
@@ -163,7 +164,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 	nodes_note_cas(n, c, node);
 	pki_sha256_hex(ca, strlen(ca), ca_hash);
 	cluster_node(n->config.cluster, node, &config.site, &config.zone);
-	if (carried_hides(ws_peer_addr(c)) && config.site[0] == '\0')
+	if (ws_accept_hides(ws_peer_addr(c)) && config.site[0] == '\0')
 		log_limited(LOG_LEVEL_WARN, 4, "hub",
 			"a node comes through a proxy and has no site: where it is cannot be seen; "
 			"label its Node edgeway.io/site node=%s peer=%s",
@@ -173,14 +174,14 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 			"a newer connection replaces that of node=%s peer=%s", node,
 			ws_peer_addr(c));
 		n->stats.replaced++;
-		talk_end(old, 4001, "a newer connection of this node replaces this one");
+		node_session_end(old, 4001, "a newer connection of this node replaces this one");
 	} else {
 		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub", "node connected node=%s peer=%s",
 			node, ws_peer_addr(c));
 	}
 	if (n->config.others != NULL)
 		peers_tell_joined(n->config.others, node);
-	talk = talk_new(&config, c);
+	talk = node_session_new(&config, c);
 	if (cluster_restricted(n->config.cluster) > 0)
 		tell_callers(n, talk);
 	return talk;
@@ -197,7 +198,8 @@ nodes_crowd_out(struct nodes *n, bool talks, const char *node)
 	bool any = false;
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		bool surplus = talks ? p->talk != NULL && talk_ended(p->talk) : p->join != NULL;
+		bool surplus =
+			talks ? p->talk != NULL && node_session_ended(p->talk) : p->join != NULL;
 
 		if (!surplus || p->crowded || !p->proven || strcmp(p->node, node) != 0)
 			continue;
@@ -252,7 +254,7 @@ on_open(void *arg, struct ws_conn *c)
 		nodes_crowd_out(n, route.kind == ROUTE_EVENTS, route.node);
 	if (route.kind == ROUTE_EVENTS) {
 		p->talk = start_talk(n, c, route.node);
-		p->node = talk_node(p->talk);
+		p->node = node_session_node(p->talk);
 		nodes_note_here(n, p);
 	} else {
 		p->join = join_new(&n->join, c, route.node,
@@ -279,7 +281,7 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 
 	(void)arg;
 	if (p != NULL && p->talk != NULL)
-		talk_text(p->talk, text, len);
+		node_session_text(p->talk, text, len);
 	else if (p != NULL)
 		join_text(p->join, text, len);
 }
@@ -291,7 +293,7 @@ on_drained(void *arg, struct ws_conn *c)
 
 	(void)arg;
 	if (p != NULL && p->talk != NULL)
-		talk_drained(p->talk);
+		node_session_drained(p->talk);
 }
 
 static void
@@ -301,7 +303,7 @@ peer_free(struct nodes *n, struct peer *p)
 	if (p->next != NULL)
 		p->next->at = p->at;
 	n->n_peers--;
-	talk_free(&p->talk);
+	node_session_free(&p->talk);
 	join_free(&p->join);
 	free(p);
 }
@@ -317,38 +319,38 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	ws_set_arg(c, NULL);
 	if (p->talk != NULL)
 		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub",
-			"node disconnected node=%s peer=%s why=\"%s\"", talk_node(p->talk),
+			"node disconnected node=%s peer=%s why=\"%s\"", node_session_node(p->talk),
 			ws_peer_addr(c), why);
 	if (p->talk != NULL &&
-		presence_gone(n->config.presence, talk_node(p->talk), p->presence, why,
+		presence_gone(n->config.presence, node_session_node(p->talk), p->presence, why,
 			(int64_t)wall_ms()) &&
 		n->config.others != NULL)
-		peers_tell_presence(n->config.others, talk_node(p->talk));
+		peers_tell_presence(n->config.others, node_session_node(p->talk));
 	peer_free(n, p);
 	if (n->listen != NULL)
 		listen_room(n->listen, n->n_peers < n->most);
 }
 
 static void
-on_known(void *arg, int fd, enum hello kind, const char *from)
+on_known(void *arg, int fd, enum client_hello kind, const char *from)
 {
 	struct nodes *n = arg;
 	int rc;
 
-	if (kind == HELLO_REVERSE) {
+	if (kind == CLIENT_HELLO_REVERSE) {
 		tunnels_adopt(n->config.tunnels, fd, from);
 		return;
 	}
-	if (kind == HELLO_FORWARD) {
+	if (kind == CLIENT_HELLO_FORWARD) {
 		tunnels_adopt(n->config.outward, fd, from);
 		return;
 	}
-	if (kind == HELLO_PEER) {
+	if (kind == CLIENT_HELLO_PEER) {
 		peers_adopt(n->config.others, fd);
 		return;
 	}
-	if (kind != HELLO_OTHER) {
-		carried_take(n->carried, fd, kind);
+	if (kind != CLIENT_HELLO_OTHER) {
+		ws_accept_take(n->carried, fd, kind);
 		return;
 	}
 	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
@@ -370,7 +372,7 @@ on_socket(void *arg, int fd)
 			"the API; raise LimitNOFILE");
 		return false;
 	}
-	peek_take(n->peek, fd, NULL);
+	alpn_mux_take(n->peek, fd, NULL);
 	return true;
 }
 
@@ -379,7 +381,7 @@ on_carried(void *arg, int fd, const char *from)
 {
 	struct nodes *n = arg;
 
-	peek_take(n->peek, fd, from);
+	alpn_mux_take(n->peek, fd, from);
 }
 
 void
@@ -387,7 +389,7 @@ nodes_again(struct nodes *n, const char *why)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
 		if (nodes_talks(p))
-			talk_end(p->talk, 1012, why);
+			node_session_end(p->talk, 1012, why);
 	}
 }
 
@@ -398,7 +400,7 @@ nodes_tell_crl(struct nodes *n)
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next)
 		if (nodes_talks(p))
-			talk_say_crl(p->talk, crl);
+			node_session_say_crl(p->talk, crl);
 }
 
 void
@@ -424,10 +426,12 @@ nodes_check(struct nodes *n)
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
 		if (!nodes_talks(p))
 			continue;
-		if (certs_refuses(n->config.certs, talk_node(p->talk), ws_peer_serial(p->conn)))
-			talk_end(p->talk, 4003, "the certificate of this node was revoked");
+		if (certs_refuses(
+			    n->config.certs, node_session_node(p->talk), ws_peer_serial(p->conn)))
+			node_session_end(p->talk, 4003, "the certificate of this node was revoked");
 		else if (ws_peer_expires(p->conn) <= now_s)
-			talk_end(p->talk, 4004, "the certificate of this connection has expired");
+			node_session_end(
+				p->talk, 4004, "the certificate of this connection has expired");
 	}
 }
 
@@ -441,7 +445,7 @@ on_tick(void *arg)
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
 		if (p->talk != NULL)
-			talk_tick(p->talk, now);
+			node_session_tick(p->talk, now);
 	}
 }
 
@@ -466,7 +470,7 @@ nodes_start(
 		.heartbeat_ms = config->heartbeat_ms,
 		.preauth = config->preauth,
 		.message_limit = ENVELOPE_MAX_BYTES,
-		.high_water = TALK_QUEUE_BYTES,
+		.high_water = NODE_SESSION_QUEUE_BYTES,
 	};
 	int rc;
 
@@ -489,8 +493,8 @@ nodes_start(
 	n->tick = timer_new(loop, on_tick, n);
 	n->cut = timer_new(loop, nodes_on_cut, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
-	n->peek = peek_new(loop, config->preauth, on_known, n);
-	n->carried = carried_new(&(struct carried_config){
+	n->peek = alpn_mux_new(loop, config->preauth, on_known, n);
+	n->carried = ws_accept_new(&(struct ws_accept_config){
 		.loop = loop,
 		.tls = config->tls,
 		.most = n->most / CARRIED_DESCRIPTORS,
@@ -515,8 +519,8 @@ nodes_stop(struct nodes **out)
 	if (n == NULL)
 		return;
 	listen_stop(&n->listen);
-	peek_free(&n->peek);
-	carried_free(&n->carried);
+	alpn_mux_free(&n->peek);
+	ws_accept_free(&n->carried);
 	timer_free(&n->tick);
 	ws_free(&n->ws);
 	timer_free(&n->cut);
@@ -529,7 +533,7 @@ nodes_stop(struct nodes **out)
 int
 nodes_renew(struct nodes *n, struct ssl_ctx_st *tls)
 {
-	carried_renew(n->carried, tls);
+	ws_accept_renew(n->carried, tls);
 	return ws_renew(n->ws, tls);
 }
 
@@ -539,7 +543,7 @@ nodes_ready(struct nodes *n)
 	n->config.ready = true;
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
 		if (p->talk != NULL)
-			talk_ready(p->talk);
+			node_session_ready(p->talk);
 	}
 }
 
@@ -557,12 +561,13 @@ nodes_refresh(struct nodes *n)
 
 		if (!nodes_talks(p))
 			continue;
-		cluster_node(n->config.cluster, talk_node(p->talk), &site, &zone);
-		if (!talk_lives_in(p->talk, site, zone))
-			talk_end(p->talk, 1012, "site or zone of the node changed, connect again");
+		cluster_node(n->config.cluster, node_session_node(p->talk), &site, &zone);
+		if (!node_session_lives_in(p->talk, site, zone))
+			node_session_end(
+				p->talk, 1012, "site or zone of the node changed, connect again");
 		else
-			talk_relabel(p->talk,
-				cluster_node_labels(n->config.cluster, talk_node(p->talk)));
+			node_session_relabel(p->talk,
+				cluster_node_labels(n->config.cluster, node_session_node(p->talk)));
 	}
 }
 
@@ -573,8 +578,8 @@ nodes_revoked(struct nodes *n, const char *node)
 	unsigned ended = 0;
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (nodes_talks(p) && strcmp(talk_node(p->talk), node) == 0) {
-			talk_end(p->talk, 4003, why);
+		if (nodes_talks(p) && strcmp(node_session_node(p->talk), node) == 0) {
+			node_session_end(p->talk, 4003, why);
 			ended++;
 		} else if (p->join != NULL && strcmp(join_node(p->join), node) == 0) {
 			join_end(p->join, why);

@@ -16,7 +16,7 @@
 #include "hub/identity/join.h"
 #include "hub/replicas/peers.h"
 #include "hub/replicas/tunnels.h"
-#include "hub/sync/talk.h"
+#include "hub/sync/node_session.h"
 #include "model/cluster/cluster.h"
 
 enum { NODES_CONNECTIONS_MAX = 20000, NODES_TICK_MS = 5000 };
@@ -70,7 +70,7 @@ void nodes_leave(struct nodes *n, const char *why);
  * itself. */
 void nodes_check(struct nodes *n);
 /* Calls fn for each service that a connected node says it cannot serve, or not wholly
- * (hub/sync/talk.h). */
+ * (hub/sync/node_session.h). */
 typedef void nodes_unserved_fn(void *arg, enum unserved_why why, const char *key, const char *node);
 void nodes_unserved(const struct nodes *n, nodes_unserved_fn *fn, void *arg);
 /* Calls fn for each service that a connected node does not take as it is, with its reason
@@ -80,12 +80,13 @@ void nodes_held(const struct nodes *n, nodes_held_fn *fn, void *arg);
 /* Calls fn for each connected node with the address that it comes from. */
 void nodes_sources(const struct nodes *n,
 	void (*fn)(void *arg, const char *node, const char *address), void *arg);
-/* As talk_ask, of the node's connection here; -ENOTCONN: there is none. */
+/* As node_session_ask, of the node's connection here; -ENOTCONN: there is none. */
 int nodes_ask(const struct nodes *n, const char *node, const char *service, struct question *q);
 bool nodes_have(const struct nodes *n, const char *node); /* is it connected here? */
 size_t nodes_connected(const struct nodes *n);
 /* Calls fn for each connected node's talk. */
-void nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg);
+void nodes_each(
+	const struct nodes *n, void (*fn)(void *arg, const struct node_session *talk), void *arg);
 /* Calls fn for each node that is connected or has joined, once; `revoked`: its certificates are
  * refused. */
 void nodes_joined(
@@ -101,7 +102,7 @@ void nodes_metrics(const struct nodes *n, struct metrics *to);
 void nodes_known_metrics(const struct nodes *n, struct metrics *to);
 /* As presence_find. */
 bool nodes_presence(const struct nodes *n, const char *node, struct presence_row *to);
-/* Of connections in websockets (hub/port/carried). */
+/* Of connections in websockets (hub/port/ws_accept). */
 void nodes_carried(const struct nodes *n, struct buf *out);
 
 #endif

@@ -6,16 +6,16 @@
 #ifndef EDGEWAY_HUB_SYNC_NODES_PRIVATE_H
 #define EDGEWAY_HUB_SYNC_NODES_PRIVATE_H
 
-#include "hub/port/carried.h"
+#include "hub/port/alpn_mux.h"
 #include "hub/port/listen.h"
-#include "hub/port/peek.h"
+#include "hub/port/ws_accept.h"
 #include "hub/sync/nodes.h"
 
 /* One connection that was let in: a talk or a join. */
 struct peer {
 	struct peer *next, **at;
 	struct ws_conn *conn;
-	struct talk *talk;
+	struct node_session *talk;
 	struct join *join;
 	const char *node; /* the talk's or the join's */
 	uint64_t presence; /* the number of a talk's connection there */
@@ -28,8 +28,8 @@ struct nodes {
 	struct loop *loop;
 	struct ws *ws;
 	struct listen *listen;
-	struct peek *peek;
-	struct carried *carried;
+	struct alpn_mux *peek;
+	struct ws_accept *carried;
 	struct timer *tick, *cut;
 	uint64_t n_cut; /* connections that were crowded */
 	uint64_t started_ms; /* since 1970 */
@@ -40,7 +40,7 @@ struct nodes {
 	bool callers_matter;
 	size_t n_peers, most;
 	uint64_t accepted, not_accepted; /* once it does not listen any more */
-	struct talk_stats stats;
+	struct node_session_stats stats;
 	struct join_stats join_stats;
 };
 
@@ -52,10 +52,10 @@ enum {
 static inline bool
 nodes_talks(const struct peer *p)
 {
-	return p->talk != NULL && !talk_ended(p->talk);
+	return p->talk != NULL && !node_session_ended(p->talk);
 }
 
 /* The talk with the node that goes on; NULL: none. */
-struct talk *nodes_find_talk(const struct nodes *n, const char *node);
+struct node_session *nodes_find_talk(const struct nodes *n, const char *node);
 
 #endif

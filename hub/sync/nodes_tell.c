@@ -17,10 +17,10 @@ nodes_unserved(const struct nodes *n, nodes_unserved_fn *fn, void *arg)
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
 		for (enum unserved_why why = 0; nodes_talks(p) && why < UNSERVED_WHYS; why++) {
 			const char *const *keys;
-			size_t n_keys = talk_unserved(p->talk, why, &keys);
+			size_t n_keys = node_session_unserved(p->talk, why, &keys);
 
 			for (size_t i = 0; i < n_keys; i++)
-				fn(arg, why, keys[i], talk_node(p->talk));
+				fn(arg, why, keys[i], node_session_node(p->talk));
 		}
 	}
 }
@@ -29,10 +29,12 @@ void
 nodes_held(const struct nodes *n, nodes_held_fn *fn, void *arg)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		const struct refusals *held = nodes_talks(p) ? talk_refusals(p->talk) : NULL;
+		const struct refusals *held =
+			nodes_talks(p) ? node_session_refusals(p->talk) : NULL;
 
 		for (size_t i = 0; held != NULL && i < held->n; i++)
-			fn(arg, held->list[i].service, talk_node(p->talk), held->list[i].reason);
+			fn(arg, held->list[i].service, node_session_node(p->talk),
+				held->list[i].reason);
 	}
 }
 
@@ -43,7 +45,7 @@ nodes_count_refused(const struct nodes *n)
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next)
 		if (nodes_talks(p))
-			count += refusals_count(talk_refusals(p->talk));
+			count += refusals_count(node_session_refusals(p->talk));
 	return count;
 }
 
@@ -52,8 +54,8 @@ nodes_sources(const struct nodes *n, void (*fn)(void *arg, const char *node, con
 	void *arg)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (nodes_talks(p) && !carried_hides(ws_peer_addr(p->conn)))
-			fn(arg, talk_node(p->talk), ws_peer_addr(p->conn));
+		if (nodes_talks(p) && !ws_accept_hides(ws_peer_addr(p->conn)))
+			fn(arg, node_session_node(p->talk), ws_peer_addr(p->conn));
 	}
 }
 
@@ -66,7 +68,7 @@ nodes_joined(
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next)
 		if (nodes_talks(p))
-			fn(arg, talk_node(p->talk), false);
+			fn(arg, node_session_node(p->talk), false);
 	for (size_t i = 0; i < n_names; i++) {
 		if (nodes_find_talk(n, names[i]) == NULL)
 			fn(arg, names[i], certs_node_revoked(n->config.certs, names[i]));
@@ -76,7 +78,7 @@ nodes_joined(
 }
 
 void
-nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg)
+nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct node_session *talk), void *arg)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next)
 		if (nodes_talks(p))
@@ -86,9 +88,9 @@ nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk)
 int
 nodes_ask(const struct nodes *n, const char *node, const char *service, struct question *q)
 {
-	struct talk *s = nodes_find_talk(n, node);
+	struct node_session *s = nodes_find_talk(n, node);
 
-	return s != NULL ? talk_ask(s, service, q) : -ENOTCONN;
+	return s != NULL ? node_session_ask(s, service, q) : -ENOTCONN;
 }
 
 size_t
@@ -190,15 +192,15 @@ nodes_add_closing(struct nodes_text *t, const struct peer *p)
 }
 
 static void
-nodes_add_here(struct nodes_text *t, const struct talk *talk)
+nodes_add_here(struct nodes_text *t, const struct node_session *talk)
 {
 	buf_adds(t->out, t->comma);
 	buf_adds(t->out, "{");
-	talk_state(talk, t->out);
+	node_session_state(talk, t->out);
 	buf_adds(t->out, ",\"at\":");
 	json_add_text(t->out, t->own);
 	if (t->certificates)
-		add_certificate(t->nodes, talk_node(talk), t->out);
+		add_certificate(t->nodes, node_session_node(talk), t->out);
 	buf_adds(t->out, "}");
 	t->comma = ",";
 }
@@ -237,7 +239,7 @@ nodes_state(const struct nodes *n, bool certificates, struct buf *out)
 void
 nodes_carried(const struct nodes *n, struct buf *out)
 {
-	carried_state(n->carried, out);
+	ws_accept_state(n->carried, out);
 }
 
 void
@@ -264,7 +266,7 @@ nodes_joins(const struct nodes *n, struct buf *out)
 void
 nodes_metrics(const struct nodes *n, struct metrics *to)
 {
-	const struct talk_stats *s = &n->stats;
+	const struct node_session_stats *s = &n->stats;
 
 	metric_gauge(to, "edgeway_hub_nodes_connected", "Nodes with a session.", NULL,
 		(double)nodes_connected(n));
@@ -273,8 +275,8 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 	metric_counter(to, "edgeway_hub_accept_errors_total",
 		"Connections that could not be accepted.", NULL,
 		n->listen != NULL ? listen_failed(n->listen) : n->not_accepted);
-	peek_metrics(n->peek, to);
-	carried_metrics(n->carried, to);
+	alpn_mux_metrics(n->peek, to);
+	ws_accept_metrics(n->carried, to);
 	metric_counter(to, "edgeway_hub_sessions_replaced_total",
 		"Sessions replaced by a newer connection.", NULL, s->replaced);
 	metric_counter(to, "edgeway_hub_connections_crowded_total",

@@ -1,6 +1,6 @@
 /*
  * The services that a node says it cannot serve, or not wholly (doc/protocol.md, node/unserved).
- * Part of hub/sync/talk; pure.
+ * Part of hub/sync/node_session; pure.
  *
  *	rc = unserved_read(&u, content, len, &err);	// each message tells all of them
  */

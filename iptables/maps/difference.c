@@ -79,7 +79,7 @@ put_callers(struct elements *e, const struct difference *d, bool del)
 		struct element one = {.key = &key, .key_len = sizeof key};
 
 		if (same_chain(d) && other_there && other->restricted &&
-			plan_admits(other, plan->callers[i]))
+			slots_admits(other, plan->callers[i]))
 			continue;
 		if (!del)
 			one.chain = rules_chain(chain, plan->by_client, plan->n);

@@ -5,7 +5,7 @@
 #ifndef EDGEWAY_IPTABLES_MAPS_DIFFERENCE_H
 #define EDGEWAY_IPTABLES_MAPS_DIFFERENCE_H
 
-#include "iptables/maps/plan.h"
+#include "iptables/maps/slots.h"
 #include "iptables/table/batch.h"
 
 struct key {

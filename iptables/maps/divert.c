@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
-#include "iptables/host/others.h"
+#include "iptables/host/hook_conflicts.h"
 #include "iptables/maps/guard.h"
 #include "iptables/maps/rules.h"
 #include "iptables/table/elements.h"
@@ -367,5 +367,5 @@ divert_sweep(struct err *err)
 void
 divert_rivals(struct buf *out)
 {
-	others_translating(DIVERT_TABLE, PRIORITY, out);
+	hook_conflicts_translating(DIVERT_TABLE, PRIORITY, out);
 }

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/core/log.h"
-#include "iptables/host/foreign.h"
-#include "iptables/maps/frontends.h"
+#include "iptables/host/kubeproxy.h"
 #include "iptables/maps/probe.h"
+#include "iptables/maps/service_maps.h"
 
 enum {
 	FLOWS_PAUSE_MS = 100, /* between two looks at all flows, which may be many */
@@ -18,7 +18,7 @@ struct kernelpath {
 	loop_fn *changed;
 	void *arg;
 	struct snapshot *snapshot; /* NULL: none yet */
-	struct frontends *frontends;
+	struct service_maps *frontends;
 	struct probes *probes;
 	struct timer *flows, *targets, *look;
 	uint64_t flows_ms; /* when they were looked at last */
@@ -31,7 +31,7 @@ struct kernelpath {
 };
 
 static bool
-kernelpath_alive(void *arg, const struct plan_target *t)
+kernelpath_alive(void *arg, const struct slots_target *t)
 {
 	const struct kernelpath *d = arg;
 
@@ -46,8 +46,8 @@ end_flows(void *arg)
 	struct kernelpath *d = arg;
 
 	d->flows_ms = loop_now_ms(d->loop);
-	frontends_flows(d->frontends);
-	if (frontends_flows_due(d->frontends) && !d->resting)
+	service_maps_flows(d->frontends);
+	if (service_maps_flows_due(d->frontends) && !d->resting)
 		timer_start(d->flows, FLOWS_PAUSE_MS, 0);
 }
 
@@ -55,9 +55,9 @@ void
 kernelpath_settled(struct kernelpath *d)
 {
 	uint64_t since = loop_now_ms(d->loop) - d->flows_ms;
-	bool probing = frontends_counts(d->frontends)->tcp > 0 || probes_count(d->probes) > 0;
+	bool probing = service_maps_counts(d->frontends)->tcp > 0 || probes_count(d->probes) > 0;
 
-	if (frontends_flows_due(d->frontends) && !timer_active(d->flows)) {
+	if (service_maps_flows_due(d->frontends) && !timer_active(d->flows)) {
 		if (since >= FLOWS_PAUSE_MS)
 			end_flows(d);
 		else
@@ -70,13 +70,13 @@ kernelpath_settled(struct kernelpath *d)
 bool
 kernelpath_carries(const struct kernelpath *d)
 {
-	const struct frontends_counts *n = frontends_counts(d->frontends);
+	const struct service_maps_counts *n = service_maps_counts(d->frontends);
 
 	return n->udp > 0 || n->tcp > 0;
 }
 
 static void
-want_probe(void *probes, const struct plan_target *t)
+want_probe(void *probes, const struct slots_target *t)
 {
 	probes_want(probes, t);
 }
@@ -88,7 +88,7 @@ list_targets(void *arg)
 
 	probes_begin(d->probes);
 	if (d->snapshot != NULL)
-		frontends_targets(d->frontends, d->snapshot, want_probe, d->probes);
+		service_maps_targets(d->frontends, d->snapshot, want_probe, d->probes);
 	probes_end(d->probes);
 }
 
@@ -97,7 +97,7 @@ plan_again(struct kernelpath *d)
 {
 	if (d->resting || d->snapshot == NULL)
 		return;
-	frontends_again(d->frontends, d->snapshot);
+	service_maps_again(d->frontends, d->snapshot);
 	d->changed(d->arg);
 }
 
@@ -118,7 +118,7 @@ look_around(struct kernelpath *d)
 
 	/* What cannot be told now stays as it was, and the next look is soon. */
 	if (d->catch == IPTABLES_CATCH_AUTO) {
-		if (foreign_cluster_ips(&d->foreign) == 0)
+		if (kubeproxy_cluster_ips(&d->foreign) == 0)
 			d->looked = true;
 		else
 			d->look_failures++;
@@ -132,10 +132,10 @@ look_around(struct kernelpath *d)
 	if (caught == d->caught)
 		return false;
 	d->caught = caught;
-	frontends_catch(d->frontends,
-		!caught                                     ? FRONTENDS_CATCH_NONE
-			: d->catch == IPTABLES_CATCH_ALWAYS ? FRONTENDS_CATCH_ALL
-							    : FRONTENDS_CATCH_MOST);
+	service_maps_catch(d->frontends,
+		!caught                                     ? SERVICE_MAPS_CATCH_NONE
+			: d->catch == IPTABLES_CATCH_ALWAYS ? SERVICE_MAPS_CATCH_ALL
+							    : SERVICE_MAPS_CATCH_MOST);
 	return true;
 }
 
@@ -153,7 +153,7 @@ kernelpath_new(struct kernelpath **out, const struct kernelpath_config *config)
 {
 	const struct iptables_config *c = config->iptables;
 	struct kernelpath *d = xcalloc(1, sizeof *d);
-	const struct frontends_config frontends = {.kernel = c->kernel,
+	const struct service_maps_config frontends = {.kernel = c->kernel,
 		.subnet = c->subnet,
 		.mask = c->mask,
 		.alive = kernelpath_alive,
@@ -166,7 +166,7 @@ kernelpath_new(struct kernelpath **out, const struct kernelpath_config *config)
 	d->arg = config->arg;
 	d->catch = c->catch;
 	d->resting = true;
-	frontends_new(&d->frontends, &frontends);
+	service_maps_new(&d->frontends, &frontends);
 	probes_new(&d->probes, c->loop, c->mark, on_health, d);
 	d->flows = timer_new(c->loop, end_flows, d);
 	d->targets = timer_new(c->loop, list_targets, d);
@@ -185,7 +185,7 @@ kernelpath_free(struct kernelpath **out)
 	timer_free(&d->targets);
 	timer_free(&d->look);
 	probes_free(&d->probes);
-	frontends_free(&d->frontends);
+	service_maps_free(&d->frontends);
 	snapshot_unref(&d->snapshot);
 	free(d);
 }
@@ -199,11 +199,11 @@ kernelpath_use(struct kernelpath *d, const struct snapshot *s)
 	/* One of both: a key may differ once in a transaction. */
 	if (old != NULL && snapshot_callers(old) != snapshot_callers(s) &&
 		snapshot_restricted(s) > 0)
-		frontends_again(d->frontends, s);
+		service_maps_again(d->frontends, s);
 	else
-		frontends_use(d->frontends, old, s);
+		service_maps_use(d->frontends, old, s);
 	if (d->resting)
-		frontends_skip(d->frontends);
+		service_maps_skip(d->frontends);
 	snapshot_unref(&old);
 }
 
@@ -213,25 +213,25 @@ kernelpath_all(struct kernelpath *d)
 	if (d->resting) {
 		d->resting = false;
 		if (look_around(d) && d->snapshot != NULL)
-			frontends_again(d->frontends, d->snapshot);
+			service_maps_again(d->frontends, d->snapshot);
 		timer_start(d->look, LOOK_MS, LOOK_MS);
 	}
-	frontends_all(d->frontends);
+	service_maps_all(d->frontends);
 }
 
 void
 kernelpath_relays(struct kernelpath *d)
 {
 	if (d->snapshot != NULL)
-		frontends_again(d->frontends, d->snapshot);
+		service_maps_again(d->frontends, d->snapshot);
 	if (d->resting)
-		frontends_skip(d->frontends);
+		service_maps_skip(d->frontends);
 }
 
 bool
 kernelpath_put(struct kernelpath *d, struct batch *b)
 {
-	return frontends_put(d->frontends, b);
+	return service_maps_put(d->frontends, b);
 }
 
 void
@@ -250,7 +250,7 @@ kernelpath_rest(struct kernelpath *d)
 void
 kernelpath_metrics(const struct kernelpath *d, struct metrics *m)
 {
-	const struct frontends_counts *n = frontends_counts(d->frontends);
+	const struct service_maps_counts *n = service_maps_counts(d->frontends);
 
 	metric_gauge(m, "edgeway_iptables_kernel_ports", "Service ports that the kernel carries.",
 		"proto=\"udp\"", (double)n->udp);
@@ -277,7 +277,7 @@ kernelpath_metrics(const struct kernelpath *d, struct metrics *m)
 void
 kernelpath_state(const struct kernelpath *d, struct buf *out)
 {
-	const struct frontends_counts *n = frontends_counts(d->frontends);
+	const struct service_maps_counts *n = service_maps_counts(d->frontends);
 
 	buf_printf(out,
 		"{\"udpPorts\":%zu,\"tcpPorts\":%zu,\"slots\":%zu,\"endpointsProbed\":%zu,"

@@ -14,7 +14,7 @@
 
 #include "base/core/metric.h"
 #include "iptables/iptables.h"
-#include "iptables/maps/plan.h"
+#include "iptables/maps/slots.h"
 #include "iptables/table/batch.h"
 
 struct kernelpath;
@@ -22,7 +22,7 @@ struct kernelpath;
 struct kernelpath_config {
 	const struct iptables_config *iptables; /* borrowed for the call */
 	bool (*relay)(void *arg, const struct service *s, const struct service_port *p,
-		struct plan_target *to); /* with `arg`, as frontends.h has it */
+		struct slots_target *to); /* with `arg`, as frontends.h has it */
 	loop_fn *changed; /* there is something to put */
 	void *arg;
 };

@@ -14,7 +14,7 @@ enum { TICK_MS = 100, STARTS_MAX = 100, OPEN_MAX = 256 };
 struct probe {
 	struct table_node node;
 	struct probes *all;
-	struct plan_target target;
+	struct slots_target target;
 	bool wanted, dead;
 	uint8_t fails;
 	uint64_t due_ms, begun_ms;
@@ -34,7 +34,7 @@ struct probes {
 };
 
 static uint64_t
-probe_hash(const struct plan_target *t)
+probe_hash(const struct slots_target *t)
 {
 	const uint32_t key[2] = {t->ip, t->port};
 
@@ -42,7 +42,7 @@ probe_hash(const struct plan_target *t)
 }
 
 static struct probe *
-probe_find(const struct probes *p, const struct plan_target *t)
+probe_find(const struct probes *p, const struct slots_target *t)
 {
 	for (struct table_node *n = table_first(&p->table, probe_hash(t)); n != NULL;
 		n = table_next(n)) {
@@ -213,7 +213,7 @@ probes_begin(struct probes *p)
 }
 
 void
-probes_want(struct probes *p, const struct plan_target *t)
+probes_want(struct probes *p, const struct slots_target *t)
 {
 	struct probe *one = probe_find(p, t);
 
@@ -238,7 +238,7 @@ probes_end(struct probes *p)
 }
 
 bool
-probes_alive(const struct probes *p, const struct plan_target *t)
+probes_alive(const struct probes *p, const struct slots_target *t)
 {
 	const struct probe *one = probe_find(p, t);
 

@@ -14,7 +14,7 @@
 #define EDGEWAY_IPTABLES_MAPS_PROBE_H
 
 #include "base/core/loop.h"
-#include "iptables/maps/plan.h"
+#include "iptables/maps/slots.h"
 
 enum {
 	PROBE_FAILS = 2,
@@ -29,9 +29,9 @@ struct probes;
 void probes_new(struct probes **p, struct loop *loop, uint32_t mark, loop_fn *fn, void *arg);
 void probes_free(struct probes **p);
 void probes_begin(struct probes *p);
-void probes_want(struct probes *p, const struct plan_target *t);
+void probes_want(struct probes *p, const struct slots_target *t);
 void probes_end(struct probes *p); /* those that were not named since probes_begin are forgotten */
-bool probes_alive(const struct probes *p, const struct plan_target *t);
+bool probes_alive(const struct probes *p, const struct slots_target *t);
 size_t probes_count(const struct probes *p);
 size_t probes_dead(const struct probes *p);
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "iptables/maps/describe.h"
-#include "iptables/maps/plan.h"
+#include "iptables/maps/slots.h"
 #include "iptables/table/elements.h"
 #include "iptables/table/expr.h"
 
@@ -165,14 +165,14 @@ add_row_chains(struct batch *b, bool by_client)
 {
 	char chain[RULES_CHAIN_MAX];
 
-	for (const uint16_t *n = plan_lengths(by_client); *n != 0; n++)
+	for (const uint16_t *n = slots_lengths(by_client); *n != 0; n++)
 		batch_chain(b, rules_chain(chain, by_client, *n), NULL);
 }
 
 static void
 add_rows(struct batch *b, bool by_client)
 {
-	for (const uint16_t *n = plan_lengths(by_client); *n != 0; n++) {
+	for (const uint16_t *n = slots_lengths(by_client); *n != 0; n++) {
 		struct nftnl_rule *r = expr_rule();
 		char chain[RULES_CHAIN_MAX];
 

@@ -27,7 +27,7 @@ enum {
 /* --- towards the store and back ------------------------------------------------------------- */
 
 static void
-send_acks(struct feed *f)
+send_acks(struct hub_client *f)
 {
 	struct cloudhub *c = f->cloudhub;
 	struct ack *a;
@@ -38,7 +38,7 @@ send_acks(struct feed *f)
 			.parent = a->id,
 			.content = "\"OK\""};
 
-		feed_send(f, &m, NULL);
+		hub_client_send(f, &m, NULL);
 		f->acks++;
 		TAILQ_REMOVE(&c->acks, a, entry);
 		c->n_acks--;
@@ -79,7 +79,7 @@ cloudhub_want_ack(struct cloudhub *c, const char *id, const char *resource)
 
 /* False: it must wait. */
 static bool
-hand_over(struct feed *f, const struct mirror_change *change)
+hand_over(struct hub_client *f, const struct cloudhub_cache_change *change)
 {
 	struct cloudhub *c = f->cloudhub;
 	auto_free char *number = xasprintf("%" PRIu64, c->handed + 1);
@@ -104,31 +104,31 @@ hand_over(struct feed *f, const struct mirror_change *change)
 
 /* Everything that was asked is answered, and handed on. */
 static void
-cloudhub_settle(struct feed *f)
+cloudhub_settle(struct hub_client *f)
 {
-	if (!mirror_has_list(f->cloudhub->mirror) || cloudhub_is_asking(f->cloudhub) ||
+	if (!cloudhub_cache_has_list(f->cloudhub->mirror) || cloudhub_is_asking(f->cloudhub) ||
 		f->state != SYNCING)
 		return;
 	f->state = SYNCED;
 	log_info("meta", "the CloudHub has told everything objects=%zu",
-		mirror_objects(f->cloudhub->mirror));
+		cloudhub_cache_objects(f->cloudhub->mirror));
 	apply_synced(f->apply);
 }
 
 void
-cloudhub_pump(struct feed *f)
+cloudhub_pump(struct hub_client *f)
 {
 	struct cloudhub *c = f->cloudhub;
-	struct mirror_change change;
+	struct cloudhub_cache_change change;
 	struct ack *a;
 
 	for (;;) {
 		if (c->handed - c->committed >= c->window)
 			return;
-		if (!mirror_next(c->mirror, &change))
+		if (!cloudhub_cache_next(c->mirror, &change))
 			break;
 		if (!hand_over(f, &change)) {
-			mirror_again(c->mirror);
+			cloudhub_cache_again(c->mirror);
 			return;
 		}
 	}
@@ -140,7 +140,7 @@ cloudhub_pump(struct feed *f)
 }
 
 static void
-on_committed(struct feed *f, unsigned connection, const char *id, const char *resource)
+on_committed(struct hub_client *f, unsigned connection, const char *id, const char *resource)
 {
 	struct cloudhub *c = f->cloudhub;
 	uint64_t number = strtoull(id, NULL, 10);
@@ -157,7 +157,7 @@ on_committed(struct feed *f, unsigned connection, const char *id, const char *re
 
 /* What the store holds, for the mirror to compare with. */
 static void
-cloudhub_compare(struct feed *f)
+cloudhub_compare(struct hub_client *f)
 {
 	bool all[DIGEST_BUCKETS];
 	struct digest_entry *entries;
@@ -165,9 +165,9 @@ cloudhub_compare(struct feed *f)
 
 	memset(all, true, sizeof(all));
 	apply_entries(f->apply, all, &entries, &n);
-	mirror_forget_stored(f->cloudhub->mirror);
+	cloudhub_cache_forget_stored(f->cloudhub->mirror);
 	for (size_t i = 0; i < n; i++)
-		mirror_stored(f->cloudhub->mirror, entries[i].key, entries[i].digest);
+		cloudhub_cache_stored(f->cloudhub->mirror, entries[i].key, entries[i].digest);
 	digest_entries_free(&entries, n);
 	if (f->state < SYNCING)
 		return;
@@ -177,12 +177,12 @@ cloudhub_compare(struct feed *f)
 
 /* No version is ever said: what is known of versions goes by whether the list comes. */
 void
-cloudhub_judge_list(struct feed *f)
+cloudhub_judge_list(struct hub_client *f)
 {
 	struct cloudhub *c = f->cloudhub;
 	bool was = c->problem[0] != '\0';
 
-	if (mirror_has_list(c->mirror)) {
+	if (cloudhub_cache_has_list(c->mirror)) {
 		c->problem[0] = c->refusal[0] = '\0';
 		if (was)
 			log_info("meta", "the CloudHub has told the list of services after all");
@@ -204,13 +204,13 @@ cloudhub_judge_list(struct feed *f)
 }
 
 static const char *
-on_untold(const struct feed *f)
+on_untold(const struct hub_client *f)
 {
 	return f->cloudhub->problem;
 }
 
 static void
-on_open(struct feed *f)
+on_open(struct hub_client *f)
 {
 	struct cloudhub *c = f->cloudhub;
 
@@ -218,29 +218,29 @@ on_open(struct feed *f)
 	drop_acks(c);
 	c->n_silent = c->ticks = 0;
 	c->problem[0] = c->refusal[0] = '\0';
-	mirror_begin(c->mirror);
+	cloudhub_cache_begin(c->mirror);
 	f->state = SYNCING;
 	log_info("meta", "connected to the CloudHub url=%s address=%s node_id=%s",
-		places_now(&f->places)->url, f->address, f->node_id);
-	feed_remember_addresses(f, NULL);
+		hub_addresses_now(&f->places)->url, f->address, f->node_id);
+	hub_client_remember_addresses(f, NULL);
 	timer_start(f->check, TICK_MS, TICK_MS);
 	cloudhub_compare(f);
 }
 
 static void
-cloudhub_ping(struct feed *f)
+cloudhub_ping(struct hub_client *f)
 {
 	struct message m = {
 		.operation = OP_KEEPALIVE, .resource = "node", .parent = "", .content = "\"ping\""};
 
-	feed_send(f, &m, NULL);
+	hub_client_send(f, &m, NULL);
 }
 
 static void
-on_check(struct feed *f)
+on_check(struct hub_client *f)
 {
 	struct cloudhub *c = f->cloudhub;
-	bool listed = mirror_has_list(c->mirror);
+	bool listed = cloudhub_cache_has_list(c->mirror);
 
 	if (f->conn == NULL)
 		return;
@@ -261,7 +261,7 @@ on_check(struct feed *f)
 }
 
 static uint64_t
-on_closed(struct feed *f)
+on_closed(struct hub_client *f)
 {
 	struct cloudhub *c = f->cloudhub;
 
@@ -281,7 +281,7 @@ on_closed(struct feed *f)
 /* --- beginning and end ---------------------------------------------------------------------- */
 
 int
-feed_check_id(const char *node_id, struct err *err)
+hub_client_check_id(const char *node_id, struct err *err)
 {
 	auto_free char *text = NULL;
 	char host[256] = "";
@@ -316,13 +316,13 @@ read_pem(const char *option, const char *path, char **pem, struct err *err)
 
 /* A CloudHub's certificates carry no node's name that we could hold against ours. */
 static int
-on_begin(struct feed *f, const struct feed_config *config, struct err *err)
+on_begin(struct hub_client *f, const struct hub_client_config *config, struct err *err)
 {
 	struct identity id = {0};
 	int rc = read_pem("hub.ca", config->ca, &id.ca, err);
 
 	f->cloudhub = xcalloc(1, sizeof(*f->cloudhub));
-	f->cloudhub->mirror = mirror_new();
+	f->cloudhub->mirror = cloudhub_cache_new();
 	f->cloudhub->window = WINDOW;
 	TAILQ_INIT(&f->cloudhub->acks);
 	if (rc == 0)
@@ -332,24 +332,24 @@ on_begin(struct feed *f, const struct feed_config *config, struct err *err)
 	if (rc == 0)
 		rc = pki_cert_info(id.cert, NULL, &id.not_before, &id.not_after, err);
 	if (rc == 0)
-		rc = feed_use_identity(f, &id, err);
+		rc = hub_client_use_identity(f, &id, err);
 	identity_fini(&id);
 	return rc;
 }
 
 static void
-on_end(struct feed *f)
+on_end(struct hub_client *f)
 {
 	if (f->cloudhub == NULL)
 		return;
 	drop_acks(f->cloudhub);
 	cloudhub_forget_all(f->cloudhub);
-	mirror_free(&f->cloudhub->mirror);
+	cloudhub_cache_free(&f->cloudhub->mirror);
 	free(f->cloudhub);
 	f->cloudhub = NULL;
 }
 
-const struct feed_protocol feed_cloudhub = {
+const struct hub_client_protocol feed_cloudhub = {
 	.message_limit = FRAME_MAX,
 	.begin = on_begin,
 	.end = on_end,

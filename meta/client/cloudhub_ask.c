@@ -10,15 +10,15 @@ enum {
 };
 
 static void
-send_query(struct feed *f, const char *resource, char id[37])
+send_query(struct hub_client *f, const char *resource, char id[37])
 {
 	struct message m = {.operation = OP_QUERY, .resource = resource, .parent = ""};
 
-	feed_send(f, &m, id);
+	hub_client_send(f, &m, id);
 }
 
 void
-cloudhub_ask_list(struct feed *f)
+cloudhub_ask_list(struct hub_client *f)
 {
 	f->cloudhub->list_tick = f->cloudhub->ticks;
 	send_query(f, "namespace/servicelist/service", f->cloudhub->list_id);
@@ -34,10 +34,10 @@ cloudhub_forget(struct asked *q)
 }
 
 void
-cloudhub_ask(struct feed *f)
+cloudhub_ask(struct hub_client *f)
 {
 	struct cloudhub *c = f->cloudhub;
-	struct mirror_question q;
+	struct cloudhub_cache_question q;
 
 	for (size_t i = 0; i < CLOUDHUB_QUERIES; i++) {
 		struct asked *a = &c->asked[i];
@@ -45,10 +45,10 @@ cloudhub_ask(struct feed *f)
 
 		if (a->id[0] != '\0')
 			continue;
-		if (!mirror_ask(c->mirror, &q))
+		if (!cloudhub_cache_ask(c->mirror, &q))
 			return;
 		if (c->n_silent >= SILENT_QUERIES) {
-			mirror_give_up(c->mirror, &q);
+			cloudhub_cache_give_up(c->mirror, &q);
 			i--;
 			continue;
 		}
@@ -63,15 +63,16 @@ cloudhub_ask(struct feed *f)
 }
 
 void
-cloudhub_give_up(struct feed *f, struct asked *a)
+cloudhub_give_up(struct hub_client *f, struct asked *a)
 {
-	mirror_give_up(f->cloudhub->mirror,
-		&(struct mirror_question){.kind = a->kind, .ns = a->ns, .service = a->service});
+	cloudhub_cache_give_up(f->cloudhub->mirror,
+		&(struct cloudhub_cache_question){
+			.kind = a->kind, .ns = a->ns, .service = a->service});
 	cloudhub_forget(a);
 }
 
 void
-cloudhub_expire(struct feed *f)
+cloudhub_expire(struct hub_client *f)
 {
 	struct cloudhub *c = f->cloudhub;
 	uint64_t now = loop_now_ms(f->loop);

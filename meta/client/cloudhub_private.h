@@ -1,7 +1,7 @@
 /*
  * The conversation with a KubeEdge CloudHub (doc/protocol.md, "CloudHub"): asks for the list of
  * services, then for the pods and endpoints of each, and takes what it is told in between.
- * meta/client/mirror knows what differs from the store; here it goes to meta/state/apply, and what
+ * meta/client/cloudhub_cache knows what differs from the store; here it goes to meta/state/apply, and what
  * the hub wants acknowledged is, once everything before it is committed.
  *
  *	text ─ cloudhub_told ─► mirror ─ cloudhub_pump ─► apply ─ committed ─► acknowledgements
@@ -15,8 +15,8 @@
 
 #include <sys/queue.h>
 
-#include "meta/client/feed_private.h"
-#include "meta/client/mirror.h"
+#include "meta/client/cloudhub_cache.h"
+#include "meta/client/hub_client_private.h"
 
 enum { CLOUDHUB_QUERIES = 16 }; /* at once */
 
@@ -34,7 +34,7 @@ struct asked {
 };
 
 struct cloudhub {
-	struct mirror *mirror;
+	struct cloudhub_cache *mirror;
 	TAILQ_HEAD(, ack) acks;
 	size_t n_acks;
 	struct asked asked[CLOUDHUB_QUERIES];
@@ -55,14 +55,14 @@ struct told {
 /* Acknowledges the message once everything before now is committed. */
 void cloudhub_want_ack(struct cloudhub *c, const char *id, const char *resource);
 /* Has the list of services come? Says what it means when not. */
-void cloudhub_judge_list(struct feed *f);
+void cloudhub_judge_list(struct hub_client *f);
 /* Hands on what differs from the store, as far as there is room. */
-void cloudhub_pump(struct feed *f);
+void cloudhub_pump(struct hub_client *f);
 
 /* --- cloudhub_ask.c ------------------------------------------------------------------------- */
-void cloudhub_ask_list(struct feed *f);
+void cloudhub_ask_list(struct hub_client *f);
 /* As many questions as may be open at once. */
-void cloudhub_ask(struct feed *f);
+void cloudhub_ask(struct hub_client *f);
 bool cloudhub_is_asking(const struct cloudhub *c);
 /* The question that a message answers, by its parent or, as some are told anyway, by what it is
  * about. NULL: none. */
@@ -71,12 +71,12 @@ struct asked *cloudhub_find_asked(struct cloudhub *c, const struct told *t);
 void cloudhub_forget(struct asked *a);
 void cloudhub_forget_all(struct cloudhub *c);
 /* It will not be answered, and nobody waits for it any more. */
-void cloudhub_give_up(struct feed *f, struct asked *a);
+void cloudhub_give_up(struct hub_client *f, struct asked *a);
 /* Gives up what was not answered in time. */
-void cloudhub_expire(struct feed *f);
+void cloudhub_expire(struct hub_client *f);
 
 /* --- cloudhub_told.c ------------------------------------------------------------------------ */
 /* `text` of feed_protocol. */
-void cloudhub_text(struct feed *f, const char *text, size_t len);
+void cloudhub_text(struct hub_client *f, const char *text, size_t len);
 
 #endif

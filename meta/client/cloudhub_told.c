@@ -20,7 +20,8 @@ static const struct {
 };
 
 static void
-cloudhub_told_refuse(struct feed *f, const struct told *t, const char *resource, const char *reason)
+cloudhub_told_refuse(
+	struct hub_client *f, const struct told *t, const char *resource, const char *reason)
 {
 	char id[129], name[1025], parent[] = "";
 	struct envelope e = {.id = id, .resource = name, .parent_id = parent};
@@ -28,15 +29,15 @@ cloudhub_told_refuse(struct feed *f, const struct told *t, const char *resource,
 	snprintf(id, sizeof(id), "%s", t->id);
 	snprintf(name, sizeof(name), "%s", resource);
 	f->n_errors = 0; /* an object that we cannot read is no reason to hang up */
-	feed_send_error(f, &e, reason);
+	hub_client_send_error(f, &e, reason);
 }
 
 static int
-take_one(struct feed *f, const struct told *t, size_t type, bool gone, struct err *err)
+take_one(struct hub_client *f, const struct told *t, size_t type, bool gone, struct err *err)
 {
-	const struct mirror_object o = {
+	const struct cloudhub_cache_object o = {
 		.kind = types[type].kind, .ns = t->ns, .name = t->name, .content = t->content};
-	const struct mirror_list list = {.kind = o.kind,
+	const struct cloudhub_cache_list list = {.kind = o.kind,
 		.ns = t->ns,
 		.service = o.kind == KUBE_POD ? t->name : NULL,
 		.gone = gone,
@@ -45,10 +46,10 @@ take_one(struct feed *f, const struct told *t, size_t type, bool gone, struct er
 	if (types[type].list && gone && o.kind != KUBE_POD)
 		return err_set(err, EINVAL, "a list of all cannot be deleted");
 	if (types[type].list)
-		return mirror_listed(f->cloudhub->mirror, &list, err);
+		return cloudhub_cache_listed(f->cloudhub->mirror, &list, err);
 	if (gone)
-		return mirror_delete(f->cloudhub->mirror, &o, err);
-	return mirror_put(f->cloudhub->mirror, &o, err);
+		return cloudhub_cache_delete(f->cloudhub->mirror, &o, err);
+	return cloudhub_cache_put(f->cloudhub->mirror, &o, err);
 }
 
 static bool
@@ -59,7 +60,7 @@ is_word(const char *word, const char *one, const char *two, const char *three)
 
 /* A change or an answer. 0, or -errno with the reason. */
 static int
-cloudhub_told_take(struct feed *f, const struct told *t, struct err *err)
+cloudhub_told_take(struct hub_client *f, const struct told *t, struct err *err)
 {
 	bool gone = strcmp(t->operation, "delete") == 0;
 	struct asked *a = cloudhub_find_asked(f->cloudhub, t);
@@ -103,7 +104,7 @@ cloudhub_told_split(char *copy, struct told *t)
 }
 
 static void
-on_error(struct feed *f, const struct told *t, const char *resource)
+on_error(struct hub_client *f, const struct told *t, const char *resource)
 {
 	struct cloudhub *c = f->cloudhub;
 	struct asked *a = cloudhub_find_asked(c, t);
@@ -119,7 +120,7 @@ on_error(struct feed *f, const struct told *t, const char *resource)
 }
 
 static void
-on_message(struct feed *f, const struct tree_node *frame)
+on_message(struct hub_client *f, const struct tree_node *frame)
 {
 	const struct tree_node *header = tree_get(frame, "header"),
 			       *route = tree_get(frame, "route");
@@ -141,7 +142,7 @@ on_message(struct feed *f, const struct tree_node *frame)
 	if (strcmp(t.operation, "error") == 0) {
 		on_error(f, &t, resource);
 	} else if (header == NULL || route == NULL) {
-		feed_send_error(f, NULL, "message without header or route");
+		hub_client_send_error(f, NULL, "message without header or route");
 		return;
 	} else if (whole) {
 		rc = cloudhub_told_take(f, &t, &err);
@@ -161,7 +162,7 @@ on_message(struct feed *f, const struct tree_node *frame)
 }
 
 void
-cloudhub_text(struct feed *f, const char *text, size_t len)
+cloudhub_text(struct hub_client *f, const char *text, size_t len)
 {
 	struct tree *tree = NULL;
 	struct err err = {0};
@@ -171,6 +172,6 @@ cloudhub_text(struct feed *f, const char *text, size_t len)
 	else if (tree_parse(&tree, "message", text, len, &err) == 0)
 		on_message(f, tree_document(tree, 0));
 	if (tree == NULL)
-		feed_send_error(f, NULL, err.text);
+		hub_client_send_error(f, NULL, err.text);
 	tree_free(&tree);
 }

@@ -1,6 +1,6 @@
 /*
  * A question of the hub (doc/protocol.md, "Questions"): how do the endpoints of a service do on
- * this node? Plain data; meta/client/feed_answer.c reads it, and whoever answers gives it back with
+ * this node? Plain data; meta/client/hub_client_answer.c reads it, and whoever answers gives it back with
  * meta_answer.
  */
 #ifndef EDGEWAY_META_CLIENT_QUESTION_H

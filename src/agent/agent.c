@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/core/log.h"
-#include "base/http/carriers.h"
+#include "base/http/ws_tunnels.h"
 #include "model/mesh.h"
 #include "src/agent/agent_private.h"
 #include "src/common/limits.h"
@@ -281,7 +281,7 @@ start_pod_canary(struct agent *a)
 static void
 start_canary(struct agent *a)
 {
-	const struct canary_config config = {.loop = a->loop,
+	const struct dns_selfcheck_config config = {.loop = a->loop,
 		.port = (uint16_t)a->options->dns_port,
 		.domain = a->options->mesh_cluster_domain,
 		.mark = MESH_MARK,
@@ -290,7 +290,7 @@ start_canary(struct agent *a)
 
 	if (a->options->dns_capture == CAPTURE_OFF)
 		return;
-	canary_start(&a->canary, &config);
+	dns_selfcheck_start(&a->canary, &config);
 }
 
 void
@@ -362,7 +362,7 @@ settle_in(struct agent *a)
 {
 	struct err err = {0};
 
-	if (starter_new(&a->starter, a->argv, &err) < 0)
+	if (spawner_new(&a->starter, a->argv, &err) < 0)
 		log_warn("agent", "edgewayctl upgrade will not work: %s", err.text);
 	confine_enter(&a->confine, (enum sandbox_mode)a->options->seccomp);
 }
@@ -398,8 +398,8 @@ agent_start(
 	workers_run(a->workers);
 	agent_connect_hub(a);
 	agent_follow(a);
-	announce_start(&a->announce,
-		&(struct announce_config){
+	service_state_start(&a->announce,
+		&(struct service_state_config){
 			.loop = a->loop, .part = "agent", .ready = agent_announces, .arg = a});
 	log_info("agent", "started version=%s node=%s workers=%zu services=%zu", EDGEWAY_VERSION,
 		options->node, workers_count(a->workers), snapshot_count(a->snapshot));
@@ -417,7 +417,7 @@ agent_run(struct agent **out)
 	workers_stop(&a->workers);
 	admin_stop(&a->admin);
 	admin_stop(&a->metrics);
-	announce_stop(&a->announce);
+	service_state_stop(&a->announce);
 	signal_stop(&a->term);
 	signal_stop(&a->intr);
 	signal_stop(&a->hup);
@@ -432,7 +432,7 @@ agent_run(struct agent **out)
 	takeover_free(&a->takeover);
 	socket_store_free(&a->sockets);
 	confine_free(&a->confine);
-	starter_free(&a->starter);
+	spawner_free(&a->starter);
 	snapshot_unref(&a->snapshot);
 	addresses_free(&a->addresses);
 	dial_guard_unref(&a->guard);

@@ -1,7 +1,7 @@
 #include <arpa/inet.h>
 
 #include "base/core/log.h"
-#include "base/http/carriers.h"
+#include "base/http/ws_tunnels.h"
 #include "model/check.h"
 #include "model/json.h"
 #include "model/local_callers.h"
@@ -70,7 +70,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 		iptables_metrics(a->ipt, &m);
 	agent_tunnel_metrics(a, &m);
 	if (a->carriers != NULL)
-		carriers_metrics(a->carriers, &m);
+		ws_tunnels_metrics(a->carriers, &m);
 	loops_metrics(a, &m);
 	admin_metrics(a->admin, a->metrics, &m);
 	confine_metrics(a->confine, &m);

@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
-#include "base/http/carriers.h"
+#include "base/http/ws_tunnels.h"
 #include "base/tls/pki.h"
 #include "model/mesh.h"
 #include "src/agent/agent_private.h"
@@ -44,7 +44,7 @@ agent_carriers_open(struct agent *a, struct err *err)
 	if (rc < 0)
 		return rc;
 	path = xasprintf("/%s/%s/carrier", MESH_PROJECT, o->node);
-	a->carriers = carriers_new(&(struct carriers_config){
+	a->carriers = ws_tunnels_new(&(struct ws_tunnels_config){
 		.loop = a->loop,
 		.path = path,
 		.ca_pem = ca,
@@ -61,6 +61,6 @@ agent_carriers_state(const struct agent *a, struct buf *out)
 		return;
 	}
 	buf_adds(out, "{");
-	carriers_state(a->carriers, out);
+	ws_tunnels_state(a->carriers, out);
 	buf_adds(out, "}");
 }

@@ -66,7 +66,7 @@ agent_upstreams(void *arg)
 	meta_use_upstreams(a->meta, upstreams, n);
 	tracing_upstreams(a->tracing, upstreams, n);
 	if (a->canary != NULL && dns_listening(a->dns))
-		canary_ask(a->canary, a->address);
+		dns_selfcheck_ask(a->canary, a->address);
 }
 
 void
@@ -76,7 +76,7 @@ agent_capture_end(struct agent *a)
 
 	if (a->canary == NULL)
 		return;
-	canary_ask(a->canary, 0);
+	dns_selfcheck_ask(a->canary, 0);
 	if (iptables_installed(a->ipt) && iptables_capture(a->ipt, NULL, 0, &err) < 0)
 		log_error("agent", "pods' queries stay captured for a while: %s", err.text);
 }
@@ -118,7 +118,7 @@ agent_mesh_serve(struct agent *a, struct err *err)
 	if (rc == 0 && a->takeover == NULL)
 		socket_store_put(a->sockets, a->dns, a->lb);
 	if (rc == 0 && a->canary != NULL)
-		canary_ask(a->canary, a->address);
+		dns_selfcheck_ask(a->canary, a->address);
 	if (rc == 0)
 		pod_canary_use(a->pods, a->address);
 	if (rc < 0 || !a->options->dns_manage_resolv_conf)

@@ -257,18 +257,18 @@ static int
 check_tunnel(const struct agent_options *o, struct err *err)
 {
 	struct err why = {0};
-	struct vicinity *vicinity;
-	struct allow *allow;
+	struct reachable_nets *vicinity;
+	struct tunnel_acl *allow;
 	size_t n = 0;
 
 	while (o->tunnel_allow[n] != NULL)
 		n++;
-	if (allow_new((const char *const *)o->tunnel_allow, n, &allow, &why) < 0)
+	if (tunnel_acl_new((const char *const *)o->tunnel_allow, n, &allow, &why) < 0)
 		return complain(o, "tunnel.allow", err, "%s", why.text);
-	allow_free(&allow);
-	if (vicinity_new((const char *const *)o->tunnel_reach, &vicinity, &why) < 0)
+	tunnel_acl_free(&allow);
+	if (reachable_nets_new((const char *const *)o->tunnel_reach, &vicinity, &why) < 0)
 		return complain(o, "tunnel.reach", err, "%s", why.text);
-	vicinity_free(&vicinity);
+	reachable_nets_free(&vicinity);
 	return 0;
 }
 

@@ -17,14 +17,14 @@
 #include "lb/lb.h"
 #include "meta/meta.h"
 #include "src/agent/agent.h"
-#include "src/agent/canary.h"
+#include "src/agent/dns_selfcheck.h"
 #include "src/agent/pod_canary.h"
-#include "src/common/announce.h"
 #include "src/common/confine.h"
 #include "src/common/findings.h"
 #include "src/common/handover.h"
+#include "src/common/service_state.h"
 #include "src/common/socket_store.h"
-#include "src/common/starter.h"
+#include "src/common/spawner.h"
 #include "src/common/takeover.h"
 #include "src/common/workers.h"
 #include "tracing/tracing.h"
@@ -35,7 +35,7 @@ struct agent {
 	struct addresses *addresses; /* of this machine */
 	struct dial_guard *guard; /* which addresses endpoints may have, with those */
 	struct workers *workers;
-	struct carriers *carriers; /* of every connection to the hub; NULL: none */
+	struct ws_tunnels *carriers; /* of every connection to the hub; NULL: none */
 	struct meta *meta;
 	struct dns *dns;
 	struct lb *lb;
@@ -43,10 +43,10 @@ struct agent {
 	struct span_source spans; /* of the tunnel's end here: loop 0 */
 	struct iptables *ipt;
 	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
-	struct announce *announce; /* NULL: no service manager listens */
+	struct service_state *announce; /* NULL: no service manager listens */
 	struct agent_tunnel *tunnel; /* NULL: none is wanted */
 	struct snapshot *snapshot; /* the newest one */
-	struct canary *canary; /* NULL: nothing is captured */
+	struct dns_selfcheck *canary; /* NULL: nothing is captured */
 	struct pod_canary *pods; /* tries the mesh as pods have it */
 	struct timer *retry; /* until every step of the address has worked */
 	struct sigwatch *term, *intr, *hup;
@@ -72,7 +72,7 @@ struct agent {
 	/* after that: until the tunnel is the next one's, then until DNS has answered */
 	struct timer *given;
 	uint64_t answers_until_ms; /* on the loop's clock; 0: nobody is waited for */
-	struct starter *starter; /* of the next one; NULL: there is no process for that */
+	struct spawner *starter; /* of the next one; NULL: there is no process for that */
 	struct confine *confine;
 	struct timer *admin_retry;
 	unsigned admin_tries;
@@ -202,7 +202,7 @@ bool agent_ready(const struct agent *a, struct buf *why);
 /* It serves, and something is left undone or would be lost with a restart: lines that say what. */
 bool agent_degraded(const struct agent *a, struct buf *what);
 /* What is ordered after the agent need not wait for it: it serves, or lacks nothing but what comes
- * after it, the bridge. See announce_fn. */
+ * after it, the bridge. See service_state_fn. */
 bool agent_announces(void *agent, struct buf *status);
 /* How many endpoints are refused because of their addresses (model/dial_guard.h), by class. */
 void agent_refused(const struct agent *a, size_t by_class[SPECIAL_CLASSES]);

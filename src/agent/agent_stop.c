@@ -1,5 +1,5 @@
 #include "base/core/log.h"
-#include "base/http/carriers.h"
+#include "base/http/ws_tunnels.h"
 #include "src/agent/agent_private.h"
 
 enum {
@@ -14,7 +14,7 @@ on_dns_stopped(void *arg)
 
 	if (a->meta != NULL)
 		meta_stop(&a->meta);
-	carriers_free(&a->carriers);
+	ws_tunnels_free(&a->carriers);
 	handover_drained(a->handover);
 }
 
@@ -71,7 +71,7 @@ on_lb_stopped(void *arg)
 	iptables_close(&a->ipt);
 	if (!a->handed_over)
 		agent_forget_estate(a);
-	canary_stop(&a->canary);
+	dns_selfcheck_stop(&a->canary);
 	pod_canary_stop(&a->pods);
 	agent_tracing_end(a, on_spans_sent);
 }
@@ -95,7 +95,7 @@ agent_give(void *arg)
 	timer_start(a->given, TUNNEL_MS, 0);
 	a->handed_over = true;
 	pod_canary_use(a->pods, 0);
-	announce_stop(&a->announce);
+	service_state_stop(&a->announce);
 	lb_hand_over(&a->lb, a->options->drain_timeout, on_lb_stopped, a);
 }
 
@@ -110,7 +110,7 @@ agent_stop(void *arg)
 	a->stopping = true;
 	if (a->takeover != NULL && !takeover_offered(a->takeover))
 		agent_leave_to_predecessor(a);
-	announce_stopping(a->announce);
+	service_state_stopping(a->announce);
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);
 	timer_cancel(a->retry);

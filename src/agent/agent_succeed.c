@@ -172,7 +172,7 @@ agent_predecessor_gone(void *arg, bool ours)
 		takeover_free(&a->takeover);
 		agent_note_estate(a);
 		log_info("agent", "has taken over");
-		announce_again(a->announce);
+		service_state_again(a->announce);
 		socket_store_put(a->sockets, a->dns, a->lb); /* we are the main process now */
 		agent_admin_open(a);
 		if (a->address == 0 && a->mesh_error[0] != '\0')

@@ -13,10 +13,10 @@ enum step { SERVING, DRAINING, DRAINED, CUT };
 
 struct agent_tunnel {
 	struct agent *agent;
-	struct serve *serve;
+	struct stream_server *serve;
 	struct link *link;
-	struct outlet *outlet;
-	struct outlet_udp *udp; /* what goes through it as datagrams */
+	struct egress_client *outlet;
+	struct egress_client_udp *udp; /* what goes through it as datagrams */
 	const char **bridges; /* of the mesh, NULL-terminated */
 	struct netwatch *watch;
 	struct timer *timer; /* of the steps of the end */
@@ -48,8 +48,8 @@ on_network(void *arg)
 		return;
 	}
 	t->kicked_ms = now;
-	link_network(t->link);
-	outlet_network(t->outlet);
+	tunnel_client_network(t->link);
+	egress_client_network(t->outlet);
 	meta_network(t->agent->meta);
 }
 
@@ -62,8 +62,8 @@ on_doubted(void *arg)
 
 	if (t->agent->stopping || t->link == NULL)
 		return;
-	link_probe(t->link);
-	outlet_probe(t->outlet);
+	tunnel_client_probe(t->link);
+	egress_client_probe(t->outlet);
 	meta_move(t->agent->meta);
 }
 
@@ -94,7 +94,7 @@ static int
 start_serve(struct agent_tunnel *t, struct err *err)
 {
 	const struct agent_options *o = t->agent->options;
-	struct serve_config config = {
+	struct stream_server_config config = {
 		.loop = t->agent->loop,
 		.node = o->node,
 		.allow = (const char *const *)o->tunnel_allow,
@@ -113,24 +113,24 @@ start_serve(struct agent_tunnel *t, struct err *err)
 	for (size_t i = 0; i < n; i++)
 		t->bridges[i + 1] = o->mesh_interfaces[i];
 	config.bridges = t->bridges;
-	return serve_new(&config, &t->serve, err);
+	return stream_server_new(&config, &t->serve, err);
 }
 
 void
 agent_tunnel_reach(struct agent *a, const struct agent_options *o)
 {
-	struct vicinity *vicinity;
+	struct reachable_nets *vicinity;
 
 	if (a->tunnel == NULL || a->tunnel->serve == NULL || a->stopping ||
-		vicinity_new((const char *const *)o->tunnel_reach, &vicinity, NULL) < 0)
+		reachable_nets_new((const char *const *)o->tunnel_reach, &vicinity, NULL) < 0)
 		return;
-	if (serve_declare(a->tunnel->serve, &vicinity) && a->tunnel->link != NULL)
-		link_ask_anew(a->tunnel->link);
+	if (stream_server_declare(a->tunnel->serve, &vicinity) && a->tunnel->link != NULL)
+		tunnel_client_ask_anew(a->tunnel->link);
 }
 
 /* Its node stops, and waits for what others hold open; or the way there is lost. */
 static void
-on_fading(void *arg, const struct outlet_ask *ask, bool doubted)
+on_fading(void *arg, const struct egress_client_ask *ask, bool doubted)
 {
 	const struct agent *a = arg;
 	struct in6_addr ip, there;
@@ -158,13 +158,13 @@ int
 agent_tunnel_start(struct agent *a, struct err *err)
 {
 	const struct agent_options *o = a->options;
-	struct link_config config = {
+	struct tunnel_client_config config = {
 		.loop = a->loop,
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
 		.carriers = a->carriers,
-		.opened = serve_opened,
-		.to_be_asked = serve_to_be_asked,
+		.opened = stream_server_opened,
+		.to_be_asked = stream_server_to_be_asked,
 		.up = on_up,
 		.doubted = on_doubted,
 	};
@@ -180,15 +180,15 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	t->network = timer_new(a->loop, on_network, t);
 	if (start_serve(t, err) < 0)
 		return err_wrap(err, err->code, "tunnel.allow");
-	serve_use(t->serve, a->snapshot);
+	stream_server_use(t->serve, a->snapshot);
 	agent_tunnel_reach(a, o);
 	config.arg = t->serve;
 	config.up_arg = t;
-	t->link = link_new(&config);
-	t->outlet = outlet_new(&config);
-	outlet_on_fading(t->outlet, on_fading, a);
-	outlet_on_rerouted(t->outlet, on_rerouted, a);
-	t->udp = outlet_udp_new(&(struct outlet_udp_config){
+	t->link = tunnel_client_new(&config);
+	t->outlet = egress_client_new(&config);
+	egress_client_on_fading(t->outlet, on_fading, a);
+	egress_client_on_rerouted(t->outlet, on_rerouted, a);
+	t->udp = egress_client_udp_new(&(struct egress_client_udp_config){
 		.loop = a->loop, .outlet = t->outlet, .interfaces = t->bridges});
 	agent_tunnel_adopt(a, NULL);
 	if (netwatch_start(&t->watch, a->loop, on_network, t, &why) < 0)
@@ -201,20 +201,21 @@ void
 agent_tunnel_hub(struct agent *a)
 {
 	struct meta_hub hub;
-	struct link_hub to;
+	struct tunnel_client_hub to;
 
 	if (a->tunnel == NULL || a->stopping || !meta_hub(a->meta, &hub))
 		return;
-	to = (struct link_hub){hub.addr, hub.host, hub.tls, hub.certificate, hub.proxy, hub.target};
+	to = (struct tunnel_client_hub){
+		hub.addr, hub.host, hub.tls, hub.certificate, hub.proxy, hub.target};
 	link_use(a->tunnel->link, &to);
-	outlet_use(a->tunnel->outlet, &to);
+	egress_client_use(a->tunnel->outlet, &to);
 }
 
 void
 agent_tunnel_use(struct agent *a)
 {
 	if (a->tunnel != NULL && a->tunnel->serve != NULL)
-		serve_use(a->tunnel->serve, a->snapshot);
+		stream_server_use(a->tunnel->serve, a->snapshot);
 }
 
 /* --- UDP that the hub reaches --------------------------------------------------------------- */
@@ -223,21 +224,21 @@ void
 agent_tunnel_listen(struct agent *a, uint32_t address)
 {
 	if (a->tunnel != NULL && a->tunnel->udp != NULL)
-		outlet_udp_listen(a->tunnel->udp, address);
+		egress_client_udp_listen(a->tunnel->udp, address);
 }
 
 void
 agent_tunnel_adopt(struct agent *a, const struct snapshot *old)
 {
 	if (a->tunnel != NULL && a->tunnel->udp != NULL)
-		outlet_udp_use(a->tunnel->udp, old, a->snapshot);
+		egress_client_udp_use(a->tunnel->udp, old, a->snapshot);
 }
 
 void
 agent_tunnel_settle(struct agent *a)
 {
 	if (a->tunnel != NULL && a->tunnel->udp != NULL)
-		outlet_udp_settle(a->tunnel->udp);
+		egress_client_udp_settle(a->tunnel->udp);
 }
 
 uint16_t
@@ -245,8 +246,9 @@ agent_tunnel_relay(void *arg, const struct service *s, const struct service_port
 {
 	struct agent *a = arg;
 
-	return a->tunnel != NULL && a->tunnel->udp != NULL ? outlet_udp_door(a->tunnel->udp, s, p)
-							   : 0;
+	return a->tunnel != NULL && a->tunnel->udp != NULL
+		? egress_client_udp_door(a->tunnel->udp, s, p)
+		: 0;
 }
 
 /* --- endpoints that the hub reaches --------------------------------------------------------- */
@@ -288,7 +290,7 @@ on_errand(void *arg)
 	struct agent_tunnel *t = e->agent->tunnel;
 	const struct service *s = e->service;
 	const struct endpoint *to = NULL;
-	struct outlet_ask ask;
+	struct egress_client_ask ask;
 
 	/* Else the agent stops, and there may be no snapshot. */
 	if (t != NULL && t->outlet != NULL) {
@@ -301,7 +303,7 @@ on_errand(void *arg)
 		snprintf(ask.node, sizeof ask.node, "%s", to->node);
 		endpoint_text(to, ask.authority);
 		ask.hops = e->to.hops;
-		outlet_open(t->outlet, e->fd, &ask);
+		egress_client_open(t->outlet, e->fd, &ask);
 	} else {
 		close(e->fd);
 	}
@@ -332,12 +334,12 @@ agent_tunnel_forward(void *arg, const struct lb_forward *to, int *fd)
 static void
 agent_tunnel_cut(struct agent_tunnel *t)
 {
-	unsigned n = link_streams(t->link);
+	unsigned n = tunnel_client_streams(t->link);
 
 	if (n > 0)
 		log_warn("tunnel", "streams are cut: drainTimeout is over streams=%u", n);
 	t->step = CUT;
-	link_free(&t->link);
+	tunnel_client_free(&t->link);
 	timer_start(t->timer, 0, 0); /* after those that were cut have told of it */
 }
 
@@ -349,9 +351,9 @@ agent_tunnel_finish(struct agent_tunnel *t)
 
 	if (t->watch != NULL)
 		netwatch_stop(&t->watch);
-	serve_free(&t->serve);
-	outlet_udp_free(&t->udp);
-	outlet_free(&t->outlet);
+	stream_server_free(&t->serve);
+	egress_client_udp_free(&t->udp);
+	egress_client_free(&t->outlet);
 	free(t->bridges);
 	timer_free(&t->timer);
 	timer_free(&t->network);
@@ -383,7 +385,7 @@ void
 agent_tunnel_hold(struct agent *a, bool held)
 {
 	if (a->tunnel != NULL)
-		link_hold(a->tunnel->link, held);
+		tunnel_client_hold(a->tunnel->link, held);
 }
 
 void
@@ -395,16 +397,16 @@ agent_tunnel_drain(struct agent *a)
 		return;
 	t->step = DRAINING;
 	timer_start(t->timer, a->options->drain_timeout, 0);
-	serve_drain(t->serve);
-	outlet_udp_drain(t->udp);
-	link_drain(t->link, on_drained, t);
+	stream_server_drain(t->serve);
+	egress_client_udp_drain(t->udp);
+	tunnel_client_drain(t->link, on_drained, t);
 }
 
 void
 agent_tunnel_end_spans(struct agent *a)
 {
 	if (a->tunnel != NULL && a->tunnel->serve != NULL)
-		serve_end_spans(a->tunnel->serve);
+		stream_server_end_spans(a->tunnel->serve);
 }
 
 void
@@ -426,16 +428,16 @@ agent_tunnel_metrics(const struct agent *a, struct metrics *m)
 {
 	if (a->tunnel == NULL || a->tunnel->link == NULL)
 		return;
-	link_metrics(a->tunnel->link, m);
-	serve_metrics(a->tunnel->serve, m);
-	outlet_metrics(a->tunnel->outlet, m);
-	outlet_udp_metrics(a->tunnel->udp, m);
+	tunnel_client_metrics(a->tunnel->link, m);
+	stream_server_metrics(a->tunnel->serve, m);
+	egress_client_metrics(a->tunnel->outlet, m);
+	egress_client_udp_metrics(a->tunnel->udp, m);
 }
 
 void
 agent_tunnel_judge(const struct agent *a, const char *authority, struct buf *out)
 {
-	serve_judge(a->tunnel->serve, authority, out);
+	stream_server_judge(a->tunnel->serve, authority, out);
 }
 
 void
@@ -446,13 +448,13 @@ agent_tunnel_state(const struct agent *a, struct buf *out)
 		return;
 	}
 	buf_adds(out, "{\"enabled\":true,");
-	link_state(a->tunnel->link, out);
+	tunnel_client_state(a->tunnel->link, out);
 	buf_adds(out, ",");
-	serve_state(a->tunnel->serve, out);
+	stream_server_state(a->tunnel->serve, out);
 	buf_adds(out, ",\"outward\":");
-	outlet_state(a->tunnel->outlet, out);
+	egress_client_state(a->tunnel->outlet, out);
 	buf_adds(out, ",\"outwardUdp\":");
-	outlet_udp_state(a->tunnel->udp, out);
+	egress_client_udp_state(a->tunnel->udp, out);
 	buf_adds(out, "}");
 }
 
@@ -463,8 +465,8 @@ agent_tunnel_streams(const struct agent *a, struct buf *out)
 
 	buf_adds(out, "{\"streams\":[");
 	if (a->tunnel != NULL && a->tunnel->link != NULL) {
-		link_streams_state(a->tunnel->link, a->options->node, &comma, out);
-		outlet_streams(a->tunnel->outlet, a->options->node, &comma, out);
+		tunnel_client_streams_state(a->tunnel->link, a->options->node, &comma, out);
+		egress_client_streams(a->tunnel->outlet, a->options->node, &comma, out);
 	}
 	buf_adds(out, "\n]}\n");
 }

@@ -21,7 +21,7 @@
 #include "base/core/sock.h"
 #include "iptables/iptables.h"
 #include "model/json.h"
-#include "src/agent/canary_frame.h"
+#include "src/agent/dns_selfcheck_frame.h"
 
 enum {
 	CLAIM_MS = 1000, /* RFC 5227: so long may who has the address take to say so */
@@ -136,7 +136,7 @@ canary_send_query(struct pod_canary *c)
 
 /* What is still without an answer, from its beginning on. */
 static void
-canary_ask(struct pod_canary *c)
+dns_selfcheck_ask(struct pod_canary *c)
 {
 	if (!c->dns.done)
 		canary_send_query(c);
@@ -150,7 +150,7 @@ canary_again(void *arg)
 	struct pod_canary *c = arg;
 
 	if (c->bridge_known)
-		canary_ask(c);
+		dns_selfcheck_ask(c);
 	else
 		canary_ask_arp(c, c->address, c->bridge);
 }
@@ -380,7 +380,7 @@ canary_on_arp(struct pod_canary *c, const struct frame *f)
 	memcpy(c->bridge_mac, f->path.from_mac, FRAME_MAC);
 	c->bridge_known = true;
 	c->unknown = 0;
-	canary_ask(c);
+	dns_selfcheck_ask(c);
 }
 
 static void

@@ -19,14 +19,14 @@
 #define EDGEWAY_SRC_COMMON_HANDOVER_H
 
 #include "base/core/buf.h"
-#include "src/common/starter.h"
+#include "src/common/spawner.h"
 
 struct handover;
 
 struct handover_config {
 	struct loop *loop;
 	const char *who; /* "agent", "hub"; static, as takeover_ask has it */
-	struct starter *starter; /* NULL: none */
+	struct spawner *starter; /* NULL: none */
 	const char *program; /* argv[0] */
 	const char *refusal; /* why it never hands over; NULL: it does */
 	/* A new one comes: what only one of the two may do ends, serving goes on. */

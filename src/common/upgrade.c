@@ -10,7 +10,7 @@
 #include "base/os/notify.h"
 
 void
-upgrade_init(struct upgrade *u, struct loop *loop, struct starter *starter, const char *who,
+upgrade_init(struct upgrade *u, struct loop *loop, struct spawner *starter, const char *who,
 	const char *program)
 {
 	*u = (struct upgrade){
@@ -26,7 +26,7 @@ upgrade_fini(struct upgrade *u)
 static char *
 upgrade_why_not(const struct upgrade *u, int rc)
 {
-	int pid = (int)starter_pid(u->starter);
+	int pid = (int)spawner_pid(u->starter);
 
 	switch (rc) {
 	case -EBUSY:
@@ -85,7 +85,7 @@ void
 upgrade_asked(struct upgrade *u, int fd, bool busy)
 {
 	int rc = busy || u->waiting >= 0 ? -EBUSY
-					 : starter_run(u->starter, u->loop, upgrade_on_started, u);
+					 : spawner_run(u->starter, u->loop, upgrade_on_started, u);
 
 	if (rc < 0)
 		upgrade_refuse(u, fd, rc);

@@ -1,6 +1,6 @@
 /*
  * `edgewayctl upgrade`: POST /upgrade on the admin socket has the daemon start its own program anew
- * (src/common/starter.h), which then asks for its sockets (src/common/takeover.h). This answers
+ * (src/common/spawner.h), which then asks for its sockets (src/common/takeover.h). This answers
  * whoever asked, and remembers whom it started. Loop 0.
  *
  *	upgrade_asked(&u, fd, busy);	// admin_take_fn's
@@ -8,18 +8,18 @@
 #ifndef EDGEWAY_SRC_COMMON_UPGRADE_H
 #define EDGEWAY_SRC_COMMON_UPGRADE_H
 
-#include "src/common/starter.h"
+#include "src/common/spawner.h"
 
 struct upgrade {
 	struct loop *loop;
-	struct starter *starter; /* borrowed; NULL: nothing can be started */
+	struct spawner *starter; /* borrowed; NULL: nothing can be started */
 	const char *who; /* "agent", "hub" */
 	const char *program; /* argv[0] */
 	int waiting; /* who wants to hear whether one was started; -1: nobody */
 	pid_t child; /* that was started last; 0: none */
 };
 
-void upgrade_init(struct upgrade *u, struct loop *loop, struct starter *starter, const char *who,
+void upgrade_init(struct upgrade *u, struct loop *loop, struct spawner *starter, const char *who,
 	const char *program);
 void upgrade_fini(struct upgrade *u);
 /* busy: the daemon stops, or hands over already. */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/conf/tree.h"
-#include "base/core/pack.h"
+#include "base/core/gzip.h"
 #include "base/core/sock.h"
 #include "model/json.h"
 #include "src/common/ctl_answer.h"

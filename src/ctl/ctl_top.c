@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/core/doubling.h"
+#include "base/core/histogram.h"
 #include "src/common/ctl_answer.h"
 #include "src/ctl/ctl_resolve.h"
 #include "src/ctl/ctl_table.h"
@@ -63,8 +63,8 @@ note_times(struct service *s, const struct tree_node *row)
 	s->p50_ms = s->p99_ms = -1;
 	if (all == 0)
 		return;
-	s->p50_ms = (double)doubling_percentile_us(lately, n, first_us, 50) / 1000;
-	s->p99_ms = (double)doubling_percentile_us(lately, n, first_us, 99) / 1000;
+	s->p50_ms = (double)histogram_percentile_us(lately, n, first_us, 50) / 1000;
+	s->p99_ms = (double)histogram_percentile_us(lately, n, first_us, 99) / 1000;
 }
 
 /* A daemon that was started anew counts from 0 again. */

@@ -325,7 +325,7 @@ trace_usable(const struct trace *t, const char *tier)
 	return n;
 }
 
-/* The two letters of the access log (lb/access.h) for those who do not know them. */
+/* The two letters of the access log (lb/access_log.h) for those who do not know them. */
 static const char *
 trace_end_text(const char *end)
 {

@@ -441,7 +441,7 @@ hub_main_stop(void *arg)
 		return;
 	if (m->takeover != NULL && !takeover_offered(m->takeover))
 		hub_hold(m->hub, true); /* the rules are the hub's before this one, which goes on */
-	announce_stopping(m->announce);
+	service_state_stopping(m->announce);
 	log_info("hub", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)m->options->drain_timeout);
 	hub_main_drain(m);
@@ -622,7 +622,7 @@ hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		hub_sweep(); /* while it may */
 	if (rc == 0) { /* the folder is there now, threads are not yet */
 		hub_rights_reduce(o);
-		if (o->admin_socket[0] != '\0' && starter_new(&m->starter, m->argv, err) < 0)
+		if (o->admin_socket[0] != '\0' && spawner_new(&m->starter, m->argv, err) < 0)
 			log_warn("hub", "edgewayctl upgrade will not work: %s", err->text);
 		confine_enter(&m->confine, (enum sandbox_mode)o->seccomp);
 		rc = loop_new(&m->loop, err);
@@ -642,8 +642,8 @@ hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	m->term = signal_start(m->loop, SIGTERM, hub_main_stop, m);
 	m->intr = signal_start(m->loop, SIGINT, hub_main_stop, m);
 	m->hup = signal_start(m->loop, SIGHUP, on_hup, m);
-	announce_start(&m->announce,
-		&(struct announce_config){
+	service_state_start(&m->announce,
+		&(struct service_state_config){
 			.loop = m->loop, .part = "hub", .ready = hub_main_announces, .arg = m});
 	hub_main_follow(m);
 	return 0;
@@ -686,7 +686,7 @@ hub_main_run(struct hub_main *m)
 		end_tracing(m);
 	admin_stop(&m->admin);
 	admin_stop(&m->metrics);
-	announce_stop(&m->announce);
+	service_state_stop(&m->announce);
 	handover_free(&m->handover);
 	timer_free(&m->ready);
 	takeover_free(&m->takeover);
@@ -696,7 +696,7 @@ hub_main_run(struct hub_main *m)
 	signal_stop(&m->intr);
 	signal_stop(&m->hup);
 	confine_free(&m->confine);
-	starter_free(&m->starter);
+	spawner_free(&m->starter);
 	loop_free(&m->loop);
 	if (rc == 0)
 		log_info("hub", "stopped");

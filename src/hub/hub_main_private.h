@@ -9,9 +9,9 @@
 #define EDGEWAY_SRC_HUB_HUB_MAIN_PRIVATE_H
 
 #include "hub/hub.h"
-#include "src/common/announce.h"
 #include "src/common/confine.h"
 #include "src/common/handover.h"
+#include "src/common/service_state.h"
 #include "src/common/takeover.h"
 #include "src/hub/hub_options.h"
 #include "src/hub/hub_tracing.h"
@@ -20,7 +20,7 @@ struct hub_main {
 	struct loop *loop;
 	struct hub *hub;
 	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
-	struct announce *announce; /* NULL: no service manager listens */
+	struct service_state *announce; /* NULL: no service manager listens */
 	struct sigwatch *term, *intr, *hup;
 	struct confine *confine;
 	struct hub_tracing tracing;
@@ -34,7 +34,7 @@ struct hub_main {
 	uint64_t reloaded, not_reloaded; /* by SIGHUP */
 	int lock; /* of dataDir, held until the process ends */
 	int status; /* of the process */
-	struct starter *starter; /* of the next one; NULL: there is no process for that */
+	struct spawner *starter; /* of the next one; NULL: there is no process for that */
 	struct handover *handover; /* to the next one */
 	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
 	struct timer *ready; /* while there is one: looks whether we serve */

@@ -9,7 +9,7 @@ foreign_file(const char *path)
 	return path != NULL && path[0] != '\0' && privileges_foreign(path) ? path : NULL;
 }
 
-/* Of the files that hub/ingress/doors.c reads for a way in or to the targets. */
+/* Of the files that hub/ingress/listeners.c reads for a way in or to the targets. */
 static const char *
 foreign_entry(const struct tree_node *entry)
 {

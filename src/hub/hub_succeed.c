@@ -107,7 +107,7 @@ succeed_on_gone(void *arg, bool ours)
 	if (ours) {
 		log_info("hub", "has taken over");
 		hub_open(m->hub, true);
-		announce_again(m->announce);
+		service_state_again(m->announce);
 		if (hub_main_start_admin(m, &err) == 0)
 			return;
 		log_error("hub", "%s", err.text);

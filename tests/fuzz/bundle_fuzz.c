@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/core/pack.h"
+#include "base/core/gzip.h"
 #include "model/bundle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -48,7 +48,7 @@ packed(const char *data, size_t len)
 
 	buf_init(&content, BUF_UNLIMITED);
 	buf_adds(&content, "\"");
-	pack_text(&content, data, len);
+	gzip_text(&content, data, len);
 	buf_adds(&content, "\"");
 	e.content_len = buf_len(&content);
 	e.content = buf_at(&content);

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "base/http/carrier_head.h"
+#include "base/http/ws_tunnel_head.h"
 #include "base/http/wsframe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -14,12 +14,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void
 read_heads(const char *data, size_t size)
 {
-	struct carrier_request request;
-	struct carrier_answer answer;
-	ssize_t n = carrier_read_request(data, size, &request);
+	struct ws_tunnel_request request;
+	struct ws_tunnel_answer answer;
+	ssize_t n = ws_tunnel_read_request(data, size, &request);
 
 	assert(n <= (ssize_t)size && (n >= 0 || (n == -EPROTO && request.status >= 400)));
-	n = carrier_read_answer(data, size, "AAECAwQFBgcICQoLDA0ODw==", &answer);
+	n = ws_tunnel_read_answer(data, size, "AAECAwQFBgcICQoLDA0ODw==", &answer);
 	assert(n <= (ssize_t)size && (n >= 0 || (n == -EPROTO && answer.why[0] != '\0')));
 }
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "dns/answer/nameanswer.h"
+#include "dns/answer/zone_answer.h"
 #include "dns/forward/cache.h"
 #include "dns/forward/rewrite.h"
 #include "tests/unit/dns/dns_kit.h"

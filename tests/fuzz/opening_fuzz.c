@@ -3,29 +3,29 @@
 #include <assert.h>
 #include <string.h>
 
-#include "tunnel/h2/opening.h"
+#include "tunnel/h2/h2_preface.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	static const uint8_t ack[OPENING_FRAME_HEAD] = {[3] = 4, [4] = 1};
-	struct opening whole, part;
-	enum opening_state state = opening_read(data, len, &whole);
+	static const uint8_t ack[H2_PREFACE_FRAME_HEAD] = {[3] = 4, [4] = 1};
+	struct h2_preface whole, part;
+	enum h2_preface_state state = h2_preface_read(data, len, &whole);
 
-	assert(strlen(whole.authority) <= OPENING_AUTHORITY_MAX);
-	if (whole.ack_at != SIZE_MAX && state != OPENING_BAD) {
-		assert(whole.ack_at + OPENING_FRAME_HEAD <= len);
+	assert(strlen(whole.authority) <= H2_PREFACE_AUTHORITY_MAX);
+	if (whole.ack_at != SIZE_MAX && state != H2_PREFACE_BAD) {
+		assert(whole.ack_at + H2_PREFACE_FRAME_HEAD <= len);
 		assert(memcmp(data + whole.ack_at, ack, 4) == 0 && (data[whole.ack_at + 4] & 1));
 	}
 	for (size_t n = 0; n < len && n < 300; n++) {
-		enum opening_state before = opening_read(data, n, &part);
+		enum h2_preface_state before = h2_preface_read(data, n, &part);
 
-		assert(before != OPENING_NONE || state == OPENING_NONE);
-		if (before == OPENING_BAD)
-			assert(state == OPENING_BAD);
-		if (before == OPENING_ASKED && state == OPENING_ASKED)
+		assert(before != H2_PREFACE_NONE || state == H2_PREFACE_NONE);
+		if (before == H2_PREFACE_BAD)
+			assert(state == H2_PREFACE_BAD);
+		if (before == H2_PREFACE_ASKED && state == H2_PREFACE_ASKED)
 			assert(part.stream == whole.stream &&
 				strcmp(part.authority, whole.authority) == 0);
 	}

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/conf/tree.h"
-#include "hub/kube/split.h"
+#include "hub/kube/json_stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,23 +34,23 @@ on_value(void *arg, const char *text, size_t len)
 }
 
 static int
-run(enum split_mode mode, const char *text, size_t len, size_t piece, struct got *g)
+run(enum json_stream_mode mode, const char *text, size_t len, size_t piece, struct got *g)
 {
 	struct split s;
 	const char *rest;
 	size_t rest_len;
 	int rc = 0;
 
-	split_init(&s, mode, on_value, g);
+	json_stream_init(&s, mode, on_value, g);
 	s.value_max = 1000;
 	for (size_t i = 0; i < len && rc == 0; i += piece)
-		rc = split_feed(&s, text + i, MIN(piece, len - i));
-	rest = split_rest(&s, &rest_len);
+		rc = json_stream_feed(&s, text + i, MIN(piece, len - i));
+	rest = json_stream_rest(&s, &rest_len);
 	if (rc == 0)
 		buf_add(&g->text, rest, rest_len);
-	if (rc == 0 && split_whole(&s))
+	if (rc == 0 && json_stream_whole(&s))
 		buf_adds(&g->text, " whole");
-	split_fini(&s);
+	json_stream_fini(&s);
 	return rc;
 }
 
@@ -58,13 +58,13 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct got once = {0}, cut = {0};
-	enum split_mode mode;
+	enum json_stream_mode mode;
 	size_t piece;
 	int a, b;
 
 	if (size < 1)
 		return 0;
-	mode = data[0] & 1 ? SPLIT_LIST : SPLIT_STREAM;
+	mode = data[0] & 1 ? JSON_STREAM_LIST : JSON_STREAM_STREAM;
 	piece = (size_t)(data[0] >> 1) + 1;
 	buf_init(&once.text, BUF_UNLIMITED);
 	buf_init(&cut.text, BUF_UNLIMITED);

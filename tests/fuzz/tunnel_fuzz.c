@@ -12,7 +12,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct memory {
-	struct wire wire;
+	struct transport wire;
 	const uint8_t *data;
 	size_t size, piece;
 	const char *preface;
@@ -28,7 +28,7 @@ struct owner {
 };
 
 static ssize_t
-memory_read(struct wire *w, void *to, size_t size)
+memory_read(struct transport *w, void *to, size_t size)
 {
 	struct memory *m = (struct memory *)w;
 	size_t n = MIN(MIN(size, m->piece), m->size);
@@ -48,7 +48,7 @@ memory_read(struct wire *w, void *to, size_t size)
 }
 
 static ssize_t
-memory_write(struct wire *w, const void *data, size_t n)
+memory_write(struct transport *w, const void *data, size_t n)
 {
 	(void)w;
 	(void)data;
@@ -56,20 +56,20 @@ memory_write(struct wire *w, const void *data, size_t n)
 }
 
 static void
-memory_want(struct wire *w, bool writable)
+memory_want(struct transport *w, bool writable)
 {
 	((struct memory *)w)->wanted = writable;
 }
 
 static void
-memory_free(struct wire *w)
+memory_free(struct transport *w)
 {
 	((struct memory *)w)->wire.on = NULL;
 }
 
 /* Every other record finds no room at first. */
 static ssize_t
-memory_gather(struct wire *w, const void *data, size_t n)
+memory_gather(struct transport *w, const void *data, size_t n)
 {
 	struct memory *m = (struct memory *)w;
 
@@ -82,15 +82,15 @@ memory_gather(struct wire *w, const void *data, size_t n)
 }
 
 static int
-memory_send(struct wire *w)
+memory_send(struct transport *w)
 {
 	(void)w;
 	return 0;
 }
 
-static const struct wire_ops ops = {
+static const struct transport_ops ops = {
 	.read = memory_read, .write = memory_write, .want = memory_want, .free = memory_free};
-static const struct wire_ops gathering = {
+static const struct transport_ops gathering = {
 	.read = memory_read,
 	.gather = memory_gather,
 	.send = memory_send,
@@ -210,7 +210,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	setup.udp = data[0] & 32;
 	memory.wire.ops = data[0] & 64 ? &gathering : &ops;
 	setup.arg = &ended;
-	memory.piece = data[0] & 2 ? 7 : WIRE_READ_BYTES;
+	memory.piece = data[0] & 2 ? 7 : TRANSPORT_READ_BYTES;
 	if ((data[0] & 5) == 5)
 		memory.preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 	memory.data = data + 1;

@@ -4,47 +4,48 @@
 #include <string.h>
 
 #include "model/check.h"
-#include "tunnel/node/vicinity.h"
+#include "tunnel/node/reachable_nets.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static void
-check_entry(const struct vicinity_entry *e)
+check_entry(const struct reachable_nets_entry *e)
 {
 	static const char *const never[] = {"127.0.0.1", "::1", "169.254.169.254", "fe80::1",
 		"8.8.8.8", "224.0.0.1", "2001:db8::1"};
 	struct in6_addr ip;
 
-	assert(strlen(e->text) > 0 && strlen(e->text) <= VICINITY_ENTRY_MAX);
+	assert(strlen(e->text) > 0 && strlen(e->text) <= REACHABLE_NETS_ENTRY_MAX);
 	for (size_t i = 0; i < ARRAY_LEN(never); i++)
-		assert(ip_parse(never[i], &ip) && !vicinity_covers(e, VICINITY_ANY, &ip));
+		assert(ip_parse(never[i], &ip) &&
+			!reachable_nets_covers(e, REACHABLE_NETS_ANY, &ip));
 	if (e->wrong != NULL)
 		return;
-	assert(!vicinity_opens(e, 0));
+	assert(!reachable_nets_opens(e, 0));
 	if (e->node != NULL)
-		assert(vicinity_covers(e, e->node, &ip) &&
+		assert(reachable_nets_covers(e, e->node, &ip) &&
 			check_subdomain(e->node, strlen(e->node)));
 	else
-		assert(e->bits <= 128 && vicinity_covers(e, VICINITY_ANY, &e->prefix));
+		assert(e->bits <= 128 && reachable_nets_covers(e, REACHABLE_NETS_ANY, &e->prefix));
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct vicinity *v, *again;
+	struct reachable_nets *v, *again;
 	auto_buf struct buf text;
 
-	buf_init(&text, VICINITY_TEXT_MAX);
-	if (vicinity_parse((const char *)data, len, &v, NULL) < 0)
+	buf_init(&text, REACHABLE_NETS_TEXT_MAX);
+	if (reachable_nets_parse((const char *)data, len, &v, NULL) < 0)
 		return 0;
-	assert(v->n <= VICINITY_MAX);
+	assert(v->n <= REACHABLE_NETS_MAX);
 	for (size_t i = 0; i < v->n; i++)
 		check_entry(&v->list[i]);
-	vicinity_write(v, &text);
+	reachable_nets_write(v, &text);
 	assert(buf_len(&text) == len && memcmp(buf_str(&text), data, len) == 0);
-	assert(vicinity_parse(buf_str(&text), buf_len(&text), &again, NULL) == 0);
-	assert(vicinity_same(v, again));
-	vicinity_free(&again);
-	vicinity_free(&v);
+	assert(reachable_nets_parse(buf_str(&text), buf_len(&text), &again, NULL) == 0);
+	assert(reachable_nets_same(v, again));
+	reachable_nets_free(&again);
+	reachable_nets_free(&v);
 	return 0;
 }

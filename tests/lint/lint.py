@@ -41,11 +41,11 @@ LIBRARIES = {
     r"openssl/.*": r"base/tls/(pki|tls)(_\w+)?\.[ch]|base/http/ws(_\w+)?\.[ch]",
     r"sqlite3\.h": r"meta/state/store(_\w+)?\.[ch]",
     r"lib(nftnl|mnl)/.*": r"iptables/.*",
-    r"nghttp2/.*": r"tunnel/h2/(session(_\w+)?|opening)\.[ch]",
+    r"nghttp2/.*": r"tunnel/h2/(session(_\w+)?|h2_preface)\.[ch]",
     r"curl/.*": r"hub/kube/https\.c",
     r"wslay/.*": r"base/http/wsframe\.c",
     r"seccomp\.h": r"base/os/sandbox\.c",
-    r"zlib\.h": r"base/core/pack\.c|base/tls/squeeze\.c",
+    r"zlib\.h": r"base/core/gzip\.c|base/tls/deflate_stream\.c",
 }
 FILE_MAX, FILE_USUAL = 800, 400
 FUNCTION_MAX, FUNCTION_USUAL = 100, 60

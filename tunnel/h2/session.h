@@ -23,7 +23,7 @@
  * Windows grow to the bandwidth-delay product while the budget lasts and shrink when it is short;
  * then new streams are refused (retry elsewhere).
  *
- *	rc = session_new(&(struct session_setup){.loop = loop, .role = SESSION_CLIENT, .wire = wire_tls(&tls),
+ *	rc = session_new(&(struct session_setup){.loop = loop, .role = SESSION_CLIENT, .wire = transport_tls(&tls),
  *		.budget = &budget, .events = &events, .arg = me}, &session);
  *	rc = session_open(session, &(struct stream_request){.authority = "127.0.0.1:10250"}, &on_stream, c, &c->stream);
  */
@@ -120,7 +120,7 @@ struct session_limits {
 struct session_setup {
 	struct loop *loop;
 	enum session_role role;
-	struct wire *wire; /* taken, also on failure */
+	struct transport *wire; /* taken, also on failure */
 	struct session_budget *budget; /* outlives the session */
 	/* clear text is to be smaller on the wire: the client of HTTP/2 asks for it, the server
 	 * agrees */

@@ -8,7 +8,7 @@
 enum { PLAIN_BYTES = 64 * 1024, SCRATCH_BYTES = 32 * 1024 };
 
 struct coding {
-	struct squeeze *squeeze;
+	struct deflate_stream *squeeze;
 	struct expand *expand;
 	char *plain; /* PLAIN_BYTES, expanded and not consumed; NULL while there is none */
 	size_t start, end;
@@ -21,8 +21,8 @@ static void
 session_coding_count(struct stream *st)
 {
 	struct coding *c = st->coding;
-	size_t now =
-		squeeze_memory(c->squeeze) + EXPAND_BYTES + (c->plain != NULL ? PLAIN_BYTES : 0);
+	size_t now = deflate_stream_memory(c->squeeze) + EXPAND_BYTES +
+		(c->plain != NULL ? PLAIN_BYTES : 0);
 
 	if (st->session == NULL)
 		return;
@@ -34,7 +34,7 @@ void
 coding_start(struct stream *st)
 {
 	st->coding = xcalloc(1, sizeof *st->coding);
-	st->coding->squeeze = squeeze_new();
+	st->coding->squeeze = deflate_stream_new();
 	st->coding->expand = expand_new();
 	session_coding_count(st);
 }
@@ -55,7 +55,7 @@ coding_free(struct stream *st)
 
 	if (c == NULL)
 		return;
-	squeeze_free(&c->squeeze);
+	deflate_stream_free(&c->squeeze);
 	expand_free(&c->expand);
 	free(c->plain);
 	free(c->scratch);
@@ -76,7 +76,7 @@ coding_write(struct stream *st, const void *data, size_t n)
 {
 	size_t before = st->out.len, after;
 
-	squeeze_write(st->coding->squeeze, data, n, session_coding_put, st);
+	deflate_stream_write(st->coding->squeeze, data, n, session_coding_put, st);
 	after = st->out.len - before;
 	st->session->stats.saved += n > after ? n - after : 0;
 	session_coding_count(st);

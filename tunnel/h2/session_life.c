@@ -51,7 +51,7 @@ static uint64_t
 life_patience_ms(const struct session *s)
 {
 	return MAX(
-		(uint64_t)s->limits.probe_ms, (uint64_t)RTT_TIMES * reception_rtt(&s->reception));
+		(uint64_t)s->limits.probe_ms, (uint64_t)RTT_TIMES * conn_window_rtt(&s->reception));
 }
 
 /* When a ping that is out should have been answered, and when one is to be sent; UINT64_MAX: never.

@@ -16,10 +16,10 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/core/buf.h"
-#include "base/tls/squeeze.h"
+#include "base/tls/deflate_stream.h"
 #include "tunnel/h2/chain.h"
+#include "tunnel/h2/conn_window.h"
 #include "tunnel/h2/frame_budget.h"
-#include "tunnel/h2/reception.h"
 #include "tunnel/h2/session.h"
 #include "tunnel/h2/session_memory.h"
 
@@ -93,7 +93,7 @@ TAILQ_HEAD(stream_ring, stream);
 
 struct session {
 	struct loop *loop;
-	struct wire *wire;
+	struct transport *wire;
 	nghttp2_session *ng;
 	struct session_memory memory; /* of ng */
 	struct session_budget *budget;
@@ -132,7 +132,7 @@ struct session {
 	bool silent, silent_told;
 	uint64_t dry_ms; /* since when there is nothing to read, 0: there may be */
 	uint64_t idle_ms; /* since that ping: for how long there was not */
-	struct reception reception;
+	struct conn_window reception;
 	struct frame_budget frames;
 	unsigned large_heads; /* beyond all limits, in the bytes that are being read */
 	bool flooded; /* the budget is used up */

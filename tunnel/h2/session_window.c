@@ -46,7 +46,7 @@ session_ping_answered(struct session *s)
 
 	s->stats.rtt_ms = (unsigned)took;
 	if (2 * s->idle_ms >= took)
-		reception_sample(&s->reception, (unsigned)took);
+		conn_window_sample(&s->reception, (unsigned)took);
 	s->ping_ms = 0;
 }
 
@@ -60,7 +60,7 @@ set_connection_window(struct session *s)
 int
 session_window_init(struct session *s)
 {
-	reception_init(&s->reception, loop_now_ms(s->loop));
+	conn_window_init(&s->reception, loop_now_ms(s->loop));
 	session_wire_dry(s, true);
 	return set_connection_window(s);
 }
@@ -74,7 +74,7 @@ session_received(struct session *s, size_t n)
 	/* In eighths: in halves, as nghttp2 would, a writer far away has half a window. */
 	if (owed >= s->reception.window / 8)
 		nghttp2_submit_window_update(s->ng, NGHTTP2_FLAG_NONE, 0, (int32_t)owed);
-	if (reception_came(&s->reception, n, loop_now_ms(s->loop), &ask))
+	if (conn_window_came(&s->reception, n, loop_now_ms(s->loop), &ask))
 		(void)set_connection_window(s);
 	if (ask && s->ping_ms == 0)
 		session_ping(s);
@@ -110,7 +110,7 @@ fit_window(struct stream *st)
 		set_window(st, STREAM_WINDOW_BASE);
 	else if (st->window < STREAM_WINDOW_MAX && st->window <= st->session->reception.window &&
 		st->window <= b->limit - used &&
-		took <= (uint64_t)GROW_RTT * MAX(reception_rtt(&st->session->reception), 1u))
+		took <= (uint64_t)GROW_RTT * MAX(conn_window_rtt(&st->session->reception), 1u))
 		set_window(st, st->window * 2);
 }
 

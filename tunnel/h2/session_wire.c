@@ -6,7 +6,7 @@
 
 /* Where the wire is read to. Once there is bulk, it is a piece that a stream may keep. */
 static void *
-reading_place(struct session *s, uint8_t small[WIRE_READ_BYTES])
+reading_place(struct session *s, uint8_t small[TRANSPORT_READ_BYTES])
 {
 	if (!s->bulk)
 		return small;
@@ -40,8 +40,8 @@ session_within_budget(struct session *s, const uint8_t *bytes, size_t n)
 static ssize_t
 read_some(struct session *s)
 {
-	uint8_t small[WIRE_READ_BYTES], *bytes = reading_place(s, small);
-	ssize_t n = s->wire->ops->read(s->wire, bytes, WIRE_READ_BYTES), took;
+	uint8_t small[TRANSPORT_READ_BYTES], *bytes = reading_place(s, small);
+	ssize_t n = s->wire->ops->read(s->wire, bytes, TRANSPORT_READ_BYTES), took;
 
 	if (n == -EAGAIN) {
 		session_wire_dry(s, true);
@@ -53,7 +53,7 @@ read_some(struct session *s)
 		return n == 0 ? -ECONNRESET : n;
 	session_wire_dry(s, false);
 	session_heard(s);
-	s->bulk = n >= WIRE_READ_BYTES / 2;
+	s->bulk = n >= TRANSPORT_READ_BYTES / 2;
 	s->read_bytes = (size_t)n;
 	if (s->parting_ms != 0)
 		session_hear_parting(s, bytes, (size_t)n);
@@ -107,7 +107,7 @@ session_gather_out(struct session *s)
 static int
 send_out(struct session *s)
 {
-	const struct wire_ops *ops = s->wire->ops;
+	const struct transport_ops *ops = s->wire->ops;
 	int rc;
 
 	if (ops->gather != NULL) {

@@ -1,11 +1,11 @@
 /*
- * The wires of tunnels (base/tls/wire): the names by which TLS tells them from others (ALPN, RFC
+ * The wires of tunnels (base/tls/transport): the names by which TLS tells them from others (ALPN, RFC
  * 7301), and the sizes of frames that fill TLS records.
  */
 #ifndef EDGEWAY_TUNNEL_H2_WIRE_H
 #define EDGEWAY_TUNNEL_H2_WIRE_H
 
-#include "base/tls/wire.h"
+#include "base/tls/transport.h"
 
 /* Cloud to edge: the node has dialled, the hub is the client of HTTP/2. */
 #define TUNNEL_ALPN_REVERSE "edgeway-tunnel-reverse/1"

@@ -14,7 +14,7 @@
 #include "base/core/loop.h"
 #include "tunnel/h2/session.h"
 
-#define AGENT_QUERY_ASK "admin" /* value of DECLARATION_ASK */
+#define AGENT_QUERY_ASK "admin" /* value of REACHABILITY_ASK */
 #define AGENT_QUERY_TARGET "edgeway-target" /* field: path and query of a GET */
 
 enum {

@@ -10,7 +10,7 @@ from fleet import Fleet, write_typical
 from lab import HUB_ADDRESS, Agent, Hub, Lab, Node, wait_for
 from test_hub_links import SECOND, Replica
 
-WINDOW = 256  # hub/sync/talk.h
+WINDOW = 256  # hub/sync/node_session.h
 
 
 @pytest.fixture

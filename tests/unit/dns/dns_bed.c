@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dns/forward/loopname.h"
+#include "dns/forward/loop_probe.h"
 #include "tests/unit/patience.h"
 
 /* --- upstreams ------------------------------------------------------------------------------ */
@@ -122,7 +122,7 @@ on_query(void *arg, int fd, unsigned events)
 		return;
 	}
 	pulse = n > DNS_HEADER && h->m[DNS_HEADER] == 0;
-	if (n > DNS_HEADER && !pulse && loopname_parse(h->m, h->len) == 0) {
+	if (n > DNS_HEADER && !pulse && loop_probe_parse(h->m, h->len) == 0) {
 		u->asked++;
 		u->flags = h->m[2];
 		u->ad_cd = h->m[3];

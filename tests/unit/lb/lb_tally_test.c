@@ -1,4 +1,4 @@
-#include "lb/tally.h"
+#include "lb/service_stats.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,23 +23,28 @@ named(char *name)
 static uint64_t
 percentile_us(const uint64_t *took, unsigned percent)
 {
-	return doubling_percentile_us(took, TALLY_BUCKETS, TALLY_FIRST_US, percent);
+	return histogram_percentile_us(
+		took, SERVICE_STATS_BUCKETS, SERVICE_STATS_FIRST_US, percent);
 }
 
 static void
 times_have_buckets(void **state)
 {
-	uint64_t took[TALLY_BUCKETS] = {0};
+	uint64_t took[SERVICE_STATS_BUCKETS] = {0};
 
 	(void)state;
-	assert_int_equal(doubling_bucket(0, TALLY_FIRST_US, TALLY_BUCKETS), 0);
-	assert_int_equal(doubling_bucket(128, TALLY_FIRST_US, TALLY_BUCKETS), 0);
-	assert_int_equal(doubling_bucket(129, TALLY_FIRST_US, TALLY_BUCKETS), 1);
-	assert_int_equal(doubling_bucket(256, TALLY_FIRST_US, TALLY_BUCKETS), 1);
-	assert_int_equal(doubling_bucket(257, TALLY_FIRST_US, TALLY_BUCKETS), 2);
-	assert_int_equal(doubling_bucket(128u << 15, TALLY_FIRST_US, TALLY_BUCKETS), 15);
-	assert_int_equal(doubling_bucket((128u << 15) + 1, TALLY_FIRST_US, TALLY_BUCKETS), 16);
-	assert_int_equal(doubling_bucket(UINT64_MAX, TALLY_FIRST_US, TALLY_BUCKETS), 16);
+	assert_int_equal(histogram_bucket(0, SERVICE_STATS_FIRST_US, SERVICE_STATS_BUCKETS), 0);
+	assert_int_equal(histogram_bucket(128, SERVICE_STATS_FIRST_US, SERVICE_STATS_BUCKETS), 0);
+	assert_int_equal(histogram_bucket(129, SERVICE_STATS_FIRST_US, SERVICE_STATS_BUCKETS), 1);
+	assert_int_equal(histogram_bucket(256, SERVICE_STATS_FIRST_US, SERVICE_STATS_BUCKETS), 1);
+	assert_int_equal(histogram_bucket(257, SERVICE_STATS_FIRST_US, SERVICE_STATS_BUCKETS), 2);
+	assert_int_equal(
+		histogram_bucket(128u << 15, SERVICE_STATS_FIRST_US, SERVICE_STATS_BUCKETS), 15);
+	assert_int_equal(
+		histogram_bucket((128u << 15) + 1, SERVICE_STATS_FIRST_US, SERVICE_STATS_BUCKETS),
+		16);
+	assert_int_equal(
+		histogram_bucket(UINT64_MAX, SERVICE_STATS_FIRST_US, SERVICE_STATS_BUCKETS), 16);
 	assert_int_equal(percentile_us(took, 50), 0);
 	took[3] = 98; /* 512 to 1024 */
 	took[9] = 2; /* 32768 to 65536 */
@@ -67,31 +72,31 @@ static void
 workers_are_added_up(void **state)
 {
 	struct tallies *all = tallies_new(2, 10);
-	struct tally_cell *cells[2];
-	struct tally *t[2];
+	struct service_stats_cell *cells[2];
+	struct service_stats *t[2];
 	char a[] = "a";
 	const struct service s = named(a);
 
 	(void)state;
 	assert_string_equal(told(all), "[]");
 	for (size_t i = 0; i < 2; i++) {
-		t[i] = tally_get(all, &s, i, &cells[i]);
-		tally_add(&cells[i]->connections, 2);
-		tally_add(&cells[i]->requests[2], 10 + i);
-		tally_add(&cells[i]->closed, i);
-		tally_took(cells[i], 128);
+		t[i] = service_stats_get(all, &s, i, &cells[i]);
+		service_stats_add(&cells[i]->connections, 2);
+		service_stats_add(&cells[i]->requests[2], 10 + i);
+		service_stats_add(&cells[i]->closed, i);
+		service_stats_took(cells[i], 128);
 	}
 	assert_ptr_equal(t[0], t[1]);
 	assert_ptr_not_equal(cells[0], cells[1]);
-	assert_true(tally_is_of(t[0], &s));
+	assert_true(service_stats_is_of(t[0], &s));
 	assert_non_null(strstr(told(all),
 		"\"service\":\"a\",\"requests\":{\"1xx\":0,\"2xx\":21,\"3xx\":0,\"4xx\":0,\"5xx\":"
 		"0},"
 		"\"connections\":4,\"active\":3,"));
 	assert_non_null(strstr(
 		told(all), "\"p50_us\":64,\"p99_us\":128,\"first_bucket_us\":128,\"took\":[2,0,"));
-	tally_put(all, &t[0]);
-	tally_put(all, &t[1]);
+	service_stats_put(all, &t[0]);
+	service_stats_put(all, &t[1]);
 	tallies_free(&all);
 }
 
@@ -100,15 +105,15 @@ most_have_their_own(void **state)
 {
 	struct tallies *all = tallies_new(1, 2);
 	char names[][2] = {"b", "a", "c", "d"};
-	struct tally_cell *cells[4];
-	struct tally *t[4];
+	struct service_stats_cell *cells[4];
+	struct service_stats *t[4];
 
 	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		const struct service s = named(names[i]);
 
-		t[i] = tally_get(all, &s, 0, &cells[i]);
-		tally_add(&cells[i]->requests[2], 1);
+		t[i] = service_stats_get(all, &s, 0, &cells[i]);
+		service_stats_add(&cells[i]->requests[2], 1);
 	}
 	assert_ptr_equal(cells[2], cells[3]);
 	assert_null(strstr(told(all), "\"service\":\"c\""));
@@ -117,7 +122,7 @@ most_have_their_own(void **state)
 	assert_non_null(strstr(told(all),
 		"{\"namespace\":\"\",\"service\":\"other\",\"requests\":{\"1xx\":0,\"2xx\":2,"));
 	for (size_t i = 0; i < 4; i++)
-		tally_put(all, &t[i]);
+		service_stats_put(all, &t[i]);
 	tallies_free(&all);
 }
 
@@ -128,21 +133,21 @@ who_is_gone_is_added_to_the_others(void **state)
 	struct tallies *all = tallies_new(1, 1);
 	char name[] = "a", second[] = "b";
 	const struct service s = named(name), s2 = named(second);
-	struct tally_cell *cell;
-	struct tally *t = tally_get(all, &s, 0, &cell);
+	struct service_stats_cell *cell;
+	struct service_stats *t = service_stats_get(all, &s, 0, &cell);
 
 	(void)state;
-	tally_add(&cell->requests[5], 7);
+	service_stats_add(&cell->requests[5], 7);
 	tallies_use(all, none);
 	assert_non_null(strstr(told(all), "\"service\":\"a\"")); /* a worker has it */
-	tally_put(all, &t);
+	service_stats_put(all, &t);
 	assert_non_null(strstr(told(all), "\"service\":\"a\""));
 	tallies_use(all, none);
 	assert_null(strstr(told(all), "\"service\":\"a\""));
 	assert_non_null(strstr(told(all), "\"5xx\":7"));
-	t = tally_get(all, &s2, 0, &cell); /* and there is room for another one */
-	assert_true(tally_is_of(t, &s2));
-	tally_put(all, &t);
+	t = service_stats_get(all, &s2, 0, &cell); /* and there is room for another one */
+	assert_true(service_stats_is_of(t, &s2));
+	service_stats_put(all, &t);
 	tallies_free(&all);
 	snapshot_unref(&none);
 }

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "lb/line.h"
+#include "lb/fair_queue.h"
 #include "lb/shared.h"
 #include "tests/unit/lb/lb_fixture.h"
 
@@ -23,18 +23,18 @@ clients_take_turns(void **state)
 	struct line l;
 
 	(void)state;
-	line_init(&l);
-	assert_null(line_next(&l));
+	fair_queue_init(&l);
+	assert_null(fair_queue_next(&l));
 	for (int i = 0; i < MANY; i++)
-		line_join(&l, &of[0][i], 10);
-	line_join(&l, &of[0][5], 10); /* no second time */
-	line_join(&l, &of[1][0], 11);
-	line_join(&l, &of[1][1], 11);
-	line_join(&l, &of[2][0], 12);
+		fair_queue_join(&l, &of[0][i], 10);
+	fair_queue_join(&l, &of[0][5], 10); /* no second time */
+	fair_queue_join(&l, &of[1][0], 11);
+	fair_queue_join(&l, &of[1][1], 11);
+	fair_queue_join(&l, &of[2][0], 12);
 	assert_int_equal(l.n_lanes, 3);
 	for (size_t i = 0; i < ARRAY_LEN(first); i++) {
-		first[i] = line_next(&l);
-		line_leave(first[i]);
+		first[i] = fair_queue_next(&l);
+		fair_queue_leave(first[i]);
 	}
 	assert_ptr_equal(first[0], &of[0][0]);
 	assert_ptr_equal(first[1], &of[1][0]);
@@ -43,12 +43,12 @@ clients_take_turns(void **state)
 	assert_ptr_equal(first[4], &of[1][1]);
 	assert_ptr_equal(first[5], &of[0][2]);
 	assert_int_equal(l.n_lanes, 1);
-	for (int i = 3; (w = line_next(&l)) != NULL; i++) {
+	for (int i = 3; (w = fair_queue_next(&l)) != NULL; i++) {
 		assert_ptr_equal(w, &of[0][i]);
-		line_leave(w);
-		line_leave(w);
+		fair_queue_leave(w);
+		fair_queue_leave(w);
 	}
-	assert_true(line_empty(&l));
+	assert_true(fair_queue_empty(&l));
 }
 
 static void
@@ -58,16 +58,16 @@ who_is_held_loses_its_turn_only(void **state)
 	struct line l;
 
 	(void)state;
-	line_init(&l);
-	line_join(&l, &a, 1);
-	line_join(&l, &b, 2);
+	fair_queue_init(&l);
+	fair_queue_join(&l, &a, 1);
+	fair_queue_join(&l, &b, 2);
 	for (int i = 0; i < 3; i++) {
-		assert_ptr_equal(line_next(&l), &a);
-		assert_ptr_equal(line_next(&l), &b);
+		assert_ptr_equal(fair_queue_next(&l), &a);
+		assert_ptr_equal(fair_queue_next(&l), &b);
 	}
-	line_leave(&a);
-	assert_ptr_equal(line_next(&l), &b);
-	line_leave(&b);
+	fair_queue_leave(&a);
+	assert_ptr_equal(fair_queue_next(&l), &b);
+	fair_queue_leave(&b);
 }
 
 static void

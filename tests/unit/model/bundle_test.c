@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/core/pack.h"
+#include "base/core/gzip.h"
 
 static void
 add_message(struct buf *lines, unsigned i)
@@ -84,7 +84,7 @@ open_bytes(const struct buf *bytes, struct err *err)
 
 	buf_init(&content, BUF_UNLIMITED);
 	buf_adds(&content, "\"");
-	pack_text(&content, buf_at(bytes), buf_len(bytes));
+	gzip_text(&content, buf_at(bytes), buf_len(bytes));
 	buf_adds(&content, "\"");
 	return open_content(buf_str(&content), err);
 }

@@ -13,7 +13,7 @@
 
 enum { POSTS = 2000, POSTERS = 4 };
 
-struct tally {
+struct service_stats {
 	struct loop *loop;
 	struct watch *watch, *other;
 	struct timer *timer;
@@ -37,7 +37,7 @@ new_loop(void)
 struct poster {
 	pthread_t thread;
 	struct loop *loop;
-	struct tally *tally;
+	struct service_stats *tally;
 	unsigned next_seen; /* number expected next; touched by the loop's thread only */
 	struct posted {
 		struct poster *poster;
@@ -49,7 +49,7 @@ static void
 on_posted(void *arg)
 {
 	struct posted *p = arg;
-	struct tally *t = p->poster->tally;
+	struct service_stats *t = p->poster->tally;
 
 	if (p->number != p->poster->next_seen++)
 		t->in_order = false;
@@ -72,7 +72,7 @@ post_all(void *arg)
 static void
 runs_posts_of_all_threads_in_order(void **state)
 {
-	struct tally t = {.in_order = true};
+	struct service_stats t = {.in_order = true};
 	struct loop *loop = new_loop();
 	struct poster *posters = xcalloc(POSTERS, sizeof *posters);
 
@@ -96,7 +96,7 @@ runs_posts_of_all_threads_in_order(void **state)
 static void
 post_once_more(void *arg)
 {
-	struct tally *t = arg;
+	struct service_stats *t = arg;
 
 	if (++t->calls == 1)
 		loop_post(t->loop, post_once_more, t);
@@ -105,7 +105,7 @@ post_once_more(void *arg)
 static void
 runs_what_is_posted_from_a_post_and_at_the_end(void **state)
 {
-	struct tally t = {0};
+	struct service_stats t = {0};
 
 	(void)state;
 	t.loop = new_loop();
@@ -123,7 +123,7 @@ runs_what_is_posted_from_a_post_and_at_the_end(void **state)
 static void
 on_read(void *arg, int fd, unsigned events)
 {
-	struct tally *t = arg;
+	struct service_stats *t = arg;
 	char c;
 
 	assert_int_equal(events & WATCH_READ, WATCH_READ);
@@ -135,7 +135,7 @@ on_read(void *arg, int fd, unsigned events)
 static void
 tells_readiness_again_until_read(void **state)
 {
-	struct tally t = {0};
+	struct service_stats t = {0};
 
 	(void)state;
 	t.loop = new_loop();
@@ -165,7 +165,7 @@ tells_readiness_again_until_read(void **state)
 static void
 on_read_stop_both(void *arg, int fd, unsigned events)
 {
-	struct tally *t = arg;
+	struct service_stats *t = arg;
 
 	(void)events;
 	t->calls++;
@@ -179,7 +179,7 @@ on_read_stop_both(void *arg, int fd, unsigned events)
 static void
 calls_nothing_after_watch_stop(void **state)
 {
-	struct tally t = {0};
+	struct service_stats t = {0};
 
 	(void)state;
 	t.loop = new_loop();
@@ -197,7 +197,7 @@ calls_nothing_after_watch_stop(void **state)
 static void
 on_write(void *arg, int fd, unsigned events)
 {
-	struct tally *t = arg;
+	struct service_stats *t = arg;
 
 	(void)fd;
 	t->calls += (events & WATCH_WRITE) != 0;
@@ -207,7 +207,7 @@ on_write(void *arg, int fd, unsigned events)
 static void
 tells_room_only_when_asked(void **state)
 {
-	struct tally t = {0};
+	struct service_stats t = {0};
 
 	(void)state;
 	t.loop = new_loop();
@@ -230,7 +230,7 @@ tells_room_only_when_asked(void **state)
 static void
 on_timer(void *arg)
 {
-	struct tally *t = arg;
+	struct service_stats *t = arg;
 
 	t->at[t->calls++] = mono_ms();
 	if (t->calls == 3) {
@@ -242,7 +242,7 @@ on_timer(void *arg)
 static void
 timers_wait_and_repeat(void **state)
 {
-	struct tally t = {0};
+	struct service_stats t = {0};
 	uint64_t start = mono_ms();
 
 	(void)state;
@@ -268,7 +268,7 @@ on_stop_time(void *arg)
 static void
 timers_can_be_moved_and_cancelled(void **state)
 {
-	struct tally t = {0};
+	struct service_stats t = {0};
 	struct timer *end;
 
 	(void)state;
@@ -295,7 +295,7 @@ timers_can_be_moved_and_cancelled(void **state)
 static void
 on_again(void *arg)
 {
-	struct tally *t = arg;
+	struct service_stats *t = arg;
 
 	if (++t->calls < 1000)
 		timer_start(t->timer, 0, 0);
@@ -304,7 +304,7 @@ on_again(void *arg)
 static void
 on_byte(void *arg, int fd, unsigned events)
 {
-	struct tally *t = arg;
+	struct service_stats *t = arg;
 
 	(void)fd;
 	(void)events;
@@ -316,7 +316,7 @@ on_byte(void *arg, int fd, unsigned events)
 static void
 timers_without_delay_hold_up_nobody(void **state)
 {
-	struct tally t = {0};
+	struct service_stats t = {0};
 
 	(void)state;
 	t.loop = new_loop();
@@ -347,7 +347,7 @@ timers_without_delay_hold_up_nobody(void **state)
 static void
 on_end_other(void *arg)
 {
-	struct tally *t = arg;
+	struct service_stats *t = arg;
 
 	t->other_calls++;
 	if (t->timer != NULL)
@@ -358,7 +358,7 @@ on_end_other(void *arg)
 static void
 timers_without_delay_may_end_each_other(void **state)
 {
-	struct tally t = {0};
+	struct service_stats t = {0};
 	struct timer *first;
 
 	(void)state;
@@ -380,7 +380,7 @@ timers_without_delay_may_end_each_other(void **state)
 static void
 on_signal(void *arg)
 {
-	struct tally *t = arg;
+	struct service_stats *t = arg;
 
 	t->calls++;
 	loop_stop(t->loop);
@@ -389,7 +389,7 @@ on_signal(void *arg)
 static void
 signals_come_on_the_loop(void **state)
 {
-	struct tally t = {0};
+	struct service_stats t = {0};
 	struct sigwatch *s;
 
 	(void)state;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dns/forward/client_quota.h"
 #include "dns/forward/lookup.h"
-#include "dns/forward/share.h"
 
 /* The slowest of a few tries. A NULL name: a fresh one each time. */
 static uint64_t
@@ -225,7 +225,7 @@ one_client_cannot_take_all_places(void **state)
 	bed_start(f);
 	f->up[0].mode = f->up[1].mode = SILENT;
 	assert_int_equal(sock_udp(&from, 0, &greedy, NULL), 0);
-	for (unsigned i = 0; i < SHARE_CLIENT + 200; i++) {
+	for (unsigned i = 0; i < CLIENT_QUOTA_CLIENT + 200; i++) {
 		size_t len = kit_query(q, bed_fresh(f), DNS_A, DNS_FLAG_RD, KIT_PLAIN);
 
 		assert_int_equal(sendto(greedy, q, len, 0, &to.sa, to.len), len);
@@ -237,7 +237,7 @@ one_client_cannot_take_all_places(void **state)
 		bed_turn(f);
 	while (recv(greedy, q, sizeof q, MSG_DONTWAIT) > 0)
 		refused += (q[3] & 15) == DNS_SERVFAIL;
-	assert_in_range(refused, 200, SHARE_CLIENT + 199);
+	assert_in_range(refused, 200, CLIENT_QUOTA_CLIENT + 199);
 	f->up[0].mode = ANSWER;
 	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
 	metrics_init(&m);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dns/forward/loopname.h"
-#include "dns/forward/share.h"
+#include "dns/forward/client_quota.h"
+#include "dns/forward/loop_probe.h"
 
 /* --- leaves --------------------------------------------------------------------------------- */
 
@@ -15,26 +15,27 @@ static void
 loop_names_are_known_again(void **state)
 {
 	static const uint64_t marks[] = {1, 0x0123456789abcdefull, UINT64_MAX};
-	uint8_t q[LOOPNAME_QUERY_BYTES], other[512];
+	uint8_t q[LOOP_PROBE_QUERY_BYTES], other[512];
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
 		struct dns_query parsed;
 
-		loopname_build(q, marks[i], 0xfeedu + (uint32_t)i);
-		assert_int_equal(dns_query_parse(&parsed, q, LOOPNAME_QUERY_BYTES), DNS_PARSE_OK);
-		assert_int_equal(loopname_parse(q, LOOPNAME_QUERY_BYTES), marks[i]);
+		loop_probe_build(q, marks[i], 0xfeedu + (uint32_t)i);
+		assert_int_equal(dns_query_parse(&parsed, q, LOOP_PROBE_QUERY_BYTES), DNS_PARSE_OK);
+		assert_int_equal(loop_probe_parse(q, LOOP_PROBE_QUERY_BYTES), marks[i]);
 		for (size_t k = DNS_HEADER; k < sizeof q - 15; k++) {
 			if (q[k] >= 'a' && q[k] <= 'z')
 				q[k] ^= 0x20;
 		}
-		assert_int_equal(loopname_parse(q, LOOPNAME_QUERY_BYTES), marks[i]);
+		assert_int_equal(loop_probe_parse(q, LOOP_PROBE_QUERY_BYTES), marks[i]);
 		q[DNS_HEADER + 3] = 'g';
-		assert_int_equal(loopname_parse(q, LOOPNAME_QUERY_BYTES), 0);
+		assert_int_equal(loop_probe_parse(q, LOOP_PROBE_QUERY_BYTES), 0);
 	}
-	assert_int_equal(loopname_parse(q, 20), 0);
+	assert_int_equal(loop_probe_parse(q, 20), 0);
 	assert_int_equal(
-		loopname_parse(other, kit_query(other, "www.example.org", DNS_A, 0, KIT_EDNS)), 0);
+		loop_probe_parse(other, kit_query(other, "www.example.org", DNS_A, 0, KIT_EDNS)),
+		0);
 }
 
 static void
@@ -44,17 +45,17 @@ shares_are_bounded_and_given_back(void **state)
 	unsigned clients = 0;
 
 	(void)state;
-	share_init(&s, 42);
-	for (unsigned i = 0; i < SHARE_CLIENT; i++)
-		assert_true(share_take(&s, 1));
-	assert_false(share_take(&s, 1));
+	client_quota_init(&s, 42);
+	for (unsigned i = 0; i < CLIENT_QUOTA_CLIENT; i++)
+		assert_true(client_quota_take(&s, 1));
+	assert_false(client_quota_take(&s, 1));
 	for (uint32_t c = 2; c < 66; c++)
-		assert_true(share_take(&s, c));
-	share_give(&s, 1);
-	assert_true(share_take(&s, 1));
-	for (uint32_t c = 100; share_take(&s, c); c++)
+		assert_true(client_quota_take(&s, c));
+	client_quota_give(&s, 1);
+	assert_true(client_quota_take(&s, 1));
+	for (uint32_t c = 100; client_quota_take(&s, c); c++)
 		clients++;
-	assert_int_equal(clients, SHARE_TOTAL - SHARE_CLIENT - 64);
+	assert_int_equal(clients, CLIENT_QUOTA_TOTAL - CLIENT_QUOTA_CLIENT - 64);
 }
 
 /* --- loops and ourselves -------------------------------------------------------------------- */
@@ -239,7 +240,7 @@ on_big_query(void *arg, int fd, unsigned events)
 		close(take_fd(&b->peer));
 		return;
 	}
-	b->asked += loopname_parse(m + 2, (size_t)n - 2) == 0;
+	b->asked += loop_probe_parse(m + 2, (size_t)n - 2) == 0;
 	at = dns_name_skip(m + 2, (size_t)n - 2, DNS_HEADER) + 4;
 	memcpy(out + 2, m + 2, at);
 	out[4] |= 0x80;

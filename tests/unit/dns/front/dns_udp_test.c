@@ -1,5 +1,5 @@
-/* dns/front/udp on 127.0.0.1: batches, groups of answers, gathering; dns/front/group,
- * dns/front/pace and dns/forward/limit alone. */
+/* dns/front/udp on 127.0.0.1: batches, groups of answers, gathering; dns/front/gso,
+ * dns/front/batching and dns/forward/limit alone. */
 #include "dns/front/udp.h"
 
 #include <linux/sock_diag.h>
@@ -14,8 +14,8 @@
 
 #include "base/core/sock.h"
 #include "dns/forward/limit.h"
-#include "dns/front/group.h"
-#include "dns/front/pace.h"
+#include "dns/front/batching.h"
+#include "dns/front/gso.h"
 #include "tests/fake/clock.h"
 
 enum { CLIENTS = 3, ANSWER_MAX = 256 };
@@ -257,19 +257,19 @@ a_flood_costs_its_sender_answers(void **state)
 
 /* --- groups --------------------------------------------------------------------------------- */
 
-static struct group_item
+static struct gso_item
 item(const char *client, uint16_t port, uint16_t len, unsigned slot)
 {
 	struct addr a;
 
 	assert_int_equal(addr_parse(&a, client, port, NULL), 0);
-	return (struct group_item){group_key(&a.in, len), slot};
+	return (struct gso_item){gso_key(&a.in, len), slot};
 }
 
 static void
 groups_are_of_one_client_and_one_length_but_for_the_last(void **state)
 {
-	struct group_item items[] = {
+	struct gso_item items[] = {
 		item("172.17.0.2", 1000, 120, 0),
 		item("172.17.0.3", 1000, 120, 1),
 		item("172.17.0.2", 1000, 90, 2),
@@ -285,11 +285,11 @@ groups_are_of_one_client_and_one_length_but_for_the_last(void **state)
 	unsigned found = 0;
 
 	(void)state;
-	group_sort(items, ARRAY_LEN(items));
+	gso_sort(items, ARRAY_LEN(items));
 	for (size_t at = 0, k; at < ARRAY_LEN(items); at += k) {
 		unsigned i = 0;
 
-		k = group_next(items + at, ARRAY_LEN(items) - at);
+		k = gso_next(items + at, ARRAY_LEN(items) - at);
 		while (want[i].slots[0] != items[at].slot)
 			assert_true(++i < ARRAY_LEN(want));
 		assert_int_equal(k, want[i].k);
@@ -302,77 +302,77 @@ groups_are_of_one_client_and_one_length_but_for_the_last(void **state)
 
 /* --- pace ----------------------------------------------------------------------------------- */
 
-enum { START_MS = 1000000, HIGH = 2 * PACE_BUSY_PER_MS };
+enum { START_MS = 1000000, HIGH = 2 * BATCHING_BUSY_PER_MS };
 
 /* `ms` at so many a millisecond; what it says at the end. */
 static bool
-run(struct pace *p, uint64_t *now_ms, unsigned ms, unsigned per_ms)
+run(struct batching *p, uint64_t *now_ms, unsigned ms, unsigned per_ms)
 {
 	bool gathering = false;
 
 	for (unsigned i = 0; i < ms; i++)
-		gathering = pace_note(p, ++*now_ms, per_ms);
+		gathering = batching_note(p, ++*now_ms, per_ms);
 	return gathering;
 }
 
 static void
 few_queries_never_gather(void **state)
 {
-	struct pace p = {0};
+	struct batching p = {0};
 	uint64_t now = START_MS;
 
 	(void)state;
-	assert_false(pace_note(&p, now, 1));
-	assert_false(run(&p, &now, 10000, PACE_BUSY_PER_MS - 1));
+	assert_false(batching_note(&p, now, 1));
+	assert_false(run(&p, &now, 10000, BATCHING_BUSY_PER_MS - 1));
 	/* nor does a single rush after a long rest */
 	now += 10000;
-	assert_false(pace_note(&p, now, 1000));
+	assert_false(batching_note(&p, now, 1000));
 }
 
 static void
 many_gather_for_as_long_as_they_come(void **state)
 {
-	struct pace p = {0};
+	struct batching p = {0};
 	uint64_t now = START_MS;
 
 	(void)state;
-	pace_note(&p, now, 0);
-	assert_false(run(&p, &now, PACE_WINDOW_MS - 1, HIGH));
+	batching_note(&p, now, 0);
+	assert_false(run(&p, &now, BATCHING_WINDOW_MS - 1, HIGH));
 	assert_true(run(&p, &now, 1, HIGH));
 	assert_true(run(&p, &now, 5000, HIGH));
 	assert_true(run(&p, &now, 5000, 2 * HIGH));
 	assert_true(run(&p, &now, 5000, 2 * HIGH * 4 / 5));
-	assert_false(run(&p, &now, PACE_WINDOW_MS, PACE_BUSY_PER_MS / 2 - 1));
-	assert_true(run(&p, &now, PACE_WINDOW_MS, HIGH)); /* they come again: at once */
+	assert_false(run(&p, &now, BATCHING_WINDOW_MS, BATCHING_BUSY_PER_MS / 2 - 1));
+	assert_true(run(&p, &now, BATCHING_WINDOW_MS, HIGH)); /* they come again: at once */
 }
 
 /* Clients that ask half as much while they have to wait. */
 static unsigned
-time_gathering(struct pace *p, uint64_t *now_ms, unsigned ms)
+time_gathering(struct batching *p, uint64_t *now_ms, unsigned ms)
 {
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < ms; i++)
-		n += pace_note(p, ++*now_ms, p->gathering ? HIGH : 2 * HIGH);
+		n += batching_note(p, ++*now_ms, p->gathering ? HIGH : 2 * HIGH);
 	return n;
 }
 
 static void
 what_costs_throughput_is_put_off_ever_longer(void **state)
 {
-	struct pace p = {0};
+	struct batching p = {0};
 	uint64_t now = START_MS;
 	unsigned first, later;
 
 	(void)state;
-	pace_note(&p, now, 0);
+	batching_note(&p, now, 0);
 	first = time_gathering(&p, &now, 1000);
-	assert_in_range(first, 2 * PACE_WINDOW_MS, 500);
-	time_gathering(&p, &now, 10 * PACE_PUT_OFF_MAX_MS);
-	later = time_gathering(&p, &now, 10 * PACE_PUT_OFF_MAX_MS);
-	assert_in_range(later, PACE_WINDOW_MS, 11 * PACE_WINDOW_MS);
+	assert_in_range(first, 2 * BATCHING_WINDOW_MS, 500);
+	time_gathering(&p, &now, 10 * BATCHING_PUT_OFF_MAX_MS);
+	later = time_gathering(&p, &now, 10 * BATCHING_PUT_OFF_MAX_MS);
+	assert_in_range(later, BATCHING_WINDOW_MS, 11 * BATCHING_WINDOW_MS);
 	/* other clients: it is tried again, and stays */
-	assert_true(run(&p, &now, PACE_PUT_OFF_MAX_MS + PACE_WINDOW_MS, HIGH));
+	assert_true(run(&p, &now, BATCHING_PUT_OFF_MAX_MS + BATCHING_WINDOW_MS, HIGH));
 }
 
 /* --- limit ---------------------------------------------------------------------------------- */

@@ -15,8 +15,8 @@
 #include "base/core/base64.h"
 #include "base/core/log.h"
 #include "hub/identity/ledger.h"
+#include "hub/identity/name_archive.h"
 #include "hub/identity/revoked.h"
-#include "hub/identity/roll.h"
 #include "hub/identity/share_claims.h"
 #include "hub/identity/tokens.h"
 
@@ -236,7 +236,7 @@ wish_for(const char *node, const char *serial, const char *key)
 {
 	struct share_wish w = {.node = node, .uses = 1};
 
-	w.entry = (struct roll_entry){.signed_s = NOW, .expires_s = NOW + 9};
+	w.entry = (struct name_archive_entry){.signed_s = NOW, .expires_s = NOW + 9};
 	strcpy(w.entry.serial, serial);
 	memset(w.entry.key, key[0], sizeof w.entry.key - 1);
 	strcpy(w.join.token, "01234567");
@@ -289,7 +289,7 @@ one_of_two_uses_the_token(void **state)
 	share_claims_enter(&claims[1], l[1]);
 	assert_int_equal(answers[1].n, 1);
 	assert_int_equal(answers[1].rc, -EDQUOT);
-	assert_null(roll_find(ledger_roll(l[1]), "edge-2"));
+	assert_null(name_archive_find(ledger_roll(l[1]), "edge-2"));
 	assert_int_equal(joins_count(ledger_joins(l[1]), "01234567"), 1);
 	/* The same key again, whose answer was lost, at the other replica. */
 	share_claims_add(&claims[1], &first, on_claimed, &answers[1]);
@@ -309,7 +309,8 @@ a_claim_that_was_left_is_taken_back(void **state)
 {
 	struct bed *b = *state;
 	struct share_wish wish = wish_for("edge-1", "bb", "b");
-	const struct roll_entry before = {.serial = "aa", .signed_s = NOW - 9, .expires_s = NOW};
+	const struct name_archive_entry before = {
+		.serial = "aa", .signed_s = NOW - 9, .expires_s = NOW};
 	struct share_claims claims = {0};
 	struct answer answer = {0};
 	struct share_claim *claim;
@@ -318,15 +319,15 @@ a_claim_that_was_left_is_taken_back(void **state)
 
 	assert_int_equal(ledger_open(&l, b->dirs[0], &err), 0);
 	ledger_share(l);
-	roll_add(ledger_roll(l), "edge-1", &before);
+	name_archive_add(ledger_roll(l), "edge-1", &before);
 	claim = share_claims_add(&claims, &wish, on_claimed, &answer);
 	share_claims_enter(&claims, l);
-	assert_string_equal(roll_find(ledger_roll(l), "edge-1")->serial, "bb");
+	assert_string_equal(name_archive_find(ledger_roll(l), "edge-1")->serial, "bb");
 	share_claims_remove(&claims, &claim);
 	assert_true(share_claims_pend(&claims, "edge-1"));
 	share_claims_answer(&claims, l, -EIO, "no server");
 	assert_false(share_claims_pend(&claims, "edge-1"));
-	assert_string_equal(roll_find(ledger_roll(l), "edge-1")->serial, "aa");
+	assert_string_equal(name_archive_find(ledger_roll(l), "edge-1")->serial, "aa");
 	assert_int_equal(joins_count(ledger_joins(l), "01234567"), 0);
 	assert_int_equal(answer.n, 0);
 	ledger_close(&l);
@@ -408,8 +409,8 @@ a_forgotten_name_is_told(void **state)
 static void
 rolls_meet(void **state)
 {
-	struct roll *r[2] = {roll_new(), roll_new()};
-	struct roll_entry e = {.serial = "aa", .signed_s = NOW, .expires_s = NOW + 9};
+	struct name_archive *r[2] = {name_archive_new(), name_archive_new()};
+	struct name_archive_entry e = {.serial = "aa", .signed_s = NOW, .expires_s = NOW + 9};
 	auto_buf struct buf text;
 	bool news, lacks;
 	struct err err = {0};
@@ -418,35 +419,35 @@ rolls_meet(void **state)
 	(void)state;
 	buf_init(&text, BUF_UNLIMITED);
 	buf_adds(&text, "{");
-	roll_add(r[0], "edge-1", &e);
-	roll_add(r[0], "edge-2", &e);
+	name_archive_add(r[0], "edge-1", &e);
+	name_archive_add(r[0], "edge-2", &e);
 	e.signed_s++;
 	strcpy(e.serial, "bb");
 	strcpy(e.cas, "01234567");
-	roll_add(r[1], "edge-1", &e);
-	roll_text(r[1], &text);
+	name_archive_add(r[1], "edge-1", &e);
+	name_archive_text(r[1], &text);
 	buf_adds(&text, "}");
-	assert_int_equal(roll_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
+	assert_int_equal(name_archive_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
 	assert_true(news && lacks);
-	assert_string_equal(roll_find(r[0], "edge-1")->serial, "bb");
-	assert_string_equal(roll_find(r[0], "edge-2")->serial, "aa");
-	assert_string_equal(roll_find(r[0], "edge-1")->cas, "01234567");
-	assert_string_equal(roll_find(r[0], "edge-2")->cas, "");
-	assert_int_equal(roll_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
+	assert_string_equal(name_archive_find(r[0], "edge-1")->serial, "bb");
+	assert_string_equal(name_archive_find(r[0], "edge-2")->serial, "aa");
+	assert_string_equal(name_archive_find(r[0], "edge-1")->cas, "01234567");
+	assert_string_equal(name_archive_find(r[0], "edge-2")->cas, "");
+	assert_int_equal(name_archive_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
 	assert_true(!news && lacks);
-	roll_remove(r[0], "edge-2");
-	assert_null(roll_find(r[0], "edge-2"));
-	assert_int_equal(roll_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
+	name_archive_remove(r[0], "edge-2");
+	assert_null(name_archive_find(r[0], "edge-2"));
+	assert_int_equal(name_archive_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
 	assert_true(!news && !lacks);
-	assert_string_equal(roll_walk(r[0], &at), "edge-1");
-	assert_null(roll_walk(r[0], &at));
-	assert_true(roll_merge(r[0],
+	assert_string_equal(name_archive_walk(r[0], &at), "edge-1");
+	assert_null(name_archive_walk(r[0], &at));
+	assert_true(name_archive_merge(r[0],
 			    "{\"nodes\":[{\"node\":\"../x\",\"serial\":\"aa\",\"signed\":1,"
 			    "\"expires\":2}]}",
 			    &news, &lacks, &err) < 0);
-	assert_int_equal(roll_count(r[0]), 1);
-	roll_free(&r[0]);
-	roll_free(&r[1]);
+	assert_int_equal(name_archive_count(r[0]), 1);
+	name_archive_free(&r[0]);
+	name_archive_free(&r[1]);
 }
 
 /* Which CAs a replica took into use last is the same at all in the end; one that does not know of
@@ -454,46 +455,49 @@ rolls_meet(void **state)
 static void
 the_cas_in_use_are_told(void **state)
 {
-	struct roll *r[2] = {roll_new(), roll_new()};
+	struct name_archive *r[2] = {name_archive_new(), name_archive_new()};
 	bool news, lacks;
 
 	(void)state;
-	assert_string_equal(roll_cas(r[0]), "");
-	roll_use_cas(r[0], "aaaaaaaa", NOW);
-	roll_use_cas(r[1], "bbbbbbbb", NOW);
+	assert_string_equal(name_archive_cas(r[0]), "");
+	name_archive_use_cas(r[0], "aaaaaaaa", NOW);
+	name_archive_use_cas(r[1], "bbbbbbbb", NOW);
 	for (int i = 0; i < 4; i++) {
 		auto_buf struct buf text;
 
 		buf_init(&text, BUF_UNLIMITED);
 		buf_adds(&text, "{");
-		roll_text(r[i % 2], &text);
+		name_archive_text(r[i % 2], &text);
 		buf_adds(&text, "}");
-		assert_int_equal(roll_merge(r[1 - i % 2], buf_str(&text), &news, &lacks, NULL), 0);
+		assert_int_equal(
+			name_archive_merge(r[1 - i % 2], buf_str(&text), &news, &lacks, NULL), 0);
 		assert_int_equal(lacks, i == 0);
-		assert_string_equal(roll_cas(r[1]), "bbbbbbbb");
+		assert_string_equal(name_archive_cas(r[1]), "bbbbbbbb");
 	}
-	assert_string_equal(roll_cas(r[0]), "bbbbbbbb");
+	assert_string_equal(name_archive_cas(r[0]), "bbbbbbbb");
 	/* Later by the one whose clock is behind. */
-	roll_use_cas(r[0], "aaaaaaaa", NOW - 60);
+	name_archive_use_cas(r[0], "aaaaaaaa", NOW - 60);
 	for (int i = 0; i < 2; i++) {
 		auto_buf struct buf text;
 
 		buf_init(&text, BUF_UNLIMITED);
 		buf_adds(&text, "{");
-		roll_text(r[i], &text);
+		name_archive_text(r[i], &text);
 		buf_adds(&text, "}");
-		assert_int_equal(roll_merge(r[1 - i], buf_str(&text), &news, &lacks, NULL), 0);
+		assert_int_equal(
+			name_archive_merge(r[1 - i], buf_str(&text), &news, &lacks, NULL), 0);
 		assert_false(lacks);
-		assert_string_equal(roll_cas(r[1 - i]), "aaaaaaaa");
+		assert_string_equal(name_archive_cas(r[1 - i]), "aaaaaaaa");
 	}
-	assert_int_equal(roll_merge(r[0], "{\"nodes\":[]}", &news, &lacks, NULL), 0);
+	assert_int_equal(name_archive_merge(r[0], "{\"nodes\":[]}", &news, &lacks, NULL), 0);
 	assert_true(lacks);
-	assert_int_equal(roll_merge(r[0], "{\"inUse\":{\"cas\":\"../x\",\"since\":1},\"nodes\":[]}",
-				 &news, &lacks, NULL),
+	assert_int_equal(
+		name_archive_merge(r[0], "{\"inUse\":{\"cas\":\"../x\",\"since\":1},\"nodes\":[]}",
+			&news, &lacks, NULL),
 		0);
-	assert_string_equal(roll_cas(r[0]), "aaaaaaaa");
-	roll_free(&r[0]);
-	roll_free(&r[1]);
+	assert_string_equal(name_archive_cas(r[0]), "aaaaaaaa");
+	name_archive_free(&r[0]);
+	name_archive_free(&r[1]);
 }
 
 /* Two certificates of one second, and one by a clock that is behind: the last one signed counts, at
@@ -501,12 +505,12 @@ the_cas_in_use_are_told(void **state)
 static void
 rolls_keep_their_order(void **state)
 {
-	static const struct roll_entry signed_in_order[] = {
+	static const struct name_archive_entry signed_in_order[] = {
 		{.serial = "cc", .signed_s = NOW, .expires_s = NOW + 9},
 		{.serial = "bb", .signed_s = NOW, .expires_s = NOW + 9},
 		{.serial = "aa", .signed_s = NOW - 60, .expires_s = NOW + 9},
 	};
-	struct roll *r[2] = {roll_new(), roll_new()};
+	struct name_archive *r[2] = {name_archive_new(), name_archive_new()};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(signed_in_order); i++) {
@@ -517,60 +521,62 @@ rolls_keep_their_order(void **state)
 
 		buf_init(&text, BUF_UNLIMITED);
 		buf_adds(&text, "{");
-		roll_sign(r[0], "edge-1", &signed_in_order[i]);
-		assert_string_equal(roll_find(r[0], "edge-1")->serial, serial);
-		roll_sign(r[0], "edge-1", &signed_in_order[i]); /* told again: nothing new */
-		assert_int_equal(roll_find(r[0], "edge-1")->signed_s, NOW + (int64_t)i);
-		roll_text(r[0], &text);
+		name_archive_sign(r[0], "edge-1", &signed_in_order[i]);
+		assert_string_equal(name_archive_find(r[0], "edge-1")->serial, serial);
+		name_archive_sign(
+			r[0], "edge-1", &signed_in_order[i]); /* told again: nothing new */
+		assert_int_equal(name_archive_find(r[0], "edge-1")->signed_s, NOW + (int64_t)i);
+		name_archive_text(r[0], &text);
 		buf_adds(&text, "}");
-		assert_int_equal(roll_merge(r[1], buf_str(&text), &news, &lacks, &err), 0);
+		assert_int_equal(name_archive_merge(r[1], buf_str(&text), &news, &lacks, &err), 0);
 		assert_true(news && !lacks);
-		assert_string_equal(roll_find(r[1], "edge-1")->serial, serial);
+		assert_string_equal(name_archive_find(r[1], "edge-1")->serial, serial);
 	}
-	roll_free(&r[0]);
-	roll_free(&r[1]);
+	name_archive_free(&r[0]);
+	name_archive_free(&r[1]);
 }
 
 enum { SECRET_MOST = 1024 * 1024, MANY = 52000 };
 
 /* What the Secrets of the names hold. */
 struct secrets {
-	struct buf first, archives[ROLL_ARCHIVES];
+	struct buf first, archives[NAME_ARCHIVE_ARCHIVES];
 };
 
 static void
-write_first(const struct roll *r, struct secrets *s)
+write_first(const struct name_archive *r, struct secrets *s)
 {
 	buf_fini(&s->first);
 	buf_init(&s->first, BUF_UNLIMITED);
 	buf_adds(&s->first, "{");
-	roll_text(r, &s->first);
+	name_archive_text(r, &s->first);
 	buf_adds(&s->first, "}");
 	assert_true(buf_len(&s->first) < SECRET_MOST);
 }
 
 static void
-write_archives(const struct roll *r, struct secrets *s)
+write_archives(const struct name_archive *r, struct secrets *s)
 {
-	for (unsigned i = 0; i < ROLL_ARCHIVES; i++) {
+	for (unsigned i = 0; i < NAME_ARCHIVE_ARCHIVES; i++) {
 		buf_fini(&s->archives[i]);
 		buf_init(&s->archives[i], BUF_UNLIMITED);
-		roll_archive_text(r, i, &s->archives[i]);
+		name_archive_archive_text(r, i, &s->archives[i]);
 		assert_true(buf_len(&s->archives[i]) < SECRET_MOST);
 	}
 }
 
 static bool
-read_all(struct roll *r, struct secrets *s, uint64_t now_ms)
+read_all(struct name_archive *r, struct secrets *s, uint64_t now_ms)
 {
 	bool news, lacks, any;
 	struct err err = {0};
 
-	roll_set_now(r, now_ms);
-	assert_int_equal(roll_merge(r, buf_str(&s->first), &news, &any, &err), 0);
-	for (unsigned i = 0; i < ROLL_ARCHIVES; i++) {
-		assert_int_equal(
-			roll_merge_archive(r, i, buf_str(&s->archives[i]), &news, &lacks, &err), 0);
+	name_archive_set_now(r, now_ms);
+	assert_int_equal(name_archive_merge(r, buf_str(&s->first), &news, &any, &err), 0);
+	for (unsigned i = 0; i < NAME_ARCHIVE_ARCHIVES; i++) {
+		assert_int_equal(name_archive_merge_archive(
+					 r, i, buf_str(&s->archives[i]), &news, &lacks, &err),
+			0);
 		any |= lacks;
 	}
 	return any;
@@ -581,9 +587,9 @@ read_all(struct roll *r, struct secrets *s, uint64_t now_ms)
 static void
 rolls_of_a_large_fleet(void **state)
 {
-	struct roll *r = roll_new(), *other = roll_new();
+	struct name_archive *r = name_archive_new(), *other = name_archive_new();
 	struct secrets s = {0};
-	struct roll_entry e = {.serial = "0123456789abcdef0123456789abcdef01234567",
+	struct name_archive_entry e = {.serial = "0123456789abcdef0123456789abcdef01234567",
 		.key = "0123456789abcdef0123456789abcdef",
 		.cas = "01234567",
 		.expires_s = NOW + 9};
@@ -597,34 +603,34 @@ rolls_of_a_large_fleet(void **state)
 
 			snprintf(name, sizeof name, "edge-%05d.example.org", i);
 			e.signed_s = NOW + i;
-			roll_sign(r, name, &e);
+			name_archive_sign(r, name, &e);
 		}
-		roll_set_now(r, now_ms);
+		name_archive_set_now(r, now_ms);
 		write_first(r, &s);
-		assert_int_equal(roll_has_archives(r), n > 0);
+		assert_int_equal(name_archive_has_archives(r), n > 0);
 		read_all(r, &s, now_ms);
-		if (roll_wants_archives(r)) {
-			roll_begin_archives(r);
+		if (name_archive_wants_archives(r)) {
+			name_archive_begin_archives(r);
 			write_archives(r, &s);
 			write_first(r, &s);
 			assert_false(read_all(r, &s, now_ms));
 		}
 	}
-	now_ms += ROLL_MOVED_MS;
-	roll_set_now(r, now_ms);
+	now_ms += NAME_ARCHIVE_MOVED_MS;
+	name_archive_set_now(r, now_ms);
 	write_first(r, &s);
 	assert_true(buf_len(&s.first) < 1000); /* all are at home */
 	assert_false(read_all(other, &s, now_ms));
-	assert_int_equal(roll_count(other), MANY);
+	assert_int_equal(name_archive_count(other), MANY);
 	/* What is signed anew is in the first one again, and forgotten by none while an archive
 	 * cannot be read. */
 	e.signed_s = NOW + MANY;
 	e.serial[0] = 'f';
-	roll_sign(other, "edge-00007.example.org", &e);
+	name_archive_sign(other, "edge-00007.example.org", &e);
 	write_first(other, &s);
 	assert_non_null(strstr(buf_str(&s.first), "edge-00007"));
 	assert_true(read_all(r, &s, now_ms));
-	assert_int_equal(roll_find(r, "edge-00007.example.org")->signed_s, NOW + MANY);
+	assert_int_equal(name_archive_find(r, "edge-00007.example.org")->signed_s, NOW + MANY);
 	/* A hub of before writes the first text: what is there stays, so that the two do not write
 	 * against each other. */
 	buf_fini(&s.first);
@@ -635,16 +641,16 @@ rolls_of_a_large_fleet(void **state)
 	assert_true(read_all(other, &s, now_ms)); /* that there are archives */
 	write_first(other, &s);
 	assert_non_null(strstr(buf_str(&s.first), "\"archives\""));
-	roll_set_now(other, now_ms + ROLL_OLDER_MS - 1);
+	name_archive_set_now(other, now_ms + NAME_ARCHIVE_OLDER_MS - 1);
 	write_first(other, &s);
 	assert_null(strstr(buf_str(&s.first), "edge-00009")); /* it is an older certificate */
 	assert_non_null(strstr(buf_str(&s.first), "edge-00007"));
-	assert_int_equal(roll_merge(r, buf_str(&s.first), &news, &lacks, NULL), 0);
+	assert_int_equal(name_archive_merge(r, buf_str(&s.first), &news, &lacks, NULL), 0);
 	assert_false(news || lacks);
-	roll_free(&r);
-	roll_free(&other);
+	name_archive_free(&r);
+	name_archive_free(&other);
 	buf_fini(&s.first);
-	for (unsigned i = 0; i < ROLL_ARCHIVES; i++)
+	for (unsigned i = 0; i < NAME_ARCHIVE_ARCHIVES; i++)
 		buf_fini(&s.archives[i]);
 }
 

@@ -21,9 +21,9 @@
 
 #include "base/core/log.h"
 #include "base/tls/pki.h"
-#include "hub/kube/split.h"
+#include "hub/kube/json_stream.h"
 #include "hub/port/refusals.h"
-#include "hub/sync/talk.h"
+#include "hub/sync/node_session.h"
 #include "meta/meta.h"
 #include "model/limits.h"
 #include "tests/fake/net.h"
@@ -42,8 +42,8 @@ struct world {
 	struct meta *meta;
 	struct cluster *cluster;
 	struct fanout *fanout;
-	struct talk_stats stats;
-	struct talk *session;
+	struct node_session_stats stats;
+	struct node_session *session;
 	struct ws_conn *conn;
 	unsigned n_opened;
 	const struct snapshot *used;
@@ -474,7 +474,7 @@ static void
 on_open(void *arg, struct ws_conn *c, const char *node)
 {
 	struct world *w = arg;
-	const struct talk_config config = {.fanout = w->fanout,
+	const struct node_session_config config = {.fanout = w->fanout,
 		.stats = &w->stats,
 		.ca_hash = "",
 		.agent = "",
@@ -487,7 +487,7 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 
 	w->n_opened++;
 	w->conn = c;
-	w->session = talk_new(&config, c);
+	w->session = node_session_new(&config, c);
 }
 
 static void
@@ -496,7 +496,7 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 	struct world *w = arg;
 
 	if (w->conn == c)
-		talk_text(w->session, text, len);
+		node_session_text(w->session, text, len);
 }
 
 static void
@@ -506,7 +506,7 @@ on_closed(void *arg, struct ws_conn *c)
 
 	if (w->conn != c)
 		return;
-	talk_free(&w->session);
+	node_session_free(&w->session);
 	w->conn = NULL;
 }
 
@@ -581,7 +581,7 @@ number(const char *name, uint64_t otherwise)
 static void
 check_alive(const struct world *w, uint64_t i)
 {
-	if (w->n_opened != 1 || w->session == NULL || talk_ended(w->session))
+	if (w->n_opened != 1 || w->session == NULL || node_session_ended(w->session))
 		fail_msg("object %llu (%s %s/%s) ended the connection", (unsigned long long)i,
 			kube_kind_name(w->kind), w->ns, w->name);
 	if (w->stats.refused + w->stats.bad_messages > 0)
@@ -619,10 +619,10 @@ put_one(struct world *w, bool huge)
 
 	buf_init(&text, BUF_UNLIMITED);
 	generate(w, &text, huge);
-	split_init(&split, SPLIT_STREAM, on_object, w);
-	assert_int_equal(split_feed(&split, buf_at(&text), buf_len(&text)), 0);
-	assert_true(split_whole(&split));
-	split_fini(&split);
+	json_stream_init(&split, JSON_STREAM_STREAM, on_object, w);
+	assert_int_equal(json_stream_feed(&split, buf_at(&text), buf_len(&text)), 0);
+	assert_true(json_stream_whole(&split));
+	json_stream_fini(&split);
 }
 
 static void
@@ -648,7 +648,7 @@ end(struct world *w)
 	auto_free char *command = xasprintf("rm -rf %s", w->dir);
 
 	meta_stop(&w->meta);
-	talk_free(&w->session);
+	node_session_free(&w->session);
 	w->conn = NULL;
 	net_hub_up(false);
 	snapshot_unref((struct snapshot **)(uintptr_t)&w->used);
@@ -694,11 +694,13 @@ what_cannot_be_read_is_refused_and_held_back(void **state)
 	for (unsigned i = 0; i < ENDLESS; i++)
 		say_endless(w, i, JSON_VALUES_MAX);
 	fanout_settle(w->fanout);
-	net_run(2 * TALK_ACK_MS);
+	net_run(2 * NODE_SESSION_ACK_MS);
 	assert_int_equal(w->stats.refused, ENDLESS);
-	assert_int_equal(refusals_count(talk_refusals(w->session)), ENDLESS);
-	assert_string_equal(talk_refusals(w->session)->list[0].service, "default/endless-0");
-	assert_non_null(strstr(talk_refusals(w->session)->list[0].reason, "too many values"));
+	assert_int_equal(refusals_count(node_session_refusals(w->session)), ENDLESS);
+	assert_string_equal(
+		node_session_refusals(w->session)->list[0].service, "default/endless-0");
+	assert_non_null(
+		strstr(node_session_refusals(w->session)->list[0].reason, "too many values"));
 	/* Held back: not sent again, whatever comparisons say. */
 	n_updates = w->stats.updates;
 	net_run(15 * CALM_MS);
@@ -707,7 +709,7 @@ what_cannot_be_read_is_refused_and_held_back(void **state)
 	say_endless(w, 0, 3);
 	fanout_settle(w->fanout);
 	net_run(CALM_MS);
-	assert_int_equal(refusals_count(talk_refusals(w->session)), ENDLESS - 1);
+	assert_int_equal(refusals_count(node_session_refusals(w->session)), ENDLESS - 1);
 	assert_int_equal(snapshot_count(w->used), 1);
 	assert_int_equal(w->n_opened, 1);
 	assert_int_equal(w->stats.stalled + w->stats.bad_messages, 0);

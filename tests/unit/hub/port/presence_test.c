@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/port/peer_words.h"
+#include "hub/port/peer_proto.h"
 #include "hub/port/presence.h"
 
 static int line_b, line_c, line_b_anew; /* who tells */
@@ -279,9 +279,9 @@ survives_the_line(const struct presence_row *r, const char *address, const char 
 	size_t used;
 
 	buf_init(&b, BUF_UNLIMITED);
-	peer_words_presence(&b, r);
+	peer_proto_presence(&b, r);
 	assert_true(buf_len(&b) < PEER_LINE_MAX);
-	assert_int_equal(peer_words_read(buf_at(&b), buf_len(&b), &used, &said), 1);
+	assert_int_equal(peer_proto_read(buf_at(&b), buf_len(&b), &used, &said), 1);
 	assert_int_equal(used, buf_len(&b));
 	assert_int_equal(said.word, r->connected ? PEER_SAYS_THERE : PEER_SAYS_AWAY);
 	assert_string_equal(said.node, r->node);
@@ -324,7 +324,7 @@ what_is_said_is_read(void **state)
 	survives_the_line(&r, longest + sizeof longest - 1 - PRESENCE_ADDRESS_MAX,
 		longest + sizeof longest - 1 - PRESENCE_WORDS_MAX);
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
-		if (peer_words_read(wrong[i], strlen(wrong[i]), &used, &said) >= 0)
+		if (peer_proto_read(wrong[i], strlen(wrong[i]), &used, &said) >= 0)
 			fail_msg("%s is taken", wrong[i]);
 }
 

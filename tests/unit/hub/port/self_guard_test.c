@@ -37,7 +37,7 @@ setup(void **state)
 	assert_int_equal(loop_new(&loop, NULL), 0);
 	addresses = addresses_new(loop, NULL, NULL);
 	assert_int_equal(tree_parse(&tree, "test", allows, strlen(allows), NULL), 0);
-	assert_int_equal(access_new(tree_document(tree, 0), &rules, NULL), 0);
+	assert_int_equal(acl_new(tree_document(tree, 0), &rules, NULL), 0);
 	guard = self_guard_new(&(struct self_guard_config){
 		.addresses = addresses, .access = rules, .named = none, .replica = none});
 	return 0;
@@ -48,7 +48,7 @@ teardown(void **state)
 {
 	(void)state;
 	self_guard_free(&guard);
-	access_free(&rules);
+	acl_free(&rules);
 	tree_free(&tree);
 	addresses_free(&addresses);
 	loop_free(&loop);

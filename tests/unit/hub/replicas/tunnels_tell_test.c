@@ -47,7 +47,7 @@ open_tunnel(struct tunnels *t, struct loop *loop, size_t i)
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
 	far[i] = pair[1];
-	setup.wire = wire_socket(loop, pair[0]);
+	setup.wire = transport_socket(loop, pair[0]);
 	assert_int_equal(session_new(&setup, &list[i].session), 0);
 	list[i].node = xasprintf("node-%zu", i);
 	list[i].older = i < OLDER;

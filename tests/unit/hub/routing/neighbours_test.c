@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/routing/ways.h"
+#include "hub/routing/routes.h"
 #include "model/check.h"
 
 #define IP(address) "{type: InternalIP, address: " address "}"
@@ -22,8 +22,8 @@ static struct loop *loop;
 static struct cluster *cluster;
 static struct fanout *fanout;
 static struct neighbours *neighbours;
-static struct ways_finder *finder;
-static struct ways ways;
+static struct routes_finder *finder;
+static struct routes ways;
 static const char *tunnels, *busy; /* names between commas */
 static const char *home; /* start of the addresses that the hub dials itself */
 
@@ -75,7 +75,7 @@ say(const char *source, const char *yaml)
 static int
 setup(void **state)
 {
-	struct ways_config config = {.cluster_domain = "cluster.local",
+	struct routes_config config = {.cluster_domain = "cluster.local",
 		.suffix = "",
 		.at_edge = tunnelled,
 		.tunnelled = tunnelled};
@@ -93,7 +93,7 @@ setup(void **state)
 		.streams = streams,
 		.ours = ours});
 	config.neighbours = neighbours;
-	finder = ways_new(&config);
+	finder = routes_new(&config);
 	say("nodes", NODES);
 	return 0;
 }
@@ -102,7 +102,7 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	ways_free(&finder);
+	routes_free(&finder);
 	neighbours_free(&neighbours);
 	fanout_free(&fanout);
 	cluster_free(&cluster);
@@ -188,9 +188,9 @@ without_sites(void **state)
 	assert_string_equal(declare("edge-1", "edge-2\ncloud-1\n10.0.0.0/24\n"), "ok\nok\nok\n");
 	assert_true(neighbours_stand_for(neighbours, "edge-2"));
 	assert_false(neighbours_stand_for(neighbours, "cloud-1"));
-	assert_int_equal(ways_find(finder, "cloud-1", 10250, &ways), 0);
+	assert_int_equal(routes_find(finder, "cloud-1", 10250, &ways), 0);
 	assert_string_equal(ways.list[0].node, "");
-	assert_int_equal(ways_find(finder, "10.0.0.1", 10250, &ways), 0);
+	assert_int_equal(routes_find(finder, "10.0.0.1", 10250, &ways), 0);
 	assert_string_equal(ways.list[0].node, "");
 }
 
@@ -372,28 +372,28 @@ ways_of_a_node(void **state)
 	declare("edge-3", "edge-2\n192.168.1.0/24\n");
 	for (int address = 0; address < 2; address++) {
 		unsigned status =
-			ways_find(finder, address ? "192.168.1.12" : "edge-2", 10250, &ways);
+			routes_find(finder, address ? "192.168.1.12" : "edge-2", 10250, &ways);
 
 		assert_string_equal(show(status), "edge-2 edge-2:10250");
 		assert_int_equal(ways.target.kind, TARGET_NODE);
 		assert_string_equal(ways.target.node, "edge-2");
-		assert_int_equal(ways_beside(finder, &ways, 0, &why), 2);
+		assert_int_equal(routes_beside(finder, &ways, 0, &why), 2);
 		assert_string_equal(show(0),
 			"edge-2 edge-2:10250, edge-1 192.168.1.12:10250 for edge-2, "
 			"edge-3 192.168.1.12:10250 for edge-2");
 		assert_int_equal(
-			ways_beside(finder, &ways, 1, &why), 0); /* none behind a neighbour */
+			routes_beside(finder, &ways, 1, &why), 0); /* none behind a neighbour */
 	}
 	tunnels = ",edge-1,edge-2,edge-3,"; /* it is back, and has no room for another stream */
-	assert_int_equal(ways_find(finder, "edge-2", 10250, &ways), 0);
-	assert_int_equal(ways_beside(finder, &ways, 0, &why), 0);
+	assert_int_equal(routes_find(finder, "edge-2", 10250, &ways), 0);
+	assert_int_equal(routes_beside(finder, &ways, 0, &why), 0);
 	tunnels = ",edge-1,edge-3,";
-	assert_int_equal(ways_find(finder, "edge-2", 22, &ways), 0);
-	assert_int_equal(ways_beside(finder, &ways, 0, &why), 0);
+	assert_int_equal(routes_find(finder, "edge-2", 22, &ways), 0);
+	assert_int_equal(routes_beside(finder, &ways, 0, &why), 0);
 	assert_string_equal(why, "no neighbour's tunnel.reach opens this port");
-	assert_string_equal(show(ways_find_at(finder, "edge-2", "127.0.0.1:10250", &ways)),
+	assert_string_equal(show(routes_find_at(finder, "edge-2", "127.0.0.1:10250", &ways)),
 		"edge-2 127.0.0.1:10250");
-	assert_int_equal(ways_beside(finder, &ways, 0, &why), 2);
+	assert_int_equal(routes_beside(finder, &ways, 0, &why), 2);
 	assert_string_equal(ways.list[1].authority, "192.168.1.12:10250");
 }
 
@@ -414,17 +414,17 @@ ways_of_a_service(void **state)
 			RUNNING("p-2", "edge-2", "172.17.0.2", "192.168.1.12", ", hostPort: 30080")
 				RUNNING("q-2", "edge-2", "172.17.0.3", "192.168.1.12", ""));
 	declare("edge-1", "edge-2:22\n");
-	assert_string_equal(show(ways_find(finder, "web.default", 80, &ways)),
+	assert_string_equal(show(routes_find(finder, "web.default", 80, &ways)),
 		"edge-2 172.17.0.2:8080, edge-2 172.17.0.3:8080");
-	assert_int_equal(ways_beside(finder, &ways, 1, &why), 0);
+	assert_int_equal(routes_beside(finder, &ways, 1, &why), 0);
 	assert_non_null(strstr(why, "only at a port of its host"));
-	assert_int_equal(ways_beside(finder, &ways, 0, &why), 1);
+	assert_int_equal(routes_beside(finder, &ways, 0, &why), 1);
 	assert_string_equal(show(0),
 		"edge-2 172.17.0.2:8080, edge-1 192.168.1.12:30080 for edge-2, "
 		"edge-2 172.17.0.3:8080");
 	assert_string_equal(
-		show(ways_find(finder, "172.17.0.3", 8080, &ways)), "edge-2 172.17.0.3:8080");
-	assert_int_equal(ways_beside(finder, &ways, 0, &why), 0);
+		show(routes_find(finder, "172.17.0.3", 8080, &ways)), "edge-2 172.17.0.3:8080");
+	assert_int_equal(routes_beside(finder, &ways, 0, &why), 0);
 	assert_non_null(strstr(why, "only at a port of its host"));
 }
 
@@ -433,32 +433,32 @@ ways_to_an_address(void **state)
 {
 	(void)state;
 	assert_string_equal(
-		show(ways_find(finder, "192.168.1.50", 9100, &ways)), " 192.168.1.50:9100");
+		show(routes_find(finder, "192.168.1.50", 9100, &ways)), " 192.168.1.50:9100");
 	declare("edge-1", "192.168.1.48/28:9100\n");
 	declare("edge-3", "192.168.1.48/28:9100\n");
-	assert_string_equal(show(ways_find(finder, "192.168.1.50", 9100, &ways)),
+	assert_string_equal(show(routes_find(finder, "192.168.1.50", 9100, &ways)),
 		"edge-1 192.168.1.50:9100 for *, edge-3 192.168.1.50:9100 for *");
 	assert_int_equal(ways.target.kind, TARGET_SITE);
 	assert_string_equal(ways.target.host, "192.168.1.50");
 	assert_string_equal(ways.target.name, "a");
-	assert_memory_equal(show(ways_find(finder, "192.168.1.50", 80, &ways)),
+	assert_memory_equal(show(routes_find(finder, "192.168.1.50", 80, &ways)),
 		"503 192.168.1.50: no neighbour's tunnel.reach opens this port", 61);
 	declare("edge-5", "192.168.1.48/28:9100\n");
-	assert_memory_equal(show(ways_find(finder, "192.168.1.50", 9100, &ways)),
+	assert_memory_equal(show(routes_find(finder, "192.168.1.50", 9100, &ways)),
 		"421 192.168.1.50 is declared in 2 sites:", 40);
 	assert_non_null(strstr(ways.reason, " a (by node edge-1)"));
 	assert_non_null(strstr(ways.reason, " b (by node edge-5)"));
-	assert_string_equal(show(ways_find_at(finder, "edge-5", "192.168.1.50:9100", &ways)),
+	assert_string_equal(show(routes_find_at(finder, "edge-5", "192.168.1.50:9100", &ways)),
 		"edge-5 192.168.1.50:9100 for *");
 	assert_string_equal(ways.target.name, "b");
 	/* A Node's address is the Node's, whoever declares it. */
 	declare("edge-5", "192.168.1.0/24\n");
 	assert_string_equal(
-		show(ways_find(finder, "192.168.1.12", 10250, &ways)), " 192.168.1.12:10250");
+		show(routes_find(finder, "192.168.1.12", 10250, &ways)), " 192.168.1.12:10250");
 	/* What the hub dials itself no neighbour draws to itself. */
 	home = "192.168.1.51";
 	assert_string_equal(
-		show(ways_find(finder, "192.168.1.51", 9100, &ways)), " 192.168.1.51:9100");
+		show(routes_find(finder, "192.168.1.51", 9100, &ways)), " 192.168.1.51:9100");
 }
 
 /* By way of one node: another node's address is that node, by its own tunnel, and to the rules. */
@@ -467,16 +467,16 @@ as_a_node_sees_it(void **state)
 {
 	(void)state;
 	declare("edge-1", "edge-2\n192.168.1.13/32\n");
-	assert_string_equal(show(ways_find_at(finder, "edge-1", "192.168.1.12:10250", &ways)),
+	assert_string_equal(show(routes_find_at(finder, "edge-1", "192.168.1.12:10250", &ways)),
 		"edge-2 edge-2:10250");
 	assert_string_equal(ways.target.node, "edge-2");
-	assert_string_equal(show(ways_find_at(finder, "edge-1", "192.168.1.13:10250", &ways)),
+	assert_string_equal(show(routes_find_at(finder, "edge-1", "192.168.1.13:10250", &ways)),
 		"edge-3 edge-3:10250");
-	assert_string_equal(show(ways_find_at(finder, "edge-1", "192.168.1.11:10250", &ways)),
+	assert_string_equal(show(routes_find_at(finder, "edge-1", "192.168.1.11:10250", &ways)),
 		"edge-1 192.168.1.11:10250");
 	assert_string_equal(ways.target.node, "edge-1");
 	/* Not declared: the node says itself that it has no such address. */
-	assert_string_equal(show(ways_find_at(finder, "edge-3", "192.168.1.12:10250", &ways)),
+	assert_string_equal(show(routes_find_at(finder, "edge-3", "192.168.1.12:10250", &ways)),
 		"edge-3 192.168.1.12:10250");
 	assert_string_equal(ways.list[0].meant, "");
 }

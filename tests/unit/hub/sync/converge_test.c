@@ -21,7 +21,7 @@
 
 #include "base/core/log.h"
 #include "base/tls/pki.h"
-#include "hub/sync/talk.h"
+#include "hub/sync/node_session.h"
 #include "meta/meta.h"
 #include "model/envelope.h"
 #include "tests/fake/net.h"
@@ -51,7 +51,7 @@ struct agent {
 	struct seen seen[256];
 	size_t n_seen;
 	bool cut;
-	struct talk *session; /* the hub's */
+	struct node_session *session; /* the hub's */
 	struct ws_conn *conn;
 };
 
@@ -61,7 +61,7 @@ struct world {
 	unsigned version[OBJECTS]; /* 0: not there */
 	struct cluster *cluster;
 	struct fanout *fanout;
-	struct talk_stats stats;
+	struct node_session_stats stats;
 	bool up, ready;
 	struct timer *tick;
 	char *eaten[8]; /* acknowledgements of what was swallowed */
@@ -164,7 +164,7 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 {
 	struct world *w = arg;
 	struct agent *a = agent_named(w, node);
-	const struct talk_config config = {.fanout = w->fanout,
+	const struct node_session_config config = {.fanout = w->fanout,
 		.stats = &w->stats,
 		.ca_hash = "",
 		.agent = "",
@@ -177,11 +177,11 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 		.bundles = a->name[5] != '1'}; /* one is of an older version */
 
 	if (a->session != NULL) { /* as hub/sync/nodes does: the newer one counts */
-		talk_end(a->session, 4001, "replaced");
-		talk_free(&a->session);
+		node_session_end(a->session, 4001, "replaced");
+		node_session_free(&a->session);
 	}
 	a->conn = c;
-	a->session = talk_new(&config, c);
+	a->session = node_session_new(&config, c);
 }
 
 static void
@@ -191,7 +191,7 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 
 	for (int i = 0; i < AGENTS; i++)
 		if (w->agents[i].conn == c && w->agents[i].session != NULL)
-			talk_text(w->agents[i].session, text, len);
+			node_session_text(w->agents[i].session, text, len);
 }
 
 static void
@@ -202,7 +202,7 @@ on_closed(void *arg, struct ws_conn *c)
 	for (int i = 0; i < AGENTS; i++) {
 		if (w->agents[i].conn != c)
 			continue;
-		talk_free(&w->agents[i].session);
+		node_session_free(&w->agents[i].session);
 		w->agents[i].conn = NULL;
 	}
 }
@@ -214,7 +214,7 @@ on_tick(void *arg)
 
 	for (int i = 0; i < AGENTS; i++)
 		if (w->agents[i].session != NULL)
-			talk_tick(w->agents[i].session, net_now_ms());
+			node_session_tick(w->agents[i].session, net_now_ms());
 }
 
 static void
@@ -232,7 +232,7 @@ tell(struct world *w)
 	fanout_settle(w->fanout);
 	for (int i = 0; i < AGENTS; i++)
 		if (w->agents[i].session != NULL)
-			talk_relabel(w->agents[i].session,
+			node_session_relabel(w->agents[i].session,
 				cluster_node_labels(w->cluster, w->agents[i].name));
 }
 
@@ -260,7 +260,7 @@ read_source(struct world *w)
 	w->ready = true;
 	for (int i = 0; i < AGENTS; i++)
 		if (w->agents[i].session != NULL)
-			talk_ready(w->agents[i].session);
+			node_session_ready(w->agents[i].session);
 }
 
 static void
@@ -269,7 +269,7 @@ stop_hub(struct world *w)
 	if (!w->up)
 		return;
 	for (int i = 0; i < AGENTS; i++) {
-		talk_free(&w->agents[i].session);
+		node_session_free(&w->agents[i].session);
 		w->agents[i].conn = NULL;
 	}
 	net_hub_up(false);
@@ -598,7 +598,7 @@ acknowledge_eaten(struct world *w, struct agent *a)
 	while (w->n_eaten > 0) {
 		auto_free char *ack = take_ptr(&w->eaten[--w->n_eaten]);
 
-		talk_text(a->session, ack, strlen(ack));
+		node_session_text(a->session, ack, strlen(ack));
 	}
 }
 
@@ -640,7 +640,7 @@ the_periodic_check_heals_what_nobody_noticed(void **state)
 	acknowledge_eaten(w, a);
 	net_eat("", NULL);
 	/* Longer than it takes to miss an acknowledgement. */
-	net_run(TALK_ACK_MS + CALM_MS / 2);
+	net_run(NODE_SESSION_ACK_MS + CALM_MS / 2);
 	assert_int_equal(differing(w, a), 1);
 	assert_non_null(find_seen(a, "default/s2"));
 	assert_int_equal(differing(w, &w->agents[0]), 0);

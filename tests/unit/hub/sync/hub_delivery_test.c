@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/gzip.h"
 #include "base/core/metric.h"
-#include "base/core/pack.h"
 #include "model/bundle.h"
 #include "model/digest.h"
 #include "model/view.h"
@@ -268,7 +268,7 @@ send_packed(struct client *c, const void *bytes, size_t len)
 
 	buf_init(&content, BUF_UNLIMITED);
 	buf_adds(&content, "\"");
-	pack_text(&content, bytes, len);
+	gzip_text(&content, bytes, len);
 	buf_adds(&content, "\"");
 	bed_send(c, OP_INSERT, "bundle/zlib", "b1", "", buf_str(&content));
 }

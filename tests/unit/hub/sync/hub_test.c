@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hub/sync/talk.h"
+#include "hub/sync/node_session.h"
 #include "model/digest.h"
 #include "model/view.h"
 
@@ -311,7 +311,7 @@ a_newer_connection_replaces(void **state)
 static void
 inventions_end_the_connection(void **state)
 {
-	enum { CLAIMED = TALK_STALE_MAX + 100 };
+	enum { CLAIMED = NODE_SESSION_STALE_MAX + 100 };
 	struct bed *b = *state;
 	struct digest_entry *entries = xcalloc(CLAIMED, sizeof *entries);
 	struct identity id;

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "iptables/host/bridge_port.h"
-#include "src/agent/canary_frame.h"
+#include "src/agent/dns_selfcheck_frame.h"
 #include "tests/unit/patience.h"
 
 /*

@@ -189,7 +189,7 @@ bed_tcp_pair(int fd[2])
 }
 
 static void
-shake(struct bed *b, struct wire *wires[2])
+shake(struct bed *b, struct transport *wires[2])
 {
 	struct ssl_ctx_st *server, *client;
 	struct tls_side hub = {0}, node = {0};
@@ -212,8 +212,8 @@ shake(struct bed *b, struct wire *wires[2])
 	pki_ctx_free(&client);
 	bed_until(b, hub.open && node.open);
 	assert_string_equal(tls_stream_peer(hub.stream), "edge-1");
-	wires[0] = wire_tls(&hub.stream);
-	wires[1] = wire_tls(&node.stream);
+	wires[0] = transport_tls(&hub.stream);
+	wires[1] = transport_tls(&node.stream);
 }
 
 /* --- the bed -------------------------------------------------------------------------------- */
@@ -254,7 +254,7 @@ static void
 set_up(struct bed *b, bool tls, unsigned near, unsigned far, bool squeeze)
 {
 	struct session_setup setup = {.arg = b, .squeeze = squeeze, .udp = !squeeze};
-	struct wire *wires[2];
+	struct transport *wires[2];
 	int fd[2];
 
 	signal(SIGPIPE, SIG_IGN);
@@ -268,8 +268,8 @@ set_up(struct bed *b, bool tls, unsigned near, unsigned far, bool squeeze)
 		shake(b, wires);
 	} else {
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
-		wires[0] = wire_socket(b->loop, fd[0]);
-		wires[1] = wire_socket(b->loop, fd[1]);
+		wires[0] = transport_socket(b->loop, fd[0]);
+		wires[1] = transport_socket(b->loop, fd[1]);
 	}
 	setup.loop = b->loop;
 	setup.limits = &b->limits;

@@ -11,7 +11,7 @@
 
 #include "tests/fake/clock.h"
 #include "tests/unit/tunnel/h2/tunnel_bed.h"
-#include "tunnel/h2/reception.h"
+#include "tunnel/h2/conn_window.h"
 
 /* --- a peer that speaks frames, right or wrong ---------------------------------------------- */
 
@@ -117,7 +117,7 @@ raw_init(struct raw *r, enum session_role role, const struct session_limits *lim
 	r->fd = fd[0];
 	setup.loop = r->loop;
 	setup.budget = &r->budget;
-	setup.wire = wire_socket(r->loop, fd[1]);
+	setup.wire = transport_socket(r->loop, fd[1]);
 	assert_int_equal(session_new(&setup, &r->s), 0);
 }
 
@@ -262,7 +262,7 @@ test_the_connection_gets_its_window_back_early(void **state)
 	(void)state;
 	raw_init(&r, SESSION_SERVER, NULL);
 	greet(&r);
-	assert_int_equal(await(&r, WINDOW_UPDATE, NULL), RECEPTION_LEAST - 65535);
+	assert_int_equal(await(&r, WINDOW_UPDATE, NULL), CONN_WINDOW_LEAST - 65535);
 	for (uint32_t id = 1; id <= 3; id += 2) {
 		open_one(&r, id);
 		for (int i = 0; i < 4; i++)
@@ -270,7 +270,7 @@ test_the_connection_gets_its_window_back_early(void **state)
 		turn(&r);
 	}
 	back = await(&r, WINDOW_UPDATE, NULL);
-	assert_true(back >= RECEPTION_LEAST / 8 && back <= 8 * (int64_t)sizeof zeros);
+	assert_true(back >= CONN_WINDOW_LEAST / 8 && back <= 8 * (int64_t)sizeof zeros);
 	assert_int_equal(r.budget.held, STREAM_WINDOW_BASE);
 	raw_fini(&r);
 }

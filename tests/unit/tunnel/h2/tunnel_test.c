@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/tunnel/h2/tunnel_bed.h"
-#include "tunnel/h2/reception.h"
+#include "tunnel/h2/conn_window.h"
 
 static void
 echo_once(bool tls)
@@ -96,7 +96,7 @@ test_one_of_a_hundred_stalls(void **state)
 static void
 test_the_connection_is_for_what_is_on_the_way(void **state)
 {
-	enum { STREAMS = 2 * RECEPTION_LEAST / STREAM_WINDOW_BASE };
+	enum { STREAMS = 2 * CONN_WINDOW_LEAST / STREAM_WINDOW_BASE };
 	struct bed b;
 	struct end e[STREAMS];
 
@@ -475,7 +475,7 @@ test_dead_peer(void **state)
 	start = mono_ms();
 	assert_int_equal(session_new(&(struct session_setup){.loop = b.loop,
 					     .role = SESSION_CLIENT,
-					     .wire = wire_socket(b.loop, fd[0]),
+					     .wire = transport_socket(b.loop, fd[0]),
 					     .budget = &budget,
 					     .limits = &limits,
 					     .events = &events,
@@ -527,7 +527,7 @@ test_silent_peer(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
 	assert_int_equal(session_new(&(struct session_setup){.loop = b.loop,
 					     .role = SESSION_CLIENT,
-					     .wire = wire_socket(b.loop, fd[0]),
+					     .wire = transport_socket(b.loop, fd[0]),
 					     .budget = &budget,
 					     .limits = &limits,
 					     .events = &events,
@@ -597,7 +597,7 @@ test_pings_keep_alive(void **state)
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(session_new(&(struct session_setup){.loop = b.loop,
 						     .role = i ? SESSION_SERVER : SESSION_CLIENT,
-						     .wire = wire_socket(b.loop, fd[i]),
+						     .wire = transport_socket(b.loop, fd[i]),
 						     .budget = &budget,
 						     .limits = &limits,
 						     .events = &events,
@@ -688,7 +688,7 @@ test_garbage_ends_it(void **state)
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
 		assert_int_equal(session_new(&(struct session_setup){.loop = b.loop,
 						     .role = role ? SESSION_SERVER : SESSION_CLIENT,
-						     .wire = wire_socket(b.loop, fd[0]),
+						     .wire = transport_socket(b.loop, fd[0]),
 						     .budget = &budget,
 						     .events = &events,
 						     .arg = &rc},

@@ -1,0 +1,69 @@
+#include "base/os/ingress_interface.h"
+
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/log.h"
+
+enum { GOOD_MS = 1000 };
+
+void
+ingress_interface_init(struct ingress_interface *a, const char *const *names)
+{
+	memset(a, 0, sizeof *a);
+	a->names = names;
+}
+
+static bool
+ingress_interface_matches(const char *pattern, const char *name)
+{
+	size_t n = strlen(pattern);
+
+	if (n > 0 && pattern[n - 1] == '*')
+		return strncmp(pattern, name, n - 1) == 0;
+	return strcmp(pattern, name) == 0;
+}
+
+static bool
+is_allowed(const struct ingress_interface *a, unsigned index)
+{
+	char name[IF_NAMESIZE];
+
+	if (index == 0 || if_indextoname(index, name) == NULL)
+		snprintf(name, sizeof name, "(%u)", index);
+	if (strcmp(name, "lo") == 0)
+		return true;
+	for (const char *const *p = a->names; *p != NULL; p++) {
+		if (ingress_interface_matches(*p, name))
+			return true;
+	}
+	log_limited(LOG_LEVEL_WARN, 1, "agent",
+		"a datagram by an interface that is not of the mesh (mesh.interface, "
+		"mesh.interfaces) is not answered interface=%s",
+		name);
+	return false;
+}
+
+bool
+ingress_interface_ok(struct ingress_interface *a, unsigned index, uint64_t now_ms)
+{
+	bool ok;
+
+	if (a->names == NULL || a->names[0] == NULL)
+		return true;
+	if (now_ms >= a->until_ms) {
+		a->n = 0;
+		a->until_ms = now_ms + GOOD_MS;
+	}
+	for (unsigned i = 0; i < a->n; i++) {
+		if (a->known[i].index == index)
+			return a->known[i].ok;
+	}
+	ok = is_allowed(a, index);
+	if (a->n < INGRESS_INTERFACE_KNOWN) {
+		a->known[a->n].index = index;
+		a->known[a->n++].ok = ok;
+	}
+	return ok;
+}

@@ -1,0 +1,376 @@
+#include "dns/forward/upstreams.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "dns/forward/loop_probe.h"
+
+enum { TRY_MS = 1000, TRIES = 2, AGAIN_MS = 300000, LOOPING_MS = 5000 };
+
+struct entry {
+	struct roster *r;
+	struct addr addr;
+	struct resolve *resolve; /* while it is being checked */
+	uint64_t mark, check_ms; /* of the check under way; when the next one is due */
+	unsigned checks; /* since the last reason to check */
+	bool looping;
+};
+
+struct roster {
+	struct upstreams_config config;
+	struct entry *entries[FORWARD_UPSTREAMS_MAX];
+	size_t n;
+	struct addr known[FORWARD_UPSTREAMS_MAX]; /* those in use first */
+	size_t n_in_use;
+	struct timer *timer;
+	bool checking; /* from the first upstreams_check on */
+	uint64_t loops;
+};
+
+static void
+entry_free(struct entry **out)
+{
+	struct entry *e = take_ptr(out);
+
+	resolve_free(&e->resolve);
+	free(e);
+}
+
+static void
+upstreams_adopt(struct roster *r)
+{
+	struct addr before[FORWARD_UPSTREAMS_MAX];
+	size_t n_before = r->n_in_use;
+
+	memcpy(before, r->known, sizeof before);
+	r->n_in_use = 0;
+	for (size_t looping = 0, n = 0; looping < 2; looping++) {
+		for (size_t i = 0; i < r->n; i++) {
+			if (r->entries[i]->looping == (looping == 1))
+				r->known[n++] = r->entries[i]->addr;
+		}
+		r->n_in_use = looping == 0 ? n : r->n_in_use;
+	}
+	if (r->n > 0 && r->n_in_use == 0)
+		log_error("dns",
+			"every upstream sends our queries back to us: names outside the cluster "
+			"get "
+			"SERVFAIL; give others in dns.upstreams");
+	if (r->n_in_use != n_before || memcmp(before, r->known, n_before * sizeof before[0]) != 0)
+		r->config.changed(r->config.arg);
+}
+
+/* --- loops ---------------------------------------------------------------------------------- */
+
+static void
+upstreams_judge(struct entry *e, bool looping)
+{
+	struct roster *r = e->r;
+	char text[ADDR_TEXT_MAX];
+
+	if (looping == e->looping)
+		return;
+	e->looping = looping;
+	r->loops += looping;
+	addr_text(&e->addr, text);
+	if (looping)
+		log_warn("dns",
+			"an upstream sends our queries back to us (it may read the resolv.conf "
+			"that "
+			"names us): it is out of use, and tried again every 5 s address=%s",
+			text);
+	else
+		log_info("dns", "an upstream no longer sends our queries back to us address=%s",
+			text);
+	upstreams_adopt(r);
+}
+
+static void
+on_checked(void *arg, int status, const uint8_t *answer, size_t len)
+{
+	struct entry *e = arg;
+	struct roster *r = e->r;
+	bool seen;
+
+	(void)answer;
+	(void)len;
+	if (status == -ECANCELED)
+		return;
+	resolve_free(&e->resolve);
+	/* One that says nothing is not known to be mended. */
+	seen = r->config.seen(r->config.arg, e->mark) || (e->looping && status < 0);
+	if (seen)
+		e->check_ms = loop_now_ms(r->config.loop) + LOOPING_MS;
+	timer_start(r->timer, 0, 0);
+	upstreams_judge(e, seen);
+}
+
+static uint64_t
+again_ms(const struct entry *e)
+{
+	static const uint64_t soon_ms[] = {0, 2000, 8000};
+
+	return e->checks < ARRAY_LEN(soon_ms) ? soon_ms[e->checks] : AGAIN_MS;
+}
+
+static void
+upstreams_check_it(struct entry *e)
+{
+	struct roster *r = e->r;
+	const struct resolve_config c = {
+		.servers = &e->addr,
+		.n_servers = 1,
+		.timeout_ms = TRY_MS,
+		.tries = TRIES,
+		.mark = r->config.mark,
+		.every_rcode = true,
+	};
+	uint8_t query[LOOP_PROBE_QUERY_BYTES];
+	struct err err;
+	uint32_t salt;
+
+	e->checks++;
+	e->check_ms = loop_now_ms(r->config.loop) + again_ms(e);
+	if (e->resolve != NULL || resolve_new(&e->resolve, r->config.loop, &c, &err) < 0)
+		return;
+	random_bytes(&e->mark, sizeof e->mark);
+	random_bytes(&salt, sizeof salt);
+	e->mark |= 1; /* 0 is none */
+	loop_probe_build(query, e->mark, salt);
+	resolve_query(e->resolve, query, sizeof query, on_checked, e);
+}
+
+static void
+check_due(void *arg)
+{
+	struct roster *r = arg;
+	uint64_t now = loop_now_ms(r->config.loop), next = now + AGAIN_MS;
+
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->entries[i]->check_ms <= now)
+			upstreams_check_it(r->entries[i]);
+		next = MIN(next, r->entries[i]->check_ms);
+	}
+	if (r->n > 0)
+		timer_start(r->timer, next > now ? next - now : 1, 0);
+}
+
+void
+upstreams_check(struct roster *r)
+{
+	r->checking = true;
+	for (size_t i = 0; i < r->n; i++)
+		r->entries[i]->check_ms = r->entries[i]->checks = 0;
+	check_due(r);
+}
+
+/* --- the door ------------------------------------------------------------------------------- */
+
+void
+roster_new(struct roster **out, const struct upstreams_config *config)
+{
+	struct roster *r = xcalloc(1, sizeof *r);
+
+	r->config = *config;
+	r->timer = timer_new(config->loop, check_due, r);
+	*out = r;
+}
+
+void
+roster_free(struct roster **out)
+{
+	struct roster *r = take_ptr(out);
+
+	if (r == NULL)
+		return;
+	for (size_t i = 0; i < r->n; i++)
+		entry_free(&r->entries[i]);
+	timer_free(&r->timer);
+	free(r);
+}
+
+static bool
+upstreams_same(const struct addr *a, const struct addr *b)
+{
+	return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
+}
+
+static bool
+upstreams_has(const struct roster *r, const struct addr *a)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (upstreams_same(&r->entries[i]->addr, a))
+			return true;
+	}
+	return false;
+}
+
+static struct entry *
+take_entry(struct entry **from, size_t n, const struct addr *a)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (from[i] != NULL && upstreams_same(&from[i]->addr, a))
+			return take_ptr(&from[i]);
+	}
+	return NULL;
+}
+
+void
+upstreams_use(struct roster *r, const struct addr *addrs, size_t n)
+{
+	struct entry *old[FORWARD_UPSTREAMS_MAX];
+	size_t n_old = r->n;
+
+	memcpy(old, r->entries, sizeof old);
+	r->n = 0;
+	for (size_t i = 0; i < n && r->n < FORWARD_UPSTREAMS_MAX; i++) {
+		struct entry *e;
+
+		if (upstreams_has(r, &addrs[i]))
+			continue;
+		e = take_entry(old, n_old, &addrs[i]);
+		if (e == NULL) {
+			e = xcalloc(1, sizeof *e);
+			e->r = r;
+			e->addr = addrs[i];
+		}
+		r->entries[r->n++] = e;
+	}
+	for (size_t i = 0; i < n_old; i++) {
+		if (old[i] != NULL)
+			entry_free(&old[i]);
+	}
+	upstreams_adopt(r);
+	if (r->checking)
+		check_due(r);
+}
+
+size_t
+upstreams_in_use(const struct roster *r, const struct addr **addrs)
+{
+	*addrs = r->known;
+	return r->n_in_use;
+}
+
+size_t
+upstreams_known(const struct roster *r, const struct addr **addrs)
+{
+	*addrs = r->known;
+	return r->n;
+}
+
+/* --- seen from outside ---------------------------------------------------------------------- */
+
+enum state { UNKNOWN, ALIVE, DEAD, LOOP };
+
+/* Of all workers together. */
+struct sums {
+	enum state state;
+	uint64_t queries, failures, timeouts, latency_us;
+};
+
+static void
+add_worker(struct sums *to, const struct forward_counters *c, uint64_t key, unsigned *n)
+{
+	for (size_t i = 0; i < FORWARD_UPSTREAMS_MAX; i++) {
+		const struct upstream_count *u = &c->up[i];
+		uint64_t latency_us = u->latency_us, state = u->state;
+
+		if (u->key != key)
+			continue;
+		to->queries += u->queries;
+		to->failures += u->failures;
+		to->timeouts += u->timeouts;
+		if (latency_us > 0)
+			to->latency_us = (to->latency_us * *n + latency_us) / (*n + 1), ++*n;
+		if (state == UPSTREAM_ALIVE)
+			to->state = ALIVE;
+		else if (state == UPSTREAM_DEAD && to->state == UNKNOWN)
+			to->state = DEAD;
+	}
+}
+
+static struct sums
+upstreams_sum(const struct roster *r, const struct entry *e)
+{
+	struct sums s = {.state = UNKNOWN};
+	unsigned n = 0;
+
+	for (size_t i = 0; i < r->config.n_workers; i++)
+		add_worker(&s, r->config.counters(r->config.arg, i), upstream_key(&e->addr), &n);
+	if (e->looping)
+		s.state = LOOP;
+	return s;
+}
+
+struct column {
+	const char *name, *help;
+	size_t offset; /* of a uint64_t in struct sums */
+};
+
+void
+upstreams_metrics(const struct roster *r, struct metrics *m)
+{
+	static const struct column columns[] = {
+		{"edgeway_dns_upstream_queries_total", "Queries sent to this upstream.",
+			offsetof(struct sums, queries)},
+		{"edgeway_dns_upstream_failures_total",
+			"SERVFAIL, REFUSED and the like from it, and what could not be sent.",
+			offsetof(struct sums, failures)},
+		{"edgeway_dns_upstream_timeouts_total", "Queries that it never answered.",
+			offsetof(struct sums, timeouts)},
+	};
+	struct sums sums[FORWARD_UPSTREAMS_MAX];
+	char labels[FORWARD_UPSTREAMS_MAX][ADDR_TEXT_MAX + 16], text[ADDR_TEXT_MAX];
+
+	for (size_t i = 0; i < r->n; i++) {
+		sums[i] = upstreams_sum(r, r->entries[i]);
+		metric_label(labels[i], sizeof labels[i], "upstream",
+			addr_text(&r->entries[i]->addr, text));
+	}
+	for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+		for (size_t i = 0; i < r->n; i++) {
+			uint64_t v;
+
+			memcpy(&v, (const char *)&sums[i] + columns[c].offset, sizeof v);
+			metric_counter(m, columns[c].name, columns[c].help, labels[i], v);
+		}
+	}
+	for (size_t i = 0; i < r->n; i++)
+		metric_gauge(m, "edgeway_dns_upstream_latency_seconds",
+			"Moving average of the time to its answers.", labels[i],
+			(double)sums[i].latency_us / 1e6);
+	for (size_t i = 0; i < r->n; i++)
+		metric_gauge(m, "edgeway_dns_upstream_alive", "1 while it answers.", labels[i],
+			sums[i].state == ALIVE);
+	for (size_t i = 0; i < r->n; i++)
+		metric_gauge(m, "edgeway_dns_upstream_looping",
+			"1 while it sends our queries back to us and is out of use.", labels[i],
+			sums[i].state == LOOP);
+	metric_counter(m, "edgeway_dns_upstream_loops_total",
+		"Times that an upstream was found to send our queries back to us.", NULL, r->loops);
+}
+
+void
+upstreams_state(const struct roster *r, struct buf *out)
+{
+	static const char *const states[] = {"unknown", "alive", "dead", "loop"};
+	char text[ADDR_TEXT_MAX];
+
+	buf_adds(out, "\"upstreams\":[");
+	for (size_t i = 0; i < r->n_in_use; i++)
+		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", addr_text(&r->known[i], text));
+	buf_adds(out, "],\"forwarding\":[");
+	for (size_t i = 0; i < r->n; i++) {
+		struct sums s = upstreams_sum(r, r->entries[i]);
+
+		buf_printf(out,
+			"%s{\"address\":\"%s\",\"state\":\"%s\",\"queries\":%llu,\"failures\":%llu,"
+			"\"timeouts\":%llu,\"latency_ms\":%.1f}",
+			i > 0 ? "," : "", addr_text(&r->entries[i]->addr, text), states[s.state],
+			(unsigned long long)s.queries, (unsigned long long)s.failures,
+			(unsigned long long)s.timeouts, (double)s.latency_us / 1000);
+	}
+	buf_adds(out, "]");
+}

@@ -1,0 +1,47 @@
+/*
+ * The upstreams there are, as loop 0 knows them: which of them are in use, and which send our
+ * queries back to ourselves (a dnsmasq beside us that reads the resolv.conf that names us). Such a
+ * loop is looked for with dns/forward/loop_probe when we begin to listen or have written resolv.conf,
+ * when an upstream is new, 2 s and 10 s after that (the detour may have to read the file first),
+ * and every five minutes; one that loops is put out of use, and tried again every 5 s, so that a
+ * mended one comes back.
+ *
+ *	roster_new(&r, &config);
+ *	upstreams_use(r, addrs, n);	// ours are left out already
+ *	upstreams_check(r);	// we listen, so there may be loops now
+ *	n = upstreams_in_use(r, &addrs);
+ */
+#ifndef EDGEWAY_DNS_FORWARD_UPSTREAMS_H
+#define EDGEWAY_DNS_FORWARD_UPSTREAMS_H
+
+#include "base/core/metric.h"
+#include "dns/forward/forward.h"
+
+struct roster;
+
+struct upstreams_config {
+	struct loop *loop;
+	uint32_t mark; /* SO_MARK */
+	bool (*seen)(void *arg, uint64_t mark); /* has a question with this mark come to us? */
+	/* What a worker counts, i below n_workers. */
+	const struct forward_counters *(*counters)(void *arg, size_t i);
+	size_t n_workers;
+	loop_fn *changed; /* others are in use now */
+	void *arg;
+};
+
+void roster_new(struct roster **r, const struct upstreams_config *config);
+void roster_free(struct roster **r);
+/* The same address twice counts once; at most FORWARD_UPSTREAMS_MAX. Calls `changed` if they are
+ * others. */
+void upstreams_use(struct roster *r, const struct addr *addrs, size_t n);
+void upstreams_check(struct roster *r);
+/* Valid until the next call of `changed`. */
+size_t upstreams_in_use(const struct roster *r, const struct addr **addrs);
+/* The same, then those that are out of use. */
+size_t upstreams_known(const struct roster *r, const struct addr **addrs);
+void upstreams_metrics(const struct roster *r, struct metrics *m);
+/* "upstreams":[addresses in use],"forwarding":[one object each], members of a JSON object. */
+void upstreams_state(const struct roster *r, struct buf *out);
+
+#endif

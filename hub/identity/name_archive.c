@@ -1,0 +1,492 @@
+#include "hub/identity/name_archive.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/conf/tree.h"
+#include "base/core/hash.h"
+#include "hub/port/route.h"
+#include "model/json.h"
+#include "model/table.h"
+
+struct entry {
+	struct table_node node;
+	struct name_archive_entry entry;
+	size_t place; /* in `all` */
+	bool in_first; /* the first text has this very certificate */
+	uint64_t archived_ms; /* since when its archive has, as we have seen; 0: it has not */
+	char name[];
+};
+
+struct name_archive {
+	struct table table;
+	struct entry **all;
+	size_t n_all;
+	uint64_t changes; /* of names */
+	uint64_t now_ms;
+	char cas[CA_LIST_TEXT]; /* name_archive_cas */
+	int64_t cas_since_s;
+	bool archives;
+	uint64_t older_until_ms;
+	bool read[NAME_ARCHIVE_ARCHIVES]; /* what it holds is known */
+};
+
+struct name_archive *
+name_archive_new(void)
+{
+	return xcalloc(1, sizeof(struct name_archive));
+}
+
+void
+name_archive_free(struct name_archive **out)
+{
+	struct name_archive *r = take_ptr(out);
+
+	if (r == NULL)
+		return;
+	for (size_t i = 0; i < r->n_all; i++)
+		free(r->all[i]);
+	free(r->all);
+	table_fini(&r->table);
+	free(r);
+}
+
+static struct entry *
+name_archive_find_it(const struct name_archive *r, const char *node)
+{
+	struct table_node *n = table_first(&r->table, hash64(node, strlen(node), 0));
+
+	for (; n != NULL; n = table_next(n)) {
+		struct entry *e = container_of(n, struct entry, node);
+
+		if (strcmp(e->name, node) == 0)
+			return e;
+	}
+	return NULL;
+}
+
+static bool
+name_archive_is_forgotten(const struct name_archive_entry *entry)
+{
+	return entry->serial[0] == '\0';
+}
+
+static bool
+is_later(const struct name_archive_entry *a, const struct name_archive_entry *b)
+{
+	if (a->signed_s != b->signed_s)
+		return a->signed_s > b->signed_s;
+	if (name_archive_is_forgotten(a) != name_archive_is_forgotten(b))
+		return name_archive_is_forgotten(a);
+	if (strcmp(a->serial, b->serial) != 0)
+		return strcmp(a->serial, b->serial) > 0;
+	return a->cas[0] != '\0' && b->cas[0] == '\0'; /* an older hub wrote it anew */
+}
+
+/* Was it news? */
+static bool
+name_archive_add_it(
+	struct name_archive *r, const char *node, const struct name_archive_entry *entry)
+{
+	struct entry *e = name_archive_find_it(r, node);
+	size_t len = strlen(node) + 1;
+
+	if (e != NULL && !is_later(entry, &e->entry))
+		return false;
+	if (e == NULL) {
+		e = xcalloc(1, sizeof *e + len);
+		memcpy(e->name, node, len);
+		table_add(&r->table, &e->node, hash64(node, len - 1, 0));
+		r->all = xrealloc(r->all, (r->n_all + 1) * sizeof *r->all);
+		e->place = r->n_all;
+		r->all[r->n_all++] = e;
+		r->changes++;
+	}
+	r->changes += name_archive_is_forgotten(&e->entry) != name_archive_is_forgotten(entry);
+	e->entry = *entry;
+	e->in_first = false;
+	e->archived_ms = 0;
+	return true;
+}
+
+void
+name_archive_add(struct name_archive *r, const char *node, const struct name_archive_entry *entry)
+{
+	name_archive_add_it(r, node, entry);
+}
+
+void
+name_archive_sign(struct name_archive *r, const char *node, const struct name_archive_entry *entry)
+{
+	const struct entry *e = name_archive_find_it(r, node);
+	struct name_archive_entry last = *entry;
+
+	if (e != NULL && strcmp(e->entry.serial, entry->serial) == 0)
+		return;
+	if (e != NULL)
+		last.signed_s =
+			MAX(last.signed_s, e->entry.signed_s + 1); /* whatever the clock says */
+	name_archive_add_it(r, node, &last);
+}
+
+void
+name_archive_put_back(
+	struct name_archive *r, const char *node, const struct name_archive_entry *entry)
+{
+	struct entry *e = name_archive_find_it(r, node);
+
+	if (e != NULL)
+		e->entry = *entry;
+}
+
+void
+name_archive_remove(struct name_archive *r, const char *node)
+{
+	struct entry *e = name_archive_find_it(r, node);
+
+	if (e == NULL)
+		return;
+	table_remove(&r->table, &e->node);
+	r->changes++;
+	r->all[e->place] = r->all[--r->n_all];
+	r->all[e->place]->place = e->place;
+	free(e);
+}
+
+const struct name_archive_entry *
+name_archive_last(const struct name_archive *r, const char *node)
+{
+	const struct entry *e = name_archive_find_it(r, node);
+
+	return e != NULL ? &e->entry : NULL;
+}
+
+const struct name_archive_entry *
+name_archive_find(const struct name_archive *r, const char *node)
+{
+	const struct name_archive_entry *e = name_archive_last(r, node);
+
+	return e != NULL && !name_archive_is_forgotten(e) ? e : NULL;
+}
+
+void
+name_archive_forget(struct name_archive *r, const char *node, int64_t now_s)
+{
+	const struct name_archive_entry *e = name_archive_last(r, node);
+
+	name_archive_add_it(r, node,
+		&(struct name_archive_entry){
+			.signed_s = e != NULL ? MAX(now_s, e->signed_s + 1) : now_s});
+}
+
+uint64_t
+name_archive_changes(const struct name_archive *r)
+{
+	return r->changes;
+}
+
+size_t
+name_archive_count(const struct name_archive *r)
+{
+	return r->n_all;
+}
+
+static const char *
+name_archive_walk_those(const struct name_archive *r, bool forgotten, size_t *at)
+{
+	while (*at < r->n_all) {
+		const struct entry *e = r->all[(*at)++];
+
+		if (name_archive_is_forgotten(&e->entry) == forgotten)
+			return e->name;
+	}
+	return NULL;
+}
+
+const char *
+name_archive_walk(const struct name_archive *r, size_t *at)
+{
+	return name_archive_walk_those(r, false, at);
+}
+
+const char *
+name_archive_walk_forgotten(const struct name_archive *r, size_t *at)
+{
+	return name_archive_walk_those(r, true, at);
+}
+
+/* --- texts ---------------------------------------------------------------------------------- */
+
+static unsigned
+name_archive_home(const struct entry *e)
+{
+	return (unsigned)(hash64(e->name, strlen(e->name), 0) % NAME_ARCHIVE_ARCHIVES);
+}
+
+static bool
+name_archive_is_first(const struct name_archive *r, const struct entry *e)
+{
+	if (!r->archives)
+		return true;
+	if (e->archived_ms == 0)
+		return r->read[name_archive_home(e)] || e->in_first;
+	if (r->now_ms < r->older_until_ms)
+		return e->in_first;
+	return e->in_first && r->now_ms - e->archived_ms < NAME_ARCHIVE_MOVED_MS;
+}
+
+/* The CAs that most have (the majority's vote of Boyer and Moore): said once, and of the others
+ * beside their names. */
+static const char *
+name_archive_usual_cas(const struct name_archive *r)
+{
+	const char *usual = "";
+	size_t votes = 0;
+
+	for (size_t i = 0; i < r->n_all; i++) {
+		const char *cas = r->all[i]->entry.cas;
+
+		if (votes == 0)
+			usual = cas;
+		if (strcmp(cas, usual) == 0)
+			votes++;
+		else
+			votes--;
+	}
+	return usual;
+}
+
+static void
+name_archive_add_text(const struct entry *e, const char *usual, const char **comma, struct buf *out)
+{
+	buf_printf(out,
+		"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld,\"key\":"
+		"\"%s\"",
+		*comma, e->name, e->entry.serial, (long long)e->entry.signed_s,
+		(long long)e->entry.expires_s, e->entry.key);
+	if (strcmp(e->entry.cas, usual) != 0)
+		buf_printf(out, ",\"cas\":\"%s\"", e->entry.cas);
+	buf_adds(out, "}");
+	*comma = ",";
+}
+
+void
+name_archive_use_cas(struct name_archive *r, const char *list, int64_t now_s)
+{
+	if (strcmp(r->cas, list) == 0)
+		return;
+	snprintf(r->cas, sizeof r->cas, "%s", list);
+	r->cas_since_s = MAX(now_s, r->cas_since_s + 1);
+}
+
+const char *
+name_archive_cas(const struct name_archive *r)
+{
+	return r->cas;
+}
+
+/* Of two of one second both replicas choose the same. */
+static bool
+name_archive_has_older_cas(const struct name_archive *r, const struct name_archive *other)
+{
+	if (r->cas_since_s != other->cas_since_s)
+		return r->cas_since_s < other->cas_since_s;
+	return strcmp(r->cas, other->cas) < 0;
+}
+
+void
+name_archive_text(const struct name_archive *r, struct buf *out)
+{
+	const char *comma = "", *usual = name_archive_usual_cas(r);
+
+	if (r->cas[0] != '\0')
+		buf_printf(out, "\"inUse\":{\"cas\":\"%s\",\"since\":%lld},", r->cas,
+			(long long)r->cas_since_s);
+	if (r->archives)
+		buf_printf(out, "\"archives\":%d,", NAME_ARCHIVE_ARCHIVES);
+	buf_printf(out, "\"cas\":\"%s\",\"nodes\":[", usual);
+	for (size_t i = 0; i < r->n_all; i++) {
+		if (name_archive_is_first(r, r->all[i]))
+			name_archive_add_text(r->all[i], usual, &comma, out);
+	}
+	buf_adds(out, "]");
+}
+
+void
+name_archive_archive_text(const struct name_archive *r, unsigned i, struct buf *out)
+{
+	const char *comma = "", *usual = name_archive_usual_cas(r);
+
+	buf_printf(out, "{\"cas\":\"%s\",\"nodes\":[", usual);
+	for (size_t k = 0; k < r->n_all; k++) {
+		if (name_archive_home(r->all[k]) == i)
+			name_archive_add_text(r->all[k], usual, &comma, out);
+	}
+	buf_adds(out, "]}\n");
+}
+
+static int
+read_entry(struct name_archive *r, const struct tree_node *map, const char *usual, struct err *err)
+{
+	const char *name = tree_text(tree_get(map, "node"), ""),
+		   *serial = tree_text(tree_get(map, "serial"), ""),
+		   *key = tree_text(tree_get(map, "key"), ""), /* older hubs say none */
+			   *cas = tree_text(tree_get(map, "cas"), usual); /* nor these */
+	struct name_archive_entry entry = {0};
+
+	if (!node_name_ok(name) || strlen(serial) >= sizeof entry.serial ||
+		strspn(serial, "0123456789abcdef") != strlen(serial) ||
+		tree_int(tree_get(map, "signed"), 0, INT64_MAX, &entry.signed_s) < 0 ||
+		tree_int(tree_get(map, "expires"), 0, INT64_MAX, &entry.expires_s) < 0)
+		return err_set(err, EINVAL,
+			"nodes.json:%u: an entry needs node, serial, signed and expires",
+			map->line);
+	strcpy(entry.serial, serial);
+	if (strspn(key, "0123456789abcdef") == strlen(key))
+		snprintf(entry.key, sizeof entry.key, "%s", key);
+	if (ca_list_ok(cas))
+		strcpy(entry.cas, cas);
+	name_archive_add(r, name, &entry);
+	return 0;
+}
+
+/* Older hubs say nothing of it. */
+static void
+name_archive_read_cas(struct name_archive *r, const struct tree_node *map)
+{
+	const char *cas = tree_text(tree_get(map, "cas"), "");
+	int64_t since_s;
+
+	if (!ca_list_ok(cas) || tree_int(tree_get(map, "since"), 0, INT64_MAX / 2, &since_s) < 0)
+		return;
+	strcpy(r->cas, cas);
+	r->cas_since_s = since_s;
+}
+
+static int
+read_text(struct name_archive *r, const char *text, struct err *err)
+{
+	struct tree *tree = NULL;
+	int rc = tree_parse(&tree, "nodes.json", text, strlen(text), err);
+	const char *usual;
+
+	if (rc < 0)
+		return rc;
+	usual = tree_text(tree_get(tree_document(tree, 0), "cas"), "");
+	r->archives = tree_get(tree_document(tree, 0), "archives") != NULL;
+	name_archive_read_cas(r, tree_get(tree_document(tree, 0), "inUse"));
+	tree_each(tree_get(tree_document(tree, 0), "nodes"), map) {
+		if ((rc = read_entry(r, map, usual, err)) < 0)
+			break;
+	}
+	tree_free(&tree);
+	return rc;
+}
+
+static bool
+merge_into(struct name_archive *to, const struct name_archive *from)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < from->n_all; i++)
+		any |= name_archive_add_it(to, from->all[i]->name, &from->all[i]->entry);
+	return any;
+}
+
+static bool
+name_archive_has(const struct name_archive *r, const struct entry *of)
+{
+	const struct entry *e = name_archive_find_it(r, of->name);
+
+	return e != NULL && !is_later(&of->entry, &e->entry);
+}
+
+int
+name_archive_merge(
+	struct name_archive *r, const char *text, bool *news, bool *lacks, struct err *err)
+{
+	struct name_archive *theirs = name_archive_new();
+	int rc = text[0] != '\0' ? read_text(theirs, text, err) : 0;
+
+	*news = *lacks = false;
+	if (rc == 0) {
+		*news = merge_into(r, theirs);
+		*lacks = r->archives && !theirs->archives;
+		if (*lacks && text[0] != '\0')
+			r->older_until_ms = r->now_ms + NAME_ARCHIVE_OLDER_MS;
+		r->archives |= theirs->archives;
+		*lacks |= name_archive_has_older_cas(theirs, r);
+		if (name_archive_has_older_cas(r, theirs)) {
+			memcpy(r->cas, theirs->cas, sizeof r->cas);
+			r->cas_since_s = theirs->cas_since_s;
+		}
+		for (size_t i = 0; i < r->n_all; i++) {
+			struct entry *e = r->all[i];
+
+			e->in_first = name_archive_has(theirs, e);
+			*lacks |= !e->in_first && name_archive_is_first(r, e);
+		}
+	}
+	name_archive_free(&theirs);
+	return rc;
+}
+
+bool
+name_archive_wants_archives(const struct name_archive *r)
+{
+	return r->archives || r->n_all > NAME_ARCHIVE_ARCHIVES_FROM;
+}
+
+void
+name_archive_begin_archives(struct name_archive *r)
+{
+	r->archives = true;
+}
+
+bool
+name_archive_has_archives(const struct name_archive *r)
+{
+	return r->archives;
+}
+
+void
+name_archive_set_now(struct name_archive *r, uint64_t now_ms)
+{
+	r->now_ms = now_ms;
+}
+
+int
+name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text, bool *news,
+	bool *lacks, struct err *err)
+{
+	struct name_archive *theirs = name_archive_new();
+	int rc = text[0] != '\0' ? read_text(theirs, text, err) : 0;
+
+	*news = *lacks = false;
+	if (rc == 0) {
+		r->read[i] = true;
+		*news = merge_into(r, theirs);
+		for (size_t k = 0; k < r->n_all; k++) {
+			struct entry *e = r->all[k];
+
+			if (name_archive_home(e) != i)
+				continue;
+			if (!name_archive_has(theirs, e))
+				e->archived_ms = 0;
+			else if (e->archived_ms == 0)
+				e->archived_ms = MAX(r->now_ms, (uint64_t)1);
+			*lacks |= e->archived_ms == 0;
+		}
+	}
+	name_archive_free(&theirs);
+	return rc;
+}
+
+void
+name_archive_archives_lack(const struct name_archive *r, bool lack[NAME_ARCHIVE_ARCHIVES])
+{
+	memset(lack, 0, NAME_ARCHIVE_ARCHIVES * sizeof *lack);
+	for (size_t i = 0; i < r->n_all; i++)
+		lack[name_archive_home(r->all[i])] |= r->all[i]->archived_ms == 0;
+}

@@ -1,0 +1,590 @@
+#include "hub/ingress/client_conn.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/core/log.h"
+
+enum {
+	TARGET_TEXT_MAX = 640, /* node, namespace and name, or a host and what is dialled there */
+	AUDIT_EMPTY_PER_MINUTE = 60,
+};
+
+static void on_ready(void *arg, int fd, unsigned events);
+
+void
+client_conn_audit(
+	struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end)
+{
+	char caller[ACCESS_NAME_MAX + 8], target[TARGET_TEXT_MAX], why[CALLER_REASON_MAX];
+	struct ingress *in = v->ingress;
+	auto_buf struct buf line = {.limit = BUF_UNLIMITED};
+
+	in->bytes_to_edge += to_edge;
+	in->bytes_from_edge += from_edge;
+	if (status != 200)
+		in->refused++;
+	buf_printf(&line,
+		"door=%s caller=%s target=\"%s\" status=%u sent=%llu received=%llu ms=%llu "
+		"end=\"%s\"",
+		v->door->name, caller_text(&v->caller, caller),
+		log_clean(target, sizeof target, v->target != NULL ? v->target : ""), status,
+		(unsigned long long)to_edge, (unsigned long long)from_edge,
+		(unsigned long long)(loop_now_ms(in->config.loop) - v->started_ms),
+		log_clean(why, sizeof why, end));
+	if (v->target != NULL)
+		log_info("audit", "%s", buf_str(&line));
+	else /* a stranger who asks for nothing would fill the log */
+		log_limited(LOG_LEVEL_INFO, AUDIT_EMPTY_PER_MINUTE, "audit", "%s", buf_str(&line));
+	if (v->span != NULL)
+		client_conn_trace_end(
+			v, &(struct client_conn_end){status, to_edge, from_edge, end});
+}
+
+static void
+close_fd(struct visit *v, bool reset)
+{
+	struct linger now = {.l_onoff = 1};
+
+	if (v->watch != NULL)
+		watch_stop(&v->watch);
+	if (v->fd < 0)
+		return;
+	if (reset)
+		(void)setsockopt(v->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(take_fd(&v->fd));
+}
+
+/* A leg sends what it has yet and ends by itself, unless all is broken off. */
+static void
+let_go(struct leg **leg, bool reset, bool near)
+{
+	struct leg *l = take_ptr(leg);
+
+	if (l == NULL)
+		return;
+	l->visit = NULL;
+	if (reset)
+		leg_free(l);
+	else if (near) /* the far one ends with its stream */
+		tls_bridge_leave(l->bridge);
+}
+
+static void
+client_conn_end(struct visit *v, bool reset)
+{
+	if (v->span != NULL) /* it came to no line of the audit */
+		client_conn_trace_end(v, &(struct client_conn_end){499, 0, 0, "broken off"});
+	connector_cancel(&v->reaching);
+	exchange_free(v);
+	let_go(&v->near, reset, true);
+	let_go(&v->far, reset, false);
+	if (v->stream != NULL)
+		stream_close(&v->stream, STREAM_CANCELLED);
+	relay_free(&v->relay);
+	close_fd(v, reset);
+	timer_free(&v->timer);
+	buf_fini(&v->in);
+	buf_fini(&v->out);
+	TAILQ_REMOVE(&v->ingress->visits, v, entry);
+	preauth_leave(&v->place);
+	v->ingress->n_visits--;
+	client_conn_forget_target(v);
+	client_conn_settle(v);
+	free(v->sni);
+	free(v->target);
+	free(v);
+}
+
+void
+visit_free(struct visit *v)
+{
+	client_conn_end(v, false);
+}
+
+void
+client_conn_abort(struct visit *v)
+{
+	client_conn_end(v, true);
+}
+
+/* --- carrying bytes ------------------------------------------------------------------------- */
+
+static void
+on_relay_ended(void *arg, const struct relay_report *report)
+{
+	struct visit *v = arg;
+
+	client_conn_audit(v, 200, v->fed + report->to_stream, report->to_socket, report->why);
+	client_conn_end(v, !report->whole);
+}
+
+void
+client_conn_break(struct visit *v, const char *why)
+{
+	if (v->relay != NULL) {
+		relay_break(v->relay, why);
+		return;
+	}
+	client_conn_audit(v, 499, 0, 0, why);
+	client_conn_abort(v);
+}
+
+/* host: whom the target must prove to be, where TLS goes on to it. */
+static void
+client_conn_join(struct visit *v, struct stream *stream, const char *host)
+{
+	struct relay_setup setup = {
+		.loop = v->ingress->config.loop,
+		.stream = stream,
+		.ended = on_relay_ended,
+		.arg = v,
+		.rates = {v->caller_account != NULL ? quota_rate(v->caller_account) : NULL,
+			v->node_account != NULL ? quota_rate(v->node_account) : NULL},
+	};
+	int fd;
+
+	timer_cancel(v->timer);
+	watch_stop(&v->watch);
+	/* With what the dial has taken of it CLIENT_CONN_IN_MAX fits, even while memory is short and
+	 * stream_room says less. */
+	if (buf_len(&v->in) > 0 && v->door->onward == NULL) {
+		stream_write(stream, buf_at(&v->in), buf_len(&v->in));
+		v->fed += buf_len(&v->in);
+	}
+	buf_fini(&v->in);
+	buf_fini(&v->out);
+	v->state = CLIENT_CONN_RELAY;
+	fd = take_fd(&v->fd);
+	if (v->door->onward != NULL &&
+		(fd = leg_onward(v, fd, *host != '\0' ? host : v->sni)) < 0) {
+		stream_close(&stream, STREAM_CANCELLED);
+		client_conn_audit(v, 503, 0, 0, strerror(-fd));
+		client_conn_abort(v);
+		return;
+	}
+	v->relay = relay_join(&setup, fd);
+}
+
+/* Has the caller read all that we have written? Nothing may come behind the 200 in the same read
+ * (FACTS.md 32). */
+static bool
+caller_has_read(const struct visit *v)
+{
+	int unread = 0;
+
+	return buf_len(&v->out) == 0 &&
+		(v->door->kind != DOOR_EGRESS || buf_len(&v->in) > 0 ||
+			ioctl(v->fd, SIOCOUTQ, &unread) < 0 || unread == 0);
+}
+
+/* What waits in `in` may be more than a stream takes at once. True: nothing is left. */
+static bool
+client_conn_feed(struct visit *v)
+{
+	size_t n;
+
+	/* Until nothing is left, or the stream has heard that there is no room: it tells then when
+	 * there is. */
+	while (buf_len(&v->in) > 0 && (n = MIN(stream_room(v->stream), buf_len(&v->in))) > 0) {
+		stream_write(v->stream, buf_at(&v->in), n);
+		v->fed += n;
+		buf_consume(&v->in, n);
+	}
+	return buf_len(&v->in) == 0;
+}
+
+static void
+client_conn_greet_it(struct visit *v)
+{
+	if (!caller_has_read(v))
+		timer_start(v->timer, CLIENT_CONN_HOLD_MS, 0);
+	else if (!v->h2 || client_conn_feed(v))
+		client_conn_join(v, take_ptr(&v->stream), "");
+}
+
+/* --- reaching ------------------------------------------------------------------------------- */
+
+static void
+on_early_reset(void *arg, unsigned code)
+{
+	struct visit *v = arg;
+
+	client_conn_audit(v, 200, 0, 0, code == STREAM_LOST ? "the session has ended" : "reset");
+	client_conn_abort(v);
+}
+
+static void
+client_conn_ignore(void *arg)
+{
+	(void)arg;
+}
+
+static void
+on_room(void *arg)
+{
+	client_conn_update(arg);
+}
+
+void
+client_conn_greet(struct visit *v, struct stream *stream)
+{
+	static const struct stream_events events = {
+		.readable = client_conn_ignore,
+		.writable = on_room,
+		.reset = on_early_reset,
+	};
+
+	v->stream = stream;
+	stream_use(stream, &events, v);
+	v->state = CLIENT_CONN_GREETING;
+	client_conn_update(v);
+}
+
+static void
+on_reached(void *arg, const struct connector_answer *given)
+{
+	struct connector_answer checked = *given, *answer = &checked;
+	struct visit *v = arg;
+
+	v->reaching = NULL;
+	v->fed += answer->sent;
+	buf_consume(&v->in, answer->sent);
+	if (answer->status == 200 && !client_conn_let_in(v, answer->where)) {
+		stream_close(&checked.stream, STREAM_CANCELLED);
+		checked.status = 403;
+		checked.reason = "the rules of access have changed";
+	} else if (answer->status == 200 && !client_conn_account_node(v, answer->via)) {
+		stream_close(&checked.stream, STREAM_CANCELLED);
+		checked.status = 429;
+		checked.reason = "the node has as many streams as it may";
+	}
+	free(v->target);
+	v->target = xstrdup(answer->target);
+	if (v->span != NULL)
+		client_conn_trace_reached(v, answer);
+	if (v->h2 && answer->status == 200) {
+		client_conn_greet(v, answer->stream);
+	} else if (v->h2) {
+		client_conn_h2_refuse(v, answer->status, answer->reason);
+	} else if (v->door->kind == DOOR_HTTP || v->door->kind == DOOR_EGRESS) {
+		client_conn_http_reached(v, answer);
+	} else if (answer->status == 200) {
+		client_conn_join(v, answer->stream, answer->node);
+	} else if (v->door->kind == DOOR_SNI) {
+		client_conn_sni_refuse(v, answer->status, answer->reason);
+	} else {
+		client_conn_audit(v, answer->status, 0, 0, answer->reason);
+		client_conn_abort(v);
+	}
+}
+
+/* Did the caller come with what it wants to say, and need no answer of ours? */
+static bool
+speaks_first(const struct visit *v)
+{
+	return v->door->kind == DOOR_FIXED || v->door->kind == DOOR_SNI ||
+		v->door->kind == DOOR_REDIRECT;
+}
+
+void
+client_conn_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
+{
+	struct connector_request request = {
+		.caller = &v->caller,
+		.host = host,
+		.port = port,
+		.dest = dest,
+		.hops = v->passes,
+		.full = client_conn_account(v) ? NULL : "this caller has as many streams as it may",
+		.first = speaks_first(v) && v->door->onward == NULL ? &v->in : NULL,
+	};
+
+	timer_cancel(v->timer);
+	v->state = CLIENT_CONN_REACHING;
+	v->ingress->requests++;
+	v->started_ms = loop_now_ms(v->ingress->config.loop);
+	if (client_conn_traces(v) && !v->talked) /* else its head has begun the span */
+		client_conn_trace_begin(v, NULL, host, port);
+	request.trace = v->span != NULL ? &v->span->context : NULL;
+	v->reaching = connector_start(v->ingress->config.reach, &request, on_reached, v);
+	if (connector_is_let_in(v->reaching))
+		preauth_leave(&v->place);
+}
+
+/* --- the caller's socket -------------------------------------------------------------------- */
+
+void
+client_conn_linger(struct visit *v)
+{
+	v->state = CLIENT_CONN_LINGER;
+	buf_fini(&v->in); /* or there might be no room to read what is to be dropped */
+	client_conn_settle(v);
+	timer_start(v->timer, CLIENT_CONN_IDLE_MS, 0);
+	client_conn_update(v);
+}
+
+bool
+client_conn_flush(struct visit *v)
+{
+	ssize_t n = 0;
+
+	while (buf_len(&v->out) > 0 && (n = buf_write(&v->out, v->fd)) > 0)
+		;
+	if (n < 0 && n != -EAGAIN) {
+		visit_free(v);
+		return false;
+	}
+	if (buf_len(&v->out) == 0)
+		buf_release(&v->out);
+	else if (n > 0 && v->state == CLIENT_CONN_LINGER)
+		timer_start(v->timer, CLIENT_CONN_IDLE_MS, 0);
+	return true;
+}
+
+static size_t
+in_max(const struct visit *v)
+{
+	return v->h2 && v->state == CLIENT_CONN_HEAD ? CLIENT_CONN_H2_MAX : CLIENT_CONN_IN_MAX;
+}
+
+static bool
+wants_input(const struct visit *v)
+{
+	if (v->eof || (v->door->onward != NULL && v->state == CLIENT_CONN_REACHING))
+		/* with TLS to the target, nothing may have been taken off the socket before */
+		return false;
+	return v->state == CLIENT_CONN_LINGER || buf_len(&v->in) < in_max(v);
+}
+
+/* The last answer is out: no more from us; the caller closes, or its time is up. False: the visit
+ * is gone. */
+static bool
+client_conn_shut(struct visit *v)
+{
+	if (v->eof) {
+		visit_free(v);
+		return false;
+	}
+	if (!v->shut)
+		timer_start(v->timer, CLIENT_CONN_LINGER_MS, 0);
+	v->shut = true;
+	shutdown(v->fd, SHUT_WR);
+	return true;
+}
+
+void
+client_conn_wait(struct visit *v)
+{
+	unsigned interest = 0;
+
+	if (wants_input(v))
+		interest |= WATCH_READ;
+	if (buf_len(&v->out) > 0)
+		interest |= WATCH_WRITE;
+	watch_set(v->watch, interest != 0 ? interest : WATCH_HUP);
+}
+
+void
+client_conn_update(struct visit *v)
+{
+	if (v->fd < 0 || !client_conn_flush(v))
+		return;
+	if (v->state == CLIENT_CONN_GREETING) {
+		if (buf_len(&v->out) == 0 && !timer_active(v->timer)) {
+			client_conn_greet_it(v);
+			if (v->state == CLIENT_CONN_RELAY)
+				return;
+		}
+	} else if (v->state == CLIENT_CONN_LINGER && buf_len(&v->out) == 0 &&
+		!client_conn_shut(v)) {
+		return;
+	}
+	client_conn_wait(v);
+}
+
+/* The caller has half-closed. False: the visit is gone. */
+static bool
+on_end(struct visit *v)
+{
+	v->eof = true;
+	switch (v->state) {
+	case CLIENT_CONN_HEAD:
+		visit_free(v);
+		return false;
+	case CLIENT_CONN_REACHING:
+		/* Who asked by CONNECT and said nothing behind it waits for an answer with the line
+		 * open; others may have said all. */
+		if (speaks_first(v) || v->exchange != NULL || buf_len(&v->in) > 0)
+			return true;
+		client_conn_audit(v, 499, 0, 0, "the caller went away");
+		visit_free(v);
+		return false;
+	case CLIENT_CONN_LINGER:
+		if (buf_len(&v->out) > 0)
+			return true;
+		visit_free(v);
+		return false;
+	case CLIENT_CONN_EXCHANGE:
+		if (exchange_request_done(v) || buf_len(&v->in) > 0)
+			return true;
+		client_conn_audit(v, 499, 0, 0, "the caller went away within its request");
+		client_conn_abort(v);
+		return false;
+	case CLIENT_CONN_GREETING:
+	case CLIENT_CONN_RELAY:
+		return true;
+	}
+	return true;
+}
+
+/* False: the visit is gone. */
+static bool
+read_some(struct visit *v)
+{
+	ssize_t n = buf_read(&v->in, v->fd, in_max(v) - MIN(in_max(v), buf_len(&v->in)));
+
+	if (n == -EAGAIN || n == -ENOBUFS)
+		return true;
+	if (n < 0) {
+		visit_free(v);
+		return false;
+	}
+	if (n == 0)
+		return on_end(v);
+	if (v->state == CLIENT_CONN_LINGER)
+		buf_consume(&v->in, buf_len(&v->in));
+	return true;
+}
+
+static void
+client_conn_proceed(struct visit *v)
+{
+	switch (v->state) {
+	case CLIENT_CONN_HEAD:
+		if (v->door->kind == DOOR_SNI)
+			client_conn_sni_input(v);
+		else
+			client_conn_http_input(v);
+		return;
+	case CLIENT_CONN_EXCHANGE:
+		exchange_pump(v);
+		return;
+	case CLIENT_CONN_REACHING:
+		connector_more(v->reaching);
+		client_conn_update(v);
+		return;
+	default:
+		client_conn_update(v);
+	}
+}
+
+static void
+on_ready(void *arg, int fd, unsigned events)
+{
+	struct visit *v = arg;
+
+	if ((events & WATCH_HUP) && sock_error(fd) != 0) {
+		visit_free(v);
+		return;
+	}
+	if ((events & (WATCH_READ | WATCH_HUP)) && wants_input(v) && !read_some(v))
+		return;
+	if (v->state == CLIENT_CONN_GREETING && buf_len(&v->in) > 0)
+		timer_cancel(v->timer);
+	client_conn_proceed(v);
+}
+
+static void
+on_timer(void *arg)
+{
+	struct visit *v = arg;
+
+	switch (v->state) {
+	case CLIENT_CONN_GREETING:
+		client_conn_update(v);
+		return;
+	case CLIENT_CONN_EXCHANGE:
+		exchange_pump(v);
+		return;
+	case CLIENT_CONN_HEAD:
+		if (v->h2) {
+			client_conn_h2_refuse(v, 408, "no request came in time");
+			return;
+		}
+		if (buf_len(&v->in) > 0 && v->door->kind != DOOR_SNI) {
+			client_conn_http_refuse(
+				v, 408, "the request's head did not come in time", true);
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	visit_free(v);
+}
+
+/* What a connection asks for before it has said anything. */
+static void
+client_conn_begin(struct visit *v)
+{
+	const struct door *door = v->door;
+
+	if (door->kind == DOOR_SNI && door->tls != NULL && *v->sni == '\0') {
+		client_conn_sni_refuse(
+			v, 400, "no server name in the TLS ClientHello: it names the node");
+		return;
+	}
+	if (door->kind == DOOR_FIXED)
+		client_conn_reach(v, door->host, door->port, door->dest);
+	else if (door->kind == DOOR_SNI && door->tls != NULL)
+		client_conn_reach(v, v->sni, door->port, door->dest);
+	else
+		timer_start(v->timer, CLIENT_CONN_HEAD_MS, 0);
+	client_conn_update(v);
+}
+
+static void
+client_conn_on_dropped(void *arg)
+{
+	client_conn_abort(arg);
+}
+
+struct visit *
+ingress_begin(struct ingress *i, const struct door *door, int fd, const struct caller *caller,
+	struct leg *leg, const char *sni)
+{
+	struct visit *v = xcalloc(1, sizeof *v);
+	int on = 1;
+
+	v->place = (struct preauth_conn){.drop = client_conn_on_dropped, .arg = v};
+	if (!preauth_enter(
+		    i->config.preauth, &v->place, &caller->addr, loop_now_ms(i->config.loop))) {
+		i->full++;
+		free(v);
+		close(fd);
+		return NULL;
+	}
+	v->ingress = i;
+	v->door = door;
+	v->caller = *caller;
+	v->fd = fd;
+	buf_init(&v->in, CLIENT_CONN_H2_MAX);
+	buf_init(&v->out, BUF_UNLIMITED);
+	v->timer = timer_new(i->config.loop, on_timer, v);
+	v->watch = watch_start(i->config.loop, fd, WATCH_HUP, on_ready, v);
+	v->started_ms = loop_now_ms(i->config.loop);
+	TAILQ_INSERT_TAIL(&i->visits, v, entry);
+	i->n_visits++;
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	v->sni = sni != NULL ? xstrdup(sni) : NULL;
+	v->near = leg;
+	if (leg != NULL)
+		leg->visit = v;
+	if (door->kind != DOOR_REDIRECT)
+		client_conn_begin(v);
+	return v;
+}

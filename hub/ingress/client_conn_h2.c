@@ -1,0 +1,94 @@
+#include <string.h>
+
+#include "hub/ingress/client_conn.h"
+
+/* HTTP/2 with prior knowledge: the first request's :authority says where the whole connection goes.
+ * Nothing of ours comes between the client and its server but, where the client waits for it, one
+ * empty SETTINGS. */
+
+static void
+client_conn_h2_refuse_it(struct visit *v, uint32_t stream, unsigned status, const char *line)
+{
+	client_conn_audit(v, status, 0, 0, line);
+	h2_preface_refuse(&v->out, stream, status, line, !v->h2_settings);
+	client_conn_linger(v);
+}
+
+void
+client_conn_h2_refuse(struct visit *v, unsigned status, const char *line)
+{
+	struct h2_preface o;
+
+	h2_preface_read(buf_at(&v->in), buf_len(&v->in), &o);
+	client_conn_h2_refuse_it(v, o.stream, status, line);
+}
+
+/* The acknowledgement of what the target has not sent. */
+static void
+cut_ack(struct buf *in, size_t at)
+{
+	char *bytes = buf_at(in);
+	size_t behind = buf_len(in) - at - H2_PREFACE_FRAME_HEAD;
+
+	memmove(bytes + at, bytes + at + H2_PREFACE_FRAME_HEAD, behind);
+	in->end -= H2_PREFACE_FRAME_HEAD;
+}
+
+static void
+on_asked(struct visit *v, const struct h2_preface *o)
+{
+	char host[CALLER_HOST_MAX + 1];
+	uint16_t port;
+
+	if (!client_conn_http_authority(o->authority, host, &port)) {
+		client_conn_h2_refuse_it(v, o->stream, 400,
+			":authority: expected HOST:PORT of a node, a pod or a service");
+		return;
+	}
+	if (v->h2_settings && o->ack_at == SIZE_MAX) {
+		if (buf_len(&v->in) >= CLIENT_CONN_H2_MAX)
+			client_conn_h2_refuse_it(
+				v, o->stream, 503, "our SETTINGS were not acknowledged");
+		else
+			client_conn_update(v);
+		return;
+	}
+	if (v->h2_settings)
+		cut_ack(&v->in, o->ack_at);
+	client_conn_reach(v, host, port, NULL);
+	client_conn_update(v);
+}
+
+/* More must come first. */
+static void
+wait_for_more(struct visit *v)
+{
+	if (buf_len(&v->in) >= CLIENT_CONN_H2_MAX)
+		client_conn_h2_refuse(v, 503, "the first request is too large");
+	else
+		client_conn_update(v);
+}
+
+bool
+client_conn_h2_input(struct visit *v)
+{
+	struct h2_preface o;
+	enum h2_preface_state state = h2_preface_read(buf_at(&v->in), buf_len(&v->in), &o);
+
+	if (state == H2_PREFACE_NONE || buf_len(&v->in) == 0) {
+		v->h2 = false; /* "PRI " alone may have come before */
+		return false;
+	}
+	v->h2 = buf_len(&v->in) >= 4; /* "PRI ": no method of HTTP/1 */
+	if (state == H2_PREFACE_WAITS && !v->h2_settings) {
+		h2_preface_settings(&v->out);
+		v->h2_settings = true;
+	}
+	if (state == H2_PREFACE_ASKED)
+		on_asked(v, &o);
+	else if (state == H2_PREFACE_BAD)
+		client_conn_h2_refuse_it(v, o.stream, 400, "malformed HTTP/2");
+	else
+		wait_for_more(v);
+	return true;
+}

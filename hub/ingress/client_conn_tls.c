@@ -1,0 +1,223 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/log.h"
+#include "hub/ingress/client_conn.h"
+#include "hub/port/client_hello.h"
+
+/* Its visit knows of it no more. */
+static struct visit *
+leave_visit(struct leg *l)
+{
+	struct visit *v = take_ptr(&l->visit);
+
+	if (v != NULL && v->near == l)
+		v->near = NULL;
+	if (v != NULL && v->far == l)
+		v->far = NULL;
+	return v;
+}
+
+void
+leg_free(struct leg *l)
+{
+	(void)leave_visit(l);
+	TAILQ_REMOVE(&l->ingress->legs, l, entry);
+	preauth_leave(&l->place);
+	l->ingress->n_legs--;
+	tls_bridge_free(&l->bridge);
+	if (l->fd >= 0)
+		close(l->fd);
+	free(l);
+}
+
+static void
+on_ended(void *arg, bool broken)
+{
+	struct leg *l = arg;
+	bool near = l->visit != NULL && l->visit->near == l;
+	struct visit *v = leave_visit(l);
+
+	l->bridge = NULL;
+	leg_free(l);
+	if (v != NULL && broken)
+		client_conn_break(v,
+			near ? "the caller's TLS connection broke"
+			     : "the target's TLS connection broke");
+}
+
+static struct leg *
+client_conn_tls_make(struct ingress *i, const struct door *door)
+{
+	struct leg *l = xcalloc(1, sizeof *l);
+
+	l->ingress = i;
+	l->door = door;
+	l->fd = -1;
+	TAILQ_INSERT_TAIL(&i->legs, l, entry);
+	i->n_legs++;
+	return l;
+}
+
+/* --- TLS of the caller ---------------------------------------------------------------------- */
+
+static void
+on_caller_open(void *arg, const char *why, const char *sni, const char *peer)
+{
+	struct leg *l = arg;
+	char text[ACCESS_NAME_MAX + 8];
+
+	if (why != NULL) {
+		l->ingress->handshakes_failed++;
+		log_limited(LOG_LEVEL_WARN, 6, "ingress",
+			"a caller's TLS handshake failed door=%s caller=%s reason=\"%s\"",
+			l->door->name, caller_text(&l->caller, text), why);
+		return;
+	}
+	preauth_leave(&l->place); /* the visit gets one of its own */
+	l->caller.admitted = l->door->proven;
+	snprintf(l->caller.cert, sizeof l->caller.cert, "%s", l->door->proven ? peer : "");
+	ingress_begin(l->ingress, l->door, take_fd(&l->fd), &l->caller, l, sni);
+}
+
+static void
+leg_on_dropped(void *arg)
+{
+	leg_free(arg);
+}
+
+void
+leg_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller)
+{
+	struct leg *l = client_conn_tls_make(i, door);
+	struct tls_bridge_setup setup = {
+		.loop = i->config.loop,
+		.fd = fd,
+		.plain = -1,
+		.ctx = door->tls,
+		.proof = door->proven ? TLS_PROVEN : TLS_ANYBODY,
+		.place = &l->place,
+		.opened = on_caller_open,
+		.ended = on_ended,
+		.arg = l,
+	};
+	struct err err = {0};
+
+	l->caller = *caller;
+	l->place = (struct preauth_conn){.drop = leg_on_dropped, .arg = l};
+	if (!preauth_enter(
+		    i->config.preauth, &l->place, &caller->addr, loop_now_ms(i->config.loop))) {
+		i->full++;
+		leg_free(l);
+		close(fd);
+		return;
+	}
+	if (tls_bridge_new(&setup, &l->bridge, &l->fd, &err) < 0) {
+		log_limited(LOG_LEVEL_ERROR, 6, "ingress", "door=%s: %s", door->name, err.text);
+		leg_free(l);
+	}
+}
+
+/* --- TLS to the target ---------------------------------------------------------------------- */
+
+static void
+on_target_open(void *arg, const char *why, const char *sni, const char *peer)
+{
+	struct leg *l = arg;
+
+	(void)sni;
+	(void)peer;
+	if (why == NULL)
+		return;
+	l->ingress->handshakes_failed++;
+	log_limited(LOG_LEVEL_WARN, 6, "ingress",
+		"the TLS handshake with a target failed door=%s reason=\"%s\"", l->door->name, why);
+}
+
+int
+leg_onward(struct visit *v, int plain, const char *host)
+{
+	struct ingress *i = v->ingress;
+	const struct door *door = v->door;
+	struct leg *l = client_conn_tls_make(i, door);
+	struct tls_bridge_setup setup = {
+		.loop = i->config.loop,
+		.plain = plain,
+		.ctx = door->onward,
+		.host = host,
+		.proof = door->onward_proven ? TLS_PROVEN : TLS_ANYBODY,
+		.opened = on_target_open,
+		.ended = on_ended,
+		.arg = l,
+	};
+	struct err err = {0};
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0) {
+		int rc = -errno;
+
+		leg_free(l);
+		close(plain);
+		return rc;
+	}
+	setup.fd = pair[0];
+	if (tls_bridge_new(&setup, &l->bridge, NULL, &err) < 0) {
+		log_limited(LOG_LEVEL_ERROR, 6, "ingress", "door=%s: %s", door->name, err.text);
+		leg_free(l);
+		close(pair[1]);
+		return -EINVAL;
+	}
+	l->visit = v;
+	v->far = l;
+	return pair[1];
+}
+
+/* --- the name in the ClientHello ------------------------------------------------------------ */
+
+/* RFC 8446 section 6: a fatal alert in a record of its own, before any handshake. */
+static void
+add_alert(struct buf *to, unsigned status)
+{
+	enum { ACCESS_DENIED = 49, INTERNAL_ERROR = 80, UNRECOGNIZED_NAME = 112 };
+	const uint8_t code = status == 403      ? ACCESS_DENIED
+		: status < 500 && status != 429 ? UNRECOGNIZED_NAME
+						: INTERNAL_ERROR;
+	const uint8_t alert[] = {21, 3, 3, 0, 2, 2, code};
+
+	buf_add(to, alert, sizeof alert);
+}
+
+void
+client_conn_sni_refuse(struct visit *v, unsigned status, const char *line)
+{
+	if (v->sni != NULL ||
+		!client_hello_is_tls((const uint8_t *)buf_at(&v->in), buf_len(&v->in))) {
+		client_conn_http_refuse(v, status, line, true);
+		return;
+	}
+	client_conn_audit(v, status, 0, 0, line);
+	add_alert(&v->out, status);
+	client_conn_linger(v);
+}
+
+void
+client_conn_sni_input(struct visit *v)
+{
+	const uint8_t *bytes = (const uint8_t *)buf_at(&v->in);
+	char name[CLIENT_HELLO_NAME_MAX + 1];
+	int rc = client_hello_name(bytes, buf_len(&v->in), name);
+
+	if (rc == 0 && !v->eof) {
+		client_conn_update(v);
+	} else if (rc <= 0) {
+		client_conn_sni_refuse(v, 400,
+			client_hello_is_tls(bytes, buf_len(&v->in))
+				? "no server name in the TLS ClientHello: it names the node"
+				: "this port speaks TLS");
+	} else {
+		client_conn_reach(v, name, v->door->port, v->door->dest);
+		client_conn_update(v);
+	}
+}

@@ -1,0 +1,41 @@
+/*
+ * A TLS connection on one side, a plain socket on the other, both ways with half-close: the rest of
+ * the ingress knows descriptors only. Bounded to a record each way; who does not read is not read
+ * for. On the loop's thread.
+ *
+ *	rc = tls_bridge_new(&(struct tls_bridge_setup){.loop = loop, .fd = fd, .ctx = ctx, .opened = on_opened, .arg = me}, &plain, &err);
+ *
+ * `opened` comes once, when the handshake is done or has failed. The bridge frees itself when both
+ * sides have ended or one has broken, and `ended` tells. tls_bridge_leave: who reads and writes the
+ * plain side has closed it: what it has written still goes out. tls_bridge_free breaks off both sides;
+ * `ended` does not come then.
+ */
+#ifndef EDGEWAY_HUB_INGRESS_TLS_BRIDGE_H
+#define EDGEWAY_HUB_INGRESS_TLS_BRIDGE_H
+
+#include "base/tls/tls_stream.h"
+
+struct tls_bridge;
+
+struct tls_bridge_setup {
+	struct loop *loop;
+	int fd; /* of the network's side: taken, also on failure */
+	/* the other side: taken; -1: a pair of sockets is made, and tls_bridge_new gives its other
+	 * end */
+	int plain;
+	struct ssl_ctx_st *ctx;
+	const char *host; /* client: the name to ask for; NULL: server */
+	enum tls_proof proof;
+	struct preauth_conn *place; /* as in tls_setup */
+	/* why: NULL when open. sni, peer: "" none. */
+	void (*opened)(void *arg, const char *why, const char *sni, const char *peer);
+	void (*ended)(void *arg, bool broken);
+	void *arg;
+};
+
+int tls_bridge_new(
+	const struct tls_bridge_setup *setup, struct tls_bridge **out, int *other, struct err *err);
+void tls_bridge_leave(struct tls_bridge *b);
+void tls_bridge_free(struct tls_bridge **b);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * Cuts an answer of the API server into JSON values while it arrives, wherever the chunks end, so
+ * that memory follows the largest object and not the length of a list:
+ *
+ *   JSON_STREAM_STREAM   values one after another (a watch); blanks between them do not matter
+ *   JSON_STREAM_LIST     one object; the elements of its member "items" come one by one, the rest is kept
+ *
+ * Only brackets and strings are looked at: whoever parses a value checks it. A value of more than
+ * `value_max` bytes is passed over and told as text NULL. One object that no parser takes would
+ * spoil the whole list, and with it the work of everybody else's: so what is nested deeper than
+ * JSON_STREAM_DEPTH_KEPT (metadata.managedFields may be) is left out, its bracket stays empty, and
+ * \u0000, which Kubernetes lets stand in an annotation, becomes \ufffd. Leaf; bytes of the network.
+ *
+ *	json_stream_init(&s, JSON_STREAM_LIST, on_item, arg);
+ *	rc = json_stream_feed(&s, data, len);	// 0, -EBADMSG, or what on_item returned
+ *	if (json_stream_whole(&s))
+ *		rest = json_stream_rest(&s, &len);	// {"kind":..,"metadata":{..},"items":[]}
+ *	json_stream_fini(&s);
+ */
+#ifndef EDGEWAY_HUB_KUBE_JSON_STREAM_H
+#define EDGEWAY_HUB_KUBE_JSON_STREAM_H
+
+#include "base/core/buf.h"
+
+enum {
+	JSON_STREAM_VALUE_MAX = 4 << 20, /* etcd takes 1.5 MB; JSON may be some times as long */
+	JSON_STREAM_REST_MAX = 64 << 10,
+	JSON_STREAM_DEPTH_KEPT = 48, /* of a value; nothing that is read has 20 */
+	JSON_STREAM_DEPTH_MAX = 1000, /* outside of values */
+};
+
+enum json_stream_mode { JSON_STREAM_STREAM, JSON_STREAM_LIST };
+
+/* Not 0: json_stream_feed stops and returns it. */
+typedef int json_stream_fn(void *arg, const char *text, size_t len);
+
+struct split {
+	enum json_stream_mode mode;
+	json_stream_fn *fn;
+	void *arg;
+	size_t value_max;
+	struct buf value, rest;
+	unsigned depth, deep; /* deep: what is within this depth is left out; 0: nothing */
+	bool in_string, escaped, in_items, in_value, too_large, ended;
+	char word[8]; /* last string at depth 1, cut */
+	size_t word_len;
+};
+
+void json_stream_init(struct split *s, enum json_stream_mode mode, json_stream_fn *fn, void *arg);
+void json_stream_fini(struct split *s);
+int json_stream_feed(struct split *s, const char *data, size_t len);
+/* Is nothing under way, and, for a list, has it ended? */
+bool json_stream_whole(const struct split *s);
+const char *json_stream_rest(struct split *s, size_t *len);
+
+#endif

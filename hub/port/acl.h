@@ -1,0 +1,68 @@
+/*
+ * Who may reach what through the hub: the rules of `access` (doc/edgeway-hub.8). Closed unless a
+ * rule opens; with no rules at all programs of this host, and those whom a listener's own clientCA
+ * has admitted, may reach everything. Pure.
+ *
+ *	from   192.0.2.0/24        a source address or network
+ *	       cert:NAME           the common name of a client certificate that the listener's clientCA has signed
+ *	       token:NAME          a bearer token, given by its tokenSHA256
+ *	       NAME                either of the two
+ *	       node:NAME           a node that asks for endpoints of services; globs allowed. Without such rules every node may have those
+ *	                           of all services
+ *	       local               a program of this host: by loopback, by a Unix socket, or by ingress.redirect (hub/port/caller.h)
+ *	to     *                   everything but addresses of the hub itself (hub/port/self_guard.h)
+ *	       NODE[:PORTS]        a node, globs allowed: edge-1:10250, edge-*:9100-9105, *:10250
+ *	       NAMESPACE/SERVICE[:PORTS], pod/NAMESPACE/POD[:PORTS]
+ *	       cloud/HOST[:PORTS], cloud/CIDR[:PORTS]   dialled by the hub itself
+ *	       hub:web             the page of the hub itself (hub/page/web.h); no other word opens it, not even *. Where no rule names it, callers
+ *	                           of this machine, and those whom its clientCA has admitted, may see it
+ *	       site/SITE/CIDR[:PORTS]  an address that a node of the site declares and no object of the cluster has; globs allowed
+ *
+ *	rc = acl_new(rules, &access, &err);
+ *	if (!acl_check(access, &caller, &target))	// 403
+ */
+#ifndef EDGEWAY_HUB_PORT_ACL_H
+#define EDGEWAY_HUB_PORT_ACL_H
+
+#include "base/conf/opt.h"
+#include "base/conf/tree.h"
+#include "base/core/buf.h"
+#include "hub/port/caller.h"
+
+enum { ACL_RULES_MAX = 1024 };
+
+enum target_kind { TARGET_NODE, TARGET_POD, TARGET_SERVICE, TARGET_CLOUD, TARGET_SITE, TARGET_WEB };
+
+struct acl_target {
+	enum target_kind kind;
+	const char *node; /* TARGET_NODE */
+	const char *ns, *name; /* of the pod or the service; name: of the site */
+	const char *host; /* TARGET_CLOUD, TARGET_SITE */
+	uint16_t port;
+};
+
+struct access;
+
+/* rules: the list of the configuration, or NULL. -EINVAL: err names the line. */
+int acl_new(const struct tree_node *rules, struct access **out, struct err *err);
+void acl_free(struct access **a);
+/* From now on `a` has the rules of `fresh`, which is taken. */
+void acl_adopt(struct access *a, struct access **fresh);
+size_t access_count(const struct access *a);
+bool acl_check(
+	const struct access *a, const struct caller *caller, const struct acl_target *target);
+/* The same, and which rule opens it, or why none does: appends a sentence. */
+bool acl_explain(const struct access *a, const struct caller *caller,
+	const struct acl_target *target, struct buf *why);
+/* Does a rule name this kind of target by itself, and not by *? */
+bool acl_names(const struct access *a, enum target_kind kind);
+/* Does a rule name a network or address of the cloud that holds this one? Then the hub dials it. */
+bool acl_names_cloud(const struct access *a, const struct in6_addr *ip);
+/* Does a rule name the address itself, no network, with ports that hold this one? Of the rules for
+ * the caller; NULL: of all. */
+bool acl_names_address(const struct access *a, const struct caller *caller,
+	const struct in6_addr *ip, uint16_t port);
+/* The name of the bearer token with this secret; NULL: none. */
+const char *acl_token(const struct access *a, const char *secret, size_t len);
+
+#endif

@@ -1,0 +1,293 @@
+#include "hub/port/alpn_mux.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/core/log.h"
+
+struct guest {
+	TAILQ_ENTRY(guest) link;
+	struct preauth_conn place;
+	struct alpn_mux *peek;
+	struct watch *watch;
+	int fd;
+	char *from; /* came inside of a websocket; else NULL */
+	size_t need; /* bytes that were waited for; 0: the first */
+	uint64_t since_ms; /* here, or, once its ClientHello is whole, waiting for its turn */
+	bool waits, due; /* for its turn; it has come */
+};
+
+TAILQ_HEAD(guests, guest);
+
+struct alpn_mux {
+	struct loop *loop;
+	struct timer *timer; /* for the guest that waits longest */
+	struct guests guests; /* in the order of since_ms */
+	struct preauth *preauth;
+	size_t n;
+	alpn_mux_fn *fn;
+	void *arg;
+	uint64_t late, unserved, ended, refused, tunnels, replicas, others, carriers;
+};
+
+static void
+set_timer(struct alpn_mux *p)
+{
+	const struct guest *g = TAILQ_FIRST(&p->guests);
+	uint64_t now = loop_now_ms(p->loop), end;
+
+	if (g == NULL) {
+		timer_cancel(p->timer);
+		return;
+	}
+	end = g->since_ms + ALPN_MUX_MS;
+	timer_start(p->timer, end > now ? end - now : 1, 0);
+}
+
+static int
+alpn_mux_release(struct guest *g)
+{
+	struct alpn_mux *p = g->peek;
+	int fd = g->fd;
+
+	TAILQ_REMOVE(&p->guests, g, link);
+	preauth_leave(&g->place);
+	p->n--;
+	if (g->watch != NULL)
+		watch_stop(&g->watch);
+	free(g->from);
+	free(g);
+	return fd;
+}
+
+/* It was silent, or what it said was not looked at in time. */
+static void
+alpn_mux_count_drop(const struct guest *g)
+{
+	g->peek->late += !g->waits;
+	g->peek->unserved += g->waits;
+}
+
+/* Guests that have been there for so long. */
+static void
+drop_late(struct alpn_mux *p, uint64_t ms)
+{
+	struct guest *g;
+	uint64_t now = loop_now_ms(p->loop);
+
+	while ((g = TAILQ_FIRST(&p->guests)) != NULL && now - g->since_ms >= ms) {
+		if (g->waits)
+			log_limited(LOG_LEVEL_WARN, 6, "hub",
+				"dropped a connection whose TLS handshake did not get its turn: "
+				"too many others want one (edgeway_hub_handshake_steps_waiting) "
+				"after_ms=%llu",
+				(unsigned long long)ms);
+		else
+			log_limited(LOG_LEVEL_WARN, 6, "hub",
+				"dropped a connection that did not say what it is (no whole TLS "
+				"ClientHello) after_ms=%llu",
+				(unsigned long long)ms);
+		alpn_mux_count_drop(g);
+		close(alpn_mux_release(g));
+	}
+}
+
+static void
+on_timer(void *arg)
+{
+	struct alpn_mux *p = arg;
+
+	drop_late(p, ALPN_MUX_MS);
+	set_timer(p);
+}
+
+/* Wakes us for so many bytes, or for the end, and not before. */
+static void
+wait_for(struct guest *g, size_t need)
+{
+	int low = (int)need;
+
+	g->need = need;
+	setsockopt(g->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
+}
+
+static void
+give_up(struct guest *g)
+{
+	g->peek->ended++;
+	close(alpn_mux_release(g));
+}
+
+static void
+hand_over(struct guest *g, enum client_hello kind)
+{
+	auto_free char *from = take_ptr(&g->from);
+	struct alpn_mux *p = g->peek;
+	int fd, one = 1;
+
+	setsockopt(g->fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+	if (kind == CLIENT_HELLO_OTHER)
+		p->others++;
+	else if (kind == CLIENT_HELLO_PEER)
+		p->replicas++;
+	else if (kind == CLIENT_HELLO_REVERSE || kind == CLIENT_HELLO_FORWARD)
+		p->tunnels++;
+	else
+		p->carriers++;
+	fd = alpn_mux_release(g);
+	set_timer(p);
+	p->fn(p->arg, fd, kind, from);
+}
+
+/* Inside of a websocket: what nodes say, and no second one. */
+static bool
+may_be_carried(enum client_hello kind)
+{
+	return kind == CLIENT_HELLO_OTHER || kind == CLIENT_HELLO_REVERSE ||
+		kind == CLIENT_HELLO_FORWARD;
+}
+
+static void alpn_mux_on_step(void *guest);
+
+/* libwebsockets answers a ClientHello as soon as it gets it, all in one turn; other TLS waits for
+ * its turns by itself (tls_setup). */
+static bool
+alpn_mux_waits_for_turn(struct guest *g)
+{
+	if (g->waits)
+		return !g->due;
+	g->waits = preauth_step(&g->place, alpn_mux_on_step, g);
+	if (!g->waits)
+		return false;
+	watch_set(g->watch, WATCH_HUP);
+	/* From here on it is we who take time. */
+	TAILQ_REMOVE(&g->peek->guests, g, link);
+	g->since_ms = loop_now_ms(g->peek->loop);
+	TAILQ_INSERT_TAIL(&g->peek->guests, g, link);
+	set_timer(g->peek);
+	return true;
+}
+
+static void
+alpn_mux_look(struct guest *g)
+{
+	uint8_t bytes[CLIENT_HELLO_MAX];
+	ssize_t n = recv(g->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+	size_t need = 0;
+	enum client_hello kind;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* Woken with less than was waited for: no more will come. */
+	if (n <= 0 || (size_t)n < g->need) {
+		give_up(g);
+		return;
+	}
+	kind = client_hello_read(bytes, (size_t)n, &need);
+	if (kind == CLIENT_HELLO_MORE)
+		wait_for(g, need);
+	else if (g->from != NULL && !may_be_carried(kind))
+		give_up(g);
+	else if (kind != CLIENT_HELLO_OTHER || !alpn_mux_waits_for_turn(g))
+		hand_over(g, kind);
+}
+
+static void
+alpn_mux_on_step(void *arg)
+{
+	struct guest *g = arg;
+
+	g->due = true;
+	alpn_mux_look(g);
+}
+
+static void
+on_ready(void *arg, int fd, unsigned events)
+{
+	(void)fd;
+	(void)events;
+	alpn_mux_look(arg);
+}
+
+struct alpn_mux *
+alpn_mux_new(struct loop *loop, struct preauth *preauth, alpn_mux_fn *fn, void *arg)
+{
+	struct alpn_mux *p = xcalloc(1, sizeof *p);
+
+	p->loop = loop;
+	p->preauth = preauth;
+	p->fn = fn;
+	p->arg = arg;
+	TAILQ_INIT(&p->guests);
+	p->timer = timer_new(loop, on_timer, p);
+	return p;
+}
+
+void
+alpn_mux_free(struct alpn_mux **out)
+{
+	struct alpn_mux *p = take_ptr(out);
+	struct guest *g;
+
+	if (p == NULL)
+		return;
+	while ((g = TAILQ_FIRST(&p->guests)) != NULL)
+		close(alpn_mux_release(g));
+	timer_free(&p->timer);
+	free(p);
+}
+
+static void
+alpn_mux_on_dropped(void *arg)
+{
+	struct guest *g = arg;
+
+	alpn_mux_count_drop(g);
+	close(alpn_mux_release(g));
+}
+
+void
+alpn_mux_take(struct alpn_mux *p, int fd, const char *from)
+{
+	const struct addr peer = preauth_from(fd, from);
+	struct guest *g = xcalloc(1, sizeof *g);
+
+	g->place = (struct preauth_conn){.drop = alpn_mux_on_dropped, .arg = g};
+	if (!preauth_enter(p->preauth, &g->place, &peer, loop_now_ms(p->loop))) {
+		p->refused++;
+		free(g);
+		close(fd);
+		return;
+	}
+	g->peek = p;
+	g->fd = fd;
+	g->from = from != NULL ? xstrdup(from) : NULL;
+	g->since_ms = loop_now_ms(p->loop);
+	TAILQ_INSERT_TAIL(&p->guests, g, link);
+	p->n++;
+	g->watch = watch_start(p->loop, fd, WATCH_READ, on_ready, g);
+	if (!timer_active(p->timer))
+		set_timer(p);
+	alpn_mux_look(g); /* a ClientHello usually is there already */
+}
+
+void
+alpn_mux_metrics(const struct alpn_mux *p, struct metrics *m)
+{
+	static const char name[] = "edgeway_hub_strangers_total",
+			  help[] = "Connections by what their first bytes say.";
+
+	metric_counter(m, name, help, "is=\"websocket\"", p->others);
+	metric_counter(m, name, help, "is=\"tunnel\"", p->tunnels);
+	metric_counter(m, name, help, "is=\"replica\"", p->replicas);
+	metric_counter(m, name, help, "is=\"carrier\"", p->carriers);
+	metric_counter(m, name, help, "is=\"silent\"", p->late);
+	metric_counter(m, name, help, "is=\"unserved\"", p->unserved);
+	metric_counter(m, name, help, "is=\"gone\"", p->ended);
+	metric_counter(m, name, help, "is=\"too_many\"", p->refused);
+	metric_gauge(m, "edgeway_hub_strangers_waiting",
+		"Connections that have not said what they are.", NULL, (double)p->n);
+}

@@ -1,0 +1,327 @@
+#include "hub/replicas/peers_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "hub/port/acl.h"
+#include "hub/port/route.h"
+
+enum { TRIPS_MOST = 16384 };
+
+/* A stream that a replica asks for, opened in the node's tunnel here. */
+struct trip {
+	LIST_ENTRY(trip) link;
+	struct peers *of;
+	struct stream *near, *far; /* the replica's and the node's, until they are joined */
+	struct stream_join *couple;
+	struct account *account; /* the node's; NULL: none is kept */
+	uint64_t since_ms;
+	char *by, *caller, *node, *target;
+};
+
+const char *
+peer_field(const struct stream_request *r, const char *name)
+{
+	for (size_t i = 0; i < r->n_fields; i++)
+		if (strcmp(r->fields[i].name, name) == 0)
+			return r->fields[i].value;
+	return "";
+}
+
+static void
+trip_free(struct trip *t)
+{
+	struct peers *p = t->of;
+
+	LIST_REMOVE(t, link);
+	p->n_trips--;
+	stream_join_free(&t->couple);
+	stream_close(&t->near, STREAM_CANCELLED);
+	stream_close(&t->far, STREAM_CANCELLED);
+	if (t->account != NULL)
+		quota_give(&t->account, loop_now_ms(p->config.loop));
+	free(t->by);
+	free(t->caller);
+	free(t->node);
+	free(t->target);
+	free(t);
+	peers_say_drained(p);
+}
+
+/* The line of the audit; the replica that asked has one, too. */
+static void
+peer_forward_tell(const struct trip *t, unsigned status, const struct stream_join_report *report,
+	const char *end)
+{
+	char caller[ACCESS_NAME_MAX + 8], target[CALLER_HOST_MAX + 8], why[CALLER_REASON_MAX];
+
+	log_info("audit",
+		"door=peer peer=%s caller=\"%s\" target=\"%s via %s\" status=%u sent=%llu "
+		"received=%llu ms=%llu end=\"%s\"",
+		t->by, log_clean(caller, sizeof caller, t->caller),
+		log_clean(target, sizeof target, t->target), t->node, status,
+		(unsigned long long)(report != NULL ? report->bytes[0] : 0),
+		(unsigned long long)(report != NULL ? report->bytes[1] : 0),
+		(unsigned long long)(loop_now_ms(t->of->config.loop) - t->since_ms),
+		log_clean(why, sizeof why, end));
+}
+
+static void
+peer_forward_refuse(struct trip *t, unsigned status, const char *reason)
+{
+	if (status == 421)
+		t->of->not_here++;
+	else
+		t->of->unpassed++;
+	peer_forward_tell(t, status, NULL, reason);
+	stream_answer(t->near, status, reason);
+	trip_free(t);
+}
+
+/* Nothing was done: who asked may ask again. */
+static void
+pass_refusal(struct trip *t)
+{
+	t->of->unpassed++;
+	peer_forward_tell(t, 0, NULL, "the node refused the stream");
+	stream_close(&t->near, STREAM_REFUSED);
+	trip_free(t);
+}
+
+static void
+on_couple_ended(void *arg, const struct stream_join_report *report)
+{
+	struct trip *t = arg;
+
+	peer_forward_tell(t, 200, report, report->why);
+	trip_free(t);
+}
+
+/* The node stops: whoever asked for the stream may have it for an idle connection. */
+static void
+on_fading(void *arg)
+{
+	const struct trip *t = arg;
+	struct stream *near = t->couple != NULL ? stream_join_stream(t->couple, 0) : NULL;
+	const struct stream *far = t->couple != NULL ? stream_join_stream(t->couple, 1) : NULL;
+
+	if (near != NULL)
+		stream_fade(near, far != NULL && stream_is_doubted(far));
+}
+
+static void
+on_far_answered(void *arg, unsigned status, const char *reason)
+{
+	struct trip *t = arg;
+
+	if (status != 200) {
+		/* 421 is this hub's own word: who asked would not ask for the node here again. */
+		peer_forward_refuse(
+			t, status >= 400 && status <= 599 && status != 421 ? status : 502, reason);
+		return;
+	}
+	t->of->passed++;
+	stream_answer(t->near, 200, "");
+	stream_on_fading(t->far, on_fading, t);
+	t->couple = stream_join_new(&(struct stream_join_setup){
+		.loop = t->of->config.loop,
+		.streams = {take_ptr(&t->near), take_ptr(&t->far)},
+		.rate = t->account != NULL ? quota_rate(t->account) : NULL,
+		.ended = on_couple_ended,
+		.arg = t,
+	});
+}
+
+static void
+on_far_reset(void *arg, unsigned code)
+{
+	struct trip *t = arg;
+
+	if (code == STREAM_REFUSED)
+		pass_refusal(t);
+	else if (code == STREAM_LOST)
+		peer_forward_refuse(t, 421, "the node's tunnel broke while dialling");
+	else
+		peer_forward_refuse(t, 503, "the node broke off the stream");
+}
+
+/* The replica that asked has given up. */
+static void
+on_near_reset(void *arg, unsigned code)
+{
+	struct trip *t = arg;
+
+	peer_forward_tell(
+		t, 0, NULL, code == STREAM_LOST ? "the replica was lost" : "the caller has gone");
+	trip_free(t);
+}
+
+static void
+peer_forward_ignore(void *arg)
+{
+	(void)arg; /* what comes waits until it is joined */
+}
+
+static void
+ignore_answer(void *arg, unsigned status, const char *reason)
+{
+	(void)arg;
+	(void)status;
+	(void)reason;
+}
+
+static const struct stream_events near_events = {
+	ignore_answer, peer_forward_ignore, peer_forward_ignore, on_near_reset};
+static const struct stream_events far_events = {
+	on_far_answered, peer_forward_ignore, peer_forward_ignore, on_far_reset};
+
+/* As it came, without what is meant for this hub. */
+static struct stream_request
+trip_request(const struct stream_request *request, struct stream_field fields[STREAM_FIELDS_MAX])
+{
+	static const char *const ours[] = {"edgeway-node", "edgeway-hop", PEER_BETWEEN};
+	struct stream_request on = {
+		.authority = request->authority, .udp = request->udp, .fields = fields};
+
+	for (size_t i = 0; i < request->n_fields; i++) {
+		bool is_ours = false;
+
+		for (size_t k = 0; k < ARRAY_LEN(ours); k++)
+			is_ours |= strcmp(request->fields[i].name, ours[k]) == 0;
+		if (!is_ours)
+			fields[on.n_fields++] = request->fields[i];
+	}
+	return on;
+}
+
+static int
+open_far(struct trip *t, const struct stream_request *request)
+{
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	const struct stream_request on = trip_request(request, fields);
+
+	return tunnels_open(t->of->config.tunnels, t->node, &on, &far_events, t, &t->far);
+}
+
+static bool
+take_account(struct trip *t)
+{
+	struct peers *p = t->of;
+
+	if (p->quota == NULL)
+		return true;
+	t->account = quota_take(p->quota, QUOTA_NODE, t->node, t->since_ms);
+	return t->account != NULL;
+}
+
+static struct trip *
+trip_new(struct guest *g, struct stream *st, const struct stream_request *request)
+{
+	struct peers *p = g->of;
+	struct trip *t = xcalloc(1, sizeof *t);
+
+	t->of = p;
+	t->since_ms = loop_now_ms(p->config.loop);
+	t->by = xstrdup(g->name[0] != '\0' ? g->name : g->address);
+	t->caller = xstrdup(peer_field(request, "edgeway-caller"));
+	t->node = xstrdup(peer_field(request, "edgeway-node"));
+	t->target = xstrdup(request->authority);
+	t->near = st;
+	LIST_INSERT_HEAD(&p->trips, t, link);
+	p->n_trips++;
+	stream_accept(st, &near_events, t);
+	return t;
+}
+
+/* Of tunnels_open. */
+static const char *
+why_not(int rc)
+{
+	switch (rc) {
+	case -EINVAL:
+		return "what is asked for is no target";
+	case -EAGAIN:
+		return "the node has as many streams as its tunnel carries";
+	case -EINPROGRESS:
+		return "the node's tunnel has just begun, and does not say yet whether it carries "
+		       "UDP";
+	case -EPROTONOSUPPORT:
+		return "the node's agent carries no UDP yet: it needs the hub's version";
+	default:
+		return strerror(-rc);
+	}
+}
+
+/* Another replica has the node, and whoever asks cannot reach it. */
+static int
+open_beyond(struct trip *t, const struct stream_request *request)
+{
+	struct peers *p = t->of;
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	const struct stream_request on = trip_request(request, fields);
+	struct peers_ask ask = {.node = t->node, .request = &on, .events = &far_events, .to = t};
+	struct line *l = tunnel_directory_holder(p->roster, t->node, &ask.epoch);
+	int rc = peers_open_at(p, l, &ask, false);
+
+	t->far = ask.stream;
+	return rc;
+}
+
+unsigned
+trip_begin(struct guest *g, struct stream *st, const struct stream_request *request,
+	const char **reason)
+{
+	struct peers *p = g->of;
+	struct trip *t;
+	int rc;
+
+	*reason = "it was passed on before: this hub passes nothing on twice";
+	if (strcmp(peer_field(request, "edgeway-hop"), "1") != 0)
+		return 508;
+	*reason = "edgeway-node does not name a node";
+	if (!node_name_ok(peer_field(request, "edgeway-node")))
+		return 400;
+	*reason = "this hub passes on too many streams";
+	if (p->n_trips >= TRIPS_MOST)
+		return 503;
+	t = trip_new(g, st, request);
+	if (!take_account(t)) {
+		peer_forward_refuse(t, 429, "the node has as many streams as it may");
+		return 0;
+	}
+	*reason = p->config.refuses(p->config.arg, t->node, t->target);
+	if (*reason != NULL) {
+		peer_forward_refuse(t, 403, *reason);
+		return 0;
+	}
+	rc = open_far(t, request);
+	if ((rc == -ENOTCONN || rc == -ESHUTDOWN) &&
+		strcmp(peer_field(request, PEER_BETWEEN), "1") == 0)
+		rc = open_beyond(t, request);
+	if (rc == -ENOTCONN || rc == -ESHUTDOWN)
+		peer_forward_refuse(t, 421, "the node's tunnel is not here any more");
+	else if (rc < 0)
+		peer_forward_refuse(t, rc == -EINVAL ? 400 : 503, why_not(rc));
+	return 0;
+}
+
+void
+trips_look(struct peers *p)
+{
+	struct trip *t, *next;
+
+	for (t = LIST_FIRST(&p->trips); t != NULL; t = next) {
+		next = LIST_NEXT(t, link);
+		if (t->far != NULL && stream_is_silent(t->far))
+			peer_forward_refuse(t, 421, "the node's tunnel does not answer");
+	}
+}
+
+void
+trips_free(struct peers *p)
+{
+	while (!LIST_EMPTY(&p->trips))
+		trip_free(LIST_FIRST(&p->trips));
+}

@@ -1,0 +1,701 @@
+#include "hub/routing/connector.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/core/hops.h"
+#include "base/core/log.h"
+
+enum { STATUSES = 10, UNSETTLED_MS = 10, REFUSALS_MAX = 5, BREAKS_MAX = 3 };
+
+static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 503, 504, 508};
+
+struct connector {
+	struct connector_config config;
+	LIST_HEAD(, reaching) all, waiting;
+	uint64_t answers[STATUSES], retries, cancelled, awaited, crowded, moved, repeated;
+	unsigned pending, n_waiting;
+};
+
+struct reaching {
+	LIST_ENTRY(reaching) link, among_waiting;
+	struct connector *reach;
+	struct routes ways;
+	size_t next; /* way to try */
+	bool udp;
+	char caller[ACCESS_NAME_MAX + 8];
+	struct stream *stream;
+	/* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
+	uint64_t epoch;
+	bool elsewhere; /* that is another replica's */
+	const struct buf *first; /* of the request */
+	size_t sent; /* of that, in this stream */
+	/* replicas that were asked to pass it on to one that cannot be reached from here */
+	unsigned between;
+	char at[PEER_NAME_TEXT]; /* then: which one's */
+	char traceparent[TRACEPARENT_LEN + 1]; /* "" none */
+	char hops[HOPS_TEXT_MAX]; /* this hub included */
+	unsigned refusals; /* of streams, by nodes that had not begun with them */
+	unsigned breaks; /* of tunnels, and of connections to replicas, while they were asked */
+	bool await; /* a node that it needs was lost a moment ago */
+	bool waits; /* for that one; `soon` is how long */
+	uint64_t wait_end_ms; /* 0: it has not waited yet */
+	struct timer *deadline, *soon;
+	unsigned status; /* answer to give soon, 0: none yet */
+	char reason[CALLER_REASON_MAX];
+	char target[3 * MESH_NODE_MAX + 64];
+	connector_fn *done;
+	void *arg;
+};
+
+static void try_next(struct reaching *x);
+
+struct connector *
+connector_new(const struct connector_config *config)
+{
+	struct connector *r = xcalloc(1, sizeof *r);
+
+	r->config = *config;
+	LIST_INIT(&r->all);
+	LIST_INIT(&r->waiting);
+	return r;
+}
+
+void
+connector_free(struct connector **out)
+{
+	free(take_ptr(out));
+}
+
+static void
+stop_waiting(struct reaching *x)
+{
+	if (!x->waits)
+		return;
+	x->waits = false;
+	x->reach->n_waiting--;
+	LIST_REMOVE(x, among_waiting);
+}
+
+static void
+free_reaching(struct reaching *x)
+{
+	x->reach->pending--;
+	LIST_REMOVE(x, link);
+	stop_waiting(x);
+	if (x->stream != NULL)
+		stream_close(&x->stream, STREAM_CANCELLED);
+	timer_free(&x->deadline);
+	timer_free(&x->soon);
+	free(x);
+}
+
+static void
+connector_give(struct reaching *x)
+{
+	struct connector_answer answer = {
+		.status = x->status,
+		.reason = x->reason,
+		.stream = x->status == 200 ? take_ptr(&x->stream) : NULL,
+		.target = x->target,
+		.via = x->next > 0 ? x->ways.list[x->next - 1].node : "",
+		.meant = x->next > 0 ? x->ways.list[x->next - 1].meant : "",
+		.at = x->elsewhere ? x->at : "",
+		.where = &x->ways.target,
+		.sent = x->sent,
+		.node = x->ways.target.kind == TARGET_NODE && x->ways.target.node != NULL
+			? x->ways.target.node
+			: "",
+	};
+
+	for (size_t i = 0; i < STATUSES; i++)
+		x->reach->answers[i] += statuses[i] == x->status;
+	x->done(x->arg, &answer);
+	free_reaching(x);
+}
+
+static void
+on_soon(void *arg)
+{
+	struct reaching *x = arg;
+
+	if (x->status != 0)
+		connector_give(x);
+	else
+		try_next(x);
+}
+
+/* The tunnel has just been opened, and its node has not said yet what it can do, or it began to
+ * drain a moment ago and there is a newer one: the same way again. */
+static void
+wait_a_little(struct reaching *x)
+{
+	x->next--;
+	x->status = 0;
+	timer_start(x->soon, UNSETTLED_MS, 0);
+}
+
+/* The owner is told at the next turn. */
+static void
+answer_soon(struct reaching *x, unsigned status, const char *reason)
+{
+	x->status = status;
+	if (reason != x->reason)
+		snprintf(x->reason, sizeof x->reason, "%s", reason);
+	timer_cancel(x->deadline);
+	timer_start(x->soon, 0, 0);
+}
+
+/* What waits holds its caller's connection, and is asked for all at once when the node comes. */
+static bool
+room_to_wait(const struct reaching *x)
+{
+	const char *node = x->ways.list[x->next - 1].node;
+	const struct reaching *other;
+	unsigned n = 0;
+
+	if (x->reach->n_waiting >= CONNECTOR_AWAIT_MOST)
+		return false;
+	LIST_FOREACH(other, &x->reach->waiting, among_waiting)
+		n += strcmp(other->ways.list[other->next - 1].node, node) == 0;
+	return n < CONNECTOR_AWAIT_NODE;
+}
+
+/* Until the node has come, here or at another replica; else the answer is what it would be now. */
+static void
+connector_await(struct reaching *x)
+{
+	uint64_t now = loop_now_ms(x->reach->config.loop);
+	size_t len = strlen(x->reason);
+
+	if (!room_to_wait(x)) {
+		x->reach->crowded++;
+		snprintf(x->reason + len, sizeof x->reason - len, "; too many others wait for it");
+		answer_soon(x, 503, x->reason);
+		return;
+	}
+	if (x->wait_end_ms == 0) {
+		x->wait_end_ms = now + CONNECTOR_AWAIT_MS;
+		x->reach->awaited++;
+	}
+	x->waits = true;
+	x->reach->n_waiting++;
+	LIST_INSERT_HEAD(&x->reach->waiting, x, among_waiting);
+	timer_start(x->soon, x->wait_end_ms > now ? x->wait_end_ms - now : 0, 0);
+}
+
+/* A node without a tunnel: do its neighbours stand for it? */
+static void
+look_beside(struct reaching *x)
+{
+	const char *why;
+	size_t len = strlen(x->reason);
+
+	if (routes_beside(x->reach->config.ways, &x->ways, x->next - 1, &why) == 0 && why != NULL)
+		snprintf(x->reason + len, sizeof x->reason - len, "; %s", why);
+}
+
+static void
+tell_neighbours(const struct reaching *x, bool worked)
+{
+	const struct way *way = &x->ways.list[x->next - 1];
+
+	struct neighbours *n = x->reach->config.neighbours;
+
+	if (n == NULL)
+		return;
+	if (way->meant[0] != '\0')
+		neighbours_result(n, way->meant, &way->neighbour, worked);
+	else if (worked)
+		neighbours_own(n, way->node);
+}
+
+/* This way has failed: another one may do, where nothing was sent on the first. 503: there was no
+ * tunnel. */
+static void
+give_up_way(struct reaching *x, unsigned status, const char *reason)
+{
+	bool beside = x->ways.list[x->next - 1].meant[0] != '\0';
+	bool others = status == 502 || status == 503 || status == 504 ||
+		(beside && (status == 403 || status == 404)); /* another may know it */
+
+	if (x->stream != NULL)
+		stream_close(&x->stream, STREAM_CANCELLED);
+	snprintf(x->reason, sizeof x->reason, "%s", reason);
+	x->status = status;
+	tell_neighbours(x, false);
+	if (status == 503)
+		look_beside(x);
+	if (others && x->next < x->ways.n) {
+		x->reach->retries++;
+		try_next(x);
+	} else if (status == 503 && x->await) {
+		connector_await(x);
+	} else {
+		answer_soon(x, status, x->reason);
+	}
+}
+
+/* No tunnel of the way's node took the stream: it may have one again in a moment. */
+static void
+give_up_node(struct reaching *x, const char *reason)
+{
+	const struct connector_config *c = &x->reach->config;
+
+	x->await |= (x->breaks > 0 && x->breaks <= BREAKS_MAX) ||
+		tunnels_await(c->tunnels, x->ways.list[x->next - 1].node) ||
+		tunnels_silent(c->tunnels, x->ways.list[x->next - 1].node) ||
+		(c->peers != NULL && peers_await(c->peers, x->ways.list[x->next - 1].node));
+	give_up_way(x, 503, reason);
+}
+
+/* Other statuses mean something to callers that no node has to say: 407 asks for a password. */
+static unsigned
+status_to_tell(unsigned status)
+{
+	for (size_t i = 0; i < STATUSES; i++)
+		if (status >= 400 && statuses[i] == status)
+			return status;
+	return 502;
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	struct reaching *x = arg;
+	const struct way *way = &x->ways.list[x->next - 1];
+	char text[CALLER_REASON_MAX];
+
+	if (x->status != 0 && timer_active(x->soon))
+		return;
+	if (status == 421 && x->elsewhere) {
+		if (x->epoch != 0)
+			peers_doubt(x->reach->config.peers, way->node, x->epoch);
+		else
+			x->between++;
+		stream_close(&x->stream, STREAM_CANCELLED);
+		x->next--; /* another replica may have it */
+		try_next(x);
+		return;
+	}
+	if (status == 200) {
+		x->status = 200;
+		tell_neighbours(x, true);
+		timer_cancel(x->deadline);
+		timer_cancel(x->soon);
+		connector_give(x);
+		return;
+	}
+	snprintf(text, sizeof text, "%s%s%s: %s", way->authority,
+		*way->node != '\0' ? " at node " : "", way->node,
+		*reason != '\0' ? reason : "refused");
+	give_up_way(x, status_to_tell(status), text);
+}
+
+/*
+ * The tunnel of the way's node, or the replica that has it, was lost before the node had answered:
+ * not a byte of the caller has gone out, so the worst that was done is a connection at the target
+ * that was opened and closed. The node is asked again where it is by now.
+ */
+static void
+ask_again(struct reaching *x)
+{
+	stream_close(&x->stream, STREAM_CANCELLED);
+	x->reach->repeated++;
+	x->between = 0;
+	x->next--;
+	x->status = 0;
+	timer_start(x->soon, 0, 0);
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	struct reaching *x = arg;
+
+	if (x->status != 0 && timer_active(x->soon))
+		return;
+	if (code == STREAM_LOST && x->sent > 0) { /* whether the target has got it nobody knows */
+		stream_close(&x->stream, STREAM_CANCELLED);
+		answer_soon(x, 502,
+			"the node's tunnel broke after the caller's first bytes had gone out");
+		return;
+	}
+	if (code == STREAM_LOST && !x->udp && *x->ways.list[x->next - 1].node != '\0' &&
+		x->breaks++ < BREAKS_MAX) {
+		ask_again(x);
+		return;
+	}
+	if (code == STREAM_REFUSED && x->refusals++ < REFUSALS_MAX) {
+		stream_close(&x->stream, STREAM_CANCELLED);
+		wait_a_little(x);
+		return;
+	}
+	if (*x->ways.list[x->next - 1].node == '\0')
+		give_up_way(x, 503, "the hub's own dial was broken off");
+	else if (x->elsewhere)
+		give_up_node(x, "the replica that has the node's tunnel was lost while dialling");
+	else
+		give_up_node(x,
+			code == STREAM_LOST ? "the node's tunnel broke while dialling"
+					    : "the node refused the stream");
+}
+
+static void
+connector_ignore(void *arg)
+{
+	(void)arg;
+}
+
+static const struct stream_events events = {
+	.answered = on_answered,
+	.readable = connector_ignore,
+	.writable = connector_ignore,
+	.reset = on_reset,
+};
+
+/* As tunnels_open, in the node's own tunnel at another replica. */
+static int
+open_elsewhere(struct reaching *x, const char *node, const struct stream_request *request)
+{
+	struct peers_ask ask = {.node = node,
+		.request = request,
+		.events = &events,
+		.to = x,
+		.between = x->between};
+	int rc = peers_open(x->reach->config.peers, &ask);
+	size_t at = strlen(x->target);
+
+	if (rc < 0)
+		return rc;
+	x->stream = ask.stream;
+	x->epoch = ask.epoch;
+	x->elsewhere = true;
+	snprintf(x->at, sizeof x->at, "%s", ask.at);
+	snprintf(x->target + at, sizeof x->target - at, "%s%s",
+		ask.epoch != 0 ? " at " : " by way of ", ask.at);
+	return 0;
+}
+
+static int
+open_way(struct reaching *x, const struct way *way)
+{
+	const struct connector_config *c = &x->reach->config;
+	struct stream_field fields[5] = {{"edgeway-caller", x->caller}, {HOPS_FIELD, x->hops}};
+	struct stream_request request = {
+		.authority = way->authority, .fields = fields, .n_fields = 2, .udp = x->udp};
+	int rc;
+
+	x->epoch = 0;
+	x->elsewhere = false;
+	if (x->ways.service[0] != '\0')
+		fields[request.n_fields++] =
+			(struct stream_field){"edgeway-service", x->ways.service};
+	if (way->meant[0] != '\0')
+		fields[request.n_fields++] = (struct stream_field){"edgeway-reach", way->meant};
+	if (x->traceparent[0] != '\0')
+		fields[request.n_fields++] = (struct stream_field){"traceparent", x->traceparent};
+
+	if (*way->node == '\0')
+		return local_dial_open(c->cloud, &request, &events, x, &x->stream);
+	x->epoch = tunnels_epoch(c->tunnels, way->node);
+	rc = tunnels_open(c->tunnels, way->node, &request, &events, x, &x->stream);
+	if ((rc == -ENOTCONN || rc == -ESHUTDOWN) && c->peers != NULL)
+		rc = open_elsewhere(x, way->node, &request);
+	return rc;
+}
+
+/* Without the answer's round trip. Not into a tunnel that seems dead, since it could not be left
+ * for another one then. */
+static void
+send_first(struct reaching *x)
+{
+	size_t n;
+
+	if (x->first == NULL || x->stream == NULL || stream_is_doubted(x->stream))
+		return;
+	n = MIN(buf_len(x->first) - x->sent, stream_room(x->stream));
+	stream_write(x->stream, (const char *)buf_at(x->first) + x->sent, n);
+	x->sent += n;
+}
+
+static void
+tell_without(const struct reaching *x, const char *node, char text[CALLER_REASON_MAX])
+{
+	if (x->breaks > 0)
+		snprintf(text, CALLER_REASON_MAX,
+			"the tunnel of node %s broke while it was asked, and it has not come back",
+			node);
+	else
+		snprintf(text, CALLER_REASON_MAX,
+			"node %s has no tunnel to this hub%s: is its agent running, with "
+			"tunnel.enabled?",
+			node, x->reach->config.peers != NULL ? " or its replicas" : "");
+}
+
+static void
+try_next(struct reaching *x)
+{
+	const struct way *way = &x->ways.list[x->next++];
+	char text[CALLER_REASON_MAX];
+	int rc;
+
+	snprintf(x->target, sizeof x->target, "%s%s%s%s%s", way->authority,
+		way->meant[0] != '\0' ? " for " : "", way->meant,
+		*way->node != '\0' ? " via " : " from the hub", way->node);
+	x->sent = 0;
+	if ((rc = open_way(x, way)) == 0) {
+		send_first(x);
+		return;
+	}
+	if (rc == -EINPROGRESS) {
+		wait_a_little(x);
+		return;
+	}
+	if (rc == -ENOTCONN || rc == -ESHUTDOWN) {
+		tell_without(x, way->node, text);
+		give_up_node(x, text);
+		return;
+	}
+	if (rc == -EPROTONOSUPPORT)
+		snprintf(text, sizeof text,
+			"the agent of node %s carries no UDP yet: it needs the hub's version",
+			way->node);
+	else if (rc == -EAGAIN)
+		snprintf(text, sizeof text, "node %s has as many streams as its tunnel carries",
+			way->node);
+	else
+		snprintf(text, sizeof text, "no stream to %s: %s", way->authority, strerror(-rc));
+	give_up_way(x, 503, text);
+}
+
+/* Is there a newer tunnel of its node than the one that it waits for an answer in, or does that one
+ * answer nothing any more? */
+static bool
+passed_by(const struct reaching *x, const char *node)
+{
+	const struct connector_config *c = &x->reach->config;
+	uint64_t here = tunnels_epoch(c->tunnels, node), there = peers_epoch(c->peers, node);
+
+	return x->stream != NULL && x->sent == 0 &&
+		((x->epoch != 0 && MAX(here, there) > x->epoch) || stream_is_silent(x->stream));
+}
+
+/* Begins with the way that it is at, or, after it has waited, with the first. */
+static void
+look_again(struct reaching *x)
+{
+	if (x->stream != NULL)
+		stream_close(&x->stream, STREAM_CANCELLED);
+	if (x->waits)
+		x->next = 0;
+	else
+		x->next--;
+	timer_cancel(x->soon);
+	stop_waiting(x);
+	x->between = 0;
+	x->await = false;
+	x->status = 0;
+	try_next(x);
+}
+
+/* Can one that waits go by this node now, or by one that stands for another? */
+static bool
+connector_concerns(const struct reaching *x, const char *node)
+{
+	struct neighbours *n = x->reach->config.neighbours;
+
+	if (node == NULL)
+		return true;
+	for (size_t i = 0; i < x->ways.n; i++)
+		if (strcmp(x->ways.list[i].node, node) == 0 ||
+			(n != NULL && neighbours_stand_for(n, x->ways.list[i].node)))
+			return true;
+	return false;
+}
+
+void
+connector_changed(struct connector *r, const char *node)
+{
+	struct reaching *x, *next;
+
+	if (r->config.peers == NULL)
+		return;
+	for (x = LIST_FIRST(&r->all); x != NULL; x = next) {
+		const char *its = x->next > 0 ? x->ways.list[x->next - 1].node : "";
+
+		next = LIST_NEXT(x, link);
+		if (x->waits) {
+			if (connector_concerns(x, node))
+				look_again(x);
+		} else if (*its != '\0' && (node == NULL || strcmp(its, node) == 0) &&
+			passed_by(x, its)) {
+			r->moved++;
+			look_again(x);
+		}
+	}
+}
+
+static void
+on_deadline(void *arg)
+{
+	struct reaching *x = arg;
+
+	if (x->stream != NULL)
+		stream_close(&x->stream, STREAM_CANCELLED);
+	if (x->waits)
+		answer_soon(x, 503, x->reason);
+	else
+		answer_soon(x, 504, "no answer from the node in time");
+	stop_waiting(x); /* who comes now is too late: nobody would end the dial */
+}
+
+/* How often the caller's connection and its request have been passed on, whichever is more: the one
+ * is known through what passes packets on, the other one through proxies as well. */
+static bool
+connector_goes_round(struct reaching *x, const struct connector_request *q)
+{
+	unsigned hops = MAX(q->caller->hops, q->hops);
+	char target[CALLER_HOST_MAX + 8];
+
+	hops_text(hops + 1, x->hops);
+	if (hops < HOPS_MAX)
+		return false;
+	log_limited(LOG_LEVEL_WARN, 6, "ingress",
+		"ended what goes round: it has passed through Edgeway as often as it may; what is "
+		"asked for, or an endpoint on the way, leads back here caller=%s target=\"%s\"",
+		x->caller, log_clean(target, sizeof target, x->target));
+	return true;
+}
+
+/* Finds the ways, for this caller: a service may not be for everybody. */
+static unsigned
+find_ways(struct reaching *x, const struct connector_request *q)
+{
+	struct routes_finder *f = x->reach->config.ways;
+	const struct routes_endpoint endpoint = {.asker = q->caller->node,
+		.service = q->service,
+		.node = q->dest,
+		.at = q->host,
+		.udp = q->udp};
+	struct routes_caller who;
+	unsigned status;
+
+	routes_caller_of(&who, q->caller, q->enforces);
+	routes_for(f, &who);
+	if (q->service != NULL)
+		status = routes_find_endpoint(f, &endpoint, &x->ways);
+	else if (q->dest != NULL)
+		status = routes_find_at(f, q->host, q->dest, &x->ways);
+	else
+		status = (q->udp ? routes_find_udp : routes_find)(f, q->host, q->port, &x->ways);
+	routes_for(f, NULL);
+	return status;
+}
+
+struct reaching *
+connector_start(
+	struct connector *r, const struct connector_request *q, connector_fn *done, void *arg)
+{
+	struct reaching *x = xcalloc(1, sizeof *x);
+	unsigned status;
+
+	x->reach = r;
+	x->done = done;
+	x->arg = arg;
+	x->udp = q->udp;
+	x->first = q->first;
+	x->soon = timer_new(r->config.loop, on_soon, x);
+	x->deadline = timer_new(r->config.loop, on_deadline, x);
+	r->pending++;
+	LIST_INSERT_HEAD(&r->all, x, link);
+	caller_text(q->caller, x->caller);
+	if (q->trace != NULL)
+		traceparent_text(x->traceparent, q->trace);
+	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
+	status = find_ways(x, q);
+	if (connector_goes_round(x, q)) {
+		answer_soon(x, 508, HOPS_REASON);
+	} else if (q->full != NULL) {
+		answer_soon(x, 429, q->full);
+	} else if (status != 0 ||
+		(status = routes_judge(r->config.ways, q->caller, &x->ways)) != 0) {
+		answer_soon(x, status, x->ways.reason);
+	} else {
+		timer_start(x->deadline, CONNECTOR_MS, 0);
+		try_next(x);
+	}
+	return x;
+}
+
+bool
+connector_is_let_in(const struct reaching *x)
+{
+	return x->status == 0;
+}
+
+void
+connector_more(struct reaching *x)
+{
+	send_first(x);
+}
+
+void
+connector_cancel(struct reaching **out)
+{
+	struct reaching *x = take_ptr(out);
+
+	if (x == NULL)
+		return;
+	x->reach->cancelled++;
+	free_reaching(x);
+}
+
+unsigned
+connector_pending(const struct connector *r)
+{
+	return r->pending;
+}
+
+uint64_t
+connector_loops(const struct connector *r)
+{
+	for (size_t i = 0; i < STATUSES; i++)
+		if (statuses[i] == 508)
+			return r->answers[i];
+	return 0;
+}
+
+void
+connector_metrics(const struct connector *r, struct metrics *m)
+{
+	char label[32];
+
+	for (size_t i = 0; i < STATUSES; i++) {
+		snprintf(label, sizeof label, "status=\"%u\"", statuses[i]);
+		metric_counter(m, "edgeway_ingress_dials_total",
+			"Answers to what was asked for at the ingress.", label, r->answers[i]);
+	}
+	metric_counter(m, "edgeway_ingress_retries_total",
+		"Further endpoints that were tried after one could not be dialled.", NULL,
+		r->retries);
+	metric_counter(m, "edgeway_ingress_cancelled_total",
+		"Callers that went away before the answer.", NULL, r->cancelled);
+	metric_counter(m, "edgeway_ingress_awaited_total",
+		"Callers that waited for a node: its tunnel was lost, or the hub started, a moment "
+		"ago.",
+		NULL, r->awaited);
+	metric_counter(m, "edgeway_ingress_crowded_total",
+		"Callers that could not wait for a node, since too many others did.", NULL,
+		r->crowded);
+	metric_counter(m, "edgeway_ingress_repeated_total",
+		"Dials that were begun again since the tunnel broke that they were under way in.",
+		NULL, r->repeated);
+	metric_gauge(m, "edgeway_ingress_waiting", "Callers that wait for a node, now.", NULL,
+		(double)r->n_waiting);
+	metric_counter(m, "edgeway_ingress_moved_total",
+		"Dials that began anew since their node had a newer tunnel.", NULL, r->moved);
+	metric_gauge(m, "edgeway_ingress_pending", "Dials under way.", NULL, (double)r->pending);
+}

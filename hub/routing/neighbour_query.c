@@ -1,0 +1,276 @@
+#include "hub/routing/neighbour_query.h"
+
+#include <limits.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/core/log.h"
+
+/* One node's, until it may be asked for the next time. */
+struct inquiry {
+	TAILQ_ENTRY(inquiry) link;
+	struct inquiries *of;
+	char *node;
+	struct stream *stream; /* NULL: it waits */
+	struct buf in, out;
+	struct timer *timer; /* of the stream's end, or the wait's */
+	bool again; /* it is to be asked once more */
+};
+
+struct inquiries {
+	struct inquiries_config config;
+	struct neighbours *neighbours;
+	struct timer *look;
+	TAILQ_HEAD(, inquiry) all;
+};
+
+static void
+neighbour_query_free(struct inquiry *i)
+{
+	TAILQ_REMOVE(&i->of->all, i, link);
+	stream_close(&i->stream, STREAM_CANCELLED);
+	timer_free(&i->timer);
+	buf_fini(&i->in);
+	buf_fini(&i->out);
+	free(i->node);
+	free(i);
+}
+
+/* The next one comes after a pause, whoever wants it. */
+static void
+neighbour_query_rest(struct inquiry *i, unsigned code)
+{
+	stream_close(&i->stream, code);
+	buf_consume(&i->in, buf_len(&i->in));
+	buf_consume(&i->out, buf_len(&i->out));
+	timer_start(i->timer, NEIGHBOUR_QUERY_PAUSE_MS, 0);
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	struct inquiry *i = arg;
+
+	if (status == 200)
+		return;
+	log_limited(LOG_LEVEL_WARN, 6, "hub",
+		"a node does not tell what it reaches node=%s status=%u reason=\"%s\"", i->node,
+		status, reason);
+	neighbours_forget(i->of->neighbours, i->node);
+	neighbour_query_rest(i, STREAM_DONE);
+}
+
+static void
+neighbour_query_say(struct inquiry *i)
+{
+	size_t n = MIN(stream_room(i->stream), buf_len(&i->out));
+
+	stream_write(i->stream, buf_at(&i->out), n);
+	buf_consume(&i->out, n);
+	if (buf_len(&i->out) > 0)
+		return;
+	stream_end(i->stream);
+	neighbour_query_rest(i, STREAM_DONE);
+}
+
+static void
+on_readable(void *arg)
+{
+	struct inquiry *i = arg;
+	const void *bytes;
+	size_t n;
+
+	while ((n = stream_peek(i->stream, &bytes)) > 0) {
+		if (buf_add(&i->in, bytes, n) < 0) {
+			log_limited(LOG_LEVEL_WARN, 6, "hub",
+				"a node tells of more neighbours than may be node=%s bytes=%d",
+				i->node, REACHABLE_NETS_TEXT_MAX);
+			neighbour_query_rest(i, STREAM_CANCELLED);
+			return;
+		}
+		stream_consume(i->stream, n);
+	}
+	if (!stream_eof(i->stream))
+		return;
+	neighbours_declare(i->of->neighbours, i->node, buf_str(&i->in), buf_len(&i->in), &i->out);
+	neighbour_query_say(i);
+}
+
+static void
+on_writable(void *arg)
+{
+	struct inquiry *i = arg;
+
+	if (stream_eof(i->stream) && buf_len(&i->out) > 0)
+		neighbour_query_say(i);
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	struct inquiry *i = arg;
+
+	i->again |= code != STREAM_LOST;
+	neighbour_query_rest(i, code);
+}
+
+static const struct stream_events stream_events = {on_answered, on_readable, on_writable, on_reset};
+
+static void
+neighbour_query_ask(struct inquiry *i)
+{
+	const struct stream_field field = {REACHABILITY_ASK, REACHABILITY_REACH};
+	const struct stream_request request = {
+		.authority = REACHABILITY_AUTHORITY, .fields = &field, .n_fields = 1};
+
+	i->again = false;
+	if (tunnels_open(i->of->config.tunnels, i->node, &request, &stream_events, i, &i->stream) ==
+		0)
+		timer_start(i->timer, NEIGHBOUR_QUERY_MS, 0);
+	else
+		neighbour_query_rest(i, STREAM_CANCELLED);
+}
+
+static void
+on_timer(void *arg)
+{
+	struct inquiry *i = arg;
+
+	if (i->stream != NULL) {
+		i->again = true;
+		neighbour_query_rest(i, STREAM_CANCELLED);
+	} else if (i->again) {
+		neighbour_query_ask(i);
+	} else {
+		neighbour_query_free(i);
+	}
+}
+
+static void
+neighbour_query_want(void *arg, const char *node)
+{
+	struct inquiries *q = arg;
+	struct inquiry *i;
+
+	TAILQ_FOREACH(i, &q->all, link) {
+		if (strcmp(i->node, node) == 0) {
+			i->again = true;
+			return;
+		}
+	}
+	i = xcalloc(1, sizeof *i);
+	i->of = q;
+	i->node = xstrdup(node);
+	i->timer = timer_new(q->config.loop, on_timer, i);
+	buf_init(&i->in, REACHABLE_NETS_TEXT_MAX);
+	buf_init(&i->out, BUF_UNLIMITED); /* a line for each of at most REACHABLE_NETS_MAX */
+	TAILQ_INSERT_HEAD(&q->all, i, link);
+	neighbour_query_ask(i);
+}
+
+static void
+on_look(void *arg)
+{
+	struct inquiries *q = arg;
+
+	neighbours_outdated(q->neighbours, neighbour_query_want, q);
+}
+
+void
+neighbour_query_news(struct inquiries *q, const char *node, enum tunnel_news news)
+{
+	switch (news) {
+	case TUNNEL_CAME:
+		neighbours_own(q->neighbours, node);
+		if (neighbours_declared(q->neighbours, node))
+			neighbour_query_want(
+				q, node); /* it may be another agent, which declares nothing */
+		break;
+	case TUNNEL_ASKS:
+		neighbour_query_want(q, node);
+		break;
+	case TUNNEL_GONE:
+		neighbours_forget(q->neighbours, node);
+		break;
+	}
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static bool
+neighbour_query_tunnelled(void *arg, const char *node)
+{
+	const struct inquiries *q = arg;
+
+	return q->config.tunnelled(q->config.arg, node);
+}
+
+static unsigned
+streams_of(void *arg, const char *node)
+{
+	const struct inquiries *q = arg;
+
+	return tunnels_have(q->config.tunnels, node) ? tunnels_streams(q->config.tunnels, node)
+						     : UINT_MAX;
+}
+
+static void
+on_changed(void *arg, const char *node)
+{
+	const struct inquiries *q = arg;
+
+	if (q->config.changed != NULL)
+		q->config.changed(q->config.arg, node);
+}
+
+/* An address that the hub itself dials, whatever nodes declare. */
+static bool
+neighbour_query_ours(void *arg, const struct in6_addr *ip)
+{
+	const struct inquiries *q = arg;
+
+	return addresses_on_net(q->config.addresses, ip) || acl_names_cloud(q->config.access, ip);
+}
+
+struct inquiries *
+inquiries_new(const struct inquiries_config *config)
+{
+	struct inquiries *q = xcalloc(1, sizeof *q);
+
+	q->config = *config;
+	q->neighbours = neighbours_new(&(struct neighbours_config){
+		.loop = config->loop,
+		.cluster = config->cluster,
+		.tunnelled = neighbour_query_tunnelled,
+		.streams = streams_of,
+		.changed = on_changed,
+		.ours = neighbour_query_ours,
+		.sites_only = config->sites_only,
+		.arg = q,
+	});
+	q->look = timer_new(config->loop, on_look, q);
+	TAILQ_INIT(&q->all);
+	timer_start(q->look, NEIGHBOUR_QUERY_LOOK_MS, NEIGHBOUR_QUERY_LOOK_MS);
+	return q;
+}
+
+struct neighbours *
+inquiries_neighbours(const struct inquiries *q)
+{
+	return q->neighbours;
+}
+
+void
+inquiries_free(struct inquiries **out)
+{
+	struct inquiries *q = take_ptr(out);
+	struct inquiry *i;
+
+	if (q == NULL)
+		return;
+	while ((i = TAILQ_FIRST(&q->all)) != NULL)
+		neighbour_query_free(i);
+	timer_free(&q->look);
+	neighbours_free(&q->neighbours);
+	free(q);
+}

@@ -1,0 +1,42 @@
+/*
+ * Asks nodes what they reach beside themselves: a stream through the node's tunnel on which it says
+ * so, and is told what of it counts (tunnel/node/reachability.h, doc/protocol.md "Neighbours"). A
+ * node that has something to say wants to be asked; who says nothing in time is asked again. On the
+ * hub's loop.
+ *
+ *	neighbour_query_news(q, "edge-1", TUNNEL_ASKS);
+ */
+#ifndef EDGEWAY_HUB_ROUTING_NEIGHBOUR_QUERY_H
+#define EDGEWAY_HUB_ROUTING_NEIGHBOUR_QUERY_H
+
+#include "base/os/addresses.h"
+#include "hub/port/acl.h"
+#include "hub/replicas/tunnels.h"
+#include "hub/routing/neighbours.h"
+
+enum { NEIGHBOUR_QUERY_MS = 5000, NEIGHBOUR_QUERY_PAUSE_MS = 1000, NEIGHBOUR_QUERY_LOOK_MS = 2000 };
+
+struct inquiries;
+
+/* all of these outlive it, but for the tunnels: free those before, they tell it of their end */
+struct inquiries_config {
+	struct loop *loop;
+	/* of the hub's own machine: what lies in their networks is dialled from here */
+	struct addresses *addresses;
+	const struct cluster *cluster;
+	const struct access *access;
+	struct tunnels *tunnels;
+	bool sites_only; /* as in neighbours_config */
+	bool (*tunnelled)(void *arg, const char *node); /* here or at another replica */
+	void (*changed)(void *arg, const char *node); /* as in neighbours_config; may be NULL */
+	void *arg;
+};
+
+struct inquiries *inquiries_new(const struct inquiries_config *config);
+/* What came of them; its own. */
+struct neighbours *inquiries_neighbours(const struct inquiries *q);
+void inquiries_free(struct inquiries **q);
+/* As `news` of tunnels_setup. */
+void neighbour_query_news(struct inquiries *q, const char *node, enum tunnel_news news);
+
+#endif

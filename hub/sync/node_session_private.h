@@ -1,0 +1,71 @@
+/*
+ * What the files of a talk share: talk.c (what comes, what is sent, beginning and end),
+ * talk_compare.c (digests), node_session_say.c (small messages), node_session_ask.c (questions) and talk_tell.c
+ * (what others ask about it). Nothing outside of these includes it.
+ */
+#ifndef EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
+#define EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
+
+#include "hub/port/refusals.h"
+#include "hub/sync/inflight.h"
+#include "hub/sync/node_filter.h"
+#include "hub/sync/node_session.h"
+#include "hub/sync/outbox.h"
+#include "hub/sync/pending.h"
+#include "hub/sync/unserved.h"
+#include "model/envelope.h"
+
+struct node_session {
+	struct node_session_config config;
+	struct ws_conn *conn;
+	char *node, *site, *zone, *address, *agent;
+	uint64_t since_ms;
+
+	bool live; /* the node has told its digests: changes are sent */
+	bool synced; /* and has been told all differences */
+	bool ended;
+	char *held_id; /* query that waits for the source; NULL none */
+	struct digests held;
+
+	struct fanout_watch watch;
+	struct node_filter sight;
+	struct pending pending;
+	/* query whose answer {"synced":true} comes once popped has reached sync_at */
+	char *sync_id;
+	uint64_t sync_at;
+
+	struct inflight flights; /* under way */
+	struct outbox outbox;
+	uint64_t n_acks;
+	struct unserved unserved;
+	struct refusals refusals; /* those of PENDING_REFUSED */
+	struct questions questions; /* that the node has not answered */
+	uint64_t callers; /* hash of what it is told of them, 0: nothing */
+	struct buf callers_next; /* what of that could not be sent yet */
+};
+
+/* --- talk.c --------------------------------------------------------------------------------- */
+/* From now on changes are sent as they come. */
+void node_session_go_live(struct node_session *s);
+/* Says that it is synced once all that the comparison found has been sent. */
+void node_session_finish_sync(struct node_session *s);
+
+/* --- talk_compare.c ------------------------------------------------------------------------- */
+/* The node's digests of all buckets; they are kept until the source has been read. */
+void node_session_compare_buckets(struct node_session *s, const struct envelope *e);
+/* The services in some buckets: what differs is queued. */
+void node_session_compare_services(struct node_session *s, const struct envelope *e);
+/* Answers the digests that were kept. */
+void node_session_answer_held(struct node_session *s);
+
+/* --- node_session_say.c ----------------------------------------------------------------------------- */
+void node_session_say(struct node_session *s, enum operation op, const char *resource,
+	const char *parent, struct buf *content);
+void node_session_say_as(struct node_session *s, const struct saying *say, const char *id);
+void node_session_say_hello(struct node_session *s);
+void node_session_say_synced(struct node_session *s, const char *parent);
+/* A node that sends faster than it reads the complaints is sent away. */
+void node_session_complain(
+	struct node_session *s, const char *parent, const char *resource, const char *why);
+
+#endif

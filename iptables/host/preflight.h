@@ -1,0 +1,36 @@
+/*
+ * What on this node spoils the mesh although every rule is in place: addresses of the node's own
+ * within the range of fake IPs, a network of its own around it, forwarding switched off while the
+ * kernel carries ports. Looks now and then, changes nothing; says it when one begins and when it
+ * ends, and tells it while it lasts. Part of the spine (iptables.h), loop 0 only.
+ *
+ *	rc = preflight_refuse(subnet, mask, err);	// before the rules are installed
+ *	preflight_look(&o, &(struct preflight_where){...});
+ */
+#ifndef EDGEWAY_IPTABLES_HOST_PREFLIGHT_H
+#define EDGEWAY_IPTABLES_HOST_PREFLIGHT_H
+
+#include "base/core/buf.h"
+#include "base/core/err.h"
+#include "base/core/metric.h"
+
+enum obstacle { OBSTACLE_RANGE, OBSTACLE_FORWARDING, OBSTACLE_KINDS };
+
+struct preflight {
+	char text[OBSTACLE_KINDS][256]; /* "": there is none */
+};
+
+struct preflight_where {
+	uint32_t subnet, mask; /* host byte order */
+	const char *interface;
+	bool carries; /* the kernel carries ports */
+};
+
+/* -EADDRINUSE when an address of this node is in the range: with the rules in place nobody on the node could
+ * reach that network any more, perhaps not even its hub. */
+int preflight_refuse(uint32_t subnet, uint32_t mask, struct err *err);
+void preflight_look(struct preflight *o, const struct preflight_where *where);
+void preflight_metrics(const struct preflight *o, struct metrics *m);
+void preflight_state(const struct preflight *o, struct buf *out); /* JSON list */
+
+#endif

@@ -1,0 +1,490 @@
+#include "iptables/maps/service_maps.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/core/hash.h"
+#include "base/core/log.h"
+#include "iptables/maps/conntrack.h"
+#include "iptables/maps/difference.h"
+#include "model/table.h"
+
+/* Changes of one transaction: what it costs the loop and the queue of events stays small. */
+enum { ELEMENTS_AT_ONCE = 4000, FLOWS_AT_ONCE = 10000 };
+
+struct frontend {
+	struct table_node node;
+	struct key key;
+	bool suspect; /* its service is another one now, or gone */
+	struct plan plan;
+};
+
+struct service_maps {
+	struct service_maps_config config;
+	enum service_maps_catch catch;
+	const struct local_callers *callers; /* of the snapshot that is being looked at */
+	struct table table;
+	struct buf suspects; /* struct frontend * */
+	struct buf differences; /* struct difference */
+	struct table gone; /* frontends whose flows may still be there */
+	bool udp_lost, tcp_lost; /* endpoints went, or a UDP port began: flows may go elsewhere */
+	struct service_maps_counts counts;
+};
+
+void
+service_maps_new(struct service_maps **out, const struct service_maps_config *config)
+{
+	struct service_maps *f = xcalloc(1, sizeof *f);
+
+	f->config = *config;
+	buf_init(&f->suspects, BUF_UNLIMITED);
+	buf_init(&f->differences, BUF_UNLIMITED);
+	*out = f;
+}
+
+static void
+frontend_free(struct frontend *one)
+{
+	slots_fini(&one->plan);
+	free(one);
+}
+
+static void
+service_maps_empty(struct table *t)
+{
+	for (size_t i = 0; i < t->n_slots; i++) {
+		while (t->slots[i] != NULL) {
+			struct frontend *one = container_of(t->slots[i], struct frontend, node);
+
+			table_remove(t, &one->node);
+			frontend_free(one);
+		}
+	}
+	table_fini(t);
+}
+
+/* Of ten thousand services at once they hold a megabyte, of which the next change needs nothing. */
+static void
+give_back(struct buf *b)
+{
+	if (buf_len(b) == 0)
+		buf_release(b);
+}
+
+void
+service_maps_skip(struct service_maps *f)
+{
+	while (buf_len(&f->differences) > 0) {
+		struct difference *d = (void *)buf_at(&f->differences);
+
+		slots_fini(&d->before);
+		buf_consume(&f->differences, sizeof *d);
+	}
+	give_back(&f->differences);
+}
+
+void
+service_maps_free(struct service_maps **out)
+{
+	struct service_maps *f = take_ptr(out);
+
+	if (f == NULL)
+		return;
+	service_maps_skip(f);
+	service_maps_empty(&f->table);
+	service_maps_empty(&f->gone);
+	buf_fini(&f->suspects);
+	buf_fini(&f->differences);
+	free(f);
+}
+
+void
+service_maps_catch(struct service_maps *f, enum service_maps_catch what)
+{
+	f->catch = what;
+}
+
+const struct service_maps_counts *
+service_maps_counts(const struct service_maps *f)
+{
+	return &f->counts;
+}
+
+/* --- the table ------------------------------------------------------------------------------ */
+
+static uint64_t
+key_hash(const struct key *k)
+{
+	return hash64(k, sizeof *k, 0);
+}
+
+static struct frontend *
+service_maps_find(const struct table *t, const struct key *k)
+{
+	for (struct table_node *n = table_first(t, key_hash(k)); n != NULL; n = table_next(n)) {
+		struct frontend *one = container_of(n, struct frontend, node);
+
+		if (memcmp(&one->key, k, sizeof *k) == 0)
+			return one;
+	}
+	return NULL;
+}
+
+static void
+service_maps_count(struct service_maps *f, const struct frontend *one, int sign)
+{
+	size_t *what = one->key.proto == 0      ? &f->counts.cluster_ips
+		: one->key.proto == IPPROTO_UDP ? &f->counts.udp
+						: &f->counts.tcp;
+
+	*what += (size_t)sign;
+	f->counts.slots += (size_t)(sign * one->plan.n);
+	f->counts.restricted += (size_t)(sign * one->plan.restricted);
+	f->counts.hosts += (size_t)(sign * one->plan.host);
+	f->counts.callers += (size_t)sign * one->plan.n_callers;
+}
+
+static void
+service_maps_differ(
+	struct service_maps *f, const struct frontend *one, bool was, struct plan before)
+{
+	const struct difference d = {
+		.key = one->key, .was = was, .is = true, .before = before, .after = one->plan};
+
+	buf_add(&f->differences, &d, sizeof d);
+}
+
+/* Does the plan lack an endpoint or a caller that the other one has? */
+static bool
+service_maps_lost(const struct plan *before, const struct plan *after)
+{
+	if (slots_excludes(before, after))
+		return true;
+	for (uint16_t i = 0; i < before->n; i++)
+		if (!slots_has(after, &before->slots[i]))
+			return true;
+	return false;
+}
+
+static void
+service_maps_want(struct service_maps *f, const struct key *k, struct plan plan)
+{
+	struct frontend *one = service_maps_find(&f->table, k);
+	struct plan before = {0};
+	bool was = one != NULL;
+
+	if (was) {
+		one->suspect = false;
+		if (slots_same(&one->plan, &plan)) {
+			slots_fini(&plan);
+			return;
+		}
+		service_maps_count(f, one, -1);
+		before = one->plan;
+	} else {
+		one = xcalloc(1, sizeof *one);
+		one->key = *k;
+		table_add(&f->table, &one->node, key_hash(k));
+	}
+	one->plan = plan;
+	service_maps_count(f, one, 1);
+	/* A flow that began before there was a port went past us, and still does. */
+	f->udp_lost |= k->proto == IPPROTO_UDP && (!was || service_maps_lost(&before, &plan));
+	f->tcp_lost |= k->proto == IPPROTO_TCP && was && service_maps_lost(&before, &plan);
+	service_maps_differ(f, one, was, before);
+}
+
+static void
+service_maps_suspect(struct service_maps *f, struct frontend *one)
+{
+	if (one == NULL || one->suspect)
+		return;
+	one->suspect = true;
+	buf_add(&f->suspects, &one, sizeof one);
+}
+
+static void
+service_maps_drop(struct service_maps *f, struct frontend *one)
+{
+	struct difference d = {.key = one->key, .was = true, .before = one->plan};
+
+	service_maps_count(f, one, -1);
+	f->udp_lost |= one->key.proto == IPPROTO_UDP;
+	f->tcp_lost |= one->key.proto == IPPROTO_TCP;
+	buf_add(&f->differences, &d, sizeof d);
+	one->plan = (struct plan){0};
+	table_remove(&f->table, &one->node);
+	table_add(&f->gone, &one->node, one->node.hash);
+}
+
+static void
+drop_suspects(struct service_maps *f)
+{
+	while (buf_len(&f->suspects) > 0) {
+		struct frontend *one;
+
+		memcpy(&one, buf_at(&f->suspects), sizeof one);
+		buf_consume(&f->suspects, sizeof one);
+		if (one->suspect)
+			service_maps_drop(f, one);
+	}
+	give_back(&f->suspects);
+}
+
+/* --- what a service wants ------------------------------------------------------------------- */
+
+/* A pod's way to the apiserver, and to the cluster's own DNS. */
+static bool
+is_delicate(const struct service *s)
+{
+	return (strcmp(s->namespace, "default") == 0 && strcmp(s->name, "kubernetes") == 0) ||
+		(strcmp(s->namespace, "kube-system") == 0 && strcmp(s->name, "kube-dns") == 0);
+}
+
+/* UDP always is the kernel's; TCP where it was asked for and all endpoints can be reached so. */
+static bool
+is_kernels(const struct service_maps *f, const struct service *s, const struct service_port *p)
+{
+	if (p->mode == PORT_UDP)
+		return true;
+	if (p->mode != PORT_TCP || p->n_endpoints == 0 || p->n_unreachable > 0 || s->restricted)
+		return false;
+	if (s->lb.datapath == DATAPATH_PROXY ||
+		(s->lb.datapath == DATAPATH_DEFAULT && !f->config.kernel))
+		return false;
+	for (unsigned i = 0; i < p->n_endpoints; i++)
+		if (!slots_direct(&p->endpoints[i]))
+			return false;
+	return true;
+}
+
+static struct key
+key_of(uint32_t ip, const struct service_port *p)
+{
+	return (struct key){.ip = ip,
+		.port = p->port,
+		.proto = p->mode == PORT_UDP ? IPPROTO_UDP : IPPROTO_TCP};
+}
+
+static void
+make_plan(struct service_maps *f, const struct service *s, const struct service_port *p,
+	struct plan *plan)
+{
+	bool udp = p->mode == PORT_UDP;
+	struct slots_target to;
+
+	slots_make(plan, p, s->lb.affinity_s > 0, udp ? NULL : f->config.alive, f->config.arg);
+	if (plan->n == 0 && udp && f->config.relay != NULL &&
+		f->config.relay(f->config.relay_arg, s, p, &to))
+		slots_single(plan, &to);
+	if (udp)
+		slots_restrict(plan, s, p, f->callers);
+}
+
+static void
+want_port(struct service_maps *f, const struct service *s, const struct service_port *p,
+	const uint32_t ips[2])
+{
+	for (size_t i = 0; i < 2; i++) {
+		struct key k = key_of(ips[i], p);
+		struct plan plan;
+
+		if (ips[i] == 0)
+			continue;
+		make_plan(f, s, p, &plan);
+		if (plan.n > 0)
+			service_maps_want(f, &k, plan);
+		else
+			slots_fini(&plan);
+	}
+}
+
+static void
+want_service(struct service_maps *f, const struct service *s)
+{
+	bool caught = s->cluster_ip != 0 &&
+		(f->catch == SERVICE_MAPS_CATCH_ALL ||
+			(f->catch == SERVICE_MAPS_CATCH_MOST && !is_delicate(s)));
+	const uint32_t ips[2] = {s->fake_ip, caught ? s->cluster_ip : 0};
+	const struct key itself = {.ip = s->cluster_ip};
+
+	if (caught)
+		service_maps_want(f, &itself, (struct plan){0});
+	for (unsigned i = 0; i < s->n_ports; i++)
+		if (is_kernels(f, s, &s->ports[i]))
+			want_port(f, s, &s->ports[i], ips);
+}
+
+static void
+suspect_service(struct service_maps *f, const struct service *s)
+{
+	const uint32_t ips[2] = {s->fake_ip, s->cluster_ip};
+	const struct key itself = {.ip = s->cluster_ip};
+
+	if (f->table.n == 0)
+		return;
+	service_maps_suspect(f, service_maps_find(&f->table, &itself));
+	for (unsigned i = 0; i < s->n_ports; i++) {
+		for (size_t k = 0; k < 2; k++) {
+			const struct key key = key_of(ips[k], &s->ports[i]);
+
+			service_maps_suspect(f, service_maps_find(&f->table, &key));
+		}
+	}
+}
+
+static void
+on_old(void *arg, const struct service *old, const struct service *now)
+{
+	(void)now;
+	if (old != NULL)
+		suspect_service(arg, old);
+}
+
+static void
+on_now(void *arg, const struct service *old, const struct service *now)
+{
+	(void)old;
+	if (now != NULL)
+		want_service(arg, now);
+}
+
+void
+service_maps_use(struct service_maps *f, const struct snapshot *old, const struct snapshot *now)
+{
+	f->callers = snapshot_callers(now);
+	/* All that may go first: an address may pass from one service to another. */
+	snapshot_diff(old, now, on_old, f);
+	snapshot_diff(old, now, on_now, f);
+	drop_suspects(f);
+}
+
+void
+service_maps_again(struct service_maps *f, const struct snapshot *now)
+{
+	struct table_node *n = NULL;
+	size_t slot = 0;
+
+	f->callers = snapshot_callers(now);
+	while ((n = table_walk(&f->table, &slot, n)) != NULL)
+		service_maps_suspect(f, container_of(n, struct frontend, node));
+	snapshot_diff(NULL, now, on_now, f);
+	drop_suspects(f);
+}
+
+void
+service_maps_targets(const struct service_maps *f, const struct snapshot *s,
+	service_maps_target_fn *fn, void *arg)
+{
+	for (size_t i = 0; f->counts.tcp > 0 && i < snapshot_count(s); i++) {
+		const struct service *service = snapshot_at(s, i);
+
+		for (unsigned k = 0; k < service->n_ports; k++) {
+			const struct service_port *p = &service->ports[k];
+
+			if (p->mode != PORT_TCP || !is_kernels(f, service, p))
+				continue;
+			for (unsigned e = 0; e < p->n_endpoints; e++) {
+				struct slots_target t = slots_target(&p->endpoints[e]);
+
+				fn(arg, &t);
+			}
+		}
+	}
+}
+
+/* --- differences into transactions ---------------------------------------------------------- */
+
+void
+service_maps_all(struct service_maps *f)
+{
+	struct table_node *n = NULL;
+	size_t slot = 0;
+
+	service_maps_skip(f);
+	/* What began while the table was not there has no translation, and each further packet
+	 * would keep that so. */
+	f->udp_lost = f->tcp_lost = true;
+	while ((n = table_walk(&f->table, &slot, n)) != NULL)
+		service_maps_differ(
+			f, container_of(n, struct frontend, node), false, (struct plan){0});
+}
+
+bool
+service_maps_put(struct service_maps *f, struct batch *b)
+{
+	size_t all = buf_len(&f->differences) / sizeof(struct difference), n = 0, elements = 0;
+	struct difference *list = (void *)buf_at(&f->differences);
+
+	if (all == 0)
+		return false;
+	for (; n < all && elements < ELEMENTS_AT_ONCE; n++)
+		elements += 2 + list[n].before.n + list[n].after.n + list[n].before.n_callers +
+			list[n].after.n_callers;
+	difference_put(list, n, b);
+	for (size_t i = 0; i < n; i++)
+		slots_fini(&list[i].before);
+	buf_consume(&f->differences, n * sizeof *list);
+	give_back(&f->differences);
+	return true;
+}
+
+/* --- flows ---------------------------------------------------------------------------------- */
+
+static bool
+in_subnet(const struct service_maps *f, uint32_t ip)
+{
+	return (ip & f->config.mask) == f->config.subnet;
+}
+
+static bool
+is_stale(void *arg, const struct conntrack_flow *flow)
+{
+	const struct service_maps *f = arg;
+	const struct key k = {.ip = flow->dst, .port = flow->dport, .proto = flow->proto};
+	const struct slots_target server = {flow->server, flow->server_port};
+	const struct frontend *one;
+
+	if (flow->proto == IPPROTO_UDP ? !f->udp_lost : flow->proto != IPPROTO_TCP || !f->tcp_lost)
+		return false;
+	/* A connection lives and dies with its endpoint; only one that never came about tries
+	 * again. */
+	if (flow->proto == IPPROTO_TCP && flow->replied)
+		return false;
+	one = service_maps_find(&f->table, &k);
+	if (one != NULL)
+		return !slots_has(&one->plan, &server) || !slots_admits(&one->plan, flow->src);
+	if (flow->server == flow->dst)
+		return flow->proto == IPPROTO_TCP && in_subnet(f, flow->dst);
+	return service_maps_find(&f->gone, &k) != NULL ||
+		(flow->proto == IPPROTO_UDP && in_subnet(f, flow->dst));
+}
+
+bool
+service_maps_flows_due(const struct service_maps *f)
+{
+	return f->udp_lost || f->tcp_lost;
+}
+
+void
+service_maps_flows(struct service_maps *f)
+{
+	static struct log_limit limit;
+	struct err err = {0};
+	int n = conntrack_delete(0, is_stale, f, FLOWS_AT_ONCE, &err);
+
+	if (n == FLOWS_AT_ONCE) {
+		f->counts.flows_ended += FLOWS_AT_ONCE;
+		return; /* there may be more */
+	}
+	f->udp_lost = f->tcp_lost = false;
+	service_maps_empty(&f->gone);
+	if (n >= 0) {
+		f->counts.flows_ended += (uint64_t)n;
+		return;
+	}
+	f->counts.flow_failures++;
+	if (log_limit_pass(&limit, 6, "iptables"))
+		log_warn("iptables", "flows stay with endpoints that are gone error=\"%s\"",
+			err.text);
+}

@@ -1,0 +1,255 @@
+#include "iptables/maps/slots.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/core/hash.h"
+#include "model/check.h"
+
+enum { SLOTS_EACH = 8 };
+
+/* A row of one slot needs no hash: it is always drawn "by flow". */
+static const uint16_t by_flow[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, SLOTS_EXACT,
+	256, 512, SLOTS_SLOTS_MAX, 0};
+static const uint16_t by_client[] = {16, 32, 64, 128, 256, 512, SLOTS_SLOTS_MAX, 0};
+
+const uint16_t *
+slots_lengths(bool client)
+{
+	return client ? by_client : by_flow;
+}
+
+bool
+slots_direct(const struct endpoint *e)
+{
+	uint8_t first;
+
+	if (e->via == VIA_TUNNEL || !IN6_IS_ADDR_V4MAPPED(&e->ip))
+		return false;
+	first = e->ip.s6_addr[12];
+	return first != 0 && first != IN_LOOPBACKNET;
+}
+
+struct slots_target
+slots_target(const struct endpoint *e)
+{
+	uint32_t ip;
+
+	memcpy(&ip, e->ip.s6_addr + 12, sizeof ip);
+	return (struct slots_target){.ip = ntohl(ip), .port = e->port};
+}
+
+static bool
+same_target(const struct slots_target *a, const struct slots_target *b)
+{
+	return a->ip == b->ip && a->port == b->port;
+}
+
+static bool
+slots_holds(const struct slots_target *list, size_t n, const struct slots_target *t)
+{
+	for (size_t i = 0; i < n; i++)
+		if (same_target(&list[i], t))
+			return true;
+	return false;
+}
+
+/* Those of one tier that are alive (alive NULL: all), each once. */
+static size_t
+slots_pick(struct slots_target *to, const struct service_port *p, uint8_t tier,
+	slots_alive_fn *alive, void *arg)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < p->n_endpoints && n < SLOTS_SLOTS_MAX; i++) {
+		const struct endpoint *e = &p->endpoints[i];
+		struct slots_target t;
+
+		if (e->tier != tier || !slots_direct(e))
+			continue;
+		t = slots_target(e);
+		if ((alive == NULL || alive(arg, &t)) && !slots_holds(to, n, &t))
+			to[n++] = t;
+	}
+	return n;
+}
+
+static size_t
+pick_best(struct slots_target *to, const struct service_port *p, slots_alive_fn *alive, void *arg)
+{
+	size_t n = 0;
+
+	for (uint8_t tier = TIER_NODE; n == 0 && tier < TIER_TUNNEL; tier++)
+		n = slots_pick(to, p, tier, alive, arg);
+	for (uint8_t tier = TIER_NODE; n == 0 && tier < TIER_TUNNEL; tier++)
+		n = slots_pick(to, p, tier, NULL, NULL);
+	return n;
+}
+
+static uint16_t
+length_for(size_t n, bool client)
+{
+	const uint16_t *length = slots_lengths(client);
+	size_t want = client || n > SLOTS_EXACT ? n * SLOTS_EACH : n;
+
+	while (*length < want && *length < SLOTS_SLOTS_MAX)
+		length++;
+	return *length;
+}
+
+/* The highest hash of those that have room left. */
+static size_t
+slots_winner(uint16_t slot, const struct slots_target *list, size_t n, const uint16_t *room)
+{
+	uint64_t best = 0;
+	size_t at = n;
+
+	for (size_t i = 0; i < n; i++) {
+		const uint32_t key[2] = {list[i].ip, (uint32_t)list[i].port << 16 | slot};
+		uint64_t h = hash64(key, sizeof key, 0);
+
+		if (room[i] > 0 && (at == n || h > best)) {
+			best = h;
+			at = i;
+		}
+	}
+	return at;
+}
+
+static void
+fill_by_client(struct plan *plan, const struct slots_target *list, size_t n)
+{
+	uint16_t *room = xcalloc(n, sizeof *room);
+	size_t share = (plan->n * 5 + 4 * n - 1) / (4 * n);
+
+	for (size_t i = 0; i < n; i++)
+		room[i] = (uint16_t)share;
+	for (uint16_t slot = 0; slot < plan->n; slot++) {
+		size_t i = slots_winner(slot, list, n, room);
+
+		room[i]--;
+		plan->slots[slot] = list[i];
+	}
+	free(room);
+}
+
+void
+slots_make(struct plan *plan, const struct service_port *p, bool client, slots_alive_fn *alive,
+	void *arg)
+{
+	size_t most = MIN((size_t)p->n_endpoints, (size_t)SLOTS_SLOTS_MAX), n;
+	struct slots_target *list = xcalloc(most + 1, sizeof *list);
+
+	*plan = (struct plan){0};
+	n = pick_best(list, p, alive, arg);
+	if (n > 0) {
+		plan->by_client = client && n > 1;
+		plan->n = length_for(n, plan->by_client);
+		plan->slots = xcalloc(plan->n, sizeof *plan->slots);
+		if (plan->by_client)
+			fill_by_client(plan, list, n);
+		else
+			for (size_t i = 0; i < plan->n; i++)
+				plan->slots[i] = list[i % n];
+	}
+	free(list);
+}
+
+/* --- for whom ------------------------------------------------------------------------------- */
+
+static int
+slots_compare_callers(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void
+slots_restrict(struct plan *plan, const struct service *s, const struct service_port *p,
+	const struct local_callers *callers)
+{
+	size_t n = local_callers_count(callers);
+	struct allow_caller who = {.on_node = true, .node = local_callers_node(callers)};
+
+	if (!s->restricted)
+		return;
+	plan->restricted = true;
+	plan->host = service_permits_all(s, p, &who);
+	plan->callers = xcalloc(n + 1, sizeof *plan->callers);
+	for (size_t i = 0; i < n; i++) {
+		const struct local_pod pod = local_callers_at(callers, i);
+		struct in6_addr ip;
+		uint32_t v4 = ip_v4(pod.ip);
+
+		if (v4 == 0 || !ip_parse(pod.ip, &ip))
+			continue;
+		local_callers_find(callers, &ip, &who);
+		if (service_permits_all(s, p, &who))
+			plan->callers[plan->n_callers++] = v4;
+	}
+	qsort(plan->callers, plan->n_callers, sizeof *plan->callers, slots_compare_callers);
+}
+
+bool
+slots_admits(const struct plan *plan, uint32_t caller)
+{
+	return !plan->restricted ||
+		(plan->n_callers > 0 &&
+			bsearch(&caller, plan->callers, plan->n_callers, sizeof *plan->callers,
+				slots_compare_callers) != NULL);
+}
+
+bool
+slots_excludes(const struct plan *before, const struct plan *after)
+{
+	if (!after->restricted)
+		return false;
+	if (!before->restricted || (before->host && !after->host))
+		return true;
+	for (uint32_t i = 0; i < before->n_callers; i++)
+		if (!slots_admits(after, before->callers[i]))
+			return true;
+	return false;
+}
+
+static bool
+slots_same_callers(const struct plan *a, const struct plan *b)
+{
+	return a->restricted == b->restricted && a->host == b->host &&
+		a->n_callers == b->n_callers &&
+		(a->n_callers == 0 ||
+			memcmp(a->callers, b->callers, a->n_callers * sizeof *a->callers) == 0);
+}
+
+void
+slots_fini(struct plan *plan)
+{
+	free(plan->callers);
+	free(plan->slots);
+	*plan = (struct plan){0};
+}
+
+void
+slots_single(struct plan *plan, const struct slots_target *t)
+{
+	*plan = (struct plan){.n = 1};
+	plan->slots = xmemdup(t, sizeof *t);
+}
+
+bool
+slots_same(const struct plan *a, const struct plan *b)
+{
+	if (a->n != b->n || a->by_client != b->by_client || !slots_same_callers(a, b))
+		return false;
+	for (uint16_t i = 0; i < a->n; i++)
+		if (!same_target(&a->slots[i], &b->slots[i]))
+			return false;
+	return true;
+}
+
+bool
+slots_has(const struct plan *plan, const struct slots_target *t)
+{
+	return slots_holds(plan->slots, plan->n, t);
+}

@@ -1,0 +1,163 @@
+#include "lb/server_first.h"
+
+#include <errno.h>
+
+#include "base/core/log.h"
+#include "lb/dial.h"
+#include "lb/exchange.h"
+#include "lb/permit.h"
+#include "lb/pool.h"
+#include "lb/proxy.h"
+#include "lb/relay.h"
+
+enum { ASK_EVERY_MS = 60 * 1000, LOOK_AGAIN_MS = 10 };
+
+/* What is known is known of this service as it is. */
+static bool
+server_first_known(const struct group *g)
+{
+	return g->service != NULL && g->habit_of == g->service->digest;
+}
+
+static enum habit
+server_first_habit(const struct group *g)
+{
+	return server_first_known(g) ? (enum habit)g->habit : HABIT_UNKNOWN;
+}
+
+static bool
+asked_lately(const struct group *g, uint64_t now_ms)
+{
+	return server_first_known(g) && now_ms < g->ask_again_ms;
+}
+
+static void
+server_first_learn(struct group *g, enum habit habit)
+{
+	g->habit = (uint8_t)habit;
+	g->habit_of = g->service != NULL ? g->service->digest : 0;
+}
+
+void
+server_first_is_http(struct group *g)
+{
+	server_first_learn(g, HABIT_HTTP);
+}
+
+void
+server_first_open(struct front *f)
+{
+	struct worker *w = f->worker;
+
+	switch (server_first_habit(f->group)) {
+	case HABIT_HTTP:
+		break;
+	case HABIT_SERVER_FIRST:
+		relay_open(f);
+		break;
+	case HABIT_UNKNOWN:
+		f->silent = true;
+		expiry_set(&w->expiries, &f->expiry, SPAN_SILENCE, w->now_ms);
+		if (!timer_active(w->hurry))
+			timer_start(w->hurry, SILENCE_MS, 0);
+		break;
+	}
+}
+
+void
+server_first_tick(void *arg)
+{
+	struct worker *w = arg;
+
+	worker_enter(w);
+	expiries_run(&w->expiries, w->now_ms);
+	if (!list_empty(&w->expiries.rings[SPAN_SILENCE]))
+		timer_start(w->hurry, LOOK_AGAIN_MS, 0);
+	worker_leave(w);
+}
+
+void
+server_first_over(struct front *f)
+{
+	struct worker *w = f->worker;
+	struct group *g = f->group;
+	struct exchange *ex;
+
+	f->silent = false;
+	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+	if (server_first_habit(g) == HABIT_SERVER_FIRST) {
+		relay_open(f);
+		return;
+	}
+	/* Who may not call is told so when it asks; nothing goes to an endpoint for it. */
+	if (!permit_check(f))
+		return;
+	g = f->group;
+	if (server_first_habit(g) == HABIT_HTTP || w->draining || asked_lately(g, w->now_ms))
+		return;
+	server_first_learn(g, HABIT_UNKNOWN);
+	g->ask_again_ms = w->now_ms + ASK_EVERY_MS;
+	ex = exchange_new(f);
+	ex->relay = ex->listening = true;
+	f->state = FRONT_RELAY;
+	expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);
+	if (relay_goes_round(ex) || dial_start(ex, false) == DIAL_FAILED)
+		server_first_end(f);
+}
+
+void
+server_first_end(struct front *f)
+{
+	struct worker *w = f->worker;
+	struct exchange *ex = f->ex;
+
+	if (ex->back != NULL && !ex->back->connecting && !ex->back->peer.eof)
+		pool_put(ex->back);
+	exchange_end(ex);
+	f->state = FRONT_IDLE;
+	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+}
+
+/* What waits as the first one did. */
+static void
+wake_others(struct worker *w, const struct group *g)
+{
+	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
+		struct front *f = container_of(n, struct front, node);
+
+		next = n->next;
+		if (f->group == g && f->state == FRONT_IDLE && f->ex == NULL && !f->not_first)
+			relay_open(f);
+	}
+}
+
+void
+server_first_on_back(struct back *b)
+{
+	struct exchange *ex = b->ex;
+	struct front *f = ex->front;
+	struct worker *w = f->worker;
+	struct group *g = f->group;
+	ssize_t n = peer_read(&b->peer, w->scratch, sizeof w->scratch);
+
+	if (n == -EAGAIN)
+		return;
+	/* An HTTP server that has waited long enough says 408, or hangs up. */
+	if (n <= 0 || memcmp(w->scratch, "HTTP/", MIN((size_t)n, 5u)) == 0) {
+		if (n > 0)
+			server_first_learn(g, HABIT_HTTP);
+		back_close(b, false);
+		server_first_end(f);
+		return;
+	}
+	server_first_learn(g, HABIT_SERVER_FIRST);
+	if (g->service != NULL)
+		log_limited(LOG_LEVEL_INFO, 10, "lb",
+			"a port called http greets its clients: relayed as TCP service=%s/%s "
+			"port=%u",
+			g->service->namespace, g->service->name, g->port);
+	count(&w->counters.server_first, 1);
+	ex->listening = false;
+	relay_greeted(ex, w->scratch, (size_t)n);
+	wake_others(w, g);
+}

@@ -1,0 +1,93 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "base/tls/pki_crl.h"
+#include "meta/client/hub_client_private.h"
+
+/* Serial numbers are told only by hubs, but believed only when the CA has signed the list: a hub's
+ * stolen certificate cannot make nodes refuse the good ones. What was refused once stays so, across
+ * restarts and whichever hub comes next; as many as a hub tells are kept, the newest. */
+
+enum { REFUSED_MOST = 256 };
+
+static size_t
+crl_count(const char *serials)
+{
+	size_t n = serials[0] != '\0';
+
+	for (; *serials != '\0'; serials++)
+		n += *serials == ',';
+	return n;
+}
+
+/* Is it one of those in the list? */
+static bool
+crl_holds(const char *serials, const char *serial)
+{
+	size_t len = strlen(serial);
+
+	for (const char *at = serials; (at = strstr(at, serial)) != NULL; at += len)
+		if ((at == serials || at[-1] == ',') && (at[len] == '\0' || at[len] == ','))
+			return true;
+	return false;
+}
+
+static void
+crl_take_serial(void *arg, const char *serial)
+{
+	char **serials = arg, *rest;
+	auto_free char *before = *serials;
+
+	if (serial[0] == '\0' || crl_holds(before, serial)) {
+		*serials = take_ptr(&before);
+		return;
+	}
+	rest = before;
+	if (crl_count(before) >= REFUSED_MOST)
+		rest = strchr(before, ',') + 1;
+	*serials = xasprintf("%s%s%s", rest, rest[0] != '\0' ? "," : "", serial);
+}
+
+void
+hub_client_use_refused(const struct hub_client *f, struct ssl_ctx_st *tls)
+{
+	if (tls != NULL)
+		pki_ctx_refuse(tls, f->refused_hubs);
+}
+
+size_t
+hub_client_count_refused(const struct hub_client *f)
+{
+	return crl_count(f->refused_hubs);
+}
+
+void
+hub_client_take_crl(struct hub_client *f, const struct envelope *e)
+{
+	auto_free char *crl = message_crl(e->content, e->content_len);
+	auto_free char *serials = xstrdup(f->refused_hubs);
+	struct err err = {0};
+
+	if (crl == NULL || f->identity.ca == NULL)
+		return;
+	if (pki_crl_read(crl, f->identity.ca, crl_take_serial, &serials, &err) < 0) {
+		log_limited(LOG_LEVEL_WARN, 4, "meta",
+			"the hub tells which hubs are revoked, and is not believed error=\"%s\"",
+			err.text);
+		return;
+	}
+	if (strcmp(serials, f->refused_hubs) == 0)
+		return;
+	free(f->refused_hubs);
+	f->refused_hubs = take_ptr(&serials);
+	log_warn("meta",
+		"certificates of hubs were revoked; this node refuses them certificates=%zu",
+		hub_client_count_refused(f));
+	apply_note(f->apply, HUB_CLIENT_REFUSED_NOTE, f->refused_hubs);
+	hub_client_use_refused(f, f->tls);
+	hub_client_use_refused(f, f->join_tls);
+	/* the tunnels are made anew, as they may lead to somebody else than this connection */
+	f->certificates++;
+	hub_client_tell_hub(f);
+}

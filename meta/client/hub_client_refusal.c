@@ -1,0 +1,127 @@
+#include <string.h>
+
+#include "meta/client/hub_client_private.h"
+
+/* TLS's word for it (RFC 8446 section 6.2), as base/tls/pki_tls tells it. */
+static const char alert_expired[] = "refused the TLS connection: certificate expired";
+
+#define HUB_CLIENT_CLOCK                                                                           \
+	"set this machine's clock (chrony, systemd-timesyncd; `date` shows it): certificates are " \
+	"made by the hub's; where it is right, look at the hub's certificate and clock"
+#define HUB_CLIENT_TOKEN                                                                           \
+	"make a token with `edgewayctl token create --node NODE` at the hub and set hub.token; "   \
+	"the hub's log (`join refused`) tells whether it is unknown, expired, used up or "         \
+	"another node's"
+
+/* The first row whose words are there. They are those of base/http/ws*, base/tls/pki_tls,
+ * base/http/proxy and of the kernel. */
+static const struct hub_client_cause causes[] = {
+	{"Connection refused", "hub-refused",
+		"nothing listens there: does the hub run, is the port of hub.url the hub's "
+		"`listen`, "
+		"and does nothing on the way reject it?"},
+	{WS_REFUSED_OR_UNREACHABLE, "hub-away",
+		"in a moment it is known which of both; does the hub run, and does a way lead "
+		"there?"},
+	{"unreachable", "hub-unreachable",
+		"no way leads there, a firewall rejects it, or that machine is down: is the uplink "
+		"up (ip route get ADDRESS), does the address answer ping?"},
+	{"No route to host", "hub-unreachable",
+		"no way leads there, or that machine is down: ip route get ADDRESS, and ping it"},
+	{"no answer to the connection's first packet", "hub-silent",
+		"a firewall on the way drops what goes to that port (outgoing TCP to the hub's "
+		"port "
+		"must be let out), the address is wrong, or that machine is down"},
+	{"does not answer the TLS", "hub-frozen",
+		"who listens there is no hub, or hangs: look at the hub's log and processes; a "
+		"load "
+		"balancer in front must pass TLS through (L4)"},
+	{"not valid yet", "hub-clock", HUB_CLIENT_CLOCK},
+	{"has expired (or", "hub-clock", HUB_CLIENT_CLOCK},
+	{"certificate expired", "certificate-expired", HUB_CLIENT_TOKEN},
+	{"not signed by the CA that we trust", "hub-ca",
+		"this node trusts another CA than the hub's: take hub.ca, or a token, from this "
+		"very "
+		"hub; where the hub is not new, somebody else may answer at that address"},
+	{"the CA of the join token is not in its chain", "hub-ca",
+		"the token is of another hub: make one with `edgewayctl token create` at the hub "
+		"that hub.url names"},
+	{"unknown CA", "hub-ca",
+		"the hub trusts another CA than the one that signed this node's certificate: join "
+		"again with a token of this hub"},
+	{"not made for the name", "hub-name",
+		"hub.url must use a name or address of the hub's certificate: tls.names at the "
+		"hub"},
+	{"status 401", "hub-token", HUB_CLIENT_TOKEN},
+	{"refused to sign", "hub-token", HUB_CLIENT_TOKEN},
+	{"status 403", "hub-certificate",
+		"the certificate is of another node, or the name is taken: make a token with "
+		"`edgewayctl token create --node NODE` at the hub and join again"},
+	{"status 410", "certificate-revoked", HUB_CLIENT_TOKEN},
+	{"status 426", "hub-protocol", "upgrade the older one of agent and hub"},
+	{"status 503", "hub-busy", "the hub says that it cannot serve now: see its status"},
+	{"waits for approval", "hub-approval",
+		"kubectl certificate approve, or a token in hub.token"},
+	{"cannot resolve", "hub-unresolved",
+		"ask the upstreams for the name of hub.url by hand (dig @UPSTREAM NAME); it is "
+		"never "
+		"asked of the mesh itself"},
+	{"proxy", "hub-proxy",
+		"see hub.proxy: does the proxy run, and does it allow CONNECT to the hub's port?"},
+	{"no sign of life", "hub-lost",
+		"the connection went dead: the hub's machine, or the way to it, is down or frozen"},
+	{"", "hub-away",
+		"the node serves what it knows; check the way (curl -k to hub.url) and the hub's "
+		"log"},
+};
+
+const struct hub_client_cause *
+hub_client_cause(const char *why)
+{
+	const struct hub_client_cause *c = causes;
+
+	while (strstr(why, c->words) == NULL)
+		c++;
+	return c;
+}
+
+bool
+hub_client_certificate_refused(const char *why)
+{
+	return strstr(why, "status 410") != NULL || strstr(why, alert_expired) != NULL;
+}
+
+const char *
+hub_client_remedy(const struct hub_client *f, const char *why)
+{
+	if (strstr(why, "status 401") != NULL && hub_client_by_approval(f))
+		return "the hub takes no node without a token: set join.approval on the hub, or "
+		       "make a token with `edgewayctl token create`";
+	if (strstr(why, "status 401") != NULL)
+		return "the hub refused the token (wrong or expired): make one with `edgewayctl "
+		       "token create` on the "
+		       "hub and set hub.token";
+	if (strstr(why, "status 403") != NULL && f->joining)
+		return "the hub has a certificate for this node's name already: make a token with "
+		       "`edgewayctl token "
+		       "create --node NAME` on the hub, or bring back node.crt and node.key";
+	if (strstr(why, "status 403") != NULL)
+		return "the hub refused this node's certificate: its name is not the node's; join "
+		       "again with a token";
+	if (strstr(why, "status 410") != NULL)
+		return f->has_token
+			? "the hub says that this node's certificate was revoked; joining again "
+			  "with hub.token"
+			: "the hub says that this node's certificate was revoked: make a token "
+			  "with `edgewayctl token create --node NAME` on the hub and set hub.token";
+	if (strstr(why, "status 426") != NULL)
+		return "the hub speaks another protocol than this agent: upgrade the older one of "
+		       "the two";
+	if (!f->joining && (hub_client_expired(f) || strstr(why, alert_expired) != NULL))
+		return f->has_token
+			? "this node's certificate has expired; joining again with hub.token"
+			: "this node's certificate has expired: make a token with `edgewayctl "
+			  "token "
+			  "create --node NAME` on the hub and set hub.token";
+	return NULL;
+}

@@ -1,0 +1,53 @@
+/*
+ * Ethernet frames as a pod sends and gets them, for the canary on the pods' bridge (pod_canary.h):
+ * ARP (RFC 826), and UDP (RFC 768) and TCP (RFC 9293) in IPv4 without options. Reading takes
+ * whatever a neighbour on the bridge sends. Pure. Addresses and ports in host byte order.
+ *
+ *	n = frame_write_udp(frame, &path, &(struct frame_segment){.from_port = 4000, .to_port = 53, .data = query, .len = 30});
+ *	frame_read(frame, n, &f);	// f.kind FRAME_UDP
+ */
+#ifndef EDGEWAY_SRC_AGENT_DNS_SELFCHECK_FRAME_H
+#define EDGEWAY_SRC_AGENT_DNS_SELFCHECK_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	FRAME_MAX = 1514,
+	FRAME_MAC = 6,
+	FRAME_DATA_MAX = 512, /* of what is written */
+};
+
+enum { FRAME_FIN = 1, FRAME_SYN = 2, FRAME_RST = 4, FRAME_PSH = 8, FRAME_ACK = 16 };
+
+enum frame_kind { FRAME_OTHER, FRAME_ARP_ASK, FRAME_ARP_TELL, FRAME_UDP, FRAME_TCP };
+
+struct frame_path {
+	uint8_t from_mac[FRAME_MAC], to_mac[FRAME_MAC];
+	uint32_t from, to;
+};
+
+struct frame_segment {
+	uint16_t from_port, to_port;
+	uint32_t seq, ack; /* TCP */
+	uint8_t flags; /* TCP */
+	const uint8_t *data;
+	size_t len;
+};
+
+struct frame {
+	enum frame_kind kind;
+	struct frame_path path;
+	struct frame_segment segment; /* data: in the frame that was read */
+};
+
+/* `to` has room for FRAME_MAX. Who asks goes to all. */
+size_t frame_write_arp(uint8_t *to, const struct frame_path *path, bool tell);
+size_t frame_write_udp(uint8_t *to, const struct frame_path *path, const struct frame_segment *s);
+size_t frame_write_tcp(uint8_t *to, const struct frame_path *path, const struct frame_segment *s);
+/* FRAME_OTHER: nothing that concerns us, a fragment, or damaged in its lengths; checksums are the
+ * kernel's business. */
+void frame_read(const uint8_t *bytes, size_t n, struct frame *f);
+
+#endif

@@ -1,0 +1,509 @@
+/*
+ * Who reaches is answered when his time is over, whatever happens at that moment. The tunnels and
+ * all else that is asked are the test's own.
+ */
+#include "hub/routing/connector.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/core/hops.h"
+#include "tests/unit/patience.h"
+
+enum {
+	BREAKS_AFTER_MS = CONNECTOR_MS - CONNECTOR_AWAIT_MS + 500
+}; /* what waits then waits beyond its time */
+
+struct bed {
+	struct loop *loop;
+	struct connector *reach;
+	bool has_tunnel, expected;
+	bool silent; /* that answers nothing */
+	/* that pass on what is for a node of one that cannot be reached; the last of them can */
+	unsigned replicas;
+	unsigned asked; /* of those */
+	unsigned opened;
+	const struct stream_events *events; /* of the stream that was opened last */
+	void *to;
+	unsigned status; /* of the answer; 0: none yet */
+	char hops[HOPS_TEXT_MAX]; /* as the stream says */
+	char written[64]; /* into the stream that was opened last */
+	size_t sent; /* as the answer says */
+};
+
+static struct bed bed;
+
+static char stands_for_something;
+
+/* --- what hub/routing/connector asks ------------------------------------------------------------ */
+
+int
+tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	(void)t;
+	(void)node;
+	for (size_t i = 0; i < request->n_fields; i++)
+		if (strcmp(request->fields[i].name, HOPS_FIELD) == 0)
+			snprintf(bed.hops, sizeof bed.hops, "%s", request->fields[i].value);
+	if (!bed.has_tunnel || bed.silent)
+		return -ENOTCONN;
+	bed.opened++;
+	bed.written[0] = '\0';
+	bed.events = events;
+	bed.to = arg;
+	*out = (struct stream *)(void *)&stands_for_something;
+	return 0;
+}
+
+bool
+tunnels_await(const struct tunnels *t, const char *node)
+{
+	(void)t;
+	(void)node;
+	return bed.expected;
+}
+
+uint64_t
+tunnels_epoch(const struct tunnels *t, const char *node)
+{
+	(void)t;
+	(void)node;
+	return bed.has_tunnel && !bed.silent;
+}
+
+bool
+tunnels_silent(const struct tunnels *t, const char *node)
+{
+	(void)t;
+	(void)node;
+	return bed.silent;
+}
+
+/* The stream that is open is the one in the tunnel. */
+bool
+stream_is_silent(const struct stream *st)
+{
+	(void)st;
+	return bed.silent && bed.asked == 0;
+}
+
+bool
+stream_is_doubted(const struct stream *st)
+{
+	(void)st;
+	return bed.silent;
+}
+
+size_t
+stream_room(struct stream *st)
+{
+	(void)st;
+	return sizeof bed.written - 1 - strlen(bed.written);
+}
+
+void
+stream_write(struct stream *st, const void *data, size_t n)
+{
+	(void)st;
+	strncat(bed.written, data, n);
+}
+
+void
+stream_close(struct stream **stream, unsigned code)
+{
+	(void)code;
+	*stream = NULL;
+}
+
+int
+peers_open(struct peers *p, struct peers_ask *ask)
+{
+	(void)p;
+	if (ask->between >= bed.replicas)
+		return -ENOTCONN;
+	bed.asked++;
+	bed.events = ask->events;
+	bed.to = ask->to;
+	ask->stream = (struct stream *)(void *)&stands_for_something;
+	ask->at = "hub-9";
+	ask->epoch = 0;
+	return 0;
+}
+
+void
+peers_doubt(struct peers *p, const char *node, uint64_t epoch)
+{
+	(void)p;
+	(void)node;
+	(void)epoch;
+}
+
+uint64_t
+peers_epoch(const struct peers *p, const char *node)
+{
+	(void)p;
+	(void)node;
+	return 0;
+}
+
+bool
+peers_await(const struct peers *p, const char *node)
+{
+	(void)p;
+	(void)node;
+	return false;
+}
+
+int
+local_dial_open(struct local_dial *c, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	(void)c;
+	(void)request;
+	(void)events;
+	(void)arg;
+	(void)out;
+	return -ENOTCONN;
+}
+
+static unsigned
+one_way(struct routes *to)
+{
+	memset(to, 0, sizeof *to);
+	snprintf(to->list[0].node, sizeof to->list[0].node, "edge-1");
+	snprintf(to->list[0].authority, sizeof to->list[0].authority, "edge-1:7");
+	to->n = 1;
+	return 0;
+}
+
+unsigned
+routes_find(struct routes_finder *f, const char *host, uint16_t port, struct routes *out)
+{
+	(void)f;
+	(void)host;
+	(void)port;
+	return one_way(out);
+}
+
+unsigned
+routes_find_udp(struct routes_finder *f, const char *host, uint16_t port, struct routes *out)
+{
+	return routes_find(f, host, port, out);
+}
+
+unsigned
+routes_find_at(struct routes_finder *f, const char *node, const char *dest, struct routes *out)
+{
+	(void)dest;
+	return routes_find(f, node, 0, out);
+}
+
+unsigned
+routes_find_endpoint(
+	struct routes_finder *f, const struct routes_endpoint *wanted, struct routes *out)
+{
+	return routes_find(f, wanted->at, 0, out);
+}
+
+void
+routes_caller_of(struct routes_caller *to, const struct caller *caller, bool enforces)
+{
+	(void)caller;
+	*to = (struct routes_caller){.enforces = enforces};
+}
+
+void
+routes_for(struct routes_finder *f, const struct routes_caller *caller)
+{
+	(void)f;
+	(void)caller;
+}
+
+size_t
+routes_beside(struct routes_finder *f, struct routes *w, size_t at, const char **why)
+{
+	(void)f;
+	(void)w;
+	(void)at;
+	*why = NULL;
+	return 0;
+}
+
+unsigned
+routes_judge(struct routes_finder *f, const struct caller *caller, struct routes *w)
+{
+	(void)f;
+	(void)caller;
+	(void)w;
+	return 0;
+}
+
+const char *
+caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
+{
+	(void)c;
+	to[0] = '\0';
+	return to;
+}
+
+void
+neighbours_result(
+	struct neighbours *n, const char *meant, const struct neighbours_way *way, bool worked)
+{
+	(void)n;
+	(void)meant;
+	(void)way;
+	(void)worked;
+}
+
+void
+neighbours_own(struct neighbours *n, const char *node)
+{
+	(void)n;
+	(void)node;
+}
+
+bool
+neighbours_stand_for(struct neighbours *n, const char *node)
+{
+	(void)n;
+	(void)node;
+	return false;
+}
+
+/* --- the test ------------------------------------------------------------------------------- */
+
+static void
+on_reached(void *arg, const struct connector_answer *answer)
+{
+	(void)arg;
+	bed.status = answer->status;
+	bed.sent = answer->sent;
+}
+
+static void
+on_break(void *arg)
+{
+	(void)arg;
+	bed.has_tunnel = false;
+	bed.events->reset(bed.to, STREAM_LOST);
+}
+
+/* In the very turn in which the caller's time is over. */
+static void
+on_return(void *arg)
+{
+	(void)arg;
+	bed.has_tunnel = true;
+	connector_changed(bed.reach, "edge-1");
+}
+
+/* The node's tunnel broke while it was asked, it is waited for, and is back too late: nobody would
+ * end the new dial. */
+static void
+a_node_that_is_back_too_late(void **state)
+{
+	const struct caller caller = {0};
+	struct timer *breaks, *returns;
+
+	(void)state;
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = connector_new(&(struct connector_config){
+		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+	breaks = timer_new(bed.loop, on_break, NULL);
+	returns = timer_new(bed.loop, on_return, NULL);
+	bed.has_tunnel = true;
+	connector_start(bed.reach,
+		&(struct connector_request){.caller = &caller, .host = "edge-1", .port = 7},
+		on_reached, NULL);
+	timer_start(breaks, BREAKS_AFTER_MS, 0);
+	timer_start(returns, CONNECTOR_MS, 0); /* behind the deadline, which began before */
+	patience_until(patience_turn(bed.loop), bed.status != 0);
+	assert_int_equal(bed.status, 503);
+	assert_int_equal(bed.opened, 1);
+	timer_free(&breaks);
+	timer_free(&returns);
+	connector_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
+/* The connection's count or the request's, whichever is more, and this hub on top; with as many as
+ * there may be nobody is asked. */
+static void
+what_goes_round(void **state)
+{
+	static const struct {
+		unsigned connection, request, status;
+		const char *said;
+	} rows[] = {{0, 0, 200, "1"}, {3, 0, 200, "4"}, {1, 5, 200, "6"},
+		{HOPS_MAX - 1, 2, 200, "12"}, {HOPS_MAX, 0, 508, ""}, {0, HOPS_MAX, 508, ""},
+		{0, 4000000000u, 508, ""}};
+
+	(void)state;
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = connector_new(&(struct connector_config){.loop = bed.loop});
+	bed.has_tunnel = true;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct caller caller = {.hops = rows[i].connection};
+
+		bed.opened = bed.status = 0;
+		bed.hops[0] = '\0';
+		connector_start(bed.reach,
+			&(struct connector_request){.caller = &caller,
+				.host = "edge-1",
+				.port = 7,
+				.hops = rows[i].request},
+			on_reached, NULL);
+		if (bed.opened > 0)
+			bed.events->answered(bed.to, 200, "");
+		patience_until(patience_turn(bed.loop), bed.status != 0);
+		assert_int_equal(bed.status, rows[i].status);
+		assert_string_equal(bed.hops, rows[i].said);
+		assert_int_equal(bed.opened, rows[i].status == 200);
+	}
+	assert_int_equal(connector_loops(bed.reach), 3);
+	connector_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
+/* It was lost a moment ago, or the hub has just started: whoever asks now waits for it; for others
+ * nobody waits. */
+static void
+a_node_that_is_on_its_way(void **state)
+{
+	const struct caller caller = {0};
+	const struct connector_request request = {.caller = &caller, .host = "edge-1", .port = 7};
+
+	(void)state;
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = connector_new(&(struct connector_config){
+		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+	bed.has_tunnel = false;
+	bed.opened = bed.status = 0;
+	connector_start(bed.reach, &request, on_reached, NULL);
+	for (int i = 0; i < 10; i++)
+		patience_turn(bed.loop);
+	assert_int_equal(bed.status, 503);
+	bed.expected = true;
+	bed.status = 0;
+	connector_start(bed.reach, &request, on_reached, NULL);
+	for (int i = 0; i < 100; i++)
+		patience_turn(bed.loop);
+	assert_int_equal(bed.status, 0);
+	on_return(NULL);
+	assert_int_equal(bed.opened, 1);
+	bed.events->answered(bed.to, 200, "");
+	assert_int_equal(bed.status, 200);
+	bed.has_tunnel = false;
+	bed.status = 0;
+	connector_start(
+		bed.reach, &request, on_reached, NULL); /* one that does not come: not for ever */
+	patience_until(patience_turn(bed.loop), bed.status != 0);
+	assert_int_equal(bed.status, 503);
+	bed.expected = false;
+	connector_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
+/* The tunnel answers neither the stream nor a ping: replicas are asked, one after the other, and,
+ * where none knows, the node is waited for. */
+static void
+a_silent_tunnel_is_left(void **state)
+{
+	const struct caller caller = {0};
+	const struct connector_request request = {.caller = &caller, .host = "edge-1", .port = 7};
+
+	(void)state;
+	for (unsigned replicas = 0; replicas <= 2; replicas++) {
+		bed = (struct bed){.has_tunnel = true, .replicas = replicas};
+		assert_int_equal(loop_new(&bed.loop, NULL), 0);
+		bed.reach = connector_new(&(struct connector_config){
+			.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+		connector_start(bed.reach, &request, on_reached, NULL);
+		assert_int_equal(bed.opened, 1);
+		bed.silent = true;
+		connector_changed(bed.reach, "edge-1");
+		assert_int_equal(bed.asked, replicas > 0);
+		while (bed.asked > 0 && bed.asked < replicas)
+			bed.events->answered(bed.to, 421, "not here");
+		assert_int_equal(bed.asked, replicas);
+		if (replicas == 0) { /* it answers again */
+			bed.silent = false;
+			connector_changed(bed.reach, "edge-1");
+			assert_int_equal(bed.opened, 2);
+		}
+		bed.events->answered(bed.to, 200, "");
+		patience_until(patience_turn(bed.loop), bed.status != 0);
+		assert_int_equal(bed.status, 200);
+		connector_free(&bed.reach);
+		loop_free(&bed.loop);
+	}
+}
+
+/* A map's caller does not wait for the answer; and what has gone out once does not go out again. */
+static void
+first_bytes_go_with_the_dial(void **state)
+{
+	const struct caller caller = {0};
+	auto_buf struct buf first = {.limit = BUF_UNLIMITED};
+	const struct connector_request request = {
+		.caller = &caller, .host = "edge-1", .port = 7, .first = &first};
+	struct reaching *x;
+
+	(void)state;
+	bed = (struct bed){.has_tunnel = true};
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = connector_new(&(struct connector_config){
+		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+	buf_adds(&first, "hello");
+	x = connector_start(bed.reach, &request, on_reached, NULL);
+	assert_string_equal(bed.written, "hello");
+	buf_adds(&first, ", node");
+	connector_more(x);
+	assert_string_equal(bed.written, "hello, node");
+	bed.events->answered(bed.to, 200, "");
+	assert_int_equal(bed.status, 200);
+	assert_int_equal(bed.sent, 11);
+
+	bed.status = 0;
+	connector_start(bed.reach, &request, on_reached, NULL);
+	bed.silent = true; /* its tunnel: not asked for elsewhere */
+	connector_changed(bed.reach, "edge-1");
+	bed.events->reset(bed.to, STREAM_LOST);
+	patience_until(patience_turn(bed.loop), bed.status != 0);
+	assert_int_equal(bed.status, 502);
+	assert_int_equal(bed.opened, 2);
+
+	bed.silent = false;
+	bed.status = 0;
+	buf_consume(&first, buf_len(&first)); /* nothing has been said yet: asked for again */
+	connector_start(bed.reach, &request, on_reached, NULL);
+	bed.events->reset(bed.to, STREAM_LOST);
+	patience_until(patience_turn(bed.loop), bed.opened == 4);
+	bed.events->answered(bed.to, 200, "");
+	assert_int_equal(bed.status, 200);
+	connector_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_node_that_is_back_too_late),
+		cmocka_unit_test(what_goes_round),
+		cmocka_unit_test(a_node_that_is_on_its_way),
+		cmocka_unit_test(a_silent_tunnel_is_left),
+		cmocka_unit_test(first_bytes_go_with_the_dial),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

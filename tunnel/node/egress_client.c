@@ -1,0 +1,559 @@
+#include "tunnel/node/egress_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "base/core/hops.h"
+#include "base/core/log.h"
+#include "model/allow_from.h"
+#include "tunnel/h2/relay.h"
+
+enum { BREAKS_MAX = 3, REFUSED_MS = 20 };
+
+enum result { RESULT_OK, RESULT_REFUSED, RESULT_LATE, RESULT_NO_HUB, RESULT_CANCELLED, RESULTS };
+
+static const char *const result_names[RESULTS] = {
+	"ok", "refused", "timeout", "no_hub", "cancelled"};
+
+/* One connection, or flow of datagrams, from the asking to its end. */
+struct egress_client_trip {
+	LIST_ENTRY(egress_client_trip) link;
+	struct egress_client *of;
+	struct egress_client_ask ask;
+	unsigned status; /* the hub's answer, 0: none yet */
+	int fd; /* until it is joined; -1: the stream itself is asked for */
+	egress_client_reached_fn *reached; /* then: to be told */
+	void *arg;
+	bool is_joined;
+	int rc; /* why the stream cannot be opened */
+	struct watch *watch; /* has who asked gone? */
+	struct timer *deadline;
+	struct stream *stream;
+	struct relay *relay;
+	unsigned breaks; /* of the connection to the hub, while it was asked */
+	/* by when it must be answered, however often the hub is asked; 0: it was not yet */
+	uint64_t end_ms;
+	bool soon; /* it is to be asked again in a moment */
+};
+
+LIST_HEAD(trips, egress_client_trip);
+
+struct egress_client {
+	struct tunnel_client_config config;
+	loop_fn *doubted; /* the owner's */
+	void *doubted_arg;
+	struct link *link;
+	struct timer *idle;
+	struct trips waiting, asked, joined; /* for the hub, for its answer, carried */
+	unsigned n_pending, n_joined;
+	uint64_t results[RESULTS], to_hub, from_hub, repeated;
+	void (*on_fading)(void *arg, const struct egress_client_ask *ask,
+		bool doubted); /* NULL: nobody wants to know */
+	void *fading_arg;
+	loop_fn *on_rerouted; /* NULL: the same */
+	void *rerouted_arg;
+	/* how many connections the link had opened when the last one came into doubt; 0: it is
+	 * not */
+	uint64_t doubted_at;
+};
+
+/* --- ends ----------------------------------------------------------------------------------- */
+
+static void
+trip_free(struct egress_client_trip *t)
+{
+	struct egress_client *o = t->of;
+
+	LIST_REMOVE(t, link);
+	if (t->watch != NULL)
+		watch_stop(&t->watch);
+	if (t->fd >= 0)
+		close(t->fd);
+	timer_free(&t->deadline);
+	relay_free(&t->relay);
+	stream_close(&t->stream, STREAM_CANCELLED);
+	free(t);
+	if (o->n_pending + o->n_joined == 0 && o->idle != NULL)
+		timer_start(o->idle, EGRESS_CLIENT_IDLE_MS, 0);
+}
+
+static void
+give_up(struct egress_client_trip *t, enum result result, const char *why)
+{
+	egress_client_reached_fn *reached = t->reached;
+	char said[STREAM_REASON_MAX + 1];
+	struct egress_client *o = t->of;
+	void *arg = t->arg;
+	unsigned status = t->status;
+
+	o->results[result]++;
+	o->n_pending--;
+	if (result != RESULT_CANCELLED)
+		log_limited(LOG_LEVEL_WARN, 12, "tunnel",
+			"an endpoint cannot be reached through the hub service=%s endpoint=%s "
+			"node=%s "
+			"error=\"%s\"",
+			t->ask.service, t->ask.authority, t->ask.node,
+			log_clean(said, sizeof said, why));
+	trip_free(t);
+	if (reached != NULL)
+		reached(arg, NULL, status, why);
+}
+
+static void
+on_relay_ended(void *arg, const struct relay_report *report)
+{
+	struct egress_client_trip *t = arg;
+	struct egress_client *o = t->of;
+
+	o->to_hub += report->to_stream;
+	o->from_hub += report->to_socket;
+	o->n_joined--;
+	trip_free(t);
+}
+
+/* --- asking the hub ------------------------------------------------------------------------- */
+
+static void
+on_fading(void *arg)
+{
+	const struct egress_client_trip *t = arg;
+	const struct stream *st = t->relay != NULL ? relay_stream(t->relay) : NULL;
+	bool doubted = st != NULL && stream_is_doubted(st) && !stream_is_silent(st);
+
+	if (t->of->on_fading != NULL)
+		t->of->on_fading(t->of->fading_arg, &t->ask, doubted);
+}
+
+static void
+count_joined(struct egress_client_trip *t)
+{
+	struct egress_client *o = t->of;
+
+	timer_cancel(t->deadline);
+	LIST_REMOVE(t, link);
+	LIST_INSERT_HEAD(&o->joined, t, link);
+	o->n_pending--;
+	o->n_joined++;
+	o->results[RESULT_OK]++;
+}
+
+static void
+egress_client_join(struct egress_client_trip *t)
+{
+	static const char joined = EGRESS_CLIENT_JOINED;
+	struct relay_setup setup = {.loop = t->of->config.loop, .ended = on_relay_ended, .arg = t};
+
+	if (t->reached != NULL) {
+		t->is_joined = true;
+		count_joined(t);
+		t->reached(t->arg, take_ptr(&t->stream), 200, "");
+		return;
+	}
+	if (write(t->fd, &joined, 1) != 1) {
+		give_up(t, RESULT_CANCELLED, "");
+		return;
+	}
+	watch_stop(&t->watch);
+	count_joined(t);
+	stream_on_fading(t->stream, on_fading, t);
+	setup.stream = take_ptr(&t->stream);
+	t->relay = relay_join(&setup, take_fd(&t->fd));
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	struct egress_client_trip *t = arg;
+
+	t->status = status;
+	if (status == 200)
+		egress_client_join(t);
+	else
+		give_up(t, status == 504 ? RESULT_LATE : RESULT_REFUSED,
+			*reason != '\0' ? reason : "the hub refuses");
+}
+
+static void
+on_moved(void *arg)
+{
+	(void)arg; /* what comes waits until it is joined */
+}
+
+static uint64_t
+left_ms(const struct egress_client_trip *t)
+{
+	uint64_t now = loop_now_ms(t->of->config.loop);
+
+	return t->end_ms > now ? t->end_ms - now : 0;
+}
+
+static void
+wait_again(struct egress_client_trip *t, bool soon)
+{
+	t->soon = soon;
+	timer_start(t->deadline,
+		MIN(left_ms(t), (uint64_t)(soon ? REFUSED_MS : EGRESS_CLIENT_OPEN_MS)), 0);
+}
+
+/* Nothing of who asked has gone out before the answer, so the hub may be asked again: once it is
+ * there, or, where it has refused, in a moment. */
+static void
+ask_again(struct egress_client_trip *t, bool soon)
+{
+	struct egress_client *o = t->of;
+
+	stream_close(&t->stream, STREAM_CANCELLED);
+	LIST_REMOVE(t, link);
+	LIST_INSERT_HEAD(&o->waiting, t, link);
+	o->repeated++;
+	wait_again(t, soon);
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	struct egress_client_trip *t = arg;
+
+	/* A flow of datagrams begins anew with the client's next one. */
+	if ((code == STREAM_REFUSED || (code == STREAM_LOST && t->reached == NULL)) &&
+		t->breaks++ < BREAKS_MAX)
+		ask_again(t, code == STREAM_REFUSED);
+	else
+		give_up(t, RESULT_NO_HUB,
+			code == STREAM_LOST ? "the connection to the hub was lost"
+					    : "the hub broke it off");
+}
+
+static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
+
+static void
+ask_hub(struct egress_client_trip *t)
+{
+	struct egress_client *o = t->of;
+	char hops[HOPS_TEXT_MAX];
+	const struct stream_field fields[] = {{"edgeway-service", t->ask.service},
+		{"edgeway-node", t->ask.node}, {HOPS_FIELD, hops_text(t->ask.hops, hops)},
+		{"edgeway-enforces", ALLOW_FROM_KIND}};
+	const struct stream_request request = {.authority = t->ask.authority,
+		.udp = t->reached != NULL,
+		.fields = fields,
+		.n_fields = ARRAY_LEN(fields)};
+	int rc = session_open(
+		tunnel_client_session(o->link), &request, &stream_events, t, &t->stream);
+
+	t->rc = 0;
+	t->soon = false;
+	if (t->end_ms == 0)
+		t->end_ms = loop_now_ms(o->config.loop) + EGRESS_CLIENT_ANSWER_MS;
+	if (rc == -ESHUTDOWN && t->breaks++ < BREAKS_MAX) {
+		ask_again(t, true);
+		return;
+	}
+	if (rc == -EINPROGRESS && left_ms(t) > 0) { /* it has not said yet what it carries */
+		wait_again(t, true);
+		return;
+	}
+	if (rc < 0) { /* told at another turn */
+		t->rc = rc;
+		timer_start(t->deadline, 0, 0);
+		return;
+	}
+	LIST_REMOVE(t, link);
+	LIST_INSERT_HEAD(&o->asked, t, link);
+	timer_start(t->deadline, left_ms(t), 0);
+}
+
+static void
+on_up(void *arg)
+{
+	struct egress_client *o = arg;
+	struct egress_client_trip *t, *next;
+	bool rerouted = o->doubted_at != 0 && tunnel_client_opened(o->link) != o->doubted_at;
+
+	o->doubted_at = 0;
+	if (rerouted && o->on_rerouted != NULL)
+		o->on_rerouted(o->rerouted_arg);
+	for (t = LIST_FIRST(&o->waiting); t != NULL; t = next) {
+		next = LIST_NEXT(t, link);
+		ask_hub(t);
+	}
+}
+
+/* Another hub is looked for, or another way to this one. */
+static void
+egress_client_on_link_rerouted(void *arg)
+{
+	struct egress_client *o = arg;
+	struct egress_client_trip *t;
+
+	o->doubted_at = tunnel_client_opened(o->link);
+	while ((t = LIST_FIRST(&o->asked)) != NULL) {
+		stream_close(&t->stream, STREAM_CANCELLED);
+		LIST_REMOVE(t, link);
+		LIST_INSERT_HEAD(&o->waiting, t, link);
+		o->repeated++;
+		timer_start(t->deadline, left_ms(t), 0);
+	}
+}
+
+static void
+on_doubted(void *arg)
+{
+	struct egress_client *o = arg;
+
+	egress_client_on_link_rerouted(o);
+	if (o->doubted != NULL)
+		o->doubted(o->doubted_arg);
+}
+
+static void
+on_deadline(void *arg)
+{
+	struct egress_client_trip *t = arg;
+
+	if (t->rc < 0) {
+		give_up(t, RESULT_NO_HUB,
+			t->rc == -EAGAIN                    ? "too many connections are open"
+				: t->rc == -EPROTONOSUPPORT ? "the hub carries no UDP for nodes"
+							    : "the hub takes no more");
+	} else if (t->soon && tunnel_client_session(t->of->link) != NULL) {
+		ask_hub(t);
+	} else if (t->soon) {
+		t->soon = false;
+		timer_start(t->deadline, MIN(left_ms(t), (uint64_t)EGRESS_CLIENT_OPEN_MS), 0);
+	} else if (t->stream != NULL) {
+		give_up(t, RESULT_LATE, "the hub does not answer");
+	} else {
+		give_up(t, RESULT_NO_HUB,
+			t->breaks > 0 ? "the connection to the hub was lost, and is not back"
+				      : "the hub cannot be reached");
+	}
+}
+
+/* Who asked says nothing before it is joined: it has closed. Or it has all the same, and that waits
+ * for the stream. */
+static void
+on_gone(void *arg, int fd, unsigned events)
+{
+	struct egress_client_trip *t = arg;
+	char byte;
+
+	if ((events & WATCH_READ) && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+		watch_set(t->watch, WATCH_HUP);
+	else
+		give_up(t, RESULT_CANCELLED, "");
+}
+
+/* NULL: there are as many as there may be. */
+static struct egress_client_trip *
+trip_new(struct egress_client *o, const struct egress_client_ask *ask)
+{
+	struct egress_client_trip *t;
+
+	if (o->n_pending + o->n_joined >= EGRESS_CLIENT_MOST) {
+		o->results[RESULT_NO_HUB]++;
+		return NULL;
+	}
+	t = xcalloc(1, sizeof *t);
+	t->of = o;
+	t->fd = -1;
+	t->ask = *ask;
+	t->deadline = timer_new(o->config.loop, on_deadline, t);
+	LIST_INSERT_HEAD(&o->waiting, t, link);
+	o->n_pending++;
+	timer_cancel(o->idle);
+	return t;
+}
+
+static void
+egress_client_begin(struct egress_client_trip *t)
+{
+	if (tunnel_client_session(t->of->link) != NULL) {
+		ask_hub(t);
+		return;
+	}
+	timer_start(t->deadline, EGRESS_CLIENT_OPEN_MS, 0);
+	tunnel_client_want(t->of->link, true);
+}
+
+void
+egress_client_open(struct egress_client *o, int fd, const struct egress_client_ask *ask)
+{
+	struct egress_client_trip *t = trip_new(o, ask);
+
+	if (t == NULL) {
+		close(fd);
+		return;
+	}
+	t->fd = fd;
+	t->watch = watch_start(o->config.loop, fd, WATCH_READ, on_gone, t);
+	egress_client_begin(t);
+}
+
+struct egress_client_trip *
+egress_client_reach(struct egress_client *o, const struct egress_client_ask *ask,
+	egress_client_reached_fn *reached, void *arg)
+{
+	struct egress_client_trip *t = trip_new(o, ask);
+
+	if (t == NULL)
+		return NULL;
+	t->reached = reached;
+	t->arg = arg;
+	egress_client_begin(t);
+	return t;
+}
+
+void
+egress_client_leave(struct egress_client_trip **out)
+{
+	struct egress_client_trip *t = take_ptr(out);
+
+	if (t == NULL)
+		return;
+	if (t->is_joined) {
+		t->of->n_joined--;
+	} else {
+		t->of->n_pending--;
+		t->of->results[RESULT_CANCELLED]++;
+	}
+	trip_free(t);
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static void
+on_idle(void *arg)
+{
+	struct egress_client *o = arg;
+
+	tunnel_client_want(o->link, false);
+}
+
+struct egress_client *
+egress_client_new(const struct tunnel_client_config *config)
+{
+	struct egress_client *o = xcalloc(1, sizeof *o);
+
+	o->config = *config;
+	o->config.forward = true;
+	o->doubted = config->doubted;
+	o->doubted_arg = config->up_arg;
+	o->config.up = on_up;
+	o->config.doubted = on_doubted;
+	o->config.rerouted = egress_client_on_link_rerouted;
+	o->config.up_arg = o;
+	o->link = tunnel_client_new(&o->config);
+	o->idle = timer_new(config->loop, on_idle, o);
+	LIST_INIT(&o->waiting);
+	LIST_INIT(&o->asked);
+	LIST_INIT(&o->joined);
+	return o;
+}
+
+static void
+free_all(struct trips *trips)
+{
+	while (!LIST_EMPTY(trips))
+		trip_free(LIST_FIRST(trips));
+}
+
+void
+egress_client_free(struct egress_client **out)
+{
+	struct egress_client *o = take_ptr(out);
+
+	if (o == NULL)
+		return;
+	timer_free(&o->idle);
+	free_all(&o->waiting);
+	free_all(&o->asked);
+	free_all(&o->joined);
+	tunnel_client_free(&o->link);
+	free(o);
+}
+
+void
+egress_client_use(struct egress_client *o, const struct tunnel_client_hub *hub)
+{
+	link_use(o->link, hub);
+}
+
+void
+egress_client_network(struct egress_client *o)
+{
+	tunnel_client_network(o->link);
+}
+
+void
+egress_client_probe(struct egress_client *o)
+{
+	tunnel_client_probe(o->link);
+}
+
+void
+egress_client_on_fading(struct egress_client *o,
+	void (*fn)(void *arg, const struct egress_client_ask *ask, bool doubted), void *arg)
+{
+	o->on_fading = fn;
+	o->fading_arg = arg;
+}
+
+void
+egress_client_on_rerouted(struct egress_client *o, loop_fn *fn, void *arg)
+{
+	o->on_rerouted = fn;
+	o->rerouted_arg = arg;
+}
+
+/* --- telling -------------------------------------------------------------------------------- */
+
+void
+egress_client_metrics(const struct egress_client *o, struct metrics *m)
+{
+	static const char help[] =
+		"Connections to endpoints that only the hub reaches, by what became of them.";
+	char label[64];
+
+	for (unsigned i = 0; i < RESULTS; i++)
+		metric_counter(m, "edgeway_tunnel_outward_total", help,
+			metric_label(label, sizeof label, "result", result_names[i]),
+			o->results[i]);
+	metric_counter(m, "edgeway_tunnel_outward_repeated_total",
+		"Times that the hub was asked again since the connection to it broke before the "
+		"answer.",
+		NULL, o->repeated);
+	metric_gauge(m, "edgeway_tunnel_outward_open", "1 while there is a connection for them.",
+		NULL, tunnel_client_open(o->link));
+	metric_gauge(m, "edgeway_tunnel_outward_pending", "Those that wait for an answer.", NULL,
+		(double)o->n_pending);
+	metric_gauge(m, "edgeway_tunnel_outward_joined", "Those that are carried.", NULL,
+		(double)o->n_joined);
+	metric_counter(m, "edgeway_tunnel_outward_bytes_total", "Payload of ended connections.",
+		"direction=\"to_hub\"", o->to_hub);
+	metric_counter(m, "edgeway_tunnel_outward_bytes_total", "Payload of ended connections.",
+		"direction=\"from_hub\"", o->from_hub);
+}
+
+void
+egress_client_state(const struct egress_client *o, struct buf *out)
+{
+	buf_adds(out, "{");
+	tunnel_client_state(o->link, out);
+	buf_printf(out, ",\"pending\":%u,\"joined\":%u,\"results\":{", o->n_pending, o->n_joined);
+	for (unsigned i = 0; i < RESULTS; i++)
+		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "", result_names[i],
+			(unsigned long long)o->results[i]);
+	buf_adds(out, "}}");
+}
+
+void
+egress_client_streams(
+	const struct egress_client *o, const char *node, const char **comma, struct buf *out)
+{
+	tunnel_client_streams_state(o->link, node, comma, out);
+}

@@ -1,0 +1,37 @@
+/*
+ * The node's end of the hub's question what it reaches beside itself (doc/protocol.md,
+ * "Neighbours"): tells tunnel.reach on a stream that the hub has opened for that, and takes what
+ * the hub says to each entry, for the log and the state. Everything on the loop's thread.
+ *
+ *	reachability_use(d, &vicinity);	// and tunnel_client_ask_anew, so that the hub asks
+ *	return reachability_opened(d, st, request, reason);	// a stream with the field edgeway-ask
+ */
+#ifndef EDGEWAY_TUNNEL_NODE_REACHABILITY_H
+#define EDGEWAY_TUNNEL_NODE_REACHABILITY_H
+
+#include "base/core/metric.h"
+#include "tunnel/h2/session.h"
+#include "tunnel/node/reachable_nets.h"
+
+#define REACHABILITY_ASK "edgeway-ask" /* field of such a stream */
+#define REACHABILITY_REACH "reach" /* its value */
+#define REACHABILITY_AUTHORITY "edgeway-ask:1" /* no target: who knows nothing of it refuses */
+#define REACHABILITY_OK "ok" /* an answer's line; else the reason of a refusal */
+
+enum { REACHABILITY_MS = 5000, REACHABILITY_ANSWER_MAX = REACHABLE_NETS_MAX * STREAM_REASON_MAX };
+
+struct reachability;
+
+struct reachability *reachability_new(struct loop *loop);
+void reachability_free(struct reachability **d);
+/* Taken. What the hub has said of the former one is forgotten. */
+void reachability_use(struct reachability *d, struct reachable_nets **vicinity);
+const struct reachable_nets *reachability_vicinity(const struct reachability *d);
+/* As `opened` of session_events. */
+unsigned reachability_opened(struct reachability *d, struct stream *st,
+	const struct stream_request *request, const char **reason);
+void reachability_metrics(const struct reachability *d, struct metrics *m);
+/* [{"entry","hub":"accepted"|"refused"|"has not answered","problem"}] */
+void reachability_state(const struct reachability *d, struct buf *out);
+
+#endif

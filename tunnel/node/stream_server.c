@@ -1,0 +1,643 @@
+#include "tunnel/node/stream_server.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "base/core/hops.h"
+#include "base/core/log.h"
+#include "model/json.h"
+#include "tunnel/h2/relay.h"
+#include "tunnel/node/dial_target.h"
+#include "tunnel/node/reachability.h"
+#include "tunnel/node/stream_server_udp.h"
+
+enum {
+	TEXT_MAX = 200, /* of a caller's name in the log */
+	MEANT_MAX = 253,
+};
+
+enum result {
+	RESULT_OK,
+	RESULT_BAD, /* 400 */
+	RESULT_DENIED, /* 403 */
+	RESULT_UNKNOWN, /* 404 */
+	RESULT_REFUSED, /* 502 */
+	RESULT_LATE, /* 504 */
+	RESULT_LOOP, /* 508 */
+	RESULT_CANCELLED, /* by who asked, before there was an answer */
+	RESULTS,
+};
+
+static const char *const result_names[RESULTS] = {
+	"ok", "bad_request", "denied", "unknown", "refused", "timeout", "loop", "cancelled"};
+
+/* One stream, from its opening until both sides have let go. */
+struct visit {
+	LIST_ENTRY(visit) link;
+	struct stream_server *of;
+	struct stream *stream; /* until it is joined */
+	struct relay *relay;
+	struct watch *watch;
+	struct timer *timer;
+	int fd;
+	struct target target;
+	size_t at; /* of its addresses */
+	int error; /* of the last dial */
+	unsigned hops; /* base/core/hops.h, before this node */
+	uint64_t since_ms;
+	char authority[300], caller[TEXT_MAX];
+	char meant[MEANT_MAX + 1]; /* a node beside this one */
+	struct trace_span *span; /* NULL: it is not recorded */
+};
+
+struct stream_server {
+	struct loop *loop;
+	char *node;
+	char **bridges;
+	struct tunnel_acl *allow;
+	struct reachability *declaration;
+	struct agent_queries *queries; /* NULL: the agent answers none */
+	struct snapshot *snapshot;
+	uint32_t mark;
+	struct stream_server_udp *udp;
+	struct span_source *spans;
+	struct ground ground;
+	struct addresses *addresses;
+	struct address_list *own; /* of which the ground was made; NULL: of none yet */
+	LIST_HEAD(, visit) visits;
+	unsigned n_dialling, n_joined;
+	uint64_t results[RESULTS], to_node, from_node;
+	uint64_t beside; /* dials for machines beside this node */
+};
+
+/* --- the ground ----------------------------------------------------------------------------- */
+
+static bool
+is_bridge(const struct stream_server *s, const char *name)
+{
+	for (char **at = s->bridges; *at != NULL; at++)
+		if (fnmatch(*at, name, 0) == 0)
+			return true;
+	return false;
+}
+
+static void
+add_net(struct stream_server *s, const struct own_address *own)
+{
+	struct ground_net *net = &s->ground.nets[s->ground.n_nets];
+	const struct endpoint e = {.ip = own->ip};
+
+	if (s->ground.n_nets == GROUND_MAX)
+		return;
+	net->addr = endpoint_addr(&e);
+	net->bits = own->bits - (net->addr.sa.sa_family == AF_INET ? 96 : 0);
+	net->bridge = is_bridge(s, own->interface);
+	s->ground.n_nets++;
+}
+
+static const struct ground *
+look_around(struct stream_server *s)
+{
+	const struct address_list *own = addresses_list(s->addresses);
+
+	s->ground.snapshot = s->snapshot;
+	s->ground.vicinity = reachability_vicinity(s->declaration);
+	if (own == s->own)
+		return &s->ground;
+	address_list_unref(&s->own);
+	s->ground.own = s->own = address_list_ref(own);
+	s->ground.n_nets = 0;
+	for (size_t i = 0; i < own->n; i++)
+		add_net(s, &own->list[i]);
+	return &s->ground;
+}
+
+/* --- a visit's end -------------------------------------------------------------------------- */
+
+static enum result
+result_of(unsigned status)
+{
+	switch (status) {
+	case 200:
+		return RESULT_OK;
+	case 400:
+		return RESULT_BAD;
+	case 403:
+		return RESULT_DENIED;
+	case 404:
+		return RESULT_UNKNOWN;
+	case 504:
+		return RESULT_LATE;
+	case 508:
+		return RESULT_LOOP;
+	case 0:
+		return RESULT_CANCELLED;
+	default:
+		return RESULT_REFUSED;
+	}
+}
+
+/* to: "-" when it has come to no dial. */
+static void
+end_span(struct visit *v, const struct relay_report *report, const char *to)
+{
+	struct trace_carried *c = v->span->carried;
+	bool found = v->target.n_addrs > 0;
+
+	v->span->status = (uint16_t)report->status;
+	v->span->bytes_up = report->to_socket;
+	v->span->bytes_down = report->to_stream;
+	c->broken = report->status == 0 || (report->status == 200 && !report->whole);
+	span_copy(c->why, sizeof c->why, report->why, strlen(report->why));
+	if (found) {
+		const char *kind = tunnel_acl_kind_name(v->target.kind);
+
+		span_copy(c->kind, sizeof c->kind, kind, strlen(kind));
+		span_copy(c->to, sizeof c->to, to, strlen(to));
+	}
+	span_end(v->of->spans, &v->span, trace_clock_us());
+}
+
+/* The audit: a line for each stream, whatever became of it. */
+static void
+stream_server_tell(struct visit *v, const struct relay_report *report)
+{
+	char to[ADDR_TEXT_MAX] = "-";
+	bool found = v->target.n_addrs > 0;
+
+	if (found)
+		addr_text(&v->target.addrs[MIN(v->at, v->target.n_addrs - 1)], to);
+	log_info("tunnel",
+		"stream ended caller=\"%s\" target=\"%s\"%s%s kind=%s to=%s status=%u to_node=%llu "
+		"from_node=%llu ms=%llu end=\"%s\"",
+		v->caller, v->authority, v->meant[0] != '\0' ? " for=" : "", v->meant,
+		found ? tunnel_acl_kind_name(v->target.kind) : "-", to, report->status,
+		(unsigned long long)report->to_socket, (unsigned long long)report->to_stream,
+		(unsigned long long)(loop_now_ms(v->of->loop) - v->since_ms), report->why);
+	if (v->span != NULL)
+		end_span(v, report, to);
+}
+
+static void
+close_dial(struct visit *v)
+{
+	if (v->watch != NULL)
+		watch_stop(&v->watch);
+	if (v->fd >= 0)
+		close(take_fd(&v->fd));
+}
+
+static void
+visit_free(struct visit *v)
+{
+	close_dial(v);
+	timer_free(&v->timer);
+	relay_free(&v->relay);
+	stream_close(&v->stream, STREAM_CANCELLED);
+	LIST_REMOVE(v, link);
+	free(v->span);
+	free(v);
+}
+
+static void
+end_dial(struct visit *v, unsigned status, const char *why)
+{
+	struct relay_report report = {.status = status, .why = why};
+
+	v->of->n_dialling--;
+	v->of->results[result_of(status)]++;
+	stream_server_tell(v, &report);
+	visit_free(v);
+}
+
+static void
+on_relay_ended(void *arg, const struct relay_report *report)
+{
+	struct visit *v = arg;
+	struct stream_server *s = v->of;
+
+	s->n_joined--;
+	s->to_node += report->to_socket;
+	s->from_node += report->to_stream;
+	stream_server_tell(v, report);
+	visit_free(v);
+}
+
+/* --- dialling ------------------------------------------------------------------------------- */
+
+static void
+stream_server_refuse(struct visit *v)
+{
+	char why[STREAM_REASON_MAX], to[ADDR_TEXT_MAX];
+	const struct addr *last = &v->target.addrs[MIN(v->at, v->target.n_addrs - 1)];
+	bool late = v->error == ETIMEDOUT;
+
+	snprintf(why, sizeof why, "%s: %s", addr_text(last, to),
+		late ? "no answer in time" : strerror(v->error));
+	stream_answer(v->stream, late ? 504 : 502, why);
+	end_dial(v, late ? 504 : 502, late ? "no answer in time" : strerror(v->error));
+}
+
+static void
+stream_server_join(struct visit *v)
+{
+	struct relay_setup setup = {.loop = v->of->loop, .ended = on_relay_ended, .arg = v};
+
+	watch_stop(&v->watch);
+	timer_cancel(v->timer);
+	v->of->n_dialling--;
+	v->of->n_joined++;
+	v->of->results[RESULT_OK]++;
+	stream_answer(v->stream, 200, "");
+	setup.stream = take_ptr(&v->stream);
+	v->relay = relay_join(&setup, take_fd(&v->fd));
+}
+
+static void on_dialled(void *arg, int fd, unsigned events);
+
+/* The next address that can be dialled at all; none: the refusal. */
+static void
+stream_server_dial(struct visit *v)
+{
+	for (; v->at < v->target.n_addrs; v->at++) {
+		int rc = sock_connect_hops(
+			&v->target.addrs[v->at], v->of->mark, v->hops + 1, &v->fd);
+
+		if (rc == 0) {
+			v->watch = watch_start(v->of->loop, v->fd, WATCH_WRITE, on_dialled, v);
+			return;
+		}
+		v->error = -rc;
+	}
+	stream_server_refuse(v);
+}
+
+static void
+on_dialled(void *arg, int fd, unsigned events)
+{
+	struct visit *v = arg;
+	int error = sock_error(fd);
+
+	(void)events;
+	if (error == 0) {
+		stream_server_join(v);
+		return;
+	}
+	v->error = error;
+	close_dial(v);
+	v->at++;
+	stream_server_dial(v);
+}
+
+static void
+on_timer(void *arg)
+{
+	struct visit *v = arg;
+
+	v->error = ETIMEDOUT;
+	stream_server_refuse(v);
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	(void)arg; /* a client's affair */
+	(void)status;
+	(void)reason;
+}
+
+/* What comes before the answer waits in the stream. */
+static void
+on_moved(void *arg)
+{
+	(void)arg;
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	end_dial(arg, 0,
+		code == STREAM_LOST ? "the tunnel was lost during the dial"
+				    : "who asked has gone during the dial");
+}
+
+static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
+
+/* --- opening -------------------------------------------------------------------------------- */
+
+static const char *
+stream_server_field(const struct stream_request *r, const char *name)
+{
+	for (size_t i = 0; i < r->n_fields; i++)
+		if (strcmp(r->fields[i].name, name) == 0)
+			return r->fields[i].value;
+	return "";
+}
+
+/* The hub's span is the parent: who has asked the hub decides for both. */
+static void
+begin_span(struct visit *v, const struct stream_request *request)
+{
+	const char *text = stream_server_field(request, "traceparent"),
+		   *colon = strrchr(request->authority, ':');
+	size_t len =
+		colon != NULL ? (size_t)(colon - request->authority) : strlen(request->authority);
+	struct trace_context parent;
+	struct trace_moment now;
+	struct trace_span *s;
+
+	if (!traceparent_parse(&parent, text, strlen(text)))
+		return;
+	trace_now(&now);
+	s = v->span = span_begin(v->of->spans, TRACE_SERVED, &parent, &now);
+	if (s == NULL)
+		return;
+	span_copy(s->method, sizeof s->method, "CONNECT", strlen("CONNECT"));
+	span_copy(s->host, sizeof s->host, request->authority, len);
+	s->port = colon != NULL ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+	span_copy(s->carried->node, sizeof s->carried->node, v->of->node, strlen(v->of->node));
+	span_copy(s->carried->caller, sizeof s->carried->caller, v->caller, strlen(v->caller));
+	span_copy(s->carried->meant, sizeof s->carried->meant, v->meant, strlen(v->meant));
+}
+
+/* Keeps those addresses that may be dialled. */
+static unsigned
+stream_server_filter(const struct tunnel_acl *allow, struct target *t, const char **reason)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->n_addrs; i++)
+		if (tunnel_acl_check(allow, t->kind, &t->addrs[i], reason))
+			t->addrs[kept++] = t->addrs[i];
+	if (kept == 0)
+		return 403;
+	t->n_addrs = kept;
+	return 0;
+}
+
+/* Datagrams are carried by those that know how. The visit goes. */
+static void
+open_flow(struct visit *v, struct stream *st)
+{
+	unsigned status = stream_server_udp_open(v->of->udp, st,
+		&(struct stream_server_udp_ask){.caller = v->caller,
+			.authority = v->authority,
+			.meant = v->meant,
+			.hops = v->hops + 1,
+			.target = &v->target});
+
+	v->of->results[result_of(status)]++;
+	free(v);
+}
+
+/* No target: what is beside the node, or what its agent knows. */
+static unsigned
+stream_server_asked(struct stream_server *s, struct stream *st,
+	const struct stream_request *request, const char **reason)
+{
+	if (s->queries == NULL ||
+		strcmp(stream_server_field(request, REACHABILITY_ASK), AGENT_QUERY_ASK) != 0)
+		return reachability_opened(s->declaration, st, request, reason);
+	if (tunnel_acl_agent(s->allow))
+		return agent_query_opened(s->queries, st, request, reason);
+	*reason = "tunnel.allow of the node does not name agent";
+	return 403;
+}
+
+unsigned
+stream_server_opened(
+	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	const struct dial_target_request ask = {
+		.authority = request->authority,
+		.service = stream_server_field(request, "edgeway-service"),
+		.meant = stream_server_field(request, "edgeway-reach"),
+		.udp = request->udp,
+	};
+	struct stream_server *s = arg;
+	struct visit *v;
+	unsigned status;
+
+	if (!request->udp && *stream_server_field(request, REACHABILITY_ASK) != '\0')
+		return stream_server_asked(s, st, request, reason);
+	v = xcalloc(1, sizeof *v);
+	v->of = s;
+	v->fd = -1;
+	v->since_ms = loop_now_ms(s->loop);
+	log_clean(v->authority, sizeof v->authority, request->authority);
+	log_clean(v->caller, sizeof v->caller, stream_server_field(request, "edgeway-caller"));
+	log_clean(v->meant, sizeof v->meant, ask.meant);
+	s->beside += ask.meant[0] != '\0';
+	if (s->spans != NULL && s->spans->on && !request->udp)
+		begin_span(v, request);
+	v->hops = hops_parse(stream_server_field(request, HOPS_FIELD));
+	*reason = HOPS_REASON;
+	status = v->hops < HOPS_MAX ? dial_target_find(look_around(s), &ask, &v->target, reason)
+				    : 508;
+	if (status == 0)
+		status = stream_server_filter(s->allow, &v->target, reason);
+	if (status != 0) {
+		struct relay_report report = {.status = status, .why = *reason};
+
+		s->results[result_of(status)]++;
+		stream_server_tell(v, &report);
+		free(v);
+		return status;
+	}
+	if (request->udp) {
+		open_flow(v, st);
+		return 0;
+	}
+	v->stream = st;
+	v->timer = timer_new(s->loop, on_timer, v);
+	LIST_INSERT_HEAD(&s->visits, v, link);
+	s->n_dialling++;
+	stream_accept(st, &stream_events, v);
+	timer_start(v->timer, STREAM_SERVER_DIAL_MS, 0);
+	stream_server_dial(v);
+	return 0;
+}
+
+void
+stream_server_judge(struct stream_server *s, const char *authority, struct buf *out)
+{
+	const struct dial_target_request ask = {.authority = authority, .service = "", .meant = ""};
+	struct target target = {0};
+	const char *reason = "";
+	unsigned status = dial_target_find(look_around(s), &ask, &target, &reason);
+	auto_buf struct buf rule;
+
+	buf_init(&rule, BUF_UNLIMITED);
+	if (status == 0)
+		tunnel_acl_explain(s->allow, target.kind, &target.addrs[0], &rule);
+	if (status == 0)
+		status = stream_server_filter(s->allow, &target, &reason);
+	buf_adds(out, "{\"from\":\"hub\",\"to\":");
+	json_add_text(out, authority);
+	buf_printf(out, ",\"target\":\"%s\",\"allowed\":%s,\"status\":%u,\"rule\":",
+		target.n_addrs > 0 ? tunnel_acl_kind_name(target.kind) : "",
+		status == 0 ? "true" : "false", status);
+	json_add_text(out, buf_str(&rule));
+	buf_adds(out, ",\"reason\":");
+	json_add_text(out, status == 0 || reason == NULL ? "" : reason);
+	buf_adds(out, ",\"ways\":[");
+	for (size_t i = 0; status == 0 && i < target.n_addrs; i++) {
+		char text[ADDR_TEXT_MAX];
+
+		buf_printf(out, "%s{\"endpoint\":\"%s\",\"node\":", i > 0 ? "," : "",
+			addr_text(&target.addrs[i], text));
+		json_add_text(out, s->node);
+		buf_adds(out, ",\"allowed\":true,\"why\":\"\"}");
+	}
+	buf_adds(out, "]}\n");
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static char **
+copy_list(const char *const *from)
+{
+	size_t n = 0;
+	char **to;
+
+	while (from != NULL && from[n] != NULL)
+		n++;
+	to = xcalloc(n + 1, sizeof *to);
+	for (size_t i = 0; i < n; i++)
+		to[i] = xstrdup(from[i]);
+	return to;
+}
+
+int
+stream_server_new(
+	const struct stream_server_config *config, struct stream_server **out, struct err *err)
+{
+	struct tunnel_acl *allow;
+	struct stream_server *s;
+	size_t n = 0;
+	int rc;
+
+	while (config->allow != NULL && config->allow[n] != NULL)
+		n++;
+	if ((rc = tunnel_acl_new(config->allow, n, &allow, err)) < 0)
+		return rc;
+	s = xcalloc(1, sizeof *s);
+	s->loop = config->loop;
+	s->node = xstrdup(config->node);
+	s->bridges = copy_list(config->bridges);
+	s->allow = allow;
+	s->declaration = reachability_new(config->loop);
+	if (config->answer != NULL)
+		s->queries = agent_queries_new(config->loop, config->answer, config->arg);
+	s->addresses = config->addresses;
+	s->mark = config->mark;
+	s->udp = stream_server_udp_new(s->loop, s->mark);
+	s->spans = config->spans;
+	s->ground.node = s->node;
+	LIST_INIT(&s->visits);
+	*out = s;
+	return 0;
+}
+
+void
+stream_server_free(struct stream_server **out)
+{
+	struct stream_server *s = take_ptr(out);
+
+	if (s == NULL)
+		return;
+	while (!LIST_EMPTY(&s->visits))
+		visit_free(LIST_FIRST(&s->visits));
+	stream_server_udp_free(&s->udp);
+	snapshot_unref(&s->snapshot);
+	address_list_unref(&s->own);
+	agent_queries_free(&s->queries);
+	reachability_free(&s->declaration);
+	tunnel_acl_free(&s->allow);
+	for (char **at = s->bridges; *at != NULL; at++)
+		free(*at);
+	free(s->bridges);
+	free(s->node);
+	free(s);
+}
+
+void
+stream_server_end_spans(struct stream_server *s)
+{
+	const struct relay_report report = {
+		.status = 200, .why = "goes on while the agent stops", .whole = true};
+	struct visit *v;
+
+	LIST_FOREACH(v, &s->visits, link)
+		if (v->span != NULL)
+			end_span(v, &report, "");
+}
+
+void
+stream_server_drain(struct stream_server *s)
+{
+	stream_server_udp_drain(s->udp);
+}
+
+void
+stream_server_use(struct stream_server *s, const struct snapshot *snapshot)
+{
+	snapshot_unref(&s->snapshot);
+	s->snapshot = snapshot_ref(snapshot);
+}
+
+bool
+stream_server_to_be_asked(void *arg)
+{
+	return reachability_vicinity(((struct stream_server *)arg)->declaration)->n > 0;
+}
+
+bool
+stream_server_declare(struct stream_server *s, struct reachable_nets **vicinity)
+{
+	bool other = !reachable_nets_same(*vicinity, reachability_vicinity(s->declaration));
+
+	if (other)
+		reachability_use(s->declaration, vicinity);
+	reachable_nets_free(vicinity);
+	return other;
+}
+
+/* --- telling -------------------------------------------------------------------------------- */
+
+void
+stream_server_metrics(const struct stream_server *s, struct metrics *m)
+{
+	char label[64];
+
+	for (unsigned i = 0; i < RESULTS; i++)
+		metric_counter(m, "edgeway_tunnel_dials_total",
+			"Streams of the hub by what became of their dial.",
+			metric_label(label, sizeof label, "result", result_names[i]),
+			s->results[i]);
+	metric_counter(m, "edgeway_tunnel_beside_total",
+		"Streams of the hub for machines beside this node (tunnel.reach).", NULL,
+		s->beside);
+	reachability_metrics(s->declaration, m);
+	metric_gauge(m, "edgeway_tunnel_dialling", "Dials under way.", NULL, (double)s->n_dialling);
+	metric_gauge(m, "edgeway_tunnel_joined", "Connections that are carried.", NULL,
+		(double)s->n_joined);
+	stream_server_udp_metrics(s->udp, m);
+}
+
+void
+stream_server_state(const struct stream_server *s, struct buf *out)
+{
+	buf_printf(out, "\"dialling\":%u,\"joined\":%u,\"dials\":{", s->n_dialling, s->n_joined);
+	for (unsigned i = 0; i < RESULTS; i++)
+		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "", result_names[i],
+			(unsigned long long)s->results[i]);
+	buf_adds(out, "},\"udp\":");
+	stream_server_udp_state(s->udp, out);
+	buf_printf(out, ",\"beside\":%llu,\"reach\":", (unsigned long long)s->beside);
+	reachability_state(s->declaration, out);
+}

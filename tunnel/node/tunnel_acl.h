@@ -1,0 +1,55 @@
+/*
+ * Which targets a tunnel's end dials: the rules of `tunnel.allow` (DESIGN: closed unless named).
+ * Pure: no clock, no I/O.
+ *
+ *	node               the node itself, ports 10250 and 10255
+ *	node:10255-10260   these ports; node:22 one; node:* all
+ *	pods, services     pods of this node, known services; ports may follow as for node (none: all)
+ *	agent              what the agent's admin port tells, for an operator at the hub
+ *	192.168.1.0/24     what of the node, its pods and services has an address in this network; all ports
+ *	!node:10250        deny; denials count before everything else, wherever they stand
+ *
+ * Whatever the rules say, some addresses are never dialled: link-local ones, those at which clouds
+ * serve their metadata, multicast and unspecified ones; loopback only as the node itself.
+ *
+ *	rc = tunnel_acl_new(texts, n, &allow, &err);
+ *	if (!tunnel_acl_check(allow, TUNNEL_ACL_NODE, &addr, &why))	// 403, why
+ */
+#ifndef EDGEWAY_TUNNEL_NODE_TUNNEL_ACL_H
+#define EDGEWAY_TUNNEL_NODE_TUNNEL_ACL_H
+
+#include "base/core/buf.h"
+#include "base/core/sock.h"
+
+struct tunnel_acl;
+
+/* TUNNEL_ACL_BESIDE: machines beside this one, which tunnel.reach has opened (vicinity.h): denials count
+ * for them, too. */
+enum tunnel_acl_kind {
+	TUNNEL_ACL_NODE,
+	TUNNEL_ACL_PODS,
+	TUNNEL_ACL_SERVICES,
+	TUNNEL_ACL_AGENT,
+	TUNNEL_ACL_BESIDE
+};
+
+enum { TUNNEL_ACL_RULES_MAX = 256 };
+
+/* -EINVAL names the rule that cannot be read. No rules: nothing is allowed. */
+int tunnel_acl_new(const char *const *rules, size_t n, struct tunnel_acl **out, struct err *err);
+void tunnel_acl_free(struct tunnel_acl **a);
+/* kind: what the caller knows the target to be. `why` is static text, set when denied. */
+bool tunnel_acl_check(const struct tunnel_acl *a, enum tunnel_acl_kind kind,
+	const struct addr *target, const char **why);
+/* Is `agent` named, and not denied? */
+bool tunnel_acl_agent(const struct tunnel_acl *a);
+/* Which rule decides, in words; "": none does. */
+void tunnel_acl_explain(const struct tunnel_acl *a, enum tunnel_acl_kind kind,
+	const struct addr *target, struct buf *out);
+/* "node", "pod", "service", "beside": for the audit. */
+const char *tunnel_acl_kind_name(enum tunnel_acl_kind kind);
+/* Why nobody may ever be led to the address, whatever the rules say (static text; loopback is not
+ * meant); NULL: it may be. */
+const char *tunnel_acl_never(const struct addr *target);
+
+#endif

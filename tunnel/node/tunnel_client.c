@@ -1,0 +1,506 @@
+#include "tunnel/node/tunnel_client_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "base/tls/pki_tls.h"
+
+enum {
+	STREAMS_MOST = 4096,
+	KICK_AFTER_MS = 300, /* a dial younger than this is left alone by a kick */
+	KICK_JITTER_MS = 100,
+};
+
+static void tunnel_client_dial_it(struct link *l);
+
+/* --- ends ----------------------------------------------------------------------------------- */
+
+static void
+line_free(struct line *n)
+{
+	if (n == NULL)
+		return;
+	tunnel_client_dial_free(&n->dial);
+	session_free(&n->session);
+	free(n);
+}
+
+static uint64_t
+tunnel_client_jitter(uint64_t most)
+{
+	uint64_t random;
+
+	random_bytes(&random, sizeof random);
+	return random % (most + 1);
+}
+
+static void
+tunnel_client_retry(struct link *l, uint64_t most_ms)
+{
+	if (l->draining || l->held || !l->wanted)
+		return;
+	timer_start(l->retry, tunnel_client_jitter(l->backoff_ms), 0);
+	l->backoff_ms = MIN(l->backoff_ms * 2, most_ms);
+}
+
+/* The connection takes new streams again, or takes them still. */
+static void
+tunnel_client_trust(struct link *l)
+{
+	const bool doubted = l->now->doubt != NULL;
+
+	l->now->doubt = NULL;
+	if (doubted && l->config.up != NULL)
+		l->config.up(l->config.up_arg);
+}
+
+static void
+tunnel_client_fail(struct line *n, uint64_t most_ms, const char *why)
+{
+	struct link *l = n->of;
+
+	l->failed++;
+	snprintf(l->error, sizeof l->error, "%s", why);
+	log_limited(LOG_LEVEL_WARN, 6, "tunnel",
+		"cannot open the tunnel; trying again hub=%s address=%s error=\"%s\"", l->hub.host,
+		n->address, why);
+	l->dialling = NULL;
+	line_free(n);
+	tunnel_client_retry(l, most_ms);
+	if (l->now != NULL && l->now->rerouted && !session_is_silent(l->now->session))
+		tunnel_client_trust(l);
+}
+
+static bool
+tunnel_client_idle(const struct link *l)
+{
+	return l->now == NULL && TAILQ_EMPTY(&l->leaving);
+}
+
+static void
+say_drained(struct link *l)
+{
+	if (l->done != NULL && tunnel_client_idle(l))
+		timer_start(l->drained, 0, 0);
+}
+
+static void
+tunnel_client_lost(struct link *l, const struct line *n, int rc, const char *why)
+{
+	uint64_t lived = loop_now_ms(l->config.loop) - n->since_ms;
+
+	if (l->held) {
+		log_limited(LOG_LEVEL_INFO, 12, "tunnel",
+			"the tunnel has ended; another process has this node's address=%s",
+			n->address);
+		return;
+	}
+	l->lost++;
+	l->dead += rc == -ETIMEDOUT;
+	snprintf(l->error, sizeof l->error, "%s", why);
+	log_limited(LOG_LEVEL_WARN, 12, "tunnel",
+		"lost the tunnel; trying again address=%s after_s=%llu why=\"%s\"%s", n->address,
+		(unsigned long long)(lived / 1000), why,
+		lived < TUNNEL_CLIENT_GOOD_MS ? " (the hub's log tells whether it was refused)"
+					      : "");
+	if (lived >= TUNNEL_CLIENT_GOOD_MS)
+		l->backoff_ms = TUNNEL_CLIENT_FIRST_MS;
+	tunnel_client_retry(l, TUNNEL_CLIENT_MOST_MS);
+}
+
+static void
+on_ended(void *arg, int rc, const char *why)
+{
+	struct line *n = arg;
+	struct link *l = n->of;
+
+	session_stats_add(&l->past, session_stats(n->session));
+	if (n == l->now) {
+		l->now = NULL;
+		if (!l->draining)
+			tunnel_client_lost(l, n, rc, why);
+	} else {
+		TAILQ_REMOVE(&l->leaving, n, next);
+		log_limited(LOG_LEVEL_INFO, 12, "tunnel",
+			"the former tunnel has ended address=%s why=\"%s\"", n->address, why);
+	}
+	line_free(n);
+	say_drained(l);
+}
+
+static unsigned
+on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	const struct tunnel_client_config *c = &((struct line *)arg)->of->config;
+
+	return c->opened(c->arg, st, request, reason);
+}
+
+static void tunnel_client_leave(struct link *l);
+
+/* The hub takes no new streams on it: another connection does. */
+static void
+on_draining(void *arg)
+{
+	struct line *n = arg;
+	struct link *l = n->of;
+
+	if (n != l->now)
+		return;
+	tunnel_client_leave(l);
+	tunnel_client_retry(l, TUNNEL_CLIENT_MOST_MS);
+}
+
+/* tell: of the configuration, or NULL. */
+static void
+tunnel_client_doubt(struct link *l, const char *why, loop_fn *tell)
+{
+	struct line *n = l->now;
+
+	log_limited(
+		LOG_LEVEL_WARN, 12, "tunnel", "%s hub=%s address=%s", why, l->hub.host, n->address);
+	l->doubted += n->doubt == NULL;
+	n->doubt = why;
+	if (tell != NULL)
+		tell(l->config.up_arg);
+}
+
+static bool
+tunnel_client_is_elsewhere(const struct link *l)
+{
+	char address[ADDR_TEXT_MAX];
+
+	return strcmp(addr_text(&l->hub.addr, address), l->now->address) != 0;
+}
+
+static void
+on_silent(void *arg, bool is_silent)
+{
+	struct line *n = arg;
+	struct link *l = n->of;
+
+	if (n != l->now)
+		return;
+	if (is_silent) {
+		tunnel_client_doubt(l,
+			"the hub answers neither a stream nor a ping; looking for another way",
+			l->config.doubted);
+		if (l->now != NULL && tunnel_client_is_elsewhere(l))
+			tunnel_client_dial_it(l);
+		return;
+	}
+	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "the hub answers again hub=%s address=%s",
+		l->hub.host, n->address);
+	tunnel_client_trust(l);
+}
+
+static const struct session_events session_events = {
+	.opened = on_opened, .draining = on_draining, .silent = on_silent, .ended = on_ended};
+static const struct session_events forward_events = {
+	.draining = on_draining, .silent = on_silent, .ended = on_ended};
+
+/* --- the way up ----------------------------------------------------------------------------- */
+
+static void
+tunnel_client_leave(struct link *l)
+{
+	struct line *n = take_ptr(&l->now);
+
+	if (n == NULL)
+		return;
+	TAILQ_INSERT_TAIL(&l->leaving, n, next);
+	session_drain(n->session);
+}
+
+static void
+on_shaken(struct line *n, struct tls_stream *tls)
+{
+	struct link *l = n->of;
+	struct session_setup setup = {
+		.loop = l->config.loop,
+		.role = l->config.forward ? SESSION_CLIENT : SESSION_SERVER,
+		.wire = transport_tls(&tls),
+		.budget = &l->budget,
+		.squeeze = true, /* when the hub asks for it */
+		.limits = &l->limits,
+		.udp = !l->config.forward,
+		.says_beat = !l->config.forward,
+		.events = l->config.forward ? &forward_events : &session_events,
+		.arg = n,
+	};
+
+	if (session_new(&setup, &n->session) < 0) {
+		tunnel_client_fail(n, TUNNEL_CLIENT_MOST_MS, "no HTTP/2 session can be made");
+		return;
+	}
+	l->dialling = NULL;
+	l->opened++;
+	l->renewed += l->now != NULL;
+	l->error[0] = '\0';
+	n->since_ms = loop_now_ms(l->config.loop);
+	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "%s hub=%s address=%s",
+		l->now == NULL ? "tunnel open"
+			: l->now->doubt != NULL || l->now->rerouted
+			? "another tunnel is open; the former one finishes"
+			: "tunnel open with the new certificate; the former one finishes",
+		l->hub.host, n->address);
+	tunnel_client_leave(l);
+	l->now = n;
+	if (!l->config.forward && l->config.to_be_asked != NULL &&
+		l->config.to_be_asked(l->config.arg))
+		tunnel_client_ask_anew(l);
+	if (l->config.up != NULL)
+		l->config.up(l->config.up_arg);
+}
+
+static void
+on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
+{
+	struct line *n = arg;
+
+	if (tls == NULL) {
+		tunnel_client_fail(
+			n, unanswered ? TUNNEL_CLIENT_UNANSWERED_MS : TUNNEL_CLIENT_MOST_MS, why);
+		return;
+	}
+	tunnel_client_dial_free(&n->dial);
+	on_shaken(n, tls);
+}
+
+static void
+tunnel_client_dial_it(struct link *l)
+{
+	struct line *n;
+
+	if (l->hub.tls == NULL || l->dialling != NULL || l->draining || l->held || !l->wanted)
+		return;
+	timer_cancel(l->retry);
+	n = xcalloc(1, sizeof *n);
+	n->of = l;
+	n->certificate = l->hub.certificate;
+	n->since_ms = loop_now_ms(l->config.loop);
+	addr_text(&l->hub.addr, n->address);
+	l->dialling = n;
+	tunnel_client_dial_start(&n->dial,
+		&(struct tunnel_client_dial_setup){
+			.loop = l->config.loop,
+			.hub = &l->hub,
+			.carriers = l->config.carriers,
+			.mark = l->config.mark,
+			.alpn = l->config.forward ? TUNNEL_ALPN_FORWARD : TUNNEL_ALPN_REVERSE,
+			.done = on_dialled,
+			.arg = n,
+		});
+}
+
+static bool
+tunnel_client_wants_another(const struct link *l)
+{
+	return l->now->certificate != l->hub.certificate || l->now->doubt != NULL ||
+		l->now->rerouted;
+}
+
+static void
+on_retry(void *arg)
+{
+	struct link *l = arg;
+
+	if (l->now == NULL || tunnel_client_wants_another(l))
+		tunnel_client_dial_it(l);
+}
+
+/* --- the owner ------------------------------------------------------------------------------ */
+
+static void
+on_drained(void *arg)
+{
+	struct link *l = arg;
+	loop_fn *done = l->done;
+
+	l->done = NULL;
+	if (done != NULL)
+		done(l->done_arg);
+}
+
+struct link *
+tunnel_client_new(const struct tunnel_client_config *config)
+{
+	struct link *l = xcalloc(1, sizeof *l);
+	unsigned heartbeat = (unsigned)config->heartbeat_ms;
+
+	l->config = *config;
+	l->wanted = !config->forward;
+	l->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0};
+	l->budget.limit = config->memory_limit != 0 ? config->memory_limit : TUNNEL_CLIENT_MEMORY;
+	l->backoff_ms = TUNNEL_CLIENT_FIRST_MS;
+	TAILQ_INIT(&l->leaving);
+	l->retry = timer_new(config->loop, on_retry, l);
+	l->drained = timer_new(config->loop, on_drained, l);
+	return l;
+}
+
+static void
+forget_hub(struct link *l)
+{
+	free((void *)(uintptr_t)l->hub.host);
+	free((void *)(uintptr_t)l->hub.target);
+	pki_ctx_free(&l->hub.tls);
+}
+
+void
+tunnel_client_free(struct link **out)
+{
+	struct link *l = take_ptr(out);
+	struct line *n;
+
+	if (l == NULL)
+		return;
+	l->draining = true;
+	line_free(l->dialling);
+	line_free(l->now);
+	while ((n = TAILQ_FIRST(&l->leaving)) != NULL) {
+		TAILQ_REMOVE(&l->leaving, n, next);
+		line_free(n);
+	}
+	timer_free(&l->retry);
+	timer_free(&l->drained);
+	forget_hub(l);
+	free(l);
+}
+
+void
+link_use(struct link *l, const struct tunnel_client_hub *hub)
+{
+	bool another = hub->certificate != l->hub.certificate;
+	char address[ADDR_TEXT_MAX];
+
+	addr_text(&hub->addr, address);
+	if (l->dialling != NULL && strcmp(l->dialling->address, address) != 0)
+		line_free(take_ptr(&l->dialling)); /* a frozen one would be waited for */
+	pki_ctx_ref(hub->tls);
+	forget_hub(l);
+	l->hub = *hub;
+	l->hub.host = xstrdup(hub->host);
+	l->hub.target = hub->target != NULL ? xstrdup(hub->target) : NULL;
+	if (another)
+		l->backoff_ms = TUNNEL_CLIENT_FIRST_MS;
+	if (l->now == NULL)
+		tunnel_client_kick(l);
+	else if (tunnel_client_wants_another(l))
+		tunnel_client_dial_it(l);
+}
+
+void
+tunnel_client_kick(struct link *l)
+{
+	struct line *n = l->dialling;
+
+	if (l->now != NULL || l->draining || l->held || !l->wanted)
+		return;
+	if (n != NULL) {
+		if (tunnel_client_dial_shakes(n->dial) ||
+			loop_now_ms(l->config.loop) - n->since_ms < KICK_AFTER_MS)
+			return;
+		line_free(take_ptr(&l->dialling));
+	}
+	l->backoff_ms = MIN(l->backoff_ms, TUNNEL_CLIENT_UNANSWERED_MS);
+	timer_start(l->retry, tunnel_client_jitter(KICK_JITTER_MS), 0);
+}
+
+void
+tunnel_client_network(struct link *l)
+{
+	struct line *n = l->now;
+	const bool was = n != NULL && n->rerouted;
+
+	if (n == NULL) {
+		tunnel_client_kick(l);
+		return;
+	}
+	n->rerouted = session_is_rerouted(n->session);
+	if (n->rerouted && !was)
+		tunnel_client_doubt(l,
+			"this machine's way to the hub is another now; dialling anew",
+			l->config.rerouted);
+	if (n->rerouted && n == l->now) {
+		session_probe(n->session);
+		tunnel_client_dial_it(l);
+	} else if (was && n == l->now && !session_is_silent(n->session)) {
+		tunnel_client_trust(l);
+	}
+}
+
+void
+tunnel_client_probe(struct link *l)
+{
+	if (l->now != NULL)
+		session_probe(l->now->session);
+}
+
+void
+tunnel_client_want(struct link *l, bool wanted)
+{
+	if (wanted == l->wanted || l->draining)
+		return;
+	l->wanted = wanted;
+	if (wanted) {
+		l->backoff_ms = TUNNEL_CLIENT_FIRST_MS;
+		tunnel_client_dial_it(l);
+		return;
+	}
+	timer_cancel(l->retry);
+	line_free(take_ptr(&l->dialling));
+	tunnel_client_leave(l);
+	l->error[0] = '\0';
+}
+
+void
+tunnel_client_ask_anew(struct link *l)
+{
+	if (l->now != NULL)
+		session_ask_anew(l->now->session);
+}
+
+struct session *
+tunnel_client_session(const struct link *l)
+{
+	return l->now != NULL && l->now->doubt == NULL ? l->now->session : NULL;
+}
+
+void
+tunnel_client_hold(struct link *l, bool held)
+{
+	l->held = held;
+	if (!held) {
+		tunnel_client_kick(l);
+		return;
+	}
+	timer_cancel(l->retry);
+	line_free(take_ptr(&l->dialling));
+}
+
+void
+tunnel_client_drain(struct link *l, loop_fn *done, void *arg)
+{
+	l->draining = true;
+	l->done = done;
+	l->done_arg = arg;
+	timer_cancel(l->retry);
+	line_free(take_ptr(&l->dialling));
+	tunnel_client_leave(l);
+	say_drained(l);
+}
+
+uint64_t
+tunnel_client_opened(const struct link *l)
+{
+	return l->opened;
+}
+
+bool
+tunnel_client_open(const struct link *l)
+{
+	return l->now != NULL;
+}
