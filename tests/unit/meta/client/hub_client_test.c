@@ -368,8 +368,7 @@ reconnects(void **state)
 		until(w, port_of(w, "default/web") == 30000 + i);
 	}
 	assert_int_equal(hub_saw(w->hub).joins, 1);
-	/* However short connections are, other CAs of the hub are asked for: without them the next
-	 * step of their exchange cuts it off. */
+	/* Other CAs of the hub are asked for however short connections are. */
 	hub_other_cas(w->hub, "00", true);
 	hub_drop(w->hub);
 	until(w, hub_saw(w->hub).joins >= 2);
@@ -417,8 +416,7 @@ another_protocol(void **state)
 	assert_int_equal(hub_saw(w->hub).errors, 0);
 }
 
-/* The first of two is dead: the second serves, for joining too; and is left for the first when that
- * lives. */
+/* The first of two is dead: the second serves, for joining too, until the first one lives. */
 static void
 second_hub(void **state)
 {
@@ -560,8 +558,7 @@ disk_is_full(void **state)
 	assert_null(service(w, "default/web"));
 }
 
-/* The file is replaced by rubbish while we run: same addresses, everything asked from the hub
- * again. */
+/* The file is replaced by rubbish while we run: same addresses, all is asked from the hub again. */
 static void
 database_is_lost(void **state)
 {
