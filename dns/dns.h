@@ -1,9 +1,9 @@
 /*
- * This is the folder's door. For the hub it holds dns/front/zone_server.h, a server of one zone. For
- * the agent, the node's DNS: answers cluster names from the snapshot, forwards the rest (c-ares),
- * and keeps resolv.conf. All functions are called on loop 0 (loops[0] of the configuration). Each
- * loop in `workers` owns a UDP socket (SO_REUSEPORT), a forwarder and a cache; they share nothing
- * but the snapshot, which dns_use posts to them.
+ * This is the folder's door. For the hub it holds dns/front/zone_server.h, a server of one zone.
+ * For the agent, the node's DNS: answers cluster names from the snapshot, forwards the rest
+ * (c-ares), and keeps resolv.conf. All functions are called on loop 0 (loops[0] of the
+ * configuration). Each loop in `workers` owns a UDP socket (SO_REUSEPORT), a forwarder and a cache;
+ * they share nothing but the snapshot, which dns_use posts to them.
  *
  *	dns_open(&dns, &config, err);            // no socket yet
  *	dns_use(dns, snapshot);

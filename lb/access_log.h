@@ -18,8 +18,8 @@
  * written. Lines then end with sample=N, or sample=1 where all of the kind are written, so that a
  * reader can multiply.
  *
- * Lines gather in the worker and go to a thread that writes (base/core/log_queue.h): no request waits
- * for a log. With the log off nothing is measured. All of this on the worker's loop.
+ * Lines gather in the worker and go to a thread that writes (base/core/log_queue.h): no request
+ * waits for a log. With the log off nothing is measured. All of this on the worker's loop.
  */
 #ifndef EDGEWAY_LB_ACCESS_LOG_H
 #define EDGEWAY_LB_ACCESS_LOG_H

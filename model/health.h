@@ -18,8 +18,8 @@
 #include "base/core/buf.h"
 #include "base/core/err.h"
 
-#define HEALTH_KIND                                                                                \
-	"health" /* what an agent that answers says in `edgeway-answers`; the resource is NAMESPACE/health/NAME */
+/* What an agent that answers says in `edgeway-answers`; the resource is NAMESPACE/health/NAME. */
+#define HEALTH_KIND "health"
 
 enum {
 	HEALTH_ENDPOINTS_MAX = 500, /* that are told of; of further ones the number */

@@ -1,7 +1,8 @@
 /*
  * What is told of one request or connection to whoever collects traces: made where it is recorded
- * (lb/trace.c, tunnel/node/stream_server.c, hub/ingress/client_conn_trace.c), written by tracing/otlp_span.c.
- * Plain data on the heap, owned by whoever holds the list that it is in; free() frees all of it.
+ * (lb/trace.c, tunnel/node/stream_server.c, hub/ingress/client_conn_trace.c), written by
+ * tracing/otlp_span.c. Plain data on the heap, owned by whoever holds the list that it is in;
+ * free() frees all of it.
  *
  *	span = span_begin(source, TRACE_SERVED, &parent, &now);	// NULL: not recorded
  *	span_end(source, &span, trace_clock_us());

@@ -1,8 +1,8 @@
 /*
  * What carries bytes between two ends: a TLS connection in earnest, a pair of sockets or memory in
- * tests, plain TCP where something else makes it safe. A wire embeds struct transport, fills `ops`, and
- * says by `on` that reading or writing may succeed now; who holds the wire sets `on` and `arg` and
- * frees it. All of it on one loop. Within `on` the wire may be freed.
+ * tests, plain TCP where something else makes it safe. A wire embeds struct transport, fills `ops`,
+ * and says by `on` that reading or writing may succeed now; who holds the wire sets `on` and `arg`
+ * and frees it. All of it on one loop. Within `on` the wire may be freed.
  *
  *	struct transport *w = transport_tls(&stream);	// an open stream; taken
  */

@@ -1,10 +1,10 @@
 /*
  * The upstreams there are, as loop 0 knows them: which of them are in use, and which send our
  * queries back to ourselves (a dnsmasq beside us that reads the resolv.conf that names us). Such a
- * loop is looked for with dns/forward/loop_probe when we begin to listen or have written resolv.conf,
- * when an upstream is new, 2 s and 10 s after that (the detour may have to read the file first),
- * and every five minutes; one that loops is put out of use, and tried again every 5 s, so that a
- * mended one comes back.
+ * loop is looked for with dns/forward/loop_probe when we begin to listen or have written
+ * resolv.conf, when an upstream is new, 2 s and 10 s after that (the detour may have to read the
+ * file first), and every five minutes; one that loops is put out of use, and tried again every 5 s,
+ * so that a mended one comes back.
  *
  *	roster_new(&r, &config);
  *	upstreams_use(r, addrs, n);	// ours are left out already

@@ -4,8 +4,8 @@
  *
  *	recvmmsg ► fn (query in, answer out) ► group ► sendmmsg
  *
- * A query is read at once, until so many come that dns/front/batching lets them gather: then they are
- * read every UDP_GATHER_US.
+ * A query is read at once, until so many come that dns/front/batching lets them gather: then they
+ * are read every UDP_GATHER_US.
  *
  *	udp_open(&u, loop, take_fd(&fd), &counters, on_query, me);
  *	on_query: ... return length;		// or 0, and udp_send later or never

@@ -2,14 +2,14 @@
  * The names that hold a certificate, as the replicas of a hub tell each other: of each node its
  * last certificate's serial number, when it was signed and when it ends. Grows only; the later
  * signature counts. A name that was forgotten stays, with no serial number, so that every replica
- * learns of it; to name_archive_find and name_archive_walk it is not there. Owned by hub/identity/certs, on the
- * hub's loop. Leaf.
+ * learns of it; to name_archive_find and name_archive_walk it is not there. Owned by
+ * hub/identity/certs, on the hub's loop. Leaf.
  *
- * One Secret has room for some 6 000 names (1 MiB, Kubernetes' bound). Beyond NAME_ARCHIVE_ARCHIVES_FROM of
- * them there are NAME_ARCHIVE_ARCHIVES more texts: every name has a home among those, by its hash. A name
- * is claimed in the first text, which all replicas read before they claim one, and leaves it
- * NAME_ARCHIVE_MOVED_MS after it was seen in its home: until then every replica has seen it there as well,
- * or has heard that it cannot read.
+ * One Secret has room for some 6 000 names (1 MiB, Kubernetes' bound). Beyond
+ * NAME_ARCHIVE_ARCHIVES_FROM of them there are NAME_ARCHIVE_ARCHIVES more texts: every name has a
+ * home among those, by its hash. A name is claimed in the first text, which all replicas read
+ * before they claim one, and leaves it NAME_ARCHIVE_MOVED_MS after it was seen in its home: until
+ * then every replica has seen it there as well, or has heard that it cannot read.
  *
  *	name_archive_add(r, "edge-1", &(struct name_archive_entry){serial, signed_s, expires_s});
  *	name_archive_merge(r, text, &news, &lacks, &err);

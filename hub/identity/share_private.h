@@ -14,7 +14,8 @@ enum {
 	SHARE_DOC_CA,
 	SHARE_DOC_TOKENS,
 	SHARE_DOC_NODES,
-	SHARE_DOC_ARCHIVE, /* of names (hub/identity/name_archive.h): the first of NAME_ARCHIVE_ARCHIVES */
+	/* of names (hub/identity/name_archive.h): the first of NAME_ARCHIVE_ARCHIVES */
+	SHARE_DOC_ARCHIVE,
 	SHARE_DOCS = SHARE_DOC_ARCHIVE + NAME_ARCHIVE_ARCHIVES
 };
 

@@ -149,8 +149,8 @@ client_conn_join(struct visit *v, struct stream *stream, const char *host)
 
 	timer_cancel(v->timer);
 	watch_stop(&v->watch);
-	/* With what the dial has taken of it CLIENT_CONN_IN_MAX fits, even while memory is short and
-	 * stream_room says less. */
+	/* With what the dial has taken of it CLIENT_CONN_IN_MAX fits, even while memory is short
+	 * and stream_room says less. */
 	if (buf_len(&v->in) > 0 && v->door->onward == NULL) {
 		stream_write(stream, buf_at(&v->in), buf_len(&v->in));
 		v->fed += buf_len(&v->in);

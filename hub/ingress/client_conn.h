@@ -111,8 +111,8 @@ struct ingress {
 
 /* --- visit.c -------------------------------------------------------------------------------- */
 /* fd: taken. leg, sni: of a caller whose TLS ends here; else NULL. The visit goes its own way and
- * may be gone already, but for a DOOR_REDIRECT, of which client_conn_reach must be told. NULL: there is
- * no place for it. */
+ * may be gone already, but for a DOOR_REDIRECT, of which client_conn_reach must be told. NULL:
+ * there is no place for it. */
 struct visit *ingress_begin(struct ingress *i, const struct door *door, int fd,
 	const struct caller *caller, struct leg *leg, const char *sni);
 void visit_free(struct visit *v);

@@ -506,8 +506,8 @@ exchange_pump(struct visit *v)
 			return;
 	} while (buf_len(&v->out) == 0 && stream_peek(x->stream, &data) > 0 &&
 		!timer_active(v->timer) && !x->waits);
-	/* Not client_conn_update: if that wrote the rest, because the caller has just read, nobody would
-	 * pump the stream again. */
+	/* Not client_conn_update: if that wrote the rest, because the caller has just read, nobody
+	 * would pump the stream again. */
 	client_conn_wait(v);
 }
 

@@ -1,8 +1,8 @@
 /*
  * What nodes ask the hub for: endpoints of services that they cannot dial themselves (another site,
- * a pod without a port on its host, the cloud). Each stream is judged (hub/port/acl.h, the
- * service must have the endpoint), reached like a caller's (hub/routing/connector.h) and joined with
- * what is reached. A node has an eighth of all connections at most, and counts as a caller with the
+ * a pod without a port on its host, the cloud). Each stream is judged (hub/port/acl.h, the service
+ * must have the endpoint), reached like a caller's (hub/routing/connector.h) and joined with what
+ * is reached. A node has an eighth of all connections at most, and counts as a caller with the
  * limits of one (hub/port/quota.h). On the hub's loop.
  *
  *	tunnels_new(&(struct tunnels_setup){.opened = egress_opened, .opened_arg = outward, ...});

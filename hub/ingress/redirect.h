@@ -2,9 +2,9 @@
  * ingress.redirect: programs of this host that dial the addresses of nodes (kube-apiserver the
  * kubelet's 10250, Prometheus 10255) and know nothing of us reach them through the tunnels. Holds
  * the listener, keeps the rules of the kernel at what the cluster's nodes are
- * (hub/ingress/redirect_targets.h, iptables/maps/divert.h), and makes a visit of each connection that the
- * rules lead here: it goes through the rules of access, the limits and the audit like all others.
- * On the hub's loop.
+ * (hub/ingress/redirect_targets.h, iptables/maps/divert.h), and makes a visit of each connection
+ * that the rules lead here: it goes through the rules of access, the limits and the audit like all
+ * others. On the hub's loop.
  *
  *	redirect = redirect_new(&config);
  *	rc = redirect_prepare(redirect, &wanted, &err);	// nothing that works has changed yet

@@ -7,8 +7,8 @@
  *
  * `opened` comes once, when the handshake is done or has failed. The bridge frees itself when both
  * sides have ended or one has broken, and `ended` tells. tls_bridge_leave: who reads and writes the
- * plain side has closed it: what it has written still goes out. tls_bridge_free breaks off both sides;
- * `ended` does not come then.
+ * plain side has closed it: what it has written still goes out. tls_bridge_free breaks off both
+ * sides; `ended` does not come then.
  */
 #ifndef EDGEWAY_HUB_INGRESS_TLS_BRIDGE_H
 #define EDGEWAY_HUB_INGRESS_TLS_BRIDGE_H

@@ -37,8 +37,8 @@ enum {
 #define EVENT_LIMITS                                                                               \
 	"BeyondEdgeLimits" /* it is larger than nodes take (model/limits.h), and not told */
 #define EVENT_HELD "RefusedByNodes" /* a node does not take it as it is */
-#define EVENT_RULE                                                                                 \
-	"DestinationRulePartly" /* some of its DestinationRules does not count; told beside the others */
+/* Some of its DestinationRules does not count; told beside the others. */
+#define EVENT_RULE "DestinationRulePartly"
 #define EVENT_RULE_WELL "DestinationRuleHonoured" /* all of it does, or there is none any more */
 #define EVENT_WELL "ReachableOnEdge" /* none of the others any more */
 

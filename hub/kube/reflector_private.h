@@ -49,8 +49,8 @@ void reflector_trouble(struct reflector *r, enum log_level level, const char *fm
 /* All is well: what waits next waits shortly. */
 void reflector_well(struct reflector *r);
 
-/* An element of a list, or an event (json_stream_fn). -ESTALE: the history is over; -EAGAIN: the server
- * has a trouble;
+/* An element of a list, or an event (json_stream_fn). -ESTALE: the history is over; -EAGAIN: the
+ * server has a trouble;
  * -EBADMSG, -EMSGSIZE: an event that cannot be taken. r->wrong says what. */
 int reflector_take(void *arg, const char *text, size_t len);
 /* metadata of a list that has ended: its version, and where it goes on ("" : nowhere; the

@@ -446,8 +446,8 @@ acl_explain(
 		[ACL_NO_RULES] = "no rule says anything of this target: programs of the hub's "
 				 "host, and who was admitted by a listener's clientCA, may",
 		[ACL_NOBODY] = "no rule of access opens this target to this caller",
-		[ACL_RULES_MISSING] = "there is no rule of access for this target: only "
-				      "programs of the hub's host may",
+		[ACL_RULES_MISSING] = "there is no rule of access for this target: only programs "
+				      "of the hub's host may",
 		[ACL_RULE_NEEDED] =
 			"a target that is no object of the cluster needs a rule of access",
 		[ACL_OWN_DIAL] = "the hub has dialled itself: nothing is opened to it",

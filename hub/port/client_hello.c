@@ -111,7 +111,8 @@ client_hello_more(size_t *need, size_t n)
 	return CLIENT_HELLO_MORE;
 }
 
-/* The ClientHello without its records: CLIENT_HELLO_MORE or CLIENT_HELLO_OTHER, `whole` bytes of it when > 0. */
+/* The ClientHello without its records: CLIENT_HELLO_MORE or CLIENT_HELLO_OTHER, `whole` bytes of it
+ * when > 0. */
 static enum client_hello
 client_hello_collect(const uint8_t *bytes, size_t n, size_t *need,
 	uint8_t message[CLIENT_HELLO_MAX], size_t *len_out)

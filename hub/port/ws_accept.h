@@ -2,9 +2,9 @@
  * Connections of nodes that come inside of websockets (base/http/ws_tunnel), for sites that let
  * nothing else through: takes such a connection, answers its upgrade, and hands over a socket that
  * is like one that was accepted, with the first byte still to be read. So what is inside is looked
- * at by hub/port/alpn_mux and proven by TLS like everything else; what is outside proves nothing, and
- * nothing of it counts but the path, which must be a node's. Strangers are bounded as by hub/peek.
- * On the hub's loop.
+ * at by hub/port/alpn_mux and proven by TLS like everything else; what is outside proves nothing,
+ * and nothing of it counts but the path, which must be a node's. Strangers are bounded as by
+ * hub/peek. On the hub's loop.
  *
  *   TLS (CLIENT_HELLO_CARRIER, CLIENT_HELLO_CARRIER_NAMED) ─► head of the request ─► 101, a carrier ─► fn
  *   plain (CLIENT_HELLO_PLAIN) ───────────────────────┘
@@ -35,8 +35,8 @@ struct ws_accept_config {
 	size_t most; /* open; 0: WS_ACCEPT_MOST */
 	struct preauth
 		*preauth; /* places of those on their way to that; outlives it; NULL: any number */
-	/* Takes the descriptor over. `from`: address of the other end, with WS_ACCEPT_VIA where it is
-	 * a proxy's; for the call. */
+	/* Takes the descriptor over. `from`: address of the other end, with WS_ACCEPT_VIA where it
+	 * is a proxy's; for the call. */
 	void (*fn)(void *arg, int fd, const char *from);
 	void *arg;
 };

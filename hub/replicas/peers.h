@@ -1,11 +1,11 @@
 /*
  * The other replicas of this hub (doc/protocol.md, "Between replicas"). Each replica dials each
  * other one, at the addresses of `peers` and at those that other replicas come from, and asks it
- * which nodes it holds: told at once when that changes (hub/replicas/tunnel_directory.h). A stream for a node
- * of another replica is passed on to it, once: what comes from a replica is opened in a tunnel of
- * this hub or refused with 421, so that two replicas that believe each other cannot send it round.
- * Where a replica cannot be reached from here, the others are asked, one after the other, to pass a
- * stream on for this hub, once more. On the hub's loop.
+ * which nodes it holds: told at once when that changes (hub/replicas/tunnel_directory.h). A stream
+ * for a node of another replica is passed on to it, once: what comes from a replica is opened in a
+ * tunnel of this hub or refused with 421, so that two replicas that believe each other cannot send
+ * it round. Where a replica cannot be reached from here, the others are asked, one after the other,
+ * to pass a stream on for this hub, once more. On the hub's loop.
  *
  *	peers = peers_new(&(struct peers_config){.loop = loop, .port = 10000, .tunnels = tunnels, .changed = on_changed, .arg = hub});
  *	rc = peers_configure(peers, names, &err);	// at the start and at SIGHUP

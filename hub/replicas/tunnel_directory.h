@@ -3,8 +3,8 @@
  * node that is reached by several counts as that one's who claims the highest epoch
  * (hub/replicas/tunnels.h); of equal ones, the higher id's, so that all hubs agree. What was heard
  * of once is remembered: a node is then at the edge, and one that was lost lately is worth waiting
- * for. It is forgotten when nobody has spoken of it for TUNNEL_DIRECTORY_FORGET_MS, and nobody claims it or
- * says that it has joined.
+ * for. It is forgotten when nobody has spoken of it for TUNNEL_DIRECTORY_FORGET_MS, and nobody
+ * claims it or says that it has joined.
  *
  *	p = tunnel_directory_join(r, line, id);
  *	tunnel_directory_claim(p, "edge-1", epoch, now_ms);	// now_ms: of the loop
@@ -48,10 +48,11 @@ void tunnel_directory_lost(struct roster *r, const char *node, uint64_t now_ms);
 size_t tunnel_directory_forget(
 	struct roster *r, uint64_t now_ms, bool (*wanted)(void *arg, const char *node), void *arg);
 
-/* The replica does not answer now, or does again: its claims stand, and count for tunnel_directory_claimed
- * alone. */
+/* The replica does not answer now, or does again: its claims stand, and count for
+ * tunnel_directory_claimed alone. */
 void tunnel_directory_suspend(struct tunnel_directory_peer *p, bool suspended);
-/* The highest epoch that anybody claims, 0: none; of those who answer, tunnel_directory_holder's. */
+/* The highest epoch that anybody claims, 0: none; of those who answer,
+ * tunnel_directory_holder's. */
 uint64_t tunnel_directory_claimed(const struct roster *r, const char *node);
 void *tunnel_directory_holder(const struct roster *r, const char *node, uint64_t *epoch);
 /* Has it been heard of? */

@@ -1,8 +1,8 @@
 /*
  * From a name at the ingress to a stream that is connected to it: finds the ways and asks the rules
- * (hub/routing/routes.h), opens a stream through a node's tunnel, another replica or the hub itself,
- * and tries the next way when the first cannot be dialled. A node's own tunnel comes first, here or
- * at another replica; where there is none, its neighbours. On the hub's loop.
+ * (hub/routing/routes.h), opens a stream through a node's tunnel, another replica or the hub
+ * itself, and tries the next way when the first cannot be dialled. A node's own tunnel comes first,
+ * here or at another replica; where there is none, its neighbours. On the hub's loop.
  *
  *	reaching = connector_start(reach, &(struct connector_request){.caller = &caller, .host = "edge-1", .port = 10250}, on_reached, c);
  *
@@ -11,8 +11,8 @@
  *
  * A node's ways are tried in this order: its own tunnel here, its own tunnel at another replica. A
  * node that was lost a moment ago, here or at another replica, or that has not come yet to a hub
- * that has just started, is waited for, CONNECTOR_AWAIT_MS at most; and a dial that waits in a tunnel
- * for an answer begins anew where the node has a newer one. A stream that was refused before
+ * that has just started, is waited for, CONNECTOR_AWAIT_MS at most; and a dial that waits in a
+ * tunnel for an answer begins anew where the node has a newer one. A stream that was refused before
  * anything was done, as by one who drains, is asked for again a few times. A dial of TCP whose
  * tunnel breaks under it is begun again a few times, by all ways that there are, and the node is
  * waited for as above also without replicas, unless bytes of the caller have gone out in it: a

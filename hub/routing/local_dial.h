@@ -1,8 +1,8 @@
 /*
  * The hub's own dials, as streams: a pair of sessions that face each other over a pair of sockets,
  * so that what the hub dials itself behaves like what a node dials for it (deadline, 502 and 504,
- * half-close, reset). Addresses that are never dialled (tunnel_acl_never) are refused with 403, whoever
- * asks, and so are those of the hub itself (hub/port/self_guard.h). On the loop's thread.
+ * half-close, reset). Addresses that are never dialled (tunnel_acl_never) are refused with 403,
+ * whoever asks, and so are those of the hub itself (hub/port/self_guard.h). On the loop's thread.
  */
 #ifndef EDGEWAY_HUB_ROUTING_LOCAL_DIAL_H
 #define EDGEWAY_HUB_ROUTING_LOCAL_DIAL_H

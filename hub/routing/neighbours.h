@@ -3,9 +3,9 @@
  * carries a node without a tunnel. A declaration is one node's word about others: it counts within
  * the node's own site alone (where no Node names a site, all are one), never for a control plane's
  * node, and opens nothing: who may reach a node through a neighbour is who may reach the node.
- * While a node has a tunnel of its own nobody else carries it (hub/routing/connector.c asks here only
- * after that). Addresses that the hub itself is to dial (`ours`) are no neighbour's affair, unless
- * sites with names tell them apart. On the hub's loop.
+ * While a node has a tunnel of its own nobody else carries it (hub/routing/connector.c asks here
+ * only after that). Addresses that the hub itself is to dial (`ours`) are no neighbour's affair,
+ * unless sites with names tell them apart. On the hub's loop.
  *
  *	neighbours_declare(n, "edge-1", text, len, &answer);	// a line for each entry: ok, or why it does not count
  *	count = neighbours_find(n, &(struct neighbours_ask){.node = "edge-2", .port = 10250}, ways, 3, &why);

@@ -1,14 +1,14 @@
 /*
  * What a name or address at the ingress stands for, and the ways to it: a leaf between the
- * cluster's objects and hub/routing/connector.c. Names: a node (its own name, with or without the hub's
- * suffix, or one of its addresses), a pod's address, SERVICE.NAMESPACE[.svc[.DOMAIN]], a ClusterIP.
- * Private addresses repeat among sites: who is meant must be clear, or the answer is 421 with the
- * candidates.
+ * cluster's objects and hub/routing/connector.c. Names: a node (its own name, with or without the
+ * hub's suffix, or one of its addresses), a pod's address, SERVICE.NAMESPACE[.svc[.DOMAIN]], a
+ * ClusterIP. Private addresses repeat among sites: who is meant must be clear, or the answer is 421
+ * with the candidates.
  *
  *
  * A node without a tunnel of its own may have neighbours that carry it (hub/routing/neighbours.h):
- * routes_beside adds the ways through them, once its own way has found no tunnel. An address that no
- * object of the cluster has, and that nodes of one site declare, is reached through those.
+ * routes_beside adds the ways through them, once its own way has found no tunnel. An address that
+ * no object of the cluster has, and that nodes of one site declare, is reached through those.
  *
  *	status = routes_find(w, "web.default", 80, &ways);	// 0, or 400, 404, 421, 503: ways.reason
  */
@@ -29,7 +29,8 @@ struct way {
 	char authority[CALLER_HOST_MAX + 8]; /* host:port, as the far end dials it */
 	char beside[64]; /* the same as the node's neighbours dial it; "": they do not */
 	char meant[MESH_NODE_MAX +
-		/* the node that `node` is to dial as a neighbour, or REACHABLE_NETS_ANY; "": itself */
+		/* the node that `node` is to dial as a neighbour, or REACHABLE_NETS_ANY; "":
+		 * itself */
 		1];
 	struct neighbours_way neighbour; /* then: which one that is */
 	/* the address is an EndpointSlice's word alone: no pod says that it serves there */

@@ -1,7 +1,7 @@
 /*
  * What the files of a talk share: talk.c (what comes, what is sent, beginning and end),
- * talk_compare.c (digests), node_session_say.c (small messages), node_session_ask.c (questions) and talk_tell.c
- * (what others ask about it). Nothing outside of these includes it.
+ * talk_compare.c (digests), node_session_say.c (small messages), node_session_ask.c (questions) and
+ * talk_tell.c (what others ask about it). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
 #define EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
@@ -58,7 +58,7 @@ void node_session_compare_services(struct node_session *s, const struct envelope
 /* Answers the digests that were kept. */
 void node_session_answer_held(struct node_session *s);
 
-/* --- node_session_say.c ----------------------------------------------------------------------------- */
+/* --- node_session_say.c --------------------------------------------------------------------- */
 void node_session_say(struct node_session *s, enum operation op, const char *resource,
 	const char *parent, struct buf *content);
 void node_session_say_as(struct node_session *s, const struct saying *say, const char *id);

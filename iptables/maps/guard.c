@@ -194,7 +194,8 @@ guard_replaced(struct guard *g)
 	g->replaced = true;
 	guard_read(g);
 	g->replaced = false;
-	if (g->damaged) /* since, by another hub or agent that has not heard yet that the table is ours */
+	/* since, by another hub or agent that has not heard yet that the table is ours */
+	if (g->damaged)
 		guard_repair_later(g);
 	g->damaged = false;
 }

@@ -1,8 +1,8 @@
 /*
  * The conversation with a KubeEdge CloudHub (doc/protocol.md, "CloudHub"): asks for the list of
  * services, then for the pods and endpoints of each, and takes what it is told in between.
- * meta/client/cloudhub_cache knows what differs from the store; here it goes to meta/state/apply, and what
- * the hub wants acknowledged is, once everything before it is committed.
+ * meta/client/cloudhub_cache knows what differs from the store; here it goes to meta/state/apply,
+ * and what the hub wants acknowledged is, once everything before it is committed.
  *
  *	text ─ cloudhub_told ─► mirror ─ cloudhub_pump ─► apply ─ committed ─► acknowledgements
  *

@@ -1,10 +1,10 @@
 /*
- * What the files of meta/client/hub_client share: feed.c is the spine (the connection), feed_talk.c the
- * conversation once it is open, hub_client_hub.c where the hub is, told and remembered, feed_crl.c which
- * hubs are refused, feed_refusal.c what its refusals mean, feed_why.c why there is no connection,
- * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the
- * connection stays, hub_client_answer.c what is answered to its questions, cloudhub.c the conversation
- * with a KubeEdge CloudHub. No other file includes it.
+ * What the files of meta/client/hub_client share: feed.c is the spine (the connection), feed_talk.c
+ * the conversation once it is open, hub_client_hub.c where the hub is, told and remembered,
+ * feed_crl.c which hubs are refused, feed_refusal.c what its refusals mean, feed_why.c why there is
+ * no connection, feed_join.c how the node comes by its certificate, feed_renew.c how that is
+ * renewed while the connection stays, hub_client_answer.c what is answered to its questions,
+ * cloudhub.c the conversation with a KubeEdge CloudHub. No other file includes it.
  */
 #ifndef EDGEWAY_META_CLIENT_HUB_CLIENT_PRIVATE_H
 #define EDGEWAY_META_CLIENT_HUB_CLIENT_PRIVATE_H
@@ -110,7 +110,8 @@ struct hub_client {
 	bool bundles; /* the hub takes them (model/bundle.h) */
 	struct buf lines; /* acknowledgements that leave together once the loop turns */
 	uint64_t moved_ms,
-		move_wait_ms; /* when hub_client_move did, 0: never; and how long it does not again */
+		/* when hub_client_move did, 0: never; and how long it does not again */
+		move_wait_ms;
 	uint64_t opened_ms, last_contact_ms, heartbeat_ms;
 	uint64_t dialled_ms,
 		handshake_ms; /* the last that was answered took so long; 0: none was */
@@ -158,7 +159,7 @@ void hub_client_note_hub(struct hub_client *f);
 /* hub_client_hub says something new. */
 void hub_client_tell_hub(struct hub_client *f);
 
-/* --- hub_client_answer.c -------------------------------------------------------------------------- */
+/* --- hub_client_answer.c -------------------------------------------------------------------- */
 void hub_client_on_question(struct hub_client *f, const struct envelope *e);
 
 /* An attempt to join begins: hub.tokenFile may have another token by now. What was read before

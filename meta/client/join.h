@@ -1,11 +1,11 @@
 /*
  * Who this node is towards the hub: certificate, key and CA, from the configured files or from an
  * earlier join under data_dir (ca.pem, node.crt, node.key), and the leaves of joining
- * (doc/protocol.md, "Joining"). File access only, no network: meta/client/hub_client does the talking.
- * The key is saved before the certificate is asked for and used again when joining is repeated, the
- * certificate is saved last, each file atomically: a crash leaves a pair that fits, or none. A
- * renewal has a new key, which lies beside the old one until the new certificate is saved; loading
- * finishes what a crash left undone.
+ * (doc/protocol.md, "Joining"). File access only, no network: meta/client/hub_client does the
+ * talking. The key is saved before the certificate is asked for and used again when joining is
+ * repeated, the certificate is saved last, each file atomically: a crash leaves a pair that fits,
+ * or none. A renewal has a new key, which lies beside the old one until the new certificate is
+ * saved; loading finishes what a crash left undone.
  *
  *	join_files_init(&files, &paths);
  *	rc = join_load(&files, node, &identity, err);	// -ENOENT: must join

@@ -1,7 +1,7 @@
 /*
  * A question of the hub (doc/protocol.md, "Questions"): how do the endpoints of a service do on
- * this node? Plain data; meta/client/hub_client_answer.c reads it, and whoever answers gives it back with
- * meta_answer.
+ * this node? Plain data; meta/client/hub_client_answer.c reads it, and whoever answers gives it
+ * back with meta_answer.
  */
 #ifndef EDGEWAY_META_CLIENT_QUESTION_H
 #define EDGEWAY_META_CLIENT_QUESTION_H

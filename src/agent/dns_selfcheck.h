@@ -1,9 +1,9 @@
 /*
  * Asks our own DNS, through its socket as a client does, whether it answers: one query (the cluster
- * domain's SOA) every DNS_SELFCHECK_EVERY_MS, each from a port of its own so that all workers have their
- * turn. Any answer with the query's id counts. An agent that is frozen or whose workers hang hears
- * nothing, and what depends on the answer (the capture of other name servers) ends by itself. Loop
- * 0 only.
+ * domain's SOA) every DNS_SELFCHECK_EVERY_MS, each from a port of its own so that all workers have
+ * their turn. Any answer with the query's id counts. An agent that is frozen or whose workers hang
+ * hears nothing, and what depends on the answer (the capture of other name servers) ends by itself.
+ * Loop 0 only.
  *
  *	dns_selfcheck_start(&c, &config);	// nothing happens yet
  *	dns_selfcheck_ask(c, address);	// at once, then again and again; 0: stop asking

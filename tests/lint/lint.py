@@ -50,6 +50,7 @@ LIBRARIES = {
 FILE_MAX, FILE_USUAL = 800, 400
 FUNCTION_MAX, FUNCTION_USUAL = 100, 60
 PARAMETERS_MAX = 6
+COLUMNS = 100
 DICTATED = r"\(nghttp2_session \*"  # a library's callbacks have the parameters that it says
 PROGRAMS = ["edgeway-agent", "edgeway-hub", "edgewayctl"]
 diagnostics = []
@@ -170,6 +171,22 @@ def function_length(tree):
                 yield f"{path}:{n}: {name} has {length} lines, more than {FUNCTION_MAX}"
             elif length > FUNCTION_USUAL:
                 diagnostics.append(f"{path}:{n}: {name} has {length} lines (usually at most {FUNCTION_USUAL})")
+
+
+def subjects(tree):
+    """gdb, perf and grep tell by a function's name where it is."""
+    for path, text in sources(tree, (".c",)).items():
+        for m in re.finditer(r"^static [^\n;=]*\n([a-z0-9]+)\(", text, re.M):
+            yield f"{path}: {m[1]}: a static function bears its file's subject: {os.path.basename(path)[:-2]}_{m[1]}"
+
+
+def columns(tree):
+    """Samples and drawings in comments, and rows of tables that are macros, may be wider."""
+    drawn = re.compile(r"\s*\*(\t|  |.*[─│┌└►◄═{]|.*\S {3})|.*\\$|\s*(X|ROW|TEXT)\(|/\* [{-]")
+    for path, text in code(tree).items():
+        for n, line in enumerate(text.split("\n"), 1):
+            if len(line.expandtabs(8)) > COLUMNS and not drawn.match(line):
+                yield f"{path}:{n}: wider than {COLUMNS} columns"
 
 
 def parameters(tree):
@@ -331,6 +348,8 @@ RULES = {  # rule -> a tree that it must refuse
     libraries: {"dns/front/server.c": "#include <uv.h>\n"},
     file_length: {"lb/a.c": "\n" * 801},
     function_length: {"lb/a.c": LONG},
+    subjects: {"lb/a.c": "static int\nrun(void)\n{\n}\n"},
+    columns: {"lb/a.c": "/* " + "a word " * 15 + "*/\n"},
     parameters: {"lb/a.c": "int\nf(int a, int b, int c, int (*d)(int, int),\n\tint e, int f, int g)\n{\n}\n"},
     typedefs: {"lb/a.h": "typedef struct a a_t;\n"},
     header_prose: {"lb/a.h": "#ifndef X\n"},

@@ -6,8 +6,8 @@
  *	switch (h2_preface_read(bytes, n, &o)) { case H2_PREFACE_ASKED: reach for o.authority
  *
  * A client may wait for the server's SETTINGS before it asks for anything (gRPC's do):
- * h2_preface_settings is what to send it then. It will be acknowledged; the server behind, which has
- * not sent that one, must not see the acknowledgement.
+ * h2_preface_settings is what to send it then. It will be acknowledged; the server behind, which
+ * has not sent that one, must not see the acknowledgement.
  */
 #ifndef EDGEWAY_TUNNEL_H2_H2_PREFACE_H
 #define EDGEWAY_TUNNEL_H2_H2_PREFACE_H

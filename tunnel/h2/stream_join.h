@@ -4,8 +4,8 @@
  * reads slowly holds up its own writer and nobody else. For a hub that passes on what another one
  * asks for; both streams have been answered with 200. Everything on the loop's thread.
  *
- * Takes both streams. `ended` comes once, never from within a call of this header; then stream_join_free
- * is what is left to do. stream_join_free before that resets both.
+ * Takes both streams. `ended` comes once, never from within a call of this header; then
+ * stream_join_free is what is left to do. stream_join_free before that resets both.
  *
  *	couple = stream_join_new(&(struct stream_join_setup){.loop = loop, .streams = {near, far}, .ended = on_end, .arg = me});
  */

@@ -1,6 +1,6 @@
 /*
- * The wires of tunnels (base/tls/transport): the names by which TLS tells them from others (ALPN, RFC
- * 7301), and the sizes of frames that fill TLS records.
+ * The wires of tunnels (base/tls/transport): the names by which TLS tells them from others (ALPN,
+ * RFC 7301), and the sizes of frames that fill TLS records.
  */
 #ifndef EDGEWAY_TUNNEL_H2_WIRE_H
 #define EDGEWAY_TUNNEL_H2_WIRE_H

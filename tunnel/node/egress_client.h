@@ -1,13 +1,14 @@
 /*
  * The node's way to endpoints that it cannot dial itself: a connection to the hub that is made when
- * it is first needed and goes when it has been idle for EGRESS_CLIENT_IDLE_MS, with a stream for each
- * endpoint's connection. The hub dials, or has the endpoint's own node dial. On the loop's thread.
+ * it is first needed and goes when it has been idle for EGRESS_CLIENT_IDLE_MS, with a stream for
+ * each endpoint's connection. The hub dials, or has the endpoint's own node dial. On the loop's
+ * thread.
  *
  * Who wants to talk to an endpoint holds one end of a pair of connected sockets (sock_pair) and
- * gives the other end here: one byte, EGRESS_CLIENT_JOINED, comes when the endpoint is connected, and from
- * then on every byte is the endpoint's; a pair that is closed instead was refused, for the reason
- * in the log. A hub that is lost before it has answered, or that does not answer, is asked again
- * once it is back, or another one: nothing of who asked has gone out by then.
+ * gives the other end here: one byte, EGRESS_CLIENT_JOINED, comes when the endpoint is connected,
+ * and from then on every byte is the endpoint's; a pair that is closed instead was refused, for the
+ * reason in the log. A hub that is lost before it has answered, or that does not answer, is asked
+ * again once it is back, or another one: nothing of who asked has gone out by then.
  *
  *	egress_client_open(outlet, fd, &(struct egress_client_ask){.service = "default/web", .node = "edge-2", .authority = "172.17.0.2:8080"});
  */
@@ -61,8 +62,8 @@ void egress_client_open(struct egress_client *o, int fd, const struct egress_cli
  * where the hub gave no answer. */
 typedef void egress_client_reached_fn(
 	void *arg, struct stream *stream, unsigned status, const char *why);
-/* `reached` comes once, never from within this call, or never after egress_client_leave, which is due once
- * the stream is not used any more. NULL: too many. */
+/* `reached` comes once, never from within this call, or never after egress_client_leave, which is
+ * due once the stream is not used any more. NULL: too many. */
 struct egress_client_trip *egress_client_reach(struct egress_client *o,
 	const struct egress_client_ask *ask, egress_client_reached_fn *reached, void *arg);
 void egress_client_leave(struct egress_client_trip **t);

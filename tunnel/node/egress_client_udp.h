@@ -1,9 +1,9 @@
 /*
  * UDP ports of services whose endpoints this node cannot send to itself: each has a door of its own
  * (udp_door.h) at the mesh's address, to which the kernel leads what clients send to the service
- * (iptables/maps/service_maps.h), and each client's flow is a stream of the outlet to an endpoint that
- * stays its own for as long as the flow lives (outlet_udp_choice.h). Only what came by an interface
- * of the mesh is taken. On the loop's thread.
+ * (iptables/maps/service_maps.h), and each client's flow is a stream of the outlet to an endpoint
+ * that stays its own for as long as the flow lives (outlet_udp_choice.h). Only what came by an
+ * interface of the mesh is taken. On the loop's thread.
  *
  *	egress_client_udp_use(u, old, now);	// which ports there are
  *	port = egress_client_udp_door(u, service, service_port);	// for the kernel: 0: none

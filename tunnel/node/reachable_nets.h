@@ -51,8 +51,8 @@ struct reachable_nets {
 
 /* entries: of the configuration, ended by NULL; or NULL. -EINVAL names the one that is wrong. */
 int reachable_nets_new(const char *const *entries, struct reachable_nets **out, struct err *err);
-/* A line for each entry, as reachable_nets_write has them; one that is wrong says so. -EINVAL: too many,
- * too long, or not text. */
+/* A line for each entry, as reachable_nets_write has them; one that is wrong says so. -EINVAL: too
+ * many, too long, or not text. */
 int reachable_nets_parse(
 	const char *text, size_t len, struct reachable_nets **out, struct err *err);
 /* One more line. -EINVAL: too long, no text, or one too many. */

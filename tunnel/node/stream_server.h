@@ -1,13 +1,14 @@
 /*
- * The agent's side of streams that the hub opens: what each asks for (tunnel/node/dial_target), whether
- * it may (tunnel/node/tunnel_acl), the dial, and then the bytes (tunnel/h2/relay). Answers: 200 once the
- * target has accepted; 400 not host:port; 403 denied, and no packet has left; 404 not on this node;
- * 502 refused or unreachable; 504 silent for STREAM_SERVER_DIAL_MS; 508 it goes round (base/core/hops.h).
- * One line in the log for each stream: who asked (`edgeway-caller`), for what, bytes, and how it
- * ended. Streams of datagrams are judged in the same way and answered at once, since UDP has no
- * dial (tunnel/node/stream_server_udp). Machines beside this node are dialled as tunnel.reach says
- * (tunnel/node/reachable_nets), which the hub is told when it asks (tunnel/node/reachability). A stream of
- * TCP with a `traceparent` that says so has a span of its own. Everything on the loop's thread.
+ * The agent's side of streams that the hub opens: what each asks for (tunnel/node/dial_target),
+ * whether it may (tunnel/node/tunnel_acl), the dial, and then the bytes (tunnel/h2/relay). Answers:
+ * 200 once the target has accepted; 400 not host:port; 403 denied, and no packet has left; 404 not
+ * on this node; 502 refused or unreachable; 504 silent for STREAM_SERVER_DIAL_MS; 508 it goes round
+ * (base/core/hops.h). One line in the log for each stream: who asked (`edgeway-caller`), for what,
+ * bytes, and how it ended. Streams of datagrams are judged in the same way and answered at once,
+ * since UDP has no dial (tunnel/node/stream_server_udp). Machines beside this node are dialled as
+ * tunnel.reach says (tunnel/node/reachable_nets), which the hub is told when it asks
+ * (tunnel/node/reachability). A stream of TCP with a `traceparent` that says so has a span of its
+ * own. Everything on the loop's thread.
  *
  *	stream_server_new(&(struct stream_server_config){.loop = loop, .node = "edge-1", .allow = rules}, &serve, &err);
  *	tunnel_client_new(&(struct tunnel_client_config){.opened = stream_server_opened, .arg = serve, ...});

@@ -1,7 +1,7 @@
 /*
  * The flows of datagrams among the streams that the hub opens at a node: a part of
- * tunnel/node/stream_server.c, which has judged them. A line in the log for each at its end, as for a
- * connection. Everything on the loop's thread.
+ * tunnel/node/stream_server.c, which has judged them. A line in the log for each at its end, as for
+ * a connection. Everything on the loop's thread.
  *
  *	status = stream_server_udp_open(udp, st, &(struct stream_server_udp_ask){.caller = caller, .authority = text, .target = &target});
  */

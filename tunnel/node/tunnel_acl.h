@@ -23,8 +23,8 @@
 
 struct tunnel_acl;
 
-/* TUNNEL_ACL_BESIDE: machines beside this one, which tunnel.reach has opened (vicinity.h): denials count
- * for them, too. */
+/* TUNNEL_ACL_BESIDE: machines beside this one, which tunnel.reach has opened (vicinity.h): denials
+ * count for them, too. */
 enum tunnel_acl_kind {
 	TUNNEL_ACL_NODE,
 	TUNNEL_ACL_PODS,

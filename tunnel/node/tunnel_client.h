@@ -43,8 +43,8 @@ struct tunnel_client_config {
 	uint32_t mark; /* SO_MARK */
 	struct ws_tunnels *carriers; /* inside of whose websockets it goes; NULL: none */
 	size_t memory_limit; /* of the windows beyond their base; 0: TUNNEL_CLIENT_MEMORY */
-	/* The node opens the streams, by tunnel_client_session; the connection is there while tunnel_client_want says
-	 * so. Else the hub opens them, and it is always there. */
+	/* The node opens the streams, by tunnel_client_session; the connection is there while
+	 * tunnel_client_want says so. Else the hub opens them, and it is always there. */
 	bool forward;
 	/* As `opened` of session_events. */
 	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
@@ -69,8 +69,8 @@ struct tunnel_client_hub {
 	const char *host; /* name or address that its certificate bears */
 	struct ssl_ctx_st *tls; /* client context; a reference is taken */
 	uint64_t certificate; /* another number for each certificate of ours */
-	const struct proxy *
-		proxy; /* addr is its own; NULL: none; borrowed until tunnel_client_drain or tunnel_client_free */
+	/* addr is its own; NULL: none; borrowed until tunnel_client_drain or tunnel_client_free */
+	const struct proxy *proxy;
 	const char *target; /* host:port that it, or what carries the connection, is asked for */
 };
 

@@ -1,7 +1,7 @@
 /*
  * One attempt to reach the hub: by TCP, through a proxy or inside of a websocket, and then the TLS
- * handshake. Part of tunnel/node/tunnel_client; on the loop's thread. `done` comes once, perhaps from within
- * tunnel_client_dial_start; the attempt may be freed in it.
+ * handshake. Part of tunnel/node/tunnel_client; on the loop's thread. `done` comes once, perhaps
+ * from within tunnel_client_dial_start; the attempt may be freed in it.
  *
  *	tunnel_client_dial_start(&d, &(struct tunnel_client_dial_setup){.loop = loop, .hub = hub, .alpn = alpn, .done = on_dialled, .arg = me});
  */

@@ -551,7 +551,8 @@ wrong_object(void **state)
 	assert_true(has(b, "a") && !has(b, "b") && has(b, "c"));
 }
 
-/* An event of 1 MB is taken; more than JSON_STREAM_VALUE_MAX is not, and then nothing is removed. */
+/* An event of 1 MB is taken; more than JSON_STREAM_VALUE_MAX is not, and then nothing is
+ * removed. */
 static void
 large_objects(void **state)
 {

@@ -42,7 +42,7 @@ static struct bed bed;
 
 static char stands_for_something;
 
-/* --- what hub/routing/connector asks ------------------------------------------------------------ */
+/* --- what hub/routing/connector asks -------------------------------------------------------- */
 
 int
 tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
