@@ -361,12 +361,6 @@ meta_stop(struct meta **out)
 
 /* --- asking --------------------------------------------------------------------------------- */
 
-const struct snapshot *
-meta_snapshot(const struct meta *m)
-{
-	return apply_snapshot(m->apply);
-}
-
 bool
 meta_hub(const struct meta *m, struct meta_hub *to)
 {

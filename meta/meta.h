@@ -84,7 +84,6 @@ void meta_kick(struct meta *meta);
 void meta_network(struct meta *meta);
 /* The hub does not answer: another one is looked for, where there is one. */
 void meta_move(struct meta *meta);
-const struct snapshot *meta_snapshot(const struct meta *meta);
 bool meta_connected(const struct meta *meta);
 /* Small values that must outlive the agent, written through (synchronous): resolv.conf's
  * original. */

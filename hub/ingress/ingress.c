@@ -195,12 +195,6 @@ ingress_settle(struct ingress *i)
 	return n;
 }
 
-size_t
-ingress_visits(const struct ingress *i)
-{
-	return i->n_visits;
-}
-
 /* Of the ways in with this one's name, of which it is the first: how many visits; false: it is
  * not. */
 static bool

@@ -87,7 +87,6 @@ void ingress_hold(struct ingress *i, bool held);
 unsigned ingress_settle(struct ingress *i);
 /* No new callers; those that are there go on. */
 void ingress_drain(struct ingress *i);
-size_t ingress_visits(const struct ingress *i);
 /* What was asked for until now, and what of it was not answered with a stream. */
 void ingress_count(const struct ingress *i, uint64_t *requests, uint64_t *refused);
 void ingress_metrics(const struct ingress *i, struct metrics *m);

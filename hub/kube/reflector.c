@@ -401,12 +401,6 @@ reflector_refused(const struct reflector *r)
 }
 
 const char *
-reflector_resource(const struct reflector *r)
-{
-	return r->config.resource;
-}
-
-const char *
 reflector_problem(const struct reflector *r)
 {
 	return r->problem;

@@ -66,7 +66,6 @@ bool reflector_listed(const struct reflector *r);
 bool reflector_absent(const struct reflector *r);
 /* The server has answered once that we do not get it, for whatever reason. */
 bool reflector_refused(const struct reflector *r);
-const char *reflector_resource(const struct reflector *r);
 /* What is wrong at the moment, with the remedy; "". */
 const char *reflector_problem(const struct reflector *r);
 const struct reflector_stats *reflector_stats(const struct reflector *r);

@@ -281,15 +281,6 @@ peer_names_free(struct peer_names **out)
 	free(p);
 }
 
-void
-peer_names_kick(struct peer_names *p)
-{
-	for (size_t i = 0; i < p->n; i++)
-		if (p->names[i].asking)
-			return;
-	timer_start(p->again, 0, 0);
-}
-
 bool
 peer_names_asked(const struct peer_names *p)
 {

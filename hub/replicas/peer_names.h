@@ -37,8 +37,6 @@ struct peer_names_config {
 int peer_names_new(
 	const struct peer_names_config *config, struct peer_names **out, struct err *err);
 void peer_names_free(struct peer_names **p);
-/* A replica has come that is not known: ask now. */
-void peer_names_kick(struct peer_names *p);
 /* Has every name been answered, well or not? */
 bool peer_names_asked(const struct peer_names *p);
 /* Why the name has no address, "" when it has; `name`: in place of the text. */

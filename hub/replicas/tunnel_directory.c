@@ -347,15 +347,3 @@ tunnel_directory_named(const struct roster *r, void (*fn)(void *arg, const char 
 				fn(arg, k->name);
 		}
 }
-
-void
-tunnel_directory_each(
-	const struct tunnel_directory_peer *p, void (*fn)(void *arg, const char *node), void *arg)
-{
-	const struct claim *c;
-
-	LIST_FOREACH(c, &p->claims, of_peer) {
-		if (c->epoch != 0)
-			fn(arg, c->node->name);
-	}
-}

@@ -63,8 +63,5 @@ size_t tunnel_directory_claims(const struct tunnel_directory_peer *p); /* NULL: 
 /* Calls fn for each node that somebody claims, or says to have joined. */
 void tunnel_directory_named(
 	const struct roster *r, void (*fn)(void *arg, const char *node), void *arg);
-/* Calls fn for each node that is claimed. */
-void tunnel_directory_each(
-	const struct tunnel_directory_peer *p, void (*fn)(void *arg, const char *node), void *arg);
 
 #endif

@@ -149,13 +149,6 @@ stream_join_new(const struct stream_join_setup *setup)
 	return c;
 }
 
-void
-stream_join_break(struct stream_join *c, const char *why)
-{
-	if (!c->over)
-		stream_join_finish(c, STREAM_BROKEN, why);
-}
-
 struct stream *
 stream_join_stream(const struct stream_join *c, unsigned which)
 {

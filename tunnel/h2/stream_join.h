@@ -32,8 +32,6 @@ struct stream_join_setup {
 };
 
 struct stream_join *stream_join_new(const struct stream_join_setup *setup);
-/* Resets both sides; `ended` will tell with this `why`, which stays the caller's. */
-void stream_join_break(struct stream_join *c, const char *why);
 /* A stream, to tell something of it; NULL: it has ended. */
 struct stream *stream_join_stream(const struct stream_join *c, unsigned which);
 void stream_join_free(struct stream_join **c);
