@@ -104,7 +104,7 @@ connector_give(struct reaching *x)
 		.meant = x->next > 0 ? x->ways.list[x->next - 1].meant : "",
 		.at = x->elsewhere ? x->at : "",
 		.where = &x->ways.target,
-		.sent = x->sent,
+		.sent = x->status == 200 ? x->sent : 0,
 		.node = x->ways.target.kind == TARGET_NODE && x->ways.target.node != NULL
 			? x->ways.target.node
 			: "",

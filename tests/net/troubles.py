@@ -51,8 +51,8 @@ def told(agent, what, of_class, *words):
     assert found["class"] == of_class and found["remedy"]
     for word in words:
         assert word in found["found"], (word, found)
-    status = ctl(agent, "status")
-    assert found["check"] + ": " in status and found["remedy"] in status, status
+    status = wait_for(f"{what} in status", lambda: (s := ctl(agent, "status")) and found["check"] + ": " in s and
+                      kinds(agent).get(what, found)["remedy"] in s and s)
     if of_class == "fault":
         assert "FAULT" in status.partition("\n")[0]
     assert f"a problem has begun what={what} class={of_class} found=" in agent.process.log()

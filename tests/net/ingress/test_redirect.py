@@ -331,7 +331,8 @@ def test_rules_that_cannot_be_had_again_at_once(on):
     finally:
         resource.prlimit(one.pid, resource.RLIMIT_NOFILE, limit)
     wait_for("had again", lambda: "no longer so: ingress.redirect: " in one.log()[at:])
-    assert on.kubelet(on.host)[0] == 200 and on.state()["problem"] == "" and one.alive()
+    wait_for("well", lambda: on.state()["problem"] == "")
+    assert on.kubelet(on.host)[0] == 200 and one.alive()
 
 
 def test_what_keeps_connections_away_is_found(on):
