@@ -129,7 +129,7 @@ drop_adopted(struct dns *d)
 static void
 dns_free(struct dns *d)
 {
-	roster_free(&d->roster);
+	upstreams_free(&d->roster);
 	for (size_t i = 0; i < d->n_servers; i++)
 		server_free(&d->servers[i]);
 	resolvwatch_stop(&d->watch);
@@ -169,7 +169,7 @@ open_roster(struct dns *d, uint32_t mark)
 		.changed = on_roster,
 		.arg = d};
 
-	roster_new(&d->roster, &config);
+	upstreams_new(&d->roster, &config);
 }
 
 static void
@@ -483,7 +483,7 @@ dns_stop(struct dns **out, loop_fn *on_stopped, void *arg)
 	if (d == NULL)
 		return;
 	d->on_upstreams = NULL;
-	roster_free(&d->roster);
+	upstreams_free(&d->roster);
 	resolvwatch_stop(&d->watch); /* on this loop, before the servers are asked to go */
 	d->on_stopped = on_stopped;
 	d->on_stopped_arg = arg;

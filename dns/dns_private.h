@@ -26,7 +26,7 @@ struct dns {
 	char **interfaces; /* NULL-terminated */
 	struct addr *configured;
 	size_t n_configured;
-	struct roster *roster; /* the upstreams */
+	struct upstreams *roster; /* the upstreams */
 	loop_fn *on_upstreams;
 	void *on_upstreams_arg;
 	size_t stopping; /* servers that have not stopped yet */

@@ -150,7 +150,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 int
 hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 {
-	struct access *fresh = NULL;
+	struct acl *fresh = NULL;
 	int rc = acl_new(ways_in->access, &fresh, err);
 	unsigned cut;
 
@@ -172,8 +172,8 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	quota_adopt(hub->quota, &ways_in->limits);
 	cut = ingress_recheck(hub->ingress) + udp_maps_recheck(hub->udp_maps) +
 		egress_recheck(hub->outward) + web_recheck(hub->web);
-	log_info("ingress", "rules of access adopted rules=%zu cut=%u", access_count(hub->access),
-		cut);
+	log_info(
+		"ingress", "rules of access adopted rules=%zu cut=%u", acl_count(hub->access), cut);
 	return 0;
 }
 

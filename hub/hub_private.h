@@ -73,7 +73,7 @@ struct hub {
 	void (*drained)(void *arg);
 	void *drained_arg;
 	struct inquiries *inquiries; /* owns what neighbours have said */
-	struct access *access;
+	struct acl *access;
 	struct self_guard *guard;
 	struct quota *quota;
 	struct preauth *preauth; /* of all listeners but the page's */

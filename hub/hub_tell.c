@@ -139,7 +139,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	quota_metrics(hub->quota, m);
 	metric_gauge(m, "edgeway_ingress_access_rules",
 		"Rules of access in force; 0: programs of this host alone.", NULL,
-		(double)access_count(hub->access));
+		(double)acl_count(hub->access));
 	connector_metrics(hub->reach, m);
 }
 

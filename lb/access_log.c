@@ -23,7 +23,7 @@ access_log_begin(struct exchange *ex)
 void
 access_log_connected(struct exchange *ex)
 {
-	struct access *a = &ex->access;
+	struct access_log *a = &ex->access;
 
 	if (a->begin_us == 0)
 		return;
@@ -97,7 +97,7 @@ access_log_number(struct entry *l, const char *name, uint64_t value)
 
 /* Since the begin; left out when it has not come to that. */
 static void
-access_log_took(struct entry *l, const char *name, const struct access *a, uint64_t at_us)
+access_log_took(struct entry *l, const char *name, const struct access_log *a, uint64_t at_us)
 {
 	uint64_t us = at_us - a->begin_us;
 
@@ -191,7 +191,7 @@ access_log_trace(struct entry *l, const struct exchange *ex)
 }
 
 static bool
-went_well(const struct access *a)
+went_well(const struct access_log *a)
 {
 	return a->status < 400 && (a->end[0] == '\0' || a->end[0] == '-');
 }
@@ -211,7 +211,7 @@ access_log_sampled(struct worker *w)
 static bool
 access_log_wanted(const struct exchange *ex)
 {
-	const struct access *a = &ex->access;
+	const struct access_log *a = &ex->access;
 	struct worker *w = ex->front->worker;
 
 	if (a->begin_us == 0 || ex->listening)
@@ -237,7 +237,7 @@ stands_for(struct entry *l, const struct worker *w, bool good)
 void
 access_log_write(struct exchange *ex)
 {
-	struct access *a = &ex->access;
+	struct access_log *a = &ex->access;
 	struct worker *w = ex->front->worker;
 	struct entry l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
 	char endpoint[ADDR_TEXT_MAX];

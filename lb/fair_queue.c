@@ -3,12 +3,12 @@
 struct lane {
 	struct node node; /* in line->lanes */
 	struct node waiters;
-	struct line *line;
+	struct fair_queue *line;
 	uint32_t client;
 };
 
 void
-fair_queue_init(struct line *l)
+fair_queue_init(struct fair_queue *l)
 {
 	list_init(&l->lanes);
 	l->n_lanes = 0;
@@ -16,7 +16,7 @@ fair_queue_init(struct line *l)
 
 /* A new one is the last to be served: it has not waited yet. */
 static struct lane *
-lane_of(struct line *l, uint32_t client)
+lane_of(struct fair_queue *l, uint32_t client)
 {
 	struct lane *lane;
 
@@ -35,7 +35,7 @@ lane_of(struct line *l, uint32_t client)
 }
 
 void
-fair_queue_join(struct line *l, struct waiter *w, uint32_t client)
+fair_queue_join(struct fair_queue *l, struct waiter *w, uint32_t client)
 {
 	if (w->lane != NULL)
 		return;
@@ -59,7 +59,7 @@ fair_queue_leave(struct waiter *w)
 }
 
 struct waiter *
-fair_queue_next(struct line *l)
+fair_queue_next(struct fair_queue *l)
 {
 	struct lane *lane;
 

@@ -18,21 +18,21 @@ struct waiter {
 	struct lane *lane; /* NULL: does not wait */
 };
 
-struct line {
+struct fair_queue {
 	struct node lanes; /* whose turn it is first */
 	unsigned n_lanes;
 };
 
-void fair_queue_init(struct line *l);
+void fair_queue_init(struct fair_queue *l);
 /* At the end of its client's lane; nothing happens when it waits already. */
-void fair_queue_join(struct line *l, struct waiter *w, uint32_t client);
+void fair_queue_join(struct fair_queue *l, struct waiter *w, uint32_t client);
 /* May be called of one that does not wait. */
 void fair_queue_leave(struct waiter *w);
 /* The first of the lane whose turn it is; that lane is the last one then. NULL: nobody waits. */
-struct waiter *fair_queue_next(struct line *l);
+struct waiter *fair_queue_next(struct fair_queue *l);
 
 static inline bool
-fair_queue_empty(const struct line *l)
+fair_queue_empty(const struct fair_queue *l)
 {
 	return l->n_lanes == 0;
 }

@@ -229,7 +229,7 @@ struct front {
 };
 
 /* What the access log, and who looks on (tap.h), are told of an exchange: access.h. */
-struct access {
+struct access_log {
 	uint64_t begin_us, connected_us, first_us; /* 0: not (yet), or nobody wants a line */
 	struct target *endpoint; /* with a reference */
 	uint16_t status;
@@ -247,7 +247,7 @@ struct exchange {
 	uint64_t body_sent, body_received, sent_us;
 	uint64_t key; /* for consistent hashing */
 	uint64_t begin_us; /* the request's head was read then */
-	struct access access;
+	struct access_log access;
 	struct trace_span *span; /* NULL: it is not recorded */
 	struct waiter waiter; /* for an endpoint: turn.h */
 	uint64_t want_ms; /* since when it wants the endpoint that it waits for or dials */

@@ -159,7 +159,7 @@ tap_add_endpoint(struct buf *out, const struct exchange *ex)
 }
 
 static void
-tap_add_time(struct buf *out, const char *member, const struct access *a, uint64_t at_us)
+tap_add_time(struct buf *out, const char *member, const struct access_log *a, uint64_t at_us)
 {
 	if (at_us != 0)
 		buf_printf(out, ",\"%s\":%.3f", member, (double)(at_us - a->begin_us) / 1000);
@@ -169,7 +169,7 @@ static void
 tap_write(struct buf *out, const struct exchange *ex, const char *service, enum tap_moment moment)
 {
 	const struct front *f = ex->front;
-	const struct access *a = &ex->access;
+	const struct access_log *a = &ex->access;
 	const struct addr from = addr_ipv4(f->client_ip, f->client_port);
 	char when[LOG_TIME_MAX], client[ADDR_TEXT_MAX];
 

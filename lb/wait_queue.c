@@ -5,7 +5,7 @@
 
 struct wait_queue {
 	struct node node; /* in worker->turns */
-	struct line line;
+	struct fair_queue line;
 	struct group *group;
 };
 

@@ -14,15 +14,15 @@
 
 enum { CLIENT_QUOTA_TOTAL = 4096, CLIENT_QUOTA_CLIENT = 256, CLIENT_QUOTA_ROW = 512 };
 
-struct share {
+struct client_quota {
 	uint64_t seed;
 	unsigned n;
 	uint16_t rows[2][CLIENT_QUOTA_ROW];
 };
 
-void client_quota_init(struct share *s, uint64_t seed);
+void client_quota_init(struct client_quota *s, uint64_t seed);
 /* client: its IPv4 address. False: it must not. */
-bool client_quota_take(struct share *s, uint32_t client);
-void client_quota_give(struct share *s, uint32_t client);
+bool client_quota_take(struct client_quota *s, uint32_t client);
+void client_quota_give(struct client_quota *s, uint32_t client);
 
 #endif

@@ -33,7 +33,7 @@ struct lookup {
 	uint64_t seed;
 	struct cache *cache;
 	struct forward *forward;
-	struct share share;
+	struct client_quota share;
 	struct lookup_counters *count;
 	lookup_learnt_fn *on_learnt; /* NULL: nobody asks */
 	void *on_learnt_arg;

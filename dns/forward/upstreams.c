@@ -9,7 +9,7 @@
 enum { TRY_MS = 1000, TRIES = 2, AGAIN_MS = 300000, LOOPING_MS = 5000 };
 
 struct entry {
-	struct roster *r;
+	struct upstreams *r;
 	struct addr addr;
 	struct resolve *resolve; /* while it is being checked */
 	uint64_t mark, check_ms; /* of the check under way; when the next one is due */
@@ -17,7 +17,7 @@ struct entry {
 	bool looping;
 };
 
-struct roster {
+struct upstreams {
 	struct upstreams_config config;
 	struct entry *entries[FORWARD_UPSTREAMS_MAX];
 	size_t n;
@@ -38,7 +38,7 @@ entry_free(struct entry **out)
 }
 
 static void
-upstreams_adopt(struct roster *r)
+upstreams_adopt(struct upstreams *r)
 {
 	struct addr before[FORWARD_UPSTREAMS_MAX];
 	size_t n_before = r->n_in_use;
@@ -66,7 +66,7 @@ upstreams_adopt(struct roster *r)
 static void
 upstreams_judge(struct entry *e, bool looping)
 {
-	struct roster *r = e->r;
+	struct upstreams *r = e->r;
 	char text[ADDR_TEXT_MAX];
 
 	if (looping == e->looping)
@@ -90,7 +90,7 @@ static void
 on_checked(void *arg, int status, const uint8_t *answer, size_t len)
 {
 	struct entry *e = arg;
-	struct roster *r = e->r;
+	struct upstreams *r = e->r;
 	bool seen;
 
 	(void)answer;
@@ -117,7 +117,7 @@ again_ms(const struct entry *e)
 static void
 upstreams_check_it(struct entry *e)
 {
-	struct roster *r = e->r;
+	struct upstreams *r = e->r;
 	const struct resolve_config c = {
 		.servers = &e->addr,
 		.n_servers = 1,
@@ -144,7 +144,7 @@ upstreams_check_it(struct entry *e)
 static void
 check_due(void *arg)
 {
-	struct roster *r = arg;
+	struct upstreams *r = arg;
 	uint64_t now = loop_now_ms(r->config.loop), next = now + AGAIN_MS;
 
 	for (size_t i = 0; i < r->n; i++) {
@@ -157,7 +157,7 @@ check_due(void *arg)
 }
 
 void
-upstreams_check(struct roster *r)
+upstreams_check(struct upstreams *r)
 {
 	r->checking = true;
 	for (size_t i = 0; i < r->n; i++)
@@ -168,9 +168,9 @@ upstreams_check(struct roster *r)
 /* --- the door ------------------------------------------------------------------------------- */
 
 void
-roster_new(struct roster **out, const struct upstreams_config *config)
+upstreams_new(struct upstreams **out, const struct upstreams_config *config)
 {
-	struct roster *r = xcalloc(1, sizeof *r);
+	struct upstreams *r = xcalloc(1, sizeof *r);
 
 	r->config = *config;
 	r->timer = timer_new(config->loop, check_due, r);
@@ -178,9 +178,9 @@ roster_new(struct roster **out, const struct upstreams_config *config)
 }
 
 void
-roster_free(struct roster **out)
+upstreams_free(struct upstreams **out)
 {
-	struct roster *r = take_ptr(out);
+	struct upstreams *r = take_ptr(out);
 
 	if (r == NULL)
 		return;
@@ -197,7 +197,7 @@ upstreams_same(const struct addr *a, const struct addr *b)
 }
 
 static bool
-upstreams_has(const struct roster *r, const struct addr *a)
+upstreams_has(const struct upstreams *r, const struct addr *a)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		if (upstreams_same(&r->entries[i]->addr, a))
@@ -217,7 +217,7 @@ take_entry(struct entry **from, size_t n, const struct addr *a)
 }
 
 void
-upstreams_use(struct roster *r, const struct addr *addrs, size_t n)
+upstreams_use(struct upstreams *r, const struct addr *addrs, size_t n)
 {
 	struct entry *old[FORWARD_UPSTREAMS_MAX];
 	size_t n_old = r->n;
@@ -247,14 +247,14 @@ upstreams_use(struct roster *r, const struct addr *addrs, size_t n)
 }
 
 size_t
-upstreams_in_use(const struct roster *r, const struct addr **addrs)
+upstreams_in_use(const struct upstreams *r, const struct addr **addrs)
 {
 	*addrs = r->known;
 	return r->n_in_use;
 }
 
 size_t
-upstreams_known(const struct roster *r, const struct addr **addrs)
+upstreams_known(const struct upstreams *r, const struct addr **addrs)
 {
 	*addrs = r->known;
 	return r->n;
@@ -292,7 +292,7 @@ add_worker(struct sums *to, const struct forward_counters *c, uint64_t key, unsi
 }
 
 static struct sums
-upstreams_sum(const struct roster *r, const struct entry *e)
+upstreams_sum(const struct upstreams *r, const struct entry *e)
 {
 	struct sums s = {.state = UNKNOWN};
 	unsigned n = 0;
@@ -310,7 +310,7 @@ struct column {
 };
 
 void
-upstreams_metrics(const struct roster *r, struct metrics *m)
+upstreams_metrics(const struct upstreams *r, struct metrics *m)
 {
 	static const struct column columns[] = {
 		{"edgeway_dns_upstream_queries_total", "Queries sent to this upstream.",
@@ -353,7 +353,7 @@ upstreams_metrics(const struct roster *r, struct metrics *m)
 }
 
 void
-upstreams_state(const struct roster *r, struct buf *out)
+upstreams_state(const struct upstreams *r, struct buf *out)
 {
 	static const char *const states[] = {"unknown", "alive", "dead", "loop"};
 	char text[ADDR_TEXT_MAX];

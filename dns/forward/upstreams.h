@@ -6,7 +6,7 @@
  * file first), and every five minutes; one that loops is put out of use, and tried again every 5 s,
  * so that a mended one comes back.
  *
- *	roster_new(&r, &config);
+ *	upstreams_new(&r, &config);
  *	upstreams_use(r, addrs, n);	// ours are left out already
  *	upstreams_check(r);	// we listen, so there may be loops now
  *	n = upstreams_in_use(r, &addrs);
@@ -17,7 +17,7 @@
 #include "base/core/metric.h"
 #include "dns/forward/forward.h"
 
-struct roster;
+struct upstreams;
 
 struct upstreams_config {
 	struct loop *loop;
@@ -30,18 +30,18 @@ struct upstreams_config {
 	void *arg;
 };
 
-void roster_new(struct roster **r, const struct upstreams_config *config);
-void roster_free(struct roster **r);
+void upstreams_new(struct upstreams **r, const struct upstreams_config *config);
+void upstreams_free(struct upstreams **r);
 /* The same address twice counts once; at most FORWARD_UPSTREAMS_MAX. Calls `changed` if they are
  * others. */
-void upstreams_use(struct roster *r, const struct addr *addrs, size_t n);
-void upstreams_check(struct roster *r);
+void upstreams_use(struct upstreams *r, const struct addr *addrs, size_t n);
+void upstreams_check(struct upstreams *r);
 /* Valid until the next call of `changed`. */
-size_t upstreams_in_use(const struct roster *r, const struct addr **addrs);
+size_t upstreams_in_use(const struct upstreams *r, const struct addr **addrs);
 /* The same, then those that are out of use. */
-size_t upstreams_known(const struct roster *r, const struct addr **addrs);
-void upstreams_metrics(const struct roster *r, struct metrics *m);
+size_t upstreams_known(const struct upstreams *r, const struct addr **addrs);
+void upstreams_metrics(const struct upstreams *r, struct metrics *m);
 /* "upstreams":[addresses in use],"forwarding":[one object each], members of a JSON object. */
-void upstreams_state(const struct roster *r, struct buf *out);
+void upstreams_state(const struct upstreams *r, struct buf *out);
 
 #endif

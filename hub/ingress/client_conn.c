@@ -16,8 +16,8 @@ enum {
 static void on_ready(void *arg, int fd, unsigned events);
 
 void
-client_conn_audit(
-	struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end)
+client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
+	const char *end)
 {
 	char caller[ACCESS_NAME_MAX + 8], target[TARGET_TEXT_MAX], why[CALLER_REASON_MAX];
 	struct ingress *in = v->ingress;
@@ -45,7 +45,7 @@ client_conn_audit(
 }
 
 static void
-close_fd(struct visit *v, bool reset)
+close_fd(struct client_conn *v, bool reset)
 {
 	struct linger now = {.l_onoff = 1};
 
@@ -74,7 +74,7 @@ let_go(struct leg **leg, bool reset, bool near)
 }
 
 static void
-client_conn_end(struct visit *v, bool reset)
+client_conn_end(struct client_conn *v, bool reset)
 {
 	if (v->span != NULL) /* it came to no line of the audit */
 		client_conn_trace_end(v, &(struct client_conn_end){499, 0, 0, "broken off"});
@@ -100,13 +100,13 @@ client_conn_end(struct visit *v, bool reset)
 }
 
 void
-visit_free(struct visit *v)
+client_conn_free(struct client_conn *v)
 {
 	client_conn_end(v, false);
 }
 
 void
-client_conn_abort(struct visit *v)
+client_conn_abort(struct client_conn *v)
 {
 	client_conn_end(v, true);
 }
@@ -116,14 +116,14 @@ client_conn_abort(struct visit *v)
 static void
 on_relay_ended(void *arg, const struct relay_report *report)
 {
-	struct visit *v = arg;
+	struct client_conn *v = arg;
 
 	client_conn_audit(v, 200, v->fed + report->to_stream, report->to_socket, report->why);
 	client_conn_end(v, !report->whole);
 }
 
 void
-client_conn_break(struct visit *v, const char *why)
+client_conn_break(struct client_conn *v, const char *why)
 {
 	if (v->relay != NULL) {
 		relay_break(v->relay, why);
@@ -135,7 +135,7 @@ client_conn_break(struct visit *v, const char *why)
 
 /* host: whom the target must prove to be, where TLS goes on to it. */
 static void
-client_conn_join(struct visit *v, struct stream *stream, const char *host)
+client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 {
 	struct relay_setup setup = {
 		.loop = v->ingress->config.loop,
@@ -172,7 +172,7 @@ client_conn_join(struct visit *v, struct stream *stream, const char *host)
 /* Has the caller read all that we have written? Nothing may come behind the 200 in the same read
  * (FACTS.md 32). */
 static bool
-caller_has_read(const struct visit *v)
+caller_has_read(const struct client_conn *v)
 {
 	int unread = 0;
 
@@ -183,7 +183,7 @@ caller_has_read(const struct visit *v)
 
 /* What waits in `in` may be more than a stream takes at once. True: nothing is left. */
 static bool
-client_conn_feed(struct visit *v)
+client_conn_feed(struct client_conn *v)
 {
 	size_t n;
 
@@ -198,7 +198,7 @@ client_conn_feed(struct visit *v)
 }
 
 static void
-client_conn_greet_it(struct visit *v)
+client_conn_greet_it(struct client_conn *v)
 {
 	if (!caller_has_read(v))
 		timer_start(v->timer, CLIENT_CONN_HOLD_MS, 0);
@@ -211,7 +211,7 @@ client_conn_greet_it(struct visit *v)
 static void
 on_early_reset(void *arg, unsigned code)
 {
-	struct visit *v = arg;
+	struct client_conn *v = arg;
 
 	client_conn_audit(v, 200, 0, 0, code == STREAM_LOST ? "the session has ended" : "reset");
 	client_conn_abort(v);
@@ -230,7 +230,7 @@ on_room(void *arg)
 }
 
 void
-client_conn_greet(struct visit *v, struct stream *stream)
+client_conn_greet(struct client_conn *v, struct stream *stream)
 {
 	static const struct stream_events events = {
 		.readable = client_conn_ignore,
@@ -248,7 +248,7 @@ static void
 on_reached(void *arg, const struct connector_answer *given)
 {
 	struct connector_answer checked = *given, *answer = &checked;
-	struct visit *v = arg;
+	struct client_conn *v = arg;
 
 	v->reaching = NULL;
 	v->fed += answer->sent;
@@ -284,14 +284,14 @@ on_reached(void *arg, const struct connector_answer *given)
 
 /* Did the caller come with what it wants to say, and need no answer of ours? */
 static bool
-speaks_first(const struct visit *v)
+speaks_first(const struct client_conn *v)
 {
 	return v->door->kind == DOOR_FIXED || v->door->kind == DOOR_SNI ||
 		v->door->kind == DOOR_REDIRECT;
 }
 
 void
-client_conn_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
+client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest)
 {
 	struct connector_request request = {
 		.caller = &v->caller,
@@ -318,7 +318,7 @@ client_conn_reach(struct visit *v, const char *host, uint16_t port, const char *
 /* --- the caller's socket -------------------------------------------------------------------- */
 
 void
-client_conn_linger(struct visit *v)
+client_conn_linger(struct client_conn *v)
 {
 	v->state = CLIENT_CONN_LINGER;
 	buf_fini(&v->in); /* or there might be no room to read what is to be dropped */
@@ -328,14 +328,14 @@ client_conn_linger(struct visit *v)
 }
 
 bool
-client_conn_flush(struct visit *v)
+client_conn_flush(struct client_conn *v)
 {
 	ssize_t n = 0;
 
 	while (buf_len(&v->out) > 0 && (n = buf_write(&v->out, v->fd)) > 0)
 		;
 	if (n < 0 && n != -EAGAIN) {
-		visit_free(v);
+		client_conn_free(v);
 		return false;
 	}
 	if (buf_len(&v->out) == 0)
@@ -346,13 +346,13 @@ client_conn_flush(struct visit *v)
 }
 
 static size_t
-in_max(const struct visit *v)
+in_max(const struct client_conn *v)
 {
 	return v->h2 && v->state == CLIENT_CONN_HEAD ? CLIENT_CONN_H2_MAX : CLIENT_CONN_IN_MAX;
 }
 
 static bool
-wants_input(const struct visit *v)
+wants_input(const struct client_conn *v)
 {
 	if (v->eof || (v->door->onward != NULL && v->state == CLIENT_CONN_REACHING))
 		/* with TLS to the target, nothing may have been taken off the socket before */
@@ -363,10 +363,10 @@ wants_input(const struct visit *v)
 /* The last answer is out: no more from us; the caller closes, or its time is up. False: the visit
  * is gone. */
 static bool
-client_conn_shut(struct visit *v)
+client_conn_shut(struct client_conn *v)
 {
 	if (v->eof) {
-		visit_free(v);
+		client_conn_free(v);
 		return false;
 	}
 	if (!v->shut)
@@ -377,7 +377,7 @@ client_conn_shut(struct visit *v)
 }
 
 void
-client_conn_wait(struct visit *v)
+client_conn_wait(struct client_conn *v)
 {
 	unsigned interest = 0;
 
@@ -389,7 +389,7 @@ client_conn_wait(struct visit *v)
 }
 
 void
-client_conn_update(struct visit *v)
+client_conn_update(struct client_conn *v)
 {
 	if (v->fd < 0 || !client_conn_flush(v))
 		return;
@@ -408,12 +408,12 @@ client_conn_update(struct visit *v)
 
 /* The caller has half-closed. False: the visit is gone. */
 static bool
-on_end(struct visit *v)
+on_end(struct client_conn *v)
 {
 	v->eof = true;
 	switch (v->state) {
 	case CLIENT_CONN_HEAD:
-		visit_free(v);
+		client_conn_free(v);
 		return false;
 	case CLIENT_CONN_REACHING:
 		/* Who asked by CONNECT and said nothing behind it waits for an answer with the line
@@ -421,12 +421,12 @@ on_end(struct visit *v)
 		if (speaks_first(v) || v->exchange != NULL || buf_len(&v->in) > 0)
 			return true;
 		client_conn_audit(v, 499, 0, 0, "the caller went away");
-		visit_free(v);
+		client_conn_free(v);
 		return false;
 	case CLIENT_CONN_LINGER:
 		if (buf_len(&v->out) > 0)
 			return true;
-		visit_free(v);
+		client_conn_free(v);
 		return false;
 	case CLIENT_CONN_EXCHANGE:
 		if (exchange_request_done(v) || buf_len(&v->in) > 0)
@@ -443,14 +443,14 @@ on_end(struct visit *v)
 
 /* False: the visit is gone. */
 static bool
-read_some(struct visit *v)
+read_some(struct client_conn *v)
 {
 	ssize_t n = buf_read(&v->in, v->fd, in_max(v) - MIN(in_max(v), buf_len(&v->in)));
 
 	if (n == -EAGAIN || n == -ENOBUFS)
 		return true;
 	if (n < 0) {
-		visit_free(v);
+		client_conn_free(v);
 		return false;
 	}
 	if (n == 0)
@@ -461,7 +461,7 @@ read_some(struct visit *v)
 }
 
 static void
-client_conn_proceed(struct visit *v)
+client_conn_proceed(struct client_conn *v)
 {
 	switch (v->state) {
 	case CLIENT_CONN_HEAD:
@@ -485,10 +485,10 @@ client_conn_proceed(struct visit *v)
 static void
 on_ready(void *arg, int fd, unsigned events)
 {
-	struct visit *v = arg;
+	struct client_conn *v = arg;
 
 	if ((events & WATCH_HUP) && sock_error(fd) != 0) {
-		visit_free(v);
+		client_conn_free(v);
 		return;
 	}
 	if ((events & (WATCH_READ | WATCH_HUP)) && wants_input(v) && !read_some(v))
@@ -501,7 +501,7 @@ on_ready(void *arg, int fd, unsigned events)
 static void
 on_timer(void *arg)
 {
-	struct visit *v = arg;
+	struct client_conn *v = arg;
 
 	switch (v->state) {
 	case CLIENT_CONN_GREETING:
@@ -524,12 +524,12 @@ on_timer(void *arg)
 	default:
 		break;
 	}
-	visit_free(v);
+	client_conn_free(v);
 }
 
 /* What a connection asks for before it has said anything. */
 static void
-client_conn_begin(struct visit *v)
+client_conn_begin(struct client_conn *v)
 {
 	const struct door *door = v->door;
 
@@ -553,11 +553,11 @@ client_conn_on_dropped(void *arg)
 	client_conn_abort(arg);
 }
 
-struct visit *
+struct client_conn *
 ingress_begin(struct ingress *i, const struct door *door, int fd, const struct caller *caller,
 	struct leg *leg, const char *sni)
 {
-	struct visit *v = xcalloc(1, sizeof *v);
+	struct client_conn *v = xcalloc(1, sizeof *v);
 	int on = 1;
 
 	v->place = (struct preauth_conn){.drop = client_conn_on_dropped, .arg = v};

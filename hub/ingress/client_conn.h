@@ -53,14 +53,14 @@ struct leg {
 	struct caller caller;
 	struct tls_bridge *bridge;
 	struct preauth_conn place; /* while the caller shakes hands */
-	struct visit *visit; /* NULL: not yet, or no more */
+	struct client_conn *visit; /* NULL: not yet, or no more */
 	int fd; /* the plain end, until a visit has it; -1 */
 };
 
 struct exchange;
 
-struct visit {
-	TAILQ_ENTRY(visit) entry;
+struct client_conn {
+	TAILQ_ENTRY(client_conn) entry;
 	struct ingress *ingress;
 	const struct door *door;
 	struct caller caller;
@@ -98,7 +98,7 @@ struct visit {
 struct ingress {
 	struct ingress_config config;
 	TAILQ_HEAD(, way_in) ways_in;
-	TAILQ_HEAD(, visit) visits;
+	TAILQ_HEAD(, client_conn) visits;
 	TAILQ_HEAD(, leg) legs;
 	size_t n_legs;
 	size_t n_visits;
@@ -113,42 +113,42 @@ struct ingress {
 /* fd: taken. leg, sni: of a caller whose TLS ends here; else NULL. The visit goes its own way and
  * may be gone already, but for a DOOR_REDIRECT, of which client_conn_reach must be told. NULL:
  * there is no place for it. */
-struct visit *ingress_begin(struct ingress *i, const struct door *door, int fd,
+struct client_conn *ingress_begin(struct ingress *i, const struct door *door, int fd,
 	const struct caller *caller, struct leg *leg, const char *sni);
-void visit_free(struct visit *v);
+void client_conn_free(struct client_conn *v);
 /* Broken off: the caller sees a reset. */
-void client_conn_abort(struct visit *v);
+void client_conn_abort(struct client_conn *v);
 /* A leg of it has broken; `why` is static text. */
-void client_conn_break(struct visit *v, const char *why);
+void client_conn_break(struct client_conn *v, const char *why);
 /* Reads what may be read and writes what waits; sets what is waited for. */
-void client_conn_update(struct visit *v);
+void client_conn_update(struct client_conn *v);
 /* The last of it alone. */
-void client_conn_wait(struct visit *v);
+void client_conn_wait(struct client_conn *v);
 /* Writes what waits, as far as it goes. False: the visit is gone. */
-bool client_conn_flush(struct visit *v);
+bool client_conn_flush(struct client_conn *v);
 /* Sends `out` and ends, when the caller has taken it. */
-void client_conn_linger(struct visit *v);
+void client_conn_linger(struct client_conn *v);
 /* `out` goes to the caller; then caller and stream are joined, and what waits in `in` goes
  * first. */
-void client_conn_greet(struct visit *v, struct stream *stream);
-void client_conn_reach(struct visit *v, const char *host, uint16_t port, const char *dest);
+void client_conn_greet(struct client_conn *v, struct stream *stream);
+void client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest);
 /* The line of the audit. */
-void client_conn_audit(
-	struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end);
+void client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
+	const char *end);
 
 /* --- visit_where.c -------------------------------------------------------------------------- */
 /* Opens the caller's account for a request. False: it has as many streams as it may. */
-bool client_conn_account(struct visit *v);
+bool client_conn_account(struct client_conn *v);
 /* The same of the node that the stream goes through; "": none. */
-bool client_conn_account_node(struct visit *v, const char *node);
+bool client_conn_account_node(struct client_conn *v, const char *node);
 /* Nothing is asked for any more. */
-void client_conn_settle(struct visit *v);
+void client_conn_settle(struct client_conn *v);
 /* How many bytes may be moved now. */
-size_t client_conn_allowed(struct visit *v);
-void client_conn_spend(struct visit *v, size_t n);
+size_t client_conn_allowed(struct client_conn *v);
+void client_conn_spend(struct client_conn *v, size_t n);
 /* Do the rules, as they are now, open this to the caller? It is kept for ingress_recheck. */
-bool client_conn_let_in(struct visit *v, const struct acl_target *where);
-void client_conn_forget_target(struct visit *v);
+bool client_conn_let_in(struct client_conn *v, const struct acl_target *where);
+void client_conn_forget_target(struct client_conn *v);
 
 /* --- visit_trace.c -------------------------------------------------------------------------- */
 struct client_conn_end { /* as the audit has it */
@@ -158,13 +158,13 @@ struct client_conn_end { /* as the audit has it */
 };
 /* Only where client_conn_traces. h: the head that asks; NULL: none does. */
 void client_conn_trace_begin(
-	struct visit *v, const struct http1_head *h, const char *host, uint16_t port);
+	struct client_conn *v, const struct http1_head *h, const char *host, uint16_t port);
 /* These two only with a span. */
-void client_conn_trace_reached(struct visit *v, const struct connector_answer *answer);
-void client_conn_trace_end(struct visit *v, const struct client_conn_end *end);
+void client_conn_trace_reached(struct client_conn *v, const struct connector_answer *answer);
+void client_conn_trace_end(struct client_conn *v, const struct client_conn_end *end);
 
 static inline bool
-client_conn_traces(const struct visit *v)
+client_conn_traces(const struct client_conn *v)
 {
 	return v->ingress->config.spans != NULL && v->ingress->config.spans->on;
 }
@@ -174,41 +174,41 @@ client_conn_traces(const struct visit *v)
 void leg_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller);
 /* Puts TLS between the caller and a target, which has to prove that it is `host`: the descriptor to
  * join with the stream in place of `plain`, which is taken; -errno. */
-int leg_onward(struct visit *v, int plain, const char *host);
+int leg_onward(struct client_conn *v, int plain, const char *host);
 /* Breaks it off. */
 void leg_free(struct leg *l);
 /* DOOR_SNI: looks for the name in `in`, and reaches for the node. */
-void client_conn_sni_input(struct visit *v);
+void client_conn_sni_input(struct client_conn *v);
 /* Refuses a caller of a DOOR_SNI: by an alert of TLS, or, where its TLS has ended here or it speaks
  * none, by HTTP. */
-void client_conn_sni_refuse(struct visit *v, unsigned status, const char *line);
+void client_conn_sni_refuse(struct client_conn *v, unsigned status, const char *line);
 
 /* --- visit_http.c --------------------------------------------------------------------------- */
 /* Takes what `in` holds, as far as the state allows. The visit may be gone afterwards. */
-void client_conn_http_input(struct visit *v);
-void client_conn_http_reached(struct visit *v, const struct connector_answer *answer);
+void client_conn_http_input(struct client_conn *v);
+void client_conn_http_reached(struct client_conn *v, const struct connector_answer *answer);
 /* HOST[:PORT], 80 when it says none. False: neither. */
 bool client_conn_http_authority(const char *text, char host[CALLER_HOST_MAX + 1], uint16_t *port);
 /* An answer of our own with a one-line body. */
-void client_conn_http_refuse(struct visit *v, unsigned status, const char *line, bool close);
+void client_conn_http_refuse(struct client_conn *v, unsigned status, const char *line, bool close);
 
 /* --- visit_h2.c ----------------------------------------------------------------------------- */
 /* False: what `in` begins with is not HTTP/2. */
-bool client_conn_h2_input(struct visit *v);
+bool client_conn_h2_input(struct client_conn *v);
 /* Answers the first request, or ends the connection, and lingers. */
-void client_conn_h2_refuse(struct visit *v, unsigned status, const char *line);
+void client_conn_h2_refuse(struct client_conn *v, unsigned status, const char *line);
 
 /* --- visit_exchange.c ----------------------------------------------------------------------- */
 /* A request whose head was parsed into ingress->head; its bytes are still in `in`. */
-void exchange_begin(
-	struct visit *v, const char *via_client, const char *host, uint16_t port, const char *dest);
-void exchange_reached(struct visit *v, struct stream *stream);
+void exchange_begin(struct client_conn *v, const char *via_client, const char *host, uint16_t port,
+	const char *dest);
+void exchange_reached(struct client_conn *v, struct stream *stream);
 /* More of the request's body, or room in `out`, or the caller's end. */
-void exchange_pump(struct visit *v);
-bool exchange_request_done(const struct visit *v);
+void exchange_pump(struct client_conn *v);
+bool exchange_request_done(const struct client_conn *v);
 /* The same, and the caller wants to go on with this connection. */
-bool exchange_keeps(const struct visit *v);
-bool exchange_is_head(const struct visit *v);
-void exchange_free(struct visit *v);
+bool exchange_keeps(const struct client_conn *v);
+bool exchange_is_head(const struct client_conn *v);
+void exchange_free(struct client_conn *v);
 
 #endif

@@ -28,7 +28,7 @@ struct exchange {
 };
 
 void
-exchange_free(struct visit *v)
+exchange_free(struct client_conn *v)
 {
 	struct exchange *x = take_ptr(&v->exchange);
 
@@ -46,26 +46,26 @@ exchange_free(struct visit *v)
 }
 
 bool
-exchange_request_done(const struct visit *v)
+exchange_request_done(const struct client_conn *v)
 {
 	return v->exchange != NULL && v->exchange->up_done;
 }
 
 bool
-exchange_keeps(const struct visit *v)
+exchange_keeps(const struct client_conn *v)
 {
 	return exchange_request_done(v) && v->exchange->keep;
 }
 
 bool
-exchange_is_head(const struct visit *v)
+exchange_is_head(const struct client_conn *v)
 {
 	return v->exchange != NULL && v->exchange->is_head;
 }
 
 void
-exchange_begin(
-	struct visit *v, const char *client, const char *host, uint16_t port, const char *dest)
+exchange_begin(struct client_conn *v, const char *client, const char *host, uint16_t port,
+	const char *dest)
 {
 	const struct http1_head *h = &v->ingress->head;
 	struct exchange *x = xcalloc(1, sizeof *x);
@@ -109,7 +109,7 @@ exchange_begin(
 /* The way that it went is lost, and nothing of the answer has come: the request goes again, if it
  * may (RFC 9110 section 9.2.2). False: it may not. */
 static bool
-exchange_repeat(struct visit *v)
+exchange_repeat(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
 	uint64_t started_ms = v->started_ms;
@@ -131,7 +131,7 @@ exchange_repeat(struct visit *v)
 static void
 exchange_on_fading(void *arg)
 {
-	struct visit *v = arg;
+	struct client_conn *v = arg;
 
 	if (stream_is_doubted(v->exchange->stream))
 		exchange_repeat(v);
@@ -209,7 +209,7 @@ bid_farewell(struct loop *loop, struct stream *stream)
 
 /* Broken beyond an answer, or before one. */
 static void
-client_conn_exchange_fail(struct visit *v, unsigned status, const char *why)
+client_conn_exchange_fail(struct client_conn *v, unsigned status, const char *why)
 {
 	struct exchange *x = v->exchange;
 
@@ -258,7 +258,7 @@ flush_request(struct exchange *x)
 
 /* May bytes go now? No: exchange_pump goes on later. */
 static bool
-may_go(struct visit *v)
+may_go(struct client_conn *v)
 {
 	if (client_conn_allowed(v) > 0)
 		return true;
@@ -269,7 +269,7 @@ may_go(struct visit *v)
 
 /* False: the visit is gone, or refused. */
 static bool
-pump_request(struct visit *v)
+pump_request(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
 
@@ -305,7 +305,7 @@ pump_request(struct visit *v)
 /* --- the answer ----------------------------------------------------------------------------- */
 
 static void
-client_conn_exchange_finish(struct visit *v)
+client_conn_exchange_finish(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
 	bool keep = x->keep && x->up_done && !v->eof;
@@ -325,7 +325,7 @@ client_conn_exchange_finish(struct visit *v)
 }
 
 static void
-end_answer(struct visit *v)
+end_answer(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
 
@@ -362,7 +362,7 @@ client_conn_exchange_plan(struct exchange *x, const struct http1_head *h)
 
 /* 101: from here on it is a connection like any other. */
 static void
-switch_protocols(struct visit *v)
+switch_protocols(struct client_conn *v)
 {
 	struct stream *stream = take_ptr(&v->exchange->stream);
 
@@ -372,7 +372,7 @@ switch_protocols(struct visit *v)
 }
 
 static bool
-add_head(struct visit *v, const struct http1_head *h, const struct http1_reply *reply)
+add_head(struct client_conn *v, const struct http1_head *h, const struct http1_reply *reply)
 {
 	auto_free char *head = xmalloc(HEAD_ROOM);
 	ssize_t n = http1_emit_response(head, HEAD_ROOM, h, reply);
@@ -388,7 +388,7 @@ enum step {
 }; /* STEP_OVER: the exchange is, and perhaps the visit */
 
 static enum step
-take_head(struct visit *v, const char *data, size_t len)
+take_head(struct client_conn *v, const char *data, size_t len)
 {
 	struct exchange *x = v->exchange;
 	struct http1_head *h = &v->ingress->head;
@@ -431,7 +431,7 @@ take_head(struct visit *v, const char *data, size_t len)
 }
 
 static enum step
-take_body(struct visit *v, const char *data, size_t len)
+take_body(struct client_conn *v, const char *data, size_t len)
 {
 	struct exchange *x = v->exchange;
 	struct http1_str piece;
@@ -456,7 +456,7 @@ take_body(struct visit *v, const char *data, size_t len)
 
 /* The far end has said all: that ends an answer without a length, and breaks any other. */
 static void
-on_far_end(struct visit *v)
+on_far_end(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
 
@@ -468,7 +468,7 @@ on_far_end(struct visit *v)
 
 /* False: the exchange is over. */
 static bool
-pump_answer(struct visit *v)
+pump_answer(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
 	enum step step = STEP_MORE;
@@ -494,7 +494,7 @@ pump_answer(struct visit *v)
 }
 
 void
-exchange_pump(struct visit *v)
+exchange_pump(struct client_conn *v)
 {
 	const struct exchange *x = v->exchange;
 	const void *data;
@@ -527,7 +527,7 @@ on_reset(void *arg, unsigned code)
 }
 
 void
-exchange_reached(struct visit *v, struct stream *stream)
+exchange_reached(struct client_conn *v, struct stream *stream)
 {
 	static const struct stream_events events = {
 		.readable = on_moved,

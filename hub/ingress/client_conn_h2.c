@@ -7,7 +7,7 @@
  * empty SETTINGS. */
 
 static void
-client_conn_h2_refuse_it(struct visit *v, uint32_t stream, unsigned status, const char *line)
+client_conn_h2_refuse_it(struct client_conn *v, uint32_t stream, unsigned status, const char *line)
 {
 	client_conn_audit(v, status, 0, 0, line);
 	h2_preface_refuse(&v->out, stream, status, line, !v->h2_settings);
@@ -15,7 +15,7 @@ client_conn_h2_refuse_it(struct visit *v, uint32_t stream, unsigned status, cons
 }
 
 void
-client_conn_h2_refuse(struct visit *v, unsigned status, const char *line)
+client_conn_h2_refuse(struct client_conn *v, unsigned status, const char *line)
 {
 	struct h2_preface o;
 
@@ -35,7 +35,7 @@ cut_ack(struct buf *in, size_t at)
 }
 
 static void
-on_asked(struct visit *v, const struct h2_preface *o)
+on_asked(struct client_conn *v, const struct h2_preface *o)
 {
 	char host[CALLER_HOST_MAX + 1];
 	uint16_t port;
@@ -61,7 +61,7 @@ on_asked(struct visit *v, const struct h2_preface *o)
 
 /* More must come first. */
 static void
-wait_for_more(struct visit *v)
+wait_for_more(struct client_conn *v)
 {
 	if (buf_len(&v->in) >= CLIENT_CONN_H2_MAX)
 		client_conn_h2_refuse(v, 503, "the first request is too large");
@@ -70,7 +70,7 @@ wait_for_more(struct visit *v)
 }
 
 bool
-client_conn_h2_input(struct visit *v)
+client_conn_h2_input(struct client_conn *v)
 {
 	struct h2_preface o;
 	enum h2_preface_state state = h2_preface_read(buf_at(&v->in), buf_len(&v->in), &o);

@@ -21,7 +21,7 @@ struct asked {
 };
 
 void
-client_conn_http_refuse(struct visit *v, unsigned status, const char *line, bool close)
+client_conn_http_refuse(struct client_conn *v, unsigned status, const char *line, bool close)
 {
 	char text[ANSWER_MAX];
 	const struct http1_error error = {
@@ -159,7 +159,7 @@ read_asked(struct asked *a, struct http1_head *h)
  * proxy.
  */
 static bool
-is_for_us(const struct visit *v, const struct http1_head *h, const struct asked *a)
+is_for_us(const struct client_conn *v, const struct http1_head *h, const struct asked *a)
 {
 	const struct ingress_config *c = &v->ingress->config;
 	const char *const node[] = {a->host, NULL}, *target = buf_at(&v->in) + h->method.len + 1;
@@ -170,7 +170,7 @@ is_for_us(const struct visit *v, const struct http1_head *h, const struct asked 
 
 /* A bearer token names the caller from here on. False: it is nobody's. */
 static bool
-read_token(struct visit *v, struct http1_head *h)
+read_token(struct client_conn *v, struct http1_head *h)
 {
 	struct http1_str s = take_field(h, proxy_authorization);
 	const char *name;
@@ -190,7 +190,7 @@ read_token(struct visit *v, struct http1_head *h)
 /* --- heads ---------------------------------------------------------------------------------- */
 
 static void
-start_request(struct visit *v, struct http1_head *h, size_t head_len)
+start_request(struct client_conn *v, struct http1_head *h, size_t head_len)
 {
 	bool secure = head_len > h->method.len + 9 &&
 		strncasecmp(buf_at(&v->in) + h->method.len + 1, "https://", 8) == 0;
@@ -239,7 +239,7 @@ start_request(struct visit *v, struct http1_head *h, size_t head_len)
 }
 
 static void
-client_conn_http_incomplete(struct visit *v, const char *data, size_t len)
+client_conn_http_incomplete(struct client_conn *v, const char *data, size_t len)
 {
 	if (len >= HTTP1_HEAD_MAX) {
 		unsigned status = (unsigned)http1_too_large(data, len);
@@ -252,7 +252,7 @@ client_conn_http_incomplete(struct visit *v, const char *data, size_t len)
 }
 
 void
-client_conn_http_input(struct visit *v)
+client_conn_http_input(struct client_conn *v)
 {
 	struct http1_head *h = &v->ingress->head;
 	size_t blank;
@@ -265,7 +265,7 @@ client_conn_http_input(struct visit *v)
 		buf_consume(&v->in, blank);
 	if (buf_len(&v->in) == 0) {
 		if (v->eof)
-			visit_free(v);
+			client_conn_free(v);
 		else
 			client_conn_update(v);
 		return;
@@ -290,7 +290,7 @@ client_conn_http_input(struct visit *v)
 }
 
 void
-client_conn_http_reached(struct visit *v, const struct connector_answer *answer)
+client_conn_http_reached(struct client_conn *v, const struct connector_answer *answer)
 {
 	static const char ok[] = "HTTP/1.1 200 Connection established\r\n\r\n";
 

@@ -8,10 +8,10 @@
 #include "hub/port/client_hello.h"
 
 /* Its visit knows of it no more. */
-static struct visit *
+static struct client_conn *
 leave_visit(struct leg *l)
 {
-	struct visit *v = take_ptr(&l->visit);
+	struct client_conn *v = take_ptr(&l->visit);
 
 	if (v != NULL && v->near == l)
 		v->near = NULL;
@@ -38,7 +38,7 @@ on_ended(void *arg, bool broken)
 {
 	struct leg *l = arg;
 	bool near = l->visit != NULL && l->visit->near == l;
-	struct visit *v = leave_visit(l);
+	struct client_conn *v = leave_visit(l);
 
 	l->bridge = NULL;
 	leg_free(l);
@@ -137,7 +137,7 @@ on_target_open(void *arg, const char *why, const char *sni, const char *peer)
 }
 
 int
-leg_onward(struct visit *v, int plain, const char *host)
+leg_onward(struct client_conn *v, int plain, const char *host)
 {
 	struct ingress *i = v->ingress;
 	const struct door *door = v->door;
@@ -190,7 +190,7 @@ add_alert(struct buf *to, unsigned status)
 }
 
 void
-client_conn_sni_refuse(struct visit *v, unsigned status, const char *line)
+client_conn_sni_refuse(struct client_conn *v, unsigned status, const char *line)
 {
 	if (v->sni != NULL ||
 		!client_hello_is_tls((const uint8_t *)buf_at(&v->in), buf_len(&v->in))) {
@@ -203,7 +203,7 @@ client_conn_sni_refuse(struct visit *v, unsigned status, const char *line)
 }
 
 void
-client_conn_sni_input(struct visit *v)
+client_conn_sni_input(struct client_conn *v)
 {
 	const uint8_t *bytes = (const uint8_t *)buf_at(&v->in);
 	char name[CLIENT_HELLO_NAME_MAX + 1];

@@ -25,7 +25,7 @@ set_client(struct trace_carried *c, const struct addr *from)
 
 void
 client_conn_trace_begin(
-	struct visit *v, const struct http1_head *h, const char *host, uint16_t port)
+	struct client_conn *v, const struct http1_head *h, const char *host, uint16_t port)
 {
 	char caller[ACCESS_NAME_MAX + 8];
 	struct trace_context parent;
@@ -52,7 +52,7 @@ client_conn_trace_begin(
 }
 
 void
-client_conn_trace_reached(struct visit *v, const struct connector_answer *answer)
+client_conn_trace_reached(struct client_conn *v, const struct connector_answer *answer)
 {
 	struct trace_carried *c = v->span->carried;
 
@@ -67,7 +67,7 @@ client_conn_trace_reached(struct visit *v, const struct connector_answer *answer
 }
 
 void
-client_conn_trace_end(struct visit *v, const struct client_conn_end *end)
+client_conn_trace_end(struct client_conn *v, const struct client_conn_end *end)
 {
 	struct trace_span *s = v->span;
 	struct trace_carried *c = s->carried;
@@ -86,7 +86,7 @@ client_conn_trace_end(struct visit *v, const struct client_conn_end *end)
 void
 ingress_end_spans(struct ingress *i)
 {
-	struct visit *v;
+	struct client_conn *v;
 
 	TAILQ_FOREACH(v, &i->visits, entry)
 		if (v->span != NULL)

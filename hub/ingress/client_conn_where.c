@@ -6,7 +6,7 @@
 /* What a visit has been let in to, so that other rules can be asked again. */
 
 void
-client_conn_forget_target(struct visit *v)
+client_conn_forget_target(struct client_conn *v)
 {
 	free(take_ptr(&v->where_text[0]));
 	free(take_ptr(&v->where_text[1]));
@@ -14,7 +14,7 @@ client_conn_forget_target(struct visit *v)
 }
 
 bool
-client_conn_let_in(struct visit *v, const struct acl_target *where)
+client_conn_let_in(struct client_conn *v, const struct acl_target *where)
 {
 	client_conn_forget_target(v);
 	if (!acl_check(v->ingress->config.access, &v->caller, where))
@@ -31,7 +31,7 @@ client_conn_let_in(struct visit *v, const struct acl_target *where)
 unsigned
 ingress_recheck(struct ingress *i)
 {
-	struct visit *v, *next;
+	struct client_conn *v, *next;
 	unsigned cut = 0;
 
 	for (v = TAILQ_FIRST(&i->visits); v != NULL; v = next) {
@@ -48,7 +48,7 @@ ingress_recheck(struct ingress *i)
 /* --- what it uses --------------------------------------------------------------------------- */
 
 void
-client_conn_settle(struct visit *v)
+client_conn_settle(struct client_conn *v)
 {
 	uint64_t now = loop_now_ms(v->ingress->config.loop);
 
@@ -57,7 +57,7 @@ client_conn_settle(struct visit *v)
 }
 
 bool
-client_conn_account(struct visit *v)
+client_conn_account(struct client_conn *v)
 {
 	char name[ACCESS_NAME_MAX + 8];
 
@@ -73,7 +73,7 @@ client_conn_account(struct visit *v)
 }
 
 bool
-client_conn_account_node(struct visit *v, const char *node)
+client_conn_account_node(struct client_conn *v, const char *node)
 {
 	if (*node == '\0')
 		return true;
@@ -87,7 +87,7 @@ client_conn_account_node(struct visit *v, const char *node)
 }
 
 size_t
-client_conn_allowed(struct visit *v)
+client_conn_allowed(struct client_conn *v)
 {
 	uint64_t now = loop_now_ms(v->ingress->config.loop);
 	size_t n = SIZE_MAX;
@@ -100,7 +100,7 @@ client_conn_allowed(struct visit *v)
 }
 
 void
-client_conn_spend(struct visit *v, size_t n)
+client_conn_spend(struct client_conn *v, size_t n)
 {
 	if (v->caller_account != NULL)
 		rate_spend(quota_rate(v->caller_account), n);

@@ -35,7 +35,7 @@ struct trip {
 struct egress {
 	struct loop *loop;
 	struct connector *reach;
-	const struct access *access;
+	const struct acl *access;
 	struct quota *quota;
 	struct quota *shares; /* of MOST, by node */
 	LIST_HEAD(, trip) trips;
@@ -377,8 +377,7 @@ egress_free(struct egress **out)
 }
 
 void
-egress_use(
-	struct egress *o, struct connector *reach, const struct access *access, struct quota *quota)
+egress_use(struct egress *o, struct connector *reach, const struct acl *access, struct quota *quota)
 {
 	o->reach = reach;
 	o->access = access;

@@ -19,8 +19,8 @@ struct egress *egress_new(struct loop *loop);
 /* Resets what is open. */
 void egress_free(struct egress **o);
 /* Nothing can be asked for before. All three outlive the outward. */
-void egress_use(struct egress *o, struct connector *reach, const struct access *access,
-	struct quota *quota);
+void egress_use(
+	struct egress *o, struct connector *reach, const struct acl *access, struct quota *quota);
 /* Cuts what the rules, as they are now, would not open; how many. */
 unsigned egress_recheck(struct egress *o);
 /* request: :authority the endpoint, fields edgeway-service and edgeway-node. */

@@ -49,7 +49,7 @@ ingress_free(struct ingress **out)
 {
 	struct ingress *i = take_ptr(out);
 	struct way_in *w;
-	struct visit *v;
+	struct client_conn *v;
 	struct leg *l;
 
 	if (i == NULL)
@@ -101,7 +101,7 @@ on_socket(void *arg, int fd)
 bool
 ingress_lead(struct ingress *i, const struct door *door, const struct ingress_led *led)
 {
-	struct visit *v;
+	struct client_conn *v;
 
 	if (!ingress_has_room(i, door->name, led->fd))
 		return false;
@@ -178,7 +178,7 @@ ingress_drain(struct ingress *i)
 unsigned
 ingress_settle(struct ingress *i)
 {
-	struct visit *v, *next;
+	struct client_conn *v, *next;
 	const struct leg *l;
 	unsigned n = 0;
 
@@ -186,7 +186,7 @@ ingress_settle(struct ingress *i)
 		next = TAILQ_NEXT(v, entry);
 		if (v->state == CLIENT_CONN_HEAD && v->talked && v->exchange == NULL &&
 			buf_len(&v->in) + buf_len(&v->out) == 0)
-			visit_free(v);
+			client_conn_free(v);
 		else
 			n += v->state == CLIENT_CONN_HEAD || v->state == CLIENT_CONN_REACHING;
 	}
@@ -267,7 +267,7 @@ ingress_state(const struct ingress *i, struct buf *out)
 {
 	char caller[ACCESS_NAME_MAX + 8];
 	const char *comma = "";
-	struct visit *v;
+	struct client_conn *v;
 
 	buf_adds(out, "[");
 	TAILQ_FOREACH(v, &i->visits, entry) {

@@ -46,7 +46,7 @@ struct ingress;
 struct ingress_config {
 	struct loop *loop;
 	struct connector *reach; /* outlives it, as do access and quota */
-	const struct access *access;
+	const struct acl *access;
 	struct self_guard *guard; /* outlives it */
 	struct quota *quota;
 	/* places of callers that no rule has let in yet; outlives it; NULL: any number */

@@ -17,7 +17,7 @@ struct udp_maps;
 struct udp_maps_config {
 	struct loop *loop;
 	struct connector *reach; /* these four outlive it */
-	const struct access *access;
+	const struct acl *access;
 	struct self_guard *guard;
 	struct quota *quota;
 	uint64_t idle_ms; /* 0: UDP_IDLE_MS */

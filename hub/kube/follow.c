@@ -12,7 +12,7 @@ struct follow {
 	struct https_request *request;
 	struct timer *timer; /* the next list or watch */
 	struct timer *tell; /* calls `told`, which may want to start something */
-	struct split split;
+	struct json_stream split;
 	bool watching;
 	struct kube_wait wait;
 	unsigned round;

@@ -5,28 +5,29 @@
 static const char items[] = "items";
 
 void
-json_stream_init(struct split *s, enum json_stream_mode mode, json_stream_fn *fn, void *arg)
+json_stream_init(struct json_stream *s, enum json_stream_mode mode, json_stream_fn *fn, void *arg)
 {
-	*s = (struct split){.mode = mode, .fn = fn, .arg = arg, .value_max = JSON_STREAM_VALUE_MAX};
+	*s = (struct json_stream){
+		.mode = mode, .fn = fn, .arg = arg, .value_max = JSON_STREAM_VALUE_MAX};
 	buf_init(&s->value, BUF_UNLIMITED);
 	buf_init(&s->rest, JSON_STREAM_REST_MAX);
 }
 
 void
-json_stream_fini(struct split *s)
+json_stream_fini(struct json_stream *s)
 {
 	buf_fini(&s->value);
 	buf_fini(&s->rest);
 }
 
 bool
-json_stream_whole(const struct split *s)
+json_stream_whole(const struct json_stream *s)
 {
 	return s->depth == 0 && (s->mode == JSON_STREAM_STREAM || s->ended);
 }
 
 const char *
-json_stream_rest(struct split *s, size_t *len)
+json_stream_rest(struct json_stream *s, size_t *len)
 {
 	*len = buf_len(&s->rest);
 	return buf_str(&s->rest);
@@ -34,7 +35,7 @@ json_stream_rest(struct split *s, size_t *len)
 
 /* Where the bytes from `from` to `to` belong: to the value under way, to the rest, or nowhere. */
 static int
-json_stream_keep(struct split *s, const char *from, const char *to)
+json_stream_keep(struct json_stream *s, const char *from, const char *to)
 {
 	size_t n = (size_t)(to - from);
 
@@ -69,7 +70,7 @@ json_stream_replace_nul(char *text, size_t len)
 }
 
 static int
-json_stream_give(struct split *s)
+json_stream_give(struct json_stream *s)
 {
 	bool too_large = s->too_large;
 	int rc;
@@ -86,7 +87,7 @@ json_stream_give(struct split *s)
 
 /* Does a bracket open here a value of its own? */
 static bool
-begins_value(const struct split *s, char c)
+begins_value(const struct json_stream *s, char c)
 {
 	if (s->mode == JSON_STREAM_STREAM)
 		return s->depth == 0 && c == '{';
@@ -94,7 +95,7 @@ begins_value(const struct split *s, char c)
 }
 
 static bool
-opens_items(const struct split *s, char c)
+opens_items(const struct json_stream *s, char c)
 {
 	return s->mode == JSON_STREAM_LIST && c == '[' && s->depth == 1 &&
 		s->word_len == sizeof items - 1 && memcmp(s->word, items, s->word_len) == 0;
@@ -102,7 +103,7 @@ opens_items(const struct split *s, char c)
 
 /* The bytes up to *from have been kept; moves it when what follows belongs elsewhere. */
 static int
-open_bracket(struct split *s, const char *at, const char **from)
+open_bracket(struct json_stream *s, const char *at, const char **from)
 {
 	int rc = 0;
 
@@ -126,7 +127,7 @@ open_bracket(struct split *s, const char *at, const char **from)
 }
 
 static int
-close_bracket(struct split *s, const char *at, const char **from)
+close_bracket(struct json_stream *s, const char *at, const char **from)
 {
 	int rc;
 
@@ -151,7 +152,7 @@ close_bracket(struct split *s, const char *at, const char **from)
 }
 
 static void
-string_byte(struct split *s, char c)
+string_byte(struct json_stream *s, char c)
 {
 	if (s->escaped)
 		s->escaped = false;
@@ -173,7 +174,7 @@ is_blank(char c)
 }
 
 static int
-plain_byte(struct split *s, const char *at, const char **from)
+plain_byte(struct json_stream *s, const char *at, const char **from)
 {
 	switch (*at) {
 	case '{':
@@ -198,7 +199,7 @@ plain_byte(struct split *s, const char *at, const char **from)
 }
 
 int
-json_stream_feed(struct split *s, const char *data, size_t len)
+json_stream_feed(struct json_stream *s, const char *data, size_t len)
 {
 	const char *from = data, *end = data + len;
 	int rc = 0;

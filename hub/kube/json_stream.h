@@ -34,7 +34,7 @@ enum json_stream_mode { JSON_STREAM_STREAM, JSON_STREAM_LIST };
 /* Not 0: json_stream_feed stops and returns it. */
 typedef int json_stream_fn(void *arg, const char *text, size_t len);
 
-struct split {
+struct json_stream {
 	enum json_stream_mode mode;
 	json_stream_fn *fn;
 	void *arg;
@@ -46,11 +46,12 @@ struct split {
 	size_t word_len;
 };
 
-void json_stream_init(struct split *s, enum json_stream_mode mode, json_stream_fn *fn, void *arg);
-void json_stream_fini(struct split *s);
-int json_stream_feed(struct split *s, const char *data, size_t len);
+void json_stream_init(
+	struct json_stream *s, enum json_stream_mode mode, json_stream_fn *fn, void *arg);
+void json_stream_fini(struct json_stream *s);
+int json_stream_feed(struct json_stream *s, const char *data, size_t len);
 /* Is nothing under way, and, for a list, has it ended? */
-bool json_stream_whole(const struct split *s);
-const char *json_stream_rest(struct split *s, size_t *len);
+bool json_stream_whole(const struct json_stream *s);
+const char *json_stream_rest(struct json_stream *s, size_t *len);
 
 #endif

@@ -36,7 +36,7 @@ struct kube_events {
 	struct timer *timer; /* next Event may be sent */
 	struct https_request *request;
 	enum step step;
-	struct split split; /* the list of one Service, for its uid */
+	struct json_stream split; /* the list of one Service, for its uid */
 	char uid[UID_MAX + 1];
 	const char *kind;
 	char *ns, *name, *text; /* what is being said */

@@ -24,7 +24,7 @@ struct reflector {
 	enum step step;
 	struct https_request *request; /* NULL: the timer runs */
 	struct timer *timer;
-	struct split split; /* of the request under way */
+	struct json_stream split; /* of the request under way */
 	uint64_t began_ms; /* the request */
 	char version[VERSION_MAX + 1]; /* watched from */
 	bool listed, absent, refused, open;

@@ -15,7 +15,7 @@ struct secret {
 	struct follow *follow;
 	char *path, *what, *rights; /* of `follow` */
 	struct https_request *write;
-	struct split written_split;
+	struct json_stream written_split;
 	unsigned found; /* round of lists in which it was there */
 	bool known, exists;
 	char version[FOLLOW_VERSION_MAX + 1]; /* of the object: what a write builds upon */

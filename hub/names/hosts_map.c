@@ -26,7 +26,7 @@ struct hosts_map {
 	struct follow *follow;
 	char *path, *what, *rights; /* of `follow` */
 	struct https_request *write;
-	struct split split;
+	struct json_stream split;
 	struct timer *timer;
 	uint64_t due_ms, not_before_ms;
 	/* what the server has */

@@ -38,7 +38,7 @@ struct web;
 struct web_config {
 	struct loop *loop;
 	struct web_options options; /* texts are borrowed */
-	const struct access *access; /* these three outlive it */
+	const struct acl *access; /* these three outlive it */
 	struct self_guard *guard;
 	struct peers *peers; /* that are asked for their nodes */
 	probes_ask_fn *ask; /* nodes that are connected here, with arg */

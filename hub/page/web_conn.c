@@ -143,7 +143,7 @@ give_file(struct web_conn *c, const struct http1_head *h, const struct web_file 
 static unsigned
 judge_caller(struct web_conn *c, const struct http1_head *h, const char **why)
 {
-	const struct access *access = c->web->config.access;
+	const struct acl *access = c->web->config.access;
 	const struct acl_target page = {.kind = TARGET_WEB};
 	auto_free char *secret = web_secret(h);
 	const char *name = secret != NULL ? acl_token(access, secret, strlen(secret)) : NULL;

@@ -32,7 +32,7 @@ struct rule {
 	unsigned line;
 };
 
-struct access {
+struct acl {
 	struct rule *rules;
 	size_t n;
 };
@@ -221,9 +221,9 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct reading *r)
 }
 
 static int
-read_rules(const struct tree_node *rules, struct access **out, struct reading *r)
+read_rules(const struct tree_node *rules, struct acl **out, struct reading *r)
 {
-	struct access *a = xcalloc(1, sizeof *a);
+	struct acl *a = xcalloc(1, sizeof *a);
 	int rc = 0;
 
 	tree_each(rules, entry) {
@@ -243,7 +243,7 @@ read_rules(const struct tree_node *rules, struct access **out, struct reading *r
 }
 
 int
-acl_new(const struct tree_node *rules, struct access **out, struct err *err)
+acl_new(const struct tree_node *rules, struct acl **out, struct err *err)
 {
 	struct reading r = {.err = err};
 	int rc = read_rules(rules, out, &r);
@@ -255,7 +255,7 @@ const struct tree_node *
 hub_check_access(const struct tree_node *rules, struct err *err)
 {
 	struct reading r = {.err = err};
-	struct access *a;
+	struct acl *a;
 	int rc = read_rules(rules, &a, &r);
 
 	acl_free(&a);
@@ -266,7 +266,7 @@ bool
 hub_names_web(const struct tree_node *rules)
 {
 	struct reading r = {0};
-	struct access *a;
+	struct acl *a;
 	bool named = read_rules(rules, &a, &r) == 0 && acl_names(a, TARGET_WEB);
 
 	acl_free(&a);
@@ -274,9 +274,9 @@ hub_names_web(const struct tree_node *rules)
 }
 
 void
-acl_free(struct access **out)
+acl_free(struct acl **out)
 {
-	struct access *a = take_ptr(out);
+	struct acl *a = take_ptr(out);
 
 	if (a == NULL)
 		return;
@@ -298,9 +298,9 @@ acl_free(struct access **out)
 }
 
 void
-acl_adopt(struct access *a, struct access **fresh)
+acl_adopt(struct acl *a, struct acl **fresh)
 {
-	struct access old = *a;
+	struct acl old = *a;
 
 	*a = **fresh;
 	**fresh = old;
@@ -308,7 +308,7 @@ acl_adopt(struct access *a, struct access **fresh)
 }
 
 size_t
-access_count(const struct access *a)
+acl_count(const struct acl *a)
 {
 	return a->n;
 }
@@ -388,7 +388,7 @@ struct acl_found {
 
 /* Of the rules for nodes, or of the others. */
 static bool
-acl_find_rule(const struct access *a, const struct caller *c, const struct acl_target *t,
+acl_find_rule(const struct acl *a, const struct caller *c, const struct acl_target *t,
 	struct acl_found *found)
 {
 	bool node = c->node[0] != '\0';
@@ -406,7 +406,7 @@ acl_find_rule(const struct access *a, const struct caller *c, const struct acl_t
 }
 
 static enum acl_ground
-acl_ground(const struct access *a, const struct caller *c, const struct acl_target *t,
+acl_ground(const struct acl *a, const struct caller *c, const struct acl_target *t,
 	struct acl_found *found)
 {
 	bool said = false;
@@ -429,7 +429,7 @@ acl_ground(const struct access *a, const struct caller *c, const struct acl_targ
 }
 
 bool
-acl_check(const struct access *a, const struct caller *c, const struct acl_target *t)
+acl_check(const struct acl *a, const struct caller *c, const struct acl_target *t)
 {
 	struct acl_found found;
 
@@ -438,7 +438,7 @@ acl_check(const struct access *a, const struct caller *c, const struct acl_targe
 
 bool
 acl_explain(
-	const struct access *a, const struct caller *c, const struct acl_target *t, struct buf *why)
+	const struct acl *a, const struct caller *c, const struct acl_target *t, struct buf *why)
 {
 	static const char *const texts[] = {
 		[ACL_NODES_SERVICES] =
@@ -464,7 +464,7 @@ acl_explain(
 }
 
 bool
-acl_names(const struct access *a, enum target_kind kind)
+acl_names(const struct acl *a, enum target_kind kind)
 {
 	for (size_t i = 0; i < a->n; i++)
 		for (size_t k = 0; k < a->rules[i].n_to; k++)
@@ -474,7 +474,7 @@ acl_names(const struct access *a, enum target_kind kind)
 }
 
 bool
-acl_names_cloud(const struct access *a, const struct in6_addr *ip)
+acl_names_cloud(const struct acl *a, const struct in6_addr *ip)
 {
 	for (size_t i = 0; i < a->n; i++)
 		for (size_t k = 0; k < a->rules[i].n_to; k++) {
@@ -489,7 +489,7 @@ acl_names_cloud(const struct access *a, const struct in6_addr *ip)
 
 bool
 acl_names_address(
-	const struct access *a, const struct caller *c, const struct in6_addr *ip, uint16_t port)
+	const struct acl *a, const struct caller *c, const struct in6_addr *ip, uint16_t port)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		const struct rule *r = &a->rules[i];
@@ -510,7 +510,7 @@ acl_names_address(
 }
 
 const char *
-acl_token(const struct access *a, const char *secret, size_t len)
+acl_token(const struct acl *a, const char *secret, size_t len)
 {
 	char hash[PKI_HASH_TEXT];
 	const char *found = NULL;

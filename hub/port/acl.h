@@ -41,28 +41,27 @@ struct acl_target {
 	uint16_t port;
 };
 
-struct access;
+struct acl;
 
 /* rules: the list of the configuration, or NULL. -EINVAL: err names the line. */
-int acl_new(const struct tree_node *rules, struct access **out, struct err *err);
-void acl_free(struct access **a);
+int acl_new(const struct tree_node *rules, struct acl **out, struct err *err);
+void acl_free(struct acl **a);
 /* From now on `a` has the rules of `fresh`, which is taken. */
-void acl_adopt(struct access *a, struct access **fresh);
-size_t access_count(const struct access *a);
-bool acl_check(
-	const struct access *a, const struct caller *caller, const struct acl_target *target);
+void acl_adopt(struct acl *a, struct acl **fresh);
+size_t acl_count(const struct acl *a);
+bool acl_check(const struct acl *a, const struct caller *caller, const struct acl_target *target);
 /* The same, and which rule opens it, or why none does: appends a sentence. */
-bool acl_explain(const struct access *a, const struct caller *caller,
-	const struct acl_target *target, struct buf *why);
+bool acl_explain(const struct acl *a, const struct caller *caller, const struct acl_target *target,
+	struct buf *why);
 /* Does a rule name this kind of target by itself, and not by *? */
-bool acl_names(const struct access *a, enum target_kind kind);
+bool acl_names(const struct acl *a, enum target_kind kind);
 /* Does a rule name a network or address of the cloud that holds this one? Then the hub dials it. */
-bool acl_names_cloud(const struct access *a, const struct in6_addr *ip);
+bool acl_names_cloud(const struct acl *a, const struct in6_addr *ip);
 /* Does a rule name the address itself, no network, with ports that hold this one? Of the rules for
  * the caller; NULL: of all. */
-bool acl_names_address(const struct access *a, const struct caller *caller,
-	const struct in6_addr *ip, uint16_t port);
+bool acl_names_address(
+	const struct acl *a, const struct caller *caller, const struct in6_addr *ip, uint16_t port);
 /* The name of the bearer token with this secret; NULL: none. */
-const char *acl_token(const struct access *a, const char *secret, size_t len);
+const char *acl_token(const struct acl *a, const char *secret, size_t len);
 
 #endif

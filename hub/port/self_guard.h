@@ -32,7 +32,7 @@ struct self_guard;
 
 struct self_guard_config {
 	struct addresses *addresses; /* these two outlive it */
-	const struct access *access;
+	const struct acl *access;
 	/* Is the hub known by this address, in tls.names or by its own Service? */
 	bool (*named)(void *arg, const struct in6_addr *ip);
 	/* Is another replica there? */

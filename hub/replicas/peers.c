@@ -604,7 +604,7 @@ peers_new(const struct peers_config *config)
 	p->config = *config;
 	p->budget.limit = PEERS_MEMORY;
 	p->limits = (struct session_limits){STREAMS_MOST, PEERS_PING_MS, PEERS_DEAD_MS, 0};
-	p->roster = roster_new();
+	p->roster = tunnel_directory_new();
 	TAILQ_INIT(&p->all);
 	TAILQ_INIT(&p->handshakes);
 	TAILQ_INIT(&p->guests);
@@ -644,7 +644,7 @@ peers_free(struct peers **out)
 		guest_free(g);
 	while (!TAILQ_EMPTY(&p->all))
 		peer_free(TAILQ_FIRST(&p->all));
-	roster_free(&p->roster);
+	tunnel_directory_free(&p->roster);
 	timer_free(&p->sweep);
 	timer_free(&p->drained);
 	free(p->configured);

@@ -101,7 +101,7 @@ struct peers {
 	struct peers_config config;
 	struct session_budget budget;
 	struct session_limits limits;
-	struct roster *roster;
+	struct tunnel_directory *roster;
 	struct peer_names *names; /* NULL: there are no others */
 	char *configured; /* `peers`, as they were adopted last; NULL: never */
 	struct ssl_ctx_st *server, *client; /* NULL: not yet */

@@ -28,7 +28,7 @@ struct known {
 };
 
 struct tunnel_directory_peer {
-	struct roster *roster;
+	struct tunnel_directory *roster;
 	void *owner;
 	const char *id;
 	struct claims claims;
@@ -36,21 +36,21 @@ struct tunnel_directory_peer {
 	bool suspended;
 };
 
-struct roster {
+struct tunnel_directory {
 	LIST_HEAD(, known) buckets[BUCKETS];
 	size_t n, n_peers;
 };
 
-struct roster *
-roster_new(void)
+struct tunnel_directory *
+tunnel_directory_new(void)
 {
-	return xcalloc(1, sizeof(struct roster));
+	return xcalloc(1, sizeof(struct tunnel_directory));
 }
 
 void
-roster_free(struct roster **out)
+tunnel_directory_free(struct tunnel_directory **out)
 {
-	struct roster *r = take_ptr(out);
+	struct tunnel_directory *r = take_ptr(out);
 
 	if (r == NULL)
 		return;
@@ -67,7 +67,7 @@ roster_free(struct roster **out)
 }
 
 static struct known *
-tunnel_directory_find(const struct roster *r, const char *node)
+tunnel_directory_find(const struct tunnel_directory *r, const char *node)
 {
 	struct known *k;
 
@@ -80,7 +80,7 @@ tunnel_directory_find(const struct roster *r, const char *node)
 
 /* NULL: too many. */
 static struct known *
-tunnel_directory_know(struct roster *r, const char *node, uint64_t now_ms)
+tunnel_directory_know(struct tunnel_directory *r, const char *node, uint64_t now_ms)
 {
 	size_t len = strlen(node) + 1;
 	struct known *k = tunnel_directory_find(r, node);
@@ -156,7 +156,7 @@ use_claim(struct tunnel_directory_peer *p, const char *node, uint64_t now_ms)
 }
 
 struct tunnel_directory_peer *
-tunnel_directory_join(struct roster *r, void *owner, const char *id)
+tunnel_directory_join(struct tunnel_directory *r, void *owner, const char *id)
 {
 	struct tunnel_directory_peer *p = xcalloc(1, sizeof *p);
 
@@ -206,7 +206,8 @@ tunnel_directory_claim(
 }
 
 void
-tunnel_directory_doubt(struct roster *r, const char *node, uint64_t epoch, uint64_t now_ms)
+tunnel_directory_doubt(
+	struct tunnel_directory *r, const char *node, uint64_t epoch, uint64_t now_ms)
 {
 	struct known *k = tunnel_directory_find(r, node);
 	struct claim *c, *next;
@@ -231,8 +232,8 @@ tunnel_directory_note(struct tunnel_directory_peer *p, const char *node, uint64_
 }
 
 size_t
-tunnel_directory_forget(
-	struct roster *r, uint64_t now_ms, bool (*wanted)(void *arg, const char *node), void *arg)
+tunnel_directory_forget(struct tunnel_directory *r, uint64_t now_ms,
+	bool (*wanted)(void *arg, const char *node), void *arg)
 {
 	size_t before = r->n;
 
@@ -254,7 +255,7 @@ tunnel_directory_forget(
 }
 
 void
-tunnel_directory_lost(struct roster *r, const char *node, uint64_t now_ms)
+tunnel_directory_lost(struct tunnel_directory *r, const char *node, uint64_t now_ms)
 {
 	struct known *k = tunnel_directory_know(r, node, now_ms);
 
@@ -271,7 +272,7 @@ tunnel_directory_better(const struct claim *a, const struct claim *b)
 }
 
 void *
-tunnel_directory_holder(const struct roster *r, const char *node, uint64_t *epoch)
+tunnel_directory_holder(const struct tunnel_directory *r, const char *node, uint64_t *epoch)
 {
 	const struct known *k = tunnel_directory_find(r, node);
 	const struct claim *c, *best = NULL;
@@ -290,7 +291,7 @@ tunnel_directory_suspend(struct tunnel_directory_peer *p, bool suspended)
 }
 
 uint64_t
-tunnel_directory_claimed(const struct roster *r, const char *node)
+tunnel_directory_claimed(const struct tunnel_directory *r, const char *node)
 {
 	const struct known *k = tunnel_directory_find(r, node);
 	const struct claim *c;
@@ -315,13 +316,13 @@ is_suspended(const struct known *k)
 }
 
 bool
-tunnel_directory_knows(const struct roster *r, const char *node)
+tunnel_directory_knows(const struct tunnel_directory *r, const char *node)
 {
 	return tunnel_directory_find(r, node) != NULL;
 }
 
 bool
-tunnel_directory_awaits(const struct roster *r, const char *node, uint64_t now_ms)
+tunnel_directory_awaits(const struct tunnel_directory *r, const char *node, uint64_t now_ms)
 {
 	const struct known *k = tunnel_directory_find(r, node);
 
@@ -337,7 +338,8 @@ tunnel_directory_claims(const struct tunnel_directory_peer *p)
 }
 
 void
-tunnel_directory_named(const struct roster *r, void (*fn)(void *arg, const char *node), void *arg)
+tunnel_directory_named(
+	const struct tunnel_directory *r, void (*fn)(void *arg, const char *node), void *arg)
 {
 	const struct known *k;
 

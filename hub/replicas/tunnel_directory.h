@@ -22,14 +22,15 @@ enum {
 	TUNNEL_DIRECTORY_FORGET_MS = 3600 * 1000,
 };
 
-struct roster;
+struct tunnel_directory;
 struct tunnel_directory_peer;
 
-struct roster *roster_new(void);
-void roster_free(struct roster **r);
+struct tunnel_directory *tunnel_directory_new(void);
+void tunnel_directory_free(struct tunnel_directory **r);
 
 /* One who claims; owner, id: borrowed until tunnel_directory_leave. */
-struct tunnel_directory_peer *tunnel_directory_join(struct roster *r, void *owner, const char *id);
+struct tunnel_directory_peer *tunnel_directory_join(
+	struct tunnel_directory *r, void *owner, const char *id);
 /* Its claims end. taken_over: another line of the same replica makes them, nothing is lost. */
 void tunnel_directory_leave(struct tunnel_directory_peer **p, uint64_t now_ms, bool taken_over);
 /* From now on it holds the node's tunnel of this epoch, or, with 0, none. -ENOSPC: too many
@@ -38,30 +39,31 @@ int tunnel_directory_claim(
 	struct tunnel_directory_peer *p, const char *node, uint64_t epoch, uint64_t now_ms);
 /* Takes the claim back, if it still has this epoch: the replica was asked and has no such
  * tunnel. */
-void tunnel_directory_doubt(struct roster *r, const char *node, uint64_t epoch, uint64_t now_ms);
+void tunnel_directory_doubt(
+	struct tunnel_directory *r, const char *node, uint64_t epoch, uint64_t now_ms);
 /* The node is known to be one at the edge, as long as this replica is there. -ENOSPC as above. */
 int tunnel_directory_note(struct tunnel_directory_peer *p, const char *node, uint64_t now_ms);
 /* A tunnel of its own at this hub has ended. */
-void tunnel_directory_lost(struct roster *r, const char *node, uint64_t now_ms);
+void tunnel_directory_lost(struct tunnel_directory *r, const char *node, uint64_t now_ms);
 
 /* Forgets those that are due, but for `wanted` ones; how many. All are looked at: not often. */
-size_t tunnel_directory_forget(
-	struct roster *r, uint64_t now_ms, bool (*wanted)(void *arg, const char *node), void *arg);
+size_t tunnel_directory_forget(struct tunnel_directory *r, uint64_t now_ms,
+	bool (*wanted)(void *arg, const char *node), void *arg);
 
 /* The replica does not answer now, or does again: its claims stand, and count for
  * tunnel_directory_claimed alone. */
 void tunnel_directory_suspend(struct tunnel_directory_peer *p, bool suspended);
 /* The highest epoch that anybody claims, 0: none; of those who answer,
  * tunnel_directory_holder's. */
-uint64_t tunnel_directory_claimed(const struct roster *r, const char *node);
-void *tunnel_directory_holder(const struct roster *r, const char *node, uint64_t *epoch);
+uint64_t tunnel_directory_claimed(const struct tunnel_directory *r, const char *node);
+void *tunnel_directory_holder(const struct tunnel_directory *r, const char *node, uint64_t *epoch);
 /* Has it been heard of? */
-bool tunnel_directory_knows(const struct roster *r, const char *node);
+bool tunnel_directory_knows(const struct tunnel_directory *r, const char *node);
 /* Was it lost lately, and may it come again in a moment? */
-bool tunnel_directory_awaits(const struct roster *r, const char *node, uint64_t now_ms);
+bool tunnel_directory_awaits(const struct tunnel_directory *r, const char *node, uint64_t now_ms);
 size_t tunnel_directory_claims(const struct tunnel_directory_peer *p); /* NULL: 0 */
 /* Calls fn for each node that somebody claims, or says to have joined. */
 void tunnel_directory_named(
-	const struct roster *r, void (*fn)(void *arg, const char *node), void *arg);
+	const struct tunnel_directory *r, void (*fn)(void *arg, const char *node), void *arg);
 
 #endif

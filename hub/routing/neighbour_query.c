@@ -7,8 +7,8 @@
 #include "base/core/log.h"
 
 /* One node's, until it may be asked for the next time. */
-struct inquiry {
-	TAILQ_ENTRY(inquiry) link;
+struct neighbour_query {
+	TAILQ_ENTRY(neighbour_query) link;
 	struct inquiries *of;
 	char *node;
 	struct stream *stream; /* NULL: it waits */
@@ -21,11 +21,11 @@ struct inquiries {
 	struct inquiries_config config;
 	struct neighbours *neighbours;
 	struct timer *look;
-	TAILQ_HEAD(, inquiry) all;
+	TAILQ_HEAD(, neighbour_query) all;
 };
 
 static void
-neighbour_query_free(struct inquiry *i)
+neighbour_query_free(struct neighbour_query *i)
 {
 	TAILQ_REMOVE(&i->of->all, i, link);
 	stream_close(&i->stream, STREAM_CANCELLED);
@@ -38,7 +38,7 @@ neighbour_query_free(struct inquiry *i)
 
 /* The next one comes after a pause, whoever wants it. */
 static void
-neighbour_query_rest(struct inquiry *i, unsigned code)
+neighbour_query_rest(struct neighbour_query *i, unsigned code)
 {
 	stream_close(&i->stream, code);
 	buf_consume(&i->in, buf_len(&i->in));
@@ -49,7 +49,7 @@ neighbour_query_rest(struct inquiry *i, unsigned code)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	struct inquiry *i = arg;
+	struct neighbour_query *i = arg;
 
 	if (status == 200)
 		return;
@@ -61,7 +61,7 @@ on_answered(void *arg, unsigned status, const char *reason)
 }
 
 static void
-neighbour_query_say(struct inquiry *i)
+neighbour_query_say(struct neighbour_query *i)
 {
 	size_t n = MIN(stream_room(i->stream), buf_len(&i->out));
 
@@ -76,7 +76,7 @@ neighbour_query_say(struct inquiry *i)
 static void
 on_readable(void *arg)
 {
-	struct inquiry *i = arg;
+	struct neighbour_query *i = arg;
 	const void *bytes;
 	size_t n;
 
@@ -99,7 +99,7 @@ on_readable(void *arg)
 static void
 on_writable(void *arg)
 {
-	struct inquiry *i = arg;
+	struct neighbour_query *i = arg;
 
 	if (stream_eof(i->stream) && buf_len(&i->out) > 0)
 		neighbour_query_say(i);
@@ -108,7 +108,7 @@ on_writable(void *arg)
 static void
 on_reset(void *arg, unsigned code)
 {
-	struct inquiry *i = arg;
+	struct neighbour_query *i = arg;
 
 	i->again |= code != STREAM_LOST;
 	neighbour_query_rest(i, code);
@@ -117,7 +117,7 @@ on_reset(void *arg, unsigned code)
 static const struct stream_events stream_events = {on_answered, on_readable, on_writable, on_reset};
 
 static void
-neighbour_query_ask(struct inquiry *i)
+neighbour_query_ask(struct neighbour_query *i)
 {
 	const struct stream_field field = {REACHABILITY_ASK, REACHABILITY_REACH};
 	const struct stream_request request = {
@@ -134,7 +134,7 @@ neighbour_query_ask(struct inquiry *i)
 static void
 on_timer(void *arg)
 {
-	struct inquiry *i = arg;
+	struct neighbour_query *i = arg;
 
 	if (i->stream != NULL) {
 		i->again = true;
@@ -150,7 +150,7 @@ static void
 neighbour_query_want(void *arg, const char *node)
 {
 	struct inquiries *q = arg;
-	struct inquiry *i;
+	struct neighbour_query *i;
 
 	TAILQ_FOREACH(i, &q->all, link) {
 		if (strcmp(i->node, node) == 0) {
@@ -264,7 +264,7 @@ void
 inquiries_free(struct inquiries **out)
 {
 	struct inquiries *q = take_ptr(out);
-	struct inquiry *i;
+	struct neighbour_query *i;
 
 	if (q == NULL)
 		return;

@@ -24,7 +24,7 @@ struct inquiries_config {
 	/* of the hub's own machine: what lies in their networks is dialled from here */
 	struct addresses *addresses;
 	const struct cluster *cluster;
-	const struct access *access;
+	const struct acl *access;
 	struct tunnels *tunnels;
 	bool sites_only; /* as in neighbours_config */
 	bool (*tunnelled)(void *arg, const char *node); /* here or at another replica */

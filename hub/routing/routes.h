@@ -51,7 +51,7 @@ struct routes_config {
 	const struct cluster *cluster;
 	const struct fanout *fanout;
 	struct neighbours *neighbours; /* NULL: none */
-	const struct access *access; /* these two for routes_judge */
+	const struct acl *access; /* these two for routes_judge */
 	struct self_guard *guard;
 	const char *cluster_domain;
 	const char *suffix; /* zone of the node names; "" none */

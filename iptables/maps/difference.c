@@ -28,7 +28,7 @@ same_chain(const struct difference *d)
 enum { MAP_SERVICES, MAP_HOSTS };
 
 static bool
-is_in(const struct plan *plan, int map)
+is_in(const struct slots *plan, int map)
 {
 	return map == MAP_SERVICES ? !plan->restricted : plan->restricted && plan->host;
 }
@@ -63,8 +63,8 @@ put_host(struct elements *e, const struct difference *d, bool del)
 static void
 put_callers(struct elements *e, const struct difference *d, bool del)
 {
-	const struct plan *plan = del ? &d->before : &d->after,
-			  *other = del ? &d->after : &d->before;
+	const struct slots *plan = del ? &d->before : &d->after,
+			   *other = del ? &d->after : &d->before;
 	bool other_there = del ? d->is : d->was;
 	char chain[RULES_CHAIN_MAX];
 
@@ -97,7 +97,7 @@ same_slot(const struct difference *d, uint16_t i)
 static void
 put_slots(struct elements *e, const struct difference *d, bool del, bool single)
 {
-	const struct plan *plan = del ? &d->before : &d->after;
+	const struct slots *plan = del ? &d->before : &d->after;
 	bool other_map = (d->before.n == 1) != (d->after.n == 1);
 
 	if ((plan->n == 1) != single)

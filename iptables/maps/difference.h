@@ -17,7 +17,7 @@ struct key {
 struct difference {
 	struct key key;
 	bool was, is;
-	struct plan before, after; /* after: borrowed from the frontend */
+	struct slots before, after; /* after: borrowed from the frontend */
 };
 
 /* Elements that are no more go first, map by map. */

@@ -16,7 +16,7 @@ struct frontend {
 	struct table_node node;
 	struct key key;
 	bool suspect; /* its service is another one now, or gone */
-	struct plan plan;
+	struct slots plan;
 };
 
 struct service_maps {
@@ -146,7 +146,7 @@ service_maps_count(struct service_maps *f, const struct frontend *one, int sign)
 
 static void
 service_maps_differ(
-	struct service_maps *f, const struct frontend *one, bool was, struct plan before)
+	struct service_maps *f, const struct frontend *one, bool was, struct slots before)
 {
 	const struct difference d = {
 		.key = one->key, .was = was, .is = true, .before = before, .after = one->plan};
@@ -156,7 +156,7 @@ service_maps_differ(
 
 /* Does the plan lack an endpoint or a caller that the other one has? */
 static bool
-service_maps_lost(const struct plan *before, const struct plan *after)
+service_maps_lost(const struct slots *before, const struct slots *after)
 {
 	if (slots_excludes(before, after))
 		return true;
@@ -167,10 +167,10 @@ service_maps_lost(const struct plan *before, const struct plan *after)
 }
 
 static void
-service_maps_want(struct service_maps *f, const struct key *k, struct plan plan)
+service_maps_want(struct service_maps *f, const struct key *k, struct slots plan)
 {
 	struct frontend *one = service_maps_find(&f->table, k);
-	struct plan before = {0};
+	struct slots before = {0};
 	bool was = one != NULL;
 
 	if (was) {
@@ -212,7 +212,7 @@ service_maps_drop(struct service_maps *f, struct frontend *one)
 	f->udp_lost |= one->key.proto == IPPROTO_UDP;
 	f->tcp_lost |= one->key.proto == IPPROTO_TCP;
 	buf_add(&f->differences, &d, sizeof d);
-	one->plan = (struct plan){0};
+	one->plan = (struct slots){0};
 	table_remove(&f->table, &one->node);
 	table_add(&f->gone, &one->node, one->node.hash);
 }
@@ -268,7 +268,7 @@ key_of(uint32_t ip, const struct service_port *p)
 
 static void
 make_plan(struct service_maps *f, const struct service *s, const struct service_port *p,
-	struct plan *plan)
+	struct slots *plan)
 {
 	bool udp = p->mode == PORT_UDP;
 	struct slots_target to;
@@ -287,7 +287,7 @@ want_port(struct service_maps *f, const struct service *s, const struct service_
 {
 	for (size_t i = 0; i < 2; i++) {
 		struct key k = key_of(ips[i], p);
-		struct plan plan;
+		struct slots plan;
 
 		if (ips[i] == 0)
 			continue;
@@ -309,7 +309,7 @@ want_service(struct service_maps *f, const struct service *s)
 	const struct key itself = {.ip = s->cluster_ip};
 
 	if (caught)
-		service_maps_want(f, &itself, (struct plan){0});
+		service_maps_want(f, &itself, (struct slots){0});
 	for (unsigned i = 0; i < s->n_ports; i++)
 		if (is_kernels(f, s, &s->ports[i]))
 			want_port(f, s, &s->ports[i], ips);
@@ -407,7 +407,7 @@ service_maps_all(struct service_maps *f)
 	f->udp_lost = f->tcp_lost = true;
 	while ((n = table_walk(&f->table, &slot, n)) != NULL)
 		service_maps_differ(
-			f, container_of(n, struct frontend, node), false, (struct plan){0});
+			f, container_of(n, struct frontend, node), false, (struct slots){0});
 }
 
 bool

@@ -117,7 +117,7 @@ slots_winner(uint16_t slot, const struct slots_target *list, size_t n, const uin
 }
 
 static void
-fill_by_client(struct plan *plan, const struct slots_target *list, size_t n)
+fill_by_client(struct slots *plan, const struct slots_target *list, size_t n)
 {
 	uint16_t *room = xcalloc(n, sizeof *room);
 	size_t share = (plan->n * 5 + 4 * n - 1) / (4 * n);
@@ -134,13 +134,13 @@ fill_by_client(struct plan *plan, const struct slots_target *list, size_t n)
 }
 
 void
-slots_make(struct plan *plan, const struct service_port *p, bool client, slots_alive_fn *alive,
+slots_make(struct slots *plan, const struct service_port *p, bool client, slots_alive_fn *alive,
 	void *arg)
 {
 	size_t most = MIN((size_t)p->n_endpoints, (size_t)SLOTS_SLOTS_MAX), n;
 	struct slots_target *list = xcalloc(most + 1, sizeof *list);
 
-	*plan = (struct plan){0};
+	*plan = (struct slots){0};
 	n = pick_best(list, p, alive, arg);
 	if (n > 0) {
 		plan->by_client = client && n > 1;
@@ -166,7 +166,7 @@ slots_compare_callers(const void *a, const void *b)
 }
 
 void
-slots_restrict(struct plan *plan, const struct service *s, const struct service_port *p,
+slots_restrict(struct slots *plan, const struct service *s, const struct service_port *p,
 	const struct local_callers *callers)
 {
 	size_t n = local_callers_count(callers);
@@ -192,7 +192,7 @@ slots_restrict(struct plan *plan, const struct service *s, const struct service_
 }
 
 bool
-slots_admits(const struct plan *plan, uint32_t caller)
+slots_admits(const struct slots *plan, uint32_t caller)
 {
 	return !plan->restricted ||
 		(plan->n_callers > 0 &&
@@ -201,7 +201,7 @@ slots_admits(const struct plan *plan, uint32_t caller)
 }
 
 bool
-slots_excludes(const struct plan *before, const struct plan *after)
+slots_excludes(const struct slots *before, const struct slots *after)
 {
 	if (!after->restricted)
 		return false;
@@ -214,7 +214,7 @@ slots_excludes(const struct plan *before, const struct plan *after)
 }
 
 static bool
-slots_same_callers(const struct plan *a, const struct plan *b)
+slots_same_callers(const struct slots *a, const struct slots *b)
 {
 	return a->restricted == b->restricted && a->host == b->host &&
 		a->n_callers == b->n_callers &&
@@ -223,22 +223,22 @@ slots_same_callers(const struct plan *a, const struct plan *b)
 }
 
 void
-slots_fini(struct plan *plan)
+slots_fini(struct slots *plan)
 {
 	free(plan->callers);
 	free(plan->slots);
-	*plan = (struct plan){0};
+	*plan = (struct slots){0};
 }
 
 void
-slots_single(struct plan *plan, const struct slots_target *t)
+slots_single(struct slots *plan, const struct slots_target *t)
 {
-	*plan = (struct plan){.n = 1};
+	*plan = (struct slots){.n = 1};
 	plan->slots = xmemdup(t, sizeof *t);
 }
 
 bool
-slots_same(const struct plan *a, const struct plan *b)
+slots_same(const struct slots *a, const struct slots *b)
 {
 	if (a->n != b->n || a->by_client != b->by_client || !slots_same_callers(a, b))
 		return false;
@@ -249,7 +249,7 @@ slots_same(const struct plan *a, const struct plan *b)
 }
 
 bool
-slots_has(const struct plan *plan, const struct slots_target *t)
+slots_has(const struct slots *plan, const struct slots_target *t)
 {
 	return slots_holds(plan->slots, plan->n, t);
 }

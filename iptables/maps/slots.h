@@ -28,7 +28,7 @@ struct slots_target {
 	uint16_t port;
 };
 
-struct plan {
+struct slots {
 	bool by_client;
 	/* for `callers` and, where `host` says so, for processes of the node; else for all */
 	bool restricted;
@@ -48,21 +48,21 @@ struct slots_target slots_target(
 	const struct endpoint *e); /* of one for which slots_direct holds */
 /* Endpoints of the best tier that has a live one; if none has, those of the best tier as if they
  * were alive. n 0: the port has no endpoint that the kernel could reach. */
-void slots_make(struct plan *plan, const struct service_port *p, bool by_client,
+void slots_make(struct slots *plan, const struct service_port *p, bool by_client,
 	slots_alive_fn *alive, void *arg);
 /* Only for those who may call the service and all endpoints of the port (service_permits_all).
  * Nothing for a service that everybody may call. callers NULL: none are known. */
-void slots_restrict(struct plan *plan, const struct service *s, const struct service_port *p,
+void slots_restrict(struct slots *plan, const struct service *s, const struct service_port *p,
 	const struct local_callers *callers);
 /* May this address use the port? false also for processes of the node. */
-bool slots_admits(const struct plan *plan, uint32_t caller);
+bool slots_admits(const struct slots *plan, uint32_t caller);
 /* Did somebody use `before` who may not use `after`? */
-bool slots_excludes(const struct plan *before, const struct plan *after);
-void slots_fini(struct plan *plan);
+bool slots_excludes(const struct slots *before, const struct slots *after);
+void slots_fini(struct slots *plan);
 /* Everything goes to this one. */
-void slots_single(struct plan *plan, const struct slots_target *t);
-bool slots_same(const struct plan *a, const struct plan *b);
-bool slots_has(const struct plan *plan, const struct slots_target *t);
+void slots_single(struct slots *plan, const struct slots_target *t);
+bool slots_same(const struct slots *a, const struct slots *b);
+bool slots_has(const struct slots *plan, const struct slots_target *t);
 
 /* Lengths of rows that there are, ascending; 0 ends. */
 const uint16_t *slots_lengths(bool by_client);

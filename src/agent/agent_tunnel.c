@@ -14,7 +14,7 @@ enum step { SERVING, DRAINING, DRAINED, CUT };
 struct agent_tunnel {
 	struct agent *agent;
 	struct stream_server *serve;
-	struct link *link;
+	struct tunnel_client *link;
 	struct egress_client *outlet;
 	struct egress_client_udp *udp; /* what goes through it as datagrams */
 	const char **bridges; /* of the mesh, NULL-terminated */
@@ -207,7 +207,7 @@ agent_tunnel_hub(struct agent *a)
 		return;
 	to = (struct tunnel_client_hub){
 		hub.addr, hub.host, hub.tls, hub.certificate, hub.proxy, hub.target};
-	link_use(a->tunnel->link, &to);
+	tunnel_client_use(a->tunnel->link, &to);
 	egress_client_use(a->tunnel->outlet, &to);
 }
 

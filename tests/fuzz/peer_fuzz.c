@@ -67,7 +67,7 @@ claim(struct tunnel_directory_peer *p, const struct peer_said *said)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct roster *r = roster_new();
+	struct tunnel_directory *r = tunnel_directory_new();
 	struct tunnel_directory_peer *p = tunnel_directory_join(r, &r, "id");
 	struct presence *presence = presence_new();
 	const char *at = (const char *)data;
@@ -90,6 +90,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	presence_lost(presence, presence, "lost", 2);
 	presence_free(&presence);
 	tunnel_directory_leave(&p, 2, false);
-	roster_free(&r);
+	tunnel_directory_free(&r);
 	return 0;
 }

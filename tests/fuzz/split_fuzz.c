@@ -36,7 +36,7 @@ on_value(void *arg, const char *text, size_t len)
 static int
 run(enum json_stream_mode mode, const char *text, size_t len, size_t piece, struct got *g)
 {
-	struct split s;
+	struct json_stream s;
 	const char *rest;
 	size_t rest_len;
 	int rc = 0;

@@ -57,7 +57,7 @@ is_link_local(const struct addr *a)
 }
 
 static void
-dial_target_add(struct target *to, const struct addr *a, uint16_t port)
+dial_target_add(struct dial_target *to, const struct addr *a, uint16_t port)
 {
 	struct addr *at = &to->addrs[to->n_addrs];
 
@@ -74,7 +74,7 @@ dial_target_add(struct target *to, const struct addr *a, uint16_t port)
 /* Loopback first: what listens there alone is the node's as well. Addresses on bridges come
  * last. */
 static void
-add_node(const struct ground *g, uint16_t port, struct target *to)
+add_node(const struct ground *g, uint16_t port, struct dial_target *to)
 {
 	struct addr loopback = addr_ipv4(INADDR_LOOPBACK, port);
 
@@ -129,7 +129,7 @@ find_service(const struct ground *g, const char *service)
 
 static unsigned
 find_here(const struct ground *g, const struct addr *a, const struct dial_target_request *r,
-	struct target *to)
+	struct dial_target *to)
 {
 	const struct service *s = find_service(g, r->service);
 	const struct endpoint *e = s != NULL ? find_endpoint(s, r, a, true) : NULL;
@@ -155,7 +155,7 @@ find_here(const struct ground *g, const struct addr *a, const struct dial_target
  * own, is no way around tunnel.allow. */
 static unsigned
 find_beside(const struct ground *g, const struct addr *a, const struct dial_target_request *r,
-	struct target *to, const char **reason)
+	struct dial_target *to, const char **reason)
 {
 	struct reachable_nets_ask beside = {
 		.meant = r->meant, .ip = to_v6(a), .port = addr_port(a)};
@@ -187,7 +187,8 @@ find_beside(const struct ground *g, const struct addr *a, const struct dial_targ
 
 /* A name and a port. */
 static unsigned
-find_name(const struct ground *g, const char *authority, struct target *to, const char **reason)
+find_name(
+	const struct ground *g, const char *authority, struct dial_target *to, const char **reason)
 {
 	const char *colon = strrchr(authority, ':');
 	unsigned port = 0;
@@ -210,8 +211,8 @@ find_name(const struct ground *g, const char *authority, struct target *to, cons
 }
 
 unsigned
-dial_target_find(const struct ground *g, const struct dial_target_request *r, struct target *to,
-	const char **reason)
+dial_target_find(const struct ground *g, const struct dial_target_request *r,
+	struct dial_target *to, const char **reason)
 {
 	bool beside = r->meant[0] != '\0';
 	struct addr a;

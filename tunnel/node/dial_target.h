@@ -38,7 +38,7 @@ struct ground {
 	size_t n_nets;
 };
 
-struct target {
+struct dial_target {
 	enum tunnel_acl_kind kind;
 	struct addr addrs[DIAL_TARGET_ADDRS_MAX]; /* in this order */
 	size_t n_addrs;
@@ -54,6 +54,6 @@ struct dial_target_request {
 /* 0; 400: no host:port; 403: beside this node, and not opened; 404: not on this node, with a static
  * reason. */
 unsigned dial_target_find(const struct ground *g, const struct dial_target_request *request,
-	struct target *to, const char **reason);
+	struct dial_target *to, const char **reason);
 
 #endif

@@ -45,7 +45,7 @@ struct egress_client {
 	struct tunnel_client_config config;
 	loop_fn *doubted; /* the owner's */
 	void *doubted_arg;
-	struct link *link;
+	struct tunnel_client *link;
 	struct timer *idle;
 	struct trips waiting, asked, joined; /* for the hub, for its answer, carried */
 	unsigned n_pending, n_joined;
@@ -480,7 +480,7 @@ egress_client_free(struct egress_client **out)
 void
 egress_client_use(struct egress_client *o, const struct tunnel_client_hub *hub)
 {
-	link_use(o->link, hub);
+	tunnel_client_use(o->link, hub);
 }
 
 void

@@ -36,15 +36,15 @@ static const char *const result_names[RESULTS] = {
 	"ok", "bad_request", "denied", "unknown", "refused", "timeout", "loop", "cancelled"};
 
 /* One stream, from its opening until both sides have let go. */
-struct visit {
-	LIST_ENTRY(visit) link;
+struct served_stream {
+	LIST_ENTRY(served_stream) link;
 	struct stream_server *of;
 	struct stream *stream; /* until it is joined */
 	struct relay *relay;
 	struct watch *watch;
 	struct timer *timer;
 	int fd;
-	struct target target;
+	struct dial_target target;
 	size_t at; /* of its addresses */
 	int error; /* of the last dial */
 	unsigned hops; /* base/core/hops.h, before this node */
@@ -68,7 +68,7 @@ struct stream_server {
 	struct ground ground;
 	struct addresses *addresses;
 	struct address_list *own; /* of which the ground was made; NULL: of none yet */
-	LIST_HEAD(, visit) visits;
+	LIST_HEAD(, served_stream) visits;
 	unsigned n_dialling, n_joined;
 	uint64_t results[RESULTS], to_node, from_node;
 	uint64_t beside; /* dials for machines beside this node */
@@ -143,7 +143,7 @@ result_of(unsigned status)
 
 /* to: "-" when it has come to no dial. */
 static void
-end_span(struct visit *v, const struct relay_report *report, const char *to)
+end_span(struct served_stream *v, const struct relay_report *report, const char *to)
 {
 	struct trace_carried *c = v->span->carried;
 	bool found = v->target.n_addrs > 0;
@@ -164,7 +164,7 @@ end_span(struct visit *v, const struct relay_report *report, const char *to)
 
 /* The audit: a line for each stream, whatever became of it. */
 static void
-stream_server_tell(struct visit *v, const struct relay_report *report)
+stream_server_tell(struct served_stream *v, const struct relay_report *report)
 {
 	char to[ADDR_TEXT_MAX] = "-";
 	bool found = v->target.n_addrs > 0;
@@ -183,7 +183,7 @@ stream_server_tell(struct visit *v, const struct relay_report *report)
 }
 
 static void
-close_dial(struct visit *v)
+close_dial(struct served_stream *v)
 {
 	if (v->watch != NULL)
 		watch_stop(&v->watch);
@@ -192,7 +192,7 @@ close_dial(struct visit *v)
 }
 
 static void
-visit_free(struct visit *v)
+served_stream_free(struct served_stream *v)
 {
 	close_dial(v);
 	timer_free(&v->timer);
@@ -204,33 +204,33 @@ visit_free(struct visit *v)
 }
 
 static void
-end_dial(struct visit *v, unsigned status, const char *why)
+end_dial(struct served_stream *v, unsigned status, const char *why)
 {
 	struct relay_report report = {.status = status, .why = why};
 
 	v->of->n_dialling--;
 	v->of->results[result_of(status)]++;
 	stream_server_tell(v, &report);
-	visit_free(v);
+	served_stream_free(v);
 }
 
 static void
 on_relay_ended(void *arg, const struct relay_report *report)
 {
-	struct visit *v = arg;
+	struct served_stream *v = arg;
 	struct stream_server *s = v->of;
 
 	s->n_joined--;
 	s->to_node += report->to_socket;
 	s->from_node += report->to_stream;
 	stream_server_tell(v, report);
-	visit_free(v);
+	served_stream_free(v);
 }
 
 /* --- dialling ------------------------------------------------------------------------------- */
 
 static void
-stream_server_refuse(struct visit *v)
+stream_server_refuse(struct served_stream *v)
 {
 	char why[STREAM_REASON_MAX], to[ADDR_TEXT_MAX];
 	const struct addr *last = &v->target.addrs[MIN(v->at, v->target.n_addrs - 1)];
@@ -243,7 +243,7 @@ stream_server_refuse(struct visit *v)
 }
 
 static void
-stream_server_join(struct visit *v)
+stream_server_join(struct served_stream *v)
 {
 	struct relay_setup setup = {.loop = v->of->loop, .ended = on_relay_ended, .arg = v};
 
@@ -261,7 +261,7 @@ static void on_dialled(void *arg, int fd, unsigned events);
 
 /* The next address that can be dialled at all; none: the refusal. */
 static void
-stream_server_dial(struct visit *v)
+stream_server_dial(struct served_stream *v)
 {
 	for (; v->at < v->target.n_addrs; v->at++) {
 		int rc = sock_connect_hops(
@@ -279,7 +279,7 @@ stream_server_dial(struct visit *v)
 static void
 on_dialled(void *arg, int fd, unsigned events)
 {
-	struct visit *v = arg;
+	struct served_stream *v = arg;
 	int error = sock_error(fd);
 
 	(void)events;
@@ -296,7 +296,7 @@ on_dialled(void *arg, int fd, unsigned events)
 static void
 on_timer(void *arg)
 {
-	struct visit *v = arg;
+	struct served_stream *v = arg;
 
 	v->error = ETIMEDOUT;
 	stream_server_refuse(v);
@@ -340,7 +340,7 @@ stream_server_field(const struct stream_request *r, const char *name)
 
 /* The hub's span is the parent: who has asked the hub decides for both. */
 static void
-begin_span(struct visit *v, const struct stream_request *request)
+begin_span(struct served_stream *v, const struct stream_request *request)
 {
 	const char *text = stream_server_field(request, "traceparent"),
 		   *colon = strrchr(request->authority, ':');
@@ -366,7 +366,7 @@ begin_span(struct visit *v, const struct stream_request *request)
 
 /* Keeps those addresses that may be dialled. */
 static unsigned
-stream_server_filter(const struct tunnel_acl *allow, struct target *t, const char **reason)
+stream_server_filter(const struct tunnel_acl *allow, struct dial_target *t, const char **reason)
 {
 	size_t kept = 0;
 
@@ -381,7 +381,7 @@ stream_server_filter(const struct tunnel_acl *allow, struct target *t, const cha
 
 /* Datagrams are carried by those that know how. The visit goes. */
 static void
-open_flow(struct visit *v, struct stream *st)
+open_flow(struct served_stream *v, struct stream *st)
 {
 	unsigned status = stream_server_udp_open(v->of->udp, st,
 		&(struct stream_server_udp_ask){.caller = v->caller,
@@ -419,7 +419,7 @@ stream_server_opened(
 		.udp = request->udp,
 	};
 	struct stream_server *s = arg;
-	struct visit *v;
+	struct served_stream *v;
 	unsigned status;
 
 	if (!request->udp && *stream_server_field(request, REACHABILITY_ASK) != '\0')
@@ -466,7 +466,7 @@ void
 stream_server_judge(struct stream_server *s, const char *authority, struct buf *out)
 {
 	const struct dial_target_request ask = {.authority = authority, .service = "", .meant = ""};
-	struct target target = {0};
+	struct dial_target target = {0};
 	const char *reason = "";
 	unsigned status = dial_target_find(look_around(s), &ask, &target, &reason);
 	auto_buf struct buf rule;
@@ -551,7 +551,7 @@ stream_server_free(struct stream_server **out)
 	if (s == NULL)
 		return;
 	while (!LIST_EMPTY(&s->visits))
-		visit_free(LIST_FIRST(&s->visits));
+		served_stream_free(LIST_FIRST(&s->visits));
 	stream_server_udp_free(&s->udp);
 	snapshot_unref(&s->snapshot);
 	address_list_unref(&s->own);
@@ -570,7 +570,7 @@ stream_server_end_spans(struct stream_server *s)
 {
 	const struct relay_report report = {
 		.status = 200, .why = "goes on while the agent stops", .whole = true};
-	struct visit *v;
+	struct served_stream *v;
 
 	LIST_FOREACH(v, &s->visits, link)
 		if (v->span != NULL)

@@ -18,7 +18,7 @@ struct stream_server_udp_ask { /* copied */
 	const char *caller, *authority; /* fit for the log */
 	const char *meant; /* a node beside this one, or ""; the same */
 	unsigned hops; /* base/core/hops.h, this node included */
-	const struct target *target;
+	const struct dial_target *target;
 };
 
 struct stream_server_udp *stream_server_udp_new(struct loop *loop, uint32_t mark);

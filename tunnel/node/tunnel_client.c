@@ -13,7 +13,7 @@ enum {
 	KICK_JITTER_MS = 100,
 };
 
-static void tunnel_client_dial_it(struct link *l);
+static void tunnel_client_dial_it(struct tunnel_client *l);
 
 /* --- ends ----------------------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ tunnel_client_jitter(uint64_t most)
 }
 
 static void
-tunnel_client_retry(struct link *l, uint64_t most_ms)
+tunnel_client_retry(struct tunnel_client *l, uint64_t most_ms)
 {
 	if (l->draining || l->held || !l->wanted)
 		return;
@@ -47,7 +47,7 @@ tunnel_client_retry(struct link *l, uint64_t most_ms)
 
 /* The connection takes new streams again, or takes them still. */
 static void
-tunnel_client_trust(struct link *l)
+tunnel_client_trust(struct tunnel_client *l)
 {
 	const bool doubted = l->now->doubt != NULL;
 
@@ -59,7 +59,7 @@ tunnel_client_trust(struct link *l)
 static void
 tunnel_client_fail(struct line *n, uint64_t most_ms, const char *why)
 {
-	struct link *l = n->of;
+	struct tunnel_client *l = n->of;
 
 	l->failed++;
 	snprintf(l->error, sizeof l->error, "%s", why);
@@ -74,20 +74,20 @@ tunnel_client_fail(struct line *n, uint64_t most_ms, const char *why)
 }
 
 static bool
-tunnel_client_idle(const struct link *l)
+tunnel_client_idle(const struct tunnel_client *l)
 {
 	return l->now == NULL && TAILQ_EMPTY(&l->leaving);
 }
 
 static void
-say_drained(struct link *l)
+say_drained(struct tunnel_client *l)
 {
 	if (l->done != NULL && tunnel_client_idle(l))
 		timer_start(l->drained, 0, 0);
 }
 
 static void
-tunnel_client_lost(struct link *l, const struct line *n, int rc, const char *why)
+tunnel_client_lost(struct tunnel_client *l, const struct line *n, int rc, const char *why)
 {
 	uint64_t lived = loop_now_ms(l->config.loop) - n->since_ms;
 
@@ -114,7 +114,7 @@ static void
 on_ended(void *arg, int rc, const char *why)
 {
 	struct line *n = arg;
-	struct link *l = n->of;
+	struct tunnel_client *l = n->of;
 
 	session_stats_add(&l->past, session_stats(n->session));
 	if (n == l->now) {
@@ -138,14 +138,14 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	return c->opened(c->arg, st, request, reason);
 }
 
-static void tunnel_client_leave(struct link *l);
+static void tunnel_client_leave(struct tunnel_client *l);
 
 /* The hub takes no new streams on it: another connection does. */
 static void
 on_draining(void *arg)
 {
 	struct line *n = arg;
-	struct link *l = n->of;
+	struct tunnel_client *l = n->of;
 
 	if (n != l->now)
 		return;
@@ -155,7 +155,7 @@ on_draining(void *arg)
 
 /* tell: of the configuration, or NULL. */
 static void
-tunnel_client_doubt(struct link *l, const char *why, loop_fn *tell)
+tunnel_client_doubt(struct tunnel_client *l, const char *why, loop_fn *tell)
 {
 	struct line *n = l->now;
 
@@ -168,7 +168,7 @@ tunnel_client_doubt(struct link *l, const char *why, loop_fn *tell)
 }
 
 static bool
-tunnel_client_is_elsewhere(const struct link *l)
+tunnel_client_is_elsewhere(const struct tunnel_client *l)
 {
 	char address[ADDR_TEXT_MAX];
 
@@ -179,7 +179,7 @@ static void
 on_silent(void *arg, bool is_silent)
 {
 	struct line *n = arg;
-	struct link *l = n->of;
+	struct tunnel_client *l = n->of;
 
 	if (n != l->now)
 		return;
@@ -204,7 +204,7 @@ static const struct session_events forward_events = {
 /* --- the way up ----------------------------------------------------------------------------- */
 
 static void
-tunnel_client_leave(struct link *l)
+tunnel_client_leave(struct tunnel_client *l)
 {
 	struct line *n = take_ptr(&l->now);
 
@@ -217,7 +217,7 @@ tunnel_client_leave(struct link *l)
 static void
 on_shaken(struct line *n, struct tls_stream *tls)
 {
-	struct link *l = n->of;
+	struct tunnel_client *l = n->of;
 	struct session_setup setup = {
 		.loop = l->config.loop,
 		.role = l->config.forward ? SESSION_CLIENT : SESSION_SERVER,
@@ -270,7 +270,7 @@ on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 }
 
 static void
-tunnel_client_dial_it(struct link *l)
+tunnel_client_dial_it(struct tunnel_client *l)
 {
 	struct line *n;
 
@@ -296,7 +296,7 @@ tunnel_client_dial_it(struct link *l)
 }
 
 static bool
-tunnel_client_wants_another(const struct link *l)
+tunnel_client_wants_another(const struct tunnel_client *l)
 {
 	return l->now->certificate != l->hub.certificate || l->now->doubt != NULL ||
 		l->now->rerouted;
@@ -305,7 +305,7 @@ tunnel_client_wants_another(const struct link *l)
 static void
 on_retry(void *arg)
 {
-	struct link *l = arg;
+	struct tunnel_client *l = arg;
 
 	if (l->now == NULL || tunnel_client_wants_another(l))
 		tunnel_client_dial_it(l);
@@ -316,7 +316,7 @@ on_retry(void *arg)
 static void
 on_drained(void *arg)
 {
-	struct link *l = arg;
+	struct tunnel_client *l = arg;
 	loop_fn *done = l->done;
 
 	l->done = NULL;
@@ -324,10 +324,10 @@ on_drained(void *arg)
 		done(l->done_arg);
 }
 
-struct link *
+struct tunnel_client *
 tunnel_client_new(const struct tunnel_client_config *config)
 {
-	struct link *l = xcalloc(1, sizeof *l);
+	struct tunnel_client *l = xcalloc(1, sizeof *l);
 	unsigned heartbeat = (unsigned)config->heartbeat_ms;
 
 	l->config = *config;
@@ -342,7 +342,7 @@ tunnel_client_new(const struct tunnel_client_config *config)
 }
 
 static void
-forget_hub(struct link *l)
+forget_hub(struct tunnel_client *l)
 {
 	free((void *)(uintptr_t)l->hub.host);
 	free((void *)(uintptr_t)l->hub.target);
@@ -350,9 +350,9 @@ forget_hub(struct link *l)
 }
 
 void
-tunnel_client_free(struct link **out)
+tunnel_client_free(struct tunnel_client **out)
 {
-	struct link *l = take_ptr(out);
+	struct tunnel_client *l = take_ptr(out);
 	struct line *n;
 
 	if (l == NULL)
@@ -371,7 +371,7 @@ tunnel_client_free(struct link **out)
 }
 
 void
-link_use(struct link *l, const struct tunnel_client_hub *hub)
+tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub)
 {
 	bool another = hub->certificate != l->hub.certificate;
 	char address[ADDR_TEXT_MAX];
@@ -393,7 +393,7 @@ link_use(struct link *l, const struct tunnel_client_hub *hub)
 }
 
 void
-tunnel_client_kick(struct link *l)
+tunnel_client_kick(struct tunnel_client *l)
 {
 	struct line *n = l->dialling;
 
@@ -410,7 +410,7 @@ tunnel_client_kick(struct link *l)
 }
 
 void
-tunnel_client_network(struct link *l)
+tunnel_client_network(struct tunnel_client *l)
 {
 	struct line *n = l->now;
 	const bool was = n != NULL && n->rerouted;
@@ -433,14 +433,14 @@ tunnel_client_network(struct link *l)
 }
 
 void
-tunnel_client_probe(struct link *l)
+tunnel_client_probe(struct tunnel_client *l)
 {
 	if (l->now != NULL)
 		session_probe(l->now->session);
 }
 
 void
-tunnel_client_want(struct link *l, bool wanted)
+tunnel_client_want(struct tunnel_client *l, bool wanted)
 {
 	if (wanted == l->wanted || l->draining)
 		return;
@@ -457,20 +457,20 @@ tunnel_client_want(struct link *l, bool wanted)
 }
 
 void
-tunnel_client_ask_anew(struct link *l)
+tunnel_client_ask_anew(struct tunnel_client *l)
 {
 	if (l->now != NULL)
 		session_ask_anew(l->now->session);
 }
 
 struct session *
-tunnel_client_session(const struct link *l)
+tunnel_client_session(const struct tunnel_client *l)
 {
 	return l->now != NULL && l->now->doubt == NULL ? l->now->session : NULL;
 }
 
 void
-tunnel_client_hold(struct link *l, bool held)
+tunnel_client_hold(struct tunnel_client *l, bool held)
 {
 	l->held = held;
 	if (!held) {
@@ -482,7 +482,7 @@ tunnel_client_hold(struct link *l, bool held)
 }
 
 void
-tunnel_client_drain(struct link *l, loop_fn *done, void *arg)
+tunnel_client_drain(struct tunnel_client *l, loop_fn *done, void *arg)
 {
 	l->draining = true;
 	l->done = done;
@@ -494,13 +494,13 @@ tunnel_client_drain(struct link *l, loop_fn *done, void *arg)
 }
 
 uint64_t
-tunnel_client_opened(const struct link *l)
+tunnel_client_opened(const struct tunnel_client *l)
 {
 	return l->opened;
 }
 
 bool
-tunnel_client_open(const struct link *l)
+tunnel_client_open(const struct tunnel_client *l)
 {
 	return l->now != NULL;
 }

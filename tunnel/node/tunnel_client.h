@@ -6,13 +6,13 @@
  *      ▲                              │             │            │
  *      └── 100 ms doubling, full jitter: at most 1.5 s while nobody answers, 30 s when the hub does and cuts
  *
- * Where the hub is says the metadata connection, which looks for it (link_use). A new certificate
- * means a new connection: it takes the new streams, the old one ends with its last; so does another
- * hub while this one does not answer, and another address of this machine. A hub that is not heard
- * for two heartbeats and 1 s is dead. Everything on the loop's thread.
+ * Where the hub is says the metadata connection, which looks for it (tunnel_client_use). A new
+ * certificate means a new connection: it takes the new streams, the old one ends with its last; so
+ * does another hub while this one does not answer, and another address of this machine. A hub that
+ * is not heard for two heartbeats and 1 s is dead. Everything on the loop's thread.
  *
  *	link = tunnel_client_new(&(struct tunnel_client_config){.loop = loop, .heartbeat_ms = 4000, .opened = stream_server_opened, .arg = serve});
- *	link_use(link, &(struct tunnel_client_hub){addr, "hub.example", tls, 1});
+ *	tunnel_client_use(link, &(struct tunnel_client_hub){addr, "hub.example", tls, 1});
  */
 #ifndef EDGEWAY_TUNNEL_NODE_TUNNEL_CLIENT_H
 #define EDGEWAY_TUNNEL_NODE_TUNNEL_CLIENT_H
@@ -23,7 +23,7 @@
 #include "base/http/ws_tunnels.h"
 #include "tunnel/h2/session.h"
 
-struct link;
+struct tunnel_client;
 struct ssl_ctx_st;
 
 enum {
@@ -55,7 +55,7 @@ struct tunnel_client_config {
 	bool (*to_be_asked)(void *arg);
 	loop_fn *up; /* a tunnel has opened, or answers again: the hub is there; may be NULL */
 	/* The hub does not answer (session_events' `silent`): no streams are opened until `up`. A
-	 * hub that link_use has named meanwhile is dialled by itself. May be NULL. */
+	 * hub that tunnel_client_use has named meanwhile is dialled by itself. May be NULL. */
 	loop_fn *doubted;
 	/* The machine's way to the hub begins elsewhere now, which says nothing of the hub: no
 	 * streams are opened until `up`, when a new connection is there, or cannot be made while
@@ -74,38 +74,38 @@ struct tunnel_client_hub {
 	const char *target; /* host:port that it, or what carries the connection, is asked for */
 };
 
-struct link *tunnel_client_new(const struct tunnel_client_config *config);
+struct tunnel_client *tunnel_client_new(const struct tunnel_client_config *config);
 /* Resets what is open. */
-void tunnel_client_free(struct link **l);
-void link_use(struct link *l, const struct tunnel_client_hub *hub);
+void tunnel_client_free(struct tunnel_client **l);
+void tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub);
 /* Of a forward link: whether it is needed. When it is not any more, what is open finishes. */
-void tunnel_client_want(struct link *l, bool wanted);
+void tunnel_client_want(struct tunnel_client *l, bool wanted);
 /* To open streams in; NULL: not open now, or in doubt. For the call only. */
-struct session *tunnel_client_session(const struct link *l);
+struct session *tunnel_client_session(const struct tunnel_client *l);
 /* The network may work again: do not wait. */
-void tunnel_client_kick(struct link *l);
+void tunnel_client_kick(struct tunnel_client *l);
 /* The network has changed: the same, and where the way to the hub begins at another address now,
  * another connection takes the new streams. */
-void tunnel_client_network(struct link *l);
+void tunnel_client_network(struct tunnel_client *l);
 /* Is the hub there? Else `doubted` comes, within seconds. */
-void tunnel_client_probe(struct link *l);
+void tunnel_client_probe(struct tunnel_client *l);
 /* The hub is to ask anew. */
-void tunnel_client_ask_anew(struct link *l);
+void tunnel_client_ask_anew(struct tunnel_client *l);
 /* Held, what is open goes on, and nothing is dialled: another process has this node's tunnel, or is
  * about to. */
-void tunnel_client_hold(struct link *l, bool held);
+void tunnel_client_hold(struct tunnel_client *l, bool held);
 /* No new streams, no new connections; `done` once the last has ended, not from within this call. */
-void tunnel_client_drain(struct link *l, loop_fn *done, void *arg);
+void tunnel_client_drain(struct tunnel_client *l, loop_fn *done, void *arg);
 
-bool tunnel_client_open(const struct link *l);
+bool tunnel_client_open(const struct tunnel_client *l);
 /* How many connections there have been. */
-uint64_t tunnel_client_opened(const struct link *l);
-unsigned tunnel_client_streams(const struct link *l);
-void tunnel_client_metrics(const struct link *l, struct metrics *m);
+uint64_t tunnel_client_opened(const struct tunnel_client *l);
+unsigned tunnel_client_streams(const struct tunnel_client *l);
+void tunnel_client_metrics(const struct tunnel_client *l, struct metrics *m);
 /* As session_streams, of all connections. */
 void tunnel_client_streams_state(
-	const struct link *l, const char *node, const char **comma, struct buf *out);
+	const struct tunnel_client *l, const char *node, const char **comma, struct buf *out);
 /* Members of an object, without its braces. */
-void tunnel_client_state(const struct link *l, struct buf *out);
+void tunnel_client_state(const struct tunnel_client *l, struct buf *out);
 
 #endif

@@ -13,7 +13,7 @@
 /* One connection: an attempt, then a session. */
 struct line {
 	TAILQ_ENTRY(line) next;
-	struct link *of;
+	struct tunnel_client *of;
 	struct tunnel_client_dial *dial; /* until it is open */
 	struct session *session;
 	uint64_t certificate, since_ms;
@@ -28,7 +28,7 @@ struct line {
 
 TAILQ_HEAD(log_queue, line);
 
-struct link {
+struct tunnel_client {
 	struct tunnel_client_config config;
 	struct session_budget budget;
 	struct session_limits limits;

@@ -3,7 +3,7 @@
 #include "model/json.h"
 
 static struct session_stats
-tunnel_client_tell_sum(const struct link *l)
+tunnel_client_tell_sum(const struct tunnel_client *l)
 {
 	struct session_stats s = l->past;
 	const struct line *n;
@@ -18,13 +18,13 @@ tunnel_client_tell_sum(const struct link *l)
 }
 
 unsigned
-tunnel_client_streams(const struct link *l)
+tunnel_client_streams(const struct tunnel_client *l)
 {
 	return tunnel_client_tell_sum(l).streams;
 }
 
 void
-tunnel_client_metrics(const struct link *l, struct metrics *m)
+tunnel_client_metrics(const struct tunnel_client *l, struct metrics *m)
 {
 	static const char bytes[] = "edgeway_tunnel_bytes_total", help[] = "Payload carried.";
 	struct session_stats s = tunnel_client_tell_sum(l);
@@ -75,7 +75,7 @@ tunnel_client_metrics(const struct link *l, struct metrics *m)
 }
 
 static const char *
-state_name(const struct link *l)
+state_name(const struct tunnel_client *l)
 {
 	if (l->draining)
 		return "leaving";
@@ -88,7 +88,7 @@ state_name(const struct link *l)
 
 void
 tunnel_client_streams_state(
-	const struct link *l, const char *node, const char **comma, struct buf *out)
+	const struct tunnel_client *l, const char *node, const char **comma, struct buf *out)
 {
 	const struct line *n;
 
@@ -99,7 +99,7 @@ tunnel_client_streams_state(
 }
 
 void
-tunnel_client_state(const struct link *l, struct buf *out)
+tunnel_client_state(const struct tunnel_client *l, struct buf *out)
 {
 	struct session_stats s = tunnel_client_tell_sum(l);
 

@@ -20,7 +20,7 @@ clients_take_turns(void **state)
 {
 	static struct waiter of[3][MANY]; /* client 0 has MANY, 1 has two, 2 has one */
 	struct waiter *w, *first[6];
-	struct line l;
+	struct fair_queue l;
 
 	(void)state;
 	fair_queue_init(&l);
@@ -55,7 +55,7 @@ static void
 who_is_held_loses_its_turn_only(void **state)
 {
 	struct waiter a = {0}, b = {0};
-	struct line l;
+	struct fair_queue l;
 
 	(void)state;
 	fair_queue_init(&l);

@@ -41,7 +41,7 @@ loop_names_are_known_again(void **state)
 static void
 shares_are_bounded_and_given_back(void **state)
 {
-	static struct share s;
+	static struct client_quota s;
 	unsigned clients = 0;
 
 	(void)state;

@@ -41,7 +41,7 @@ static int
 run(enum json_stream_mode mode, const char *text, size_t at, size_t piece, struct got *g)
 {
 	size_t len = strlen(text), n;
-	struct split s;
+	struct json_stream s;
 	int rc = 0;
 
 	json_stream_init(&s, mode, on_value, g);
@@ -186,7 +186,7 @@ bounds(void **state)
 {
 	auto_free char *big = xmalloc(200002);
 	struct got g = {0};
-	struct split s;
+	struct json_stream s;
 
 	(void)state;
 	memset(big, 'x', 200001);

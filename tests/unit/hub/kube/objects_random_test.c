@@ -615,7 +615,7 @@ static void
 put_one(struct world *w, bool huge)
 {
 	auto_buf struct buf text;
-	struct split split;
+	struct json_stream split;
 
 	buf_init(&text, BUF_UNLIMITED);
 	generate(w, &text, huge);

@@ -13,7 +13,7 @@
 #include "model/check.h"
 
 static struct tree *tree;
-static struct access *access;
+static struct acl *access;
 
 static int
 load(const char *yaml, struct err *err)

@@ -16,7 +16,7 @@
 static struct loop *loop;
 static struct addresses *addresses;
 static struct tree *tree;
-static struct access *rules;
+static struct acl *rules;
 static struct self_guard *guard;
 
 static bool

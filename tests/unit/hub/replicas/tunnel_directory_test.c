@@ -18,7 +18,7 @@ static int a_line, b_line, a_new_line; /* owners */
 static void
 the_newest_claim_counts(void **state)
 {
-	struct roster *r = roster_new();
+	struct tunnel_directory *r = tunnel_directory_new();
 	struct tunnel_directory_peer *a = tunnel_directory_join(r, &a_line, "aa"),
 				     *b = tunnel_directory_join(r, &b_line, "bb");
 	uint64_t epoch = 7;
@@ -46,14 +46,14 @@ the_newest_claim_counts(void **state)
 	tunnel_directory_leave(&b, 7, false);
 	assert_null(tunnel_directory_holder(r, "edge-1", &epoch));
 	assert_true(tunnel_directory_knows(r, "edge-1"));
-	roster_free(&r);
+	tunnel_directory_free(&r);
 }
 
 /* A replica that does not answer keeps its claims, and nobody is led there by them. */
 static void
 who_does_not_answer_is_passed_over(void **state)
 {
-	struct roster *r = roster_new();
+	struct tunnel_directory *r = tunnel_directory_new();
 	struct tunnel_directory_peer *a = tunnel_directory_join(r, &a_line, "aa"),
 				     *b = tunnel_directory_join(r, &b_line, "bb");
 	uint64_t epoch;
@@ -73,13 +73,13 @@ who_does_not_answer_is_passed_over(void **state)
 	assert_false(tunnel_directory_awaits(r, "edge-1", 3));
 	tunnel_directory_leave(&a, 4, false);
 	tunnel_directory_leave(&b, 5, false);
-	roster_free(&r);
+	tunnel_directory_free(&r);
 }
 
 static void
 who_was_lost_lately_is_awaited(void **state)
 {
-	struct roster *r = roster_new();
+	struct tunnel_directory *r = tunnel_directory_new();
 	struct tunnel_directory_peer *a = tunnel_directory_join(r, &a_line, "aa"), *again;
 	uint64_t epoch;
 
@@ -104,13 +104,13 @@ who_was_lost_lately_is_awaited(void **state)
 	assert_false(tunnel_directory_awaits(r, "edge-1", 3000 + TUNNEL_DIRECTORY_LATELY_MS));
 	tunnel_directory_lost(r, "edge-1", 90000); /* here, this time */
 	assert_true(tunnel_directory_awaits(r, "edge-1", 90001));
-	roster_free(&r);
+	tunnel_directory_free(&r);
 }
 
 static void
 a_claim_that_proved_wrong_is_dropped(void **state)
 {
-	struct roster *r = roster_new();
+	struct tunnel_directory *r = tunnel_directory_new();
 	struct tunnel_directory_peer *a = tunnel_directory_join(r, &a_line, "aa"),
 				     *b = tunnel_directory_join(r, &b_line, "bb");
 	uint64_t epoch;
@@ -127,7 +127,7 @@ a_claim_that_proved_wrong_is_dropped(void **state)
 	tunnel_directory_doubt(r, "edge-7", 1, 7);
 	tunnel_directory_leave(&a, 8, false);
 	tunnel_directory_leave(&b, 8, false);
-	roster_free(&r);
+	tunnel_directory_free(&r);
 }
 
 static bool
@@ -141,7 +141,7 @@ nobody(void *arg, const char *node)
 static void
 it_is_bounded(void **state)
 {
-	struct roster *r = roster_new();
+	struct tunnel_directory *r = tunnel_directory_new();
 	struct tunnel_directory_peer *a = tunnel_directory_join(r, &a_line, "aa");
 	char node[32];
 
@@ -161,7 +161,7 @@ it_is_bounded(void **state)
 		tunnel_directory_forget(r, TUNNEL_DIRECTORY_FORGET_MS + 1, nobody, NULL), 0);
 	assert_int_equal(tunnel_directory_forget(r, TUNNEL_DIRECTORY_FORGET_MS + 2, nobody, NULL),
 		TUNNEL_DIRECTORY_NODES_MAX);
-	roster_free(&r);
+	tunnel_directory_free(&r);
 }
 
 static bool
@@ -177,7 +177,7 @@ static void
 who_is_gone_is_forgotten(void **state)
 {
 	enum { LATER = TUNNEL_DIRECTORY_FORGET_MS };
-	struct roster *r = roster_new();
+	struct tunnel_directory *r = tunnel_directory_new();
 	struct tunnel_directory_peer *a = tunnel_directory_join(r, &a_line, "aa"),
 				     *b = tunnel_directory_join(r, &b_line, "bb");
 	uint64_t epoch;
@@ -219,7 +219,7 @@ who_is_gone_is_forgotten(void **state)
 	assert_true(tunnel_directory_knows(r, "edge-3") && tunnel_directory_knows(r, "edge-5"));
 	assert_int_equal(tunnel_directory_forget(r, 2 * LATER + 30, is_edge_1, NULL), 2);
 	assert_true(tunnel_directory_knows(r, "edge-1"));
-	roster_free(&r);
+	tunnel_directory_free(&r);
 }
 
 /* --- words ---------------------------------------------------------------------------------- */

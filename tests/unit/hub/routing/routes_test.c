@@ -27,7 +27,7 @@ static struct loop *loop;
 static struct addresses *addresses;
 static struct self_guard *guard;
 static struct tree *tree;
-static struct access *rules;
+static struct acl *rules;
 static const char *hubs, *replicas; /* addresses between commas */
 
 static bool

@@ -32,7 +32,7 @@ port_with(unsigned n)
 }
 
 static unsigned
-slots_of(const struct plan *p, uint32_t ip)
+slots_of(const struct slots *p, uint32_t ip)
 {
 	unsigned n = 0;
 
@@ -42,7 +42,7 @@ slots_of(const struct plan *p, uint32_t ip)
 }
 
 static bool
-has_chain(const struct plan *p)
+has_chain(const struct slots *p)
 {
 	for (const uint16_t *n = slots_lengths(p->by_client); *n != 0; n++)
 		if (*n == p->n)
@@ -58,7 +58,7 @@ everybody_has_a_fair_share(void **state)
 		struct service_port p = port_with(n);
 
 		for (int client = 0; client < 2; client++) {
-			struct plan plan;
+			struct slots plan;
 
 			slots_make(&plan, &p, client, NULL, NULL);
 			assert_true(has_chain(&plan));
@@ -80,7 +80,7 @@ static void
 more_than_there_are_slots(void **state)
 {
 	struct service_port p = port_with(MOST);
-	struct plan plan;
+	struct slots plan;
 
 	(void)state;
 	slots_make(&plan, &p, false, NULL, NULL);
@@ -97,7 +97,7 @@ affinity_survives_an_end(void **state)
 	(void)state;
 	for (unsigned gone = 0; gone < 8; gone++) {
 		struct service_port p = port_with(8);
-		struct plan before, after;
+		struct slots before, after;
 
 		slots_make(&before, &p, true, NULL, NULL);
 		endpoints[gone] = endpoints[7];
@@ -133,7 +133,7 @@ static void
 best_tier_that_lives(void **state)
 {
 	struct service_port p = port_with(4);
-	struct plan plan;
+	struct slots plan;
 
 	(void)state;
 	endpoints[0].tier = TIER_NODE;
@@ -153,7 +153,7 @@ static void
 only_what_the_kernel_can_reach(void **state)
 {
 	struct service_port p = port_with(4);
-	struct plan plan;
+	struct slots plan;
 
 	(void)state;
 	endpoints[0].via = VIA_TUNNEL;
@@ -174,7 +174,7 @@ static void
 doubles_count_once(void **state)
 {
 	struct service_port p = port_with(3);
-	struct plan plan, same;
+	struct slots plan, same;
 
 	(void)state;
 	endpoints[2] = endpoints[0];

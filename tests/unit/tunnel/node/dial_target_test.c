@@ -105,7 +105,7 @@ static const char *
 ask(const char *authority, const char *service, const char *meant, bool udp)
 {
 	static char text[64];
-	struct target to;
+	struct dial_target to;
 	const char *reason = NULL, *why;
 	unsigned status = dial_target_find(&ground,
 		&(struct dial_target_request){

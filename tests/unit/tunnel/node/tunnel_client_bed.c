@@ -62,7 +62,7 @@ bed_node_certify(struct bed_node *n, unsigned life_s, char serial[PKI_SERIAL_TEX
 		assert_int_equal(pki_cert_serial(cert, serial, NULL), 0);
 	hub.tls = n->tls;
 	hub.certificate = ++n->certificate;
-	link_use(n->link, &hub);
+	tunnel_client_use(n->link, &hub);
 }
 
 /* --- the target ----------------------------------------------------------------------------- */

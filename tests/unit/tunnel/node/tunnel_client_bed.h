@@ -26,7 +26,7 @@ struct visitor { /* who asks at the hub for a stream */
 
 struct bed_node {
 	struct bed *bed;
-	struct link *link;
+	struct tunnel_client *link;
 	struct stream_server *serve;
 	struct ssl_ctx_st *tls;
 	uint64_t certificate;

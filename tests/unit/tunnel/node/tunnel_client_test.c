@@ -443,7 +443,7 @@ test_strangers(void **state)
 	struct pki_issue issue = {.common_name = "edge-1", .client = true, .days = 2};
 	struct tunnel_client_config config = {.opened = stream_server_opened, .heartbeat_ms = 4000};
 	struct tunnel_client_hub hub = {.host = "hub.example", .certificate = 1};
-	struct link *link;
+	struct tunnel_client *link;
 	struct bed b;
 
 	(void)state;
@@ -463,7 +463,7 @@ test_strangers(void **state)
 					 &hub.tls, NULL),
 			0);
 		link = tunnel_client_new(&config);
-		link_use(link, &hub);
+		tunnel_client_use(link, &hub);
 		bed_until(&b, bed_metric(&b, NULL, metric) > before + 1); /* it tries again */
 		assert_int_equal(tunnels_count(b.tunnels), 0);
 		tunnel_client_free(&link);
@@ -559,7 +559,7 @@ test_another_hub(void **state)
 	bed_until(&b, recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1);
 	b.addr = real;
 	bed_hub_start(&b);
-	link_use(n.link,
+	tunnel_client_use(n.link,
 		&(struct tunnel_client_hub){.addr = real,
 			.host = "hub.example",
 			.tls = n.tls,
