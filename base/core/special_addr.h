@@ -2,7 +2,7 @@
  * Classification of IP addresses that must not be dialled on somebody else's word: the
  * special-purpose ranges of RFC 6890 that lead to this machine, to its link or to nobody in
  * particular, and the addresses at which clouds serve instance metadata (with it often
- * credentials). Pure. Addresses of this machine's interfaces are base/addresses.
+ * credentials). Pure. Addresses of this machine's interfaces are base/os/addresses.
  *
  * An IPv6 address that only wraps an IPv4 address is judged by that one: IPv4-mapped (RFC 4291
  * section 2.5.5.2), IPv4-compatible (2.5.5.1), IPv4-translated (RFC 2765), NAT64 (RFC 6052, RFC

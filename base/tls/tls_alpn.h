@@ -1,6 +1,6 @@
 /*
  * Names of protocols as a ClientHello has them (RFC 7301 section 3.1). Pure; part of
- * base/tls_stream.
+ * base/tls/tls_stream.
  *
  *	n = tls_alpn_write(names, list);
  */

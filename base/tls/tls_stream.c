@@ -22,7 +22,7 @@ enum {
 /* A client's order counts: AES-128 takes a sixth less of the CPU than AES-256. */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
-/* OpenSSL numbers such attachments once for the whole process; app data belongs to base/pki. */
+/* OpenSSL numbers such attachments once for the whole process; app data belongs to base/tls/pki. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int stream_index;
 

@@ -1,6 +1,6 @@
 /*
  * A TLS connection as a non-blocking stream of bytes on a loop (OpenSSL), for contexts made by
- * base/pki. Both sides must prove who they are and agree on one ALPN name; a peer without a
+ * base/tls/pki. Both sides must prove who they are and agree on one ALPN name; a peer without a
  * certificate of our CA, or with another protocol, never becomes open. The stream owns its socket.
  * Everything on the loop's thread.
  *

@@ -43,7 +43,7 @@ struct server_counters {
 struct server;
 
 /* `snapshot`: an empty one to begin with; a reference is taken. `interfaces` are borrowed, see
- * base/arrival. */
+ * base/os/ingress_interface. */
 struct server *server_new(struct loop *worker, const struct dns_zone *zone,
 	const struct snapshot *snapshot, uint32_t mark, const char *const *interfaces);
 /* Only after on_stopped. */

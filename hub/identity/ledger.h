@@ -3,7 +3,7 @@
  * node's last certificate: the name is taken), revoked.json (hub/identity/revoked.h), joins.json
  * (hub/identity/joins.h) and ca.list (the CAs in use). Where replicas share through Kubernetes
  * (ledger_share) what the others know counts as well: hub/identity/name_archive.h has their nodes.
- * Blocking file I/O, on the hub's loop, rare. Owned by hub/certs.
+ * Blocking file I/O, on the hub's loop, rare. Owned by hub/identity/certs.
  *
  *	ledger_open(&l, dir, &err);
  *	ledger_record(l, "edge-1", cert_pem, &err);

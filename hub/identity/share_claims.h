@@ -1,6 +1,6 @@
 /*
  * The claims of names and of uses of tokens that wait for the API server, and the ledger whose roll
- * and joins they are entered into. Part of hub/share.
+ * and joins they are entered into. Part of hub/identity/share.
  *
  *	claim = share_claims_add(&all, &wish, claimed, arg);
  *	share_claims_enter(&all, ledger);	// it is about to be written

@@ -1,7 +1,7 @@
 /*
  * The ways into the hub for those who want to reach the edge: listeners, and the callers that come
  * in by them. What they ask for goes through hub/routing/connector.c; bytes are carried by
- * tunnel/relay. On the hub's loop.
+ * tunnel/h2/relay. On the hub's loop.
  *
  *	DOOR_HTTP      CONNECT, absolute form, Host: NODE[:PORT], Yurt's X-Tunnel-Proxy-Host and -Dest
  *	DOOR_EGRESS    kube-apiserver's HTTPConnect: CONNECT alone, and no byte in the same read as the 200

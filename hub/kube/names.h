@@ -1,7 +1,7 @@
 /*
  * The set of names that the hub's certificate is for: DNS names and addresses, sorted, each once,
  * bounded. Kept beside the certificate (hub.names, with the hash of the CA) since that tells at the
- * next start whether the certificate still fits. Plain data of hub/certs.
+ * next start whether the certificate still fits. Plain data of hub/identity/certs.
  *
  *	struct names names = {0};
  *	names_add(&names, "hub.example");

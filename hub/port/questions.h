@@ -1,8 +1,8 @@
 /*
  * What the hub has asked a node on its websocket and waits for (doc/protocol.md, "Questions"): a
- * leaf of hub/talk. Who asks owns the question and keeps his own deadline; he is told once, by the
- * answer, the node's refusal or the end of the connection, unless he drops it before. On the hub's
- * loop.
+ * leaf of hub/sync/node_session. Who asks owns the question and keeps his own deadline; he is told
+ * once, by the answer, the node's refusal or the end of the connection, unless he drops it before.
+ * On the hub's loop.
  *
  *	q->answered = on_answered, q->arg = me;
  *	rc = nodes_ask(nodes, "edge-1", "default/web", q);	// 0: `answered` comes, not from within this call

@@ -4,7 +4,7 @@
  * is like one that was accepted, with the first byte still to be read. So what is inside is looked
  * at by hub/port/alpn_mux and proven by TLS like everything else; what is outside proves nothing,
  * and nothing of it counts but the path, which must be a node's. Strangers are bounded as by
- * hub/peek. On the hub's loop.
+ * hub/port/alpn_mux. On the hub's loop.
  *
  *   TLS (CLIENT_HELLO_CARRIER, CLIENT_HELLO_CARRIER_NAMED) ─► head of the request ─► 101, a carrier ─► fn
  *   plain (CLIENT_HELLO_PLAIN) ───────────────────────┘

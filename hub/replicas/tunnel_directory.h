@@ -1,10 +1,10 @@
 /*
- * Which replica reaches which node, by what they tell of themselves: pure, a leaf of hub/peers. A
- * node that is reached by several counts as that one's who claims the highest epoch
- * (hub/replicas/tunnels.h); of equal ones, the higher id's, so that all hubs agree. What was heard
- * of once is remembered: a node is then at the edge, and one that was lost lately is worth waiting
- * for. It is forgotten when nobody has spoken of it for TUNNEL_DIRECTORY_FORGET_MS, and nobody
- * claims it or says that it has joined.
+ * Which replica reaches which node, by what they tell of themselves: pure, a leaf of
+ * hub/replicas/peers. A node that is reached by several counts as that one's who claims the highest
+ * epoch (hub/replicas/tunnels.h); of equal ones, the higher id's, so that all hubs agree. What was
+ * heard of once is remembered: a node is then at the edge, and one that was lost lately is worth
+ * waiting for. It is forgotten when nobody has spoken of it for TUNNEL_DIRECTORY_FORGET_MS, and
+ * nobody claims it or says that it has joined.
  *
  *	p = tunnel_directory_join(r, line, id);
  *	tunnel_directory_claim(p, "edge-1", epoch, now_ms);	// now_ms: of the loop

@@ -1,6 +1,7 @@
 /*
  * Frames on their way to one node: a node that takes bundles (model/bundle.h) gets what came
- * together in one, when that is worth it; the others get each by itself at once. Part of hub/talk.
+ * together in one, when that is worth it; the others get each by itself at once. Part of
+ * hub/sync/node_session.
  *
  *	memcpy(outbox_begin(&o, len), frame, len);
  *	outbox_end(&o, len);

@@ -1,7 +1,7 @@
 /*
  * What one session still has to send, and what it knows of each item of the fanout: a byte an item
  * and a queue of their numbers, each at most once in it. An item that waits or is under way is
- * held, so its number stays its own. Part of hub/talk.
+ * held, so its number stays its own. Part of hub/sync/node_session.
  *
  *	pending_add(&p, item);			// waits; nothing when it waits already
  *	while ((item = pending_pop(&p)) != NULL)	// is under way now
