@@ -201,6 +201,8 @@ void agent_debug_flow(void *agent, const struct admin_request *req, struct admin
 bool agent_ready(const struct agent *a, struct buf *why);
 /* It serves, and something is left undone or would be lost with a restart: lines that say what. */
 bool agent_degraded(const struct agent *a, struct buf *what);
+/* It was looked for, and the bridge that it serves on is not there or has no address. */
+bool agent_waits_for_bridge(const struct agent *a);
 /* What is ordered after the agent need not wait for it: it serves, or lacks nothing but what comes
  * after it, the bridge. See service_state_fn. */
 bool agent_announces(void *agent, struct buf *status);

@@ -33,12 +33,18 @@ agent_degraded(const struct agent *a, struct buf *what)
 }
 
 bool
+agent_waits_for_bridge(const struct agent *a)
+{
+	return a->address == 0 && a->mesh_error[0] != '\0';
+}
+
+bool
 agent_announces(void *arg, struct buf *status)
 {
 	const struct agent *a = arg;
 
 	if (!agent_ready(a, status))
-		return a->address == 0;
+		return agent_waits_for_bridge(a);
 	buf_printf(status, "serves %zu services\n", snapshot_count(a->snapshot));
 	agent_degraded(a, status);
 	return true;

@@ -175,7 +175,7 @@ agent_predecessor_gone(void *arg, bool ours)
 		service_state_again(a->announce);
 		socket_store_put(a->sockets, a->dns, a->lb); /* we are the main process now */
 		agent_admin_open(a);
-		if (a->address == 0 && a->mesh_error[0] != '\0')
+		if (agent_waits_for_bridge(a))
 			agent_address(a, 0); /* what is on the host is ours now, and misleads */
 		return;
 	}
