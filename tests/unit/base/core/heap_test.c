@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +36,6 @@ a_peak_is_given_back(void **state)
 	size_t before, most;
 
 	(void)state;
-	if (mallinfo2().uordblks == 0)
-		skip(); /* a sanitizer's heap */
 	heap_give_back(&peak);
 	before = resident();
 	for (int i = 0; i < BLOCKS; i++) {
@@ -61,5 +60,13 @@ main(void)
 		cmocka_unit_test(a_peak_is_given_back),
 	};
 
+	void *volatile probe = malloc(BLOCK);
+	bool counted = mallinfo2().uordblks >= BLOCK;
+
+	free(probe);
+	if (!counted) {
+		puts("1..0 # SKIP a sanitizer's heap is not malloc's");
+		return 0;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
