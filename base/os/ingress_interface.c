@@ -3,6 +3,9 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/core/log.h"
 
@@ -13,6 +16,25 @@ ingress_interface_init(struct ingress_interface *a, const char *const *names)
 {
 	memset(a, 0, sizeof *a);
 	a->names = names;
+	a->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+}
+
+void
+ingress_interface_fini(struct ingress_interface *a)
+{
+	cleanup_fd(&a->fd);
+}
+
+/* if_indextoname(3) opens a socket each time, which fails when descriptors run out. */
+static void
+ingress_interface_name(const struct ingress_interface *a, unsigned index, char name[IF_NAMESIZE])
+{
+	struct ifreq r = {.ifr_ifindex = (int)index};
+
+	if (ioctl(a->fd, SIOCGIFNAME, &r) == 0)
+		snprintf(name, IF_NAMESIZE, "%s", r.ifr_name);
+	else
+		snprintf(name, IF_NAMESIZE, "(%u)", index);
 }
 
 static bool
@@ -30,8 +52,7 @@ is_allowed(const struct ingress_interface *a, unsigned index)
 {
 	char name[IF_NAMESIZE];
 
-	if (index == 0 || if_indextoname(index, name) == NULL)
-		snprintf(name, sizeof name, "(%u)", index);
+	ingress_interface_name(a, index, name);
 	if (strcmp(name, "lo") == 0)
 		return true;
 	for (const char *const *p = a->names; *p != NULL; p++) {

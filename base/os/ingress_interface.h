@@ -8,6 +8,7 @@
  *
  *	ingress_interface_init(&a, names);	// borrowed; NULL or none: any interface will do
  *	if (ingress_interface_ok(&a, index, now_ms)) ...
+ *	ingress_interface_fini(&a);
  */
 #ifndef EDGEWAY_BASE_OS_INGRESS_INTERFACE_H
 #define EDGEWAY_BASE_OS_INGRESS_INTERFACE_H
@@ -18,6 +19,7 @@ enum { INGRESS_INTERFACE_KNOWN = 8 };
 
 struct ingress_interface {
 	const char *const *names; /* NULL-terminated */
+	int fd; /* a socket to ask the kernel by */
 	uint64_t until_ms;
 	unsigned n;
 	struct {
@@ -27,6 +29,7 @@ struct ingress_interface {
 };
 
 void ingress_interface_init(struct ingress_interface *a, const char *const *names);
+void ingress_interface_fini(struct ingress_interface *a);
 /* index 0, which the kernel did not tell: no. */
 bool ingress_interface_ok(struct ingress_interface *a, unsigned index, uint64_t now_ms);
 

@@ -479,6 +479,7 @@ server_free(struct server **out)
 		return;
 	assert(s->udp == NULL && s->lookup == NULL);
 	snapshot_unref(&s->snapshot);
+	ingress_interface_fini(&s->arrival);
 	free(s);
 }
 

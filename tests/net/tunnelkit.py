@@ -190,4 +190,6 @@ def as_before(site):
             try:
                 wait_for("descriptors as before", lambda d=d, n=n: not (more.update(now=descriptors(d) - n) or more["now"]))
             except Timeout:
-                pytest.fail(f"{d.socket}: more descriptors than before: {more}")
+                sockets = d.node.run("ss", "-anpH").stdout if d in site.agents else d.machine.run("ss", "-anpH").stdout
+                pytest.fail(f"{d.socket}: more descriptors than before: {more}\n"
+                            + "\n".join(line for line in sockets.splitlines() if f"pid={pid}," in line))

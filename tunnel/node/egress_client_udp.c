@@ -230,6 +230,7 @@ egress_client_udp_free(struct egress_client_udp **out)
 		slot = 0;
 	}
 	local_callers_unref(&u->callers);
+	ingress_interface_fini(&u->arrival);
 	table_fini(&u->ports);
 	free(u->buffer);
 	free(u);

@@ -82,7 +82,7 @@ def test_out_of_descriptors(mesh, port):
         assert cpu_seconds(pid) - used < 0.5 * (time.monotonic() - began)
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
-    assert client.wait(5) == 0  # all of them were served in the end
+    assert client.wait(5) == 0, client.log() + mesh.agent1.process.log()[-3000:]  # all of them were served in the end
 
 
 def test_route_deleted_by_another(mesh):
