@@ -327,6 +327,7 @@ def test_interim_answers_without_end(bed):
 
 
 
+@pytest.mark.plain_build  # the kernel's pipe
 def test_nobody_reads_the_log(bed):
     """stderr is a pipe that is full: requests go on, lines are lost and counted, and the rest comes when somebody reads."""
     long = b"GET /" + b"x" * 1000 + b" HTTP/1.1\r\nHost: a\r\n\r\n"

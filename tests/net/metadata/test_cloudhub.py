@@ -172,6 +172,7 @@ def test_restart_without_the_cloud_and_what_happened_meanwhile(world):
     assert world.client.get("http://web/")[0] == 200
 
 
+@pytest.mark.plain_build  # what is told; it waits for long
 def test_a_hub_that_tells_no_services(world):
     """As CloudCore of KubeEdge 1.8.0 and later: connected, and silent about them. What was deleted meanwhile is served, and that is said."""
     world.hub.put(service("late", ("http", 80, "http"), selector="web"))

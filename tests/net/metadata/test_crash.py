@@ -45,6 +45,7 @@ def wait_services(mesh, node, want):
     wait_for("call", lambda: node.get(f"http://{want['edge-nginx.default']}/")[0] == 200)
 
 
+@pytest.mark.plain_build  # what is on the disk
 def test_kill_at_random_moments(mesh):
     node, agent = mesh.node2, mesh.agent2
     want = known_fakes(node)

@@ -432,6 +432,7 @@ def unreachable(world):
     return world.hub.source()["events"]["unreachable"]
 
 
+@pytest.mark.plain_build  # what is not told
 def test_pods_behind_the_hub_are_no_alarm(world):
     """Pods without hostPort, of the edge and of the cloud, are reached through the hub: no Event says otherwise, so that the one on
     a selector that takes no pod stands alone, with the nearest label, in the log, status and doctor as well."""
@@ -566,6 +567,7 @@ def test_event_on_a_service_without_an_address(world):
     wait_for("cleared", lambda: not any(n.startswith("many-") for _, n in world.hub.services()))
 
 
+@pytest.mark.plain_build  # when it asks again; the answers are those of other tests
 def test_events_are_forbidden(world):
     """Nothing else suffers, and it is said what is missing."""
     world.hub.process.stop()

@@ -321,6 +321,7 @@ def test_clock_that_jumps(lab, restart):
 # --- power -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.plain_build  # what is on the disk
 def test_killed_while_it_writes(lab):
     """kill -9 at any moment of a stream of changes, thirty times, hub or no hub: what is found is whole, and served at its old address."""
     hub = Hub(lab)

@@ -258,6 +258,7 @@ def test_a_secret_is_deleted_or_replaced(lab, api):
     wait_for("there again", connected(made))
 
 
+@pytest.mark.plain_build  # how large it grows
 def test_thousands_of_nodes(lab, api):
     """Beyond what one Secret may hold there are more; a name that is there alone is taken, at a replica that never saw it elsewhere."""
     one = hub(lab, api, 0)

@@ -239,6 +239,7 @@ print("whole")""", seconds=40)
     agent.start()
 
 
+@pytest.mark.plain_build  # when it dials anew
 def test_hub_killed(site):
     """Killed and back it has all nodes again."""
     site.hub.process.kill()
@@ -269,6 +270,7 @@ s.sendall({(chr(13) + chr(10)).join(lines) + chr(13) + chr(10) + chr(13) + chr(1
 print(s.recv(4096).decode())""").stdout
 
 
+@pytest.mark.plain_build  # how many there may be; test_stranger_descriptors attacks with both
 def test_strangers_at_the_hub(site):
     """Requests that are no carrier's are refused with a status; frames against the rules end their connection alone."""
     good = (f"GET /{PROJECT}/edge-1/carrier HTTP/1.1", "Host: hub", "Upgrade: websocket", "Connection: Upgrade",

@@ -178,6 +178,7 @@ def test_more_opens_than_a_tunnel_carries(site):
         process.communicate("\n", timeout=PATIENCE_S)
 
 
+@pytest.mark.plain_build  # how many there are; test_more_opens_than_a_tunnel_carries ends them as well
 def test_dials_that_nobody_waits_for(site):
     """EDGEWAY_CANCELLED says how many. Neither end keeps anything of them, and the tunnel is the one that it was."""
     epoch = tunnels(site.hub)["edge-1"]["epoch"]
