@@ -536,7 +536,12 @@ rolls_keep_their_order(void **state)
 	name_archive_free(&r[1]);
 }
 
-enum { SECRET_MOST = 1024 * 1024, MANY = 52000 };
+#ifdef __SANITIZE_ADDRESS__
+enum { MANY = 12000 }; /* more than one Secret holds; all of a large fleet are counted without it */
+#else
+enum { MANY = 52000 };
+#endif
+enum { SECRET_MOST = 1024 * 1024 };
 
 /* What the Secrets of the names hold. */
 struct secrets {
