@@ -268,12 +268,27 @@ make_tables(struct balance *b)
 	}
 }
 
+/* Is there a node that is up, and only has no room for now? */
+static bool
+balance_frees_up(const struct balance *b, const struct balance_ask *ask)
+{
+	for (size_t i = 0; ask->max_connections > 0 && i < balance_count(b); i++) {
+		const struct balance_node *n = b->nodes[i];
+
+		if (!balance_down(ask, n) && !balance_avoided(ask, n) && balance_full_it(ask, n))
+			return true;
+	}
+	return false;
+}
+
 struct balance_node *
 balance_pick(struct balance *b, const struct balance_ask *ask)
 {
 	if (ask->policy == LB_CONSISTENT_HASH && b->tables == NULL && balance_count(b) > 0)
 		make_tables(b);
 	for (int panic = 0; panic <= 1; panic++) {
+		if (panic != 0 && balance_frees_up(b, ask))
+			return NULL;
 		for (int tier = 0; tier < BALANCE_TIERS; tier++) {
 			const struct range r = tier_range(b, tier);
 			struct balance_node *n =

@@ -2,9 +2,10 @@
  * The policies, pure: which endpoint gets the next request. No clock, no randomness of its own, no
  * I/O. Nodes come in tiers, the nearest first: the first tier that has a usable node gets the
  * request. Not usable are nodes that are down (ejected, or found ill by a health check), to be
- * avoided (tried for this request), or full (at the service's limit of connections). When all tiers
- * are down, those that are down are used too ("panic"), for a guess is better than a sure failure;
- * the limit and what was tried are kept to even then.
+ * avoided (tried for this request), or full (at the service's limit of connections). When no tier has
+ * a usable node, nodes that are down are used too ("panic"), for a guess is better than a sure
+ * failure; but not while a node that is up is merely full, which the request can wait for. The limit
+ * holds in a panic as well, and what was tried is not tried again.
  *
  *	balance_init(&b, nodes, n, ends);	// takes nodes
  *	node = balance_pick(&b, &(struct balance_ask){ .policy = LB_LEAST_REQUEST, .random = r });

@@ -25,6 +25,7 @@ struct reaching {
 	struct routes ways;
 	size_t next; /* way to try */
 	bool udp;
+	bool let_in; /* by the rules */
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
 	/* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
@@ -624,6 +625,7 @@ connector_start(
 		(status = routes_judge(r->config.ways, q->caller, &x->ways)) != 0) {
 		answer_soon(x, status, x->ways.reason);
 	} else {
+		x->let_in = true;
 		timer_start(x->deadline, CONNECTOR_MS, 0);
 		try_next(x);
 	}
@@ -633,7 +635,7 @@ connector_start(
 bool
 connector_is_let_in(const struct reaching *x)
 {
-	return x->status == 0;
+	return x->let_in;
 }
 
 void

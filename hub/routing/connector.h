@@ -93,7 +93,7 @@ struct connector *connector_new(const struct connector_config *config);
 void connector_free(struct connector **r);
 struct reaching *connector_start(struct connector *r, const struct connector_request *request,
 	connector_fn *done, void *arg);
-/* Do the rules open the target to the caller, so that it is being dialled? */
+/* Do the rules open the target to the caller? It is dialled, or waited for. */
 bool connector_is_let_in(const struct reaching *x);
 /* There is more in `first`. */
 void connector_more(struct reaching *x);

@@ -327,6 +327,24 @@ def promises(tree):
                 yield f"doc/security.md: {path} has no {test}"
 
 
+FOREIGN_FILES = {"uv.h", "curl.h", "sched.h", "sqlite3.h", "libwebsockets.h", "x.c", "x.h", "_private.h", "folder.h"}
+
+
+def file_names(tree):
+    """A file of the project that a comment or a document names is there, and doc/structure.md names each function where it is."""
+    there = {path.rsplit("/", 1)[-1] for path in tree}
+    for path, text in tree.items():
+        if path.startswith("tests/") or not path.endswith((".c", ".h", ".md")):
+            continue
+        for prose in [text] if path.endswith(".md") else re.findall(r"/\*.*?\*/", text, re.DOTALL):
+            for name in re.findall(r"(?<![\w./<-])(?:\w+/)*(\w+\.[ch])\b(?!\()", prose):
+                if name not in there | FOREIGN_FILES and not re.search(rf"(linux|net|netinet|sys)/{name}", prose):
+                    yield f"{path}: there is no {name}"
+    for function, name in re.findall(r"`(\w+)` \((\w+\.c)[,)]", tree.get("doc/structure.md", "")):
+        if not any(path.endswith("/" + name) and re.search(rf"^{function}\(", text, re.MULTILINE) for path, text in tree.items()):
+            yield f"doc/structure.md: {name} has no {function}"
+
+
 LONG = "static void\nf(void)\n{\n" + "\tg();\n" * 120 + "}\n"
 MONITORING = "deploy/kubernetes/monitoring/"
 
@@ -360,6 +378,7 @@ RULES = {  # rule -> a tree that it must refuse
     automatic: {"lb/a.c": "void\nf(int a)\n{\n\tauto_buf struct buf b;\n\n\tif (a)\n\t\treturn;\n\tbuf_init(&b, 0);\n}\n"},
     versions: {"configure.ac": "AC_INIT([edgeway], [0.2.0])", "deploy/helm/edgeway/Chart.yaml": "version: 0.2.0\nappVersion: 0.1.0\n"},
     documents: {"README.md": "x"},
+    file_names: {"doc/structure.md": "`f` (b.c)", "lb/b.c": ""},
     promises: {"doc/security.md": "| x | `base/a.c:f` | `tests/net/test_a.py::test_b` |"},
     test_map: {"tests/map": "dns/ net:none\n", "tests/net/test_a.py": ""},
 }

@@ -330,6 +330,14 @@ full_ones_are_passed_over(void **state)
 	atomic_store(&shared[3].in_use, 2);
 	nodes[1].down_until_ms = 2000; /* no panic over a limit */
 	assert_null(balance_pick(&b, &ask));
+	atomic_store(&shared[1].in_use, 1); /* nor while one that is up will have room */
+	assert_null(balance_pick(&b, &ask));
+	for (int i = 0; i < N; i++)
+		nodes[i].down_until_ms = 2000;
+	assert_ptr_equal(balance_pick(&b, &ask), &nodes[1]);
+	for (int i = 0; i < N; i++)
+		nodes[i].down_until_ms = i == 1 ? 2000 : 0;
+	atomic_store(&shared[1].in_use, 2);
 	assert_false(balance_any(&b, &ask));
 	assert_true(balance_full(&b, &ask));
 	assert_true(balance_untried(&b, &ask));

@@ -394,7 +394,8 @@ a_node_that_is_on_its_way(void **state)
 	assert_int_equal(bed.status, 503);
 	bed.expected = true;
 	bed.status = 0;
-	connector_start(bed.reach, &request, on_reached, NULL);
+	/* It has passed the rules, and so holds no place of those who have not (preauth.h). */
+	assert_true(connector_is_let_in(connector_start(bed.reach, &request, on_reached, NULL)));
 	for (int i = 0; i < 100; i++)
 		patience_turn(bed.loop);
 	assert_int_equal(bed.status, 0);
