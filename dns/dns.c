@@ -11,7 +11,7 @@
 
 #define RESOLVED "/run/systemd/resolve/resolv.conf"
 
-enum { FOUND_MAX = 2 * FORWARD_UPSTREAMS_MAX }; /* the same one twice, and ourselves, count */
+enum { FOUND_MAX = 2 * FORWARD_UPSTREAMS_MAX }; /* room for duplicates and our own address */
 
 /* --- upstreams ------------------------------------------------------------------------------ */
 
@@ -22,7 +22,7 @@ is_own(const struct dns *d, const struct addr *a)
 		ntohl(a->in.sin_addr.s_addr) == d->address && addr_port(a) == d->port;
 }
 
-/* A worker tells which of the questions that find loops have come to it. */
+/* Whether this loop probe has come back to one of the workers. */
 static bool
 has_come(void *arg, uint64_t mark)
 {
@@ -58,7 +58,7 @@ on_roster(void *arg)
 		d->on_upstreams(d->on_upstreams_arg);
 }
 
-/* An IPv4 address in IPv6 clothes is the same server. */
+/* An IPv4-mapped IPv6 address denotes the same server as the IPv4 address. */
 static struct addr
 dns_unmapped(const struct addr *a)
 {
@@ -70,7 +70,7 @@ dns_unmapped(const struct addr *a)
 	return addr_ipv4(ntohl(host), addr_port(a));
 }
 
-/* The configured ones, then resolv.conf's; never ourselves. */
+/* The configured upstreams, then those of resolv.conf; never our own address. */
 static void
 find_upstreams(struct dns *d)
 {
@@ -271,7 +271,7 @@ dns_use(struct dns *d, const struct snapshot *snapshot)
 
 /* Bound sockets of all workers, or none. */
 struct bound {
-	int *fds; /* UDP and TCP of each */
+	int *fds; /* UDP, then TCP, of each worker */
 	size_t n;
 };
 
@@ -296,7 +296,7 @@ bind_pair(const struct addr *a, unsigned flags, struct bound *b, struct err *err
 	return code;
 }
 
-/* SO_REUSEPORT would let a second agent in beside us without a word: try without it first. */
+/* SO_REUSEPORT would let a second agent bind beside us without an error: try without it first. */
 static int
 probe_free(const struct addr *a, struct err *err)
 {
@@ -308,7 +308,7 @@ probe_free(const struct addr *a, struct err *err)
 	return code;
 }
 
-/* The predecessor's, when they are all bound where we want them. */
+/* Uses the predecessor's sockets if all of them are bound to the address we want. */
 static bool
 use_adopted(struct dns *d, const struct addr *a)
 {
@@ -373,7 +373,7 @@ dns_listen(struct dns *d, uint32_t address, struct err *err)
 	return 0;
 }
 
-/* --- a successor ---------------------------------------------------------------------------- */
+/* --- handing over to a successor -------------------------------------------------------------- */
 
 size_t
 dns_sockets(const struct dns *d, int *fds)
@@ -427,7 +427,7 @@ dns_resolvconf_write(struct dns *d, struct err *err)
 			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
 	code = resolvconf_write(d->resolvconf, d->address, err);
 	find_upstreams(d);
-	upstreams_check(d->roster); /* others read the file as well */
+	upstreams_check(d->roster); /* upstreams may read the file as well */
 	return code;
 }
 
@@ -464,7 +464,8 @@ on_server_stopped(void *arg)
 
 	if (--d->stopping > 0)
 		return;
-	/* What one told another before it stopped has arrived when all have stopped again. */
+	/* A server may have posted to another before it stopped. After all have stopped a second
+	 * time, those posts have arrived. */
 	if (!d->stopped_once) {
 		d->stopped_once = true;
 		stop_servers(d);
@@ -484,7 +485,7 @@ dns_stop(struct dns **out, loop_fn *on_stopped, void *arg)
 		return;
 	d->on_upstreams = NULL;
 	upstreams_free(&d->roster);
-	resolvwatch_stop(&d->watch); /* on this loop, before the servers are asked to go */
+	resolvwatch_stop(&d->watch); /* on this loop, before the servers are stopped */
 	d->on_stopped = on_stopped;
 	d->on_stopped_arg = arg;
 	stop_servers(d);

@@ -1,18 +1,21 @@
 /*
- * This is the folder's door. For the hub it holds dns/front/zone_server.h, a server of one zone.
- * For the agent, the node's DNS: answers cluster names from the snapshot, forwards the rest
- * (c-ares), and keeps resolv.conf. All functions are called on loop 0 (loops[0] of the
- * configuration). Each loop in `workers` owns a UDP socket (SO_REUSEPORT), a forwarder and a cache;
- * they share nothing but the snapshot, which dns_use posts to them.
+ * The DNS server of a node: answers cluster names from the snapshot, forwards other names to the
+ * upstreams (c-ares), and manages resolv.conf. This is the public header of dns/ for the agent; the
+ * hub uses dns/front/zone_server.h, a server of one zone.
+ *
+ * All functions are called on loop 0 (loops[0] of the configuration). Each loop in `workers` owns a
+ * UDP socket (SO_REUSEPORT), a forwarder and a cache; they share nothing but the snapshot, which
+ * dns_use posts to them.
  *
  *	dns_open(&dns, &config, err);            // no socket yet
  *	dns_use(dns, snapshot);
- *	dns_listen(dns, mesh_address, err);      // again when the address changes; 0 closes the
- *sockets dns_resolvconf_write(dns, err);          // our line goes in
+ *	dns_listen(dns, mesh_address, err);      // again when the address changes; 0 closes
+ *						 // the sockets
+ *	dns_resolvconf_write(dns, err);          // adds our lines
  *	...
  *	dns_resolvconf_restore(dns);
- *	dns_stop(&dns, on_stopped, arg);         // asynchronous: workers close their sockets, then
- *on_stopped on loop 0
+ *	dns_stop(&dns, on_stopped, arg);         // asynchronous: workers close sockets, then
+ *						 // on_stopped runs on loop 0
  */
 #ifndef EDGEWAY_DNS_DNS_H
 #define EDGEWAY_DNS_DNS_H
@@ -25,8 +28,8 @@
 
 struct dns;
 
-/* Where the original resolv.conf is kept before the first write; the agent gives meta's. All
- * synchronous. get: heap copy in *data or -ENOENT. */
+/* Where the original resolv.conf is saved before the first write; the agent passes meta's
+ * functions. All are synchronous. get: copies to the heap in *data, or returns -ENOENT. */
 struct dns_keep {
 	void *arg;
 	int (*get)(void *arg, const char *key, char **data, size_t *len);
@@ -38,57 +41,57 @@ struct dns_config {
 	struct loop *main;
 	struct loop *const *workers;
 	size_t n_workers;
-	const char *cluster_domain; /* without dots at the ends */
-	uint32_t subnet, mask; /* of the fake IPs, host byte order: their reverse zone is ours */
+	const char *cluster_domain; /* no dot at either end */
+	uint32_t subnet, mask; /* of the fake IPs, host byte order; we serve their reverse zone */
 	const char
-		*interface; /* mesh.interface: by it, by `interfaces` and by lo queries may come */
+		*interface; /* mesh.interface; queries are accepted from it, `interfaces` and lo */
 	const char *const *interfaces; /* names or PREFIX*, NULL-terminated, may be NULL */
 	uint16_t port;
 	uint32_t ttl_s;
 	const struct addr *upstreams; /* configured; resolv.conf's nameservers come after them */
 	size_t n_upstreams;
-	const char *resolv_conf; /* path; followed when others change it */
+	const char *resolv_conf; /* path; we follow changes by other programs */
 	bool manage_resolv_conf;
 	uint32_t mark; /* SO_MARK of upstream queries */
 	struct dns_keep keep;
-	bool succeeds; /* a predecessor hands over: our lines stay in resolv.conf as they are */
+	bool succeeds; /* a predecessor hands over: our lines in resolv.conf stay as they are */
 };
 
-/* Reads resolv.conf for the upstreams (a leftover of an earlier run of ours is seen through). */
+/* Reads the upstreams from resolv.conf, after undoing what a killed run of ours left there. */
 int dns_open(struct dns **dns, const struct dns_config *config, struct err *err);
-void dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes a reference of its own */
-/* mesh address in host byte order; also listens on nothing else. Errors name the address and who
- * may hold it. */
+void dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes its own reference */
+/* address: the mesh address, host byte order; we listen on no other. Errors name the address and
+ * the programs that may hold it. */
 int dns_listen(struct dns *dns, uint32_t address, struct err *err);
 bool dns_listening(const struct dns *dns);
-/* The workers' sockets, UDP and TCP of each in turn, to hand them to a successor; they stay the
- * dns's. How many: all or, while it does not listen, 0. */
+/* The workers' sockets, UDP then TCP of each, to hand to a successor; dns keeps ownership. Returns
+ * their number: all of them, or 0 while dns does not listen. */
 size_t dns_sockets(const struct dns *dns, int *fds);
-/* A predecessor's: dns_listen uses them when they are bound to its address, else closes them.
- * Taken; n is twice n_workers. */
+/* Takes ownership of a predecessor's sockets. dns_listen uses them if they are bound to its
+ * address, otherwise it closes them. n is twice n_workers. */
 void dns_adopt(struct dns *dns, const int *fds, size_t n);
-/* A successor takes over: resolv.conf is not looked after any more; and again. */
+/* dns_freeze: a successor takes over; stops watching resolv.conf and drops the callback of
+ * dns_follow_upstreams. dns_thaw: watches the file again. */
 void dns_freeze(struct dns *dns);
 void dns_thaw(struct dns *dns);
-/* The successor has the sockets: no more queries are read; those that are waited for get their
- * answers. */
+/* The successor has the sockets: stop reading queries; pending queries still get their answers. */
 void dns_hand_over(struct dns *dns);
-/* The upstreams in use, for the hub's name. Valid until dns_stop; others when somebody changes
- * resolv.conf. */
+/* The upstreams in use, for resolving the hub's name. The array is valid until dns_stop; its
+ * contents change when another program changes resolv.conf. */
 size_t dns_upstreams(const struct dns *dns, const struct addr **upstreams);
-/* The same, then those that are out of use since they send our queries back to us. */
+/* The same, followed by the upstreams out of use because they send our queries back to us. */
 size_t dns_upstreams_known(const struct dns *dns, const struct addr **upstreams);
-/* fn comes after each change of them. */
+/* fn is called after each change of the upstreams. */
 void dns_follow_upstreams(struct dns *dns, loop_fn *fn, void *arg);
-/* RESOLVCONF_LEFT: it is left as it is, since a disk has no room or can only be read, and it could
- * not be put back after a crash; err says why. */
+/* RESOLVCONF_LEFT: the file was left as it is, because a disk is full or read-only and the original
+ * could not be restored after a crash; err says why. */
 enum { RESOLVCONF_LEFT = 1 };
 int dns_resolvconf_write(struct dns *dns, struct err *err);
-/* Puts the original back byte for byte, unless somebody else has written the file since (then only
- * our lines go). */
+/* Restores the original byte for byte. If another program has written the file since, only our
+ * lines are removed. */
 int dns_resolvconf_restore(struct dns *dns, struct err *err);
-/* Without a running agent: undoes what one that was killed left in resolv.conf. 1 when there was
- * something. */
+/* Works without a running agent: undoes what a killed agent left in resolv.conf. Returns 1 if there
+ * was something to undo. */
 int dns_resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err);
 void dns_metrics(struct dns *dns, struct metrics *m);
 /* A JSON object for /debug/state. */

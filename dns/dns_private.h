@@ -1,6 +1,6 @@
 /*
- * What the files behind dns.h share: dns.c opens, listens and stops, report.c tells what there is.
- * Loop 0; the servers belong to their workers, only their counters may be read here.
+ * Shared by the files behind dns.h: dns.c opens, listens and stops; report.c writes metrics and
+ * state. Loop 0; the servers belong to their workers, only their counters may be read here.
  */
 #ifndef EDGEWAY_DNS_DNS_PRIVATE_H
 #define EDGEWAY_DNS_DNS_PRIVATE_H
@@ -16,17 +16,17 @@ struct dns {
 	struct server **servers;
 	size_t n_servers;
 	struct resolvconf *resolvconf;
-	struct resolvwatch *watch; /* NULL while nothing is to be followed any more */
+	struct resolvwatch *watch; /* NULL while resolv.conf is not watched */
 	uint16_t port;
 	uint32_t address; /* 0: not listening */
-	uint32_t last_address; /* the workers may not have closed its sockets yet */
-	int *sockets; /* of the servers, which own them; only while it listens */
-	int *adopted; /* a predecessor's, until it listens; NULL: none */
+	uint32_t last_address; /* the workers may still hold its sockets */
+	int *sockets; /* owned by the servers; valid only while dns listens */
+	int *adopted; /* a predecessor's, until dns listens; NULL: none */
 	char *path; /* of resolv.conf */
 	char **interfaces; /* NULL-terminated */
 	struct addr *configured;
 	size_t n_configured;
-	struct upstreams *roster; /* the upstreams */
+	struct upstreams *roster;
 	loop_fn *on_upstreams;
 	void *on_upstreams_arg;
 	size_t stopping; /* servers that have not stopped yet */

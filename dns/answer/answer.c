@@ -6,7 +6,7 @@
 #include "model/mesh.h"
 
 enum {
-	NEGATIVE_TTL_S = 5, /* a service that appears is called a moment later */
+	NEGATIVE_TTL_S = 5, /* so that a service created a moment later is found soon */
 	SERVICE_NAME = 2 * (MESH_NAME_MAX + 1) + 4, /* <service>.<namespace>.svc. in wire form */
 	SOA_FIXED = 20,
 	SVC_LABELS = 6, /* of <service>.<namespace>.svc: length octets, and "svc" */
@@ -72,7 +72,7 @@ answer_put_service(uint8_t to[DNS_NAME_MAX], const struct dns_zone *z, const str
 	const char *dot = strchr(svc->name, '.');
 	size_t first = dot != NULL ? (size_t)(dot - svc->name) : name;
 
-	/* With a long hostname and a long domain there may be no such name. */
+	/* With a long hostname and a long domain the name may be too long to exist. */
 	if (name > MESH_SERVICE_MAX || first > MESH_NAME_MAX || name - first > MESH_NAME_MAX + 1 ||
 		ns > MESH_NAME_MAX || name + ns + SVC_LABELS + z->name_len > DNS_NAME_MAX)
 		return 0;
@@ -100,7 +100,7 @@ answer_labels_in_zone(const struct dns_zone *z, const uint8_t *name, size_t len)
 
 /* --- answers -------------------------------------------------------------------------------- */
 
-/* The cluster domain: what the question's name ends in, but for the reverse zone. */
+/* The cluster domain: the end of the question's name, except in the reverse zone. */
 static size_t
 put_domain(const struct ask *a, uint8_t *to)
 {
@@ -216,7 +216,7 @@ answer_version(struct ask *a)
 	return answer_finish(a, &w);
 }
 
-/* dns.<domain> is there because ns.dns.<domain> is, the name of the NS record. */
+/* dns.<domain> exists because ns.dns.<domain> does, the name in the NS record. */
 static enum dns_verdict
 answer_dns(struct ask *a)
 {
@@ -245,9 +245,9 @@ answer_zone(struct ask *a)
 	return answer_negative(a, DNS_NXDOMAIN);
 }
 
-/* svc.<domain>.<anything>: what a search list makes of a name of ours. Resolvers ask for it before
- * they ask for <service>.<namespace>.svc.<domain>, whose dots are fewer than ndots:5, so it must
- * not take an upstream that lives. */
+/* svc.<domain>.<anything>: made from one of our names by a search list. Resolvers ask for it before
+ * <service>.<namespace>.svc.<domain>, whose dots are fewer than ndots:5, so the answer must not
+ * depend on a live upstream. */
 static bool
 is_searched(const struct dns_zone *z, const struct dns_query *q)
 {

@@ -1,11 +1,12 @@
 /*
- * What the mesh says to a query: pure, from the query, the snapshot and the zone; any thread, no
- * allocation. Kubernetes DNS specification 1.1.0 as DESIGN.md section 4 changes it; RFC 2308
- * (negative answers with SOA), RFC 8020 (empty non-terminals are NODATA), RFC 8482 (ANY).
+ * How the mesh answers a query: a pure function of the query, the snapshot and the zone; any
+ * thread, no allocation. Kubernetes DNS specification 1.1.0 as changed by DESIGN.md section 4; RFC
+ * 2308 (negative answers with SOA), RFC 8020 (empty non-terminals are NODATA), RFC 8482 (ANY).
  *
- * Names under the cluster domain are answered here and nowhere else; names outside never, but for
- * NXDOMAIN to svc.<cluster domain>.<search domain>. The reverse zone of the fake IPs is ours, too,
- * whether the snapshot holds them or not, and PTR of a ClusterIP that it holds.
+ * Names under the cluster domain are answered here and nowhere else. Names outside it are never
+ * answered here, except for NXDOMAIN to svc.<cluster domain>.<search domain>. We also serve the
+ * reverse zone of the fake IPs, whether the snapshot holds them or not, and PTR of the ClusterIPs
+ * that the snapshot holds.
  */
 #ifndef EDGEWAY_DNS_ANSWER_ANSWER_H
 #define EDGEWAY_DNS_ANSWER_ANSWER_H
@@ -18,18 +19,17 @@ struct dns_zone {
 	uint8_t name_len, n_labels;
 	uint32_t ttl_s;
 	uint32_t address; /* of ns.dns.<domain>: where we listen, host byte order */
-	uint32_t subnet, mask; /* of the fake IPs, whose reverse zone is ours; mask 0: none */
+	uint32_t subnet, mask; /* of the fake IPs; we serve their reverse zone; mask 0: none */
 };
 
-/* Without subnet. 0, or -EINVAL when the domain is no name or leaves no room for services under
- * it. */
+/* Leaves subnet and mask unset. Returns 0, or -EINVAL if the domain is not a valid name or leaves
+ * no room for service names under it. */
 int dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s);
 
 enum dns_verdict {
 	DNS_ANSWERED, /* out->len bytes */
 	DNS_FORWARD, /* not ours: ask upstream */
-	DNS_CHASE, /* answered with a CNAME out of the zone; *target names where its addresses are
-		    */
+	DNS_CHASE, /* answered with a CNAME out of the zone; its addresses are those of *target */
 };
 
 struct dns_target {

@@ -1,7 +1,7 @@
 /*
- * Between the files of dns/answer/answer: one query being answered, and the ways to end it.
- * answer.c has the door and the zone's own names, answer_service.c what lies under svc.<domain>,
- * answer_reverse.c addresses. Leaves without state; any thread.
+ * Shared by the files of dns/answer/answer: one query being answered, and the functions that end
+ * it. answer.c has the entry point and the zone's own names, answer_service.c what lies under
+ * svc.<domain>, answer_reverse.c addresses. No state of their own; any thread.
  *
  *	answer_begin(a, &w);
  *	dns_reply_record(&w, ...);
@@ -12,7 +12,7 @@
 
 #include "dns/answer/answer.h"
 
-/* Labels in front of the zone are counted from it: 1 is the nearest. */
+/* Labels in front of the zone are counted from the zone outwards: 1 is the nearest. */
 struct ask {
 	const struct dns_zone *z;
 	const struct snapshot *s;
@@ -20,7 +20,7 @@ struct ask {
 	struct dns_out *out;
 	struct dns_target *target;
 	unsigned n; /* labels in front of the zone */
-	bool reverse; /* the zone is that of the fake IPs */
+	bool reverse; /* the zone is the reverse zone of the fake IPs */
 };
 
 const char *answer_label(const struct ask *a, unsigned i, size_t *len);
@@ -29,7 +29,7 @@ bool answer_label_is(const struct ask *a, unsigned i, const char *text);
 uint16_t answer_name_at(const struct ask *a, unsigned i);
 bool answer_asks(const struct ask *a, enum dns_type type);
 size_t answer_put_label(uint8_t *to, const char *text, size_t len);
-/* The service's name in wire form; 0 when there is no such name, since it would be too long. */
+/* The service's name in wire form; 0 when it would be too long for a name. */
 size_t answer_put_service(
 	uint8_t to[DNS_NAME_MAX], const struct dns_zone *z, const struct service *svc);
 /* Labels of `name` in front of the cluster domain, or -1 when it does not lie in it. */

@@ -16,8 +16,8 @@ answer_reverse_octet(const uint8_t *l, uint32_t *v)
 	return *v <= 255;
 }
 
-/* How many of the name's labels in front of in-addr.arpa, from the right, are octets: at most four,
- * which stand in *ip from its top. */
+/* How many of the labels in front of in-addr.arpa, counted from the right, are octets: at most
+ * four, stored in *ip from the most significant byte on. */
 static unsigned
 read_octets(const struct dns_query *q, unsigned n, uint32_t *ip)
 {
@@ -30,7 +30,7 @@ read_octets(const struct dns_query *q, unsigned n, uint32_t *ip)
 	return k;
 }
 
-/* The address of an existing service, of the fake range or of Kubernetes'. */
+/* PTR of an existing service's address: a fake IP or a ClusterIP. */
 static enum dns_verdict
 answer_pointer(struct ask *a, const struct service *svc)
 {
@@ -41,14 +41,14 @@ answer_pointer(struct ask *a, const struct service *svc)
 	if (a->reverse && (n == 0 || !answer_asks(a, DNS_PTR)))
 		return answer_negative(a, DNS_NOERROR);
 	answer_begin(a, &w);
-	/* Of the zone of a ClusterIP we know no more: no SOA of it. */
+	/* We are not authoritative for the zone of a ClusterIP: no SOA for it. */
 	if (n > 0 && answer_asks(a, DNS_PTR))
 		dns_reply_record(&w, DNS_OWNER, DNS_PTR, a->z->ttl_s, name, n);
 	return answer_finish(a, &w);
 }
 
-/* In the reverse zone of the fake IPs: nobody else knows anything of it. Its apex stands at the
- * octet in which the subnet ends. `k` of the labels in front of in-addr.arpa are octets. */
+/* In the reverse zone of the fake IPs nobody else has any data. The zone's apex is at the octet in
+ * which the subnet ends. `k` of the labels in front of in-addr.arpa are octets. */
 static enum dns_verdict
 answer_range(struct ask *a, const struct service *svc, unsigned k, unsigned apex)
 {
@@ -60,7 +60,8 @@ answer_range(struct ask *a, const struct service *svc, unsigned k, unsigned apex
 		return answer_pointer(a, svc);
 	if (a->n == 0)
 		return answer_apex(a);
-	/* Between the apex and an address: an empty non-terminal, as far as anyone may know. */
+	/* Between the apex and an address: an empty non-terminal, whether or not addresses below
+	 * are used. */
 	return answer_negative(a, a->n + apex == k && k < 4 ? DNS_NOERROR : DNS_NXDOMAIN);
 }
 

@@ -11,7 +11,7 @@ enum {
 	CHAIN_MAX = 8, /* CNAMEs in a row */
 };
 
-/* --- finding -------------------------------------------------------------------------------- */
+/* --- look-up ---------------------------------------------------------------------------------- */
 
 /* A label, or a name of the snapshot. */
 struct part {
@@ -45,7 +45,7 @@ find_service(const struct ask *a, struct part ns, struct part name)
 {
 	const struct service *svc = snapshot_find(a->s, ns.at, ns.len, name.at, name.len);
 
-	/* One label that has a dot in it is not the name of two. */
+	/* A label that contains a dot must not match a name of two labels. */
 	return svc != NULL && memchr(svc->name, '.', name.len) == NULL ? svc : NULL;
 }
 
@@ -65,16 +65,17 @@ find_pod(const struct ask *a, struct part ns, struct part host, struct part name
 
 /* --- ExternalName --------------------------------------------------------------------------- */
 
-/* Where a chain of CNAMEs leads: over services of the zone, each ExternalName, to `target`. */
+/* The chain of CNAMEs: through services of the zone, each an ExternalName, to `target`. */
 struct chain {
 	const struct service *via[CHAIN_MAX];
 	unsigned n;
 	bool in_zone;
 	bool missing; /* no such service */
-	const struct service *end; /* one that has an address, else NULL */
+	const struct service *end; /* the service that has an address, or NULL */
 };
 
-/* The service that a name in our own zone means; *named: it means some, there or not. */
+/* The service that a name in our own zone denotes; *named: the name has the form of a service or
+ * pod, which may or may not exist. */
 static const struct service *
 find_target(const struct ask *a, const struct dns_target *t, int labels, bool *named)
 {
@@ -89,7 +90,7 @@ find_target(const struct ask *a, const struct dns_target *t, int labels, bool *n
 				 : find_pod(a, wire_part(ns), wire_part(host), wire_part(name));
 }
 
-/* False when it is too long, or leads in a circle. */
+/* False when the chain is too long, or a loop. */
 static bool
 answer_service_follow(const struct ask *a, const struct service *svc, struct chain *c)
 {
@@ -162,7 +163,7 @@ answer_external(struct ask *a, const struct service *svc)
 
 /* --- SRV ------------------------------------------------------------------------------------ */
 
-/* Which ports a query means; name NULL: all of the service's. */
+/* The ports that a query asks for; name NULL: all of the service's. */
 struct wanted {
 	bool udp;
 	const char *name;
@@ -189,7 +190,8 @@ is_wanted(const struct service_port *p, const struct wanted *w)
 	return w->name == NULL || (is_udp(p) == w->udp && port_named(p, w->name, w->len));
 }
 
-/* Has one of the port's first n endpoints this hostname? A service keeps each text once. */
+/* Whether one of the port's first n endpoints has this hostname. A service stores each text once,
+ * so pointers are compared. */
 static bool
 has_hostname(const struct service_port *p, unsigned n, const char *hostname)
 {
@@ -200,8 +202,8 @@ has_hostname(const struct service_port *p, unsigned n, const char *hostname)
 	return false;
 }
 
-/* Whom SRV names for a port, one after the other: the service; or those pods that serve and have a
- * name. */
+/* The SRV targets of a port, one after the other: the service; if it has named pods, the pod of
+ * each endpoint (the service again for an endpoint without a hostname). */
 static const struct service *
 next_target(const struct ask *a, const struct service *svc, const struct service_port *p,
 	unsigned *next)
@@ -253,7 +255,7 @@ put_srv(struct ask *a, struct dns_writer *w, const struct service *svc, const st
 	return count;
 }
 
-/* Was the endpoint's name said for a port before the i-th? */
+/* Whether a port before the i-th already listed the endpoint's name. */
 static bool
 said_before(
 	const struct service *svc, const struct wanted *wanted, unsigned i, const char *hostname)
@@ -265,7 +267,7 @@ said_before(
 	return false;
 }
 
-/* The addresses of all targets, each once, as far as there is room. */
+/* Adds the addresses of all targets, each once, as far as there is room. */
 static void
 put_addresses(
 	struct ask *a, struct dns_writer *w, const struct service *svc, const struct wanted *wanted)
@@ -323,8 +325,8 @@ answer_service(struct ask *a, const struct service *svc)
 	return a->q->type == DNS_SRV ? answer_srv(a, svc, &all) : answer_negative(a, DNS_NOERROR);
 }
 
-/* _http._tcp.<service>..., and _tcp.<service>... as the empty non-terminal above it; `base` labels
- * are those of the service or of its pod. */
+/* _http._tcp.<service>..., and _tcp.<service>... as the empty non-terminal above it; the service or
+ * its pod has `base` labels. */
 static enum dns_verdict
 answer_port(struct ask *a, const struct service *svc, unsigned base)
 {
@@ -353,7 +355,7 @@ answer_port(struct ask *a, const struct service *svc, unsigned base)
 	return answer_srv(a, svc, &wanted);
 }
 
-/* Labels that begin with _ are no hostnames. */
+/* Labels that begin with _ are not hostnames. */
 static bool
 names_pod(const struct ask *a)
 {
@@ -383,7 +385,7 @@ answer_svc(struct ask *a)
 		return answer_negative(a, DNS_NXDOMAIN);
 	if (svc->external_name[0] != '\0')
 		return a->n == SERVICE ? answer_external(a, svc) : answer_negative(a, DNS_NXDOMAIN);
-	/* The range was exhausted; but names of its pods may be there below. */
+	/* No fake IP was left; names of its pods may still exist below. */
 	if (svc->fake_ip == 0)
 		return answer_negative(a, svc->named_pods ? DNS_NOERROR : DNS_NXDOMAIN);
 	return a->n == base ? answer_service(a, svc) : answer_port(a, svc, base);

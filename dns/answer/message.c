@@ -96,7 +96,7 @@ dns_name_skip(const uint8_t *m, size_t len, size_t at)
 bool
 dns_name_equal(const uint8_t *a, const uint8_t *b, size_t len)
 {
-	/* Length octets are below 'A', so folding them with the letters does no harm. */
+	/* Length octets are below 'A', so folding the whole wire form leaves them unchanged. */
 	for (size_t i = 0; i < len; i++) {
 		if (message_lower(a[i]) != message_lower(b[i]))
 			return false;
@@ -125,7 +125,7 @@ dns_record_read(struct dns_record *rr, const uint8_t *m, size_t len, size_t at)
 
 /* --- queries -------------------------------------------------------------------------------- */
 
-/* The question's name: no pointers, there is nothing before it to point to. */
+/* The question's name: no pointers, because no name precedes it. */
 static size_t
 parse_name(struct dns_query *q, const uint8_t *m, size_t len)
 {
@@ -160,7 +160,8 @@ message_refuse(struct dns_query *q, enum dns_rcode rcode)
 	return DNS_PARSE_REFUSE;
 }
 
-/* The client's alone, or with 8 to 32 octets of a server's (RFC 7873 4); the first one counts. */
+/* The client cookie alone, or with a server cookie of 8 to 32 octets (RFC 7873 4); only the first
+ * option counts. */
 static bool
 parse_cookie(struct dns_query *q, const uint8_t *data, size_t len)
 {
@@ -175,8 +176,8 @@ parse_cookie(struct dns_query *q, const uint8_t *data, size_t len)
 static bool
 parse_opt(struct dns_query *q, const struct dns_record *rr, unsigned *version)
 {
-	/* One only, owned by the root (RFC 6891 6.1.1); options are well-formed or the message is
-	 * not. */
+	/* At most one OPT, owned by the root (RFC 6891 6.1.1); malformed options make the message
+	 * malformed. */
 	if (q->edns || q->bytes[rr->start] != 0)
 		return false;
 	for (size_t at = rr->data, len; at < rr->end; at += 4 + len) {
@@ -196,7 +197,7 @@ parse_opt(struct dns_query *q, const struct dns_record *rr, unsigned *version)
 	return true;
 }
 
-/* Everything behind the question: records are only walked over, OPT is read. */
+/* Parses everything behind the question: records are skipped, OPT is read. */
 static enum dns_parse
 parse_records(struct dns_query *q)
 {
@@ -265,7 +266,7 @@ dns_reply_start(struct dns_writer *w, uint8_t *out, size_t size, const struct dn
 	unsigned flags = DNS_FLAG_QR | DNS_FLAG_RA;
 
 	assert(size >= DNS_UDP_PLAIN);
-	/* The opcode, RD and CD go back as they came (RFC 1035 4.1.1, RFC 4035 3.1.6). */
+	/* Opcode, RD and CD are copied from the query (RFC 1035 4.1.1, RFC 4035 3.1.6). */
 	flags |= q->flags & (0x7800 | DNS_FLAG_RD | DNS_FLAG_CD);
 	if (authoritative)
 		flags |= DNS_FLAG_AA;

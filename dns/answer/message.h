@@ -1,9 +1,9 @@
 /*
  * DNS messages (RFC 1035, 6891): a bounded parser of queries into a small struct, and a writer of
- *answers into the caller's buffer. Pure: no allocation, no I/O, no clock. Any thread.
+ * answers into the caller's buffer. Pure: no allocation, no I/O, no clock. Any thread.
  *
- * The question goes back byte for byte (0x20), owner names are compressed to offsets in the
- *question.
+ * The question is echoed byte for byte (0x20); owner names are compressed to offsets in the
+ * question.
  *
  *	struct dns_query q;
  *	if (dns_query_parse(&q, bytes, n) == DNS_PARSE_OK) {
@@ -62,10 +62,10 @@ enum {
 	DNS_LABELS_MAX = 127,
 	DNS_OPT_BYTES = 11, /* an OPT record without options */
 	DNS_OPTION_COOKIE = 10,
-	DNS_COOKIE_CLIENT = 8, /* octets of the client's part (RFC 7873 4) */
-	DNS_COOKIE_BYTES = 24, /* with ours (RFC 9018 4) */
+	DNS_COOKIE_CLIENT = 8, /* octets of the client cookie (RFC 7873 4) */
+	DNS_COOKIE_BYTES = 24, /* client cookie plus ours (RFC 9018 4) */
 	DNS_UDP_PLAIN = 512, /* largest answer to a client without EDNS */
-	DNS_UDP_MAX = 1232, /* what we send and ask for at most by UDP */
+	DNS_UDP_MAX = 1232, /* the largest UDP message we send or ask for */
 	DNS_MESSAGE_MAX = 65535,
 	DNS_TTL_MAX_S = 86400,
 };
@@ -73,30 +73,30 @@ enum {
 struct dns_query {
 	const uint8_t *bytes; /* borrowed: the whole message */
 	size_t len;
-	uint16_t id, flags; /* flags: the second 16 bits as they came */
+	uint16_t id, flags; /* flags: the second 16 bits as received */
 	uint16_t type, class;
 	uint16_t question_end; /* offset behind the question; 12 when there is none to copy */
-	uint8_t rcode; /* DNS_PARSE_REFUSE: what to say (DNS_BADVERS is written with OPT) */
+	uint8_t rcode; /* DNS_PARSE_REFUSE: the rcode to answer (DNS_BADVERS is written with OPT) */
 	uint8_t n_labels; /* without the root */
 	uint8_t name_len;
 	uint8_t name[DNS_NAME_MAX]; /* lower case */
 	uint8_t label[DNS_LABELS_MAX]; /* offset in `name` of each label's length octet */
 	bool edns, edns_do;
-	uint8_t cookie_len; /* 0: none, 8: the client's, 24: signed, it goes into the answer */
+	uint8_t cookie_len; /* 0: none, 8: the client's, 24: signed; copied into the answer */
 	uint8_t cookie[DNS_COOKIE_BYTES];
-	uint16_t udp_size; /* what the client takes by UDP, clamped to 512..1232 */
+	uint16_t udp_size; /* what the client accepts by UDP, clamped to 512..1232 */
 };
 
 enum dns_parse {
 	DNS_PARSE_OK,
 	DNS_PARSE_REFUSE, /* answer with q->rcode */
-	DNS_PARSE_DROP, /* never answer: too short, or an answer itself */
+	DNS_PARSE_DROP, /* never answer: too short, or itself a response */
 };
 
 enum dns_parse dns_query_parse(struct dns_query *q, const uint8_t *bytes, size_t len);
 
-/* Where a whole message is written: room for `size` bytes, as many as the client takes; `len` of
- * them are the message. */
+/* Where a whole message is written: room for `size` bytes, the most that the client accepts; `len`
+ * of them are the message. */
 struct dns_out {
 	uint8_t *bytes;
 	size_t size, len;
@@ -104,25 +104,26 @@ struct dns_out {
 
 /* --- names ---------------------------------------------------------------------------------- */
 
-/* Text ("cluster.local", a final dot may be there, no escapes) to wire form in lower case; length
- * with the root, or 0 when it is no name. */
+/* Converts text ("cluster.local", final dot optional, no escapes) to wire form in lower case.
+ * Returns the length with the root, or 0 when the text is not a valid name. */
 size_t dns_name_from_text(uint8_t to[DNS_NAME_MAX], const char *text);
 /* Expands a name of a message, following pointers strictly backwards. Returns its wire length and
- * the offset behind it in *end, or 0. The case stays. */
+ * the offset behind it in *end, or 0. The case is kept. */
 size_t dns_name_expand(
 	uint8_t to[DNS_NAME_MAX], const uint8_t *m, size_t len, size_t at, size_t *end);
-/* Offset behind a name, pointers not followed; 0 when it is cut short. */
+/* Offset behind a name; pointers are not followed. 0 when the name is cut short. */
 size_t dns_name_skip(const uint8_t *m, size_t len, size_t at);
-/* Wire names, letters compared without case. */
+/* Compares two names in wire form, ignoring the case of letters. */
 bool dns_name_equal(const uint8_t *a, const uint8_t *b, size_t len);
 
-/* A resource record of a message as it lies there. */
+/* A resource record, by its offsets in the message. */
 struct dns_record {
 	size_t start, data, end; /* offsets: owner, RDATA, behind */
 	uint16_t type, class, data_len;
 	uint32_t ttl_s;
 };
-/* What a TTL that a peer named counts as: with the top bit set none (RFC 2181 8), at most a day. */
+/* How a TTL received from a peer is used: 0 if the top bit is set (RFC 2181 8), otherwise at most
+ * one day. */
 static inline uint32_t
 dns_ttl_s(uint32_t ttl_s)
 {
@@ -135,7 +136,7 @@ bool dns_record_read(struct dns_record *rr, const uint8_t *m, size_t len, size_t
 
 struct dns_writer {
 	uint8_t *out;
-	size_t size, len; /* size: what the client takes, less what is kept for OPT */
+	size_t size, len; /* size: what the client accepts, less what is reserved for OPT */
 	uint16_t counts[3]; /* answer, authority, additional */
 	uint8_t section;
 	uint8_t rcode;
@@ -149,25 +150,25 @@ void dns_reply_start(struct dns_writer *w, uint8_t *out, size_t size, const stru
 	enum dns_rcode rcode, bool authoritative);
 size_t dns_reply_limit(const struct dns_query *q);
 enum { DNS_SECTION_ANSWER, DNS_SECTION_AUTHORITY, DNS_SECTION_ADDITIONAL };
-/* Sections only go forward. */
+/* Sections can only advance. */
 void dns_reply_section(struct dns_writer *w, unsigned section);
-/* A record whose owner stands at `owner` in the message. What does not fit sets TC (not in the
- * additional section, where it is left out), and nothing follows it. */
+/* Adds a record whose owner name is at offset `owner` of the message. A record that does not fit
+ * sets TC, and nothing follows it; in the additional section it is left out without TC. */
 void dns_reply_record(struct dns_writer *w, uint16_t owner, uint16_t type, uint32_t ttl_s,
 	const void *data, size_t len);
-/* The same with an owner in wire form, well-formed, uncompressed. */
+/* The same with an uncompressed, well-formed owner in wire form. */
 void dns_reply_named(struct dns_writer *w, const uint8_t *owner, uint16_t type, uint32_t ttl_s,
 	const void *data, size_t len);
 void dns_reply_a(struct dns_writer *w, uint16_t owner, uint32_t ttl_s, uint32_t address);
-/* Writes the counts and, if the client asked with one, our OPT. Returns the message's length. */
+/* Writes the counts and, if the client sent an OPT, our OPT. Returns the message's length. */
 size_t dns_reply_finish(struct dns_writer *w);
-/* A whole answer with nothing but the rcode. */
+/* A complete answer that holds only the rcode. */
 size_t dns_reply_error(uint8_t *out, size_t size, const struct dns_query *q, enum dns_rcode rcode);
 
-/* An OPT record without options, as all our messages carry it. Returns DNS_OPT_BYTES. */
+/* An OPT record without options, as in all our messages. Returns DNS_OPT_BYTES. */
 size_t dns_put_opt(uint8_t *p, unsigned rcode, bool edns_do);
 
-/* The OPT record of an answer to `q`, with its cookie if that is signed; 0 when q had none. */
+/* The OPT record of an answer to `q`, with its cookie if that is signed; 0 when q had no OPT. */
 size_t dns_put_reply_opt(uint8_t *p, unsigned rcode, const struct dns_query *q);
 size_t dns_reply_opt_bytes(const struct dns_query *q);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-	NEGATIVE_TTL_S = 5, /* a node that joins is called a moment later */
+	NEGATIVE_TTL_S = 5, /* so that a node that joins a moment later is found soon */
 	SOA_FIXED = 20,
 	NAME_LEAST = 2, /* the shortest label below the zone, in wire form */
 };
@@ -36,15 +36,15 @@ name_zone_holds(const struct name_zone *z, const char *name)
 
 /* --- what is asked for ---------------------------------------------------------------------- */
 
-/* What a host's name has; others, a dot within a label above all, would read as another name. */
+/* The characters of a host name; others, above all a dot within a label, would read as another
+ * name. */
 static bool
 is_plain(uint8_t c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* The first n labels of the question as text; false when one of them is none that a name could
- * have. */
+/* The first n labels of the question as text; false when one of them cannot be part of a name. */
 static bool
 read_labels(const struct dns_query *q, unsigned n, char *to)
 {
@@ -179,7 +179,7 @@ is_wanted(const struct reply *r, const struct in6_addr *a)
 	return zone_answer_asks(r, IN6_IS_ADDR_V4MAPPED(a) ? DNS_A : DNS_AAAA);
 }
 
-/* Begins with another one each time, since many take the first. */
+/* Rotates the first address, since many clients take only that one. */
 static void
 put_addresses(struct reply *r, struct dns_out *out)
 {
@@ -205,7 +205,7 @@ put_addresses(struct reply *r, struct dns_out *out)
 	}
 }
 
-/* ns.<zone> is there because the NS record names it, unless a node is called so. */
+/* ns.<zone> exists because the NS record names it, unless a node has that name. */
 static void
 put_server(struct reply *r, struct dns_out *out)
 {
@@ -217,7 +217,7 @@ put_server(struct reply *r, struct dns_out *out)
 	dns_reply_a(&r->w, DNS_OWNER, r->z->ttl_s, r->z->address);
 }
 
-/* The parser's writer is that of a resolver: this server does not recurse. */
+/* The writer sets the flags of a resolver; this server does not recurse. */
 static void
 zone_answer_finish(struct dns_writer *w, struct dns_out *out)
 {

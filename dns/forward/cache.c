@@ -6,26 +6,26 @@
 
 enum {
 	KEY_NAME = 5, /* offset of the name in a key */
-	KEY_DO = 0x80, /* beside RD, AD and CD, which share an octet: 0x01, 0x20, 0x10 */
+	KEY_DO = 0x80, /* DO, in the same octet as RD 0x01, AD 0x20 and CD 0x10 */
 	TTLS_MAX = 256,
-	MALLOC_BYTES = 16, /* what malloc adds, about */
+	MALLOC_BYTES = 16, /* malloc's overhead, roughly */
 	SOA_FIXED = 20,
 };
 
 struct entry {
 	struct entry *chain;
-	struct entry *older, *newer; /* by use */
+	struct entry *older, *newer; /* least recently used order */
 	uint64_t hash;
 	uint64_t stored_ms, expires_ms;
-	uint64_t rest_ms; /* stale, and upstream is not to be asked before */
-	uint16_t key_len, len, n_ttls; /* len 0: a failure */
+	uint64_t rest_ms; /* stale; upstream is not asked before this time */
+	uint16_t key_len, len, n_ttls; /* len 0: a remembered failure */
 	uint8_t bytes[]; /* the key, the answer, two octets for each TTL's offset in the answer */
 };
 
 struct cache {
 	struct cache_limits limits;
 	uint64_t seed;
-	struct entry **buckets; /* made for the first entry */
+	struct entry **buckets; /* allocated with the first entry */
 	size_t n_buckets; /* a power of two */
 	struct entry *oldest, *newest;
 	size_t n, bytes;
@@ -148,7 +148,7 @@ cache_drop(struct cache *c, struct entry *e)
 	free(e);
 }
 
-/* Takes the place of what the key had. */
+/* Replaces the key's previous entry. */
 static void
 cache_keep(struct cache *c, const struct cache_key *key, struct entry *e)
 {
@@ -183,10 +183,10 @@ struct walk {
 	uint32_t live_s; /* the shortest TTL */
 	unsigned n;
 	uint16_t at[TTLS_MAX]; /* offsets of TTLs */
-	uint32_t ttl_s[TTLS_MAX]; /* what is left of them at most */
+	uint32_t ttl_s[TTLS_MAX]; /* their remaining time at most */
 };
 
-/* How long the SOA lets a negative answer live: the smaller of its TTL and MINIMUM. */
+/* The SOA's limit for a negative answer: the smaller of its TTL and MINIMUM. */
 static bool
 soa_ttl(const struct walk *w, const struct dns_record *rr, uint32_t *ttl_s)
 {
@@ -265,7 +265,7 @@ cache_put(struct cache *c, const struct cache_key *key, const uint8_t *answer, s
 	if (len > CACHE_ANSWER_MAX || w.type >= DNS_TKEY ||
 		!cache_walk(&w, DNS_HEADER + (key->len - (size_t)KEY_NAME) + 4) ||
 		!(w.positive || w.soa)) {
-		/* Newer all the same: what we have is not even good as stale. */
+		/* It is newer all the same, so the old entry must not even be used as stale. */
 		e = cache_find_it(c, key);
 		if (e != NULL)
 			cache_drop(c, e);
@@ -278,7 +278,7 @@ cache_put(struct cache *c, const struct cache_key *key, const uint8_t *answer, s
 	e->n_ttls = (uint16_t)w.n;
 	copy = e->bytes + key->len;
 	memcpy(copy, answer, len);
-	copy[2] &= (uint8_t) ~(DNS_FLAG_AA >> 8); /* from now on it is hearsay */
+	copy[2] &= (uint8_t) ~(DNS_FLAG_AA >> 8); /* not authoritative once it is cached */
 	for (unsigned i = 0; i < w.n; i++) {
 		dns_put32(copy + w.at[i], w.ttl_s[i]);
 		dns_put16(copy + len + 2u * i, w.at[i]);
@@ -302,7 +302,7 @@ cache_fail(struct cache *c, const struct cache_key *key, uint64_t now_ms)
 	cache_keep(c, key, e);
 }
 
-/* --- finding -------------------------------------------------------------------------------- */
+/* --- look-up ---------------------------------------------------------------------------------- */
 
 static void
 copy_out(const struct entry *e, uint64_t now_ms, struct cache_answer *answer)

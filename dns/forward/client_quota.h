@@ -1,8 +1,8 @@
 /*
- * Who may wait for upstreams: a bounded number in all, and no client more than its share, so that
- * one pod that asks for random names costs the others nothing. Pure. Two rows of counters by two
- * hashes: a client has at most the smaller of its two, so that sharing one with a greedy client
- * does no harm.
+ * Limits how many queries may wait for upstreams, in all and per client, so that one pod that asks
+ * for random names does not harm the others. Pure. There are two rows of counters with a hash each;
+ * a client counts as the smaller of its two counters, so that a collision with a greedy client in
+ * one row does no harm.
  *
  *	if (client_quota_take(&s, client))
  *		... later: client_quota_give(&s, client);
@@ -21,7 +21,7 @@ struct client_quota {
 };
 
 void client_quota_init(struct client_quota *s, uint64_t seed);
-/* client: its IPv4 address. False: it must not. */
+/* client: its IPv4 address. False: the query must not wait. */
 bool client_quota_take(struct client_quota *s, uint32_t client);
 void client_quota_give(struct client_quota *s, uint32_t client);
 

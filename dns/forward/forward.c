@@ -13,10 +13,10 @@ enum {
 	SECOND_MS = 60, /* silence after which the next upstream is asked too */
 	TOTAL_MS = 4500,
 	DEAD_TOTAL_MS = 1800, /* when none of them is known to be alive */
-	BAD_TOTAL_MS = 300, /* when those that live said no, and the others are dead */
+	BAD_TOTAL_MS = 300, /* when the live ones answered with an error, and the others are dead */
 	RECHECK_MS = 200,
 	UPSTREAM_OPEN_MAX = 2 * FORWARD_OPEN_MAX,
-	DEAD_OPEN_MAX = 64, /* of a dead one: enough to notice its return */
+	DEAD_OPEN_MAX = 64, /* of a dead upstream: enough to notice its return */
 };
 
 static void
@@ -26,7 +26,7 @@ forward_add(_Atomic uint64_t *c, uint64_t n)
 		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-/* --- the pulse ------------------------------------------------------------------------------ */
+/* --- pulse ------------------------------------------------------------------------------------ */
 
 void
 forward_beat_within(struct forward *f, uint64_t ms)
@@ -80,7 +80,7 @@ forward_hopeful(const struct forward *f)
 	return false;
 }
 
-/* Silent ones must not fill up with what they will never answer. */
+/* A silent upstream must not collect queries that it will never answer. */
 static bool
 forward_askable(const struct upstream *u, uint64_t now)
 {
@@ -89,7 +89,7 @@ forward_askable(const struct upstream *u, uint64_t now)
 
 /* --- the life of a question ----------------------------------------------------------------- */
 
-/* What is still being asked ends unheard. */
+/* Detaches the queries still pending from the question. */
 static void
 let_go(struct question *q, bool answered)
 {
@@ -161,7 +161,7 @@ ask_one(struct question *q, unsigned i, enum ask_how how)
 		on_upstream, a);
 }
 
-/* The next that was not asked: good ones in their order, then those that lost too often. */
+/* The next upstream not yet asked: good ones in their order, then the lost ones. */
 static int
 next_upstream(const struct question *q)
 {
@@ -180,7 +180,7 @@ next_upstream(const struct question *q)
 	return -1;
 }
 
-/* When everyone was asked. */
+/* How long to wait once all upstreams were asked. */
 static uint64_t
 patience_ms(const struct question *q, uint64_t now)
 {
@@ -207,7 +207,7 @@ forward_go_on(struct question *q)
 		forward_settle(q, NULL, 0);
 }
 
-/* Whether waiting any longer is in vain. */
+/* Whether waiting any longer is useless. */
 static bool
 forward_over(const struct question *q, uint64_t now)
 {
@@ -233,8 +233,7 @@ on_timer(void *arg)
 		forward_go_on(q);
 }
 
-/* One that lost too often gets a real query from time to time: if it is back, it answers quickly.
- */
+/* A lost upstream gets a real query from time to time: if it is back, it answers quickly. */
 static void
 forward_probe(struct question *q)
 {
@@ -270,7 +269,8 @@ unlink_ask(struct question *q, struct ask *a)
 	q->waiting--;
 }
 
-/* `winner` gave the answer; the others that were asked before or meanwhile did not. */
+/* Counts a win for `winner`, which answered, and a defeat for the other upstreams that were
+ * asked. */
 static void
 keep_score(struct forward *f, unsigned asked, struct upstream *winner)
 {
@@ -292,7 +292,7 @@ keep_score(struct forward *f, unsigned asked, struct upstream *winner)
 	}
 }
 
-/* One that never keeps the case is no longer asked to. */
+/* Stops sending mixed case to an upstream that never keeps it. */
 static void
 forward_note_folds(struct upstream *u, unsigned more)
 {
@@ -308,9 +308,9 @@ forward_note_folds(struct upstream *u, unsigned more)
 }
 
 /*
- * Whether the answer may be believed: it kept the case that we sent, which a forger does not know,
- * or came by a way that needs no such proof. An answer by TCP is the upstream's own, so that it
- * tells whether the upstream folds, or somebody else answers in its place.
+ * Whether the answer is trusted: it kept the case that we sent, which a forger does not know, or it
+ * came in a way that needs no such proof. An answer by TCP comes from the upstream itself, so it
+ * shows whether the upstream folds the case, or somebody else answers in its place.
  */
 static bool
 kept_case(const struct ask *a, const uint8_t *answer, size_t len)
@@ -357,8 +357,8 @@ forward_judge(const struct ask *a, int status, const uint8_t *answer, size_t len
 	return forward_good(answer, len) ? HEARD_GOOD : HEARD_BAD;
 }
 
-/* By TCP, where nobody who is not on the way can answer; of one that has none, by UDP without the
- * case, with another id and port. */
+/* Repeats the question by TCP, where only a host on the path can answer; without TCP, by UDP in
+ * lower case, with another id and port. */
 static void
 forward_ask_folded(struct question *q, const struct ask *a)
 {
@@ -369,7 +369,7 @@ forward_ask_folded(struct question *q, const struct ask *a)
 	ask_one(q, forward_index(q->f, a->u), tcp ? ASK_TCP : ASK_PLAIN);
 }
 
-/* One that others stood in for is back when it answers as fast as the others wait. */
+/* A lost upstream is back when it answers within the time after which the next one is asked. */
 static void
 on_late(const struct ask *a, const uint8_t *answer, size_t len)
 {
@@ -396,13 +396,14 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 	if (q != NULL)
 		unlink_ask(q, a);
 	if (status == -ECANCELED)
-		return; /* the upstream goes; forward_use goes on */
+		return; /* the upstream is being removed; forward_use continues */
 	heard = forward_judge(a, status, answer, len);
 	if (q == NULL) {
 		if (heard == HEARD_GOOD)
 			on_late(a, answer, len);
 	} else if (heard == HEARD_GOOD) {
-		/* A probe that runs beside the first upstream is no defeat of it. */
+		/* A lost upstream won as a probe beside the first one: that is no defeat of the
+		 * others. */
 		keep_score(f, health_lost(&a->u->health) ? 0 : q->asked, a->u);
 		forward_settle(q, answer, len);
 	} else if (heard == HEARD_FOLDED) {
@@ -414,7 +415,7 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 	}
 }
 
-/* --- the door ------------------------------------------------------------------------------- */
+/* --- entry points ----------------------------------------------------------------------------- */
 
 static int
 may_ask(struct forward *f, const uint8_t *query, size_t len)

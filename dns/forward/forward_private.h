@@ -1,6 +1,6 @@
 /*
- * What the files behind forward.h share: forward.c is the life of a question, forward_use.c changes
- * the upstreams beneath open ones. One worker's loop.
+ * Shared by the files behind forward.h: forward.c is the life cycle of a question, forward_use.c
+ * changes the upstreams while questions are open. One worker's loop.
  */
 #ifndef EDGEWAY_DNS_FORWARD_FORWARD_PRIVATE_H
 #define EDGEWAY_DNS_FORWARD_FORWARD_PRIVATE_H
@@ -12,14 +12,14 @@ struct question;
 /* How a question goes to an upstream. */
 enum ask_how {
 	ASK_MIXED, /* by UDP, letters in random case (0x20), which an answer must keep */
-	ASK_TCP, /* the same by TCP, since an answer by UDP did not: any case will do */
-	ASK_PLAIN, /* by UDP in lower case: any case will do */
+	ASK_TCP, /* the same by TCP, because a UDP answer did not keep it: any case is accepted */
+	ASK_PLAIN, /* by UDP in lower case: any case is accepted */
 };
 
-/* One upstream being asked one question; outlives the question when another was faster. */
+/* One upstream being asked one question; outlives the question if another upstream was faster. */
 struct ask {
 	struct ask *next; /* of the same question */
-	struct question *question; /* NULL: settled */
+	struct question *question; /* NULL: the question has ended */
 	struct forward *f;
 	struct upstream *u;
 	uint64_t start_ms;
@@ -37,9 +37,9 @@ struct question {
 	struct timer *timer;
 	uint64_t start_ms;
 	struct ask *asks;
-	unsigned asked; /* bit per upstream */
+	unsigned asked; /* one bit per upstream */
 	unsigned waiting; /* asks without an outcome */
-	bool bad; /* somebody said no */
+	bool bad; /* an upstream sent an error or an unusable answer */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -58,11 +58,11 @@ struct forward {
 	struct forward_counters *count;
 };
 
-/* One more upstream, or wait for those asked. */
+/* Asks one more upstream, or waits for those already asked. */
 void forward_go_on(struct question *q);
-/* The next pulse of an upstream is due in so many ms at the latest. */
+/* Makes sure that the next pulse check of the upstreams runs within so many ms. */
 void forward_beat_within(struct forward *f, uint64_t ms);
-/* Of u in f->up, where it is. */
+/* Index of u in f->up, which must hold it. */
 unsigned forward_index(const struct forward *f, const struct upstream *u);
 
 #endif

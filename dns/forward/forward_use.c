@@ -12,7 +12,7 @@ forward_index(const struct forward *f, const struct upstream *u)
 	return i;
 }
 
-/* The counters that this address has, or those of one that is gone. */
+/* This address's counters, or reused ones of an upstream that is gone. */
 static struct upstream_count *
 counters_for(struct forward *f, const struct addr *a, const struct addr *upstreams, size_t n)
 {
@@ -59,7 +59,7 @@ take_old(struct upstream *old[FORWARD_UPSTREAMS_MAX], size_t n, const struct add
 	return NULL;
 }
 
-/* Those that stay keep what is known of them and what they are being asked. */
+/* Upstreams that stay keep their health and their pending queries. */
 static void
 forward_use_replace(struct forward *f, const struct addr *upstreams, size_t n)
 {

@@ -7,7 +7,7 @@ health_asked(struct health *h, uint64_t now_ms)
 		h->silent_since_ms = MAX(now_ms, UINT64_C(1));
 }
 
-/* Rises at once and fades with each quicker one. */
+/* A decaying maximum: rises at once and falls with each faster answer. */
 static uint64_t
 health_slowest(uint64_t before_ms, uint64_t took_ms)
 {

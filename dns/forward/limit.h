@@ -1,12 +1,12 @@
 /*
- * A limit of queries per client address: LIMIT_PER_S, and LIMIT_BURST at once. dns/front/udp asks
- * it only while its socket's queue is more than half full, so that a client may have all that
- * nobody else needs, and a flood does not push other clients' queries out of the queue. The table
- * does not grow: the client not heard of for longest gives its place.
+ * Rate limit of queries per client address: LIMIT_PER_MS, with bursts of LIMIT_BURST. dns/front/udp
+ * applies it only while its socket's queue is more than half full, so that a client may use all
+ * capacity that nobody else needs, and a flood does not push other clients' queries out of the
+ * queue. The table has a fixed size: the least recently seen client of a set is evicted.
  *
- * Pure: the clock is the caller's.
+ * Pure: the caller supplies the clock.
  *
- *	if (!limit_pass(&l, client, now_ms)) ...	// one too many
+ *	if (!limit_pass(&l, client, now_ms)) ...	// over the limit
  */
 #ifndef EDGEWAY_DNS_FORWARD_LIMIT_H
 #define EDGEWAY_DNS_FORWARD_LIMIT_H
@@ -20,9 +20,9 @@ enum {
 	LIMIT_WAYS = 4,
 };
 
-struct limit { /* all zero to begin with */
+struct limit { /* starts all zero */
 	struct limit_client {
-		uint32_t address; /* as the socket gives it; 0: free */
+		uint32_t address; /* as in the socket address; 0: free */
 		uint32_t left;
 		uint64_t since_ms;
 	} client[LIMIT_SETS][LIMIT_WAYS];

@@ -16,14 +16,14 @@ struct waiter {
 	uint32_t client;
 };
 
-/* A question that the forwarder was given. */
+/* A question passed to the forwarder, and the clients that wait for it. */
 struct flight {
 	struct flight *chain;
 	struct lookup *l;
-	struct timer *stale; /* NULL: nothing old to say */
+	struct timer *stale; /* NULL: there is no stale answer */
 	struct waiter *first, **last;
 	unsigned n_waiting;
-	bool told; /* upstream was given its time: the old answer is said at once */
+	bool told; /* upstream had its time: the stale answer is sent at once */
 	uint64_t hash;
 	struct cache_key key;
 };
@@ -35,7 +35,7 @@ struct lookup {
 	struct forward *forward;
 	struct client_quota share;
 	struct lookup_counters *count;
-	lookup_learnt_fn *on_learnt; /* NULL: nobody asks */
+	lookup_learnt_fn *on_learnt; /* NULL: not called */
 	void *on_learnt_arg;
 	struct flight *flights[BUCKETS];
 };
@@ -65,7 +65,7 @@ lookup_keep(struct lookup *l, const struct cache_key *key, const uint8_t *answer
 	show_cache(l);
 }
 
-/* The clients have gone; the next one that asks has it. */
+/* The clients have gone; the answer is cached for the next one that asks. */
 static void
 on_late(void *arg, const uint8_t *query, size_t query_len, const uint8_t *answer, size_t len)
 {
@@ -116,7 +116,7 @@ lookup_free(struct lookup **out)
 
 	if (l == NULL)
 		return;
-	forward_free(&l->forward); /* ends the flights */
+	forward_free(&l->forward); /* ends the open questions (flights) */
 	cache_free(&l->cache);
 	free(l);
 }
@@ -124,12 +124,12 @@ lookup_free(struct lookup **out)
 void
 lookup_use(struct lookup *l, const struct addr *upstreams, size_t n)
 {
-	/* Another network may know other names. */
+	/* The new upstreams may belong to another network with other names. */
 	if (forward_use(l->forward, upstreams, n))
 		cache_expire(l->cache, loop_now_ms(l->loop));
 }
 
-/* --- flights -------------------------------------------------------------------------------- */
+/* --- pending questions ------------------------------------------------------------------------ */
 
 static struct flight **
 flight_at(struct lookup *l, const struct cache_key *key, uint64_t hash)
@@ -162,7 +162,8 @@ lookup_join(struct flight *fl, uint32_t client, forward_fn *fn, void *arg)
 	fl->n_waiting++;
 }
 
-/* Those who wait may ask again meanwhile, and join the same flight. */
+/* A callback may ask the same question again and join the same flight, so its list is emptied
+ * first. */
 static void
 lookup_tell(struct flight *fl, const uint8_t *answer, size_t len)
 {
@@ -181,7 +182,7 @@ lookup_tell(struct flight *fl, const uint8_t *answer, size_t len)
 	}
 }
 
-/* False when there is nothing old to say any more. */
+/* False when there is no stale answer any more. */
 static bool
 tell_stale(struct flight *fl)
 {
@@ -251,10 +252,10 @@ take_off(struct lookup *l, const struct dns_query *q, const struct dns_target *t
 	return 0;
 }
 
-/* --- the door ------------------------------------------------------------------------------- */
+/* --- entry points ----------------------------------------------------------------------------- */
 
-/* An expired answer is good enough when upstream was given its time or cannot answer; in the second
- * case it is asked all the same, so that its return is noticed. */
+/* A stale answer will do when upstream had its time or cannot answer; in the second case it is
+ * asked all the same, so that its return is noticed. */
 static bool
 stale_will_do(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	const struct cache_key *key)

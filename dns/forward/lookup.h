@@ -1,19 +1,19 @@
 /*
- * The spine of a question that is not ours: cache, then upstream, asked once however many clients
- * wait for the same answer. One per worker, used on its loop only.
+ * Resolves a question outside our zones: from the cache, otherwise from upstream, which is asked
+ * once however many clients wait for the same answer. One per worker, used on its loop only.
  *
- *	lookup_now ► fresh, or stale while no upstream can answer ► said at once
- *	      └ lookup_wait ► joins the query in flight, or starts it ► forward ► cache ► all who wait
+ *	lookup_now ► fresh, or stale while no upstream can answer ► answered at once
+ *	      └ lookup_wait ► joins the pending query, or starts it ► forward ► cache ► all waiters
  *
- * An expired answer is said (TTL 30) 80 ms after upstream was asked, while the query goes on; at
- * once when it fails or all upstreams are known to be dead (RFC 8767 with shorter times: the
- * resolver of a pod gives up soon).
+ * An expired answer is sent (TTL 30) 80 ms after upstream was asked, while the query goes on; at
+ * once if the query fails or all upstreams are known to be dead (RFC 8767 with shorter times,
+ * because a pod's resolver gives up soon).
  *
  *	lookup_new(&l, loop, mark, counters);
  *	lookup_use(l, upstreams, n);
  *	if (!lookup_now(l, &query, NULL, &answer))
  *		lookup_wait(l, &query, NULL, client, on_answer, me);
- *	lookup_free(&l);	// who waits gets what there is
+ *	lookup_free(&l);	// waiting clients get a stale answer, or none
  */
 #ifndef EDGEWAY_DNS_FORWARD_LOOKUP_H
 #define EDGEWAY_DNS_FORWARD_LOOKUP_H
@@ -24,7 +24,7 @@
 enum {
 	LOOKUP_ENTRIES = 4096, /* of each worker's cache */
 	LOOKUP_BYTES = 1024 * 1024,
-	LOOKUP_WAITERS_MAX = 256, /* of one question */
+	LOOKUP_WAITERS_MAX = 256, /* per question */
 	LOOKUP_STALE_MS = 80, /* the second upstream was asked 60 ms after the first */
 };
 
@@ -33,11 +33,11 @@ struct lookup;
 /* Written by the worker, read by anyone. */
 struct lookup_counters {
 	struct forward_counters forward;
-	_Atomic uint64_t hits; /* answered from the cache, failures remembered included */
+	_Atomic uint64_t hits; /* answered from the cache, remembered failures included */
 	_Atomic uint64_t misses;
-	_Atomic uint64_t stale; /* answered with what had expired */
-	_Atomic uint64_t joined; /* waited for a query in flight instead of one of their own */
-	/* refused: more than its share was waiting for a client already */
+	_Atomic uint64_t stale; /* answered with an expired answer */
+	_Atomic uint64_t joined; /* waited for a query already pending instead of sending another */
+	/* refused: the client's quota was used up, or too many waited for the same question */
 	_Atomic uint64_t crowded;
 	_Atomic uint64_t evicted;
 	_Atomic uint64_t entries, bytes;
@@ -46,22 +46,21 @@ struct lookup_counters {
 void lookup_new(
 	struct lookup **l, struct loop *loop, uint32_t mark, struct lookup_counters *counters);
 void lookup_free(struct lookup **l);
-/* Told of each answer that goes into the cache: for the caches of other workers. */
+/* Called for each answer that enters the cache: to share it with the other workers' caches. */
 typedef void lookup_learnt_fn(
 	void *arg, const struct cache_key *key, const uint8_t *answer, size_t len);
 void lookup_on_learnt(struct lookup *l, lookup_learnt_fn *fn, void *arg);
-/* Keeps what another worker was answered; lookup_learnt_fn is not told. */
+/* Caches an answer that another worker received; lookup_learnt_fn is not called. */
 void lookup_learn(struct lookup *l, const struct cache_key *key, const uint8_t *answer, size_t len);
 void lookup_use(struct lookup *l, const struct addr *upstreams, size_t n);
 
-/* True: `answer` is an upstream's message for dns/forward/rewrite, or nothing (len 0) when no
- * upstream had one a moment ago. `q` was parsed with DNS_PARSE_OK; target: whose addresses are
- * wanted instead, or NULL. */
+/* True: `answer` is an upstream's message for dns/forward/rewrite, or empty (len 0) when no
+ * upstream answered a moment ago. `q` was parsed with DNS_PARSE_OK; target: the name whose
+ * addresses are wanted instead, or NULL. */
 bool lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	struct cache_answer *answer);
-/* After lookup_now said false. client: its address (dns/forward/client_quota). fn comes later, as
- * forward_fn says; or
- * -EBUSY, -ENETUNREACH, -ELOOP. */
+/* To be called after lookup_now returned false. client: its address (dns/forward/client_quota). fn
+ * is called later, see forward_fn; or returns -EBUSY, -ENETUNREACH, -ELOOP. */
 int lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	uint32_t client, forward_fn *fn, void *arg);
 

@@ -1,7 +1,7 @@
 /*
- * The question that finds loops: <16 hex digits>.edgeway-loop-<8 hex digits>. HINFO, random each
- * time. An upstream that we asked it and that brings it back to us as a question sends our queries
- * to ourselves, by whatever detour. Pure; any thread.
+ * The probe that detects forwarding loops: a question for <16 hex digits>.edgeway-loop-<8 hex
+ * digits>. HINFO, random each time. If we receive it back as a question, the upstream that we sent
+ * it to returns our queries to us, directly or through others. Pure; any thread.
  */
 #ifndef EDGEWAY_DNS_FORWARD_LOOP_PROBE_H
 #define EDGEWAY_DNS_FORWARD_LOOP_PROBE_H
@@ -10,10 +10,10 @@
 
 enum { LOOP_PROBE_QUERY_BYTES = 12 + 1 + 16 + 1 + 21 + 1 + 4 + 11 };
 
-/* A query that ends in an OPT; `mark` comes back from loop_probe_parse, `salt` makes the last label
- * new. */
+/* Builds a query that ends in an OPT; loop_probe_parse gives back `mark`, `salt` makes the last
+ * label unique. */
 void loop_probe_build(uint8_t query[LOOP_PROBE_QUERY_BYTES], uint64_t mark, uint32_t salt);
-/* The mark in a query as dns_forward_build makes it, in any case; 0: not such a question. */
+/* The mark in a query made by dns_forward_build, in any case; 0: not a loop probe. */
 uint64_t loop_probe_parse(const uint8_t *query, size_t len);
 
 #endif

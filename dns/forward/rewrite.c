@@ -78,12 +78,12 @@ struct copy {
 	uint8_t *out;
 	size_t size, used;
 	uint16_t counts[3];
-	bool moved; /* an OPT was left out: what stands behind it would not lie where it did */
+	bool moved; /* an OPT was left out: the offsets behind it have changed */
 	bool full;
 };
 
-/* Pointers stay right since nothing in front of them moves: only an OPT is left out, nobody points
- * into one, and what follows it (TSIG, SIG(0)) is for us and not for the client. */
+/* Pointers stay correct because nothing in front of them moves: only an OPT is left out, no pointer
+ * points into one, and what follows it (TSIG, SIG(0)) is meant for us and not for the client. */
 static void
 copy_record(struct copy *c, unsigned section, const uint8_t *answer, const struct dns_record *rr)
 {
@@ -122,7 +122,7 @@ copy_sections(struct copy *c, const uint8_t *answer, size_t len)
 	return true;
 }
 
-/* Whether `answer` is one to the question that begins at `question`. */
+/* Whether `answer` is a response to the question that begins at `question`. */
 static bool
 answers_question(
 	const uint8_t *answer, size_t len, const uint8_t *name, size_t name_len, uint16_t type)
@@ -139,7 +139,8 @@ flags_for_client(const struct dns_query *q, const uint8_t *answer)
 	unsigned flags = dns_get16(answer + 2) &
 		(DNS_FLAG_QR | DNS_FLAG_AA | DNS_FLAG_TC | DNS_FLAG_AD | 15u);
 
-	/* Who did not ask for it is not told "authentic data" (RFC 6840 5.8). */
+	/* A client that did not ask for it does not get the AD bit, "authentic data" (RFC 6840
+	 * 5.8). */
 	if (!q->edns_do && !(q->flags & DNS_FLAG_AD))
 		flags &= ~(unsigned)DNS_FLAG_AD;
 	return flags | DNS_FLAG_RA | (q->flags & (DNS_FLAG_RD | DNS_FLAG_CD));
@@ -172,8 +173,8 @@ dns_forward_answer(
 	return true;
 }
 
-/* The case in which upstream was asked (0x20) is nobody's business: what a name has in common with
- * the target is spelled like it. */
+/* Hides the random case in which upstream was asked (0x20): the suffix that a name shares with the
+ * target takes the target's spelling. */
 static void
 spell_like(const struct dns_target *target, uint8_t *name, size_t len)
 {
@@ -188,7 +189,7 @@ spell_like(const struct dns_target *target, uint8_t *name, size_t len)
 	}
 }
 
-/* The target's answer: its records lie in [at, len), `n` of them. */
+/* Following the aliases in the target's answer: its `n` records are in [at, len). */
 struct chase {
 	const struct dns_target *target;
 	const uint8_t *m;
@@ -196,13 +197,13 @@ struct chase {
 	unsigned n;
 	uint16_t type; /* asked for */
 	size_t name_len;
-	uint8_t name[DNS_NAME_MAX]; /* how far the chain was followed */
+	uint8_t name[DNS_NAME_MAX]; /* the chain was followed up to this name */
 };
 
 enum found { FOUND, NOT_FOUND, MALFORMED };
 
-/* The next record of class IN and that type whose owner is the chain's name; *at and *left move
- * behind it. */
+/* The next record of class IN and of this type whose owner is the chain's current name; *at and
+ * *left move past it. */
 static enum found
 next_owned(const struct chase *c, uint16_t type, size_t *at, unsigned *left, struct dns_record *rr)
 {
@@ -225,7 +226,7 @@ next_owned(const struct chase *c, uint16_t type, size_t *at, unsigned *left, str
 	return NOT_FOUND;
 }
 
-/* One alias further. */
+/* Follows one alias. */
 static enum found
 rewrite_follow(struct chase *c, struct dns_writer *w)
 {
@@ -247,7 +248,7 @@ rewrite_follow(struct chase *c, struct dns_writer *w)
 	return FOUND;
 }
 
-/* The addresses of the chain's end; others' are nobody's business (RFC 2181 5.4.1). */
+/* The addresses at the chain's end; records of other owners are not passed on (RFC 2181 5.4.1). */
 static enum found
 put_addresses(const struct chase *c, struct dns_writer *w)
 {
@@ -288,7 +289,7 @@ dns_chase_answer(struct dns_out *out, const struct dns_query *q, const struct dn
 	dns_reply_record(&w, DNS_OWNER, DNS_CNAME, ttl_s, target->name, target->len);
 	for (unsigned i = 0; i <= DNS_CHAIN_MAX && found == FOUND; i++)
 		found = rewrite_follow(&c, &w);
-	/* Malformed, or a chain that is too long or a ring. */
+	/* Malformed, or the chain is too long or a loop. */
 	if (found != NOT_FOUND || put_addresses(&c, &w) == MALFORMED)
 		return false;
 	out->len = dns_reply_finish(&w);

@@ -8,14 +8,14 @@
 
 enum {
 	TRY_MS = 600, /* per try, doubled for each further one */
-	TRIES = 4, /* 9 s in all: what comes after the clients have gone is good for the cache */
+	TRIES = 4, /* 9 s in all: an answer after the clients have gone still fills the cache */
 	NO_TCP_MS = 10 * 60 * 1000,
 	PULSE_GAP_MS = 1000,
 	PULSE_DEAD_MS = 2000,
 	PULSE_IDLE_MS = 30000,
 };
 
-/* NS of the root, RD not set, with an OPT that c-ares may cut off. */
+/* NS of the root, RD not set, with an OPT that c-ares may remove. */
 static const uint8_t pulse_query[] = {0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, /* header */
 	0, 0, 2, 0, 1, /* question */
 	0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0};
@@ -180,7 +180,7 @@ upstream_failed(struct upstream *u, int status)
 	show_state(u);
 }
 
-/* --- the pulse ------------------------------------------------------------------------------ */
+/* --- pulse ------------------------------------------------------------------------------------ */
 
 static void
 on_pulse(void *arg, int status, const uint8_t *answer, size_t len)

@@ -1,15 +1,15 @@
 /*
- * One upstream as one worker knows it: its DNS client, its health and its counters, and the pulse
- * that keeps the health true: a question that a server can answer by itself (NS of the root, no
- * recursion wanted). It goes out when the upstream is new, when something is open and nothing was
- * heard for 300 ms, every 2 s to one that is not known to be alive, and else every 30 s. So a dead
- * one is told from one that waits for others, and that before a client has to find it out. On the
- * worker's loop only.
+ * One upstream as one worker sees it: its DNS client, its health and its counters. A pulse keeps
+ * the health up to date: a query that a server can answer by itself (NS of the root, recursion not
+ * desired). It is sent when the upstream is new, when a query is open and the upstream has been
+ * silent for 300 ms, every 2 s if it is not known to be alive, and otherwise every 30 s. So a dead
+ * upstream is told apart from one that waits for other servers, before a client has to find out. On
+ * the worker's loop only.
  *
  *	upstream_new(&u, loop, &addr, mark, count);	// NULL when no DNS client can be made
  *	upstream_ask(u, UPSTREAM_UDP, query, len, on_answer, me);
  *	next_ms = upstream_beat(u);	// from a timer; again after next_ms
- *	upstream_free(&u);	// what is open ends with -ECANCELED first
+ *	upstream_free(&u);	// open queries end with -ECANCELED first
  */
 #ifndef EDGEWAY_DNS_FORWARD_UPSTREAM_H
 #define EDGEWAY_DNS_FORWARD_UPSTREAM_H
@@ -29,7 +29,7 @@ enum { UPSTREAM_BEAT_MS = 300 };
 struct upstream_count {
 	_Atomic uint64_t key; /* upstream_key of the address, 0: free */
 	_Atomic uint64_t queries;
-	_Atomic uint64_t failures; /* SERVFAIL, REFUSED and the like, and what could not be sent */
+	_Atomic uint64_t failures; /* SERVFAIL, REFUSED and the like, and send errors */
 	_Atomic uint64_t timeouts;
 	_Atomic uint64_t latency_us; /* moving average */
 	_Atomic uint64_t state; /* enum upstream_state */
@@ -40,12 +40,14 @@ struct upstream {
 	uint32_t mark;
 	struct addr addr;
 	struct resolve *resolve;
-	struct resolve *tcp; /* made when it is first needed */
-	uint64_t no_tcp_until_ms; /* it did not answer by TCP; 0: nobody has tried */
+	struct resolve *tcp; /* created when first needed */
+	/* not asked by TCP until then, since it did not answer; 0: not tried yet */
+	uint64_t no_tcp_until_ms;
 	struct health health;
 	struct upstream_count *count;
-	unsigned open; /* queries of clients; the owner of their answers counts */
-	uint64_t heard_ms, pulse_ms; /* when it was last heard and sent a pulse; 0: never */
+	unsigned open; /* queries of clients; counted by the caller of upstream_ask */
+	/* when it last answered and when the last pulse was sent; 0: never */
+	uint64_t heard_ms, pulse_ms;
 };
 
 /* Never 0. */
@@ -55,16 +57,17 @@ bool upstream_is(const struct upstream *u, const struct addr *a);
 int upstream_new(struct upstream **u, struct loop *loop, const struct addr *addr, uint32_t mark,
 	struct upstream_count *count);
 void upstream_free(struct upstream **u);
-/* By UDP, a truncated answer again by TCP; or by TCP alone, in one try, after upstream_has_tcp. */
+/* By UDP, repeated by TCP if the answer is truncated; or by TCP alone, one try, after
+ * upstream_has_tcp returned true. */
 void upstream_ask(struct upstream *u, enum upstream_way way, const uint8_t *query, size_t len,
 	resolve_answer_fn *fn, void *arg);
-/* False for some time after upstream_no_tcp: its TCP did not answer. */
+/* False for some time after upstream_no_tcp, which records that its TCP did not answer. */
 bool upstream_has_tcp(struct upstream *u);
 void upstream_no_tcp(struct upstream *u);
-/* What became of a query that was sent at start_ms. `good`: the rcode is one to hand on. */
+/* The outcome of a query sent at start_ms. `good`: the rcode is one to pass on to the client. */
 void upstream_heard(struct upstream *u, uint64_t start_ms, bool good);
 void upstream_failed(struct upstream *u, int status);
-/* Sends a pulse if it is time. Returns in how many ms to look again. */
+/* Sends a pulse if one is due. Returns after how many ms to call it again. */
 uint64_t upstream_beat(struct upstream *u);
 
 #endif

@@ -11,8 +11,8 @@ enum { TRY_MS = 1000, TRIES = 2, AGAIN_MS = 300000, LOOPING_MS = 5000 };
 struct entry {
 	struct upstreams *r;
 	struct addr addr;
-	struct resolve *resolve; /* while it is being checked */
-	uint64_t mark, check_ms; /* of the check under way; when the next one is due */
+	struct resolve *resolve; /* while a loop check is running */
+	uint64_t mark, check_ms; /* of the running check; when the next one is due */
 	unsigned checks; /* since the last reason to check */
 	bool looping;
 };
@@ -24,7 +24,7 @@ struct upstreams {
 	struct addr known[FORWARD_UPSTREAMS_MAX]; /* those in use first */
 	size_t n_in_use;
 	struct timer *timer;
-	bool checking; /* from the first upstreams_check on */
+	bool checking; /* set by the first upstreams_check */
 	uint64_t loops;
 };
 
@@ -98,7 +98,7 @@ on_checked(void *arg, int status, const uint8_t *answer, size_t len)
 	if (status == -ECANCELED)
 		return;
 	resolve_free(&e->resolve);
-	/* One that says nothing is not known to be mended. */
+	/* No answer does not prove that the loop is gone. */
 	seen = r->config.seen(r->config.arg, e->mark) || (e->looping && status < 0);
 	if (seen)
 		e->check_ms = loop_now_ms(r->config.loop) + LOOPING_MS;
@@ -136,7 +136,7 @@ upstreams_check_it(struct entry *e)
 		return;
 	random_bytes(&e->mark, sizeof e->mark);
 	random_bytes(&salt, sizeof salt);
-	e->mark |= 1; /* 0 is none */
+	e->mark |= 1; /* 0 means none */
 	loop_probe_build(query, e->mark, salt);
 	resolve_query(e->resolve, query, sizeof query, on_checked, e);
 }
@@ -165,7 +165,7 @@ upstreams_check(struct upstreams *r)
 	check_due(r);
 }
 
-/* --- the door ------------------------------------------------------------------------------- */
+/* --- entry points ----------------------------------------------------------------------------- */
 
 void
 upstreams_new(struct upstreams **out, const struct upstreams_config *config)
@@ -260,11 +260,11 @@ upstreams_known(const struct upstreams *r, const struct addr **addrs)
 	return r->n;
 }
 
-/* --- seen from outside ---------------------------------------------------------------------- */
+/* --- metrics and state ------------------------------------------------------------------------ */
 
 enum state { UNKNOWN, ALIVE, DEAD, LOOP };
 
-/* Of all workers together. */
+/* Totals over all workers. */
 struct sums {
 	enum state state;
 	uint64_t queries, failures, timeouts, latency_us;

@@ -1,13 +1,13 @@
 /*
- * The upstreams there are, as loop 0 knows them: which of them are in use, and which send our
- * queries back to ourselves (a dnsmasq beside us that reads the resolv.conf that names us). Such a
- * loop is looked for with dns/forward/loop_probe when we begin to listen or have written
- * resolv.conf, when an upstream is new, 2 s and 10 s after that (the detour may have to read the
- * file first), and every five minutes; one that loops is put out of use, and tried again every 5 s,
- * so that a mended one comes back.
+ * The list of upstreams on loop 0: which are in use, and which send our queries back to us (for
+ * example a dnsmasq beside us that reads the resolv.conf that names us). dns/forward/loop_probe
+ * detects such a loop. It is sent when we begin to listen or have written resolv.conf, when an
+ * upstream is new, 2 s and 10 s after that (the other program may have to read the file first), and
+ * every five minutes. An upstream that loops is put out of use and checked every 5 s, so that it
+ * returns once the loop is gone.
  *
  *	upstreams_new(&r, &config);
- *	upstreams_use(r, addrs, n);	// ours are left out already
+ *	upstreams_use(r, addrs, n);	// without our own address
  *	upstreams_check(r);	// we listen, so there may be loops now
  *	n = upstreams_in_use(r, &addrs);
  */
@@ -22,23 +22,23 @@ struct upstreams;
 struct upstreams_config {
 	struct loop *loop;
 	uint32_t mark; /* SO_MARK */
-	bool (*seen)(void *arg, uint64_t mark); /* has a question with this mark come to us? */
-	/* What a worker counts, i below n_workers. */
+	bool (*seen)(void *arg, uint64_t mark); /* has a probe with this mark come back to us? */
+	/* A worker's counters, i below n_workers. */
 	const struct forward_counters *(*counters)(void *arg, size_t i);
 	size_t n_workers;
-	loop_fn *changed; /* others are in use now */
+	loop_fn *changed; /* the upstreams in use have changed */
 	void *arg;
 };
 
 void upstreams_new(struct upstreams **r, const struct upstreams_config *config);
 void upstreams_free(struct upstreams **r);
-/* The same address twice counts once; at most FORWARD_UPSTREAMS_MAX. Calls `changed` if they are
- * others. */
+/* Duplicate addresses count once; at most FORWARD_UPSTREAMS_MAX. Calls `changed` if the upstreams
+ * in use differ. */
 void upstreams_use(struct upstreams *r, const struct addr *addrs, size_t n);
 void upstreams_check(struct upstreams *r);
 /* Valid until the next call of `changed`. */
 size_t upstreams_in_use(const struct upstreams *r, const struct addr **addrs);
-/* The same, then those that are out of use. */
+/* The same, followed by those out of use. */
 size_t upstreams_known(const struct upstreams *r, const struct addr **addrs);
 void upstreams_metrics(const struct upstreams *r, struct metrics *m);
 /* "upstreams":[addresses in use],"forwarding":[one object each], members of a JSON object. */

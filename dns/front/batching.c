@@ -2,7 +2,7 @@
 
 enum { RATE_MS = 100, BUSY = BATCHING_BUSY_PER_MS * RATE_MS }; /* rates are queries in RATE_MS */
 
-/* It did no good: soon after the last try means that the next one can wait. */
+/* Gathering did no good. The delay doubles if that happened soon after the last attempt began. */
 static void
 put_off(struct batching *p, uint64_t now_ms)
 {

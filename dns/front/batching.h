@@ -1,14 +1,15 @@
 /*
- * Decides when the queries of a socket are let gather between two reads. Most of a query's cost is
- * in waking up for it and in waking up its client; where they come by tens of thousands a second,
- * a pause of a tenth of a millisecond lets many share that.
+ * Decides when to let the queries of a socket gather between two reads. Most of a query's cost is
+ * waking up for it and waking up its client; when tens of thousands arrive per second, a pause of a
+ * tenth of a millisecond lets many share that cost.
  *
  *	at once ──► gathering	BATCHING_BUSY_PER_MS and more in a window
- *	gathering ──► at once	less than half of that, or fewer than three quarters of what came
- *				before: clients that wait for each answer before they ask again ask
- *				less when answers take longer. The next try is then put off, ever longer.
+ *	gathering ──► at once	less than half of that, or less than three quarters of the
+ *				rate before: clients that wait for each answer before they
+ *				ask again ask less when answers take longer. The next try
+ *				is then put off, ever longer.
  *
- * Pure: the clock is the caller's.
+ * Pure: the caller supplies the clock.
  *
  *	gathering = batching_note(&p, now_ms, n);	// n came since the last call
  */
@@ -24,11 +25,11 @@ enum {
 	BATCHING_PUT_OFF_MAX_MS = 1000,
 };
 
-struct batching { /* all zero to begin with */
+struct batching { /* starts all zero */
 	bool gathering;
-	uint64_t since_ms; /* start of the window in which */
-	unsigned n; /* so many came */
-	unsigned best; /* rate before, or the best one since, we began to gather */
+	uint64_t since_ms; /* start of the window */
+	unsigned n; /* queries in the window so far */
+	unsigned best; /* the rate before we began to gather, or the best one since */
 	uint64_t began_ms;
 	uint64_t not_before_ms;
 	uint64_t put_off_ms;

@@ -12,7 +12,8 @@ gso_key(const struct sockaddr_in *client, uint16_t len)
 void
 gso_sort(struct gso_item *items, size_t n)
 {
-	/* By insertion: a batch is short, and each client's answers tend to lie together. */
+	/* Insertion sort: a batch is short, and each client's answers are usually adjacent
+	 * already. */
 	for (size_t i = 1; i < n; i++) {
 		struct gso_item item = items[i];
 		size_t at = i;

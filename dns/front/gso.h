@@ -1,8 +1,9 @@
 /*
- * Which answers of a batch leave in one send: the kernel carries several datagrams to one client as
- * one packet through bridge, veth and firewall and cuts it up at the client's socket (UDP_SEGMENT),
- * provided that all have one length but for the last, which may be shorter. A pod asks A and AAAA
- * from one socket at once, so pairs are the rule. Order within a batch means nothing to DNS.
+ * Groups the answers of a batch that can leave in one send: with UDP_SEGMENT the kernel carries
+ * several datagrams for one client as one packet through bridge, veth and firewall and splits it at
+ * the client's socket. All must have the same length; only the last may be shorter. A pod asks A
+ * and AAAA from one socket at once, so pairs are common. The order within a batch does not matter
+ * to DNS.
  *
  * Pure.
  *
@@ -19,13 +20,13 @@
 
 struct gso_item {
 	uint64_t key; /* of gso_key */
-	unsigned slot; /* the caller's */
+	unsigned slot; /* for the caller */
 };
 
-/* Sorts by client, then longer ones first. */
+/* The key sorts by client, then longer answers first. */
 uint64_t gso_key(const struct sockaddr_in *client, uint16_t len);
 void gso_sort(struct gso_item *items, size_t n);
-/* How many of the first items, sorted, go together; at least 1. */
+/* How many items from the start of the sorted array go into one send; at least 1. */
 size_t gso_next(const struct gso_item *items, size_t n);
 
 #endif

@@ -11,31 +11,31 @@
 #include "dns/front/tcp.h"
 #include "dns/front/udp.h"
 
-enum { FORWARD_BYTES_MAX = 1472 }; /* of a query that is passed on */
+enum { FORWARD_BYTES_MAX = 1472 }; /* of a query that is forwarded */
 
 struct server {
 	struct loop *loop;
 	struct dns_zone zone;
 	struct snapshot *snapshot;
 	struct lookup *lookup;
-	struct udp *udp; /* while we listen */
+	struct udp *udp; /* NULL while we do not listen */
 	struct tcp *tcp;
-	uint8_t *tcp_answer; /* while we listen: DNS_MESSAGE_MAX, for one at a time */
+	uint8_t *tcp_answer; /* DNS_MESSAGE_MAX bytes while we listen, for one answer at a time */
 	struct ingress_interface arrival;
 	uint8_t secret[COOKIE_SECRET_BYTES]; /* of cookies */
 	uint32_t mark;
-	struct server *const *others; /* all workers' servers, this one among them */
+	struct server *const *others; /* all workers' servers, including this one */
 	size_t n_others;
 	struct server_counters count;
 };
 
-/* Whom an answer goes to. */
+/* Where an answer goes. */
 struct client {
 	struct tcp_conn *conn; /* NULL: UDP */
-	struct sockaddr_in from; /* by TCP without port */
+	struct sockaddr_in from; /* TCP: without port */
 };
 
-/* A query that an upstream is asked. */
+/* A client's query that waits for an upstream. */
 struct waiting {
 	struct server *server;
 	struct client client;
@@ -100,14 +100,13 @@ server_parse(const struct server *s, const struct client *c, struct dns_query *q
 
 /* --- forwarding ----------------------------------------------------------------------------- */
 
-/* Whose answer it is: a client's query, and the target if another name's addresses were asked
- * for. */
+/* What was asked: a client's query, and the target if another name's addresses are wanted. */
 struct asked {
 	const struct dns_query *q;
 	const struct dns_target *target;
 };
 
-/* What upstream said (nothing: SERVFAIL) as this client gets it. */
+/* Converts upstream's answer for this client; without an answer writes SERVFAIL. */
 static void
 write_forwarded(const struct server *s, struct dns_out *to, const struct asked *by,
 	const uint8_t *answer, size_t len)
@@ -143,7 +142,7 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 	free(w);
 }
 
-/* 0 when the answer comes later, else what to say now is SERVFAIL. */
+/* 0 when the answer comes later; otherwise the client gets SERVFAIL now. */
 static int
 wait_for_upstream(struct server *s, const struct client *c, const struct asked *by)
 {
@@ -168,7 +167,7 @@ wait_for_upstream(struct server *s, const struct client *c, const struct asked *
 	return 0;
 }
 
-/* The answer is in `to`, which stays empty when it comes later. */
+/* Writes the answer to `to`, which stays empty when the answer comes later. */
 static void
 forward_query(struct server *s, const struct client *c, const struct asked *by, struct dns_out *to)
 {
@@ -191,7 +190,7 @@ forward_query(struct server *s, const struct client *c, const struct asked *by, 
 
 /* --- queries -------------------------------------------------------------------------------- */
 
-/* Length of the answer in `out`, or 0: none now. */
+/* Returns the length of the answer in `out`, or 0 if there is none now. */
 static size_t
 server_handle(struct server *s, const struct client *c, const uint8_t *m, size_t len, uint8_t *out,
 	size_t room)
@@ -265,7 +264,7 @@ on_udp(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uin
 	return server_handle(arg, &c, m, len, out, DNS_UDP_MAX);
 }
 
-/* --- orders from loop 0 --------------------------------------------------------------------- */
+/* --- requests from loop 0 --------------------------------------------------------------------- */
 
 struct order {
 	struct server *server;
@@ -307,7 +306,7 @@ server_use(struct server *s, const struct snapshot *snapshot)
 	loop_post(s->loop, do_use, o);
 }
 
-/* An upstream's answer on its way to another worker. */
+/* An upstream's answer on its way to another worker's cache. */
 struct lesson {
 	struct server *server;
 	struct cache_key key;
@@ -437,7 +436,7 @@ do_stop(void *arg)
 	struct order *o = arg;
 	struct server *s = o->server;
 
-	/* Open questions end with SERVFAIL while there still is a socket to say it by. */
+	/* Open questions end with SERVFAIL while there is still a socket to send it. */
 	lookup_free(&s->lookup);
 	close_sockets(s);
 	loop_post(o->main, o->fn, o->arg);

@@ -1,14 +1,14 @@
 /*
  * One worker's DNS: a UDP socket and a TCP listener (SO_REUSEPORT: the kernel spreads the clients
- *over the workers), a cache with its forwarder, and a reference to the snapshot. The spine of a
- *query's life:
+ * over the workers), a cache with its forwarder, and a reference to the snapshot. The path of a
+ * query:
  *
  *	recvmmsg ► parse ► answer from the snapshot ► sendmmsg
  *	                └ not ours ► lookup: cache ► forward ═► upstream ═► rewrite ► send
  *
- * server_new and server_free are called on loop 0; everything between is posted to the worker, in
- *order: the functions server_use... may be called on any one thread, and only the worker touches
- *what they carry. No query for a name that we hold allocates.
+ * server_new and server_free are called on loop 0. The other functions (server_use...) may be
+ * called on any one thread: they post their work to the worker, in order, and only the worker
+ * touches what they carry. A query for a name that we hold allocates nothing.
  */
 #ifndef EDGEWAY_DNS_FRONT_SERVER_H
 #define EDGEWAY_DNS_FRONT_SERVER_H
@@ -29,7 +29,7 @@ enum server_outcome {
 	SERVER_FORWARDED,
 	SERVER_CACHED,
 	SERVER_DROPPED,
-	SERVER_FOREIGN, /* by an interface that is not of the mesh: no answer */
+	SERVER_FOREIGN, /* arrived on an interface outside the mesh: no answer */
 	SERVER_OUTCOMES,
 };
 
@@ -42,23 +42,24 @@ struct server_counters {
 
 struct server;
 
-/* `snapshot`: an empty one to begin with; a reference is taken. `interfaces` are borrowed, see
+/* `snapshot`: an empty one at first; a reference is taken. `interfaces` are borrowed, see
  * base/os/ingress_interface. */
 struct server *server_new(struct loop *worker, const struct dns_zone *zone,
 	const struct snapshot *snapshot, uint32_t mark, const char *const *interfaces);
-/* Only after on_stopped. */
+/* Only after server_stop has called its fn. */
 void server_free(struct server **s);
 
 void server_use(struct server *s, const struct snapshot *snapshot);
 void server_use_upstreams(struct server *s, const struct addr *upstreams, size_t n);
-/* What one of them learns from upstreams the others are told: before the first upstreams, `servers`
- * is borrowed until all have stopped twice (an answer may be on its way from one to another). */
+/* Each server passes what it learns from upstreams to the others. Call it before the first
+ * upstreams; `servers` is borrowed until all have stopped twice (an answer may still be on its way
+ * from one to another). */
 void server_share(struct server *s, struct server *const *servers, size_t n);
-/* Takes over bound descriptors; the old ones are closed. -1: only close. address: of
+/* Takes ownership of bound descriptors; the old ones are closed. -1: only close. address: of
  * ns.dns.<domain>. */
 void server_listen(struct server *s, int udp, int tcp, uint32_t address);
-/* Another process reads the sockets from now on. What is open here is answered by them all the
- * same. */
+/* Another process reads the sockets from now on. Queries already open here still get their answers
+ * through them. */
 void server_hand_over(struct server *s);
 /* Closes everything, then fn(arg) runs on `main`. */
 void server_stop(struct server *s, struct loop *main, loop_fn *fn, void *arg);

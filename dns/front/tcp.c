@@ -12,18 +12,18 @@
 #include "base/core/sock.h"
 
 enum { READ_BYTES = 4096, IN_MAX = 2 + 65535, SWEEP_MS = 1000, HEADER_BYTES = 12 };
-enum { DRAIN_MAX = 1 << 20 }; /* bytes behind the last message that we take */
+enum { DRAIN_MAX = 1 << 20 }; /* bytes behind the last message that we discard */
 
 struct tcp_conn {
 	struct tcp_conn *prev, *next;
 	struct tcp *tcp;
 	struct watch *watch;
-	int fd; /* -1: closed, kept by references only */
+	int fd; /* -1: closed, kept only for its references */
 	in_addr_t client;
 	unsigned refs;
-	bool busy; /* on_ready is at work and must find it alive */
+	bool busy; /* a function further up the stack uses it: do not free */
 	bool eof;
-	bool over; /* no more messages are taken: what still comes is drained */
+	bool over; /* no more messages are read: further bytes are discarded */
 	bool ended; /* our side is shut down */
 	size_t drained; /* bytes */
 	uint64_t last_ms;
@@ -35,7 +35,7 @@ struct tcp {
 	struct watch *watch;
 	struct timer *sweep;
 	int fd;
-	bool paused; /* out of descriptors: the next sweep listens again */
+	bool paused; /* out of descriptors: the next sweep resumes accepting */
 	struct tcp_handler handler;
 	struct tcp_conn *conns;
 	unsigned n;
@@ -99,7 +99,8 @@ is_full(const struct tcp_conn *c)
 	return c->refs >= TCP_OPEN_MAX || buf_len(&c->out) > TCP_OUT_MAX / 2;
 }
 
-/* Reading stops while too much is open or unread, so that the client's own window fills. */
+/* Stops reading while too many queries are open or too many bytes unread, so that the client's TCP
+ * window fills. */
 static void
 set_watch(struct tcp_conn *c)
 {
@@ -108,7 +109,8 @@ set_watch(struct tcp_conn *c)
 			(buf_len(&c->out) > 0 ? WATCH_WRITE : 0u));
 }
 
-/* Messages that are whole, as long as the client may have more open and reads its answers. */
+/* Handles complete messages, as long as the client's open queries and unread answers are below the
+ * limits. */
 static void
 take_messages(struct tcp_conn *c)
 {
@@ -116,7 +118,7 @@ take_messages(struct tcp_conn *c)
 		const uint8_t *m = (const uint8_t *)buf_at(&c->in);
 		size_t len = (size_t)m[0] << 8 | m[1];
 
-		if (len < HEADER_BYTES) { /* no DNS, and no way to stay */
+		if (len < HEADER_BYTES) { /* not DNS, and the stream cannot be resynchronised */
 			c->over = true;
 			return;
 		}
@@ -142,7 +144,7 @@ tcp_flush(struct tcp_conn *c)
 	}
 }
 
-/* A close with bytes unread would be a reset, which takes with it the answers under way. */
+/* Closing with unread bytes would send a reset, which discards the answers still in flight. */
 static void
 tcp_drain(struct tcp_conn *c)
 {
@@ -152,8 +154,8 @@ tcp_drain(struct tcp_conn *c)
 		conn_close(c);
 }
 
-/* What was asked before the end is still answered: the client's end (RFC 7766 6.2.4 leaves it to
- * us) or ours, after which we wait for the client's. */
+/* Queries from before the end are still answered, whether the client ended the stream (RFC 7766
+ * 6.2.4 leaves this to us) or we did; in the latter case we then wait for the client's end. */
 static void
 close_when_done(struct tcp_conn *c)
 {
@@ -260,7 +262,7 @@ close_idlest_of(struct tcp *t, in_addr_t client)
 	conn_close(oldest);
 }
 
-/* Of a connection of `client`: who holds most gives. */
+/* Makes room for a connection of `client` by closing one of the address that has the most. */
 static void
 make_room(struct tcp *t, in_addr_t client)
 {
@@ -302,7 +304,7 @@ on_sweep(void *arg)
 		timer_cancel(t->sweep);
 }
 
-/* What waits to be accepted would wake the loop again at once. */
+/* Pending connections would wake the loop again at once. */
 static void
 accept_failed(struct tcp *t, int error)
 {

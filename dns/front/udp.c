@@ -16,17 +16,17 @@
 
 enum {
 	BATCH = 32,
-	TURNS = 4, /* batches before other watches of the loop get their turn */
-	QUERY_BYTES = 1472, /* that we look at; what is cut off makes it a FORMERR */
-	RECEIVE_BYTES = 1 << 20, /* over a thousand queries wait while the loop is busy elsewhere */
+	TURNS = 4, /* batches before other watches of the loop are served */
+	QUERY_BYTES = 1472, /* bytes that we read of a query; a longer one is a FORMERR */
+	RECEIVE_BYTES = 1 << 20, /* over a thousand queries can wait while the loop is busy */
 	ARRIVAL_BYTES = CMSG_SPACE(sizeof(struct in_pktinfo)),
 };
 
 struct out {
 	struct mmsghdr message[BATCH];
-	struct iovec vec[BATCH]; /* in the order of sending, so that a group's lie side by side */
+	struct iovec vec[BATCH]; /* in the order of sending, so that a group's are adjacent */
 	uint8_t control[BATCH][ARRIVAL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
-	struct in_addr local[BATCH]; /* that the query came to */
+	struct in_addr local[BATCH]; /* address that the query was sent to */
 	struct gso_item item[BATCH];
 	uint8_t answer[BATCH][DNS_UDP_MAX];
 	uint16_t len[BATCH];
@@ -36,13 +36,13 @@ struct udp {
 	struct loop *loop;
 	int fd;
 	struct watch *watch;
-	int tick; /* timerfd: the loop's own timers count in ms */
+	int tick; /* timerfd, because the loop's own timers count in ms */
 	struct watch *tick_watch;
-	bool segments; /* UDP_SEGMENT works here */
-	bool any; /* bound to every address: an answer comes from the one that was asked */
+	bool segments; /* UDP_SEGMENT is usable */
+	bool any; /* bound to every address: an answer leaves from the one that was asked */
 	struct batching pace;
 	bool gathering;
-	bool pressed; /* more comes than we answer */
+	bool pressed; /* overload: more queries arrive than we answer */
 	struct limit limit;
 	struct udp_counters *count;
 	udp_query_fn *fn;
@@ -85,7 +85,7 @@ put_control(struct msghdr *m, uint8_t *at, int level, int type, const void *data
 	m->msg_controllen = CMSG_SPACE(len);
 }
 
-/* One message of `k` answers to one client, its iovecs from `vec` on. */
+/* Builds one message of `k` answers to one client; its iovecs begin at `vec`[at]. */
 static void
 put_message(struct udp *u, struct mmsghdr *message, const struct gso_item *items, size_t k)
 {
@@ -111,8 +111,8 @@ put_message(struct udp *u, struct mmsghdr *message, const struct gso_item *items
 	}
 }
 
-/* The kernel did not take a group: too big for the route's MTU (once), or a device that computes no
- * checksums (always). */
+/* The kernel refused a group: it exceeds the route's MTU (this once), or the device computes no
+ * checksums (from now on). */
 static void
 send_apart(struct udp *u, const struct msghdr *m, int error)
 {
@@ -135,7 +135,7 @@ send_messages(struct udp *u, unsigned n)
 			sent += (unsigned)rc;
 			continue;
 		}
-		/* One client that cannot be reached does not cost the others their answer. */
+		/* One unreachable client must not cost the others their answers. */
 		if (next->msg_hdr.msg_iovlen > 1)
 			send_apart(u, &next->msg_hdr, errno);
 		else
@@ -177,7 +177,7 @@ interface_of(struct msghdr *m, struct in_addr *local)
 	return 0;
 }
 
-/* Those who ask for more than their share while others may not get through. */
+/* Whether this client exceeds its rate while others may not get through. */
 static bool
 is_too_many(struct udp *u, const struct sockaddr_in *client)
 {
@@ -195,7 +195,7 @@ is_too_many(struct udp *u, const struct sockaddr_in *client)
 	return true;
 }
 
-/* One recvmmsg and what it brings. Returns how many. */
+/* Handles one recvmmsg. Returns how many datagrams it read. */
 static unsigned
 run_batch(struct udp *u)
 {
@@ -227,7 +227,7 @@ run_batch(struct udp *u)
 	return (unsigned)n;
 }
 
-/* 0: none comes any more. */
+/* 0: stops the tick. */
 static void
 set_tick(struct udp *u, long delay_us)
 {
@@ -236,7 +236,7 @@ set_tick(struct udp *u, long delay_us)
 	timerfd_settime(u->tick, 0, &t, NULL);
 }
 
-/* While queries gather, the tick wakes us and the socket does not. */
+/* While queries gather, the tick wakes us instead of the socket. */
 static void
 set_gathering(struct udp *u, bool on)
 {
@@ -260,7 +260,7 @@ is_half_full(int fd)
 	return memory[SK_MEMINFO_RMEM_ALLOC] > memory[SK_MEMINFO_RCVBUF] / 2;
 }
 
-/* Of the socket and of the tick. */
+/* Called for the socket and for the tick. */
 static void
 on_ready(void *arg, int fd, unsigned events)
 {
@@ -279,7 +279,7 @@ on_ready(void *arg, int fd, unsigned events)
 	set_gathering(u, gather && u->tick >= 0);
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- open and close --------------------------------------------------------------------------- */
 
 static void
 set_options(struct udp *u)
@@ -289,12 +289,13 @@ set_options(struct udp *u)
 	socklen_t len = sizeof segment, bound_len = sizeof bound;
 
 	setsockopt(u->fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
-	/* Without the right to exceed the host's limit, up to it. */
+	/* Without the privilege to exceed the host's limit, use up to that limit. */
 	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
 		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
-	/* Kernels before 4.18 do not know it, and would send one big datagram. */
+	/* Kernels before 4.18 do not know UDP_SEGMENT, and would send one big datagram. */
 	u->segments = getsockopt(u->fd, IPPROTO_UDP, UDP_SEGMENT, &segment, &len) == 0;
-	/* Then those of one group might have been asked at different addresses. */
+	/* Bound to every address, the answers of one group might have to leave from different
+	 * addresses. */
 	u->any = getsockname(u->fd, (struct sockaddr *)&bound, &bound_len) == 0 &&
 		bound.sin_family == AF_INET && bound.sin_addr.s_addr == htonl(INADDR_ANY);
 	u->segments &= !u->any;
@@ -320,7 +321,7 @@ udp_open(struct udp **out, struct loop *loop, int fd, struct udp_counters *count
 		u->message[i].msg_hdr.msg_namelen = sizeof u->from[i];
 		u->message[i].msg_hdr.msg_control = u->control[i];
 	}
-	/* Out of descriptors: then nothing is gathered. */
+	/* -1 when out of descriptors: then queries never gather. */
 	u->tick = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (u->tick >= 0)
 		u->tick_watch = watch_start(loop, u->tick, WATCH_READ, on_ready, u);

@@ -10,7 +10,7 @@
 #include "dns/front/tcp.h"
 #include "dns/front/udp.h"
 
-enum outcome { /* the first ones by their rcode */
+enum outcome { /* the first ones are rcodes */
 	OUTCOME_NODATA = 6,
 	OUTCOME_BADVERS,
 	OUTCOME_DROPPED,
@@ -57,7 +57,8 @@ zone_server_answer(struct zone_server *s, const struct dns_query *q, struct dns_
 	name_zone_write(&s->zone, q, &asked, &found, out);
 }
 
-/* Length of the answer, 0: none. `room` 0: by UDP, as much as the client takes. */
+/* Returns the length of the answer, 0: none. `out->size` 0: by UDP, limited to what the client
+ * accepts. */
 static size_t
 zone_server_handle(
 	struct zone_server *s, in_addr_t from, const uint8_t *m, size_t len, struct dns_out *out)
@@ -138,7 +139,7 @@ zone_server_start(
 		err_set(err, rc, "\"%.80s\" leaves no room for names below it", config->zone);
 	else
 		rc = listen_at(s, err);
-	s->config.zone = NULL; /* the caller's */
+	s->config.zone = NULL; /* borrowed from the caller */
 	if (rc == 0)
 		s->zone.address = ntohl(config->listen.in.sin_addr.s_addr);
 	else
@@ -159,7 +160,7 @@ zone_server_stop(struct zone_server **out)
 	free(s);
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- metrics ---------------------------------------------------------------------------------- */
 
 const struct name_zone *
 zone_server_zone(const struct zone_server *s)

@@ -1,17 +1,17 @@
 /*
- * An authoritative DNS server of one zone whose names its owner knows: the hub's zone of node
- * names. UDP and TCP, on one loop, from which every query is answered at once; nothing is
- * forwarded. Part of the folder's door.
+ * An authoritative DNS server of one zone whose names its owner looks up: the hub's zone of node
+ * names. UDP and TCP on one loop, on which every query is answered at once; nothing is forwarded.
+ * Part of the public interface of dns/.
  *
  *	query ► parse ► name_zone_read ► find (the owner) ► name_zone_write ► answer
  *
- *	rc = zone_server_start(&s, &(struct zone_server_config){.loop = loop, .listen = addr, .zone = "nodes.example",
- *		.ttl_s = 10, .find = on_find, .arg = me}, &err);
+ *	rc = zone_server_start(&s, &(struct zone_server_config){.loop = loop, .listen = addr,
+ *		.zone = "nodes.example", .ttl_s = 10, .find = on_find, .arg = me}, &err);
  *	zone_server_stop(&s);
  *
- * Bounded as dns/front/udp.h, dns/forward/limit.h and dns/front/tcp.h say. `find` is called with a
- * name below the zone, "" for the zone itself, and says what is so now; it must not stop the
- * server.
+ * Limits as in dns/front/udp.h, dns/forward/limit.h and dns/front/tcp.h. `find` is called with a
+ * name below the zone, "" for the zone itself, and fills in the current state of that name; it must
+ * not stop the server.
  */
 #ifndef EDGEWAY_DNS_FRONT_ZONE_SERVER_H
 #define EDGEWAY_DNS_FRONT_ZONE_SERVER_H
@@ -28,7 +28,7 @@ typedef void zone_server_find_fn(void *arg, const char *name, struct name_found 
 struct zone_server_config {
 	struct loop *loop;
 	struct addr listen; /* IPv4, with a port */
-	const char *zone; /* without a dot at the end */
+	const char *zone; /* no dot at the end */
 	uint32_t ttl_s;
 	zone_server_find_fn *find;
 	void *arg;
@@ -40,7 +40,7 @@ void zone_server_stop(struct zone_server **s);
 const struct name_zone *zone_server_zone(const struct zone_server *s);
 /* edgeway_<part>_... */
 void zone_server_metrics(const struct zone_server *s, const char *part, struct metrics *m);
-/* Queries answered, and those of them with an address. */
+/* Queries answered, and how many of the answers held an address. */
 void zone_server_counts(const struct zone_server *s, uint64_t *answered, uint64_t *found);
 
 #endif

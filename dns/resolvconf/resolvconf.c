@@ -18,11 +18,11 @@ enum {
 
 struct resolvconf {
 	char *path, *domain, *resolved;
-	char *unknown; /* nameservers that are skipped, as the log was told; NULL: none yet */
+	char *unknown; /* skipped nameservers that were last logged; NULL: none yet */
 	bool manage, written;
-	uint32_t address; /* of the name server in it */
-	const char *trouble; /* "" or why the file is not ours although it should be */
-	bool unkept; /* trouble: its original cannot be kept */
+	uint32_t address; /* of the nameserver in it */
+	const char *trouble; /* "", or why the file is not ours although it should be */
+	bool unkept; /* the trouble is that its original cannot be saved */
 	struct dns_keep keep;
 	struct resolv_original original;
 	struct replaced replaced;
@@ -35,9 +35,9 @@ resolvconf_cannot(const struct resolvconf *rc, int code, const char *what, struc
 		code == -ENOTSUP ? "it is no regular file" : strerror(code < 0 ? -code : code));
 }
 
-/* --- who writes while we do ----------------------------------------------------------------- */
+/* --- concurrent writers ----------------------------------------------------------------------- */
 
-/* What was written into the file after it had been read: that is the original, and has to go in
+/* A program wrote into the file after we had read it: that text is the original, and must be merged
  * again. */
 static bool
 take_late_words(struct resolvconf *rc)
@@ -57,10 +57,10 @@ take_late_words(struct resolvconf *rc)
 	return true;
 }
 
-/* --- back to the original ------------------------------------------------------------------- */
+/* --- restoring the original ------------------------------------------------------------------- */
 
-/* Undoes what `o` tells of, or what the marks in the file tell. 1 when there was something to undo.
- */
+/* Undoes what `o` describes, or what our marks in the file show. Returns 1 if there was something
+ * to undo. */
 static int
 resolvconf_undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
 {
@@ -103,7 +103,7 @@ read_kept(const struct resolvconf *rc, struct resolv_original *o)
 			rc->path);
 }
 
-/* A predecessor's lines are ours now. False: they are not there, or not as it wrote them. */
+/* Takes over a predecessor's lines. False: they are not there, or not as it wrote them. */
 static bool
 resolvconf_succeed(struct resolvconf *rc)
 {
@@ -121,7 +121,7 @@ resolvconf_succeed(struct resolvconf *rc)
 	return rc->written;
 }
 
-/* What a run that was killed left. 1 when there was something. */
+/* Undoes what a killed run left. Returns 1 if there was something. */
 static int
 resolvconf_recover_it(struct resolvconf *rc, struct err *err)
 {
@@ -146,9 +146,9 @@ resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *er
 	return code;
 }
 
-/* --- the door ------------------------------------------------------------------------------- */
+/* --- entry points ----------------------------------------------------------------------------- */
 
-/* The same ones are told once. */
+/* The same list is logged only once. */
 static void
 tell_unknown(struct resolvconf *rc)
 {
@@ -164,7 +164,7 @@ tell_unknown(struct resolvconf *rc)
 	rc->unknown = unknown;
 }
 
-/* The original is what lies there now. */
+/* Takes the file's current content, without our lines, as the original. */
 static int
 resolvconf_adopt(struct resolvconf *rc, struct err *err)
 {
@@ -253,8 +253,8 @@ keep_original(struct resolvconf *rc, struct err *err)
 	return 0;
 }
 
-/* Somebody may have written the file since we looked: then that is the original. 1: all of it is
- * ours. */
+/* Another program may have written the file since we looked: then its text is the original. Returns
+ * 1 if all of the file is ours. */
 static int
 look_again(struct resolvconf *rc, struct err *err)
 {
@@ -267,7 +267,7 @@ look_again(struct resolvconf *rc, struct err *err)
 	code = resolvfile_read(rc->path, &now);
 	if (code < 0)
 		return resolvconf_cannot(rc, code, "read", err);
-	/* whoever deletes it has nothing to say about the nameservers */
+	/* a program that deletes the file says nothing about the nameservers */
 	ours = resolvfile_is_ours(&rc->original, &now) || now.kind == RESOLV_MISSING;
 	whole = now.kind != RESOLV_MISSING && now.len == rc->original.ours_len;
 	resolv_original_fini(&now);
@@ -290,7 +290,7 @@ resolvconf_replace(struct resolvconf *rc, struct replaced *before)
 	return 0;
 }
 
-/* known: the original is what it has to be, no need to look. */
+/* known: the original is up to date, no need to read the file. */
 static int
 write_ours(struct resolvconf *rc, uint32_t address, bool known, struct err *err)
 {
@@ -406,7 +406,7 @@ is_resolved(const struct addr *a)
 	return ip == RESOLVED_STUB || ip == RESOLVED_PROXY;
 }
 
-/* Whom systemd-resolved asks; 0: unknown. */
+/* The servers that systemd-resolved queries; 0: unknown. */
 static size_t
 behind_resolved(const struct resolvconf *rc, uint32_t own, struct addr to[UPSTREAMS_READ])
 {

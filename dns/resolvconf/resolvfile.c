@@ -29,7 +29,7 @@ fill_temporary(int fd, const struct resolv_original *like, const char *text, siz
 {
 	int rc = write_all(fd, text, len);
 
-	/* Without the right to give files away the new one is ours, and as readable. */
+	/* Without CAP_CHOWN the new file belongs to us; its mode stays the same. */
 	if (rc == 0 && fchown(fd, like->uid, like->gid) < 0 && errno != EPERM)
 		rc = -errno;
 	if (rc == 0 && fchmod(fd, like->mode) < 0)
@@ -58,8 +58,8 @@ rename_over(const char *path, const struct resolv_original *like, const char *te
 	return rc;
 }
 
-/* A shorter text is cut first: a crash in between leaves the beginning of the longer one, which
- * resolvfile_is_ours knows, and never a mixture. */
+/* The file is truncated to a shorter text first: a crash in between leaves the beginning of the
+ * longer one, which resolvfile_is_ours recognises, and never a mixture. */
 static int
 write_in_place(const char *path, const char *text, size_t len)
 {
@@ -128,7 +128,7 @@ resolvfile_read(const char *path, struct resolv_original *o)
 		o->kind = RESOLV_LINK;
 		o->link = xstrndup(link, (size_t)n);
 		if (stat(path, &st) < 0)
-			st.st_mode = S_IFREG; /* file_read says why */
+			st.st_mode = S_IFREG; /* file_read reports the reason */
 	}
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
 		resolv_original_fini(o);
@@ -168,7 +168,7 @@ resolvfile_put_back(const char *path, const struct resolv_original *o)
 	return resolvfile_replace(path, o, o->text, o->len);
 }
 
-/* --- who writes while we do ----------------------------------------------------------------- */
+/* --- concurrent writers ----------------------------------------------------------------------- */
 
 int
 replaced_read(int fd, char **text, size_t *len)

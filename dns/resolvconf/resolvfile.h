@@ -1,7 +1,7 @@
 /*
- * How resolv.conf is read and written: as a whole, by a rename where that is possible and in place
- * where it is mounted; what lay there (a file, a link, nothing) can be put back. The caller decides
- * what and when (resolvconf.c). Loop 0, or before it runs.
+ * Reads and writes resolv.conf: as a whole, by a rename where that is possible and in place where
+ * it is mounted; restores what was there (a file, a link, nothing). The caller decides what to
+ * write and when (resolvconf.c). Loop 0, or before it runs.
  */
 #ifndef EDGEWAY_DNS_RESOLVCONF_RESOLVFILE_H
 #define EDGEWAY_DNS_RESOLVCONF_RESOLVFILE_H
@@ -11,27 +11,29 @@
 /* With the owner and mode of `like`. 0 or -errno. */
 int resolvfile_replace(
 	const char *path, const struct resolv_original *like, const char *text, size_t len);
-/* What lies at the path now; absent and dangling are empty texts. -ENOTSUP: a device or the like,
- * which must neither be read nor be replaced. 0 or -errno, then `o` holds nothing. */
+/* Reads what is at the path now; a missing file and a dangling link are empty texts. -ENOTSUP: a
+ * device or the like, which must be neither read nor replaced. Returns 0 or -errno; on an error `o`
+ * holds nothing. */
 int resolvfile_read(const char *path, struct resolv_original *o);
-/* Byte for byte what we wrote, or the beginning of it that a crash while it was cut left. */
+/* Whether the file is byte for byte what we wrote, or the beginning of it that a crash during
+ * truncation left. */
 bool resolvfile_is_ours(const struct resolv_original *o, const struct resolv_original *now);
 /* 0 or -errno */
 int resolvfile_put_back(const char *path, const struct resolv_original *o);
 
-/* The file that we replaced. Who had it open to write into it goes on doing so. */
+/* The file that we replaced. A program that has it open can still write into it. */
 struct replaced {
 	int fd; /* -1: none */
-	char *text; /* when it was replaced */
+	char *text; /* its content when it was replaced */
 	size_t len;
 };
 
-/* Before the file is read to be replaced. */
+/* Called before the file is read in order to replace it. */
 struct replaced replaced_open(const char *path);
 void replaced_fini(struct replaced *r);
-/* What is in it now. 0 or -errno; text on the heap. */
+/* The file's current content. 0 or -errno; text on the heap. */
 int replaced_read(int fd, char **text, size_t *len);
-/* Is it still what lies there? */
+/* Whether it is still the file at that path. */
 bool replaced_is_at(int fd, const char *path);
 
 #endif

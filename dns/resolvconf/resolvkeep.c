@@ -33,7 +33,7 @@ resolv_original_pack(const struct resolv_original *o, size_t *len)
 	return buf_take_str(&b);
 }
 
-/* A resolv.conf may hold any byte, NUL as well; one stands behind it in any case. */
+/* A resolv.conf may contain any byte, even NUL; the copy is NUL-terminated in any case. */
 static char *
 resolvkeep_copy(const char *bytes, size_t n)
 {

@@ -1,6 +1,6 @@
 /*
- * What must be known to put resolv.conf back, as one record for dns_keep. Pure. Lines of text, then
- * the bytes of the original and of what we wrote.
+ * What is needed to restore resolv.conf, as one record for dns_keep: lines of text, then the bytes
+ * of the original and of what we wrote. Pure.
  */
 #ifndef EDGEWAY_DNS_RESOLVCONF_RESOLVKEEP_H
 #define EDGEWAY_DNS_RESOLVCONF_RESOLVKEEP_H

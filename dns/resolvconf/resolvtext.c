@@ -12,7 +12,7 @@
 #define MARK_WAS MARK "was: "
 #define NDOTS "ndots:5"
 
-/* A line without its newline; `whole` counts the newline, if it has one. */
+/* A line without its newline; `whole` includes the newline, if there is one. */
 struct line {
 	const char *at;
 	size_t len, whole;
@@ -39,7 +39,7 @@ resolvtext_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-/* Both resolvers take a keyword only at the start of a line and with blank space behind it. */
+/* Both resolvers accept a keyword only at the start of a line and followed by blank space. */
 static bool
 has_keyword(const struct line *l, const char *word)
 {
@@ -54,7 +54,7 @@ has_prefix(const struct line *l, const char *prefix)
 	return l->len >= strlen(prefix) && memcmp(l->at, prefix, strlen(prefix)) == 0;
 }
 
-/* The next word behind *pos in the line. */
+/* The next word of the line after *pos. */
 static bool
 next_word(const struct line *l, size_t *pos, struct line *word)
 {
@@ -75,7 +75,7 @@ is_search(const struct line *l)
 
 /* --- search --------------------------------------------------------------------------------- */
 
-/* Is `word` in the list behind "search " already? */
+/* Whether `word` is already in the list behind "search ". */
 static bool
 resolvtext_listed(struct buf *list, const struct line *word)
 {
@@ -89,7 +89,7 @@ resolvtext_listed(struct buf *list, const struct line *word)
 	return false;
 }
 
-/* `held` is the search or domain line in effect, or empty. */
+/* `held` is the effective search or domain line, or empty. */
 static void
 build_search(struct buf *out, const char *domain, const struct line *held)
 {
@@ -104,7 +104,7 @@ build_search(struct buf *out, const char *domain, const struct line *held)
 			buf_add(out, " ", 1);
 			buf_add(out, word.at, word.len);
 		}
-		if (has_keyword(held, "domain")) /* takes one name */
+		if (has_keyword(held, "domain")) /* takes only one name */
 			break;
 	}
 }
@@ -140,12 +140,12 @@ build_options(struct buf *out, const struct line *l)
 	}
 }
 
-/* --- to ours and back ----------------------------------------------------------------------- */
+/* --- conversion ------------------------------------------------------------------------------- */
 
-/* What a first look at the original tells. */
+/* Result of the first pass over the original. */
 struct found {
 	const char *active; /* start of the last search or domain line, or NULL */
-	struct line held; /* the last of them that names something */
+	struct line held; /* the last of them that has a value */
 	bool ndots;
 };
 
@@ -233,7 +233,7 @@ resolvtext_is_ours(const char *text, size_t len)
 	return false;
 }
 
-/* Is `l` what we wrote below the mark, as far as can be told? */
+/* Whether `l` is what we wrote below the mark, as far as this can be decided. */
 static bool
 is_replacement(const struct line *l, const struct line *was)
 {
@@ -289,7 +289,7 @@ resolvtext_usable(const struct addr *a, uint32_t own)
 	return a->sa.sa_family == AF_INET6 && !IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr);
 }
 
-/* The word behind "nameserver"; false: another line, or nothing stands there. */
+/* The word behind "nameserver"; false: another line, or nothing follows. */
 static bool
 names_server(const struct line *l, struct line *word)
 {

@@ -11,23 +11,23 @@ struct resolvwatch {
 	struct loop *loop;
 	struct resolvconf *keeper;
 	char *path, *folder;
-	const char *name; /* in path */
-	char *also, *also_folder; /* "" without */
+	const char *name; /* file name, within path */
+	char *also, *also_folder; /* "" if there is none */
 	bool also_changed;
-	struct fswatch *also_watch; /* NULL: its folder cannot be watched, or is not there */
+	struct fswatch *also_watch; /* NULL: its folder is missing or cannot be watched */
 	loop_fn *changed;
 	void *arg;
 	uint64_t debounce_ms, calm_ms;
 	struct fswatch *fswatch; /* NULL: the folder cannot be watched */
 	struct timer *soon, *look;
-	uint64_t first_ms; /* of the times in this minute */
+	uint64_t first_ms; /* when the first repair of this minute was */
 	unsigned times;
-	bool left; /* to the other writer, until this minute is over */
-	bool failed; /* said already */
+	bool left; /* to the other program, until this minute is over */
+	bool failed; /* already logged */
 	uint64_t mended, conflicts;
 };
 
-/* The minute begins with the first time, and anew when the file is left to others. */
+/* The minute begins with the first repair, and again when the file is left to the other program. */
 static void
 count_minutes(struct resolvwatch *w, uint64_t now)
 {
@@ -113,14 +113,14 @@ watch_folder(struct resolvwatch *w)
 		fswatch_start(&w->also_watch, w->loop, w->also_folder, on_also, w, &err);
 }
 
-/* While the file is left to others the timer runs for the end of that. */
+/* While the file is left to the other program, the timer runs until that ends. */
 static void
 on_entry(void *arg, const char *name)
 {
 	struct resolvwatch *w = arg;
 
 	if (name == NULL)
-		fswatch_stop(&w->fswatch); /* the next look begins anew */
+		fswatch_stop(&w->fswatch); /* the next check starts it again */
 	else if (strcmp(name, w->name) != 0)
 		return;
 	if (!timer_active(w->soon))

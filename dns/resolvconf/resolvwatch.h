@@ -1,14 +1,14 @@
 /*
  * Watches resolv.conf for other writers (a DHCP client, an editor): inotify on its folder, and a
- * look every half minute for what inotify does not tell (a file that is bind-mounted, a folder that
- * was replaced). Our lines are put back with the new nameservers behind them, at most
- * RESOLVWATCH_TIMES a minute: who writes more often than that wants it otherwise. That is said
- * once, and the file is theirs until the minute after is over. Our own writes are known by their
- * bytes.
+ * check every half minute for what inotify does not report (a bind-mounted file, a replaced
+ * folder). Our lines are inserted again with the new nameservers behind them, at most
+ * RESOLVWATCH_TIMES a minute: a program that writes more often wants it otherwise. That is logged
+ * once, and the file is left to that program until the following minute is over. Our own writes are
+ * recognised by their bytes.
  *
  * Loop 0 only; does not own the keeper.
  *
- *	resolvwatch_start(&w, loop, rc, path, on_changed, self);	// never fails: the look remains
+ *	resolvwatch_start(&w, &config);	// never fails: without inotify the periodic check remains
  *	resolvwatch_stop(&w);
  */
 #ifndef EDGEWAY_DNS_RESOLVCONF_RESOLVWATCH_H
@@ -26,8 +26,8 @@ struct resolvwatch_config {
 	struct loop *loop;
 	struct resolvconf *keeper;
 	const char *path;
-	const char *also; /* a file whose changes are told by `changed` as well; NULL: none */
-	loop_fn *changed; /* the nameservers may be others now */
+	const char *also; /* another file whose changes also call `changed`; NULL: none */
+	loop_fn *changed; /* the nameservers may have changed */
 	void *arg;
 	uint64_t debounce_ms, look_ms, calm_ms; /* 0: 50 ms, 30 s, 60 s */
 };

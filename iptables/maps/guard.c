@@ -58,7 +58,7 @@ guard_abandon(struct transaction *t)
 	buf_fini(&t->bytes);
 }
 
-/* --- what others do ------------------------------------------------------------------------- */
+/* --- other programs --------------------------------------------------------------------------- */
 
 static void
 repair_now(void *arg)

@@ -24,7 +24,7 @@ enum {
 	FILE_MAX = 1024 * 1024,
 };
 
-/* --- towards the store and back ------------------------------------------------------------- */
+/* --- store and acknowledgements --------------------------------------------------------------- */
 
 static void
 send_acks(struct hub_client *f)
@@ -278,7 +278,7 @@ on_closed(struct hub_client *f)
 	return 0;
 }
 
-/* --- beginning and end ---------------------------------------------------------------------- */
+/* --- start and end ---------------------------------------------------------------------------- */
 
 int
 hub_client_check_id(const char *node_id, struct err *err)

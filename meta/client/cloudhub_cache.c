@@ -120,7 +120,7 @@ cloudhub_cache_again(struct cloudhub_cache *m)
 	e->is_ready = true;
 }
 
-/* --- beginning and end ---------------------------------------------------------------------- */
+/* --- start and end ---------------------------------------------------------------------------- */
 
 struct cloudhub_cache *
 cloudhub_cache_new(void)

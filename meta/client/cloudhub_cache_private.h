@@ -70,7 +70,7 @@ struct cloudhub_cache {
 	bool listed;
 };
 
-/* --- mirror_names.c ------------------------------------------------------------------------- */
+/* --- cloudhub_cache_names.c ------------------------------------------------------------------- */
 struct object *cloudhub_cache_find_object(
 	const struct cloudhub_cache *m, enum kube_kind kind, const char *ns, const char *name);
 /* One that is new is gone, so far. NULL: there are too many. */

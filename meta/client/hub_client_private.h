@@ -193,20 +193,20 @@ void hub_client_renew_open(struct hub_client *f);
 void hub_client_renew_text(struct hub_client *f, const char *text, size_t len);
 void hub_client_renew_closed(struct hub_client *f, const char *why);
 
-/* --- feed_crl.c ----------------------------------------------------------------------------- */
+/* --- hub_client_crl.c ------------------------------------------------------------------------- */
 /* The hub's list of revoked certificates, if the message has one. */
 void hub_client_take_crl(struct hub_client *f, const struct envelope *e);
 /* A new context refuses what is known to be revoked; NULL: nothing. */
 void hub_client_use_refused(const struct hub_client *f, struct ssl_ctx_st *tls);
 size_t hub_client_count_refused(const struct hub_client *f);
 
-/* --- feed_why.c ----------------------------------------------------------------------------- */
+/* --- hub_client_why.c ------------------------------------------------------------------------- */
 /* The error that says WS_REFUSED_OR_UNREACHABLE says before long which of both. */
 void hub_client_why_ask(struct hub_client *f, const struct addr *to);
 void hub_client_why_end(struct hub_client *f);
 void hub_client_why_dial(void *feed); /* the timer's */
 
-/* --- feed_refusal.c ------------------------------------------------------------------------- */
+/* --- hub_client_refusal.c --------------------------------------------------------------------- */
 /* What stands behind the words with which a connection, or an attempt, ended; never NULL. */
 struct hub_client_cause {
 	const char *words; /* that are in them */
