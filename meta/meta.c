@@ -35,7 +35,7 @@ on_asked(void *arg, const struct meta_question *question)
 	m->config.asked(m->use_arg, question);
 }
 
-/* Before hub_client_new has returned there is nothing to ask. */
+/* Until hub_client_new has returned there is no client to ask. */
 static void
 on_hub(void *arg)
 {
@@ -72,7 +72,7 @@ read_proxy_good(const char *url, struct store *store)
 	auto_free char *key = NULL;
 
 	if (proxy_parse(&proxy, url, NULL) < 0)
-		return NULL; /* meta/client/hub_client says why */
+		return NULL; /* meta/client/hub_client reports the error */
 	key = xasprintf("proxy %s", proxy.host);
 	proxy_fini(&proxy);
 	return store_note(store, key);
@@ -100,8 +100,8 @@ read_last_good(struct meta *m, struct store *store)
 		m->in_step_s = strtoll(in_step, NULL, 10);
 }
 
-/* The database, or NULL with the reason in the log: an agent starts whatever state its disk is
- * in. */
+/* Opens the database, or returns NULL and logs the reason: an agent starts whatever state its disk
+ * is in. */
 static struct store *
 open_store(struct meta *m)
 {
@@ -145,7 +145,7 @@ read_store(struct meta *m, struct store **store, struct err *err)
 	struct err why = {0};
 	int rc = apply_new(&m->apply, &config, *store, &why);
 
-	if (rc == -EUCLEAN) { /* damage that the check did not see */
+	if (rc == -EUCLEAN) { /* damage that the check missed */
 		store_close(store);
 		if (store_move_aside(m->path, why.text, NULL) == 0) {
 			m->moved_aside++;
@@ -343,7 +343,8 @@ meta_use_upstreams(struct meta *m, const struct addr *upstreams, size_t n)
 void
 meta_stop(struct meta **out)
 {
-	struct meta *m = *out; /* nulled at the end: the feed's closing calls back */
+	/* set to NULL at the end, because closing the hub client calls back */
+	struct meta *m = *out;
 	bool committed = true;
 
 	if (m == NULL)

@@ -1,6 +1,6 @@
 /*
- * What the files of meta's door share: meta.c (opens, connects, stops; asks) and meta_tell.c
- * (state, metrics). Nothing outside of these includes it.
+ * Shared by the files behind meta.h: meta.c (opens, connects, stops; answers) and meta_tell.c
+ * (state, metrics). Not included elsewhere.
  */
 #ifndef EDGEWAY_META_META_PRIVATE_H
 #define EDGEWAY_META_META_PRIVATE_H
@@ -13,11 +13,11 @@
 
 struct meta {
 	struct meta_config config; /* strings owned */
-	char **urls, **last_good, **told; /* of each url: what is remembered */
+	char **urls, **last_good, **told; /* stored values of each url */
 	char *refused_hubs; /* HUB_CLIENT_REFUSED_NOTE, NULL: none */
 	char *proxy_good; /* the proxy's last good address */
-	int64_t floor_s; /* the last time stored */
-	/* when this node was last in step with its hub, as the database has it; 0: never */
+	int64_t floor_s; /* the latest time stored */
+	/* when this node was last in step with its hub, from the database; 0: never */
 	int64_t in_step_s;
 	struct staleness *age;
 	char *path;
@@ -28,7 +28,7 @@ struct meta {
 	struct hub_client *feed; /* NULL: cannot connect */
 	unsigned moved_aside;
 	uint64_t open_ms; /* how long reading the database took */
-	/* errno, positive, of what kept it from being written at the start; 0: nothing */
+	/* why the database could not be written at the start, errno, positive; 0: it could */
 	int open_error;
 	char why_not[512]; /* why feed is NULL */
 };

@@ -85,7 +85,7 @@ apply_metrics(const struct apply_counts *c, struct metrics *out)
 		(double)(c->ipam.size - c->ipam.used - c->ipam.resting));
 }
 
-/* errno, positive, why the database cannot be written; 0: it can. A failure at the start holds
+/* Why the database cannot be written, errno, positive; 0: it can. A failure at the start counts
  * until something is written. */
 static int
 database_error(const struct meta *m, const struct writer_counts *w)

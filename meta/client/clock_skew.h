@@ -1,8 +1,9 @@
 /*
- * What the hub's clock says beside ours, and how late its changes are in use here. The hub's
- * messages bear the time at which they were made; those that it makes at once (hello, answers) tell
- * the difference of the clocks, the way of a message included; of changes one at a time is followed
- * until it is committed. Part of the feed; loop 0 only.
+ * Measures the difference between the hub's clock and ours, and how late the hub's changes take
+ * effect here. The hub's messages carry the time at which they were created. Messages that it
+ * creates and sends at once (hello, answers) show the clock difference, including the transit time
+ * of the message. One change at a time is followed until it is committed. Part of the hub client;
+ * loop 0 only.
  */
 #ifndef EDGEWAY_META_CLIENT_CLOCK_SKEW_H
 #define EDGEWAY_META_CLIENT_CLOCK_SKEW_H
@@ -12,20 +13,20 @@
 
 struct clock_skew {
 	bool known;
-	int64_t ahead_ms; /* of the hub's clock, < 0: ours is */
-	uint64_t told_ms; /* mono_ms of that */
-	char followed[37]; /* id of a change, "": none is */
+	int64_t ahead_ms; /* hub's clock minus ours; < 0: ours is ahead */
+	uint64_t told_ms; /* mono_ms of that measurement */
+	char followed[37]; /* id of the change being followed, "": none */
 	uint64_t arrived_ms; /* mono_ms */
 	uint64_t way_ms;
-	uint64_t lag_ms; /* of the last change that was followed */
-	uint64_t changes; /* that were */
+	uint64_t lag_ms; /* of the last followed change */
+	uint64_t changes; /* number of followed changes */
 };
 
-/* sent_ms: since 1970, by the hub's clock; 0: it does not say. */
+/* sent_ms: since 1970, by the hub's clock; 0: not given. */
 void clock_skew_told(struct clock_skew *t, uint64_t sent_ms);
 void clock_skew_change(struct clock_skew *t, const char *id, uint64_t sent_ms);
 void clock_skew_committed(struct clock_skew *t, const char *id);
-/* The connection has ended: what was followed comes no more. */
+/* The connection has ended: the followed change will not be committed. */
 void clock_skew_closed(struct clock_skew *t);
 
 #endif

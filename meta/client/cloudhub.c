@@ -11,15 +11,16 @@
 #define EDGECORE_CONFIG "/etc/kubeedge/config/edgecore.yaml"
 
 enum {
-	FRAME_MAX = 32 * 1024 * 1024, /* 10 000 services as they are stored, in one list */
+	/* room for 10 000 services in their stored form, in one list */
+	FRAME_MAX = 32 * 1024 * 1024,
 	TICK_MS = 5 * 1000,
-	PING_TICKS = 3, /* a CloudHub cuts off who is silent for 30 s */
-	LIST_TICKS = 60, /* the list of services is asked for again */
+	PING_TICKS = 3, /* a CloudHub disconnects an agent that is silent for 30 s */
+	LIST_TICKS = 60, /* the list of services is requested again after this */
 	LIST_RETRY_TICKS = 6,
-	WINDOW = 512, /* changes on their way to the database */
+	WINDOW = 512, /* changes passed to apply and not committed yet */
 	ACKS_MAX = 4096,
 	SHORT_MS = 30 * 1000,
-	SHORT_MAX = 3, /* connections in a row that did not last */
+	SHORT_MAX = 3, /* connections in a row that ended early */
 	CONTESTED_MS = 60 * 1000,
 	FILE_MAX = 1024 * 1024,
 };
@@ -68,7 +69,7 @@ cloudhub_want_ack(struct cloudhub *c, const char *id, const char *resource)
 	struct ack *a;
 
 	if (*id == '\0' || c->n_acks == ACKS_MAX)
-		return; /* a CloudHub says it again */
+		return; /* the CloudHub sends it again */
 	a = xcalloc(1, sizeof(*a));
 	a->after = UINT64_MAX;
 	a->id = xstrdup(id);
@@ -77,7 +78,7 @@ cloudhub_want_ack(struct cloudhub *c, const char *id, const char *resource)
 	c->n_acks++;
 }
 
-/* False: it must wait. */
+/* False: no room now, try again later. */
 static bool
 hand_over(struct hub_client *f, const struct cloudhub_cache_change *change)
 {
@@ -102,7 +103,7 @@ hand_over(struct hub_client *f, const struct cloudhub_cache_change *change)
 	return rc != -EAGAIN;
 }
 
-/* Everything that was asked is answered, and handed on. */
+/* Detects that every question is answered, and the answers are passed on. */
 static void
 cloudhub_settle(struct hub_client *f)
 {
@@ -155,7 +156,7 @@ on_committed(struct hub_client *f, unsigned connection, const char *id, const ch
 
 /* --- the connection ------------------------------------------------------------------------- */
 
-/* What the store holds, for the mirror to compare with. */
+/* Tells the cache what the store holds, to compare with. */
 static void
 cloudhub_compare(struct hub_client *f)
 {
@@ -175,7 +176,7 @@ cloudhub_compare(struct hub_client *f)
 	cloudhub_pump(f);
 }
 
-/* No version is ever said: what is known of versions goes by whether the list comes. */
+/* A CloudHub never reports its version; whether the list comes is the only sign of it. */
 void
 cloudhub_judge_list(struct hub_client *f)
 {
@@ -247,8 +248,8 @@ on_check(struct hub_client *f)
 	c->ticks++;
 	if (c->ticks % PING_TICKS == 0)
 		cloudhub_ping(f);
-	/* The disk does not take what is handed to it: go on in memory, as far as meta/state/apply
-	 * goes. */
+	/* The disk does not take the changes passed on: widen the window and go on in memory, as
+	 * far as meta/state/apply allows. */
 	if (c->handed - c->committed >= c->window)
 		c->window += WINDOW;
 	cloudhub_expire(f);
@@ -292,7 +293,7 @@ hub_client_check_id(const char *node_id, struct err *err)
 
 	if (file_read(EDGECORE_CONFIG, FILE_MAX, &text, &len) < 0 ||
 		tree_parse(&t, EDGECORE_CONFIG, text, len, NULL) < 0)
-		return 0; /* no EdgeCore, or none that could start */
+		return 0; /* no EdgeCore, or one that cannot start */
 	gethostname(host, sizeof(host) - 1);
 	its = tree_text(tree_path(tree_document(t, 0), "modules.edged.hostnameOverride"), host);
 	same = strcmp(*its != '\0' ? its : host, node_id) == 0;
@@ -314,7 +315,7 @@ read_pem(const char *option, const char *path, char **pem, struct err *err)
 	return rc < 0 ? err_set(err, rc, "%s: cannot read %s: %s", option, path, strerror(-rc)) : 0;
 }
 
-/* A CloudHub's certificates carry no node's name that we could hold against ours. */
+/* A CloudHub's certificates carry no node name that could be checked against ours. */
 static int
 on_begin(struct hub_client *f, const struct hub_client_config *config, struct err *err)
 {

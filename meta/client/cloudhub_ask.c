@@ -6,7 +6,7 @@
 
 enum {
 	QUERY_MS = 10 * 1000,
-	SILENT_QUERIES = 2 * CLOUDHUB_QUERIES, /* unanswered ones, and the hub is asked no more */
+	SILENT_QUERIES = 2 * CLOUDHUB_QUERIES, /* after so many unanswered ones no more are sent */
 };
 
 static void

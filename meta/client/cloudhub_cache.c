@@ -61,7 +61,8 @@ take_changes(struct cloudhub_cache *m)
 	}
 }
 
-/* May the entry become what is wanted? Else what is stored counts on. */
+/* Whether enough is known to store what the entry should be; otherwise the stored view stays in
+ * use. */
 static bool
 is_settled(const struct cloudhub_cache *m, const struct entry *e)
 {
@@ -92,7 +93,7 @@ cloudhub_cache_next(struct cloudhub_cache *m, struct cloudhub_cache_change *chan
 		TAILQ_REMOVE(&m->ready, e, ready);
 		e->is_ready = false;
 		if (!is_settled(m, e))
-			continue; /* whoever settles it looks again */
+			continue; /* it is checked again when more is known */
 		if (cloudhub_cache_differs(e)) {
 			e->is_stored = e->is_wanted;
 			e->stored = e->wanted;

@@ -1,18 +1,18 @@
 /*
- * What a CloudHub has told of the cluster, and which stored services differ from it. Whole v1
- * objects come in, one by one or as lists; model/cluster/cluster joins them; out come the changes
- * that make the store agree:
+ * What a CloudHub has reported about the cluster, and which stored services differ from it. Input
+ * are whole v1 objects, one by one or as lists; model/cluster/cluster combines them; output are the
+ * changes that bring the store up to date:
  *
  *	cloudhub_cache_stored(m, key, digest);		// for each service that the store holds
- *	cloudhub_cache_listed(m, &list, err);		// or cloudhub_cache_put, cloudhub_cache_delete
+ *	cloudhub_cache_listed(m, &list, err);		// or cloudhub_cache_put, ..._delete
  *	while (cloudhub_cache_next(m, &change))		// change.json NULL: delete
  *		...
  *
- * A list is all there is in its scope (all services; the pods of one): what it does not name is
- * gone, unless it is younger than the list. A stored service is left alone until this connection
- * has told what becomes of it: it is deleted only once the list of services has come, and a view
- * without its pods does not take its place. Objects older than what is known
- * (metadata.resourceVersion) are passed over. Pure; one thread.
+ * A list is complete for its scope (all services; the pods of one): an object that is missing from
+ * it is gone, unless it is newer than the list. A stored service stays unchanged until this
+ * connection has reported enough about it: it is deleted only after the list of services has come,
+ * and a view without its pods does not replace it. Objects older than the known version
+ * (metadata.resourceVersion) are ignored. Pure; one thread.
  */
 #ifndef EDGEWAY_META_CLIENT_CLOUDHUB_CACHE_H
 #define EDGEWAY_META_CLIENT_CLOUDHUB_CACHE_H
@@ -25,58 +25,58 @@ enum { CLOUDHUB_CACHE_OBJECTS_MAX = 250000 };
 
 struct cloudhub_cache_object {
 	enum kube_kind kind;
-	const char *ns, *name; /* as the message's resource has them */
+	const char *ns, *name; /* as given in the message's resource */
 	const struct tree_node *content; /* the object; may be NULL for a deletion */
 };
 
 struct cloudhub_cache_list {
 	enum kube_kind kind;
 	const char *ns, *service; /* of a list of pods; NULL: the whole cluster */
-	bool gone; /* of pods: there are none any more, whatever the content */
+	bool gone; /* of pods: none are left, whatever the content */
 	const struct tree_node *content; /* a list, or an object with `items` */
 };
 
 struct cloudhub_cache_question {
-	enum kube_kind kind; /* KUBE_POD: the pods of the service */
+	enum kube_kind kind; /* KUBE_POD: asks for the pods of the service */
 	const char *ns, *service; /* borrowed until the next call */
 };
 
 struct cloudhub_cache_change { /* borrowed until the next call */
 	const char *ns, *name;
-	const char *json; /* NULL: gone */
+	const char *json; /* NULL: deleted */
 	size_t len;
 };
 
 struct cloudhub_cache *cloudhub_cache_new(void);
 void cloudhub_cache_free(struct cloudhub_cache **m);
 
-/* A new connection: everything is to be asked again, nothing counts as listed. */
+/* A new connection: everything must be asked again, nothing counts as listed. */
 void cloudhub_cache_begin(struct cloudhub_cache *m);
-/* The store's services anew: first forget, then say each. */
+/* Sets the services that the store holds anew: call forget once, then stored for each. */
 void cloudhub_cache_forget_stored(struct cloudhub_cache *m);
 void cloudhub_cache_stored(struct cloudhub_cache *m, const char *key, uint64_t digest);
 
-/* 0; 1: older than what is known, passed over; -EINVAL with the reason; -ENOSPC: too many
+/* Returns 0; 1: older than the known version, ignored; -EINVAL with the reason; -ENOSPC: too many
  * objects. */
 int cloudhub_cache_put(
 	struct cloudhub_cache *m, const struct cloudhub_cache_object *o, struct err *err);
 int cloudhub_cache_delete(
 	struct cloudhub_cache *m, const struct cloudhub_cache_object *o, struct err *err);
-/* The number of items that were refused (their last good form counts on; err tells of the first),
- * or -EINVAL: no list. */
+/* Returns the number of refused items (their last valid version stays in use; err describes the
+ * first), or -EINVAL: not a list. */
 int cloudhub_cache_listed(
 	struct cloudhub_cache *m, const struct cloudhub_cache_list *list, struct err *err);
 
-/* What to ask the hub next; false: nothing. */
+/* The next question for the hub; false: none. */
 bool cloudhub_cache_ask(struct cloudhub_cache *m, struct cloudhub_cache_question *q);
-/* The hub does not answer this question, or said that there is no such thing. */
+/* The hub did not answer this question, or reported that there is no such object. */
 void cloudhub_cache_give_up(struct cloudhub_cache *m, const struct cloudhub_cache_question *q);
 
 /* The next change, which then counts as stored. */
 bool cloudhub_cache_next(struct cloudhub_cache *m, struct cloudhub_cache_change *change);
-/* It could not be taken now: cloudhub_cache_next gives it again. */
+/* The last change could not be taken now: cloudhub_cache_next returns it again. */
 void cloudhub_cache_again(struct cloudhub_cache *m);
-/* The list of services came on this connection. */
+/* Whether the list of services has come on this connection. */
 bool cloudhub_cache_has_list(const struct cloudhub_cache *m);
 size_t cloudhub_cache_objects(const struct cloudhub_cache *m);
 

@@ -38,7 +38,7 @@ note_endpoints(struct cloudhub_cache *m, const char *ns, const char *name)
 	cloudhub_cache_look_at_scope(m, s);
 }
 
-/* Takes the object, unless a younger one is known. */
+/* Takes the object, unless a newer version is known. */
 static int
 cloudhub_cache_take_take(
 	struct cloudhub_cache *m, struct object *known, struct kube_object **o, uint64_t version)
@@ -92,7 +92,7 @@ cloudhub_cache_put(
 
 static void drop_pods(struct cloudhub_cache *m, struct scope *s, uint64_t version);
 
-/* `gone` stays behind with its version. */
+/* The object stays as `gone`, with its version. */
 static void
 remove_object(struct cloudhub_cache *m, struct object *known)
 {
@@ -129,8 +129,8 @@ cloudhub_cache_delete(
 
 /* --- lists ---------------------------------------------------------------------------------- */
 
-/* Takes a pod out of a list of pods; one that is in no other is gone, unless it is younger than the
- * list. */
+/* Removes a pod from one pod list; if it is in no other list it is gone, unless it is newer than
+ * the list. */
 static void
 leave_pod(struct cloudhub_cache *m, struct object *pod, uint64_t version)
 {
@@ -150,7 +150,7 @@ drop_pods(struct cloudhub_cache *m, struct scope *s, uint64_t version)
 	s->n_pods = 0;
 }
 
-/* One item; NULL when it has no name that could be kept. */
+/* Processes one item; NULL when it has no usable name. */
 static struct object *
 take_item(struct cloudhub_cache *m, const struct cloudhub_cache_list *list,
 	const struct tree_node *item, struct err *err)
@@ -223,8 +223,7 @@ cloudhub_cache_listed(
 
 	if (c != NULL && c->kind == TREE_MAP)
 		items = tree_get(c, "items");
-	/* Go writes an empty list as null, too. That there is no service at all must be said more
-	 * clearly. */
+	/* Go also encodes an empty list as null. An empty list of all services must be explicit. */
 	if (list->gone)
 		items = NULL;
 	else if (tree_is_null(items) ? list->service == NULL || c == NULL

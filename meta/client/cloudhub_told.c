@@ -28,7 +28,7 @@ cloudhub_told_refuse(
 
 	snprintf(id, sizeof(id), "%s", t->id);
 	snprintf(name, sizeof(name), "%s", resource);
-	f->n_errors = 0; /* an object that we cannot read is no reason to hang up */
+	f->n_errors = 0; /* an object that we cannot read is no reason to disconnect */
 	hub_client_send_error(f, &e, reason);
 }
 
@@ -58,7 +58,7 @@ is_word(const char *word, const char *one, const char *two, const char *three)
 	return strcmp(word, one) == 0 || strcmp(word, two) == 0 || strcmp(word, three) == 0;
 }
 
-/* A change or an answer. 0, or -errno with the reason. */
+/* Processes a change or an answer. Returns 0, or -errno with the reason. */
 static int
 cloudhub_told_take(struct hub_client *f, const struct told *t, struct err *err)
 {
@@ -72,9 +72,9 @@ cloudhub_told_take(struct hub_client *f, const struct told *t, struct err *err)
 	while (type < ARRAY_LEN(types) && strcmp(types[type].type, t->type) != 0)
 		type++;
 	if (type == ARRAY_LEN(types))
-		return 0; /* what an EdgeCore needs: secrets, volumes, ... */
+		return 0; /* for an EdgeCore: secrets, volumes, ... */
 	f->cloudhub->n_silent = a != NULL ? 0 : f->cloudhub->n_silent;
-	/* No such thing: a text, or nothing at all. */
+	/* A text or an empty content means that there is no such object. */
 	if (a != NULL && !types[type].list &&
 		(t->content == NULL || t->content->kind == TREE_SCALAR)) {
 		cloudhub_give_up(f, a);
@@ -88,7 +88,7 @@ cloudhub_told_take(struct hub_client *f, const struct told *t, struct err *err)
 	return rc;
 }
 
-/* "<namespace>/<type>/<name>", sometimes behind "node/<id>/". `copy` is cut up. */
+/* "<namespace>/<type>/<name>", sometimes preceded by "node/<id>/". Modifies `copy`. */
 static bool
 cloudhub_told_split(char *copy, struct told *t)
 {

@@ -1,15 +1,16 @@
 /*
- * Where the hub may be, and when to try next: plain data and rules, no I/O, no clock. Places are
- * those of hub.url, in turn. Each has addresses: what its name resolves to now, then the one that
- * was good last, then those that a hub told of itself, of which the last two are remembered over
- * restarts and all there is when the name cannot be resolved. Whatever the address, the certificate
- * there must bear the name of hub.url, so remembering gives nobody any trust.
+ * The addresses of the hub, and when to try the next: plain data and rules, no I/O, no clock. The
+ * places are the entries of hub.url, used in turn. Each has addresses: those that its name resolves
+ * to now, then the last good one, then those that a hub reported about itself. The latter two are
+ * stored across restarts, and are all there is when the name cannot be resolved. Whatever the
+ * address, the certificate there must carry the name in hub.url, so a stored address gains no
+ * trust.
  *
  *	hub_addresses_found(&p, addrs, n);			// n 0: the name cannot be resolved
  *	while (hub_addresses_next(&p, &addr)) ...		// try them one after the other
- *	wait = hub_addresses_failed(&p, random);		// ms; the next place's turn then
+ *	wait = hub_addresses_failed(&p, random);		// ms; then the next place's turn
  *	...
- *	hub_addresses_lived(&p, ms, synced);			// a connection ended: was it a good one?
+ *	hub_addresses_lived(&p, ms, synced);			// a connection has ended
  */
 #ifndef EDGEWAY_META_CLIENT_HUB_ADDRESSES_H
 #define EDGEWAY_META_CLIENT_HUB_ADDRESSES_H
@@ -18,11 +19,12 @@
 #include "meta/client/message.h"
 
 enum {
-	PLACE_FOUND_MAX = 8, /* addresses of a name */
+	PLACE_FOUND_MAX = 8, /* resolved addresses of a name */
 	PLACE_ADDRS_MAX = PLACE_FOUND_MAX + 1 + MESSAGE_ADDRESSES_MAX,
 	HUB_ADDRESSES_FIRST_MS = 100,
 	HUB_ADDRESSES_MOST_MS = 30 * 1000,
-	HUB_ADDRESSES_GOOD_MS = 30 * 1000, /* a connection that lasted so long, and was in step */
+	/* a connection that lasted this long and was in step is good */
+	HUB_ADDRESSES_GOOD_MS = 30 * 1000,
 };
 
 struct place {
@@ -35,52 +37,53 @@ struct place {
 
 struct hub_addresses {
 	struct place *place;
-	size_t n, now; /* now: whose turn it is */
-	struct addr addrs[PLACE_ADDRS_MAX]; /* of that place, in this turn */
+	size_t n, now; /* now: index of the current place */
+	struct addr addrs[PLACE_ADDRS_MAX]; /* of the current place, for this attempt */
 	size_t n_addrs, at;
 	struct addr avoided;
 	bool avoids;
 	uint64_t backoff_ms;
 };
 
-/* urls: NULL-terminated, at least one. -EINVAL with the reason: no wss URL, a name inside the
+/* urls: NULL-terminated, at least one. -EINVAL with the reason: no wss URL, or a name inside the
  * cluster domain. */
 int hub_addresses_init(struct hub_addresses *p, const char *const *urls, const char *cluster_domain,
 	struct err *err);
 void hub_addresses_fini(struct hub_addresses *p);
-/* The place whose turn it is. */
+/* The current place. */
 struct place *hub_addresses_now(const struct hub_addresses *p);
 
-/* What is remembered of the i-th place, from an earlier run; told: addresses with blanks between
- * them. NULL: nothing. */
+/* Restores what an earlier run stored for the i-th place; told: addresses separated by blanks.
+ * NULL: nothing. */
 void hub_addresses_recall(
 	struct hub_addresses *p, size_t i, const char *last_good, const char *told);
-/* Its name resolves to these, at most PLACE_FOUND_MAX are taken; with those that are remembered,
- * how many there are. */
+/* Sets the current place's resolved addresses, at most PLACE_FOUND_MAX. Returns how many there are
+ * together with the stored ones. */
 size_t hub_addresses_found(struct hub_addresses *p, const struct addr *found, size_t n);
-/* This one comes last, wherever it is found, until the next call; NULL: none does. */
+/* From now on this address is tried last, until the next call; NULL: none. */
 void hub_addresses_avoid(struct hub_addresses *p, const struct addr *a);
-/* The next address to try in this turn; false: there is none left. */
+/* The next address to try; false: none is left. */
 bool hub_addresses_next(struct hub_addresses *p, struct addr *to);
 bool hub_addresses_left(const struct hub_addresses *p);
-/* Is there anything to try but this address: of this place, as far as is known now, or another
- * place? */
+/* Whether there is anything to try other than this address: another known address of this place, or
+ * another place. */
 bool hub_addresses_elsewhere(const struct hub_addresses *p, const struct addr *at);
 
-/* The address is good (text with port). Is this news? */
+/* The address works (text with port). Returns whether it is new. */
 bool hub_addresses_good(struct hub_addresses *p, const char *address);
-/* A hub of this place says that it can be reached at these as well; what is no IP address does not
- * count. Is this news? None at all is no news: another replica may know less. */
+/* A hub of this place reports that it can also be reached at these addresses; texts that are not IP
+ * addresses are ignored. Returns whether this is new. An empty list changes nothing: another
+ * replica may know less. */
 bool hub_addresses_told(struct hub_addresses *p, char (*addresses)[MESSAGE_ADDRESS_TEXT], size_t n);
-/* What is to be remembered of the place for hub_addresses_recall's `told`; the caller frees. */
+/* The text to store for hub_addresses_recall's `told`; the caller frees it. */
 char *hub_addresses_told_text(const struct place *p);
 
-/* The turn failed: ms to wait, anything from 0 to a bound that doubles (full jitter: a thousand
- * nodes that lost their hub at once come back spread), and the next place's turn. */
+/* All addresses failed: returns the ms to wait, random between 0 and a bound that doubles (full
+ * jitter, so that a thousand nodes that lost their hub at once reconnect spread out), and moves to
+ * the next place. */
 uint64_t hub_addresses_failed(struct hub_addresses *p, uint64_t random);
-/* A connection ended after this time. Only a good one starts the back-off anew: a hub that accepts
- * and cuts at once, or never gets as far as being in step, is not asked more often than one that is
- * away. */
+/* A connection ended after this time. Only a good one resets the back-off: a hub that accepts and
+ * closes at once, or never gets in step, is not dialled more often than an unreachable one. */
 void hub_addresses_lived(struct hub_addresses *p, uint64_t ms, bool synced);
 void hub_addresses_reset(struct hub_addresses *p);
 

@@ -13,10 +13,11 @@
 
 enum {
 	HANDSHAKE_MS = 5 *
-		/* TCP, TLS and upgrade: a frozen hub's kernel accepts, and there may be others */
+		/* TCP, TLS and upgrade: a frozen hub's kernel still accepts, and other addresses
+		 * may work */
 		1000,
-	HURRY_MS = 1000, /* the same in a first round, where another address may be better */
-	REFUSED_MS = 30 * 1000, /* the hub said no: somebody must do something first */
+	HURRY_MS = 1000, /* the same in a first round, while other addresses may be faster */
+	REFUSED_MS = 30 * 1000, /* the hub refused: somebody must act first */
 	MOVE_LEAST_MS = 10 * 1000,
 	MOVE_MOST_MS = 10 * 60 * 1000,
 	HIGH_WATER = 1024 * 1024,
@@ -91,7 +92,7 @@ on_retry(void *arg)
 		resolve_host(f->resolve, p->at.host, p->at.port, on_host, f);
 }
 
-/* The node's route leads fake IPs to our own listener: a connection to a hub there would end at
+/* The node routes fake IPs to our own listener: a connection to a hub there would end at
  * ourselves. */
 static int
 refuse_fake(const struct hub_client *f, const struct addr *a, struct err *err)
@@ -107,8 +108,8 @@ refuse_fake(const struct hub_client *f, const struct addr *a, struct err *err)
 		addr_text(a, text));
 }
 
-/* Addresses of this turn, and other places: each may be given up early once, before the first of
- * them gets all the time that there is. */
+/* The remaining addresses and the other places may each be given up early once, before the first of
+ * them gets the full timeout. */
 static void
 hub_client_hurry(struct hub_client *f)
 {
@@ -158,7 +159,7 @@ hub_client_dial(struct hub_client *f)
 	if (f->tls == NULL || f->unwanted || hub_client_expired(f))
 		hub_client_read_token(f);
 	if (f->tls == NULL && !f->has_token) {
-		f->failures++; /* the reason has been told */
+		f->failures++; /* the reason was logged already */
 		retry_later(f, 0);
 		return;
 	}
@@ -272,7 +273,8 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		timer_start(f->retry, 0, 0);
 	} else if (f->waits) {
 		f->state = WAITING;
-		f->unwanted = f->tls != NULL; /* as before: the certificate at hand was refused */
+		/* as before: the hub refused the certificate in use */
+		f->unwanted = f->tls != NULL;
 		snprintf(f->error, sizeof(f->error), "%s", f->waits_for);
 		hub_addresses_reset(&f->places);
 		timer_cancel(f->check);
@@ -335,7 +337,7 @@ open_resolve(struct hub_client *f, const struct addr *upstreams, size_t n, struc
 	return resolve_new(&f->resolve, f->loop, &config, err);
 }
 
-/* What is being asked of the old ones ends with -ECANCELED, unheard. */
+/* Open queries to the old servers end with -ECANCELED and are ignored. */
 void
 hub_client_use_upstreams(struct hub_client *f, const struct addr *upstreams, size_t n)
 {
@@ -369,7 +371,7 @@ hub_client_network(struct hub_client *f)
 	hub_client_kick(f);
 }
 
-/* A line that fails for some seconds again and again is not worth a new connection each time. */
+/* If a connection fails for some seconds again and again, do not reconnect each time. */
 void
 hub_client_move(struct hub_client *f)
 {
@@ -455,7 +457,7 @@ hub_client_new(struct hub_client **out, const struct hub_client_config *config, 
 void
 hub_client_free(struct hub_client **out)
 {
-	struct hub_client *f = *out; /* nulled at the end: closing calls back */
+	struct hub_client *f = *out; /* set to NULL at the end, because closing calls back */
 
 	if (f == NULL)
 		return;

@@ -1,14 +1,15 @@
 /*
- * The spine of the connection to the hub (doc/protocol.md): joins if it must, resolves, connects,
- * stays connected, tells what this node holds, hands changes to meta/state/apply, and acknowledges
+ * The connection to the hub (doc/protocol.md): joins if it must, resolves, connects, stays
+ * connected, reports what this node holds, passes changes to meta/state/apply, and acknowledges
  * them. One connection at a time. Loop 0 only.
  *
  *   WAITING ─timer─► RESOLVING ─► DIALLING ─► GREETING ─hello─► SYNCING ─synced─► SYNCED
  *      ▲                 │            │           │                │                │
- *      └──── back-off: 100 ms doubling to 30 s, full jitter; addresses and hub.url take turns (meta/client/hub_addresses)
+ *      └──── back-off: 100 ms doubling to 30 s, full jitter; addresses and hub.url take turns
+ *            (meta/client/hub_addresses)
  *
- * The join takes the same way as far as GREETING, with the other path, and ends in WAITING with a
- * certificate.
+ * A join passes through the same states up to GREETING, with the other path, and ends in WAITING
+ * with a certificate.
  */
 #ifndef EDGEWAY_META_CLIENT_HUB_CLIENT_H
 #define EDGEWAY_META_CLIENT_HUB_CLIENT_H
@@ -25,30 +26,30 @@ struct ws_tunnels;
 struct hub_client;
 
 #define HUB_CLIENT_REFUSED_NOTE                                                                    \
-	"revoked_hubs" /* serial numbers of hubs' certificates, parted by commas */
+	"revoked_hubs" /* serial numbers of hubs' certificates, separated by commas */
 
 struct hub_client_config { /* copied */
 	struct loop *loop;
-	loop_fn *hub_changed; /* hub_client_hub says something new; may be NULL */
+	loop_fn *hub_changed; /* hub_client_hub has changed; may be NULL */
 	void *hub_arg;
-	meta_asked_fn *asked; /* the hub has a question; NULL: none is answered */
+	meta_asked_fn *asked; /* the hub asks a question; NULL: none is answered */
 	void *asked_arg;
-	bool no_tunnel; /* it is switched off: the hub does not wait for one */
+	bool no_tunnel; /* tunnels are switched off: the hub does not wait for one */
 	struct apply *apply;
 	bool cloudhub; /* hub.protocol: the hub is a KubeEdge CloudHub */
 	const char *node, *node_id; /* node_id "" = node */
 	const char *data_dir, *ca, *cert, *key, *token, *token_file;
-	int64_t floor_s; /* the last time stored, seconds since 1970 */
-	const char *refused_hubs; /* the note HUB_CLIENT_REFUSED_NOTE, NULL: none */
+	int64_t floor_s; /* the latest time stored, seconds since 1970 */
+	const char *refused_hubs; /* the stored note HUB_CLIENT_REFUSED_NOTE, NULL: none */
 	const char *cluster_domain;
-	uint32_t subnet, mask; /* of fake IPs, host byte order: no hub is there */
+	uint32_t subnet, mask; /* of fake IPs, host byte order: a hub cannot be there */
 	const char *const *urls; /* NULL-terminated */
-	/* For each of urls, or NULL: address of the last connection as text; those that the hub
-	 * told. */
+	/* For each of urls, or NULL: address of the last connection as text; addresses the hub
+	 * reported. */
 	const char *const *last_good, *const *told;
 	const char *proxy; /* hub.proxy, "" none */
-	struct ws_tunnels *carriers; /* inside of which every connection goes; NULL: none */
-	const char *proxy_good; /* its address of the last connection as text, or NULL */
+	struct ws_tunnels *carriers; /* every connection goes through them; NULL: none */
+	const char *proxy_good; /* the proxy's address of the last connection as text, or NULL */
 	uint64_t heartbeat_ms;
 	uint32_t mark;
 	const struct addr *upstreams;
@@ -61,16 +62,16 @@ struct hub_client_status {
 	const char *address; /* "" when not connected; the proxy's if there is one */
 	const char *proxy; /* host of hub.proxy, "" none */
 	const char *error; /* why the last attempt failed, "" none */
-	const char *untold; /* what a CloudHub does not tell, with the remedy; "" nothing */
+	const char *untold; /* what a CloudHub does not report, with the remedy; "" nothing */
 	const char *problem,
-		*remedy; /* what stands behind that: a label, and what helps; "" none */
+		*remedy; /* the cause of the error as a label, and what helps; "" none */
 	int64_t certificate_not_before, certificate_not_after; /* seconds since 1970, 0: none */
-	size_t refused_hubs; /* certificates of hubs that were revoked */
+	size_t refused_hubs; /* revoked certificates of hubs */
 	const char *certificate_error; /* why it was not renewed, "" none */
 	uint64_t renewals, renewal_failures;
 	uint64_t last_contact_ms; /* loop's clock; 0: never */
 	struct clock_skew hubtime;
-	uint64_t comparisons[2]; /* with the hub: all was the same, something differed */
+	uint64_t comparisons[2]; /* with the hub: [0] all equal, [1] something differed */
 	uint64_t connects, failures, messages, refused, acks;
 	uint64_t answered, declined; /* questions */
 };
@@ -78,44 +79,45 @@ struct hub_client_status {
 int hub_client_new(
 	struct hub_client **feed, const struct hub_client_config *config, struct err *err);
 void hub_client_free(struct hub_client **feed);
-/* Who is asked for the hub's name from now on. */
+/* The DNS servers that resolve the hub's name from now on. */
 void hub_client_use_upstreams(struct hub_client *feed, const struct addr *upstreams, size_t n);
-/* The hub may be there again: do not wait for the next attempt. */
+/* The hub may be reachable again: do not wait for the next attempt. */
 void hub_client_kick(struct hub_client *feed);
-/* The network has changed: the same, and a connection whose way begins at another address now is
- * made anew. */
+/* The network has changed: kicks as above, and reconnects if the connection's route now has another
+ * source address. */
 void hub_client_network(struct hub_client *feed);
-/* The hub does not answer: another one is dialled at once, if there is one, the last one last. Not
- * often. */
+/* The hub does not answer: connects to another one at once, if there is one, trying the last one
+ * last. Rate-limited. */
 void hub_client_move(struct hub_client *feed);
-/* Does an EdgeCore on this machine go by this node id? A CloudHub would cut one of the two off.
- * -EEXIST with the reason. */
+/* Whether an EdgeCore on this machine uses this node id; a CloudHub would then disconnect one of
+ * the two. -EEXIST with the reason. */
 int hub_client_check_id(const char *node_id, struct err *err);
-/* The change is committed. Said only on the connection that it came by. */
+/* The change is committed. Acknowledged only on the connection that it came by. */
 void hub_client_ack(
 	struct hub_client *feed, unsigned connection, const char *id, const char *resource);
-/* Other services may be in use now: tells the hub those that this node cannot serve, if they are
- * others than before. */
+/* The services in use may have changed: reports to the hub those that this node cannot serve, if
+ * they differ from the last report. */
 void hub_client_tell_unserved(struct hub_client *feed);
-/* json: model/health.h. Said only on the connection that the question came by. */
+/* json: model/health.h. Sent only on the connection that the question came by. */
 void hub_client_answer(
 	struct hub_client *feed, const struct meta_question *question, const char *json);
 /* Compare with the hub now. */
 void hub_client_resync(struct hub_client *feed);
 struct hub_client_status hub_client_status(const struct hub_client *feed);
 
-/* The hub that has greeted last, for a second connection to it. */
+/* The hub that sent a hello last, for a second connection to it. */
 struct hub_client_hub {
 	struct addr addr;
 	const char *host; /* name in its certificate; borrowed */
 	struct ssl_ctx_st *tls; /* client context with our certificate; borrowed */
-	uint64_t certificate; /* another number for each certificate of ours */
-	const struct proxy *proxy; /* the way there, addr is its own; NULL: none; the feed's */
-	char target[MESH_NODE_MAX + 16]; /* host:port that the proxy is asked for */
+	uint64_t certificate; /* changes with each new certificate of ours */
+	/* the proxy to it, addr is then the proxy's; NULL: none; owned by the hub client */
+	const struct proxy *proxy;
+	char target[MESH_NODE_MAX + 16]; /* host:port to request from the proxy */
 };
-/* False: none has greeted yet. */
+/* False: no hub has sent a hello yet. */
 bool hub_client_hub(const struct hub_client *feed, struct hub_client_hub *to);
-/* JSON list: hub.url with the addresses that are remembered. */
+/* JSON list: hub.url with the stored addresses. */
 void hub_client_places(const struct hub_client *feed, struct buf *out);
 
 #endif

@@ -8,11 +8,12 @@
 #include "model/json.h"
 
 enum {
-	AT_ONCE = 32, /* questions that wait for an answer */
+	AT_ONCE = 32, /* unanswered questions */
 	PER_SECOND = 64,
 };
 
-/* It says why, and costs the connection nothing: the hub may ask again. */
+/* Answers with the reason. Unlike an error this does not count towards closing the connection: the
+ * hub may ask again. */
 static void
 hub_client_answer_decline(struct hub_client *f, const struct envelope *e, const char *why)
 {

@@ -5,9 +5,10 @@
 #include "base/tls/pki_crl.h"
 #include "meta/client/hub_client_private.h"
 
-/* Serial numbers are told only by hubs, but believed only when the CA has signed the list: a hub's
- * stolen certificate cannot make nodes refuse the good ones. What was refused once stays so, across
- * restarts and whichever hub comes next; as many as a hub tells are kept, the newest. */
+/* Only hubs send the list of revoked serial numbers, but it is trusted only if the CA signed it: a
+ * stolen hub certificate cannot make nodes refuse the good hubs. A refused certificate stays
+ * refused, across restarts and whichever hub comes next. The newest REFUSED_MOST are kept, as many
+ * as a hub sends. */
 
 enum { REFUSED_MOST = 256 };
 
@@ -21,7 +22,7 @@ crl_count(const char *serials)
 	return n;
 }
 
-/* Is it one of those in the list? */
+/* Whether the list contains this serial number. */
 static bool
 crl_holds(const char *serials, const char *serial)
 {
@@ -87,7 +88,7 @@ hub_client_take_crl(struct hub_client *f, const struct envelope *e)
 	apply_note(f->apply, HUB_CLIENT_REFUSED_NOTE, f->refused_hubs);
 	hub_client_use_refused(f, f->tls);
 	hub_client_use_refused(f, f->join_tls);
-	/* the tunnels are made anew, as they may lead to somebody else than this connection */
+	/* reconnect the tunnels too: they may lead to another hub than this connection */
 	f->certificates++;
 	hub_client_tell_hub(f);
 }

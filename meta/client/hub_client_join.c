@@ -14,7 +14,7 @@ struct pending {
 	char *name;
 };
 
-/* The hub has asked an operator: "pending" names the request. */
+/* The hub has asked an operator: "pending" in its answer names the request. */
 static bool
 must_wait(struct hub_client *f, const struct envelope *e)
 {
@@ -157,10 +157,12 @@ hub_client_read_token(struct hub_client *f)
 		f->token_file);
 	f->token = token;
 	f->has_token = true;
-	pki_ctx_free(&f->join_tls); /* it trusts the CA of the former one; connections keep it */
+	/* it trusts the CA of the old token; connections keep a reference */
+	pki_ctx_free(&f->join_tls);
 }
 
-/* What the operator should know when both are there: the certificate of an earlier join is used. */
+/* Warns if hub.token belongs to another CA than the certificate of an earlier join, which is
+ * used. */
 static void
 compare_token(const struct hub_client *f)
 {
@@ -195,7 +197,7 @@ hub_client_take_identity(
 		compare_token(f);
 		return 0;
 	}
-	if (rc == -EPERM) /* another node's: never thrown away without being asked */
+	if (rc == -EPERM) /* another node's: never discarded automatically */
 		return err_set(err, EPERM, "%s", why.text);
 	if (f->has_token) {
 		log_info("meta",

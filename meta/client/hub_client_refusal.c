@@ -2,7 +2,7 @@
 
 #include "meta/client/hub_client_private.h"
 
-/* TLS's word for it (RFC 8446 section 6.2), as base/tls/pki_tls tells it. */
+/* The text of base/tls/pki_tls for this TLS alert (RFC 8446 section 6.2). */
 static const char alert_expired[] = "refused the TLS connection: certificate expired";
 
 #define HUB_CLIENT_CLOCK                                                                           \
@@ -13,8 +13,8 @@ static const char alert_expired[] = "refused the TLS connection: certificate exp
 	"the hub's log (`join refused`) tells whether it is unknown, expired, used up or "         \
 	"another node's"
 
-/* The first row whose words are there. They are those of base/http/ws*, base/tls/pki_tls,
- * base/http/proxy and of the kernel. */
+/* The first row whose words occur in the error applies. They come from base/http/ws*,
+ * base/tls/pki_tls, base/http/proxy and the kernel. */
 static const struct hub_client_cause causes[] = {
 	{"Connection refused", "hub-refused",
 		"nothing listens there: does the hub run, is the port of hub.url the hub's "

@@ -13,11 +13,12 @@ enum {
 	ANSWER_MS = 20 * 1000, /* from dialling to the certificate */
 	WAIT_FIRST_MS = 5 * 1000,
 	WAIT_MOST_MS = 60 * 60 * 1000,
-	BUNDLE_MS = 2000, /* nodes learn of a new CA all at once: they ask within this time */
+	BUNDLE_MS = 2000, /* all nodes learn of a new CA at once: they ask spread over this time */
 	BUNDLE_AGAIN_MS = 30 *
-		/* at most between two attempts: without it the next step cuts this node off */
+		/* at most between two attempts: without the new CA the next step disconnects this
+		 * node */
 		1000,
-	NOTE_S = 24 * 3600, /* the time is stored so often while connected */
+	NOTE_S = 24 * 3600, /* the time is stored this often while connected */
 };
 
 int64_t
@@ -32,8 +33,8 @@ hub_client_expired(const struct hub_client *f)
 	return f->tls != NULL && hub_client_now_s(f) >= f->identity.not_after;
 }
 
-/* Two thirds of its life, and up to a twentieth later: nodes that joined together do not renew
- * together. */
+/* Two thirds of its lifetime, and up to a twentieth later, so that nodes that joined together do
+ * not renew together. */
 static int64_t
 due_time(const struct identity *id)
 {
@@ -44,8 +45,7 @@ due_time(const struct identity *id)
 	return id->not_before + life / 3 * 2 + (int64_t)(random % ((uint64_t)life / 20 + 1));
 }
 
-/* The wall clock is looked at again and again, since it may jump; a short life is looked at more
- * often. */
+/* The wall clock is checked repeatedly, since it may jump; more often if the lifetime is short. */
 static uint64_t
 tick_ms(const struct hub_client *f)
 {
@@ -75,7 +75,7 @@ hub_client_use_identity(struct hub_client *f, struct identity *id, struct err *e
 		return rc;
 	}
 	identity_fini(&f->identity);
-	pki_ctx_free(&f->tls); /* connections keep it */
+	pki_ctx_free(&f->tls); /* connections keep a reference */
 	f->identity = *id;
 	*id = (struct identity){0};
 	f->tls = tls;
@@ -94,8 +94,8 @@ hub_client_use_identity(struct hub_client *f, struct identity *id, struct err *e
 void
 hub_client_note_time(struct hub_client *f, uint64_t hub_ms)
 {
-	/* Both clocks must have come so far: neither alone may lead the other into a future where
-	 * all has expired. */
+	/* Both clocks must have reached it: neither alone may set a lower bound in a future where
+	 * everything has expired. */
 	int64_t now_s = MIN((int64_t)(hub_ms / 1000), (int64_t)time(NULL));
 	auto_free char *text = NULL;
 
@@ -189,7 +189,7 @@ on_tick(void *arg)
 	if (!f->own_files || !hub_client_renew_due(f) || now_ms < r->next_ms ||
 		f->state < SYNCING || f->joining)
 		return;
-	if (!hub_client_expired(f)) /* else only a token helps */
+	if (!hub_client_expired(f)) /* otherwise only a token helps */
 		hub_client_renew_begin(f);
 }
 
@@ -269,7 +269,8 @@ hub_client_renew_closed(struct hub_client *f, const char *why)
 		put_off(f, why);
 }
 
-/* The hub's CAs are others than ours: with a renewal they come, and one of the newest signs. */
+/* The hub's CAs differ from ours: a renewal brings them, and a certificate signed by one of the
+ * newest. */
 void
 hub_client_compare_bundle(struct hub_client *f, const char *hash)
 {
@@ -281,23 +282,24 @@ hub_client_compare_bundle(struct hub_client *f, const char *hash)
 		return;
 	pki_sha256_hex(f->identity.ca, strlen(f->identity.ca), mine);
 	ca_list(cas, f->identity.ca);
-	/* Our certificate may be of one that is to go, if it was signed before the CAs that came
-	 * with it. */
+	/* Our certificate may be signed by a CA that is to be removed, if it was signed before the
+	 * CAs that came with it. */
 	r->bundle = strcmp(mine, hash) != 0 || (f->cas[0] != '\0' && strcmp(f->cas, cas) != 0);
 	if (!r->bundle || !f->own_files)
 		return;
-	/* Once for these CAs: who comes again, and again, would never ask if the time were drawn
-	 * anew. */
+	/* Choose the time only once for these CAs: a node that reconnects again and again would
+	 * never ask if it were chosen anew. */
 	if (strcmp(r->bundle_of, hash) != 0) {
 		random_bytes(&random, sizeof(random));
 		snprintf(r->bundle_of, sizeof(r->bundle_of), "%s", hash);
 		r->bundle_ms = now_ms + random % BUNDLE_MS;
 	}
-	r->next_ms = r->bundle_ms; /* an earlier failure was another connection's */
+	r->next_ms = r->bundle_ms; /* an earlier failure belonged to another connection */
 	r->wait_ms = WAIT_FIRST_MS;
 	timer_start(r->tick, r->bundle_ms > now_ms ? r->bundle_ms - now_ms : 1, tick_ms(f));
+	/* in case this connection ends as early as the last one */
 	if (now_ms >= r->bundle_ms && r->conn == NULL && !hub_client_expired(f) && !f->joining)
-		hub_client_renew_begin(f); /* before this connection ends as the last one did */
+		hub_client_renew_begin(f);
 	log_limited(LOG_LEVEL_INFO, 12, "meta",
 		"the hub has other CAs than this node; renewing to learn them");
 }

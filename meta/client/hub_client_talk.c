@@ -14,11 +14,13 @@ enum {
 	GREETING_MS = 15 * 1000,
 	CHECK_MS = 5 * 60 * 1000,
 	CHECK_BEATS =
-		/* not more often than that: 5 minutes at 4 s, an hour and more on a metered link */
+		/* heartbeats between comparisons, at least: 5 minutes at 4 s, an hour and more on a
+		 * metered link */
 	75,
 	CHECK_AGAIN_MS = 10 * 1000, /* after an error in a comparison */
-	ERRORS_MAX = 64, /* messages on one connection that we did not understand: more is no hub */
-	REFUSALS_QUEUED_MAX = 1 << 20, /* bytes that the hub has not taken */
+	/* messages on one connection that we did not understand: then it is not a hub */
+	ERRORS_MAX = 64,
+	REFUSALS_QUEUED_MAX = 1 << 20, /* bytes that the hub has not read yet */
 };
 
 void
@@ -45,7 +47,7 @@ hub_client_flush(void *arg)
 	buf_release(&f->lines);
 }
 
-/* Leaves once the loop turns, together with what else is said until then. */
+/* Queues a message, to be sent with others when the loop turns. */
 static void
 send_soon(struct hub_client *f, const struct message *m, char id[37])
 {
@@ -87,8 +89,8 @@ hub_client_send_error(struct hub_client *f, const struct envelope *e, const char
 	f->refused++;
 	log_limited(LOG_LEVEL_WARN, 10, "meta",
 		"refused a message of the hub resource=\"%s\" reason=\"%s\"", m.resource, reason);
-	/* The hub holds back what is refused, however many services that are; one that never reads
-	 * the refusals does not. */
+	/* The hub does not resend refused changes, so any number of them is no error; unless it
+	 * never reads the refusals. */
 	if (e != NULL && hub_client_is_change(e) && f->state >= SYNCING && f->conn != NULL &&
 		ws_queued(f->conn) < REFUSALS_QUEUED_MAX)
 		return;
@@ -146,7 +148,8 @@ send_detail(struct hub_client *f, const bool want[DIGEST_BUCKETS])
 	f->query_detail = true;
 }
 
-/* Nothing that is understood half: the node serves what it knows until somebody upgrades. */
+/* Another protocol is never used in part: the node serves what it has until one side is
+ * upgraded. */
 static void
 refuse_protocol(struct hub_client *f, const struct message_hello *hello)
 {
@@ -271,7 +274,7 @@ on_change(struct hub_client *f, const struct envelope *e)
 		clock_skew_change(&f->hubtime, e->id, e->timestamp_ms);
 }
 
-/* Who calls from this node. */
+/* The local callers of this node. */
 static void
 on_callers(struct hub_client *f, const struct envelope *e)
 {
@@ -334,7 +337,7 @@ on_bundle(struct hub_client *f, const struct envelope *e)
 		read_text(f, text, len, e);
 }
 
-/* bundle: that it comes out of; NULL: it came by itself. */
+/* bundle: the bundle that contains it; NULL: none. */
 static void
 read_text(struct hub_client *f, const char *text, size_t len, const struct envelope *bundle)
 {
@@ -373,7 +376,7 @@ on_open(struct hub_client *f)
 		hub_client_ask_join(f);
 }
 
-/* The greeting did not come, or it is time to compare. */
+/* The hello did not come in time, or it is time to compare. */
 static void
 on_check(struct hub_client *f)
 {

@@ -1,7 +1,7 @@
 /*
- * Refused or unreachable? Who mends it has to know, and base/http/ws cannot tell: so the same
- * address is dialled once more, without a word being said, and the kernel's error is the reason.
- * Nothing waits for it; the next attempt to connect goes its own way.
+ * Was the connection refused, or the hub unreachable? The operator has to know, and base/http/ws
+ * cannot tell. So the same address is dialled once more without sending anything, and the kernel's
+ * error is the reason. Nothing waits for this; the next attempt to connect is independent.
  */
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ hub_client_why_tell(struct hub_client *f, int error)
 
 	hub_client_why_end(f);
 	if (error == 0 || strstr(f->error, WS_REFUSED_OR_UNREACHABLE) == NULL)
-		return; /* it stands by now, or something else has happened */
+		return; /* reachable by now, or another error has replaced it */
 	snprintf(f->error, sizeof f->error, "cannot connect to %s: %s",
 		addr_text(&f->why_addr, text), strerror(error));
 	f->cause = hub_client_cause(f->error);
@@ -57,8 +57,8 @@ hub_client_why_dial(void *arg)
 			watch_start(f->loop, f->why_fd, WATCH_WRITE, hub_client_why_on_outcome, f);
 }
 
-/* Not at once: within its callbacks libwebsockets has closed a descriptor that libuv still knows,
- * and ours would get its number. */
+/* Delayed by a timer: in its callbacks libwebsockets has closed a descriptor that libuv still has
+ * registered, and ours would get its number. */
 void
 hub_client_why_ask(struct hub_client *f, const struct addr *to)
 {

@@ -55,7 +55,7 @@ read_pem(const char *path, char **pem, struct err *err)
 	return rc == 0 ? 0 : err_set(err, rc, "cannot read %s: %s", path, strerror(-rc));
 }
 
-/* Names, dates, and that key and certificate belong together. */
+/* Checks names, dates, and that key and certificate match. */
 static int
 join_check(const struct join_files *files, const char *node, struct identity *id, struct err *err)
 {
@@ -83,14 +83,15 @@ join_check(const struct join_files *files, const char *node, struct identity *id
 	return 0;
 }
 
-/* Where a key waits for its certificate, beside the one in use. */
+/* Path of a key that waits for its certificate, beside the one in use. */
 static char *
 key_path(const struct join_files *files, enum join_key_kind kind)
 {
 	return xasprintf("%s.%s", files->key, kind == JOIN_KEY_RENEWAL ? "new" : "joining");
 }
 
-/* A renewal that ended between its two files: the new key belongs to the certificate. */
+/* A renewal was interrupted between its two files: uses the new key, which matches the
+ * certificate. */
 static bool
 finish_renewal(const struct join_files *files, struct identity *id, enum join_key_kind kind)
 {
@@ -138,7 +139,7 @@ join_token_parse(struct join_token *token, const char *text, struct err *err)
 			"line of "
 			"`edgewayctl token create` on the hub");
 	for (const char *at = secret; *at != '\0'; at++) {
-		if (!isgraph((unsigned char)*at)) /* it goes into a header */
+		if (!isgraph((unsigned char)*at)) /* it is sent in a header */
 			return err_set(
 				err, EINVAL, "hub.token holds white space or a control character");
 	}
@@ -180,8 +181,8 @@ save_text(const char *path, const char *text, unsigned mode, struct err *err)
 	return join_save(path, text, strlen(text), mode, err);
 }
 
-/* The name is the node's once the hub has signed: a certificate that there is no room for would be
- * lost, and the name with it. */
+/* Once the hub has signed, the name belongs to this node: a certificate that cannot be saved for
+ * lack of disk space would be lost, and the name with it. */
 static int
 keep_room(const struct join_files *files, struct err *err)
 {
@@ -191,7 +192,7 @@ keep_room(const struct join_files *files, struct err *err)
 	if (stat(path, &st) == 0 && st.st_size == ROOM_BYTES)
 		return 0;
 	filling = xmalloc(ROOM_BYTES);
-	random_bytes(filling, ROOM_BYTES); /* nothing that a file system could pack */
+	random_bytes(filling, ROOM_BYTES); /* random, so that no file system can compress it */
 	return join_save(path, filling, ROOM_BYTES, 0600, err);
 }
 
@@ -209,7 +210,7 @@ join_key(const struct join_files *files, char **key_pem, struct err *err)
 	auto_free char *key = NULL, *csr = NULL;
 	int rc = file_read(files->key, PEM_MAX, &key, NULL);
 
-	/* one that cannot be used, of a broken disk say, is replaced */
+	/* replace an unusable key, for instance from a broken disk */
 	if (rc < 0 || pki_csr_new(key, "probe", &csr, NULL) < 0) {
 		free(key);
 		key = NULL;
@@ -230,7 +231,7 @@ join_key_fresh(
 	auto_free char *path = key_path(files, kind), *key = NULL, *csr = NULL;
 	int rc;
 
-	/* The hub has bound the token to it, if only its answer was lost. */
+	/* The hub has bound the token to this key if only its answer was lost. */
 	if (kind == JOIN_KEY_REJOIN && file_read(path, PEM_MAX, &key, NULL) == 0 &&
 		pki_csr_new(key, "probe", &csr, NULL) == 0) {
 		*key_pem = take_ptr(&key);

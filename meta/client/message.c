@@ -58,7 +58,7 @@ copy_text(char *to, size_t size, const struct tree_node *n)
 	return true;
 }
 
-/* Those that are too many, or too long to be an address, are left out. */
+/* Leaves out excess addresses and texts that are too long for one. */
 static void
 take_addresses(struct message_hello *to, const struct tree_node *list)
 {

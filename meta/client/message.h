@@ -1,6 +1,6 @@
 /*
- * The agent's side of doc/protocol.md, "Metadata", as pure functions: bytes in, structs out and the
- * other way round.
+ * The agent's side of doc/protocol.md, "Metadata", as pure functions: parses messages into structs,
+ * and builds messages.
  */
 #ifndef EDGEWAY_META_CLIENT_MESSAGE_H
 #define EDGEWAY_META_CLIENT_MESSAGE_H
@@ -8,7 +8,7 @@
 #include "model/envelope.h"
 #include "model/mesh.h"
 
-/* "<ns>/service/<name>"; a name of pods is <hostname>.<service> */
+/* "<ns>/service/<name>"; a pod's name is <hostname>.<service> */
 struct message_service {
 	char ns[MESH_NAME_MAX + 1];
 	char name[MESH_SERVICE_MAX + 1];
@@ -20,19 +20,19 @@ int message_health(struct message_service *to, const char *resource, struct err 
 enum { MESSAGE_ADDRESSES_MAX = 4, MESSAGE_ADDRESS_TEXT = 46 };
 
 struct message_hello {
-	int64_t protocol; /* MESH_PROTOCOL, or what this agent does not speak; 0: it does not say */
+	int64_t protocol; /* MESH_PROTOCOL, or one that this agent does not speak; 0: not given */
 	char addresses[MESSAGE_ADDRESSES_MAX]
-		      [MESSAGE_ADDRESS_TEXT]; /* where else the hub is; not checked yet */
+		      [MESSAGE_ADDRESS_TEXT]; /* further addresses of the hub; not checked yet */
 	size_t n_addresses;
 	char site[MESH_NODE_MAX + 1], zone[MESH_NODE_MAX + 1], cluster_domain[MESH_NODE_MAX + 1];
 	char hub[64];
-	bool bundles; /* it takes them */
-	char ca[65]; /* sha256 of its CAs as PEM text, hex; "" not said */
+	bool bundles; /* the hub accepts bundles */
+	char ca[65]; /* sha256 of its CAs as PEM text, hex; "" not given */
 };
 int message_hello(struct message_hello *to, const char *json, size_t len, struct err *err);
 /* The list of revoked certificates in hello or `node/crl` (PEM, heap); NULL: there is none. */
 char *message_crl(const char *json, size_t len);
-/* Does the content say {"synced":true}? */
+/* Whether the content is {"synced":true}. */
 bool message_says_synced(const char *json, size_t len);
 
 struct message {
@@ -41,7 +41,7 @@ struct message {
 	const char *parent; /* "" none */
 	const char *content; /* JSON; NULL none */
 };
-/* Appends a frame; its own fresh id goes to id (may be NULL). */
+/* Appends a frame; its own new id is copied to id (may be NULL). */
 void message_build(struct buf *out, const struct message *m, char id[37]);
 
 /* wss://host[:port][/...]; host without brackets. */
@@ -50,7 +50,7 @@ struct message_url {
 	uint16_t port;
 };
 int message_url(struct message_url *to, const char *url, struct err *err);
-/* Is the host name inside the cluster domain? Without case, final dots ignored. */
+/* Whether the host name is inside the cluster domain; ignores case and final dots. */
 bool message_inside(const char *host, const char *domain);
 
 #endif

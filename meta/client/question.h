@@ -1,7 +1,7 @@
 /*
- * A question of the hub (doc/protocol.md, "Questions"): how do the endpoints of a service do on
- * this node? Plain data; meta/client/hub_client_answer.c reads it, and whoever answers gives it
- * back with meta_answer.
+ * A question of the hub (doc/protocol.md, "Questions"): how healthy are the endpoints of a service,
+ * seen from this node? Plain data; meta/client/hub_client_answer.c reads it, and the callee passes
+ * it back to meta_answer.
  */
 #ifndef EDGEWAY_META_CLIENT_QUESTION_H
 #define EDGEWAY_META_CLIENT_QUESTION_H
@@ -11,7 +11,7 @@
 enum { QUESTION_ID_MAX = 64 };
 
 struct meta_question {
-	unsigned connection; /* that it came by */
+	unsigned connection; /* the one that it came by */
 	char id[QUESTION_ID_MAX + 1];
 	struct message_service service;
 };

@@ -11,14 +11,14 @@ enum {
 struct staleness {
 	struct staleness_config config;
 	struct timer *look;
-	bool in_step; /* when looked last */
+	bool in_step; /* at the last check */
 	bool known, anchored;
-	int64_t stored_s; /* wall clock, as the database has it; 0: it has none */
+	int64_t stored_s; /* wall clock, from the database; 0: it has none */
 	int64_t last_s; /* wall clock when last in step */
-	/* mono_ms() then, once anchored; before this process it is negative perhaps */
+	/* mono_ms() at that time, once anchored; may be negative: before this process */
 	int64_t last_ms;
 	int64_t start_ms;
-	int64_t said_s; /* the age that the log knows of */
+	int64_t said_s; /* the age last logged */
 };
 
 static int64_t
@@ -27,7 +27,7 @@ now_s(void)
 	return (int64_t)(wall_ms() / 1000);
 }
 
-/* Ties the note's time to the clock that does not jump, once the wall clock can be right. */
+/* Converts the note's time to the monotonic clock, once the wall clock can be right. */
 static void
 staleness_anchor(struct staleness *a)
 {
@@ -50,7 +50,7 @@ staleness_seconds(struct staleness *a)
 	return ((int64_t)mono_ms() - (a->anchored ? a->last_ms : a->start_ms)) / 1000;
 }
 
-/* The next age that is worth a line. */
+/* The next age to be logged. */
 static int64_t
 next_said(int64_t said_s)
 {

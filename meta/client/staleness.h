@@ -1,11 +1,11 @@
 /*
- * How old what this node serves may be: the time since it was in step with its hub. Known across
- * restarts by a note of the database (written when the connection is lost, at the end, and every 10
- * minutes in step, so that after a power cut the age is at most that much too large), counted by
- * the monotonic clock while the agent runs, so that a wall clock that jumps changes nothing. Says
- * so in the log at 10 minutes, an hour, a day, and every week. Loop 0 only.
+ * How old the data that this node serves may be: the time since it was in step with its hub. A note
+ * in the database preserves it across restarts; it is written when the connection is lost, at the
+ * end, and every 10 minutes in step, so that after a power cut the age is too large by at most that
+ * much. While the agent runs the monotonic clock counts, so that a jump of the wall clock changes
+ * nothing. Logs a warning at 10 minutes, an hour, a day, and every week. Loop 0 only.
  *
- *	age = staleness_new(&config);			// looks every few seconds whether the node is in step still
+ *	age = staleness_new(&config);			// checks in_step every few seconds
  *	staleness_seconds(age);
  *	staleness_free(&age);				// before the apply that it writes to
  */
@@ -20,19 +20,19 @@ struct staleness;
 
 struct staleness_config {
 	struct loop *loop;
-	int64_t stored_s; /* the note's time, seconds since 1970; 0: there is none */
+	int64_t stored_s; /* the note's time, seconds since 1970; 0: no note */
 	bool (*in_step)(void *arg); /* is the node in step with its hub now? */
-	void (*note)(void *arg, int64_t now_s); /* to be stored */
+	void (*note)(void *arg, int64_t now_s); /* stores the note */
 	void *arg;
 };
 
 struct staleness *staleness_new(const struct staleness_config *config);
 void staleness_free(struct staleness **age);
-/* The node is in step from now on: need not wait for the next look. */
+/* The node has just come in step: do not wait for the next check. */
 void staleness_look(struct staleness *age);
-/* Seconds; 0 in step, -1 while nobody knows (never in step, or only with an agent that did not note
- * it). Where the clock said less at the start than the note does, as one without a battery, it
- * counts from the start until the clock is right. */
+/* Seconds; 0 in step, -1 while unknown (never in step, or only with an agent that wrote no note).
+ * If the clock was behind the note at the start, for instance without a battery, it counts from the
+ * start until the clock is right. */
 int64_t staleness_seconds(struct staleness *age);
 void staleness_metrics(struct staleness *age, struct metrics *out);
 /* JSON object. */

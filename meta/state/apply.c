@@ -70,8 +70,8 @@ use_callers(struct apply *a, struct local_callers *callers)
 	a->snapshot = next;
 }
 
-/* Those that were there when the hub was last heard of: who came since is not known, and kept
- * out. */
+/* The local callers known when the hub was last heard; callers added since then are unknown and
+ * refused. */
 static void
 read_callers(struct apply *a, struct store *store)
 {
@@ -157,7 +157,7 @@ apply_free(struct apply **out, bool committed)
 	free(a);
 }
 
-/* Later changes of a service speak for those that wait for the same transaction. */
+/* Later changes of a service replace those that wait for the same transaction. */
 static void
 apply_supersede(struct apply *a, const char *key)
 {

@@ -1,14 +1,14 @@
 /*
- * The spine of a change: message ─► view ─► fake IP ─► commit ─► service ─► next snapshot ─► use() ─► ack. Groups what
- * arrives within 20 ms (or while a commit lasts) into one transaction and one snapshot. Owns the
- * allocator, the snapshot in use, and who this node is. Loop 0 only; meta/state/writer does the
- * waiting.
+ * The path of a change: message ─► view ─► fake IP ─► commit ─► service ─► next snapshot ─► use()
+ * ─► ack. Combines the changes that arrive within 20 ms (or during a commit) into one transaction
+ * and one snapshot. Owns the allocator, the snapshot in use, and this node's identity (site, zone).
+ * Loop 0 only; meta/state/writer does the blocking work.
  *
- * While the database cannot be written the changes are used from memory and acknowledged all the
- * same, and the last one of each service is kept to be written as soon as that works again. This
- * loses nothing: digests are of what is in use, and after a restart of what the database holds, so
- * that the hub sends again whatever it lacks. Holding acks back instead would fill the hub's window
- * and end the connection every minute.
+ * While the database cannot be written, changes are used from memory and acknowledged all the same,
+ * and the last one of each service is kept to be written once that works again. This loses nothing:
+ * the digests describe what is in use, and after a restart what the database holds, so the hub
+ * sends again whatever is missing. Holding back the acks would fill the hub's window and end the
+ * connection every minute.
  *
  *	apply_new(&apply, &config, store, err);		// reads the database, calls use()
  *	apply_start(apply, writer);
@@ -28,8 +28,8 @@ struct apply;
 
 enum { APPLY_UNSERVED_MAX = 100 };
 
-/* A message that is to be acknowledged; `connection` tells an old connection's messages from the
- * present one's. */
+/* A message to be acknowledged; `connection` distinguishes messages of earlier connections from
+ * those of the current one. */
 struct apply_message {
 	unsigned connection;
 	const char *id, *resource;
@@ -42,11 +42,11 @@ struct apply_config {
 	struct loop *loop;
 	const char *node;
 	uint32_t subnet, mask;
-	bool forward; /* struct self has it */
-	const struct dial_guard *guard; /* the same; referenced */
+	bool forward; /* see struct self */
+	const struct dial_guard *guard; /* see struct self; referenced */
 	void (*use)(void *arg, const struct snapshot *snapshot);
 	void (*ack)(void *arg, unsigned connection, const char *id, const char *resource);
-	void (*synced)(void *arg); /* the hub says that it has told everything */
+	void (*synced)(void *arg); /* everything that the hub had to send is in use */
 	void (*resync)(void *arg); /* the database was lost: ask the hub for everything */
 	void *arg;
 };
@@ -62,36 +62,36 @@ struct apply_counts {
 int apply_new(struct apply **apply, const struct apply_config *config, struct store *store,
 	struct err *err);
 void apply_start(struct apply *apply, struct writer *writer);
-/* Hands what waits to the writer; to be called before writer_stop. */
+/* Passes the collected changes to the writer; call it before writer_stop. */
 void apply_flush(struct apply *apply);
-/* committed: writer_stop's result; when false the batches are left to the thread that still reads
- * them. */
+/* committed: writer_stop's result; if false the batches are not freed, because the thread still
+ * reads them. */
 void apply_free(struct apply **apply, bool committed);
 
 /* -EINVAL with the reason: refused. */
 int apply_change(struct apply *apply, const struct apply_message *m, struct err *err);
-/* The hub has told everything. */
+/* The hub has sent everything. */
 void apply_synced(struct apply *apply);
-/* Where this node is, from the hub's hello; rebuilds every service when it changed. */
+/* Site and zone of this node, from the hub's hello; rebuilds every service if they changed. */
 void apply_identity(struct apply *apply, const char *site, const char *zone);
-/* Another guard: builds services anew where it says something else of an endpoint. */
+/* Sets another guard: rebuilds the services whose endpoints it judges differently. */
 void apply_guard(struct apply *apply, const struct dial_guard *guard);
-/* Who calls from this node, as the hub tells it (model/local_callers.h); in use at once. -EBADMSG
- * with the reason: refused. */
+/* The local callers of this node, as reported by the hub (model/local_callers.h); used at once.
+ * -EBADMSG with the reason: refused. */
 int apply_callers(struct apply *apply, const char *json, size_t len, struct err *err);
-/* Remembers a fact (store_note). */
+/* Stores a note (store_note). */
 void apply_note(struct apply *apply, const char *key, const char *value);
 
-/* The writer's `lost`: names and addresses are written anew, everything is asked from the hub. */
+/* The writer's `lost`: writes names and addresses again, and asks the hub for everything. */
 void apply_lost(void *apply);
 
 const struct snapshot *apply_snapshot(const struct apply *apply);
 void apply_digests(const struct apply *apply, struct digests *d);
 void apply_entries(const struct apply *apply, const bool of[DIGEST_BUCKETS],
 	struct digest_entry **entries, size_t *n);
-/* {"services":["default/web",..],"more":0,"refused":[..]}: those without a fake IP, and those of
- * which an endpoint is refused (model/dial_guard.h), APPLY_UNSERVED_MAX of each by name. How
- * many. */
+/* {"services":["default/web",..],"more":0,"refused":[..]}: the services without a fake IP, and
+ * those with a refused endpoint (model/dial_guard.h), at most APPLY_UNSERVED_MAX of each by name.
+ * Returns how many there are. */
 size_t apply_unserved(const struct apply *apply, struct buf *out);
 struct apply_counts apply_count(const struct apply *apply);
 const char *apply_site(const struct apply *apply);

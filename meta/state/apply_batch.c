@@ -6,7 +6,7 @@
 
 enum {
 	GATHER_MS = 20,
-	PARTIAL_MS = 10 * 1000, /* a hub that never says "synced" is believed after this */
+	PARTIAL_MS = 10 * 1000, /* if the hub never says "synced", serve what there is after this */
 };
 
 static void gather_later(struct apply *a);
@@ -53,7 +53,7 @@ apply_add(struct apply *a, struct item *it)
 	gather_later(a);
 }
 
-/* The address of an item that brings or changes a service. */
+/* Allocates the address for an item that adds or changes a service. */
 static void
 take_address(struct apply *a, struct item *it)
 {
@@ -143,7 +143,7 @@ apply_adopt(struct apply *a, const struct snapshot *next)
 	apply_give(a);
 }
 
-/* The change that an item makes in the snapshot; false: none. */
+/* Builds the change that an item makes in the snapshot; false: none. */
 static bool
 change_of(const struct apply *a, struct item *it, struct change *c)
 {
@@ -183,7 +183,8 @@ apply_batch_publish(struct apply *a, struct run *run)
 	a->n_unpublished--;
 }
 
-/* Each once: when it is committed, or in use while nothing can be committed. */
+/* Acknowledges each message once: when it is committed, or in use while nothing can be
+ * committed. */
 static void
 apply_batch_acknowledge(struct apply *a, const struct run *run)
 {
@@ -223,7 +224,7 @@ hand_over(struct apply *a, struct run *run)
 	writer_commit(a->writer, &run->batch, on_committed, run);
 }
 
-/* What is in use already, and not in the database. */
+/* Writes what is in use already, but not in the database. */
 static void
 write_held(struct apply *a)
 {
@@ -264,8 +265,7 @@ on_committed(void *arg, int status)
 	struct run *run = arg;
 	struct apply *a = run->apply;
 
-	a->known |= status <
-		0; /* a broken disk: what is there is all that we will know for some time */
+	a->known |= status < 0; /* a broken disk: for some time we will know no more than this */
 	a->failing |= status < 0;
 	if (!run->published)
 		apply_batch_publish(a, run);
@@ -338,8 +338,8 @@ apply_on_gather(void *arg)
 	apply_batch_flush(arg);
 }
 
-/* One commit at a time, so that a slow disk makes larger batches; those that only wait for a broken
- * disk do not count. */
+/* One commit at a time, so that a slow disk leads to larger batches; batches that only wait for a
+ * broken disk do not count. */
 static void
 gather_later(struct apply *a)
 {

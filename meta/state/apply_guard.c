@@ -2,9 +2,9 @@
 #include "meta/state/apply_private.h"
 
 /*
- * What follows from it that this machine has other addresses (model/dial_guard.h). An endpoint that
- * has become one of our own goes at once, from what is in memory: it must not wait for a disk. One
- * that may come back is built from its row again, which may wait.
+ * Handles a change of this machine's addresses (model/dial_guard.h). An endpoint that has become
+ * one of our own is removed at once, in memory: this must not wait for a disk. One that may return
+ * is rebuilt from its row, which may wait.
  */
 
 void

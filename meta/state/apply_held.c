@@ -3,8 +3,8 @@
 #include "base/core/hash.h"
 #include "meta/state/apply_private.h"
 
-/* A service that changes a thousand times while the disk is full costs one entry: memory is bounded
- * by what there is. */
+/* A service that changes a thousand times while the disk is full takes one entry: memory is bounded
+ * by the number of services. */
 enum { BUCKETS = 1024 };
 
 struct held {
@@ -17,7 +17,7 @@ place_of(struct held *h, const struct item *like)
 {
 	struct item **at = &h->bucket[hash64(like->key, strlen(like->key), 0) % BUCKETS];
 
-	/* names of notes and of services are different worlds */
+	/* notes and services have separate names */
 	while (*at != NULL &&
 		(((*at)->kind == ITEM_NOTE) != (like->kind == ITEM_NOTE) ||
 			strcmp((*at)->key, like->key) != 0))
@@ -37,8 +37,8 @@ take_out(struct held *h, struct item **at)
 	return it;
 }
 
-/* At the end: an address that one service gave back may be another's by now, and must be written in
- * that order. */
+/* Appends, because an address that one service released may belong to another by now: the order of
+ * writing matters. */
 static void
 apply_held_append(struct held *h, struct item *it)
 {
@@ -67,7 +67,7 @@ held_add(struct apply *a, struct item *it)
 	if (*at != NULL)
 		old = take_out(a->held, at);
 	if (old != NULL && (it->kind == ITEM_ADDRESS || it->kind == ITEM_HOLD)) {
-		/* says less than what waits already, but for the address */
+		/* adds only the address to the item that waits already */
 		if (it->kind == ITEM_ADDRESS && old->kind != ITEM_DELETE)
 			old->ip = it->ip;
 		apply_drop(a, it);

@@ -9,7 +9,6 @@ enum { SCAN_ROWS = 256 };
 
 static void scan_next(struct apply *a, const char *after);
 
-/* Is this service in use, and without an address? */
 bool
 apply_lacks_address(const struct apply *a, const char *key)
 {
@@ -30,7 +29,7 @@ scan_row(struct apply *a, const struct store_row *row, struct change *c)
 
 	if ((ip != 0 && !a->scan_all) || load_row(row, &view) < 0)
 		return false;
-	if (ip == 0 && !apply_lacks_address(a, row->key)) { /* its deletion is under way */
+	if (ip == 0 && !apply_lacks_address(a, row->key)) { /* it is being deleted */
 		view_free(&view);
 		return false;
 	}

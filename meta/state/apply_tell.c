@@ -6,7 +6,7 @@
 
 #include "model/mesh.h"
 
-/* The writer had to start an empty file: give it names and addresses at once, the hub sends the
+/* The writer had to create an empty file: store names and addresses at once, the hub sends the
  * views again. */
 static void
 hold_addresses(struct apply *a)
@@ -86,7 +86,7 @@ has_refused(const struct service *s)
 	return false;
 }
 
-/* Appends the keys, APPLY_UNSERVED_MAX of them; returns how many there are. */
+/* Appends at most APPLY_UNSERVED_MAX keys; returns how many there are. */
 static size_t
 add_keys(const struct apply *a, bool (*wanted)(const struct service *s), struct buf *out)
 {

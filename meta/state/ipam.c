@@ -8,7 +8,7 @@
 
 struct entry {
 	struct entry *next_key, *next_ip; /* chains of the two tables */
-	struct entry *prev, *next; /* the resting ones, released first at the head */
+	struct entry *prev, *next; /* resting entries, longest released first */
 	uint64_t freed_at_ms;
 	uint32_t ip;
 	bool resting;
@@ -16,9 +16,9 @@ struct entry {
 };
 
 /*
- * Entries outlive their services, for as long as their addresses rest. Between what is freed with
- * the services each would hold a page of the heap, so those with short keys have blocks of their
- * own.
+ * Entries outlive their services while their addresses rest. Allocated between a service's other
+ * memory, each would keep a heap page from being freed; so entries with short keys have their own
+ * blocks.
  */
 enum { SLOT_BYTES = 96, BLOCK_SLOTS = 512 };
 
@@ -36,7 +36,7 @@ struct block {
 struct ipam {
 	struct block *blocks;
 	union slot *free_slots;
-	uint32_t subnet; /* first address, itself never given */
+	uint32_t subnet; /* network address, never given */
 	uint32_t size; /* addresses that can be given: subnet + 1 .. subnet + size */
 	uint64_t last_ms;
 	size_t used, resting;
@@ -193,7 +193,7 @@ ipam_wake(struct ipam *ipam, struct entry *e)
 	ipam->resting--;
 }
 
-/* The entry must not rest. */
+/* The entry must not be resting. */
 static void
 ipam_drop(struct ipam *ipam, struct entry *e)
 {
@@ -210,8 +210,8 @@ ipam_drop(struct ipam *ipam, struct entry *e)
 	entry_free(ipam, e);
 }
 
-/* The clock went backwards: nothing can have been released in the future, so those rest from now
- * on. */
+/* The clock went backwards: nothing can have been released in the future, so such addresses rest
+ * from now on. */
 static void
 ipam_tick(struct ipam *ipam, uint64_t now_ms)
 {
@@ -298,7 +298,8 @@ ipam_put_resting(
 	return rc;
 }
 
-/* The first address from the name's own choice on that nobody holds and nobody held; 0: none. */
+/* The first address, from the name's own choice on, that has no owner and no previous owner; 0:
+ * none. */
 static uint32_t
 ipam_fresh(const struct ipam *ipam, const char *key)
 {

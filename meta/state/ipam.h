@@ -1,12 +1,12 @@
 /*
  * The fake-IP allocator: which name holds which address of the mesh's subnet. Pure: no I/O, no
- * clock; the caller gives the time and writes down what changed. One thread.
+ * clock; the caller supplies the time and stores the changes. One thread.
  *
  * A name's first choice is a hash of it, so that nodes usually agree; then the next free address.
- * The network's own address and its last one are never given. A released address rests for
- * IPAM_REST_MS; it goes back to the name that held it for as long as it is remembered, and to
- * others only when no fresh address is left, the one released first before all others. A clock that
- * jumps backwards makes addresses rest anew, never for ever.
+ * The network address and the last address are never given. A released address rests for
+ * IPAM_REST_MS. It returns to the name that held it as long as that is remembered; other names get
+ * it only when no fresh address is left, the longest released one first. If the clock jumps
+ * backwards, addresses rest anew, but never for ever.
  *
  *	ipam_new(&ipam, 0x09fb0000, 0xffff0000, err);
  *	ipam_put(ipam, "default/web", ip);		// from the database
@@ -21,8 +21,8 @@ struct ipam;
 
 enum {
 	IPAM_REST_MS = 10 * 60 * 1000,
-	IPAM_RESTING_MAX =
-		16384, /* remembered at most; beyond that the oldest are forgotten once rested */
+	/* remembered at most; beyond that the oldest are forgotten after their rest */
+	IPAM_RESTING_MAX = 16384,
 };
 
 struct ipam_counts {
@@ -35,22 +35,21 @@ struct ipam_counts {
 int ipam_new(struct ipam **ipam, uint32_t subnet, uint32_t mask, struct err *err);
 void ipam_free(struct ipam **ipam);
 
-/* What an earlier run gave. -ERANGE: outside the subnet; -EEXIST: the address or the name is
- * taken. */
+/* Restores an address that an earlier run gave. -ERANGE: outside the subnet; -EEXIST: the address
+ * or the name is taken. */
 int ipam_put(struct ipam *ipam, const char *key, uint32_t ip);
-/* What an earlier run released; call in the order of release. The same errors. */
+/* Restores an address that an earlier run released; call in the order of release. Same errors. */
 int ipam_put_resting(
 	struct ipam *ipam, const char *key, uint32_t ip, uint64_t freed_at_ms, uint64_t now_ms);
 
-/* The name's address, given now if it has none. 0, or -ENOSPC when every address is in use or
- * rests. */
+/* Returns the name's address in *ip, allocating one if it has none. 0, or -ENOSPC when every
+ * address is in use or rests. */
 int ipam_take(struct ipam *ipam, const char *key, uint64_t now_ms, uint32_t *ip);
-/* The address that the name held and that rests from now on; 0: it had none. */
+/* Releases the name's address, which then rests, and returns it; 0: it had none. */
 uint32_t ipam_release(struct ipam *ipam, const char *key, uint64_t now_ms);
-/* Forgets one rested address when too many are remembered: that address, or 0 when there is nothing
- * to forget. */
+/* Forgets one rested address when too many are remembered, and returns it; 0: nothing to forget. */
 uint32_t ipam_trim(struct ipam *ipam, uint64_t now_ms);
-/* 0: none, or it rests. */
+/* 0: the name has none, or it rests. */
 uint32_t ipam_find(const struct ipam *ipam, const char *key);
 struct ipam_counts ipam_count(const struct ipam *ipam);
 

@@ -5,7 +5,7 @@
 
 #include "base/core/log.h"
 
-/* A service that cannot be used as it stands. */
+/* A service that cannot be used as stored. */
 struct odd {
 	char *key;
 	char *view; /* NULL: damaged */
@@ -88,12 +88,12 @@ on_rest(void *arg, const char *key, uint32_t ip, uint64_t freed_at_ms)
 {
 	struct state *st = arg;
 
-	/* one that is in use or outside is of no use to anybody: it stays in the table until it is
-	 * given */
+	/* an address in use or outside the subnet is useless: its row stays in the table until the
+	 * address is given */
 	ipam_put_resting(st->load->ipam, key, ip, freed_at_ms, st->load->now_ms);
 }
 
-/* The name of a damaged row keeps its address for when the hub sends it again. */
+/* A damaged service's name keeps its address until the hub sends it again. */
 static void
 drop_row(struct state *st, const struct odd *odd, struct store_batch *batch)
 {
@@ -121,7 +121,7 @@ give_address(struct state *st, struct odd *odd, struct store_batch *batch)
 	struct view *view;
 
 	if (ipam_take(st->load->ipam, odd->key, st->load->now_ms, &ip) < 0) {
-		ip = 0; /* named once by meta/state/apply, which tries again later */
+		ip = 0; /* meta/state/apply logs it, and tries again later */
 		st->result->exhausted++;
 	} else {
 		st->result->moved++;

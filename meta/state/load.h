@@ -1,9 +1,9 @@
 /*
- * From the database to the first snapshot: reads every service, checks it against its digest,
- * enters its address with the allocator, and builds it. What cannot be used is put right in one
- * transaction: a row that is damaged goes (the hub sends it again; its name gets the old address
- * back), an address outside the subnet or held twice is given anew. Called once, before traffic, on
- * loop 0.
+ * Builds the first snapshot from the database: reads every service, checks it against its digest,
+ * enters its address into the allocator, and builds it. Unusable rows are repaired in one
+ * transaction: a damaged row is deleted (the hub sends it again; its name gets the old address
+ * back), and an address outside the subnet or held twice is replaced. Called once, before traffic,
+ * on loop 0.
  */
 #ifndef EDGEWAY_META_STATE_LOAD_H
 #define EDGEWAY_META_STATE_LOAD_H
@@ -21,17 +21,17 @@ struct load {
 };
 
 struct load_result {
-	const struct snapshot *snapshot; /* the caller's */
-	bool synced; /* the hub once told everything */
+	const struct snapshot *snapshot; /* owned by the caller */
+	bool synced; /* the hub once completed a sync */
 	size_t dropped; /* damaged rows */
 	size_t moved; /* services with a new address */
 	size_t exhausted; /* services without one */
 };
 
-/* -EUCLEAN: the file is damaged, *result is empty, the allocator is not. */
+/* -EUCLEAN: the file is damaged; *result is empty, but the allocator is not. */
 int load_services(const struct load *load, struct load_result *result, struct err *err);
 
-/* A row as a view, when it is what was stored under this key; -EINVAL else. */
+/* Parses a row if it is what was stored under this key; otherwise -EINVAL. */
 int load_row(const struct store_row *row, struct view **view);
 
 #endif

@@ -150,7 +150,7 @@ store_run(struct store *store, enum statement which, const struct store_op *op, 
 		return rc;
 	n = sqlite3_bind_parameter_count(*st);
 	if (op != NULL) {
-		/* numbers of parameters are the same in all statements; binding one that is absent
+		/* parameters have the same numbers in all statements; binding one that is absent
 		 * fails harmlessly */
 		sqlite3_bind_text(*st, 1, op->key != NULL ? op->key : "", -1, SQLITE_STATIC);
 		if (n >= 3) {
@@ -274,7 +274,8 @@ store_keep_put(struct store *store, const char *key, const void *data, size_t le
 	auto_free char *old = NULL;
 	size_t old_len = 0;
 
-	/* also where nothing can be written: an agent that was killed finds what it put there */
+	/* skips the write, so it also works on a read-only disk: a restarted agent finds the value
+	 * it put */
 	if (store_keep_get(store, key, &old, &old_len) == 0 && old_len == len &&
 		(len == 0 || memcmp(old, data, len) == 0))
 		return 0;

@@ -13,7 +13,7 @@
 
 enum {
 	SCHEMA = 1,
-	DAMAGED_MAX = 3, /* copies that are kept for a person to look at */
+	DAMAGED_MAX = 3, /* copies that are kept for inspection */
 };
 
 static const char schema_1[] = "CREATE TABLE service(key TEXT PRIMARY KEY NOT NULL, digest INTEGER "
@@ -102,8 +102,8 @@ store_open_tune(struct store *store, struct err *err)
 		err);
 }
 
-/* SQLite would create it for everyone to read. A file that is there already keeps nobody else's
- * rights. */
+/* SQLite would create the file readable for everyone. An existing file loses others'
+ * permissions. */
 static int
 make_private(const char *path, struct err *err)
 {
@@ -111,7 +111,7 @@ make_private(const char *path, struct err *err)
 	struct stat st;
 
 	if (fd < 0 && errno == EROFS)
-		return 0; /* may still be read */
+		return 0; /* it may still be readable */
 	if (fd < 0 && (errno == EISDIR || errno == ELOOP || errno == ENXIO))
 		return err_set(err, EUCLEAN, "not a regular file");
 	if (fd < 0)
@@ -123,9 +123,8 @@ make_private(const char *path, struct err *err)
 	return 0;
 }
 
-/* A database that was closed well and lies on a read-only disk: SQLite cannot make the journal's
- * index there, and has to be told that nobody writes. With a journal beside it it reads it as it
- * is. */
+/* A cleanly closed database on a read-only disk: SQLite cannot create the journal's index there,
+ * and must be told that nobody writes. With a journal beside it SQLite reads it as it is. */
 static bool
 nobody_can_write(const char *path)
 {
@@ -168,8 +167,8 @@ open_file(struct store *store, const char *path, struct err *err)
 									   : store_fail(store, err);
 }
 
-/* alone: the journal's index is kept in memory, where a full disk has no room for it (and nobody
- * else may look). */
+/* alone: the journal's index is kept in memory, for a full disk has no room for it (this locks out
+ * other processes). */
 static int
 try_open(struct store **out, const char *path, bool alone, struct store_report *report,
 	struct err *err)
@@ -179,7 +178,7 @@ try_open(struct store **out, const char *path, bool alone, struct store_report *
 
 	if (rc == 0)
 		rc = open_file(store, path, err);
-	if (rc == 0 && alone) /* before anything is read, as cache_size does it */
+	if (rc == 0 && alone) /* before anything is read, as setting cache_size does */
 		rc = store_open_exec(store, "PRAGMA locking_mode = EXCLUSIVE", err);
 	if (rc == 0) {
 		sqlite3_busy_timeout(store->db, 1000);
@@ -194,7 +193,7 @@ try_open(struct store **out, const char *path, bool alone, struct store_report *
 		rc = 0;
 	}
 	if (rc == -ENOSPC && alone)
-		rc = 0; /* what is in it can be read */
+		rc = 0; /* its content can be read */
 	if (rc == 0)
 		rc = store_open_migrate(store, err);
 	if (rc < 0)
@@ -203,8 +202,7 @@ try_open(struct store **out, const char *path, bool alone, struct store_report *
 	return rc;
 }
 
-/* The last copies are enough: a node that damages its file at every start must not fill its
- * disk. */
+/* Keep only the last copies: a node that damages its file at every start must not fill its disk. */
 static void
 forget_old_copies(const char *path)
 {
@@ -228,7 +226,7 @@ int
 store_move_aside(const char *path, const char *why, struct err *err)
 {
 	static const char *const tails[] = {
-		"-wal", "-shm", ""}; /* the file itself last: it is the mark */
+		"-wal", "-shm", ""}; /* the file itself last: until then the move is not complete */
 	auto_free char *base = xasprintf("%s.damaged-%013llu", path, (unsigned long long)wall_ms());
 
 	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {

@@ -1,6 +1,6 @@
 /*
- * What the files of the store share: store.c (reading, writing) and store_open.c (opening, whatever
- * state the file is in). Nothing outside of these includes it.
+ * Shared by the files of the store: store.c (reading, writing) and store_open.c (opening, whatever
+ * state the file is in). Not included elsewhere.
  */
 #ifndef EDGEWAY_META_STATE_STORE_PRIVATE_H
 #define EDGEWAY_META_STATE_STORE_PRIVATE_H
@@ -9,7 +9,7 @@
 
 #include "meta/state/store.h"
 
-/* One for every statement that is needed again and again. */
+/* One for every statement that is used repeatedly. */
 #define STATEMENTS(X)                                                                              \
 	X(BEGIN, "BEGIN IMMEDIATE")                                                                \
 	X(COMMIT, "COMMIT")                                                                        \
@@ -34,7 +34,7 @@ struct store {
 	sqlite3_stmt *statements[N_STATEMENTS]; /* NULL: not needed yet */
 };
 
-/* What SQLite has just said, as -errno. */
+/* SQLite's last error, as -errno. */
 int store_fail(struct store *store, struct err *err);
 int store_prepare(struct store *store, const char *sql, sqlite3_stmt **st, struct err *err);
 

@@ -23,7 +23,7 @@ struct job {
 	writer_done_fn *done;
 	writer_rows_fn *rows_fn;
 	void *arg;
-	bool told; /* that it is not committed yet */
+	bool told; /* the owner was notified that it is not committed yet */
 	char *after;
 	size_t limit;
 	struct store_row *rows; /* copies */
@@ -35,7 +35,7 @@ struct event {
 	struct event *next;
 	struct job *job; /* NULL: the file was lost */
 	int status;
-	bool last; /* the job ends with it */
+	bool last; /* the job is finished */
 };
 
 enum keep_kind { KEEP_GET, KEEP_PUT, KEEP_DEL };
@@ -50,7 +50,7 @@ struct keep {
 	int rc;
 };
 
-/* What a post carries: outlives the writer when the loop turns after writer_stop. */
+/* Argument of a post: outlives the writer if the loop turns after writer_stop. */
 struct mail {
 	struct writer *writer;
 };
@@ -58,13 +58,13 @@ struct mail {
 struct writer {
 	struct writer_config config;
 	char *path;
-	struct store *store; /* the thread's; NULL while it cannot be opened */
+	struct store *store; /* used by the thread only; NULL while it cannot be opened */
 	pthread_t thread;
-	pthread_mutex_t lock; /* guards all below */
+	pthread_mutex_t lock; /* protects everything below */
 	pthread_cond_t work, answered;
 	struct job *head, **tail;
 	struct event *events, **last_event;
-	struct mail *mail; /* under way to the loop */
+	struct mail *mail; /* posted to the loop and not delivered yet */
 	struct keep *keep;
 	struct writer_counts counts;
 	uint64_t retry_at_ms, retry_ms;
@@ -75,7 +75,7 @@ static void
 free_job(struct job *job)
 {
 	for (size_t i = 0; i < job->n_rows; i++)
-		free((void *)(uintptr_t)job->rows[i].key); /* the view lies behind it */
+		free((void *)(uintptr_t)job->rows[i].key); /* the view is in the same allocation */
 	free(job->rows);
 	free(job->after);
 	free(job);
@@ -138,7 +138,7 @@ writer_tell(struct writer *w, struct job *job, int status, bool last)
 	}
 }
 
-/* With the lock held: everyone who waits may go on in memory. */
+/* With the lock held: all waiting jobs may go on in memory. */
 static void
 tell_waiting(struct writer *w, int status)
 {
@@ -235,7 +235,7 @@ now_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* With the lock held, given up while the disk works. The head job: done, or to be tried again
+/* With the lock held, released during disk work. Performs the head job: it is done, or is retried
  * later. */
 static void
 do_head(struct writer *w)
@@ -248,7 +248,7 @@ do_head(struct writer *w)
 	pthread_mutex_unlock(&w->lock);
 	rc = writer_perform(w, job, &err);
 	if (rc < 0 && job->batch != NULL)
-		store_close(&w->store); /* opened anew: the disk may be another one by then */
+		store_close(&w->store); /* opened anew: another disk may be mounted by then */
 	pthread_mutex_lock(&w->lock);
 	if (rc < 0 && job->batch != NULL) {
 		writer_failed(w, rc, &err);
@@ -280,7 +280,7 @@ perform_keep(struct writer *w, const struct keep *k)
 	return store_keep_del(w->store, k->key);
 }
 
-/* With the lock held, given up while the disk works; loop 0 waits for it. */
+/* With the lock held, released during disk work; loop 0 waits for the result. */
 static void
 do_keep(struct writer *w)
 {
@@ -309,7 +309,7 @@ wait_for_work(struct writer *w)
 	pthread_cond_timedwait(&w->work, &w->lock, &at);
 }
 
-/* With the lock held. Trying to write onto a full disk would wear it out: look first. */
+/* With the lock held. Attempts to write on a full disk would wear it out: check for room first. */
 static bool
 writer_room(struct writer *w)
 {
@@ -329,7 +329,8 @@ writer_work(void *arg)
 	struct writer *w = arg;
 
 	pthread_setname_np(pthread_self(), "database");
-	privileges_keep_thread(PRIVILEGE_FOREIGN_FILES); /* where dataDir is another user's */
+	/* needed if dataDir belongs to another user */
+	privileges_keep_thread(PRIVILEGE_FOREIGN_FILES);
 	pthread_mutex_lock(&w->lock);
 	while (w->head != NULL || !w->stop) {
 		bool due = w->head != NULL &&
@@ -340,7 +341,7 @@ writer_work(void *arg)
 		else if (due || (w->stop && w->head != NULL))
 			do_head(w);
 		else {
-			tell_waiting(w, -EIO); /* those that came while nothing can be written */
+			tell_waiting(w, -EIO); /* jobs that came while nothing can be written */
 			wait_for_work(w);
 		}
 	}
