@@ -43,8 +43,8 @@ struct dns_config {
 	size_t n_workers;
 	const char *cluster_domain; /* no dot at either end */
 	uint32_t subnet, mask; /* of the fake IPs, host byte order; we serve their reverse zone */
-	const char
-		*interface; /* mesh.interface; queries are accepted from it, `interfaces` and lo */
+	/* mesh.interface; queries are accepted from it, from `interfaces` and from lo */
+	const char *interface;
 	const char *const *interfaces; /* names or PREFIX*, NULL-terminated, may be NULL */
 	uint16_t port;
 	uint32_t ttl_s;

@@ -1,4 +1,4 @@
-/* What else than table and route is changed on the host, and whose it is to put back. */
+/* Changes on the host other than table and route, and which process must restore them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ handover_reserve(struct iptables *ipt)
 	if (rc > 0)
 		ipt->port_ours = true;
 	ipt->port_read_only = rc == -EROFS || rc == -EACCES || rc == -EPERM;
-	if (ipt->port_read_only) /* in a pod without privileges */
+	if (ipt->port_read_only) /* as in a pod without privileges */
 		log_info("iptables",
 			"the listener's port cannot be reserved from here, and need not be: set "
 			"net.ipv4.ip_local_reserved_ports=%u on the host, so that no client "
@@ -76,7 +76,7 @@ iptables_leave(struct iptables **ipt, struct buf *estate)
 	iptables_close(ipt);
 }
 
-/* "7,12\n": indexes of interfaces. */
+/* "7,12\n": interface indexes. */
 static int
 read_indexes(struct buf *out, const char *list)
 {
@@ -108,7 +108,7 @@ iptables_inherit(struct iptables *ipt, const char *estate)
 	if (port == ipt->port)
 		ipt->port_ours = true;
 	else if (port != 0)
-		(void)reserve_drop((uint16_t)port, NULL); /* the one before listened there */
+		(void)reserve_drop((uint16_t)port, NULL); /* our predecessor listened there */
 	buf_add(&ipt->hairpin.ports, buf_at(&ports), buf_len(&ports));
 	return 0;
 }

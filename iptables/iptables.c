@@ -8,7 +8,7 @@
 #include "iptables/iptables_private.h"
 #include "iptables/maps/rules.h"
 
-/* New ports of bridges and obstacles are looked for this often, after a change soon. */
+/* How often to check for new bridge ports and obstacles; the pause applies after a change. */
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };
 
 static void
@@ -23,7 +23,7 @@ iptables_tend(void *arg)
 	if (!ipt->guard.armed)
 		return;
 	ipt->tended_ms = mono_ms();
-	handover_reserve(ipt); /* whoever sets the list anew leaves ours out */
+	handover_reserve(ipt); /* a program that sets the list anew may have dropped ours */
 	preflight_look(&ipt->obstacles, &where);
 	if (where.carries)
 		hairpin_tend(&ipt->hairpin, ipt->interfaces);
@@ -69,7 +69,7 @@ relay_ports_put(struct iptables *ipt, struct batch *b)
 
 /* --- the table ------------------------------------------------------------------------------ */
 
-/* In steps that are small enough for the socket; our own events are read between them. */
+/* In steps small enough for the socket; between them our own events are read. */
 static int
 put_kernelpath(struct iptables *ipt)
 {
@@ -120,7 +120,7 @@ commit_rules(struct iptables *ipt)
 	capture_put(&ipt->capture, &c.batch, mono_ms());
 	relay_ports_all(ipt);
 	relay_ports_put(ipt, &c.batch);
-	/* What the maps hold goes along, the rest of a great many follows. */
+	/* As much of the maps as fits one transaction; put_kernelpath adds the rest. */
 	kernelpath_all(ipt->kernelpath);
 	(void)kernelpath_put(ipt->kernelpath, &c.batch);
 	return guard_commit(&ipt->guard, &c);
@@ -322,7 +322,7 @@ on_iface(void *arg, const struct iface_state *state)
 		ipt->fn(ipt->arg, address);
 		return;
 	}
-	/* Down and up within one turn took the route away without a word. */
+	/* The interface went down and up within one turn: the kernel removed the route silently. */
 	if (ipt->guard.armed && address == ipt->address && install_route(ipt, &err) < 0)
 		log_warn("iptables", "%s", err.text);
 }

@@ -1,10 +1,10 @@
 /*
- * What the agent changes in the kernel, through netlink only (libnftnl, libmnl): the table `ip
- * edgeway` that sends TCP for the fake range to the listener, UDP (and TCP where asked for)
- * straight to the endpoints and pods' queries for other name servers to our DNS; the route that
- * lets host processes reach the range, and the reservation of the listen port. Also tells when the
- * mesh interface appears, changes its address or goes. Loop 0 only. The folder's door; the hub's
- * table is divert.h.
+ * The agent's changes to the kernel, through netlink only (libnftnl, libmnl). The table `ip
+ * edgeway` sends TCP for the fake range to the listener, UDP (and TCP if requested) straight to the
+ * endpoints, and pods' queries for other name servers to our DNS. A route lets host processes reach
+ * the range; the listen port is reserved. Also reports when the mesh interface appears, changes its
+ * address or disappears. Loop 0 only. The public header of iptables/; the hub's table is in
+ * divert.h.
  */
 #ifndef EDGEWAY_IPTABLES_IPTABLES_H
 #define EDGEWAY_IPTABLES_IPTABLES_H
@@ -17,7 +17,7 @@
 
 struct iptables;
 
-/* Are ClusterIPs ours to serve? AUTO: where nobody else does, and without those of
+/* Whether we serve ClusterIPs. AUTO: unless another program does, and except those of
  * default/kubernetes and kube-system/kube-dns. */
 enum iptables_catch { IPTABLES_CATCH_AUTO, IPTABLES_CATCH_ALWAYS, IPTABLES_CATCH_NEVER };
 
@@ -26,14 +26,14 @@ struct iptables_config {
 	const char *interface; /* mesh.interface: address and route */
 	const char *const *interfaces; /* more bridges, globs; NULL-terminated, may be NULL */
 	uint32_t subnet, mask; /* host byte order */
-	uint16_t port; /* of the listener; reserved */
-	uint16_t dns_port; /* of our DNS, on the same address */
-	uint32_t mark; /* connections with it are left alone */
+	uint16_t port; /* of the listener; it is reserved */
+	uint16_t dns_port; /* of our DNS, at the same address */
+	uint32_t mark; /* connections with it are not translated */
 	bool kernel; /* mesh.datapath: kernel */
 	enum iptables_catch catch;
-	/* Where UDP for a service port goes whose endpoints the kernel cannot send to: a port of
-	 * ours at the table's address. 0: it is refused. NULL: as if all were 0. Asked for within
-	 * iptables_use and iptables_install. */
+	/* Returns a port of ours at the table's address that relays UDP for a service port whose
+	 * endpoints the kernel cannot send to. 0: such UDP is refused. NULL: the same as always 0.
+	 * Called within iptables_use, iptables_relays and iptables_install. */
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
 	void *relay_arg;
 };
@@ -41,57 +41,59 @@ struct iptables_config {
 /* Address of the mesh interface, host byte order; 0: none (no interface, down, or no IPv4). */
 typedef void iptables_address_fn(void *arg, uint32_t address);
 
-/* Starts to follow the interface by rtnetlink; `fn` comes once soon and then at every change.
+/* Begins to follow the interface by rtnetlink; `fn` is called once soon and then at every change.
  * Reserves the port. */
 int iptables_open(struct iptables **ipt, const struct iptables_config *config,
 	iptables_address_fn *fn, void *arg, struct err *err);
-/* The proxy listens on this port, not on config.port: for the next iptables_install. */
+/* The proxy listens on this port instead of config.port; takes effect at the next
+ * iptables_install. */
 void iptables_use_port(struct iptables *ipt, uint16_t port);
-/* One transaction: replaces our table (also one that an earlier run left), and the route. */
+/* In one transaction replaces our table (also one left by an earlier run); then sets the route. */
 int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
-/* From now on and for ten seconds queries of pods to port 53 of these upstreams (host byte order)
- * come to our DNS; call it again while DNS answers, and at once when the upstreams change. n 0: the
- * end. An error when the table is not installed. */
+/* For ten seconds from now, pods' queries to port 53 of these upstreams (host byte order) go to our
+ * DNS; call it again while DNS answers, and at once when the upstreams change. n 0: stop. Fails if
+ * the table is not installed. */
 int iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, struct err *err);
-/* What the kernel carries by itself and which ClusterIPs are served: from this snapshot on, of
- * which a reference is taken. Before the table is installed as well. */
+/* Takes from this snapshot (and references it) what the kernel carries by itself and which
+ * ClusterIPs are served. Also allowed before the table is installed. */
 void iptables_use(struct iptables *ipt, const struct snapshot *snapshot);
-/* config.relay says something else now. */
+/* The results of config.relay have changed. */
 void iptables_relays(struct iptables *ipt);
 /* The listener is about to close: new connections to it are refused; what the kernel carries goes
- * on, and connections that are there keep their translation. Until the next install. */
+ * on, and existing connections keep their translation. Until the next install. */
 int iptables_drain(struct iptables *ipt, struct err *err);
-/* Removes table and route; fine when they are not there. */
+/* Removes table and route; succeeds if there are none. */
 int iptables_remove(struct iptables *ipt, struct err *err);
-/* What the kernel has made of a flow from this port to this address. Host byte order. */
+/* How the kernel translated a flow from this port to this address. Host byte order. */
 struct iptables_flow {
 	bool udp; /* else TCP */
 	uint16_t from_port;
 	uint32_t to;
 	uint16_t to_port;
-	uint32_t server; /* found: who really answers, and did he? */
+	uint32_t server; /* result: the real server; replied: whether it has answered */
 	uint16_t server_port;
 	bool replied;
 };
-/* 1: found; 0: there is no such flow; -errno. Reads the kernel's table as far as it, all of it for
- * 0: for operators. */
+/* 1: found; 0: there is no such flow; -errno. Reads the kernel's table up to the flow, or all of it
+ * for 0: meant for operators. */
 int iptables_flow(struct iptables_flow *flow, struct err *err);
 bool iptables_installed(const struct iptables *ipt);
 void iptables_metrics(struct iptables *ipt, struct metrics *m);
-/* JSON object. others: also whose chains and rules have their say about our packets, which costs
- * more the more rules there are. */
+/* JSON object. others: also lists other programs' chains and rules that handle our packets; takes
+ * longer the more rules there are. */
 void iptables_state(struct iptables *ipt, struct buf *out, bool others);
-/* Puts back what iptables_inherit() is about. */
+/* Restores what iptables_inherit() is about. */
 void iptables_undo(struct iptables *ipt);
-/* Does not remove the rules; gives the port's reservation back. */
+/* Leaves the rules in place; releases the port's reservation. */
 void iptables_close(struct iptables **ipt);
-/* What is to be put back at the end (the reserved port, ports of bridges in hairpin mode): a line
- * for iptables_inherit. */
+/* Writes what must be restored on the host at the end (the reserved port, bridge ports in hairpin
+ * mode): a line for iptables_inherit. */
 void iptables_estate(const struct iptables *ipt, struct buf *estate);
-/* The same as iptables_close, but nothing is given back: that line is written to `estate` for the
- * one that goes on. *ipt NULL: nothing. */
+/* Like iptables_close, but restores nothing: the line is written to `estate` for the successor.
+ * *ipt NULL: does nothing. */
 void iptables_leave(struct iptables **ipt, struct buf *estate);
-/* It is this one's to put back now. -EINVAL: no such line, and nothing has changed. */
+/* Takes over the duty to restore what the line says. -EINVAL: not such a line, and nothing has
+ * changed. */
 int iptables_inherit(struct iptables *ipt, const char *estate);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the files of the spine share: iptables.c (the door), iptables_report.c (what is told
- * outside) and estate.c (what is put back at the end). Loop 0 only.
+ * Shared by iptables.c (entry points), iptables_report.c (metrics and state) and handover.c (what
+ * must be restored at the end). Loop 0 only.
  */
 #ifndef EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
 #define EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
@@ -21,38 +21,39 @@
 struct iptables {
 	struct loop *loop;
 	char *interface;
-	const char **interfaces; /* all of them, strings of our own, NULL-terminated */
+	const char **interfaces; /* all of them, our own copies, NULL-terminated */
 	uint32_t subnet, mask, mark;
 	uint16_t port, dns_port; /* port: mesh.listenPort, which is reserved */
-	uint16_t proxy_port; /* the rules lead there */
-	bool port_ours; /* we put it into the reserved ports */
-	bool port_read_only; /* we may not; told once, not tried again */
+	uint16_t proxy_port; /* the rules translate to it */
+	bool port_ours; /* we have reserved it */
+	bool port_read_only; /* no permission; logged once, not tried again */
 
 	iptables_address_fn *fn;
 	void *arg;
 	struct iface *iface;
 	struct iface_state state; /* of the last report */
 	bool reported;
-	uint32_t told; /* the address last given to fn */
+	uint32_t told; /* the address last passed to fn */
 
 	struct guard guard;
-	uint32_t address; /* the rules lead there */
+	uint32_t address; /* the rules translate to it */
 	struct capture capture;
 	struct kernelpath *kernelpath;
 	struct hairpin hairpin;
 	struct preflight obstacles;
-	struct timer *tend; /* to ports of bridges and to obstacles */
+	struct timer *tend; /* looks after bridge ports and obstacles */
 	uint64_t tended_ms;
 	bool draining, old_kernel, no_sockets; /* as in struct rules */
-	/* a bit for each UDP port that `relay` has named since the table's address is this one */
+	/* one bit for each UDP port that `relay` has returned since the table has its current
+	 * address */
 	uint8_t *relay_ports;
-	struct buf new_relay_ports; /* uint16_t: those that the table does not know yet */
+	struct buf new_relay_ports; /* uint16_t: ports not in the table yet */
 	uint64_t installs;
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
 	void *relay_arg;
 };
 
-/* Reserves the port, which is ours to give back unless it was reserved already. */
+/* Reserves the port; we release it at the end unless it was already reserved. */
 void handover_reserve(struct iptables *ipt);
 void handover_give_back(struct iptables *ipt);
 

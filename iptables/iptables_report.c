@@ -36,7 +36,7 @@ others_member(struct buf *out, const char *name, struct buf *text)
 	buf_consume(text, buf_len(text));
 }
 
-/* Who has the first word about what is ours. */
+/* Other programs' hooks and rules that handle our packets first. */
 static void
 others_state(struct buf *out)
 {
@@ -59,7 +59,7 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 	struct addr address = addr_ipv4(ipt->address, ipt->proxy_port);
 	char text[ADDR_TEXT_MAX];
 
-	/* Names of interfaces need no escapes, rules_check saw to that. */
+	/* Interface names need no escapes, rules_check ensures that. */
 	buf_printf(out,
 		"{\"table\":\"ip "
 		"%s\",\"installed\":%s,\"to\":\"%s\",\"interface\":\"%s\",\"ifindex\":%d,\"up\":%"

@@ -30,8 +30,8 @@
 enum {
 	FORWARD_UPSTREAMS_MAX = 8,
 	FORWARD_OPEN_MAX = 2048,
-	FORWARD_BUCKETS =
-		14, /* as in base/core/histogram.h; the first bucket ends at FORWARD_FIRST_US */
+	/* as in base/core/histogram.h; the first bucket ends at FORWARD_FIRST_US */
+	FORWARD_BUCKETS = 14,
 	FORWARD_FIRST_US = 1000,
 	FORWARD_LOOPS = 8, /* the last probes of dns/forward/loop_probe that came back to us */
 };
@@ -51,9 +51,7 @@ struct forward_counters {
 	/* good answers that came after their question had ended without one */
 	_Atomic uint64_t late;
 	_Atomic uint64_t open;
-	_Atomic uint64_t took
-		/* questions by duration, answered or not */
-		[FORWARD_BUCKETS];
+	_Atomic uint64_t took[FORWARD_BUCKETS]; /* questions by duration, answered or not */
 	_Atomic uint64_t took_ms; /* sum */
 	_Atomic uint64_t loops[FORWARD_LOOPS]; /* marks, at [mark % FORWARD_LOOPS] */
 	struct upstream_count up[FORWARD_UPSTREAMS_MAX]; /* unordered */

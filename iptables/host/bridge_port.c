@@ -15,18 +15,18 @@
 #include "base/core/util.h"
 #include "iptables/table/netlink.h"
 
-#define NAME "edgeway%d" /* the kernel finds the number */
+#define NAME "edgeway%d" /* the kernel chooses the number */
 
 enum {
 	MESSAGE_MAX = 256,
-	TYPE_AT = 12, /* of a frame: its EtherType */
-	ARP_SENDER_AT = 28, /* RFC 826: the address of who asks or tells */
-	ARP_TARGET_AT = 38, /* the one that is asked for */
+	TYPE_AT = 12, /* offset of a frame's EtherType */
+	ARP_SENDER_AT = 28, /* RFC 826: the sender's protocol address */
+	ARP_TARGET_AT = 38, /* RFC 826: the target's protocol address */
 	TYPE_ARP = 0x0806,
 	WHOLE_FRAME = 0xffff,
 };
 
-/* A bridge floods broadcasts to each port: what does not concern us is to wake nobody. */
+/* A bridge floods broadcasts to each port: drop those for others without waking us. */
 static int
 bridge_port_filter(int fd, uint32_t ip, const uint8_t mac[BRIDGE_PORT_MAC])
 {
@@ -88,8 +88,9 @@ bridge_find(struct mnl_socket *nl, const char *name, struct bridge_look *look)
 	return nl_request(nl, nlh, bridge_on_link, look);
 }
 
-/* Its own address is the highest of the bridge's ports (as libvirt's are), which never becomes the
- * bridge's; a port of a smaller MTU would make the bridge's smaller, so it has the bridge's. */
+/* The device's MAC address is the highest of the bridge's ports (like libvirt's), so that it never
+ * becomes the bridge's. A port with a smaller MTU would reduce the bridge's, so it gets the
+ * bridge's. */
 static int
 bridge_port_join(struct mnl_socket *nl, const char *name, const struct bridge_look *bridge,
 	const uint8_t mac[BRIDGE_PORT_MAC])

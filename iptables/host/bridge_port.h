@@ -1,11 +1,12 @@
 /*
- * A port of a bridge whose other end is this process: a TAP device that is put into the bridge, so
- * that what is written to it is, for the host, what a pod has sent: it comes in by the bridge,
- * through all hooks and rules that pods' packets pass. The device goes with the descriptor, however
- * the process ends. Needs /dev/net/tun and CAP_NET_ADMIN. Any thread.
+ * A bridge port whose other end is this process: a TAP device in the bridge. For the host, a frame
+ * written to it is one that a pod has sent: it arrives on the bridge and passes all hooks and rules
+ * that pods' packets pass. The device disappears with the descriptor, however the process ends.
+ * Needs /dev/net/tun and CAP_NET_ADMIN. Any thread.
  *
  *	rc = bridge_port_open(&port, "docker0", 0xac11fffe, mac, &err);
- *	n = read(port.fd, frame, sizeof frame);	// non-blocking; a frame a call, from its Ethernet header on
+ *	n = read(port.fd, frame, sizeof frame);	// non-blocking; one frame per call, from its
+ *						// Ethernet header on
  */
 #ifndef EDGEWAY_IPTABLES_HOST_BRIDGE_PORT_H
 #define EDGEWAY_IPTABLES_HOST_BRIDGE_PORT_H
@@ -21,8 +22,8 @@ struct bridge_port {
 	char name[16]; /* IFNAMSIZ */
 };
 
-/* Only frames to `mac`, and ARP of or for `ip` (host byte order), reach the descriptor. -ENOENT:
- * there is no /dev/net/tun here; -EOPNOTSUPP: `bridge` is none. */
+/* Only frames to `mac`, and ARP from or for `ip` (host byte order), reach the descriptor. -ENOENT:
+ * there is no /dev/net/tun here; -EOPNOTSUPP: `bridge` is not a bridge. */
 int bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip,
 	const uint8_t mac[BRIDGE_PORT_MAC], struct err *err);
 

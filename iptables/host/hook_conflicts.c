@@ -114,7 +114,7 @@ hook_conflicts_dropping(struct buf *out)
 
 struct rule_search {
 	const char *ours;
-	struct buf *out, last; /* last: the chain told last */
+	struct buf *out, last; /* last: the last chain written */
 };
 
 static bool

@@ -18,9 +18,9 @@ struct iface {
 	void *arg;
 	struct mnl_socket *events;
 	struct watch *watch;
-	struct timer *soon; /* first report, and again when a query failed */
-	int index; /* of the last report */
-	bool concerned; /* a message of this turn is about our interface */
+	struct timer *soon; /* first report, and retry after a failed query */
+	int index; /* in the last report */
+	bool concerned; /* a message in this batch is about our interface */
 };
 
 static int
@@ -57,7 +57,7 @@ query_link(struct mnl_socket *nl, const char *name, struct iface_state *s)
 	int rc;
 
 	nlh->nlmsg_type = RTM_GETLINK;
-	/* With the acknowledgement as its end: a single answer is no multi-part message. */
+	/* The acknowledgement marks the end: a single answer is not a multi-part message. */
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
 	nlh->nlmsg_seq = 1;
 	mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg));
@@ -186,7 +186,7 @@ on_ready(void *arg, int fd, unsigned events)
 	struct iface *f = arg;
 
 	(void)fd;
-	/* An overrun is an error of the socket, upon which the loop lets go of it. */
+	/* An overrun is a socket error, after which the loop stops watching; watch it again. */
 	if (events & WATCH_HUP) {
 		watch_set(f->watch, 0);
 		watch_set(f->watch, WATCH_READ);

@@ -1,8 +1,8 @@
 /*
- * Follows one interface by rtnetlink: does it exist, is it up, which IPv4 address has it. A bridge
- * without carrier (docker0 before the first container) is up and has an address; one that
- * was set down has none that works. Reports come on the loop: the first one soon after iface_start,
- * then after each message of the kernel that concerns the interface, also when nothing differs
+ * Follows one interface by rtnetlink: whether it exists, whether it is up, and its IPv4 address. A
+ * bridge without carrier (docker0 before the first container) counts as up and has an address; an
+ * interface that was set down has no usable address. Reports come on the loop: the first one soon
+ * after iface_start, then after each kernel message about the interface, even if nothing differs
  * (the kernel drops routes silently when a link goes down and up).
  *
  *	iface_start(&iface, loop, "docker0", on_iface, self, err);
@@ -17,9 +17,9 @@ struct iface;
 
 struct iface_state {
 	int index; /* 0: no such interface */
-	bool up; /* set up by the administrator; carrier or not */
-	uint32_t address; /* host byte order; first one that is neither secondary nor of host scope,
-			     0: none */
+	bool up; /* administratively up, with or without carrier */
+	/* host byte order; the first that is neither secondary nor of host scope, 0: none */
+	uint32_t address;
 };
 
 typedef void iface_fn(void *arg, const struct iface_state *state);
@@ -29,7 +29,7 @@ int iface_start(struct iface **f, struct loop *loop, const char *name, iface_fn 
 void iface_stop(struct iface **f);
 /* Appends every IPv4 address of this machine, uint32_t in host byte order. */
 int iface_addresses(struct buf *out);
-/* Appends each with its network. */
+/* Appends each address with its network. */
 struct iface_network {
 	uint32_t address, mask; /* host byte order */
 };

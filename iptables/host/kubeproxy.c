@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* behind libc's, whose structs they otherwise define again */
+/* after libc's headers, whose structs it would otherwise redefine */
 #include <libnftnl/common.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -43,7 +43,7 @@ look_nftables(const char **found)
 	int rc = nl_open(&nl, NETLINK_NETFILTER, 0, NULL);
 
 	if (rc == 0)
-		rc = -EINTR; /* what a dump ends with when somebody changed the tables meanwhile */
+		rc = -EINTR; /* a dump ends with this if the tables were changed meanwhile */
 	for (int i = 0; i < DUMPS_MAX && rc == -EINTR; i++)
 		rc = nl_request(nl, nlh, on_chain, found);
 	return rc;
@@ -65,8 +65,8 @@ search_legacy(int fd, const char **found)
 	memcpy(all->name, info.name, sizeof all->name);
 	all->size = info.size;
 	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_ENTRIES, all, &len) < 0)
-		return -errno; /* EAGAIN: it grew meanwhile */
-	/* The name of a chain stands in the entry that begins it, with a NUL behind. */
+		return -errno; /* EAGAIN: the table grew meanwhile */
+	/* The chain's name is in the entry that begins it, NUL-terminated. */
 	if (memmem(all->entrytable, all->size, CHAIN, sizeof CHAIN) != NULL)
 		*found = "chain " CHAIN " in iptables-legacy";
 	return 0;

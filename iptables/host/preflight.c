@@ -22,8 +22,8 @@ network_text(char to[NETWORK_TEXT_MAX], uint32_t address, int prefix)
 	return to;
 }
 
-/* The first network of this node that shares addresses with the range, one whose own address is in
- * it before others; false: none. */
+/* The first network of this node that overlaps the range, preferring one whose own address is in
+ * the range; false: none. */
 static bool
 find_overlap(uint32_t subnet, uint32_t mask, struct iface_network *found, bool *inside)
 {
@@ -138,7 +138,7 @@ preflight_metrics(const struct preflight *o, struct metrics *m)
 			labels[i], o->text[i][0] != '\0' ? 1 : 0);
 }
 
-/* No text has a character that JSON escapes: see rules_check for names. */
+/* The texts need no JSON escapes: rules_check restricts interface names. */
 void
 preflight_state(const struct preflight *o, struct buf *out)
 {

@@ -1,8 +1,8 @@
 /*
- * What on this node spoils the mesh although every rule is in place: addresses of the node's own
- * within the range of fake IPs, a network of its own around it, forwarding switched off while the
- * kernel carries ports. Looks now and then, changes nothing; says it when one begins and when it
- * ends, and tells it while it lasts. Part of the spine (iptables.h), loop 0 only.
+ * Detects settings of this node that break the mesh although every rule is in place: addresses of
+ * the node within the range of fake IPs, a network of the node around that range, forwarding
+ * switched off while the kernel carries ports. Checks from time to time, changes nothing; logs when
+ * a problem begins and ends, and reports it in between. Part of iptables.h, loop 0 only.
  *
  *	rc = preflight_refuse(subnet, mask, err);	// before the rules are installed
  *	preflight_look(&o, &(struct preflight_where){...});
@@ -17,7 +17,7 @@
 enum obstacle { OBSTACLE_RANGE, OBSTACLE_FORWARDING, OBSTACLE_KINDS };
 
 struct preflight {
-	char text[OBSTACLE_KINDS][256]; /* "": there is none */
+	char text[OBSTACLE_KINDS][256]; /* "": no problem of this kind */
 };
 
 struct preflight_where {
@@ -26,8 +26,8 @@ struct preflight_where {
 	bool carries; /* the kernel carries ports */
 };
 
-/* -EADDRINUSE when an address of this node is in the range: with the rules in place nobody on the node could
- * reach that network any more, perhaps not even its hub. */
+/* -EADDRINUSE when an address of this node is in the range: with the rules in place no process on
+ * the node could reach that network any more, perhaps not even the hub. */
 int preflight_refuse(uint32_t subnet, uint32_t mask, struct err *err);
 void preflight_look(struct preflight *o, const struct preflight_where *where);
 void preflight_metrics(const struct preflight *o, struct metrics *m);

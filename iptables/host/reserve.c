@@ -82,8 +82,8 @@ write_list(const char *text, size_t len)
 	if (fd < 0)
 		return -errno;
 	errno = 0;
-	/* One write: the kernel replaces the whole list with what a write that starts at 0 holds.
-	 */
+	/* A single write: the kernel replaces the whole list with the content of a write at offset
+	 * 0. */
 	if (write(fd, text, len) != (ssize_t)len)
 		return errno != 0 ? -errno : -EIO;
 	return 0;

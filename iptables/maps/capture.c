@@ -81,8 +81,8 @@ is_local(const struct stale *s, uint32_t ip)
 			(const void *)buf_at(&s->locals), buf_len(&s->locals) / sizeof ip, ip);
 }
 
-/* Where nobody listens any more (edgeway-agent --restore) the address is not known: then it is any
- * of ours. */
+/* When no DNS listens any more (edgeway-agent --restore) its address is unknown: then any address
+ * of this machine counts. */
 static bool
 comes_to_us(const struct stale *s, const struct conntrack_flow *f)
 {

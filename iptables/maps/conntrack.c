@@ -17,8 +17,8 @@ struct dump {
 	conntrack_pick_fn *pick;
 	void *arg;
 	unsigned n, most;
-	struct buf picked; /* a message for each that deletes it */
-	struct conntrack_flow *found; /* NULL: those that are picked are to be deleted */
+	struct buf picked; /* one message per flow, which deletes it */
+	struct conntrack_flow *found; /* NULL: delete the selected flows */
 };
 
 struct tuple {
@@ -27,13 +27,13 @@ struct tuple {
 	uint8_t proto;
 };
 
-/* By type; one pass, since there may be some hundred thousand flows. */
+/* Indexed by type; one pass, since there may be some hundred thousand flows. */
 enum { ATTRS_MAX = 16 };
 struct attrs {
 	const struct nlattr *of[ATTRS_MAX];
 };
 
-/* libmnl's loops cast const away. */
+/* libmnl's own loops cast const away. */
 static int
 on_attr(const struct nlattr *a, void *arg)
 {
@@ -94,7 +94,8 @@ conntrack_message(char *bytes, uint16_t type, uint16_t flags)
 	return nlh;
 }
 
-/* By tuple and id, so that a flow which began a moment ago with the same ports is not meant. */
+/* Deletes by tuple and id, so that a flow which began a moment ago with the same ports is not
+ * affected. */
 static void
 conntrack_pick(struct dump *d, const struct nlattr *original, const struct nlattr *id)
 {
@@ -142,13 +143,13 @@ on_flow(const struct nlmsghdr *nlh, void *arg)
 	if (d->found != NULL) {
 		*d->found = flow;
 		d->n++;
-		return MNL_CB_STOP; /* the kernel reads on for who asks on: the socket is closed */
+		return MNL_CB_STOP; /* the dump only goes on if we read on; we close the socket */
 	}
 	conntrack_pick(d, all.of[CTA_TUPLE_ORIG], all.of[CTA_ID]);
 	return MNL_CB_OK;
 }
 
-/* As many whole messages as one call may take. */
+/* The length of as many whole messages as one call may take. */
 static size_t
 first_messages(const struct buf *picked)
 {

@@ -1,9 +1,9 @@
 /*
- * Flows that the kernel keeps (ctnetlink). A flow goes on as it was translated when it began,
+ * The kernel's connection tracking (ctnetlink). A flow keeps the translation it had at its begin,
  * whatever our table says now: a UDP client that keeps its port would stay with an endpoint that is
- * gone, or with an upstream that is captured since. Those entries are deleted here, and the flow's
- * next packet is translated anew. One dump of the kernel's table for each call: about a microsecond
- * a flow, so call it when something has changed, not by the clock.
+ * gone, or with an upstream captured since. Such entries are deleted here, and the flow's next
+ * packet is translated anew. Each call dumps the kernel's table, about a microsecond per flow: call
+ * it when something has changed, not periodically.
  *
  *	n = conntrack_delete(IPPROTO_UDP, is_stale, self, 10000, &err);
  */
@@ -16,25 +16,25 @@
 
 #include "base/core/err.h"
 
-/* One end as it was before translation and one after it; host byte order. */
+/* Source and destination before translation, and the server after it; host byte order. */
 struct conntrack_flow {
 	uint8_t proto;
 	bool replied; /* the other side has answered */
 	uint32_t src, dst; /* as the client sent it */
 	uint16_t sport, dport;
-	uint32_t server; /* who really answers */
+	uint32_t server; /* the real server */
 	uint16_t server_port;
 };
 
 typedef bool conntrack_pick_fn(void *arg, const struct conntrack_flow *flow);
 
-/* Deletes the IPv4 flows of this protocol (0: of all that have ports) that `pick` wants gone,
- * `most` at once, since each takes a microsecond of the loop. Their number (`most`: there may be
- * more), or -errno. Needs CAP_NET_ADMIN and nf_conntrack_netlink. */
+/* Deletes the IPv4 flows of this protocol (0: of all that have ports) that `pick` selects, at most
+ * `most` per call, because each takes a microsecond of the loop. Returns their number (`most`:
+ * there may be more), or -errno. Needs CAP_NET_ADMIN and nf_conntrack_netlink. */
 int conntrack_delete(
 	uint8_t proto, conntrack_pick_fn *pick, void *arg, unsigned most, struct err *err);
-/* The first IPv4 flow of this protocol that `pick` wants: 1 and *found, 0: there is none, or
- * -errno. Needs the same. The dump ends with it. */
+/* The first IPv4 flow of this protocol that `pick` selects: 1 and *found, 0: there is none, or
+ * -errno. Same requirements. The dump ends there. */
 int conntrack_find(uint8_t proto, conntrack_pick_fn *pick, void *arg, struct conntrack_flow *found,
 	struct err *err);
 

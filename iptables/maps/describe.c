@@ -6,8 +6,8 @@
 
 #include "base/core/util.h"
 
-/* As nft(8) numbers its expressions, protocols and their fields. These numbers stand in the kernel
- * of whoever has a map of this kind, so that nft cannot change them. */
+/* The numbers of nft(8) for its expressions, protocols and fields. They are stored in the kernel
+ * with every map of this kind, so nft cannot change them. */
 enum { NFT_PAYLOAD = 7, NFT_META = 9, NFT_CONCAT = 13, NFT_NUMGEN = 23 };
 enum { NFT_TCP = 8, NFT_TH = 11, NFT_IP = 12 };
 enum { NFT_DPORT = 2, NFT_IP_DADDR = 12 };
@@ -22,9 +22,9 @@ struct part {
 static const struct part daddr = {NFT_PAYLOAD, {NFT_IP, NFT_IP_DADDR}, 2};
 static const struct part l4proto = {NFT_META, {NFT_META_L4PROTO}, 1};
 static const struct part dport = {NFT_PAYLOAD, {NFT_TH, NFT_DPORT}, 2};
-/* Not `th dport`: with `ip daddr . th dport` in the kernel nft 1.0.6 refuses whatever it is told,
- * also for tables of others. So it only reads a `meta l4proto tcp` into the first rule that names
- * the map. */
+/* Not `th dport`: with `ip daddr . th dport` in the kernel nft 1.0.6 rejects every command, even
+ * for other tables. With this it only adds a `meta l4proto tcp` when it prints the first rule that
+ * names the map. */
 static const struct part tcp_dport = {NFT_PAYLOAD, {NFT_TCP, NFT_DPORT}, 2};
 static const struct part slot = {NFT_NUMGEN, {NFT_NG_INCREMENTAL, 2, 0}, 3};
 

@@ -1,8 +1,8 @@
 /*
- * What nft(8) needs to print the map of endpoints in a way that it can read again: its key ends
- * with a number drawn by a hash, and such a number has no name among nft's types, only an
- * expression (`typeof ... numgen inc mod 2`). The kernel keeps the description beside the map and
- * does not look at it; an nft that does not know it prints the types instead. Pure.
+ * The description that nft(8) needs to print the map of endpoints so that it can read it again. The
+ * map's key ends with a number computed by a hash; nft has no type name for such a number, only an
+ * expression (`typeof ... numgen inc mod 2`). The kernel stores the description with the map and
+ * does not interpret it; an nft that does not know it prints the types instead. Pure.
  *
  *	struct nftnl_udata_buf *d = describe_endpoints();
  *	... nftnl_udata_buf_data(d), nftnl_udata_buf_len(d) ...

@@ -23,8 +23,8 @@ same_chain(const struct difference *d)
 		d->before.by_client == d->after.by_client;
 }
 
-/* Of ports that everybody may use, of those for processes of the node, and of those for some pods
- * there is a map each. */
+/* Unrestricted ports, restricted ports that processes of the node may use, and restricted ports
+ * that some pods may use have a map each. */
 enum { MAP_SERVICES, MAP_HOSTS };
 
 static bool

@@ -1,6 +1,6 @@
 /*
- * What is other than the maps of the table hold it, and the elements that make it so. Pure: the
- * messages go into a batch, which frontends.c's caller commits. A plan is borrowed.
+ * Differences from the maps in the table, as set elements to delete and add. Pure: the messages go
+ * into a batch, which the caller of service_maps.c commits. The slots are borrowed.
  */
 #ifndef EDGEWAY_IPTABLES_MAPS_DIFFERENCE_H
 #define EDGEWAY_IPTABLES_MAPS_DIFFERENCE_H
@@ -20,7 +20,7 @@ struct difference {
 	struct slots before, after; /* after: borrowed from the frontend */
 };
 
-/* Elements that are no more go first, map by map. */
+/* Deletes old elements before it adds new ones, map by map. */
 void difference_put(const struct difference *list, size_t n, struct batch *b);
 
 #endif

@@ -22,13 +22,13 @@
 #define OUTPUT "output"
 #define PREROUTING "prerouting"
 #define INPUT "input"
-/* Types of keys as nft(8) knows them, so that it can print our sets. */
+/* The numbers of nft(8) for key types, so that it can print our sets. */
 enum { TYPE_IPV4 = 7, TYPE_PORT = 13 };
 enum { PRIORITY = NF_IP_PRI_NAT_DST - 10 };
 
 struct divert {
 	struct guard guard;
-	struct divert_rules rules; /* in force; its lists are ours */
+	struct divert_rules rules; /* in force; the lists are our copies */
 	uint32_t *addresses, *ports;
 	bool draining;
 	bool no_sockets; /* as in struct rules (rules.h) */
@@ -54,7 +54,8 @@ add_rule(struct batch *b, const char *chain, const struct divert_rules *r, uint3
 	batch_rule(b, chain, rule);
 }
 
-/* The table outlives a hub that is killed; whoever has its port then gets nothing: see rules.h. */
+/* The table outlives a killed hub; this keeps a program that takes its port from the traffic: see
+ * rules.h. */
 static void
 add_input(struct batch *b, const struct divert_rules *r)
 {
@@ -80,7 +81,7 @@ add_element(struct elements *e, uint32_t number, uint16_t len)
 			.key_len = len});
 }
 
-/* Elements of `list` that `but` does not have. */
+/* Adds the elements of `list` that `but` lacks. */
 static void
 divert_put(struct elements *e, const struct divert_rules *list, const struct divert_rules *but,
 	bool ports)
@@ -98,7 +99,7 @@ divert_put(struct elements *e, const struct divert_rules *list, const struct div
 	}
 }
 
-/* What makes the sets of `was` those of `is`. */
+/* Changes the sets from `was` to `is`. */
 static void
 put_difference(struct batch *b, const struct divert_rules *was, const struct divert_rules *is)
 {
@@ -232,7 +233,7 @@ same_lists(const struct divert_rules *a, const struct divert_rules *b)
 		(a->n_ports == 0 || memcmp(a->ports, b->ports, a->n_ports * sizeof *a->ports) == 0);
 }
 
-/* The sets alone, in one transaction. */
+/* Changes only the sets, in one transaction. */
 static int
 change_sets(struct divert *d, const struct divert_rules *rules)
 {
@@ -256,7 +257,7 @@ divert_use(struct divert *d, const struct divert_rules *rules, struct err *err)
 	d->draining = false;
 	if (same_rules)
 		rc = change_sets(d, rules);
-	/* Somebody else may have changed the sets just now: then all of it. */
+	/* Another program may just have changed the sets: then create the table anew. */
 	if (rc < 0 && (rc = make_anew(d, rules)) < 0)
 		return guard_explain(err, rc, d->guard.armed ? "change" : "install");
 	divert_adopt(d, rules);
@@ -265,8 +266,8 @@ divert_use(struct divert *d, const struct divert_rules *rules, struct err *err)
 	return 0;
 }
 
-/* The rules stay: where no others translate, the kernel tracks connections no more without them,
- * and what is under way would break. */
+/* The rules stay: if no other program translates, the kernel would stop tracking connections
+ * without them, and existing connections would break. */
 int
 divert_drain(struct divert *d, struct err *err)
 {

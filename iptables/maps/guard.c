@@ -11,8 +11,8 @@
 
 #include "base/core/log.h"
 
-/* Others may delete what is ours, on purpose or with `nft flush ruleset`. Repairs no closer than
- * this, so that a fight with another program does not take the loop. */
+/* Other programs may delete our table, on purpose or with `nft flush ruleset`. Repairs are at least
+ * this far apart, so that a fight with another program does not block the loop. */
 enum { REPAIR_PAUSE_MS = 20, RETRY_MS = 1000 };
 
 /* --- transactions --------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ read_generation(struct guard *g)
 	return id;
 }
 
-/* One message for each thing changed, then NEWGEN, which says by whom. */
+/* One message for each change, then NEWGEN, which names the program. */
 static int
 on_change(const struct nlmsghdr *nlh, void *arg)
 {
@@ -161,16 +161,15 @@ on_change(const struct nlmsghdr *nlh, void *arg)
 			note_culprit(g, nlh);
 		return MNL_CB_OK;
 	}
-	/* In messages about tables, chains, rules and sets alike attribute 1 is the table's name.
-	 */
+	/* In messages about tables, chains, rules and sets attribute 1 is the table's name. */
 	if (gen->nfgen_family == NFPROTO_IPV4 &&
 		strcmp(nl_text(nlh, sizeof *gen, NFTA_TABLE_NAME), g->config.table) == 0)
 		g->damaged = true;
 	return MNL_CB_OK;
 }
 
-/* Messages were lost, perhaps those of our own transactions: the generation tells whether anybody
- * else has made one. */
+/* Messages were lost, perhaps those of our own transactions: the generation shows whether another
+ * program has made one. */
 static void
 on_lost(struct guard *g)
 {
@@ -194,7 +193,8 @@ guard_replaced(struct guard *g)
 	g->replaced = true;
 	guard_read(g);
 	g->replaced = false;
-	/* since, by another hub or agent that has not heard yet that the table is ours */
+	/* changed since then, by another hub or agent that does not know yet that the table is
+	 * ours */
 	if (g->damaged)
 		guard_repair_later(g);
 	g->damaged = false;
@@ -213,13 +213,13 @@ on_events(void *arg, int fd, unsigned events)
 	struct guard *g = arg;
 
 	(void)fd;
-	/* An overrun is an error of the socket, upon which the loop lets go of it. */
+	/* An overrun is a socket error, after which the loop stops watching; watch it again. */
 	if (events & WATCH_HUP) {
 		watch_set(g->watch, 0);
 		watch_set(g->watch, WATCH_READ);
 	}
 	g->damaged = false;
-	if (!timer_active(g->repair)) /* else it is still to be named */
+	if (!timer_active(g->repair)) /* otherwise the culprit has not been logged yet */
 		snprintf(g->culprit, sizeof g->culprit, "unknown");
 	guard_read(g);
 	if (g->damaged && g->armed)

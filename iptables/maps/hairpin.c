@@ -13,8 +13,8 @@ enum { MESSAGE_MAX = 256 };
 
 struct link {
 	int index, master;
-	bool port, on; /* a bridge's; in hairpin mode */
-	bool ours; /* its name is that of a bridge of the mesh */
+	bool port, on; /* it is a bridge port; in hairpin mode */
+	bool ours; /* it has the name of a bridge of the mesh */
 };
 
 struct look {
@@ -125,8 +125,7 @@ in_mesh(const struct link *list, size_t n, const struct link *port)
 	return bridge != NULL && bridge->ours;
 }
 
-/* Containers come and go: ports that are gone, or that somebody switched off, are not ours any
- * more. */
+/* Containers come and go: forget ports that are gone, or that another program switched off. */
 static void
 forget_others(struct hairpin *h, const struct link *list, size_t n)
 {
@@ -175,7 +174,7 @@ hairpin_tend(struct hairpin *h, const char *const *interfaces)
 	buf_fini(&look.links);
 }
 
-/* One that is gone meanwhile is no concern of ours. */
+/* Ignores ports that are gone. */
 void
 hairpin_undo(struct hairpin *h)
 {

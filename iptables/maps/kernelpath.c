@@ -8,9 +8,9 @@
 #include "iptables/maps/service_maps.h"
 
 enum {
-	FLOWS_PAUSE_MS = 100, /* between two looks at all flows, which may be many */
-	TARGETS_PAUSE_MS = 250, /* between two lists of whom to probe */
-	LOOK_MS = 5000, /* for others who serve ClusterIPs */
+	FLOWS_PAUSE_MS = 100, /* between two checks of all flows, which may be many */
+	TARGETS_PAUSE_MS = 250, /* between two updates of the probed targets */
+	LOOK_MS = 5000, /* for other programs that serve ClusterIPs */
 };
 
 struct kernelpath {
@@ -21,12 +21,12 @@ struct kernelpath {
 	struct service_maps *frontends;
 	struct probes *probes;
 	struct timer *flows, *targets, *look;
-	uint64_t flows_ms; /* when they were looked at last */
+	uint64_t flows_ms; /* when they were last checked */
 	bool resting;
 	enum iptables_catch catch;
 	bool caught;
-	const char *foreign; /* who serves ClusterIPs, NULL: nobody */
-	bool looked; /* that much is known */
+	const char *foreign; /* the program that serves ClusterIPs, NULL: none */
+	bool looked; /* `foreign` is known */
 	uint64_t look_failures;
 };
 
@@ -109,14 +109,14 @@ on_health(void *arg)
 
 /* --- ClusterIPs ----------------------------------------------------------------------------- */
 
-/* True when what is to be served is another now. */
+/* Returns true if the ClusterIPs to serve have changed. */
 static bool
 look_around(struct kernelpath *d)
 {
 	const char *before = d->foreign;
 	bool caught;
 
-	/* What cannot be told now stays as it was, and the next look is soon. */
+	/* If it cannot be determined now, the last result stays; the next look is soon. */
 	if (d->catch == IPTABLES_CATCH_AUTO) {
 		if (kubeproxy_cluster_ips(&d->foreign) == 0)
 			d->looked = true;
@@ -196,7 +196,7 @@ kernelpath_use(struct kernelpath *d, const struct snapshot *s)
 	struct snapshot *old = d->snapshot;
 
 	d->snapshot = snapshot_ref(s);
-	/* One of both: a key may differ once in a transaction. */
+	/* Only one of both: a key may differ only once in a transaction. */
 	if (old != NULL && snapshot_callers(old) != snapshot_callers(s) &&
 		snapshot_restricted(s) > 0)
 		service_maps_again(d->frontends, s);

@@ -18,7 +18,7 @@ struct probe {
 	bool wanted, dead;
 	uint8_t fails;
 	uint64_t due_ms, begun_ms;
-	int fd; /* -1: no dial under way */
+	int fd; /* -1: not connecting */
 	struct watch *watch;
 };
 
@@ -30,7 +30,7 @@ struct probes {
 	struct timer *tick;
 	struct table table;
 	size_t open, dead;
-	bool news; /* to tell with the next tick, which comes at once */
+	bool news; /* report changes in the next tick, which comes at once */
 };
 
 static uint64_t
@@ -62,7 +62,7 @@ hang_up(struct probe *one)
 	if (one->fd < 0)
 		return;
 	watch_stop(&one->watch);
-	setsockopt(one->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now); /* nothing waits behind */
+	setsockopt(one->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now); /* reset: nothing was sent */
 	close(one->fd);
 	one->fd = -1;
 	one->all->open--;
@@ -114,7 +114,7 @@ probe_dial(struct probe *one)
 
 	if (rc < 0) {
 		one->fd = -1;
-		if (sock_short_of(rc)) /* says nothing of the endpoint */
+		if (sock_short_of(rc)) /* says nothing about the endpoint */
 			one->due_ms = loop_now_ms(p->loop) + PROBE_AGAIN_MS;
 		else
 			probe_judge(one, false);
@@ -172,7 +172,7 @@ probe_forget(struct probes *p, struct probe *one)
 	free(one);
 }
 
-/* Those that are not wanted, or all. */
+/* Forgets those that are not wanted, or all. */
 static void
 probe_sweep(struct probes *p, bool all)
 {

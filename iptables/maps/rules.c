@@ -14,13 +14,13 @@
 #include "iptables/table/elements.h"
 #include "iptables/table/expr.h"
 
-/* Types of keys as nft(8) knows them, so that it can print our sets. */
+/* The numbers of nft(8) for key types, so that it can print our sets. */
 enum {
 	TYPE_INTEGER = 4,
 	TYPE_IPV4 = 7,
 	TYPE_PROTO = 12,
 	TYPE_PORT = 13,
-	TYPE_BITS = 6, /* of each in a concatenation */
+	TYPE_BITS = 6, /* bits per type in a concatenation */
 	TYPE_SERVICE = (TYPE_IPV4 << TYPE_BITS | TYPE_PROTO) << TYPE_BITS | TYPE_PORT,
 	TYPE_CALLER = TYPE_IPV4 << 3 * TYPE_BITS | TYPE_SERVICE,
 	TYPE_SLOT = TYPE_SERVICE << TYPE_BITS | TYPE_INTEGER,
@@ -37,7 +37,7 @@ enum { DNS_PORT = 53 };
 #define OWN "own"
 #define INPUT "input"
 
-/* An element of `ports`, as the kernel compares it. */
+/* An element of `ports`, in the form that the kernel compares. */
 struct port_key {
 	uint8_t proto, pad[3];
 	uint16_t port, pad2; /* big-endian */
@@ -72,8 +72,8 @@ add_bases(struct batch *b)
 		batch_chain(b, bases[i].name, &bases[i].hook);
 }
 
-/* Docker drops what would be forwarded from one of its bridges to another one, so that from other
- * bridges than the mesh's own the kernel may not carry TCP: the listener does. */
+/* Docker drops packets forwarded from one of its bridges to another. So the kernel must not carry
+ * TCP from bridges other than the mesh's own; it goes to the listener. */
 static void
 add_bridge(struct batch *b, const char *interface, bool other)
 {
@@ -229,7 +229,7 @@ add_input(struct batch *b, const struct rules *rules)
 	batch_rule(b, INPUT, r);
 }
 
-/* On lo a packet is for this machine itself, and its source is right as it is. */
+/* On lo a packet is for this machine itself, and its source is already right. */
 static void
 add_masquerade(struct batch *b, const struct rules *rules)
 {

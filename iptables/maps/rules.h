@@ -1,6 +1,6 @@
 /*
- * The content of the agent's nftables table as one batch (batch.h, expr.h): no socket, no state. As
- * nft(8) would print it:
+ * Writes the agent's nftables table into a batch (batch.h, expr.h): no socket, no state. As nft(8)
+ * would print it:
  *
  *	table ip edgeway {
  *		set upstreams { type ipv4_addr; flags timeout; }
@@ -8,7 +8,8 @@
  *		map services { type ipv4_addr . inet_proto . inet_service : verdict; }
  *		map callers { type ipv4_addr . ipv4_addr . inet_proto . inet_service : verdict; }
  *		map hosts { type ipv4_addr . inet_proto . inet_service : verdict; }
- *		map single { type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service; }
+ *		map single { type ipv4_addr . inet_proto . inet_service
+ *			: ipv4_addr . inet_service; }
  *		map endpoints { typeof ip daddr . meta l4proto . th dport . numgen inc mod 2
  *			: ip daddr . tcp dport; }
  *		chain prerouting { type nat hook prerouting priority dstnat - 5;
@@ -18,7 +19,8 @@
  *		chain output { type nat hook output priority dstnat - 5; meta mark != M goto own }
  *		chain own { ip daddr . meta l4proto . th dport vmap @hosts; goto mesh }
  *		chain pods {
- *			ip saddr != @upstreams ip daddr @upstreams udp dport 53 dnat to 172.17.0.1:53
+ *			ip saddr != @upstreams ip daddr @upstreams udp dport 53
+ *				dnat to 172.17.0.1:53
  *			... the same for tcp
  *			goto mesh }
  *		chain guests { what `pods` has for tcp; goto listened }
@@ -34,7 +36,7 @@
  *		chain flow-2 { dnat to ip daddr . meta l4proto . th dport
  *			. jhash ip saddr . th sport mod 2 map @endpoints }
  *		chain client-16 { the same with jhash ip saddr mod 16 }
- *		... one for each length of a row, see plan.h
+ *		... one for each length of a row, see slots.h
  *		chain postrouting { type nat hook postrouting priority srcnat - 5;
  *			oifname != "lo" ct status dnat ct original ip daddr 9.251.0.0/16 masquerade
  *			... the same for @clusterips }
@@ -51,24 +53,25 @@
  *				socket transparent 0 reject }
  *	}
  *
- * dstnat - 5 puts us in front of iptables, Docker and kube-proxy. The number of rules does not
- * depend on the number of services: what the kernel carries is elements of `services` and
- * `endpoints` (frontends.h), the rest goes to the listener. Installing creates the table if it is
- * missing, deletes it and makes it anew, all in one transaction: what an earlier run left is
- * replaced without a gap. What is for us and is not translated (no such service, nobody to serve
- * it, a caller that may not) is refused, not dropped, and early: routing would send an ICMP
- * redirect first, after which the kernel's limit of such messages swallows the refusal. `pods`
- * leaves the upstreams' own queries alone: one may be a container here. Masquerading lets a pod
- * reach itself, a pod of its own bridge and what the host reaches, whatever Docker does.
+ * dstnat - 5 puts our chains before those of iptables, Docker and kube-proxy. The number of rules
+ * does not depend on the number of services: what the kernel carries is elements of the maps
+ * (service_maps.h), the rest goes to the listener. Installing creates the table if it is missing,
+ * deletes it and creates it anew, all in one transaction: an earlier run's table is replaced
+ * without a gap. Packets for us that are not translated (no such service, no endpoint, a caller
+ * that is not allowed) are rejected, not dropped, and early: otherwise routing would send an ICMP
+ * redirect first, and then the kernel's rate limit of such messages would suppress the rejection.
+ * `pods` does not capture the upstreams' own queries: an upstream may be a container here.
+ * Masquerading lets a pod reach itself, a pod of its own bridge and whatever the host reaches,
+ * whatever Docker does.
  *
- * The table outlives an agent that is killed, and the ports that it leads to are free then: any
- * user of the host may bind them. So `input` asks for what we have translated to one of them
- * (`ports`) whether the socket that will get it is ours: IP_TRANSPARENT (sock_transparent) is what
- * other users may not set. A stranger's gets nothing from the first moment on, and where nobody
- * listens the kernel refuses as ever. Behind srcnat, or our own masquerading would find the refusal
- * to be the first packet of a flow; by ICMP, for a reset to what came by a bridge is sent past all
- * translation where br_netfilter is loaded. At `input`, since packets of a connection have their
- * socket by then (early demux).
+ * The table outlives a killed agent, and the ports that it translates to are free then: any user of
+ * the host may bind them. So `input` checks packets that we translated to one of these ports
+ * (`ports`): the receiving socket must be ours, recognised by IP_TRANSPARENT (sock_transparent),
+ * which other users cannot set. A foreign socket never gets a packet, and if nobody listens the
+ * kernel refuses as usual. The chain comes after srcnat, because our own masquerading would
+ * otherwise treat the rejection as the first packet of a flow. It rejects by ICMP, because where
+ * br_netfilter is loaded a reset to a packet from a bridge is sent without any translation. It is
+ * at `input`, because packets of a connection have their socket by then (early demux).
  */
 #ifndef EDGEWAY_IPTABLES_MAPS_RULES_H
 #define EDGEWAY_IPTABLES_MAPS_RULES_H
@@ -93,8 +96,8 @@ enum {
 #define RULES_CALLERS "callers"
 #define RULES_HOSTS "hosts"
 
-/* Keys and data of the maps' elements, as the kernel compares them. A row of one slot is in
- * `single`. */
+/* Keys and data of the maps' elements, in the form that the kernel compares. A row of one slot is
+ * in `single`. */
 struct rules_key {
 	uint32_t ip; /* big-endian */
 	uint8_t proto, pad[3];
@@ -103,7 +106,7 @@ struct rules_key {
 };
 enum { RULES_SERVICE_KEY_BYTES = offsetof(struct rules_key, slot) };
 
-/* The same with who calls in front: what only some pods may call is in `callers`, not in
+/* The same with the caller in front: what only some pods may call is in `callers`, not in
  * `services`. */
 struct rules_caller_key {
 	uint32_t caller; /* big-endian */
@@ -119,31 +122,33 @@ struct rules_endpoint {
 
 struct rules {
 	const char *const *
-		/* names or PREFIX*, NULL-terminated, those rules_check passes; the mesh's own
+		/* names or PREFIX*, NULL-terminated, accepted by rules_check; the mesh's own
 		 * first */
 		interfaces;
 	uint32_t subnet, mask; /* host byte order */
 	uint32_t address; /* of the listener and of DNS, host byte order */
 	uint16_t port, dns_port;
-	uint32_t mark; /* connections with it are left alone; 0: none are */
-	bool draining; /* as after rules_drain */
+	uint32_t mark; /* connections with it are not translated; 0: none */
+	bool draining; /* the state after rules_drain */
 	bool old_kernel; /* before 5.9, which cannot reject at prerouting */
-	/* a kernel without nft_socket: whoever has our ports gets what is for us */
+	/* the kernel lacks nft_socket: any program that takes our ports gets our traffic */
 	bool no_sockets;
 };
 
-/* Is it a name of an interface, or the start of one followed by '*'? -EINVAL says what is wrong. */
+/* Whether it is the name of an interface, or the beginning of one followed by '*'. If not, -EINVAL
+ * with the reason. */
 int rules_check(const char *interface, struct err *err);
-/* Into an open batch. */
+/* Adds to an open batch. */
 void rules_install(struct batch *b, const struct rules *r);
-/* New connections no longer go to the listener, and are refused. */
+/* New connections no longer go to the listener; they are refused. */
 void rules_drain(struct batch *b);
-/* The chain that draws from a row of n slots, for the elements of `services`; returns `to`. */
+/* The chain that selects from a row of n slots, for the elements of `services`; returns `to`. */
 const char *rules_chain(char to[RULES_CHAIN_MAX], bool by_client, uint16_t n);
 void rules_remove(struct batch *b);
-/* Ports of ours that our own rules lead to, host byte order: added to what the table knows. */
+/* Adds ports of ours that our rules translate to (host byte order) to those in the table. */
 void rules_ports(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n);
-/* Upstreams (host byte order) to capture for timeout_ms from now; replaces what was in the set. */
+/* Upstreams (host byte order) to capture for timeout_ms from now; replaces the content of the
+ * set. */
 void rules_capture(struct batch *b, const uint32_t *upstreams, size_t n, uint64_t timeout_ms);
 
 #endif

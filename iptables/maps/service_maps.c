@@ -9,25 +9,27 @@
 #include "iptables/maps/difference.h"
 #include "model/table.h"
 
-/* Changes of one transaction: what it costs the loop and the queue of events stays small. */
+/* Limits per transaction and per check of flows, to keep the load on the loop and the event queue
+ * small. */
 enum { ELEMENTS_AT_ONCE = 4000, FLOWS_AT_ONCE = 10000 };
 
 struct frontend {
 	struct table_node node;
 	struct key key;
-	bool suspect; /* its service is another one now, or gone */
+	bool suspect; /* its service has changed or is gone; to be confirmed */
 	struct slots plan;
 };
 
 struct service_maps {
 	struct service_maps_config config;
 	enum service_maps_catch catch;
-	const struct local_callers *callers; /* of the snapshot that is being looked at */
+	const struct local_callers *callers; /* of the snapshot being processed */
 	struct table table;
 	struct buf suspects; /* struct frontend * */
 	struct buf differences; /* struct difference */
-	struct table gone; /* frontends whose flows may still be there */
-	bool udp_lost, tcp_lost; /* endpoints went, or a UDP port began: flows may go elsewhere */
+	struct table gone; /* frontends whose flows may still exist */
+	/* endpoints went, or a UDP port began: flows may need another translation */
+	bool udp_lost, tcp_lost;
 	struct service_maps_counts counts;
 };
 
@@ -63,7 +65,7 @@ service_maps_empty(struct table *t)
 	table_fini(t);
 }
 
-/* Of ten thousand services at once they hold a megabyte, of which the next change needs nothing. */
+/* After ten thousand services at once they hold a megabyte that the next change does not need. */
 static void
 give_back(struct buf *b)
 {
@@ -154,7 +156,7 @@ service_maps_differ(
 	buf_add(&f->differences, &d, sizeof d);
 }
 
-/* Does the plan lack an endpoint or a caller that the other one has? */
+/* Whether `after` lacks an endpoint or a caller of `before`. */
 static bool
 service_maps_lost(const struct slots *before, const struct slots *after)
 {
@@ -188,7 +190,7 @@ service_maps_want(struct service_maps *f, const struct key *k, struct slots plan
 	}
 	one->plan = plan;
 	service_maps_count(f, one, 1);
-	/* A flow that began before there was a port went past us, and still does. */
+	/* A flow that began before the port existed passed untranslated, and still does. */
 	f->udp_lost |= k->proto == IPPROTO_UDP && (!was || service_maps_lost(&before, &plan));
 	f->tcp_lost |= k->proto == IPPROTO_TCP && was && service_maps_lost(&before, &plan);
 	service_maps_differ(f, one, was, before);
@@ -233,7 +235,7 @@ drop_suspects(struct service_maps *f)
 
 /* --- what a service wants ------------------------------------------------------------------- */
 
-/* A pod's way to the apiserver, and to the cluster's own DNS. */
+/* Serves a pod's route to the apiserver, or the cluster's own DNS. */
 static bool
 is_delicate(const struct service *s)
 {
@@ -241,7 +243,7 @@ is_delicate(const struct service *s)
 		(strcmp(s->namespace, "kube-system") == 0 && strcmp(s->name, "kube-dns") == 0);
 }
 
-/* UDP always is the kernel's; TCP where it was asked for and all endpoints can be reached so. */
+/* The kernel always carries UDP; TCP if it was requested and the kernel can reach all endpoints. */
 static bool
 is_kernels(const struct service_maps *f, const struct service *s, const struct service_port *p)
 {
@@ -353,7 +355,7 @@ void
 service_maps_use(struct service_maps *f, const struct snapshot *old, const struct snapshot *now)
 {
 	f->callers = snapshot_callers(now);
-	/* All that may go first: an address may pass from one service to another. */
+	/* Removals first: an address may pass from one service to another. */
 	snapshot_diff(old, now, on_old, f);
 	snapshot_diff(old, now, on_now, f);
 	drop_suspects(f);
@@ -402,8 +404,8 @@ service_maps_all(struct service_maps *f)
 	size_t slot = 0;
 
 	service_maps_skip(f);
-	/* What began while the table was not there has no translation, and each further packet
-	 * would keep that so. */
+	/* Flows that began while the table was missing have no translation, and each further packet
+	 * would keep them so. */
 	f->udp_lost = f->tcp_lost = true;
 	while ((n = table_walk(&f->table, &slot, n)) != NULL)
 		service_maps_differ(
@@ -447,8 +449,8 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 
 	if (flow->proto == IPPROTO_UDP ? !f->udp_lost : flow->proto != IPPROTO_TCP || !f->tcp_lost)
 		return false;
-	/* A connection lives and dies with its endpoint; only one that never came about tries
-	 * again. */
+	/* An established connection stays with its endpoint until it ends; only one that was never
+	 * answered retries. */
 	if (flow->proto == IPPROTO_TCP && flow->replied)
 		return false;
 	one = service_maps_find(&f->table, &k);

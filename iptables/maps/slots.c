@@ -54,7 +54,7 @@ slots_holds(const struct slots_target *list, size_t n, const struct slots_target
 	return false;
 }
 
-/* Those of one tier that are alive (alive NULL: all), each once. */
+/* The endpoints of one tier that are alive (alive NULL: all), without duplicates. */
 static size_t
 slots_pick(struct slots_target *to, const struct service_port *p, uint8_t tier,
 	slots_alive_fn *alive, void *arg)
@@ -97,7 +97,7 @@ length_for(size_t n, bool client)
 	return *length;
 }
 
-/* The highest hash of those that have room left. */
+/* The endpoint with the highest hash that has room left. */
 static size_t
 slots_winner(uint16_t slot, const struct slots_target *list, size_t n, const uint16_t *room)
 {

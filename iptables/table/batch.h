@@ -1,13 +1,13 @@
 /*
- * A transaction on one table of ours in nftables (family ip) as netlink messages (libnftnl,
- * libmnl), and nothing else: no socket. Every message asks for an acknowledgement; `acks` counts
- * them for nl_batch. Objects are made in the order of the calls; a rule may name a chain or set
- * that the same batch made before it.
+ * Builds a transaction on one table of ours in nftables (family ip) as netlink messages (libnftnl,
+ * libmnl); it has no socket. Every message requests an acknowledgement; `acks` counts them for
+ * nl_batch. Objects are created in the order of the calls; a rule may name a chain or set created
+ * earlier in the same batch.
  *
  *	batch_open(&b, RULES_TABLE, &bytes, &seq);
  *	batch_table(&b, NFT_MSG_NEWTABLE);
  *	batch_chain(&b, "mesh", NULL);
- *	batch_rule(&b, "mesh", rule);	// takes the rule over
+ *	batch_rule(&b, "mesh", rule);	// takes ownership of the rule
  *	batch_close(&b);
  *	nl_batch(nl, buf_at(&bytes), buf_len(&bytes), b.acks);
  */
@@ -19,7 +19,7 @@
 
 #include "base/core/buf.h"
 
-/* the longest: a message of set elements, see elements.c */
+/* the longest one: set elements, see elements.c */
 enum { BATCH_MESSAGE_MAX = 32768 };
 
 struct batch {
@@ -27,11 +27,11 @@ struct batch {
 	struct buf *out;
 	uint32_t *seq;
 	unsigned acks;
-	uint32_t sets; /* made in this batch, for their ids */
-	char *bytes; /* of the message that is being made */
+	uint32_t sets; /* number created in this batch, for their ids */
+	char *bytes; /* of the message being built */
 };
 
-/* Where a base chain hangs; the policy is accept. */
+/* Where a base chain is attached; its policy is accept. */
 struct batch_hook {
 	const char *type; /* "nat", "filter" */
 	uint32_t hook;
@@ -41,15 +41,15 @@ struct batch_hook {
 struct batch_set {
 	const char *name;
 	uint32_t flags; /* NFT_SET_MAP, NFT_SET_TIMEOUT */
-	uint32_t key_type, key_len; /* type: as nft(8) prints it, the kernel does not care */
+	uint32_t key_type, key_len; /* type: for nft(8) only, the kernel ignores it */
 	uint32_t data_type, data_len; /* of a map; NFT_DATA_VERDICT: chains */
-	const struct nftnl_udata_buf *description; /* for nft(8), NULL: the types say it all */
+	const struct nftnl_udata_buf *description; /* for nft(8); NULL: the types suffice */
 };
 
 /* table: must outlive the batch. */
 void batch_open(struct batch *b, const char *table, struct buf *out, uint32_t *seq);
 void batch_close(struct batch *b);
-/* A message header of this type for `family` NFPROTO_IPV4 in b->bytes, and the message's end. */
+/* Begins a message of this type for `family` NFPROTO_IPV4 in b->bytes; batch_add completes it. */
 struct nlmsghdr *batch_message(struct batch *b, uint16_t type, uint16_t flags);
 void batch_add(struct batch *b, const struct nlmsghdr *nlh);
 
@@ -57,7 +57,7 @@ void batch_table(struct batch *b, uint16_t type); /* NFT_MSG_NEWTABLE or _DELTAB
 void batch_chain(struct batch *b, const char *name, const struct batch_hook *hook);
 void batch_set(struct batch *b, const struct batch_set *s);
 void batch_rule(struct batch *b, const char *chain, struct nftnl_rule *r);
-/* All rules of a chain go; the chain stays. */
+/* Deletes all rules of a chain; the chain stays. */
 void batch_flush_chain(struct batch *b, const char *chain);
 
 #endif

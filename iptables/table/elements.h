@@ -1,7 +1,7 @@
 /*
- * Elements of the sets and maps of our table, written straight into a batch: as many in a message
- * as fit. Keys and data are bytes as the kernel compares them: parts padded to four bytes,
- * addresses and ports big-endian.
+ * Elements of our table's sets and maps, written directly into a batch, as many per message as fit.
+ * Keys and data are bytes as the kernel compares them: parts padded to four bytes, addresses and
+ * ports big-endian.
  *
  *	elements_open(&e, &batch, NFT_MSG_NEWSETELEM, "upstreams");
  *	elements_add(&e, &(struct element){.key = &ip, .key_len = 4, .timeout_ms = 10000});
@@ -26,17 +26,17 @@ struct element {
 	const void *key;
 	uint16_t key_len;
 	uint16_t data_len;
-	const void *data; /* of a map, NULL: none */
-	const char *chain; /* of a verdict map: goes there; NULL: none */
+	const void *data; /* in a map, NULL: none */
+	const char *chain; /* in a verdict map: goto this chain; NULL: none */
 	uint64_t timeout_ms; /* 0: none */
 };
 
-/* type: NFT_MSG_NEWSETELEM (of what is there already nothing changes) or NFT_MSG_DELSETELEM (what
- * is not there refuses the whole batch). */
+/* type: NFT_MSG_NEWSETELEM (existing elements stay unchanged) or NFT_MSG_DELSETELEM (a missing
+ * element makes the kernel reject the whole batch). */
 void elements_open(struct elements *e, struct batch *b, uint16_t type, const char *set);
 void elements_add(struct elements *e, const struct element *one);
 void elements_close(struct elements *e);
-/* All elements go; fine when there are none. */
+/* Deletes all elements; succeeds if there are none. */
 void elements_flush(struct batch *b, const char *set);
 
 #endif

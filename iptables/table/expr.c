@@ -17,7 +17,7 @@
 
 #include "base/core/util.h"
 
-/* The same after a restart: a client keeps its endpoint. */
+/* Constant across restarts: a client keeps its endpoint. */
 enum { CLIENT_SEED = 0x45570001 };
 
 struct nftnl_rule *
@@ -212,7 +212,7 @@ expr_match_set(struct nftnl_rule *r, enum expr_field field, const char *set, boo
 		nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
 }
 
-/* Four-byte registers: parts of NFT_REG_1 in a row. */
+/* Fills consecutive four-byte parts of NFT_REG_1. */
 void
 expr_match_port_set(struct nftnl_rule *r, const char *set)
 {
@@ -289,7 +289,7 @@ expr_match_asked_set(struct nftnl_rule *r, const char *set)
 	look_up(r, set);
 }
 
-/* Four-byte registers: parts of NFT_REG_1 in a row. */
+/* Fills consecutive four-byte parts of NFT_REG_1. */
 static void
 load_service(struct nftnl_rule *r)
 {

@@ -1,7 +1,7 @@
 /*
  * The expressions of our rules (libnftnl), in the order in which nft(8) prints a rule. Each call
- * appends to the rule; a rule is made by nftnl_rule_alloc and handed to batch_rule. Addresses,
- * ports and masks are in host byte order. Matches use register 1 and leave nothing behind.
+ * appends to the rule; a rule is created by expr_rule and passed to batch_rule. Addresses, ports
+ * and masks are in host byte order. Matches use register 1 and do not depend on earlier ones.
  */
 #ifndef EDGEWAY_IPTABLES_TABLE_EXPR_H
 #define EDGEWAY_IPTABLES_TABLE_EXPR_H
@@ -14,7 +14,7 @@ enum expr_field { EXPR_SADDR, EXPR_DADDR, EXPR_L4PROTO, EXPR_SPORT, EXPR_DPORT }
 
 struct nftnl_rule *expr_rule(void);
 
-/* PATTERN: a whole name, or the start of one followed by '*'. */
+/* PATTERN: a whole name, or the beginning of one followed by '*'. */
 void expr_match_interface(struct nftnl_rule *r, const char *pattern);
 void expr_match_not_output(struct nftnl_rule *r, const char *interface);
 void expr_match_not_mark(struct nftnl_rule *r, uint32_t mark);
@@ -24,13 +24,13 @@ void expr_match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask); /*
 void expr_match_address(struct nftnl_rule *r, uint32_t address); /* ip daddr */
 /* meta l4proto . th dport @set */
 void expr_match_port_set(struct nftnl_rule *r, const char *set);
-/* socket transparent 0: there is one, and it has not IP_TRANSPARENT. Linux 4.18 with nft_socket;
- * else -ENOENT. */
+/* socket transparent 0: there is a socket, and it lacks IP_TRANSPARENT. Needs Linux 4.18 with
+ * nft_socket; otherwise -ENOENT. */
 void expr_match_foreign_socket(struct nftnl_rule *r);
 /* ip saddr or daddr @set; `inverted`: != @set */
 void expr_match_set(struct nftnl_rule *r, enum expr_field field, const char *set, bool inverted);
 
-/* Flows of ours: translated when they began, towards the range or an address of the set. */
+/* Matches flows that we translated when they began, to the range or to an address of the set. */
 void expr_match_translated(struct nftnl_rule *r);
 void expr_match_asked_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask);
 void expr_match_asked_set(struct nftnl_rule *r, const char *set);
@@ -41,8 +41,8 @@ void expr_verdict_map(struct nftnl_rule *r, const char *map);
 void expr_verdict_map_of_caller(struct nftnl_rule *r, const char *map);
 /* dnat to ip daddr . meta l4proto . th dport map @map */
 void expr_dnat_single(struct nftnl_rule *r, const char *map);
-/* dnat to ip daddr . meta l4proto . th dport . SLOT map @map; the slot below n (more than one, or
- * the kernel refuses) is drawn by the client's address, or by its address and port. */
+/* dnat to ip daddr . meta l4proto . th dport . SLOT map @map; the slot below n (which must exceed
+ * 1, or the kernel rejects it) is a hash of the client's address, or of its address and port. */
 void expr_dnat_map(struct nftnl_rule *r, const char *map, bool by_client, uint16_t n);
 void expr_masquerade(struct nftnl_rule *r);
 void expr_dnat(struct nftnl_rule *r, uint32_t address, uint16_t port);

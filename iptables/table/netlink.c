@@ -23,8 +23,8 @@ nl_open(struct mnl_socket **out, int bus, uint32_t groups, struct err *err)
 		mnl_socket_close(nl);
 		return rc;
 	}
-	/* A foreign ruleset of some thousand rules must not overflow the queue; without the
-	 * capability the default stays. */
+	/* Another program's ruleset of some thousand rules must not overflow the queue; without the
+	 * capability the default size stays. */
 	if (groups != 0)
 		(void)setsockopt(
 			mnl_socket_get_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
@@ -44,7 +44,8 @@ nl_close(struct mnl_socket **nl)
 		mnl_socket_close(old);
 }
 
-/* What an earlier exchange left unread (after its first error) must not answer this one. */
+/* Discards what an earlier exchange left unread (after its first error), so that it does not answer
+ * this one. */
 static void
 netlink_discard(struct mnl_socket *nl)
 {
@@ -76,7 +77,7 @@ nl_request(struct mnl_socket *nl, struct nlmsghdr *nlh, mnl_cb_t fn, void *arg)
 
 struct acks {
 	unsigned got;
-	int first, other; /* errors: the first, and the first that is not -ENOENT */
+	int first, other; /* errors: the first, and the first other than -ENOENT */
 };
 
 static void
@@ -97,7 +98,7 @@ count_acks(struct acks *a, const char *bytes, int n)
 	}
 }
 
-/* 0 when all replies were read, whatever they say. */
+/* Returns 0 when all replies were read, whatever their result. */
 static int
 netlink_exchange(struct mnl_socket *nl, const void *bytes, size_t len, struct acks *a)
 {

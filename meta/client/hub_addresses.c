@@ -155,8 +155,8 @@ hub_addresses_left(const struct hub_addresses *p)
 bool
 hub_addresses_elsewhere(const struct hub_addresses *p, const struct addr *at)
 {
-	struct hub_addresses next =
-		*p; /* as the next attempt begins if the name resolves to the same addresses */
+	/* as the next attempt begins if the name resolves to the same addresses */
+	struct hub_addresses next = *p;
 
 	hub_addresses_found(&next, p->addrs, p->n_addrs);
 	for (size_t i = 0; i < next.n_addrs; i++)

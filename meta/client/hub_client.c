@@ -12,10 +12,8 @@
 #include "model/health.h"
 
 enum {
-	HANDSHAKE_MS = 5 *
-		/* TCP, TLS and upgrade: a frozen hub's kernel still accepts, and other addresses
-		 * may work */
-		1000,
+	/* TCP, TLS and upgrade: a frozen hub's kernel still accepts; another address may work */
+	HANDSHAKE_MS = 5 * 1000,
 	HURRY_MS = 1000, /* the same in a first round, while other addresses may be faster */
 	REFUSED_MS = 30 * 1000, /* the hub refused: somebody must act first */
 	MOVE_LEAST_MS = 10 * 1000,

@@ -63,8 +63,8 @@ struct hub_client_status {
 	const char *proxy; /* host of hub.proxy, "" none */
 	const char *error; /* why the last attempt failed, "" none */
 	const char *untold; /* what a CloudHub does not report, with the remedy; "" nothing */
-	const char *problem,
-		*remedy; /* the cause of the error as a label, and what helps; "" none */
+	/* the cause of the error as a label, and what helps; "" none */
+	const char *problem, *remedy;
 	int64_t certificate_not_before, certificate_not_after; /* seconds since 1970, 0: none */
 	size_t refused_hubs; /* revoked certificates of hubs */
 	const char *certificate_error; /* why it was not renewed, "" none */

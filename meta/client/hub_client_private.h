@@ -35,8 +35,8 @@ struct renewal { /* of the certificate, by a second connection */
 	uint64_t bundle_ms;
 	bool expiry_said;
 	int64_t due_s; /* seconds since 1970 */
-	uint64_t started_ms, next_ms,
-		wait_ms; /* loop's clock: start of this attempt, of the next; back-off */
+	/* loop's clock: start of this attempt, of the next; back-off */
+	uint64_t started_ms, next_ms, wait_ms;
 	uint64_t renewals, failures;
 	char error[256]; /* of the last attempt, "" none */
 };
@@ -110,12 +110,11 @@ struct hub_client {
 	unsigned n_errors;
 	bool bundles; /* the hub accepts them (model/bundle.h) */
 	struct buf lines; /* acknowledgements to be sent together when the loop turns */
-	uint64_t moved_ms,
-		/* when hub_client_move last acted, 0: never; how long it then waits */
-		move_wait_ms;
+	/* when hub_client_move last acted, 0: never; the least time until it acts again */
+	uint64_t moved_ms, move_wait_ms;
 	uint64_t opened_ms, last_contact_ms, heartbeat_ms;
-	uint64_t dialled_ms,
-		handshake_ms; /* duration of the last successful handshake; 0: none yet */
+	/* handshake_ms: duration of the last successful handshake; 0: none yet */
+	uint64_t dialled_ms, handshake_ms;
 	size_t hurried; /* dials given up early since then */
 	char query[37]; /* id of the running comparison, "" none */
 	bool query_detail;
@@ -128,9 +127,8 @@ struct hub_client {
 	struct watch *why_watch; /* of hub_client_why.c, on an address that refuses connections */
 	struct addr why_addr;
 	int why_fd; /* -1: none */
-	char mismatch
-		/* why the hub rejects us: another protocol version, a refusal to sign; "" none */
-		[400];
+	/* why the hub rejects us: another protocol version, a refusal to sign; "" none */
+	char mismatch[400];
 	char waits_for[HUB_CLIENT_ERROR_MAX]; /* the approval that we wait for, "" none */
 	char address[ADDR_TEXT_MAX];
 	uint64_t connects, failures, messages, refused, acks;

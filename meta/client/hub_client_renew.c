@@ -14,10 +14,8 @@ enum {
 	WAIT_FIRST_MS = 5 * 1000,
 	WAIT_MOST_MS = 60 * 60 * 1000,
 	BUNDLE_MS = 2000, /* all nodes learn of a new CA at once: they ask spread over this time */
-	BUNDLE_AGAIN_MS = 30 *
-		/* at most between two attempts: without the new CA the next step disconnects this
-		 * node */
-		1000,
+	/* at most between two attempts: without the new CA the next step disconnects this node */
+	BUNDLE_AGAIN_MS = 30 * 1000,
 	NOTE_S = 24 * 3600, /* the time is stored this often while connected */
 };
 

@@ -13,10 +13,9 @@
 enum {
 	GREETING_MS = 15 * 1000,
 	CHECK_MS = 5 * 60 * 1000,
-	CHECK_BEATS =
-		/* heartbeats between comparisons, at least: 5 minutes at 4 s, an hour and more on a
-		 * metered link */
-	75,
+	/* at least so many heartbeats between comparisons: 5 minutes at 4 s, an hour and more on a
+	 * metered link */
+	CHECK_BEATS = 75,
 	CHECK_AGAIN_MS = 10 * 1000, /* after an error in a comparison */
 	/* messages on one connection that we did not understand: then it is not a hub */
 	ERRORS_MAX = 64,

@@ -21,8 +21,8 @@ enum { MESSAGE_ADDRESSES_MAX = 4, MESSAGE_ADDRESS_TEXT = 46 };
 
 struct message_hello {
 	int64_t protocol; /* MESH_PROTOCOL, or one that this agent does not speak; 0: not given */
-	char addresses[MESSAGE_ADDRESSES_MAX]
-		      [MESSAGE_ADDRESS_TEXT]; /* further addresses of the hub; not checked yet */
+	/* further addresses of the hub; not checked yet */
+	char addresses[MESSAGE_ADDRESSES_MAX][MESSAGE_ADDRESS_TEXT];
 	size_t n_addresses;
 	char site[MESH_NODE_MAX + 1], zone[MESH_NODE_MAX + 1], cluster_domain[MESH_NODE_MAX + 1];
 	char hub[64];

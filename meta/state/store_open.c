@@ -225,8 +225,8 @@ forget_old_copies(const char *path)
 int
 store_move_aside(const char *path, const char *why, struct err *err)
 {
-	static const char *const tails[] = {
-		"-wal", "-shm", ""}; /* the file itself last: until then the move is not complete */
+	/* the file itself last: until then the move is not complete */
+	static const char *const tails[] = {"-wal", "-shm", ""};
 	auto_free char *base = xasprintf("%s.damaged-%013llu", path, (unsigned long long)wall_ms());
 
 	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
