@@ -33,7 +33,7 @@ struct iptables_config {
 	enum iptables_catch catch;
 	/* Returns a port of ours at the table's address that relays UDP for a service port whose
 	 * endpoints the kernel cannot send to. 0: such UDP is refused. NULL: the same as always 0.
-	 * Called within iptables_use, iptables_relays and iptables_install. */
+	 * Called within iptables_use, iptables_relays and iptables_install, and from timers. */
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
 	void *relay_arg;
 };
@@ -79,8 +79,8 @@ struct iptables_flow {
 int iptables_flow(struct iptables_flow *flow, struct err *err);
 bool iptables_installed(const struct iptables *ipt);
 void iptables_metrics(struct iptables *ipt, struct metrics *m);
-/* JSON object. others: also lists other programs' chains and rules that handle our packets; takes
- * longer the more rules there are. */
+/* JSON object. others: also lists other programs' chains and rules that may affect our packets;
+ * takes longer the more rules there are. */
 void iptables_state(struct iptables *ipt, struct buf *out, bool others);
 /* Restores what iptables_inherit() is about. */
 void iptables_undo(struct iptables *ipt);

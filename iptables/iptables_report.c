@@ -36,7 +36,7 @@ others_member(struct buf *out, const char *name, struct buf *text)
 	buf_consume(text, buf_len(text));
 }
 
-/* Other programs' hooks and rules that handle our packets first. */
+/* Other programs' chains and rules that may translate or drop our packets. */
 static void
 others_state(struct buf *out)
 {

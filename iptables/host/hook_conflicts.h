@@ -1,7 +1,7 @@
 /*
- * Lists other programs' chains and rules that handle packets before our tables do, as text for a
- * diagnosis; changes nothing. Any loop; the kernel answers at once, but at length where there are
- * thousands of rules.
+ * Lists other programs' chains and rules that may translate or drop packets meant for our tables,
+ * as text for a diagnosis; changes nothing. Any loop; the kernel answers at once, but at length
+ * where there are thousands of rules.
  */
 #ifndef EDGEWAY_IPTABLES_HOST_HOOK_CONFLICTS_H
 #define EDGEWAY_IPTABLES_HOST_HOOK_CONFLICTS_H

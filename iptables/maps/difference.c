@@ -23,8 +23,8 @@ same_chain(const struct difference *d)
 		d->before.by_client == d->after.by_client;
 }
 
-/* Unrestricted ports, restricted ports that processes of the node may use, and restricted ports
- * that some pods may use have a map each. */
+/* One map each: unrestricted ports; restricted ports that processes of the node may use; restricted
+ * ports that some pods may use. */
 enum { MAP_SERVICES, MAP_HOSTS };
 
 static bool

@@ -355,7 +355,7 @@ void
 service_maps_use(struct service_maps *f, const struct snapshot *old, const struct snapshot *now)
 {
 	f->callers = snapshot_callers(now);
-	/* Removals first: an address may pass from one service to another. */
+	/* First mark the old ports as suspect: an address may pass from one service to another. */
 	snapshot_diff(old, now, on_old, f);
 	snapshot_diff(old, now, on_now, f);
 	drop_suspects(f);

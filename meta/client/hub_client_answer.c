@@ -12,8 +12,8 @@ enum {
 	PER_SECOND = 64,
 };
 
-/* Answers with the reason. Unlike an error this does not count towards closing the connection: the
- * hub may ask again. */
+/* Answers with the reason. Unlike hub_client_send_error it does not count towards closing the
+ * connection: the hub may ask again. */
 static void
 hub_client_answer_decline(struct hub_client *f, const struct envelope *e, const char *why)
 {

@@ -112,6 +112,7 @@ hub_client_talk_acknowledge(
 	f->acks++;
 }
 
+/* A comparison has two steps: digests of all buckets, then of the services in those that differ. */
 static void
 hub_client_talk_compare(struct hub_client *f)
 {
