@@ -373,7 +373,7 @@ dns_listen(struct dns *d, uint32_t address, struct err *err)
 	return 0;
 }
 
-/* --- handing over to a successor -------------------------------------------------------------- */
+/* --- handing over to a successor ------------------------------------------------------------ */
 
 size_t
 dns_sockets(const struct dns *d, int *fds)

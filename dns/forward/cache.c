@@ -302,7 +302,7 @@ cache_fail(struct cache *c, const struct cache_key *key, uint64_t now_ms)
 	cache_keep(c, key, e);
 }
 
-/* --- look-up ---------------------------------------------------------------------------------- */
+/* --- look-up -------------------------------------------------------------------------------- */
 
 static void
 copy_out(const struct entry *e, uint64_t now_ms, struct cache_answer *answer)

@@ -26,7 +26,7 @@ forward_add(_Atomic uint64_t *c, uint64_t n)
 		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-/* --- pulse ------------------------------------------------------------------------------------ */
+/* --- pulse ---------------------------------------------------------------------------------- */
 
 void
 forward_beat_within(struct forward *f, uint64_t ms)
@@ -415,7 +415,7 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 	}
 }
 
-/* --- entry points ----------------------------------------------------------------------------- */
+/* --- entry points --------------------------------------------------------------------------- */
 
 static int
 may_ask(struct forward *f, const uint8_t *query, size_t len)

@@ -129,7 +129,7 @@ lookup_use(struct lookup *l, const struct addr *upstreams, size_t n)
 		cache_expire(l->cache, loop_now_ms(l->loop));
 }
 
-/* --- pending questions ------------------------------------------------------------------------ */
+/* --- pending questions ---------------------------------------------------------------------- */
 
 static struct flight **
 flight_at(struct lookup *l, const struct cache_key *key, uint64_t hash)
@@ -252,7 +252,7 @@ take_off(struct lookup *l, const struct dns_query *q, const struct dns_target *t
 	return 0;
 }
 
-/* --- entry points ----------------------------------------------------------------------------- */
+/* --- entry points --------------------------------------------------------------------------- */
 
 /* A stale answer will do when upstream had its time or cannot answer; in the second case it is
  * asked all the same, so that its return is noticed. */

@@ -180,7 +180,7 @@ upstream_failed(struct upstream *u, int status)
 	show_state(u);
 }
 
-/* --- pulse ------------------------------------------------------------------------------------ */
+/* --- pulse ---------------------------------------------------------------------------------- */
 
 static void
 on_pulse(void *arg, int status, const uint8_t *answer, size_t len)

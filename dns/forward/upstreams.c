@@ -165,7 +165,7 @@ upstreams_check(struct upstreams *r)
 	check_due(r);
 }
 
-/* --- entry points ----------------------------------------------------------------------------- */
+/* --- entry points --------------------------------------------------------------------------- */
 
 void
 upstreams_new(struct upstreams **out, const struct upstreams_config *config)
@@ -260,7 +260,7 @@ upstreams_known(const struct upstreams *r, const struct addr **addrs)
 	return r->n;
 }
 
-/* --- metrics and state ------------------------------------------------------------------------ */
+/* --- metrics and state ---------------------------------------------------------------------- */
 
 enum state { UNKNOWN, ALIVE, DEAD, LOOP };
 

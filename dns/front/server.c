@@ -264,7 +264,7 @@ on_udp(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uin
 	return server_handle(arg, &c, m, len, out, DNS_UDP_MAX);
 }
 
-/* --- requests from loop 0 --------------------------------------------------------------------- */
+/* --- requests from loop 0 ------------------------------------------------------------------- */
 
 struct order {
 	struct server *server;

@@ -279,7 +279,7 @@ on_ready(void *arg, int fd, unsigned events)
 	set_gathering(u, gather && u->tick >= 0);
 }
 
-/* --- open and close --------------------------------------------------------------------------- */
+/* --- open and close ------------------------------------------------------------------------- */
 
 static void
 set_options(struct udp *u)

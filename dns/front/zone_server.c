@@ -160,7 +160,7 @@ zone_server_stop(struct zone_server **out)
 	free(s);
 }
 
-/* --- metrics ---------------------------------------------------------------------------------- */
+/* --- metrics -------------------------------------------------------------------------------- */
 
 const struct name_zone *
 zone_server_zone(const struct zone_server *s)

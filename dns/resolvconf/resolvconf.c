@@ -35,7 +35,7 @@ resolvconf_cannot(const struct resolvconf *rc, int code, const char *what, struc
 		code == -ENOTSUP ? "it is no regular file" : strerror(code < 0 ? -code : code));
 }
 
-/* --- concurrent writers ----------------------------------------------------------------------- */
+/* --- concurrent writers --------------------------------------------------------------------- */
 
 /* A program wrote into the file after we had read it: that text is the original, and must be merged
  * again. */
@@ -57,7 +57,7 @@ take_late_words(struct resolvconf *rc)
 	return true;
 }
 
-/* --- restoring the original ------------------------------------------------------------------- */
+/* --- restoring the original ----------------------------------------------------------------- */
 
 /* Undoes what `o` describes, or what our marks in the file show. Returns 1 if there was something
  * to undo. */
@@ -146,7 +146,7 @@ resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *er
 	return code;
 }
 
-/* --- entry points ----------------------------------------------------------------------------- */
+/* --- entry points --------------------------------------------------------------------------- */
 
 /* The same list is logged only once. */
 static void

@@ -168,7 +168,7 @@ resolvfile_put_back(const char *path, const struct resolv_original *o)
 	return resolvfile_replace(path, o, o->text, o->len);
 }
 
-/* --- concurrent writers ----------------------------------------------------------------------- */
+/* --- concurrent writers --------------------------------------------------------------------- */
 
 int
 replaced_read(int fd, char **text, size_t *len)

@@ -140,7 +140,7 @@ build_options(struct buf *out, const struct line *l)
 	}
 }
 
-/* --- conversion ------------------------------------------------------------------------------- */
+/* --- conversion ----------------------------------------------------------------------------- */
 
 /* Result of the first pass over the original. */
 struct found {

@@ -58,7 +58,7 @@ guard_abandon(struct transaction *t)
 	buf_fini(&t->bytes);
 }
 
-/* --- other programs --------------------------------------------------------------------------- */
+/* --- other programs ------------------------------------------------------------------------- */
 
 static void
 repair_now(void *arg)

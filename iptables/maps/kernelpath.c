@@ -245,7 +245,7 @@ kernelpath_rest(struct kernelpath *d)
 	probes_end(d->probes);
 }
 
-/* --- metrics and state ------------------------------------------------------------------------ */
+/* --- metrics and state ---------------------------------------------------------------------- */
 
 void
 kernelpath_metrics(const struct kernelpath *d, struct metrics *m)

@@ -155,7 +155,7 @@ slots_make(struct slots *plan, const struct service_port *p, bool client, slots_
 	free(list);
 }
 
-/* --- callers ---------------------------------------------------------------------------------- */
+/* --- callers -------------------------------------------------------------------------------- */
 
 static int
 slots_compare_callers(const void *a, const void *b)

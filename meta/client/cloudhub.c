@@ -25,7 +25,7 @@ enum {
 	FILE_MAX = 1024 * 1024,
 };
 
-/* --- store and acknowledgements --------------------------------------------------------------- */
+/* --- store and acknowledgements ------------------------------------------------------------- */
 
 static void
 send_acks(struct hub_client *f)
@@ -279,7 +279,7 @@ on_closed(struct hub_client *f)
 	return 0;
 }
 
-/* --- start and end ---------------------------------------------------------------------------- */
+/* --- start and end -------------------------------------------------------------------------- */
 
 int
 hub_client_check_id(const char *node_id, struct err *err)

@@ -121,7 +121,7 @@ cloudhub_cache_again(struct cloudhub_cache *m)
 	e->is_ready = true;
 }
 
-/* --- start and end ---------------------------------------------------------------------------- */
+/* --- start and end -------------------------------------------------------------------------- */
 
 struct cloudhub_cache *
 cloudhub_cache_new(void)

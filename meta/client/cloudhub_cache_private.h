@@ -71,7 +71,7 @@ struct cloudhub_cache {
 	bool listed;
 };
 
-/* --- cloudhub_cache_names.c ------------------------------------------------------------------- */
+/* --- cloudhub_cache_names.c ----------------------------------------------------------------- */
 struct object *cloudhub_cache_find_object(
 	const struct cloudhub_cache *m, enum kube_kind kind, const char *ns, const char *name);
 /* A new object starts as gone. NULL: there are too many. */

@@ -302,7 +302,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 
 static const struct ws_events events = {.open = on_open, .text = on_text, .closed = on_closed};
 
-/* --- start and end ---------------------------------------------------------------------------- */
+/* --- start and end -------------------------------------------------------------------------- */
 
 static int
 take_urls(struct hub_client *f, const struct hub_client_config *config, struct err *err)

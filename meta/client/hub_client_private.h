@@ -192,21 +192,21 @@ void hub_client_renew_open(struct hub_client *f);
 void hub_client_renew_text(struct hub_client *f, const char *text, size_t len);
 void hub_client_renew_closed(struct hub_client *f, const char *why);
 
-/* --- hub_client_crl.c ------------------------------------------------------------------------- */
+/* --- hub_client_crl.c ----------------------------------------------------------------------- */
 /* Processes the hub's list of revoked certificates, if the message has one. */
 void hub_client_take_crl(struct hub_client *f, const struct envelope *e);
 /* Makes a new context refuse the revoked certificates known so far; NULL: does nothing. */
 void hub_client_use_refused(const struct hub_client *f, struct ssl_ctx_st *tls);
 size_t hub_client_count_refused(const struct hub_client *f);
 
-/* --- hub_client_why.c ------------------------------------------------------------------------- */
+/* --- hub_client_why.c ----------------------------------------------------------------------- */
 /* Finds out which of both the error WS_REFUSED_OR_UNREACHABLE was, and soon replaces it with the
  * reason. */
 void hub_client_why_ask(struct hub_client *f, const struct addr *to);
 void hub_client_why_end(struct hub_client *f);
 void hub_client_why_dial(void *feed); /* called by the timer */
 
-/* --- hub_client_refusal.c --------------------------------------------------------------------- */
+/* --- hub_client_refusal.c ------------------------------------------------------------------- */
 /* The cause behind the error text with which a connection or an attempt ended; never NULL. */
 struct hub_client_cause {
 	const char *words; /* part of the error text */
