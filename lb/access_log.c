@@ -61,7 +61,7 @@ access_log_key(struct entry *l, const char *name)
 	buf_printf(l->to, l->json ? ",\"%s\":" : " %s=", name);
 }
 
-/* Quoted, also in text: it is the peer's. */
+/* Quoted, also in text, because the peer chose the value. */
 static void
 access_log_quoted(struct entry *l, const char *name, struct http1_str value)
 {
@@ -80,7 +80,7 @@ access_log_quoted(struct entry *l, const char *name, struct http1_str value)
 	buf_adds(l->to, "\"");
 }
 
-/* Text that cannot hold a quote: addresses, names of Kubernetes. */
+/* Text that cannot contain a quote: addresses, Kubernetes names. */
 static void
 access_log_plain(struct entry *l, const char *name, const char *value)
 {
@@ -95,7 +95,7 @@ access_log_number(struct entry *l, const char *name, uint64_t value)
 	buf_printf(l->to, "%llu", (unsigned long long)value);
 }
 
-/* Since the begin; left out when it has not come to that. */
+/* Time since the begin; left out if that point was not reached. */
 static void
 access_log_took(struct entry *l, const char *name, const struct access_log *a, uint64_t at_us)
 {
@@ -137,7 +137,7 @@ close_line(struct entry *l, struct worker *w)
 		access_log_flush(w);
 }
 
-/* The first line of the head as it was sent, without the version. */
+/* The first line of the head as sent to the endpoint, without the version. */
 struct http1_str
 access_log_request(const struct exchange *ex)
 {
@@ -148,7 +148,7 @@ access_log_request(const struct exchange *ex)
 		at, MIN(len > version ? len - version : 0, (size_t)REQUEST_MAX_BYTES)};
 }
 
-/* A field of the head as it was sent. `name`: "\r\nx-request-id: ". */
+/* A field of the head as sent to the endpoint. `name`: "\r\nx-request-id: ". */
 static struct http1_str
 field_of(const struct exchange *ex, const char *name)
 {
@@ -172,7 +172,7 @@ field_of(const struct exchange *ex, const char *name)
 		at, end != NULL ? MIN((size_t)(end - at), (size_t)ID_MAX_BYTES) : 0};
 }
 
-/* The trace that the endpoint was told of, whether it is recorded or not. */
+/* The trace that was sent to the endpoint, whether or not it is recorded. */
 static void
 access_log_trace(struct entry *l, const struct exchange *ex)
 {
@@ -196,7 +196,8 @@ went_well(const struct access_log *a)
 	return a->status < 400 && (a->end[0] == '\0' || a->end[0] == '-');
 }
 
-/* Is it the turn of this good one? Counted, so that no request pays for a clock or for chance. */
+/* Returns whether this successful request is to be logged. It counts, so that no request pays for a
+ * clock or a random number. */
 static bool
 access_log_sampled(struct worker *w)
 {
@@ -226,7 +227,7 @@ access_log_wanted(const struct exchange *ex)
 	}
 }
 
-/* How many of the kind the line stands for. */
+/* How many requests of this kind the line stands for. */
 static void
 stands_for(struct entry *l, const struct worker *w, bool good)
 {

@@ -5,10 +5,9 @@
 #include "base/core/hash.h"
 
 /*
- * 65536 clients in 1 MB, of which only what is used is ever touched. A value is 40 bits of the
- * endpoint's hash, mixed with the key, over 24 bits of the second of the last use. A value that
- * belongs to another key, left behind by a change of the slot's owner, names no endpoint and so
- * counts as none.
+ * 65536 clients in 1 MB; only pages in use are ever touched. A value is 40 bits of the endpoint's
+ * hash, mixed with the key, above 24 bits of the second of the last use. A value left behind for
+ * another key, after its slot changed owner, matches no endpoint and so counts as none.
  */
 enum { SETS = 8192, WAYS = 8, TIME_BITS = 24, TIME_MASK = (1 << TIME_BITS) - 1 };
 
@@ -86,8 +85,8 @@ slot_of(struct affinity *a, uint64_t key)
 	return NULL;
 }
 
-/* A slot for a new key: a free one, else the one that was unused longest. NULL: another worker has
- * taken it, maybe for the same key. */
+/* A slot for a new key: a free one, else the least recently used. NULL: another worker has taken
+ * it, maybe for the same key. */
 static struct slot *
 affinity_claim(struct affinity *a, uint64_t key, uint64_t now_ms)
 {
@@ -124,7 +123,7 @@ affinity_find(struct affinity *a, uint64_t key, uint64_t now_ms, uint32_t timeou
 		return false;
 	if (age_s(*seen, now_ms) == 0)
 		return true;
-	/* Losing this to another worker is as good as winning it. */
+	/* If another worker wins this exchange, the effect is the same. */
 	fresh = (*seen & ~(uint64_t)TIME_MASK) | affinity_second(now_ms);
 	if (atomic_compare_exchange_strong(&s->value, seen, fresh))
 		*seen = fresh;
@@ -140,11 +139,12 @@ affinity_put(struct affinity *a, uint64_t key, uint64_t seen, uint64_t node_hash
 	if (s == NULL) {
 		s = affinity_claim(a, key, now_ms);
 		if (s != NULL)
-			old = atomic_load(&s->value); /* of the slot's last owner */
+			old = atomic_load(&s->value); /* from the slot's previous owner */
 		else
 			s = slot_of(a, key);
 	}
 	if (s == NULL || atomic_compare_exchange_strong(&s->value, &old, fresh))
-		return fresh; /* a set full of quicker ones: this one goes without, this once */
+		/* other workers were faster and filled the set: not stored this time */
+		return fresh;
 	return old;
 }

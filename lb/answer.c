@@ -47,7 +47,7 @@ count_down(struct exchange *ex, uint64_t n)
 	count(&f->group->cell->bytes_down, n);
 }
 
-/* The answer is complete; `rest`: the endpoint sent more than that. */
+/* The response is complete; `rest`: the endpoint sent more than that. */
 static void
 answer_finish_it(struct exchange *ex, bool rest)
 {
@@ -86,7 +86,7 @@ client_lost(struct exchange *ex)
 	front_close(ex->front, false);
 }
 
-/* The answer comes no faster than the client takes it. */
+/* Reads the response no faster than the client takes it. */
 static void
 hold_back(struct exchange *ex)
 {
@@ -95,7 +95,8 @@ hold_back(struct exchange *ex)
 	exchange_touch(ex);
 }
 
-/* 100, 103 and their kind: end to end, but HTTP/1.0 clients know none of them. */
+/* 100, 103 and other 1xx: forwarded end to end, except to HTTP/1.0 clients, which do not know
+ * them. */
 static void
 relay_interim(struct exchange *ex)
 {
@@ -115,7 +116,7 @@ relay_interim(struct exchange *ex)
 		hold_back(ex);
 }
 
-/* What this client gets: framing, and whether its connection goes on. */
+/* What this client gets: framing, and whether its connection stays open. */
 static struct http1_reply
 answer_plan(struct exchange *ex, const struct http1_head *h)
 {
@@ -134,7 +135,7 @@ answer_plan(struct exchange *ex, const struct http1_head *h)
 		r.framing = HTTP1_UNTIL_CLOSE;
 		ex->keep = ex->keep && bodyless;
 	}
-	/* An answer before the end of the request: the rest of that may never come. */
+	/* A response before the end of the request: the rest of the request may never arrive. */
 	ex->keep = ex->keep && ex->request_done && !ex->front->worker->draining;
 	r.close = !ex->keep;
 	r.keep_alive = ex->keep && ex->client_minor == 0;
@@ -149,7 +150,8 @@ body_is_chunked(const struct exchange *ex)
 		(ex->down.framing == HTTP1_CHUNKED || ex->down.framing == HTTP1_UNTIL_CLOSE);
 }
 
-/* Head of the final answer into worker->emit; its length, 0 when the exchange is over. */
+/* Writes the head of the final response into worker->emit; returns its length, 0 when the exchange
+ * is over. */
 static size_t
 answer_begin_it(struct exchange *ex)
 {
@@ -177,8 +179,8 @@ answer_begin_it(struct exchange *ex)
 	return (size_t)n;
 }
 
-/* What the final answer says of its endpoint. Where the service counts errors, one that is out for
- * them is not back by another. */
+/* What the final response says about its endpoint. If the service counts errors, another error
+ * response does not bring back an endpoint that was ejected for errors. */
 static void
 judge_endpoint(struct exchange *ex)
 {
@@ -199,7 +201,7 @@ judge_endpoint(struct exchange *ex)
 		outlier_share_worked(w, t, true);
 }
 
-/* 101: the bytes behind it, and those that the client sent behind its request, belong to the new
+/* 101: the bytes after it, and those that the client sent after its request, belong to the new
  * protocol. */
 static void
 switch_protocol(struct exchange *ex, const char *data, size_t len)
@@ -224,7 +226,7 @@ switch_protocol(struct exchange *ex, const char *data, size_t len)
 	relay_upgraded(ex, data, len);
 }
 
-/* Body bytes, and in front of them head_len bytes of worker->emit. */
+/* Forwards body bytes, preceded by head_len bytes of worker->emit. */
 static void
 forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 {
@@ -249,8 +251,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 	}
 }
 
-/* Returns the bytes of the head that were taken, 0: it is not whole yet, or the exchange is over.
- */
+/* Returns the bytes of the head that were used; 0: it is incomplete, or the exchange is over. */
 static size_t
 take_head(struct exchange *ex, const char *data, size_t len)
 {
@@ -317,8 +318,8 @@ answer_input(struct exchange *ex, const char *data, size_t len)
 	auto_buf struct buf pieces;
 	size_t used;
 
-	/* A head that came in several pieces; the connection may be another exchange's when `input`
-	 * returns. */
+	/* The head came in several pieces; the connection may belong to another exchange when
+	 * `input` returns. */
 	pieces = b->grave.in;
 	buf_init(&b->grave.in, BUF_UNLIMITED);
 	if (buf_len(&pieces) > 0) {

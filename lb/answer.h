@@ -1,17 +1,18 @@
 /*
- * The answer of an endpoint on its way to the client: heads of 1xx and of the final answer, the
- * body's framing towards this client (chunked for HTTP/1.1, until close for HTTP/1.0 when the
- * length is unknown), its end. See exchange.h for where this stands.
+ * The response of an endpoint on its way to the client: 1xx heads and the final head, the framing
+ * of the body towards this client (chunked for HTTP/1.1; until close for HTTP/1.0 if the length is
+ * unknown), and its end. See exchange.h for its place in the proxy.
  */
 #ifndef EDGEWAY_LB_ANSWER_H
 #define EDGEWAY_LB_ANSWER_H
 
 #include "lb/private.h"
 
-/* As much of a long body as there is, past this program; bytes or -errno as splice_move(). */
+/* Splices as much of a long body as is available, without copying it through this process. Returns
+ * bytes or -errno, as splice_move(). */
 ssize_t answer_splice(struct exchange *ex);
 void answer_input(struct exchange *ex, const char *data, size_t len);
-/* The endpoint ended a body that only its FIN ends. */
+/* The endpoint has sent the FIN that ends a body without a length. */
 void answer_until_close_done(struct exchange *ex);
 uint64_t answer_clock_us(void);
 

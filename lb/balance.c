@@ -2,7 +2,7 @@
 
 #include "lb/maglev.h"
 
-enum { SLOW_LEAST = 20 /* a node that is back begins with one of so many of its requests */ };
+enum { SLOW_LEAST = 20 /* a returning node starts with one in so many of its requests */ };
 enum { EWMA_DECAY_MS = 10000, PUNISH_US = 100 * 1000, PUNISH_MAX_US = 10 * 1000 * 1000 };
 
 /* One tier. */
@@ -95,7 +95,7 @@ balance_full(const struct balance *b, const struct balance_ask *ask)
 	return false;
 }
 
-/* First usable node at or behind index `at`, round the corner. */
+/* First usable node at or after index `at`, wrapping around. */
 static struct balance_node *
 next_usable(const struct range *r, const struct balance_ask *ask, uint32_t at, bool panic,
 	uint32_t *index)
@@ -111,8 +111,8 @@ next_usable(const struct range *r, const struct balance_ask *ask, uint32_t at, b
 	return NULL;
 }
 
-/* The most that a node may have in progress: its part of what all have with this one more, times
- * the service's factor. */
+/* The most that a node may have in progress: its fair part of the total including this request,
+ * times the service's factor. */
 static uint32_t
 balance_bound(const struct range *r, const struct balance_ask *ask, bool panic)
 {
@@ -129,8 +129,8 @@ balance_bound(const struct range *r, const struct balance_ask *ask, bool panic)
 	return n == 0 ? 0 : (uint32_t)((total * ask->hash_balance + 100 * n - 1) / (100 * n));
 }
 
-/* The key's node; where that is not usable, the next in the table: for each slot another one, so
- * that the keys of a node that is down go to all others alike, and come back to it. */
+/* The key's node; if that is not usable, the next one in the table. That differs from slot to slot,
+ * so the keys of a node that is down spread evenly over all others, and return to it. */
 static struct balance_node *
 balance_hashed(const struct range *r, const struct balance_ask *ask, bool panic)
 {
@@ -146,7 +146,7 @@ balance_hashed(const struct range *r, const struct balance_ask *ask, bool panic)
 	return next_usable(r, ask, 0, panic, &index); /* more nodes than slots */
 }
 
-/* What is old counts less and less, or one slow answer would keep a node idle for ever. */
+/* Old measurements fade; otherwise one slow response would keep a node idle for ever. */
 static uint64_t
 faded_us(const struct balance_node *n, uint64_t now_ms)
 {
@@ -175,7 +175,7 @@ better_of_two(const struct range *r, const struct balance_ask *ask, bool panic)
 	if (i == j)
 		j++;
 	two = next_usable(r, ask, j, panic, &j);
-	/* NULL: other workers have filled `one` since. */
+	/* NULL: other workers have filled `one` meanwhile. */
 	return two != NULL && balance_cost(ask, two) < balance_cost(ask, one) ? two : one;
 }
 
@@ -203,7 +203,8 @@ pick_alike(struct balance *b, const struct range *r, const struct balance_ask *a
 	return better_of_two(r, ask, panic);
 }
 
-/* Does a node that is back shortly leave this request to another? Its share grows with time. */
+/* Returns whether a node in slow start leaves this request to another. Its share grows with
+ * time. */
 static bool
 too_early(struct balance_node *n, const struct balance_ask *ask)
 {
@@ -236,7 +237,7 @@ balance_pick_it(struct balance *b, const struct range *r, const struct balance_a
 	return other != NULL ? other : n;
 }
 
-/* The tier's nodes; n is 0 when it has none. */
+/* The tier's nodes; n is 0 if it has none. */
 static struct range
 tier_range(const struct balance *b, int tier)
 {
@@ -306,7 +307,8 @@ balance_observe(struct balance_node *n, uint32_t took_us, uint64_t now_ms)
 {
 	uint64_t dt = MIN(now_ms - n->seen_ms, (uint64_t)EWMA_DECAY_MS);
 
-	/* Rises at once, falls with time: a node that became slow is known with one answer. */
+	/* Rises at once, falls with time: one response is enough to show that a node became
+	 * slow. */
 	if (n->ewma_us == 0 || took_us > n->ewma_us)
 		n->ewma_us = took_us;
 	else

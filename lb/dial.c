@@ -16,13 +16,14 @@
 
 enum {
 	FAR_CONNECT_MS =
-		/* the hub's dial, or another node's, and the way there, which may have to be
-		 * another one: more than tunnel/node/egress_client.h waits */
+		/* for a dial by the hub or another node, including finding another route to it:
+		 * more than tunnel/node/egress_client.h waits */
 	9500,
-	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual time is known */
-	SILENT_MS = 140, /* more than an endpoint's delayed acknowledgement, less than our RTO */
-	RETRANSMITTED_MS = 500, /* less than the time after which a SYN is sent again */
-	GIVE_UP_MS = 10000, /* unacknowledged bytes of a request that cannot go elsewhere */
+	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual connect time is known */
+	/* longer than an endpoint's delayed acknowledgement, shorter than our RTO */
+	SILENT_MS = 140,
+	RETRANSMITTED_MS = 500, /* shorter than the time after which a SYN is sent again */
+	GIVE_UP_MS = 10000, /* for unacknowledged bytes of a request that cannot go elsewhere */
 };
 
 void
@@ -40,7 +41,7 @@ nothing_left(const struct exchange *ex)
 	return ex->back != NULL ? DIAL_WAIT : DIAL_FAILED;
 }
 
-/* No fault of the endpoint, and to dial another would need the same. */
+/* Not the endpoint's fault; dialling another one would need the same resource. */
 static void
 short_of(struct exchange *ex, int rc)
 {
@@ -52,8 +53,8 @@ short_of(struct exchange *ex, int rc)
 		strerror(-rc));
 }
 
-/* An idle connection to t, or a dial: it takes what pick_next() counted. DIAL_FAILED: t refused,
- * or ex->short_of. */
+/* Takes an idle connection to t, or dials it; that connection takes the in-flight count of
+ * pick_next(). DIAL_FAILED: t refused, or ex->short_of. */
 static enum dial
 dial_attempt(struct exchange *ex, struct target *t)
 {
@@ -85,8 +86,8 @@ dial_attempt(struct exchange *ex, struct target *t)
 	return DIAL_FAILED;
 }
 
-/* attempt(), where the exchange may have another one there; what it may not is over. t is
- * pick_next()'s. */
+/* As dial_attempt(), if the exchange may have another attempt; if not, t is not tried again. t
+ * comes from pick_next(). */
 static enum dial
 try_at(struct exchange *ex, struct target *t)
 {
@@ -187,7 +188,8 @@ go_on(struct exchange *ex)
 	dial_outcome(ex, dial_next(ex, !ex->relay));
 }
 
-/* What it dials has been tried long enough; the oldest may have a long way, and is left. */
+/* Drops connections being made that have been tried long enough, except the oldest: its endpoint
+ * may be far away. */
 static void
 drop_stale(struct exchange *ex)
 {
@@ -223,7 +225,7 @@ dial_failed(struct back *b, enum target_fault fault)
 {
 	struct exchange *ex = b->ex;
 	bool youngest = ex != NULL && ex->back == b;
-	/* Or it has answered others meanwhile: its queue of connections is full. */
+	/* If the endpoint has answered others meanwhile, only its accept queue is full. */
 	bool guilty = fault != TARGET_SILENT || pick_is_mute(b);
 
 	if (ex != NULL) {
@@ -233,12 +235,13 @@ dial_failed(struct back *b, enum target_fault fault)
 	if (guilty)
 		outlier_target(b->worker, b->target, fault, ex);
 	back_drop(b, false);
-	/* An older one: its rival is under way, or has failed and found nobody else. */
+	/* For an older one its rival is still connecting, or has failed and found no other
+	 * endpoint. */
 	if (youngest || (ex != NULL && ex->back == NULL))
 		go_on(ex);
 }
 
-/* The kernel knows which of its SYNs was answered. */
+/* Only the kernel knows which of its SYNs was answered. */
 static uint64_t
 took_ms(const struct back *b)
 {
@@ -288,7 +291,7 @@ dial_on_event(struct back *b)
 
 /* --- time ----------------------------------------------------------------------------------- */
 
-/* Where nobody else could be asked, the usual time is no reason to give up. */
+/* If no other endpoint could be tried, exceeding the usual time is no reason to give up. */
 static uint32_t
 limit_ms(const struct back *b)
 {
@@ -302,8 +305,8 @@ limit_ms(const struct back *b)
 	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
 }
 
-/* Another endpoint; or the same one again, when it is this exchange's turn: a SYN that was lost
- * would be sent again after a second only. */
+/* Dials another endpoint, or the same one again if this exchange may dial it now: the kernel would
+ * resend a lost SYN only after a second. */
 static void
 dial_hedge(struct back *b)
 {
@@ -357,7 +360,8 @@ dial_sent(struct exchange *ex)
 	expiry_set(&w->expiries, &ex->back->expiry, SPAN_ACK, w->now_ms);
 }
 
-/* It has the request and thinks. Should it die meanwhile, nobody would tell. */
+/* The endpoint has the request and is processing it. Without keepalive nothing would show that it
+ * died meanwhile. */
 static void
 keep_alive(struct back *b)
 {

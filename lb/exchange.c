@@ -79,8 +79,8 @@ exchange_not_due(struct exchange *ex)
 	return true;
 }
 
-/* From the request's last byte to the answer's head. A request that wants another protocol may wait
- * for it. */
+/* The time from the request's last byte to the response's head. A request for another protocol may
+ * wait as long as that protocol. */
 static bool
 touch_waiting(struct exchange *ex)
 {
@@ -99,8 +99,8 @@ touch_waiting(struct exchange *ex)
 	return true;
 }
 
-/* The client waits for the endpoint as long as its service lets it; but who neither sends nor reads
- * has SPAN_IDLE. */
+/* The client may wait for the endpoint as long as its service allows; a client that neither sends
+ * nor reads has SPAN_IDLE. */
 void
 exchange_touch(struct exchange *ex)
 {
@@ -124,7 +124,7 @@ exchange_hex16(char to[17], uint64_t v)
 	to[16] = '\0';
 }
 
-/* As inet_ntop, which prints; this is done for every request. */
+/* As inet_ntop, which uses printf and would be slow for every request. */
 static void
 ipv4_text(char to[INET_ADDRSTRLEN], uint32_t ip)
 {
@@ -219,7 +219,7 @@ static void
 send_head(struct exchange *ex)
 {
 	ex->head_sent = true;
-	/* A failed write shows up as a read that fails; then it is decided whether to try again. */
+	/* A failed write is followed by a failed read; the decision to try again is made there. */
 	if (peer_send_bytes(&ex->back->peer, buf_at(&ex->head), buf_len(&ex->head)) < 0)
 		ex->discard = true;
 	dial_sent(ex);
@@ -234,7 +234,7 @@ exchange_connected_it(struct exchange *ex, bool more)
 	ex->discard = false;
 	if (worker_policy(ex->front->worker, ex->front->group) == LB_EWMA)
 		ex->sent_us = answer_clock_us();
-	/* With body bytes at hand the head goes out together with them. */
+	/* If body bytes are available, the head is sent together with them. */
 	if (ex->request_done || !more)
 		send_head(ex);
 }
@@ -257,7 +257,7 @@ exchange_start(struct front *f, bool more)
 	ex->request_done = http1_body_done(&ex->up);
 	ex->has_body = !ex->request_done;
 	may = permit_check(f);
-	/* A service without retries has each request sent once at most. */
+	/* For a service without retries each request is sent at most once. */
 	ex->idempotent = h->idempotent && pick_tries(f->group) > 1;
 	ex->key = hashkey_of(f->group->service, h, f->client_ip);
 	if (write_head(ex, h) < 0) {
@@ -327,7 +327,7 @@ exchange_dial_failed(struct exchange *ex)
 	front_refuse(f, ex->timed_out ? 504 : 502, line, !ex->request_done);
 }
 
-/* The body's grammar is violated: nobody knows where the next request would begin. */
+/* The body violates the grammar: the start of the next request is unknown. */
 static void
 bad_body(struct exchange *ex)
 {
@@ -355,8 +355,8 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 
 	if (ex->relay || ex->request_done || b == NULL || b->connecting)
 		return 0;
-	/* After a failed write the next read tells whether there is an answer or another attempt.
-	 */
+	/* After a failed write the next read shows whether there is a response or another
+	 * attempt. */
 	if (ex->discard ? !ex->started : memory_full(&b->peer))
 		return 0;
 	gather_init(&g, ex->discard ? NULL : &b->peer);
@@ -374,7 +374,7 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 	count(&f->worker->counters.bytes_up, g.payload);
 	count(&f->group->cell->bytes_up, g.payload);
 	if (gather_flush(&g) < 0)
-		ex->discard = true; /* the answer may be there all the same */
+		ex->discard = true; /* there may be a response nevertheless */
 	if (got == HTTP1_DONE)
 		ex->request_done = true;
 	exchange_touch(ex);
@@ -444,8 +444,8 @@ exchange_client_drained(struct exchange *ex)
 		peer_resume(&ex->back->peer);
 }
 
-/* RFC 9110 section 9.2.2, 9112 section 9.3.1: again only where nothing can have been executed, or
- * twice is as good as once. */
+/* RFC 9110 section 9.2.2, 9112 section 9.3.1: send again only if nothing can have been executed, or
+ * if executing twice is as good as once. */
 bool
 exchange_may_retry(const struct exchange *ex)
 {
@@ -453,7 +453,8 @@ exchange_may_retry(const struct exchange *ex)
 
 	if (ex->started || ex->body_sent > 0 || buf_len(&b->grave.in) > 0)
 		return false;
-	/* A chunked body without a byte: it has the whole request, and its end is not kept. */
+	/* A chunked body without a byte: the endpoint has the whole request, and its end is not
+	 * kept. */
 	if (ex->has_body && ex->request_done)
 		return false;
 	return ex->idempotent || (b->reused && ex->has_body);
@@ -469,7 +470,7 @@ exchange_may_ask_another(const struct exchange *ex, unsigned status)
 		pick_another(ex, ex->back);
 }
 
-/* False: nobody is left to be asked. */
+/* Returns false if no endpoint is left to try. */
 static bool
 dial_again(struct exchange *ex, bool may_reuse)
 {
@@ -490,7 +491,7 @@ exchange_ask_another(struct exchange *ex)
 		exchange_dial_failed(ex);
 }
 
-/* Has it taken no byte of the request? */
+/* Returns whether the endpoint has taken no byte of the request. */
 static bool
 exchange_untouched(const struct exchange *ex)
 {
@@ -510,8 +511,8 @@ exchange_refuse_lost(struct exchange *ex, bool silent)
 		!ex->request_done);
 }
 
-/* To hang up right after an idle time is a server's right, and what goes by the hub may have lost
- * its way there: no fault of the endpoint. */
+/* A server may close a connection right after an idle time, and a connection through the hub may
+ * have lost its route: neither is the endpoint's fault. */
 static bool
 exchange_is_stale(const struct exchange *ex, bool again)
 {
@@ -521,7 +522,7 @@ exchange_is_stale(const struct exchange *ex, bool again)
 		(again && ex->n_stale == 0 && target_is_far(b->target));
 }
 
-/* The connection ended before the answer began. */
+/* The connection ended before the response began. */
 static void
 retry_or_refuse(struct exchange *ex)
 {
@@ -565,7 +566,7 @@ upstream_ended(struct exchange *ex, bool clean)
 		count(&f->worker->counters.upstream_lost, 1);
 		count(&f->group->cell->failures, 1);
 		access_log_end(ex, "SD");
-		front_close(f, true); /* a cut answer must not look whole */
+		front_close(f, true); /* a truncated response must not look complete */
 	}
 }
 
@@ -575,7 +576,7 @@ read_back(struct back *b, unsigned events)
 	struct exchange *ex = b->ex;
 	struct worker *w = b->worker;
 
-	/* After a hang-up there is no other event: all of it now. */
+	/* No other event follows a hang-up: read everything now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
 		size_t most = memory_allowance(ex->front);
 		ssize_t n = answer_splice(ex);

@@ -1,53 +1,55 @@
 /*
- * One HTTP request and its answer: the upstream half of the proxy.
+ * One HTTP request and its response: the upstream side of the proxy.
  *
- *	start ──► dialling ──► sending ───────────────────────► finished: the upstream connection
- *goes to the pool, │          ▲  │      (request body up, answer down,      the client's to its
- *next request │          │  │       both at once) │          │  │        │      │ │          │  │
- *│      ├─ 1xx: relayed, goes on │          │  │        │      ├─ 101: relay.c takes over │ │  │ │
- *├─ answer before the body's end: delivered, then both connections close │          │  │        │
- *└─ lost in the middle of an answer: client's connection is reset, never │          │  │        │
- *ended as if it were whole │          └──┼─ retry ┘ lost before any byte of an answer, and nothing
- *can have been executed or │             │          the method is idempotent; no byte of a body was
- *sent └─ 503        └─ 502, 504
+ *	start ──► dialling ──► sending (request body up, response down, both at once) ──► finished
+ *	dialling
+ *	 └─ no endpoint: 503
+ *	sending
+ *	 ├─ 1xx: relayed, continues
+ *	 ├─ 101: relay.c takes over
+ *	 ├─ response before the body's end: delivered, then both connections close
+ *	 ├─ lost before any byte of a response: dialling again, if nothing can have been executed or
+ *	 │  the method is idempotent, and no byte of a body was sent; else 502, 504
+ *	 └─ lost within a response: the client is reset, never ended as if it were whole
+ *	finished: the upstream connection goes to the pool, the client's to its next request
  *
- * The request's head is kept until the answer begins. Bodies are not: they are streamed with at
- *most memory_allowance() waiting in each direction; beyond that the sender is not read.
+ * The request's head is kept until the response begins. Bodies are not kept: they are streamed,
+ * with at most memory_allowance() buffered in each direction; beyond that the sender is not read.
  */
 #ifndef EDGEWAY_LB_EXCHANGE_H
 #define EDGEWAY_LB_EXCHANGE_H
 
 #include "lb/private.h"
 
-/* For relay.c too: an exchange of f with nothing in it; f->ex is set. */
+/* Makes an empty exchange for f and sets f->ex; relay.c uses it too. */
 struct exchange *exchange_new(struct front *f);
-/* Takes it off its front and frees it later; closes its back if that is still there. */
+/* Detaches it from its front and frees it later; closes its back if it still has one. */
 void exchange_end(struct exchange *ex);
 
 /* A request's head has been read into worker->head. `more`: bytes of its body follow at once. */
 void exchange_start(struct front *f, bool more);
-/* Body bytes of the request; returns how many were taken, 0 when none can be now. */
+/* Body bytes of the request; returns how many were taken, 0 if none can be taken now. */
 size_t exchange_body(struct exchange *ex, const char *data, size_t len);
-/* Something moved: sets the deadline of the client's connection anew. */
+/* There was progress: restarts the timeout of the client's connection. */
 void exchange_touch(struct exchange *ex);
-/* The front's deadline, to the tick, instead of one of the common spans. */
+/* Sets the front's deadline to a time (to the tick) instead of one of the common spans. */
 void exchange_due(struct exchange *ex, uint64_t due_ms);
-/* The front's expiry has come, but the deadline has not: it goes on. */
+/* The front's expiry fired before the deadline: sets it again and returns true. */
 bool exchange_not_due(struct exchange *ex);
 /* The client's deadline has passed. */
 void exchange_timeout(struct exchange *ex);
-/* May the request be sent again, should ex->back be lost now? */
-/* Is another endpoint to be asked instead, since the answer has this status (edgeway.io/retry-on)?
- * It is safe then, and nothing of the answer has gone to the client. */
+/* Should another endpoint be asked because the response has this status (edgeway.io/retry-on)? Only
+ * if that is safe and nothing of the response has gone to the client. */
 bool exchange_may_ask_another(const struct exchange *ex, unsigned status);
 void exchange_ask_another(struct exchange *ex);
+/* Returns whether the request may be sent again if ex->back is lost now. */
 bool exchange_may_retry(const struct exchange *ex);
-/* The way to its endpoint is another one now: sends the request again, if it may be sent twice. It
- * has a connection that is not connecting. */
+/* The route to its endpoint has changed: sends the request again, if it may be sent twice. The
+ * connection in ex->back must be established. */
 void exchange_ask_again(struct exchange *ex);
-/* The client is gone. */
+/* The client has gone. */
 void exchange_abort(struct exchange *ex);
-/* The client has read what was pending. */
+/* The client has read what was buffered for it. */
 void exchange_client_drained(struct exchange *ex);
 
 void exchange_connected(struct exchange *ex);

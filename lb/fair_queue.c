@@ -14,7 +14,7 @@ fair_queue_init(struct fair_queue *l)
 	l->n_lanes = 0;
 }
 
-/* A new one is the last to be served: it has not waited yet. */
+/* A new lane is served last: its client has not waited yet. */
 static struct lane *
 lane_of(struct fair_queue *l, uint32_t client)
 {

@@ -1,8 +1,8 @@
 /*
- * A fair waiting line: each client has a lane of its own, in the order in which its waiters came;
- * the lanes are served in turn. So a client that has a thousand waiters and one that has a single
- * one get alike much. Pure; one worker's. A lane is there while somebody waits in it; looking for
- * it goes through all lanes, which are not more than clients that wait.
+ * A fair queue of waiters: each client has a lane of its own, in order of arrival, and the lanes
+ * are served in turn. So a client with a thousand waiters gets as much as a client with one. Pure;
+ * belongs to one worker. A lane exists while somebody waits in it. Finding one searches all lanes,
+ * of which there are no more than waiting clients.
  *
  *	fair_queue_join(&l, &ex->waiter, ip);
  *	while ((w = fair_queue_next(&l)) != NULL && served(w))
@@ -15,20 +15,21 @@
 
 struct waiter {
 	struct node node;
-	struct lane *lane; /* NULL: does not wait */
+	struct lane *lane; /* NULL: not in the queue */
 };
 
 struct fair_queue {
-	struct node lanes; /* whose turn it is first */
+	struct node lanes; /* the next one to be served first */
 	unsigned n_lanes;
 };
 
 void fair_queue_init(struct fair_queue *l);
-/* At the end of its client's lane; nothing happens when it waits already. */
+/* Adds w at the end of its client's lane; does nothing if it is in the queue already. */
 void fair_queue_join(struct fair_queue *l, struct waiter *w, uint32_t client);
-/* May be called of one that does not wait. */
+/* May also be called for a waiter that is not in the queue. */
 void fair_queue_leave(struct waiter *w);
-/* The first of the lane whose turn it is; that lane is the last one then. NULL: nobody waits. */
+/* Returns the first waiter of the next lane and moves that lane to the end; NULL if the queue is
+ * empty. */
 struct waiter *fair_queue_next(struct fair_queue *l);
 
 static inline bool

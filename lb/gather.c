@@ -30,7 +30,7 @@ gather_add(struct gather *g, const void *data, size_t len)
 		return;
 	if (g->n == GATHER_IOV)
 		gather_flush(g);
-	memcpy(&g->iov[g->n].iov_base, &data, sizeof data); /* iovec knows no const */
+	memcpy(&g->iov[g->n].iov_base, &data, sizeof data); /* iovec has no const */
 	g->iov[g->n++].iov_len = len;
 }
 
@@ -63,7 +63,7 @@ add_merged(struct gather *g, bool chunked_out)
 
 	if (piece.len == 0)
 		return;
-	add_piece(g, &piece, chunked_out); /* it may flush what stands before */
+	add_piece(g, &piece, chunked_out); /* it may flush the preceding pieces */
 	g->merged_from = g->merged;
 }
 
@@ -106,7 +106,8 @@ gather_body(struct gather *g, struct http1_body *body, bool chunked_out, const c
 			add_merged(g, chunked_out);
 			add_piece(g, &piece, chunked_out);
 		}
-		/* A body whose length is known is done with its last byte, no need to ask again. */
+		/* A body of known length is complete with its last byte; no further call is
+		 * needed. */
 		if (http1_body_done(body)) {
 			got = HTTP1_DONE;
 			n = 0;

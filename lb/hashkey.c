@@ -17,7 +17,7 @@ is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* One pair of a Cookie field (RFC 6265 section 4.2.1): cookies' names have case. */
+/* One pair of a Cookie field (RFC 6265 section 4.2.1): cookie names are case-sensitive. */
 static bool
 pair_is(const char *at, size_t len, const char *name, struct http1_str *value)
 {

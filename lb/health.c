@@ -23,7 +23,7 @@ struct check {
 	char line[LINE_BYTES];
 };
 
-/* Returns whether the verdict has changed. */
+/* Returns whether the health state has changed. */
 static bool
 health_judge(struct shared *s, bool good, uint64_t now_ms)
 {
@@ -142,7 +142,7 @@ on_expired(void *arg)
 		health_end_it(c, false, "no answer in time");
 }
 
-/* A check that is due: of whom, with a reference, and which one. */
+/* A check that is due: its endpoint, with a reference, and the number of the check. */
 struct due {
 	struct shared *of;
 	unsigned check;
@@ -164,7 +164,7 @@ health_start(struct worker *w, const struct due *due)
 	expiry_init(&c->expiry, on_expired, c);
 	count(&w->counters.checks, 1);
 	rc = worker_dial(w, &s->addr, NULL, 0, &c->fd);
-	if (rc < 0) { /* what this node is short of says nothing of the endpoint: as it was */
+	if (rc < 0) { /* a shortage on this node says nothing about the endpoint: its state stays */
 		health_end_it(
 			c, sock_short_of(rc) && !atomic_load(&s->ill), "it cannot be dialled");
 		return;

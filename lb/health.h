@@ -1,11 +1,11 @@
 /*
- * Active health checks, for services that ask for them (edgeway.io/health-path): GET path with
+ * Active health checks, for services that request them (edgeway.io/health-path): GET path with
  * Host: the service's name, and Connection: close; 2xx and 3xx within HEALTH_TIMEOUT_MS are good.
- * HEALTH_FALL bad ones in a row take an endpoint out on all workers, HEALTH_RISE good ones bring it
- * back. Done by the first worker alone, for endpoints of services that some worker uses (within the
- * last minute); the verdict is in struct shared, and counts for this service alone. A check ends
- * with its service or annotation (targets_follow). When all endpoints of a service are ill, all are
- * used (balance.h).
+ * HEALTH_FALL bad checks in a row take an endpoint out on all workers, HEALTH_RISE good ones bring
+ * it back. Only the first worker checks, and only endpoints of services that some worker used
+ * within the last minute. The result is in struct shared and applies to this service alone. Checks
+ * end with the service or its annotation (targets_follow). When all endpoints of a service fail,
+ * all are used (balance.h).
  */
 #ifndef EDGEWAY_LB_HEALTH_H
 #define EDGEWAY_LB_HEALTH_H
@@ -20,7 +20,7 @@ enum {
 
 /* At every tick of the first worker. */
 void health_tick(struct worker *w);
-/* Before it ends. */
+/* Before the worker ends. */
 void health_stop(struct worker *w);
 
 #endif

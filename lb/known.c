@@ -7,7 +7,7 @@
 struct inquiry {
 	struct worker *worker;
 	sem_t done;
-	_Atomic int refs; /* who asks, and who answers */
+	_Atomic int refs; /* the asker and the worker */
 	struct buf out;
 	unsigned index, n;
 };
@@ -77,7 +77,7 @@ write_group(void *arg, const struct group *g)
 	struct inquiry *q = arg;
 	const struct balance *b = &g->balance;
 
-	/* A part of them could say that all are dead. */
+	/* An incomplete list could suggest that all endpoints are down. */
 	if (g->service == NULL || q->n + balance_count(b) > KNOWN_MOST)
 		return;
 	buf_printf(&q->out, "%s{\"worker\":%u,\"service\":\"%s/%s\",\"port\":%u,\"policy\":\"%s\"",
@@ -121,7 +121,7 @@ known_answered(struct inquiry *q)
 	return rc == 0;
 }
 
-/* Asks the worker, and waits a little. The answer in `out`; false: none came. */
+/* Asks the worker and waits briefly. The reply is in `out`; false: none came. */
 static bool
 ask_worker(struct lb *lb, unsigned index, struct buf *out)
 {

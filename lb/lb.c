@@ -27,7 +27,7 @@ struct message {
 	struct dial_guard *guard;
 	int fd;
 	uint64_t drain_ms;
-	bool successor; /* has the sockets */
+	bool successor; /* a successor has the sockets */
 	enum lb_access_mode access;
 	uint32_t access_sample;
 	struct lb_tracing tracing;
@@ -77,7 +77,7 @@ on_access(void *arg)
 	w->access_mode = m->access;
 	w->access_sample = m->access_sample;
 	w->access_skip = 0;
-	w->lines = w->lb->lines; /* there since before the post, and until the worker is gone */
+	w->lines = w->lb->lines; /* exists since before the post, and outlives the worker */
 	free(m);
 }
 
@@ -121,7 +121,7 @@ lb_tell(struct worker *w, loop_fn *fn, const struct message *what)
 	loop_post(w->loop, fn, m);
 }
 
-/* --- the door ------------------------------------------------------------------------------- */
+/* --- public interface ----------------------------------------------------------------------- */
 
 static void
 drop_adopted(struct lb *lb)
@@ -131,7 +131,7 @@ drop_adopted(struct lb *lb)
 	free(take_ptr(&lb->adopted));
 }
 
-/* On loop 0, once for each worker: nothing is posted to it any more. */
+/* On loop 0, once for each worker: nothing is posted to that worker any more. */
 static void
 on_worker_quiet(void *arg)
 {
@@ -156,7 +156,7 @@ on_worker_quiet(void *arg)
 	free(lb);
 }
 
-/* Behind all that other workers have posted. */
+/* Runs after everything that other workers have posted. */
 static void
 on_last(void *arg)
 {
@@ -165,8 +165,8 @@ on_last(void *arg)
 	loop_post(w->lb->config.main, on_worker_quiet, w->lb);
 }
 
-/* On loop 0, once for each worker; those that still run may tell the others something
- * (gossip.h). */
+/* On loop 0, once for each worker; workers that still run may post to the others
+ * (outlier_share.h). */
 static void
 on_worker_gone(void *arg)
 {
@@ -260,7 +260,7 @@ lb_trace(struct lb *lb, const struct lb_tracing *tracing)
 		lb_tell(lb->workers[i], on_trace, &(struct message){.tracing = *tracing});
 }
 
-/* Where all of the predecessor's sockets are bound to this address: their port; else 0. */
+/* The port of the predecessor's sockets if all are bound to this address; else 0. */
 static uint16_t
 lb_adopted_port(const struct lb *lb, uint32_t address)
 {
@@ -281,8 +281,8 @@ lb_use_adopted(struct lb *lb, int *fds)
 	}
 }
 
-/* port 0: one that is free, the same for all. Tried without SO_REUSEPORT first, which would let us
- * in beside another process of our user. */
+/* port 0: a free one, the same for all. The first bind is tried without SO_REUSEPORT, which would
+ * let us share the port with another process of our user. */
 static int
 lb_bind_sockets(const struct lb *lb, uint32_t address, uint16_t port, int *fds, struct err *err)
 {
@@ -300,8 +300,8 @@ lb_bind_sockets(const struct lb *lb, uint32_t address, uint16_t port, int *fds, 
 	return rc;
 }
 
-/* Whoever is at our port may stay there for ever, and gets nothing of ours (iptables/maps/rules.h):
- * we go to another one. */
+/* The process at our port may stay for ever, and gets no traffic of ours (iptables/maps/rules.h):
+ * we use another port. */
 static int
 lb_move_listener(struct lb *lb, uint32_t address, int *fds, struct err *err)
 {
@@ -327,8 +327,8 @@ lb_move_listener(struct lb *lb, uint32_t address, int *fds, struct err *err)
 	return 0;
 }
 
-/* Each in its worker's place: the first choice, by the predecessor's sockets or new ones, else
- * another port. */
+/* Opens each worker's socket: at the configured port, with the predecessor's sockets or new ones,
+ * else at another port. */
 static int
 open_sockets(struct lb *lb, uint32_t address, int *fds, struct err *err)
 {

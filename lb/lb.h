@@ -1,8 +1,9 @@
 /*
- * The node's load balancer: takes what nftables sends to the mesh address, finds service and port
- * by the original destination, and proxies HTTP/1.x per request or relays TCP. The folder's door;
- * called on loop 0 (config.main). Each worker loop owns a listener (SO_REUSEPORT), its connections,
- * its pool of upstream connections and its view of the endpoints' load.
+ * The node's load balancer: accepts what nftables redirects to the mesh address, finds service and
+ * port by the original destination, and proxies HTTP/1.x per request or relays TCP. This is the
+ * public interface of lb/, called on loop 0 (config.main). Each worker loop owns a listener
+ * (SO_REUSEPORT), its connections, its pool of upstream connections and its view of the endpoints'
+ * load.
  */
 #ifndef EDGEWAY_LB_LB_H
 #define EDGEWAY_LB_LB_H
@@ -17,42 +18,46 @@ struct lb;
 
 enum lb_access_mode { ACCESS_OFF, ACCESS_ERRORS, ACCESS_ALL };
 
-/* Which requests are recorded as spans: those whose traceparent says so, of others `below` in 2^32,
- * and no more than per_s a second. */
+/* Which requests are recorded as spans: those whose traceparent says so, and `below` in 2^32 of the
+ * others; no more than per_s a second. */
 struct lb_tracing {
 	uint64_t below;
 	uint32_t per_s;
 };
 
 struct lb_forward { /* a connection to an endpoint VIA_TUNNEL */
-	const struct service *service; /* that names the endpoint; NULL: any may */
+	const struct service *service; /* the service that names the endpoint; NULL: any may */
 	struct in6_addr ip;
 	uint16_t port;
-	unsigned hops; /* base/core/hops.h; 0: it has requests by turns, which count themselves */
+	/* base/core/hops.h; 0: a connection for successive requests, which carry their own hop
+	 * count */
+	unsigned hops;
 };
 
 struct lb_config { /* copied */
 	struct loop *main;
 	struct loop *const *workers;
 	size_t n_workers;
-	uint16_t port; /* listenPort: the first choice */
-	enum lb_policy policy; /* of services that name none */
-	uint32_t subnet, mask; /* fake range, host byte order: other original destinations are
-				  refused (loops) */
-	size_t metric_services; /* that have metrics of their own */
-	/* we name ourselves in Via (RFC 9110 section 7.6.3); many servers compress nothing then */
+	uint16_t port; /* listenPort: the port to try first */
+	enum lb_policy policy; /* for services that name none */
+	/* range of fake IPs, host byte order: other original destinations are refused (loops)
+	 * refused (loops) */
+	uint32_t subnet, mask;
+	size_t metric_services; /* number of services that have metrics of their own */
+	/* adds our name to Via (RFC 9110 section 7.6.3); many servers do not compress then */
 	bool via;
 	uint32_t mark; /* SO_MARK of upstream connections */
 	const struct dial_guard
-		*guard; /* asked at each dial; referenced. NULL: static rules alone */
-	/* Most that is held for clients, in buffers and by the kernel in their sockets; 0: by the
-	 * control group's limit or the machine's memory (memory.h). */
+		*guard; /* asked at each dial; referenced. NULL: only the static rules */
+	/* Most bytes held for clients, in our buffers and in the kernel's socket buffers; 0:
+	 * derived from the control group's limit or the machine's memory (memory.h). */
 	uint64_t memory_bytes, socket_bytes;
-	/* A connection to an endpoint VIA_TUNNEL: 0 and *fd, on which one byte comes when it is
-	 * made, or that is closed; or -errno. On a worker's thread. NULL: there is no such way. */
+	/* Opens a connection to an endpoint VIA_TUNNEL: returns 0 and *fd, or -errno. On *fd one
+	 * byte arrives when the connection is made; if it fails, *fd is closed. Called on a
+	 * worker's thread. NULL: there is no tunnel. */
 	int (*forward)(void *arg, const struct lb_forward *to, int *fd);
 	void *forward_arg;
-	/* On loop 0: spans that are over, a list of the callee's (perhaps NULL), and how many were
+	/* On loop 0: finished spans, a list that the callee owns (may be NULL), and how many were
 	 * dropped before. NULL: no request is recorded, whatever lb_trace says. */
 	void (*take_spans)(void *arg, struct trace_span *spans, unsigned dropped);
 	void *spans_arg;
@@ -62,40 +67,40 @@ struct lb_config { /* copied */
 
 int lb_open(struct lb **lb, const struct lb_config *config, struct err *err);
 void lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a reference of its own */
-/* Another guard at each dial from now on: this machine's addresses are others. */
+/* Uses another guard at each dial from now on: this machine's addresses have changed. */
 void lb_guard(struct lb *lb, const struct dial_guard *guard);
-/* Listens on address:port on every worker; again when the address changes (open connections stay);
- * 0: stop listening. Where another process has the port: on one that is free, which the log and
- * lb_state tell. */
+/* Listens on address:port on every worker; call it again when the address changes (open connections
+ * stay); 0: stop listening. If another process has the port, a free port is used, which the log and
+ * lb_state report. */
 int lb_listen(struct lb *lb, uint32_t address, struct err *err);
 bool lb_listening(const struct lb *lb);
-/* Where it listens. */
+/* The port that it listens on. */
 uint16_t lb_port(const struct lb *lb);
-/* The workers' listening sockets, to hand them to a successor; they stay the lb's. How many: all
- * or, while it does not listen, 0. */
+/* The workers' listening sockets, to hand them to a successor; the lb keeps owning them. Returns
+ * how many: all, or 0 while it does not listen. */
 size_t lb_sockets(const struct lb *lb, int *fds);
-/* A predecessor's: lb_listen uses them when they are bound to its address, else closes them. Taken;
- * n is n_workers. */
+/* Takes a predecessor's sockets: lb_listen uses them if they are bound to its address, and closes
+ * them otherwise. n is n_workers. */
 void lb_adopt(struct lb *lb, const int *fds, size_t n);
-/* The access log, on stderr: off in the beginning. Of those that went well ACCESS_ALL writes one in
- * `sample` (at least 1), on each worker. lb NULL, as from lb_stop on: nothing. */
+/* The access log, on stderr: off at first. With ACCESS_ALL each worker writes one of `sample` (at
+ * least 1) successful requests. Does nothing if lb is NULL, as it is after lb_stop. */
 void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);
-/* Requests and relayed connections as they go (lb/tap.h): what came since, as a JSON object. The
- * look lasts while it is asked for again, at least every few seconds. */
+/* Live view of requests and relayed connections (lb/tap.h): returns what happened since the last
+ * call, as a JSON object. The tap lasts while calls follow each other within a few seconds. */
 struct lb_tap_ask {
-	const char *id; /* of the asker's own choice, the same each time */
+	const char *id; /* chosen by the caller, the same in each call */
 	const char *service; /* "namespace/name"; "": all */
 	uint16_t client_port; /* of the client's connection; 0: all */
-	uint64_t after; /* `next` of the answer before; 0: from the beginning */
-	bool last; /* the look ends with this answer */
+	uint64_t after; /* `next` of the previous result; 0: from the beginning */
+	bool last; /* the tap ends with this call */
 };
-/* 0; -EBUSY: others look on already; -EINVAL: texts that are too long; -ENOENT: lb is NULL. */
+/* 0; -EBUSY: too many taps exist already; -EINVAL: a text is too long; -ENOENT: lb is NULL. */
 int lb_tap(struct lb *lb, const struct lb_tap_ask *ask, struct buf *out);
-/* Off in the beginning. lb NULL: nothing. */
+/* Off at first. lb NULL: does nothing. */
 void lb_trace(struct lb *lb, const struct lb_tracing *tracing);
-void lb_metrics(struct lb *lb, struct metrics *m); /* lb NULL: nothing */
-/* How an endpoint does: by requests, and by active checks (LB_ILL). */
-enum lb_health { LB_UNUSED /* nobody asked for it within a minute */, LB_UP, LB_ILL, LB_EJECTED };
+void lb_metrics(struct lb *lb, struct metrics *m); /* lb NULL: does nothing */
+/* State of an endpoint: by requests, and by active checks (LB_ILL). */
+enum lb_health { LB_UNUSED /* no worker used it within a minute */, LB_UP, LB_ILL, LB_EJECTED };
 const char *lb_health_name(enum lb_health health); /* "unused", "up", ... */
 struct lb_seen {
 	struct in6_addr ip; /* as in struct endpoint */
@@ -107,39 +112,41 @@ struct lb_question {
 };
 /* By address and port, for qsort and bsearch of struct lb_seen. */
 int lb_seen_order(const void *a, const void *b);
-/* An lb_seen for each endpoint of the service that a worker uses, in lb_seen_order, the worst that
- * one of them says; `seen` is good for the call. */
+/* Gets an lb_seen for each endpoint of the service that a worker uses, in lb_seen_order, with the
+ * worst state that any worker reports; `seen` is valid during the call. */
 typedef void lb_asked_fn(void *arg, const struct lb_seen *seen, size_t n);
 struct lb_asking;
-/* Asks the workers, and holds up nobody: `asked` comes on loop 0, once, from the loop; a worker
- * that does not answer within a second is left out. Also when the lb is stopped meanwhile. NULL:
- * there is no lb. */
+/* Asks the workers without blocking: `asked` is called once, later, on loop 0. A worker that does
+ * not reply within a second is left out. `asked` is also called if the lb is stopped meanwhile.
+ * Returns NULL if there is no lb. */
 struct lb_asking *lb_ask(
 	struct lb *lb, const struct lb_question *question, lb_asked_fn *asked, void *arg);
-/* `asked` does not come any more. */
+/* Cancels: `asked` is not called any more. */
 void lb_unask(struct lb_asking **asking);
-/* From now on a connection from this address and port (host byte order) to a service is answered by
- * the listener itself, with the number in hexadecimal and a line feed, and closed: who tries the
- * mesh from the pods' side shall burden nobody. 0: nobody's. lb NULL: nothing. */
+/* From now on the listener itself responds to a connection to a service from this address and port
+ * (host byte order): with the number in hexadecimal and a line feed, then it closes. So the
+ * self-check from the pods' side loads no endpoint. 0: none. lb NULL: does nothing. */
 void lb_canary(struct lb *lb, uint32_t client, uint16_t port, uint64_t number);
-/* JSON object. lb NULL: null. lists: also how services and endpoints in use do, for which each
- * worker is waited for a little. */
+/* JSON object; null if lb is NULL. lists: also the state of services and endpoints in use, for
+ * which it waits briefly for each worker. */
 void lb_state(struct lb *lb, struct buf *out, bool lists);
-/* How many endpoints are left out now, or fail their health check, each counted by every worker
- * that knows it. lb NULL: 0. */
+/* How many endpoints are ejected now, or fail their health check; each is counted once by every
+ * worker that knows it. lb NULL: 0. */
 uint64_t lb_down(struct lb *lb);
-/* Connections to the endpoint (as in struct endpoint) are not kept idle any more, but for those
- * that are made from now on. doubted: and the way that they went by may be lost: as lb_reroute. */
+/* Existing connections to the endpoint (as in struct endpoint) are not kept idle any more; new ones
+ * are. doubted: the route of those connections may be lost as well, so treat them as in
+ * lb_reroute. */
 void lb_let_go(struct lb *lb, const struct in6_addr *ip, uint16_t port, bool doubted);
-/* `forward` goes by another way now, and what the former one carried may never be answered:
- * requests to endpoints there whose answers have not begun are sent again, where they may be sent
+/* `forward` uses another route now, and the endpoints may never respond over the former one:
+ * requests to such endpoints whose responses have not begun are sent again, if they may be sent
  * twice. */
 void lb_reroute(struct lb *lb);
-/* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and
- * *lb is gone. */
+/* Stops accepting, finishes what is in progress within drain_ms, then frees *lb and calls
+ * on_stopped on loop 0. */
 void lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
-/* The same when a successor has the sockets: what waits in them is left to it, and a client that is
- * silent between two requests is not hung up on, but asked to come anew by its next answer. */
+/* The same when a successor has the sockets: pending connections in them are left to it. A client
+ * that is silent between two requests is not disconnected; its next response tells it to
+ * reconnect. */
 void lb_hand_over(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Intrusive doubly linked rings. A node alone points to itself, so list_del may be called twice.
+ * Intrusive doubly linked rings. A node that is in no ring points to itself, so list_del may be
+ * called twice.
  */
 #ifndef EDGEWAY_LB_LIST_H
 #define EDGEWAY_LB_LIST_H
@@ -30,7 +31,7 @@ list_del(struct node *n)
 	list_init(n);
 }
 
-/* In front of `at`: with the head of a ring, at its end. */
+/* Inserts n before `at`; if `at` is the head of a ring, at its end. */
 static inline void
 list_add_before(struct node *at, struct node *n)
 {

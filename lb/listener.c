@@ -11,14 +11,15 @@
 #include "lb/proxy.h"
 
 /*
- * A proxied connection takes two descriptors; were they all gone, then new clients would wait, kept
+ * A proxied connection takes two descriptors. If none were left, new clients would wait, kept
  * connections could reach no endpoint, and DNS and metadata would starve as well. So clients share
- * (base/core/fair_share) a number below that.
+ * (base/core/fair_share) a smaller number.
  */
 enum {
 	ACCEPT_BATCH = 64,
-	DESCRIPTORS_EACH = 2, /* that a connection takes, with the endpoint's */
-	DESCRIPTORS_KEPT = 8, /* one of so many is for everything else, and for second dials */
+	DESCRIPTORS_EACH = 2, /* for one connection, with the endpoint's */
+	/* one in so many is reserved for everything else, and for second dials */
+	DESCRIPTORS_KEPT = 8,
 };
 
 uint64_t
@@ -53,9 +54,9 @@ lb_canary(struct lb *lb, uint32_t client, uint16_t port, uint64_t number)
 			(before >> 32 == client ? before >> 16 & 0xffff : port));
 }
 
-/* The service is looked up as for everybody, but no group is made of it: the canary's call is no
- * use of the service. By its port it is told from a pod that has just got the address; a worker
- * that was busy may find a call of the round before. */
+/* The service is looked up as for any client, but creates no group: the self-check does not count
+ * as use of the service. Its port distinguishes it from a pod that has just been given the same
+ * address; a busy worker may see a connection of the previous round. */
 static bool
 listener_is_canary(
 	const struct worker *w, const struct sockaddr_in *from, uint32_t ip, uint16_t port)

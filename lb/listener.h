@@ -1,21 +1,21 @@
 /*
- * A worker's listening socket: accepts in batches and finds the service port that each connection
- * was meant for. Connections made to the listener itself, or to addresses that are no service's,
- * are reset: relaying them would come back here for ever.
+ * A worker's listening socket: accepts in batches and finds the service port for each connection.
+ * Connections to the listener itself, or to addresses that belong to no service, are reset:
+ * relaying them would loop back here for ever.
  */
 #ifndef EDGEWAY_LB_LISTENER_H
 #define EDGEWAY_LB_LISTENER_H
 
 #include "lb/private.h"
 
-/* Takes fd; an earlier one is closed. -1: none. */
+/* Takes fd and closes an earlier one. -1: none. */
 void listener_use(struct worker *w, int fd);
-/* Takes what the kernel has accepted already, which would be reset, and closes. */
+/* Accepts what is still in the kernel's queue (the kernel would reset it), then closes. */
 void listener_finish(struct worker *w);
-/* On each tick: tries again after it ran out of descriptors. */
+/* On each tick: tries again if it had run out of descriptors. */
 void listener_tick(struct worker *w);
 
-/* How many connections of clients there may be, by the descriptors of this process. */
+/* How many client connections this process's descriptor limit allows. */
 uint64_t listener_connections(void);
 
 #endif

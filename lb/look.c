@@ -3,23 +3,23 @@
 
 #include "lb/known.h"
 
-enum { LOOK_MS = 1000 /* for the workers */ };
+enum { LOOK_MS = 1000 /* timeout for the workers */ };
 
 struct lb_asking {
 	struct loop *main;
-	struct timer *late; /* NULL: nobody waits for it any more */
+	struct timer *late; /* NULL: the timeout has passed, or the caller has cancelled */
 	lb_asked_fn *asked;
 	void *arg;
 	struct lb_seen *seen;
 	size_t n_seen;
-	size_t waiting; /* parts that are under way */
+	size_t waiting; /* parts still with the workers */
 	char *ns, *name;
 };
 
-/* What one worker says. It travels by posts, there and back, and belongs to whom it was posted
- * to. */
+/* One worker's reply. It travels by posts, to the worker and back, and belongs to the loop that it
+ * was posted to. */
 struct part {
-	struct lb_asking *of; /* on the worker's loop its names alone are looked at */
+	struct lb_asking *of; /* the worker's loop reads only its names */
 	struct worker *worker;
 	struct buf seen;
 };
@@ -80,7 +80,7 @@ lb_seen_order(const void *a, const void *b)
 	return order != 0 ? order : (one->port > other->port) - (one->port < other->port);
 }
 
-/* What several workers say of an endpoint is one. */
+/* Merges the states that several workers report for one endpoint. */
 static void
 sum_up(struct lb_asking *a)
 {

@@ -2,7 +2,7 @@
 
 enum { NOBODY = UINT16_MAX };
 
-/* A node's walk through the slots: the next one that it wants. */
+/* The sequence of slots that a node prefers. */
 struct walk {
 	uint64_t hash;
 	uint16_t node, at, step;
@@ -27,12 +27,12 @@ walks_of(const uint64_t *hashes, size_t n)
 		walks[i].at = (uint16_t)(maglev_mix(hashes[i]) % MAGLEV_SLOTS);
 		walks[i].step = (uint16_t)(1 + maglev_mix(~hashes[i]) % (MAGLEV_SLOTS - 1));
 	}
-	/* Who chooses first must not depend on the order in which the nodes were given. */
+	/* The order of choosing must not depend on the order in which the nodes were given. */
 	qsort(walks, n, sizeof *walks, by_hash);
 	return walks;
 }
 
-/* The walk's next slot that is free. There is one as long as the table is not full. */
+/* The next free slot of the sequence. There is one as long as the table is not full. */
 static uint16_t
 next_free(struct walk *w, const uint16_t *table)
 {

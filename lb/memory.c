@@ -10,22 +10,26 @@
 #include "lb/proxy.h"
 
 /*
- * Counters that all workers share are touched only when a connection's buffers grow or shrink by
- * MEMORY_SLACK: a request that is answered at once, with a head of usual size, costs none of that.
- * What is below the slack is within MEMORY_FRONT, which every connection is charged with.
+ * Counters shared by all workers are touched only when a connection's buffers grow or shrink by
+ * MEMORY_SLACK: a request with a head of usual size that is answered at once never touches them.
+ * Amounts below the slack are covered by MEMORY_FRONT, which every connection is charged with.
  */
 enum {
 	MEMORY_FRONT = 2048, /* a connection with a request: front, exchange, back, their watches */
 	MEMORY_SLACK = 3072,
-	MEMORY_PARTS = 256, /* a connection may hold one of so many parts of its client's room */
+	/* a connection may hold at most one in so many parts of its client's remaining share */
+	MEMORY_PARTS = 256,
 	MEMORY_STALLED_MS = 1000,
-	MEMORY_EVICT_MS = 10, /* after a search in vain: others' connections hold it all */
-	MEMORY_EVICT_MOST = 32, /* at once: to close what holds much takes the kernel its time */
-	MEMORY_LOOK_TICKS = 1000 / EXPIRY_TICK_MS, /* in which every connection is looked at */
-	/* A slow download may fill megabytes of the kernel's, of its own accord: it is counted like
-	 * any other. */
+	/* pause after a search that found nothing: other workers' connections hold it all */
+	MEMORY_EVICT_MS = 10,
+	/* in one pass: closing connections that hold much takes the kernel time */
+	MEMORY_EVICT_MOST = 32,
+	/* time in which every connection is checked once */
+	MEMORY_LOOK_TICKS = 1000 / EXPIRY_TICK_MS,
+	/* A slow download may fill megabytes of kernel memory by itself: it is charged up to this
+	 * limit, like any other. */
 	MEMORY_SOCKETS_MOST = 256 * 1024,
-	MEMORY_SOCKETS_LEAST = 8 * 1024, /* less than this is as good as nothing */
+	MEMORY_SOCKETS_LEAST = 8 * 1024, /* less than this is useless */
 	MEMORY_TRIM_TICKS = 1000 / EXPIRY_TICK_MS,
 };
 
@@ -35,8 +39,8 @@ enum memory_pass { MEMORY_STALLED, MEMORY_IDLE, MEMORY_ANY };
 
 /* --- limits --------------------------------------------------------------------------------- */
 
-/* Of 128Mi, the limit of deploy/kubernetes, three eighths are for buffers and a quarter is for
- * sockets; the rest is the agent's. */
+/* Of 128Mi, the limit in deploy/kubernetes, three eighths are for buffers and a quarter for
+ * sockets; the rest is for the agent itself. */
 void
 memory_open(struct lb *lb)
 {
@@ -106,7 +110,8 @@ memory_step(const struct peer *to, size_t want)
 	if (buf_len(&to->out) > 0)
 		return MEMORY_STEP_LEAST;
 	room = peer_room(to) /
-		2; /* once: MIN and MAX would ask again, and what they get may be more */
+		/* stored once: MIN and MAX would evaluate it twice, with maybe a larger result */
+		2;
 	return MIN(want, MAX(room, (size_t)MEMORY_STEP_LEAST));
 }
 
@@ -130,7 +135,7 @@ memory_held(const struct front *f)
 	return n;
 }
 
-/* --- who has to go -------------------------------------------------------------------------- */
+/* --- which connections to close ------------------------------------------------------------- */
 
 static bool
 memory_may_go(const struct front *f, enum memory_kind kind, enum memory_pass pass)
@@ -168,14 +173,14 @@ memory_evict_one(struct front *f, enum memory_kind kind)
 	front_close(f, true);
 }
 
-/* So much is made free at the limit that there is no search for every few bytes. */
+/* At the limit a little extra is freed, so that not every few bytes cause a search. */
 static uint64_t
 memory_nearly_all(const struct fair_share *s)
 {
 	return fair_share_limit(s) - fair_share_limit(s) / 64;
 }
 
-/* True: enough has gone, for now. */
+/* Returns true if enough was freed for now. */
 static bool
 memory_evict_pass(struct worker *w, enum memory_kind kind, uint16_t slot, enum memory_pass pass)
 {
@@ -196,7 +201,7 @@ memory_evict_pass(struct worker *w, enum memory_kind kind, uint16_t slot, enum m
 	return false;
 }
 
-/* Of this worker's connections; other workers look after theirs. */
+/* Closes connections of this worker; other workers check theirs. */
 static void
 memory_evict(struct worker *w, enum memory_kind kind)
 {
@@ -209,7 +214,7 @@ memory_evict(struct worker *w, enum memory_kind kind)
 	if (fair_share_excess(s, slot) == 0 || memory_evict_pass(w, kind, slot, MEMORY_STALLED) ||
 		memory_evict_pass(w, kind, slot, MEMORY_IDLE))
 		return;
-	/* Sockets that bytes move through the kernel keeps within bounds by itself. */
+	/* The kernel itself limits sockets that are making progress. */
 	if (kind == MEMORY_SOCKETS || fair_share_used(s) < fair_share_limit(s))
 		return;
 	if (!memory_evict_pass(w, kind, slot, MEMORY_ANY))
@@ -235,7 +240,7 @@ memory_settle(struct front *f)
 		memory_evict(w, MEMORY_OWN);
 }
 
-/* --- the kernel's part ---------------------------------------------------------------------- */
+/* --- the kernel's buffers ------------------------------------------------------------------- */
 
 static uint32_t
 memory_of_socket(const struct peer *p)
@@ -260,8 +265,8 @@ memory_look_at(struct front *f)
 }
 
 /*
- * A part of the connections at each tick, so that thousands of them hold up nobody. Where they are
- * so few that they could not fill half of it, nothing is looked at.
+ * Checks a part of the connections at each tick, so that thousands of them delay nothing. If all
+ * together could not fill half of the budget, none is checked.
  */
 static void
 memory_look(struct worker *w)
@@ -280,8 +285,8 @@ memory_look(struct worker *w)
 
 /* --- giving memory back --------------------------------------------------------------------- */
 
-/* What was held by clients, or known of services that are gone. On the loop that carries no
- * traffic. */
+/* Gives back memory that clients held, or that described removed services. On the loop that carries
+ * no traffic. */
 static void
 memory_trim(void *arg)
 {

@@ -1,13 +1,14 @@
 /*
- * Where an accepted connection wanted to go before nftables sent it here (SO_ORIGINAL_DST). A file
- * of its own: tests replace it, as they have no NAT.
+ * The original destination of an accepted connection, before nftables redirected it
+ * (SO_ORIGINAL_DST). A separate file so that tests, which have no NAT, can replace it.
  */
 #ifndef EDGEWAY_LB_ORIGDST_H
 #define EDGEWAY_LB_ORIGDST_H
 
 #include <stdint.h>
 
-/* Host byte order. 0 or -errno. On a direct connection it is the listener itself, or an error. */
+/* Host byte order. Returns 0 or -errno. For a direct connection the result is the listener's own
+ * address, or an error. */
 int origdst_get(int fd, uint32_t *ip, uint16_t *port);
 
 #endif

@@ -27,7 +27,7 @@ outlier_target(struct worker *w, struct target *t, enum target_fault fault, stru
 {
 	char text[ADDR_TEXT_MAX];
 
-	if (fault != TARGET_ERRORS) /* which is in the span's status */
+	if (fault != TARGET_ERRORS) /* those are visible in the span's status */
 		trace_note(ex, trace_fault(fault), t);
 	if (!target_failed(t, fault, w->now_ms, worker_random(w)))
 		return;

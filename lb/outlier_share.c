@@ -15,7 +15,7 @@ struct rumour {
 	bool ejected, answered, let_go, reroute;
 };
 
-/* Whoever's services name it. */
+/* For all services that name the endpoint. */
 static void
 let_go(struct worker *w, const struct rumour *r)
 {
@@ -27,7 +27,7 @@ let_go(struct worker *w, const struct rumour *r)
 	}
 }
 
-/* Requests that endpoints beyond the hub have not answered yet; let_go: that one alone. */
+/* Requests that endpoints beyond the hub have not answered yet; let_go: for that endpoint alone. */
 static void
 outlier_share_ask_again(struct worker *w, const struct rumour *r)
 {

@@ -1,24 +1,24 @@
 /*
- * What one worker finds out about an endpoint, told to the others: that it is left out, and that it
- * is back. So a dead endpoint costs the node one request's attempt and not one for each worker.
- * Told by a post to each other worker; it believes what it hears unless it has heard of the
- * endpoint itself just now, and tells nobody. Worker's loop.
+ * Shares one worker's findings about an endpoint with the others: that it is ejected, and that it
+ * is back. So a dead endpoint costs the node one failed attempt, not one for each worker. Each
+ * other worker gets a post; it accepts the finding unless it has heard from the endpoint itself
+ * just now, and does not pass it on. On the worker's loop.
  */
 #ifndef EDGEWAY_LB_OUTLIER_SHARE_H
 #define EDGEWAY_LB_OUTLIER_SHARE_H
 
 #include "lb/private.h"
 
-/* w has just left t out. */
+/* w has just ejected t. */
 void outlier_share_ejected(const struct worker *w, const struct target *t);
-/* t works: it is used again here, and elsewhere where it was left out. `answered`: a request, not
- * only a dial. */
+/* t works: it is used again here, and on other workers that had ejected it. `answered`: it answered
+ * a request, not only a dial. */
 void outlier_share_worked(struct worker *w, struct target *t, bool answered);
-/* Every worker is told by loop 0: lb_let_go. */
+/* lb_let_go: loop 0 informs every worker. */
 void outlier_share_let_go(
 	const struct lb *lb, const struct in6_addr *ip, uint16_t port, bool doubted);
 
-/* The same: lb_reroute. */
+/* lb_reroute: loop 0 informs every worker. */
 void outlier_share_reroute(const struct lb *lb);
 
 #endif

@@ -74,7 +74,8 @@ keep_rest(struct peer *p, const struct iovec *iov, int n, size_t sent)
 	return 0;
 }
 
-/* A head and a small body are cheaper copied together than told to the kernel apart. */
+/* Copying a head and a small body together is cheaper than passing them to the kernel as two
+ * pieces. */
 static ssize_t
 send_now(int fd, struct iovec *iov, int n, size_t total)
 {
@@ -121,7 +122,7 @@ peer_send_bytes(struct peer *p, const void *data, size_t len)
 {
 	struct iovec iov = {.iov_len = len};
 
-	memcpy(&iov.iov_base, &data, sizeof data); /* iovec knows no const */
+	memcpy(&iov.iov_base, &data, sizeof data); /* iovec has no const */
 	return peer_send(p, &iov, 1);
 }
 
@@ -197,7 +198,7 @@ peer_unacked_bytes(const struct peer *p)
 				sizeof info.tcpi_bytes_retrans)
 		return 0;
 	sent = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
-	acked = info.tcpi_bytes_acked - (info.tcpi_bytes_acked > 0); /* SYN is one */
+	acked = info.tcpi_bytes_acked - (info.tcpi_bytes_acked > 0); /* the SYN counts as one */
 	return sent > acked ? sent - acked : 0;
 }
 

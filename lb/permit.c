@@ -29,7 +29,8 @@ permit_judge(const struct front *f, uint64_t *closed)
 	return service_permits(f->group->service, &who, closed);
 }
 
-/* The front's group, but with the endpoints that are open to this client. */
+/* Moves the front to a group of the same service port that has only the endpoints open to this
+ * client. */
 static bool
 permit_move(struct front *f, uint64_t closed)
 {
@@ -87,7 +88,7 @@ permit_refused(struct front *f, char reason[PERMIT_REASON_MAX])
 		s->allow_text);
 }
 
-/* --- relays and requests that are open ------------------------------------------------------ */
+/* --- open relays and requests --------------------------------------------------------------- */
 
 static bool
 permit_is_closed(const struct front *f, uint64_t closed)

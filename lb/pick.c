@@ -2,7 +2,7 @@
 
 #include "lb/affinity.h"
 
-enum { RETRIES = 2 /* of services that say nothing */ };
+enum { RETRIES = 2 /* for services that do not set it */ };
 
 unsigned
 pick_tries(const struct group *g)
@@ -47,7 +47,7 @@ is_known(const void *arg, uint64_t hash)
 	return affinity_names(k->seen, k->key, hash);
 }
 
-/* The endpoint that this client was given before; it keeps it as long as that can be used. */
+/* The endpoint that this client was given before; the client keeps it as long as it is usable. */
 static struct target *
 pick_sticky(struct exchange *ex, const struct balance_ask *ask)
 {
@@ -88,7 +88,7 @@ pick_next(struct exchange *ex)
 	ex->full = false;
 	if (ex->n_tried >= TRIES_MAX)
 		return NULL;
-	do { /* another worker may take the last connection of the one that was picked */
+	do { /* another worker may take the last connection of the picked endpoint */
 		t = pick_pick_it(ex, &ask);
 	} while (t != NULL && !target_begin(t, ask.client, ask.max_connections));
 	ex->full = t == NULL && balance_untried(&ex->front->group->balance, &ask);

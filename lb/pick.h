@@ -1,16 +1,16 @@
 /*
- * Which endpoint an exchange asks next, and whether it may. Its worker's loop; sends and dials
- * nothing.
+ * Picks the endpoint that an exchange tries next, and decides whether it may. On its worker's loop;
+ * sends and dials nothing.
  *
- * Second attempts are charged to the request (edgeway.io/retries) and to the service port's budget,
- * as each is work for endpoints that may have too much already. But a move is free: from an
- * endpoint that executed nothing and is to blame for it (ex->moves), to one that seems well. Each
- * such failure brings its endpoint nearer to being left out, so there cannot be many; and where all
- * are out, nothing is free.
+ * Retries are charged to the request (edgeway.io/retries) and to the service port's budget, as each
+ * one is load on endpoints that may already be overloaded. One case is free: leaving an endpoint
+ * that executed nothing and is at fault for that (ex->moves), for one that seems healthy. Each such
+ * failure brings its endpoint nearer to ejection, so there cannot be many; and when all endpoints
+ * are ejected, nothing is free.
  *
- *	t = pick_next(ex);				// NULL: nobody; ex->full tells whether some have no room
+ *	t = pick_next(ex);		// NULL: none; ex->full: some have no room
  *	if (pick_is_free(ex, t) || pick_may_charge(ex))
- *		...					// a connection takes what was counted; on a failure pick_avoid(ex, t)
+ *		...			// connection takes it; failure: pick_avoid
  *	else
  *		pick_undo(ex, t);
  */
@@ -19,23 +19,24 @@
 
 #include "lb/private.h"
 
-/* Attempts that may be charged to one request of the group, with the first one. */
+/* Attempts that may be charged to one request of the group, including the first. */
 unsigned pick_tries(const struct group *g);
-/* One more is in flight there from now on (target_begin), so that no other worker takes the last
+/* Counts one more in flight on the endpoint (target_begin), so that no other worker takes its last
  * connection meanwhile. */
 struct target *pick_next(struct exchange *ex);
-/* No connection to it came of that. */
+/* Undoes pick_next: no connection was made. */
 void pick_undo(const struct exchange *ex, struct target *t);
-/* Is it for the service's limit of connections that there is no endpoint for ex? */
+/* Returns whether the service's connection limit is the reason that ex has no endpoint. */
 bool pick_all_full(const struct exchange *ex);
-/* May one more attempt be charged? */
+/* Returns whether one more attempt may be charged. */
 bool pick_may_charge(const struct exchange *ex);
 bool pick_is_free(const struct exchange *ex, const struct target *t);
-/* It has not been heard of since the dial or the request: no matter whose, nothing gets through. */
+/* Nothing has been heard from b's endpoint, on any connection, since the dial or the request:
+ * nothing gets through. */
 bool pick_is_mute(const struct back *b);
-/* Could the exchange leave b for an endpoint that seems to be well and was not tried? */
+/* Returns whether the exchange could leave b for an untried endpoint that seems healthy. */
 bool pick_another(const struct exchange *ex, const struct back *b);
-/* ex does not ask it again. */
+/* ex does not try it again. */
 void pick_avoid(struct exchange *ex, struct target *t);
 
 #endif

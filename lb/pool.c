@@ -144,7 +144,7 @@ back_won(struct back *b)
 		next = r->rival;
 		if (r == b)
 			continue;
-		/* Bytes of a relay are not for a connection that nobody waits for. */
+		/* A relay's bytes must not go to a connection that nothing waits for. */
 		if (ex->relay)
 			back_drop(r, true);
 		else
@@ -152,7 +152,7 @@ back_won(struct back *b)
 	}
 }
 
-/* One system call, where a stale connection would cost a request that cannot be sent twice. */
+/* Costs one system call; a stale connection would cost a request that cannot be sent twice. */
 static bool
 pool_alive(const struct back *b)
 {
@@ -180,7 +180,8 @@ pool_get(struct target *t, struct exchange *ex)
 	return NULL;
 }
 
-/* back_drop takes one without an exchange for one of the pool. */
+/* back_drop would treat a connection without an exchange as one of the pool, so mark it as
+ * connecting. */
 static void
 close_late(struct back *b)
 {
@@ -218,7 +219,7 @@ pool_let_go(struct target *t)
 void
 pool_clear(struct target *t)
 {
-	struct target *held = target_ref(t); /* it may live by these connections alone */
+	struct target *held = target_ref(t); /* these connections may hold the last references */
 
 	while (!list_empty(&t->idle))
 		back_close(container_of(t->idle.next, struct back, node), false);

@@ -1,12 +1,13 @@
 /*
- * The objects of a worker and who owns whom; everything here lives on one worker's loop.
+ * The objects of a worker and their ownership; everything here lives on one worker's loop.
  *
  *	worker ──► fronts (clients' connections) ──► exchange (one request, or a relay) ──► back
- *(upstream) ──► targets (endpoints' state) ──► idle backs
+ *	       │                                                                        (upstream)
+ *	       └─► targets (endpoints' state) ──► idle backs
  *
  * Objects that end are closed at once and freed at the worker's next entry from the loop
- *(worker_enter), so a function whose callee ended the object may still look at it: fd is -1, or
- *`ended` is set.
+ * (worker_enter), so a function whose callee ended the object may still look at it: fd is -1, or
+ * `ended` is set.
  */
 #ifndef EDGEWAY_LB_PRIVATE_H
 #define EDGEWAY_LB_PRIVATE_H
@@ -24,11 +25,11 @@
 enum {
 	SCRATCH_BYTES = 64 * 1024,
 	EMIT_BYTES = HTTP1_HEAD_MAX + 8 * 1024,
-	TRIES_MAX = 11, /* endpoints tried for one request or connection, at most */
-	READ_ROUNDS = 4, /* scratch buffers read in one event */
+	TRIES_MAX = 11, /* most endpoints tried for one request or connection */
+	READ_ROUNDS = 4, /* scratch buffers read for one event */
 };
 
-/* Answers of our own. */
+/* Responses that the proxy generates itself. */
 #define OWN_ANSWERS(X)                                                                             \
 	X(own_400, "own_answers_total", "status=\"400\"", OWN_HELP)                                \
 	X(own_403, "own_answers_total", "status=\"403\"", OWN_HELP)                                \
@@ -49,7 +50,7 @@ enum {
 /* What the memory budget counts: memory.h. */
 enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 
-/* Counters, written by their worker alone, read by any thread: name, metric, labels, help. */
+/* Counters: name, metric, labels, help. Only their worker writes them; any thread may read them. */
 #define LB_COUNTERS(X)                                                                             \
 	X(accepted_http, "connections_total", "mode=\"http\"", "Connections accepted.")            \
 	X(accepted_tcp, "connections_total", "mode=\"tcp\"", "Connections accepted.")              \
@@ -128,8 +129,8 @@ struct counters {
 #define COUNTER_MEMBER(name, metric, labels, help) _Atomic uint64_t name;
 	LB_COUNTERS(COUNTER_MEMBER)
 #undef COUNTER_MEMBER
-	_Atomic uint64_t active; /* clients' connections now */
-	_Atomic uint64_t ejected; /* endpoints left out now */
+	_Atomic uint64_t active; /* open client connections */
+	_Atomic uint64_t ejected; /* endpoints ejected now */
 };
 
 static inline void
@@ -140,7 +141,7 @@ count(_Atomic uint64_t *c, uint64_t n)
 	atomic_store_explicit(c, now + n, memory_order_relaxed);
 }
 
-/* Head of every object that ends before it can be freed. */
+/* Head of every object that may end before it can be freed (deferred free). */
 struct grave {
 	struct grave *next;
 	/* bytes received and not yet used; callers up the stack may be reading them */
@@ -153,16 +154,17 @@ struct worker {
 	struct loop *loop;
 	struct snapshot *snapshot; /* never NULL */
 	struct dial_guard *guard;
-	uint64_t epoch; /* of snapshot: changes with each */
+	uint64_t epoch; /* of the snapshot: changes with each */
 	uint64_t now_ms, rng;
 	struct targets *targets;
-	uint32_t connect_ms; /* most that a dial may take */
-	struct node probes, checks; /* probe.c's and health.c's, under way */
+	uint32_t connect_ms; /* longest time that a dial may take */
+	struct node probes, checks; /* of probe.c and health.c, in progress */
 	unsigned n_probes;
-	struct node turns; /* groups with a waiting line: turn.c's */
+	struct node turns; /* groups with a wait queue: wait_queue.c */
 	bool turns_due;
-	_Atomic bool crowded; /* somebody waits: for the other workers (wait_queue_freed) */
-	_Atomic bool woken; /* and one of them has told us that there may be room */
+	/* an exchange waits here; read by the other workers (wait_queue_freed) */
+	_Atomic bool crowded;
+	_Atomic bool woken; /* another worker has signalled that there may be room */
 	struct expiries expiries;
 	struct timer *tick;
 	struct timer *hurry; /* server_first_tick */
@@ -172,25 +174,26 @@ struct worker {
 	int pipe[2]; /* splice.h; -1: none */
 	bool no_splice;
 	bool listen_paused; /* out of descriptors */
-	uint64_t evict_ms; /* memory.c's */
+	uint64_t evict_ms; /* for memory.c */
 	bool draining, stopped;
 	uint64_t drain_until_ms;
-	struct node fronts; /* the oldest first */
-	struct node *looked_at; /* of fronts, or their head: memory.c goes on behind it */
+	struct node fronts; /* oldest first */
+	struct node *looked_at; /* in fronts, or their head: memory.c continues behind it */
 	struct grave *dead; /* fronts and backs to be freed */
 	struct exchange *dead_exchanges, *spare;
 	unsigned n_spare;
 	enum lb_access_mode access_mode;
 	uint32_t access_sample,
-		access_skip; /* of good ones one in so many; those still to pass over */
-	struct tap *tap; /* tap.h; NULL: nobody looks on */
-	_Atomic unsigned tap_parcels; /* tap.c's, on their way to loop 0 */
-	struct log_queue *lines; /* the lb's */
-	struct buf access; /* lines that gather */
+		/* one in so many successful requests is logged; how many are still to be skipped */
+		access_skip;
+	struct tap *tap; /* tap.h; NULL: no tap */
+	_Atomic unsigned tap_parcels; /* for tap.c: on their way to loop 0 */
+	struct log_queue *lines; /* owned by the lb */
+	struct buf access; /* collected log lines */
 	unsigned access_lines;
 	bool traces; /* some requests are recorded: trace.h */
 	struct lb_tracing tracing;
-	struct trace_span *spans, **spans_last; /* that gather */
+	struct trace_span *spans, **spans_last; /* collected spans */
 	unsigned n_spans;
 	struct counters counters;
 	struct http1_head head;
@@ -215,30 +218,30 @@ struct front {
 	struct worker *worker;
 	struct group *group;
 	struct exchange *ex; /* NULL between requests */
-	uint32_t scanned; /* how far the end of the head was looked for in grave.in */
-	uint64_t moved_ms; /* when bytes moved last, either way */
-	uint32_t charged[MEMORY_KINDS]; /* of its client's budget: memory.h */
+	uint32_t scanned; /* how far grave.in was searched for the end of the head */
+	uint64_t moved_ms; /* when bytes last moved, in either direction */
+	uint32_t charged[MEMORY_KINDS]; /* to its client's budget: memory.h */
 	uint32_t client_ip; /* host byte order */
 	uint16_t client_port;
-	uint16_t slot; /* the client's: base/core/fair_share.h */
+	uint16_t slot; /* of the client: base/core/fair_share.h */
 	uint8_t state; /* enum front_state */
 	bool silent; /* in SPAN_SILENCE */
 	bool taking; /* front_take is on the stack */
-	bool not_first; /* a request has been read: no guessing any more */
-	bool unread; /* the next request waits until the client has read its answers */
+	bool not_first; /* a request has been read: no more protocol guessing */
+	bool unread; /* the next request waits until the client has read its responses */
 };
 
-/* What the access log, and who looks on (tap.h), are told of an exchange: access.h. */
+/* What the access log and taps (tap.h) record of an exchange: access_log.h. */
 struct access_log {
-	uint64_t begin_us, connected_us, first_us; /* 0: not (yet), or nobody wants a line */
+	uint64_t begin_us, connected_us, first_us; /* 0: not (yet), or not recorded */
 	struct target *endpoint; /* with a reference */
 	uint16_t status;
 	char end[3];
 };
 
-/* One request and its answer, or one relay. */
+/* One HTTP request and its response, or one relay. */
 struct exchange {
-	struct exchange *next; /* spare, dead */
+	struct exchange *next; /* in the lists `spare` or `dead_exchanges` */
 	struct front *front;
 	struct back *back; /* NULL: none yet, or none any more */
 	struct http1_body up, down;
@@ -246,35 +249,37 @@ struct exchange {
 	struct buf trailers_up, trailers_down;
 	uint64_t body_sent, body_received, sent_us;
 	uint64_t key; /* for consistent hashing */
-	uint64_t begin_us; /* the request's head was read then */
+	uint64_t begin_us; /* when the request's head was read */
 	struct access_log access;
-	struct trace_span *span; /* NULL: it is not recorded */
-	struct waiter waiter; /* for an endpoint: turn.h */
+	struct trace_span *span; /* NULL: not recorded */
+	struct waiter waiter; /* for an endpoint: wait_queue.h */
 	uint64_t want_ms; /* since when it wants the endpoint that it waits for or dials */
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
-	uint8_t n_again; /* attempts that were charged: dial.c */
+	uint8_t n_again; /* attempts that were charged: pick.h */
 	uint8_t client_minor;
-	uint32_t step[2]; /* down, up: what is spliced at once, 0: copied */
+	uint32_t step[2]; /* down, up: bytes to splice at once; 0: copy */
 	uint64_t due_ms; /* in SPAN_OWN: the deadline */
 	bool own; /* the front's expiry is in SPAN_OWN */
-	bool listening; /* a relay that waits for the endpoint's greeting: silence.h */
-	bool relay; /* bytes both ways, no HTTP (any more) */
-	uint8_t hops; /* of a relay: how often we had passed it on before (base/core/hops.h) */
+	bool listening; /* a relay that waits for the endpoint's greeting: server_first.h */
+	bool relay; /* bytes in both directions, no HTTP (any more) */
+	uint8_t hops; /* of a relay: how often we had forwarded it before (base/core/hops.h) */
 	bool head_sent;
-	bool request_done; /* all of it was taken from the client */
-	bool discard; /* the endpoint takes no more of the body; the client's rest is read and
-			 dropped */
-	bool started; /* the final answer's head was sent to the client */
-	bool keep; /* the client's connection goes on afterwards */
-	bool reusable; /* the upstream connection, as far as its head says */
+	bool request_done; /* the client's request was read completely */
+	/* the endpoint takes no more of the body; the rest from the client is read and dropped
+	 * dropped */
+	bool discard;
+	bool started; /* the final response's head was sent to the client */
+	bool keep; /* the client's connection stays open afterwards */
+	bool reusable; /* the upstream connection, as far as its response head says */
 	bool is_head, idempotent, upgrade, has_body;
-	bool timed_out; /* a dial did */
-	bool full; /* endpoints were passed over, being at their limit of connections */
-	bool no_reuse; /* only a connection that is made now is good enough */
+	bool timed_out; /* a dial timed out */
+	bool full; /* endpoints were skipped because they were at their connection limit */
+	bool no_reuse; /* only a new connection may be used */
 	bool short_of; /* this node had no descriptor, port or memory for a dial */
-	bool moves; /* the last attempt failed by its endpoint's fault, which executed nothing */
-	bool over_budget; /* an attempt was not made, and that is counted */
+	/* the last attempt failed through the fault of its endpoint, which executed nothing */
+	bool moves;
+	bool over_budget; /* an attempt was refused by the budget, and that is counted */
 	bool ended;
 };
 
@@ -286,43 +291,43 @@ struct back {
 	struct worker *worker;
 	struct target *target; /* with a reference */
 	struct exchange *ex; /* NULL: in the pool, or connecting for it */
-	struct back *rival; /* the next older one that ex dials */
-	uint64_t since_ms; /* begin of the dial, later of the request */
+	struct back *rival; /* the next older connection that ex dials */
+	uint64_t since_ms; /* when the dial began, later the request */
 	uint64_t from_ms; /* since when its exchange wanted this endpoint */
-	struct http1_scan scan; /* of the answer's head */
-	unsigned era; /* of the target, when it was dialled */
+	struct http1_scan scan; /* of the response's head */
+	unsigned era; /* of the target when it was dialled */
 	bool connecting;
 	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */
-	bool counted; /* in the client's share of the endpoint: target_end */
+	bool counted; /* in the client's part of the endpoint: target_end */
 	bool reused;
 	bool hedged; /* its exchange dials another endpoint as well */
 	bool silent; /* known not to acknowledge its request */
-	bool acked; /* the endpoint has had the request for a while */
-	bool kept_alive; /* TCP tells when the endpoint vanishes */
+	bool acked; /* the endpoint acknowledged the request a while ago */
+	bool kept_alive; /* TCP keepalive detects when the endpoint vanishes */
 };
 
 struct lb {
 	struct lb_config config;
 	struct shares shares;
 	struct affinity *affinity;
-	uint64_t client_seed; /* of clients' slots */
-	struct fair_share *connections, *memory[MEMORY_KINDS]; /* clients' */
-	struct heap_peak heap; /* memory.c's */
+	uint64_t client_seed; /* for the clients' slots */
+	struct fair_share *connections, *memory[MEMORY_KINDS]; /* among clients */
+	struct heap_peak heap; /* for memory.c */
 	struct tallies *tallies;
-	struct snapshot *snapshot; /* the workers', as loop 0 knows it; NULL: none yet */
+	struct snapshot *snapshot; /* the workers' snapshot, as loop 0 knows it; NULL: none yet */
 	struct worker **workers;
 	struct log_queue *lines; /* of the access log; NULL: it was never on */
-	struct taps *taps; /* tap.c's; NULL: nobody has looked on yet */
-	_Atomic uint64_t trace_second, traced; /* requests recorded within it */
+	struct taps *taps; /* for tap.c; NULL: there was no tap yet */
+	_Atomic uint64_t trace_second, traced; /* number of requests recorded in that second */
 	_Atomic unsigned spans_waiting; /* on their way to loop 0 */
-	/* lb_canary's client, and 16 bits each for its port and the one before */
+	/* lb_canary's client, and 16 bits each for its port and the previous one */
 	_Atomic uint64_t canary;
 	_Atomic uint64_t canary_number;
-	uint32_t address; /* listened on, 0 none */
-	uint16_t port; /* and where */
-	char moved[400]; /* why that is not config.port, "" when it is */
-	int *sockets; /* of the workers, which own them; only while it listens */
-	int *adopted; /* a predecessor's, until it listens; NULL: none */
+	uint32_t address; /* listened on; 0: none */
+	uint16_t port; /* the port listened on */
+	char moved[400]; /* why that is not config.port; "" if it is */
+	int *sockets; /* of the workers, which own them; set only while it listens */
+	int *adopted; /* from a predecessor, until it listens; NULL: none */
 	loop_fn *on_worker_gone; /* posted to loop 0 by each worker, with itself */
 	loop_fn *on_stopped;
 	void *stopped_arg;
@@ -332,22 +337,22 @@ struct lb {
 /* --- worker.c ------------------------------------------------------------------------------- */
 
 struct worker *worker_new(struct lb *lb, struct loop *loop, size_t index);
-void worker_start(void *worker); /* first thing on its loop */
-void worker_enter(struct worker *w); /* first thing in every callback of the loop */
+void worker_start(void *worker); /* the first call on its loop */
+void worker_enter(struct worker *w); /* the first call in every callback of the loop */
 uint64_t worker_random(struct worker *w);
-/* sock_connect_hops to an address of this node's own reach; -EPERM: it is refused
- * (model/dial_guard.h), counted and told. All dials of this folder come here. */
+/* As sock_connect_hops, to an address that this node reaches itself; -EPERM: refused
+ * (model/dial_guard.h), counted and logged. All dials of this folder use it. */
 int worker_dial(
 	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd);
-/* Begins a connection to t for the exchange (NULL: for none in particular), as sock_connect. */
+/* Begins a connection to t for the exchange (NULL: for no particular one), as sock_connect. */
 int worker_connect(struct worker *w, const struct target *t, const struct exchange *ex, int *fd);
-/* What this client wants goes round: counted and told, and the caller ends it. */
+/* The client's traffic is in a forwarding loop: counts and logs that; the caller ends it. */
 void worker_tell_loop(const struct front *f);
-/* What an event on such a connection means: 0 made, -EAGAIN not yet, else -errno. */
+/* Result of an event on a connection being made: 0 established, -EAGAIN not yet, else -errno. */
 int worker_connected(const struct target *t, int fd);
 void worker_bury(struct worker *w, struct grave *g);
-/* The last thing in a callback: gives those that wait their turn, ends the worker when it drains
- * and nothing is left. */
+/* Call last in a callback: serves the wait queues, and ends the worker when it drains and nothing
+ * is left. */
 void worker_leave(struct worker *w);
 enum lb_policy worker_policy(const struct worker *w, const struct group *g);
 

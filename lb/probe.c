@@ -7,7 +7,7 @@
 
 enum {
 	PROBES_MAX = 32,
-	INTERVAL_MS = 250, /* from begin to begin; grows by this much with each minute */
+	INTERVAL_MS = 250, /* between starts; grows by this much with each minute */
 	INTERVAL_MAX_MS = 5000,
 };
 
@@ -53,14 +53,15 @@ probe_failed(struct probe *p)
 	struct worker *w = p->worker;
 
 	t->probe_ms = MAX(p->since_ms + interval_ms(w, t), w->now_ms);
-	if (target_fault_needs_answer((enum target_fault)t->fault)) /* it is gone: that was why */
+	/* the endpoint is gone: that was the reason */
+	if (target_fault_needs_answer((enum target_fault)t->fault))
 		t->fault = TARGET_REFUSED;
-	/* Its back-off does not end before it is heard of. */
+	/* Its back-off must not end before the next probe has a result. */
 	t->node.down_until_ms = MAX(t->node.down_until_ms, t->probe_ms + 1000);
 	probe_end(p);
 }
 
-/* It says nothing of the endpoint that this node cannot dial now. */
+/* A dial that this node cannot make now says nothing about the endpoint. */
 static void
 probe_later(struct probe *p)
 {

@@ -1,9 +1,9 @@
 /*
- * Ends ejections by evidence: endpoints that refused connections or were silent are dialled again
- * and again while somebody uses their services, and are back with the first connection that is
- * made. Each worker does it for its own, PROBES_MAX at a time. Those that hung up instead of
- * answering are dialled once: if that fails too, they are like the others; else they are left to
- * their back-off, as a connection says nothing about answers.
+ * Ends ejections on evidence: endpoints that refused connections or were silent are dialled
+ * repeatedly while their services are in use, and return with the first connection that succeeds.
+ * Each worker probes its own, PROBES_MAX at a time. Endpoints that closed the connection instead of
+ * responding are dialled once: if that fails too, they are treated like the others; else they stay
+ * out for their back-off, as a connection proves nothing about responses.
  */
 #ifndef EDGEWAY_LB_PROBE_H
 #define EDGEWAY_LB_PROBE_H

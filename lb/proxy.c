@@ -50,7 +50,7 @@ proxy_linger(struct front *f)
 		return;
 	}
 	peer_resume(&f->peer);
-	/* A slow reader gets as long for the rest as for any other byte. */
+	/* A slow reader gets as much time for the rest as for any other byte. */
 	expiry_set(&w->expiries, &f->expiry, buf_len(&f->peer.out) > 0 ? SPAN_IDLE : SPAN_LINGER,
 		w->now_ms);
 }
@@ -59,7 +59,7 @@ void
 front_gate(struct front *f)
 {
 	const struct exchange *ex = f->ex;
-	/* A head must be read to its end, whatever there is room for. */
+	/* A head must be read to its end, however little memory is left. */
 	bool full = buf_len(&f->grave.in) >=
 		(f->state == FRONT_HEAD ? MEMORY_ALLOWANCE_MOST : memory_allowance(f));
 
@@ -124,7 +124,7 @@ front_refuse(struct front *f, int status, const char *line, bool close)
 		front_next(f, keep);
 }
 
-/* A request that cannot be read: what follows it cannot be either. */
+/* A request that cannot be parsed: what follows it cannot be parsed either. */
 static size_t
 refuse_head(struct front *f, int status, const char *why, size_t used)
 {
@@ -152,7 +152,7 @@ head_incomplete(struct front *f, const char *data, size_t len, size_t from)
 	return 0;
 }
 
-/* Bytes of the head, 0 when it is not whole yet or is not HTTP. */
+/* Returns the bytes of the head; 0 if it is incomplete or not HTTP. */
 static size_t
 take_head(struct front *f, const char *data, size_t len)
 {
@@ -187,8 +187,8 @@ take_head(struct front *f, const char *data, size_t len)
 	return (size_t)n;
 }
 
-/* As many bytes as can be used now. Never entered twice: what ends an exchange here continues in
- * this loop. */
+/* Uses as many bytes as possible now. Not re-entrant: if an exchange ends in here, this loop
+ * continues with the next. */
 static size_t
 front_take(struct front *f, const char *data, size_t len)
 {
@@ -211,7 +211,8 @@ front_take(struct front *f, const char *data, size_t len)
 	return at;
 }
 
-/* After bytes were used: a client that has sent its FIN and has nothing in progress is done. */
+/* Called after bytes were used: a client that has sent its FIN and has nothing in progress is
+ * done. */
 static void
 proxy_settle(struct front *f)
 {
@@ -293,7 +294,8 @@ on_eof(struct front *f)
 			front_close(f, false);
 		return;
 	}
-	/* Bytes may still wait for a connection to the endpoint; then the body may yet be whole. */
+	/* Bytes may still wait for a connection to the endpoint; the body may still become
+	 * complete. */
 	if (!ex->request_done && buf_len(&f->grave.in) == 0) {
 		count(&f->worker->counters.client_lost, 1);
 		front_close(f, false);
@@ -305,12 +307,12 @@ read_client(struct front *f, unsigned events)
 {
 	struct worker *w = f->worker;
 
-	if (f->peer.paused) { /* a reset; who is not read from has sent more than anybody wants */
+	if (f->peer.paused) { /* a reset; a paused client has sent more than can be taken */
 		count(&w->counters.client_lost, f->ex != NULL);
 		front_close(f, false);
 		return;
 	}
-	/* After a hang-up there is no other event: all of it now. */
+	/* No other event follows a hang-up: read everything now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
 		struct exchange *ex = f->ex;
 		bool upload = ex != NULL && ex->back != NULL && !ex->back->connecting;
@@ -341,7 +343,7 @@ read_client(struct front *f, unsigned events)
 	}
 }
 
-/* Between two requests: the answers of those before have moved on. */
+/* Between two requests: the client has read some of the earlier responses. */
 static void
 write_idle(struct front *f)
 {
@@ -458,11 +460,11 @@ front_drain(struct front *f)
 {
 	if (f->state == FRONT_RELAY && f->ex->listening)
 		server_first_end(f);
-	/* A request that waits unread is in progress for its client. */
+	/* A request that waits unread counts as in progress. */
 	if (f->state != FRONT_IDLE || f->unread || peer_has_input(&f->peer))
 		return;
 	if (buf_len(&f->peer.out) > 0)
-		proxy_linger(f); /* an answer is on its way */
+		proxy_linger(f); /* a response is still being sent */
 	else
 		front_close(f, false);
 }

@@ -1,16 +1,18 @@
 /*
- * The client's half of the proxy: connections, their states, and what is read from them.
+ * The client side of the proxy: connections, their states, and parsing of what they send.
  *
- *	accept ─► IDLE ─ first byte ─► HEAD ─ whole head ─► EXCHANGE ─ answer sent ─► IDLE (next
- *request, maybe already read) │                    │  │                   │   │ │ FIN, SPAN_IDLE │
- *└ TLS, HTTP/2       │   └ Connection: close, early answer, error ─► LINGER ▼                    ▼
- *preface           │ 101                                            │ closed        400,408,414,431
- *─► LINGER       ▼                                   FIN, SPAN_LINGER └───────────────► RELAY ◄─
- *accept on a TCP port                      ▼ └──────────────────────────────────────────► closed
+ *	accept   ──► IDLE on an http port, RELAY on a TCP port
+ *	IDLE     ──► HEAD at the first byte; closed at FIN or SPAN_IDLE
+ *	HEAD     ──► EXCHANGE at the end of the head; RELAY for TLS or an HTTP/2 preface;
+ *	             LINGER after 400, 408, 414, 431
+ *	EXCHANGE ──► IDLE after the response (the next request may be buffered); RELAY after 101;
+ *	             LINGER after Connection: close, an early response or an error
+ *	LINGER   ──► closed at FIN or SPAN_LINGER
+ *	RELAY    ──► closed
  *
  * LINGER: our FIN is sent, and what the client still sends is dropped, so that a RST does not
- *destroy the answer on its way. The client's own FIN ends nothing but its sending: an answer in
- *progress is still delivered.
+ * destroy the response in transit. The client's own FIN ends only its sending: a response in
+ * progress is still delivered.
  */
 #ifndef EDGEWAY_LB_PROXY_H
 #define EDGEWAY_LB_PROXY_H
@@ -19,18 +21,18 @@
 
 /* Takes fd and the reference to the group. */
 void front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *client);
-/* Ends it and what it does. */
+/* Closes it and ends its exchange. */
 void front_close(struct front *f, bool reset);
-/* Uses bytes that were read and had to wait. */
+/* Processes bytes that were read and had to wait. */
 void front_run(struct front *f);
-/* The exchange is over and f->ex is NULL: next request, or the end of the connection. */
+/* The exchange is over and f->ex is NULL: the next request, or the end of the connection. */
 void front_next(struct front *f, bool keep);
-/* An answer of our own with a one-line body; ends f->ex if there is one. close: the connection
- * cannot go on. */
+/* Sends a response of our own with a one-line body; ends f->ex if there is one. close: the
+ * connection cannot be used further. */
 void front_refuse(struct front *f, int status, const char *line, bool close);
-/* Read from the client or not, by what waits. */
+/* Starts or stops reading from the client, depending on what is buffered. */
 void front_gate(struct front *f);
-/* For the drain: closes it unless it is in the middle of something. */
+/* For draining: closes it unless something is in progress. */
 void front_drain(struct front *f);
 
 #endif

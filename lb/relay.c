@@ -121,7 +121,8 @@ count_bytes(struct exchange *ex, bool up, uint64_t n)
 	count(up ? &of->bytes_up : &of->bytes_down, n);
 }
 
-/* What the client had sent before the upstream was there; then its FIN, if that came too. */
+/* Sends what the client had sent before the upstream was connected; then its FIN, if that came
+ * too. */
 static int
 hand_over_input(struct exchange *ex)
 {
@@ -204,8 +205,8 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 	relay_on_input(f);
 }
 
-/* A piece from one to the other: bytes, 0 when a FIN was read, -errno. Copied, or spliced while
- * there is much of it: the step grows as long as the receiver keeps up. */
+/* Moves one piece: returns bytes, 0 when a FIN was read, -errno. Copies, or splices while there is
+ * much data: the step grows as long as the receiver keeps up. */
 static ssize_t
 relay_move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step, size_t most)
 {
@@ -231,8 +232,8 @@ relay_move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *st
 	return rc < 0 ? rc : n;
 }
 
-/* From one to the other (up: to the endpoint) as long as there is something; 0, or -errno when the
- * connection is broken. */
+/* Moves data in one direction (up: to the endpoint) while there is some. Returns 0, or -errno when
+ * the connection is broken. */
 static int
 relay_pump(struct exchange *ex, bool up, unsigned events)
 {
@@ -260,7 +261,7 @@ relay_pump(struct exchange *ex, bool up, unsigned events)
 	return 0;
 }
 
-/* Events of the client (up) or of the endpoint. */
+/* Handles events of the client (up) or of the endpoint. */
 static void
 relay_turn(struct exchange *ex, bool up, unsigned events)
 {
@@ -301,7 +302,7 @@ relay_on_back(struct back *b, unsigned events)
 	relay_turn(ex, false, events);
 }
 
-/* The upstream is not there yet: what the client sends waits. */
+/* The upstream is not connected yet: what the client sends is kept. */
 static void
 keep_early(struct front *f, unsigned events)
 {

@@ -12,7 +12,7 @@
 
 enum { ASK_EVERY_MS = 60 * 1000, LOOK_AGAIN_MS = 10 };
 
-/* What is known is known of this service as it is. */
+/* A finding holds only for the service as it was then. */
 static bool
 server_first_known(const struct group *g)
 {
@@ -89,7 +89,8 @@ server_first_over(struct front *f)
 		relay_open(f);
 		return;
 	}
-	/* Who may not call is told so when it asks; nothing goes to an endpoint for it. */
+	/* A client that may not call gets its refusal when it sends a request; nothing goes to an
+	 * endpoint for it. */
 	if (!permit_check(f))
 		return;
 	g = f->group;
@@ -118,7 +119,7 @@ server_first_end(struct front *f)
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
 }
 
-/* What waits as the first one did. */
+/* Handles the other waiting clients of the group as the first one. */
 static void
 wake_others(struct worker *w, const struct group *g)
 {
@@ -142,7 +143,7 @@ server_first_on_back(struct back *b)
 
 	if (n == -EAGAIN)
 		return;
-	/* An HTTP server that has waited long enough says 408, or hangs up. */
+	/* An HTTP server that has waited long enough sends 408, or closes. */
 	if (n <= 0 || memcmp(w->scratch, "HTTP/", MIN((size_t)n, 5u)) == 0) {
 		if (n > 0)
 			server_first_learn(g, HABIT_HTTP);

@@ -7,7 +7,7 @@
 
 enum { VALUES = sizeof(struct service_stats_cell) / sizeof(uint64_t), LABELS_BYTES = 512 };
 
-/* A cell's members, to be summed up. */
+/* The members of a cell, as sums. */
 struct sums {
 	uint64_t requests[6];
 	uint64_t connections, closed, retries, ejections, failures;
@@ -21,7 +21,7 @@ struct service_stats {
 	struct service_stats *next; /* by name */
 	char *namespace, *name;
 	unsigned refs;
-	struct service_stats_cell *cells[]; /* of each worker, NULL: none yet */
+	struct service_stats_cell *cells[]; /* one for each worker, NULL: none yet */
 };
 
 struct tallies {
@@ -29,7 +29,8 @@ struct tallies {
 	size_t n_workers, most, n;
 	struct service_stats *first;
 	struct service_stats *other;
-	struct sums gone; /* belongs to `other`, as its cells are their workers' */
+	/* counts of removed services, part of `other`: cells belong to their workers */
+	struct sums gone;
 };
 
 static struct service_stats *
@@ -180,9 +181,9 @@ tallies_use(struct tallies *all, const struct snapshot *s)
 	pthread_mutex_unlock(&all->lock);
 }
 
-/* --- what is told --------------------------------------------------------------------------- */
+/* --- export --------------------------------------------------------------------------------- */
 
-/* A copy, so that nobody waits while it is written. */
+/* A copy, so that the lock is not held while it is written. */
 struct row {
 	char *namespace, *name;
 	struct sums sums;
@@ -238,11 +239,11 @@ percentile_us(const struct sums *s, unsigned percent)
 		s->took, SERVICE_STATS_BUCKETS, SERVICE_STATS_FIRST_US, percent);
 }
 
-/* A counter of all services, with one more label perhaps. */
+/* A counter of all services, possibly with one more label. */
 struct column {
 	const char *name, *help, *label;
 	size_t offset; /* in struct sums */
-	size_t minus; /* of a gauge: what is subtracted, 0: it is a counter */
+	size_t minus; /* for a gauge: what is subtracted; 0: a counter */
 };
 
 #define COLUMN(what, help, label, member)                                                          \
@@ -308,8 +309,8 @@ write_column(struct metrics *m, const struct column *c, const struct row *row)
 		metric_counter(m, c->name, c->help, labels, v);
 }
 
-/* A name's samples must come together: each column is of the same name as the one before it, or of
- * a new one. */
+/* Samples of one name must be adjacent: each column has the name of the one before it, or a new
+ * name. */
 static void
 write_counters(struct metrics *m, const struct row *rows, size_t n)
 {

@@ -83,7 +83,7 @@ shares_put(struct shares *all, struct shared **out)
 	pthread_mutex_unlock(&all->lock);
 }
 
-/* Which check there is, with the lock; path NULL: none. */
+/* Sets the current check; the caller has the lock. path NULL: none. */
 static void
 set_check(struct shares *all, struct shared *s, const char *host, const char *path)
 {

@@ -1,13 +1,13 @@
 /*
  * What all workers together know of an endpoint: connections in use, for services that limit them,
- * and the verdict of the health check, for services that have one. One for each address that such a
- * service names while some worker uses it; all other endpoints are known by each worker alone. What
- * services of a namespace say and meet counts in that namespace only (`owner`): who may write a
- * slice with the address of another's pod is not to speak for it. A service that has its endpoints
- * judged by what they answer (health checks, outlier-5xx) is alone with what it knows: another one
- * may ask them for other things. Getting one and giving it back takes a lock and happens when
- * endpoints change; reading and counting does not. Any thread; what health.c keeps in it is its
- * own, under the lock.
+ * and the health check's result, for services that have one. There is one for each address that
+ * such a service names while some worker uses it; other endpoints are known only to each worker.
+ * What services of a namespace declare and observe counts in that namespace only (`owner`):
+ * somebody who can write a slice with the address of another's pod must not affect it. A service
+ * whose endpoints are judged by their responses (health checks, outlier-5xx) shares its results
+ * with no other service, which may send other requests. Getting and putting one takes a lock and
+ * happens when endpoints change; reading and counting does not. Any thread; the fields of health.c
+ * are under the lock.
  *
  *	s = shares_get(all, shares_owner(all, service), &addr);
  *	if (shared_take(s, client, most))
@@ -24,26 +24,26 @@
 #include "model/service.h"
 
 enum {
-	HEALTH_INTERVAL_MS = 2000, /* of services that say nothing */
-	SHARED_CLIENTS =
-		64, /* counters; a few clients that have one in common have its share in common */
+	HEALTH_INTERVAL_MS = 2000, /* for services that do not set it */
+	SHARED_CLIENTS = 64, /* counters; a few clients that share a counter also share its part */
 	SHARED_REST =
-		4, /* one of so many connections is for other clients than the one that has most */
+		/* one in so many connections is reserved for clients other than the busiest one */
+	4,
 };
 
 struct shared {
 	_Atomic uint32_t in_use;
 	_Atomic bool ill;
-	_Atomic uint64_t well_ms; /* since when it is not any more; 0: it never was */
+	_Atomic uint64_t well_ms; /* since when it is healthy again; 0: it never failed */
 	_Atomic uint16_t by_client[SHARED_CLIENTS]; /* of in_use */
-	uint32_t seed; /* who has a counter in common with whom cannot be foretold */
+	uint32_t seed; /* makes it unpredictable which clients share a counter */
 	struct shared *next;
 	struct addr addr;
 	uint64_t owner; /* shares_owner() */
 	unsigned refs;
 	/* --- the health check: shares_check sets it --- */
 	unsigned checkers; /* groups of endpoints that want it */
-	unsigned check; /* which one it is: what an earlier one found does not count */
+	unsigned check; /* number of the current check: results of earlier ones do not count */
 	char *host, *path; /* NULL: none */
 	uint32_t interval_ms;
 	uint64_t due_ms;
@@ -54,21 +54,20 @@ struct shared {
 struct shares {
 	pthread_mutex_t lock;
 	uint64_t seed;
-	struct shared *first; /* a list: services that want this are few */
+	struct shared *first; /* a list: few services need it */
 	_Atomic unsigned n_checks; /* how many have a path */
 };
 
 void shares_init(struct shares *all);
-/* All must have been given back. */
+/* All must have been put back before. */
 void shares_fini(struct shares *all);
-/* Whose knowledge it is, the namespace's or the service's own, in a word that nobody outside can
- * foretell. Until shares_fini. */
+/* An unpredictable word that identifies the owner of the results: the namespace, or the service
+ * itself. Valid until shares_fini. */
 uint64_t shares_owner(const struct shares *all, const struct service *s);
 struct shared *shares_get(struct shares *all, uint64_t owner, const struct addr *a);
 void shares_put(struct shares *all, struct shared **s);
-/* Its health is checked as this service wants it, whose own it is, from now on and until as many
- * shares_uncheck. A check that is another than before begins anew: with an endpoint that is
- * well. */
+/* Checks its health as this service wants (which owns it), until shares_uncheck was called as
+ * often. A changed check starts anew, with the endpoint healthy. */
 void shares_check(struct shares *all, struct shared *s, const struct service *service);
 void shares_uncheck(struct shares *all, struct shared *s);
 
@@ -85,7 +84,7 @@ shared_client(struct shared *s, uint32_t client)
 	return &s->by_client[((client ^ s->seed) * 0x9e3779b1u) >> 26];
 }
 
-/* Of `most` connections, those that one client may have: where there are a few, that is all. */
+/* How many of `most` connections one client may have; if `most` is small, all of them. */
 static inline uint32_t
 shared_part(uint32_t most)
 {
@@ -99,9 +98,9 @@ shared_give(struct shared *s, uint32_t client)
 	atomic_fetch_sub_explicit(shared_client(s, client), 1, memory_order_relaxed);
 }
 
-/* One more connection of this client's, unless that is more than `most` (0: any number) or than its
- * part of them. Looked at and counted in one step, so of workers that ask at the same moment as
- * many get one as are left. True: shared_give is due. */
+/* Counts one more connection of this client, unless that exceeds `most` (0: any number) or the
+ * client's part of it. Checks and counts in one step, so that workers that ask at the same moment
+ * get no more than are left. If true, the caller must call shared_give. */
 static inline bool
 shared_take(struct shared *s, uint32_t client, uint32_t most)
 {
@@ -120,7 +119,7 @@ shared_take(struct shared *s, uint32_t client, uint32_t most)
 	return false;
 }
 
-/* Are `most` connections in use, or has this client its part of them? */
+/* Returns whether `most` connections are in use, or this client has its part of them. */
 static inline bool
 shared_full(struct shared *s, uint32_t client, uint32_t most)
 {

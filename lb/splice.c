@@ -13,7 +13,7 @@ splice_ready(struct worker *w)
 		return true;
 	if (w->no_splice || pipe2(w->pipe, O_NONBLOCK | O_CLOEXEC) < 0)
 		return false;
-	/* Where that is not allowed the pipe stays smaller, and so do the steps. */
+	/* If that is not allowed, the pipe and the steps stay smaller. */
 	(void)fcntl(w->pipe[1], F_SETPIPE_SZ, SPLICE_BYTES);
 	return true;
 }

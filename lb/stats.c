@@ -1,4 +1,4 @@
-/* The workers' counters added up, for /metrics and /debug/state. On loop 0. */
+/* Sums of the workers' counters, for /metrics and /debug/state. On loop 0. */
 #include <stdio.h>
 #include <string.h>
 

@@ -12,7 +12,7 @@
 
 enum { TAP_ID_MAX = 31, TAP_SERVICE_MAX = 511, TAP_LOOK_MS = 1000 };
 
-/* What one look wants. number: of the look, never 0 and never used again. */
+/* What one tap selects. number: identifies the tap; never 0 and never reused. */
 struct tap_filter {
 	uint64_t number;
 	char service[TAP_SERVICE_MAX + 1]; /* "": all */
@@ -21,25 +21,26 @@ struct tap_filter {
 
 struct tap_record {
 	struct tap_record *next;
-	uint64_t number; /* of the look */
+	uint64_t number; /* of the tap */
 	char text[]; /* members of a JSON object */
 };
 
-/* A worker's part, as long as there is a look. */
+/* A worker's part, while there is a tap. */
 struct tap {
 	struct tap_filter filters[TAPS_MOST];
 	unsigned n;
 	unsigned taken[TAPS_MOST]; /* in this tick */
-	uint64_t skipped[TAPS_MOST]; /* not yet told */
+	uint64_t skipped[TAPS_MOST]; /* not yet reported */
 	struct tap_record *first, **last;
 };
 
-/* Loop 0's. */
+/* Loop 0's part of one tap. */
 struct tap_look {
 	struct tap_filter filter; /* number 0: free */
 	char id[TAP_ID_MAX + 1];
-	uint64_t generation; /* in force at a worker that has acknowledged as much */
-	uint64_t asked_ms, kept, skipped; /* kept: of all times */
+	/* in force on every worker that has acknowledged this or a later generation */
+	uint64_t generation;
+	uint64_t asked_ms, kept, skipped; /* kept: since the beginning */
 	char *texts[TAP_KEPT]; /* a ring */
 };
 
@@ -47,18 +48,18 @@ struct taps {
 	struct lb *lb;
 	struct timer *timer;
 	uint64_t numbers, generation;
-	uint64_t *acknowledged; /* by worker */
+	uint64_t *acknowledged; /* for each worker */
 	struct tap_look looks[TAPS_MOST];
 };
 
 /* --- on a worker's loop --------------------------------------------------------------------- */
 
-/* From loop 0 to a worker with the filters, and back as an acknowledgement. */
+/* Sent from loop 0 to a worker with the filters, and back as an acknowledgement. */
 struct tap_order {
 	struct lb *lb;
 	unsigned worker;
 	uint64_t generation;
-	struct tap *tap; /* NULL: no look any more */
+	struct tap *tap; /* NULL: no tap any more */
 };
 
 static void
@@ -127,7 +128,7 @@ tap_add_text(struct buf *out, const char *member, const char *text)
 	json_add_text(out, text);
 }
 
-/* Without what stands behind a question mark: it may be somebody's secret. */
+/* Without the query string, which may contain secrets. */
 static void
 tap_add_request(struct buf *out, const struct exchange *ex)
 {
@@ -238,7 +239,7 @@ tap_note(struct exchange *ex, enum tap_moment moment)
 
 struct tap_parcel {
 	struct lb *lb;
-	_Atomic unsigned *waiting; /* of the worker's parcels */
+	_Atomic unsigned *waiting; /* number of the worker's parcels in transit */
 	struct tap records; /* filters, skipped and the list */
 };
 
@@ -294,7 +295,7 @@ tap_flush(struct worker *w)
 	if (t == NULL)
 		return;
 	memset(t->taken, 0, sizeof t->taken);
-	/* Where loop 0 does not keep up, the list stays, and nothing is added to it but numbers. */
+	/* If loop 0 does not keep up, the list stays as it is and only the skipped count grows. */
 	if (atomic_load(&w->tap_parcels) >= TAP_PARCELS_MOST)
 		for (unsigned i = 0; i < t->n; i++)
 			t->taken[i] = TAP_TICK_MOST;
@@ -393,7 +394,7 @@ taps_of(struct lb *lb)
 	return taps;
 }
 
-/* The one that goes on, or a new one; NULL: there is no room. */
+/* The existing tap of this caller, or a new one; NULL: there is no room. */
 static struct tap_look *
 tap_look_for(struct taps *taps, const struct lb_tap_ask *ask)
 {

@@ -1,4 +1,4 @@
-/* What becomes of one endpoint: out, on trial, back. targets.c is about which there are. */
+/* The life of one endpoint: ejected, on trial, back. targets.c manages the set of endpoints. */
 #include "lb/targets.h"
 
 #include <assert.h>
@@ -7,10 +7,10 @@ enum {
 	BACKOFF_MS = 1000,
 	BACKOFF_MAX_MS = 60000,
 	SILENT_TIMES = 2,
-	/* an endpoint that comes back gets one request until that is answered */
+	/* a returning endpoint gets one request until it responds */
 	PROBATION_MS = 2000,
 	PROBE_FIRST_MS = 200,
-	/* own knowledge that is younger counts more than what another worker says */
+	/* own observations younger than this outweigh another worker's report */
 	HEARD_MS = 200,
 	WINDOW_MAX = 64,
 };
@@ -75,8 +75,8 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 
 	t->failures++;
 	balance_punish(&t->node, now_ms);
-	/* Others that were on their way when the first one failed, or that had no choice, are no
-	 * further proof. */
+	/* Requests that were in progress when the first one failed, or that had no other endpoint,
+	 * are no further proof. */
 	if (t->node.down_until_ms > now_ms && !t->on_trial)
 		return false;
 	t->on_trial = false;
@@ -95,12 +95,12 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 bool
 target_told_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t wait_ms)
 {
-	/* Answers that are errors here, too, say the same. */
+	/* Error responses seen here as well confirm the report. */
 	bool heard = now_ms - t->heard_ms < HEARD_MS && !(fault == TARGET_ERRORS && t->errors > 0);
 
 	if (t->node.down_until_ms > now_ms || (fault != TARGET_REFUSED && heard))
 		return false;
-	t->on_trial = false; /* what becomes of a slow one is no further proof */
+	t->on_trial = false; /* the result of a slow one is no further proof */
 	t->fault = (uint8_t)fault;
 	leave_out(t, now_ms, wait_ms);
 	return true;

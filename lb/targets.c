@@ -7,7 +7,8 @@
 
 enum { BUCKETS = 256, FORGET_MS = 60000 };
 
-/* Chains, not grown: a worker meets few of the services, and a chain's link is one comparison. */
+/* Hash chains that do not grow: a worker uses few of the services, and a chain step is one
+ * comparison. */
 struct targets {
 	uint64_t seed;
 	struct shares *shares;
@@ -76,7 +77,7 @@ targets_next(
 	return t;
 }
 
-/* With a reference. Consistent hashing wants the same order on every node and worker, so its hash
+/* With a reference. Consistent hashing needs the same order on every node and worker, so its hash
  * has no seed. */
 static struct target *
 target_get(struct targets *ts, uint64_t owner, const struct endpoint *e)
@@ -149,7 +150,7 @@ is_checked(const struct target *t, const struct service *s)
 	return s->health_path[0] != '\0' && !target_is_far(t);
 }
 
-/* From now on all workers know of it together. */
+/* From now on all workers share the state of this endpoint. */
 static void
 targets_share(struct target *t, const struct service *s)
 {
@@ -180,8 +181,8 @@ group_clear(struct group *g)
 	service_unref(&g->service);
 }
 
-/* The endpoints that can be dialled, by tier. Those that nobody knew, and that come to others,
- * begin slowly. */
+/* The endpoints that can be dialled, by tier. Unknown endpoints that are added to existing ones get
+ * a slow start. */
 static struct balance_node **
 targets_collect(struct targets *ts, const struct group *g, const struct service *s,
 	const struct service_port *p, uint16_t ends[BALANCE_TIERS])
@@ -212,7 +213,7 @@ targets_collect(struct targets *ts, const struct group *g, const struct service 
 	return nodes;
 }
 
-/* The address may be another service's now: connections that are open count there from now on. */
+/* The address may belong to another service now: open connections count there from now on. */
 static void
 group_count(struct targets *ts, struct group *g, const struct service *s)
 {
@@ -232,7 +233,8 @@ group_fill(
 	uint16_t ends[BALANCE_TIERS];
 	struct balance_node **nodes = targets_collect(ts, g, s, p, ends);
 
-	/* The old references go only now, so that targets in both keep their state. */
+	/* The old references are released only now, so that targets in both sets keep their
+	 * state. */
 	group_clear(g);
 	balance_init(&g->balance, nodes, ends);
 	g->service = service_ref(s);

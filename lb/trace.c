@@ -6,9 +6,9 @@
 
 #include "lb/answer.h"
 
-/* --- which requests ------------------------------------------------------------------------- */
+/* --- sampling ------------------------------------------------------------------------------- */
 
-/* All workers count in the same second; a few more may pass while it changes. */
+/* All workers share the count of the current second; a few more may pass while it changes. */
 static bool
 within_limit(struct worker *w)
 {
@@ -87,7 +87,8 @@ trace_relay(struct exchange *ex)
 	if (!trace_wanted(ex->front->worker, false, NULL))
 		return;
 	s = trace_begin_it(ex, TRACE_RELAY, NULL);
-	s->begin_ns -= (answer_clock_us() - ex->begin_us) * 1000; /* silence.h may have waited */
+	/* server_first.h may have waited */
+	s->begin_ns -= (answer_clock_us() - ex->begin_us) * 1000;
 	inet_ntop(AF_INET, &ip, s->host, sizeof s->host);
 }
 

@@ -1,15 +1,15 @@
 /*
- * Spans of HTTP requests and of relayed connections (model/span.h), where tracing is configured:
- * W3C Trace Context on the way to the endpoint, and what became of the request for whoever exports
- * it. A request with a parent is recorded when that says so, one without by chance (lb_tracing);
- * never more than so many a second. A request that is not recorded is sent on as it came.
+ * Spans of HTTP requests and of relayed connections (model/span.h), if tracing is configured: sends
+ * W3C Trace Context to the endpoint, and records the request's course for the exporter. A request
+ * with a parent is recorded if the parent says so, one without at random (lb_tracing); never more
+ * than the limit per second. A request that is not recorded is forwarded unchanged.
  *
  *	trace_begin(ex, head, &forward, text);	// before the head is written for the endpoint
  *	trace_note(ex, TRACE_DIAL, target);
  *	trace_end(ex);
  *
- * Spans gather in the worker and go to loop 0 at its ticks, or TRACE_PARCEL at once. With tracing
- * off all of this is one branch. On the worker's loop, but for trace_use's caller.
+ * The worker collects spans and passes them to loop 0 at its ticks, or when it has TRACE_PARCEL.
+ * With tracing off all of this is one branch. On the worker's loop.
  */
 #ifndef EDGEWAY_LB_TRACE_H
 #define EDGEWAY_LB_TRACE_H
@@ -18,20 +18,20 @@
 
 enum {
 	TRACE_PARCEL = 64, /* spans */
-	TRACE_WAITING_MAX = 1024, /* on their way to loop 0; those beyond are dropped */
+	TRACE_WAITING_MAX = 1024, /* on their way to loop 0; more are dropped */
 };
 
-/* The request is sent on with `text` as traceparent, where it is recorded. */
+/* If the request is recorded, it is forwarded with `text` as traceparent. */
 void trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_forward *forward,
 	char text[TRACEPARENT_LEN + 1]);
-/* A connection that will be relayed: as a request without a parent. */
+/* A connection that will be relayed: treated as a request without a parent. */
 void trace_relay(struct exchange *ex);
 void trace_add(struct exchange *ex, enum trace_what what, const struct target *t);
 /* ex->back can be written to. */
 void trace_connected(struct exchange *ex);
 /* The span is over. Later ends of the exchange add nothing. */
 void trace_end(struct exchange *ex);
-/* Hands over what has gathered. */
+/* Passes the collected spans to loop 0. */
 void trace_flush(struct worker *w);
 
 /* ex may be NULL. */

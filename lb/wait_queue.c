@@ -56,14 +56,15 @@ give_up(struct exchange *ex)
 {
 	fair_queue_leave(&ex->waiter);
 	if (ex->back != NULL)
-		return; /* a dial is under way: its own limit ends it */
-	/* Who stood behind others of its client has never looked for an endpoint. */
+		return; /* its dial is in progress and has its own timeout */
+	/* An exchange that waited behind others of its client never looked for an endpoint, so
+	 * check now. */
 	ex->full = pick_all_full(ex);
 	ex->timed_out = !ex->full;
 	dial_gave_up(ex);
 }
 
-/* In turn, until nobody of a whole round gets anywhere. */
+/* Serves the waiters in turn, until a whole round brings none of them further. */
 static void
 wait_queue_serve(struct worker *w, struct wait_queue *t)
 {

@@ -62,8 +62,8 @@ worker_enter(struct worker *w)
 
 /* --- dials ---------------------------------------------------------------------------------- */
 
-/* Does a hostNetwork pod of this node stand there, for this service, or for any? Asked for own
- * addresses only. */
+/* Returns whether a hostNetwork pod of this node has this address and port, for this service or for
+ * any. Asked only for the node's own addresses. */
 static bool
 stands_host_network(
 	const struct worker *w, const struct in6_addr *ip, uint16_t port, const struct service *s)
@@ -104,7 +104,7 @@ worker_connect(struct worker *w, const struct target *t, const struct exchange *
 {
 	const struct lb_config *c = &w->lb->config;
 	const struct addr to = target_addr(t);
-	/* A connection for requests has them by turns, and each one its own count. */
+	/* A pooled connection serves successive requests, each with its own hop count. */
 	unsigned hops = ex != NULL && ex->relay ? ex->hops + 1u : 0;
 
 	if (!target_is_far(t))
@@ -147,7 +147,7 @@ worker_connected(const struct target *t, int fd)
 	return n < 0 ? -errno : -ECONNREFUSED;
 }
 
-/* xorshift64*: policies and ids, no secrets. */
+/* xorshift64*: for policies and ids, not for secrets. */
 uint64_t
 worker_random(struct worker *w)
 {
@@ -242,7 +242,7 @@ worker_start(void *arg)
 	w->hurry = timer_new(w->loop, server_first_tick, w);
 }
 
-/* On its loop; what is left is the counters, and `w` itself for loop 0 to free. */
+/* On its loop; afterwards only the counters are left, and `w` itself, which loop 0 frees. */
 static void
 worker_end(struct worker *w)
 {
