@@ -38,8 +38,8 @@ on_hub(void *arg)
 	agent_tunnel_hub(arg);
 }
 
-/* This machine has other addresses now: each dial is to ask of them, and endpoints that this
- * concerns come or go. */
+/* This machine's addresses have changed: each dial checks the new ones, and endpoints with such
+ * addresses become allowed or refused. */
 static void
 on_addresses(void *arg)
 {
@@ -76,7 +76,8 @@ wanted_workers(const struct agent_options *o)
 	return cores < 1 ? 1 : MIN((size_t)cores, (size_t)WORKERS_MOST);
 }
 
-/* As many as have sockets: one that nobody reads would lose what the kernel puts into it. */
+/* As many as have sockets: packets that the kernel queues on a socket without a reader would be
+ * lost. */
 static size_t
 worker_count(const struct agent *a)
 {
@@ -139,7 +140,7 @@ agent_open_meta(struct agent *a, struct err *err)
 	return meta_open(&a->meta, &config, agent_use, a, err);
 }
 
-/* dns_keep: the database may be closed and opened anew meanwhile. */
+/* For dns_keep: the database may be closed and reopened meanwhile. */
 static int
 keep_get(void *arg, const char *key, char **data, size_t *len)
 {
@@ -236,7 +237,8 @@ agent_open_iptables(struct agent *a, struct err *err)
 	return rc;
 }
 
-/* One of those that the listener serves: the kernel leads TCP of others to their endpoints. */
+/* One of the services that the listener serves: of the others the kernel itself translates TCP to
+ * their endpoints. */
 static bool
 choose_target(void *arg, struct pod_canary_target *to)
 {
@@ -356,7 +358,8 @@ open_parts(struct agent *a, struct err *err)
 	return rc;
 }
 
-/* While there is one thread. Without a starter there is no upgrade, and all else. */
+/* While there is only one thread. Without a spawner the agent cannot upgrade, but does everything
+ * else. */
 static void
 settle_in(struct agent *a)
 {
@@ -387,7 +390,7 @@ agent_start(
 		rc = open_parts(a, err);
 	}
 	if (rc < 0) {
-		iptables_close(&a->ipt); /* the rest ends with the process */
+		iptables_close(&a->ipt); /* the end of the process releases the rest */
 		return rc;
 	}
 	a->term = signal_start(a->loop, SIGTERM, agent_stop, a);

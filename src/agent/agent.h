@@ -1,6 +1,6 @@
 /*
- * The agent's wiring: makes the loops, opens the parts in the order in which they need each other,
- * lets each adopt what the others learn, and takes everything down in the reverse order.
+ * The agent's start and stop: makes the loops, opens the parts in the order of their dependencies,
+ * passes each part what the others learn, and takes everything down in the reverse order.
  *
  *	start:   lock ► loops ► meta (snapshot from SQLite) ► dns, lb ► interface ► admin ► hub
  *	address: lb listens ► nftables ► dns listens ► resolv.conf     (again at every change)
@@ -16,7 +16,7 @@ struct agent;
 /* argc and argv are kept for SIGHUP. */
 int agent_start(struct agent **agent, struct agent_options *options, int argc, char **argv,
 	struct err *err);
-/* Returns after SIGTERM or SIGINT, when everything is undone. Exit status. */
+/* Returns the exit status after SIGTERM or SIGINT, when everything is undone. */
 int agent_run(struct agent **agent);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What the rules of this node make of a call that nobody makes (edgewayctl access check):
+ * Evaluates the rules of this node for a hypothetical call (edgewayctl access check):
  * edgeway.io/allow-from and NetworkPolicies for pods and processes of the node, tunnel.allow for
- * what comes by the hub. The functions that judge are those of a real call.
+ * calls through the hub. A real call is judged by the same functions.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ access_add_endpoints(
 		}
 }
 
-/* How many endpoints of those that are asked for are open to the caller, and how many there are. */
+/* How many of the requested endpoints are open to the caller, and how many there are. */
 static void
 access_count(const struct service *s, const struct access_call *c, uint64_t closed, unsigned *open,
 	unsigned *all)
@@ -168,7 +168,7 @@ access_to_service(
 		access_refuse(reply, "this node knows no service", to);
 		return;
 	}
-	/* The hub tells of a node's pods where a service is not for everybody. */
+	/* The hub sends a node's pods only if some service is restricted. */
 	if (!access_read_caller(snapshot_callers(a->snapshot), c) && s->restricted) {
 		access_refuse(reply,
 			"FROM: expected node, NAMESPACE/POD or the address of a pod of this node "

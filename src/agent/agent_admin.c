@@ -192,7 +192,7 @@ port_text(struct buf *out, const struct service_port *p)
 	buf_adds(out, "]}");
 }
 
-/* Who may call a service that is not for everybody: processes of this node, and its pods. */
+/* Who may call a restricted service: processes of this node, and its pods. */
 static void
 callers_text(struct buf *out, const struct service *s, const struct snapshot *snapshot)
 {
@@ -261,7 +261,7 @@ on_services(void *arg, const struct admin_request *req, struct admin_reply *repl
 	buf_adds(out, "]}\n");
 }
 
-/* Until SIGHUP or the end, when lb.accessLog holds again. */
+/* Lasts until SIGHUP or the end; then lb.accessLog applies again. */
 static void
 on_access_log(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {

@@ -10,7 +10,7 @@
 
 enum { CERTIFICATE_LEAST_S = 7 * 86400, REPAIRED_LATELY_MS = 600 * 1000, NAMES_TOLD = 5 };
 
-/* --- what the agent says -------------------------------------------------------------------- */
+/* --- the agent's own reports ---------------------------------------------------------------- */
 
 static void
 check_hub(struct findings *f, const struct tree_node *meta)
@@ -160,7 +160,7 @@ check_resolv_conf(struct findings *f, const struct tree_node *dns)
 			"%s%s%s", state, trouble[0] != '\0' ? ": " : "", trouble);
 }
 
-/* Puts back what others change, and who. */
+/* How often changes by other programs were undone, and by which program the last one was. */
 static void
 add_repairs(struct buf *out, const struct tree_node *of)
 {
@@ -220,7 +220,7 @@ check_listener(struct findings *f, const struct tree_node *lb)
 			f, "listener", VERDICT_NOTE, "as it says", "%s", ctl_text(lb, "trouble"));
 }
 
-/* Both ways: the cloud's to this node, and this node's to what the hub reaches. */
+/* Both directions: from the cloud to this node, and from this node to what the hub reaches. */
 static void
 check_tunnel(struct findings *f, const struct tree_node *tunnel)
 {
@@ -242,7 +242,7 @@ check_tunnel(struct findings *f, const struct tree_node *tunnel)
 
 /* --- endpoints ------------------------------------------------------------------------------ */
 
-/* Names of what is alike, as many as are good to read. */
+/* Names of services with the same problem, as many as are readable. */
 struct check_names {
 	struct buf text;
 	unsigned n;
@@ -271,7 +271,7 @@ check_is_down(const struct tree_node *endpoint)
 	return strcmp(state, "ejected") == 0 || strcmp(state, "ill") == 0;
 }
 
-/* Each worker has a row for a service's port; one that uses it and finds all of them dead is
+/* Each worker has a row for a service port; one worker that uses it and finds all endpoints down is
  * enough. */
 static void
 check_dead(struct findings *f, const struct tree_node *groups)
@@ -389,7 +389,7 @@ agent_check_services(struct findings *f, const struct snapshot *snapshot, bool t
 
 /* --- from the pods' side -------------------------------------------------------------------- */
 
-/* Whose rules may stand between the bridge and our sockets. */
+/* Programs whose rules may block the path between the bridge and our sockets. */
 static void
 check_suspects(const struct tree_node *ipt, struct buf *out)
 {

@@ -1,7 +1,7 @@
 /*
- * What the agent finds of itself, from its state as JSON (agent_admin.c) and what stands behind it:
- * a finding a check, also where all is well, so that status, doctor, metrics and log say the same
- * (findings.h). No I/O, nothing is kept; texts of the tree are borrowed.
+ * The agent's checks of itself, from its state as JSON (agent_admin.c): one finding for each check,
+ * also if all is well, so that status, doctor, metrics and log say the same (findings.h). No I/O,
+ * no stored state; texts of the tree are borrowed.
  *
  *	agent_checks(&f, tree_document(state, 0));
  */
@@ -14,8 +14,8 @@ struct snapshot;
 
 /* top: the state. */
 void agent_checks(struct findings *f, const struct tree_node *top);
-/* Services that have nothing behind them, or nothing that this node reaches; tunnel: may the hub
- * carry it there? */
+/* Services without endpoints, or without endpoints that this node can reach; tunnel: whether the
+ * hub may forward to them. */
 void agent_check_services(struct findings *f, const struct snapshot *snapshot, bool tunnel);
 
 #endif

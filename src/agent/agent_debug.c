@@ -1,7 +1,7 @@
 /*
- * What edgewayctl asks the agent while an operator looks at single requests: requests as they go
- * (lb/tap.h), and where the kernel has led a flow. Both name addresses of clients: by the Unix
- * socket alone.
+ * The agent's part of edgewayctl's views of single requests: a live view of requests (lb/tap.h),
+ * and where the kernel has sent a flow. Both show addresses of clients, so they are served on the
+ * Unix socket only.
  */
 #include <errno.h>
 #include <stdio.h>

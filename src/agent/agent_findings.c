@@ -1,7 +1,7 @@
 /*
- * The agent looks at itself: every few seconds at all but the lists of its endpoints, which cost
- * the workers' time, unless some of them are down; and at everything when its state is asked for.
- * What has begun or ended goes into the log once it was seen twice.
+ * The agent checks itself: every few seconds without the lists of its endpoints, which cost the
+ * workers time, unless some of them are down; and completely when its state is requested. A problem
+ * that begins or ends is logged once two checks have seen it.
  */
 #include <string.h>
 
@@ -43,7 +43,8 @@ agent_findings_write(const struct agent *a, struct buf *state)
 	tree_free(&tree);
 }
 
-/* What both looks have, the earlier as of the later one: a passing moment is not told. */
+/* Reports the findings that the previous check had as well, or that are reported already, with the
+ * newer text: a brief problem is not reported. */
 static void
 agent_findings_keep(struct agent *a, const struct findings *now)
 {

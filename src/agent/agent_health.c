@@ -4,7 +4,7 @@
 #include "model/health.h"
 #include "src/agent/agent_private.h"
 
-/* A question of the hub, while the workers are asked. */
+/* A question from the hub, while the workers are asked. */
 struct agent_answer {
 	LIST_ENTRY(agent_answer) link;
 	struct agent *agent;
@@ -51,7 +51,7 @@ agent_health_tell(
 
 	buf_init(&out, BUF_UNLIMITED);
 	if (a->meta == NULL)
-		return; /* a successor comes */
+		return; /* a successor is taking over */
 	health_begin(&t, &out, s != NULL);
 	for (unsigned p = 0; s != NULL && p < s->n_ports; p++)
 		add_port(&t, &s->ports[p], seen, n);

@@ -16,9 +16,9 @@ agent_mesh_dotted(uint32_t address, char to[INET_ADDRSTRLEN])
 	return to;
 }
 
-/* Only those that a pod can ask: IPv4, port 53, and not ourselves. One that loops belongs to them:
- * what a forwarder in a pod asks of another upstream is not captured as long as it is an upstream
- * itself, or it could never stop looping. */
+/* Only upstreams that a pod can query: IPv4, port 53, and not this server. An upstream that
+ * forwards queries back to us is included: queries of a forwarder in a pod to another upstream are
+ * not captured as long as it is an upstream itself, or its loop could never end. */
 static size_t
 captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
 {
@@ -81,8 +81,8 @@ agent_capture_end(struct agent *a)
 		log_error("agent", "pods' queries stay captured for a while: %s", err.text);
 }
 
-/* What cannot be put back is not changed, and the mesh serves without it: pods' queries to the
- * upstreams are captured. */
+/* What could not be restored later is not changed, and the mesh serves without it: pods' queries to
+ * the upstreams are captured. */
 static int
 write_resolv_conf(struct agent *a, struct err *err)
 {
@@ -102,7 +102,7 @@ write_resolv_conf(struct agent *a, struct err *err)
 	return MIN(rc, 0);
 }
 
-/* Whatever the steps already did stays; each is safe to repeat. Pods are sent to us last of all. */
+/* Completed steps stay; each may be repeated. Pods are redirected to us in the last step. */
 static int
 agent_mesh_serve(struct agent *a, struct err *err)
 {
@@ -136,7 +136,8 @@ agent_mesh_withdraw(struct agent *a)
 {
 	struct err err = {0};
 
-	if (a->takeover != NULL) /* it is the one's before, who goes on if we do not come up */
+	/* it belongs to the predecessor, which continues if we do not come up */
+	if (a->takeover != NULL)
 		return;
 	agent_capture_end(a);
 	pod_canary_use(a->pods, 0);

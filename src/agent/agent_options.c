@@ -39,8 +39,8 @@ agent_options_lower(char *text)
 	}
 }
 
-/* The key, $NODE_NAME (as a DaemonSet sets it), the host name (which Kubernetes folds to lower
- * case). */
+/* The key, $NODE_NAME (as a DaemonSet sets it), or the host name (in lower case, as Kubernetes
+ * does). */
 static int
 settle_node(struct agent_options *o, struct err *err)
 {
@@ -280,8 +280,8 @@ check_tracing(const struct agent_options *o, struct err *err)
 	return tracing_keys_check(o, &keys, err);
 }
 
-/* What is secret may be in files of its own. A node that has joined needs no token any more, nor
- * its file. */
+/* Secrets may be in files of their own. A node that has joined does not need a token or its file
+ * any more. */
 static int
 read_files(struct agent_options *o, struct err *err)
 {

@@ -5,7 +5,7 @@
 bool
 agent_ready(const struct agent *a, struct buf *why)
 {
-	if (a->stopping) { /* some parts have gone already */
+	if (a->stopping) { /* some parts are gone already */
 		buf_adds(why, "stopping\n");
 		return false;
 	}

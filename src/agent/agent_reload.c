@@ -11,7 +11,7 @@ agent_use_access_log(struct agent *a)
 		(uint32_t)a->options->lb_access_log_sample);
 }
 
-/* The lists change places, so that each is freed with its struct. */
+/* The two lists are swapped, so that each is freed with its struct. */
 static void
 use_reach(struct agent *a, struct agent_options *read)
 {
@@ -33,7 +33,7 @@ use_sample(struct agent *a, struct agent_options *read)
 	agent_tracing_use(a);
 }
 
-/* A file is read at each attempt to join: another token in it waits for no restart. */
+/* The file is read at each attempt to join, so a new token in it needs no restart. */
 static void
 reload_keep_token(const struct agent *a, struct agent_options *read)
 {

@@ -3,8 +3,8 @@
 #include "src/agent/agent_private.h"
 
 enum {
-	TUNNEL_MS = 3000, /* the new agent's tunnel is open by then, and ours is the older one */
-	ANSWERS_MS = 5000, /* DNS answers that are waited for have come, or will not */
+	TUNNEL_MS = 3000, /* by then the new agent's tunnel is open, and newer than ours */
+	ANSWERS_MS = 5000, /* by then the awaited DNS answers have arrived, or never will */
 };
 
 static void
@@ -41,7 +41,7 @@ on_tunnel_ended(void *arg)
 	timer_start(a->given, a->answers_until_ms - now, 0);
 }
 
-/* What was changed on the host is left to the next agent. */
+/* Returns whether the changes on the host are left to the next agent. */
 static bool
 agent_stop_stays(const struct agent *a)
 {
@@ -61,11 +61,13 @@ on_lb_stopped(void *arg)
 	struct err err = {0};
 
 	if (agent_stop_stays(a) &&
-		a->ipt != NULL) { /* what is kept leads to no port that is another's soon */
+		/* the remaining rules must not lead to a port that another program may take soon */
+		a->ipt != NULL) {
 		agent_tunnel_listen(a, 0);
 		iptables_relays(a->ipt);
 	}
-	/* only now: without the table's translation what was in progress would have been reset */
+	/* only now: without the table's translation, connections in progress would have been
+	 * reset */
 	if (!agent_stop_stays(a) && iptables_remove(a->ipt, &err) < 0)
 		log_error("agent", "cannot remove the nftables table: %s", err.text);
 	iptables_close(&a->ipt);

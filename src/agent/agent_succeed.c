@@ -8,7 +8,7 @@
 #include "src/agent/rights.h"
 #include "src/common/lock.h"
 
-/* --- to the next one ------------------------------------------------------------------------ */
+/* --- hand-over to the successor ------------------------------------------------------------- */
 
 static void
 agent_freeze(void *arg)
@@ -72,8 +72,8 @@ agent_stop_after(void *arg, int status)
 	struct agent *a = arg;
 
 	if (status !=
-		/* without these parts nothing on the host can be undone: the next one that is
-		 * started does */
+		/* without these parts nothing on the host can be undone; the next agent that starts
+		 * does it */
 		0) {
 		a->status = status;
 		a->handed_over = true;
@@ -107,7 +107,7 @@ agent_upgrade(void *arg, int fd, const char *query)
 	handover_upgrade(a->handover, fd);
 }
 
-/* --- from the one before -------------------------------------------------------------------- */
+/* --- take-over from the predecessor --------------------------------------------------------- */
 
 int
 agent_take_locks(struct agent *a, struct err *err)
@@ -132,9 +132,10 @@ agent_take_locks(struct agent *a, struct err *err)
 	if (rc == 0)
 		rc = lock_take(o->data_dir, &a->lock, err);
 	if (rc == 0)
-		rc = lock_network(&a->network_lock, err); /* who has it is seen with all rights */
+		/* the process that holds it can be found only with all privileges */
+		rc = lock_network(&a->network_lock, err);
 	if (rc == 0)
-		rights_reduce(o); /* the folder is there now, threads are not yet */
+		rights_reduce(o); /* the folder exists now, and there are no threads yet */
 	return rc;
 }
 
@@ -154,9 +155,10 @@ void
 agent_leave_to_predecessor(struct agent *a)
 {
 	a->handed_over = true;
-	iptables_undo(a->ipt); /* what was the other one's still is */
+	iptables_undo(a->ipt); /* the predecessor keeps its changes on the host */
 	agent_freeze(a);
-	takeover_free(&a->takeover); /* at its end the other one goes on, if it has not yet */
+	/* when this closes, the predecessor continues if it has not yet */
+	takeover_free(&a->takeover);
 }
 
 static void
@@ -176,7 +178,8 @@ agent_predecessor_gone(void *arg, bool ours)
 		socket_store_put(a->sockets, a->dns, a->lb); /* we are the main process now */
 		agent_admin_open(a);
 		if (agent_waits_for_bridge(a))
-			agent_address(a, 0); /* what is on the host is ours now, and misleads */
+			/* the changes on the host are ours now, and are wrong without the bridge */
+			agent_address(a, 0);
 		return;
 	}
 	log_error("agent", "came too late, the agent before goes on: it waits %d s",
@@ -214,7 +217,7 @@ agent_served(struct agent *a)
 		takeover_serving(a->takeover);
 }
 
-/* An agent before that does not serve either has nothing to lose. */
+/* If the predecessor does not serve either, nothing is lost by taking over. */
 void
 agent_tried(struct agent *a)
 {
@@ -222,12 +225,12 @@ agent_tried(struct agent *a)
 		agent_served(a);
 }
 
-/* --- after one that was killed -------------------------------------------------------------- */
+/* --- after a killed agent ------------------------------------------------------------------- */
 
 #define ESTATE_KEY "host.estate"
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-/* What the kernel was told is gone with it: the line counts for one boot of the machine. */
+/* Kernel state is lost at a reboot: the line is valid for one boot of the machine. */
 static void
 agent_add_boot(struct buf *to)
 {

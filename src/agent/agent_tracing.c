@@ -10,7 +10,7 @@ enum { FLUSH_MS = 2000 };
 
 /* --- the collector as a service of the cluster ---------------------------------------------- */
 
-/* Cuts a last label, or several, off. */
+/* Cuts one or more labels off the end. */
 static bool
 cut_end(const char *host, size_t *len, const char *end)
 {
@@ -22,8 +22,8 @@ cut_end(const char *host, size_t *len, const char *end)
 	return true;
 }
 
-/* name.namespace, and the same with .svc and .svc.<domain>. *ours: nobody else can know the
- * name. */
+/* name.namespace, also with .svc or .svc.<domain>. *ours: the name can only be a service of the
+ * cluster, and DNS elsewhere cannot know it. */
 static const struct service *
 find_service(const struct agent *a, const char *host, bool *ours)
 {
@@ -77,7 +77,7 @@ agent_tracing_find(void *arg, struct tracing_way *way, struct err *err)
 		      : 1;
 }
 
-/* --- its life ------------------------------------------------------------------------------- */
+/* --- start and stop ------------------------------------------------------------------------- */
 
 int
 agent_tracing_open(struct agent *a, struct err *err)

@@ -8,7 +8,7 @@
 #include "src/agent/agent_private.h"
 #include "tunnel/tunnel.h"
 
-enum { KICK_MS = 500 }; /* a machine whose links come and go does not ask more often */
+enum { KICK_MS = 500 }; /* limits the rate of requests when links of the machine come and go */
 enum step { SERVING, DRAINING, DRAINED, CUT };
 
 struct agent_tunnel {
@@ -16,14 +16,14 @@ struct agent_tunnel {
 	struct stream_server *serve;
 	struct tunnel_client *link;
 	struct egress_client *outlet;
-	struct egress_client_udp *udp; /* what goes through it as datagrams */
+	struct egress_client_udp *udp; /* UDP through the outlet */
 	const char **bridges; /* of the mesh, NULL-terminated */
 	struct netwatch *watch;
-	struct timer *timer; /* of the steps of the end */
-	struct timer *network; /* a change of the network, to be looked at in a moment */
+	struct timer *timer; /* for the steps of the shutdown */
+	struct timer *network; /* delays the check after a network change */
 	enum step step;
 	uint64_t kicked_ms;
-	loop_fn *ended; /* NULL: nobody waits for the end yet */
+	loop_fn *ended; /* NULL: nothing waits for the end yet */
 };
 
 static void
@@ -53,8 +53,8 @@ on_network(void *arg)
 	meta_network(t->agent->meta);
 }
 
-/* One connection's hub does not answer: the others' neither, and metadata goes first to another
- * one. */
+/* One connection finds that its hub does not answer: probe the others too, and move metadata to
+ * another hub first. */
 static void
 on_doubted(void *arg)
 {
@@ -73,7 +73,7 @@ agent_tunnel_wanted(const struct agent_options *o)
 	return o->tunnel_enabled && o->hub_protocol != PROTOCOL_CLOUDHUB;
 }
 
-/* What the admin port would tell, as it does to whoever is let in there. */
+/* Serves the hub what the admin port would serve to an authorised client. */
 static unsigned
 on_hub_asks(void *arg, const char *target, struct buf *out)
 {
@@ -84,7 +84,7 @@ on_hub_asks(void *arg, const char *target, struct buf *out)
 		buf_adds(out, "the agent is starting, or hands over");
 		return 503;
 	}
-	reply.body = *out; /* no copy: it may be large */
+	reply.body = *out; /* moved, not copied: it may be large */
 	admin_ask(a->admin, target, &reply);
 	*out = reply.body;
 	return (unsigned)reply.status;
@@ -128,7 +128,8 @@ agent_tunnel_reach(struct agent *a, const struct agent_options *o)
 		tunnel_client_ask_anew(a->tunnel->link);
 }
 
-/* Its node stops, and waits for what others hold open; or the way there is lost. */
+/* The endpoint's node stops, and waits for connections that others hold open; or the route to it is
+ * lost. */
 static void
 on_fading(void *arg, const struct egress_client_ask *ask, bool doubted)
 {
@@ -257,7 +258,8 @@ struct errand {
 	struct agent *agent;
 	int fd;
 	struct lb_forward to;
-	struct service *service; /* to.service with a reference; NULL: any that has the endpoint */
+	/* to.service with a reference; NULL: any service that has the endpoint */
+	struct service *service;
 };
 
 static const struct endpoint *
@@ -292,7 +294,7 @@ on_errand(void *arg)
 	const struct endpoint *to = NULL;
 	struct egress_client_ask ask;
 
-	/* Else the agent stops, and there may be no snapshot. */
+	/* Otherwise the agent is stopping, and there may be no snapshot. */
 	if (t != NULL && t->outlet != NULL) {
 		if (s == NULL)
 			s = find_any(e->agent->snapshot, e);
@@ -329,7 +331,7 @@ agent_tunnel_forward(void *arg, const struct lb_forward *to, int *fd)
 	return 0;
 }
 
-/* --- the end: streams finish, or are cut at drainTimeout and then told of ------------------- */
+/* --- shutdown: streams finish, or are cut at drainTimeout and then reported ----------------- */
 
 static void
 agent_tunnel_cut(struct agent_tunnel *t)
@@ -340,7 +342,7 @@ agent_tunnel_cut(struct agent_tunnel *t)
 		log_warn("tunnel", "streams are cut: drainTimeout is over streams=%u", n);
 	t->step = CUT;
 	tunnel_client_free(&t->link);
-	timer_start(t->timer, 0, 0); /* after those that were cut have told of it */
+	timer_start(t->timer, 0, 0); /* later, after the cut streams have been reported */
 }
 
 static void
@@ -421,7 +423,7 @@ agent_tunnel_end(struct agent *a, loop_fn *ended)
 		timer_start(a->tunnel->timer, 0, 0);
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- state and metrics ---------------------------------------------------------------------- */
 
 void
 agent_tunnel_metrics(const struct agent *a, struct metrics *m)

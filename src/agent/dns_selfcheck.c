@@ -14,7 +14,7 @@ struct dns_selfcheck {
 	struct timer *timer;
 	int fd; /* of the open query, -1: none */
 	struct watch *watch;
-	uint32_t address; /* 0: not asking */
+	uint32_t address; /* 0: not querying */
 	uint8_t query[512]; /* RFC 1035 section 4.1: one question, the cluster domain's SOA */
 	size_t query_len;
 };
@@ -57,7 +57,7 @@ on_answer(void *arg, int fd, unsigned events)
 
 	(void)events;
 	if (n < 0)
-		(void)sock_error(fd); /* nobody listens: the timer asks again */
+		(void)sock_error(fd); /* nothing listens there: the timer asks again */
 	if (n < (ssize_t)sizeof head || memcmp(head, c->query, ID_BYTES) != 0 ||
 		(head[2] & 0x80) == 0)
 		return;

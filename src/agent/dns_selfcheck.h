@@ -1,9 +1,9 @@
 /*
- * Asks our own DNS, through its socket as a client does, whether it answers: one query (the cluster
- * domain's SOA) every DNS_SELFCHECK_EVERY_MS, each from a port of its own so that all workers have
- * their turn. Any answer with the query's id counts. An agent that is frozen or whose workers hang
- * hears nothing, and what depends on the answer (the capture of other name servers) ends by itself.
- * Loop 0 only.
+ * Checks through a socket, as a client, that our own DNS answers: one query (the cluster domain's
+ * SOA) every DNS_SELFCHECK_EVERY_MS, each from a port of its own so that all workers get their
+ * turn. Any answer with the query's id counts. If the agent is frozen or its workers hang, no
+ * answer arrives, and what depends on it (the capture of queries to other name servers) ends by
+ * itself. Loop 0 only.
  *
  *	dns_selfcheck_start(&c, &config);	// nothing happens yet
  *	dns_selfcheck_ask(c, address);	// at once, then again and again; 0: stop asking
@@ -20,7 +20,8 @@ struct dns_selfcheck;
 struct dns_selfcheck_config {
 	struct loop *loop;
 	uint16_t port;
-	const char *domain; /* the cluster's, dots only between labels; needed in the call only */
+	/* the cluster's, with dots only between labels; used only during the call */
+	const char *domain;
 	uint32_t mark; /* SO_MARK of the queries */
 	loop_fn *answered;
 	void *arg;

@@ -17,7 +17,7 @@ enum {
 	TTL = 64,
 	WINDOW = 4096,
 	DO_NOT_FRAGMENT = 0x4000,
-	FRAGMENT = 0x3fff, /* more of it to come, or an offset */
+	FRAGMENT = 0x3fff, /* "more fragments", or an offset */
 };
 
 /* --- writing -------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ frame_write_arp(uint8_t *to, const struct frame_path *path, bool tell)
 	return (size_t)(at - to);
 }
 
-/* Behind it the transport's header; returns where that begins. */
+/* Writes the IPv4 header; returns where the transport's header begins. */
 static uint8_t *
 frame_put_ipv4(uint8_t *to, const struct frame_path *path, unsigned protocol, size_t len)
 {
@@ -105,7 +105,7 @@ frame_put_ipv4(uint8_t *to, const struct frame_path *path, unsigned protocol, si
 	return at;
 }
 
-/* With the pseudo header of UDP and TCP. */
+/* Includes the pseudo header of UDP and TCP. */
 static unsigned
 frame_transport_sum(
 	const uint8_t *head, size_t len, const struct frame_path *path, unsigned protocol)
@@ -153,7 +153,7 @@ frame_write_tcp(uint8_t *to, const struct frame_path *path, const struct frame_s
 struct frame_cursor {
 	const uint8_t *at;
 	size_t left;
-	bool short_of; /* more was wanted than there is */
+	bool short_of; /* the frame is too short */
 };
 
 static const uint8_t *
@@ -257,7 +257,7 @@ frame_read_ipv4(struct frame_cursor *c, struct frame *f)
 	frame_take(c, head - IPV4_HEAD);
 	if (c->short_of || whole - head > c->left)
 		return FRAME_OTHER;
-	c->left = whole - head; /* Ethernet fills up short frames */
+	c->left = whole - head; /* Ethernet pads short frames */
 	if (protocol == PROTOCOL_UDP)
 		return frame_read_udp(c, f);
 	return protocol == PROTOCOL_TCP ? frame_read_tcp(c, f) : FRAME_OTHER;

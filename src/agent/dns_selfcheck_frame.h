@@ -1,9 +1,11 @@
 /*
- * Ethernet frames as a pod sends and gets them, for the canary on the pods' bridge (pod_canary.h):
- * ARP (RFC 826), and UDP (RFC 768) and TCP (RFC 9293) in IPv4 without options. Reading takes
- * whatever a neighbour on the bridge sends. Pure. Addresses and ports in host byte order.
+ * Ethernet frames as a pod sends and receives them, for the self-check on the pods' bridge
+ * (pod_canary.h): ARP (RFC 826), and UDP (RFC 768) and TCP (RFC 9293) in IPv4 without options.
+ * Reading accepts anything that a neighbour on the bridge may send. Pure. Addresses and ports in
+ * host byte order.
  *
- *	n = frame_write_udp(frame, &path, &(struct frame_segment){.from_port = 4000, .to_port = 53, .data = query, .len = 30});
+ *	s = (struct frame_segment){.from_port = 4000, .to_port = 53, .data = query, .len = 30};
+ *	n = frame_write_udp(frame, &path, &s);
  *	frame_read(frame, n, &f);	// f.kind FRAME_UDP
  */
 #ifndef EDGEWAY_SRC_AGENT_DNS_SELFCHECK_FRAME_H
@@ -16,7 +18,7 @@
 enum {
 	FRAME_MAX = 1514,
 	FRAME_MAC = 6,
-	FRAME_DATA_MAX = 512, /* of what is written */
+	FRAME_DATA_MAX = 512, /* in a written frame */
 };
 
 enum { FRAME_FIN = 1, FRAME_SYN = 2, FRAME_RST = 4, FRAME_PSH = 8, FRAME_ACK = 16 };
@@ -39,15 +41,14 @@ struct frame_segment {
 struct frame {
 	enum frame_kind kind;
 	struct frame_path path;
-	struct frame_segment segment; /* data: in the frame that was read */
+	struct frame_segment segment; /* data: points into the frame that was read */
 };
 
-/* `to` has room for FRAME_MAX. Who asks goes to all. */
+/* `to` has room for FRAME_MAX. An ARP request is broadcast. */
 size_t frame_write_arp(uint8_t *to, const struct frame_path *path, bool tell);
 size_t frame_write_udp(uint8_t *to, const struct frame_path *path, const struct frame_segment *s);
 size_t frame_write_tcp(uint8_t *to, const struct frame_path *path, const struct frame_segment *s);
-/* FRAME_OTHER: nothing that concerns us, a fragment, or damaged in its lengths; checksums are the
- * kernel's business. */
+/* FRAME_OTHER: not for us, a fragment, or with wrong lengths; the kernel checks checksums. */
 void frame_read(const uint8_t *bytes, size_t n, struct frame *f);
 
 #endif

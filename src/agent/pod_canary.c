@@ -1,12 +1,12 @@
 /*
  *	OFF ──use──► CLAIMING ──nobody has the address──► RUNNING ──bridge gone, use(0)──► OFF
  *	 ▲             │                                    │
- *	 └─────────────┴────somebody else's ARP for it──────┘  and CLAIMING again, with the address below; after CLAIMS_MOST in a row
- *	                                                       a while later
+ *	 └─────────────┴────somebody else's ARP for it──────┘  then CLAIMING with the next
+ *	          address below; after CLAIMS_MOST in a row, a while later
  *
- * While it runs, a timer begins a round and judges the one before; a second one asks again within
- * the round. What is not answered is forgotten with the round: all that arrives is compared with
- * what the present round has sent.
+ * While it runs, one timer begins a round and evaluates the previous one; a second timer repeats
+ * within the round. Unanswered packets are forgotten at the end of the round: everything received
+ * is compared with what the current round has sent.
  */
 #include "src/agent/pod_canary.h"
 
@@ -24,11 +24,11 @@
 #include "src/agent/dns_selfcheck_frame.h"
 
 enum {
-	CLAIM_MS = 1000, /* RFC 5227: so long may who has the address take to say so */
+	CLAIM_MS = 1000, /* RFC 5227: time for the owner of the address to object */
 	CLAIMS_MOST = 8,
 	AGAIN_MS = 1000, /* within a round */
-	ROUNDS_OFF = 20, /* until an attempt to begin is repeated */
-	ROUNDS_FLOODED = 3, /* in a row: then it is off */
+	ROUNDS_OFF = 20, /* until the next attempt to start */
+	ROUNDS_FLOODED = 3, /* in a row: then it is switched off */
 	BAD_LEAST = 2, /* rounds in a row */
 	PORT_FIRST = 32768, /* of our end */
 	PORTS = 28000,
@@ -36,17 +36,17 @@ enum {
 	QUERY_MOST = 300,
 	NUMBER_TEXT = 17, /* as the listener writes it, with its line feed */
 	FRAMES_PER_TURN = 64,
-	PAUSE_MS = 100, /* when they are used up: a neighbour floods us */
+	PAUSE_MS = 100, /* when they are used up because a neighbour floods us */
 };
 
 enum canary_state { CANARY_OFF, CANARY_CLAIMING, CANARY_RUNNING };
 
-/* One of the two that a round tries. */
+/* One of the two checks of a round. */
 struct canary_try {
 	bool done; /* answered in this round */
-	unsigned bad; /* rounds in a row that were not */
-	uint64_t good; /* rounds that were */
-	char fault[96]; /* of the present round, "" while it is silent */
+	unsigned bad; /* failed rounds in a row */
+	uint64_t good; /* successful rounds */
+	char fault[96]; /* of the current round, "" if nothing was heard */
 	char last[96]; /* of the last round that failed */
 };
 
@@ -56,20 +56,20 @@ struct pod_canary {
 	struct watch *watch;
 	struct bridge_port port; /* fd -1: none */
 	enum canary_state state;
-	char off[256]; /* why it does not run, "" when nothing is known against it */
+	char off[256]; /* why it does not run; "" if no reason is known */
 	unsigned waited; /* rounds since then */
-	uint32_t mesh, bridge, address; /* mesh 0: not wanted; of the bridge; ours */
-	unsigned claims, conflicts; /* of them in a row, without a round between */
+	uint32_t mesh, bridge, address; /* mesh 0: not wanted; the bridge's address; our address */
+	unsigned claims, conflicts; /* conflicts: in a row, without a complete round between them */
 	bool flooded; /* in this round */
 	unsigned floods; /* rounds in a row */
 	uint8_t mac[FRAME_MAC], bridge_mac[FRAME_MAC];
 	bool bridge_known, begun; /* ARP was answered; a round is open */
-	unsigned unknown; /* rounds in a row in which it was not */
+	unsigned unknown; /* rounds in a row without an ARP answer */
 	struct pod_canary_target target;
 	bool has_target;
 	struct canary_try dns, calls;
 	uint16_t own_port;
-	uint32_t sent, heard; /* TCP: what we say next; what is expected */
+	uint32_t sent, heard; /* TCP sequence numbers: our next one; the expected one */
 	bool connected;
 	uint64_t number;
 	char got[NUMBER_TEXT + 1];
@@ -78,7 +78,7 @@ struct pod_canary {
 	size_t query_len;
 };
 
-/* --- what is sent --------------------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------------------------- */
 
 static struct frame_path
 canary_path(const struct pod_canary *c, uint32_t to)
@@ -134,7 +134,7 @@ canary_send_query(struct pod_canary *c)
 	canary_send(c, frame, frame_write_udp(frame, &p, &s));
 }
 
-/* What is still without an answer, from its beginning on. */
+/* Sends again what has no answer yet, from its beginning. */
 static void
 dns_selfcheck_ask(struct pod_canary *c)
 {
@@ -239,14 +239,13 @@ static void
 canary_set_off(struct pod_canary *c, const char *why)
 {
 	canary_close(c);
-	c->dns = c->calls =
-		(struct canary_try){0}; /* a verdict of rounds that are long ago is none */
+	c->dns = c->calls = (struct canary_try){0}; /* results of rounds long ago are void */
 	if (strcmp(c->off, why) != 0)
 		log_info("agent", "the mesh is not tried from the pods' side reason=\"%s\"", why);
 	snprintf(c->off, sizeof c->off, "%s", why);
 }
 
-/* --- what arrives --------------------------------------------------------------------------- */
+/* --- receiving ------------------------------------------------------------------------------ */
 
 static bool
 canary_is_finished(const struct pod_canary *c)
@@ -327,9 +326,9 @@ canary_on_segment(struct pod_canary *c, const struct frame *f)
 	canary_send_segment(c, c->calls.done ? FRAME_RST | FRAME_ACK : FRAME_ACK);
 }
 
-/* Somebody else has the address (RFC 5227 section 2.4), or probes for it (section 2.1.1), which the
- * RFC has us answer once it is ours. But a pod needs its address, and the canary any: it leaves the
- * address to both. */
+/* Another host has the address (RFC 5227 section 2.4), or probes for it (section 2.1.1), which
+ * according to the RFC the owner should answer. But a pod needs that address, and this check can
+ * use any: it gives way in both cases. */
 static bool
 canary_is_conflict(const struct pod_canary *c, const struct frame *f)
 {
@@ -337,7 +336,7 @@ canary_is_conflict(const struct pod_canary *c, const struct frame *f)
 		(f->path.from == c->address || (f->path.from == 0 && f->path.to == c->address));
 }
 
-/* The listener answers it no more as of now; the next address is claimed. */
+/* From now on the listener does not respond to this address; the next one is claimed. */
 static void
 canary_leave_address(struct pod_canary *c)
 {
@@ -407,7 +406,7 @@ canary_end_pause(void *arg)
 	watch_set(c->watch, WATCH_READ);
 }
 
-/* What comes in the pause waits or is dropped in the device: loop 0 has other work. */
+/* During the pause packets wait in the device or are dropped there: loop 0 has other work. */
 static void
 canary_on_readable(void *arg, int fd, unsigned events)
 {
@@ -431,7 +430,8 @@ canary_on_readable(void *arg, int fd, unsigned events)
 
 /* --- the address ---------------------------------------------------------------------------- */
 
-/* The bridge's own, and the last of its range that may be free; false: there is none. */
+/* Finds the bridge's own address and the last one of its range that may be free; false: there is
+ * none. */
 static bool
 canary_choose_address(struct pod_canary *c)
 {
@@ -471,7 +471,7 @@ canary_claim(struct pod_canary *c)
 		return;
 	}
 	random_bytes(c->mac, sizeof c->mac);
-	c->mac[0] = (uint8_t)((c->mac[0] & 0xfc) | 2); /* local, of one */
+	c->mac[0] = (uint8_t)((c->mac[0] & 0xfc) | 2); /* locally administered, unicast */
 	if (bridge_port_open(&c->port, c->config.interface, c->address, c->mac, &err) < 0) {
 		c->address = 0;
 		c->port.fd = -1;
@@ -484,7 +484,7 @@ canary_claim(struct pod_canary *c)
 	timer_start(c->round, CLAIM_MS, POD_CANARY_EVERY_MS);
 }
 
-/* The bridge may have been made anew: then our port is none of it any more. */
+/* The bridge may have been re-created: then our port is not attached to it any more. */
 static void
 canary_check_bridge(struct pod_canary *c)
 {
@@ -508,7 +508,7 @@ canary_on_round(void *arg)
 	if (c->floods == ROUNDS_FLOODED) {
 		canary_set_off(c, "a neighbour on the bridge floods its address");
 	} else if (c->flooded) {
-		c->bridge_known = false; /* what is missing may have been dropped: no verdict */
+		c->bridge_known = false; /* missing packets may have been dropped: no result */
 	} else if (c->begun && !c->bridge_known) {
 		canary_check_bridge(c);
 	} else if (c->begun) {
@@ -516,7 +516,7 @@ canary_on_round(void *arg)
 		if (c->has_target)
 			canary_judge(&c->calls);
 		c->conflicts = 0;
-		c->bridge_known = canary_is_finished(c); /* else its address is asked for again */
+		c->bridge_known = canary_is_finished(c); /* else its address is resolved again */
 	}
 	if (c->state == CANARY_OFF)
 		return;
@@ -525,7 +525,7 @@ canary_on_round(void *arg)
 	canary_begin(c);
 }
 
-/* --- door ----------------------------------------------------------------------------------- */
+/* --- public interface ----------------------------------------------------------------------- */
 
 void
 pod_canary_start(struct pod_canary **out, const struct pod_canary_config *config)

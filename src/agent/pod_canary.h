@@ -1,17 +1,17 @@
 /*
- * The mesh as pods have it, tried all the time: a port of the pods' bridge that is ours
- * (iptables/host/bridge_port.h) has an address at the end of the bridge's range and asks, as a pod
- * would, the mesh address for the name of a service, connects to the service's fake IP, and waits
- * for the listener's answer. So it passes what pods' packets pass: the bridge, the rules that come
- * first, the INPUT rules, our translation, and back. The listener answers it by itself (lb_canary),
- * with a number that nobody else knows: no endpoint and no pod hears of it, nor do the counters of
- * requests.
+ * A continuous self-check of the mesh as pods see it. A port of our own on the pods' bridge
+ * (iptables/host/bridge_port.h) has an address at the end of the bridge's range. As a pod would, it
+ * asks the mesh address for the name of a service, connects to the service's fake IP, and waits for
+ * the listener's response. So it passes everything that pods' packets pass: the bridge, earlier
+ * rules, the INPUT rules, our translation, and the way back. The listener itself responds
+ * (lb_canary), with a number that nobody else knows: no endpoint or pod sees the check, and the
+ * request counters do not count it.
  *
- * Every POD_CANARY_EVERY_MS one query and one connection of half a dozen packets; an answer that
- * does not come is asked for again within the round, and only the second round in a row that fails
- * counts. An address for which somebody else sends ARP, before or while it is used, is left to them
- * at once, and the next one below is taken. Without /dev/net/tun, or where mesh.interface is no
- * bridge, it is off, and says so. Loop 0 only.
+ * Every POD_CANARY_EVERY_MS it sends one query and makes one connection of half a dozen packets. It
+ * repeats an unanswered query within the round, and only the second failed round in a row counts.
+ * If anybody else sends ARP for its address, before or during use, it gives the address up at once
+ * and takes the next one below. Without /dev/net/tun, or if mesh.interface is not a bridge, it is
+ * off, and says so. Loop 0 only.
  *
  *	pod_canary_start(&c, &config);	// nothing happens yet
  *	pod_canary_use(c, address);	// of the mesh; 0: off
@@ -28,19 +28,19 @@ struct pod_canary;
 
 /* A service that our listener serves. */
 struct pod_canary_target {
-	char name[POD_CANARY_NAME_MAX]; /* as asked of DNS: without the cluster domain */
-	uint32_t ip; /* fake, host byte order */
+	char name[POD_CANARY_NAME_MAX]; /* as in the DNS query: without the cluster domain */
+	uint32_t ip; /* fake IP, host byte order */
 	uint16_t port;
 };
 
 struct pod_canary_config {
 	struct loop *loop;
 	const char *interface; /* the bridge's; outlives the canary */
-	const char *domain; /* the cluster's; the same */
+	const char *domain; /* the cluster's; outlives it too */
 	uint16_t dns_port;
 	bool (*choose)(void *arg, struct pod_canary_target *to); /* false: there is none */
-	/* From here on the listener answers connections of this address and port with this number,
-	 * in hexadecimal; ip 0: no more. */
+	/* From here on the listener responds to connections from this address and port with this
+	 * number, in hexadecimal; ip 0: stop that. */
 	void (*expect)(void *arg, uint32_t ip, uint16_t port, uint64_t number);
 	void *arg;
 };
@@ -48,7 +48,7 @@ struct pod_canary_config {
 void pod_canary_start(struct pod_canary **c, const struct pod_canary_config *config);
 void pod_canary_use(struct pod_canary *c, uint32_t address); /* host byte order */
 void pod_canary_stop(struct pod_canary **c);
-/* Has what it tries not worked lately? c NULL: false. */
+/* Returns whether the last rounds failed. c NULL: false. */
 bool pod_canary_failing(const struct pod_canary *c);
 /* JSON object: {"state","address","off","dns","calls",...}; c NULL: null. */
 void pod_canary_state(const struct pod_canary *c, struct buf *out);

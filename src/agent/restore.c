@@ -51,7 +51,7 @@ open_meta(struct meta **meta, const struct agent_options *o, struct loop *loop, 
 	return meta_open(meta, &config, on_snapshot, NULL, err);
 }
 
-/* Without the database the marks in the file tell what is ours. */
+/* Without the database, the marks in the file show which lines are ours. */
 static int
 restore_resolvconf(const struct agent_options *o, struct loop *loop, struct err *err)
 {

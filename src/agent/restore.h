@@ -1,7 +1,7 @@
 /*
- * --restore: undoes by hand what an agent that was killed left on the host: resolv.conf, the
- * nftables table, the route. Refused while an agent runs: it does that itself when it stops. Each
- * step is tried, also when another one failed. Returns the exit status.
+ * --restore: undoes by hand what a killed agent left on the host: resolv.conf, the nftables table,
+ * the route. Refused while an agent runs, as that agent restores everything itself when it stops.
+ * Each step is tried even if another one failed. Returns the exit status.
  */
 #ifndef EDGEWAY_SRC_AGENT_RESTORE_H
 #define EDGEWAY_SRC_AGENT_RESTORE_H

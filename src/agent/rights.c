@@ -7,8 +7,8 @@
 #include "base/core/log.h"
 #include "base/core/privileges.h"
 
-/* The new file is given to the owner and group of the old one. A link is replaced as such: whose
- * file it leads to does not matter. */
+/* The new file gets the owner and group of the old one. A symbolic link is replaced itself: the
+ * owner of the file it points to does not matter. */
 static bool
 given_away(const char *path)
 {
@@ -18,7 +18,7 @@ given_away(const char *path)
 		(st.st_uid != geteuid() || st.st_gid != getegid());
 }
 
-/* A path for which more than usual is needed, or NULL. */
+/* A path that needs more privileges than usual, or NULL. */
 static const char *
 foreign_path(const struct agent_options *o, const char *resolv_folder)
 {

@@ -1,6 +1,6 @@
 /*
- * --check: the configuration is fine; shows what it comes to, secrets hidden. Returns the exit
- * status.
+ * --check: the configuration is valid; prints the resulting values, with secrets hidden. Returns
+ * the exit status.
  */
 #ifndef EDGEWAY_SRC_COMMON_CHECK_H
 #define EDGEWAY_SRC_COMMON_CHECK_H

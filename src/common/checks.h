@@ -1,7 +1,6 @@
 /*
- * Checks that agent and hub have in common: what a daemon says of its spans, of its administrative
- * port and of its filter of system calls. Each adds to the findings; texts of the tree are
- * borrowed.
+ * Checks common to agent and hub: a daemon's reports on its spans, its admin port and its system
+ * call filter. Each adds to the findings; texts of the tree are borrowed.
  */
 #ifndef EDGEWAY_SRC_COMMON_CHECKS_H
 #define EDGEWAY_SRC_COMMON_CHECKS_H

@@ -10,12 +10,12 @@
 enum { LINES_PER_MINUTE = 20 };
 
 struct confine {
-	struct sandbox *sandbox; /* NULL: nothing holds */
-	enum sandbox_mode mode; /* that holds */
+	struct sandbox *sandbox; /* NULL: no filter is active */
+	enum sandbox_mode mode; /* the active mode */
 	struct watch *watch;
-	struct err reason; /* why nothing holds, though it was wanted */
-	bool trouble; /* and that is no choice of who built this */
-	char last[32]; /* call that was refused last */
+	struct err reason; /* why no filter is active although one was wanted */
+	bool trouble; /* and it was not disabled at build time */
+	char last[32]; /* the call that was refused last */
 };
 
 static const char *const names[] = {"enforce", "log", "off"};
@@ -42,7 +42,7 @@ confine_enter(struct confine **out, enum sandbox_mode mode)
 			sandbox_status(c->sandbox).counted ? "true" : "false");
 }
 
-/* Once a call; but for unknown numbers, of which there may be many. */
+/* Each call is reported once; but there may be many unknown call numbers, so the log is limited. */
 static void
 on_refused(void *arg, int fd, unsigned events)
 {

@@ -1,6 +1,6 @@
 /*
- * The filter of system calls (base/os/sandbox.h) in a daemon's life: the key `seccomp`, what the
- * log, the metrics and the state say of it. Loop 0.
+ * A daemon's system call filter (base/os/sandbox.h): the key `seccomp`, and its reports in log,
+ * metrics and state. Loop 0.
  *
  *	confine_enter(&c, mode);	// one thread yet
  *	confine_follow(c, loop);
@@ -14,10 +14,10 @@
 
 struct confine;
 
-/* Where the kernel does not allow it, the log says so, and the daemon goes on without. */
+/* If the kernel does not allow it, that is logged, and the daemon continues without a filter. */
 void confine_enter(struct confine **c, enum sandbox_mode mode);
 void confine_follow(struct confine *c, struct loop *loop);
-/* Before loop_free. What holds goes on to hold. */
+/* Before loop_free. An active filter stays active. */
 void confine_free(struct confine **c);
 void confine_metrics(const struct confine *c, struct metrics *m);
 /* JSON object: {"mode","calls","refused","call","reason","error"}. */

@@ -108,7 +108,7 @@ add_json(struct buf *out, const struct tree_node *n, int depth)
 	buf_printf(out, "%c", ends[1]);
 }
 
-/* The rows of a list that are wanted, as a list of shallow copies, which the caller frees. */
+/* The wanted rows of a list, as a list of shallow copies, which the caller frees. */
 static struct tree_node *
 ctl_answer_choose(const struct tree_node *value, const char *wanted, struct tree_node *list)
 {

@@ -13,12 +13,12 @@
 
 /*
  *	   ┌─ it ends, or is late ─┐
- *	   ▼                       │                  ┌─ drained, and SIGTERM came or it is our child ─┐
- *	SERVING ──it asks──────► HELD ──"serving"──► GIVEN ──drained──► WAITING ──SIGTERM───────────► ENDED
- *	   └──────SIGTERM──────► STOPPING ──drained──────────────────────────────────────────────────►─┘
+ *	   ▼                       │               ┌ drained, and SIGTERM came or it is our child ┐
+ *	SERVING ──it asks──────► HELD ─"serving"─► GIVEN ─drained─► WAITING ─SIGTERM─────────► ENDED
+ *	   └──────SIGTERM──────► STOPPING ──drained────────────────────────────────────────────►─┘
  *
- * SIGTERM in HELD or GIVEN is remembered: it stops who is back in SERVING, and ends who has
- * drained. All else in any state is nothing.
+ * SIGTERM in HELD or GIVEN is remembered: it stops a daemon that returns to SERVING, and ends one
+ * that has drained. All other events are ignored in every state.
  */
 enum handover_state { SERVING, STOPPING, HELD, GIVEN, WAITING, ENDED };
 
@@ -27,13 +27,13 @@ struct handover {
 	enum handover_state state;
 	struct upgrade upgrade;
 	pid_t successor;
-	int fd; /* the talk with it, in HELD */
+	int fd; /* the connection to it, in HELD */
 	struct watch *watch;
 	struct timer *late;
 	bool terminated; /* by SIGTERM, in HELD or GIVEN */
 };
 
-/* The last word: HELD is over. */
+/* Sends the final message: HELD is over. */
 static void
 handover_say(struct handover *h, const char *word)
 {
@@ -62,7 +62,7 @@ handover_take_back(struct handover *h, const char *why)
 	rc = c->resume(c->arg, &err);
 	if (rc < 0)
 		log_error(c->who, "cannot go on: %s", err.text);
-	handover_say(h, TAKEOVER_MINE); /* only now: at this word it lets go of the database */
+	handover_say(h, TAKEOVER_MINE); /* only now: after this message it releases the database */
 	if (h->terminated || rc < 0)
 		c->stop(c->arg, rc < 0);
 }
@@ -113,7 +113,7 @@ handover_send_sockets(const struct handover *h)
 	return n < 0 ? n : fdpass_send(h->fd, buf_at(&head), buf_len(&head), fds, (size_t)n);
 }
 
-/* Why not, to whoever asks: the new one shows it as it is. */
+/* Tells the new daemon why not; it shows the text as it is. */
 static void
 handover_refuse(const struct handover *h, int fd)
 {

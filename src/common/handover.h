@@ -1,13 +1,14 @@
 /*
- * A daemon that runs hands over to a new one of its kind on its machine, agent or hub (takeover.h
- * has the talk between them): by POST /takeover on the admin socket a new one asks for it; by POST
- * /upgrade (`edgewayctl upgrade`) this one starts its own program again, which then asks, and tells
- * the service manager that it is the main process now. The program says by its functions how it
- * freezes, goes on, gives and ends; the order of all that, SIGTERM included, is kept here. On the
- * daemon's main loop.
+ * Hand-over from a running daemon, agent or hub, to a new one of its kind on the same machine
+ * (takeover.h has the protocol). A new daemon asks for it with POST /takeover on the admin socket.
+ * With POST /upgrade (`edgewayctl upgrade`) this daemon starts its own program again, which then
+ * asks, and tells the service manager that the new process is now the main process. The program
+ * supplies functions to freeze, resume, give and end; their order, including SIGTERM, is decided
+ * here. On the daemon's main loop.
  *
- * Afterwards this one finishes what it has, within drainTimeout. It ends then if it was upgraded;
- * else it waits to be stopped by whoever started both, who would otherwise start it again.
+ * Afterwards this daemon finishes its work within drainTimeout. After an upgrade it then exits;
+ * otherwise it waits until it is stopped by the process that started both, which would restart it
+ * if it exited.
  *
  *	handover_new(&h, &config);
  *	handover_asked(h, fd);			// admin_take_fn's
@@ -25,39 +26,39 @@ struct handover;
 
 struct handover_config {
 	struct loop *loop;
-	const char *who; /* "agent", "hub"; static, as takeover_ask has it */
+	const char *who; /* "agent", "hub"; static, as in takeover_ask */
 	struct spawner *starter; /* NULL: none */
 	const char *program; /* argv[0] */
-	const char *refusal; /* why it never hands over; NULL: it does */
-	/* A new one comes: what only one of the two may do ends, serving goes on. */
+	const char *refusal; /* why it never hands over; NULL: it may */
+	/* A new daemon comes: ends what only one of the two may do; serving continues. */
 	void (*freeze)(void *arg);
-	/* The head of takeover.h, and the descriptors behind it, FDPASS_MOST at most: how many, or
-	 * -errno. They stay the program's. */
+	/* Supplies the head of takeover.h and the descriptors after it, at most FDPASS_MOST:
+	 * returns how many, or -errno. They stay the program's. */
 	int (*sockets)(void *arg, struct buf *head, int *fds);
-	/* It has not come: undoes freeze. */
+	/* The new daemon did not come: undoes freeze. */
 	int (*resume)(void *arg, struct err *err);
-	/* It serves: the admin socket is closed, and what is in progress ends; handover_drained
-	 * follows. */
+	/* The new daemon serves: close the admin socket and finish what is in progress;
+	 * handover_drained follows. */
 	void (*give)(void *arg);
-	/* The program is to stop, as by SIGTERM; status 1: it cannot go on. */
+	/* Stops the program, as after SIGTERM; status 1: it cannot continue. */
 	void (*stop)(void *arg, int status);
-	/* All is over, the process ends. Once. */
+	/* Everything is over, the process ends. Called once. */
 	void (*end)(void *arg);
 	void *arg;
 };
 
 void handover_new(struct handover **h, const struct handover_config *config);
 void handover_free(struct handover **h);
-/* fd: as admin_take_fn gets it. */
+/* fd: as passed to admin_take_fn. */
 void handover_asked(struct handover *h, int fd);
-/* The same: starts the program again, and answers once that is known. */
+/* The same: starts the program again, and responds once the result is known. */
 void handover_upgrade(struct handover *h, int fd);
-/* A new one reads what is on the disk, or has: nothing is to be changed there. */
+/* A new daemon is reading the disk, or has read it: nothing may be changed there. */
 bool handover_is_under_way(const struct handover *h);
-/* SIGTERM: true once, when the program is to drain now; else that is under way, or waits for what
- * becomes of a new one. */
+/* SIGTERM: returns true once, when the program must drain now; else it is draining already, or must
+ * wait for the result of a hand-over. */
 bool handover_terminate(struct handover *h);
-/* Everything has drained, or drainTimeout is over. Again: nothing. */
+/* Everything has drained, or drainTimeout has passed. Further calls do nothing. */
 void handover_drained(struct handover *h);
 
 #endif

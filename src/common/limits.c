@@ -23,7 +23,7 @@ open_standard_descriptors(void)
 	int fd;
 
 	do
-		fd = open("/dev/null", O_RDWR); /* the lowest that is free */
+		fd = open("/dev/null", O_RDWR); /* the lowest free one */
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);

@@ -23,7 +23,7 @@ write_pid(int fd)
 	return pwrite(fd, text, (size_t)n, 0);
 }
 
-/* A disk that is full or broken holds no agent back. */
+/* A full or broken disk must not stop an agent. */
 static bool
 is_passing(int error)
 {
@@ -89,7 +89,7 @@ lock_network(int *out, struct err *err)
 	const int yes = 1, little = 0;
 	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	/* IP_FREEBIND: lo may be down. What anybody sends there is never read. */
+	/* IP_FREEBIND: lo may be down. What is sent there is never read. */
 	if (fd < 0 || setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof yes) < 0 ||
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little) < 0)
 		return err_set(err, errno, "cannot open a socket: %s", strerror(errno));

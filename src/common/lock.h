@@ -1,29 +1,29 @@
 /*
- * One instance per data folder: a lock on DIR/lock, held until the process ends, whatever ends it.
- * SO_REUSEPORT would let a second agent share the ports without a word. One agent per network
- * namespace, too: two with folders of their own would fight over the nftables table and
- * resolv.conf. That lock is a port: ports are the network namespace's, whatever files its processes
- * see, and those below 1024 nobody takes without CAP_NET_BIND_SERVICE. Abstract Unix sockets and
- * locks on files under /proc any user could take first.
+ * One instance per data folder: a lock on DIR/lock, held until the process ends for whatever
+ * reason. SO_REUSEPORT would otherwise let a second agent share the ports silently. One agent per
+ * network namespace, too: two with different folders would fight over the nftables table and
+ * resolv.conf. That lock is a port: ports belong to the network namespace, whatever files its
+ * processes see, and binding one below 1024 takes CAP_NET_BIND_SERVICE. Any user could take
+ * abstract Unix sockets, or locks on files under /proc, first.
  */
 #ifndef EDGEWAY_SRC_COMMON_LOCK_H
 #define EDGEWAY_SRC_COMMON_LOCK_H
 
 #include "base/core/err.h"
 
-/* Makes the folder (0700) when it is missing. -EBUSY names the process that holds the lock. On a
- * file system that is full or can only be read the lock is taken where its file is there, and *fd
- * stays as it is where not: a node goes on with what it knows. */
+/* Makes the folder (0700) if it is missing. -EBUSY names the process that holds the lock. On a full
+ * or read-only file system the lock is taken if its file exists; if not, *fd stays as it is: the
+ * node continues with what it has. */
 int lock_take(const char *data_dir, int *fd, struct err *err);
-/* UDP, in host byte order. A wildcard socket at the port, of anybody's, counts as well: so it is
- * one that nothing is assigned to. */
+/* UDP, in host byte order. A wildcard socket at the port, whoever owns it, conflicts as well: so
+ * the port is one that is assigned to nothing. */
 enum { LOCK_NETWORK_ADDRESS = 0x7f09fb01, LOCK_NETWORK_PORT = 251 };
-/* The same for the network namespace. The descriptor can be given to another process, which has the
- * lock then too. */
+/* The same for the network namespace. The descriptor can be passed to another process, which then
+ * holds the lock too. */
 int lock_network(int *fd, struct err *err);
-/* Is it the lock of this folder? */
+/* Returns whether fd is the lock of this folder. */
 bool lock_is_of(const char *data_dir, int fd);
-/* The folder's is ours now, and names us to whoever finds it taken. -1: none. */
+/* The folder's lock is ours now: the lock file names us to others that find it taken. -1: none. */
 void lock_inherit(int lock);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Log levels by part, seen and changed at run time through the admin server of either daemon. What
- * is set here lasts until SIGHUP or the end; the configuration's log.level holds then.
+ * Log levels by part, shown and changed at run time through the admin server of either daemon. A
+ * change lasts until SIGHUP or the end; then the configuration's log.level applies.
  */
 #ifndef EDGEWAY_SRC_COMMON_LOG_ADMIN_H
 #define EDGEWAY_SRC_COMMON_LOG_ADMIN_H
@@ -9,7 +9,7 @@
 
 /* GET: {"log":[{"part","level"}...]}. */
 admin_fn log_admin_show;
-/* POST with the query level=LEVEL and maybe part=PART; from the Unix socket only. */
+/* POST with the query level=LEVEL and optionally part=PART; from the Unix socket only. */
 admin_fn log_admin_level;
 
 #endif

@@ -66,7 +66,7 @@ struct chosen {
 	bool first;
 };
 
-/* A level stands for itself and those above it. */
+/* A level includes those above it. */
 static bool
 self_serious(const char *level, const char *least)
 {

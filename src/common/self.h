@@ -1,6 +1,6 @@
 /*
- * What both daemons tell of themselves on their admin socket: how long the turns of their loops
- * are, what the process costs, and what happened lately.
+ * What both daemons report about themselves on their admin socket: the duration of their loops'
+ * turns, the resources of the process, and recent events.
  *
  *	self_metrics(&m, loops, n);		// loops[0] is the main one, the others are workers
  *	{"GET", "/debug/events", self_events, false},
@@ -12,11 +12,10 @@
 #include "base/http/admin.h"
 
 void self_metrics(struct metrics *m, struct loop *const *loops, size_t n);
-/* What keeps the admin ports (either may be NULL) from being served, for edgewayctl:
- * {"trouble"}. */
+/* Why the admin ports (either may be NULL) are not served, for edgewayctl: {"trouble"}. */
 void self_admin_state(const struct admin *all, const struct admin *metrics, struct buf *out);
-/* {"events":[{"time","level","part","event"}]}, the oldest first; `part` and `level` of the query
- * choose. */
+/* {"events":[{"time","level","part","event"}]}, oldest first; filtered by `part` and `level` of the
+ * query. */
 admin_fn self_events;
 
 #endif

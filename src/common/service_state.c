@@ -5,15 +5,15 @@
 #include "base/core/log.h"
 #include "base/os/notify.h"
 
-/* How often is looked: while somebody may wait for us, and later, for STATUS=. */
+/* How often the state is checked: while units may wait for us, and later for STATUS=. */
 enum { LOOK_SOON_MS = 100, LOOK_LATER_MS = 2000 };
 
 struct service_state {
 	struct service_state_config config;
 	struct timer *timer;
-	char *status; /* what was said last */
+	char *status; /* the last one sent */
 	uint64_t started_ms, fed_ms;
-	uint64_t watchdog_ms; /* 0: nobody watches */
+	uint64_t watchdog_ms; /* 0: no watchdog */
 	bool ready, stopping, complained;
 };
 
@@ -31,7 +31,7 @@ service_state_say(struct service_state *a, const char *lines)
 	a->complained = rc < 0;
 }
 
-/* One line: STATUS= has no more. */
+/* STATUS= is limited to one line. */
 static void
 say_status(struct service_state *a, struct buf *status)
 {

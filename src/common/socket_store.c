@@ -19,11 +19,11 @@ enum kind { PROXY, DNS_UDP, DNS_TCP, KINDS }; /* one of each for each worker */
 
 struct socket_store {
 	struct fdpass kept; /* until they are used */
-	ino_t stored[FDPASS_MOST]; /* what the manager has, as we told it */
+	ino_t stored[FDPASS_MOST]; /* what the manager has, according to our messages */
 	size_t n_stored;
 };
 
-/* --- what was kept -------------------------------------------------------------------------- */
+/* --- kept sockets --------------------------------------------------------------------------- */
 
 static unsigned long
 socket_store_number(const char *variable)
@@ -33,7 +33,8 @@ socket_store_number(const char *variable)
 	return text != NULL ? strtoul(text, NULL, 10) : 0;
 }
 
-/* sd_listen_fds_with_names(3): the descriptors from 3 on, and a name for each between colons. */
+/* sd_listen_fds_with_names(3): the descriptors start at 3, and their names are separated by
+ * colons. */
 void
 socket_store_new(struct socket_store **out)
 {
@@ -85,8 +86,8 @@ socket_store_kind(int fd, uint16_t dns_port)
 										   : PROXY;
 }
 
-/* Sorts them into their workers' places: lb_adopt, dns_adopt. False: they are not one of each kind
- * for each worker. */
+/* Sorts them by worker for lb_adopt and dns_adopt. False: there is not exactly one of each kind for
+ * each worker. */
 static bool
 socket_store_sort(
 	const struct socket_store *s, size_t workers, uint16_t dns_port, int *proxy, int *dns)
@@ -138,7 +139,7 @@ socket_store_use(
 	dns_adopt(dns, for_dns, 2 * workers);
 }
 
-/* --- what is to be kept --------------------------------------------------------------------- */
+/* --- storing -------------------------------------------------------------------------------- */
 
 static bool
 socket_store_has(const struct socket_store *s, const int *fds, size_t n)
@@ -176,7 +177,7 @@ socket_store_put(struct socket_store *s, const struct dns *dns, const struct lb 
 	int fds[FDPASS_MOST];
 	size_t n;
 
-	/* mesh.workers is at most 64, of three sockets each */
+	/* mesh.workers is at most 64, with three sockets each */
 	n = lb_sockets(lb, fds);
 	n += dns_sockets(dns, fds + n);
 	if (n == 0 || !notify_wanted() || socket_store_has(s, fds, n))

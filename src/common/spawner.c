@@ -12,12 +12,12 @@
 
 #include "base/core/util.h"
 
-/* A wish ends well before who waits for it gives up: nothing is started behind his back. */
+/* A request expires well before its sender gives up: nothing is started after that. */
 enum { FIRST_FD = STDERR_FILENO + 1, WISH_MS = SPAWNER_MS - 1000 };
 
 struct wish {
 	uint64_t id;
-	uint64_t until_ms; /* mono_ms; later nobody waits for it any more */
+	uint64_t until_ms; /* mono_ms; after that its sender waits no more */
 };
 
 struct answer {
@@ -29,10 +29,10 @@ struct answer {
 struct spawner {
 	int fd;
 	pid_t pid;
-	uint64_t id; /* of the last wish */
-	struct watch *watch; /* while an answer is awaited */
+	uint64_t id; /* of the last request */
+	struct watch *watch; /* while a reply is awaited */
 	struct timer *timer;
-	spawner_fn *done; /* NULL: nothing is under way */
+	spawner_fn *done; /* NULL: nothing is in progress */
 	void *arg;
 };
 
@@ -40,7 +40,7 @@ struct spawner {
 
 extern char **environ;
 
-/* The new one is another process to the watchdog, and takes over. */
+/* The new program gets EDGEWAY_TAKEOVER=true, and no WATCHDOG_PID: it is another process. */
 static char **
 its_environment(void)
 {
@@ -77,7 +77,7 @@ start_program(char **argv, pid_t *child)
 	return -rc;
 }
 
-/* Until the agent has gone: signals to the whole group are the agent's. */
+/* Runs until the agent has ended: signals to the whole process group are meant for the agent. */
 static void
 spawner_serve(int fd, char **argv)
 {
@@ -115,7 +115,7 @@ spawner_new(struct spawner **out, char **argv, struct err *err)
 		return err_set(err, errno, "socketpair: %s", strerror(errno));
 	pid = fork();
 	if (pid == 0) {
-		/* none of the agent's locks may outlive it here */
+		/* none of the agent's locks may stay open in this process */
 		if (dup3(fds[1], FIRST_FD, O_CLOEXEC) < 0 && fds[1] != FIRST_FD)
 			_exit(1);
 		closefrom(FIRST_FD + 1);
@@ -156,7 +156,7 @@ on_answer(void *arg, int fd, unsigned events)
 		return;
 	if (n != (ssize_t)sizeof a)
 		spawner_end(s, -ECHILD, 0);
-	else if (a.id == s->id) /* else it comes too late for the wish before */
+	else if (a.id == s->id) /* otherwise it is a late reply to the previous request */
 		spawner_end(s, a.rc, a.pid);
 }
 

@@ -11,9 +11,9 @@
 #include "base/core/sock.h"
 
 enum {
-	ASK_MS = 10 * 1000, /* the other one writes what it has to its database */
-	TEXT_MAX = 64 * 1024, /* a node has less than ten thousand ports of bridges */
-	SOCKETS_EACH = 3, /* of a worker: proxy, DNS by UDP, DNS by TCP */
+	ASK_MS = 10 * 1000, /* the old daemon first writes its data to its database */
+	TEXT_MAX = 64 * 1024, /* a node has fewer than ten thousand bridge ports */
+	SOCKETS_EACH = 3, /* for each worker: proxy, DNS over UDP, DNS over TCP */
 };
 
 struct takeover {
@@ -22,9 +22,9 @@ struct takeover {
 	size_t workers;
 	struct fdpass fds;
 	char *estate;
-	size_t first; /* of the workers' among fds */
+	size_t first; /* index of the workers' first socket in fds */
 	struct watch *watch;
-	bool offered; /* "serving" is said */
+	bool offered; /* "serving" was sent */
 	takeover_fn *done;
 	void *arg;
 };
@@ -51,7 +51,7 @@ wait_for(int fd, char *text, size_t size, struct fdpass *fds)
 	return fdpass_receive(fd, text, size, fds);
 }
 
-/* Its first line: how many sockets there are behind the locks. False: it is none of ours. */
+/* Reads the first line: how many sockets follow the locks. False: not our format. */
 static bool
 takeover_read_head(struct takeover *t, const char *text, size_t *sockets)
 {
@@ -70,7 +70,7 @@ takeover_read_head(struct takeover *t, const char *text, size_t *sockets)
 	return true;
 }
 
-/* What came: a head of ours with all sockets, or why not. */
+/* Reads the reply: our head with all sockets, or the reason for a refusal. */
 static int
 takeover_understand(struct takeover *t, const char *text, ssize_t n, struct err *err)
 {
@@ -199,7 +199,7 @@ takeover_serving(struct takeover *t)
 	if (t->offered)
 		return;
 	t->offered = true;
-	/* When nobody is there to read it, the watch tells. */
+	/* If nobody reads it, the watch reports that. */
 	if (write(t->fd, word, sizeof word - 1) < 0)
 		log_debug(t->who, "the one before this one does not listen: %s", strerror(errno));
 }

@@ -1,20 +1,22 @@
 /*
- * A new agent takes over from the one that runs (handover.h), over its admin socket, and a new hub
- * from a hub in the same way:
+ * The protocol by which a new agent takes over from a running one (handover.h), over the admin
+ * socket; hubs do the same:
  *
  *	new					old
- *	POST /takeover ────────────────────────►  closes its database and its connection to the hub, leaves rules and resolv.conf
- *	◄── "edgeway-takeover 1 ..." and sockets  goes on serving; the second line is iptables_leave()'s
+ *	POST /takeover ────────────────────────►  closes its database and hub connection,
+ *						  leaves rules and resolv.conf
+ *	◄── "edgeway-takeover 1 ..." and sockets  continues to serve; 2nd line: iptables_leave()'s
  *	reads the database, listens, serves
  *	"serving" ─────────────────────────────►  reads and accepts no more
- *	◄──────────────────────────────── "yours"  finishes what it has, and leaves the host as it is
+ *	◄──────────────────────────────── "yours"  finishes its work, leaves the host as it is
  *
- * Until "yours" the new one leaves what is on the host as it finds it, but for what serving needs;
- * where the old one does not serve (no sockets came), it says "serving" as soon as it has tried.
- * Without that within HANDOVER_MS, or when the new one ends before, the old one says "mine" and
- * goes on as if nothing had been. Who hears "mine", serving or not, ends. An end without a word is
- * the other's death: who is left goes on. The sockets are the same in both, so no connection that
- * waits in one is lost. Loop 0, but for takeover_ask, which comes before there is one and waits.
+ * Until "yours" the new daemon changes only what serving needs on the host. If the old daemon does
+ * not serve (no sockets came), the new one says "serving" as soon as it has tried. If that is
+ * missing for HANDOVER_MS, or if the new one ends first, the old one says "mine" and continues as
+ * before. A new daemon that reads "mine" ends, whether it serves or not. If the connection ends
+ * without a word, the other side has died: the remaining one continues. Both have the same sockets,
+ * so no pending connection is lost. Loop 0, except takeover_ask, which runs before there is a loop
+ * and blocks.
  *
  *	takeover_ask(path, "agent", &t, err);	// 0 and NULL: nobody is there
  *	fds = takeover_sockets(t, &n);
@@ -33,31 +35,32 @@ enum { HANDOVER_MS = 10 * 1000 };
 #define TAKEOVER_MINE "mine\n"
 #define TAKEOVER_HEAD "edgeway-takeover 1 lock=%d workers=%zu\n"
 #define TAKEOVER_HUB_HEAD                                                                          \
-	"edgeway-takeover 1 hub sockets=%zu\n" /* and the lock of its dataDir before them */
+	"edgeway-takeover 1 hub sockets=%zu\n" /* preceded by the lock of its dataDir */
 
 struct takeover;
 
-/* done: is it ours? */
+/* done: whether the service is ours now */
 typedef void takeover_fn(void *arg, bool ours);
 
-/* who: "agent" or "hub", static; the two do not take over from one another. */
+/* who: "agent" or "hub", static; an agent and a hub do not take over from each other. */
 int takeover_ask(const char *path, const char *who, struct takeover **out, struct err *err);
-/* The number of workers whose sockets come; 0: the other one does not listen. */
+/* The number of workers whose sockets come; 0: the other daemon does not listen. */
 size_t takeover_workers(const struct takeover *t);
-/* The locks, taken; *lock may be -1 (lock.h), and *network_lock is, of a hub. */
+/* The locks; the caller takes them. *lock may be -1 (lock.h); *network_lock is -1 from a hub. */
 void takeover_locks(struct takeover *t, int *lock, int *network_lock);
-/* What is to be put back at the end, for iptables_inherit(); "": the other one does not say. */
+/* What must be restored on the host at the end, for iptables_inherit(); "": the other daemon does
+ * not say. */
 const char *takeover_estate(const struct takeover *t);
-/* Those behind the locks, how many, and taken: an agent's, of each worker the proxy's, and then two
- * of DNS each; a hub's, in any order. */
+/* The descriptors after the locks, which the caller takes; *n: how many. From an agent, for each
+ * worker the proxy's socket, then two DNS sockets each; from a hub, in any order. */
 int *takeover_sockets(struct takeover *t, size_t *n);
-/* `done` follows, whether or not we serve by then, and not from within this call. */
+/* `done` is called later, whether or not we serve by then, and not from within this call. */
 void takeover_follow(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg);
-/* We serve. Again: nothing. */
+/* We serve. Further calls do nothing. */
 void takeover_serving(struct takeover *t);
-/* Was that said? */
+/* Returns whether takeover_serving was called. */
 bool takeover_offered(const struct takeover *t);
-/* Without takeover_serving the other one goes on. */
+/* Without takeover_serving the other daemon continues. */
 void takeover_free(struct takeover **t);
 
 #endif

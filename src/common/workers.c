@@ -48,7 +48,7 @@ workers_count(const struct workers *w)
 static void *
 workers_run_it(void *arg)
 {
-	/* SO_MARK of the connections that it opens; sockets are bound and files opened on loop 0 */
+	/* for SO_MARK of the connections that it opens; loop 0 binds sockets and opens files */
 	privileges_keep_thread(PRIVILEGE_NET_ADMIN);
 	loop_run(arg);
 	return NULL;

@@ -1,5 +1,6 @@
 /*
- * The worker loops: one thread each, made before anything that lives on them, run until stopped.
+ * The worker loops: one thread each, created before the objects that live on them, run until
+ * stopped.
  *
  *	workers_new(&w, 2, err);	// loops exist, posts are kept
  *	workers_run(w);			// threads start

@@ -8,7 +8,7 @@
 
 #include "base/core/sock.h"
 
-enum { PATIENCE_S = 10 }; /* more than HUB_ASK_MS of hub/hub_ask.c */
+enum { PATIENCE_S = 10 }; /* longer than HUB_ASK_MS of hub/hub_ask.c */
 
 static int
 open_socket(const char *path, int *out, struct err *err)

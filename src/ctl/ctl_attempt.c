@@ -71,7 +71,8 @@ attempt_connect(struct attempt *a, const struct attempt_ask *ask, double began)
 	return true;
 }
 
-/* The first bytes are left in `head`; how many, 0: the end, or -1: a->error says why. */
+/* Leaves the first bytes in `head`; returns how many, 0: end of stream, or -1: a->error says
+ * why. */
 static ssize_t
 attempt_first(struct attempt *a, double began, char head[64])
 {
@@ -135,7 +136,8 @@ attempt_http(struct attempt *a, const struct attempt_ask *ask, double began)
 
 /* --- TCP, gRPC, UDP ------------------------------------------------------------------------- */
 
-/* The agent takes the connection before it has an endpoint for it: one that has none is closed. */
+/* The agent accepts a connection before it has an endpoint for it; without an endpoint it closes
+ * it. */
 static void
 attempt_tcp(struct attempt *a, double began)
 {

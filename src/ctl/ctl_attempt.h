@@ -1,7 +1,7 @@
 /*
- * The real connection or datagram of edgewayctl trace, from this machine, as a process of the host:
- * the rules of the node hold for those, too. The port is bound before anything is sent, so that the
- * agent can be asked to look out for it.
+ * The real connection or datagram of edgewayctl trace, from this machine, like one of a host
+ * process: the node's rules apply to it, too. The port is bound before anything is sent, so that
+ * the agent can be told to watch for it.
  *
  *	if (attempt_open(&a, &ask) == 0) {
  *		... a.from_port ...
@@ -17,8 +17,8 @@
 
 enum attempt_kind {
 	ATTEMPT_HTTP, /* a GET */
-	ATTEMPT_TCP, /* a connection; what the server says first, if anything */
-	ATTEMPT_UDP, /* a datagram, and the answer */
+	ATTEMPT_TCP, /* a connection, and what the server sends first, if anything */
+	ATTEMPT_UDP, /* a datagram, and the response */
 	ATTEMPT_GRPC, /* the preface of HTTP/2 in clear text, and the server's SETTINGS */
 };
 
@@ -34,15 +34,15 @@ struct attempt {
 	uint16_t from_port;
 	double connect_ms, first_ms, total_ms; /* < 0: not reached */
 	int status; /* ATTEMPT_HTTP */
-	size_t bytes; /* that came */
+	size_t bytes; /* received */
 	const char *error; /* static text; NULL: none */
-	const char *said; /* what came of it, static text; "": see status */
+	const char *said; /* the result, static text; "": see status */
 };
 
 /* 0, or -errno, and a->error says why. */
 int attempt_open(struct attempt *a, const struct attempt_ask *ask);
 void attempt_run(struct attempt *a, const struct attempt_ask *ask);
-/* At once: what is still open is reset. */
+/* At once: an open connection is reset. */
 void attempt_close(struct attempt *a);
 
 #endif

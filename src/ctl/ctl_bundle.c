@@ -30,7 +30,7 @@ enum {
 
 struct bundle {
 	const char *socket;
-	char folder[FOLDER_TEXT]; /* in the archive */
+	char folder[FOLDER_TEXT]; /* inside the archive */
 	uint64_t now_s;
 	struct redactor redactor;
 	struct buf tar, list; /* list: rows of JSON */
@@ -39,7 +39,7 @@ struct bundle {
 
 /* --- members -------------------------------------------------------------------------------- */
 
-/* text is consumed. problem: why there is not all of it; "": there is. */
+/* Consumes text. problem: why it is incomplete; "": it is complete. */
 static void
 bundle_add(struct bundle *b, const char *name, struct buf *text, const char *problem)
 {
@@ -68,7 +68,7 @@ bundle_add_file(struct bundle *b, const char *name, const char *path)
 	int rc = file_read(path, FILE_MOST, &data, &len);
 
 	buf_init(&text, BUF_UNLIMITED);
-	/* A process's arguments are parted by NUL. */
+	/* The arguments of a process are separated by NUL. */
 	for (size_t i = 0; rc >= 0 && i < len; i++)
 		data[i] = data[i] == '\0' ? ' ' : data[i];
 	if (rc >= 0)
@@ -112,7 +112,7 @@ bundle_add_answer(struct bundle *b, const char *name, const char *target)
 
 /* --- the daemon ----------------------------------------------------------------------------- */
 
-/* Who listens at the socket; pid 0: it cannot be said, as of another container. */
+/* The process that listens at the socket; pid 0: unknown, as it may be in another container. */
 static struct ucred
 bundle_daemon(const struct bundle *b)
 {
@@ -128,7 +128,7 @@ bundle_daemon(const struct bundle *b)
 	return who;
 }
 
-/* The variables that are ours; the others are nobody's business. */
+/* Only our own variables; the others are private. */
 static void
 bundle_add_variables(struct bundle *b, pid_t pid)
 {
@@ -144,8 +144,9 @@ bundle_add_variables(struct bundle *b, pid_t pid)
 	bundle_add(b, "process/variables", &text, rc < 0 ? strerror(-rc) : "");
 }
 
-/* As the daemon, or not at all; -errno. Root's supplementary groups would open what their members
- * may read, so root puts them down. Who is not root has no more than the caller's own rights. */
+/* Opens the file with the daemon's rights, or not at all; -errno. Root's supplementary groups would
+ * open files for their members, so root drops them. A caller that is not root has only its own
+ * rights. */
 static int
 bundle_open_as(const struct ucred *daemon, int base, const char *path)
 {
@@ -170,8 +171,8 @@ bundle_open_as(const struct ucred *daemon, int base, const char *path)
 	return fd;
 }
 
-/* The daemon says itself, by its arguments, which file that is: opened as the daemon, lest one that
- * was taken over has root put a file of root's into the archive. */
+/* The daemon's arguments name this file. It is opened with the daemon's rights: a compromised
+ * daemon must not make root put one of root's files into the archive. */
 static void
 bundle_read_config(struct bundle *b, const struct ucred *daemon, const char *config)
 {
@@ -197,7 +198,7 @@ bundle_read_config(struct bundle *b, const struct ucred *daemon, const char *con
 	bundle_add(b, "config.yaml", &text, problem);
 }
 
-/* The file that stands behind --config, as the daemon sees it. */
+/* The file named by --config, as the daemon sees it. */
 static void
 bundle_add_config(struct bundle *b, const struct ucred *daemon)
 {
@@ -219,7 +220,7 @@ bundle_add_config(struct bundle *b, const struct ucred *daemon)
 		bundle_read_config(b, daemon, config);
 }
 
-/* First, so that the secrets in it are known in all that follows. */
+/* Comes first, so that secrets in it are known for everything that follows. */
 static void
 bundle_add_process(struct bundle *b)
 {
@@ -238,7 +239,7 @@ bundle_add_process(struct bundle *b)
 	}
 }
 
-/* What the daemon is, by its state, and who it says that it is. */
+/* Which daemon it is, from its state, and its name for itself. */
 static void
 bundle_recognise(struct bundle *b, const struct tm *now)
 {
@@ -350,7 +351,7 @@ bundle_is_stdout(const char *file)
 	return strcmp(file, "-") == 0;
 }
 
-/* -errno where it cannot be written. */
+/* -errno if it cannot be written. */
 static int
 bundle_open(const char *file, struct err *err)
 {
@@ -381,7 +382,7 @@ bundle_write(struct bundle *b, const char *file, struct buf *packed, struct err 
 		return fd;
 	for (left = buf_len(packed); left > 0 && n >= 0; left -= (size_t)MAX(n, (ssize_t)0))
 		n = write(fd, buf_at(packed) + buf_len(packed) - left, left);
-	if (n < 0 || (fsync(fd) < 0 && errno != EINVAL)) { /* a pipe has nothing to sync */
+	if (n < 0 || (fsync(fd) < 0 && errno != EINVAL)) { /* a pipe cannot be synced */
 		n = errno;
 		if (!bundle_is_stdout(file))
 			unlink(file);

@@ -4,7 +4,7 @@
 
 enum { UNICODE_MOST = 0x10ffff, SURROGATE_FIRST = 0xd800, SURROGATE_LAST = 0xdfff };
 
-/* Bytes that the first one promises (RFC 3629); 0: it begins nothing. */
+/* Length of the character that begins with this byte (RFC 3629); 0: no character begins with it. */
 static size_t
 ctl_clean_promised(unsigned char first)
 {
@@ -17,7 +17,7 @@ ctl_clean_promised(unsigned char first)
 	return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
 }
 
-/* How many bytes of a character are there, at most as many as it has. */
+/* How many bytes of the character are present, at most its length. */
 static size_t
 ctl_clean_present(const char *p, size_t n, size_t most)
 {
@@ -39,7 +39,7 @@ ctl_clean_decode(const char *p, size_t len)
 	return c;
 }
 
-/* Shorter forms of it are not UTF-8. */
+/* Overlong encodings are not UTF-8. */
 static bool
 is_shortest(uint32_t c, size_t len)
 {
@@ -54,7 +54,7 @@ is_control(uint32_t c)
 	return (c < ' ' && c != '\n' && c != '\t') || (c >= 0x7f && c <= 0x9f);
 }
 
-/* One character, 0: the rest of it may come. */
+/* Takes one character; returns 0 if the rest of it may follow. */
 static size_t
 add_one(struct buf *out, const char *p, size_t n, bool last)
 {

@@ -7,11 +7,11 @@
 #include "src/ctl/ctl_doctor_machine.h"
 #include "src/ctl/ctl_doctor_parts.h"
 
-/* Where dataDir is unless the configuration says something else. */
+/* The default of dataDir. */
 #define AGENT_FOLDER "/var/lib/edgeway"
 #define HUB_FOLDER "/var/lib/edgeway-hub"
 
-/* What the agent finds of itself (agent_checks.h), and the disk that it writes to. */
+/* The agent's own findings (agent_checks.h), and the disk that it writes to. */
 static void
 doctor_agent(struct findings *f, const struct tree_node *top)
 {
@@ -25,7 +25,7 @@ doctor_agent(struct findings *f, const struct tree_node *top)
 	}
 }
 
-/* A full disk may be why nobody answers. */
+/* A full disk may be the reason why no daemon answers. */
 static void
 check_silent_disks(struct findings *f)
 {

@@ -5,9 +5,9 @@
 #include <sys/statvfs.h>
 
 /*
- * What is left is judged by the volume's size: a daemon writes some megabytes at most, and a small
- * volume that was made for it alone, as the hub's emptyDir of 16 MiB, is not full because a large
- * one would be.
+ * Free space is judged by the volume's size: a daemon writes only some megabytes, and a small
+ * volume made for it alone, such as the hub's emptyDir of 16 MiB, is not full at a level that would
+ * be low for a large one.
  */
 enum { DISK_LEAST_MB = 64, DISK_LEAST_PART = 8, DISK_NEED_KB = 2048, INODES_LEAST = 100 };
 

@@ -51,7 +51,7 @@ check_self_dials(struct findings *f, const struct tree_node *dials)
 			ctl_text(dials, "refused"), ctl_text(dials, "last"));
 }
 
-/* Whose end is near: within `days`, or the share of its life that is given. */
+/* When an expiry counts as near: within `days`, or within the given share of the lifetime. */
 struct nearness {
 	unsigned bad_days, note_days, bad_share, note_share;
 };
@@ -116,7 +116,7 @@ check_manifests(struct findings *f, const struct tree_node *files)
 			broken - NAMED_MOST);
 }
 
-/* Of one CA for another: nodes that would not come back after the next step. */
+/* The change from one CA to another: nodes that could not reconnect after the next step. */
 static void
 check_exchange(struct findings *f, const struct tree_node *nodes)
 {

@@ -20,7 +20,7 @@
 enum {
 	DNS_PORT = 53,
 	CLOCK_YEAR_LEAST = 2026, /* when this was written */
-	CLOCK_NEAR_S = 5, /* the way of a message is in the difference */
+	CLOCK_NEAR_S = 5, /* the difference includes the message's transit time */
 	CLOCK_FAR_S = 60,
 	CLOCK_OLD_S = 3600,
 };
@@ -115,7 +115,7 @@ check_kernel(struct findings *f)
 
 /* --- ports ---------------------------------------------------------------------------------- */
 
-/* By how the kernel calls the program that has a port. */
+/* Chooses the remedy by the kernel's name of the program that holds a port. */
 static const char *
 make_way(const char *who)
 {
@@ -143,7 +143,7 @@ make_way(const char *who)
 	       "(mesh.interface) or port";
 }
 
-/* A port that the agent should have and somebody else has. */
+/* Checks a port that the agent should have: another program may hold it. */
 static void
 check_port(struct findings *f, const char *protocol, uint32_t address, uint16_t port)
 {
@@ -166,7 +166,7 @@ check_port(struct findings *f, const char *protocol, uint32_t address, uint16_t 
 			make_way(who), "%s %u: %s", protocol, port, who);
 }
 
-/* Whoever has it keeps the next agent from starting. */
+/* Another process that holds it prevents the next agent from starting. */
 static void
 check_lock(struct findings *f)
 {
@@ -225,7 +225,7 @@ add_difference(struct buf *out, double ahead_s)
 	buf_printf(out, " %s the hub's clock", ahead_s < 0 ? "ahead of" : "behind");
 }
 
-/* Heartbeats tell no time: what was compared long ago is told with its age. */
+/* Heartbeats carry no time: an old comparison is shown with its age. */
 static void
 add_age(struct buf *out, double seconds)
 {

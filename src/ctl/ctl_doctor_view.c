@@ -16,13 +16,13 @@ enum {
 	ARRIVAL_PAUSE_US = 50 * 1000,
 };
 
-/* What a pod is to be asked: the agent's DNS, and the first service that it relays itself. */
+/* What a pod is to test: the agent's DNS, and the first service that the agent relays itself. */
 struct trial {
 	struct pod_question question;
-	char service[300]; /* "shop/web at 9.251.0.7:80", "" none */
+	char service[300]; /* "shop/web at 9.251.0.7:80", "": none */
 	const char *dns; /* as text */
 	const char *socket;
-	const struct tree_node *captured; /* name servers for which we answer */
+	const struct tree_node *captured; /* name servers for which the agent answers */
 };
 
 static void
@@ -58,7 +58,7 @@ count_accepted(const char *socket)
 	return ctl_number(counters, "accepted_http") + ctl_number(counters, "accepted_tcp");
 }
 
-/* A connection that was made may still have been led to somebody else. */
+/* An established connection may still have reached another program. */
 static bool
 has_arrived(const struct trial *t, double before)
 {
@@ -70,7 +70,7 @@ has_arrived(const struct trial *t, double before)
 	return false;
 }
 
-/* Its name servers, as docker copied them when it was started. */
+/* The pod's name servers, as docker copied them when it was started. */
 static void
 check_servers(struct findings *f, const struct trial *t, const struct pod *p)
 {
@@ -127,7 +127,8 @@ try_one(struct findings *f, const struct trial *t, const struct pod *p, const ch
 	return ill ? ILL : WELL;
 }
 
-/* Do all that were seen get what the mesh should give them, and was anyone seen? */
+/* Returns whether all visible pods get what the mesh should give them, and there was at least
+ * one. */
 static bool
 try_pods(struct findings *f, const struct trial *t, const char *bridge)
 {
@@ -155,7 +156,7 @@ try_pods(struct findings *f, const struct trial *t, const char *bridge)
 	return well > 0 && ill == 0;
 }
 
-/* iptables of old, which nf_tables knows nothing of. */
+/* iptables-legacy, which nf_tables does not show. */
 static void
 check_legacy(struct findings *f, bool pass)
 {

@@ -1,7 +1,7 @@
 /*
- * Prints what was found (findings.h): for people, or for programs as
- * {"check","what","verdict","class","found","remedy"}. What a daemon or the machine has said cannot
- * command the terminal.
+ * Prints findings (findings.h): for people, or for programs as
+ * {"check","what","verdict","class","found","remedy"}. Texts from a daemon or the machine cannot
+ * control the terminal.
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_FINDINGS_H
 #define EDGEWAY_SRC_CTL_CTL_FINDINGS_H

@@ -4,14 +4,14 @@
 #include <string.h>
 
 enum {
-	ALONE_MOST = 3, /* findings of one kind that are told one by one */
+	ALONE_MOST = 3, /* findings of one kind that are listed one by one */
 	NAMED_MOST = 5, /* of one kind that are named */
-	REPLICAS_MOST = 16, /* that are told by name */
+	REPLICAS_MOST = 16, /* that are listed by name */
 };
 
 /* --- services ------------------------------------------------------------------------------- */
 
-/* By the state's "kind"; in the order in which they are told. */
+/* By the state's "kind", in the order of output. */
 static const struct service_kind {
 	const char *word;
 	enum verdict verdict;
@@ -41,7 +41,7 @@ static const struct service_kind {
 	{"partly", VERDICT_NOTE, "are served in part",
 		"the Service serves, but not all of it: mend what the reason names"},
 	{"", VERDICT_NOTE, "cannot be served at the edge wholly",
-		"edgewayctl state has the reasons"}, /* of a hub that says no problem */
+		"edgewayctl state has the reasons"}, /* from a hub that reports no problem */
 };
 
 static bool
@@ -57,7 +57,7 @@ services_is_kind(const struct tree_node *s, const struct service_kind *kind)
 	return kind->word[0] == '\0';
 }
 
-/* Rows of one kind: each by itself while they are few. */
+/* Rows of one kind: listed one by one while they are few. */
 struct kind_rows {
 	unsigned n;
 	const struct tree_node *first[NAMED_MOST];
@@ -145,7 +145,7 @@ struct node_counts {
 	const struct tree_node *first_away[NAMED_MOST];
 };
 
-/* A row of this hub's own has what only its connection can tell. */
+/* Only a row of this hub's own connection has this member. */
 static bool
 nodes_is_here(const struct tree_node *n)
 {
@@ -238,7 +238,7 @@ nodes_tell_away(struct findings *f, const struct node_counts *c)
 		"%u of %u away: %s", c->away, c->away + c->connected, buf_str(&names));
 }
 
-/* One of them, and how many more. */
+/* Names one of them, and how many more there are. */
 static void
 nodes_tell_number(struct findings *f, const struct tree_node *nodes, const char *member,
 	const char *what, const char *remedy)

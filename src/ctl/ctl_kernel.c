@@ -22,7 +22,7 @@ enum { BYTES = 1024, NFTABLES = NFNL_SUBSYS_NFTABLES << 8 };
 struct batch {
 	char bytes[BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
 	size_t len;
-	struct nlmsghdr *message; /* the last one */
+	struct nlmsghdr *message; /* the last message */
 };
 
 static void
@@ -80,7 +80,7 @@ write_batch(struct batch *b)
 	hook->nla_len = (uint16_t)(b->len - began);
 }
 
-/* The kernel has answered within send(2). */
+/* The kernel has answered by the time send(2) returns. */
 static int
 read_verdict(int fd)
 {

@@ -39,7 +39,7 @@ ctl_legacy_tell(struct reading *r, const char *chain, const char *what, const ch
 			chain, what, rule[0] != '\0' ? " (" : "", rule, rule[0] != '\0' ? ")" : "");
 }
 
-/* The word behind -j, as long as `size` allows. */
+/* The word after -j, as far as `size` allows. */
 static bool
 find_target(const char *rule, char *to, size_t size)
 {

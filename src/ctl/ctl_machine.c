@@ -64,7 +64,7 @@ machine_mtu(const char *interface)
 		: 0;
 }
 
-/* A connected datagram socket knows its route, and sends nothing. */
+/* A connected datagram socket has a route without sending anything. */
 static int
 connect_towards(const char *towards)
 {

@@ -1,6 +1,6 @@
 /*
- * edgewayctl: asks a running daemon over its admin socket and shows the answer, to people as
- * tables, to programs as JSON or YAML, once or again and again.
+ * edgewayctl: sends requests to a running daemon over its admin socket and shows the answers, as
+ * tables for people, as JSON or YAML for programs, once or repeatedly.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,7 +24,7 @@
 enum {
 	ANSWER_MOST = 256 * 1024 * 1024,
 	WATCH_MAX_S = 86400,
-	TTL_MAX_S = 365 * 86400, /* the hub's own bound */
+	TTL_MAX_S = 365 * 86400, /* the hub's own limit */
 };
 
 typedef int ctl_own_fn(
@@ -34,11 +34,12 @@ struct command {
 	const char *words; /* "token create" */
 	const char *method;
 	const char *path;
-	const char *argument; /* query key of the free argument; "only": chosen here; "" none */
-	/* what of the answer -o json and yaml print; "" all of it, NULL: only as it comes */
+	const char *argument; /* query key for the free argument; "only": filtered here; "": none */
+	/* which member of the answer -o json and yaml print; "": all of it, NULL: only unchanged */
 	const char *list;
-	ctl_show_fn *show; /* NULL: as it comes */
-	ctl_own_fn *own; /* makes the answer here, of the free argument; NULL: the daemon does */
+	ctl_show_fn *show; /* NULL: print unchanged */
+	/* makes the answer itself, from the free argument; NULL: the daemon does */
+	ctl_own_fn *own;
 };
 
 static const struct command commands[] = {
@@ -80,14 +81,14 @@ static const struct command commands[] = {
 
 struct request {
 	const char *socket;
-	const char *node, *uses, *ttl; /* of token create */
+	const char *node, *uses, *ttl; /* for token create */
 	char ttl_text[16];
-	const char *part; /* of log level */
-	const char *force; /* of ca use: "yes", NULL not given */
-	const char *argument; /* free argument, NULL none */
-	const char *to; /* the second one, of access check */
+	const char *part; /* for log level */
+	const char *force; /* for ca use: "yes", NULL: not given */
+	const char *argument; /* free argument, NULL: none */
+	const char *to; /* the second one, for access check */
 	const struct command *command;
-	const char *output; /* -o, NULL not given */
+	const char *output; /* -o, NULL: not given */
 	enum ctl_format format;
 	unsigned watch_s; /* 0: once */
 };
@@ -100,7 +101,7 @@ add_query(struct buf *out, char separator, const char *key, const char *value)
 		buf_printf(out, "%%%02X", (unsigned char)*value);
 }
 
-/* --node asks that node's agent; of a token it says whose it is to be. */
+/* --node selects that node's agent; for a token it names the node that the token is for. */
 static bool
 is_remote(const struct request *r)
 {
@@ -128,7 +129,7 @@ ctl_main_build(const struct request *r, struct buf *out)
 	}
 }
 
-/* The hub passes the question on. */
+/* The hub forwards the request. */
 static const char *
 build_method(const struct request *r, struct buf *out)
 {
@@ -146,7 +147,7 @@ build_method(const struct request *r, struct buf *out)
 	return "POST";
 }
 
-/* A part that this daemon has not is an empty list, as where it has it and it is empty. */
+/* If this daemon does not have the list, it is treated as empty. */
 static int
 ctl_main_print(const struct request *r, struct buf *answer)
 {
@@ -182,7 +183,7 @@ ctl_main_examine(const struct request *r, struct buf *answer)
 	return ctl_doctor(t != NULL ? tree_document(t, 0) : NULL, &ask, r->format);
 }
 
-/* What was changed at one hub and cannot be told to its replicas yet. */
+/* A change made at one hub that cannot be passed to its replicas yet. */
 static void
 warn_unshared(const char *socket)
 {
@@ -228,7 +229,7 @@ run_once(const struct request *r)
 	return is_doctor ? ctl_main_examine(r, &answer) : ctl_main_print(r, &answer);
 }
 
-/* Documents that follow one another are to be told apart: JSON does that by itself. */
+/* Successive documents need a separator: in JSON they do not. */
 static void
 part_from_last(const struct request *r)
 {
@@ -241,12 +242,12 @@ part_from_last(const struct request *r)
 static int
 ctl_main_unwritten(int rc)
 {
-	if (rc != -EPIPE) /* who reads no more knows why */
+	if (rc != -EPIPE) /* the reader closed the pipe on purpose */
 		fprintf(stderr, "edgewayctl: cannot write: %s\n", strerror(-rc));
 	return 1;
 }
 
-/* Goes on while the daemon is away: it may be on its way back. A look at rates takes two. */
+/* Continues while the daemon is away, as it may return. Rates need two states. */
 static int
 ctl_main_run(const struct request *r)
 {
@@ -301,7 +302,7 @@ bad_usage(const char *why, const char *word)
 	return 2;
 }
 
-/* The hub takes seconds alone. */
+/* The hub accepts only seconds. */
 static bool
 read_ttl(struct request *r, const char *text)
 {
@@ -402,7 +403,7 @@ main(int argc, char **argv)
 	struct request r = {0};
 	int flag;
 
-	signal(SIGPIPE, SIG_IGN); /* an error like others of writing */
+	signal(SIGPIPE, SIG_IGN); /* handled like other write errors */
 	screen_open();
 	while ((flag = getopt_long(argc, argv, "s:ho:w::", flags, NULL)) != -1) {
 		switch (flag) {

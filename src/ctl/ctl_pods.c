@@ -22,10 +22,10 @@
 
 enum { MESSAGE_BYTES = 32768, NETWORKS_MAX = 1024, SEEN_MAX = 4096 };
 
-/* --- whose network hangs on the bridge (rtnetlink(7)) --------------------------------------- */
+/* --- which networks are attached to the bridge (rtnetlink(7)) ------------------------------- */
 
 struct networks {
-	int32_t ids[NETWORKS_MAX]; /* as this network namespace calls them */
+	int32_t ids[NETWORKS_MAX]; /* as numbered in this network namespace */
 	size_t n;
 };
 
@@ -40,7 +40,7 @@ ctl_pods_ask(int fd, struct nlmsghdr *request)
 		: 0;
 }
 
-/* The value of a number's attribute behind `header` bytes; false: it is not there. */
+/* Reads a numeric attribute after `header` bytes; false: it is missing. */
 static bool
 ctl_pods_attribute(struct nlmsghdr *m, size_t header, unsigned short type, int32_t *value)
 {
@@ -95,7 +95,7 @@ list_ports(int fd, int32_t bridge, struct networks *to)
 	}
 }
 
-/* Is the network that this file is on the bridge? */
+/* Returns whether the network namespace of this file is attached to the bridge. */
 static bool
 hangs_there(int fd, int network, const struct networks *there)
 {
@@ -149,7 +149,7 @@ ctl_pods_describe(struct pod *p, int pid)
 {
 	auto_free char *path = xasprintf("/proc/%d/comm", pid);
 	FILE *f = fopen(path, "re");
-	char name[16] = ""; /* the kernel's TASK_COMM_LEN */
+	char name[16] = ""; /* size: the kernel's TASK_COMM_LEN */
 
 	if (f != NULL && fscanf(f, "%15[^\n]", name) != 1)
 		name[0] = '\0';
@@ -228,7 +228,7 @@ wait_for(int fd, short events)
 	return n > 0 ? 0 : n == 0 ? ETIMEDOUT : errno;
 }
 
-/* Any answer will do: that one comes is what is to be known. */
+/* Any answer is enough: it shows that the server is reachable. */
 static int
 ask_name(const struct addr *server)
 {
@@ -293,7 +293,7 @@ pod_try(const struct pod *pod, const struct pod_question *question, struct pod_v
 		return -errno;
 	in = pair[0];
 	out = pair[1];
-	fflush(NULL); /* nothing of ours is written twice */
+	fflush(NULL); /* so that buffered output is not written twice */
 	if ((child = fork()) < 0)
 		return -errno;
 	if (child == 0)

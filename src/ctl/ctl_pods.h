@@ -1,8 +1,9 @@
 /*
- * The mesh as a pod sees it: edgewayctl's doctor enters the network of a container that runs behind
- * the bridge, asks there for a name and connects to a service, and so finds what no look at the
- * host can: rules of others that come first, firewalls, another name server. A child does it, so
- * that this process stays where it is. Needs root, and to see the containers' processes.
+ * The mesh as a pod sees it: edgewayctl's doctor enters the network namespace of a container behind
+ * the bridge, queries a name there and connects to a service. So it finds what cannot be seen from
+ * the host: rules of other programs that run first, firewalls, another name server. A child process
+ * does it, so that this process stays in its namespace. Needs root, and access to the containers'
+ * processes.
  *
  *	n = pods_find("docker0", pods, ARRAY_LEN(pods));
  *	pod_try(&pods[0], &question, &view);
@@ -21,26 +22,26 @@ enum { POD_HERE = 0, POD_WHO = 48, POD_SERVERS_MAX = 3, POD_PATIENCE_MS = 2000 }
 struct pod {
 	int pid; /* a process of it; POD_HERE: our own network */
 	char who[POD_WHO]; /* "nginx (pid 17)" */
-	struct in_addr servers[POD_SERVERS_MAX]; /* IPv4 name servers of its resolv.conf */
+	struct in_addr servers[POD_SERVERS_MAX]; /* IPv4 name servers in its resolv.conf */
 	size_t n_servers;
 };
 
-/* At most `most`, one a network, of those whose processes can be seen; *networks: how many hang on
- * the bridge. */
+/* Finds at most `most` pods, one for each network, among those whose processes are visible;
+ * *networks: how many networks are attached to the bridge. */
 size_t pods_find(const char *bridge, struct pod *pods, size_t most, size_t *networks);
 
 struct pod_question {
-	struct addr dns; /* port 0: not to be asked */
-	struct addr service; /* the same */
+	struct addr dns; /* port 0: no query */
+	struct addr service; /* port 0: no connection */
 };
 
 struct pod_view {
 	struct in_addr address; /* of the pod */
 	int dns_error, service_error; /* 0, or errno */
-	unsigned mtu; /* of its way to the service, 0: unknown */
+	unsigned mtu; /* of its route to the service, 0: unknown */
 };
 
-/* 0, or -errno: its network cannot be entered. Waits POD_PATIENCE_MS for each of both. */
+/* 0, or -errno: its network cannot be entered. Waits up to POD_PATIENCE_MS for each of the two. */
 int pod_try(const struct pod *pod, const struct pod_question *question, struct pod_view *view);
 
 #endif

@@ -6,10 +6,10 @@
 
 enum {
 	KNOWN_MOST = 256,
-	KNOWN_LEAST_BYTES = 8, /* a shorter one would blacken words that mean nothing */
+	KNOWN_LEAST_BYTES = 8, /* a shorter one would also remove ordinary words */
 	NAME_MOST = 64,
-	HASH_DIGITS = 64, /* of a join token, in front of its secret */
-	BRACKETS_MOST = 4096, /* bytes: a list that does not end is none */
+	HASH_DIGITS = 64, /* of a join token, before its secret */
+	BRACKETS_MOST = 4096, /* bytes; an unterminated list is not treated as a list */
 };
 
 struct redact_text {
@@ -24,15 +24,15 @@ redact_is_name(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
 }
 
-/* base64, base64url, hex, and what passwords are made of, but what ends a value in YAML, JSON, a
- * shell or a log line. */
+/* base64, base64url, hex, and characters of passwords, except those that end a value in YAML, JSON,
+ * a shell or a log line. */
 static bool
 redact_is_value(char c)
 {
 	return (unsigned char)c > ' ' && strchr("\"',;&\\<>()[]{}|", c) == NULL;
 }
 
-/* No word of a sentence. */
+/* Returns whether the value does not look like a word of a sentence. */
 static bool
 redact_looks_random(const char *value, size_t len)
 {
@@ -54,7 +54,7 @@ redact_remember(struct redactor *r, const char *value, size_t len)
 	r->known[r->n_known++] = xstrndup(value, len);
 }
 
-/* Each word, and what stands behind its `=`. */
+/* Remembers each word, and the part after its `=`. */
 static void
 redact_remember_words(struct redactor *r, const char *text, size_t len)
 {
@@ -69,7 +69,7 @@ redact_remember_words(struct redactor *r, const char *text, size_t len)
 	}
 }
 
-/* In place of the next `len` bytes. */
+/* Replaces the next `len` bytes. */
 static void
 redact_drop(struct redact_text *t, size_t len, bool remember)
 {
@@ -107,8 +107,8 @@ redact_starts(const struct redact_text *t, const char *from, const char *word)
 
 /* --- PEM ------------------------------------------------------------------------------------ */
 
-/* "-----BEGIN EC PRIVATE KEY-----" to the end of the END line, or of the text where there is none.
- * Line feeds may be written \n. */
+/* From "-----BEGIN EC PRIVATE KEY-----" to the end of the END line, or of the text if there is
+ * none. Line feeds may be written as \n. */
 static bool
 redact_pem(struct redact_text *t)
 {
@@ -130,7 +130,7 @@ redact_pem(struct redact_text *t)
 	return true;
 }
 
-/* --- what is a secret by its form ----------------------------------------------------------- */
+/* --- secrets recognised by their form ------------------------------------------------------- */
 
 static bool
 redact_is_hex(char c)
@@ -138,7 +138,7 @@ redact_is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* <sha256 of the CA>.<secret>: the first half is public. */
+/* <sha256 of the CA>.<secret>: the first part is public. */
 static bool
 redact_join_token(struct redact_text *t)
 {
@@ -154,7 +154,7 @@ redact_join_token(struct redact_text *t)
 	return true;
 }
 
-/* A JSON Web Token, as service accounts have them: three parts, of which the first is a JSON
+/* A JSON Web Token, as used by service accounts: three parts, the first of which is a JSON
  * object. */
 static bool
 redact_jwt(struct redact_text *t)
@@ -167,7 +167,7 @@ redact_jwt(struct redact_text *t)
 	return true;
 }
 
-/* "Bearer X", "Basic X": how credentials stand in a header field. */
+/* "Bearer X", "Basic X": credentials in a header field. */
 static bool
 redact_scheme(struct redact_text *t)
 {
@@ -195,8 +195,8 @@ redact_is_scheme(char c)
 	return isalnum((unsigned char)c) || strchr("+-.", c) != NULL;
 }
 
-/* The quote that the URL stands in, of which "://" is next; '\0': none, and then a quote is a part
- * of it as any byte is. */
+/* The quote around the URL whose "://" comes next; '\0': none, and then a quote is a part of the
+ * URL like any byte. */
 static char
 redact_url_quote(const struct redact_text *t)
 {
@@ -207,7 +207,7 @@ redact_url_quote(const struct redact_text *t)
 	return at > t->begin && (at[-1] == '"' || at[-1] == '\'') ? at[-1] : '\0';
 }
 
-/* scheme://USER:PASSWORD@host, up to the last sign as programs take it. */
+/* scheme://USER:PASSWORD@host, up to the last @, as programs parse it. */
 static bool
 redact_userinfo(struct redact_text *t)
 {
@@ -224,11 +224,11 @@ redact_userinfo(struct redact_text *t)
 		if (*at == '@')
 			sign = at;
 		else if (*at == '"' && (quote == '"' || strchr(" \n,:]}", next) != NULL))
-			break; /* of a URL, or of the text of JSON that it stands in */
+			break; /* end of the URL, or of the JSON text that contains it */
 		else if (*at == '\'' && quote == '\'' && next != quote)
 			break;
 		else if (*at == '\'' && quote == '\'')
-			at++; /* it''s: in YAML a quote within quotes */
+			at++; /* it''s: in YAML a quote inside quotes */
 	}
 	if (sign == NULL)
 		return false;
@@ -253,7 +253,7 @@ redact_known(struct redact_text *t)
 	return false;
 }
 
-/* --- what is a secret by its name ----------------------------------------------------------- */
+/* --- secrets recognised by their name ------------------------------------------------------- */
 
 static bool
 redact_has_word(const char *name, size_t len, const char *word)
@@ -279,7 +279,7 @@ redact_names_secret(const char *name, size_t len)
 	return false;
 }
 
-/* tokenFile, token-file, TOKEN_FILE, secretPath: where a secret is, and no profile. */
+/* tokenFile, token-file, TOKEN_FILE, secretPath: the location of a secret; but not "profile". */
 static bool
 redact_names_file(const char *name, size_t len)
 {
@@ -298,7 +298,7 @@ redact_names_headers(const char *name, size_t len)
 	return len >= 7 && strncasecmp(name + len - 7, "headers", 7) == 0;
 }
 
-/* A quote, perhaps behind the backslash that it has within a JSON text. */
+/* A quote, possibly after the backslash that escapes it within a JSON text. */
 static size_t
 redact_quote(const struct redact_text *t, const char *at)
 {
@@ -311,14 +311,15 @@ redact_quote(const struct redact_text *t, const char *at)
 struct redact_value {
 	const char *at;
 	size_t len;
-	char quote; /* '\0': it is bare */
-	bool escaped; /* the quote is */
-	bool json; /* a bare one behind a quoted name */
+	char quote; /* '\0': unquoted */
+	bool escaped; /* the quote is escaped */
+	bool json; /* unquoted, after a quoted name */
 	bool nested; /* that name's quote is escaped */
-	bool line; /* a bare one behind a colon: YAML, or a header field, up to the line's end */
+	bool line; /* unquoted, after a colon: YAML, or a header field, up to the line's end */
 };
 
-/* Behind `: `, `=`, `": "`, or a blank where the name is a flag's. False: there is none. */
+/* Finds the value after `: `, `=`, `": "`, or a blank if the name is a flag. False: there is
+ * none. */
 static bool
 redact_find_value(const struct redact_text *t, size_t name_len, struct redact_value *v)
 {
@@ -375,7 +376,7 @@ redact_measure(const struct redact_text *t, struct redact_value *v)
 		v->len--;
 }
 
-/* A word that says that there is none, or nothing within braces. */
+/* A word that means "none", or empty brackets. */
 static bool
 redact_is_none(const char *value, size_t len)
 {
@@ -387,7 +388,8 @@ redact_is_none(const char *value, size_t len)
 	return len == 0;
 }
 
-/* A file, a list or an object, or a number: of what is called key, which may be one of a map. */
+/* A list, an object, a file name or a number: the value of something called key, which may be a
+ * map's key. */
 static bool
 redact_is_harmless(const char *value, size_t len)
 {
@@ -398,14 +400,14 @@ redact_is_harmless(const char *value, size_t len)
 	return redact_is_none(value, len) || strchr("/[{", value[0]) != NULL || n == len;
 }
 
-/* Bytes of the list or object that the value begins, in YAML or JSON; 0: it is neither, or has no
+/* Length of the list or object that begins the value, in YAML or JSON; 0: it is neither, or has no
  * end. */
 static size_t
 redact_measure_brackets(const struct redact_text *t, const struct redact_value *v)
 {
 	const char *end = v->at + MIN((size_t)(t->end - v->at), (size_t)BRACKETS_MOST);
 	unsigned depth = 0;
-	bool first = true; /* a quote here begins a text, and is none of it */
+	bool first = true; /* a quote here begins a text instead of being part of one */
 	char quote = '\0';
 
 	for (const char *at = v->at; at < end; at++) {
@@ -431,7 +433,7 @@ redact_measure_brackets(const struct redact_text *t, const struct redact_value *
 	return 0;
 }
 
-/* Something called key may be one of a map. */
+/* Something called key may be the key of a map. */
 static bool
 redact_may_be_key(const char *value, size_t len)
 {
@@ -439,7 +441,7 @@ redact_may_be_key(const char *value, size_t len)
 		memchr(value, ' ', len) == NULL;
 }
 
-/* Strings of a list in JSON go one by one, of objects what their own names say. False: it is
+/* Redacts the strings of a JSON list one by one, and those of objects by their names. False: it is
  * neither list nor object. */
 static bool
 redact_json(struct redact_text *t, const struct redact_value *v)
@@ -466,7 +468,7 @@ redact_json(struct redact_text *t, const struct redact_value *v)
 	}
 }
 
-/* The column of what stands first in this line, behind the dashes of lists. */
+/* The column of the first text in this line, after the dashes of lists. */
 static size_t
 redact_column(const struct redact_text *t)
 {
@@ -479,8 +481,8 @@ redact_column(const struct redact_text *t)
 	return n;
 }
 
-/* The lines of a block of YAML, "name: |": those that stand further to the right, or are rows of a
- * list in the same column. A comment may stand anywhere. */
+/* The lines of a YAML block, "name: |": those indented further, or list items in the same column. A
+ * comment may have any indent. */
 static void
 redact_block(struct redact_text *t, size_t column)
 {
@@ -514,7 +516,7 @@ redact_begins_block(const struct redact_value *v)
 	return n == v->len || v->at[n] == ' ' || v->at[n] == '\t';
 }
 
-/* A list below its name. */
+/* A list in the lines after its name. */
 static bool
 redact_begins_list(const struct redact_text *t, const struct redact_value *v, size_t column)
 {
@@ -552,7 +554,7 @@ redact_take_block(struct redact_text *t, const struct redact_value *v, bool cert
 	return true;
 }
 
-/* Behind `=` it goes up to the next flag, or the line's end. */
+/* After `=` it extends to the next flag, or the line's end. */
 static size_t
 redact_measure_rest(const struct redact_text *t, const struct redact_value *v)
 {
@@ -564,13 +566,13 @@ redact_measure_rest(const struct redact_text *t, const struct redact_value *v)
 	return n;
 }
 
-/* All that is a value of `headers`, in any form: a list, a map, a text, or lines below. */
+/* Redacts any value of `headers`: a list, a map, a text, or the lines below. */
 static bool
 redact_headers(struct redact_text *t, struct redact_value *v)
 {
 	const size_t column = redact_column(t), brackets = redact_measure_brackets(t, v);
 	const char *quote = v->nested ? "\\\"" : v->json ? "\"" : "";
-	bool more = false, none; /* lines below are part of it; there is nothing in this one */
+	bool more = false, none; /* the lines below are part of it; this line has nothing */
 
 	if (v->quote != '\0') {
 		redact_measure(t, v);
@@ -588,7 +590,7 @@ redact_headers(struct redact_text *t, struct redact_value *v)
 		redact_keep(t, v->len);
 	} else {
 		redact_remember_words(t->r, t->at, v->len);
-		buf_adds(t->out, quote); /* it stays JSON */
+		buf_adds(t->out, quote); /* keep it valid JSON */
 		redact_drop(t, v->len, false);
 		buf_adds(t->out, quote);
 	}
@@ -599,7 +601,7 @@ redact_headers(struct redact_text *t, struct redact_value *v)
 	return true;
 }
 
-/* authorization=Bearer X: the scheme is the value's first word. */
+/* authorization=Bearer X: the scheme is the first word of the value. */
 static void
 redact_extend_scheme(const struct redact_text *t, size_t name_len, struct redact_value *v)
 {
@@ -614,7 +616,8 @@ redact_extend_scheme(const struct redact_text *t, size_t name_len, struct redact
 	v->len += 1 + redact_span(t, blank + 1, redact_is_value);
 }
 
-/* request="GET /x?token=abc" of the access log: a query is the caller's, whatever its names are. */
+/* request="GET /x?token=abc" of the access log: a query belongs to the client, whatever its names
+ * are. */
 static bool
 redact_request(struct redact_text *t, size_t name_len)
 {
@@ -663,7 +666,7 @@ redact_named(struct redact_text *t)
 	return true;
 }
 
-/* ---------------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------ */
 
 void
 redact(struct redactor *r, struct buf *out, const char *text, size_t len)
@@ -673,8 +676,7 @@ redact(struct redactor *r, struct buf *out, const char *text, size_t len)
 	while (t.at < t.end) {
 		bool within = t.at > text && redact_is_name(t.at[-1]) && redact_is_name(*t.at);
 
-		/* A join token's digits are looked for at the beginning of a word alone, as names
-		 * are. */
+		/* Join tokens and names are recognised only at the beginning of a word. */
 		if (redact_pem(&t) || redact_userinfo(&t) || redact_known(&t))
 			continue;
 		if (!within &&

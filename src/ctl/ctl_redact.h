@@ -1,9 +1,9 @@
 /*
- * Takes secrets out of what goes into a bug report: private keys (PEM), join tokens, passwords,
- * bearer tokens, cookies, values of keys and flags that are called so, all values of `headers`,
- * passwords in URLs, and queries of requests in the access log. What was taken out once is looked
- * for in all that follows, so that a password of the configuration does not stay in a line of the
- * log: give the configuration first. Rather too much than too little. Pure, but for that list.
+ * Removes secrets from texts for a bug report: private keys (PEM), join tokens, passwords, bearer
+ * tokens, cookies, values of keys and flags with such names, all values of `headers`, passwords in
+ * URLs, and queries of requests in the access log. A value that was removed once is searched for in
+ * all later texts, so that a password of the configuration does not remain in a log line: pass the
+ * configuration first. In doubt it removes too much. Pure, except for that list.
  *
  *	struct redactor r = {0};
  *	redact(&r, &out, text, len);	// again and again
@@ -17,9 +17,9 @@
 #define REDACTED "[removed]"
 
 struct redactor {
-	char **known; /* values that were taken out */
+	char **known; /* removed values */
 	size_t n_known;
-	size_t removed; /* how often */
+	size_t removed; /* number of removals */
 };
 
 /* Appends `text` without its secrets; `out` must be unlimited. */

@@ -74,7 +74,7 @@ take_answer(struct lookup *to, const u_char *bytes, int len)
 			to->n += take_record(to, &m, &rr);
 }
 
-/* What libc says of a search that found nothing has no message. */
+/* libc gives no message for a search that found nothing. */
 static const char *
 ctl_resolve_failure(int why)
 {
@@ -128,7 +128,7 @@ ctl_service_at(const struct tree_node *services, const char *address)
 	return NULL;
 }
 
-/* One sentence, with what to do where it is not what one wants. */
+/* One sentence, with the remedy if the result is not as expected. */
 static void
 ctl_resolve_explain(
 	struct buf *out, const struct tree_node *services, const struct lookup *l, const char *name)

@@ -17,14 +17,14 @@ run_in_child(const char *const *argv, int to)
 	if (dup2(nothing, STDIN_FILENO) < 0 || dup2(to, STDOUT_FILENO) < 0 ||
 		dup2(to, STDERR_FILENO) < 0)
 		_exit(STATUS_NOT_FOUND);
-	/* Where these programs are is known; an operator's PATH may not say. */
+	/* The locations of these programs are known; do not depend on the operator's PATH. */
 	setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin", 1);
 	setenv("LC_ALL", "C", 1);
 	execvp(argv[0], (char *const *)(uintptr_t)argv);
 	_exit(STATUS_NOT_FOUND);
 }
 
-/* 0 at its end, -ETIMEDOUT, or -ENOBUFS: it says more than there is room for. */
+/* 0 at the end of output, -ETIMEDOUT, or -ENOBUFS: there is more output than room. */
 static int
 run_read(int from, struct buf *out)
 {

@@ -1,6 +1,5 @@
 /*
- * A program of the machine, for what it prints: bounded in time and size, and never one that asks
- * back.
+ * Runs a program of the machine for its output: limited in time and size, and without input.
  *
  *	rc = ctl_run((const char *const[]){"ip", "addr", NULL}, &out);
  */
@@ -11,8 +10,8 @@
 
 enum { CTL_RUN_MS = 20 * 1000 };
 
-/* Appends stdout and stderr, as far as out's limit goes. The exit status, or -errno: -ENOENT: there
- * is no such program; -ETIMEDOUT: it was ended. */
+/* Appends stdout and stderr up to out's limit. Returns the exit status, or -errno: -ENOENT: no such
+ * program; -ETIMEDOUT: it was killed. */
 int ctl_run(const char *const *argv, struct buf *out);
 
 #endif

@@ -17,16 +17,16 @@
 
 enum { LOOK_MOST = 256 << 20, READ_BYTES = 65536 };
 
-/* Decided once: while a look is gathered, stdout is something else. */
+/* Set once: while output is collected, stdout is not the terminal. */
 static struct {
 	bool terminal, colours;
 } screen;
 
-/* --- cleaned on its way --------------------------------------------------------------------- */
+/* --- cleaning of output --------------------------------------------------------------------- */
 
-enum { REST_MOST = 3 }; /* of clean_add */
+enum { REST_MOST = 3 }; /* for clean_add */
 
-/* A descriptor behind a FILE; `rest` is the beginning of a character. */
+/* The descriptor behind a FILE; `rest` is the beginning of a character. */
 struct way {
 	int fd;
 	char rest[REST_MOST];
@@ -81,7 +81,7 @@ write_clean(void *arg, const char *bytes, size_t n)
 	return 0;
 }
 
-/* For as long as the process lives. */
+/* Lasts for the life of the process. */
 static void
 ctl_screen_lead(FILE **stream, struct way *w, int mode)
 {
@@ -95,7 +95,7 @@ ctl_screen_lead(FILE **stream, struct way *w, int mode)
 
 /* --- a terminal? ---------------------------------------------------------------------------- */
 
-/* Nothing but that a pause ends. */
+/* Does nothing, but interrupts a pause. */
 static void
 on_resized(int sig)
 {
@@ -155,9 +155,9 @@ screen_ink_of(const char *word)
 	return INK_PLAIN;
 }
 
-/* --- a look at a time ----------------------------------------------------------------------- */
+/* --- repeated output ------------------------------------------------------------------------ */
 
-/* What the descriptor was before, -1: it stays. */
+/* Returns a copy of the previous descriptor; -1: nothing was changed. */
 static int
 divert_to(int to, int fd)
 {
@@ -192,8 +192,7 @@ screen_begin(struct screen_look *look)
 		look->err = divert_to(gathered, STDERR_FILENO);
 }
 
-/* Bytes of what takes no room on a terminal: ink, and what follows the first byte of a
- * character. */
+/* Bytes that take no room on a terminal: ink, and the later bytes of a character. */
 static size_t
 ctl_screen_weightless(const char *text)
 {

@@ -1,11 +1,11 @@
 /*
- * What edgewayctl writes on: a terminal or something else, with colours or without. Whatever is
- * written to stdout and stderr, by whom it may have been said, is cleaned there (ctl_clean.h): no
- * control character but line feeds and tabs comes out, and no colour but by screen_ink. A look that
- * is repeated on a terminal is gathered and then put over the one before it, with what stderr had
- * to say, as much of it as there is room for; elsewhere looks simply follow one another. Colours
- * are for a terminal that knows them (TERM neither unset nor "dumb") whose user wants them
- * (NO_COLOR unset or empty).
+ * edgewayctl's output: to a terminal or elsewhere, with colours or without. All text written to
+ * stdout and stderr, whatever its origin, is cleaned (ctl_clean.h): it contains no control
+ * characters except line feeds and tabs, and no colours except those of screen_ink. Repeated output
+ * on a terminal is collected and then drawn over the previous one, together with the text for
+ * stderr, as far as the screen has room; elsewhere the outputs follow one another. Colours are used
+ * if the terminal has them (TERM neither unset nor "dumb") and the user wants them (NO_COLOR unset
+ * or empty).
  *
  *	screen_open();
  *	printf("%sBAD%s\n", screen_ink(INK_BAD), screen_ink(INK_PLAIN));
@@ -21,25 +21,25 @@
 
 enum ink { INK_PLAIN, INK_GOOD, INK_NOTE, INK_BAD };
 
-/* Of one look. */
+/* For one output. */
 struct screen_look {
-	int out, err; /* the terminal, while what is written to it is gathered; -1: it is not */
+	int out, err; /* the terminal, while output to it is collected; -1: not collected */
 };
 
-/* Once, before anything is written. */
+/* Call once, before anything is written. */
 void screen_open(void);
-/* Is it one, and may the cursor be moved on it? */
+/* Returns whether the output is a terminal whose cursor can be moved. */
 bool screen_is_terminal(void);
-/* A whole one that nothing is written on. */
+/* Clears the whole terminal. */
 void screen_clear(void);
-/* What turns the ink on once it is written, "" where there are no colours. Takes no room. */
+/* The text that switches to this ink, "" without colours. Takes no room on the screen. */
 const char *screen_ink(enum ink ink);
-/* That of a word that daemons use for a state: "ejected", "dead". */
+/* The ink for a daemon's word for a state: "ejected", "dead". */
 enum ink screen_ink_of(const char *word);
 void screen_begin(struct screen_look *look);
 /* 0, or -errno: it cannot be written. */
 int screen_end(struct screen_look *look);
-/* Seconds, or less when the terminal has got another size. */
+/* Waits for seconds, or until the terminal changes its size. */
 void screen_pause(unsigned seconds);
 
 #endif

@@ -49,7 +49,7 @@ ctl_show_services(const struct tree_node *answer, const char *argument)
 	return 0;
 }
 
-/* A port that nothing serves has a line as well: an empty table says nothing. */
+/* A port without endpoints gets a line as well: an empty table would be ambiguous. */
 static void
 add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 {
@@ -130,7 +130,7 @@ ctl_show_health(const struct tree_node *answer, const char *argument)
 	return 0;
 }
 
-/* Members as they are; upstreams stay in the order in which they are asked. */
+/* Shows members unchanged; upstreams stay in the order in which they are queried. */
 static int
 show_members(const struct tree_node *answer, const char *list, bool sorted,
 	const char *const *headers, const char *const *members)
@@ -295,7 +295,7 @@ ctl_show_resolve(const struct tree_node *answer, const char *argument)
 	return ctl_count(tree_get(answer, "records")) > 0 ? 0 : 1;
 }
 
-/* Which endpoint it was, and why that one. */
+/* Which endpoint answered, and why it was chosen. */
 static void
 show_answered(const struct tree_node *answered)
 {
@@ -374,7 +374,7 @@ ctl_show_bundle(const struct tree_node *answer, const char *argument)
 	return 0;
 }
 
-/* The exit status is the answer: 0 it may, 1 it may not. */
+/* The exit status is the result: 0 allowed, 1 not allowed. */
 int
 ctl_show_access(const struct tree_node *answer, const char *argument)
 {

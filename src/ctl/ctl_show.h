@@ -1,6 +1,6 @@
 /*
- * How edgewayctl shows the daemons' answers to a person, on stdout. Each takes the answer and the
- * command's free argument (NULL: none), and gives the exit status.
+ * Functions that show the daemons' answers to a person, on stdout. Each takes the answer and the
+ * command's free argument (NULL: none), and returns the exit status.
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_SHOW_H
 #define EDGEWAY_SRC_CTL_CTL_SHOW_H

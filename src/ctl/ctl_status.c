@@ -1,6 +1,6 @@
 /*
- * edgewayctl status: one screen of an agent or a hub. Lines by part, then warnings: every member of
- * the state that is named for trouble and is not empty, wherever it stands, and what numbers say.
+ * edgewayctl status: one screen for an agent or a hub. First lines by part, then warnings: from
+ * every non-empty member of the state, at any depth, whose name means a problem, and from numbers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,8 @@ add_amount(struct buf *line, const struct tree_node *from, const char *path, con
 	buf_printf(line, " %s", what);
 }
 
-/* "alive" of an endpoint, "connected" of a node: how many rows have it. */
+/* Counts the rows in which the member has this value: "alive" for an endpoint, "connected" for a
+ * node. */
 static unsigned
 count_with(const struct tree_node *list, const char *member, const char *value)
 {
@@ -48,8 +49,8 @@ struct warnings {
 	struct buf text;
 	char path[256];
 	unsigned n;
-	bool quiet; /* they are counted alone */
-	struct findings found; /* what the daemon finds of itself */
+	bool quiet; /* only count them */
+	struct findings found; /* the daemon's own findings */
 };
 
 static bool
@@ -88,8 +89,8 @@ tells_trouble(const char *key)
 	return false;
 }
 
-/* Of a list, which may have thousands of rows, the first that have trouble are told, and how many
- * more there are. */
+/* Of a list, which may have thousands of rows, only the first rows with a problem are shown, and
+ * how many more there are. */
 static void
 find_trouble(struct warnings *w, const struct tree_node *n, const char *parent)
 {
@@ -158,7 +159,7 @@ status_count(const struct findings *f, enum verdict verdict)
 	return n;
 }
 
-/* Those of one class, each with what helps. */
+/* Those of one class, each with its remedy. */
 static void
 say_findings(const struct findings *f, enum verdict verdict, const char *label, enum ink ink)
 {
@@ -240,7 +241,7 @@ say_services(const struct tree_node *top, struct buf *line)
 	ctl_status_say("database", line);
 }
 
-/* Each worker has a row for an endpoint; one that any worker holds for bad is told once. */
+/* Each worker has a row for an endpoint; an endpoint that any worker finds bad is shown once. */
 static void
 say_endpoints(const struct tree_node *lb, struct buf *line)
 {
@@ -297,7 +298,7 @@ say_memory(const struct tree_node *lb, struct buf *line)
 	const struct tree_node *c = tree_get(lb, "counters");
 
 	if (tree_get(lb, "memory") == NULL)
-		return; /* a daemon that is older */
+		return; /* an older daemon */
 	add_memory(lb, line, "memory.own.used", "memory.own.limit");
 	buf_adds(line, " held for clients, ");
 	add_memory(lb, line, "memory.sockets.used", "memory.sockets.limit");
@@ -405,7 +406,7 @@ say_seccomp(const struct tree_node *s, struct buf *line)
 	bool enforced = strcmp(ctl_text(s, "mode"), "enforce") == 0;
 
 	if (s == NULL)
-		return; /* a daemon that is older */
+		return; /* an older daemon */
 	if (ctl_number(s, "calls") == 0)
 		buf_printf(line, "off%s%s", ctl_text(s, "reason")[0] != '\0' ? ": " : "",
 			ctl_text(s, "reason"));
@@ -471,7 +472,7 @@ say_source(const struct tree_node *source, struct buf *line)
 	}
 }
 
-/* What the names of nodes are answered with. */
+/* What queries for node names return. */
 static void
 say_naming(const struct tree_node *naming, struct buf *line)
 {
@@ -601,7 +602,7 @@ static void
 say_strangers(const struct tree_node *from, struct buf *line)
 {
 	if (from == NULL)
-		return; /* a daemon that is older */
+		return; /* an older daemon */
 	buf_printf(line, "%s of %s places for connections that have not authenticated; ",
 		ctl_text(from, "waiting"), ctl_text(from, "places"));
 	add_amount(line, from, "dropped", "closed and ");
@@ -609,7 +610,7 @@ say_strangers(const struct tree_node *from, struct buf *line)
 	ctl_status_say("strangers", line);
 }
 
-/* As the doctor finds them, what is worse first. */
+/* In the doctor's words, the worst first. */
 static void
 status_warn_findings(struct warnings *w, const struct tree_node *hub)
 {

@@ -37,7 +37,7 @@ table_row(struct table *t, const char *const *cells)
 	t->n_rows++;
 }
 
-/* qsort is not stable by itself. */
+/* qsort itself is not stable. */
 struct place {
 	char *const *row;
 	size_t at;
@@ -68,7 +68,7 @@ table_sort(struct table *t)
 	t->size = t->n_rows;
 }
 
-/* Columns that a terminal shows; what a daemon says is UTF-8. */
+/* Width in columns on a terminal; texts from a daemon are UTF-8. */
 static int
 columns_of(const char *text)
 {

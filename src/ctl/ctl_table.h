@@ -1,6 +1,6 @@
 /*
- * A table for people: columns as wide as their widest cell, which is known only at the end, so rows
- * are kept until then. Empty cells are shown as '-'.
+ * A table for people: columns are as wide as their widest cell, which is known only at the end, so
+ * rows are kept until then. Empty cells are shown as '-'.
  *
  *	auto_table struct table t;
  *	table_init(&t, (const char *const[]){"NAME", "ADDRESS", NULL});
@@ -27,9 +27,9 @@ struct table {
 /* Headers end with NULL, TABLE_COLUMNS_MAX at most, and must outlive the table. */
 void table_init(struct table *t, const char *const *headers);
 void table_fini(struct table *t);
-/* As many cells as there are headers, NULL being an empty one; copied. */
+/* As many cells as there are headers, NULL for an empty one; copied. */
 void table_row(struct table *t, const char *const *cells);
-/* By the first column; rows with the same one keep their order. */
+/* Sorts by the first column; rows with equal ones keep their order. */
 void table_sort(struct table *t);
 void table_print(const struct table *t, FILE *to);
 

@@ -10,12 +10,12 @@
 enum { TAP_ANSWER_MOST = 8 << 20, TAP_PAUSE_MS = 500 };
 
 struct tap_view {
-	uint64_t next, skipped; /* as the agent counts */
+	uint64_t next, skipped; /* as counted by the agent */
 	enum ctl_format format;
 	bool headed;
 };
 
-/* --- a line each ---------------------------------------------------------------------------- */
+/* --- output --------------------------------------------------------------------------------- */
 
 static void
 tap_print_row(const struct tree_node *r)
@@ -26,7 +26,7 @@ tap_print_row(const struct tree_node *r)
 	int status = (int)ctl_number(r, "status");
 
 	bad = status >= 500 || (end[0] != '-' && end[0] != '\0');
-	/* The day is today: the hour stands behind the T. */
+	/* Only the time is shown: it begins after the T. */
 	printf("%.12s  %-21s  %-24s  ", strlen(when) > 11 ? when + 11 : when, ctl_text(r, "client"),
 		ctl_text(r, "service"));
 	printf("%-21s  %s", ctl_text(r, "endpoint")[0] != '\0' ? ctl_text(r, "endpoint") : "-",
@@ -43,7 +43,7 @@ tap_print_row(const struct tree_node *r)
 	printf("%s\n", request[0] != '\0' ? request : open ? "connection" : "connection ended");
 }
 
-/* Its members are texts and numbers; one line, so that a program can read while it goes on. */
+/* Members are texts and numbers; one line each, so that a program can read the stream. */
 static void
 tap_print_json(const struct tree_node *r)
 {
@@ -74,7 +74,7 @@ tap_print_head(struct tap_view *v)
 		"STATUS, WHO ENDED IT, TIME, REQUEST");
 }
 
-/* What there was no room for is said, so that nobody takes a sample for all. */
+/* Reports dropped records, so that nobody takes a sample for the whole. */
 static void
 tap_print_lost(struct tap_view *v, const struct tree_node *answer)
 {
@@ -137,7 +137,7 @@ ctl_tap(const char *socket, const char *service, enum ctl_format format)
 
 	while ((rc = tap_look(&v, socket, service)) == 0) {
 		if (fflush(stdout) != 0)
-			return 1; /* nobody reads any more */
+			return 1; /* the reader is gone */
 		usleep(TAP_PAUSE_MS * 1000);
 	}
 	return rc;

@@ -33,7 +33,8 @@ tar_add(struct buf *out, const char *name, const void *data, size_t len, uint64_
 	tar_number(header + 116, 8, 0); /* group */
 	tar_number(header + 124, 12, len);
 	tar_number(header + 136, 12, modified_s);
-	memset(header + TAR_SUM_AT, ' ', TAR_SUM_BYTES); /* as which it is counted */
+	/* the checksum counts its own field as blanks */
+	memset(header + TAR_SUM_AT, ' ', TAR_SUM_BYTES);
 	header[156] = '0'; /* a regular file */
 	memcpy(header + 257,
 		"ustar\0"

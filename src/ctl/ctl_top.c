@@ -8,27 +8,27 @@
 #include "src/ctl/ctl_resolve.h"
 #include "src/ctl/ctl_table.h"
 
-enum { LOOKS = 20 /* in the history that is drawn */, BUCKETS_MAX = 64 };
+enum { LOOKS = 20 /* states in the history that is drawn */, BUCKETS_MAX = 64 };
 
 enum count { REQUESTS, ERRORS, CONNECTIONS, BYTES_UP, BYTES_DOWN, COUNTS };
 
 struct service {
 	char *name;
-	double total[COUNTS]; /* since the daemon's start, at the last look */
-	double rate[COUNTS]; /* a second, between the last two */
+	double total[COUNTS]; /* since the daemon's start, at the last state */
+	double rate[COUNTS]; /* per second, between the last two states */
 	double history
-		[LOOKS]; /* of requests, or of connections where there are none; newest last */
-	uint64_t took[BUCKETS_MAX]; /* answers by their time, since the daemon's start */
-	double p50_ms, p99_ms; /* of those between the last two looks, < 0: there were none */
+		[LOOKS]; /* of requests, or of connections if there are no requests; newest last */
+	uint64_t took[BUCKETS_MAX]; /* responses by duration, since the daemon's start */
+	double p50_ms, p99_ms; /* of responses between the last two states; < 0: there were none */
 	double open;
 	bool seen;
 };
 
-/* Between two looks; the program ends with it. */
+/* Kept between two calls, until the program ends. */
 static struct {
 	struct service *services;
 	size_t n;
-	double at_s; /* of the last look, 0: none yet */
+	double at_s; /* of the last state; 0: none yet */
 } top;
 
 static struct service *
@@ -43,7 +43,7 @@ service_of(const char *name)
 	return &top.services[top.n++];
 }
 
-/* How long the answers since the last look took. */
+/* The durations of responses since the last state. */
 static void
 note_times(struct service *s, const struct tree_node *row)
 {
@@ -67,7 +67,7 @@ note_times(struct service *s, const struct tree_node *row)
 	s->p99_ms = (double)histogram_percentile_us(lately, n, first_us, 99) / 1000;
 }
 
-/* A daemon that was started anew counts from 0 again. */
+/* A restarted daemon counts from 0 again. */
 static void
 ctl_top_note(struct service *s, const struct tree_node *row, double passed_s)
 {

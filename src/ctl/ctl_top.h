@@ -1,6 +1,6 @@
 /*
- * edgewayctl top: what services do just now, the difference between two looks. So it has to be
- * shown twice at least: the first time there is nothing to say yet, and nothing is printed.
+ * edgewayctl top: the current traffic of services, as the difference between two states. So it
+ * needs at least two calls: the first prints nothing.
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_TOP_H
 #define EDGEWAY_SRC_CTL_CTL_TOP_H

@@ -13,12 +13,12 @@
 #include "src/ctl/ctl_resolve.h"
 
 enum {
-	ARM_MS = 3000, /* for the agent's workers to look out */
-	LOOK_MS = 3000, /* for what they have seen */
+	ARM_MS = 3000, /* time for the agent's workers to start watching */
+	LOOK_MS = 3000, /* time for their results */
 	LOOK_PAUSE_US = 20 * 1000,
 };
 
-/* --- what is asked for ---------------------------------------------------------------------- */
+/* --- the URL -------------------------------------------------------------------------------- */
 
 struct trace_url {
 	enum attempt_kind kind;
@@ -30,7 +30,7 @@ struct trace_url {
 static const struct trace_scheme {
 	const char *text;
 	enum attempt_kind kind;
-	uint16_t port; /* by default; 0: it must be said */
+	uint16_t port; /* default; 0: must be given */
 } trace_schemes[] = {
 	{"http://", ATTEMPT_HTTP, 80},
 	{"tcp://", ATTEMPT_TCP, 0},
@@ -60,7 +60,7 @@ trace_read_scheme(const char **at, struct trace_url *to, struct err *err)
 	return 0;
 }
 
-/* SCHEME://HOST[:PORT][/PATH]; without a scheme it is HTTP. */
+/* SCHEME://HOST[:PORT][/PATH]; the default scheme is HTTP. */
 static int
 trace_read_url(const char *text, struct trace_url *to, struct err *err)
 {
@@ -99,21 +99,21 @@ trace_read_url(const char *text, struct trace_url *to, struct err *err)
 	return 0;
 }
 
-/* --- the way there -------------------------------------------------------------------------- */
+/* --- the path to the service ---------------------------------------------------------------- */
 
 struct trace {
 	const char *socket;
 	struct trace_url url;
 	struct lookup name;
 	const struct tree_node *state,
-		*services; /* the agent's, of before and, at last, of after */
+		*services; /* from the agent, before and finally after the attempt */
 	const struct tree_node *service, *port; /* NULL: none */
 	struct attempt attempt;
-	char id[24]; /* of the look at the agent */
-	struct buf answered; /* members of the object `answered` */
+	char id[24]; /* of the tap at the agent */
+	struct buf answered; /* members of the JSON object `answered` */
 };
 
-/* A port's number may be there for TCP and for UDP. */
+/* A port number may exist for both TCP and UDP. */
 static const struct tree_node *
 trace_port_of(const struct tree_node *service, const struct trace_url *url)
 {
@@ -126,7 +126,7 @@ trace_port_of(const struct tree_node *service, const struct trace_url *url)
 	return NULL;
 }
 
-/* How each worker sees the endpoint; those that have not used it yet say nothing. */
+/* The endpoint's state in each worker; workers that have not used it yet have none. */
 static void
 trace_write_health(
 	struct buf *out, const struct tree_node *state, const char *service, const char *endpoint)
@@ -186,8 +186,8 @@ trace_write_endpoints(struct buf *out, const struct tree_node *state, const stru
 	buf_adds(out, "]");
 }
 
-/* Who may call it, in words; "" where everybody may. The request below is one of the node's own
- * processes. */
+/* Who may call it, in words; "" if everybody may. The request below comes from a process of the
+ * node itself. */
 static void
 trace_write_callers(struct buf *out, const struct tree_node *service)
 {
@@ -210,7 +210,7 @@ trace_write_callers(struct buf *out, const struct tree_node *service)
 	json_add_text(out, buf_str(&text));
 }
 
-/* Is the address of mesh.subnet? */
+/* Returns whether the address is in mesh.subnet. */
 static bool
 trace_in_range(const struct tree_node *services, const char *address)
 {
@@ -231,7 +231,7 @@ trace_protocol(const struct trace *t)
 	return t->url.kind == ATTEMPT_UDP ? "UDP" : "TCP";
 }
 
-/* Which rule takes it, in words. */
+/* Which rule handles it, in words. */
 static void
 trace_add_rule(struct buf *out, const struct trace *t)
 {
@@ -281,7 +281,7 @@ trace_write_way(struct buf *out, const struct trace *t)
 
 /* --- who answered --------------------------------------------------------------------------- */
 
-/* What the proxy has seen of our connection; false: it cannot be asked. */
+/* What the proxy recorded of our connection; false: it cannot be asked. */
 static bool
 trace_ask_tap(const struct trace *t, bool last, struct tree **to)
 {
@@ -293,7 +293,7 @@ trace_ask_tap(const struct trace *t, bool last, struct tree **to)
 	return ctl_ask_json(t->socket, target, to, &err) == 0;
 }
 
-/* Has every worker been told to look out for our port? */
+/* Waits until every worker watches for our port. */
 static void
 trace_arm(const struct trace *t)
 {
@@ -305,7 +305,7 @@ trace_arm(const struct trace *t)
 		usleep(LOOK_PAUSE_US);
 }
 
-/* How many of the tier that was chosen were fit for use. */
+/* How many endpoints of the chosen tier were usable. */
 static unsigned
 trace_usable(const struct trace *t, const char *tier)
 {
@@ -325,7 +325,7 @@ trace_usable(const struct trace *t, const char *tier)
 	return n;
 }
 
-/* The two letters of the access log (lb/access_log.h) for those who do not know them. */
+/* Explains the two letters of the access log (lb/access_log.h). */
 static const char *
 trace_end_text(const char *end)
 {
@@ -369,13 +369,13 @@ trace_add_proxied(struct buf *out, const struct trace *t, const struct tree_node
 	json_add_text(out, buf_str(&why));
 }
 
-/* Of a relayed connection the proxy tells as soon as it is made. */
+/* The proxy reports a relayed connection as soon as it is made. */
 static void
 trace_look_at_proxy(struct trace *t)
 {
 	struct tree *said auto_tree = NULL;
 	double until = ctl_now_ms() + LOOK_MS;
-	/* A port of HTTP has no endpoint before there is a request. */
+	/* On an HTTP port there is no endpoint before a request. */
 	bool hopeless =
 		t->url.kind != ATTEMPT_HTTP && strcmp(ctl_text(t->port, "mode"), "http") == 0;
 
@@ -450,7 +450,7 @@ trace_look(struct trace *t)
 		trace_look_at_proxy(t);
 }
 
-/* --- all of it ------------------------------------------------------------------------------ */
+/* --- the whole trace ------------------------------------------------------------------------ */
 
 static void
 trace_try(struct trace *t)
@@ -477,7 +477,7 @@ trace_try(struct trace *t)
 	attempt_run(&t->attempt, &ask);
 }
 
-/* An address needs no DNS. */
+/* For an address DNS is not needed. */
 static int
 trace_look_up(struct trace *t, struct err *err)
 {

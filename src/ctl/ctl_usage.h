@@ -1,5 +1,5 @@
 /*
- * What edgewayctl --help says, and the times that its options take.
+ * The text of edgewayctl --help, and the durations that its options take.
  *
  *	fputs(ctl_usage, stdout);
  *	rc = ctl_read_seconds("1h", 1, 86400, &seconds, &err);
@@ -9,7 +9,7 @@
 
 #include "base/core/err.h"
 
-/* Commands by what one wants to do, then the options. */
+/* Commands grouped by purpose, then the options. */
 extern const char ctl_usage[];
 
 /* "90" (seconds), "90s", "30m", "1h", "7d": 0, or -EINVAL and what was expected. */

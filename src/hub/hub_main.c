@@ -144,7 +144,7 @@ hub_main_refuse(struct admin_reply *reply, int status, const char *why)
 	buf_printf(&reply->body, "%s\n", why);
 }
 
-/* The next hub has read the disk, or does: what is changed now would be lost. */
+/* The next hub is reading the disk, or has read it: a change now would be lost. */
 static bool
 hub_main_hands_over(const struct hub_main *m, struct admin_reply *reply)
 {
@@ -165,7 +165,7 @@ on_token_create(void *arg, const struct admin_request *req, struct admin_reply *
 
 	if (hub_main_hands_over(m, reply))
 		return;
-	/* A name that was not understood must not end as a token for any name. */
+	/* A misspelt name must not result in a token for any name. */
 	if ((rc = admin_query(req->query, "node", node, sizeof node)) < 0 ||
 		(rc == 1 && node[0] == '\0')) {
 		hub_main_refuse(reply, 400, "node must be a node's name");
@@ -204,7 +204,7 @@ on_tokens(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	hub_token_list(m->hub, &reply->body);
 }
 
-/* It is in force; the disk may be full. */
+/* The change is in force; but the disk may be full. */
 static void
 say_ended(const struct hub_main *m, struct admin_reply *reply, const char *verb, const char *what)
 {
@@ -416,7 +416,7 @@ hub_main_end(void *arg)
 	hub_tracing_end(&m->tracing, on_spans_sent, m);
 }
 
-/* Or drainTimeout is over. */
+/* Or drainTimeout has passed. */
 static void
 on_drained(void *arg)
 {
@@ -440,7 +440,7 @@ hub_main_stop(void *arg)
 	if (!handover_terminate(m->handover))
 		return;
 	if (m->takeover != NULL && !takeover_offered(m->takeover))
-		hub_hold(m->hub, true); /* the rules are the hub's before this one, which goes on */
+		hub_hold(m->hub, true); /* the rules belong to the predecessor, which continues */
 	service_state_stopping(m->announce);
 	log_info("hub", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)m->options->drain_timeout);
@@ -467,9 +467,9 @@ hub_main_adopt(struct hub_options *to, struct hub_options *from)
 	to->log_format = from->log_format;
 	to->access = from->access;
 	to->ingress_redirect = from->ingress_redirect;
-	to->peers = from->peers; /* on the heap: each has one of the two lists */
+	to->peers = from->peers; /* on the heap: each struct keeps one of the two lists */
 	from->peers = peers;
-	to->tracing_sample = from->tracing_sample; /* and so are these */
+	to->tracing_sample = from->tracing_sample; /* swapped for the same reason */
 	from->tracing_sample = sample;
 	to->tracing_limit = from->tracing_limit;
 	to->ingress_limits_caller_streams = from->ingress_limits_caller_streams;
@@ -501,7 +501,8 @@ ways_in_of(const struct hub_options *o)
 		.hosts_key = o->ingress_hosts_key,
 	};
 
-	(void)hub_options_redirect(o, &ways_in.redirect, NULL); /* hub_options_load has looked */
+	/* hub_options_load has checked it */
+	(void)hub_options_redirect(o, &ways_in.redirect, NULL);
 	return ways_in;
 }
 
@@ -619,8 +620,8 @@ hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	rc = hub_main_take_lock(m, err);
 	config.held = m->takeover != NULL;
 	if (rc == 0 && o->ingress_redirect == NULL)
-		hub_sweep(); /* while it may */
-	if (rc == 0) { /* the folder is there now, threads are not yet */
+		hub_sweep(); /* while its privileges allow that */
+	if (rc == 0) { /* the folder exists now, and there are no threads yet */
 		hub_rights_reduce(o);
 		if (o->admin_socket[0] != '\0' && spawner_new(&m->starter, m->argv, err) < 0)
 			log_warn("hub", "edgewayctl upgrade will not work: %s", err->text);
@@ -649,7 +650,7 @@ hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	return 0;
 }
 
-/* It needs the loop to free itself. */
+/* The exporter needs the loop to free itself. */
 static void
 end_tracing(struct hub_main *m)
 {

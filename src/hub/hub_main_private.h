@@ -1,7 +1,7 @@
 /*
  * What the files of the hub's main program share: hub_main.c (start, reload, admin socket, end) and
- * hub_succeed.c (from one hub to the next). Nothing outside of these includes it. All of it on the
- * one loop.
+ * hub_succeed.c (from one hub to the next). Only these include it. Everything runs on the single
+ * loop.
  *
  *	rc = hub_main_take_lock(m, err);	// of dataDir, or the hub's that runs
  */
@@ -20,13 +20,13 @@ struct hub_main {
 	struct loop *loop;
 	struct hub *hub;
 	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
-	struct service_state *announce; /* NULL: no service manager listens */
+	struct service_state *announce; /* NULL: there is no service manager */
 	struct sigwatch *term, *intr, *hup;
 	struct confine *confine;
 	struct hub_tracing tracing;
-	struct timer *drain; /* the longest wait for streams at the end */
+	struct timer *drain; /* limits the wait for streams at the end */
 	struct hub_options *options;
-	/* holds the trees that options has, once SIGHUP has changed them */
+	/* owns the trees that `options` uses after a SIGHUP has changed them */
 	struct hub_options reread;
 	int argc;
 	char **argv;
@@ -34,24 +34,24 @@ struct hub_main {
 	uint64_t reloaded, not_reloaded; /* by SIGHUP */
 	int lock; /* of dataDir, held until the process ends */
 	int status; /* of the process */
-	struct spawner *starter; /* of the next one; NULL: there is no process for that */
-	struct handover *handover; /* to the next one */
-	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
-	struct timer *ready; /* while there is one: looks whether we serve */
+	struct spawner *starter; /* starts the successor; NULL: there is no process for that */
+	struct handover *handover; /* to our successor */
+	struct takeover *takeover; /* until our predecessor has let go; NULL: there was none */
+	struct timer *ready; /* while it exists: checks whether we serve */
 };
 
 /* --- hub_main.c ----------------------------------------------------------------------------- */
 int hub_main_start_admin(struct hub_main *m, struct err *err);
-/* SIGTERM: drains, and ends then, unless handover.h has it otherwise. */
+/* SIGTERM: drains and then ends, unless handover.h decides otherwise. */
 void hub_main_stop(void *m);
-/* Within drainTimeout; hub_main_end follows, unless it is to wait (handover.h). */
+/* Drains within drainTimeout; hub_main_end follows, unless the process must wait (handover.h). */
 void hub_main_drain(struct hub_main *m);
 void hub_main_end(void *m);
 
 /* --- hub_succeed.c -------------------------------------------------------------------------- */
-/* m->lock; m->takeover, if another hub runs and is to hand over. */
+/* Sets m->lock; and m->takeover if a running hub is to hand over. */
 int hub_main_take_lock(struct hub_main *m, struct err *err);
-/* Once it is started: follows the hub before, and is ready to hand over itself. */
+/* Call once the hub is started: follows its predecessor, and becomes ready to hand over itself. */
 void hub_main_follow(struct hub_main *m);
 /* admin_take_fn */
 void hub_main_takeover(void *m, int fd, const char *query);

@@ -1,4 +1,4 @@
-/* What ingress.dns and ingress.hostsConfigMap need: a part of hub_options_check. */
+/* Checks of ingress.dns and ingress.hostsConfigMap: a part of hub_options_check. */
 #include "src/hub/hub_options.h"
 
 #include <arpa/inet.h>
@@ -10,7 +10,7 @@
 #include "model/check.h"
 #include "src/common/option_checks.h"
 
-enum { ZONE_MAX = 190 }; /* 63 characters are left for a node */
+enum { ZONE_MAX = 190 }; /* leaves 63 characters for a node */
 
 #define complain(o, key, err, ...) opt_complain(o, key, NULL, err, __VA_ARGS__)
 
@@ -30,7 +30,8 @@ is_wildcard(const struct addr *a)
 	return a->sa.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr);
 }
 
-/* Of a listener: 0, or -EINVAL when it leaves open which address callers use. */
+/* Notes a listener's address: 0, or -EINVAL if that does not determine which address callers
+ * use. */
 static int
 note_listener(struct hub_options *o, const char *listen)
 {
@@ -54,7 +55,7 @@ note_listener(struct hub_options *o, const char *listen)
 	return 0;
 }
 
-/* The one address of all listeners that are not for this machine alone. */
+/* The single address of all listeners that are not for this machine alone. */
 static int
 find_listened(struct hub_options *o)
 {
@@ -93,7 +94,7 @@ check_addresses(struct hub_options *o, bool hosts, struct err *err)
 				HUB_NODE_ADDRESSES_MAX);
 		o->node_addresses[n++] = *at;
 	}
-	/* A zone that nobody asked to be served may be a suffix alone. */
+	/* A zone that is not to be served may be only a suffix. */
 	if (n > 0 || find_listened(o) == 0 || (!hosts && !opt_given(o, "ingress.dnsListen")))
 		return 0;
 	return complain(o, hosts ? "ingress.hostsConfigMap" : "ingress.dnsListen", err,
@@ -129,7 +130,7 @@ int
 hub_options_check_naming(struct hub_options *o, struct err *err)
 {
 	bool zone = o->ingress_dns[0] != '\0' && o->ingress_dns_listen[0] != '\0';
-	/* With manifests there is no API to write to, which the hub tells. */
+	/* With manifests there is no API to write to; the hub reports that. */
 	bool hosts = o->ingress_hosts_config_map[0] != '\0' && o->source_manifests[0] == '\0';
 	struct addr a;
 	int rc;

@@ -134,7 +134,7 @@ hub_options_is_loopback(const char *text)
 	return IN6_IS_ADDR_LOOPBACK(&a.in6.sin6_addr);
 }
 
-/* Where others than this machine's can come, somebody must be let in by name. */
+/* If callers from other machines can connect, somebody must be allowed by name. */
 static int
 check_open(const struct hub_options *o, const char *key, const struct tree_node *entry,
 	const char *listen, struct err *err)
@@ -148,7 +148,7 @@ check_open(const struct hub_options *o, const char *key, const struct tree_node 
 		listen);
 }
 
-/* The files of one entry, and who may come in by it: what a row of shapes cannot say. */
+/* Checks the files of one entry, and who may use it, which `struct shape` cannot express. */
 static int
 check_entry(const struct option_check *c, const char *key, const struct tree_node *entry)
 {
@@ -194,7 +194,7 @@ check_ports(const struct option_check *c, const char *key, const struct tree_nod
 	return 0;
 }
 
-/* TCP has Unix sockets as well. */
+/* Only TCP may use Unix sockets. */
 static int
 check_udp(const struct option_check *c, const struct tree_node *list)
 {

@@ -9,7 +9,8 @@ foreign_file(const char *path)
 	return path != NULL && path[0] != '\0' && privileges_foreign(path) ? path : NULL;
 }
 
-/* Of the files that hub/ingress/listeners.c reads for a way in or to the targets. */
+/* A path among the files that hub/ingress/listeners.c reads for a listener or for connections to
+ * the targets. */
 static const char *
 foreign_entry(const struct tree_node *entry)
 {
@@ -25,7 +26,7 @@ foreign_entry(const struct tree_node *entry)
 	return NULL;
 }
 
-/* A path for which more than usual is needed, or NULL. */
+/* A path that needs more privileges than usual, or NULL. */
 static const char *
 foreign_path(const struct hub_options *o)
 {

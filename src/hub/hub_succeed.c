@@ -1,4 +1,4 @@
-/* From one hub to the next: this one takes over, and hands over. */
+/* Take-over from the predecessor hub, and hand-over to the successor. */
 #include "src/hub/hub_main_private.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 enum { READY_MS = 20 };
 
-/* --- to the next one ------------------------------------------------------------------------ */
+/* --- hand-over to the successor ------------------------------------------------------------- */
 
 static void
 succeed_freeze(void *arg)
@@ -82,9 +82,10 @@ hub_main_upgrade(void *arg, int fd, const char *query)
 	handover_upgrade(m->handover, fd);
 }
 
-/* --- from the one before -------------------------------------------------------------------- */
+/* --- take-over from the predecessor --------------------------------------------------------- */
 
-/* Callers are taken only now: the hub before this one knew where their nodes were. */
+/* Callers are accepted only now: before that only the predecessor knew where their nodes were
+ * connected. */
 static void
 succeed_on_tick(void *arg)
 {

@@ -7,7 +7,7 @@
 
 enum { FLUSH_MS = 2000, SERVERS_MAX = 3, FILE_MOST = 64 * 1024 };
 
-/* As resolv.conf(5) has it; of its lines those with servers. */
+/* Reads the lines with servers of a file in the format of resolv.conf(5). */
 static size_t
 read_servers(struct addr servers[SERVERS_MAX])
 {

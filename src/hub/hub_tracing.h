@@ -1,6 +1,6 @@
 /*
- * The hub's spans on their way to a collector, where tracing.endpoint is given: owns the exporter
- * and the source that the ingress makes spans by. On the hub's loop.
+ * Sends the hub's spans to a collector, if tracing.endpoint is set: owns the exporter and the
+ * source with which the ingress makes spans. On the hub's loop.
  *
  *	rc = hub_tracing_open(&t, loop, options, &err);		// then t.spans goes to the hub
  *	hub_tracing_use(&t, options);				// SIGHUP
@@ -18,9 +18,9 @@ struct hub_tracing {
 
 int hub_tracing_open(
 	struct hub_tracing *t, struct loop *loop, const struct hub_options *o, struct err *err);
-/* tracing.sample and tracing.limit as they are now; resolv.conf is read again. */
+/* Applies the current tracing.sample and tracing.limit; reads resolv.conf again. */
 void hub_tracing_use(struct hub_tracing *t, const struct hub_options *o);
-/* No more spans are taken; `stopped` comes later, or at once when there is nothing to send. */
+/* Takes no more spans; `stopped` is called later, or at once if there is nothing to send. */
 void hub_tracing_end(struct hub_tracing *t, loop_fn *stopped, void *arg);
 
 #endif

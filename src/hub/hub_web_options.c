@@ -15,7 +15,7 @@ check_names(const struct hub_options *o, struct err *err)
 	return 0;
 }
 
-/* Beyond this machine what is shown is encrypted, and somebody is let in by name. */
+/* Beyond this machine the page must be encrypted, and viewers must be allowed by certificate. */
 static int
 check_open(const struct hub_options *o, struct err *err)
 {
