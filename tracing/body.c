@@ -3,8 +3,8 @@
 #include "base/core/gzip.h"
 
 enum {
-	SPAN_BYTES = 1500, /* of one, about */
-	PIECE_BYTES = 16 * 1024, /* are packed at once */
+	SPAN_BYTES = 1500, /* approximate size of one span */
+	PIECE_BYTES = 16 * 1024, /* compressed at once */
 };
 
 struct body {

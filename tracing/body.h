@@ -1,6 +1,7 @@
 /*
- * The body of one request to a collector: spans as OTLP's JSON, packed by gzip as they come, so
- * that no turn of the loop has to make a whole one. Leaves; any thread.
+ * The body of one request to a collector: spans as OTLP JSON, compressed with gzip as they are
+ * added, so that no single turn of the loop makes a whole body. Calls only base/ and its siblings;
+ * any thread.
  *
  *	body_begin(b, 512);
  *	body_add(b, span);			// and so on, in as many turns as you like
@@ -17,7 +18,7 @@ struct body;
 /* The texts are copied. */
 struct body *body_new(const struct otlp_resource *who);
 void body_free(struct body **b);
-/* What was begun before is thrown away. about: how many spans there will be. */
+/* Drops what was begun before. about: the expected number of spans. */
 void body_begin(struct body *b, size_t about);
 void body_add(struct body *b, const struct trace_span *s);
 const struct buf *body_end(struct body *b);

@@ -48,7 +48,7 @@ take_authority(struct collector *c, const char *at, size_t len, struct err *err)
 static int
 take_header(struct buf *to, const char *header, struct err *err)
 {
-	/* Those that the request has anyway. */
+	/* Fields that the request sets itself. */
 	static const char *const own[] = {"host", "content-length", "content-type",
 		"content-encoding", "transfer-encoding", "connection", "traceparent"};
 	const char *eq = strchr(header, '=');

@@ -1,6 +1,6 @@
 /*
- * Where spans go: the URL of a collector's OTLP/HTTP endpoint, and the header fields that it wants.
- * Plain data of the caller's, who ends it with collector_fini. Leaves; any thread.
+ * The destination of spans: the URL of a collector's OTLP/HTTP endpoint, and the header fields that
+ * it needs. Plain data of the caller, who frees it with collector_fini. Any thread.
  *
  *	struct collector c = {0};
  *	rc = collector_parse(&c, "https://otlp.example.com/v1/traces", headers, &err);
@@ -16,11 +16,11 @@ struct collector {
 	uint16_t port;
 	char *authority; /* Host: as the URL has it */
 	char *path; /* with the query */
-	char *fields; /* lines "name: value\r\n" of every request */
+	char *fields; /* lines "name: value\r\n" for every request */
 };
 
-/* http[s]://host[:port][/path]; without a path it is /v1/traces. headers: "name=value", ended by
- * NULL. -EINVAL with a reason that repeats no header's value. */
+/* http[s]://host[:port][/path]; the default path is /v1/traces. headers: "name=value", ended by
+ * NULL. Returns -EINVAL with a reason that contains no header's value. */
 int collector_parse(
 	struct collector *c, const char *url, const char *const *headers, struct err *err);
 void collector_fini(struct collector *c);

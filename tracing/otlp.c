@@ -25,7 +25,7 @@ otlp_begin(struct otlp *o, const struct otlp_resource *who)
 	buf_adds(&o->out, "]},\"scopeSpans\":[");
 }
 
-/* Those of one part of the program stand together, as far as they come so. */
+/* Successive spans of one part of the program share a scope. */
 static void
 begin_scope(struct otlp *o, const char *scope)
 {
@@ -57,13 +57,13 @@ otlp_end(struct otlp *o)
 	buf_adds(&o->out, "]," SCHEMA "}]}");
 }
 
-/* --- the answer ----------------------------------------------------------------------------- */
+/* --- the response --------------------------------------------------------------------------- */
 
 struct partial {
 	char *rejected, *message;
 };
 
-/* A 64-bit number is a string in this mapping; a number is read all the same. */
+/* A 64-bit number is a string in this mapping; a plain number is accepted as well. */
 static void
 read_rejected(struct json *j, void *to)
 {

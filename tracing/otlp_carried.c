@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Spans of what the tunnel carries: the hub's part of the way, and the node's. */
+/* Spans of tunnel streams: the hub's part and the node's part. */
 
 static void
 otlp_carried_known(struct otlp_list *l, const char *key, const char *value)

@@ -8,7 +8,8 @@
 #include "model/service.h"
 
 enum { KIND_SERVER = 2, KIND_CLIENT = 3, STATUS_ERROR = 2 };
-enum { REMOTE_KNOWN = 0x100, REMOTE = 0x200 }; /* Span.flags: is the parent another process's? */
+/* Span.flags: whether the parent belongs to another process */
+enum { REMOTE_KNOWN = 0x100, REMOTE = 0x200 };
 
 static void
 otlp_span_begin(struct otlp_list *l, const char *key)
@@ -75,8 +76,8 @@ write_ids(struct buf *out, const struct trace_span *s)
 		s->context.flags | REMOTE_KNOWN | (s->has_parent ? (unsigned)REMOTE : 0));
 }
 
-/* Those of RFC 9110 and PATCH; of others there may be any number, which names of spans must not
- * have. */
+/* The methods of RFC 9110 and PATCH; there may be any number of others, which must not become span
+ * names. */
 static bool
 known_method(const char *method)
 {
@@ -96,14 +97,14 @@ unix_ns(const struct trace_span *s, uint64_t at_us)
 	return s->begin_ns + (at_us - s->begin_us) * 1000;
 }
 
-/* "-" in front: nobody ended it early. */
+/* "-" as the first letter: nobody ended it early. */
 static bool
 ended_early(const struct trace_span *s)
 {
 	return s->end[0] != '\0' && s->end[0] != '-';
 }
 
-/* Without the query, which may hold what is secret. The target * is no path: RFC 9112 section
+/* Without the query, which may contain secrets. The target * is not a path: RFC 9112 section
  * 3.3. */
 static void
 write_url(struct otlp_list *l, const struct trace_span *s)
@@ -143,7 +144,7 @@ write_service(struct otlp_list *l, const struct trace_span *s)
 	otlp_text(l, "edgeway.service", s->service);
 }
 
-/* "": nothing went wrong. Of a client's request 4xx is an error, of a server's answer 5xx. */
+/* "": no error. For a client's span 4xx is an error too, for a server's only 5xx. */
 static const char *
 error_of(const struct trace_span *s, char text[8])
 {
@@ -157,7 +158,7 @@ error_of(const struct trace_span *s, char text[8])
 	return s->carried->broken ? (s->status == 0 ? "cancelled" : "broken") : "";
 }
 
-/* --- the proxy's: requests and connections -------------------------------------------------- */
+/* --- the proxy: requests and connections ---------------------------------------------------- */
 
 static void
 write_endpoint(struct otlp_list *l, const struct trace_span *s)
@@ -224,7 +225,7 @@ otlp_span_relayed(struct otlp_list *l, const struct trace_span *s)
 	otlp_number(l, "edgeway.retries", s->retries);
 }
 
-/* --- all of it ------------------------------------------------------------------------------ */
+/* --- all kinds of spans --------------------------------------------------------------------- */
 
 static const struct {
 	const char *name; /* NULL: the method */

@@ -13,22 +13,23 @@ enum { NAME_MS = 1000, NAME_TRIES = 2 };
 
 struct post {
 	struct post_config config;
-	struct resolve *resolve; /* made when a name is looked up first */
+	struct resolve *resolve; /* made for the first lookup of a name */
 	struct addr *upstreams;
 	size_t n_upstreams;
-	bool renewing; /* the resolver: it answers what it was asked once more */
+	bool renewing; /* the resolver is being replaced: results of old lookups are ignored */
 	struct timer *start, *deadline;
-	/* The connection, from one to the next. */
+	/* The connection, kept for successive requests. */
 	struct watch *dial;
-	int fd; /* of the dial; -1 */
+	int fd; /* being connected; -1 */
 	bool far;
-	struct tls_stream *tls; /* shaking hands */
-	struct transport *wire; /* open */
+	struct tls_stream *tls; /* in the handshake */
+	struct transport *wire; /* established */
 	/* The request. */
-	const struct buf *next; /* post_send's, until the loop begins it */
-	const struct buf *body; /* NULL: none is under way */
+	const struct buf *next; /* from post_send, until the loop starts it */
+	const struct buf *body; /* NULL: no request is in progress */
 	unsigned attempt;
-	bool reused; /* its connection is an old one, which the server may have closed meanwhile */
+	/* the connection was used before, so the server may have closed it meanwhile */
+	bool reused;
 	struct buf out;
 	struct reply reply;
 };
@@ -68,8 +69,7 @@ result_of(struct post *p)
 		.len = buf_len(&p->reply.body)};
 }
 
-/* Whoever has got the head of the answer knows what became of the spans: sent again they would be
- * there twice. */
+/* If the response's head has arrived, it decides: sent again, the spans would be there twice. */
 static void
 post_fail(struct post *p, const char *why)
 {
@@ -83,7 +83,7 @@ post_fail(struct post *p, const char *why)
 	post_finish(p, &result);
 }
 
-/* The server may close a connection that was idle just when we use it. */
+/* The server may close an idle connection just when we use it. */
 static void
 post_lost(struct post *p, const char *why)
 {
@@ -145,7 +145,7 @@ on_wire(void *arg)
 	ssize_t n = 0;
 	char byte;
 
-	if (p->body == NULL) { /* idle; TLS may have something to say to itself */
+	if (p->body == NULL) { /* idle; TLS may have records of its own to process */
 		if (p->wire->ops->read(p->wire, &byte, sizeof byte) != -EAGAIN)
 			hang_up(p);
 		return;
@@ -153,7 +153,7 @@ on_wire(void *arg)
 	while (buf_len(&p->out) > 0 &&
 		(n = p->wire->ops->write(p->wire, buf_at(&p->out), buf_len(&p->out))) > 0)
 		buf_consume(&p->out, (size_t)n);
-	/* A failed write: perhaps the answer is there, and tells why. */
+	/* After a failed write a response may still be there, and give the reason. */
 	p->wire->ops->want(p->wire, buf_len(&p->out) > 0 && n == -EAGAIN);
 	read_wire(p);
 }
@@ -312,9 +312,9 @@ on_deadline(void *arg)
 	post_fail(p, p->wire != NULL ? "no answer within 10 s" : "no connection within 10 s");
 }
 
-/* --- the door ------------------------------------------------------------------------------- */
+/* --- public interface ----------------------------------------------------------------------- */
 
-/* From the loop: who sends is not called back from within. */
+/* Started from the loop: post_send's caller is not called back from within its call. */
 static void
 on_start(void *arg)
 {
@@ -378,7 +378,7 @@ post_use_upstreams(struct post *p, const struct addr *upstreams, size_t n)
 	p->n_upstreams = n;
 	if (p->resolve == NULL)
 		return;
-	p->renewing = true; /* what is asked of the old ones is heard by nobody */
+	p->renewing = true; /* the resolver's callbacks for the old servers are ignored */
 	resolve_free(&p->resolve);
 	p->renewing = false;
 	if (waits)

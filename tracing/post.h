@@ -1,8 +1,8 @@
 /*
- * Sends bodies to a collector over HTTP/1.1, one after the other, on a connection that is kept for
- * the next one where the server lets it be. Everything on one loop; nothing waits. The connection
- * goes straight to where the name or the cluster's service leads, with a mark that keeps it out of
- * our own rules, so that no request of ours is recorded by us.
+ * Sends bodies to a collector over HTTP/1.1, one after the other, on a connection that is reused if
+ * the server allows. Everything runs on one loop and nothing blocks. The connection goes directly
+ * to the address of the name or of the cluster's service, with a mark that exempts it from our own
+ * rules, so that the agent does not record its own requests.
  *
  *	post_new(&post, &(struct post_config){...}, &err);
  *	post_send(post, body, len);	// done() comes later, once; not before that the next
@@ -25,17 +25,17 @@ struct post;
 struct ssl_ctx_st;
 
 struct post_result {
-	int status; /* 0: no answer came */
+	int status; /* 0: no response came */
 	unsigned retry_after_s; /* 0: not said */
 	const char *why; /* with status 0: in words */
-	const char *body; /* with a status */
+	const char *body; /* if there is a status */
 	size_t len;
 };
 
 struct post_config {
 	struct loop *loop;
 	const struct collector *to; /* borrowed until post_free */
-	struct ssl_ctx_st *tls; /* with to->tls; taken */
+	struct ssl_ctx_st *tls; /* if to->tls is set; taken */
 	uint32_t mark;
 	tracing_find_fn *find;
 	void *find_arg;
@@ -45,10 +45,10 @@ struct post_config {
 
 void post_new(struct post **p, const struct post_config *config);
 void post_free(struct post **p);
-/* Who is asked for names, from the next connection on. */
+/* The DNS servers to use from the next connection on. */
 void post_use_upstreams(struct post *p, const struct addr *upstreams, size_t n);
-/* JSON, packed by gzip; good until done(). attempt: how many went wrong before, one after the
- * other. */
+/* body: JSON, compressed with gzip; must stay valid until done(). attempt: how many requests in a
+ * row have failed before. */
 void post_send(struct post *p, const struct buf *body, unsigned attempt);
 
 #endif

@@ -39,7 +39,7 @@ retry_after(const struct http1_head *h)
 		text[f->value.len] = '\0';
 		if (strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm) != NULL) {
 			s = timegm(&tm);
-			/* A time_t of 32 bits knows no day after 2038. */
+			/* A 32-bit time_t cannot represent days after 2038. */
 			s = s == -1 && tm.tm_year > 70 ? REPLY_RETRY_AFTER_MAX_S : s - time(NULL);
 		} else {
 			s = (time_t)MIN(
@@ -79,7 +79,7 @@ take_head(struct reply *r)
 	r->retry_after_s = retry_after(&r->head);
 	reply_consume(r, (size_t)n);
 	if (r->head.status < 200)
-		return REPLY_DONE; /* an interim one; another head follows */
+		return REPLY_DONE; /* an interim response; another head follows */
 	r->status = r->head.status;
 	http1_body_init(&r->rest, r->head.framing, r->head.length);
 	return REPLY_DONE;
@@ -102,7 +102,7 @@ take_body(struct reply *r)
 		return reply_bad(r, "the answer's body is not HTTP");
 	if (got == HTTP1_MORE)
 		return REPLY_MORE;
-	/* What comes unasked belongs to nobody's request. */
+	/* Bytes after the response belong to no request. */
 	r->keep_alive = r->head.keep_alive && buf_len(&r->in) == 0;
 	return REPLY_DONE;
 }
@@ -116,7 +116,7 @@ reply_take(struct reply *r)
 		got = take_head(r);
 	if (got == REPLY_DONE)
 		got = take_body(r);
-	/* Who is sent more all the time would never come to anything else. */
+	/* A server that keeps sending must not hold the connection for ever. */
 	return got == REPLY_MORE && r->used > REPLY_ALL_MAX ? reply_bad(r, "the answer is too long")
 							    : got;
 }

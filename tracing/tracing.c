@@ -12,11 +12,10 @@
 #include "tracing/post.h"
 
 enum {
-	AGAIN_MS = 1000, /* after the first failure, then twice as long each time */
+	AGAIN_MS = 1000, /* after the first failure, then doubled each time */
 	AGAIN_MAX_MS = 30000,
-	LINES_PER_MINUTE = 2, /* of the log, on failures */
-	/* spans that are written and packed in one turn of the loop: a millisecond on a slow
-	 * core */
+	LINES_PER_MINUTE = 2, /* log lines about failures */
+	/* spans written and compressed in one turn of the loop: a millisecond on a slow core */
 	SLICE = 32,
 };
 
@@ -28,21 +27,22 @@ struct tracing {
 	char *endpoint;
 	uint64_t delay_ms;
 	struct post *post;
-	struct timer *timer; /* the next batch, or the same once more */
-	struct trace_span *first, **last; /* that wait */
+	struct timer *timer; /* for the next batch, or for a retry */
+	struct trace_span *first, **last; /* queued spans */
 	unsigned waiting;
 	struct body *made;
-	const struct buf *body; /* of the batch; NULL: there is none, or it is being written */
+	/* of the batch; NULL: there is none, or it is still being written */
+	const struct buf *body;
 	unsigned batch; /* spans in it, 0: there is none */
-	unsigned to_come; /* spans that it gets yet, by `slice` */
+	unsigned to_come; /* spans still to be added, by `slice` */
 	struct timer *slice;
 	bool sending;
 	unsigned attempt;
 	uint64_t batch_since_ms;
 	uint64_t total[RESULTS], requests;
 	uint64_t reached_ms; /* 0: never */
-	char error[320]; /* of the last request; "" when it went well */
-	struct timer *end; /* of the stop */
+	char error[320]; /* of the last request; "" if it succeeded */
+	struct timer *end; /* limits the stop */
 	loop_fn *stopped;
 	void *stopped_arg;
 };
@@ -69,8 +69,8 @@ send_batch(struct tracing *t)
 	post_send(t->post, t->body, t->attempt);
 }
 
-/* A slice of the batch; the others come in turns of their own, so that nobody waits for all of
- * it. */
+/* Writes a slice of the batch; each slice is a turn of its own, so that nothing waits for the whole
+ * batch. */
 static void
 on_slice(void *arg)
 {
@@ -130,7 +130,7 @@ stop_now(void *arg)
 	stopped(stopped_arg);
 }
 
-/* What is to be done now, when nothing is being sent. */
+/* Starts what is due if nothing is being sent. */
 static void
 go_on(struct tracing *t)
 {
@@ -157,7 +157,7 @@ on_timer(void *arg)
 		next_batch(t);
 }
 
-/* --- what the collector says ---------------------------------------------------------------- */
+/* --- the collector's response --------------------------------------------------------------- */
 
 static void
 batch_over(struct tracing *t, uint64_t failed)
@@ -182,7 +182,7 @@ pause_ms(const struct tracing *t, unsigned retry_after_s)
 	uint32_t chance;
 
 	random_bytes(&chance, sizeof chance);
-	ms = ms / 2 + chance % (ms / 2 + 1); /* not all nodes at once */
+	ms = ms / 2 + chance % (ms / 2 + 1); /* spreads the retries of all nodes */
 	return retry_after_s > 0 ? retry_after_s * 1000ull + chance % 1000 : ms;
 }
 
@@ -240,7 +240,7 @@ on_done(void *arg, const struct post_result *r)
 	go_on(t);
 }
 
-/* --- the door ------------------------------------------------------------------------------- */
+/* --- public interface ----------------------------------------------------------------------- */
 
 int
 tracing_check(const char *endpoint, const char *const *headers, struct err *err)
@@ -332,7 +332,7 @@ tracing_stop(struct tracing **out, uint64_t within_ms, loop_fn *stopped, void *a
 	timer_start(t->end, within_ms, 0);
 	timer_cancel(t->timer);
 	if (t->batch > 0 && !t->sending && t->to_come == 0)
-		send_batch(t); /* it waited to be tried again: once more, and no more */
+		send_batch(t); /* it waited for a retry: try once more only */
 	go_on(t);
 }
 

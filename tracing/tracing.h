@@ -1,9 +1,9 @@
 /*
- * Exports spans to an OpenTelemetry collector (OTLP over HTTP, JSON). The folder's door; loop 0.
- * Spans wait in a queue of bounded length; what does not fit is dropped and counted, and nobody
- * ever waits for the collector. They go out TRACING_BATCH at once, or delay_ms after the first, one
- * request at a time, which is written in many short turns of the loop; what may be tried again is,
- * ever more slowly, for TRACING_GIVE_UP_MS.
+ * Exports spans to an OpenTelemetry collector (OTLP over HTTP, JSON). The public interface of
+ * tracing/; loop 0. Spans wait in a bounded queue; what does not fit is dropped and counted, and
+ * nothing ever waits for the collector. They are sent when there are TRACING_BATCH, or delay_ms
+ * after the first, one request at a time, which is written in many short turns of the loop.
+ * Retryable failures are retried with back-off, for TRACING_GIVE_UP_MS.
  *
  *	rc = tracing_new(&t, &(struct tracing_config){...}, &err);
  *	tracing_upstreams(t, servers, n);
@@ -19,7 +19,7 @@
 #include "model/span.h"
 #include "tracing/otlp.h"
 
-enum { /* as OpenTelemetry's batch processor has them by default */
+enum { /* the defaults of OpenTelemetry's batch processor */
 	TRACING_QUEUE = 2048,
 	TRACING_BATCH = 512,
 	TRACING_GIVE_UP_MS = 5 * 60 * 1000,
@@ -27,9 +27,10 @@ enum { /* as OpenTelemetry's batch processor has them by default */
 
 struct tracing;
 
-/* Begins a connection where the host is a service of the cluster: 1, *fd as sock_connect gives it;
- * where *far, one byte comes when it is made. 0: no such service. -errno and why: there is one, but
- * not to be reached now. attempt: of how many failures before in a row. */
+/* Starts a connection if the host is a service of the cluster. Returns 1 and *fd as sock_connect
+ * does; if *far, one byte arrives on it when the connection is established. 0: no such service.
+ * -errno and err: the service exists, but cannot be reached now. attempt: number of failures in a
+ * row before. */
 struct tracing_way {
 	const char *host;
 	uint16_t port;
@@ -48,22 +49,22 @@ struct tracing_config {
 	uint32_t mark; /* SO_MARK of its connections */
 	tracing_find_fn *find;
 	void *find_arg;
-	uint64_t delay_ms; /* spans gather for so long, or until there are TRACING_BATCH */
+	uint64_t delay_ms; /* spans are collected for this time, or until there are TRACING_BATCH */
 };
 
-/* Is it an endpoint? -EINVAL with a reason that repeats no header's value. */
+/* Checks the endpoint and headers. -EINVAL with a reason that contains no header's value. */
 int tracing_check(const char *endpoint, const char *const *headers, struct err *err);
 int tracing_new(struct tracing **t, const struct tracing_config *config, struct err *err);
-/* Who is asked for the collector's name. */
+/* The DNS servers to ask for the collector's name. */
 void tracing_upstreams(struct tracing *t, const struct addr *upstreams, size_t n);
-/* Takes the list (NULL: none); `dropped`: how many more there were. */
+/* Takes the list (NULL: none); `dropped`: how many more spans were dropped. */
 void tracing_take(void *tracing, struct trace_span *spans, unsigned dropped);
-/* What waits is sent, for `within_ms` at most and unless the collector fails, then `stopped` comes,
- * perhaps at once. NULL in *t: that. */
+/* Sends what is queued, for at most `within_ms` and unless the collector fails; then calls
+ * `stopped`, possibly at once. With *t NULL it only calls `stopped`. */
 void tracing_stop(struct tracing **t, uint64_t within_ms, loop_fn *stopped, void *arg);
 
-/* t NULL: nothing, null. */
-/* from: those that make them on loop 0. */
+/* With t NULL: no metrics, and the state is null. */
+/* from: the source that makes spans on loop 0. */
 void tracing_metrics(const struct tracing *t, const struct span_source *from, struct metrics *m);
 void tracing_state(const struct tracing *t, struct buf *out); /* JSON object */
 
