@@ -1,15 +1,17 @@
 /*
- * Many nodes in one process, for bench_fanout.py and tests/net/metadata/test_fanout.py: each a TLS
- * connection with a certificate of its own (signed here with the hub's CA), the upgrade, hello,
- * digests, changes and their acknowledgements as doc/protocol.md says. What a node holds is kept as
- * keys and digests of the views, so that `check` can ask the hub whether all is in step.
+ * Many nodes in one process, for bench_fanout.py and tests/net/metadata/test_fanout.py: each with
+ * its own TLS connection and certificate (signed here with the hub's CA), the upgrade, hello,
+ * digests, changes and their acknowledgements as in doc/protocol.md. A node's data is kept as keys
+ * and digests of the views, so that `check` can ask the hub whether everything is in step.
  *
- *	agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain]	(plain: no bundles, and it does not say that it has no tunnel)
+ *	agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain]
  *
- * Commands on stdin, one JSON line as the answer of each:
+ * plain: no bundles, and the hello does not say that there is no tunnel.
+ *
+ * Commands on stdin, each answered with one JSON line:
  *	connect N [STAGGER_MS]	N nodes are connected and in step; those that were before stay
  *	mark			counts changes and bytes from here
- *	changes K SECONDS	every node that reads had K changes since the mark: when (CLOCK_MONOTONIC, s)
+ *	changes K SECONDS	when all reading nodes had K changes since the mark (monotonic, s)
  *	check			how many nodes that read are in step with the hub, by digests
  *	stall I / read I	node I stops reading, and says pings meanwhile / reads again
  *	hub ADDRESS		where to connect to from now on
@@ -105,7 +107,7 @@ close_node(struct node *n, const char *why)
 	n->synced = false;
 }
 
-/* True when a whole frame was there. */
+/* Returns true if a complete frame was there. */
 static bool
 take_frame(struct node *n)
 {
@@ -254,7 +256,7 @@ dial(struct node *n)
 	n->ssl = SSL_new(ctx);
 	SSL_CTX_free(ctx);
 	SSL_set_fd(n->ssl, n->fd);
-	/* The macro casts const away. */
+	/* The macro would cast const away. */
 	SSL_ctrl(n->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host);
 	SSL_set_connect_state(n->ssl);
 	buf_init(&n->in, BUF_UNLIMITED);
@@ -283,7 +285,8 @@ make_node(struct node *n, unsigned number)
 
 /* --- time ----------------------------------------------------------------------------------- */
 
-/* Whoever reads answers pings; who does not says them, so that it is slow, not dead. */
+/* Nodes that read answer the hub's pings; stalled nodes send pings, so that the hub finds them
+ * slow, not dead. */
 static void
 ping(void)
 {
@@ -459,7 +462,7 @@ do_stall(unsigned i, bool stalled)
 
 	if (i < w.n && w.nodes[i].phase == OPEN) {
 		w.nodes[i].stalled = stalled;
-		if (stalled) /* what the kernel would take in the meantime */
+		if (stalled) /* limits what the kernel would buffer meanwhile */
 			setsockopt(w.nodes[i].fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
 		interest(&w.nodes[i]);
 		if (!stalled)
@@ -513,7 +516,7 @@ on_command(const char *line)
 	fflush(stdout);
 }
 
-/* Between commands the nodes go on. */
+/* While waiting for a command the nodes continue. */
 static bool
 next_command(void)
 {

@@ -1,6 +1,6 @@
 /*
- * Between the files of bench/agents: agents.c (connections, commands) and agents_talk.c (what a
- * node says and holds).
+ * Shared by the files of bench/agents: agents.c (connections, commands) and agents_talk.c (the
+ * node's messages and data).
  */
 #ifndef EDGEWAY_BENCH_AGENTS_H
 #define EDGEWAY_BENCH_AGENTS_H
@@ -29,12 +29,12 @@ struct node {
 	enum phase phase;
 	bool stalled, synced, asked_check, in_step, writes;
 	struct buf in, message, out, lines;
-	const char *bundle; /* id of the one being read */
+	const char *bundle; /* id of the bundle being read */
 	struct held *held;
 	size_t n_held, room; /* a power of two, at most half full */
 	struct digests digests;
 	unsigned changes;
-	double reached; /* when `changes` came to what is waited for */
+	double reached; /* when `changes` reached the number that is waited for */
 	uint64_t was_in, was_out, now_in,
 		now_out; /* bytes: at the mark, of connections that ended */
 };
@@ -48,7 +48,7 @@ struct world {
 	struct node *nodes;
 	size_t n, n_under_way, n_connecting;
 	int epoll;
-	unsigned wanted; /* changes since the mark that are waited for */
+	unsigned wanted; /* changes after the mark that are waited for */
 	bool plain;
 	double pinged;
 };
@@ -57,14 +57,14 @@ extern struct world w;
 
 double now(void);
 void die(const char *what) __attribute__((noreturn));
-/* Asks the kernel for what the node wants to be told of. */
+/* Sets the epoll events that the node needs now. */
 void interest(struct node *n);
 
 /* --- agents_talk.c -------------------------------------------------------------------------- */
 void flush(struct node *n);
 void send_frame(struct node *n, unsigned opcode, const char *data, size_t len);
 void send_buckets(struct node *n);
-/* Frames of all messages since the last call. */
+/* Sends all messages queued since the last call as frames. */
 void send_lines(struct node *n);
 void on_message(struct node *n, const char *text, size_t len);
 

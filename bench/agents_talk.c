@@ -7,7 +7,7 @@
 #include "model/bundle.h"
 #include "model/view.h"
 
-/* --- what a node holds ---------------------------------------------------------------------- */
+/* --- data of a node ------------------------------------------------------------------------- */
 
 static struct held *
 place(struct node *n, const char *key)
@@ -43,7 +43,7 @@ intern(const char *key)
 	return place(&all, key)->key;
 }
 
-/* digest 0: gone; its place stays. */
+/* digest 0: removed; its slot stays. */
 static void
 hold(struct node *n, const char *key, uint64_t digest)
 {
@@ -87,7 +87,7 @@ flush(struct node *n)
 	interest(n);
 }
 
-/* RFC 6455 section 5.2; a mask of zeros is a mask. */
+/* RFC 6455 section 5.2; a mask of zeros is allowed. */
 void
 send_frame(struct node *n, unsigned opcode, const char *data, size_t len)
 {
@@ -176,7 +176,7 @@ send_services(struct node *n, const bool want[DIGEST_BUCKETS])
 
 /* --- messages of the hub -------------------------------------------------------------------- */
 
-/* The text member in what our own hub writes; parsing in full would cost more than the hub
+/* Finds a text member in messages of our own hub; full parsing would cost more than the hub
  * itself. */
 static char *
 member(const char *text, const char *name, char to[512])

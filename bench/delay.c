@@ -1,7 +1,7 @@
 /*
- * A relay of TCP that hands every byte on so many milliseconds after it came, both ways: round
- * trips where the kernel has no tc netem. It shows what windows do to speed, not what loss does.
- * One thread, any number of connections.
+ * A TCP relay that forwards every byte after a fixed number of milliseconds, in both directions: it
+ * simulates round trips if the kernel has no tc netem. It shows the effect of windows on speed, not
+ * that of loss. One thread, any number of connections.
  *
  *	bench/delay LISTEN:PORT TO:PORT MILLISECONDS
  */
@@ -36,7 +36,7 @@ struct way {
 struct conn {
 	struct way way[2];
 	struct watch *watch[2];
-	bool blocked[2]; /* way i waits for room in its `to`, which is fd 1 - i */
+	bool blocked[2]; /* direction i waits for room in its `to`, which is fd 1 - i */
 };
 
 static struct loop *loop;
@@ -72,7 +72,7 @@ set_watches(struct conn *c)
 	}
 }
 
-/* False at the end. */
+/* Returns false at the end. */
 static bool
 hand_on(struct way *w)
 {
@@ -146,7 +146,7 @@ on_fd(void *arg, int fd, unsigned events)
 	if (events & (WATCH_READ | WATCH_HUP)) {
 		take(&c->way[i]);
 		move(&c->way[i]);
-		return; /* the connection may be gone */
+		return; /* the connection may have been freed */
 	}
 	move(&c->way[1 - i]);
 }

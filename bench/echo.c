@@ -1,7 +1,7 @@
 /*
- * The floor that no DNS server in user space gets under: takes packets with recvmmsg, turns the QR
- * bit, sends them back with sendmmsg. No parsing, no answer: a yardstick for bench/bench_dns,
- * nothing to be deployed. One process per worker, all on one port.
+ * The lower bound for any DNS server in user space: receives packets with recvmmsg, sets the QR
+ * bit, sends them back with sendmmsg. No parsing, no answer: a yardstick for bench/bench_dns, not
+ * for use. One process per worker, all on one port.
  *
  *	bench/echo 172.17.0.1:5304 2
  */

@@ -1,7 +1,7 @@
 /*
- * The floor that no user-space proxy gets under: accepts, dials one fixed address, and copies bytes
- * both ways with read, write and epoll, one thread. No parsing, no limits, no timeouts: a yardstick
- * for bench/bench_http, nothing to be deployed.
+ * The lower bound for any user-space proxy: accepts, dials one fixed address, and copies bytes in
+ * both directions with read, write and epoll, in one thread. No parsing, no limits, no timeouts: a
+ * yardstick for bench/bench_http, not for use.
  *
  *	bench/floor 172.17.0.1:40013 192.0.2.9:8080
  */
@@ -60,7 +60,7 @@ copy(struct side *s)
 	n = read(s->fd, bytes, sizeof bytes);
 	if (n > 0 && write(s->other->fd, bytes, (size_t)n) == n)
 		return;
-	s->gone = s->other->gone = true; /* the few bytes are left to the end of the process */
+	s->gone = s->other->gone = true; /* the few bytes are leaked until the process ends */
 	close(s->fd);
 	close(s->other->fd);
 }

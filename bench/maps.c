@@ -1,9 +1,9 @@
 /*
- * What it costs the agent to hand services to the kernel: bench/maps SERVICES ROUNDS, as root, in a
+ * The agent's cost of passing services to the kernel: bench/maps SERVICES ROUNDS, as root, in a
  * network namespace of its own with a bridge docker0. Every service has one TCP port with datapath
- * kernel and two endpoints. Prints one "NAME MILLISECONDS" a line (load; then medians of adding,
- * changing and removing one), "ready", and runs until the end of its input with everything in
- * place. Each time that somebody's change was undone it says when that was: milliseconds of
+ * kernel and two endpoints. Prints lines "NAME MILLISECONDS" (load; then medians of adding,
+ * changing and removing one service), then "ready", and runs with everything in place until end of
+ * input. Whenever a change by another program was undone, it prints when: milliseconds of
  * CLOCK_MONOTONIC.
  */
 #include <poll.h>
@@ -51,7 +51,7 @@ on_address(void *arg, uint32_t address)
 	(void)address;
 }
 
-/* `last` of the second endpoint's address makes it another service. */
+/* Another `last` byte in the second endpoint's address changes the service. */
 static struct service *
 make(unsigned i, unsigned last)
 {
@@ -73,7 +73,7 @@ make(unsigned i, unsigned last)
 	return s;
 }
 
-/* NULL: gone. The time that the snapshot's adoption takes, down to the kernel's answer. */
+/* s NULL: removed. Returns the time to apply the snapshot, including the kernel's answer. */
 static double
 step(struct bench *b, unsigned i, struct service *s)
 {
@@ -109,7 +109,7 @@ load(struct bench *b, unsigned n)
 	b->snapshot = next;
 }
 
-/* That the kernel really carries them. */
+/* Checks that the kernel really handles them. */
 static void
 check(const struct bench *b, unsigned n)
 {
@@ -207,7 +207,7 @@ main(int argc, char **argv)
 			     .mark = 1},
 		     on_address, NULL, &err),
 		&err);
-	for (int i = 0; i < 50; i++) { /* the bridge is known then */
+	for (int i = 0; i < 50; i++) { /* afterwards the bridge is known */
 		loop_turn(b.loop);
 		usleep(1000);
 	}

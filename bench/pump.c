@@ -1,13 +1,13 @@
 /*
- * Load for relays of TCP: a target, and a client that counts. The target obeys the first line of
- * each connection: "down BYTES" sends so many and closes, "up BYTES" takes so many and answers one
- * byte, "echo" gives back what comes, "hold" reads nothing. Bytes are sent from a file in memory
- * and dropped on receipt, so that the load takes little of the machine.
+ * Load for TCP relays: a target, and a measuring client. The target obeys the first line of each
+ * connection: "down BYTES" sends that many and closes, "up BYTES" receives that many and answers
+ * with one byte, "echo" returns what arrives, "hold" reads nothing. Bytes are sent from a file in
+ * memory and dropped on receipt, so that the load generator uses little CPU.
  *
- *	bench/pump target LISTEN:PORT [FILE]		sends this file again and again, and not zeros
+ *	bench/pump target LISTEN:PORT [FILE]		sends this file repeatedly, instead of zeros
  *	bench/pump down|up ADDRESS:PORT BYTES STREAMS	prints seconds
  *	bench/pump echo ADDRESS:PORT TIMES		prints p50 and p99 in microseconds
- *	bench/pump idle|stall ADDRESS:PORT STREAMS	opens them, prints "ready", waits for the end of its input
+ *	bench/pump idle|stall ADDRESS:PORT STREAMS	opens them, prints "ready", waits for EOF
  */
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -54,7 +54,7 @@ send_bytes(int fd, uint64_t n)
 	return true;
 }
 
-/* How many came before the end, at most n. MSG_TRUNC drops them in the kernel. */
+/* Returns how many bytes arrived before the end, at most n. MSG_TRUNC drops them in the kernel. */
 static uint64_t
 take_bytes(int fd, uint64_t n)
 {
@@ -80,7 +80,7 @@ echo(int fd)
 		;
 }
 
-/* Byte by byte: what follows the line belongs to the load. */
+/* Reads byte by byte: what follows the line belongs to the load. */
 static bool
 read_line(int fd, char *line, size_t size)
 {
@@ -237,7 +237,7 @@ measure_echo(size_t times)
 	return 0;
 }
 
-/* idle: one byte has gone to and fro on each. stall: each was sent as much as goes without a
+/* idle: each connection has echoed one byte. stall: each was sent as much as fits without a
  * reader. */
 static int
 hold(bool stall, unsigned streams)

@@ -1,15 +1,15 @@
 /*
- * A relay through a tunnel, both ends in programs of their own: plain TCP in at the hub, one TLS
- * connection that the agent has dialled, plain TCP out of the agent. tunnel/ as it is, without
- * names, rules or Kubernetes: what bench/bench_tunnel measures.
+ * A relay through a tunnel, with both ends in separate processes: plain TCP into the hub, one TLS
+ * connection dialled by the agent, plain TCP out of the agent. It is tunnel/ unchanged, without
+ * names, rules or Kubernetes: this is what bench/bench_tunnel measures.
  *
- *	bench/tunnel keys DIR				writes ca.pem, hub.pem, node.pem (with their keys)
+ *	bench/tunnel keys DIR			writes ca.pem, hub.pem, node.pem (with keys)
  *	bench/tunnel hub DIR LISTEN-TLS LISTEN-TCP
  *	bench/tunnel agent DIR HUB TARGET [TUNNELS [AT-ONCE]]
  *
- * TUNNEL_SQUEEZE in the environment of both: clear text is made smaller (tunnel.compress).
- * TUNNEL_CARRIER in that of both: inside of a websocket inside of TLS, as by tunnel.carrier
- * websocket. Each says "ready" once it can serve.
+ * TUNNEL_SQUEEZE in the environment of both: clear text is compressed (tunnel.compress).
+ * TUNNEL_CARRIER in that of both: everything runs inside a websocket inside TLS, as with
+ * tunnel.carrier websocket. Each process prints "ready" once it can serve.
  */
 #include <errno.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static struct {
 	unsigned tunnels, dialled, open;
 } me;
 
-struct visit { /* hub: a client until the far end has answered */
+struct visit { /* hub: a client, until the far end has answered */
 	struct stream *st;
 	int fd;
 };
@@ -184,7 +184,7 @@ start_tls(int fd, const char *host)
 	check(tls_stream_new(&setup, tls, &err), &err);
 }
 
-/* --- inside of a websocket ------------------------------------------------------------------ */
+/* --- inside a websocket --------------------------------------------------------------------- */
 
 struct outer {
 	struct tls_stream *tls;
