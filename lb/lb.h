@@ -40,8 +40,7 @@ struct lb_config { /* copied */
 	size_t n_workers;
 	uint16_t port; /* listenPort: the port to try first */
 	enum lb_policy policy; /* for services that name none */
-	/* range of fake IPs, host byte order: other original destinations are refused (loops)
-	 * refused (loops) */
+	/* range of fake IPs, host byte order: other original destinations are refused (loops) */
 	uint32_t subnet, mask;
 	size_t metric_services; /* number of services that have metrics of their own */
 	/* adds our name to Via (RFC 9110 section 7.6.3); many servers do not compress then */
@@ -53,8 +52,8 @@ struct lb_config { /* copied */
 	 * derived from the control group's limit or the machine's memory (memory.h). */
 	uint64_t memory_bytes, socket_bytes;
 	/* Opens a connection to an endpoint VIA_TUNNEL: returns 0 and *fd, or -errno. On *fd one
-	 * byte arrives when the connection is made; if it fails, *fd is closed. Called on a
-	 * worker's thread. NULL: there is no tunnel. */
+	 * byte arrives when the connection is made; if it fails, the other end closes *fd. Called
+	 * on a worker's thread. NULL: there is no tunnel. */
 	int (*forward)(void *arg, const struct lb_forward *to, int *fd);
 	void *forward_arg;
 	/* On loop 0: finished spans, a list that the callee owns (may be NULL), and how many were

@@ -109,9 +109,8 @@ memory_step(const struct peer *to, size_t want)
 		return want;
 	if (buf_len(&to->out) > 0)
 		return MEMORY_STEP_LEAST;
-	room = peer_room(to) /
-		/* stored once: MIN and MAX would evaluate it twice, with maybe a larger result */
-		2;
+	/* stored once: MIN and MAX would evaluate it twice, with maybe a larger result */
+	room = peer_room(to) / 2;
 	return MIN(want, MAX(room, (size_t)MEMORY_STEP_LEAST));
 }
 

@@ -266,8 +266,7 @@ struct exchange {
 	uint8_t hops; /* of a relay: how often we had forwarded it before (base/core/hops.h) */
 	bool head_sent;
 	bool request_done; /* the client's request was read completely */
-	/* the endpoint takes no more of the body; the rest from the client is read and dropped
-	 * dropped */
+	/* the endpoint takes no more of the body; the rest from the client is read and dropped */
 	bool discard;
 	bool started; /* the final response's head was sent to the client */
 	bool keep; /* the client's connection stays open afterwards */

@@ -60,9 +60,8 @@ on_lb_stopped(void *arg)
 	struct agent *a = arg;
 	struct err err = {0};
 
-	if (agent_stop_stays(a) &&
-		/* the remaining rules must not lead to a port that another program may take soon */
-		a->ipt != NULL) {
+	/* the remaining rules must not lead to a port that another program may take soon */
+	if (agent_stop_stays(a) && a->ipt != NULL) {
 		agent_tunnel_listen(a, 0);
 		iptables_relays(a->ipt);
 	}

@@ -71,10 +71,8 @@ agent_stop_after(void *arg, int status)
 {
 	struct agent *a = arg;
 
-	if (status !=
-		/* without these parts nothing on the host can be undone; the next agent that starts
-		 * does it */
-		0) {
+	/* without these parts nothing on the host can be undone; the next agent that starts does it */
+	if (status != 0) {
 		a->status = status;
 		a->handed_over = true;
 	}

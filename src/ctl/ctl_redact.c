@@ -1,3 +1,7 @@
+/*
+ * One pass over the bytes that tries each rule at each position, instead of parsers: the texts mix
+ * YAML, JSON, shell and log lines, also nested in each other, and may be cut off anywhere.
+ */
 #include "src/ctl/ctl_redact.h"
 
 #include <ctype.h>
