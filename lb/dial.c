@@ -15,10 +15,9 @@
 #include "lb/wait_queue.h"
 
 enum {
-	FAR_CONNECT_MS =
-		/* for a dial by the hub or another node, including finding another route to it:
-		 * more than tunnel/node/egress_client.h waits */
-	9500,
+	/* for a dial by the hub or another node, including finding another route to it: more than
+	 * tunnel/node/egress_client.h waits */
+	FAR_CONNECT_MS = 9500,
 	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual connect time is known */
 	/* longer than an endpoint's delayed acknowledgement, shorter than our RTO */
 	SILENT_MS = 140,

@@ -26,9 +26,8 @@
 enum {
 	HEALTH_INTERVAL_MS = 2000, /* for services that do not set it */
 	SHARED_CLIENTS = 64, /* counters; a few clients that share a counter also share its part */
-	SHARED_REST =
-		/* one in so many connections is reserved for clients other than the busiest one */
-	4,
+	/* one in so many connections is reserved for clients other than the busiest one */
+	SHARED_REST = 4,
 };
 
 struct shared {

@@ -71,7 +71,7 @@ agent_stop_after(void *arg, int status)
 {
 	struct agent *a = arg;
 
-	/* without these parts nothing on the host can be undone; the next agent that starts does it */
+	/* without these parts nothing on the host can be undone; the next agent does it */
 	if (status != 0) {
 		a->status = status;
 		a->handed_over = true;
