@@ -61,7 +61,7 @@ struct lb_config { /* copied */
 	void (*take_spans)(void *arg, struct trace_span *spans, unsigned dropped);
 	void *spans_arg;
 	uint32_t connect_ms, head_ms, answer_ms, idle_ms, upstream_idle_ms,
-		tunnel_idle_ms; /* 0: the defaults of CHECKLISTS section 1 */
+		tunnel_idle_ms; /* 0: the defaults in worker.c */
 };
 
 int lb_open(struct lb **lb, const struct lb_config *config, struct err *err);

@@ -93,7 +93,7 @@ void agent_stop(void *agent);
 /* A successor serves: finishes what is in progress. */
 void agent_give(void *agent);
 
-/* agent_succeed.c: from one agent to the next */
+/* agent_succeed.c: hand-over between agents */
 void agent_follow(struct agent *a);
 /* admin_take_fn */
 void agent_takeover(void *agent, int fd, const char *query);

@@ -6,7 +6,7 @@ enum { CA_MOST = 1 << 20 };
 
 #define complain(values, key, err, ...) opt_complain(values, key, NULL, err, __VA_ARGS__)
 
-/* 0 to 1; negative: it is none. */
+/* Returns 0 to 1; negative: not a valid share. */
 static double
 tracing_options_share(const char *text)
 {
