@@ -1,11 +1,13 @@
 /*
- * Door of tunnel/: connections that a node dials and that carry streams the other way
- * (doc/protocol.md, "Tunnel").
+ * Public header of tunnel/: connections that a node dials and on which streams run in either
+ * direction (doc/protocol.md, "Tunnel").
  *
- * The hub takes session.h and relay.h: it is the client of HTTP/2 on what a node has dialled. The
- * agent takes link.h, which keeps the connection, and serve.h, which says what an opened stream
- * becomes; allow.h are its rules. vicinity.h is what a node reaches beside itself, and
- * declaration.h how the hub gets to know it. opening.h reads whom a caller's HTTP/2 asks for.
+ * The hub uses session.h and relay.h: it is the HTTP/2 client on connections that nodes have
+ * dialled. The agent uses tunnel_client.h, which keeps the connection open, and stream_server.h,
+ * which serves the streams that the hub opens; tunnel_acl.h holds its rules. reachable_nets.h
+ * describes the networks that a node reaches besides itself, reachability.h announces them to the
+ * hub. egress_client.h opens streams from the node to the hub. h2_preface.h reads which authority
+ * an HTTP/2 client asks for.
  */
 #ifndef EDGEWAY_TUNNEL_TUNNEL_H
 #define EDGEWAY_TUNNEL_TUNNEL_H

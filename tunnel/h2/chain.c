@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-	PIECE_MIN = 512, /* with its head */
+	PIECE_MIN = 512, /* including its header */
 	SPARE_MAX = 64, /* a megabyte */
 	AHEAD_MAX = 3, /* 1 << 3 is CHAIN_MOST */
 };
@@ -12,7 +12,7 @@ enum {
 struct piece {
 	struct piece *next;
 	uint32_t start, end,
-		size; /* start >= CHAIN_HEADROOM, but for what was read into it elsewhere */
+		size; /* start >= CHAIN_HEADROOM, except for a piece that was filled elsewhere */
 	char bytes[];
 };
 
@@ -74,7 +74,7 @@ chain_append(struct chain *c, struct piece *p)
 	c->last = p;
 }
 
-/* What trickles gets small pieces, each larger than that before it. */
+/* Small writes get small pieces, each larger than the one before. */
 static struct piece *
 new_piece(struct chain *c, size_t n)
 {
@@ -112,7 +112,7 @@ chain_add(struct chain *c, const void *data, size_t n)
 	}
 }
 
-/* New pieces hang behind the last one until it is said what was put into them. */
+/* New pieces are linked behind the last one until chain_commit says what was written into them. */
 int
 chain_reserve(struct chain *c, size_t want, struct iovec *v)
 {

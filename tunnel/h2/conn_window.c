@@ -1,9 +1,9 @@
 #include "tunnel/h2/conn_window.h"
 
 enum {
-	GROW_RTT = 2, /* a window that has come within so many round trips is narrow */
-	SAMPLES = 8, /* the shortest of so many counts: a busy machine answers late */
-	ENOUGH = 4, /* and no window grows before there are so many */
+	GROW_RTT = 2, /* a window that arrives within this many round trips is too small */
+	SAMPLES = 8, /* the shortest of this many samples counts: a busy machine answers late */
+	ENOUGH = 4, /* no window grows before there are this many samples */
 };
 
 void
@@ -42,7 +42,7 @@ conn_window_came(struct conn_window *r, size_t n, uint64_t now_ms, bool *ask)
 	r->came = 0;
 	r->mark_ms = now_ms;
 	if (r->window > CONN_WINDOW_LEAST && rtt_ms < r->fitted_ms / 2) {
-		r->window = CONN_WINDOW_LEAST; /* the way is shorter than it was taken for */
+		r->window = CONN_WINDOW_LEAST; /* the path is shorter than assumed */
 		return true;
 	}
 	if (r->window >= CONN_WINDOW_MOST || took >= (uint64_t)GROW_RTT * rtt_ms)

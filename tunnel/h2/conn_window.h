@@ -1,10 +1,10 @@
 /*
- * How much of all streams together may be on the way to one end of a session: HTTP/2's window of
- * the connection (RFC 9113 section 5.2). What is read off the wire makes room at once, whoever it
- * is for: streams have windows of their own for what their owners do not take. So this one bounds
- * what waits in sockets and on the line, in front of whatever comes behind it. It is as wide as the
- * way is long and no wider: a megabyte, and twice as much whenever that has come within two round
- * trips. Plain data, no clock.
+ * The receive window of a whole HTTP/2 connection (RFC 9113 section 5.2): how many bytes of all
+ * streams together may be in flight to one end of a session. Bytes read off the wire reopen this
+ * window at once, whichever stream they belong to: streams have windows of their own for what their
+ * owners have not consumed. So this window bounds only what waits in sockets and on the path, ahead
+ * of later data. It follows the bandwidth-delay product: it starts at one megabyte and doubles
+ * whenever a whole window has arrived within two round trips. Plain data, no clock.
  *
  *	conn_window_init(&r, now_ms);
  *	conn_window_sample(&r, rtt_ms);			// of a ping
@@ -16,24 +16,25 @@
 #include "base/core/util.h"
 
 enum {
-	CONN_WINDOW_LEAST = 1024 * 1024, /* a millisecond of 1 GB/s */
+	CONN_WINDOW_LEAST = 1024 * 1024, /* 1 ms at 1 GB/s */
 	CONN_WINDOW_MOST = 32 * 1024 * 1024, /* 640 MB/s at 50 ms */
 };
 
 struct conn_window {
-	size_t window, came; /* since mark_ms */
+	size_t window, came; /* came: bytes since mark_ms */
 	uint64_t mark_ms;
-	unsigned rtt_ms[2]; /* the shortest of the last samples, and of those before them */
+	/* the shortest of the latest samples, and of the samples before those */
+	unsigned rtt_ms[2];
 	unsigned samples;
-	unsigned fitted_ms; /* the round trip for which the window has grown */
+	unsigned fitted_ms; /* the round-trip time for which the window was last raised */
 };
 
 void conn_window_init(struct conn_window *r, uint64_t now_ms);
 void conn_window_sample(struct conn_window *r, unsigned rtt_ms);
-/* Of the last samples, 8 at least once there are as many; 0: shorter than can be measured, or not
- * known. */
+/* The shortest of the last samples (at least 8 once that many exist); 0: too short to measure, or
+ * not known yet. */
 unsigned conn_window_rtt(const struct conn_window *r);
-/* So many bytes were read. */
+/* n bytes were read. */
 bool conn_window_came(struct conn_window *r, size_t n, uint64_t now_ms, bool *ask);
 
 #endif

@@ -12,18 +12,20 @@ enum {
 	GOAWAY = 0x7,
 	WINDOW_UPDATE = 0x8,
 	CONTINUATION = 0x9,
-	FADING = 0xf1, /* ours, doc/protocol.md */
+	FADING = 0xf1, /* our own, doc/protocol.md */
 };
 enum { END_STREAM = 0x1, PADDED = 0x8 };
 
 enum {
-	STREAM_CREDIT = 8, /* a reset, a word of its end, window updates of its last bytes */
-	STREAM_FADINGS = 2, /* it stops soon; where it leads does not answer */
-	SENT_A_CREDIT = 512, /* bytes; honest peers give their windows back by tens of kilobytes */
+	STREAM_CREDIT = 8, /* a reset, a FADING frame, window updates for its last bytes */
+	STREAM_FADINGS = 2, /* one for "stops soon", one for "the target does not answer" */
+	/* bytes; well-behaved peers reopen their windows in steps of tens of kilobytes */
+	SENT_A_CREDIT = 512,
 	CREDIT_MOST = 1 << 20,
-	HEAD_FREE = 2 * 1024, /* a field section of ours has less than 1 KB */
-	HEAD_BYTES_A_FRAME =
-		16, /* of a larger one: fields of one byte each, all of which are unpacked */
+	HEAD_FREE = 2 * 1024, /* Edgeway's own header sections are below 1 KB */
+	/* of a larger header section: fields may be one byte each, and all are
+	 * decompressed */
+	HEAD_BYTES_A_FRAME = 16,
 };
 
 void
@@ -72,7 +74,7 @@ frame_budget_kind(uint8_t type)
 	return type < ARRAY_LEN(names) ? names[type] : "of a type that is not known";
 }
 
-/* How many useless ones the frame counts for. */
+/* How many useless frames this frame counts as. */
 static unsigned
 frame_budget_cost(const uint8_t head[FRAME_BUDGET_HEAD])
 {

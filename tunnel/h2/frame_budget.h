@@ -1,9 +1,9 @@
 /*
- * What a peer's HTTP/2 frames ask for without carrying anything (RFC 9113 section 10.5): reads the
- * heads of frames in the bytes as they come off the wire and counts those that are of no use. An
- * honest peer sends few: a ping per heartbeat, a window update for some kilobytes that it was sent,
- * a reset for a stream. Whoever sends more than FRAME_BUDGET_RATE a second, beyond
- * FRAME_BUDGET_BURST at once, is to be cut. Plain data, no clock, no session.
+ * Limits frames from a peer that cause work but carry nothing (RFC 9113 section 10.5). Reads the
+ * frame headers in the raw bytes from the wire and counts the useless frames. A well-behaved peer
+ * sends few: a ping per heartbeat, a window update per few kilobytes that it received, a reset per
+ * stream. A peer that sends more than FRAME_BUDGET_RATE per second, beyond a burst of
+ * FRAME_BUDGET_BURST, is to be disconnected. Plain data, no clock, no session.
  *
  *	frame_budget_init(&b, preface_bytes, now_ms);
  *	if ((kind = frame_budget_read(&b, bytes, n, now_ms)) != NULL)	// too many, the last were PRIORITY
@@ -18,32 +18,33 @@ enum {
 	FRAME_BUDGET_HEAD = 9,
 	FRAME_BUDGET_RATE = 1000, /* useless frames a second */
 	FRAME_BUDGET_BURST = 8000,
-	FRAME_BUDGET_LARGE_HEAD = 256, /* what a field section beyond all limits costs */
+	FRAME_BUDGET_LARGE_HEAD = 256, /* cost of a header section beyond all limits */
 };
 
 struct frame_budget {
-	uint64_t useless; /* in all */
-	uint64_t filled_ms; /* up to when `left` was filled */
+	uint64_t useless; /* total */
+	uint64_t filled_ms; /* time up to which `left` was refilled */
 	unsigned left;
-	unsigned credit; /* of window updates, resets and the like: earned by streams and bytes */
-	/* that streams may still have: thousands of quiet ones have them at once when nodes
-	 * drain */
+	/* for window updates, resets and similar frames: earned by streams and by bytes sent */
+	unsigned credit;
+	/* fading frames still allowed: when nodes drain, thousands of idle streams get one at
+	 * once */
 	unsigned fadings;
-	unsigned sent_bytes; /* that have not earned any yet */
-	size_t skip; /* bytes until the next head */
-	unsigned have; /* bytes of it */
+	unsigned sent_bytes; /* bytes sent that have not earned credit yet */
+	size_t skip; /* bytes until the next frame header */
+	unsigned have; /* bytes of that header read so far */
 	uint8_t head[FRAME_BUDGET_HEAD];
 };
 
-/* preface: bytes that come before the first frame. */
+/* preface: number of bytes before the first frame. */
 void frame_budget_init(struct frame_budget *b, size_t preface, uint64_t now_ms);
-/* All bytes, in the order of their coming. NULL: it may go on; else the kind of the last of those
- * that were too many. */
+/* Takes all bytes, in order of arrival. NULL: within the budget; else the type of the last frame
+ * that was over it. */
 const char *frame_budget_read(
 	struct frame_budget *b, const uint8_t *bytes, size_t n, uint64_t now_ms);
-/* So many useless frames more, which the caller has seen. False: that was too many. */
+/* Charges n more useless frames that the caller found itself. False: over the budget. */
 bool frame_budget_spend(struct frame_budget *b, unsigned n, uint64_t now_ms);
-/* A stream was opened, by whomever; so many bytes of DATA were sent to the peer. */
+/* A stream was opened, by either end; `bytes` bytes of DATA were sent to the peer. */
 void frame_budget_stream(struct frame_budget *b);
 void frame_budget_sent(struct frame_budget *b, size_t bytes);
 

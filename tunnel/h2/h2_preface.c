@@ -7,7 +7,7 @@
 
 enum {
 	PREFACE = 24,
-	FRAME_MAX = 16384, /* SETTINGS_MAX_FRAME_SIZE as long as nobody has said more */
+	FRAME_MAX = 16384, /* SETTINGS_MAX_FRAME_SIZE until a peer announces more */
 	FIELDS_MAX = 256,
 	GRPC_INVALID_ARGUMENT = 3,
 	GRPC_DEADLINE_EXCEEDED = 4,
@@ -31,7 +31,7 @@ h2_preface_read32(const uint8_t *p)
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The frame at `at`. False: it is not there as a whole. */
+/* Reads the frame at `at`. False: it is incomplete. */
 static bool
 next_frame(const uint8_t *bytes, size_t n, size_t at, struct frame *f)
 {
@@ -46,7 +46,7 @@ next_frame(const uint8_t *bytes, size_t n, size_t at, struct frame *f)
 	return f->len <= n - at - H2_PREFACE_FRAME_HEAD;
 }
 
-/* Does a frame begin there that is longer than it may be? */
+/* True if a frame longer than allowed begins there. */
 static bool
 too_long(const uint8_t *bytes, size_t n, size_t at)
 {
@@ -54,7 +54,7 @@ too_long(const uint8_t *bytes, size_t n, size_t at)
 		((size_t)bytes[at] << 16 | (size_t)bytes[at + 1] << 8 | bytes[at + 2]) > FRAME_MAX;
 }
 
-/* Section 6.2: the fields without padding and priority. */
+/* Section 6.2: strips padding and priority, leaving the header block. */
 static bool
 strip_headers(struct frame *f)
 {
@@ -120,7 +120,8 @@ h2_preface_inflate(struct h2_preface *o, const struct buf *block)
 	return ok;
 }
 
-/* A HEADERS or CONTINUATION frame of the first request; *whole once its fields are complete. */
+/* Adds a HEADERS or CONTINUATION frame of the first request; sets *whole once its fields are
+ * complete. */
 static bool
 add_fields(struct h2_preface *o, struct frame *f, struct buf *block, bool *whole)
 {
@@ -137,7 +138,7 @@ add_fields(struct h2_preface *o, struct frame *f, struct buf *block, bool *whole
 	return !*whole || h2_preface_inflate(o, block);
 }
 
-/* What the frames behind the preface say. */
+/* Reads the frames after the preface. */
 static enum h2_preface_state
 read_frames(const uint8_t *bytes, size_t n, struct h2_preface *o, struct buf *block)
 {
@@ -157,7 +158,7 @@ read_frames(const uint8_t *bytes, size_t n, struct h2_preface *o, struct buf *bl
 		if (!whole && (f.type == NGHTTP2_HEADERS || f.type == NGHTTP2_CONTINUATION) &&
 			!add_fields(o, &f, block, &whole))
 			return H2_PREFACE_BAD;
-		/* `f` has been stripped: the frame's own length counts */
+		/* strip_headers has shortened `f`: use the length in the frame header */
 		at += H2_PREFACE_FRAME_HEAD +
 			((size_t)bytes[at] << 16 | (size_t)bytes[at + 1] << 8 | bytes[at + 2]);
 	}
@@ -208,7 +209,7 @@ h2_preface_settings(struct buf *to)
 	add_frame(to, NGHTTP2_SETTINGS, 0, 0, NULL, 0);
 }
 
-/* RFC 7541 section 6.2.2: a literal that no table keeps; name and value are shorter than 127. */
+/* RFC 7541 section 6.2.2: a literal that is not indexed; name and value are shorter than 127. */
 static void
 add_field(struct buf *to, const char *name, const char *value)
 {

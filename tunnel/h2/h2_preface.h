@@ -1,13 +1,13 @@
 /*
- * How a client of HTTP/2 with prior knowledge (RFC 9113 section 3.3) opens its connection: enough
- * of it to know whom it asks for, before anything is answered. Pure: bytes of strangers in, facts
- * out; hub/ingress/client_conn_h2.c calls it again when there are more.
+ * Parses the start of an HTTP/2 connection with prior knowledge (RFC 9113 section 3.3), as far as
+ * needed to learn which authority the client asks for before anything is answered. Pure: untrusted
+ * bytes in, facts out; hub/ingress/client_conn_h2.c calls it again when more bytes have come.
  *
  *	switch (h2_preface_read(bytes, n, &o)) { case H2_PREFACE_ASKED: reach for o.authority
  *
- * A client may wait for the server's SETTINGS before it asks for anything (gRPC's do):
- * h2_preface_settings is what to send it then. It will be acknowledged; the server behind, which
- * has not sent that one, must not see the acknowledgement.
+ * A client may wait for the server's SETTINGS before it sends a request (gRPC clients do);
+ * h2_preface_settings makes the SETTINGS to send then. The client will acknowledge them; the server
+ * behind the hub did not send them and must not see that acknowledgement.
  */
 #ifndef EDGEWAY_TUNNEL_H2_H2_PREFACE_H
 #define EDGEWAY_TUNNEL_H2_H2_PREFACE_H
@@ -16,31 +16,31 @@
 
 enum {
 	H2_PREFACE_AUTHORITY_MAX = 261, /* a DNS name, a colon and a port */
-	H2_PREFACE_HEAD_MAX = 32 * 1024, /* of the first request's fields, compressed */
+	H2_PREFACE_HEAD_MAX = 32 * 1024, /* of the first request's header block, compressed */
 };
 
 enum h2_preface_state {
 	H2_PREFACE_NONE, /* not HTTP/2 */
 	H2_PREFACE_MORE, /* not enough has come */
 	H2_PREFACE_WAITS, /* the client's SETTINGS have come, and no request yet */
-	H2_PREFACE_ASKED, /* the first request's fields are complete */
+	H2_PREFACE_ASKED, /* the header fields of the first request are complete */
 	H2_PREFACE_BAD,
 };
 
 struct h2_preface {
-	char authority[H2_PREFACE_AUTHORITY_MAX + 1]; /* "" the request has none */
+	char authority[H2_PREFACE_AUTHORITY_MAX + 1]; /* "": the request has none */
 	uint32_t stream; /* of the first request */
-	/* where the first acknowledgement of SETTINGS begins; SIZE_MAX: none has come */
+	/* offset of the first SETTINGS acknowledgement; SIZE_MAX: none has come */
 	size_t ack_at;
 };
 
-enum { H2_PREFACE_FRAME_HEAD = 9 /* what an acknowledgement takes */ };
+enum { H2_PREFACE_FRAME_HEAD = 9 /* size of an acknowledgement */ };
 
 enum h2_preface_state h2_preface_read(const void *bytes, size_t n, struct h2_preface *out);
-/* A server's first frame, with nothing but defaults. */
+/* The server's first frame: SETTINGS with default values only. */
 void h2_preface_settings(struct buf *to);
-/* The answer to `stream` that ends it, and the connection: an HTTP status, and a reason as gRPC
- * knows it. settings: must the server's first frame yet come? */
+/* Answers `stream` so that it and the connection end: an HTTP status, and a reason in gRPC's form.
+ * settings: true if the server's first SETTINGS frame has not been sent yet. */
 void h2_preface_refuse(
 	struct buf *to, uint32_t stream, unsigned status, const char *reason, bool settings);
 

@@ -9,14 +9,15 @@ struct relay {
 	struct loop *loop;
 	struct stream *stream;
 	struct watch *watch;
-	struct timer *timer; /* of the dial; afterwards of going on, or of telling the end */
+	/* for the dial deadline; later for resuming after a rate limit, or for reporting the end */
+	struct timer *timer;
 	struct rate *rates[RELAY_RATES];
-	bool waits; /* for the rates */
+	bool waits; /* for a rate limit */
 	int fd;
 	unsigned interest;
 	bool dialling, over;
 	bool fd_ended; /* the socket's peer has half-closed */
-	bool fd_shut; /* and we have */
+	bool fd_shut; /* and this side has, too */
 	relay_ended_fn *ended;
 	void *arg;
 	struct relay_report report;
@@ -34,7 +35,7 @@ set_interest(struct relay *r, unsigned interest)
 	r->interest = interest;
 }
 
-/* With a reset, unless both halves ended well. */
+/* Closes with a reset, unless both halves ended cleanly. */
 static void
 close_socket(struct relay *r, bool reset)
 {
@@ -51,7 +52,7 @@ close_socket(struct relay *r, bool reset)
 
 static void on_timer(void *arg);
 
-/* Both sides are let go; the owner is told at the next turn. */
+/* Releases both sides; the owner is told at the next turn. */
 static void
 relay_finish(struct relay *r, unsigned code, const char *why)
 {
@@ -76,7 +77,7 @@ relay_broken(int error)
 	return error != EAGAIN && error != EINTR;
 }
 
-/* How many bytes may go now; none: it goes on later. */
+/* How many bytes may pass now; if 0, the timer resumes later. */
 static size_t
 relay_allowed(struct relay *r)
 {
@@ -128,7 +129,7 @@ fill_stream(struct relay *r)
 	}
 }
 
-/* At most n bytes of them. */
+/* Shortens the pieces to n bytes in total; returns how many are used. */
 static size_t
 relay_cut_it(struct iovec *v, int pieces, size_t n)
 {
@@ -177,7 +178,7 @@ drain_stream(struct relay *r)
 	return false;
 }
 
-/* Moves what can be moved and asks for what is missing. */
+/* Moves what can be moved, and waits for what is missing. */
 static void
 relay_pass(struct relay *r, bool read_socket)
 {
@@ -226,7 +227,7 @@ on_reset(void *arg, unsigned code)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	/* Told to who opened the stream, before it was joined. */
+	/* The owner of the stream was told before the join. */
 	(void)arg;
 	(void)status;
 	(void)reason;
@@ -239,7 +240,7 @@ static const struct stream_events stream_events = {
 	.reset = on_reset,
 };
 
-/* A dial that failed: error 0 when it took too long. */
+/* The dial has failed; error 0: it timed out. */
 static void
 relay_refuse(struct relay *r, int error)
 {

@@ -1,13 +1,13 @@
 /*
- * Joins a stream of a session with a TCP connection, both ways: bytes, half-close, reset. Nothing
- * is kept here: what cannot be passed on stays in the stream's window or in the socket. Everything
- * on the loop's thread.
+ * Joins a stream of a session with a TCP connection in both directions: bytes, half-close, reset.
+ * The relay buffers nothing: bytes that cannot be forwarded stay in the stream's window or in the
+ * socket. Everything on the loop's thread.
  *
- * relay_dial is the far end: it connects, answers 200 only then, and else 502 (refused,
- * unreachable) or 504 (too late). relay_join is the near end, once the answer was 200. Both take
- * the stream (it must be accepted or opened by the caller) and, after `ended`, which comes once and
- * never from within these calls, wait for relay_free. relay_free before that resets both sides. The
- * callback may call relay_free.
+ * relay_dial is for the far end: it connects and answers 200 only once connected, else 502
+ * (refused, unreachable) or 504 (timeout). relay_join is for the near end, once the answer was 200.
+ * Both take the stream, which the caller must have accepted or opened. `ended` comes once, never
+ * from within these calls; after it the owner calls relay_free. relay_free before `ended` resets
+ * both sides. The callback may call relay_free.
  *
  *	relay = relay_dial(&(struct relay_setup){.loop = loop, .stream = st, .ended = on_end, .arg = me}, &to, 0);
  */
@@ -24,9 +24,9 @@ enum { RELAY_DIAL_MS = 5000, RELAY_RATES = 2 };
 
 struct relay_report {
 	uint64_t to_stream, to_socket; /* bytes */
-	unsigned status; /* what a dial was answered; 200 for relay_join */
-	const char *why; /* "done", or who broke it off and how */
-	bool whole; /* both ways ended in good order */
+	unsigned status; /* what the dial was answered with; 200 for relay_join */
+	const char *why; /* "done", or which side broke it off and how */
+	bool whole; /* both directions ended cleanly */
 };
 
 typedef void relay_ended_fn(void *arg, const struct relay_report *report);
@@ -37,10 +37,10 @@ struct relay_setup {
 	relay_ended_fn *ended;
 	void *arg;
 	struct rate *rates
-		/* what both ways together may move; NULL: no bound. They outlive it */
+		/* limits on both directions together; NULL: no limit. They outlive the relay */
 		[RELAY_RATES];
-	uint32_t mark; /* SO_MARK of what relay_dial dials, 0: none */
-	unsigned hops; /* base/core/hops.h, of the same */
+	uint32_t mark; /* SO_MARK of the sockets that relay_dial opens; 0: none */
+	unsigned hops; /* base/core/hops.h, for the same sockets */
 };
 
 /* timeout_ms 0: RELAY_DIAL_MS. */
@@ -48,11 +48,11 @@ struct relay *relay_dial(
 	const struct relay_setup *setup, const struct addr *to, unsigned timeout_ms);
 /* fd: connected, taken. */
 struct relay *relay_join(const struct relay_setup *setup, int fd);
-/* Resets both sides; `ended` will tell with this `why`, which stays the caller's. */
+/* Resets both sides; `ended` will report this `why`, which the caller keeps. */
 void relay_break(struct relay *r, const char *why);
-/* Where its socket is bound here. False: it has none. */
+/* The local address of the socket. False: there is no socket. */
 bool relay_local(const struct relay *r, struct addr *to);
-/* The stream, to tell something of it; NULL: it has ended. */
+/* The stream, for diagnostics; NULL: it has ended. */
 struct stream *relay_stream(const struct relay *r);
 void relay_free(struct relay **r);
 

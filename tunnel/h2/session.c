@@ -10,10 +10,11 @@ enum {
 	DEAD_MS = 9000,
 	PROBE_MS = 1000,
 	HEADER_LIST_MAX = 8 * 1024,
-	RESET_BURST = 1000000, /* cancelled dials are normal: no limit that an honest peer meets */
+	/* cancelled dials are normal: no limit that a well-behaved peer reaches */
+	RESET_BURST = 1000000,
 	RESET_RATE = 100000,
-	QUEUE_PER_STREAM = 16, /* frames: an answer, a window's updates in eighths, a reset */
-	QUEUE_LEAST = 4096, /* and of streams that have gone */
+	QUEUE_PER_STREAM = 16, /* frames: an answer, window updates in eighths, a reset */
+	QUEUE_LEAST = 4096, /* plus frames of streams that are gone */
 };
 
 const uint8_t session_parting[8] = "parting";
@@ -44,7 +45,8 @@ session_leave(struct session *s)
 		session_release(s);
 }
 
-/* Both ends have said all, and the owner knows it: nothing is lost with the session. */
+/* Both ends have finished, and the owner has been told everything: ending the session loses
+ * nothing. */
 static bool
 is_whole(const struct stream *st)
 {
@@ -52,7 +54,7 @@ is_whole(const struct stream *st)
 		st->code == STREAM_DONE;
 }
 
-/* The streams' owners are told; those without one go. */
+/* Reports the loss to the owners of the streams; frees streams without an owner. */
 static void
 lose_streams(struct session *s)
 {
@@ -115,23 +117,23 @@ session_end(struct session *s, int rc)
 		s->events->ended(s->arg, rc, s->why);
 }
 
-/* One of the two takes no new streams any more. */
+/* One of the two ends takes no new streams any more. */
 static bool
 session_drains(const struct session *s)
 {
 	return s->draining || (s->peer_draining && s->peer_code == NGHTTP2_NO_ERROR);
 }
 
-/* All that was to be carried has been. */
+/* Everything has been carried. */
 static bool
 session_drained(const struct session *s)
 {
 	return s->stats.streams == 0 && session_drains(s);
 }
 
-/* A socket that is closed with something unread takes with it what the peer is still to get. So the
- * client hangs up, once a ping has been answered: all that it sent has arrived then. The server
- * waits for that, dead_ms at most. */
+/* Closing a socket with unread input makes the kernel drop output that the peer has not received
+ * yet. So the client closes, after its last ping was answered: everything that it sent has arrived
+ * by then. The server waits for that, at most dead_ms. */
 static bool
 session_parted(struct session *s)
 {
@@ -146,7 +148,7 @@ session_parted(struct session *s)
 	return s->parted;
 }
 
-/* Is this the end? */
+/* Decides whether the session ends now. */
 static void
 session_conclude(struct session *s, int rc)
 {
@@ -164,9 +166,9 @@ session_conclude(struct session *s, int rc)
 	}
 }
 
-/* Whoever reads nothing, and has us answer without end by streams that it resets, would fill our
- * memory: what waits in nghttp2 counts in no window. No honest peer comes near it: one that takes
- * nothing for DEAD_MS is lost anyway. */
+/* A peer that reads nothing, and makes us send answers without end by streams that it resets, would
+ * fill our memory: frames queued in nghttp2 count in no window. No well-behaved peer comes near the
+ * limit: one that takes nothing for DEAD_MS is lost anyway. */
 static int
 bound_queue(struct session *s)
 {
@@ -179,10 +181,10 @@ bound_queue(struct session *s)
 }
 
 /*
- * One turn: read, tell, write. What owners do about what they are told goes out at once. Neither
- * bytes nor time of it are without bound: what is left, to be told or to be read, has the next
- * turn, and all others have theirs before; many that are late have together as much as one, or a
- * node with many connections would have many turns.
+ * One turn: read, report, write. What owners do in response goes out in the same turn. A turn is
+ * bounded in bytes and in time: the rest, to be reported or read, waits for the next turn, and all
+ * other sessions run before it. Sessions that are late share the time of one turn, so that a node
+ * with many connections does not get many turns.
  */
 static void
 session_turn(struct session *s, bool reading)
@@ -202,7 +204,7 @@ session_turn(struct session *s, bool reading)
 	if (!s->freed)
 		sent = session_write_wire(s); /* a GOAWAY with the reason, when reading failed */
 	if (!s->freed && !s->behind)
-		session_tell(s, rc < 0); /* writable, and streams that have gone */
+		session_tell(s, rc < 0); /* writable events, and streams that have ended */
 	if (!s->freed) {
 		session_set_late(s, rc >= 0 && (s->unread || s->behind));
 		if (s->late)
@@ -219,8 +221,8 @@ on_wire(void *arg)
 {
 	struct session *s = arg;
 
-	/* Who is behind has one turn in each of the loop's, and not one more for what waits in the
-	 * socket. */
+	/* A session that is behind has one turn per loop turn, and no additional one for input that
+	 * waits in the socket. */
 	if (!s->ended && !(timer_active(s->kick) && (s->unread || s->behind)))
 		session_turn(s, true);
 }
@@ -242,7 +244,7 @@ on_life(void *arg)
 	spare_release(&s->budget->spare);
 	s->busy++;
 	if (session_is_due(s))
-		session_turn(s, true); /* while this program was held up it may have come */
+		session_turn(s, true); /* data may have come while this program was stopped */
 	if (!s->ended && session_is_dead(s)) {
 		snprintf(s->why, sizeof s->why, "nothing was heard for %u ms", s->limits.dead_ms);
 		session_end(s, -ETIMEDOUT);
@@ -271,7 +273,8 @@ make_http2(struct session *s)
 	nghttp2_option_set_peer_max_concurrent_streams(option, s->limits.max_streams);
 	nghttp2_option_set_user_recv_extension_type(option, SESSION_FADING);
 	nghttp2_option_set_stream_reset_rate_limit(option, RESET_BURST, RESET_RATE);
-	nghttp2_option_set_max_deflate_dynamic_table_size(option, 0); /* heads are few */
+	/* our header sections are few */
+	nghttp2_option_set_max_deflate_dynamic_table_size(option, 0);
 	session_memory_init(&s->memory);
 	if ((s->server ? nghttp2_session_server_new3 : nghttp2_session_client_new3)(
 		    &s->ng, callbacks, s, option, &s->memory.calls) == 0)
@@ -291,7 +294,7 @@ say_hello(struct session *s, bool says_beat)
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s->limits.max_streams},
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BASE},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_MAX},
-		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* section 6.5.2: a client's to say */
+		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* section 6.5.2: only for clients */
 	};
 	size_t n = ARRAY_LEN(settings);
 
@@ -306,7 +309,7 @@ say_hello(struct session *s, bool says_beat)
 		return -EINVAL;
 	if (says_beat)
 		session_say_beat(s, payload);
-	/* the first round trip is known early */
+	/* measures the first round trip early */
 	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, payload);
 	session_ping_sent(s);
 	return 0;
@@ -349,7 +352,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	session_look(s);
 	s->wire->arg = s;
 	s->wire->on = on_wire;
-	s->unread = true; /* what came before we looked */
+	s->unread = true; /* data may have come before the watch started */
 	session_kick(s);
 	*out = s;
 	return 0;
@@ -396,8 +399,8 @@ session_drain(struct session *s)
 	if (s->draining || s->ended)
 		return;
 	s->draining = true;
-	/* A server says so before anything is refused (RFC 9113 section 6.8); a client just opens
-	 * none. */
+	/* A server announces it before it refuses a stream (RFC 9113 section 6.8); a client simply
+	 * opens none. */
 	if (s->server)
 		nghttp2_submit_shutdown_notice(s->ng);
 	session_kick(s);
@@ -408,8 +411,8 @@ session_send_away(struct session *s)
 {
 	if (s->server || s->draining || s->ended)
 		return;
-	/* By a ping: after a client's GOAWAY nghttp2 answers pings no more, which the end waits
-	 * for. */
+	/* As a ping: after a client's GOAWAY nghttp2 no longer answers pings, but the end of the
+	 * session waits for one. */
 	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_leaving);
 	session_drain(s);
 }

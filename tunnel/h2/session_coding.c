@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Streams whose clear text is made smaller on the wire, once both ends have agreed
+/* Streams whose clear text is compressed on the wire, once both ends have agreed
  * (edgeway-encoding). */
 
 enum { PLAIN_BYTES = 64 * 1024, SCRATCH_BYTES = 32 * 1024 };
@@ -10,11 +10,11 @@ enum { PLAIN_BYTES = 64 * 1024, SCRATCH_BYTES = 32 * 1024 };
 struct coding {
 	struct deflate_stream *squeeze;
 	struct expand *expand;
-	char *plain; /* PLAIN_BYTES, expanded and not consumed; NULL while there is none */
+	char *plain; /* PLAIN_BYTES, decompressed and not consumed; NULL while there is none */
 	size_t start, end;
-	char *scratch; /* between reserve and commit */
-	size_t counted; /* of the budget */
-	bool bad; /* what came cannot be expanded */
+	char *scratch; /* buffer between reserve and commit */
+	size_t counted; /* in the budget */
+	bool bad; /* received bytes cannot be decompressed */
 };
 
 static void
@@ -105,7 +105,7 @@ give_up(struct stream *st)
 	st->coding->bad = true;
 	if (st->session == NULL)
 		return;
-	if (st->id == 0) { /* HTTP/2 has no more to say about it */
+	if (st->id == 0) { /* HTTP/2 has closed the stream: report the error from here */
 		st->code = STREAM_BROKEN;
 		stream_note(st, NOTE_RESET);
 		return;
@@ -116,8 +116,8 @@ give_up(struct stream *st)
 	session_kick(st->session);
 }
 
-/* Expands what the buffer takes; the other end gets window for what was used of the wire's
- * bytes. */
+/* Decompresses what fits into the buffer; the other end's window reopens by the compressed bytes
+ * consumed. */
 static void
 expand_some(struct stream *st)
 {

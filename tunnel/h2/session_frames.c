@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-	HEAD_BYTES = 8 * 1024, /* names and values of one head */
+	HEAD_BYTES = 8 * 1024, /* names and values of one header section */
 };
 
 static struct stream *
@@ -54,7 +54,7 @@ set_text(char **to, const uint8_t *value, size_t len)
 static void
 set_status(struct head *h, const uint8_t *value, size_t len)
 {
-	h->status = 0; /* three digits, as nghttp2 has checked */
+	h->status = 0; /* three digits: nghttp2 has checked it */
 	for (size_t i = 0; i < len && i < 3; i++)
 		h->status = h->status * 10 + (value[i] - '0');
 }
@@ -68,7 +68,7 @@ on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint8_t *name, 
 	struct session *s = arg;
 
 	(void)flags;
-	if (h == NULL) /* a trailer, or a stream that nobody wants any more */
+	if (h == NULL) /* a trailer, or a stream that is no longer wanted */
 		return 0;
 	h->bytes += name_len + len + 32; /* as in RFC 9113 section 6.5.2 */
 	if (h->bytes > HEAD_BYTES) {
@@ -144,8 +144,8 @@ on_ping(struct session *s, const nghttp2_frame *frame)
 	session_ping_answered(s);
 }
 
-/* Once the peer's GOAWAY has come and no stream is left, nghttp2 passes over what it is given, the
- * answer to our last ping, too. */
+/* Once the peer's GOAWAY has come and no stream is left, nghttp2 ignores all input, including the
+ * answer to our last ping. So the raw bytes are searched for it. */
 void
 session_hear_parting(struct session *s, const uint8_t *bytes, size_t n)
 {
@@ -225,7 +225,8 @@ on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, siz
 		nghttp2_session_consume_stream(ng, id, len);
 		return 0;
 	}
-	/* What ends the bytes that were read is looked at by nobody else: it need not be copied. */
+	/* nghttp2 does not look again at the tail of the bytes that were read: it need not be
+	 * copied. */
 	if (s->reading != NULL && len >= SESSION_BULK &&
 		data + len == (uint8_t *)piece_bytes(s->reading) + s->read_bytes)
 		chain_take(&st->in, &s->reading, data, len);
@@ -238,7 +239,7 @@ on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, siz
 	return 0;
 }
 
-/* A refusal has gone: the other end need not finish what it was saying (RFC 9113 section 8.1). */
+/* A refusal was sent: the other end need not finish its request (RFC 9113 section 8.1). */
 static int
 on_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 {
@@ -273,8 +274,8 @@ on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
 	return 0;
 }
 
-/* Small ones are copied behind what waits; the bytes of large ones, with the head in front of them,
- * go as they are. */
+/* Small payloads are copied behind the queued output; large ones go out uncopied, with the frame
+ * header written in front of them. */
 static ssize_t
 hand_over(struct session *s, const uint8_t *head, const void *bytes, size_t len)
 {
@@ -330,11 +331,11 @@ send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t
 	return 0;
 }
 
-/* --- whose turn it is ----------------------------------------------------------------------- */
+/* --- turns to send -------------------------------------------------------------------------- */
 
-/* nghttp2 would take a frame of each stream in turn, and at the other end each would be written to
- * a socket of its own by itself. So of those that have more than a frame one goes at a time, as
- * much as goes in a millisecond. Who has less does not wait. */
+/* nghttp2 would take a frame of each stream in turn, and the other end would write each frame
+ * separately to a different socket. So of the streams with more than one frame queued, one sends at
+ * a time, as much as is sent in a millisecond. Streams with less do not wait. */
 
 void
 frames_pace(struct session *s)
@@ -415,7 +416,7 @@ frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_
 	return (ssize_t)n;
 }
 
-/* SESSION_FADING has no payload; what one has all the same is passed over. */
+/* SESSION_FADING has no payload; if one comes, it is ignored. */
 static ssize_t
 pack_nothing(nghttp2_session *ng, uint8_t *to, size_t len, const nghttp2_frame *frame, void *arg)
 {

@@ -1,10 +1,10 @@
 /*
- * Is the peer there? Any byte of it is a sign of life. An idle peer is asked by a ping each
- * heartbeat; one that owes the answer to a stream's opening is asked sooner. A ping that is not
- * answered within probe_ms makes the session silent: streams are opened elsewhere then, where there
- * is a way, but nothing is cut before dead_ms, since a line may be slow for some seconds and go on.
- * A session that is behind reads nothing, so that its peer cannot be heard: it is neither silent
- * nor dead then.
+ * Detects a peer that is gone. Any byte from it is a sign of life. An idle peer gets a ping each
+ * heartbeat; a peer that owes the answer to the opening of a stream gets one sooner. A ping that is
+ * not answered within probe_ms makes the session silent: streams are then opened elsewhere if there
+ * is another route, but nothing is cut before dead_ms, since a path may stall for some seconds and
+ * recover. A session that is behind reads nothing, so its peer cannot be heard: it is then neither
+ * silent nor dead.
  */
 #include "tunnel/h2/session_private.h"
 
@@ -16,10 +16,10 @@
 enum {
 	BEAT_LEAST_MS = 100,
 	BEAT_MOST_MS = 5 * 60 * 1000,
-	RTT_TIMES = 4, /* a line that is long by nature is not silent */
+	RTT_TIMES = 4, /* times the round trip: a path with a long one is not silent */
 };
 
-/* Before the heartbeat of a server that says it, ms in network byte order. */
+/* Marks a ping that carries a server's heartbeat, ms in network byte order. */
 static const uint8_t beat[4] = {'b', 'e', 'a', 't'};
 
 void
@@ -32,7 +32,8 @@ session_heed_beat(struct session *s, const uint8_t payload[8])
 	if (s->server || memcmp(payload, beat, sizeof beat) != 0 || ms < BEAT_LEAST_MS ||
 		ms > BEAT_MOST_MS)
 		return;
-	s->limits.ping_ms = ms + ms / 8; /* or both would ask at the same moment */
+	/* longer than the server's, or both would ping at the same moment */
+	s->limits.ping_ms = ms + ms / 8;
 	s->limits.dead_ms = 2 * ms + 1000;
 	session_look(s);
 }
@@ -46,7 +47,7 @@ session_say_beat(const struct session *s, uint8_t payload[8])
 	memcpy(payload + sizeof beat, &ms, sizeof ms);
 }
 
-/* For an answer that takes no work. */
+/* How long to wait for an answer that takes no work. */
 static uint64_t
 life_patience_ms(const struct session *s)
 {
@@ -54,9 +55,9 @@ life_patience_ms(const struct session *s)
 		(uint64_t)s->limits.probe_ms, (uint64_t)RTT_TIMES * conn_window_rtt(&s->reception));
 }
 
-/* When a ping that is out should have been answered, and when one is to be sent; UINT64_MAX: never.
- * One that has not said its SETTINGS yet may have a thousand handshakes to make first, after a hub
- * was lost. */
+/* When an outstanding ping should have been answered, and when the next one is due; UINT64_MAX:
+ * never. A peer that has not sent its SETTINGS yet is not silent: after a hub was lost, the next
+ * hub may have a thousand handshakes to do first. */
 static uint64_t
 life_silent_at(const struct session *s)
 {
@@ -118,7 +119,7 @@ session_look(struct session *s)
 	if (now >= life_ping_at(s))
 		session_ping(s);
 	if (now >= life_silent_at(s)) {
-		if (s->unread || s->behind || /* what has come waits for its turn here */
+		if (s->unread || s->behind || /* input waits for its turn here */
 			sock_drains(life_fd(s), (unsigned)life_patience_ms(s)))
 			s->drained_ms = now;
 		else
@@ -129,7 +130,7 @@ session_look(struct session *s)
 	next = (s->behind ? now : s->heard_ms) + s->limits.dead_ms;
 	next = MIN(MIN(life_ping_at(s), life_silent_at(s)), next);
 	next = MIN(
-		next, now + s->limits.ping_ms); /* the one that is out may be answered meanwhile */
+		next, now + s->limits.ping_ms); /* the outstanding ping may be answered meanwhile */
 	s->look_ms = MAX(next, now + 1);
 	timer_start(s->life, s->look_ms - now, 0);
 }

@@ -15,7 +15,7 @@ session_memory_map(size_t size)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	(void)madvise(p, size, MADV_NOHUGEPAGE); /* all of it would be there at the first touch */
+	(void)madvise(p, size, MADV_NOHUGEPAGE); /* else the first touch would populate all of it */
 	return p;
 }
 

@@ -1,9 +1,9 @@
 /*
- * Memory for nghttp2. A session of its has two large pieces of which an idle tunnel needs nothing:
- * a buffer of 16 KiB for frames that it builds (of ours it uses the first few hundred bytes, for
- * DATA is never copied there) and a table of streams, zeroed. Both come from pages that nobody has
- * touched; those of the buffer are given back whenever a session without streams has nothing to
- * send. All else is malloc's. One for each session; it outlives the session.
+ * Memory for nghttp2. Each nghttp2 session has two large allocations that an idle tunnel does not
+ * need: a 16 KiB buffer in which it builds frames (only the first few hundred bytes are used,
+ * because DATA is never copied there) and a zeroed table of streams. Both are mapped, so untouched
+ * pages take no memory; the pages of the buffer are given back whenever a session without streams
+ * has nothing to send. Everything else uses malloc. One per session; it outlives the session.
  *
  *	session_memory_init(&memory);
  *	nghttp2_session_server_new3(&ng, callbacks, s, option, &memory.calls);
@@ -20,12 +20,12 @@ struct session_memory {
 	struct {
 		void *p;
 		size_t bytes;
-	} frames, table; /* mapped; NULL: none, or malloc's */
+	} frames, table; /* mapped; NULL: none, or allocated by malloc */
 	bool used; /* a frame was built since session_memory_rest */
 };
 
 void session_memory_init(struct session_memory *m);
-/* No frame is being built or sent: the buffer's content is of no use. */
+/* No frame is being built or sent: the buffer's content is not needed. */
 void session_memory_rest(struct session_memory *m);
 
 #endif

@@ -1,11 +1,11 @@
-/* What has happened is told to the owners of streams and of the session. */
+/* Reports events to the owners of streams and of the session. */
 #include "tunnel/h2/session_private.h"
 #include "tunnel/h2/udp_path.h"
 
 enum {
-	NOTES_LEAST = 32, /* in a turn */
-	NOTES_LEAST_OF_ALL = 256, /* of all of a budget that are late together */
-	NOTES_LEAST_OF_MANY = 4, /* and still of each */
+	NOTES_LEAST = 32, /* events reported in a turn */
+	NOTES_LEAST_OF_ALL = 256, /* the same for all late sessions of a budget together */
+	NOTES_LEAST_OF_MANY = 4, /* and still for each of them */
 };
 
 static void
@@ -16,7 +16,7 @@ session_notes_refuse(struct stream *st, unsigned status, const char *reason)
 		stream_destroy(st);
 }
 
-/* 0, or the status to refuse it with. */
+/* 0, or the status to refuse the stream with. */
 static unsigned
 read_head(const struct head *h, char target[STREAM_AUTHORITY_MAX + 1],
 	struct stream_request *request, const char **reason)
@@ -91,8 +91,8 @@ session_notes_tell(struct session *s, struct stream *st, unsigned note)
 		st->on_fading(st->fading_arg);
 }
 
-/* However short the turn is, some are told: many that are late together would else spend their
- * turns on anything but that. */
+/* Some events are reported however short the turn is: sessions that are late together would
+ * otherwise spend their turns on everything else. */
 static unsigned
 notes_least(const struct session *s)
 {
@@ -100,7 +100,7 @@ notes_least(const struct session *s)
 		MAX((unsigned)NOTES_LEAST_OF_MANY, NOTES_LEAST_OF_ALL / MAX(s->budget->late, 1u)));
 }
 
-/* A stream may go, and others too, in whatever its owner is told. */
+/* Any callback may free the stream, or others. */
 void
 session_tell(struct session *s, bool all)
 {

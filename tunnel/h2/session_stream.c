@@ -52,14 +52,14 @@ stream_unbudget(struct stream *st)
 	struct session_budget *b = st->session->budget;
 
 	st->in.spare = st->out.spare =
-		NULL; /* the budget may go before the stream's owner lets go */
+		NULL; /* the budget may be freed before the stream's owner releases the stream */
 	coding_unbudget(st);
 	b->held -= st->in.len;
 	b->granted -= st->window - STREAM_WINDOW_BASE;
 	b->queued -= st->out.len;
 }
 
-/* The session has no part in it any more; the owner may still hold it. */
+/* The session releases the stream; its owner may still hold it. */
 static void
 session_stream_detach(struct stream *st)
 {
@@ -143,7 +143,8 @@ good_request(const struct stream_request *r)
 
 enum { PSEUDO_MAX = 5 };
 
-/* Whom the stream is for; `path`, for one of datagrams, as it is sent. How many. */
+/* The pseudo-header fields that name the target; `path`: as sent, for a datagram stream. Returns
+ * how many. */
 static size_t
 put_pseudo(const struct stream_request *r, const char *path, nghttp2_nv nv[PSEUDO_MAX + 1])
 {
@@ -160,7 +161,7 @@ put_pseudo(const struct stream_request *r, const char *path, nghttp2_nv nv[PSEUD
 	return n;
 }
 
-/* May it be opened at all, and now? */
+/* Whether the stream may be opened at all, and now. */
 static int
 check_open(const struct session *s, const struct stream_request *r, char path[UDP_PATH_MAX])
 {
@@ -239,7 +240,7 @@ stream_use(struct stream *st, const struct stream_events *events, void *arg)
 	st->arg = arg;
 }
 
-/* One printable line, whatever it was made of. */
+/* Makes one printable line of any text. */
 static void
 clean_reason(char to[STREAM_REASON_MAX + 1], const char *reason)
 {
@@ -300,7 +301,7 @@ stream_room(struct stream *st)
 
 	if (!session_stream_writable(st))
 		return 0;
-	if (st->offered && !st->answered) { /* the answer tells how it is to be written */
+	if (st->offered && !st->answered) { /* the answer tells whether to compress */
 		st->wants_room = true;
 		return 0;
 	}
@@ -466,7 +467,7 @@ stream_close(struct stream **stream, unsigned code)
 		return;
 	}
 	if (st->refused || (code == STREAM_DONE && st->ended && st->far_ended))
-		return; /* on_stream_close ends it, after what still has to go */
+		return; /* on_stream_close frees it, once the queued output has gone out */
 	if (code == STREAM_DONE)
 		code = STREAM_CANCELLED;
 	st->session->stats.resets_sent++;

@@ -1,8 +1,8 @@
-/* How much may come: the windows of streams, for what their owners are to take, and that of the
- * connection, for what is on the way. */
+/* Receive windows: of streams, for what their owners may still consume, and of the connection, for
+ * what is in flight. */
 #include "tunnel/h2/session_private.h"
 
-enum { GROW_RTT = 4 }; /* a window that is used up within so many round trips doubles */
+enum { GROW_RTT = 4 }; /* a window that is used up within this many round trips doubles */
 
 /* --- the connection ------------------------------------------------------------------------- */
 
@@ -37,8 +37,8 @@ session_wire_dry(struct session *s, bool dry)
 		s->dry_ms = now;
 }
 
-/* What waits in our socket in front of the answer is not the way's length: it counts only if most
- * of the time nothing did. */
+/* Time that the answer spent in our own socket behind other input is not part of the round trip:
+ * the sample counts only if the socket was empty most of the time. */
 void
 session_ping_answered(struct session *s)
 {
@@ -71,7 +71,8 @@ session_received(struct session *s, size_t n)
 	size_t owed = (size_t)MAX(nghttp2_session_get_effective_recv_data_length(s->ng), 0);
 	bool ask;
 
-	/* In eighths: in halves, as nghttp2 would, a writer far away has half a window. */
+	/* In eighths: if half the window had to be consumed first, as in nghttp2, a distant writer
+	 * would get only half a window. */
 	if (owed >= s->reception.window / 8)
 		nghttp2_submit_window_update(s->ng, NGHTTP2_FLAG_NONE, 0, (int32_t)owed);
 	if (conn_window_came(&s->reception, n, loop_now_ms(s->loop), &ask))
@@ -95,8 +96,8 @@ set_window(struct stream *st, size_t window)
 	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)window);
 }
 
-/* Once a window's worth was consumed: was the window what held it up, and is there memory for twice
- * as much? */
+/* Called once a window's worth was consumed: doubles the window if it was the bottleneck and there
+ * is memory for it. */
 static void
 fit_window(struct stream *st)
 {
@@ -114,10 +115,10 @@ fit_window(struct stream *st)
 		set_window(st, st->window * 2);
 }
 
-/* Window for what was consumed, in eighths of it as well. A window that was made smaller is paid
- * for with what is consumed first. How much of that is left nghttp2 knows alone: no more may be
- * given back than it counts as received, or it takes the rest for a larger window, and the next
- * smaller one for one more to be paid. */
+/* Reopens the window for consumed bytes, in eighths of it as well. After a window was made smaller,
+ * consumed bytes first make up for the difference. Only nghttp2 knows how much of that is left:
+ * never return more than it counts as received, or it takes the rest as a larger window, and the
+ * next reduction as another difference to make up for. */
 static void
 give_back(struct stream *st)
 {

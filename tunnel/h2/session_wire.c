@@ -1,10 +1,10 @@
-/* From the wire to nghttp2, and from there to the wire. */
+/* Between the transport and nghttp2, both directions. */
 #include "tunnel/h2/session_private.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-/* Where the wire is read to. Once there is bulk, it is a piece that a stream may keep. */
+/* Where to read to. During bulk transfers it is a piece that a stream may keep. */
 static void *
 reading_place(struct session *s, uint8_t small[TRANSPORT_READ_BYTES])
 {
@@ -15,7 +15,7 @@ reading_place(struct session *s, uint8_t small[TRANSPORT_READ_BYTES])
 	return piece_bytes(s->reading);
 }
 
-/* The end: we say why, if the peer still listens. */
+/* Ends the session: sends the reason, if the peer still listens. */
 static void
 session_cut_off(struct session *s, const char *kind)
 {
@@ -36,7 +36,7 @@ session_within_budget(struct session *s, const uint8_t *bytes, size_t n)
 	return kind == NULL;
 }
 
-/* > 0: so many bytes were read and heeded; 0: none for now; or the end: -errno. */
+/* > 0: number of bytes read and processed; 0: none for now; -errno: the end. */
 static ssize_t
 read_some(struct session *s)
 {
@@ -74,7 +74,7 @@ read_some(struct session *s)
 	return n;
 }
 
-/* 0; 1: there may be more; or the end: -errno. */
+/* 0; 1: there may be more; -errno: the end. */
 int
 session_read_wire(struct session *s)
 {
@@ -86,7 +86,7 @@ session_read_wire(struct session *s)
 		total += n > 0 ? (size_t)n : 0;
 	} while (n > 0 && total < SESSION_TURN && !session_turn_is_over(s));
 	piece_drop(&s->budget->spare, &s->reading);
-	return n < 0 ? (int)n : n > 0; /* a wire may hold bytes that no event announces */
+	return n < 0 ? (int)n : n > 0; /* the transport may hold bytes that no event announces */
 }
 
 int
@@ -103,7 +103,7 @@ session_gather_out(struct session *s)
 	return 0;
 }
 
-/* What was made goes: 0: all of it, -EAGAIN or another -errno. */
+/* Sends the built frames: 0: all of them, -EAGAIN or another -errno. */
 static int
 send_out(struct session *s)
 {
@@ -124,7 +124,7 @@ send_out(struct session *s)
 	return 0;
 }
 
-/* Frames into s->out, or of DATA straight to the wire, as far as they may go now. */
+/* Builds frames into s->out, or passes DATA straight to the transport, as far as allowed now. */
 static int
 make_frames(struct session *s)
 {

@@ -1,17 +1,17 @@
 #include "tunnel/h2/stream_join.h"
 
-/* One of the two streams, and what goes from it to the other. */
+/* One of the two streams, and the bytes from it to the other. */
 struct side {
 	struct stream_join *couple;
 	struct stream *stream;
-	bool passed_end; /* it has half-closed, and the other was told */
+	bool passed_end; /* it has half-closed, and the other stream was told */
 };
 
 struct stream_join {
 	struct loop *loop;
 	struct side sides[2];
 	struct rate *rate;
-	struct timer *timer; /* of telling the end, or of going on when the rate allows */
+	struct timer *timer; /* for reporting the end, or for resuming when the rate allows */
 	bool over;
 	void (*ended)(void *arg, const struct stream_join_report *report);
 	void *arg;
@@ -48,7 +48,7 @@ stream_join_allowed(struct stream_join *c)
 	return n;
 }
 
-/* From one side to the other, as much as goes. */
+/* From one side to the other, as much as fits. */
 static void
 stream_join_pass(struct side *from)
 {
@@ -118,7 +118,7 @@ on_reset(void *arg, unsigned code)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	(void)arg; /* was told to who opened the stream */
+	(void)arg; /* the owner of the stream was told before the join */
 	(void)status;
 	(void)reason;
 }

@@ -50,7 +50,7 @@ udp_path_hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* One character of the host; *at is moved on. '\0': it is none. */
+/* Decodes one character of the host and advances *at. '\0': invalid. */
 static char
 next_char(const char **at)
 {

@@ -1,6 +1,6 @@
 /*
- * The wires of tunnels (base/tls/transport): the names by which TLS tells them from others (ALPN,
- * RFC 7301), and the sizes of frames that fill TLS records.
+ * The ALPN names (RFC 7301) that TLS uses to tell tunnel connections from others, and the sizes of
+ * frames that fill TLS records. Tunnels run over base/tls/transport.
  */
 #ifndef EDGEWAY_TUNNEL_H2_WIRE_H
 #define EDGEWAY_TUNNEL_H2_WIRE_H
@@ -15,7 +15,7 @@
 enum {
 	WIRE_FRAME_HEAD = 9, /* RFC 9113 section 4.1 */
 	WIRE_PAYLOAD_BYTES =
-		TLS_RECORD_BYTES - WIRE_FRAME_HEAD, /* a frame and its head fill one record */
+		TLS_RECORD_BYTES - WIRE_FRAME_HEAD, /* a frame with its header fills one record */
 };
 
 #endif

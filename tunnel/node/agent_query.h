@@ -1,8 +1,8 @@
 /*
- * The node's end of a question that an operator has for its agent by way of the hub
- * (doc/protocol.md, "Neighbours" has the other kind): one stream, one answer, as the agent's admin
- * server gives it. What may be asked is the callback's to say; that anything may, tunnel.allow's.
- * Everything on the loop's thread.
+ * The agent's side of a query that an operator sends to it through the hub (the related query of
+ * the hub itself is in doc/protocol.md, "Neighbours"): one stream, one answer, as the agent's admin
+ * server gives it. The callback decides what may be queried; tunnel.allow decides whether queries
+ * are allowed at all. Everything on the loop's thread.
  *
  *	q = agent_queries_new(loop, answer, me);
  *	return agent_query_opened(q, st, request, reason);	// a stream with the field edgeway-ask: admin
@@ -20,14 +20,15 @@
 enum {
 	AGENT_QUERIES_MOST = 4,
 	AGENT_QUERY_MS = 60 * 1000,
-	AGENT_QUERIES_BYTES = 16 << 20, /* of all answers that are on their way */
-	AGENT_QUERY_EVERY_MS =
-		250, /* one in that time, each made on the loop of the agent's other work */
-	AGENT_QUERY_BURST = 16, /* as edgewayctl bundle asks in a row */
+	AGENT_QUERIES_BYTES = 16 << 20, /* for all pending answers together */
+	/* one query per this interval: each runs on the loop that does the agent's other
+	 * work */
+	AGENT_QUERY_EVERY_MS = 250,
+	AGENT_QUERY_BURST = 16, /* as many as edgewayctl bundle sends in a row */
 };
 
-/* 200, and the answer in `out`, which has no limit; or a status of HTTP, and a line that says
- * why. */
+/* 200 with the answer in `out`, which has no limit; else an HTTP status and a line with the
+ * reason. */
 typedef unsigned agent_answer_fn(void *arg, const char *target, struct buf *out);
 
 struct agent_queries;

@@ -1,6 +1,6 @@
 /*
- * What a stream's request means on this node: which kind of target, and at which addresses it is
- * dialled. Pure; judged from what the node knows itself, whatever the hub says.
+ * Resolves the request of a stream on this node: which kind of target it is, and at which addresses
+ * to dial it. Pure; it decides by what the node itself knows, whatever the hub says.
  *
  *	EDGE:10250		the node by its name: 127.0.0.1, then the node's own addresses
  *	192.0.2.7:22		an address of the node, or loopback: the node
@@ -23,17 +23,17 @@
 
 enum { DIAL_TARGET_ADDRS_MAX = 8, GROUND_MAX = 128 };
 
-struct ground_net { /* an address of this machine and the network that it lies in */
+struct ground_net { /* an address of this machine and the network it belongs to */
 	struct addr addr;
 	unsigned bits;
-	bool bridge; /* of pods */
+	bool bridge; /* a pod bridge */
 };
 
 struct ground {
 	const char *node;
 	const struct snapshot *snapshot; /* NULL: none yet */
-	const struct reachable_nets *vicinity; /* what is beside this node */
-	const struct address_list *own; /* all addresses of this machine; NULL: none is known */
+	const struct reachable_nets *vicinity; /* networks and nodes reachable from this node */
+	const struct address_list *own; /* all addresses of this machine; NULL: not known */
 	struct ground_net nets[GROUND_MAX];
 	size_t n_nets;
 };
@@ -47,12 +47,12 @@ struct dial_target {
 struct dial_target_request {
 	const char *authority; /* host:port */
 	const char *service; /* "namespace/name" or "" */
-	const char *meant; /* a node beside this one, REACHABLE_NETS_ANY, or "": this node */
-	bool udp; /* of a service its ports of UDP count, else the others */
+	const char *meant; /* another node, REACHABLE_NETS_ANY, or "": this node */
+	bool udp; /* selects the UDP ports of a service; else the other ports */
 };
 
-/* 0; 400: no host:port; 403: beside this node, and not opened; 404: not on this node, with a static
- * reason. */
+/* 0; 400: no host:port; 403: a machine besides this node that is not opened; 404: not on this node,
+ * with a static reason. */
 unsigned dial_target_find(const struct ground *g, const struct dial_target_request *request,
 	struct dial_target *to, const char **reason);
 

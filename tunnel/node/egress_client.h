@@ -1,14 +1,14 @@
 /*
- * The node's way to endpoints that it cannot dial itself: a connection to the hub that is made when
- * it is first needed and goes when it has been idle for EGRESS_CLIENT_IDLE_MS, with a stream for
- * each endpoint's connection. The hub dials, or has the endpoint's own node dial. On the loop's
- * thread.
+ * The node's client for endpoints that it cannot dial itself: one connection to the hub, opened
+ * when it is first needed and closed after EGRESS_CLIENT_IDLE_MS without use, with one stream per
+ * connection to an endpoint. The hub dials the endpoint, or has the endpoint's own node dial it. On
+ * the loop's thread.
  *
- * Who wants to talk to an endpoint holds one end of a pair of connected sockets (sock_pair) and
- * gives the other end here: one byte, EGRESS_CLIENT_JOINED, comes when the endpoint is connected,
- * and from then on every byte is the endpoint's; a pair that is closed instead was refused, for the
- * reason in the log. A hub that is lost before it has answered, or that does not answer, is asked
- * again once it is back, or another one: nothing of who asked has gone out by then.
+ * The caller holds one end of a pair of connected sockets (sock_pair) and passes the other end to
+ * egress_client_open. One byte, EGRESS_CLIENT_JOINED, comes when the endpoint is connected; every
+ * byte after it is the endpoint's. If the pair is closed instead, the endpoint was refused; the log
+ * has the reason. If the hub is lost before it answered, or does not answer, the request is sent
+ * again once that hub or another one is reached: none of the caller's bytes have gone out by then.
  *
  *	egress_client_open(outlet, fd, &(struct egress_client_ask){.service = "default/web", .node = "edge-2", .authority = "172.17.0.2:8080"});
  */
@@ -22,12 +22,10 @@ struct egress_client_trip;
 
 enum {
 	EGRESS_CLIENT_IDLE_MS = 60 * 1000,
-	EGRESS_CLIENT_OPEN_MS = 4000, /* until the hub must have been reached */
-	EGRESS_CLIENT_ANSWER_MS =
-		/* and then have answered, however often it is asked: more than the hub's own
-		 * deadline */
-	9000,
-	EGRESS_CLIENT_MOST = 4096, /* asked for at a time, flows of datagrams included */
+	EGRESS_CLIENT_OPEN_MS = 4000, /* deadline to reach the hub */
+	/* then for its answer, retries included: more than the hub's own deadline */
+	EGRESS_CLIENT_ANSWER_MS = 9000,
+	EGRESS_CLIENT_MOST = 4096, /* open at a time, including flows of datagrams */
 	EGRESS_CLIENT_SERVICE_MAX = 2 * 253 + 1,
 };
 
@@ -35,35 +33,34 @@ enum {
 
 struct egress_client_ask { /* copied */
 	char service[EGRESS_CLIENT_SERVICE_MAX + 1]; /* "namespace/name" */
-	char node[254]; /* of the endpoint, "" when it has none */
-	char authority[ADDR_TEXT_MAX]; /* ip:port over there */
-	unsigned hops; /* base/core/hops.h, this time included */
+	char node[254]; /* of the endpoint; "": it has none */
+	char authority[ADDR_TEXT_MAX]; /* ip:port, as its node sees it */
+	unsigned hops; /* base/core/hops.h, including this one */
 };
 
-struct egress_client *egress_client_new(const struct tunnel_client_config
-		*config); /* its loop, heartbeat, mark and memory; `doubted` with up_arg */
+/* uses its loop, heartbeat, mark and memory limit; `doubted` with up_arg */
+struct egress_client *egress_client_new(const struct tunnel_client_config *config);
 /* Closes what is open. */
 void egress_client_free(struct egress_client **o);
 void egress_client_use(struct egress_client *o, const struct tunnel_client_hub *hub);
 /* As tunnel_client_network and tunnel_client_probe. */
 void egress_client_network(struct egress_client *o);
 void egress_client_probe(struct egress_client *o);
-/* fn is told of what leads to an endpoint whose node, or to a hub that, is about to stop:
- * connections to it had better not be kept idle; doubted: or does not answer, though others may
- * lead there. */
+/* fn is called for a connection whose endpoint's node, or whose hub, is about to stop: do not keep
+ * such connections idle. doubted: or it does not answer, though other routes may lead there. */
 void egress_client_on_fading(struct egress_client *o,
 	void (*fn)(void *arg, const struct egress_client_ask *ask, bool doubted), void *arg);
-/* fn is told when another connection has taken the place of one that did not answer: what was asked
- * by that one may never be answered. */
+/* fn is called when another connection has replaced one that did not answer: requests sent on the
+ * old one may never be answered. */
 void egress_client_on_rerouted(struct egress_client *o, loop_fn *fn, void *arg);
 /* fd: taken. */
 void egress_client_open(struct egress_client *o, int fd, const struct egress_client_ask *ask);
-/* status 200: a stream of datagrams (dgram.h), the receiver's. Else NULL, and the trip is gone: 0
- * where the hub gave no answer. */
+/* status 200: a datagram stream (dgram.h), which the receiver owns. Else NULL, and the trip is
+ * freed; status 0: the hub gave no answer. */
 typedef void egress_client_reached_fn(
 	void *arg, struct stream *stream, unsigned status, const char *why);
-/* `reached` comes once, never from within this call, or never after egress_client_leave, which is
- * due once the stream is not used any more. NULL: too many. */
+/* `reached` comes once, never from within this call and not after egress_client_leave. The caller
+ * must call that once it no longer uses the stream. NULL: too many. */
 struct egress_client_trip *egress_client_reach(struct egress_client *o,
 	const struct egress_client_ask *ask, egress_client_reached_fn *reached, void *arg);
 void egress_client_leave(struct egress_client_trip **t);

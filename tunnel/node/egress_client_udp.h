@@ -1,9 +1,10 @@
 /*
- * UDP ports of services whose endpoints this node cannot send to itself: each has a door of its own
- * (udp_door.h) at the mesh's address, to which the kernel leads what clients send to the service
- * (iptables/maps/service_maps.h), and each client's flow is a stream of the outlet to an endpoint
- * that stays its own for as long as the flow lives (outlet_udp_choice.h). Only what came by an
- * interface of the mesh is taken. On the loop's thread.
+ * Serves UDP ports of Services whose endpoints this node cannot send to itself. Each port has a
+ * bound UDP socket (udp_door.h) at the mesh's address, to which the kernel redirects what clients
+ * send to the Service (iptables/maps/service_maps.h). Each client's flow is a stream of the egress
+ * client to one endpoint, which stays the same for the life of the flow
+ * (egress_client_udp_choice.h). Only packets that arrive on an interface of the mesh are accepted.
+ * On the loop's thread.
  *
  *	egress_client_udp_use(u, old, now);	// which ports there are
  *	port = egress_client_udp_door(u, service, service_port);	// for the kernel: 0: none
@@ -16,8 +17,9 @@
 #include "tunnel/node/egress_client.h"
 
 enum {
-	EGRESS_CLIENT_UDP_FLOWS = 1024, /* of all ports together */
-	EGRESS_CLIENT_UDP_SHARE = EGRESS_CLIENT_UDP_FLOWS / 4, /* of those, one client's */
+	EGRESS_CLIENT_UDP_FLOWS = 1024, /* for all ports together */
+	/* of those, at most this many for one client */
+	EGRESS_CLIENT_UDP_SHARE = EGRESS_CLIENT_UDP_FLOWS / 4,
 };
 
 struct egress_client_udp;
@@ -32,18 +34,18 @@ struct egress_client_udp_config {
 struct egress_client_udp *egress_client_udp_new(const struct egress_client_udp_config *config);
 /* Ends all flows. */
 void egress_client_udp_free(struct egress_client_udp **u);
-/* Of the mesh, host byte order; 0: none. Another one than before: all doors are closed, and to be
- * asked for anew. */
+/* Address of the mesh, host byte order; 0: none. If it differs from the previous one, all sockets
+ * are closed, and must be requested again by egress_client_udp_door. */
 void egress_client_udp_listen(struct egress_client_udp *u, uint32_t address);
-/* old NULL: nothing before. */
+/* old NULL: there was no snapshot before. */
 void egress_client_udp_use(
 	struct egress_client_udp *u, const struct snapshot *old, const struct snapshot *now);
-/* The port of the mesh's address where this one is served; 0: it is not. */
+/* The port at the mesh's address that serves this Service port; 0: not served. */
 uint16_t egress_client_udp_door(
 	struct egress_client_udp *u, const struct service *s, const struct service_port *p);
-/* Ends doors of ports that are gone, and flows whose endpoint is. */
+/* Closes the sockets of ports that are gone, and ends flows whose endpoint is gone. */
 void egress_client_udp_settle(struct egress_client_udp *u);
-/* No new flows; those that are there end once they are quiet. */
+/* No new flows; existing ones end once they are idle. */
 void egress_client_udp_drain(struct egress_client_udp *u);
 void egress_client_udp_metrics(const struct egress_client_udp *u, struct metrics *m);
 /* JSON object. */

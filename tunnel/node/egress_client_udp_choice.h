@@ -1,9 +1,9 @@
 /*
- * Which endpoint a flow of datagrams goes to, among those that only the hub reaches. Pure. The one
- * with the highest hash of endpoint and client (rendezvous), as the kernel draws for endpoints that
- * it dials itself (iptables/maps/slots.h): a client that was quiet for long finds its endpoint
- * again, and one that goes takes only its own clients along. One that did not answer is passed over
- * for a while where there are others.
+ * Chooses the endpoint of a flow of datagrams, among those that only the hub reaches. Pure. It
+ * picks the highest hash of endpoint and client (rendezvous hashing), as the kernel path does for
+ * endpoints that it sends to directly (iptables/maps/slots.h): a client that was idle for long gets
+ * the same endpoint again, and when an endpoint goes, only its own clients move. An endpoint that
+ * did not answer is avoided for a while if there are others.
  *
  *	e = choice_pick(port, &(struct choice_ask){.key = key, .tried = tried, .n_tried = n, .ill = &ill, .now_ms = now});
  *	choice_failed(&ill, &e->ip, e->port, now);
@@ -28,16 +28,16 @@ struct choice_ill { /* all zero at first */
 
 struct choice_ask {
 	uint64_t key; /* hash of the client */
-	const struct choice_place *tried; /* not these */
+	const struct choice_place *tried; /* endpoints not to choose */
 	unsigned n_tried;
 	const struct choice_ill *ill;
 	uint64_t now_ms;
 };
 
-/* Has the port endpoints, none of which this node could send to by itself, and some that the hub
- * reaches? */
+/* True if the port has endpoints, this node can send to none of them itself, and the hub reaches
+ * some. */
 bool choice_needs_hub(const struct service_port *p);
-/* NULL: there is none that was not tried. */
+/* NULL: all were tried. */
 const struct endpoint *choice_pick(const struct service_port *p, const struct choice_ask *ask);
 bool choice_has(const struct service_port *p, const struct choice_place *place);
 void choice_failed(struct choice_ill *ill, const struct choice_place *place, uint64_t now_ms);

@@ -1,6 +1,7 @@
 /*
- * What the files of outlet_udp share: outlet_udp.c (ports and their doors), outlet_udp_flow.c
- * (flows, and whereto) and outlet_udp_tell.c. Nothing outside of these includes it.
+ * Shared by the files of egress_client_udp: egress_client_udp.c (ports and their sockets),
+ * egress_client_udp_flow.c (flows and their endpoints) and egress_client_udp_tell.c (state,
+ * metrics). No other file includes it.
  */
 #ifndef EDGEWAY_TUNNEL_NODE_EGRESS_CLIENT_UDP_PRIVATE_H
 #define EDGEWAY_TUNNEL_NODE_EGRESS_CLIENT_UDP_PRIVATE_H
@@ -18,11 +19,11 @@ enum { EGRESS_CLIENT_UDP_TRIES = 3, EGRESS_CLIENT_UDP_CLIENTS = 512 };
 
 struct egress_client_port {
 	struct table_node node; /* by service and number */
-	TAILQ_ENTRY(egress_client_port) touched; /* since the last settling */
+	TAILQ_ENTRY(egress_client_port) touched; /* since the last settle */
 	struct egress_client_udp *of;
-	struct service *service; /* as it is now; with a reference */
-	const struct service_port *port; /* of it */
-	struct udp_door *door; /* NULL: not asked for yet, or it cannot be opened */
+	struct service *service; /* the current version; holds a reference */
+	const struct service_port *port; /* of that service */
+	struct udp_door *door; /* NULL: not requested yet, or it cannot be opened */
 	struct choice_ill ill;
 	bool is_touched, stale;
 };
@@ -34,36 +35,36 @@ struct egress_client_udp {
 	struct table ports;
 	TAILQ_HEAD(, egress_client_port) touched;
 	struct ingress_interface arrival;
-	uint8_t *buffer; /* of the doors; NULL: there was none yet */
+	uint8_t *buffer; /* for all doors; NULL: there was no door yet */
 	bool draining;
-	unsigned n_flows; /* that are asked for, or open */
+	unsigned n_flows; /* being opened, or open */
 	unsigned of_clients
-		/* of those, by a hash: a few clients may have a share together */
+		/* of those, per hash of the client: a few clients may share one count */
 		[EGRESS_CLIENT_UDP_CLIENTS];
 	uint64_t seed; /* of that hash */
 	uint64_t opened;
-	struct dgram_tally past; /* of doors that are closed */
+	struct dgram_tally past; /* counters of closed doors */
 };
 
-struct egress_client_flow { /* a flow's `own` while it is asked for or open */
+struct egress_client_flow { /* a flow's `own` while it is being opened or open */
 	struct egress_client_port *port;
 	struct udp_flow *flow;
 	struct egress_client_trip *trip;
-	unsigned *share; /* its client's, of of_clients */
-	struct choice_place tried[EGRESS_CLIENT_UDP_TRIES]; /* the last one is the one in use */
+	unsigned *share; /* its client's count in of_clients */
+	struct choice_place tried[EGRESS_CLIENT_UDP_TRIES]; /* the last one is in use */
 	unsigned n_tried;
 };
 
-/* --- outlet_udp.c --------------------------------------------------------------------------- */
+/* --- egress_client_udp.c -------------------------------------------------------------------- */
 /* As table_walk. */
 struct egress_client_port *egress_client_udp_next(
 	const struct egress_client_udp *u, size_t *slot, const struct egress_client_port *p);
 
-/* --- outlet_udp_flow.c ---------------------------------------------------------------------- */
+/* --- egress_client_udp_flow.c --------------------------------------------------------------- */
 /* arg of the door: struct egress_client_port. */
 extern const struct udp_door_events outlet_udp_events;
-/* Ends those whose endpoint the port has no more, and those of callers that may not call it any
- * more. */
+/* Ends flows whose endpoint the port no longer has, and flows of callers that may no longer call
+ * it. */
 void egress_client_flows_settle(struct egress_client_port *p);
 
 #endif

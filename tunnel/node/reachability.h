@@ -1,7 +1,7 @@
 /*
- * The node's end of the hub's question what it reaches beside itself (doc/protocol.md,
- * "Neighbours"): tells tunnel.reach on a stream that the hub has opened for that, and takes what
- * the hub says to each entry, for the log and the state. Everything on the loop's thread.
+ * Announces the reachable networks of this node to the hub (doc/protocol.md, "Neighbours"): writes
+ * tunnel.reach on a stream that the hub has opened for this query, and keeps the hub's verdict on
+ * each entry for the log and the state. Everything on the loop's thread.
  *
  *	reachability_use(d, &vicinity);	// and tunnel_client_ask_anew, so that the hub asks
  *	return reachability_opened(d, st, request, reason);	// a stream with the field edgeway-ask
@@ -13,10 +13,11 @@
 #include "tunnel/h2/session.h"
 #include "tunnel/node/reachable_nets.h"
 
-#define REACHABILITY_ASK "edgeway-ask" /* field of such a stream */
+#define REACHABILITY_ASK "edgeway-ask" /* field of the query's stream */
 #define REACHABILITY_REACH "reach" /* its value */
-#define REACHABILITY_AUTHORITY "edgeway-ask:1" /* no target: who knows nothing of it refuses */
-#define REACHABILITY_OK "ok" /* an answer's line; else the reason of a refusal */
+/* not a target: a node that does not know this query refuses it */
+#define REACHABILITY_AUTHORITY "edgeway-ask:1"
+#define REACHABILITY_OK "ok" /* line of the hub's answer; else it is the reason of a refusal */
 
 enum { REACHABILITY_MS = 5000, REACHABILITY_ANSWER_MAX = REACHABLE_NETS_MAX * STREAM_REASON_MAX };
 
@@ -24,7 +25,7 @@ struct reachability;
 
 struct reachability *reachability_new(struct loop *loop);
 void reachability_free(struct reachability **d);
-/* Taken. What the hub has said of the former one is forgotten. */
+/* Takes `vicinity`. The hub's answers about the previous one are dropped. */
 void reachability_use(struct reachability *d, struct reachable_nets **vicinity);
 const struct reachable_nets *reachability_vicinity(const struct reachability *d);
 /* As `opened` of session_events. */

@@ -1,6 +1,6 @@
 /*
- * Which targets a tunnel's end dials: the rules of `tunnel.allow` (DESIGN: closed unless named).
- * Pure: no clock, no I/O.
+ * The rules of `tunnel.allow`: which targets a node dials for the tunnel (closed unless a rule
+ * opens it). Pure: no clock, no I/O.
  *
  *	node               the node itself, ports 10250 and 10255
  *	node:10255-10260   these ports; node:22 one; node:* all
@@ -9,8 +9,9 @@
  *	192.168.1.0/24     what of the node, its pods and services has an address in this network; all ports
  *	!node:10250        deny; denials count before everything else, wherever they stand
  *
- * Whatever the rules say, some addresses are never dialled: link-local ones, those at which clouds
- * serve their metadata, multicast and unspecified ones; loopback only as the node itself.
+ * Whatever the rules say, some addresses are never dialled: link-local addresses, the metadata
+ * addresses of cloud providers, multicast and unspecified addresses; loopback only as the node
+ * itself.
  *
  *	rc = tunnel_acl_new(texts, n, &allow, &err);
  *	if (!tunnel_acl_check(allow, TUNNEL_ACL_NODE, &addr, &why))	// 403, why
@@ -23,8 +24,8 @@
 
 struct tunnel_acl;
 
-/* TUNNEL_ACL_BESIDE: machines beside this one, which tunnel.reach has opened (vicinity.h): denials
- * count for them, too. */
+/* TUNNEL_ACL_BESIDE: other machines that tunnel.reach has opened (reachable_nets.h): denials apply
+ * to them, too. */
 enum tunnel_acl_kind {
 	TUNNEL_ACL_NODE,
 	TUNNEL_ACL_PODS,
@@ -35,21 +36,21 @@ enum tunnel_acl_kind {
 
 enum { TUNNEL_ACL_RULES_MAX = 256 };
 
-/* -EINVAL names the rule that cannot be read. No rules: nothing is allowed. */
+/* -EINVAL names the rule that cannot be parsed. No rules: nothing is allowed. */
 int tunnel_acl_new(const char *const *rules, size_t n, struct tunnel_acl **out, struct err *err);
 void tunnel_acl_free(struct tunnel_acl **a);
 /* kind: what the caller knows the target to be. `why` is static text, set when denied. */
 bool tunnel_acl_check(const struct tunnel_acl *a, enum tunnel_acl_kind kind,
 	const struct addr *target, const char **why);
-/* Is `agent` named, and not denied? */
+/* True if a rule allows `agent` and none denies it. */
 bool tunnel_acl_agent(const struct tunnel_acl *a);
-/* Which rule decides, in words; "": none does. */
+/* Appends the rule that decides, as text; "": no rule does. */
 void tunnel_acl_explain(const struct tunnel_acl *a, enum tunnel_acl_kind kind,
 	const struct addr *target, struct buf *out);
 /* "node", "pod", "service", "beside": for the audit. */
 const char *tunnel_acl_kind_name(enum tunnel_acl_kind kind);
-/* Why nobody may ever be led to the address, whatever the rules say (static text; loopback is not
- * meant); NULL: it may be. */
+/* Why this address is never dialled, whatever the rules say (static text; loopback is not covered
+ * here); NULL: it may be. */
 const char *tunnel_acl_never(const struct addr *target);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * One attempt to reach the hub: by TCP, through a proxy or inside of a websocket, and then the TLS
- * handshake. Part of tunnel/node/tunnel_client; on the loop's thread. `done` comes once, perhaps
- * from within tunnel_client_dial_start; the attempt may be freed in it.
+ * One attempt to reach the hub: over TCP, through a proxy or inside a websocket, followed by the
+ * TLS handshake. Part of tunnel/node/tunnel_client; on the loop's thread. `done` comes once,
+ * perhaps from within tunnel_client_dial_start; the callback may free the attempt.
  *
  *	tunnel_client_dial_start(&d, &(struct tunnel_client_dial_setup){.loop = loop, .hub = hub, .alpn = alpn, .done = on_dialled, .arg = me});
  */
@@ -12,14 +12,14 @@
 
 struct tunnel_client_dial;
 
-/* tls: open, taken; NULL: it failed, and why; unanswered: because nobody was there, not because of
- * what he said. */
+/* tls: open, taken by the receiver; NULL: the attempt failed, `why` says why. unanswered: it failed
+ * because nobody answered, not because of the answer. */
 typedef void tunnel_client_dial_fn(
 	void *arg, struct tls_stream *tls, bool unanswered, const char *why);
 
 struct tunnel_client_dial_setup {
 	struct loop *loop;
-	/* good until the attempt is freed; its host and TLS count when hands are shaken */
+	/* valid until the attempt is freed; its host and TLS context are read at the handshake */
 	const struct tunnel_client_hub *hub;
 	struct ws_tunnels *carriers; /* NULL: no websocket */
 	uint32_t mark; /* SO_MARK */
@@ -28,12 +28,12 @@ struct tunnel_client_dial_setup {
 	void *arg;
 };
 
-/* *d is there before anything is told. */
+/* *d is set before `done` is called. */
 void tunnel_client_dial_start(
 	struct tunnel_client_dial **d, const struct tunnel_client_dial_setup *setup);
-/* Without a word, when it is not done. */
+/* Ends an unfinished attempt without calling `done`. */
 void tunnel_client_dial_free(struct tunnel_client_dial **d);
-/* Is the hub reached, so that it is at the handshake? */
+/* True once the hub is reached and the TLS handshake is running. */
 bool tunnel_client_dial_shakes(const struct tunnel_client_dial *d);
 
 #endif

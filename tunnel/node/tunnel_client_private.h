@@ -1,6 +1,6 @@
 /*
- * What the files of the link share: link.c (keeps a connection, renews and drains it) and
- * link_tell.c (state, metrics). Nothing outside of these includes it.
+ * Shared by the files of the tunnel client: tunnel_client.c (keeps a connection, renews and drains
+ * it) and tunnel_client_tell.c (state, metrics). No other file includes it.
  */
 #ifndef EDGEWAY_TUNNEL_NODE_TUNNEL_CLIENT_PRIVATE_H
 #define EDGEWAY_TUNNEL_NODE_TUNNEL_CLIENT_PRIVATE_H
@@ -18,11 +18,11 @@ struct line {
 	struct session *session;
 	uint64_t certificate, since_ms;
 	char address[ADDR_TEXT_MAX];
-	/* Why it takes no new streams: whether anybody is there is not known. NULL: it takes
+	/* Why it takes no new streams: it is not known whether the hub is there. NULL: it takes
 	 * them. */
 	const char *doubt;
-	/* this machine's way to the hub begins elsewhere now: another connection is to take its
-	 * place */
+	/* this machine's path to the hub now starts at another address: another connection is to
+	 * replace this one */
 	bool rerouted;
 };
 
@@ -33,17 +33,17 @@ struct tunnel_client {
 	struct session_budget budget;
 	struct session_limits limits;
 	struct timer *retry, *drained;
-	struct tunnel_client_hub hub; /* tls NULL: not known yet */
+	struct tunnel_client_hub hub; /* tls NULL: hub not known yet */
 	struct line *dialling; /* becomes `now` */
 	struct line *now; /* takes new streams */
-	struct log_queue leaving; /* finish what they have */
+	struct log_queue leaving; /* finish their streams, then close */
 	uint64_t backoff_ms;
 	bool draining;
 	bool held; /* nothing is dialled */
 	bool wanted;
 	loop_fn *done;
 	void *done_arg;
-	char error[256]; /* why the last attempt failed, "" none */
+	char error[256]; /* why the last attempt failed; "": it did not */
 	struct session_stats past;
 	uint64_t opened, failed, lost, renewed, dead, doubted;
 };

@@ -1,9 +1,9 @@
 /*
- * The flows of one UDP socket, found by who sends and to which address: a table of bounded size.
- * Each is in a class that says how long it may be idle; within a class and for each source address
- * they stand in the order of their last datagram. When the socket, or one source, has as many as it
- * may, the one that was idle longest makes room. Pure; entries are part of their owner's struct,
- * who takes them out before they go.
+ * The flow table of one UDP socket: bounded, keyed by the sender and the local address. Each flow
+ * is in a class that sets its idle timeout; within a class, and for each source address, flows are
+ * ordered by their last datagram. When the socket or one source has reached its limit, the flow
+ * that was idle longest is evicted. Pure; entries are embedded in their owner's struct, and the
+ * owner removes them before freeing it.
  *
  *	e = flows_find(flows, &key);
  *	while (e == NULL && (victim = flows_victim(flows, &key)) != NULL)
@@ -21,15 +21,15 @@
 
 #include "base/core/util.h"
 
-struct flow_key { /* all of it counts: no byte may be left unset */
+struct flow_key { /* all bytes count: leave none unset */
 	struct in6_addr client, local; /* IPv4 as ::ffff:a.b.c.d */
-	uint32_t scope; /* of a link-local client */
+	uint32_t scope; /* scope ID of a link-local client */
 	uint32_t port; /* the client's */
 };
 
 enum flow_class {
-	FLOW_REFUSED, /* nothing is asked for again so soon */
-	FLOW_BRIEF, /* one datagram, and its answer: as DNS has it, there is no more to come */
+	FLOW_REFUSED, /* turned away: no new attempt so soon */
+	FLOW_BRIEF, /* one datagram and its answer, as in DNS: no more is expected */
 	FLOW_LASTING,
 	FLOW_CLASSES,
 };
@@ -37,7 +37,7 @@ enum flow_class {
 struct flow_source;
 
 struct flow_entry {
-	LIST_ENTRY(flow_entry) same; /* bucket */
+	LIST_ENTRY(flow_entry) same; /* hash bucket */
 	TAILQ_ENTRY(flow_entry) age, of;
 	struct flow_source *source;
 	struct flow_key key;
@@ -53,21 +53,21 @@ struct flows_limits {
 struct flows;
 
 struct flows *flows_new(const struct flows_limits *limits);
-/* It must be empty. */
+/* The table must be empty. */
 void flows_free(struct flows **f);
 struct flow_entry *flows_find(const struct flows *f, const struct flow_key *key);
-/* Who must go before this one can be added; NULL: there is room. */
+/* The flow that must go before this one can be added; NULL: there is room. */
 struct flow_entry *flows_victim(const struct flows *f, const struct flow_key *key);
-/* The key must be new; FLOW_LASTING at first. */
+/* The key must be new; the class is FLOW_LASTING at first. */
 void flows_add(struct flows *f, struct flow_entry *e, const struct flow_key *key, uint64_t now_ms);
-/* A datagram went either way. */
+/* A datagram passed in either direction. */
 void flows_touch(struct flows *f, struct flow_entry *e, enum flow_class class, uint64_t now_ms);
 void flows_remove(struct flows *f, struct flow_entry *e);
 struct flow_entry *flows_expired(const struct flows *f, uint64_t now_ms);
-/* From now on no class may be idle for longer. */
+/* From now on, no idle timeout is longer than this. */
 void flows_hurry(struct flows *f, uint64_t idle_ms);
 unsigned flows_count(const struct flows *f);
-/* All of them, in no particular order; begin with NULL. */
+/* Iterates over all flows, in no particular order; start with NULL. */
 struct flow_entry *flows_next(const struct flows *f, const struct flow_entry *e);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * Joins a stream of datagrams with a UDP socket of its own, at the end where the target is: the
- * socket is connected, so it hears from the target alone, and an answer of the kernel that nobody
- * listens there ends the flow. Nothing waits: what socket or stream cannot take is dropped and
- * counted (tunnel/udp/dgram.h). Of several addresses the first one that does not refuse is kept;
- * what was sent meanwhile is sent again. Everything on the loop's thread.
+ * Joins a datagram stream with a UDP socket of its own, at the end where the target is. The socket
+ * is connected, so it receives from the target alone, and an ICMP port-unreachable answer ends the
+ * flow. Nothing is queued: datagrams that the socket or stream cannot take are dropped and counted
+ * (tunnel/udp/dgram.h). Of several addresses, the first one that does not refuse is kept; datagrams
+ * sent meanwhile are sent again. Everything on the loop's thread.
  *
- * The stream is taken and answered at once, 200 or 502. `ended` comes once, never from within
- * udp_relay_start, then comes udp_relay_free; before that it resets the stream. The callback may
- * call it.
+ * The stream is taken and answered at once, with 200 or 502. `ended` comes once, never from within
+ * udp_relay_start; after it the owner calls udp_relay_free. udp_relay_free before that resets the
+ * stream. The callback may call it.
  *
  *	relay = udp_relay_start(&(struct udp_relay_setup){.loop = loop, .stream = st, .to = &addr, .n_to = 1, .ended = on_end, .arg = me});
  */
@@ -18,15 +18,15 @@
 #include "tunnel/udp/dgram.h"
 
 enum {
-	UDP_RELAY_TRY_MS = 200, /* silence after which an address is taken for the right one */
-	UDP_RELAY_QUIET_MS = 500, /* of a flow that is to end */
+	UDP_RELAY_TRY_MS = 200, /* time without a refusal after which an address is kept */
+	UDP_RELAY_QUIET_MS = 500, /* idle time that ends a draining flow */
 };
 
 struct udp_relay;
 
 struct udp_relay_report {
 	const struct dgram_tally *tally;
-	unsigned status; /* what the stream was answered */
+	unsigned status; /* what the stream was answered with */
 	const char *why; /* how it ended */
 };
 
@@ -38,20 +38,20 @@ struct udp_relay_setup {
 	const struct addr *to; /* copied */
 	size_t n_to; /* at least one */
 	uint32_t mark; /* SO_MARK */
-	unsigned hops; /* base/core/hops.h, of what leaves */
+	unsigned hops; /* base/core/hops.h, for sent datagrams */
 	udp_relay_ended_fn *ended;
 	void *arg;
 };
 
 struct udp_relay *udp_relay_start(const struct udp_relay_setup *setup);
-/* What was answered. */
+/* The status that the stream was answered with. */
 unsigned udp_relay_status(const struct udp_relay *r);
 /* The address in use. */
 const struct addr *udp_relay_to(const struct udp_relay *r);
 /* As relay_local. */
 bool udp_relay_local(const struct udp_relay *r, struct addr *to);
 const struct dgram_tally *udp_relay_tally(const struct udp_relay *r);
-/* Ends it once it has been quiet for a moment. */
+/* Ends it once it is idle for a moment. */
 void udp_relay_drain(struct udp_relay *r);
 void udp_relay_free(struct udp_relay **r);
 
