@@ -23,28 +23,28 @@ struct reaching {
 	LIST_ENTRY(reaching) link, among_waiting;
 	struct connector *reach;
 	struct routes ways;
-	size_t next; /* way to try */
+	size_t next; /* route to try */
 	bool udp;
 	bool let_in; /* by the rules */
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
-	/* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
+	/* of the node's tunnel that carries the stream; 0: another path carries it */
 	uint64_t epoch;
-	bool elsewhere; /* that is another replica's */
+	bool elsewhere; /* in another replica's tunnel */
 	const struct buf *first; /* of the request */
-	size_t sent; /* of that, in this stream */
-	/* replicas that were asked to pass it on to one that cannot be reached from here */
+	size_t sent; /* bytes of `first` sent in this stream */
+	/* number of replicas asked to forward to a replica that this one cannot reach */
 	unsigned between;
-	char at[PEER_NAME_TEXT]; /* then: which one's */
-	char traceparent[TRACEPARENT_LEN + 1]; /* "" none */
-	char hops[HOPS_TEXT_MAX]; /* this hub included */
-	unsigned refusals; /* of streams, by nodes that had not begun with them */
-	unsigned breaks; /* of tunnels, and of connections to replicas, while they were asked */
-	bool await; /* a node that it needs was lost a moment ago */
-	bool waits; /* for that one; `soon` is how long */
+	char at[PEER_NAME_TEXT]; /* with `elsewhere`: the name of that replica */
+	char traceparent[TRACEPARENT_LEN + 1]; /* "": none */
+	char hops[HOPS_TEXT_MAX]; /* including this hub */
+	unsigned refusals; /* streams refused by nodes that had not started on them */
+	unsigned breaks; /* tunnels, and connections to replicas, that broke during the dial */
+	bool await; /* a required node was lost a moment ago */
+	bool waits; /* waits for that node; `soon` is the limit */
 	uint64_t wait_end_ms; /* 0: it has not waited yet */
 	struct timer *deadline, *soon;
-	unsigned status; /* answer to give soon, 0: none yet */
+	unsigned status; /* the pending answer; 0: none yet */
 	char reason[CALLER_REASON_MAX];
 	char target[3 * MESH_NODE_MAX + 64];
 	connector_fn *done;
@@ -128,8 +128,8 @@ on_soon(void *arg)
 		try_next(x);
 }
 
-/* The tunnel has just been opened, and its node has not said yet what it can do, or it began to
- * drain a moment ago and there is a newer one: the same way again. */
+/* Retries the same route: the tunnel has just been opened and its node has not announced its
+ * capabilities yet, or it began to drain a moment ago and there is a newer one. */
 static void
 wait_a_little(struct reaching *x)
 {
@@ -149,7 +149,8 @@ answer_soon(struct reaching *x, unsigned status, const char *reason)
 	timer_start(x->soon, 0, 0);
 }
 
-/* What waits holds its caller's connection, and is asked for all at once when the node comes. */
+/* A waiting request holds its caller's connection, and all of them are dialled at once when the
+ * node comes. */
 static bool
 room_to_wait(const struct reaching *x)
 {
@@ -164,7 +165,8 @@ room_to_wait(const struct reaching *x)
 	return n < CONNECTOR_AWAIT_NODE;
 }
 
-/* Until the node has come, here or at another replica; else the answer is what it would be now. */
+/* Waits for the node to come, here or at another replica; if it does not, the answer is the present
+ * one. */
 static void
 connector_await(struct reaching *x)
 {
@@ -187,7 +189,7 @@ connector_await(struct reaching *x)
 	timer_start(x->soon, x->wait_end_ms > now ? x->wait_end_ms - now : 0, 0);
 }
 
-/* A node without a tunnel: do its neighbours stand for it? */
+/* For a node without a tunnel: adds the routes through its neighbours. */
 static void
 look_beside(struct reaching *x)
 {
@@ -213,14 +215,14 @@ tell_neighbours(const struct reaching *x, bool worked)
 		neighbours_own(n, way->node);
 }
 
-/* This way has failed: another one may do, where nothing was sent on the first. 503: there was no
+/* This route has failed: tries another one, if nothing was sent on the first. 503: there was no
  * tunnel. */
 static void
 give_up_way(struct reaching *x, unsigned status, const char *reason)
 {
 	bool beside = x->ways.list[x->next - 1].meant[0] != '\0';
 	bool others = status == 502 || status == 503 || status == 504 ||
-		(beside && (status == 403 || status == 404)); /* another may know it */
+		(beside && (status == 403 || status == 404)); /* another neighbour may know it */
 
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
@@ -239,7 +241,7 @@ give_up_way(struct reaching *x, unsigned status, const char *reason)
 	}
 }
 
-/* No tunnel of the way's node took the stream: it may have one again in a moment. */
+/* No tunnel of the route's node took the stream: the node may have one again in a moment. */
 static void
 give_up_node(struct reaching *x, const char *reason)
 {
@@ -252,7 +254,8 @@ give_up_node(struct reaching *x, const char *reason)
 	give_up_way(x, 503, reason);
 }
 
-/* Other statuses mean something to callers that no node has to say: 407 asks for a password. */
+/* A node must not choose other statuses, which have a meaning of their own for callers: 407 asks
+ * for a password. */
 static unsigned
 status_to_tell(unsigned status)
 {
@@ -296,9 +299,9 @@ on_answered(void *arg, unsigned status, const char *reason)
 }
 
 /*
- * The tunnel of the way's node, or the replica that has it, was lost before the node had answered:
- * not a byte of the caller has gone out, so the worst that was done is a connection at the target
- * that was opened and closed. The node is asked again where it is by now.
+ * The tunnel of the route's node, or the replica that has it, was lost before the node had
+ * answered. Not a byte of the caller has gone out, so the worst that happened is a connection at
+ * the target that was opened and closed. The dial is repeated wherever the node is by now.
  */
 static void
 ask_again(struct reaching *x)
@@ -318,7 +321,8 @@ on_reset(void *arg, unsigned code)
 
 	if (x->status != 0 && timer_active(x->soon))
 		return;
-	if (code == STREAM_LOST && x->sent > 0) { /* whether the target has got it nobody knows */
+	/* it is unknown whether the target has received it */
+	if (code == STREAM_LOST && x->sent > 0) {
 		stream_close(&x->stream, STREAM_CANCELLED);
 		answer_soon(x, 502,
 			"the node's tunnel broke after the caller's first bytes had gone out");
@@ -408,8 +412,8 @@ open_way(struct reaching *x, const struct way *way)
 	return rc;
 }
 
-/* Without the answer's round trip. Not into a tunnel that seems dead, since it could not be left
- * for another one then. */
+/* Sends the caller's first bytes without waiting for the answer. Not into a tunnel that seems dead:
+ * after that, the dial could not move to another tunnel. */
 static void
 send_first(struct reaching *x)
 {
@@ -472,8 +476,8 @@ try_next(struct reaching *x)
 	give_up_way(x, 503, text);
 }
 
-/* Is there a newer tunnel of its node than the one that it waits for an answer in, or does that one
- * answer nothing any more? */
+/* True if the node has a newer tunnel than the one that is waiting for an answer, or if that one no
+ * longer answers anything. */
 static bool
 passed_by(const struct reaching *x, const char *node)
 {
@@ -484,7 +488,7 @@ passed_by(const struct reaching *x, const char *node)
 		((x->epoch != 0 && MAX(here, there) > x->epoch) || stream_is_silent(x->stream));
 }
 
-/* Begins with the way that it is at, or, after it has waited, with the first. */
+/* Starts again with the current route, or, after waiting, with the first. */
 static void
 look_again(struct reaching *x)
 {
@@ -502,7 +506,7 @@ look_again(struct reaching *x)
 	try_next(x);
 }
 
-/* Can one that waits go by this node now, or by one that stands for another? */
+/* True if a waiting request can now use this node, or a neighbour of its own node. */
 static bool
 connector_concerns(const struct reaching *x, const char *node)
 {
@@ -550,11 +554,11 @@ on_deadline(void *arg)
 		answer_soon(x, 503, x->reason);
 	else
 		answer_soon(x, 504, "no answer from the node in time");
-	stop_waiting(x); /* who comes now is too late: nobody would end the dial */
+	stop_waiting(x); /* a node that comes now is too late: no deadline would end its dial */
 }
 
-/* How often the caller's connection and its request have been passed on, whichever is more: the one
- * is known through what passes packets on, the other one through proxies as well. */
+/* Uses the larger of two hop counts: that of the caller's connection, which is known for what
+ * forwards packets, and that of the request, which also passes through proxies. */
 static bool
 connector_goes_round(struct reaching *x, const struct connector_request *q)
 {
@@ -571,7 +575,7 @@ connector_goes_round(struct reaching *x, const struct connector_request *q)
 	return true;
 }
 
-/* Finds the ways, for this caller: a service may not be for everybody. */
+/* Finds the routes for this caller: a service may not be open to everybody. */
 static unsigned
 find_ways(struct reaching *x, const struct connector_request *q)
 {

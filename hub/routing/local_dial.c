@@ -14,7 +14,7 @@ struct dial {
 	TAILQ_ENTRY(dial) entry;
 	struct local_dial *cloud;
 	struct relay *relay;
-	struct udp_relay *udp; /* of datagrams, in place of it */
+	struct udp_relay *udp; /* for datagrams, in place of `relay` */
 	struct self_dial noted;
 };
 
@@ -135,7 +135,8 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 		*reason = "not an address";
 		return 400;
 	}
-	/* Again, whoever has found the way: the last look before the kernel is asked. */
+	/* Checked again, whatever route was chosen: this is the last check before the kernel
+	 * dials. */
 	if ((*reason = tunnel_acl_never(&to)) != NULL ||
 		(*reason = self_guard_refuses(c->guard, &to, NULL)) != NULL)
 		return 403;
@@ -147,8 +148,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	return 0;
 }
 
-/* Neither side of a pair of sockets goes away by itself: the sessions are made anew at the next
- * use. */
+/* Neither end of a socket pair closes by itself: the sessions are made again at the next use. */
 static void
 on_ended(void *arg, int rc, const char *why)
 {

@@ -6,15 +6,15 @@
 
 #include "base/core/log.h"
 
-/* One node's, until it may be asked for the next time. */
+/* The query of one node, kept until that node may be queried again. */
 struct neighbour_query {
 	TAILQ_ENTRY(neighbour_query) link;
 	struct inquiries *of;
 	char *node;
 	struct stream *stream; /* NULL: it waits */
 	struct buf in, out;
-	struct timer *timer; /* of the stream's end, or the wait's */
-	bool again; /* it is to be asked once more */
+	struct timer *timer; /* for the stream's deadline, or for the pause */
+	bool again; /* another query is wanted */
 };
 
 struct inquiries {
@@ -36,7 +36,7 @@ neighbour_query_free(struct neighbour_query *i)
 	free(i);
 }
 
-/* The next one comes after a pause, whoever wants it. */
+/* The next query comes after a pause, whoever wants it. */
 static void
 neighbour_query_rest(struct neighbour_query *i, unsigned code)
 {
@@ -163,7 +163,8 @@ neighbour_query_want(void *arg, const char *node)
 	i->node = xstrdup(node);
 	i->timer = timer_new(q->config.loop, on_timer, i);
 	buf_init(&i->in, REACHABLE_NETS_TEXT_MAX);
-	buf_init(&i->out, BUF_UNLIMITED); /* a line for each of at most REACHABLE_NETS_MAX */
+	/* one line for each of at most REACHABLE_NETS_MAX entries */
+	buf_init(&i->out, BUF_UNLIMITED);
 	TAILQ_INSERT_HEAD(&q->all, i, link);
 	neighbour_query_ask(i);
 }
@@ -184,7 +185,7 @@ neighbour_query_news(struct inquiries *q, const char *node, enum tunnel_news new
 		neighbours_own(q->neighbours, node);
 		if (neighbours_declared(q->neighbours, node))
 			neighbour_query_want(
-				q, node); /* it may be another agent, which declares nothing */
+				q, node); /* it may be a different agent, which announces nothing */
 		break;
 	case TUNNEL_ASKS:
 		neighbour_query_want(q, node);
@@ -223,7 +224,7 @@ on_changed(void *arg, const char *node)
 		q->config.changed(q->config.arg, node);
 }
 
-/* An address that the hub itself dials, whatever nodes declare. */
+/* An address that the hub itself dials, whatever nodes announce. */
 static bool
 neighbour_query_ours(void *arg, const struct in6_addr *ip)
 {

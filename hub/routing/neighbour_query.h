@@ -1,8 +1,8 @@
 /*
- * Asks nodes what they reach beside themselves: a stream through the node's tunnel on which it says
- * so, and is told what of it counts (tunnel/node/reachability.h, doc/protocol.md "Neighbours"). A
- * node that has something to say wants to be asked; who says nothing in time is asked again. On the
- * hub's loop.
+ * Queries nodes for the networks that they reach: opens a stream through the node's tunnel, on
+ * which the node announces them and gets the hub's verdict on each (tunnel/node/reachability.h,
+ * doc/protocol.md "Neighbours"). A node that has something to announce requests the query. A node
+ * that does not answer in time is queried again. On the hub's loop.
  *
  *	neighbour_query_news(q, "edge-1", TUNNEL_ASKS);
  */
@@ -18,10 +18,10 @@ enum { NEIGHBOUR_QUERY_MS = 5000, NEIGHBOUR_QUERY_PAUSE_MS = 1000, NEIGHBOUR_QUE
 
 struct inquiries;
 
-/* all of these outlive it, but for the tunnels: free those before, they tell it of their end */
+/* all of these outlive it, except the tunnels: free them first, they report their end to it */
 struct inquiries_config {
 	struct loop *loop;
-	/* of the hub's own machine: what lies in their networks is dialled from here */
+	/* of the hub's own machine: the hub itself dials addresses in their networks */
 	struct addresses *addresses;
 	const struct cluster *cluster;
 	const struct acl *access;
@@ -33,7 +33,7 @@ struct inquiries_config {
 };
 
 struct inquiries *inquiries_new(const struct inquiries_config *config);
-/* What came of them; its own. */
+/* The announced neighbours; owned by the inquiries. */
 struct neighbours *inquiries_neighbours(const struct inquiries *q);
 void inquiries_free(struct inquiries **q);
 /* As `news` of tunnels_setup. */

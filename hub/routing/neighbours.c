@@ -110,7 +110,7 @@ is_control_plane(const struct neighbours *n, const char *node)
 	return false;
 }
 
-/* What holds whatever it declares; NULL: nothing. */
+/* An objection to everything that it announces; NULL: none. */
 static const char *
 objection_at_all(const struct neighbours *n, const struct neighbour *b)
 {
@@ -164,7 +164,7 @@ look_at(struct neighbours *n, struct neighbour *b)
 	neighbours_index_add(n, b);
 }
 
-/* A node that is none any more: one that has its name later is another. */
+/* Forgets nodes that no longer exist: a later one of the same name is a different node. */
 static void
 forget_carried(struct neighbours *n)
 {
@@ -196,7 +196,7 @@ neighbours_look(struct neighbours *n)
 		look_at(n, neighbour_of(at));
 }
 
-/* --- declarations --------------------------------------------------------------------------- */
+/* --- announcements -------------------------------------------------------------------------- */
 
 static void
 write_verdicts(const struct neighbour *b, struct buf *to)
@@ -248,8 +248,8 @@ neighbours_use(struct neighbours *n, const char *node)
 	return b;
 }
 
-/* One of its declarations is another now. What it says here counts before what others have heard.
- * May free it. */
+/* One of its announcements has changed. An announcement to this hub takes precedence over one to
+ * another replica. May free b. */
 static void
 neighbours_settle(struct neighbours *n, struct neighbour *b)
 {
@@ -323,7 +323,7 @@ neighbours_forget(struct neighbours *n, const char *node)
 	tell_replicas(n, node);
 }
 
-/* --- what other replicas have heard --------------------------------------------------------- */
+/* --- announcements to other replicas -------------------------------------------------------- */
 
 void
 neighbours_heard(struct neighbours *n, const void *from, const char *node, const char *entry)

@@ -1,11 +1,12 @@
 /*
- * What nodes declare that they reach beside themselves, what of it counts, and which of them
- * carries a node without a tunnel. A declaration is one node's word about others: it counts within
- * the node's own site alone (where no Node names a site, all are one), never for a control plane's
- * node, and opens nothing: who may reach a node through a neighbour is who may reach the node.
- * While a node has a tunnel of its own nobody else carries it (hub/routing/connector.c asks here
- * only after that). Addresses that the hub itself is to dial (`ours`) are no neighbour's affair,
- * unless sites with names tell them apart. On the hub's loop.
+ * Which nodes are reachable through a neighbour: the networks that nodes announce (tunnel.reach),
+ * which announcements count, and which neighbour carries a node that has no tunnel. An announcement
+ * is an unproven claim of one node: it counts only within the node's own site (where no Node names
+ * a site, all are one site), never for a control plane's node, and it opens nothing: the access
+ * rules for a node are the same through a neighbour. While a node has a tunnel of its own, no
+ * neighbour carries it (hub/routing/connector.c asks here only after that). Addresses that the hub
+ * itself dials (`ours`) are not reached through neighbours, unless named sites tell them apart. On
+ * the hub's loop.
  *
  *	neighbours_declare(n, "edge-1", text, len, &answer);	// a line for each entry: ok, or why it does not count
  *	count = neighbours_find(n, &(struct neighbours_ask){.node = "edge-2", .port = 10250}, ways, 3, &why);
@@ -26,15 +27,16 @@ struct neighbours;
 struct neighbours_config {
 	struct loop *loop;
 	const struct cluster *cluster;
-	bool (*tunnelled)(void *arg,
-		const char *node); /* is there a tunnel of its own, here or at another replica? */
-	unsigned (*streams)(
-		void *arg, const char *node); /* in that; UINT_MAX: it is at another replica */
+	/* true if the node has a tunnel of its own, here or at another replica */
+	bool (*tunnelled)(void *arg, const char *node);
+	/* streams in that tunnel; UINT_MAX: it is at another replica */
+	unsigned (*streams)(void *arg, const char *node);
 	void (*changed)(void *arg,
-		const char *node); /* what it declares here is another; NULL: nobody is told */
-	bool (*ours)(void *arg, const struct in6_addr *ip); /* the hub's to dial; NULL: none is */
-	/* While no Node names a site nobody is believed: there are Nodes of the cloud among them,
-	 * and the hub, which may be a pod, cannot tell them by their addresses. */
+		const char *node); /* its announcement at this hub has changed; NULL: no callback */
+	/* true if the hub dials this address; NULL: none */
+	bool (*ours)(void *arg, const struct in6_addr *ip);
+	/* While no Node names a site, no announcement counts: the cluster has Nodes in the cloud
+	 * too, and the hub, which may be a pod, cannot tell them apart by their addresses. */
 	bool sites_only;
 	void *arg;
 };
@@ -42,67 +44,68 @@ struct neighbours_config {
 struct neighbours *neighbours_new(const struct neighbours_config *config);
 void neighbours_free(struct neighbours **n);
 
-/* What the node says now, instead of before. Adds a line for each entry to `answer`, or one that
- * tells what is wrong at all. */
+/* Replaces the node's announcement. Appends a line for each entry to `answer`, or one line if the
+ * whole text is invalid. */
 void neighbours_declare(
 	struct neighbours *n, const char *node, const char *text, size_t len, struct buf *answer);
 void neighbours_forget(struct neighbours *n, const char *node);
 bool neighbours_declared(const struct neighbours *n, const char *node);
-/* Nodes that were told something else than they would be now: their Nodes, or others', have
+/* Calls `tell` for nodes whose answer would be different now, because their Nodes or others have
  * changed. */
 void neighbours_outdated(
 	struct neighbours *n, void (*tell)(void *arg, const char *node), void *arg);
 
-/* What another replica, `from`, has heard: entry NULL: the node begins to declare; else one line
- * more of that. */
+/* Another replica, `from`, reports: entry NULL: the node starts a new announcement; else one more
+ * entry of it. */
 void neighbours_heard(struct neighbours *n, const void *from, const char *node, const char *entry);
-/* It does not count any more what that replica has said of the node; NULL: of all. */
+/* Drops what that replica has reported of the node; NULL: of all nodes. */
 void neighbours_unheard(struct neighbours *n, const void *from, const char *node);
-/* What `from` has said is as if `to`, of the same replica, had. */
+/* Reports of `from` now count as those of `to`, another connection of the same replica. */
 void neighbours_hand_over(struct neighbours *n, const void *from, const void *to);
 typedef void neighbours_fn(void *arg, const char *node, const char *entry);
-/* What the node, NULL: each, declares here, in the words of neighbours_heard. */
+/* Reports what the node (NULL: each node) announces here, in the form of neighbours_heard. */
 void neighbours_each(const struct neighbours *n, const char *node, neighbours_fn *fn, void *arg);
 
 struct neighbours_way {
 	char via[MESH_NODE_MAX + 1];
-	unsigned entry; /* of what it has declared */
+	unsigned entry; /* index in its announcement */
 };
 
 struct neighbours_ask {
-	const char *node; /* or REACHABLE_NETS_ANY: `site` and `ip` say who is meant */
+	const char *node; /* or REACHABLE_NETS_ANY: then `site` and `ip` name the target */
 	const char *site;
 	struct in6_addr ip;
-	uint16_t port; /* 0: whichever */
+	uint16_t port; /* 0: any */
 };
 
-/* Grows whenever neighbours_stand_for may answer otherwise, but for changes of Nodes. */
+/* Increases whenever the result of neighbours_stand_for may have changed, except by changes of
+ * Nodes. */
 uint64_t neighbours_changes(const struct neighbours *n);
-/* Does a neighbour stand for the node, with a tunnel or without one now? Then the hub does not dial
- * it by itself. */
+/* True if a neighbour covers the node, whether or not the neighbour has a tunnel now. The hub then
+ * does not dial the node itself. */
 bool neighbours_stand_for(struct neighbours *n, const char *node);
-/* Those with a tunnel, the best first. How many; 0: *why (static text, NULL: nobody has declared
- * it). */
+/* Neighbours with a tunnel, the best first. Returns how many; 0: *why (static text, NULL: nobody
+ * has announced it). */
 size_t neighbours_find(struct neighbours *n, const struct neighbours_ask *ask,
 	struct neighbours_way *ways, size_t room, const char **why);
-/* Sites in which somebody declares the address, each once, and one of those who do. How many there
- * are. */
+/* The sites in which a node announces the address, each once, with one of those nodes. Returns how
+ * many there are. */
 struct neighbours_site {
-	const char *site, *via; /* borrowed: until the next declaration or change of the cluster */
+	const char *site, *via; /* borrowed: until the next announcement or change of the cluster */
 };
 size_t neighbours_sites(struct neighbours *n, const struct in6_addr *ip,
 	struct neighbours_site *sites, size_t room);
-/* Does this node stand for what is asked for, at whichever port? Then *site is the one that it is
- * in, borrowed as above; ask->site does not count. */
+/* True if this node announces the target, at any port. Then *site is the node's site, borrowed as
+ * above; ask->site is ignored. */
 bool neighbours_declares(
 	struct neighbours *n, const char *via, const struct neighbours_ask *ask, const char **site);
 
 void neighbours_result(
 	struct neighbours *n, const char *meant, const struct neighbours_way *way, bool worked);
-/* A tunnel of the node's own has come. */
+/* The node has a tunnel of its own now. */
 void neighbours_own(struct neighbours *n, const char *node);
 
-/* [{"node": what was declared,"via","state","streams","problem"}] */
+/* [{"node": the announced entry,"via","state","streams","problem"}] */
 void neighbours_state(struct neighbours *n, struct buf *out);
 void neighbours_metrics(struct neighbours *n, struct metrics *m);
 

@@ -8,8 +8,8 @@
 
 enum { CANDIDATES_MAX = 64 };
 
-/* A node that the hub dials itself, unless named sites say that it cannot be the one that it would
- * find there. */
+/* True if the hub dials this address itself. Where Nodes name sites, this does not exclude a node:
+ * the machine that the hub would find at the address may be a different one. */
 static bool
 is_ours(const struct neighbours *n, const struct in6_addr *ip)
 {
@@ -25,8 +25,8 @@ address_of(const struct neighbours *n, const char *node)
 	return ip;
 }
 
-/* The entry by which the neighbour stands for what is asked for; -1: none, and *why may tell of one
- * that nearly does. */
+/* The entry by which the neighbour covers the target; -1: none, and *why may name an entry that
+ * almost does. */
 static int
 entry_for(const struct neighbours *n, const struct neighbour *b, const struct neighbours_ask *ask,
 	const char **why)
@@ -48,7 +48,7 @@ entry_for(const struct neighbours *n, const struct neighbour *b, const struct ne
 	return found >= 0 && neighbours_objection(n, b, ask->node) != NULL ? -1 : found;
 }
 
-/* Neighbours that may stand for it are of its site. */
+/* Only neighbours of the target's site are candidates. */
 static struct table_node *
 first_of_site(const struct neighbours *n, const struct neighbours_ask *ask)
 {
@@ -63,8 +63,8 @@ struct candidate {
 	unsigned entry, streams;
 };
 
-/* Those that worked last, then those that failed longest ago; among equals the one with less to
- * do. */
+/* First those that worked last, then those whose failure is oldest; among equals, the one with
+ * fewer streams. */
 static int
 neighbours_find_compare(const void *a, const void *b)
 {
@@ -134,12 +134,12 @@ neighbours_stand_for(struct neighbours *n, const char *node)
 	ip = address_of(n, node);
 	if (!n->sites && is_ours(n, &ip))
 		return false;
-	/* What speaks against this one speaks against all of its site: that lies with the node. */
+	/* An objection to this neighbour applies to its whole site: it depends on the node. */
 	by = neighbours_index_find(n, node, &ip);
 	return by != NULL && neighbours_objection(n, by, node) == NULL;
 }
 
-/* Does one of its networks hold the address? */
+/* True if one of its networks contains the address. */
 static bool
 neighbours_find_holds(const struct neighbour *b, const struct in6_addr *ip)
 {
@@ -157,7 +157,7 @@ add_site(const struct neighbour *b, struct neighbours_site *sites, size_t room, 
 
 	while (i < MIN(*count, room) && strcmp(sites[i].site, b->site) != 0)
 		i++;
-	if (i < MIN(*count, room)) { /* the same one of its neighbours each time */
+	if (i < MIN(*count, room)) { /* keep the same neighbour of a site each time */
 		if (strcmp(b->name, sites[i].via) < 0)
 			sites[i].via = b->name;
 		return;
@@ -201,7 +201,7 @@ neighbours_declares(
 	return entry_for(n, b, &full, &why) >= 0;
 }
 
-/* --- what became of it ---------------------------------------------------------------------- */
+/* --- results -------------------------------------------------------------------------------- */
 
 static void
 note_carried(struct neighbours *n, const char *meant, const char *via)

@@ -1,5 +1,5 @@
-/* Which neighbour stands for a node, without asking each of them: what counts of their
- * declarations, by name and by network. */
+/* Index of the counting entries by name and by network: finds the neighbour of a node without
+ * checking each neighbour. */
 #include <string.h>
 
 #include "base/core/hash.h"
@@ -24,7 +24,8 @@ network_of(const struct in6_addr *ip, unsigned bits)
 	return w;
 }
 
-/* Private networks are the same at many sites: a chain has those of one. */
+/* Many sites use the same private networks: the hash includes the site, so a chain has entries of
+ * one site. */
 static uint64_t
 hash_network(const struct network *w, const char *site)
 {
@@ -84,7 +85,7 @@ by_name(const struct neighbours *n, const char *node)
 	return at == NULL ? NULL : standing_of(at)->by;
 }
 
-/* Another one of the site than the node itself, which may have declared the network as well. */
+/* Returns a neighbour other than the node itself, which may have announced the network as well. */
 static const struct neighbour *
 by_network(const struct neighbours *n, const char *node, const char *site, struct network w)
 {

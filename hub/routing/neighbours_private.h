@@ -1,7 +1,7 @@
 /*
- * What the files of the neighbours share: neighbours.c (what nodes declare, and what of it counts),
- * neighbours_index.c (that, by name and network), neighbours_find.c (who carries whom) and
- * neighbours_tell.c (state and metrics). Nothing outside of these includes it.
+ * Shared by the files of neighbours: neighbours.c (announcements, and which of them count),
+ * neighbours_index.c (index by name and network), neighbours_find.c (which neighbour carries which
+ * node) and neighbours_tell.c (state and metrics). No other file includes it.
  */
 #ifndef EDGEWAY_HUB_ROUTING_NEIGHBOURS_PRIVATE_H
 #define EDGEWAY_HUB_ROUTING_NEIGHBOURS_PRIVATE_H
@@ -13,33 +13,34 @@
 #define neighbour_in(entry) container_of(entry, struct neighbour, by_site)
 #define carried_of(entry) container_of(entry, struct ws_accept, node)
 
-/* An entry that a neighbour has declared. */
+/* One announced entry of a neighbour. */
 struct standing {
-	struct table_node node; /* in `named` or `networks` of struct neighbours, where it counts */
+	struct table_node node; /* in `named` or `networks` of struct neighbours, if it counts */
 	const struct neighbour *by;
 	const struct reachable_nets_entry *entry;
 	bool counts;
 };
 
-/* A node that has declared something. */
+/* A node that has announced something. */
 struct neighbour {
 	struct table_node node, by_site;
-	char *name, *site; /* "" where none is named */
+	char *name, *site; /* "" if its Node names none */
 	struct reachable_nets *here,
-		*there; /* told to this hub, or to another replica; NULL: nothing */
+		*there; /* announced to this hub, and to another replica; NULL: nothing */
 	const void *from; /* that replica */
-	/* Of these two the one that counts; NULL: the rest is kept for its count. */
+	/* The one of these two that counts; NULL: nothing, and only the counters are kept. */
 	const struct reachable_nets *vicinity;
-	const char **wrong; /* why an entry does not count; as of the last look */
-	struct standing *standings; /* of all entries, as of the last look */
+	const char **wrong; /* why an entry does not count; as of the last neighbours_look */
+	struct standing *standings; /* for all entries, as of the last neighbours_look */
 	size_t n_standings;
-	uint64_t *failed_ms; /* the last dial by an entry; 0: it worked, or there was none */
-	uint64_t told; /* hash of what it was answered */
+	/* time of the last failed dial per entry; 0: it worked, or there was none */
+	uint64_t *failed_ms;
+	uint64_t told; /* hash of the answer that the node got */
 	uint64_t streams;
 };
 
-/* A node that was reached through a neighbour once: it is at the edge, and stays there as long as
- * there is a Node. */
+/* A node that was reached through a neighbour once: it counts as an edge node as long as its Node
+ * exists. */
 struct ws_accept {
 	struct table_node node;
 	char *name;
@@ -48,32 +49,32 @@ struct ws_accept {
 
 struct neighbours {
 	struct neighbours_config config;
-	struct table all, sites_of, carried; /* sites_of: neighbours by their site */
+	struct table all, sites_of, carried; /* sites_of: neighbours by site */
 	struct table named, networks; /* struct standing */
-	unsigned with_bits[129]; /* how many of the networks have so long a prefix */
+	unsigned with_bits[129]; /* number of networks with this prefix length */
 	size_t n_declared;
 	bool sites; /* some Node names a site */
 	bool looked;
-	uint64_t looked_at; /* changes of Nodes then */
-	uint64_t compared_at; /* those when neighbours_outdated compared last */
+	uint64_t looked_at; /* cluster_node_changes at that time */
+	uint64_t compared_at; /* the same at the last neighbours_outdated */
 	uint64_t changes, worked, failed;
 };
 
 uint64_t neighbours_hash(const char *text);
 struct neighbour *neighbours_get(const struct neighbours *n, const char *node);
 struct ws_accept *neighbours_carried(const struct neighbours *n, const char *node);
-/* Sites and Nodes may be others than before: what counts is judged anew. */
+/* Judges all entries again if sites or Nodes have changed. */
 void neighbours_look(struct neighbours *n);
-/* What counts of b's declaration, for neighbours_index_find. Removed before anything of it
- * changes. */
+/* Adds the entries of b that count to the index for neighbours_index_find. Call
+ * neighbours_index_remove before any of them changes. */
 void neighbours_index_add(struct neighbours *n, struct neighbour *b);
 void neighbours_index_remove(struct neighbours *n, struct neighbour *b);
-/* One that has declared the node, or another of the node's site that has declared this address of
- * its; NULL: nobody. */
+/* A neighbour that has announced the node by name, or another node of its site that has announced a
+ * network with this address; NULL: none. */
 const struct neighbour *neighbours_index_find(
 	const struct neighbours *n, const char *node, const struct in6_addr *ip);
 const char *neighbours_site_of(const struct neighbours *n, const char *node);
-/* Why the node is not to be reached through this one; NULL: it may be. */
+/* Why the node must not be reached through this neighbour; NULL: it may. */
 const char *neighbours_objection(
 	const struct neighbours *n, const struct neighbour *b, const char *node);
 

@@ -130,7 +130,7 @@ routes_ambiguous(struct routes *w, const char *host, const struct cluster_place 
 	return 421;
 }
 
-/* Who has the address: 0 found, 404 nobody. */
+/* Finds who has the address: 0 found, 404 nobody. */
 static unsigned
 to_address(struct routes_finder *f, const char *host, uint16_t port, struct routes *w)
 {
@@ -176,8 +176,8 @@ routes_serves(const struct view_endpoint *e, bool ready)
 	return (e->flags & ENDPOINT_SERVING) != 0;
 }
 
-/* How good the endpoint is for a call from here: 3 reachable now, 2 through a neighbour, 1 perhaps,
- * 0 not at all. */
+/* How well a call from here can reach the endpoint: 3 now, 2 through a neighbour, 1 perhaps, 0 not
+ * at all. */
 static int
 routes_rank(const struct routes_finder *f, const struct view_endpoint *e)
 {
@@ -269,7 +269,7 @@ find_service(const struct routes_finder *f, const char *ns, const char *name)
 	return item != NULL && item->present ? item : NULL;
 }
 
-/* `host` without `.suffix`, on the heap; NULL when it does not end so. */
+/* `host` without `.suffix`, allocated; NULL if it does not end in that. */
 static char *
 routes_without(const char *host, const char *suffix)
 {
@@ -280,7 +280,8 @@ routes_without(const char *host, const char *suffix)
 	return xstrndup(host, n - m - 1);
 }
 
-/* SERVICE.NAMESPACE[.svc[.DOMAIN]], a service of a pod's name included: NULL when there is none. */
+/* SERVICE.NAMESPACE[.svc[.DOMAIN]], including a service with the name of a pod: NULL if there is
+ * none. */
 static struct fanout_item *
 find_name(const struct routes_finder *f, const char *host)
 {
@@ -321,7 +322,7 @@ find_ip(struct routes_finder *f, const char *host, const struct in6_addr *ip, st
 	struct fanout_item *item;
 	unsigned status;
 
-	/* First of all: nodes and pods say of themselves which addresses they have. */
+	/* Checked first: nodes and pods choose the addresses that they report. */
 	if (cluster_service_at(f->config.cluster, host, &ns, &name)) {
 		if ((item = find_service(f, ns, name)) != NULL)
 			return to_service(f, item, w->target.port, w);
@@ -377,8 +378,8 @@ is_hub_itself(const struct way *way)
 					 : ip_is_loopback(&a.in6.sin6_addr);
 }
 
-/* Loopback is the hub's own, whatever a Node, a pod or an EndpointSlice says: what listens there
- * asks nobody who calls. */
+/* Loopback is the hub itself, whatever a Node, a pod or an EndpointSlice says: programs that listen
+ * there do not check their callers. */
 static unsigned
 leave_out_itself(struct routes *w)
 {
@@ -395,8 +396,8 @@ leave_out_itself(struct routes *w)
 	return 0;
 }
 
-/* While it is not known which nodes are at the edge, the hub dials none and no pod: the address is
- * another's in its own network. */
+/* While it is not known which nodes are at the edge, the hub dials no node and no pod: in the hub's
+ * own network the address belongs to someone else. */
 static unsigned
 routes_settle(const struct routes_finder *f, struct routes *w, unsigned status)
 {
@@ -430,7 +431,8 @@ routes_find_udp(struct routes_finder *f, const char *host, uint16_t port, struct
 
 /* --- an address as a node sees it ----------------------------------------------------------- */
 
-/* Has the node this address, by its Node? Else *other is a node of its site that has, "" none. */
+/* Returns true if the Node object lists this address; otherwise sets *other to a node of the same
+ * site that lists it, or "". */
 static bool
 is_own(const struct routes_finder *f, const char *node, const char *host, const char **other)
 {
@@ -452,7 +454,7 @@ is_own(const struct routes_finder *f, const char *node, const char *host, const 
 	return own;
 }
 
-/* An address as the node sees it: its own, or of a machine beside it. */
+/* An address as the node sees it: its own, or that of another machine. */
 static unsigned
 to_address_at(struct routes_finder *f, const char *node, const char *host, struct routes *w)
 {
@@ -527,7 +529,7 @@ find_endpoint(const struct view *v, const struct routes_endpoint *wanted, uint16
 	return NULL;
 }
 
-/* The item of the service, where edgeway.io/nodes lets the node know of it. */
+/* The service's item, if edgeway.io/nodes selects the node. */
 static const struct fanout_item *
 service_of(const struct routes_finder *f, const char *service, const char *asker)
 {
@@ -567,8 +569,8 @@ routes_find_endpoint(
 		return routes_refuse(w, 403,
 			"a NetworkPolicy keeps the pods of node %s from pod %s/%s", wanted->asker,
 			v->ns, e->pod);
-	/* What an EndpointSlice says of a pod without an address may be anything in the hub's own
-	 * network. */
+	/* If the pod does not have the address, the EndpointSlice may name anything in the hub's
+	 * own network. */
 	if (!routes_at_edge(f, e->node) &&
 		!cluster_pod_has(f->config.cluster, v->ns, e->pod, e->pod_ip))
 		return routes_refuse(

@@ -36,7 +36,7 @@ routes_set_beside(struct way *way, const char *host, uint16_t port)
 		host, port);
 }
 
-/* Room for `n` ways at `at`; how many of them there is room for. */
+/* Makes room for `n` routes at `at`; returns how many fit. */
 static size_t
 make_room(struct routes *w, size_t at, size_t n)
 {
@@ -48,7 +48,7 @@ make_room(struct routes *w, size_t at, size_t n)
 	return room;
 }
 
-/* Those that were put behind `at` before, for this node. */
+/* Removes the routes that were inserted after `at` before, for this node. */
 static void
 take_back(struct routes *w, size_t at, const char *node)
 {
@@ -102,7 +102,7 @@ routes_beside(struct routes_finder *f, struct routes *w, size_t at, const char *
 	return n;
 }
 
-/* --- addresses without a name --------------------------------------------------------------- */
+/* --- addresses of no object ----------------------------------------------------------------- */
 
 static unsigned
 routes_beside_ambiguous(
@@ -122,7 +122,7 @@ routes_beside_ambiguous(
 	return 421;
 }
 
-/* Through one of the site's neighbours, or, with `node`, through that one. */
+/* Through the site's neighbours or, if `node` is set, through that node. */
 static unsigned
 to_declared(struct routes_finder *f, const struct neighbours_ask *ask, const char *node,
 	struct routes *w)

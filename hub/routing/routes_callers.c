@@ -5,9 +5,9 @@
 #include "model/allow_from.h"
 
 /*
- * Who may call a service through the hub. A node is let through when it, or any of its pods, may
- * call: which of them does the node tells apart itself. A caller at the ingress is no pod: its
- * address or its name must be among those that may.
+ * Decides who may call a service through the hub. A node is admitted if it, or any of its pods, may
+ * call: the node itself decides for each pod. A caller at the ingress is not a pod: its address or
+ * its name must be permitted.
  */
 
 void

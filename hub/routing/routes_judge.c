@@ -1,6 +1,7 @@
 /*
- * Which of the ways that were found may be gone for a caller: the rules judge the target that he
- * names, and then each way, since objects of the cluster, which others write, say where it ends.
+ * Decides which of the routes a caller may use: the rules are checked for the target that the
+ * caller names, and then for each route, because objects of the cluster, which other people write,
+ * say where a route ends.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -9,9 +10,9 @@
 #include "base/core/special_addr.h"
 #include "hub/routing/routes_private.h"
 
-/* Whose address the way leads to where an EndpointSlice says so: a node's own, by its Node object,
- * or that of a pod of another namespace than `ns`. Where the hub dials, the node is one of those
- * that it dials. */
+/* Finds the owner of the address on a route that an EndpointSlice defines: a node, by its Node
+ * object, or a pod of another namespace than `ns`. On routes that the hub dials, only nodes that
+ * the hub dials itself count. */
 static bool
 routes_owner(const struct routes_finder *f, const struct way *way, const struct in6_addr *ip,
 	const char *ns, struct cluster_place *owner)
@@ -41,8 +42,8 @@ routes_owner(const struct routes_finder *f, const struct way *way, const struct 
 	return found;
 }
 
-/* The same takes a rule as it would without the EndpointSlice, which whoever may write a Service
- * writes himself. */
+/* Such a route needs the rule that the target would need without the EndpointSlice, because anyone
+ * who may write a Service may write that object. */
 static const char *
 routes_owner_objects(struct routes_finder *f, const struct caller *caller, const struct way *way,
 	const struct in6_addr *ip, uint16_t port, const char *ns)
@@ -54,8 +55,8 @@ routes_owner_objects(struct routes_finder *f, const struct caller *caller, const
 	if (!routes_owner(f, way, ip, ns, &owner))
 		return NULL;
 	of_node = *owner.pod == '\0';
-	/* What a node may have of a Service is between it and the Service: a policy closes the pod
-	 * to it (model/cluster/cluster_callers). */
+	/* Whether a node may reach a Service is decided for that Service: to close the pod to it
+	 * takes a policy (model/cluster/cluster_callers). */
 	if (!of_node && caller->node[0] != '\0')
 		return NULL;
 	target.node = owner.node;
@@ -72,7 +73,7 @@ routes_owner_objects(struct routes_finder *f, const struct caller *caller, const
 			 "to pod/NAMESPACE/POD";
 }
 
-/* Why this way is not gone; NULL: it may be. */
+/* Why this route must not be used; NULL: it may. */
 static const char *
 routes_objection(struct routes_finder *f, const struct caller *caller, const struct way *way,
 	const struct acl_target *asked)
