@@ -10,14 +10,14 @@
 #include "hub/hub.h"
 #include "model/check.h"
 
-/* What a rule opens: kind and up to two globs. */
+/* One target of a rule: its kind and up to two globs. */
 struct to {
 	bool all;
 	enum target_kind kind;
-	char *first, *second; /* node, or namespace and name, or host; NULL: `network` */
+	char *first, *second; /* node; or namespace and name; or host. NULL: see `network` */
 	struct network network;
 	uint16_t from_port, to_port;
-	char *text; /* as it was written, for those who ask which rule it was */
+	char *text; /* as in the configuration, for explanations */
 };
 
 struct rule {
@@ -25,10 +25,10 @@ struct rule {
 	struct network network;
 	bool cert, token, node; /* by name */
 	char *name;
-	char *sha256; /* of the token, "" none */
+	char *sha256; /* of the token; "": none */
 	struct to *to;
 	size_t n_to;
-	char *from; /* as it was written */
+	char *from; /* as in the configuration */
 	unsigned line;
 };
 
@@ -73,8 +73,8 @@ read_ports(const char *text, struct to *to)
 			to->to_port >= to->from_port);
 }
 
-/* The text in front of ":PORTS"; an IPv6 address stands in brackets then. NULL: the ports cannot be
- * read. */
+/* Returns the text before ":PORTS"; with ports, an IPv6 address is in brackets. NULL: the ports are
+ * invalid. */
 static char *
 split_ports(const char *text, struct to *to)
 {
@@ -175,7 +175,7 @@ is_sha256(const char *text)
 		strspn(text, "0123456789abcdef") == PKI_HASH_TEXT - 1;
 }
 
-/* What is read now, for the place of an error. */
+/* The node being parsed, to locate an error. */
 struct reading {
 	const struct tree_node *at;
 	struct err *err;
@@ -342,7 +342,7 @@ acl_opens(const struct to *to, const struct acl_target *t)
 	struct in6_addr ip;
 
 	if (to->all)
-		return t->kind != TARGET_WEB; /* it is not reached through the hub */
+		return t->kind != TARGET_WEB; /* the page is not reached through the hub */
 	if (to->kind != t->kind || t->kind == TARGET_WEB)
 		return to->kind == t->kind;
 	if (t->port < to->from_port || t->port > to->to_port)
@@ -369,24 +369,23 @@ acl_opens(const struct to *to, const struct acl_target *t)
 /* Why a target is open to a caller, or is not. */
 enum acl_ground {
 	ACL_RULE, /* a rule opens it */
-	/* a node sees the services anyway, and what it asks for is one's endpoint */
+	/* nodes know the services anyway, and the target is an endpoint of one */
 	ACL_NODES_SERVICES,
-	/* there are none, and it is a program of this host, or admitted by a clientCA */
+	/* no rules exist, and the caller is a program of this host, or admitted by a clientCA */
 	ACL_NO_RULES,
 	ACL_NOBODY, /* no rule opens it */
-	ACL_RULES_MISSING, /* there are none, and the caller comes from elsewhere */
-	/* what no name of the cluster stands behind is dialled for those alone whom a rule allows
-	 * it */
+	ACL_RULES_MISSING, /* no rules exist, and the caller comes from elsewhere */
+	/* a target that no object of the cluster stands for is open only by a rule */
 	ACL_RULE_NEEDED,
 	ACL_OWN_DIAL,
 };
 
 struct acl_found {
-	const struct rule *rule; /* of ACL_RULE */
+	const struct rule *rule; /* with ACL_RULE */
 	const struct to *to;
 };
 
-/* Of the rules for nodes, or of the others. */
+/* Searches the rules for nodes, or the other ones. */
 static bool
 acl_find_rule(const struct acl *a, const struct caller *c, const struct acl_target *t,
 	struct acl_found *found)

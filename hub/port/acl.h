@@ -1,7 +1,7 @@
 /*
- * Who may reach what through the hub: the rules of `access` (doc/edgeway-hub.8). Closed unless a
- * rule opens; with no rules at all programs of this host, and those whom a listener's own clientCA
- * has admitted, may reach everything. Pure.
+ * The access rules of the hub (`access`, doc/edgeway-hub.8): who may reach what through it. Closed
+ * unless a rule opens it; without any rules, programs of this host, and callers that a listener's
+ * own clientCA has admitted, may reach everything. Pure.
  *
  *	from   192.0.2.0/24        a source address or network
  *	       cert:NAME           the common name of a client certificate that the listener's clientCA has signed
@@ -43,22 +43,24 @@ struct acl_target {
 
 struct acl;
 
-/* rules: the list of the configuration, or NULL. -EINVAL: err names the line. */
+/* rules: the list from the configuration, or NULL. -EINVAL: err names the line. */
 int acl_new(const struct tree_node *rules, struct acl **out, struct err *err);
 void acl_free(struct acl **a);
-/* From now on `a` has the rules of `fresh`, which is taken. */
+/* Replaces the rules of `a` by those of `fresh`, which is taken. */
 void acl_adopt(struct acl *a, struct acl **fresh);
 size_t acl_count(const struct acl *a);
 bool acl_check(const struct acl *a, const struct caller *caller, const struct acl_target *target);
-/* The same, and which rule opens it, or why none does: appends a sentence. */
+/* The same; also appends a sentence that names the rule that opens the target, or says why none
+ * does. */
 bool acl_explain(const struct acl *a, const struct caller *caller, const struct acl_target *target,
 	struct buf *why);
-/* Does a rule name this kind of target by itself, and not by *? */
+/* True if a rule names this kind of target explicitly, not by *. */
 bool acl_names(const struct acl *a, enum target_kind kind);
-/* Does a rule name a network or address of the cloud that holds this one? Then the hub dials it. */
+/* True if a cloud/ rule names an address or network that contains this address. Then the hub dials
+ * it. */
 bool acl_names_cloud(const struct acl *a, const struct in6_addr *ip);
-/* Does a rule name the address itself, no network, with ports that hold this one? Of the rules for
- * the caller; NULL: of all. */
+/* True if a rule names exactly this address (not a network) and a port range that contains this
+ * port. Only rules for the caller count; caller NULL: all rules. */
 bool acl_names_address(
 	const struct acl *a, const struct caller *caller, const struct in6_addr *ip, uint16_t port);
 /* The name of the bearer token with this secret; NULL: none. */

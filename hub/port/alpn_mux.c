@@ -14,17 +14,18 @@ struct guest {
 	struct alpn_mux *peek;
 	struct watch *watch;
 	int fd;
-	char *from; /* came inside of a websocket; else NULL */
-	size_t need; /* bytes that were waited for; 0: the first */
-	uint64_t since_ms; /* here, or, once its ClientHello is whole, waiting for its turn */
-	bool waits, due; /* for its turn; it has come */
+	char *from; /* the peer's address, if it came inside a websocket; else NULL */
+	size_t need; /* bytes that it waited for; 0: the first ones */
+	/* accepted then, or, once its ClientHello is complete, waiting for its turn since */
+	uint64_t since_ms;
+	bool waits, due; /* for its turn; its turn has come */
 };
 
 TAILQ_HEAD(guests, guest);
 
 struct alpn_mux {
 	struct loop *loop;
-	struct timer *timer; /* for the guest that waits longest */
+	struct timer *timer; /* for the connection that waits longest */
 	struct guests guests; /* in the order of since_ms */
 	struct preauth *preauth;
 	size_t n;
@@ -63,7 +64,7 @@ alpn_mux_release(struct guest *g)
 	return fd;
 }
 
-/* It was silent, or what it said was not looked at in time. */
+/* Counts a drop: no complete ClientHello, or no turn in time. */
 static void
 alpn_mux_count_drop(const struct guest *g)
 {
@@ -71,7 +72,7 @@ alpn_mux_count_drop(const struct guest *g)
 	g->peek->unserved += g->waits;
 }
 
-/* Guests that have been there for so long. */
+/* Drops connections that have waited this long. */
 static void
 drop_late(struct alpn_mux *p, uint64_t ms)
 {
@@ -104,7 +105,7 @@ on_timer(void *arg)
 	set_timer(p);
 }
 
-/* Wakes us for so many bytes, or for the end, and not before. */
+/* Wake up only once this many bytes, or the end, have come. */
 static void
 wait_for(struct guest *g, size_t need)
 {
@@ -142,7 +143,7 @@ hand_over(struct guest *g, enum client_hello kind)
 	p->fn(p->arg, fd, kind, from);
 }
 
-/* Inside of a websocket: what nodes say, and no second one. */
+/* Inside a websocket only node connections are allowed, and no second websocket. */
 static bool
 may_be_carried(enum client_hello kind)
 {
@@ -152,8 +153,8 @@ may_be_carried(enum client_hello kind)
 
 static void alpn_mux_on_step(void *guest);
 
-/* libwebsockets answers a ClientHello as soon as it gets it, all in one turn; other TLS waits for
- * its turns by itself (tls_setup). */
+/* libwebsockets answers a ClientHello as soon as it gets it, in one turn; other TLS connections
+ * wait for their turns themselves (tls_setup). */
 static bool
 alpn_mux_waits_for_turn(struct guest *g)
 {
@@ -163,7 +164,7 @@ alpn_mux_waits_for_turn(struct guest *g)
 	if (!g->waits)
 		return false;
 	watch_set(g->watch, WATCH_HUP);
-	/* From here on it is we who take time. */
+	/* From here on the delay is ours. */
 	TAILQ_REMOVE(&g->peek->guests, g, link);
 	g->since_ms = loop_now_ms(g->peek->loop);
 	TAILQ_INSERT_TAIL(&g->peek->guests, g, link);
@@ -181,7 +182,7 @@ alpn_mux_look(struct guest *g)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	/* Woken with less than was waited for: no more will come. */
+	/* Woken with fewer bytes than required: no more will come. */
 	if (n <= 0 || (size_t)n < g->need) {
 		give_up(g);
 		return;
@@ -271,7 +272,7 @@ alpn_mux_take(struct alpn_mux *p, int fd, const char *from)
 	g->watch = watch_start(p->loop, fd, WATCH_READ, on_ready, g);
 	if (!timer_active(p->timer))
 		set_timer(p);
-	alpn_mux_look(g); /* a ClientHello usually is there already */
+	alpn_mux_look(g); /* the ClientHello has usually arrived already */
 }
 
 void

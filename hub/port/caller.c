@@ -19,8 +19,8 @@ caller_set(struct caller *c, enum caller_way way, struct self_guard *guard)
 		c->local = c->addr.sa.sa_family == AF_UNIX;
 		return;
 	}
-	/* All that the hub dials has a count; a program of this host may have got the same port,
-	 * towards here. */
+	/* Every dial of the hub carries a hop count. A program of this host that got the same
+	 * source port towards this listener has none. */
 	c->own_dial = guard != NULL && c->hops > 0 && self_guard_dialled(guard, &c->addr);
 	c->local = !c->own_dial &&
 		(ip_is_loopback(&ip) ||

@@ -18,7 +18,7 @@ enum {
 	VERSION_AND_RANDOM = 2 + 32,
 };
 
-/* What is left to read; `bad` once something was to be beyond the end. */
+/* The bytes left to read; `bad` after an attempt to read beyond the end. */
 struct cursor {
 	const uint8_t *at, *end;
 	bool bad;
@@ -38,7 +38,7 @@ take_number(struct cursor *c, unsigned bytes)
 	return n;
 }
 
-/* The next n bytes; empty when there are not so many. */
+/* The next n bytes; empty if there are fewer. */
 static struct cursor
 client_hello_take(struct cursor *c, size_t n)
 {
@@ -81,7 +81,7 @@ read_alpn(struct cursor extension)
 	return CLIENT_HELLO_OTHER;
 }
 
-/* The body of the first extension of this type; empty when there is none. */
+/* The body of the first extension of this type; empty if there is none. */
 static struct cursor
 find_extension(struct cursor c, size_t wanted)
 {
@@ -111,8 +111,8 @@ client_hello_more(size_t *need, size_t n)
 	return CLIENT_HELLO_MORE;
 }
 
-/* The ClientHello without its records: CLIENT_HELLO_MORE or CLIENT_HELLO_OTHER, `whole` bytes of it
- * when > 0. */
+/* Collects the ClientHello from its records: CLIENT_HELLO_MORE or CLIENT_HELLO_OTHER; if the
+ * latter, *len_out > 0 means a complete message of that length. */
 static enum client_hello
 client_hello_collect(const uint8_t *bytes, size_t n, size_t *need,
 	uint8_t message[CLIENT_HELLO_MAX], size_t *len_out)
@@ -160,7 +160,7 @@ is_host(const uint8_t *name, size_t n)
 	return true;
 }
 
-/* The host in a body of server_name; false when it names none that could be one. */
+/* The host in a server_name body; false if there is no valid one. */
 static bool
 read_name(struct cursor body, char to[CLIENT_HELLO_NAME_MAX + 1])
 {
@@ -178,7 +178,7 @@ read_name(struct cursor body, char to[CLIENT_HELLO_NAME_MAX + 1])
 	return true;
 }
 
-/* A carrier's request, which is a GET. */
+/* A websocket request for a tunnel, which is a GET. */
 static enum client_hello
 read_plain(const uint8_t *bytes, size_t n, size_t *need)
 {

@@ -1,7 +1,7 @@
 /*
- * What a TLS ClientHello, or a request without TLS, asks for (RFC 8446 section 4.1.2, ALPN RFC
- * 7301), from its first bytes, which may come in pieces and be cut into records as the client
- * likes. Pure; a leaf of hub/port/alpn_mux, fed with bytes of strangers.
+ * Parses the start of a TLS ClientHello, or of a request without TLS, and tells what the connection
+ * is (RFC 8446 section 4.1.2, ALPN RFC 7301). The bytes may come in pieces and be split into
+ * records in any way. Pure; used by hub/port/alpn_mux, with untrusted bytes.
  *
  *	switch (client_hello_read(bytes, n, &need)) { case CLIENT_HELLO_MORE: wait for `need` bytes
  */
@@ -11,31 +11,31 @@
 #include "base/core/util.h"
 
 enum {
-	CLIENT_HELLO_MAX = 16 * 1024, /* of a message that is looked at, records included */
+	CLIENT_HELLO_MAX = 16 * 1024, /* longest message that is parsed, records included */
 };
 
 enum client_hello {
-	CLIENT_HELLO_MORE, /* not decided yet */
-	/* anything else, also what is no TLS: whoever serves it will say what is wrong */
+	CLIENT_HELLO_MORE, /* undecided: more bytes are needed */
+	/* anything else, including what is not TLS: the server behind reports the error */
 	CLIENT_HELLO_OTHER,
 	CLIENT_HELLO_REVERSE, /* a tunnel, cloud to edge */
 	CLIENT_HELLO_FORWARD, /* the same, edge to cloud */
 	CLIENT_HELLO_PEER, /* another replica of the hub */
-	/* a websocket that carries one of the others, straight from the node (CARRIER_ALPN) */
+	/* a websocket that carries one of the others, directly from the node (CARRIER_ALPN) */
 	CLIENT_HELLO_CARRIER,
-	CLIENT_HELLO_CARRIER_NAMED, /* the same, of a proxy that asks for CARRIER_SNI */
-	CLIENT_HELLO_PLAIN, /* a request of HTTP without TLS: the same, of a proxy */
+	CLIENT_HELLO_CARRIER_NAMED, /* the same, through a proxy that asks for CARRIER_SNI */
+	CLIENT_HELLO_PLAIN, /* an HTTP request without TLS: the same, through a proxy */
 };
 
-/* need: CLIENT_HELLO_MORE: how many bytes from the beginning there must be at least, n < *need <=
- * CLIENT_HELLO_MAX. */
+/* need: with CLIENT_HELLO_MORE, the minimum number of bytes counted from the beginning, n < *need
+ * <= CLIENT_HELLO_MAX. */
 enum client_hello client_hello_read(const uint8_t *bytes, size_t n, size_t *need);
 
 enum { CLIENT_HELLO_NAME_MAX = 253 };
-/* Does it begin like TLS? */
+/* True if the bytes begin like TLS. */
 bool client_hello_is_tls(const uint8_t *bytes, size_t n);
-/* The server's name that it asks for (SNI, RFC 6066 section 3): 1; 0: more bytes are needed;
- * -ENOENT: it names none that could be a host's, or is no TLS. */
+/* The requested server name (SNI, RFC 6066 section 3): 1; 0: more bytes are needed; -ENOENT: there
+ * is none that could be a host name, or this is not TLS. */
 int client_hello_name(const uint8_t *bytes, size_t n, char name[CLIENT_HELLO_NAME_MAX + 1]);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "model/json.h"
 
-enum { TOLD_MS = 60 * 60 * 1000 }; /* a fault of today's */
+enum { TOLD_MS = 60 * 60 * 1000 }; /* how long a cut is reported */
 
 struct floods {
 	struct {

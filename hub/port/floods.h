@@ -1,7 +1,7 @@
 /*
- * Nodes whose connection was cut for frames that carry nothing (tunnel/h2/frame_budget.h): they get
- * no tunnel for FLOODS_REST_MS, or they would go on in the next one at the price of a handshake. Of
- * FLOODS_MOST nodes, the last ones. On the hub's loop.
+ * Blocks nodes whose connection was cut because of frames that carry nothing
+ * (tunnel/h2/frame_budget.h): they get no tunnel for FLOODS_REST_MS, or they would continue in a
+ * new one at the cost of a handshake. Remembers the last FLOODS_MOST nodes. On the hub's loop.
  *
  *	floods_note(floods, "edge-1", now_ms);
  *	if (floods_rests(floods, "edge-1", now_ms))
@@ -18,11 +18,11 @@ struct floods;
 
 struct floods *floods_new(void);
 void floods_free(struct floods **f);
-/* It was cut. */
+/* The node's connection was cut. */
 void floods_note(struct floods *f, const char *node, uint64_t now_ms);
-/* Is it still to wait? f NULL: no. */
+/* True if the node still has to wait. f NULL: false. */
 bool floods_rests(const struct floods *f, const char *node, uint64_t now_ms);
-/* {"cut","trouble"}: how many were cut, and a sentence on the last one while it is of interest. */
+/* {"cut","trouble"}: how many were cut, and a sentence about the last one while it is recent. */
 void floods_state(const struct floods *f, uint64_t now_ms, struct buf *out);
 void floods_metrics(const struct floods *f, struct metrics *m);
 

@@ -8,7 +8,8 @@
 
 #include "base/core/log.h"
 
-/* Small messages pass bulk: this much unsent in the kernel is enough (DESIGN.md section 6). */
+/* Keeps small messages from waiting behind bulk data: this much unsent data in the kernel is enough
+ * (DESIGN.md section 6). */
 enum { NOTSENT_BYTES = 128 * 1024 };
 
 struct listen {
@@ -34,7 +35,8 @@ on_rested(void *arg)
 	set_watch(arg);
 }
 
-/* Errors of the one connection that accept returned, accept(2): only the next one tells. */
+/* Errors of the one connection that accept returned, see accept(2): only the next accept tells
+ * more. */
 static bool
 listen_passing(int error)
 {
@@ -89,7 +91,7 @@ listen_start(struct listen **out, struct loop *loop, const struct addr *addr, li
 	struct listen *l;
 	int fd,
 		rc = sock_listen(
-			addr, SOCK_TRANSPARENT, &fd, err); /* for ingress.redirect's rules */
+			addr, SOCK_TRANSPARENT, &fd, err); /* for the rules of ingress.redirect */
 
 	if (rc < 0)
 		return rc;

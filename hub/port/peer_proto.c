@@ -7,7 +7,7 @@
 
 enum { EPOCH_DIGITS = 19 };
 
-/* How a line goes on after its first word. */
+/* The form of a line after its first word. */
 enum shape {
 	SHAPE_ALONE,
 	SHAPE_NODE,
@@ -36,7 +36,7 @@ static const struct {
 	[PEER_SAYS_LEAVING] = {"leaving", SHAPE_ALONE},
 };
 
-/* What is left of a line; a part ends at a blank. */
+/* The rest of a line; parts are separated by spaces. */
 struct cursor {
 	const char *at, *end;
 };
@@ -83,7 +83,7 @@ take_number(struct cursor *c, uint64_t *number)
 	return *number >= 1 && *number <= PEER_EPOCH_MAX;
 }
 
-/* A text that may be empty, "-". */
+/* A text that may be empty, written "-". */
 static bool
 take_word(struct cursor *c, char *to, size_t size)
 {
@@ -94,7 +94,7 @@ take_word(struct cursor *c, char *to, size_t size)
 	return true;
 }
 
-/* The rest of the line, blanks and all. */
+/* The rest of the line, including spaces. */
 static bool
 take_words(struct cursor *c, struct peer_said *to)
 {
@@ -107,7 +107,7 @@ take_words(struct cursor *c, struct peer_said *to)
 	return true;
 }
 
-/* What is behind the version is the reason. */
+/* The text after the version is the reason. */
 static bool
 take_presence(struct cursor *c, struct peer_said *to)
 {
@@ -145,7 +145,7 @@ take_rest(struct cursor *c, enum shape shape, struct peer_said *to)
 		return take_number(c, &to->epoch) && take_node(c, to);
 	case SHAPE_NODE:
 		return take_node(c, to);
-	case SHAPE_NODE_ENTRY: /* its text is checked where it is taken */
+	case SHAPE_NODE_ENTRY: /* its user checks the text */
 		return take_node(c, to) && take_text(c, to->entry, sizeof to->entry);
 	case SHAPE_PRESENCE:
 		return take_presence(c, to);
@@ -185,7 +185,7 @@ peer_proto_read(const char *bytes, size_t n, size_t *used, struct peer_said *to)
 		if (len != strlen(words[i].text) || memcmp(word, words[i].text, len) != 0)
 			continue;
 		to->word = (enum peer_word)i;
-		/* What a later version says behind it is passed over, too. */
+		/* Additional text of a later version is ignored, too. */
 		return take_rest(&line, words[i].shape, to)
 			? 1
 			: peer_proto_bad(to, "a line of the list is not what it should be");
@@ -226,8 +226,8 @@ peer_proto_reach(struct buf *to, const char *node, const char *entry)
 	buf_printf(to, "%s %s %s\n", words[PEER_SAYS_REACH].text, node, entry);
 }
 
-/* Blanks part what is behind a word, and the line feed ends it: `blank` stands for what cannot be
- * said. */
+/* Spaces separate the parts, and the line feed ends the line: `blank` replaces characters that
+ * cannot be sent. */
 static void
 add_printable(struct buf *to, const char *text, size_t most, char blank)
 {

@@ -9,23 +9,25 @@
 
 struct presence_entry {
 	struct table_node node;
-	TAILQ_ENTRY(presence_entry) away; /* while it is */
+	TAILQ_ENTRY(presence_entry) away; /* while it is away */
 	bool connected;
-	const void *from; /* who said so last; NULL: this hub, or one that was lost since */
+	/* who reported it last; NULL: this hub, or a connection that was lost since */
+	const void *from;
 	int64_t since_ms;
 	uint64_t conn;
-	char *at; /* "" this hub */
+	char *at; /* "": this hub */
 	char *address, *version, *words;
 	char name[];
 };
 
 struct presence {
 	struct table entries;
-	TAILQ_HEAD(presence_list, presence_entry) away; /* who went first, first */
+	TAILQ_HEAD(presence_list, presence_entry) away; /* in order of leaving, oldest first */
 	struct presence_entry
-		*entered; /* there last, or what came after it in the list; NULL: none did */
+		/* the entry inserted last or, once that is gone, its successor; NULL: none */
+		*entered;
 	size_t n_away, n_elsewhere;
-	uint64_t conns; /* of this hub, ever */
+	uint64_t conns; /* connections of this hub so far */
 };
 
 static uint64_t
@@ -48,7 +50,7 @@ presence_entry_of(const struct presence *p, const char *node)
 	return NULL;
 }
 
-/* Takes the entry out of what is counted and listed by its state, before the state changes. */
+/* Removes the entry from the list and count of its state, before the state changes. */
 static void
 presence_leave_state(struct presence *p, struct presence_entry *e)
 {
@@ -75,9 +77,9 @@ presence_drop(struct presence *p, struct presence_entry *e)
 }
 
 /*
- * Replicas tell of the past, thousands of nodes at once, each in its order: the place is looked for
- * from the last one on. From the end each would cost a walk past all that went later, by this clock
- * or by another.
+ * Replicas report past disconnections, thousands of nodes at once, each replica in its own order.
+ * So the search for a position starts at the entry inserted last: from the end, each insertion
+ * would walk past all nodes that left later, by this clock or by another.
  */
 static struct presence_entry *
 presence_find_before(const struct presence *p, int64_t since_ms)
@@ -113,7 +115,7 @@ static void
 presence_set_text(char **text, const char *to, size_t most)
 {
 	if (to[0] == '\0' && *text != NULL)
-		return; /* what was known before still tells something */
+		return; /* the previous value is still informative */
 	free(*text);
 	*text = xstrndup(to, most);
 }
@@ -219,12 +221,12 @@ presence_heard(struct presence *p, const void *from, const char *at, const struc
 	const struct presence_entry *e = presence_entry_of(p, row->node);
 	bool its_own = e != NULL && e->connected && e->at[0] != '\0' && strcmp(e->at, at) == 0;
 
-	/* Who is connected here, or at a third one, does not go by what another one saw the end
-	 * of. */
+	/* A node that is connected here or to a third replica stays so, even if another replica saw
+	 * a connection of it end. */
 	if (e != NULL && e->connected && !row->connected && !its_own)
 		return;
-	/* That a node is there its own replica alone says, of the present: whenever it came, it
-	 * beats that the node was seen to go. */
+	/* Only a node's own replica reports that the node is connected, and reports the present:
+	 * that overrides a report that it has gone, whatever the times are. */
 	if (e != NULL && !its_own && !(row->connected && (now || !e->connected)) &&
 		e->since_ms > row->since_ms)
 		return;

@@ -27,7 +27,7 @@ question_drop(struct question *q)
 	q->of = NULL;
 }
 
-/* A JSON string, as peers send it with `error`; else something of our own. */
+/* The reason is a JSON string, as peers send it with `error`; otherwise a text of our own. */
 static void
 tell_refusal(const struct question *q, const struct envelope *e)
 {

@@ -1,8 +1,8 @@
 /*
- * What the hub has asked a node on its websocket and waits for (doc/protocol.md, "Questions"): a
- * leaf of hub/sync/node_session. Who asks owns the question and keeps his own deadline; he is told
- * once, by the answer, the node's refusal or the end of the connection, unless he drops it before.
- * On the hub's loop.
+ * Pending queries from the hub to a node on its websocket (doc/protocol.md, "Questions"); used by
+ * hub/sync/node_session. The caller owns the question and keeps its own deadline. The callback
+ * comes once, with the answer, the node's refusal or the end of the connection, unless the caller
+ * drops the question before. On the hub's loop.
  *
  *	q->answered = on_answered, q->arg = me;
  *	rc = nodes_ask(nodes, "edge-1", "default/web", q);	// 0: `answered` comes, not from within this call
@@ -15,9 +15,9 @@
 
 #include "model/envelope.h"
 
-enum { QUESTIONS_MOST = 32 /* that wait for one node */, QUESTION_WHY_MAX = 200 };
+enum { QUESTIONS_MOST = 32 /* pending for one node */, QUESTION_WHY_MAX = 200 };
 
-/* rc 0: text is JSON, as the node has sent it; -EREMOTEIO: the node's reason why not, a sentence;
+/* rc 0: text is JSON as the node sent it; -EREMOTEIO: the node's reason for refusing, a sentence;
  * -ENOTCONN: its connection has ended. */
 typedef void question_fn(void *arg, int rc, const char *text, size_t len);
 
@@ -25,7 +25,7 @@ struct questions;
 
 struct question {
 	LIST_ENTRY(question) link;
-	struct questions *of; /* NULL: nothing is waited for */
+	struct questions *of; /* NULL: not pending */
 	question_fn *answered;
 	void *arg;
 	char id[37];
@@ -36,11 +36,11 @@ struct questions {
 	unsigned n;
 };
 
-/* Gives it an id; -EBUSY: too many wait. */
+/* Assigns an id; -EBUSY: too many are pending. */
 int questions_add(struct questions *all, struct question *q);
-/* Is this the answer to one of them? Then it has been told. */
+/* True if this answers one of them; its callback has then been called. */
 bool questions_answer(struct questions *all, const struct envelope *e);
-/* All are told that the connection has ended. */
+/* Tells all callers that the connection has ended. */
 void questions_end(struct questions *all);
 void question_drop(struct question *q);
 

@@ -8,7 +8,8 @@
 
 enum {
 	BUCKETS = 1024,
-	LOOKED_AT = 4 /* idle accounts, at each taking and giving: more than can have come */
+	/* idle accounts checked at each take and give: more than can have been added */
+	LOOKED_AT = 4
 };
 
 struct account {
@@ -24,7 +25,7 @@ struct account {
 struct quota {
 	struct quota_limits limits;
 	LIST_HEAD(, account) buckets[BUCKETS];
-	TAILQ_HEAD(, account) idle; /* in the order in which they were looked at */
+	TAILQ_HEAD(, account) idle; /* in the order in which they were last checked */
 	unsigned n_idle;
 	uint64_t seed;
 	uint64_t refused[QUOTA_KINDS], throttled[QUOTA_KINDS];
@@ -51,7 +52,7 @@ quota_wake(struct account *a)
 	a->quota->n_idle--;
 }
 
-/* It is idle. */
+/* Frees an idle account. */
 static void
 quota_forget(struct account *a)
 {
@@ -61,8 +62,8 @@ quota_forget(struct account *a)
 	free(a);
 }
 
-/* Some of the idle ones: who has rested goes, and who has not is looked at again after all
- * others. */
+/* Checks some idle accounts: frees those whose rate has recovered, and moves the others to the
+ * end. */
 static void
 quota_tidy(struct quota *q, uint64_t now_ms)
 {

@@ -1,8 +1,8 @@
 /*
- * Who uses how much of the ingress: an account for each caller and each node that has streams, with
- * the limits of the configuration. Whoever opens a stream takes from both accounts and gives back
- * at its end. An account whose last stream has ended is kept until its rate has rested: what it
- * moved too much counts against the next stream. On the hub's loop.
+ * Limits on use of the ingress: an account for each caller and each node that has streams, checked
+ * against the limits of the configuration. Whoever opens a stream takes from both accounts and
+ * gives back when it ends. An account without streams is kept until its rate has recovered, so that
+ * its excess counts against the next stream. On the hub's loop.
  *
  *	if ((account = quota_take(quota, QUOTA_CALLER, "cert:ops", now_ms)) == NULL)	// has as many streams as it may
  *	room = rate_room(quota_rate(account), now_ms);
@@ -16,13 +16,13 @@
 
 enum quota_kind { QUOTA_CALLER, QUOTA_NODE, QUOTA_KINDS };
 
-/* Of one account; 0: no limit. */
+/* For one account; 0: no limit. */
 struct quota_limit {
 	unsigned streams;
-	uint64_t bytes_per_s; /* both ways together */
+	uint64_t bytes_per_s; /* both directions together */
 };
 
-/* Accounts without streams that are kept; with more of them, rested or not, one goes. */
+/* Most accounts without streams to keep; above that one is dropped, recovered or not. */
 enum { QUOTA_IDLE_MOST = 8192 };
 
 struct quota_limits {
@@ -33,19 +33,19 @@ struct quota;
 struct account;
 
 struct quota *quota_new(const struct quota_limits *limits);
-/* All accounts must have been given back. */
+/* All accounts must have been given back before. */
 void quota_free(struct quota **q);
-/* Other limits from now on, for the streams that are there, too. */
+/* Changes the limits, for existing streams too. */
 void quota_adopt(struct quota *q, const struct quota_limits *limits);
-/* NULL: it has as many streams as it may. */
+/* NULL: the account has reached its limit of streams. */
 struct account *quota_take(
 	struct quota *q, enum quota_kind kind, const char *name, uint64_t now_ms);
 void quota_give(struct account **a, uint64_t now_ms);
 struct rate *quota_rate(struct account *a);
-/* Accounts without streams that have not rested yet. */
+/* Number of accounts without streams whose rate has not recovered. */
 unsigned quota_idle(const struct quota *q);
 void quota_metrics(const struct quota *q, struct metrics *m);
-/* Those that have streams: [{"kind","name","streams"}] */
+/* Accounts that have streams: [{"kind","name","streams"}] */
 void quota_state(const struct quota *q, struct buf *out);
 
 #endif

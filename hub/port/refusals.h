@@ -1,6 +1,6 @@
 /*
- * The services that a node does not take as they are, with its reasons (doc/protocol.md,
- * "Metadata": error). The first REFUSALS_NAMED are kept by name, the others counted. Part of
+ * The services that a node has rejected as they are, with its reasons (doc/protocol.md, "Metadata":
+ * error). The first REFUSALS_NAMED are kept by name, the others only counted. Part of
  * hub/sync/node_session; pure.
  *
  *	refusals_add(&r, "default/big", content, len);	// the error's content
@@ -20,13 +20,13 @@ struct refusal {
 
 struct refusals {
 	struct refusal *list; /* NULL: none */
-	size_t n, more; /* more: those that are not in the list */
+	size_t n, more; /* more: number of those not in the list */
 };
 
-/* json: a string; whatever else it may be is the reason as it stands. The service is not among them
+/* json: a string; anything else is used as the reason as it is. The service must not be in the list
  * yet. */
 void refusals_add(struct refusals *r, const char *service, const char *json, size_t len);
-/* The service is one of them. */
+/* The service must be one of them. */
 void refusals_drop(struct refusals *r, const char *service);
 size_t refusals_count(const struct refusals *r);
 void refusals_fini(struct refusals *r);

@@ -12,7 +12,7 @@ node_name_ok(const char *name)
 	return check_subdomain(name, strlen(name));
 }
 
-/* The text up to the next of `/?` or the end. */
+/* The text up to the next `/` or `?`, or to the end. */
 static size_t
 part_len(const char *at)
 {

@@ -1,6 +1,6 @@
 /*
- * What a node asks for in its request line, and which names nodes may have. Pure; a leaf of the
- * listener, fed with bytes of strangers.
+ * Parses the request line of a node, and checks node names. Pure; used by the listener, with
+ * untrusted bytes.
  *
  *	struct route route;
  *	if (route_parse(&route, "/e632aba927ea4ac2b575ec1603d56f10/edge-1/events") < 0)
@@ -19,13 +19,13 @@ struct route {
 	char node[MESH_NODE_MAX + 1];
 };
 
-/* A DNS subdomain in lower case (RFC 1123), as Kubernetes wants of node names: safe as a file name
- * too. */
+/* A DNS subdomain in lower case (RFC 1123), as Kubernetes requires for node names: also safe as a
+ * file name. */
 bool node_name_ok(const char *name);
-/* 0; -ENOENT unknown path or project; -EINVAL a node name that cannot be. A query behind '?' is
+/* 0; -ENOENT unknown path or project; -EINVAL an invalid node name. A query after '?' is
  * ignored. */
 int route_parse(struct route *route, const char *path);
-/* The credential of "Bearer <credential>" (RFC 6750; the scheme without case), "" when there is
+/* The credential of "Bearer <credential>" (RFC 6750; the scheme is case-insensitive); "": there is
  * none. */
 const char *route_bearer(const char *authorization);
 

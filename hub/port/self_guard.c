@@ -10,10 +10,10 @@
 
 struct self_guard {
 	struct self_guard_config config;
-	uint8_t ports[SELF_GUARD_PORTS / 8]; /* a bit for each at which the hub listens */
+	uint8_t ports[SELF_GUARD_PORTS / 8]; /* one bit per port at which the hub listens */
 	LIST_HEAD(, self_dial) dials;
 	uint64_t refused, came_back;
-	char last[ADDR_TEXT_MAX]; /* of `refused`; "" none */
+	char last[ADDR_TEXT_MAX]; /* the last refused target; "": none */
 };
 
 struct self_guard *
@@ -71,7 +71,7 @@ self_guard_is_hub(struct self_guard *g, const struct in6_addr *ip)
 
 /* --- dials ---------------------------------------------------------------------------------- */
 
-/* A replica's host may be a node that the hub dials, and often tls.names has its address as
+/* A replica's host may be a node that the hub dials, and tls.names often has its address as
  * well. */
 static const char *
 self_guard_judge(struct self_guard *g, const struct addr *to, const struct caller *caller)
@@ -137,7 +137,7 @@ self_guard_dialled(struct self_guard *g, const struct addr *from)
 	const struct self_dial *d;
 	char text[ADDR_TEXT_MAX];
 
-	/* Where a NAT has led it back with another address, it is a caller with that one. */
+	/* If a NAT has changed the source address, the connection is a caller with that address. */
 	if (!addr_ip(from, &ip) || !addresses_has(g->config.addresses, &ip))
 		return false;
 	LIST_FOREACH(d, &g->dials, link)

@@ -14,11 +14,11 @@
 #include "hub/port/route.h"
 
 struct one {
-	TAILQ_ENTRY(one) link; /* of strangers, or of those that are open */
-	struct preauth_conn place; /* of strangers */
+	TAILQ_ENTRY(one) link; /* in `strangers` or in `open` */
+	struct preauth_conn place; /* while in `strangers` */
 	struct ws_accept *of;
-	struct tls_stream *tls; /* while it shakes hands */
-	struct transport *wire; /* while its head is read and answered */
+	struct tls_stream *tls; /* during the TLS handshake */
+	struct transport *wire; /* while the request is read and answered */
 	struct buf in, out;
 	struct ws_tunnel *carrier;
 	uint64_t since_ms;
@@ -29,7 +29,7 @@ TAILQ_HEAD(ones, one);
 
 struct ws_accept {
 	struct ws_accept_config config;
-	struct timer *timer; /* for the stranger that is there longest */
+	struct timer *timer; /* for the stranger that has waited longest */
 	struct ones strangers, open;
 	size_t n_strangers, n_open;
 	struct ws_tunnel_stats past;
@@ -121,7 +121,7 @@ on_ended(void *arg, bool fault, const char *why)
 
 /* --- the request ---------------------------------------------------------------------------- */
 
-/* What it refuses is answered, if it can be at once: a stranger is not waited for. */
+/* Answers a refused request only if that is possible at once: we do not wait for strangers. */
 static void
 ws_accept_refuse(struct one *o, unsigned status, const char *why)
 {
@@ -164,7 +164,7 @@ ws_accept_join(struct one *o, size_t head)
 	c->config.fn(c->config.arg, fd, o->from);
 }
 
-/* A whole head is there. */
+/* The request's header section is complete. */
 static void
 ws_accept_answer(struct one *o, const struct ws_tunnel_request *request, size_t head)
 {
@@ -182,7 +182,7 @@ ws_accept_answer(struct one *o, const struct ws_tunnel_request *request, size_t 
 	}
 	ws_tunnel_accept(&o->out, request);
 	n = o->wire->ops->write(o->wire, buf_at(&o->out), buf_len(&o->out));
-	if (n < 0 || (size_t)n < buf_len(&o->out)) /* of the first bytes that we send */
+	if (n < 0 || (size_t)n < buf_len(&o->out)) /* not even the first bytes that we send */
 		ws_accept_drop(o, "it does not take the answer");
 	else
 		ws_accept_join(o, head);
@@ -259,7 +259,7 @@ ws_accept_take(struct ws_accept *c, int fd, enum client_hello kind)
 		.fd = fd,
 		.ctx = c->config.tls,
 		.offers = offers,
-		.proof = TLS_ANYBODY, /* what is inside proves itself */
+		.proof = TLS_ANYBODY, /* the connection inside authenticates itself */
 		.on = on_tls,
 	};
 	const struct addr peer = preauth_from(fd, NULL);
@@ -275,7 +275,7 @@ ws_accept_take(struct ws_accept *c, int fd, enum client_hello kind)
 	}
 	o->of = c;
 	o->since_ms = loop_now_ms(c->config.loop);
-	buf_init(&o->in, BUF_UNLIMITED); /* a head, and what one read brings */
+	buf_init(&o->in, BUF_UNLIMITED); /* a header section, plus what one read adds */
 	buf_init(&o->out, BUF_UNLIMITED);
 	tell_address(o, fd, kind != CLIENT_HELLO_CARRIER);
 	TAILQ_INSERT_TAIL(&c->strangers, o, link);

@@ -1,10 +1,10 @@
 /*
- * Connections of nodes that come inside of websockets (base/http/ws_tunnel), for sites that let
- * nothing else through: takes such a connection, answers its upgrade, and hands over a socket that
- * is like one that was accepted, with the first byte still to be read. So what is inside is looked
- * at by hub/port/alpn_mux and proven by TLS like everything else; what is outside proves nothing,
- * and nothing of it counts but the path, which must be a node's. Strangers are bounded as by
- * hub/port/alpn_mux. On the hub's loop.
+ * Accepts websockets that carry connections of nodes (base/http/ws_tunnel), for sites whose
+ * networks let nothing else through: answers the upgrade and passes on a socket that is like an
+ * accepted one, with the first byte still unread. The connection inside goes through
+ * hub/port/alpn_mux and authenticates by TLS like any other. The websocket itself authenticates
+ * nobody, and nothing of its request counts except the path, which must be a node's.
+ * Unauthenticated connections are limited as in hub/port/alpn_mux. On the hub's loop.
  *
  *   TLS (CLIENT_HELLO_CARRIER, CLIENT_HELLO_CARRIER_NAMED) ─► head of the request ─► 101, a carrier ─► fn
  *   plain (CLIENT_HELLO_PLAIN) ───────────────────────┘
@@ -19,7 +19,7 @@
 #include "base/core/metric.h"
 #include "hub/port/client_hello.h"
 
-/* In front of the address of one that a proxy speaks for: who is behind it is not known. */
+/* Prefix of the address when a proxy is the peer: the address behind it is unknown. */
 #define WS_ACCEPT_VIA "via:"
 
 enum { WS_ACCEPT_MS = 10000, WS_ACCEPT_MOST = 20000 };
@@ -32,22 +32,22 @@ struct ws_accept_config {
 	struct loop *loop;
 	/* the hub's own server context; borrowed until ws_accept_renew or ws_accept_free */
 	struct ssl_ctx_st *tls;
-	size_t most; /* open; 0: WS_ACCEPT_MOST */
+	size_t most; /* limit of open ones; 0: WS_ACCEPT_MOST */
 	struct preauth
-		*preauth; /* places of those on their way to that; outlives it; NULL: any number */
-	/* Takes the descriptor over. `from`: address of the other end, with WS_ACCEPT_VIA where it
-	 * is a proxy's; for the call. */
+		*preauth; /* limit of connections not open yet; outlives it; NULL: no limit */
+	/* Takes the descriptor over. `from`: the peer's address, with WS_ACCEPT_VIA if it is a
+	 * proxy's; valid for this call. */
 	void (*fn)(void *arg, int fd, const char *from);
 	void *arg;
 };
 
 struct ws_accept *ws_accept_new(const struct ws_accept_config *config);
-/* All end at once. */
+/* Ends all connections at once. */
 void ws_accept_free(struct ws_accept **c);
-/* fd: accepted, not a byte read, taken. */
+/* fd: accepted, no byte read, taken. */
 void ws_accept_take(struct ws_accept *c, int fd, enum client_hello kind);
 void ws_accept_renew(struct ws_accept *c, struct ssl_ctx_st *tls);
-/* Does the address say nothing of where the node is? */
+/* True if the address does not tell where the node is. */
 bool ws_accept_hides(const char *from);
 /* {"open","strangers","bytes_in","bytes_out"} */
 void ws_accept_state(const struct ws_accept *c, struct buf *out);
