@@ -9,7 +9,7 @@
 #include "base/core/log.h"
 
 enum {
-	TARGET_TEXT_MAX = 640, /* node, namespace and name, or a host and what is dialled there */
+	TARGET_TEXT_MAX = 640, /* a node, namespace and name, or a host and what is dialled there */
 	AUDIT_EMPTY_PER_MINUTE = 60,
 };
 
@@ -37,7 +37,7 @@ client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint
 		log_clean(why, sizeof why, end));
 	if (v->target != NULL)
 		log_info("audit", "%s", buf_str(&line));
-	else /* a stranger who asks for nothing would fill the log */
+	else /* connections without a request would fill the log */
 		log_limited(LOG_LEVEL_INFO, AUDIT_EMPTY_PER_MINUTE, "audit", "%s", buf_str(&line));
 	if (v->span != NULL)
 		client_conn_trace_end(
@@ -58,7 +58,8 @@ close_fd(struct client_conn *v, bool reset)
 	close(take_fd(&v->fd));
 }
 
-/* A leg sends what it has yet and ends by itself, unless all is broken off. */
+/* A TLS bridge still sends its remaining bytes and then ends by itself, unless the connection is
+ * reset. */
 static void
 let_go(struct leg **leg, bool reset, bool near)
 {
@@ -69,14 +70,14 @@ let_go(struct leg **leg, bool reset, bool near)
 	l->visit = NULL;
 	if (reset)
 		leg_free(l);
-	else if (near) /* the far one ends with its stream */
+	else if (near) /* the bridge to the target ends with its stream */
 		tls_bridge_leave(l->bridge);
 }
 
 static void
 client_conn_end(struct client_conn *v, bool reset)
 {
-	if (v->span != NULL) /* it came to no line of the audit */
+	if (v->span != NULL) /* there was no audit line for it */
 		client_conn_trace_end(v, &(struct client_conn_end){499, 0, 0, "broken off"});
 	connector_cancel(&v->reaching);
 	exchange_free(v);
@@ -133,7 +134,7 @@ client_conn_break(struct client_conn *v, const char *why)
 	client_conn_abort(v);
 }
 
-/* host: whom the target must prove to be, where TLS goes on to it. */
+/* host: the name that the target must prove, if TLS is used towards it. */
 static void
 client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 {
@@ -149,8 +150,8 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 
 	timer_cancel(v->timer);
 	watch_stop(&v->watch);
-	/* With what the dial has taken of it CLIENT_CONN_IN_MAX fits, even while memory is short
-	 * and stream_room says less. */
+	/* Together with the bytes sent during the dial this is at most CLIENT_CONN_IN_MAX, which
+	 * fits even while memory is short and stream_room returns less. */
 	if (buf_len(&v->in) > 0 && v->door->onward == NULL) {
 		stream_write(stream, buf_at(&v->in), buf_len(&v->in));
 		v->fed += buf_len(&v->in);
@@ -169,8 +170,8 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 	v->relay = relay_join(&setup, fd);
 }
 
-/* Has the caller read all that we have written? Nothing may come behind the 200 in the same read
- * (FACTS.md 32). */
+/* True if the client has read everything that we have written. Nothing may arrive in the same read
+ * as the 200 (FACTS.md 32). */
 static bool
 caller_has_read(const struct client_conn *v)
 {
@@ -181,14 +182,14 @@ caller_has_read(const struct client_conn *v)
 			ioctl(v->fd, SIOCOUTQ, &unread) < 0 || unread == 0);
 }
 
-/* What waits in `in` may be more than a stream takes at once. True: nothing is left. */
+/* Writes `in`, which may be more than a stream takes at once. True: nothing is left. */
 static bool
 client_conn_feed(struct client_conn *v)
 {
 	size_t n;
 
-	/* Until nothing is left, or the stream has heard that there is no room: it tells then when
-	 * there is. */
+	/* Until nothing is left, or stream_room has returned 0: only then does the stream report
+	 * new room. */
 	while (buf_len(&v->in) > 0 && (n = MIN(stream_room(v->stream), buf_len(&v->in))) > 0) {
 		stream_write(v->stream, buf_at(&v->in), n);
 		v->fed += n;
@@ -206,7 +207,7 @@ client_conn_greet_it(struct client_conn *v)
 		client_conn_join(v, take_ptr(&v->stream), "");
 }
 
-/* --- reaching ------------------------------------------------------------------------------- */
+/* --- connecting ----------------------------------------------------------------------------- */
 
 static void
 on_early_reset(void *arg, unsigned code)
@@ -282,7 +283,7 @@ on_reached(void *arg, const struct connector_answer *given)
 	}
 }
 
-/* Did the caller come with what it wants to say, and need no answer of ours? */
+/* True if the client sends its first bytes without waiting for a response of ours. */
 static bool
 speaks_first(const struct client_conn *v)
 {
@@ -307,7 +308,7 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 	v->state = CLIENT_CONN_REACHING;
 	v->ingress->requests++;
 	v->started_ms = loop_now_ms(v->ingress->config.loop);
-	if (client_conn_traces(v) && !v->talked) /* else its head has begun the span */
+	if (client_conn_traces(v) && !v->talked) /* else its header section has begun the span */
 		client_conn_trace_begin(v, NULL, host, port);
 	request.trace = v->span != NULL ? &v->span->context : NULL;
 	v->reaching = connector_start(v->ingress->config.reach, &request, on_reached, v);
@@ -315,13 +316,13 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 		preauth_leave(&v->place);
 }
 
-/* --- the caller's socket -------------------------------------------------------------------- */
+/* --- the client's socket -------------------------------------------------------------------- */
 
 void
 client_conn_linger(struct client_conn *v)
 {
 	v->state = CLIENT_CONN_LINGER;
-	buf_fini(&v->in); /* or there might be no room to read what is to be dropped */
+	buf_fini(&v->in); /* a full buffer would leave no room to read the input that is dropped */
 	client_conn_settle(v);
 	timer_start(v->timer, CLIENT_CONN_IDLE_MS, 0);
 	client_conn_update(v);
@@ -355,13 +356,14 @@ static bool
 wants_input(const struct client_conn *v)
 {
 	if (v->eof || (v->door->onward != NULL && v->state == CLIENT_CONN_REACHING))
-		/* with TLS to the target, nothing may have been taken off the socket before */
+		/* for TLS to the target, no byte may be read from the socket before the bridge does
+		 * it */
 		return false;
 	return v->state == CLIENT_CONN_LINGER || buf_len(&v->in) < in_max(v);
 }
 
-/* The last answer is out: no more from us; the caller closes, or its time is up. False: the visit
- * is gone. */
+/* The last response has been sent: shuts the output down, then waits for the client to close or for
+ * the timer. False: the connection is gone. */
 static bool
 client_conn_shut(struct client_conn *v)
 {
@@ -406,7 +408,7 @@ client_conn_update(struct client_conn *v)
 	client_conn_wait(v);
 }
 
-/* The caller has half-closed. False: the visit is gone. */
+/* The client has half-closed. False: the connection is gone. */
 static bool
 on_end(struct client_conn *v)
 {
@@ -416,8 +418,8 @@ on_end(struct client_conn *v)
 		client_conn_free(v);
 		return false;
 	case CLIENT_CONN_REACHING:
-		/* Who asked by CONNECT and said nothing behind it waits for an answer with the line
-		 * open; others may have said all. */
+		/* A client that sent CONNECT and nothing after it must keep the connection open
+		 * until the response; others may already have sent everything. */
 		if (speaks_first(v) || v->exchange != NULL || buf_len(&v->in) > 0)
 			return true;
 		client_conn_audit(v, 499, 0, 0, "the caller went away");
@@ -441,7 +443,7 @@ on_end(struct client_conn *v)
 	return true;
 }
 
-/* False: the visit is gone. */
+/* False: the connection is gone. */
 static bool
 read_some(struct client_conn *v)
 {
@@ -527,7 +529,7 @@ on_timer(void *arg)
 	client_conn_free(v);
 }
 
-/* What a connection asks for before it has said anything. */
+/* Begins with whatever can be done before the client has sent anything. */
 static void
 client_conn_begin(struct client_conn *v)
 {

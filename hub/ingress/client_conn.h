@@ -1,7 +1,7 @@
 /*
- * One caller's connection, between ingress.c (listeners), visit.c (its life), visit_http.c (heads,
- * CONNECT) and visit_exchange.c (requests that are forwarded one by one). Nothing outside of these
- * includes it.
+ * A client connection of the ingress, between ingress.c (listeners), client_conn.c (life cycle),
+ * client_conn_http.c (headers, CONNECT) and client_conn_exchange.c (requests that are forwarded one
+ * by one). No other file includes it.
  */
 #ifndef EDGEWAY_HUB_INGRESS_CLIENT_CONN_H
 #define EDGEWAY_HUB_INGRESS_CLIENT_CONN_H
@@ -16,10 +16,11 @@
 #include "hub/port/quota.h"
 
 enum {
-	CLIENT_CONN_IN_MAX = 48 * 1024, /* more than a head, less than a stream takes at once */
-	CLIENT_CONN_H2_MAX =
-		96 * 1024, /* the first window of a client that does not wait, and its heads */
-	CLIENT_CONN_OUT_FULL = 64 * 1024, /* an answer waits while so much is unsent */
+	/* more than a request's header section, less than a stream takes at once */
+	CLIENT_CONN_IN_MAX = 48 * 1024,
+	/* the first window of a client that does not wait, and its header sections */
+	CLIENT_CONN_H2_MAX = 96 * 1024,
+	CLIENT_CONN_OUT_FULL = 64 * 1024, /* responses are paused while this much is unsent */
 	CLIENT_CONN_HEAD_MS = 10 * 1000,
 	CLIENT_CONN_IDLE_MS = 60 * 1000,
 	CLIENT_CONN_LINGER_MS = 2000,
@@ -27,13 +28,13 @@ enum {
 };
 
 enum client_conn_state {
-	CLIENT_CONN_HEAD, /* a request's head is awaited */
+	CLIENT_CONN_HEAD, /* waits for a request's header section */
 	CLIENT_CONN_REACHING, /* the target is being dialled */
-	/* the 200 goes out, and the caller must have read it before anything else does */
+	/* the 200 is being sent; the client must read it before any other byte */
 	CLIENT_CONN_GREETING,
 	CLIENT_CONN_EXCHANGE,
 	CLIENT_CONN_RELAY,
-	CLIENT_CONN_LINGER, /* the last answer goes out; what still comes is dropped */
+	CLIENT_CONN_LINGER, /* the last response is being sent; further input is dropped */
 };
 
 struct way_in { /* a listener */
@@ -45,16 +46,16 @@ struct way_in { /* a listener */
 	uint64_t visits;
 };
 
-/* A caller's TLS, or TLS onward to a target. */
+/* A TLS bridge: TLS of a client, or TLS towards a target. */
 struct leg {
 	TAILQ_ENTRY(leg) entry;
 	struct ingress *ingress;
 	const struct door *door;
 	struct caller caller;
 	struct tls_bridge *bridge;
-	struct preauth_conn place; /* while the caller shakes hands */
-	struct client_conn *visit; /* NULL: not yet, or no more */
-	int fd; /* the plain end, until a visit has it; -1 */
+	struct preauth_conn place; /* during the client's TLS handshake */
+	struct client_conn *visit; /* NULL: not yet, or no longer */
+	int fd; /* the plain side, until a client connection takes it; -1 */
 };
 
 struct exchange;
@@ -70,29 +71,28 @@ struct client_conn {
 	enum client_conn_state state;
 	struct buf in, out;
 	size_t scanned; /* of `in`, by http1_find_end */
-	bool talked; /* a head of HTTP/1 has come */
+	bool talked; /* an HTTP/1 header section has come */
 	bool h2; /* HTTP/2 with prior knowledge */
-	bool h2_settings; /* and it has got SETTINGS of ours */
-	bool eof; /* the caller has half-closed */
-	bool shut; /* and so have we */
+	bool h2_settings; /* and we have sent it our SETTINGS */
+	bool eof; /* the client has half-closed */
+	bool shut; /* and so has this side */
 	struct reaching *reaching;
-	unsigned passes; /* of the request that is read, by its CDN-Loop */
+	unsigned passes; /* hop count of the current request, from its CDN-Loop */
 	struct stream *stream;
 	struct relay *relay;
 	struct exchange *exchange;
-	/* what the ClientHello named of a caller whose TLS has ended here, "" nothing; NULL:
-	 * else */
+	/* SNI of a client whose TLS ends here, "": it sent none; NULL: TLS does not end here */
 	char *sni;
-	struct leg *near, *far; /* TLS of the caller and to the target; NULL: none */
+	struct leg *near, *far; /* TLS bridges to the client and to the target; NULL: none */
 	char *target; /* for the audit */
-	struct preauth_conn place; /* until a rule has let it in */
-	struct account *caller_account, *node_account; /* while something is asked for */
+	struct preauth_conn place; /* until a rule has admitted it */
+	struct account *caller_account, *node_account; /* while a request is open */
 	bool let_in; /* the rules have opened `where`, whose texts follow */
 	struct acl_target where;
 	char *where_text[2];
 	uint64_t started_ms;
-	uint64_t fed; /* bytes that went to the stream before the relay began */
-	struct trace_span *span; /* NULL: it is not recorded */
+	uint64_t fed; /* bytes written to the stream before the relay began */
+	struct trace_span *span; /* NULL: not recorded */
 };
 
 struct ingress {
@@ -102,64 +102,63 @@ struct ingress {
 	TAILQ_HEAD(, leg) legs;
 	size_t n_legs;
 	size_t n_visits;
-	size_t visits_most; /* with legs */
-	bool draining, held; /* held: no callers are accepted yet */
+	size_t visits_most; /* including TLS bridges */
+	bool draining, held; /* held: no connections are accepted yet */
 	uint64_t requests, repeated, refused, full, handshakes_failed, bytes_to_edge,
 		bytes_from_edge;
-	struct http1_head head; /* of whoever is being read: 10 kB that no visit keeps */
+	struct http1_head head; /* for the connection being read: 10 kB that no connection keeps */
 };
 
-/* --- visit.c -------------------------------------------------------------------------------- */
-/* fd: taken. leg, sni: of a caller whose TLS ends here; else NULL. The visit goes its own way and
- * may be gone already, but for a DOOR_REDIRECT, of which client_conn_reach must be told. NULL:
- * there is no place for it. */
+/* --- client_conn.c -------------------------------------------------------------------------- */
+/* fd: taken. leg, sni: of a client whose TLS ends here; else NULL. The connection runs by itself
+ * and may already be gone, except for a DOOR_REDIRECT, which needs client_conn_reach next. NULL:
+ * there is no room. */
 struct client_conn *ingress_begin(struct ingress *i, const struct door *door, int fd,
 	const struct caller *caller, struct leg *leg, const char *sni);
 void client_conn_free(struct client_conn *v);
-/* Broken off: the caller sees a reset. */
+/* Breaks the connection off: the client sees a reset. */
 void client_conn_abort(struct client_conn *v);
-/* A leg of it has broken; `why` is static text. */
+/* One of its TLS bridges has broken; `why` is static text. */
 void client_conn_break(struct client_conn *v, const char *why);
-/* Reads what may be read and writes what waits; sets what is waited for. */
+/* Reads and writes what is possible now, and sets the watched events. */
 void client_conn_update(struct client_conn *v);
-/* The last of it alone. */
+/* Only sets the watched events. */
 void client_conn_wait(struct client_conn *v);
-/* Writes what waits, as far as it goes. False: the visit is gone. */
+/* Writes as much of the output as possible. False: the connection is gone. */
 bool client_conn_flush(struct client_conn *v);
-/* Sends `out` and ends, when the caller has taken it. */
+/* Sends `out`, and closes once the client has received it. */
 void client_conn_linger(struct client_conn *v);
-/* `out` goes to the caller; then caller and stream are joined, and what waits in `in` goes
- * first. */
+/* Sends `out` to the client, then joins client and stream; bytes waiting in `in` go first. */
 void client_conn_greet(struct client_conn *v, struct stream *stream);
 void client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest);
-/* The line of the audit. */
+/* Writes the audit line. */
 void client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
 	const char *end);
 
-/* --- visit_where.c -------------------------------------------------------------------------- */
-/* Opens the caller's account for a request. False: it has as many streams as it may. */
+/* --- client_conn_where.c -------------------------------------------------------------------- */
+/* Opens the caller's account for a request. False: it has reached its limit of streams. */
 bool client_conn_account(struct client_conn *v);
-/* The same of the node that the stream goes through; "": none. */
+/* The same for the node that the stream goes through; "": none. */
 bool client_conn_account_node(struct client_conn *v, const char *node);
-/* Nothing is asked for any more. */
+/* No request is open any more: gives the accounts back. */
 void client_conn_settle(struct client_conn *v);
-/* How many bytes may be moved now. */
+/* How many bytes may pass now. */
 size_t client_conn_allowed(struct client_conn *v);
 void client_conn_spend(struct client_conn *v, size_t n);
-/* Do the rules, as they are now, open this to the caller? It is kept for ingress_recheck. */
+/* True if the present rules open this to the caller. It is kept for ingress_recheck. */
 bool client_conn_let_in(struct client_conn *v, const struct acl_target *where);
 void client_conn_forget_target(struct client_conn *v);
 
-/* --- visit_trace.c -------------------------------------------------------------------------- */
-struct client_conn_end { /* as the audit has it */
+/* --- client_conn_trace.c -------------------------------------------------------------------- */
+struct client_conn_end { /* as in the audit */
 	unsigned status;
 	uint64_t to_edge, from_edge;
 	const char *why;
 };
-/* Only where client_conn_traces. h: the head that asks; NULL: none does. */
+/* Only if client_conn_traces. h: header section of the request; NULL: there is none. */
 void client_conn_trace_begin(
 	struct client_conn *v, const struct http1_head *h, const char *host, uint16_t port);
-/* These two only with a span. */
+/* Only if there is a span; also for client_conn_trace_end. */
 void client_conn_trace_reached(struct client_conn *v, const struct connector_answer *answer);
 void client_conn_trace_end(struct client_conn *v, const struct client_conn_end *end);
 
@@ -169,44 +168,46 @@ client_conn_traces(const struct client_conn *v)
 	return v->ingress->config.spans != NULL && v->ingress->config.spans->on;
 }
 
-/* --- visit_tls.c ---------------------------------------------------------------------------- */
-/* A caller whose TLS ends here: the visit begins once the handshake is done. fd: taken. */
+/* --- client_conn_tls.c ---------------------------------------------------------------------- */
+/* For a client whose TLS ends here: its connection begins once the handshake is done. fd: taken. */
 void leg_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller);
-/* Puts TLS between the caller and a target, which has to prove that it is `host`: the descriptor to
- * join with the stream in place of `plain`, which is taken; -errno. */
+/* Puts TLS between the client and a target that must prove to be `host`. Returns the descriptor to
+ * join with the stream in place of `plain`, which is taken; or -errno. */
 int leg_onward(struct client_conn *v, int plain, const char *host);
 /* Breaks it off. */
 void leg_free(struct leg *l);
-/* DOOR_SNI: looks for the name in `in`, and reaches for the node. */
+/* DOOR_SNI: looks for the server name in `in`, and connects to the node. */
 void client_conn_sni_input(struct client_conn *v);
-/* Refuses a caller of a DOOR_SNI: by an alert of TLS, or, where its TLS has ended here or it speaks
- * none, by HTTP. */
+/* Refuses a client of a DOOR_SNI: by a TLS alert, or by HTTP if its TLS has ended here or it does
+ * not speak TLS. */
 void client_conn_sni_refuse(struct client_conn *v, unsigned status, const char *line);
 
-/* --- visit_http.c --------------------------------------------------------------------------- */
-/* Takes what `in` holds, as far as the state allows. The visit may be gone afterwards. */
+/* --- client_conn_http.c --------------------------------------------------------------------- */
+/* Processes `in` as far as the state allows. The connection may be gone afterwards. */
 void client_conn_http_input(struct client_conn *v);
 void client_conn_http_reached(struct client_conn *v, const struct connector_answer *answer);
-/* HOST[:PORT], 80 when it says none. False: neither. */
+/* HOST[:PORT], port 80 if absent. False: invalid. */
 bool client_conn_http_authority(const char *text, char host[CALLER_HOST_MAX + 1], uint16_t *port);
-/* An answer of our own with a one-line body. */
+/* Sends a response of our own with a one-line body. */
 void client_conn_http_refuse(struct client_conn *v, unsigned status, const char *line, bool close);
 
-/* --- visit_h2.c ----------------------------------------------------------------------------- */
-/* False: what `in` begins with is not HTTP/2. */
+/* --- client_conn_h2.c ----------------------------------------------------------------------- */
+/* False: `in` does not begin with HTTP/2. */
 bool client_conn_h2_input(struct client_conn *v);
-/* Answers the first request, or ends the connection, and lingers. */
+/* Answers the first request, or else ends the connection, and lingers. */
 void client_conn_h2_refuse(struct client_conn *v, unsigned status, const char *line);
 
-/* --- visit_exchange.c ----------------------------------------------------------------------- */
-/* A request whose head was parsed into ingress->head; its bytes are still in `in`. */
+/* --- client_conn_exchange.c ----------------------------------------------------------------- */
+/* Begins a request whose header section was parsed into ingress->head; its bytes are still in
+ * `in`. */
 void exchange_begin(struct client_conn *v, const char *via_client, const char *host, uint16_t port,
 	const char *dest);
 void exchange_reached(struct client_conn *v, struct stream *stream);
-/* More of the request's body, or room in `out`, or the caller's end. */
+/* Called when there is more of the request body or room in `out`, and at the end of the client's
+ * input. */
 void exchange_pump(struct client_conn *v);
 bool exchange_request_done(const struct client_conn *v);
-/* The same, and the caller wants to go on with this connection. */
+/* The same, and the client wants to keep this connection. */
 bool exchange_keeps(const struct client_conn *v);
 bool exchange_is_head(const struct client_conn *v);
 void exchange_free(struct client_conn *v);

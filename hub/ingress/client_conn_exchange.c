@@ -9,20 +9,20 @@ enum { HEAD_ROOM = HTTP1_HEAD_MAX + 4096, FAREWELL_MS = 5000, PIECE = 16 * 1024,
 
 struct exchange {
 	struct stream *stream;
-	/* of the request, until it is written, or, where it may be sent twice, until its answer
+	/* of the request, until it is written or, if it may be sent twice, until its response
 	 * begins */
 	char *head;
 	size_t head_len;
-	char *host, *dest; /* as client_conn_reach was told; dest NULL: none */
+	char *host, *dest; /* arguments of client_conn_reach; dest NULL: none */
 	uint16_t port;
 	uint8_t repeats;
-	struct http1_scan scan; /* of the answer's head */
-	bool waits; /* for the rest of that head, whatever there is of it */
+	struct http1_scan scan; /* for the response's header section */
+	bool waits; /* for the rest of that header section, whatever part of it has come */
 	struct http1_body up, down;
 	struct buf trailers_up, trailers_down;
-	struct buf out; /* of the request's body, framed, until the stream takes it */
+	struct buf out; /* the framed request body, until the stream takes it */
 	uint64_t sent, received; /* payload */
-	unsigned status; /* of the answer that has begun */
+	unsigned status; /* of the response, once it has begun */
 	uint8_t client_minor;
 	bool repeatable, is_head, upgrade, expects, up_chunked, down_chunked, up_done, keep;
 };
@@ -71,7 +71,7 @@ exchange_begin(struct client_conn *v, const char *client, const char *host, uint
 	struct exchange *x = xcalloc(1, sizeof *x);
 	struct http1_forward forward = {
 		.client = client,
-		.via = "", /* many servers compress nothing for a request that has it */
+		.via = "", /* many servers do not compress responses to a request with Via */
 		.host = "",
 		.request_id = "",
 	};
@@ -106,8 +106,8 @@ exchange_begin(struct client_conn *v, const char *client, const char *host, uint
 	v->exchange = x;
 }
 
-/* The way that it went is lost, and nothing of the answer has come: the request goes again, if it
- * may (RFC 9110 section 9.2.2). False: it may not. */
+/* The path of the request was lost before any byte of the response came: sends the request again,
+ * if that is allowed (RFC 9110 section 9.2.2). False: it is not. */
 static bool
 exchange_repeat(struct client_conn *v)
 {
@@ -121,7 +121,7 @@ exchange_repeat(struct client_conn *v)
 	x->repeats++;
 	stream_close(&x->stream, STREAM_CANCELLED);
 	v->ingress->repeated++;
-	v->ingress->requests--; /* it was counted */
+	v->ingress->requests--; /* it is counted again */
 	client_conn_reach(v, x->host, x->port, x->dest);
 	v->started_ms = started_ms;
 	client_conn_update(v);
@@ -137,9 +137,9 @@ exchange_on_fading(void *arg)
 		exchange_repeat(v);
 }
 
-/* --- a stream that has done its work -------------------------------------------------------- */
+/* --- closing a finished stream -------------------------------------------------------------- */
 
-/* Half-closed, so that the far end closes in peace; who does not is reset. */
+/* Half-closes, so that the far end can close cleanly; if it does not, the stream is reset. */
 struct farewell {
 	struct stream *stream;
 	struct timer *timer;
@@ -207,7 +207,7 @@ bid_farewell(struct loop *loop, struct stream *stream)
 
 /* --- the request ---------------------------------------------------------------------------- */
 
-/* Broken beyond an answer, or before one. */
+/* Ends the exchange with an error: by a response or, if a response has begun, by a reset. */
 static void
 client_conn_exchange_fail(struct client_conn *v, unsigned status, const char *why)
 {
@@ -256,7 +256,7 @@ flush_request(struct exchange *x)
 	return true;
 }
 
-/* May bytes go now? No: exchange_pump goes on later. */
+/* True if bytes may pass now; if not, exchange_pump continues later. */
 static bool
 may_go(struct client_conn *v)
 {
@@ -267,7 +267,7 @@ may_go(struct client_conn *v)
 	return false;
 }
 
-/* False: the visit is gone, or refused. */
+/* False: the connection is gone, or the request was refused. */
 static bool
 pump_request(struct client_conn *v)
 {
@@ -302,7 +302,7 @@ pump_request(struct client_conn *v)
 	return true;
 }
 
-/* --- the answer ----------------------------------------------------------------------------- */
+/* --- the response --------------------------------------------------------------------------- */
 
 static void
 client_conn_exchange_finish(struct client_conn *v)
@@ -360,7 +360,7 @@ client_conn_exchange_plan(struct exchange *x, const struct http1_head *h)
 	return r;
 }
 
-/* 101: from here on it is a connection like any other. */
+/* 101: from here on, bytes are relayed as on any other connection. */
 static void
 switch_protocols(struct client_conn *v)
 {
@@ -380,12 +380,12 @@ add_head(struct client_conn *v, const struct http1_head *h, const struct http1_r
 	return n >= 0 && buf_add(&v->out, head, (size_t)n) == 0;
 }
 
-/* How reading the answer goes on. */
+/* How reading the response goes on. */
 enum step {
 	STEP_MORE,
 	STEP_WAIT,
 	STEP_OVER
-}; /* STEP_OVER: the exchange is, and perhaps the visit */
+}; /* STEP_OVER: the exchange is gone, and perhaps the connection */
 
 static enum step
 take_head(struct client_conn *v, const char *data, size_t len)
@@ -454,7 +454,7 @@ take_body(struct client_conn *v, const char *data, size_t len)
 	return STEP_OVER;
 }
 
-/* The far end has said all: that ends an answer without a length, and breaks any other. */
+/* The far end has half-closed: that ends a response without a length, and breaks any other. */
 static void
 on_far_end(struct client_conn *v)
 {
@@ -499,14 +499,14 @@ exchange_pump(struct client_conn *v)
 	const struct exchange *x = v->exchange;
 	const void *data;
 
-	/* Nobody tells again of bytes that wait in the stream: on, until the caller takes no
+	/* The stream does not report waiting bytes again: continue until the client takes no
 	 * more. */
 	do {
 		if (!pump_request(v) || !pump_answer(v) || !client_conn_flush(v))
 			return;
 	} while (buf_len(&v->out) == 0 && stream_peek(x->stream, &data) > 0 &&
 		!timer_active(v->timer) && !x->waits);
-	/* Not client_conn_update: if that wrote the rest, because the caller has just read, nobody
+	/* Not client_conn_update: if it wrote the rest, because the client has just read, nobody
 	 * would pump the stream again. */
 	client_conn_wait(v);
 }

@@ -2,9 +2,9 @@
 
 #include "hub/ingress/client_conn.h"
 
-/* HTTP/2 with prior knowledge: the first request's :authority says where the whole connection goes.
- * Nothing of ours comes between the client and its server but, where the client waits for it, one
- * empty SETTINGS. */
+/* HTTP/2 with prior knowledge: the :authority of the first request decides where the whole
+ * connection goes. The hub inserts nothing between the client and its server except, where the
+ * client waits for it, one empty SETTINGS frame. */
 
 static void
 client_conn_h2_refuse_it(struct client_conn *v, uint32_t stream, unsigned status, const char *line)
@@ -23,7 +23,7 @@ client_conn_h2_refuse(struct client_conn *v, unsigned status, const char *line)
 	client_conn_h2_refuse_it(v, o.stream, status, line);
 }
 
-/* The acknowledgement of what the target has not sent. */
+/* Removes the client's acknowledgement of SETTINGS that the target has not sent. */
 static void
 cut_ack(struct buf *in, size_t at)
 {
@@ -59,7 +59,7 @@ on_asked(struct client_conn *v, const struct h2_preface *o)
 	client_conn_update(v);
 }
 
-/* More must come first. */
+/* Waits for more bytes. */
 static void
 wait_for_more(struct client_conn *v)
 {
@@ -76,10 +76,10 @@ client_conn_h2_input(struct client_conn *v)
 	enum h2_preface_state state = h2_preface_read(buf_at(&v->in), buf_len(&v->in), &o);
 
 	if (state == H2_PREFACE_NONE || buf_len(&v->in) == 0) {
-		v->h2 = false; /* "PRI " alone may have come before */
+		v->h2 = false; /* "PRI " alone may have been seen before */
 		return false;
 	}
-	v->h2 = buf_len(&v->in) >= 4; /* "PRI ": no method of HTTP/1 */
+	v->h2 = buf_len(&v->in) >= 4; /* "PRI ": not a method of HTTP/1 */
 	if (state == H2_PREFACE_WAITS && !v->h2_settings) {
 		h2_preface_settings(&v->out);
 		v->h2_settings = true;

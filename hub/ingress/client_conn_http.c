@@ -12,12 +12,12 @@ enum { HTTP_PORT = 80, ANSWER_MAX = CALLER_REASON_MAX + 512 };
 static const char tunnel_host[] = "x-tunnel-proxy-host", tunnel_dest[] = "x-tunnel-proxy-dest",
 		  proxy_authorization[] = "proxy-authorization";
 
-/* Whom the head asks for. */
+/* The target that a request names. */
 struct asked {
 	char host[CALLER_HOST_MAX + 1];
 	uint16_t port;
-	char dest[ADDR_TEXT_MAX]; /* "" none */
-	bool by_field; /* by X-Tunnel-Proxy-Host, and not by Host */
+	char dest[ADDR_TEXT_MAX]; /* "": none */
+	bool by_field; /* by X-Tunnel-Proxy-Host, not by Host */
 };
 
 void
@@ -47,7 +47,7 @@ client_conn_http_refuse(struct client_conn *v, unsigned status, const char *line
 	client_conn_http_input(v);
 }
 
-/* --- who is meant --------------------------------------------------------------------------- */
+/* --- the target ----------------------------------------------------------------------------- */
 
 static bool
 set_host(struct asked *a, struct http1_str s)
@@ -59,7 +59,7 @@ set_host(struct asked *a, struct http1_str s)
 	return true;
 }
 
-/* host[:port] that http1_valid_host has let through; no port: `standard`. */
+/* Reads host[:port], already checked by http1_valid_host; without a port: `standard`. */
 static bool
 read_authority(struct asked *a, struct http1_str s, uint16_t standard)
 {
@@ -108,7 +108,7 @@ find_field(struct http1_head *h, const char *name)
 	return NULL;
 }
 
-/* A field that is for the hub alone: read, and never passed on. */
+/* Takes a field that is only for the hub: it is never forwarded. */
 static struct http1_str
 take_field(struct http1_head *h, const char *name)
 {
@@ -123,7 +123,7 @@ take_field(struct http1_head *h, const char *name)
 	return value;
 }
 
-/* Yurt's way: the node in one field, and in another one what to dial there. */
+/* Yurt's form: one field names the node, another one what to dial there. */
 static bool
 read_tunnel_fields(struct asked *a, struct http1_head *h)
 {
@@ -153,10 +153,10 @@ read_asked(struct asked *a, struct http1_head *h)
 }
 
 /*
- * With X-Tunnel-Proxy-Host the target does not stand in Host, so a browser's page from elsewhere
- * could ask here as well, by a name of its own that leads to this address (DNS rebinding). Such a
- * request has that name; one with a URL in its first line is of a client that knows this to be a
- * proxy.
+ * With X-Tunnel-Proxy-Host the target is not in Host, so a web page of another origin could send
+ * requests here from a browser, under a name of its own that resolves to this address (DNS
+ * rebinding). Such a request has that name in Host. A request with a full URL in its request line
+ * comes from a client that knows this to be a proxy.
  */
 static bool
 is_for_us(const struct client_conn *v, const struct http1_head *h, const struct asked *a)
@@ -168,7 +168,7 @@ is_for_us(const struct client_conn *v, const struct http1_head *h, const struct 
 		(c->known_as != NULL && c->known_as(c->arg, h->host));
 }
 
-/* A bearer token names the caller from here on. False: it is nobody's. */
+/* A bearer token names the caller from here on. False: the token is unknown. */
 static bool
 read_token(struct client_conn *v, struct http1_head *h)
 {
@@ -187,7 +187,7 @@ read_token(struct client_conn *v, struct http1_head *h)
 	return true;
 }
 
-/* --- heads ---------------------------------------------------------------------------------- */
+/* --- header sections ------------------------------------------------------------------------ */
 
 static void
 start_request(struct client_conn *v, struct http1_head *h, size_t head_len)

@@ -7,7 +7,7 @@
 #include "hub/ingress/client_conn.h"
 #include "hub/port/client_hello.h"
 
-/* Its visit knows of it no more. */
+/* Detaches the bridge from its client connection. */
 static struct client_conn *
 leave_visit(struct leg *l)
 {
@@ -61,7 +61,7 @@ client_conn_tls_make(struct ingress *i, const struct door *door)
 	return l;
 }
 
-/* --- TLS of the caller ---------------------------------------------------------------------- */
+/* --- TLS of the client ---------------------------------------------------------------------- */
 
 static void
 on_caller_open(void *arg, const char *why, const char *sni, const char *peer)
@@ -76,7 +76,7 @@ on_caller_open(void *arg, const char *why, const char *sni, const char *peer)
 			l->door->name, caller_text(&l->caller, text), why);
 		return;
 	}
-	preauth_leave(&l->place); /* the visit gets one of its own */
+	preauth_leave(&l->place); /* the client connection gets a place of its own */
 	l->caller.admitted = l->door->proven;
 	snprintf(l->caller.cert, sizeof l->caller.cert, "%s", l->door->proven ? peer : "");
 	ingress_begin(l->ingress, l->door, take_fd(&l->fd), &l->caller, l, sni);
@@ -174,7 +174,7 @@ leg_onward(struct client_conn *v, int plain, const char *host)
 	return pair[1];
 }
 
-/* --- the name in the ClientHello ------------------------------------------------------------ */
+/* --- the server name in the ClientHello ----------------------------------------------------- */
 
 /* RFC 8446 section 6: a fatal alert in a record of its own, before any handshake. */
 static void

@@ -3,8 +3,7 @@
 
 #include "hub/ingress/client_conn.h"
 
-/* A visit's span: from the moment in which it is known what is asked for to the line of the
- * audit. */
+/* The span of a client's request: from the moment when its target is known to the audit line. */
 
 static void
 client_conn_trace_set(char *to, size_t size, const char *from)
@@ -71,7 +70,7 @@ client_conn_trace_end(struct client_conn *v, const struct client_conn_end *end)
 {
 	struct trace_span *s = v->span;
 	struct trace_carried *c = s->carried;
-	bool gone = end->status == 499; /* nobody was told */
+	bool gone = end->status == 499; /* no status was sent */
 
 	if (s->status == 0 && !gone)
 		s->status = (uint16_t)end->status;

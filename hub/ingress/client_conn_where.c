@@ -3,7 +3,7 @@
 #include "base/core/log.h"
 #include "hub/ingress/client_conn.h"
 
-/* What a visit has been let in to, so that other rules can be asked again. */
+/* The target that a connection was admitted to, kept so that changed rules can be checked again. */
 
 void
 client_conn_forget_target(struct client_conn *v)
@@ -20,7 +20,7 @@ client_conn_let_in(struct client_conn *v, const struct acl_target *where)
 	if (!acl_check(v->ingress->config.access, &v->caller, where))
 		return false;
 	v->where = *where;
-	v->where_text[0] = xstrdup(where->node); /* the same text as ns and host, ways.h */
+	v->where_text[0] = xstrdup(where->node); /* the same text as ns and host, routes.h */
 	v->where_text[1] = xstrdup(where->name);
 	v->where.node = v->where.ns = v->where.host = v->where_text[0];
 	v->where.name = v->where_text[1];
@@ -45,7 +45,7 @@ ingress_recheck(struct ingress *i)
 	return cut;
 }
 
-/* --- what it uses --------------------------------------------------------------------------- */
+/* --- accounts ------------------------------------------------------------------------------- */
 
 void
 client_conn_settle(struct client_conn *v)

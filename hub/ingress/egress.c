@@ -14,18 +14,18 @@ enum { MOST = 16384, OF_A_NODE = MOST / 8 };
 struct trip {
 	LIST_ENTRY(trip) link;
 	struct egress *of;
-	struct stream *stream; /* the node's, until it is joined */
+	struct stream *stream; /* the node's stream, until it is joined */
 	struct reaching *reaching;
 	struct relay *relays
-		/* the node's stream, and the one that was reached, with a pair of sockets in
+		/* the node's stream and the stream to the endpoint, with a socket pair in
 		 * between */
 		[2];
-	struct relay_report report; /* of the first */
+	struct relay_report report; /* of relays[0] */
 	unsigned n_relays;
-	struct dgram_couple *couple; /* of datagrams, in place of them */
+	struct dgram_couple *couple; /* for datagrams, in place of the relays */
 	bool udp;
 	struct account *share, *caller_account, *node_account; /* NULL: none */
-	struct acl_target where; /* what the rules have opened; the texts follow */
+	struct acl_target where; /* the target that the rules have opened; its texts follow */
 	char *where_text[2];
 	uint64_t since_ms;
 	char node[MESH_NODE_MAX + 1];
@@ -37,7 +37,7 @@ struct egress {
 	struct connector *reach;
 	const struct acl *access;
 	struct quota *quota;
-	struct quota *shares; /* of MOST, by node */
+	struct quota *shares; /* each node's share of MOST */
 	LIST_HEAD(, trip) trips;
 	unsigned n_trips;
 	uint64_t asked, joined, limited, dropped;
@@ -124,7 +124,7 @@ on_couple_ended(void *arg, const struct dgram_couple_report *report)
 
 static const char rules_changed[] = "the rules of access have changed";
 
-/* --- asking --------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------- */
 
 static void
 egress_refuse(struct trip *t, unsigned status, const char *reason)
@@ -134,8 +134,7 @@ egress_refuse(struct trip *t, unsigned status, const char *reason)
 	trip_free(t);
 }
 
-/* Its endpoint's node stops: the node that asked may hold an idle connection, for requests to
- * come. */
+/* The endpoint's node stops: the calling node may hold an idle connection for later requests. */
 static void
 on_fading(void *arg)
 {
@@ -208,21 +207,21 @@ egress_opens(const struct trip *t, const struct acl_target *where)
 	return acl_check(t->of->access, &caller, where);
 }
 
-/* Do the rules, as they are now, open it? It is kept for egress_recheck. */
+/* True if the present rules open the target. It is kept for egress_recheck. */
 static bool
 let_in(struct trip *t, const struct acl_target *where)
 {
 	if (!egress_opens(t, where))
 		return false;
 	t->where = *where;
-	t->where_text[0] = xstrdup(where->node); /* the same text as ns and host, ways.h */
+	t->where_text[0] = xstrdup(where->node); /* the same text as ns and host, routes.h */
 	t->where_text[1] = xstrdup(where->name);
 	t->where.node = t->where.ns = t->where.host = t->where_text[0];
 	t->where.name = t->where_text[1];
 	return true;
 }
 
-/* False: the node that it goes through has as many streams as it may. */
+/* False: the node that carries it has reached its limit of streams. */
 static bool
 account_via(struct trip *t, const char *via)
 {
@@ -259,7 +258,7 @@ on_reached(void *arg, const struct connector_answer *answer)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	(void)arg; /* a client's affair */
+	(void)arg; /* only clients get this event */
 	(void)status;
 	(void)reason;
 }
@@ -267,7 +266,7 @@ on_answered(void *arg, unsigned status, const char *reason)
 static void
 on_moved(void *arg)
 {
-	(void)arg; /* what comes waits until it is joined */
+	(void)arg; /* input waits until the stream is joined */
 }
 
 static void
@@ -291,7 +290,7 @@ egress_field(const struct stream_request *r, const char *name)
 	return "";
 }
 
-/* NULL: it may have another one; else why not. */
+/* NULL: the node may open another stream; else why not. */
 static const char *
 egress_account(struct trip *t, const struct caller *caller)
 {
@@ -393,8 +392,8 @@ egress_recheck(struct egress *o)
 	LIST_FOREACH(t, &o->trips, link) {
 		bool dialled = t->relays[0] != NULL || t->couple != NULL;
 
-		if (!dialled ||
-			egress_opens(t, &t->where)) /* the others are judged at their answer */
+		/* the others are checked when their answer comes */
+		if (!dialled || egress_opens(t, &t->where))
 			continue;
 		cut++;
 		if (t->couple != NULL) {

@@ -1,9 +1,9 @@
 /*
- * What nodes ask the hub for: endpoints of services that they cannot dial themselves (another site,
- * a pod without a port on its host, the cloud). Each stream is judged (hub/port/acl.h, the service
- * must have the endpoint), reached like a caller's (hub/routing/connector.h) and joined with what
- * is reached. A node has an eighth of all connections at most, and counts as a caller with the
- * limits of one (hub/port/quota.h). On the hub's loop.
+ * Egress of nodes: streams that nodes open at the hub to endpoints of services that they cannot
+ * dial themselves (another site, a pod without a port on its host, the cloud). Each stream is
+ * checked (hub/port/acl.h; the service must have the endpoint), connected like a caller's request
+ * (hub/routing/connector.h) and joined with the result. One node may have at most an eighth of all
+ * connections, and counts as a caller with a caller's limits (hub/port/quota.h). On the hub's loop.
  *
  *	tunnels_new(&(struct tunnels_setup){.opened = egress_opened, .opened_arg = outward, ...});
  */
@@ -18,12 +18,12 @@ struct egress;
 struct egress *egress_new(struct loop *loop);
 /* Resets what is open. */
 void egress_free(struct egress **o);
-/* Nothing can be asked for before. All three outlive the outward. */
+/* All requests are refused before this call. All three outlive the egress. */
 void egress_use(
 	struct egress *o, struct connector *reach, const struct acl *access, struct quota *quota);
-/* Cuts what the rules, as they are now, would not open; how many. */
+/* Cuts streams that the present rules would not open; returns how many. */
 unsigned egress_recheck(struct egress *o);
-/* request: :authority the endpoint, fields edgeway-service and edgeway-node. */
+/* request: :authority is the endpoint, with the fields edgeway-service and edgeway-node. */
 unsigned egress_opened(void *outward, const char *node, struct stream *st,
 	const struct stream_request *request, const char **reason);
 void egress_metrics(const struct egress *o, struct metrics *m);

@@ -8,12 +8,12 @@
 #include "model/json.h"
 
 /*
- * Callers have a part of the descriptors, and none of the last ones: nodes, replicas, files and the
- * API go on whatever callers do.
+ * Callers get a part of the descriptors, and never the last ones: nodes, replicas, files and the
+ * API keep working whatever callers do.
  */
 enum {
-	VISITS_PART = 4, /* one visit for so many descriptors of the process */
-	KEPT_PART = 4, /* one of so many descriptors is not for callers */
+	VISITS_PART = 4, /* one client connection per this many descriptors of the process */
+	KEPT_PART = 4, /* one of this many descriptors is kept from callers */
 };
 
 struct ingress *
@@ -22,7 +22,7 @@ ingress_new(const struct ingress_config *config)
 	struct ingress *i = xcalloc(1, sizeof *i);
 
 	i->config = *config;
-	/* At most two descriptors each, with what it dials or its TLS. */
+	/* Each uses at most two descriptors, including its dial or its TLS. */
 	i->visits_most =
 		(size_t)MIN(descriptors_limit() / VISITS_PART, (uint64_t)INGRESS_VISITS_MAX);
 	TAILQ_INIT(&i->ways_in);
@@ -195,8 +195,8 @@ ingress_settle(struct ingress *i)
 	return n;
 }
 
-/* Of the ways in with this one's name, of which it is the first: how many visits; false: it is
- * not. */
+/* Sums the connections of all listeners with this one's name. False: this one is not the first of
+ * them. */
 static bool
 sum_of(const struct ingress *i, const struct way_in *first, uint64_t *visits)
 {
@@ -213,7 +213,7 @@ sum_of(const struct ingress *i, const struct way_in *first, uint64_t *visits)
 	return true;
 }
 
-/* A door may have several listeners: one sample for all. */
+/* Several listeners may have the same name: one sample for all. */
 static void
 metrics_of_doors(const struct ingress *i, struct metrics *m)
 {

@@ -1,7 +1,7 @@
 /*
- * The ways into the hub for those who want to reach the edge: listeners, and the callers that come
- * in by them. What they ask for goes through hub/routing/connector.c; bytes are carried by
- * tunnel/h2/relay. On the hub's loop.
+ * The hub's ingress: listeners for callers that want to reach the edge, and the callers'
+ * connections. Requests go through hub/routing/connector.c; tunnel/h2/relay carries the bytes. On
+ * the hub's loop.
  *
  *	DOOR_HTTP      CONNECT, absolute form, Host: NODE[:PORT], Yurt's X-Tunnel-Proxy-Host and -Dest
  *	DOOR_EGRESS    kube-apiserver's HTTPConnect: CONNECT alone, and no byte in the same read as the 200
@@ -30,15 +30,15 @@ struct ssl_ctx_st;
 struct door {
 	enum door_kind kind;
 	struct addr listen;
-	const char *name; /* key of the configuration, for messages */
+	const char *name; /* configuration key, for messages */
 	const char *host; /* DOOR_FIXED; copied */
 	uint16_t port;
-	/* not DOOR_HTTP: IP:port as the node sees it, in place of port; NULL none; copied */
+	/* not DOOR_HTTP: IP:port as the node sees it, replaces port; NULL: none; copied */
 	const char *dest;
-	struct ssl_ctx_st *tls; /* of callers; NULL: plain. These two are taken, also on failure */
-	struct ssl_ctx_st *onward; /* to targets; NULL: what comes goes on as it is */
-	bool proven; /* callers must have a certificate, and may then come in */
-	bool onward_proven; /* the same of targets, by the node's name */
+	struct ssl_ctx_st *tls; /* for callers; NULL: plain. These two are taken, also on failure */
+	struct ssl_ctx_st *onward; /* for targets; NULL: bytes are forwarded as they are */
+	bool proven; /* callers must present a certificate, and are then admitted */
+	bool onward_proven; /* the same for targets, by the node's name */
 };
 
 struct ingress;
@@ -49,16 +49,17 @@ struct ingress_config {
 	const struct acl *access;
 	struct self_guard *guard; /* outlives it */
 	struct quota *quota;
-	/* places of callers that no rule has let in yet; outlives it; NULL: any number */
+	/* limits callers that no rule has admitted yet; outlives it; NULL: no limit */
 	struct preauth *preauth;
-	struct span_source *spans; /* of visits; NULL: none */
-	/* Is the hub known by this Host, besides addresses and localhost? NULL: by none. */
+	struct span_source *spans; /* for client connections; NULL: none */
+	/* True if the hub is known by this Host, in addition to addresses and localhost. NULL: by
+	 * no name. */
 	bool (*known_as)(void *arg, struct http1_str host);
 	void *arg;
 };
 
 struct ingress *ingress_new(const struct ingress_config *config);
-/* Ends all visits. */
+/* Ends all client connections. */
 void ingress_free(struct ingress **i);
 /* Its contexts are taken, also on failure. */
 int ingress_listen(struct ingress *i, const struct door *door, struct err *err);
@@ -68,29 +69,28 @@ struct ingress_led {
 	const char *host;
 	uint16_t port;
 };
-/* A caller that came by another's listener (DOOR_REDIRECT). The door must outlive the ingress.
- * False: turned away. */
+/* A caller that came by another module's listener (DOOR_REDIRECT). The door must outlive the
+ * ingress. False: refused. */
 bool ingress_lead(struct ingress *i, const struct door *door, const struct ingress_led *led);
-/* The nth listener of this name gets other contexts, which are taken; connections that are there
- * keep theirs. */
+/* Replaces the contexts of the nth listener of this name; the new ones are taken; existing
+ * connections keep theirs. */
 void ingress_renew(struct ingress *i, const char *name, unsigned nth, struct ssl_ctx_st *tls,
 	struct ssl_ctx_st *onward);
-/* Cuts what the rules, as they are now, would not open. How many visits. */
+/* Cuts connections that the present rules would not admit; returns how many. */
 unsigned ingress_recheck(struct ingress *i);
-/* Spans of visits that go on are handed over as they are. */
+/* Exports the spans of open connections as they are. */
 void ingress_end_spans(struct ingress *i);
-/* Who comes waits in the kernel's queue, at the listeners that there are and those to come, until
- * it is not held any more. */
+/* While held, callers wait in the kernel's queue, at present and future listeners. */
 void ingress_hold(struct ingress *i, bool held);
-/* Ends connections that wait for another request, and tells how many wait for their first
+/* Closes connections that wait for another request; returns how many still wait for their first
  * target. */
 unsigned ingress_settle(struct ingress *i);
-/* No new callers; those that are there go on. */
+/* No new callers; existing connections go on. */
 void ingress_drain(struct ingress *i);
-/* What was asked for until now, and what of it was not answered with a stream. */
+/* Number of requests so far, and of those not answered with a stream. */
 void ingress_count(const struct ingress *i, uint64_t *requests, uint64_t *refused);
 void ingress_metrics(const struct ingress *i, struct metrics *m);
-/* [{"door","caller","target","age_ms",...}] of the visits that carry bytes. */
+/* [{"door","caller","target","age_ms",...}] of the connections that carry bytes. */
 void ingress_state(const struct ingress *i, struct buf *out);
 
 #endif

@@ -12,7 +12,7 @@ enum { PEM_MAX = 256 * 1024 };
 
 /* --- certificates --------------------------------------------------------------------------- */
 
-/* What the file of a member of `entry` holds; NULL where it names none. */
+/* Reads the file that a member of `entry` names; NULL if it names none. */
 static int
 read_pem(const struct tree_node *entry, const char *member, char **pem, struct err *err)
 {
@@ -26,7 +26,7 @@ read_pem(const struct tree_node *entry, const char *member, char **pem, struct e
 	return rc < 0 ? err_set(err, rc, "%s %s: %s", member, path, strerror(-rc)) : 0;
 }
 
-/* Of callers: cert, key, clientCA. */
+/* For callers: cert, key, clientCA. */
 static int
 read_tls(const struct tree_node *entry, struct door *door, struct err *err)
 {
@@ -43,7 +43,7 @@ read_tls(const struct tree_node *entry, struct door *door, struct err *err)
 	return pki_listener_ctx(cert, key, ca, &door->tls, err);
 }
 
-/* To targets: clientCert, clientKey (or both in one file), serverCA. */
+/* For targets: clientCert, clientKey (or both in one file), serverCA. */
 static int
 read_onward(const struct tree_node *entry, struct door *door, struct err *err)
 {
@@ -85,7 +85,7 @@ open_egress(struct ingress *i, const struct tree_node *egress, struct err *err)
 	return open_at(i, &door, tree_text(tree_get(egress, "listen"), ""), err);
 }
 
-/* "22", "127.0.0.1:22" or, for a service, "80": host and port of a map's target. */
+/* "22", "127.0.0.1:22" or, for a service, "80": reads host and port of a map's target. */
 static int
 read_target(const struct tree_node *entry, struct door *door, char host[256], struct err *err)
 {
@@ -119,7 +119,7 @@ read_map(const struct tree_node *entry, struct door *door, char host[256], struc
 {
 	const char *target = tree_text(tree_get(entry, "target"), "");
 
-	/* On a node, an address of its own choice may be meant. */
+	/* For a node, the target may be an address as the node sees it. */
 	if (strchr(target, ':') != NULL && !tree_is_null(tree_get(entry, "node")))
 		door->dest = target;
 	return read_target(entry, door, host, err);
@@ -166,7 +166,7 @@ open_udp(struct udp_maps *udp, const struct tree_node *maps, struct err *err)
 	return 0;
 }
 
-/* "10250" or "127.0.0.1:10250": what is asked for at the node that the caller's SNI names. */
+/* "10250" or "127.0.0.1:10250": the target at the node that the client's SNI names. */
 static int
 read_node_target(const struct tree_node *entry, struct door *door, struct err *err)
 {
@@ -189,7 +189,7 @@ read_node_target(const struct tree_node *entry, struct door *door, struct err *e
 	return 0;
 }
 
-/* Both contexts, where TLS ends here. */
+/* Both contexts, if TLS ends here. */
 static int
 read_contexts(const struct tree_node *entry, struct door *door, struct err *err)
 {

@@ -7,7 +7,7 @@
 #include "base/core/log.h"
 #include "model/mesh.h"
 
-/* --- who comes ------------------------------------------------------------------------------ */
+/* --- accepted connections ------------------------------------------------------------------- */
 
 static bool
 on_socket(void *arg, int fd)
@@ -21,7 +21,7 @@ on_socket(void *arg, int fd)
 		redirect_probe_arrived(r->probe, &caller.addr))
 		return false;
 	if (sock_original(fd, &to) <
-		0) /* the kernel does not track it: no rule of ours was asked */
+		0) /* the kernel does not track it: no rule of ours was applied */
 		to = r->now.listen;
 	if (!redirect_targets_have(&r->detours, ntohl(to.in.sin_addr.s_addr)) ||
 		!redirect_targets_in(r->now.ports, r->now.n_ports, ntohs(to.in.sin_port))) {
@@ -43,7 +43,7 @@ on_socket(void *arg, int fd)
 	return true;
 }
 
-/* --- other settings ------------------------------------------------------------------------- */
+/* --- changes of settings -------------------------------------------------------------------- */
 
 static bool
 same_address(const struct hub_redirect *a, const struct hub_redirect *b)
@@ -66,8 +66,8 @@ open_kernel(struct redirect *r, const struct hub_redirect *wanted, struct err *e
 	return rc;
 }
 
-/* The same port at another address cannot be had beside the old listener, which makes room, and
- * comes back with redirect_abandon. */
+/* The same port at a different address cannot be bound beside the old listener: that one is closed,
+ * and redirect_abandon opens it again. */
 static int
 open_listener(struct redirect *r, const struct hub_redirect *wanted, struct err *err)
 {
@@ -171,8 +171,8 @@ redirect_commit(struct redirect *r)
 	redirect_poke(r);
 }
 
-/* The listener stays open: the other hub's is the same socket, and nobody could bind the address
- * anew as long as that one listens. */
+/* The listener stays open: the other hub has the same socket, and nobody could bind the address
+ * again while that one listens. */
 void
 redirect_hold(struct redirect *r, bool held)
 {

@@ -1,10 +1,9 @@
 /*
- * ingress.redirect: programs of this host that dial the addresses of nodes (kube-apiserver the
- * kubelet's 10250, Prometheus 10255) and know nothing of us reach them through the tunnels. Holds
- * the listener, keeps the rules of the kernel at what the cluster's nodes are
- * (hub/ingress/redirect_targets.h, iptables/maps/divert.h), and makes a visit of each connection
- * that the rules lead here: it goes through the rules of access, the limits and the audit like all
- * others. On the hub's loop.
+ * ingress.redirect: lets unmodified programs of this host that dial node addresses (kube-apiserver
+ * the kubelet's 10250, Prometheus 10255) reach the nodes through the tunnels. It holds the
+ * listener, keeps the kernel's rules in step with the cluster's nodes
+ * (hub/ingress/redirect_targets.h, iptables/maps/divert.h), and makes a client connection of each
+ * redirected connection, with access rules, limits and audit as for all others. On the hub's loop.
  *
  *	redirect = redirect_new(&config);
  *	rc = redirect_prepare(redirect, &wanted, &err);	// nothing that works has changed yet
@@ -30,29 +29,29 @@ struct redirect_config {
 	struct ingress *ingress;
 	struct self_guard *guard; /* outlives it */
 	bool (*at_edge)(void *arg, const char *node);
-	/* Is it known which nodes there are, and which are at the edge? Until then the set stays as
-	 * it is. */
+	/* True once it is known which nodes exist and which are at the edge. Until then the set
+	 * stays as it is. */
 	bool (*known)(void *arg);
-	/* The hub's own dials must have this SO_MARK from now on; 0: none. */
+	/* The hub's own dials must carry this SO_MARK from now on; 0: none. */
 	void (*mark)(void *arg, uint32_t mark);
 	void *arg;
 };
 
 struct redirect *redirect_new(const struct redirect_config *config);
 void redirect_free(struct redirect **r);
-/* Another hub has the same listener, and the rules: nothing is accepted or changed here; or it has
- * not come, and this one goes on. What cannot be had again then is told as any trouble with the
- * rules, and tried again. */
+/* held: another hub has the same listener and the rules, so nothing is accepted or changed here.
+ * Not held: the other hub did not take over, and this one continues. If something cannot be
+ * acquired again then, that is reported like any problem with the rules, and retried. */
 void redirect_hold(struct redirect *r, bool held);
-/* Takes what `wanted` needs: the listener's address, and where there were no rules yet those for no
- * node. */
+/* Acquires what `wanted` needs: the listener's address and, if there were no rules yet, rules for
+ * an empty set of nodes. */
 int redirect_prepare(struct redirect *r, const struct hub_redirect *wanted, struct err *err);
 void redirect_commit(struct redirect *r);
 void redirect_abandon(struct redirect *r);
 void redirect_poke(struct redirect *r);
 void redirect_drain(struct redirect *r);
 void redirect_metrics(const struct redirect *r, struct metrics *m);
-/* An object; "null" where it is not configured. */
+/* A JSON object; "null" if it is not configured. */
 void redirect_state(const struct redirect *r, struct buf *out);
 
 #endif

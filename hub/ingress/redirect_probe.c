@@ -4,16 +4,16 @@
 #include <unistd.h>
 
 struct redirect_probe {
-	struct timer *timer; /* of the next try, or of one that is under way */
+	struct timer *timer; /* for the next probe, or for the timeout of the present one */
 	struct addr to;
 	bool wanted;
-	int fd; /* under way; -1: none */
+	int fd; /* the present probe; -1: none */
 	enum redirect_probe_state state;
 	redirect_probe_fn *told;
 	void *arg;
 };
 
-/* The try is over. */
+/* The probe has ended. */
 static void
 redirect_probe_settle(struct redirect_probe *p, enum redirect_probe_state state)
 {
@@ -50,7 +50,7 @@ on_timer(void *arg)
 		timer_start(p->timer, REDIRECT_PROBE_WAIT_MS, 0);
 	else if (no_route(rc))
 		redirect_probe_settle(p, REDIRECT_PROBE_NO_ROUTE);
-	else if (sock_short_of(rc)) /* says nothing of the way */
+	else if (sock_short_of(rc)) /* says nothing about the path */
 		timer_start(p->timer, REDIRECT_PROBE_MS, 0);
 	else
 		redirect_probe_settle(p, REDIRECT_PROBE_LOST);

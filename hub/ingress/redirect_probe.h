@@ -1,8 +1,9 @@
 /*
- * Are this host's connections really led to us? From time to time one is made as any program would
- * make it, to an address that the rules divert, and ought to arrive at our own listener, which
- * knows it by where it comes from and drops it. What keeps it away, no route on this host or rules
- * of others, is found here and by nothing else. Part of hub/ingress/redirect.c.
+ * Checks that this host's connections are really redirected to the hub. From time to time it
+ * connects as any program would, to an address that the rules redirect; the connection should
+ * arrive at our own listener, which recognizes its source and drops it. Only this check finds a
+ * missing route on this host, or rules of other programs, that keep connections away. Part of
+ * hub/ingress/redirect.c.
  *
  *	probe = redirect_probe_new(loop, on_told, me);
  *	redirect_probe_to(probe, &addr);	// now and then on; NULL: nothing is to be tried
@@ -17,23 +18,23 @@
 enum { REDIRECT_PROBE_MS = 30 * 1000, REDIRECT_PROBE_WAIT_MS = 2000, REDIRECT_PROBE_SOON_MS = 200 };
 
 enum redirect_probe_state {
-	REDIRECT_PROBE_NONE, /* nothing was tried yet */
+	REDIRECT_PROBE_NONE, /* no probe yet */
 	REDIRECT_PROBE_ARRIVES,
-	REDIRECT_PROBE_NO_ROUTE, /* the host cannot even begin to connect */
+	REDIRECT_PROBE_NO_ROUTE, /* the host cannot even start to connect */
 	REDIRECT_PROBE_LOST, /* it goes elsewhere */
 };
 
 struct redirect_probe;
 
-/* Told when the state has changed. */
+/* Called when the state has changed. */
 typedef void redirect_probe_fn(void *arg, enum redirect_probe_state state);
 
 struct redirect_probe *redirect_probe_new(struct loop *loop, redirect_probe_fn *told, void *arg);
 void redirect_probe_free(struct redirect_probe **p);
 void redirect_probe_to(struct redirect_probe *p, const struct addr *to);
-/* Soon, since something about the way has changed. */
+/* Probes soon, because the path may have changed. */
 void redirect_probe_again(struct redirect_probe *p);
-/* peer: of a connection that was accepted. */
+/* peer: of an accepted connection. True if it is the probe's. */
 bool redirect_probe_arrived(struct redirect_probe *p, const struct addr *peer);
 enum redirect_probe_state redirect_probe_state(const struct redirect_probe *p);
 

@@ -7,8 +7,8 @@
 #include "base/core/log.h"
 #include "model/mesh.h"
 
-/* Looked at again this often, since nodes join without a word of the cluster's; a large cluster
- * takes 1 % of the time at most. */
+/* Interval of refreshes, needed because nodes join without a change of the cluster's objects; in a
+ * large cluster they take at most 1 % of the time. */
 enum { TICK_MS = 1000, POKE_MS = 100, COST_MOST = 100 };
 
 /* --- this host ------------------------------------------------------------------------------ */

@@ -10,7 +10,7 @@
 struct search {
 	struct redirect_targets *to;
 	const struct redirect_targets_question *q;
-	bool at_edge; /* the node that is looked at */
+	bool at_edge; /* of the node being checked */
 };
 
 /* --- lists of numbers ----------------------------------------------------------------------- */

@@ -7,24 +7,24 @@
 #include "base/core/buf.h"
 #include "base/core/sock.h"
 
-enum { TURNS = 8 /* records, until others have theirs */ };
+enum { TURNS = 8 /* records, before other connections have their turn */ };
 
 struct tls_bridge {
 	struct loop *loop;
 	struct tls_stream *tls;
 	struct watch *watch;
 	int plain;
-	bool held; /* nothing is to be read from TLS */
-	bool left; /* nobody will read the plain side any more */
+	bool held; /* TLS is not to be read */
+	bool left; /* nobody reads the plain side any more */
 	struct buf in, out; /* from TLS to the plain side, and back */
-	bool in_ended, in_shut; /* no more comes from TLS; the plain side knows it */
-	bool out_ended, out_shut; /* no more comes from the plain side; TLS knows it */
+	bool in_ended, in_shut; /* TLS has ended; the plain side was told */
+	bool out_ended, out_shut; /* the plain side has ended; TLS was told */
 	void (*opened)(void *arg, const char *why, const char *sni, const char *peer);
 	void (*ended)(void *arg, bool broken);
 	void *arg;
 };
 
-/* With a reset of the network's side, unless all went well. */
+/* Resets the network side, unless it ended cleanly. */
 static void
 tls_bridge_dispose(struct tls_bridge *b, bool reset)
 {
@@ -68,7 +68,7 @@ tls_bridge_end(struct tls_bridge *b, bool broken)
 	tls_bridge_finish(b, broken, broken);
 }
 
-/* Each of the four moves what it can; false: the bridge has broken. */
+/* Each of these four functions moves what it can; false: the bridge has broken. */
 
 static bool
 read_tls(struct tls_bridge *b)
@@ -127,8 +127,8 @@ write_tls(struct tls_bridge *b)
 	return true;
 }
 
-/* From TLS to the plain side: what is inside of OpenSSL no event announces. *more: there may be
- * some yet. */
+/* From TLS to the plain side: no event announces bytes inside OpenSSL. *more: there may be more of
+ * them. */
 static bool
 move_in(struct tls_bridge *b, bool *more)
 {
@@ -197,12 +197,13 @@ on_tls(void *arg, enum tls_event event)
 
 	if (event == TLS_FAILED) {
 		b->opened(b->arg, tls_stream_why(b->tls), "", "");
-		tls_bridge_finish(b, false, true); /* not over the alert that says why */
+		/* no reset: it could overtake the alert with the reason */
+		tls_bridge_finish(b, false, true);
 		return;
 	}
 	if (event == TLS_OPEN)
 		b->opened(b->arg, NULL, tls_stream_sni(b->tls), tls_stream_peer(b->tls));
-	/* Held, only a break is told. */
+	/* While held, only a break is reported. */
 	if (event == TLS_READABLE && b->held)
 		tls_bridge_end(b, true);
 	else

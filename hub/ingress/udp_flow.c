@@ -26,7 +26,7 @@ udp_flow_caller(const struct udp_flow *f, char to[ACCESS_NAME_MAX + 8])
 	return caller_text(&caller, to);
 }
 
-/* --- its end -------------------------------------------------------------------------------- */
+/* --- end of a flow -------------------------------------------------------------------------- */
 
 static void
 udp_flow_audit(const struct udp_trip *trip, unsigned status, const char *end)
@@ -46,8 +46,8 @@ udp_flow_audit(const struct udp_trip *trip, unsigned status, const char *end)
 		(unsigned long long)(now_ms(trip->map) - f->started_ms),
 		log_clean(why, sizeof why, end));
 
-	/* Anybody may send from any address: those that are turned away, or never begin, do not
-	 * fill the log. */
+	/* Anybody may send from any source address: flows that are refused, or never begin, must
+	 * not fill the log. */
 	if (status == 200)
 		log_info("audit", "%s", line);
 	else if (status == UDP_FLOW_GONE)
@@ -108,7 +108,7 @@ on_spend(void *arg, struct udp_flow *f, size_t n)
 	return true;
 }
 
-/* --- reaching ------------------------------------------------------------------------------- */
+/* --- connecting ----------------------------------------------------------------------------- */
 
 bool
 udp_flow_allowed(const struct udp_flow *f)
@@ -120,12 +120,13 @@ udp_flow_allowed(const struct udp_flow *f)
 	return acl_check(t->map->maps->config.access, &caller, &t->where);
 }
 
-/* NULL, or why it is not opened; *status is set then. */
+/* NULL, or why it is not opened, with *status. */
 static const char *
 udp_flow_objection(struct udp_trip *t, const struct connector_answer *answer, unsigned *status)
 {
 	t->where = *answer->where;
-	t->where_text[0] = xstrdup(answer->where->node); /* the same text as ns and host, ways.h */
+	/* the same text as ns and host, routes.h */
+	t->where_text[0] = xstrdup(answer->where->node);
 	t->where_text[1] = xstrdup(answer->where->name);
 	t->where.node = t->where.ns = t->where.host = t->where_text[0];
 	t->where.name = t->where_text[1];

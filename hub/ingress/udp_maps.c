@@ -71,7 +71,7 @@ udp_maps_open(struct udp_maps *maps, const struct udp_map_setup *setup, struct e
 	return 0;
 }
 
-/* What was not opened yet is judged at its answer. */
+/* Flows that are not open yet are checked when their answer comes. */
 unsigned
 udp_maps_recheck(struct udp_maps *maps)
 {
@@ -205,7 +205,7 @@ static void
 add_flow(const struct udp_flow *f, uint64_t now, struct buf *out)
 {
 	const struct udp_map *m = udp_door_owner(f->door);
-	const struct udp_trip *trip = f->own; /* NULL: it is turned away */
+	const struct udp_trip *trip = f->own; /* NULL: it was refused */
 	const struct dgram_tally *t = &f->tally;
 	char caller[ACCESS_NAME_MAX + 8];
 

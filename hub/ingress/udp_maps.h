@@ -1,7 +1,7 @@
 /*
- * UDP ways in (`ingress.udp`): a door (tunnel/udp/udp_door.h) for each map. A flow's stream leads
- * to the map's target, found, judged and opened as for a TCP map (hub/routing/connector.h). On the
- * hub's loop.
+ * UDP listeners of the ingress (`ingress.udp`): a bound socket (tunnel/udp/udp_door.h) for each
+ * map. Each flow's stream leads to the map's target, which is resolved, checked and opened as for a
+ * TCP map (hub/routing/connector.h). On the hub's loop.
  *
  *	maps = udp_maps_new(&(struct udp_maps_config){.loop = loop, .reach = reach, .access = access, .quota = quota});
  *	rc = udp_maps_open(maps, &(struct udp_map_setup){.listen = addr, .host = "edge-1", .port = 53}, &err);
@@ -21,23 +21,23 @@ struct udp_maps_config {
 	struct self_guard *guard;
 	struct quota *quota;
 	uint64_t idle_ms; /* 0: UDP_IDLE_MS */
-	unsigned flows; /* of a map; 0: UDP_FLOWS */
+	unsigned flows; /* per map; 0: UDP_FLOWS */
 };
 
 struct udp_map_setup { /* copied */
 	struct addr listen;
 	const char *host;
 	uint16_t port;
-	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
+	const char *dest; /* IP:port as the node `host` sees it, replaces port; NULL: none */
 };
 
 struct udp_maps *udp_maps_new(const struct udp_maps_config *config);
 /* Ends all flows. */
 void udp_maps_free(struct udp_maps **m);
 int udp_maps_open(struct udp_maps *m, const struct udp_map_setup *setup, struct err *err);
-/* Cuts what the rules, as they are now, would not open. How many flows. */
+/* Ends flows that the present rules would not open; returns how many. */
 unsigned udp_maps_recheck(struct udp_maps *m);
-/* No new flows; those that are there end once they are quiet. */
+/* No new flows; existing ones end once they are idle. */
 void udp_maps_drain(struct udp_maps *m);
 void udp_maps_metrics(const struct udp_maps *m, struct metrics *out);
 /* [{"listen","target","flows","opened",...}] */

@@ -1,6 +1,6 @@
 /*
- * What the files of UDP maps share: udp_maps.c (maps, what is told) and udp_flow.c (whereto a flow
- * leads, and who may). Nothing outside of these includes it.
+ * Shared by the files of UDP maps: udp_maps.c (maps, state and metrics) and udp_flow.c (target of a
+ * flow, access check). No other file includes it.
  */
 #ifndef EDGEWAY_HUB_INGRESS_UDP_MAPS_PRIVATE_H
 #define EDGEWAY_HUB_INGRESS_UDP_MAPS_PRIVATE_H
@@ -18,15 +18,15 @@ struct udp_map {
 struct udp_maps {
 	struct udp_maps_config config;
 	TAILQ_HEAD(, udp_map) list;
-	uint8_t *buffer; /* of the doors */
+	uint8_t *buffer; /* shared by the doors */
 };
 
-struct udp_trip { /* a flow's `own` while it is reached or open */
+struct udp_trip { /* a flow's `own` while it is being connected or open */
 	struct udp_flow *flow;
 	struct udp_map *map;
-	struct reaching *reaching; /* until it is reached */
+	struct reaching *reaching; /* until it is connected */
 	struct account *caller_account, *node_account;
-	struct acl_target where; /* what the rules have opened; the texts follow */
+	struct acl_target where; /* the target that the rules have opened; its texts follow */
 	char *where_text[2];
 	char *target; /* for the audit */
 };
@@ -34,7 +34,7 @@ struct udp_trip { /* a flow's `own` while it is reached or open */
 /* --- udp_flow.c ----------------------------------------------------------------------------- */
 /* arg of the door: struct udp_map. */
 extern const struct udp_door_events udp_map_events;
-/* Do the rules open it, as they are now? Of one that is open. */
+/* True if the present rules open it. For an open flow. */
 bool udp_flow_allowed(const struct udp_flow *f);
 const char *udp_flow_caller(const struct udp_flow *f, char to[ACCESS_NAME_MAX + 8]);
 

@@ -1,4 +1,4 @@
-/* What a session tells of its streams. */
+/* JSON state of a session's streams. */
 #include "model/json.h"
 #include "tunnel/h2/session_private.h"
 
