@@ -10,8 +10,8 @@ struct agent_query {
 	struct agent_queries *of;
 	struct stream *stream;
 	struct timer *deadline;
-	struct buf out; /* what is yet to be said */
-	size_t bytes; /* that it began with */
+	struct buf out; /* rest of the answer */
+	size_t bytes; /* size of the whole answer */
 	bool ended;
 };
 
@@ -21,8 +21,8 @@ struct agent_queries {
 	void *arg;
 	LIST_HEAD(, agent_query) all;
 	unsigned n;
-	size_t bytes; /* of the answers of all, until they have been taken */
-	uint64_t spent_ms; /* until when the questions that came have used up the rate */
+	size_t bytes; /* of all answers, until they have been sent */
+	uint64_t spent_ms; /* the queries so far have used up the rate until this time */
 };
 
 static void
@@ -64,7 +64,7 @@ query_flush(struct agent_query *q)
 static void
 on_query_answered(void *arg, unsigned status, const char *reason)
 {
-	(void)arg; /* a client's affair */
+	(void)arg; /* only clients get this event */
 	(void)status;
 	(void)reason;
 }
@@ -77,7 +77,7 @@ on_query_readable(void *arg)
 	size_t n;
 
 	while ((n = stream_peek(q->stream, &data)) > 0)
-		stream_consume(q->stream, n); /* nothing is to be said there */
+		stream_consume(q->stream, n); /* the client has nothing to send here */
 	query_flush(q);
 }
 

@@ -71,8 +71,8 @@ dial_target_add(struct dial_target *to, const struct addr *a, uint16_t port)
 	to->n_addrs++;
 }
 
-/* Loopback first: what listens there alone is the node's as well. Addresses on bridges come
- * last. */
+/* Loopback first: programs that listen only there belong to the node as well. Addresses on bridges
+ * come last. */
 static void
 add_node(const struct ground *g, uint16_t port, struct dial_target *to)
 {
@@ -90,8 +90,8 @@ add_node(const struct ground *g, uint16_t port, struct dial_target *to)
 		}
 }
 
-/* The service's endpoint with this address, NULL: none. local: on this node; else on the one that
- * is meant. */
+/* The service's endpoint with this address; NULL: none. local: on this node; else on the node
+ * `meant`. */
 static const struct endpoint *
 find_endpoint(const struct service *s, const struct dial_target_request *r, const struct addr *a,
 	bool local)
@@ -138,7 +138,7 @@ find_here(const struct ground *g, const struct addr *a, const struct dial_target
 
 	for (size_t i = 0; i < g->n_nets; i++)
 		pod |= g->nets[i].bridge && on_net(a, &g->nets[i]);
-	/* An address of the node's own is the node's affair, unless a pod has it in fact. */
+	/* An address of the node itself is the node, unless a pod of the host's network has it. */
 	if (e != NULL && (!own || (e->flags & ENDPOINT_HOST_NETWORK) != 0))
 		to->kind = TUNNEL_ACL_SERVICES;
 	else if (own)
@@ -151,8 +151,8 @@ find_here(const struct ground *g, const struct addr *a, const struct dial_target
 	return 0;
 }
 
-/* Beside this node. That an address is another's by the hub's word, and in fact one of this node's
- * own, is no way around tunnel.allow. */
+/* A machine besides this node. If the hub names another node, but the address is this node's own,
+ * tunnel.allow must not be bypassed. */
 static unsigned
 find_beside(const struct ground *g, const struct addr *a, const struct dial_target_request *r,
 	struct dial_target *to, const char **reason)
@@ -172,8 +172,8 @@ find_beside(const struct ground *g, const struct addr *a, const struct dial_targ
 	if (here == 0)
 		return 0;
 	to->kind = TUNNEL_ACL_BESIDE;
-	/* The port of a pod over there; what an EndpointSlice alone says opens no port that
-	 * tunnel.reach does not. */
+	/* The port of a pod on that machine; an EndpointSlice alone opens no port that tunnel.reach
+	 * does not open. */
 	if (e != NULL && e->via == VIA_HOST) {
 		to->kind = TUNNEL_ACL_SERVICES;
 		beside.port = 0;
@@ -185,7 +185,7 @@ find_beside(const struct ground *g, const struct addr *a, const struct dial_targ
 	return 0;
 }
 
-/* A name and a port. */
+/* Parses a name and a port. */
 static unsigned
 find_name(
 	const struct ground *g, const char *authority, struct dial_target *to, const char **reason)

@@ -18,25 +18,25 @@ enum result { RESULT_OK, RESULT_REFUSED, RESULT_LATE, RESULT_NO_HUB, RESULT_CANC
 static const char *const result_names[RESULTS] = {
 	"ok", "refused", "timeout", "no_hub", "cancelled"};
 
-/* One connection, or flow of datagrams, from the asking to its end. */
+/* One connection, or flow of datagrams, from the request to its end. */
 struct egress_client_trip {
 	LIST_ENTRY(egress_client_trip) link;
 	struct egress_client *of;
 	struct egress_client_ask ask;
-	unsigned status; /* the hub's answer, 0: none yet */
-	int fd; /* until it is joined; -1: the stream itself is asked for */
-	egress_client_reached_fn *reached; /* then: to be told */
+	unsigned status; /* the hub's answer; 0: none yet */
+	int fd; /* until it is joined; -1: the stream itself is requested */
+	egress_client_reached_fn *reached; /* with fd -1: the callback */
 	void *arg;
 	bool is_joined;
 	int rc; /* why the stream cannot be opened */
-	struct watch *watch; /* has who asked gone? */
+	struct watch *watch; /* notices that the caller has closed */
 	struct timer *deadline;
 	struct stream *stream;
 	struct relay *relay;
-	unsigned breaks; /* of the connection to the hub, while it was asked */
-	/* by when it must be answered, however often the hub is asked; 0: it was not yet */
+	unsigned breaks; /* of the connection to the hub, while it waited for the answer */
+	/* deadline of the answer, retries included; 0: the hub has not been asked yet */
 	uint64_t end_ms;
-	bool soon; /* it is to be asked again in a moment */
+	bool soon; /* a retry is due in a moment */
 };
 
 LIST_HEAD(trips, egress_client_trip);
@@ -47,16 +47,15 @@ struct egress_client {
 	void *doubted_arg;
 	struct tunnel_client *link;
 	struct timer *idle;
-	struct trips waiting, asked, joined; /* for the hub, for its answer, carried */
+	struct trips waiting, asked, joined; /* wait for the hub, for its answer; joined */
 	unsigned n_pending, n_joined;
 	uint64_t results[RESULTS], to_hub, from_hub, repeated;
 	void (*on_fading)(void *arg, const struct egress_client_ask *ask,
-		bool doubted); /* NULL: nobody wants to know */
+		bool doubted); /* NULL: no callback */
 	void *fading_arg;
-	loop_fn *on_rerouted; /* NULL: the same */
+	loop_fn *on_rerouted; /* NULL: no callback */
 	void *rerouted_arg;
-	/* how many connections the link had opened when the last one came into doubt; 0: it is
-	 * not */
+	/* tunnel_client_opened when the present connection was doubted; 0: it is not */
 	uint64_t doubted_at;
 };
 
@@ -115,7 +114,7 @@ on_relay_ended(void *arg, const struct relay_report *report)
 	trip_free(t);
 }
 
-/* --- asking the hub ------------------------------------------------------------------------- */
+/* --- requests to the hub -------------------------------------------------------------------- */
 
 static void
 on_fading(void *arg)
@@ -180,7 +179,7 @@ on_answered(void *arg, unsigned status, const char *reason)
 static void
 on_moved(void *arg)
 {
-	(void)arg; /* what comes waits until it is joined */
+	(void)arg; /* input waits until the stream is joined */
 }
 
 static uint64_t
@@ -199,8 +198,8 @@ wait_again(struct egress_client_trip *t, bool soon)
 		MIN(left_ms(t), (uint64_t)(soon ? REFUSED_MS : EGRESS_CLIENT_OPEN_MS)), 0);
 }
 
-/* Nothing of who asked has gone out before the answer, so the hub may be asked again: once it is
- * there, or, where it has refused, in a moment. */
+/* None of the caller's bytes go out before the answer, so the hub may be asked again: once it is
+ * reachable, or, where it has refused, in a moment. */
 static void
 ask_again(struct egress_client_trip *t, bool soon)
 {
@@ -218,7 +217,7 @@ on_reset(void *arg, unsigned code)
 {
 	struct egress_client_trip *t = arg;
 
-	/* A flow of datagrams begins anew with the client's next one. */
+	/* A flow of datagrams starts again with the client's next datagram. */
 	if ((code == STREAM_REFUSED || (code == STREAM_LOST && t->reached == NULL)) &&
 		t->breaks++ < BREAKS_MAX)
 		ask_again(t, code == STREAM_REFUSED);
@@ -253,11 +252,11 @@ ask_hub(struct egress_client_trip *t)
 		ask_again(t, true);
 		return;
 	}
-	if (rc == -EINPROGRESS && left_ms(t) > 0) { /* it has not said yet what it carries */
+	if (rc == -EINPROGRESS && left_ms(t) > 0) { /* it has not announced its capabilities yet */
 		wait_again(t, true);
 		return;
 	}
-	if (rc < 0) { /* told at another turn */
+	if (rc < 0) { /* reported in another turn */
 		t->rc = rc;
 		timer_start(t->deadline, 0, 0);
 		return;
@@ -283,7 +282,7 @@ on_up(void *arg)
 	}
 }
 
-/* Another hub is looked for, or another way to this one. */
+/* Another hub, or another path to this one, is being looked for. */
 static void
 egress_client_on_link_rerouted(void *arg)
 {
@@ -334,8 +333,8 @@ on_deadline(void *arg)
 	}
 }
 
-/* Who asked says nothing before it is joined: it has closed. Or it has all the same, and that waits
- * for the stream. */
+/* The caller sends nothing before it is joined, so the event means that it has closed. If it has
+ * sent something after all, that waits for the stream. */
 static void
 on_gone(void *arg, int fd, unsigned events)
 {
@@ -348,7 +347,7 @@ on_gone(void *arg, int fd, unsigned events)
 		give_up(t, RESULT_CANCELLED, "");
 }
 
-/* NULL: there are as many as there may be. */
+/* NULL: the limit is reached. */
 static struct egress_client_trip *
 trip_new(struct egress_client *o, const struct egress_client_ask *ask)
 {

@@ -5,7 +5,7 @@
 #include "base/core/hash.h"
 #include "base/core/log.h"
 
-/* --- which there are ------------------------------------------------------------------------ */
+/* --- ports ---------------------------------------------------------------------------------- */
 
 static uint64_t
 hash_of(const struct service *s, uint16_t number)
@@ -93,7 +93,7 @@ egress_client_udp_use(
 			egress_client_udp_touch(p, p->stale);
 }
 
-/* --- doors ---------------------------------------------------------------------------------- */
+/* --- bound sockets -------------------------------------------------------------------------- */
 
 static void
 close_door(struct egress_client_port *p, const char *why)

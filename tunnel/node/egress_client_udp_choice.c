@@ -10,7 +10,8 @@ is_at(const struct endpoint *e, const struct choice_place *place)
 	return e->port == place->port && memcmp(&e->ip, &place->ip, sizeof e->ip) == 0;
 }
 
-/* Where datagrams go straight nobody sees whether they arrive, so the hub is no second choice. */
+/* If this node can send to an endpoint directly, the hub is no fallback: nobody sees whether
+ * datagrams arrive. */
 bool
 choice_needs_hub(const struct service_port *p)
 {

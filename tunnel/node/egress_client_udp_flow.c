@@ -15,8 +15,8 @@ now_ms(const struct egress_client_port *p)
 	return loop_now_ms(p->of->config.loop);
 }
 
-/* With session affinity a client has one endpoint, else each of its flows. The same after a
- * restart, and at other nodes. */
+/* With session affinity a client has one endpoint, otherwise each of its flows has one. The key is
+ * the same after a restart, and on other nodes. */
 static uint64_t
 key_of(const struct egress_client_flow *t)
 {
@@ -63,7 +63,7 @@ on_reached(void *arg, struct stream *stream, unsigned status, const char *why)
 		egress_client_udp_flow_ask(t);
 }
 
-/* The best endpoint that was not tried yet. */
+/* Requests the best endpoint that was not tried yet. */
 static void
 egress_client_udp_flow_ask(struct egress_client_flow *t)
 {
@@ -118,8 +118,8 @@ share_of(struct egress_client_udp *u, const struct flow_key *key)
 		EGRESS_CLIENT_UDP_CLIENTS];
 }
 
-/* The kernel leads only those here who may call, but anybody in a pod can send to the door
- * itself. */
+/* The kernel redirects only permitted callers here, but anybody in a pod can send to the bound
+ * socket directly. */
 static bool
 may_call(const struct egress_client_port *p, const struct udp_flow *f)
 {

@@ -42,7 +42,7 @@ egress_client_udp_metrics(const struct egress_client_udp *u, struct metrics *m)
 		t.from_stream.datagrams);
 	metric_counter(m, bytes, "Their payload.", "direction=\"to_hub\"", t.to_stream.bytes);
 	metric_counter(m, bytes, "Their payload.", "direction=\"from_hub\"", t.from_stream.bytes);
-	for (unsigned i = 0; i < DROP_RATE; i++) /* rates are the hub's */
+	for (unsigned i = 0; i < DROP_RATE; i++) /* rates are applied by the hub */
 		metric_counter(m, "edgeway_tunnel_outward_udp_dropped_total",
 			"Datagrams that were dropped, by why.",
 			metric_label(label, sizeof label, "reason", dgram_drop_name(i)),

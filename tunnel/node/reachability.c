@@ -8,10 +8,10 @@
 struct reachability {
 	struct loop *loop;
 	struct reachable_nets *vicinity;
-	char *verdicts[REACHABLE_NETS_MAX]; /* "" accepted; NULL: nothing was said of it yet */
-	struct stream *stream; /* the hub's question; NULL: none now */
+	char *verdicts[REACHABLE_NETS_MAX]; /* "" accepted; NULL: no verdict yet */
+	struct stream *stream; /* the hub's query; NULL: none now */
 	struct timer *deadline;
-	struct buf out, in; /* what is yet to be said, and what has come */
+	struct buf out, in; /* what is still to be sent, and what has come */
 };
 
 static void
@@ -80,7 +80,7 @@ reachability_vicinity(const struct reachability *d)
 	return d->vicinity;
 }
 
-/* --- what the hub says to it ---------------------------------------------------------------- */
+/* --- the hub's verdicts --------------------------------------------------------------------- */
 
 static void
 reachability_hear(struct reachability *d, size_t i, const char *line, size_t len)
@@ -121,7 +121,7 @@ read_verdicts(struct reachability *d)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	(void)arg; /* a client's affair */
+	(void)arg; /* only clients get this event */
 	(void)status;
 	(void)reason;
 }

@@ -5,7 +5,7 @@
 
 #include "model/check.h"
 
-struct range { /* of private addresses, IPv4 ones mapped */
+struct range { /* a range of private addresses, IPv4-mapped for IPv4 */
 	const char *prefix;
 	unsigned bits;
 };
@@ -64,7 +64,7 @@ read_number(const char **text, unsigned most, unsigned *n)
 	return true;
 }
 
-/* What follows the colon; NULL: nothing does. */
+/* p: the text after the colon; NULL: there is none. */
 static bool
 read_ports(const char *p, struct reachable_nets_entry *e)
 {
@@ -116,7 +116,7 @@ read_name(const char *name, struct reachable_nets_entry *e)
 	return NULL;
 }
 
-/* Cuts the ports off, which stand behind the only colon, or behind the brackets around IPv6. */
+/* Cuts off the ports: they follow the only colon, or the brackets around an IPv6 address. */
 static const char *
 cut_ports(char *text, char **host, char **ports)
 {
@@ -134,7 +134,7 @@ cut_ports(char *text, char **host, char **ports)
 		return *end == '\0' || *end == ':' ? NULL : malformed;
 	}
 	if (colon == NULL || strchr(colon + 1, ':') != NULL)
-		return NULL; /* none, or IPv6 alone */
+		return NULL; /* none, or a bare IPv6 address */
 	*colon = '\0';
 	*ports = colon + 1;
 	return NULL;
@@ -158,7 +158,7 @@ read_entry(struct reachable_nets_entry *e)
 	return slash != NULL || host > text ? malformed : read_name(host, e);
 }
 
-/* Visible ASCII: it goes into logs and answers as it is. */
+/* Visible ASCII: the text goes into logs and answers unchanged. */
 static bool
 reachable_nets_plain(const char *text, size_t len)
 {

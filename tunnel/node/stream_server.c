@@ -28,14 +28,14 @@ enum result {
 	RESULT_REFUSED, /* 502 */
 	RESULT_LATE, /* 504 */
 	RESULT_LOOP, /* 508 */
-	RESULT_CANCELLED, /* by who asked, before there was an answer */
+	RESULT_CANCELLED, /* by the hub, before there was an answer */
 	RESULTS,
 };
 
 static const char *const result_names[RESULTS] = {
 	"ok", "bad_request", "denied", "unknown", "refused", "timeout", "loop", "cancelled"};
 
-/* One stream, from its opening until both sides have let go. */
+/* One stream, from its opening until both sides have released it. */
 struct served_stream {
 	LIST_ENTRY(served_stream) link;
 	struct stream_server *of;
@@ -45,13 +45,13 @@ struct served_stream {
 	struct timer *timer;
 	int fd;
 	struct dial_target target;
-	size_t at; /* of its addresses */
+	size_t at; /* index in its addresses */
 	int error; /* of the last dial */
 	unsigned hops; /* base/core/hops.h, before this node */
 	uint64_t since_ms;
 	char authority[300], caller[TEXT_MAX];
-	char meant[MEANT_MAX + 1]; /* a node beside this one */
-	struct trace_span *span; /* NULL: it is not recorded */
+	char meant[MEANT_MAX + 1]; /* another node, reached from this one */
+	struct trace_span *span; /* NULL: not recorded */
 };
 
 struct stream_server {
@@ -60,21 +60,21 @@ struct stream_server {
 	char **bridges;
 	struct tunnel_acl *allow;
 	struct reachability *declaration;
-	struct agent_queries *queries; /* NULL: the agent answers none */
+	struct agent_queries *queries; /* NULL: the agent answers no queries */
 	struct snapshot *snapshot;
 	uint32_t mark;
 	struct stream_server_udp *udp;
 	struct span_source *spans;
 	struct ground ground;
 	struct addresses *addresses;
-	struct address_list *own; /* of which the ground was made; NULL: of none yet */
+	struct address_list *own; /* the list that `ground` was made from; NULL: none yet */
 	LIST_HEAD(, served_stream) visits;
 	unsigned n_dialling, n_joined;
 	uint64_t results[RESULTS], to_node, from_node;
-	uint64_t beside; /* dials for machines beside this node */
+	uint64_t beside; /* dials for machines besides this node */
 };
 
-/* --- the ground ----------------------------------------------------------------------------- */
+/* --- local networks ------------------------------------------------------------------------- */
 
 static bool
 is_bridge(const struct stream_server *s, const char *name)
@@ -116,7 +116,7 @@ look_around(struct stream_server *s)
 	return &s->ground;
 }
 
-/* --- a visit's end -------------------------------------------------------------------------- */
+/* --- end of a stream ------------------------------------------------------------------------ */
 
 static enum result
 result_of(unsigned status)
@@ -141,7 +141,7 @@ result_of(unsigned status)
 	}
 }
 
-/* to: "-" when it has come to no dial. */
+/* to: "-" if nothing was dialled. */
 static void
 end_span(struct served_stream *v, const struct relay_report *report, const char *to)
 {
@@ -162,7 +162,7 @@ end_span(struct served_stream *v, const struct relay_report *report, const char 
 	span_end(v->of->spans, &v->span, trace_clock_us());
 }
 
-/* The audit: a line for each stream, whatever became of it. */
+/* The audit: one line for each stream, whatever its result. */
 static void
 stream_server_tell(struct served_stream *v, const struct relay_report *report)
 {
@@ -259,7 +259,7 @@ stream_server_join(struct served_stream *v)
 
 static void on_dialled(void *arg, int fd, unsigned events);
 
-/* The next address that can be dialled at all; none: the refusal. */
+/* Dials the next address that can be dialled at all; refuses the stream if there is none. */
 static void
 stream_server_dial(struct served_stream *v)
 {
@@ -305,12 +305,12 @@ on_timer(void *arg)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	(void)arg; /* a client's affair */
+	(void)arg; /* only clients get this event */
 	(void)status;
 	(void)reason;
 }
 
-/* What comes before the answer waits in the stream. */
+/* Bytes that come before the answer wait in the stream. */
 static void
 on_moved(void *arg)
 {
@@ -338,7 +338,7 @@ stream_server_field(const struct stream_request *r, const char *name)
 	return "";
 }
 
-/* The hub's span is the parent: who has asked the hub decides for both. */
+/* The hub's span is the parent: the caller of the hub decides on sampling for both. */
 static void
 begin_span(struct served_stream *v, const struct stream_request *request)
 {
@@ -364,7 +364,7 @@ begin_span(struct served_stream *v, const struct stream_request *request)
 	span_copy(s->carried->meant, sizeof s->carried->meant, v->meant, strlen(v->meant));
 }
 
-/* Keeps those addresses that may be dialled. */
+/* Keeps the addresses that may be dialled. */
 static unsigned
 stream_server_filter(const struct tunnel_acl *allow, struct dial_target *t, const char **reason)
 {
@@ -379,7 +379,7 @@ stream_server_filter(const struct tunnel_acl *allow, struct dial_target *t, cons
 	return 0;
 }
 
-/* Datagrams are carried by those that know how. The visit goes. */
+/* Passes a datagram flow to stream_server_udp. Frees v. */
 static void
 open_flow(struct served_stream *v, struct stream *st)
 {
@@ -394,7 +394,7 @@ open_flow(struct served_stream *v, struct stream *st)
 	free(v);
 }
 
-/* No target: what is beside the node, or what its agent knows. */
+/* A query without a target: for the reachable networks, or for the agent. */
 static unsigned
 stream_server_asked(struct stream_server *s, struct stream *st,
 	const struct stream_request *request, const char **reason)

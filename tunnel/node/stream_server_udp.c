@@ -22,7 +22,7 @@ struct stream_server_udp {
 	unsigned n_flows;
 	bool draining;
 	uint64_t opened;
-	struct dgram_tally past; /* of flows that have ended */
+	struct dgram_tally past; /* of ended flows */
 };
 
 static void
@@ -37,7 +37,7 @@ flow_free(struct flow *f)
 	free(f);
 }
 
-/* The audit. */
+/* The audit line. */
 static void
 stream_server_udp_tell(const struct flow *f, const struct udp_relay_report *report)
 {
@@ -165,7 +165,7 @@ stream_server_udp_metrics(const struct stream_server_udp *u, struct metrics *m)
 		t.to_stream.datagrams);
 	metric_counter(m, bytes, "Their payload.", "direction=\"to_target\"", t.from_stream.bytes);
 	metric_counter(m, bytes, "Their payload.", "direction=\"from_target\"", t.to_stream.bytes);
-	for (unsigned i = 0; i <= DROP_SEND; i++) /* the others are the hub's */
+	for (unsigned i = 0; i <= DROP_SEND; i++) /* the other reasons occur only at the hub */
 		metric_counter(m, "edgeway_tunnel_udp_dropped_total",
 			"Datagrams that were dropped, by why.",
 			metric_label(label, sizeof label, "reason", dgram_drop_name(i)),

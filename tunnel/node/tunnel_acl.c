@@ -9,7 +9,7 @@
 struct rule {
 	enum tunnel_acl_kind kind;
 	bool deny;
-	bool network; /* of whatever kind, by its address */
+	bool network; /* a network: any kind of target, by its address */
 	uint16_t first, last; /* ports */
 	struct in6_addr prefix;
 	unsigned bits;
@@ -133,7 +133,8 @@ tunnel_acl_kind_name(enum tunnel_acl_kind kind)
 	return names[kind];
 }
 
-/* Why nobody may be led there; loopback is the node itself, which is judged by its port. */
+/* Why such addresses are never dialled; loopback is the node itself, which the rules judge by
+ * port. */
 static const char *refused_class(enum special_addr class)
 {
 	switch (class) {
@@ -157,8 +158,8 @@ tunnel_acl_never(const struct addr *target)
 	return refused_class(addr_ip(target, &ip) ? special_addr_class(&ip) : SPECIAL_UNSPECIFIED);
 }
 
-/* The rule that decides: a denial, wherever it stands, or else the last one that allows; NULL: none
- * names the target. */
+/* The rule that decides: a denial, wherever it stands, or else the last rule that allows; NULL:
+ * none names the target. */
 static const struct rule *
 tunnel_acl_find(const struct tunnel_acl *a, enum tunnel_acl_kind kind, const struct in6_addr *ip,
 	uint16_t port)

@@ -45,7 +45,7 @@ tunnel_client_retry(struct tunnel_client *l, uint64_t most_ms)
 	l->backoff_ms = MIN(l->backoff_ms * 2, most_ms);
 }
 
-/* The connection takes new streams again, or takes them still. */
+/* The connection takes new streams again, or still does. */
 static void
 tunnel_client_trust(struct tunnel_client *l)
 {
@@ -140,7 +140,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 
 static void tunnel_client_leave(struct tunnel_client *l);
 
-/* The hub takes no new streams on it: another connection does. */
+/* The hub takes no new streams on it: another connection will. */
 static void
 on_draining(void *arg)
 {
@@ -153,7 +153,7 @@ on_draining(void *arg)
 	tunnel_client_retry(l, TUNNEL_CLIENT_MOST_MS);
 }
 
-/* tell: of the configuration, or NULL. */
+/* tell: a callback of the configuration, or NULL. */
 static void
 tunnel_client_doubt(struct tunnel_client *l, const char *why, loop_fn *tell)
 {
@@ -201,7 +201,7 @@ static const struct session_events session_events = {
 static const struct session_events forward_events = {
 	.draining = on_draining, .silent = on_silent, .ended = on_ended};
 
-/* --- the way up ----------------------------------------------------------------------------- */
+/* --- connecting ----------------------------------------------------------------------------- */
 
 static void
 tunnel_client_leave(struct tunnel_client *l)
@@ -223,7 +223,7 @@ on_shaken(struct line *n, struct tls_stream *tls)
 		.role = l->config.forward ? SESSION_CLIENT : SESSION_SERVER,
 		.wire = transport_tls(&tls),
 		.budget = &l->budget,
-		.squeeze = true, /* when the hub asks for it */
+		.squeeze = true, /* if the hub offers it */
 		.limits = &l->limits,
 		.udp = !l->config.forward,
 		.says_beat = !l->config.forward,
@@ -378,7 +378,8 @@ tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub)
 
 	addr_text(&hub->addr, address);
 	if (l->dialling != NULL && strcmp(l->dialling->address, address) != 0)
-		line_free(take_ptr(&l->dialling)); /* a frozen one would be waited for */
+		/* a dial to a dead address would delay the new one */
+		line_free(take_ptr(&l->dialling));
 	pki_ctx_ref(hub->tls);
 	forget_hub(l);
 	l->hub = *hub;

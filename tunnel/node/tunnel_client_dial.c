@@ -6,11 +6,11 @@
 struct tunnel_client_dial {
 	struct tunnel_client_dial_setup setup;
 	struct watch *watch; /* while it connects */
-	struct timer *deadline; /* of that */
-	struct proxy_dial *proxied; /* the same, through a proxy */
-	struct ws_tunnels_dial *carried; /* the same, inside of a websocket */
-	struct tls_stream *tls; /* while it shakes hands */
-	int fd; /* while it connects, else -1 */
+	struct timer *deadline; /* for connecting */
+	struct proxy_dial *proxied; /* connecting through a proxy */
+	struct ws_tunnels_dial *carried; /* connecting inside a websocket */
+	struct tls_stream *tls; /* during the TLS handshake */
+	int fd; /* while it connects; else -1 */
 };
 
 static void

@@ -6,9 +6,9 @@ enum { TYPE_DATAGRAM = 0 };
 
 enum state { HEAD, BODY, GIVEN, SKIP, BAD };
 
-/* --- numbers -------------------------------------------------------------------------------- */
+/* --- integers ------------------------------------------------------------------------------- */
 
-/* The shortest form. */
+/* Writes the shortest form. */
 static size_t
 put_number(uint8_t *to, uint64_t v)
 {
@@ -27,7 +27,7 @@ number_size(uint8_t first)
 	return (size_t)1 << (first >> 6);
 }
 
-/* How many bytes it takes; 0: they are not all there. */
+/* Returns its size in bytes; 0: incomplete. */
 static size_t
 get_number(const uint8_t *at, size_t n, uint64_t *v)
 {
@@ -62,7 +62,7 @@ pass_over(struct capsule_reader *r, uint64_t n)
 	r->left = n;
 }
 
-/* `at`: of the context, behind type and length. */
+/* `at`: offset of the context, after type and length. */
 static void
 begin_datagram(struct capsule_reader *r, size_t at, uint64_t len)
 {
@@ -83,7 +83,7 @@ begin_datagram(struct capsule_reader *r, size_t at, uint64_t len)
 	r->state = r->left > DATAGRAM_MAX ? BAD : BODY;
 }
 
-/* One more byte of the head has come. */
+/* One more byte of the header has come. */
 static void
 look_at_head(struct capsule_reader *r)
 {
@@ -105,7 +105,7 @@ move_on(const void **data, size_t *n, size_t by)
 	*n -= by;
 }
 
-/* Without a copy, where all of it is there. */
+/* Without a copy, if all of it is there. */
 static enum capsule_result
 read_body(struct capsule_reader *r, const void **data, size_t *n, struct capsule_datagram *out)
 {

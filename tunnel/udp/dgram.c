@@ -85,7 +85,7 @@ dgram_put(struct stream *st, const void *data, size_t n)
 	uint8_t head[CAPSULE_HEAD_MAX];
 	size_t len = capsule_head(head, n), queued = stream_queued(st);
 
-	/* The longest one fits an empty queue. */
+	/* The longest datagram fits into an empty queue. */
 	if ((queued > 0 && queued + len + n > DGRAM_QUEUE_BYTES) || stream_room(st) < len + n)
 		return false;
 	stream_write(st, head, len);

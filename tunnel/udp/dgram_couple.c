@@ -10,7 +10,7 @@ struct dgram_couple {
 	struct loop *loop;
 	struct side sides[2];
 	struct rate *rates[2];
-	struct timer *timer; /* of telling the end */
+	struct timer *timer; /* for reporting the end */
 	bool over;
 	void (*ended)(void *arg, const struct dgram_couple_report *report);
 	void *arg;
@@ -87,7 +87,7 @@ on_readable(void *arg)
 static void
 on_writable(void *arg)
 {
-	(void)arg; /* what had no room was dropped */
+	(void)arg; /* datagrams without room were dropped */
 }
 
 static void
@@ -107,7 +107,7 @@ on_reset(void *arg, unsigned code)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	(void)arg; /* was told to who opened the stream */
+	(void)arg; /* the owner of the stream was told before the join */
 	(void)status;
 	(void)reason;
 }

@@ -12,7 +12,7 @@ TAILQ_HEAD(flow_ring, flow_entry);
 struct flow_source {
 	LIST_ENTRY(flow_source) same;
 	struct in6_addr client;
-	struct flow_ring flows; /* the one that was idle longest first */
+	struct flow_ring flows; /* longest idle first */
 	unsigned n;
 };
 
@@ -20,7 +20,7 @@ struct flows {
 	struct flows_limits limits;
 	LIST_HEAD(, flow_entry) buckets[BUCKETS];
 	LIST_HEAD(, flow_source) sources[BUCKETS];
-	struct flow_ring ages[FLOW_CLASSES]; /* the same */
+	struct flow_ring ages[FLOW_CLASSES]; /* longest idle first */
 	unsigned n;
 	uint64_t seed;
 };
@@ -33,7 +33,8 @@ flows_new(const struct flows_limits *limits)
 	f->limits = *limits;
 	for (unsigned c = 0; c < FLOW_CLASSES; c++)
 		TAILQ_INIT(&f->ages[c]);
-	random_bytes(&f->seed, sizeof f->seed); /* strangers choose the keys */
+	/* clients choose the keys, so the hash needs a secret seed */
+	random_bytes(&f->seed, sizeof f->seed);
 	return f;
 }
 

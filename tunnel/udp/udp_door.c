@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 enum {
-	SWEEP_MS = 500, /* at most; for short idle times a quarter of them */
+	SWEEP_MS = 500, /* at most; a quarter of short idle timeouts */
 	SWEEP_LEAST_MS = 25,
 	DRAIN_QUIET_MS = 500,
 };
@@ -43,9 +43,9 @@ udp_door_count(struct dgram_count *a, struct dgram_count *b, size_t n)
 	b->bytes += n;
 }
 
-/* --- a flow's end --------------------------------------------------------------------------- */
+/* --- end of a flow -------------------------------------------------------------------------- */
 
-/* Whoever owns it is told, once. */
+/* Tells the owner, if it has one, once. */
 static void
 let_go(struct udp_flow *f, unsigned status, const char *why)
 {
@@ -76,7 +76,7 @@ udp_flow_end(struct udp_flow *f, const char *why)
 	free(f);
 }
 
-/* What comes now is dropped; after a while it may be asked for again. */
+/* Further datagrams are dropped; after a while the flow may be requested again. */
 static void
 turn_away(struct udp_flow *f, enum dgram_drop why, unsigned status, const char *reason)
 {
@@ -169,13 +169,13 @@ on_readable(void *arg)
 static void
 on_writable(void *arg)
 {
-	(void)arg; /* what had no room was dropped */
+	(void)arg; /* datagrams without room were dropped */
 }
 
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	(void)arg; /* was told to who opened the stream */
+	(void)arg; /* the owner of the stream was told before the join */
 	(void)status;
 	(void)reason;
 }
@@ -291,8 +291,8 @@ on_ready(void *arg, int fd, unsigned events)
 	const struct udp_door_setup *s = &d->setup;
 	size_t bytes = 0;
 
-	if (events &
-		WATCH_HUP) { /* no error of one client ends a socket; the watch sleeps after it */
+	/* an error of one client does not end the socket; but the watch stops after it */
+	if (events & WATCH_HUP) {
 		sock_error(fd);
 		watch_stop(&d->watch);
 		d->watch = watch_start(s->loop, fd, WATCH_READ, on_ready, d);
@@ -338,7 +338,7 @@ udp_door_open(const struct udp_door_setup *setup, struct udp_door **out, struct 
 	dgram_widen(fd);
 	d = xcalloc(1, sizeof *d);
 	d->setup = *setup;
-	d->setup.listen = NULL; /* the caller's */
+	d->setup.listen = NULL; /* belongs to the caller */
 	d->setup.idle_ms = idle_ms;
 	d->fd = fd;
 	d->flows = flows_new(&(struct flows_limits){

@@ -8,13 +8,13 @@ struct udp_relay {
 	struct loop *loop;
 	struct stream *stream;
 	struct watch *watch;
-	struct timer *timer; /* of trying, of draining, or of telling the end */
+	struct timer *timer; /* for trying, for draining, or for reporting the end */
 	int fd;
 	uint32_t mark;
 	unsigned hops;
 	struct addr *to;
 	size_t n_to, at;
-	bool trying; /* it may be another address yet */
+	bool trying; /* another address may still be the right one */
 	bool draining, over;
 	struct dgram_kept kept; /* while trying */
 	struct dgram_reader reader;
@@ -28,7 +28,7 @@ struct udp_relay {
 
 static void on_ready(void *arg, int fd, unsigned events);
 
-/* --- its end -------------------------------------------------------------------------------- */
+/* --- end of a flow -------------------------------------------------------------------------- */
 
 static void
 udp_relay_settle(struct udp_relay *r)
@@ -66,7 +66,7 @@ error_text(int error)
 	return error == ECONNREFUSED ? "port unreachable" : strerror(error);
 }
 
-/* --- sending, and finding out to whom ------------------------------------------------------- */
+/* --- sending, and choosing the address ------------------------------------------------------ */
 
 static int
 open_socket(struct udp_relay *r)
@@ -80,14 +80,15 @@ open_socket(struct udp_relay *r)
 	return 0;
 }
 
-/* Errors that the target's side has answered with; others are of the one datagram. */
+/* Errors that the target's side has answered with; other errors concern only the one datagram. */
 static bool
 is_refusal(int error)
 {
 	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
-/* What was sent to another address before. 0, or why this one is not it either. */
+/* Sends again what was sent to an earlier address. 0, or the error by which this address refuses as
+ * well. */
 static int
 send_kept(struct udp_relay *r)
 {
@@ -97,10 +98,10 @@ send_kept(struct udp_relay *r)
 	while (dgram_kept_next(&r->kept, &at, &data, &n))
 		if (send(r->fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && is_refusal(errno))
 			return errno;
-	return sock_error(r->fd); /* within the machine a refusal is there at once */
+	return sock_error(r->fd); /* within the machine a refusal comes at once */
 }
 
-/* The address in use has refused. */
+/* The address in use has refused: tries the next one. */
 static void
 try_next(struct udp_relay *r, int error)
 {
@@ -159,7 +160,7 @@ drain_stream(struct udp_relay *r)
 		udp_relay_finish(r, STREAM_CANCELLED, "done");
 }
 
-/* --- what the target says ------------------------------------------------------------------- */
+/* --- from the target ------------------------------------------------------------------------ */
 
 static void
 drain_socket(struct udp_relay *r)
@@ -197,15 +198,15 @@ on_ready(void *arg, int fd, unsigned events)
 		try_next(r, error);
 		return;
 	}
-	if (events &
-		WATCH_HUP) { /* somebody has read the error already, and the watch sleeps now */
+	/* the error has already been read elsewhere, and the watch has stopped */
+	if (events & WATCH_HUP) {
 		watch_stop(&r->watch);
 		r->watch = watch_start(r->loop, r->fd, WATCH_READ, on_ready, r);
 	}
 	drain_socket(r);
 }
 
-/* --- the stream, and time ------------------------------------------------------------------- */
+/* --- stream events and timers --------------------------------------------------------------- */
 
 static void
 on_readable(void *arg)
@@ -219,7 +220,7 @@ on_readable(void *arg)
 static void
 on_writable(void *arg)
 {
-	(void)arg; /* what had no room was dropped */
+	(void)arg; /* datagrams without room were dropped */
 }
 
 static void
@@ -235,7 +236,7 @@ on_reset(void *arg, unsigned code)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	(void)arg; /* a client's affair */
+	(void)arg; /* only clients get this event */
 	(void)status;
 	(void)reason;
 }
