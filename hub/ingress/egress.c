@@ -43,7 +43,7 @@ struct egress {
 	uint64_t asked, joined, limited, dropped;
 };
 
-/* --- ends ----------------------------------------------------------------------------------- */
+/* --- the end -------------------------------------------------------------------------------- */
 
 static void
 egress_tell(const struct trip *t, unsigned status, const char *end)

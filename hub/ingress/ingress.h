@@ -8,7 +8,7 @@
  *	DOOR_FIXED     every connection goes to one target
  *	DOOR_SNI       the node's name stands in the ClientHello, and the node's TLS goes through as it is; with a
  *	               certificate of our own TLS ends here, and the rest goes on with TLS of ours (`onward`)
- *	DOOR_REDIRECT  the kernel has led the connection here (hub/ingress/redirect.c, which has the listener) and says where to
+ *	DOOR_REDIRECT  the kernel has redirected the connection here (hub/ingress/redirect.c has the listener); conntrack has its target
  *
  *	rc = ingress_listen(ingress, &(struct door){.kind = DOOR_HTTP, .listen = addr, .name = "ingress.http"}, &err);
  */

@@ -21,7 +21,7 @@ enum redirect_probe_state {
 	REDIRECT_PROBE_NONE, /* no probe yet */
 	REDIRECT_PROBE_ARRIVES,
 	REDIRECT_PROBE_NO_ROUTE, /* the host cannot even start to connect */
-	REDIRECT_PROBE_LOST, /* it goes elsewhere */
+	REDIRECT_PROBE_LOST, /* the connection goes elsewhere */
 };
 
 struct redirect_probe;

@@ -99,7 +99,7 @@ udp_maps_drain(struct udp_maps *maps)
 		udp_door_drain(m->door);
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- state and metrics ---------------------------------------------------------------------- */
 
 enum figure { FLOWS, OPENED, SENT, RECEIVED, BYTES_SENT, BYTES_RECEIVED, FIGURES };
 

@@ -313,7 +313,7 @@ acl_count(const struct acl *a)
 	return a->n;
 }
 
-/* --- asking --------------------------------------------------------------------------------- */
+/* --- checking ------------------------------------------------------------------------------- */
 
 static bool
 is_from(const struct rule *r, const struct caller *c)

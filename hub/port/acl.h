@@ -1,13 +1,13 @@
 /*
  * The access rules of the hub (`access`, doc/edgeway-hub.8): who may reach what through it. Closed
  * unless a rule opens it; without any rules, programs of this host, and callers that a listener's
- * own clientCA has admitted, may reach everything. Pure.
+ * own clientCA has admitted, may reach all objects of the cluster. Pure.
  *
  *	from   192.0.2.0/24        a source address or network
  *	       cert:NAME           the common name of a client certificate that the listener's clientCA has signed
  *	       token:NAME          a bearer token, given by its tokenSHA256
- *	       NAME                either of the two
- *	       node:NAME           a node that asks for endpoints of services; globs allowed. Without such rules every node may have those
+ *	       NAME                a certificate or a token of this name
+ *	       node:NAME           a node that requests endpoints of services; globs allowed. Without such rules every node may reach those
  *	                           of all services
  *	       local               a program of this host: by loopback, by a Unix socket, or by ingress.redirect (hub/port/caller.h)
  *	to     *                   everything but addresses of the hub itself (hub/port/self_guard.h)
@@ -16,7 +16,7 @@
  *	       cloud/HOST[:PORTS], cloud/CIDR[:PORTS]   dialled by the hub itself
  *	       hub:web             the page of the hub itself (hub/page/web.h); no other word opens it, not even *. Where no rule names it, callers
  *	                           of this machine, and those whom its clientCA has admitted, may see it
- *	       site/SITE/CIDR[:PORTS]  an address that a node of the site declares and no object of the cluster has; globs allowed
+ *	       site/SITE/CIDR[:PORTS]  an address that a node of the site announces and no object of the cluster has; globs allowed
  *
  *	rc = acl_new(rules, &access, &err);
  *	if (!acl_check(access, &caller, &target))	// 403

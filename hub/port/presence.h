@@ -34,7 +34,7 @@ enum {
  * cut. */
 struct presence_row {
 	const char *node;
-	const char *at; /* why its last connection ended; "" while it is connected */
+	const char *at; /* the replica that has it or had it last; "": this hub */
 	const char *address, *version;
 	const char *words; /* why its last connection ended; "" while it is connected */
 	int64_t since_ms; /* since when it is connected, or away */

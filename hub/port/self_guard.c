@@ -153,7 +153,7 @@ self_guard_dialled(struct self_guard *g, const struct addr *from)
 	return false;
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- state and metrics ---------------------------------------------------------------------- */
 
 void
 self_guard_metrics(const struct self_guard *g, struct metrics *m)

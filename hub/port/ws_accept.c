@@ -36,7 +36,7 @@ struct ws_accept {
 	uint64_t opened, refused, failed, broken;
 };
 
-/* --- ends ----------------------------------------------------------------------------------- */
+/* --- the end -------------------------------------------------------------------------------- */
 
 static void
 one_free(struct one *o)
@@ -333,7 +333,7 @@ ws_accept_hides(const char *from)
 	return strncmp(from, WS_ACCEPT_VIA, strlen(WS_ACCEPT_VIA)) == 0;
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- state and metrics ---------------------------------------------------------------------- */
 
 static struct ws_tunnel_stats
 ws_accept_sum(const struct ws_accept *c)

@@ -300,7 +300,7 @@ find_name(const struct routes_finder *f, const char *host)
 	return find_service(f, dot + 1, name);
 }
 
-/* --- asking --------------------------------------------------------------------------------- */
+/* --- lookup --------------------------------------------------------------------------------- */
 
 static void
 routes_fold(char *to, size_t size, const char *host)

@@ -59,7 +59,7 @@ struct egress_client {
 	uint64_t doubted_at;
 };
 
-/* --- ends ----------------------------------------------------------------------------------- */
+/* --- the end -------------------------------------------------------------------------------- */
 
 static void
 trip_free(struct egress_client_trip *t)
@@ -509,7 +509,7 @@ egress_client_on_rerouted(struct egress_client *o, loop_fn *fn, void *arg)
 	o->rerouted_arg = arg;
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- state and metrics ---------------------------------------------------------------------- */
 
 void
 egress_client_metrics(const struct egress_client *o, struct metrics *m)

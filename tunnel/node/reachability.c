@@ -186,7 +186,7 @@ reachability_opened(struct reachability *d, struct stream *st, const struct stre
 	return 0;
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- state and metrics ---------------------------------------------------------------------- */
 
 static const char *
 verdict_name(const char *verdict)

@@ -258,7 +258,7 @@ reachable_nets_same(const struct reachable_nets *a, const struct reachable_nets 
 	return same;
 }
 
-/* --- asking --------------------------------------------------------------------------------- */
+/* --- checking ------------------------------------------------------------------------------- */
 
 bool
 reachable_nets_covers(

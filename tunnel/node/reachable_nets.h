@@ -4,7 +4,7 @@
  * sends the list over the tunnel and checks against it what it dials; the hub treats it as
  * untrusted input, entry by entry, and decides which entries count (hub/routing/neighbours.h).
  *
- *	edge-2               a node, ports 10250 and 10255; its address is what the hub says
+ *	edge-2               a node, ports 10250 and 10255; the hub gives its address
  *	edge-2:22            this port; edge-2:9100-9105 these; edge-2:* all
  *	192.168.1.0/24       the private network and the nodes in it, ports as for a node; 192.168.1.50:9100 one machine
  *	[fd00:1::/64]:22     IPv6 with ports

@@ -607,7 +607,7 @@ stream_server_declare(struct stream_server *s, struct reachable_nets **vicinity)
 	return other;
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- state and metrics ---------------------------------------------------------------------- */
 
 void
 stream_server_metrics(const struct stream_server *s, struct metrics *m)

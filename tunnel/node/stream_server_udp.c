@@ -134,7 +134,7 @@ stream_server_udp_drain(struct stream_server_udp *u)
 		udp_relay_drain(f->relay);
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- state and metrics ---------------------------------------------------------------------- */
 
 static struct dgram_tally
 stream_server_udp_sum(const struct stream_server_udp *u)

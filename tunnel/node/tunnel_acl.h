@@ -5,8 +5,8 @@
  *	node               the node itself, ports 10250 and 10255
  *	node:10255-10260   these ports; node:22 one; node:* all
  *	pods, services     pods of this node, known services; ports may follow as for node (none: all)
- *	agent              what the agent's admin port tells, for an operator at the hub
- *	192.168.1.0/24     what of the node, its pods and services has an address in this network; all ports
+ *	agent              answers of the agent's admin port, for an operator at the hub
+ *	192.168.1.0/24     the node, pods and services at addresses in this network; all ports
  *	!node:10250        deny; denials count before everything else, wherever they stand
  *
  * Whatever the rules say, some addresses are never dialled: link-local addresses, the metadata
@@ -39,7 +39,7 @@ enum { TUNNEL_ACL_RULES_MAX = 256 };
 /* -EINVAL names the rule that cannot be parsed. No rules: nothing is allowed. */
 int tunnel_acl_new(const char *const *rules, size_t n, struct tunnel_acl **out, struct err *err);
 void tunnel_acl_free(struct tunnel_acl **a);
-/* kind: what the caller knows the target to be. `why` is static text, set when denied. */
+/* kind: the kind of target, as the caller knows it. `why` is static text, set when denied. */
 bool tunnel_acl_check(const struct tunnel_acl *a, enum tunnel_acl_kind kind,
 	const struct addr *target, const char **why);
 /* True if a rule allows `agent` and none denies it. */

@@ -9,13 +9,13 @@
 
 enum {
 	STREAMS_MOST = 4096,
-	KICK_AFTER_MS = 300, /* a dial younger than this is left alone by a kick */
+	KICK_AFTER_MS = 300, /* a kick does not interrupt a dial younger than this */
 	KICK_JITTER_MS = 100,
 };
 
 static void tunnel_client_dial_it(struct tunnel_client *l);
 
-/* --- ends ----------------------------------------------------------------------------------- */
+/* --- the end -------------------------------------------------------------------------------- */
 
 static void
 line_free(struct line *n)

@@ -57,8 +57,8 @@ struct tunnel_client_config {
 	bool (*to_be_asked)(void *arg);
 	loop_fn *up; /* a tunnel has opened, or answers again: the hub is reachable; may be NULL */
 	/* The hub does not answer (session_events' `silent`): no streams are opened until `up`. If
-	 * tunnel_client_use has named another hub meanwhile, that one is dialled without being
-	 * asked. May be NULL. */
+	 * tunnel_client_use has named another hub meanwhile, that one is dialled automatically. May
+	 * be NULL. */
 	loop_fn *doubted;
 	/* This machine's path to the hub now starts at another address, which says nothing about
 	 * the hub: no streams are opened until `up`, which comes when a new connection is open, or

@@ -1,9 +1,10 @@
 /*
  * The flow table of one UDP socket: bounded, keyed by the sender and the local address. Each flow
  * is in a class that sets its idle timeout; within a class, and for each source address, flows are
- * ordered by their last datagram. When the socket or one source has reached its limit, the flow
- * that was idle longest is evicted. Pure; entries are embedded in their owner's struct, and the
- * owner removes them before freeing it.
+ * ordered by their last datagram. When one source has reached its limit, its flow that was idle
+ * longest is evicted; at the limit of the socket, first a refused flow, else the one that was idle
+ * longest. Pure; entries are embedded in their owner's struct, and the owner removes them before
+ * freeing it.
  *
  *	e = flows_find(flows, &key);
  *	while (e == NULL && (victim = flows_victim(flows, &key)) != NULL)

@@ -378,7 +378,7 @@ udp_door_drain(struct udp_door *d)
 	flows_hurry(d->flows, DRAIN_QUIET_MS);
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- state and metrics ---------------------------------------------------------------------- */
 
 uint16_t
 udp_door_port(const struct udp_door *d)

@@ -4,8 +4,8 @@
  * leave from the address that the client sent to. Only a few datagrams are queued while the stream
  * is being found; datagrams for which there is no room are dropped and counted by reason. Flows end
  * when they are idle. Their number is limited, and one source address may have a quarter of them;
- * at the limit, the flow that was idle longest ends. A refused flow is not requested again within
- * UDP_REFUSED_MS. On the loop's thread.
+ * at the limit, a flow makes room: of the socket's flows first a refused one, else the one that was
+ * idle longest. A refused flow is not requested again within UDP_REFUSED_MS. On the loop's thread.
  *
  *	rc = udp_door_open(&(struct udp_door_setup){.loop = loop, .listen = &addr, .buffer = buffer, .events = &events, .arg = me},
  *		&door, &err);
