@@ -16,7 +16,7 @@ struct guest {
 	int fd;
 	char *from; /* the peer's address, if it came inside a websocket; else NULL */
 	size_t need; /* bytes that it waited for; 0: the first ones */
-	/* accepted then, or, once its ClientHello is complete, waiting for its turn since */
+	/* when it was accepted or, with a complete ClientHello, began to wait for its turn */
 	uint64_t since_ms;
 	bool waits, due; /* for its turn; its turn has come */
 };

@@ -557,8 +557,8 @@ on_deadline(void *arg)
 	stop_waiting(x); /* a node that comes now is too late: no deadline would end its dial */
 }
 
-/* Uses the larger of two hop counts: that of the caller's connection, which is known for what
- * forwards packets, and that of the request, which also passes through proxies. */
+/* Uses the larger of two hop counts: that of the caller's connection, which is kept where packets
+ * are forwarded, and that of the request, which proxies keep as well. */
 static bool
 connector_goes_round(struct reaching *x, const struct connector_request *q)
 {

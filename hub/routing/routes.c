@@ -322,7 +322,8 @@ find_ip(struct routes_finder *f, const char *host, const struct in6_addr *ip, st
 	struct fanout_item *item;
 	unsigned status;
 
-	/* Checked first: nodes and pods choose the addresses that they report. */
+	/* Services come first: nodes and pods report their own addresses, and might claim a
+	 * ClusterIP. */
 	if (cluster_service_at(f->config.cluster, host, &ns, &name)) {
 		if ((item = find_service(f, ns, name)) != NULL)
 			return to_service(f, item, w->target.port, w);

@@ -294,7 +294,7 @@ say_hello(struct session *s, bool says_beat)
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s->limits.max_streams},
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BASE},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_MAX},
-		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* section 6.5.2: only for clients */
+		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* section 6.5.2: only clients send it */
 	};
 	size_t n = ARRAY_LEN(settings);
 

@@ -203,7 +203,8 @@ bool stream_eof(const struct stream *st);
  * close it. doubted: or the target does not answer now, and pending requests on it may stay
  * unanswered. Clients that do not know this frame ignore it. */
 void stream_fade(struct stream *st, bool doubted);
-/* Client: true if the server said so with `doubted`, or if the stream's own session is silent. */
+/* Client: true if the server said so with `doubted`, or once the stream's own session has been
+ * silent. */
 bool stream_is_doubted(const struct stream *st);
 /* Client: calls fn when the server says so, or when the session's other end drains; immediately
  * (from a loop turn) if that was already so. fn NULL: no callback. Stays set when stream_use

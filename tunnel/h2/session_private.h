@@ -77,7 +77,7 @@ struct stream {
 	unsigned code; /* of the reset */
 	bool answered;
 	bool udp;
-	bool offered; /* compression, if both ends want it */
+	bool offered; /* compress, if both ends want it */
 	bool refused; /* answered with a status other than 200 */
 	bool ended; /* stream_end */
 	bool deferred; /* nghttp2 waits for bytes */

@@ -151,8 +151,8 @@ find_here(const struct ground *g, const struct addr *a, const struct dial_target
 	return 0;
 }
 
-/* A machine besides this node. If the hub names another node, but the address is this node's own,
- * tunnel.allow must not be bypassed. */
+/* A machine other than this node. If the hub names another node, but the address is this node's
+ * own, tunnel.allow must not be bypassed. */
 static unsigned
 find_beside(const struct ground *g, const struct addr *a, const struct dial_target_request *r,
 	struct dial_target *to, const char **reason)

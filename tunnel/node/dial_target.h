@@ -51,8 +51,8 @@ struct dial_target_request {
 	bool udp; /* selects the UDP ports of a service; else the other ports */
 };
 
-/* 0; 400: no host:port; 403: a machine besides this node that is not opened; 404: not on this node,
- * with a static reason. */
+/* 0; 400: no host:port; 403: another machine that tunnel.reach does not open; 404: not on this
+ * node, with a static reason. */
 unsigned dial_target_find(const struct ground *g, const struct dial_target_request *request,
 	struct dial_target *to, const char **reason);
 

@@ -71,7 +71,7 @@ struct stream_server {
 	LIST_HEAD(, served_stream) visits;
 	unsigned n_dialling, n_joined;
 	uint64_t results[RESULTS], to_node, from_node;
-	uint64_t beside; /* dials for machines besides this node */
+	uint64_t beside; /* dials for other machines */
 };
 
 /* --- local networks ------------------------------------------------------------------------- */
