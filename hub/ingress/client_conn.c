@@ -1,3 +1,9 @@
+/*
+ * The life cycle of a client connection. Once its target is connected, its descriptor goes to a
+ * relay (CONNECT, maps, SNI, redirect), or client_conn_exchange.c forwards its requests one by one.
+ * A function that returns false has freed the connection; many others may free it, so callers use
+ * them last.
+ */
 #include "hub/ingress/client_conn.h"
 
 #include <errno.h>

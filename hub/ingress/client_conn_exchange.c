@@ -1,3 +1,7 @@
+/*
+ * Forwards HTTP/1 requests one by one instead of relaying the connection: each request of a client
+ * connection may name another target, so each has a stream of its own.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,8 @@
+/*
+ * A reaching tries its routes in order. `next` is the index after the route in use, so a retry of
+ * the same route decrements it. Answers come from events of the stream or from the timer `soon`,
+ * never from within connector_start.
+ */
 #include "hub/routing/connector.h"
 
 #include <errno.h>

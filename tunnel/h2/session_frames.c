@@ -1,3 +1,7 @@
+/*
+ * The callbacks of nghttp2. They only note events for owners (stream_note): what an owner does in
+ * response calls nghttp2 again, which must have returned by then.
+ */
 #include "tunnel/h2/session_private.h"
 
 #include <errno.h>
