@@ -1,8 +1,8 @@
 /*
- * What the files of the hub itself share: hub.c (start, reload, drain, stop), hub_source.c (from
- * the source to the nodes), hub_explain.c (what is said on Services), hub_nodes.c (authority and
- * nodes), hub_ways.c (callers' ways in), hub_peers.c (other replicas) and hub_tell.c (state,
- * metrics). Nothing outside of these includes it.
+ * State shared by the files of the hub itself: hub.c (start, reload, drain, stop), hub_source.c
+ * (from the source to the nodes), hub_explain.c (problems reported on Services), hub_nodes.c
+ * (authority and nodes), hub_ways.c (listeners and routes for clients), hub_peers.c (other
+ * replicas) and hub_tell.c (state, metrics). No other file includes it.
  */
 #ifndef EDGEWAY_HUB_HUB_PRIVATE_H
 #define EDGEWAY_HUB_HUB_PRIVATE_H
@@ -30,7 +30,7 @@
 #include "hub/sync/nodes.h"
 #include "model/cluster/cluster.h"
 
-/* What is to be said of a Service: enum cluster_problem, and what only the hub knows. */
+/* What the hub reports about a Service: enum cluster_problem, and what only the hub knows. */
 enum hub_service_kind {
 	HUB_SERVICE_WELL = CLUSTER_WELL,
 	HUB_SERVICE_NO_WAY, /* pods without hostPort, and no tunnel to their node */
@@ -41,19 +41,19 @@ enum hub_service_kind {
 struct hub_service {
 	enum finding_class class;
 	enum hub_service_kind kind;
-	/* "": nothing; borrowed until the next change of the cluster, or it is `own` */
+	/* "": nothing; borrowed until the next change of the cluster, unless it points to `own` */
 	const char *text;
 	char own[640];
 };
 
-/* What the log has told of a service, or is to tell. */
+/* What the log has reported about a service, or is about to report. */
 struct hub_service_said {
 	uint8_t kind, rounds;
 };
 
 struct hub {
 	struct loop *loop;
-	LIST_HEAD(, hub_ask) asks; /* of operators to agents: hub_ask.c */
+	LIST_HEAD(, hub_ask) asks; /* operators' requests to agents: hub_ask.c */
 	unsigned n_asks;
 	struct addresses *addresses; /* of this machine */
 	struct authority *authority;
@@ -64,19 +64,20 @@ struct hub {
 	struct node_sites *sites; /* with Kubernetes */
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct floods *floods;
-	struct tunnels *tunnels; /* takes none before */
+	struct tunnels *tunnels; /* accepts none before the authority is ready */
 	struct peers *peers;
 	struct presence *presence; /* of nodes, here and at other replicas */
-	struct tunnels *outward_tunnels; /* by which nodes ask `outward` */
+	struct tunnels *outward_tunnels; /* tunnels in which nodes open streams to `outward` */
 	struct egress *outward;
-	unsigned draining; /* of these three, how many are not at their end */
+	/* how many of tunnels, peers and outward_tunnels have not finished draining */
+	unsigned draining;
 	void (*drained)(void *arg);
 	void *drained_arg;
-	struct inquiries *inquiries; /* owns what neighbours have said */
+	struct inquiries *inquiries; /* owns the answers of neighbours */
 	struct acl *access;
 	struct self_guard *guard;
 	struct quota *quota;
-	struct preauth *preauth; /* of all listeners but the page's */
+	struct preauth *preauth; /* of all listeners except the page's */
 	struct routes_finder *ways;
 	struct local_dial *cloud;
 	struct connector *reach;
@@ -87,7 +88,7 @@ struct hub {
 	struct web *web; /* NULL: none */
 	struct nodes_config nodes_config;
 	char listen_host[INET6_ADDRSTRLEN];
-	struct timer *again; /* tries to listen again */
+	struct timer *again; /* retries listening */
 	struct timer *look;
 	struct heap_peak heap;
 	uint64_t began_ms;
@@ -95,17 +96,18 @@ struct hub {
 	size_t n_said;
 	struct hub_way_kept *ways_kept; /* hub_service.c */
 	uint64_t explain_round;
-	size_t service_counts[HUB_SERVICE_KINDS]; /* as hub_explain found them last */
-	struct timer *settle; /* while it hands over */
+	size_t service_counts[HUB_SERVICE_KINDS]; /* as of the last hub_explain */
+	struct timer *settle; /* runs during a hand-over */
 	uint64_t settle_until_ms;
-	bool held; /* until hub_open: another hub has the disk */
+	bool held; /* until hub_open: another hub uses the disk */
 	bool leaves; /* another hub serves in its place */
-	bool ready; /* the source has been read, and nodes were told so */
+	bool ready; /* the source has been read, and nodes were notified */
 	uint64_t n_changes;
 	struct hub_ways_in ways_in;
-	struct selector *join_nodes; /* of Nodes that a token for any name may become; NULL: all */
+	/* selector of Nodes whose names a token for any name may give; NULL: all */
+	struct selector *join_nodes;
 	char *join_nodes_text;
-	uint64_t crl_told; /* revoked_hub_changes, of what nodes were told */
+	uint64_t crl_told; /* the revoked_hub_changes that nodes were told last */
 };
 
 /* A text of hub_config that may be NULL. */
@@ -117,15 +119,15 @@ or_empty(const char *s)
 
 /* --- hub_source.c --------------------------------------------------------------------------- */
 int hub_source_start(struct hub *hub, const struct hub_config *config, struct err *err);
-/* Has all of it been read once? */
+/* Returns true once all of the source has been read. */
 bool hub_source_ready(const struct hub *hub);
 
 /* --- hub_explain.c -------------------------------------------------------------------------- */
-/* Tells the Kubernetes source what is to be said of its Services and Nodes; of a timer. */
+/* Passes the reports on its Services and Nodes to the Kubernetes source; called by a timer. */
 void hub_explain(struct hub *hub);
 
 /* --- hub_service.c -------------------------------------------------------------------------- */
-/* Of a timer: what is known of nodes' tunnels is asked anew. */
+/* Called by a timer: makes the next look-ups ask for the state of nodes' tunnels again. */
 void hub_service_begin(struct hub *hub);
 void hub_service_look(
 	const struct hub *hub, const char *ns, const char *name, struct hub_service *to);
@@ -134,39 +136,39 @@ enum finding_class hub_service_class(enum hub_service_kind kind);
 void hub_service_metrics(const struct hub *hub, struct metrics *m);
 
 /* --- hub_nodes.c ---------------------------------------------------------------------------- */
-/* After the source; starts the nodes once the authority gets ready later. */
+/* Call after the source has started. Starts the nodes when the authority gets ready later. */
 int hub_authority_start(struct hub *hub, const struct hub_config *config, struct err *err);
-/* join_bars_fn: of this hub. */
+/* A join_bars_fn for this hub. */
 int hub_bars_node(void *hub, const char *node, struct err *err);
-/* With an authority that is ready. */
+/* Call once the authority is ready. */
 int hub_nodes_start(struct hub *hub, struct err *err);
 
 /* --- hub_ways.c ----------------------------------------------------------------------------- */
-/* Ingress, redirect and names; after the authority. */
+/* Starts ingress, redirect and names; call after the authority. */
 int hub_ways_start(struct hub *hub, const struct hub_ways_in *config, struct err *err);
 
-/* Is it a node at the edge without a tunnel? False as well while that is not known. */
+/* Returns true for an edge node without a tunnel; false also while that is not known. */
 bool hub_lacks_way(const struct hub *hub, const char *node);
-/* Why the node's tunnel leads nobody to host:port: the node is the hub's host, and the port one of
- * the hub's; NULL: it may. */
+/* Why the node's tunnel must not be used for host:port: the node is the hub's host, and the port is
+ * one of the hub's. NULL: it may be used. */
 const char *hub_node_refuses(void *hub, const char *node, const char *authority);
-/* The listeners of the configuration are known to the guard from now on. */
+/* Tells the guard the listeners of the configuration. */
 void hub_note_listeners(struct hub *hub, const struct hub_ways_in *config);
 
 /* --- hub_peers.c ---------------------------------------------------------------------------- */
-/* nodes_ask, of the nodes once there are any. */
+/* As nodes_ask, for the nodes once they are started. */
 int hub_ask_node(void *hub, const char *node, const char *service, struct question *q);
-/* What the node declares here to reach beside itself is another. */
+/* The networks that the node declares here as reachable have changed. */
 void hub_declared(void *hub, const char *node);
 void hub_peers_start(struct hub *hub, uint16_t port);
 /* `peers` of the configuration; NULL: none. */
 int hub_peers_configure(struct hub *hub, const char *const *names, struct err *err);
-/* What `others` of tunnels_setup is the hub for. */
+/* The callbacks for which the hub is `others` of tunnels_setup. */
 void hub_tunnel_changed(void *hub, const char *node);
 uint64_t hub_tunnel_claimed(void *hub, const char *node);
 
 /* --- hub_ask.c ------------------------------------------------------------------------------ */
-/* What operators ask of agents, while it is under way. */
+/* Ends operators' requests to agents that are still in progress. */
 void hub_asks_end(struct hub *hub);
 
 /* --- hub_tell.c ----------------------------------------------------------------------------- */

@@ -1,32 +1,32 @@
 /*
- * What the files of hub/identity/approvals share: approvals.c is the spine (what the API server
- * says and is told), approvals_ask.c answers nodes and operators from what is known. No other file
- * includes it.
+ * State shared by the files of hub/identity/approvals: approvals.c follows the API server and
+ * writes to it, approvals_ask.c answers nodes and operators from that state. No other file includes
+ * it.
  */
 #ifndef EDGEWAY_HUB_IDENTITY_APPROVALS_PRIVATE_H
 #define EDGEWAY_HUB_IDENTITY_APPROVALS_PRIVATE_H
 
 #include "hub/identity/approvals.h"
 
-/* A request that is known. */
+/* A known request. */
 struct held {
 	struct held *next;
 	struct csr csr;
 	uint64_t source; /* of the address that asked (approvals_source) */
-	bool asked; /* by us, and not seen at the server yet */
+	bool asked; /* created by this hub, and not seen at the server yet */
 	bool sent; /* it has been written */
-	bool given_up; /* another got its place: it is to fail, unless somebody decides before */
-	/* loop's clock: when its node asked here last; of others when it was seen first */
+	bool given_up; /* lost its place to another; it will fail, unless somebody decides first */
+	/* loop's clock: when its node last asked here; for others' requests, when first seen */
 	uint64_t asked_ms;
 	char *cert; /* signed, not written yet; NULL */
-	uint64_t due_ms; /* loop's clock: when it is our turn to sign; 0: not drawn */
-	struct kube_wait wait; /* of writing its status */
-	/* Version whose status was written: wait for the next. */
+	uint64_t due_ms; /* loop's clock: when this hub's turn to sign comes; 0: not drawn */
+	struct kube_wait wait; /* retry state of writing its status */
+	/* Version whose status was written: wait for the next one. */
 	char tried[FOLLOW_VERSION_MAX + 1];
 	unsigned round;
 };
 
-/* One that the API server found wrong: whoever asks again is told so. */
+/* A request that the API server rejected; nodes that ask again get the same error. */
 struct refused {
 	char name[CSR_NAME_MAX + 1];
 	char why[300];
@@ -47,16 +47,16 @@ struct approvals_list {
 
 struct approvals {
 	struct approvals_config config;
-	struct approvals_list lists[2]; /* by csr.replaces */
+	struct approvals_list lists[2]; /* indexed by csr.replaces */
 	struct held *held;
 	size_t n_held;
-	struct timer *timer; /* the next step */
-	enum step step; /* under way, with the request `at` */
+	struct timer *timer; /* timer for the next step */
+	enum step step; /* in progress, for the request `at` */
 	char at[CSR_NAME_MAX + 1];
 	struct https_request *request;
 	struct share_claim *claim;
-	char version[FOLLOW_VERSION_MAX + 1]; /* STEP_WRITE: of the request then */
-	bool gives; /* STEP_WRITE: a certificate, else a refusal */
+	char version[FOLLOW_VERSION_MAX + 1]; /* STEP_WRITE: the request's version at that time */
+	bool gives; /* STEP_WRITE: writes a certificate, else a refusal */
 	struct kube_wait wait;
 	uint64_t issued, failed, denied, expired;
 	char problem[400]; /* of the last step, "" */
@@ -66,28 +66,29 @@ struct approvals {
 	size_t next_refused;
 };
 
-/* Is it to fail, so that another has its place? */
+/* Returns true if the request will fail because another request gets its place. */
 static inline bool
 approvals_yields(const struct held *h)
 {
 	return h->given_up && h->csr.state == CSR_PENDING;
 }
 
-/* Room for one more of this address, at the cost of others if need be. NULL: there is; else why
- * not. */
+/* Makes room for one more request of this address, dropping others if necessary. Returns NULL if
+ * there is room; otherwise why not. */
 const char *approvals_make_room(struct approvals *a, const char *host);
-/* Another is to have the place of one that waits: *h may be gone afterwards. */
+/* Marks a waiting request to give its place to another: *h may be freed by this call. */
 void approvals_give_up(struct approvals *a, struct held *h);
-/* The same for all addresses of one asker: whoever has an IPv6 address has the whole /64. What is
- * no address is one of its own. */
+/* Key that is equal for all addresses of one client: whoever has an IPv6 address has the whole /64.
+ * A text that is not an address gets a key of its own. */
 uint64_t approvals_source(const char *address);
-/* A new request to be known, empty. */
+/* Adds a new, empty request to the list. */
 struct held *approvals_add(struct approvals *a);
-/* Is there another request for its node that waits? */
+/* Returns true if another request for the same node waits. */
 bool approvals_rivals(const struct approvals *a, const struct csr *csr);
-/* Why it must not be signed for whose the name is: on the heap; NULL: it may. */
+/* Why the request must not be signed, considering who holds the name: on the heap; NULL: it may be
+ * signed. */
 char *approvals_objection(const struct approvals *a, const struct csr *csr);
-/* Why the requests cannot be read at the moment, "". */
+/* Why the requests cannot be read now; "": they can. */
 const char *approvals_unread(const struct approvals *a);
 
 #endif

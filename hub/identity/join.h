@@ -1,12 +1,12 @@
 /*
- * One connection that joins (doc/protocol.md, "Joining"): a stranger with a token, one that waits
- * for an operator's approval, or a node that renews while its certificate is still good, sends a
- * request and gets a certificate. join_allow decides about the upgrade; then the connection lives
- * for one message or JOIN_TIMEOUT_MS. On the hub's loop.
+ * One connection of a joining node (doc/protocol.md, "Joining"): a new node with a token, a node
+ * waiting for an operator's approval, or a node that renews while its certificate is still valid.
+ * It sends a request and gets a certificate. join_allow decides about the upgrade; then the
+ * connection lives for one message or JOIN_TIMEOUT_MS. On the hub's loop.
  *
- * A token is bound to the key that asks with it: the same key gets the same again, so that an
- * answer may be lost; another key counts as another join, for which the token may be used up.
- * Without a name of its own a token gives no name that anybody else has (join_bars_fn).
+ * A token is bound to the key that uses it: the same key gets the same certificate again, so a lost
+ * response does no harm; another key counts as another join, for which the token may be used up. A
+ * token without a node name cannot give a name that anybody else has (join_bars_fn).
  *
  *	status = join_allow(&config, node, bearer, peer_name);	// 0, or 401, 503
  *	j = join_new(&config, conn, node, bearer, peer_name);
@@ -24,17 +24,17 @@
 enum { JOIN_TIMEOUT_MS = 10000, JOIN_CSR_MAX = 16384 };
 
 enum join_reason {
-	JOIN_TOKEN, /* none that is good, for this name */
-	JOIN_USED_UP,
-	JOIN_TAKEN, /* the name is another key's */
-	JOIN_BARRED, /* the name is not a token's to give away (join_bars_fn) */
+	JOIN_TOKEN, /* no valid token for this name */
+	JOIN_USED_UP, /* the token has no join left */
+	JOIN_TAKEN, /* another key holds the name */
+	JOIN_BARRED, /* a token must not give this name away (join_bars_fn) */
 	JOIN_OTHER,
 	JOIN_REASONS,
 };
 
 struct join_stats {
 	uint64_t issued, refused[JOIN_REASONS];
-	/* The last one that was refused; last_s since 1970, 0: none. */
+	/* The last refusal; last_s since 1970, 0: none. */
 	char last_node[MESH_NODE_MAX + 1], last_peer[64], last_why[400];
 	int64_t last_s;
 };
@@ -47,7 +47,7 @@ struct join_config {
 	struct tokens *tokens;
 	struct share *share; /* NULL: no replicas */
 	struct approvals *approvals; /* NULL: a token is needed */
-	join_bars_fn *bars; /* NULL: every free name is a token's to give */
+	join_bars_fn *bars; /* NULL: a token may give every free name */
 	void *bars_arg;
 	struct join_stats *stats;
 	bool held; /* nobody gets a certificate now: 503 */
@@ -55,15 +55,15 @@ struct join_config {
 
 struct join;
 
-/* HTTP status to refuse the upgrade with, or 0. `peer_name` is that of a verified client
- * certificate or "". */
+/* HTTP status to refuse the upgrade with, or 0. peer_name: from a verified client certificate, or
+ * "". */
 int join_allow(const struct join_config *config, const char *node, const char *secret,
 	const char *peer_name, const char *address);
 struct join *join_new(const struct join_config *config, struct ws_conn *conn, const char *node,
 	const char *secret, const char *peer_name);
 void join_free(struct join **j);
 const char *join_node(const struct join *j);
-/* Ends the connection unanswered. */
+/* Ends the connection without a response. */
 void join_end(struct join *j, const char *why);
 void join_text(struct join *j, const char *text, size_t len);
 

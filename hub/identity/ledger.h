@@ -1,9 +1,10 @@
 /*
- * Who holds a certificate of ours, and whose count no more. Files under dataDir: nodes/<node> (the
- * node's last certificate: the name is taken), revoked.json (hub/identity/revoked.h), joins.json
- * (hub/identity/joins.h) and ca.list (the CAs in use). Where replicas share through Kubernetes
- * (ledger_share) what the others know counts as well: hub/identity/name_archive.h has their nodes.
- * Blocking file I/O, on the hub's loop, rare. Owned by hub/identity/certs.
+ * The certificate registry: who holds a certificate of ours, and whose certificates are revoked.
+ * Files under dataDir: nodes/<node> (the node's last certificate: the name is taken), revoked.json
+ * (hub/identity/revoked.h), joins.json (hub/identity/joins.h) and ca.list (the CAs in use). Where
+ * replicas share through Kubernetes (ledger_share), what the others know counts as well: their
+ * nodes are in hub/identity/name_archive.h. File I/O blocks, on the hub's loop, but is rare. Owned
+ * by hub/identity/certs.
  *
  *	ledger_open(&l, dir, &err);
  *	ledger_record(l, "edge-1", cert_pem, &err);
@@ -21,7 +22,7 @@ int ledger_open(struct ledger **l, const char *dir, struct err *err);
 void ledger_close(struct ledger **l);
 
 bool ledger_taken(const struct ledger *l, const char *node);
-/* How often a name may have come or gone. */
+/* Counts the changes that may have added or removed a name. */
 uint64_t ledger_changes(const struct ledger *l);
 /* The names, sorted; the caller frees each and the list. */
 size_t ledger_nodes(const struct ledger *l, char ***names);
@@ -29,70 +30,72 @@ size_t ledger_nodes(const struct ledger *l, char ***names);
 int ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
 /* -ENOENT: no node of this name is known. */
 int ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err *err);
-/* Of the node's last certificate; false when there is none that can be read. */
+/* Data of the node's last certificate; false if there is none that can be read. */
 bool ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s);
-/* The last certificate that this hub signed for it: PEM on the heap, NULL when there is none. */
+/* The last certificate that this hub signed for it: PEM on the heap, NULL if there is none. */
 char *ledger_cert(const struct ledger *l, const char *node);
 struct ledger_key {
 	const char *hash; /* pki_csr_info */
-	const char *ca_pem; /* that must have signed */
+	const char *ca_pem; /* the CA that must have signed */
 	int64_t now_s;
 };
-/* Was the name's last certificate signed for this very key, and is it good and not revoked? *cert:
- * its PEM on the heap, NULL: another replica has that. Whoever shows the key may have it again. */
+/* Returns true if the name's last certificate was signed for this very key, and is valid and not
+ * revoked. *cert: its PEM on the heap, NULL: another replica has it. A node that proves the key may
+ * have it again. */
 bool ledger_given(
 	const struct ledger *l, const char *node, const struct ledger_key *key, char **cert);
-/* Whose the name is, as one sees who asks for it with this key (pki_csr_info). */
+/* Who holds the name, from the point of view of a node that asks for it with this key
+ * (pki_csr_info). */
 enum ledger_holder {
-	LEDGER_FREE, /* nobody's */
-	LEDGER_OWN, /* this key's */
-	/* this key's, whose certificate was revoked: the key is not to be signed again */
+	LEDGER_FREE, /* nobody */
+	LEDGER_OWN, /* this key */
+	/* this key, whose certificate was revoked: the key must not be signed again */
 	LEDGER_REVOKED,
-	LEDGER_ANOTHER, /* another key's, or one that is not known */
+	LEDGER_ANOTHER, /* another key, or an unknown one */
 };
 enum ledger_holder ledger_holder(const struct ledger *l, const char *node, const char *key_hash);
-/* The name is nobody's any more, for all replicas, and what was signed for it counts no more.
- * -ENOENT: no node of this name is known; other: its file cannot be removed. */
+/* Frees the name, for all replicas, and invalidates all certificates signed for it. -ENOENT: no
+ * node of this name is known; other: its file cannot be removed. */
 int ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err *err);
-/* Removes the files of nodes that another replica forgot; after the lists of both have been
+/* Removes the files of nodes that another replica forgot; call after both lists have been
  * merged. */
 void ledger_drop_forgotten(struct ledger *l);
 struct revoked *ledger_revoked(const struct ledger *l);
 struct joins *ledger_joins(const struct ledger *l);
-/* Of pki_csr_info's, as much as is kept. */
+/* The stored part of pki_csr_info's key hash. */
 void ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash);
-/* Tries to write what could not be written. */
+/* Tries again to write what could not be written. */
 void ledger_keep(struct ledger *l, int64_t now_s);
-/* Why what is known is not in the files, "" it is. */
+/* Why the state in memory is not in the files; "": it is. */
 const char *ledger_problem(const struct ledger *l);
 
-/* From now on what other replicas tell counts, too. */
+/* From now on what other replicas know counts, too. */
 void ledger_share(struct ledger *l);
 /* NULL when it is not shared. */
 struct name_archive *ledger_roll(const struct ledger *l);
-/* The other replicas' nodes, by the text of their roll; ours that it lacks are read from their
- * files. */
+/* Merges the other replicas' nodes, from the text of their exchanged registry; reads from files
+ * those of our nodes that it lacks. */
 int ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err);
-/* What is told to them: roll and joins. */
+/* The text for the other replicas: exchanged registry and joins. */
 void ledger_text(const struct ledger *l, struct buf *out);
-/* What the roll says of a certificate that is being signed. */
+/* Builds the exchanged registry's entry for a certificate that is being signed. */
 int ledger_entry(const struct ledger *l, struct name_archive_entry *entry, const char *cert_pem,
 	struct err *err);
 
-/* The CAs that nodes are given with a certificate from now on (model/ca_list.h); a restart knows
- * them. */
+/* Sets the CAs that nodes get with a certificate from now on (model/ca_list.h); they survive a
+ * restart. */
 void ledger_use_cas(struct ledger *l, const char *list);
-/* Those in use; before the first ledger_use_cas those of the last start, else those that another
- * replica took last; "" unknown. */
+/* The CAs in use. Before the first ledger_use_cas: those of the last start, else those that another
+ * replica set last; "": unknown. */
 const char *ledger_cas(const struct ledger *l);
-/* One that somebody else has signed: which CAs its node has nobody knows. */
+/* Records a certificate that somebody else signed: nobody knows which CAs its node has. */
 int ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
-/* A node comes with this certificate, and has these CAs (certs_note_cas): true when that is news,
- * which the others are to be told. */
+/* A node connects with this certificate, and has these CAs (certs_note_cas). Returns true if that
+ * is new; then the other replicas must be told. */
 bool ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const char *cas);
 typedef void ledger_cas_fn(void *arg, const char *node, const char *cas);
-/* Of each node with a certificate that counts: which CAs it was given. */
+/* Calls `each` for every node with a valid certificate, with the CAs that it was given. */
 void ledger_each_cas(struct ledger *l, int64_t now_s, ledger_cas_fn *each, void *arg);
 
 #endif

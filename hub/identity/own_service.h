@@ -1,8 +1,8 @@
 /*
- * By which names and addresses the hub's own Service is reached, for its certificate:
- * status.loadBalancer, externalIPs, clusterIPs, and its names in the cluster's DNS. What was known
- * serves on while the API server is away or the Service is gone: a certificate for a name too many
- * harms nobody. On the hub's loop.
+ * The names and addresses of the hub's own Service, for the hub's certificate: status.loadBalancer,
+ * externalIPs, clusterIPs, and its names in the cluster's DNS. The last known names stay in use
+ * while the API server is away or the Service is gone: an extra name in a certificate does no harm.
+ * On the hub's loop.
  *
  *	o = own_service_start(&config);
  *	names = own_service_names(o);	// again in config.changed
@@ -25,7 +25,7 @@ struct own_service_config {
 	void *arg;
 };
 
-/* -EINVAL: not namespace/name. */
+/* -EINVAL: `service` is not namespace/name. */
 int own_service_start(
 	struct own_service **o, const struct own_service_config *config, struct err *err);
 void own_service_stop(struct own_service **o);

@@ -1,23 +1,25 @@
 /*
- * What the replicas of a hub know in common, through three Secrets in the hub's namespace
+ * The state that the replicas of a hub share, in three Secrets in the hub's namespace
  * (hub/kube/secret.h):
  *
- *   edgeway-hub-ca       ca.pem, ca.key: create or read; whoever is first makes it, all others use it
+ *   edgeway-hub-ca       ca.pem, ca.key: the first replica creates them, all others read them
  *   edgeway-hub-tokens   tokens.json
- *   edgeway-hub-nodes    nodes.json: who holds a certificate, which tokens were used, and the CAs that a replica took into use last; revoked.json: whose count no more
- *   edgeway-hub-nodes-1 to -16   nodes.json: names that do not fit into the one above; only where there are thousands (hub/identity/name_archive.h)
+ *   edgeway-hub-nodes    nodes.json: who holds a certificate, which tokens were used, and the CAs
+ *                        that a replica took into use last; revoked.json: revoked certificates
+ *   edgeway-hub-nodes-1 to -16   nodes.json: names that do not fit into the one above; only where
+ *                        there are thousands (hub/identity/name_archive.h)
  *
- * Every replica has its own copy under dataDir and works with that; what others did is merged in as
- * the API server tells it, and what they lack is written, so that all end with the same, whoever
- * was away meanwhile. Only a name that somebody claims with a token for any name, and a use of a
- * token, must not be given twice: such a claim is written before the certificate is handed out
- * (share_claim). The version of the Secret decides: of two replicas one wins, the other one reads
- * again.
+ * Every replica works with its own copy under dataDir. It merges what others did as the API server
+ * reports it, and writes what they lack, so that all end with the same state, whoever was away
+ * meanwhile. Only two things must not be given twice: a name claimed with a token for any name, and
+ * a use of a token. Such a claim is written before the certificate is handed out (share_claim). The
+ * version of the Secret decides: of two replicas one wins, the other one reads again.
  *
- *   share_start ─ CA read or made ─► config.ready ─ share_begin ─ the others' lists read ─► config.synced
+ *   share_start ─ CA read or made ─► config.ready
+ *   share_begin ─ the others' lists read ─► config.synced
  *
- * While the server is away a replica that has been here before goes on with its copy; a new one
- * waits. On the hub's loop; callbacks come from the loop, never out of a call.
+ * While the server is away, a replica that has run here before continues with its copy; a new one
+ * waits. On the hub's loop; callbacks come from the loop, never from within a call.
  */
 #ifndef EDGEWAY_HUB_IDENTITY_SHARE_H
 #define EDGEWAY_HUB_IDENTITY_SHARE_H
@@ -39,56 +41,57 @@ struct share_config {
 	struct kube_api *api;
 	const char *ns; /* copied */
 	const char *data_dir; /* copied */
-	bool ca; /* share the CA as well; not when it is the operator's */
-	loop_fn *ready; /* once: the CA lies under data_dir, certs_open may come */
-	loop_fn *synced; /* once, after share_begin: what others know is known */
-	/* May the CA be used in place of the one in use? 0, or -errno and why not; asked again by
-	 * share_ca_again. */
+	bool ca; /* also share the CA; not when it is the operator's */
+	loop_fn *ready; /* once: the CA is under data_dir, certs_open may be called */
+	loop_fn *synced; /* once, after share_begin: the others' state has been read */
+	/* May this CA replace the one in use? Returns 0, or -errno and why not; share_ca_again asks
+	 * again. */
 	int (*ca_allowed)(void *arg, const char *ca_pem, struct err *err);
-	/* Use it: 0, or -errno and why that cannot be; tried again with the next share_ca_again. */
+	/* Use this CA: returns 0, or -errno and why that is impossible; the next share_ca_again
+	 * tries again. */
 	int (*ca_changed)(void *arg, const char *ca_pem, const char *ca_key, struct err *err);
-	loop_fn *news; /* others revoked or signed something */
+	loop_fn *news; /* other replicas revoked or signed something */
 	void *arg;
 };
 
-/* What is claimed with a certificate that is signed. */
+/* A claim, for a certificate that is being signed. */
 struct share_wish {
 	const char *node; /* copied */
 	struct name_archive_entry entry; /* of the certificate */
-	/* it is known already (hub/identity/ledger.h) and is only told, whatever comes of that */
+	/* already known (hub/identity/ledger.h): only tell the others, whatever the result */
 	bool recorded;
-	bool free_name; /* only if no replica has given the name */
-	uint64_t uses; /* of the token; 0: it cannot be used up */
-	/* with `uses`: only if the token has a use left, or was used by this very join */
+	bool free_name; /* only if no replica has given the name away */
+	uint64_t uses; /* of the token; 0: no limit */
+	/* with `uses`: only if the token has a use left, or this very join has used it before */
 	struct joins_entry join;
 };
 
-/* 0; -EEXIST: another replica gave the name away; -EDQUOT: the token is used up; other: the server
- * does not answer. */
+/* rc: 0; -EEXIST: another replica gave the name away; -EDQUOT: the token is used up; other: the
+ * server does not answer. */
 typedef void share_claimed_fn(void *arg, int rc, const char *why);
 
 struct share *share_start(const struct share_config *config);
 void share_stop(struct share **s);
-/* Both live until share_stop. */
+/* certs and tokens must live until share_stop. */
 void share_begin(struct share *s, struct certs *certs, struct tokens *tokens);
-/* Was there a CA of the replicas under data_dir when it started? */
+/* Returns true if a CA of the replicas was under data_dir at the start. */
 bool share_had_ca(const struct share *s);
-/* The CA of the Secret, if it is another one than that in use: may it be used by now? Why it is
- * not, "": it is. */
+/* If the CA of the Secret is another one than that in use: checks again whether it may be used.
+ * Returns why not; "": it is in use. */
 const char *share_ca_again(struct share *s);
-/* Something of ours has changed: tell the others. */
+/* Our own state has changed: tell the others. */
 void share_tell_tokens(struct share *s);
 void share_tell_nodes(struct share *s);
-/* One answer comes, unless share_unclaim did. What was claimed is not recorded then, unless it was
- * before. */
+/* Calls `claimed` once, unless share_unclaim comes first. The claim is then not recorded, unless it
+ * was before. */
 struct share_claim *share_claim(
 	struct share *s, const struct share_wish *wish, share_claimed_fn *claimed, void *arg);
-/* Is the name being claimed, so that nobody knows yet whose it is? */
+/* Returns true while the name is being claimed, so that its holder is not known yet. */
 bool share_claim_pends(const struct share *s, const char *node);
 void share_unclaim(struct share *s, struct share_claim **claim);
-/* What nodes wait for, "" when nothing. */
+/* What nodes have to wait for; "": nothing. */
 const char *share_waits(const struct share *s);
-/* Why some Secret cannot be read or written at the moment, with the remedy; "": all can. */
+/* Why some Secret cannot be read or written now, with the remedy; "": all can. */
 const char *share_problem(const struct share *s);
 void share_state(const struct share *s, struct buf *out);
 void share_metrics(const struct share *s, struct metrics *to);

@@ -1,6 +1,6 @@
 /*
- * The claims of names and of uses of tokens that wait for the API server, and the ledger whose roll
- * and joins they are entered into. Part of hub/identity/share.
+ * The claims of names and of uses of tokens that wait for the API server, entered meanwhile into
+ * the certificate registry and its joins. Part of hub/identity/share.
  *
  *	claim = share_claims_add(&all, &wish, claimed, arg);
  *	share_claims_enter(&all, ledger);	// it is about to be written
@@ -22,11 +22,12 @@ struct share_claim *share_claims_add(struct share_claims *all, const struct shar
 void share_claims_remove(struct share_claims *all, struct share_claim **claim);
 /* As share_claim_pends. */
 bool share_claims_pend(const struct share_claims *all, const char *node);
-/* Into the write that begins; those whose name or token is gone are answered. */
+/* Enters the claims into the write that begins; claims whose name or token is gone get their
+ * answer. */
 void share_claims_enter(struct share_claims *all, struct ledger *ledger);
-/* What became of the write. -ESTALE: it begins again, and nobody is answered. */
+/* The result of the write. -ESTALE: it begins again, and no claim gets an answer. */
 void share_claims_answer(struct share_claims *all, struct ledger *ledger, int rc, const char *why);
-/* Without a word. */
+/* Frees all claims without calling back. */
 void share_claims_fini(struct share_claims *all);
 
 #endif

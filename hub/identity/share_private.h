@@ -1,6 +1,6 @@
 /*
- * What the files of a share have in common: share.c (the lists, start, stop, state) and share_ca.c
- * (the CA). Nothing outside of these includes it.
+ * State shared by the files of hub/identity/share: share.c (the lists, start, stop, state) and
+ * share_ca.c (the CA). No other file includes it.
  */
 #ifndef EDGEWAY_HUB_IDENTITY_SHARE_PRIVATE_H
 #define EDGEWAY_HUB_IDENTITY_SHARE_PRIVATE_H
@@ -14,19 +14,19 @@ enum {
 	SHARE_DOC_CA,
 	SHARE_DOC_TOKENS,
 	SHARE_DOC_NODES,
-	/* of names (hub/identity/name_archive.h): the first of NAME_ARCHIVE_ARCHIVES */
+	/* archives of names (hub/identity/name_archive.h): the first of NAME_ARCHIVE_ARCHIVES */
 	SHARE_DOC_ARCHIVE,
 	SHARE_DOCS = SHARE_DOC_ARCHIVE + NAME_ARCHIVE_ARCHIVES
 };
 
 struct doc {
 	struct share *share;
-	struct secret *secret; /* NULL: not begun */
+	struct secret *secret; /* NULL: not started */
 	struct timer *retry;
 	struct kube_wait wait;
-	bool dirty; /* we know what the Secret does not hold */
-	bool merged; /* what it holds is in ours */
-	bool stale; /* somebody else wrote; it is being read again */
+	bool dirty; /* our state has entries that the Secret lacks */
+	bool merged; /* the Secret's content has been merged into ours */
+	bool stale; /* another replica wrote; it is being read again */
 	uint64_t written, failed;
 	char problem[400]; /* of the last write or merge, "" */
 };
@@ -39,21 +39,21 @@ struct share {
 	struct timer *work;
 	struct share_claims claims;
 	char *ca_pem, *ca_key; /* in use */
-	bool had_ca; /* when it started, under data_dir */
-	bool was_synced; /* once, maybe long ago: it knows who was revoked until then */
+	bool had_ca; /* at the start, under data_dir */
+	bool was_synced; /* synced once, maybe long ago: it knows the revocations until then */
 	bool settled, synced;
 };
 
 /* --- share.c -------------------------------------------------------------------------------- */
-/* The CA is there: says so, once. */
+/* The CA is there: reports it, once. */
 void share_settle(struct share *s);
-/* Keeps the sentence, and logs it when it is another one. */
+/* Keeps the error text, and logs it when it has changed. */
 void share_complain(struct doc *d, const char *what, const struct err *err);
 
 /* --- share_ca.c ----------------------------------------------------------------------------- */
-/* The CA under data_dir; false: there is none that can be used. */
+/* Loads the CA under data_dir; false: there is none that can be used. */
 bool share_load_ca(struct share *s);
-/* The Secret of the CA has changed, or may be tried again; its doc. */
+/* The Secret of the CA has changed, or may be tried again. doc: its struct doc. */
 void share_on_ca(void *doc);
 
 #endif

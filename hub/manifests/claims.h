@@ -1,7 +1,7 @@
 /*
- * Which file says which object, so that an object said by two files is noticed and both can be
- * named. The cluster decides who wins (the file whose name sorts first); here is only the register.
- * Pure; on the hub's loop.
+ * Records which file defines which object, so that an object defined by two files is noticed and
+ * both files can be named. The cluster decides which one wins (the file whose name sorts first);
+ * this is only the record. Pure; on the hub's loop.
  *
  *	claim = claims_add(c, KUBE_SERVICE, "default", "web", file);
  *	other = claims_other(c, claim);		// NULL, or the first by name among the other files
@@ -15,13 +15,13 @@
 struct claims;
 
 struct claim {
-	struct claim *next; /* the owner's, for its list */
-	struct claim *next_hash; /* of the register */
+	struct claim *next; /* for the owner's own list */
+	struct claim *next_hash; /* chain of the hash table */
 	uint64_t hash;
 	enum kube_kind kind;
 	char *ns, *name;
 	const char *file; /* borrowed from the owner, lives as long as the claim */
-	uint32_t round; /* free for the owner */
+	uint32_t round; /* for the owner's use */
 };
 
 struct claims *claims_new(void);
@@ -32,7 +32,7 @@ struct claim *claims_add(
 struct claim *claims_find(const struct claims *c, enum kube_kind kind, const char *ns,
 	const char *name, const char *file);
 void claims_drop(struct claims *c, struct claim **claim);
-/* The same object said by another file, the first of them by name; NULL when there is none. */
+/* Another file that defines the same object, the first by name; NULL if there is none. */
 const char *claims_other(const struct claims *c, const struct claim *claim);
 size_t claims_count(const struct claims *c);
 

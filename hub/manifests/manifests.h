@@ -1,20 +1,19 @@
 /*
- * The manifest source: a folder of Kubernetes objects (*.yaml, *.yml, *.json, several objects in a
- * file), watched, and told to a model/cluster. Files whose names begin with a dot, and editors'
- * backups, are not looked at. See hub/manifests/manifest_file.h for what counts when something is
- * wrong.
+ * The manifest source: a watched folder of Kubernetes objects (*.yaml, *.yml, *.json, several
+ * objects in a file), loaded into a model/cluster. Files whose names begin with a dot, and editors'
+ * backups, are ignored. See hub/manifests/manifest_file.h for what counts when something is wrong.
  *
- * Changes are taken up MANIFESTS_SETTLE_MS after the first event, together; a file that is gone
- * counts until it has been gone for MANIFESTS_GRACE_MS, so that an editor may save by rename. A
- * folder that is not there is waited for; one that goes away leaves its last content counting.
- * Folders whose links are swapped as a whole (a mounted ConfigMap) work. Every MANIFESTS_RESCAN_MS
- * everything is looked at again.
+ * Changes are loaded MANIFESTS_SETTLE_MS after the first event, together. A missing file counts
+ * until it has been missing for MANIFESTS_GRACE_MS, so that an editor may save by rename. If the
+ * folder does not exist, the source waits for it; if it disappears, its last content stays. Folders
+ * whose symbolic links are replaced as a whole (a mounted ConfigMap) work. Everything is scanned
+ * again every MANIFESTS_RESCAN_MS.
  *
- * Copies of what is good lie under data_dir, so that a restart changes nothing while a file is
+ * Copies of good content are kept under data_dir, so that a restart changes nothing while a file is
  * broken.
  *
- * Spine, on the hub's loop. `changed` comes when the cluster may have changed, and once when the
- * folder has been read for the first time (also when it was empty).
+ * On the hub's loop. `changed` comes when the cluster may have changed, and once when the folder
+ * has been read for the first time (also if it was empty).
  */
 #ifndef EDGEWAY_HUB_MANIFESTS_MANIFESTS_H
 #define EDGEWAY_HUB_MANIFESTS_MANIFESTS_H
@@ -29,7 +28,7 @@ enum {
 	MANIFESTS_WAIT_MS = 1000,
 	MANIFESTS_RESCAN_MS = 30000,
 	MANIFESTS_KEEP_MS = 1000, /* from a change to its copy on disk */
-	MANIFESTS_KEEP_AGAIN_MS = 4000, /* until one that failed is tried again */
+	MANIFESTS_KEEP_AGAIN_MS = 4000, /* retry of a failed copy */
 };
 
 struct manifests;
@@ -42,16 +41,17 @@ struct manifests_config {
 	const char *data_dir; /* for copies that outlive the hub; NULL or "": none */
 };
 
-/* Reads what is there before it returns (calls `changed`); a missing folder is no error. */
+/* Reads the existing files before it returns (calls `changed`); a missing folder is not an
+ * error. */
 int manifests_start(struct manifests **m, struct loop *loop, const struct manifests_config *config,
 	struct err *err);
 /* The objects stay in the cluster: free that too. */
 void manifests_stop(struct manifests **m);
 /* Has the folder been read? */
 bool manifests_ready(const struct manifests *m);
-/* Files that have a problem. */
+/* Number of files with a problem. */
 size_t manifests_broken(const struct manifests *m);
-/* Calls fn for each file whose last content did not load as it stands. Texts are borrowed. */
+/* Calls fn for each file whose last content did not load completely. Texts are borrowed. */
 void manifests_each_problem(const struct manifests *m,
 	void (*fn)(void *arg, const char *file, const char *problem), void *arg);
 /* {"folder":..,"ready":..,"files":[{"file","objects","problem"}]} */
