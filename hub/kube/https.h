@@ -1,17 +1,17 @@
 /*
- * HTTPS client of the hub on its loop (libcurl behind it; no other file includes curl.h), for few
- * and long requests to a server whose certificate is checked: the Kubernetes API. HTTP/1.1, so that
- * every watch has a connection and a receive window of its own; connections are kept and used
- * again.
+ * HTTPS client of the hub on its loop (uses libcurl; no other file includes curl.h), for few, long
+ * requests to a server whose certificate is verified: the Kubernetes API. HTTP/1.1, so that every
+ * watch has its own connection and receive window; connections are kept alive and reused.
  *
- * The body is told as it comes (2xx only; bodies of errors are collected, cut to
- * HTTPS_ERROR_BYTES), in at most 64 KiB a call; who is slow to take it slows the server. A request
- * ends by `done`, once, unless https_stop came before. It may be stopped from any callback; others
- * are started from none but `done`. Requests borrow nothing after https_start.
+ * The body is passed on as it arrives (2xx only; error bodies are collected, cut to
+ * HTTPS_ERROR_BYTES), in at most 64 KiB per call; a slow `data` callback slows the server down. A
+ * request ends with one call of `done`, unless https_stop came before. It may be stopped from any
+ * callback; other requests may be started only from `done`. Requests borrow nothing after
+ * https_start.
  *
- * A connection may take HTTPS_CONNECT_MS. Once one could not be made, three of four attempts are
- * given up after HTTPS_RECONNECT_MS: what the kernel sends again ever more rarely would find a
- * server that is back late.
+ * A connection attempt may take HTTPS_CONNECT_MS. After one has failed, three of four attempts are
+ * limited to HTTPS_RECONNECT_MS: the kernel retransmits SYNs ever more rarely, so a long attempt
+ * would notice late that the server is back.
  *
  *	r = https_start(https, &call);
  *	https_stop(&r);		// no callback comes any more
@@ -32,23 +32,24 @@ enum {
 struct https;
 struct https_request;
 
-/* Whom to talk to and as whom. "" or NULL: none. */
+/* The server and our credentials. "" or NULL: none. */
 struct https_peer {
 	char *server; /* https://HOST[:PORT][/PREFIX] */
-	char *ca, *cert, *key; /* PEM; without ca those that the system trusts */
+	char *ca, *cert, *key; /* PEM; without ca the system's trusted CAs */
 	char *token; /* bearer */
 	char *tls_name; /* name in the server's certificate, where it is not HOST */
 	char *proxy; /* http://, https:// or socks5:// */
-	char *ns; /* namespace that is ours; not of the connection, but said where the rest is */
+	/* our namespace; does not concern the connection, but comes from the same source */
+	char *ns;
 };
 
 struct https_answer {
-	int status; /* 0: none came */
-	bool whole; /* the body came to its end */
+	int status; /* 0: no response */
+	bool whole; /* the body is complete */
 	unsigned retry_after_s; /* 0: not said */
-	int code; /* 0 or -errno, when there is no answer or not all of it */
-	const char *text; /* then why, in words */
-	const char *body; /* of an answer that is not 2xx; "" */
+	int code; /* 0 or -errno, if there is no response or not all of it */
+	const char *text; /* in this case the reason, in words */
+	const char *body; /* of a response that is not 2xx; "" */
 	size_t body_len;
 };
 
@@ -57,8 +58,8 @@ struct https_call {
 	const char *method; /* NULL: GET */
 	const char *path; /* /api/v1/services?limit=500 */
 	const char *body, *type; /* NULL: none; its media type */
-	uint64_t silence_ms; /* no byte for so long: ended with -ETIMEDOUT */
-	loop_fn *open; /* the head of a 2xx answer has come; may be NULL */
+	uint64_t silence_ms; /* timeout without a byte: ends with -ETIMEDOUT */
+	loop_fn *open; /* the head of a 2xx response has come; may be NULL */
 	/* Not 0: the request is ended, `done` follows with this code and the text "". */
 	int (*data)(void *arg, const char *data, size_t len);
 	void (*done)(void *arg, const struct https_answer *answer);
@@ -68,7 +69,7 @@ struct https_call {
 int https_new(struct https **h, struct loop *loop, struct err *err);
 /* Every request must have ended or been stopped. */
 void https_free(struct https **h);
-/* Never fails at once: an error is told by `done`, later. */
+/* Never fails at once: `done` reports an error later. */
 struct https_request *https_start(struct https *h, const struct https_call *call);
 void https_stop(struct https_request **r);
 

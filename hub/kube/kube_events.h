@@ -1,15 +1,16 @@
 /*
- * What the hub finds about a Service, said where its operator looks: an Event on the Service
- * (kubectl describe service), NotReachableOnEdge with the reason, ReachableOnEdge when it has gone.
- * Only what has held for KUBE_EVENTS_STABLE_MS is said, once, and again from time to time while it
- * holds, since Events are forgotten by the cluster; the name of an Event follows from Service and
- * text, so that several hubs and restarts share one. At most KUBE_EVENTS_BURST at once and then one
- * each KUBE_EVENTS_PACE_MS, who has waited for longest first.
+ * Reports what the hub finds about a Service where its operator looks: an Event on the Service
+ * (kubectl describe service), NotReachableOnEdge with the reason, and ReachableOnEdge when that is
+ * over. Only a finding that has lasted for KUBE_EVENTS_STABLE_MS is reported, once, and repeated
+ * from time to time while it lasts, since the cluster deletes Events. The name of an Event follows
+ * from Service and text, so that several hubs and restarts share one. At most KUBE_EVENTS_BURST at
+ * once and then one every KUBE_EVENTS_PACE_MS, the longest waiting first.
  *
- * On the hub's loop. The owner tells all Services again and again:
+ * On the hub's loop. The owner reports all Services in each round:
  *
  *	kube_events_begin(e);
- *	kube_events_tell(e, "default", "web", EVENT_UNREACHABLE, "pod web-0 has no ...");	// "": all is well
+ *	// text "": no problem
+ *	kube_events_tell(e, "default", "web", EVENT_UNREACHABLE, "pod web-0 has no ...");
  *	kube_events_end(e);	// Services that were not told are gone
  */
 #ifndef EDGEWAY_HUB_KUBE_KUBE_EVENTS_H
@@ -32,23 +33,24 @@ enum {
 	"EndpointRefused" /* nodes refuse the address of some endpoint: model/dial_guard.h */
 #define EVENT_SELECTOR "NodesSelectorInvalid" /* edgeway.io/nodes is no selector */
 #define EVENT_ALLOW_FROM                                                                           \
-	"AllowFromInvalid" /* edgeway.io/allow-from cannot be read: nobody may call */
-#define EVENT_EXHAUSTED "FakeIPsExhausted" /* a node has no address left for it */
+	"AllowFromInvalid" /* edgeway.io/allow-from cannot be read: no client may connect */
+#define EVENT_EXHAUSTED "FakeIPsExhausted" /* a node has no fake IP left for it */
 #define EVENT_LIMITS                                                                               \
-	"BeyondEdgeLimits" /* it is larger than nodes take (model/limits.h), and not told */
-#define EVENT_HELD "RefusedByNodes" /* a node does not take it as it is */
-/* Some of its DestinationRules does not count; told beside the others. */
+	"BeyondEdgeLimits" /* larger than nodes accept (model/limits.h), so not sent to them */
+#define EVENT_HELD "RefusedByNodes" /* a node does not accept it as it is */
+/* A part of its DestinationRules has no effect; reported in addition to the others. */
 #define EVENT_RULE "DestinationRulePartly"
-#define EVENT_RULE_WELL "DestinationRuleHonoured" /* all of it does, or there is none any more */
-#define EVENT_WELL "ReachableOnEdge" /* none of the others any more */
+/* all of it has effect, or there is none any more */
+#define EVENT_RULE_WELL "DestinationRuleHonoured"
+#define EVENT_WELL "ReachableOnEdge" /* none of the others applies any more */
 
 struct kube_events;
 
 struct kube_events *kube_events_new(struct loop *loop, struct kube_api *api);
 void kube_events_free(struct kube_events **e);
 void kube_events_begin(struct kube_events *e);
-/* kind: the Event's reason, one of the above. What is said of a Service's rules and the rest are
- * told apart: each Service once in a round for either. */
+/* kind: the Event's reason, one of the above. Reports on a Service's rules are kept apart from the
+ * rest: one of either per Service in a round. */
 void kube_events_tell(struct kube_events *e, const char *ns, const char *name, const char *kind,
 	const char *text);
 void kube_events_end(struct kube_events *e);

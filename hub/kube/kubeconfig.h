@@ -1,13 +1,13 @@
 /*
- * Where the API server is and how to prove who we are: from a kubeconfig file, or, with path "",
- * from what every pod is given (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and the folder of
- * its service account). Read it again before a request: tokens and certificates are exchanged under
- * a running hub.
+ * The address of the API server and our credentials: from a kubeconfig file, or, with path "", from
+ * the data in every pod (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT and the folder of its
+ * service account). Read it again before a request: tokens and certificates are replaced while the
+ * hub runs.
  *
- * Of a kubeconfig: the current context and its namespace; of its cluster server,
+ * Of a kubeconfig it uses the current context and its namespace; of its cluster server,
  * certificate-authority(-data), tls-server-name and proxy-url; of its user token, tokenFile,
- * client-certificate(-data) and client-key(-data). What would run a program, log in by other means
- * or trust anybody is refused, with file and line.
+ * client-certificate(-data) and client-key(-data). Entries that would run a program, log in by
+ * other means or disable verification are refused, with file and line.
  *
  *	rc = kubeconfig_read(&peer, "/etc/edgeway/kubeconfig", &err);
  *	kubeconfig_peer_fini(&peer);

@@ -1,15 +1,15 @@
 /*
- * The Kubernetes source: Services, EndpointSlices, Pods and Nodes of an API server, told to a
- * model/cluster/cluster as source "". Endpoints are read only from a server that has no
- * EndpointSlices, DestinationRules only when that is wished; a server that does not know or tell
- * those is no reason to wait.
+ * The Kubernetes source: Services, EndpointSlices, Pods and Nodes of an API server, loaded into a
+ * model/cluster/cluster as source "". Endpoints are read only from a server without EndpointSlices,
+ * DestinationRules only if configured; the source does not wait for either if the server does not
+ * know or allow it.
  *
- * Left to the server: Services that are for another proxy
- * (service.kubernetes.io/service-proxy-name) and pods that have ended are never sent. `changed`
- * comes KUBERNETES_SETTLE_MS after the first of some changes, together: the slices of a service are
- * re-packed in several events. Before everything has been listed once nothing is told.
+ * The server filters: it never sends Services for another proxy
+ * (service.kubernetes.io/service-proxy-name) and pods that have ended. `changed` comes
+ * KUBERNETES_SETTLE_MS after the first of several changes, once for all: the slices of a service
+ * are re-packed in several events. It does not come before everything has been listed once.
  *
- * Spine, on the hub's loop. What was read serves on while the API server is away.
+ * On the hub's loop. The state that was read stays in use while the API server is away.
  *
  *	kubernetes_start(&k, loop, &config, &err);
  *	if (kubernetes_ready(k))	// in `changed`
@@ -28,8 +28,8 @@ struct kubernetes;
 
 struct kubernetes_config {
 	const char *kubeconfig; /* "": in-cluster */
-	bool rules; /* DestinationRules, too */
-	/* NetworkPolicies and Namespaces, too; nothing is told before they are read */
+	bool rules; /* also read DestinationRules */
+	/* also read NetworkPolicies and Namespaces; `changed` does not come before they are read */
 	bool policies;
 	uint64_t silence_ms; /* of a watch; 0: the default of hub/kube/reflector.h */
 	struct cluster *cluster;
@@ -37,19 +37,18 @@ struct kubernetes_config {
 	void *arg;
 };
 
-/* An error is a kubeconfig that cannot be read; a server that is away is waited for. */
+/* Fails only for a kubeconfig that cannot be read; it waits for a server that is away. */
 int kubernetes_start(struct kubernetes **k, struct loop *loop,
 	const struct kubernetes_config *config, struct err *err);
 /* The objects stay in the cluster: free that too. */
 void kubernetes_stop(struct kubernetes **k);
-/* Has everything been listed once? */
+/* Returns true once everything has been listed once. */
 bool kubernetes_ready(const struct kubernetes *k);
-/* What is said of the Services on themselves, see hub/kube/kube_events.h: NULL before everything is
- * read. */
+/* The Events on Services, see hub/kube/kube_events.h: NULL before everything is read. */
 struct kube_events *kubernetes_events(struct kubernetes *k);
-/* For other requests to the same server; until kubernetes_stop. */
+/* For other requests to the same server; valid until kubernetes_stop. */
 struct kube_api *kubernetes_api(const struct kubernetes *k);
-/* The first thing that is wrong with what is read; "": nothing. Borrowed for the call. */
+/* The first problem of the resources that are read; "": none. Borrowed for the call. */
 const char *kubernetes_problem(const struct kubernetes *k);
 /* Calls fn for each resource that cannot be read now. Texts are borrowed. */
 void kubernetes_each_problem(const struct kubernetes *k,

@@ -1,7 +1,7 @@
 /*
- * The set of names that the hub's certificate is for: DNS names and addresses, sorted, each once,
- * bounded. Kept beside the certificate (hub.names, with the hash of the CA) since that tells at the
- * next start whether the certificate still fits. Plain data of hub/identity/certs.
+ * The set of names for the hub's certificate: DNS names and addresses, sorted, without duplicates,
+ * bounded. Stored next to the certificate (hub.names, with the hash of the CA): at the next start
+ * it shows whether the certificate still fits. Plain data of hub/identity/certs.
  *
  *	struct names names = {0};
  *	names_add(&names, "hub.example");
@@ -20,14 +20,14 @@ struct names {
 	size_t n;
 };
 
-/* What does not fit any more is left out: the most important first. */
+/* Ignores the name if the set is full: add the most important names first. */
 void names_add(struct names *names, const char *name);
-/* The addresses of this host, but for loopback and link-local ones. */
+/* The addresses of this host, except loopback and link-local ones. */
 void names_add_interfaces(struct names *names);
 void names_fini(struct names *names);
-/* Are all of the others in it? */
+/* Returns true if `names` contains all of `others`. */
 bool names_hold(const struct names *names, const struct names *others);
-/* Adds nothing when the file is not there or was for another CA. */
+/* Adds nothing if the file does not exist or is for another CA. */
 void names_read(const char *path, const char *ca_hash, struct names *names);
 int names_write(const char *path, const char *ca_hash, const struct names *names, struct err *err);
 
