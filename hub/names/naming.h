@@ -1,13 +1,14 @@
 /*
- * By which addresses callers reach nodes by their names: a DNS zone that the hub serves
- * (dns/front/zone_server.h), and the hosts ConfigMap (hub/names/hosts_map.h). The name of a node at
- * the edge means the ingress, by `addresses`; that of any other node means its own address. Until
- * the hub knows which are which it says nothing: SERVFAIL, and no write. On the hub's loop.
+ * The addresses under which clients reach nodes by name: a DNS zone that the hub serves
+ * (dns/front/zone_server.h), and the hosts ConfigMap (hub/names/hosts_map.h). The name of an edge
+ * node resolves to the ingress, by `addresses`; that of any other node to its own address. Until
+ * the hub knows which nodes are at the edge it answers SERVFAIL and writes nothing. On the hub's
+ * loop.
  *
  *	rc = naming_start(&n, &config, &err);	// NULL in *n where neither is configured
  *	naming_state(n, &out);
  *
- * A change of nodes is in the zone at once; the ConfigMap is looked at every NAMING_TICK_MS.
+ * A change of nodes is in the zone at once; the ConfigMap is compared every NAMING_TICK_MS.
  */
 #ifndef EDGEWAY_HUB_NAMES_NAMING_H
 #define EDGEWAY_HUB_NAMES_NAMING_H
@@ -26,14 +27,15 @@ struct naming_config {
 	const struct cluster *cluster;
 	struct kube_api *api; /* NULL: no ConfigMap */
 	const struct hub_ways_in *ways_in;
-	/* Is it known which nodes there are, and which are at the edge? */
+	/* Returns true once it is known which nodes there are, and which are at the edge. */
 	bool (*known)(void *arg);
-	/* Is this one, or does the hub reach it through others? Asked once `known`. */
+	/* Returns true if the node is at the edge, or the hub reaches it through others. Called
+	 * once `known`. */
 	bool (*at_edge)(void *arg, const char *node);
-	/* Has a node of this name a tunnel, here or at another replica? */
+	/* Returns true if a node of this name has a tunnel, here or at another replica. */
 	bool (*is_heard_of)(void *arg, const char *node);
-	/* The nodes that have joined, as certs_nodes has them, and how often these may have
-	 * changed. */
+	/* The nodes that have joined, as certs_nodes returns them, and a counter of their
+	 * changes. */
 	size_t (*joined)(void *arg, char ***names);
 	uint64_t (*joined_changes)(void *arg);
 	void *arg;
