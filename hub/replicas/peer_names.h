@@ -1,14 +1,14 @@
 /*
- * Where the other replicas are: resolves the names of `peers` again and again, since replicas come
- * and go behind a name. The nameservers and the search list are those of /etc/resolv.conf as it is
- * at the time. Addresses need no resolving and are told once. A name that cannot be resolved keeps
- * what it had; told aloud. On the hub's loop.
+ * Resolves the names of `peers` to the addresses of the other replicas, again and again, since
+ * replicas come and go behind a name. The nameservers and the search list are those in
+ * /etc/resolv.conf at that time. Addresses need no resolving and are reported once. A name that
+ * cannot be resolved keeps its last addresses; the failure is logged. On the hub's loop.
  *
- *	names = peer_names_new(&(struct peer_names_config){.loop = loop, .names = names, .port = 10000,
- *		.found = on_found, .arg = me}, &err);
+ *	names = peer_names_new(&(struct peer_names_config){.loop = loop, .names = names,
+ *		.port = 10000, .found = on_found, .arg = me}, &err);
  *
- * `found` comes after each answer, never from within a call of this header, with the addresses of
- * the name of this number.
+ * `found` comes after each DNS response, never from within a call of this header, with the
+ * addresses of the name with this index.
  */
 #ifndef EDGEWAY_HUB_REPLICAS_PEER_NAMES_H
 #define EDGEWAY_HUB_REPLICAS_PEER_NAMES_H
@@ -27,19 +27,19 @@ struct peer_names;
 struct peer_names_config {
 	struct loop *loop;
 	const char *const *names; /* HOST[:PORT], ended by NULL; copied */
-	uint16_t port; /* where a name says none */
+	uint16_t port; /* for names without a port */
 	const char *resolv_conf; /* NULL: /etc/resolv.conf */
 	void (*found)(void *arg, size_t name, const struct addr *addrs, size_t n);
 	void *arg;
 };
 
-/* -EINVAL: a name cannot be one; err names it. */
+/* -EINVAL: a name is not valid; err names it. */
 int peer_names_new(
 	const struct peer_names_config *config, struct peer_names **out, struct err *err);
 void peer_names_free(struct peer_names **p);
-/* Has every name been answered, well or not? */
+/* Returns true once every name has had a response, good or bad. */
 bool peer_names_asked(const struct peer_names *p);
-/* Why the name has no address, "" when it has; `name`: in place of the text. */
+/* Why the name has no address, "" if it has one; `name`: set to the name itself. */
 const char *peer_names_problem(const struct peer_names *p, size_t i, const char **name);
 
 #endif

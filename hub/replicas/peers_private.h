@@ -1,8 +1,8 @@
 /*
- * What the files of the peers share: peers.c (who they are, what is asked of them), peer_line.c (a
- * connection to one), peer_guest.c (a connection from one), peer_trip.c (a stream that one asks
- * for), peer_ask.c (a question that one has), peers_tell.c (state and metrics). Nothing outside of
- * these includes it.
+ * State shared by the files of the peers: peers.c (the list of replicas, opening streams),
+ * peer_client.c (a connection to a replica), peer_server.c (a connection from one), peer_forward.c
+ * (a stream that one asks for), peer_query.c (a question of one), peers_tell.c (state and metrics).
+ * No other file includes it.
  *
  *   peer  WAITING ─timer─► DIALLING ─list is whole─► OPEN
  *            ▲                 │  │                   │
@@ -18,7 +18,7 @@
 #include "hub/replicas/peer_names.h"
 #include "hub/replicas/peers.h"
 
-/* A field of a request: whoever gets it may pass it on to one more replica. */
+/* Request header: the receiver may forward the stream to one more replica. */
 #define PEER_BETWEEN "edgeway-between"
 
 enum peer_state {
@@ -34,19 +34,19 @@ struct peer;
 
 /* One connection to a replica. */
 struct line {
-	TAILQ_ENTRY(line) link; /* of those that leave */
+	TAILQ_ENTRY(line) link; /* link in `leaving` */
 	struct peer *of;
-	struct watch *watch; /* while it connects */
+	struct watch *watch; /* while connecting */
 	struct timer *deadline;
-	struct tls_stream *tls; /* while it shakes hands */
+	struct tls_stream *tls; /* during the handshake */
 	struct session *session;
-	struct stream *list; /* what the replica tells; NULL: it has ended */
-	struct buf in; /* of that, less than a line */
+	struct stream *list; /* what the replica reports; NULL: it has ended */
+	struct buf in; /* an incomplete line of that */
 	struct tunnel_directory_peer
-		*claims; /* NULL: none, before it says who it is and when it leaves */
-	int fd; /* while it connects, else -1 */
+		*claims; /* NULL before the replica has named itself, and once it leaves */
+	int fd; /* while connecting, else -1 */
 	bool leaving;
-	bool stops; /* the replica says so */
+	bool stops; /* the replica says that it stops */
 	uint64_t since_ms;
 	char id[PEER_ID_TEXT], name[PEER_NAME_TEXT];
 	char serial[PKI_SERIAL_TEXT]; /* of its certificate */
@@ -60,36 +60,36 @@ struct peer {
 	struct peers *of;
 	struct addr addr;
 	char address[ADDR_TEXT_MAX];
-	uint64_t names; /* a bit for each configured name that it is an address of */
-	unsigned guests; /* connections from there */
+	uint64_t names; /* bit mask of the configured names that resolve to it */
+	unsigned guests; /* connections from this address */
 	enum peer_state state;
-	bool tried; /* it has answered, or failed to */
-	bool away_told; /* in the log */
+	bool tried; /* an attempt has succeeded or failed */
+	bool away_told; /* its absence was logged */
 	struct line *dialling, *now;
 	struct log_queue leaving;
 	struct timer *retry;
 	uint64_t backoff_ms;
-	char name[PEER_NAME_TEXT]; /* as it last called itself; "" never */
+	char name[PEER_NAME_TEXT]; /* the last name it gave; "": never */
 	char error[256]; /* "" none */
 	char trouble[PRESENCE_WORDS_MAX +
-		1]; /* what it says of itself, while it is connected; "" none */
+		1]; /* the problem that it reports while it is connected; "": none */
 };
 
-/* One connection of another replica. */
+/* One connection from another replica. */
 struct guest {
 	TAILQ_ENTRY(guest) link; /* of handshakes, or of those that are open */
-	struct preauth_conn place; /* while it shakes hands */
+	struct preauth_conn place; /* during the handshake */
 	struct peers *of;
 	struct tls_stream *tls;
 	struct session *session;
-	struct stream *list; /* where it is told of our nodes; NULL: it has not asked */
+	struct stream *list; /* stream that reports our nodes to it; NULL: it has not asked */
 	struct buf out; /* for that */
-	struct peer *from; /* its own address; NULL: not known */
+	struct peer *from; /* replica at its address; NULL: unknown */
 	struct addr addr;
 	char address[ADDR_TEXT_MAX];
 	char name[PEER_NAME_TEXT];
 	uint64_t since_ms;
-	int64_t ends_s; /* its certificate */
+	int64_t ends_s; /* when its certificate expires */
 	char serial[PKI_SERIAL_TEXT];
 };
 
@@ -103,7 +103,7 @@ struct peers {
 	struct session_limits limits;
 	struct tunnel_directory *roster;
 	struct peer_names *names; /* NULL: there are no others */
-	char *configured; /* `peers`, as they were adopted last; NULL: never */
+	char *configured; /* `peers` as last adopted; NULL: never */
 	struct ssl_ctx_st *server, *client; /* NULL: not yet */
 	struct quota *quota;
 	struct timer *sweep, *drained;
@@ -113,38 +113,38 @@ struct peers {
 	struct asked_list asked_here;
 	size_t n_all, n_guests, n_trips, n_asked; /* n_guests: without handshakes */
 	uint64_t began_ms; /* when there were certificates */
-	uint64_t forgot_ms; /* when names were looked at last */
+	uint64_t forgot_ms; /* when names were last forgotten */
 	uint64_t drain_ms; /* since when it drains; 0: it does not */
 	void (*done)(void *arg);
 	void *done_arg;
 	char id[PEER_ID_TEXT], name[PEER_NAME_TEXT];
-	char trouble[PRESENCE_WORDS_MAX + 1]; /* of this hub, as others were told */
-	struct session_stats past; /* of lines that have ended */
-	uint64_t lost, failed, refused; /* lines, guests */
-	uint64_t asked, misdirected; /* streams to others */
-	uint64_t passed, not_here, unpassed; /* streams of others */
+	char trouble[PRESENCE_WORDS_MAX + 1]; /* problem of this hub, as last reported */
+	struct session_stats past; /* of connections that have ended */
+	uint64_t lost, failed, refused; /* connections to and from replicas */
+	uint64_t asked, misdirected; /* streams opened at others */
+	uint64_t passed, not_here, unpassed; /* streams forwarded for others */
 };
 
 /* --- peers.c -------------------------------------------------------------------------------- */
-/* The peer at this address, made when it is not known; NULL: there are too many. */
+/* Finds or creates the peer at this address; NULL: there are too many. */
 struct peer *peers_at(struct peers *p, const struct addr *addr);
-/* Nobody may want it any more: then it is freed. */
+/* Frees the peer if nothing needs it any more. */
 void peers_release(struct peer *peer);
-/* Something has ended: is all that drains at its end? */
+/* Something has ended: checks whether draining is complete. */
 void peers_say_drained(struct peers *p);
-/* As peers_open, of a replica that may be NULL; between: it may pass it on. */
+/* As peers_open, for one replica, which may be NULL; between: it may forward the stream. */
 int peers_open_at(struct peers *p, struct line *l, struct peers_ask *ask, bool between);
-/* A claim has come, gone or changed. */
+/* A claim has been made, withdrawn or changed. */
 void peers_changed(struct peers *p, const char *node);
 
 /* --- peer_line.c ---------------------------------------------------------------------------- */
 void peer_dial(struct peer *peer);
-/* Another certificate: a new line takes the place of the one in use. */
+/* Another certificate: a new connection replaces the one in use. */
 void peer_renew(struct peer *peer);
-/* No new streams; what is open finishes. */
+/* No new streams; open ones finish. */
 void peer_leave(struct peer *peer);
 void peer_close(struct peer *peer);
-/* Cuts connections that were made with certificates that are revoked. */
+/* Closes connections that were made with certificates that are now revoked. */
 void peer_check(struct peer *peer);
 unsigned peer_streams(const struct peer *peer);
 
@@ -158,14 +158,14 @@ void guest_leave(struct guest *g);
 void guest_free(struct guest *g);
 
 /* --- peer_trip.c ---------------------------------------------------------------------------- */
-/* As `opened` of session_events. */
+/* The `opened` callback of session_events. */
 unsigned trip_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason);
-/* Those whose answer is to come from where nothing is answered now are given back. */
+/* Gives up, with 421, the forwarded streams whose tunnel does not answer now. */
 void trips_look(struct peers *p);
 void trips_free(struct peers *p);
 /* --- peer_ask.c ----------------------------------------------------------------------------- */
-/* As `opened` of session_events. */
+/* The `opened` callback of session_events. */
 unsigned asked_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason);
 void asked_free_all(struct peers *p);

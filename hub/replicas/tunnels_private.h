@@ -1,7 +1,7 @@
 /*
- * What the files of the tunnels share: tunnels.c (their life, streams), tunnels_lost.c (who is
- * expected back) and tunnels_tell.c (state and metrics). Nothing outside of these includes it.
- * Tunnels of a node hang in one chain of its bucket, those that came later first.
+ * State shared by the files of the tunnels: tunnels.c (life cycle, streams), tunnels_lost.c (nodes
+ * expected back) and tunnels_tell.c (state and metrics). No other file includes it. The tunnels of
+ * a node are in one chain of its bucket, the latest first.
  */
 #ifndef EDGEWAY_HUB_REPLICAS_TUNNELS_PRIVATE_H
 #define EDGEWAY_HUB_REPLICAS_TUNNELS_PRIVATE_H
@@ -14,25 +14,26 @@
 enum {
 	TUNNELS_BUCKETS = 4096,
 	TUNNELS_LOGGED =
-		120, /* lines a minute of each kind: a node comes and goes as often as it likes */
+		/* log lines a minute of each kind: a node may reconnect as often as it likes */
+	120,
 };
 
 struct tunnel {
-	TAILQ_ENTRY(tunnel) link; /* of handshakes, or of all that are open */
+	TAILQ_ENTRY(tunnel) link; /* link in `handshakes` or in `open` */
 	struct preauth_conn place; /* while it shakes hands */
-	struct tunnel *next; /* of the bucket: those that came later first */
+	struct tunnel *next; /* chain of the bucket: the latest first */
 	struct tunnels *of;
 	struct tls_stream *tls; /* until the handshake is done */
 	struct session *session;
 	char *node;
 	char serial[PKI_SERIAL_TEXT], address[ADDR_TEXT_MAX];
-	int64_t ends_s; /* its certificate, seconds since 1970 */
-	uint64_t came; /* order of coming at this hub */
+	int64_t ends_s; /* when its certificate expires, seconds since 1970 */
+	uint64_t came; /* order of arrival at this hub */
 	uint64_t epoch; /* among all hubs */
 	uint64_t since_ms;
-	/* since it has expired: when a newer certificate was last known to be in use; 0: never */
+	/* once expired: when a newer certificate was last known to be in use; 0: never */
 	uint64_t vouched_ms;
-	bool older; /* finishes what it has */
+	bool older; /* finishes its open streams */
 	bool leaving; /* the node has said that it takes no new streams */
 };
 
@@ -48,7 +49,7 @@ struct tunnels {
 	struct tunnel *buckets[TUNNELS_BUCKETS];
 	struct tunnel_lost
 		*lost[TUNNELS_BUCKETS]; /* nodes whose last tunnel has ended, for a while */
-	uint64_t started_ms; /* since then nodes can come */
+	uint64_t started_ms; /* since when nodes can connect */
 	bool started;
 	uint64_t last; /* the highest `came` and `epoch` */
 	bool draining;
@@ -58,11 +59,11 @@ struct tunnels {
 	uint64_t opened, failed, refused, replaced, late, cut, dead, silent, missed;
 };
 
-/* In tunnels_lost.c. The node's last tunnel has ended like this: 0 or -errno. */
+/* In tunnels_lost.c. The node's last tunnel has ended with this result: 0 or -errno. */
 void tunnels_note_lost(struct tunnels *t, const char *node, int rc);
-/* Those that are not expected any more, or all. */
+/* Forgets the nodes that are not expected any more, or all. */
 void tunnels_forget_lost(struct tunnels *t, bool all);
-/* New streams. */
+/* Returns true if the tunnel accepts new streams. */
 bool tunnels_takes(const struct tunnel *u);
 
 #endif
