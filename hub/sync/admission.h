@@ -1,7 +1,7 @@
 /*
- * Who is let in at the hub's port (doc/protocol.md): a node with a certificate for its talk, a
- * stranger with a token for his join. Judges by the path, headers and certificate of a request;
- * keeps nothing. A refusal is logged, not too often.
+ * Decides who is let in at the hub's port (doc/protocol.md): a node with a certificate for its
+ * session, a stranger with a token for joining. Decides from the path, headers and certificate of a
+ * request; keeps no state. A refusal is logged, at a limited rate.
  *
  *	status = admission_status(&join, conn);	// in the websocket's `accept`
  */
@@ -11,10 +11,11 @@
 #include "base/http/ws.h"
 #include "hub/identity/join.h"
 
-/* 0: let in, with the heartbeat that a node has asked for; else the HTTP status that refuses it. */
+/* Returns 0 to let it in, with the heartbeat that the node asked for; else the HTTP status to
+ * refuse it with. */
 int admission_status(const struct join_config *with, struct ws_conn *c);
-/* The node of the client's certificate; "" without one, and of a revoked one, which proves
- * nothing. */
+/* The node of the client's certificate; "" without a certificate or with a revoked one, which
+ * proves nothing. */
 const char *admission_proven_name(const struct certs *certs, const struct ws_conn *c);
 
 #endif

@@ -1,17 +1,17 @@
 /*
- * What every node should hold now: one item for each service, with the text frame that tells it,
- * built once for a change and shared by all sessions; a session only puts a msg_id of its own into
- * its copy on the way out. Whoever watches is told of every change, in order.
+ * The services that every node should hold now: one item for each service, with its text frame,
+ * built once per change and shared by all sessions; a session only writes its own msg_id into its
+ * copy when sending. Watchers get every change, in order.
  *
- * An item of a service that is gone stays, as a deletion to be told, for as long as a session
- * holds it. Items have small numbers (`index`), so that a session can keep its state of them in an
- * array; a number is used again once its item is gone.
+ * The item of a removed service stays, as a pending deletion, as long as a session holds it. Items
+ * have small numbers (`index`), so that a session can keep its state for them in an array; a number
+ * is reused once its item is gone.
  *
  * On the hub's loop. Items belong to the fanout; fanout_hold keeps one alive.
  *
  *	fanout_set(f, &change);		// tells the watchers
  *	fanout_remove(f, "default", "web");
- *	fanout_settle(f);		// those were all for now: what they make of it may leave together
+ *	fanout_settle(f);		// no more changes for now: watchers may send
  */
 #ifndef EDGEWAY_HUB_SYNC_FANOUT_H
 #define EDGEWAY_HUB_SYNC_FANOUT_H
@@ -23,17 +23,17 @@
 
 enum {
 	FANOUT_ID_LEN = 36, /* a UUID */
-	FANOUT_IDLE_TOLD = 200, /* services without endpoints that have series of their own */
+	FANOUT_IDLE_TOLD = 200, /* services without endpoints that get metric series of their own */
 };
 
 struct fanout;
 
-/* Of a view, for lists and metrics. */
+/* Numbers of a view, for lists and metrics. */
 struct fanout_counts {
 	uint16_t ports, endpoints,
-		ready; /* endpoints: places that serve or might, at the port that has most */
+		ready; /* endpoints: those that serve or might, at the port that has most */
 	bool headless, external;
-	bool idle; /* it has ports, and no endpoint at any of them serves */
+	bool idle; /* it has ports, and no endpoint that serves at any of them */
 };
 
 struct fanout_item {
@@ -41,14 +41,15 @@ struct fanout_item {
 	uint32_t index;
 	bool present; /* else: to be deleted */
 	uint64_t digest; /* of the view, 0 when not present */
-	const char *frame; /* whole envelope with FANOUT_ID_LEN bytes to fill in at id_at */
+	/* whole envelope; the FANOUT_ID_LEN bytes at id_at are to be filled in */
+	const char *frame;
 	size_t frame_len, id_at;
 	const char *content; /* the view's JSON within the frame */
 	size_t content_len;
 	struct fanout_counts counts;
-	const struct selector *nodes; /* who is to know of it; NULL: all */
-	bool restricted; /* not everybody may call it: only for agents that enforce that */
-	/* What it was before this change; only while `changed` tells of it. */
+	const struct selector *nodes; /* nodes that get it; NULL: all */
+	bool restricted; /* not every client may connect: only for agents that enforce that */
+	/* State before this change; valid only within `changed`. */
 	bool was_present;
 	const struct selector *was_nodes;
 	bool was_restricted;
@@ -57,7 +58,7 @@ struct fanout_item {
 typedef void fanout_fn(void *arg, struct fanout_item *item);
 typedef void fanout_settled_fn(void *arg);
 
-/* Embedded in who watches. */
+/* Embedded in the watcher. */
 struct fanout_watch {
 	struct fanout_watch *next, **at;
 	fanout_fn *changed;
@@ -65,45 +66,45 @@ struct fanout_watch {
 	void *arg;
 };
 
-/* A whole frame with FANOUT_ID_LEN bytes to fill in at id_at. */
+/* A whole frame; the FANOUT_ID_LEN bytes at id_at are to be filled in. */
 struct fanout_frame {
 	const char *frame;
 	size_t len, id_at;
 };
 
 struct fanout *fanout_new(void);
-/* Nobody may watch or hold any more. */
+/* There must be no watcher and no hold any more. */
 void fanout_free(struct fanout **f);
 
 void fanout_watch_start(struct fanout *f, struct fanout_watch *w, fanout_fn *changed,
 	fanout_settled_fn *settled, void *arg);
 void fanout_watch_stop(struct fanout_watch *w);
 
-/* Takes up a view (change->view is not NULL). False: the same as before. */
+/* Adds or updates a view (change->view is not NULL). False: unchanged. */
 bool fanout_set(struct fanout *f, const struct cluster_change *change);
-/* False when there was none. */
+/* False if there was none. */
 bool fanout_remove(struct fanout *f, const char *ns, const char *name);
-/* To be called after every series of the two above. */
+/* To be called after every series of the two calls above. */
 void fanout_settle(struct fanout *f);
 
 const struct digests *fanout_digests(const struct fanout *f);
 size_t fanout_count(const struct fanout *f); /* services present */
 uint32_t fanout_slots(const struct fanout *f); /* every index is below */
 struct fanout_item *fanout_find(const struct fanout *f, const char *key);
-/* The item of a key, made as a deletion when there is none: hold it at once. */
+/* The item of a key, created as a deletion if there is none: hold it at once. */
 struct fanout_item *fanout_use(struct fanout *f, const char *key);
 struct fanout_item *fanout_at(const struct fanout *f, uint32_t index); /* NULL: not in use */
-/* Items of a bucket (model/digest.h) one by one, NULL to begin and at the end. */
+/* Iterates over the items of a bucket (model/digest.h): NULL to begin and at the end. */
 struct fanout_item *fanout_in_bucket(
 	const struct fanout *f, unsigned bucket, struct fanout_item *last);
 
-/* The item's frame as a bundle, made once for all who ask in a row: good until another item is
- * asked for, or the item changes, or fanout_settle returns. False when that is no smaller. */
+/* The item's frame as a bundle, built once for consecutive callers: valid until another item is
+ * requested, the item changes, or fanout_settle returns. False if the bundle is not smaller. */
 bool fanout_bundle(struct fanout *f, const struct fanout_item *item, struct fanout_frame *to);
 
-/* Items present that not all nodes are to know of, one by one, NULL to begin and at the end. */
+/* Iterates over the present items that are not for all nodes: NULL to begin and at the end. */
 struct fanout_item *fanout_narrowed(const struct fanout *f, struct fanout_item *last);
-/* Appends the frame that tells that the service is gone. */
+/* Appends the frame that deletes the service. */
 void fanout_say_gone(struct buf *out, const struct fanout_item *item, const char *id);
 
 void fanout_hold(struct fanout_item *item);

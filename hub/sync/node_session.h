@@ -1,16 +1,17 @@
 /*
- * One connected node (doc/protocol.md, "Metadata"): says hello, compares digests, sends what
- * differs and then what changes, and takes the acknowledgements. Created when the websocket opened,
- * freed when it closed; on the hub's loop.
+ * The metadata session of one connected node (doc/protocol.md, "Metadata"): sends hello, compares
+ * digests, sends the differences and then every change, and handles the acknowledgements. Created
+ * when the websocket has opened, freed when it has closed; on the hub's loop.
  *
  *   hello sent ─ digest/buckets ─► [source read?] ─► live: every change is sent
- *                                  digest/services ─► differences queued ─ all sent ─► {"synced":true}
+ *                                  digest/services ─► differences queued
+ *                                                      └─ all sent ─► {"synced":true}
  *
- * What waits is a number for each service, never a message; it is sent once the fanout says that
- * the changes of this moment are all told, so that they share a bundle. At most INFLIGHT_MOST
- * messages are under way, one for each service, and a service that changes meanwhile is sent once
- * more, as it is then. So a slow node costs a few bytes a service, and the newest state always
- * wins. Nothing is lost: what was not acknowledged when the connection ends differs in the next
+ * The queue holds a number for each service, never a message. It is sent once the fanout reports
+ * that all changes of this moment are known, so that they share a bundle. At most INFLIGHT_MOST
+ * messages are unacknowledged, one for each service; a service that changes meanwhile is sent once
+ * more, as it is then. So a slow node costs a few bytes per service, and the newest state always
+ * wins. Nothing is lost: what was unacknowledged when the connection ended differs in the next
  * comparison of digests.
  */
 #ifndef EDGEWAY_HUB_SYNC_NODE_SESSION_H
@@ -30,7 +31,7 @@ enum {
 
 enum unserved_why { UNSERVED_ADDRESS, UNSERVED_REFUSED, UNSERVED_WHYS };
 
-/* Counters of all talks, kept by the hub. */
+/* Counters of all sessions, kept by the hub. */
 struct node_session_stats {
 	uint64_t updates, deletes, acks, refused, syncs, bad_messages, replaced, stalled;
 	struct outbox_stats outbox;
@@ -42,60 +43,61 @@ struct node_session_config {
 	const char *ca_hash; /* sha256 of the hub's CAs as PEM text */
 	const char *const *addresses; /* where nodes reach this hub, said in hello: borrowed */
 	size_t n_addresses;
-	const char *agent; /* version that the node tells, copied */
+	const char *agent; /* the node's version, copied */
 	const char *node, *site, *zone, *cluster_domain; /* copied */
 	const struct kube_labels *labels; /* of the node, copied; NULL: none known */
 	bool ready; /* the source has been read */
-	bool bundles; /* the node takes them (model/bundle.h) */
+	bool bundles; /* the node accepts bundles (model/bundle.h) */
 	const char
-		*crl; /* revoked certificates of hubs, said in hello: borrowed; "" or NULL: none */
-	bool takes_crl; /* also later */
-	bool answers; /* and questions (model/health.h) */
+		*crl; /* revoked certificates of hubs, sent in hello: borrowed; "" or NULL: none */
+	bool takes_crl; /* the node accepts them later, too */
+	bool answers; /* the node answers questions (model/health.h) */
 	bool no_tunnel; /* its tunnel is switched off */
-	bool enforces; /* and keeps out who may not call a service (model/allow_from.h) */
+	bool enforces; /* the node enforces who may connect to a service (model/allow_from.h) */
 };
 
 struct node_session;
 
-/* Sends hello. Sets nothing on the connection: the owner routes events here. */
+/* Sends hello. Sets no callbacks on the connection: the owner passes its events on. */
 struct node_session *node_session_new(
 	const struct node_session_config *config, struct ws_conn *conn);
-/* After the connection's `closed`, or for a connection that the owner has forgotten. */
+/* Call after the connection's `closed`, or for a connection that the owner has forgotten. */
 void node_session_free(struct node_session **s);
 
-/* The source has been read: answers what waited for it. */
+/* The source has been read: answers the queries that waited for it. */
 void node_session_ready(struct node_session *s);
 void node_session_text(struct node_session *s, const char *text, size_t len);
 void node_session_drained(struct node_session *s);
-/* From time to time: ends a connection whose node stopped acknowledging. */
+/* Call from time to time: ends a connection whose node has stopped acknowledging. */
 void node_session_tick(struct node_session *s, uint64_t now_ms);
-/* Other certificates of hubs are revoked; PEM, "" none. */
+/* The list of revoked hub certificates has changed; PEM, "": none. */
 void node_session_say_crl(struct node_session *s, const char *crl);
 /* Ends the connection, with a reason for the node's log; `closed` follows. Nothing is sent after
  * it. */
 void node_session_end(struct node_session *s, unsigned code, const char *why);
 
-/* What does the node make of the endpoints of this service, "namespace/name"? 0: q is told, later.
- * -ENOTCONN; -EOPNOTSUPP: its agent is older; -EBUSY: too many questions wait. */
+/* Asks the node about the state of this service's endpoints, "namespace/name". 0: q gets the answer
+ * later. -ENOTCONN; -EOPNOTSUPP: its agent is too old; -EBUSY: too many questions wait. */
 int node_session_ask(struct node_session *s, const char *service, struct question *q);
 const char *node_session_node(const struct node_session *s);
-/* Are these the site and zone that its hello told? */
+/* Returns true if these are the site and zone in its hello. */
 bool node_session_lives_in(const struct node_session *s, const char *site, const char *zone);
-/* The labels of the node are these now: it is told of what they add, and that the rest is gone. */
+/* The node's labels have changed: sends it the services that they add, and deletions for those that
+ * they remove. */
 void node_session_relabel(struct node_session *s, const struct kube_labels *labels);
-/* Services ("namespace/name") of which the node says that no fake IP is left there for them, or
- * that it refuses an endpoint because of its address; how many. */
+/* Services ("namespace/name") for which the node reports that it has no fake IP left, or that it
+ * refuses an endpoint because of its address; returns how many. */
 size_t node_session_unserved(
 	const struct node_session *s, enum unserved_why why, const char *const **keys);
-/* The callers of the node (cluster_callers), unless they are those that it was told last; nothing
- * for an agent that does not enforce. */
+/* Sends the list of the node's clients (cluster_callers) if it has changed since the last time;
+ * sends nothing to an agent that does not enforce it. */
 void node_session_callers(struct node_session *s, struct buf *callers);
 bool node_session_enforces(const struct node_session *s);
-/* Services that the node does not take as they are (hub/port/refusals.h); borrowed. */
+/* Services that the node does not accept as they are (hub/port/refusals.h); borrowed. */
 struct refusals;
 const struct refusals *node_session_refusals(const struct node_session *s);
 bool node_session_ended(const struct node_session *s);
-/* What it is about, for those who look on: texts are good until the loop's next turn. */
+/* Data of the session for displays: texts are valid until the loop's next turn. */
 struct node_session_facts {
 	const char *node, *site, *zone, *version, *address;
 	uint64_t since_ms; /* since 1970 */
@@ -104,13 +106,13 @@ struct node_session_facts {
 	size_t unserved, held;
 };
 void node_session_facts(const struct node_session *s, struct node_session_facts *to);
-/* What the node has of a service. */
+/* The state of a service at the node. */
 enum node_session_share {
-	NODE_SESSION_NOT_FOR_IT, /* edgeway.io/nodes keeps it from the node */
-	NODE_SESSION_UNDER_WAY, /* it is to be sent, or to be acknowledged */
-	NODE_SESSION_REFUSED, /* the node does not take it as it is */
+	NODE_SESSION_NOT_FOR_IT, /* edgeway.io/nodes excludes the node */
+	NODE_SESSION_UNDER_WAY, /* to be sent, or to be acknowledged */
+	NODE_SESSION_REFUSED, /* the node does not accept it as it is */
 	NODE_SESSION_UNSERVED, /* the node has no fake IP for it */
-	NODE_SESSION_HAS, /* as it is now */
+	NODE_SESSION_HAS, /* the node has it as it is now */
 };
 enum node_session_share node_session_share(
 	const struct node_session *s, const struct fanout_item *item);

@@ -1,7 +1,8 @@
 /*
- * What the files of a talk share: talk.c (what comes, what is sent, beginning and end),
- * talk_compare.c (digests), node_session_say.c (small messages), node_session_ask.c (questions) and
- * talk_tell.c (what others ask about it). Nothing outside of these includes it.
+ * State shared by the files of a node session: node_session.c (received messages, sending,
+ * beginning and end), node_session_compare.c (digests), node_session_say.c (small messages),
+ * node_session_ask.c (questions) and node_session_tell.c (state for others). No other file includes
+ * it.
  */
 #ifndef EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
 #define EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
@@ -21,39 +22,39 @@ struct node_session {
 	char *node, *site, *zone, *address, *agent;
 	uint64_t since_ms;
 
-	bool live; /* the node has told its digests: changes are sent */
-	bool synced; /* and has been told all differences */
+	bool live; /* the node has sent its digests: changes are sent */
+	bool synced; /* all differences have been sent, too */
 	bool ended;
-	char *held_id; /* query that waits for the source; NULL none */
+	char *held_id; /* query that waits for the source; NULL: none */
 	struct digests held;
 
 	struct fanout_watch watch;
 	struct node_filter sight;
 	struct pending pending;
-	/* query whose answer {"synced":true} comes once popped has reached sync_at */
+	/* query to be answered with {"synced":true} once popped has reached sync_at */
 	char *sync_id;
 	uint64_t sync_at;
 
-	struct inflight flights; /* under way */
+	struct inflight flights; /* unacknowledged */
 	struct outbox outbox;
 	uint64_t n_acks;
 	struct unserved unserved;
-	struct refusals refusals; /* those of PENDING_REFUSED */
-	struct questions questions; /* that the node has not answered */
-	uint64_t callers; /* hash of what it is told of them, 0: nothing */
-	struct buf callers_next; /* what of that could not be sent yet */
+	struct refusals refusals; /* reasons of the items with PENDING_REFUSED */
+	struct questions questions; /* not yet answered by the node */
+	uint64_t callers; /* hash of the list that it was sent, 0: none */
+	struct buf callers_next; /* rest of that list that could not be sent yet */
 };
 
-/* --- talk.c --------------------------------------------------------------------------------- */
+/* --- node_session.c ------------------------------------------------------------------------- */
 /* From now on changes are sent as they come. */
 void node_session_go_live(struct node_session *s);
-/* Says that it is synced once all that the comparison found has been sent. */
+/* Reports that the node is synced once everything that the comparison found has been sent. */
 void node_session_finish_sync(struct node_session *s);
 
-/* --- talk_compare.c ------------------------------------------------------------------------- */
+/* --- node_session_compare.c ----------------------------------------------------------------- */
 /* The node's digests of all buckets; they are kept until the source has been read. */
 void node_session_compare_buckets(struct node_session *s, const struct envelope *e);
-/* The services in some buckets: what differs is queued. */
+/* The services in some buckets: queues what differs. */
 void node_session_compare_services(struct node_session *s, const struct envelope *e);
 /* Answers the digests that were kept. */
 void node_session_answer_held(struct node_session *s);
@@ -64,7 +65,8 @@ void node_session_say(struct node_session *s, enum operation op, const char *res
 void node_session_say_as(struct node_session *s, const struct saying *say, const char *id);
 void node_session_say_hello(struct node_session *s);
 void node_session_say_synced(struct node_session *s, const char *parent);
-/* A node that sends faster than it reads the complaints is sent away. */
+/* Reports an error to the node. Ends the connection of a node that sends faster than it reads
+ * these. */
 void node_session_complain(
 	struct node_session *s, const char *parent, const char *resource, const char *why);
 

@@ -1,12 +1,14 @@
 /*
- * Nodes that nobody gave a site (label edgeway.io/site, else topology.kubernetes.io/zone) and that
- * come from another address than their own, from behind NAT that is: that source address is their
- * site, since the private addresses behind it mean nothing elsewhere. It is noted on the Node, as
- * annotation edgeway.io/source-address, so that all replicas, a hub that starts anew and kubectl
- * see the same; model/kube reads it back. One that comes from its own address, or was given a site,
- * has the annotation taken away. Off, the hub only says which nodes these are. On the hub's loop.
+ * Gives a site to nodes behind NAT: nodes without a site (label edgeway.io/site, else
+ * topology.kubernetes.io/zone) that connect from another address than their own. That source
+ * address becomes their site, since the private addresses behind it mean nothing elsewhere. It is
+ * written to the Node, as annotation edgeway.io/source-address, so that all replicas, a hub that
+ * restarts and kubectl see the same; model/kube reads it back. A node that connects from its own
+ * address, or that was given a site, loses the annotation. If this is off, the hub only reports
+ * which nodes these are. On the hub's loop.
  *
- *	node_sites_saw(s, "edge-1", "203.0.113.9:40222");	// of each connected node, again and again
+ *	// for each connected node, again and again
+ *	node_sites_saw(s, "edge-1", "203.0.113.9:40222");
  */
 #ifndef EDGEWAY_HUB_SYNC_NODE_SITES_H
 #define EDGEWAY_HUB_SYNC_NODE_SITES_H

@@ -1,6 +1,6 @@
 /*
- * Frames on their way to one node: a node that takes bundles (model/bundle.h) gets what came
- * together in one, when that is worth it; the others get each by itself at once. Part of
+ * Frames to be sent to one node: a node that accepts bundles (model/bundle.h) gets the frames of
+ * one moment in one, if that is worth it; other nodes get each frame at once. Part of
  * hub/sync/node_session.
  *
  *	memcpy(outbox_begin(&o, len), frame, len);
@@ -13,7 +13,7 @@
 #include "base/http/ws.h"
 #include "hub/sync/fanout.h"
 
-/* What was sent in bundles: their number, bytes before and after. */
+/* Totals of the bundles: their number, bytes before and after. */
 struct outbox_stats {
 	uint64_t bundles, bytes_before, bytes_after;
 };
@@ -21,19 +21,19 @@ struct outbox_stats {
 struct outbox {
 	struct ws_conn *conn;
 	struct outbox_stats *stats;
-	bool bundles; /* the node takes them */
+	bool bundles; /* the node accepts them */
 	struct buf lines; /* each ended by a line feed */
 	size_t n_lines;
 };
 
 void outbox_init(struct outbox *o, struct ws_conn *conn, bool bundles, struct outbox_stats *stats);
 void outbox_fini(struct outbox *o);
-/* Room for a frame of `len` bytes, good until outbox_end. */
+/* Room for a frame of `len` bytes, valid until outbox_end. */
 char *outbox_begin(struct outbox *o, size_t len);
 void outbox_end(struct outbox *o, size_t len);
 void outbox_send(struct outbox *o);
-/* A large item for this node alone, or for all at once: its bundle is made once for all of them.
- * False: not so, begin and end it. */
+/* Sends a large item, the same for all nodes, alone: its bundle is built once for all of them.
+ * False: not possible, use outbox_begin and outbox_end. */
 bool outbox_item(struct outbox *o, struct fanout *f, const struct fanout_item *item,
 	const char id[FANOUT_ID_LEN + 1]);
 
