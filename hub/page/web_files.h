@@ -19,7 +19,7 @@ struct web_file {
 
 /* NULL: there is none. */
 const struct web_file *web_file_find(const char *path, size_t len);
-/* RFC 9110 section 8.8.3: another one when the content is another. */
+/* RFC 9110 section 8.8.3: changes with the content. */
 void web_file_etag(const struct web_file *file, char to[WEB_ETAG_TEXT]);
 
 #endif

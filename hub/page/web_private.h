@@ -1,10 +1,10 @@
 /*
- * What the files of the page itself share (hub/page/web.h): web.c (listener, turns, counters),
- * web_conn.c (a connection: requests, files) and web_live.c (a viewer's websocket). Nothing outside
- * of these includes it.
+ * State shared by the files of the page itself (hub/page/web.h): web.c (listener, loop turns,
+ * counters), web_conn.c (a connection: requests, files) and web_live.c (a viewer's websocket). No
+ * other file includes it.
  *
  *	SHAKES ─► HEAD ─┬─► REPLY ─┬─► HEAD ...
- *	                │          └─► LINGER: what still comes is passed over, so that the answer is not lost to a reset
+ *	                │          └─► LINGER: discards input, so no reset loses the response
  *	                └─► LIVE
  */
 #ifndef EDGEWAY_HUB_PAGE_WEB_PRIVATE_H
@@ -20,15 +20,15 @@
 
 enum web_stage { WEB_SHAKES, WEB_HEAD, WEB_REPLY, WEB_LINGER, WEB_LIVE };
 
-/* One who looks. */
+/* One viewer. */
 struct viewer {
 	struct wsframe *frames;
-	struct buf line; /* of what he wants, until its end has come */
+	struct buf line; /* incomplete line with the wanted view */
 	struct want want;
-	uint64_t top, view; /* hashes of what he was told last */
-	size_t seen; /* events */
-	bool due; /* for a turn */
-	uint64_t told_ms; /* his last turn */
+	uint64_t top, view; /* hashes of the data sent last */
+	size_t seen; /* events sent */
+	bool due; /* waits for a turn */
+	uint64_t told_ms; /* its last turn */
 	size_t heard; /* bytes since then */
 };
 
@@ -38,10 +38,10 @@ struct web_conn {
 	enum web_stage stage;
 	struct tls_stream *tls; /* WEB_SHAKES */
 	struct transport *wire;
-	struct timer *timer; /* the end of patience */
+	struct timer *timer; /* timeout of the stage */
 	struct caller caller;
 	struct buf in, out;
-	bool close; /* behind the answer */
+	bool close; /* close after the response */
 	uint64_t pinged_ms;
 	struct viewer *viewer; /* WEB_LIVE */
 };
@@ -51,15 +51,15 @@ TAILQ_HEAD(web_conns, web_conn);
 struct web {
 	struct web_config config;
 	struct listen *listen;
-	struct ssl_ctx_st *tls; /* NULL: plain */
-	bool proven; /* by certificate */
+	struct ssl_ctx_st *tls; /* NULL: no TLS */
+	bool proven; /* clients prove who they are by certificate */
 	struct web_conns conns;
 	size_t n_conns, n_viewers;
-	struct survey *survey; /* NULL: nobody looks */
+	struct survey *survey; /* NULL: no viewers */
 	struct probes *probes;
 	struct dead *dead;
-	struct timer *tick; /* until the next survey; while somebody looks */
-	struct timer *turn; /* until the turn of the next viewer who is due */
+	struct timer *tick; /* until the next survey; while there are viewers */
+	struct timer *turn; /* until the turn of the next due viewer */
 	uint64_t started_ms; /* since 1970 */
 	bool leaving;
 	uint64_t requests, bytes;
@@ -69,27 +69,27 @@ struct web {
 /* --- web_conn.c ----------------------------------------------------------------------------- */
 void web_conn_take(struct web *w, int fd, const struct caller *caller);
 void web_conn_free(struct web_conn *c);
-/* Sends what waits; false: the connection is gone. */
+/* Sends waiting data; false: the connection is gone. */
 bool web_conn_flush(struct web_conn *c);
 
 /* --- web_live.c ----------------------------------------------------------------------------- */
-/* The handshake is answered: the connection belongs to a viewer. */
+/* The handshake has been answered: the connection now belongs to a viewer. */
 void web_live_start(struct web_conn *c);
 void web_live_stop(struct web_conn *c);
-/* Bytes have come in c->in. False: the connection is gone. */
+/* Data has arrived in c->in. False: the connection is gone. */
 bool web_live_read(struct web_conn *c);
-/* Tells what is new; false: the connection is gone. */
+/* Sends what is new; false: the connection is gone. */
 bool web_live_turn(struct web_conn *c, const struct tell *tell);
-/* With a close frame, unless one with another code was made before. why: he is dropped; NULL: all
- * is well. False: the connection is gone. */
+/* Sends a close frame, unless one with another code was built before. why: an error; NULL: none.
+ * False: the connection is gone. */
 bool web_live_close(struct web_conn *c, enum wsframe_code code, const char *why);
 
 /* --- web.c ---------------------------------------------------------------------------------- */
-/* Says why, and counts. */
+/* Logs the reason, and counts. */
 void web_drop(const struct web_conn *c, const char *why);
-/* A viewer has come or gone. */
+/* A viewer has connected or gone. */
 void web_viewers_changed(struct web *w);
-/* He wants something else than before: he does not wait for the next second. */
+/* The viewer wants another view: it does not wait for the next second. */
 void web_hurry(struct web_conn *c);
 
 #endif

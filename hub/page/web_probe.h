@@ -1,10 +1,10 @@
 /*
- * What nodes themselves make of a service's endpoints, for those who look at it (hub/page/web.h). A
- * node is asked on its websocket (doc/protocol.md, "Questions"), by this hub or, where it is
- * connected to another replica, by that one. It needs no right: the agent tells its hub, as it
- * tells it all else, and whoever sees the page sees it. Bounded: PROBES_AT_ONCE questions are under
- * way, PROBES_KEPT answers are kept, and asked for anew after PROBE_FRESH_MS while somebody looks.
- * On the hub's loop.
+ * What nodes themselves report about a service's endpoints, for the viewers of the service
+ * (hub/page/web.h). A node is asked on its websocket (doc/protocol.md, "Questions"), by this hub
+ * or, if it is connected to another replica, by that one. No access right is needed: the agent
+ * reports it to its hub like everything else, and whoever may see the page may see it. Limits:
+ * PROBES_AT_ONCE open questions, PROBES_KEPT cached answers, refreshed after PROBE_FRESH_MS while
+ * there are viewers. On the hub's loop.
  *
  *	probes_tell(p, "edge-1", "default/web", out);	// what is known now
  *
@@ -21,11 +21,11 @@
 enum {
 	PROBES_AT_ONCE = 64,
 	PROBES_KEPT = 1000,
-	PROBE_MS = 5000, /* for an answer */
+	PROBE_MS = 5000, /* timeout of an answer */
 	PROBE_FRESH_MS = 3000,
 	PROBE_AWAY_MS =
-		10 * 1000, /* until replicas are asked again for a node that none of them had */
-	PROBE_KEEP_MS = 30 * 1000, /* that nobody looks */
+		10 * 1000, /* until replicas are asked again about a node that none of them had */
+	PROBE_KEEP_MS = 30 * 1000, /* lifetime of an answer that nobody views */
 };
 
 struct probes;
@@ -42,10 +42,10 @@ struct probes_config {
 
 struct probes *probes_new(const struct probes_config *config);
 void probes_free(struct probes **p);
-/* All that is known counts no more, and what is asked now is not waited for. */
+/* Discards all answers, and ignores those to open questions. */
 void probes_forget(struct probes *p);
 /* {"said":[{"port","address","node","health"},...],"known":true,"more":0,"at":"hub-2"} or {"why":"a
- * sentence","at":""}; null: not known yet. at: the replica that the node is connected to, "" this
+ * sentence","at":""}; null: not known yet. at: the replica that the node is connected to, "": this
  * one. */
 void probes_tell(struct probes *p, const char *node, const char *service, struct buf *out);
 void probes_metrics(const struct probes *p, struct metrics *m);

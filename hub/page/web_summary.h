@@ -1,6 +1,6 @@
 /*
- * The services of the hub's page, as they were at the last survey: keys are copies, in order. A
- * part of hub/page/web_survey; on the hub's loop.
+ * The services on the hub's page, as of the last survey: keys are copies, sorted. A part of
+ * hub/page/web_survey; on the hub's loop.
  *
  *	summary_take(s, fanout, cluster);
  *	n = summary_list(s, &list);
@@ -11,9 +11,9 @@
 #include "hub/sync/fanout.h"
 
 struct service_summary {
-	const char *key; /* NULL: none has this number */
+	const char *key; /* NULL: this number is not in use */
 	struct fanout_counts counts;
-	bool fault; /* somebody has to mend it: FINDING_FAULT of model/cluster/cluster.h */
+	bool fault; /* somebody must fix it: FINDING_FAULT of model/cluster/cluster.h */
 };
 
 struct summary;
@@ -21,10 +21,10 @@ struct summary;
 struct summary *summary_new(void);
 void summary_free(struct summary **s);
 void summary_take(struct summary *s, const struct fanout *f, const struct cluster *c);
-/* In order of their keys; good until the next summary_take. */
+/* Sorted by key; valid until the next summary_take. */
 size_t summary_list(const struct summary *s, const struct service_summary *const **list);
 
-/* Do some of its endpoints serve, and others not? */
+/* Returns true if some of its endpoints serve, and others do not. */
 static inline bool
 service_is_partly(const struct service_summary *s)
 {

@@ -1,8 +1,8 @@
 /*
- * What the hub's page shows, taken as it is at one moment (hub/page/web.h): all nodes with their
- * tunnels, in order of their names, and a short form of each service (hub/page/web_summary.h). One
- * survey serves all viewers, and is taken at most once a second and only while somebody looks.
- * Texts of nodes are copies. On the hub's loop.
+ * A snapshot of what the hub's page shows (hub/page/web.h): all nodes with their tunnels, sorted by
+ * name, and a summary of each service (hub/page/web_summary.h). One survey serves all viewers, and
+ * is taken at most once a second and only while there are viewers. Texts of nodes are copies. On
+ * the hub's loop.
  *
  *	survey_take(s, &sources, now_ms);
  *	for (size_t i = 0; i < survey_nodes(s, &list); i++)
@@ -17,7 +17,7 @@
 #include "hub/page/web_summary.h"
 #include "hub/sync/nodes.h"
 
-/* Who has joined is looked up when that changes, and for revocations so often. */
+/* The joined nodes are read when they change, and so often for revocations. */
 enum { SURVEY_JOINED_MS = 10000 };
 
 /* Borrowed for the call. */
@@ -31,17 +31,18 @@ struct survey_sources {
 	const struct manifests *manifests; /* one of these two is NULL */
 	const struct kubernetes *kubernetes;
 	bool ready;
-	const char *waits; /* for what, when not ready */
-	uint16_t port; /* that nodes dial */
+	const char *waits; /* what it waits for, when not ready */
+	uint16_t port; /* to which nodes connect */
 	uint64_t requests, refused; /* ingress_count */
 };
 
 enum survey_health {
-	SURVEY_REVOKED, /* its certificate is refused: it is no node any more */
+	SURVEY_REVOKED, /* its certificate is revoked: it is no longer a node */
 	SURVEY_DOWN, /* it has joined, and is not connected */
-	SURVEY_LAGS, /* connected, and changes are under way, or some of its services not served */
-	SURVEY_BARE, /* connected, without a tunnel, which is not switched off */
-	SURVEY_ELSEWHERE, /* at another replica */
+	/* connected, but changes are pending, or some of its services are not served */
+	SURVEY_LAGS,
+	SURVEY_BARE, /* connected, without a tunnel, although tunnels are not switched off */
+	SURVEY_ELSEWHERE, /* connected to another replica */
 	SURVEY_GOOD,
 	SURVEY_HEALTHS,
 };
@@ -49,28 +50,29 @@ enum survey_health {
 struct survey_node {
 	uint32_t name, site, zone, version, address; /* survey_text */
 	uint32_t at,
-		/* of one that is not connected here: the replica that has it, or had it; its last
+		/* for one that is not connected here: the replica that has or had it; its last
 		 * words */
 		words;
 	uint8_t health; /* enum survey_health */
-	bool connected, tunnel, no_tunnel; /* no_tunnel: it is switched off */
+	bool connected, tunnel, no_tunnel; /* no_tunnel: switched off */
 	unsigned pending, unacked, unserved, streams, rtt_ms;
 	uint64_t since_ms, tunnel_since_ms; /* since 1970; 0: not connected, no tunnel */
-	/* since 1970, when it was connected last and is not; 0: not since the hub started */
+	/* since 1970, when it was last connected, if it is not now; 0: not since the hub started */
 	uint64_t seen_ms;
-	int64_t ends_s; /* the certificate of its newest tunnel, since 1970; 0: unknown */
-	uint64_t lags_since_ms; /* since 1970, as surveys saw it; 0: it does not */
+	int64_t ends_s; /* expiry of its newest tunnel's certificate, since 1970; 0: unknown */
+	uint64_t lags_since_ms; /* since 1970, as seen by surveys; 0: it does not lag */
 	uint64_t epoch;
 	uint64_t bytes_in, bytes_out; /* of its newest tunnel; in: from the node */
 	uint64_t rate_in,
-		rate_out; /* bytes a second since the survey before; of the newest tunnel */
+		rate_out; /* bytes a second since the previous survey; of the newest tunnel */
 };
 
 struct survey_totals {
 	size_t nodes, health[SURVEY_HEALTHS];
 	size_t tunnels, streams;
 	uint64_t rate_in, rate_out;
-	size_t services, idle, partly; /* without an endpoint that serves; some of them do not */
+	/* idle: without a serving endpoint; partly: some endpoints do not serve */
+	size_t services, idle, partly;
 };
 
 struct survey;
@@ -79,7 +81,7 @@ struct survey *survey_new(void);
 void survey_free(struct survey **s);
 /* now_ms: of the loop. */
 void survey_take(struct survey *s, const struct survey_sources *from, uint64_t now_ms);
-/* When it was taken last, of the loop; 0: never. */
+/* When it was last taken, of the loop; 0: never. */
 uint64_t survey_taken_ms(const struct survey *s);
 
 const struct survey_totals *survey_totals(const struct survey *s);

@@ -1,10 +1,10 @@
 /*
- * The hub's page as data (hub/page/web.h): JSON, an object a line, each with its kind in "t".
- * web_tell.c has what every viewer gets and the lists, web_attention.c what is not well, web_map.c
- * sites and nodes for the map, web_seen.c one node, one service and how each node sees it. All of
- * it is bounded, whatever the size of the cluster: TELL_ROWS rows, TELL_DRAWN nodes, TELL_SHOWN
- * endpoints. Names come from the cluster and from nodes: they are texts, never markup. On the hub's
- * loop.
+ * The data of the hub's page (hub/page/web.h): JSON, an object per line, each with its kind in "t".
+ * web_tell.c writes the common part and the lists, web_attention.c the problems, web_map.c sites
+ * and nodes for the map, web_seen.c one node, one service and how each node sees it. All output is
+ * bounded, whatever the size of the cluster: TELL_ROWS rows, TELL_DRAWN nodes, TELL_SHOWN
+ * endpoints. Names come from the cluster and from nodes: they are written as texts, never as
+ * markup. On the hub's loop.
  */
 #ifndef EDGEWAY_HUB_PAGE_WEB_TELL_H
 #define EDGEWAY_HUB_PAGE_WEB_TELL_H
@@ -16,7 +16,7 @@
 
 enum {
 	TELL_ROWS = 50,
-	TELL_NAMED = 6, /* of each kind of trouble, by name */
+	TELL_NAMED = 6, /* of each kind of problem, by name */
 	TELL_SITES = 120,
 	TELL_DRAWN = 400, /* nodes that are drawn one by one */
 	TELL_SHOWN = 16, /* endpoints of a port, as one node sees it */
@@ -35,10 +35,10 @@ struct tell {
 
 /* {"t":"top",...}: counts, traffic, replicas. */
 void tell_top(const struct tell *t, struct buf *out);
-/* What the viewer wants: {"t":"overview"|"nodes"|"services"|"node"|"service",...}; nothing for
- * events. */
+/* The view that the viewer wants: {"t":"overview"|"nodes"|"services"|"node"|"service",...}; nothing
+ * for events. */
 void tell_view(const struct tell *t, const struct want *want, struct buf *out);
-/* {"t":"events","rows":[...]}: those from *seen on; nothing when there are none. */
+/* {"t":"events","rows":[...]}: those from *seen on; nothing if there are none. */
 void tell_events(size_t *seen, struct buf *out);
 
 /* --- parts of it ---------------------------------------------------------------------------- */

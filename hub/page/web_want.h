@@ -1,6 +1,6 @@
 /*
- * What a viewer of the hub's page wants to see (hub/page/web.h): a line of the form of a query, as
- * the page's script sends it. Pure; a leaf fed with bytes of strangers.
+ * The view that a viewer of the hub's page wants (hub/page/web.h): a line in query format, from the
+ * page's script. Pure; a leaf that gets input from strangers.
  *
  *	view=nodes&q=edge&sort=in&desc&from=50
  *	view=service&name=default%2Fweb
@@ -45,15 +45,15 @@ struct want {
 	enum want_view view;
 	enum want_sort sort;
 	bool desc;
-	bool troubled; /* only what is not well */
+	bool troubled; /* only what has a problem */
 	bool has_site;
-	unsigned from; /* rows to pass over */
+	unsigned from; /* rows to skip */
 	char q[WANT_TEXT_MAX]; /* a part of the names; "": any */
 	char site[WANT_NAME_MAX]; /* with has_site: only nodes of it */
 	char name[WANT_NAME_MAX];
 };
 
-/* 0, or -EINVAL: *to is the overview then. */
+/* 0, or -EINVAL: then *to is the overview. */
 int want_parse(struct want *to, const char *line);
 
 #endif
