@@ -9,7 +9,8 @@
 enum {
 	ANSWER_MS = 8000,
 	PROBLEM_MS = 20 * 1000,
-	TURNS_MS = 2000, /* replicas sign after a random part of this: mostly one of them does */
+	/* each replica signs after a random part of this, so that mostly only one of them signs */
+	TURNS_MS = 2000,
 };
 
 static void approvals_work(void *arg);
@@ -76,7 +77,7 @@ approvals_give_up(struct approvals *a, struct held *h)
 	timer_start(a->timer, 0, 0);
 }
 
-/* What an operator should see of it. */
+/* Logs the state of a request for the operator. */
 static void
 approvals_say(struct approvals *a, const struct csr *csr)
 {
@@ -121,8 +122,8 @@ approvals_say(struct approvals *a, const struct csr *csr)
 	}
 }
 
-/* Whose key was given a certificate, and by what name: another request may have taken the name of
- * the object since. */
+/* If another request, with another key or node, has taken the object's name, forgets the certificate
+ * that was signed for the former one. */
 static void
 forget_other_key(struct held *h, const struct csr *csr)
 {
@@ -239,14 +240,14 @@ failed_answer(struct approvals *a, const struct https_answer *answer)
 	approvals_trouble(a, why);
 }
 
-/* The fault of this request alone: no other is to suffer for it. */
+/* Returns true if only this request is at fault: the others must not be delayed. */
 static bool
 is_its_fault(const struct https_answer *answer)
 {
 	return answer->status == 400 || answer->status == 413 || answer->status == 422;
 }
 
-/* Its node asks again, and is told. */
+/* Stores the reason for the node, which will ask again. */
 static void
 approvals_refused(struct approvals *a, const struct https_answer *answer)
 {
@@ -267,7 +268,7 @@ on_data(void *arg, const char *data, size_t len)
 	(void)arg;
 	(void)data;
 	(void)len;
-	return 0; /* the watch tells it */
+	return 0; /* the watch reports the object */
 }
 
 static void
@@ -283,7 +284,7 @@ on_created(void *arg, const struct https_answer *answer)
 		approvals_well(a);
 		return;
 	}
-	/* The node asks again, and is told why. */
+	/* The node asks again and then gets the reason. */
 	if (h != NULL && h->asked)
 		remove_named(a, a->at);
 	if (is_its_fault(answer))
@@ -292,7 +293,8 @@ on_created(void *arg, const struct https_answer *answer)
 		failed_answer(a, answer);
 }
 
-/* Until after the next step: the others are not to wait for one that fails again and again. */
+/* Delays the request until after the next step: others must not wait for one that fails
+ * repeatedly. */
 static void
 put_off(const struct approvals *a, struct held *h)
 {
@@ -304,11 +306,12 @@ on_patched(void *arg, const struct https_answer *answer)
 {
 	struct approvals *a = arg;
 	struct held *h = approvals_find(a, a->at);
-	bool gives = a->gives; /* the watch may have told already what became of it */
+	/* the watch may have reported the result already, which changes a->gives */
+	bool gives = a->gives;
 
 	a->request = NULL;
-	/* It is another by now, and the watch tells; 422: of a JSON patch, whose test of the
-	 * version failed. */
+	/* Not failures, since the object has changed and the watch reports it; 422 is the failed
+	 * version test of a JSON patch. */
 	if (answer->status != 200 && answer->status != 409 && answer->status != 404 &&
 		(answer->status != 422 || gives)) {
 		failed_answer(a, answer);
@@ -388,12 +391,13 @@ on_claimed(void *arg, int rc, const char *why)
 	if (rc < 0)
 		approvals_trouble(a, why);
 	else if (h == NULL || h->cert == NULL || h->csr.state != CSR_APPROVED)
-		approvals_well(a); /* gone, or another by now: the next step begins with it anew */
+		/* deleted or changed meanwhile: the next step starts with its new state */
+		approvals_well(a);
 	else
 		write_status(a, h);
 }
 
-/* Recorded before anybody can have it. */
+/* Records the certificate before anybody can get it. */
 static void
 approvals_sign(struct approvals *a, struct held *h)
 {
@@ -428,7 +432,8 @@ draw_turn(const struct approvals *a)
 	return loop_now_ms(a->config.loop) + (a->config.share != NULL ? random % TURNS_MS : 0);
 }
 
-/* Ours to decide upon? *wait_ms: until it is. */
+/* Returns true if this hub should handle the request now. *wait_ms: reduced to the time until
+ * then. */
 static bool
 is_due(const struct approvals *a, struct held *h, uint64_t *wait_ms)
 {
@@ -458,8 +463,8 @@ approvals_begin(struct approvals *a, struct held *h)
 		approvals_sign(a, h);
 }
 
-/* Of what is not to be done any more: told for some time yet, since the node asks again. How long,
- * or UINT64_MAX. */
+/* Clears the last problem, but keeps it for some time after the cause is gone, since the node asks
+ * again. Returns how long it stays, or UINT64_MAX. */
 static uint64_t
 forget_problem(struct approvals *a)
 {

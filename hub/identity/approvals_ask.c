@@ -52,7 +52,7 @@ count_pending(const struct approvals *a)
 	return n;
 }
 
-/* Of them those for names that hold a certificate. */
+/* How many of them are for names that hold a certificate. */
 static size_t
 approvals_count_replacements(const struct approvals *a)
 {
@@ -73,7 +73,7 @@ approvals_count_from(const struct approvals *a, uint64_t source)
 	return n;
 }
 
-/* --- whose place another gets --------------------------------------------------------------- */
+/* --- requests that lose their place --------------------------------------------------------- */
 
 /* One whose node seems to have gone: the longest ago. source NULL: of any. */
 static struct held *
@@ -90,8 +90,8 @@ approvals_find_stale(const struct approvals *a, const uint64_t *source)
 	return found;
 }
 
-/* Of the address that has the most, and at least two more than `mine`: the one that was asked for
- * the longest ago. */
+/* The oldest request (by its node's last question) of the address that has the most, if it has at
+ * least two more than `mine`. */
 static struct held *
 approvals_find_greedy(const struct approvals *a, size_t mine)
 {
@@ -213,14 +213,14 @@ why_not_ask(struct approvals *a, enum ledger_holder holder, const char *host)
 	return approvals_make_room(a, host);
 }
 
-/* Is there no more to come of it for a node that needs one of the other signer? */
+/* Returns true if the request is of no use to a node that needs the other signer. */
 static bool
 approvals_is_void(const struct csr *csr)
 {
 	return csr->state == CSR_PENDING || csr->state == CSR_APPROVED || csr->state == CSR_FAILED;
 }
 
-/* replaces: the name is another key's. */
+/* replaces: another key holds the name. */
 static struct held *
 find_asked(const struct approvals *a, const char *node, const char *key, bool replaces)
 {
@@ -271,7 +271,7 @@ approvals_rivals(const struct approvals *a, const struct csr *csr)
 	return false;
 }
 
-/* "" when the API server has not refused it lately. */
+/* The error of the API server, if it rejected the request lately; else "". */
 static const char *
 why_refused(const struct approvals *a, const char *name)
 {
@@ -284,7 +284,8 @@ why_refused(const struct approvals *a, const char *name)
 	return "";
 }
 
-/* Signed for this very key, and its request went before the node came for it. */
+/* The certificate was signed for this very key, but the request was deleted before the node came
+ * for it. */
 static bool
 answer_recorded(const struct approvals *a, const char *node, const char *key,
 	struct approval_answer *answer)
@@ -294,7 +295,7 @@ answer_recorded(const struct approvals *a, const char *node, const char *key,
 	if (!certs_given(a->config.certs, node, key, (int64_t)(wall_ms() / 1000), &cert) ||
 		cert == NULL)
 		return false;
-	answer->result = APPROVAL_WAITS; /* until the replicas know of it */
+	answer->result = APPROVAL_WAITS; /* until the replicas know the certificate */
 	if (a->claim != NULL)
 		return true;
 	answer->result = APPROVAL_GIVEN;
@@ -302,7 +303,7 @@ answer_recorded(const struct approvals *a, const char *node, const char *key,
 	return true;
 }
 
-/* A new one, to be written in the next step. */
+/* Adds a new request, to be written in the next step. */
 static struct held *
 pass_on(struct approvals *a, const char *node, const char *key, char **request, char **address,
 	bool replaces)
@@ -324,8 +325,8 @@ pass_on(struct approvals *a, const char *node, const char *key, char **request, 
 	return h;
 }
 
-/* What the operator sees of it in `kubectl describe csr`; *barred: what join_bars_fn says, ""
- * nothing. NULL: there is nothing to say. */
+/* The text for the operator in `kubectl describe csr`; barred: the message of join_bars_fn, "":
+ * none. NULL: no text. */
 static char *
 approvals_warning(const struct approvals *a, const char *node, bool replaces, const char *barred)
 {
@@ -393,9 +394,9 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 		approvals_ask_refuse(answer, "%s", why);
 		return;
 	}
-	/* Of a name that the cluster does not know, or that a node had which is away, the operator
-	 * is told with the request, and decides. Before a place is made: who may not ask takes
-	 * nobody's. */
+	/* If the cluster does not know the name, or another node that is away holds it, the request
+	 * carries a warning and the operator decides. Checked before a place is made: a node that
+	 * may not ask must not take a place. */
 	if ((rc = a->config.bars(a->config.bars_arg, node, &err)) < 0 && rc != -ENOENT &&
 		!(rc == -EEXIST && replaces)) {
 		approvals_ask_refuse(answer, "%s", err.text);

@@ -23,9 +23,9 @@ struct authority {
 	struct timer *check;
 	bool ready;
 	char problem[800];
-	bool ca_forced; /* whatever nodes another CA cuts off */
-	char ca_refused[768]; /* why the CA of the Secret is not used, "" it is */
-	char unrenewed[512]; /* why the hub's certificate is not renewed, "" when it is */
+	bool ca_forced; /* even if another CA cuts off nodes */
+	char ca_refused[768]; /* why the CA of the Secret is not used; "": it is used */
+	char unrenewed[512]; /* why the hub's certificate is not renewed; "": it is */
 };
 
 static int64_t
@@ -64,7 +64,7 @@ authority_renew(struct authority *a)
 	a->tls = ctx;
 }
 
-/* What was revoked, or merged, on a full disk. */
+/* Writes revocations and merged lists that a full disk has delayed. */
 static void
 keep_lists(struct authority *a)
 {
@@ -171,7 +171,7 @@ on_share_ready(void *arg)
 	share_begin(a->share, a->certs, a->tokens);
 }
 
-/* Nobody is cut off but by an operator's own word. */
+/* Only an explicit order of the operator may cut off nodes. */
 static int
 on_ca_allowed(void *arg, const char *ca_pem, struct err *err)
 {
@@ -213,9 +213,10 @@ authority_hold(struct authority *a, const char *what, const struct err *err)
 }
 
 /*
- * All that the replicas know is there: may the CA be used that was found at the start? A new
- * replica has it from the Secret, and nobody asked whom it cuts off. Until it may, or an operator
- * says so, nodes are not served. One that had this CA before hubs kept the list goes on.
+ * The state of all replicas has been read: decides whether the CA found at the start may be used. A
+ * new replica got it from the Secret without checking whom it cuts off. Until it may be used, or an
+ * operator orders it, nodes are not served. A replica that had this CA before hubs kept the list of
+ * CAs goes on without the check.
  */
 static void
 authority_accept_ca(struct authority *a)
@@ -267,7 +268,7 @@ on_share_news(void *arg)
 {
 	struct authority *a = arg;
 
-	on_check(a); /* the hub's own certificate may be among those revoked */
+	on_check(a); /* the hub's own certificate may be among the revoked ones */
 	if (a->ready)
 		a->config.revoked(a->config.arg);
 }
@@ -500,7 +501,7 @@ authority_hub_revoke(struct authority *a, const char *serial, struct err *err)
 	log_info("hub", "certificate of a hub revoked serial=%s", serial);
 	if (a->share != NULL)
 		share_tell_nodes(a->share);
-	on_check(a); /* it may be our own */
+	on_check(a); /* the hub's own certificate may be the revoked one */
 	return 0;
 }
 

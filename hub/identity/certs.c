@@ -14,7 +14,7 @@
 
 enum {
 	CA_DAYS = 3650,
-	HUB_DAYS = 90, /* who has stolen it, and whom nobody revokes, is the hub for no longer */
+	HUB_DAYS = 90, /* limits how long a stolen certificate is usable if nobody revokes it */
 	PEM_MAX = 256 * 1024,
 };
 
@@ -28,14 +28,15 @@ struct certs {
 	struct ledger *ledger;
 	struct names wanted; /* tls.names */
 	struct names more; /* certs_use_names */
-	struct names current; /* of the certificate in use */
-	struct certs_term term; /* its life */
+	struct names current; /* of the hub's certificate in use */
+	struct certs_term term; /* its validity */
 	bool own_ca;
-	char *crl; /* of hubs' certificates, NULL: none is revoked, or it is to be made anew */
-	uint64_t crl_changes; /* of the list that it was made of */
+	/* list of revoked hub certificates; NULL: none is revoked, or it must be built again */
+	char *crl;
+	uint64_t crl_changes; /* of the list that crl was built from */
 };
 
-/* The operator's names first: they have a place even where the interfaces are many. */
+/* The operator's names come first, so that they fit even with many interfaces. */
 static void
 names_now(const struct certs *c, struct names *names)
 {
@@ -77,7 +78,8 @@ certs_ca_new(char **ca_pem, char **ca_key, struct err *err)
 	return rc < 0 ? err_wrap(err, rc, "cannot make the CA") : 0;
 }
 
-/* The key is written first: a ca.pem always has its key, a lonely key was never used. */
+/* Writes the key first: then a ca.pem always has its key, and a key without ca.pem was never
+ * used. */
 int
 certs_ca_save(const char *data_dir, const char *ca_pem, const char *ca_key, struct err *err)
 {
@@ -114,7 +116,7 @@ own_ca_make(struct certs *c, const char *cert_path, struct err *err)
 	return rc;
 }
 
-/* rmdir(2) tells, and removes a folder that holds nothing. */
+/* Tests with rmdir(2), which also removes an empty folder. */
 static bool
 any_node(const struct certs *c)
 {
@@ -151,7 +153,7 @@ certs_accept_ca(struct certs *c)
 	ledger_use_cas(c->ledger, cas);
 }
 
-/* Takes the place of what was read before, or nothing does. */
+/* Replaces the CA in use; on an error the old one stays. */
 int
 certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err *err)
 {
@@ -170,7 +172,7 @@ certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err
 	c->ca_key = xstrdup(ca_key);
 	memcpy(c->ca_hash, hash, sizeof hash);
 	certs_accept_ca(c);
-	c->term = (struct certs_term){0}; /* the hub's certificate is of the former one */
+	c->term = (struct certs_term){0}; /* the hub's certificate was signed by the former CA */
 	free(take_ptr(&c->crl));
 	return 0;
 }
@@ -435,7 +437,7 @@ term_of(const char *cert)
 	return term;
 }
 
-/* Two thirds of its life. */
+/* After two thirds of its lifetime. */
 static int64_t
 renew_time(const struct certs_term *term)
 {
@@ -499,7 +501,7 @@ certs_renew_due(const struct certs *c, int64_t now_s)
 	return due;
 }
 
-/* The order matters after a crash: without hub.names nothing that lies there is used. */
+/* The order matters after a crash: without hub.names the files that exist are not used. */
 static int
 make_own(struct certs *c, char **cert, char **key, struct err *err)
 {
@@ -511,7 +513,7 @@ make_own(struct certs *c, char **cert, char **key, struct err *err)
 		.ca_key_pem = c->ca_key,
 		.common_name = "edgeway-hub",
 		.server = true,
-		.client = true, /* towards other replicas */
+		.client = true, /* for connections to other replicas */
 		.hub = true,
 		.days = HUB_DAYS,
 	};
@@ -544,7 +546,7 @@ load_own(struct certs *c, int64_t now_s, char **cert, char **key)
 	if (c->current.n == 0 || file_read(cert_path, PEM_MAX, cert, NULL) < 0 ||
 		file_read(key_path, PEM_MAX, key, NULL) < 0 ||
 		pki_pair_check(*cert, *key, NULL) < 0 ||
-		!pki_cert_is_hub(*cert)) /* of a version that knew no replicas */
+		!pki_cert_is_hub(*cert)) /* from a version without replicas */
 		return false;
 	c->term = term_of(*cert);
 	return !certs_renew_due(c, now_s);

@@ -31,7 +31,7 @@ words_of(const struct tree_node *condition)
 	return xstrndup(message[0] != '\0' ? message : reason, WHY_MAX);
 }
 
-/* Denied and Failed are for ever, whatever else is said. */
+/* The conditions Denied and Failed are final, whatever else is set. */
 static void
 read_status(struct csr *csr, const struct tree_node *object)
 {

@@ -14,12 +14,13 @@ struct join {
 	struct ws_conn *conn;
 	struct timer *timer;
 	char *node, *secret;
-	bool renews; /* the connection shows a certificate of this very name */
+	bool renews; /* the connection's certificate is for this very name */
 	bool answered;
-	bool again; /* the key has been given the name before */
+	bool again; /* the key was given the name before */
 	struct tokens_terms terms; /* of its token */
-	struct joins_entry use; /* of it; token "": it cannot be used up */
-	/* Signed, and waiting for the other replicas to know. */
+	/* the use of the token; its token is "" if the token has no limit */
+	struct joins_entry use;
+	/* Signed, waiting for the other replicas to know it. */
 	struct share_claim *claim;
 	bool recorded; /* before that */
 	char *cert, *parent;
@@ -66,8 +67,8 @@ join_bars(const struct join_config *config, const char *node, struct err *err)
 	return config->bars != NULL ? config->bars(config->bars_arg, node, err) : 0;
 }
 
-/* The token alone is judged here, as who has none is told nothing else; which key asks is known
- * only later. */
+/* Checks only the token, because a node without a valid one must learn nothing else; which key asks
+ * is known only later. */
 int
 join_allow(const struct join_config *config, const char *node, const char *secret,
 	const char *peer_name, const char *address)
@@ -75,7 +76,7 @@ join_allow(const struct join_config *config, const char *node, const char *secre
 	struct tokens_terms terms;
 	struct err err = {0};
 
-	if (config->held) /* it comes again before long */
+	if (config->held) /* the node will try again soon */
 		return 503;
 	if (strcmp(peer_name, node) == 0)
 		return 0;
@@ -85,7 +86,7 @@ join_allow(const struct join_config *config, const char *node, const char *secre
 		note_refusal(config->stats, node, address, JOIN_TOKEN, err.text);
 		return 401;
 	}
-	/* It comes again before long. */
+	/* The node will try again soon. */
 	return terms.any_name && join_bars(config, node, &err) == -EAGAIN ? 503 : 0;
 }
 
@@ -145,7 +146,7 @@ join_end(struct join *j, const char *why)
 	ws_close(j->conn, 1008, why);
 }
 
-/* The one answer, then the end. */
+/* Sends the only response, then ends the connection. */
 static void
 join_answer_it(
 	struct join *j, enum operation op, const char *parent, struct buf *content, const char *end)
@@ -221,7 +222,7 @@ read_request(struct request *r, const char *json, size_t len, struct err *err)
 	return rc;
 }
 
-/* With the answer, the conversation is over. */
+/* Sends the certificate as the only response. */
 static void
 hand_out(struct join *j)
 {
@@ -266,7 +267,7 @@ on_claimed(void *arg, int rc, const char *why)
 		hand_out(j);
 }
 
-/* Alone: on this disk before anybody has the certificate. */
+/* Without replicas: on this hub's disk before anybody has the certificate. */
 static int
 sign_alone(struct join *j, struct err *err)
 {
@@ -276,14 +277,15 @@ sign_alone(struct join *j, struct err *err)
 	if (rc < 0 || (rc = join_record(j, err)) == 0)
 		return rc;
 	if (j->use.token[0] != '\0') {
-		joins_withdraw(joins, &j->use); /* the token is not used up by what was not given */
+		/* a certificate that was not handed out must not use up the token */
+		joins_withdraw(joins, &j->use);
 		joins_keep(joins, now_s());
 	}
 	return rc;
 }
 
-/* With replicas the certificate waits until they know. What a token gives is claimed: of two that
- * give one name, or one use of a token, one wins. */
+/* With replicas, hands out the certificate only after they know it. Gifts of a token are claimed:
+ * if two replicas give the same name, or the same use of a token, one wins. */
 static int
 sign_with_others(struct join *j, struct err *err)
 {
@@ -300,7 +302,8 @@ sign_with_others(struct join *j, struct err *err)
 	wish.recorded = j->recorded;
 	if ((rc = ledger_entry(ledger, &wish.entry, j->cert, err)) < 0)
 		return rc;
-	/* Of a revoked node the new serial number is told with the claim, as good. */
+	/* If the node was revoked before, the claim also tells the replicas that the new serial
+	 * number is valid. */
 	rc = j->recorded ? join_record(j, err)
 			 : revoked_sign(ledger_revoked(ledger), j->node, wish.entry.serial, err);
 	if (rc == 0)
@@ -326,8 +329,8 @@ judge_use(struct join *j, struct err *err)
 	const struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
 	bool taken = certs_taken(j->config.certs, j->node);
 
-	/* A join that was cut off before its certificate was known to anybody goes on; a key that
-	 * the node had once does not, nor one of before the name was forgotten. */
+	/* A join that was interrupted before anybody knew its certificate may continue. A key that
+	 * the node once had may not, nor a join from before the name was forgotten. */
 	if (joins_has(joins, &j->use) ? !taken && !certs_revoked(j->config.certs, j->node)
 				      : joins_count(joins, j->use.token) < j->terms.uses)
 		return 0;
@@ -351,7 +354,7 @@ judge_name(const struct join *j, struct err *err)
 	return join_bars(&j->config, j->node, err);
 }
 
-/* Who shows the key that the name was given to gets the same again: its answer was lost. */
+/* The key that the name was given to gets it again, because its response may have been lost. */
 static int
 join_by_token(struct join *j, const char *csr, struct err *err)
 {
@@ -359,7 +362,7 @@ join_by_token(struct join *j, const char *csr, struct err *err)
 	char key[PKI_HASH_TEXT];
 	int rc = tokens_check(j->config.tokens, j->secret, j->node, now_s(), &j->terms, err);
 
-	if (rc < 0) /* the token has gone since the upgrade */
+	if (rc < 0) /* the token was revoked or expired after the upgrade */
 		return err_wrap(err, rc, "not allowed any more");
 	if ((rc = pki_csr_info(csr, &name, key, err)) < 0)
 		return rc;
@@ -382,7 +385,7 @@ join_by_token(struct join *j, const char *csr, struct err *err)
 	return join_sign(j, csr, err);
 }
 
-/* Whoever has no token: an operator decides, and the node comes again. */
+/* A node without a token: an operator decides, and the node connects again later. */
 static int
 ask_approval(struct join *j, const char *csr, const char *parent, struct err *err)
 {

@@ -9,7 +9,7 @@
 #include "base/core/log.h"
 #include "hub/manifests/list_file.h"
 
-/* In a node's file, before its certificate: the CAs that the node was given with it. */
+/* Line in a node's file, before its certificate: the CAs that the node was given with it. */
 #define CAS_LINE "edgeway-ca: "
 
 enum {
@@ -22,10 +22,10 @@ struct ledger {
 	struct revoked *revoked;
 	struct joins *joins;
 	struct name_archive *roll; /* NULL: not shared */
-	struct name_archive *files; /* what the files say, where it is not; NULL: not read yet */
-	char cas[CA_LIST_TEXT]; /* in use; until ledger_use_cas those of the last start */
+	struct name_archive *files; /* the names in the files, if not shared; NULL: not read yet */
+	char cas[CA_LIST_TEXT]; /* in use; before ledger_use_cas those of the last start */
 	struct list_file cas_file;
-	uint64_t changes; /* of the files' names */
+	uint64_t changes; /* counts changes of the files' names */
 };
 
 static char *
@@ -41,7 +41,7 @@ record_path(const struct ledger *l, const char *node)
 
 typedef void file_fn(void *arg, const char *file);
 
-/* Neither what file_write left behind nor what is no name. */
+/* Skips temporary files of file_write and files whose name is not valid. */
 static void
 each_file(const struct ledger *l, file_fn *fn, void *arg)
 {
@@ -66,7 +66,7 @@ on_any(void *arg, const char *file)
 	*(bool *)arg = true;
 }
 
-/* The file is there from the first start on, so that its loss can be noticed. */
+/* Creates the file at the first start, so that a later loss of it can be noticed. */
 static int
 open_revoked(struct ledger *l, struct err *err)
 {
@@ -148,7 +148,7 @@ ledger_taken(const struct ledger *l, const char *node)
 
 	if (l->roll != NULL && name_archive_find(l->roll, node) != NULL)
 		return true;
-	/* What cannot be looked at counts as taken: doubt must not give a name away. */
+	/* An error counts as taken: if in doubt, the name must not be given away. */
 	return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
@@ -229,7 +229,7 @@ ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash)
 	snprintf(to, JOINS_KEY_TEXT, "%s", key_hash);
 }
 
-/* Text before a PEM block is no part of it (RFC 7468 section 2). */
+/* Writes the CAs before the PEM block, where text is not part of it (RFC 7468 section 2). */
 static int
 write_record(const struct ledger *l, const char *node, const char *cert_pem, const char *cas,
 	struct err *err)
@@ -319,7 +319,8 @@ ledger_holder(const struct ledger *l, const char *node, const char *key_hash)
 		return LEDGER_FREE;
 	if (pem != NULL && pki_cert_serial(pem, serial, NULL) == 0)
 		pki_cert_key(pem, key, NULL);
-	if (e != NULL && strcmp(e->serial, serial) != 0) { /* the last one is another replica's */
+	/* the last certificate was signed by another replica */
+	if (e != NULL && strcmp(e->serial, serial) != 0) {
 		snprintf(serial, sizeof serial, "%s", e->serial);
 		snprintf(key, sizeof key, "%s", e->key);
 	}
@@ -355,8 +356,9 @@ ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err *err
 	return rc;
 }
 
-/* One whose certificate is good was signed since, and its replica was cut off before it could
- * tell. */
+/* A forgotten node's file with a certificate that is not revoked was signed after the node was
+ * forgotten, but the hub was interrupted before it could tell the others: that entry is added
+ * now. */
 void
 ledger_drop_forgotten(struct ledger *l)
 {
@@ -399,7 +401,7 @@ ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEX
 		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
 }
 
-/* What stands before the block is ours. */
+/* Cuts off the text before the PEM block, which is ours. */
 char *
 ledger_cert(const struct ledger *l, const char *node)
 {
@@ -476,7 +478,7 @@ struct reading {
 	bool any;
 };
 
-/* The list of CAs that the file says, "" none. */
+/* Reads the list of CAs from the file's text, "": none. */
 static void
 read_cas(char cas[CA_LIST_TEXT], const char *text)
 {
@@ -493,7 +495,8 @@ read_cas(char cas[CA_LIST_TEXT], const char *text)
 		cas[0] = '\0';
 }
 
-/* A file of a node that the roll does not know. When it was signed is told by its beginning. */
+/* Adds a node's file that the exchanged registry does not know. The certificate's notBefore tells
+ * when it was signed. */
 static void
 add_file(void *arg, const char *file)
 {
@@ -560,7 +563,7 @@ ledger_cas(const struct ledger *l)
 	return l->cas[0] == '\0' && l->roll != NULL ? name_archive_cas(l->roll) : l->cas;
 }
 
-/* What is known of the node: its certificate's serial number and its CAs. */
+/* The known data of the node: its certificate's serial number and its CAs. */
 static bool
 find_cas(const struct ledger *l, const char *node, struct name_archive_entry *known)
 {
@@ -589,20 +592,20 @@ ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const 
 	if (cas[0] == '\0' || !ca_list_ok(cas) || !find_cas(l, node, &known) ||
 		strcmp(known.cas, cas) == 0)
 		return false;
-	/* While there is one CA and all have it nothing is to be remembered. */
+	/* As long as there is one CA and all nodes have it, nothing needs to be recorded. */
 	if (known.cas[0] == '\0' && ca_list_is_current("", l->cas) && strcmp(cas, l->cas) == 0)
 		return false;
 	if (pki_cert_serial(cert_pem, serial, NULL) < 0 || strcmp(known.serial, serial) != 0)
 		return false;
 	strcpy(known.cas, cas);
-	known.signed_s++; /* what is told later counts with the others */
+	known.signed_s++; /* so that the other replicas take this as the later entry */
 	if (l->roll != NULL)
 		name_archive_add(l->roll, node, &known);
 	else if (l->files != NULL)
 		name_archive_add(l->files, node, &known);
 	if (file != NULL && pki_cert_serial(file, serial, NULL) == 0 &&
 		strcmp(known.serial, serial) == 0)
-		write_record(l, node, file, cas, NULL); /* else a restart does not know it */
+		write_record(l, node, file, cas, NULL); /* for the time after a restart */
 	return l->roll != NULL;
 }
 

@@ -13,9 +13,9 @@
 struct entry {
 	struct table_node node;
 	struct name_archive_entry entry;
-	size_t place; /* in `all` */
-	bool in_first; /* the first text has this very certificate */
-	uint64_t archived_ms; /* since when its archive has, as we have seen; 0: it has not */
+	size_t place; /* index in `all` */
+	bool in_first; /* the first text contains this very certificate */
+	uint64_t archived_ms; /* since when we know that its archive contains it; 0: it does not */
 	char name[];
 };
 
@@ -23,13 +23,13 @@ struct name_archive {
 	struct table table;
 	struct entry **all;
 	size_t n_all;
-	uint64_t changes; /* of names */
+	uint64_t changes; /* counts changes of names */
 	uint64_t now_ms;
 	char cas[CA_LIST_TEXT]; /* name_archive_cas */
 	int64_t cas_since_s;
 	bool archives;
 	uint64_t older_until_ms;
-	bool read[NAME_ARCHIVE_ARCHIVES]; /* what it holds is known */
+	bool read[NAME_ARCHIVE_ARCHIVES]; /* archives that have been read */
 };
 
 struct name_archive *
@@ -81,10 +81,10 @@ is_later(const struct name_archive_entry *a, const struct name_archive_entry *b)
 		return name_archive_is_forgotten(a);
 	if (strcmp(a->serial, b->serial) != 0)
 		return strcmp(a->serial, b->serial) > 0;
-	return a->cas[0] != '\0' && b->cas[0] == '\0'; /* an older hub wrote it anew */
+	return a->cas[0] != '\0' && b->cas[0] == '\0'; /* an older hub rewrote the entry */
 }
 
-/* Was it news? */
+/* Returns true if the entry was new. */
 static bool
 name_archive_add_it(
 	struct name_archive *r, const char *node, const struct name_archive_entry *entry)
@@ -126,7 +126,8 @@ name_archive_sign(struct name_archive *r, const char *node, const struct name_ar
 		return;
 	if (e != NULL)
 		last.signed_s =
-			MAX(last.signed_s, e->entry.signed_s + 1); /* whatever the clock says */
+			/* the new entry must be the later one, whatever the clock says */
+			MAX(last.signed_s, e->entry.signed_s + 1);
 	name_archive_add_it(r, node, &last);
 }
 
@@ -236,8 +237,8 @@ name_archive_is_first(const struct name_archive *r, const struct entry *e)
 	return e->in_first && r->now_ms - e->archived_ms < NAME_ARCHIVE_MOVED_MS;
 }
 
-/* The CAs that most have (the majority's vote of Boyer and Moore): said once, and of the others
- * beside their names. */
+/* The CAs of the majority (found by Boyer-Moore majority vote): written once; names with other CAs
+ * have them in their own entry. */
 static const char *
 name_archive_usual_cas(const struct name_archive *r)
 {
@@ -286,7 +287,7 @@ name_archive_cas(const struct name_archive *r)
 	return r->cas;
 }
 
-/* Of two of one second both replicas choose the same. */
+/* With equal times both replicas choose the same list. */
 static bool
 name_archive_has_older_cas(const struct name_archive *r, const struct name_archive *other)
 {
@@ -331,8 +332,8 @@ read_entry(struct name_archive *r, const struct tree_node *map, const char *usua
 {
 	const char *name = tree_text(tree_get(map, "node"), ""),
 		   *serial = tree_text(tree_get(map, "serial"), ""),
-		   *key = tree_text(tree_get(map, "key"), ""), /* older hubs say none */
-			   *cas = tree_text(tree_get(map, "cas"), usual); /* nor these */
+		   *key = tree_text(tree_get(map, "key"), ""), /* older hubs do not write it */
+			   *cas = tree_text(tree_get(map, "cas"), usual); /* nor this */
 	struct name_archive_entry entry = {0};
 
 	if (!node_name_ok(name) || strlen(serial) >= sizeof entry.serial ||
@@ -351,7 +352,7 @@ read_entry(struct name_archive *r, const struct tree_node *map, const char *usua
 	return 0;
 }
 
-/* Older hubs say nothing of it. */
+/* Older hubs do not write it. */
 static void
 name_archive_read_cas(struct name_archive *r, const struct tree_node *map)
 {

@@ -15,11 +15,11 @@ struct own_service {
 	char *path, *what; /* of `follow` */
 	struct names names;
 	bool changed;
-	char missing[200]; /* "" when it is there */
-	unsigned seen; /* round of lists */
+	char missing[200]; /* "": the Service exists */
+	unsigned seen; /* round of the list in which it was last seen */
 };
 
-/* What the cluster says goes into a certificate: only what can be a name or an address. */
+/* The cluster's data goes into a certificate: accepts only valid names and addresses. */
 static void
 own_service_add(struct names *names, const char *text)
 {
@@ -59,7 +59,7 @@ take_names(const struct own_service *o, const struct tree_node *object, struct n
 	}
 	add_texts(names, tree_path(object, "spec.externalIPs"));
 	add_texts(names, tree_path(object, "spec.clusterIPs"));
-	/* "None" is no address, and in upper case no name. */
+	/* "None" is no address, and because of its upper case no name either. */
 	own_service_add(names, tree_text(tree_path(object, "spec.clusterIP"), ""));
 }
 

@@ -13,7 +13,8 @@ struct node {
 	int64_t at_s;
 	char good[REVOKED_GOOD_MAX][PKI_SERIAL_TEXT]; /* oldest first */
 	unsigned n_good;
-	/* since then, those that are no longer in `good` as well: which list is newer */
+	/* since the revocation, including those that are no longer in `good`: tells which list is
+	 * newer */
 	int64_t n_signed;
 };
 
@@ -81,7 +82,7 @@ revoked_refuses_hub(const struct revoked *r, const char *serial)
 	return false;
 }
 
-/* False: it is there already, or there is no room. */
+/* False: it is there already, or the list is full. */
 static bool
 revoked_enter_hub(struct revoked *r, const struct revoked_hub *hub)
 {
@@ -92,7 +93,7 @@ revoked_enter_hub(struct revoked *r, const struct revoked_hub *hub)
 	return true;
 }
 
-/* What has ended by itself is refused without a list. */
+/* Expired certificates are refused anyway. */
 static void
 revoked_drop_ended_hubs(struct revoked *r, int64_t now_s)
 {
@@ -266,7 +267,8 @@ revoked_add(struct revoked *r, const char *name, int64_t now_s)
 {
 	struct node *n = revoked_use(r, name);
 
-	n->at_s = MAX(now_s, n->at_s + 1); /* whatever the clock says: the latest one counts */
+	/* the later revocation counts, whatever the clock says */
+	n->at_s = MAX(now_s, n->at_s + 1);
 	n->n_good = 0;
 	n->n_signed = 0;
 	revoked_keep(r);
@@ -345,7 +347,7 @@ revoked_refuses(const struct revoked *r, const char *name, const char *serial)
 	return !is_good(n, serial);
 }
 
-/* Adds those of `from` for which there is room. */
+/* Adds the entries of `from`, as far as there is room. */
 static bool
 revoked_unite(struct node *to, const struct node *from)
 {
@@ -376,7 +378,7 @@ merge_node(struct node *ours, const struct node *theirs)
 	return true;
 }
 
-/* What `from` has and `to` has not. */
+/* Adds the entries of `from` that `to` lacks; returns true if there were any. */
 static bool
 merge_into(struct revoked *to, const struct revoked *from)
 {

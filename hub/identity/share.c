@@ -38,7 +38,7 @@ static const struct kind {
 	{SHARE_NODES "-16", archive_keys},
 };
 
-/* Names gather for so long before they go into their archive. */
+/* Collects names for so long before they are written into their archive. */
 enum { ARCHIVE_PAUSE_MS = 10 * 1000 };
 
 static void share_work(void *arg);
@@ -111,7 +111,7 @@ on_retry(void *arg)
 	share_work(((struct doc *)arg)->share);
 }
 
-/* Names that no archive has yet go there, together with those of some seconds. */
+/* Schedules names that no archive contains yet, collected for some seconds, for their archives. */
 static void
 share_archive(struct share *s)
 {
@@ -131,7 +131,7 @@ share_archive(struct share *s)
 	}
 }
 
-/* Whose names count: until a name has left the first Secret, archives that cannot be read do no
+/* The Secrets whose names count: until a name has left the first Secret, unreadable archives do no
  * harm. */
 static int
 docs_needed(const struct share *s)
@@ -140,7 +140,7 @@ docs_needed(const struct share *s)
 								    : SHARE_DOC_ARCHIVE;
 }
 
-/* Is every name known that another replica may have given? Else why not. */
+/* Returns NULL if every name is known that another replica may have given; else why not. */
 static const char *
 names_unknown(const struct share *s)
 {
@@ -155,7 +155,7 @@ names_unknown(const struct share *s)
 	return NULL;
 }
 
-/* Whatever is to be written and can be. */
+/* Writes everything that must and can be written. */
 static void
 share_work(void *arg)
 {
@@ -220,7 +220,7 @@ static void
 check_synced(struct share *s)
 {
 	for (int i = SHARE_DOC_TOKENS, n = docs_needed(s); i < n; i++) {
-		/* Archives are not begun while the first Secret is not understood. */
+		/* Archives are not started while the first Secret cannot be parsed. */
 		const struct doc *d = &s->docs[s->docs[i].secret != NULL ? i : SHARE_DOC_NODES];
 
 		if (!d->merged && !(s->was_synced && doc_problem(d)[0] != '\0'))
@@ -267,7 +267,7 @@ share_merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
 	return rc;
 }
 
-/* Where there are many names: reads all archives, and uses them once all can be read. */
+/* With many names: reads all archives, and uses them once all have been read. */
 static void
 tend_archives(struct share *s)
 {
@@ -302,12 +302,12 @@ on_doc(void *arg)
 		d->stale = false;
 		if (share_merge(s, i, &news, &lacks, &err) < 0) {
 			share_complain(d, kinds[i].name, &err);
-			d->merged = false; /* nothing is written over what is not understood */
+			d->merged = false; /* never overwrite content that was not understood */
 		} else {
 			d->merged = true;
 			if (i < SHARE_DOC_ARCHIVE || !secret_exists(d->secret))
 				d->dirty |= lacks || !secret_exists(d->secret);
-			else if (!lacks) /* else archive() will see */
+			else if (!lacks) /* else share_archive() finds what it lacks */
 				d->dirty = false;
 			if (i >= SHARE_DOC_NODES)
 				tend_archives(s);

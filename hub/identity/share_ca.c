@@ -16,8 +16,8 @@ use_ca(struct share *s, const char *pem, const char *key)
 	free(old_key);
 }
 
-/* An exchange that was broken off between the two files leaves some that do not belong together:
- * the Secret has the CA. */
+/* An exchange of the CA that was interrupted between the two files leaves files that do not match:
+ * then the CA of the Secret is used. */
 bool
 share_load_ca(struct share *s)
 {
@@ -47,8 +47,8 @@ take_ca(struct share *s)
 		share_settle(s);
 		return;
 	}
-	/* Whom another one cuts off is known when the lists have been read: share_ca_again comes
-	 * then. */
+	/* Whom another CA cuts off is known only after the lists have been read; share_ca_again is
+	 * called then. */
 	if (s->had_ca && !s->synced) {
 		share_settle(s);
 		return;
@@ -123,7 +123,7 @@ share_on_ca(void *arg)
 	} else if (secret_exists(d->secret)) {
 		take_ca(s);
 	} else if (!secret_writing(d->secret) && !timer_active(d->retry)) {
-		/* Made once: the same one is offered again until somebody's is there. */
+		/* Created once: the same one is offered again until the Secret has a CA. */
 		if (s->ca_pem == NULL && certs_ca_new(&s->ca_pem, &s->ca_key, &err) < 0) {
 			share_complain(d, "no CA", &err);
 			return;

@@ -7,9 +7,9 @@ struct share_claim {
 	struct share_claim *next;
 	char *node;
 	struct share_wish wish; /* wish.node is `node` */
-	bool written; /* is in the write under way */
-	bool renamed; /* by it, in place of `before` */
-	bool used; /* by it, the token */
+	bool written; /* part of the current write */
+	bool renamed; /* the current write replaces the name's entry `before` */
+	bool used; /* the current write uses the token */
 	bool had_before;
 	struct name_archive_entry before;
 	share_claimed_fn *claimed;
@@ -42,7 +42,7 @@ share_claims_remove(struct share_claims *all, struct share_claim **claim)
 	while (*at != c)
 		at = &(*at)->next;
 	if (c->written) {
-		c->claimed = NULL; /* what is being written is taken back if it does not hold */
+		c->claimed = NULL; /* the current write is undone if it fails */
 		return;
 	}
 	*at = c->next;
@@ -74,7 +74,7 @@ end_claim(struct share_claim **at, int rc, const char *why)
 		claimed(arg, rc, why);
 }
 
-/* Name and token are ours only when they have been written. */
+/* Undoes the claim: name and token are ours only once they have been written. */
 static void
 claim_withdraw(struct ledger *ledger, struct share_claim *c)
 {
@@ -151,7 +151,7 @@ share_claims_answer(struct share_claims *all, struct ledger *ledger, int rc, con
 		return;
 	for (const struct share_claim *c = all->first; c != NULL; c = c->next)
 		used |= c->used;
-	if (used) /* the Secret has it; here it is for a start without the API server */
+	if (used) /* the Secret has it; this copy is for a start without the API server */
 		joins_keep(ledger_joins(ledger), (int64_t)(wall_ms() / 1000));
 	for (struct share_claim **at = &all->first; *at != NULL;) {
 		struct share_claim *c = *at;

@@ -11,10 +11,10 @@
 struct token {
 	char id[TOKEN_ID_LEN + 1];
 	char hash[PKI_HASH_TEXT]; /* of the whole secret */
-	char *node; /* "" any */
+	char *node; /* "": any */
 	int64_t expires_s;
-	uint64_t uses; /* joins that it is good for; 0: any number */
-	bool revoked; /* remembered, so that no replica brings it back */
+	uint64_t uses; /* joins that it is valid for; 0: any number */
+	bool revoked; /* kept in the list, so that no replica brings it back */
 };
 
 struct tokens {
@@ -63,7 +63,7 @@ read_token(struct tokens *t, const struct tree_node *n, const char *path, struct
 	memcpy(token.id, id, sizeof token.id);
 	memcpy(token.hash, hash, sizeof token.hash);
 	token.node = xstrdup(tree_text(tree_get(n, "node"), ""));
-	token.uses = token.node[0] != '\0'; /* those of before hubs counted */
+	token.uses = token.node[0] != '\0'; /* tokens from before hubs counted uses */
 	if (tree_int(tree_get(n, "uses"), 0, INT64_MAX, &uses) == 0)
 		token.uses = (uint64_t)uses;
 	token.revoked = tree_bool(tree_get(n, "revoked"), false);
@@ -281,7 +281,7 @@ tokens_revoke_node(struct tokens *t, const char *node)
 	return n;
 }
 
-/* What `from` has and `to` has not. */
+/* Adds the entries of `from` that `to` lacks; returns true if there were any. */
 static bool
 merge_into(struct tokens *to, const struct tokens *from, int64_t now_s)
 {
@@ -298,7 +298,8 @@ merge_into(struct tokens *to, const struct tokens *from, int64_t now_s)
 			token_add(to, &copy);
 			any = true;
 		} else {
-			/* An older hub forgets how many uses are left: the least counts. */
+			/* An older hub forgets how many uses are left: the smaller number
+			 * counts. */
 			bool fewer =
 				theirs->uses != 0 && (ours->uses == 0 || theirs->uses < ours->uses);
 

@@ -3,8 +3,8 @@
  * so that memory use depends on the largest object and not on the length of a list:
  *
  *   JSON_STREAM_STREAM   values one after another (a watch); blanks between them do not matter
- *   JSON_STREAM_LIST     one object; the elements of its member "items" come one by one, the rest is
- *                        kept
+ *   JSON_STREAM_LIST     one object; the elements of its member "items" come one by one, the rest
+ *                        is kept
  *
  * It looks only at brackets and strings: whoever parses a value checks it. A value of more than
  * `value_max` bytes is skipped and reported as text NULL. One object that no parser accepts would

@@ -3,8 +3,8 @@
  * others wrote:
  *
  *   hub/kube/follow.h reads it, listed and watched by its name alone
- *   write ──► POST when there is none (409 AlreadyExists: listed again), else PATCH of our keys with
- *             the known version (409 Conflict: listed again)
+ *   write ──► POST when there is none (409 AlreadyExists: listed again), else PATCH of our keys
+ *             with the known version (409 Conflict: listed again)
  *
  * A writer builds the values from what `changed` last reported. If somebody else wrote meanwhile,
  * the write ends with -ESTALE, and then `changed` comes, to build the values again. Labels and

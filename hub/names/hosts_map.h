@@ -4,7 +4,8 @@
  * SuperEdge. Other keys, and everything else in the object, stay as they are.
  *
  *   hub/kube/follow.h reads it ──► compared with the wanted text ──equal──► nothing
- *                 └─different──► POST when there is none, else PATCH of our key with the known version
+ *                 └─different──► POST when there is none, else PATCH of our key with the
+ *                                known version
  *   409: somebody else was first; read again, after a wait with jitter, and compared again
  *
  * At most one write in HOSTS_PAUSE_MS; if somebody else reverts our writes again and again, the

@@ -137,7 +137,7 @@ int peers_open_at(struct peers *p, struct line *l, struct peers_ask *ask, bool b
 /* A claim has been made, withdrawn or changed. */
 void peers_changed(struct peers *p, const char *node);
 
-/* --- peer_line.c ---------------------------------------------------------------------------- */
+/* --- peer_client.c -------------------------------------------------------------------------- */
 void peer_dial(struct peer *peer);
 /* Another certificate: a new connection replaces the one in use. */
 void peer_renew(struct peer *peer);
@@ -148,7 +148,7 @@ void peer_close(struct peer *peer);
 void peer_check(struct peer *peer);
 unsigned peer_streams(const struct peer *peer);
 
-/* --- peer_guest.c --------------------------------------------------------------------------- */
+/* --- peer_server.c -------------------------------------------------------------------------- */
 void guest_tell(struct guest *g, const char *node);
 void guest_tell_declared(struct guest *g, const char *node);
 void guest_tell_joined(struct guest *g, const char *node);
@@ -157,14 +157,14 @@ void guest_tell_trouble(struct guest *g);
 void guest_leave(struct guest *g);
 void guest_free(struct guest *g);
 
-/* --- peer_trip.c ---------------------------------------------------------------------------- */
+/* --- peer_forward.c ------------------------------------------------------------------------- */
 /* The `opened` callback of session_events. */
 unsigned trip_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason);
 /* Gives up, with 421, the forwarded streams whose tunnel does not answer now. */
 void trips_look(struct peers *p);
 void trips_free(struct peers *p);
-/* --- peer_ask.c ----------------------------------------------------------------------------- */
+/* --- peer_query.c --------------------------------------------------------------------------- */
 /* The `opened` callback of session_events. */
 unsigned asked_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason);
