@@ -10,15 +10,15 @@
 enum {
 	CONNECT_MS = 3000, /* SYNs at 0 and 1 s */
 	SHAKE_MS = 5000,
-	LIST_MS = 10000, /* until it is whole */
+	LIST_MS = 10000, /* until the list is complete */
 	FIRST_MS = 100,
 	MOST_MS = 1500,
-	REFUSED_MOST_MS = 10000, /* it answers, and not as it should */
+	REFUSED_MOST_MS = 10000, /* the replica responds, but not as expected */
 	TWIN_MS = 30000,
 	FIELDS_ROOM = 24,
 };
 
-/* What it claims, and what nodes have told it, counts no more. */
+/* Discards its claims, and what nodes have reported to it. */
 static void
 peer_client_forget(struct line *l, bool taken_over)
 {
@@ -29,7 +29,8 @@ peer_client_forget(struct line *l, bool taken_over)
 
 	if (l->claims == NULL)
 		return;
-	/* A renewal that came to nothing: the line that it was to replace tells on. */
+	/* If a renewal has failed, the connection that it should have replaced takes over its
+	 * reports. */
 	if (works != NULL && works != l && works->claims != NULL) {
 		presence_hand_over(c->presence, l, works);
 		c->handed_over(c->arg, l, works);
@@ -78,7 +79,7 @@ peer_client_retry(struct peer *peer, uint64_t most_ms)
 	peer->backoff_ms = MIN(peer->backoff_ms * 2, most_ms);
 }
 
-/* A line that did not come to be. */
+/* A connection attempt has failed. */
 static void
 peer_client_fail(struct line *l, uint64_t most_ms, const char *why)
 {
@@ -101,13 +102,13 @@ peer_client_fail(struct line *l, uint64_t most_ms, const char *why)
 	if (peer->now == NULL)
 		peer_client_retry(peer, most_ms);
 	else
-		timer_start(peer->retry, most_ms, 0); /* of a renewal */
+		timer_start(peer->retry, most_ms, 0); /* the timer of a renewal */
 	peers_release(peer);
 	if (first)
-		peers_changed(p, NULL); /* who waits for its answer need not any more */
+		peers_changed(p, NULL); /* those that wait for its answer need not wait any more */
 }
 
-/* It takes no new streams; those that are there go on. */
+/* The connection gets no new streams; open ones go on. */
 static void
 peer_client_leave(struct line *l, bool taken_over)
 {
@@ -154,7 +155,7 @@ on_ended(void *arg, int rc, const char *why)
 	peers_release(peer);
 }
 
-/* The replica stops, or wants this connection no more. */
+/* The replica stops, or closes this connection. */
 static void
 on_draining(void *arg)
 {
@@ -168,7 +169,7 @@ on_draining(void *arg)
 	peer_client_retry(peer, MOST_MS);
 }
 
-/* What it claims stands; streams go to others, until it is heard again. */
+/* Its claims stay; until it answers again, streams take other routes. */
 static void
 on_silent(void *arg, bool is_silent)
 {
@@ -189,7 +190,7 @@ on_silent(void *arg, bool is_silent)
 static const struct session_events session_events = {
 	.draining = on_draining, .silent = on_silent, .ended = on_ended};
 
-/* --- what it tells -------------------------------------------------------------------------- */
+/* --- the replica's reports ------------------------------------------------------------------ */
 
 static struct peer *
 other_with(const struct peer *peer, const char *id)
@@ -203,7 +204,7 @@ other_with(const struct peer *peer, const char *id)
 	return NULL;
 }
 
-/* The address leads to nobody new: not asked again for a while, or ever. */
+/* The address does not lead to a new replica: do not connect again for a while, or never. */
 static void
 settle_as(struct line *l, enum peer_state state)
 {
@@ -220,7 +221,7 @@ settle_as(struct line *l, enum peer_state state)
 	peers_release(peer);
 }
 
-/* False: the line is gone. */
+/* False: the connection is gone. */
 static bool
 on_hub(struct line *l, const struct peer_said *said)
 {
@@ -244,7 +245,7 @@ on_hub(struct line *l, const struct peer_said *said)
 	return true;
 }
 
-/* False: the line is gone. */
+/* False: the connection is gone. */
 static bool
 on_whole(struct line *l)
 {
@@ -291,7 +292,7 @@ heed_presence(struct line *l, const struct peer_said *said)
 	presence_heard(l->of->of->config.presence, l, l->name, &row, l == l->of->now);
 }
 
-/* 0; -EPROTO with `why`; 1: the line is gone. */
+/* 0; -EPROTO with `why`; 1: the connection is gone. */
 static int
 peer_client_heed(struct line *l, struct peer_said *said)
 {
@@ -301,7 +302,7 @@ peer_client_heed(struct line *l, struct peer_said *said)
 	if (said->word == PEER_SAYS_HUB)
 		return on_hub(l, said) ? 0 : 1;
 	if (said->word == PEER_SAYS_OTHER || (l->id[0] != '\0' && l->claims == NULL))
-		return 0; /* it has said that it leaves */
+		return 0; /* it has announced that it leaves */
 	said->why = "it does not say first who it is";
 	if (l->claims == NULL)
 		return -EPROTO;
@@ -336,7 +337,7 @@ peer_client_heed(struct line *l, struct peer_said *said)
 	return 0;
 }
 
-/* What it says is not to be believed any more; it is asked anew. */
+/* Stops trusting the replica's reports, and asks again. */
 static void
 peer_client_distrust(struct line *l, const char *why)
 {
@@ -357,7 +358,7 @@ peer_client_distrust(struct line *l, const char *why)
 	peer_client_retry(peer, MOST_MS);
 }
 
-/* Whole lines of what has come. False: the line is gone, or is not listened to any more. */
+/* Handles the complete lines received. False: the connection is gone, or is no longer read. */
 static bool
 read_lines(struct line *l)
 {
@@ -393,7 +394,7 @@ on_list_readable(void *arg)
 	}
 	if (l->list == NULL || !stream_eof(l->list))
 		return;
-	if (l->claims == NULL && l->id[0] != '\0') { /* it leaves */
+	if (l->claims == NULL && l->id[0] != '\0') { /* the replica leaves */
 		stream_end(l->list);
 		stream_close(&l->list, STREAM_DONE);
 	} else {
@@ -416,7 +417,7 @@ on_list_answered(void *arg, unsigned status, const char *reason)
 static void
 on_list_writable(void *arg)
 {
-	(void)arg; /* nothing is said there */
+	(void)arg; /* nothing is sent on this stream */
 }
 
 static void
@@ -424,7 +425,7 @@ on_list_reset(void *arg, unsigned code)
 {
 	struct line *l = arg;
 
-	if (code == STREAM_LOST) /* the session tells why */
+	if (code == STREAM_LOST) /* the session reports the reason */
 		stream_close(&l->list, STREAM_CANCELLED);
 	else
 		peer_client_distrust(l, "the replica broke its list off");
@@ -437,7 +438,7 @@ static const struct stream_events list_events = {
 	.reset = on_list_reset,
 };
 
-/* --- the way up ----------------------------------------------------------------------------- */
+/* --- connecting ----------------------------------------------------------------------------- */
 
 static void
 on_shaken(struct line *l)
@@ -488,7 +489,7 @@ on_tls(void *arg, enum tls_event event)
 	peer_client_fail(l, REFUSED_MOST_MS, why);
 }
 
-/* The name to ask for is of no account: it must be a hub, and which one it says itself. */
+/* The server name does not matter: the certificate must be a hub's, and the hub names itself. */
 static void
 shake_hands(struct line *l, int fd)
 {
@@ -622,7 +623,7 @@ peer_close(struct peer *peer)
 	}
 }
 
-/* Without those that tell. */
+/* Without the streams that carry lists of nodes. */
 unsigned
 peer_streams(const struct peer *peer)
 {

@@ -16,7 +16,7 @@ struct trip {
 	struct peers *of;
 	struct stream *near, *far; /* the replica's and the node's, until they are joined */
 	struct stream_join *couple;
-	struct account *account; /* the node's; NULL: none is kept */
+	struct account *account; /* the node's; NULL: no limits */
 	uint64_t since_ms;
 	char *by, *caller, *node, *target;
 };
@@ -50,7 +50,7 @@ trip_free(struct trip *t)
 	peers_say_drained(p);
 }
 
-/* The line of the audit; the replica that asked has one, too. */
+/* Writes the audit log line; the replica that asked writes one, too. */
 static void
 peer_forward_tell(const struct trip *t, unsigned status, const struct stream_join_report *report,
 	const char *end)
@@ -80,7 +80,7 @@ peer_forward_refuse(struct trip *t, unsigned status, const char *reason)
 	trip_free(t);
 }
 
-/* Nothing was done: who asked may ask again. */
+/* Nothing was sent to the node, so the replica that asked may retry. */
 static void
 pass_refusal(struct trip *t)
 {
@@ -99,7 +99,8 @@ on_couple_ended(void *arg, const struct stream_join_report *report)
 	trip_free(t);
 }
 
-/* The node stops: whoever asked for the stream may have it for an idle connection. */
+/* The node stops: the replica that asked may use the stream for an idle connection, which should
+ * end. */
 static void
 on_fading(void *arg)
 {
@@ -117,7 +118,8 @@ on_far_answered(void *arg, unsigned status, const char *reason)
 	struct trip *t = arg;
 
 	if (status != 200) {
-		/* 421 is this hub's own word: who asked would not ask for the node here again. */
+		/* 421 is reserved for this hub: the other replica would not ask for the node here
+		 * again. */
 		peer_forward_refuse(
 			t, status >= 400 && status <= 599 && status != 421 ? status : 502, reason);
 		return;
@@ -161,7 +163,7 @@ on_near_reset(void *arg, unsigned code)
 static void
 peer_forward_ignore(void *arg)
 {
-	(void)arg; /* what comes waits until it is joined */
+	(void)arg; /* data waits until the streams are joined */
 }
 
 static void
@@ -177,7 +179,7 @@ static const struct stream_events near_events = {
 static const struct stream_events far_events = {
 	on_far_answered, peer_forward_ignore, peer_forward_ignore, on_far_reset};
 
-/* As it came, without what is meant for this hub. */
+/* The request as received, without the fields for this hub. */
 static struct stream_request
 trip_request(const struct stream_request *request, struct stream_field fields[STREAM_FIELDS_MAX])
 {
@@ -235,7 +237,7 @@ trip_new(struct guest *g, struct stream *st, const struct stream_request *reques
 	return t;
 }
 
-/* Of tunnels_open. */
+/* Describes an error of tunnels_open. */
 static const char *
 why_not(int rc)
 {
@@ -254,7 +256,7 @@ why_not(int rc)
 	}
 }
 
-/* Another replica has the node, and whoever asks cannot reach it. */
+/* Another replica has the node, and the replica that asks cannot reach it. */
 static int
 open_beyond(struct trip *t, const struct stream_request *request)
 {

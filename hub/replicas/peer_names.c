@@ -10,7 +10,7 @@
 
 enum {
 	FILE_MAX = 64 * 1024,
-	SERVERS_MAX = 3, /* as resolv.conf(5) has it */
+	SERVERS_MAX = 3, /* the limit of resolv.conf(5) */
 	SEARCH_MAX = 6,
 	TIMEOUT_MS = 1000,
 	TRIES = 2,
@@ -22,18 +22,19 @@ struct name {
 	char *host;
 	uint16_t port;
 	bool numeric, asking, asked;
-	bool bad; /* the last answer */
-	bool told; /* that it is bad */
-	size_t n; /* addresses that it has */
-	unsigned next; /* of the search list */
+	bool bad; /* the last DNS response was an error */
+	bool told; /* the error was logged */
+	size_t n; /* number of its addresses */
+	unsigned next; /* index in the search list */
 	char problem[128];
 };
 
 struct peer_names {
 	struct peer_names_config config;
 	struct timer *again;
-	struct resolve *resolve; /* NULL until first needed, and while it asks by an older file */
-	char *file; /* what `resolve` was made of */
+	/* NULL until first needed, and while queries of an older file are open */
+	struct resolve *resolve;
+	char *file; /* contents that `resolve` was made from */
 	struct addr servers[SERVERS_MAX];
 	char *search[SEARCH_MAX];
 	size_t n_servers, n_search;
@@ -70,14 +71,14 @@ take_line(struct peer_names *p, char *line)
 	search = strcmp(word, "search") == 0;
 	if (!search && strcmp(word, "domain") != 0)
 		return;
-	for (size_t i = 0; i < p->n_search; i++) /* the last such line counts */
+	for (size_t i = 0; i < p->n_search; i++) /* the last search line counts */
 		free(take_ptr(&p->search[i]));
 	p->n_search = 0;
 	while (p->n_search < SEARCH_MAX && (word = strtok_r(NULL, " \t\r", &rest)) != NULL)
 		p->search[p->n_search++] = xstrdup(word);
 }
 
-/* Another file means another resolver, once nobody waits for the former one. */
+/* A changed file needs a new resolver, once no query waits for the old one. */
 static void
 read_file(struct peer_names *p)
 {
@@ -151,7 +152,7 @@ peer_names_answered(struct name *n, const struct addr *addrs, size_t count)
 	peer_names_plan(p);
 }
 
-/* A dotted name is asked for as it is first, another one last. */
+/* A dotted name is tried first as it is, other names last (ndots:1). */
 static bool
 more_to_try(const struct name *n)
 {

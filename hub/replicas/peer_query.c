@@ -12,7 +12,7 @@ struct asked {
 	struct stream *stream;
 	struct question question;
 	struct timer *deadline;
-	struct buf out; /* of the answer, what is yet to be said */
+	struct buf out; /* rest of the answer that must still be sent */
 	bool told, ended;
 };
 
@@ -53,7 +53,8 @@ peer_query_flush(struct asked *a)
 		asked_free(a, STREAM_DONE);
 }
 
-/* The JSON goes on as the node has said it: who has asked reads it as if the node had told him. */
+/* Passes on the JSON exactly as the node sent it, since the replica parses it like a node's
+ * answer. */
 static void
 on_told(void *arg, int rc, const char *text, size_t len)
 {
@@ -87,7 +88,7 @@ on_late(void *arg)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	(void)arg; /* a client's affair */
+	(void)arg; /* only clients get responses */
 	(void)status;
 	(void)reason;
 }
@@ -100,7 +101,7 @@ on_readable(void *arg)
 	size_t n;
 
 	while ((n = stream_peek(a->stream, &data)) > 0)
-		stream_consume(a->stream, n); /* nothing is to be said there */
+		stream_consume(a->stream, n); /* nothing is expected on this stream */
 	peer_query_flush(a);
 }
 

@@ -66,7 +66,7 @@ peer_server_flush(struct guest *g)
 		buf_release(&g->out);
 }
 
-/* What does not fit is no list: the replica asks anew, and gets what is true then. */
+/* If too much waits, the list is broken off: the replica asks again, and gets the current state. */
 static void
 tell_on(struct guest *g)
 {
@@ -155,8 +155,8 @@ guest_tell_trouble(struct guest *g)
 	tell_on(g);
 }
 
-/* Of those that are connected, the own ones; of those that are away, all: the replica that saw them
- * last may be gone. */
+/* Of connected nodes only our own; of absent ones all, since the replica that saw them last may be
+ * gone. */
 static void
 add_presence(void *arg, const struct presence_row *row)
 {
@@ -180,7 +180,7 @@ on_list_writable(void *arg)
 	peer_server_flush(arg);
 }
 
-/* Nothing is to be said there; its end is the end. */
+/* Ignores data; the end of the stream ends the list. */
 static void
 on_list_readable(void *arg)
 {
@@ -202,8 +202,8 @@ static const struct stream_events list_events = {
 	.reset = on_list_reset,
 };
 
-/* It can be dialled where it comes from: replicas that are added are known before a name tells of
- * them. */
+/* Connects back to the replica's source address: so new replicas are known before a name resolves
+ * to them. */
 static void
 learn_address(struct guest *g, const struct stream_request *request)
 {
@@ -288,7 +288,7 @@ on_shaken(struct guest *g)
 		.role = SESSION_SERVER,
 		.budget = &p->budget,
 		.limits = &p->limits,
-		.udp = true, /* as far as nodes take them */
+		.udp = true, /* if the node supports it */
 		.events = &session_events,
 		.arg = g,
 	};
@@ -382,7 +382,7 @@ peers_adopt(struct peers *p, int fd)
 	}
 }
 
-/* The list ends with a word, streams that were passed on go on. */
+/* The list ends with a message; forwarded streams go on. */
 void
 guest_leave(struct guest *g)
 {

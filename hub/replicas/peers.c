@@ -13,10 +13,10 @@ enum {
 	SWEEP_MS = 1000,
 	FORGET_MS = 10 * 60 * 1000,
 	FIRST_MS = 100,
-	WORDS_MS = 500, /* a replica reads by then that this hub leaves, or never */
+	WORDS_MS = 500, /* by then a replica has read that this hub leaves, or never will */
 };
 
-/* --- who they are --------------------------------------------------------------------------- */
+/* --- the list of replicas ------------------------------------------------------------------- */
 
 static void
 peer_free(struct peer *peer)
@@ -30,7 +30,7 @@ peer_free(struct peer *peer)
 	free(peer);
 }
 
-/* Those that leave keep it, and streams that are open; a dial alone does not. */
+/* A connection, open or leaving, keeps the peer; an attempt to connect does not. */
 void
 peers_release(struct peer *peer)
 {
@@ -148,7 +148,7 @@ peers_configure(struct peers *p, const char *const *names, struct err *err)
 		guest_free(g);
 	for (peer = TAILQ_FIRST(&p->all); peer != NULL; peer = next) {
 		next = TAILQ_NEXT(peer, link);
-		peer->names = 0; /* those that the names still mean are found before long */
+		peer->names = 0; /* the addresses of the new names will be marked again soon */
 		if (fresh == NULL)
 			peer_leave(peer);
 		if (fresh == NULL || peer->now == NULL)
@@ -208,7 +208,7 @@ peers_settled(const struct peers *p)
 	return true;
 }
 
-/* --- what they hold ------------------------------------------------------------------------- */
+/* --- the nodes of the replicas -------------------------------------------------------------- */
 
 /* Of two that have the node the newer one counts, or, of the same age, the one with the higher id:
  * both hubs agree. */
@@ -363,7 +363,7 @@ line_answers(const struct peer *peer)
 	return peer->now != NULL && !session_is_silent(peer->now->session);
 }
 
-/* Is there a replica that cannot be reached from here? Others may. */
+/* Returns true if a replica cannot be reached from here. Others may reach it. */
 static bool
 is_cut_off(const struct peers *p)
 {
@@ -377,7 +377,7 @@ is_cut_off(const struct peers *p)
 	return false;
 }
 
-/* The replica in between whose turn it is; NULL: there is none, or no need. */
+/* The intermediate replica for this turn; NULL: there is none, or none is needed. */
 static struct line *
 line_between(const struct peers *p, unsigned turn)
 {
@@ -430,7 +430,7 @@ peers_open_at(struct peers *p, struct line *l, struct peers_ask *ask, bool betwe
 	return rc == -ESHUTDOWN ? -ENOTCONN : rc;
 }
 
-/* The turn-th line that is open: the holder's, then the others'. NULL: there are not so many. */
+/* The turn-th open connection: first the holder's, then the others'. NULL: there are fewer. */
 static struct line *
 line_in_turn(struct peers *p, const char *node, size_t turn)
 {
@@ -463,7 +463,7 @@ peers_ask_health(struct peers *p, struct peers_ask *ask, const char *service, si
 	return session_open(l->session, &request, ask->events, ask->to, &ask->stream);
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- life cycle ----------------------------------------------------------------------------- */
 
 static void
 on_drained(void *arg)
@@ -497,7 +497,7 @@ peers_say_drained(struct peers *p)
 		timer_start(p->drained, told || waited >= WORDS_MS ? 0 : WORDS_MS - waited, 0);
 }
 
-/* Names of nodes that nobody knows any more. */
+/* Forgets names of nodes that no replica knows any more. */
 static void
 peers_forget(struct peers *p)
 {
@@ -559,8 +559,8 @@ peers_serial(const struct peers *p, const char *name, char serial[PKI_SERIAL_TEX
 	return false;
 }
 
-/* A certificate ends a connection with it: the other end has a newer one long before, and another
- * connection. */
+/* Closes connections whose certificate has expired: the other replica got a newer certificate long
+ * before, and uses another connection. */
 static void
 on_sweep(void *arg)
 {
@@ -627,7 +627,7 @@ peers_silent(void *arg, const char *node)
 void
 peers_free(struct peers **out)
 {
-	struct peers *p = *out; /* nulled at the end: streams' owners may ask for another */
+	struct peers *p = *out; /* set to NULL last: owners of ending streams may call peers_open */
 	struct guest *g;
 
 	if (p == NULL)

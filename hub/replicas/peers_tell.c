@@ -10,7 +10,7 @@ static const char *const states[PEER_STATES] = {
 	[PEER_TWIN] = "twin",
 };
 
-/* One that is dialled again counts as away until it answers. */
+/* A replica that is being reconnected counts as away until it answers. */
 static enum peer_state
 state_of(const struct peer *peer)
 {

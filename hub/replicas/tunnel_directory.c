@@ -13,17 +13,18 @@ struct claim {
 	LIST_ENTRY(claim) of_node, of_peer;
 	struct tunnel_directory_peer *peer;
 	struct known *node;
-	uint64_t epoch; /* 0: none, but it says that the node has joined */
+	uint64_t epoch; /* 0: no tunnel, but the replica reports the node as joined */
 	bool joined;
 };
 
 LIST_HEAD(claims, claim);
 
 struct known {
-	LIST_ENTRY(known) link; /* of the bucket */
-	struct claims claims; /* few: one of each replica that has it, or knows its certificate */
+	LIST_ENTRY(known) link; /* chain of the bucket */
+	/* few: one per replica that has the node's tunnel, or knows its certificate */
+	struct claims claims;
 	uint64_t lost_ms; /* 0: never */
-	uint64_t heard_ms; /* while there are no claims: since then, or later */
+	uint64_t heard_ms; /* last report, or end of the last claim; used without claims */
 	char name[];
 };
 
@@ -32,7 +33,7 @@ struct tunnel_directory_peer {
 	void *owner;
 	const char *id;
 	struct claims claims;
-	size_t n; /* with an epoch */
+	size_t n; /* claims with an epoch */
 	bool suspended;
 };
 
@@ -78,7 +79,7 @@ tunnel_directory_find(const struct tunnel_directory *r, const char *node)
 	return NULL;
 }
 
-/* NULL: too many. */
+/* Finds or adds the node. NULL: too many. */
 static struct known *
 tunnel_directory_know(struct tunnel_directory *r, const char *node, uint64_t now_ms)
 {
@@ -126,7 +127,7 @@ drop_claim(struct claim *c, uint64_t now_ms)
 	free(c);
 }
 
-/* It has no such tunnel any more. */
+/* The replica no longer has this tunnel. */
 static void
 end_claim(struct claim *c, uint64_t now_ms)
 {
@@ -138,7 +139,7 @@ end_claim(struct claim *c, uint64_t now_ms)
 		drop_claim(c, now_ms);
 }
 
-/* NULL: too many. */
+/* Finds or adds the claim. NULL: too many. */
 static struct claim *
 use_claim(struct tunnel_directory_peer *p, const char *node, uint64_t now_ms)
 {
@@ -303,7 +304,7 @@ tunnel_directory_claimed(const struct tunnel_directory *r, const char *node)
 	return epoch;
 }
 
-/* By one who does not answer now. */
+/* Returns true if a replica that does not answer now claims it. */
 static bool
 is_suspended(const struct known *k)
 {

@@ -12,9 +12,9 @@
 
 enum {
 	HEARTBEAT_MS = 4000,
-	STREAMS_MOST = 4096, /* of one tunnel */
+	STREAMS_MOST = 4096, /* per tunnel */
 	SWEEP_MS = 1000,
-	VOUCHED_MS = 60 * 1000, /* the newer tunnel may be lost, and come again, meanwhile */
+	VOUCHED_MS = 60 * 1000, /* meanwhile the newer tunnel may be lost and come back */
 };
 
 static struct tunnel **
@@ -23,7 +23,7 @@ tunnels_bucket(struct tunnels *t, const char *node)
 	return &t->buckets[hash64(node, strlen(node), 0) % TUNNELS_BUCKETS];
 }
 
-/* The next tunnel of the node, the newest first; begin with the bucket. */
+/* The next tunnel of the node, the newest first; start with the bucket's chain. */
 static struct tunnel *
 of_node(struct tunnel *at, const char *node)
 {
@@ -44,7 +44,7 @@ tunnels_takes(const struct tunnel *u)
 	return !u->leaving && !u->older && !session_is_silent(u->session);
 }
 
-/* The one that takes the node's new streams; NULL: none. */
+/* The tunnel that takes the node's new streams; NULL: none. */
 static const struct tunnel *
 tunnels_taking(const struct tunnels *t, const char *node)
 {
@@ -62,7 +62,7 @@ tell_changed(const struct tunnels *t, const char *node)
 		t->setup.changed(t->setup.others, node);
 }
 
-/* --- their end ------------------------------------------------------------------------------ */
+/* --- end of a tunnel ------------------------------------------------------------------------ */
 
 static void
 tunnel_free(struct tunnel *u)
@@ -87,7 +87,8 @@ tell_news(const struct tunnels *t, const char *node, enum tunnel_news news)
 		t->setup.news(t->setup.arg, node, news);
 }
 
-/* The streams are told first: what they open meanwhile must not land here. */
+/* Removes the tunnel from its bucket first: when the owners of its streams are told and open new
+ * ones, these must not use it. */
 static void
 tunnels_drop(struct tunnel *u, int rc)
 {
@@ -120,7 +121,7 @@ tunnels_cut(struct tunnel *u, const char *why)
 	tunnels_drop(u, 0);
 }
 
-/* Of no use to anybody, a broken agent or an attack: in the next tunnel it would be the same. */
+/* A broken agent or an attack: useless to everybody, and the next tunnel would be flooded, too. */
 static void
 tunnel_flooded(const struct tunnel *u, const char *why)
 {
@@ -160,7 +161,7 @@ on_draining(void *arg)
 	tell_changed(u->of, u->node);
 }
 
-/* Streams are opened by others of the node's ways, until it is heard again. */
+/* Until the tunnel answers again, new streams take other routes to the node. */
 static void
 on_silent(void *arg, bool is_silent)
 {
@@ -196,7 +197,7 @@ static const struct session_events session_events = {
 	.draining = on_draining, .asked = on_asked, .silent = on_silent, .ended = on_ended};
 static const struct session_events forward_events = {.opened = on_opened, .ended = on_ended};
 
-/* --- their beginning ------------------------------------------------------------------------ */
+/* --- start of a tunnel ---------------------------------------------------------------------- */
 
 static void
 forget_handshake(struct tunnel *u)
@@ -227,9 +228,9 @@ tunnels_retire(struct tunnel *u)
 }
 
 /*
- * Older ones of the node finish what they have, but for those too many. Of its ways to others the
- * node says itself which it leaves: an agent that takes over has one beside that of the agent
- * before, which needs its own until it has finished.
+ * Older tunnels of the node finish their streams; too many of them are cut. If the node opens the
+ * streams, it decides itself which tunnel to leave: an agent that takes over has its own tunnel
+ * next to that of the former agent, which needs its tunnel until it has finished.
  */
 static void
 retire_older(struct tunnel *u)
@@ -246,7 +247,7 @@ retire_older(struct tunnel *u)
 	}
 }
 
-/* Above all that is known of the node: hubs whose clocks differ agree all the same. */
+/* Higher than every known epoch of the node, so that hubs with different clocks agree. */
 static uint64_t
 next_epoch(const struct tunnel *u)
 {
@@ -428,9 +429,9 @@ is_revoked(const struct tunnel *u)
 	return setup->refuses != NULL && setup->refuses(setup->arg, u->node, u->serial);
 }
 
-/* Has the node shown since, here or at another hub, that it holds a newer certificate? Then its
- * streams in the older tunnel go on: whoever has a stream of days need not know that certificates
- * live shorter. */
+/* Returns true if the node has shown since then, here or at another hub, that it holds a newer
+ * certificate. Then its streams in the older tunnel go on: a stream may last for days, longer than
+ * a certificate is valid. */
 static bool
 is_vouched_for(struct tunnel *u, int64_t now_s)
 {
@@ -447,8 +448,8 @@ is_vouched_for(struct tunnel *u, int64_t now_s)
 	return u->vouched_ms != 0 && now_ms - u->vouched_ms < VOUCHED_MS;
 }
 
-/* It carries what it has, and nothing new: whoever has stolen a certificate has no more of it than
- * others once it has ended. */
+/* The tunnel keeps its streams and gets no new ones: so an expired stolen certificate gives its
+ * thief no new streams. */
 static void
 tunnels_outlive(struct tunnel *u)
 {
@@ -570,7 +571,8 @@ tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
 			"another replica has a newer tunnel; this one finishes what it has node=%s "
 			"peer=%s epoch=%llu newer=%llu",
 			node, u->address, (unsigned long long)u->epoch, (unsigned long long)epoch);
-		session_send_away(u->session); /* alive, it opens another; dead, it does not hear */
+		/* a living node opens another tunnel; a dead one does not notice */
+		session_send_away(u->session);
 		tunnels_retire(u);
 		did = true;
 	}
@@ -589,7 +591,7 @@ tunnels_streams(const struct tunnels *t, const char *node)
 	return n;
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- life cycle ----------------------------------------------------------------------------- */
 
 static void
 on_drained(void *arg)
@@ -640,7 +642,8 @@ end_handshakes(struct tunnels *t)
 void
 tunnels_free(struct tunnels **out)
 {
-	struct tunnels *t = *out; /* nulled at the end: streams' owners may ask for another */
+	/* set to NULL last: owners of ending streams may call tunnels_open */
+	struct tunnels *t = *out;
 
 	if (t == NULL)
 		return;
@@ -668,7 +671,9 @@ tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg)
 	end_handshakes(t);
 	TAILQ_FOREACH(u, &t->open, link) {
 		session_send_away(
-			u->session); /* a node's other tunnel need not wait for the last stream */
+			/* so that the node opens another tunnel without waiting for the last
+			 * stream */
+			u->session);
 		session_drain(u->session);
 		tell_changed(t, u->node);
 	}

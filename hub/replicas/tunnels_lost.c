@@ -1,5 +1,5 @@
-/* Which nodes are worth waiting for: those whose last tunnel broke a moment ago, and, while the hub
- * itself has just started, those that have not come yet. */
+/* Nodes worth waiting for: those whose last tunnel broke a moment ago, and, just after the start of
+ * the hub itself, those that have not come yet. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,9 +7,9 @@
 #include "hub/replicas/tunnels_private.h"
 
 struct tunnel_lost {
-	struct tunnel_lost *next; /* of the bucket */
+	struct tunnel_lost *next; /* chain of the bucket */
 	uint64_t at_ms;
-	bool left; /* in good order: nobody expects it back */
+	bool left; /* in good order: it is not expected back */
 	char node[];
 };
 
