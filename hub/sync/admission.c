@@ -30,7 +30,7 @@ speaks_our_protocol(const char *said)
 	return strcmp(said, ours) == 0;
 }
 
-/* A node on a metered link says how often it wants to hear from us. */
+/* A node on a metered link chooses how often the hub sends heartbeats. */
 static void
 heed_heartbeat(struct ws_conn *c, const char *said)
 {

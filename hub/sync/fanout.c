@@ -7,14 +7,15 @@
 #include "base/core/hash.h"
 #include "model/bundle.h"
 
-/* Stands where a session writes its msg_id; no other text of a frame's head can hold it. */
+/* Placeholder for a session's msg_id; no other text of a frame's head can contain it. */
 #define ID_PLACE "00000000-0000-4000-8000-000000000000"
 
 struct entry {
 	struct fanout_item item; /* first: an item is its entry */
 	struct entry *next_hash;
 	struct entry *next_bucket, **at_bucket;
-	struct entry *next_narrowed, **at_narrowed; /* at NULL: known to all */
+	/* at_narrowed NULL: the item is for all nodes */
+	struct entry *next_narrowed, **at_narrowed;
 	struct selector *nodes;
 	char *nodes_text;
 	unsigned holds;
@@ -22,15 +23,15 @@ struct entry {
 };
 
 struct fanout {
-	struct entry **table; /* by hash, n_table is a power of two */
+	struct entry **table; /* hash table, n_table is a power of two */
 	size_t n_table, n_entries, n_present;
 	struct entry *bucket[DIGEST_BUCKETS];
-	struct entry **slot; /* by index */
+	struct entry **slot; /* indexed by item number */
 	uint32_t n_slots, room;
-	uint32_t *unused; /* numbers below n_slots that are free */
+	uint32_t *unused; /* free numbers below n_slots */
 	uint32_t n_unused;
 	struct entry *narrowed;
-	const struct fanout_item *bundled; /* whose bundle this is; NULL: nobody's */
+	const struct fanout_item *bundled; /* the item of the cached bundle; NULL: none */
 	struct buf bundle;
 	struct digests digests;
 	struct fanout_watch *watches;
@@ -115,7 +116,8 @@ fanout_tell(struct fanout *f, struct entry *e)
 	struct fanout_watch *next;
 
 	forget_bundle(f);
-	/* A watcher may stop itself, not another one: closing a connection only starts here. */
+	/* A watcher may stop itself, but not another one: closing a connection is only started
+	 * here. */
 	for (struct fanout_watch *w = f->watches; w != NULL; w = next) {
 		next = w->next;
 		w->changed(w->arg, &e->item);
@@ -179,7 +181,7 @@ fanout_number(struct fanout *f)
 	return f->n_slots++;
 }
 
-/* Builds the frame of what the entry now is: its view, or a deletion. */
+/* Sets the frame for the entry's current state: its view, or a deletion. */
 static void
 set_frame(struct entry *e, char *frame, size_t len)
 {
@@ -193,7 +195,7 @@ set_frame(struct entry *e, char *frame, size_t len)
 	e->item.id_at = (size_t)(id - frame);
 }
 
-/* json empty: a deletion. */
+/* If json is empty, builds a deletion. */
 static void
 fanout_build(struct buf *out, const char *key, const char *json, size_t len, const char *id)
 {
@@ -232,7 +234,7 @@ make_deletion(struct entry *e)
 	e->item.content_len = 0;
 }
 
-/* text: a selector that the model has read before, or "". restricted: not for all agents. */
+/* text: a selector that the model has already accepted, or "". restricted: not for all agents. */
 static void
 set_nodes(struct fanout *f, struct entry *e, const char *text, bool restricted)
 {
@@ -260,7 +262,8 @@ set_nodes(struct fanout *f, struct entry *e, const char *text, bool restricted)
 	f->narrowed = e;
 }
 
-/* Changes whom it is for, and tells; change NULL: it is gone; before: whether it was present. */
+/* Sets the nodes that the item is for, and tells the watchers; change NULL: it was removed; before:
+ * whether it was present. */
 static void
 settle_item(struct fanout *f, struct entry *e, const struct cluster_change *change, bool before)
 {
@@ -276,8 +279,8 @@ settle_item(struct fanout *f, struct entry *e, const struct cluster_change *chan
 	selector_free(&was);
 }
 
-/* The name of a pod of a headless service has a dot: not each of them is told of as idle, the
- * service is. */
+/* A name with a dot is a pod of a headless service: its view is not reported as idle, only the
+ * service's. */
 static struct fanout_counts
 fanout_count_view(const struct view *v, const char *name)
 {
@@ -350,7 +353,7 @@ fanout_set(struct fanout *f, const struct cluster_change *change)
 		return false;
 	fanout_build(&b, key, change->json, change->json_len, ID_PLACE);
 	len = buf_len(&b);
-	assert(len <= ENVELOPE_MAX_BYTES); /* the cluster refuses what is larger */
+	assert(len <= ENVELOPE_MAX_BYTES); /* the cluster refuses larger ones */
 	if (e == NULL)
 		e = fanout_insert(f, key);
 	before = e->item.present;
@@ -431,7 +434,7 @@ fanout_at(const struct fanout *f, uint32_t index)
 	return index < f->n_slots && f->slot[index] != NULL ? &f->slot[index]->item : NULL;
 }
 
-/* Within the bundle the message has no id of its own, so that it is the same for all. */
+/* Within the bundle the message has no id of its own, so that it is the same for all nodes. */
 static void
 make_bundle(struct fanout *f, const struct fanout_item *item)
 {

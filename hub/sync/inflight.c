@@ -15,7 +15,7 @@ inflight_init(struct inflight *f)
 
 	*f = (struct inflight){0};
 	envelope_new_id(id);
-	memcpy(f->prefix, id, 24); /* up to and with the last hyphen */
+	memcpy(f->prefix, id, 24); /* including the last hyphen */
 }
 
 static unsigned

@@ -5,7 +5,7 @@
 struct node_book {
 	struct node_entry *list;
 	size_t n, room;
-	const char **above; /* ends of names in `list`, sorted, each once */
+	const char **above; /* parent domains of names in `list`, sorted, without duplicates */
 	size_t n_above;
 };
 
@@ -37,7 +37,7 @@ add_node(void *arg, const struct cluster_node_facts *node)
 	node_book_add(arg, node->name, false);
 }
 
-/* A node that has joined may have a Node object as well: the two become one. */
+/* Merges the two entries of a node that has joined and also has a Node object. */
 static void
 sort_names(struct node_book *b)
 {

@@ -27,7 +27,7 @@ node_session_rest(struct node_session *s)
 	pending_rest(&s->pending);
 }
 
-/* The node is not, or no longer, to know of the service, which exists. */
+/* Sends a deletion for a service that exists, but is not, or no longer, for this node. */
 static void
 send_gone(struct node_session *s, const struct fanout_item *item, const char *id)
 {
@@ -49,7 +49,7 @@ send_frame(struct node_session *s, const struct fanout_item *item, const char *i
 	outbox_end(&s->outbox, item->frame_len);
 }
 
-/* Takes over the hold that waiting had. */
+/* Takes over the hold of the queue. */
 static void
 send_item(struct node_session *s, struct fanout_item *item)
 {
@@ -84,7 +84,7 @@ node_session_finish_sync(struct node_session *s)
 	free(take_ptr(&s->sync_id));
 }
 
-/* The newest alone, and before the services that these callers may not call. */
+/* Sends only the newest list, and before the services that these clients may not use. */
 static void
 send_callers(struct node_session *s)
 {
@@ -96,7 +96,7 @@ send_callers(struct node_session *s)
 	buf_release(&s->callers_next);
 }
 
-/* Sends what there is to send. */
+/* Sends what is queued, as far as the limits allow. */
 static void
 node_session_pump(struct node_session *s)
 {
@@ -111,7 +111,7 @@ node_session_pump(struct node_session *s)
 	outbox_send(&s->outbox);
 }
 
-/* It is another by now: the node may take it. */
+/* The item has changed: the node may accept it now. */
 static void
 node_session_forget_refusal(struct node_session *s, const struct fanout_item *item)
 {
@@ -170,8 +170,8 @@ node_session_on_refusal(struct node_session *s, const struct flight *f, const st
 	refusals_add(&s->refusals, item->key, e->content, e->content_len);
 }
 
-/* The node cannot open a bundle, so that nobody knows which of its messages it means: each goes
- * again, by itself. */
+/* The node cannot open a bundle, and does not say which of its messages failed: sends each again,
+ * unbundled. */
 static void
 node_session_send_unbundled(struct node_session *s)
 {
@@ -218,7 +218,7 @@ on_ack(struct node_session *s, const struct envelope *e)
 	fanout_release(s->config.fanout, item);
 }
 
-/* --- the door ------------------------------------------------------------------------------- */
+/* --- received messages ---------------------------------------------------------------------- */
 
 static void
 on_unserved(struct node_session *s, const struct envelope *e)
@@ -336,12 +336,12 @@ node_session_new(const struct node_session_config *config, struct ws_conn *conn)
 	node_session_say_hello(s);
 	s->config.crl = NULL;
 	outbox_send(&s->outbox);
-	s->config.ca_hash = NULL; /* borrowed for hello, like the addresses */
+	s->config.ca_hash = NULL; /* was borrowed only for hello, like the addresses */
 	s->config.n_addresses = 0;
 	return s;
 }
 
-/* Lets go of every item: nothing more will be sent or acknowledged here. */
+/* Releases every item: no more messages or acknowledgements follow. */
 static void
 let_go(struct node_session *s)
 {
@@ -442,7 +442,7 @@ node_session_end(struct node_session *s, unsigned code, const char *why)
 		return;
 	outbox_send(&s->outbox);
 	s->ended = true;
-	/* Not let_go: this may run within a walk over the fanout's watchers or items. */
+	/* Not let_go: this may be called during a walk over the fanout's watchers or items. */
 	ws_close(s->conn, code, why);
 }
 

@@ -41,12 +41,12 @@ node_session_compare_buckets(struct node_session *s, const struct envelope *e)
 		answer_buckets(s, e->id, &theirs);
 		return;
 	}
-	free(s->held_id); /* the newer question counts */
+	free(s->held_id); /* only the newer query counts */
 	s->held_id = xstrdup(e->id);
 	s->held = theirs;
 }
 
-/* The node holds `entry`: is it what it should hold? */
+/* The node holds `entry`: queues the item if it differs from what the node should hold. */
 static void
 node_session_compare_compare(struct node_session *s, const struct digest_entry *entry)
 {
@@ -61,7 +61,7 @@ node_session_compare_compare(struct node_session *s, const struct digest_entry *
 	pending_add(&s->pending, item);
 }
 
-/* What the node did not name in a bucket that it told is new to it. */
+/* Queues the services of a compared bucket that the node did not list. */
 static void
 compare_rest(struct node_session *s, unsigned bucket)
 {

@@ -10,17 +10,17 @@
 
 enum { ANSWER_MS = 8000, ADDRESS_MAX = 63 };
 
-/* What is to be noted on a Node. */
+/* An annotation to write to a Node. */
 struct note {
 	struct note *next;
-	char node[MESH_NODE_MAX + 1], source[ADDRESS_MAX + 1]; /* "": nothing any more */
+	char node[MESH_NODE_MAX + 1], source[ADDRESS_MAX + 1]; /* "": remove it */
 };
 
 struct node_sites {
 	struct node_sites_config config;
 	struct note *first, **last;
 	size_t n_waiting;
-	struct https_request *request; /* for the first one */
+	struct https_request *request; /* writes the first note */
 	struct timer *timer;
 	struct kube_wait wait;
 	uint64_t noted, failed;
@@ -51,7 +51,7 @@ drop_first(struct node_sites *s)
 	free(n);
 }
 
-/* The others are not to wait for one that is refused again and again. */
+/* A note that is refused repeatedly must not delay the others. */
 static void
 first_to_tail(struct node_sites *s)
 {
@@ -70,7 +70,7 @@ node_sites_add(struct node_sites *s, const char *node, const char *source)
 	struct note *n;
 
 	if (s->n_waiting >= NODE_SITES_WAITING_MAX || node_sites_find(s, node) != NULL)
-		return; /* it is seen again */
+		return; /* node_sites_saw comes again */
 	n = xcalloc(1, sizeof *n);
 	snprintf(n->node, sizeof n->node, "%s", node);
 	snprintf(n->source, sizeof n->source, "%s", source);
@@ -85,7 +85,7 @@ on_data(void *arg, const char *data, size_t len)
 	(void)arg;
 	(void)data;
 	(void)len;
-	return 0; /* the watch of Nodes tells it */
+	return 0; /* the watch of Nodes reports the change */
 }
 
 static void

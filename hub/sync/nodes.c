@@ -14,9 +14,9 @@
 #include "model/mesh.h"
 
 enum {
-	ADDRESSES_MAX = 4, /* that a node remembers */
+	ADDRESSES_MAX = 4, /* as many as a node remembers */
 	FILES_PART = 16, /* one of so many descriptors is for files and the admin socket */
-	CARRIED_DESCRIPTORS = 2, /* of a connection in a websocket, beyond its own */
+	CARRIED_DESCRIPTORS = 2, /* of a tunnel in a websocket, in addition to its own */
 };
 
 /* --- letting in ----------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ nodes_have(const struct nodes *n, const char *node)
 	return nodes_find_talk(n, node) != NULL;
 }
 
-/* A list of words parted by commas. */
+/* Returns true if the comma-separated list contains the word. */
 static bool
 names_word(const char *list, const char *word)
 {
@@ -61,8 +61,8 @@ names_word(const char *list, const char *word)
 	return false;
 }
 
-/* One that this hub has not signed, an operator with the CA or a replica without a list in common
- * has: the name is no token's to give. */
+/* Records a certificate that this hub did not sign (an operator with the CA did, or a replica that
+ * does not share its list), so that no token can give the name away. */
 static void
 note_certificate(const struct nodes *n, struct ws_conn *c, const char *node)
 {
@@ -81,7 +81,7 @@ note_certificate(const struct nodes *n, struct ws_conn *c, const char *node)
 		share_tell_nodes(n->config.share);
 }
 
-/* Which CAs the node has, by its own word. */
+/* Records the CAs that the node reports to have. */
 static void
 nodes_note_cas(const struct nodes *n, struct ws_conn *c, const char *node)
 {
@@ -188,9 +188,9 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 }
 
 /*
- * A node has a talk and one that is being closed, and one renewal. What it opened before them is
- * cut without waiting for the node, which would hold the places of others for as long as it does
- * not answer a close. Who has not proved its name crowds out nobody.
+ * A node may have one session, one that is being closed, and one renewal. Its earlier connections
+ * are cut without waiting for the node: it would take the places of others for as long as it does
+ * not answer a close. A client that has not proven its name cuts off nobody.
  */
 static void
 nodes_crowd_out(struct nodes *n, bool talks, const char *node)
@@ -210,7 +210,7 @@ nodes_crowd_out(struct nodes *n, bool talks, const char *node)
 		timer_start(n->cut, 0, 0);
 }
 
-/* Not within the callback of another connection, which ws does not bear. */
+/* Deferred: ws does not allow it within the callback of another connection. */
 static void
 nodes_on_cut(void *arg)
 {
@@ -246,7 +246,7 @@ on_open(void *arg, struct ws_conn *c)
 	struct route route;
 
 	if (route_parse(&route, ws_path(c)) < 0)
-		return; /* was let in: cannot be */
+		return; /* cannot happen: it was let in */
 	p = xcalloc(1, sizeof *p);
 	p->conn = c;
 	p->proven = strcmp(admission_proven_name(n->join.certs, c), route.node) == 0;
@@ -272,7 +272,7 @@ on_open(void *arg, struct ws_conn *c)
 		listen_room(n->listen, n->n_peers < n->most);
 }
 
-/* --- what comes ----------------------------------------------------------------------------- */
+/* --- received messages ---------------------------------------------------------------------- */
 
 static void
 on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
@@ -315,7 +315,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	struct peer *p = ws_arg(c);
 
 	if (p == NULL)
-		return; /* let in, but it went before it was open */
+		return; /* it was let in, but closed before it was open */
 	ws_set_arg(c, NULL);
 	if (p->talk != NULL)
 		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub",
@@ -353,7 +353,7 @@ on_known(void *arg, int fd, enum client_hello kind, const char *from)
 		ws_accept_take(n->carried, fd, kind);
 		return;
 	}
-	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
+	/* ws_adopt owns the descriptor from here on, even if it fails. */
 	rc = ws_adopt(n->ws, fd, from);
 	if (rc < 0)
 		log_limited(LOG_LEVEL_WARN, 6, "hub", "a connection was turned away: %s",
@@ -414,7 +414,7 @@ nodes_leave(struct nodes *n, const char *why)
 {
 	n->accepted = listen_accepted(n->listen);
 	n->not_accepted = listen_failed(n->listen);
-	listen_stop(&n->listen); /* those that come are told at once, and try another replica */
+	listen_stop(&n->listen); /* new connections are refused at once, and try another replica */
 	nodes_again(n, why);
 }
 
@@ -474,7 +474,8 @@ nodes_start(
 	};
 	int rc;
 
-	/* Strangers have a part of the descriptors (hub.c), nodes a quarter, tunnels another. */
+	/* Unauthenticated clients have a part of the descriptors (hub.c), nodes a quarter, tunnels
+	 * another. */
 	n->most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)NODES_CONNECTIONS_MAX);
 	n->config = *config;
 	n->config.cluster_domain = xstrdup(config->cluster_domain);
@@ -524,7 +525,7 @@ nodes_stop(struct nodes **out)
 	timer_free(&n->tick);
 	ws_free(&n->ws);
 	timer_free(&n->cut);
-	while (n->peers != NULL) /* none: each was closed */
+	while (n->peers != NULL) /* normally none: all were closed */
 		peer_free(n, n->peers);
 	free((void *)(uintptr_t)n->config.cluster_domain);
 	free(n);
@@ -547,7 +548,8 @@ nodes_ready(struct nodes *n)
 	}
 }
 
-/* A node chooses its endpoints by its site, which it learns by hello: it has to come again. */
+/* A node chooses its endpoints by its site, which it learns from hello: so it has to connect
+ * again. */
 void
 nodes_refresh(struct nodes *n)
 {

@@ -11,8 +11,8 @@ nodes_presence(const struct nodes *n, const char *node, struct presence_row *to)
 	return presence_find(n->config.presence, node, to);
 }
 
-/* False: another replica has it, which tells of it. Of a node that did not come since the hub has
- * started nothing else is known than that. */
+/* False: the node is connected to another replica, which reports it. A node that has not connected
+ * since the hub's start counts as last seen at the start. */
 static bool
 known_look(const struct nodes *n, struct known_node *to)
 {

@@ -129,7 +129,7 @@ struct nodes_text {
 	bool certificates;
 };
 
-/* Of one that is not connected here; since_ms 0: not since this hub was started. */
+/* A node that is not connected here; since_ms 0: not since this hub was started. */
 static void
 nodes_add_row(struct nodes_text *t, const struct presence_row *row)
 {
@@ -170,14 +170,14 @@ nodes_add_other(void *arg, const struct presence_row *row)
 {
 	struct nodes_text *t = arg;
 
-	/* One that was forgotten here or at another replica is no node any more. */
+	/* A node that was forgotten, here or at another replica, is no longer a node. */
 	if (!row->connected && !nodes_is_known(t->nodes, row->node))
 		return;
 	if (!row->connected || row->at[0] != '\0')
 		nodes_add_row(t, row);
 }
 
-/* The talk has ended, and the connection is still to be closed. */
+/* The session has ended, but the connection is not closed yet. */
 static void
 nodes_add_closing(struct nodes_text *t, const struct peer *p)
 {
