@@ -9,10 +9,11 @@ enum {
 	PORT = 10000,
 	HEARTBEAT_MS = 4000,
 	LOOK_MS = 2000,
-	PREAUTH_PART = 4, /* one of so many descriptors is for who has not authenticated */
+	/* one of so many descriptors is for clients that have not authenticated */
+	PREAUTH_PART = 4,
 	PREAUTH_PLACES_MAX = 8192,
 	SETTLE_TICK_MS = 10,
-	SETTLE_MS = 1000, /* who says no more in so long after he was accepted is told 503 */
+	SETTLE_MS = 1000, /* a client that is silent for so long after the accept gets 503 */
 };
 
 static bool
@@ -52,7 +53,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	setup.most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)TUNNELS_MOST);
 	hub->tunnels = tunnels_new(&setup);
 	hub->outward = egress_new(hub->loop);
-	setup.changed = NULL; /* nobody opens streams in these */
+	setup.changed = NULL; /* the hub opens no streams in these */
 	setup.claimed = NULL;
 	setup.news = NULL;
 	setup.opened = egress_opened;
@@ -66,7 +67,7 @@ on_look(void *arg)
 	struct hub *hub = arg;
 
 	hub_explain(hub);
-	heap_give_back(&hub->heap); /* of nodes that are gone */
+	heap_give_back(&hub->heap); /* memory of nodes that are gone */
 }
 
 static int
@@ -177,7 +178,7 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	return 0;
 }
 
-/* --- from one hub to the next --------------------------------------------------------------- */
+/* --- hand-over between hubs ----------------------------------------------------------------- */
 
 void
 hub_open(struct hub *hub, bool joins)
@@ -214,7 +215,8 @@ hub_sweep(void)
 		log_info("hub",
 			"removed the rules that an earlier run had left, since ingress.redirect is "
 			"off table=\"ip " DIVERT_TABLE "\"");
-	else if (rc < 0) /* a hub that may not look has made none either, unless it could once */
+	/* a hub that may not look could add no rules, unless it had more rights once */
+	else if (rc < 0)
 		log_debug("hub", "not looked for rules that an earlier run left: %s", err.text);
 }
 
@@ -230,7 +232,8 @@ on_drained(void *arg)
 static void
 hub_drain_tunnels(struct hub *hub)
 {
-	peers_drain(hub->peers, on_drained, hub); /* first: others wait for the nodes then */
+	/* first: the other replicas then wait for the nodes */
+	peers_drain(hub->peers, on_drained, hub);
 	if (hub->nodes != NULL && (hub->leaves || peers_any(hub->peers)))
 		nodes_leave(hub->nodes,
 			hub->leaves ? "this hub hands over to a new one at its address"
@@ -240,8 +243,8 @@ hub_drain_tunnels(struct hub *hub)
 	tunnels_drain(hub->outward_tunnels, on_drained, hub);
 }
 
-/* Who was accepted here before the next hub served has the nodes here as well, until he has been
- * led to one. */
+/* Keeps the nodes here until every client that was accepted before the next hub took over has been
+ * connected to its node, at most for SETTLE_MS. */
 static void
 hub_on_settle(void *arg)
 {

@@ -1,6 +1,6 @@
 /*
- * What the rules make of a call that nobody makes: edgewayctl access check. The same functions
- * judge as for a real one (hub/routing/connector.c), up to the dial.
+ * Evaluates the rules for a connection that nobody makes: edgewayctl access check. It uses the same
+ * functions as for a real one (hub/routing/connector.c), except for connecting.
  */
 #include "hub/hub_private.h"
 
@@ -52,7 +52,7 @@ access_read_from(const char *from, struct caller *c, struct err *err)
 		from);
 }
 
-/* NAMESPACE/SERVICE is SERVICE.NAMESPACE; brackets of an IPv6 address go. */
+/* Converts NAMESPACE/SERVICE to SERVICE.NAMESPACE; removes the brackets of an IPv6 address. */
 static int
 access_read_to(const char *to, char host[CALLER_HOST_MAX + 1], uint16_t *port, struct err *err)
 {

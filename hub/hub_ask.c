@@ -1,8 +1,8 @@
 /*
- * An operator's question to a node's agent, by way of the hub (edgewayctl --node): it comes at the
- * hub's Unix socket, goes through the node's tunnel, here or at another replica, as a stream of its
- * own (tunnel/node/agent_query.h), and the answer goes back to the socket as it comes. The node's
- * tunnel.allow says whether it answers, and only what its admin port would tell is told. On the
+ * An operator's request to a node's agent, through the hub (edgewayctl --node): it comes over the
+ * hub's Unix socket and goes through the node's tunnel, here or at another replica, as a stream of
+ * its own (tunnel/node/agent_query.h); the response is copied to the socket as it comes. The node's
+ * tunnel.allow decides whether it answers, and it returns only what its admin port would. On the
  * hub's loop.
  */
 #include "hub/hub_private.h"
@@ -18,18 +18,18 @@
 #include "hub/port/route.h"
 #include "tunnel/tunnel.h"
 
-/* HUB_ASK_MS is less than edgewayctl waits for us (src/ctl/ctl_ask.c), so that whoever asks learns
- * why. */
+/* HUB_ASK_MS is shorter than edgewayctl's timeout (src/ctl/ctl_ask.c), so that the operator learns
+ * the reason. */
 enum { HUB_ASK_MS = 8 * 1000, HUB_ASKS_MOST = 16 };
 
 struct hub_ask {
 	LIST_ENTRY(hub_ask) link;
 	struct hub *hub;
 	char *node;
-	struct stream *stream; /* until it is joined */
+	struct stream *stream; /* until the streams are joined */
 	struct relay *relay;
 	struct timer *deadline;
-	int fd; /* the operator's; -1: the relay has it */
+	int fd; /* the operator's socket; -1: the relay owns it */
 };
 
 static void
@@ -77,7 +77,7 @@ on_ask_ended(void *arg, const struct relay_report *report)
 	ask_free(arg);
 }
 
-/* An agent that knows nothing of such questions says 404. */
+/* An older agent, which does not know such requests, answers 404. */
 static const char *
 ask_reason(unsigned status, const char *reason)
 {
@@ -98,7 +98,7 @@ on_ask_answered(void *arg, unsigned status, const char *reason)
 		ask_refuse(a, status == 404 ? 502 : (int)status, ask_reason(status, reason));
 		return;
 	}
-	/* The socket is new and empty: so few bytes fit. */
+	/* The socket is new and its buffer empty: so few bytes fit. */
 	if (write(a->fd, head, sizeof head - 1) != (ssize_t)sizeof head - 1) {
 		ask_free(a);
 		return;
@@ -111,7 +111,7 @@ on_ask_answered(void *arg, unsigned status, const char *reason)
 static void
 on_ask_moved(void *arg)
 {
-	(void)arg; /* what comes waits until it is joined */
+	(void)arg; /* data waits until the streams are joined */
 }
 
 static void
@@ -145,7 +145,7 @@ ask_open(struct hub_ask *a, const char *target)
 	return rc;
 }
 
-/* A path and a query, as it stands in a request's first line. */
+/* Returns true for a valid path and query, as in an HTTP request line. */
 static bool
 ask_target_ok(const char *target)
 {

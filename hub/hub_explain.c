@@ -7,15 +7,16 @@
 
 enum {
 	EXPLAIN_LOG_ROUNDS =
-		5, /* it must have held for so long: a Service is often there before its pods */
-	EXPLAIN_LOG_ALONE = 3, /* more of a kind at once share a line */
-	UNSERVED_MAX = 16384, /* services of nodes that are told by Events, for each reason */
+		5, /* rounds that a finding must last: a Service often exists before its pods */
+	EXPLAIN_LOG_ALONE = 3, /* more findings of a kind at once share a log line */
+	UNSERVED_MAX = 16384, /* services of nodes reported by Events, per reason */
 	EXPLAIN_HELD =
-		UNSERVED_WHYS, /* beside why nodes do not serve it: they refuse it as it is */
+		/* in addition to the reasons of unserved_why: nodes refuse it as it is */
+	UNSERVED_WHYS,
 	EXPLAIN_ROWS,
 };
 
-/* What nodes cannot serve, in order of services and then of nodes. */
+/* The services that nodes cannot serve, sorted by service, then by node. */
 struct unserved_rows {
 	struct row {
 		const char *key, *node, *reason; /* borrowed; reason: of those that are held back */
@@ -54,8 +55,8 @@ compare_rows(const void *a, const void *b)
 	return order != 0 ? order : strcmp(x->node, y->node);
 }
 
-/* The first node that cannot serve it: the same one for as long as it says so, since each text is
- * an Event. NULL: none. */
+/* The first node that cannot serve it: the same node for as long as it reports so, since each text
+ * makes an Event. NULL: none. */
 static const struct row *
 find_unserved(const struct unserved_rows *u, const char *key)
 {
@@ -72,7 +73,7 @@ find_unserved(const struct unserved_rows *u, const char *key)
 	return low < u->n && strcmp(u->rows[low].key, key) == 0 ? &u->rows[low] : NULL;
 }
 
-/* What nodes say of it, in words; on the heap. NULL: nothing. */
+/* Describes the nodes' reports on it; on the heap. NULL: none. */
 static char *
 explain_unserved(const struct unserved_rows unserved[], const char *key, const char **kind)
 {
@@ -100,7 +101,7 @@ explain_unserved(const struct unserved_rows unserved[], const char *key, const c
 		row->node);
 }
 
-/* The Event's reason where the hub itself has found something. */
+/* The Event's reason for a finding of the hub itself. */
 static const char *
 explain_event(const struct hub_service *found)
 {
@@ -126,7 +127,7 @@ hub_explain_explain(const struct hub *hub, struct kube_events *events, const cha
 	hub_service_look(hub, ns, name, &found);
 	kind = explain_event(&found);
 	kube_events_tell(events, ns, name, EVENT_RULE, rules);
-	/* What a node says does not hide what the hub sees itself. */
+	/* A node's report must not hide what the hub itself finds. */
 	if (found.class == FINDING_INFO || found.text[0] == '\0')
 		text = explain_unserved(unserved, key, &kind);
 	else
@@ -182,7 +183,7 @@ explain_log(struct explain_fresh *fresh, enum hub_service_kind kind)
 	}
 }
 
-/* Counts the services by what is to be said of them, and tells the log what is new. */
+/* Counts the services by finding, and logs the new findings. */
 static void
 explain_count(struct hub *hub)
 {
@@ -212,7 +213,7 @@ struct explaining {
 	struct kube_events *events;
 };
 
-/* One that nodes were never told of: no item says that it is there. */
+/* A Service that nodes never got: no item represents it. */
 static void
 explain_beyond(void *arg, const char *ns, const char *name, const char *reason)
 {
@@ -249,7 +250,7 @@ explain_events(const struct hub *hub, struct kube_events *events)
 	for (uint32_t i = 0; i < fanout_slots(hub->fanout); i++) {
 		const struct fanout_item *item = fanout_at(hub->fanout, i);
 
-		/* A name with a dot is of a pod's own view, not of a Service. */
+		/* A name with a dot is a pod's own view, not a Service. */
 		if (item != NULL && item->present && strchr(strchr(item->key, '/'), '.') == NULL)
 			hub_explain_explain(hub, events, item->key, unserved);
 	}
@@ -270,7 +271,7 @@ explain_count_lacking(void *arg, const struct node_session *talk)
 	*(size_t *)arg += facts.held > 0 || facts.unserved > 0;
 }
 
-/* What only this replica knows: whoever asks another one is to be told, too. */
+/* Tells the other replicas what only this one knows, so that they can report it, too. */
 static void
 explain_tell_peers(const struct hub *hub)
 {

@@ -11,7 +11,7 @@
 
 enum { AGAIN_MS = 10 * 1000 };
 
-/* The host part of the listen address for the certificate; "" when it is any. */
+/* The host part of the listen address for the certificate; "" for the wildcard address. */
 static const char *
 listen_host(const struct addr *a, char to[INET6_ADDRSTRLEN])
 {
@@ -56,11 +56,11 @@ hub_nodes_start(struct hub *hub, struct err *err)
 	return 0;
 }
 
-/* --- whose names no stranger gets ----------------------------------------------------------- */
+/* --- names that a stranger may not get ------------------------------------------------------ */
 
-/* A node by whose name the hub dials nobody itself: an edge node's, or one that nothing in the
- * cluster knows. Pods of all others are dialled from here, and who takes the name draws their
- * traffic. */
+/* Allows a node if the hub itself connects to no pod by its name: an edge node, or one that is
+ * unknown in the cluster. The hub connects to the pods of all other nodes directly, and whoever
+ * takes the name gets their traffic. */
 int
 hub_bars_node(void *arg, const char *node, struct err *err)
 {
@@ -78,7 +78,8 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 			"a node named %s is connected: stop that one if this is to take its place, "
 			"or make a token with `edgewayctl token create --node %s` on the hub",
 			node, node);
-	/* What nobody may be asked for (EPERM) goes before what an operator may decide. */
+	/* A name that nobody may ask for (EPERM) comes before one that an operator may decide
+	 * about. */
 	if (!selected && labels != NULL)
 		return err_set(err, EPERM,
 			"the Node %s is not one of the edge, by join.nodes (%.100s): label it, or "
@@ -90,7 +91,7 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 			"the hub dials the pods of %s itself: make a token with `edgewayctl token "
 			"create --node %s` on the hub, or give it a Node that join.nodes selects",
 			node, node);
-	/* What replicas say of names they never take back: it counts where nothing else is
+	/* Replicas never withdraw the names that they report: these count only if nothing else is
 	 * known. */
 	if (!certs_shared(authority_certs(hub->authority)) && peers_know(hub->peers, node))
 		return err_set(err, EEXIST,

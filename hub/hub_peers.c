@@ -53,7 +53,7 @@ each_joined(void *arg, void (*fn)(void *to, const char *node), void *to)
 	free(names);
 }
 
-/* Other nodes than before are reached through neighbours. */
+/* The nodes that are reached through neighbours have changed. */
 static void
 hub_peers_poke(const struct hub *hub)
 {
@@ -67,8 +67,8 @@ struct declarations {
 	void *to;
 };
 
-/* One that has gone to another replica declares there; what it said here, while an old stream keeps
- * its tunnel, is out of date. */
+/* A node that has moved to another replica declares there; its declaration here is out of date,
+ * even if an old stream keeps its tunnel open. */
 static void
 on_declared(void *arg, const char *node, const char *entry)
 {
@@ -128,7 +128,7 @@ hub_declared(void *arg, const char *node)
 
 	if (hub->peers != NULL)
 		peers_tell_declared(hub->peers, node);
-	on_changed(arg, node); /* who waits for a node may go by this one */
+	on_changed(arg, node); /* requests that wait for a node may now use this one */
 	hub_peers_poke(hub);
 }
 

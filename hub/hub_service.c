@@ -1,8 +1,8 @@
 /*
- * What is to be said of a Service, by class: what its objects say (model/cluster/cluster), and
- * whether this hub has a way to the pods that have no hostPort. Such a pod is nothing to be warned
- * of while it can be reached: through its node's tunnel, here or at another replica, or, where its
- * node is none of the edge, by the hub's own dial.
+ * Finds the problem of a Service, and its class: from its objects (model/cluster/cluster), and
+ * whether this hub has a route to the pods without hostPort. Such a pod is no problem while it can
+ * be reached: through its node's tunnel, here or at another replica, or, if its node is not at the
+ * edge, by a connection from the hub itself.
  */
 #include "hub/hub_private.h"
 
@@ -12,13 +12,12 @@
 #include "base/core/hash.h"
 
 enum {
-	NO_WAY_AFTER_MS =
-		30 * 1000, /* nodes come back, and go to another replica, sooner than that */
+	NO_WAY_AFTER_MS = 30 * 1000, /* nodes reconnect, or move to another replica, sooner */
 	WAYS_KEPT = 1024,
 };
 
-/* Many services have pods on the same nodes, and whether one has joined may have to be asked of the
- * disk. */
+/* Cache for one round: many services have pods on the same nodes, and whether a node has joined may
+ * need a disk access. */
 struct hub_way_kept {
 	uint64_t hash, round;
 	bool lacks;
@@ -43,7 +42,8 @@ hub_service_begin(struct hub *hub)
 	hub->explain_round++;
 }
 
-/* The first node at the edge without a tunnel, for so long that it is no moment's; NULL: none. */
+/* The first edge node that has had no tunnel for NO_WAY_AFTER_MS, so that this is not temporary;
+ * NULL: none. */
 static const char *
 service_find_lost(const struct hub *hub, const struct cluster_behind *behind)
 {

@@ -32,7 +32,7 @@ on_changed(void *arg)
 	fanout_settle(hub->fanout);
 	if (hub->redirect != NULL)
 		redirect_poke(hub->redirect);
-	/* During manifests_start there are none yet. */
+	/* During manifests_start there are no nodes yet. */
 	if (hub->nodes == NULL)
 		return;
 	nodes_refresh(hub->nodes);

@@ -15,7 +15,7 @@ at_edge(void *arg, const char *node)
 		peers_know(hub->peers, node);
 }
 
-/* Is it reached through the hub, by a tunnel of its own or by neighbours? */
+/* Returns true if the node is reached through the hub, by its own tunnel or by neighbours. */
 static bool
 hub_ways_led(void *arg, const char *node)
 {
@@ -93,7 +93,7 @@ is_replica(void *arg, const struct in6_addr *ip)
 	return peers_at_address(hub->peers, ip);
 }
 
-/* A node whose tunnels are looked at: does one of them come from the hub's own host? */
+/* Finds out whether a tunnel of the node comes from the hub's own host. */
 struct tunnel_source {
 	struct self_guard *guard;
 	const char *node;
@@ -112,7 +112,7 @@ look_at_tunnel(void *arg, const struct tunnel_facts *facts)
 		source->is_hub |= self_guard_is_hub(source->guard, &ip);
 }
 
-/* Is the node the host of this hub, or of another replica? */
+/* Returns true if the node is the host of this hub, or of another replica. */
 static bool
 is_hubs_host(struct hub *hub, const char *node)
 {
@@ -143,7 +143,7 @@ hub_node_refuses(void *arg, const char *node, const char *authority)
 		return NULL;
 	if (addr_parse(&to, authority, 0, NULL) == 0 && addr_ip(&to, &ip) && !ip_is_loopback(&ip) &&
 		!self_guard_is_hub(hub->guard, &ip))
-		return NULL; /* a pod there may have the port, too */
+		return NULL; /* a pod there may use the same port */
 	return is_hubs_host(hub, node)
 		? "this node is the hub's own host, and the hub listens at this port"
 		: NULL;

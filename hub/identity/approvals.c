@@ -122,8 +122,8 @@ approvals_say(struct approvals *a, const struct csr *csr)
 	}
 }
 
-/* If another request, with another key or node, has taken the object's name, forgets the certificate
- * that was signed for the former one. */
+/* If another request, with another key or node, has taken the object's name, forgets the
+ * certificate that was signed for the former one. */
 static void
 forget_other_key(struct held *h, const struct csr *csr)
 {
