@@ -10,19 +10,19 @@
 struct follow {
 	struct follow_config config;
 	struct https_request *request;
-	struct timer *timer; /* the next list or watch */
-	struct timer *tell; /* calls `told`, which may want to start something */
+	struct timer *timer; /* until the next list or watch */
+	struct timer *tell; /* calls `told`, which may start other requests */
 	struct json_stream split;
 	bool watching;
 	struct kube_wait wait;
 	unsigned round;
-	char version[FOLLOW_VERSION_MAX + 1]; /* to watch from */
+	char version[FOLLOW_VERSION_MAX + 1]; /* the next watch starts from it */
 	char problem[400];
 };
 
 static void follow_begin(void *arg);
 
-/* --- trouble -------------------------------------------------------------------------------- */
+/* --- errors --------------------------------------------------------------------------------- */
 
 void
 follow_describe(
@@ -70,7 +70,7 @@ on_tell(void *arg)
 	f->config.told(f->config.arg);
 }
 
-/* --- what the server says ------------------------------------------------------------------- */
+/* --- responses ------------------------------------------------------------------------------ */
 
 bool
 follow_version(char to[FOLLOW_VERSION_MAX + 1], const struct tree_node *object)
@@ -98,7 +98,7 @@ on_listed(void *arg, const char *text, size_t len)
 	return 0;
 }
 
-/* -ESTALE: it has to be listed anew. */
+/* -ESTALE: a new list is needed. */
 static int
 on_event(void *arg, const char *text, size_t len)
 {
@@ -160,7 +160,7 @@ on_done(void *arg, const struct https_answer *a)
 	f->request = NULL;
 	timer_start(f->tell, 0, 0);
 	if (watched && a->status == 200 && a->whole) {
-		/* The watch came to its end; the next one goes on from there. */
+		/* The watch has ended; the next one continues from its last version. */
 		timer_start(f->timer, kube_wait_ms(&f->wait, NULL), 0);
 		return;
 	}

@@ -20,10 +20,10 @@ struct https {
 	struct loop *loop;
 	CURLM *multi;
 	struct timer *timer;
-	unsigned inside; /* libcurl is at work further up the stack */
-	struct https_request *dead; /* stopped while it was */
+	unsigned inside; /* depth of calls from libcurl further up the stack */
+	struct https_request *dead; /* stopped during such a call; freed later */
 	size_t n_requests;
-	unsigned unreached; /* requests in a row to which nobody answered */
+	unsigned unreached; /* requests in a row without a response */
 };
 
 struct socket {
@@ -34,13 +34,13 @@ struct socket {
 
 struct https_request {
 	struct https *https;
-	struct https_request *next; /* among the dead */
+	struct https_request *next; /* in `dead` */
 	CURL *easy;
 	struct curl_slist *headers, *connect_to;
-	struct https_call call; /* only callbacks and silence_ms are used after the start */
-	struct timer *silence; /* also tells an error of the start */
+	struct https_call call; /* after the start only the callbacks and silence_ms are used */
+	struct timer *silence; /* also reports an error of the start */
 	uint64_t heard_ms;
-	int status, ended; /* ended: what `data` returned */
+	int status, ended; /* ended: the return value of `data` */
 	bool stopped, opened, silent;
 	struct buf body;
 	char why[CURL_ERROR_SIZE];
@@ -108,7 +108,7 @@ on_socket(void *arg, int fd, unsigned events)
 	int bits = 0;
 
 	if (events & WATCH_HUP) {
-		/* The watch that has told it is over; libcurl looks for the error itself. */
+		/* The watch ends with this event; libcurl itself asks for the error. */
 		watch_stop(&s->watch);
 		s->watch = watch_start(s->https->loop, fd, s->events, on_socket, s);
 		bits |= CURL_CSELECT_ERR;
@@ -178,7 +178,7 @@ https_free(struct https **out)
 
 	if (h == NULL)
 		return;
-	/* Closing kept connections calls on_curl_socket and on_curl_timer once more. */
+	/* Closing kept connections calls on_curl_socket and on_curl_timer again. */
 	curl_multi_cleanup(h->multi);
 	timer_free(&h->timer);
 	free(h);
@@ -224,7 +224,8 @@ on_body(char *data, size_t size, size_t n, void *arg)
 	return r->ended == 0 && !r->stopped ? n : 0;
 }
 
-/* Found by the kernel within USER_TIMEOUT_MS where no proxy hides it; else by the silence. */
+/* The kernel detects a dead server within USER_TIMEOUT_MS, unless a proxy hides it; then silence_ms
+ * does. */
 static int
 on_sockopt(void *arg, curl_socket_t fd, curlsocktype purpose)
 {
@@ -242,7 +243,7 @@ https_tell(struct https_request *r, const struct https_answer *answer)
 	const struct https_call call = r->call;
 	bool stopped = r->stopped;
 
-	/* What it holds stays until the owner has seen it. */
+	/* The request's data stays until the owner's callback has returned. */
 	r->stopped = true;
 	if (!stopped && call.done != NULL)
 		call.done(call.arg, answer);
@@ -334,7 +335,8 @@ set_blob(CURL *easy, CURLoption option, const char *text)
 
 	if (text == NULL || text[0] == '\0')
 		return;
-	memcpy(&blob.data, &text, sizeof text); /* libcurl copies it, and says `void *` */
+	/* libcurl copies it, although its type is `void *` */
+	memcpy(&blob.data, &text, sizeof text);
 	blob.len = strlen(text);
 	curl_easy_setopt(easy, option, &blob);
 }
@@ -345,8 +347,8 @@ https_given(const char *text)
 	return text != NULL && text[0] != '\0';
 }
 
-/* Where the certificate has another name than the address: libcurl asks for that name and connects
- * to the other. */
+/* If the certificate has another name than the server's address: libcurl requests that name and
+ * connects to the address. */
 static void
 set_url(struct https_request *r, const struct https_peer *peer, const char *path)
 {
@@ -385,7 +387,7 @@ set_peer(struct https_request *r, const struct https_peer *peer)
 	if (https_given(peer->proxy))
 		curl_easy_setopt(r->easy, CURLOPT_PROXY, peer->proxy);
 	else if (strncmp(peer->server, "http:", 5) == 0)
-		curl_easy_setopt(r->easy, CURLOPT_NOPROXY, "*"); /* it is this machine */
+		curl_easy_setopt(r->easy, CURLOPT_NOPROXY, "*"); /* the server is this machine */
 	if (https_given(peer->token)) {
 		auto_free char *header = xasprintf("Authorization: Bearer %s", peer->token);
 
@@ -397,7 +399,7 @@ static void
 set_call(struct https_request *r, const struct https_call *call)
 {
 	r->headers = curl_slist_append(r->headers, "Accept: application/json");
-	/* A name that begins with curl would make the server indent its JSON. */
+	/* If the name began with curl, the server would indent its JSON. */
 	curl_easy_setopt(r->easy, CURLOPT_USERAGENT, "edgeway-hub/" EDGEWAY_VERSION);
 	curl_easy_setopt(r->easy, CURLOPT_ACCEPT_ENCODING, "gzip");
 	if (call->body != NULL) {

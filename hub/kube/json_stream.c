@@ -33,7 +33,8 @@ json_stream_rest(struct json_stream *s, size_t *len)
 	return buf_str(&s->rest);
 }
 
-/* Where the bytes from `from` to `to` belong: to the value under way, to the rest, or nowhere. */
+/* Stores the bytes from `from` to `to` where they belong: in the current value, in the rest, or
+ * nowhere. */
 static int
 json_stream_keep(struct json_stream *s, const char *from, const char *to)
 {
@@ -79,13 +80,13 @@ json_stream_give(struct json_stream *s)
 	if (too_large)
 		return s->fn(s->arg, NULL, 0);
 	json_stream_replace_nul(buf_at(&s->value), buf_len(&s->value));
-	/* With its NUL, without which buf_str would move it. */
+	/* Includes the NUL, without which buf_str would move the buffer. */
 	rc = s->fn(s->arg, buf_str(&s->value), buf_len(&s->value));
 	buf_consume(&s->value, buf_len(&s->value));
 	return rc;
 }
 
-/* Does a bracket open here a value of its own? */
+/* Returns true if this bracket starts a value of its own. */
 static bool
 begins_value(const struct json_stream *s, char c)
 {
@@ -101,7 +102,8 @@ opens_items(const struct json_stream *s, char c)
 		s->word_len == sizeof items - 1 && memcmp(s->word, items, s->word_len) == 0;
 }
 
-/* The bytes up to *from have been kept; moves it when what follows belongs elsewhere. */
+/* The bytes before *from are stored already; stores more and moves *from if what follows belongs
+ * elsewhere. */
 static int
 open_bracket(struct json_stream *s, const char *at, const char **from)
 {
@@ -190,7 +192,7 @@ plain_byte(struct json_stream *s, const char *at, const char **from)
 	default:
 		break;
 	}
-	/* Between values there may be blanks, and commas between the elements of the list. */
+	/* Only blanks may be between values, and commas between the elements of the list. */
 	if (s->depth == 0 && !is_blank(*at))
 		return -EBADMSG;
 	if (s->in_items && s->depth == 2 && !is_blank(*at) && *at != ',')

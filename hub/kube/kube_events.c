@@ -16,30 +16,30 @@
 
 enum { SILENCE_MS = 30000, UID_MAX = 63, TEXT_MAX = 1024 };
 
-/* A Service of which something was or is to be said. */
+/* A Service with a report that was or will be sent as an Event. */
 struct told {
 	struct table_node node;
 	char *ns, *name;
 	const char *kind; /* reason of the Event */
-	char *text; /* as it is now, "": all is well */
-	char *said; /* as it was said last, NULL: never */
+	char *text; /* the current text, "": no problem */
+	char *said; /* the text of the last Event, NULL: there was none */
 	uint64_t round, since_ms, said_ms;
-	unsigned count; /* of the Event said last */
+	unsigned count; /* count of the last Event */
 };
 
-/* What is under way with the Event of `at`. */
+/* The current request for the Event of `at`. */
 enum step { STEP_UID, STEP_CREATE, STEP_COUNT };
 
 struct kube_events {
 	struct loop *loop;
 	struct kube_api *api;
-	struct timer *timer; /* next Event may be sent */
+	struct timer *timer; /* until the next Event may be sent */
 	struct https_request *request;
 	enum step step;
-	struct json_stream split; /* the list of one Service, for its uid */
+	struct json_stream split; /* parses the list of one Service, for its uid */
 	char uid[UID_MAX + 1];
 	const char *kind;
-	char *ns, *name, *text; /* what is being said */
+	char *ns, *name, *text; /* of the Event that is being sent */
 	struct table services;
 	uint64_t round, paced_ms;
 	struct kube_wait wait;
@@ -52,7 +52,7 @@ struct kube_events {
 static void start_next(void *arg);
 static void kube_events_step(struct kube_events *e);
 
-/* --- who is known --------------------------------------------------------------------------- */
+/* --- known Services ------------------------------------------------------------------------- */
 
 static bool
 is_rule(const char *kind)
@@ -92,7 +92,7 @@ kube_events_forget(struct kube_events *e, struct told *t)
 	free(t);
 }
 
-/* When it is to be said; UINT64_MAX: there is nothing to say. */
+/* When its Event is due; UINT64_MAX: there is nothing to send. */
 static uint64_t
 due_ms(const struct told *t)
 {
@@ -138,7 +138,8 @@ kube_events_tell(
 	t->since_ms = loop_now_ms(e->loop);
 }
 
-/* Who is gone, or has been well for as long as we can say. */
+/* Returns true if the Service is gone, or has had no problem since we know it or since the last
+ * Event. */
 static bool
 is_over(const struct kube_events *e, const struct told *t)
 {
@@ -165,10 +166,10 @@ kube_events_end(struct kube_events *e)
 		start_next(e);
 }
 
-/* --- saying one ----------------------------------------------------------------------------- */
+/* --- sending one Event ---------------------------------------------------------------------- */
 
-/* Who has waited for longest: what changes again and again, as by a node's word, has its turn like
- * others, and none before them. */
+/* The one that is due for the longest time: a text that changes again and again, for example by a
+ * node's reports, gets its turn like others, and never before them. */
 static struct told *
 find_due(const struct kube_events *e)
 {
@@ -258,7 +259,8 @@ wait_ms(struct kube_events *e, uint64_t ms)
 	timer_start(e->timer, ms, 0);
 }
 
-/* So that a burst is let through, and then one each KUBE_EVENTS_PACE_MS. */
+/* Returns the delay of the next Event: lets a burst through, and then one every
+ * KUBE_EVENTS_PACE_MS. */
 static uint64_t
 kube_events_pace(struct kube_events *e)
 {
@@ -334,7 +336,7 @@ kube_events_refused(struct kube_events *e, const struct https_answer *a)
 	wait_ms(e, a->status == 403 ? KUBE_EVENTS_FORBIDDEN_MS : kube_wait_ms(&e->wait, a));
 }
 
-/* A namespace that ends takes no Events any more. */
+/* A namespace that is being deleted accepts no Events. */
 static bool
 is_terminating(const struct https_answer *a)
 {
@@ -353,7 +355,7 @@ on_done(void *arg, const struct https_answer *a)
 	} else if (a->status == 404 || is_terminating(a) ||
 		(e->step == STEP_UID && a->whole && a->status == 200 && e->uid[0] == '\0')) {
 		kube_events_finish(e,
-			/* the Service or its namespace is gone, or the Event was forgotten */
+			/* the Service or its namespace is gone, or the cluster deleted the Event */
 			false);
 	} else if (!a->whole || a->status / 100 != 2) {
 		kube_events_refused(e, a);

@@ -11,10 +11,10 @@
 
 enum { FILE_MAX = 1 << 20 };
 
-/* One kubeconfig being read. */
+/* The state of reading one kubeconfig. */
 struct reading {
 	const char *path;
-	char *folder; /* relative names in it begin here */
+	char *folder; /* relative names in it start here */
 	struct https_peer *peer;
 	struct err *err;
 };
@@ -25,7 +25,7 @@ kubeconfig_peer_fini(struct https_peer *peer)
 	free(peer->server);
 	free(peer->ca);
 	free(peer->cert);
-	/* Not to be found in memory that is used again. */
+	/* Overwritten, so that it cannot be found in reused memory. */
 	if (peer->key != NULL)
 		explicit_bzero(peer->key, strlen(peer->key));
 	if (peer->token != NULL)
@@ -38,7 +38,7 @@ kubeconfig_peer_fini(struct https_peer *peer)
 	*peer = (struct https_peer){0};
 }
 
-/* --- checks that both ways share ------------------------------------------------------------ */
+/* --- checks for both sources ---------------------------------------------------------------- */
 
 static int
 read_text(const char *path, char **text, struct err *err)
@@ -54,7 +54,7 @@ read_text(const char *path, char **text, struct err *err)
 	return 0;
 }
 
-/* Cuts blanks at the end, which editors and shells leave there. */
+/* Removes trailing blanks, which editors and shells add. */
 static int
 check_token(char *token, const char *where, struct err *err)
 {
@@ -88,7 +88,7 @@ is_loopback_url(const char *url)
 	return false;
 }
 
-/* https://HOST[:PORT][/PREFIX] without a slash at the end; plain http only to a proxy on this
+/* https://HOST[:PORT][/PREFIX] without a trailing slash; plain http only to a proxy on this
  * machine. */
 static int
 check_server(char *url, const char *where, struct err *err)
@@ -131,7 +131,7 @@ read_pod(struct https_peer *peer, struct err *err)
 		return err_wrap(err, rc,
 			"the service account of this pod (automountServiceAccountToken must not be "
 			"false)");
-	/* Trouble with it is no error: whoever needs the namespace says so. */
+	/* An error is ignored here: whoever needs the namespace reports it. */
 	if (read_text(KUBECONFIG_POD_FOLDER "/namespace", &peer->ns, NULL) == 0)
 		peer->ns[strcspn(peer->ns, " \t\r\n")] = '\0';
 	return check_token(peer->token, token, err);
@@ -151,7 +151,8 @@ static int printf_like(3, 4) kubeconfig_complain(
 	return err_set(r->err, EINVAL, "%.200s:%u: %s", r->path, at != NULL ? at->line : 1, what);
 }
 
-/* The PEM text of KEY-data (base64 in place), else of the file that KEY names, into *to. */
+/* Reads the PEM text of KEY-data (base64, decoded in place), else of the file that KEY names, into
+ * *to. */
 static int
 take_pem(const struct reading *r, const struct tree_node *map, const char *key, char **to)
 {
@@ -268,7 +269,7 @@ take_user(const struct reading *r, const struct tree_node *user)
 	return check_token(peer->token, where, r->err);
 }
 
-/* The entry of a list of {name, <what>: {...}}. */
+/* Finds the entry NAME in a list of {name, <what>: {...}}. */
 static const struct tree_node *
 find_named(const struct tree_node *top, const char *list, const char *what, const char *name)
 {

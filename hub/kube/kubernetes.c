@@ -7,10 +7,10 @@
 #include "hub/kube/reflector.h"
 #include "model/json.h"
 
-/* Endpoints begin only when there are no slices. */
+/* Endpoints are read only if there are no slices. */
 enum { SERVICES, SLICES, PODS, NODES, ENDPOINTS, RULES, POLICIES, NAMESPACES, RESOURCES };
 
-/* All mean the same here; EdgeMesh brings the first two. */
+/* All versions mean the same here; EdgeMesh installs the first two. */
 static const char *const istio_versions[] = {"v1alpha3", "v1beta1", "v1", NULL};
 
 static const struct resource {
@@ -92,7 +92,7 @@ kubernetes_listed(const struct kubernetes *k, int i)
 	return k->reflectors[i] != NULL && reflector_listed(k->reflectors[i]);
 }
 
-/* Also when the server has refused: what would be right without rules is better than nothing. */
+/* True also if the server has refused: a state without rules is better than none. */
 static bool
 rules_settled(const struct kubernetes *k)
 {
@@ -100,8 +100,9 @@ rules_settled(const struct kubernetes *k)
 		reflector_refused(k->reflectors[RULES]);
 }
 
-/* Without the policies services would be open that somebody has closed: they are waited for.
- * Without the namespaces' labels a policy lets nobody in who is meant by them. */
+/* Without the policies, services would be open that somebody has closed: so wait for them. Without
+ * the namespaces' labels a policy admits nobody through its namespaceSelector, which is the safe
+ * side: so a refusal is accepted. */
 static bool
 policies_settled(const struct kubernetes *k)
 {
@@ -120,8 +121,7 @@ all_listed(const struct kubernetes *k)
 		rules_settled(k) && policies_settled(k);
 }
 
-/* Slices that came with an upgrade of the cluster make Endpoints needless, and a server without
- * slices needs them. */
+/* Reads Endpoints only while the server has no EndpointSlices; it may get them by an upgrade. */
 static void
 choose_membership(struct kubernetes *k)
 {
@@ -156,13 +156,13 @@ on_settled(void *arg)
 		k->config.changed(k->config.arg);
 }
 
-/* Out of a reflector's callback, which must not see its reflector stopped. */
+/* Leaves the reflector's callback, in which no reflector may be stopped. */
 static void
 on_touched(void *arg)
 {
 	struct kubernetes *k = arg;
 
-	/* Not moved by further events: a busy cluster is still told every so often. */
+	/* Further events do not postpone it: a busy cluster, too, is reported from time to time. */
 	if (k->pending)
 		return;
 	k->pending = true;

@@ -74,7 +74,7 @@ names_add_interfaces(struct names *names)
 	freeifaddrs(all);
 }
 
-/* hub.names: the CA's hash, then a name a line. */
+/* hub.names: the CA's hash, then one name per line. */
 void
 names_read(const char *path, const char *ca_hash, struct names *names)
 {

@@ -11,9 +11,9 @@
 
 static void reflector_begin(void *arg);
 
-/* --- trouble -------------------------------------------------------------------------------- */
+/* --- errors --------------------------------------------------------------------------------- */
 
-/* a: what was answered; NULL: no answer is to blame. */
+/* Retries after a back-off. a: the response; NULL: the response is not the reason. */
 static void
 reflector_again(struct reflector *r, const struct https_answer *a, uint64_t least_ms)
 {
@@ -28,7 +28,7 @@ list_anew(struct reflector *r)
 	r->next[0] = '\0';
 }
 
-/* --- answers -------------------------------------------------------------------------------- */
+/* --- responses ------------------------------------------------------------------------------ */
 
 static void
 on_open(void *arg)
@@ -96,7 +96,7 @@ on_page(struct reflector *r)
 	reflector_begin(r);
 }
 
-/* Versions are whole numbers of one counter (etcd's), at most 19 digits that are not 0 at first. */
+/* Versions are integers of one counter (etcd's), at most 19 digits without leading zeros. */
 static bool
 is_before(const char *a, const char *b)
 {
@@ -105,8 +105,8 @@ is_before(const char *a, const char *b)
 	return n != m ? n < m : strcmp(a, b) < 0;
 }
 
-/* A watch from a version that is yet to come is silent for ever: the server's data was put back to
- * an earlier time. */
+/* A watch from a future version would be silent for ever: if the current version is lower, the
+ * server's data was restored from an earlier time. */
 static void
 on_probe(struct reflector *r)
 {
@@ -172,7 +172,7 @@ explain_status(struct reflector *r, const struct https_answer *a)
 {
 	struct tree *tree = NULL;
 	const char *message =
-		a->body; /* of a proxy, or of a server that sheds load: a line of text */
+		a->body; /* from a proxy, or from an overloaded server: a line of text */
 
 	if (a->body[0] == '{' && tree_parse(&tree, "answer", a->body, a->body_len, NULL) == 0 &&
 		tree_count(tree) == 1)
@@ -199,7 +199,7 @@ explain_status(struct reflector *r, const struct https_answer *a)
 	tree_free(&tree);
 }
 
-/* The server may have the group in another version. */
+/* The server may have the group in another version: tries the next one. */
 static bool
 try_next_version(struct reflector *r)
 {
@@ -211,7 +211,7 @@ try_next_version(struct reflector *r)
 	return false;
 }
 
-/* A status that is not 2xx. */
+/* A response with a status that is not 2xx. */
 static void
 on_refused(struct reflector *r, const struct https_answer *a)
 {

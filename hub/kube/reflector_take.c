@@ -41,7 +41,7 @@ names_of(const struct tree_node *n, const char **ns, const char **name)
 	*name = tree_text(tree_get(meta, "name"), "");
 }
 
-/* A version is opaque, and goes into a query as it came. */
+/* A version is opaque, and is put into a query as received. */
 static bool
 take_version(char to[VERSION_MAX + 1], const struct tree_node *object)
 {
@@ -78,7 +78,8 @@ reflector_take_put(struct reflector *r, const struct tree_node *n)
 	cluster_keep(r->config.cluster, "", r->config.kind, ns, name);
 }
 
-/* What an ERROR event says: 410 in its second form, or a trouble of the server. */
+/* Handles an ERROR event: its code 410 means what the status 410 does, another code an error of the
+ * server. */
 static int
 on_error_event(struct reflector *r, const struct tree_node *status)
 {
@@ -156,7 +157,7 @@ reflector_take(void *arg, const char *text, size_t len)
 	return rc;
 }
 
-/* metadata of a list: its version and where it goes on. */
+/* Reads the metadata of a list: its version and the continue token. */
 int
 reflector_take_rest(struct reflector *r, char version[VERSION_MAX + 1], char **next)
 {

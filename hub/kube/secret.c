@@ -16,15 +16,15 @@ struct secret {
 	char *path, *what, *rights; /* of `follow` */
 	struct https_request *write;
 	struct json_stream written_split;
-	unsigned found; /* round of lists in which it was there */
+	unsigned found; /* round of the list in which it was last found */
 	bool known, exists;
-	char version[FOLLOW_VERSION_MAX + 1]; /* of the object: what a write builds upon */
+	char version[FOLLOW_VERSION_MAX + 1]; /* of the object: a write is based on it */
 	char *values[SECRET_KEYS_MAX];
 	secret_written_fn *written;
 	void *written_arg;
 };
 
-/* --- what the server says ------------------------------------------------------------------- */
+/* --- responses ------------------------------------------------------------------------------ */
 
 static void
 forget_values(struct secret *s)
@@ -182,7 +182,7 @@ secret_write(struct secret *s, const char *const *values, secret_written_fn *wri
 	buf_fini(&b);
 }
 
-/* --- start, stop, telling ------------------------------------------------------------------- */
+/* --- start, stop, state --------------------------------------------------------------------- */
 
 struct secret *
 secret_start(const struct secret_config *config)
