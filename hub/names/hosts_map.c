@@ -13,12 +13,12 @@
 
 enum {
 	ANSWER_MS = 10000, /* of a write of 1 MiB */
-	SPREAD_MS = 500, /* replicas learn of a change at the same time */
-	CONTESTED = 2, /* that often undone in a row: told, and from then on more seldom */
+	SPREAD_MS = 500, /* random delay, since replicas notice a change at the same time */
+	CONTESTED = 2, /* reverted so often in a row: logged, and then written less often */
 	CALM_MS = 10 * 60 * 1000,
 };
 
-#define MINE "edgeway.io/hosts-key" /* annotation: the key that we have written */
+#define MINE "edgeway.io/hosts-key" /* annotation: the key that this hub has written */
 
 struct hosts_map {
 	struct hosts_map_config config;
@@ -29,16 +29,17 @@ struct hosts_map {
 	struct json_stream split;
 	struct timer *timer;
 	uint64_t due_ms, not_before_ms;
-	/* what the server has */
-	unsigned round; /* of lists, in which it was there */
+	/* the server's state */
+	unsigned round; /* round of the list in which it was last found */
 	bool known, exists, ours, immutable;
 	char version[FOLLOW_VERSION_MAX + 1];
 	char *value; /* of our key */
-	size_t others; /* bytes of other keys' values */
-	/* what became of it */
+	size_t others; /* total bytes of other keys' values */
+	/* results */
 	struct hosts_made made;
 	bool in_step, full_told;
-	uint64_t lines_hash, wrote_hash; /* of the lines, now and at the last write */
+	/* hashes of the current lines and of those of the last write */
+	uint64_t lines_hash, wrote_hash;
 	uint64_t wrote_ms;
 	unsigned contested;
 	struct kube_wait wait;
@@ -46,7 +47,7 @@ struct hosts_map {
 	char problem[400];
 };
 
-/* --- when ----------------------------------------------------------------------------------- */
+/* --- timing --------------------------------------------------------------------------------- */
 
 static uint64_t
 random_below(uint64_t n)
@@ -69,7 +70,7 @@ work_in(struct hosts_map *m, uint64_t delay_ms)
 	timer_start(m->timer, due - now, 0);
 }
 
-/* No write before. */
+/* Forbids writes for this time, plus up to half as much. */
 static void
 wait_ms(struct hosts_map *m, uint64_t ms)
 {
@@ -86,9 +87,10 @@ hosts_map_complain(struct hosts_map *m, const char *why)
 	log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "hosts ConfigMap: %s", why);
 }
 
-/* --- what the server says ------------------------------------------------------------------- */
+/* --- responses ------------------------------------------------------------------------------ */
 
-/* A watch may be behind what a write has answered; after a list everything counts. */
+/* A watch may be older than the response to a write, so older versions are ignored, except in a
+ * list. */
 static bool
 is_older(const struct hosts_map *m, const char *version)
 {
@@ -116,7 +118,7 @@ take_object(struct hosts_map *m, const struct tree_node *object)
 		if (v->key != NULL && strcmp(v->key, m->key) != 0)
 			m->others += v->len;
 	}
-	/* Counted by the server as bytes, three of four in base64. */
+	/* The server counts the decoded bytes: three for four characters of base64. */
 	tree_each(tree_get(object, "binaryData"), v)
 		m->others += v->len / 4 * 3;
 	m->ours = strcmp(tree_text(tree_get(tree_path(object, "metadata.annotations"), MINE), ""),
@@ -236,7 +238,7 @@ on_write_done(void *arg, const struct https_answer *a)
 		on_written(m);
 	} else {
 		on_refused(m, a);
-		follow_anew(m->follow); /* it may have been taken all the same */
+		follow_anew(m->follow); /* the server may have accepted it nevertheless */
 	}
 	work_in(m, 0);
 }
@@ -347,7 +349,7 @@ hosts_map_refresh(struct hosts_map *m)
 	work_in(m, random_below(SPREAD_MS));
 }
 
-/* --- start, stop, telling ------------------------------------------------------------------- */
+/* --- start, stop, state --------------------------------------------------------------------- */
 
 static void
 set_texts(struct hosts_map *m, const char *name, const char *slash)
@@ -378,7 +380,7 @@ hosts_map_start(struct hosts_map **out, const struct hosts_map_config *config, s
 	m->key = xstrdup(config->key);
 	m->value = xstrdup("");
 	set_texts(m, config->name, slash);
-	m->config.name = m->config.key = NULL; /* the caller's */
+	m->config.name = m->config.key = NULL; /* they belong to the caller */
 	json_stream_init(&m->split, JSON_STREAM_STREAM, on_write_value, m);
 	m->timer = timer_new(config->loop, hosts_map_work, m);
 	m->follow = follow_start(&(struct follow_config){

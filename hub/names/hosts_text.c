@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { COMMENT_BYTES = 64 }; /* room for the one that tells what is left out */
+enum { COMMENT_BYTES = 64 }; /* room for the comment about omitted lines */
 
 void
 hosts_lines_add(struct hosts_lines *l, const char *address, const char *name)
@@ -37,7 +37,8 @@ by_name(const void *a, const void *b)
 	return strcmp(strchr(*(char *const *)a, '\t'), strchr(*(char *const *)b, '\t'));
 }
 
-/* Does the line say an address of one of our nodes, and nothing else? `l` is sorted by name. */
+/* Returns true if the line is an address and the name of one of our nodes, and nothing else. `l` is
+ * sorted by name. */
 static bool
 is_of_node(const struct hosts_lines *l, const char *line, size_t len)
 {
@@ -69,7 +70,7 @@ find_mark(const char *old)
 	return NULL;
 }
 
-/* How many lines. */
+/* Returns how many lines were added. */
 static size_t
 add_others(struct buf *out, struct hosts_lines *l, const char *old, bool ours)
 {
@@ -85,7 +86,7 @@ add_others(struct buf *out, struct hosts_lines *l, const char *old, bool ours)
 		size_t len = (size_t)((stop != NULL ? stop : end) - at);
 
 		next = stop != NULL ? stop + 1 : end;
-		/* Above the mark everything was put there on purpose. */
+		/* Lines above the mark were put there on purpose. */
 		if (mark == NULL && (len == 0 || is_of_node(l, at, len)))
 			continue;
 		buf_add(out, at, len);

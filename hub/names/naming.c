@@ -22,20 +22,20 @@ struct naming {
 	char *zone, *listen;
 	struct hosts_map *hosts; /* NULL: none */
 	struct timer *tick; /* for `hosts` */
-	/* of the ingress: fixed, or those of a Service */
+	/* of the ingress: configured, or a Service's */
 	struct in6_addr addresses[NAME_ADDRESSES_MAX];
 	size_t n_addresses;
-	char *service_ns, *service; /* NULL: fixed */
+	char *service_ns, *service; /* NULL: configured addresses */
 	struct node_book *book;
-	uint64_t book_changes, book_ms; /* what it was made from, and when */
-	uint64_t told; /* changes that `hosts` knows of */
+	uint64_t book_changes, book_ms; /* the counter and the time when the book was built */
+	uint64_t told; /* counter of the changes that were passed to `hosts` */
 	uint32_t serial; /* of the zone at the start */
-	const char *note; /* what is configured and not done, and why; "" */
+	const char *note; /* what is configured but not done, and why; "": nothing */
 };
 
-/* --- what nodes there are ------------------------------------------------------------------- */
+/* --- the nodes ------------------------------------------------------------------------------ */
 
-/* Grows with whatever the book is made from. */
+/* Increases with every change of the book's sources. */
 static uint64_t
 naming_changes(const struct naming *n)
 {
@@ -58,8 +58,8 @@ make_book(struct naming *n)
 	free(joined);
 }
 
-/* Made anew when something has changed, but not for each of a thousand nodes that come one after
- * another. True: it is of now. */
+/* Rebuilds the book after a change, but not for each of a thousand nodes that come one after
+ * another. Returns true if the book is up to date. */
 static bool
 use_book(struct naming *n)
 {
@@ -92,7 +92,7 @@ service_ip(const struct naming *n)
 	return cluster_service_ip(n->config.cluster, n->service_ns, n->service);
 }
 
-/* How many; 0: they are a Service's that has none. */
+/* Returns how many; 0: a Service without an address. */
 static size_t
 edge_addresses(const struct naming *n, struct in6_addr to[NAME_ADDRESSES_MAX])
 {
@@ -187,8 +187,8 @@ add_lines(struct hosts_lines *to, const char *name, const struct in6_addr *ips, 
 	}
 }
 
-/* Who is at the edge is told by what all replicas share, not by the tunnels of this one: they write
- * the same. */
+/* Whether a node is at the edge depends on data that all replicas share, not on the tunnels of this
+ * one: so all write the same lines. */
 static bool
 naming_lines(void *arg, struct hosts_lines *to)
 {
@@ -249,7 +249,7 @@ start_hosts(struct naming *n, const struct hub_ways_in *w, struct err *err)
 	return 0;
 }
 
-/* --- start, stop, telling ------------------------------------------------------------------- */
+/* --- start, stop, state --------------------------------------------------------------------- */
 
 static int
 take_addresses(struct naming *n, const char *const *list, struct err *err)
@@ -273,7 +273,7 @@ take_addresses(struct naming *n, const char *const *list, struct err *err)
 	return 0;
 }
 
-/* What has to be said instead of done; "". */
+/* Why what is configured cannot be done; "": it can. */
 static const char *
 find_note(const struct naming *n, bool zone, bool hosts)
 {
@@ -300,7 +300,7 @@ naming_start(struct naming **out, const struct naming_config *config, struct err
 		return 0;
 	n = xcalloc(1, sizeof *n);
 	n->config = *config;
-	n->config.ways_in = NULL; /* the caller's */
+	n->config.ways_in = NULL; /* it belongs to the caller */
 	rc = take_addresses(n, w->addresses, err);
 	n->note = find_note(n, zone, hosts);
 	if (rc == 0 && n->note[0] != '\0')
