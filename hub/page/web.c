@@ -13,7 +13,7 @@ enum {
 	HURRY_MS = 50,
 };
 
-/* --- turns: a survey, then one viewer after the other, each in a turn of the loop of his own  */
+/* --- turns: a survey, then one viewer after the other, each in a loop turn of its own ------- */
 
 static struct survey_sources
 sources_of(const struct web *w)
@@ -24,7 +24,7 @@ sources_of(const struct web *w)
 	return from;
 }
 
-/* Of those who are due, the one whose last turn is longest ago; NULL: nobody is. */
+/* The due viewer whose last turn is the longest ago; NULL: none is due. */
 static struct web_conn *
 find_due(const struct web *w)
 {
@@ -242,7 +242,7 @@ web_recheck(struct web *w)
 	return cut;
 }
 
-/* --- what it says of itself ----------------------------------------------------------------- */
+/* --- metrics and state ---------------------------------------------------------------------- */
 
 void
 web_metrics(const struct web *w, struct metrics *m)

@@ -6,21 +6,23 @@
 
 enum {
 	ATTENTION_DAY_S = 86400,
-	ATTENTION_CA_S = 90 * ATTENTION_DAY_S, /* before its end a CA is told of */
+	ATTENTION_CA_S = 90 * ATTENTION_DAY_S, /* so long before its expiry a CA is reported */
 	ATTENTION_CERT_S = 14 * ATTENTION_DAY_S,
-	ATTENTION_PART = 6, /* but not before the last sixth of its life: both renew earlier */
+	/* but only in the last sixth of its lifetime: both are renewed earlier */
+	ATTENTION_PART = 6,
 	ATTENTION_SETTLE_MS =
-		15 * 1000, /* a node that has just come has no tunnel yet, and is told much */
+		/* a node that has just connected has no tunnel yet, and gets many changes */
+	15 * 1000,
 };
 
-/* One kind of trouble: a list with the first few by name, and how many there are. */
+/* One kind of problem: a list with the first few names, and the total. */
 struct attention {
 	const struct tell *tell;
 	struct buf *out;
 	uint64_t now_ms; /* since 1970 */
 	const char *kind;
 	size_t total;
-	bool any; /* kind before */
+	bool any; /* there was a kind before */
 };
 
 static void
@@ -30,7 +32,7 @@ attention_begin(struct attention *a, const char *kind)
 	a->total = 0;
 }
 
-/* since_ms: since 1970; 0: unknown. In a certificate's row it is when that ends. */
+/* since_ms: since 1970; 0: unknown. For a certificate: its expiry. */
 static void
 attention_add(struct attention *a, const char *name, const char *text, uint64_t since_ms)
 {
@@ -63,7 +65,7 @@ attention_is_late(int64_t from_s, int64_t to_s, int64_t before_s, uint64_t now_m
 	return to_s > 0 && to_s - (int64_t)(now_ms / 1000) < MIN(before_s, part);
 }
 
-/* What is wrong with the node, as text for its row; NULL: nothing of this kind. */
+/* The node's problem, as text for its row; NULL: none of this kind. */
 typedef const char *attention_node_fn(const struct attention *a, const struct survey_node *n);
 
 static const char *
@@ -153,7 +155,7 @@ attention_services(struct attention *a, const char *kind, attention_service_fn *
 	attention_end(a);
 }
 
-/* A row for each service, whichever of its nodes says so. */
+/* One row per service, whichever of its nodes reports it. */
 static void
 attention_dead(struct attention *a)
 {
@@ -177,7 +179,7 @@ attention_dead(struct attention *a)
 	attention_end(a);
 }
 
-/* --- where it comes from, certificates ------------------------------------------------------ */
+/* --- source, certificates ------------------------------------------------------------------- */
 
 static void
 attention_on_problem(void *arg, const char *name, const char *problem)
@@ -235,7 +237,7 @@ attention_node_certificates(struct attention *a)
 }
 
 /* "attention":[{"kind","rows":[{"name","text","since"},...],"total"},...]: the worst kind first,
- * none that is empty. */
+ * without empty kinds. */
 void
 tell_attention(const struct tell *t, struct buf *out)
 {

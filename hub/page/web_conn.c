@@ -10,8 +10,8 @@
 
 enum { READ_BYTES = 16 * 1024, LINGER_MS = 1000 };
 
-/* What every answer says: nothing is kept by caches in between, guessed at, framed, or fetched by
- * another page. */
+/* Headers of every response: no guessing of types, no referrer, no foreign content, no frames, no
+ * use by other pages. */
 #define COMMON                                                                                     \
 	"X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"                      \
 	"Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n" \
@@ -66,11 +66,11 @@ web_conn_flush(struct web_conn *c)
 	return true;
 }
 
-/* --- answers -------------------------------------------------------------------------------- */
+/* --- responses ------------------------------------------------------------------------------ */
 
 struct answer {
 	unsigned status;
-	const char *type, *more; /* more: whole lines of the head, "" none */
+	const char *type, *more; /* more: complete header lines, "": none */
 	const void *body;
 	size_t len;
 	bool to_head;
@@ -137,9 +137,9 @@ give_file(struct web_conn *c, const struct http1_head *h, const struct web_file 
 			file->len, h->is_head});
 }
 
-/* --- who it is ------------------------------------------------------------------------------ */
+/* --- authentication ------------------------------------------------------------------------- */
 
-/* 0: he may see the page. */
+/* 0: the client may see the page; else the status to refuse it with. */
 static unsigned
 judge_caller(struct web_conn *c, const struct http1_head *h, const char **why)
 {
@@ -161,7 +161,7 @@ judge_caller(struct web_conn *c, const struct http1_head *h, const char **why)
 static void
 refuse_caller(struct web_conn *c, const struct http1_head *h, unsigned status, const char *why)
 {
-	/* So every browser begins. */
+	/* Every browser's first request is like this: not counted as refused. */
 	if (status == 401 && wshake_find(h, "authorization") == NULL) {
 		web_conn_decline(c, status, why, h->is_head);
 		return;
@@ -218,7 +218,7 @@ web_conn_serve(struct web_conn *c, const struct http1_head *h)
 	}
 }
 
-/* True: a request was there, and is being answered. */
+/* True: there was a request, and it is being answered. */
 static bool
 take_head(struct web_conn *c)
 {
@@ -250,7 +250,7 @@ take_head(struct web_conn *c)
 	return true;
 }
 
-/* Answers one request after the other; a viewer's frames are web_live's. False: the connection is
+/* Answers one request after the other; web_live handles a viewer's frames. False: the connection is
  * gone. */
 static bool
 go_on(struct web_conn *c)
@@ -283,7 +283,8 @@ on_wire(void *arg)
 		return;
 	while (go_on(c)) {
 		bool held =
-			c->stage == WEB_REPLY; /* who does not take his answer is not listened to */
+			/* a client that does not read its response is not read from */
+			c->stage == WEB_REPLY;
 
 		c->wire->ops->hold(c->wire, held);
 		if (held)
@@ -346,8 +347,8 @@ web_conn_take(struct web *w, int fd, const struct caller *caller)
 
 	c->web = w;
 	c->caller = *caller;
-	buf_init(&c->in, BUF_UNLIMITED); /* a head or a line, and what one read brings */
-	buf_init(&c->out, BUF_UNLIMITED); /* one answer, or one turn's */
+	buf_init(&c->in, BUF_UNLIMITED); /* a request head or a line, plus the data of one read */
+	buf_init(&c->out, BUF_UNLIMITED); /* one response, or the data of one turn */
 	c->timer = timer_new(w->config.loop, on_impatience, c);
 	timer_start(c->timer, WEB_HEAD_MS, 0);
 	TAILQ_INSERT_TAIL(&w->conns, c, link);

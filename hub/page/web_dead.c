@@ -7,7 +7,7 @@
 struct asking {
 	struct dead *of;
 	struct question question;
-	char *service, *node; /* NULL: the place is free */
+	char *service, *node; /* NULL: this slot is free */
 	uint64_t asked_ms;
 };
 
@@ -15,17 +15,17 @@ struct dead {
 	probes_ask_fn *ask;
 	void *arg;
 	struct asking asking[DEAD_AT_ONCE];
-	struct dead_row rows[DEAD_KEPT]; /* by service, then node */
+	struct dead_row rows[DEAD_KEPT]; /* sorted by service, then node */
 	size_t n_rows;
-	uint64_t next; /* pair: where the turn goes on */
-	/* for so many milliseconds of one node's turns; a question costs DEAD_NODE_MS */
+	uint64_t next; /* number of the pair of node and service to continue with */
+	/* milliseconds, summed over all nodes; a question costs DEAD_NODE_MS */
 	uint64_t credit;
 	uint64_t now_ms; /* of the last sweep */
 };
 
-/* --- what is known -------------------------------------------------------------------------- */
+/* --- results -------------------------------------------------------------------------------- */
 
-/* Where the pair is, or would be. */
+/* The index of the pair, or where it would be inserted. */
 static size_t
 dead_place(const struct dead *d, const char *service, const char *node, bool *found)
 {
@@ -86,7 +86,7 @@ dead_end_asking(struct asking *a)
 	free(take_ptr(&a->node));
 }
 
-/* The list is in our own words: a quote within a name would be escaped. */
+/* The list was written by our own code: a quote within a name would be escaped. */
 static unsigned
 dead_count(const char *list, const char *health)
 {
@@ -116,7 +116,7 @@ dead_on_answer(void *arg, int rc, const char *text, size_t len)
 	dead_end_asking(a);
 }
 
-/* False: no place is free. */
+/* False: there is no free slot. */
 static bool
 dead_ask(struct dead *d, const char *service, const char *node)
 {
@@ -133,11 +133,11 @@ dead_ask(struct dead *d, const char *service, const char *node)
 	a->question.answered = dead_on_answer;
 	a->question.arg = a;
 	if (d->ask(d->arg, node, service, &a->question) < 0)
-		dead_end_asking(a); /* it has just gone, or its agent is older */
+		dead_end_asking(a); /* the node has just gone, or its agent is too old */
 	return true;
 }
 
-/* Those that are known to be not well, and what of that is too old. */
+/* Asks again about known dead endpoints, and drops results that are too old. */
 static void
 dead_ask_again(struct dead *d)
 {
@@ -152,7 +152,7 @@ dead_ask_again(struct dead *d)
 	}
 }
 
-/* Every node once, each for another service; then each for the next one. */
+/* Asks every node once, each about another service; then each about the next one. */
 static void
 dead_ask_next(struct dead *d, const struct survey *s)
 {
@@ -197,7 +197,7 @@ dead_list(const struct dead *d, const struct dead_row **list)
 	return d->n_rows;
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- life cycle ----------------------------------------------------------------------------- */
 
 struct dead *
 dead_new(probes_ask_fn *ask, void *arg)

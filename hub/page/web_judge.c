@@ -7,7 +7,7 @@
 #include "base/http/own_host.h"
 #include "base/http/wshake.h"
 
-/* RFC 6454 section 7: scheme, host and port, as the page itself has them. */
+/* RFC 6454 section 7: scheme, host and port must be the page's own. */
 static bool
 is_own_origin(struct http1_str origin, struct http1_str host, bool secure)
 {

@@ -4,7 +4,7 @@
 
 #include "base/core/hash.h"
 
-enum { HEARD_MAX = 16 * 1024 /* bytes of a viewer between two of his turns */ };
+enum { HEARD_MAX = 16 * 1024 /* most bytes from a viewer between two of its turns */ };
 
 void
 web_live_start(struct web_conn *c)
@@ -42,13 +42,13 @@ web_live_close(struct web_conn *c, enum wsframe_code code, const char *why)
 		web_drop(c, why);
 	wsframe_close(c->viewer->frames, code);
 	wsframe_emit(c->viewer->frames, &c->out);
-	c->stage = WEB_REPLY; /* what is left of it */
+	c->stage = WEB_REPLY; /* sends the rest of the output */
 	c->close = true;
 	web_live_stop(c);
 	return web_conn_flush(c);
 }
 
-/* A whole line without its end. */
+/* Handles a complete line, without its line feed. */
 static bool
 take_want(struct web_conn *c, const char *line)
 {
@@ -61,7 +61,7 @@ take_want(struct web_conn *c, const char *line)
 	return true;
 }
 
-/* False: no sense is in it, or it is too long. */
+/* False: a line is invalid or too long. */
 static bool
 take_lines(struct web_conn *c, struct buf *bytes)
 {
@@ -120,7 +120,7 @@ is_news(uint64_t *told, const struct buf *text, size_t from)
 	return true;
 }
 
-/* Appends what `tell` has to say, unless it is what he was told before. */
+/* Drops the text from `from` on if it is the same that the viewer was sent last. */
 static void
 take_news(struct buf *text, size_t from, uint64_t *told)
 {

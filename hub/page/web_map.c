@@ -16,11 +16,11 @@ struct site {
 struct sites {
 	struct site list[TELL_SITES];
 	int n;
-	int16_t slots[SLOTS]; /* index + 1 */
-	size_t beyond; /* nodes whose sites have no place in the list */
+	int16_t slots[SLOTS]; /* hash table of index + 1 */
+	size_t beyond; /* nodes whose sites do not fit into the list */
 };
 
-/* NO_SITE: there are too many. */
+/* NO_SITE: there are too many sites. */
 static int
 find_site(struct sites *all, const struct survey *s, uint32_t name)
 {
@@ -78,7 +78,7 @@ add_drawn(struct sites *all, const struct survey *s, const struct survey_node *n
 }
 
 /* {"t":"overview","sites":[...],"beyond":n,"drawn":[[name, index of its site or -1, health, bytes a
- * second], ...],"attention":[...]}; drawn is empty where there are too many to be told apart. */
+ * second], ...],"attention":[...]}; drawn is empty if there are too many nodes to draw. */
 void
 tell_map(const struct tell *t, struct buf *out)
 {

@@ -18,15 +18,15 @@ struct probe {
 	TAILQ_ENTRY(probe) link;
 	struct probes *of;
 	char *node, *service;
-	uint64_t hash; /* of both */
-	struct question question; /* one of these two while it is asked */
+	uint64_t hash; /* of node and service */
+	struct question question; /* the node's question, or the replica's stream, while asking */
 	struct stream *stream;
-	size_t turn; /* of replicas */
+	size_t turn; /* counts the replicas asked */
 	struct timer *timer;
 	struct buf in;
-	char *said, *why; /* members of JSON, a sentence; NULL: not known */
+	char *said, *why; /* members of a JSON object, or a sentence; NULL: not known */
 	char asked_at[PEER_NAME_TEXT], at[PEER_NAME_TEXT]; /* "": here */
-	char older[PEER_NAME_TEXT]; /* a replica that does not ask for others; "": none */
+	char older[PEER_NAME_TEXT]; /* a replica that does not ask the node for others; "": none */
 	uint64_t asked_ms, away_ms, wanted_ms;
 	bool asking;
 };
@@ -38,7 +38,7 @@ struct probes {
 	uint64_t results[RESULTS];
 };
 
-/* --- what came of it ------------------------------------------------------------------------ */
+/* --- results -------------------------------------------------------------------------------- */
 
 static void
 stop_asking(struct probe *p, unsigned code)
@@ -67,7 +67,7 @@ probe_free(struct probe *p)
 	free(p);
 }
 
-/* said is taken; one of said and why is NULL. */
+/* Takes over `said`; one of said and why is NULL. */
 static void
 web_probe_learn(struct probe *p, enum result result, char *said, const char *why)
 {
@@ -122,7 +122,8 @@ on_answered(void *arg, unsigned status, const char *reason)
 	if (status == 200)
 		return;
 	if (status == 421 || status == 508) {
-		if (status == 508) /* it takes the question for a stream that came by another hub */
+		/* an older version, which takes the question for a forwarded stream */
+		if (status == 508)
 			memcpy(p->older, p->asked_at, sizeof p->older);
 		stream_close(&p->stream, STREAM_CANCELLED);
 		ask_replicas(p);
@@ -156,7 +157,7 @@ on_readable(void *arg)
 static void
 on_writable(void *arg)
 {
-	(void)arg; /* nothing is said there */
+	(void)arg; /* nothing is sent on this stream */
 }
 
 static void
@@ -182,7 +183,7 @@ be_away(struct probe *p)
 	p->away_ms = loop_now_ms(p->of->config.loop);
 }
 
-/* The next one, with this turn's number; those that cannot be asked are passed over. */
+/* Asks the next replica; skips those that cannot be asked. */
 static void
 ask_replicas(struct probe *p)
 {
@@ -213,7 +214,7 @@ on_told(void *arg, int rc, const char *text, size_t len)
 	if (rc == 0)
 		web_probe_take(p, text, len);
 	else if (rc == -ENOTCONN)
-		ask_replicas(p); /* it may have gone to another one */
+		ask_replicas(p); /* it may have moved to another replica */
 	else
 		web_probe_fail(p, REFUSED, text);
 }
@@ -237,14 +238,14 @@ ask_node(struct probe *p)
 	else if (rc == -EBUSY)
 		web_probe_fail(p, REFUSED, "too many questions wait for it");
 	else if (rc < 0 && p->away_ms != 0 && now - p->away_ms < PROBE_AWAY_MS)
-		stop_asking(p, STREAM_CANCELLED); /* as before */
+		stop_asking(p, STREAM_CANCELLED); /* the last result stays */
 	else if (rc < 0)
 		ask_replicas(p);
 }
 
-/* --- what is known -------------------------------------------------------------------------- */
+/* --- the cache ------------------------------------------------------------------------------ */
 
-/* Makes room: what nobody has looked at lately goes. False: there is none. */
+/* Makes room: drops an answer that nobody has viewed lately. False: there is none. */
 static bool
 make_room(struct probes *all, uint64_t now)
 {
@@ -331,7 +332,7 @@ probes_metrics(const struct probes *all, struct metrics *m)
 			labels[i], all->results[i]);
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- life cycle ----------------------------------------------------------------------------- */
 
 struct probes *
 probes_new(const struct probes_config *config)

@@ -53,7 +53,7 @@ tell_node(const struct tell *t, const struct want *want, struct buf *out)
 	buf_adds(out, "]}\n");
 }
 
-/* --- one service: as the cluster has it ----------------------------------------------------- */
+/* --- one service: in the cluster ------------------------------------------------------------ */
 
 static void
 add_member(struct buf *out, const char *comma, const char *name, const char *text)
@@ -109,11 +109,11 @@ add_ports(const struct view *v, struct buf *out)
 	}
 }
 
-/* --- and as each node sees it --------------------------------------------------------------- */
+/* --- one service: at each node -------------------------------------------------------------- */
 
 struct seen {
 	const struct survey_node *node;
-	const struct node_session *talk; /* NULL: it is not connected here */
+	const struct node_session *talk; /* NULL: the node is not connected here */
 };
 
 struct sights {
@@ -122,7 +122,7 @@ struct sights {
 	size_t n;
 };
 
-/* Rows are in order of names. */
+/* Rows are sorted by name. */
 static void
 on_talk(void *arg, const struct node_session *talk)
 {
@@ -181,7 +181,7 @@ share_of(const struct seen *row, const struct fanout_item *item)
 	return row->node->health == SURVEY_ELSEWHERE ? "elsewhere" : "away";
 }
 
-/* The very function that the node itself uses says which endpoints it dials, and how. */
+/* Uses the node's own function to find out which endpoints it uses, and how. */
 static void
 add_seen(const struct tell *t, const struct seen *row, const struct view *v,
 	const struct fanout_item *item, struct buf *out)
@@ -283,7 +283,8 @@ add_service(const struct tell *t, const struct want *want, const struct fanout_i
 	view_free(&v);
 }
 
-/* {"t":"service","name","found","clusterIP",...,"ports":[{"port","places":[...]}],"total","from","rows":[{"name","share","ports":[...]}]} */
+/* {"t":"service","name","found","clusterIP",...,"ports":[{"port","places":[...]}],"total","from",
+ * "rows":[{"name","share","ports":[...]}]} */
 void
 tell_service(const struct tell *t, const struct want *want, struct buf *out)
 {

@@ -5,9 +5,9 @@
 #include "model/mesh.h"
 
 struct summary {
-	struct service_summary *services; /* by the fanout's numbers */
+	struct service_summary *services; /* indexed by the fanout's item numbers */
 	uint32_t n_services;
-	const struct service_summary **sorted; /* those that are there */
+	const struct service_summary **sorted; /* those that exist */
 	size_t n_sorted;
 };
 
@@ -38,7 +38,8 @@ sort_services(struct summary *s)
 		qsort(s->sorted, s->n_sorted, sizeof *s->sorted, compare_services);
 }
 
-/* Whose number is now another's, or nobody's. True: the list of keys has changed. */
+/* Updates one entry, whose number may now be another item's, or free. True: the list of keys has
+ * changed. */
 static bool
 web_summary_follow(struct service_summary *to, const struct fanout_item *item)
 {
@@ -80,7 +81,7 @@ summary_take(struct summary *s, const struct fanout *f, const struct cluster *c)
 		memset(s->services + s->n_services, 0,
 			(slots - s->n_services) * sizeof *s->services);
 		s->n_services = slots;
-		changed = true; /* they may have moved */
+		changed = true; /* xrealloc may have moved them */
 	}
 	for (uint32_t i = 0; i < s->n_services; i++) {
 		changed |= web_summary_follow(&s->services[i], i < slots ? fanout_at(f, i) : NULL);

@@ -7,21 +7,21 @@
 struct nodes_list {
 	struct survey_node *at;
 	size_t n, room;
-	struct buf text; /* NUL behind each; one "" in the beginning */
+	struct buf text; /* each ends with NUL; the first one is "" */
 };
 
 struct survey {
 	struct nodes_list now, before;
 	struct survey_totals totals;
 	struct summary *summary;
-	struct joined { /* and what is known of them on disk */
+	struct joined { /* joined nodes, with their state on disk */
 		char *name;
 		bool revoked;
 	} * joined;
 	size_t n_joined;
 	uint64_t joined_changes, joined_ms;
 	uint64_t taken_ms;
-	uint64_t shift_ms; /* from the loop's clock to the time of day */
+	uint64_t shift_ms; /* difference between the loop's clock and the time of day */
 	const struct survey_sources *from; /* during survey_take */
 };
 
@@ -141,8 +141,8 @@ add_joined(struct survey *s, uint64_t now_ms)
 			s->joined[i].revoked ? SURVEY_REVOKED : SURVEY_DOWN;
 }
 
-/* Those that have joined at another replica alone are among them, where replicas have no ledger in
- * common. */
+/* Adds nodes that have joined only at another replica, if the replicas do not share a certificate
+ * registry. */
 static void
 on_named(void *arg, const char *node)
 {
@@ -151,7 +151,8 @@ on_named(void *arg, const char *node)
 	web_survey_add(&s->now, node)->health = SURVEY_DOWN;
 }
 
-/* By name; what is connected first, then the newest tunnel, then what is revoked. */
+/* By name; entries of one name: the connected one first, then the newest tunnel, then the revoked
+ * one. */
 static int
 compare_nodes(const void *a, const void *b, void *list)
 {
@@ -180,7 +181,7 @@ take_tunnel(struct survey_node *to, const struct survey_node *from)
 	to->ends_s = from->ends_s;
 }
 
-/* Several entries of one name become one. */
+/* Merges several entries of one name. */
 static void
 web_survey_merge(struct nodes_list *l)
 {
@@ -195,7 +196,7 @@ web_survey_merge(struct nodes_list *l)
 	l->n = n;
 }
 
-/* It is at another replica, or away. */
+/* The node is connected to another replica, or away. */
 static void
 look_for(struct survey *s, struct survey_node *n)
 {
@@ -229,7 +230,7 @@ web_survey_judge(struct survey *s, struct survey_node *n)
 	if (n->connected && n->health == SURVEY_BARE && n->tunnel)
 		n->health = SURVEY_GOOD;
 	if (!n->connected && peers_epoch(s->from->peers, text_of(&s->now, n->name)) != 0)
-		n->health = SURVEY_ELSEWHERE; /* replicas that are older tell of tunnels alone */
+		n->health = SURVEY_ELSEWHERE; /* older replicas report only tunnels */
 	if (n->health == SURVEY_LAGS)
 		n->lags_since_ms = wall_ms();
 	s->totals.health[n->health]++;
@@ -242,7 +243,7 @@ web_survey_rate(uint64_t now, uint64_t before, uint64_t ms)
 	return now > before && ms > 0 ? (now - before) * 1000 / ms : 0;
 }
 
-/* What of it the survey before tells. Both lists are in the order of names. */
+/* Computes what needs the previous survey. Both lists are sorted by name. */
 static void
 find_rates(struct survey *s, uint64_t ms)
 {

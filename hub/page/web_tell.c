@@ -117,7 +117,7 @@ tell_node_row(const struct survey *s, const struct survey_node *n, struct buf *o
 		(unsigned long long)n->since_ms, (unsigned long long)n->seen_ms);
 }
 
-/* In what order nodes stand that are sorted by health: what asks for somebody first. */
+/* Order of nodes when sorted by health: the most urgent first. */
 static int
 rank_of(const struct survey_node *n)
 {
@@ -178,7 +178,7 @@ compare_nodes(const void *a, const void *b, void *arg)
 		break;
 	}
 	if (order == 0 && o->want->sort != SORT_NAME)
-		return (x > y) - (x < y); /* as they lie there: by name */
+		return (x > y) - (x < y); /* in the order of the list: by name */
 	if (order == 0)
 		order = (x > y) - (x < y);
 	return o->want->desc ? -order : order;
@@ -203,7 +203,7 @@ wants_node(const struct tell *t, const struct want *w, const struct survey_node 
 		strstr(site, w->q) != NULL;
 }
 
-/* Where the page begins: nobody looks behind the end. */
+/* First row of the page: if it is past the end, that of the last page. */
 static size_t
 first_row(const struct want *w, size_t n)
 {
@@ -254,7 +254,7 @@ is_troubled_service(const struct service_summary *s)
 	return s->counts.idle || s->fault || service_is_partly(s);
 }
 
-/* As rank_of: no endpoint serves; something is to be mended; some do not serve; all is well. */
+/* As rank_of: no endpoint serves; something must be fixed; some do not serve; no problem. */
 static int
 rank_of_service(const struct service_summary *s)
 {

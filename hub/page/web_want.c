@@ -7,7 +7,7 @@
 
 enum { FROM_DIGITS = 7, WORD_MAX = 16 };
 
-/* The index of the word of this key; -EINVAL: it is none of them. 0 where there is none. */
+/* The index of this key's word; -EINVAL: an unknown word. 0 without the key. */
 static int
 read_word(const char *line, const char *key, const char *const *words, int n)
 {
