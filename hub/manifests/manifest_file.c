@@ -6,7 +6,7 @@
 #include "base/core/hash.h"
 #include "base/core/log.h"
 
-/* The clock of file times ticks in up to 10 ms; on some file systems in 2 s. */
+/* The clock of file times has a resolution of up to 10 ms; on some file systems of 2 s. */
 enum { SETTLED_S = 3, COMPLAINTS_LOGGED = 20 };
 
 struct manifest_file *
@@ -75,10 +75,10 @@ manifest_file_problem(struct manifest_file *f, int code, const char *what)
 	return code;
 }
 
-/* --- objects that are wrong now but were good before ---------------------------------------- */
+/* --- objects that are invalid now but were good before -------------------------------------- */
 
-/* Keeps what the file said before of the object that this node is about, whatever state it is
- * in. */
+/* Keeps the previous version of the object that this node describes, however invalid the node
+ * is. */
 static void
 keep_said(struct manifest_file *f, const struct tree_node *n, const char *list_kind,
 	const struct claims *claims)
@@ -132,7 +132,7 @@ warn_shared(const struct manifest_file *f, const struct claim *claim, const stru
 			claim->name, f->name, other, strcmp(f->name, other) < 0 ? f->name : other);
 }
 
-/* False when this content said the object already. */
+/* False if the new content has defined the object already. */
 static bool
 claim_object(struct manifest_file *f, const struct kube_object *o, struct claims *claims)
 {
@@ -186,7 +186,7 @@ drop_older(struct manifest_file *f, struct cluster *cluster, struct claims *clai
 	}
 }
 
-/* How much of it is good: a whole, or a part with the rest as it was before. */
+/* Returns whether the content is good as a whole, or in part with the rest as before. */
 static enum keep_kind
 manifest_file_adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
 	struct claims *claims)
@@ -219,8 +219,8 @@ manifest_file_adopt(struct manifest_file *f, const struct tree *tree, struct clu
 	return kind;
 }
 
-/* What the file said before the hub started, unless that is what it says now. True: the copy of a
- * whole is the same. */
+/* Loads the copies from before the hub's start, unless the file still has the same content. True:
+ * the copy of the whole is the same. */
 static bool
 manifest_file_recall(
 	struct manifest_file *f, uint64_t hash, struct cluster *cluster, struct claims *claims)
@@ -265,7 +265,7 @@ read_content(struct manifest_file *f, const char *path, char **text, size_t *len
 	if (!S_ISREG(st.st_mode))
 		return -EISDIR;
 	manifest_file_remember(
-		f, &st); /* before reading: what changes meanwhile is seen next time */
+		f, &st); /* before reading: so the next scan notices a change during reading */
 	rc = file_read(path, MANIFEST_FILE_MAX, text, len);
 	return rc;
 }
@@ -308,7 +308,8 @@ manifest_file_load(
 			? xasprintf("%s: larger than %d MiB", path, MANIFEST_FILE_MAX >> 20)
 			: xasprintf("%s: cannot be read: %s", path, strerror(-rc));
 		f->hash = 0;
-		f->settled = false; /* want of descriptors, a disk's hiccup: to be tried again */
+		/* try again: may be a lack of descriptors, or a short disk error */
+		f->settled = false;
 		return manifest_file_problem(f, rc, what);
 	}
 	if (hash == f->hash)

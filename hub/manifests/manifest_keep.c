@@ -39,7 +39,7 @@ manifest_keep_close(struct manifest_keep **out)
 	free(k);
 }
 
-/* --- what is to be written ------------------------------------------------------------------ */
+/* --- pending copies ------------------------------------------------------------------------- */
 
 static void
 put_off(struct manifest_copies *copies, enum keep_kind kind, char *text, size_t len)
@@ -98,7 +98,7 @@ manifest_keep_write(const struct manifest_keep *k, const char *file, struct mani
 {
 	int rc = mkdir_p(k->dir, 0700);
 
-	/* The part first: with the former whole it says no less than is true. */
+	/* A new part is written first: together with the old whole it is still correct. */
 	if (rc == 0 && copies->copy[KEEP_PART].text != NULL)
 		rc = write_one(k, file, copies, KEEP_PART);
 	if (rc == 0)

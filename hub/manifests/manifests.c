@@ -14,19 +14,19 @@ struct manifests {
 	struct manifests_config config;
 	char *folder;
 	struct loop *loop;
-	struct fswatch *watch; /* NULL: the folder is waited for */
-	dev_t dev; /* of the folder that is watched */
+	struct fswatch *watch; /* NULL: waiting for the folder */
+	dev_t dev; /* of the watched folder */
 	ino_t ino;
 	struct timer *settle, *rescan, *copy;
-	struct manifest_keep *keep; /* NULL: none is kept */
-	char *keep_problem; /* why the last copy could not be written; NULL: it could */
+	struct manifest_keep *keep; /* NULL: no copies */
+	char *keep_problem; /* why the last copy could not be written; NULL: it was */
 	uint64_t n_keep_errors;
 	struct claims *claims;
 	struct manifest_file **files; /* sorted by name */
 	size_t n_files;
-	bool everything; /* the next round looks at all files */
-	bool rewatch; /* and starts the watch anew */
-	bool pending; /* a round is to come within MANIFESTS_SETTLE_MS */
+	bool everything; /* the next round checks all files */
+	bool rewatch; /* and restarts the watch */
+	bool pending; /* a round will come within MANIFESTS_SETTLE_MS */
 	bool ready, said_waiting;
 	uint64_t n_loads, n_errors;
 };
@@ -49,7 +49,7 @@ manifests_place(const struct manifests *m, const char *name)
 	return low;
 }
 
-/* The file of this name, made when it is new. */
+/* The file of this name, added if it is new. */
 static struct manifest_file *
 use_file(struct manifests *m, const char *name)
 {
@@ -97,7 +97,7 @@ manifests_load(struct manifests *m, struct manifest_file *f)
 
 /* --- copies --------------------------------------------------------------------------------- */
 
-/* No problem is left when no file has one. */
+/* Clears the problem if no file has one. */
 static void
 forget_problem(struct manifests *m)
 {
@@ -126,7 +126,7 @@ copy_file(struct manifests *m, struct manifest_file *f)
 	log_limited(LOG_LEVEL_WARN, 6, "manifests", "%s", m->keep_problem);
 }
 
-/* One at a time: the loop has other things to do than to wait for a disk. */
+/* One file per turn, so that the loop does not wait long for a disk. */
 static void
 on_copy(void *arg)
 {
@@ -134,7 +134,7 @@ on_copy(void *arg)
 	uint64_t now = mono_ms();
 	bool any_later = false;
 
-	forget_problem(m); /* of a file that has gone */
+	forget_problem(m); /* it may belong to a deleted file */
 	for (size_t i = 0; i < m->n_files; i++) {
 		if (!manifest_copies_wait(&m->files[i]->copies))
 			continue;
@@ -158,7 +158,8 @@ is_file(void *arg, const char *name)
 	return at < m->n_files && strcmp(m->files[at]->name, name) == 0;
 }
 
-/* After a round: what changed is copied soon, and what went while no hub ran is forgotten. */
+/* After a round: schedules copies of the changes, and removes copies of files that were deleted
+ * while no hub ran. */
 static void
 keep_copies(struct manifests *m)
 {
@@ -170,8 +171,7 @@ keep_copies(struct manifests *m)
 		timer_start(m->copy, MANIFESTS_KEEP_MS, 0);
 }
 
-/* Every file in the folder that may differ from what was read, and those that are no longer in
- * it. */
+/* Marks every file that may differ from the content that was read, and every deleted file. */
 static int
 manifests_scan(struct manifests *m)
 {
@@ -202,7 +202,7 @@ manifests_scan(struct manifests *m)
 	return 0;
 }
 
-/* Returns when to look again, 0: never. */
+/* Returns when to check again, 0: never. */
 static uint64_t
 drop_gone(struct manifests *m, uint64_t now)
 {
@@ -235,8 +235,8 @@ wait_for_folder(struct manifests *m, const char *why)
 	timer_start(m->settle, MANIFESTS_WAIT_MS, 0);
 }
 
-/* Watches the folder that now has the name, before anything in it is read: nothing slips
- * through. */
+/* Watches the folder that has the name now, before anything in it is read, so that no change is
+ * missed. */
 static bool
 watch_folder(struct manifests *m)
 {
@@ -252,7 +252,7 @@ watch_folder(struct manifests *m)
 	fswatch_stop(&m->watch);
 	m->rewatch = false;
 	if (fswatch_start(&m->watch, m->loop, m->folder, on_event, m, &err) < 0) {
-		/* No more watches to be had: looking again and again does as well. */
+		/* No watch is available: scan repeatedly instead. */
 		log_limited(LOG_LEVEL_WARN, 1, "manifests", "%s; looking every %d ms instead",
 			err.text, MANIFESTS_WAIT_MS);
 		m->everything = true;
@@ -266,8 +266,7 @@ watch_folder(struct manifests *m)
 	return true;
 }
 
-/* One round: everything that events, or the scan, found to look at; then the cluster's owner is
- * told. */
+/* One round: loads every file that events or the scan have marked; then calls `changed`. */
 static void
 on_settled(void *arg)
 {
@@ -304,7 +303,7 @@ on_settled(void *arg)
 static void
 look_soon(struct manifests *m)
 {
-	/* Not moved by further events: a busy folder is still read every so often. */
+	/* Further events do not postpone it: a busy folder, too, is read from time to time. */
 	if (m->pending)
 		return;
 	m->pending = true;
@@ -321,7 +320,7 @@ on_event(void *arg, const char *name)
 		m->rewatch = true;
 	} else if (strncmp(name, "..", 2) == 0) {
 		m->everything =
-			true; /* a ConfigMap's links are swapped: every file may be another */
+			true; /* a ConfigMap's links are replaced: every file may have changed */
 	} else if (manifest_name_ok(name)) {
 		struct manifest_file *f = use_file(m, name);
 
