@@ -75,7 +75,8 @@ approvals_count_from(const struct approvals *a, uint64_t source)
 
 /* --- requests that lose their place --------------------------------------------------------- */
 
-/* One whose node seems to have gone: the longest ago. source NULL: of any. */
+/* The request whose node has not asked for the longest time, at least APPROVALS_STALE_MS. source
+ * NULL: of any address. */
 static struct held *
 approvals_find_stale(const struct approvals *a, const uint64_t *source)
 {

@@ -22,7 +22,7 @@ struct join {
 	struct joins_entry use;
 	/* Signed, waiting for the other replicas to know it. */
 	struct share_claim *claim;
-	bool recorded; /* before that */
+	bool recorded; /* the certificate was recorded before the claim */
 	char *cert, *parent;
 };
 

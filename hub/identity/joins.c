@@ -211,7 +211,7 @@ joins_problem(const struct joins *j)
 
 /* --- replicas ------------------------------------------------------------------------------- */
 
-/* What `from` has and `to` has not. */
+/* Adds the entries of `from` that `to` lacks; returns true if there were any. */
 static bool
 joins_unite(struct joins *to, const struct joins *from, int64_t now_s)
 {
