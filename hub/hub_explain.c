@@ -19,7 +19,7 @@ enum {
 /* The services that nodes cannot serve, sorted by service, then by node. */
 struct unserved_rows {
 	struct row {
-		const char *key, *node, *reason; /* borrowed; reason: of those that are held back */
+		const char *key, *node, *reason; /* borrowed; reason: of refused services */
 	} * rows;
 	size_t n;
 };
@@ -137,10 +137,10 @@ hub_explain_explain(const struct hub *hub, struct kube_events *events, const cha
 
 /* --- the log -------------------------------------------------------------------------------- */
 
-/* Services of one kind that have held for long enough to be told. */
+/* New findings of one kind that have lasted long enough to be logged. */
 struct explain_fresh {
 	size_t n;
-	char *lines[EXPLAIN_LOG_ALONE]; /* the first of them */
+	char *lines[EXPLAIN_LOG_ALONE]; /* of the first of them */
 };
 
 static void

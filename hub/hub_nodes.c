@@ -293,7 +293,8 @@ hub_unwritten(const struct hub *hub)
 
 /* --- certificates of hubs ------------------------------------------------------------------- */
 
-/* Of this hub by the name that others know it by, of another one that is connected, or as it is. */
+/* Finds the serial number for a name: this hub's name at other replicas, that of a connected
+ * replica, or the serial number itself. */
 static int
 find_serial(const struct hub *hub, const char *name, char serial[PKI_SERIAL_TEXT], struct err *err)
 {
