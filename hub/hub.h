@@ -67,7 +67,7 @@ struct web_options {
 };
 
 struct hub_config {
-	const char *listen; /* address and port; the port is 10000 where it says none */
+	const char *listen; /* address and port; without a port it is 10000 */
 	const char *manifests; /* folder; it may appear later; "": Kubernetes */
 	const char *kubeconfig; /* of Kubernetes; "": in-cluster */
 	uint64_t kubernetes_silence_ms; /* timeout of a silent watch; 0: the default */

@@ -1,3 +1,6 @@
+/* One request to the API server at a time. Each step is chosen from the list of known requests, not
+ * from a queue: so after an error, or a change that the watch reports, the next step simply decides
+ * again. */
 #include "hub/identity/approvals_private.h"
 
 #include <errno.h>
@@ -15,7 +18,7 @@ enum {
 
 static void approvals_work(void *arg);
 
-/* --- what is known -------------------------------------------------------------------------- */
+/* --- known requests ------------------------------------------------------------------------- */
 
 static struct held *
 approvals_find(const struct approvals *a, const char *name)

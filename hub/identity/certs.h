@@ -72,8 +72,8 @@ int certs_note_cas(struct certs *c, const char *node, const char *cert_pem, cons
 const char *certs_ca_list(const struct certs *c);
 const char *certs_ca_pem(const struct certs *c);
 const char *certs_ca_hash(const struct certs *c); /* sha256 of the DER, hex */
-/* The addresses at which this hub says that nodes reach it: those among tls.names and the one it
- * listens on. At most n, valid as long as the certificates; returns how many. */
+/* The addresses that this hub announces to nodes: those among tls.names and the one it listens on.
+ * At most n, valid as long as the certificates; returns how many. */
 size_t certs_addresses(const struct certs *c, const char **to, size_t n);
 bool certs_can_sign(const struct certs *c); /* false with tls.ca and no tls.caKey */
 

@@ -1,3 +1,5 @@
+/* Every write of a Secret contains our whole state, and happens only after the Secret's content was
+ * merged into it: so a write that is lost, refused or repeated does no harm. */
 #include "hub/identity/share_private.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+/* libcurl calls back from within its own functions, and a callback may stop any request. A handle
+ * must not be removed then: https_stop puts the request into `dead`, and it is freed once libcurl
+ * has returned. */
 #include "hub/kube/https.h"
 
 #include <curl/curl.h>

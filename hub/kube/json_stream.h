@@ -42,7 +42,7 @@ struct json_stream {
 	void *arg;
 	size_t value_max;
 	struct buf value, rest;
-	unsigned depth, deep; /* deep: what is nested at least so deep is left out; 0: nothing */
+	unsigned depth, deep; /* deep: everything nested at least so deep is left out; 0: nothing */
 	bool in_string, escaped, in_items, in_value, too_large, ended;
 	char word[8]; /* last string at depth 1, truncated */
 	size_t word_len;

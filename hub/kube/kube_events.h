@@ -28,7 +28,7 @@ enum {
 };
 
 #define EVENT_UNREACHABLE                                                                          \
-	"NotReachableOnEdge" /* there is no way to some endpoint, or no endpoint */
+	"NotReachableOnEdge" /* there is no route to some endpoint, or no endpoint */
 #define EVENT_REFUSED                                                                              \
 	"EndpointRefused" /* nodes refuse the address of some endpoint: model/dial_guard.h */
 #define EVENT_SELECTOR "NodesSelectorInvalid" /* edgeway.io/nodes is no selector */

@@ -41,7 +41,7 @@ void tell_view(const struct tell *t, const struct want *want, struct buf *out);
 /* {"t":"events","rows":[...]}: those from *seen on; nothing if there are none. */
 void tell_events(size_t *seen, struct buf *out);
 
-/* --- parts of it ---------------------------------------------------------------------------- */
+/* --- parts ---------------------------------------------------------------------------------- */
 /* The members of a node's row, without braces. */
 void tell_node_row(const struct survey *s, const struct survey_node *n, struct buf *out);
 void tell_map(const struct tell *t, struct buf *out);

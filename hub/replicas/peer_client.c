@@ -1,3 +1,6 @@
+/* A renewal opens a second connection (peer->dialling) beside the one in use (peer->now). It takes
+ * over only when its list of nodes is complete, so that no claim is lost in between; the former one
+ * finishes its streams in `leaving`. */
 #include "hub/replicas/peers_private.h"
 
 #include <errno.h>

@@ -99,8 +99,7 @@ on_couple_ended(void *arg, const struct stream_join_report *report)
 	trip_free(t);
 }
 
-/* The node stops: the replica that asked may use the stream for an idle connection, which should
- * end. */
+/* The node stops: tells the replica that asked, which may keep the stream as an idle connection. */
 static void
 on_fading(void *arg)
 {

@@ -211,7 +211,7 @@ on_again(void *arg)
 	peer_names_plan(p);
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- life cycle ----------------------------------------------------------------------------- */
 
 static int
 add_name(struct peer_names *p, const char *text, struct err *err)

@@ -254,7 +254,7 @@ begin_list(struct guest *g, struct stream *st, const struct stream_request *requ
 	return 0;
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- life cycle ----------------------------------------------------------------------------- */
 
 static unsigned
 on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)

@@ -210,8 +210,8 @@ peers_settled(const struct peers *p)
 
 /* --- the nodes of the replicas -------------------------------------------------------------- */
 
-/* Of two that have the node the newer one counts, or, of the same age, the one with the higher id:
- * both hubs agree. */
+/* If two hubs have the node, the newer tunnel counts, or, if they are equally old, that of the hub
+ * with the higher id: so both hubs agree. */
 static void
 peers_yield(struct peers *p, const char *node)
 {

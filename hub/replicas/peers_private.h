@@ -40,7 +40,7 @@ struct line {
 	struct timer *deadline;
 	struct tls_stream *tls; /* during the handshake */
 	struct session *session;
-	struct stream *list; /* what the replica reports; NULL: it has ended */
+	struct stream *list; /* stream of the replica's reports; NULL: it has ended */
 	struct buf in; /* an incomplete line of that */
 	struct tunnel_directory_peer
 		*claims; /* NULL before the replica has named itself, and once it leaves */

@@ -34,7 +34,7 @@ struct tunnel {
 	/* once expired: when a newer certificate was last known to be in use; 0: never */
 	uint64_t vouched_ms;
 	bool older; /* finishes its open streams */
-	bool leaving; /* the node has said that it takes no new streams */
+	bool leaving; /* the node has announced that it takes no new streams */
 };
 
 TAILQ_HEAD(tunnel_ring, tunnel);

@@ -25,7 +25,7 @@
 enum {
 	NODE_SESSION_ACK_MS = 60000, /* a message unacknowledged for so long ends the connection */
 	NODE_SESSION_STALE_MAX =
-		100000, /* services that a node claims to hold and that do not exist */
+		100000, /* services that a node reports to hold, but that do not exist */
 	NODE_SESSION_QUEUE_BYTES = 128 * 1024, /* high water of the websocket */
 };
 
@@ -41,7 +41,7 @@ struct node_session_config {
 	struct fanout *fanout;
 	struct node_session_stats *stats;
 	const char *ca_hash; /* sha256 of the hub's CAs as PEM text */
-	const char *const *addresses; /* where nodes reach this hub, said in hello: borrowed */
+	const char *const *addresses; /* addresses of this hub for nodes, sent in hello: borrowed */
 	size_t n_addresses;
 	const char *agent; /* the node's version, copied */
 	const char *node, *site, *zone, *cluster_domain; /* copied */
