@@ -1,8 +1,9 @@
 /*
  * State shared by the files of the hub itself: hub.c (start, reload, drain, stop), hub_source.c
- * (from the source to the nodes), hub_explain.c (problems reported on Services), hub_nodes.c
- * (authority and nodes), hub_ways.c (listeners and routes for clients), hub_peers.c (other
- * replicas) and hub_tell.c (state, metrics). No other file includes it.
+ * (from the source to the nodes), hub_explain.c and hub_service.c (problems reported on Services),
+ * hub_nodes.c (authority and nodes), hub_ways.c (listeners and routes for clients), hub_peers.c
+ * (other replicas), hub_ask.c and hub_access.c (operators' questions) and hub_tell.c (state,
+ * metrics). No other file includes it.
  */
 #ifndef EDGEWAY_HUB_HUB_PRIVATE_H
 #define EDGEWAY_HUB_HUB_PRIVATE_H

@@ -27,7 +27,8 @@ struct told {
 	unsigned count; /* count of the last Event */
 };
 
-/* The current request for the Event of `at`. */
+/* Steps of sending an Event: read the Service's uid, POST the Event, PATCH its count if it exists
+ * already (409). */
 enum step { STEP_UID, STEP_CREATE, STEP_COUNT };
 
 struct kube_events {

@@ -1,8 +1,8 @@
 /*
  * The Kubernetes source: Services, EndpointSlices, Pods and Nodes of an API server, loaded into a
  * model/cluster/cluster as source "". Endpoints are read only from a server without EndpointSlices,
- * DestinationRules only if configured; the source does not wait for either if the server does not
- * know or allow it.
+ * DestinationRules only if configured; if the server does not know or allow DestinationRules, the
+ * source does not wait for them.
  *
  * The server filters: it never sends Services for another proxy
  * (service.kubernetes.io/service-proxy-name) and pods that have ended. `changed` comes

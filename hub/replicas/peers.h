@@ -56,8 +56,8 @@ struct peers_config {
 	bool (*wanted)(void *arg, const char *node);
 	/* Calls fn for each node that holds a certificate. */
 	void (*joined)(void *arg, void (*fn)(void *to, const char *node), void *to);
-	/* Calls fn for the networks that the node declares here as reachable; node NULL: for all
-	 * nodes, with entry NULL at the beginning of each node. */
+	/* Calls fn for the reachable networks that the node declares here, or, with node NULL,
+	 * every node: for each node first with entry NULL, then once per entry. */
 	void (*declared)(void *arg, const char *node,
 		void (*fn)(void *to, const char *node, const char *entry), void *to);
 	/* The replica `from` has reported a node's declaration. REACH has an entry; FORGETS without
