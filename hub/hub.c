@@ -90,7 +90,7 @@ start_web(struct hub *hub, const struct web_options *options, struct err *err)
 }
 
 static int
-hub_start_it(struct hub *hub, const struct hub_config *config, struct err *err)
+hub_start_parts(struct hub *hub, const struct hub_config *config, struct err *err)
 {
 	const char *domain = or_empty(config->cluster_domain);
 	int rc;
@@ -141,7 +141,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	random_bytes(&seed, sizeof seed);
 	hub->preauth = preauth_new(
 		loop, MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
-	rc = hub_start_it(hub, config, err);
+	rc = hub_start_parts(hub, config, err);
 	if (rc < 0)
 		hub_stop(&hub);
 	*out = hub;

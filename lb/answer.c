@@ -49,7 +49,7 @@ count_down(struct exchange *ex, uint64_t n)
 
 /* The response is complete; `rest`: the endpoint sent more than that. */
 static void
-answer_finish_it(struct exchange *ex, bool rest)
+answer_finish_response(struct exchange *ex, bool rest)
 {
 	struct front *f = ex->front;
 	struct back *b = ex->back;
@@ -153,7 +153,7 @@ body_is_chunked(const struct exchange *ex)
 /* Writes the head of the final response into worker->emit; returns its length, 0 when the exchange
  * is over. */
 static size_t
-answer_begin_it(struct exchange *ex)
+answer_begin_response(struct exchange *ex)
 {
 	struct worker *w = ex->front->worker;
 	const struct http1_reply reply = answer_plan(ex, &w->head);
@@ -245,7 +245,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 	} else if (got == HTTP1_BAD) {
 		bad_answer(ex, "");
 	} else if (got == HTTP1_DONE) {
-		answer_finish_it(ex, used < len);
+		answer_finish_response(ex, used < len);
 	} else {
 		hold_back(ex);
 	}
@@ -288,14 +288,14 @@ take_head(struct exchange *ex, const char *data, size_t len)
 		exchange_ask_another(ex);
 		return 0;
 	}
-	head_len = answer_begin_it(ex);
+	head_len = answer_begin_response(ex);
 	if (head_len > 0)
 		forward_body(ex, head_len, data + n, len - (size_t)n);
 	return 0;
 }
 
 static void
-answer_input_it(struct exchange *ex, const char *data, size_t len, size_t *used)
+answer_input_part(struct exchange *ex, const char *data, size_t len, size_t *used)
 {
 	size_t n;
 
@@ -327,7 +327,7 @@ answer_input(struct exchange *ex, const char *data, size_t len)
 		data = buf_at(&pieces);
 		len = buf_len(&pieces);
 	}
-	answer_input_it(ex, data, len, &used);
+	answer_input_part(ex, data, len, &used);
 	if (used == len)
 		return;
 	if (buf_len(&pieces) > 0) {
@@ -362,7 +362,7 @@ answer_splice(struct exchange *ex)
 	http1_body_skip(&ex->down, (uint64_t)n);
 	count_down(ex, (uint64_t)n);
 	if (http1_body_done(&ex->down))
-		answer_finish_it(ex, false);
+		answer_finish_response(ex, false);
 	else
 		hold_back(ex);
 	return n;
@@ -379,5 +379,5 @@ answer_until_close_done(struct exchange *ex)
 		return;
 	}
 	ex->reusable = false;
-	answer_finish_it(ex, false);
+	answer_finish_response(ex, false);
 }

@@ -39,7 +39,7 @@ balance_avoided(const struct balance_ask *ask, const struct balance_node *n)
 }
 
 static bool
-balance_full_it(const struct balance_ask *ask, const struct balance_node *n)
+balance_node_full(const struct balance_ask *ask, const struct balance_node *n)
 {
 	return ask->max_connections > 0 && n->shared != NULL &&
 		shared_full(n->shared, ask->client, ask->max_connections);
@@ -53,23 +53,23 @@ balance_down(const struct balance_ask *ask, const struct balance_node *n)
 }
 
 static bool
-balance_usable_it(const struct balance_ask *ask, const struct balance_node *n, bool panic)
+balance_node_usable(const struct balance_ask *ask, const struct balance_node *n, bool panic)
 {
 	return (panic || !balance_down(ask, n)) && !balance_avoided(ask, n) &&
-		!balance_full_it(ask, n);
+		!balance_node_full(ask, n);
 }
 
 bool
 balance_usable(const struct balance_ask *ask, const struct balance_node *n)
 {
-	return balance_usable_it(ask, n, false);
+	return balance_node_usable(ask, n, false);
 }
 
 bool
 balance_any(const struct balance *b, const struct balance_ask *ask)
 {
 	for (size_t i = 0; i < balance_count(b); i++) {
-		if (balance_usable_it(ask, b->nodes[i], false))
+		if (balance_node_usable(ask, b->nodes[i], false))
 			return true;
 	}
 	return false;
@@ -89,7 +89,7 @@ bool
 balance_full(const struct balance *b, const struct balance_ask *ask)
 {
 	for (size_t i = 0; i < balance_count(b); i++) {
-		if (!balance_avoided(ask, b->nodes[i]) && balance_full_it(ask, b->nodes[i]))
+		if (!balance_avoided(ask, b->nodes[i]) && balance_node_full(ask, b->nodes[i]))
 			return true;
 	}
 	return false;
@@ -103,7 +103,7 @@ next_usable(const struct range *r, const struct balance_ask *ask, uint32_t at, b
 	for (uint32_t i = 0; i < r->n; i++) {
 		uint32_t k = (at + i) % r->n;
 
-		if (balance_usable_it(ask, r->nodes[k], panic)) {
+		if (balance_node_usable(ask, r->nodes[k], panic)) {
 			*index = k;
 			return r->nodes[k];
 		}
@@ -121,7 +121,7 @@ balance_bound(const struct range *r, const struct balance_ask *ask, bool panic)
 	if (ask->hash_balance == 0)
 		return UINT32_MAX;
 	for (uint32_t i = 0; i < r->n; i++) {
-		if (!balance_usable_it(ask, r->nodes[i], panic))
+		if (!balance_node_usable(ask, r->nodes[i], panic))
 			continue;
 		total += r->nodes[i]->in_flight;
 		n++;
@@ -140,7 +140,7 @@ balance_hashed(const struct range *r, const struct balance_ask *ask, bool panic)
 	for (uint32_t i = 0; i < MAGLEV_SLOTS; i++) {
 		struct balance_node *n = r->nodes[r->table[(at + i) % MAGLEV_SLOTS]];
 
-		if (n->in_flight < most && balance_usable_it(ask, n, panic))
+		if (n->in_flight < most && balance_node_usable(ask, n, panic))
 			return n;
 	}
 	return next_usable(r, ask, 0, panic, &index); /* more nodes than slots */
@@ -225,7 +225,8 @@ too_early(struct balance_node *n, const struct balance_ask *ask)
 }
 
 static struct balance_node *
-balance_pick_it(struct balance *b, const struct range *r, const struct balance_ask *ask, bool panic)
+balance_pick_in_tier(
+	struct balance *b, const struct range *r, const struct balance_ask *ask, bool panic)
 {
 	struct balance_node *n = pick_alike(b, r, ask, panic), *other;
 	struct balance_ask again = *ask;
@@ -276,7 +277,7 @@ balance_frees_up(const struct balance *b, const struct balance_ask *ask)
 	for (size_t i = 0; ask->max_connections > 0 && i < balance_count(b); i++) {
 		const struct balance_node *n = b->nodes[i];
 
-		if (!balance_down(ask, n) && !balance_avoided(ask, n) && balance_full_it(ask, n))
+		if (!balance_down(ask, n) && !balance_avoided(ask, n) && balance_node_full(ask, n))
 			return true;
 	}
 	return false;
@@ -293,7 +294,7 @@ balance_pick(struct balance *b, const struct balance_ask *ask)
 		for (int tier = 0; tier < BALANCE_TIERS; tier++) {
 			const struct range r = tier_range(b, tier);
 			struct balance_node *n =
-				r.n == 0 ? NULL : balance_pick_it(b, &r, ask, panic != 0);
+				r.n == 0 ? NULL : balance_pick_in_tier(b, &r, ask, panic != 0);
 
 			if (n != NULL)
 				return n;

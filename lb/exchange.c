@@ -226,7 +226,7 @@ send_head(struct exchange *ex)
 }
 
 static void
-exchange_connected_it(struct exchange *ex, bool more)
+exchange_begin_sending(struct exchange *ex, bool more)
 {
 	access_log_connected(ex);
 	trace_connected(ex);
@@ -282,7 +282,7 @@ exchange_start(struct front *f, bool more)
 	}
 	switch (dial_start(ex, true)) {
 	case DIAL_READY:
-		exchange_connected_it(ex, more);
+		exchange_begin_sending(ex, more);
 		break;
 	case DIAL_WAIT:
 	case DIAL_HELD:
@@ -298,7 +298,7 @@ exchange_connected(struct exchange *ex)
 {
 	struct front *f = ex->front;
 
-	exchange_connected_it(ex, !ex->request_done && buf_len(&f->grave.in) > 0);
+	exchange_begin_sending(ex, !ex->request_done && buf_len(&f->grave.in) > 0);
 	front_run(f);
 }
 

@@ -40,7 +40,7 @@ health_judge(struct shared *s, bool good, uint64_t now_ms)
 }
 
 static void
-health_end_it(struct check *c, bool good, const char *why)
+health_end_check(struct check *c, bool good, const char *why)
 {
 	struct worker *w = c->worker;
 	struct shares *all = &w->lb->shares;
@@ -98,16 +98,16 @@ read_answer(struct check *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		health_end_it(c, false, n == 0 ? "closed without an answer" : strerror(errno));
+		health_end_check(c, false, n == 0 ? "closed without an answer" : strerror(errno));
 		return;
 	}
 	c->n += (size_t)n;
 	if (c->n < sizeof c->line)
 		return;
 	if (memcmp(c->line, "HTTP/1.", sizeof "HTTP/1." - 1) != 0)
-		health_end_it(c, false, "the answer is not HTTP");
+		health_end_check(c, false, "the answer is not HTTP");
 	else
-		health_end_it(c, status[0] == '2' || status[0] == '3', "the answer's status");
+		health_end_check(c, status[0] == '2' || status[0] == '3', "the answer's status");
 }
 
 static void
@@ -125,7 +125,7 @@ on_check(void *arg, int fd, unsigned events)
 		return;
 	error = sock_error(fd);
 	if (error != 0 || !send_request(c))
-		health_end_it(c, false, error != 0 ? strerror(error) : "it takes no request");
+		health_end_check(c, false, error != 0 ? strerror(error) : "it takes no request");
 	else
 		watch_set(c->watch, WATCH_READ);
 }
@@ -139,7 +139,7 @@ on_expired(void *arg)
 	if (w->now_ms - c->since_ms < HEALTH_TIMEOUT_MS)
 		expiry_set(&w->expiries, &c->expiry, SPAN_PROBE, w->now_ms);
 	else
-		health_end_it(c, false, "no answer in time");
+		health_end_check(c, false, "no answer in time");
 }
 
 /* A check that is due: its endpoint, with a reference, and the number of the check. */
@@ -165,7 +165,7 @@ health_start(struct worker *w, const struct due *due)
 	count(&w->counters.checks, 1);
 	rc = worker_dial(w, &s->addr, NULL, 0, &c->fd);
 	if (rc < 0) { /* a shortage on this node says nothing about the endpoint: its state stays */
-		health_end_it(
+		health_end_check(
 			c, sock_short_of(rc) && !atomic_load(&s->ill), "it cannot be dialled");
 		return;
 	}
@@ -208,5 +208,6 @@ void
 health_stop(struct worker *w)
 {
 	while (!list_empty(&w->checks))
-		health_end_it(container_of(w->checks.next, struct check, node), true, "stopping");
+		health_end_check(
+			container_of(w->checks.next, struct check, node), true, "stopping");
 }

@@ -405,7 +405,7 @@ lb_listening(const struct lb *lb)
 }
 
 static void
-lb_stop_it(struct lb *lb, const struct message *how, loop_fn *on_stopped, void *arg)
+lb_stop_workers(struct lb *lb, const struct message *how, loop_fn *on_stopped, void *arg)
 {
 	if (lb == NULL)
 		return;
@@ -419,12 +419,12 @@ lb_stop_it(struct lb *lb, const struct message *how, loop_fn *on_stopped, void *
 void
 lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg)
 {
-	lb_stop_it(take_ptr(lb), &(struct message){.drain_ms = drain_ms}, on_stopped, arg);
+	lb_stop_workers(take_ptr(lb), &(struct message){.drain_ms = drain_ms}, on_stopped, arg);
 }
 
 void
 lb_hand_over(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg)
 {
-	lb_stop_it(take_ptr(lb), &(struct message){.drain_ms = drain_ms, .successor = true},
+	lb_stop_workers(take_ptr(lb), &(struct message){.drain_ms = drain_ms, .successor = true},
 		on_stopped, arg);
 }

@@ -70,7 +70,7 @@ pick_sticky(struct exchange *ex, const struct balance_ask *ask)
 }
 
 static struct target *
-pick_pick_it(struct exchange *ex, const struct balance_ask *ask)
+pick_by_policy(struct exchange *ex, const struct balance_ask *ask)
 {
 	struct group *g = ex->front->group;
 
@@ -89,7 +89,7 @@ pick_next(struct exchange *ex)
 	if (ex->n_tried >= TRIES_MAX)
 		return NULL;
 	do { /* another worker may take the last connection of the picked endpoint */
-		t = pick_pick_it(ex, &ask);
+		t = pick_by_policy(ex, &ask);
 	} while (t != NULL && !target_begin(t, ask.client, ask.max_connections));
 	ex->full = t == NULL && balance_untried(&ex->front->group->balance, &ask);
 	return t;

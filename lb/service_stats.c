@@ -143,7 +143,7 @@ service_stats_put(struct tallies *all, struct service_stats **out)
 }
 
 static void
-service_stats_add_it(struct sums *to, const struct tallies *all, const struct service_stats *t)
+service_stats_add_cells(struct sums *to, const struct tallies *all, const struct service_stats *t)
 {
 	uint64_t *sums = (uint64_t *)to;
 
@@ -175,7 +175,7 @@ tallies_use(struct tallies *all, const struct snapshot *s)
 		}
 		*at = t->next;
 		all->n--;
-		service_stats_add_it(&all->gone, all, t);
+		service_stats_add_cells(&all->gone, all, t);
 		service_stats_drop(all, t);
 	}
 	pthread_mutex_unlock(&all->lock);
@@ -202,7 +202,7 @@ service_stats_copy(struct row *row, const struct tallies *all, const struct serv
 {
 	row->namespace = xstrdup(t->namespace);
 	row->name = xstrdup(t->name);
-	service_stats_add_it(&row->sums, all, t);
+	service_stats_add_cells(&row->sums, all, t);
 }
 
 static struct row *

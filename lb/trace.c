@@ -35,7 +35,7 @@ trace_wanted(struct worker *w, bool has_parent, const struct trace_context *pare
 /* --- the span ------------------------------------------------------------------------------- */
 
 static struct trace_span *
-trace_begin_it(struct exchange *ex, enum trace_part part, const struct trace_context *parent)
+trace_span_begin(struct exchange *ex, enum trace_part part, const struct trace_context *parent)
 {
 	const struct front *f = ex->front;
 	struct worker *w = f->worker;
@@ -70,7 +70,7 @@ trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_forwar
 
 	if (!trace_wanted(ex->front->worker, has_parent, &parent))
 		return;
-	s = trace_begin_it(ex, TRACE_REQUEST, has_parent ? &parent : NULL);
+	s = trace_span_begin(ex, TRACE_REQUEST, has_parent ? &parent : NULL);
 	span_request(s, h, forward->host);
 	traceparent_text(text, &s->context);
 	forward->traceparent = text;
@@ -86,7 +86,7 @@ trace_relay(struct exchange *ex)
 
 	if (!trace_wanted(ex->front->worker, false, NULL))
 		return;
-	s = trace_begin_it(ex, TRACE_RELAY, NULL);
+	s = trace_span_begin(ex, TRACE_RELAY, NULL);
 	/* server_first.h may have waited */
 	s->begin_ns -= (answer_clock_us() - ex->begin_us) * 1000;
 	inet_ntop(AF_INET, &ip, s->host, sizeof s->host);

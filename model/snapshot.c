@@ -226,7 +226,7 @@ apply_steps(struct index *index, struct steps *steps, bool holds,
 }
 
 static const struct service *
-snapshot_find_it(const struct snapshot *s, uint64_t hash, const char *ns, size_t ns_len,
+snapshot_find_hashed(const struct snapshot *s, uint64_t hash, const char *ns, size_t ns_len,
 	const char *name, size_t name_len)
 {
 	const struct shard *shard = s->by_name.shard[shard_of(hash)];
@@ -315,7 +315,7 @@ plan_steps(const struct snapshot *base, const struct plan *p, struct steps steps
 	const struct change *c = p->change;
 	size_t ns_len = strlen(c->ns);
 	const struct service *old =
-		snapshot_find_it(base, p->hash, c->ns, ns_len, c->name, strlen(c->name));
+		snapshot_find_hashed(base, p->hash, c->ns, ns_len, c->name, strlen(c->name));
 
 	if (old == NULL && c->service == NULL)
 		return;
@@ -423,7 +423,7 @@ const struct service *
 snapshot_find(
 	const struct snapshot *s, const char *ns, size_t ns_len, const char *name, size_t name_len)
 {
-	return snapshot_find_it(
+	return snapshot_find_hashed(
 		s, hash_name(ns, ns_len, name, name_len), ns, ns_len, name, name_len);
 }
 

@@ -161,7 +161,7 @@ step_trailer(int state, char c)
 
 /* Whole lines are kept, without the empty one at the end. */
 static int
-http1_body_keep_it(struct http1_body *b, char c, int next)
+http1_body_keep_char(struct http1_body *b, char c, int next)
 {
 	if (b->kept != NULL && next >= 0 && next != END_LF && next != DONE)
 		buf_add(b->kept, &c, 1);
@@ -196,7 +196,7 @@ http1_body_step(struct http1_body *b, char c)
 	default:
 		if (++b->trailers > HTTP1_TRAILERS_MAX)
 			return -1;
-		return http1_body_keep_it(b, c, step_trailer(b->state, c));
+		return http1_body_keep_char(b, c, step_trailer(b->state, c));
 	}
 }
 

@@ -180,7 +180,7 @@ ws_tunnel_over(const struct ws_tunnel *c)
 }
 
 static void
-ws_tunnel_ask_it(struct ws_tunnel *c)
+ws_tunnel_set_events(struct ws_tunnel *c)
 {
 	bool full = c->deaf || buf_len(&c->in) >= WS_TUNNEL_WAITING, wanted = buf_len(&c->out) > 0;
 	unsigned events = 0;
@@ -217,7 +217,7 @@ ws_tunnel_turn(struct ws_tunnel *c)
 		c->ended(c->arg, c->fault, c->why);
 		return;
 	}
-	ws_tunnel_ask_it(c);
+	ws_tunnel_set_events(c);
 	if (more)
 		timer_start(c->kick, 0, 0);
 }

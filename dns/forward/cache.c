@@ -89,7 +89,7 @@ bucket_of(const struct cache *c, uint64_t hash)
 }
 
 static struct entry *
-cache_find_it(const struct cache *c, const struct cache_key *key)
+cache_find_entry(const struct cache *c, const struct cache_key *key)
 {
 	uint64_t hash = hash64(key->bytes, key->len, c->seed);
 
@@ -152,7 +152,7 @@ cache_drop(struct cache *c, struct entry *e)
 static void
 cache_keep(struct cache *c, const struct cache_key *key, struct entry *e)
 {
-	struct entry *old = cache_find_it(c, key), **at;
+	struct entry *old = cache_find_entry(c, key), **at;
 
 	if (old != NULL)
 		cache_drop(c, old);
@@ -266,7 +266,7 @@ cache_put(struct cache *c, const struct cache_key *key, const uint8_t *answer, s
 		!cache_walk(&w, DNS_HEADER + (key->len - (size_t)KEY_NAME) + 4) ||
 		!(w.positive || w.soa)) {
 		/* It is newer all the same, so the old entry must not even be used as stale. */
-		e = cache_find_it(c, key);
+		e = cache_find_entry(c, key);
 		if (e != NULL)
 			cache_drop(c, e);
 		return false;
@@ -290,7 +290,7 @@ cache_put(struct cache *c, const struct cache_key *key, const uint8_t *answer, s
 void
 cache_fail(struct cache *c, const struct cache_key *key, uint64_t now_ms)
 {
-	struct entry *e = cache_find_it(c, key);
+	struct entry *e = cache_find_entry(c, key);
 
 	if (e != NULL && e->len > 0) {
 		e->rest_ms = now_ms + CACHE_FAILED_MS;
@@ -332,7 +332,7 @@ enum cache_state
 cache_find(
 	struct cache *c, const struct cache_key *key, uint64_t now_ms, struct cache_answer *answer)
 {
-	struct entry *e = cache_find_it(c, key);
+	struct entry *e = cache_find_entry(c, key);
 
 	answer->len = 0;
 	if (e == NULL)
@@ -354,7 +354,7 @@ cache_find(
 bool
 cache_has_stale(const struct cache *c, const struct cache_key *key, uint64_t now_ms)
 {
-	const struct entry *e = cache_find_it(c, key);
+	const struct entry *e = cache_find_entry(c, key);
 
 	return e != NULL && e->len > 0 && now_ms >= e->expires_ms && !cache_gone(e, now_ms);
 }

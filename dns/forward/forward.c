@@ -287,7 +287,8 @@ keep_score(struct forward *f, unsigned asked, struct upstream *winner)
 		if (u == winner || !(asked & 1u << i) || !health_beaten(&u->health, now))
 			continue;
 		log_limited(LOG_LEVEL_WARN, 6, "dns",
-			"upstream does not answer, others are asked first address=%s",
+			"upstream was slower than others several times in a row; it is asked last "
+			"address=%s",
 			addr_text(&u->addr, text));
 	}
 }

@@ -115,7 +115,7 @@ again_ms(const struct entry *e)
 }
 
 static void
-upstreams_check_it(struct entry *e)
+upstreams_check_one(struct entry *e)
 {
 	struct upstreams *r = e->r;
 	const struct resolve_config c = {
@@ -149,7 +149,7 @@ check_due(void *arg)
 
 	for (size_t i = 0; i < r->n; i++) {
 		if (r->entries[i]->check_ms <= now)
-			upstreams_check_it(r->entries[i]);
+			upstreams_check_one(r->entries[i]);
 		next = MIN(next, r->entries[i]->check_ms);
 	}
 	if (r->n > 0)

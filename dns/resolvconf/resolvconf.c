@@ -123,7 +123,7 @@ resolvconf_succeed(struct resolvconf *rc)
 
 /* Undoes what a killed run left. Returns 1 if there was something. */
 static int
-resolvconf_recover_it(struct resolvconf *rc, struct err *err)
+resolvconf_undo_kept(struct resolvconf *rc, struct err *err)
 {
 	struct resolv_original o = {0};
 	int code;
@@ -140,7 +140,7 @@ int
 resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err)
 {
 	struct resolvconf rc = {.path = xstrdup(path), .keep = *keep};
-	int code = resolvconf_recover_it(&rc, err);
+	int code = resolvconf_undo_kept(&rc, err);
 
 	free(rc.path);
 	return code;
@@ -203,7 +203,7 @@ resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config,
 		*out = rc;
 		return 0;
 	}
-	if (resolvconf_recover_it(rc, &why) < 0)
+	if (resolvconf_undo_kept(rc, &why) < 0)
 		log_warn("dns", "an earlier run's lines stay for now: %s", why.text);
 	code = resolvconf_adopt(rc, &why);
 	if (code < 0 && config->manage) {

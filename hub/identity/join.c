@@ -148,7 +148,7 @@ join_end(struct join *j, const char *why)
 
 /* Sends the only response, then ends the connection. */
 static void
-join_answer_it(
+join_send_answer(
 	struct join *j, enum operation op, const char *parent, struct buf *content, const char *end)
 {
 	char id[37];
@@ -191,14 +191,14 @@ reason_of(int rc)
 }
 
 static void
-join_refuse_it(struct join *j, const char *parent, int rc, const char *why)
+join_send_refusal(struct join *j, const char *parent, int rc, const char *why)
 {
 	auto_buf struct buf c;
 
 	note_refusal(j->config.stats, j->node, ws_peer_addr(j->conn), reason_of(rc), why);
 	buf_init(&c, BUF_UNLIMITED);
 	json_add_text(&c, why);
-	join_answer_it(j, OP_ERROR, parent, &c, "refused");
+	join_send_answer(j, OP_ERROR, parent, &c, "refused");
 }
 
 struct request {
@@ -237,7 +237,7 @@ hand_out(struct join *j)
 	j->config.stats->issued++;
 	log_limited(LOG_LEVEL_INFO, 120, "hub", "node joined node=%s peer=%s renewed=%s", j->node,
 		ws_peer_addr(j->conn), j->renews ? "yes" : "no");
-	join_answer_it(j, OP_RESPONSE, j->parent, &c, "joined");
+	join_send_answer(j, OP_RESPONSE, j->parent, &c, "joined");
 }
 
 /* --- signing -------------------------------------------------------------------------------- */
@@ -262,7 +262,7 @@ on_claimed(void *arg, int rc, const char *why)
 	else if (!j->recorded)
 		rc = join_record(j, &err);
 	if (rc < 0)
-		join_refuse_it(j, j->parent, rc, err.text);
+		join_send_refusal(j, j->parent, rc, err.text);
 	else
 		hand_out(j);
 }
@@ -401,7 +401,7 @@ ask_approval(struct join *j, const char *csr, const char *parent, struct err *er
 		return 0;
 	}
 	buf_printf(&c, "{\"pending\":\"%s\"}", said.name);
-	join_answer_it(j, OP_RESPONSE, parent, &c, "pending");
+	join_send_answer(j, OP_RESPONSE, parent, &c, "pending");
 	return 0;
 }
 
@@ -442,11 +442,11 @@ join_text(struct join *j, const char *text, size_t len)
 		return;
 	rc = envelope_parse(&e, text, len, &err);
 	if (rc < 0 && rc != -EOPNOTSUPP) {
-		join_refuse_it(j, "", rc, err.text);
+		join_send_refusal(j, "", rc, err.text);
 		return;
 	}
 	if (rc < 0 || (rc = take_request(j, &e, &err)) < 0) {
-		join_refuse_it(j, e.id, rc, err.text);
+		join_send_refusal(j, e.id, rc, err.text);
 	} else {
 		j->parent = xstrdup(e.id);
 		if (j->claim == NULL && !j->answered)

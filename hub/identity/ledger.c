@@ -242,7 +242,7 @@ write_record(const struct ledger *l, const char *node, const char *cert_pem, con
 }
 
 static int
-ledger_record_it(
+ledger_record_entry(
 	struct ledger *l, const char *node, const char *cert_pem, const char *cas, struct err *err)
 {
 	bool taken = ledger_taken(l, node);
@@ -265,13 +265,13 @@ ledger_record_it(
 int
 ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
-	return ledger_record_it(l, node, cert_pem, l->cas, err);
+	return ledger_record_entry(l, node, cert_pem, l->cas, err);
 }
 
 int
 ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
-	return ledger_record_it(l, node, cert_pem, "", err);
+	return ledger_record_entry(l, node, cert_pem, "", err);
 }
 
 int

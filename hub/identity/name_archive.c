@@ -53,7 +53,7 @@ name_archive_free(struct name_archive **out)
 }
 
 static struct entry *
-name_archive_find_it(const struct name_archive *r, const char *node)
+name_archive_find_entry(const struct name_archive *r, const char *node)
 {
 	struct table_node *n = table_first(&r->table, hash64(node, strlen(node), 0));
 
@@ -86,10 +86,10 @@ is_later(const struct name_archive_entry *a, const struct name_archive_entry *b)
 
 /* Returns true if the entry was new. */
 static bool
-name_archive_add_it(
+name_archive_add_entry(
 	struct name_archive *r, const char *node, const struct name_archive_entry *entry)
 {
-	struct entry *e = name_archive_find_it(r, node);
+	struct entry *e = name_archive_find_entry(r, node);
 	size_t len = strlen(node) + 1;
 
 	if (e != NULL && !is_later(entry, &e->entry))
@@ -113,13 +113,13 @@ name_archive_add_it(
 void
 name_archive_add(struct name_archive *r, const char *node, const struct name_archive_entry *entry)
 {
-	name_archive_add_it(r, node, entry);
+	name_archive_add_entry(r, node, entry);
 }
 
 void
 name_archive_sign(struct name_archive *r, const char *node, const struct name_archive_entry *entry)
 {
-	const struct entry *e = name_archive_find_it(r, node);
+	const struct entry *e = name_archive_find_entry(r, node);
 	struct name_archive_entry last = *entry;
 
 	if (e != NULL && strcmp(e->entry.serial, entry->serial) == 0)
@@ -128,14 +128,14 @@ name_archive_sign(struct name_archive *r, const char *node, const struct name_ar
 		last.signed_s =
 			/* the new entry must be the later one, whatever the clock says */
 			MAX(last.signed_s, e->entry.signed_s + 1);
-	name_archive_add_it(r, node, &last);
+	name_archive_add_entry(r, node, &last);
 }
 
 void
 name_archive_put_back(
 	struct name_archive *r, const char *node, const struct name_archive_entry *entry)
 {
-	struct entry *e = name_archive_find_it(r, node);
+	struct entry *e = name_archive_find_entry(r, node);
 
 	if (e != NULL)
 		e->entry = *entry;
@@ -144,7 +144,7 @@ name_archive_put_back(
 void
 name_archive_remove(struct name_archive *r, const char *node)
 {
-	struct entry *e = name_archive_find_it(r, node);
+	struct entry *e = name_archive_find_entry(r, node);
 
 	if (e == NULL)
 		return;
@@ -158,7 +158,7 @@ name_archive_remove(struct name_archive *r, const char *node)
 const struct name_archive_entry *
 name_archive_last(const struct name_archive *r, const char *node)
 {
-	const struct entry *e = name_archive_find_it(r, node);
+	const struct entry *e = name_archive_find_entry(r, node);
 
 	return e != NULL ? &e->entry : NULL;
 }
@@ -176,7 +176,7 @@ name_archive_forget(struct name_archive *r, const char *node, int64_t now_s)
 {
 	const struct name_archive_entry *e = name_archive_last(r, node);
 
-	name_archive_add_it(r, node,
+	name_archive_add_entry(r, node,
 		&(struct name_archive_entry){
 			.signed_s = e != NULL ? MAX(now_s, e->signed_s + 1) : now_s});
 }
@@ -391,14 +391,14 @@ merge_into(struct name_archive *to, const struct name_archive *from)
 	bool any = false;
 
 	for (size_t i = 0; i < from->n_all; i++)
-		any |= name_archive_add_it(to, from->all[i]->name, &from->all[i]->entry);
+		any |= name_archive_add_entry(to, from->all[i]->name, &from->all[i]->entry);
 	return any;
 }
 
 static bool
 name_archive_has(const struct name_archive *r, const struct entry *of)
 {
-	const struct entry *e = name_archive_find_it(r, of->name);
+	const struct entry *e = name_archive_find_entry(r, of->name);
 
 	return e != NULL && !is_later(&of->entry, &e->entry);
 }

@@ -205,7 +205,7 @@ client_conn_feed(struct client_conn *v)
 }
 
 static void
-client_conn_greet_it(struct client_conn *v)
+client_conn_join_when_read(struct client_conn *v)
 {
 	if (!caller_has_read(v))
 		timer_start(v->timer, CLIENT_CONN_HOLD_MS, 0);
@@ -403,7 +403,7 @@ client_conn_update(struct client_conn *v)
 		return;
 	if (v->state == CLIENT_CONN_GREETING) {
 		if (buf_len(&v->out) == 0 && !timer_active(v->timer)) {
-			client_conn_greet_it(v);
+			client_conn_join_when_read(v);
 			if (v->state == CLIENT_CONN_RELAY)
 				return;
 		}

@@ -7,7 +7,8 @@
  * client waits for it, one empty SETTINGS frame. */
 
 static void
-client_conn_h2_refuse_it(struct client_conn *v, uint32_t stream, unsigned status, const char *line)
+client_conn_h2_refuse_stream(
+	struct client_conn *v, uint32_t stream, unsigned status, const char *line)
 {
 	client_conn_audit(v, status, 0, 0, line);
 	h2_preface_refuse(&v->out, stream, status, line, !v->h2_settings);
@@ -20,7 +21,7 @@ client_conn_h2_refuse(struct client_conn *v, unsigned status, const char *line)
 	struct h2_preface o;
 
 	h2_preface_read(buf_at(&v->in), buf_len(&v->in), &o);
-	client_conn_h2_refuse_it(v, o.stream, status, line);
+	client_conn_h2_refuse_stream(v, o.stream, status, line);
 }
 
 /* Removes the client's acknowledgement of SETTINGS that the target has not sent. */
@@ -41,13 +42,13 @@ on_asked(struct client_conn *v, const struct h2_preface *o)
 	uint16_t port;
 
 	if (!client_conn_http_authority(o->authority, host, &port)) {
-		client_conn_h2_refuse_it(v, o->stream, 400,
+		client_conn_h2_refuse_stream(v, o->stream, 400,
 			":authority: expected HOST:PORT of a node, a pod or a service");
 		return;
 	}
 	if (v->h2_settings && o->ack_at == SIZE_MAX) {
 		if (buf_len(&v->in) >= CLIENT_CONN_H2_MAX)
-			client_conn_h2_refuse_it(
+			client_conn_h2_refuse_stream(
 				v, o->stream, 503, "our SETTINGS were not acknowledged");
 		else
 			client_conn_update(v);
@@ -87,7 +88,7 @@ client_conn_h2_input(struct client_conn *v)
 	if (state == H2_PREFACE_ASKED)
 		on_asked(v, &o);
 	else if (state == H2_PREFACE_BAD)
-		client_conn_h2_refuse_it(v, o.stream, 400, "malformed HTTP/2");
+		client_conn_h2_refuse_stream(v, o.stream, 400, "malformed HTTP/2");
 	else
 		wait_for_more(v);
 	return true;

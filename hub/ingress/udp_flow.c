@@ -74,7 +74,7 @@ on_over(void *arg, struct udp_flow *f, unsigned status, const char *why)
 }
 
 static void
-udp_flow_refuse_it(struct udp_trip *t, unsigned status, const char *reason)
+udp_flow_refuse_status(struct udp_trip *t, unsigned status, const char *reason)
 {
 	enum dgram_drop why = status == 403 ? DROP_DENIED
 		: status == 429             ? DROP_LIMIT
@@ -158,7 +158,7 @@ on_reached(void *arg, const struct connector_answer *answer)
 		return;
 	}
 	stream_close(&stream, STREAM_CANCELLED);
-	udp_flow_refuse_it(t, status, why);
+	udp_flow_refuse_status(t, status, why);
 }
 
 static void

@@ -32,7 +32,7 @@ neighbours_get(const struct neighbours *n, const char *node)
 	return NULL;
 }
 
-struct ws_accept *
+struct carried_node *
 neighbours_carried(const struct neighbours *n, const char *node)
 {
 	struct table_node *at = table_first(&n->carried, neighbours_hash(node));
@@ -59,7 +59,7 @@ free_neighbour(struct neighbours *n, struct neighbour *b)
 }
 
 static void
-free_carried(struct neighbours *n, struct ws_accept *c)
+free_carried(struct neighbours *n, struct carried_node *c)
 {
 	table_remove(&n->carried, &c->node);
 	free(c->name);

@@ -206,7 +206,7 @@ neighbours_declares(
 static void
 note_carried(struct neighbours *n, const char *meant, const char *via)
 {
-	struct ws_accept *c = neighbours_carried(n, meant);
+	struct carried_node *c = neighbours_carried(n, meant);
 
 	if (c == NULL) {
 		c = xcalloc(1, sizeof *c);
@@ -242,7 +242,7 @@ neighbours_result(
 void
 neighbours_own(struct neighbours *n, const char *node)
 {
-	struct ws_accept *c = neighbours_carried(n, node);
+	struct carried_node *c = neighbours_carried(n, node);
 
 	if (c == NULL || c->via[0] == '\0')
 		return;

@@ -11,7 +11,7 @@
 
 #define neighbour_of(entry) container_of(entry, struct neighbour, node)
 #define neighbour_in(entry) container_of(entry, struct neighbour, by_site)
-#define carried_of(entry) container_of(entry, struct ws_accept, node)
+#define carried_of(entry) container_of(entry, struct carried_node, node)
 
 /* One announced entry of a neighbour. */
 struct standing {
@@ -41,7 +41,7 @@ struct neighbour {
 
 /* A node that was reached through a neighbour once: it counts as an edge node as long as its Node
  * exists. */
-struct ws_accept {
+struct carried_node {
 	struct table_node node;
 	char *name;
 	char via[MESH_NODE_MAX + 1]; /* "": its own tunnel is back */
@@ -62,7 +62,7 @@ struct neighbours {
 
 uint64_t neighbours_hash(const char *text);
 struct neighbour *neighbours_get(const struct neighbours *n, const char *node);
-struct ws_accept *neighbours_carried(const struct neighbours *n, const char *node);
+struct carried_node *neighbours_carried(const struct neighbours *n, const char *node);
 /* Judges all entries again if sites or Nodes have changed. */
 void neighbours_look(struct neighbours *n);
 /* Adds the entries of b that count to the index for neighbours_index_find. Call

@@ -8,7 +8,7 @@ static const char *
 state_of(const struct neighbours *n, const struct neighbour *b, size_t i)
 {
 	const char *node = b->vicinity->list[i].node;
-	const struct ws_accept *c = node != NULL ? neighbours_carried(n, node) : NULL;
+	const struct carried_node *c = node != NULL ? neighbours_carried(n, node) : NULL;
 
 	if (b->wrong[i] != NULL)
 		return "refused";

@@ -340,7 +340,7 @@ find_ip(struct routes_finder *f, const char *host, const struct in6_addr *ip, st
 }
 
 static unsigned
-routes_find_it(struct routes_finder *f, const char *host, uint16_t port, struct routes *w)
+routes_find_name(struct routes_finder *f, const char *host, uint16_t port, struct routes *w)
 {
 	char name[CALLER_HOST_MAX + 1];
 	auto_free char *short_name = NULL;
@@ -419,7 +419,7 @@ unsigned
 routes_find(struct routes_finder *f, const char *host, uint16_t port, struct routes *w)
 {
 	memset(w, 0, sizeof *w);
-	return routes_settle(f, w, routes_find_it(f, host, port, w));
+	return routes_settle(f, w, routes_find_name(f, host, port, w));
 }
 
 unsigned
@@ -427,7 +427,7 @@ routes_find_udp(struct routes_finder *f, const char *host, uint16_t port, struct
 {
 	memset(w, 0, sizeof *w);
 	w->udp = true;
-	return routes_settle(f, w, routes_find_it(f, host, port, w));
+	return routes_settle(f, w, routes_find_name(f, host, port, w));
 }
 
 /* --- an address as a node sees it ----------------------------------------------------------- */

@@ -126,7 +126,7 @@ probe_dial(struct probe *one)
 }
 
 static void
-probe_tick_it(void *arg)
+probe_on_tick(void *arg)
 {
 	struct probes *p = arg;
 	uint64_t now = loop_now_ms(p->loop);
@@ -159,7 +159,7 @@ probes_new(struct probes **out, struct loop *loop, uint32_t mark, loop_fn *fn, v
 	p->mark = mark;
 	p->changed = fn;
 	p->arg = arg;
-	p->tick = timer_new(loop, probe_tick_it, p);
+	p->tick = timer_new(loop, probe_on_tick, p);
 	*out = p;
 }
 

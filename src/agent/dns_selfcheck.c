@@ -66,7 +66,7 @@ on_answer(void *arg, int fd, unsigned events)
 }
 
 static void
-dns_selfcheck_ask_it(void *arg)
+dns_selfcheck_send(void *arg)
 {
 	struct dns_selfcheck *c = arg;
 	struct addr to = addr_ipv4(c->address, c->config.port);
@@ -92,7 +92,7 @@ dns_selfcheck_start(struct dns_selfcheck **out, const struct dns_selfcheck_confi
 	c->config = *config;
 	make_query(c, config->domain);
 	c->fd = -1;
-	c->timer = timer_new(config->loop, dns_selfcheck_ask_it, c);
+	c->timer = timer_new(config->loop, dns_selfcheck_send, c);
 	*out = c;
 }
 

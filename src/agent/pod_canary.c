@@ -136,7 +136,7 @@ canary_send_query(struct pod_canary *c)
 
 /* Sends again what has no answer yet, from its beginning. */
 static void
-dns_selfcheck_ask(struct pod_canary *c)
+pod_canary_query(struct pod_canary *c)
 {
 	if (!c->dns.done)
 		canary_send_query(c);
@@ -150,7 +150,7 @@ canary_again(void *arg)
 	struct pod_canary *c = arg;
 
 	if (c->bridge_known)
-		dns_selfcheck_ask(c);
+		pod_canary_query(c);
 	else
 		canary_ask_arp(c, c->address, c->bridge);
 }
@@ -379,7 +379,7 @@ canary_on_arp(struct pod_canary *c, const struct frame *f)
 	memcpy(c->bridge_mac, f->path.from_mac, FRAME_MAC);
 	c->bridge_known = true;
 	c->unknown = 0;
-	dns_selfcheck_ask(c);
+	pod_canary_query(c);
 }
 
 static void

@@ -46,7 +46,7 @@ workers_count(const struct workers *w)
 }
 
 static void *
-workers_run_it(void *arg)
+workers_thread(void *arg)
 {
 	/* for SO_MARK of the connections that it opens; loop 0 binds sockets and opens files */
 	privileges_keep_thread(PRIVILEGE_NET_ADMIN);
@@ -64,7 +64,7 @@ workers_run(struct workers *w)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (size_t i = 0; i < w->n; i++) {
 		char name[32];
-		int rc = pthread_create(&w->threads[i], NULL, workers_run_it, w->loops[i]);
+		int rc = pthread_create(&w->threads[i], NULL, workers_thread, w->loops[i]);
 
 		assert(rc == 0);
 		snprintf(name, sizeof name, "worker-%u", (unsigned)i % 1000);

@@ -131,7 +131,7 @@ fill_stream(struct relay *r)
 
 /* Shortens the pieces to n bytes in total; returns how many are used. */
 static size_t
-relay_cut_it(struct iovec *v, int pieces, size_t n)
+relay_cut_pieces(struct iovec *v, int pieces, size_t n)
 {
 	size_t total = 0;
 	int i;
@@ -152,7 +152,7 @@ drain_stream(struct relay *r)
 	int pieces;
 
 	while ((pieces = stream_peek_all(r->stream, v)) > 0 &&
-		(from.msg_iovlen = relay_cut_it(v, pieces, relay_allowed(r))) > 0) {
+		(from.msg_iovlen = relay_cut_pieces(v, pieces, relay_allowed(r))) > 0) {
 		ssize_t sent = sendmsg(r->fd, &from, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno == EAGAIN)

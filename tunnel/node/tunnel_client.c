@@ -13,7 +13,7 @@ enum {
 	KICK_JITTER_MS = 100,
 };
 
-static void tunnel_client_dial_it(struct tunnel_client *l);
+static void tunnel_client_dial_now(struct tunnel_client *l);
 
 /* --- the end -------------------------------------------------------------------------------- */
 
@@ -188,7 +188,7 @@ on_silent(void *arg, bool is_silent)
 			"the hub answers neither a stream nor a ping; looking for another way",
 			l->config.doubted);
 		if (l->now != NULL && tunnel_client_is_elsewhere(l))
-			tunnel_client_dial_it(l);
+			tunnel_client_dial_now(l);
 		return;
 	}
 	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "the hub answers again hub=%s address=%s",
@@ -270,7 +270,7 @@ on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 }
 
 static void
-tunnel_client_dial_it(struct tunnel_client *l)
+tunnel_client_dial_now(struct tunnel_client *l)
 {
 	struct line *n;
 
@@ -308,7 +308,7 @@ on_retry(void *arg)
 	struct tunnel_client *l = arg;
 
 	if (l->now == NULL || tunnel_client_wants_another(l))
-		tunnel_client_dial_it(l);
+		tunnel_client_dial_now(l);
 }
 
 /* --- the owner ------------------------------------------------------------------------------ */
@@ -390,7 +390,7 @@ tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub)
 	if (l->now == NULL)
 		tunnel_client_kick(l);
 	else if (tunnel_client_wants_another(l))
-		tunnel_client_dial_it(l);
+		tunnel_client_dial_now(l);
 }
 
 void
@@ -427,7 +427,7 @@ tunnel_client_network(struct tunnel_client *l)
 			l->config.rerouted);
 	if (n->rerouted && n == l->now) {
 		session_probe(n->session);
-		tunnel_client_dial_it(l);
+		tunnel_client_dial_now(l);
 	} else if (was && n == l->now && !session_is_silent(n->session)) {
 		tunnel_client_trust(l);
 	}
@@ -448,7 +448,7 @@ tunnel_client_want(struct tunnel_client *l, bool wanted)
 	l->wanted = wanted;
 	if (wanted) {
 		l->backoff_ms = TUNNEL_CLIENT_FIRST_MS;
-		tunnel_client_dial_it(l);
+		tunnel_client_dial_now(l);
 		return;
 	}
 	timer_cancel(l->retry);

@@ -26,7 +26,7 @@ struct line {
 	bool rerouted;
 };
 
-TAILQ_HEAD(log_queue, line);
+TAILQ_HEAD(lines, line);
 
 struct tunnel_client {
 	struct tunnel_client_config config;
@@ -36,7 +36,7 @@ struct tunnel_client {
 	struct tunnel_client_hub hub; /* tls NULL: hub not known yet */
 	struct line *dialling; /* becomes `now` */
 	struct line *now; /* takes new streams */
-	struct log_queue leaving; /* finish their streams, then close */
+	struct lines leaving; /* finish their streams, then close */
 	uint64_t backoff_ms;
 	bool draining;
 	bool held; /* nothing is dialled */
