@@ -34,7 +34,7 @@ PIECE = 1 << 15
 
 
 def tell(*words):
-    print(*words, "\n", end="", flush=True)
+    print(" ".join(map(str, words)) + "\n", end="", flush=True)  # in one piece: threads tell at the same time
 
 
 class SpdyChannels:

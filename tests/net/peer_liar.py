@@ -16,7 +16,7 @@ CONFIG = dict(validate_inbound_headers=False, validate_outbound_headers=False, n
 
 
 def say(*words):
-    print(*words, flush=True)
+    print(" ".join(map(str, words)) + "\n", end="", flush=True)  # in one piece: threads tell at the same time
 
 
 def context(server):
