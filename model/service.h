@@ -71,7 +71,7 @@ struct service_lb {
 	uint8_t retry_on; /* RETRY_ON_...: another endpoint is asked where that is safe */
 };
 
-/* Which endpoints go first (DESIGN.md section 5); lower is better. */
+/* Which endpoints go first; lower is better. */
 enum endpoint_tier {
 	TIER_NODE, /* on this node, where the service asks for that */
 	TIER_ZONE, /* of this node's zone, where the service or its hints ask for that */
@@ -79,7 +79,7 @@ enum endpoint_tier {
 	TIER_TUNNEL,
 };
 
-/* How an endpoint is reached from this node (DESIGN.md section 5). */
+/* How an endpoint is reached from this node. */
 enum endpoint_via {
 	VIA_POD, /* pod of this node: podIP:containerPort */
 	VIA_HOST, /* hostIP:hostPort, or hostNetwork */

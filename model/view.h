@@ -1,6 +1,6 @@
 /*
  * The hub's view of a service: what travels to the nodes, the same for all of them. It keeps every
- * way to reach an endpoint; the node picks its own with service_build (DESIGN.md section 5).
+ * way to reach an endpoint; the node picks its own with service_build.
  *
  * The JSON form (doc/protocol.md, "Service view") is canonical: equal views give equal bytes, and
  * the digest is XXH64 of these bytes with seed 0. Peer input: view_parse checks every bound.

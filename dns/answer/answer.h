@@ -1,7 +1,7 @@
 /*
  * How the mesh answers a query: a pure function of the query, the snapshot and the zone; any
- * thread, no allocation. Kubernetes DNS specification 1.1.0 as changed by DESIGN.md section 4; RFC
- * 2308 (negative answers with SOA), RFC 8020 (empty non-terminals are NODATA), RFC 8482 (ANY).
+ * thread, no allocation. Kubernetes DNS specification 1.1.0, with fake IPs in place of ClusterIPs;
+ * RFC 2308 (negative answers with SOA), RFC 8020 (empty non-terminals are NODATA), RFC 8482 (ANY).
  *
  * Names under the cluster domain are answered here and nowhere else. Names outside it are never
  * answered here, except for NXDOMAIN to svc.<cluster domain>.<search domain>. We also serve the

@@ -177,7 +177,7 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 }
 
 /* True if the client has read everything that we have written. Nothing may arrive in the same read
- * as the 200 (FACTS.md 32). */
+ * as the 200: kube-apiserver refuses an answer that has a byte behind its head. */
 static bool
 caller_has_read(const struct client_conn *v)
 {

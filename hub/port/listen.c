@@ -8,8 +8,8 @@
 
 #include "base/core/log.h"
 
-/* Keeps small messages from waiting behind bulk data: this much unsent data in the kernel is enough
- * (DESIGN.md section 6). */
+/* Keeps small messages from waiting behind bulk data: this much unsent data in the kernel is
+ * enough. */
 enum { NOTSENT_BYTES = 128 * 1024 };
 
 struct listen {

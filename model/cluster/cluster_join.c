@@ -253,8 +253,7 @@ compare_hostnames(const void *a, const void *b)
 	return order;
 }
 
-/* The pods of a headless service that have a hostname: a name of its own for each (DESIGN section
- * 4). */
+/* The pods of a headless service that have a hostname: a name of its own for each. */
 static void
 join_named_pods(struct joining *j, const struct members *all)
 {

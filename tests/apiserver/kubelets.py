@@ -1,5 +1,5 @@
 """How an API server reaches kubelets: log, exec, attach and portforward of pods, proxy of nodes, through an egress proxy or not, and
-what it makes of their answers (FACTS.md 30 to 35). Unlike the real one it speaks HTTP/1.1 alone with them; an idle connection is
+what it makes of their answers. Unlike the real one it speaks HTTP/1.1 alone with them; an idle connection is
 used again for logs and the proxy, as the real one uses its one of HTTP/2.
 """
 import os

@@ -1,4 +1,4 @@
-"""What kube-apiserver says to a proxy of its EgressSelector (HTTPConnect), and what it takes for an answer (FACTS.md 30 to 33)."""
+"""What kube-apiserver says to a proxy of its EgressSelector (HTTPConnect), and what it takes for an answer."""
 
 
 class Refused(Exception):

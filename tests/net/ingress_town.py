@@ -1,5 +1,5 @@
 """What the tests of the hub's ways in share: a hub, targets in the cloud which it dials itself, callers in namespaces, and a
-client that asks as kube-apiserver does (FACTS.md 30 to 33).
+client that asks as kube-apiserver does.
 """
 import hashlib
 import os

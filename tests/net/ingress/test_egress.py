@@ -1,4 +1,4 @@
-"""kube-apiserver's way to the nodes, HTTPConnect, over a Unix socket and over TCP with mutual TLS, asked as FACTS.md 30 to 33 says.
+"""kube-apiserver's way to the nodes, HTTPConnect, over a Unix socket and over TCP with mutual TLS, asked just as it asks.
 Targets in the cloud, which the hub dials itself, and a node behind its tunnel.
 """
 import os
@@ -125,7 +125,7 @@ def test_it_answers_always(town, target, status):
 
 
 def test_targets_that_say_nothing_are_given_up(town):
-    """Nobody answers there, not even with a reset: kube-apiserver itself would wait for ever (FACTS.md 33)."""
+    """Nobody answers there, not even with a reset: kube-apiserver itself would wait for ever."""
     statuses = []
 
     def dial(target):
@@ -165,7 +165,7 @@ def test_it_serves_nothing_else(town):
 
 
 def test_webhooks_go_to_a_cluster_ip(town):
-    """FACTS.md 34: CONNECT to the ClusterIP of a service in the cloud, here one of plain HTTP."""
+    """CONNECT to the ClusterIP of a service in the cloud, here one of plain HTTP."""
     with town.dial("10.96.0.7:80") as s:
         s.sendall(b"GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
         assert read_until(s, b"server\n").startswith(b"HTTP/1.1 200 ")
@@ -186,7 +186,7 @@ def test_bytes_both_ways(town, size):
 
 
 def test_a_kubelet_behind_its_tunnel(town):
-    """logs and exec: TLS of kube-apiserver's own inside, many requests on the one connection (FACTS.md 34)."""
+    """logs and exec: TLS of kube-apiserver's own inside, many requests on the one connection."""
     with town.dial("edge-9:10250") as s:
         tls = TlsOver(s, town.inner, "edge-9")
         for path, size in (("/", 40), ("/bytes/100000", 100000), ("/", 40)):

@@ -1,5 +1,5 @@
 """kubectl logs, exec, attach, port-forward and cp of a pod at the edge: the real kubectl, an API server that does what kube-apiserver
-does (FACTS.md 30 to 35), the hub's egress over mutual TLS and over a Unix socket, the node's tunnel, and a kubelet.
+does, the hub's egress over mutual TLS and over a Unix socket, the node's tunnel, and a kubelet.
 """
 import fcntl
 import hashlib
@@ -177,7 +177,7 @@ def test_long_logs(site):
 
 
 def test_many_logs_on_one_connection(site):
-    """FACTS.md 34: a second request makes no CONNECT."""
+    """A second request makes no CONNECT."""
     site.api.ctl("forget_kubelets")
     before = site.hub.metrics()["edgeway_ingress_requests_total"]
     for _ in range(5):
@@ -203,7 +203,7 @@ def test_follow_and_interrupt(site):
 
 @over_tls
 def test_a_tunnel_cut_under_logs(site):
-    """FACTS.md 35: kubectl ends by itself; as soon as the tunnel is back the next request works."""
+    """kubectl ends by itself; as soon as the tunnel is back the next request works."""
     following = site.begin("logs", "-f", "--tail=1", "web-2")
     assert following.stdout.readline()
     site.agents[1].process.kill()
