@@ -5,13 +5,16 @@
  * struct's members:
  *
  *	#define AGENT_OPTIONS(X) \
- *		X(UINT, dns_ttl, "dns.ttl", "30", "seconds that clients may keep an answer", .max =
- *86400) ... struct agent_options { struct opt_head head; AGENT_OPTIONS(OPT_MEMBER) }; #define
- *ROW(type, member, ...) OPT_ROW(struct agent_options, type, member, __VA_ARGS__) static const
- *struct opt table[] = { AGENT_OPTIONS(ROW) };
+ *		X(UINT, dns_ttl, "dns.ttl", "30", "seconds that clients may keep an answer", \
+ *			.max = 86400) ...
+ *	struct agent_options { struct opt_head head; AGENT_OPTIONS(OPT_MEMBER) };
+ *	#define ROW(type, member, ...) \
+ *		OPT_ROW(struct agent_options, type, member, __VA_ARGS__)
+ *	static const struct opt table[] = { AGENT_OPTIONS(ROW) };
  *
- * Complaints name file and line, flag, or variable, what was expected, and come as one struct err.
- * Unknown keys are errors; unknown EDGEWAY_* variables only warn. The last value of a key wins.
+ * One struct err holds all that is reported: it names file and line, flag, or variable, and what
+ * was expected. Unknown keys are errors; unknown EDGEWAY_* variables only warn. The last value of a
+ * key wins.
  */
 #ifndef EDGEWAY_BASE_CONF_OPT_H
 #define EDGEWAY_BASE_CONF_OPT_H
@@ -49,10 +52,10 @@ struct opt {
 	const char *key; /* "dns.ttl" */
 	enum opt_type type;
 	size_t offset; /* in the program's struct */
-	const char *standard; /* default, as one would write it */
+	const char *standard; /* the default, as written in a configuration */
 	const char *help; /* one line */
 	const char *words; /* OPT_ENUM: "text|json" */
-	unsigned min, max; /* OPT_UINT, OPT_DURATION (ms); max 0: no bound */
+	unsigned min, max; /* OPT_UINT, OPT_DURATION (ms); max 0: no limit */
 	bool reload; /* SIGHUP may change it */
 };
 
@@ -78,35 +81,36 @@ struct opt_program {
 	const char *name, *summary;
 	const struct opt *table;
 	size_t n;
-	const char *action; /* a switch of this program's own, without dashes; NULL: none */
+	const char *action; /* a flag of this program alone, without dashes; NULL: none */
 	const char *action_help;
 };
 
 enum opt_result { OPT_RUN, OPT_EXIT_OK, OPT_EXIT_BAD };
 enum { OPT_FILE_BYTES_MAX = 1024 * 1024 };
 
-/* First of all, with one thread: values of secret keys (opt_dump) and URLs with a password, given
- * as flags or variables, are overwritten where other users see them (/proc/PID/cmdline) and where
- * the process's own user does (environ). argv and environ point to copies on the heap, which stay
- * until the process ends, so that they are read again as they were. */
+/* Call it first of all, with one thread. Values of secret keys (opt_dump) and URLs with a password,
+ * given as flags or variables, are overwritten where other users see them (/proc/PID/cmdline) and
+ * where the process's own user does (environ). argv and environ then point to unchanged copies on
+ * the heap, which stay until the process ends, for later reads. */
 void opt_hide_secrets(const struct opt_program *p, int argc, char **argv);
-/* Fills *values (zeroed by the caller) from defaults, --config FILE, the environment and argv; does
- * --help and --version (prints, OPT_EXIT_OK). *check is set by --check. OPT_EXIT_BAD: err says why;
- * exit status 2. opt_free afterwards in every case. To re-read on SIGHUP load into a second struct.
+/* Fills *values (zeroed by the caller) from defaults, --config FILE, the environment and argv;
+ * handles --help and --version (prints, OPT_EXIT_OK). *check is set by --check. OPT_EXIT_BAD: err
+ * says why; exit status 2. Call opt_free afterwards in every case. To re-read on SIGHUP, load into
+ * a second struct.
  */
 enum opt_result opt_load(const struct opt_program *p, void *values, int argc, char **argv,
 	bool *check, struct err *err);
 void opt_free(const struct opt_program *p, void *values);
 
-/* Was the program's action asked for? */
+/* Was the program's action flag given? */
 bool opt_action(const void *values);
 /* Was the key set anywhere (also to its default)? An empty map sets the keys below it. */
 bool opt_given(const void *values, const char *key);
-/* -EINVAL with "<file:line, flag or variable>: key: what was said"; `at`: a node inside the key's
- * tree, or NULL. */
+/* Returns -EINVAL and sets err to "<file:line, flag or variable>: key: <message>"; `at`: a node
+ * inside the key's tree, or NULL. */
 int opt_complain(const void *values, const char *key, const struct tree_node *at, struct err *err,
 	const char *fmt, ...) printf_like(5, 6);
-/* The next row behind `after` (NULL: the first) whose value differs, NULL at the end. */
+/* The next row after `after` (NULL: the first) whose value differs, NULL at the end. */
 const struct opt *opt_changed(
 	const struct opt_program *p, const void *a, const void *b, const struct opt *after);
 /* "key: value" lines, secrets (keys ending in token or headers, passwords in URLs) hidden: for

@@ -1,6 +1,6 @@
 /*
- * Inside of base/conf/opt: one run of opt_load. opt.c holds the values' state and reads file and
- * environment, opt_flags.c reads argv. All functions fill l->err, with the place in front.
+ * Internal to base/conf/opt: one run of opt_load. opt.c holds the values' state and reads file and
+ * environment, opt_flags.c reads argv. All functions fill l->err and prepend the place.
  */
 #ifndef EDGEWAY_BASE_CONF_OPT_LOAD_H
 #define EDGEWAY_BASE_CONF_OPT_LOAD_H
@@ -20,7 +20,7 @@ struct opt_state {
 	bool action;
 	struct tree **trees; /* own the nodes of OPT_TREE values */
 	size_t n_trees;
-	struct opt_origin origins[]; /* one a row */
+	struct opt_origin origins[]; /* one per row */
 };
 
 struct opt_loading {
@@ -34,8 +34,8 @@ enum opt_early { OPT_EARLY_RUN, OPT_EARLY_HELP, OPT_EARLY_VERSION };
 
 /* Row of a key, program->n when there is none. */
 size_t opt_find_row(const struct opt_program *p, const char *key);
-/* A value that came as text: from a flag, a variable or the table. `place` names it in
- * complaints. */
+/* Sets a value given as text: from a flag, a variable or the table. `place` names its origin in
+ * error messages. */
 int opt_set_text(
 	struct opt_loading *l, size_t row, const char *text, enum opt_from from, const char *place);
 int opt_unknown(struct opt_loading *l, const char *place, const char *key);

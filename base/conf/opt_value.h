@@ -1,7 +1,7 @@
 /*
- * Inside of base/conf/opt: one value of one row, from text or from a node of a tree, and back to
- * text; and the names that a key has. Complaints say only what was expected; base/conf/opt.c puts
- * the place in front.
+ * Internal to base/conf/opt: converts one value of one row from text or from a tree node, and back
+ * to text; and derives the names of a key. Error messages say only what was expected;
+ * base/conf/opt.c prepends the place.
  */
 #ifndef EDGEWAY_BASE_CONF_OPT_VALUE_H
 #define EDGEWAY_BASE_CONF_OPT_VALUE_H
@@ -21,7 +21,7 @@ void opt_value_free(const struct opt *o, void *values);
 void opt_value_print(const struct opt *o, const void *values, bool hide, struct buf *out);
 bool opt_is_secret(const struct opt *o);
 void opt_print_duration(uint64_t ms, struct buf *out);
-/* The i-th of "a|b|c" and its length, NULL behind the last. */
+/* The i-th of "a|b|c" and its length, NULL after the last. */
 const char *opt_word_at(const char *words, int i, size_t *len);
 
 /* EDGEWAY_HUB_NODE_ID for hub.nodeId. */

@@ -1,8 +1,8 @@
 /*
- * A parsed YAML or JSON document: maps, lists and scalars with the line they stand on. One form for
- * the configuration, manifests and the Kubernetes API's objects, so that every complaint can name
- * file and line. Nodes live in the tree's arena and are gone with tree_free. Bounded: depth 64, no
- * anchors that would blow the document up.
+ * A parsed YAML or JSON document: maps, lists and scalars with their line numbers. One form for the
+ * configuration, manifests and the Kubernetes API's objects, so that every error can name file and
+ * line. Nodes live in the tree's arena until tree_free. Bounded: depth 64, and a limit on the nodes
+ * that YAML aliases repeat.
  */
 #ifndef EDGEWAY_BASE_CONF_TREE_H
 #define EDGEWAY_BASE_CONF_TREE_H
@@ -25,9 +25,9 @@ struct tree_node {
 
 struct tree; /* owns the nodes */
 
-/* All documents of a YAML stream, or one JSON text (first byte '{' or '['); `name` for complaints.
- * Duplicate keys are errors. Empty documents are skipped. On error nothing is returned and err says
- * "name:line: what". */
+/* All documents of a YAML stream, or one JSON text (first byte '{' or '['); `name` for error
+ * messages. Duplicate keys are errors. Empty documents are skipped. On error nothing is returned
+ * and err says "name:line: what". */
 int tree_parse(struct tree **t, const char *name, const char *text, size_t len, struct err *err);
 void tree_free(struct tree **t);
 size_t tree_count(const struct tree *t);
@@ -43,7 +43,7 @@ const char *tree_text(const struct tree_node *n, const char *otherwise);
 bool tree_bool(const struct tree_node *n, bool otherwise);
 /* 0, -ENOENT when absent or null, -EINVAL when not a whole number, -ERANGE. */
 int tree_int(const struct tree_node *n, int64_t min, int64_t max, int64_t *v);
-/* As a YAML document in block style; keys are plain words, as those of our own states are. */
+/* As a YAML document in block style; keys must be plain words, as in our own state documents. */
 void tree_write_yaml(const struct tree_node *n, FILE *to);
 #define tree_each(list, n)                                                                         \
 	for (const struct tree_node *n = (list) != NULL ? (list)->child : NULL; n != NULL;         \

@@ -1,10 +1,9 @@
 /*
- * Inside of base/conf/tree: how the two parsers build a tree. Nodes and texts live in the tree's
- * arena, so a parser that fails just returns its error and tree_parse throws the whole tree away.
- * Parsers read what tree_parse has already checked: UTF-8 without NUL bytes, byte order mark
- * skipped.
+ * Internal to base/conf/tree: how the two parsers build a tree. Nodes and texts live in the tree's
+ * arena, so a parser that fails just returns its error and tree_parse frees the whole tree.
+ * tree_parse has already checked the input: UTF-8 without NUL bytes, byte order mark skipped.
  *
- * Every complaint is "name:line: what", made by tree_complain.
+ * Every error is "name:line: what", made by tree_complain.
  */
 #ifndef EDGEWAY_BASE_CONF_TREE_BUILD_H
 #define EDGEWAY_BASE_CONF_TREE_BUILD_H
@@ -26,7 +25,7 @@ struct tree {
 	size_t alias_nodes;
 };
 
-/* Where the next child of a map or list goes. */
+/* Where to append the next child of a map or list. */
 struct tree_tail {
 	struct tree_node *parent;
 	struct tree_node **next;
@@ -37,7 +36,7 @@ char *tree_copy_text(struct tree *t, const char *text, size_t len);
 void tree_set_text(struct tree *t, struct tree_node *n, const char *text, size_t len);
 void tree_append(struct tree_tail *tail, struct tree_node *child);
 void tree_add_document(struct tree *t, struct tree_node *root);
-/* Complains about a key that stands twice in a finished map. */
+/* Reports a key that occurs twice in a finished map. */
 int tree_check_keys(const struct tree *t, const struct tree_node *map, struct err *err);
 int tree_complain(const struct tree *t, unsigned line, struct err *err, const char *fmt, ...)
 	printf_like(4, 5);

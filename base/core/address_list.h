@@ -1,6 +1,6 @@
 /*
- * Addresses of this machine as they were at one moment: immutable and reference-counted, for any
- * thread. base/os/addresses reads them, and keeps the newest.
+ * The addresses of this machine at one moment: immutable and reference-counted, for any thread.
+ * base/os/addresses reads the addresses and keeps the newest list.
  *
  *	kept = address_list_ref(addresses_list(a));
  *	if (address_list_has(kept, &ip))
@@ -17,28 +17,28 @@
 
 struct own_address {
 	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d */
-	unsigned bits; /* of its network, of 128 */
-	/* in which the kernel says them: by interface, and there the first one first */
+	unsigned bits; /* prefix length of its network, of 128 */
+	/* the kernel's order: by interface, then the first address of each interface first */
 	unsigned order;
-	unsigned flags; /* of the interface: IFF_UP, IFF_LOOPBACK */
+	unsigned flags; /* the interface's: IFF_UP, IFF_LOOPBACK */
 	char interface[IF_NAMESIZE];
 };
 
 struct address_list {
 	_Atomic unsigned refs;
 	size_t n;
-	/* in order of their addresses; one address may be on several interfaces */
+	/* sorted by address; one address may be on several interfaces */
 	struct own_address list[];
 };
 
-/* Copies. */
+/* Copies `list`. */
 struct address_list *address_list_new(const struct own_address *list, size_t n);
 struct address_list *address_list_ref(const struct address_list *l);
 void address_list_unref(struct address_list **l);
-/* One of our own? An IPv6 address that wraps an IPv4 address (special_addr_inner) is that one.
- * NULL: there is none. */
+/* Is this an address of this machine? An IPv6 address that wraps an IPv4 address
+ * (special_addr_inner) counts as that one. l NULL: false. */
 bool address_list_has(const struct address_list *l, const struct in6_addr *ip);
-/* In a network of one of them? */
+/* Does the address lie in the network of an own address? */
 bool address_list_on_net(const struct address_list *l, const struct in6_addr *ip);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * A byte buffer with a hard limit: bytes enter at the end and leave at the front. Grows by doubling
- * up to `limit`, then says no. Plain data; the owner calls buf_fini. Not thread-safe.
+ * up to `limit`, then refuses. Plain data; the owner calls buf_fini. Not thread-safe.
  *
  *	struct buf b;
  *	buf_init(&b, 64 * 1024);
- *	n = buf_read(&b, fd, 16384);	// like read(2): >0, 0 at EOF, -errno (-EAGAIN, -ENOBUFS when full)
+ *	n = buf_read(&b, fd, 16384);	// >0, 0 at EOF, -errno (-EAGAIN, -ENOBUFS: full)
  *	buf_consume(&b, parsed);
  *	buf_fini(&b);
  */
@@ -37,7 +37,7 @@ buf_len(const struct buf *b)
 	return b->end - b->start;
 }
 
-/* NULL when there was never anything in it. */
+/* NULL when nothing was ever put in. */
 static inline char *
 buf_at(const struct buf *b)
 {
@@ -52,13 +52,13 @@ void buf_consume(struct buf *b, size_t n);
 int buf_add(struct buf *b, const void *data, size_t n);
 int buf_adds(struct buf *b, const char *s);
 int buf_printf(struct buf *b, const char *fmt, ...) printf_like(2, 3);
-/* Seconds since 1970 as 2026-11-21T06:00:00Z. */
+/* Appends seconds since 1970 as 2026-11-21T06:00:00Z. */
 int buf_add_utc(struct buf *b, int64_t seconds);
-/* The content with a NUL behind it (not counted in buf_len); "" for an empty buffer. */
+/* The content followed by a NUL (not counted in buf_len); "" for an empty buffer. */
 const char *buf_str(struct buf *b);
-/* The content as a heap string of the caller's; the buffer is empty afterwards. */
+/* The content as a heap string, which the caller owns; the buffer is empty afterwards. */
 char *buf_take_str(struct buf *b);
-/* Non-blocking read and write of a descriptor, at most `most` bytes; see above. EINTR is
+/* Non-blocking read and write of a descriptor, at most `most` bytes; results as above. EINTR is
  * retried. */
 ssize_t buf_read(struct buf *b, int fd, size_t most);
 ssize_t buf_write(struct buf *b, int fd);

@@ -1,6 +1,6 @@
 /*
- * How many descriptors this process may have open, and whether that is nearly so many: the kernel
- * gives the lowest number that is free, so that who gets number n knows of n others. Any thread.
+ * Tells how many descriptors this process may open, and whether few are left. The kernel gives the
+ * lowest free number, so a descriptor with number n means that n others are open. Any thread.
  *
  *	if (!descriptors_left(fd, 4))	// less than a quarter is free
  *		refuse;
@@ -12,7 +12,8 @@
 
 /* RLIMIT_NOFILE, as it is now. */
 uint64_t descriptors_limit(void);
-/* fd: made a moment ago. Is one of `part` parts of them all still free? */
+/* Divides the limit into `part` parts: is one whole part still free? fd: a descriptor opened a
+ * moment ago. */
 bool descriptors_left(int fd, unsigned part);
 
 #endif

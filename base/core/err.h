@@ -1,7 +1,7 @@
 /*
  * Errors that an operator or a peer can cause: the function returns 0 or -errno and fills the
- * caller's struct err with a sentence that names the place and the remedy; each level on the way
- * up may put its own words in front.
+ * caller's struct err with a sentence that names the place and the remedy; each caller on the way
+ * up may prepend its own words.
  *
  *	if (fd < 0)
  *		return err_set(err, errno, "open %s: %s", path, strerror(errno));
@@ -9,7 +9,8 @@
  *	if ((rc = store_open(...)) < 0)
  *		return err_wrap(err, rc, "cannot open the database");
  *
- * `err` may be NULL everywhere. Who handles an error logs it, once; who returns it does not.
+ * `err` may be NULL everywhere. The function that handles an error logs it, once; a function that
+ * returns it does not.
  */
 #ifndef EDGEWAY_BASE_CORE_ERR_H
 #define EDGEWAY_BASE_CORE_ERR_H

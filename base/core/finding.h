@@ -1,20 +1,20 @@
 /*
- * The classes of what is said to an operator (status, doctor, Events, metrics, the page), so that
- * every part draws the line in the same place:
+ * The severity classes of what operators see (status, doctor, Events, metrics, the web page), so
+ * that every part classifies alike:
  *
  *	fault		something does not work: somebody has to act
  *	warning		it works, but not as configured, or not for long
- *	information	as intended; said where it explains something else
+ *	information	as intended; shown where it explains something else
  *
- * Only faults make a doctor's verdict bad; information is no Event of type Warning and no warning
- * of status.
+ * Only faults make doctor's verdict bad; information never becomes an Event of type Warning nor a
+ * warning in status.
  */
 #ifndef EDGEWAY_BASE_CORE_FINDING_H
 #define EDGEWAY_BASE_CORE_FINDING_H
 
 enum finding_class { FINDING_FAULT, FINDING_WARNING, FINDING_INFO, FINDING_CLASSES };
 
-/* The word of a class in JSON and in labels of metrics. */
+/* The name of a class in JSON and in metric labels. */
 static inline const char *
 finding_word(enum finding_class of)
 {

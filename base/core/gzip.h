@@ -1,7 +1,7 @@
 /*
- * Bytes made small for the wire: zlib (RFC 1950) in base64 (RFC 4648 section 4, padded), so that
- * the result can stand in a JSON text. Leaves; what comes from a peer is bounded by the buffer that
- * it goes into.
+ * Compression for the wire: zlib (RFC 1950) in base64 (RFC 4648 section 4, padded), so that the
+ * result can stand in a JSON text; and streamed gzip. Leaves. The output buffer's limit bounds what
+ * a peer's text may expand to.
  *
  *	gzip_text(&out, data, len);
  *	buf_init(&plain, limit);
@@ -13,18 +13,18 @@
 #include "base/core/buf.h"
 #include "base/core/err.h"
 
-/* Appends; `out` must be unlimited. */
+/* Compresses and appends; `out` must be unlimited. */
 void gzip_text(struct buf *out, const void *data, size_t len);
-/* The same as gzip (RFC 1952) has it, and without base64 (Content-Encoding), of what comes piece by
- * piece: each call appends what is ready, the last one the rest. `about`: how many bytes there will
- * be in all, as far as that is known. */
+/* Plain gzip (RFC 1952) without base64, for Content-Encoding, of input that arrives in pieces: each
+ * call appends what is ready, gzip_end the rest. `about`: the expected total size in bytes, as far
+ * as it is known. */
 struct gzip;
 struct gzip *gzip_new(size_t about);
 void gzip_add(struct gzip *g, struct buf *out, const void *data, size_t len);
 void gzip_end(struct gzip **g, struct buf *out);
 void gzip_free(struct gzip **g);
-/* Appends. -EMSGSIZE: more than the limit of `out` (it was filled up to there at most), -EBADMSG:
- * no such text. */
+/* Expands and appends. -EMSGSIZE: more than the limit of `out` (which may then be filled up to it),
+ * -EBADMSG: not a text that gzip_text makes. */
 int unpack_text(struct buf *out, const char *text, size_t len, struct err *err);
 
 #endif

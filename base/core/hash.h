@@ -1,6 +1,6 @@
 /*
- * XXH64 (libxxhash): the same value on every machine, so digests may travel. Not for secrets: give
- * a random seed where a peer could choose the keys.
+ * XXH64 (libxxhash): the same value on every machine, so digests may be sent to peers. Not for
+ * secrets: use a random seed where a peer could choose the keys.
  */
 #ifndef EDGEWAY_BASE_CORE_HASH_H
 #define EDGEWAY_BASE_CORE_HASH_H

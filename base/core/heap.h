@@ -1,7 +1,7 @@
 /*
- * Memory goes back to the system after a peak. free() keeps pages for the next one who asks,
- * wherever something else still stands behind them, so that who held much for a moment would seem
- * to hold it for good.
+ * Returns memory to the system after a peak. free() keeps free pages for later allocations while
+ * anything behind them is still in use, so a process that used much memory for a moment would seem
+ * to use it for ever.
  *
  *	struct heap_peak peak = {0};
  *	heap_give_back(&peak); // from time to time, on a thread that carries no traffic
@@ -11,13 +11,14 @@
 
 #include <stdint.h>
 
-/* Bytes in use: when last looked at, and the most since memory was given back. */
+/* Bytes in use: at the last call, and the most since memory was last returned. */
 struct heap_peak {
 	uint64_t used, most;
 };
 
-/* Gives back what is free (malloc_trim(3)), when that is much and no more was freed since the last
- * call; else it costs a look at the heap's lists. */
+/* Returns free memory (malloc_trim(3)) when the peak is well above what is in use now and in-use
+ * memory has not dropped much since the last call. Otherwise the call only reads malloc's
+ * statistics. */
 void heap_give_back(struct heap_peak *p);
 
 #endif

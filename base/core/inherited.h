@@ -1,13 +1,13 @@
 /*
- * Listening and bound sockets that one process hands to the next (base/core/fdpass): the next one
- * uses, in sock_listen and sock_udp, the one that is bound to the very address that it is to have,
- * with all that waits in its queue. The list is the process's, as its descriptors are: it is used
- * at the start, on one thread, before anything listens.
+ * Hands listening and bound sockets from one process to its successor (base/core/fdpass). In the
+ * successor, sock_listen and sock_udp use an inherited socket that is bound to exactly the wanted
+ * address, with all that waits in its queue. The list is global to the process, as its descriptors
+ * are: used at start-up, on one thread, before anything listens.
  *
- *	n = inherited_list(fds, FDPASS_MOST);	// the one who gives
- *	inherited_use(&fds);			// the one who gets; taken
+ *	n = inherited_list(fds, FDPASS_MOST);	// the old process
+ *	inherited_use(&fds);			// the new process; takes them
  *	...					// everything listens
- *	inherited_drop();			// those that nobody wanted
+ *	inherited_drop();			// closes those that nobody took
  */
 #ifndef EDGEWAY_BASE_CORE_INHERITED_H
 #define EDGEWAY_BASE_CORE_INHERITED_H
@@ -15,11 +15,12 @@
 #include "base/core/fdpass.h"
 #include "base/core/sock.h"
 
-/* The sockets of this process that listen at, or are bound to, an IP address and have no peer.
- * -E2BIG: more than `most`. */
+/* Lists the sockets of this process that listen at, or are bound to, an IP address and have no
+ * peer. */
 int inherited_list(int *fds, size_t most);
 void inherited_use(struct fdpass *fds);
-/* One of this type that is bound to the address, the caller's from now on; -1: none is. */
+/* Returns a socket of this type that is bound to the address, which the caller then owns; -1: there
+ * is none. */
 int inherited_take(const struct addr *a, int type);
 void inherited_drop(void);
 

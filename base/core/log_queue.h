@@ -1,12 +1,12 @@
 /*
- * Lines for a descriptor that may be slow (stderr, when a log collector hangs): written by a thread
- * of its own, so that who hands them over never waits. At most `limit` bytes wait; more are
- * dropped, and the caller counts.
+ * Writes lines to a descriptor that may be slow (stderr, when a log collector hangs) on a thread of
+ * its own, so that callers never wait. At most `limit` bytes wait; more are dropped, and the caller
+ * counts the drops.
  *
  *	log_queue_new(&l, STDERR_FILENO, 4 << 20);
- *	if (!log_queue_put(l, &pending))	// any thread; takes the bytes, `pending` is empty afterwards
+ *	if (!log_queue_put(l, &pending))	// any thread; takes the bytes out of `pending`
  *		dropped += n;
- *	log_queue_free(&l);			// gives what waits a second
+ *	log_queue_free(&l);			// waits up to 1 s for what is queued
  */
 #ifndef EDGEWAY_BASE_CORE_LOG_QUEUE_H
 #define EDGEWAY_BASE_CORE_LOG_QUEUE_H
@@ -15,9 +15,9 @@
 
 struct log_queue;
 
-/* The descriptor stays the caller's. */
+/* The caller keeps ownership of the descriptor. */
 void log_queue_new(struct log_queue **l, int fd, size_t limit);
-/* False: dropped. Nothing in it: true. */
+/* False: dropped. Empty `bytes`: true. */
 bool log_queue_put(struct log_queue *l, struct buf *bytes);
 void log_queue_free(struct log_queue **l);
 

@@ -3,10 +3,11 @@
  * here may be called only on the loop's own thread, except loop_new, loop_free, loop_post and,
  * before the loop runs, the functions that create watches and timers.
  *
- * A watch tells readiness of one descriptor, level-triggered; leave WATCH_READ on and ask for
- * WATCH_WRITE only after EAGAIN. On WATCH_HUP ask SO_ERROR; it is always told, and asked for alone,
- * it says that the connection is broken while nobody reads from it. After watch_stop / timer_free
- * no callback comes, and the descriptor may be closed at once; both null the owner's pointer.
+ * A watch reports readiness of one descriptor, level-triggered. Leave WATCH_READ on; request
+ * WATCH_WRITE only after EAGAIN. On WATCH_HUP read SO_ERROR. WATCH_HUP is always reported;
+ * requested alone, it reports that the connection broke although nobody reads from it. After
+ * watch_stop / timer_free no callback comes, and the descriptor may be closed at once; both set the
+ * owner's pointer to NULL.
  *
  *	struct watch *w = watch_start(loop, fd, WATCH_READ, on_ready, conn);
  *	watch_set(w, WATCH_READ | WATCH_WRITE);
@@ -28,22 +29,20 @@ typedef void loop_fn(void *arg);
 typedef void watch_fn(void *arg, int fd, unsigned events);
 
 int loop_new(struct loop **loop, struct err *err);
-/* The loop must not be running; closes what is left open and runs the close callbacks. */
+/* The loop must not be running. Closes the remaining handles and runs their close callbacks. */
 void loop_free(struct loop **loop);
 /* Returns after loop_stop. */
 void loop_run(struct loop *loop);
 /* One turn without waiting: for tests and for shutting libraries down. */
 void loop_turn(struct loop *loop);
 void loop_stop(struct loop *loop);
-/* From any thread: run fn(arg) on the loop, in the order posted. Posts made after loop_free are a
- * bug. */
+/* Runs fn(arg) on the loop, in the order posted. Any thread. Posting after loop_free is a bug. */
 void loop_post(struct loop *loop, loop_fn *fn, void *arg);
-/* How long the loop's turns were: whoever waits for the loop waits for the rest of one. Any
- * thread. */
+/* How long the loop's turns took: every event waits for the current turn to end. Any thread. */
 enum { LOOP_SLOW = 3 };
 struct loop_lag {
 	uint64_t slow[LOOP_SLOW]; /* turns of more than 10 ms, 100 ms, 1 s */
-	uint64_t worst_ms; /* the longest since this was asked last */
+	uint64_t worst_ms; /* the longest since the last call */
 };
 void loop_lag(struct loop *loop, struct loop_lag *to);
 /* CLOCK_MONOTONIC in ms, read once per turn. */
@@ -57,9 +56,9 @@ void watch_set(struct watch *w, unsigned events);
 void watch_stop(struct watch **w);
 
 struct timer *timer_new(struct loop *loop, loop_fn *fn, void *arg);
-/* First call after delay_ms, then every repeat_ms (0: once). Starting again moves it. Without delay
- * it comes in the next turn of the loop, also from its own callback: descriptors have their turn in
- * between. */
+/* Calls fn after delay_ms, then every repeat_ms (0: once). Starting it again reschedules it. With
+ * delay 0 it runs in the next turn of the loop, also when started in its own callback, so
+ * descriptors are served in between. */
 void timer_start(struct timer *t, uint64_t delay_ms, uint64_t repeat_ms);
 void timer_cancel(struct timer *t);
 bool timer_active(const struct timer *t);

@@ -10,7 +10,8 @@
 
 #include "base/core/buf.h"
 
-/* Nodes that have series of their own, of one name; of the others a state and edgewayctl tell. */
+/* At most so many nodes get series of their own, per metric name; the others appear in the state
+ * and in edgewayctl. */
 enum { METRIC_NODES_MAX = 1000 };
 
 struct metrics {
@@ -23,12 +24,12 @@ void metrics_fini(struct metrics *m);
 /* `labels` without braces, values already escaped by metric_label, or NULL. */
 void metric_counter(
 	struct metrics *m, const char *name, const char *help, const char *labels, uint64_t v);
-/* A counter of seconds or of other things that are not whole. */
+/* A counter of seconds or of other fractional values. */
 void metric_counter_real(
 	struct metrics *m, const char *name, const char *help, const char *labels, double v);
 void metric_gauge(
 	struct metrics *m, const char *name, const char *help, const char *labels, double v);
-/* counts: n buckets, each without those below; bounds: the upper ones of all but the last. */
+/* counts: n buckets, not cumulative; bounds: upper bounds of all but the last. */
 struct metric_histogram {
 	size_t n;
 	const double *bounds;

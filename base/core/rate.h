@@ -1,7 +1,7 @@
 /*
- * A rate of bytes that several connections share (a token bucket): who wants to move some asks how
- * many may go now, and says how many went. Unused room adds up for RATE_BURST_MS. Plain data; the
- * caller brings the time. Not thread-safe.
+ * A byte rate that several connections share (a token bucket): the caller asks how many bytes may
+ * go now, and reports how many went. Unused tokens accumulate for RATE_BURST_MS. Plain data; the
+ * caller passes the time. Not thread-safe.
  *
  *	if ((n = MIN(n, rate_room(&rate, now))) == 0)	// again after RATE_WAIT_MS
  *	rate_spend(&rate, n);
@@ -19,18 +19,17 @@ enum {
 };
 
 struct rate {
-	uint64_t per_s; /* bytes; 0: no bound */
-	int64_t room; /* bytes that may go; < 0: more went, and is waited for */
-	uint64_t at_ms; /* as of when */
-	uint64_t *waits; /* counted when nothing may go; NULL: not */
+	uint64_t per_s; /* bytes; 0: no limit */
+	int64_t room; /* bytes that may go; < 0: a debt to wait for */
+	uint64_t at_ms; /* time of `room` */
+	uint64_t *waits; /* incremented when nothing may go; NULL: not counted */
 };
 
-/* SIZE_MAX without a bound; else 0 or at least RATE_PIECE. */
+/* SIZE_MAX without a limit; else 0 or at least RATE_PIECE. */
 size_t rate_room(struct rate *r, uint64_t now_ms);
-/* Has all been waited for that went: does it allow a whole burst again, as one that was never
- * used? */
+/* Does it allow a whole burst again, as if it had never been used? */
 bool rate_rested(struct rate *r, uint64_t now_ms);
-/* n: may be more than rate_room has said, where it could not be known before. */
+/* n: may exceed rate_room's result where the size was not known before. */
 void rate_spend(struct rate *r, size_t n);
 
 #endif

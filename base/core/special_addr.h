@@ -1,10 +1,9 @@
 /*
- * Classification of IP addresses that must not be dialled on somebody else's word: the
- * special-purpose ranges of RFC 6890 that lead to this machine, to its link or to nobody in
- * particular, and the addresses at which clouds serve instance metadata (with it often
- * credentials). Pure. Addresses of this machine's interfaces are base/os/addresses.
+ * Classifies IP addresses that must not be dialled merely because a peer names them: the
+ * special-purpose ranges of RFC 6890 that lead to this machine, to its link or to no particular
+ * host, and the addresses at which clouds serve instance metadata (often with credentials).
  *
- * An IPv6 address that only wraps an IPv4 address is judged by that one: IPv4-mapped (RFC 4291
+ * An IPv6 address that only wraps an IPv4 address is classified by that one: IPv4-mapped (RFC 4291
  * section 2.5.5.2), IPv4-compatible (2.5.5.1), IPv4-translated (RFC 2765), NAT64 (RFC 6052, RFC
  * 8215) and 6to4 (RFC 3056).
  *
@@ -20,11 +19,11 @@ enum special_addr {
 	SPECIAL_NONE, /* an ordinary unicast address, private ones included */
 	SPECIAL_LOOPBACK, /* 127.0.0.0/8, ::1 */
 	SPECIAL_LINK_LOCAL, /* 169.254.0.0/16, fe80::/10 */
-	SPECIAL_METADATA, /* of a cloud; also where it is link-local */
+	SPECIAL_METADATA, /* of a cloud; takes precedence over link-local */
 	SPECIAL_UNSPECIFIED, /* 0.0.0.0/8 and ::, which the kernel dials as loopback */
 	SPECIAL_MULTICAST, /* 224.0.0.0/4, ff00::/8 */
 	SPECIAL_RESERVED, /* 240.0.0.0/4 with 255.255.255.255 */
-	SPECIAL_OWN, /* of this machine: what base/os/addresses tells, never special_addr_class */
+	SPECIAL_OWN, /* of this machine: from base/os/addresses, never from special_addr_class */
 	SPECIAL_CLASSES
 };
 
@@ -34,9 +33,9 @@ enum special_addr special_addr_class(const struct in6_addr *ip);
 const char *special_addr_text(enum special_addr class);
 /* For metrics and state: "loopback", "link_local". SPECIAL_NONE: "". */
 const char *special_addr_name(enum special_addr class);
-/* The IPv4 address that it wraps, as ::ffff:a.b.c.d; any other address as it is. */
+/* The wrapped IPv4 address as ::ffff:a.b.c.d; any other address unchanged. */
 struct in6_addr special_addr_inner(const struct in6_addr *ip);
-/* Do the first `bits` (of 128) agree? */
+/* Are the first `bits` (of 128) equal? */
 bool special_addr_in_net(const struct in6_addr *ip, const struct in6_addr *prefix, unsigned bits);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Small things every file wants: memory that cannot fail, cleanup attributes, clocks.
+ * Small helpers for every file: allocation that cannot fail, cleanup attributes, clocks.
  *
  * Running out of memory aborts with a message; callers never check. Scoped resources carry a
  * cleanup attribute and are handed over with take_ptr / take_fd, which leave NULL / -1 behind:
@@ -25,7 +25,7 @@
 #define auto_free __attribute__((cleanup(cleanup_free)))
 #define auto_fd __attribute__((cleanup(cleanup_fd)))
 
-/* Hand over the resource that *p holds; *p is empty afterwards. */
+/* Hands over the resource in *p and leaves *p empty. */
 #define take_ptr(p)                                                                                \
 	({                                                                                         \
 		__typeof__(p) take_p_ = (p);                                                       \
@@ -48,7 +48,7 @@ char *xasprintf(const char *fmt, ...) printf_like(1, 2);
 
 /* CLOCK_MONOTONIC and CLOCK_REALTIME in milliseconds. On a loop prefer loop_now_ms(). */
 uint64_t mono_ms(void);
-/* The former in microseconds: how long a turn has taken so far. */
+/* CLOCK_MONOTONIC in microseconds: for how long a turn has taken so far. */
 uint64_t mono_us(void);
 uint64_t wall_ms(void);
 
@@ -59,8 +59,8 @@ void random_bytes(void *p, size_t n);
  * without the NUL. Returns 0 or -errno; -EFBIG when the file is larger than limit. */
 int file_read(const char *path, size_t limit, char **data, size_t *len);
 
-/* Of a folder its file `name`, or `other` where there is none; the path itself when it is no
- * folder. On the heap. */
+/* If path is a folder: its file `name`, or `other` if `name` does not exist. Otherwise the path
+ * itself. On the heap. */
 char *file_in(const char *path, const char *name, const char *other);
 
 /* Replace a file atomically: temporary file in the same folder, fsync, rename. 0 or -errno. */

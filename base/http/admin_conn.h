@@ -1,6 +1,6 @@
 /*
- * Inside of base/http/admin: admin.c owns the listeners, admin_conn.c one connection from its
- * accept to its end: head, body, reply, a short wait for the peer. A connection frees itself.
+ * Internal to base/http/admin: admin.c owns the listeners, admin_conn.c one connection from accept
+ * to end: head, body, reply, a short wait for the peer. A connection frees itself.
  */
 #ifndef EDGEWAY_BASE_HTTP_ADMIN_CONN_H
 #define EDGEWAY_BASE_HTTP_ADMIN_CONN_H
@@ -17,15 +17,15 @@ struct admin_conn;
 
 struct admin_listener {
 	struct admin *admin;
-	const char *key; /* of the configuration, for what is told; static */
+	const char *key; /* configuration key, for messages; static */
 	struct addr address;
-	struct watch *watch; /* NULL: somebody else has the address */
-	struct timer *pause; /* no descriptors, or the address is taken: look again later */
+	struct watch *watch; /* NULL: another process has the address */
+	struct timer *pause; /* retry: no descriptors, or the address is taken */
 	int fd;
 	TAILQ_HEAD(, admin_conn) conns; /* the oldest first */
 	unsigned n_conns;
 	bool local;
-	char holder[PORT_HOLDER_TEXT_MAX]; /* who has the address, "" when we do */
+	char holder[PORT_HOLDER_TEXT_MAX]; /* which process has the address, "" when we have it */
 	uint64_t evicted, misnamed;
 };
 
@@ -41,10 +41,10 @@ struct admin {
 	struct admin_listener tcp, local;
 };
 
-/* Takes the descriptor over, and what has come by it already. */
+/* Takes over the descriptor, and reads what has already arrived. */
 void admin_conn_start(struct admin_listener *l, int fd, const struct addr *peer);
 void admin_conn_free(struct admin_conn *c);
-/* The one that makes room for another; the listener has at least one. */
+/* The connection to close in favour of a new one; the listener has at least one. */
 struct admin_conn *admin_conn_victim(const struct admin_listener *l);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * HTTP/1.x messages (RFC 9110, 9112), pure: bytes in, structs out, no I/O, no clock. llhttp splits
- * a head into its parts; on top stands what a proxy must refuse and llhttp lets through (bare LF
- * and CR, NUL, obs-fold, blanks around names, doubtful lengths, wrong Host, odd versions). Whatever
- * is accepted can be emitted as a clean head of the same meaning. Heads are borrowed: a parsed head
- * points into the bytes that were given.
+ * a head into its parts; this code adds checks for what a proxy must refuse and llhttp lets through
+ * (bare LF and CR, NUL, obs-fold, blanks around names, doubtful lengths, wrong Host, odd versions).
+ * Whatever is accepted can be emitted as a clean head of the same meaning. Heads are borrowed: a
+ * parsed head points into the bytes that were given.
  *
  *	size_t from = 0;
  *	n = http1_find_end(data, len, &from);	// 0: read more, <0: refuse, >0: bytes of the head
@@ -12,7 +12,7 @@
  *	while ((what = http1_body_next(&body, at, left, &used, &piece)) == HTTP1_DATA)
  *		...	// piece: payload without framing
  *
- * The caller holds the limits: refuse with http1_too_large() when HTTP1_HEAD_MAX bytes hold no
+ * The caller enforces the limits: refuse with http1_too_large() when HTTP1_HEAD_MAX bytes hold no
  * whole head.
  */
 #ifndef EDGEWAY_BASE_HTTP_HTTP1_H
@@ -76,9 +76,10 @@ struct http1_head {
 	uint8_t minor; /* HTTP/1.minor: 0 or 1 */
 	uint8_t framing; /* enum http1_framing */
 	bool keep_alive; /* the sender can go on with this connection after this message */
-	/* Upgrade with Connection: upgrade, in HTTP/1.1; of an answer but 101 Upgrade is enough */
+	/* Upgrade with Connection: upgrade, in HTTP/1.1; in a response other than 101, Upgrade
+	 * alone is enough */
 	bool upgrade;
-	/* Connection names fields that are not its own: trailers may be among them */
+	/* Connection names fields outside this head's own set: they may be trailers */
 	bool names_fields;
 	bool takes_trailers; /* requests: TE: trailers, named by Connection */
 	bool expects; /* Expect: 100-continue, in HTTP/1.1 */
@@ -101,23 +102,23 @@ bool http1_is(struct http1_str s, const char *lowercase); /* equal, ASCII case i
 /* First field of that id, or NULL. */
 const struct http1_field *http1_find(const struct http1_head *h, enum http1_name id);
 
-/* How often programs of ours have passed this request on (base/core/hops.h): members of CDN-Loop
+/* How often our programs have forwarded this request (base/core/hops.h): the members of CDN-Loop
  * with our name. */
 unsigned http1_passes(const struct http1_head *h);
 
 /* Leading CRLFs, which a server skips before a request line (RFC 9112 section 2.2). */
 size_t http1_skip_blank(const char *data, size_t len);
 /* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF,
- * holds another CR, or starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far
- * the search came. */
+ * holds another CR, or starts with a blank (obs-fold). *from, 0 in the beginning, remembers where
+ * to resume the search. */
 ssize_t http1_find_end(const char *data, size_t len, size_t *from);
-/* The same of an answer, whose lines may end in LF alone (RFC 9112 section 2.2): shells and
- * embedded servers write so. *head is what is to be parsed: these bytes or, where lines do, the
- * same with CRLF in `clean`, which is empty before. -E2BIG: more lines than fields are taken. A
- * call looks at the bytes alone that are new since the last, and at the line that they end. */
-struct http1_scan { /* all 0 in the beginning, and for the next head */
+/* The same for a response, whose lines may end in LF alone (RFC 9112 section 2.2), as shells and
+ * embedded servers write them. *head is what to parse: these bytes or, where lines end in LF alone,
+ * a copy with CRLF in `clean`, which must be empty before. -E2BIG: more lines than the field limit.
+ * A call scans only the bytes that are new since the last call, and the line that they complete. */
+struct http1_scan { /* all 0 at first, and for each new head */
 	uint32_t line,
-		/* where the first line begins whose end has not come; bytes that were looked at */
+		/* start of the first incomplete line; bytes scanned */
 		seen;
 	uint16_t lines;
 	bool bare; /* a line ends in LF alone */
@@ -127,10 +128,9 @@ ssize_t http1_find_answer_end(const char *data, size_t len, struct http1_scan *s
 /* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
 int http1_too_large(const char *data, size_t len);
 
-/* Exactly one head, as http1_find_end measured it. 0, or the status to refuse with (400, 414, 431,
- * 501, 505). */
+/* Parses exactly one head, of the length http1_find_end returned. */
 int http1_parse_request(struct http1_head *h, const char *data, size_t len);
-/* The same of a request to a proxy, which may be CONNECT. */
+/* The same for a request to a proxy, which may be CONNECT. */
 int http1_parse_proxy_request(struct http1_head *h, const char *data, size_t len);
 /* 0, or 502. `to_head`: it answers a HEAD request. */
 int http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to_head);
@@ -140,7 +140,7 @@ bool http1_valid_token(struct http1_str token);
 bool http1_token_char(char c);
 bool http1_valid_value(struct http1_str value); /* no control characters but HTAB */
 
-/* What a request's first bytes say about its connection. */
+/* What a connection's first bytes look like. */
 enum http1_guess {
 	HTTP1_LOOKS_HTTP,
 	HTTP1_LOOKS_OPAQUE, /* TLS ClientHello or HTTP/2 preface */
@@ -168,17 +168,16 @@ enum http1_got {
 };
 
 void http1_body_init(struct http1_body *b, enum http1_framing framing, uint64_t length);
-/* Trailers go to the caller's buffer, which must be empty and stay as long as the body. */
+/* Keeps trailers in the caller's buffer, which must be empty and outlive the body. */
 void http1_body_keep(struct http1_body *b, struct buf *trailers);
 bool http1_body_done(const struct http1_body *b);
 /* Takes at most one piece of payload from data; *used bytes are consumed, framing included.
  * Trailers are checked, and kept or dropped. HTTP1_UNTIL_CLOSE never says DONE. */
 enum http1_got http1_body_next(
 	struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece);
-/* The payload that http1_body_next would give next, where it is not framed; 0: look at the
- * bytes. */
+/* How many of the next bytes are unframed payload; 0: call http1_body_next. */
 uint64_t http1_body_raw(const struct http1_body *b);
-/* n bytes of it went another way. */
+/* Counts n payload bytes as consumed without http1_body_next. */
 void http1_body_skip(struct http1_body *b, uint64_t n);
 /* The frame in front of a chunk of len > 0 bytes ("1f4\r\n"), NUL-terminated; returns its length.
  */
@@ -186,9 +185,9 @@ enum { HTTP1_CHUNK_HEAD = 20 };
 size_t http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
 #define HTTP1_CHUNK_TAIL "\r\n"
 #define HTTP1_CHUNK_LAST "0\r\n\r\n"
-/* Turns trailers that http1_body_next kept into the end of a chunked body: the last chunk, the
- * fields that may stand there (RFC 9110 section 6.5.1: nothing of framing, routing, authentication,
- * caching, content), the empty line. */
+/* Turns kept trailers into the end of a chunked body: the last chunk, the permitted trailer fields
+ * (RFC 9110 section 6.5.1: none for framing, routing, authentication, caching, content), the empty
+ * line. */
 void http1_close_chunks(struct buf *trailers);
 
 /* --- clean heads (http1_emit.c) ------------------------------------------------------------- */
@@ -198,12 +197,12 @@ struct http1_forward {
 	const char *via; /* our name in Via; "" none */
 	const char *host; /* Host for a request that has none (HTTP/1.0) */
 	const char *request_id; /* X-Request-Id for a request that has none; "" none */
-	const char *traceparent; /* in place of what it has; NULL: that stays */
-	bool new_trace; /* with traceparent: tracestate tells of another one, and is left out */
+	const char *traceparent; /* replaces the request's own; NULL: keep that */
+	bool new_trace; /* with traceparent: tracestate belongs to another trace and is left out */
 };
-/* The request as the next hop gets it: HTTP/1.1, origin-form, one Host first, nothing hop-by-hop,
- * one framing field, lists joined, us in CDN-Loop. Upgrade is kept when h->upgrade, Trailer and TE:
- * trailers where trailers are. Bytes written, or -ENOBUFS. */
+/* Writes the request for the next hop: HTTP/1.1, origin-form, one Host first, no hop-by-hop fields,
+ * one framing field, lists joined, ourselves in CDN-Loop. Keeps Upgrade when h->upgrade, and
+ * Trailer and TE: trailers when trailers may follow. Bytes written, or -ENOBUFS. */
 ssize_t http1_emit_request(
 	char *to, size_t size, const struct http1_head *h, const struct http1_forward *f);
 
@@ -211,14 +210,14 @@ struct http1_reply {
 	uint8_t framing; /* enum http1_framing towards the client */
 	bool close; /* Connection: close */
 	bool keep_alive; /* Connection: keep-alive, for HTTP/1.0 clients */
-	/* the client may be told which protocols are offered (RFC 9110 section 7.8): not in
+	/* the client may see the offered protocols in Upgrade (RFC 9110 section 7.8): not in
 	 * HTTP/1.0 */
 	bool upgrade;
 };
-/* The response as the client gets it. Bytes written, or -ENOBUFS. */
+/* Writes the response for the client. Bytes written, or -ENOBUFS. */
 ssize_t http1_emit_response(
 	char *to, size_t size, const struct http1_head *h, const struct http1_reply *r);
-/* A whole response of our own with a one-line body, left out for HEAD. */
+/* A complete response of our own with a one-line body, omitted for HEAD. */
 struct http1_error {
 	int status;
 	const char *line; /* without line end */

@@ -1,8 +1,8 @@
 /*
- * What the files behind http1.h share: http1.c splits a head by llhttp and checks its first line,
- * http1_fields.c says on top of that what the fields mean, http1_target.c what the target is. Each
- * check returns 0, or the status to answer with, and says why in h->why. They read what http1.c has
- * filled and fill the rest, in the order of http1.c.
+ * Shared by the files behind http1.h: http1.c splits a head with llhttp and checks its first line,
+ * http1_fields.c then interprets the fields, http1_target.c the target. Each check returns 0, or
+ * the status to answer with and the reason in h->why. They read what http1.c has filled in and fill
+ * in the rest, in the order in which http1.c calls them.
  */
 #ifndef EDGEWAY_BASE_HTTP_HTTP1_PRIVATE_H
 #define EDGEWAY_BASE_HTTP_HTTP1_PRIVATE_H
@@ -16,11 +16,11 @@ http1_refuse(struct http1_head *h, int status, const char *why)
 	return status;
 }
 
-/* Without blanks and tabs around it. */
+/* Strips blanks and tabs at both ends. */
 struct http1_str http1_trim(struct http1_str s);
-/* Names and values of RFC 9110 section 5, and which go no further than this hop. */
+/* Checks names and values (RFC 9110 section 5) and marks hop-by-hop fields. */
 int http1_check_fields(struct http1_head *h);
-/* Connection, and what it says of Upgrade and TE. */
+/* Reads Connection, and with it Upgrade and TE. */
 int http1_read_connection(struct http1_head *h);
 /* Is there an Upgrade that names a protocol? */
 bool http1_names_protocol(const struct http1_head *h);

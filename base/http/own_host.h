@@ -1,7 +1,7 @@
 /*
- * Is a request's Host one by which this server may be asked? A page of somebody else can point a
- * name of its own at an address of this machine (DNS rebinding) and have the visitor's browser ask
- * here; such a request carries that name. Pure; fed with heads of strangers.
+ * Does a request's Host name this server? A malicious web page can point a name of its own at an
+ * address of this machine (DNS rebinding) and make the visitor's browser send requests here; those
+ * requests carry that name. Pure; takes untrusted heads.
  *
  *	if (!own_host(head.host, names))
  *		... 421

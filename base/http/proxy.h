@@ -1,8 +1,8 @@
 /*
- * A TCP connection through an HTTP proxy: CONNECT, RFC 9110 section 9.3.6, with Basic credentials
- * (RFC 7617) where the URL has them. What is said through it is none of the proxy's business: TLS
- * goes end to end. Loop 0 or any other, one thread. Credentials are in `authorization` and nowhere
- * else: no text that comes from here holds them.
+ * Opens a TCP connection through an HTTP proxy: CONNECT, RFC 9110 section 9.3.6, with Basic
+ * credentials (RFC 7617) if the URL has them. The proxy does not see the content: TLS goes end to
+ * end. Loop 0 or any other, one thread. Only `authorization` holds the credentials: no error
+ * message contains them.
  *
  *	struct proxy proxy = {0};
  *	proxy_parse(&proxy, "http://user:p%40ss@proxy.example:3128", &err);
@@ -20,20 +20,20 @@
 
 struct proxy {
 	char host[254]; /* a name, or an address without brackets */
-	uint16_t port; /* 80 unless the URL says otherwise */
+	uint16_t port; /* 80 unless the URL names one */
 	char *authorization; /* "Basic ...", NULL: none */
 };
 
-/* http://[user:password@]host[:port][/]; percent-escapes in user and password are undone. -EINVAL
+/* http://[user:password@]host[:port][/]; percent-escapes in user and password are decoded. -EINVAL
  * with a reason that does not repeat the URL. */
 int proxy_parse(struct proxy *to, const char *url, struct err *err);
 void proxy_fini(struct proxy *p);
 
 struct proxy_dial;
 
-/* Once, never from within proxy_dial: a connected, non-blocking socket of the caller's, on which
- * the next byte is the target's; or -1 and why (with the remedy, valid for the call). The dial is
- * over. */
+/* Called once, never from within proxy_dial: fd is a connected, non-blocking socket that the caller
+ * now owns, whose next byte comes from the target; or -1 and why (with the remedy, valid for the
+ * call). The dial is over. */
 typedef void proxy_done_fn(void *arg, int fd, const char *why);
 
 struct proxy_setup {

@@ -4,14 +4,14 @@
  *
  * Server: the owner accepts and hands each socket over with ws_adopt. Client: ws_dial takes a
  * numeric address and the name to verify; nothing unverified is ever accepted. A side that has
- * heard nothing for heartbeat_ms pings, and closes a connection from which no byte came for 2 *
- * heartbeat_ms + 1 s. The answer is the other side's sign of life, so that an idle connection costs
- * one ping and one pong each heartbeat.
+ * received nothing for heartbeat_ms sends a ping, and closes a connection from which no byte came
+ * for 2 * heartbeat_ms + 1 s. The pong also resets the other side's timer, so an idle connection
+ * costs one ping and one pong per heartbeat.
  *
  * Events: open exactly once or closed directly (dial failed); closed is always the last callback.
- * The first argument is the `arg` of ws_config. A connection to the server is first seen in accept;
- * what ends before that, or is refused there, makes no other callback (ws logs it, rate-limited).
- * After ws_close no text comes any more.
+ * The first argument is the `arg` of ws_config. The first callback of a server connection is
+ * accept; a connection that ends before it, or is refused there, causes no other callback (ws logs
+ * it, rate-limited). After ws_close no text callback comes.
  */
 #ifndef EDGEWAY_BASE_HTTP_WS_H
 #define EDGEWAY_BASE_HTTP_WS_H
@@ -33,7 +33,7 @@ struct ws_events {
 	void (*open)(void *arg, struct ws_conn *c);
 	/* A whole text message; `text` is NUL-terminated and valid for the call only. */
 	void (*text)(void *arg, struct ws_conn *c, const char *text, size_t len);
-	/* The queue of ws_send has room again after it went over high_water. */
+	/* The queue of ws_send has room again after it exceeded high_water. */
 	void (*drained)(void *arg, struct ws_conn *c);
 	/* `why` is a sentence for the log. The connection is gone after this call. */
 	void (*closed)(void *arg, struct ws_conn *c, const char *why);
@@ -43,11 +43,12 @@ struct ws_config {
 	const struct ws_events *events;
 	void *arg;
 	struct ssl_ctx_st *server_tls; /* SSL_CTX from base/tls/pki; NULL: no server side */
-	uint64_t heartbeat_ms; /* 0: no pings, silence is borne */
+	uint64_t heartbeat_ms; /* 0: no pings and no timeout on silence */
 	/* for TCP, TLS and upgrade, and for the closing handshake; 0: 10 s */
 	uint64_t handshake_ms;
 	struct preauth
-		*preauth; /* places of ws_adopt until the upgrade; outlives it; NULL: any number */
+		/* limits ws_adopt's connections until the upgrade; outlives ws; NULL: no limit */
+		*preauth;
 	size_t message_limit; /* bytes of one incoming message; more closes with 1009 */
 	size_t high_water; /* queued bytes above which ws_send returns 1 */
 };
@@ -57,30 +58,31 @@ int ws_new(struct ws **ws, struct loop *loop, const struct ws_config *config, st
  * libwebsockets needs, so never call it from a callback of that loop. */
 void ws_free(struct ws **ws);
 
-/* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once,
- * also when the answer is -ECONNABORTED, or -EBUSY: there is no place for it (base/core/preauth).
- * from: what ws_peer_addr is to say; NULL: the socket's other end. */
+/* Takes over an accepted TCP socket before its TLS handshake. ws owns the descriptor at once, even
+ * when the result is -ECONNABORTED, or -EBUSY: no slot is free (base/core/preauth). from: what
+ * ws_peer_addr returns; NULL: the socket's peer. */
 int ws_adopt(struct ws *ws, int fd, const char *from);
-/* New connections get this certificate; those that are open stay as they are. 0 or -errno. */
+/* New connections get this certificate; open ones are unchanged. */
 int ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls);
 
-/* In the reason of a dial where TCP does not stand: which of both it is, is not known here. */
+/* Part of the reason when a dial has no TCP connection: which of the two it is, is not known
+ * here. */
 #define WS_REFUSED_OR_UNREACHABLE "refused or unreachable"
 
 struct ws_dial {
 	struct addr addr;
-	const char *host; /* name in the Host field, SNI and the certificate's check */
+	const char *host; /* name for the Host field, SNI and certificate check */
 	const char *path;
 	const char *const *headers; /* "name: value" lines ended by NULL */
 	struct ssl_ctx_st
 		*tls; /* client SSL_CTX from base/tls/pki; used until the connection is closed */
 	void *arg; /* ws_arg of the new connection */
-	/* NULL: none. Else addr is the proxy's, and target host:port is where it is asked to
-	 * connect to. */
+	/* NULL: no proxy. Else addr is the proxy's, and target, host:port, is the CONNECT
+	 * target. */
 	const struct proxy *proxy;
 	const char *target;
-	/* NULL: none. Else all of it, TLS included, goes inside a websocket that they dial, to
-	 * target by addr. */
+	/* NULL: none. Else the whole connection, TLS included, goes inside a websocket that these
+	 * dial, to target through addr. */
 	struct ws_tunnels *carriers;
 };
 /* Starts to connect. The outcome comes as `open` or `closed`. NULL only when it cannot even
@@ -94,16 +96,16 @@ size_t ws_queued(const struct ws_conn *c);
 /* Sends a close frame with the code and reason after what is queued, then `closed` comes. */
 void ws_close(struct ws_conn *c, unsigned code, const char *reason);
 
-/* A dial whose outcome, or a close whose answer nobody waits for any more: `closed` comes from
- * within, so not to be called from a callback of ws. Nothing while it is open. Of a dial the reason
- * given to `closed` says where it stood, and then `why`. */
+/* Abandons a dial, or a close whose answer has not come: `closed` is called from within, so do not
+ * call this from a callback of ws. Does nothing on an open connection. For a dial, the reason given
+ * to `closed` says how far it got, and then `why`. */
 void ws_give_up(struct ws_conn *c, const char *why);
-/* Ends an open one at once, as when its peer is dead: `closed` comes from within, so not to be
- * called from a callback of ws. */
+/* Ends an open connection at once, for example when its peer is dead: `closed` is called from
+ * within, so do not call this from a callback of ws. */
 void ws_drop(struct ws_conn *c, const char *why);
 /* Its socket; -1 when it has none now. */
 int ws_fd(const struct ws_conn *c);
-/* Of this connection alone, > 0; where the context's own is not 0. */
+/* Sets heartbeat_ms of this connection only, > 0; only where the context's value is not 0. */
 void ws_set_heartbeat(struct ws_conn *c, uint64_t ms);
 const char *ws_path(const struct ws_conn *c); /* server, "" else */
 const char *ws_header(const struct ws_conn *c,
@@ -114,9 +116,10 @@ const char *ws_peer_serial(
 	const struct ws_conn *c); /* its serial number (pki_cert_serial), "" when none */
 /* The certificate itself as PEM (heap), NULL when none; server, during accept and open. */
 char *ws_peer_cert(const struct ws_conn *c);
-/* When the peer last gave a sign of life, a pong for one; loop's clock. */
+/* When bytes last came from the peer, a pong for instance; loop's clock. */
 uint64_t ws_heard_ms(const struct ws_conn *c);
-int64_t ws_peer_expires(const struct ws_conn *c); /* its end, seconds since 1970; 0 when none */
+/* the certificate's notAfter, seconds since 1970; 0 when none */
+int64_t ws_peer_expires(const struct ws_conn *c);
 const char *ws_peer_addr(const struct ws_conn *c); /* text */
 void *ws_arg(const struct ws_conn *c);
 void ws_set_arg(struct ws_conn *c, void *arg);

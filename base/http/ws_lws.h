@@ -1,11 +1,9 @@
 /*
- * Inside of base/http/ws: the structures that ws.c (contexts, dialling, time) and ws_events.c
- * (callbacks of libwebsockets, queue of frames) share. Nobody else includes this or
- * libwebsockets.h.
+ * Internal to base/http/ws: the structures that
  *
- * Life of a connection: made by ws_adopt or ws_dial, then libwebsockets' object points at it
- * (opaque user data). The owner's `closed` comes as soon as the end is known; the memory goes when
- * libwebsockets lets go of its object, which libuv delays to a later turn of the loop.
+ * Life of a connection: ws_adopt or ws_dial makes it; then libwebsockets' object points to it
+ * (opaque user data). The owner's `closed` is called as soon as the end is known; the memory is
+ * freed when libwebsockets frees its object, which libuv delays to a later turn of the loop.
  */
 #ifndef EDGEWAY_BASE_HTTP_WS_LWS_H
 #define EDGEWAY_BASE_HTTP_WS_LWS_H
@@ -32,7 +30,7 @@ enum ws_state {
 	WS_STARTING, /* TCP, TLS, upgrade */
 	WS_OPEN,
 	WS_CLOSING, /* ws_close was called */
-	WS_ENDED, /* the owner knows, or never knew it */
+	WS_ENDED, /* the owner was told, or never knew of it */
 };
 
 struct ws_frame {
@@ -55,9 +53,11 @@ struct ws_conn {
 	void *arg;
 	enum ws_state state;
 	bool server, accepted, verified;
-	bool dialing, released; /* inside the call that starts it; libwebsockets has let go of it */
-	bool close_sent, ping_due, over; /* over: high_water was passed, `drained` is owed */
-	uint64_t since_ms; /* start; of the closing when closing */
+	/* dialing: inside the call that starts it; released: libwebsockets has freed its object */
+	bool dialing, released;
+	/* over: high_water was exceeded, so `drained` must follow */
+	bool close_sent, ping_due, over;
+	uint64_t since_ms; /* time of its start, or of ws_close while closing */
 	uint64_t pinged_ms, heard_ms, beat_ms;
 	struct ws_frame *first, **last;
 	size_t sent, queued; /* of first; of all */
@@ -72,7 +72,7 @@ struct ws_conn {
 	char *request; /* client: header lines for the upgrade */
 	struct ws_field *fields;
 	struct preauth_conn place; /* server: until the upgrade */
-	struct ws_way *way; /* through a proxy: until libwebsockets has its end; else NULL */
+	struct ws_way *way; /* through a proxy, until libwebsockets is connected to it; else NULL */
 };
 
 struct ws_old_vhost {
@@ -95,12 +95,12 @@ struct ws {
 	bool freeing, adopted; /* adopted: libwebsockets made an object in ws_adopt */
 };
 
-/* What contexts and vhosts have in common. */
+/* Creation parameters common to contexts and vhosts. */
 struct lws_context_creation_info ws_common_info(struct ws *ws);
 extern const lws_retry_bo_t ws_no_pings;
 /* The one callback of the one protocol. */
 int ws_on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
-/* From HTTP to websocket (ws_upgrade.c); nonzero ends the connection. */
+/* The upgrade from HTTP to websocket (ws_upgrade.c); nonzero ends the connection. */
 int ws_on_upgrade(struct ws_conn *c, struct lws *wsi);
 int ws_add_request_headers(struct ws_conn *c, void *in, size_t room);
 int ws_on_open(struct ws_conn *c);
@@ -110,23 +110,23 @@ void ws_answer(struct lws *wsi, int status, const char *words);
 void ws_end(struct ws_conn *c, const char *why);
 /* Keeps the first reason. */
 void ws_set_why(struct ws_conn *c, const char *fmt, ...) printf_like(2, 3);
-/* Off the list, memory freed. */
+/* Removes it from the list and frees it. */
 void ws_conn_free(struct ws_conn *c);
 /* Destroys the client's vhost on the next turn of the loop. */
 void ws_retire_vhost(struct ws *ws, struct lws_vhost *vhost);
 
-/* libwebsockets starts to connect; address: numeric, or "+@name" of an abstract Unix socket. NULL:
- * it cannot. */
+/* Makes libwebsockets connect; address: numeric, or "+@name" of an abstract Unix socket. NULL: it
+ * failed to start. */
 struct lws *ws_connect(struct ws_conn *c, const char *address, uint16_t port, const char *path);
 
-/* Dialling through a proxy (ws_proxy.c): c->way is there until libwebsockets' end is joined. */
+/* Dialling through a proxy (ws_proxy.c): c->way exists until libwebsockets' end is joined to it. */
 int ws_way_start(struct ws_conn *c, const struct ws_dial *dial, struct err *err);
 void ws_way_free(struct ws_way **way);
-/* Tells the owner and frees the connection, which has no object of libwebsockets. */
+/* Calls `closed` and frees the connection, which has no libwebsockets object. */
 void ws_way_fail(struct ws_conn *c, const char *why);
 void ws_free_pipes(struct ws *ws);
 
-/* Others need the place of its handshake. */
+/* preauth's callback: drop this connection in favour of another. */
 void ws_on_dropped(void *c);
 /* The timer's callback. */
 void ws_reap_vhosts(void *arg);

@@ -1,10 +1,10 @@
 /*
- * The handshake of a carrier (RFC 6455 section 4): the request with which a client asks for a
- * websocket that carries bytes, the answer to it, and both again for who reads them. Pure; leaves
- * of base/http/ws_tunnels and of the hub, fed with bytes of strangers.
+ * The handshake of a websocket tunnel (RFC 6455 section 4): writes and reads the client's request
+ * and the server's answer. Pure; leaves of base/http/ws_tunnels and of the hub; takes untrusted
+ * bytes.
  *
  *	ws_tunnel_ask(&out, "hub.example", "/path", key);
- *	n = ws_tunnel_read_answer(buf_at(&in), buf_len(&in), key, &answer);	// 0: more bytes; > 0: of the head; -EPROTO: answer.why
+ *	n = ws_tunnel_read_answer(buf_at(&in), buf_len(&in), key, &answer);	// -EPROTO: why
  */
 #ifndef EDGEWAY_BASE_HTTP_WS_TUNNEL_HEAD_H
 #define EDGEWAY_BASE_HTTP_WS_TUNNEL_HEAD_H
@@ -13,7 +13,7 @@
 
 #include "base/http/wshake.h"
 
-/* The name of what is carried (Sec-WebSocket-Protocol; a slash may not be in it). */
+/* The subprotocol (Sec-WebSocket-Protocol; it may not contain a slash). */
 #define WS_TUNNEL_PROTOCOL "edgeway-carrier.1"
 
 enum {
@@ -27,10 +27,10 @@ void ws_tunnel_ask(struct buf *out, const char *host, const char *path, char key
 
 struct ws_tunnel_answer {
 	unsigned status; /* 0: it could not be read */
-	char why[WS_TUNNEL_WHY_MAX]; /* what is wrong, and what to do about it */
+	char why[WS_TUNNEL_WHY_MAX]; /* what is wrong, and the remedy */
 };
 
-/* Bytes of a head that says yes; 0: it is not whole; -EPROTO. */
+/* Length of a head that accepts; 0: it is incomplete; -EPROTO: see answer->why. */
 ssize_t ws_tunnel_read_answer(const char *data, size_t len, const char key[WSHAKE_KEY_TEXT],
 	struct ws_tunnel_answer *answer);
 
@@ -41,7 +41,7 @@ struct ws_tunnel_request {
 	const char *why; /* static */
 };
 
-/* Bytes of a head that is all right; 0: it is not whole; -EPROTO. */
+/* Length of a valid head; 0: it is incomplete; -EPROTO: see request->status. */
 ssize_t ws_tunnel_read_request(const char *data, size_t len, struct ws_tunnel_request *request);
 /* Status 101, or a refusal after which the connection ends. */
 void ws_tunnel_accept(struct buf *out, const struct ws_tunnel_request *request);

@@ -1,16 +1,16 @@
 /*
- * The carriers of a client: dials a server through whatever is in front of it that lets nothing but
- * websockets through, and gives a socket on which the next byte is the server's. The way there:
+ * A client's websocket tunnels: reaches a server behind middleboxes that let only websockets
+ * through, and gives a socket whose next byte comes from the server. The layers:
  *
- *   TCP, or CONNECT of an HTTP proxy ─► TLS with whoever answers for the name ─► upgrade ─► base/http/ws_tunnel
+ *   TCP, or CONNECT of an HTTP proxy ─► TLS with the name's server ─► upgrade ─► ws_tunnel
  *
- * The outer TLS is verified like any other (CAs of `ca`, else the system's, and whom `tls` trusts),
- * but it proves nothing: it may end in a proxy of the site. Who is who says the TLS that the caller
- * speaks through it. Everything on the loop's thread.
+ * The outer TLS is verified as usual (against `ca_pem`, else the system's CAs, and those that `tls`
+ * trusts), but it does not authenticate the server: it may end in a proxy of the site. The TLS that
+ * the caller runs inside does that. Everything on the loop's thread.
  *
  *	all = ws_tunnels_new(&(struct ws_tunnels_config){.loop = loop, .path = "/p"});
- *	rc = ws_tunnels_dial(all, &(struct ws_tunnels_dial){.addr = addr, .host = "hub", .target = "hub:10000", .tls = ctx,
- *		.done = on_done, .arg = me}, &dial, &err);
+ *	rc = ws_tunnels_dial(all, &(struct ws_tunnels_setup){.addr = addr, .host = "hub", .tls = ctx,
+ *		.target = "hub:10000", .done = on_done, .arg = me}, &dial, &err);
  *	ws_tunnels_cancel(&dial);			// before `done` only
  */
 #ifndef EDGEWAY_BASE_HTTP_WS_TUNNELS_H
@@ -19,10 +19,10 @@
 #include "base/core/metric.h"
 #include "base/http/proxy.h"
 
-/* ALPN by which our own server tells a carrier that comes straight to it; what is in front selects
+/* ALPN by which our own server recognises a tunnel that comes directly; a middlebox selects
  * http/1.1. */
 #define CARRIER_ALPN "edgeway-carrier/1"
-/* The server's name (SNI) by which it tells one of TLS that a proxy speaks with it. */
+/* SNI by which it recognises a tunnel whose outer TLS a proxy opened to it. */
 #define CARRIER_SNI "carrier.edgeway.io"
 
 enum { WS_TUNNELS_DIAL_MS = 10 * 1000 };
@@ -41,15 +41,15 @@ struct ws_tunnels_config {
 struct ws_tunnels_setup {
 	struct addr addr; /* of the server, or of the proxy */
 	const struct proxy *proxy; /* NULL: none; borrowed for the call */
-	const char *host; /* name that the outer certificate bears as well */
+	const char *host; /* name that the outer certificate must bear too */
 	const char *target; /* host:port, [IPv6]:port */
-	struct ssl_ctx_st *tls; /* client context of what is carried */
+	struct ssl_ctx_st *tls; /* client context of the inner TLS */
 	proxy_done_fn *done; /* as that of base/http/proxy */
 	void *arg;
 };
 
 struct ws_tunnels *ws_tunnels_new(const struct ws_tunnels_config *config);
-/* Those that are open end at once, without farewell. No dial may be under way. */
+/* Ends open tunnels at once, without close frames. No dial may be in progress. */
 void ws_tunnels_free(struct ws_tunnels **c);
 /* -errno when it cannot even start. */
 int ws_tunnels_dial(struct ws_tunnels *c, const struct ws_tunnels_setup *setup,

@@ -1,11 +1,10 @@
 /*
- * One end of a websocket after its handshake (RFC 6455), whose binary messages together are a
- * stream of bytes; libwslay behind it. Pure: bytes in, bytes out, no I/O, no clock. Frames of a
- * client are masked and those of a server are not, and what says otherwise, a text, a message above
- * WSFRAME_MESSAGE_MAX, or anything else against the rules is refused: a close frame with the code
- * is what wsframe_emit gives then, or one without a code where not even the frame's head makes
- * sense. A head counts once a byte of its payload is there. Pings are answered by wsframe_emit. A
- * leaf, fed with bytes of strangers.
+ * One end of a websocket after its handshake (RFC 6455), whose binary messages together form a byte
+ * stream; based on libwslay. Pure: bytes in, bytes out, no I/O, no clock. A client's frames must be
+ * masked and a server's not. Wrong masking, a text message, a message above WSFRAME_MESSAGE_MAX, or
+ * any other violation is refused: wsframe_emit then gives a close frame with the code, or one
+ * without a code where not even the frame's header is valid. A header is checked once a byte of its
+ * payload has arrived. wsframe_emit also answers pings. A leaf; takes untrusted bytes.
  *
  *	struct wsframe *f = wsframe_new(true);		// we are the client
  *	wsframe_put(f, data, n, &out);			// as binary frames
@@ -18,10 +17,10 @@
 #include "base/core/buf.h"
 
 enum {
-	/* Payload of the frames that we make; with its head (8 bytes masked) one fills a TLS
-	 * record. */
+	/* Payload of the frames that we make; with its header (8 bytes when masked) a frame fills a
+	 * TLS record. */
 	WSFRAME_PAYLOAD = 16 * 1024 - 8,
-	/* Of a message that comes: what is on the way may put our frames together, or cut them. */
+	/* Limit of a received message: middleboxes may merge or split our frames. */
 	WSFRAME_MESSAGE_MAX = 64 * 1024,
 };
 
@@ -38,20 +37,20 @@ struct wsframe;
 
 struct wsframe *wsframe_new(bool client);
 void wsframe_free(struct wsframe **f);
-/* Payload is appended to `in`, which is unlimited: never more than n bytes. 0; 1: the other end has
- * closed (wsframe_closed), what comes after it is passed over; -EPROTO: refused (wsframe_closed),
- * nothing of what comes counts any more. */
+/* Appends payload to `in`, which is unlimited: never more than n bytes. 0; 1: the peer has closed
+ * (wsframe_closed), later bytes are ignored; -EPROTO: refused (wsframe_closed), all later input is
+ * ignored. */
 int wsframe_take(struct wsframe *f, const void *data, size_t n, struct buf *in);
-/* Appends binary frames. After a close frame was made nothing is. */
+/* Appends binary frames; nothing after a close frame was made. */
 void wsframe_put(struct wsframe *f, const void *data, size_t n, struct buf *out);
 void wsframe_ping(struct wsframe *f);
-/* The first one counts. */
+/* Only the first call has an effect. */
 void wsframe_close(struct wsframe *f, enum wsframe_code code);
-/* Appends what is to be said and is no payload. */
+/* Appends control frames (pings, pongs, close). */
 void wsframe_emit(struct wsframe *f, struct buf *out);
-/* Code of the other end's close frame (1005: it says none), or that with which it was refused. */
+/* Code of the peer's close frame (1005: it has none), or the code with which we refused. */
 unsigned wsframe_closed(const struct wsframe *f);
-/* What such a code says of the other end, in words; static. */
+/* The meaning of the peer's close code in words; static. */
 const char *wsframe_words(unsigned code);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * DNS client (c-ares): raw queries for dns/forward/forward and host names for meta/. On one loop;
- * never reads resolv.conf itself, the owner gives the servers. Callbacks never come before the call
- * has returned; they may ask again and may call resolve_free. Queries leave by a few source ports
- * at a time, which are changed for others all the while.
+ * DNS client (c-ares): raw queries for dns/forward/forward and host names for meta/. Bound to one
+ * loop. It never reads resolv.conf; the owner gives the servers. Callbacks never run before the
+ * call returns; they may query again and may call resolve_free. Queries use a few source ports at a
+ * time, which are replaced continuously.
  *
- *	struct resolve_config c = { .servers = upstreams, .n_servers = n, .timeout_ms = 1000, .tries = 2 };
+ *	struct resolve_config c = {.servers = list, .n_servers = n, .timeout_ms = 1000, .tries = 2};
  *	resolve_new(&r, loop, &c, err);
  *	resolve_host(r, "hub.example.com", 10000, on_found, me);
  *	...
@@ -23,22 +23,22 @@ struct resolve_config {
 	unsigned timeout_ms; /* per try */
 	unsigned tries;
 	uint32_t mark; /* SO_MARK of its sockets, 0: none */
-	/* SERVFAIL, REFUSED and NOTIMP are answers like others (the owner has its own next server);
-	 * without it the next of `servers` is asked. */
+	/* SERVFAIL, REFUSED and NOTIMP count as answers (the owner picks the next server itself);
+	 * otherwise the next of `servers` is asked. */
 	bool every_rcode;
-	bool tcp; /* never UDP: nobody who is not on the way can answer */
+	bool tcp; /* never UDP: an off-path attacker cannot forge answers */
 };
 /* status 0 with the answer's bytes, or -ETIMEDOUT, -ECONNREFUSED, -ECANCELED (being freed), -EIO;
- * for hosts also -ENOENT: there is no such name. */
+ * for hosts also -ENOENT: the name does not exist. */
 typedef void resolve_answer_fn(void *arg, int status, const uint8_t *answer, size_t len);
 typedef void resolve_host_fn(void *arg, int status, const struct addr *addrs, size_t n);
 
 int resolve_new(struct resolve **r, struct loop *loop, const struct resolve_config *config,
 	struct err *err);
-void resolve_free(struct resolve **r); /* answers what is open with -ECANCELED first */
-/* A whole DNS query message that ends in an OPT record without options (11 bytes: c-ares cuts them
- * off for a server that does not know EDNS). It is sent with an id of its own; so is the answer.
- * Over TCP when truncated. */
+void resolve_free(struct resolve **r); /* answers open queries with -ECANCELED first */
+/* A whole DNS query message that ends in an OPT record without options (11 bytes: c-ares removes
+ * them for a server that does not know EDNS). It is sent with a new random id, which the answer has
+ * too; over TCP if the first answer was truncated. */
 void resolve_query(
 	struct resolve *r, const uint8_t *query, size_t len, resolve_answer_fn *fn, void *arg);
 /* Numeric text, then /etc/hosts, then the servers; port goes into the results. */

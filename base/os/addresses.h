@@ -1,15 +1,14 @@
 /*
- * The addresses of this machine, of IPv4 and IPv6 and of every interface, with the networks that
- * they lie in.
+ * The IPv4 and IPv6 addresses of this machine, of every interface, with their networks.
  *
- * `struct addresses` belongs to one loop and follows the kernel by rtnetlink(7); the list is also
- * read again when it is ADDRESSES_MS old. The functions with that prefix look whether the kernel
- * has told of a change before they answer, so that an address counts from the moment at which it
- * was added, even before the loop's next turn. Other loops get the new list
- * (base/core/address_list) from `changed`; there it is as old as the way of the message.
+ * `struct addresses` belongs to one loop and follows the kernel by rtnetlink(7); it also re-reads
+ * the list when that is ADDRESSES_MS old. The functions with the prefix addresses_ check for a
+ * kernel notification before they answer, so that a new address counts at once, even before the
+ * loop's next turn. Other loops get the new list (base/core/address_list) from `changed`; their
+ * list lags by the time that this message takes.
  *
- *	a = addresses_new(loop, on_changed, me);	// on_changed(me): addresses_list(a) is another now
- *	if (addresses_has(a, &ip))		// one of our own
+ *	a = addresses_new(loop, on_changed, me);	// on_changed(me): a new list
+ *	if (addresses_has(a, &ip))		// an own address
  */
 #ifndef EDGEWAY_BASE_OS_ADDRESSES_H
 #define EDGEWAY_BASE_OS_ADDRESSES_H
@@ -21,8 +20,8 @@ enum { ADDRESSES_MS = 5000 };
 
 struct addresses;
 
-/* Has read the list; `changed` (may be NULL) comes on the loop after each change, never from within
- * a call. */
+/* Reads the list; `changed` (may be NULL) runs on the loop after each change, never from within a
+ * call. */
 struct addresses *addresses_new(struct loop *loop, loop_fn *changed, void *arg);
 void addresses_free(struct addresses **a);
 /* Never NULL; borrowed until the next call of a function that takes `a`, or the loop's next

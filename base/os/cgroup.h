@@ -1,8 +1,8 @@
 /*
- * What memory the control group of this process may use: cgroups(7), version 2 (memory.max,
- * memory.high) and version 1 (memory.limit_in_bytes), the least of the group's own limit and those
- * above it that can be seen. In a container the file system shows the container's group at its
- * root, and what is above cannot be seen.
+ * The memory limit of this process's control group: cgroups(7), version 2 (memory.max, memory.high)
+ * and version 1 (memory.limit_in_bytes); the lowest of the group's own limit and those of its
+ * visible ancestors. In a container the file system shows the container's group at its root, and
+ * its ancestors are not visible.
  *
  *	bytes = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
  */
@@ -11,7 +11,7 @@
 
 #include "base/core/util.h"
 
-/* UINT64_MAX: no limit, or none that can be seen. */
+/* UINT64_MAX: no limit, or none is visible. */
 uint64_t cgroup_memory_limit(const char *membership, const char *mount);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Watches one folder with inotify and says the name of an entry whose content may have changed:
- * closed after writing, moved in or out, linked, deleted. Not a file that is still being written.
- * name NULL: something was missed (queue overflow) or the folder itself went away: read everything
- * again. Called on the loop's thread.
+ * Watches one folder with inotify and reports the name of an entry whose content may have changed:
+ * closed after writing, moved in or out, linked, deleted. A file that is still being written is not
+ * reported. name NULL: events were lost (queue overflow) or the folder itself went away: read
+ * everything again. Called on the loop's thread.
  */
 #ifndef EDGEWAY_BASE_OS_FSWATCH_H
 #define EDGEWAY_BASE_OS_FSWATCH_H

@@ -1,12 +1,12 @@
 /*
- * Did a datagram come by an interface of the mesh? The kernel takes what is for an address of the
- * host by whichever interface it comes, and the node's LAN is not to be served. Allowed are lo,
- * where the host's own queries arrive, and the names and PREFIX* given. What was found out about an
- * index is good for a second: bridges come, go and are renamed.
+ * Checks that a datagram arrived by an interface of the mesh. The kernel accepts packets to any
+ * address of the host at any interface, but the node's LAN must not be served. Allowed are lo,
+ * where the host's own queries arrive, and the given names and PREFIX*. A result for an interface
+ * index is cached for a second: bridges come, go and are renamed.
  *
- * One per thread that asks.
+ * One instance per thread.
  *
- *	ingress_interface_init(&a, names);	// borrowed; NULL or none: any interface will do
+ *	ingress_interface_init(&a, names);	// borrowed; NULL or empty: all are allowed
  *	if (ingress_interface_ok(&a, index, now_ms)) ...
  *	ingress_interface_fini(&a);
  */
@@ -19,7 +19,7 @@ enum { INGRESS_INTERFACE_KNOWN = 8 };
 
 struct ingress_interface {
 	const char *const *names; /* NULL-terminated */
-	int fd; /* a socket to ask the kernel by */
+	int fd; /* a socket for queries to the kernel */
 	uint64_t until_ms;
 	unsigned n;
 	struct {
@@ -30,7 +30,7 @@ struct ingress_interface {
 
 void ingress_interface_init(struct ingress_interface *a, const char *const *names);
 void ingress_interface_fini(struct ingress_interface *a);
-/* index 0, which the kernel did not tell: no. */
+/* index 0 (the kernel reported none): false. */
 bool ingress_interface_ok(struct ingress_interface *a, unsigned index, uint64_t now_ms);
 
 #endif

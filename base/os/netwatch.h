@@ -1,7 +1,7 @@
 /*
- * Tells when something about this machine's network has changed: a link, an address, a route
- * (rtnetlink(7)). Not what: the owner tries again whatever has failed. Changes that come together
- * are told once, NETWATCH_MS after the first.
+ * Reports that this machine's network has changed: a link, an address, a route (rtnetlink(7)). It
+ * does not say what: the owner retries whatever has failed. Changes close together are reported
+ * once, NETWATCH_MS after the first.
  *
  *	netwatch_start(&watch, loop, on_change, me, &err);
  */
@@ -14,9 +14,9 @@ enum { NETWATCH_MS = 50 };
 
 struct netwatch;
 
-/* The socket alone, for an owner who looks for himself; groups: RTMGRP_*. Non-blocking. */
+/* Opens only the socket, for an owner that reads it itself; groups: RTMGRP_*. Non-blocking. */
 int netwatch_open(unsigned groups, int *fd, struct err *err);
-/* Reads what waits in it. Has the kernel told of anything, or of more than there was room for? */
+/* Reads all waiting messages. True if there were any, or if the queue overflowed. */
 bool netwatch_drain(int fd);
 
 int netwatch_start(

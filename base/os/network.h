@@ -1,6 +1,6 @@
 /*
- * An address or a network in CIDR notation, of IPv4 or IPv6: 192.0.2.0/24, 2001:db8::1. IPv4 is
- * kept as ::ffff:a.b.c.d. Leaves.
+ * An IPv4 or IPv6 address or network in CIDR notation: 192.0.2.0/24, 2001:db8::1. IPv4 is kept as
+ * ::ffff:a.b.c.d. Leaves.
  */
 #ifndef EDGEWAY_BASE_OS_NETWORK_H
 #define EDGEWAY_BASE_OS_NETWORK_H

@@ -1,9 +1,9 @@
 /*
- * Datagrams of a UDP socket that is bound to a wildcard, together with the address that each was
- * sent to, so that its answer leaves from there (a client drops what comes from elsewhere). The
- * socket is opened with SOCK_INTERFACE. IPv4 and IPv6, IPv4 on a socket of IPv6 included.
+ * Receives datagrams on a UDP socket bound to the wildcard address, each with its destination
+ * address, so that the answer is sent from there (clients drop answers from another address). The
+ * socket must be opened with SOCK_INTERFACE. IPv4 and IPv6, including IPv4 on an IPv6 socket.
  *
- *	n = pktinfo_recv(fd, buffer, sizeof buffer, &way);	// 0 is an empty datagram, not an end
+ *	n = pktinfo_recv(fd, buffer, sizeof buffer, &way);	// 0: an empty datagram
  *	rc = pktinfo_send(fd, answer, len, &way);
  */
 #ifndef EDGEWAY_BASE_OS_PKTINFO_H
@@ -14,9 +14,10 @@
 struct pktinfo_way {
 	struct addr peer;
 	struct in6_addr local; /* IPv4 as ::ffff:a.b.c.d */
-	unsigned arrived; /* by the interface of this index; 0: not known */
-	unsigned hops; /* where the socket has SOCK_HOPS */
-	unsigned interface; /* where the address means something on this one alone; else 0 */
+	unsigned arrived; /* index of the interface it arrived at; 0: not known */
+	unsigned hops; /* hop count, if the socket has SOCK_HOPS */
+	/* index, for addresses valid on one interface only (link-local); else 0 */
+	unsigned interface;
 };
 
 /* Bytes, or -errno. */

@@ -1,6 +1,6 @@
 /*
- * Who has a port of this network namespace: reads /proc, changes and sends nothing. Processes of
- * other users or containers may be out of sight.
+ * Finds the process that uses a port in this network namespace. It only reads /proc. Processes of
+ * other users or containers may be invisible.
  *
  *	char who[PORT_HOLDER_TEXT_MAX];
  *
@@ -17,8 +17,8 @@ enum { PORT_HOLDER_TEXT_MAX = 128 };
 #define PORT_HOLDER_UNSEEN "that cannot be seen from here"
 
 /* "dnsmasq (pid 17)" when root's, else "dnsmasq (pid 17, user 1000)", or "a process of user 1000 "
- * PORT_HOLDER_UNSEEN: whoever listens on the port at this address (host byte order) or at all;
- * protocol "udp" or "tcp". False, and "": nobody does. */
+ * PORT_HOLDER_UNSEEN: the process that listens on the port at this address (host byte order) or at
+ * the wildcard; protocol "udp" or "tcp". False, and "": none does. */
 bool port_holder(
 	const char *protocol, uint32_t address, uint16_t port, char who[PORT_HOLDER_TEXT_MAX]);
 

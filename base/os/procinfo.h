@@ -1,6 +1,6 @@
 /*
- * What the process costs, under the names that Prometheus' client libraries give it:
- * process_resident_memory_bytes, process_virtual_memory_bytes, process_cpu_seconds_total,
+ * Metrics of this process's resource use, under the names that Prometheus' client libraries give
+ * it: process_resident_memory_bytes, process_virtual_memory_bytes, process_cpu_seconds_total,
  * process_open_fds, process_max_fds, process_start_time_seconds.
  *
  *	procinfo_metrics(&m);
@@ -10,7 +10,7 @@
 
 #include "base/core/metric.h"
 
-/* What cannot be read is left out. */
+/* Omits values that cannot be read. */
 void procinfo_metrics(struct metrics *m);
 
 #endif
