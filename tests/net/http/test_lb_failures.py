@@ -333,13 +333,21 @@ def ask_and_vanish(bed, *options):
     for i in range(PODS):
         bed.stall(i)
     p = bed.client.start("thinking", "curl", "-sS", "-m", 90, "-w", " %{http_code}", *options, "http://web/slow")
-    i = wait_for("somebody has it", lambda: next((i for i in range(PODS) if in_flight(bed, i)), None) is not None and
-                 [i for i in range(PODS) if in_flight(bed, i)])[0]
-    wait_for("acknowledged", lambda: any(int(line.split()[0]) > 0 for line in bed.pods[i].run(
-        "ss", "-Htn", "state", "established", "sport", "8080").stdout.splitlines()))
-    bed.vanish(i)
-    for n in range(PODS):
-        bed.wake(n)
+
+    def has_it():
+        """The pod whose kernel has acknowledged it; another one may be dialled at the same time."""
+        for i in range(PODS):
+            shown = bed.pods[i].run("ss", "-Htn", "state", "established", "sport", "8080").stdout.splitlines()
+            if in_flight(bed, i) and any(int(line.split()[0]) > 0 for line in shown):
+                return [i]
+        return None
+
+    try:
+        [i] = wait_for("a pod has it", has_it)
+        bed.vanish(i)
+    finally:
+        for n in range(PODS):
+            bed.wake(n)
     try:
         p.wait(40)
         body, _, status = p.log().splitlines()[-1].rpartition(" ")
