@@ -57,7 +57,7 @@ static const struct column columns[] = {
 		lookup.forward.seconds),
 	COUNTER("forward_case_folded_total",
 		"Answers of upstreams that did not keep the case of the question.", NULL,
-		lookup.forward.folded),
+		lookup.forward.case_mismatches),
 	COUNTER("forward_case_forged_total",
 		"Answers that did not keep the case of the question, of upstreams that keep it by "
 		"TCP: somebody may forge them.",
@@ -152,7 +152,7 @@ static const struct column unanswered_shown[] = {
 	COUNTER("limited", NULL, NULL, udp.limited),
 };
 static const struct column folded_shown[] = {
-	COUNTER("folded", NULL, NULL, lookup.forward.folded),
+	COUNTER("folded", NULL, NULL, lookup.forward.case_mismatches),
 	COUNTER("forged", NULL, NULL, lookup.forward.forged),
 };
 

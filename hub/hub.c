@@ -29,8 +29,8 @@ on_tunnel_news(void *arg, const char *node, enum tunnel_news news)
 {
 	const struct hub *hub = arg;
 
-	if (hub->inquiries != NULL)
-		neighbour_query_news(hub->inquiries, node, news);
+	if (hub->neighbour_queries != NULL)
+		neighbour_query_news(hub->neighbour_queries, node, news);
 }
 
 static void
@@ -307,7 +307,7 @@ hub_stop(struct hub **out)
 	tunnels_free(&hub->tunnels);
 	preauth_free(&hub->preauth);
 	floods_free(&hub->floods);
-	inquiries_free(&hub->inquiries);
+	inquiries_free(&hub->neighbour_queries);
 	self_guard_free(&hub->guard);
 	acl_free(&hub->access);
 	quota_free(&hub->quota);

@@ -84,8 +84,9 @@ hub_peers_declared(void *arg, const char *node,
 {
 	struct declarations d = {arg, fn, to};
 
-	if (d.hub->inquiries != NULL)
-		neighbours_each(inquiries_neighbours(d.hub->inquiries), node, on_declared, &d);
+	if (d.hub->neighbour_queries != NULL)
+		neighbours_each(
+			inquiries_neighbours(d.hub->neighbour_queries), node, on_declared, &d);
 }
 
 static void
@@ -94,9 +95,9 @@ on_heard(void *arg, const void *from, const struct peer_said *said)
 	const struct hub *hub = arg;
 	struct neighbours *n;
 
-	if (hub->inquiries == NULL)
+	if (hub->neighbour_queries == NULL)
 		return;
-	n = inquiries_neighbours(hub->inquiries);
+	n = inquiries_neighbours(hub->neighbour_queries);
 	if (said->word == PEER_SAYS_FORGETS)
 		neighbours_unheard(n, from, said->node[0] != '\0' ? said->node : NULL);
 	else
@@ -109,8 +110,8 @@ on_handed_over(void *arg, const void *from, const void *to)
 {
 	const struct hub *hub = arg;
 
-	if (hub->inquiries != NULL)
-		neighbours_hand_over(inquiries_neighbours(hub->inquiries), from, to);
+	if (hub->neighbour_queries != NULL)
+		neighbours_hand_over(inquiries_neighbours(hub->neighbour_queries), from, to);
 }
 
 int

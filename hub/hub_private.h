@@ -74,7 +74,7 @@ struct hub {
 	unsigned draining;
 	void (*drained)(void *arg);
 	void *drained_arg;
-	struct inquiries *inquiries; /* owns the answers of neighbours */
+	struct neighbour_queries *neighbour_queries; /* owns the answers of neighbours */
 	struct acl *access;
 	struct self_guard *guard;
 	struct quota *quota;

@@ -127,7 +127,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	preauth_metrics(hub->preauth, m);
 	tunnels_metrics(hub->tunnels, m);
 	floods_metrics(hub->floods, m);
-	neighbours_metrics(inquiries_neighbours(hub->inquiries), m);
+	neighbours_metrics(inquiries_neighbours(hub->neighbour_queries), m);
 	egress_metrics(hub->outward, m);
 	peers_metrics(hub->peers, m);
 	ingress_metrics(hub->ingress, m);
@@ -285,7 +285,7 @@ hub_state(const struct hub *hub, struct buf *out)
 	buf_adds(out, ",\"tunnels\":");
 	tunnels_state(hub->tunnels, out);
 	buf_adds(out, ",\"neighbours\":");
-	neighbours_state(inquiries_neighbours(hub->inquiries), out);
+	neighbours_state(inquiries_neighbours(hub->neighbour_queries), out);
 	buf_adds(out, ",\"outward\":");
 	tunnels_state(hub->outward_tunnels, out);
 	buf_adds(out, ",\"floods\":");
@@ -347,7 +347,7 @@ hub_tunnels(const struct hub *hub, struct buf *out)
 	buf_adds(out, "{\"tunnels\":");
 	tunnels_state(hub->tunnels, out);
 	buf_adds(out, ",\"neighbours\":");
-	neighbours_state(inquiries_neighbours(hub->inquiries), out);
+	neighbours_state(inquiries_neighbours(hub->neighbour_queries), out);
 	buf_adds(out, "}\n");
 }
 

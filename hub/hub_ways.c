@@ -22,8 +22,8 @@ hub_ways_led(void *arg, const char *node)
 	const struct hub *hub = arg;
 
 	return at_edge(arg, node) ||
-		(hub->inquiries != NULL &&
-			neighbours_stand_for(inquiries_neighbours(hub->inquiries), node));
+		(hub->neighbour_queries != NULL &&
+			neighbours_stand_for(inquiries_neighbours(hub->neighbour_queries), node));
 }
 
 static bool
@@ -225,7 +225,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 
 	if (rc < 0)
 		return rc;
-	hub->inquiries = inquiries_new(&(struct inquiries_config){
+	hub->neighbour_queries = inquiries_new(&(struct inquiries_config){
 		.loop = hub->loop,
 		.addresses = hub->addresses,
 		.cluster = hub->cluster,
@@ -244,7 +244,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.arg = hub,
 	});
 	hub_note_listeners(hub, config);
-	ways.neighbours = inquiries_neighbours(hub->inquiries);
+	ways.neighbours = inquiries_neighbours(hub->neighbour_queries);
 	ways.access = hub->access;
 	ways.guard = hub->guard;
 	hub->quota = quota_new(&config->limits);
@@ -301,7 +301,7 @@ joined_changes(void *arg)
 	if (!edge_known(arg))
 		return 0;
 	return certs_changes(authority_certs(hub->authority)) +
-		neighbours_changes(inquiries_neighbours(hub->inquiries));
+		neighbours_changes(inquiries_neighbours(hub->neighbour_queries));
 }
 
 static bool

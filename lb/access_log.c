@@ -13,7 +13,7 @@ enum { FLUSH_BYTES = 16 * 1024, REQUEST_MAX_BYTES = 1024, ID_MAX_BYTES = 128 };
 void
 access_log_begin(struct exchange *ex)
 {
-	const struct worker *w = ex->front->worker;
+	const struct worker *w = ex->downstream->worker;
 
 	ex->begin_us = answer_clock_us();
 	if (w->access_mode != ACCESS_OFF || w->tap != NULL)
@@ -29,8 +29,8 @@ access_log_connected(struct exchange *ex)
 		return;
 	a->connected_us = answer_clock_us();
 	target_unref(&a->endpoint);
-	a->endpoint = target_ref(ex->back->target);
-	if (ex->relay && !ex->listening && ex->front->worker->tap != NULL)
+	a->endpoint = target_ref(ex->upstream->target);
+	if (ex->relay && !ex->listening && ex->downstream->worker->tap != NULL)
 		tap_note(ex, TAP_OPEN);
 }
 
@@ -109,7 +109,7 @@ access_log_took(struct entry *l, const char *name, const struct access_log *a, u
 }
 
 static void
-open_line(struct entry *l, const struct front *f)
+open_line(struct entry *l, const struct downstream *f)
 {
 	const struct group *g = f->group;
 	char when[LOG_TIME_MAX], client[ADDR_TEXT_MAX], to[ADDR_TEXT_MAX], service[512];
@@ -213,7 +213,7 @@ static bool
 access_log_wanted(const struct exchange *ex)
 {
 	const struct access_log *a = &ex->access;
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 
 	if (a->begin_us == 0 || ex->listening)
 		return false;
@@ -239,14 +239,14 @@ void
 access_log_write(struct exchange *ex)
 {
 	struct access_log *a = &ex->access;
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 	struct entry l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
 	char endpoint[ADDR_TEXT_MAX];
 
 	if (w->tap != NULL && a->begin_us != 0 && !ex->listening)
 		tap_note(ex, TAP_DONE);
 	if (access_log_wanted(ex)) {
-		open_line(&l, ex->front);
+		open_line(&l, ex->downstream);
 		if (a->endpoint != NULL)
 			access_log_plain(&l, "endpoint", target_text(a->endpoint, endpoint));
 		if (buf_len(&ex->head) > 0) {
@@ -270,7 +270,7 @@ access_log_write(struct exchange *ex)
 }
 
 void
-access_log_refused(const struct front *f, int status)
+access_log_refused(const struct downstream *f, int status)
 {
 	struct worker *w = f->worker;
 	struct entry l = {&w->access, log_format_now() == LOG_FORMAT_JSON};

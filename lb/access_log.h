@@ -28,7 +28,7 @@
 
 /* The exchange begins; times are measured from here on. */
 void access_log_begin(struct exchange *ex);
-/* ex->back is connected and can be written to. */
+/* ex->upstream is connected and can be written to. */
 void access_log_connected(struct exchange *ex);
 /* The response's head, or the first byte from the endpoint of a relay, has arrived. */
 void access_log_first(struct exchange *ex);
@@ -37,7 +37,7 @@ void access_log_end(struct exchange *ex, const char *code);
 /* The exchange is over: adds its line. */
 void access_log_write(struct exchange *ex);
 /* Logs a request head that could not be parsed. */
-void access_log_refused(const struct front *f, int status);
+void access_log_refused(const struct downstream *f, int status);
 /* Method and target of the request as forwarded, borrowed; empty for a relay. */
 struct http1_str access_log_request(const struct exchange *ex);
 /* Passes the collected lines to the writer: at every tick, and at the end. */

@@ -28,7 +28,7 @@ answer_clock_us(void)
 static void
 count_status(struct exchange *ex, unsigned status)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	struct counters *c = &f->worker->counters;
 	_Atomic uint64_t *by_class[] = {
 		&c->status_1xx, &c->status_2xx, &c->status_3xx, &c->status_4xx, &c->status_5xx};
@@ -40,7 +40,7 @@ count_status(struct exchange *ex, unsigned status)
 static void
 count_down(struct exchange *ex, uint64_t n)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	ex->body_received += n;
 	count(&f->worker->counters.bytes_down, n);
@@ -51,47 +51,47 @@ count_down(struct exchange *ex, uint64_t n)
 static void
 answer_finish_response(struct exchange *ex, bool rest)
 {
-	struct front *f = ex->front;
-	struct back *b = ex->back;
+	struct downstream *f = ex->downstream;
+	struct upstream_conn *b = ex->upstream;
 	bool keep = ex->keep && ex->request_done;
 
 	if (ex->reusable && ex->request_done && !ex->discard && !rest && !b->peer.eof &&
 		buf_len(&b->peer.out) == 0)
 		pool_put(b);
 	else
-		back_close(b, false);
+		upstream_close(b, false);
 	exchange_end(ex);
-	front_next(f, keep);
+	downstream_next(f, keep);
 }
 
 static void
 bad_answer(struct exchange *ex, const char *why)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	count(&f->worker->counters.bad_response, 1);
 	access_log_end(ex, ex->started ? "PD" : "PH");
-	back_close(ex->back, true);
+	upstream_close(ex->upstream, true);
 	if (ex->started)
-		front_close(f, true);
+		downstream_close(f, true);
 	else
-		front_refuse(f, 502, why, !ex->request_done);
+		downstream_refuse(f, 502, why, !ex->request_done);
 }
 
 static void
 client_lost(struct exchange *ex)
 {
-	count(&ex->front->worker->counters.client_lost, 1);
+	count(&ex->downstream->worker->counters.client_lost, 1);
 	access_log_end(ex, ex->started ? "CD" : "CH");
-	front_close(ex->front, false);
+	downstream_close(ex->downstream, false);
 }
 
 /* Reads the response no faster than the client takes it. */
 static void
 hold_back(struct exchange *ex)
 {
-	if (memory_full(&ex->front->peer))
-		peer_pause(&ex->back->peer);
+	if (memory_full(&ex->downstream->peer))
+		peer_pause(&ex->upstream->peer);
 	exchange_touch(ex);
 }
 
@@ -100,7 +100,7 @@ hold_back(struct exchange *ex)
 static void
 relay_interim(struct exchange *ex)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 	const struct http1_reply reply = {.framing = HTTP1_EMPTY};
 	ssize_t n;
 
@@ -110,7 +110,7 @@ relay_interim(struct exchange *ex)
 	count_status(ex, w->head.status);
 	if (n < 0)
 		bad_answer(ex, "the endpoint's head is too large");
-	else if (peer_send_bytes(&ex->front->peer, w->emit, (size_t)n) < 0)
+	else if (peer_send_bytes(&ex->downstream->peer, w->emit, (size_t)n) < 0)
 		client_lost(ex);
 	else
 		hold_back(ex);
@@ -136,7 +136,7 @@ answer_plan(struct exchange *ex, const struct http1_head *h)
 		ex->keep = ex->keep && bodyless;
 	}
 	/* A response before the end of the request: the rest of the request may never arrive. */
-	ex->keep = ex->keep && ex->request_done && !ex->front->worker->draining;
+	ex->keep = ex->keep && ex->request_done && !ex->downstream->worker->draining;
 	r.close = !ex->keep;
 	r.keep_alive = ex->keep && ex->client_minor == 0;
 	r.upgrade = ex->client_minor == 1;
@@ -155,9 +155,9 @@ body_is_chunked(const struct exchange *ex)
 static size_t
 answer_begin_response(struct exchange *ex)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 	const struct http1_reply reply = answer_plan(ex, &w->head);
-	struct target *t = ex->back->target;
+	struct target *t = ex->upstream->target;
 	uint64_t now_us;
 	ssize_t n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
 
@@ -166,13 +166,13 @@ answer_begin_response(struct exchange *ex)
 		return 0;
 	}
 	ex->started = true;
-	server_first_is_http(ex->front->group);
+	server_first_is_http(ex->downstream->group);
 	ex->reusable = w->head.keep_alive;
 	ex->access.status = w->head.status;
 	access_log_first(ex);
 	count_status(ex, w->head.status);
 	now_us = answer_clock_us();
-	service_stats_took(ex->front->group->cell, now_us - ex->begin_us);
+	service_stats_took(ex->downstream->group->cell, now_us - ex->begin_us);
 	if (ex->sent_us != 0)
 		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
 			w->now_ms);
@@ -184,10 +184,10 @@ answer_begin_response(struct exchange *ex)
 static void
 judge_endpoint(struct exchange *ex)
 {
-	struct worker *w = ex->front->worker;
-	const struct service *s = ex->front->group->service;
+	struct worker *w = ex->downstream->worker;
+	const struct service *s = ex->downstream->group->service;
 	unsigned most = s != NULL ? s->lb.outlier_5xx : 0;
-	struct target *t = ex->back->target;
+	struct target *t = ex->upstream->target;
 
 	t->heard_ms = w->now_ms;
 	if (most == 0 || w->head.status < 500) {
@@ -206,7 +206,7 @@ judge_endpoint(struct exchange *ex)
 static void
 switch_protocol(struct exchange *ex, const char *data, size_t len)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 	const struct http1_reply reply = {.framing = HTTP1_EMPTY};
 	ssize_t n;
 
@@ -215,7 +215,7 @@ switch_protocol(struct exchange *ex, const char *data, size_t len)
 		return;
 	}
 	n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
-	if (n < 0 || peer_send_bytes(&ex->front->peer, w->emit, (size_t)n) < 0) {
+	if (n < 0 || peer_send_bytes(&ex->downstream->peer, w->emit, (size_t)n) < 0) {
 		client_lost(ex);
 		return;
 	}
@@ -230,7 +230,7 @@ switch_protocol(struct exchange *ex, const char *data, size_t len)
 static void
 forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 	enum http1_got got;
 	struct gather g;
@@ -255,8 +255,8 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 static size_t
 take_head(struct exchange *ex, const char *data, size_t len)
 {
-	struct worker *w = ex->front->worker;
-	struct back *b = ex->back;
+	struct worker *w = ex->downstream->worker;
+	struct upstream_conn *b = ex->upstream;
 	size_t head_len;
 	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
 	struct http1_str text;
@@ -314,14 +314,14 @@ answer_input_part(struct exchange *ex, const char *data, size_t len, size_t *use
 void
 answer_input(struct exchange *ex, const char *data, size_t len)
 {
-	struct back *b = ex->back;
+	struct upstream_conn *b = ex->upstream;
 	auto_buf struct buf pieces;
 	size_t used;
 
 	/* The head came in several pieces; the connection may belong to another exchange when
 	 * `input` returns. */
-	pieces = b->grave.in;
-	buf_init(&b->grave.in, BUF_UNLIMITED);
+	pieces = b->base.in;
+	buf_init(&b->base.in, BUF_UNLIMITED);
 	if (buf_len(&pieces) > 0) {
 		buf_add(&pieces, data, len);
 		data = buf_at(&pieces);
@@ -332,16 +332,16 @@ answer_input(struct exchange *ex, const char *data, size_t len)
 		return;
 	if (buf_len(&pieces) > 0) {
 		buf_consume(&pieces, used);
-		b->grave.in = pieces;
+		b->base.in = pieces;
 		buf_init(&pieces, BUF_UNLIMITED);
 	} else
-		buf_add(&b->grave.in, data + used, len - used);
+		buf_add(&b->base.in, data + used, len - used);
 }
 
 ssize_t
 answer_splice(struct exchange *ex)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	uint64_t left = ex->started ? http1_body_raw(&ex->down) : 0;
 	size_t step;
 	ssize_t n;
@@ -352,7 +352,7 @@ answer_splice(struct exchange *ex)
 	step = memory_step(&f->peer, ex->step[0]);
 	if (step < SCRATCH_BYTES)
 		return -ENOSYS;
-	n = splice_move(f->worker, &ex->back->peer, &f->peer, MIN(left, (uint64_t)step));
+	n = splice_move(f->worker, &ex->upstream->peer, &f->peer, MIN(left, (uint64_t)step));
 	if (n <= 0) {
 		if (f->peer.broken)
 			client_lost(ex);
@@ -371,7 +371,7 @@ answer_splice(struct exchange *ex)
 void
 answer_until_close_done(struct exchange *ex)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	if (body_is_chunked(ex) &&
 		peer_send_bytes(&f->peer, HTTP1_CHUNK_LAST, sizeof HTTP1_CHUNK_LAST - 1) < 0) {

@@ -26,10 +26,10 @@ enum {
 };
 
 void
-dial_blame(struct exchange *ex, struct target *t, enum target_fault fault)
+dial_report_failure(struct exchange *ex, struct target *t, enum target_fault fault)
 {
 	pick_avoid(ex, t);
-	outlier_target(ex->front->worker, t, fault, ex);
+	outlier_target(ex->downstream->worker, t, fault, ex);
 }
 
 /* --- attempts ------------------------------------------------------------------------------- */
@@ -37,14 +37,14 @@ dial_blame(struct exchange *ex, struct target *t, enum target_fault fault)
 static enum dial
 nothing_left(const struct exchange *ex)
 {
-	return ex->back != NULL ? DIAL_WAIT : DIAL_FAILED;
+	return ex->upstream != NULL ? DIAL_WAIT : DIAL_FAILED;
 }
 
 /* Not the endpoint's fault; dialling another one would need the same resource. */
 static void
 short_of(struct exchange *ex, int rc)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 
 	ex->short_of = true;
 	count(&w->counters.short_of, 1);
@@ -57,7 +57,7 @@ short_of(struct exchange *ex, int rc)
 static enum dial
 dial_attempt(struct exchange *ex, struct target *t)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 	int fd = -1, rc;
 
 	target_try(t, w->now_ms);
@@ -73,14 +73,14 @@ dial_attempt(struct exchange *ex, struct target *t)
 	if (rc == 0) {
 		fair_queue_leave(&ex->waiter);
 		count(&w->counters.dials, 1);
-		back_new(w, fd, t, ex);
+		upstream_new(w, fd, t, ex);
 		return DIAL_WAIT;
 	}
 	if (sock_short_of(rc)) {
 		short_of(ex, rc);
 	} else {
-		dial_blame(ex, t, TARGET_REFUSED);
-		ex->moves = true;
+		dial_report_failure(ex, t, TARGET_REFUSED);
+		ex->free_retry = true;
 	}
 	return DIAL_FAILED;
 }
@@ -90,7 +90,7 @@ dial_attempt(struct exchange *ex, struct target *t)
 static enum dial
 try_at(struct exchange *ex, struct target *t)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 	bool first = ex->n_tried + ex->n_stale == 0, free = pick_is_free(ex, t);
 	enum dial d;
@@ -129,10 +129,10 @@ dial_hold(struct exchange *ex)
 enum dial
 dial_start(struct exchange *ex, bool may_reuse)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	budget_ask(&f->group->budget, f->worker->now_ms);
-	if (!wait_queue_crowded(f->group))
+	if (!wait_queue_has_waiters(f->group))
 		return dial_next(ex, may_reuse);
 	ex->no_reuse = !may_reuse;
 	ex->want_ms = f->worker->now_ms;
@@ -142,7 +142,7 @@ dial_start(struct exchange *ex, bool may_reuse)
 enum dial
 dial_next(struct exchange *ex, bool may_reuse)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 	enum dial d = DIAL_FAILED;
 	struct target *t;
@@ -151,7 +151,7 @@ dial_next(struct exchange *ex, bool may_reuse)
 	ex->want_ms = w->now_ms;
 	while (d == DIAL_FAILED && !ex->short_of && (t = pick_next(ex)) != NULL)
 		d = try_at(ex, t);
-	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->back == NULL))
+	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->upstream == NULL))
 		return dial_hold(ex);
 	return d == DIAL_FAILED ? nothing_left(ex) : d;
 }
@@ -192,10 +192,10 @@ go_on(struct exchange *ex)
 static void
 drop_stale(struct exchange *ex)
 {
-	for (struct back *b = ex->back, *next; b != NULL; b = next) {
+	for (struct upstream_conn *b = ex->upstream, *next; b != NULL; b = next) {
 		next = b->rival;
 		if (next != NULL && !b->fresh)
-			back_drop(b, false);
+			upstream_drop(b, false);
 	}
 }
 
@@ -220,29 +220,29 @@ dial_turn(struct exchange *ex)
 }
 
 static void
-dial_failed(struct back *b, enum target_fault fault)
+dial_failed(struct upstream_conn *b, enum target_fault fault)
 {
 	struct exchange *ex = b->ex;
-	bool youngest = ex != NULL && ex->back == b;
+	bool youngest = ex != NULL && ex->upstream == b;
 	/* If the endpoint has answered others meanwhile, only its accept queue is full. */
 	bool guilty = fault != TARGET_SILENT || pick_is_mute(b);
 
 	if (ex != NULL) {
 		pick_avoid(ex, b->target);
-		ex->moves = guilty;
+		ex->free_retry = guilty;
 	}
 	if (guilty)
 		outlier_target(b->worker, b->target, fault, ex);
-	back_drop(b, false);
+	upstream_drop(b, false);
 	/* For an older one its rival is still connecting, or has failed and found no other
 	 * endpoint. */
-	if (youngest || (ex != NULL && ex->back == NULL))
+	if (youngest || (ex != NULL && ex->upstream == NULL))
 		go_on(ex);
 }
 
 /* Only the kernel knows which of its SYNs was answered. */
 static uint64_t
-took_ms(const struct back *b)
+took_ms(const struct upstream_conn *b)
 {
 	uint64_t took = b->worker->now_ms - b->since_ms;
 	struct tcp_info info;
@@ -255,7 +255,7 @@ took_ms(const struct back *b)
 }
 
 void
-dial_on_event(struct back *b)
+dial_on_event(struct upstream_conn *b)
 {
 	struct worker *w = b->worker;
 	struct target *t = b->target;
@@ -269,7 +269,7 @@ dial_on_event(struct back *b)
 		return;
 	}
 	b->connecting = false;
-	back_stale(b);
+	upstream_stale(b);
 	target_widen(t);
 	expiry_cancel(&b->expiry);
 	peer_connected(&b->peer);
@@ -281,7 +281,7 @@ dial_on_event(struct back *b)
 		pool_put(b);
 		return;
 	}
-	back_won(b);
+	upstream_won(b);
 	if (b->ex->relay)
 		relay_connected(b->ex);
 	else
@@ -292,9 +292,9 @@ dial_on_event(struct back *b)
 
 /* If no other endpoint could be tried, exceeding the usual time is no reason to give up. */
 static uint32_t
-limit_ms(const struct back *b)
+limit_ms(const struct upstream_conn *b)
 {
-	const struct service *s = b->ex != NULL ? b->ex->front->group->service : NULL;
+	const struct service *s = b->ex != NULL ? b->ex->downstream->group->service : NULL;
 	uint32_t most = target_is_far(b->target) ? FAR_CONNECT_MS : b->worker->connect_ms;
 
 	if (s != NULL && s->lb.connect_ms > 0)
@@ -307,7 +307,7 @@ limit_ms(const struct back *b)
 /* Dials another endpoint, or the same one again if this exchange may dial it now: the kernel would
  * resend a lost SYN only after a second. */
 static void
-dial_hedge(struct back *b)
+dial_hedge(struct upstream_conn *b)
 {
 	struct exchange *ex = b->ex;
 
@@ -315,20 +315,20 @@ dial_hedge(struct back *b)
 	if (b->rival == NULL)
 		count(&b->worker->counters.hedges, 1);
 	if (!pick_another(ex, b)) {
-		if (ex->back == b)
+		if (ex->upstream == b)
 			wait_queue_wait(ex);
 		return;
 	}
 	pick_avoid(ex, b->target);
-	ex->moves = pick_is_mute(b);
-	if (ex->moves)
+	ex->free_retry = pick_is_mute(b);
+	if (ex->free_retry)
 		outlier_target(b->worker, b->target, TARGET_SILENT, ex);
 	if (dial_next(ex, !ex->relay) == DIAL_READY)
 		exchange_connected(ex);
 }
 
 static void
-on_dialling(struct back *b)
+on_dialling(struct upstream_conn *b)
 {
 	struct worker *w = b->worker;
 	uint64_t waited = w->now_ms - b->since_ms;
@@ -344,7 +344,7 @@ on_dialling(struct back *b)
 		return;
 	if (b->fresh)
 		target_narrow(b->target);
-	back_stale(b);
+	upstream_stale(b);
 	if (b->ex != NULL && !b->hedged)
 		dial_hedge(b);
 }
@@ -352,17 +352,17 @@ on_dialling(struct back *b)
 void
 dial_sent(struct exchange *ex)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 
-	ex->back->since_ms = w->now_ms;
-	ex->back->silent = ex->back->acked = false;
-	expiry_set(&w->expiries, &ex->back->expiry, SPAN_ACK, w->now_ms);
+	ex->upstream->since_ms = w->now_ms;
+	ex->upstream->silent = ex->upstream->acked = false;
+	expiry_set(&w->expiries, &ex->upstream->expiry, SPAN_ACK, w->now_ms);
 }
 
 /* The endpoint has the request and is processing it. Without keepalive nothing would show that it
  * died meanwhile. */
 static void
-keep_alive(struct back *b)
+keep_alive(struct upstream_conn *b)
 {
 	static const int on = 1, idle_s = 2, interval_s = 1, count_ = 2;
 
@@ -376,7 +376,7 @@ keep_alive(struct back *b)
 }
 
 static void
-dial_silent(struct back *b)
+dial_silent(struct upstream_conn *b)
 {
 	static const unsigned give_up_ms = GIVE_UP_MS;
 	struct worker *w = b->worker;
@@ -395,13 +395,13 @@ dial_silent(struct back *b)
 	}
 	count(&w->counters.silent, 1);
 	pick_avoid(ex, b->target);
-	ex->moves = pick_is_mute(b);
-	back_close(b, true);
+	ex->free_retry = pick_is_mute(b);
+	upstream_close(b, true);
 	go_on(ex);
 }
 
 static void
-on_waiting(struct back *b)
+on_waiting(struct upstream_conn *b)
 {
 	struct worker *w = b->worker;
 	struct tcp_info info;
@@ -424,7 +424,7 @@ on_waiting(struct back *b)
 }
 
 void
-dial_on_time(struct back *b)
+dial_on_time(struct upstream_conn *b)
 {
 	if (b->connecting)
 		on_dialling(b);

@@ -7,9 +7,9 @@
  *
  * If connecting takes longer than HEDGE_MS, or three times as long as usual for its endpoint, a
  * rival connection is started: to another endpoint (to the same one if there is no other). The
- * first that connects wins. All connections being made are linked from ex->back, the youngest first
- * (back->rival). The losers continue without an exchange, because their result shows the endpoint's
- * health, and end in the pool.
+ * first that connects wins. All connections being made are linked from ex->upstream, the youngest
+ * first (upstream_conn.rival). The losers continue without an exchange, because their result shows
+ * the endpoint's health, and end in the pool.
  *
  * A request that was sent is watched too (dial_sent): if the endpoint has not even acknowledged the
  * bytes (TCP_INFO), it is silent. If the request may be sent twice and another endpoint is
@@ -21,7 +21,7 @@
 #include "lb/private.h"
 
 enum dial {
-	DIAL_READY, /* ex->back can be written to */
+	DIAL_READY, /* ex->upstream can be written to */
 	DIAL_WAIT, /* connecting */
 	DIAL_FAILED, /* nothing left to try: ex->full, ex->short_of, ex->timed_out say why */
 	DIAL_HELD, /* from dial_turn only: there is no room yet */
@@ -35,14 +35,14 @@ enum dial dial_next(struct exchange *ex, bool may_reuse);
 enum dial dial_turn(struct exchange *ex);
 /* The exchange has waited too long. */
 void dial_gave_up(struct exchange *ex);
-/* The request, or its beginning, was written to ex->back's socket. */
+/* The request, or its beginning, was written to ex->upstream's socket. */
 void dial_sent(struct exchange *ex);
 /* Events of a connection being made. */
-void dial_on_event(struct back *b);
+void dial_on_event(struct upstream_conn *b);
 /* The expiry of a connection being made, or of one whose endpoint does not acknowledge the
  * request. */
-void dial_on_time(struct back *b);
+void dial_on_time(struct upstream_conn *b);
 /* The endpoint failed ex: records that for the policy, and ex does not try that endpoint again. */
-void dial_blame(struct exchange *ex, struct target *t, enum target_fault fault);
+void dial_report_failure(struct exchange *ex, struct target *t, enum target_fault fault);
 
 #endif

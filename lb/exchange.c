@@ -20,7 +20,7 @@
 #include "lb/trace.h"
 
 struct exchange *
-exchange_new(struct front *f)
+exchange_new(struct downstream *f)
 {
 	struct worker *w = f->worker;
 	struct exchange *ex = w->spare;
@@ -35,7 +35,7 @@ exchange_new(struct front *f)
 	head = ex->head;
 	memset(ex, 0, sizeof *ex);
 	ex->head = head;
-	ex->front = f;
+	ex->downstream = f;
 	ex->key = f->client_ip;
 	f->ex = ex;
 	access_log_begin(ex);
@@ -45,16 +45,16 @@ exchange_new(struct front *f)
 void
 exchange_end(struct exchange *ex)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 
 	if (ex->ended)
 		return;
 	access_log_write(ex);
 	trace_end(ex);
 	fair_queue_leave(&ex->waiter);
-	if (ex->back != NULL)
-		back_close(ex->back, false);
-	ex->front->ex = NULL;
+	if (ex->upstream != NULL)
+		upstream_close(ex->upstream, false);
+	ex->downstream->ex = NULL;
 	ex->ended = true;
 	ex->next = w->dead_exchanges;
 	w->dead_exchanges = ex;
@@ -63,17 +63,17 @@ exchange_end(struct exchange *ex)
 void
 exchange_due(struct exchange *ex, uint64_t due_ms)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 
 	ex->due_ms = due_ms;
 	ex->own = true;
-	expiry_set(&w->expiries, &ex->front->expiry, SPAN_OWN, w->now_ms);
+	expiry_set(&w->expiries, &ex->downstream->expiry, SPAN_OWN, w->now_ms);
 }
 
 bool
 exchange_not_due(struct exchange *ex)
 {
-	if (!ex->own || ex->front->worker->now_ms >= ex->due_ms)
+	if (!ex->own || ex->downstream->worker->now_ms >= ex->due_ms)
 		return false;
 	exchange_due(ex, ex->due_ms);
 	return true;
@@ -84,7 +84,7 @@ exchange_not_due(struct exchange *ex)
 static bool
 touch_waiting(struct exchange *ex)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	const struct service *s = f->group->service;
 	uint32_t request_ms = s != NULL ? s->lb.request_ms : REQUEST_MS_DEFAULT;
 
@@ -104,7 +104,7 @@ touch_waiting(struct exchange *ex)
 void
 exchange_touch(struct exchange *ex)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	bool on_client = !ex->request_done || buf_len(&f->peer.out) > 0;
 
 	if (!on_client && touch_waiting(ex))
@@ -143,7 +143,7 @@ ipv4_text(char to[INET_ADDRSTRLEN], uint32_t ip)
 static int
 write_head(struct exchange *ex, const struct http1_head *h)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 	char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN], host[INET_ADDRSTRLEN + 8] = "", id[17];
 	char traceparent[TRACEPARENT_LEN + 1];
@@ -184,25 +184,25 @@ why_none(const struct group *g)
 static void
 refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 {
-	const struct service *s = ex->front->group->service;
+	const struct service *s = ex->downstream->group->service;
 	char line[256];
 
 	count(counter, 1);
 	access_log_end(ex, "SC");
 	if (s != NULL)
 		snprintf(line, sizeof line, "service %s/%s port %u %s", s->namespace, s->name,
-			ex->front->group->port, what);
+			ex->downstream->group->port, what);
 	else
 		snprintf(line, sizeof line, "no such service any more");
-	front_refuse(ex->front, 503, line, !ex->request_done);
+	downstream_refuse(ex->downstream, 503, line, !ex->request_done);
 }
 
 static void
 exchange_refuse_loop(struct exchange *ex)
 {
-	worker_tell_loop(ex->front);
+	worker_tell_loop(ex->downstream);
 	access_log_end(ex, "PR");
-	front_refuse(ex->front, 508, HOPS_REASON, !ex->request_done);
+	downstream_refuse(ex->downstream, 508, HOPS_REASON, !ex->request_done);
 }
 
 static void
@@ -210,9 +210,9 @@ refuse_caller(struct exchange *ex)
 {
 	char reason[PERMIT_REASON_MAX];
 
-	permit_refused(ex->front, reason);
+	permit_refused(ex->downstream, reason);
 	access_log_end(ex, "PR");
-	front_refuse(ex->front, 403, reason, !ex->request_done);
+	downstream_refuse(ex->downstream, 403, reason, !ex->request_done);
 }
 
 static void
@@ -220,7 +220,7 @@ send_head(struct exchange *ex)
 {
 	ex->head_sent = true;
 	/* A failed write is followed by a failed read; the decision to try again is made there. */
-	if (peer_send_bytes(&ex->back->peer, buf_at(&ex->head), buf_len(&ex->head)) < 0)
+	if (peer_send_bytes(&ex->upstream->peer, buf_at(&ex->head), buf_len(&ex->head)) < 0)
 		ex->discard = true;
 	dial_sent(ex);
 }
@@ -232,7 +232,7 @@ exchange_begin_sending(struct exchange *ex, bool more)
 	trace_connected(ex);
 	ex->head_sent = false;
 	ex->discard = false;
-	if (worker_policy(ex->front->worker, ex->front->group) == LB_EWMA)
+	if (worker_policy(ex->downstream->worker, ex->downstream->group) == LB_EWMA)
 		ex->sent_us = answer_clock_us();
 	/* If body bytes are available, the head is sent together with them. */
 	if (ex->request_done || !more)
@@ -240,7 +240,7 @@ exchange_begin_sending(struct exchange *ex, bool more)
 }
 
 void
-exchange_start(struct front *f, bool more)
+exchange_start(struct downstream *f, bool more)
 {
 	struct worker *w = f->worker;
 	const struct http1_head *h = &w->head;
@@ -262,7 +262,7 @@ exchange_start(struct front *f, bool more)
 	ex->key = hashkey_of(f->group->service, h, f->client_ip);
 	if (write_head(ex, h) < 0) {
 		access_log_end(ex, "PR");
-		front_refuse(f, 431, "the head is too large", true);
+		downstream_refuse(f, 431, "the head is too large", true);
 		return;
 	}
 	exchange_touch(ex);
@@ -296,16 +296,16 @@ exchange_start(struct front *f, bool more)
 void
 exchange_connected(struct exchange *ex)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
-	exchange_begin_sending(ex, !ex->request_done && buf_len(&f->grave.in) > 0);
-	front_run(f);
+	exchange_begin_sending(ex, !ex->request_done && buf_len(&f->base.in) > 0);
+	downstream_run(f);
 }
 
 void
 exchange_dial_failed(struct exchange *ex)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	const struct service *s = f->group->service;
 	char line[256];
 
@@ -324,31 +324,31 @@ exchange_dial_failed(struct exchange *ex)
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
 		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
 		ex->timed_out ? "answers" : "accepts connections");
-	front_refuse(f, ex->timed_out ? 504 : 502, line, !ex->request_done);
+	downstream_refuse(f, ex->timed_out ? 504 : 502, line, !ex->request_done);
 }
 
 /* The body violates the grammar: the start of the next request is unknown. */
 static void
 bad_body(struct exchange *ex)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	count(&f->worker->counters.bad_request, 1);
 	access_log_end(ex, "PR");
 	if (ex->started) {
-		front_close(f, true);
+		downstream_close(f, true);
 		return;
 	}
-	if (ex->back != NULL)
-		back_close(ex->back, true);
-	front_refuse(f, 400, "malformed chunked body", true);
+	if (ex->upstream != NULL)
+		upstream_close(ex->upstream, true);
+	downstream_refuse(f, 400, "malformed chunked body", true);
 }
 
 size_t
 exchange_body(struct exchange *ex, const char *data, size_t len)
 {
-	struct front *f = ex->front;
-	struct back *b = ex->back;
+	struct downstream *f = ex->downstream;
+	struct upstream_conn *b = ex->upstream;
 	enum http1_got got;
 	struct gather g;
 	size_t used;
@@ -386,20 +386,20 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 void
 exchange_abort(struct exchange *ex)
 {
-	const struct worker *w = ex->front->worker;
+	const struct worker *w = ex->downstream->worker;
 
 	if (w->draining && w->now_ms >= w->drain_until_ms)
 		access_log_end(ex, "KD");
 	access_log_end(ex, ex->started || ex->relay ? "CD" : "CH");
-	if (ex->back != NULL)
-		back_close(ex->back, true);
+	if (ex->upstream != NULL)
+		upstream_close(ex->upstream, true);
 	exchange_end(ex);
 }
 
 static void
 tell_silence(const struct exchange *ex, const struct target *t)
 {
-	const struct service *s = ex->front->group->service;
+	const struct service *s = ex->downstream->group->service;
 	char text[ADDR_TEXT_MAX];
 
 	log_limited(LOG_LEVEL_WARN, 6, "lb",
@@ -407,13 +407,13 @@ tell_silence(const struct exchange *ex, const struct target *t)
 		"edgeway.io/request-timeout says how long that may be, 0 for ever address=%s "
 		"service=%s/%s port=%u",
 		target_text(t, text), s != NULL ? s->namespace : "-", s != NULL ? s->name : "-",
-		ex->front->group->port);
+		ex->downstream->group->port);
 }
 
 void
 exchange_timeout(struct exchange *ex)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	count(&f->worker->counters.timeouts, 1);
 	access_log_end(ex,
@@ -421,27 +421,27 @@ exchange_timeout(struct exchange *ex)
 			: ex->request_done ? "sH"
 					   : "cD");
 	if (ex->started) {
-		front_close(f, true);
+		downstream_close(f, true);
 		return;
 	}
-	if (ex->request_done && ex->back != NULL && !ex->back->connecting) {
-		tell_silence(ex, ex->back->target);
-		dial_blame(ex, ex->back->target, TARGET_RESET);
+	if (ex->request_done && ex->upstream != NULL && !ex->upstream->connecting) {
+		tell_silence(ex, ex->upstream->target);
+		dial_report_failure(ex, ex->upstream->target, TARGET_RESET);
 	}
-	if (ex->back != NULL)
-		back_close(ex->back, true);
+	if (ex->upstream != NULL)
+		upstream_close(ex->upstream, true);
 	if (ex->request_done)
-		front_refuse(f, 504, "the endpoint did not answer in time", false);
+		downstream_refuse(f, 504, "the endpoint did not answer in time", false);
 	else
-		front_refuse(f, 408, "the request's body took too long", true);
+		downstream_refuse(f, 408, "the request's body took too long", true);
 }
 
 void
 exchange_client_drained(struct exchange *ex)
 {
 	exchange_touch(ex);
-	if (ex->back != NULL && !ex->back->connecting)
-		peer_resume(&ex->back->peer);
+	if (ex->upstream != NULL && !ex->upstream->connecting)
+		peer_resume(&ex->upstream->peer);
 }
 
 /* RFC 9110 section 9.2.2, 9112 section 9.3.1: send again only if nothing can have been executed, or
@@ -449,9 +449,9 @@ exchange_client_drained(struct exchange *ex)
 bool
 exchange_may_retry(const struct exchange *ex)
 {
-	const struct back *b = ex->back;
+	const struct upstream_conn *b = ex->upstream;
 
-	if (ex->started || ex->body_sent > 0 || buf_len(&b->grave.in) > 0)
+	if (ex->started || ex->body_sent > 0 || buf_len(&b->base.in) > 0)
 		return false;
 	/* A chunked body without a byte: the endpoint has the whole request, and its end is not
 	 * kept. */
@@ -463,11 +463,11 @@ exchange_may_retry(const struct exchange *ex)
 bool
 exchange_may_ask_another(const struct exchange *ex, unsigned status)
 {
-	const struct service *s = ex->front->group->service;
+	const struct service *s = ex->downstream->group->service;
 
 	return s != NULL && s->lb.retry_on != 0 && (s->lb.retry_on & retry_on_bit(status)) != 0 &&
 		ex->idempotent && exchange_may_retry(ex) && pick_may_charge(ex) &&
-		pick_another(ex, ex->back);
+		pick_another(ex, ex->upstream);
 }
 
 /* Returns false if no endpoint is left to try. */
@@ -484,9 +484,9 @@ dial_again(struct exchange *ex, bool may_reuse)
 void
 exchange_ask_another(struct exchange *ex)
 {
-	pick_avoid(ex, ex->back->target);
-	ex->moves = false;
-	back_close(ex->back, false);
+	pick_avoid(ex, ex->upstream->target);
+	ex->free_retry = false;
+	upstream_close(ex->upstream, false);
 	if (!dial_again(ex, true))
 		exchange_dial_failed(ex);
 }
@@ -495,17 +495,17 @@ exchange_ask_another(struct exchange *ex)
 static bool
 exchange_untouched(const struct exchange *ex)
 {
-	return ex->discard || peer_unacked_bytes(&ex->back->peer) >= buf_len(&ex->head);
+	return ex->discard || peer_unacked_bytes(&ex->upstream->peer) >= buf_len(&ex->head);
 }
 
 static void
 exchange_refuse_lost(struct exchange *ex, bool silent)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	count(&f->worker->counters.upstream_lost, 1);
 	access_log_end(ex, "SH");
-	front_refuse(f, silent ? 504 : 502,
+	downstream_refuse(f, silent ? 504 : 502,
 		silent ? "the endpoint is not reachable any more"
 		       : "the endpoint closed the connection without an answer",
 		!ex->request_done);
@@ -516,7 +516,7 @@ exchange_refuse_lost(struct exchange *ex, bool silent)
 static bool
 exchange_is_stale(const struct exchange *ex, bool again)
 {
-	const struct back *b = ex->back;
+	const struct upstream_conn *b = ex->upstream;
 
 	return (b->reused && !b->silent && !b->acked) ||
 		(again && ex->n_stale == 0 && target_is_far(b->target));
@@ -526,17 +526,17 @@ exchange_is_stale(const struct exchange *ex, bool again)
 static void
 retry_or_refuse(struct exchange *ex)
 {
-	struct back *b = ex->back;
+	struct upstream_conn *b = ex->upstream;
 	bool again = exchange_may_retry(ex), silent = b->silent;
 
 	if (exchange_is_stale(ex, again)) {
 		ex->n_stale++;
 		trace_note(ex, TRACE_STALE, b->target);
 	} else {
-		dial_blame(ex, b->target, TARGET_RESET);
-		ex->moves = again && exchange_untouched(ex);
+		dial_report_failure(ex, b->target, TARGET_RESET);
+		ex->free_retry = again && exchange_untouched(ex);
 	}
-	back_close(b, false);
+	upstream_close(b, false);
 	if (!again || !dial_again(ex, false))
 		exchange_refuse_lost(ex, silent);
 }
@@ -547,8 +547,8 @@ exchange_ask_again(struct exchange *ex)
 	if (!exchange_may_retry(ex))
 		return;
 	ex->n_stale++;
-	trace_note(ex, TRACE_STALE, ex->back->target);
-	back_close(ex->back, true);
+	trace_note(ex, TRACE_STALE, ex->upstream->target);
+	upstream_close(ex->upstream, true);
 	if (!dial_again(ex, false))
 		exchange_refuse_lost(ex, false);
 }
@@ -556,7 +556,7 @@ exchange_ask_again(struct exchange *ex)
 static void
 upstream_ended(struct exchange *ex, bool clean)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	if (!ex->started) {
 		retry_or_refuse(ex);
@@ -566,27 +566,27 @@ upstream_ended(struct exchange *ex, bool clean)
 		count(&f->worker->counters.upstream_lost, 1);
 		count(&f->group->cell->failures, 1);
 		access_log_end(ex, "SD");
-		front_close(f, true); /* a truncated response must not look complete */
+		downstream_close(f, true); /* a truncated response must not look complete */
 	}
 }
 
 static void
-read_back(struct back *b, unsigned events)
+read_upstream(struct upstream_conn *b, unsigned events)
 {
 	struct exchange *ex = b->ex;
 	struct worker *w = b->worker;
 
 	/* No other event follows a hang-up: read everything now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
-		size_t most = memory_allowance(ex->front);
+		size_t most = memory_allowance(ex->downstream);
 		ssize_t n = answer_splice(ex);
 		bool copy = n == -ENOSYS;
 
 		if (copy && ex->step[0] > 0)
-			most = memory_step(&ex->front->peer, most);
+			most = memory_step(&ex->downstream->peer, most);
 		if (copy)
 			n = peer_read(&b->peer, w->scratch, most);
-		if ((n == -EAGAIN && !(events & WATCH_HUP)) || b->grave.ended)
+		if ((n == -EAGAIN && !(events & WATCH_HUP)) || b->base.ended)
 			return;
 		if (n <= 0) {
 			upstream_ended(ex, n == 0);
@@ -596,7 +596,7 @@ read_back(struct back *b, unsigned events)
 			ex->step[0] = splice_first(n, most);
 			answer_input(ex, w->scratch, (size_t)n);
 		}
-		if (b->ex != ex || b->grave.ended || ex->relay || b->peer.paused)
+		if (b->ex != ex || b->base.ended || ex->relay || b->peer.paused)
 			return;
 		if ((size_t)n < most && !(events & WATCH_HUP))
 			return;
@@ -604,7 +604,7 @@ read_back(struct back *b, unsigned events)
 }
 
 void
-exchange_on_back(struct back *b, unsigned events)
+exchange_on_upstream(struct upstream_conn *b, unsigned events)
 {
 	struct exchange *ex = b->ex;
 
@@ -613,8 +613,8 @@ exchange_on_back(struct back *b, unsigned events)
 			ex->discard = true;
 		exchange_touch(ex);
 		if (buf_len(&b->peer.out) == 0)
-			front_run(ex->front);
+			downstream_run(ex->downstream);
 	}
-	if (b->ex == ex && !b->grave.ended && events & (WATCH_READ | WATCH_HUP))
-		read_back(b, events);
+	if (b->ex == ex && !b->base.ended && events & (WATCH_READ | WATCH_HUP))
+		read_upstream(b, events);
 }

@@ -22,12 +22,12 @@
 #include "lb/private.h"
 
 /* Makes an empty exchange for f and sets f->ex; relay.c uses it too. */
-struct exchange *exchange_new(struct front *f);
+struct exchange *exchange_new(struct downstream *f);
 /* Detaches it from its front and frees it later; closes its back if it still has one. */
 void exchange_end(struct exchange *ex);
 
 /* A request's head has been read into worker->head. `more`: bytes of its body follow at once. */
-void exchange_start(struct front *f, bool more);
+void exchange_start(struct downstream *f, bool more);
 /* Body bytes of the request; returns how many were taken, 0 if none can be taken now. */
 size_t exchange_body(struct exchange *ex, const char *data, size_t len);
 /* There was progress: restarts the timeout of the client's connection. */
@@ -42,10 +42,10 @@ void exchange_timeout(struct exchange *ex);
  * if that is safe and nothing of the response has gone to the client. */
 bool exchange_may_ask_another(const struct exchange *ex, unsigned status);
 void exchange_ask_another(struct exchange *ex);
-/* Returns whether the request may be sent again if ex->back is lost now. */
+/* Returns whether the request may be sent again if ex->upstream is lost now. */
 bool exchange_may_retry(const struct exchange *ex);
 /* The route to its endpoint has changed: sends the request again, if it may be sent twice. The
- * connection in ex->back must be established. */
+ * connection in ex->upstream must be established. */
 void exchange_ask_again(struct exchange *ex);
 /* The client has gone. */
 void exchange_abort(struct exchange *ex);
@@ -54,6 +54,6 @@ void exchange_client_drained(struct exchange *ex);
 
 void exchange_connected(struct exchange *ex);
 void exchange_dial_failed(struct exchange *ex);
-void exchange_on_back(struct back *b, unsigned events);
+void exchange_on_upstream(struct upstream_conn *b, unsigned events);
 
 #endif

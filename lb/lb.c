@@ -104,9 +104,10 @@ on_stop(void *arg)
 		listener_finish(w);
 	w->draining = true;
 	w->drain_until_ms = w->now_ms + m->drain_ms;
-	for (struct node *n = w->fronts.next, *next; n != &w->fronts && !m->successor; n = next) {
+	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams && !m->successor;
+		n = next) {
 		next = n->next;
-		front_drain(container_of(n, struct front, node));
+		downstream_drain(container_of(n, struct downstream, node));
 	}
 	free(m);
 	worker_leave(w);

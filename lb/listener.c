@@ -118,7 +118,7 @@ listener_admit(struct worker *w, int fd, const struct sockaddr_in *from)
 		return;
 	}
 	sock_nodelay(fd);
-	front_open(w, fd, g, from);
+	downstream_open(w, fd, g, from);
 }
 
 static void

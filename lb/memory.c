@@ -66,7 +66,7 @@ memory_close(struct lb *lb)
 /* --- accounts ------------------------------------------------------------------------------- */
 
 static void
-memory_charge(struct front *f, enum memory_kind kind, uint32_t n)
+memory_charge(struct downstream *f, enum memory_kind kind, uint32_t n)
 {
 	struct fair_share *s = f->worker->lb->memory[kind];
 
@@ -78,21 +78,21 @@ memory_charge(struct front *f, enum memory_kind kind, uint32_t n)
 }
 
 void
-memory_enter(struct front *f)
+memory_enter(struct downstream *f)
 {
 	memory_charge(f, MEMORY_OWN, MEMORY_FRONT);
 	f->moved_ms = f->worker->now_ms;
 }
 
 void
-memory_leave(struct front *f)
+memory_leave(struct downstream *f)
 {
 	for (int i = 0; i < MEMORY_KINDS; i++)
 		memory_charge(f, (enum memory_kind)i, 0);
 }
 
 size_t
-memory_allowance(const struct front *f)
+memory_allowance(const struct downstream *f)
 {
 	uint64_t part = fair_share_room(f->worker->lb->memory[MEMORY_OWN], f->slot) / MEMORY_PARTS;
 
@@ -121,32 +121,32 @@ memory_full(const struct peer *p)
 }
 
 static size_t
-memory_held(const struct front *f)
+memory_held(const struct downstream *f)
 {
 	const struct exchange *ex = f->ex;
-	size_t n = f->grave.in.size + f->peer.out.size;
+	size_t n = f->base.in.size + f->peer.out.size;
 
 	if (ex == NULL)
 		return n;
 	n += ex->head.size + ex->trailers_up.size + ex->trailers_down.size;
-	for (const struct back *b = ex->back; b != NULL; b = b->rival)
-		n += b->grave.in.size + b->peer.out.size;
+	for (const struct upstream_conn *b = ex->upstream; b != NULL; b = b->rival)
+		n += b->base.in.size + b->peer.out.size;
 	return n;
 }
 
 /* --- which connections to close ------------------------------------------------------------- */
 
 static bool
-memory_may_go(const struct front *f, enum memory_kind kind, enum memory_pass pass)
+memory_may_go(const struct downstream *f, enum memory_kind kind, enum memory_pass pass)
 {
-	bool moves = f->worker->now_ms - f->moved_ms < MEMORY_STALLED_MS;
+	bool free_retry = f->worker->now_ms - f->moved_ms < MEMORY_STALLED_MS;
 	uint32_t least = kind == MEMORY_OWN ? MEMORY_FRONT : 0;
 
 	switch (pass) {
 	case MEMORY_STALLED:
-		return !moves && f->charged[kind] > least;
+		return !free_retry && f->charged[kind] > least;
 	case MEMORY_IDLE:
-		return !moves && f->ex == NULL && f->charged[kind] > 0;
+		return !free_retry && f->ex == NULL && f->charged[kind] > 0;
 	case MEMORY_ANY:
 		return f->charged[kind] > 0;
 	}
@@ -154,7 +154,7 @@ memory_may_go(const struct front *f, enum memory_kind kind, enum memory_pass pas
 }
 
 static void
-memory_evict_one(struct front *f, enum memory_kind kind)
+memory_evict_one(struct downstream *f, enum memory_kind kind)
 {
 	struct worker *w = f->worker;
 	uint32_t ip = f->client_ip;
@@ -169,7 +169,7 @@ memory_evict_one(struct front *f, enum memory_kind kind)
 		(unsigned long long)fair_share_limit(w->lb->memory[kind]));
 	if (f->ex != NULL)
 		access_log_end(f->ex, "PD");
-	front_close(f, true);
+	downstream_close(f, true);
 }
 
 /* At the limit a little extra is freed, so that not every few bytes cause a search. */
@@ -186,8 +186,8 @@ memory_evict_pass(struct worker *w, enum memory_kind kind, uint16_t slot, enum m
 	const struct fair_share *s = w->lb->memory[kind];
 	unsigned evicted = 0;
 
-	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
-		struct front *f = container_of(n, struct front, node);
+	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
+		struct downstream *f = container_of(n, struct downstream, node);
 
 		next = n->next;
 		if (f->slot != slot || !memory_may_go(f, kind, pass))
@@ -221,13 +221,13 @@ memory_evict(struct worker *w, enum memory_kind kind)
 }
 
 void
-memory_settle(struct front *f)
+memory_settle(struct downstream *f)
 {
 	struct worker *w = f->worker;
 	const struct fair_share *s = w->lb->memory[MEMORY_OWN];
 	size_t n;
 
-	if (f->grave.ended)
+	if (f->base.ended)
 		return;
 	f->moved_ms = w->now_ms;
 	n = MEMORY_FRONT + memory_held(f);
@@ -253,12 +253,12 @@ memory_of_socket(const struct peer *p)
 }
 
 static void
-memory_look_at(struct front *f)
+memory_look_at(struct downstream *f)
 {
 	uint32_t n = memory_of_socket(&f->peer);
 
-	if (f->ex != NULL && f->ex->back != NULL && !f->ex->back->connecting)
-		n += memory_of_socket(&f->ex->back->peer);
+	if (f->ex != NULL && f->ex->upstream != NULL && !f->ex->upstream->connecting)
+		n += memory_of_socket(&f->ex->upstream->peer);
 	n = MIN(n, (uint32_t)MEMORY_SOCKETS_MOST);
 	memory_charge(f, MEMORY_SOCKETS, n < MEMORY_SOCKETS_LEAST ? 0 : n);
 }
@@ -277,8 +277,8 @@ memory_look(struct worker *w)
 		return;
 	for (uint64_t n = all / MEMORY_LOOK_TICKS + 1; n > 0; n--) {
 		w->looked_at = w->looked_at->next; /* from the head to the oldest */
-		if (w->looked_at != &w->fronts)
-			memory_look_at(container_of(w->looked_at, struct front, node));
+		if (w->looked_at != &w->downstreams)
+			memory_look_at(container_of(w->looked_at, struct downstream, node));
 	}
 }
 

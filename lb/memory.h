@@ -33,17 +33,17 @@ enum {
 void memory_open(struct lb *lb);
 void memory_close(struct lb *lb);
 /* Begins and ends counting the connection. */
-void memory_enter(struct front *f);
-void memory_leave(struct front *f);
+void memory_enter(struct downstream *f);
+void memory_leave(struct downstream *f);
 /* How many bytes may be read at once, or be buffered unparsed: within the bounds above. */
-size_t memory_allowance(const struct front *f);
+size_t memory_allowance(const struct downstream *f);
 /* How many of `want` bytes to read at once for a receiver of a long transfer: asks its socket. */
 size_t memory_step(const struct peer *to, size_t want);
 /* Returns whether a peer has so much to send that nothing more may be read for it. */
 bool memory_full(const struct peer *p);
 /* Call after every callback in which buffers of f, its exchange or the endpoint's connection may
  * have changed. */
-void memory_settle(struct front *f);
+void memory_settle(struct downstream *f);
 void memory_tick(struct worker *w);
 
 #endif

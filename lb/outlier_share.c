@@ -6,7 +6,7 @@
 #include "lb/exchange.h"
 #include "lb/pool.h"
 
-struct rumour {
+struct outlier_event {
 	struct worker *to;
 	struct in6_addr ip;
 	uint64_t owner, wait_ms;
@@ -17,7 +17,7 @@ struct rumour {
 
 /* For all services that name the endpoint. */
 static void
-let_go(struct worker *w, const struct rumour *r)
+let_go(struct worker *w, const struct outlier_event *r)
 {
 	struct target *t = targets_next(w->targets, NULL, &r->ip, r->port), *next;
 
@@ -29,11 +29,12 @@ let_go(struct worker *w, const struct rumour *r)
 
 /* Requests that endpoints beyond the hub have not answered yet; let_go: for that endpoint alone. */
 static void
-outlier_share_ask_again(struct worker *w, const struct rumour *r)
+outlier_share_ask_again(struct worker *w, const struct outlier_event *r)
 {
-	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
-		struct front *f = container_of(n, struct front, node);
-		const struct back *b = f->ex != NULL && !f->ex->relay ? f->ex->back : NULL;
+	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
+		struct downstream *f = container_of(n, struct downstream, node);
+		const struct upstream_conn *b =
+			f->ex != NULL && !f->ex->relay ? f->ex->upstream : NULL;
 
 		next = n->next;
 		if (b != NULL && !b->connecting && target_is_far(b->target) &&
@@ -47,7 +48,7 @@ outlier_share_ask_again(struct worker *w, const struct rumour *r)
 static void
 on_rumour(void *arg)
 {
-	struct rumour *r = arg;
+	struct outlier_event *r = arg;
 	struct worker *w = r->to;
 	struct target *t = NULL;
 
@@ -71,10 +72,11 @@ on_rumour(void *arg)
 void
 outlier_share_let_go(const struct lb *lb, const struct in6_addr *ip, uint16_t port, bool doubted)
 {
-	const struct rumour what = {.let_go = true, .reroute = doubted, .ip = *ip, .port = port};
+	const struct outlier_event what = {
+		.let_go = true, .reroute = doubted, .ip = *ip, .port = port};
 
 	for (size_t i = 0; i < lb->config.n_workers; i++) {
-		struct rumour *r = xmemdup(&what, sizeof what);
+		struct outlier_event *r = xmemdup(&what, sizeof what);
 
 		r->to = lb->workers[i];
 		loop_post(r->to->loop, on_rumour, r);
@@ -85,7 +87,7 @@ void
 outlier_share_reroute(const struct lb *lb)
 {
 	for (size_t i = 0; i < lb->config.n_workers; i++) {
-		struct rumour *r = xcalloc(1, sizeof *r);
+		struct outlier_event *r = xcalloc(1, sizeof *r);
 
 		r->to = lb->workers[i];
 		r->reroute = true;
@@ -94,12 +96,12 @@ outlier_share_reroute(const struct lb *lb)
 }
 
 static void
-outlier_share_tell(const struct worker *w, const struct target *t, const struct rumour *what)
+outlier_share_tell(const struct worker *w, const struct target *t, const struct outlier_event *what)
 {
 	const struct lb *lb = w->lb;
 
 	for (size_t i = 0; i < lb->config.n_workers; i++) {
-		struct rumour *r;
+		struct outlier_event *r;
 
 		if (lb->workers[i] == w)
 			continue;
@@ -115,7 +117,7 @@ outlier_share_tell(const struct worker *w, const struct target *t, const struct 
 void
 outlier_share_ejected(const struct worker *w, const struct target *t)
 {
-	const struct rumour r = {
+	const struct outlier_event r = {
 		.ejected = true, .fault = t->fault, .wait_ms = t->node.down_until_ms - w->now_ms};
 
 	outlier_share_tell(w, t, &r);
@@ -133,5 +135,5 @@ outlier_share_worked(struct worker *w, struct target *t, bool answered)
 	count(&w->counters.returns, 1);
 	log_limited(LOG_LEVEL_INFO, 20, "lb", "an endpoint is back address=%s after_ms=%llu",
 		target_text(t, text), (unsigned long long)(w->now_ms - t->ejected_ms));
-	outlier_share_tell(w, t, &(struct rumour){.answered = answered});
+	outlier_share_tell(w, t, &(struct outlier_event){.answered = answered});
 }

@@ -10,7 +10,7 @@
 #include "model/local_callers.h"
 
 static struct in6_addr
-permit_address(const struct front *f)
+permit_address(const struct downstream *f)
 {
 	const struct addr client = addr_ipv4(f->client_ip, f->client_port);
 	struct in6_addr ip;
@@ -20,7 +20,7 @@ permit_address(const struct front *f)
 }
 
 static bool
-permit_judge(const struct front *f, uint64_t *closed)
+permit_judge(const struct downstream *f, uint64_t *closed)
 {
 	const struct in6_addr ip = permit_address(f);
 	struct allow_caller who;
@@ -32,7 +32,7 @@ permit_judge(const struct front *f, uint64_t *closed)
 /* Moves the front to a group of the same service port that has only the endpoints open to this
  * client. */
 static bool
-permit_move(struct front *f, uint64_t closed)
+permit_move(struct downstream *f, uint64_t closed)
 {
 	struct worker *w = f->worker;
 	struct group *old = f->group,
@@ -47,7 +47,7 @@ permit_move(struct front *f, uint64_t closed)
 }
 
 bool
-permit_check(struct front *f)
+permit_check(struct downstream *f)
 {
 	struct worker *w = f->worker;
 	uint64_t closed = 0;
@@ -64,7 +64,7 @@ permit_check(struct front *f)
 }
 
 void
-permit_refused(struct front *f, char reason[PERMIT_REASON_MAX])
+permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX])
 {
 	const struct service *s = f->group->service;
 	const struct in6_addr ip = permit_address(f);
@@ -91,10 +91,10 @@ permit_refused(struct front *f, char reason[PERMIT_REASON_MAX])
 /* --- open relays and requests --------------------------------------------------------------- */
 
 static bool
-permit_is_closed(const struct front *f, uint64_t closed)
+permit_is_closed(const struct downstream *f, uint64_t closed)
 {
 	const struct service_port *p = f->group->port_of;
-	const struct back *b = f->ex->back;
+	const struct upstream_conn *b = f->ex->upstream;
 
 	if (b == NULL || b->connecting)
 		return closed != f->group->closed;
@@ -116,8 +116,8 @@ permit_recheck(struct worker *w)
 
 	if (snapshot_restricted(w->snapshot) == 0)
 		return;
-	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
-		struct front *f = container_of(n, struct front, node);
+	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
+		struct downstream *f = container_of(n, struct downstream, node);
 		uint64_t closed = 0;
 
 		next = n->next;
@@ -129,11 +129,11 @@ permit_recheck(struct worker *w)
 		if (permit_judge(f, &closed) && !permit_is_closed(f, closed))
 			continue;
 		permit_refused(f, reason);
-		if (f->state == FRONT_RELAY) {
+		if (f->state == DOWNSTREAM_RELAY) {
 			relay_cut(f);
 		} else {
 			access_log_end(f->ex, "PR");
-			front_close(f, true);
+			downstream_close(f, true);
 		}
 	}
 }

@@ -17,7 +17,7 @@ pick_tries(const struct group *g)
 static struct balance_ask
 ask_of(const struct exchange *ex)
 {
-	const struct front *f = ex->front;
+	const struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 	const struct service *s = f->group->service;
 
@@ -51,7 +51,7 @@ is_known(const void *arg, uint64_t hash)
 static struct target *
 pick_sticky(struct exchange *ex, const struct balance_ask *ask)
 {
-	const struct front *f = ex->front;
+	const struct downstream *f = ex->downstream;
 	const struct service *s = f->group->service;
 	struct affinity *a = f->worker->lb->affinity;
 	struct sticky k = {.key = affinity_key(a, f->client_ip, s->fake_ip, f->group->port)};
@@ -72,7 +72,7 @@ pick_sticky(struct exchange *ex, const struct balance_ask *ask)
 static struct target *
 pick_by_policy(struct exchange *ex, const struct balance_ask *ask)
 {
-	struct group *g = ex->front->group;
+	struct group *g = ex->downstream->group;
 
 	if (g->service != NULL && g->service->lb.affinity_s > 0)
 		return pick_sticky(ex, ask);
@@ -91,20 +91,20 @@ pick_next(struct exchange *ex)
 	do { /* another worker may take the last connection of the picked endpoint */
 		t = pick_by_policy(ex, &ask);
 	} while (t != NULL && !target_begin(t, ask.client, ask.max_connections));
-	ex->full = t == NULL && balance_untried(&ex->front->group->balance, &ask);
+	ex->full = t == NULL && balance_untried(&ex->downstream->group->balance, &ask);
 	return t;
 }
 
 void
 pick_undo(const struct exchange *ex, struct target *t)
 {
-	target_end(t, ex->front->client_ip, t->node.shared != NULL);
+	target_end(t, ex->downstream->client_ip, t->node.shared != NULL);
 }
 
 bool
 pick_all_full(const struct exchange *ex)
 {
-	const struct balance *b = &ex->front->group->balance;
+	const struct balance *b = &ex->downstream->group->balance;
 	const struct balance_ask ask = ask_of(ex);
 
 	return balance_full(b, &ask) && !balance_any(b, &ask);
@@ -113,7 +113,7 @@ pick_all_full(const struct exchange *ex)
 bool
 pick_may_charge(const struct exchange *ex)
 {
-	const struct front *f = ex->front;
+	const struct downstream *f = ex->downstream;
 
 	return ex->n_again + 1u < pick_tries(f->group) &&
 		budget_left(&f->group->budget, f->worker->now_ms);
@@ -122,17 +122,17 @@ pick_may_charge(const struct exchange *ex)
 bool
 pick_is_free(const struct exchange *ex, const struct target *t)
 {
-	return ex->n_tried == 0 || (ex->moves && t->ejections == 0);
+	return ex->n_tried == 0 || (ex->free_retry && t->ejections == 0);
 }
 
 bool
-pick_is_mute(const struct back *b)
+pick_is_mute(const struct upstream_conn *b)
 {
 	return b->target->heard_ms < b->since_ms;
 }
 
 bool
-pick_another(const struct exchange *ex, const struct back *b)
+pick_another(const struct exchange *ex, const struct upstream_conn *b)
 {
 	struct balance_node *avoid[TRIES_MAX + 1];
 	struct balance_ask ask = ask_of(ex);
@@ -144,7 +144,7 @@ pick_another(const struct exchange *ex, const struct back *b)
 	avoid[ex->n_tried] = &b->target->node;
 	ask.avoid = avoid;
 	ask.n_avoid = ex->n_tried + 1u;
-	return balance_any(&ex->front->group->balance, &ask);
+	return balance_any(&ex->downstream->group->balance, &ask);
 }
 
 void

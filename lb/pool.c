@@ -11,22 +11,22 @@
 #include "lb/wait_queue.h"
 
 static void
-on_back(void *arg, int fd, unsigned events)
+on_upstream(void *arg, int fd, unsigned events)
 {
-	struct back *b = arg;
-	struct front *f;
+	struct upstream_conn *b = arg;
+	struct downstream *f;
 
 	(void)fd;
 	worker_enter(b->worker);
-	f = b->ex != NULL ? b->ex->front : NULL;
+	f = b->ex != NULL ? b->ex->downstream : NULL;
 	if (b->connecting)
 		dial_on_event(b);
 	else if (b->ex == NULL)
-		back_close(b, false);
+		upstream_close(b, false);
 	else if (b->ex->relay)
-		relay_on_back(b, events);
+		relay_on_upstream(b, events);
 	else
-		exchange_on_back(b, events);
+		exchange_on_upstream(b, events);
 	if (f != NULL)
 		memory_settle(f);
 	worker_leave(b->worker);
@@ -35,53 +35,53 @@ on_back(void *arg, int fd, unsigned events)
 static void
 on_expired(void *arg)
 {
-	struct back *b = arg;
+	struct upstream_conn *b = arg;
 
 	if (b->ex == NULL && (!b->connecting || b->worker->draining))
-		back_close(b, false);
+		upstream_close(b, false);
 	else
 		dial_on_time(b);
 }
 
 static void
-join_exchange(struct back *b, struct exchange *ex)
+join_exchange(struct upstream_conn *b, struct exchange *ex)
 {
 	b->ex = ex;
-	b->rival = ex->back;
-	ex->back = b;
+	b->rival = ex->upstream;
+	ex->upstream = b;
 	b->counted = b->target->node.shared != NULL;
 }
 
-struct back *
-back_new(struct worker *w, int fd, struct target *t, struct exchange *ex)
+struct upstream_conn *
+upstream_new(struct worker *w, int fd, struct target *t, struct exchange *ex)
 {
-	struct back *b = xcalloc(1, sizeof *b);
+	struct upstream_conn *b = xcalloc(1, sizeof *b);
 
 	b->worker = w;
 	b->target = target_ref(t);
 	b->connecting = true;
 	b->since_ms = w->now_ms;
 	b->from_ms = ex->want_ms;
-	b->era = t->era;
+	b->pool_generation = t->pool_generation;
 	b->fresh = true;
 	t->n_fresh++;
 	list_init(&b->node);
 	expiry_init(&b->expiry, on_expired, b);
 	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
-	peer_open(&b->peer, w->loop, fd, !target_is_far(t), on_back, b);
+	peer_open(&b->peer, w->loop, fd, !target_is_far(t), on_upstream, b);
 	join_exchange(b, ex);
 	return b;
 }
 
 static void
-leave_exchange(struct back *b)
+leave_exchange(struct upstream_conn *b)
 {
-	struct back **at = &b->ex->back;
+	struct upstream_conn **at = &b->ex->upstream;
 
 	while (*at != b)
 		at = &(*at)->rival;
 	*at = take_ptr(&b->rival);
-	target_end(b->target, b->ex->front->client_ip, b->counted);
+	target_end(b->target, b->ex->downstream->client_ip, b->counted);
 	if (b->counted)
 		wait_queue_freed(b->worker);
 	b->ex = NULL;
@@ -89,7 +89,7 @@ leave_exchange(struct back *b)
 }
 
 void
-back_stale(struct back *b)
+upstream_stale(struct upstream_conn *b)
 {
 	if (b->fresh)
 		b->target->n_fresh--;
@@ -97,7 +97,7 @@ back_stale(struct back *b)
 }
 
 static void
-leave_pool(struct back *b)
+leave_pool(struct upstream_conn *b)
 {
 	list_del(&b->node);
 	b->target->n_idle--;
@@ -105,39 +105,39 @@ leave_pool(struct back *b)
 }
 
 void
-back_drop(struct back *b, bool reset)
+upstream_drop(struct upstream_conn *b, bool reset)
 {
-	if (b->grave.ended)
+	if (b->base.ended)
 		return;
 	if (b->ex != NULL)
 		leave_exchange(b);
 	else if (!b->connecting)
 		leave_pool(b);
-	back_stale(b);
+	upstream_stale(b);
 	expiry_cancel(&b->expiry);
 	peer_close(&b->peer, reset);
 	target_unref(&b->target);
-	worker_bury(b->worker, &b->grave);
+	worker_free_later(b->worker, &b->base);
 }
 
 void
-back_close(struct back *b, bool reset)
+upstream_close(struct upstream_conn *b, bool reset)
 {
 	struct exchange *ex = b->ex;
 
 	if (ex == NULL || !b->connecting) {
-		back_drop(b, reset);
+		upstream_drop(b, reset);
 		return;
 	}
-	while (ex->back != NULL)
-		back_drop(ex->back, reset);
+	while (ex->upstream != NULL)
+		upstream_drop(ex->upstream, reset);
 }
 
 void
-back_won(struct back *b)
+upstream_won(struct upstream_conn *b)
 {
 	struct exchange *ex = b->ex;
-	struct back *r = ex->back, *next;
+	struct upstream_conn *r = ex->upstream, *next;
 
 	fair_queue_leave(&ex->waiter);
 	for (; r != NULL; r = next) {
@@ -146,7 +146,7 @@ back_won(struct back *b)
 			continue;
 		/* A relay's bytes must not go to a connection that nothing waits for. */
 		if (ex->relay)
-			back_drop(r, true);
+			upstream_drop(r, true);
 		else
 			leave_exchange(r);
 	}
@@ -154,49 +154,50 @@ back_won(struct back *b)
 
 /* Costs one system call; a stale connection would cost a request that cannot be sent twice. */
 static bool
-pool_alive(const struct back *b)
+pool_alive(const struct upstream_conn *b)
 {
 	char byte;
 
 	return recv(b->peer.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-struct back *
+struct upstream_conn *
 pool_get(struct target *t, struct exchange *ex)
 {
 	while (!list_empty(&t->idle)) {
-		struct back *b = container_of(t->idle.next, struct back, node);
+		struct upstream_conn *b = container_of(t->idle.next, struct upstream_conn, node);
 
 		if ((!ex->idempotent || ex->has_body) && !pool_alive(b)) {
-			back_close(b, false);
+			upstream_close(b, false);
 			continue;
 		}
 		leave_pool(b);
 		b->reused = true;
 		join_exchange(b, ex);
-		back_won(b);
+		upstream_won(b);
 		return b;
 	}
 	return NULL;
 }
 
-/* back_drop would treat a connection without an exchange as one of the pool, so mark it as
+/* upstream_drop would treat a connection without an exchange as one of the pool, so mark it as
  * connecting. */
 static void
-close_late(struct back *b)
+close_late(struct upstream_conn *b)
 {
 	if (b->ex == NULL)
 		b->connecting = true;
-	back_drop(b, false);
+	upstream_drop(b, false);
 }
 
 void
-pool_put(struct back *b)
+pool_put(struct upstream_conn *b)
 {
 	struct target *t = b->target;
 
 	assert(!b->connecting);
-	if (t->n_idle >= POOL_IDLE_MAX || b->worker->draining || b->era != t->era) {
+	if (t->n_idle >= POOL_IDLE_MAX || b->worker->draining ||
+		b->pool_generation != t->pool_generation) {
 		close_late(b);
 		return;
 	}
@@ -212,7 +213,7 @@ pool_put(struct back *b)
 void
 pool_let_go(struct target *t)
 {
-	t->era++;
+	t->pool_generation++;
 	pool_clear(t);
 }
 
@@ -222,6 +223,6 @@ pool_clear(struct target *t)
 	struct target *held = target_ref(t); /* these connections may hold the last references */
 
 	while (!list_empty(&t->idle))
-		back_close(container_of(t->idle.next, struct back, node), false);
+		upstream_close(container_of(t->idle.next, struct upstream_conn, node), false);
 	target_unref(&held);
 }

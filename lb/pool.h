@@ -13,22 +13,22 @@ enum { POOL_IDLE_MAX = 256 }; /* per endpoint and worker */
 
 /* Takes fd, and the in-flight count of pick_next(). The connection belongs to ex from the start,
  * ahead of ex's other connecting ones. */
-struct back *back_new(struct worker *w, int fd, struct target *t, struct exchange *ex);
+struct upstream_conn *upstream_new(struct worker *w, int fd, struct target *t, struct exchange *ex);
 /* Closes it, whatever its state; if it is still connecting, also everything else that its exchange
- * dials. Clears ex->back. */
-void back_close(struct back *b, bool reset);
+ * dials. Clears ex->upstream. */
+void upstream_close(struct upstream_conn *b, bool reset);
 /* Closes this connection alone; the exchange's others stay. */
-void back_drop(struct back *b, bool reset);
+void upstream_drop(struct upstream_conn *b, bool reset);
 /* Its dial has been answered, or is unlikely to be. */
-void back_stale(struct back *b);
+void upstream_stale(struct upstream_conn *b);
 /* It serves its exchange: the rivals continue without one. */
-void back_won(struct back *b);
+void upstream_won(struct upstream_conn *b);
 /* Returns an idle connection to t for ex, which takes the in-flight count of pick_next(), or NULL.
  * Skips a dead connection that the loop has not noticed yet. */
-struct back *pool_get(struct target *t, struct exchange *ex);
+struct upstream_conn *pool_get(struct target *t, struct exchange *ex);
 /* Returns it to the pool after a complete response, or if it connected too late; clears
- * ex->back. */
-void pool_put(struct back *b);
+ * ex->upstream. */
+void pool_put(struct upstream_conn *b);
 /* Closes all idle connections to t. */
 void pool_clear(struct target *t);
 /* The same, and connections in use now are not kept afterwards. */

@@ -1,9 +1,8 @@
 /*
  * The objects of a worker and their ownership; everything here lives on one worker's loop.
  *
- *	worker ──► fronts (clients' connections) ──► exchange (one request, or a relay) ──► back
- *	       │                                                                        (upstream)
- *	       └─► targets (endpoints' state) ──► idle backs
+ *	worker ──► downstreams (clients' connections) ──► exchange (a request, or a relay) ──► upstream_conn
+ *	       └─► targets (endpoints' state) ──► idle upstream_conns
  *
  * Objects that end are closed at once and freed at the worker's next entry from the loop
  * (worker_enter), so a function whose callee ended the object may still look at it: fd is -1, or
@@ -142,8 +141,8 @@ count(_Atomic uint64_t *c, uint64_t n)
 }
 
 /* Head of every object that may end before it can be freed (deferred free). */
-struct grave {
-	struct grave *next;
+struct conn_base {
+	struct conn_base *next;
 	/* bytes received and not yet used; callers up the stack may be reading them */
 	struct buf in;
 	bool ended;
@@ -167,7 +166,7 @@ struct worker {
 	_Atomic bool woken; /* another worker has signalled that there may be room */
 	struct expiries expiries;
 	struct timer *tick;
-	struct timer *hurry; /* server_first_tick */
+	struct timer *silence_timer; /* server_first_tick */
 	unsigned ticks;
 	struct watch *listen_watch;
 	int listen_fd;
@@ -177,9 +176,10 @@ struct worker {
 	uint64_t evict_ms; /* for memory.c */
 	bool draining, stopped;
 	uint64_t drain_until_ms;
-	struct node fronts; /* oldest first */
-	struct node *looked_at; /* in fronts, or their head: memory.c continues behind it */
-	struct grave *dead; /* fronts and backs to be freed */
+	struct node downstreams; /* oldest first */
+	/* in downstreams, or their head: memory.c continues behind it */
+	struct node *looked_at;
+	struct conn_base *dead; /* connections to be freed */
 	struct exchange *dead_exchanges, *spare;
 	unsigned n_spare;
 	enum lb_access_mode access_mode;
@@ -202,31 +202,31 @@ struct worker {
 };
 
 /* States of a client's connection: see proxy.h. */
-enum front_state {
-	FRONT_IDLE,
-	FRONT_HEAD,
-	FRONT_EXCHANGE,
-	FRONT_RELAY,
-	FRONT_LINGER,
+enum downstream_state {
+	DOWNSTREAM_IDLE,
+	DOWNSTREAM_HEAD,
+	DOWNSTREAM_EXCHANGE,
+	DOWNSTREAM_RELAY,
+	DOWNSTREAM_LINGER,
 };
 
-struct front {
-	struct grave grave; /* must be first */
+struct downstream {
+	struct conn_base base; /* must be first */
 	struct peer peer;
-	struct node node; /* in worker->fronts */
+	struct node node; /* in worker->downstreams */
 	struct expiry expiry;
 	struct worker *worker;
 	struct group *group;
 	struct exchange *ex; /* NULL between requests */
-	uint32_t scanned; /* how far grave.in was searched for the end of the head */
+	uint32_t scanned; /* how far base.in was searched for the end of the head */
 	uint64_t moved_ms; /* when bytes last moved, in either direction */
 	uint32_t charged[MEMORY_KINDS]; /* to its client's budget: memory.h */
 	uint32_t client_ip; /* host byte order */
 	uint16_t client_port;
 	uint16_t slot; /* of the client: base/core/fair_share.h */
-	uint8_t state; /* enum front_state */
+	uint8_t state; /* enum downstream_state */
 	bool silent; /* in SPAN_SILENCE */
-	bool taking; /* front_take is on the stack */
+	bool taking; /* downstream_take is on the stack */
 	bool not_first; /* a request has been read: no more protocol guessing */
 	bool unread; /* the next request waits until the client has read its responses */
 };
@@ -242,8 +242,8 @@ struct access_log {
 /* One HTTP request and its response, or one relay. */
 struct exchange {
 	struct exchange *next; /* in the lists `spare` or `dead_exchanges` */
-	struct front *front;
-	struct back *back; /* NULL: none yet, or none any more */
+	struct downstream *downstream;
+	struct upstream_conn *upstream; /* NULL: none yet, or none any more */
 	struct http1_body up, down;
 	struct buf head; /* the request's head as sent, for another attempt */
 	struct buf trailers_up, trailers_down;
@@ -277,24 +277,24 @@ struct exchange {
 	bool no_reuse; /* only a new connection may be used */
 	bool short_of; /* this node had no descriptor, port or memory for a dial */
 	/* the last attempt failed through the fault of its endpoint, which executed nothing */
-	bool moves;
+	bool free_retry;
 	bool over_budget; /* an attempt was refused by the budget, and that is counted */
 	bool ended;
 };
 
-struct back {
-	struct grave grave; /* must be first */
+struct upstream_conn {
+	struct conn_base base; /* must be first */
 	struct peer peer;
 	struct node node; /* in target->idle */
 	struct expiry expiry;
 	struct worker *worker;
 	struct target *target; /* with a reference */
 	struct exchange *ex; /* NULL: in the pool, or connecting for it */
-	struct back *rival; /* the next older connection that ex dials */
+	struct upstream_conn *rival; /* the next older connection that ex dials */
 	uint64_t since_ms; /* when the dial began, later the request */
 	uint64_t from_ms; /* since when its exchange wanted this endpoint */
 	struct http1_scan scan; /* of the response's head */
-	unsigned era; /* of the target when it was dialled */
+	unsigned pool_generation; /* of the target when it was dialled */
 	bool connecting;
 	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */
 	bool counted; /* in the client's part of the endpoint: target_end */
@@ -346,10 +346,10 @@ int worker_dial(
 /* Begins a connection to t for the exchange (NULL: for no particular one), as sock_connect. */
 int worker_connect(struct worker *w, const struct target *t, const struct exchange *ex, int *fd);
 /* The client's traffic is in a forwarding loop: counts and logs that; the caller ends it. */
-void worker_tell_loop(const struct front *f);
+void worker_tell_loop(const struct downstream *f);
 /* Result of an event on a connection being made: 0 established, -EAGAIN not yet, else -errno. */
 int worker_connected(const struct target *t, int fd);
-void worker_bury(struct worker *w, struct grave *g);
+void worker_free_later(struct worker *w, struct conn_base *g);
 /* Call last in a callback: serves the wait queues, and ends the worker when it drains and nothing
  * is left. */
 void worker_leave(struct worker *w);

@@ -11,19 +11,19 @@
 #include "lb/splice.h"
 
 static void
-free_input(struct front *f, size_t used)
+free_input(struct downstream *f, size_t used)
 {
-	buf_consume(&f->grave.in, used);
-	if (buf_len(&f->grave.in) == 0)
-		buf_release(&f->grave.in);
+	buf_consume(&f->base.in, used);
+	if (buf_len(&f->base.in) == 0)
+		buf_release(&f->base.in);
 }
 
 void
-front_close(struct front *f, bool reset)
+downstream_close(struct downstream *f, bool reset)
 {
 	struct worker *w = f->worker;
 
-	if (f->grave.ended)
+	if (f->base.ended)
 		return;
 	if (f->ex != NULL)
 		exchange_abort(f->ex);
@@ -36,17 +36,17 @@ front_close(struct front *f, bool reset)
 	fair_share_give(w->lb->connections, f->slot, 1);
 	memory_leave(f);
 	count(&w->counters.active, (uint64_t)-1);
-	worker_bury(w, &f->grave);
+	worker_free_later(w, &f->base);
 }
 
 static void
-proxy_linger(struct front *f)
+proxy_linger(struct downstream *f)
 {
 	struct worker *w = f->worker;
 
-	f->state = FRONT_LINGER;
+	f->state = DOWNSTREAM_LINGER;
 	if (peer_shut(&f->peer) < 0 || (f->peer.eof && buf_len(&f->peer.out) == 0)) {
-		front_close(f, false);
+		downstream_close(f, false);
 		return;
 	}
 	peer_resume(&f->peer);
@@ -56,25 +56,25 @@ proxy_linger(struct front *f)
 }
 
 void
-front_gate(struct front *f)
+downstream_gate(struct downstream *f)
 {
 	const struct exchange *ex = f->ex;
 	/* A head must be read to its end, however little memory is left. */
-	bool full = buf_len(&f->grave.in) >=
-		(f->state == FRONT_HEAD ? MEMORY_ALLOWANCE_MOST : memory_allowance(f));
+	bool full = buf_len(&f->base.in) >=
+		(f->state == DOWNSTREAM_HEAD ? MEMORY_ALLOWANCE_MOST : memory_allowance(f));
 
-	if (f->grave.ended)
+	if (f->base.ended)
 		return;
-	if (ex != NULL && !ex->relay && !ex->request_done && ex->back != NULL)
-		full |= memory_full(&ex->back->peer);
-	if (full && f->state != FRONT_LINGER)
+	if (ex != NULL && !ex->relay && !ex->request_done && ex->upstream != NULL)
+		full |= memory_full(&ex->upstream->peer);
+	if (full && f->state != DOWNSTREAM_LINGER)
 		peer_pause(&f->peer);
 	else
 		peer_resume(&f->peer);
 }
 
 static void
-count_own(struct front *f, int status)
+count_own(struct downstream *f, int status)
 {
 	struct counters *c = &f->worker->counters;
 	struct service_stats_cell *of = f->group->cell;
@@ -96,7 +96,7 @@ count_own(struct front *f, int status)
 }
 
 void
-front_refuse(struct front *f, int status, const char *line, bool close)
+downstream_refuse(struct downstream *f, int status, const char *line, bool close)
 {
 	struct worker *w = f->worker;
 	struct exchange *ex = f->ex;
@@ -119,22 +119,22 @@ front_refuse(struct front *f, int status, const char *line, bool close)
 		access_log_refused(f, status);
 	}
 	if (n < 0 || peer_send_bytes(&f->peer, w->emit, (size_t)n) < 0)
-		front_close(f, true);
+		downstream_close(f, true);
 	else
-		front_next(f, keep);
+		downstream_next(f, keep);
 }
 
 /* A request that cannot be parsed: what follows it cannot be parsed either. */
 static size_t
-refuse_head(struct front *f, int status, const char *why, size_t used)
+refuse_head(struct downstream *f, int status, const char *why, size_t used)
 {
 	count(&f->worker->counters.bad_request, 1);
-	front_refuse(f, status, why, true);
+	downstream_refuse(f, status, why, true);
 	return used;
 }
 
 static size_t
-head_incomplete(struct front *f, const char *data, size_t len, size_t from)
+head_incomplete(struct downstream *f, const char *data, size_t len, size_t from)
 {
 	struct worker *w = f->worker;
 	int status;
@@ -145,8 +145,8 @@ head_incomplete(struct front *f, const char *data, size_t len, size_t from)
 			status == 414 ? "the target is too long" : "the head is too large", len);
 	}
 	f->scanned = (uint32_t)from;
-	if (f->state == FRONT_IDLE) {
-		f->state = FRONT_HEAD;
+	if (f->state == DOWNSTREAM_IDLE) {
+		f->state = DOWNSTREAM_HEAD;
 		expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);
 	}
 	return 0;
@@ -154,7 +154,7 @@ head_incomplete(struct front *f, const char *data, size_t len, size_t from)
 
 /* Returns the bytes of the head; 0 if it is incomplete or not HTTP. */
 static size_t
-take_head(struct front *f, const char *data, size_t len)
+take_head(struct downstream *f, const char *data, size_t len)
 {
 	struct worker *w = f->worker;
 	size_t from = f->scanned, blank = from == 0 ? http1_skip_blank(data, len) : 0;
@@ -182,7 +182,7 @@ take_head(struct front *f, const char *data, size_t len)
 	status = http1_parse_request(&w->head, data, (size_t)n);
 	if (status != 0)
 		return refuse_head(f, status, w->head.why, len);
-	f->state = FRONT_EXCHANGE;
+	f->state = DOWNSTREAM_EXCHANGE;
 	exchange_start(f, (size_t)n < len);
 	return (size_t)n;
 }
@@ -190,12 +190,13 @@ take_head(struct front *f, const char *data, size_t len)
 /* Uses as many bytes as possible now. Not re-entrant: if an exchange ends in here, this loop
  * continues with the next. */
 static size_t
-front_take(struct front *f, const char *data, size_t len)
+downstream_take(struct downstream *f, const char *data, size_t len)
 {
 	size_t at = 0, n;
 
 	f->taking = true;
-	while (at < len && !f->grave.ended && f->state != FRONT_LINGER && f->state != FRONT_RELAY) {
+	while (at < len && !f->base.ended && f->state != DOWNSTREAM_LINGER &&
+		f->state != DOWNSTREAM_RELAY) {
 		f->unread = f->ex == NULL && memory_full(&f->peer);
 		if (f->unread)
 			break;
@@ -214,56 +215,56 @@ front_take(struct front *f, const char *data, size_t len)
 /* Called after bytes were used: a client that has sent its FIN and has nothing in progress is
  * done. */
 static void
-proxy_settle(struct front *f)
+proxy_settle(struct downstream *f)
 {
-	if (f->grave.ended)
+	if (f->base.ended)
 		return;
-	if (f->state == FRONT_LINGER)
-		free_input(f, buf_len(&f->grave.in));
-	else if (f->state == FRONT_RELAY)
+	if (f->state == DOWNSTREAM_LINGER)
+		free_input(f, buf_len(&f->base.in));
+	else if (f->state == DOWNSTREAM_RELAY)
 		relay_on_input(f);
 	else if (f->ex == NULL && f->peer.eof && !f->unread)
 		proxy_linger(f);
-	else if (f->ex != NULL && f->peer.eof && !f->ex->request_done && buf_len(&f->grave.in) == 0)
-		front_close(f, false);
+	else if (f->ex != NULL && f->peer.eof && !f->ex->request_done && buf_len(&f->base.in) == 0)
+		downstream_close(f, false);
 	else
-		front_gate(f);
+		downstream_gate(f);
 }
 
 void
-front_run(struct front *f)
+downstream_run(struct downstream *f)
 {
 	size_t used;
 
-	if (f->taking || f->grave.ended)
+	if (f->taking || f->base.ended)
 		return;
-	if (buf_len(&f->grave.in) > 0) {
-		used = front_take(f, buf_at(&f->grave.in), buf_len(&f->grave.in));
+	if (buf_len(&f->base.in) > 0) {
+		used = downstream_take(f, buf_at(&f->base.in), buf_len(&f->base.in));
 		free_input(f, used);
 	}
 	proxy_settle(f);
 }
 
 static void
-front_input(struct front *f, const char *data, size_t len)
+downstream_input(struct downstream *f, const char *data, size_t len)
 {
 	size_t used;
 
-	if (f->state == FRONT_LINGER)
+	if (f->state == DOWNSTREAM_LINGER)
 		return;
-	if (buf_len(&f->grave.in) > 0) {
-		buf_add(&f->grave.in, data, len);
-		front_run(f);
+	if (buf_len(&f->base.in) > 0) {
+		buf_add(&f->base.in, data, len);
+		downstream_run(f);
 		return;
 	}
-	used = front_take(f, data, len);
-	if (used < len && !f->grave.ended)
-		buf_add(&f->grave.in, data + used, len - used);
+	used = downstream_take(f, data, len);
+	if (used < len && !f->base.ended)
+		buf_add(&f->base.in, data + used, len - used);
 	proxy_settle(f);
 }
 
 void
-front_next(struct front *f, bool keep)
+downstream_next(struct downstream *f, bool keep)
 {
 	struct worker *w = f->worker;
 
@@ -271,62 +272,62 @@ front_next(struct front *f, bool keep)
 		proxy_linger(f);
 		return;
 	}
-	f->state = FRONT_IDLE;
+	f->state = DOWNSTREAM_IDLE;
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
-	if (buf_len(&f->grave.in) > 0 || f->peer.eof)
-		front_run(f);
+	if (buf_len(&f->base.in) > 0 || f->peer.eof)
+		downstream_run(f);
 	else
 		peer_resume(&f->peer);
 }
 
 static void
-on_eof(struct front *f)
+on_eof(struct downstream *f)
 {
 	struct exchange *ex = f->ex;
 
-	if (f->state == FRONT_LINGER) {
+	if (f->state == DOWNSTREAM_LINGER) {
 		if (buf_len(&f->peer.out) == 0)
-			front_close(f, false);
+			downstream_close(f, false);
 		return;
 	}
 	if (ex == NULL) {
 		if (!f->unread)
-			front_close(f, false);
+			downstream_close(f, false);
 		return;
 	}
 	/* Bytes may still wait for a connection to the endpoint; the body may still become
 	 * complete. */
-	if (!ex->request_done && buf_len(&f->grave.in) == 0) {
+	if (!ex->request_done && buf_len(&f->base.in) == 0) {
 		count(&f->worker->counters.client_lost, 1);
-		front_close(f, false);
+		downstream_close(f, false);
 	}
 }
 
 static void
-read_client(struct front *f, unsigned events)
+read_client(struct downstream *f, unsigned events)
 {
 	struct worker *w = f->worker;
 
 	if (f->peer.paused) { /* a reset; a paused client has sent more than can be taken */
 		count(&w->counters.client_lost, f->ex != NULL);
-		front_close(f, false);
+		downstream_close(f, false);
 		return;
 	}
 	/* No other event follows a hang-up: read everything now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
 		struct exchange *ex = f->ex;
-		bool upload = ex != NULL && ex->back != NULL && !ex->back->connecting;
+		bool upload = ex != NULL && ex->upstream != NULL && !ex->upstream->connecting;
 		size_t most = memory_allowance(f);
 		ssize_t n;
 
 		if (upload && ex->step[1] > 0)
-			most = memory_step(&ex->back->peer, most);
+			most = memory_step(&ex->upstream->peer, most);
 		n = peer_read(&f->peer, w->scratch, most);
 		if (n == -EAGAIN && !(events & WATCH_HUP))
 			return;
 		if (n < 0) {
 			count(&w->counters.client_lost, f->ex != NULL);
-			front_close(f, false);
+			downstream_close(f, false);
 			return;
 		}
 		if (n == 0) {
@@ -335,8 +336,8 @@ read_client(struct front *f, unsigned events)
 		}
 		if (upload)
 			ex->step[1] = splice_first(n, most);
-		front_input(f, w->scratch, (size_t)n);
-		if (f->grave.ended || f->state == FRONT_RELAY || f->peer.paused)
+		downstream_input(f, w->scratch, (size_t)n);
+		if (f->base.ended || f->state == DOWNSTREAM_RELAY || f->peer.paused)
 			return;
 		if ((size_t)n < most && !(events & WATCH_HUP))
 			return;
@@ -345,25 +346,25 @@ read_client(struct front *f, unsigned events)
 
 /* Between two requests: the client has read some of the earlier responses. */
 static void
-write_idle(struct front *f)
+write_idle(struct downstream *f)
 {
 	struct worker *w = f->worker;
 
-	if (f->state == FRONT_IDLE)
+	if (f->state == DOWNSTREAM_IDLE)
 		expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
 	if (f->unread && !memory_full(&f->peer))
-		front_run(f);
+		downstream_run(f);
 }
 
 static void
-write_client(struct front *f)
+write_client(struct downstream *f)
 {
 	if (peer_flush(&f->peer) < 0) {
 		count(&f->worker->counters.client_lost, 1);
-		front_close(f, false);
+		downstream_close(f, false);
 		return;
 	}
-	if (f->state == FRONT_LINGER)
+	if (f->state == DOWNSTREAM_LINGER)
 		proxy_linger(f);
 	else if (f->ex != NULL && buf_len(&f->peer.out) > 0)
 		exchange_touch(f->ex); /* slow, but alive */
@@ -374,21 +375,21 @@ write_client(struct front *f)
 }
 
 static void
-on_front(void *arg, int fd, unsigned events)
+on_downstream(void *arg, int fd, unsigned events)
 {
-	struct front *f = arg;
+	struct downstream *f = arg;
 	struct worker *w = f->worker;
 
 	(void)fd;
 	worker_enter(w);
-	if (f->state == FRONT_RELAY && f->ex->listening)
+	if (f->state == DOWNSTREAM_RELAY && f->ex->listening)
 		server_first_end(f);
-	if (f->state == FRONT_RELAY) {
-		relay_on_front(f, events);
+	if (f->state == DOWNSTREAM_RELAY) {
+		relay_on_downstream(f, events);
 	} else {
 		if (events & WATCH_WRITE)
 			write_client(f);
-		if (!f->grave.ended && events & (WATCH_READ | WATCH_HUP))
+		if (!f->base.ended && events & (WATCH_READ | WATCH_HUP))
 			read_client(f, events);
 	}
 	memory_settle(f);
@@ -398,7 +399,7 @@ on_front(void *arg, int fd, unsigned events)
 static void
 on_expired(void *arg)
 {
-	struct front *f = arg;
+	struct downstream *f = arg;
 
 	if (f->ex != NULL && exchange_not_due(f->ex))
 		return;
@@ -406,33 +407,33 @@ on_expired(void *arg)
 		server_first_end(f);
 		return;
 	}
-	switch ((enum front_state)f->state) {
-	case FRONT_HEAD:
+	switch ((enum downstream_state)f->state) {
+	case DOWNSTREAM_HEAD:
 		count(&f->worker->counters.timeouts, 1);
-		front_refuse(f, 408, "the request's head took too long", true);
+		downstream_refuse(f, 408, "the request's head took too long", true);
 		break;
-	case FRONT_EXCHANGE:
+	case DOWNSTREAM_EXCHANGE:
 		exchange_timeout(f->ex);
 		break;
-	case FRONT_IDLE:
+	case DOWNSTREAM_IDLE:
 		if (f->silent)
 			server_first_over(f);
 		else
-			front_close(f, false);
+			downstream_close(f, false);
 		break;
-	case FRONT_RELAY:
-	case FRONT_LINGER:
+	case DOWNSTREAM_RELAY:
+	case DOWNSTREAM_LINGER:
 		if (f->ex != NULL)
 			access_log_end(f->ex, "cD");
-		front_close(f, buf_len(&f->peer.out) > 0);
+		downstream_close(f, buf_len(&f->peer.out) > 0);
 		break;
 	}
 }
 
 void
-front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *client)
+downstream_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *client)
 {
-	struct front *f = xcalloc(1, sizeof *f);
+	struct downstream *f = xcalloc(1, sizeof *f);
 
 	f->worker = w;
 	f->group = g;
@@ -440,11 +441,11 @@ front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *
 	f->client_port = ntohs(client->sin_port);
 	f->slot = fair_share_slot(&f->client_ip, sizeof f->client_ip, w->lb->client_seed);
 	memory_enter(f);
-	list_add_before(&w->fronts, &f->node);
+	list_add_before(&w->downstreams, &f->node);
 	expiry_init(&f->expiry, on_expired, f);
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
 	count(&w->counters.active, 1);
-	peer_open(&f->peer, w->loop, fd, false, on_front, f);
+	peer_open(&f->peer, w->loop, fd, false, on_downstream, f);
 	f->peer.mind = true;
 	count(g->port_of->mode == PORT_HTTP ? &w->counters.accepted_http
 					    : &w->counters.accepted_tcp,
@@ -456,15 +457,15 @@ front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *
 }
 
 void
-front_drain(struct front *f)
+downstream_drain(struct downstream *f)
 {
-	if (f->state == FRONT_RELAY && f->ex->listening)
+	if (f->state == DOWNSTREAM_RELAY && f->ex->listening)
 		server_first_end(f);
 	/* A request that waits unread counts as in progress. */
-	if (f->state != FRONT_IDLE || f->unread || peer_has_input(&f->peer))
+	if (f->state != DOWNSTREAM_IDLE || f->unread || peer_has_input(&f->peer))
 		return;
 	if (buf_len(&f->peer.out) > 0)
 		proxy_linger(f); /* a response is still being sent */
 	else
-		front_close(f, false);
+		downstream_close(f, false);
 }

@@ -20,19 +20,19 @@
 #include "lb/private.h"
 
 /* Takes fd and the reference to the group. */
-void front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *client);
+void downstream_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *client);
 /* Closes it and ends its exchange. */
-void front_close(struct front *f, bool reset);
+void downstream_close(struct downstream *f, bool reset);
 /* Processes bytes that were read and had to wait. */
-void front_run(struct front *f);
+void downstream_run(struct downstream *f);
 /* The exchange is over and f->ex is NULL: the next request, or the end of the connection. */
-void front_next(struct front *f, bool keep);
+void downstream_next(struct downstream *f, bool keep);
 /* Sends a response of our own with a one-line body; ends f->ex if there is one. close: the
  * connection cannot be used further. */
-void front_refuse(struct front *f, int status, const char *line, bool close);
+void downstream_refuse(struct downstream *f, int status, const char *line, bool close);
 /* Starts or stops reading from the client, depending on what is buffered. */
-void front_gate(struct front *f);
+void downstream_gate(struct downstream *f);
 /* For draining: closes it unless something is in progress. */
-void front_drain(struct front *f);
+void downstream_drain(struct downstream *f);
 
 #endif

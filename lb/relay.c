@@ -16,7 +16,7 @@
 #include "lb/trace.h"
 
 static void
-relay_touch(struct front *f)
+relay_touch(struct downstream *f)
 {
 	const struct service *s = f->group->service;
 
@@ -31,39 +31,39 @@ relay_touch(struct front *f)
 static void
 close_both(struct exchange *ex, bool reset)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
-	if (ex->back != NULL)
-		back_close(ex->back, reset);
-	front_close(f, reset);
+	if (ex->upstream != NULL)
+		upstream_close(ex->upstream, reset);
+	downstream_close(f, reset);
 }
 
 bool
 relay_goes_round(struct exchange *ex)
 {
-	ex->hops = (uint8_t)hops_of_socket(ex->front->peer.fd, AF_INET);
+	ex->hops = (uint8_t)hops_of_socket(ex->downstream->peer.fd, AF_INET);
 	if (ex->hops < HOPS_MAX)
 		return false;
-	worker_tell_loop(ex->front);
+	worker_tell_loop(ex->downstream);
 	return true;
 }
 
 void
-relay_cut(struct front *f)
+relay_cut(struct downstream *f)
 {
 	access_log_end(f->ex, "PR");
 	close_both(f->ex, true);
 }
 
 void
-relay_open(struct front *f)
+relay_open(struct downstream *f)
 {
 	struct worker *w = f->worker;
 	struct exchange *ex = exchange_new(f);
 	char reason[PERMIT_REASON_MAX];
 
 	ex->relay = true;
-	f->state = FRONT_RELAY;
+	f->state = DOWNSTREAM_RELAY;
 	if (w->traces)
 		trace_relay(ex);
 	relay_touch(f);
@@ -91,14 +91,14 @@ relay_open(struct front *f)
 void
 relay_dial_failed(struct exchange *ex)
 {
-	struct counters *c = &ex->front->worker->counters;
+	struct counters *c = &ex->downstream->worker->counters;
 
 	if (ex->listening) {
-		server_first_end(ex->front);
+		server_first_end(ex->downstream);
 		return;
 	}
 	count(ex->full ? &c->overloaded : &c->not_connected, 1);
-	count(&ex->front->group->cell->failures, 1);
+	count(&ex->downstream->group->cell->failures, 1);
 	access_log_end(ex, ex->timed_out ? "sC" : "SC");
 	close_both(ex, true);
 }
@@ -107,14 +107,14 @@ relay_dial_failed(struct exchange *ex)
 static bool
 relay_finished(const struct exchange *ex)
 {
-	return ex->front->peer.shut && ex->back->peer.shut;
+	return ex->downstream->peer.shut && ex->upstream->peer.shut;
 }
 
 static void
 count_bytes(struct exchange *ex, bool up, uint64_t n)
 {
-	struct counters *c = &ex->front->worker->counters;
-	struct service_stats_cell *of = ex->front->group->cell;
+	struct counters *c = &ex->downstream->worker->counters;
+	struct service_stats_cell *of = ex->downstream->group->cell;
 
 	*(up ? &ex->body_sent : &ex->body_received) += n;
 	count(up ? &c->bytes_up : &c->bytes_down, n);
@@ -126,16 +126,16 @@ count_bytes(struct exchange *ex, bool up, uint64_t n)
 static int
 hand_over_input(struct exchange *ex)
 {
-	struct front *f = ex->front;
-	struct peer *up = &ex->back->peer;
-	size_t n = buf_len(&f->grave.in);
+	struct downstream *f = ex->downstream;
+	struct peer *up = &ex->upstream->peer;
+	size_t n = buf_len(&f->base.in);
 	int rc = 0;
 
 	if (n > 0) {
-		rc = peer_send_bytes(up, buf_at(&f->grave.in), n);
+		rc = peer_send_bytes(up, buf_at(&f->base.in), n);
 		count_bytes(ex, true, n);
-		buf_consume(&f->grave.in, n);
-		buf_release(&f->grave.in);
+		buf_consume(&f->base.in, n);
+		buf_release(&f->base.in);
 	}
 	if (rc == 0 && f->peer.eof && !up->shutting)
 		rc = peer_shut(up);
@@ -143,19 +143,19 @@ hand_over_input(struct exchange *ex)
 }
 
 void
-relay_on_input(struct front *f)
+relay_on_input(struct downstream *f)
 {
 	struct exchange *ex = f->ex;
 
-	if (ex->back == NULL || ex->back->connecting) {
-		front_gate(f);
+	if (ex->upstream == NULL || ex->upstream->connecting) {
+		downstream_gate(f);
 		return;
 	}
 	if (hand_over_input(ex) < 0) {
 		close_both(ex, true);
 		return;
 	}
-	if (memory_full(&ex->back->peer))
+	if (memory_full(&ex->upstream->peer))
 		peer_pause(&f->peer);
 	else
 		peer_resume(&f->peer);
@@ -164,7 +164,7 @@ relay_on_input(struct front *f)
 void
 relay_greeted(struct exchange *ex, const char *data, size_t len)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	relay_touch(f);
 	if (f->worker->traces) {
@@ -180,23 +180,23 @@ relay_greeted(struct exchange *ex, const char *data, size_t len)
 void
 relay_connected(struct exchange *ex)
 {
-	ex->back->peer.mind = true;
+	ex->upstream->peer.mind = true;
 	access_log_connected(ex);
 	trace_connected(ex);
-	if (target_is_suspect(ex->back->target))
-		outlier_share_worked(ex->front->worker, ex->back->target, true);
+	if (target_is_suspect(ex->upstream->target))
+		outlier_share_worked(ex->downstream->worker, ex->upstream->target, true);
 	if (!ex->listening)
-		relay_on_input(ex->front);
+		relay_on_input(ex->downstream);
 }
 
 void
 relay_upgraded(struct exchange *ex, const char *data, size_t len)
 {
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 
 	ex->relay = true;
-	ex->back->peer.mind = true;
-	f->state = FRONT_RELAY;
+	ex->upstream->peer.mind = true;
+	f->state = DOWNSTREAM_RELAY;
 	relay_touch(f);
 	if (len > 0 && peer_send_bytes(&f->peer, data, len) < 0) {
 		close_both(ex, true);
@@ -210,7 +210,7 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 static ssize_t
 relay_move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step, size_t most)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 	size_t room = *step > 0 ? memory_step(to, *step) : most;
 	ssize_t n = -ENOSYS;
 	int rc;
@@ -237,11 +237,11 @@ relay_move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *st
 static int
 relay_pump(struct exchange *ex, bool up, unsigned events)
 {
-	struct peer *from = up ? &ex->front->peer : &ex->back->peer;
-	struct peer *to = up ? &ex->back->peer : &ex->front->peer;
+	struct peer *from = up ? &ex->downstream->peer : &ex->upstream->peer;
+	struct peer *to = up ? &ex->upstream->peer : &ex->downstream->peer;
 
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
-		size_t most = memory_allowance(ex->front);
+		size_t most = memory_allowance(ex->downstream);
 		ssize_t n = relay_move(ex, from, to, &ex->step[up], most);
 
 		if (n == -EAGAIN)
@@ -265,11 +265,11 @@ relay_pump(struct exchange *ex, bool up, unsigned events)
 static void
 relay_turn(struct exchange *ex, bool up, unsigned events)
 {
-	struct peer *self = up ? &ex->front->peer : &ex->back->peer;
-	struct peer *other = up ? &ex->back->peer : &ex->front->peer;
+	struct peer *self = up ? &ex->downstream->peer : &ex->upstream->peer;
+	struct peer *other = up ? &ex->upstream->peer : &ex->downstream->peer;
 	int rc = 0;
 
-	relay_touch(ex->front);
+	relay_touch(ex->downstream);
 	if (!up)
 		access_log_first(ex);
 	if (events & WATCH_WRITE) {
@@ -291,12 +291,12 @@ relay_turn(struct exchange *ex, bool up, unsigned events)
 }
 
 void
-relay_on_back(struct back *b, unsigned events)
+relay_on_upstream(struct upstream_conn *b, unsigned events)
 {
 	struct exchange *ex = b->ex;
 
 	if (ex->listening) {
-		server_first_on_back(b);
+		server_first_on_upstream(b);
 		return;
 	}
 	relay_turn(ex, false, events);
@@ -304,25 +304,25 @@ relay_on_back(struct back *b, unsigned events)
 
 /* The upstream is not connected yet: what the client sends is kept. */
 static void
-keep_early(struct front *f, unsigned events)
+keep_early(struct downstream *f, unsigned events)
 {
 	struct worker *w = f->worker;
 	ssize_t n = peer_read(&f->peer, w->scratch, memory_allowance(f));
 
 	if (n > 0)
-		buf_add(&f->grave.in, w->scratch, (size_t)n);
+		buf_add(&f->base.in, w->scratch, (size_t)n);
 	if ((n < 0 && n != -EAGAIN) || events & WATCH_HUP)
-		front_close(f, true);
+		downstream_close(f, true);
 	else
-		front_gate(f);
+		downstream_gate(f);
 }
 
 void
-relay_on_front(struct front *f, unsigned events)
+relay_on_downstream(struct downstream *f, unsigned events)
 {
 	struct exchange *ex = f->ex;
 
-	if (ex->back == NULL || ex->back->connecting)
+	if (ex->upstream == NULL || ex->upstream->connecting)
 		keep_early(f, events);
 	else
 		relay_turn(ex, true, events);

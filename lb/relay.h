@@ -10,23 +10,23 @@
 
 #include "lb/private.h"
 
-/* Finds an endpoint; what the client has sent waits in f->grave.in. Without an endpoint the client
+/* Finds an endpoint; what the client has sent waits in f->base.in. Without an endpoint the client
  * is reset. */
-void relay_open(struct front *f);
+void relay_open(struct downstream *f);
 /* Returns whether this connection was forwarded as often as allowed. If so, that is logged, and the
  * caller must end it. */
 bool relay_goes_round(struct exchange *ex);
 /* Its client may not call the service any more. */
-void relay_cut(struct front *f);
+void relay_cut(struct downstream *f);
 /* The endpoint has switched protocols: `data` is what it sent after its response head. */
 void relay_upgraded(struct exchange *ex, const char *data, size_t len);
 /* The endpoint has spoken first: `data` is its greeting. */
 void relay_greeted(struct exchange *ex, const char *data, size_t len);
 void relay_connected(struct exchange *ex);
 void relay_dial_failed(struct exchange *ex);
-/* Bytes may have arrived in f->grave.in. */
-void relay_on_input(struct front *f);
-void relay_on_front(struct front *f, unsigned events);
-void relay_on_back(struct back *b, unsigned events);
+/* Bytes may have arrived in f->base.in. */
+void relay_on_input(struct downstream *f);
+void relay_on_downstream(struct downstream *f, unsigned events);
+void relay_on_upstream(struct upstream_conn *b, unsigned events);
 
 #endif

@@ -19,10 +19,11 @@ server_first_known(const struct group *g)
 	return g->service != NULL && g->habit_of == g->service->digest;
 }
 
-static enum habit
+static enum detected_protocol
 server_first_habit(const struct group *g)
 {
-	return server_first_known(g) ? (enum habit)g->habit : HABIT_UNKNOWN;
+	return server_first_known(g) ? (enum detected_protocol)g->detected_protocol
+				     : DETECTED_UNKNOWN;
 }
 
 static bool
@@ -32,34 +33,34 @@ asked_lately(const struct group *g, uint64_t now_ms)
 }
 
 static void
-server_first_learn(struct group *g, enum habit habit)
+server_first_learn(struct group *g, enum detected_protocol detected_protocol)
 {
-	g->habit = (uint8_t)habit;
+	g->detected_protocol = (uint8_t)detected_protocol;
 	g->habit_of = g->service != NULL ? g->service->digest : 0;
 }
 
 void
 server_first_is_http(struct group *g)
 {
-	server_first_learn(g, HABIT_HTTP);
+	server_first_learn(g, DETECTED_HTTP);
 }
 
 void
-server_first_open(struct front *f)
+server_first_open(struct downstream *f)
 {
 	struct worker *w = f->worker;
 
 	switch (server_first_habit(f->group)) {
-	case HABIT_HTTP:
+	case DETECTED_HTTP:
 		break;
-	case HABIT_SERVER_FIRST:
+	case DETECTED_SERVER_FIRST:
 		relay_open(f);
 		break;
-	case HABIT_UNKNOWN:
+	case DETECTED_UNKNOWN:
 		f->silent = true;
 		expiry_set(&w->expiries, &f->expiry, SPAN_SILENCE, w->now_ms);
-		if (!timer_active(w->hurry))
-			timer_start(w->hurry, SILENCE_MS, 0);
+		if (!timer_active(w->silence_timer))
+			timer_start(w->silence_timer, SILENCE_MS, 0);
 		break;
 	}
 }
@@ -72,12 +73,12 @@ server_first_tick(void *arg)
 	worker_enter(w);
 	expiries_run(&w->expiries, w->now_ms);
 	if (!list_empty(&w->expiries.rings[SPAN_SILENCE]))
-		timer_start(w->hurry, LOOK_AGAIN_MS, 0);
+		timer_start(w->silence_timer, LOOK_AGAIN_MS, 0);
 	worker_leave(w);
 }
 
 void
-server_first_over(struct front *f)
+server_first_over(struct downstream *f)
 {
 	struct worker *w = f->worker;
 	struct group *g = f->group;
@@ -85,7 +86,7 @@ server_first_over(struct front *f)
 
 	f->silent = false;
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
-	if (server_first_habit(g) == HABIT_SERVER_FIRST) {
+	if (server_first_habit(g) == DETECTED_SERVER_FIRST) {
 		relay_open(f);
 		return;
 	}
@@ -94,28 +95,28 @@ server_first_over(struct front *f)
 	if (!permit_check(f))
 		return;
 	g = f->group;
-	if (server_first_habit(g) == HABIT_HTTP || w->draining || asked_lately(g, w->now_ms))
+	if (server_first_habit(g) == DETECTED_HTTP || w->draining || asked_lately(g, w->now_ms))
 		return;
-	server_first_learn(g, HABIT_UNKNOWN);
+	server_first_learn(g, DETECTED_UNKNOWN);
 	g->ask_again_ms = w->now_ms + ASK_EVERY_MS;
 	ex = exchange_new(f);
 	ex->relay = ex->listening = true;
-	f->state = FRONT_RELAY;
+	f->state = DOWNSTREAM_RELAY;
 	expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);
 	if (relay_goes_round(ex) || dial_start(ex, false) == DIAL_FAILED)
 		server_first_end(f);
 }
 
 void
-server_first_end(struct front *f)
+server_first_end(struct downstream *f)
 {
 	struct worker *w = f->worker;
 	struct exchange *ex = f->ex;
 
-	if (ex->back != NULL && !ex->back->connecting && !ex->back->peer.eof)
-		pool_put(ex->back);
+	if (ex->upstream != NULL && !ex->upstream->connecting && !ex->upstream->peer.eof)
+		pool_put(ex->upstream);
 	exchange_end(ex);
-	f->state = FRONT_IDLE;
+	f->state = DOWNSTREAM_IDLE;
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
 }
 
@@ -123,20 +124,20 @@ server_first_end(struct front *f)
 static void
 wake_others(struct worker *w, const struct group *g)
 {
-	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
-		struct front *f = container_of(n, struct front, node);
+	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
+		struct downstream *f = container_of(n, struct downstream, node);
 
 		next = n->next;
-		if (f->group == g && f->state == FRONT_IDLE && f->ex == NULL && !f->not_first)
+		if (f->group == g && f->state == DOWNSTREAM_IDLE && f->ex == NULL && !f->not_first)
 			relay_open(f);
 	}
 }
 
 void
-server_first_on_back(struct back *b)
+server_first_on_upstream(struct upstream_conn *b)
 {
 	struct exchange *ex = b->ex;
-	struct front *f = ex->front;
+	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 	struct group *g = f->group;
 	ssize_t n = peer_read(&b->peer, w->scratch, sizeof w->scratch);
@@ -146,12 +147,12 @@ server_first_on_back(struct back *b)
 	/* An HTTP server that has waited long enough sends 408, or closes. */
 	if (n <= 0 || memcmp(w->scratch, "HTTP/", MIN((size_t)n, 5u)) == 0) {
 		if (n > 0)
-			server_first_learn(g, HABIT_HTTP);
-		back_close(b, false);
+			server_first_learn(g, DETECTED_HTTP);
+		upstream_close(b, false);
 		server_first_end(f);
 		return;
 	}
-	server_first_learn(g, HABIT_SERVER_FIRST);
+	server_first_learn(g, DETECTED_SERVER_FIRST);
 	if (g->service != NULL)
 		log_limited(LOG_LEVEL_INFO, 10, "lb",
 			"a port called http greets its clients: relayed as TCP service=%s/%s "

@@ -19,13 +19,13 @@
 enum { SILENCE_MS = 40 };
 
 /* A new connection to an http port. */
-void server_first_open(struct front *f);
+void server_first_open(struct downstream *f);
 /* SPAN_SILENCE has expired. */
-void server_first_over(struct front *f);
+void server_first_over(struct downstream *f);
 /* The client sends something, or draining begins: ends f->ex, which listens to an endpoint. */
-void server_first_end(struct front *f);
+void server_first_end(struct downstream *f);
 /* The endpoint sends something, or its connection ends. */
-void server_first_on_back(struct back *b);
+void server_first_on_upstream(struct upstream_conn *b);
 /* An endpoint of the group has responded with HTTP. */
 void server_first_is_http(struct group *g);
 /* The worker's timer for expiries of SPAN_SILENCE, finer than its tick. */

@@ -145,7 +145,7 @@ static void
 tap_add_endpoint(struct buf *out, const struct exchange *ex)
 {
 	static const char *const tiers[] = {"node", "zone", "rest", "tunnel"};
-	const struct group *g = ex->front->group;
+	const struct group *g = ex->downstream->group;
 	const struct target *t = ex->access.endpoint;
 	const struct endpoint *e = tap_endpoint(g, t);
 	char text[ADDR_TEXT_MAX];
@@ -156,7 +156,7 @@ tap_add_endpoint(struct buf *out, const struct exchange *ex)
 	tap_add_text(out, "policy",
 		g->service != NULL && g->service->lb.affinity_s > 0
 			? "ClientIP affinity"
-			: lb_policy_name(worker_policy(ex->front->worker, g)));
+			: lb_policy_name(worker_policy(ex->downstream->worker, g)));
 }
 
 static void
@@ -169,7 +169,7 @@ tap_add_time(struct buf *out, const char *member, const struct access_log *a, ui
 static void
 tap_write(struct buf *out, const struct exchange *ex, const char *service, enum tap_moment moment)
 {
-	const struct front *f = ex->front;
+	const struct downstream *f = ex->downstream;
 	const struct access_log *a = &ex->access;
 	const struct addr from = addr_ipv4(f->client_ip, f->client_port);
 	char when[LOG_TIME_MAX], client[ADDR_TEXT_MAX];
@@ -191,7 +191,7 @@ tap_write(struct buf *out, const struct exchange *ex, const char *service, enum 
 }
 
 static bool
-tap_wants(const struct tap_filter *wanted, const struct front *f, const char *service)
+tap_wants(const struct tap_filter *wanted, const struct downstream *f, const char *service)
 {
 	return (wanted->client_port == 0 || wanted->client_port == f->client_port) &&
 		(wanted->service[0] == '\0' || strcmp(wanted->service, service) == 0);
@@ -213,8 +213,8 @@ tap_keep(struct tap *t, uint64_t number, const struct buf *text)
 void
 tap_note(struct exchange *ex, enum tap_moment moment)
 {
-	const struct service *s = ex->front->group->service;
-	struct tap *t = ex->front->worker->tap;
+	const struct service *s = ex->downstream->group->service;
+	struct tap *t = ex->downstream->worker->tap;
 	char service[TAP_SERVICE_MAX + 1] = "";
 	auto_buf struct buf text;
 
@@ -222,7 +222,7 @@ tap_note(struct exchange *ex, enum tap_moment moment)
 	if (s != NULL)
 		snprintf(service, sizeof service, "%s/%s", s->namespace, s->name);
 	for (unsigned i = 0; i < t->n; i++) {
-		if (!tap_wants(&t->filters[i], ex->front, service))
+		if (!tap_wants(&t->filters[i], ex->downstream, service))
 			continue;
 		if (t->taken[i] == TAP_TICK_MOST) {
 			t->skipped[i]++;

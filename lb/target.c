@@ -21,7 +21,7 @@ target_try(struct target *t, uint64_t now_ms)
 	if (t->ejections == 0 || t->node.down_until_ms > now_ms)
 		return;
 	t->node.down_until_ms = now_ms + PROBATION_MS;
-	t->on_trial = true;
+	t->half_open = true;
 }
 
 bool
@@ -77,9 +77,9 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 	balance_punish(&t->node, now_ms);
 	/* Requests that were in progress when the first one failed, or that had no other endpoint,
 	 * are no further proof. */
-	if (t->node.down_until_ms > now_ms && !t->on_trial)
+	if (t->node.down_until_ms > now_ms && !t->half_open)
 		return false;
-	t->on_trial = false;
+	t->half_open = false;
 	t->fault = (uint8_t)fault;
 	if (fault != TARGET_REFUSED && fault != TARGET_ERRORS && t->failures < SILENT_TIMES &&
 		t->ejections == 0)
@@ -100,7 +100,7 @@ target_told_failed(struct target *t, enum target_fault fault, uint64_t now_ms, u
 
 	if (t->node.down_until_ms > now_ms || (fault != TARGET_REFUSED && heard))
 		return false;
-	t->on_trial = false; /* the result of a slow one is no further proof */
+	t->half_open = false; /* the result of a slow one is no further proof */
 	t->fault = (uint8_t)fault;
 	leave_out(t, now_ms, wait_ms);
 	return true;
@@ -121,7 +121,7 @@ target_worked(struct target *t, uint64_t now_ms)
 		t->node.back_ms = now_ms;
 	t->failures = 0;
 	t->ejections = 0;
-	t->on_trial = false;
+	t->half_open = false;
 	t->node.down_until_ms = 0;
 	list_del(&t->ejected);
 }

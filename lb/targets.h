@@ -51,7 +51,7 @@ struct target {
 	struct node ejected; /* in targets_ejected() from its ejection until it works again */
 	uint64_t ejected_ms, probe_ms; /* time of the ejection; time of probe.c's next try */
 	unsigned n_idle;
-	unsigned era; /* connections of an earlier era are not kept idle */
+	unsigned pool_generation; /* connections of an earlier era are not kept idle */
 	unsigned refs;
 	uint64_t heard_ms; /* when a connection was last made, or a response last began */
 	uint16_t n_fresh; /* dials that may still be answered soon */
@@ -65,11 +65,11 @@ struct target {
 	uint8_t fault; /* enum target_fault, of the last failure */
 	bool connect_known;
 	bool probed; /* a probe is in progress */
-	bool on_trial; /* its back-off is over: the result of the next request decides */
+	bool half_open; /* its back-off is over: the result of the next request decides */
 };
 
 /* The protocol seen on a port declared http: server_first.h. */
-enum habit { HABIT_UNKNOWN, HABIT_HTTP, HABIT_SERVER_FIRST };
+enum detected_protocol { DETECTED_UNKNOWN, DETECTED_HTTP, DETECTED_SERVER_FIRST };
 
 /* There is one for each service port used within the last minute: thousands of them. */
 struct group {
@@ -78,7 +78,7 @@ struct group {
 	uint16_t port;
 	/* for clients that these gates of the service exclude (model/service.h) */
 	uint64_t closed;
-	uint8_t habit; /* enum habit */
+	uint8_t detected_protocol; /* enum habit */
 	unsigned refs;
 	uint32_t epoch;
 	uint64_t used_ms;

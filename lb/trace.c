@@ -37,7 +37,7 @@ trace_wanted(struct worker *w, bool has_parent, const struct trace_context *pare
 static struct trace_span *
 trace_span_begin(struct exchange *ex, enum trace_part part, const struct trace_context *parent)
 {
-	const struct front *f = ex->front;
+	const struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 	const struct service *service = f->group->service;
 	const uint64_t random[3] = {worker_random(w), worker_random(w), worker_random(w)};
@@ -68,7 +68,7 @@ trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_forwar
 	bool has_parent = span_parent(h, &parent);
 	struct trace_span *s;
 
-	if (!trace_wanted(ex->front->worker, has_parent, &parent))
+	if (!trace_wanted(ex->downstream->worker, has_parent, &parent))
 		return;
 	s = trace_span_begin(ex, TRACE_REQUEST, has_parent ? &parent : NULL);
 	span_request(s, h, forward->host);
@@ -80,11 +80,11 @@ trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_forwar
 void
 trace_relay(struct exchange *ex)
 {
-	const struct group *g = ex->front->group;
+	const struct group *g = ex->downstream->group;
 	struct in_addr ip = {.s_addr = htonl(g->ip)};
 	struct trace_span *s;
 
-	if (!trace_wanted(ex->front->worker, false, NULL))
+	if (!trace_wanted(ex->downstream->worker, false, NULL))
 		return;
 	s = trace_span_begin(ex, TRACE_RELAY, NULL);
 	/* server_first.h may have waited */
@@ -108,7 +108,7 @@ trace_add(struct exchange *ex, enum trace_what what, const struct target *t)
 void
 trace_connected(struct exchange *ex)
 {
-	const struct target *t = ex->back->target;
+	const struct target *t = ex->upstream->target;
 	struct trace_span *s = ex->span;
 
 	if (s == NULL)
@@ -123,7 +123,7 @@ trace_connected(struct exchange *ex)
 void
 trace_end(struct exchange *ex)
 {
-	struct worker *w = ex->front->worker;
+	struct worker *w = ex->downstream->worker;
 	struct trace_span *s = take_ptr(&ex->span);
 
 	if (s == NULL)

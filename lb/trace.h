@@ -27,7 +27,7 @@ void trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_f
 /* A connection that will be relayed: treated as a request without a parent. */
 void trace_relay(struct exchange *ex);
 void trace_add(struct exchange *ex, enum trace_what what, const struct target *t);
-/* ex->back can be written to. */
+/* ex->upstream can be written to. */
 void trace_connected(struct exchange *ex);
 /* The span is over. Later ends of the exchange add nothing. */
 void trace_end(struct exchange *ex);

@@ -25,19 +25,19 @@ wait_queue_of(struct worker *w, struct group *g)
 void
 wait_queue_wait(struct exchange *ex)
 {
-	const struct front *f = ex->front;
+	const struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 
 	if (ex->waiter.lane != NULL)
 		return;
-	if (ex->back == NULL)
+	if (ex->upstream == NULL)
 		count(&w->counters.waits, 1);
 	fair_queue_join(&wait_queue_of(w, f->group)->line, &ex->waiter, f->client_ip);
 	w->turns_due = true;
 }
 
 bool
-wait_queue_crowded(const struct group *g)
+wait_queue_has_waiters(const struct group *g)
 {
 	return g->turn != NULL && !fair_queue_empty(&g->turn->line);
 }
@@ -45,7 +45,7 @@ wait_queue_crowded(const struct group *g)
 static bool
 too_late(const struct worker *w, const struct exchange *ex)
 {
-	const struct service *s = ex->front->group->service;
+	const struct service *s = ex->downstream->group->service;
 	uint32_t limit_ms = s != NULL && s->lb.connect_ms > 0 ? s->lb.connect_ms : w->connect_ms;
 
 	return w->now_ms - ex->want_ms >= limit_ms;
@@ -55,7 +55,7 @@ static void
 give_up(struct exchange *ex)
 {
 	fair_queue_leave(&ex->waiter);
-	if (ex->back != NULL)
+	if (ex->upstream != NULL)
 		return; /* its dial is in progress and has its own timeout */
 	/* An exchange that waited behind others of its client never looked for an endpoint, so
 	 * check now. */

@@ -26,7 +26,7 @@
 /* Does nothing if it waits already. */
 void wait_queue_wait(struct exchange *ex);
 /* Returns whether an exchange waits for the group's endpoints. */
-bool wait_queue_crowded(const struct group *g);
+bool wait_queue_has_waiters(const struct group *g);
 /* Serves every exchange whose turn can come now: at the end of a callback after wait_queue_due(),
  * and at every tick. */
 void wait_queue_run(struct worker *w);

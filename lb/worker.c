@@ -18,7 +18,7 @@
 enum { HEDGE_MS = 100, SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 200 };
 
 void
-worker_bury(struct worker *w, struct grave *g)
+worker_free_later(struct worker *w, struct conn_base *g)
 {
 	g->ended = true;
 	g->next = w->dead;
@@ -46,7 +46,7 @@ worker_enter(struct worker *w)
 {
 	w->now_ms = loop_now_ms(w->loop);
 	while (w->dead != NULL) {
-		struct grave *g = w->dead;
+		struct conn_base *g = w->dead;
 
 		w->dead = g->next;
 		buf_fini(&g->in);
@@ -108,17 +108,18 @@ worker_connect(struct worker *w, const struct target *t, const struct exchange *
 	unsigned hops = ex != NULL && ex->relay ? ex->hops + 1u : 0;
 
 	if (!target_is_far(t))
-		return worker_dial(w, &to, ex != NULL ? ex->front->group->service : NULL, hops, fd);
+		return worker_dial(
+			w, &to, ex != NULL ? ex->downstream->group->service : NULL, hops, fd);
 	return c->forward != NULL
 		? c->forward(c->forward_arg,
-			  &(struct lb_forward){ex != NULL ? ex->front->group->service : NULL, t->ip,
-				  t->port, hops},
+			  &(struct lb_forward){ex != NULL ? ex->downstream->group->service : NULL,
+				  t->ip, t->port, hops},
 			  fd)
 		: -EHOSTUNREACH;
 }
 
 void
-worker_tell_loop(const struct front *f)
+worker_tell_loop(const struct downstream *f)
 {
 	const struct service *s = f->group->service;
 
@@ -206,8 +207,8 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->guard = c->guard != NULL ? dial_guard_ref(c->guard) : NULL;
 	w->targets = targets_new(&lb->shares, lb->tallies, index);
 	w->listen_fd = w->pipe[0] = w->pipe[1] = -1;
-	list_init(&w->fronts);
-	w->looked_at = &w->fronts;
+	list_init(&w->downstreams);
+	w->looked_at = &w->downstreams;
 	list_init(&w->turns);
 	w->spans_last = &w->spans;
 	random_bytes(&w->rng, sizeof w->rng);
@@ -239,7 +240,7 @@ worker_start(void *arg)
 	w->now_ms = loop_now_ms(w->loop);
 	w->tick = timer_new(w->loop, on_tick, w);
 	timer_start(w->tick, EXPIRY_TICK_MS, EXPIRY_TICK_MS);
-	w->hurry = timer_new(w->loop, server_first_tick, w);
+	w->silence_timer = timer_new(w->loop, server_first_tick, w);
 }
 
 /* On its loop; afterwards only the counters are left, and `w` itself, which loop 0 frees. */
@@ -247,7 +248,7 @@ static void
 worker_end(struct worker *w)
 {
 	timer_free(&w->tick);
-	timer_free(&w->hurry);
+	timer_free(&w->silence_timer);
 	access_log_flush(w);
 	buf_fini(&w->access);
 	splice_fini(w);
@@ -279,9 +280,9 @@ worker_leave(struct worker *w)
 		wait_queue_run(w);
 	if (!w->draining || w->stopped)
 		return;
-	while (w->now_ms >= w->drain_until_ms && !list_empty(&w->fronts))
-		front_close(container_of(w->fronts.next, struct front, node), true);
-	if (!list_empty(&w->fronts))
+	while (w->now_ms >= w->drain_until_ms && !list_empty(&w->downstreams))
+		downstream_close(container_of(w->downstreams.next, struct downstream, node), true);
+	if (!list_empty(&w->downstreams))
 		return;
 	worker_end(w);
 	loop_post(w->lb->config.main, w->lb->on_worker_gone, w);

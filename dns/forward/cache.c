@@ -348,7 +348,7 @@ cache_find(
 	copy_out(e, now_ms, answer);
 	if (now_ms < e->expires_ms)
 		return CACHE_FRESH;
-	return now_ms < e->rest_ms ? CACHE_RESTING : CACHE_STALE;
+	return now_ms < e->rest_ms ? CACHE_STALE_BACKOFF : CACHE_STALE;
 }
 
 bool

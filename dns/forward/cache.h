@@ -53,7 +53,7 @@ enum cache_state {
 	CACHE_FRESH, /* the answer, with its remaining TTLs */
 	CACHE_FAILED, /* no upstream answered a moment ago; no bytes */
 	CACHE_STALE, /* expired: to be used if no upstream answers */
-	CACHE_RESTING, /* stale, and no upstream answered a moment ago */
+	CACHE_STALE_BACKOFF, /* stale, and no upstream answered a moment ago */
 };
 
 struct cache;

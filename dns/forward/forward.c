@@ -152,7 +152,7 @@ ask_one(struct question *q, unsigned i, enum ask_how how)
 	a->next = q->asks;
 	q->asks = a;
 	if (q->asked != 0 && how == ASK_MIXED)
-		forward_add(&f->count->seconds, 1);
+		forward_add(&f->count->fallbacks, 1);
 	q->asked |= 1u << i;
 	q->waiting++;
 	if (a->u->open++ == 0)
@@ -335,7 +335,7 @@ kept_case(const struct ask *a, const uint8_t *answer, size_t len)
 	else if (a->how == ASK_TCP)
 		forward_note_folds(u, HEALTH_FOLDS_MAX);
 	else
-		forward_add(&a->f->count->folded, 1);
+		forward_add(&a->f->count->case_mismatches, 1);
 	return same || a->how == ASK_TCP;
 }
 

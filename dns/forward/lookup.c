@@ -17,8 +17,8 @@ struct waiter {
 };
 
 /* A question passed to the forwarder, and the clients that wait for it. */
-struct flight {
-	struct flight *chain;
+struct pending_query {
+	struct pending_query *chain;
 	struct lookup *l;
 	struct timer *stale; /* NULL: there is no stale answer */
 	struct waiter *first, **last;
@@ -37,7 +37,7 @@ struct lookup {
 	struct lookup_counters *count;
 	lookup_learnt_fn *on_learnt; /* NULL: not called */
 	void *on_learnt_arg;
-	struct flight *flights[BUCKETS];
+	struct pending_query *flights[BUCKETS];
 };
 
 static void
@@ -131,10 +131,10 @@ lookup_use(struct lookup *l, const struct addr *upstreams, size_t n)
 
 /* --- pending questions ---------------------------------------------------------------------- */
 
-static struct flight **
+static struct pending_query **
 flight_at(struct lookup *l, const struct cache_key *key, uint64_t hash)
 {
-	struct flight **at = &l->flights[hash % BUCKETS];
+	struct pending_query **at = &l->flights[hash % BUCKETS];
 
 	while (*at != NULL &&
 		((*at)->hash != hash || (*at)->key.len != key->len ||
@@ -143,14 +143,14 @@ flight_at(struct lookup *l, const struct cache_key *key, uint64_t hash)
 	return at;
 }
 
-static struct flight *
+static struct pending_query *
 flight_find(struct lookup *l, const struct cache_key *key)
 {
 	return *flight_at(l, key, hash64(key->bytes, key->len, l->seed));
 }
 
 static void
-lookup_join(struct flight *fl, uint32_t client, forward_fn *fn, void *arg)
+lookup_join(struct pending_query *fl, uint32_t client, forward_fn *fn, void *arg)
 {
 	struct waiter *w = xcalloc(1, sizeof *w);
 
@@ -165,7 +165,7 @@ lookup_join(struct flight *fl, uint32_t client, forward_fn *fn, void *arg)
 /* A callback may ask the same question again and join the same flight, so its list is emptied
  * first. */
 static void
-lookup_tell(struct flight *fl, const uint8_t *answer, size_t len)
+lookup_tell(struct pending_query *fl, const uint8_t *answer, size_t len)
 {
 	struct waiter *w = fl->first;
 
@@ -184,13 +184,13 @@ lookup_tell(struct flight *fl, const uint8_t *answer, size_t len)
 
 /* False when there is no stale answer any more. */
 static bool
-tell_stale(struct flight *fl)
+tell_stale(struct pending_query *fl)
 {
 	struct lookup *l = fl->l;
 	struct cache_answer answer;
 	enum cache_state state = cache_find(l->cache, &fl->key, loop_now_ms(l->loop), &answer);
 
-	if (state != CACHE_STALE && state != CACHE_RESTING)
+	if (state != CACHE_STALE && state != CACHE_STALE_BACKOFF)
 		return false;
 	lookup_add(&l->count->stale, fl->n_waiting);
 	lookup_tell(fl, answer.bytes, answer.len);
@@ -200,7 +200,7 @@ tell_stale(struct flight *fl)
 static void
 on_stale(void *arg)
 {
-	struct flight *fl = arg;
+	struct pending_query *fl = arg;
 
 	fl->told = true;
 	tell_stale(fl);
@@ -209,7 +209,7 @@ on_stale(void *arg)
 static void
 on_forwarded(void *arg, const uint8_t *answer, size_t len)
 {
-	struct flight *fl = arg;
+	struct pending_query *fl = arg;
 	struct lookup *l = fl->l;
 
 	if (len > 0)
@@ -225,11 +225,11 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 }
 
 static int
-take_off(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
-	struct flight **out)
+lookup_start_query(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
+	struct pending_query **out)
 {
 	uint8_t query[DNS_FORWARD_MAX];
-	struct flight *fl = xcalloc(1, sizeof *fl), **at;
+	struct pending_query *fl = xcalloc(1, sizeof *fl), **at;
 	int rc = forward_ask(
 		l->forward, query, dns_forward_build(query, q, target), on_forwarded, fl);
 
@@ -260,13 +260,13 @@ static bool
 stale_will_do(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	const struct cache_key *key)
 {
-	struct flight *fl = flight_find(l, key);
+	struct pending_query *fl = flight_find(l, key);
 
 	if (fl != NULL && fl->told)
 		return true;
 	if (forward_hopeful(l->forward))
 		return false;
-	if (fl != NULL || take_off(l, q, target, &fl) == 0)
+	if (fl != NULL || lookup_start_query(l, q, target, &fl) == 0)
 		fl->told = true;
 	return true;
 }
@@ -287,7 +287,7 @@ lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target 
 		if (!stale_will_do(l, q, target, &key))
 			return false;
 		break;
-	case CACHE_RESTING:
+	case CACHE_STALE_BACKOFF:
 		break;
 	case CACHE_MISS:
 	default:
@@ -302,7 +302,7 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 	uint32_t client, forward_fn *fn, void *arg)
 {
 	struct cache_key key;
-	struct flight *fl;
+	struct pending_query *fl;
 	int rc = 0;
 
 	cache_key_init(&key, q, target);
@@ -316,7 +316,7 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 		lookup_add(&l->count->joined, 1);
 	} else {
 		lookup_add(&l->count->misses, 1);
-		rc = take_off(l, q, target, &fl);
+		rc = lookup_start_query(l, q, target, &fl);
 	}
 	if (rc == 0)
 		lookup_join(fl, client, fn, arg);

@@ -76,7 +76,7 @@ struct client_conn {
 	bool h2_settings; /* and we have sent it our SETTINGS */
 	bool eof; /* the client has half-closed */
 	bool shut; /* and so has this side */
-	struct reaching *reaching;
+	struct connect_op *reaching;
 	unsigned passes; /* hop count of the current request, from its CDN-Loop */
 	struct stream *stream;
 	struct relay *relay;

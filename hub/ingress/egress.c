@@ -15,7 +15,7 @@ struct trip {
 	LIST_ENTRY(trip) link;
 	struct egress *of;
 	struct stream *stream; /* the node's stream, until it is joined */
-	struct reaching *reaching;
+	struct connect_op *reaching;
 	struct relay *relays
 		/* the node's stream and the stream to the endpoint, with a socket pair in
 		 * between */

@@ -24,7 +24,7 @@ struct udp_maps {
 struct udp_trip { /* a flow's `own` while it is being connected or open */
 	struct udp_flow *flow;
 	struct udp_map *map;
-	struct reaching *reaching; /* until it is connected */
+	struct connect_op *reaching; /* until it is connected */
 	struct account *caller_account, *node_account;
 	struct acl_target where; /* the target that the rules have opened; its texts follow */
 	char *where_text[2];

@@ -24,7 +24,7 @@ struct connector {
 	unsigned pending, n_waiting;
 };
 
-struct reaching {
+struct connect_op {
 	LIST_ENTRY(reaching) link, among_waiting;
 	struct connector *reach;
 	struct routes ways;
@@ -56,7 +56,7 @@ struct reaching {
 	void *arg;
 };
 
-static void try_next(struct reaching *x);
+static void try_next(struct connect_op *x);
 
 struct connector *
 connector_new(const struct connector_config *config)
@@ -76,7 +76,7 @@ connector_free(struct connector **out)
 }
 
 static void
-stop_waiting(struct reaching *x)
+stop_waiting(struct connect_op *x)
 {
 	if (!x->waits)
 		return;
@@ -86,7 +86,7 @@ stop_waiting(struct reaching *x)
 }
 
 static void
-free_reaching(struct reaching *x)
+free_reaching(struct connect_op *x)
 {
 	x->reach->pending--;
 	LIST_REMOVE(x, link);
@@ -99,7 +99,7 @@ free_reaching(struct reaching *x)
 }
 
 static void
-connector_give(struct reaching *x)
+connector_give(struct connect_op *x)
 {
 	struct connector_answer answer = {
 		.status = x->status,
@@ -125,7 +125,7 @@ connector_give(struct reaching *x)
 static void
 on_soon(void *arg)
 {
-	struct reaching *x = arg;
+	struct connect_op *x = arg;
 
 	if (x->status != 0)
 		connector_give(x);
@@ -136,7 +136,7 @@ on_soon(void *arg)
 /* Retries the same route: the tunnel has just been opened and its node has not announced its
  * capabilities yet, or it began to drain a moment ago and there is a newer one. */
 static void
-wait_a_little(struct reaching *x)
+wait_a_little(struct connect_op *x)
 {
 	x->next--;
 	x->status = 0;
@@ -145,7 +145,7 @@ wait_a_little(struct reaching *x)
 
 /* The owner is told at the next turn. */
 static void
-answer_soon(struct reaching *x, unsigned status, const char *reason)
+answer_soon(struct connect_op *x, unsigned status, const char *reason)
 {
 	x->status = status;
 	if (reason != x->reason)
@@ -157,10 +157,10 @@ answer_soon(struct reaching *x, unsigned status, const char *reason)
 /* A waiting request holds its caller's connection, and all of them are dialled at once when the
  * node comes. */
 static bool
-room_to_wait(const struct reaching *x)
+room_to_wait(const struct connect_op *x)
 {
 	const char *node = x->ways.list[x->next - 1].node;
-	const struct reaching *other;
+	const struct connect_op *other;
 	unsigned n = 0;
 
 	if (x->reach->n_waiting >= CONNECTOR_AWAIT_MOST)
@@ -173,7 +173,7 @@ room_to_wait(const struct reaching *x)
 /* Waits for the node to come, here or at another replica; if it does not, the answer is the present
  * one. */
 static void
-connector_await(struct reaching *x)
+connector_await(struct connect_op *x)
 {
 	uint64_t now = loop_now_ms(x->reach->config.loop);
 	size_t len = strlen(x->reason);
@@ -196,7 +196,7 @@ connector_await(struct reaching *x)
 
 /* For a node without a tunnel: adds the routes through its neighbours. */
 static void
-look_beside(struct reaching *x)
+look_beside(struct connect_op *x)
 {
 	const char *why;
 	size_t len = strlen(x->reason);
@@ -206,7 +206,7 @@ look_beside(struct reaching *x)
 }
 
 static void
-tell_neighbours(const struct reaching *x, bool worked)
+tell_neighbours(const struct connect_op *x, bool worked)
 {
 	const struct way *way = &x->ways.list[x->next - 1];
 
@@ -223,7 +223,7 @@ tell_neighbours(const struct reaching *x, bool worked)
 /* This route has failed: tries another one, if nothing was sent on the first. 503: there was no
  * tunnel. */
 static void
-give_up_way(struct reaching *x, unsigned status, const char *reason)
+give_up_way(struct connect_op *x, unsigned status, const char *reason)
 {
 	bool beside = x->ways.list[x->next - 1].meant[0] != '\0';
 	bool others = status == 502 || status == 503 || status == 504 ||
@@ -248,7 +248,7 @@ give_up_way(struct reaching *x, unsigned status, const char *reason)
 
 /* No tunnel of the route's node took the stream: the node may have one again in a moment. */
 static void
-give_up_node(struct reaching *x, const char *reason)
+give_up_node(struct connect_op *x, const char *reason)
 {
 	const struct connector_config *c = &x->reach->config;
 
@@ -273,7 +273,7 @@ status_to_tell(unsigned status)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	struct reaching *x = arg;
+	struct connect_op *x = arg;
 	const struct way *way = &x->ways.list[x->next - 1];
 	char text[CALLER_REASON_MAX];
 
@@ -309,7 +309,7 @@ on_answered(void *arg, unsigned status, const char *reason)
  * the target that was opened and closed. The dial is repeated wherever the node is by now.
  */
 static void
-ask_again(struct reaching *x)
+ask_again(struct connect_op *x)
 {
 	stream_close(&x->stream, STREAM_CANCELLED);
 	x->reach->repeated++;
@@ -322,7 +322,7 @@ ask_again(struct reaching *x)
 static void
 on_reset(void *arg, unsigned code)
 {
-	struct reaching *x = arg;
+	struct connect_op *x = arg;
 
 	if (x->status != 0 && timer_active(x->soon))
 		return;
@@ -368,7 +368,7 @@ static const struct stream_events events = {
 
 /* As tunnels_open, in the node's own tunnel at another replica. */
 static int
-open_elsewhere(struct reaching *x, const char *node, const struct stream_request *request)
+open_elsewhere(struct connect_op *x, const char *node, const struct stream_request *request)
 {
 	struct peers_ask ask = {.node = node,
 		.request = request,
@@ -390,7 +390,7 @@ open_elsewhere(struct reaching *x, const char *node, const struct stream_request
 }
 
 static int
-open_way(struct reaching *x, const struct way *way)
+open_way(struct connect_op *x, const struct way *way)
 {
 	const struct connector_config *c = &x->reach->config;
 	struct stream_field fields[5] = {{"edgeway-caller", x->caller}, {HOPS_FIELD, x->hops}};
@@ -420,7 +420,7 @@ open_way(struct reaching *x, const struct way *way)
 /* Sends the caller's first bytes without waiting for the answer. Not into a tunnel that seems dead:
  * after that, the dial could not move to another tunnel. */
 static void
-send_first(struct reaching *x)
+send_first(struct connect_op *x)
 {
 	size_t n;
 
@@ -432,7 +432,7 @@ send_first(struct reaching *x)
 }
 
 static void
-tell_without(const struct reaching *x, const char *node, char text[CALLER_REASON_MAX])
+tell_without(const struct connect_op *x, const char *node, char text[CALLER_REASON_MAX])
 {
 	if (x->breaks > 0)
 		snprintf(text, CALLER_REASON_MAX,
@@ -446,7 +446,7 @@ tell_without(const struct reaching *x, const char *node, char text[CALLER_REASON
 }
 
 static void
-try_next(struct reaching *x)
+try_next(struct connect_op *x)
 {
 	const struct way *way = &x->ways.list[x->next++];
 	char text[CALLER_REASON_MAX];
@@ -484,7 +484,7 @@ try_next(struct reaching *x)
 /* True if the node has a newer tunnel than the one that is waiting for an answer, or if that one no
  * longer answers anything. */
 static bool
-passed_by(const struct reaching *x, const char *node)
+passed_by(const struct connect_op *x, const char *node)
 {
 	const struct connector_config *c = &x->reach->config;
 	uint64_t here = tunnels_epoch(c->tunnels, node), there = peers_epoch(c->peers, node);
@@ -495,7 +495,7 @@ passed_by(const struct reaching *x, const char *node)
 
 /* Starts again with the current route, or, after waiting, with the first. */
 static void
-look_again(struct reaching *x)
+look_again(struct connect_op *x)
 {
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
@@ -513,7 +513,7 @@ look_again(struct reaching *x)
 
 /* True if a waiting request can now use this node, or a neighbour of its own node. */
 static bool
-connector_concerns(const struct reaching *x, const char *node)
+connector_concerns(const struct connect_op *x, const char *node)
 {
 	struct neighbours *n = x->reach->config.neighbours;
 
@@ -529,7 +529,7 @@ connector_concerns(const struct reaching *x, const char *node)
 void
 connector_changed(struct connector *r, const char *node)
 {
-	struct reaching *x, *next;
+	struct connect_op *x, *next;
 
 	if (r->config.peers == NULL)
 		return;
@@ -551,7 +551,7 @@ connector_changed(struct connector *r, const char *node)
 static void
 on_deadline(void *arg)
 {
-	struct reaching *x = arg;
+	struct connect_op *x = arg;
 
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
@@ -565,7 +565,7 @@ on_deadline(void *arg)
 /* Uses the larger of two hop counts: that of the caller's connection, which is kept where packets
  * are forwarded, and that of the request, which proxies keep as well. */
 static bool
-connector_goes_round(struct reaching *x, const struct connector_request *q)
+connector_goes_round(struct connect_op *x, const struct connector_request *q)
 {
 	unsigned hops = MAX(q->caller->hops, q->hops);
 	char target[CALLER_HOST_MAX + 8];
@@ -582,7 +582,7 @@ connector_goes_round(struct reaching *x, const struct connector_request *q)
 
 /* Finds the routes for this caller: a service may not be open to everybody. */
 static unsigned
-find_ways(struct reaching *x, const struct connector_request *q)
+find_ways(struct connect_op *x, const struct connector_request *q)
 {
 	struct routes_finder *f = x->reach->config.ways;
 	const struct routes_endpoint endpoint = {.asker = q->caller->node,
@@ -605,11 +605,11 @@ find_ways(struct reaching *x, const struct connector_request *q)
 	return status;
 }
 
-struct reaching *
+struct connect_op *
 connector_start(
 	struct connector *r, const struct connector_request *q, connector_fn *done, void *arg)
 {
-	struct reaching *x = xcalloc(1, sizeof *x);
+	struct connect_op *x = xcalloc(1, sizeof *x);
 	unsigned status;
 
 	x->reach = r;
@@ -642,21 +642,21 @@ connector_start(
 }
 
 bool
-connector_is_let_in(const struct reaching *x)
+connector_is_let_in(const struct connect_op *x)
 {
 	return x->let_in;
 }
 
 void
-connector_more(struct reaching *x)
+connector_more(struct connect_op *x)
 {
 	send_first(x);
 }
 
 void
-connector_cancel(struct reaching **out)
+connector_cancel(struct connect_op **out)
 {
-	struct reaching *x = take_ptr(out);
+	struct connect_op *x = take_ptr(out);
 
 	if (x == NULL)
 		return;

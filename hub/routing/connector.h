@@ -39,7 +39,7 @@ enum {
 };
 
 struct connector;
-struct reaching;
+struct connect_op;
 
 struct connector_config {
 	struct loop *loop;
@@ -93,13 +93,13 @@ typedef void connector_fn(void *arg, const struct connector_answer *answer);
 struct connector *connector_new(const struct connector_config *config);
 /* All pending requests must be cancelled before. */
 void connector_free(struct connector **r);
-struct reaching *connector_start(struct connector *r, const struct connector_request *request,
+struct connect_op *connector_start(struct connector *r, const struct connector_request *request,
 	connector_fn *done, void *arg);
 /* True if the rules open the target to the caller: it is being dialled, or waited for. */
-bool connector_is_let_in(const struct reaching *x);
+bool connector_is_let_in(const struct connect_op *x);
 /* `first` has more bytes. */
-void connector_more(struct reaching *x);
-void connector_cancel(struct reaching **x);
+void connector_more(struct connect_op *x);
+void connector_cancel(struct connect_op **x);
 /* The routes to the node have changed; NULL: perhaps those to any node. */
 void connector_changed(struct connector *r, const char *node);
 /* Number of pending requests. */

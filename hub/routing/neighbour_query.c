@@ -9,7 +9,7 @@
 /* The query of one node, kept until that node may be queried again. */
 struct neighbour_query {
 	TAILQ_ENTRY(neighbour_query) link;
-	struct inquiries *of;
+	struct neighbour_queries *of;
 	char *node;
 	struct stream *stream; /* NULL: it waits */
 	struct buf in, out;
@@ -17,7 +17,7 @@ struct neighbour_query {
 	bool again; /* another query is wanted */
 };
 
-struct inquiries {
+struct neighbour_queries {
 	struct inquiries_config config;
 	struct neighbours *neighbours;
 	struct timer *look;
@@ -149,7 +149,7 @@ on_timer(void *arg)
 static void
 neighbour_query_want(void *arg, const char *node)
 {
-	struct inquiries *q = arg;
+	struct neighbour_queries *q = arg;
 	struct neighbour_query *i;
 
 	TAILQ_FOREACH(i, &q->all, link) {
@@ -172,13 +172,13 @@ neighbour_query_want(void *arg, const char *node)
 static void
 on_look(void *arg)
 {
-	struct inquiries *q = arg;
+	struct neighbour_queries *q = arg;
 
 	neighbours_outdated(q->neighbours, neighbour_query_want, q);
 }
 
 void
-neighbour_query_news(struct inquiries *q, const char *node, enum tunnel_news news)
+neighbour_query_news(struct neighbour_queries *q, const char *node, enum tunnel_news news)
 {
 	switch (news) {
 	case TUNNEL_CAME:
@@ -201,7 +201,7 @@ neighbour_query_news(struct inquiries *q, const char *node, enum tunnel_news new
 static bool
 neighbour_query_tunnelled(void *arg, const char *node)
 {
-	const struct inquiries *q = arg;
+	const struct neighbour_queries *q = arg;
 
 	return q->config.tunnelled(q->config.arg, node);
 }
@@ -209,7 +209,7 @@ neighbour_query_tunnelled(void *arg, const char *node)
 static unsigned
 streams_of(void *arg, const char *node)
 {
-	const struct inquiries *q = arg;
+	const struct neighbour_queries *q = arg;
 
 	return tunnels_have(q->config.tunnels, node) ? tunnels_streams(q->config.tunnels, node)
 						     : UINT_MAX;
@@ -218,7 +218,7 @@ streams_of(void *arg, const char *node)
 static void
 on_changed(void *arg, const char *node)
 {
-	const struct inquiries *q = arg;
+	const struct neighbour_queries *q = arg;
 
 	if (q->config.changed != NULL)
 		q->config.changed(q->config.arg, node);
@@ -228,15 +228,15 @@ on_changed(void *arg, const char *node)
 static bool
 neighbour_query_ours(void *arg, const struct in6_addr *ip)
 {
-	const struct inquiries *q = arg;
+	const struct neighbour_queries *q = arg;
 
 	return addresses_on_net(q->config.addresses, ip) || acl_names_cloud(q->config.access, ip);
 }
 
-struct inquiries *
+struct neighbour_queries *
 inquiries_new(const struct inquiries_config *config)
 {
-	struct inquiries *q = xcalloc(1, sizeof *q);
+	struct neighbour_queries *q = xcalloc(1, sizeof *q);
 
 	q->config = *config;
 	q->neighbours = neighbours_new(&(struct neighbours_config){
@@ -256,15 +256,15 @@ inquiries_new(const struct inquiries_config *config)
 }
 
 struct neighbours *
-inquiries_neighbours(const struct inquiries *q)
+inquiries_neighbours(const struct neighbour_queries *q)
 {
 	return q->neighbours;
 }
 
 void
-inquiries_free(struct inquiries **out)
+inquiries_free(struct neighbour_queries **out)
 {
-	struct inquiries *q = take_ptr(out);
+	struct neighbour_queries *q = take_ptr(out);
 	struct neighbour_query *i;
 
 	if (q == NULL)

@@ -16,7 +16,7 @@
 
 enum { NEIGHBOUR_QUERY_MS = 5000, NEIGHBOUR_QUERY_PAUSE_MS = 1000, NEIGHBOUR_QUERY_LOOK_MS = 2000 };
 
-struct inquiries;
+struct neighbour_queries;
 
 /* all of these outlive it, except the tunnels: free them first, they report their end to it */
 struct inquiries_config {
@@ -32,11 +32,11 @@ struct inquiries_config {
 	void *arg;
 };
 
-struct inquiries *inquiries_new(const struct inquiries_config *config);
+struct neighbour_queries *inquiries_new(const struct inquiries_config *config);
 /* The announced neighbours; owned by the inquiries. */
-struct neighbours *inquiries_neighbours(const struct inquiries *q);
-void inquiries_free(struct inquiries **q);
+struct neighbours *inquiries_neighbours(const struct neighbour_queries *q);
+void inquiries_free(struct neighbour_queries **q);
 /* As `news` of tunnels_setup. */
-void neighbour_query_news(struct inquiries *q, const char *node, enum tunnel_news news);
+void neighbour_query_news(struct neighbour_queries *q, const char *node, enum tunnel_news news);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/core/hash.h"
 #include "hub/routing/neighbours_private.h"
 
-#define standing_of(entry) container_of(entry, struct standing, node)
+#define standing_of(entry) container_of(entry, struct accepted_entry, node)
 
 struct network {
 	struct in6_addr prefix;
@@ -40,7 +40,7 @@ neighbours_index_add(struct neighbours *n, struct neighbour *b)
 	b->standings = xcalloc(MAX(b->vicinity->n, (size_t)1), sizeof *b->standings);
 	for (size_t i = 0; i < b->vicinity->n; i++) {
 		const struct reachable_nets_entry *e = &b->vicinity->list[i];
-		struct standing *s = &b->standings[i];
+		struct accepted_entry *s = &b->standings[i];
 
 		s->by = b;
 		s->entry = e;
@@ -63,7 +63,7 @@ void
 neighbours_index_remove(struct neighbours *n, struct neighbour *b)
 {
 	for (size_t i = 0; i < b->n_standings; i++) {
-		struct standing *s = &b->standings[i];
+		struct accepted_entry *s = &b->standings[i];
 
 		if (!s->counts)
 			continue;
@@ -92,7 +92,7 @@ by_network(const struct neighbours *n, const char *node, const char *site, struc
 	struct table_node *at = table_first(&n->networks, hash_network(&w, site));
 
 	for (; at != NULL; at = table_next(at)) {
-		const struct standing *s = standing_of(at);
+		const struct accepted_entry *s = standing_of(at);
 		const struct network its = network_of(&s->entry->prefix, s->entry->bits);
 
 		if (memcmp(&its, &w, sizeof its) == 0 && strcmp(s->by->site, site) == 0 &&

@@ -14,7 +14,7 @@
 #define carried_of(entry) container_of(entry, struct carried_node, node)
 
 /* One announced entry of a neighbour. */
-struct standing {
+struct accepted_entry {
 	struct table_node node; /* in `named` or `networks` of struct neighbours, if it counts */
 	const struct neighbour *by;
 	const struct reachable_nets_entry *entry;
@@ -31,7 +31,7 @@ struct neighbour {
 	/* The one of these two that counts; NULL: nothing, and only the counters are kept. */
 	const struct reachable_nets *vicinity;
 	const char **wrong; /* why an entry does not count; as of the last neighbours_look */
-	struct standing *standings; /* for all entries, as of the last neighbours_look */
+	struct accepted_entry *standings; /* for all entries, as of the last neighbours_look */
 	size_t n_standings;
 	/* time of the last failed dial per entry; 0: it worked, or there was none */
 	uint64_t *failed_ms;

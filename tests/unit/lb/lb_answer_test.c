@@ -18,56 +18,56 @@
 static void
 answers_with_bare_lf(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, "HTTP/1.1 100 Go on\n\nHTTP/1.1 20");
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, "HTTP/1.1 100 Go on\n\nHTTP/1.1 20");
 	expect(client, "HTTP/1.1 100 Go on\r\n\r\n");
-	put(back, "0 OK\nContent-Length: 3\nX: y\n\na\nb");
+	put(upstream, "0 OK\nContent-Length: 3\nX: y\n\na\nb");
 	expect(client, "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 3\r\n\r\na\nb");
 	put(client, "GET /x HTTP/1.1\nHost: web\n\n");
 	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 400 "));
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 /* RFC 9110 section 15.5.22: a 426 without Upgrade tells nobody what is wanted. */
 static void
 offered_protocols(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back,
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream,
 		"HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n");
 	expect(client,
 		"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\nConnection: "
 		"upgrade\r\nUpgrade: websocket\r\n\r\n");
 	put(client, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-	head_at(back);
-	put(back,
+	head_at(upstream);
+	put(upstream,
 		"HTTP/1.1 200 OK\r\nUpgrade: h2c\r\nConnection: upgrade\r\nContent-Length: "
 		"0\r\n\r\n");
 	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n");
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 /* lb.via */
 static void
 via_for_who_wants_it(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	stop_lb(0);
@@ -76,11 +76,11 @@ via_for_who_wants_it(void **state)
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, "GET / HTTP/1.1\r\nHost: a\r\nVia: 1.0 p\r\n\r\n");
-	back = endpoint_accept(0);
+	upstream = endpoint_accept(0);
 	assert_non_null(
-		strstr(head_at(back), "\r\nVia: 1.0 p, 1.1 edgeway\r\nCDN-Loop: edgeway\r\n"));
+		strstr(head_at(upstream), "\r\nVia: 1.0 p, 1.1 edgeway\r\nCDN-Loop: edgeway\r\n"));
 	close(client);
-	close(back);
+	close(upstream);
 	stop_lb(0);
 	fixture_via(false);
 	start_lb();
@@ -95,47 +95,47 @@ silent_endpoints(void **state)
 		.request_ms = REQUEST_MS_DEFAULT, .retries = RETRIES_DEFAULT};
 	const struct service_lb patient = {.request_ms = 0, .retries = RETRIES_DEFAULT};
 	uint64_t timeouts = metric("edgeway_lb_errors_total{reason=\"timeout\"} ");
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_options(&plain);
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
 	expect_silence(client, 400);
-	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
+	put(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
 	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
 	expect_silence(client, 1200);
-	put(back, "b");
+	put(upstream, "b");
 	expect(client, "b");
 	put(client, GET);
-	head_at(back);
+	head_at(upstream);
 	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 504 Gateway Timeout\r\n"));
 	expect(client, "the endpoint did not answer in time\n");
-	expect_reset(back);
-	close(back);
+	expect_reset(upstream);
+	close(upstream);
 	assert_int_equal(metric("edgeway_lb_errors_total{reason=\"timeout\"} "), timeouts + 1);
 	/* Who wants another protocol may wait for it, and so may everybody where the Service says
 	 * so. */
 	put(client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
-	back = endpoint_accept(0);
-	head_at(back);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
 	expect_silence(client, 1200);
-	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	put(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
 	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-	close(back);
+	close(upstream);
 	service_options(&patient);
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
 	expect_silence(client, 1200);
-	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	put(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
 	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
 	close(client);
-	close(back);
+	close(upstream);
 	service_options(NULL);
 }
 
@@ -327,7 +327,7 @@ small_chunks_are_merged(void **state)
 {
 	enum { N = 9000, MERGED = 8192 };
 	static char in[N * 6 + 1], body[N], out[N + 64];
-	int client, back, n = 0;
+	int client, upstream, n = 0;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
@@ -337,21 +337,21 @@ small_chunks_are_merged(void **state)
 	}
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-	put(back, "1\r\nx\r\n2\r\nyz\r\n");
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+	put(upstream, "1\r\nx\r\n2\r\nyz\r\n");
 	expect(client, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n");
-	on_loop(put_all, &(struct put_all){back, in});
+	on_loop(put_all, &(struct put_all){upstream, in});
 	snprintf(out, sizeof out, "2000\r\n%.*s\r\n%x\r\n%.*s\r\n", MERGED, body, N - MERGED,
 		N - MERGED, body + MERGED);
 	expect(client, out);
-	put(back, "1\r\nx\r\n400\r\n");
-	put_bytes(back, body, 1024);
-	put(back, "\r\n1\r\ny\r\n0\r\nA: b\r\n\r\n");
+	put(upstream, "1\r\nx\r\n400\r\n");
+	put_bytes(upstream, body, 1024);
+	put(upstream, "\r\n1\r\ny\r\n0\r\nA: b\r\n\r\n");
 	assert_non_null(strstr(read_until(client, "A: b\r\n\r\n"), "\r\n1\r\ny\r\n0\r\n"));
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 int

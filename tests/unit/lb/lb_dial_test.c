@@ -68,7 +68,7 @@ static void
 a_slow_dial_gets_a_rival(void **state)
 {
 	uint64_t hedges = metric("edgeway_lb_hedges_total ");
-	int client, back = -1;
+	int client, upstream = -1;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 2);
@@ -76,15 +76,15 @@ a_slow_dial_gets_a_rival(void **state)
 	client = client_open();
 	for (int i = 0; i < 4; i++) {
 		put(client, GET);
-		if (back < 0)
-			back = endpoint_accept(1);
-		read_until(back, "\r\n\r\n");
-		put(back, OK);
+		if (upstream < 0)
+			upstream = endpoint_accept(1);
+		read_until(upstream, "\r\n\r\n");
+		put(upstream, OK);
 		expect(client, OK);
 	}
 	assert_in_range(metric("edgeway_lb_hedges_total ") - hedges, 1, 2);
 	close(client);
-	close(back);
+	close(upstream);
 	crowd_leave(0);
 	service_gone();
 }
@@ -92,7 +92,7 @@ a_slow_dial_gets_a_rival(void **state)
 static void
 a_lost_syn_costs_no_second(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
@@ -102,12 +102,12 @@ a_lost_syn_costs_no_second(void **state)
 	time_passes(20);
 	crowd_leave(0);
 	/* The first SYN comes again after a second, the dial is given up after 300 ms. */
-	back = endpoint_accept(0);
-	read_until(back, "\r\n\r\n");
-	put(back, OK);
+	upstream = endpoint_accept(0);
+	read_until(upstream, "\r\n\r\n");
+	put(upstream, OK);
 	expect(client, OK);
 	close(client);
-	close(back);
+	close(upstream);
 	service_gone();
 }
 
@@ -116,7 +116,7 @@ static void
 no_retries_means_none(void **state)
 {
 	const struct service_lb none = {.retries = 0};
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	endpoint_down(1);
@@ -125,9 +125,9 @@ no_retries_means_none(void **state)
 	client = client_open();
 	for (int i = 0; i < 2; i++) {
 		put(client, GET);
-		back = endpoint_accept(0);
-		read_until(back, "\r\n\r\n");
-		close_hard(back); /* not even a GET is sent twice */
+		upstream = endpoint_accept(0);
+		read_until(upstream, "\r\n\r\n");
+		close_hard(upstream); /* not even a GET is sent twice */
 		assert_non_null(strstr(read_until(client, "\n\r\n"), "HTTP/1.1 502 "));
 		read_until(client, "without an answer\n");
 	}
@@ -236,7 +236,7 @@ the_last_idle_connection_takes_its_target_along(void **state)
 	struct clearing c = {0};
 	struct sockaddr_in at;
 	socklen_t len = sizeof at;
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
@@ -245,9 +245,9 @@ the_last_idle_connection_takes_its_target_along(void **state)
 	c.port = ntohs(at.sin_port);
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	read_until(back, "\r\n\r\n");
-	put(back, OK);
+	upstream = endpoint_accept(0);
+	read_until(upstream, "\r\n\r\n");
+	put(upstream, OK);
 	expect(client, OK);
 	service_gone();
 	put(client, GET);
@@ -255,8 +255,8 @@ the_last_idle_connection_takes_its_target_along(void **state)
 	on_loop(clear_pool, &c);
 	assert_int_equal(c.refs, 1);
 	assert_true(c.gone);
-	expect_eof(back);
-	close(back);
+	expect_eof(upstream);
+	close(upstream);
 	close(client);
 }
 

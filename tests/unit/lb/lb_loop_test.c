@@ -21,12 +21,12 @@ connections(void **state)
 	(void)state;
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
 	for (unsigned hops = 0; hops < HOPS_MAX; hops++) {
-		int client = client_open_hops(hops), back = endpoint_accept(0);
+		int client = client_open_hops(hops), upstream = endpoint_accept(0);
 
-		assert_int_equal(hops_of_socket(back, AF_INET), hops + 1);
+		assert_int_equal(hops_of_socket(upstream, AF_INET), hops + 1);
 		put(client, "ping");
-		expect(back, "ping");
-		close(back);
+		expect(upstream, "ping");
+		close(upstream);
 		expect_eof(client);
 		close(client);
 	}
@@ -47,15 +47,15 @@ relays_of_http_ports(void **state)
 {
 	static const char hello[] = "\x16\x03\x01\x02";
 	uint64_t before = metric(LOOPS);
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open_hops(2);
 	put(client, hello);
-	back = endpoint_accept(0);
-	assert_int_equal(hops_of_socket(back, AF_INET), 3);
-	close(back);
+	upstream = endpoint_accept(0);
+	assert_int_equal(hops_of_socket(upstream, AF_INET), 3);
+	close(upstream);
 	close(client);
 	client = client_open_hops(HOPS_MAX);
 	put(client, hello);
@@ -73,7 +73,7 @@ requests(void **state)
 {
 	uint64_t before = metric(LOOPS);
 	char text[1024] = "GET / HTTP/1.1\r\nHost: a\r\nCDN-Loop: other";
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
@@ -82,24 +82,24 @@ requests(void **state)
 		strcat(text, ", edgeway");
 	put(client, text);
 	put(client, "\r\n\r\n");
-	back = endpoint_accept(0);
-	read_until(back, ", edgeway, edgeway\r\n");
-	read_until(back, "\r\n\r\n");
-	put(back, OK);
+	upstream = endpoint_accept(0);
+	read_until(upstream, ", edgeway, edgeway\r\n");
+	read_until(upstream, "\r\n\r\n");
+	put(upstream, OK);
 	expect(client, OK);
 	put(client, text);
 	put(client, ", edgeway\r\n\r\n");
 	read_until(client, "HTTP/1.1 508 Loop Detected\r\n");
 	read_until(client, HOPS_REASON "\n");
 	put(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); /* the connection goes on */
-	read_until(back, "CDN-Loop: edgeway\r\n");
-	read_until(back, "\r\n\r\n");
-	put(back, OK);
+	read_until(upstream, "CDN-Loop: edgeway\r\n");
+	read_until(upstream, "\r\n\r\n");
+	put(upstream, OK);
 	expect(client, OK);
 	assert_int_equal(metric(LOOPS), before + 1);
 	assert_int_equal(metric("edgeway_lb_own_answers_total{status=\"508\"}"), 1);
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 int

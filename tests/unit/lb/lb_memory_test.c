@@ -29,7 +29,7 @@ enum {
 };
 
 static struct {
-	int clients[MANY], backs[MANY], other, other_back;
+	int clients[MANY], backs[MANY], other, other_upstream;
 	char bytes[ANSWER];
 } bed;
 
@@ -82,17 +82,17 @@ other_begins(void)
 {
 	bed.other = client_open_as(OTHER);
 	put(bed.other, GET);
-	bed.other_back = endpoint_accept(0);
-	read_until(bed.other_back, "\r\n\r\n");
+	bed.other_upstream = endpoint_accept(0);
+	read_until(bed.other_upstream, "\r\n\r\n");
 }
 
 static void
 other_is_served(void)
 {
-	put(bed.other_back, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+	put(bed.other_upstream, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
 	expect(bed.other, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
 	close(bed.other);
-	close(bed.other_back);
+	close(bed.other_upstream);
 }
 
 /* The clients first: an endpoint that hangs up before would be taken for a broken one, and probed
@@ -115,7 +115,7 @@ close_all(void)
 static void
 pipelining_without_reading(void **state)
 {
-	int client, back, answered = 0;
+	int client, upstream, answered = 0;
 	struct pollfd p = {.events = POLLIN};
 
 	(void)state;
@@ -123,19 +123,19 @@ pipelining_without_reading(void **state)
 	client = client_open_as(GREEDY);
 	for (int i = 0; i < PIPELINED; i++)
 		put(client, GET);
-	p.fd = back = endpoint_accept(0);
+	p.fd = upstream = endpoint_accept(0);
 	while (poll(&p, 1, 0) == 1 || (time_passes(200), poll(&p, 1, 0) == 1)) {
-		read_until(back, "\r\n\r\n");
-		put(back, "HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n");
-		put_bytes(back, bed.bytes, sizeof bed.bytes);
+		read_until(upstream, "\r\n\r\n");
+		put(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n");
+		put_bytes(upstream, bed.bytes, sizeof bed.bytes);
 		answered++;
 	}
 	assert_in_range(answered, 1, PIPELINED - 1);
 	assert_in_range(metric(OWN), 1, 200 * 1024);
 	for (int i = 0; i < PIPELINED; i++) {
 		if (i >= answered) {
-			read_until(back, "\r\n\r\n");
-			put(back, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+			read_until(upstream, "\r\n\r\n");
+			put(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
 		}
 		if (i == answered)
 			shut(client);
@@ -149,7 +149,7 @@ pipelining_without_reading(void **state)
 	}
 	expect_eof(client);
 	close(client);
-	close(back);
+	close(upstream);
 	nothing_is_left();
 }
 

@@ -19,17 +19,17 @@ enum { BIG = 48 * 1024 * 1024 };
 static void
 server_speaks_first(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
 	client = client_open();
-	back = endpoint_accept(0);
-	put(back, "220 ready\r\n");
+	upstream = endpoint_accept(0);
+	put(upstream, "220 ready\r\n");
 	expect(client, "220 ready\r\n");
 	put(client, "QUIT\r\n");
-	expect(back, "QUIT\r\n");
-	close(back);
+	expect(upstream, "QUIT\r\n");
+	close(upstream);
 	expect_eof(client);
 	close(client);
 }
@@ -41,18 +41,18 @@ server_speaks_first(void **state)
 static void
 greeting_on_http_port(void **state)
 {
-	int first, second, third, back, others[2];
+	int first, second, third, upstream, others[2];
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	first = client_open();
 	second = client_open();
-	back = endpoint_accept(0);
+	upstream = endpoint_accept(0);
 	assert_false(endpoint_called(0, 150)); /* one is asked, and only for one of them */
-	put(back, "220 ready\r\n");
+	put(upstream, "220 ready\r\n");
 	expect(first, "220 ready\r\n");
 	put(first, "EHLO\r\n");
-	expect(back, "EHLO\r\n");
+	expect(upstream, "EHLO\r\n");
 	/* The one that has waited, and one that comes later. */
 	others[0] = endpoint_accept(0);
 	put(others[0], "220 two\r\n");
@@ -63,7 +63,7 @@ greeting_on_http_port(void **state)
 	expect(third, "220 three\r\n");
 	shut(third);
 	expect_eof(others[1]);
-	close(back);
+	close(upstream);
 	expect_eof(first);
 	close(first);
 	close(second);
@@ -75,29 +75,29 @@ greeting_on_http_port(void **state)
 static void
 silent_client_of_http(void **state)
 {
-	int client, other, back;
+	int client, other, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
-	back = endpoint_accept(0);
-	expect_silence(back, 100);
+	upstream = endpoint_accept(0);
+	expect_silence(upstream, 100);
 	/* HTTP after all: over the connection that is there. */
 	put(client, GET);
-	read_until(back, "\r\n\r\n");
+	read_until(upstream, "\r\n\r\n");
 	assert_false(endpoint_called(0, 0));
-	put(back, OK);
+	put(upstream, OK);
 	expect(client, OK);
 	/* An endpoint that has answered HTTP is not asked for another silent client. */
 	other = client_open();
 	assert_false(endpoint_called(0, 200));
 	put(other, GET);
-	read_until(back, "\r\n\r\n");
-	put(back, OK);
+	read_until(upstream, "\r\n\r\n");
+	put(upstream, OK);
 	expect(other, OK);
 	close(client);
 	close(other);
-	close(back);
+	close(upstream);
 }
 
 /* What an HTTP server says to silence is no greeting, and its FIN is none either. */
@@ -109,21 +109,21 @@ impatient_http_server(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(says); i++) {
-		int client, back;
+		int client, upstream;
 
 		service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 		client = client_open();
-		back = endpoint_accept(0);
-		put(back, says[i]);
-		close(back);
+		upstream = endpoint_accept(0);
+		put(upstream, says[i]);
+		close(upstream);
 		expect_silence(client, 200);
 		put(client, GET);
-		back = endpoint_accept(0);
-		read_until(back, "\r\n\r\n");
-		put(back, OK);
+		upstream = endpoint_accept(0);
+		read_until(upstream, "\r\n\r\n");
+		put(upstream, OK);
 		expect(client, OK);
 		close(client);
-		close(back);
+		close(upstream);
 	}
 	/* Nobody to ask: the client may still speak. */
 	endpoint_down(0);
@@ -144,67 +144,67 @@ static void
 idle_relay_ends(void **state)
 {
 	const struct service_lb quick = {.idle_ms = 400, .retries = RETRIES_DEFAULT};
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_options(&quick);
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
 	client = client_open();
-	back = endpoint_accept(0);
+	upstream = endpoint_accept(0);
 	for (int i = 0; i < 4; i++) { /* longer than the timeout in all */
-		expect_silence(back, 200);
+		expect_silence(upstream, 200);
 		put(client, "x");
-		expect(back, "x");
+		expect(upstream, "x");
 	}
 	expect_eof(client);
-	expect_reset(back);
+	expect_reset(upstream);
 	close(client);
-	close(back);
+	close(upstream);
 	service_options(NULL);
 }
 
 static void
 half_close(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, "question");
 	shut(client);
-	back = endpoint_accept(0);
-	expect(back, "question");
-	expect_eof(back);
-	put(back, "ans");
+	upstream = endpoint_accept(0);
+	expect(upstream, "question");
+	expect_eof(upstream);
+	put(upstream, "ans");
 	expect(client, "ans");
-	put(back, "wer");
-	shut(back);
+	put(upstream, "wer");
+	shut(upstream);
 	expect(client, "wer");
 	expect_eof(client);
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 static void
 resets_are_carried_over(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
 	client = client_open();
-	back = endpoint_accept(0);
-	close_hard(back);
+	upstream = endpoint_accept(0);
+	close_hard(upstream);
 	expect_reset(client);
 	close(client);
 	client = client_open();
-	back = endpoint_accept(0);
+	upstream = endpoint_accept(0);
 	put(client, "x");
-	expect(back, "x");
+	expect(upstream, "x");
 	close_hard(client);
-	expect_reset(back);
-	close(back);
+	expect_reset(upstream);
+	close(upstream);
 }
 
 static void
@@ -220,16 +220,16 @@ no_endpoint_is_a_reset(void **state)
 	endpoint_down(2);
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 3);
 	for (int i = 0; i < 3; i++) { /* the one that is down is passed over */
-		int back;
+		int upstream;
 
 		client = client_open();
 		while (!endpoint_called(0, 20) && !endpoint_called(1, 20))
 			;
-		back = endpoint_accept(endpoint_called(0, 0) ? 0 : 1);
-		put(back, "hello");
+		upstream = endpoint_accept(endpoint_called(0, 0) ? 0 : 1);
+		put(upstream, "hello");
 		expect(client, "hello");
 		close(client);
-		close(back);
+		close(upstream);
 	}
 	endpoint_listen(2);
 }
@@ -251,44 +251,44 @@ stuff(int fd)
 static void
 resets_of_paused_sides(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
 	client = client_open();
-	back = endpoint_accept(0);
+	upstream = endpoint_accept(0);
 	stuff(client);
 	close_hard(client);
-	while (recv(back, (char[65536]){0}, 65536, 0) > 0)
+	while (recv(upstream, (char[65536]){0}, 65536, 0) > 0)
 		;
 	assert_int_equal(errno, ECONNRESET);
-	close(back);
+	close(upstream);
 	client = client_open();
-	back = endpoint_accept(0);
-	stuff(back);
-	close_hard(back);
+	upstream = endpoint_accept(0);
+	stuff(upstream);
+	close_hard(upstream);
 	while (recv(client, (char[65536]){0}, 65536, 0) > 0)
 		;
 	assert_int_equal(errno, ECONNRESET);
 	close(client);
 	/* The same for a client that has half-closed, and one in the middle of an upload. */
 	client = client_open();
-	back = endpoint_accept(0);
+	upstream = endpoint_accept(0);
 	shut(client);
-	expect_eof(back);
+	expect_eof(upstream);
 	close_hard(client);
-	assert_int_equal(poll(&(struct pollfd){.fd = back}, 1, WAIT_MS), 1); /* POLLERR */
-	close(back);
+	assert_int_equal(poll(&(struct pollfd){.fd = upstream}, 1, WAIT_MS), 1); /* POLLERR */
+	close(upstream);
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n");
-	back = endpoint_accept(0);
+	upstream = endpoint_accept(0);
 	stuff(client);
 	close_hard(client);
-	while (recv(back, (char[65536]){0}, 65536, 0) > 0)
+	while (recv(upstream, (char[65536]){0}, 65536, 0) > 0)
 		;
 	assert_int_equal(errno, ECONNRESET);
-	close(back);
+	close(upstream);
 }
 
 struct sender {
@@ -372,16 +372,16 @@ transfer(int from, int to, const char *head_in, const char *head_out)
 static void
 slow_readers_of_a_relay(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
 	client = client_open();
-	back = endpoint_accept(0);
-	transfer(back, client, "", "");
-	transfer(client, back, "", "");
+	upstream = endpoint_accept(0);
+	transfer(upstream, client, "", "");
+	transfer(client, upstream, "", "");
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 static char bulk[256 * 1024];
@@ -427,23 +427,23 @@ bulk_for_nobody(void **state)
 static void
 slow_readers_of_bodies(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	_Static_assert(BIG == 50331648, "BIG_TEXT");
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-	back = endpoint_accept(0);
-	read_until(back, "\r\n\r\n");
-	transfer(back, client, "HTTP/1.1 200 OK\r\nContent-Length: " BIG_TEXT "\r\n\r\n",
+	upstream = endpoint_accept(0);
+	read_until(upstream, "\r\n\r\n");
+	transfer(upstream, client, "HTTP/1.1 200 OK\r\nContent-Length: " BIG_TEXT "\r\n\r\n",
 		"\r\n\r\n");
-	transfer(client, back, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: " BIG_TEXT "\r\n\r\n",
-		"\r\n\r\n");
-	put(back, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
+	transfer(client, upstream,
+		"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: " BIG_TEXT "\r\n\r\n", "\r\n\r\n");
+	put(upstream, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
 	expect(client, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 int

@@ -155,22 +155,22 @@ who_is_gone_is_added_to_the_others(void **state)
 static void
 a_request_is_counted(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, "POST / HTTP/1.1\r\nHost: web\r\nContent-Length: 3\r\n\r\nabc");
-	back = endpoint_accept(0);
-	read_until(back, "abc");
-	put(back, "HTTP/1.1 404 no\r\nContent-Length: 5\r\n\r\n12345");
+	upstream = endpoint_accept(0);
+	read_until(upstream, "abc");
+	put(upstream, "HTTP/1.1 404 no\r\nContent-Length: 5\r\n\r\n12345");
 	read_until(client, "12345");
 	put(client, "GET / HTTP/1.1\r\nHost: web\r\n\r\n");
-	read_until(back, "\r\n\r\n");
-	close(back); /* not answered: once more, on a new connection */
-	back = endpoint_accept(0);
-	read_until(back, "\r\n\r\n");
-	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1");
+	read_until(upstream, "\r\n\r\n");
+	close(upstream); /* not answered: once more, on a new connection */
+	upstream = endpoint_accept(0);
+	read_until(upstream, "\r\n\r\n");
+	put(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1");
 	read_until(client, "\r\n\r\n1");
 	assert_int_equal(
 		metric("edgeway_service_requests_total" OF_WEB ",code_class=\"4xx\"} "), 1);
@@ -185,7 +185,7 @@ a_request_is_counted(void **state)
 	assert_int_equal(metric("edgeway_service_first_byte_seconds_count" OF_WEB "} "), 2);
 	assert_int_equal(
 		metric("edgeway_service_first_byte_seconds_bucket" OF_WEB ",le=\"+Inf\"} "), 2);
-	close(back);
+	close(upstream);
 	close(client);
 	service_gone();
 }

@@ -52,13 +52,13 @@ look_for(struct look *l, const char *text)
 }
 
 static void
-request(int client, int *back, const char *head)
+request(int client, int *upstream, const char *head)
 {
 	put(client, head);
-	if (*back < 0)
-		*back = endpoint_accept(0);
-	read_until(*back, "\r\n\r\n");
-	put(*back, ANSWER);
+	if (*upstream < 0)
+		*upstream = endpoint_accept(0);
+	read_until(*upstream, "\r\n\r\n");
+	put(*upstream, ANSWER);
 	expect(client, ANSWER);
 }
 
@@ -73,7 +73,7 @@ requests_are_seen(void **state)
 {
 	struct look l = {.ask = {.id = "one", .service = "default/web"}};
 	struct look other = {.ask = {.id = "two", .service = "default/other"}};
-	int client, back = -1;
+	int client, upstream = -1;
 	const char *said;
 
 	(void)state;
@@ -83,7 +83,7 @@ requests_are_seen(void **state)
 	look_for(&other, "{\"armed\":true,");
 	assert_true(is_tapped());
 	client = client_open();
-	request(client, &back, GET("/x?token=abc"));
+	request(client, &upstream, GET("/x?token=abc"));
 	said = look_for(&l, "\"next\":1,");
 	assert_non_null(
 		strstr(said, "\"service\":\"default/web\",\"port\":80,\"endpoint\":\"127.0.0.1:"));
@@ -96,12 +96,12 @@ requests_are_seen(void **state)
 	/* Each is told once. */
 	l.ask.after = 1;
 	assert_non_null(strstr(look(&l), "\"requests\":[]"));
-	request(client, &back, GET("/y"));
+	request(client, &upstream, GET("/y"));
 	assert_non_null(strstr(look_for(&l, "\"next\":2,"), "GET /y"));
 	assert_null(strstr(buf_str(&l.out), "GET /x"));
 	assert_non_null(strstr(look(&other), "\"next\":0,"));
 	close(client);
-	close(back);
+	close(upstream);
 	time_passes(TAP_LAPSE_MS + 2000);
 	assert_false(is_tapped());
 	buf_fini(&l.out);
@@ -112,19 +112,19 @@ static void
 a_relay_is_seen_as_it_opens(void **state)
 {
 	struct look l = {.ask = {.id = "relay", .service = ""}};
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
 	look_for(&l, "\"armed\":true");
 	client = client_open();
-	back = endpoint_accept(0);
+	upstream = endpoint_accept(0);
 	assert_non_null(strstr(look_for(&l, "\"state\":\"open\""), "\"endpoint\":\"127.0.0.1:"));
 	put(client, "abc");
-	expect(back, "abc");
+	expect(upstream, "abc");
 	close_hard(client);
 	assert_non_null(strstr(look_for(&l, "\"state\":\"done\""), "\"bytes_up\":3,"));
-	close(back);
+	close(upstream);
 	time_passes(TAP_LAPSE_MS + 2000);
 	buf_fini(&l.out);
 }
@@ -136,14 +136,14 @@ many_requests(void **state)
 	enum { MANY = TAP_KEPT + 200 };
 	struct look l = {.ask = {.id = "many", .service = ""}};
 	unsigned long long next = 0, missed = 0, skipped = 0;
-	int client, back = -1;
+	int client, upstream = -1;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	look_for(&l, "\"armed\":true");
 	client = client_open();
 	for (unsigned i = 0; i < MANY; i++) {
-		request(client, &back, GET("/"));
+		request(client, &upstream, GET("/"));
 		if (i % TAP_TICK_MOST == 0)
 			look(&l);
 	}
@@ -158,7 +158,7 @@ many_requests(void **state)
 	assert_int_equal(next + skipped, MANY);
 	assert_int_equal(missed, next > TAP_KEPT ? next - TAP_KEPT : 0);
 	close(client);
-	close(back);
+	close(upstream);
 	time_passes(TAP_LAPSE_MS + 2000);
 	buf_fini(&l.out);
 }

@@ -48,7 +48,7 @@ a_request_each(void **state)
 static void
 what_goes_upstream(void **state)
 {
-	int client, back;
+	int client, upstream;
 	const char *head;
 
 	(void)state;
@@ -57,24 +57,24 @@ what_goes_upstream(void **state)
 	put(client,
 		"GET http://b/x HTTP/1.1\r\nHost: web\r\nConnection: x-a\r\nX-A: "
 		"1\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n");
-	back = endpoint_accept(0);
-	head = head_at(back);
+	upstream = endpoint_accept(0);
+	head = head_at(upstream);
 	assert_non_null(strstr(
 		head, "GET /x HTTP/1.1\r\nHost: b\r\nX-Forwarded-For: 1.2.3.4, 127.0.0.1\r\n"));
 	/* No Via: what compresses for nobody behind a proxy would not for this client. */
 	assert_non_null(strstr(head, "127.0.0.1\r\nCDN-Loop: edgeway\r\nX-Request-Id: "));
 	assert_null(strstr(head, "Via"));
 	assert_null(strstr(head, "X-A"));
-	put(back, "HTTP/1.1 204 No\r\nConnection: x-b\r\nX-B: 1\r\nContent-Length: 3\r\n\r\n");
+	put(upstream, "HTTP/1.1 204 No\r\nConnection: x-b\r\nX-B: 1\r\nContent-Length: 3\r\n\r\n");
 	expect(client, "HTTP/1.1 204 No\r\n\r\n");
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 static void
 pipelined(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
@@ -83,111 +83,111 @@ pipelined(void **state)
 		"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET /2 "
 		"HTTP/1.1\r\nHost: a\r\n\r\n"
 		"HEAD /3 HTTP/1.1\r\nHost: a\r\n\r\nGET /4 HT");
-	back = endpoint_accept(0);
-	assert_non_null(strstr(head_at(back), "POST /1 "));
-	expect(back, "abc");
-	expect_silence(back, 50); /* the next only after the answer */
-	put(back, OK("1", "1"));
+	upstream = endpoint_accept(0);
+	assert_non_null(strstr(head_at(upstream), "POST /1 "));
+	expect(upstream, "abc");
+	expect_silence(upstream, 50); /* the next only after the answer */
+	put(upstream, OK("1", "1"));
 	expect(client, OK("1", "1"));
-	assert_non_null(strstr(head_at(back), "GET /2 "));
-	put(back, OK("1", "2"));
+	assert_non_null(strstr(head_at(upstream), "GET /2 "));
+	put(upstream, OK("1", "2"));
 	expect(client, OK("1", "2"));
-	assert_non_null(strstr(head_at(back), "HEAD /3 "));
-	put(back, OK("1", ""));
+	assert_non_null(strstr(head_at(upstream), "HEAD /3 "));
+	put(upstream, OK("1", ""));
 	expect(client, OK("1", ""));
 	put(client, "TP/1.1\r\nHost: a\r\n\r\n");
-	assert_non_null(strstr(head_at(back), "GET /4 "));
-	put(back, OK("1", "4"));
+	assert_non_null(strstr(head_at(upstream), "GET /4 "));
+	put(upstream, OK("1", "4"));
 	expect(client, OK("1", "4"));
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 static void
 chunks_both_ways(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, POST_CHUNKED);
-	back = endpoint_accept(0);
-	assert_non_null(strstr(head_at(back), "\r\nTransfer-Encoding: chunked\r\n"));
+	upstream = endpoint_accept(0);
+	assert_non_null(strstr(head_at(upstream), "\r\nTransfer-Encoding: chunked\r\n"));
 	put(client, "0005;ext=1\r\nhello\r\n");
-	expect(back, "5\r\nhello\r\n");
+	expect(upstream, "5\r\nhello\r\n");
 	put(client, "6\r\n world\r\n0\r\nHost: x\r\nX-Sum: 1\r\nContent-Length: 3\r\n\r\n");
-	expect(back, "6\r\n world\r\n0\r\nX-Sum: 1\r\n\r\n");
-	put(back, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n03;x\r\nabc\r\n");
+	expect(upstream, "6\r\n world\r\n0\r\nX-Sum: 1\r\n\r\n");
+	put(upstream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n03;x\r\nabc\r\n");
 	expect(client, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
-	put(back, "0\r\nX: y\r\nTransfer-Encoding: chunked\r\n\r\n");
+	put(upstream, "0\r\nX: y\r\nTransfer-Encoding: chunked\r\n\r\n");
 	expect(client, "0\r\nX: y\r\n\r\n");
 	/* Connection may name them: then they go no further. */
 	put(client, GET);
-	head_at(back);
-	put(back,
+	head_at(upstream);
+	put(upstream,
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: x\r\n\r\n0\r\nX: "
 		"y\r\n\r\n");
 	expect(client, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
 	/* An answer that only the endpoint's FIN ends leaves the client's connection open. */
 	put(client, GET);
-	head_at(back);
-	put(back, "HTTP/1.0 200 OK\r\n\r\nxyz");
-	shut(back);
+	head_at(upstream);
+	put(upstream, "HTTP/1.0 200 OK\r\n\r\nxyz");
+	shut(upstream);
 	expect(client,
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n");
-	close(back);
+	close(upstream);
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, OK("0", ""));
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("0", ""));
 	expect(client, OK("0", ""));
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 static void
 old_clients(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-	back = endpoint_accept(0);
-	assert_non_null(strstr(head_at(back), "GET / HTTP/1.1\r\nHost: 9.251.1.2:80\r\n"));
-	put(back, "HTTP/1.1 103 Early\r\nLink: x\r\n\r\n" OK("1", "1"));
+	upstream = endpoint_accept(0);
+	assert_non_null(strstr(head_at(upstream), "GET / HTTP/1.1\r\nHost: 9.251.1.2:80\r\n"));
+	put(upstream, "HTTP/1.1 103 Early\r\nLink: x\r\n\r\n" OK("1", "1"));
 	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\n1");
 	put(client, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-	head_at(back);
-	put(back, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+	head_at(upstream);
+	put(upstream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
 	expect(client, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc");
 	expect_eof(client);
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 static void
 interim_answers(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client,
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-	back = endpoint_accept(0);
-	assert_non_null(strstr(head_at(back), "Expect: 100-continue\r\n"));
-	put(back, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n");
+	upstream = endpoint_accept(0);
+	assert_non_null(strstr(head_at(upstream), "Expect: 100-continue\r\n"));
+	put(upstream, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n");
 	expect(client, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n");
 	put(client, "abc");
-	expect(back, "abc");
-	put(back, OK("2", "ok"));
+	expect(upstream, "abc");
+	put(upstream, OK("2", "ok"));
 	expect(client, OK("2", "ok"));
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 /* Before its final answer an endpoint may say 103 for ever: it waits for a client that does not
@@ -199,29 +199,29 @@ interim_flood_is_held_back(void **state)
 	enum { BLOCK = 1000, BLOCKS_MOST = 64 * 1024 * 1024 / (BLOCK * (sizeof hints - 1)) };
 	struct timeval patience = {.tv_usec = 500 * 1000};
 	static char block[BLOCK * (sizeof hints - 1)];
-	int client, back, n = 0;
+	int client, upstream, n = 0;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	endpoint_listen(0);
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	read_until(back, "\r\n\r\n");
+	upstream = endpoint_accept(0);
+	read_until(upstream, "\r\n\r\n");
 	for (size_t i = 0; i < BLOCK; i++)
 		memcpy(block + i * (sizeof hints - 1), hints, sizeof hints - 1);
-	setsockopt(back, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-	while (n < BLOCKS_MOST && send(back, block, sizeof block, MSG_NOSIGNAL) > 0)
+	setsockopt(upstream, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	while (n < BLOCKS_MOST && send(upstream, block, sizeof block, MSG_NOSIGNAL) > 0)
 		n++;
 	assert_in_range(n, 1, BLOCKS_MOST - 1);
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 static void
 switched_protocols(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
@@ -229,20 +229,20 @@ switched_protocols(void **state)
 	put(client,
 		"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: "
 		"websocket\r\n\r\nearly");
-	back = endpoint_accept(0);
-	assert_non_null(strstr(head_at(back), "Connection: upgrade\r\nUpgrade: websocket\r\n"));
-	put(back,
+	upstream = endpoint_accept(0);
+	assert_non_null(strstr(head_at(upstream), "Connection: upgrade\r\nUpgrade: websocket\r\n"));
+	put(upstream,
 		"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nfirst");
 	expect(client,
 		"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nfirst");
-	expect(back, "early");
+	expect(upstream, "early");
 	put(client, "GET / not HTTP any more\n");
-	expect(back, "GET / not HTTP any more\n");
+	expect(upstream, "GET / not HTTP any more\n");
 	shut(client);
-	expect_eof(back);
-	put(back, "last");
+	expect_eof(upstream);
+	put(upstream, "last");
 	expect(client, "last");
-	close(back);
+	close(upstream);
 	expect_eof(client);
 	close(client);
 }
@@ -250,35 +250,35 @@ switched_protocols(void **state)
 static void
 opaque_on_http_port(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, "\x16\x03\x01\x02hello");
-	back = endpoint_accept(0);
-	expect(back, "\x16\x03\x01\x02hello");
-	put(back, "server");
+	upstream = endpoint_accept(0);
+	expect(upstream, "\x16\x03\x01\x02hello");
+	put(upstream, "server");
 	expect(client, "server");
 	close(client);
-	expect_eof(back);
-	close(back);
+	expect_eof(upstream);
+	close(upstream);
 }
 
 static void
 early_answer_while_uploading(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome");
-	back = endpoint_accept(0);
-	head_at(back);
-	expect(back, "some");
-	put(back, "HTTP/1.1 413 No\r\nContent-Length: 3\r\n\r\nbig");
-	close(back);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	expect(upstream, "some");
+	put(upstream, "HTTP/1.1 413 No\r\nContent-Length: 3\r\n\r\nbig");
+	close(upstream);
 	expect(client, "HTTP/1.1 413 No\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig");
 	put(client, "more");
 	expect_eof(client);
@@ -288,23 +288,23 @@ early_answer_while_uploading(void **state)
 static void
 half_closed_client_gets_its_answer(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, GET GET);
 	shut(client);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, OK("1", "1"));
-	head_at(back);
-	put(back, OK("1", "2"));
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("1", "1"));
+	head_at(upstream);
+	put(upstream, OK("1", "2"));
 	read_until(client, "\r\n\r\n1");
 	read_until(client, "\r\n\r\n2");
 	expect_eof(client);
 	close(client);
-	close(back);
+	close(upstream);
 }
 
 static void
@@ -337,7 +337,7 @@ static void
 dead_endpoint_costs_no_request(void **state)
 {
 	uint64_t ejected = metric("edgeway_lb_ejections_total ");
-	int client, back = -1;
+	int client, upstream = -1;
 
 	(void)state;
 	endpoint_down(1);
@@ -345,14 +345,14 @@ dead_endpoint_costs_no_request(void **state)
 	client = client_open();
 	for (int i = 0; i < 6; i++) {
 		put(client, GET);
-		if (back < 0)
-			back = endpoint_accept(0);
-		head_at(back);
-		put(back, OK("1", "A"));
+		if (upstream < 0)
+			upstream = endpoint_accept(0);
+		head_at(upstream);
+		put(upstream, OK("1", "A"));
 		expect(client, OK("1", "A"));
 	}
 	assert_int_equal(metric("edgeway_lb_ejections_total "), ejected + 1);
-	close(back);
+	close(upstream);
 	close(client);
 	/* Nobody left: an answer that says so. */
 	endpoint_down(0);
@@ -370,46 +370,46 @@ dead_endpoint_costs_no_request(void **state)
 static void
 stale_connection(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, OK("1", "1"));
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("1", "1"));
 	expect(client, OK("1", "1"));
 	/* The endpoint reads the next request and hangs up: a GET goes again, over a new
 	 * connection. */
 	put(client, GET);
-	head_at(back);
-	close_hard(back);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, OK("1", "2"));
+	head_at(upstream);
+	close_hard(upstream);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("1", "2"));
 	expect(client, OK("1", "2"));
 	/* A POST does not: it may have been executed. */
 	put(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
-	head_at(back);
-	expect(back, "x");
-	close_hard(back);
+	head_at(upstream);
+	expect(upstream, "x");
+	close_hard(upstream);
 	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 502 "));
 	read_until(client, "\n");
 	assert_false(endpoint_called(0, 100));
 	/* Surplus bytes poison no connection. */
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, OK("1", "3") OK("1", "X"));
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("1", "3") OK("1", "X"));
 	expect(client, OK("1", "3"));
 	put(client, GET);
-	close(back);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, OK("1", "4"));
+	close(upstream);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("1", "4"));
 	expect(client, OK("1", "4"));
-	close(back);
+	close(upstream);
 	close(client);
 }
 
@@ -421,21 +421,21 @@ stale_connection_and_an_empty_body(void **state)
 		POST_CHUNKED "0\r\n\r\n",
 		"PUT / HTTP/1.1\r\nHost: web\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	};
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
 		client = client_open();
 		put(client, GET);
-		back = endpoint_accept(0);
-		head_at(back);
-		put(back, OK("1", "1"));
+		upstream = endpoint_accept(0);
+		head_at(upstream);
+		put(upstream, OK("1", "1"));
 		expect(client, OK("1", "1"));
 		put(client, requests[i]);
-		head_at(back);
-		expect(back, "0\r\n\r\n");
-		close_hard(back);
+		head_at(upstream);
+		expect(upstream, "0\r\n\r\n");
+		close_hard(upstream);
 		assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 502 "));
 		read_until(client, "\n");
 		assert_false(endpoint_called(0, 100));
@@ -455,7 +455,7 @@ ask_and_hang_up(void *fds)
 static void
 stale_connection_and_a_body(void **state)
 {
-	int fds[2], back;
+	int fds[2], upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
@@ -466,29 +466,29 @@ stale_connection_and_a_body(void **state)
 	put(fds[1], OK("1", "1"));
 	expect(fds[0], OK("1", "1"));
 	on_loop(ask_and_hang_up, fds);
-	back = endpoint_accept(0);
-	head_at(back);
-	expect(back, "hi");
-	put(back, OK("1", "2"));
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	expect(upstream, "hi");
+	put(upstream, OK("1", "2"));
 	expect(fds[0], OK("1", "2"));
 	close(fds[0]);
-	close(back);
+	close(upstream);
 }
 
 static void
 cut_answers_are_not_whole(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
 	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
-	close(back);
+	close(upstream);
 	expect_reset(client);
 	close(client);
 }
@@ -508,16 +508,16 @@ bad_answers(void **state)
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
-		int client = client_open(), back;
+		int client = client_open(), upstream;
 
 		put(client, GET);
-		back = endpoint_accept(0);
-		head_at(back);
-		put(back, answers[i]);
+		upstream = endpoint_accept(0);
+		head_at(upstream);
+		put(upstream, answers[i]);
 		if (strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 502 ") == NULL)
 			fail_msg("answer %zu was relayed", i);
 		close(client);
-		close(back);
+		close(upstream);
 	}
 }
 
@@ -581,23 +581,23 @@ broken_chunks_end_there(void **state)
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
-		int client = client_open(), back;
+		int client = client_open(), upstream;
 		char seen[256];
 		ssize_t n;
 
 		put(client, POST_CHUNKED);
-		back = endpoint_accept(0);
-		head_at(back);
+		upstream = endpoint_accept(0);
+		head_at(upstream);
 		put(client, bodies[i]);
 		put(client, "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n");
 		assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 400 "));
-		while ((n = recv(back, seen, sizeof seen - 1, 0)) > 0) {
+		while ((n = recv(upstream, seen, sizeof seen - 1, 0)) > 0) {
 			seen[n] = '\0';
 			assert_null(strstr(seen, "0\r\n\r\n"));
 			assert_null(strstr(seen, "smuggled"));
 		}
 		close(client);
-		close(back);
+		close(upstream);
 	}
 }
 
@@ -605,18 +605,18 @@ static void
 limits_and_timeouts(void **state)
 {
 	static char big[40 * 1024];
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, OK("1", "1"));
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("1", "1"));
 	expect(client, OK("1", "1"));
 	close(client);
-	close(back);
+	close(upstream);
 	memset(big, 'a', sizeof big - 1);
 	client = client_open();
 	put(client, "GET /");
@@ -644,7 +644,7 @@ request_timeout(void **state)
 {
 	const struct service_lb quick = {.request_ms = 200, .retries = RETRIES_DEFAULT};
 	uint64_t timeouts = metric("edgeway_lb_errors_total{reason=\"timeout\"} ");
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_options(&quick);
@@ -652,62 +652,62 @@ request_timeout(void **state)
 	client = client_open();
 	/* Bytes of a body, and of an answer, may take longer. */
 	put(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na");
-	back = endpoint_accept(0);
-	head_at(back);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
 	expect_silence(client, 400);
 	put(client, "b");
-	expect(back, "ab");
-	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
+	expect(upstream, "ab");
+	put(upstream, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
 	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
 	expect_silence(client, 400);
-	put(back, "b");
+	put(upstream, "b");
 	expect(client, "b");
 	/* 103 does not count as an answer. */
 	put(client, GET);
-	head_at(back);
-	put(back, "HTTP/1.1 103 Early\r\n\r\n");
+	head_at(upstream);
+	put(upstream, "HTTP/1.1 103 Early\r\n\r\n");
 	expect(client, "HTTP/1.1 103 Early\r\n\r\n");
 	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 504 Gateway Timeout\r\n"));
 	expect(client, "the endpoint did not answer in time\n");
-	expect_reset(back);
+	expect_reset(upstream);
 	assert_int_equal(metric("edgeway_lb_errors_total{reason=\"timeout\"} "), timeouts + 1);
 	/* The client's connection goes on. */
-	close(back);
+	close(upstream);
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, OK("1", "1"));
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("1", "1"));
 	expect(client, OK("1", "1"));
 	close(client);
-	close(back);
+	close(upstream);
 	service_options(NULL);
 }
 
 static void
 drain_finishes_what_is_begun(void **state)
 {
-	int busy, idle, back;
+	int busy, idle, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	busy = client_open();
 	idle = client_open();
 	put(busy, GET);
-	back = endpoint_accept(0);
-	head_at(back);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
 	begin_stop_lb(2000);
 	assert_null(*the_lb());
 	lb_access_log(*the_lb(), ACCESS_OFF, 1); /* SIGHUP may come at any time */
 	expect_eof(idle);
 	assert_false(lb_is_gone(100));
-	put(back, OK("1", "1"));
+	put(upstream, OK("1", "1"));
 	expect(busy, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1");
 	expect_eof(busy);
 	close(busy);
 	close(idle);
 	assert_true(lb_is_gone(1000));
-	expect_eof(back);
-	close(back);
+	expect_eof(upstream);
+	close(upstream);
 	start_lb();
 }
 
@@ -723,24 +723,24 @@ ask_while_it_stops(void *client)
 static void
 drain_answers_what_waits_unread(void **state)
 {
-	int client, back;
+	int client, upstream;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
 	client = client_open();
 	put(client, GET);
-	back = endpoint_accept(0);
-	head_at(back);
-	put(back, OK("1", "1"));
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("1", "1"));
 	expect(client, OK("1", "1"));
 	on_loop(ask_while_it_stops, &client);
-	head_at(back);
-	put(back, OK("1", "2"));
+	head_at(upstream);
+	put(upstream, OK("1", "2"));
 	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n2");
 	expect_eof(client);
 	close(client);
 	assert_true(lb_is_gone(1000));
-	close(back);
+	close(upstream);
 	start_lb();
 }
 

@@ -127,9 +127,9 @@ until_waiting(uint64_t n)
 }
 
 static void
-asked(int back)
+asked(int upstream)
 {
-	read_until(back, "\r\n\r\n");
+	read_until(upstream, "\r\n\r\n");
 }
 
 /* One connection to the endpoint, twelve clients' requests before another client's one: it is the
@@ -138,7 +138,7 @@ static void
 a_flood_costs_another_client_a_turn(void **state)
 {
 	uint64_t waits = metric("edgeway_lb_waits_total ");
-	int flood[FLOOD], other, back;
+	int flood[FLOOD], other, upstream;
 
 	(void)state;
 	use(1, 2500);
@@ -146,23 +146,23 @@ a_flood_costs_another_client_a_turn(void **state)
 		flood[i] = client_open_as(FLOODER);
 		put(flood[i], GET);
 	}
-	back = endpoint_accept(0);
-	asked(back);
+	upstream = endpoint_accept(0);
+	asked(upstream);
 	other = client_open_as(OTHER);
 	put(other, GET);
 	until_waiting(waits + FLOOD);
 	for (int i = 0; i < 2; i++) {
 		expect_silence(other, 0);
-		put(back, OK);
-		asked(back);
+		put(upstream, OK);
+		asked(upstream);
 	}
-	put(back, OK);
+	put(upstream, OK);
 	expect(other, OK);
 	assert_false(endpoint_called(0, 0)); /* all over one connection, handed on */
 	for (int i = 0; i < FLOOD; i++)
 		close_hard(flood[i]);
 	close(other);
-	close(back);
+	close(upstream);
 	end();
 }
 
@@ -203,14 +203,14 @@ a_flood_does_not_take_all(void **state)
 static void
 who_waits_too_long_is_told(void **state)
 {
-	int holder, late[3], gone, back;
+	int holder, late[3], gone, upstream;
 
 	(void)state;
 	use(1, 100);
 	holder = client_open_as(FLOODER);
 	put(holder, GET);
-	back = endpoint_accept(0);
-	asked(back);
+	upstream = endpoint_accept(0);
+	asked(upstream);
 	gone = client_open_as(OTHER);
 	put(gone, GET);
 	close_hard(gone);
@@ -222,16 +222,16 @@ who_waits_too_long_is_told(void **state)
 		assert_non_null(strstr(read_until(late[i], "\n\r\n"), "HTTP/1.1 503 "));
 		read_until(late[i], "edgeway.io/max-connections)\n");
 	}
-	put(back, OK);
+	put(upstream, OK);
 	expect(holder, OK);
 	put(late[0], GET); /* nothing is left of what waited */
-	asked(back);
-	put(back, OK);
+	asked(upstream);
+	put(upstream, OK);
 	expect(late[0], OK);
 	close(holder);
 	for (size_t i = 0; i < ARRAY_LEN(late); i++)
 		close(late[i]);
-	close(back);
+	close(upstream);
 	end();
 }
 
@@ -241,24 +241,24 @@ static void
 the_service_goes_away(void **state)
 {
 	uint64_t waits = metric("edgeway_lb_waits_total ");
-	int holder, waiting, back;
+	int holder, waiting, upstream;
 
 	(void)state;
 	use(1, 2500);
 	holder = client_open_as(FLOODER);
 	put(holder, GET);
-	back = endpoint_accept(0);
-	asked(back);
+	upstream = endpoint_accept(0);
+	asked(upstream);
 	waiting = client_open_as(OTHER);
 	put(waiting, GET);
 	until_waiting(waits + 1);
 	service_gone();
-	put(back, OK);
+	put(upstream, OK);
 	expect(holder, OK);
 	assert_non_null(strstr(read_until(waiting, "\n\r\n"), "HTTP/1.1 50"));
 	close(holder);
 	close(waiting);
-	close(back);
+	close(upstream);
 	end();
 }
 
@@ -268,27 +268,27 @@ relays_wait_too(void **state)
 {
 	const struct service_lb options = {
 		.retries = RETRIES_DEFAULT, .max_connections = 1, .connect_ms = 2500};
-	int first, second, back;
+	int first, second, upstream;
 
 	(void)state;
 	service_options(&options);
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
 	first = client_open_as(FLOODER);
-	back = endpoint_accept(0);
+	upstream = endpoint_accept(0);
 	put(first, "one");
-	expect(back, "one");
+	expect(upstream, "one");
 	second = client_open_as(OTHER);
 	put(second, "two");
 	shut(second);
 	assert_false(endpoint_called(0, 30));
 	close(first);
-	expect_eof(back);
-	close(back);
-	back = endpoint_accept(0);
-	expect(back, "two");
-	expect_eof(back);
-	put(back, "three");
-	close(back);
+	expect_eof(upstream);
+	close(upstream);
+	upstream = endpoint_accept(0);
+	expect(upstream, "two");
+	expect_eof(upstream);
+	put(upstream, "three");
+	close(upstream);
 	expect(second, "three");
 	expect_eof(second);
 	close(second);

@@ -49,7 +49,7 @@ a_place_is_anybodys(void **state)
 {
 	const struct service_lb options = {
 		.retries = RETRIES_DEFAULT, .max_connections = 1, .connect_ms = 60000};
-	int client[CLIENTS], back;
+	int client[CLIENTS], upstream;
 
 	(void)state;
 	service_options(&options);
@@ -63,9 +63,9 @@ a_place_is_anybodys(void **state)
 		time_passes(1);
 	}
 	for (int i = 0; i < CLIENTS; i++) {
-		back = asked_at_once();
-		read_until(back, "\r\n\r\n");
-		put(back, OK);
+		upstream = asked_at_once();
+		read_until(upstream, "\r\n\r\n");
+		put(upstream, OK);
 	}
 	assert_int_equal(backs.n, 2); /* both workers had some of them */
 	for (int i = 0; i < CLIENTS; i++) {

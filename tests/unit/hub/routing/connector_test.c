@@ -457,7 +457,7 @@ first_bytes_go_with_the_dial(void **state)
 	auto_buf struct buf first = {.limit = BUF_UNLIMITED};
 	const struct connector_request request = {
 		.caller = &caller, .host = "edge-1", .port = 7, .first = &first};
-	struct reaching *x;
+	struct connect_op *x;
 
 	(void)state;
 	bed = (struct bed){.has_tunnel = true};
