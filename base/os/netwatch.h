@@ -1,7 +1,7 @@
 /*
  * Reports that this machine's network has changed: a link, an address, a route (rtnetlink(7)). It
  * does not say what: the owner retries whatever has failed. Changes close together are reported
- * once, NETWATCH_MS after the first.
+ * once, NETWATCH_MS after the first. The address of docker0 is followed by iptables/host/iface.
  *
  *	netwatch_start(&watch, loop, on_change, me, &err);
  */
