@@ -54,7 +54,7 @@ static const struct column columns[] = {
 		"kept.",
 		NULL, lookup.forward.late),
 	COUNTER("forward_retries_total", "Times that one more upstream had to be asked.", NULL,
-		lookup.forward.seconds),
+		lookup.forward.fallbacks),
 	COUNTER("forward_case_folded_total",
 		"Answers of upstreams that did not keep the case of the question.", NULL,
 		lookup.forward.case_mismatches),

@@ -59,7 +59,7 @@ answer_finish_response(struct exchange *ex, bool rest)
 		buf_len(&b->peer.out) == 0)
 		pool_put(b);
 	else
-		upstream_close(b, false);
+		upstream_conn_close(b, false);
 	exchange_end(ex);
 	downstream_next(f, keep);
 }
@@ -71,7 +71,7 @@ bad_answer(struct exchange *ex, const char *why)
 
 	count(&f->worker->counters.bad_response, 1);
 	access_log_end(ex, ex->started ? "PD" : "PH");
-	upstream_close(ex->upstream, true);
+	upstream_conn_close(ex->upstream, true);
 	if (ex->started)
 		downstream_close(f, true);
 	else

@@ -73,7 +73,7 @@ dial_attempt(struct exchange *ex, struct target *t)
 	if (rc == 0) {
 		fair_queue_leave(&ex->waiter);
 		count(&w->counters.dials, 1);
-		upstream_new(w, fd, t, ex);
+		upstream_conn_new(w, fd, t, ex);
 		return DIAL_WAIT;
 	}
 	if (sock_short_of(rc)) {
@@ -195,7 +195,7 @@ drop_stale(struct exchange *ex)
 	for (struct upstream_conn *b = ex->upstream, *next; b != NULL; b = next) {
 		next = b->rival;
 		if (next != NULL && !b->fresh)
-			upstream_drop(b, false);
+			upstream_conn_drop(b, false);
 	}
 }
 
@@ -233,7 +233,7 @@ dial_failed(struct upstream_conn *b, enum target_fault fault)
 	}
 	if (guilty)
 		outlier_target(b->worker, b->target, fault, ex);
-	upstream_drop(b, false);
+	upstream_conn_drop(b, false);
 	/* For an older one its rival is still connecting, or has failed and found no other
 	 * endpoint. */
 	if (youngest || (ex != NULL && ex->upstream == NULL))
@@ -269,7 +269,7 @@ dial_on_event(struct upstream_conn *b)
 		return;
 	}
 	b->connecting = false;
-	upstream_stale(b);
+	upstream_conn_stale(b);
 	target_widen(t);
 	expiry_cancel(&b->expiry);
 	peer_connected(&b->peer);
@@ -281,7 +281,7 @@ dial_on_event(struct upstream_conn *b)
 		pool_put(b);
 		return;
 	}
-	upstream_won(b);
+	upstream_conn_won(b);
 	if (b->ex->relay)
 		relay_connected(b->ex);
 	else
@@ -344,7 +344,7 @@ on_dialling(struct upstream_conn *b)
 		return;
 	if (b->fresh)
 		target_narrow(b->target);
-	upstream_stale(b);
+	upstream_conn_stale(b);
 	if (b->ex != NULL && !b->hedged)
 		dial_hedge(b);
 }
@@ -396,7 +396,7 @@ dial_silent(struct upstream_conn *b)
 	count(&w->counters.silent, 1);
 	pick_avoid(ex, b->target);
 	ex->free_retry = pick_is_mute(b);
-	upstream_close(b, true);
+	upstream_conn_close(b, true);
 	go_on(ex);
 }
 

@@ -53,7 +53,7 @@ exchange_end(struct exchange *ex)
 	trace_end(ex);
 	fair_queue_leave(&ex->waiter);
 	if (ex->upstream != NULL)
-		upstream_close(ex->upstream, false);
+		upstream_conn_close(ex->upstream, false);
 	ex->downstream->ex = NULL;
 	ex->ended = true;
 	ex->next = w->dead_exchanges;
@@ -340,7 +340,7 @@ bad_body(struct exchange *ex)
 		return;
 	}
 	if (ex->upstream != NULL)
-		upstream_close(ex->upstream, true);
+		upstream_conn_close(ex->upstream, true);
 	downstream_refuse(f, 400, "malformed chunked body", true);
 }
 
@@ -392,7 +392,7 @@ exchange_abort(struct exchange *ex)
 		access_log_end(ex, "KD");
 	access_log_end(ex, ex->started || ex->relay ? "CD" : "CH");
 	if (ex->upstream != NULL)
-		upstream_close(ex->upstream, true);
+		upstream_conn_close(ex->upstream, true);
 	exchange_end(ex);
 }
 
@@ -429,7 +429,7 @@ exchange_timeout(struct exchange *ex)
 		dial_report_failure(ex, ex->upstream->target, TARGET_RESET);
 	}
 	if (ex->upstream != NULL)
-		upstream_close(ex->upstream, true);
+		upstream_conn_close(ex->upstream, true);
 	if (ex->request_done)
 		downstream_refuse(f, 504, "the endpoint did not answer in time", false);
 	else
@@ -486,7 +486,7 @@ exchange_ask_another(struct exchange *ex)
 {
 	pick_avoid(ex, ex->upstream->target);
 	ex->free_retry = false;
-	upstream_close(ex->upstream, false);
+	upstream_conn_close(ex->upstream, false);
 	if (!dial_again(ex, true))
 		exchange_dial_failed(ex);
 }
@@ -536,7 +536,7 @@ retry_or_refuse(struct exchange *ex)
 		dial_report_failure(ex, b->target, TARGET_RESET);
 		ex->free_retry = again && exchange_untouched(ex);
 	}
-	upstream_close(b, false);
+	upstream_conn_close(b, false);
 	if (!again || !dial_again(ex, false))
 		exchange_refuse_lost(ex, silent);
 }
@@ -548,7 +548,7 @@ exchange_ask_again(struct exchange *ex)
 		return;
 	ex->n_stale++;
 	trace_note(ex, TRACE_STALE, ex->upstream->target);
-	upstream_close(ex->upstream, true);
+	upstream_conn_close(ex->upstream, true);
 	if (!dial_again(ex, false))
 		exchange_refuse_lost(ex, false);
 }

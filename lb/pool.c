@@ -22,7 +22,7 @@ on_upstream(void *arg, int fd, unsigned events)
 	if (b->connecting)
 		dial_on_event(b);
 	else if (b->ex == NULL)
-		upstream_close(b, false);
+		upstream_conn_close(b, false);
 	else if (b->ex->relay)
 		relay_on_upstream(b, events);
 	else
@@ -38,7 +38,7 @@ on_expired(void *arg)
 	struct upstream_conn *b = arg;
 
 	if (b->ex == NULL && (!b->connecting || b->worker->draining))
-		upstream_close(b, false);
+		upstream_conn_close(b, false);
 	else
 		dial_on_time(b);
 }
@@ -53,7 +53,7 @@ join_exchange(struct upstream_conn *b, struct exchange *ex)
 }
 
 struct upstream_conn *
-upstream_new(struct worker *w, int fd, struct target *t, struct exchange *ex)
+upstream_conn_new(struct worker *w, int fd, struct target *t, struct exchange *ex)
 {
 	struct upstream_conn *b = xcalloc(1, sizeof *b);
 
@@ -89,7 +89,7 @@ leave_exchange(struct upstream_conn *b)
 }
 
 void
-upstream_stale(struct upstream_conn *b)
+upstream_conn_stale(struct upstream_conn *b)
 {
 	if (b->fresh)
 		b->target->n_fresh--;
@@ -105,7 +105,7 @@ leave_pool(struct upstream_conn *b)
 }
 
 void
-upstream_drop(struct upstream_conn *b, bool reset)
+upstream_conn_drop(struct upstream_conn *b, bool reset)
 {
 	if (b->base.ended)
 		return;
@@ -113,7 +113,7 @@ upstream_drop(struct upstream_conn *b, bool reset)
 		leave_exchange(b);
 	else if (!b->connecting)
 		leave_pool(b);
-	upstream_stale(b);
+	upstream_conn_stale(b);
 	expiry_cancel(&b->expiry);
 	peer_close(&b->peer, reset);
 	target_unref(&b->target);
@@ -121,20 +121,20 @@ upstream_drop(struct upstream_conn *b, bool reset)
 }
 
 void
-upstream_close(struct upstream_conn *b, bool reset)
+upstream_conn_close(struct upstream_conn *b, bool reset)
 {
 	struct exchange *ex = b->ex;
 
 	if (ex == NULL || !b->connecting) {
-		upstream_drop(b, reset);
+		upstream_conn_drop(b, reset);
 		return;
 	}
 	while (ex->upstream != NULL)
-		upstream_drop(ex->upstream, reset);
+		upstream_conn_drop(ex->upstream, reset);
 }
 
 void
-upstream_won(struct upstream_conn *b)
+upstream_conn_won(struct upstream_conn *b)
 {
 	struct exchange *ex = b->ex;
 	struct upstream_conn *r = ex->upstream, *next;
@@ -146,7 +146,7 @@ upstream_won(struct upstream_conn *b)
 			continue;
 		/* A relay's bytes must not go to a connection that nothing waits for. */
 		if (ex->relay)
-			upstream_drop(r, true);
+			upstream_conn_drop(r, true);
 		else
 			leave_exchange(r);
 	}
@@ -168,26 +168,26 @@ pool_get(struct target *t, struct exchange *ex)
 		struct upstream_conn *b = container_of(t->idle.next, struct upstream_conn, node);
 
 		if ((!ex->idempotent || ex->has_body) && !pool_alive(b)) {
-			upstream_close(b, false);
+			upstream_conn_close(b, false);
 			continue;
 		}
 		leave_pool(b);
 		b->reused = true;
 		join_exchange(b, ex);
-		upstream_won(b);
+		upstream_conn_won(b);
 		return b;
 	}
 	return NULL;
 }
 
-/* upstream_drop would treat a connection without an exchange as one of the pool, so mark it as
+/* upstream_conn_drop would treat a connection without an exchange as one of the pool, so mark it as
  * connecting. */
 static void
 close_late(struct upstream_conn *b)
 {
 	if (b->ex == NULL)
 		b->connecting = true;
-	upstream_drop(b, false);
+	upstream_conn_drop(b, false);
 }
 
 void
@@ -223,6 +223,6 @@ pool_clear(struct target *t)
 	struct target *held = target_ref(t); /* these connections may hold the last references */
 
 	while (!list_empty(&t->idle))
-		upstream_close(container_of(t->idle.next, struct upstream_conn, node), false);
+		upstream_conn_close(container_of(t->idle.next, struct upstream_conn, node), false);
 	target_unref(&held);
 }

@@ -13,16 +13,17 @@ enum { POOL_IDLE_MAX = 256 }; /* per endpoint and worker */
 
 /* Takes fd, and the in-flight count of pick_next(). The connection belongs to ex from the start,
  * ahead of ex's other connecting ones. */
-struct upstream_conn *upstream_new(struct worker *w, int fd, struct target *t, struct exchange *ex);
+struct upstream_conn *upstream_conn_new(
+	struct worker *w, int fd, struct target *t, struct exchange *ex);
 /* Closes it, whatever its state; if it is still connecting, also everything else that its exchange
  * dials. Clears ex->upstream. */
-void upstream_close(struct upstream_conn *b, bool reset);
+void upstream_conn_close(struct upstream_conn *b, bool reset);
 /* Closes this connection alone; the exchange's others stay. */
-void upstream_drop(struct upstream_conn *b, bool reset);
+void upstream_conn_drop(struct upstream_conn *b, bool reset);
 /* Its dial has been answered, or is unlikely to be. */
-void upstream_stale(struct upstream_conn *b);
+void upstream_conn_stale(struct upstream_conn *b);
 /* It serves its exchange: the rivals continue without one. */
-void upstream_won(struct upstream_conn *b);
+void upstream_conn_won(struct upstream_conn *b);
 /* Returns an idle connection to t for ex, which takes the in-flight count of pick_next(), or NULL.
  * Skips a dead connection that the loop has not noticed yet. */
 struct upstream_conn *pool_get(struct target *t, struct exchange *ex);

@@ -34,7 +34,7 @@ close_both(struct exchange *ex, bool reset)
 	struct downstream *f = ex->downstream;
 
 	if (ex->upstream != NULL)
-		upstream_close(ex->upstream, reset);
+		upstream_conn_close(ex->upstream, reset);
 	downstream_close(f, reset);
 }
 

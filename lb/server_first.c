@@ -148,7 +148,7 @@ server_first_on_upstream(struct upstream_conn *b)
 	if (n <= 0 || memcmp(w->scratch, "HTTP/", MIN((size_t)n, 5u)) == 0) {
 		if (n > 0)
 			server_first_learn(g, DETECTED_HTTP);
-		upstream_close(b, false);
+		upstream_conn_close(b, false);
 		server_first_end(f);
 		return;
 	}

@@ -19,13 +19,13 @@ static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 5
 
 struct connector {
 	struct connector_config config;
-	LIST_HEAD(, reaching) all, waiting;
+	LIST_HEAD(, connect_op) all, waiting;
 	uint64_t answers[STATUSES], retries, cancelled, awaited, crowded, moved, repeated;
 	unsigned pending, n_waiting;
 };
 
 struct connect_op {
-	LIST_ENTRY(reaching) link, among_waiting;
+	LIST_ENTRY(connect_op) link, among_waiting;
 	struct connector *reach;
 	struct routes ways;
 	size_t next; /* route to try */
