@@ -29,7 +29,7 @@ struct allow_peer {
 
 struct allow_from {
 	_Atomic unsigned refs;
-	size_t n; /* 0: nobody */
+	size_t n; /* 0: permits nobody */
 	struct allow_peer *peers;
 };
 
@@ -53,8 +53,8 @@ allow_peer_fini(struct allow_peer *p)
 	free(p->networks);
 }
 
-/* The text up to a character of `ends`, without blanks around it, on the heap; *at goes behind it,
- * or to the final NUL. */
+/* The text up to a character of `ends`, trimmed, on the heap; *at moves past that character, or to
+ * the final NUL. */
 static char *
 allow_take_part(const char **at, const char *ends)
 {
@@ -269,7 +269,7 @@ allow_names_hold(const struct allow_names *names, const char *name)
 	return false;
 }
 
-/* In one of the networks, and in none of those that are left out. */
+/* True in one of the networks, and in none of the excluded ones. */
 static bool
 allow_address_matches(const struct allow_peer *p, const struct in6_addr *ip)
 {
@@ -293,7 +293,7 @@ allow_peer_matches(const struct allow_peer *p, const struct allow_caller *c)
 		return false;
 	if (p->pods_given && (c->ns == NULL || !selector_matches(p->pods, c->labels)))
 		return false;
-	/* Without its labels a node matches no selector: != and notin would hold for it. */
+	/* A node with unknown labels matches no selector: else != and notin would hold for it. */
 	if (p->nodes_given &&
 		(!c->on_node ||
 			(p->nodes != NULL &&

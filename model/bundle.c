@@ -76,7 +76,7 @@ bundle_next(struct buf *lines, size_t *len)
 	if (buf_len(lines) == 0)
 		return NULL;
 	end = memchr(at, '\n', buf_len(lines));
-	assert(end != NULL); /* bundle_open has looked */
+	assert(end != NULL); /* checked by bundle_open */
 	*end = '\0';
 	*len = (size_t)(end - at);
 	buf_consume(lines, *len + 1);

@@ -92,7 +92,7 @@ ca_list_holds(const char *list, const char *part)
 bool
 ca_list_is_current(const char *node, const char *now)
 {
-	if (node[0] == '\0') /* while there was but one it has that */
+	if (node[0] == '\0') /* an unknown list counts as current while there is only one CA */
 		return strlen(now) <= CA_SHORT;
 	return strcmp(node, now) == 0;
 }

@@ -33,7 +33,7 @@ check_service(const char *text, size_t len)
 	return check_label(text, first) && (dot == NULL || check_label(dot + 1, len - first - 1));
 }
 
-/* Unlike DNS, Kubernetes does not bound the labels of a subdomain by 63. */
+/* Unlike DNS, Kubernetes does not limit the labels of a subdomain to 63 bytes. */
 bool
 check_subdomain(const char *text, size_t len)
 {

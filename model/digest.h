@@ -1,10 +1,10 @@
 /*
- * What a node holds, told in few bytes, so that a reconnect costs what has changed
- * (doc/protocol.md, "Metadata"). Services fall into DIGEST_BUCKETS buckets by XXH64(ns "/" name); a
- * bucket's digest is the XOR over its services of XXH64(name key, seed = view digest). The agent
- * sends the buckets' digests, the hub answers with the numbers of those that differ, the agent
- * tells the services in them (key and digest), and the hub sends what is new and deletes what is
- * gone.
+ * Summarises in few bytes which services a node holds, so that a reconnect transfers only what has
+ * changed (doc/protocol.md, "Metadata"). Services fall into DIGEST_BUCKETS buckets by XXH64(ns "/"
+ * name); a bucket's digest is the XOR over its services of XXH64(name key, seed = view digest). The
+ * agent sends the buckets' digests, the hub answers with the numbers of those that differ, the
+ * agent lists the services in them (key and digest), and the hub sends what is new and deletes what
+ * is gone.
  */
 #ifndef EDGEWAY_MODEL_DIGEST_H
 #define EDGEWAY_MODEL_DIGEST_H
@@ -19,7 +19,7 @@ struct digests {
 };
 
 unsigned digest_bucket(const char *key, size_t key_len); /* key: "ns/name" */
-/* XORs a service in; a second call with the same values takes it out again. */
+/* XORs a service in; a second call with the same values removes it. */
 void digest_toggle(struct digests *d, const char *key, size_t key_len, uint64_t view_digest);
 
 struct digest_entry {
@@ -33,7 +33,8 @@ int digests_parse(struct digests *d, const char *json, size_t len, struct err *e
 /* {"buckets":[1,7]} -> true in want[] */
 void digest_want_build(struct buf *out, const bool want[DIGEST_BUCKETS]);
 int digest_want_parse(bool want[DIGEST_BUCKETS], const char *json, size_t len, struct err *err);
-/* {"services":{"ns/name":"16 hex digits", ...}} with the buckets they answer for in "buckets". */
+/* {"services":{"ns/name":"16 hex digits", ...}} with the buckets they answer for listed in
+ * "buckets". */
 void digest_entries_build(
 	struct buf *out, const bool of[DIGEST_BUCKETS], const struct digest_entry *e, size_t n);
 int digest_entries_parse(bool of[DIGEST_BUCKETS], struct digest_entry **e, size_t *n,

@@ -143,7 +143,8 @@ envelope_parse(struct envelope *e, const char *text, size_t len, struct err *err
 	return rc;
 }
 
-/* To the end of the second object in the object that the text is; 0: there are no two. */
+/* Length of the text up to the end of the second object inside the outer one; 0: there are not
+ * two. */
 static size_t
 envelope_head_len(const char *text, size_t len)
 {
@@ -223,8 +224,7 @@ envelope_say(struct buf *out, const struct saying *s, const char *id)
 		.content_len = s->content != NULL ? s->content_len : 0,
 	};
 
-	/* What a peer gave back may be long: an id or resource of this length is not one of the
-	 * protocol's. */
+	/* Texts from a peer may be long; the protocol has no id or resource of this length. */
 	snprintf(resource, sizeof resource, "%s", s->resource);
 	snprintf(parent, sizeof parent, "%s", s->parent != NULL ? s->parent : "");
 	envelope_build(out, &e);

@@ -36,17 +36,17 @@ struct envelope {
 const char *operation_name(enum operation op);
 void envelope_fini(struct envelope *e);
 int envelope_parse(struct envelope *e, const char *text, size_t len, struct err *err);
-/* Of a message that envelope_parse has refused: header and route, where they come first and can be
- * read, so that the answer can say which message it is about. False: *e is empty. */
+/* For a message that envelope_parse has refused: reads header and route, if they come first and are
+ * valid, so that the answer can name the message. False: *e is empty. */
 bool envelope_head(struct envelope *e, const char *text, size_t len);
 /* Appends; NULL members are written as "". content must be valid JSON or NULL. */
 void envelope_build(struct buf *out, const struct envelope *e);
 
-/* What one of our own programs says: group "resource", the time of now. */
+/* A message of our own programs: group "resource", timestamp now. */
 struct saying {
 	const char *source; /* "edgeway-hub", "edgeway-agent" */
 	enum operation operation;
-	const char *resource, *parent; /* cut where no peer would take them; parent NULL: none */
+	const char *resource, *parent; /* truncated to what peers accept; parent NULL: none */
 	const char *content; /* JSON; NULL none */
 	size_t content_len;
 };

@@ -1,14 +1,15 @@
 /*
- * What a node makes of a service's endpoints, as it tells its hub that asks for it
+ * A node's health information about a service's endpoints, as it answers its hub's question
  * (doc/protocol.md, "Questions"). Pure.
  *
- *	{"known":true,"endpoints":[{"port":80,"address":"192.0.2.7:30080","node":"edge-2","health":"up"}],"more":0}
+ *	{"known":true,"endpoints":[{"port":80,"address":"192.0.2.7:30080","node":"edge-2",
+ *		"health":"up"}],"more":0}
  *
  *	health_begin(&t, &out, true);
  *	health_add(&t, &(struct health_of){80, "192.0.2.7:30080", "edge-2", "up"});
  *	health_end(&t);
  *
- *	if ((rc = health_read(&said, text, len, &err)) == 0)	// said.list: the endpoints, in our own words
+ *	if ((rc = health_read(&said, text, len, &err)) == 0)	// said.list: the endpoints
  *		...
  *	health_fini(&said);
  */
@@ -18,17 +19,18 @@
 #include "base/core/buf.h"
 #include "base/core/err.h"
 
-/* What an agent that answers says in `edgeway-answers`; the resource is NAMESPACE/health/NAME. */
+/* Announced in `edgeway-answers` by an agent that answers; the resource is
+ * NAMESPACE/health/NAME. */
 #define HEALTH_KIND "health"
 
 enum {
-	HEALTH_ENDPOINTS_MAX = 500, /* that are told of; of further ones the number */
+	HEALTH_ENDPOINTS_MAX = 500, /* most endpoints listed; of further ones only the number */
 	HEALTH_BYTES_MAX = 256 * 1024, /* of an answer */
 };
 
 struct health_of {
 	uint16_t port; /* of the service */
-	const char *address; /* that the node dials, with its port */
+	const char *address; /* address that the node dials, with its port */
 	const char *node, *health; /* health: "up", "ill", "ejected", "unused" */
 };
 
@@ -47,7 +49,7 @@ struct health_said {
 	struct buf list; /* [{"port","address","node","health"},...] */
 };
 
-/* 0, or -EBADMSG: it is no such answer, or a larger one. */
+/* 0, or -EBADMSG: it is not such an answer, or too large. */
 int health_read(struct health_said *to, const char *json, size_t len, struct err *err);
 void health_fini(struct health_said *said);
 

@@ -63,7 +63,7 @@ json_wrong(struct json *j, const char *fmt, ...)
 	return false;
 }
 
-/* Of a list or an object. */
+/* Calls fn with the reader at each child of a list or an object. */
 static void
 each_child(struct json *j, json_fn *fn, void *to)
 {
@@ -151,17 +151,17 @@ json_print(struct json *j, size_t *len)
 	if (!json_ok(j))
 		return NULL;
 	text = cJSON_PrintUnformatted(j->at);
-	assert(text != NULL); /* only for want of memory */
+	assert(text != NULL); /* fails only without memory */
 	*len = strlen(text);
 	return text;
 }
 
-/* --- objects by a table --------------------------------------------------------------------- */
+/* --- objects described by a table ----------------------------------------------------------- */
 
 struct filling {
 	const struct field *fields;
 	size_t n;
-	size_t next; /* likely the next to come: who wrote it has an order as well */
+	size_t next; /* likely the next member: writers keep an order too */
 	uint64_t seen; /* bit i: fields[i] has come */
 	void *to;
 };
@@ -214,7 +214,7 @@ read_field(struct json *j, const struct field *f, void *to)
 	}
 }
 
-/* Its index; n: there is none of this name. */
+/* The field's index; n: no field has this name. */
 static size_t
 find_field(const struct filling *f, const char *key)
 {

@@ -1,12 +1,12 @@
 /*
- * Reading JSON (RFC 8259) that a peer sent, by cJSON, and writing texts as cJSON writes them. What
- * cJSON lets pass or pays too much memory for is refused before it sees it (json_guard.c): wrong
- * UTF-8, NUL and control characters, more than JSON_DEPTH_MAX levels or JSON_VALUES_MAX values,
- * which bounds the tree to some 35 MB. Nothing may follow the value; a member that we know may come
- * once.
+ * Reads JSON (RFC 8259) from peers with cJSON, and writes texts as cJSON writes them. What cJSON
+ * wrongly accepts, or needs too much memory for, is refused before cJSON sees it (json_guard.c):
+ * invalid UTF-8, NUL and control characters, more than JSON_DEPTH_MAX levels or JSON_VALUES_MAX
+ * values, which limits the tree to some 35 MB. Nothing may follow the value; a known member may
+ * occur only once.
  *
- * A reader stands at one value, the whole text at first. Every function does nothing once something
- * was wrong; so check once, at the end, which also frees the tree:
+ * A reader points at one value, at first the whole text. After the first error all functions do
+ * nothing; so check once, with json_finish, which also frees the tree:
  *
  *	json_init(&j, text, len);
  *	json_fields(&j, fields, ARRAY_LEN(fields), &thing);
@@ -23,7 +23,7 @@
 #include "base/core/err.h"
 #include "model/limits.h"
 
-/* Up to here every whole number is a double of its own. */
+/* Up to here a double represents every integer exactly. */
 #define JSON_NUMBER_MAX ((UINT64_C(1) << 53) - 1)
 
 struct cJSON;
@@ -31,7 +31,7 @@ struct cJSON;
 struct json {
 	struct cJSON *tree;
 	const struct cJSON *at; /* the value to read */
-	const char *key; /* of the member that it is or is in, NULL at the top */
+	const char *key; /* name of the member that the value is, or is in; NULL at the top */
 	char wrong[160]; /* first complaint, "" when all is well */
 };
 
@@ -42,14 +42,14 @@ void json_init(struct json *j, const char *text, size_t len);
 /* 0 when nothing was wrong, else -EBADMSG. */
 int json_finish(struct json *j, struct err *err);
 bool json_ok(const struct json *j);
-/* Says what is wrong, unless something was before, behind the member's name; always false. */
+/* Records an error, prefixed with the member's name, unless there was one before; always false. */
 bool json_wrong(struct json *j, const char *fmt, ...) printf_like(2, 3);
 
 /* Calls fn with the reader at each item in turn. */
 void json_list(struct json *j, json_fn *fn, void *to);
 /* Calls fn with the reader at each member in turn, its name in j->key. */
 void json_map(struct json *j, json_fn *fn, void *to);
-/* A string of at most max bytes on the heap. */
+/* Reads a string of at most max bytes, on the heap. */
 bool json_text(struct json *j, char **text, size_t max);
 bool json_uint(struct json *j, uint64_t max, uint64_t *v);
 bool json_bool(struct json *j, bool *v);
@@ -76,14 +76,14 @@ struct field {
 	json_fn *custom;
 };
 
-/* An object. Texts that were NULL before and are absent stay NULL. */
+/* Reads an object. Absent texts that were NULL before stay NULL. */
 void json_fields(struct json *j, const struct field *fields, size_t n, void *to);
 
-/* Values of a text that we wrote: never more than JSON_VALUES_MAX in one that a peer takes. */
+/* Number of values in a text that we wrote: peers accept at most JSON_VALUES_MAX. */
 size_t json_values(const char *text, size_t len);
 
-/* Appends a string with its quotes, in the bytes that json_print has for it; bytes that are not
- * UTF-8 become U+FFFD. NULL is "". */
+/* Appends a quoted string exactly as json_print would write it; bytes that are not UTF-8 become
+ * U+FFFD. NULL is "". */
 void json_add_text(struct buf *out, const char *text);
 
 #endif

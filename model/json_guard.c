@@ -1,9 +1,9 @@
 /*
- * One pass over a peer's text before cJSON 1.7 gets it. cJSON takes raw control characters, a NUL
+ * One pass over a peer's text before cJSON 1.7 gets it. cJSON accepts raw control characters, a NUL
  * between values, bytes that are not UTF-8, escapes that are not hexadecimal, numbers such as 01
- * and 1e999; it makes a node of 64 bytes and more out of every "0,", recurses 1000 levels, and
- * reads a byte too far where a text ends inside an object (CVE-2023-53154). So none of this reaches
- * it.
+ * and 1e999; it allocates a node of 64 bytes or more for every "0,", recurses 1000 levels, and
+ * reads one byte too far when a text ends inside an object (CVE-2023-53154). So none of this
+ * reaches it.
  */
 #include <ctype.h>
 #include <math.h>
@@ -11,15 +11,15 @@
 
 #include "model/json_private.h"
 
-enum { NUMBER_BYTES = 63 }; /* cJSON has no room for more */
+enum { NUMBER_BYTES = 63 }; /* cJSON's buffer holds no more */
 
-/* cJSON reads an infinity where a double overflows, and prints the greatest doubles so that they
- * do. */
+/* cJSON reads infinity where a double overflows, and prints the largest doubles so that they do
+ * overflow. */
 #define NUMBER_MAX 1e300
 
 struct guard {
 	const char *at, *end;
-	unsigned depth, values; /* values: never less than there are */
+	unsigned depth, values; /* values: at least their real number */
 };
 
 size_t
@@ -52,7 +52,7 @@ json_utf8_len(const char *text, size_t left)
 	return n;
 }
 
-/* These return what is wrong, NULL when nothing is. */
+/* These return the error, NULL when there is none. */
 
 static const char *
 guard_escape(struct guard *g)
@@ -76,7 +76,7 @@ guard_escape(struct guard *g)
 	return NULL;
 }
 
-/* Nearly all of it: what may stand in a string as it is, one byte each. */
+/* Skips plain string bytes, which are nearly all of the text. */
 static void
 skip_plain(struct guard *g)
 {
@@ -121,7 +121,7 @@ skip_digits(struct guard *g)
 	return (size_t)(g->at - from);
 }
 
-/* Only with an exponent can a number be greater than NUMBER_MAX. */
+/* Only a number with an exponent can exceed NUMBER_MAX. */
 static const char *
 guard_magnitude(const char *number, size_t len, bool exponent)
 {

@@ -2,7 +2,7 @@
 
 #include "model/json_private.h"
 
-/* Bytes that stand as they are. */
+/* Length of the leading bytes that need no escape. */
 static size_t
 plain_len(const char *p)
 {

@@ -1,8 +1,8 @@
 /*
  * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node,
  * NetworkPolicy, Namespace, and Istio's DestinationRule. Decoded from a parsed document
- * (base/conf/tree.h), so that every complaint says "file:line: what". Other kinds are skipped
- * politely; List, ServiceList and so on are expanded.
+ * (base/conf/tree.h), so that every error says "file:line: what". Other kinds are skipped without
+ * an error; List, ServiceList and so on are expanded.
  *
  *	struct kube_batch b;
  *	kube_read(&b, tree);	// a file; good objects load although others are wrong
@@ -12,7 +12,7 @@
  *	kube_batch_fini(&b);
  *
  * Leaves. Null and absent are the same everywhere, as the API server writes both. Every text is
- *never NULL, "" when absent.
+ * never NULL, "" when absent.
  */
 #ifndef EDGEWAY_MODEL_KUBE_H
 #define EDGEWAY_MODEL_KUBE_H
@@ -52,19 +52,19 @@ struct kube_service_port {
 };
 
 struct kube_service {
-	bool excluded; /* the labels say that it is not for us */
+	bool excluded; /* its labels exclude it from the mesh */
 	bool headless, publish_not_ready;
 	char *cluster_ip, *external_name;
 	struct service_lb lb;
 	char *hash_key, *health_path; /* as in struct service */
-	bool hash_given; /* an annotation says what is hashed */
+	bool hash_given; /* an annotation sets the hash key */
 	bool local_only; /* internalTrafficPolicy Local */
 	uint8_t distribution; /* enum distribution */
-	struct kube_labels selector; /* empty: endpoints are given by hand */
-	char *nodes; /* selector (model/selector.h) of the nodes that are told; "": all */
-	char *nodes_wrong; /* what is wrong with the one that was given; "": nothing */
+	struct kube_labels selector; /* empty: endpoints are created manually */
+	char *nodes; /* selector (model/selector.h) of the nodes that get the service; "": all */
+	char *nodes_wrong; /* error in the given selector; "": none */
 	char *allow_from; /* who may call (model/allow_from.h); "": everybody */
-	char *allow_from_wrong; /* as nodes_wrong; then nobody may */
+	char *allow_from_wrong; /* error as in nodes_wrong; then nobody may call */
 	size_t n_ports;
 	struct kube_service_port *ports;
 };
@@ -82,7 +82,7 @@ struct kube_pod {
 	bool host_network, deleting, ended, ready;
 	size_t n_ports;
 	struct kube_container_port
-		*ports; /* of containers and of sidecars (init containers that go on) */
+		*ports; /* of containers and of sidecars (init containers that keep running) */
 };
 
 struct kube_endpoint_port {
@@ -98,8 +98,7 @@ struct kube_endpoint {
 	uint8_t flags; /* ENDPOINT_READY and so on */
 };
 
-/* Each of the endpoints serves each of the ports: an EndpointSlice is one, Endpoints are several.
- */
+/* Each endpoint serves each port. An EndpointSlice has one subset, Endpoints may have several. */
 struct kube_subset {
 	size_t n_ports, n_endpoints;
 	struct kube_endpoint_port *ports;
@@ -107,13 +106,13 @@ struct kube_subset {
 };
 
 struct kube_endpoints {
-	char *service; /* whom it belongs to; "" nobody */
+	char *service; /* owning service; "": none */
 	size_t n_subsets;
 	struct kube_subset *subsets;
 };
 
 #define KUBE_SOURCE_ADDRESS                                                                        \
-	"edgeway.io/source-address" /* annotation: what a hub saw, see hub/sync/node_sites.h */
+	"edgeway.io/source-address" /* annotation: address a hub saw, see hub/sync/node_sites.h */
 
 struct kube_node {
 	char *site, *zone;
@@ -122,17 +121,17 @@ struct kube_node {
 	bool is_public; /* label edgeway.io/public */
 	char *public_ip; /* ExternalIP */
 	struct kube_labels labels;
-	/* all that status.addresses holds, InternalIPs first; Hostname and DNS names, too */
+	/* all of status.addresses, InternalIPs first; includes Hostname and DNS names */
 	char **addresses;
 	size_t n_addresses; /* at most KUBE_NODE_ADDRESSES_MAX */
 };
 
-/* What of a DestinationRule counts: where the Service's annotations do not say it themselves. 0:
- * not said. */
+/* The parts of a DestinationRule that apply, where the Service's annotations do not set them. 0:
+ * not set. */
 struct kube_rule {
-	char *service; /* whom it is for, in its own namespace; "": nobody here */
-	char *created; /* RFC 3339 in UTC, "" when not said */
-	char *partly; /* what of it does not count, for a person; "": all of it does */
+	char *service; /* the service, in the rule's namespace; "": none here */
+	char *created; /* RFC 3339 in UTC, "" when unknown */
+	char *partly; /* what of it does not apply, as readable text; "": everything applies */
 	uint8_t policy, hash_on; /* as in struct service_lb */
 	char *hash_key;
 	uint32_t max_connections, connect_ms, outlier_ms;
@@ -141,7 +140,7 @@ struct kube_rule {
 
 /* Selectors are texts of model/selector.h, "*" for all. */
 struct kube_netpolicy_peer {
-	char *addresses; /* as allow-from has them; NULL: pods */
+	char *addresses; /* in allow-from's syntax; NULL: the peer is pods */
 	char *namespaces; /* NULL: the policy's own */
 	char *pods;
 };
@@ -161,8 +160,8 @@ struct kube_netpolicy_rule {
 
 /* The ingress part of a NetworkPolicy. */
 struct kube_netpolicy {
-	bool ingress; /* else it closes nothing here */
-	char *pods; /* which it closes */
+	bool ingress; /* false: it restricts nothing here */
+	char *pods; /* the pods it restricts */
 	size_t n_rules;
 	struct kube_netpolicy_rule *rules;
 };
@@ -193,27 +192,27 @@ const char *kube_labels_find(const struct kube_labels *labels, const char *key);
 void kube_object_free(struct kube_object **o);
 
 /*
- * One object: 0; 1 and *o NULL for a kind that does not matter here; -errno with err "file:line:
- * what". With 0 err may tell of something passed over (code 0, text not empty). `kind`: of the
- * items of a typed list, which do not say it themselves; else NULL.
+ * Decodes one object: 0; 1 and *o NULL for a kind that does not matter here; -errno with err
+ * "file:line: what". With 0, err may report something that was ignored (code 0, text not empty).
+ * `kind`: for the items of a typed list, which do not name it themselves; else NULL.
  */
 int kube_decode(struct kube_object **o, const char *file, const struct tree_node *n,
 	const char *kind, struct err *err);
-/* Is it a list of objects? Then its first item (NULL: empty) and the kind of the items (NULL: they
- * say it). */
+/* Is it a list of objects? Then gives its first item (NULL: empty) and the kind of the items ("":
+ * the items name it). */
 bool kube_items(const struct tree_node *n, const struct tree_node **first, char kind[64]);
 
 struct kube_batch {
-	struct kube_object **objects; /* an entry may be NULL once it was taken */
+	struct kube_object **objects; /* an entry is NULL once it was taken */
 	size_t n, room;
 	char **complaints; /* "file:line: what" */
 	size_t n_complaints,
-		n_wrong; /* n_wrong: objects refused; other complaints left the object in */
+		n_wrong; /* n_wrong: objects refused; other complaints kept the object */
 	size_t n_skipped; /* objects of other kinds */
-	bool unknown; /* a List whose items are no list: what else it was to say is not known */
+	bool unknown; /* a List whose `items` is not a list: its other objects are unknown */
 };
 
-/* Everything in the tree. Never fails. */
+/* Decodes everything in the tree. Never fails. */
 void kube_read(struct kube_batch *b, const struct tree *t);
 void kube_batch_fini(struct kube_batch *b);
 

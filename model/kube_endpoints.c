@@ -98,7 +98,7 @@ kube_slice_decode(
 
 	e->service = kube_text(d, labels, "kubernetes.io/service-name", check_subdomain);
 	if (strcmp(tree_text(type, ""), "FQDN") == 0) {
-		e->service[0] = '\0'; /* names cannot be dialled: as if it were not there */
+		e->service[0] = '\0'; /* host names cannot be dialled: ignore the slice */
 		return;
 	}
 	if (strcmp(tree_text(type, ""), "IPv4") != 0 && strcmp(tree_text(type, ""), "IPv6") != 0)

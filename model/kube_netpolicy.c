@@ -8,9 +8,9 @@
 #include "model/selector.h"
 
 /*
- * NetworkPolicies: which pods they close, and for whom they open them again. Only ingress matters
- * here. What is beyond our limits closes: a selector of pods that cannot be read selects all pods
- * of the namespace, a peer that cannot be read is nobody.
+ * NetworkPolicies: which pods they restrict, and which callers they permit. Only ingress matters
+ * here. Anything beyond our limits restricts: an invalid pod selector selects all pods of the
+ * namespace, an invalid peer permits nobody.
  */
 
 enum { NETPOLICY_RULES_MAX = 256, NETPOLICY_PORTS_MAX = 256 };
@@ -47,7 +47,7 @@ netpolicy_add_expression(struct buf *to, const struct tree_node *e)
 }
 
 /* A LabelSelector as text of model/selector.h on the heap, "*" for one that selects everything;
- * NULL when it cannot be read. */
+ * NULL when it is invalid. */
 static char *
 netpolicy_selector(struct decoder *d, const struct tree_node *n)
 {
@@ -172,7 +172,7 @@ netpolicy_read_rule(struct decoder *d, const struct tree_node *n, struct kube_ne
 	}
 }
 
-/* Without policyTypes every policy is one of ingress. */
+/* Without policyTypes every policy applies to ingress. */
 static bool
 netpolicy_is_ingress(const struct tree_node *spec)
 {

@@ -24,7 +24,7 @@ find_external(struct decoder *d, const struct tree_node *addresses)
 	return take_ptr(&first);
 }
 
-/* Those that are InternalIPs, or the others. */
+/* Takes the InternalIPs, or all other addresses. */
 static void
 take_some(
 	struct decoder *d, const struct tree_node *addresses, bool internal, struct kube_node *node)

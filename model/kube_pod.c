@@ -14,7 +14,7 @@ is_ready(const struct tree_node *status)
 	return strcmp(tree_text(tree_get(status, "phase"), ""), "Running") == 0;
 }
 
-/* A sidecar is an init container that stays. */
+/* A sidecar is an init container that keeps running. */
 static bool
 kube_pod_stays(const struct tree_node *container, bool init)
 {

@@ -9,18 +9,18 @@
 #include "model/selector.h"
 
 /*
- * How a Service wants its requests to be spread and guarded: annotations, session affinity,
- * locality. A slip in an annotation must not take a service away from its callers, so it is told
- * and the default serves; what the API server itself would refuse makes the object wrong.
+ * Load-balancing and protection settings of a Service: annotations, session affinity, locality. A
+ * mistake in an annotation must not make a service unavailable, so it is reported and the default
+ * applies; what the API server itself would refuse makes the object invalid.
  */
 
 enum { AFFINITY_DEFAULT_S = 10800 };
 
-/* Annotations that are one number, time or word. */
+/* The annotations whose value is one number, duration or word. */
 struct values {
 	unsigned retries, max_connections, hash_balance, outlier_5xx;
 	uint64_t connect_ms, request_ms, idle_ms, health_interval_ms, slow_start_ms, outlier_ms;
-	int datapath; /* enum datapath less 1 */
+	int datapath; /* enum datapath - 1 */
 };
 
 #define ROW(type, member, key, ...) OPT_ROW(struct values, type, member, key, "", "", __VA_ARGS__)
@@ -67,7 +67,7 @@ decode_values(struct decoder *d, const struct tree_node *annotations, struct ser
 	lb->datapath = (uint8_t)(v.datapath + 1);
 }
 
-/* A misspelt name would otherwise be a wish that nobody hears. */
+/* Reports unknown annotations: a misspelt name would otherwise be ignored silently. */
 static void
 decode_unknown(struct decoder *d, const struct tree_node *annotations)
 {
@@ -193,7 +193,7 @@ decode_nodes(struct decoder *d, const struct tree_node *annotations, struct kube
 	s->nodes = xstrdup(tree_text(n, ""));
 }
 
-/* Closed when it cannot be read: whoever wrote it wanted to keep somebody out. */
+/* An invalid text permits nobody: its author wanted to restrict callers. */
 static void
 decode_allow_from(struct decoder *d, const struct tree_node *meta, struct kube_service *s)
 {
@@ -241,7 +241,7 @@ decode_affinity(struct decoder *d, const struct tree_node *spec, struct kube_ser
 	s->lb.affinity_s = (uint32_t)v;
 }
 
-/* Of topology hints the EndpointSlices speak; service.kubernetes.io/topology-mode only asks for
+/* Topology hints are in the EndpointSlices; service.kubernetes.io/topology-mode only requests
  * them. */
 static void
 decode_locality(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
@@ -258,7 +258,8 @@ decode_locality(struct decoder *d, const struct tree_node *spec, struct kube_ser
 	else if (strcmp(word, "PreferSameZone") == 0 || strcmp(word, "PreferClose") == 0)
 		s->distribution = DISTRIBUTE_ZONE;
 	else if (*word != '\0')
-		/* A later Kubernetes may know more words; proxies are to ignore them. */
+		/* Later Kubernetes versions may have more values; proxies must ignore unknown
+		 * ones. */
 		kube_note(d, distribution,
 			"trafficDistribution: '%.40s', expected PreferClose, PreferSameZone or "
 			"PreferSameNode; all endpoints are alike",

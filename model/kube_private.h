@@ -1,6 +1,7 @@
 /*
- * Between the files of the Kubernetes decoder: typed access to a document's members that complains
- * with file and line, once, and goes on with a harmless value, so that decoders read straight down.
+ * Shared by the files of the Kubernetes decoder: typed access to a document's members. It records
+ * the first error with file and line, and returns a harmless value, so that decoders need no error
+ * paths.
  */
 #ifndef EDGEWAY_MODEL_KUBE_PRIVATE_H
 #define EDGEWAY_MODEL_KUBE_PRIVATE_H
@@ -10,11 +11,11 @@
 struct decoder {
 	const char *file;
 	int rc; /* 0 or the first complaint's -errno */
-	struct err err; /* of the complaint, else of the notes */
+	struct err err; /* the error, else a note */
 	bool noting;
 };
 
-/* `at` gives the line. A wrong object is refused, a note is only told. */
+/* `at` gives the line. kube_wrong refuses the object, kube_note only reports. */
 void kube_wrong(struct decoder *d, const struct tree_node *at, const char *fmt, ...)
 	printf_like(3, 4);
 void kube_note(struct decoder *d, const struct tree_node *at, const char *fmt, ...)
@@ -30,11 +31,11 @@ uint8_t kube_protocol(struct decoder *d, const struct tree_node *map);
 struct kube_labels kube_labels(struct decoder *d, const struct tree_node *map);
 /* Adds the label unless there is one with that key. */
 void kube_labels_default(struct kube_labels *l, const char *key, const char *value);
-/* The list map.key; NULL when absent, or when it is no list, which makes the object wrong. */
+/* The list map.key; NULL when absent, or when it is not a list, which makes the object invalid. */
 const struct tree_node *kube_list(struct decoder *d, const struct tree_node *map, const char *key);
 size_t kube_count(const struct tree_node *list);
-/* The first IPv4 of map.one and of the list map.many with members `member`; else the first; "" when
- * none. */
+/* The first IPv4 address among map.one and the members `member` of the list map.many; else the
+ * first address; "" when none. */
 char *kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const char *many,
 	const char *member);
 
@@ -47,7 +48,7 @@ void kube_slice_decode(
 void kube_endpoints_decode(
 	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_endpoints *e);
 void kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node *node);
-/* ns: of the object. */
+/* ns: the object's. */
 void kube_rule_decode(
 	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_rule *r);
 

@@ -14,7 +14,7 @@ static void printf_like(3, 0)
 	size_t len = strlen(d->err.text);
 
 	vsnprintf(what, sizeof what, fmt, ap);
-	/* Notes stand behind each other, as far as there is room. */
+	/* Notes are concatenated as far as they fit. */
 	if (len > 0 && d->rc == 0 && d->noting) {
 		snprintf(d->err.text + len, sizeof d->err.text - len, "; %s:%u: %s", d->file,
 			at != NULL ? at->line : 0, what);
@@ -184,7 +184,7 @@ kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const c
 
 static const struct {
 	const char *kind;
-	const char *api_versions[3]; /* as many as there are; all mean the same here */
+	const char *api_versions[3]; /* the accepted versions; all mean the same here */
 } kinds[KUBE_KINDS] = {
 	[KUBE_SERVICE] = {"Service", {"v1"}},
 	[KUBE_POD] = {"Pod", {"v1"}},
@@ -270,7 +270,7 @@ is_version(enum kube_kind kind, const char *api)
 	return false;
 }
 
-/* The kind's number; -1: not one of ours (Knative has Services, too). */
+/* The kind's number; -1: not one of ours (Knative also has Services). */
 static int
 find_kind(struct decoder *d, const struct tree_node *n, const char *kind)
 {
@@ -392,7 +392,7 @@ kube_read_complain(struct kube_batch *b, const char *text)
 	b->complaints[b->n_complaints++] = xstrdup(text);
 }
 
-/* Lists in lists: as deep as the document, which base/conf/tree bounds. */
+/* Handles nested lists: depth is bounded by base/conf/tree. */
 static void
 read_node(struct kube_batch *b, const char *file, const struct tree_node *n, const char *kind)
 {

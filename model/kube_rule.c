@@ -9,13 +9,14 @@
 #include "model/mesh.h"
 
 /*
- * DestinationRules as Istio and EdgeMesh have them: the part that a Service's annotations can say
- * as well. The rest is named, with its place, and does not count; it must not take away what does.
+ * DestinationRules as in Istio and EdgeMesh: only the part that a Service's annotations can also
+ * express. The rest is reported, with its place, and ignored; it does not invalidate the part that
+ * applies.
  */
 
 enum {
 	PARTLY_MAX = 300,
-	OUTLIER_5XX_DEFAULT = 5 /* as with Istio, where outlierDetection is there */
+	OUTLIER_5XX_DEFAULT = 5 /* Istio's default when outlierDetection is present */
 };
 
 /* One rule being read. */
@@ -40,7 +41,7 @@ static void printf_like(3, 4)
 		buf_printf(&g->partly, "%s%s", buf_len(&g->partly) > 0 ? "; " : "", what);
 }
 
-/* Whether word is one of words, which '|' parts. */
+/* Is word one of words, which are separated by '|'? */
 static bool
 is_word_of(const char *words, const char *word)
 {
@@ -54,8 +55,8 @@ is_word_of(const char *words, const char *word)
 	return false;
 }
 
-/* The map parent.key: NULL when it is not said, or no map. Its members other than `known` are left
- * out. */
+/* The map parent.key: NULL when absent or not a map. Members other than `known` are reported as
+ * ignored. */
 static const struct tree_node *
 open_map(struct reading *g, const struct tree_node *parent, const char *key, const char *known)
 {
@@ -74,9 +75,9 @@ open_map(struct reading *g, const struct tree_node *parent, const char *key, con
 	return map;
 }
 
-/* --- whom it is for ------------------------------------------------------------------------- */
+/* --- the service it applies to -------------------------------------------------------------- */
 
-/* The label up to the next dot, on the heap; *at goes behind it, NULL at the end. */
+/* The label up to the next dot, on the heap; *at moves past the dot, NULL at the end. */
 static char *
 next_label(const char **at)
 {
@@ -115,7 +116,7 @@ read_host(struct reading *g, const struct tree_node *spec, const struct tree_nod
 			"host '%.80s' names no Service of the cluster, nothing of it counts", host);
 		return;
 	}
-	/* Else whoever may write into one namespace would decide on the Services of all. */
+	/* Otherwise a user who may write to one namespace could change the Services of all. */
 	if (*ns != '\0' && strcmp(ns, g->ns) != 0) {
 		leave_out(g, n,
 			"host '%.80s' is of another namespace, whose Services only rules of its "
@@ -128,7 +129,7 @@ read_host(struct reading *g, const struct tree_node *spec, const struct tree_nod
 	g->r->service = take_ptr(&service);
 }
 
-/* --- how its requests are spread ------------------------------------------------------------ */
+/* --- load balancing ------------------------------------------------------------------------- */
 
 static void
 read_simple(struct reading *g, const struct tree_node *balancer)
@@ -160,7 +161,7 @@ read_simple(struct reading *g, const struct tree_node *balancer)
 		tree_text(n, "?"));
 }
 
-/* `on` as the annotation edgeway.io/hash-on has it. Of several the first counts. */
+/* `on` in the syntax of the annotation edgeway.io/hash-on. Of several the first applies. */
 static void
 hash_on(struct reading *g, const struct tree_node *n, const char *on)
 {
@@ -241,7 +242,8 @@ parse_duration(const char *text, uint64_t *ms)
 		if (u == ARRAY_LEN(units))
 			return -EINVAL;
 		at += strlen(units[u].name);
-		/* At most 15 digits and an hour in µs: what does not fit is no timeout anyway. */
+		/* At most 15 digits, and an hour in µs: a value that overflows is no sensible
+		 * timeout. */
 		if (value > UINT64_MAX / units[u].us)
 			return -EINVAL;
 		total += MIN(value * units[u].us / part, (uint64_t)MESH_TIMEOUT_MAX_MS * 1001);
@@ -280,10 +282,11 @@ read_pool(struct reading *g, const struct tree_node *policy)
 	read_time(g, timeout, "tcp.connectTimeout", &g->r->connect_ms);
 }
 
-/* --- who fails ------------------------------------------------------------------------------ */
+/* --- outlier ejection ----------------------------------------------------------------------- */
 
-/* Answers of 5xx in a row, and for how long the endpoint is out then. Istio looks every `interval`,
- * we at each answer; where too many are out, all are used, as if maxEjectionPercent were 100. */
+/* Consecutive 5xx responses, and the ejection time. Istio checks every `interval`, we at each
+ * response; when too many endpoints are ejected, all are used, as if maxEjectionPercent were
+ * 100. */
 static void
 read_outlier(struct reading *g, const struct tree_node *policy)
 {
@@ -307,9 +310,9 @@ read_outlier(struct reading *g, const struct tree_node *policy)
 		leave_out(g, percent, "outlierDetection.maxEjectionPercent other than 100");
 }
 
-/* --- all of it ------------------------------------------------------------------------------ */
+/* --- the whole rule ------------------------------------------------------------------------- */
 
-/* 2026-11-21T20:45:05Z, which sorts as it is; another form is as if not said. */
+/* 2026-11-21T20:45:05Z, which sorts as text; any other form counts as absent. */
 static char *
 read_created(const struct tree_node *n)
 {

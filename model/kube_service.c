@@ -72,7 +72,7 @@ decode_ports(struct decoder *d, const struct tree_node *list, struct kube_servic
 		decode_port(d, port, s, &s->ports[s->n_ports++]);
 }
 
-/* clusterIPs may begin with IPv6; "None" stands in both. */
+/* clusterIPs may begin with IPv6; "None" occurs in both clusterIP and clusterIPs. */
 static void
 decode_address(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
 {

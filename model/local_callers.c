@@ -111,7 +111,7 @@ callers_pod_fini(struct callers_pod *p)
 	kube_labels_free(&p->labels);
 }
 
-/* An address that two pods claim names neither of them. */
+/* An address that two pods claim identifies neither of them. */
 static void
 callers_sort(struct local_callers *c)
 {
@@ -254,7 +254,8 @@ local_callers_begin(struct buf *out, const struct kube_labels *node)
 	buf_adds(out, ",\"pods\":[");
 }
 
-/* Half of its labels could let a pod in that all of them keep out. */
+/* A pod beyond the limits is left out whole: with only some of its labels it could be permitted
+ * where all labels would exclude it. */
 void
 local_callers_add(struct buf *out, const struct local_pod *pod)
 {

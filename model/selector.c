@@ -47,7 +47,7 @@ selector_take(struct reading *r, const char *word)
 	return true;
 }
 
-/* A label's key or value on the heap; NULL, told, when there is none or it is too long. */
+/* A label's key or value on the heap; NULL, with an error, when it is missing or too long. */
 static char *
 take_name(struct reading *r, const char *what, size_t most, bool may_be_empty)
 {
@@ -95,7 +95,7 @@ read_values(struct reading *r, struct requirement *q)
 	return selector_take(r, ")") ? 0 : err_set(r->err, EINVAL, ") expected at '%.20s'", r->at);
 }
 
-/* The words in and notin stand behind a blank, or take_name would have had them. */
+/* `in` and `notin` must follow a blank, or take_name would have consumed them. */
 static int
 read_requirement(struct reading *r, struct requirement *q)
 {

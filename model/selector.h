@@ -1,17 +1,17 @@
 /*
  * Kubernetes label selectors as text: "edge=true, tier in (a, b), tier notin (c), !old, disk!=hdd".
- * All requirements must hold; != and notin hold as well where the label is absent. Leaves.
+ * All requirements must hold; != and notin also match where the label is absent. Leaves.
  */
 #ifndef EDGEWAY_MODEL_SELECTOR_H
 #define EDGEWAY_MODEL_SELECTOR_H
 
 #include "model/kube.h"
 
-enum { SELECTOR_REQUIREMENTS_MAX = 32, SELECTOR_VALUES_MAX = 128 }; /* values: of all together */
+enum { SELECTOR_REQUIREMENTS_MAX = 32, SELECTOR_VALUES_MAX = 128 }; /* VALUES_MAX: total */
 
 struct selector;
 
-/* A text of blanks gives *s NULL, which selects everything. -EINVAL: says what is wrong. */
+/* A text of blanks gives *s NULL, which selects everything. -EINVAL: err has the reason. */
 int selector_parse(struct selector **s, const char *text, struct err *err);
 void selector_free(struct selector **s);
 /* labels NULL: none. */

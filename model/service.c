@@ -102,7 +102,7 @@ port_mode_parse(const char *word)
 	return find_word(modes, ARRAY_LEN(modes), word);
 }
 
-/* The count is the one part of a service that changes; all else stays const for its holders. */
+/* Only the reference count of a service is mutable; all else is const for its holders. */
 static struct service *
 service_counted(const struct service *s)
 {
@@ -249,14 +249,15 @@ endpoint_addr(const struct endpoint *e)
 	return a;
 }
 
-/* --- addresses of other nodes' own ---------------------------------------------------------- */
+/* --- addresses valid on another node only --------------------------------------------------- */
 
 enum { PREFIX = 3, KIND = PREFIX, REST = KIND + 1, FAR_V4 = 'w', FAR_V6 = '6' };
 
 static const uint8_t far_prefix[PREFIX] = {0xfd, 'e', 'd'};
 
-/* Of IPv4 it can be read back. One of IPv6 does not fit beside the node: a digest of both stands
- * for it, a strong one, since nodes say themselves which addresses their pods have. */
+/* An IPv4 address can be recovered from the result. An IPv6 address does not fit beside the node,
+ * so a digest of both replaces it: a cryptographic one, since nodes themselves report their pods'
+ * addresses. */
 struct in6_addr
 endpoint_far(const char *node, const struct in6_addr *ip)
 {

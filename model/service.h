@@ -1,6 +1,6 @@
 /*
- * What the data path knows of a service: immutable once built, atomically reference-counted, one
- * allocation. Built on a node by service_build() from the hub's view (model/view.h), the node's own
+ * A service as the data path sees it: immutable once built, atomically reference-counted, one
+ * allocation. A node's service_build() makes it from the hub's view (model/view.h), the node's own
  * identity and the fake IP, so that every endpoint already has the address that THIS node dials.
  * Any thread may read it while it holds a reference or a snapshot that holds it.
  */
@@ -18,11 +18,11 @@ struct allow_from;
 enum port_mode {
 	PORT_HTTP, /* HTTP/1.x, balanced per request */
 	PORT_TCP, /* relayed */
-	PORT_UDP, /* kernel; through the hub, where that alone reaches the endpoints, the tunnel */
+	PORT_UDP, /* kernel data path; the tunnel, where only the hub reaches the endpoints */
 };
 
 enum lb_policy {
-	LB_DEFAULT, /* what the node's configuration says */
+	LB_DEFAULT, /* the node's configuration */
 	LB_ROUND_ROBIN,
 	LB_RANDOM,
 	LB_LEAST_REQUEST,
@@ -30,7 +30,7 @@ enum lb_policy {
 	LB_CONSISTENT_HASH,
 };
 
-/* What LB_CONSISTENT_HASH hashes: the client's address, or a header field or cookie named by
+/* Input of LB_CONSISTENT_HASH: the client's address, or the header field or cookie named by
  * hash_key. */
 enum hash_on { HASH_ON_SOURCE_IP, HASH_ON_HEADER, HASH_ON_COOKIE };
 
@@ -40,15 +40,15 @@ enum datapath {
 	DATAPATH_KERNEL,
 };
 
-/* Answers after which another endpoint is asked; bits. */
+/* Responses after which the request is retried at another endpoint; bits. */
 enum { RETRY_ON_500 = 1, RETRY_ON_502 = 2, RETRY_ON_503 = 4, RETRY_ON_504 = 8 };
 enum { RETRY_ON_TEXT_MAX = 32 };
 
 enum { RETRIES_DEFAULT = UINT8_MAX };
 #define REQUEST_MS_DEFAULT UINT32_MAX
 
-/* How a service's requests are spread and guarded: its annotations and session affinity. 0: the
- * node's default. */
+/* Load balancing and protection of a service: its annotations and session affinity. 0: the node's
+ * default. */
 struct service_lb {
 	uint8_t policy; /* enum lb_policy */
 	uint8_t hash_on; /* enum hash_on */
@@ -56,25 +56,25 @@ struct service_lb {
 	uint8_t retries; /* after the first attempt; RETRIES_DEFAULT: the node's default */
 	uint32_t affinity_s; /* sessionAffinity ClientIP timeout, 0: none */
 	uint32_t connect_ms; /* of one dial */
-	/* from the request's last byte to the answer's head; 0: no limit; REQUEST_MS_DEFAULT: the
+	/* from the request's last byte to the response head; 0: no limit; REQUEST_MS_DEFAULT: the
 	 * node's default */
 	uint32_t request_ms;
 	uint32_t idle_ms; /* of a relay or tunnel without a byte */
 	uint32_t max_connections; /* to one endpoint from this node, 0: no limit */
 	uint32_t health_interval_ms;
-	/* an endpoint that is new, or back, gets more and more for so long */
+	/* ramp-up time of an endpoint that is new or has recovered */
 	uint32_t slow_start_ms;
-	/* consistent hash: most of an endpoint's load, percent of the mean; 0: any */
+	/* consistent hash: maximum load of an endpoint, percent of the mean; 0: no limit */
 	uint16_t hash_balance;
-	uint16_t outlier_5xx; /* answers of 5xx in a row that put an endpoint out; 0: any number */
-	uint32_t outlier_ms; /* for how long, the first time */
-	uint8_t retry_on; /* RETRY_ON_...: another endpoint is asked where that is safe */
+	uint16_t outlier_5xx; /* consecutive 5xx responses that eject an endpoint; 0: never */
+	uint32_t outlier_ms; /* duration of the first ejection */
+	uint8_t retry_on; /* RETRY_ON_...: retry at another endpoint where that is safe */
 };
 
-/* Which endpoints go first; lower is better. */
+/* Preference of endpoints; lower is better. */
 enum endpoint_tier {
-	TIER_NODE, /* on this node, where the service asks for that */
-	TIER_ZONE, /* of this node's zone, where the service or its hints ask for that */
+	TIER_NODE, /* on this node, if the service prefers that */
+	TIER_ZONE, /* in this node's zone, if the service or its hints prefer that */
 	TIER_REST,
 	TIER_TUNNEL,
 };
@@ -83,9 +83,9 @@ enum endpoint_tier {
 enum endpoint_via {
 	VIA_POD, /* pod of this node: podIP:containerPort */
 	VIA_HOST, /* hostIP:hostPort, or hostNetwork */
-	VIA_GIVEN, /* address with no pod behind it, as the slice gives it */
-	VIA_TUNNEL, /* only through the hub; `ip` is made by endpoint_far */
-	VIA_REFUSED, /* not at all: model/dial_guard.h */
+	VIA_GIVEN, /* address without a pod, as given in the slice */
+	VIA_TUNNEL, /* only through the hub; endpoint_far makes `ip` */
+	VIA_REFUSED, /* never: model/dial_guard.h */
 };
 
 enum {
@@ -103,22 +103,22 @@ struct endpoint {
 	uint8_t via; /* enum endpoint_via */
 	uint8_t flags;
 	uint8_t tier; /* enum endpoint_tier; VIA_REFUSED: enum special_addr, why */
-	uint8_t gate; /* 0: open to all who may call the service; i: to those of gates[i - 1] */
+	uint8_t gate; /* 0: all callers of the service; i: only those that gates[i - 1] permits */
 	const char *node; /* "" when unknown */
 	const char *hostname; /* pod's hostname, "" when none */
-	const char *far; /* VIA_TUNNEL: its address over there, where that is of IPv6; else "" */
+	const char *far; /* VIA_TUNNEL: its address at its own node if that is IPv6; else "" */
 };
 
 struct service_port {
 	const char *name; /* "" for a single unnamed port */
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
-	bool extra; /* a port of the pods that the service does not have: served, but not in SRV */
-	const char *why; /* there are no endpoints, as the hub says; "" it says nothing */
-	/* those that serve now: ready ones, else serving-and-terminating ones */
+	bool extra; /* a pods' port that the Service does not declare: served, but not in SRV */
+	const char *why; /* the hub's reason why there are no endpoints; "" none given */
+	/* those in use: ready ones, else serving-and-terminating ones */
 	uint16_t n_endpoints;
-	uint16_t n_unreachable; /* would serve, but this node has no way to them yet */
-	/* would serve, but must not be dialled: they stand behind the others, VIA_REFUSED */
+	uint16_t n_unreachable; /* would serve, but this node has no route to them yet */
+	/* would serve, but must not be dialled: stored after the others, VIA_REFUSED */
 	uint16_t n_refused;
 	const struct endpoint *endpoints; /* the lower tiers first */
 };
@@ -131,32 +131,32 @@ struct service {
 	uint32_t fake_ip; /* host byte order; 0: the range was exhausted */
 	uint32_t cluster_ip; /* 0: none */
 	bool headless;
-	/* headless, and pods of it have names of their own: <hostname>.<service> */
+	/* headless, and its pods have names of their own: <hostname>.<service> */
 	bool named_pods;
 	struct service_lb lb;
 	const char *hash_key; /* name of the header field or cookie, "" for HASH_ON_SOURCE_IP */
 	const char *health_path; /* active health check by GET, "" none */
 	const char *external_name; /* "" unless type ExternalName */
-	/* Who may call (model/allow_from.h). NULL: everybody; `gates` are of some endpoints. Ask
+	/* Who may call (model/allow_from.h). NULL: everybody; `gates` apply to some endpoints. Use
 	 * service_permits. */
 	struct allow_from *allow_from;
 	struct allow_from **gates;
 	uint8_t n_gates;
-	bool restricted; /* one of both is there */
-	const char *allow_text; /* as the hub said it, "" */
+	bool restricted; /* allow_from or gates are set */
+	const char *allow_text; /* as sent by the hub, "" when none */
 	uint16_t n_ports;
 	const struct service_port *ports;
 };
 
 struct service *service_ref(const struct service *s);
 void service_unref(struct service **s);
-/* For who builds one: gives back what `allow_from` and `gates` hold. */
+/* For builders of a service: releases `allow_from` and `gates`. */
 void service_drop_restriction(struct service *s);
-/* May this one call a service that is `restricted`? *closed gets a bit for each gate that keeps it
- * out: 1 << (gate - 1). */
+/* May this caller use a `restricted` service? *closed gets a bit for each gate that refuses it: 1
+ * << (gate - 1). */
 bool service_permits(const struct service *s, const struct allow_caller *caller, uint64_t *closed);
-/* The service and all endpoints of the port: where the endpoint is drawn by somebody who does not
- * know the caller. */
+/* Does the caller pass for the service and for all endpoints of the port? For paths where code that
+ * does not know the caller picks the endpoint. */
 bool service_permits_all(
 	const struct service *s, const struct service_port *p, const struct allow_caller *caller);
 static inline bool
@@ -171,31 +171,31 @@ const struct service_port *service_port_find(const struct service *s, uint16_t p
 const struct endpoint *service_endpoint_find(
 	const struct service *s, const struct in6_addr *ip, uint16_t port, unsigned flags);
 struct addr endpoint_addr(const struct endpoint *e);
-/* Stands for an address that means something on that node alone: unlike for each node, never on the
- * wire, of no network. ip: IPv4 as ::ffff:a.b.c.d. */
+/* A substitute for an address that is valid on one node only: unique per node, never on the wire,
+ * in no network. ip: IPv4 as ::ffff:a.b.c.d. */
 struct in6_addr endpoint_far(const char *node, const struct in6_addr *ip);
-bool endpoint_is_far(const struct in6_addr *ip); /* is it one? */
-/* The address as people know it; where it is far, the one over there. */
+bool endpoint_is_far(const struct in6_addr *ip); /* made by endpoint_far? */
+/* The address to show; for a far endpoint, its address at its own node. */
 struct in6_addr endpoint_ip(const struct endpoint *e);
 /* The same with the port. */
 const char *endpoint_text(const struct endpoint *e, char to[ADDR_TEXT_MAX]);
 
-/* "round-robin" and so on; "" for LB_DEFAULT. The other way: -EINVAL for an unknown word. */
+/* "round-robin" and so on; "" for LB_DEFAULT. Parsing: -EINVAL for an unknown word. */
 const char *lb_policy_name(enum lb_policy policy);
 int lb_policy_parse(const char *word);
 /* "header:NAME" or "cookie:NAME", *key then gets the name on the heap, or "source-ip", *key gets
  * ""; frees what *key held. -EINVAL leaves *key alone. */
 int hash_on_parse(const char *text, char **key);
-/* "proxy", "kernel", "" for DATAPATH_DEFAULT; the other way: -EINVAL. */
+/* "proxy", "kernel", "" for DATAPATH_DEFAULT. Parsing: -EINVAL for others. */
 const char *datapath_name(enum datapath datapath);
 int datapath_parse(const char *word);
-/* "500,502,503,504" or some of them, in any order; the other way: in this one, "" for none.
- * -EINVAL. */
+/* Parses "500,502,503,504" or a part, in any order, or gives -EINVAL. retry_on_text writes them in
+ * this order, "" for none. */
 int retry_on_parse(const char *text);
 const char *retry_on_text(unsigned bits, char to[RETRY_ON_TEXT_MAX]);
-/* The bit of an answer's status, 0: none. */
+/* The bit of a response's status, 0: none. */
 unsigned retry_on_bit(unsigned status);
-/* "http", "tcp", "udp"; the other way: -EINVAL. */
+/* "http", "tcp", "udp". Parsing: -EINVAL for others. */
 const char *port_mode_name(enum port_mode mode);
 int port_mode_parse(const char *word);
 

@@ -7,26 +7,27 @@
 #include "model/view.h"
 
 /*
- * The one place at which endpoints come to this node: which way each is dialled, and whether it may
- * be (model/dial_guard). What is refused here is told, and nobody can dial it.
+ * The only place where endpoints enter this node: decides by which route each is dialled, and
+ * whether it may be (model/dial_guard). An endpoint refused here is reported, and cannot be dialled
+ * by any part.
  *
  * Two passes: the first chooses endpoints and collects each text once, the second lays service,
- * ports, endpoints and texts into one allocation. A node keeps 10 000 of these: their size is what
- * counts.
+ * ports, endpoints and texts into one allocation. A node keeps 10 000 of these: so their size
+ * matters most.
  */
 struct building {
 	const struct view *view;
 	const struct self *self;
-	struct endpoint *endpoints; /* of all ports, texts pointing into the view */
+	struct endpoint *endpoints; /* of all ports, whose texts point into the view */
 	size_t n_endpoints;
 	struct endpoint *refused; /* of one port */
 	size_t n_refused;
 	struct service_port *ports;
-	/* Every distinct text and its place: a table with open addressing. */
+	/* Every distinct text and its position: a table with open addressing. */
 	const char **texts;
 	char **places;
 	size_t n_slots, text_bytes;
-	uint64_t seed; /* others choose the texts */
+	uint64_t seed; /* random: peers choose the texts */
 };
 
 static const char *
@@ -65,7 +66,7 @@ note_text(struct building *b, const char *text)
 	}
 }
 
-/* The text's place in the service, copied there when it is asked for first. */
+/* The text's place in the service; the first request copies it there. */
 static const char *
 place_text(struct building *b, const char *text, char **end)
 {
@@ -88,20 +89,20 @@ is_own(const struct view_endpoint *e, const struct self *self)
 	return *service_build_plain(e->node) != '\0' && service_build_same(e->node, self->node);
 }
 
-/* How this node is to reach an endpoint, while that is looked for. */
+/* The state of the search for a route to one endpoint. */
 struct way {
 	const struct view_endpoint *from;
 	const struct self *self;
 	struct endpoint *to;
 	bool own; /* of this node */
-	/* why the first way that there was must not be gone; SPECIAL_NONE */
+	/* why the first existing route is forbidden, or SPECIAL_NONE */
 	enum special_addr refused;
 	struct in6_addr refused_ip;
 	uint16_t refused_port;
 };
 
-/* A hub that does not say whose network its pods use is believed where addresses and ports look
- * like it: to refuse what it says of such pods would cut off each of them until it is upgraded. */
+/* If an older hub does not send the pod's network, hostNetwork is assumed where addresses and ports
+ * look like it: refusing them would cut off all such pods until the hub is upgraded. */
 static bool
 is_host_network(const struct view_endpoint *e)
 {
@@ -140,7 +141,8 @@ set_way(struct way *w, enum endpoint_via via, const char *ip, uint16_t port)
 	return true;
 }
 
-/* Loopback of another node is not ours, and nobody's fault: a hostPort may be bound there. */
+/* Another node's loopback is unreachable from here, and not an error: a hostPort may be bound
+ * there. */
 static bool
 set_host_way(struct way *w)
 {
@@ -151,7 +153,7 @@ set_host_way(struct way *w)
 	return set_way(w, VIA_HOST, w->from->host_ip, w->from->host_port);
 }
 
-/* A way of this node's own. */
+/* A direct route from this node, not through the hub. */
 static bool
 set_direct_way(struct way *w)
 {
@@ -167,7 +169,8 @@ set_direct_way(struct way *w)
 		(from->node_public && set_host_way(w));
 }
 
-/* Through the hub. The address is one of another node's: whether it is one of ours says nothing. */
+/* The route through the hub. The address belongs to another node's network: it may equal one of
+ * ours. */
 static bool
 set_tunnel_way(struct way *w)
 {
@@ -192,7 +195,8 @@ set_tunnel_way(struct way *w)
 	return true;
 }
 
-/* How this node reaches the endpoint. False: not at all, and port is 0 unless it was refused. */
+/* Chooses this node's route to the endpoint. False: there is none, and port is 0 unless the
+ * endpoint was refused. */
 static bool
 choose_way(struct endpoint *e, const struct view_endpoint *from, const struct self *self)
 {
@@ -235,15 +239,15 @@ is_leaving(uint8_t flags)
 		(ENDPOINT_SERVING | ENDPOINT_TERMINATING);
 }
 
-/* --- which go first ------------------------------------------------------------------------- */
+/* --- order of endpoints --------------------------------------------------------------------- */
 
-/* What this node prefers at one port. */
+/* This node's preferences for one port. */
 struct preference {
 	bool node_hints, zone_hints; /* kube-proxy would follow them */
-	bool own_node, own_zone; /* the service asks for it */
+	bool own_node, own_zone; /* the service requests it */
 };
 
-/* kube-proxy's rule: hints count where every ready endpoint has some and one is for us. */
+/* kube-proxy's rule: hints apply if every ready endpoint has some and one names us. */
 static bool
 hints_count(const struct view_port *p, size_t offset, const char *self)
 {
@@ -276,8 +280,8 @@ service_build_prefer(const struct building *b, const struct view_port *p)
 	};
 }
 
-/* Hints decide where they count, else what the service asks for. The others stay, behind: the first
- * ones may all be dead, or beyond reach from here. */
+/* Hints decide where they apply, else the service's settings. The other endpoints are kept in a
+ * higher tier: the preferred ones may all be dead, or unreachable from here. */
 static enum endpoint_tier
 choose_tier(const struct preference *p, const struct view_endpoint *from, const struct self *self)
 {
@@ -290,7 +294,7 @@ choose_tier(const struct preference *p, const struct view_endpoint *from, const 
 	return TIER_REST;
 }
 
-/* The lower tiers first, else as they stand: in as many passes as there are tiers. */
+/* Stable sort, lower tiers first: one pass per tier. */
 static void
 sort_tiers(struct building *b, size_t first)
 {
@@ -352,7 +356,7 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 	return unreachable;
 }
 
-/* Behind the port's endpoints. */
+/* Puts the refused endpoints after the port's endpoints. */
 static void
 place_refused(struct building *b, struct service_port *p)
 {
@@ -399,7 +403,7 @@ begin_building(struct building *b, size_t n_ports, size_t most)
 	b->ports = xcalloc(n_ports + 1, sizeof *b->ports);
 }
 
-/* What this version cannot read keeps everybody out. */
+/* A text that this version cannot parse permits nobody. */
 static struct allow_from *
 read_allow_from(const struct view *v, const char *text)
 {
@@ -421,7 +425,7 @@ read_restriction(struct service *s, const struct view *v)
 		s->gates[s->n_gates] = read_allow_from(v, v->gates[s->n_gates]);
 }
 
-/* to: has the members of `from` as they are, and gets references of its own. */
+/* `to` is a plain copy of `from`: takes references for it. */
 static void
 share_restriction(struct service *to, const struct service *from)
 {
@@ -433,8 +437,8 @@ share_restriction(struct service *to, const struct service *from)
 		to->gates[i] = allow_from_ref(from->gates[i]);
 }
 
-/* One allocation of what has been chosen. head: all but references and ports, its texts
- * anywhere. */
+/* Builds the service in one allocation. head: all members but references and ports; its texts may
+ * be anywhere. */
 static struct service *
 lay_out(struct building *b, const struct service *head)
 {
@@ -491,7 +495,7 @@ lay_out(struct building *b, const struct service *head)
 static bool
 names_pods(const struct view *v)
 {
-	/* The view of such a name itself has none below. */
+	/* The view of a pod name has no names below it. */
 	if (!v->headless || strchr(service_build_plain(v->name), '.') != NULL)
 		return false;
 	for (size_t i = 0; i < v->n_ports; i++)
@@ -501,8 +505,8 @@ names_pods(const struct view *v)
 	return false;
 }
 
-/* What is sent to a ClusterIP comes to the mesh: no word of the hub takes loopback or metadata away
- * from who is there. */
+/* Traffic to a ClusterIP is redirected to the mesh: the hub must not be able to redirect loopback
+ * or metadata addresses. */
 static uint32_t
 take_cluster_ip(const struct view *v)
 {

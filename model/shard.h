@@ -1,6 +1,6 @@
 /*
- * A small immutable hash table, atomically reference-counted: one of the many of which a snapshot's
- *index is made, so that an update copies only the shards that it touches. Entries are (32-bit key,
+ * A small immutable hash table, atomically reference-counted: a snapshot's index consists of many
+ * of them, so that an update copies only the shards that it changes. Entries are (32-bit key,
  * pointer); several may have the same key. Internal to model/snapshot.c.
  *
  *	struct shard_edit e;
@@ -20,7 +20,7 @@ struct shard {
 	uint32_t n, mask; /* entries; slots - 1 */
 	const void **values; /* dense */
 	uint32_t *keys; /* dense, beside values */
-	uint32_t *slots; /* index in the dense lists plus 1, 0 empty */
+	uint32_t *slots; /* index into the dense lists plus 1; 0: empty */
 };
 
 void shard_ref(struct shard *s);

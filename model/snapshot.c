@@ -9,10 +9,10 @@
 #include "model/shard.h"
 
 /*
- * Three indexes, each cut into SHARDS parts by hash: by name (its shards hold the references to the
- * services), by address and by namespace (borrowed pointers: a service stands in the name index of
- * every snapshot that shares such a shard). An update copies the shards it touches, about 40
- * entries each at 10 000 services, and counts up the rest.
+ * Three indexes, each split by hash into SHARDS parts: by name (its shards hold the references to
+ * the services), by address and by namespace (borrowed pointers: a service is in the name index of
+ * every snapshot that shares such a shard). An update copies the shards it changes, about 40
+ * entries each at 10 000 services, and adds references to the rest.
  */
 enum { SHARDS = 256 };
 
@@ -27,7 +27,7 @@ struct snapshot {
 	uint32_t first[SHARDS + 1]; /* services before each shard of by_name */
 	struct index by_name, by_ip, by_ns;
 	size_t n_restricted;
-	struct local_callers *callers; /* with a reference */
+	struct local_callers *callers; /* holds a reference */
 };
 
 /* Namespaces are counted, not listed: an entry's value is the number of services in it. */
@@ -145,7 +145,7 @@ struct steps {
 	size_t n;
 };
 
-/* At most four a change: two addresses come, two go. */
+/* At most four per change: two addresses are added, two removed. */
 static void
 add_step(struct steps *s, struct step step)
 {
@@ -200,7 +200,7 @@ apply_count(struct shard_edit *e, const struct step *step)
 		e->values[i] = count_value(n);
 }
 
-/* New shards for those that the steps touch. `holds`: values are services that the shard
+/* Makes new shards for those that the steps change. `holds`: values are services that the shard
  * references. */
 static void
 apply_steps(struct index *index, struct steps *steps, bool holds,
@@ -254,7 +254,7 @@ ip_steps(struct steps *steps, const struct service *s, bool add)
 	}
 }
 
-/* A change with its name's hash, to find the last of several for one name. */
+/* A change with its name's hash, to find the last of several changes of one name. */
 struct plan {
 	uint64_t hash;
 	size_t order;
@@ -277,7 +277,7 @@ same_name(const struct change *a, const struct change *b)
 	return strcasecmp(a->name, b->name) == 0 && strcasecmp(a->ns, b->ns) == 0;
 }
 
-/* Is there a later change of the same name? (Those of one hash stand together, in order.) */
+/* Is there a later change of the same name? (Equal hashes are adjacent, in order.) */
 static bool
 snapshot_superseded(const struct plan *plans, size_t n, size_t i)
 {
@@ -365,7 +365,7 @@ snapshot_next(const struct snapshot *base, const struct change *changes, size_t 
 	for (size_t i = 0; i < SHARDS; i++)
 		s->first[i + 1] =
 			s->first[i] + (s->by_name.shard[i] != NULL ? s->by_name.shard[i]->n : 0);
-	/* The index has references of its own; those in `changes` were handed to us. */
+	/* The index has references of its own; we own those in `changes`. */
 	for (size_t i = 0; i < n; i++) {
 		struct service *given = changes[i].service;
 

@@ -1,8 +1,9 @@
 /*
  * All services of a node at one moment: immutable, atomically reference-counted, indexed by
- * namespace/name and by fake IP. An update makes a new one that shares every unchanged service:
+ * namespace/name and by fake IP. An update makes a new snapshot that shares every unchanged
+ * service:
  *
- *	struct change c[] = {{ .ns = "default", .name = "web", .service = s }};	// NULL service: deleted
+ *	struct change c[] = {{ .ns = "default", .name = "web", .service = s }};	// NULL: deleted
  *	struct snapshot *next = snapshot_next(old, c, 1);	// takes over the references in c
  *	dns_use(dns, next);	// each adopter takes a reference of its own
  *	snapshot_unref(&next);
@@ -22,8 +23,8 @@ struct change {
 	struct service *service;
 };
 
-/* An empty one. `synced`: metadata has arrived at least once (from the hub or SQLite); else DNS
- * says SERVFAIL. */
+/* An empty snapshot. `synced`: metadata has arrived at least once (from the hub or SQLite);
+ * otherwise DNS answers SERVFAIL. */
 struct snapshot *snapshot_new(bool synced);
 struct snapshot *snapshot_next(const struct snapshot *base, const struct change *changes, size_t n);
 struct snapshot *snapshot_ref(const struct snapshot *s);
@@ -32,9 +33,9 @@ void snapshot_unref(struct snapshot **s);
 /* The same services, with other callers of this node (model/local_callers.h); takes over the
  * reference. */
 struct snapshot *snapshot_with_callers(const struct snapshot *base, struct local_callers *callers);
-/* NULL: the hub has told of none. */
+/* NULL: the hub has sent none. */
 const struct local_callers *snapshot_callers(const struct snapshot *s);
-size_t snapshot_restricted(const struct snapshot *s); /* services that not everybody may call */
+size_t snapshot_restricted(const struct snapshot *s); /* services with restricted callers */
 
 bool snapshot_synced(const struct snapshot *s);
 uint64_t snapshot_version(const struct snapshot *s); /* grows by one with each snapshot_next */
@@ -46,8 +47,8 @@ const struct service *snapshot_find_ip(const struct snapshot *s, uint32_t fake_o
 /* Does any service live in this namespace? (empty non-terminals, RFC 8020) */
 bool snapshot_has_namespace(const struct snapshot *s, const char *ns, size_t ns_len);
 /* Calls fn for each service that is not the same object in both: `old` NULL: new, `now` NULL: gone.
- * `base` may be NULL: everything is new. Costs what has changed, not what there is, when `s` came
- * from `base` by few steps. */
+ * `base` NULL: everything is new. If `s` came from `base` in few steps, the cost depends on the
+ * changes, not on the total. */
 typedef void snapshot_diff_fn(void *arg, const struct service *old, const struct service *now);
 void snapshot_diff(
 	const struct snapshot *base, const struct snapshot *s, snapshot_diff_fn *fn, void *arg);

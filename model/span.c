@@ -14,7 +14,7 @@ span_new(enum trace_part part)
 	size_t more = is_carried(part) ? sizeof(struct trace_carried) : 0;
 	struct trace_span *s = xmalloc(sizeof *s + more);
 
-	/* Not the events, which are most of it. */
+	/* Does not clear the events, which are most of the size. */
 	memset(s, 0, offsetof(struct trace_span, events));
 	s->part = part;
 	if (more > 0) {
@@ -59,7 +59,7 @@ span_parent(const struct http1_head *h, struct trace_context *parent)
 		if (h->fields[i].id != HTTP1_TRACEPARENT || h->fields[i].hop)
 			continue;
 		if (only != NULL)
-			return false; /* who is to be believed? */
+			return false; /* several values: none can be trusted */
 		only = &h->fields[i];
 	}
 	return only != NULL && traceparent_parse(parent, only->value.at, only->value.len);
@@ -88,7 +88,7 @@ span_request(struct trace_span *s, const struct http1_head *h, const char *fallb
 	span_copy(s->path, sizeof s->path, path.len > 0 ? path.at : "/", MAX(path.len, (size_t)1));
 }
 
-/* --- who makes them on one thread ----------------------------------------------------------- */
+/* --- sampling on one thread ----------------------------------------------------------------- */
 
 static bool
 within_limit(struct span_source *from, uint64_t second)

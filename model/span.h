@@ -1,8 +1,8 @@
 /*
- * What is told of one request or connection to whoever collects traces: made where it is recorded
- * (lb/trace.c, tunnel/node/stream_server.c, hub/ingress/client_conn_trace.c), written by
- * tracing/otlp_span.c. Plain data on the heap, owned by whoever holds the list that it is in;
- * free() frees all of it.
+ * A trace span of one request or connection, for export to a trace collector: made where it is
+ * recorded (lb/trace.c, tunnel/node/stream_server.c, hub/ingress/client_conn_trace.c), serialised
+ * by tracing/otlp_span.c. Plain data on the heap, owned by the holder of its list; free() frees all
+ * of it.
  *
  *	span = span_begin(source, TRACE_SERVED, &parent, &now);	// NULL: not recorded
  *	span_end(source, &span, trace_clock_us());
@@ -17,26 +17,26 @@
 
 enum { TRACE_EVENTS_MAX = 16 };
 
-/* Whose part of the way it tells. */
+/* Which part of the path the span covers. */
 enum trace_part {
-	TRACE_REQUEST, /* the agent's proxy: a request of HTTP */
-	TRACE_RELAY, /* the same: a connection of TCP */
-	TRACE_SERVED, /* the agent's end of the tunnel: a stream that the hub has opened */
-	TRACE_ASKED, /* the hub's ingress: a request of HTTP, or CONNECT */
-	TRACE_LED, /* the same: a connection whose target somebody else has said */
+	TRACE_REQUEST, /* the agent's proxy: an HTTP request */
+	TRACE_RELAY, /* the agent's proxy: a TCP connection */
+	TRACE_SERVED, /* the agent's end of the tunnel: a stream opened by the hub */
+	TRACE_ASKED, /* the hub's ingress: an HTTP request, or CONNECT */
+	TRACE_LED, /* the hub's ingress: a connection whose target is not from a request */
 	TRACE_PARTS,
 };
 
-/* What happened on the way to an endpoint. */
+/* An event while connecting to an endpoint. */
 enum trace_what {
-	TRACE_DIAL, /* a connection to it was begun */
+	TRACE_DIAL, /* a connection to it was started */
 	TRACE_REUSE, /* an idle one is used */
 	TRACE_CONNECTED,
 	TRACE_REFUSED,
 	TRACE_SILENT,
 	TRACE_RESET,
-	TRACE_STALE, /* it had hung up while the connection was idle: no fault */
-	TRACE_EJECTED, /* it is left out for a while */
+	TRACE_STALE, /* it had closed the idle connection: not an error */
+	TRACE_EJECTED, /* it is ejected for a while */
 };
 
 struct trace_event {
@@ -46,21 +46,20 @@ struct trace_event {
 	uint16_t port;
 };
 
-/* Of what the tunnel carries; "" in a text: there is none, or it is not known. All are cut to
- * fit. */
+/* Details of tunnelled traffic; "" in a text: none, or unknown. All are truncated to fit. */
 struct trace_carried {
 	char door[32]; /* the hub's listener */
-	char caller[128]; /* as the audit has it */
+	char caller[128]; /* as in the audit log */
 	char client[46]; /* its address */
 	uint16_t client_port;
-	char node[254]; /* whose tunnel it goes through, or at which it is served */
-	char meant[254]; /* the node beside that one which is meant */
-	char replica[64]; /* where that tunnel ends, when it is not here */
-	char kind[16]; /* which rule of tunnel.allow counts */
+	char node[254]; /* the node whose tunnel carries it, or that serves it */
+	char meant[254]; /* the intended node, if it is reached through its neighbour `node` */
+	char replica[64]; /* the replica where that tunnel ends, if not this one */
+	char kind[16]; /* the rule of tunnel.allow that applies */
 	char to[64]; /* what was dialled, IP:port */
-	char why[160]; /* how it ended, in words */
+	char why[160]; /* how it ended */
 	bool minor_0; /* HTTP/1.0 */
-	bool broken; /* not in good order */
+	bool broken; /* ended abnormally */
 };
 
 struct trace_span {
@@ -69,54 +68,54 @@ struct trace_span {
 	uint8_t parent[TRACE_SPAN_BYTES];
 	bool has_parent;
 	uint8_t part; /* enum trace_part */
-	struct trace_carried *carried; /* in the same block; NULL for the proxy's */
+	struct trace_carried *carried; /* in the same allocation; NULL for the proxy's */
 	uint64_t begin_ns; /* since 1970 */
 	uint64_t begin_us, end_us; /* CLOCK_MONOTONIC */
 	uint64_t bytes_up, bytes_down;
 	uint32_t client_ip; /* host byte order; the proxy's */
 	uint16_t client_port, port; /* port: of the service or the target */
-	uint16_t status; /* told to the client; 0: none */
-	char end[3]; /* as in the access log; "": nobody's fault */
+	uint16_t status; /* sent to the client; 0: none */
+	char end[3]; /* as in the access log; "": no error */
 	unsigned retries;
 	bool has_endpoint;
-	bool endpoint_far; /* through the hub */
-	struct in6_addr endpoint_ip; /* the last that it was connected with */
+	bool endpoint_far; /* reached through the hub */
+	struct in6_addr endpoint_ip; /* the last endpoint connected */
 	uint16_t endpoint_port;
-	char method[64 + 1]; /* "": no request of HTTP */
-	char host[256]; /* Host without a port; cut to fit, as what follows */
+	char method[64 + 1]; /* "": not an HTTP request */
+	char host[256]; /* Host without a port; truncated to fit, like the following */
 	char path[512]; /* target without query */
 	char namespace[64], service[128]; /* "" when the service is gone */
-	unsigned n_events, n_lost; /* lost: more than fit */
+	unsigned n_events, n_lost; /* n_lost: events that did not fit */
 	struct trace_event events[TRACE_EVENTS_MAX];
 };
 
-/* All 0 but the part and, where it is carried, `carried`. */
+/* All 0 except `part` and, for tunnelled traffic, `carried`. */
 struct trace_span *span_new(enum trace_part part);
-/* parent NULL: it begins a trace. */
+/* parent NULL: starts a new trace. */
 void span_link(struct trace_span *s, const struct trace_context *parent, const uint64_t random[3]);
-/* The head's traceparent. False: none, or none that may be used. */
+/* Reads the head's traceparent. False: none, or invalid. */
 bool span_parent(const struct http1_head *h, struct trace_context *parent);
-/* Method, host (without one: `fallback`) and path. */
+/* Fills in method, host (`fallback` if there is none) and path. */
 void span_request(struct trace_span *s, const struct http1_head *h, const char *fallback);
-/* Cut to fit. */
+/* Copies, truncated to fit. */
 void span_copy(char *to, size_t size, const char *from, size_t len);
 
-/* Which spans are made on one thread, and who takes them: plain data of whoever hands it to those
- * that make them. */
+/* Sampling and delivery of spans on one thread: plain data, owned by the component that passes it
+ * to the code that makes spans. */
 struct span_source {
-	bool on; /* false: nobody asks for anything below */
-	uint64_t below; /* in 2^32: how many of those without a parent are recorded */
-	uint32_t per_s; /* and how many in a second, at most */
+	bool on; /* false: the other members are unused */
+	uint64_t below; /* sampling rate of spans without a parent, of 2^32 */
+	uint32_t per_s; /* and at most so many per second */
 	void (*take)(void *arg, struct trace_span *spans, unsigned dropped); /* the list */
 	void *arg;
-	uint64_t second, limited; /* limited: not recorded because of per_s */
+	uint64_t second, limited; /* limited: spans not recorded because of per_s */
 	uint32_t made; /* in this second */
 };
 
 /* NULL: it is not recorded. */
 struct trace_span *span_begin(struct span_source *from, enum trace_part part,
 	const struct trace_context *parent, const struct trace_moment *now);
-/* It is over, and handed over; NULL in *span: nothing. */
+/* Ends the span and delivers it; *span NULL: does nothing. */
 void span_end(struct span_source *from, struct trace_span **span, uint64_t now_us);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * A growing hash table of nodes that live inside other structures; several may have the same hash,
- * so that it also serves as an index from a hash to many things. The owner compares keys and frees.
+ * A growing hash table of nodes embedded in other structures; several may have the same hash, so
+ * that it also serves as an index from a hash to many things. The owner compares keys and frees the
+ * nodes.
  *
  *	for (struct table_node *n = table_first(&t, hash); n != NULL; n = table_next(n))
  */
@@ -11,7 +12,7 @@
 
 struct table_node {
 	struct table_node *next,
-		**at; /* at: what points here, so that a long chain costs nothing to leave */
+		**at; /* at: the pointer to this node, so that removal is O(1) in a long chain */
 	uint64_t hash;
 };
 
@@ -25,8 +26,8 @@ void table_add(struct table *t, struct table_node *node, uint64_t hash);
 void table_remove(struct table *t, struct table_node *node);
 struct table_node *table_first(const struct table *t, uint64_t hash);
 struct table_node *table_next(const struct table_node *node); /* with the same hash */
-/* Any order: *slot starts at 0 and node at NULL; NULL after the last. The table must not change
- * meanwhile. */
+/* Iterates in any order: start with *slot 0 and node NULL; NULL after the last. The table must not
+ * change meanwhile. */
 struct table_node *table_walk(const struct table *t, size_t *slot, const struct table_node *node);
 
 #endif

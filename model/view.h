@@ -1,6 +1,6 @@
 /*
- * The hub's view of a service: what travels to the nodes, the same for all of them. It keeps every
- * way to reach an endpoint; the node picks its own with service_build.
+ * The hub's view of a service: what it sends to the nodes, the same for all of them. It has every
+ * route to an endpoint; the node picks its own with service_build.
  *
  * The JSON form (doc/protocol.md, "Service view") is canonical: equal views give equal bytes, and
  * the digest is XXH64 of these bytes with seed 0. Peer input: view_parse checks every bound.
@@ -12,7 +12,7 @@
 #include "model/dial_guard.h"
 #include "model/service.h"
 
-/* Whom a caller should prefer (trafficDistribution). */
+/* Which endpoints a caller should prefer (trafficDistribution). */
 enum distribution { DISTRIBUTE_ALL, DISTRIBUTE_ZONE, DISTRIBUTE_NODE };
 
 struct view_names {
@@ -20,38 +20,37 @@ struct view_names {
 	char **list;
 };
 
-/* Whose network a pod uses. A hub that does not know of this leaves it out. */
+/* Whose network a pod uses. An older hub leaves it out. */
 enum pod_network { NETWORK_UNSAID, NETWORK_POD, NETWORK_HOST };
 
-/* Where one pod (or bare address) serves one port. Ports 0 and empty addresses mean "no such
- * way". */
+/* Where one pod (or bare address) serves one port. Port 0 or an empty address: no such route. */
 struct view_endpoint {
 	char *node, *site, *zone, *hostname,
 		*pod; /* "" when unknown; pod: name of the Pod object */
-	bool node_public; /* the node is declared reachable from everywhere */
+	bool node_public; /* the node is labelled as reachable from everywhere */
 	uint8_t flags; /* ENDPOINT_READY | _SERVING | _TERMINATING */
 	char *pod_ip; /* dialled on the pod's own node with pod_port */
 	uint16_t pod_port;
 	char *host_ip; /* dialled from elsewhere in the site with host_port */
 	uint16_t host_port;
-	/* enum pod_network; NETWORK_POD is said where the addresses alone would look like the
-	 * host's */
+	/* enum pod_network; NETWORK_POD is sent where the addresses alone would look like
+	 * hostNetwork */
 	uint8_t network;
-	/* instead of host_ip from other sites, when the node has a public address of its own */
+	/* used instead of host_ip from other sites, if the node has a public address of its own */
 	char *public_ip;
-	char *given_ip; /* address without a pod: dialled by everyone with given_port */
+	char *given_ip; /* address without a pod: every node dials it with given_port */
 	uint16_t given_port;
-	struct view_names hint_zones, hint_nodes; /* for whom the endpoint is meant */
-	uint8_t gate; /* 0: open to all who may call the service; i: to those of gates[i - 1] */
+	/* the zones and nodes that the endpoint is meant for */
+	struct view_names hint_zones, hint_nodes;
+	uint8_t gate; /* 0: all callers of the service; i: only those that gates[i - 1] permits */
 };
 
 struct view_port {
 	char *name;
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
-	bool extra; /* a port of the pods, which the service does not have */
-	/* why it has no endpoints, for a person, where the node cannot tell; "" or NULL: not
-	 * said */
+	bool extra; /* a pods' port that the Service does not declare */
+	/* readable reason why it has no endpoints, where the node cannot know; "" or NULL: none */
 	char *why;
 	size_t n_endpoints;
 	struct view_endpoint *endpoints;
@@ -68,25 +67,25 @@ struct view {
 	uint8_t distribution; /* enum distribution */
 	char *allow_from; /* who may call (model/allow_from.h); "": everybody */
 	size_t n_gates; /* at most ALLOW_FROM_GATES_MAX */
-	char **gates; /* the same of some endpoints */
+	char **gates; /* the same for some endpoints */
 	size_t n_ports;
 	struct view_port *ports;
 };
 
-/* Who this node is; from its own configuration and the hub's hello. */
+/* Who this node is; from its own configuration and the hub's handshake message. */
 struct self {
 	const char *node;
-	const char *site; /* "" when nodes are not told apart: one site */
+	const char *site; /* "" when the mesh has one site */
 	const char *zone;
-	bool forward; /* the hub reaches for this node what it cannot dial itself */
-	const struct dial_guard *guard; /* which addresses it may be led to */
+	bool forward; /* the hub forwards to what this node cannot dial itself */
+	const struct dial_guard *guard; /* which addresses it may dial */
 };
 
 void view_free(struct view **v);
-/* May not everybody call it? */
+/* Are its callers restricted? */
 bool view_restricted(const struct view *v);
 void view_endpoint_fini(struct view_endpoint *e);
-/* Keeps names in order, each once; false when there is no room for another. */
+/* Adds a name, sorted and unique; false when the list is full. */
 bool view_names_add(struct view_names *names, const char *name);
 void view_names_copy(struct view_names *to, const struct view_names *from);
 bool view_names_hold(const struct view_names *names, const char *name);
@@ -94,18 +93,18 @@ void view_names_fini(struct view_names *names);
 const char *view_distribution_name(enum distribution distribution); /* "", "zone", "node" */
 /* Appends the canonical JSON and returns its digest. */
 uint64_t view_build(struct buf *out, const struct view *v);
-/* Pod and host have the same address and port: so it is with hostNetwork. */
+/* Do pod and host have the same address and port, as with hostNetwork? */
 bool view_endpoint_looks_host(const struct view_endpoint *e);
 int view_parse(struct view **v, const char *json, size_t len, struct err *err);
 uint64_t view_digest(const char *json, size_t len);
 
-/* Every endpoint that must not be dialled is left out, and told of: model/dial_guard.h. */
+/* Marks and counts every endpoint that must not be dialled as refused: model/dial_guard.h. */
 struct service *service_build(
 	const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest);
-/* The service without those endpoints that the guard refuses by now; NULL: there are none such. */
+/* The service without the endpoints that the guard now refuses; NULL: there are none. */
 struct service *service_recheck(const struct service *s, const struct dial_guard *guard);
-/* Was one refused for being this node's own, and is not any more? Then the service is to be built
- * anew. */
+/* Was an endpoint refused as this node's own address that is not own any more? Then the service
+ * must be rebuilt. */
 bool service_refused_in_vain(const struct service *s, const struct dial_guard *guard);
 
 #endif

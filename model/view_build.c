@@ -72,7 +72,7 @@ names_member(struct buf *out, const char *name, const struct view_names *names)
 		buf_adds(out, "]");
 }
 
-/* Members are written with a comma in front; the first one's is taken back by the bracket. */
+/* Members are written with a leading comma; the bracket replaces the first one's. */
 static void
 open_bracket(struct buf *out, size_t at, char bracket)
 {

@@ -186,7 +186,7 @@ parse_ports(struct json *j, void *to)
 	json_list(j, add_port, to);
 }
 
-/* Words of a later version leave the default: the node's own serves. */
+/* Unknown words from a later version leave the default: the node's own setting applies. */
 static void
 parse_policy(struct json *j, void *to)
 {
@@ -275,7 +275,7 @@ parse_gates(struct json *j, void *to)
 	json_list(j, add_gate, to);
 }
 
-/* An endpoint behind a gate that nobody described would be open. */
+/* Without this check, an endpoint with an undefined gate would be open. */
 static bool
 gates_are_there(const struct view *v)
 {

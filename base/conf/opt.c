@@ -67,14 +67,14 @@ set_defaults(struct opt_loading *l)
 		const struct opt *o = &l->program->table[i];
 		int rc = opt_set_text(l, i, o->standard, OPT_FROM_DEFAULT, o->key);
 
-		assert(rc == 0); /* the table contradicts itself */
+		assert(rc == 0); /* else the table is inconsistent */
 		(void)rc;
 	}
 }
 
 /* --- file ----------------------------------------------------------------------------------- */
 
-/* Does any key of the table lie below `key`? Marks them as given when `given`. */
+/* Is any key of the table below `key`? Marks those keys as given when `given`. */
 static bool
 mark_below(struct opt_loading *l, const char *key, bool given, unsigned line)
 {
@@ -115,8 +115,8 @@ set_leaf(struct opt_loading *l, const char *place, size_t row, const struct tree
 	return 0;
 }
 
-/* The map below `prefix` ("" at the top). As deep as the table's keys, since only sections are
- * entered. */
+/* Reads the map below `prefix` ("" at the top). Recursion is as deep as the table's keys, since it
+ * enters only known sections. */
 static int
 take_map(struct opt_loading *l, const struct tree_node *map, const char *prefix)
 {
@@ -227,7 +227,7 @@ take_environment(struct opt_loading *l)
 	return 0;
 }
 
-/* --- all together --------------------------------------------------------------------------- */
+/* --- loading -------------------------------------------------------------------------------- */
 
 static void
 print_early(const struct opt_program *p, enum opt_early early)

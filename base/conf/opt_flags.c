@@ -7,7 +7,7 @@
 
 struct flag {
 	char name[OPT_NAME_MAX]; /* without the dashes */
-	const char *value; /* behind '=', or NULL */
+	const char *value; /* after '=', or NULL */
 };
 
 static int
@@ -37,7 +37,7 @@ is_bool_word(const char *text)
 	return text != NULL && (strcmp(text, "true") == 0 || strcmp(text, "false") == 0);
 }
 
-/* The flag's value: behind '=', or the next argument, which *i then passes. */
+/* The flag's value: after '=', or the next argument, which *i then skips. */
 static int
 value_of_flag(struct flag *f, bool boolean, char **argv, int *i, struct err *err)
 {
@@ -141,8 +141,8 @@ opt_take_flags(struct opt_loading *l, int argc, char **argv)
 
 /* --- secrets -------------------------------------------------------------------------------- */
 
-/* What /proc/PID/cmdline and environ show is the memory in which the kernel put arguments and
- * variables: a copy takes the place of the text, and the text is overwritten. */
+/* /proc/PID/cmdline and environ show the memory in which the kernel put arguments and variables: so
+ * the text is replaced by a copy on the heap, and the original overwritten. */
 static char *
 opt_move_text(char *text, char *secret)
 {

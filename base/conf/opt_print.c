@@ -54,7 +54,7 @@ opt_word_at(const char *words, int i, size_t *len)
 	return words;
 }
 
-/* Does it read back as the same text without quotes, also inside of [] and {}? */
+/* Does it parse as the same text without quotes, even inside [] and {}? */
 static bool
 is_plain(const char *text)
 {
@@ -85,7 +85,7 @@ print_text(const char *text, bool quote, struct buf *out)
 	buf_adds(out, "\"");
 }
 
-/* The password of a URL stays out of logs and dumps. */
+/* Keeps the password of a URL out of logs and dumps. */
 static void
 print_url(const char *text, bool hide, struct buf *out)
 {

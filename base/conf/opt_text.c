@@ -67,7 +67,7 @@ opt_nearest(const struct opt_program *p, const char *key)
 		const char *have = p->table[i].key;
 		unsigned d = opt_text_distance(key, have);
 
-		/* The right word at the wrong place: ttl for dns.ttl. */
+		/* The right key in the wrong section: ttl for dns.ttl. */
 		if (strcmp(last_part(key), last_part(have)) == 0)
 			d = 0;
 		if (d < least) {

@@ -179,7 +179,8 @@ forget_documents(struct tree *t)
 	t->alias_nodes = 0;
 }
 
-/* What begins like JSON may still be YAML in flow style, or several JSON texts between "---" lines.
+/* Text that begins like JSON may still be YAML in flow style, or several JSON texts between "---"
+ * lines.
  */
 static int
 parse_either(struct tree *t, const char *text, size_t len, struct err *err)
@@ -324,7 +325,7 @@ tree_text(const struct tree_node *n, const char *otherwise)
 	return n->text;
 }
 
-/* YAML 1.1's words, as Kubernetes' own reader takes them. */
+/* YAML 1.1's words, as Kubernetes' own parser accepts them. */
 bool
 tree_bool(const struct tree_node *n, bool otherwise)
 {
@@ -352,7 +353,7 @@ tree_int(const struct tree_node *n, int64_t min, int64_t max, int64_t *v)
 	if (n->kind != TREE_SCALAR || n->quoted)
 		return -EINVAL;
 	digits = n->text + (n->text[0] == '-' || n->text[0] == '+');
-	/* A leading zero is octal to one reader and decimal to the next. */
+	/* Some parsers read a leading zero as octal, others as decimal. */
 	if (digits[0] < '0' || digits[0] > '9' || (digits[0] == '0' && digits[1] != '\0'))
 		return -EINVAL;
 	errno = 0;

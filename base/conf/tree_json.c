@@ -1,7 +1,7 @@
 /*
- * JSON by cJSON, which checks the syntax and decodes the strings. It keeps neither lines nor the
- * digits of a number, so a cursor walks over the source beside cJSON's tree: same values, same
- * order.
+ * JSON with cJSON, which checks the syntax and decodes the strings. cJSON keeps neither lines nor
+ * the digits of a number, so a cursor walks over the source in parallel with cJSON's tree: same
+ * values, same order.
  */
 #include <assert.h>
 #include <cjson/cJSON.h>
@@ -26,8 +26,7 @@ line_at(const char *text, const char *at)
 	return line;
 }
 
-/* To the next byte that means something; colons and commas separate what cJSON has already paired.
- */
+/* Skips to the next significant byte; colons and commas separate what cJSON has already paired. */
 static void
 skip_blank(struct cursor *c)
 {
@@ -36,7 +35,7 @@ skip_blank(struct cursor *c)
 		c->line += *c->at == '\n';
 }
 
-/* Over a string; a \u0000 in it would cut the C string short. */
+/* Skips a string; refuses \u0000, which would cut the C string short. */
 static int
 skip_string(struct cursor *c)
 {
@@ -119,7 +118,7 @@ complain_syntax(struct cursor *c, const char *text, const char *at)
 		(int)MIN(strcspn(at, "\r\n"), (size_t)20), at);
 }
 
-/* One text after another, as a JSON decoder of a stream reads them. */
+/* Reads one JSON text after another, like a stream decoder. */
 int
 tree_parse_json(struct tree *t, const char *text, size_t len, struct err *err)
 {
@@ -134,8 +133,7 @@ tree_parse_json(struct tree *t, const char *text, size_t len, struct err *err)
 			c.line += *c.at++ == '\n';
 		if (c.at == stop)
 			return 0;
-		/* Nothing but '{' and '[' keeps the cursor in step: cJSON would skip a byte order
-		 * mark. */
+		/* Only '{' and '[' keep the cursor in step: cJSON would skip a byte order mark. */
 		if (*c.at != '{' && *c.at != '[')
 			return complain_syntax(&c, text, c.at);
 		json = cJSON_ParseWithLengthOpts(c.at, (size_t)(stop - c.at), &end, 0);

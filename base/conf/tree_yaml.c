@@ -1,6 +1,7 @@
 /*
- * YAML by libyaml's events. Recursion is bounded by TREE_DEPTH_MAX; an alias shares its anchor's
- * children, and what aliases repeat is counted, so that a small file cannot stand for a huge tree.
+ * YAML with libyaml's events. Recursion is limited by TREE_DEPTH_MAX; an alias shares its anchor's
+ * children, and the nodes that aliases repeat are counted, so that a small file cannot expand to a
+ * huge tree.
  */
 #include <errno.h>
 #include <string.h>
@@ -71,7 +72,7 @@ keep_anchor(struct reader *r, char *name, const struct tree_node *node)
 	r->anchors = a;
 }
 
-/* Counts the nodes of a tree that is repeated at `depth`; false when the bounds are passed. */
+/* Counts the nodes of a tree that is repeated at `depth`; false when a limit is exceeded. */
 static bool
 repeat_fits(struct tree *t, const struct tree_node *n, unsigned depth)
 {
@@ -172,7 +173,7 @@ read_pair(struct reader *r, unsigned depth, struct tree_tail *tail)
 	if ((rc = next_event(r)) < 0 || (rc = read_node(r, depth + 1, &value)) < 0)
 		return rc;
 	value->key = key->text;
-	value->line = key->line; /* a value's own mark may stand lines below */
+	value->line = key->line; /* libyaml's mark of the value may be lines below */
 	tree_append(tail, value);
 	return 0;
 }

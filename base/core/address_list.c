@@ -29,7 +29,7 @@ address_list_new(const struct own_address *list, size_t n)
 	return l;
 }
 
-/* The count is the one part that changes. */
+/* Only the reference count is mutable. */
 static struct address_list *
 address_list_counted(const struct address_list *l)
 {

@@ -69,7 +69,7 @@ base64_add(struct buf *out, const void *data, size_t len)
 	buf_commit(out, (len + 2) / 3 * 4);
 }
 
-/* The bytes of four digits, at most three of them, or -1. */
+/* Decodes four digits: the number of bytes, at most three, or -1. */
 static int
 decode_four(const char *in, bool last, unsigned char out[3])
 {
@@ -84,7 +84,7 @@ decode_four(const char *in, bool last, unsigned char out[3])
 		v = v << 6 | d;
 	}
 	if ((v & (0xffffffu >> 8 * n)) != 0)
-		return -1; /* bits that say nothing must be 0: one text for each content */
+		return -1; /* padding bits must be 0: one encoding per content */
 	out[0] = (unsigned char)(v >> 16);
 	out[1] = (unsigned char)(v >> 8);
 	out[2] = (unsigned char)v;

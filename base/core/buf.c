@@ -123,7 +123,7 @@ buf_printf(struct buf *b, const char *fmt, ...)
 	return 0;
 }
 
-/* Not by gmtime: certificates last beyond 2038, where a time_t of 32 bits ends. */
+/* Not with gmtime: certificates last beyond 2038, where a 32-bit time_t overflows. */
 int
 buf_add_utc(struct buf *b, int64_t seconds)
 {
@@ -131,11 +131,12 @@ buf_add_utc(struct buf *b, int64_t seconds)
 	int64_t days = seconds / DAY - (seconds % DAY < 0);
 	int64_t rest = seconds - days * DAY;
 	int64_t since =
-		days + 719468; /* from the first of March of the year 0: a leap day ends its year */
+		/* from 1 March of year 0, so that a leap day is the last day of its year */
+		days + 719468;
 	int64_t era = (since < 0 ? since - DAYS_400 + 1 : since) / DAYS_400;
 	int64_t day = since - era * DAYS_400;
 	int64_t year = (day - day / (DAYS_4 - 1) + day / DAYS_100 - day / (DAYS_400 - 1)) / 365;
-	int64_t month; /* from March */
+	int64_t month; /* counted from March */
 
 	day -= 365 * year + year / 4 - year / 100;
 	month = (5 * day + 2) / 153;

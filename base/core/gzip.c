@@ -9,14 +9,14 @@
 
 enum {
 	LEVEL = 3, /* bench/RESULTS.md, "Compression" */
-	WINDOW_LEAST = 9, /* bits; zlib has no smaller one */
+	WINDOW_LEAST = 9, /* bits; zlib's minimum */
 	PIECE = 16 * 1024,
 	KIND_ZLIB = 0,
 	KIND_GZIP = 16,
 };
 
-/* The tables of the usual window are 256 KiB, and cost more to clear than a few lines to compress.
- * `kind`: what zlib adds to the bits of the window. */
+/* zlib's tables for the default window are 256 KiB, and cost more to clear than a few lines to
+ * compress. `kind`: the format flag that zlib adds to the window bits. */
 static int
 start_deflate(z_stream *z, size_t len, int kind)
 {
@@ -47,7 +47,7 @@ gzip_text(struct buf *out, const void *data, size_t len)
 	deflateEnd(&z);
 }
 
-/* --- gzip, piece by piece ------------------------------------------------------------------- */
+/* --- streamed gzip -------------------------------------------------------------------------- */
 
 struct gzip {
 	z_stream z;
@@ -107,9 +107,9 @@ gzip_free(struct gzip **out)
 	free(g);
 }
 
-/* --- back ----------------------------------------------------------------------------------- */
+/* --- expanding ------------------------------------------------------------------------------ */
 
-/* As much as zlib gives for what it has. 0: it wants more, 1: that was all. */
+/* Expands the input that zlib has. 0: it needs more, 1: end of stream. */
 static int
 inflate_piece(z_stream *z, struct buf *out, struct err *err)
 {
@@ -119,7 +119,8 @@ inflate_piece(z_stream *z, struct buf *out, struct err *err)
 	do {
 		size_t room = out->limit == BUF_UNLIMITED ? PIECE : out->limit - buf_len(out);
 
-		room = MIN(room + 1, (size_t)PIECE); /* one more tells whether there is more */
+		/* one byte more, to detect that the limit is exceeded */
+		room = MIN(room + 1, (size_t)PIECE);
 		z->next_out = piece;
 		z->avail_out = (uInt)room;
 		rc = inflate(z, Z_NO_FLUSH);

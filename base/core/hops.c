@@ -12,9 +12,9 @@ hops_of_ttl(int ttl)
 	return ttl <= 0 || ttl >= HOPS_TTL ? 0 : (unsigned)(HOPS_TTL - ttl) / HOPS_TTL_STEP;
 }
 
-/* The kernel keeps the TTL of the packet that ended the handshake in the option for multicast,
- * which means nothing else with TCP (tcp_v4_syn_recv_sock, tcp_v6_syn_recv_sock): one call, and
- * nothing to be asked for before. */
+/* The kernel stores the TTL of the packet that ended the handshake in the multicast TTL option,
+ * which TCP does not use otherwise (tcp_v4_syn_recv_sock, tcp_v6_syn_recv_sock): one call, and
+ * nothing to enable before. */
 unsigned
 hops_of_socket(int fd, int family)
 {
@@ -38,7 +38,8 @@ hops_mark(int fd, int family, unsigned hops)
 		return;
 	if (family == AF_INET6)
 		(void)setsockopt(fd, SOL_IPV6, IPV6_UNICAST_HOPS, &ttl, sizeof ttl);
-	if (family == AF_INET || family == AF_INET6) /* of IPv6 for addresses ::ffff:a.b.c.d */
+	/* on IPv6 sockets for addresses ::ffff:a.b.c.d */
+	if (family == AF_INET || family == AF_INET6)
 		(void)setsockopt(fd, SOL_IP, IP_TTL, &ttl, sizeof ttl);
 }
 

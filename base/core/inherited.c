@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A mutable global: what a process has inherited is its own as its environment is, and sock_listen
+/* A mutable global, like the environment: inherited sockets belong to the process, and sock_listen
  * is called in many places. */
 static struct fdpass kept;
 
@@ -32,7 +32,7 @@ inherited_is_at(int fd, const struct addr *a)
 		memcmp(&its.in6.sin6_addr, &a->in6.sin6_addr, sizeof a->in6.sin6_addr) == 0;
 }
 
-/* Does it wait for whoever comes? */
+/* Does it listen, or is it an unconnected UDP socket? */
 static bool
 inherited_is_open(int fd)
 {

@@ -16,7 +16,7 @@
 #include "base/core/sock.h"
 
 /* Lists the sockets of this process that listen at, or are bound to, an IP address and have no
- * peer. */
+ * peer. -E2BIG: more than `most`. */
 int inherited_list(int *fds, size_t most);
 void inherited_use(struct fdpass *fds);
 /* Returns a socket of this type that is bound to the address, which the caller then owns; -1: there

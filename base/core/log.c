@@ -12,24 +12,24 @@
 
 enum { LINE_MAX_BYTES = 2048 };
 
-/* Who speaks; tests/lint/lint.py sees to it that nobody else does. */
+/* The parts that log; tests/lint/lint.py checks that there are no others. */
 static const char *const parts[] = {"admin", "agent", "audit", "carrier", "config", "dns", "hub",
 	"ingress", "iptables", "kubernetes", "lb", "log", "manifests", "meta", "seccomp", "test",
 	"tracing", "tunnel", "web", "ws", NULL};
 static _Atomic int part_levels[LOG_PARTS_MAX]; /* level + 1; 0: as log_level */
 static _Atomic int log_level = LOG_LEVEL_INFO;
-static _Atomic int log_most = LOG_LEVEL_INFO; /* of log_level and all parts */
+static _Atomic int log_most = LOG_LEVEL_INFO; /* the most verbose of log_level and all parts */
 static _Atomic int log_format = LOG_FORMAT_TEXT;
 static _Atomic unsigned log_lost; /* lines */
 static struct {
 	pthread_mutex_t lock;
 	struct {
-		char *text; /* of the line, escaped */
+		char *text; /* the line, escaped */
 		const char *part;
 		char when[LOG_TIME_MAX];
 		enum log_level level;
 	} at[LOG_RECENT];
-	size_t n; /* ever kept */
+	size_t n; /* lines ever kept */
 } recent = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
@@ -152,7 +152,7 @@ log_clean(char *to, size_t size, const char *from)
 	return to;
 }
 
-/* A pipe that nobody empties must stop the log, not the program. */
+/* A pipe that nobody reads must block only the log, not the program. */
 static bool
 log_taken(void)
 {
@@ -242,7 +242,7 @@ log_line(enum log_level level, const char *part, const char *fmt, ...)
 		n = snprintf(line, sizeof line, "%s %-5s %s: %s\n", when, level_names[level], part,
 			safe);
 	done = write(STDERR_FILENO, line, MIN((size_t)n, sizeof line - 1));
-	(void)done; /* nowhere left to complain */
+	(void)done; /* the error cannot be reported anywhere */
 }
 
 bool

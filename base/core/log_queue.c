@@ -21,11 +21,11 @@ struct log_queue {
 	pthread_cond_t more, less;
 	pthread_t thread;
 	struct block *first, **last;
-	size_t waiting; /* bytes, with those that are being written */
+	size_t waiting; /* bytes, including those being written */
 	size_t limit;
 	int fd;
 	bool stop;
-	bool abandoned; /* the thread frees what is left, once it can */
+	bool abandoned; /* the thread frees the queue when it can */
 };
 
 static void
@@ -38,7 +38,7 @@ write_all(int fd, struct buf *b)
 		if (n == -EAGAIN)
 			poll(&p, 1, -1);
 		else if (n < 0)
-			return; /* nowhere to complain */
+			return; /* the error cannot be reported */
 	}
 }
 

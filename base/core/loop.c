@@ -17,8 +17,8 @@ struct post {
 struct timer {
 	uv_timer_t uv;
 	TAILQ_ENTRY(timer) soon;
-	bool is_soon; /* waits in its loop's list, and not in libuv */
-	uint64_t repeat_ms; /* of one that does */
+	bool is_soon; /* is in its loop's `soon` list, not in libuv */
+	uint64_t repeat_ms; /* 0: once */
 	loop_fn *fn;
 	void *arg;
 };
@@ -31,8 +31,8 @@ struct loop {
 	pthread_mutex_t lock; /* guards first, last */
 	struct post *first;
 	struct post **last;
-	struct timer_ring soon; /* without delay: see run_soon */
-	struct timer soon_end; /* behind those of this turn */
+	struct timer_ring soon; /* timers without delay: see run_soon */
+	struct timer soon_end; /* marker after those of this turn */
 	uv_idle_t running_soon;
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;
@@ -82,9 +82,9 @@ run_posts(uv_async_t *wake)
 	}
 }
 
-/* Such timers are no timers of libuv's: before 1.48 it runs one that is started again in its own
- * callback over and over, and heeds no descriptor until that ends (libuv issue 4245). What is
- * started meanwhile waits for the next turn. */
+/* Timers without delay do not use libuv's timers: before 1.48, libuv runs a timer that restarts
+ * itself in its own callback over and over, and serves no descriptor until that ends (libuv issue
+ * 4245). Timers started meanwhile wait for the next turn. */
 static void
 run_soon(uv_idle_t *h)
 {
@@ -105,7 +105,7 @@ run_soon(uv_idle_t *h)
 		uv_idle_stop(h);
 }
 
-/* The loop's own clock was set when the part of the turn that ends now began. */
+/* uv_now was set when the part of the turn that ends now began. */
 static void
 loop_measure(struct loop *loop)
 {
@@ -252,9 +252,8 @@ loop_backend(struct loop *loop)
 	return &loop->uv;
 }
 
-/* What a watch that asked for WATCH_HUP alone is told: errors. A connection that both sides have
- * ended in good order, or an urgent byte, wakes it too; it then sleeps until it asks for something
- * else. */
+/* A watch with WATCH_HUP alone reports only errors. A connection that both sides have closed
+ * cleanly, or an urgent byte, also wakes it; then it is stopped until its events change. */
 static void
 on_broken(struct watch *w)
 {
@@ -315,7 +314,7 @@ watch_set(struct watch *w, unsigned events)
 	if (events & WATCH_WRITE)
 		uv |= UV_WRITABLE;
 	if (events == WATCH_HUP)
-		uv = UV_PRIORITIZED; /* errors are told to whoever asks for anything */
+		uv = UV_PRIORITIZED; /* libuv reports errors with any event */
 	if (uv == 0)
 		uv_poll_stop(&w->uv);
 	else

@@ -11,7 +11,7 @@ struct preauth {
 	struct fair_share *places;
 	struct preauth_ring all; /* the oldest first */
 	uint64_t seed, refused, dropped;
-	struct preauth_ring waiting; /* for a step, by rounds */
+	struct preauth_ring waiting; /* connections waiting for a step, by rounds */
 	struct timer *turn;
 	uint64_t *last; /* by slot: the round of its last step */
 	uint64_t round, n_waiting, steps;
@@ -27,8 +27,8 @@ preauth_end_wait(struct preauth_conn *c)
 	c->of->n_waiting--;
 }
 
-/* Its client's next ones come a round earlier each: whoever has gone is not paid for by those that
- * share the address. */
+/* Moves each later step of the same client one round earlier, so that connections sharing the
+ * address do not pay for one that left. */
 static void
 preauth_give_back(struct preauth_conn *c)
 {
@@ -83,9 +83,9 @@ preauth_on_turn(void *arg)
 	step(c->step_arg);
 }
 
-/* Each client has one step in a round: its next one is in the round behind its last, or in this
- * one. A connection's second step, with which most handshakes are done, is in the round of its
- * first: what was begun does not wait for all that its address has begun since. */
+/* Each client has one step per round: its next step is in the round after its last, or in the
+ * current one. A connection's second step, which completes most handshakes, is in the round of its
+ * first: a handshake that has begun does not wait for all that its address began later. */
 bool
 preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 {
@@ -113,7 +113,7 @@ preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 	return true;
 }
 
-/* --- places --------------------------------------------------------------------------------- */
+/* --- slots ---------------------------------------------------------------------------------- */
 
 struct preauth *
 preauth_new(struct loop *loop, uint64_t places, uint64_t seed)
@@ -156,7 +156,7 @@ preauth_leave(struct preauth_conn *c)
 	fair_share_give(p->places, c->slot, 1);
 }
 
-/* The oldest of those clients that have this many. */
+/* The oldest connection of the clients that hold at least this many. */
 static struct preauth_conn *
 preauth_oldest(struct preauth *p, uint64_t held)
 {
@@ -181,8 +181,8 @@ preauth_oldest_of(struct preauth *p, uint16_t slot)
 	return NULL;
 }
 
-/* Who makes room for one of this client: one of its own, unless another client has clearly more.
- * NULL: nobody yet. */
+/* The connection to drop for a new one of this client: one of its own, unless another client has
+ * clearly more. NULL: none may be dropped yet. */
 static struct preauth_conn *
 preauth_victim(struct preauth *p, uint16_t slot, uint64_t now_ms)
 {

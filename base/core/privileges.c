@@ -12,7 +12,7 @@
 
 enum { CAPABILITIES_MAX = 64 };
 
-struct sets { /* 64 bits as two words, the low one first: _LINUX_CAPABILITY_VERSION_3 */
+struct sets { /* 64 bits as two words, low word first: _LINUX_CAPABILITY_VERSION_3 */
 	struct __user_cap_data_struct half[2];
 };
 
@@ -40,15 +40,15 @@ thread_count(void)
 	size_t n = 0;
 
 	if (dir == NULL)
-		return 1; /* no /proc: the caller must know */
+		return 1; /* without /proc, trust the caller */
 	for (const struct dirent *e; (e = readdir(dir)) != NULL;)
 		n += e->d_name[0] != '.';
 	closedir(dir);
 	return n;
 }
 
-/* Without CAP_SETPCAP it stays as it is: with no_new_privs and nothing inheritable it gives nothing
- * to anybody. */
+/* Without CAP_SETPCAP the bounding set is unchanged: with no_new_privs and nothing inheritable, no
+ * program gains anything from it. */
 static void
 shrink_bounding_set(uint64_t keep)
 {

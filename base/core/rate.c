@@ -1,8 +1,8 @@
 #include "base/core/rate.h"
 
-enum { LONGEST_MS = 60 * 1000 /* what is added up; longer than any bucket takes to fill */ };
+enum { LONGEST_MS = 60 * 1000 /* longest time credited; longer than any bucket takes to fill */ };
 
-/* Of a rate with a bound: what it may hold; it holds then what it has as of now. */
+/* For a rate with a limit: adds the tokens earned until now and returns the bucket's capacity. */
 static int64_t
 rate_refill(struct rate *r, uint64_t now_ms)
 {
@@ -16,7 +16,7 @@ rate_refill(struct rate *r, uint64_t now_ms)
 	more = now_ms > r->at_ms
 		? (int64_t)(MIN(now_ms - r->at_ms, (uint64_t)LONGEST_MS) * r->per_s / 1000)
 		: 0;
-	if (more > 0) { /* what is less than a byte keeps its time */
+	if (more > 0) { /* a fraction of a byte is not lost: at_ms stays */
 		r->room = MIN(r->room + more, most);
 		r->at_ms = now_ms;
 	}

@@ -160,9 +160,9 @@ is_loopback(const struct addr *a)
 			memcmp(&a->in6.sin6_addr, mapped, sizeof mapped) == 0);
 }
 
-/* Where the kernel's default is BBR, each packet waits for a timer of its own, which took a third
- * of the CPU of a fast connection. Nothing is gained by that where the connection never leaves the
- * machine. Before it is made, or it keeps its timers. */
+/* Where the kernel's default is BBR, each packet waits for a pacing timer, which took a third of
+ * the CPU of a fast connection. Pacing has no use when the connection never leaves the machine.
+ * Must run before connect, or the connection keeps its timers. */
 static void
 spare_pacing(int fd, const struct addr *a)
 {
@@ -174,7 +174,7 @@ spare_pacing(int fd, const struct addr *a)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
-/* A Unix socket file that nobody listens on is left over from an earlier run. */
+/* Removes a Unix socket file that no process listens on: left over from an earlier run. */
 static void
 remove_dead_unix(const struct addr *a)
 {
@@ -207,7 +207,7 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 	int on = 1, rc;
 	mode_t mask = 0;
 
-	if (fd >= 0) { /* it is bound, with the same options */
+	if (fd >= 0) { /* inherited: already bound, with the same options */
 		*out = take_fd(&fd);
 		return 0;
 	}
@@ -234,7 +234,7 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 		umask(mask);
 	if (rc < 0)
 		return err_set(err, rc, "cannot bind %s: %s", addr_text(a, text), strerror(-rc));
-	if (flags & SOCK_TRANSPARENT) /* only now: with it any address could be bound */
+	if (flags & SOCK_TRANSPARENT) /* after bind: with it, any address could be bound */
 		sock_transparent(fd);
 	*out = take_fd(&fd);
 	return 0;
@@ -300,7 +300,7 @@ sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
 	return open_connected(a, SOCK_DGRAM, mark, hops, fd);
 }
 
-/* Is it the other end of `from` that was accepted, and nobody who was quicker? */
+/* Is the accepted peer the socket `from`, and not another process that connected first? */
 static bool
 is_end_of(const struct addr *peer, int from)
 {
@@ -310,7 +310,7 @@ is_end_of(const struct addr *peer, int from)
 		own.in.sin_addr.s_addr == peer->in.sin_addr.s_addr;
 }
 
-/* So that a reader who stops costs no megabytes of the kernel's; within the machine more brings no
+/* Limits kernel memory when a reader stops reading; within the machine larger buffers bring no
  * speed. */
 static void
 bound_buffers(int fd)
@@ -334,7 +334,7 @@ sock_pair(int fds[2])
 	if (listener < 0 || from < 0)
 		return -errno;
 	bound_buffers(from);
-	bound_buffers(listener); /* and with it `to` */
+	bound_buffers(listener); /* `to` inherits it */
 	spare_pacing(from, &at);
 	spare_pacing(listener, &at);
 	setsockopt(from, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
@@ -439,7 +439,7 @@ sock_original(int fd, struct addr *to)
 {
 	enum {
 		ORIGINAL_DST = 80
-	}; /* linux/netfilter_ipv4.h, which does not go with netinet/in.h */
+	}; /* from linux/netfilter_ipv4.h, which conflicts with netinet/in.h */
 
 	*to = (struct addr){.len = sizeof to->in};
 	return getsockopt(fd, SOL_IP, ORIGINAL_DST, &to->in, &to->len) < 0 ? -errno : 0;

@@ -23,8 +23,8 @@ struct v6_range {
 		.s6_addr = { __VA_ARGS__ }                                                         \
 	}
 
-/* The first range that holds the address decides. 169.254.169.254 is the metadata address of AWS,
- * Google Cloud, Azure, Oracle, OpenStack, DigitalOcean, Hetzner, Akamai, IBM, Huawei and
+/* The first range that contains the address decides. 169.254.169.254 is the metadata address of
+ * AWS, Google Cloud, Azure, Oracle, OpenStack, DigitalOcean, Hetzner, Akamai, IBM, Huawei and
  * Tencent. */
 static const struct v4_range v4_ranges[] = {
 	{V4(169, 254, 169, 254), 32, SPECIAL_METADATA},
@@ -59,7 +59,7 @@ static const struct v6_range v6_ranges[] = {
 	{V6(0xff), 8, SPECIAL_MULTICAST}, /* section 2.7 */
 };
 
-/* Prefixes in front of an IPv4 address, and the byte at which that begins. */
+/* Prefixes of wrapped IPv4 addresses, and the byte at which the IPv4 address begins. */
 static const struct wrapping {
 	struct in6_addr prefix;
 	unsigned bits, at;

@@ -1,7 +1,8 @@
 /*
  * Classifies IP addresses that must not be dialled merely because a peer names them: the
  * special-purpose ranges of RFC 6890 that lead to this machine, to its link or to no particular
- * host, and the addresses at which clouds serve instance metadata (often with credentials).
+ * host, and the addresses at which clouds serve instance metadata (often with credentials). Pure.
+ * Addresses of this machine's interfaces are base/os/addresses.
  *
  * An IPv6 address that only wraps an IPv4 address is classified by that one: IPv4-mapped (RFC 4291
  * section 2.5.5.2), IPv4-compatible (2.5.5.1), IPv4-translated (RFC 2765), NAT64 (RFC 6052, RFC

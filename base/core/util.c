@@ -22,7 +22,7 @@ cleanup_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
-	*fd = -1; /* its number may be somebody else's by now */
+	*fd = -1; /* another open may have reused its number */
 }
 
 int

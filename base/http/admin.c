@@ -10,7 +10,7 @@
 #include "base/http/admin_conn.h"
 
 enum {
-	CONNS_MAX = 32, /* a listener */
+	CONNS_MAX = 32, /* per listener */
 	PAUSE_MS = 200,
 	TAKEN_MS = 1000,
 };
@@ -29,8 +29,8 @@ admin_make_room(struct admin_listener *l)
 	admin_conn_free(admin_conn_victim(l));
 }
 
-/* No more in a turn than there are places: whoever came by this turn is looked at before he could
- * have to go. */
+/* Accepts at most CONNS_MAX per turn: each new connection is read at least once before another may
+ * evict it. */
 static void
 on_accept(void *arg, int listen_fd, unsigned events)
 {
@@ -60,8 +60,8 @@ on_accept(void *arg, int listen_fd, unsigned events)
 
 /* --- the address ---------------------------------------------------------------------------- */
 
-/* Whoever has it is no reason to be without the rest. Told once: to find out who it is costs a look
- * at every process. */
+/* An address in use must not stop the rest of the daemon. Reported once: finding the process means
+ * scanning all processes. */
 static void
 admin_tell_holder(struct admin_listener *l)
 {
@@ -86,8 +86,8 @@ admin_bind(struct admin_listener *l, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	/* Without a byte of a request it gets no place: a probe, which comes with all of it, then
-	 * cannot lose one. */
+	/* A connection gets a slot only once a byte of its request has come: so idle connections
+	 * cannot evict a probe, which sends its request at once. */
 	if (!l->local)
 		(void)setsockopt(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s, sizeof defer_s);
 	if (l->holder[0] != '\0')
@@ -202,7 +202,7 @@ admin_stop(struct admin **out)
 
 	if (a == NULL)
 		return;
-	/* Before it is closed: a successor that finds nobody there puts its own in this place. */
+	/* Unlink before close: a successor that finds no listener replaces the file by its own. */
 	if (a->socket_path != NULL)
 		unlink(a->socket_path);
 	listener_stop(&a->tcp);
@@ -211,7 +211,7 @@ admin_stop(struct admin **out)
 	free(a);
 }
 
-/* --- asking without a connection ------------------------------------------------------------ */
+/* --- replies without a connection ----------------------------------------------------------- */
 
 void
 admin_ask(const struct admin *a, const char *target, struct admin_reply *reply)
@@ -235,7 +235,7 @@ admin_ask(const struct admin *a, const char *target, struct admin_reply *reply)
 			: "the agent has nothing of this name");
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- status and metrics --------------------------------------------------------------------- */
 
 bool
 admin_trouble(const struct admin *a, struct buf *why)

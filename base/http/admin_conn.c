@@ -11,7 +11,7 @@
 enum {
 	HEAD_MAX = 8 * 1024,
 	BODY_MAX = 64 * 1024,
-	REQUEST_MS = 5000, /* until it is there; a reply must go on within it, too */
+	REQUEST_MS = 5000, /* for the whole request; also the longest stall of a reply */
 	REPLY_MS = 60000,
 	LINGER_MS = 1000,
 };
@@ -21,10 +21,10 @@ enum stage { STAGE_HEAD, STAGE_BODY, STAGE_REPLY, STAGE_LINGER };
 struct admin_conn {
 	TAILQ_ENTRY(admin_conn) entry;
 	struct admin_listener *listener;
-	struct in6_addr peer; /* all zero by the Unix socket */
+	struct in6_addr peer; /* all zero for the Unix socket */
 	struct watch *watch;
 	struct timer *timer;
-	uint64_t end_ms; /* of this stage, however much comes */
+	uint64_t end_ms; /* deadline of this stage, whatever arrives */
 	int fd;
 	enum stage stage;
 	bool is_head;
@@ -50,7 +50,7 @@ admin_conn_free(struct admin_conn *c)
 	free(c);
 }
 
-/* --- places --------------------------------------------------------------------------------- */
+/* --- eviction ------------------------------------------------------------------------------- */
 
 static unsigned
 admin_conn_count(const struct admin_listener *l, const struct in6_addr *peer)
@@ -63,7 +63,8 @@ admin_conn_count(const struct admin_listener *l, const struct in6_addr *peer)
 	return n;
 }
 
-/* What is lost with it: a wait for the peer, a request that may never come, a reply. */
+/* What closing it would lose, in rising order: a wait for the peer's end, a request that may never
+ * come, a reply. */
 static unsigned
 admin_conn_worth(const struct admin_conn *c)
 {
@@ -94,7 +95,7 @@ on_deadline(void *arg)
 	admin_conn_free(arg);
 }
 
-/* Whoever goes on a byte at a time ends with the stage. */
+/* A peer that sends byte by byte is still limited by the stage's deadline. */
 static void
 set_deadline(struct admin_conn *c)
 {
@@ -142,7 +143,8 @@ add_head(struct buf *out, const struct admin_reply *reply, const char *allow)
 		allow != NULL ? "\r\n" : "");
 }
 
-/* Small, and the socket is empty: it goes as a whole, or nobody reads. */
+/* The reply is small and the socket's buffer empty: one write sends all, or the peer does not
+ * read. */
 void
 admin_answer(int fd, const struct admin_reply *reply)
 {
@@ -288,7 +290,8 @@ use_head(struct admin_conn *c, const struct http1_head *h)
 	http1_body_init(&c->framing, (enum http1_framing)h->framing, h->length);
 }
 
-/* What no page in a browser can send: it came by the Unix socket, or without a name (HTTP/1.0). */
+/* Protects against DNS rebinding: accepts the Unix socket, requests without Host (HTTP/1.0), which
+ * browsers cannot send, and Hosts that are ours. */
 static bool
 is_asked_for(struct admin_conn *c, const struct http1_head *h)
 {
@@ -399,7 +402,7 @@ admin_conn_start(struct admin_listener *l, int fd, const struct addr *peer)
 	c->listener = l;
 	c->fd = fd;
 	if (addr_ip(peer, &c->peer) && !IN6_IS_ADDR_V4MAPPED(&c->peer))
-		memset(&c->peer.s6_addr[8], 0, 8); /* a machine has as many as it likes of those */
+		memset(&c->peer.s6_addr[8], 0, 8); /* one machine may use a whole /64 */
 	buf_init(&c->in, HEAD_MAX + 4096);
 	buf_init(&c->body, BODY_MAX);
 	buf_init(&c->out, BUF_UNLIMITED);

@@ -7,8 +7,8 @@
 
 #include "base/http/http1_private.h"
 
-/* What llhttp's callbacks fill. llhttp may tell a part in several pieces; within one call they are
- * adjacent. */
+/* Filled by llhttp's callbacks. llhttp may report a part in several pieces; within one call they
+ * are adjacent. */
 struct split {
 	struct http1_head *head;
 	struct http1_str url, status, name, value;
@@ -26,9 +26,9 @@ http1_skip_blank(const char *data, size_t len)
 	return n;
 }
 
-/* A CR that no LF follows ends no line (RFC 9112 section 2.2), and none may pass: llhttp takes one
- * in front of a value for the line's end, skips the byte behind it, and reads what comes then as a
- * field of its own, which nobody else sees (CVE-2023-30589). */
+/* A CR without LF does not end a line (RFC 9112 section 2.2) and must not pass: llhttp takes one
+ * before a value as the line's end, skips the next byte, and reads the rest as a separate field,
+ * which no other parser sees (CVE-2023-30589). */
 ssize_t
 http1_find_end(const char *data, size_t len, size_t *from)
 {
@@ -49,8 +49,8 @@ http1_find_end(const char *data, size_t len, size_t *from)
 	return 0;
 }
 
-/* How long the line at s->line is without its end, once its LF is there; -EAGAIN: not yet;
- * -EBADMSG: it is none of a head. */
+/* Length of the line at s->line without its end, once its LF has come; -EAGAIN: not yet; -EBADMSG:
+ * invalid in a head. */
 static ssize_t
 answer_line(const char *data, size_t len, struct http1_scan *s)
 {
@@ -72,7 +72,7 @@ answer_line(const char *data, size_t len, struct http1_scan *s)
 	return (ssize_t)n;
 }
 
-/* The lines of a whole head, each with CRLF. */
+/* Copies the lines of a complete head, each with CRLF. */
 static void
 answer_clean(const char *data, size_t len, struct buf *clean)
 {
@@ -96,7 +96,7 @@ http1_find_answer_end(const char *data, size_t len, struct http1_scan *s, struct
 	*head = (struct http1_str){data, 0};
 	while ((n = answer_line(data, len, s)) > 0) {
 		s->line = s->seen;
-		if (s->lines++ > HTTP1_FIELDS_MAX) /* the first is no field's */
+		if (s->lines++ > HTTP1_FIELDS_MAX) /* the first line is not a field */
 			return -E2BIG;
 	}
 	if (n < 0)
@@ -204,8 +204,8 @@ static const llhttp_settings_t settings = {
 	.on_headers_complete = on_headers_complete,
 };
 
-/* 0, or a status. A request's head comes without its method, which may be one that llhttp does not
- * know, and goes in with `method`; NULL: a response. */
+/* 0, or a status. A request's head is given without its method, since llhttp may not know it, and
+ * is parsed with `method` instead; NULL: a response. */
 static int
 split_head(struct split *s, llhttp_t *p, const char *method, const char *data, size_t len)
 {
@@ -246,8 +246,8 @@ head_init(struct http1_head *h)
 	memset(h, 0, offsetof(struct http1_head, fields));
 }
 
-/* The CR that ends the first line; NULL when a bare CR stands before it, which llhttp lets through
- * in a status line. */
+/* The CR that ends the first line; NULL when a bare CR precedes it, which llhttp accepts in a
+ * status line. */
 static const char *
 line_end(const char *data, size_t len)
 {
@@ -256,7 +256,7 @@ line_end(const char *data, size_t len)
 	return cr != NULL && (size_t)(cr - data) + 1 < len && cr[1] == '\n' ? cr : NULL;
 }
 
-/* llhttp tolerates more than one blank and other versions: the line must be METHOD SP target SP
+/* llhttp accepts several blanks and other versions: the line must be METHOD SP target SP
  * HTTP/1.x. */
 static int
 check_request_line(struct http1_head *h, const char *data, size_t len, struct http1_str url)
@@ -360,8 +360,7 @@ http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to
 		http1_check_fields(h) != 0 || http1_read_framing(h) != 0 ||
 		http1_read_connection(h) != 0)
 		return 502;
-	/* 426 and offers name protocols; some servers forget the option of Connection that belongs
-	 * to it. */
+	/* 426 and protocol offers use Upgrade; some servers forget to list it in Connection. */
 	if (h->status >= 200)
 		h->upgrade = h->minor == 1 && http1_names_protocol(h);
 	bodyless = h->status < 200 || h->status == 204 || h->status == 304;

@@ -35,7 +35,7 @@ struct http1_str {
 	size_t len;
 };
 
-/* Fields that this file or a proxy looks at; all others are HTTP1_OTHER. */
+/* Fields that this file or a proxy reads; all others are HTTP1_OTHER. */
 enum http1_name {
 	HTTP1_OTHER,
 	HTTP1_CDN_LOOP,
@@ -75,11 +75,11 @@ struct http1_head {
 	const char *why; /* static sentence when a parse refuses */
 	uint8_t minor; /* HTTP/1.minor: 0 or 1 */
 	uint8_t framing; /* enum http1_framing */
-	bool keep_alive; /* the sender can go on with this connection after this message */
+	bool keep_alive; /* the sender can reuse this connection after this message */
 	/* Upgrade with Connection: upgrade, in HTTP/1.1; in a response other than 101, Upgrade
 	 * alone is enough */
 	bool upgrade;
-	/* Connection names fields outside this head's own set: they may be trailers */
+	/* Connection names fields that it does not govern itself: they may be trailers */
 	bool names_fields;
 	bool takes_trailers; /* requests: TE: trailers, named by Connection */
 	bool expects; /* Expect: 100-continue, in HTTP/1.1 */
@@ -128,7 +128,8 @@ ssize_t http1_find_answer_end(const char *data, size_t len, struct http1_scan *s
 /* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
 int http1_too_large(const char *data, size_t len);
 
-/* Parses exactly one head, of the length http1_find_end returned. */
+/* Parses exactly one head, of the length http1_find_end returned. 0, or the status to refuse with
+ * (400, 414, 431, 501, 505). */
 int http1_parse_request(struct http1_head *h, const char *data, size_t len);
 /* The same for a request to a proxy, which may be CONNECT. */
 int http1_parse_proxy_request(struct http1_head *h, const char *data, size_t len);

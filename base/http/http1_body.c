@@ -1,5 +1,5 @@
-/* Bodies of HTTP/1.x messages: length, chunks, until close. By hand and not by llhttp, which takes
- * bare LF in chunk lines; here only what RFC 9112 section 7.1 spells passes. */
+/* Bodies of HTTP/1.x messages: length, chunks, until close. Not with llhttp, which accepts bare LF
+ * in chunk lines; this parser accepts only the grammar of RFC 9112 section 7.1. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 enum state {
 	RAW, /* left bytes of payload, or all of them until close */
 	SIZE, /* digits of a chunk's size */
-	SIZE_BWS, /* blanks behind the size: only an extension may follow */
+	SIZE_BWS, /* blanks after the size: only an extension may follow */
 	EXT, /* chunk extension, outside quotes */
 	EXT_QUOTED, /* inside a quoted string */
-	EXT_ESCAPE, /* behind a backslash in it */
+	EXT_ESCAPE, /* after a backslash in it */
 	SIZE_LF,
 	PAYLOAD,
 	PAYLOAD_CR,

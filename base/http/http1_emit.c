@@ -1,11 +1,11 @@
-/* Clean heads out of parsed ones (RFC 9110 section 7.6, RFC 9112 section 6). */
+/* Writes clean heads from parsed ones (RFC 9110 section 7.6, RFC 9112 section 6). */
 #include <errno.h>
 #include <string.h>
 
 #include "base/core/hops.h"
 #include "base/http/http1.h"
 
-/* Appends while there is room; `full` once there was not. */
+/* Appends while there is room; `full` once there is none. */
 struct writer {
 	char *at, *end;
 	bool full;
@@ -58,8 +58,8 @@ put_field(struct writer *w, const struct http1_field *f)
 	put_lit(w, "\r\n");
 }
 
-/* All fields with this id as one list, open-ended: true when there was none and nothing is
- * written. */
+/* Writes all fields with this id as one list, left open for more members; true when there was none
+ * and nothing is written. */
 static bool
 put_members(struct writer *w, const struct http1_head *h, enum http1_name id, const char *name)
 {
@@ -75,8 +75,8 @@ put_members(struct writer *w, const struct http1_head *h, enum http1_name id, co
 	return none;
 }
 
-/* The list with a member of ours, in two parts, at its end; no field at all when there is nothing
- * in it. */
+/* Writes the list with our own member, given in two parts, at its end; no field at all if the list
+ * is empty. */
 static void
 put_list(struct writer *w, const struct http1_head *h, enum http1_name id, const char *name,
 	const char *ours[2])
@@ -93,7 +93,7 @@ put_list(struct writer *w, const struct http1_head *h, enum http1_name id, const
 	put_lit(w, "\r\n");
 }
 
-/* What trailers will follow, as far as they are told. */
+/* Writes Trailer: which trailers will follow, if announced. */
 static void
 put_trailer(struct writer *w, const struct http1_head *h)
 {
@@ -219,7 +219,8 @@ put_connection(struct writer *w, const struct http1_reply *r)
 		put_lit(w, "Connection: keep-alive\r\n");
 }
 
-/* Which protocols the server offers (RFC 9110 section 7.8), or demands (426, section 15.5.22). */
+/* Writes Upgrade: the protocols that the server offers (RFC 9110 section 7.8), or demands (426,
+ * section 15.5.22). */
 static void
 put_offer(struct writer *w, const struct http1_head *h, const struct http1_reply *r)
 {
@@ -228,7 +229,7 @@ put_offer(struct writer *w, const struct http1_head *h, const struct http1_reply
 		put_lit(w, "\r\n");
 }
 
-/* Fields of a response that this file writes itself. A Host in a response means nothing and is let
+/* Fields of a response that this file writes itself. A Host in a response has no meaning and passes
  * through. */
 static bool
 framing_field(const struct http1_field *f)

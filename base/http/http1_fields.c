@@ -5,7 +5,7 @@
 
 #include "base/core/hops.h"
 
-enum { CONNECTION_OPTIONS = 100 }; /* each costs a walk over the fields */
+enum { CONNECTION_OPTIONS = 100 }; /* each costs one pass over the fields */
 
 struct http1_str
 http1_trim(struct http1_str s)
@@ -90,8 +90,8 @@ http1_check_fields(struct http1_head *h)
 	return 0;
 }
 
-/* RFC 9110 section 7.6.1: what Connection names goes no further; framing, routing and what tells of
- * the way stay. */
+/* RFC 9110 section 7.6.1: fields that Connection names are not forwarded, except those for framing,
+ * routing and tracing the path. */
 static void
 mark_hop(struct http1_head *h, struct http1_str option)
 {
@@ -122,8 +122,8 @@ next_item(struct http1_str *list, struct http1_str *item)
 	return true;
 }
 
-/* RFC 8586 section 2: cdn-id, and parameters behind semicolons, which do not count. A comma in a
- * quoted parameter parts it here, too, so it can only count for more. */
+/* RFC 8586 section 2: cdn-id, then parameters after semicolons, which are ignored. A comma in a
+ * quoted parameter splits here too, which can only raise the count. */
 unsigned
 http1_passes(const struct http1_head *h)
 {
@@ -145,7 +145,7 @@ http1_passes(const struct http1_head *h)
 	return n;
 }
 
-/* An Upgrade that names no protocol is none. */
+/* An Upgrade without a protocol counts as absent. */
 bool
 http1_names_protocol(const struct http1_head *h)
 {
@@ -156,7 +156,7 @@ http1_names_protocol(const struct http1_head *h)
 	return false;
 }
 
-/* An option of Connection that may name a field other than those that never go further anyway. */
+/* A Connection option that may name a field besides those that are never forwarded anyway. */
 static bool
 is_other(struct http1_str option)
 {
@@ -208,7 +208,7 @@ read_length(struct http1_head *h, struct http1_str v)
 			return http1_refuse(h, 400, "Content-Length is not a number");
 		n = n * 10 + (uint64_t)(v.at[i] - '0'); /* 19 digits fit */
 	}
-	/* What others count in signed numbers must not turn negative there. */
+	/* The length must not overflow in peers that use signed 64-bit numbers. */
 	if (n > INT64_MAX)
 		return http1_refuse(h, 400, "Content-Length is too large");
 	h->has_length = true;

@@ -1,5 +1,5 @@
-/* Grammar of the small parts of a head: tokens, values, targets (RFC 9112 section 3.2) and hosts
- * (RFC 3986). */
+/* Grammar of a head's parts: tokens, values, targets (RFC 9112 section 3.2) and hosts (RFC
+ * 3986). */
 #include <string.h>
 #include <strings.h>
 
@@ -10,7 +10,7 @@ enum { TOKEN = 1, REG_NAME = 2, IP_LITERAL = 4, VALUE = 8 };
 #define ALNUM (TOKEN | REG_NAME | VALUE)
 #define HEX (ALNUM | IP_LITERAL)
 
-/* What each byte may be part of; REG_NAME: unreserved and sub-delims, the percent sign apart. */
+/* Character classes of each byte; REG_NAME: unreserved and sub-delims, without the percent sign. */
 static const uint8_t classes[256] = {
 	['\t'] = VALUE,
 	[' '] = VALUE,

@@ -1,11 +1,11 @@
-/* Trailers on their way through (RFC 9110 section 6.5, RFC 9112 section 7.1.2). */
+/* Forwarding of trailers (RFC 9110 section 6.5, RFC 9112 section 7.1.2). */
 #include <assert.h>
 #include <string.h>
 
 #include "base/http/http1.h"
 
-/* Fields that say how a message is framed, routed, authorized, cached or read: too late in a
- * trailer, and dangerous where the next hop merges them. */
+/* False for fields for framing, routing, authorization, caching or content: they come too late in a
+ * trailer, and are dangerous where the next hop merges them into the head. */
 static bool
 may_stand(struct http1_str name)
 {

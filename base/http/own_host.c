@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Without the port; of an IPv6 address without brackets. Of nothing, nothing. */
+/* The authority without port, and without the brackets of an IPv6 address. Empty stays empty. */
 static struct http1_str
 own_host_name(struct http1_str authority)
 {

@@ -79,11 +79,11 @@ proxy_succeed(struct proxy_dial *d)
 	done(arg, fd, NULL);
 }
 
-/* Not "status N": those words are for what the hub itself answers. */
+/* Not "status N": those words denote the hub's own answers. */
 static void
 fail_status(struct proxy_dial *d, unsigned status)
 {
-	if (status == 407 || status == 401) /* tinyproxy has the latter for a wrong password */
+	if (status == 407 || status == 401) /* tinyproxy sends 401 for a wrong password */
 		proxy_fail(d,
 			"the proxy %s wants a user and a password, or other ones (it answers %u): "
 			"set hub.proxy to http://USER:PASSWORD@HOST:PORT",
@@ -99,7 +99,7 @@ fail_status(struct proxy_dial *d, unsigned status)
 			status);
 }
 
-/* One head is there. False: the dial is over. */
+/* Handles one complete head. False: the dial is over. */
 static bool
 take_head(struct proxy_dial *d, size_t len)
 {
@@ -114,7 +114,7 @@ take_head(struct proxy_dial *d, size_t len)
 	}
 	buf_consume(&d->in, len);
 	d->searched = 0;
-	if (status < 200) /* RFC 9110 section 15.2: the answer is still to come */
+	if (status < 200) /* RFC 9110 section 15.2: the final response is still to come */
 		return true;
 	if (status >= 300)
 		fail_status(d, status);

@@ -8,8 +8,8 @@
  *	proxy_parse(&proxy, "http://user:p%40ss@proxy.example:3128", &err);
  *	...				// resolve proxy.host, then
  *	struct proxy_dial *d;
- *	rc = proxy_dial(&d, loop, &(struct proxy_setup){.proxy = &proxy, .addr = addr, .target = "hub:10000",
- *		.timeout_ms = 10000, .done = on_done, .arg = me}, &err);
+ *	rc = proxy_dial(&d, loop, &(struct proxy_setup){.proxy = &proxy, .addr = addr,
+ *		.target = "hub:10000", .timeout_ms = 10000, .done = on_done, .arg = me}, &err);
  *	proxy_cancel(&d);		// before `done` only
  */
 #ifndef EDGEWAY_BASE_HTTP_PROXY_H

@@ -19,7 +19,7 @@ proxy_url_hex(char c)
 	return isdigit((unsigned char)c) ? c - '0' : (c | 0x20) - 'a' + 10;
 }
 
-/* Undoes %40 and the like; -1: a broken escape, a control character, or too long. */
+/* Decodes %40 and the like; -1: a broken escape, a control character, or too long. */
 static int
 proxy_url_unescape(const char *at, size_t len, uint8_t to[USER_MAX])
 {

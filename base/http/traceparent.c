@@ -36,7 +36,7 @@ all_zero(const uint8_t *at, size_t n)
 	return any == 0;
 }
 
-/* What a version to come adds stands behind a dash. */
+/* A later version may append fields after a dash. */
 static bool
 ends_well(const char *text, size_t len, uint8_t version)
 {

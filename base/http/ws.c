@@ -13,7 +13,7 @@ enum {
 	DEADLINE_MS = 10 * 1000, /* TLS and upgrade; and the closing handshake */
 	TICK_MAX_MS = 500,
 	TICK_MIN_MS = 10,
-	CLIENT_FDS = 64, /* libwebsockets allocates tables for as many */
+	CLIENT_FDS = 64, /* libwebsockets allocates tables of this size */
 };
 
 static const struct lws_protocols protocols[] = {
@@ -23,7 +23,8 @@ static const struct lws_protocols protocols[] = {
 		.rx_buffer_size = WS_RECEIVE,
 		.tx_packet_size = WS_FRAGMENT,
 	},
-	/* So that `accept` hears of a carrier that has come here, and can say what is wrong. */
+	/* So that `accept` sees a websocket tunnel that was dialled to this server by mistake, and
+	 * can explain the error. */
 	{
 		.name = WS_TUNNEL_PROTOCOL,
 		.callback = ws_on_lws,
@@ -33,7 +34,7 @@ static const struct lws_protocols protocols[] = {
 	{0},
 };
 
-/* Its own pings are not wanted, ours are timed by the owner's heartbeat. */
+/* Disables libwebsockets' own pings; ours follow the owner's heartbeat. */
 const lws_retry_bo_t ws_no_pings = {
 	.secs_since_valid_ping = 0xffff,
 	.secs_since_valid_hangup = 0xffff,
@@ -44,7 +45,7 @@ on_lws_log(int level, const char *line)
 {
 	int len = (int)strcspn(line, "\n");
 
-	/* Certificates that are refused are told with the connection. */
+	/* Refused certificates are reported with their connection. */
 	if (level == LLL_ERR && strncmp(line, "SSL error", 9) != 0)
 		log_limited(LOG_LEVEL_WARN, 10, "ws", "%.*s", len, line);
 	else
@@ -61,8 +62,8 @@ ws_common_info(struct ws *ws)
 		.connect_timeout_secs = DEADLINE_MS / 1000,
 		.keepalive_timeout = 5,
 		.user = ws,
-		/* Else libwebsockets takes the variable http_proxy for wss as well; port 0 is
-		 * none. */
+		/* Else libwebsockets uses the variable http_proxy for wss too; port 0 means no
+		 * proxy. */
 		.http_proxy_address = ":0",
 		.alpn = "http/1.1",
 	};
@@ -131,7 +132,7 @@ ws_retire_vhost(struct ws *ws, struct lws_vhost *vhost)
 	struct ws_old_vhost *old;
 
 	if (ws->freeing)
-		return; /* the context takes its vhosts along */
+		return; /* destroying the context destroys its vhosts */
 	old = xcalloc(1, sizeof *old);
 	old->vhost = vhost;
 	old->next = ws->old;
@@ -148,12 +149,12 @@ kill_conn(struct ws_conn *c)
 
 	if (wsi == NULL)
 		return;
-	/* What is still buffered would hold the connection open. */
+	/* Buffered data would keep the connection open. */
 	shutdown(lws_get_socket_fd(wsi), SHUT_RDWR);
 	lws_set_timeout(wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_SYNC);
 }
 
-/* The kernel knows of bytes that libwebsockets has not passed on yet. */
+/* Also counts bytes that the kernel has received but libwebsockets has not yet delivered. */
 static uint64_t
 silence_ms(struct ws_conn *c, uint64_t now)
 {
@@ -183,8 +184,8 @@ tick_open(struct ws_conn *c, uint64_t now)
 		ws_end(c, NULL);
 		return;
 	}
-	/* Whoever has heard nothing for a beat asks; the answer, and the question, are the other's
-	 * sign of life. */
+	/* Ping after a heartbeat without received bytes; ping and pong each show that the sender is
+	 * alive. */
 	if (silence >= beat && now - c->pinged_ms >= beat) {
 		c->pinged_ms = now;
 		c->ping_due = true;
@@ -208,7 +209,7 @@ ws_fd(const struct ws_conn *c)
 	return c->wsi != NULL ? lws_get_socket_fd(c->wsi) : -1;
 }
 
-/* Where a dial stands that has taken too long. */
+/* Which stage a timed-out dial had reached. */
 static const char *
 dial_stage(const struct ws_conn *c)
 {

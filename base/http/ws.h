@@ -62,7 +62,7 @@ void ws_free(struct ws **ws);
  * when the result is -ECONNABORTED, or -EBUSY: no slot is free (base/core/preauth). from: what
  * ws_peer_addr returns; NULL: the socket's peer. */
 int ws_adopt(struct ws *ws, int fd, const char *from);
-/* New connections get this certificate; open ones are unchanged. */
+/* New connections get this certificate; open ones are unchanged. 0 or -errno. */
 int ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls);
 
 /* Part of the reason when a dial has no TCP connection: which of the two it is, is not known

@@ -133,7 +133,7 @@ connect_to(struct ws_conn *c, const struct ws_dial *dial)
 	return ws_connect(c, address, addr_port(&dial->addr), dial->path);
 }
 
-/* Through a proxy, or a carrier, libwebsockets comes later. */
+/* Dials through a proxy or a websocket tunnel; libwebsockets connects to that later. */
 static struct ws_conn *
 dial_by_way(struct ws_conn *c, const struct ws_dial *dial, struct err *err)
 {
@@ -148,8 +148,8 @@ dial_by_way(struct ws_conn *c, const struct ws_dial *dial, struct err *err)
 }
 
 /*
- * Where connect(2) says no at once, libwebsockets 4.1 loses its libuv handle. Connecting a UDP
- * socket sends nothing and fails for the same reasons: no route, no such family, forbidden.
+ * When connect(2) fails at once, libwebsockets 4.1 leaks its libuv handle. Connecting a UDP socket
+ * sends nothing and fails for the same reasons: no route, no such family, forbidden.
  */
 static int
 check_route(const struct addr *a)
@@ -197,7 +197,7 @@ ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err)
 	c->state = WS_ENDED;
 	if (c->vhost != NULL)
 		ws_retire_vhost(ws, take_ptr(&c->vhost));
-	/* Out of memory inside libwebsockets apart, it has let go of it by now. */
+	/* Unless libwebsockets ran out of memory, it has freed its object by now. */
 	if (c->released)
 		ws_conn_free(c);
 	return NULL;
@@ -243,7 +243,7 @@ ws_close(struct ws_conn *c, unsigned code, const char *reason)
 		lws_callback_on_writable(c->wsi);
 		return;
 	}
-	/* Nobody to talk to yet: the next tick ends it. */
+	/* No peer to send a close frame to yet: the next tick ends it. */
 	c->state = WS_CLOSING;
 	c->since_ms -= MIN(c->since_ms, c->ws->config.handshake_ms + 1);
 }

@@ -7,7 +7,7 @@
 #include "base/tls/pki_tls.h"
 
 enum {
-	FRAGMENTS_PER_TURN = 16, /* of one connection, before the others have theirs */
+	FRAGMENTS_PER_TURN = 16, /* of one connection per turn, before others are served */
 	WRITE_CLOSE = 4, /* LWS_WRITE_CLOSE of libwebsockets' private headers */
 };
 
@@ -173,8 +173,8 @@ send_ping(struct ws_conn *c, struct lws *wsi)
 	return lws_write(wsi, out + LWS_PRE, 0, LWS_WRITE_PING) < 0 ? -1 : 0;
 }
 
-/* Not by lws_close_reason: Debian's libwebsockets cuts a connection on libuv before its frame is
- * out. */
+/* Not with lws_close_reason: on libuv, Debian's libwebsockets closes the connection before the
+ * frame is sent. */
 static int
 send_close(struct ws_conn *c, struct lws *wsi)
 {
@@ -224,7 +224,7 @@ on_peer_close(struct ws_conn *c, const unsigned char *in, size_t len)
 	int text_len = (int)(len > 2 ? len - 2 : strlen(text));
 
 	ws_set_why(c, "the peer closed it: %.*s (%u)", text_len, text, code);
-	return c->close_sent ? -1 : 0; /* both sides have said it */
+	return c->close_sent ? -1 : 0; /* both sides have sent close */
 }
 
 static int
@@ -248,7 +248,7 @@ ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls)
 	return rc;
 }
 
-/* Callbacks that come with no connection of ours. */
+/* Callbacks without a connection of ours. */
 static int
 on_context(struct lws *wsi, enum lws_callback_reasons reason, void *user)
 {
@@ -271,7 +271,7 @@ on_context(struct lws *wsi, enum lws_callback_reasons reason, void *user)
 	}
 }
 
-/* TLS, HTTP and the upgrade. */
+/* Callbacks of TLS, HTTP and the upgrade. */
 static int
 on_start(struct ws_conn *c, struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
 	size_t len)
@@ -308,7 +308,7 @@ ws_on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *i
 {
 	struct ws_conn *c = NULL;
 
-	/* The TLS contexts are loaded with an object that is not a whole connection. */
+	/* The callbacks that load TLS contexts get an object that is not a complete connection. */
 	if (reason != LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS)
 		c = lws_get_opaque_user_data(wsi);
 	if (c == NULL)

@@ -1,8 +1,9 @@
 /*
- * The end of a context. libwebsockets 4.1 closes the descriptor of its event pipe at once, and once
- * more when libuv has closed the handle, a turn of the loop later. Whatever was opened in between
- * has got the same number and would be closed under its owner. So we note at the start which
- * descriptors are libwebsockets' own, and put a placeholder where one of them has gone.
+ * Destroying a context. libwebsockets 4.1 closes the descriptor of its event pipe at once, and
+ * again when libuv has closed the handle, one turn of the loop later. A descriptor opened in
+ * between may have the same number and would be closed under its owner. So at creation we record
+ * which descriptors are libwebsockets' own, and fill their numbers with a placeholder once they are
+ * closed.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,7 +39,7 @@ ws_note_fds(struct ws *ws, const bool before[WS_FDS_SEEN])
 	}
 }
 
-/* Keeps only the numbers that hold a placeholder now. */
+/* Fills closed numbers with the placeholder, and keeps only those in the list. */
 static void
 hold_places(struct ws *ws, int placeholder)
 {
@@ -76,7 +77,8 @@ destroy_context(struct ws *ws)
 	ws_reap_vhosts(ws);
 	lws_context_destroy(ws->context);
 	hold_places(ws, ends[0]);
-	/* libuv closes handles on turns of the loop: those of connections, then the context's. */
+	/* libuv closes handles in later turns of the loop: those of connections, then the
+	 * context's. */
 	for (i = 0; i < DESTROY_TURNS; i++)
 		loop_turn(ws->loop);
 	lws_context_destroy(ws->context);

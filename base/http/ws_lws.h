@@ -1,5 +1,7 @@
 /*
- * Internal to base/http/ws: the structures that
+ * Internal to base/http/ws: the structures that ws.c (contexts, dialling, time) and ws_events.c
+ * (callbacks of libwebsockets, queue of frames) share. Nobody else includes this or
+ * libwebsockets.h.
  *
  * Life of a connection: ws_adopt or ws_dial makes it; then libwebsockets' object points to it
  * (opaque user data). The owner's `closed` is called as soon as the end is known; the memory is
@@ -98,7 +100,7 @@ struct ws {
 /* Creation parameters common to contexts and vhosts. */
 struct lws_context_creation_info ws_common_info(struct ws *ws);
 extern const lws_retry_bo_t ws_no_pings;
-/* The one callback of the one protocol. */
+/* The callback of all protocols. */
 int ws_on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
 /* The upgrade from HTTP to websocket (ws_upgrade.c); nonzero ends the connection. */
 int ws_on_upgrade(struct ws_conn *c, struct lws *wsi);

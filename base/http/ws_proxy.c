@@ -1,11 +1,12 @@
 /*
- * Dialling through a proxy, or inside of a carrier. libwebsockets can only connect by itself, and
- * takes whatever one read returns for the whole of a proxy's answer. So base/http/proxy or
+ * Dialling through a proxy, or inside a websocket tunnel. libwebsockets can only connect by itself,
+ * and takes the result of one read as a proxy's whole answer. So base/http/proxy or
  * base/http/ws_tunnels makes the connection, and libwebsockets connects to a Unix socket of ours,
- * whose other end is joined with it: what goes through is TLS from libwebsockets to the hub. The
- * socket's name is abstract and random, and a peer that is not this process is sent away.
+ * which is joined to that connection: it carries TLS from libwebsockets to the hub. The socket's
+ * name is abstract and random, and a peer that is not this process is refused.
  *
- *	ws_dial ─► WAY: proxy_dial, ws_tunnels_dial ─► listen ─► connect_lws ─► accept ─► a pipe, which ends when both sides have
+ *	ws_dial ─► WAY: proxy_dial or ws_tunnels_dial ─► listen ─► connect_lws ─► accept ─► a pipe,
+ *	which ends when both sides have ended
  */
 #include <errno.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@
 enum {
 	NAME_BYTES = 16,
 	PIECE = 16 * 1024,
-	LINGER_MS = 5000, /* for what is left to be said to a slow proxy */
+	LINGER_MS = 5000, /* to send remaining data to a slow proxy */
 };
 
 enum side { OURS, PROXYS }; /* towards libwebsockets, towards the proxy */
@@ -32,18 +33,18 @@ struct ws_pipe {
 	struct {
 		int fd;
 		struct watch *watch;
-		struct buf out; /* to be written to it */
-		bool ended, shut; /* nothing more comes from it; nothing more goes to it */
+		struct buf out; /* data to write to this side */
+		bool ended, shut; /* ended: no more input; shut: no more output */
 	} side[2];
 };
 
-struct ws_way { /* a connection that is not libwebsockets' yet */
+struct ws_way { /* a connection not yet joined to libwebsockets */
 	struct proxy_dial *dial; /* one of these two */
 	struct ws_tunnels_dial *carried;
 	struct watch *watch;
 	int listener, fd; /* fd: through the proxy */
 	char *path;
-	char name[2 * NAME_BYTES + 4]; /* "+@..." as libwebsockets has it */
+	char name[2 * NAME_BYTES + 4]; /* "+@..." in libwebsockets' form */
 };
 
 /* --- the pipe ------------------------------------------------------------------------------- */
@@ -76,7 +77,7 @@ ws_free_pipes(struct ws *ws)
 		free_pipe(ws->pipes);
 }
 
-/* From one side to the other; false: the pipe is broken. */
+/* Copies from one side to the other; false: the pipe is broken. */
 static bool
 ws_proxy_move(struct ws_pipe *p, enum side from)
 {
@@ -130,7 +131,7 @@ on_pipe(void *arg, int fd, unsigned events)
 	}
 	ws_proxy_want(p, OURS);
 	ws_proxy_want(p, PROXYS);
-	/* libwebsockets closes its end as a whole: nobody reads an answer. */
+	/* libwebsockets closes both directions: nobody would read an answer. */
 	if (p->side[OURS].ended && !timer_active(p->timer))
 		timer_start(p->timer, LINGER_MS, 0);
 }
@@ -155,7 +156,7 @@ start_pipe(struct ws *ws, int ours, int proxys)
 	}
 }
 
-/* --- the way there -------------------------------------------------------------------------- */
+/* --- dialling ------------------------------------------------------------------------------- */
 
 void
 ws_way_free(struct ws_way **out)
@@ -173,7 +174,7 @@ ws_way_free(struct ws_way **out)
 	free(way);
 }
 
-/* The owner hears it; the connection was never libwebsockets'. */
+/* Reports the failure to the owner; the connection was never libwebsockets'. */
 void
 ws_way_fail(struct ws_conn *c, const char *why)
 {
@@ -203,8 +204,8 @@ on_accept(void *arg, int listener, unsigned events)
 	ws_way_free(&c->way);
 }
 
-/* An abstract name, with the length that libwebsockets 4.1 gives to connect(2): no zeros behind
- * it. */
+/* An abstract name, with the length that libwebsockets 4.1 gives to connect(2): no trailing
+ * zeros. */
 static int
 open_listener(struct ws_way *way)
 {
@@ -254,7 +255,7 @@ on_proxied(void *arg, int fd, const char *why)
 	c->dialing = false;
 	if (c->wsi != NULL)
 		return;
-	c->state = WS_STARTING; /* the owner is still to hear of it */
+	c->state = WS_STARTING; /* the owner has not been told yet */
 	ws_end(c, "cannot begin the handshake");
 	if (c->released)
 		ws_conn_free(c);

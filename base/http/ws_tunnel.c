@@ -10,13 +10,13 @@
 #include "base/http/wsframe.h"
 
 enum {
-	TURN_BYTES = 256 * 1024, /* each way, before others have their turn */
-	PONGS_BYTES = 64 * 1024, /* answers to pings that nobody takes */
+	TURN_BYTES = 256 * 1024, /* per direction and turn, before others are served */
+	PONGS_BYTES = 64 * 1024, /* queued pongs that the peer does not read */
 	WHY_MAX = 200,
 };
 
-/* OPEN ─► CLOSING (a close frame goes out, the other end's is waited for) ─► over
- *      └─► PARTING (the other end has closed, or is refused: what is left goes both ways) ─► over */
+/* OPEN ─► CLOSING (sends a close frame, waits for the peer's) ─► over
+ *      └─► PARTING (the peer has closed, or is refused: flushes both directions) ─► over */
 enum ws_tunnel_state { OPEN, CLOSING, PARTING };
 
 struct ws_tunnel {
@@ -24,16 +24,16 @@ struct ws_tunnel {
 	struct transport *wire;
 	struct wsframe *frames;
 	struct watch *watch; /* of fd */
-	struct timer *kick; /* something is to be done that no event announces */
-	struct timer *life; /* pings; the end of patience */
+	struct timer *kick; /* wakes us for work that no event announces */
+	struct timer *life; /* pings; the closing timeout */
 	int fd; /* our end of the pair */
-	struct buf in, out; /* for fd, for the wire */
+	struct buf in, out; /* in: for fd; out: for the transport */
 	enum ws_tunnel_state state;
 	bool fault;
-	bool held, wanted; /* what the wire was told */
-	unsigned asked; /* what the watch was told */
-	bool deaf; /* nothing more comes from the wire */
-	bool shut; /* nothing more goes to fd */
+	bool held, wanted; /* last hold and want settings of the transport */
+	unsigned asked; /* last events requested from the watch */
+	bool deaf; /* no more input from the transport */
+	bool shut; /* no more output to fd */
 	uint64_t heard_ms;
 	char why[WHY_MAX];
 	struct ws_tunnel_stats stats;
@@ -53,7 +53,7 @@ ws_tunnel_part(struct ws_tunnel *c, enum ws_tunnel_state state, bool fault, cons
 	c->state = MAX(c->state, state);
 }
 
-/* --- from the wire to the socket ------------------------------------------------------------ */
+/* --- from the transport to the socket ------------------------------------------------------- */
 
 static void
 ws_tunnel_take(struct ws_tunnel *c, const void *bytes, size_t n)
@@ -61,7 +61,7 @@ ws_tunnel_take(struct ws_tunnel *c, const void *bytes, size_t n)
 	size_t before = buf_len(&c->in);
 	int rc = wsframe_take(c->frames, bytes, n, &c->in);
 
-	wsframe_emit(c->frames, &c->out); /* pongs; of a refusal it tells the code */
+	wsframe_emit(c->frames, &c->out); /* pongs, or the close frame of a refusal */
 	c->stats.bytes_in += buf_len(&c->in) - before;
 	if (c->shut)
 		buf_consume(&c->in, buf_len(&c->in));
@@ -78,7 +78,7 @@ wire_ended(struct ws_tunnel *c, const char *why)
 	ws_tunnel_part(c, PARTING, true, why);
 	buf_consume(&c->out, buf_len(&c->out));
 	c->wire->ops->free(
-		take_ptr(&c->wire)); /* what cannot be read or written tells of it without end */
+		take_ptr(&c->wire)); /* a broken transport would report events without end */
 }
 
 static void
@@ -122,7 +122,7 @@ read_wire(struct ws_tunnel *c)
 	return false;
 }
 
-/* --- from the socket to the wire ------------------------------------------------------------ */
+/* --- from the socket to the transport ------------------------------------------------------- */
 
 static void
 read_socket(struct ws_tunnel *c)
@@ -169,7 +169,7 @@ give_wire(struct ws_tunnel *c)
 		wire_ended(c, wsframe_words(WSFRAME_POLICY));
 }
 
-/* --- turns ---------------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------- */
 
 static bool
 ws_tunnel_over(const struct ws_tunnel *c)
@@ -189,7 +189,8 @@ ws_tunnel_set_events(struct ws_tunnel *c)
 		c->held = full;
 		c->wire->ops->hold(c->wire, full);
 		if (!full)
-			timer_start(c->kick, 0, 0); /* it may hold bytes unannounced */
+			/* it may hold buffered bytes without an event */
+			timer_start(c->kick, 0, 0);
 	}
 	if (c->wire != NULL && wanted != c->wanted) {
 		c->wanted = wanted;
@@ -254,7 +255,7 @@ on_life(void *arg)
 	ws_tunnel_turn(c);
 }
 
-/* --- life ----------------------------------------------------------------------------------- */
+/* --- creation and end ----------------------------------------------------------------------- */
 
 int
 ws_tunnel_start(const struct ws_tunnel_setup *setup, struct ws_tunnel **out, int *fd)
@@ -287,7 +288,7 @@ ws_tunnel_start(const struct ws_tunnel_setup *setup, struct ws_tunnel **out, int
 	wire->on = on_turn;
 	if (setup->n_rest > 0)
 		ws_tunnel_take(c, setup->rest, setup->n_rest);
-	timer_start(c->kick, 0, 0); /* what came before we looked */
+	timer_start(c->kick, 0, 0); /* for input that arrived before we watched */
 	*out = c;
 	*fd = fds[1];
 	return 0;

@@ -10,7 +10,7 @@
 
 enum { LOCATION_SHOWN = 120 };
 
-/* --- what both need ------------------------------------------------------------------------- */
+/* --- shared --------------------------------------------------------------------------------- */
 
 static bool
 ws_tunnel_head_says(const struct http1_field *f, const char *text)
@@ -38,7 +38,7 @@ ws_tunnel_ask(struct buf *out, const char *host, const char *path, char key[WSHA
 		path, host, key);
 }
 
-/* Not "status N": those words are for what the hub itself answers. */
+/* Not "status N": those words denote the hub's own answers. */
 static void
 ws_tunnel_head_explain(const struct http1_head *h, char why[WS_TUNNEL_WHY_MAX])
 {

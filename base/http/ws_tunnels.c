@@ -1,3 +1,8 @@
+/*
+ * A dial passes through proxy_dial or connect, then tls_stream, then the upgrade on the transport,
+ * and ends in base/http/ws_tunnel, which owns the transport from then on. An open tunnel lives
+ * until its socket's owner or the peer closes it, or until ws_tunnels_free; `struct one` holds it.
+ */
 #include "base/http/ws_tunnels.h"
 
 #include <errno.h>
@@ -11,7 +16,7 @@
 #include "base/http/ws_tunnel.h"
 #include "base/http/ws_tunnel_head.h"
 
-struct one { /* that is open */
+struct one { /* an open tunnel */
 	LIST_ENTRY(one) link;
 	struct ws_tunnels *of;
 	struct ws_tunnel *carrier;
@@ -25,18 +30,18 @@ struct ws_tunnels {
 	struct ones open;
 	unsigned n_open;
 	uint64_t opened, refused, failed, broken;
-	struct ws_tunnel_stats past; /* of those that have ended */
+	struct ws_tunnel_stats past; /* of ended tunnels */
 	char error[WS_TUNNEL_WHY_MAX + ADDR_TEXT_MAX]; /* why the last dial failed, "" none */
 };
 
 struct ws_tunnels_dial {
 	struct ws_tunnels *of;
 	struct timer *timer;
-	struct watch *watch; /* while it connects */
+	struct watch *watch; /* while connecting */
 	int fd; /* the same */
 	struct proxy_dial *proxied;
-	struct tls_stream *tls; /* while it shakes hands */
-	struct transport *wire; /* from then on */
+	struct tls_stream *tls; /* during the TLS handshake */
+	struct transport *wire; /* after the handshake */
 	struct ssl_ctx_st *ctx;
 	struct buf out, in;
 	bool refused; /* with an HTTP status */
@@ -47,7 +52,7 @@ struct ws_tunnels_dial {
 	void *arg;
 };
 
-/* --- ends ----------------------------------------------------------------------------------- */
+/* --- end of dials and tunnels --------------------------------------------------------------- */
 
 static void
 dial_free(struct ws_tunnels_dial *d)
@@ -122,7 +127,7 @@ on_ended(void *arg, bool fault, const char *why)
 	one_free(o);
 }
 
-/* --- the way there -------------------------------------------------------------------------- */
+/* --- dialling ------------------------------------------------------------------------------- */
 
 static void
 ws_tunnels_join(struct ws_tunnels_dial *d, size_t head)
@@ -283,7 +288,7 @@ on_late(void *arg)
 		WS_TUNNELS_DIAL_MS);
 }
 
-/* Towards the proxy, or the server itself. */
+/* Opens the outer connection: to the proxy, or to the server itself. */
 static int
 set_out(struct ws_tunnels_dial *d, const struct ws_tunnels_setup *setup, struct err *err)
 {
@@ -309,7 +314,7 @@ set_out(struct ws_tunnels_dial *d, const struct ws_tunnels_setup *setup, struct 
 	return 0;
 }
 
-/* The port of wss is not said. */
+/* Omits wss's default port. */
 static char *
 host_field(const char *target)
 {
@@ -347,7 +352,7 @@ ws_tunnels_dial(struct ws_tunnels *c, const struct ws_tunnels_setup *setup,
 	return rc;
 }
 
-/* --- all of them ---------------------------------------------------------------------------- */
+/* --- all tunnels ---------------------------------------------------------------------------- */
 
 struct ws_tunnels *
 ws_tunnels_new(const struct ws_tunnels_config *config)

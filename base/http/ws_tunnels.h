@@ -9,8 +9,8 @@
  * the caller runs inside does that. Everything on the loop's thread.
  *
  *	all = ws_tunnels_new(&(struct ws_tunnels_config){.loop = loop, .path = "/p"});
- *	rc = ws_tunnels_dial(all, &(struct ws_tunnels_setup){.addr = addr, .host = "hub", .tls = ctx,
- *		.target = "hub:10000", .done = on_done, .arg = me}, &dial, &err);
+ *	rc = ws_tunnels_dial(all, &(struct ws_tunnels_setup){.addr = addr, .host = "hub",
+ *		.tls = ctx, .target = "hub:10000", .done = on_done, .arg = me}, &dial, &err);
  *	ws_tunnels_cancel(&dial);			// before `done` only
  */
 #ifndef EDGEWAY_BASE_HTTP_WS_TUNNELS_H

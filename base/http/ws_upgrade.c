@@ -141,7 +141,7 @@ ws_add_request_headers(struct ws_conn *c, void *in, size_t room)
 	unsigned char **at = in;
 	size_t len = strlen(c->request);
 
-	/* Nothing secret leaves before we know who listens. */
+	/* Send no secret before the server is verified. */
 	if (!c->verified) {
 		ws_set_why(c, "the peer's certificate was not verified");
 		return -1;
@@ -181,8 +181,7 @@ ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len
 	else if (ssl != NULL && pki_peer_alert(ssl, why, sizeof why))
 		ws_set_why(c, "%s", why);
 	else if (ssl == NULL)
-		/* libwebsockets 4.1 has read the socket's error away; silence ends by our own clock
-		 * (ws.c) */
+		/* libwebsockets 4.1 has consumed the socket's error; timeouts are our own (ws.c) */
 		ws_set_why(c, "cannot connect to %s: " WS_REFUSED_OR_UNREACHABLE, c->peer_addr);
 	else
 		ws_set_why(c, "the handshake with %s failed: %.*s", c->peer_addr,

@@ -16,13 +16,13 @@ enum {
 
 struct wsframe {
 	wslay_event_context_ptr ctx;
-	const uint8_t *from; /* what is taken now */
+	const uint8_t *from; /* input being read */
 	size_t left;
 	struct buf *in, *out; /* NULL outside of a call */
-	uint64_t message; /* bytes of the one under way, as its frames say */
-	bool payload; /* of the frame under way: it counts */
+	uint64_t message; /* bytes size of the current message, according to its frame headers */
+	bool payload; /* the current frame carries payload */
 	bool client;
-	bool closed; /* either end has: we say nothing more */
+	bool closed; /* one end has closed: we send nothing more */
 	unsigned refused; /* the code, 0: no */
 };
 
@@ -56,7 +56,7 @@ on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t n, int flags, v
 	return (ssize_t)n;
 }
 
-/* From a good source: section 5.3. */
+/* Masks must be unpredictable: section 5.3. */
 static int
 on_mask(wslay_event_context_ptr ctx, uint8_t *to, size_t n, void *arg)
 {
@@ -93,7 +93,7 @@ on_frame(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_sta
 	if (frame->opcode == WSLAY_TEXT_FRAME)
 		wsframe_refuse(f, WSFRAME_TEXT);
 	else if (frame->payload_length > WSFRAME_MESSAGE_MAX - f->message)
-		wsframe_refuse(f, WSFRAME_TOO_BIG); /* libwslay looks at what it keeps alone */
+		wsframe_refuse(f, WSFRAME_TOO_BIG); /* libwslay limits only what it buffers */
 	else
 		f->message += frame->payload_length;
 }
@@ -109,7 +109,7 @@ on_piece(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_chu
 		buf_add(f->in, piece->data, piece->data_length);
 }
 
-/* --- one end -------------------------------------------------------------------------------- */
+/* --- frames --------------------------------------------------------------------------------- */
 
 struct wsframe *
 wsframe_new(bool client)
@@ -163,11 +163,11 @@ wsframe_take(struct wsframe *f, const void *data, size_t n, struct buf *in)
 	f->closed = true;
 	if (wslay_event_get_close_received(f->ctx))
 		return 1;
-	f->refused = WSFRAME_PROTOCOL; /* until its close frame tells which */
+	f->refused = WSFRAME_PROTOCOL; /* until its close frame gives the code */
 	return -EPROTO;
 }
 
-/* Whatever waits in libwslay goes to `out`. */
+/* Moves everything queued in libwslay to `out`. */
 static void
 wsframe_flush(struct wsframe *f, struct buf *out)
 {
@@ -175,13 +175,14 @@ wsframe_flush(struct wsframe *f, struct buf *out)
 	if (wslay_event_send(f->ctx) == WSLAY_ERR_NOMEM)
 		abort();
 	f->out = NULL;
-	/* It says no code where the frame itself could not be read. */
+	/* libwslay sends no code when the frame itself was invalid. */
 	if (f->refused != 0 && wslay_event_get_close_sent(f->ctx) &&
 		wslay_event_get_status_code_sent(f->ctx) != WSLAY_CODE_NO_STATUS_RCVD)
 		f->refused = wslay_event_get_status_code_sent(f->ctx);
 }
 
-/* Section 5.3, eight bytes at a time: libwslay takes one, and a second of CPU a GB. */
+/* Section 5.3, eight bytes at a time: libwslay does one at a time, which costs a second of CPU per
+ * GB. */
 static void
 copy_masked(uint8_t *to, const uint8_t *from, size_t n, const uint8_t mask[MASK_BYTES])
 {
@@ -199,7 +200,7 @@ copy_masked(uint8_t *to, const uint8_t *from, size_t n, const uint8_t mask[MASK_
 		to[i] = from[i] ^ mask[i % MASK_BYTES];
 }
 
-/* One frame; n <= WSFRAME_PAYLOAD. */
+/* Appends one frame; n <= WSFRAME_PAYLOAD. */
 static void
 put_frame(const struct wsframe *f, const uint8_t *from, size_t n, struct buf *out)
 {
@@ -226,7 +227,7 @@ wsframe_put(struct wsframe *f, const void *data, size_t n, struct buf *out)
 {
 	const uint8_t *at = data;
 
-	wsframe_emit(f, out); /* whole frames, in their order */
+	wsframe_emit(f, out); /* keeps frames whole and in order */
 	while (n > 0 && !f->closed) {
 		size_t piece = MIN(n, (size_t)WSFRAME_PAYLOAD);
 

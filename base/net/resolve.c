@@ -8,18 +8,18 @@
 #include "base/net/resolve_channels.h"
 
 enum {
-	HOSTS_MAX = 16, /* addresses of one name that we hand on */
+	HOSTS_MAX = 16, /* addresses of one name that we return */
 	ANSWER_MAX = 65535,
 };
 
-/* One call of resolve_query or resolve_host until its callback. Lives in `open` until c-ares has
- * told the outcome; an outcome that comes before the call returned waits in `done` for the timer.
+/* One call of resolve_query or resolve_host until its callback. It is in `open` until c-ares gives
+ * the outcome; an outcome that comes before the call has returned waits in `done` for the timer.
  */
 struct request {
 	struct request *prev, *next;
 	struct resolve *r;
-	struct channel *channel; /* NULL: not one for c-ares, or over */
-	resolve_answer_fn *on_answer; /* one of the two; both NULL once told */
+	struct channel *channel; /* NULL: not for c-ares, or finished */
+	resolve_answer_fn *on_answer; /* one of the two; both NULL once called */
 	resolve_host_fn *on_host;
 	void *arg;
 	uint16_t port;
@@ -197,7 +197,7 @@ request_new(struct resolve *r, void *arg)
 	return q;
 }
 
-/* The channel that q is to go out by; NULL when none can be made. */
+/* Picks the channel for q; NULL when none can be made. */
 static struct channel *
 request_channel(struct request *q)
 {
@@ -207,7 +207,7 @@ request_channel(struct request *q)
 	return q->channel;
 }
 
-/* The outcome is in q. Never called while resolve_free's callbacks run. */
+/* Completes q, which holds the outcome. Never called while resolve_free's callbacks run. */
 static void
 resolve_finish(struct request *q)
 {
@@ -233,7 +233,7 @@ on_answer(void *arg, int status, int timeouts, unsigned char *bytes, int len)
 
 	(void)timeouts;
 	q->status = errno_of(status);
-	/* With checks of the rcode on, c-ares hands a bad rcode over together with the message. */
+	/* When c-ares checks the rcode, it passes a bad rcode together with the message. */
 	if (bytes != NULL && len > 0 && len <= ANSWER_MAX && status != ARES_EDESTRUCTION) {
 		q->status = 0;
 		q->answer = q->on_answer != NULL ? xmemdup(bytes, (size_t)len) : NULL;

@@ -38,10 +38,10 @@ int resolve_new(struct resolve **r, struct loop *loop, const struct resolve_conf
 void resolve_free(struct resolve **r); /* answers open queries with -ECANCELED first */
 /* A whole DNS query message that ends in an OPT record without options (11 bytes: c-ares removes
  * them for a server that does not know EDNS). It is sent with a new random id, which the answer has
- * too; over TCP if the first answer was truncated. */
+ * too. Over TCP when truncated. */
 void resolve_query(
 	struct resolve *r, const uint8_t *query, size_t len, resolve_answer_fn *fn, void *arg);
-/* Numeric text, then /etc/hosts, then the servers; port goes into the results. */
+/* Resolves numeric text, then by /etc/hosts, then by the servers; the results have this port. */
 void resolve_host(
 	struct resolve *r, const char *name, uint16_t port, resolve_host_fn *fn, void *arg);
 

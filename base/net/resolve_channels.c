@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-	EDNS_SIZE = 1232, /* DNS flag day 2020: what passes without fragments */
+	EDNS_SIZE = 1232, /* DNS flag day 2020: passes without fragmentation */
 	CHANNELS_MAX = 4, /* 74 kB each in 1.18 */
 	CHANNEL_QUERIES = 32, /* making a channel costs 30 us: 1 us for each */
 	CHANNEL_MS = 2000,
@@ -105,7 +105,7 @@ on_timeout(void *arg)
 	channels_leave(c->all, c);
 }
 
-/* c-ares says which events of a socket it wants; neither: it is about to close it. */
+/* c-ares tells which events of a socket it wants; neither: it is about to close the socket. */
 static void
 on_interest(void *arg, ares_socket_t fd, int readable, int writable)
 {
@@ -145,16 +145,15 @@ on_new_socket(ares_socket_t fd, int type, void *arg)
 	return 0;
 }
 
-/* From 1.31 on c-ares keeps answers unless told not to; dns/ has a cache of its own, with its own
- * rules. */
+/* Since 1.31 c-ares caches answers by default; dns/ has its own cache, with its own rules. */
 #ifdef ARES_OPT_QUERY_CACHE
 #	define QUERY_CACHE ARES_OPT_QUERY_CACHE
 #else
 #	define QUERY_CACHE 0
 #endif
 
-/* ares_addrinfo and the like need a channel that reads no file: every option that resolv.conf
- * could set is given, empty where it must be. */
+/* ares_getaddrinfo and the like need a channel that reads no file: every option that resolv.conf
+ * could set is given, empty where necessary. */
 static int
 open_channel(struct channel *c, const struct resolve_config *config)
 {

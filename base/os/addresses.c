@@ -1,3 +1,8 @@
+/*
+ * Every query first drains the netlink socket, without waiting for the loop: so an address added
+ * just before a connection to it is already known. `changed` is deferred to the next turn by a
+ * timer, since a query may find the change.
+ */
 #include "base/os/addresses.h"
 
 #include <errno.h>
@@ -14,18 +19,18 @@ struct addresses {
 	struct loop *loop;
 	struct address_list *list;
 	struct watch *watch;
-	struct timer *soon; /* a change was found within a call: `changed` comes in the next turn */
-	struct timer *again; /* NULL: nobody waits for changes */
+	struct timer *soon; /* a call found a change: runs `changed` in the next turn */
+	struct timer *again; /* NULL: no `changed` callback */
 	loop_fn *changed;
 	void *arg;
 	uint64_t read_ms;
-	bool failed; /* the list could not be read: at each call it is tried again */
-	int fd; /* rtnetlink; -1: there is none, and the list is read at each call */
+	bool failed; /* the list could not be read: each call retries */
+	int fd; /* rtnetlink; -1: none, so each call reads the list */
 };
 
-/* --- reading it ----------------------------------------------------------------------------- */
+/* --- reading the addresses ------------------------------------------------------------------ */
 
-/* IPv4 as ::ffff:a.b.c.d; `high` stands in front of it, 0xff in a mask. */
+/* IPv4 as ::ffff:a.b.c.d; `high` fills the first 10 bytes, 0xff for a mask. */
 static bool
 to_v6(const struct sockaddr *a, uint8_t high, struct in6_addr *to)
 {
@@ -90,7 +95,7 @@ same_lists(const struct address_list *a, const struct address_list *b)
 	return a->n == b->n && memcmp(a->list, b->list, a->n * sizeof a->list[0]) == 0;
 }
 
-/* Returns whether it is another one. */
+/* Returns whether the list has changed. */
 static bool
 addresses_read(struct addresses *a)
 {
@@ -115,7 +120,7 @@ addresses_read(struct addresses *a)
 	return other;
 }
 
-/* --- keeping it current --------------------------------------------------------------------- */
+/* --- updates -------------------------------------------------------------------------------- */
 
 static void
 addresses_refresh(struct addresses *a)

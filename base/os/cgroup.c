@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Version 1 says "none" by a number just below 2^63. */
+/* Version 1 expresses "no limit" as a number just below 2^63. */
 static const uint64_t cgroup_unlimited = UINT64_C(1) << 62;
 
-/* By one file; "max" is no number. */
+/* Applies the limit in one file; "max" means none. */
 static void
 cgroup_lower(uint64_t *least, const char *folder, const char *group, const char *name)
 {
@@ -35,7 +35,8 @@ cgroup_lower_by(uint64_t *least, const char *mount, bool v2, const char *group)
 	cgroup_lower(least, mount, group, "memory.high");
 }
 
-/* The group, its parent, and so on to the root, where a container sees its own. */
+/* Applies the limits of the group and all its parents up to the root, which in a container is its
+ * own group. */
 static void
 cgroup_lower_by_all(uint64_t *least, const char *mount, bool v2, char *group)
 {

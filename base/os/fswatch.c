@@ -16,7 +16,7 @@ struct fswatch {
 	bool stopped; /* while busy */
 };
 
-/* A file that is made is told of when it is closed; a link to one is all there at once. */
+/* A created file is reported when it is closed; a link is complete at once. */
 static bool
 is_link(const struct fswatch *w, const char *name)
 {

@@ -36,7 +36,7 @@ netwatch_open(unsigned groups, int *out, struct err *err)
 	return 0;
 }
 
-/* What is said is not looked at, nor whether some of it was lost: something has changed. */
+/* Ignores the content, and whether messages were lost: something has changed. */
 bool
 netwatch_drain(int fd)
 {

@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-/* Decimal digits alone, no sign and no blank. */
+/* Decimal digits only, no sign, no blanks. */
 static bool
 network_read_bits(const char *text, unsigned most, unsigned *bits)
 {

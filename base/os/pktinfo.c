@@ -25,7 +25,7 @@ take_info6(const struct cmsghdr *h, struct pktinfo_way *way)
 
 	memcpy(&info, CMSG_DATA(h), sizeof info);
 	way->arrived = (unsigned)info.ipi6_ifindex;
-	if (IN6_IS_ADDR_MULTICAST(&info.ipi6_addr)) /* nothing leaves from there */
+	if (IN6_IS_ADDR_MULTICAST(&info.ipi6_addr)) /* a multicast address cannot be a source */
 		return;
 	way->local = info.ipi6_addr;
 	if (IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))

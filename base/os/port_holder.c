@@ -10,8 +10,8 @@
 
 #include "base/core/util.h"
 
-/* As /proc/net has it: IPv4 in 8 digits, IPv6 in 32. An IPv6 socket at any address takes IPv4 as
- * well. */
+/* `local` is in the format of /proc/net: IPv4 in 8 digits, IPv6 in 32. An IPv6 wildcard socket
+ * covers IPv4 as well. */
 static bool
 port_holder_covers(const char *local, uint32_t address)
 {

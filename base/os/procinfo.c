@@ -33,7 +33,7 @@ tell_descriptors(struct metrics *m)
 	double n = -3; /* ".", ".." and the folder's own */
 	DIR *d = NULL;
 
-	/* Linux 6.2 tells their number at once; tens of thousands are not read one by one on a loop
+	/* Linux 6.2 gives their number at once: do not read tens of thousands of entries on a loop
 	 * with traffic. */
 	if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
 		n = (double)st.st_size;

@@ -18,10 +18,10 @@
 #include "base/os/sandbox_table.h"
 
 enum {
-	API_NOTIFY = 5, /* libseccomp's word for: the kernel can ask us, 5.0 */
-	API_CONTINUE = 6, /* and let the call go on, 5.7 at the latest */
+	API_NOTIFY = 5, /* libseccomp's API level for user notifications, Linux 5.0 */
+	API_CONTINUE = 6, /* and for letting the call continue, Linux 5.7 at the latest */
 	NAME_MAX_BYTES = 32,
-	NUMBERS = 1024, /* above: told again and again */
+	NUMBERS = 1024, /* numbers from here on are reported every time */
 	STACK_BYTES = 64 * 1024,
 };
 
@@ -29,14 +29,14 @@ struct sandbox {
 	enum sandbox_mode mode;
 	unsigned calls;
 	_Atomic uint64_t refused;
-	int told[2]; /* pipe of struct sandbox_refusal, `call` not filled in but for the number */
-	int listener; /* of the kernel's questions; -1: none */
-	_Atomic bool gone; /* nobody answers them any more */
+	int told[2]; /* pipe of struct sandbox_refusal, `call` holds only the number */
+	int listener; /* for the kernel's notifications; -1: none */
+	_Atomic bool gone; /* the thread no longer answers */
 	sem_t entered; /* listener is known */
-	bool seen[NUMBERS]; /* of the thread */
+	bool seen[NUMBERS]; /* used by the thread only */
 };
 
-/* --- the thread that answers ---------------------------------------------------------------- */
+/* --- the supervisor thread ------------------------------------------------------------------ */
 
 static int
 confine_itself(const struct sandbox *s)
@@ -61,7 +61,7 @@ confine_itself(const struct sandbox *s)
 	return rc;
 }
 
-/* When nobody has read for long, it is not told; it is counted. */
+/* When the pipe is full, the refusal is not reported, only counted. */
 static void
 sandbox_tell(struct sandbox *s, const struct seccomp_notif *asked)
 {
@@ -84,7 +84,7 @@ answer_one(struct sandbox *s, const struct seccomp_notif *asked, struct seccomp_
 		reply->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	else
 		reply->error = -ENOSYS;
-	ioctl(s->listener, SECCOMP_IOCTL_NOTIF_SEND, reply); /* fails where the caller has gone */
+	ioctl(s->listener, SECCOMP_IOCTL_NOTIF_SEND, reply); /* fails if the caller has exited */
 	atomic_fetch_add(&s->refused, 1);
 	if (nr >= NUMBERS || !s->seen[nr])
 		sandbox_tell(s, asked);
@@ -108,10 +108,10 @@ answer_all(struct sandbox *s)
 	if (confine_itself(s) < 0)
 		return;
 	for (;;) {
-		memset(asked, 0, sizes.seccomp_notif); /* the kernel insists */
+		memset(asked, 0, sizes.seccomp_notif); /* required by the kernel */
 		if (ioctl(s->listener, SECCOMP_IOCTL_NOTIF_RECV, asked) == 0)
 			answer_one(s, asked, reply);
-		else if (errno != EINTR && errno != ENOENT) /* the caller has gone */
+		else if (errno != EINTR && errno != ENOENT) /* the caller has exited */
 			return;
 	}
 }
@@ -127,12 +127,12 @@ sandbox_answer(void *arg)
 	if (s->listener >= 0) {
 		answer_all(s);
 		atomic_store(&s->gone, true);
-		close(s->listener); /* from now on the kernel says ENOSYS */
+		close(s->listener); /* from now on the kernel answers ENOSYS */
 	}
 	return NULL;
 }
 
-/* Before the filter: so that it can answer from the first moment on. */
+/* Called before the filter is loaded, so that the thread can answer from the start. */
 static int
 start_thread(struct sandbox *s)
 {
@@ -167,7 +167,7 @@ bound_of(const char *call)
 	return NULL;
 }
 
-/* Calls that this architecture or library does not have are passed over. */
+/* Skips calls that this architecture or library does not have. */
 static int
 sandbox_add(
 	scmp_filter_ctx filter, uint32_t action, const char *name, const struct sandbox_bound *b)
@@ -225,11 +225,12 @@ sandbox_load(struct sandbox *s, uint32_t otherwise, int *listener)
 	if (rc == 0)
 		rc = add_bounds(filter, &s->calls);
 	if (rc == 0 &&
-		otherwise != SCMP_ACT_ERRNO(ENOSYS)) /* the library refuses what is so already */
+		/* libseccomp rejects a rule equal to the default */
+		otherwise != SCMP_ACT_ERRNO(ENOSYS))
 		rc = add_words(filter, SCMP_ACT_ERRNO(ENOSYS), sandbox_probed, &probed);
 	if (rc == 0) {
-		/* A tree instead of a list, and the kernel's log where it is known: libseccomp 2.4,
-		 * 2.5 */
+		/* a binary tree instead of a list (libseccomp 2.5), and logging (2.4), where
+		 * supported */
 		seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 		if (otherwise != SCMP_ACT_NOTIFY)
 			seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
@@ -269,7 +270,8 @@ sandbox_enter(struct sandbox **out, enum sandbox_mode mode, struct err *err)
 		rc = sandbox_load(
 			s, mode == SANDBOX_LOG ? SCMP_ACT_LOG : SCMP_ACT_ERRNO(ENOSYS), NULL);
 		if (rc < 0) {
-			/* the thread, if there is one, ends by itself and reads s */
+			/* do not free s: the thread, if it was started, still reads it and ends by
+			 * itself */
 			return err_set(err, rc, "seccomp: %s", strerror(-rc));
 		}
 	}
@@ -277,7 +279,7 @@ sandbox_enter(struct sandbox **out, enum sandbox_mode mode, struct err *err)
 	return 0;
 }
 
-/* --- what was refused ----------------------------------------------------------------------- */
+/* --- refusals ------------------------------------------------------------------------------- */
 
 int
 sandbox_fd(const struct sandbox *s)

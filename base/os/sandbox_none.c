@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-/* Built without libseccomp, or with sanitizers: nothing of this is ever reached but the first. */
+/* Built without libseccomp, or with sanitizers: only sandbox_enter is ever called. */
 int
 sandbox_enter(struct sandbox **s, enum sandbox_mode mode, struct err *err)
 {

@@ -8,7 +8,7 @@
 
 #include "base/core/util.h"
 
-/* Debian's armhf of today has times of 64 bits, those before have both. */
+/* Current Debian armhf uses 64-bit time calls, older releases use both kinds. */
 const char sandbox_running[] =
 	/* sockets */
 	"accept accept4 bind connect getpeername getsockname getsockopt listen recv recvfrom "
@@ -63,7 +63,7 @@ const struct sandbox_bound sandbox_bounds[] = {
 	{"socket", 0, WHOLE, AF_INET},
 	{"socket", 0, WHOLE, AF_INET6},
 	{"socket", 0, WHOLE, AF_NETLINK},
-	/* none of them answers the questions of a filter */
+	/* none of these ioctls answers a seccomp notification */
 	{"ioctl", 1, WHOLE, FIONBIO},
 	{"ioctl", 1, WHOLE, FIOCLEX},
 	{"ioctl", 1, WHOLE, FIONREAD},
@@ -72,13 +72,13 @@ const struct sandbox_bound sandbox_bounds[] = {
 	{"ioctl", 1, WHOLE, TIOCGWINSZ},
 	{"ioctl", 1, WHOLE, SIOCGIFINDEX},
 	{"ioctl", 1, WHOLE, SIOCGIFNAME},
-	/* the agent's own port of the pods' bridge (iptables/host/bridge_port.c) */
+	/* the agent's own port on the pods' bridge (iptables/host/bridge_port.c) */
 	{"ioctl", 1, WHOLE, TUNSETIFF},
 	{"ioctl", 1, WHOLE, TUNATTACHFILTER},
 	/* threads, no processes */
 	{"clone", 0, CLONE_THREAD, CLONE_THREAD},
-	/* no memory that is both written and executed, and none that is executed after it was
-	 * written */
+	/* no memory that is both writable and executable, and none made executable after it was
+	 * writable */
 	{"mmap", 2, PROT_WRITE | PROT_EXEC, PROT_WRITE},
 	{"mmap", 2, PROT_WRITE, 0},
 	{"mmap2", 2, PROT_WRITE | PROT_EXEC, PROT_WRITE},

@@ -1,3 +1,8 @@
+/*
+ * The decision between text and plain bytes is made once, at the first write, since the peer reads
+ * it from the leading byte. After that only the level changes (0: stored blocks), which is part of
+ * the deflate format, so the peer needs no further marker.
+ */
 #include "base/tls/deflate_stream.h"
 
 #include <assert.h>
@@ -7,13 +12,13 @@
 #include <zlib.h>
 
 enum {
-	AS_IT_IS = 0, /* the byte in front */
+	AS_IT_IS = 0, /* values of the leading byte */
 	DEFLATED = 1,
 	WINDOW_BITS = 15,
 	MEMORY_LEVEL = 8,
-	LOOK = 256, /* bytes that tell what it is */
+	LOOK = 256, /* bytes examined to classify the content */
 	PIECE = 16 * 1024,
-	JUDGE = 256 * 1024, /* bytes after which it is asked whether it was worth it */
+	JUDGE = 256 * 1024, /* bytes after which the gain of compression is checked */
 	RETRY = 4 * 1024 * 1024,
 };
 
@@ -22,7 +27,7 @@ enum mode { UNDECIDED, PLAIN, SQUEEZED, STORED };
 struct deflate_stream {
 	enum mode mode;
 	z_stream z;
-	size_t in, out; /* since the last judgement */
+	size_t in, out; /* since the last check */
 };
 
 struct expand {
@@ -80,7 +85,7 @@ deflate_stream_decide(struct deflate_stream *q, const unsigned char *data, size_
 	put(arg, &mode, 1);
 }
 
-/* Everything out, as far as `flush` says. */
+/* Runs deflate and passes on its output, as far as `flush` demands. */
 static void
 deflate_stream_run(
 	struct deflate_stream *q, int flush, int level, deflate_stream_put_fn *put, void *arg)
@@ -195,7 +200,8 @@ expand_read(struct expand *x, const void **data, size_t *n, void *to, size_t siz
 	x->z.next_out = to;
 	x->z.avail_out = (uInt)size;
 	rc = inflate(&x->z, Z_SYNC_FLUSH);
-	if (rc != Z_OK && rc != Z_BUF_ERROR) /* nor an end: a direction is never said to end here */
+	/* Z_STREAM_END is an error too: our sender never ends a stream */
+	if (rc != Z_OK && rc != Z_BUF_ERROR)
 		return -EBADMSG;
 	x->more = x->z.avail_out == 0;
 	*data = x->z.next_in;

@@ -166,7 +166,7 @@ pki_x509_hash(const X509 *cert, char hash[PKI_HASH_TEXT])
 	if (X509_digest(cert, EVP_sha256(), bytes, &len) == 1)
 		to_hex(bytes, hash);
 	else
-		hash[0] = '\0'; /* equals no hash */
+		hash[0] = '\0'; /* matches no hash */
 }
 
 int
@@ -208,7 +208,7 @@ pki_cert_serial(const char *cert_pem, char serial[PKI_SERIAL_TEXT], struct err *
 	return 0;
 }
 
-/* Text without a NUL inside, which would make two readers see two names; else NULL. */
+/* Text without a NUL inside, which different programs would read as different names; else NULL. */
 static char *
 clean_text(const ASN1_STRING *s)
 {
@@ -266,8 +266,8 @@ pki_x509_is_hub(X509 *cert)
 {
 	const uint32_t both = XKU_SSL_SERVER | XKU_SSL_CLIENT;
 
-	/* A certificate without the extension, good for anything, says UINT32_MAX: nobody meant it
-	 * for a hub. */
+	/* A certificate without the extension, valid for any use, gives UINT32_MAX: it was not
+	 * issued for a hub. */
 	return (X509_get_extension_flags(cert) & EXFLAG_XKUSAGE) != 0 &&
 		(X509_get_extended_key_usage(cert) & both) == both && has_mark(cert);
 }
@@ -288,7 +288,7 @@ pki_subject_name(const X509_NAME *subject)
 	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
 	char *name = NULL;
 
-	/* Of several, one reader shows the first and another the last. */
+	/* With several, one program shows the first and another the last. */
 	if (at >= 0 && X509_NAME_get_index_by_NID(subject, NID_commonName, at) < 0)
 		name = clean_text(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
 	return name != NULL ? name : xstrdup("");

@@ -1,6 +1,6 @@
 /*
- * Keys, certificates and TLS contexts (OpenSSL). ECDSA P-256 everywhere, PEM in files and on the
- * wire. Functions that make things return PEM as heap strings.
+ * Keys, certificates and TLS contexts (OpenSSL). ECDSA P-256 for our own keys, PEM in files and
+ * messages. Functions that create keys or certificates return PEM as heap strings.
  */
 #ifndef EDGEWAY_BASE_TLS_PKI_H
 #define EDGEWAY_BASE_TLS_PKI_H
@@ -15,23 +15,23 @@ enum {
 };
 
 int pki_key_new(char **key_pem, struct err *err);
-/* Self-signed CA, good for `days`, and from a day ago: clocks differ. */
+/* Self-signed CA, valid for `days`, starting a day ago: clocks differ. */
 int pki_ca_new(
 	const char *common_name, unsigned days, char **cert_pem, char **key_pem, struct err *err);
 int pki_csr_new(const char *key_pem, const char *common_name, char **csr_pem, struct err *err);
 
-/* What a request says, once its signature is right: its common name (heap) and the sha256 in hex of
- * its public key (DER of SubjectPublicKeyInfo). */
+/* The contents of a certificate request whose signature is valid: its common name (heap) and the
+ * sha256 in hex of its public key (DER of SubjectPublicKeyInfo). */
 int pki_csr_info(
 	const char *csr_pem, char **common_name, char key_hash[PKI_HASH_TEXT], struct err *err);
 
-/* The request alone, encoded anew as one block of PEM (heap). Refuses keys that not every reader
- * knows: P-256, P-384, P-521, Ed25519 and RSA from 2048 bits on are taken. */
+/* The request alone, re-encoded as one block of PEM (heap). Refuses uncommon key types: accepts
+ * P-256, P-384, P-521, Ed25519 and RSA of 2048 bits or more. */
 int pki_csr_plain(const char *csr_pem, char **plain_pem, struct err *err);
 
-/* The URI in subjectAltName that tells a hub's certificate from those of nodes and of other
- * servers: with it, and good for both sides of a connection, the certificate speaks for a replica
- * of the hub, and for no node. */
+/* The URI in subjectAltName that distinguishes a hub's certificate from those of nodes and other
+ * servers. A certificate that has it, and is valid for both sides of a connection, authenticates a
+ * replica of the hub, and never a node. */
 #define PKI_HUB_MARK "edgeway:hub"
 
 struct pki_issue {
@@ -43,7 +43,8 @@ struct pki_issue {
 	bool server, client; /* extended key usage */
 	bool hub; /* with PKI_HUB_MARK; no certificate of a node may ever have it */
 	unsigned days;
-	uint64_t life_s; /* in place of days; good from a tenth of it ago, a day at most */
+	/* replaces `days` when set; notBefore is a tenth of it in the past, at most a day */
+	uint64_t life_s;
 };
 /* Signs the CSR's public key under issue's name (never the CSR's own); checks the CSR's
  * signature. */
@@ -54,24 +55,27 @@ int pki_sign_key(
 
 /* sha256 of the certificate's DER in lower-case hex. */
 int pki_cert_hash(const char *cert_pem, char hash[PKI_HASH_TEXT], struct err *err);
-/* Facts of a certificate for state dumps and renewal: its name (heap), seconds since 1970; each may
- * be NULL. The name is the common name. X.509 allows 64 bytes there: a longer name has its first 64
- * in the common name and the whole as a DNS name of subjectAltName, where it is read back from. */
+/* A certificate's name (heap) and validity (seconds since 1970) for state dumps and renewal; each
+ * may be NULL. The name is the common name. X.509 allows 64 bytes there: of a longer name the
+ * common name has the first 64 bytes, and a DNS name of subjectAltName has the whole, which is read
+ * back. */
 int pki_cert_info(const char *cert_pem, char **common_name, int64_t *not_before, int64_t *not_after,
 	struct err *err);
 /* The serial number in lower-case hex: no two of our certificates share one. */
 int pki_cert_serial(const char *cert_pem, char serial[PKI_SERIAL_TEXT], struct err *err);
-/* The sha256 in hex of its public key, as pki_csr_info has it. */
+/* The sha256 in hex of its public key, as in pki_csr_info. */
 int pki_cert_key(const char *cert_pem, char key_hash[PKI_HASH_TEXT], struct err *err);
-/* Does it speak for a hub? */
+/* Does it authenticate a hub? */
 bool pki_cert_is_hub(const char *cert_pem);
-/* Did the CA sign it for the key of this hash (pki_csr_info), and is it good at now_s, seconds
+/* Did the CA sign it for the key with this hash (pki_csr_info), and is it valid at now_s, seconds
  * since 1970? */
 bool pki_cert_fits(const char *cert_pem, const char *ca_pem, const char *key_hash, int64_t now_s);
-/* Is one of the certificates in the text the one with this hash? */
-/* The SHA-256 of each certificate of the bundle, in its order. */
+/* pki_bundle_holds: does the text contain a certificate with this hash? */
+/* pki_bundle_each: calls `each` with the SHA-256 of each certificate of the bundle, in its
+ * order. */
 void pki_bundle_each(const char *pem, void (*each)(void *arg, const char *hash), void *arg);
-/* The SHA-256 of the one of them that has signed the certificate; false: none. */
+/* pki_bundle_signer: the SHA-256 of the bundle's certificate that signed cert_pem; false: none
+ * did. */
 bool pki_bundle_signer(const char *pem, const char *cert_pem, char hash[PKI_HASH_TEXT]);
 bool pki_bundle_holds(const char *pem, const char *hash);
 /* Does the key belong to the certificate? 0 or -EINVAL. */
@@ -79,49 +83,50 @@ int pki_pair_check(const char *cert_pem, const char *key_pem, struct err *err);
 enum { PKI_SHA256_BYTES = 32 };
 void pki_sha256(const void *data, size_t len, uint8_t hash[PKI_SHA256_BYTES]);
 void pki_sha256_hex(const void *data, size_t len, char hash[PKI_HASH_TEXT]);
-/* Where a protocol asks for it and nothing depends on it. */
+/* Only where a protocol requires SHA-1 and no security depends on it. */
 void pki_sha1(const void *data, size_t len, uint8_t hash[PKI_SHA1_BYTES]);
 /* Constant-time comparison of two texts. */
 bool pki_equal(const char *a, const char *b);
 
-/* TLS 1.2+ server context: sends cert and CA; asks for a client certificate signed by the CA,
- * accepts none (join). */
+/* TLS 1.2+ server context: sends cert and CA; requests a client certificate signed by the CA, but
+ * accepts a client without one (join). */
 int pki_server_ctx(const char *cert_pem, const char *key_pem, const char *ca_pem,
 	struct ssl_ctx_st **ctx, struct err *err);
-/* Server context of a listener for others than nodes. client_ca_pem NULL: no certificate is asked
- * for. */
+/* Server context of a listener for clients that are not nodes. client_ca_pem NULL: requests no
+ * client certificate. */
 int pki_listener_ctx(const char *cert_pem, const char *key_pem, const char *client_ca_pem,
 	struct ssl_ctx_st **ctx, struct err *err);
-/* Client context that trusts only ca_pem (NULL: for connections whose server need not prove
- * itself); cert/key NULL: none. */
+/* Client context that trusts only ca_pem (NULL: for connections whose server need not
+ * authenticate); cert/key NULL: none. */
 int pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem,
 	struct ssl_ctx_st **ctx, struct err *err);
 /* Client context for joining: trusts exactly the CA in the server's chain whose hash is ca_hash.
  * The CA's PEM is put in *ca_pem (heap, owner frees) once the handshake succeeded. */
 int pki_join_ctx(const char *ca_hash, char **ca_pem, struct ssl_ctx_st **ctx, struct err *err);
-/* Client context for a connection that only carries `inner`, a client context, and whose other end
- * may be something in front of the server: it may prove itself to CAs of ca_pem (NULL: the
- * system's), and to whom `inner` trusts. Shows no certificate. */
+/* Client context for the outer connection of a tunnel. `inner` is the client context used inside
+ * it. The outer server may be a middlebox: it may authenticate with the CAs of ca_pem (NULL: the
+ * system's), or with those that `inner` trusts. Sends no client certificate. */
 int pki_carrier_ctx(
 	struct ssl_ctx_st *inner, const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
-/* Client context for servers of others: trusts the CAs of ca_pem, NULL: the system's. Shows no
- * certificate. */
+/* Client context for third-party servers: trusts the CAs of ca_pem, NULL: the system's. Sends no
+ * client certificate. */
 int pki_web_ctx(const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
-/* A client context: on a clock that says less than `floor_s` (seconds since 1970; a machine without
- * a battery starts in 1970) certificates are checked as of floor_s, or of the start of the peer's
- * own certificate if that is later. In force until the context's last connection ends; may be
+/* For a client context: while the clock is before `floor_s` (seconds since 1970; a machine without
+ * a clock battery starts in 1970), certificates are checked as of floor_s, or of the start of the
+ * peer's own certificate if that is later. Applies until the context's last connection ends; may be
  * called again. */
 void pki_ctx_floor(struct ssl_ctx_st *ctx, int64_t floor_s);
-/* A client context: refuses servers whose certificates have one of these serial numbers
- * (pki_cert_serial, parted by commas), whoever has signed them; in place of those of the last call,
- * for handshakes to come. */
+/* For a client context: refuses servers whose certificates have one of these serial numbers
+ * (pki_cert_serial, separated by commas), whichever CA signed them. Replaces the list of the last
+ * call, for future handshakes. */
 void pki_ctx_refuse(struct ssl_ctx_st *ctx, const char *serials);
-/* Lets go of the context; connections keep it until they end. */
+/* Drops a reference to the context; connections keep it until they end. */
 void pki_ctx_free(struct ssl_ctx_st **ctx);
-/* One more owner; pki_ctx_free lets go. A joining context's ca_pem must outlive the last. */
+/* Adds a reference, for pki_ctx_free to drop. A joining context's ca_pem must outlive the last
+ * one. */
 void pki_ctx_ref(struct ssl_ctx_st *ctx);
-/* Gives a server context that a library made the certificate, trust and settings of ours. 0 or
- * -EINVAL. */
+/* Copies certificate, trust and settings of our server context `from` to `to`, which a library
+ * made. 0 or -EINVAL. */
 int pki_ctx_copy(struct ssl_ctx_st *to, struct ssl_ctx_st *from);
 
 #endif

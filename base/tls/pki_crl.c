@@ -42,7 +42,7 @@ crl_add_serial(X509_CRL *crl, const char *serial)
 	return ok;
 }
 
-/* cRLNumber, RFC 5280 section 5.2.3: must grow; replicas have no counter in common, but a clock. */
+/* cRLNumber, RFC 5280 section 5.2.3: must grow; replicas share no counter, so it is the time. */
 static bool
 crl_set_number(X509_CRL *crl)
 {
@@ -69,7 +69,7 @@ crl_set_authority(X509_CRL *crl, X509 *ca)
 	return ok;
 }
 
-/* It is good until the CA ends: a node that is offline for long must not forget it. */
+/* Valid until the CA expires: a node that is offline for long must keep it. */
 static bool
 crl_set_times(X509_CRL *crl, const X509 *ca)
 {

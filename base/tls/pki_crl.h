@@ -1,6 +1,6 @@
 /*
- * Certificate revocation lists (RFC 5280 section 5) of our CAs: made by a hub that has the CA's
- * key, read by nodes, which take from them whose certificates they refuse. Signed, so that nobody
+ * Certificate revocation lists (RFC 5280 section 5) of our CAs. A hub that has the CA's key makes
+ * them; nodes read them and refuse the certificates they list. They are signed, so that nobody
  * without the CA's key can make a node refuse a hub. Leaf.
  *
  *	pki_crl_new(&(struct pki_crl){ca_pem, ca_key_pem, serials, n}, &crl_pem, err);
@@ -11,20 +11,19 @@
 
 #include "base/tls/pki.h"
 
-enum { PKI_CRL_MAX = 4096 }; /* entries that are read */
+enum { PKI_CRL_MAX = 4096 }; /* most entries read */
 
 struct pki_crl {
 	const char *ca_pem, *ca_key_pem; /* the first CA of the text signs */
-	const char *const *serials; /* as pki_cert_serial has them */
+	const char *const *serials; /* as pki_cert_serial gives them */
 	size_t n;
 };
 /* crl_pem: heap. */
 int pki_crl_new(const struct pki_crl *crl, char **crl_pem, struct err *err);
 
 typedef void pki_serial_fn(void *arg, const char *serial);
-/* Calls fn for each certificate that the list names, once it is sure that one of the CAs has signed
- * it. -EINVAL: it is no list;
- * -EPERM: it is signed by somebody else. */
+/* Calls fn for each certificate that the list names, once it has verified that one of the CAs
+ * signed the list. -EINVAL: it is not a list; -EPERM: another CA signed it. */
 int pki_crl_read(
 	const char *crl_pem, const char *ca_pem, pki_serial_fn *fn, void *arg, struct err *err);
 

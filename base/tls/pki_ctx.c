@@ -99,7 +99,7 @@ use_pair(SSL_CTX *ctx, const char *cert_pem, const char *key_pem, struct err *er
 static int
 add_anchors(SSL_CTX *ctx, const char *ca_pem, struct err *err)
 {
-	/* What the operator names as CA is the anchor, even when a larger CA has signed it. */
+	/* The operator's CA is the trust anchor, even if another CA has signed it. */
 	X509_STORE_set_flags(SSL_CTX_get_cert_store(ctx), X509_V_FLAG_PARTIAL_CHAIN);
 	return each_cert(ctx, ca_pem, 0, "the CA's certificate", add_anchor, err);
 }
@@ -204,7 +204,7 @@ pki_join_ctx(const char *ca_hash, char **ca_pem, SSL_CTX **out, struct err *err)
 	return 0;
 }
 
-/* The anchors of `from` as well. */
+/* Adds the trust anchors of `from`. */
 static int
 trust_too(SSL_CTX *ctx, const SSL_CTX *from)
 {
@@ -219,7 +219,7 @@ trust_too(SSL_CTX *ctx, const SSL_CTX *from)
 	return 0;
 }
 
-/* Of CAs that are not ours: those given, NULL: the system's. */
+/* A client context for public or given CAs, not ours; NULL: the system's. */
 static SSL_CTX *
 new_web_client(const char *ca_pem, struct pki_trust **trust, struct err *err)
 {
@@ -232,7 +232,7 @@ new_web_client(const char *ca_pem, struct pki_trust **trust, struct err *err)
 	if (ca_pem != NULL)
 		rc = add_anchors(ctx, ca_pem, err);
 	else
-		(void)SSL_CTX_set_default_verify_paths(ctx); /* a machine may have none */
+		(void)SSL_CTX_set_default_verify_paths(ctx); /* a machine may have no CAs */
 	ERR_clear_error();
 	return rc == 0 ? take_ptr(&ctx) : NULL;
 }

@@ -16,7 +16,7 @@ enum {
 	SERIAL_BYTES = 16,
 	DAYS_MAX = 36500,
 	DAY_S = 86400,
-	SECURITY_BITS = 112, /* least strength of a key that we sign */
+	SECURITY_BITS = 112, /* minimum strength of a key that we sign */
 };
 
 #define auto_req __attribute__((cleanup(cleanup_req)))
@@ -66,7 +66,8 @@ pki_key_new(char **key_pem, struct err *err)
 	return give_key(key, key_pem, err);
 }
 
-/* A name longer than X.509's common name: its first 64 bytes, the whole in subjectAltName. */
+/* Sets the name; if it is longer than X.509's common name allows, its first 64 bytes; the whole is
+ * then in subjectAltName. */
 static int
 set_common_name(X509_NAME *name, const char *text)
 {
@@ -116,7 +117,7 @@ add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
 	return ok;
 }
 
-/* Everything but issuer, extensions and signature. */
+/* Sets everything but issuer, extensions and signature. */
 static int
 begin_cert(X509 *cert, const char *common_name, uint64_t life_s, EVP_PKEY *key, struct err *err)
 {
@@ -212,7 +213,7 @@ push_name(GENERAL_NAMES *names, const char *text)
 	GENERAL_NAME *name = GENERAL_NAME_new();
 	ASN1_IA5STRING *dns;
 
-	ERR_clear_error(); /* a name that is no address is no error */
+	ERR_clear_error(); /* not an error: the name is just not an address */
 	if (name == NULL)
 		goto fail;
 	if (ip != NULL) {
@@ -318,7 +319,7 @@ issue_cert(const struct pki_issue *issue, EVP_PKEY *subject, char **cert_pem, st
 	return give_cert(cert, cert_pem, err);
 }
 
-/* With a good signature by the key that it is for; NULL: err says why not. */
+/* Reads a request and checks its signature by its own key; NULL: err has the reason. */
 static X509_REQ *
 read_request(const char *csr_pem, struct err *err)
 {
@@ -370,7 +371,7 @@ pki_csr_info(const char *csr_pem, char **common_name, char key_hash[PKI_HASH_TEX
 	return 0;
 }
 
-/* Of a key that is strong enough (read_request). */
+/* For a key that read_request has found strong enough. */
 static bool
 is_common_key(const EVP_PKEY *key)
 {

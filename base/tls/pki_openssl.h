@@ -1,8 +1,8 @@
 /*
- * What base/tls/pki.c (reading), base/tls/pki_issue.c (making certificates), base/tls/pki_crl.c
- * (lists of revoked ones), base/tls/pki_ctx.c (contexts), base/tls/pki_trust.c and
- * base/tls/pki_tls.c (connections) share: PEM into OpenSSL's objects and OpenSSL's errors into
- * ours. For these files alone; everybody else takes base/tls/pki.h, which shows no OpenSSL type.
+ * Shared by base/tls/pki.c (reading), base/tls/pki_issue.c (making certificates),
+ * base/tls/pki_crl.c (revocation lists), base/tls/pki_ctx.c (contexts), base/tls/pki_trust.c and
+ * base/tls/pki_tls.c (connections): PEM to OpenSSL's objects and OpenSSL's errors to ours. For
+ * these files alone; all other code uses base/tls/pki.h, which shows no OpenSSL type.
  *
  * Readers refuse more than PKI_PEM_LIMIT bytes and never ask a terminal for a pass phrase.
  *
@@ -35,7 +35,7 @@ void pki_cleanup_bio(BIO **bio);
 BIO *pki_bio(const char *pem, const char *what, struct err *err);
 /* What a memory BIO holds, as a heap string. */
 char *pki_bio_text(BIO *bio);
-/* For OpenSSL's readers: never asks. */
+/* Pass-phrase callback for OpenSSL's readers: never prompts. */
 int pki_no_pass_phrase(char *buf, int size, int writing, void *arg);
 /* First certificate or the key in the text; NULL with err filled. */
 X509 *pki_read_cert(const char *pem, const char *what, struct err *err);
@@ -48,7 +48,7 @@ int64_t pki_x509_begins(const X509 *cert);
 int64_t pki_x509_ends(const X509 *cert);
 void pki_x509_serial(const X509 *cert, char serial[41]);
 void pki_serial_text(const ASN1_INTEGER *number, char serial[41]);
-/* The name that the certificate speaks for, see pki_cert_info; heap, "" when it has none. */
+/* The name that the certificate authenticates, see pki_cert_info; heap, "" when it has none. */
 char *pki_x509_name(const X509 *cert);
 /* See pki_cert_is_hub. */
 bool pki_x509_is_hub(X509 *cert);

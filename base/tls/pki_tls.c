@@ -9,7 +9,7 @@
 
 #include "base/tls/pki_openssl.h"
 
-/* An address is no server name (RFC 6066 section 3). */
+/* Removes an SNI that is an address, which is not allowed there (RFC 6066 section 3). */
 static void
 drop_numeric_sni(SSL *ssl)
 {
@@ -36,7 +36,7 @@ pki_watch_client(SSL_CTX *ctx)
 	SSL_CTX_set_info_callback(ctx, on_client_info);
 }
 
-/* In an operator's words; what is missing here is told by OpenSSL itself. */
+/* Codes in an operator's words; for all others OpenSSL's text is used. */
 static const char *
 verify_words(int code)
 {
@@ -164,7 +164,7 @@ pki_peer_alert(SSL *ssl, char *why, size_t size)
 	char byte;
 	int alert;
 
-	SSL_peek(ssl, &byte, 1); /* the alert may have come, but not been read */
+	SSL_peek(ssl, &byte, 1); /* reads an alert that has already arrived */
 	ERR_clear_error();
 	alert = (int)(intptr_t)SSL_get_app_data(ssl);
 	if (alert == 0 || alert == SSL3_AD_CLOSE_NOTIFY)

@@ -9,7 +9,7 @@
 
 #include "base/tls/pki_openssl.h"
 
-/* OpenSSL numbers such attachments once for the whole process. */
+/* OpenSSL assigns ex_data indexes once per process. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int trust_index;
 
@@ -48,14 +48,15 @@ register_once(void)
 	trust_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, on_ctx_freed);
 }
 
-/* The time, or the last one that time_t knows: that of Debian 12's armhf ends in 2038. */
+/* The time, capped to time_t's maximum: Debian 12's armhf ends in 2038. */
 static time_t
 time_of(int64_t seconds)
 {
 	return (time_t)MIN(seconds, sizeof(time_t) < sizeof seconds ? INT32_MAX : INT64_MAX);
 }
 
-/* A clock before the floor is wrong, and says nothing about a certificate that begins after it. */
+/* A clock before the floor is wrong, and must not reject a certificate that begins after the
+ * floor. */
 static void
 set_time(X509_STORE_CTX *chain, int64_t floor_s, X509 *pinned)
 {
@@ -130,7 +131,7 @@ verify_chain(X509_STORE_CTX *chain, struct pki_trust *trust)
 	return X509_verify_cert(chain);
 }
 
-/* In place of X509_verify_cert, for every client. */
+/* Replaces X509_verify_cert for every client. */
 static int
 verify_server(X509_STORE_CTX *chain, void *arg)
 {

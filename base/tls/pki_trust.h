@@ -1,7 +1,7 @@
 /*
- * What a client's context asks of a server's chain beyond its anchors: a CA by its hash
- * (pki_join_ctx), and a clock that may be wrong (pki_ctx_floor). Freed with the SSL_CTX. For
- * base/tls/pki_ctx.c alone.
+ * A client context's checks of a server's chain beyond the trust anchors: a CA by its hash
+ * (pki_join_ctx), a clock that may be wrong (pki_ctx_floor), and refused serial numbers
+ * (pki_ctx_refuse). Freed with the SSL_CTX. For base/tls/pki_ctx.c alone.
  *
  *	trust = pki_trust_attach(ctx);
  *	trust->floor_s = built_s;
@@ -14,16 +14,16 @@
 struct pki_trust {
 	int64_t floor_s; /* see pki_ctx_floor */
 	char hash[PKI_HASH_TEXT]; /* of a joining context, else "" */
-	char **ca_pem; /* NULL: nobody wants to know it */
-	/* serial numbers parted by commas, whose certificates are refused, see pki_ctx_refuse;
-	 * NULL: none */
+	char **ca_pem; /* NULL: not requested */
+	/* serial numbers of refused certificates, separated by commas, see pki_ctx_refuse; NULL:
+	 * none */
 	char *refused;
-	bool also; /* a chain without that CA may lead to another one that is trusted */
+	bool also; /* a chain without that CA may end at another trusted one */
 };
 
-/* Its verify callback is in place of X509_verify_cert from now on. NULL: OpenSSL cannot. */
+/* Replaces X509_verify_cert by its own verify callback in this context. NULL: OpenSSL failed. */
 struct pki_trust *pki_trust_attach(struct ssl_ctx_st *ctx);
-/* That of a context that has one. */
+/* The trust of a context to which it was attached. */
 struct pki_trust *pki_trust_of(const struct ssl_ctx_st *ctx);
 
 #endif

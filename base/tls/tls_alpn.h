@@ -1,5 +1,5 @@
 /*
- * Names of protocols as a ClientHello has them (RFC 7301 section 3.1). Pure; part of
+ * ALPN protocol names in the encoding of a ClientHello (RFC 7301 section 3.1). Pure; part of
  * base/tls/tls_stream.
  *
  *	n = tls_alpn_write(names, list);
@@ -9,12 +9,12 @@
 
 #include <stdbool.h>
 
-enum { TLS_ALPN_BYTES = 512 }; /* names that are offered, with their lengths */
+enum { TLS_ALPN_BYTES = 512 }; /* offered names, with their length bytes */
 
-/* `names` is ended by NULL, or is NULL. Bytes, or -EINVAL: a name is empty or too long, or they are
- * too many. */
+/* `names` is ended by NULL, or is NULL. Returns the bytes written, or -EINVAL: a name is empty or
+ * too long, or there are too many. */
 int tls_alpn_write(const char *const *names, unsigned char list[TLS_ALPN_BYTES]);
-/* Is the name in the client's list? Where, as OpenSSL wants to know it. */
+/* Is the name in the client's list? Sets *out to its position, as OpenSSL's callback requires. */
 bool tls_alpn_select(const char *name, const unsigned char **out, unsigned char *out_len,
 	const unsigned char *in, unsigned in_len);
 

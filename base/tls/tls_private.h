@@ -1,6 +1,6 @@
 /*
- * What the files of a TLS stream share: tls_stream.c (beginning, handshake, events, end) and
- * tls_records.c (what is read and written). Nothing outside of these includes it.
+ * Shared by the files of a TLS stream: tls_stream.c (creation, handshake, events, end) and
+ * tls_records.c (reading and writing). No other file includes it.
  */
 #ifndef EDGEWAY_BASE_TLS_TLS_PRIVATE_H
 #define EDGEWAY_BASE_TLS_TLS_PRIVATE_H
@@ -14,16 +14,16 @@ struct tls_stream {
 	struct loop *loop;
 	struct watch *watch;
 	struct timer *deadline;
-	struct preauth_conn *place; /* NULL: no step of the handshake waits for its turn */
+	struct preauth_conn *place; /* NULL: handshake steps run without rationing */
 	SSL *ssl;
 	struct tls_socket socket;
 	bool open;
-	bool held; /* the owner wants nothing to read */
-	bool writable; /* the owner wants to know when */
+	bool held; /* the owner has suspended reading */
+	bool writable; /* the owner has requested TLS_WRITABLE */
 	bool broken; /* OpenSSL forbids SSL_shutdown after a fatal error */
-	unsigned bulk; /* > 0: buffers are kept from one record to the next */
-	uint64_t records, key_records; /* written by this key, and how many may be */
-	size_t owed; /* plaintext of the last of them: said to be written once all are sent */
+	unsigned bulk; /* > 0: buffers are kept between records */
+	uint64_t records, key_records; /* records written with this key, and the limit */
+	size_t owed; /* plaintext of the last records: reported as written once all are sent */
 	unsigned interest;
 	enum tls_proof proof;
 	char *host; /* NULL: server */

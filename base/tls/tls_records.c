@@ -6,14 +6,14 @@
 #include <openssl/err.h>
 
 enum {
-	RECORD_EXTRA = 64, /* more than a record's head and tag, and a new key before it */
-	/* Taken off the socket, or given to it, at a time; below malloc's use of mmap. */
+	RECORD_EXTRA = 64, /* more than a record's header and tag, and a KeyUpdate before it */
+	/* Read from or written to the socket at once; below malloc's mmap threshold. */
 	AHEAD_BYTES = 6 * (TLS_RECORD_BYTES + RECORD_EXTRA),
 	BATCH_BYTES = 8 * (TLS_RECORD_BYTES + RECORD_EXTRA),
 	BULK_CALLS = 8, /* small reads or writes after which a connection counts as idle again */
 };
 
-/* SSL_get_error looks at the thread's queue; clearing an empty one takes as long as a small
+/* SSL_get_error reads the thread's error queue; clearing an empty queue costs as much as a small
  * record. */
 static void
 forget_errors(void)
@@ -22,7 +22,7 @@ forget_errors(void)
 		ERR_clear_error();
 }
 
-/* What a call that did not move a byte means: 0 at the end, else -errno. */
+/* Translates a failed call: 0 at the end of stream, else -errno. */
 static ssize_t
 tls_records_refused(struct tls_stream *s, int rc)
 {
@@ -43,8 +43,8 @@ tls_records_refused(struct tls_stream *s, int rc)
 	}
 }
 
-/* Large buffers, which stay while whole records go; handshakes and idle connections have small ones
- * that come and go. */
+/* Bulk transfer keeps large buffers; handshakes and idle connections use small ones, freed when
+ * empty. */
 static void
 tell_bulk(struct tls_stream *s, bool bulk)
 {
@@ -52,7 +52,8 @@ tell_bulk(struct tls_stream *s, bool bulk)
 		SSL_set_read_ahead(s->ssl, 1);
 		SSL_set_default_read_buffer_len(s->ssl, AHEAD_BYTES);
 	} else if (bulk) {
-		SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS); /* the small one has gone */
+		/* the small buffer is freed by now */
+		SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
 	}
 	if (bulk) {
 		s->bulk = BULK_CALLS;
@@ -79,9 +80,9 @@ tls_stream_read(struct tls_stream *s, void *to, size_t size)
 	return n > 0 ? n : tls_records_refused(s, n);
 }
 
-/* RFC 8446 section 5.5: AES-GCM is good for 2^24.5 full records by one key, which bulk through a
- * tunnel reaches; OpenSSL does not change it by itself. While a record is half written it cannot be
- * changed: then before the next one. TLS 1.2 knows no such thing. */
+/* RFC 8446 section 5.5: AES-GCM is safe for 2^24.5 full records per key, which bulk traffic through
+ * a tunnel reaches; OpenSSL does not update the key by itself. While a record is half written the
+ * key cannot be updated: then before the next one. TLS 1.2 has no key update. */
 static void
 mind_the_key(struct tls_stream *s)
 {
@@ -92,7 +93,7 @@ mind_the_key(struct tls_stream *s)
 		s->records = 0;
 }
 
-/* > 0: of the plaintext that is in records now; or as refused(). */
+/* > 0: bytes of plaintext now in records; or as tls_records_refused(). */
 static ssize_t
 write_record(struct tls_stream *s, const char *data, size_t n)
 {
@@ -108,8 +109,8 @@ write_record(struct tls_stream *s, const char *data, size_t n)
 	return done == 0 ? -EPIPE : done;
 }
 
-/* Several records, one system call. Of what the socket does not take at once, the last record is
- * said to be unwritten still. */
+/* Several records, one system call. If the socket does not take all, the last record is reported as
+ * not yet written. */
 static ssize_t
 write_records(struct tls_stream *s, const char *data, size_t n)
 {
@@ -152,7 +153,7 @@ tls_stream_write(struct tls_stream *s, const void *data, size_t n)
 		s->broken |= rc != -EAGAIN;
 		return rc;
 	}
-	assert(paid <= n); /* what was not said to be written comes again */
+	assert(paid <= n); /* the caller repeats what was reported as not written */
 	s->owed = 0;
 	if (paid == n)
 		return (ssize_t)n;
@@ -195,7 +196,7 @@ tls_stream_gather(struct tls_stream *s, const void *data, size_t n)
 	s->socket.gathers = false;
 	if (did == (ssize_t)n)
 		return did;
-	s->broken = true; /* there was room: nothing else can be the matter */
+	s->broken = true; /* there was room, so this is a fatal error */
 	return did < 0 && did != -EAGAIN ? did : -EPROTO;
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/core/util.h"
 
-/* OpenSSL numbers such methods once for the whole process. */
+/* OpenSSL assigns BIO method numbers once per process. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static BIO_METHOD *socket_method;
 

@@ -1,6 +1,6 @@
 /*
- * The socket below OpenSSL: records that follow each other at once leave in one packet. Part of
- * base/tls/tls_stream, which owns the SSL and the descriptor.
+ * The socket BIO below OpenSSL: batches consecutive records so that they leave in one packet. Part
+ * of base/tls/tls_stream, which owns the SSL and the descriptor.
  *
  *	tls_socket_attach(&s, ssl);
  *	tls_socket_make_room(&s, size);
@@ -18,21 +18,22 @@ struct ssl_st;
 
 struct tls_socket {
 	int fd; /* borrowed */
-	bool gathers; /* records wait for those that follow at once */
-	bool at_end; /* of what the socket gives */
-	char *batch; /* records for the socket; NULL while there is no room for any */
+	bool gathers; /* records wait in the batch for the next ones */
+	bool at_end; /* the socket has reached its end of input */
+	char *batch; /* records to send; NULL while none is allocated */
 	size_t batch_start, batch_end, batch_size;
 };
 
-/* Below `ssl` from now on, until that is freed; does not move meanwhile. False: OpenSSL cannot. */
+/* Becomes the BIO of `ssl` until that is freed; *s must not move meanwhile. False: OpenSSL
+ * failed. */
 bool tls_socket_attach(struct tls_socket *s, struct ssl_st *ssl);
-/* The batch takes `size` bytes at least. Not while it holds any. */
+/* Makes the batch hold at least `size` bytes. Only while it is empty. */
 void tls_socket_make_room(struct tls_socket *s, size_t size);
-/* How many more bytes the batch takes. */
+/* Free bytes in the batch. */
 size_t tls_socket_room(const struct tls_socket *s);
 /* 0: all of the batch is sent; -EAGAIN or another -errno. */
 int tls_socket_send(struct tls_socket *s);
-/* Gives the batch's memory back, unless it holds something. */
+/* Frees the batch's memory, unless it holds something. */
 void tls_socket_drop_room(struct tls_socket *s);
 void tls_socket_fini(struct tls_socket *s);
 

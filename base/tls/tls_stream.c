@@ -14,15 +14,16 @@
 #include "base/tls/tls_alpn.h"
 
 enum {
-	NOTSENT_BYTES = 128 * 1024, /* small messages pass what is not yet sent of bulk */
-	USER_TIMEOUT_MS = 10000, /* sent and not acknowledged for so long: the peer is gone */
+	/* limits unsent data in the kernel, so that small messages wait less behind bulk */
+	NOTSENT_BYTES = 128 * 1024,
+	USER_TIMEOUT_MS = 10000, /* unacknowledged for so long: the peer is dead */
 	HANDSHAKE_MS = 10000,
 };
 
-/* A client's order counts: AES-128 takes a sixth less of the CPU than AES-256. */
+/* The client's order decides: AES-128 takes a sixth less of the CPU than AES-256. */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
-/* OpenSSL numbers such attachments once for the whole process; app data belongs to base/tls/pki. */
+/* OpenSSL assigns ex_data indexes once per process; app data belongs to base/tls/pki. */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int stream_index;
 
@@ -106,7 +107,7 @@ tls_stream_ask(struct tls_stream *s)
 		set_interest(s, interest != 0 ? interest : WATCH_HUP);
 }
 
-/* The handshake is over: whoever has the place may give it back. */
+/* The handshake is over: its owner may release the preauth slot. */
 static void
 tls_forget_place(struct tls_stream *s)
 {
@@ -116,7 +117,7 @@ tls_forget_place(struct tls_stream *s)
 		preauth_cancel(place);
 }
 
-/* The last word; the stream may be gone afterwards. */
+/* Reports the failure; the stream may be freed afterwards. */
 static void
 tls_stream_fail(struct tls_stream *s, const char *why)
 {
@@ -187,7 +188,7 @@ tls_on_step(void *arg)
 	tls_stream_shake(arg);
 }
 
-/* A step of a handshake takes as long as many requests: it comes when it is its client's turn. */
+/* A handshake step costs as much as many requests: preauth schedules it fairly among clients. */
 static void
 tls_shake_in_turn(struct tls_stream *s, unsigned events)
 {
@@ -214,7 +215,7 @@ on_watch(void *arg, int fd, unsigned events)
 	if (!s->open)
 		tls_shake_in_turn(s, events);
 	else if (events & WATCH_WRITE)
-		s->on(s->arg, TLS_WRITABLE); /* its owner reads as well, if there is something */
+		s->on(s->arg, TLS_WRITABLE); /* the owner also reads, if there is data */
 	else
 		s->on(s->arg, TLS_READABLE);
 }
@@ -224,7 +225,7 @@ set_socket(int fd)
 {
 	int notsent = NOTSENT_BYTES, timeout = USER_TIMEOUT_MS;
 
-	/* A Unix socket has none of these; a kernel without them serves as well. */
+	/* Errors are ignored: Unix sockets and old kernels lack these options. */
 	sock_nodelay(fd);
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof notsent);
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
@@ -257,7 +258,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	SSL_set_mode(s->ssl,
 		SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/* A peer that was killed says no close_notify; whoever reads knows by other means what is
+	/* A killed peer sends no close_notify; the protocol above knows by other means what is
 	 * complete. */
 	SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	if (setup->proof != TLS_ANYBODY)
@@ -268,7 +269,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	set_socket(s->socket.fd);
 	s->deadline = timer_new(s->loop, on_late, s);
 	timer_start(s->deadline, setup->deadline_ms != 0 ? setup->deadline_ms : HANDSHAKE_MS, 0);
-	/* A client speaks first, and not before it is connected. */
+	/* The client sends first, and only once it is connected. */
 	s->interest = s->host != NULL ? WATCH_READ | WATCH_WRITE : WATCH_READ;
 	s->watch = watch_start(s->loop, s->socket.fd, s->interest, on_watch, s);
 	*out = s;

@@ -1,14 +1,14 @@
 /*
- * A TLS connection as a non-blocking stream of bytes on a loop (OpenSSL), for contexts made by
- * base/tls/pki. Both sides must prove who they are and agree on one ALPN name; a peer without a
- * certificate of our CA, or with another protocol, never becomes open. The stream owns its socket.
- * Everything on the loop's thread.
+ * A TLS connection as a non-blocking byte stream on a loop (OpenSSL), with contexts of
+ * base/tls/pki. By default both sides must authenticate and agree on one ALPN name; a peer without
+ * a certificate of our CA, or with another protocol, never becomes open. The stream owns its
+ * socket. Everything on the loop's thread.
  *
- * The owner is told TLS_OPEN once the handshake is done, or TLS_FAILED (tls_stream_why says what
- * failed; free the stream). After TLS_OPEN it is told TLS_READABLE and, once asked for,
- * TLS_WRITABLE. Records are taken off the socket several at a time, so who is told TLS_READABLE
- * reads until -EAGAIN, or comes back by itself: no event announces what waits in here. Within a
- * call of `on` the stream may be freed.
+ * The owner gets TLS_OPEN once the handshake is done, or TLS_FAILED (tls_stream_why gives the
+ * reason; free the stream). After TLS_OPEN it gets TLS_READABLE and, once requested, TLS_WRITABLE.
+ * The stream reads several records from the socket at a time, so after TLS_READABLE the owner must
+ * read until -EAGAIN, or return later by itself: no event announces data that is buffered here. The
+ * stream may be freed within a call of `on`.
  *
  *	rc = tls_stream_new(&(struct tls_setup){.loop = loop, .fd = fd, .ctx = ctx, .host = "hub",
  *		.alpn = "name/1", .on = on_tls, .arg = me}, &stream, &err);
@@ -27,8 +27,8 @@ struct tls_stream;
 
 enum { TLS_KEY_RECORDS = 1 << 23 };
 enum { TLS_RECORD_BYTES = 16384 }; /* most that one record holds, RFC 8446 section 5.1 */
-/* Must the other side prove who it is? TLS_ANYBODY: a server asks for no certificate, a client
- * takes any. TLS_HUB: it must be a hub (pki_cert_is_hub), under whatever name. */
+/* Must the peer authenticate? TLS_ANYBODY: a server requests no certificate, a client accepts any.
+ * TLS_HUB: it must be a hub (pki_cert_is_hub), under any name. */
 enum tls_proof { TLS_PROVEN, TLS_ANYBODY, TLS_HUB };
 enum tls_event { TLS_OPEN, TLS_FAILED, TLS_READABLE, TLS_WRITABLE };
 
@@ -38,53 +38,53 @@ struct tls_setup {
 	struct loop *loop;
 	int fd; /* connected or connecting; taken, also on failure */
 	struct ssl_ctx_st *ctx;
-	const char *host; /* client: name or address the certificate must bear; NULL: server */
-	const char *alpn; /* NULL: none is spoken of */
-	/* In its place, ended by NULL, good until the stream is gone: names that are offered, or of
-	 * which a server selects the first that is. What becomes of it does not matter. */
+	const char *host; /* client: name or address the certificate must have; NULL: server */
+	const char *alpn; /* NULL: no ALPN */
+	/* Instead of alpn, ended by NULL, valid until the stream is freed: a client offers all
+	 * names, a server selects the first that is offered. The result is not checked. */
 	const char *const *offers;
 	enum tls_proof proof;
 	unsigned deadline_ms; /* of the handshake; 0: 10 s */
-	/* Server: the peer's place until it has authenticated, whose turn each step of the
-	 * handshake waits for; outlives the handshake, or the stream. NULL, or one without a place:
-	 * none waits. */
+	/* Server: the peer's preauth slot, by which each handshake step is rationed; outlives the
+	 * handshake, or the stream. NULL, or one without a slot: no step waits. */
 	struct preauth_conn *place;
-	uint64_t key_records; /* that are written by one key; 0: TLS_KEY_RECORDS */
+	uint64_t key_records; /* records written with one key; 0: TLS_KEY_RECORDS */
 	tls_event_fn *on;
 	void *arg;
 };
 
 int tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct err *err);
-/* Sends close_notify where it can be sent at once, and closes the socket. */
+/* Sends close_notify if that is possible at once, and closes the socket. */
 void tls_stream_free(struct tls_stream **s);
-/* The same with a reset: the other side sees that this was not all. */
+/* The same with a reset: the peer sees that the stream is truncated. */
 void tls_stream_reset(struct tls_stream **s);
-/* From now on somebody else is told. */
+/* Replaces the owner's callback. */
 void tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg);
 /* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. */
 ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t size);
-/* > 0, perhaps less than n: the next call begins with the very bytes that were left; -EAGAIN
+/* > 0, possibly less than n: the next call must begin with exactly the remaining bytes; -EAGAIN
  * (tls_stream_want) or another -errno. */
 ssize_t tls_stream_write(struct tls_stream *s, const void *data, size_t n);
-/* A record, of at most TLS_RECORD_BYTES, that waits for those that follow at once: n; -EAGAIN:
- * nothing was taken, for the socket takes no more; or another -errno. Not between the parts of a
+/* Adds a record, of at most TLS_RECORD_BYTES, to the batch for tls_stream_send: n; -EAGAIN: nothing
+ * was taken, since the socket is full; or another -errno. Not between the parts of a
  * tls_stream_write. */
 ssize_t tls_stream_gather(struct tls_stream *s, const void *data, size_t n);
-/* Sends what was gathered: 0, -EAGAIN (what is left goes with the next call) or another -errno. */
+/* Sends the batch: 0, -EAGAIN (the next call sends the rest) or another -errno. */
 int tls_stream_send(struct tls_stream *s);
 void tls_stream_want(struct tls_stream *s, bool writable);
 /* While held, TLS_READABLE does not come. */
 void tls_stream_hold(struct tls_stream *s, bool held);
 /* Its socket; borrowed. */
 int tls_stream_fd(const struct tls_stream *s);
-/* Half-close: close_notify, after which reading goes on (RFC 8446 section 6.1). 0, or -EAGAIN: once
- * more when writable. */
+/* Half-close: sends close_notify; reading goes on (RFC 8446 section 6.1). 0, or -EAGAIN: call again
+ * when writable. */
 int tls_stream_end(struct tls_stream *s);
-/* Server: the name that the client asks for (RFC 6066 section 3), "" when it says none. */
+/* Server: the client's SNI (RFC 6066 section 3), "" when it sent none. */
 const char *tls_stream_sni(const struct tls_stream *s);
 /* Name in the peer's certificate; "" before TLS_OPEN. */
 const char *tls_stream_peer(const struct tls_stream *s);
-/* Its serial number (pki_cert_serial) and its end, seconds since 1970. After TLS_OPEN. */
+/* The peer certificate's serial number (pki_cert_serial) and notAfter, seconds since 1970. After
+ * TLS_OPEN. */
 int64_t tls_stream_peer_ends(const struct tls_stream *s, char serial[PKI_SERIAL_TEXT]);
 const char *tls_stream_why(const struct tls_stream *s);
 

@@ -78,7 +78,7 @@ on_tls(void *arg, enum tls_event event)
 {
 	struct transport_tls *t = arg;
 
-	(void)event; /* what failed is told by the next read */
+	(void)event; /* the next read returns the error */
 	if (t->wire.on != NULL)
 		t->wire.on(t->wire.arg);
 }

@@ -1,8 +1,8 @@
 /*
- * What carries bytes between two ends: a TLS connection in earnest, a pair of sockets or memory in
- * tests, plain TCP where something else makes it safe. A wire embeds struct transport, fills `ops`,
- * and says by `on` that reading or writing may succeed now; who holds the wire sets `on` and `arg`
- * and frees it. All of it on one loop. Within `on` the wire may be freed.
+ * An abstract byte stream between two ends: TLS in production, a socket pair or memory in tests,
+ * plain TCP where something else secures it. An implementation embeds struct transport, fills
+ * `ops`, and calls `on` when reading or writing may succeed; the owner sets `on` and `arg` and
+ * frees the transport. All on one loop. The transport may be freed within `on`.
  *
  *	struct transport *w = transport_tls(&stream);	// an open stream; taken
  */
@@ -18,22 +18,22 @@ struct transport;
 typedef void transport_fn(void *arg);
 
 struct transport_ops {
-	/* > 0; 0 at the end; -EAGAIN or another -errno. Bytes may wait in the wire unannounced
-	 * until -EAGAIN. */
+	/* > 0; 0 at the end; -EAGAIN or another -errno. Until -EAGAIN, buffered bytes may wait
+	 * without an event. */
 	ssize_t (*read)(struct transport *w, void *to, size_t size);
-	/* > 0, perhaps less than n: the next call begins with the very bytes that were left;
+	/* > 0, possibly less than n: the next call must begin with exactly the remaining bytes;
 	 * -EAGAIN or another -errno. */
 	ssize_t (*write)(struct transport *w, const void *data, size_t n);
-	/* Both or neither, in place of `write` then. At most TLS_RECORD_BYTES that go out with what
-	 * follows them: n; -EAGAIN: none of them now; or another -errno. And: now they go, 0,
-	 * -EAGAIN (what is left goes with the next call) or another -errno. */
+	/* gather and send replace `write`: both are set or neither. gather batches at most
+	 * TLS_RECORD_BYTES: n; -EAGAIN: nothing taken; or another -errno. send sends the batch: 0,
+	 * -EAGAIN (the next call sends the rest) or another -errno. */
 	ssize_t (*gather)(struct transport *w, const void *data, size_t n);
 	int (*send)(struct transport *w);
-	/* Tell when a write may succeed, until asked no more. */
+	/* Calls `on` when a write may succeed, until called with false. */
 	void (*want)(struct transport *w, bool writable);
-	/* While held, nothing is told of what may be read. NULL: it cannot be held. */
+	/* While held, no event for readable data. NULL: not supported. */
 	void (*hold)(struct transport *w, bool held);
-	/* The socket, to be asked how its line is (sock_drains, sock_rerouted). NULL: there is
+	/* The socket, for queries about the connection (sock_drains, sock_rerouted). NULL: there is
 	 * none. */
 	int (*fd)(struct transport *w);
 	void (*free)(struct transport *w);
@@ -46,8 +46,8 @@ struct transport {
 };
 
 struct transport *transport_tls(struct tls_stream **stream);
-/* A connected stream socket, taken: between two ends of one machine, or where what it carries
- * proves itself. */
+/* Takes over a connected stream socket: for two ends on one machine, or where the carried protocol
+ * authenticates itself. */
 struct transport *transport_socket(struct loop *loop, int fd);
 
 #endif

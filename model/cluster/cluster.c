@@ -1,3 +1,8 @@
+/*
+ * Changes of objects only mark joints; cluster_next_change joins them, one joint at a time and only
+ * as far as needed for the next change. So many changes of one service cost one join, and the
+ * caller can serve its loop in between.
+ */
 #include "model/cluster/cluster.h"
 
 #include <errno.h>
@@ -8,7 +13,7 @@
 #include "model/cluster/cluster_private.h"
 #include "model/selector.h"
 
-/* --- what sources say ----------------------------------------------------------------------- */
+/* --- objects and their sources -------------------------------------------------------------- */
 
 static void
 free_record(struct cluster *c, struct record *r)
@@ -39,7 +44,7 @@ same_node(const struct kube_object *a, const struct kube_object *b)
 		a->node.is_public == b->node.is_public;
 }
 
-/* Puts the object of the source that sorts first in force, and frees `before` when it was
+/* Makes the object of the source that sorts first the current one, and frees `before` if it was
  * replaced. */
 static void
 cluster_settle(struct cluster *c, struct record *r, struct kube_object *before)
@@ -287,7 +292,7 @@ note_refused(
 		cluster_note(c, xasprintf("%s service=%s/%s", now->why.text, j->ns, now->name));
 }
 
-/* Nodes keep what they were told before. `told` of this time is for the next. */
+/* Nodes keep their last view. `told` keeps its digest for the next comparison. */
 static void
 cluster_hold_back(
 	struct cluster *c, const struct joint *j, struct told *told, const struct told *before)
@@ -302,7 +307,7 @@ cluster_hold_back(
 				j->ns, told->name, told->why.text));
 }
 
-/* Takes over the view; before: what was told of it, NULL: nothing. */
+/* Takes over the view; before: what was last sent for it, NULL: nothing. */
 static struct told
 look_at(struct cluster *c, const struct joint *j, struct joined *now, const struct told *before)
 {
@@ -332,7 +337,7 @@ look_at(struct cluster *c, const struct joint *j, struct joined *now, const stru
 	return told;
 }
 
-/* The service itself first. */
+/* Sorts the service itself first. */
 static int
 compare_names(const char *a, const char *b)
 {
@@ -348,8 +353,8 @@ compare_joined(const void *a, const void *b)
 		((const struct joined *)a)->view->name, ((const struct joined *)b)->view->name);
 }
 
-/* Joins again, and makes changes of what differs from what was told: both lists are in order of
- * names. */
+/* Joins again, and queues a change for each difference from what was last sent: both lists are
+ * sorted by name. */
 static void
 join_again(struct cluster *c, struct joint *j)
 {
@@ -426,7 +431,7 @@ cluster_dirty(const struct cluster *c)
 	return !TAILQ_EMPTY(&c->waiting) || !TAILQ_EMPTY(&c->pending);
 }
 
-/* --- the rest ------------------------------------------------------------------------------- */
+/* --- queries -------------------------------------------------------------------------------- */
 
 int
 cluster_node(const struct cluster *c, const char *name, const char **site, const char **zone)

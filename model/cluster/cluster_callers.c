@@ -5,9 +5,9 @@
 #include "model/local_callers.h"
 
 /*
- * Which pods call from which node. Addresses repeat among nodes, so each node is told of its own
- * alone. hostNetwork pods have the node's address and cannot be told from its processes: they are
- * not among them.
+ * Which pods call from which node. Addresses repeat among nodes, so each node gets only its own
+ * pods. hostNetwork pods have the node's address and cannot be distinguished from its processes, so
+ * they are left out.
  */
 
 struct changed_node {
@@ -77,7 +77,7 @@ cluster_restricted(const struct cluster *c)
 	return c->n_restricted;
 }
 
-/* A pod on its way out whose address another one has by now. */
+/* Is it a terminating pod whose address another pod already has? */
 static bool
 callers_has_successor(const struct cluster *c, const struct kube_pod *p)
 {

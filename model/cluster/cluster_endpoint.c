@@ -6,7 +6,7 @@
 #include "model/mesh.h"
 #include "model/selector.h"
 
-/* --- what nodes will not dial (model/dial_guard) -------------------------------------------- */
+/* --- refused addresses (model/dial_guard) --------------------------------------------------- */
 
 static void
 join_refuse(struct joining *j, const struct view_endpoint *e, const char *address, const char *what)
@@ -29,7 +29,7 @@ check_address(struct joining *j, const struct view_endpoint *e, const char *addr
 	if (port == 0 || !ip_parse(address, &ip))
 		return;
 	class = special_addr_class(&ip);
-	/* A hostPort at loopback is for its own machine, which dials the pod itself. */
+	/* A hostPort on loopback serves only its own machine, which dials the pod directly. */
 	if (class == SPECIAL_LOOPBACK && address == e->host_ip && e->network != NETWORK_HOST)
 		return;
 	if (class != SPECIAL_NONE)
@@ -72,7 +72,7 @@ join_find_number(const struct kube_pod *p, uint16_t port, uint8_t protocol)
 	for (size_t i = 0; i < p->n_ports; i++) {
 		if (p->ports[i].port != port || p->ports[i].protocol != protocol)
 			continue;
-		/* One port may be declared twice; that with a hostPort is of use. */
+		/* A port may be declared twice; prefer the one with a hostPort. */
 		if (found == NULL || (found->host_port == 0 && p->ports[i].host_port != 0))
 			found = &p->ports[i];
 	}
@@ -85,8 +85,7 @@ cluster_endpoint_copy(const char *text, const char *otherwise)
 	return xstrdup(text != NULL && *text != '\0' ? text : otherwise);
 }
 
-/* hostNetwork: the pod's own port; hostPort: at its hostIP, if that says one, else at the
- * node's. */
+/* hostNetwork: the pod's own port; hostPort: at its hostIP if set, else at the node's address. */
 static void
 set_host_way(
 	struct joining *j, struct view_endpoint *e, const struct kube_object *pod, uint16_t port)
@@ -124,7 +123,7 @@ set_node(struct joining *j, struct view_endpoint *e, const char *zone)
 	e->public_ip = xstrdup("");
 	if (node == NULL || *node->public_ip == '\0' || e->host_port == 0)
 		return;
-	/* A port that is bound to loopback is not at the public address. */
+	/* A port bound to loopback is not reachable at the public address. */
 	if (ip_parse(e->host_ip, &host) && ip_is_loopback(&host))
 		return;
 	free(e->public_ip);
@@ -164,7 +163,8 @@ is_like_the_last(const struct joining *j, const struct kube_object *pod, uint16_
 		strcmp(name_of_port(last, port, protocol), name_of_port(pod, port, protocol)) == 0;
 }
 
-/* The gate's number in the view. One too many is closed, for it is not told what it is. */
+/* The gate's number in the view. A gate beyond the limit permits nobody, since its text is not
+ * sent. */
 static uint8_t
 find_gate(struct joining *j, const struct kube_object *pod, uint16_t port)
 {
@@ -199,7 +199,7 @@ compare_gates(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* In order of their texts, so that the view does not depend on who came first. */
+/* Sorts by text, so that the view does not depend on the order of arrival. */
 void
 join_sort_gates(struct view *v)
 {
@@ -261,9 +261,9 @@ join_add(struct joining *j, const struct member *m, uint16_t port)
 	check_refused(j, e);
 }
 
-/* --- order and doubles ---------------------------------------------------------------------- */
+/* --- order and duplicates ------------------------------------------------------------------- */
 
-/* Who it is: two entries that agree here are one, said by two slices. */
+/* Compares identity: equal entries are one endpoint, listed by two slices. */
 static int
 compare_identity(const struct view_endpoint *x, const struct view_endpoint *y)
 {
@@ -280,7 +280,7 @@ compare_identity(const struct view_endpoint *x, const struct view_endpoint *y)
 	return order;
 }
 
-/* The better one first: ready, then serving, then staying. */
+/* The better duplicate first: ready, then serving, then not terminating. */
 static int
 cluster_endpoint_rank(const struct view_endpoint *e)
 {

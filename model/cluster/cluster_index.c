@@ -1,3 +1,7 @@
+/*
+ * The indexes that lead from an object to the services it can affect, so that a change marks only
+ * those. A selector is indexed by its first pair alone; cluster_selects then checks all pairs.
+ */
 #include <string.h>
 
 #include "base/core/hash.h"
@@ -125,13 +129,12 @@ cluster_index_mark(struct cluster *c, struct joint *j)
 {
 	if (j == NULL || j->dirty)
 		return;
-	cluster_near_forget(
-		c, j); /* its Service may be another, or none, until it is joined again */
+	cluster_near_forget(c, j); /* its Service may change or vanish before it is joined again */
 	j->dirty = true;
 	TAILQ_INSERT_TAIL(&c->waiting, j, waiting);
 }
 
-/* Where the joint keeps its records of this kind; NULL: nowhere. */
+/* The joint's list for records of this kind; NULL: none. */
 static struct record **
 list_of(struct joint *j, enum kube_kind kind)
 {
@@ -155,7 +158,7 @@ cluster_index_attach(struct cluster *c, struct record *r, const char *name)
 	*list = r;
 }
 
-/* The joint stays: it is marked, and cluster_next_change frees what nobody needs. */
+/* The joint stays: it is marked, and cluster_next_change frees it if unused. */
 static void
 cluster_index_detach(struct record *r)
 {
@@ -295,7 +298,8 @@ mark_linked(struct cluster *c, uint64_t hash)
 		cluster_index_mark(c, node_of(struct link, n)->target);
 }
 
-/* Services whose selector takes the pod, unless their members are given by slices or Endpoints. */
+/* Marks services whose selector matches the pod, unless slices or Endpoints define their
+ * members. */
 static void
 mark_selecting(struct cluster *c, const char *ns, const struct kube_labels *labels)
 {
@@ -315,8 +319,8 @@ mark_selecting(struct cluster *c, const char *ns, const struct kube_labels *labe
 	}
 }
 
-/* Policies come and go seldom: which of the namespace's services they close or open is found when
- * these are joined. */
+/* Policies change rarely, so all services of the namespace are marked; joining them finds which are
+ * affected. */
 static void
 mark_namespace(struct cluster *c, const char *ns)
 {
@@ -335,7 +339,7 @@ cluster_mark_affected(struct cluster *c, const struct record *r)
 	cluster_index_mark(c, r->joint);
 	if (r->kind == KUBE_NETPOLICY)
 		mark_namespace(c, r->ns);
-	/* Which namespaces a policy means may be others now. */
+	/* A policy's selector may now match other namespaces. */
 	if (r->kind == KUBE_NAMESPACE && c->policies.n > 0)
 		cluster_mark_all(c);
 	if (r->kind != KUBE_POD)
@@ -347,8 +351,7 @@ cluster_mark_affected(struct cluster *c, const struct record *r)
 		cluster_callers_touch(c, p->node);
 }
 
-/* Kubelets write their Node often, but what matters here changes once in a while: then look at
- * everything. */
+/* Kubelets update their Node often, but relevant changes are rare: then everything is checked. */
 void
 cluster_mark_all(struct cluster *c)
 {

@@ -43,7 +43,7 @@ choose_mode(const struct kube_service_port *p)
 
 /* --- ports ---------------------------------------------------------------------------------- */
 
-/* A new port; NULL when the view has as many as it may have. */
+/* A new port; NULL when the view has reached the limit. */
 static struct view_port *
 new_port(struct joining *j, const struct kube_service_port *sp, uint16_t number)
 {
@@ -98,7 +98,7 @@ join_port(struct joining *j, const struct kube_service_port *sp, const struct me
 			sp->name);
 }
 
-/* --- ports that the service itself does not have -------------------------------------------- */
+/* --- ports that the Service does not declare ------------------------------------------------ */
 
 static bool
 has_port(const struct view *v, uint16_t number, bool udp)
@@ -109,8 +109,7 @@ has_port(const struct view *v, uint16_t number, bool udp)
 	return false;
 }
 
-/* The number is left free by the ports that are there: serves it with those members that have
- * sp. */
+/* Adds sp as an extra port if its number is unused, with the members that have it. */
 static void
 join_extra(struct joining *j, const struct kube_service_port *sp, uint16_t number,
 	const struct members *members)
@@ -128,7 +127,7 @@ join_extra(struct joining *j, const struct kube_service_port *sp, uint16_t numbe
 	add_members(j, members);
 }
 
-/* The port at which all endpoints serve this one; 0 when they differ, or there is none. */
+/* The common port of all endpoints; 0 when they differ, or there are none. */
 static uint16_t
 common_target(const struct view_port *p)
 {
@@ -145,7 +144,8 @@ common_target(const struct view_port *p)
 	return target;
 }
 
-/* Who finds a headless service elsewhere gets the pods' addresses, and calls their own ports. */
+/* Clients that resolve a headless service by other DNS get the pods' addresses, and call the pods'
+ * own ports. */
 static void
 join_targets(struct joining *j, const struct members *members)
 {
@@ -159,7 +159,7 @@ join_targets(struct joining *j, const struct members *members)
 	}
 }
 
-/* Whatever the pods declare. */
+/* Adds all ports that the pods declare. */
 static void
 join_declared(struct joining *j, const struct members *members)
 {
@@ -199,7 +199,7 @@ new_view(struct joining *j, const char *hostname)
 	v->lb = s->lb;
 	v->hash_key = xstrdup(s->hash_key);
 	v->health_path = xstrdup(s->health_path);
-	/* Who names a pod means that one, wherever it runs. */
+	/* A client that names a pod wants that pod, wherever it runs. */
 	v->local_only = own && s->local_only;
 	v->distribution = s->distribution;
 	v->allow_from = xstrdup(s->allow_from);
@@ -207,7 +207,7 @@ new_view(struct joining *j, const char *hostname)
 	return v;
 }
 
-/* The service's own view, or that of those pods that share a hostname. */
+/* The service's own view, or the view of the pods that share a hostname. */
 static void
 join_view(struct joining *j, const char *hostname, const struct members *members)
 {
@@ -224,7 +224,7 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 	for (size_t i = 0; i < j->service->n_ports; i++)
 		if (j->service->ports[i].protocol != KUBE_SCTP)
 			join_port(j, &j->service->ports[i], members);
-	/* That nobody has a way to a port that nobody asked for is no news. */
+	/* Unreachable ports that the Service does not declare are not worth a reason. */
 	j->quiet = true;
 	if (j->service->headless)
 		join_targets(j, members);
@@ -253,7 +253,7 @@ compare_hostnames(const void *a, const void *b)
 	return order;
 }
 
-/* The pods of a headless service that have a hostname: a name of its own for each. */
+/* The pods of a headless service that have a hostname each get a name of their own. */
 static void
 join_named_pods(struct joining *j, const struct members *all)
 {

@@ -1,7 +1,7 @@
 /*
- * A service that no node could take is refused here, where it is known why: told to nodes it would
- * be refused by each of them, again and again. What they were told before stays, as it does with a
- * change that an agent refuses.
+ * A service that no node could accept is refused here, where the reason is known: otherwise each
+ * node would refuse it, again and again. Nodes keep its last view, as with a change that an agent
+ * refuses.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ limits_count_endpoints(const struct view *v)
 	return n;
 }
 
-/* Every value has a byte, so that a small text need not be counted. */
+/* Every value has at least one byte, so a small text needs no counting. */
 void
 cluster_check_limits(struct joined *now, const struct buf *json)
 {

@@ -15,8 +15,8 @@ join_find_target(const struct kube_pod *p, const struct kube_service_port *sp)
 	return 0;
 }
 
-/* An address passes on when a pod goes: the one that stays is meant, else any, but always the
- * same. */
+/* Addresses are reused after a pod terminates: choose the pod that is not terminating, else any,
+ * but always the same. */
 static const struct kube_object *
 cluster_member_likelier(const struct kube_object *a, const struct kube_object *b)
 {
@@ -25,8 +25,8 @@ cluster_member_likelier(const struct kube_object *a, const struct kube_object *b
 	return strcmp(a->name, b->name) < 0 ? a : b;
 }
 
-/* The pod behind an endpoint: named, or found by its node and address (pods of two nodes may share
- * one). */
+/* The pod of an endpoint: by name, or by node and address (pods of two nodes may share an
+ * address). */
 static const struct kube_object *
 find_pod(const struct joining *j, const struct kube_endpoint *e)
 {
@@ -53,7 +53,7 @@ static void
 add_member(struct joining *j, const struct member *m)
 {
 	if (j->n_members > VIEW_MAX_MEMBERS)
-		return; /* one more than may be: it is refused */
+		return; /* one more than the limit: the service is refused */
 	if (j->n_members == j->members_room) {
 		j->members_room = MAX(j->members_room * 2, (size_t)8);
 		j->members = xrealloc(j->members, j->members_room * sizeof *j->members);
@@ -61,7 +61,7 @@ add_member(struct joining *j, const struct member *m)
 	j->members[j->n_members++] = *m;
 }
 
-/* Slices and Endpoints carry ports that are resolved already, under the service port's name. */
+/* Slices and Endpoints hold resolved ports, under the service port's name. */
 static uint16_t
 subset_port(const struct kube_subset *s, const struct kube_service_port *sp)
 {
@@ -74,8 +74,8 @@ subset_port(const struct kube_subset *s, const struct kube_service_port *sp)
 	return 0;
 }
 
-/* Once for all endpoints of the subset: a slice may have a thousand of them, and twenty thousand
- * ports. */
+/* Computed once for all endpoints of the subset: a slice may have a thousand of them, and twenty
+ * thousand ports. */
 static const uint16_t *
 subset_targets(struct joining *j, const struct kube_subset *s)
 {
@@ -115,7 +115,7 @@ gather_endpoints(struct joining *j, const struct kube_endpoints *endpoints)
 	}
 }
 
-/* As the EndpointSlice controller derives conditions from a pod. */
+/* The conditions that the EndpointSlice controller would derive from a pod. */
 static uint8_t
 pod_flags(const struct kube_pod *p, bool publish_not_ready)
 {

@@ -1,9 +1,9 @@
 /*
- * A selector that takes no pod: which of its labels no pod has, and which pod comes nearest. A
- * Service is often there before its pods, and pods come and go, so this is found again and again
- * for those that have no pod, not when they are joined. It runs on the hub's only event loop and
- * tenants write the labels, so what is bounded is work, not pods: one unit is a pod that is
- * visited, a label that is looked for, or a row of an edit distance, each some 100 ns.
+ * For a selector that matches no pod: which of its labels no pod has, and which pod is most
+ * similar. A Service often exists before its pods, and pods come and go, so this is repeated for
+ * services without pods, not done when they are joined. It runs on the hub's only event loop, and
+ * tenants write the labels; so the limit is on work, not on pods: one unit is a pod visited, a
+ * label searched, or a row of an edit distance, each some 100 ns.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,24 +12,24 @@
 
 enum {
 	NEAR_WORK_A_ROUND = 50000,
-	NEAR_WORK_A_SERVICE = 50000, /* what is beyond it is not looked at */
+	NEAR_WORK_A_SERVICE = 50000, /* beyond it, the search stops */
 	NEAR_LABELS = 32, /* of a pod, and of a selector */
 	NEAR_TEXT_MAX = 64, /* values of labels have 63 bytes at most */
 	NEAR_KEY_EDITS = 2,
-	NEAR_NOTHING = UINT8_MAX, /* a distance beyond all others: no label is like it */
+	NEAR_NOTHING = UINT8_MAX, /* above all distances: no similar label */
 };
 
-/* The pod that comes nearest to a selector. */
+/* The pod most similar to a selector. */
 struct near_pod {
 	const struct kube_object *pod; /* NULL: the namespace has none */
-	const struct kube_label *want; /* the first label of the selector that it has not */
-	struct kube_label have; /* in place of it, borrowed; no value: nothing like it */
+	const struct kube_label *want; /* the first label of the selector that it lacks */
+	struct kube_label have; /* its similar label, borrowed; no value: none is similar */
 	size_t matched;
 	unsigned distance;
-	const struct kube_object *taken; /* a pod that the selector takes; NULL: none */
+	const struct kube_object *taken; /* a pod that the selector matches; NULL: none */
 	size_t n_taken;
-	bool addressed; /* some of those have an address */
-	size_t work; /* that it took to find all this */
+	bool addressed; /* some matching pod has an address */
+	size_t work; /* work done so far */
 };
 
 uint64_t
@@ -39,9 +39,9 @@ cluster_namespace_hash(const char *ns)
 }
 
 /*
- * Edits of one letter, or of two neighbours that are swapped, in the first NEAR_TEXT_MAX bytes
- * (optimal string alignment); most + 1 when there are more than `most`. A cell that is further than
- * `most` from the diagonal has more edits than that.
+ * Edit distance: number of one-letter edits or swaps of adjacent letters in the first NEAR_TEXT_MAX
+ * bytes (optimal string alignment); most + 1 when there are more than `most`. A cell further than
+ * `most` from the diagonal needs more edits than that.
  */
 static unsigned
 near_distance(const char *a, const char *b, unsigned most, size_t *work)
@@ -79,8 +79,8 @@ near_distance(const char *a, const char *b, unsigned most, size_t *work)
 	return rows[n % 3][m];
 }
 
-/* The same key with another value, else one with almost this key: how far it is, where that is no
- * more than `most`. */
+/* Finds the same key with another value, else a label with a similar key; returns its distance if
+ * that is at most `most`. */
 static unsigned
 near_label(const struct kube_labels *labels, const struct kube_label *want, unsigned most,
 	struct kube_label *have, size_t *work)
@@ -109,8 +109,7 @@ near_label(const struct kube_labels *labels, const struct kube_label *want, unsi
 	return nearest;
 }
 
-/* The farthest that a label of the pod may be for the pod to be nearer than the best so far; < 0:
- * however near. */
+/* The greatest label distance at which the pod still beats the best so far; < 0: it cannot. */
 static int
 near_most(const struct near_pod *best, const struct near_pod *at)
 {
@@ -192,7 +191,7 @@ near_text(const struct near_pod *best, const struct kube_labels *selector)
 		best->have.value);
 }
 
-/* How much work that was. */
+/* Returns the work done. */
 static size_t
 near_look(const struct cluster *c, struct joint *j)
 {

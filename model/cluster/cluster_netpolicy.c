@@ -7,9 +7,9 @@
 #include "model/selector.h"
 
 /*
- * NetworkPolicies become texts of model/allow_from.h, one for each pod and port that they close:
- * the union of what all of them that select the pod let in. Namespaces are resolved to their names
- * here, so that nodes need not know their labels.
+ * Translates NetworkPolicies to texts of model/allow_from.h, one for each pod and port that they
+ * restrict: the union of what all policies selecting the pod permit. Namespaces are resolved to
+ * their names here, so that nodes need not know their labels.
  */
 
 uint64_t
@@ -18,7 +18,7 @@ cluster_netpolicy_hash(const char *ns)
 	return cluster_hash('P', ns, "", "");
 }
 
-/* Peers in order, each once. */
+/* Peers, sorted and unique. */
 struct netpolicy_peers {
 	size_t n;
 	char **list;
@@ -50,7 +50,7 @@ netpolicy_selects(const char *text, const struct kube_labels *labels)
 	if (strcmp(text, "*") == 0)
 		return true;
 	if (selector_parse(&s, text, NULL) < 0)
-		return false; /* was read before: cannot be */
+		return false; /* cannot happen: it was parsed before */
 	selects = selector_matches(s, labels);
 	selector_free(&s);
 	return selects;
@@ -66,8 +66,8 @@ netpolicy_add_namespace(struct netpolicy_peers *names, const char *selector,
 		netpolicy_add(names, xstrdup(name));
 }
 
-/* Where no Namespace is known, as in most folders of manifests, its name is the one label of a
- * namespace, and those that can be meant are among the selector's own words. */
+/* Where no Namespace object is known, as in most manifest folders, a namespace's only label is its
+ * name, and only names in the selector itself can match. */
 static void
 netpolicy_guess(struct netpolicy_peers *names, const char *selector)
 {
@@ -172,7 +172,7 @@ netpolicy_text(const struct netpolicy_peers *peers)
 	return buf_take_str(&text);
 }
 
-/* Adds whom the policy lets in; true when that is everybody. */
+/* Adds the callers that the policy permits; true when that is everybody. */
 static bool
 netpolicy_open(const struct cluster *c, const struct record *policy, const struct kube_pod *pod,
 	const uint16_t port, uint8_t protocol, struct netpolicy_peers *to)
@@ -190,7 +190,7 @@ netpolicy_open(const struct cluster *c, const struct record *policy, const struc
 	return false;
 }
 
-/* A pod on the host's network has the node's address, and policies are not for nodes. */
+/* A hostNetwork pod has the node's address, and policies do not apply to nodes. */
 char *
 cluster_netpolicy_gate(
 	const struct cluster *c, const struct kube_object *pod, uint16_t port, uint8_t protocol)

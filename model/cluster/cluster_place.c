@@ -7,7 +7,7 @@
 #include "model/check.h"
 #include "model/cluster/cluster_private.h"
 
-/* One address has many spellings in IPv6; names are compared without case. */
+/* IPv6 addresses have many spellings; names are compared without case. */
 static bool
 same_address(const char *a, const char *b)
 {
@@ -43,7 +43,7 @@ has_address(const struct record *r, const char *address)
 	return false;
 }
 
-/* A node that says one address twice (InternalIP and Hostname) is one place. */
+/* A node that lists one address twice (InternalIP and Hostname) counts once. */
 static bool
 told_before(struct table_node *first, const struct table_node *at, const struct record *r)
 {

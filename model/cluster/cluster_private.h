@@ -1,10 +1,11 @@
 /*
- * Between cluster.c (what is known, who is affected) and cluster_join.c (a service's view from it).
+ * Shared by cluster.c (the objects, and which services a change affects), cluster_join.c (a
+ * service's view) and their helpers.
  *
- * A record is an object's name; one or more sources say it, the one sorting first is in force. A
- * joint is a service's name with all that belongs to it; it lives as long as a record is attached,
- * a view is told, or it waits to be looked at. Links are the indexes' entries; they belong to the
- * record whose object they come from and are made anew when it changes.
+ * A record is an object's name; one or more sources have the object, and the source that sorts
+ * first is in force. A joint is a service's name with all that belongs to it; it exists while a
+ * record is attached, a view has been sent, or it waits for a check. Links are index entries; they
+ * belong to the record of their object and are rebuilt when that changes.
  */
 #ifndef EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
 #define EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
@@ -38,34 +39,34 @@ struct link {
 	void *target; /* joint or record */
 };
 
-/* What is to be said of a view, for a person; texts are on the heap, NULL when there is nothing to
- * say. */
+/* Readable explanations of a view; texts are on the heap, NULL when there are none. */
 struct reasons {
 	enum cluster_problem problem;
 	char *text;
-	bool refused; /* nodes refuse an address, whatever the text is about */
-	char *behind; /* why some pods are reached through the hub alone */
-	char *nodes; /* of those pods, in order, each with its NUL; of the service itself alone */
+	bool refused; /* nodes refuse an address, whichever problem the text describes */
+	char *behind; /* why some pods are reached only through the hub */
+	/* nodes of those pods, sorted, each with its NUL; only for the service itself */
+	char *nodes;
 	size_t n_nodes;
 };
 
-/* A view as it was told last. */
+/* A view as last returned by cluster_next_change. */
 struct told {
 	char *name; /* of the service, or <hostname>.<service> */
-	uint64_t digest, nodes; /* hash of the selector; 0: nothing was told yet */
-	bool restricted; /* not everybody may call it */
+	uint64_t digest, nodes; /* nodes: hash of the selector; 0: nothing returned yet */
+	bool restricted; /* its callers are restricted */
 	struct reasons why;
 	size_t reason_len; /* of why.text, without what cluster_look_near has added */
-	bool beyond; /* what it is now is beyond model/limits.h, and is not told */
+	bool beyond; /* its current form is beyond model/limits.h, and is not sent */
 };
 
-/* A sentence that cluster_next_note has yet to hand out. */
+/* A log message that cluster_next_note has yet to return. */
 struct note {
 	TAILQ_ENTRY(note) entry;
 	char *text;
 };
 
-/* A change that cluster_next_change has yet to hand out. */
+/* A change that cluster_next_change has yet to return. */
 struct pending {
 	TAILQ_ENTRY(pending) entry;
 	struct cluster_change change;
@@ -74,13 +75,13 @@ struct pending {
 struct joint {
 	struct table_node node;
 	TAILQ_ENTRY(joint) waiting;
-	TAILQ_ENTRY(joint) unmatched; /* while its selector takes no pod with an address */
+	TAILQ_ENTRY(joint) unmatched; /* while its selector matches no pod with an address */
 	bool dirty, is_unmatched;
-	struct told *told; /* the service itself, then names of pods in order */
+	struct told *told; /* the service itself, then pod names in order */
 	size_t n_told;
 	size_t n_records;
 	struct record *slices, *rules; /* by next_alike */
-	char *noted; /* of its rules, as cluster_next_note had it; NULL: nothing */
+	char *noted; /* the last note about its rules; NULL: none */
 	char *ns, *name;
 };
 
@@ -104,31 +105,31 @@ struct cluster {
 	struct table nodes, rules;
 	struct table policies; /* NetworkPolicies, by namespace */
 	struct table namespaces;
-	struct table pods_by_node; /* those that can be told from others by their address */
+	struct table pods_by_node; /* those identified by their address */
 	struct table callers_changed; /* nodes, until cluster_next_callers */
 	TAILQ_HEAD(, changed_node) callers_waiting;
-	size_t n_restricted; /* views told that not everybody may call */
+	size_t n_restricted; /* views sent with restricted callers */
 	TAILQ_HEAD(, joint) waiting;
 	TAILQ_HEAD(, joint)
-	unmatched; /* those that cluster_look_near has not looked at for longest first */
+	unmatched; /* the least recently checked by cluster_look_near first */
 	TAILQ_HEAD(, pending) pending;
 	TAILQ_HEAD(, note) notes;
 	uint64_t generation;
 	uint64_t node_changes;
-	size_t n_refused; /* of what is told */
+	size_t n_refused; /* of the views sent */
 	size_t count[KUBE_KINDS];
 };
 
 /* --- cluster_netpolicy.c -------------------------------------------------------------------- */
 uint64_t cluster_netpolicy_hash(const char *ns);
-/* Who may call this port of the pod by the NetworkPolicies that select it, on the heap; NULL:
- * everybody. */
+/* Who may call this port of the pod according to the NetworkPolicies that select it, on the heap;
+ * NULL: everybody. */
 char *cluster_netpolicy_gate(
 	const struct cluster *c, const struct kube_object *pod, uint16_t port, uint8_t protocol);
 
 /* --- cluster_callers.c ---------------------------------------------------------------------- */
 uint64_t cluster_callers_hash(const char *node);
-/* Pods or labels of this node are others now. */
+/* Pods or labels of this node have changed. */
 void cluster_callers_touch(struct cluster *c, const char *node);
 void cluster_callers_fini(struct cluster *c);
 
@@ -142,26 +143,25 @@ const struct kube_object *cluster_find(
 	const struct cluster *c, enum kube_kind kind, const char *ns, const char *name);
 bool cluster_selects(const struct kube_labels *selector, const struct kube_labels *labels);
 
-/* A view and what is to be said of it. */
+/* A view and its explanations. */
 struct joined {
 	struct view *view;
 	struct reasons why;
 	const char *nodes; /* selector, the service's */
-	bool beyond; /* beyond model/limits.h, as the reason says; the view is not whole */
+	bool beyond; /* beyond model/limits.h, as the reason says; the view is incomplete */
 };
 
 /* --- cluster.c ------------------------------------------------------------------------------ */
-/* A sentence for the log; taken. */
+/* Queues a message for the log; takes the text. */
 void cluster_note(struct cluster *c, char *text);
 /* --- cluster_limits.c ----------------------------------------------------------------------- */
-/* What was told of the service, or of the name of pods; NULL: nothing. */
+/* What was last sent for the service or pod name; NULL: nothing. */
 const struct told *cluster_find_told(const struct cluster *c, const char *ns, const char *name);
 /* Refuses the view, with the reason, when its JSON is beyond model/limits.h. */
 void cluster_check_limits(struct joined *now, const struct buf *json);
 
 /* --- cluster_join.c ------------------------------------------------------------------------- */
-/* The joint's views, on the heap: the service's own and those of its pods that have names; 0:
- * none. */
+/* The joint's views, on the heap: the service's own and those of its named pods; 0: none. */
 size_t cluster_join(const struct cluster *c, const struct joint *joint, struct joined **views);
 
 /* --- cluster_index.c ------------------------------------------------------------------------ */
@@ -171,29 +171,30 @@ uint64_t cluster_record_hash(enum kube_kind kind, const char *ns, const char *na
 struct joint *cluster_find_joint(const struct cluster *c, const char *ns, const char *name);
 void cluster_joint_free(struct joint *j);
 void cluster_told_free(struct told *told, size_t n);
-/* Enters the record's object in force into the indexes, and takes it out. */
+/* cluster_link adds the record's object to the indexes, cluster_unlink removes it. */
 void cluster_link(struct cluster *c, struct record *r);
 void cluster_unlink(struct record *r);
-/* Marks the services that the record's object in force can affect. */
+/* Marks the services that the record's object can affect. */
 void cluster_mark_affected(struct cluster *c, const struct record *r);
 void cluster_mark_all(struct cluster *c);
 
 /* --- cluster_rule.c ------------------------------------------------------------------------- */
-/* Enters a rule into a joint's, the one that counts first. */
+/* Inserts a rule into a joint's list, in which the rule that applies comes first. */
 void cluster_rule_place(struct record **at, struct record *r);
-/* What the joint's DestinationRules say where the service itself does not. */
+/* Applies the joint's DestinationRules where the service itself sets nothing. */
 void cluster_rule_apply(const struct joint *joint, const struct kube_service *s, struct view *v);
-/* Makes a note of rules that do not count, unless it has been made; `there`: the service is. */
+/* Queues a note about rules that do not apply, once; `there`: the service exists. */
 void cluster_rule_look(struct cluster *c, struct joint *joint, bool there);
 
 /* --- cluster_member.c ----------------------------------------------------------------------- */
 /* A pod or address that belongs to the service. */
 struct member {
 	const struct kube_object *pod; /* NULL: a bare address */
-	const char *ip, *node, *zone, *hostname; /* zone: NULL or "" when not said */
+	const char *ip, *node, *zone, *hostname; /* zone: NULL or "" when unknown */
 	const struct view_names *hint_zones, *hint_nodes; /* NULL: none */
-	const struct kube_subset *subset; /* whose ports it serves; NULL: its pod says */
-	/* of the subset, by port of the service (0: none); j->targets owns them */
+	/* the subset whose ports it serves; NULL: its pod decides */
+	const struct kube_subset *subset;
+	/* the subset's target ports, by port of the service (0: none); j->targets owns them */
 	const uint16_t *targets;
 	uint8_t flags;
 };
@@ -203,7 +204,7 @@ struct members {
 	size_t n;
 };
 
-/* One service being joined, and the view and port at which we are. */
+/* One service being joined, with the current view and port. */
 struct joining {
 	const struct cluster *c;
 	const struct joint *joint;
@@ -213,29 +214,29 @@ struct joining {
 	size_t n_members, members_room;
 	uint16_t **targets; /* of each subset */
 	size_t n_targets;
-	bool nobody; /* nothing says who the members are */
+	bool nobody; /* nothing defines the members */
 	struct joined *views;
 	size_t n_views;
 	struct view *view;
 	size_t ports_room; /* of `view` */
 	const struct kube_service_port *at;
-	bool declared; /* `at` is what some pod declares, no port of the service */
+	bool declared; /* `at` is a port that some pod declares, not one of the service */
 	struct view_port *port;
 	size_t room; /* endpoints of `port` */
-	/* Of the pod that was looked at last, in this view: most of a service's pods are alike. */
+	/* Cache of the last pod's gate in this view: most of a service's pods are alike. */
 	const struct kube_object *gate_pod; /* NULL: none yet */
 	uint16_t gate_port;
 	uint8_t gate_protocol, gate;
 	size_t n_endpoints; /* of all ports of `view` */
-	char *beyond; /* beyond which limit `view` is; NULL: it may be told */
+	char *beyond; /* the limit that `view` exceeds; NULL: it may be sent */
 	struct reasons why; /* of `view` */
-	bool quiet; /* no reasons */
+	bool quiet; /* record no reasons */
 };
 
-/* Fills j->members, VIEW_MAX_MEMBERS of them. */
+/* Fills j->members, at most VIEW_MAX_MEMBERS. */
 void join_gather(struct joining *j, const struct joint *joint);
 void join_members_free(struct joining *j);
-/* The container port that the service's port means; 0: the pod has none of this name. */
+/* The container port that the service's port targets; 0: the pod has none with this name. */
 uint16_t join_find_target(const struct kube_pod *p, const struct kube_service_port *sp);
 /* Where the member serves sp; 0: nowhere. */
 uint16_t join_member_port(
@@ -243,22 +244,22 @@ uint16_t join_member_port(
 
 /* --- cluster_reason.c ----------------------------------------------------------------------- */
 void cluster_reasons_fini(struct reasons *why);
-/* Takes the text unless a problem that counts more, or the same, has been told. */
+/* Takes the text, unless a problem of equal or higher rank is already recorded. */
 void cluster_reasons_set(struct reasons *why, enum cluster_problem problem, char *text);
-/* The same, of the port at which we are. */
+/* The same, for the current port. */
 void join_explain(struct joining *j, enum cluster_problem problem, const char *fmt, ...)
 	printf_like(3, 4);
-/* A pod of `node` without a hostPort for this container port. */
+/* Records a pod of `node` without a hostPort for this container port. */
 void join_behind(struct joining *j, const char *pod, const char *node, uint16_t port);
-/* No container of the members' pods has a port of the name that sp targets: says so. False: that is
- * not it. */
+/* Records that no container of the members' pods has a port with the name that sp targets. False:
+ * this is not the reason. */
 bool join_explain_target(
 	struct joining *j, const struct kube_service_port *sp, const struct members *members);
-/* The view is not told. The first reason is kept. */
+/* Marks the view as beyond a limit, not to be sent. The first reason is kept. */
 void join_beyond(struct joining *j, const char *fmt, ...) printf_like(2, 3);
 
 /* --- cluster_near.c ------------------------------------------------------------------------- */
-/* The joint has been looked at: has its selector found no pod? */
+/* Called after a joint was checked: updates whether its selector matches no pod. */
 void cluster_near_mark(struct cluster *c, struct joint *j);
 void cluster_near_forget(struct cluster *c, struct joint *j);
 uint64_t cluster_namespace_hash(const char *ns);
@@ -269,7 +270,7 @@ const struct kube_container_port *join_find_number(
 void join_add(struct joining *j, const struct member *m, uint16_t port);
 /* Puts the view's gates in order. */
 void join_sort_gates(struct view *v);
-/* Orders the port's endpoints, and makes one of those that several slices name. */
+/* Sorts the port's endpoints, and merges duplicates from several slices. */
 void join_dedupe(struct joining *j);
 
 #define node_of(type, entry) container_of(entry, type, node)

@@ -1,7 +1,7 @@
 /*
- * What is to be said of a service: problems, of which one is told, and that pods are reached
- * through the hub alone, which is no problem. Only the hub can tell whether it has a way to them
- * (hub/hub_explain.c), so the nodes are kept with it.
+ * Explanations of a service: problems, of which one is reported, and pods reached only through the
+ * hub, which is not a problem. Only the hub knows whether it can reach them (hub/hub_explain.c), so
+ * their nodes are stored too.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ join_beyond(struct joining *j, const char *fmt, ...)
 		j->beyond = xasprintf("beyond what a node takes: %s", text);
 }
 
-/* One block for all of them: tens of thousands of services may have as many as there may be. */
+/* One allocation for all nodes: tens of thousands of services may have the maximum number. */
 static void
 reason_keep_node(struct reasons *why, const char *node)
 {
@@ -140,7 +140,7 @@ reason_add_ports(struct buf *out, const struct kube_pod *p)
 		buf_adds(out, "none at all");
 }
 
-/* EndpointSlices leave out a port that cannot be resolved, and so say nothing of the name. */
+/* EndpointSlices omit a port that cannot be resolved, and so do not show the wrong name. */
 bool
 join_explain_target(
 	struct joining *j, const struct kube_service_port *sp, const struct members *members)
@@ -166,13 +166,13 @@ join_explain_target(
 	why = xasprintf("targetPort \"%s\" is the name of no container port of its pods; %s has %s",
 		sp->target_name, first->name, buf_str(&ports));
 	join_explain(j, CLUSTER_TARGET_PORT, "%s", why);
-	/* The pods are not told to nodes, which could say no more than that there is none. */
+	/* Nodes do not get the pods, and could only report that there is no endpoint. */
 	if (strlen(why) <= VIEW_WHY_MAX)
 		j->port->why = take_ptr(&why);
 	return true;
 }
 
-/* --- as it was told last -------------------------------------------------------------------- */
+/* --- the last view sent --------------------------------------------------------------------- */
 
 static const struct reasons *
 reason_find(const struct cluster *c, const char *ns, const char *name)

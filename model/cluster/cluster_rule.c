@@ -3,7 +3,7 @@
 #include "base/core/buf.h"
 #include "model/cluster/cluster_private.h"
 
-/* The older first, then by name; those that do not say their age come last. */
+/* Older rules first, then by name; rules of unknown age last. */
 static int
 compare_age(const struct record *a, const struct record *b)
 {
@@ -50,9 +50,9 @@ cluster_rule_apply(const struct joint *joint, const struct kube_service *s, stru
 	v->hash_key = xstrdup(rule->hash_key);
 }
 
-/* --- telling -------------------------------------------------------------------------------- */
+/* --- notes and problems --------------------------------------------------------------------- */
 
-/* That others do not count; nothing when there are none. */
+/* Adds that the other rules do not apply; nothing when there are none. */
 static void
 add_others(const struct joint *j, struct buf *out)
 {
