@@ -24,7 +24,7 @@ def test_a_name_of_the_pages_own(machines, which):
                 assert status == 421 and "edgeway_" not in said and "admin.names" in said
     metrics = daemon.metrics()
     assert [metrics[f'edgeway_admin_misnamed_total{{listener="{name}"}}'] >= 9 for name in ("admin", "metrics")] == [True, True]
-    assert 'host="rebound.example' in daemon.process.log()
+    assert daemon.process.logged('host="rebound.example')
 
 
 @pytest.mark.parametrize("which", ["agent", "hub"])

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lab import HERE, PYTHON, Hub, Machine, wait_for
+from lab import HERE, BARE_PYTHON, Hub, Machine, wait_for
 
 NODE = "192.0.2.31"
 
@@ -13,7 +13,7 @@ NODE = "192.0.2.31"
 @pytest.fixture(scope="module")
 def hub(lab):
     node = Machine(lab, "cloud-1", address=NODE)
-    backend = node.start("backend", PYTHON, os.path.join(HERE, "backend.py"), "--name", "cloud-1", "--http", "9100")
+    backend = node.start("backend", *BARE_PYTHON, os.path.join(HERE, "backend.py"), "--name", "cloud-1", "--http", "9100")
     made = Hub(lab, "--ingress.http", "127.0.0.1:10080", "--tls.names", "hub.example")
     made.write("node.yaml", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "cloud-1"},
                              "status": {"addresses": [{"type": "InternalIP", "address": NODE}]}})

@@ -68,4 +68,4 @@ def test_only_the_operator_asks(town):
 
 def test_it_is_told(town):
     wait_for("by the node", lambda: 'the hub has asked this agent target="/debug/events" status=403' in town.agents[0].process.log())
-    assert 'target="agent of edge-1 /debug/events"' in town.hub.process.log()
+    assert town.hub.process.logged('target="agent of edge-1 /debug/events"')

@@ -2,7 +2,7 @@
 import pytest
 
 import lab as labs
-from lab import NOBODY, PYTHON, Agent, Hub, Node, wait_for
+from lab import NOBODY, BARE_PYTHON, Agent, Hub, Node, wait_for
 
 # Hundreds of connections, each a byte now and then, opened anew when they end; some ask and do not read.
 DRIP = """
@@ -39,7 +39,7 @@ def machines(lab):
 def test_probes(machines, which):
     machine, daemon, *ports = machines[which]
     for port in ports:
-        attack = machine.start(f"drip-{port}", *NOBODY, PYTHON, "-c", DRIP, port)
+        attack = machine.start(f"drip-{port}", *NOBODY, *BARE_PYTHON, "-c", DRIP, port)
         wait_for("the attack", lambda: len(attack.log().splitlines()) > 2)
         for _ in range(20):
             assert machine.get(f"http://127.0.0.1:{port}/healthz", seconds=20) == (200, "ok\n")
@@ -48,4 +48,4 @@ def test_probes(machines, which):
     assert daemon.ready()
     metrics = daemon.metrics()
     assert all(metrics[f'edgeway_admin_evicted_total{{listener="{name}"}}'] > 100 for name in ("admin", "metrics"))
-    assert "the oldest of whoever has most is ended" in daemon.process.log()
+    assert daemon.process.logged("the oldest of whoever has most is ended")

@@ -3,7 +3,7 @@ what only root, or a group of root's, may read."""
 import os
 import tarfile
 
-from lab import NOBODY, PYTHON, Machine, wait_for
+from lab import NOBODY, BARE_PYTHON, Machine, wait_for
 
 # It listens where edgewayctl asks, and says by its arguments that its configuration is another file.
 IMPOSTOR = """
@@ -35,7 +35,7 @@ def test_a_file_of_root_is_not_read_for_a_daemon(lab):
     os.symlink(files["shadow"], link)
     for i, (config, there) in enumerate(((files["own.yaml"], True), (files["shadow"], False), (files["group"], False), (link, False))):
         sock, archive = os.path.join(folder, f"{i}.sock"), os.path.join(machine.dir, f"{i}.tar.gz")
-        p = machine.start(f"impostor-{i}", *NOBODY, PYTHON, "-c", IMPOSTOR, sock, "--config", config)
+        p = machine.start(f"impostor-{i}", *NOBODY, *BARE_PYTHON, "-c", IMPOSTOR, sock, "--config", config)
         wait_for("it listens", lambda p=p: "ready" in p.log())
         said = machine.run("setpriv", "--groups", "0", lab.program("edgewayctl"), "--socket", sock, "bundle", archive).stdout
         with tarfile.open(archive) as tar:

@@ -4,7 +4,7 @@ agent from starting.
 import pytest
 
 import lab as labs
-from lab import NOBODY, PYTHON, Agent, Hub, Node, pod, service, wait_for
+from lab import NOBODY, BARE_PYTHON, Agent, Hub, Node, pod, service, wait_for
 from thief import THIEF
 
 SECRET = "Authorization: Bearer of-the-pod"
@@ -30,7 +30,7 @@ class Town:
 
     def thief(self, where, port):
         self.thieves += 1
-        return self.node.start(f"thief-{self.thieves}", *NOBODY, PYTHON, "-c", THIEF, where, port)
+        return self.node.start(f"thief-{self.thieves}", *NOBODY, *BARE_PYTHON, "-c", THIEF, where, port)
 
     def calls(self, count=3):
         """Of a pod and of the host, with what nobody else may read."""
@@ -97,7 +97,7 @@ def test_admin_port(town):
     assert agent.metrics()['edgeway_admin_port_taken{listener="admin"}'] == 1
     for said in (town.ctl("status"), town.ctl("doctor")):
         assert "admin.listen: 127.0.0.1:40002 is held by" in said
-    assert 'by="' in agent.process.log() and "no probes" in agent.process.log()
+    assert agent.process.logged('by="') and agent.process.logged("no probes")
     thief.kill()
     wait_for("the port", lambda: town.node.get("http://127.0.0.1:40002/healthz")[0] == 200)
     assert agent.metrics()['edgeway_admin_port_taken{listener="admin"}'] == 0
@@ -106,6 +106,6 @@ def test_admin_port(town):
 
 def test_listening_beside_the_agent(town):
     """The kernel lets nobody of another user into its group."""
-    p = town.node.run(*NOBODY, PYTHON, "-c", "import socket\ns = socket.socket()\ns.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n"
+    p = town.node.run(*NOBODY, *BARE_PYTHON, "-c", "import socket\ns = socket.socket()\ns.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n"
                       "s.bind(('172.17.0.1', 40001))", check=False)
     assert p.returncode != 0 and "Address already in use" in p.stderr

@@ -67,7 +67,7 @@ def test_a_cloud_nodes_name(hub, cloud, attacker, name, why):
     evil = attempt(attacker, hub, name, hub.token("--uses", "unlimited"))
     try:
         wait_for("refused", lambda: why in evil.process.log())
-        assert "edgewayctl token create --node" in evil.process.log()
+        assert evil.process.logged("edgewayctl token create --node")
         wait_for("told", lambda: f"join refused node={name}" in hub.process.log() and refusals(hub, "not an edge node") > before)
         shown = hub.machine.run(hub.lab.program("edgewayctl"), "--socket", hub.socket, "status").stdout
         assert f"attempts refused; {name} from {attacker.address}:" in shown and why in shown

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from lab import HERE, PYTHON, Agent, Hub, Node, pod, service, wait_for
+from lab import HERE, BARE_PYTHON, Agent, Hub, Node, pod, service, wait_for
 
 HOSTILE, LIMIT_MB, ASKED = 800, 8, 100
 DOMAIN = ".default.svc.cluster.local"
@@ -27,7 +27,7 @@ class Bed:
             self.sanitized = b"asan" in f.read()
 
     def run(self, machine, *args):
-        return machine.start(args[0], PYTHON, os.path.join(HERE, "hog.py"), *args)
+        return machine.start(args[0], *BARE_PYTHON, os.path.join(HERE, "hog.py"), *args)
 
     def anonymous_mb(self):
         with open(f"/proc/{self.agent.process.pid}/smaps_rollup") as f:
@@ -71,7 +71,7 @@ def test_one_pod_cannot_take_the_memory(bed, kind):
     assert bed.sanitized or anonymous < before + 2 * LIMIT_MB
     if kind in ("pipelining", "readers", "heads"):  # the others hold less than one pod's share
         assert bed.evicted() > evicted
-        assert "its client's connections hold more" in bed.agent.process.log() and bed.hostile.address in bed.agent.process.log()
+        assert bed.agent.process.logged("its client's connections hold more") and bed.agent.process.logged(bed.hostile.address)
     assert "  memory       " in status and "connections closed for it" in status
     wait_for("nothing is held", lambda: bed.held_mb() < 0.1)
     if not bed.sanitized:

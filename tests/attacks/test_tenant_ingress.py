@@ -84,7 +84,7 @@ class Town:
         return agent
 
     def serve(self, machine, *options):
-        p = machine.start("backend", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", machine.name, *options)
+        p = machine.start("backend", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", machine.name, *options)
         wait_for("backend", lambda: "serving" in p.log())
 
     def connect(self, machine, *targets, address=HUB):
@@ -188,7 +188,7 @@ def test_it_is_told(town):
     for command in ("status", "doctor"):
         said = town.hub.machine.run(town.lab.program("edgewayctl"), "--socket", town.hub.socket, command, check=False).stdout
         assert "dials to the hub itself" in said and f"{HUB}:10080" in said, said
-    assert "would end at the hub itself" in town.hub.process.log()
+    assert town.hub.process.logged("would end at the hub itself")
 
 
 # --- ports of a node itself ------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from dnskit import socket_in
-from lab import PYTHON, Agent, Hub, Machine, Node, endpoint_slice, service, wait_for
+from lab import BARE_PYTHON, Agent, Hub, Machine, Node, endpoint_slice, service, wait_for
 
 HUB, BALANCER, CALLER = "192.0.2.1", "192.0.2.9", "192.0.2.21"
 TCP, UDP, NODE_TCP, NODE_UDP = 7001, 7002, 7003, 7004
@@ -53,7 +53,7 @@ def lead(machine, rules):
 
 
 def forward(machine, port, *to):
-    p = machine.start("forward", PYTHON, "-c", FORWARD, port, *to)
+    p = machine.start("forward", *BARE_PYTHON, "-c", FORWARD, port, *to)
     wait_for("a proxy", lambda: "serving" in p.log())
 
 
@@ -119,7 +119,7 @@ def ended(town, before):
     wait_for("told", lambda: town.dials()[1] > before[1])
     asked, looped = town.dials()
     assert 1 <= looped - before[1] <= 2
-    assert "ended what goes round" in town.hub.process.log()
+    assert town.hub.process.logged("ended what goes round")
     assert "went round" in town.status(town.hub, town.hub.machine)
     return asked - before[0]
 

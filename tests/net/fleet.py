@@ -3,7 +3,7 @@ import json
 import os
 import subprocess
 
-from lab import HUB_ADDRESS, HUB_PORT, Machine, _die_with_parent, pod, service
+from lab import HUB_ADDRESS, HUB_PORT, WITH_PARENT, Machine, pod, service
 
 
 class Fleet:
@@ -11,11 +11,11 @@ class Fleet:
         lab, data = hub.lab, os.path.join(hub.machine.dir, "data")
         self.machine = Machine(lab, f"fleet-{address}", address=address)
         self.errors = os.path.join(self.machine.dir, "agents.log")
-        argv = self.machine.argv(lab.program("bench/agents"), HUB_ADDRESS, port, HUB_ADDRESS,
+        argv = self.machine.argv(*WITH_PARENT, lab.program("bench/agents"), HUB_ADDRESS, port, HUB_ADDRESS,
                                  os.path.join(data, "ca.pem"), os.path.join(data, "ca.key"), *options)
         with open(self.errors, "wb") as errors:
             self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-                                          preexec_fn=_die_with_parent)
+                                          start_new_session=True)
         lab.closers.append(self.close)
         self.answer()
 

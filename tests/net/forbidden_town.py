@@ -87,7 +87,7 @@ class Town:
 
     @staticmethod
     def serve(machine, name, *options):
-        p = machine.start("backend", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", name, *options)
+        p = machine.start("backend", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", name, *options)
         labs.wait_for("backend", lambda: "serving" in p.log())
 
     def get(self, name, *options):

@@ -27,7 +27,7 @@ class Town:
         rules = ("--access", f"[{', '.join(access)}]") if access is not None else ()
         self.hub = Hub(lab, "--ingress.http", HUB + ":10080", *rules, *options, before=before)
         self.server = Machine(lab, "server", address=SERVER)
-        self.backend = self.server.start("backend", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "server",
+        self.backend = self.server.start("backend", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "server",
                                          "--http", "8080", "--tcp", "9090")
         labs.wait_for("backend", lambda: "serving" in self.backend.log())
         self.friend, self.stranger = Machine(lab, "friend", address=FRIEND), Machine(lab, "stranger", address=STRANGER)
@@ -93,7 +93,7 @@ def start_kubelet(machine, name, ca, *options, names=()):
     """tests/net/kubelet.py with a certificate of `ca`, which callers must have one of, too; it is for the machine's address as well."""
     alternatives = ",".join((*(f"DNS:{n}" for n in (name, *names)), f"IP:{machine.address}"))
     cert, key = ca.issue(name, "subjectAltName=" + alternatives)
-    p = machine.start("kubelet", labs.PYTHON, os.path.join(labs.HERE, "kubelet.py"), "--name", name, "--cert", cert,
+    p = machine.start("kubelet", *labs.BARE_PYTHON, os.path.join(labs.HERE, "kubelet.py"), "--name", name, "--cert", cert,
                       "--key", key, "--ca", ca.cert, *options)
     labs.wait_for("kubelet", lambda: "serving" in p.log())
     return p

@@ -12,7 +12,7 @@ import socket
 
 import yaml
 
-from lab import HUB_ADDRESS, HUB_PORT, PYTHON, TOP, Hub, Machine, wait_for
+from lab import HUB_ADDRESS, HUB_PORT, BARE_PYTHON, TOP, Hub, Machine, wait_for
 
 API_ADDRESS, API_PORT = "192.0.2.2", 6443
 ACCOUNT = "system:serviceaccount:edge-system:hub"
@@ -40,7 +40,7 @@ class ApiServer:
         self.machine = Machine(lab, "apiserver", address=API_ADDRESS)
         self.dir = os.path.join(self.machine.dir, "api")
         self.url = f"https://{API_ADDRESS}:{API_PORT}"
-        self.process = self.machine.start("apiserver", PYTHON, os.path.join(TOP, "tests", "apiserver", "server.py"),
+        self.process = self.machine.start("apiserver", *BARE_PYTHON, os.path.join(TOP, "tests", "apiserver", "server.py"),
                                           "--dir", self.dir, "--listen", f"{API_ADDRESS}:{API_PORT}")
         wait_for("API server", lambda: self.ctl("rev"))
         self.ctl("token", token="hub-token", user=ACCOUNT)

@@ -20,7 +20,7 @@ import pytest
 import lab as labs
 import tunnelkit
 from dnskit import socket_in
-from lab import HUB_PORT, PATIENCE_S, PYTHON, Agent, Hub, Node, Timeout, wait_for
+from lab import HUB_PORT, PATIENCE_S, BARE_PYTHON, Agent, Hub, Node, Timeout, wait_for
 from pki import Authority
 
 ADDRESSES = ("192.0.2.1", "192.0.2.3", "192.0.2.4", "192.0.2.6")
@@ -127,7 +127,7 @@ class Town:
         return Agent(node, hubs[0], "--hub.url", url(*hubs), "--tunnel.allow", tunnelkit.ALLOW, "--hub.heartbeat", beat)
 
     def backend(self, node, name, *options):
-        p = node.start(name, PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", node.name, *options)
+        p = node.start(name, *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", node.name, *options)
         wait_for(f"{name} of {node.name}", lambda: "serving" in p.log())
 
     def wait_whole(self):

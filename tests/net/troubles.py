@@ -55,14 +55,14 @@ def told(agent, what, of_class, *words):
                       kinds(agent).get(what, found)["remedy"] in s and s)
     if of_class == "fault":
         assert "FAULT" in status.partition("\n")[0]
-    assert f"a problem has begun what={what} class={of_class} found=" in agent.process.log()
+    assert agent.process.logged(f"a problem has begun what={what} class={of_class} found=")
     return found["found"]
 
 
 def gone(agent, what):
     wait_for(f"{what} gone from metrics", lambda: not any(f'what="{what}"' in m for m in agent.metrics()))
     wait_for(f"{what} gone from status and doctor", lambda: what not in kinds(agent))
-    assert f"a problem has ended what={what}" in agent.process.log()
+    assert agent.process.logged(f"a problem has ended what={what}")
 
 
 def well(town):

@@ -19,7 +19,7 @@ import pytest
 
 import lab as labs
 from dnskit import socket_in
-from lab import PATIENCE_S, PYTHON, Agent, Hub, Node, Timeout, wait_for
+from lab import PATIENCE_S, BARE_PYTHON, Agent, Hub, Node, Timeout, wait_for
 
 INGRESS = "192.0.2.1", 10080
 INGRESS_OPTIONS = "--ingress.http", "192.0.2.1:10080", "--access", "[{from: 192.0.2.1, to: ['*']}]"
@@ -143,7 +143,7 @@ class Site:
         self.wait_open()
 
     def backend(self, node, name, *options):
-        p = node.start(name, PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", f"{node.name}.{name}", *options)
+        p = node.start(name, *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", f"{node.name}.{name}", *options)
         wait_for(f"{name} of {node.name}", lambda: "serving" in p.log())
         return p
 

@@ -84,7 +84,7 @@ def test_fight(mesh):
     wait_for("left alone", fight)
     assert node.resolv() == text
     assert agent.state()["dns"]["resolvConf"]["trouble"] != ""
-    assert "another program keeps changing resolv.conf" in agent.process.log()
+    assert agent.process.logged("another program keeps changing resolv.conf")
     assert agent.stop() == 0
     assert node.resolv() == text
     back_to_original(mesh)

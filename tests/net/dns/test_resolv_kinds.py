@@ -168,7 +168,7 @@ def test_loop(node, start):
     agent = start()
     wait_for("the loop is found", lambda: state_of(agent, "127.0.0.1:53") == "loop")
     assert upstreams(agent) == [f"{labs.UPSTREAM_ADDRESS}:53"]
-    assert "sends our queries back to us" in agent.process.log()
+    assert agent.process.logged("sends our queries back to us")
     assert agent.metrics()['edgeway_dns_upstream_looping{upstream="127.0.0.1:53"}'] == 1
     table = node.run(agent.lab.program("edgewayctl"), "--socket", agent.socket, "upstreams").stdout
     assert re.search(r"^127\.0\.0\.1:53 +loop ", table, re.M), table

@@ -87,7 +87,7 @@ def broken_ones(lab):
             set closed {{ type ipv4_addr; }}
             chain in {{ type filter hook input priority 0; ip daddr @silent drop; ip daddr @closed reject; }}
         }}""")
-    p = machine.start("liar", labs.PYTHON, os.path.join(HERE, "liar.py"), *[f"{ADDRESS[m]}={m}" for m in MODES])
+    p = machine.start("liar", *labs.BARE_PYTHON, os.path.join(HERE, "liar.py"), *[f"{ADDRESS[m]}={m}" for m in MODES])
     labs.wait_for("liars", lambda: "serving" in p.log() or not p.alive())
     return machine
 

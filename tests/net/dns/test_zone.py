@@ -230,7 +230,7 @@ def test_through_a_resolver(world, kind, address):
 
 def test_a_name_is_the_way_to_its_node(world):
     """What it is for: a program that knows nothing of us calls a node at the edge by its name."""
-    world.edge.start("backend", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "edge-1", "--http", "8080")
+    world.edge.start("backend", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "edge-1", "--http", "8080")
     with open(world.caller.resolv_conf, "w") as f:
         f.write(f"nameserver {RESOLVER}\nsearch {ZONE}\n")
     wait_for("through the hub", lambda: world.caller.get("http://edge-1:8080/") == (200, "edge-1\n"))

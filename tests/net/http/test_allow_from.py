@@ -133,7 +133,7 @@ def test_what_cannot_be_read_lets_nobody_in(site):
     site.show_services("namespace=shop")
     settled(site, site.friend, 403)
     wait_for("the log", lambda: "edgeway.io/allow-from: 'namespace' is not" in site.hub.process.log())
-    assert "nobody may call it" in site.hub.process.log()
+    assert site.hub.process.logged("nobody may call it")
     site.show_services(RULE)
     settled(site, site.friend, 200)
 

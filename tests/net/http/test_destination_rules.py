@@ -76,7 +76,7 @@ def test_outlier_detection(mesh):
     wait_for("it is out", lambda: "503" not in answers("failing", 16))
     assert states("failing") == {"up", "ejected"}
     assert "503" in answers("lenient", 16) and states("lenient") == {"up"}
-    assert "answers with 5xx again and again" in mesh.agent1.process.log()
+    assert mesh.agent1.process.logged("answers with 5xx again and again")
     assert "503" not in answers("failing", 24)
     os.unlink(flag)
     for name in ("failing.yaml", "lenient.yaml", "rule.yaml"):
@@ -131,7 +131,7 @@ def test_without_the_rights(api, hub):
     api.ctl("crds", there=True)
     restart(hub, "true")
     wait_for("told", lambda: RIGHTS_FILE in hub.source()["destinationrules"]["problem"])
-    assert RIGHTS_FILE in hub.process.log() and RIGHTS_FILE in status(hub)
+    assert hub.process.logged(RIGHTS_FILE) and RIGHTS_FILE in status(hub)
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights(RIGHTS_FILE))
     wait_for("read", lambda: hub.source()["destinationrules"]["listed"])
     used = {(u[0], u[2]) for u in api.ctl("used", user=ACCOUNT) if u[1] == "networking.istio.io"}

@@ -6,7 +6,7 @@ import os
 import pytest
 
 import hostile_corpus
-from lab import HERE, PYTHON, Agent, Hub, Lab, Machine, Node, pod, service, wait_for
+from lab import HERE, BARE_PYTHON, Agent, Hub, Lab, Machine, Node, pod, service, wait_for
 
 SCRIPT = os.path.join(HERE, "hostile_http.py")
 
@@ -22,7 +22,7 @@ class Bed:
     def __init__(self, lab):
         self.node = Node(lab, "edge-1", "192.0.2.11")
         self.origin = self.node.pod("origin")
-        self.process = self.origin.start("origin", PYTHON, SCRIPT, "origin", "8080")
+        self.process = self.origin.start("origin", *BARE_PYTHON, SCRIPT, "origin", "8080")
         self.client = self.node.pod("client")
         hub = Hub(lab)
         hub.write("web.yaml", service("web", ("http", 80, "http")), pod("web", self.node, self.origin.address, ("http", 8080, 0)))
@@ -35,7 +35,7 @@ class Bed:
 
     def replay(self, what):
         """What the clients say, and what the origin says."""
-        p = self.client.run(PYTHON, SCRIPT, what, *self.proxy(), seconds=240)
+        p = self.client.run(*BARE_PYTHON, SCRIPT, what, *self.proxy(), seconds=240)
         raw = self.client.python("import socket,sys\ns = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
                                  "while d := s.recv(65536): sys.stdout.write(d.decode())", *self.report).stdout
         return json.loads(p.stdout), json.loads(raw)
@@ -47,7 +47,7 @@ class HubBed(Bed):
     def __init__(self, lab):
         self.daemon = Hub(lab, "--ingress.http", "192.0.2.1:10080", "--access", "[{from: 192.0.2.1, to: ['*']}]")
         self.client, self.origin = self.daemon.machine, Machine(lab, "origin", address="192.0.2.31")
-        self.process = self.origin.start("origin", PYTHON, SCRIPT, "origin", "80")
+        self.process = self.origin.start("origin", *BARE_PYTHON, SCRIPT, "origin", "80")
         self.report = self.origin.address, 81
         self.daemon.write("node.yaml", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"},
                                         "status": {"addresses": [{"type": "InternalIP", "address": self.origin.address}]}})

@@ -252,7 +252,7 @@ def test_a_client_that_wants_every_descriptor(bed, name, data):
             assert 80 <= bed.active() < 120
         metrics = bed.agent.metrics()
         assert metrics["edgeway_lb_ejections_total"] == 0 and metrics["edgeway_lb_shortages_total"] == 0
-        assert "its client has too many" in bed.agent.process.log()
+        assert bed.agent.process.logged("its client has too many")
     finally:
         bed.mute.clear()
         for s in made:

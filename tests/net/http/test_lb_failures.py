@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lab import HERE, PYTHON, Agent, Hub, Lab, Node, endpoint_slice, service, wait_for
+from lab import HERE, BARE_PYTHON, Agent, Hub, Lab, Node, endpoint_slice, service, wait_for
 
 pytestmark = pytest.mark.plain_build  # bounds of time; test_http_neighbours and test_lb_policies have the code
 
@@ -45,12 +45,12 @@ class Bed:
             wait_for("first answer", lambda n=n: self.client.get(f"http://{n}/")[0] == 200)
 
     def load(self, seconds, *options, host="web", connections=8, pause_ms=8):
-        return self.client.start(f"load-{next(self.loads)}", PYTHON, os.path.join(HERE, "load.py"), host, 80, seconds, connections, pause_ms,
+        return self.client.start(f"load-{next(self.loads)}", *BARE_PYTHON, os.path.join(HERE, "load.py"), host, 80, seconds, connections, pause_ms,
                                  *options)
 
     def load_beside(self):
         """To an endpoint that is well, not through the agent."""
-        return self.client.start(f"load-{next(self.loads)}", PYTHON, os.path.join(HERE, "load.py"), self.pods[0].address, 8080, 600, 2, 8)
+        return self.client.start(f"load-{next(self.loads)}", *BARE_PYTHON, os.path.join(HERE, "load.py"), self.pods[0].address, 8080, 600, 2, 8)
 
     @staticmethod
     def so_far(load):
@@ -382,7 +382,7 @@ def test_nothing_is_executed_twice(bed):
     bed.hub.write("alone.yaml", made, endpoint_slice("alone-1", "alone", 8080, bed.pods[0].address, port_name="http"))
     bed.known("alone")
     gate = os.path.join(bed.client.dir, "post")
-    posting = bed.client.start("posting", PYTHON, "-c", POSTING, gate)
+    posting = bed.client.start("posting", *BARE_PYTHON, "-c", POSTING, gate)
     wait_for("GET", lambda: bed.pods[0].name in posting.log())
     both = [p.address for p in bed.pods[:2]]
     known = bed.agent.ask("/debug/services")[1].count(both[1])

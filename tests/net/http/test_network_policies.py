@@ -53,7 +53,7 @@ def test_a_hub_that_cannot_read_them_tells_no_services(api, hub):
     hub.options = ("--source.kubernetes.networkPolicies", "true")
     hub.start()
     wait_for("told", lambda: RIGHTS_FILE in hub.source()["networkpolicies"]["problem"])
-    assert not hub.ready() and RIGHTS_FILE in hub.process.log()
+    assert not hub.ready() and hub.process.logged(RIGHTS_FILE)
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights(RIGHTS_FILE))
     wait_for("closed", lambda: hub.ready() and gates(hub) == ["none"])
     wait_for("the rights are used, all of them", lambda: {(u[0], u[2]) for u in api.ctl("used", user=ACCOUNT)

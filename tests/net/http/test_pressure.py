@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lab import PYTHON, wait_for
+from lab import BARE_PYTHON, wait_for
 
 NAME = "edge-nginx.default.svc.cluster.local"
 WAITING = """
@@ -75,7 +75,7 @@ def test_out_of_descriptors(mesh, port):
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (first_free(pid), before[1]))
     try:
-        client = node.start("waiting", PYTHON, "-c", WAITING, target, str(port))
+        client = node.start("waiting", *BARE_PYTHON, "-c", WAITING, target, str(port))
         time.sleep(0.5)
         used, began = cpu_seconds(pid), time.monotonic()
         time.sleep(1)

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub, optional_rights
-from lab import HUB_PORT, Agent, Lab, Node, service, wait_for
+from lab import HUB_PORT, PYTHON, Agent, Lab, Node, service, wait_for
 from pki import Authority
 
 SIGNER = "edgeway.io/agent"
@@ -79,8 +79,8 @@ def test_approved(lab, api):
     made = agent(lab, "edge-1", 11, cloud)
     name = the_request(api, "edge-1")
     wait_for("told", lambda: f"kubectl certificate approve {name}" in error(made))
-    assert f"this node waits for approval in the cluster: kubectl certificate approve {name}" in made.process.log()
-    assert f"kubectl certificate approve {name}" in cloud.process.log()
+    assert made.process.logged(f"this node waits for approval in the cluster: kubectl certificate approve {name}")
+    assert cloud.process.logged(f"kubectl certificate approve {name}")
     shown = cloud.machine.run(lab.program("edgewayctl"), "--socket", cloud.socket, "status", check=False).stdout
     assert "1 wait for kubectl certificate approve" in shown
     assert approvals(cloud)["pending"] == 1 and cloud.metrics()["edgeway_hub_approvals_pending"] == 1
@@ -124,7 +124,7 @@ def test_denied_and_taken(lab, api):
     assert "denied" in api.kubectl("certificate", "deny", name)
     wait_for("told", lambda: "an operator denied the request" in made.process.log())
     wait_for("shown", lambda: "an operator denied the request" in error(made))
-    assert "a request for a certificate was denied" in cloud.process.log()
+    assert cloud.process.logged("a request for a certificate was denied")
     assert total(cloud, "denied") == 1 and approvals(cloud)["requests"][0]["state"] == "denied"
     assert not os.path.exists(os.path.join(made.data, "node.crt"))
     made.stop()
@@ -160,8 +160,8 @@ def test_installed_anew_or_revoked(lab, api):
     assert asked["spec"]["signerName"] == f"{SIGNER}-replacement"
     warning = asked["metadata"]["annotations"]["edgeway.io/warning"]
     assert "edge-1 holds a certificate of another key (serial number" in warning and "edgewayctl node revoke edge-1" in warning
-    assert f"a name that another key holds a certificate for: approve it only if this node was installed anew or revoked, " \
-        f"and its own log names this request={name} node=edge-1" in cloud.process.log()
+    assert cloud.process.logged("a name that another key holds a certificate for: approve it only if this node was installed anew or "
+                                f"revoked, and its own log names this request={name} node=edge-1")
     shown = cloud.machine.run(lab.program("edgewayctl"), "--socket", cloud.socket, "status", check=False).stdout
     assert "1 wait for kubectl certificate approve, 1 of them for names that hold a certificate" in shown
     assert cloud.metrics()["edgeway_hub_approvals_replacements_pending"] == 1
@@ -305,7 +305,7 @@ def test_strangers_are_bounded(lab, api):
     """Who asks for many names from one address gets so many requests and no more; others still can."""
     cloud = hub(lab, api)
     stranger = Node(lab, "stranger", "192.0.2.66", bridge=False)
-    lines = stranger.python(ASK, f"{cloud.address}:{HUB_PORT}", "x", "18", seconds=60).stdout.splitlines()
+    lines = stranger.run(PYTHON, "-c", ASK, f"{cloud.address}:{HUB_PORT}", "x", "18", seconds=60).stdout.splitlines()
     answers = [json.loads(line) for line in lines]
     assert [isinstance(a, dict) for a in answers] == [True] * 16 + [False] * 2
     assert "too many requests from this address" in answers[-1]
@@ -416,7 +416,7 @@ def test_a_strangers_odd_request_is_its_own_trouble(lab, api):
     stranger = Node(lab, "stranger", "192.0.2.66", bridge=False)
 
     def ask(node, curve="prime256v1", subject=None):
-        lines = stranger.python(ODD, f"{cloud.address}:{HUB_PORT}", node, curve, subject or f"/CN={node}", seconds=60).stdout
+        lines = stranger.run(PYTHON, "-c", ODD, f"{cloud.address}:{HUB_PORT}", node, curve, subject or f"/CN={node}", seconds=60).stdout
         return json.loads(lines.splitlines()[-1])
 
     assert "another kind" in ask("edge-3", curve="secp256k1")[0]
@@ -426,7 +426,7 @@ def test_a_strangers_odd_request_is_its_own_trouble(lab, api):
     api.ctl("fault", match="certificatesigningrequests", do="status", status=422, watch=False)
     first, again = ask("edge-6")
     assert isinstance(first, dict) and "the API server refuses" in again
-    assert approvals(cloud)["problem"] == "" and "a node's request is not passed on" in cloud.process.log()
+    assert approvals(cloud)["problem"] == "" and cloud.process.logged("a node's request is not passed on")
     made = agent(lab, "edge-1", 11, cloud)
     name = the_request(api, "edge-1")
     assert list(requests(api)) == [name]

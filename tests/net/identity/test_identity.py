@@ -55,7 +55,7 @@ def test_renewal(lab):
     m = agent.metrics()
     assert m["edgeway_meta_certificate_expiry_timestamp_seconds"] > ends
     assert m["edgeway_meta_certificate_renewals_total"] >= 1
-    assert "renewed this node's certificate" in agent.process.log()
+    assert agent.process.logged("renewed this node's certificate")
     # The old connection carried on, and a new one is made with what is on the disk now.
     hub.write("web.yaml", service("web", ("http", 80, 8080)))
     wait_for("the service", lambda: agent.state()["services"] == 1)
@@ -135,7 +135,7 @@ def test_revocation(lab):
     assert ctl(hub, "node", "revoke", "edge-1").stdout == "revoked edge-1\n"
     wait_for("cut", lambda: not one.state()["meta"]["connected"])
     wait_for("told why", lambda: "this node's certificate was revoked" in one.process.log())
-    assert "the certificate of this node was revoked" in one.process.log()  # of the connection that was open
+    assert one.process.logged("the certificate of this node was revoked")  # of the connection that was open
     wait_for("the operator sees it", lambda: nodes(hub)["edge-1"]["revoked"] and not nodes(hub)["edge-1"]["connected"])
     assert two.state()["meta"]["connected"] and not nodes(hub)["edge-2"]["revoked"]
     path = os.path.join(hub.machine.dir, "data", "revoked.json")
@@ -167,7 +167,7 @@ def test_revocation(lab):
         f.write('{"revoked":[{"node":"edge-1"')
     with pytest.raises(Exception):
         hub.start()
-    assert "cannot be told which nodes are revoked" in hub.process.log() and "revoked.json" in hub.process.log()
+    assert hub.process.logged("cannot be told which nodes are revoked") and hub.process.logged("revoked.json")
 
 
 def fill(path):
@@ -189,7 +189,7 @@ def test_revocation_on_a_full_disk(lab):
     wait_for("cut", lambda: not agent.state()["meta"]["connected"])
     wait_for("refused", lambda: "this node's certificate was revoked" in agent.process.log())
     assert nodes(hub)["edge-1"]["revoked"]
-    assert "a list is not on the disk: cannot write" in hub.process.log()
+    assert hub.process.logged("a list is not on the disk: cannot write")
     assert "is tried again" in ctl(hub, "status").stdout and "is tried again" in ctl(hub, "doctor", check=False).stdout
     assert hub.metrics()["edgeway_hub_lists_unwritten"] == 1
     for path in paths:

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from lab import HUB_ADDRESS, PYTHON, Agent, Hub, Machine, Node, service, wait_for
+from lab import HUB_ADDRESS, BARE_PYTHON, Agent, Hub, Machine, Node, service, wait_for
 
 DESCRIPTORS = 256
 MUTE = """
@@ -28,7 +28,7 @@ def hub(lab):
 def test_mute_connections(lab, hub):
     """More of them than the hub has descriptors: they get a share, and only for a second."""
     stranger = Machine(lab, "stranger", address="192.0.2.66")
-    mute = stranger.start("mute", PYTHON, "-c", MUTE, HUB_ADDRESS, DESCRIPTORS + 100)
+    mute = stranger.start("mute", *BARE_PYTHON, "-c", MUTE, HUB_ADDRESS, DESCRIPTORS + 100)
     wait_for("connections of the stranger", lambda: "connected" in mute.log())
     agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
     hub.write("web.yaml", service("web", ("http", 80, 8080)))

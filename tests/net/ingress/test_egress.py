@@ -34,7 +34,7 @@ class Egress(Town):
         self.context = client_context(self.ca.cert, self.pair)
         self.kubelets = Authority(folder, "kubelets")
         self.agent = join_edge(self, "edge-9", "192.0.2.19", self.kubelets, "--tunnel.allow", "node,node:9090,node:4444")
-        echo = self.agent.node.start("echo", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "edge-9", "--tcp", "9090")
+        echo = self.agent.node.start("echo", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "edge-9", "--tcp", "9090")
         labs.wait_for("echo", lambda: "serving" in echo.log())
         self.inner = client_context(self.kubelets.cert, self.kubelets.issue("kubelet-client", "extendedKeyUsage=clientAuth"))
 
@@ -281,7 +281,7 @@ def test_a_certificate_without_a_rule(town):
     with pytest.raises(Refused) as refused:
         attempt(town, client_context(town.ca.cert, pair))
     assert refused.value.status == 403
-    assert "caller=cert:somebody" in town.hub.process.log()
+    assert town.hub.process.logged("caller=cert:somebody")
 
 
 @over_tls

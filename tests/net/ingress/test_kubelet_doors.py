@@ -14,7 +14,7 @@ import tunnelkit
 from dnskit import socket_in
 from ingress_town import client_context, start_kubelet
 from kubestreams import OverWebsocket, Spdy, Websocket, accept_key
-from lab import HUB_ADDRESS, PATIENCE_S, PYTHON, wait_for
+from lab import HUB_ADDRESS, PATIENCE_S, BARE_PYTHON, wait_for
 from pki import Authority
 from splice import plain
 
@@ -42,7 +42,7 @@ class Site(tunnelkit.Site):
         with open(self.log, "w") as f:
             f.write(LOG)
         self.kubelet = start_kubelet(self.nodes[0], "edge-1", self.kubelets, "--log", self.log, "--plain-port", str(PLAIN))
-        echo = self.nodes[0].start("echo", PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "echo", "--tcp", "9090", "--bind", "127.0.0.1")
+        echo = self.nodes[0].start("echo", *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "echo", "--tcp", "9090", "--bind", "127.0.0.1")
         wait_for("echo", lambda: "serving" in echo.log())
         self.inner = client_context(self.kubelets.cert, self.kubelets.issue("caller", "extendedKeyUsage=clientAuth"))
         self.outer = client_context(self.ca.cert)

@@ -23,7 +23,7 @@ class Limits(Town):
         self.write()
         super().__init__(lab, "--config", self.config, access=None)
         self.agent = join_edge(self, "edge-9", EDGE, Authority(folder), "--tunnel.allow", "node,node:9090,node:8080")
-        p = self.agent.node.start("backend", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "edge-9", "--http", "8080", "--tcp", "9090")
+        p = self.agent.node.start("backend", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "edge-9", "--http", "8080", "--tcp", "9090")
         labs.wait_for("backend", lambda: "serving" in p.log())
 
     def write(self, **limits):
@@ -81,7 +81,7 @@ def test_streams_of_a_caller(town):
     assert status == 200
     other.close()
     assert metric(town, "limited_total", "caller") == before + 2
-    assert f"ingress.limits.callerStreams allows caller={FRIEND}" in town.hub.process.log()
+    assert town.hub.process.logged(f"ingress.limits.callerStreams allows caller={FRIEND}")
     held.pop()[0].close()
     labs.wait_for("room again", lambda: town.get(WEB + "/", machine=town.friend)[0] == 200)
     for s, _ in held:

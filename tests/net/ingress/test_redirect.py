@@ -13,7 +13,7 @@ import lab as labs
 import replicas
 from dnskit import socket_in
 from ingress_town import start_kubelet
-from lab import NOBODY, PYTHON, Agent, Hub, Lab, Machine, Node, wait_for
+from lab import NOBODY, BARE_PYTHON, Agent, Hub, Lab, Machine, Node, wait_for
 from pki import Authority
 from thief import THIEF
 
@@ -75,7 +75,7 @@ class Plane:
         self.backend(machine, "--http", "10255")
 
     def backend(self, machine, kind, port):
-        p = machine.start(f"backend{port}", PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", machine.name, kind, port)
+        p = machine.start(f"backend{port}", *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", machine.name, kind, port)
         wait_for("backend", lambda: "serving" in p.log())
 
     def write(self, redirect):
@@ -219,7 +219,7 @@ def test_what_others_can_dial_is_left_alone(on):
     state = on.state()
     assert state["addresses"] == 1 and state["installed"] and state["pods"] and state["ports"] == [10250, 10255]
     assert state["leftOut"] == {"direct": 1, "notAtEdge": 2, "ambiguous": 1, "own": 0, "ipv6": 1, "unfit": 0}
-    assert state["ambiguous"] == f"{SHARED} of edge-1" and f'addresses="{SHARED} of edge-1"' in on.hub.process.log()
+    assert state["ambiguous"] == f"{SHARED} of edge-1" and on.hub.process.logged(f'addresses="{SHARED} of edge-1"')
 
 
 def test_nodes_come_and_go(on):
@@ -308,8 +308,8 @@ def test_a_late_successor_ends_and_the_first_goes_on(on):
     two = on.host.start("next", on.lab.program("edgeway-hub"), "--config", on.config, "--takeover", "true", "--listen", f"{on.hub.address}:10000",
                         "--source.kubernetes.kubeconfig", config, "--dataDir", os.path.join(on.host.dir, "data"), "--admin.listen", "",
                         "--admin.socket", on.hub.socket, "--ingress.http", "127.0.0.1:10080")
-    assert two.wait() == 1 and "came too late, the hub before goes on" in two.log(), two.log()
-    assert "did not take over, this one goes on: it did not serve in time" in one.log()
+    assert two.wait() == 1 and two.logged("came too late, the hub before goes on"), two.log()
+    assert one.logged("did not take over, this one goes on: it did not serve in time")
     wait_for("rules", lambda: on.table() == before and on.state()["problem"] == "")
     assert on.kubelet(on.host)[0] == 200 and on.led() == led + 1
     assert one.alive()
@@ -408,7 +408,7 @@ def test_without_the_right_it_does_not_start(plane):
 
 def test_a_killed_hub_leaves_nothing_to_the_next(on):
     before = on.table()
-    thief = on.host.start("thief", *NOBODY, PYTHON, "-c", THIEF, "0.0.0.0", "10260")
+    thief = on.host.start("thief", *NOBODY, *BARE_PYTHON, "-c", THIEF, "0.0.0.0", "10260")
     on.hub.process.kill()
     assert on.table() == before  # nobody is there to take them away
     wait_for("an account without rights has the port", lambda: thief.log() == "bound\n")
@@ -420,7 +420,7 @@ def test_a_killed_hub_leaves_nothing_to_the_next(on):
     assert on.table() == before and on.kubelet(on.host)[0] == 200
     on.hub.process.kill()
     on.start(None)
-    assert on.ruleset() == on.without and "removed the rules that an earlier run had left" in on.hub.process.log()
+    assert on.ruleset() == on.without and on.hub.process.logged("removed the rules that an earlier run had left")
 
 
 def test_a_stop_removes_it_all_and_streams_end_first(on):
@@ -457,7 +457,7 @@ def test_through_another_replica_and_through_a_neighbour(two):
     plain.run("ip", "addr", "add", f"{beside}/32", "dev", "lo")
     edge.run("ip", "route", "add", beside, "via", PUBLIC)
     for m in (edge, plain):
-        p = m.start("backend", PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", m.name, "--http", "10255")
+        p = m.start("backend", *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", m.name, "--http", "10255")
         wait_for("backend", lambda p=p: "serving" in p.log())
     for h in two:
         h.machine.run("ip", "route", "add", "192.168.0.0/16", "via", "192.0.2.254")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lab import HERE, HUB_ADDRESS, HUB_PORT, PYTHON, Agent, Node, service, wait_for
+from lab import HERE, HUB_ADDRESS, HUB_PORT, BARE_PYTHON, Agent, Node, service, wait_for
 
 NAME = "edge-nginx.default.svc.cluster.local"
 
@@ -109,7 +109,7 @@ sys.stdin.read()
 
 def test_one_agent_in_a_network_namespace(mesh, spare):
     """Whatever its folder; no other user can keep the first one from starting."""
-    squatter = subprocess.Popen(spare.argv(PYTHON, "-c", SQUAT), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    squatter = subprocess.Popen(spare.argv(*BARE_PYTHON, "-c", SQUAT), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert squatter.stdout.readline() == "refused\n"
         agent = Agent(spare, mesh.hub)
@@ -125,11 +125,11 @@ def test_one_agent_in_a_network_namespace(mesh, spare):
 
 def test_port_in_use(mesh, spare):
     """It serves at another one, and says who has its port."""
-    holder = spare.start("holder", PYTHON, os.path.join(HERE, "backend.py"), "--name", "holder", "--tcp", "40001")
+    holder = spare.start("holder", *BARE_PYTHON, os.path.join(HERE, "backend.py"), "--name", "holder", "--tcp", "40001")
     wait_for("holder", lambda: "serving" in holder.log())
     agent = Agent(spare, mesh.hub)
     try:
-        assert "mesh.listenPort 40001 is held by " in agent.process.log()  # whose it is a root of fewer rights may not see
+        assert agent.process.logged("mesh.listenPort 40001 is held by ")  # whose it is a root of fewer rights may not see
         ctl = spare.run(agent.lab.program("edgewayctl"), "--socket", agent.socket, "doctor", check=False).stdout
         assert f"tcp 40001: python3 (pid {holder.pid})" in ctl
         assert not agent.state()["lb"]["listen"].endswith(":40001")
@@ -242,7 +242,7 @@ for s in samples:
 def spray(machine, kind, host, port=0):
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
-    machine.run(PYTHON, "-c", SPRAY, kind, host, port, seed, input=repr(GARBAGE), seconds=90)
+    machine.run(*BARE_PYTHON, "-c", SPRAY, kind, host, port, seed, input=repr(GARBAGE), seconds=90)
 
 
 def test_garbage_on_every_socket(mesh):
@@ -285,8 +285,8 @@ def test_reload(mesh, spare):
         wait_for(words, lambda: words in agent.process.log())
 
     hangup("log: {level: debug}\ndns: {ttl: 31}\n", "a changed key waits for a restart key=dns.ttl")
-    assert "reloaded key=log.level" in agent.process.log()
+    assert agent.process.logged("reloaded key=log.level")
     hangup("log: {level: loud}\n", "the configuration is not reloaded")
-    assert f"{path}:1" in agent.process.log()
+    assert agent.process.logged(f"{path}:1")
     assert agent.ask("/healthz")[0] == 200
     assert agent.stop() == 0

@@ -191,7 +191,7 @@ def test_a_hub_that_tells_no_services(world):
     wait_for("told", lambda: "cloudhub_problem" in world.meta())
     says = world.meta()["cloudhub_problem"]
     assert "KubeEdge 1.8.0 and later" in says and 'it says "servicelist unsupported"' in says and "a Node edge-1-mesh turns Ready" in says
-    assert says in world.agent.process.log() and says in ctl("status")
+    assert world.agent.process.logged(says) and says in ctl("status")
     assert "BAD" in next(line for line in ctl("doctor").splitlines() if "does not tell the list of services" in line)
     assert world.agent.metrics()["edgeway_meta_cloudhub_list_missing"] == 1
     assert world.address("late") and world.client.get("http://web/")[0] == 200

@@ -126,7 +126,7 @@ def test_told_addresses(lab):
     names.process.kill()
     agent.start()
     wait_for("the second hub, from what is remembered", lambda: at(agent, SECOND))
-    assert "cannot resolve the hub's name; trying the addresses that are remembered" in agent.process.log()
+    assert agent.process.logged("cannot resolve the hub's name; trying the addresses that are remembered")
 
 
 def test_strangers_at_a_told_address(lab):
@@ -219,5 +219,5 @@ def test_hub_among_fake_addresses(lab):
     hub.write("web.yaml", WEB)
     agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub, "--hub.url", "wss://9.251.7.7:10000", start=False).start(ready=False)
     wait_for("said", lambda: "9.251.7.7:10000 is an address of mesh.subnet" in meta(agent)["error"])
-    assert "choose another mesh.subnet" in agent.process.log()
+    assert agent.process.logged("choose another mesh.subnet")
     assert agent.process.alive() and not meta(agent)["connected"]

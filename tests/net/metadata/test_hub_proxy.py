@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from lab import Agent, HERE, HUB_ADDRESS, HUB_PORT, PYTHON, Hub, Lab, Machine, Node, service, wait_for
+from lab import Agent, HERE, HUB_ADDRESS, HUB_PORT, BARE_PYTHON, Hub, Lab, Machine, Node, service, wait_for
 
 PROXY, STRANGER = "192.0.2.8", "192.0.2.3"
 USER, PASSWORD, ESCAPED = "edge", "s3cretx9", "s3cret%789"
@@ -96,7 +96,7 @@ def test_joins_syncs_and_renews(lab, node):
 def test_the_tunnel_goes_through_it(lab, node):
     """A node that only a proxy lets out is reached from the cloud, and again after the proxy was away."""
     hub, proxy = Hub(lab, "--tls.names", NAME, "--ingress.http", "127.0.0.1:10080"), Proxy(lab)
-    kubelet = node.start("kubelet", PYTHON, os.path.join(HERE, "backend.py"), "--name", "kubelet", "--http", "10250")
+    kubelet = node.start("kubelet", *BARE_PYTHON, os.path.join(HERE, "backend.py"), "--name", "kubelet", "--http", "10250")
     wait_for("the kubelet", lambda: "serving" in kubelet.log())
     agent = start(node, hub)
 
@@ -144,7 +144,7 @@ def test_a_proxy_that_dies_or_stalls(lab, node):
     os.kill(proxy.process.pid, signal.SIGSTOP)
     try:
         wait_for("found", lambda: not meta(agent)["connected"])
-        assert "no sign of life" in agent.process.log()
+        assert agent.process.logged("no sign of life")
         error(agent, "did not answer CONNECT within")
         assert agent.ready() and agent.state()["services"] == 1
     finally:

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kube import ACCOUNT, API_ADDRESS, READS, RIGHTS, SECRETS, ApiServer, KubeHub, node_object
-from lab import FAKE, PYTHON, Agent, Lab, Node, endpoint_slice, pod, service, upstream, wait_for
+from lab import FAKE, BARE_PYTHON, Agent, Lab, Node, endpoint_slice, pod, service, upstream, wait_for
 
 SILENCE_S = 2
 MESH_ENDPOINTS_MAX = 5000  # model/limits.h
@@ -267,7 +267,7 @@ def test_missing_rights_are_named(world):
     try:
         want = 'forbidden: give the hub\'s ClusterRole the verbs list and watch on pods (apiGroups: [""])'
         wait_for("problem", lambda: want in world.hub.source()["pods"]["problem"])
-        assert want in world.hub.process.log() and world.hub.ask("/readyz")[0] == 503
+        assert world.hub.process.logged(want) and world.hub.ask("/readyz")[0] == 503
         assert world.hub.source()["services"]["problem"] == ""
     finally:
         world.api.ctl("grant", user=ACCOUNT, rights=RIGHTS)
@@ -354,7 +354,7 @@ def test_other_name_and_proxy(world):
     cluster["server"] = "https://api.lab.test:6443"
     with open(os.path.join(world.hub.machine.dir, "etc", "hosts"), "a") as f:
         f.write(f"{API_ADDRESS} api.lab.test\n")
-    proxy = world.api.machine.start("proxy", PYTHON, "-c", CONNECT_PROXY, API_ADDRESS, "3128")
+    proxy = world.api.machine.start("proxy", *BARE_PYTHON, "-c", CONNECT_PROXY, API_ADDRESS, "3128")
     before, world.hub.kubeconfig = world.hub.kubeconfig, path
     try:
         with open(path, "w") as f:
@@ -409,7 +409,7 @@ def test_server_without_slices(world):
         world.hub.start()
         wait_for("ready", world.hub.ready)
         assert "192.0.2.77" in json.dumps(world.hub.services()["default", "by-hand"])
-        assert "no EndpointSlices, reading Endpoints instead" in world.hub.process.log()
+        assert world.hub.process.logged("no EndpointSlices, reading Endpoints instead")
     finally:
         world.api.ctl("absent", resources=[])
         world.api.ctl("remove", group="", resource="endpoints", ns="default", name="by-hand")

@@ -92,7 +92,7 @@ def test_full_disk(lab, end):
     write_many(hub, 300, 80)  # more than the journal can take where it is
     wait_for("many", lambda: agent.state()["services"] == 301, LATE)
     trouble_and_changes(agent, hub, 82)
-    assert "make room on its disk" in disk(agent)["trouble"] and "make room on its disk" in agent.process.log()
+    assert "make room on its disk" in disk(agent)["trouble"] and agent.process.logged("make room on its disk")
     assert "make room on its disk" in status(agent)
     new = fake(agent.node, "new.default")
     if end == "restart":  # what was not written is asked from the hub again, on a disk that is still full
@@ -108,7 +108,7 @@ def test_full_disk(lab, end):
     wait_for("written", lambda: disk(agent)["state"] == "ok" and agent.metrics()["edgeway_meta_waiting_changes"] == 0, LATE)
     assert disk(agent)["trouble"] == ""
     if end == "room":
-        assert "the database is written again" in agent.process.log()
+        assert agent.process.logged("the database is written again")
     hub.process.kill()
     agent.process.kill()
     agent.start()
@@ -133,7 +133,7 @@ def test_starts_on_a_full_disk(lab, lock):
     agent.start()
     assert fake(node, "web.default") == address and node.resolv() == node.original
     why = "it is left alone: No space left on device"
-    assert why in agent.ask("/readyz")[1] and why in agent.process.log() and why in agent.state()["degraded"]
+    assert why in agent.ask("/readyz")[1] and agent.process.logged(why) and why in agent.state()["degraded"]
     assert agent.metrics()['edgeway_agent_degraded{part="resolv.conf"}'] == 1
     told = status(agent)
     assert told.startswith("edge-1: ready, DEGRADED, ") and "left alone, its original cannot be kept" in told

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from lab import FAKE, HERE, PYTHON, UPSTREAM_ADDRESS, Agent, Dialogue, Hub, Lab, Node, service, upstream, wait_for
+from lab import FAKE, HERE, BARE_PYTHON, UPSTREAM_ADDRESS, Agent, Dialogue, Hub, Lab, Node, service, upstream, wait_for
 
 NAME = "edge-nginx.default.svc.cluster.local"
 OTHER_UPSTREAM = "192.0.2.54"
@@ -97,7 +97,7 @@ def test_all_servers_asked_at_once(world):
 
 
 def test_other_ports_and_servers_are_left_alone(world):
-    backend = world.dns.start("echo", PYTHON, os.path.join(HERE, "backend.py"), "--name", "other", "--tcp", "5300")
+    backend = world.dns.start("echo", *BARE_PYTHON, os.path.join(HERE, "backend.py"), "--name", "other", "--tcp", "5300")
     wait_for("serving", lambda: "serving" in backend.log())
     assert world.pod.send(UPSTREAM_ADDRESS, 5300, "x") == "other\nx"
     assert world.ask("+tcp", server="192.0.2.1") is None  # nobody serves DNS there, and we do not either

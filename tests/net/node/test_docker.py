@@ -85,7 +85,7 @@ def test_containers_of_networks_of_their_own(docker):
     def inside(c):
         """Busybox has no UDP: programs of the node in the container's network."""
         return "nsenter", "-t", node.docker("inspect", "-f", "{{.State.Pid}}", c.name).stdout.strip(), "-n"
-    node.start("echo", *inside(echo), labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "echo", "--udp", "5000")
+    node.start("echo", *inside(echo), *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "echo", "--udp", "5000")
     docker["hub"].write("raw.yaml", service("raw", ("tcp-x", 7000, 8080), selector="web", annotations={"edgeway.io/datapath": "kernel"}),
                         service("echo", ("echo", 7000, 5000), protocol="UDP"),
                         pod(echo.name, node, echo.address, ("echo", 5000, 0), app="echo", protocol="UDP"))
@@ -98,7 +98,7 @@ def test_containers_of_networks_of_their_own(docker):
         assert seen == {"web-1", "web-2"}, c.name
 
     def ask():
-        return node.run(*inside(guest), labs.PYTHON, os.path.join(labs.HERE, "udpsend.py"), names["echo"], "7000", "1").stdout
+        return node.run(*inside(guest), *labs.BARE_PYTHON, os.path.join(labs.HERE, "udpsend.py"), names["echo"], "7000", "1").stdout
     assert "none" in ask()
     node.run("iptables", "-I", "DOCKER-USER", "-m", "conntrack", "--ctstate", "DNAT", "--ctorigdst", "9.251.0.0/16", "-j", "ACCEPT")
     wait_for("UDP between bridges", lambda: ask().startswith("echo "))

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from lab import PATIENCE_S, PYTHON, Lab, Machine, Node, Pod, service, wait_for
+from lab import PATIENCE_S, BARE_PYTHON, Lab, Machine, Node, Pod, service, wait_for
 from test_kernel_path import EVERYONE, PORT, World
 
 RECORDER_PORT = 5005
@@ -58,7 +58,7 @@ def world():
         made = World(lab)
         made.hub.write("recorder.yaml", service("recorder", ("r", PORT, RECORDER_PORT), selector="echo", protocol="UDP"))
         made.show("a", "b")  # those of this bridge
-        made.recorders = {n: made.pods[n].start("recorder", PYTHON, "-c", RECORD, str(RECORDER_PORT)) for n in "ab"}
+        made.recorders = {n: made.pods[n].start("recorder", *BARE_PYTHON, "-c", RECORD, str(RECORDER_PORT)) for n in "ab"}
         for r in made.recorders.values():
             wait_for("recorder", lambda r=r: "recording" in r.log())
         wait_for("services", lambda: made.kernel()["udpPorts"] == 3)
@@ -88,11 +88,11 @@ def ask(world, machine, text, source_port=0):
               "        break\n"
               "    except OSError as e:\n"
               "        print(type(e).__name__)\n")
-    return machine.run(PYTHON, "-c", script, world.address("recorder"), str(PORT), text, str(source_port)).stdout
+    return machine.run(*BARE_PYTHON, "-c", script, world.address("recorder"), str(PORT), text, str(source_port)).stdout
 
 
 def spoof(world, source, text, sport=4444, count=1, to=None, port=PORT):
-    world.client.run(PYTHON, "-c", SPOOF, source, to or world.address("recorder"), sport, port, text, count)
+    world.client.run(*BARE_PYTHON, "-c", SPOOF, source, to or world.address("recorder"), sport, port, text, count)
 
 
 def fence(world):
@@ -110,7 +110,7 @@ def test_sources_that_are_the_node_itself(world, source):
 
 def test_source_of_another_pod(world):
     """The answer goes to whose address it is, not to the liar; and the other pod's own flow from that very port works."""
-    sniffer = world.client.start("sniffer", PYTHON, "-c", SNIFF)
+    sniffer = world.client.start("sniffer", *BARE_PYTHON, "-c", SNIFF)
     wait_for("sniffer", lambda: "sniffing" in sniffer.log())
     victim = world.near.pod("victim")
     spoof(world, victim.address, "in-their-name", sport=4545, count=5)
@@ -137,7 +137,7 @@ def test_source_that_is_a_fake_ip(world):
 def test_source_that_is_nobodys(world):
     """Nothing of a lie leaves the node with the false address."""
     outside = Machine(world.lab, "outside", address="192.0.2.77")
-    sniffer = outside.start("sniffer", PYTHON, "-c", SNIFF)
+    sniffer = outside.start("sniffer", *BARE_PYTHON, "-c", SNIFF)
     wait_for("sniffer", lambda: "sniffing" in sniffer.log())
     spoof(world, "192.0.2.77", "as-a-machine-outside", count=5)
     spoof(world, "198.51.100.9", "as-the-world", count=5)
@@ -156,7 +156,7 @@ def test_liar_does_not_take_a_flow_from_others(world):
               "for line in sys.stdin:\n"
               "    s.sendto(line.strip().encode(), (sys.argv[1], int(sys.argv[2])))\n"
               "    print(s.recv(999).decode(), flush=True)\n")
-    p = subprocess.Popen(victim.argv(PYTHON, "-c", script, world.address("recorder"), str(PORT)), stdin=subprocess.PIPE,
+    p = subprocess.Popen(victim.argv(*BARE_PYTHON, "-c", script, world.address("recorder"), str(PORT)), stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, text=True)
     try:
         for i in range(5):
@@ -240,7 +240,7 @@ def test_whatever_is_changed_is_put_back(world, command):
     assert set(world.names(world.client, world.address("echo"), 20)) == {"edge-1.a", "edge-1.b"}
     assert world.datagrams(world.client, world.address("datagrams"), 20) == {"edge-1.a", "edge-1.b"}
     assert re.search(r"repairs: [1-9]", ctl(world, "status"))
-    assert "somebody changed our table, put back at once by=\"nft" in world.agent.process.log()
+    assert world.agent.process.logged("somebody changed our table, put back at once by=\"nft")
     assert 'by="unknown"' not in world.agent.process.log()
 
 
@@ -286,7 +286,7 @@ def test_flows_under_load_leave_a_gone_endpoint(world):
               "            name = type(e).__name__\n"
               "        print(i, name, flush=True)\n"
               "print('sum', sent, got, flush=True)\n")
-    p = subprocess.Popen(world.client.argv(PYTHON, "-c", script, world.address("datagrams"), str(PORT)),
+    p = subprocess.Popen(world.client.argv(*BARE_PYTHON, "-c", script, world.address("datagrams"), str(PORT)),
                          stdin=subprocess.PIPE, stdout=open(os.path.join(world.client.dir, "flows"), "w+"), text=True)
     path = os.path.join(world.client.dir, "flows")
 
@@ -327,7 +327,7 @@ def test_tcp_under_load_finishes_with_a_gone_endpoint(world):
               "    total += len(block)\n"
               "    time.sleep(0.001)\n"
               "print('whole', flush=True)\n")
-    running = [subprocess.Popen(world.client.argv(PYTHON, "-c", script, world.address("echo")), stdout=subprocess.PIPE,
+    running = [subprocess.Popen(world.client.argv(*BARE_PYTHON, "-c", script, world.address("echo")), stdout=subprocess.PIPE,
                                 text=True) for _ in range(6)]
     assert {p.stdout.readline().strip() for p in running} <= {"edge-1.a", "edge-1.b"}
     world.show("a")
@@ -348,7 +348,7 @@ def test_many_flows_at_once(world):
               "    except OSError:\n"
               "        pass\n"
               "    s.close()\n")
-    world.client.run(PYTHON, "-c", script, world.address("datagrams"), str(PORT), seconds=60)
+    world.client.run(*BARE_PYTHON, "-c", script, world.address("datagrams"), str(PORT), seconds=60)
     ended = world.kernel()["flowsEnded"]
     world.show("a")
     wait_for("flows ended", lambda: world.kernel()["flowsEnded"] - ended > 10000)
@@ -366,7 +366,7 @@ def test_forwarding_switched_off(world):
         try:
             wait_for("told", lambda: world.agent.metrics()['edgeway_iptables_obstacles{kind="forwarding"}'] == 1)
             assert "is 0: pods do not reach UDP services" in ctl(world, "status")
-            assert "is 0: pods do not reach UDP services" in world.agent.process.log()
+            assert world.agent.process.logged("is 0: pods do not reach UDP services")
         finally:
             world.near.run("sysctl", "-qw", f"{key}=1")
         wait_for("over", lambda: world.agent.metrics()['edgeway_iptables_obstacles{kind="forwarding"}'] == 0)

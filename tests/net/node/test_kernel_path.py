@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lab import HERE, PATIENCE_S, PYTHON, Agent, Hub, Lab, Machine, Node, Pod, pod, service, upstream, wait_for
+from lab import HERE, PATIENCE_S, BARE_PYTHON, Agent, Hub, Lab, Machine, Node, Pod, pod, service, upstream, wait_for
 
 pytestmark = pytest.mark.plain_build  # what the kernel does with the table; test_kernel_attacks makes the same
 
@@ -87,7 +87,7 @@ class World:
                   "        s.close()\n"
                   "    except Exception as e:\n"
                   "        print(type(e).__name__)\n")
-        return collections.Counter(machine.run(PYTHON, "-c", script, address, port, count, seconds=60).stdout.split())
+        return collections.Counter(machine.run(*BARE_PYTHON, "-c", script, address, port, count, seconds=60).stdout.split())
 
     def hairpins(self):
         """Are all ports of the bridge in that mode, or need they not be?"""
@@ -95,7 +95,7 @@ class World:
         return not asks or "hairpin off" not in self.near.run("bridge", "-d", "link", "show").stdout
 
     def datagrams(self, machine, address, count, port=PORT):
-        p = machine.run(PYTHON, os.path.join(HERE, "udpsend.py"), address, port, count)
+        p = machine.run(*BARE_PYTHON, os.path.join(HERE, "udpsend.py"), address, port, count)
         return {line.split()[0] for line in p.stdout.splitlines()}
 
 
@@ -179,7 +179,7 @@ def test_dead_endpoint_is_taken_out(world):
     world.backends["b"].kill()
     wait_for("left out", lambda: world.kernel()["endpointsDead"] == 1)
     assert set(world.names(world.client, address, 60)) == EVERYONE - {"edge-1.b"}
-    assert "does not answer, left out endpoint=172.17.0.3:9090" in world.agent.process.log()
+    assert world.agent.process.logged("does not answer, left out endpoint=172.17.0.3:9090")
     assert world.agent.metrics()['edgeway_iptables_probed_endpoints{state="dead"}'] == 1
     world.serve("b")
     wait_for("back", lambda: set(world.names(world.client, address, 60)) == EVERYONE)
@@ -204,7 +204,7 @@ def test_connection_outlives_its_endpoint(world):
               "    s.sendall(b'x')\n"
               "    print(s.recv(1).decode(), flush=True)\n")
     address = world.address("echo")
-    p = subprocess.Popen(world.client.argv(PYTHON, "-c", script, address), stdin=subprocess.PIPE,
+    p = subprocess.Popen(world.client.argv(*BARE_PYTHON, "-c", script, address), stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, text=True)
     mine = p.stdout.readline().strip()
     world.show(*[n for n in "abc" if not mine.endswith(n)])
@@ -233,7 +233,7 @@ def test_cluster_ips_are_caught(world):
     assert set(world.names(world.client, "10.96.0.21", 2, port=7999)) <= {"ConnectionRefusedError",
                                                                           "ConnectionResetError", "ZeroDivisionError"}
     assert "ConnectionRefusedError" in world.client.run(
-        PYTHON, os.path.join(HERE, "udpsend.py"), "10.96.0.22", "7999", "2").stdout
+        *BARE_PYTHON, os.path.join(HERE, "udpsend.py"), "10.96.0.22", "7999", "2").stdout
 
 
 def test_the_apiserver_is_left_alone(world):
@@ -263,7 +263,7 @@ def others(world, *command, undo):
         wait_for("left to others", lambda: world.kernel()["clusterIPs"] == 0)
         who = world.kernel()["clusterIPsServedBy"]
         assert who not in ("", "edgeway")
-        assert f'ClusterIPs are left to others found="{who}"' in world.agent.process.log()
+        assert world.agent.process.logged(f'ClusterIPs are left to others found="{who}"')
         assert world.agent.metrics()["edgeway_iptables_cluster_ips_foreign"] == 1
         assert world.agent.metrics()["edgeway_iptables_cluster_ips"] == 0
         ctl = world.near.run(world.lab.program("edgewayctl"), "--socket", world.agent.socket, "status").stdout
@@ -273,7 +273,7 @@ def others(world, *command, undo):
         world.near.run(*undo)
     wait_for("ours again", lambda: world.kernel()["clusterIPs"] == 3)
     assert world.agent.metrics()["edgeway_iptables_cluster_ips_foreign"] == 0
-    assert "nobody else serves ClusterIPs any more, we do" in world.agent.process.log()
+    assert world.agent.process.logged("nobody else serves ClusterIPs any more, we do")
 
 
 def test_kube_proxy_over_nftables(world):
@@ -319,7 +319,7 @@ def test_clients_of_a_cluster_ip_follow_whoever_serves_it(world):
               "    except OSError as e:\n"
               "        said.append(type(e).__name__)\n"
               "    print(*said, flush=True)\n")
-    p = subprocess.Popen(world.client.argv(PYTHON, "-c", script), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    p = subprocess.Popen(world.client.argv(*BARE_PYTHON, "-c", script), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask():
         p.stdin.write("\n")
@@ -382,7 +382,7 @@ def test_what_began_without_the_table_is_translated_after_all(world):
     with Frozen(world.agent):
         world.near.run("nft", "delete", "table", "ip", "edgeway")
         for script, name in ((connect, "relayed"), (connect, "direct"), (send, "datagrams")):
-            clients.append(subprocess.Popen(world.client.argv(PYTHON, "-c", script, addresses[name], PORT),
+            clients.append(subprocess.Popen(world.client.argv(*BARE_PYTHON, "-c", script, addresses[name], PORT),
                                             stdout=subprocess.PIPE, text=True))
         time.sleep(0.5)
     for client in clients:
@@ -398,7 +398,7 @@ def test_flushed_ruleset_is_put_back(world):
         world.near.run("nft", "flush", "ruleset")
         wait_for("the table", lambda: "dnat to" in world.near.run("nft", "list", "chain", "ip", "edgeway", "proxy", check=False).stdout)
         wait_for("it is counted", lambda i=i: repairs() == before + i)
-    assert "somebody changed our table, put back at once by=\"nft" in world.agent.process.log()
+    assert world.agent.process.logged("somebody changed our table, put back at once by=\"nft")
     assert set(world.names(world.client, world.address("echo"), 40)) == EVERYONE
     world.near.run("nft", "-f", "-", input="""
         table ip lab {
@@ -422,7 +422,7 @@ print(got[-4:].decode())
 def test_drain(world):
     """At the end: what is in progress is finished, who comes new is refused and waits for nothing."""
     address = world.address("echo")
-    slow = subprocess.Popen(world.client.argv(PYTHON, "-c", HALF_A_REQUEST, address), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    slow = subprocess.Popen(world.client.argv(*BARE_PYTHON, "-c", HALF_A_REQUEST, address), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert slow.stdout.readline() == "begun\n"
     wait_for("in progress", lambda: any(e["in_flight"] for g in world.agent.state()["lb"]["endpoints"] for e in g["endpoints"]))
     world.agent.process.popen.send_signal(signal.SIGTERM)

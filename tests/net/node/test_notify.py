@@ -112,7 +112,7 @@ class Keeper(Manager):
         self.kept = ()
 
     def start_next(self, machine, argv):
-        p = labs.Process("next", machine.argv(labs.PYTHON, "-c", START, ",".join(map(str, self.kept)), *argv),
+        p = labs.Process("next", machine.argv(*labs.BARE_PYTHON, "-c", START, ",".join(map(str, self.kept)), *argv),
                          os.path.join(machine.dir, "next.log"), pass_fds=self.kept, env={**os.environ, "NOTIFY_SOCKET": self.path})
         machine.lab.processes.append(p)
         return p
@@ -132,22 +132,22 @@ def test_sockets_outlive_a_killed_agent(lab, hub):
     wait_for("a call", lambda: client.get(f"http://{address}/")[0] == 200)
     wait_for("the sockets", lambda: manager.hear() and len(manager.kept) == 6)
     agent.process.kill()
-    calls = [client.start(f"call-{i}", labs.PYTHON, "-c", CALL, address) for i in range(3)]
+    calls = [client.start(f"call-{i}", *labs.BARE_PYTHON, "-c", CALL, address) for i in range(3)]
     wait_for("calls wait", lambda: all(c.log() == "connected\n" for c in calls))
     asks = client.start("dig", "dig", f"@{node.gateway}", "+tries=1", "+time=60", "+short", "web.default.svc.cluster.local")
     for port in (40001, 53):
-        p = node.run(labs.PYTHON, "-c", f"import socket; socket.socket().bind(('172.17.0.1', {port}))", check=False)
+        p = node.run(*labs.BARE_PYTHON, "-c", f"import socket; socket.socket().bind(('172.17.0.1', {port}))", check=False)
         assert "Address already in use" in p.stderr
     agent.process = manager.start_next(node, agent.argv("--mesh.workers", "2"))
     agent.wait_ready(30)
     wait_for("answers", lambda: all("200 OK" in c.log() for c in calls) and asks.log().strip() == address)
-    assert "goes on with the sockets of the agent before" in agent.process.log()
+    assert agent.process.logged("goes on with the sockets of the agent before")
     assert len(manager.hear()) and len(manager.kept) == 6  # they are the same, and told once
     # A socket that nobody reads would lose what it gets: as many workers until it is stopped, which ends the keeping.
     agent.process.kill()
     agent.process = manager.start_next(node, agent.argv("--mesh.workers", "1"))
     agent.wait_ready(30)
-    assert "workers=2 wanted=1" in agent.process.log()
+    assert agent.process.logged("workers=2 wanted=1")
     assert {client.get(f"http://{address}/")[0] for _ in range(8)} == {200}
     assert agent.stop() == 0
     manager.hear()

@@ -77,7 +77,7 @@ def test_all_is_undone_without_more(mesh):
     assert node.clean()
     agent.start("--log.level", "debug")
     works(mesh, node)
-    assert f"capabilities={USUAL:#x}" in agent.process.log()
+    assert agent.process.logged(f"capabilities={USUAL:#x}")
 
 
 def test_foreign_file_keeps_more(mesh):
@@ -88,7 +88,7 @@ def test_foreign_file_keeps_more(mesh):
     works(mesh, node)
     has = held(agent.process)
     assert has["main"] == FOREIGN and has["worker-0"] == 1 << NET_ADMIN and has["database"] == FOREIGN & ~USUAL
-    assert "path=/etc/resolv.conf" in agent.process.log()
+    assert agent.process.logged("path=/etc/resolv.conf")
     st = os.stat(node.resolv_conf)
     assert (st.st_uid, st.st_gid) == (12345, 12346)
     assert agent.stop() == 0
@@ -114,7 +114,7 @@ def served(hub, port):
 def test_hub_serves_low_ports(other_lab):
     """Started as root with ways in below 1024: both are there, and nothing else is kept. A node joins and is in step."""
     hub = Hub(other_lab, "--ingress.http", "127.0.0.1:80", "--log.level", "debug")
-    assert served(hub, 80) and f"capabilities={HUB_USUAL:#x}" in hub.process.log()
+    assert served(hub, 80) and hub.process.logged(f"capabilities={HUB_USUAL:#x}")
     assert held(hub.process)["main"] == HUB_USUAL
     agent = Agent(Node(other_lab, "edge-1", "192.0.2.11"), hub)
     wait_for("in step", lambda: agent.state()["meta"]["synced"])
@@ -141,7 +141,7 @@ def test_hub_with_foreign_files_keeps_more(other_lab):
     hub = Hub(other_lab, "--source.manifests", folder)
     keep = HUB_USUAL | 1 << DAC_OVERRIDE | 1 << CHOWN | 1 << FOWNER
     assert held(hub.process)["main"] == keep
-    assert f"path={folder}" in hub.process.log()
+    assert hub.process.logged(f"path={folder}")
     wait_for("read", hub.ready)
     assert "waiting for the folder" not in hub.process.log()
 

@@ -1,6 +1,5 @@
 """System calls: agent and hub bind themselves, do their whole job so (lab.py looks for refusals in every test), and what they do not
 need is refused to whoever runs code in them. deploy/seccomp says the same to container runtimes and systemd."""
-import ctypes
 import json
 import os
 import re
@@ -111,7 +110,7 @@ def test_upgrade_without_a_starter(mesh):
     os.kill(starter_of(agent.process.pid), signal.SIGKILL)
     p = node.run(mesh.lab.program("edgewayctl"), "--socket", agent.socket, "upgrade", check=False)
     assert p.returncode == 1 and "edgeway-starter has ended; start a new agent with --takeover" in p.stderr
-    assert "cannot start a new agent: its process edgeway-starter has ended" in agent.process.log()
+    assert agent.process.logged("cannot start a new agent: its process edgeway-starter has ended")
     agent.process.stop()
     agent.start()
 

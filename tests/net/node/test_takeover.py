@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 
-from lab import HERE, PATIENCE_S, PYTHON, Agent, Dialogue, service, wait_for
+from lab import HERE, PATIENCE_S, BARE_PYTHON, Agent, Dialogue, service, wait_for
 
 SECONDS = 6
 QUESTIONS = """
@@ -80,21 +80,21 @@ class Said:
 
 def load(mesh, *options):
     target = mesh.client1.getent("edge-nginx")
-    return mesh.client1.start("-".join(["load", *options]), PYTHON, os.path.join(HERE, "load.py"), target, 80, SECONDS, 4, 5, "least=101", *options)
+    return mesh.client1.start("-".join(["load", *options]), *BARE_PYTHON, os.path.join(HERE, "load.py"), target, 80, SECONDS, 4, 5, "least=101", *options)
 
 
 def test_under_load(mesh):
     unchanged = others_of(mesh)
     one = mesh.agent1
     loads = [load(mesh), load(mesh, "close")]
-    asks = subprocess.Popen(mesh.client1.argv(PYTHON, "-c", QUESTIONS, mesh.node1.gateway, SECONDS), stdout=subprocess.PIPE, text=True)
+    asks = subprocess.Popen(mesh.client1.argv(*BARE_PYTHON, "-c", QUESTIONS, mesh.node1.gateway, SECONDS), stdout=subprocess.PIPE, text=True)
     with Dialogue(mesh.client1, TALK, mesh.client1.getent("edge-nginx")) as talk:
         assert talk.ask("before").endswith(" before")
         wait_for("load", lambda: all(p.log().count("\n") > 20 for p in loads))
         _, two = the_next(mesh)
         wait_for("taken over", has_taken_over(two))
         assert talk.ask("while").endswith(" while")
-        assert "finishing what is in progress" in one.process.log()
+        assert one.process.logged("finishing what is in progress")
         one.process.popen.send_signal(signal.SIGHUP)
         wait_for("reloaded", lambda: "reloaded" in one.process.log())
         assert talk.ask("reloaded").endswith(" reloaded")
@@ -159,7 +159,7 @@ def test_one_that_dies(mesh):
     assert mesh.agent1.ask("/readyz")[0] == 503
     s.close()
     wait_for("goes on", mesh.agent1.ready)
-    assert "did not take over, this one goes on: it has ended" in mesh.agent1.process.log()
+    assert mesh.agent1.process.logged("did not take over, this one goes on: it has ended")
     assert others_of(mesh) == unchanged and serves(mesh, "after-death")
 
 
@@ -170,7 +170,7 @@ def test_no_descriptor_is_left_to_go_on(mesh):
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limit[1]))
     s.close()
     assert mesh.agent1.process.wait(40) == 1
-    assert "cannot go on: " in mesh.agent1.process.log() and "stopped node=edge-1" in mesh.agent1.process.log()
+    assert mesh.agent1.process.logged("cannot go on: ") and mesh.agent1.process.logged("stopped node=edge-1")
     assert mesh.node1.table() != "" and reserved(mesh.node1) == "40001"
     mesh.node1.run("sysctl", "-qw", "net.ipv4.ip_local_reserved_ports=")  # for the tests that follow
     mesh.agent1.start()
@@ -185,7 +185,7 @@ def test_one_that_hangs(mesh):
     finally:
         s.close()
     wait_for("goes on", mesh.agent1.ready)
-    assert "it did not serve in time" in mesh.agent1.process.log() and serves(mesh, "after-hang")
+    assert mesh.agent1.process.logged("it did not serve in time") and serves(mesh, "after-hang")
 
 
 def another_is_refused(mesh):
@@ -245,7 +245,7 @@ def test_other_workers(mesh):
         assert before.process.stop() == 0
         two.options = before.options
         assert two.state()["lb"]["workers"] == number and others_of(mesh) == unchanged
-        assert f"workers={number} wanted={wanted}" in two.process.log()
+        assert two.process.logged(f"workers={number} wanted={wanted}")
         assert {mesh.client1.get("http://edge-nginx/")[0] for _ in range(8)} == {200}
     assert mesh.agent1.process.stop() == 0
     assert mesh.node1.clean() and reserved(mesh.node1) == ""
@@ -308,7 +308,7 @@ def test_the_first_dies_before_it_answers(mesh):
     wait_for("asked", lambda: two.process.log().count("asks the agent that runs") > asked)
     before.process.kill()
     # Nobody knows what it had begun: the next one says so and ends, and whoever started it starts it again.
-    assert two.process.wait() == 1 and "hung up" in two.process.log()
+    assert two.process.wait() == 1 and two.process.logged("hung up")
     two.start()
     assert serves(mesh, "after-kill")
 
@@ -338,7 +338,7 @@ def test_the_first_dies_once_it_has_given(mesh):
     s.close()
     two.socket = between
     wait_for("taken over", has_taken_over(two))
-    assert "has died while it handed over" in two.process.log() and serves(mesh, "alone")
+    assert two.process.logged("has died while it handed over") and serves(mesh, "alone")
     assert two.process.stop() == 0 and mesh.node1.clean()
     mesh.agents[0] = mesh.agent1 = before
     before.start()

@@ -143,5 +143,5 @@ def test_a_next_one_that_does_not_come_up(site):
         wait_for("goes on", lambda: "a new hub did not take over, this one goes on" in one.log())
         callers.more()
     assert set(callers.statuses) == {200} and one.alive()
-    assert "the hub that runs has another dataDir" in two.log()
+    assert two.logged("the hub that runs has another dataDir")
     joins(site, "edge-5", "192.0.2.15", token)

@@ -15,7 +15,7 @@ import lab as labs
 import replicas
 import tunnelkit
 from dnskit import socket_in
-from lab import HUB_PORT, PYTHON, Agent, Dialogue, Machine, Node, Timeout, pod, service, wait_for
+from lab import HUB_PORT, PYTHON, Agent, Dialogue, Machine, Node, pod, service, wait_for
 from pki import Authority
 from replicas import Asker, peers, request, tunnel_of
 from test_tunnel_hostile import END_HEADERS, END_STREAM, HEADERS, Rogue, frame
@@ -72,8 +72,8 @@ def test_any_replica_answers(town):
         assert known[o.address]["nodes"] == nodes and known[h.address]["state"] == "itself"
         assert asked(h) - n == sum(1 for hub, node in where if hub is h and not tunnel_of(h, node))
     # Both hubs write who has had what.
-    assert 'target="edge-3:7000 via edge-3 at hub-2" status=200' in a.process.log()
-    assert 'door=peer peer=hub-1 caller="192.0.2.1:' in b.process.log() and 'target="edge-3:7000 via edge-3" status=200' in b.process.log()
+    assert a.process.logged('target="edge-3:7000 via edge-3 at hub-2" status=200')
+    assert b.process.logged('door=peer peer=hub-1 caller="192.0.2.1:') and b.process.logged('target="edge-3:7000 via edge-3" status=200')
 
 
 def nodes_at(hub):
@@ -133,7 +133,7 @@ def test_shown(town):
     assert "1 open with 1 nodes, 0 away" in ctl(a, "status")
     m = a.metrics()
     assert m['edgeway_hub_peers{state="open"}'] == 1 and m['edgeway_hub_peers{state="away"}'] == 0 and m["edgeway_hub_peer_nodes"] == 1
-    assert "a replica tells of its nodes peer=hub-2" in a.process.log()
+    assert a.process.logged("a replica tells of its nodes peer=hub-2")
 
 
 def test_any_replica_asks_a_nodes_agent(town):
@@ -197,7 +197,7 @@ def test_replica_killed_under_requests(town):
     print(f"the node came after {came - killed:.2f} s, the longest request took {max(x[1] for x in answers):.2f} s")
     assert at_edge.failed(killed) == [] and len(at_edge.failed()) <= 1  # the one that was under way
     assert len(others) > 50 and in_cloud.failed() == []
-    assert "lost a replica; its nodes can be reached once they have come to another one peer=hub-2" in a.process.log()
+    assert a.process.logged("lost a replica; its nodes can be reached once they have come to another one peer=hub-2")
     wait_for("told", lambda: peers(a)[b.address]["state"] == "away")
     assert "this replica is away" in ctl(a, "status", check=False) and "peers" in ctl(a, "doctor", check=False)
     b.start()
@@ -239,7 +239,7 @@ def test_node_moves_before_its_hub_knows(lab, town):
         wait_for("it is at the other hub", lambda: tunnel_of(b, "edge-1"))
         assert request(a, "edge-1") == (200, "edge-1-again\n")
         assert request(b, "edge-1") == (200, "edge-1-again\n")
-        assert "another replica has a newer tunnel; this one finishes what it has node=edge-1" in a.process.log()
+        assert a.process.logged("another replica has a newer tunnel; this one finishes what it has node=edge-1")
         assert twin.stop() == 0
     finally:
         agent.process.popen.send_signal(signal.SIGCONT)
@@ -414,7 +414,7 @@ def test_replica_of_another_ca(lab, town):
         wait_for("it says so", lambda: "it is not signed by the CA that we trust" in stranger.process.log())
         wait_for("and so do we", lambda: f"a replica is refused peer={stranger.address}" in a.process.log())
         wait_for("shown", lambda: peers(stranger)[a.address]["state"] == "away")
-        assert "has it the same CA?" in stranger.process.log() and "not signed by the CA" in ctl(stranger, "doctor", check=False)
+        assert stranger.process.logged("has it the same CA?") and "not signed by the CA" in ctl(stranger, "doctor", check=False)
         assert stranger.address not in peers(a) and stranger.ready()
     finally:
         stranger.process.stop()

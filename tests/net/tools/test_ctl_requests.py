@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from fixtures import Mesh
-from lab import PYTHON, endpoint_slice, pod, service, wait_for
+from lab import PYTHON, BARE_PYTHON, endpoint_slice, pod, service, wait_for
 from test_ctl import Ctl, rows
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -69,7 +69,7 @@ def others(mesh):
     slices[0]["ports"][0]["protocol"] = "UDP"
     mesh.hub.write("others.yaml", service("echo", ("", 7, 7007), selector="none", protocol="UDP"), slices[0],
                    service("rpc", ("", 9000, 7008), selector="none"), slices[1])
-    udp = mesh.node2.start("echo", PYTHON, os.path.join(HERE, "backend.py"), "--name", "udp", "--udp", "7007")
+    udp = mesh.node2.start("echo", *BARE_PYTHON, os.path.join(HERE, "backend.py"), "--name", "udp", "--udp", "7007")
     rpc = mesh.node2.start("rpc", PYTHON, os.path.join(HERE, "grpc_peer.py"), "server", "rpc", "7008")
     wait_for("both serve", lambda: "serving" in udp.log() and "serving" in rpc.log())
     wait_for("both names", lambda: all(mesh.client1.address_of(f"{n}.default.svc.cluster.local") for n in ("echo", "rpc")))
@@ -114,7 +114,7 @@ def test_trace_of_addresses(mesh, agent):
 def test_times_have_units(mesh, hub):
     for said, seconds in (("90m", 5400), ("1h", 3600), ("7d", 604800), ("77", 77), ("78s", 78)):
         hub("token", "create", "--ttl", said)
-        assert f" ttl_s={seconds}\n" in mesh.hub.process.log()
+        assert mesh.hub.process.logged(f" ttl_s={seconds}\n")
 
 
 def test_help_is_grouped(hub):
@@ -265,8 +265,8 @@ def test_a_node_is_asked_through_the_hub(mesh, hub):
     assert json.loads(hub("-o", "json", "--node", "edge-2", "state"))["node"] == "edge-2"
     assert "shop/web" in hub("--node", "edge-2", "services") and "edgeway_agent_info" in hub("--node", "edge-1", "metrics")
     assert "allowed" in hub("--node", "edge-1", "access", "check", "hub", "edge-1:10250")
-    assert "the hub has asked this agent target=\"/debug/services\" status=200" in mesh.agent2.process.log()
-    assert "door=admin caller=\"local\" target=\"agent of edge-2 /debug/services\"" in mesh.hub.process.log()
+    assert mesh.agent2.process.logged("the hub has asked this agent target=\"/debug/services\" status=200")
+    assert mesh.hub.process.logged("door=admin caller=\"local\" target=\"agent of edge-2 /debug/services\"")
     assert "only on the agent's own Unix socket" in refused(hub, "--node", "edge-1", "events")
     assert "the agent has nothing of this name" in refused(hub, "--node", "edge-1", "tunnels")
     assert refused(hub, "--node", "edge-7", "status") == "edgewayctl: node edge-7: it has no tunnel to any hub now\n"

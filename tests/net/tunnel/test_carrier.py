@@ -210,7 +210,7 @@ def test_what_is_in_front_refuses(site):
         m = a.metrics()
         assert m['edgeway_carrier_dials_total{result="%s"}' % ("refused" if port != 443 else "failed")] >= 1
         a.process.kill()
-    assert "speak plain HTTP to this port" in site.hub.process.log()
+    assert site.hub.process.logged("speak plain HTTP to this port")
     # by its name the hub knows TLS of a proxy
     a = Agent(probe, None, "--tunnel.carrier", "websocket", "--hub.carrierCA", site.front.ca.cert, "--hub.url", f"wss://{NAME}:8443",
               start=False, token=token)

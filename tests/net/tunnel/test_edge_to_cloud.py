@@ -14,7 +14,7 @@ import pytest
 import lab as labs
 import tunnelkit
 from httpkit import socket_of
-from lab import PATIENCE_S, PYTHON, Agent, Machine, pod, service, wait_for
+from lab import PATIENCE_S, BARE_PYTHON, Agent, Machine, pod, service, wait_for
 
 CLOUD = "192.0.2.31"
 FENCE = """table inet fence { chain out { type filter hook output priority 0; oifname "eth0" ip daddr != 192.0.2.1 drop; }
@@ -32,7 +32,7 @@ class Site(tunnelkit.Site):
         self.webs = [n.pod("web") for n in self.nodes]
         self.servers = [p.serve("--http", "8080", "--tcp", "9090", "--stream", "7500") for p in self.webs]
         self.cloud = Machine(lab, "server", address=CLOUD)
-        backend = self.cloud.start("backend", PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "cloud", "--http", "8080")
+        backend = self.cloud.start("backend", *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "cloud", "--http", "8080")
         wait_for("the cloud's server", lambda: "serving" in backend.log())
         self.client, self.client2 = [n.pod("client") for n in self.nodes]
         ports = ("http", 8080, 0), ("echo", 9090, 0), ("bulk", 7500, 0)
@@ -147,7 +147,7 @@ def test_the_local_one_first_and_the_far_one_when_it_is_dead(site):
 def test_a_target_that_refuses_is_told(site):
     status, why = site.client.get("http://shut/")
     assert status == 502, why
-    assert "cannot be reached through the hub service=default/shut" in site.agents[0].process.log()
+    assert site.agents[0].process.logged("cannot be reached through the hub service=default/shut")
 
 
 def test_streams_that_new_rules_would_not_open_are_cut(site):
@@ -170,7 +170,7 @@ def test_a_node_is_a_caller_with_limits(site):
     before = site.hub.metrics()[limited]
     assert site.echo() is None
     assert site.hub.metrics()[limited] > before
-    assert "as many connections through the hub as it may" in site.hub.process.log()
+    assert site.hub.process.logged("as many connections through the hub as it may")
     first.sendall(b"still")
     assert first.recv(100) == b"still"
     first.close()
@@ -252,7 +252,7 @@ def test_what_has_arrived_is_not_sent_again(site, options, times):
 
 def test_a_break_is_no_end(site):
     """An endpoint that dies in the middle of its answer: a reset, also over there and back."""
-    client = site.client.start("cut", PYTHON, "-c", """
+    client = site.client.start("cut", *BARE_PYTHON, "-c", """
 import socket, sys
 s = socket.create_connection(("two", 7001), 60)
 s.sendall(b"down 50000000\\n")

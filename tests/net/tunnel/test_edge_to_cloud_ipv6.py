@@ -7,7 +7,7 @@ import pytest
 
 import lab as labs
 import tunnelkit
-from lab import PYTHON, Machine, pod, service, wait_for
+from lab import BARE_PYTHON, Machine, pod, service, wait_for
 
 POD, CLOUD, HUB = "fd00:172::5", "fd00:192::31", "fd00:192::1"
 
@@ -42,7 +42,7 @@ class Site(tunnelkit.Site):
         self.client.copy_resolv_conf()
 
     def serve(self, machine, name):
-        p = machine.start("backend", PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", name, "--http", "8080", "--tcp", "9090",
+        p = machine.start("backend", *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", name, "--http", "8080", "--tcp", "9090",
                           "--bind", "::")
         wait_for("its server", lambda: "serving" in p.log())
         self.servers.append(p)
@@ -87,7 +87,7 @@ def test_it_is_shown(site):
 def test_a_target_that_refuses_is_told(site):
     status, why = site.client.get("http://shut/")
     assert status == 502, why
-    assert f"service=default/shut endpoint=[{POD}]:9999 node=edge-2" in site.agents[0].process.log()
+    assert site.agents[0].process.logged(f"service=default/shut endpoint=[{POD}]:9999 node=edge-2")
 
 
 def test_nothing_is_left(site):

@@ -169,7 +169,7 @@ def test_both_ends_tell_whom_it_was_for(site):
     assert via in REACH and "192.168.1.14:10250 for" in line and "status=200" in line
     line = wait_for("its audit", lambda: next((x for x in before[via]().splitlines() if "stream ended" in x), None))
     assert "for=plain-4" in line and "kind=beside" in line and "to=192.168.1.14:10250" in line
-    assert "a node without a tunnel is reached through a neighbour node=plain-4" in site.hub.process.log()
+    assert site.hub.process.logged("a node without a tunnel is reached through a neighbour node=plain-4")
     assert sum(site.hub.metrics().get(carried % name, 0) for name in REACH) == sum(counts) + 1
 
 

@@ -28,8 +28,8 @@ def test_shown(site):
     assert hub.metrics()["edgeway_tunnel_nodes"] == 2
     state = agent.state()["tunnel"]
     assert state["state"] == "open" and state["hub"] == "192.0.2.1:10000" and state["error"] == ""
-    assert "tunnel: tunnel open hub=192.0.2.1" in agent.process.log()
-    assert "tunnel open node=edge-1 peer=192.0.2.11" in hub.process.log()
+    assert agent.process.logged("tunnel: tunnel open hub=192.0.2.1")
+    assert hub.process.logged("tunnel open node=edge-1 peer=192.0.2.11")
     status = agent.node.run(hub.lab.program("edgewayctl"), "--socket", agent.socket, "status").stdout
     assert "open to 192.0.2.1:10000" in status
 
@@ -43,7 +43,7 @@ def test_frozen_agent(site):
         wait_for("and gives it up", lambda: site.hub.metrics()["edgeway_tunnel_dead_total"] >= 1)
     finally:
         agent.process.popen.send_signal(signal.SIGCONT)
-    assert "nothing was heard for 9000 ms" in site.hub.process.log()
+    assert site.hub.process.logged("nothing was heard for 9000 ms")
     assert "edge-2" in tunnels(site.hub)
     site.wait_open("edge-1")
 
@@ -97,7 +97,7 @@ def test_hub_killed(site):
     """Every node is back once there is a hub again."""
     site.hub.process.kill()
     wait_for("the nodes know", lambda: all(a.state()["tunnel"]["state"] != "open" for a in site.agents))
-    assert "lost the tunnel" in site.agents[0].process.log()
+    assert site.agents[0].process.logged("lost the tunnel")
     site.hub.start()
     site.wait_open()
 
@@ -124,9 +124,9 @@ def test_revoked(lab, site):
     hub = site.hub
     hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "node", "revoke", "edge-3")
     assert "edge-3" not in tunnels(hub)
-    assert "tunnel cut node=edge-3" in hub.process.log()
+    assert hub.process.logged("tunnel cut node=edge-3")
     wait_for("it is turned away", lambda: "tunnel refused node=edge-3" in hub.process.log())
-    assert "the certificate was revoked" in hub.process.log()
+    assert hub.process.logged("the certificate was revoked")
     assert agent.stop() == 0
 
 

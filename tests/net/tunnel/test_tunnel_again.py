@@ -14,7 +14,7 @@ import pytest
 import lab as labs
 import tunnelkit
 from dnskit import socket_in
-from lab import PATIENCE_S, PYTHON, wait_for
+from lab import PATIENCE_S, BARE_PYTHON, wait_for
 from tunnelkit import tunnels
 
 as_before = tunnelkit.as_before
@@ -27,7 +27,7 @@ class Site(tunnelkit.Site):
     def __init__(self, lab):
         super().__init__(lab, *tunnelkit.INGRESS_OPTIONS, "--ingress.udp", "[{listen: '192.0.2.1:5300', node: edge-1, target: 7700}]")
         self.backend(self.nodes[0], "server", "--http", "7001")
-        echo = self.nodes[0].start("echo", PYTHON, MANY, "serve", 7600)
+        echo = self.nodes[0].start("echo", *BARE_PYTHON, MANY, "serve", 7600)
         wait_for("echo", lambda: "serving" in echo.log())
 
     def fill(self):
@@ -107,7 +107,7 @@ def test_a_node_that_does_not_come_back(site):
 
 def test_only_so_many_wait(site):
     """Those for whom there is room are served; the others are told at once that there is none."""
-    p = subprocess.Popen(site.hub.machine.argv(PYTHON, MANY, *tunnelkit.INGRESS, "edge-1:7600", "300"), stdin=subprocess.PIPE,
+    p = subprocess.Popen(site.hub.machine.argv(*BARE_PYTHON, MANY, *tunnelkit.INGRESS, "edge-1:7600", "300"), stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, text=True)
     try:
         wait_for("dials", lambda: site.agents[0].metrics()["edgeway_tunnel_dialling"] == 300)

@@ -13,7 +13,7 @@ import pytest
 
 import lab as labs
 import tunnelkit
-from lab import PATIENCE_S, PYTHON, service, wait_for
+from lab import PATIENCE_S, BARE_PYTHON, service, wait_for
 from tunnelkit import Transfers, connect, tunnels
 
 as_before = tunnelkit.as_before
@@ -29,12 +29,12 @@ class Site(tunnelkit.Site):
         super().__init__(lab, *tunnelkit.INGRESS_OPTIONS, agent_options=("--hub.heartbeat", "2s"))
         self.backend(self.nodes[0], "server", "--stream", "7500", "--http", "7001")
         self.backend(self.nodes[1], "server", "--http", "7001")
-        echo = self.nodes[0].start("echo", PYTHON, MANY, "serve", 7600)
+        echo = self.nodes[0].start("echo", *BARE_PYTHON, MANY, "serve", 7600)
         wait_for("echo", lambda: "serving" in echo.log())
 
     def many(self, target, *words):
         """tests/net/many.py at the ingress."""
-        return subprocess.Popen(self.hub.machine.argv(PYTHON, MANY, *tunnelkit.INGRESS, target, *words), stdin=subprocess.PIPE,
+        return subprocess.Popen(self.hub.machine.argv(*BARE_PYTHON, MANY, *tunnelkit.INGRESS, target, *words), stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, text=True)
 
     def cancel(self, n):
@@ -158,7 +158,7 @@ def test_frozen_hub(site):
         wait_for("the nodes know", lambda: all(a.state()["tunnel"]["state"] != "open" for a in site.agents))
     finally:
         hub.process.popen.send_signal(signal.SIGCONT)
-    assert "nothing was heard for 5000 ms" in site.agents[0].process.log()
+    assert site.agents[0].process.logged("nothing was heard for 5000 ms")
     site.wait_open()
     for name in ("edge-1", "edge-2"):
         wait_for("the way to it", lambda name=name: hub.machine.get(f"http://{name}:7001/", "-x", "http://192.0.2.1:10080") == (

@@ -12,7 +12,7 @@ import pytest
 import lab as labs
 import tunnelkit
 from dnskit import socket_in
-from lab import NOBODY, PYTHON, Dialogue, Machine, pod, service, wait_for
+from lab import NOBODY, BARE_PYTHON, Dialogue, Machine, pod, service, wait_for
 from test_edge_to_cloud import CLOUD, FENCE
 from test_udp import Line
 
@@ -37,7 +37,7 @@ class Site(tunnelkit.Site):
         self.second = self.nodes[1].pod("second")
         self.second.serve("--udp", "5000")
         self.cloud = Machine(lab, "server", address=CLOUD)
-        backend = self.cloud.start("backend", PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "cloud", "--udp", "5000")
+        backend = self.cloud.start("backend", *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "cloud", "--udp", "5000")
         wait_for("the cloud's server", lambda: "serving" in backend.log())
         self.client, self.other = self.nodes[0].pod("client"), self.nodes[0].pod("other")
         self.hub.write("nodes.yaml", *[
@@ -84,7 +84,7 @@ class Site(tunnelkit.Site):
 
     def ask(self, name, count=1, *options, client=None, port=53):
         """Who answers each of so many flows."""
-        out = (client or self.client).run(PYTHON, os.path.join(labs.HERE, "udpsend.py"), f"{name}.{DOMAIN}", str(port), str(count), *options,
+        out = (client or self.client).run(*BARE_PYTHON, os.path.join(labs.HERE, "udpsend.py"), f"{name}.{DOMAIN}", str(port), str(count), *options,
                                           seconds=60).stdout
         return [line.split()[0] for line in out.splitlines()]
 
@@ -109,7 +109,7 @@ def test_a_pod_of_another_site(site):
     """Its address is the same as that of a pod here: it is not taken for that one."""
     assert site.echo[0].address == site.echo[1].address
     assert site.ask("second") == ["edge-2.second"]
-    out = site.client.run(PYTHON, os.path.join(labs.HERE, "udpsend.py"), f"second.{DOMAIN}", "53", "3", "--size", "8000").stdout.split("\n")
+    out = site.client.run(*BARE_PYTHON, os.path.join(labs.HERE, "udpsend.py"), f"second.{DOMAIN}", "53", "3", "--size", "8000").stdout.split("\n")
     address = site.client.address_of(f"second.{DOMAIN}")
     assert out[:3] == [f"edge-2.second {address}:53"] * 3  # the answer comes from where it was asked
 
@@ -165,7 +165,7 @@ def test_nobody_listens(site):
     """The hub's end tells of it, and what the client sends within a second is dropped here."""
     before = site.dropped("unreachable")
     assert site.ask("second", 1, port=54) == ["none"]
-    assert 'end="port unreachable"' in site.hub.process.log()
+    assert site.hub.process.logged('end="port unreachable"')
     site.client.python("""
 import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -185,7 +185,7 @@ def test_a_service_that_goes_and_comes(site):
     site.hub.write("services.yaml", udp("both", ("echo", 53, "echo")), udp("cloud", ("echo", 53, "echo")))
     wait_for("gone", lambda: set(site.doors()) == {"cloud:53"})
     assert site.doors()["cloud:53"] == doors["cloud:53"]
-    out = site.client.run(PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, "53", "1").stdout
+    out = site.client.run(*BARE_PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, "53", "1").stdout
     assert out == "none ConnectionRefusedError\n"
     with open(os.path.join(site.hub.manifests, "services.yaml.new"), "w") as f:
         f.write(all_of_them)
@@ -292,7 +292,7 @@ def test_what_is_kept_leads_to_no_closed_door(site):
     assert f"{address} . udp . 53 : {node.gateway} . " in kept()
     assert keeper.stop() == 0
     assert f"{address} . udp . 53" not in kept() and f"udp . 53 : {site.echo[0].address} . 5000" in kept()
-    out = site.client.run(PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, "53", "1").stdout
+    out = site.client.run(*BARE_PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, "53", "1").stdout
     assert out == "none ConnectionRefusedError\n"
     site.agents[0] = labs.Agent(node, None, *before.options, token=before.token)
     wait_for("served again", lambda: site.ask("second") == ["edge-2.second"])
@@ -325,7 +325,7 @@ def test_ports_of_a_killed_agent(site):
     address = site.client.address_of(f"second.{DOMAIN}")
     with Line(site.client, address, 53) as line:
         assert line.ask() == "edge-2.second"
-        thief = node.start("thief", *NOBODY, PYTHON, "-c", THIEF, *[door.rpartition(":")[2] for door in site.doors().values()])
+        thief = node.start("thief", *NOBODY, *BARE_PYTHON, "-c", THIEF, *[door.rpartition(":")[2] for door in site.doors().values()])
         agent.process.kill()
         wait_for("the thief has the ports", lambda: thief.log() == "bound\n")
         out = node.run("nft", "list", "map", "ip", "edgeway", "single").stdout
@@ -333,7 +333,7 @@ def test_ports_of_a_killed_agent(site):
         for _ in range(3):
             assert line.ask() in ("ConnectionRefusedError", "timeout", "TimeoutError")
         for machine in (site.client, node):
-            assert machine.run(PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, "53", "1").stdout.startswith("none ")
+            assert machine.run(*BARE_PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, "53", "1").stdout.startswith("none ")
         assert thief.log() == "bound\n"
         thief.kill()
         agent.start()
@@ -353,7 +353,7 @@ def test_nothing_is_left(site):
     wait_for("no flow is left", lambda: agent.metrics()[f"{ACCESS}flows"] == 0)
     assert site.state()["ports"] == [] and udp_sockets(agent) == bound - 5
     wait_for("quiet", lambda: all(tunnelkit.quiet(d) for d in (site.hub, *site.agents)))
-    assert 'door=outward.udp caller=node:edge-1 target="172.17.0.3:5000 via edge-2" status=200' in site.hub.process.log()
+    assert site.hub.process.logged('door=outward.udp caller=node:edge-1 target="172.17.0.3:5000 via edge-2" status=200')
     for a in site.agents:
         assert a.stop() == 0
     wait_for("nothing is open", lambda: site.hub.metrics()["edgeway_hub_outward_open"] == 0)

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from lab import HERE, PATIENCE_S, PYTHON, Agent, Dialogue, Hub, Lab, Node, pod, service, upstream, wait_for
+from lab import HERE, PATIENCE_S, BARE_PYTHON, Agent, Dialogue, Hub, Lab, Node, pod, service, upstream, wait_for
 
 pytestmark = pytest.mark.plain_build  # what the kernel does with the maps; test_kernel_attacks and test_udp_maps make them
 
@@ -73,7 +73,7 @@ class World:
 
     def names(self, machine, service_name, port, count, *options):
         """Who answered how often; every answer came from the address that was asked."""
-        p = machine.run(PYTHON, os.path.join(HERE, "udpsend.py"), f"{service_name}.{DOMAIN}", port, count, *options)
+        p = machine.run(*BARE_PYTHON, os.path.join(HERE, "udpsend.py"), f"{service_name}.{DOMAIN}", port, count, *options)
         lines = [line.split() for line in p.stdout.splitlines()]
         fake = machine.address_of(f"{service_name}.{DOMAIN}")
         assert all(line[1] == f"{fake}:{port}" for line in lines if line[0] != "none"), lines
@@ -206,13 +206,13 @@ def test_table_flushed_by_somebody(world):
     world.near.run("nft", "flush", "ruleset")
     wait_for("put back", lambda: set(world.names(world.client, "only-a", 7000, 2)) == {"edge-1.a"})
     assert world.agent.metrics()["edgeway_iptables_repairs_total"] >= 1
-    assert "by=\"nft" in world.agent.process.log()
+    assert world.agent.process.logged("by=\"nft")
 
 
 def test_no_gap_while_the_agent_is_killed_and_started(world):
     """The kernel goes on by itself, and the next run replaces the table with all its maps in one step."""
     address = world.client.address_of(f"echo.{DOMAIN}")
-    load = subprocess.Popen(world.client.argv(PYTHON, os.path.join(HERE, "udpsend.py"), address, "53", "3000",
+    load = subprocess.Popen(world.client.argv(*BARE_PYTHON, os.path.join(HERE, "udpsend.py"), address, "53", "3000",
                                               "--pause", "0.002"), stdout=subprocess.PIPE, text=True)
     for _ in range(3):
         world.agent.process.kill()
