@@ -297,6 +297,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.hub_arg = m,
 		.asked = c->asked != NULL ? on_asked : NULL,
 		.asked_arg = m,
+		.others = c->others,
 		.no_tunnel = !c->forward,
 		.apply = m->apply,
 		.node = c->node,
@@ -362,6 +363,19 @@ meta_stop(struct meta **out)
 
 /* --- asking --------------------------------------------------------------------------------- */
 
+static void
+meta_pass_hub(const struct hub_client_hub *hub, struct meta_hub *to)
+{
+	*to = (struct meta_hub){
+		.addr = hub->addr,
+		.host = hub->host,
+		.tls = hub->tls,
+		.certificate = hub->certificate,
+		.proxy = hub->proxy,
+	};
+	snprintf(to->target, sizeof to->target, "%s", hub->target);
+}
+
 bool
 meta_hub(const struct meta *m, struct meta_hub *to)
 {
@@ -369,14 +383,18 @@ meta_hub(const struct meta *m, struct meta_hub *to)
 
 	if (m->feed == NULL || !hub_client_hub(m->feed, &hub))
 		return false;
-	*to = (struct meta_hub){
-		.addr = hub.addr,
-		.host = hub.host,
-		.tls = hub.tls,
-		.certificate = hub.certificate,
-		.proxy = hub.proxy,
-	};
-	snprintf(to->target, sizeof to->target, "%s", hub.target);
+	meta_pass_hub(&hub, to);
+	return true;
+}
+
+bool
+meta_other_hub(const struct meta *m, size_t i, struct meta_hub *to)
+{
+	struct hub_client_hub hub;
+
+	if (m->feed == NULL || !hub_client_other_hub(m->feed, i, &hub))
+		return false;
+	meta_pass_hub(&hub, to);
 	return true;
 }
 

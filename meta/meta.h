@@ -42,6 +42,7 @@ struct meta_config {
 	struct ws_tunnels *carriers; /* every connection to the hub goes through them; NULL: none */
 	uint64_t heartbeat_ms;
 	uint32_t mark;
+	bool others; /* meta_other_hub is wanted */
 	bool forward; /* the hub connects for this node to endpoints that it cannot dial itself */
 	/* checks endpoints; referenced. NULL: only the static rules */
 	const struct dial_guard *guard;
@@ -72,6 +73,8 @@ struct meta_hub {
 };
 /* False: no hub has sent a hello yet. */
 bool meta_hub(const struct meta *meta, struct meta_hub *to);
+/* As hub_client_other_hub. */
+bool meta_other_hub(const struct meta *meta, size_t i, struct meta_hub *to);
 /* json: model/health.h. Ignored if the question came by an earlier connection. */
 void meta_answer(struct meta *meta, const struct meta_question *question, const char *json);
 /* Uses another guard from now on: rebuilds the services that it affects. */

@@ -20,10 +20,12 @@ on_tunnel(void *arg, const struct tunnel_facts *f)
 	if (strcmp(f->node, to->node) != 0)
 		return;
 	buf_printf(to->out,
-		"%s{\"address\":\"%s\",\"takes\":%s,\"epoch\":%llu,\"streams\":%u,\"opened\":%llu,"
+		"%s{\"address\":\"%s\",\"takes\":%s,\"standby\":%s,\"epoch\":%llu,\"streams\":%u,"
+		"\"opened\":%llu,"
 		"\"rtt\":%u,\"totalIn\":%llu,\"totalOut\":%llu,\"stalls\":%llu,\"ends\":%lld}",
-		to->comma, f->address, f->takes ? "true" : "false", (unsigned long long)f->epoch,
-		f->stats->streams, (unsigned long long)f->stats->opened, f->stats->rtt_ms,
+		to->comma, f->address, f->takes ? "true" : "false", f->standby ? "true" : "false",
+		(unsigned long long)f->epoch, f->stats->streams,
+		(unsigned long long)f->stats->opened, f->stats->rtt_ms,
 		(unsigned long long)f->stats->bytes_in, (unsigned long long)f->stats->bytes_out,
 		(unsigned long long)f->stats->stalls, (long long)f->ends_s * 1000);
 	to->comma = ",";

@@ -87,10 +87,13 @@ static void
 on_tunnel(void *arg, const struct tunnel_facts *f)
 {
 	struct survey *s = arg;
-	struct survey_node *n = web_survey_add(&s->now, f->node);
+	struct survey_node *n;
 
-	n->health = SURVEY_DOWN;
 	s->totals.streams += f->stats->streams;
+	if (f->standby)
+		return;
+	n = web_survey_add(&s->now, f->node);
+	n->health = SURVEY_DOWN;
 	n->tunnel = f->takes;
 	n->epoch = f->epoch;
 	n->tunnel_since_ms = f->since_ms + s->shift_ms;

@@ -134,7 +134,8 @@ hand_over(struct guest *g, enum client_hello kind)
 		p->others++;
 	else if (kind == CLIENT_HELLO_PEER)
 		p->replicas++;
-	else if (kind == CLIENT_HELLO_REVERSE || kind == CLIENT_HELLO_FORWARD)
+	else if (kind == CLIENT_HELLO_REVERSE || kind == CLIENT_HELLO_STANDBY ||
+		kind == CLIENT_HELLO_FORWARD)
 		p->tunnels++;
 	else
 		p->carriers++;
@@ -148,7 +149,7 @@ static bool
 may_be_carried(enum client_hello kind)
 {
 	return kind == CLIENT_HELLO_OTHER || kind == CLIENT_HELLO_REVERSE ||
-		kind == CLIENT_HELLO_FORWARD;
+		kind == CLIENT_HELLO_STANDBY || kind == CLIENT_HELLO_FORWARD;
 }
 
 static void alpn_mux_on_step(void *guest);

@@ -71,6 +71,8 @@ read_alpn(struct cursor extension)
 
 		if (client_hello_is(&name, TUNNEL_ALPN_REVERSE))
 			return CLIENT_HELLO_REVERSE;
+		if (client_hello_is(&name, TUNNEL_ALPN_STANDBY))
+			return CLIENT_HELLO_STANDBY;
 		if (client_hello_is(&name, TUNNEL_ALPN_FORWARD))
 			return CLIENT_HELLO_FORWARD;
 		if (client_hello_is(&name, PEER_ALPN))

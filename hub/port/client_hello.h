@@ -19,6 +19,7 @@ enum client_hello {
 	/* anything else, including what is not TLS: the server behind reports the error */
 	CLIENT_HELLO_OTHER,
 	CLIENT_HELLO_REVERSE, /* a tunnel, cloud to edge */
+	CLIENT_HELLO_STANDBY, /* the same, a second one of the node */
 	CLIENT_HELLO_FORWARD, /* the same, edge to cloud */
 	CLIENT_HELLO_PEER, /* another replica of the hub */
 	/* a websocket that carries one of the others, directly from the node (CARRIER_ALPN) */

@@ -23,7 +23,7 @@ tunnels_bucket(struct tunnels *t, const char *node)
 	return &t->buckets[hash64(node, strlen(node), 0) % TUNNELS_BUCKETS];
 }
 
-/* The next tunnel of the node, the newest first; start with the bucket's chain. */
+/* The next tunnel of the node, in the order of the chain; start with the bucket's chain. */
 static struct tunnel *
 of_node(struct tunnel *at, const char *node)
 {
@@ -240,6 +240,8 @@ retire_older(struct tunnel *u)
 
 	for (; (at = of_node(at, u->node)) != NULL; at = next) {
 		next = at->next;
+		if (at->standby != u->standby)
+			continue;
 		if (++n > TUNNELS_OLDER_MOST)
 			tunnels_cut(at, "too many newer tunnels of this node");
 		else if (u->of->setup.opened == NULL)
@@ -255,6 +257,8 @@ next_epoch(const struct tunnel *u)
 	const struct tunnel *last = tunnels_newest(t, u->node);
 	uint64_t above = last != NULL ? last->epoch : 0;
 
+	if (u->standby)
+		return TUNNELS_STANDBY_EPOCH;
 	if (t->setup.claimed != NULL)
 		above = MAX(above, t->setup.claimed(t->setup.others, u->node));
 	return MAX(u->came, above + 1);
@@ -266,7 +270,7 @@ tunnels_insert(struct tunnel *u)
 	struct tunnels *t = u->of;
 	struct tunnel **at = tunnels_bucket(t, u->node);
 
-	while (*at != NULL && (*at)->came > u->came)
+	while (*at != NULL && ((*at)->standby != u->standby ? u->standby : (*at)->came > u->came))
 		at = &(*at)->next;
 	u->next = *at;
 	*at = u;
@@ -294,6 +298,8 @@ tunnels_objection(struct tunnel *u)
 	if (t->n_open >= t->setup.most)
 		return "too many tunnels";
 	newer = tunnels_newest(t, node);
+	while (newer != NULL && newer->standby != u->standby)
+		newer = of_node(newer->next, node);
 	return newer != NULL && newer->came > u->came ? "the node has a newer tunnel" : NULL;
 }
 
@@ -331,8 +337,10 @@ on_shaken(struct tunnel *u)
 	t->last = MAX(t->last, u->epoch);
 	tunnels_insert(u);
 	log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub", "%s open node=%s peer=%s epoch=%llu",
-		t->setup.opened != NULL ? "way of a node to others" : "tunnel", u->node, u->address,
-		(unsigned long long)u->epoch);
+		t->setup.opened != NULL ? "way of a node to others"
+			: u->standby    ? "standby tunnel"
+					: "tunnel",
+		u->node, u->address, (unsigned long long)u->epoch);
 	retire_older(u);
 	tell_changed(t, u->node);
 	tell_news(t, u->node, TUNNEL_CAME);
@@ -372,13 +380,15 @@ tell_address(int fd, char text[ADDR_TEXT_MAX])
 }
 
 void
-tunnels_adopt(struct tunnels *t, int fd, const char *from)
+tunnels_adopt(struct tunnels *t, int fd, const char *from, bool standby)
 {
 	struct tls_setup setup = {
 		.loop = t->setup.loop,
 		.fd = fd,
 		.ctx = t->setup.tls,
-		.alpn = t->setup.opened != NULL ? TUNNEL_ALPN_FORWARD : TUNNEL_ALPN_REVERSE,
+		.alpn = t->setup.opened != NULL ? TUNNEL_ALPN_FORWARD
+			: standby               ? TUNNEL_ALPN_STANDBY
+						: TUNNEL_ALPN_REVERSE,
 		.on = on_tls,
 	};
 	const struct addr peer = preauth_from(fd, from);
@@ -396,6 +406,7 @@ tunnels_adopt(struct tunnels *t, int fd, const char *from)
 		return;
 	}
 	u->of = t;
+	u->standby = standby;
 	u->came = t->last = MAX(t->last + 1, wall_ms());
 	u->since_ms = loop_now_ms(t->setup.loop);
 	if (from != NULL)
@@ -438,11 +449,11 @@ is_vouched_for(struct tunnel *u, int64_t now_s)
 	const struct tunnels *t = u->of;
 	const struct tunnel *at = tunnels_newest(t, u->node);
 	uint64_t now_ms = loop_now_ms(t->setup.loop);
-	bool vouched =
-		t->setup.claimed != NULL && t->setup.claimed(t->setup.others, u->node) > u->epoch;
+	bool vouched = !u->standby && t->setup.claimed != NULL &&
+		t->setup.claimed(t->setup.others, u->node) > u->epoch;
 
-	for (; at != NULL && at->came > u->came && !vouched; at = of_node(at->next, u->node))
-		vouched = now_s < at->ends_s && !is_revoked(at);
+	for (; at != NULL && !vouched; at = of_node(at->next, u->node))
+		vouched = at->came > u->came && now_s < at->ends_s && !is_revoked(at);
 	if (vouched)
 		u->vouched_ms = now_ms;
 	return u->vouched_ms != 0 && now_ms - u->vouched_ms < VOUCHED_MS;
@@ -565,7 +576,7 @@ tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
 	bool did = false;
 
 	for (; u != NULL; u = of_node(u->next, node)) {
-		if (u->older || u->epoch >= epoch)
+		if (u->older || u->standby || u->epoch >= epoch)
 			continue;
 		log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub",
 			"another replica has a newer tunnel; this one finishes what it has node=%s "

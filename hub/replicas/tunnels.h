@@ -7,8 +7,12 @@
  * renews. Epochs are common to all hubs: a new one is higher than every known one, here and at
  * other hubs, and not lower than the clock in ms. Everything on the loop's thread.
  *
+ * A node may have a standby tunnel beside its tunnel to another hub (agent's hub.tunnels): new
+ * streams use it where no other tunnel of the node takes them, at any hub. Its epoch is the lowest
+ * of all, it replaces no tunnel but an older standby, and only that replaces it.
+ *
  *	// a socket whose ClientHello asks for TUNNEL_ALPN_REVERSE
- *	tunnels_adopt(tunnels, fd, NULL);
+ *	tunnels_adopt(tunnels, fd, NULL, false);
  *	rc = tunnels_open(tunnels, "edge-1", &(struct stream_request){.authority = "edge-1:10250"},
  *		&events, c, &c->stream);
  */
@@ -29,6 +33,7 @@ enum {
 		/* how long a node is expected after it was lost or since the hub's start */
 		1000,
 	TUNNELS_MEMORY = 64 << 20,
+	TUNNELS_STANDBY_EPOCH = 1, /* of every standby tunnel */
 };
 
 /* Events of a node's tunnels for the owner. */
@@ -76,8 +81,9 @@ struct tunnels *tunnels_new(const struct tunnels_setup *setup);
 void tunnels_free(struct tunnels **t);
 
 /* fd: accepted, nothing read yet; taken over: after its handshake it is the node's tunnel. from:
- * its source address, for people; NULL: the socket's remote address. */
-void tunnels_adopt(struct tunnels *t, int fd, const char *from);
+ * its source address, for people; NULL: the socket's remote address. standby: its ClientHello asks
+ * for TUNNEL_ALPN_STANDBY. */
+void tunnels_adopt(struct tunnels *t, int fd, const char *from, bool standby);
 /* New handshakes use this certificate. */
 void tunnels_renew(struct tunnels *t, struct ssl_ctx_st *tls);
 /* Closes what the node opened with revoked certificates. Returns how many. */
@@ -118,11 +124,13 @@ struct tunnel_facts {
 	uint64_t epoch;
 	int64_t ends_s; /* when its certificate expires, seconds since 1970 */
 	bool takes; /* accepts new streams; else it finishes its open ones */
+	bool standby;
 };
 /* Calls fn for each tunnel, in any order; for one node the highest epoch is the newest. */
 void tunnels_look(const struct tunnels *t, void (*fn)(void *arg, const struct tunnel_facts *facts),
 	void *arg);
-size_t tunnels_count(const struct tunnels *t); /* nodes with a tunnel that takes streams */
+/* Nodes with a tunnel that takes streams, those with a standby tunnel alone not counted. */
+size_t tunnels_count(const struct tunnels *t);
 /* [{"node","address","epoch","since_s","streams","rtt_ms","bytes_in","bytes_out","draining",...}],
  * the newest of a node first. */
 void tunnels_state(const struct tunnels *t, struct buf *out);

@@ -1,7 +1,7 @@
 /*
  * State shared by the files of the tunnels: tunnels.c (life cycle, streams), tunnels_lost.c (nodes
  * expected back) and tunnels_tell.c (state and metrics). No other file includes it. The tunnels of
- * a node are in one chain of its bucket, the latest first.
+ * a node are in one chain of its bucket, the latest first, standby tunnels after all others.
  */
 #ifndef EDGEWAY_HUB_REPLICAS_TUNNELS_PRIVATE_H
 #define EDGEWAY_HUB_REPLICAS_TUNNELS_PRIVATE_H
@@ -21,7 +21,7 @@ enum {
 struct tunnel {
 	TAILQ_ENTRY(tunnel) link; /* link in `handshakes` or in `open` */
 	struct preauth_conn place; /* while it shakes hands */
-	struct tunnel *next; /* chain of the bucket: the latest first */
+	struct tunnel *next; /* chain of the bucket */
 	struct tunnels *of;
 	struct tls_stream *tls; /* until the handshake is done */
 	struct session *session;
@@ -33,6 +33,7 @@ struct tunnel {
 	uint64_t since_ms;
 	/* once expired: when a newer certificate was last known to be in use; 0: never */
 	uint64_t vouched_ms;
+	bool standby;
 	bool older; /* finishes its open streams */
 	bool leaving; /* the node has announced that it takes no new streams */
 };

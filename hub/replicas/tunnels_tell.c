@@ -9,7 +9,7 @@ tunnels_count(const struct tunnels *t)
 	size_t n = 0;
 
 	TAILQ_FOREACH(u, &t->open, link) {
-		n += tunnels_takes(u);
+		n += tunnels_takes(u) && !u->standby;
 	}
 	return n;
 }
@@ -30,6 +30,7 @@ tunnels_look(
 				.epoch = u->epoch,
 				.ends_s = u->ends_s,
 				.takes = tunnels_takes(u),
+				.standby = u->standby,
 			});
 	}
 }
@@ -64,6 +65,7 @@ tunnels_state(const struct tunnels *t, struct buf *out)
 			u->leaving                              ? "leaving"
 				: u->older                      ? "older"
 				: session_is_silent(u->session) ? "silent"
+				: u->standby                    ? "standby"
 								: "open",
 			s->streams, s->rtt_ms, (unsigned long long)s->bytes_in,
 			(unsigned long long)s->bytes_out, (unsigned long long)s->opened,
@@ -133,15 +135,18 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 {
 	struct session_stats sum = t->past;
 	const struct tunnel *u;
-	unsigned told = 0;
+	unsigned told = 0, standby = 0;
 	char label[300];
 
 	sum.streams = 0;
 	TAILQ_FOREACH(u, &t->open, link) {
 		session_stats_add(&sum, session_stats(u->session));
+		standby += u->standby && tunnels_takes(u);
 	}
 	metric_gauge(m, "edgeway_tunnel_nodes", "Nodes with a tunnel that takes streams.", NULL,
 		(double)tunnels_count(t));
+	metric_gauge(m, "edgeway_tunnel_standby",
+		"Standby tunnels that take streams (hub.tunnels of agents).", NULL, standby);
 	metric_gauge(m, "edgeway_tunnel_handshakes", "Tunnels under way.", NULL,
 		(double)t->n_handshakes);
 	count_streams(&sum, m);

@@ -337,12 +337,12 @@ on_known(void *arg, int fd, enum client_hello kind, const char *from)
 	struct nodes *n = arg;
 	int rc;
 
-	if (kind == CLIENT_HELLO_REVERSE) {
-		tunnels_adopt(n->config.tunnels, fd, from);
+	if (kind == CLIENT_HELLO_REVERSE || kind == CLIENT_HELLO_STANDBY) {
+		tunnels_adopt(n->config.tunnels, fd, from, kind == CLIENT_HELLO_STANDBY);
 		return;
 	}
 	if (kind == CLIENT_HELLO_FORWARD) {
-		tunnels_adopt(n->config.outward, fd, from);
+		tunnels_adopt(n->config.outward, fd, from, false);
 		return;
 	}
 	if (kind == CLIENT_HELLO_PEER) {

@@ -86,8 +86,8 @@ hub_addresses_recall(struct hub_addresses *p, size_t i, const char *last_good, c
 		add_told(to, at);
 }
 
-static bool
-same_addr(const struct addr *a, const struct addr *b)
+bool
+hub_addresses_same(const struct addr *a, const struct addr *b)
 {
 	if (a->sa.sa_family != b->sa.sa_family || addr_port(a) != addr_port(b))
 		return false;
@@ -102,7 +102,7 @@ add_addr(struct hub_addresses *p, const struct addr *a)
 	if (a->sa.sa_family == AF_UNIX || p->n_addrs == PLACE_ADDRS_MAX)
 		return;
 	for (size_t i = 0; i < p->n_addrs; i++) {
-		if (same_addr(&p->addrs[i], a))
+		if (hub_addresses_same(&p->addrs[i], a))
 			return;
 	}
 	p->addrs[p->n_addrs++] = *a;
@@ -129,7 +129,7 @@ hub_addresses_found(struct hub_addresses *p, const struct addr *found, size_t n)
 	for (size_t i = 0; i < now->n_told; i++)
 		add_text(p, now->told[i]);
 	for (size_t i = 0; p->avoids && i + 1 < p->n_addrs; i++)
-		if (same_addr(&p->addrs[i], &p->avoided)) {
+		if (hub_addresses_same(&p->addrs[i], &p->avoided)) {
 			memmove(&p->addrs[i], &p->addrs[i + 1],
 				(p->n_addrs - i - 1) * sizeof *p->addrs);
 			p->addrs[p->n_addrs - 1] = p->avoided;
@@ -160,7 +160,7 @@ hub_addresses_elsewhere(const struct hub_addresses *p, const struct addr *at)
 
 	hub_addresses_found(&next, p->addrs, p->n_addrs);
 	for (size_t i = 0; i < next.n_addrs; i++)
-		if (!same_addr(&next.addrs[i], at))
+		if (!hub_addresses_same(&next.addrs[i], at))
 			return true;
 	return p->n > 1;
 }

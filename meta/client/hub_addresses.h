@@ -62,6 +62,8 @@ void hub_addresses_recall(
 size_t hub_addresses_found(struct hub_addresses *p, const struct addr *found, size_t n);
 /* From now on this address is tried last, until the next call; NULL: none. */
 void hub_addresses_avoid(struct hub_addresses *p, const struct addr *a);
+/* Address and port are the same. */
+bool hub_addresses_same(const struct addr *a, const struct addr *b);
 /* The next address to try; false: none is left. */
 bool hub_addresses_next(struct hub_addresses *p, struct addr *to);
 bool hub_addresses_left(const struct hub_addresses *p);

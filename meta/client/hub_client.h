@@ -34,6 +34,7 @@ struct hub_client_config { /* copied */
 	void *hub_arg;
 	meta_asked_fn *asked; /* the hub asks a question; NULL: none is answered */
 	void *asked_arg;
+	bool others; /* hub_client_other_hub is wanted */
 	bool no_tunnel; /* tunnels are switched off: the hub does not wait for one */
 	struct apply *apply;
 	bool cloudhub; /* hub.protocol: the hub is a KubeEdge CloudHub */
@@ -117,6 +118,9 @@ struct hub_client_hub {
 };
 /* False: no hub has sent a hello yet. */
 bool hub_client_hub(const struct hub_client *feed, struct hub_client_hub *to);
+/* The same for the i-th address of other hubs, or of this one by another address; false: there are
+ * not so many. Valid and complete some time after each hello: hub_changed tells. */
+bool hub_client_other_hub(const struct hub_client *feed, size_t i, struct hub_client_hub *to);
 /* JSON list: hub.url with the stored addresses. */
 void hub_client_places(const struct hub_client *feed, struct buf *out);
 

@@ -54,7 +54,15 @@ hub_client_note_hub(struct hub_client *f)
 	f->greeted = hub_addresses_now(&f->places);
 	f->greeted_at = f->at;
 	hub_addresses_avoid(&f->places, NULL);
+	hub_client_find_others(f);
 	hub_client_tell_hub(f);
+}
+
+void
+hub_client_aim_at(const struct place *place, struct hub_client_hub *to)
+{
+	to->host = place->at.host;
+	write_target(to->target, sizeof to->target, &place->at);
 }
 
 bool
@@ -64,12 +72,11 @@ hub_client_hub(const struct hub_client *f, struct hub_client_hub *to)
 		return false;
 	*to = (struct hub_client_hub){
 		.addr = f->greeted_at,
-		.host = f->greeted->at.host,
 		.tls = f->tls,
 		.certificate = f->certificates,
 		.proxy = f->proxy.host[0] != '\0' ? &f->proxy : NULL,
 	};
-	write_target(to->target, sizeof to->target, &f->greeted->at);
+	hub_client_aim_at(f->greeted, to);
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Shared by the files of meta/client/hub_client: hub_client.c has the connection's states,
  * hub_client_talk.c the protocol on it, hub_client_hub.c the hub's address, reported and stored,
+ * hub_client_others.c the addresses of other hubs,
  * hub_client_crl.c the refused hubs, hub_client_refusal.c what the hub's refusals mean,
  * hub_client_why.c why there is no connection, hub_client_join.c how the node gets its certificate,
  * hub_client_renew.c how it renews it while connected, hub_client_answer.c the answers to the hub's
@@ -19,7 +20,10 @@
 #include "meta/state/apply.h"
 #include "model/ca_list.h"
 
-enum { HUB_CLIENT_ERROR_MAX = 384 }; /* fits the name of a CertificateSigningRequest */
+enum {
+	HUB_CLIENT_ERROR_MAX = 384, /* fits the name of a CertificateSigningRequest */
+	HUB_CLIENT_OTHERS_MAX = 16,
+};
 
 enum state { WAITING, RESOLVING, DIALLING, GREETING, SYNCING, SYNCED };
 
@@ -39,6 +43,11 @@ struct renewal { /* of the certificate, by a second connection */
 	uint64_t started_ms, next_ms, wait_ms;
 	uint64_t renewals, failures;
 	char error[256]; /* of the last attempt, "" none */
+};
+
+struct other_hub {
+	const struct place *place;
+	struct addr addr;
 };
 
 struct hub_client;
@@ -101,6 +110,9 @@ struct hub_client {
 	struct addr at; /* address of the current connection */
 	const struct place *greeted; /* place of the hub that sent a hello last; NULL: none */
 	struct addr greeted_at;
+	bool wants_others;
+	struct other_hub others[HUB_CLIENT_OTHERS_MAX];
+	size_t n_others;
 	uint64_t certificates; /* number of certificates so far */
 	loop_fn *hub_changed;
 	void *hub_arg;
@@ -155,6 +167,10 @@ void hub_client_remember_addresses(struct hub_client *f, struct message_hello *h
 
 /* The current hub has sent its hello. */
 void hub_client_note_hub(struct hub_client *f);
+/* The addresses of other hubs, anew; hub_changed is called when lookups bring more. */
+void hub_client_find_others(struct hub_client *f);
+/* Sets the names that a hub at this place has. */
+void hub_client_aim_at(const struct place *place, struct hub_client_hub *to);
 /* hub_client_hub has changed. */
 void hub_client_tell_hub(struct hub_client *f);
 

@@ -220,9 +220,36 @@ check_listener(struct findings *f, const struct tree_node *lb)
 			f, "listener", VERDICT_NOTE, "as it says", "%s", ctl_text(lb, "trouble"));
 }
 
+/* It cannot be opened while metadata comes: something lets websockets through alone, or the hub
+ * refuses it. */
+static void
+check_tunnel_open(struct findings *f, const struct tree_node *meta, const struct tree_node *tunnel)
+{
+	const struct tree_node *standby = tree_get(tunnel, "standby");
+	const char *error = ctl_text(tunnel, "error");
+
+	if (!ctl_true(meta, "connected") || !ctl_true(tunnel, "enabled"))
+		return;
+	if (strcmp(ctl_text(tunnel, "state"), "open") != 0 && error[0] != '\0') {
+		findings_add(f, "tunnel", VERDICT_BAD,
+			"the hub's log says whether it refused it; where something between lets "
+			"websockets through alone: tunnel.carrier",
+			"the cloud does not reach this node: %s", error);
+		findings_name(f, "tunnel-down");
+	}
+	if (standby == NULL || strcmp(ctl_text(standby, "state"), "open") == 0)
+		return;
+	error = ctl_text(standby, "error");
+	findings_add(f, "tunnel", VERDICT_NOTE,
+		"hub.url has to name another hub, or a name with several addresses, that runs",
+		"the second tunnel (hub.tunnels) is not open: %s",
+		error[0] != '\0' ? error : "no other hub is known");
+	findings_name(f, "tunnel-standby");
+}
+
 /* Both directions: from the cloud to this node, and from this node to what the hub reaches. */
 static void
-check_tunnel(struct findings *f, const struct tree_node *tunnel)
+check_tunnel_doubt(struct findings *f, const struct tree_node *tunnel)
 {
 	const char *in = ctl_text(tunnel, "doubt"), *out = ctl_text(tunnel, "outward.doubt");
 
@@ -478,7 +505,8 @@ agent_checks(struct findings *f, const struct tree_node *top)
 			ctl_true(top, "ready") ? "ready" : "not ready",
 			error[0] != '\0' ? ": " : "", error);
 	check_hub(f, meta);
-	check_tunnel(f, tree_get(top, "tunnel"));
+	check_tunnel_open(f, meta, tree_get(top, "tunnel"));
+	check_tunnel_doubt(f, tree_get(top, "tunnel"));
 	check_certificate(f, meta);
 	check_database(f, meta);
 	check_upstreams(f, tree_get(top, "dns"));

@@ -70,6 +70,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(STRING, hub_node_id, "hub.nodeId", "", "name towards the hub; default the node's name") \
 	X(DURATION, hub_heartbeat, "hub.heartbeat", "4s", "how often a sign of life goes out", \
 		.min = 100, .max = 300000) \
+	X(UINT, hub_tunnels, "hub.tunnels", "1", "2: a second tunnel to another hub, for when the first one falls silent", \
+		.min = 1, .max = 2) \
 	X(STRING, hub_proxy, "hub.proxy", "", "HTTP proxy on the way to the hub: http://[user:password@]host:port") \
 	X(STRING, hub_proxy_file, "hub.proxyFile", "", "file of the proxy's URL instead") \
 	X(STRING, hub_carrier_ca, "hub.carrierCA", "", "CAs of what is in front of the hub (PEM), with tunnel.carrier websocket; default the system's") \

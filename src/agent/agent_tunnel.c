@@ -8,19 +8,27 @@
 #include "src/agent/agent_private.h"
 #include "tunnel/tunnel.h"
 
-enum { KICK_MS = 500 }; /* limits the rate of requests when links of the machine come and go */
+enum {
+	KICK_MS = 500, /* limits the rate of requests when links of the machine come and go */
+	/* how long the second tunnel is tried with one hub before another one's turn */
+	STANDBY_MS = 10 * 1000,
+};
 enum step { SERVING, DRAINING, DRAINED, CUT };
 
 struct agent_tunnel {
 	struct agent *agent;
 	struct stream_server *serve;
 	struct tunnel_client *link;
+	struct tunnel_client *standby; /* to another hub; NULL: hub.tunnels is 1 */
+	struct timer *look; /* whether it is open */
+	size_t turn; /* of the other hubs */
 	struct egress_client *outlet;
 	struct egress_client_udp *udp; /* UDP through the outlet */
 	const char **bridges; /* of the mesh, NULL-terminated */
 	struct netwatch *watch;
 	struct timer *timer; /* for the steps of the shutdown */
 	struct timer *network; /* delays the check after a network change */
+	unsigned drains; /* tunnel clients that have not drained yet */
 	enum step step;
 	uint64_t kicked_ms;
 	loop_fn *ended; /* NULL: nothing waits for the end yet */
@@ -49,6 +57,8 @@ on_network(void *arg)
 	}
 	t->kicked_ms = now;
 	tunnel_client_network(t->link);
+	if (t->standby != NULL)
+		tunnel_client_network(t->standby);
 	egress_client_network(t->outlet);
 	meta_network(t->agent->meta);
 }
@@ -124,8 +134,12 @@ agent_tunnel_reach(struct agent *a, const struct agent_options *o)
 	if (a->tunnel == NULL || a->tunnel->serve == NULL || a->stopping ||
 		reachable_nets_new((const char *const *)o->tunnel_reach, &vicinity, NULL) < 0)
 		return;
-	if (stream_server_declare(a->tunnel->serve, &vicinity) && a->tunnel->link != NULL)
+	if (!stream_server_declare(a->tunnel->serve, &vicinity))
+		return;
+	if (a->tunnel->link != NULL)
 		tunnel_client_ask_anew(a->tunnel->link);
+	if (a->tunnel->standby != NULL)
+		tunnel_client_ask_anew(a->tunnel->standby);
 }
 
 /* The endpoint's node stops, and waits for connections that others hold open; or the route to it is
@@ -154,6 +168,63 @@ on_rerouted(void *arg)
 }
 
 static void on_step(void *arg);
+
+/* --- the second tunnel ---------------------------------------------------------------------- */
+
+static struct tunnel_client_hub
+agent_tunnel_to(const struct meta_hub *hub)
+{
+	return (struct tunnel_client_hub){
+		hub->addr, hub->host, hub->tls, hub->certificate, hub->proxy, hub->target};
+}
+
+/* It stays where it is open as long as that is another hub than the first tunnel's. */
+static void
+agent_tunnel_use_standby(struct agent_tunnel *t)
+{
+	const struct meta *meta = t->agent->meta;
+	struct tunnel_client_hub to;
+	struct meta_hub hub;
+	size_t n = 0;
+	bool stays = false;
+
+	while (!stays && meta_other_hub(meta, n, &hub)) {
+		stays = tunnel_client_open_to(t->standby, &hub.addr);
+		n++;
+	}
+	if (n == 0)
+		log_limited(LOG_LEVEL_WARN, 1, "tunnel",
+			"hub.tunnels is 2, but no other hub is known: hub.url has to name another "
+			"one, or a name with several addresses");
+	if (n == 0 || (!stays && !meta_other_hub(meta, t->turn % n, &hub))) {
+		tunnel_client_want(t->standby, false);
+		return;
+	}
+	to = agent_tunnel_to(&hub);
+	tunnel_client_use(t->standby, &to);
+	tunnel_client_want(t->standby, true);
+}
+
+static void
+on_look(void *arg)
+{
+	struct agent_tunnel *t = arg;
+
+	if (t->agent->stopping || t->standby == NULL || tunnel_client_open(t->standby))
+		return;
+	t->turn++;
+	agent_tunnel_use_standby(t);
+}
+
+static void
+agent_tunnel_start_standby(struct agent_tunnel *t, struct tunnel_client_config config)
+{
+	config.standby = true;
+	config.up = config.doubted = NULL; /* it says nothing about the first one's hub */
+	t->standby = tunnel_client_new(&config);
+	t->look = timer_new(config.loop, on_look, t);
+	timer_start(t->look, STANDBY_MS, STANDBY_MS);
+}
 
 int
 agent_tunnel_start(struct agent *a, struct err *err)
@@ -186,6 +257,8 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	config.arg = t->serve;
 	config.up_arg = t;
 	t->link = tunnel_client_new(&config);
+	if (o->hub_tunnels > 1)
+		agent_tunnel_start_standby(t, config);
 	t->outlet = egress_client_new(&config);
 	egress_client_on_fading(t->outlet, on_fading, a);
 	egress_client_on_rerouted(t->outlet, on_rerouted, a);
@@ -206,10 +279,11 @@ agent_tunnel_hub(struct agent *a)
 
 	if (a->tunnel == NULL || a->stopping || !meta_hub(a->meta, &hub))
 		return;
-	to = (struct tunnel_client_hub){
-		hub.addr, hub.host, hub.tls, hub.certificate, hub.proxy, hub.target};
+	to = agent_tunnel_to(&hub);
 	tunnel_client_use(a->tunnel->link, &to);
 	egress_client_use(a->tunnel->outlet, &to);
+	if (a->tunnel->standby != NULL)
+		agent_tunnel_use_standby(a->tunnel);
 }
 
 void
@@ -338,10 +412,13 @@ agent_tunnel_cut(struct agent_tunnel *t)
 {
 	unsigned n = tunnel_client_streams(t->link);
 
+	if (t->standby != NULL)
+		n += tunnel_client_streams(t->standby);
 	if (n > 0)
 		log_warn("tunnel", "streams are cut: drainTimeout is over streams=%u", n);
 	t->step = CUT;
 	tunnel_client_free(&t->link);
+	tunnel_client_free(&t->standby);
 	timer_start(t->timer, 0, 0); /* later, after the cut streams have been reported */
 }
 
@@ -359,6 +436,7 @@ agent_tunnel_finish(struct agent_tunnel *t)
 	free(t->bridges);
 	timer_free(&t->timer);
 	timer_free(&t->network);
+	timer_free(&t->look);
 	free(take_ptr(&a->tunnel));
 	ended(a);
 }
@@ -379,6 +457,8 @@ on_drained(void *arg)
 {
 	struct agent_tunnel *t = arg;
 
+	if (--t->drains > 0)
+		return;
 	t->step = DRAINED;
 	timer_start(t->timer, 0, 0);
 }
@@ -386,8 +466,11 @@ on_drained(void *arg)
 void
 agent_tunnel_hold(struct agent *a, bool held)
 {
-	if (a->tunnel != NULL)
-		tunnel_client_hold(a->tunnel->link, held);
+	if (a->tunnel == NULL)
+		return;
+	tunnel_client_hold(a->tunnel->link, held);
+	if (a->tunnel->standby != NULL)
+		tunnel_client_hold(a->tunnel->standby, held);
 }
 
 void
@@ -401,7 +484,10 @@ agent_tunnel_drain(struct agent *a)
 	timer_start(t->timer, a->options->drain_timeout, 0);
 	stream_server_drain(t->serve);
 	egress_client_udp_drain(t->udp);
+	t->drains = t->standby != NULL ? 2 : 1;
 	tunnel_client_drain(t->link, on_drained, t);
+	if (t->standby != NULL)
+		tunnel_client_drain(t->standby, on_drained, t);
 }
 
 void
@@ -430,7 +516,7 @@ agent_tunnel_metrics(const struct agent *a, struct metrics *m)
 {
 	if (a->tunnel == NULL || a->tunnel->link == NULL)
 		return;
-	tunnel_client_metrics(a->tunnel->link, m);
+	tunnel_client_metrics(a->tunnel->link, a->tunnel->standby, m);
 	stream_server_metrics(a->tunnel->serve, m);
 	egress_client_metrics(a->tunnel->outlet, m);
 	egress_client_udp_metrics(a->tunnel->udp, m);
@@ -453,6 +539,11 @@ agent_tunnel_state(const struct agent *a, struct buf *out)
 	tunnel_client_state(a->tunnel->link, out);
 	buf_adds(out, ",");
 	stream_server_state(a->tunnel->serve, out);
+	if (a->tunnel->standby != NULL) {
+		buf_adds(out, ",\"standby\":{");
+		tunnel_client_state(a->tunnel->standby, out);
+		buf_adds(out, "}");
+	}
 	buf_adds(out, ",\"outward\":");
 	egress_client_state(a->tunnel->outlet, out);
 	buf_adds(out, ",\"outwardUdp\":");
@@ -468,6 +559,9 @@ agent_tunnel_streams(const struct agent *a, struct buf *out)
 	buf_adds(out, "{\"streams\":[");
 	if (a->tunnel != NULL && a->tunnel->link != NULL) {
 		tunnel_client_streams_state(a->tunnel->link, a->options->node, &comma, out);
+		if (a->tunnel->standby != NULL)
+			tunnel_client_streams_state(
+				a->tunnel->standby, a->options->node, &comma, out);
 		egress_client_streams(a->tunnel->outlet, a->options->node, &comma, out);
 	}
 	buf_adds(out, "\n]}\n");

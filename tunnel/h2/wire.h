@@ -9,6 +9,8 @@
 
 /* Cloud to edge: the node has dialled, the hub is the client of HTTP/2. */
 #define TUNNEL_ALPN_REVERSE "edgeway-tunnel-reverse/1"
+/* The same, beside a tunnel to another replica of the hub: for streams that find no other way. */
+#define TUNNEL_ALPN_STANDBY "edgeway-tunnel-standby/1"
 /* Edge to cloud: the node has dialled and is the client of HTTP/2. */
 #define TUNNEL_ALPN_FORWARD "edgeway-tunnel/1"
 

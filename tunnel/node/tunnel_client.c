@@ -167,12 +167,12 @@ tunnel_client_doubt(struct tunnel_client *l, const char *why, loop_fn *tell)
 		tell(l->config.up_arg);
 }
 
-static bool
-tunnel_client_is_elsewhere(const struct tunnel_client *l)
+bool
+tunnel_client_open_to(const struct tunnel_client *l, const struct addr *hub)
 {
 	char address[ADDR_TEXT_MAX];
 
-	return strcmp(addr_text(&l->hub.addr, address), l->now->address) != 0;
+	return l->now != NULL && strcmp(addr_text(hub, address), l->now->address) == 0;
 }
 
 static void
@@ -187,7 +187,7 @@ on_silent(void *arg, bool is_silent)
 		tunnel_client_doubt(l,
 			"the hub answers neither a stream nor a ping; looking for another way",
 			l->config.doubted);
-		if (l->now != NULL && tunnel_client_is_elsewhere(l))
+		if (l->now != NULL && !tunnel_client_open_to(l, &l->hub.addr))
 			tunnel_client_dial_now(l);
 		return;
 	}
@@ -241,8 +241,8 @@ on_shaken(struct line *n, struct tls_stream *tls)
 	l->error[0] = '\0';
 	n->since_ms = loop_now_ms(l->config.loop);
 	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "%s hub=%s address=%s",
-		l->now == NULL ? "tunnel open"
-			: l->now->doubt != NULL || l->now->rerouted
+		l->now == NULL ? l->config.standby ? "standby tunnel open" : "tunnel open"
+			: l->now->certificate == n->certificate
 			? "another tunnel is open; the former one finishes"
 			: "tunnel open with the new certificate; the former one finishes",
 		l->hub.host, n->address);
@@ -289,7 +289,9 @@ tunnel_client_dial_now(struct tunnel_client *l)
 			.hub = &l->hub,
 			.carriers = l->config.carriers,
 			.mark = l->config.mark,
-			.alpn = l->config.forward ? TUNNEL_ALPN_FORWARD : TUNNEL_ALPN_REVERSE,
+			.alpn = l->config.forward   ? TUNNEL_ALPN_FORWARD
+				: l->config.standby ? TUNNEL_ALPN_STANDBY
+						    : TUNNEL_ALPN_REVERSE,
 			.done = on_dialled,
 			.arg = n,
 		});
@@ -299,7 +301,7 @@ static bool
 tunnel_client_wants_another(const struct tunnel_client *l)
 {
 	return l->now->certificate != l->hub.certificate || l->now->doubt != NULL ||
-		l->now->rerouted;
+		l->now->rerouted || (l->config.standby && !tunnel_client_open_to(l, &l->hub.addr));
 }
 
 static void

@@ -48,6 +48,10 @@ struct tunnel_client_config {
 	 * exists while tunnel_client_want says so. false: the hub opens them, and the connection is
 	 * always kept. */
 	bool forward;
+	/* The tunnel is a second one, to another hub than the first: the hub uses it where it finds
+	 * no other way (TUNNEL_ALPN_STANDBY). When tunnel_client_use names another address, a
+	 * connection there replaces the one that is open. */
+	bool standby;
 	/* As `opened` of session_events. */
 	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
 		const char **reason);
@@ -82,8 +86,8 @@ struct tunnel_client *tunnel_client_new(const struct tunnel_client_config *confi
 /* Resets what is open. */
 void tunnel_client_free(struct tunnel_client **l);
 void tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub);
-/* Only for forward clients: whether the connection is needed. When it no longer is, open streams
- * finish. */
+/* Whether the connection is needed; at first it is, unless the client is a forward one. When it no
+ * longer is, open streams finish. */
 void tunnel_client_want(struct tunnel_client *l, bool wanted);
 /* The session to open streams in; NULL: not open now, or doubted. Valid for this call only. */
 struct session *tunnel_client_session(const struct tunnel_client *l);
@@ -104,10 +108,14 @@ void tunnel_client_hold(struct tunnel_client *l, bool held);
 void tunnel_client_drain(struct tunnel_client *l, loop_fn *done, void *arg);
 
 bool tunnel_client_open(const struct tunnel_client *l);
+/* Returns true if it is open to this address. */
+bool tunnel_client_open_to(const struct tunnel_client *l, const struct addr *hub);
 /* How many connections were opened so far. */
 uint64_t tunnel_client_opened(const struct tunnel_client *l);
 unsigned tunnel_client_streams(const struct tunnel_client *l);
-void tunnel_client_metrics(const struct tunnel_client *l, struct metrics *m);
+/* standby: the client of the second tunnel, whose streams count as well; NULL: none. */
+void tunnel_client_metrics(
+	const struct tunnel_client *l, const struct tunnel_client *standby, struct metrics *m);
 /* As session_streams, for all connections. */
 void tunnel_client_streams_state(
 	const struct tunnel_client *l, const char *node, const char **comma, struct buf *out);

@@ -24,13 +24,21 @@ tunnel_client_streams(const struct tunnel_client *l)
 }
 
 void
-tunnel_client_metrics(const struct tunnel_client *l, struct metrics *m)
+tunnel_client_metrics(
+	const struct tunnel_client *l, const struct tunnel_client *standby, struct metrics *m)
 {
 	static const char bytes[] = "edgeway_tunnel_bytes_total", help[] = "Payload carried.";
-	struct session_stats s = tunnel_client_tell_sum(l);
+	struct session_stats s = tunnel_client_tell_sum(l), other;
 
+	if (standby != NULL) {
+		other = tunnel_client_tell_sum(standby);
+		session_stats_add(&s, &other);
+	}
 	metric_gauge(m, "edgeway_tunnel_open", "1 while the hub can open streams.", NULL,
 		l->now != NULL);
+	metric_gauge(m, "edgeway_tunnel_standby_open",
+		"1 while the second tunnel (hub.tunnels), to another hub, is open.", NULL,
+		standby != NULL && standby->now != NULL);
 	metric_counter(m, "edgeway_tunnel_connections_total",
 		"Attempts to open the tunnel, by what became of them.", "result=\"open\"",
 		l->opened);

@@ -399,7 +399,7 @@ function node() {
   const health = badge(), about = facts(["Site", "Zone", "Comes from", "Agent", "Connected for", "Metadata", "Tunnel for", "Round trip", "Streams", "Carried, from / to"]);
   const flow = traffic("the node"), gone = make("p.reason", {hidden: true}, "No node of this name has joined this hub.");
   const tunnels = table([
-    {label: "Tunnel", show: (r) => `#${r.epoch}`}, {label: "From", show: (r) => r.address}, {label: "State", show: (r) => (r.takes ? "open" : "finishing")},
+    {label: "Tunnel", show: (r) => `#${r.epoch}`}, {label: "From", show: (r) => r.address}, {label: "State", show: (r) => (!r.takes ? "finishing" : r.standby ? "standby" : "open")},
     {label: "Streams", num: true, show: (r) => `${count(r.streams)} of ${count(r.opened)}`}, {label: "RTT", num: true, show: (r) => `${r.rtt} ms`},
     {label: "From node", num: true, wide: true, show: (r) => bytes(r.totalIn)}, {label: "To node", num: true, wide: true, show: (r) => bytes(r.totalOut)},
     {label: "Certificate ends", wide: true, show: (r) => new Date(r.ends).toISOString().slice(0, 10)},

@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+import tunnelkit
 from lab import HUB_ADDRESS, faketime, wait_for
 from troubles import Town, gone, told, well
 
@@ -65,6 +66,21 @@ def test_tunnel_silent(town):
     told(agent, "tunnel-silent", "fault", "the cloud's way to this node", f"{HUB_ADDRESS}:10000", "neither a stream nor a ping")
     town.hub.process.popen.send_signal(18)
     gone(agent, "tunnel-silent")
+    agent.stop()
+    well(town)
+
+
+def test_tunnel_down(town):
+    """What is between lets the websocket go on, and no tunnel."""
+    agent = town.newcomer("--hub.tunnels", "2", token=town.hub.token("--node", "edge-2"))
+    wait_for("tunnel", lambda: agent.state()["tunnel"]["state"] == "open")
+    told(agent, "tunnel-standby", "warning", "no other hub is known")
+    port = tunnelkit.tunnels(town.hub)["edge-2"]["address"].rpartition(":")[2]
+    town.hub.machine.run("nft", "-f", "-", input="table ip wall { chain in { type filter hook input priority 0; ip saddr != 192.0.2.12 accept; "
+                         f"tcp sport {port} reject with tcp reset; tcp dport 10000 tcp flags & (syn | ack) == syn reject with tcp reset; }}\n}}\n")
+    told(agent, "tunnel-down", "fault", "the cloud does not reach this node: ")
+    town.hub.machine.run("nft", "delete", "table", "ip", "wall")
+    gone(agent, "tunnel-down")
     agent.stop()
     well(town)
 

@@ -47,11 +47,47 @@ the_dead_are_told_by_their_whole_names(void **state)
 		"endpoints-dead"));
 }
 
+#define TUNNEL(connected, state, error, more)                                                      \
+	"{\"meta\":{\"connected\":" connected "},\"tunnel\":{\"enabled\":true,\"state\":\"" state  \
+	"\",\"error\":\"" error "\"" more "}}"
+
+/* Only where the hub is there; for that there are findings of their own. */
+static void
+a_tunnel_that_is_not_open(void **state)
+{
+	(void)state;
+	assert_string_equal(found(TUNNEL("true", "waiting", "reset", ""), "tunnel-down"),
+		"the cloud does not reach this node: reset");
+	assert_null(found(TUNNEL("false", "waiting", "reset", ""), "tunnel-down"));
+	assert_null(found(TUNNEL("true", "dialling", "", ""), "tunnel-down"));
+	assert_null(found(TUNNEL("true", "open", "", ""), "tunnel-down"));
+}
+
+static void
+a_second_tunnel_that_is_not_open(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		found(TUNNEL("true", "open", "",
+			      ",\"standby\":{\"state\":\"waiting\",\"error\":\"reset\"}"),
+			"tunnel-standby"),
+		"the second tunnel (hub.tunnels) is not open: reset");
+	assert_string_equal(found(TUNNEL("true", "open", "",
+					  ",\"standby\":{\"state\":\"no hub yet\",\"error\":\"\"}"),
+				    "tunnel-standby"),
+		"the second tunnel (hub.tunnels) is not open: no other hub is known");
+	assert_null(found(
+		TUNNEL("true", "open", "", ",\"standby\":{\"state\":\"open\"}"), "tunnel-standby"));
+	assert_null(found(TUNNEL("true", "open", "", ""), "tunnel-standby"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_dead_are_told_by_their_whole_names),
+		cmocka_unit_test(a_tunnel_that_is_not_open),
+		cmocka_unit_test(a_second_tunnel_that_is_not_open),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -132,10 +132,10 @@ on_known(void *arg, int fd, enum client_hello kind, const char *from)
 {
 	struct bed *b = arg;
 
-	if (kind == CLIENT_HELLO_REVERSE)
-		tunnels_adopt(b->tunnels, fd, from);
+	if (kind == CLIENT_HELLO_REVERSE || kind == CLIENT_HELLO_STANDBY)
+		tunnels_adopt(b->tunnels, fd, from, kind == CLIENT_HELLO_STANDBY);
 	else if (kind == CLIENT_HELLO_FORWARD && b->outward != NULL)
-		tunnels_adopt(b->outward, fd, from);
+		tunnels_adopt(b->outward, fd, from, false);
 	else
 		close(fd);
 }
@@ -204,8 +204,8 @@ on_node_rerouted(void *arg)
 	((struct bed_node *)arg)->reroutes++;
 }
 
-void
-bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *allow)
+static void
+node_start(struct bed *b, struct bed_node *n, const char *name, const char *allow, bool standby)
 {
 	const char *const rules[] = {allow, NULL}, *const bridges[] = {"nothing*", NULL};
 	struct stream_server_config serve = {.loop = b->loop,
@@ -216,6 +216,7 @@ bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *
 		.spans = &b->spans};
 	struct tunnel_client_config link = {.loop = b->loop,
 		.heartbeat_ms = 4000,
+		.standby = standby,
 		.opened = stream_server_opened,
 		.up = on_node_up,
 		.doubted = on_node_doubted,
@@ -231,6 +232,18 @@ bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *
 	bed_node_certify(n, 3600, NULL);
 	if (b->tunnels != NULL)
 		bed_until(b, tunnels_have(b->tunnels, name) && tunnel_client_open(n->link));
+}
+
+void
+bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *allow)
+{
+	node_start(b, n, name, allow, false);
+}
+
+void
+bed_standby_start(struct bed *b, struct bed_node *n, const char *name)
+{
+	node_start(b, n, name, "node:*", true);
 }
 
 void
@@ -337,7 +350,7 @@ bed_metric(struct bed *b, const struct bed_node *n, const char *name)
 	metrics_init(&m);
 	buf_adds(&m.out, "\n");
 	if (n != NULL) {
-		tunnel_client_metrics(n->link, &m);
+		tunnel_client_metrics(n->link, NULL, &m);
 		stream_server_metrics(n->serve, &m);
 	} else {
 		tunnels_metrics(b->tunnels, &m);

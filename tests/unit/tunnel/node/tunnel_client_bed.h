@@ -79,6 +79,8 @@ void bed_hub_outward(struct bed *b,
 void bed_hub_stop(struct bed *b);
 /* allow: one rule. Connected when it returns, unless the hub does not run. */
 void bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *allow);
+/* The same, with a standby tunnel. */
+void bed_standby_start(struct bed *b, struct bed_node *n, const char *name);
 void bed_node_stop(struct bed_node *n);
 /* Another certificate for it, for so many seconds; its serial number when asked for. */
 void bed_node_certify(struct bed_node *n, unsigned life_s, char serial[PKI_SERIAL_TEXT]);

@@ -304,6 +304,83 @@ test_newer(void **state)
 	link_bed_close(&b);
 }
 
+/* A standby tunnel takes streams where no other one does, and replaces none but its like. */
+static void
+test_standby(void **state)
+{
+	struct bed b;
+	struct bed_node standby, first, newer, again;
+	struct visitor v, w;
+
+	(void)state;
+	link_bed_open(&b);
+	bed_standby_start(&b, &standby, "edge-1");
+	assert_true(tunnels_epoch(b.tunnels, "edge-1") == TUNNELS_STANDBY_EPOCH);
+	assert_int_equal(tunnels_count(b.tunnels), 0);
+	assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0);
+	exchange(&b, &v, "alone");
+	bed_node_start(&b, &first, "edge-1", "node:*");
+	bed_until(&b, tunnels_epoch(b.tunnels, "edge-1") > TUNNELS_STANDBY_EPOCH);
+	assert_int_equal(bed_ask(&b, &w, "edge-1", NULL), 0);
+	exchange(&b, &w, "first");
+	assert_true(bed_metric(&b, &first, "edgeway_tunnel_joined") == 1);
+	bed_node_start(&b, &newer, "edge-1", "node:*");
+	bed_until(&b, bed_metric(&b, NULL, "edgeway_tunnel_replaced_total") == 1);
+	bed_standby_start(&b, &again, "edge-1");
+	bed_until(&b, bed_metric(&b, NULL, "edgeway_tunnel_replaced_total") == 2);
+	exchange(&b, &v, "!"); /* what was open in the former one goes on */
+	finish(&b, &v);
+	finish(&b, &w);
+	/* Another hub has a newer tunnel: that says nothing about the standby one. */
+	tunnels_yield(b.tunnels, "edge-1", UINT64_MAX);
+	assert_true(bed_metric(&b, NULL, "edgeway_tunnel_replaced_total") == 3);
+	assert_true(tunnels_epoch(b.tunnels, "edge-1") == TUNNELS_STANDBY_EPOCH);
+	assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0);
+	exchange(&b, &v, "alone again");
+	assert_true(bed_metric(&b, &again, "edgeway_tunnel_joined") == 1);
+	finish(&b, &v);
+	bed_node_stop(&first);
+	bed_node_stop(&newer);
+	bed_node_stop(&standby);
+	bed_node_stop(&again);
+	link_bed_close(&b);
+}
+
+/* The standby tunnel follows to another address as soon as one is named, and the former one stays
+ * until it is open there. */
+static void
+test_standby_moves(void **state)
+{
+	struct addr at = addr_ipv4(INADDR_LOOPBACK, 0);
+	struct bed b;
+	struct bed_node n;
+	struct listen *other = NULL;
+	char address[ADDR_TEXT_MAX];
+	struct buf text;
+
+	(void)state;
+	link_bed_open(&b);
+	bed_standby_start(&b, &n, "edge-1");
+	assert_int_equal(listen_start(&other, b.loop, &at, bed_on_socket, &b, NULL), 0);
+	at = listen_addr(other);
+	tunnel_client_use(n.link,
+		&(struct tunnel_client_hub){.addr = at,
+			.host = "hub.example",
+			.tls = n.tls,
+			.certificate = n.certificate});
+	assert_false(tunnel_client_open_to(n.link, &at));
+	assert_true(tunnel_client_open(n.link));
+	bed_until(&b, tunnel_client_open_to(n.link, &at));
+	buf_init(&text, BUF_UNLIMITED);
+	tunnel_client_state(n.link, &text);
+	assert_non_null(strstr(buf_str(&text), addr_text(&at, address)));
+	buf_fini(&text);
+	assert_true(tunnels_have(b.tunnels, "edge-1"));
+	bed_node_stop(&n);
+	listen_stop(&other);
+	link_bed_close(&b);
+}
+
 /* Two nodes, one address: a stream goes to the node that is named. */
 static void
 test_two_nodes(void **state)
@@ -696,6 +773,8 @@ main(void)
 		cmocka_unit_test(test_no_tunnel),
 		cmocka_unit_test(test_silent_target),
 		cmocka_unit_test(test_newer),
+		cmocka_unit_test(test_standby),
+		cmocka_unit_test(test_standby_moves),
 		cmocka_unit_test(test_two_nodes),
 		cmocka_unit_test(test_revoked),
 		cmocka_unit_test(test_expired),
