@@ -66,10 +66,11 @@ def make(kind, *words, jobs=JOBS):
 
 
 def check(kind):
-    """Tests whose program is not older than their last result, and passed, are not run again."""
+    """Tests whose program is not older than their last result, and passed, are not run again. Programs first: tests wait more than they work."""
     return shell(f"cd {folder(kind)}",
                  "grep -lE '^:test-global-result: (FAIL|ERROR)' $(find tests -name '*.trs') /dev/null | sed 's/trs$/log/' | xargs -r rm -f",
-                 f"exec make -j{2 * JOBS} -k check RECHECK_LOGS=")
+                 f"make -j{JOBS} -k tests",
+                 f"exec make -j{WAITERS} -k check RECHECK_LOGS=")
 
 
 def pytest(kind, *words):

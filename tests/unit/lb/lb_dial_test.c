@@ -132,7 +132,8 @@ no_retries_means_none(void **state)
 		read_until(client, "without an answer\n");
 	}
 	close(client);
-	endpoint_listen(1);
+	endpoint_new(0);
+	endpoint_new(1);
 	service_options(NULL);
 	service_gone();
 }
@@ -204,7 +205,7 @@ a_storm_of_retries_is_refused(void **state)
 	assert_in_range(metric("edgeway_lb_retries_refused_total ") - refused, 10, 20);
 	close(client);
 	for (int i = 0; i < ENDPOINTS; i++)
-		endpoint_listen(i);
+		endpoint_new(i);
 	service_gone();
 }
 

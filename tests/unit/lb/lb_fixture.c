@@ -280,6 +280,14 @@ endpoint_down(int i)
 	fx.listen[i] = -1;
 }
 
+void
+endpoint_new(int i)
+{
+	endpoint_down(i);
+	fx.listen[i] = listen_somewhere(0);
+	fx.ports[i] = port_of(fx.listen[i]);
+}
+
 enum { NOWHERE = 61001 }; /* the first port that is no ephemeral one */
 
 static char empty[] = "";

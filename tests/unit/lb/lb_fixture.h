@@ -25,6 +25,9 @@ int fixture_stop(void **state);
  * endpoint_down. */
 int endpoint_listen(int i);
 void endpoint_down(int i);
+/* At a port of which the proxy knows nothing: it begins no dial of its own there, as it does to an
+ * endpoint that it has left out. */
+void endpoint_new(int i);
 /* The service gets the first n endpoints (also those that are down). */
 void service_use(enum port_mode mode, enum lb_policy policy, int n);
 /* With ports 80 and 81, each with so many endpoints that are nowhere; the next call is for the

@@ -514,7 +514,7 @@ killed(void **state)
 
 	(void)state;
 	/* where /tmp is in memory all may be written before the last round */
-	for (int round = 0; round < 25 && *committed < KILLED_MOST; round++) {
+	for (int round = 0; round < 12 && *committed < KILLED_MOST; round++) {
 		struct store *store;
 		struct load_result r;
 		uint16_t random;

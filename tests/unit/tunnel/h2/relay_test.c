@@ -301,9 +301,9 @@ settled(struct rig *r)
 
 /* Each has begun to dial when it is cancelled, and nothing of it is left. */
 static void
-test_a_hundred_thousand_cancelled_dials(void **state)
+test_many_cancelled_dials(void **state)
 {
-	enum { ROUNDS = 1000, EACH = 100 };
+	enum { ROUNDS = 250, EACH = 100 };
 	struct end e[EACH];
 	struct rig r;
 	int fds[16], descriptors;
@@ -324,7 +324,7 @@ test_a_hundred_thousand_cancelled_dials(void **state)
 		if (round == 10)
 			memory = settled(&r);
 	}
-	/* One forgotten block of each would be megabytes. */
+	/* One forgotten block of each would be more. */
 	assert_in_range(settled(&r), 0, memory + 256 * 1024);
 	assert_int_equal(bed_descriptors(), descriptors);
 	for (int i = 0; i < 16; i++)
@@ -366,7 +366,7 @@ main(void)
 		cmocka_unit_test(test_refused_dial),
 		cmocka_unit_test(test_late_dial),
 		cmocka_unit_test(test_cancelled_dial),
-		cmocka_unit_test(test_a_hundred_thousand_cancelled_dials),
+		cmocka_unit_test(test_many_cancelled_dials),
 		cmocka_unit_test(test_nothing_piles_up),
 	};
 
