@@ -118,7 +118,7 @@ def table(words=()):
         Stage("format", "one", 120, ["sh", "-c", formatted], lane=None),
         Stage("lint", "tap", 120, [PYTHON, "tests/lint/lint.py"], lane=None),
         Stage("runner", "tap", 120, [PYTHON, "tests/runner/selftest.py"], lane=None),
-        Stage("collect", "one", 120, [PYTHON, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/net", "tests/attacks"], lane=None),
+        Stage("collect", "one", 120, shell(*(f"{PYTHON} -m pytest -q --collect-only -p no:cacheprovider tests/{d}" for d in ("net", "attacks"))), lane=None),
         Stage("gcc", "one", 900, build("gcc", "all", "bench/agents"), ["autoreconf"]),
         Stage("units", "automake", 900, check("gcc"), ["gcc"], again=make("gcc", "recheck"), build="gcc"),
         Stage("asan", "one", 900, build("asan", "all", "bench/agents"), ["autoreconf"]),
