@@ -9,6 +9,7 @@ base_libbase_a_SOURCES = \
 	base/os/cgroup.c base/os/cgroup.h \
 	base/core/descriptors.c base/core/descriptors.h \
 	base/core/histogram.c base/core/histogram.h \
+	base/core/state.c base/core/state.h \
 	base/core/err.c base/core/err.h \
 	base/core/fair_share.c base/core/fair_share.h \
 	base/core/finding.h \

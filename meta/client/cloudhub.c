@@ -110,7 +110,7 @@ cloudhub_settle(struct hub_client *f)
 	if (!cloudhub_cache_has_list(f->cloudhub->mirror) || cloudhub_is_asking(f->cloudhub) ||
 		f->state != SYNCING)
 		return;
-	f->state = SYNCED;
+	hub_client_enter(f, SYNCED);
 	log_info("meta", "the CloudHub has told everything objects=%zu",
 		cloudhub_cache_objects(f->cloudhub->mirror));
 	apply_synced(f->apply);
@@ -220,7 +220,7 @@ on_open(struct hub_client *f)
 	c->n_silent = c->ticks = 0;
 	c->problem[0] = c->refusal[0] = '\0';
 	cloudhub_cache_begin(c->mirror);
-	f->state = SYNCING;
+	hub_client_enter(f, SYNCING);
 	log_info("meta", "connected to the CloudHub url=%s address=%s node_id=%s",
 		hub_addresses_now(&f->places)->url, f->address, f->node_id);
 	hub_client_remember_addresses(f, NULL);

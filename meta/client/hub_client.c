@@ -21,7 +21,31 @@ enum {
 	HIGH_WATER = 1024 * 1024,
 };
 
+static const char *const state_names[] = {
+	[WAITING] = "waiting",
+	[RESOLVING] = "resolving",
+	[DIALLING] = "dialling",
+	[GREETING] = "greeting",
+	[SYNCING] = "syncing",
+	[SYNCED] = "synced",
+};
+static const uint32_t state_next[] = {
+	[WAITING] = STATE_TO(WAITING) | STATE_TO(RESOLVING),
+	[RESOLVING] = STATE_TO(DIALLING) | STATE_TO(WAITING),
+	[DIALLING] = STATE_TO(DIALLING) | STATE_TO(GREETING) | STATE_TO(WAITING),
+	[GREETING] = STATE_TO(SYNCING) | STATE_TO(WAITING),
+	[SYNCING] = STATE_TO(SYNCED) | STATE_TO(WAITING),
+	[SYNCED] = STATE_TO(SYNCED) | STATE_TO(WAITING),
+};
+static const struct state_machine states = {"hub-client", "meta", state_names, state_next};
+
 static void hub_client_dial(struct hub_client *f);
+
+void
+hub_client_enter(struct hub_client *f, enum state to)
+{
+	f->state = state_go(&states, f->state, to);
+}
 
 static void
 retry_later(struct hub_client *f, uint64_t least_ms)
@@ -29,7 +53,7 @@ retry_later(struct hub_client *f, uint64_t least_ms)
 	uint64_t random;
 
 	random_bytes(&random, sizeof(random));
-	f->state = WAITING;
+	hub_client_enter(f, WAITING);
 	timer_cancel(f->check);
 	timer_start(f->retry, least_ms + hub_addresses_failed(&f->places, random), 0);
 }
@@ -83,7 +107,7 @@ on_retry(void *arg)
 		retry_later(f, 0);
 		return;
 	}
-	f->state = RESOLVING;
+	hub_client_enter(f, RESOLVING);
 	if (f->proxy.host[0] != '\0')
 		resolve_host(f->resolve, f->proxy.host, f->proxy.port, on_host, f);
 	else
@@ -165,7 +189,7 @@ hub_client_dial(struct hub_client *f)
 	f->joining = f->tls == NULL || (f->has_token && (f->unwanted || hub_client_expired(f)));
 	f->joined = f->unwanted = f->waits = false;
 	f->at = d.addr;
-	f->state = DIALLING;
+	hub_client_enter(f, DIALLING);
 	path = xasprintf("/%s/%s/%s", MESH_PROJECT,
 		f->protocol == &feed_cloudhub ? f->node_id : f->node,
 		f->joining ? "join" : "events");
@@ -203,7 +227,7 @@ on_open(void *arg, struct ws_conn *c)
 		return;
 	}
 	assert(c == f->conn);
-	f->state = GREETING;
+	hub_client_enter(f, GREETING);
 	timer_cancel(f->hurry);
 	f->hurried = 0;
 	f->handshake_ms = loop_now_ms(f->loop) - f->dialled_ms;
@@ -265,12 +289,12 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		hub_addresses_lived(
 			&f->places, loop_now_ms(f->loop) - f->opened_ms, f->state == SYNCED);
 	if (f->joined) {
-		f->state = WAITING;
+		hub_client_enter(f, WAITING);
 		hub_addresses_reset(&f->places);
 		timer_cancel(f->check);
 		timer_start(f->retry, 0, 0);
 	} else if (f->waits) {
-		f->state = WAITING;
+		hub_client_enter(f, WAITING);
 		/* as before: the hub refused the certificate in use */
 		f->unwanted = f->tls != NULL;
 		snprintf(f->error, sizeof(f->error), "%s", f->waits_for);
@@ -345,7 +369,7 @@ hub_client_use_upstreams(struct hub_client *f, const struct addr *upstreams, siz
 	if (open_resolve(f, upstreams, n, &err) < 0)
 		log_error("meta", "the hub's name cannot be resolved: %s", err.text);
 	if (f->state == RESOLVING || (f->state == WAITING && f->nameless)) {
-		f->state = WAITING;
+		hub_client_enter(f, WAITING);
 		hub_addresses_reset(&f->places);
 		timer_start(f->retry, 0, 0);
 	}

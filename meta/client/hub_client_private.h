@@ -10,6 +10,7 @@
 #ifndef EDGEWAY_META_CLIENT_HUB_CLIENT_PRIVATE_H
 #define EDGEWAY_META_CLIENT_HUB_CLIENT_PRIVATE_H
 
+#include "base/core/state.h"
 #include "base/http/proxy.h"
 #include "base/http/ws.h"
 #include "base/net/resolve.h"
@@ -166,6 +167,8 @@ void hub_client_aim(struct hub_client *f, struct ws_dial *d);
 void hub_client_remember_addresses(struct hub_client *f, struct message_hello *hello);
 
 /* The current hub has sent its hello. */
+/* Every change of the state goes through this (doc/states/hub-client.dot). */
+void hub_client_enter(struct hub_client *f, enum state to);
 void hub_client_note_hub(struct hub_client *f);
 /* The addresses of other hubs, anew; hub_changed is called when lookups bring more. */
 void hub_client_find_others(struct hub_client *f);

@@ -191,7 +191,7 @@ on_hello(struct hub_client *f, const struct envelope *e)
 	hub_client_take_crl(f, e);
 	apply_identity(f->apply, hello.site, hello.zone);
 	if (f->state == GREETING)
-		f->state = SYNCING;
+		hub_client_enter(f, SYNCING);
 	hub_client_talk_compare(f);
 }
 
@@ -220,7 +220,7 @@ on_synced(struct hub_client *f)
 {
 	if (f->state == SYNCING)
 		log_limited(LOG_LEVEL_INFO, 12, "meta", "the hub has told everything");
-	f->state = SYNCED;
+	hub_client_enter(f, SYNCED);
 	f->query[0] = '\0';
 	apply_synced(f->apply);
 	hub_client_tell_unserved(f);

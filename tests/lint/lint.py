@@ -345,6 +345,27 @@ def file_names(tree):
             yield f"doc/structure.md: {name} has no {function}"
 
 
+def state_machines(tree):
+    """A table of states (base/core/state.h) and doc/states/NAME.dot have the same steps."""
+    drawn = {path: set(re.findall(r"^\t([\w ]+?) -> ([\w ]+?)(?: \[|;)", text, re.MULTILINE)) for path, text in tree.items() if path.endswith(".dot")}
+    for path, text in tree.items():
+        if not path.endswith(".c"):
+            continue
+        for machine, names, follow in re.findall(r'struct state_machine \w+ = \{"([\w-]+)", "\w+", (\w+), (\w+)\};', text):
+            rows = [re.search(rf"\b{array}\[\] = \{{(.*?)\}};", text, re.DOTALL) for array in (names, follow)]
+            said = dict(re.findall(r'\[(\w+)\] = "([\w ]+)"', rows[0].group(1) if rows[0] else ""))
+            steps = {(said.get(at), said.get(to)) for at, tos in re.findall(r"\[(\w+)\] = ([^,]*),", rows[1].group(1) if rows[1] else "")
+                     for to in re.findall(r"STATE_TO\((\w+)\)", tos)}
+            picture = drawn.pop(f"doc/states/{machine}.dot", None)
+            if picture is None:
+                yield f"{path}: there is no doc/states/{machine}.dot"
+                continue
+            for step in sorted(steps ^ picture, key=str):
+                yield f"{path}: {step[0]} -> {step[1]} is {'not drawn' if step in steps else 'drawn, and not in the table'}"
+    for path in drawn:
+        yield f"{path}: no table of states has this name"
+
+
 LONG = "static void\nf(void)\n{\n" + "\tg();\n" * 120 + "}\n"
 MONITORING = "deploy/kubernetes/monitoring/"
 
@@ -379,6 +400,9 @@ RULES = {  # rule -> a tree that it must refuse
     versions: {"configure.ac": "AC_INIT([edgeway], [0.2.0])", "deploy/helm/edgeway/Chart.yaml": "version: 0.2.0\nappVersion: 0.1.0\n"},
     documents: {"README.md": "x"},
     file_names: {"doc/structure.md": "`f` (b.c)", "lb/b.c": ""},
+    state_machines: {"doc/states/door.dot": "digraph door {\n\topen -> shut;\n}\n",
+                     "lb/a.c": 'static const char *const n[] = {\n\t[A] = "open",\n\t[B] = "shut",\n};\nstatic const uint32_t x[] = {\n\t[A] = 0,\n\t'
+                               '[B] = STATE_TO(A),\n};\nstatic const struct state_machine m = {"door", "lb", n, x};\n'},
     promises: {"doc/security.md": "| x | `base/a.c:f` | `tests/net/test_a.py::test_b` |"},
     test_map: {"tests/map": "dns/ net:none\n", "tests/net/test_a.py": ""},
 }

@@ -199,9 +199,13 @@ class Lab:
         for m in self.machines:
             m.holder.kill()
             m.holder.wait()
-        refused = self.refused()
+        refused, steps = self.refused(), self.unexpected()
         shutil.rmtree(self.dir, ignore_errors=True)
         assert not refused, f"a system call is missing in base/os/sandbox_table.c, or nothing should have made it: {refused}"
+        assert not steps, f"a state machine has a step that its table has not: {steps}"
+
+    def unexpected(self):
+        return [f"{p.name}: {line}" for p in self.processes for line in p.log().splitlines() if "an unexpected change of state" in line]
 
     def refused(self):
         """Lines of the daemons' logs that tell of refused system calls."""
