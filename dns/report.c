@@ -48,7 +48,7 @@ static const struct column columns[] = {
 	COUNTER("forward_refused_total", "Queries not forwarded.", "reason=\"too many open\"",
 		lookup.forward.full),
 	COUNTER("forward_refused_total", "Queries not forwarded.",
-		"reason=\"too many of one client or question\"", lookup.crowded),
+		"reason=\"too many of one client or question\"", lookup.over_quota),
 	COUNTER("forward_late_total",
 		"Answers that came after the client had been told that there is none; they are "
 		"kept.",

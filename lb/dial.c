@@ -42,18 +42,18 @@ nothing_left(const struct exchange *ex)
 
 /* Not the endpoint's fault; dialling another one would need the same resource. */
 static void
-short_of(struct exchange *ex, int rc)
+dial_out_of_resources(struct exchange *ex, int rc)
 {
 	struct worker *w = ex->downstream->worker;
 
-	ex->short_of = true;
-	count(&w->counters.short_of, 1);
+	ex->out_of_resources = true;
+	count(&w->counters.out_of_resources, 1);
 	log_limited(LOG_LEVEL_ERROR, 1, "lb", "cannot open connections to endpoints: %s",
 		strerror(-rc));
 }
 
 /* Takes an idle connection to t, or dials it; that connection takes the in-flight count of
- * pick_next(). DIAL_FAILED: t refused, or ex->short_of. */
+ * pick_next(). DIAL_FAILED: t refused, or ex->out_of_resources. */
 static enum dial
 dial_attempt(struct exchange *ex, struct target *t)
 {
@@ -77,7 +77,7 @@ dial_attempt(struct exchange *ex, struct target *t)
 		return DIAL_WAIT;
 	}
 	if (sock_short_of(rc)) {
-		short_of(ex, rc);
+		dial_out_of_resources(ex, rc);
 	} else {
 		dial_report_failure(ex, t, TARGET_REFUSED);
 		ex->free_retry = true;
@@ -149,7 +149,7 @@ dial_next(struct exchange *ex, bool may_reuse)
 
 	ex->no_reuse = !may_reuse;
 	ex->want_ms = w->now_ms;
-	while (d == DIAL_FAILED && !ex->short_of && (t = pick_next(ex)) != NULL)
+	while (d == DIAL_FAILED && !ex->out_of_resources && (t = pick_next(ex)) != NULL)
 		d = try_at(ex, t);
 	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->upstream == NULL))
 		return dial_hold(ex);
@@ -212,7 +212,7 @@ dial_turn(struct exchange *ex)
 	if (d == DIAL_HELD)
 		return d;
 	fair_queue_leave(&ex->waiter);
-	if (t != NULL && d == DIAL_FAILED && !ex->short_of)
+	if (t != NULL && d == DIAL_FAILED && !ex->out_of_resources)
 		go_on(ex);
 	else
 		dial_outcome(ex, d);

@@ -23,7 +23,8 @@
 enum dial {
 	DIAL_READY, /* ex->upstream can be written to */
 	DIAL_WAIT, /* connecting */
-	DIAL_FAILED, /* nothing left to try: ex->full, ex->short_of, ex->timed_out say why */
+	/* nothing left to try: ex->full, ex->out_of_resources, ex->timed_out say why */
+	DIAL_FAILED,
 	DIAL_HELD, /* from dial_turn only: there is no room yet */
 };
 

@@ -314,7 +314,7 @@ exchange_dial_failed(struct exchange *ex)
 			&f->worker->counters.overloaded);
 		return;
 	}
-	if (ex->short_of) {
+	if (ex->out_of_resources) {
 		refuse_service(ex, "cannot be reached: this node is short of descriptors or ports",
 			&f->worker->counters.overloaded);
 		return;

@@ -113,7 +113,7 @@ listener_admit(struct worker *w, int fd, const struct sockaddr_in *from)
 			"needs them "
 			"client=%u.%u.%u.%u",
 			client >> 24, client >> 16 & 255, client >> 8 & 255, client & 255);
-		listener_refuse(fd, &w->counters.crowded);
+		listener_refuse(fd, &w->counters.over_quota);
 		group_unref(&g, w->now_ms);
 		return;
 	}

@@ -54,7 +54,7 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 	X(accepted_http, "connections_total", "mode=\"http\"", "Connections accepted.")            \
 	X(accepted_tcp, "connections_total", "mode=\"tcp\"", "Connections accepted.")              \
 	X(refused, "connections_total", "mode=\"refused\"", "Connections accepted.")               \
-	X(crowded, "connections_total", "mode=\"crowded\"", "Connections accepted.")               \
+	X(over_quota, "connections_total", "mode=\"crowded\"", "Connections accepted.")            \
 	X(status_1xx, "requests_total", "class=\"1xx\"",                                           \
 		"Answers sent to clients, by class of status.")                                    \
 	X(status_2xx, "requests_total", "class=\"2xx\"",                                           \
@@ -95,7 +95,7 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 		"Upstream connections taken for use.")                                             \
 	X(retries, "retries_total", "",                                                            \
 		"Attempts after the first, for one request or connection.")                        \
-	X(short_of, "shortages_total", "",                                                         \
+	X(out_of_resources, "shortages_total", "",                                                 \
 		"Dials not made for want of descriptors, ports or memory on this node.")           \
 	X(dials_refused, "dials_refused_total", "",                                                \
 		"Endpoints that were not dialled because their address has become one that is "    \
@@ -162,7 +162,7 @@ struct worker {
 	struct node turns; /* groups with a wait queue: wait_queue.c */
 	bool turns_due;
 	/* an exchange waits here; read by the other workers (wait_queue_freed) */
-	_Atomic bool crowded;
+	_Atomic bool has_waiters;
 	_Atomic bool woken; /* another worker has signalled that there may be room */
 	struct expiries expiries;
 	struct timer *tick;
@@ -275,7 +275,7 @@ struct exchange {
 	bool timed_out; /* a dial timed out */
 	bool full; /* endpoints were skipped because they were at their connection limit */
 	bool no_reuse; /* only a new connection may be used */
-	bool short_of; /* this node had no descriptor, port or memory for a dial */
+	bool out_of_resources; /* this node had no descriptor, port or memory for a dial */
 	/* the last attempt failed through the fault of its endpoint, which executed nothing */
 	bool free_retry;
 	bool over_budget; /* an attempt was refused by the budget, and that is counted */

@@ -17,7 +17,7 @@ wait_queue_of(struct worker *w, struct group *g)
 		g->turn->group = g;
 		fair_queue_init(&g->turn->line);
 		list_add_before(&w->turns, &g->turn->node);
-		atomic_store_explicit(&w->crowded, true, memory_order_relaxed);
+		atomic_store_explicit(&w->has_waiters, true, memory_order_relaxed);
 	}
 	return g->turn;
 }
@@ -103,7 +103,7 @@ wait_queue_run(struct worker *w)
 		free(t);
 	}
 	if (list_empty(&w->turns))
-		atomic_store_explicit(&w->crowded, false, memory_order_relaxed);
+		atomic_store_explicit(&w->has_waiters, false, memory_order_relaxed);
 }
 
 /* --- from worker to worker ------------------------------------------------------------------ */
@@ -129,7 +129,7 @@ wait_queue_freed(const struct worker *w)
 	for (size_t i = 0; i < lb->config.n_workers; i++) {
 		struct worker *other = lb->workers[i];
 
-		if (other != w && atomic_load_explicit(&other->crowded, memory_order_relaxed) &&
+		if (other != w && atomic_load_explicit(&other->has_waiters, memory_order_relaxed) &&
 			!atomic_exchange_explicit(&other->woken, true, memory_order_relaxed))
 			loop_post(other->loop, wait_queue_on_woken, other);
 	}

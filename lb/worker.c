@@ -125,7 +125,7 @@ worker_tell_loop(const struct downstream *f)
 
 	count(&f->worker->counters.loops, 1);
 	log_limited(LOG_LEVEL_WARN, 6, "lb",
-		"ended what goes round: it has passed through Edgeway as often as it may; an "
+		"loop detected: the request has passed through Edgeway as often as it may; an "
 		"endpoint of this service, or of one on the way, leads back here "
 		"service=%s/%s port=%u client=%u.%u.%u.%u",
 		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,

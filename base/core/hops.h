@@ -30,7 +30,7 @@ enum {
 
 #define HOPS_CDN_ID "edgeway"
 #define HOPS_FIELD "edgeway-hop-count"
-#define HOPS_REASON "it goes round: it has passed through Edgeway as often as it may"
+#define HOPS_REASON "loop detected: it has passed through Edgeway as often as it may"
 
 unsigned hops_of_ttl(int ttl);
 /* The count of an accepted TCP connection; a Unix socket: 0. */

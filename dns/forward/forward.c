@@ -137,15 +137,15 @@ ask_one(struct question *q, unsigned i, enum ask_how how)
 {
 	struct forward *f = q->f;
 	struct ask *a = xcalloc(1, sizeof *a + q->len);
-	uint8_t coins[DNS_COINS] = {0};
+	uint8_t case_bits[DNS_COINS] = {0};
 
 	a->u = f->up[i];
 	a->how = how == ASK_MIXED && a->u->health.folds >= HEALTH_FOLDS_MAX ? ASK_PLAIN : how;
 	if (a->how != ASK_PLAIN)
-		random_bytes(coins, sizeof coins);
+		random_bytes(case_bits, sizeof case_bits);
 	a->len = q->len;
 	memcpy(a->sent, q->bytes, q->len);
-	dns_forward_mix(a->sent, a->len, coins);
+	dns_forward_mix(a->sent, a->len, case_bits);
 	a->question = q;
 	a->f = f;
 	a->start_ms = loop_now_ms(f->loop);

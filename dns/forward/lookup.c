@@ -309,7 +309,7 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 	fl = flight_find(l, &key);
 	if ((fl != NULL && fl->n_waiting >= LOOKUP_WAITERS_MAX) ||
 		!client_quota_take(&l->share, client)) {
-		lookup_add(&l->count->crowded, 1);
+		lookup_add(&l->count->over_quota, 1);
 		return -EBUSY;
 	}
 	if (fl != NULL) {

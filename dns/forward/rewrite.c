@@ -28,7 +28,7 @@ dns_forward_build(
 }
 
 void
-dns_forward_mix(uint8_t *query, size_t len, const uint8_t coins[DNS_COINS])
+dns_forward_mix(uint8_t *query, size_t len, const uint8_t case_bits[DNS_COINS])
 {
 	size_t end = dns_name_skip(query, len, DNS_HEADER);
 
@@ -38,7 +38,7 @@ dns_forward_mix(uint8_t *query, size_t len, const uint8_t coins[DNS_COINS])
 		uint8_t low = query[i] | 0x20;
 
 		if (low >= 'a' && low <= 'z')
-			query[i] = coins[n / 8 % DNS_COINS] >> n % 8 & 1 ? low ^ 0x20 : low;
+			query[i] = case_bits[n / 8 % DNS_COINS] >> n % 8 & 1 ? low ^ 0x20 : low;
 	}
 }
 

@@ -15,10 +15,10 @@ enum { DNS_FORWARD_MAX = DNS_HEADER + DNS_NAME_MAX + 4 + DNS_OPT_BYTES };
 size_t dns_forward_build(
 	uint8_t out[DNS_FORWARD_MAX], const struct dns_query *q, const struct dns_target *target);
 
-/* 0x20: each letter of the question's name takes the case that its bit of `coins` gives (0:
+/* 0x20: each letter of the question's name takes the case that its bit of `case_bits` gives (0:
  * lower). */
 enum { DNS_COINS = 32 };
-void dns_forward_mix(uint8_t *query, size_t len, const uint8_t coins[DNS_COINS]);
+void dns_forward_mix(uint8_t *query, size_t len, const uint8_t case_bits[DNS_COINS]);
 /* Whether the answer repeats the question of our query `sent` octet for octet. */
 bool dns_forward_same(const uint8_t *answer, size_t len, const uint8_t *sent, size_t sent_len);
 

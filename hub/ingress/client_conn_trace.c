@@ -61,7 +61,7 @@ client_conn_trace_reached(struct client_conn *v, const struct connector_answer *
 	}
 	v->span->has_endpoint = true;
 	client_conn_trace_set(c->node, sizeof c->node, answer->via);
-	client_conn_trace_set(c->meant, sizeof c->meant, answer->meant);
+	client_conn_trace_set(c->meant, sizeof c->meant, answer->final_node);
 	client_conn_trace_set(c->replica, sizeof c->replica, answer->at);
 }
 

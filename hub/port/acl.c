@@ -404,20 +404,39 @@ acl_find_rule(const struct acl *a, const struct caller *c, const struct acl_targ
 	return false;
 }
 
+static bool
+acl_names_nodes(const struct acl *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (a->rules[i].node)
+			return true;
+	return false;
+}
+
+bool
+acl_admits(const struct acl *a, const struct caller *c)
+{
+	const bool node = c->node[0] != '\0';
+
+	if (c->own_dial)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if ((a->rules[i].node || !node) && is_from(&a->rules[i], c))
+			return true;
+	return node ? !acl_names_nodes(a) : a->n == 0 && (c->local || c->admitted);
+}
+
 static enum acl_ground
 acl_ground(const struct acl *a, const struct caller *c, const struct acl_target *t,
 	struct acl_found *found)
 {
-	bool said = false;
-
 	if (c->own_dial)
 		return ACL_OWN_DIAL;
 	if (c->node[0] != '\0') {
-		for (size_t i = 0; i < a->n; i++)
-			said |= a->rules[i].node;
 		if (acl_find_rule(a, c, t, found))
 			return ACL_RULE;
-		return !said && t->kind == TARGET_SERVICE ? ACL_NODES_SERVICES : ACL_NOBODY;
+		return !acl_names_nodes(a) && t->kind == TARGET_SERVICE ? ACL_NODES_SERVICES
+									: ACL_NOBODY;
 	}
 	if (a->n == 0 || (t->kind == TARGET_WEB && !acl_names(a, TARGET_WEB))) {
 		if (t->kind == TARGET_CLOUD || t->kind == TARGET_SITE)

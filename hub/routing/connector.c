@@ -107,7 +107,7 @@ connector_give(struct connect_op *x)
 		.stream = x->status == 200 ? take_ptr(&x->stream) : NULL,
 		.target = x->target,
 		.via = x->next > 0 ? x->ways.list[x->next - 1].node : "",
-		.meant = x->next > 0 ? x->ways.list[x->next - 1].meant : "",
+		.final_node = x->next > 0 ? x->ways.list[x->next - 1].final_node : "",
 		.at = x->elsewhere ? x->at : "",
 		.where = &x->ways.target,
 		.sent = x->status == 200 ? x->sent : 0,
@@ -214,8 +214,8 @@ tell_neighbours(const struct connect_op *x, bool worked)
 
 	if (n == NULL)
 		return;
-	if (way->meant[0] != '\0')
-		neighbours_result(n, way->meant, &way->neighbour, worked);
+	if (way->final_node[0] != '\0')
+		neighbours_result(n, way->final_node, &way->neighbour, worked);
 	else if (worked)
 		neighbours_own(n, way->node);
 }
@@ -225,7 +225,7 @@ tell_neighbours(const struct connect_op *x, bool worked)
 static void
 give_up_way(struct connect_op *x, unsigned status, const char *reason)
 {
-	bool beside = x->ways.list[x->next - 1].meant[0] != '\0';
+	bool beside = x->ways.list[x->next - 1].final_node[0] != '\0';
 	bool others = status == 502 || status == 503 || status == 504 ||
 		(beside && (status == 403 || status == 404)); /* another neighbour may know it */
 
@@ -403,8 +403,9 @@ open_way(struct connect_op *x, const struct way *way)
 	if (x->ways.service[0] != '\0')
 		fields[request.n_fields++] =
 			(struct stream_field){"edgeway-service", x->ways.service};
-	if (way->meant[0] != '\0')
-		fields[request.n_fields++] = (struct stream_field){"edgeway-reach", way->meant};
+	if (way->final_node[0] != '\0')
+		fields[request.n_fields++] =
+			(struct stream_field){"edgeway-reach", way->final_node};
 	if (x->traceparent[0] != '\0')
 		fields[request.n_fields++] = (struct stream_field){"traceparent", x->traceparent};
 
@@ -453,7 +454,7 @@ try_next(struct connect_op *x)
 	int rc;
 
 	snprintf(x->target, sizeof x->target, "%s%s%s%s%s", way->authority,
-		way->meant[0] != '\0' ? " for " : "", way->meant,
+		way->final_node[0] != '\0' ? " for " : "", way->final_node,
 		*way->node != '\0' ? " via " : " from the hub", way->node);
 	x->sent = 0;
 	if ((rc = open_way(x, way)) == 0) {
@@ -574,13 +575,14 @@ connector_goes_round(struct connect_op *x, const struct connector_request *q)
 	if (hops < HOPS_MAX)
 		return false;
 	log_limited(LOG_LEVEL_WARN, 6, "ingress",
-		"ended what goes round: it has passed through Edgeway as often as it may; what is "
+		"loop detected: the stream has passed through Edgeway as often as it may; what is "
 		"asked for, or an endpoint on the way, leads back here caller=%s target=\"%s\"",
 		x->caller, log_clean(target, sizeof target, x->target));
 	return true;
 }
 
-/* Finds the routes for this caller: a service may not be open to everybody. */
+/* Finds the routes for this caller: a service may not be open to everybody, and who may reach
+ * nothing is not told what there is. */
 static unsigned
 find_ways(struct connect_op *x, const struct connector_request *q)
 {
@@ -591,8 +593,10 @@ find_ways(struct connect_op *x, const struct connector_request *q)
 		.at = q->host,
 		.udp = q->udp};
 	struct routes_caller who;
-	unsigned status;
+	unsigned status = routes_admit(f, q->caller, &x->ways);
 
+	if (status != 0)
+		return status;
 	routes_caller_of(&who, q->caller, q->enforces);
 	routes_for(f, &who);
 	if (q->service != NULL)

@@ -80,7 +80,7 @@ struct connector_answer {
 	const char *node; /* the requested node; "" where the target is something else */
 	const char *via; /* with 200: the node whose tunnel carries it; "": the hub's own dial */
 	/* with 200: the node that the `via` node dials as a neighbour; "": none */
-	const char *meant;
+	const char *final_node;
 	const char *at; /* with 200: the replica where that tunnel ends; "": here */
 	const struct acl_target *where; /* with 200: the target that the rules were checked for */
 	size_t sent; /* with 200: number of bytes of `first` that have gone out in the stream */

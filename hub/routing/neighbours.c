@@ -224,7 +224,7 @@ tell_of(const struct neighbour *b)
 		refused += b->wrong[i] != NULL;
 		if (b->wrong[i] != NULL)
 			log_limited(LOG_LEVEL_WARN, 20, "hub",
-				"a node declares a neighbour that it cannot stand for node=%s "
+				"an entry of a node's tunnel.reach is refused node=%s "
 				"entry=%s reason=\"%s\"",
 				b->name, b->vicinity->list[i].text, b->wrong[i]);
 	}

@@ -101,7 +101,7 @@ bool neighbours_declares(
 	struct neighbours *n, const char *via, const struct neighbours_ask *ask, const char **site);
 
 void neighbours_result(
-	struct neighbours *n, const char *meant, const struct neighbours_way *way, bool worked);
+	struct neighbours *n, const char *node, const struct neighbours_way *way, bool worked);
 /* The node has a tunnel of its own now. */
 void neighbours_own(struct neighbours *n, const char *node);
 

@@ -204,27 +204,26 @@ neighbours_declares(
 /* --- results -------------------------------------------------------------------------------- */
 
 static void
-note_carried(struct neighbours *n, const char *meant, const char *via)
+note_carried(struct neighbours *n, const char *node, const char *via)
 {
-	struct carried_node *c = neighbours_carried(n, meant);
+	struct carried_node *c = neighbours_carried(n, node);
 
 	if (c == NULL) {
 		c = xcalloc(1, sizeof *c);
-		c->name = xstrdup(meant);
-		table_add(&n->carried, &c->node, neighbours_hash(meant));
+		c->name = xstrdup(node);
+		table_add(&n->carried, &c->node, neighbours_hash(node));
 		n->changes++;
 	}
 	if (strcmp(c->via, via) == 0)
 		return;
 	log_limited(LOG_LEVEL_INFO, 20, "hub",
-		"a node without a tunnel is reached through a neighbour node=%s via=%s", meant,
-		via);
+		"a node without a tunnel is reached through a neighbour node=%s via=%s", node, via);
 	snprintf(c->via, sizeof c->via, "%s", via);
 }
 
 void
 neighbours_result(
-	struct neighbours *n, const char *meant, const struct neighbours_way *way, bool worked)
+	struct neighbours *n, const char *node, const struct neighbours_way *way, bool worked)
 {
 	struct neighbour *b = neighbours_get(n, way->via);
 
@@ -235,8 +234,8 @@ neighbours_result(
 	if (b->vicinity != NULL && way->entry < b->vicinity->n)
 		b->failed_ms[way->entry] = worked ? 0 : loop_now_ms(n->config.loop);
 	b->streams += worked;
-	if (worked && strcmp(meant, REACHABLE_NETS_ANY) != 0)
-		note_carried(n, meant, way->via);
+	if (worked && strcmp(node, REACHABLE_NETS_ANY) != 0)
+		note_carried(n, node, way->via);
 }
 
 void

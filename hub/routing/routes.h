@@ -26,12 +26,13 @@ enum { ROUTES_MAX = 3, ROUTES_BESIDE_MAX = 3 };
 struct way {
 	char node[MESH_NODE_MAX + 1];
 	char authority[CALLER_HOST_MAX + 8]; /* host:port, as the far end dials it */
-	char beside[64]; /* the same as the node's neighbours dial it; "": they cannot */
-	char meant[MESH_NODE_MAX +
+	char neighbour_authority
+		[64]; /* the same as the node's neighbours dial it; "": they cannot */
+	char final_node[MESH_NODE_MAX +
 		/* the node that `node` dials as a neighbour, or REACHABLE_NETS_ANY; "": `node`
 		 * itself */
 		1];
-	struct neighbours_way neighbour; /* with `meant`: the neighbour's entry */
+	struct neighbours_way neighbour; /* with `final_node`: the neighbour's entry */
 	/* only an EndpointSlice gives the address: no pod declares that it serves there */
 	bool given;
 };
@@ -50,7 +51,7 @@ struct routes_config {
 	const struct cluster *cluster;
 	const struct fanout *fanout;
 	struct neighbours *neighbours; /* NULL: none */
-	const struct acl *access; /* these two for routes_judge */
+	const struct acl *access; /* these two for routes_admit and routes_judge */
 	struct self_guard *guard;
 	const char *cluster_domain;
 	const char *suffix; /* zone of the node names; "": none */
@@ -80,6 +81,10 @@ unsigned routes_find_udp(
  * The rules treat a pod's address as that pod. */
 unsigned routes_find_at(
 	struct routes_finder *f, const char *node, const char *dest, struct routes *out);
+/* Call it before a find: 403 if no rule opens anything to the caller, which must not learn from
+ * other answers which names there are. out: zeroed. */
+unsigned routes_admit(
+	const struct routes_finder *f, const struct caller *caller, struct routes *out);
 /* Call it after a find and before anything is dialled: 403 if the rules do not open the target to
  * the caller. Drops routes that would end at the hub itself, and routes on which an EndpointSlice
  * leads to a port of a node itself, unless the caller may reach that port of that node; 403 if no

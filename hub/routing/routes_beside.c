@@ -32,8 +32,8 @@ routes_set_beside(struct way *way, const char *host, uint16_t port)
 {
 	if (*host == '\0' || port == 0)
 		return;
-	snprintf(way->beside, sizeof way->beside, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u",
-		host, port);
+	snprintf(way->neighbour_authority, sizeof way->neighbour_authority,
+		strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, port);
 }
 
 /* Makes room for `n` routes at `at`; returns how many fit. */
@@ -54,7 +54,7 @@ take_back(struct routes *w, size_t at, const char *node)
 {
 	size_t end = at + 1;
 
-	while (end < w->n && strcmp(w->list[end].meant, node) == 0)
+	while (end < w->n && strcmp(w->list[end].final_node, node) == 0)
 		end++;
 	memmove(&w->list[at + 1], &w->list[end], (w->n - end) * sizeof w->list[0]);
 	w->n -= end - at - 1;
@@ -70,8 +70,8 @@ routes_beside_put(struct routes *w, size_t at, const struct way *like,
 
 		memset(way, 0, sizeof *way);
 		snprintf(way->node, sizeof way->node, "%s", found[i].via);
-		snprintf(way->authority, sizeof way->authority, "%s", like->beside);
-		snprintf(way->meant, sizeof way->meant, "%s", like->node);
+		snprintf(way->authority, sizeof way->authority, "%s", like->neighbour_authority);
+		snprintf(way->final_node, sizeof way->final_node, "%s", like->node);
 		way->neighbour = found[i];
 	}
 }
@@ -85,13 +85,13 @@ routes_beside(struct routes_finder *f, struct routes *w, size_t at, const char *
 	size_t n;
 
 	*why = NULL;
-	if (f->config.neighbours == NULL || own.node[0] == '\0' || own.meant[0] != '\0' ||
+	if (f->config.neighbours == NULL || own.node[0] == '\0' || own.final_node[0] != '\0' ||
 		f->config.tunnelled(f->config.arg, own.node))
 		return 0;
-	if (w->service[0] == '\0' && own.beside[0] != '\0')
+	if (w->service[0] == '\0' && own.neighbour_authority[0] != '\0')
 		ask.port = w->target.port;
 	n = neighbours_find(f->config.neighbours, &ask, found, ROUTES_BESIDE_MAX, why);
-	if (own.beside[0] == '\0') {
+	if (own.neighbour_authority[0] == '\0') {
 		if (n > 0)
 			*why = "its neighbours do not reach a pod at the pod's own address, only "
 			       "at a port of its host";

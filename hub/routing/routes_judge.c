@@ -96,14 +96,23 @@ routes_objection(struct routes_finder *f, const struct caller *caller, const str
 }
 
 unsigned
+routes_admit(const struct routes_finder *f, const struct caller *caller, struct routes *out)
+{
+	if (caller->own_dial)
+		return routes_refuse(
+			out, 403, "the hub has dialled itself: nothing is opened to it");
+	return acl_admits(f->config.access, caller)
+		? 0
+		: routes_refuse(out, 403, "no rule of access opens anything to this caller");
+}
+
+unsigned
 routes_judge(struct routes_finder *f, const struct caller *caller, struct routes *w)
 {
 	const char *why = NULL, *first = NULL;
 	char authority[sizeof w->list[0].authority] = "";
 	size_t kept = 0;
 
-	if (caller->own_dial)
-		return routes_refuse(w, 403, "the hub has dialled itself: nothing is opened to it");
 	if (!acl_check(f->config.access, caller, &w->target))
 		return routes_refuse(w, 403, "no rule of access opens this target to this caller");
 	for (size_t i = 0; i < w->n; i++) {

@@ -337,7 +337,7 @@ trace_end_text(const char *end)
 		{"SH", "the endpoint ended the connection before its answer"},
 		{"sH", "the endpoint did not answer in time"},
 		{"SD", "the endpoint ended the connection within its answer"},
-		{"PR", "the proxy refused it: it goes round, or a rule keeps this caller out"},
+		{"PR", "the proxy refused it: a loop, or a rule keeps this caller out"},
 		{"PH", "the proxy refused the endpoint's answer"},
 	};
 

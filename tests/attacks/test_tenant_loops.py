@@ -16,7 +16,7 @@ TCP, UDP, NODE_TCP, NODE_UDP = 7001, 7002, 7003, 7004
 MAPS = (f"[{{listen: '{HUB}:{TCP}', service: 'tcp.default:1'}}, {{listen: '{HUB}:{NODE_TCP}', service: 'node-tcp.default:1'}}]",
         f"[{{listen: '{HUB}:{UDP}', service: 'udp.default:1'}}, {{listen: '{HUB}:{NODE_UDP}', service: 'node-udp.default:1'}}]")
 MOST = 12
-REASON = "it goes round: it has passed through Edgeway as often as it may\n"
+REASON = "loop detected: it has passed through Edgeway as often as it may\n"
 
 # A proxy of TCP that knows nothing: PORT HOST PORT.
 FORWARD = """
@@ -119,7 +119,7 @@ def ended(town, before):
     wait_for("told", lambda: town.dials()[1] > before[1])
     asked, looped = town.dials()
     assert 1 <= looped - before[1] <= 2
-    assert town.hub.process.logged("ended what goes round")
+    assert town.hub.process.logged("loop detected")
     assert "went round" in town.status(town.hub, town.hub.machine)
     return asked - before[0]
 
@@ -172,7 +172,7 @@ def test_requests_in_the_mesh(town):
 
     assert more('edgeway_lb_errors_total{reason="loop"}') == 1
     assert more('edgeway_lb_connections_total{mode="http"}') <= MOST + 1
-    assert re.search(r"ended what goes round.* service=default/http-mesh port=80", town.agent.process.log())
+    assert re.search(r"loop detected.* service=default/http-mesh port=80", town.agent.process.log())
     assert "1 requests, connections or flows were ended since they went round" in town.status(town.agent, town.node)
 
 

@@ -361,18 +361,18 @@ the_least_used_make_room(void **state)
 static void
 mixed_case_must_come_back(void **state)
 {
-	static const uint8_t coins[2][DNS_COINS] = {{0}, {0xff, 0xff, 0xff, 0xff}};
+	static const uint8_t case_bits[2][DNS_COINS] = {{0}, {0xff, 0xff, 0xff, 0xff}};
 	struct fixture *f = *state;
 	uint8_t sent[512];
 	size_t len = kit_query(sent, "wWw.Example-1.org", DNS_A, 0, KIT_EDNS);
 
 	(void)f;
-	dns_forward_mix(sent, len, coins[1]);
+	dns_forward_mix(sent, len, case_bits[1]);
 	assert_memory_equal(sent + 12, "\3WWW\11EXAMPLE-1\3ORG\0\0\1\0\1", 23);
 	assert_true(dns_forward_same(sent, len, sent, len));
 	begin(f, "www.example-1.org", DNS_A, DNS_NOERROR);
 	assert_false(dns_forward_same(f->m, f->len, sent, len));
-	dns_forward_mix(sent, len, coins[0]);
+	dns_forward_mix(sent, len, case_bits[0]);
 	assert_true(dns_forward_same(f->m, f->len, sent, len));
 	assert_false(dns_forward_same(f->m, 30, sent, len));
 	f->m[f->len - 3] = DNS_AAAA;

@@ -117,6 +117,39 @@ addresses_of_a_site(void **state)
 }
 
 static bool
+may_reach_something(const char *rules, const char *addr, const char *name, bool is_node)
+{
+	struct caller c = from(addr, is_node ? "" : name, "");
+
+	load(rules, NULL);
+	if (is_node)
+		caller_node(&c, name);
+	return acl_admits(access, &c);
+}
+
+/* By the rules alone, whatever there is. */
+static void
+who_may_reach_something(void **state)
+{
+	static const char rules[] =
+		"[{from: 192.0.2.0/24, to: ['nothing/*']}, {from: 'cert:ann', to: ['*']}]";
+	static const char nodes[] = "[{from: 'node:edge-1', to: ['*']}]";
+
+	(void)state;
+	assert_true(may_reach_something(rules, "192.0.2.1", "", false));
+	assert_true(may_reach_something(rules, "198.51.100.1", "ann", false));
+	assert_false(may_reach_something(rules, "198.51.100.1", "ben", false));
+	assert_false(may_reach_something(rules, "127.0.0.1", "", false));
+	assert_true(may_reach_something("[]", "127.0.0.1", "", false));
+	assert_true(may_reach_something("[]", "198.51.100.1", "ben", false));
+	assert_false(may_reach_something("[]", "198.51.100.1", "", false));
+	assert_true(may_reach_something(rules, "192.0.2.1", "edge-2", true));
+	assert_true(may_reach_something(nodes, "192.0.2.1", "edge-1", true));
+	assert_false(may_reach_something(nodes, "192.0.2.1", "edge-2", true));
+	assert_false(may_reach_something(nodes, "192.0.2.1", "", false));
+}
+
+static bool
 sees_the_page(const char *address)
 {
 	struct caller c = from(address, "", "");
@@ -395,6 +428,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(without_rules_this_machine_and_the_admitted),
 		T(the_page),
+		T(who_may_reach_something),
 		T(callers),
 		T(this_host_is_loopback_and_unix_sockets),
 		T(a_dial_of_the_hubs_own_gets_nothing),

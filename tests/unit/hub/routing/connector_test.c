@@ -29,6 +29,7 @@ struct bed {
 	/* that pass on what is for a node of one that cannot be reached; the last of them can */
 	unsigned replicas;
 	unsigned asked; /* of those */
+	unsigned found; /* routes that were asked for */
 	unsigned opened;
 	const struct stream_events *events; /* of the stream that was opened last */
 	void *to;
@@ -177,6 +178,7 @@ local_dial_open(struct local_dial *c, const struct stream_request *request,
 static unsigned
 one_way(struct routes *to)
 {
+	bed.found++;
 	memset(to, 0, sizeof *to);
 	snprintf(to->list[0].node, sizeof to->list[0].node, "edge-1");
 	snprintf(to->list[0].authority, sizeof to->list[0].authority, "edge-1:7");
@@ -235,6 +237,14 @@ routes_beside(struct routes_finder *f, struct routes *w, size_t at, const char *
 	(void)at;
 	*why = NULL;
 	return 0;
+}
+
+unsigned
+routes_admit(const struct routes_finder *f, const struct caller *caller, struct routes *out)
+{
+	(void)f;
+	(void)out;
+	return caller->own_dial ? 403 : 0;
 }
 
 unsigned
@@ -331,6 +341,25 @@ a_node_that_is_back_too_late(void **state)
 	assert_int_equal(bed.opened, 1);
 	timer_free(&breaks);
 	timer_free(&returns);
+	connector_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
+static void
+nothing_is_found_for_a_stranger(void **state)
+{
+	const struct caller stranger = {.own_dial = true};
+
+	(void)state;
+	bed = (struct bed){.has_tunnel = true};
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = connector_new(&(struct connector_config){.loop = bed.loop});
+	connector_start(bed.reach,
+		&(struct connector_request){.caller = &stranger, .host = "edge-1", .port = 7},
+		on_reached, NULL);
+	patience_until(patience_turn(bed.loop), bed.status != 0);
+	assert_int_equal(bed.status, 403);
+	assert_int_equal(bed.found + bed.opened, 0);
 	connector_free(&bed.reach);
 	loop_free(&bed.loop);
 }
@@ -501,6 +530,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_that_is_back_too_late),
 		cmocka_unit_test(what_goes_round),
+		cmocka_unit_test(nothing_is_found_for_a_stranger),
 		cmocka_unit_test(a_node_that_is_on_its_way),
 		cmocka_unit_test(a_silent_tunnel_is_left),
 		cmocka_unit_test(first_bytes_go_with_the_dial),

@@ -358,7 +358,7 @@ show(unsigned status)
 	for (size_t i = 0; i < ways.n; i++)
 		snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %s%s%s",
 			i > 0 ? ", " : "", ways.list[i].node, ways.list[i].authority,
-			ways.list[i].meant[0] != '\0' ? " for " : "", ways.list[i].meant);
+			ways.list[i].final_node[0] != '\0' ? " for " : "", ways.list[i].final_node);
 	return text;
 }
 
@@ -478,7 +478,7 @@ as_a_node_sees_it(void **state)
 	/* Not declared: the node says itself that it has no such address. */
 	assert_string_equal(show(routes_find_at(finder, "edge-3", "192.168.1.12:10250", &ways)),
 		"edge-3 192.168.1.12:10250");
-	assert_string_equal(ways.list[0].meant, "");
+	assert_string_equal(ways.list[0].final_node, "");
 }
 
 /* However many declare, a scraper gets so many series; the entries are counted all the same. */
