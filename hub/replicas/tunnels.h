@@ -8,8 +8,9 @@
  * other hubs, and not lower than the clock in ms. Everything on the loop's thread.
  *
  * A node may have a standby tunnel beside its tunnel to another hub (agent's hub.tunnels): new
- * streams use it where no other tunnel of the node takes them, at any hub. Its epoch is the lowest
- * of all, it replaces no tunnel but an older standby, and only that replaces it.
+ * streams use it where no other tunnel of the node here takes them, and other hubs where none of
+ * them has a better one. Its epoch is the lowest of all. It replaces no tunnel but an older standby
+ * one, and is replaced only by a newer one.
  *
  *	// a socket whose ClientHello asks for TUNNEL_ALPN_REVERSE
  *	tunnels_adopt(tunnels, fd, NULL, false);

@@ -1,7 +1,7 @@
 /*
- * A reaching tries its routes in order. `next` is the index after the route in use, so a retry of
- * the same route decrements it. Answers come from events of the stream or from the timer `soon`,
- * never from within connector_start.
+ * Routes are tried in order; `current` is the one in use. Answers come from events of the stream or
+ * from the timer `soon`, never from within connector_start. The states are drawn in
+ * doc/states/connect.dot.
  */
 #include "hub/routing/connector.h"
 
@@ -12,6 +12,7 @@
 
 #include "base/core/hops.h"
 #include "base/core/log.h"
+#include "base/core/state.h"
 
 enum { STATUSES = 10, UNSETTLED_MS = 10, REFUSALS_MAX = 5, BREAKS_MAX = 3 };
 
@@ -24,13 +25,42 @@ struct connector {
 	unsigned pending, n_waiting;
 };
 
+enum connect_state {
+	CONNECT_NEW, /* no route is in use */
+	CONNECT_DIALLING, /* a stream waits for its answer */
+	CONNECT_PAUSING, /* the same route is dialled again in a moment */
+	CONNECT_WAITING, /* for a node that was lost a moment ago, till wait_end_ms */
+	CONNECT_ANSWERING, /* the answer is given at the next turn */
+};
+
+static const char *const state_names[] = {
+	[CONNECT_NEW] = "new",
+	[CONNECT_DIALLING] = "dialling",
+	[CONNECT_PAUSING] = "pausing",
+	[CONNECT_WAITING] = "waiting",
+	[CONNECT_ANSWERING] = "answering",
+};
+
+static const uint32_t state_next[] = {
+	[CONNECT_NEW] = STATE_TO(CONNECT_DIALLING) | STATE_TO(CONNECT_PAUSING) |
+		STATE_TO(CONNECT_WAITING) | STATE_TO(CONNECT_ANSWERING),
+	[CONNECT_DIALLING] = STATE_TO(CONNECT_DIALLING) | STATE_TO(CONNECT_PAUSING) |
+		STATE_TO(CONNECT_WAITING) | STATE_TO(CONNECT_ANSWERING),
+	[CONNECT_PAUSING] = STATE_TO(CONNECT_DIALLING) | STATE_TO(CONNECT_PAUSING) |
+		STATE_TO(CONNECT_WAITING) | STATE_TO(CONNECT_ANSWERING),
+	[CONNECT_WAITING] = STATE_TO(CONNECT_PAUSING) | STATE_TO(CONNECT_ANSWERING),
+	[CONNECT_ANSWERING] = 0,
+};
+static const struct state_machine states = {"connect", "hub", state_names, state_next};
+
 struct connect_op {
 	LIST_ENTRY(connect_op) link, among_waiting;
 	struct connector *reach;
 	struct routes ways;
-	size_t next; /* route to try */
+	enum connect_state state;
+	size_t current; /* the route in use, unless the state is CONNECT_NEW or `refused` */
+	bool refused; /* by the rules or limits, before any route was used */
 	bool udp;
-	bool let_in; /* by the rules */
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
 	/* of the node's tunnel that carries the stream; 0: another path carries it */
@@ -46,7 +76,6 @@ struct connect_op {
 	unsigned refusals; /* streams refused by nodes that had not started on them */
 	unsigned breaks; /* tunnels, and connections to replicas, that broke during the dial */
 	bool await; /* a required node was lost a moment ago */
-	bool waits; /* waits for that node; `soon` is the limit */
 	uint64_t wait_end_ms; /* 0: it has not waited yet */
 	struct timer *deadline, *soon;
 	unsigned status; /* the pending answer; 0: none yet */
@@ -56,7 +85,13 @@ struct connect_op {
 	void *arg;
 };
 
-static void try_next(struct connect_op *x);
+static void dial_route(struct connect_op *x);
+
+static const struct way *
+route_in_use(const struct connect_op *x)
+{
+	return &x->ways.list[x->current];
+}
 
 struct connector *
 connector_new(const struct connector_config *config)
@@ -76,13 +111,24 @@ connector_free(struct connector **out)
 }
 
 static void
-stop_waiting(struct connect_op *x)
+leave_waiting(struct connect_op *x)
 {
-	if (!x->waits)
+	if (x->state != CONNECT_WAITING)
 		return;
-	x->waits = false;
 	x->reach->n_waiting--;
 	LIST_REMOVE(x, among_waiting);
+}
+
+/* Every change of the state goes through this. */
+static void
+connector_enter(struct connect_op *x, enum connect_state to)
+{
+	leave_waiting(x);
+	x->state = state_go(&states, x->state, to);
+	if (to != CONNECT_WAITING)
+		return;
+	x->reach->n_waiting++;
+	LIST_INSERT_HEAD(&x->reach->waiting, x, among_waiting);
 }
 
 static void
@@ -90,7 +136,7 @@ free_reaching(struct connect_op *x)
 {
 	x->reach->pending--;
 	LIST_REMOVE(x, link);
-	stop_waiting(x);
+	leave_waiting(x);
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
 	timer_free(&x->deadline);
@@ -106,8 +152,8 @@ connector_give(struct connect_op *x)
 		.reason = x->reason,
 		.stream = x->status == 200 ? take_ptr(&x->stream) : NULL,
 		.target = x->target,
-		.via = x->next > 0 ? x->ways.list[x->next - 1].node : "",
-		.final_node = x->next > 0 ? x->ways.list[x->next - 1].final_node : "",
+		.via = x->refused ? "" : route_in_use(x)->node,
+		.final_node = x->refused ? "" : route_in_use(x)->final_node,
 		.at = x->elsewhere ? x->at : "",
 		.where = &x->ways.target,
 		.sent = x->status == 200 ? x->sent : 0,
@@ -127,26 +173,26 @@ on_soon(void *arg)
 {
 	struct connect_op *x = arg;
 
-	if (x->status != 0)
-		connector_give(x);
+	if (x->state == CONNECT_PAUSING)
+		dial_route(x);
 	else
-		try_next(x);
+		connector_give(x);
 }
 
-/* Retries the same route: the tunnel has just been opened and its node has not announced its
- * capabilities yet, or it began to drain a moment ago and there is a newer one. */
+/* Dials the same route again: the tunnel has just been opened and its node has not announced its
+ * capabilities yet, or it began to drain a moment ago and there is a newer one, or it was lost. */
 static void
-wait_a_little(struct connect_op *x)
+dial_again(struct connect_op *x, uint64_t wait_ms)
 {
-	x->next--;
-	x->status = 0;
-	timer_start(x->soon, UNSETTLED_MS, 0);
+	connector_enter(x, CONNECT_PAUSING);
+	timer_start(x->soon, wait_ms, 0);
 }
 
 /* The owner is told at the next turn. */
 static void
 answer_soon(struct connect_op *x, unsigned status, const char *reason)
 {
+	connector_enter(x, CONNECT_ANSWERING);
 	x->status = status;
 	if (reason != x->reason)
 		snprintf(x->reason, sizeof x->reason, "%s", reason);
@@ -159,14 +205,14 @@ answer_soon(struct connect_op *x, unsigned status, const char *reason)
 static bool
 room_to_wait(const struct connect_op *x)
 {
-	const char *node = x->ways.list[x->next - 1].node;
+	const char *node = route_in_use(x)->node;
 	const struct connect_op *other;
 	unsigned n = 0;
 
 	if (x->reach->n_waiting >= CONNECTOR_AWAIT_MOST)
 		return false;
 	LIST_FOREACH(other, &x->reach->waiting, among_waiting)
-		n += strcmp(other->ways.list[other->next - 1].node, node) == 0;
+		n += strcmp(route_in_use(other)->node, node) == 0;
 	return n < CONNECTOR_AWAIT_NODE;
 }
 
@@ -188,9 +234,7 @@ connector_await(struct connect_op *x)
 		x->wait_end_ms = now + CONNECTOR_AWAIT_MS;
 		x->reach->awaited++;
 	}
-	x->waits = true;
-	x->reach->n_waiting++;
-	LIST_INSERT_HEAD(&x->reach->waiting, x, among_waiting);
+	connector_enter(x, CONNECT_WAITING);
 	timer_start(x->soon, x->wait_end_ms > now ? x->wait_end_ms - now : 0, 0);
 }
 
@@ -201,15 +245,14 @@ look_beside(struct connect_op *x)
 	const char *why;
 	size_t len = strlen(x->reason);
 
-	if (routes_beside(x->reach->config.ways, &x->ways, x->next - 1, &why) == 0 && why != NULL)
+	if (routes_beside(x->reach->config.ways, &x->ways, x->current, &why) == 0 && why != NULL)
 		snprintf(x->reason + len, sizeof x->reason - len, "; %s", why);
 }
 
 static void
 tell_neighbours(const struct connect_op *x, bool worked)
 {
-	const struct way *way = &x->ways.list[x->next - 1];
-
+	const struct way *way = route_in_use(x);
 	struct neighbours *n = x->reach->config.neighbours;
 
 	if (n == NULL)
@@ -225,7 +268,7 @@ tell_neighbours(const struct connect_op *x, bool worked)
 static void
 give_up_way(struct connect_op *x, unsigned status, const char *reason)
 {
-	bool beside = x->ways.list[x->next - 1].final_node[0] != '\0';
+	bool beside = route_in_use(x)->final_node[0] != '\0';
 	bool others = status == 502 || status == 503 || status == 504 ||
 		(beside && (status == 403 || status == 404)); /* another neighbour may know it */
 
@@ -236,9 +279,10 @@ give_up_way(struct connect_op *x, unsigned status, const char *reason)
 	tell_neighbours(x, false);
 	if (status == 503)
 		look_beside(x);
-	if (others && x->next < x->ways.n) {
+	if (others && x->current + 1 < x->ways.n) {
 		x->reach->retries++;
-		try_next(x);
+		x->current++;
+		dial_route(x);
 	} else if (status == 503 && x->await) {
 		connector_await(x);
 	} else {
@@ -253,9 +297,9 @@ give_up_node(struct connect_op *x, const char *reason)
 	const struct connector_config *c = &x->reach->config;
 
 	x->await |= (x->breaks > 0 && x->breaks <= BREAKS_MAX) ||
-		tunnels_await(c->tunnels, x->ways.list[x->next - 1].node) ||
-		tunnels_silent(c->tunnels, x->ways.list[x->next - 1].node) ||
-		(c->peers != NULL && peers_await(c->peers, x->ways.list[x->next - 1].node));
+		tunnels_await(c->tunnels, route_in_use(x)->node) ||
+		tunnels_silent(c->tunnels, route_in_use(x)->node) ||
+		(c->peers != NULL && peers_await(c->peers, route_in_use(x)->node));
 	give_up_way(x, 503, reason);
 }
 
@@ -274,10 +318,10 @@ static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
 	struct connect_op *x = arg;
-	const struct way *way = &x->ways.list[x->next - 1];
+	const struct way *way = route_in_use(x);
 	char text[CALLER_REASON_MAX];
 
-	if (x->status != 0 && timer_active(x->soon))
+	if (x->state != CONNECT_DIALLING)
 		return;
 	if (status == 421 && x->elsewhere) {
 		if (x->epoch != 0)
@@ -285,11 +329,11 @@ on_answered(void *arg, unsigned status, const char *reason)
 		else
 			x->between++;
 		stream_close(&x->stream, STREAM_CANCELLED);
-		x->next--; /* another replica may have it */
-		try_next(x);
+		dial_route(x); /* another replica may have it */
 		return;
 	}
 	if (status == 200) {
+		connector_enter(x, CONNECT_ANSWERING);
 		x->status = 200;
 		tell_neighbours(x, true);
 		timer_cancel(x->deadline);
@@ -314,9 +358,7 @@ ask_again(struct connect_op *x)
 	stream_close(&x->stream, STREAM_CANCELLED);
 	x->reach->repeated++;
 	x->between = 0;
-	x->next--;
-	x->status = 0;
-	timer_start(x->soon, 0, 0);
+	dial_again(x, 0);
 }
 
 static void
@@ -324,7 +366,7 @@ on_reset(void *arg, unsigned code)
 {
 	struct connect_op *x = arg;
 
-	if (x->status != 0 && timer_active(x->soon))
+	if (x->state != CONNECT_DIALLING)
 		return;
 	/* it is unknown whether the target has received it */
 	if (code == STREAM_LOST && x->sent > 0) {
@@ -333,17 +375,17 @@ on_reset(void *arg, unsigned code)
 			"the node's tunnel broke after the caller's first bytes had gone out");
 		return;
 	}
-	if (code == STREAM_LOST && !x->udp && *x->ways.list[x->next - 1].node != '\0' &&
+	if (code == STREAM_LOST && !x->udp && *route_in_use(x)->node != '\0' &&
 		x->breaks++ < BREAKS_MAX) {
 		ask_again(x);
 		return;
 	}
 	if (code == STREAM_REFUSED && x->refusals++ < REFUSALS_MAX) {
 		stream_close(&x->stream, STREAM_CANCELLED);
-		wait_a_little(x);
+		dial_again(x, UNSETTLED_MS);
 		return;
 	}
-	if (*x->ways.list[x->next - 1].node == '\0')
+	if (*route_in_use(x)->node == '\0')
 		give_up_way(x, 503, "the hub's own dial was broken off");
 	else if (x->elsewhere)
 		give_up_node(x, "the replica that has the node's tunnel was lost while dialling");
@@ -447,9 +489,9 @@ tell_without(const struct connect_op *x, const char *node, char text[CALLER_REAS
 }
 
 static void
-try_next(struct connect_op *x)
+dial_route(struct connect_op *x)
 {
-	const struct way *way = &x->ways.list[x->next++];
+	const struct way *way = route_in_use(x);
 	char text[CALLER_REASON_MAX];
 	int rc;
 
@@ -458,11 +500,12 @@ try_next(struct connect_op *x)
 		*way->node != '\0' ? " via " : " from the hub", way->node);
 	x->sent = 0;
 	if ((rc = open_way(x, way)) == 0) {
+		connector_enter(x, CONNECT_DIALLING);
 		send_first(x);
 		return;
 	}
 	if (rc == -EINPROGRESS) {
-		wait_a_little(x);
+		dial_again(x, UNSETTLED_MS);
 		return;
 	}
 	if (rc == -ENOTCONN || rc == -ESHUTDOWN) {
@@ -483,13 +526,15 @@ try_next(struct connect_op *x)
 }
 
 /* True if the node has a newer tunnel than the one that is waiting for an answer, or if that one no
- * longer answers anything. */
+ * longer answers anything. Another replica's tunnel is no better than a standby tunnel here. */
 static bool
 passed_by(const struct connect_op *x, const char *node)
 {
 	const struct connector_config *c = &x->reach->config;
 	uint64_t here = tunnels_epoch(c->tunnels, node), there = peers_epoch(c->peers, node);
 
+	if (x->epoch == TUNNELS_STANDBY_EPOCH && !x->elsewhere)
+		there = 0;
 	return x->stream != NULL && x->sent == 0 &&
 		((x->epoch != 0 && MAX(here, there) > x->epoch) || stream_is_silent(x->stream));
 }
@@ -500,16 +545,14 @@ look_again(struct connect_op *x)
 {
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
-	if (x->waits)
-		x->next = 0;
-	else
-		x->next--;
+	if (x->state == CONNECT_WAITING) {
+		x->current = 0;
+		connector_enter(x, CONNECT_PAUSING);
+	}
 	timer_cancel(x->soon);
-	stop_waiting(x);
 	x->between = 0;
 	x->await = false;
-	x->status = 0;
-	try_next(x);
+	dial_route(x);
 }
 
 /* True if a waiting request can now use this node, or a neighbour of its own node. */
@@ -535,10 +578,10 @@ connector_changed(struct connector *r, const char *node)
 	if (r->config.peers == NULL)
 		return;
 	for (x = LIST_FIRST(&r->all); x != NULL; x = next) {
-		const char *its = x->next > 0 ? x->ways.list[x->next - 1].node : "";
+		const char *its = x->refused ? "" : route_in_use(x)->node;
 
 		next = LIST_NEXT(x, link);
-		if (x->waits) {
+		if (x->state == CONNECT_WAITING) {
 			if (connector_concerns(x, node))
 				look_again(x);
 		} else if (*its != '\0' && (node == NULL || strcmp(its, node) == 0) &&
@@ -556,11 +599,10 @@ on_deadline(void *arg)
 
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
-	if (x->waits)
+	if (x->state == CONNECT_WAITING)
 		answer_soon(x, 503, x->reason);
 	else
 		answer_soon(x, 504, "no answer from the node in time");
-	stop_waiting(x); /* a node that comes now is too late: no deadline would end its dial */
 }
 
 /* Uses the larger of two hop counts: that of the caller's connection, which is kept where packets
@@ -629,6 +671,7 @@ connector_start(
 	if (q->trace != NULL)
 		traceparent_text(x->traceparent, q->trace);
 	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
+	x->refused = true;
 	status = find_ways(x, q);
 	if (connector_goes_round(x, q)) {
 		answer_soon(x, 508, HOPS_REASON);
@@ -638,9 +681,9 @@ connector_start(
 		(status = routes_judge(r->config.ways, q->caller, &x->ways)) != 0) {
 		answer_soon(x, status, x->ways.reason);
 	} else {
-		x->let_in = true;
+		x->refused = false;
 		timer_start(x->deadline, CONNECTOR_MS, 0);
-		try_next(x);
+		dial_route(x);
 	}
 	return x;
 }
@@ -648,7 +691,7 @@ connector_start(
 bool
 connector_is_let_in(const struct connect_op *x)
 {
-	return x->let_in;
+	return !x->refused;
 }
 
 void

@@ -178,7 +178,8 @@ agent_tunnel_to(const struct meta_hub *hub)
 		hub->addr, hub->host, hub->tls, hub->certificate, hub->proxy, hub->target};
 }
 
-/* It stays where it is open as long as that is another hub than the first tunnel's. */
+/* It stays where it is open as long as that is another hub than the first tunnel's. Where no other
+ * hub is known, agent_checks tells. */
 static void
 agent_tunnel_use_standby(struct agent_tunnel *t)
 {
@@ -192,10 +193,6 @@ agent_tunnel_use_standby(struct agent_tunnel *t)
 		stays = tunnel_client_open_to(t->standby, &hub.addr);
 		n++;
 	}
-	if (n == 0)
-		log_limited(LOG_LEVEL_WARN, 1, "tunnel",
-			"hub.tunnels is 2, but no other hub is known: hub.url has to name another "
-			"one, or a name with several addresses");
 	if (n == 0 || (!stays && !meta_other_hub(meta, t->turn % n, &hub))) {
 		tunnel_client_want(t->standby, false);
 		return;

@@ -26,12 +26,14 @@ class Callers:
     """One after another, all the time: what they were answered, 0 where the hub was not there."""
 
     def __init__(self, site):
-        self.hub, self.statuses, self.ended = site.hub, [], threading.Event()
+        self.hub, self.statuses, self.ended, self.slowest_s = site.hub, [], threading.Event(), 0
         self.threads = [threading.Thread(target=self.run, daemon=True) for _ in range(3)]
 
     def run(self):
         while not self.ended.is_set():
+            began = time.monotonic()
             self.statuses.append(self.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080")[0])
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
 
     def more(self, n=10):
         served = self.statuses.count(200)
@@ -47,6 +49,8 @@ class Callers:
         self.ended.set()
         for t in self.threads:
             t.join()
+        refused = sum(s != 200 for s in self.statuses)
+        print(f"{len(self.statuses)} calls, {refused} refused, the slowest took {self.slowest_s:.2f} s")  # for bench/RESULTS.md
 
 
 def the_next(hub, *options):

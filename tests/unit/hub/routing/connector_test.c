@@ -30,6 +30,8 @@ struct bed {
 	unsigned replicas;
 	unsigned asked; /* of those */
 	unsigned found; /* routes that were asked for */
+	/* of the tunnel here (0: 1), and of that at another replica */
+	uint64_t epoch, epoch_there;
 	unsigned opened;
 	const struct stream_events *events; /* of the stream that was opened last */
 	void *to;
@@ -77,7 +79,7 @@ tunnels_epoch(const struct tunnels *t, const char *node)
 {
 	(void)t;
 	(void)node;
-	return bed.has_tunnel && !bed.silent;
+	return bed.has_tunnel && !bed.silent ? MAX(bed.epoch, 1u) : 0;
 }
 
 bool
@@ -152,7 +154,7 @@ peers_epoch(const struct peers *p, const char *node)
 {
 	(void)p;
 	(void)node;
-	return 0;
+	return bed.epoch_there;
 }
 
 bool
@@ -478,6 +480,37 @@ a_silent_tunnel_is_left(void **state)
 	}
 }
 
+/* A dial moves to a newer tunnel, wherever that is; from a standby tunnel here only to one here. */
+static void
+a_newer_tunnel_is_taken(void **state)
+{
+	static const struct {
+		uint64_t before, here, there;
+		unsigned opened;
+	} rows[] = {{5, 5, 0, 1}, {5, 6, 0, 2}, {5, 5, 6, 2},
+		{TUNNELS_STANDBY_EPOCH, TUNNELS_STANDBY_EPOCH, 6, 1},
+		{TUNNELS_STANDBY_EPOCH, 6, 5, 2}};
+	const struct caller caller = {0};
+	const struct connector_request request = {.caller = &caller, .host = "edge-1", .port = 7};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		bed = (struct bed){.has_tunnel = true, .epoch = rows[i].before};
+		assert_int_equal(loop_new(&bed.loop, NULL), 0);
+		bed.reach = connector_new(&(struct connector_config){
+			.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+		connector_start(bed.reach, &request, on_reached, NULL);
+		bed.epoch = rows[i].here;
+		bed.epoch_there = rows[i].there;
+		connector_changed(bed.reach, "edge-1");
+		assert_int_equal(bed.opened, rows[i].opened);
+		bed.events->answered(bed.to, 200, "");
+		patience_until(patience_turn(bed.loop), bed.status != 0);
+		connector_free(&bed.reach);
+		loop_free(&bed.loop);
+	}
+}
+
 /* A map's caller does not wait for the answer; and what has gone out once does not go out again. */
 static void
 first_bytes_go_with_the_dial(void **state)
@@ -533,6 +566,7 @@ main(void)
 		cmocka_unit_test(nothing_is_found_for_a_stranger),
 		cmocka_unit_test(a_node_that_is_on_its_way),
 		cmocka_unit_test(a_silent_tunnel_is_left),
+		cmocka_unit_test(a_newer_tunnel_is_taken),
 		cmocka_unit_test(first_bytes_go_with_the_dial),
 	};
 
