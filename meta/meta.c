@@ -399,6 +399,13 @@ meta_other_hub(const struct meta *m, size_t i, struct meta_hub *to)
 }
 
 void
+meta_find_others(struct meta *m)
+{
+	if (m->feed != NULL)
+		hub_client_find_others(m->feed);
+}
+
+void
 meta_answer(struct meta *m, const struct meta_question *question, const char *json)
 {
 	if (m->feed != NULL)

@@ -73,8 +73,9 @@ struct meta_hub {
 };
 /* False: no hub has sent a hello yet. */
 bool meta_hub(const struct meta *meta, struct meta_hub *to);
-/* As hub_client_other_hub. */
+/* As hub_client_other_hub, and hub_client_find_others. */
 bool meta_other_hub(const struct meta *meta, size_t i, struct meta_hub *to);
+void meta_find_others(struct meta *meta);
 /* json: model/health.h. Ignored if the question came by an earlier connection. */
 void meta_answer(struct meta *meta, const struct meta_question *question, const char *json);
 /* Uses another guard from now on: rebuilds the services that it affects. */

@@ -413,6 +413,16 @@ acl_names_nodes(const struct acl *a)
 	return false;
 }
 
+/* The page is not reached through the hub. */
+static bool
+acl_opens_some(const struct rule *r)
+{
+	for (size_t k = 0; k < r->n_to; k++)
+		if (r->to[k].all || r->to[k].kind != TARGET_WEB)
+			return true;
+	return false;
+}
+
 bool
 acl_admits(const struct acl *a, const struct caller *c)
 {
@@ -421,7 +431,8 @@ acl_admits(const struct acl *a, const struct caller *c)
 	if (c->own_dial)
 		return false;
 	for (size_t i = 0; i < a->n; i++)
-		if ((a->rules[i].node || !node) && is_from(&a->rules[i], c))
+		if ((a->rules[i].node || !node) && is_from(&a->rules[i], c) &&
+			acl_opens_some(&a->rules[i]))
 			return true;
 	return node ? !acl_names_nodes(a) : a->n == 0 && (c->local || c->admitted);
 }

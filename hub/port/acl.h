@@ -49,7 +49,8 @@ void acl_free(struct acl **a);
 /* Replaces the rules of `a` by those of `fresh`, which is taken. */
 void acl_adopt(struct acl *a, struct acl **fresh);
 size_t acl_count(const struct acl *a);
-/* False if no target whatsoever is open to the caller: then it is not told what there is. */
+/* False if no target whatsoever but the hub's page is open to the caller: then it is not told what
+ * there is. */
 bool acl_admits(const struct acl *a, const struct caller *caller);
 bool acl_check(const struct acl *a, const struct caller *caller, const struct acl_target *target);
 /* The same; also appends a sentence that names the rule that opens the target, or says why none

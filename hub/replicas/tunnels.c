@@ -103,7 +103,8 @@ tunnels_drop(struct tunnel *u, int rc)
 	t->n_open--;
 	session_stats_add(&t->past, session_stats(u->session));
 	if (tunnels_newest(t, node) == NULL) {
-		tunnels_note_lost(t, node, rc);
+		if (!u->standby)
+			tunnels_note_lost(t, node, rc);
 		tell_news(t, node, TUNNEL_GONE);
 	}
 	tunnel_free(u);
@@ -258,7 +259,7 @@ next_epoch(const struct tunnel *u)
 	uint64_t above = last != NULL ? last->epoch : 0;
 
 	if (u->standby)
-		return TUNNELS_STANDBY_EPOCH;
+		return u->came / 2; /* lower than that of any other tunnel, whichever is newer */
 	if (t->setup.claimed != NULL)
 		above = MAX(above, t->setup.claimed(t->setup.others, u->node));
 	return MAX(u->came, above + 1);
@@ -449,8 +450,8 @@ is_vouched_for(struct tunnel *u, int64_t now_s)
 	const struct tunnels *t = u->of;
 	const struct tunnel *at = tunnels_newest(t, u->node);
 	uint64_t now_ms = loop_now_ms(t->setup.loop);
-	bool vouched = !u->standby && t->setup.claimed != NULL &&
-		t->setup.claimed(t->setup.others, u->node) > u->epoch;
+	bool vouched = t->setup.claimed != NULL &&
+		t->setup.claimed(t->setup.others, u->node) > (u->standby ? u->came : u->epoch);
 
 	for (; at != NULL && !vouched; at = of_node(at->next, u->node))
 		vouched = at->came > u->came && now_s < at->ends_s && !is_revoked(at);

@@ -8,9 +8,10 @@
  * other hubs, and not lower than the clock in ms. Everything on the loop's thread.
  *
  * A node may have a standby tunnel beside its tunnel to another hub (agent's hub.tunnels): new
- * streams use it where no other tunnel of the node here takes them, and other hubs where none of
- * them has a better one. Its epoch is the lowest of all. It replaces no tunnel but an older standby
- * one, and is replaced only by a newer one.
+ * streams use it where no other tunnel of the node takes them, here or at another replica that
+ * answers. Its epoch, by which replicas choose, is lower than those of all others. So a stolen
+ * certificate gains nothing by a standby tunnel while the node's own tunnel answers. It replaces no
+ * tunnel but an older standby one, and is replaced only by a newer one.
  *
  *	// a socket whose ClientHello asks for TUNNEL_ALPN_REVERSE
  *	tunnels_adopt(tunnels, fd, NULL, false);
@@ -29,12 +30,11 @@ struct ssl_ctx_st;
 
 enum {
 	TUNNELS_MOST = 20000,
-	TUNNELS_OLDER_MOST = 16, /* of one node, that finish their streams */
+	TUNNELS_OLDER_MOST = 16, /* of one node and kind, that finish their streams */
 	TUNNELS_LATELY_MS = 15 *
 		/* how long a node is expected after it was lost or since the hub's start */
 		1000,
 	TUNNELS_MEMORY = 64 << 20,
-	TUNNELS_STANDBY_EPOCH = 1, /* of every standby tunnel */
 };
 
 /* Events of a node's tunnels for the owner. */

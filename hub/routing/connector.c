@@ -454,6 +454,10 @@ open_way(struct connect_op *x, const struct way *way)
 	if (*way->node == '\0')
 		return local_dial_open(c->cloud, &request, &events, x, &x->stream);
 	x->epoch = tunnels_epoch(c->tunnels, way->node);
+	/* before a standby tunnel here */
+	if (c->peers != NULL && peers_epoch(c->peers, way->node) > x->epoch &&
+		open_elsewhere(x, way->node, &request) == 0)
+		return 0;
 	rc = tunnels_open(c->tunnels, way->node, &request, &events, x, &x->stream);
 	if ((rc == -ENOTCONN || rc == -ESHUTDOWN) && c->peers != NULL)
 		rc = open_elsewhere(x, way->node, &request);
@@ -526,15 +530,13 @@ dial_route(struct connect_op *x)
 }
 
 /* True if the node has a newer tunnel than the one that is waiting for an answer, or if that one no
- * longer answers anything. Another replica's tunnel is no better than a standby tunnel here. */
+ * longer answers anything. */
 static bool
 passed_by(const struct connect_op *x, const char *node)
 {
 	const struct connector_config *c = &x->reach->config;
 	uint64_t here = tunnels_epoch(c->tunnels, node), there = peers_epoch(c->peers, node);
 
-	if (x->epoch == TUNNELS_STANDBY_EPOCH && !x->elsewhere)
-		there = 0;
 	return x->stream != NULL && x->sent == 0 &&
 		((x->epoch != 0 && MAX(here, there) > x->epoch) || stream_is_silent(x->stream));
 }

@@ -118,9 +118,11 @@ struct hub_client_hub {
 };
 /* False: no hub has sent a hello yet. */
 bool hub_client_hub(const struct hub_client *feed, struct hub_client_hub *to);
-/* The same for the i-th address of other hubs, or of this one by another address; false: there are
- * not so many. Valid and complete some time after each hello: hub_changed tells. */
+/* The same for the i-th address of all known hubs, this one among them; false: there are not so
+ * many. hub_changed tells when there are others. */
 bool hub_client_other_hub(const struct hub_client *feed, size_t i, struct hub_client_hub *to);
+/* Looks their names up again. */
+void hub_client_find_others(struct hub_client *feed);
 /* JSON list: hub.url with the stored addresses. */
 void hub_client_places(const struct hub_client *feed, struct buf *out);
 

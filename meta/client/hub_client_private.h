@@ -170,8 +170,6 @@ void hub_client_remember_addresses(struct hub_client *f, struct message_hello *h
 /* Every change of the state goes through this (doc/states/hub-client.dot). */
 void hub_client_enter(struct hub_client *f, enum state to);
 void hub_client_note_hub(struct hub_client *f);
-/* The addresses of other hubs, anew; hub_changed is called when lookups bring more. */
-void hub_client_find_others(struct hub_client *f);
 /* Sets the names that a hub at this place has. */
 void hub_client_aim_at(const struct place *place, struct hub_client_hub *to);
 /* hub_client_hub has changed. */

@@ -237,9 +237,12 @@ check_tunnel_open(struct findings *f, const struct tree_node *meta, const struct
 			"the cloud does not reach this node: %s", error);
 		findings_name(f, "tunnel-down");
 	}
-	if (standby == NULL || strcmp(ctl_text(standby, "state"), "open") == 0)
+	if (standby == NULL ||
+		(strcmp(ctl_text(standby, "state"), "open") == 0 &&
+			ctl_text(standby, "doubt")[0] == '\0' &&
+			strcmp(ctl_text(standby, "hub"), ctl_text(tunnel, "hub")) != 0))
 		return;
-	error = ctl_text(standby, "error");
+	error = ctl_text(standby, ctl_text(standby, "doubt")[0] != '\0' ? "doubt" : "error");
 	findings_add(f, "tunnel", VERDICT_NOTE,
 		"hub.url has to name another hub, or a name with several addresses, that runs",
 		"the second tunnel (hub.tunnels) is not open: %s",

@@ -34,13 +34,18 @@ struct agent_tunnel {
 	loop_fn *ended; /* NULL: nothing waits for the end yet */
 };
 
+static void agent_tunnel_use_standby(struct agent_tunnel *t);
+
 static void
 on_up(void *arg)
 {
 	struct agent_tunnel *t = arg;
 
-	if (!t->agent->stopping)
-		meta_kick(t->agent->meta);
+	if (t->agent->stopping)
+		return;
+	meta_kick(t->agent->meta);
+	if (t->standby != NULL)
+		agent_tunnel_use_standby(t);
 }
 
 static void
@@ -178,28 +183,41 @@ agent_tunnel_to(const struct meta_hub *hub)
 		hub->addr, hub->host, hub->tls, hub->certificate, hub->proxy, hub->target};
 }
 
-/* It stays where it is open as long as that is another hub than the first tunnel's. Where no other
- * hub is known, agent_checks tells. */
+/* Returns true if it is open to a known hub that the first tunnel is not for. */
+static bool
+agent_tunnel_has_standby(const struct agent_tunnel *t)
+{
+	struct meta_hub hub;
+
+	for (size_t i = 0; meta_other_hub(t->agent->meta, i, &hub); i++)
+		if (tunnel_client_open_to(t->standby, &hub.addr) &&
+			!tunnel_client_is_for(t->link, &hub.addr))
+			return true;
+	return false;
+}
+
+/* It stays where it is well. Else the hubs' addresses take turns, without that of the first tunnel;
+ * where no other is known, agent_checks tells. */
 static void
 agent_tunnel_use_standby(struct agent_tunnel *t)
 {
 	const struct meta *meta = t->agent->meta;
+	const bool stays = agent_tunnel_has_standby(t);
 	struct tunnel_client_hub to;
 	struct meta_hub hub;
-	size_t n = 0;
-	bool stays = false;
+	size_t n = 0, nth = 0;
 
-	while (!stays && meta_other_hub(meta, n, &hub)) {
-		stays = tunnel_client_open_to(t->standby, &hub.addr);
-		n++;
-	}
-	if (n == 0 || (!stays && !meta_other_hub(meta, t->turn % n, &hub))) {
-		tunnel_client_want(t->standby, false);
+	for (size_t i = 0; meta_other_hub(meta, i, &hub); i++)
+		n += !tunnel_client_is_for(t->link, &hub.addr);
+	for (size_t i = 0; n > 0 && meta_other_hub(meta, i, &hub); i++) {
+		if (tunnel_client_is_for(t->link, &hub.addr))
+			continue;
+		if (stays ? !tunnel_client_open_to(t->standby, &hub.addr) : nth++ != t->turn % n)
+			continue;
+		to = agent_tunnel_to(&hub);
+		tunnel_client_use(t->standby, &to);
 		return;
 	}
-	to = agent_tunnel_to(&hub);
-	tunnel_client_use(t->standby, &to);
-	tunnel_client_want(t->standby, true);
 }
 
 static void
@@ -207,9 +225,10 @@ on_look(void *arg)
 {
 	struct agent_tunnel *t = arg;
 
-	if (t->agent->stopping || t->standby == NULL || tunnel_client_open(t->standby))
+	if (t->agent->stopping || t->standby == NULL || agent_tunnel_has_standby(t))
 		return;
 	t->turn++;
+	meta_find_others(t->agent->meta);
 	agent_tunnel_use_standby(t);
 }
 

@@ -167,12 +167,28 @@ tunnel_client_doubt(struct tunnel_client *l, const char *why, loop_fn *tell)
 		tell(l->config.up_arg);
 }
 
-bool
-tunnel_client_open_to(const struct tunnel_client *l, const struct addr *hub)
+static bool
+line_leads_to(const struct line *n, const struct addr *hub)
 {
 	char address[ADDR_TEXT_MAX];
 
-	return l->now != NULL && strcmp(addr_text(hub, address), l->now->address) == 0;
+	return strcmp(addr_text(hub, address), n->address) == 0;
+}
+
+bool
+tunnel_client_open_to(const struct tunnel_client *l, const struct addr *hub)
+{
+	return l->now != NULL && l->now->doubt == NULL && line_leads_to(l->now, hub);
+}
+
+bool
+tunnel_client_is_for(const struct tunnel_client *l, const struct addr *hub)
+{
+	char to[ADDR_TEXT_MAX], address[ADDR_TEXT_MAX];
+
+	if (l->now != NULL && l->now->doubt == NULL)
+		return line_leads_to(l->now, hub);
+	return strcmp(addr_text(hub, address), addr_text(&l->hub.addr, to)) == 0;
 }
 
 static void
@@ -187,7 +203,7 @@ on_silent(void *arg, bool is_silent)
 		tunnel_client_doubt(l,
 			"the hub answers neither a stream nor a ping; looking for another way",
 			l->config.doubted);
-		if (l->now != NULL && !tunnel_client_open_to(l, &l->hub.addr))
+		if (l->now != NULL && !line_leads_to(l->now, &l->hub.addr))
 			tunnel_client_dial_now(l);
 		return;
 	}
@@ -301,7 +317,7 @@ static bool
 tunnel_client_wants_another(const struct tunnel_client *l)
 {
 	return l->now->certificate != l->hub.certificate || l->now->doubt != NULL ||
-		l->now->rerouted || (l->config.standby && !tunnel_client_open_to(l, &l->hub.addr));
+		l->now->rerouted || (l->config.standby && !line_leads_to(l->now, &l->hub.addr));
 }
 
 static void

@@ -108,8 +108,10 @@ void tunnel_client_hold(struct tunnel_client *l, bool held);
 void tunnel_client_drain(struct tunnel_client *l, loop_fn *done, void *arg);
 
 bool tunnel_client_open(const struct tunnel_client *l);
-/* Returns true if it is open to this address. */
+/* Returns true if it is open to this address, and the hub answers there. */
 bool tunnel_client_open_to(const struct tunnel_client *l, const struct addr *hub);
+/* Returns true if new streams come from this address, or will when a connection is open again. */
+bool tunnel_client_is_for(const struct tunnel_client *l, const struct addr *hub);
 /* How many connections were opened so far. */
 uint64_t tunnel_client_opened(const struct tunnel_client *l);
 unsigned tunnel_client_streams(const struct tunnel_client *l);

@@ -1,5 +1,7 @@
 #include "tunnel/node/tunnel_client_private.h"
 
+#include <string.h>
+
 #include "model/json.h"
 
 static struct session_stats
@@ -38,7 +40,8 @@ tunnel_client_metrics(
 		l->now != NULL);
 	metric_gauge(m, "edgeway_tunnel_standby_open",
 		"1 while the second tunnel (hub.tunnels), to another hub, is open.", NULL,
-		standby != NULL && standby->now != NULL);
+		standby != NULL && standby->now != NULL && standby->now->doubt == NULL &&
+			(l->now == NULL || strcmp(l->now->address, standby->now->address) != 0));
 	metric_counter(m, "edgeway_tunnel_connections_total",
 		"Attempts to open the tunnel, by what became of them.", "result=\"open\"",
 		l->opened);

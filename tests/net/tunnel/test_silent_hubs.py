@@ -195,6 +195,42 @@ def test_a_node_whose_address_changes(town):
     assert "this machine's way to the hub is another now" in said and "nothing was heard" not in said.split("another tunnel is open")[0]
 
 
+def hub_of(town, tunnel):
+    return next((h for h in town.hubs if tunnel["state"] == "open" and tunnel["hub"].startswith(h.address + ":")), None)
+
+
+def test_the_second_tunnel_is_beside_the_first(town):
+    """Wherever metadata and the first tunnel go, it is at another hub, and is not left before that."""
+    a, b, c = town.hubs
+    agent = town.agents[1]
+    agent.stop()
+    agent.start("--hub.tunnels", "2", "--hub.heartbeat", "2s")
+
+    def two():
+        t = agent.state()["tunnel"]
+        return hub_of(town, t), hub_of(town, t["standby"])
+    wait_for("home", lambda: two()[0] is b and two()[1] in (a, c))
+    # Metadata alone must go to another hub.
+    port = tunnel_of(b, "edge-2")["address"].rpartition(":")[2]
+    town.nodes[1].run("nft", "-f", "-", input="table inet cut { chain out { type filter hook output priority 0; "
+                      f"ip daddr {b.address} tcp dport 10000 tcp sport != {port} drop; }}\n}}\n")
+    wait_for("metadata elsewhere", lambda: not agent.state()["meta"]["address"].startswith(b.address + ":") and agent.state()["meta"]["synced"])
+    before = two()
+    assert before[0] is b and before[1] in (a, c)
+    town.nodes[1].run("nft", "delete", "table", "inet", "cut")
+    # The first one's hub ends.
+    at = len(agent.process.log())
+    b.process.stop()
+    wait_for("two again", lambda: set(two()) == {a, c})
+    said = agent.process.log()[at:]
+    left = said.find(f"the former tunnel has ended address={before[1].address}:")
+    assert left < 0 or 0 <= said.find("tunnel: tunnel open hub=") < left
+    b.start()
+    agent.stop()
+    agent.start()
+    town.wait_whole()
+
+
 def idle(agent):
     """Nothing that was sent waits for an answer: the node does not ask for one while this lasts."""
     def pings():
@@ -214,8 +250,7 @@ def test_a_second_tunnel(town):
     agent.start("--hub.tunnels", "2", "--hub.heartbeat", "60s")
 
     def standby():
-        t = agent.state()["tunnel"]["standby"]
-        return next((h for h in town.hubs if t["state"] == "open" and t["hub"].startswith(h.address + ":")), None)
+        return hub_of(town, agent.state()["tunnel"]["standby"])
     wait_for("home", lambda: replicas.Town.at_home(town, agent, b) and town.holder("edge-2") is b)
     wait_for("a second tunnel", lambda: standby() in (a, c))
     # The hub that has it ends: a third one is tried.

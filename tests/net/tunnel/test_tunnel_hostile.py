@@ -27,13 +27,13 @@ def frame(kind, flags, stream, body=b""):
 class Rogue:
     """The node's end of a tunnel, in Python."""
 
-    def __init__(self, site, hub=HUB_ADDRESS):
+    def __init__(self, site, hub=HUB_ADDRESS, alpn="edgeway-tunnel-reverse/1"):
         context = ssl.create_default_context(cafile=os.path.join(site.rogue.data, "ca.pem"))
         context.load_cert_chain(os.path.join(site.rogue.data, "node.crt"), os.path.join(site.rogue.data, "node.key"))
-        context.set_alpn_protocols(["edgeway-tunnel-reverse/1"])
+        context.set_alpn_protocols([alpn])
         self.s = context.wrap_socket(socket_in(site.rogue.node, socket.SOCK_STREAM, hub, HUB_PORT), server_hostname=hub)
         self.s.settimeout(PATIENCE_S)
-        assert self.s.selected_alpn_protocol() == "edgeway-tunnel-reverse/1"
+        assert self.s.selected_alpn_protocol() == alpn
         assert self.read(len(PREFACE)) == PREFACE
         self.s.sendall(frame(SETTINGS, 0, 0) + frame(SETTINGS, ACK, 0))
         site.wait_open("edge-3")

@@ -140,6 +140,8 @@ who_may_reach_something(void **state)
 	assert_true(may_reach_something(rules, "198.51.100.1", "ann", false));
 	assert_false(may_reach_something(rules, "198.51.100.1", "ben", false));
 	assert_false(may_reach_something(rules, "127.0.0.1", "", false));
+	assert_false(may_reach_something(
+		"[{from: 192.0.2.0/24, to: ['hub:web']}]", "192.0.2.1", "", false));
 	assert_true(may_reach_something("[]", "127.0.0.1", "", false));
 	assert_true(may_reach_something("[]", "198.51.100.1", "ben", false));
 	assert_false(may_reach_something("[]", "198.51.100.1", "", false));

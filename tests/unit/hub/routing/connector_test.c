@@ -480,22 +480,20 @@ a_silent_tunnel_is_left(void **state)
 	}
 }
 
-/* A dial moves to a newer tunnel, wherever that is; from a standby tunnel here only to one here. */
+/* A dial moves to a newer tunnel, wherever that is. */
 static void
 a_newer_tunnel_is_taken(void **state)
 {
 	static const struct {
 		uint64_t before, here, there;
-		unsigned opened;
-	} rows[] = {{5, 5, 0, 1}, {5, 6, 0, 2}, {5, 5, 6, 2},
-		{TUNNELS_STANDBY_EPOCH, TUNNELS_STANDBY_EPOCH, 6, 1},
-		{TUNNELS_STANDBY_EPOCH, 6, 5, 2}};
+		unsigned opened, asked;
+	} rows[] = {{5, 5, 0, 1, 0}, {5, 6, 0, 2, 0}, {5, 5, 6, 1, 1}, {5, 7, 6, 2, 0}};
 	const struct caller caller = {0};
 	const struct connector_request request = {.caller = &caller, .host = "edge-1", .port = 7};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		bed = (struct bed){.has_tunnel = true, .epoch = rows[i].before};
+		bed = (struct bed){.has_tunnel = true, .epoch = rows[i].before, .replicas = 1};
 		assert_int_equal(loop_new(&bed.loop, NULL), 0);
 		bed.reach = connector_new(&(struct connector_config){
 			.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
@@ -504,6 +502,7 @@ a_newer_tunnel_is_taken(void **state)
 		bed.epoch_there = rows[i].there;
 		connector_changed(bed.reach, "edge-1");
 		assert_int_equal(bed.opened, rows[i].opened);
+		assert_int_equal(bed.asked, rows[i].asked);
 		bed.events->answered(bed.to, 200, "");
 		patience_until(patience_turn(bed.loop), bed.status != 0);
 		connector_free(&bed.reach);

@@ -76,8 +76,20 @@ a_second_tunnel_that_is_not_open(void **state)
 					  ",\"standby\":{\"state\":\"no hub yet\",\"error\":\"\"}"),
 				    "tunnel-standby"),
 		"the second tunnel (hub.tunnels) is not open: no other hub is known");
-	assert_null(found(
-		TUNNEL("true", "open", "", ",\"standby\":{\"state\":\"open\"}"), "tunnel-standby"));
+	assert_null(
+		found(TUNNEL("true", "open", "",
+			      ",\"hub\":\"a:1\",\"standby\":{\"state\":\"open\",\"hub\":\"b:1\"}"),
+			"tunnel-standby"));
+	assert_string_equal(found(TUNNEL("true", "open", "",
+					  ",\"hub\":\"a:1\",\"standby\":{\"state\":\"open\","
+					  "\"hub\":\"a:1\",\"error\":\"\"}"),
+				    "tunnel-standby"),
+		"the second tunnel (hub.tunnels) is not open: no other hub is known");
+	assert_string_equal(found(TUNNEL("true", "open", "",
+					  ",\"hub\":\"a:1\",\"standby\":{\"state\":\"open\","
+					  "\"hub\":\"b:1\",\"doubt\":\"silent\"}"),
+				    "tunnel-standby"),
+		"the second tunnel (hub.tunnels) is not open: silent");
 	assert_null(found(TUNNEL("true", "open", "", ""), "tunnel-standby"));
 }
 
