@@ -4,7 +4,7 @@ meta_libmeta_a_SOURCES = \
 	meta/state/apply.c meta/state/apply.h meta/state/apply_batch.c meta/state/apply_guard.c meta/state/apply_held.c meta/state/apply_private.h meta/state/apply_scan.c meta/state/apply_tell.c \
 	meta/client/cloudhub.c meta/client/cloudhub_ask.c meta/client/cloudhub_private.h meta/client/cloudhub_told.c \
 	meta/client/hub_client.c meta/client/hub_client.h meta/client/hub_client_answer.c meta/client/hub_client_crl.c meta/client/hub_client_join.c meta/client/hub_client_private.h meta/client/hub_client_renew.c \
-	meta/client/hub_client_hub.c meta/client/hub_client_others.c meta/client/hub_client_refusal.c meta/client/hub_client_talk.c meta/client/hub_client_why.c \
+	meta/client/hub_client_hub.c meta/client/hub_client_known.c meta/client/hub_client_refusal.c meta/client/hub_client_talk.c meta/client/hub_client_why.c \
 	meta/client/clock_skew.c meta/client/clock_skew.h \
 	meta/state/ipam.c meta/state/ipam.h \
 	meta/client/join.c meta/client/join.h \

@@ -297,7 +297,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.hub_arg = m,
 		.asked = c->asked != NULL ? on_asked : NULL,
 		.asked_arg = m,
-		.others = c->others,
+		.find_hubs = c->find_hubs,
 		.no_tunnel = !c->forward,
 		.apply = m->apply,
 		.node = c->node,
@@ -388,21 +388,21 @@ meta_hub(const struct meta *m, struct meta_hub *to)
 }
 
 bool
-meta_other_hub(const struct meta *m, size_t i, struct meta_hub *to)
+meta_known_hub(const struct meta *m, size_t i, struct meta_hub *to)
 {
 	struct hub_client_hub hub;
 
-	if (m->feed == NULL || !hub_client_other_hub(m->feed, i, &hub))
+	if (m->feed == NULL || !hub_client_known_hub(m->feed, i, &hub))
 		return false;
 	meta_pass_hub(&hub, to);
 	return true;
 }
 
 void
-meta_find_others(struct meta *m)
+meta_find_hubs(struct meta *m)
 {
 	if (m->feed != NULL)
-		hub_client_find_others(m->feed);
+		hub_client_find_hubs(m->feed);
 }
 
 void

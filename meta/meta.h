@@ -42,7 +42,7 @@ struct meta_config {
 	struct ws_tunnels *carriers; /* every connection to the hub goes through them; NULL: none */
 	uint64_t heartbeat_ms;
 	uint32_t mark;
-	bool others; /* meta_other_hub is wanted */
+	bool find_hubs; /* meta_known_hub is wanted */
 	bool forward; /* the hub connects for this node to endpoints that it cannot dial itself */
 	/* checks endpoints; referenced. NULL: only the static rules */
 	const struct dial_guard *guard;
@@ -73,9 +73,9 @@ struct meta_hub {
 };
 /* False: no hub has sent a hello yet. */
 bool meta_hub(const struct meta *meta, struct meta_hub *to);
-/* As hub_client_other_hub, and hub_client_find_others. */
-bool meta_other_hub(const struct meta *meta, size_t i, struct meta_hub *to);
-void meta_find_others(struct meta *meta);
+/* As hub_client_known_hub, and hub_client_find_hubs. */
+bool meta_known_hub(const struct meta *meta, size_t i, struct meta_hub *to);
+void meta_find_hubs(struct meta *meta);
 /* json: model/health.h. Ignored if the question came by an earlier connection. */
 void meta_answer(struct meta *meta, const struct meta_question *question, const char *json);
 /* Uses another guard from now on: rebuilds the services that it affects. */

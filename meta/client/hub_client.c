@@ -445,7 +445,7 @@ hub_client_new(struct hub_client **out, const struct hub_client_config *config, 
 	f->asked = config->asked;
 	f->asked_arg = config->asked_arg;
 	f->no_tunnel = config->no_tunnel;
-	f->wants_others = config->others;
+	f->finds_hubs = config->find_hubs;
 	f->mark = config->mark;
 	f->carriers = config->carriers;
 	f->subnet = config->subnet;

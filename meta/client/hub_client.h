@@ -34,7 +34,7 @@ struct hub_client_config { /* copied */
 	void *hub_arg;
 	meta_asked_fn *asked; /* the hub asks a question; NULL: none is answered */
 	void *asked_arg;
-	bool others; /* hub_client_other_hub is wanted */
+	bool find_hubs; /* hub_client_known_hub is wanted */
 	bool no_tunnel; /* tunnels are switched off: the hub does not wait for one */
 	struct apply *apply;
 	bool cloudhub; /* hub.protocol: the hub is a KubeEdge CloudHub */
@@ -120,9 +120,9 @@ struct hub_client_hub {
 bool hub_client_hub(const struct hub_client *feed, struct hub_client_hub *to);
 /* The same for the i-th address of all known hubs, this one among them; false: there are not so
  * many. hub_changed tells when there are others. */
-bool hub_client_other_hub(const struct hub_client *feed, size_t i, struct hub_client_hub *to);
+bool hub_client_known_hub(const struct hub_client *feed, size_t i, struct hub_client_hub *to);
 /* Looks their names up again. */
-void hub_client_find_others(struct hub_client *feed);
+void hub_client_find_hubs(struct hub_client *feed);
 /* JSON list: hub.url with the stored addresses. */
 void hub_client_places(const struct hub_client *feed, struct buf *out);
 

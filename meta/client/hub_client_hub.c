@@ -54,7 +54,7 @@ hub_client_note_hub(struct hub_client *f)
 	f->greeted = hub_addresses_now(&f->places);
 	f->greeted_at = f->at;
 	hub_addresses_avoid(&f->places, NULL);
-	hub_client_find_others(f);
+	hub_client_find_hubs(f);
 	hub_client_tell_hub(f);
 }
 

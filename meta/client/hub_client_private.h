@@ -1,7 +1,7 @@
 /*
  * Shared by the files of meta/client/hub_client: hub_client.c has the connection's states,
  * hub_client_talk.c the protocol on it, hub_client_hub.c the hub's address, reported and stored,
- * hub_client_others.c the addresses of other hubs,
+ * hub_client_known.c the addresses of all hubs,
  * hub_client_crl.c the refused hubs, hub_client_refusal.c what the hub's refusals mean,
  * hub_client_why.c why there is no connection, hub_client_join.c how the node gets its certificate,
  * hub_client_renew.c how it renews it while connected, hub_client_answer.c the answers to the hub's
@@ -23,7 +23,7 @@
 
 enum {
 	HUB_CLIENT_ERROR_MAX = 384, /* fits the name of a CertificateSigningRequest */
-	HUB_CLIENT_OTHERS_MAX = 16,
+	HUB_CLIENT_KNOWN_MAX = 16,
 };
 
 enum state { WAITING, RESOLVING, DIALLING, GREETING, SYNCING, SYNCED };
@@ -46,7 +46,7 @@ struct renewal { /* of the certificate, by a second connection */
 	char error[256]; /* of the last attempt, "" none */
 };
 
-struct other_hub {
+struct known_hub {
 	const struct place *place;
 	struct addr addr;
 };
@@ -111,9 +111,9 @@ struct hub_client {
 	struct addr at; /* address of the current connection */
 	const struct place *greeted; /* place of the hub that sent a hello last; NULL: none */
 	struct addr greeted_at;
-	bool wants_others;
-	struct other_hub others[HUB_CLIENT_OTHERS_MAX];
-	size_t n_others;
+	bool finds_hubs;
+	struct known_hub known[HUB_CLIENT_KNOWN_MAX];
+	size_t n_known;
 	uint64_t certificates; /* number of certificates so far */
 	loop_fn *hub_changed;
 	void *hub_arg;

@@ -131,7 +131,7 @@ agent_open_meta(struct agent *a, struct err *err)
 		.carriers = a->carriers,
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
-		.others = agent_tunnel_wanted(o) && o->hub_tunnels > 1,
+		.find_hubs = agent_tunnel_wanted(o) && o->hub_tunnels > 1,
 		.forward = agent_tunnel_wanted(o),
 		.guard = a->guard,
 		.hub_changed = on_hub,

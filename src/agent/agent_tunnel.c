@@ -189,7 +189,7 @@ agent_tunnel_has_standby(const struct agent_tunnel *t)
 {
 	struct meta_hub hub;
 
-	for (size_t i = 0; meta_other_hub(t->agent->meta, i, &hub); i++)
+	for (size_t i = 0; meta_known_hub(t->agent->meta, i, &hub); i++)
 		if (tunnel_client_open_to(t->standby, &hub.addr) &&
 			!tunnel_client_is_for(t->link, &hub.addr))
 			return true;
@@ -207,9 +207,9 @@ agent_tunnel_use_standby(struct agent_tunnel *t)
 	struct meta_hub hub;
 	size_t n = 0, nth = 0;
 
-	for (size_t i = 0; meta_other_hub(meta, i, &hub); i++)
+	for (size_t i = 0; meta_known_hub(meta, i, &hub); i++)
 		n += !tunnel_client_is_for(t->link, &hub.addr);
-	for (size_t i = 0; n > 0 && meta_other_hub(meta, i, &hub); i++) {
+	for (size_t i = 0; n > 0 && meta_known_hub(meta, i, &hub); i++) {
 		if (tunnel_client_is_for(t->link, &hub.addr))
 			continue;
 		if (stays ? !tunnel_client_open_to(t->standby, &hub.addr) : nth++ != t->turn % n)
@@ -228,7 +228,7 @@ on_look(void *arg)
 	if (t->agent->stopping || t->standby == NULL || agent_tunnel_has_standby(t))
 		return;
 	t->turn++;
-	meta_find_others(t->agent->meta);
+	meta_find_hubs(t->agent->meta);
 	agent_tunnel_use_standby(t);
 }
 

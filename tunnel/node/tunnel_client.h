@@ -86,8 +86,8 @@ struct tunnel_client *tunnel_client_new(const struct tunnel_client_config *confi
 /* Resets what is open. */
 void tunnel_client_free(struct tunnel_client **l);
 void tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub);
-/* Whether the connection is needed; at first it is, unless the client is a forward one. When it no
- * longer is, open streams finish. */
+/* Only for forward clients: whether the connection is needed. When it no longer is, open streams
+ * finish. */
 void tunnel_client_want(struct tunnel_client *l, bool wanted);
 /* The session to open streams in; NULL: not open now, or doubted. Valid for this call only. */
 struct session *tunnel_client_session(const struct tunnel_client *l);
