@@ -10,11 +10,10 @@ enum { HEAP_MUCH = 1024 * 1024 };
 void
 heap_give_back(struct heap_peak *p)
 {
-	uint64_t used = mallinfo2().uordblks, before = p->used;
+	uint64_t used = mallinfo2().uordblks;
 
-	p->used = used;
 	p->most = MAX(p->most, used);
-	if (p->most < used + used / 4 + HEAP_MUCH || used + used / 16 < before)
+	if (p->most < used + used / 4 + HEAP_MUCH)
 		return;
 	p->most = used;
 	malloc_trim(0);

@@ -11,14 +11,13 @@
 
 #include <stdint.h>
 
-/* Bytes in use: at the last call, and the most since memory was last returned. */
+/* The most bytes in use since memory was last returned. */
 struct heap_peak {
-	uint64_t used, most;
+	uint64_t most;
 };
 
-/* Returns free memory (malloc_trim(3)) when the peak is well above what is in use now and in-use
- * memory has not dropped much since the last call. Otherwise the call only reads malloc's
- * statistics. */
+/* Returns free memory (malloc_trim(3)) when the peak is well above what is in use now. Otherwise the
+ * call only reads malloc's statistics. */
 void heap_give_back(struct heap_peak *p);
 
 #endif
