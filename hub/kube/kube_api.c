@@ -80,14 +80,16 @@ kube_api_start(struct kube_api *api, const struct https_call *call)
 uint64_t
 kube_wait_ms(struct kube_wait *w, const struct https_answer *answer)
 {
-	bool refused = answer != NULL && answer->status >= 300;
+	int kind = answer == NULL || answer->status == 0 ? KUBE_WAIT_UNANSWERED
+		: answer->status < 300                   ? KUBE_WAIT_BROKEN
+							 : KUBE_WAIT_REFUSED;
 	uint64_t most = KUBE_WAIT_MOST_MS, ms = w->first_ms != 0 ? w->first_ms : KUBE_WAIT_FIRST_MS;
 	uint32_t random;
 
-	if (refused != w->refused)
+	if (kind != (int)w->last)
 		w->failures = 0;
-	w->refused = refused;
-	if (refused && w->failures >= KUBE_WAIT_REFUSALS)
+	w->last = kind;
+	if (kind == KUBE_WAIT_REFUSED && w->failures >= KUBE_WAIT_REFUSALS)
 		most = KUBE_WAIT_REFUSED_MS;
 	ms = MIN(ms << MIN(w->failures, 9u), most);
 	w->failures++;
@@ -102,7 +104,7 @@ void
 kube_wait_reset(struct kube_wait *w)
 {
 	w->failures = 0;
-	w->refused = false;
+	w->last = KUBE_WAIT_UNANSWERED;
 	w->doubt_ms = 0;
 }
 

@@ -31,11 +31,15 @@ enum {
 
 struct kube_api;
 
-/* Back-off state: attempts in a row that failed. All zero: none. */
+/* Back-off state: attempts in a row that failed in the same way. All zero: none. */
 struct kube_wait {
 	uint64_t first_ms; /* 0: KUBE_WAIT_FIRST_MS */
 	unsigned failures;
-	bool refused; /* the last attempt got a response that is not 2xx */
+	enum {
+		KUBE_WAIT_UNANSWERED,
+		KUBE_WAIT_BROKEN, /* 2xx, and then an error */
+		KUBE_WAIT_REFUSED,
+	} last;
 	uint64_t doubt_ms; /* since when it gets 403 or 404; 0: it does not */
 };
 
@@ -47,9 +51,10 @@ struct https_request *kube_api_start(struct kube_api *api, const struct https_ca
 const char *kube_api_server(const struct kube_api *api);
 /* The namespace of the pod, or of the kubeconfig's context; "" if it has none. */
 const char *kube_api_namespace(const struct kube_api *api);
-/* Returns the back-off in ms before the next attempt: doubles each time, random between half of it
- * and all of it; or the server's Retry-After (RFC 9110 10.2.3) and at most KUBE_WAIT_SPREAD_MS
- * more. answer: NULL if the attempt failed for another reason. */
+/* Returns the back-off in ms before the next attempt: doubles each time that the failure is of the
+ * same kind as the last one, random between half of it and all of it; or the server's Retry-After
+ * (RFC 9110 10.2.3) and at most KUBE_WAIT_SPREAD_MS more. answer: NULL if the attempt failed for
+ * another reason. */
 uint64_t kube_wait_ms(struct kube_wait *w, const struct https_answer *answer);
 /* An attempt has succeeded. */
 void kube_wait_reset(struct kube_wait *w);

@@ -13,7 +13,7 @@ static void reflector_begin(void *arg);
 
 /* --- errors --------------------------------------------------------------------------------- */
 
-/* Retries after a back-off. a: the response; NULL: the response is not the reason. */
+/* Retries after a back-off. */
 static void
 reflector_again(struct reflector *r, const struct https_answer *a, uint64_t least_ms)
 {
@@ -72,7 +72,7 @@ finish_list(struct reflector *r)
 }
 
 static void
-on_page(struct reflector *r)
+on_page(struct reflector *r, const struct https_answer *a)
 {
 	char version[VERSION_MAX + 1];
 	auto_free char *next = NULL;
@@ -81,7 +81,7 @@ on_page(struct reflector *r)
 		r->stats.errors++;
 		reflector_trouble(r, LOG_LEVEL_WARN, "%.400s", r->wrong.text);
 		list_anew(r);
-		reflector_again(r, NULL, 0);
+		reflector_again(r, a, 0);
 		return;
 	}
 	if (r->list_version[0] == '\0')
@@ -135,7 +135,7 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 		r->step = r->spoke ? STEP_WATCH : STEP_PROBE;
 		if (!brief)
 			reflector_well(r);
-		reflector_again(r, NULL, 0);
+		reflector_again(r, a, 0);
 		return;
 	}
 	if (a->code == -ETIMEDOUT && r->open) {
@@ -164,7 +164,7 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 	} else {
 		reflector_trouble(r, LOG_LEVEL_WARN, "the watch was cut off: %.300s", a->text);
 	}
-	reflector_again(r, NULL, a->code == -EMSGSIZE ? TOO_LARGE_MS : 0);
+	reflector_again(r, a, a->code == -EMSGSIZE ? TOO_LARGE_MS : 0);
 }
 
 static void
@@ -271,7 +271,7 @@ on_done(void *arg, const struct https_answer *a)
 							   : "not JSON");
 		reflector_again(r, a, 0);
 	} else if (r->step == STEP_LIST) {
-		on_page(r);
+		on_page(r, a);
 	} else {
 		on_probe(r);
 	}
@@ -322,7 +322,7 @@ reflector_begin(void *arg)
 	struct https_call call = {
 		.silence_ms = r->step == STEP_WATCH
 			? r->config.silence_ms
-			: MIN(r->config.silence_ms, REFLECTOR_LIST_SILENCE_MS),
+			: MIN(r->config.silence_ms, (uint64_t)REFLECTOR_LIST_SILENCE_MS),
 		.open = on_open,
 		.data = on_data,
 		.done = on_done,

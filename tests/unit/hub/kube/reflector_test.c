@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "hub/kube/reflector_private.h"
 
 #define SERVICE(name, version)                                                                     \
 	"{\"metadata\":{\"name\":\"" name                                                          \
@@ -277,6 +278,25 @@ history_is_over(void **state)
 	assert_int_equal(cluster_count(b->cluster, KUBE_POD), 1);
 }
 
+/* The server was away for long, and has forgotten the version meanwhile: the list follows at once,
+ * not after the back-off of the outage. */
+static void
+history_is_over_after_an_outage(void **state)
+{
+	struct api_bed *b = *state;
+
+	api_reset(b);
+	begin_with_two(b, 0);
+	for (int i = 0; i < 6; i++)
+		api_say(b, (struct said){.text = "", .cut = true});
+	api_say_recorded(b, "32-410-watch", 1);
+	api_until(b, reflector_listed(b->reflector) && b->reflector->step == STEP_LIST);
+	assert_int_equal(b->reflector->wait.failures, 1);
+	api_say_json(b, 200, LIST("700", SERVICE("c", "698")));
+	api_until(b, stats(b)->lists == 2);
+	assert_true(!has(b, "b") && has(b, "c"));
+}
+
 static void
 pages_expire(void **state)
 {
@@ -386,6 +406,7 @@ waits(void **state)
 {
 	static const struct https_answer none = {.code = -ECONNREFUSED},
 					 forbidden = {.status = 403},
+					 over = {.status = 200, .code = -ESTALE},
 					 busy = {.status = 429, .retry_after_s = 3};
 	struct kube_wait w = {0};
 	uint64_t ms;
@@ -402,6 +423,12 @@ waits(void **state)
 	assert_in_range(
 		kube_wait_ms(&w, &forbidden), KUBE_WAIT_REFUSED_MS / 2, KUBE_WAIT_REFUSED_MS);
 	assert_in_range(kube_wait_ms(&w, &none), KUBE_WAIT_FIRST_MS / 2, KUBE_WAIT_FIRST_MS);
+	for (int i = 0; i < 10; i++)
+		kube_wait_ms(&w, &none);
+	assert_in_range(kube_wait_ms(&w, &over), KUBE_WAIT_FIRST_MS / 2, KUBE_WAIT_FIRST_MS);
+	for (int i = 0; i < 10; i++)
+		kube_wait_ms(&w, &over);
+	assert_in_range(kube_wait_ms(&w, &over), KUBE_WAIT_MOST_MS / 2, KUBE_WAIT_MOST_MS);
 	kube_wait_reset(&w);
 	for (int i = 0; i < 100; i++)
 		assert_in_range(kube_wait_ms(&w, &busy), 3000, 3000 + KUBE_WAIT_SPREAD_MS);
@@ -631,6 +658,7 @@ main(void)
 		cmocka_unit_test(slices_are_repacked),
 		cmocka_unit_test(all_kinds),
 		cmocka_unit_test(history_is_over),
+		cmocka_unit_test(history_is_over_after_an_outage),
 		cmocka_unit_test(pages_expire),
 		cmocka_unit_test(page_is_lost),
 		cmocka_unit_test(error_events),
