@@ -75,7 +75,7 @@ opt_nearest(const struct opt_program *p, const char *key)
 			best = have;
 		}
 	}
-	return least <= MIN(3, strlen(key) / 2) ? best : NULL;
+	return least <= MIN(3u, strlen(key) / 2) ? best : NULL;
 }
 
 static const char *

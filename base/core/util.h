@@ -17,8 +17,16 @@
 #include <stdlib.h>
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+/* Both evaluate each argument once. The arguments are of one signedness. */
+#define MIN(a, b) CHOOSE_(<, a, b, __COUNTER__)
+#define MAX(a, b) CHOOSE_(>, a, b, __COUNTER__)
+#define CHOOSE_(op, a, b, id) CHOOSE_NAMED_(op, a, b, id)
+#define CHOOSE_NAMED_(op, a, b, id)                                                                \
+	({                                                                                         \
+		__auto_type choose_a_##id = (a);                                                   \
+		__auto_type choose_b_##id = (b);                                                   \
+		choose_a_##id op choose_b_##id ? choose_a_##id : choose_b_##id;                    \
+	})
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define printf_like(fmt, first) __attribute__((format(printf, fmt, first)))
 

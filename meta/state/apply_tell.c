@@ -65,7 +65,7 @@ apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct diges
 		if (!of[digest_bucket(key, strlen(key))])
 			continue;
 		if ((*n & (*n - 1)) == 0)
-			*entries = xrealloc(*entries, MAX(*n * 2, 1) * sizeof(**entries));
+			*entries = xrealloc(*entries, MAX(*n * 2, 1u) * sizeof(**entries));
 		(*entries)[(*n)++] = (struct digest_entry){
 			.key = take_ptr(&key), .digest = a->lost ? 0 : s->digest};
 	}

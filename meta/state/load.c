@@ -47,7 +47,7 @@ static void
 add_service(struct state *st, struct service *s)
 {
 	if (st->n == st->size) {
-		st->size = MAX(st->size * 2, 256);
+		st->size = MAX(st->size * 2, 256u);
 		st->changes = xrealloc(st->changes, st->size * sizeof(*st->changes));
 	}
 	st->changes[st->n++] = (struct change){.ns = s->namespace, .name = s->name, .service = s};

@@ -293,7 +293,7 @@ void
 store_batch_add(struct store_batch *batch, const struct store_op *op)
 {
 	if (batch->n == batch->size) {
-		batch->size = MAX(batch->size * 2, 16);
+		batch->size = MAX(batch->size * 2, 16u);
 		batch->ops = xrealloc(batch->ops, batch->size * sizeof(*batch->ops));
 	}
 	batch->ops[batch->n++] = *op;

@@ -205,7 +205,8 @@ writer_failed(struct writer *w, int status, const struct err *err)
 		w->counts.failing_since_ms = mono_ms();
 	}
 	w->counts.error = -status;
-	w->retry_ms = w->counts.failing ? MIN(w->retry_ms * 2, RETRY_MOST_MS) : RETRY_FIRST_MS;
+	w->retry_ms =
+		w->counts.failing ? MIN(w->retry_ms * 2, (uint64_t)RETRY_MOST_MS) : RETRY_FIRST_MS;
 	w->retry_at_ms = mono_ms() + w->retry_ms;
 	w->counts.failing = true;
 	w->counts.failures++;

@@ -61,7 +61,7 @@ service_state_pace(struct service_state *a)
 	uint64_t every = a->ready ? LOOK_LATER_MS : LOOK_SOON_MS;
 
 	if (a->watchdog_ms > 0)
-		every = MAX(MIN(every, a->watchdog_ms / 2), 1);
+		every = MAX(MIN(every, a->watchdog_ms / 2), 1u);
 	timer_start(a->timer, every, every);
 }
 

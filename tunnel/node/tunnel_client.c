@@ -424,7 +424,7 @@ tunnel_client_kick(struct tunnel_client *l)
 			return;
 		line_free(take_ptr(&l->dialling));
 	}
-	l->backoff_ms = MIN(l->backoff_ms, TUNNEL_CLIENT_UNANSWERED_MS);
+	l->backoff_ms = MIN(l->backoff_ms, (uint64_t)TUNNEL_CLIENT_UNANSWERED_MS);
 	timer_start(l->retry, tunnel_client_jitter(KICK_JITTER_MS), 0);
 }
 

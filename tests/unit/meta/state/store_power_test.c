@@ -65,7 +65,7 @@ record(const struct file *f, enum op_kind kind, size_t at, const void *data, siz
 	if (f->which < 0)
 		return;
 	if ((n_ops & (n_ops - 1)) == 0)
-		ops = xrealloc(ops, MAX(n_ops * 2, 1) * sizeof(*ops));
+		ops = xrealloc(ops, MAX(n_ops * 2, 1u) * sizeof(*ops));
 	ops[n_ops++] = (struct op){.kind = kind,
 		.file = f->which,
 		.at = at,
