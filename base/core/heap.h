@@ -16,8 +16,8 @@ struct heap_peak {
 	uint64_t most;
 };
 
-/* Returns free memory (malloc_trim(3)) when the peak is well above what is in use now. Otherwise the
- * call only reads malloc's statistics. */
+/* Returns free memory (malloc_trim(3)) when the peak is well above what is in use now. Otherwise
+ * the call only reads malloc's statistics. */
 void heap_give_back(struct heap_peak *p);
 
 #endif
