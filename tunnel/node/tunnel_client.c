@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "base/core/state.h"
 #include "base/tls/pki_tls.h"
 
 enum {
@@ -13,15 +14,40 @@ enum {
 	KICK_JITTER_MS = 100,
 };
 
+static const char *const state_names[] = {
+	[TUNNEL_CONN_DIALLING] = "dialling",
+	[TUNNEL_CONN_OPEN] = "open",
+	[TUNNEL_CONN_DOUBTED] = "doubted",
+	[TUNNEL_CONN_DRAINING] = "draining",
+	[TUNNEL_CONN_ENDED] = "ended",
+};
+static const uint32_t state_next[] = {
+	[TUNNEL_CONN_DIALLING] = STATE_TO(TUNNEL_CONN_OPEN) | STATE_TO(TUNNEL_CONN_ENDED),
+	[TUNNEL_CONN_OPEN] = STATE_TO(TUNNEL_CONN_DOUBTED) | STATE_TO(TUNNEL_CONN_DRAINING) |
+		STATE_TO(TUNNEL_CONN_ENDED),
+	[TUNNEL_CONN_DOUBTED] = STATE_TO(TUNNEL_CONN_OPEN) | STATE_TO(TUNNEL_CONN_DOUBTED) |
+		STATE_TO(TUNNEL_CONN_DRAINING) | STATE_TO(TUNNEL_CONN_ENDED),
+	[TUNNEL_CONN_DRAINING] = STATE_TO(TUNNEL_CONN_ENDED),
+	[TUNNEL_CONN_ENDED] = 0,
+};
+static const struct state_machine states = {"tunnel-client", "tunnel", state_names, state_next};
+
 static void tunnel_client_dial_now(struct tunnel_client *l);
+
+static void
+tunnel_conn_go(struct tunnel_conn *n, enum tunnel_conn_state to)
+{
+	n->state = state_go(&states, n->state, to);
+}
 
 /* --- the end -------------------------------------------------------------------------------- */
 
 static void
-line_free(struct line *n)
+tunnel_conn_free(struct tunnel_conn *n)
 {
 	if (n == NULL)
 		return;
+	tunnel_conn_go(n, TUNNEL_CONN_ENDED);
 	tunnel_client_dial_free(&n->dial);
 	session_free(&n->session);
 	free(n);
@@ -45,21 +71,21 @@ tunnel_client_retry(struct tunnel_client *l, uint64_t most_ms)
 	l->backoff_ms = MIN(l->backoff_ms * 2, most_ms);
 }
 
-/* The connection takes new streams again, or still does. */
+/* The current connection takes new streams again, if it did not. */
 static void
 tunnel_client_trust(struct tunnel_client *l)
 {
-	const bool doubted = l->now->doubt != NULL;
-
-	l->now->doubt = NULL;
-	if (doubted && l->config.up != NULL)
+	if (l->current->state != TUNNEL_CONN_DOUBTED)
+		return;
+	tunnel_conn_go(l->current, TUNNEL_CONN_OPEN);
+	if (l->config.up != NULL)
 		l->config.up(l->config.up_arg);
 }
 
 static void
-tunnel_client_fail(struct line *n, uint64_t most_ms, const char *why)
+tunnel_client_fail(struct tunnel_conn *n, uint64_t most_ms, const char *why)
 {
-	struct tunnel_client *l = n->of;
+	struct tunnel_client *l = n->client;
 
 	l->failed++;
 	snprintf(l->error, sizeof l->error, "%s", why);
@@ -67,16 +93,16 @@ tunnel_client_fail(struct line *n, uint64_t most_ms, const char *why)
 		"cannot open the tunnel; trying again hub=%s address=%s error=\"%s\"", l->hub.host,
 		n->address, why);
 	l->dialling = NULL;
-	line_free(n);
+	tunnel_conn_free(n);
 	tunnel_client_retry(l, most_ms);
-	if (l->now != NULL && l->now->rerouted && !session_is_silent(l->now->session))
+	if (l->current != NULL && l->current->rerouted && !session_is_silent(l->current->session))
 		tunnel_client_trust(l);
 }
 
 static bool
 tunnel_client_idle(const struct tunnel_client *l)
 {
-	return l->now == NULL && TAILQ_EMPTY(&l->leaving);
+	return l->current == NULL && TAILQ_EMPTY(&l->leaving);
 }
 
 static void
@@ -87,7 +113,7 @@ say_drained(struct tunnel_client *l)
 }
 
 static void
-tunnel_client_lost(struct tunnel_client *l, const struct line *n, int rc, const char *why)
+tunnel_client_lost(struct tunnel_client *l, const struct tunnel_conn *n, int rc, const char *why)
 {
 	uint64_t lived = loop_now_ms(l->config.loop) - n->since_ms;
 
@@ -113,12 +139,12 @@ tunnel_client_lost(struct tunnel_client *l, const struct line *n, int rc, const 
 static void
 on_ended(void *arg, int rc, const char *why)
 {
-	struct line *n = arg;
-	struct tunnel_client *l = n->of;
+	struct tunnel_conn *n = arg;
+	struct tunnel_client *l = n->client;
 
 	session_stats_add(&l->past, session_stats(n->session));
-	if (n == l->now) {
-		l->now = NULL;
+	if (n == l->current) {
+		l->current = NULL;
 		if (!l->draining)
 			tunnel_client_lost(l, n, rc, why);
 	} else {
@@ -126,14 +152,14 @@ on_ended(void *arg, int rc, const char *why)
 		log_limited(LOG_LEVEL_INFO, 12, "tunnel",
 			"the former tunnel has ended address=%s why=\"%s\"", n->address, why);
 	}
-	line_free(n);
+	tunnel_conn_free(n);
 	say_drained(l);
 }
 
 static unsigned
 on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
 {
-	const struct tunnel_client_config *c = &((struct line *)arg)->of->config;
+	const struct tunnel_client_config *c = &((struct tunnel_conn *)arg)->client->config;
 
 	return c->opened(c->arg, st, request, reason);
 }
@@ -144,10 +170,10 @@ static void tunnel_client_leave(struct tunnel_client *l);
 static void
 on_draining(void *arg)
 {
-	struct line *n = arg;
-	struct tunnel_client *l = n->of;
+	struct tunnel_conn *n = arg;
+	struct tunnel_client *l = n->client;
 
-	if (n != l->now)
+	if (n != l->current)
 		return;
 	tunnel_client_leave(l);
 	tunnel_client_retry(l, TUNNEL_CLIENT_MOST_MS);
@@ -157,18 +183,19 @@ on_draining(void *arg)
 static void
 tunnel_client_doubt(struct tunnel_client *l, const char *why, loop_fn *tell)
 {
-	struct line *n = l->now;
+	struct tunnel_conn *n = l->current;
 
 	log_limited(
 		LOG_LEVEL_WARN, 12, "tunnel", "%s hub=%s address=%s", why, l->hub.host, n->address);
-	l->doubted += n->doubt == NULL;
+	l->doubted += n->state != TUNNEL_CONN_DOUBTED;
 	n->doubt = why;
+	tunnel_conn_go(n, TUNNEL_CONN_DOUBTED);
 	if (tell != NULL)
 		tell(l->config.up_arg);
 }
 
 static bool
-line_leads_to(const struct line *n, const struct addr *hub)
+tunnel_conn_leads_to(const struct tunnel_conn *n, const struct addr *hub)
 {
 	char address[ADDR_TEXT_MAX];
 
@@ -178,7 +205,7 @@ line_leads_to(const struct line *n, const struct addr *hub)
 bool
 tunnel_client_open_to(const struct tunnel_client *l, const struct addr *hub)
 {
-	return l->now != NULL && l->now->doubt == NULL && line_leads_to(l->now, hub);
+	return tunnel_client_session(l) != NULL && tunnel_conn_leads_to(l->current, hub);
 }
 
 bool
@@ -186,24 +213,24 @@ tunnel_client_is_for(const struct tunnel_client *l, const struct addr *hub)
 {
 	char to[ADDR_TEXT_MAX], address[ADDR_TEXT_MAX];
 
-	if (l->now != NULL && l->now->doubt == NULL)
-		return line_leads_to(l->now, hub);
+	if (tunnel_client_session(l) != NULL)
+		return tunnel_conn_leads_to(l->current, hub);
 	return strcmp(addr_text(hub, address), addr_text(&l->hub.addr, to)) == 0;
 }
 
 static void
 on_silent(void *arg, bool is_silent)
 {
-	struct line *n = arg;
-	struct tunnel_client *l = n->of;
+	struct tunnel_conn *n = arg;
+	struct tunnel_client *l = n->client;
 
-	if (n != l->now)
+	if (n != l->current)
 		return;
 	if (is_silent) {
 		tunnel_client_doubt(l,
 			"the hub answers neither a stream nor a ping; looking for another way",
 			l->config.doubted);
-		if (l->now != NULL && !line_leads_to(l->now, &l->hub.addr))
+		if (l->current != NULL && !tunnel_conn_leads_to(l->current, &l->hub.addr))
 			tunnel_client_dial_now(l);
 		return;
 	}
@@ -222,18 +249,19 @@ static const struct session_events forward_events = {
 static void
 tunnel_client_leave(struct tunnel_client *l)
 {
-	struct line *n = take_ptr(&l->now);
+	struct tunnel_conn *n = take_ptr(&l->current);
 
 	if (n == NULL)
 		return;
+	tunnel_conn_go(n, TUNNEL_CONN_DRAINING);
 	TAILQ_INSERT_TAIL(&l->leaving, n, next);
 	session_drain(n->session);
 }
 
 static void
-on_shaken(struct line *n, struct tls_stream *tls)
+on_shaken(struct tunnel_conn *n, struct tls_stream *tls)
 {
-	struct tunnel_client *l = n->of;
+	struct tunnel_client *l = n->client;
 	struct session_setup setup = {
 		.loop = l->config.loop,
 		.role = l->config.forward ? SESSION_CLIENT : SESSION_SERVER,
@@ -251,19 +279,20 @@ on_shaken(struct line *n, struct tls_stream *tls)
 		tunnel_client_fail(n, TUNNEL_CLIENT_MOST_MS, "no HTTP/2 session can be made");
 		return;
 	}
+	tunnel_conn_go(n, TUNNEL_CONN_OPEN);
 	l->dialling = NULL;
 	l->opened++;
-	l->renewed += l->now != NULL;
+	l->renewed += l->current != NULL;
 	l->error[0] = '\0';
 	n->since_ms = loop_now_ms(l->config.loop);
 	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "%s hub=%s address=%s",
-		l->now == NULL ? l->config.standby ? "standby tunnel open" : "tunnel open"
-			: l->now->certificate == n->certificate
+		l->current == NULL ? l->config.standby ? "standby tunnel open" : "tunnel open"
+			: l->current->certificate == n->certificate
 			? "another tunnel is open; the former one finishes"
 			: "tunnel open with the new certificate; the former one finishes",
 		l->hub.host, n->address);
 	tunnel_client_leave(l);
-	l->now = n;
+	l->current = n;
 	if (!l->config.forward && l->config.to_be_asked != NULL &&
 		l->config.to_be_asked(l->config.arg))
 		tunnel_client_ask_anew(l);
@@ -274,7 +303,7 @@ on_shaken(struct line *n, struct tls_stream *tls)
 static void
 on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 {
-	struct line *n = arg;
+	struct tunnel_conn *n = arg;
 
 	if (tls == NULL) {
 		tunnel_client_fail(
@@ -288,13 +317,13 @@ on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 static void
 tunnel_client_dial_now(struct tunnel_client *l)
 {
-	struct line *n;
+	struct tunnel_conn *n;
 
 	if (l->hub.tls == NULL || l->dialling != NULL || l->draining || l->held || !l->wanted)
 		return;
 	timer_cancel(l->retry);
 	n = xcalloc(1, sizeof *n);
-	n->of = l;
+	n->client = l;
 	n->certificate = l->hub.certificate;
 	n->since_ms = loop_now_ms(l->config.loop);
 	addr_text(&l->hub.addr, n->address);
@@ -316,8 +345,9 @@ tunnel_client_dial_now(struct tunnel_client *l)
 static bool
 tunnel_client_wants_another(const struct tunnel_client *l)
 {
-	return l->now->certificate != l->hub.certificate || l->now->doubt != NULL ||
-		l->now->rerouted || (l->config.standby && !line_leads_to(l->now, &l->hub.addr));
+	return l->current->certificate != l->hub.certificate ||
+		l->current->state == TUNNEL_CONN_DOUBTED || l->current->rerouted ||
+		(l->config.standby && !tunnel_conn_leads_to(l->current, &l->hub.addr));
 }
 
 static void
@@ -325,7 +355,7 @@ on_retry(void *arg)
 {
 	struct tunnel_client *l = arg;
 
-	if (l->now == NULL || tunnel_client_wants_another(l))
+	if (l->current == NULL || tunnel_client_wants_another(l))
 		tunnel_client_dial_now(l);
 }
 
@@ -371,16 +401,16 @@ void
 tunnel_client_free(struct tunnel_client **out)
 {
 	struct tunnel_client *l = take_ptr(out);
-	struct line *n;
+	struct tunnel_conn *n;
 
 	if (l == NULL)
 		return;
 	l->draining = true;
-	line_free(l->dialling);
-	line_free(l->now);
+	tunnel_conn_free(l->dialling);
+	tunnel_conn_free(l->current);
 	while ((n = TAILQ_FIRST(&l->leaving)) != NULL) {
 		TAILQ_REMOVE(&l->leaving, n, next);
-		line_free(n);
+		tunnel_conn_free(n);
 	}
 	timer_free(&l->retry);
 	timer_free(&l->drained);
@@ -397,7 +427,7 @@ tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub)
 	addr_text(&hub->addr, address);
 	if (l->dialling != NULL && strcmp(l->dialling->address, address) != 0)
 		/* a dial to a dead address would delay the new one */
-		line_free(take_ptr(&l->dialling));
+		tunnel_conn_free(take_ptr(&l->dialling));
 	pki_ctx_ref(hub->tls);
 	forget_hub(l);
 	l->hub = *hub;
@@ -405,7 +435,7 @@ tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub)
 	l->hub.target = hub->target != NULL ? xstrdup(hub->target) : NULL;
 	if (another)
 		l->backoff_ms = TUNNEL_CLIENT_FIRST_MS;
-	if (l->now == NULL)
+	if (l->current == NULL)
 		tunnel_client_kick(l);
 	else if (tunnel_client_wants_another(l))
 		tunnel_client_dial_now(l);
@@ -414,15 +444,15 @@ tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub)
 void
 tunnel_client_kick(struct tunnel_client *l)
 {
-	struct line *n = l->dialling;
+	struct tunnel_conn *n = l->dialling;
 
-	if (l->now != NULL || l->draining || l->held || !l->wanted)
+	if (l->current != NULL || l->draining || l->held || !l->wanted)
 		return;
 	if (n != NULL) {
 		if (tunnel_client_dial_shakes(n->dial) ||
 			loop_now_ms(l->config.loop) - n->since_ms < KICK_AFTER_MS)
 			return;
-		line_free(take_ptr(&l->dialling));
+		tunnel_conn_free(take_ptr(&l->dialling));
 	}
 	l->backoff_ms = MIN(l->backoff_ms, (uint64_t)TUNNEL_CLIENT_UNANSWERED_MS);
 	timer_start(l->retry, tunnel_client_jitter(KICK_JITTER_MS), 0);
@@ -431,7 +461,7 @@ tunnel_client_kick(struct tunnel_client *l)
 void
 tunnel_client_network(struct tunnel_client *l)
 {
-	struct line *n = l->now;
+	struct tunnel_conn *n = l->current;
 	const bool was = n != NULL && n->rerouted;
 
 	if (n == NULL) {
@@ -443,10 +473,10 @@ tunnel_client_network(struct tunnel_client *l)
 		tunnel_client_doubt(l,
 			"this machine's way to the hub is another now; dialling anew",
 			l->config.rerouted);
-	if (n->rerouted && n == l->now) {
+	if (n->rerouted && n == l->current) {
 		session_probe(n->session);
 		tunnel_client_dial_now(l);
-	} else if (was && n == l->now && !session_is_silent(n->session)) {
+	} else if (was && n == l->current && !session_is_silent(n->session)) {
 		tunnel_client_trust(l);
 	}
 }
@@ -454,8 +484,8 @@ tunnel_client_network(struct tunnel_client *l)
 void
 tunnel_client_probe(struct tunnel_client *l)
 {
-	if (l->now != NULL)
-		session_probe(l->now->session);
+	if (l->current != NULL)
+		session_probe(l->current->session);
 }
 
 void
@@ -470,7 +500,7 @@ tunnel_client_want(struct tunnel_client *l, bool wanted)
 		return;
 	}
 	timer_cancel(l->retry);
-	line_free(take_ptr(&l->dialling));
+	tunnel_conn_free(take_ptr(&l->dialling));
 	tunnel_client_leave(l);
 	l->error[0] = '\0';
 }
@@ -478,14 +508,15 @@ tunnel_client_want(struct tunnel_client *l, bool wanted)
 void
 tunnel_client_ask_anew(struct tunnel_client *l)
 {
-	if (l->now != NULL)
-		session_ask_anew(l->now->session);
+	if (l->current != NULL)
+		session_ask_anew(l->current->session);
 }
 
 struct session *
 tunnel_client_session(const struct tunnel_client *l)
 {
-	return l->now != NULL && l->now->doubt == NULL ? l->now->session : NULL;
+	return l->current != NULL && l->current->state == TUNNEL_CONN_OPEN ? l->current->session
+									   : NULL;
 }
 
 void
@@ -497,7 +528,7 @@ tunnel_client_hold(struct tunnel_client *l, bool held)
 		return;
 	}
 	timer_cancel(l->retry);
-	line_free(take_ptr(&l->dialling));
+	tunnel_conn_free(take_ptr(&l->dialling));
 }
 
 void
@@ -507,7 +538,7 @@ tunnel_client_drain(struct tunnel_client *l, loop_fn *done, void *arg)
 	l->done = done;
 	l->done_arg = arg;
 	timer_cancel(l->retry);
-	line_free(take_ptr(&l->dialling));
+	tunnel_conn_free(take_ptr(&l->dialling));
 	tunnel_client_leave(l);
 	say_drained(l);
 }
@@ -521,5 +552,5 @@ tunnel_client_opened(const struct tunnel_client *l)
 bool
 tunnel_client_open(const struct tunnel_client *l)
 {
-	return l->now != NULL;
+	return l->current != NULL;
 }

@@ -10,23 +10,31 @@
 #include "tunnel/node/tunnel_client.h"
 #include "tunnel/node/tunnel_client_dial.h"
 
-/* One connection: an attempt, then a session. */
-struct line {
-	TAILQ_ENTRY(line) next;
-	struct tunnel_client *of;
+/* tunnel_client.c has the table; doc/states/tunnel-client.dot draws it. */
+enum tunnel_conn_state {
+	TUNNEL_CONN_DIALLING,
+	TUNNEL_CONN_OPEN,
+	TUNNEL_CONN_DOUBTED, /* no new streams: it is not known whether the hub is there */
+	TUNNEL_CONN_DRAINING,
+	TUNNEL_CONN_ENDED,
+};
+
+/* One connection to the hub. */
+struct tunnel_conn {
+	enum tunnel_conn_state state;
+	TAILQ_ENTRY(tunnel_conn) next;
+	struct tunnel_client *client;
 	struct tunnel_client_dial *dial; /* until it is open */
 	struct session *session;
 	uint64_t certificate, since_ms;
 	char address[ADDR_TEXT_MAX];
-	/* Why it takes no new streams: it is not known whether the hub is there. NULL: it takes
-	 * them. */
-	const char *doubt;
+	const char *doubt; /* while doubted: why */
 	/* this machine's path to the hub now starts at another address: another connection is to
 	 * replace this one */
 	bool rerouted;
 };
 
-TAILQ_HEAD(lines, line);
+TAILQ_HEAD(tunnel_conns, tunnel_conn);
 
 struct tunnel_client {
 	struct tunnel_client_config config;
@@ -34,9 +42,9 @@ struct tunnel_client {
 	struct session_limits limits;
 	struct timer *retry, *drained;
 	struct tunnel_client_hub hub; /* tls NULL: hub not known yet */
-	struct line *dialling; /* becomes `now` */
-	struct line *now; /* takes new streams */
-	struct lines leaving; /* finish their streams, then close */
+	struct tunnel_conn *dialling; /* becomes `current` */
+	struct tunnel_conn *current; /* takes new streams unless it is doubted */
+	struct tunnel_conns leaving; /* finish their streams, then close */
 	uint64_t backoff_ms;
 	bool draining;
 	bool held; /* nothing is dialled */

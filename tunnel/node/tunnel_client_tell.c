@@ -8,12 +8,12 @@ static struct session_stats
 tunnel_client_tell_sum(const struct tunnel_client *l)
 {
 	struct session_stats s = l->past;
-	const struct line *n;
+	const struct tunnel_conn *n;
 
 	s.streams = 0;
-	s.rtt_ms = l->now != NULL ? session_stats(l->now->session)->rtt_ms : 0;
-	if (l->now != NULL)
-		session_stats_add(&s, session_stats(l->now->session));
+	s.rtt_ms = l->current != NULL ? session_stats(l->current->session)->rtt_ms : 0;
+	if (l->current != NULL)
+		session_stats_add(&s, session_stats(l->current->session));
 	TAILQ_FOREACH(n, &l->leaving, next)
 		session_stats_add(&s, session_stats(n->session));
 	return s;
@@ -37,11 +37,12 @@ tunnel_client_metrics(
 		session_stats_add(&s, &other);
 	}
 	metric_gauge(m, "edgeway_tunnel_open", "1 while the hub can open streams.", NULL,
-		l->now != NULL);
+		l->current != NULL);
 	metric_gauge(m, "edgeway_tunnel_standby_open",
 		"1 while the second tunnel (hub.tunnels), to another hub, is open.", NULL,
-		standby != NULL && standby->now != NULL && standby->now->doubt == NULL &&
-			(l->now == NULL || strcmp(l->now->address, standby->now->address) != 0));
+		standby != NULL && tunnel_client_session(standby) != NULL &&
+			(l->current == NULL ||
+				strcmp(l->current->address, standby->current->address) != 0));
 	metric_counter(m, "edgeway_tunnel_connections_total",
 		"Attempts to open the tunnel, by what became of them.", "result=\"open\"",
 		l->opened);
@@ -90,7 +91,7 @@ state_name(const struct tunnel_client *l)
 {
 	if (l->draining)
 		return "leaving";
-	if (l->now != NULL)
+	if (l->current != NULL)
 		return "open";
 	if (l->dialling != NULL)
 		return "dialling";
@@ -101,10 +102,10 @@ void
 tunnel_client_streams_state(
 	const struct tunnel_client *l, const char *node, const char **comma, struct buf *out)
 {
-	const struct line *n;
+	const struct tunnel_conn *n;
 
-	if (l->now != NULL)
-		session_streams(l->now->session, node, comma, out);
+	if (l->current != NULL)
+		session_streams(l->current->session, node, comma, out);
 	TAILQ_FOREACH(n, &l->leaving, next)
 		session_streams(n->session, node, comma, out);
 }
@@ -116,10 +117,10 @@ tunnel_client_state(const struct tunnel_client *l, struct buf *out)
 
 	buf_printf(out, "\"state\":\"%s\",\"carrier\":\"%s\",\"hub\":", state_name(l),
 		l->config.carriers != NULL ? "websocket" : "tls");
-	json_add_text(out, l->now != NULL ? l->now->address : "");
-	if (l->now != NULL)
+	json_add_text(out, l->current != NULL ? l->current->address : "");
+	if (l->current != NULL)
 		buf_printf(out, ",\"since_s\":%llu",
-			(unsigned long long)((loop_now_ms(l->config.loop) - l->now->since_ms) /
+			(unsigned long long)((loop_now_ms(l->config.loop) - l->current->since_ms) /
 				1000));
 	buf_printf(out,
 		",\"streams\":%u,\"rtt_ms\":%u,\"bytes_in\":%llu,\"bytes_out\":%llu,"
@@ -129,5 +130,7 @@ tunnel_client_state(const struct tunnel_client *l, struct buf *out)
 		(unsigned long long)l->failed);
 	json_add_text(out, l->error);
 	buf_adds(out, ",\"doubt\":");
-	json_add_text(out, l->now != NULL && l->now->doubt != NULL ? l->now->doubt : "");
+	json_add_text(out,
+		l->current != NULL && l->current->state == TUNNEL_CONN_DOUBTED ? l->current->doubt
+									       : "");
 }
