@@ -16,6 +16,7 @@ to_errno(int sqlite)
 	switch (sqlite & 0xff) {
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
+	case SQLITE_ERROR: /* our statements are constant, so it is the file: another schema */
 		return EUCLEAN;
 	case SQLITE_FULL:
 		return ENOSPC;
