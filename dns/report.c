@@ -120,7 +120,6 @@ forward_times(const struct dns *d, struct metrics *m)
 void
 dns_metrics(struct dns *d, struct metrics *m)
 {
-	const struct addr *upstreams;
 
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
 		const struct column *c = &columns[i];
@@ -132,8 +131,6 @@ dns_metrics(struct dns *d, struct metrics *m)
 	}
 	forward_times(d, m);
 	metric_gauge(m, "edgeway_dns_listening", "1 while DNS answers.", NULL, dns_listening(d));
-	metric_gauge(m, "edgeway_dns_upstreams", "Upstreams in use.", NULL,
-		(double)dns_upstreams(d, &upstreams));
 	upstreams_metrics(d->roster, m);
 	resolvwatch_metrics(d->watch, m);
 }

@@ -22,8 +22,6 @@ feed_metrics(const struct hub_client_status *f, struct metrics *out)
 		out, "edgeway_meta_messages_total", "Messages of the hub.", NULL, f->messages);
 	metric_counter(out, "edgeway_meta_refused_total", "Messages of the hub that were refused.",
 		NULL, f->refused);
-	metric_counter(
-		out, "edgeway_meta_acks_total", "Changes that were acknowledged.", NULL, f->acks);
 	metric_counter(out, "edgeway_meta_comparisons_total",
 		"Comparisons of all that is held with the hub: after each connection, and now and "
 		"then.",
@@ -67,8 +65,6 @@ apply_metrics(const struct apply_counts *c, struct metrics *out)
 		"operation=\"update\"", c->updates);
 	metric_counter(out, "edgeway_meta_changes_total", "Changes of services that were taken.",
 		"operation=\"delete\"", c->deletes);
-	metric_counter(
-		out, "edgeway_meta_batches_total", "Transactions of changes.", NULL, c->batches);
 	metric_gauge(out, "edgeway_meta_waiting_changes", "Changes that are not committed yet.",
 		NULL, (double)c->waiting);
 	metric_counter(out, "edgeway_meta_damaged_services_total",
@@ -115,8 +111,6 @@ meta_metrics(struct meta *m, struct metrics *out)
 		"Services that not everybody may call.", NULL,
 		(double)snapshot_restricted(apply_snapshot(m->apply)));
 	apply_metrics(&c, out);
-	metric_counter(out, "edgeway_meta_database_commits_total", "Transactions written.", NULL,
-		w.commits);
 	metric_counter(out, "edgeway_meta_database_failures_total",
 		"Transactions that could not be written.", NULL, w.failures);
 	metric_gauge(out, "edgeway_meta_database_failing",

@@ -29,8 +29,6 @@ redirect_metrics(const struct redirect *r, struct metrics *m)
 	metric_counter(m, "edgeway_redirect_strangers_total",
 		"Connections to the listener that no rule had led there, closed.", NULL,
 		r->strangers);
-	metric_counter(m, "edgeway_redirect_changes_total",
-		"Changes of the rules and their elements.", NULL, d.changes);
 	metric_counter(m, "edgeway_redirect_repairs_total",
 		"Times that others changed the table and it was put back.", NULL, d.repairs);
 	metric_counter(m, "edgeway_redirect_failures_total", "Changes that the kernel refused.",

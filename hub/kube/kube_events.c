@@ -486,8 +486,6 @@ kube_events_metrics(const struct kube_events *e, struct metrics *to)
 	metric_gauge(to, "edgeway_hub_kubernetes_unreachable_services",
 		"Services that have no endpoint, or one that nodes cannot reach.", NULL,
 		(double)e->n_unreachable);
-	metric_counter(to, "edgeway_hub_kubernetes_notes_total", "Events written to Services.",
-		NULL, e->sent);
 	metric_counter(to, "edgeway_hub_kubernetes_notes_failed_total",
 		"Events that the API server did not take.", NULL, e->failed);
 }

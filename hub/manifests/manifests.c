@@ -28,7 +28,7 @@ struct manifests {
 	bool rewatch; /* and restarts the watch */
 	bool pending; /* a round will come within MANIFESTS_SETTLE_MS */
 	bool ready, said_waiting;
-	uint64_t n_loads, n_errors;
+	uint64_t n_errors;
 };
 
 /* --- the list of files ---------------------------------------------------------------------- */
@@ -90,7 +90,6 @@ manifests_load(struct manifests *m, struct manifest_file *f)
 		return;
 	}
 	f->gone_ms = 0;
-	m->n_loads++;
 	if (rc < 0 || f->problem != NULL)
 		m->n_errors++;
 }
@@ -436,14 +435,9 @@ manifests_broken(const struct manifests *m)
 void
 manifests_metrics(const struct manifests *m, struct metrics *to)
 {
-	metric_gauge(to, "edgeway_hub_manifest_files", "Files of the manifest folder.", NULL,
-		(double)m->n_files);
 	metric_gauge(to, "edgeway_hub_manifest_files_bad",
 		"Files whose last content did not load as it stands.", NULL,
 		(double)manifests_broken(m));
-	metric_gauge(to, "edgeway_hub_manifest_objects", "Objects that count, of all files.", NULL,
-		(double)claims_count(m->claims));
-	metric_counter(to, "edgeway_hub_manifest_loads_total", "Files read.", NULL, m->n_loads);
 	metric_counter(to, "edgeway_hub_manifest_errors_total",
 		"Files read that had an error in them.", NULL, m->n_errors);
 	metric_counter(to, "edgeway_hub_manifest_copy_errors_total",

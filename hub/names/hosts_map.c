@@ -444,17 +444,10 @@ hosts_map_state(const struct hosts_map *m, struct buf *out)
 void
 hosts_map_metrics(const struct hosts_map *m, struct metrics *to)
 {
-	metric_gauge(to, "edgeway_hub_hosts_names", "Lines of nodes in the hosts ConfigMap.", NULL,
-		(double)m->made.names);
 	metric_gauge(to, "edgeway_hub_hosts_left_out",
 		"Lines that do not fit into the hosts ConfigMap.", NULL, (double)m->made.left_out);
 	metric_gauge(to, "edgeway_hub_hosts_in_step",
 		"1 when the hosts ConfigMap says what it should.", NULL, m->in_step);
-	metric_counter(to, "edgeway_hub_hosts_writes_total", "Writes of the hosts ConfigMap.", NULL,
-		m->writes);
-	metric_counter(to, "edgeway_hub_hosts_conflicts_total",
-		"Writes of the hosts ConfigMap that came too late: somebody else was first.", NULL,
-		m->conflicts);
 	metric_counter(to, "edgeway_hub_hosts_failures_total",
 		"Writes of the hosts ConfigMap that the API server did not take.", NULL, m->failed);
 }

@@ -29,7 +29,6 @@ struct quota {
 	unsigned n_idle;
 	uint64_t seed;
 	uint64_t refused[QUOTA_KINDS], throttled[QUOTA_KINDS];
-	unsigned accounts[QUOTA_KINDS];
 };
 
 static const char *const kinds[QUOTA_KINDS] = {"caller", "node"};
@@ -129,8 +128,7 @@ quota_take(struct quota *q, enum quota_kind kind, const char *name, uint64_t now
 	} else if (a->streams == 0) {
 		quota_wake(a);
 	}
-	if (a->streams++ == 0)
-		q->accounts[kind]++;
+	a->streams++;
 	return a;
 }
 
@@ -143,7 +141,6 @@ quota_give(struct account **out, uint64_t now_ms)
 	if (a == NULL || --a->streams > 0)
 		return;
 	q = a->quota;
-	q->accounts[a->kind]--;
 	q->n_idle++;
 	TAILQ_INSERT_TAIL(&q->idle, a, idle);
 	if (rate_rested(&a->rate, now_ms))
@@ -169,13 +166,9 @@ quota_metrics(const struct quota *q, struct metrics *m)
 	char label[QUOTA_KINDS][32];
 
 	for (unsigned k = 0; k < QUOTA_KINDS; k++)
-		metric_gauge(m, "edgeway_ingress_accounts",
-			"Callers, and nodes, that have streams.",
-			metric_label(label[k], sizeof label[k], "by", kinds[k]), q->accounts[k]);
-	for (unsigned k = 0; k < QUOTA_KINDS; k++)
 		metric_counter(m, "edgeway_ingress_limited_total",
 			"Streams refused: their caller, or their node, had as many as it may.",
-			label[k], q->refused[k]);
+			metric_label(label[k], sizeof label[k], "by", kinds[k]), q->refused[k]);
 	for (unsigned k = 0; k < QUOTA_KINDS; k++)
 		metric_counter(m, "edgeway_ingress_throttled_total",
 			"Times that bytes waited: their caller, or their node, had moved as many "

@@ -157,8 +157,6 @@ peers_metrics(const struct peers *p, struct metrics *m)
 		away += problem[0] != '\0';
 	metric_gauge(m, "edgeway_hub_peers", "Other replicas.", "state=\"open\"", open);
 	metric_gauge(m, "edgeway_hub_peers", "Other replicas.", "state=\"away\"", away);
-	metric_gauge(m, "edgeway_hub_peer_guests", "Connections of other replicas.", NULL,
-		(double)p->n_guests);
 	metric_gauge(m, "edgeway_hub_peer_nodes", "Nodes whose tunnels other replicas hold.", NULL,
 		(double)nodes);
 	metric_counter(m, "edgeway_hub_peer_lost_total",

@@ -205,7 +205,6 @@ forget_handshake(struct tunnel *u)
 {
 	TAILQ_REMOVE(&u->of->handshakes, u, link);
 	preauth_leave(&u->place);
-	u->of->n_handshakes--;
 }
 
 static void
@@ -417,7 +416,6 @@ tunnels_adopt(struct tunnels *t, int fd, const char *from, bool standby)
 	setup.arg = u;
 	setup.place = &u->place;
 	TAILQ_INSERT_TAIL(&t->handshakes, u, link);
-	t->n_handshakes++;
 	if (tls_stream_new(&setup, &u->tls, &err) < 0)
 		turn_away(u, "?", err.text);
 }

@@ -46,7 +46,7 @@ struct tunnels {
 	struct session_limits limits;
 	struct timer *sweep, *drained;
 	struct tunnel_ring handshakes, open;
-	size_t n_handshakes, n_open;
+	size_t n_open;
 	struct tunnel *buckets[TUNNELS_BUCKETS];
 	struct tunnel_lost
 		*lost[TUNNELS_BUCKETS]; /* nodes whose last tunnel has ended, for a while */

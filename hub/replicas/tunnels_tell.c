@@ -147,8 +147,6 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 		(double)tunnels_count(t));
 	metric_gauge(m, "edgeway_tunnel_standby",
 		"Standby tunnels that take streams (hub.tunnels of agents).", NULL, standby);
-	metric_gauge(m, "edgeway_tunnel_handshakes", "Tunnels under way.", NULL,
-		(double)t->n_handshakes);
 	count_streams(&sum, m);
 	count_ends(t, m);
 	metric_gauge(m, "edgeway_tunnel_memory_bytes",

@@ -209,7 +209,6 @@ on_ack(struct node_session *s, const struct envelope *e)
 	st = pending_state(&s->pending, item);
 	*st &= (uint8_t)~PENDING_FLIGHT;
 	s->n_acks++;
-	s->config.stats->acks++;
 	if (e->operation == OP_ERROR)
 		node_session_on_refusal(s, f, e);
 	if (*st & PENDING_WAITS)
@@ -331,7 +330,7 @@ node_session_new(const struct node_session_config *config, struct ws_conn *conn)
 	pending_init(&s->pending, config->fanout);
 	node_filter_init(&s->sight, config->labels, config->enforces);
 	s->config.labels = NULL;
-	outbox_init(&s->outbox, conn, config->bundles, &config->stats->outbox);
+	outbox_init(&s->outbox, conn, config->bundles);
 	inflight_init(&s->flights);
 	node_session_say_hello(s);
 	s->config.crl = NULL;

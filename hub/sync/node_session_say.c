@@ -92,7 +92,6 @@ node_session_say_synced(struct node_session *s, const char *parent)
 	buf_adds(&c, "{\"synced\":true}");
 	node_session_say(s, OP_RESPONSE, "digest/services", parent, &c);
 	s->synced = true;
-	s->config.stats->syncs++;
 }
 
 void

@@ -226,8 +226,6 @@ node_sites_state(const struct node_sites *s, struct buf *out)
 void
 node_sites_metrics(const struct node_sites *s, struct metrics *to)
 {
-	metric_counter(to, "edgeway_hub_node_sites_noted_total",
-		"Source addresses noted on Nodes as their site.", NULL, s->noted);
 	metric_counter(to, "edgeway_hub_node_sites_failed_total",
 		"Nodes that the API server did not let us write.", NULL, s->failed);
 }

@@ -284,21 +284,10 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 		n->n_cut);
 	metric_counter(to, "edgeway_hub_sessions_stalled_total",
 		"Sessions ended for want of acknowledgements.", NULL, s->stalled);
-	metric_counter(to, "edgeway_hub_bundles_sent_total", "Compressed bundles of messages sent.",
-		NULL, s->outbox.bundles);
-	metric_counter(to, "edgeway_hub_bundled_bytes_total",
-		"Bytes of messages sent in bundles, before compression.", NULL,
-		s->outbox.bytes_before);
-	metric_counter(to, "edgeway_hub_bundle_bytes_total", "Bytes of the bundles sent.", NULL,
-		s->outbox.bytes_after);
-	metric_counter(
-		to, "edgeway_hub_syncs_total", "Comparisons of digests finished.", NULL, s->syncs);
 	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
 		"operation=\"update\"", s->updates);
 	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
 		"operation=\"delete\"", s->deletes);
-	metric_counter(
-		to, "edgeway_hub_acks_total", "Changes acknowledged or refused.", NULL, s->acks);
 	metric_counter(to, "edgeway_hub_changes_refused_total", "Changes that a node refused.",
 		NULL, s->refused);
 	metric_gauge(to, "edgeway_hub_changes_held",

@@ -3,9 +3,9 @@
 #include "model/bundle.h"
 
 void
-outbox_init(struct outbox *o, struct ws_conn *conn, bool bundles, struct outbox_stats *stats)
+outbox_init(struct outbox *o, struct ws_conn *conn, bool bundles)
 {
-	*o = (struct outbox){.conn = conn, .stats = stats, .bundles = bundles};
+	*o = (struct outbox){.conn = conn, .bundles = bundles};
 	buf_init(&o->lines, BUF_UNLIMITED);
 }
 
@@ -13,15 +13,6 @@ void
 outbox_fini(struct outbox *o)
 {
 	buf_fini(&o->lines);
-}
-
-static void
-send_bundle(struct outbox *o, const char *frame, size_t len, size_t before)
-{
-	ws_send(o->conn, frame, len);
-	o->stats->bundles++;
-	o->stats->bytes_before += before;
-	o->stats->bytes_after += len;
 }
 
 void
@@ -36,7 +27,7 @@ outbox_send(struct outbox *o)
 		buf_len(&o->lines) <= ENVELOPE_MAX_BYTES)
 		bundle_build(&frame, "edgeway-hub", NULL, &o->lines);
 	if (buf_len(&frame) > 0 && buf_len(&frame) < buf_len(&o->lines)) {
-		send_bundle(o, buf_at(&frame), buf_len(&frame), buf_len(&o->lines));
+		ws_send(o->conn, buf_at(&frame), buf_len(&frame));
 	} else {
 		while ((line = bundle_next(&o->lines, &len)) != NULL)
 			ws_send(o->conn, line, len);
@@ -79,6 +70,6 @@ outbox_item(struct outbox *o, struct fanout *f, const struct fanout_item *item,
 		return false;
 	buf_add(&own, shared.frame, shared.len);
 	memcpy(buf_at(&own) + shared.id_at, id, FANOUT_ID_LEN);
-	send_bundle(o, buf_at(&own), shared.len, item->frame_len);
+	ws_send(o->conn, buf_at(&own), shared.len);
 	return true;
 }

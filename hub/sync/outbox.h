@@ -13,20 +13,14 @@
 #include "base/http/ws.h"
 #include "hub/sync/fanout.h"
 
-/* Totals of the bundles: their number, bytes before and after. */
-struct outbox_stats {
-	uint64_t bundles, bytes_before, bytes_after;
-};
-
 struct outbox {
 	struct ws_conn *conn;
-	struct outbox_stats *stats;
 	bool bundles; /* the node accepts them */
 	struct buf lines; /* each ended by a line feed */
 	size_t n_lines;
 };
 
-void outbox_init(struct outbox *o, struct ws_conn *conn, bool bundles, struct outbox_stats *stats);
+void outbox_init(struct outbox *o, struct ws_conn *conn, bool bundles);
 void outbox_fini(struct outbox *o);
 /* Room for a frame of `len` bytes, valid until outbox_end. */
 char *outbox_begin(struct outbox *o, size_t len);

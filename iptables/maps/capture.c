@@ -53,8 +53,6 @@ capture_adopt(struct capture *c, const uint32_t *upstreams, size_t n, uint64_t n
 		memcpy(c->upstreams, sorted, kept * sizeof *sorted);
 	c->n = kept;
 	c->renewed_ms = now_ms;
-	if (!same && kept > 0)
-		c->begins++;
 	return !same;
 }
 
@@ -141,10 +139,6 @@ capture_metrics(const struct capture *c, struct metrics *m, uint64_t now_ms)
 	metric_gauge(m, "edgeway_iptables_captured_upstreams",
 		"Upstreams whose queries from pods come to us.", NULL,
 		capture_left_ms(c, now_ms) > 0 ? (double)c->n : 0);
-	metric_counter(m, "edgeway_iptables_capture_begins_total",
-		"Times that capturing began or its upstreams changed.", NULL, c->begins);
-	metric_counter(m, "edgeway_iptables_capture_flows_ended_total",
-		"UDP flows ended so that their next query goes the new way.", NULL, c->flows_ended);
 	metric_counter(m, "edgeway_iptables_capture_failures_total",
 		"Times that flows could not be ended.", NULL, c->failures);
 }

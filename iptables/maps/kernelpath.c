@@ -268,8 +268,6 @@ kernelpath_metrics(const struct kernelpath *d, struct metrics *m)
 		"state=\"alive\"", (double)(probes_count(d->probes) - probes_dead(d->probes)));
 	metric_gauge(m, "edgeway_iptables_probed_endpoints", "Endpoints of the kernel's TCP ports.",
 		"state=\"dead\"", (double)probes_dead(d->probes));
-	metric_counter(m, "edgeway_iptables_flows_ended_total",
-		"Flows ended because their endpoint is gone.", NULL, n->flows_ended);
 	metric_counter(m, "edgeway_iptables_flow_failures_total",
 		"Times that flows could not be ended.", NULL, n->flow_failures);
 }

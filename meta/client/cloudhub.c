@@ -40,7 +40,6 @@ send_acks(struct hub_client *f)
 			.content = "\"OK\""};
 
 		hub_client_send(f, &m, NULL);
-		f->acks++;
 		TAILQ_REMOVE(&c->acks, a, entry);
 		c->n_acks--;
 		free(a->id);

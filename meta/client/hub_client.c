@@ -556,7 +556,6 @@ hub_client_status(const struct hub_client *f)
 		.failures = f->failures,
 		.messages = f->messages,
 		.refused = f->refused,
-		.acks = f->acks,
 		.answered = f->answered,
 		.declined = f->declined,
 	};

@@ -73,7 +73,7 @@ struct hub_client_status {
 	uint64_t last_contact_ms; /* loop's clock; 0: never */
 	struct clock_skew hubtime;
 	uint64_t comparisons[2]; /* with the hub: [0] all equal, [1] something differed */
-	uint64_t connects, failures, messages, refused, acks;
+	uint64_t connects, failures, messages, refused;
 	uint64_t answered, declined; /* questions */
 };
 

@@ -144,7 +144,7 @@ struct hub_client {
 	char mismatch[400];
 	char waits_for[HUB_CLIENT_ERROR_MAX]; /* the approval that we wait for, "" none */
 	char address[ADDR_TEXT_MAX];
-	uint64_t connects, failures, messages, refused, acks;
+	uint64_t connects, failures, messages, refused;
 	meta_asked_fn *asked;
 	void *asked_arg;
 	bool no_tunnel;

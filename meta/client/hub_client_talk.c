@@ -109,7 +109,6 @@ hub_client_talk_acknowledge(
 		send_soon(f, &m, NULL);
 	else
 		hub_client_send(f, &m, NULL);
-	f->acks++;
 }
 
 /* A comparison has two steps: digests of all buckets, then of the services in those that differ. */

@@ -52,7 +52,7 @@ struct apply_config {
 };
 
 struct apply_counts {
-	uint64_t updates, deletes, batches, exhausted, dropped, moved;
+	uint64_t updates, deletes, exhausted, dropped, moved;
 	size_t waiting; /* changes that are not committed yet */
 	size_t without_address;
 	struct ipam_counts ipam;

@@ -248,7 +248,6 @@ apply_batch_finish(struct apply *a, struct run *run)
 		p = &(*p)->next;
 	*p = run->next;
 	apply_free_run(run);
-	a->counts.batches++;
 	if (a->failing) {
 		a->failing = false;
 		write_held(a);

@@ -59,8 +59,6 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 		"version=\"" EDGEWAY_VERSION "\"", 1);
 	metric_gauge(
 		&metrics, "edgeway_hub_ready", "1 when /readyz says 200.", NULL, hub_ready(m->hub));
-	metric_gauge(&metrics, "edgeway_hub_uptime_seconds", "Since the start.", NULL,
-		(double)(loop_now_ms(m->loop) - m->started_ms) / 1000);
 	metric_counter(&metrics, "edgeway_hub_reloads_total",
 		"SIGHUP: the configuration was read again.", "result=\"adopted\"", m->reloaded);
 	metric_counter(&metrics, "edgeway_hub_reloads_total",

@@ -528,10 +528,6 @@ egress_client_metrics(const struct egress_client *o, struct metrics *m)
 		NULL, o->repeated);
 	metric_gauge(m, "edgeway_tunnel_outward_open", "1 while there is a connection for them.",
 		NULL, tunnel_client_open(o->link));
-	metric_gauge(m, "edgeway_tunnel_outward_pending", "Those that wait for an answer.", NULL,
-		(double)o->n_pending);
-	metric_gauge(m, "edgeway_tunnel_outward_joined", "Those that are carried.", NULL,
-		(double)o->n_joined);
 	metric_counter(m, "edgeway_tunnel_outward_bytes_total", "Payload of ended connections.",
 		"direction=\"to_hub\"", o->to_hub);
 	metric_counter(m, "edgeway_tunnel_outward_bytes_total", "Payload of ended connections.",

@@ -34,8 +34,6 @@ egress_client_udp_metrics(const struct egress_client_udp *u, struct metrics *m)
 		"UDP ports of services that only the hub reaches.", NULL, (double)u->ports.n);
 	metric_gauge(m, "edgeway_tunnel_outward_udp_flows",
 		"Flows of UDP through the hub, asked for or open.", NULL, u->n_flows);
-	metric_counter(m, "edgeway_tunnel_outward_udp_flows_total",
-		"Flows of UDP that the hub has taken.", NULL, u->opened);
 	metric_counter(
 		m, datagrams, "Datagrams carried.", "direction=\"to_hub\"", t.to_stream.datagrams);
 	metric_counter(m, datagrams, "Datagrams carried.", "direction=\"from_hub\"",

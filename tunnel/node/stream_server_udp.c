@@ -157,8 +157,6 @@ stream_server_udp_metrics(const struct stream_server_udp *u, struct metrics *m)
 
 	metric_gauge(
 		m, "edgeway_tunnel_udp_flows", "Flows of UDP that are carried.", NULL, u->n_flows);
-	metric_counter(m, "edgeway_tunnel_udp_flows_total", "Flows of UDP that were opened.", NULL,
-		u->opened);
 	metric_counter(m, datagrams, "Datagrams carried.", "direction=\"to_target\"",
 		t.from_stream.datagrams);
 	metric_counter(m, datagrams, "Datagrams carried.", "direction=\"from_target\"",

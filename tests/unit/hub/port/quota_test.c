@@ -144,7 +144,7 @@ metrics_are_described_once(void **state)
 	quota_metrics(q, &m);
 	for (const char *at = buf_str(&m.out); (at = strstr(at, "# TYPE ")) != NULL; at++)
 		n++;
-	assert_int_equal(n, 3);
+	assert_int_equal(n, 2);
 	assert_non_null(strstr(buf_str(&m.out), "edgeway_ingress_limited_total{by=\"node\"} 0\n"));
 	metrics_fini(&m);
 	quota_free(&q);

@@ -671,11 +671,10 @@ every_agent_converges(void **state)
 		live(w, seed);
 	printf("# histories %llu, simulated %.1f h, checks %u, frames %llu, updates %llu, deletes "
 	       "%llu, "
-	       "syncs %llu, commits that waited for a disk %llu\n",
+	       "commits that waited for a disk %llu\n",
 		(unsigned long long)n, (double)w->simulated_ms / 3600000, w->n_checks,
 		(unsigned long long)w->frames, (unsigned long long)w->stats.updates,
-		(unsigned long long)w->stats.deletes, (unsigned long long)w->stats.syncs,
-		(unsigned long long)w->refused);
+		(unsigned long long)w->stats.deletes, (unsigned long long)w->refused);
 	assert_true(w->refused > n);
 	assert_true(w->n_checks >= n * (STEPS / 15));
 	assert_true(w->n_hidden > w->n_checks);
