@@ -21,6 +21,7 @@ struct own_address {
 	/* the kernel's order: by interface, then the first address of each interface first */
 	unsigned order;
 	unsigned flags; /* the interface's: IFF_UP, IFF_LOOPBACK */
+	bool broadcast; /* of the network of another entry: nobody's address, but it leads here */
 	char interface[IF_NAMESIZE];
 };
 

@@ -5,6 +5,7 @@
  */
 #include "base/os/addresses.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <linux/rtnetlink.h>
@@ -59,13 +60,49 @@ count_bits(const struct sockaddr *mask)
 	return n;
 }
 
+struct found {
+	struct own_address *list;
+	size_t n, room;
+};
+
+static void
+add_address(struct found *f, const struct own_address *own)
+{
+	if (f->n == f->room) {
+		f->room = f->room * 2 + 16;
+		f->list = xrealloc(f->list, f->room * sizeof *f->list);
+	}
+	f->list[f->n++] = *own;
+}
+
+/* The first and the last address of an IPv4 network (RFC 3021: not of a /31): what is sent to the
+ * last one comes to this machine, too, and so it does with the first one before Linux 5.14. */
+static void
+add_broadcasts(struct found *f, const struct own_address *own)
+{
+	struct own_address at = *own;
+	uint32_t mask, ip;
+
+	if (!IN6_IS_ADDR_V4MAPPED(&own->ip) || own->bits <= 96 || own->bits >= 127)
+		return;
+	at.broadcast = true;
+	at.bits = 128;
+	mask = htonl(UINT32_MAX << (128 - own->bits));
+	memcpy(&ip, &own->ip.s6_addr[12], sizeof ip);
+	for (unsigned i = 0; i < 2; i++) {
+		ip = i == 0 ? ip & mask : ip | ~mask;
+		memcpy(&at.ip.s6_addr[12], &ip, sizeof ip);
+		add_address(f, &at);
+	}
+}
+
 static struct address_list *
 read_list(void)
 {
-	struct own_address *found = NULL;
+	struct found found = {0};
 	struct address_list *l;
 	struct ifaddrs *all;
-	size_t n = 0, room = 0;
+	unsigned n = 0;
 
 	if (getifaddrs(&all) < 0)
 		return NULL;
@@ -74,18 +111,15 @@ read_list(void)
 
 		if (!to_v6(at->ifa_addr, 0, &own.ip))
 			continue;
-		own.order = (unsigned)n;
+		own.order = n++;
 		own.bits = count_bits(at->ifa_netmask);
 		strncpy(own.interface, at->ifa_name, sizeof own.interface - 1);
-		if (n == room) {
-			room = room * 2 + 16;
-			found = xrealloc(found, room * sizeof *found);
-		}
-		found[n++] = own;
+		add_address(&found, &own);
+		add_broadcasts(&found, &own);
 	}
 	freeifaddrs(all);
-	l = address_list_new(found, n);
-	free(found);
+	l = address_list_new(found.list, found.n);
+	free(found.list);
 	return l;
 }
 

@@ -49,6 +49,8 @@ network_holds(const struct network *n, const struct in6_addr *ip)
 {
 	unsigned whole = n->bits / 8, rest = n->bits % 8;
 
+	if (n->bits < 96 && IN6_IS_ADDR_V4MAPPED(ip))
+		return false;
 	if (memcmp(&n->ip, ip, whole) != 0)
 		return false;
 	return rest == 0 || ((n->ip.s6_addr[whole] ^ ip->s6_addr[whole]) >> (8 - rest)) == 0;

@@ -16,6 +16,7 @@ struct network {
 
 /* False: not an address and not a network. */
 bool network_parse(struct network *to, const char *text);
+/* A network of IPv6 (::/0) holds no IPv4 address, which `ip` has as ::ffff:a.b.c.d. */
 bool network_holds(const struct network *n, const struct in6_addr *ip);
 
 #endif

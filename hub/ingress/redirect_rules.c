@@ -27,7 +27,7 @@ redirect_read_own(struct redirect *r)
 		const struct endpoint e = {.ip = at->ip};
 		const struct addr a = endpoint_addr(&e);
 
-		if (a.sa.sa_family != AF_INET)
+		if (a.sa.sa_family != AF_INET || at->broadcast)
 			continue;
 		r->own[n++] = ntohl(a.in.sin_addr.s_addr);
 		if (at->order >= first || (at->flags & (IFF_LOOPBACK | IFF_UP)) != IFF_UP)

@@ -112,7 +112,8 @@ look_around(struct stream_server *s)
 	s->ground.own = s->own = address_list_ref(own);
 	s->ground.n_nets = 0;
 	for (size_t i = 0; i < own->n; i++)
-		add_net(s, &own->list[i]);
+		if (!own->list[i].broadcast)
+			add_net(s, &own->list[i]);
 	return &s->ground;
 }
 

@@ -98,6 +98,8 @@ test_known_from_the_start(void **state)
 	assert_true(has(lab, "2001:db8::7"));
 	assert_false(has(lab, "192.0.2.8"));
 	assert_false(has(lab, "2001:db8::8"));
+	assert_true(has(lab, "192.0.2.255")); /* broadcast addresses lead here, too */
+	assert_true(has(lab, "192.0.2.0"));
 	assert_true(on_net(lab, "192.0.2.200"));
 	assert_false(on_net(lab, "192.0.3.1"));
 	assert_true(on_net(lab, "2001:db8::ffff"));
