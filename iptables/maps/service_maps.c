@@ -17,6 +17,7 @@ struct frontend {
 	struct table_node node;
 	struct key key;
 	bool suspect; /* its service has changed or is gone; to be confirmed */
+	bool restricted; /* TCP: who may call its service is asked in the proxy from now on */
 	struct slots plan;
 };
 
@@ -301,6 +302,19 @@ want_port(struct service_maps *f, const struct service *s, const struct service_
 	}
 }
 
+/* The proxy takes new connections; what the kernel carries would outlive the caller's right. */
+static void
+leave_to_proxy(struct service_maps *f, const struct service_port *p, const uint32_t ips[2])
+{
+	for (size_t i = 0; i < 2; i++) {
+		const struct key k = key_of(ips[i], p);
+		struct frontend *one = service_maps_find(&f->table, &k);
+
+		if (one != NULL)
+			one->restricted = true;
+	}
+}
+
 static void
 want_service(struct service_maps *f, const struct service *s)
 {
@@ -315,6 +329,8 @@ want_service(struct service_maps *f, const struct service *s)
 	for (unsigned i = 0; i < s->n_ports; i++)
 		if (is_kernels(f, s, &s->ports[i]))
 			want_port(f, s, &s->ports[i], ips);
+		else if (s->restricted)
+			leave_to_proxy(f, &s->ports[i], ips);
 }
 
 static void
@@ -445,21 +461,21 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 	const struct service_maps *f = arg;
 	const struct key k = {.ip = flow->dst, .port = flow->dport, .proto = flow->proto};
 	const struct slots_target server = {flow->server, flow->server_port};
-	const struct frontend *one;
+	const struct frontend *one, *gone;
 
 	if (flow->proto == IPPROTO_UDP ? !f->udp_lost : flow->proto != IPPROTO_TCP || !f->tcp_lost)
 		return false;
+	gone = service_maps_find(&f->gone, &k);
 	/* An established connection stays with its endpoint until it ends; only one that was never
 	 * answered retries. */
 	if (flow->proto == IPPROTO_TCP && flow->replied)
-		return false;
+		return gone != NULL && gone->restricted;
 	one = service_maps_find(&f->table, &k);
 	if (one != NULL)
 		return !slots_has(&one->plan, &server) || !slots_admits(&one->plan, flow->src);
 	if (flow->server == flow->dst)
 		return flow->proto == IPPROTO_TCP && in_subnet(f, flow->dst);
-	return service_maps_find(&f->gone, &k) != NULL ||
-		(flow->proto == IPPROTO_UDP && in_subnet(f, flow->dst));
+	return gone != NULL || (flow->proto == IPPROTO_UDP && in_subnet(f, flow->dst));
 }
 
 bool

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from caller_site import DOMAIN, RULE, CallerSite
+from dnskit import socket_in
 from httpkit import socket_of
 from lab import service, wait_for
 
@@ -15,12 +16,18 @@ CLUSTER_IP = "10.96.0.77"
 @pytest.fixture(scope="module")
 def site(lab):
     made = CallerSite(lab)
-    headless = service("named", ("http", 80, 8080), selector="db", annotations={"edgeway.io/allow-from": RULE}, clusterIP="None")
-    made.show_services(RULE, headless, clusterIP=CLUSTER_IP)
-    wait_for("ClusterIP", lambda: made.http(made.friend, f"http://{CLUSTER_IP}/")[0] == 200)
-    wait_for("headless", lambda: made.http(made.friend, "http://named/")[0] == 200)
+    show(made)
     yield made
     made.logs()
+
+
+def show(site):
+    headless = service("named", ("http", 80, 8080), selector="db", annotations={"edgeway.io/allow-from": RULE}, clusterIP="None")
+    site.policies()
+    site.show_services(RULE, headless, clusterIP=CLUSTER_IP)
+    wait_for("ClusterIP", lambda: site.http(site.friend, f"http://{CLUSTER_IP}/")[0] == 200)
+    wait_for("headless", lambda: site.http(site.friend, "http://named/")[0] == 200)
+    wait_for("restricted", lambda: site.http(site.foe, "http://db/")[0] == 403)
 
 
 def statuses(site, caller, *urls):
@@ -84,6 +91,36 @@ def test_a_connection_from_before_is_no_way_in(site):
         assert b"HTTP/1.1 200" not in got
     kept.close()
     relayed.close()
+
+
+@pytest.mark.parametrize("how", ["annotation", "policy"])
+def test_a_connection_of_the_kernel_from_before(site, how):
+    said = {"edgeway.io/datapath": "kernel"}
+    kernel = service("kern", ("echo", 7000, 9090), selector="db", annotations=said)
+    site.show_services(None, kernel)
+    address = wait_for("kern", lambda: site.address(site.nodes[0], "kern"))
+    wait_for("kernel", lambda: site.agents[0].state()["iptables"]["kernel"]["tcpPorts"] >= 1)
+    with socket_in(site.foe, socket.SOCK_STREAM, address, 7000) as s:
+        s.settimeout(5)
+        assert s.recv(100)
+        s.sendall(b"abc")
+        assert s.recv(100) == b"abc"
+        if how == "annotation":
+            said["edgeway.io/allow-from"] = RULE
+            site.show_services(None, service("kern", ("echo", 7000, 9090), selector="db", annotations=said))
+        else:
+            site.policies({"podSelector": {"matchLabels": {"app": "db"}}, "ingress": []})
+        wait_for("closed", lambda: site.foe.send(address, 7000, "hello", 3) in (None, ""))
+        wait_for("cut", lambda: not echoes(s))
+    show(site)
+
+
+def echoes(s):
+    try:
+        s.sendall(b"still?")
+        return s.recv(100) == b"still?"
+    except OSError:
+        return False
 
 
 def test_by_the_ports_of_the_agent_itself(site):
