@@ -64,6 +64,7 @@ a_peer_takes_whom_all_its_conditions_take(void **state)
 	assert_false(permits("none", &host));
 	cloud.address = &ip;
 	assert_true(permits("addresses=10.0.0.0/8", &cloud));
+	assert_false(permits("addresses=::/0", &cloud)); /* IPv6 alone */
 	assert_true(permits("addresses=10.1.2.3", &cloud));
 	assert_false(permits("addresses=10.0.0.0/8,!10.1.0.0/16", &cloud));
 	assert_false(permits("addresses=!10.1.0.0/16", &cloud));
