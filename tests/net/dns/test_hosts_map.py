@@ -103,10 +103,6 @@ def state(h):
     return h.state()["hub"]["naming"]["hosts"]
 
 
-def metric(h, what):
-    return h.metrics()[f"edgeway_hub_hosts_{what}"]
-
-
 def lines(*rows):
     return "".join(sorted(f"{address}\t{name}\n" for name, address in rows))
 
@@ -145,7 +141,7 @@ def test_it_says_where_nodes_are(cluster, api):
     h.start()
     wait_for("in step again", in_step(h))
     assert writes(api) == before
-    assert metric(h, "writes_total") == 0 and metric(h, "names") == 2 and metric(h, "in_step") == 1
+    assert state(h)["writes"] == 0 and state(h)["names"] == 2 and h.metrics()["edgeway_hub_hosts_in_step"] == 1
     said = h.machine.run(h.lab.program("edgewayctl"), "--socket", h.socket, "status").stdout
     assert f"ConfigMap {NAMESPACE}/{NAME}, key {KEY}: in step, 2 names" in said
     used = [u for u in api.ctl("used", user=ACCOUNT) if u[2] == "configmaps"]
@@ -190,8 +186,8 @@ def test_two_replicas_write_once(cluster, api):
     for h in hubs:
         wait_for("in step", in_step(h))
         assert state(h)["names"] == 5 and state(h)["problem"] == ""
-    done = sum(metric(h, "writes_total") for h in hubs)
-    lost = sum(metric(h, "conflicts_total") for h in hubs)
+    done = sum(state(h)["writes"] for h in hubs)
+    lost = sum(state(h)["conflicts"] for h in hubs)
     assert 2 <= done <= 6 and len(writes(api)) == done + lost  # once for each change at most, the first of which made it
     # Either one goes on alone.
     hubs[0].process.kill()
@@ -206,10 +202,10 @@ def test_conflicts(cluster, api):
     wait_for("in step", in_step(h))
     api.ctl("fault", match=f"configmaps/{NAME}", do="status", status=409, count=3)
     api.apply(node("edge-1", "10.0.0.5"))
-    wait_for("conflicts", lambda: metric(h, "conflicts_total") >= 3)
+    wait_for("conflicts", lambda: state(h)["conflicts"] >= 3)
     api.kubectl("patch", "configmap", "-n", NAMESPACE, NAME, "--type=merge", "-p", '{"data":{"other":"theirs"}}')
     wait_for("ours", lambda: text(api) == lines(("edge-1", "10.0.0.5")))
-    assert text(api, "other") == "theirs" and metric(h, "conflicts_total") == 3
+    assert text(api, "other") == "theirs" and state(h)["conflicts"] == 3
     api.ctl("no_faults")
     wait_for("in step", in_step(h))
     # A real one: the watch is silent, so what the hub knows is old when it writes.
@@ -219,7 +215,7 @@ def test_conflicts(cluster, api):
     api.kubectl("patch", "configmap", "-n", NAMESPACE, NAME, "--type=merge", "-p", '{"data":{"other":"theirs again"}}')
     api.apply(node("edge-2", "10.0.0.6"))
     wait_for("ours", lambda: text(api) == lines(("edge-1", "10.0.0.5"), ("edge-2", "10.0.0.6")))
-    assert text(api, "other") == "theirs again" and metric(h, "conflicts_total") == 4
+    assert text(api, "other") == "theirs again" and state(h)["conflicts"] == 4
 
 
 def test_rights_and_remedies(cluster, api):
@@ -230,7 +226,7 @@ def test_rights_and_remedies(cluster, api):
     wait_for("told", lambda: "rbac-hosts.yaml" in state(h)["problem"])
     assert "list, watch and patch" in state(h)["problem"] and h.ready()
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in hosts_rights() if r[0] in ("list", "watch")])
-    wait_for("cannot create", lambda: metric(h, "failures_total") >= 1 and "rbac-hosts.yaml" in state(h)["problem"])
+    wait_for("cannot create", lambda: state(h)["failures"] >= 1 and "rbac-hosts.yaml" in state(h)["problem"])
     said = h.machine.run(h.lab.program("edgewayctl"), "--socket", h.socket, "status").stdout
     assert "NOT IN STEP" in said and "rbac-hosts.yaml" in said
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + hosts_rights())
@@ -263,7 +259,7 @@ def test_more_names_than_a_map_holds(cluster, api):
     assert 1048576 - 1000000 - 200 < len(got) <= 1048576 - 1000000
     assert got.splitlines()[0].startswith("10.111.111.111\ta-node-with-a-name-that-is-long-00000")
     left = 1000 - (len(got.splitlines()) - 1)
-    assert got.endswith(f"# edgeway-hub: {left} more do not fit\n") and metric(h, "left_out") == left
+    assert got.endswith(f"# edgeway-hub: {left} more do not fit\n") and state(h)["leftOut"] == left
     assert "do not fit into the hosts ConfigMap" in h.machine.run(h.lab.program("edgewayctl"), "--socket", h.socket, "status").stdout
     assert h.process.log().count("not all names fit") == 1
 

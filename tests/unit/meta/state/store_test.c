@@ -275,8 +275,8 @@ empty_file(void **state)
 	store_close(&store);
 }
 
-/* Fields of the file's header (sqlite.org/fileformat.html) that this SQLite, or this version of ours,
- * cannot use. */
+/* Fields of the file's header (sqlite.org/fileformat.html) with values that this SQLite, or this
+ * version of ours, cannot use. */
 static void
 header_fields(void **state)
 {
