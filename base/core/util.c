@@ -181,6 +181,22 @@ file_read(const char *path, size_t limit, char **data, size_t *len)
 }
 
 char *
+text_strip(char *text)
+{
+	static const char blanks[] = " \t\r\n", mark[] = "\xef\xbb\xbf";
+	size_t len;
+
+	if (strncmp(text, mark, sizeof mark - 1) == 0)
+		text += sizeof mark - 1;
+	text += strspn(text, blanks);
+	len = strlen(text);
+	while (len > 0 && strchr(blanks, text[len - 1]) != NULL)
+		len--;
+	text[len] = '\0';
+	return text;
+}
+
+char *
 file_in(const char *path, const char *name, const char *other)
 {
 	auto_free char *named = xasprintf("%s/%s", path, name);

@@ -67,6 +67,9 @@ void random_bytes(void *p, size_t n);
  * without the NUL. Returns 0 or -errno; -EFBIG when the file is larger than limit. */
 int file_read(const char *path, size_t limit, char **data, size_t *len);
 
+/* The text without a byte order mark at its begin and white space at both ends; cut in place. */
+char *text_strip(char *text);
+
 /* If path is a folder: its file `name`, or `other` if `name` does not exist. Otherwise the path
  * itself. On the heap. */
 char *file_in(const char *path, const char *name, const char *other);

@@ -154,15 +154,12 @@ int
 join_token_read(struct join_token *token, const char *path, const char *node, struct err *err)
 {
 	auto_free char *at = file_in(path, node, "token"), *text = NULL;
-	size_t len, n;
+	size_t len;
 	int rc = file_read(at, TOKEN_FILE_MAX, &text, &len);
 
 	if (rc < 0)
 		return err_set(err, rc, "hub.tokenFile: cannot read %s: %s", at, strerror(-rc));
-	n = strspn(text, " \t\r\n");
-	while (len > n && strchr(" \t\r\n", text[len - 1]) != NULL)
-		text[--len] = '\0';
-	rc = join_token_parse(token, text + n, err);
+	rc = join_token_parse(token, text_strip(text), err);
 	explicit_bzero(text, len);
 	return rc < 0 ? err_wrap(err, rc, "hub.tokenFile %s", at) : 0;
 }

@@ -5,14 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/log.h"
 #include "base/core/sock.h"
 #include "base/http/proxy.h"
+#include "base/tls/pki.h"
 #include "model/dial_guard.h"
 #include "src/common/option_checks.h"
 #include "src/common/option_files.h"
 #include "tunnel/tunnel.h"
 
-enum { HUB_PORT = 10000 };
+enum { HUB_PORT = 10000, CERT_BYTES_MAX = 64 * 1024 };
 
 #define ROW(type, member, ...) OPT_ROW(struct agent_options, type, member, __VA_ARGS__)
 static const struct opt table[] = {AGENT_OPTIONS(ROW)};
@@ -233,10 +235,6 @@ check_hub(struct agent_options *o, struct err *err)
 	}
 	if ((rc = option_pair(&c, "hub.cert", o->hub_cert, "hub.key", o->hub_key)) < 0)
 		return rc;
-	if (o->hub_token[0] != '\0' && !is_token(o->hub_token))
-		return complain(o, "hub.token", err,
-			"not a token: expected the last line that `edgewayctl token create` prints "
-			"on the hub (64 hex digits, a dot, a secret)");
 	if (o->hub_node_id[0] != '\0' && !option_is_dns_name(o->hub_node_id))
 		return complain(
 			o, "hub.nodeId", err, "expected letters a-z, digits, '-' and '.' only");
@@ -280,17 +278,53 @@ check_tracing(const struct agent_options *o, struct err *err)
 	return tracing_keys_check(o, &keys, err);
 }
 
-/* Secrets may be in files of their own. A node that has joined does not need a token or its file
- * any more. */
+/* Also with a certificate that has expired: what the node knows is to be served nevertheless. */
+static bool
+has_joined(const struct agent_options *o)
+{
+	auto_free char *path = o->hub_cert[0] != '\0' ? xstrdup(o->hub_cert)
+						      : xasprintf("%s/node.crt", o->data_dir),
+		       *cert = NULL;
+
+	return file_read(path, CERT_BYTES_MAX, &cert, NULL) == 0 &&
+		pki_cert_info(cert, NULL, NULL, NULL, NULL) == 0;
+}
+
+/* A node that has joined does not need a token or its file any more: what is wrong with the file
+ * does not stop it. */
+static int
+read_token(struct agent_options *o, struct err *err)
+{
+	struct option_check c = {.values = o, .err = err};
+	auto_free char *path = file_in(o->hub_token_file, o->node, "token");
+	bool optional = path[0] == '/' && o->hub_token[0] == '\0';
+	int rc;
+
+	if (optional && access(path, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	rc = option_from_file(&c, "hub.tokenFile", path, "hub.token", &o->hub_token);
+	if (rc == 0 && o->hub_token[0] != '\0' && !is_token(o->hub_token))
+		rc = complain(o, optional ? "hub.tokenFile" : "hub.token", err,
+			"%s%snot a token: expected the last line that `edgewayctl token create` "
+			"prints on the hub (64 hex digits, a dot, a secret)",
+			optional ? path : "", optional ? " is " : "");
+	if (rc == 0 || !optional || !has_joined(o))
+		return rc;
+	log_warn("agent",
+		"this node has joined and goes on without the token file file=%s reason=\"%s\"",
+		path, err->text);
+	*err = (struct err){0};
+	o->hub_token[0] = '\0';
+	return 0;
+}
+
+/* Secrets may be in files of their own. */
 static int
 read_files(struct agent_options *o, struct err *err)
 {
 	struct option_check c = {.values = o, .err = err};
-	auto_free char *token = file_in(o->hub_token_file, o->node, "token");
-	int rc = 0;
+	int rc = read_token(o, err);
 
-	if (token[0] != '/' || access(token, F_OK) == 0 || errno != ENOENT)
-		rc = option_from_file(&c, "hub.tokenFile", token, "hub.token", &o->hub_token);
 	if (rc == 0)
 		rc = option_from_file(
 			&c, "hub.proxyFile", o->hub_proxy_file, "hub.proxy", &o->hub_proxy);

@@ -12,8 +12,9 @@ static const char blanks[] = " \t\r\n";
 
 static int
 read_text(const struct option_check *c, const char *key, const char *path, const char *value_key,
-	bool given, char **text)
+	bool given, char **text, char **body)
 {
+	const char *fault = NULL;
 	size_t len;
 	int rc;
 
@@ -23,11 +24,11 @@ read_text(const struct option_check *c, const char *key, const char *path, const
 		return complain(c, key, "expected a full path such as /etc/edgeway/token");
 	if ((rc = file_read(path, SECRET_BYTES_MAX, text, &len)) < 0)
 		return complain(c, key, "cannot read %s: %s", path, strerror(-rc));
-	if (strlen(*text) == len && strspn(*text, blanks) != len)
-		return 0;
-	rc = complain(c, key, "%s %s", path, len == strlen(*text) ? "is empty" : "is no text");
-	free(take_ptr(text));
-	return rc;
+	if (strlen(*text) != len)
+		fault = "is no text";
+	else if (*(*body = text_strip(*text)) == '\0')
+		fault = "is empty";
+	return fault != NULL ? complain(c, key, "%s %s", path, fault) : 0;
 }
 
 int
@@ -35,22 +36,17 @@ option_from_file(const struct option_check *c, const char *key, const char *path
 	const char *value_key, char **value)
 {
 	auto_free char *text = NULL;
-	const char *at;
-	size_t len;
+	char *line;
 	int rc;
 
 	if (path[0] == '\0')
 		return 0;
-	if ((rc = read_text(c, key, path, value_key, (*value)[0] != '\0', &text)) < 0)
+	if ((rc = read_text(c, key, path, value_key, (*value)[0] != '\0', &text, &line)) < 0)
 		return rc;
-	at = text + strspn(text, blanks);
-	len = strlen(at);
-	while (strchr(blanks, at[len - 1]) != NULL)
-		len--;
-	if (memchr(at, '\n', len) != NULL)
+	if (strchr(line, '\n') != NULL)
 		return complain(c, key, "%s has more than one line", path);
 	free(*value);
-	*value = xstrndup(at, len);
+	*value = xstrdup(line);
 	return 0;
 }
 
@@ -59,15 +55,15 @@ option_list_from_file(const struct option_check *c, const char *key, const char 
 	const char *value_key, char ***list)
 {
 	auto_free char *text = NULL;
-	char *save = NULL;
+	char *save = NULL, *body;
 	size_t n = 0;
 	int rc;
 
 	if (path[0] == '\0')
 		return 0;
-	if ((rc = read_text(c, key, path, value_key, **list != NULL, &text)) < 0)
+	if ((rc = read_text(c, key, path, value_key, **list != NULL, &text, &body)) < 0)
 		return rc;
-	for (char *line = strtok_r(text, "\r\n", &save); line != NULL;
+	for (char *line = strtok_r(body, "\r\n", &save); line != NULL;
 		line = strtok_r(NULL, "\r\n", &save)) {
 		line += strspn(line, blanks);
 		if (line[0] == '\0' || line[0] == '#')

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/core/buf.h"
+#include "base/tls/pki.h"
 #include "src/agent/agent_options.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.secret"
@@ -77,7 +78,8 @@ refuses_content(const char *before, const char *after, const char *content, size
 static void
 secrets_come_from_files_and_are_not_shown(void **state)
 {
-	static const char token[] = "\n " TOKEN "\r\n", proxy[] = "http://u:p%40@proxy:3128\n",
+	static const char token[] = "\xef\xbb\xbf\n " TOKEN "\r\n",
+			  proxy[] = "http://u:p%40@proxy:3128\n",
 			  headers[] = "# of the collector\napi-key=a,b\n\n  x=y\n";
 	auto_free char *yaml = NULL;
 	struct agent_options o = {0};
@@ -121,7 +123,7 @@ a_file_that_holds_none_is_told(void **state)
 	refuses_content("hub: {tokenFile: ", "}", "s3cret\nb", 8, key, " has more than one line");
 	refuses_content("hub: {tokenFile: ", "}", "s3cret\0b", 8, key, " is no text");
 	refuses_content("hub: {tokenFile: ", "}", large, sizeof large - 1, key, ": File too large");
-	refuses_content("hub: {tokenFile: ", "}", "s3cret", 6, "hub.token: not a token", "");
+	refuses_content("hub: {tokenFile: ", "}", "s3cret", 6, key, " is not a token");
 	refuses_content(
 		"hub: {proxyFile: ", "}", "socks5://s3cret", 15, "hub.proxy: expected http://", "");
 	refuses_content("tracing: {endpoint: 'http://c', headersFile: ", "}", "s3cret", 6,
@@ -185,6 +187,42 @@ a_token_that_is_gone_is_none(void **state)
 	agent_options_free(&o);
 }
 
+/* A node that has joined is served on, whatever became of the file. */
+static void
+who_has_joined_needs_no_token(void **state)
+{
+	static const char *const contents[] = {
+		"", " \n", "# used up\n", "\"" TOKEN "\"\n", "a\nb\n"};
+	char dir[] = "/tmp/option-files-XXXXXX", path[64];
+	auto_free char *ca = NULL, *key = NULL, *cert = NULL, *yaml = NULL;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(pki_ca_new("node", 1, &ca, &key, NULL), 0);
+	cert = xasprintf("%s/node.crt", dir);
+	for (size_t i = 0; i < ARRAY_LEN(contents); i++) {
+		struct agent_options o = {0};
+
+		file_with(path, contents[i], strlen(contents[i]));
+		free(yaml);
+		yaml = xasprintf("dataDir: %s\nhub: {tokenFile: %s}", dir, path);
+		assert_int_equal(file_write(cert, ca, strlen(ca), 0600), 0);
+		assert_string_equal(load(&o, yaml), "");
+		assert_string_equal(o.hub_token, "");
+		agent_options_free(&o);
+		/* a certificate that is none does not count */
+		assert_int_equal(file_write(cert, "", 0, 0600), 0);
+		refuses(yaml, ":2: hub.tokenFile: /tmp/");
+		unlink(path);
+	}
+	free(yaml);
+	yaml = xasprintf("dataDir: %s\nhub: {token: s3cret}", dir);
+	assert_int_equal(file_write(cert, ca, strlen(ca), 0600), 0);
+	refuses(yaml, ":2: hub.token: not a token");
+	unlink(cert);
+	rmdir(dir);
+}
+
 int
 main(void)
 {
@@ -194,6 +232,7 @@ main(void)
 		cmocka_unit_test(a_value_and_a_file_are_one_too_many),
 		cmocka_unit_test(of_a_folder_the_nodes_own_file_goes_first),
 		cmocka_unit_test(a_token_that_is_gone_is_none),
+		cmocka_unit_test(who_has_joined_needs_no_token),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
