@@ -109,20 +109,21 @@ own_ca_make(struct certs *c, const char *cert_path, struct err *err)
 {
 	int rc = certs_ca_new(&c->ca_pem, &c->ca_key, err);
 
-	if (rc == 0)
-		rc = certs_ca_save(c->dir, c->ca_pem, c->ca_key, err);
+	if (rc == 0 && (rc = certs_ca_save(c->dir, c->ca_pem, c->ca_key, err)) < 0)
+		return err_wrap(err, rc, "dataDir cannot be written");
 	if (rc == 0)
 		log_info("hub", "made a CA of its own file=%s", cert_path);
 	return rc;
 }
 
-/* Tests with rmdir(2), which also removes an empty folder. */
+/* Tests with rmdir(2), which also removes an empty folder. On a read-only file system it fails
+ * whether there is one or not (EROFS): then it is for the attempt to write the CA to fail. */
 static bool
 any_node(const struct certs *c)
 {
 	auto_free char *path = xasprintf("%s/nodes", c->dir);
 
-	return rmdir(path) < 0 && errno != ENOENT;
+	return rmdir(path) < 0 && errno != ENOENT && errno != EROFS;
 }
 
 static int

@@ -56,6 +56,17 @@ def test_wrong_variable(mesh, spare):
     assert spare.run(mesh.lab.program("edgeway-agent"), "--check", "--hub.token", "0" * 64 + ".b", check=False, env=env).returncode == 0
 
 
+def test_a_first_start_that_cannot_write(mesh, spare):
+    """Nothing was there before: it is not taken for a CA that is gone."""
+    data = os.path.join(spare.dir, "read-only")
+    os.mkdir(data)
+    spare.run("mount", "-t", "tmpfs", "-o", "ro", "tmpfs", data)
+    p = spare.run(mesh.lab.program("edgeway-hub"), "--dataDir", data, "--source.manifests", spare.dir, "--admin.listen", "", "--admin.socket", "",
+                  "--ingress.http", "", check=False)
+    spare.run("umount", data)
+    assert p.returncode != 0 and f"dataDir cannot be written: cannot write {data}/ca.key: Read-only file system" in p.stderr
+
+
 def test_version_and_help(mesh, spare):
     for program in ("edgeway-agent", "edgeway-hub", "edgewayctl"):
         assert "0.1.0" in spare.run(mesh.lab.program(program), "--version").stdout
