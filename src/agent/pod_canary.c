@@ -32,6 +32,7 @@ enum {
 	BAD_LEAST = 2, /* rounds in a row */
 	PORT_FIRST = 32768, /* of our end */
 	PORTS = 28000,
+	RCODE_NXDOMAIN = 3,
 	HEAD_BYTES = 12, /* of a DNS message (RFC 1035 section 4.1.1) */
 	QUERY_MOST = 300,
 	NUMBER_TEXT = 17, /* as the listener writes it, with its line feed */
@@ -273,8 +274,13 @@ canary_on_answer(struct pod_canary *c, const struct frame *f)
 		s->len < c->query_len || memcmp(s->data, c->query, 2) != 0 ||
 		(s->data[2] & 0x80) == 0)
 		return;
+	/* Errors reach pods as other answers do. But we know the service's name: who does not is
+	 * somebody else. */
 	if ((s->data[3] & 15) != 0)
-		canary_note(c, &c->dns, "the answer is an error");
+		canary_note(c, &c->dns,
+			c->has_target && (s->data[3] & 15) == RCODE_NXDOMAIN
+				? "the answer is that the service's name does not exist"
+				: NULL);
 	else if (c->has_target &&
 		memmem(s->data + c->query_len, s->len - c->query_len, ip, sizeof ip) == NULL)
 		canary_note(c, &c->dns, "the answer is another address than the service's");

@@ -31,6 +31,8 @@ static struct {
 	int far; /* the bridge's end of the port, -1 none was opened */
 	unsigned opened;
 	uint32_t port_ip, expected;
+	bool has_service;
+	int rcode; /* with which DNS answers, -1 it does not */
 } bed;
 
 int
@@ -80,8 +82,8 @@ static bool
 bed_choose(void *arg, struct pod_canary_target *to)
 {
 	(void)arg;
-	(void)to;
-	return false;
+	*to = (struct pod_canary_target){.name = "web.default.svc", .ip = MESH + 1, .port = 80};
+	return bed.has_service;
 }
 
 static void
@@ -106,7 +108,7 @@ bed_up(void **state)
 
 	(void)state;
 	memset(&bed, 0, sizeof bed);
-	bed.far = -1;
+	bed.far = bed.rcode = -1;
 	assert_int_equal(loop_new(&bed.loop, &err), 0);
 	own.loop = bed.loop;
 	pod_canary_start(&bed.canary, &own);
@@ -257,7 +259,23 @@ a_flood_takes_a_share_of_the_loop(void **state)
 
 /* --- verdicts ------------------------------------------------------------------------------- */
 
-/* The bridge answers ARP, and nothing else. */
+static void
+bed_answer_dns(const struct frame *asked)
+{
+	const struct frame_path path = {.from = MESH, .to = asked->path.from};
+	uint8_t bytes[FRAME_MAX], answer[FRAME_DATA_MAX];
+	const struct frame_segment s = {.from_port = 53,
+		.to_port = asked->segment.from_port,
+		.data = answer,
+		.len = asked->segment.len};
+
+	memcpy(answer, asked->segment.data, s.len);
+	answer[2] |= 0x80;
+	answer[3] = (uint8_t)bed.rcode;
+	(void)!write(bed.far, bytes, frame_write_udp(bytes, &path, &s));
+}
+
+/* The bridge answers ARP, and nothing else but DNS by bed.rcode. */
 static void
 bed_answer_arp(void)
 {
@@ -269,6 +287,8 @@ bed_answer_arp(void)
 		frame_read(bytes, (size_t)n, &f);
 		if (f.kind == FRAME_ARP_ASK && f.path.to == BRIDGE)
 			bed_send_arp(BRIDGE, f.path.from, true);
+		else if (f.kind == FRAME_UDP && bed.rcode >= 0)
+			bed_answer_dns(&f);
 	}
 }
 
@@ -281,6 +301,28 @@ a_verdict_ends_with_the_rounds(void **state)
 	patience_until(patience_turn(bed.loop), bed_says("does not answer ARP"));
 	assert_false(pod_canary_failing(bed.canary));
 	assert_false(bed_says("\"state\":\"failing\""));
+}
+
+/* Before the first metadata our DNS has nothing to tell, and pods reach it nevertheless. */
+static void
+an_error_of_dns_is_an_answer(void **state)
+{
+	(void)state;
+	bed.rcode = 2;
+	patience_until((bed_answer_arp(), patience_turn(bed.loop)),
+		bed_says("\"dns\":{\"state\":\"ok\",\"good\":3,"));
+	assert_false(pod_canary_failing(bed.canary));
+}
+
+static void
+who_does_not_know_the_service_is_another_server(void **state)
+{
+	(void)state;
+	bed.has_service = true;
+	bed.rcode = 3;
+	patience_until((bed_answer_arp(), patience_turn(bed.loop)),
+		bed_says("\"fault\":\"the answer is that the service's name does not exist\""));
+	assert_true(pod_canary_failing(bed.canary));
 }
 
 int
@@ -298,6 +340,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 			a_flood_takes_a_share_of_the_loop, bed_up, bed_down),
 		cmocka_unit_test_setup_teardown(a_verdict_ends_with_the_rounds, bed_up, bed_down),
+		cmocka_unit_test_setup_teardown(an_error_of_dns_is_an_answer, bed_up, bed_down),
+		cmocka_unit_test_setup_teardown(
+			who_does_not_know_the_service_is_another_server, bed_up, bed_down),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
