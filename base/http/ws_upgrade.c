@@ -180,6 +180,8 @@ ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len
 		ws_set_why(c, "%s refused: HTTP status %u", c->host, status);
 	else if (ssl != NULL && pki_peer_alert(ssl, why, sizeof why))
 		ws_set_why(c, "%s", why);
+	else if (ssl != NULL && pki_peer_no_tls(ssl))
+		ws_set_why(c, "what listens at %s does not speak TLS", c->peer_addr);
 	else if (ssl == NULL)
 		/* libwebsockets 4.1 has consumed the socket's error; timeouts are our own (ws.c) */
 		ws_set_why(c, "cannot connect to %s: " WS_REFUSED_OR_UNREACHABLE, c->peer_addr);

@@ -173,3 +173,9 @@ pki_peer_alert(SSL *ssl, char *why, size_t size)
 		SSL_alert_desc_string_long(alert));
 	return true;
 }
+
+bool
+pki_peer_no_tls(const SSL *ssl)
+{
+	return SSL_get_state(ssl) == TLS_ST_CW_CLNT_HELLO && BIO_number_read(SSL_get_rbio(ssl)) > 0;
+}

@@ -44,5 +44,7 @@ int64_t pki_peer_not_after(const struct ssl_st *ssl);
 void pki_watch_client(struct ssl_ctx_st *ctx);
 /* Client: describes the alert with which the server ended the connection; false when none came. */
 bool pki_peer_alert(struct ssl_st *ssl, char *why, size_t size);
+/* Client, after a handshake that failed without an alert: bytes came, and were no TLS. */
+bool pki_peer_no_tls(const struct ssl_st *ssl);
 
 #endif

@@ -36,6 +36,9 @@ static const struct hub_client_cause causes[] = {
 		"who listens there is no hub, or hangs: look at the hub's log and processes; a "
 		"load "
 		"balancer in front must pass TLS through (L4)"},
+	{"does not speak TLS", "hub-no-tls",
+		"is it the hub's port (`listen` of the hub)? Another program, such as ssh or a web "
+		"server, answers there"},
 	{"not valid yet", "hub-clock", HUB_CLIENT_CLOCK},
 	{"has expired (or", "hub-clock", HUB_CLIENT_CLOCK},
 	{"certificate expired", "certificate-expired", HUB_CLIENT_TOKEN},

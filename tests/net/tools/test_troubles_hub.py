@@ -4,7 +4,7 @@ import time
 import pytest
 
 import tunnelkit
-from lab import HUB_ADDRESS, faketime, wait_for
+from lab import BARE_PYTHON, HUB_ADDRESS, faketime, wait_for
 from troubles import Town, gone, told, well
 
 pytestmark = pytest.mark.plain_build  # what is told; what does it has tests of its own
@@ -55,6 +55,18 @@ def test_hub_frozen(town):
     told(town.agent, "hub-frozen", "fault", "it takes the connection")
     town.hub.process.popen.send_signal(18)
     gone(town.agent, "hub-frozen")
+
+
+@pytest.mark.parametrize("port, greeting", ((22, "SSH-2.0-OpenSSH_9.2\\r\\n"), (8080, "HTTP/1.1 400 Bad Request\\r\\n\\r\\n")))
+def test_no_tls_there(town, port, greeting):
+    """Another program's port: ssh speaks at once, a web server once it has read."""
+    town.hub.machine.start(f"other-{port}", *BARE_PYTHON, "-c",
+                           f"import socket\ns = socket.create_server(('{HUB_ADDRESS}', {port}))\nwhile True:\n    c = s.accept()[0]\n"
+                           f"    {port} == 22 or c.recv(9999)\n    c.sendall(b'{greeting}')\n    c.close()")
+    agent = town.newcomer("--hub.url", f"wss://{HUB_ADDRESS}:{port}", token=town.hub.token("--node", "edge-2"))
+    told(agent, "hub-no-tls", "fault", f"what listens at {HUB_ADDRESS}:{port} does not speak TLS")
+    agent.stop()
+    well(town)
 
 
 def test_tunnel_silent(town):
