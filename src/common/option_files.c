@@ -12,9 +12,9 @@ static const char blanks[] = " \t\r\n";
 
 static int
 read_text(const struct option_check *c, const char *key, const char *path, const char *value_key,
-	bool given, char **text, char **body)
+	bool given, char **text)
 {
-	const char *fault = NULL;
+	auto_free char *read = NULL;
 	size_t len;
 	int rc;
 
@@ -22,13 +22,12 @@ read_text(const struct option_check *c, const char *key, const char *path, const
 		return complain(c, key, "%s is given as well: set one of them", value_key);
 	if (path[0] != '/')
 		return complain(c, key, "expected a full path such as /etc/edgeway/token");
-	if ((rc = file_read(path, SECRET_BYTES_MAX, text, &len)) < 0)
+	if ((rc = file_read(path, SECRET_BYTES_MAX, &read, &len)) < 0)
 		return complain(c, key, "cannot read %s: %s", path, strerror(-rc));
-	if (strlen(*text) != len)
-		fault = "is no text";
-	else if (*(*body = text_strip(*text)) == '\0')
-		fault = "is empty";
-	return fault != NULL ? complain(c, key, "%s %s", path, fault) : 0;
+	if (strlen(read) != len)
+		return complain(c, key, "%s is no text", path);
+	*text = xstrdup(text_strip(read));
+	return **text == '\0' ? complain(c, key, "%s is empty", path) : 0;
 }
 
 int
@@ -36,17 +35,16 @@ option_from_file(const struct option_check *c, const char *key, const char *path
 	const char *value_key, char **value)
 {
 	auto_free char *text = NULL;
-	char *line;
 	int rc;
 
 	if (path[0] == '\0')
 		return 0;
-	if ((rc = read_text(c, key, path, value_key, (*value)[0] != '\0', &text, &line)) < 0)
+	if ((rc = read_text(c, key, path, value_key, (*value)[0] != '\0', &text)) < 0)
 		return rc;
-	if (strchr(line, '\n') != NULL)
+	if (strchr(text, '\n') != NULL)
 		return complain(c, key, "%s has more than one line", path);
 	free(*value);
-	*value = xstrdup(line);
+	*value = take_ptr(&text);
 	return 0;
 }
 
@@ -55,15 +53,15 @@ option_list_from_file(const struct option_check *c, const char *key, const char 
 	const char *value_key, char ***list)
 {
 	auto_free char *text = NULL;
-	char *save = NULL, *body;
+	char *save = NULL;
 	size_t n = 0;
 	int rc;
 
 	if (path[0] == '\0')
 		return 0;
-	if ((rc = read_text(c, key, path, value_key, **list != NULL, &text, &body)) < 0)
+	if ((rc = read_text(c, key, path, value_key, **list != NULL, &text)) < 0)
 		return rc;
-	for (char *line = strtok_r(body, "\r\n", &save); line != NULL;
+	for (char *line = strtok_r(text, "\r\n", &save); line != NULL;
 		line = strtok_r(NULL, "\r\n", &save)) {
 		line += strspn(line, blanks);
 		if (line[0] == '\0' || line[0] == '#')

@@ -13,9 +13,9 @@
 
 #include "src/common/option_checks.h"
 
-/* Sets *value (the old one is freed) to the single line of the file `path`, without a byte
- * order mark and surrounding white space; path "": does nothing. -EINVAL: value is given as well, or the file cannot be read,
- * is empty, larger than 16 KiB or not text. */
+/* Sets *value (the old one is freed) to the single line of the file `path`, without a byte order
+ * mark and surrounding white space; path "": does nothing. -EINVAL: value is given as well, or the
+ * file cannot be read, is empty, larger than 16 KiB or not text. */
 int option_from_file(const struct option_check *c, const char *key, const char *path,
 	const char *value_key, char **value);
 
