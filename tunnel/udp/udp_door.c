@@ -3,6 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/fair_share.h"
+
 enum {
 	SWEEP_MS = 500, /* at most; a quarter of short idle timeouts */
 	SWEEP_LEAST_MS = 25,
@@ -15,7 +17,8 @@ struct udp_door {
 	struct watch *watch;
 	struct timer *sweep; /* while there are flows */
 	struct flows *flows;
-	unsigned dialling;
+	struct fair_share *dials;
+	uint64_t seed; /* of the clients' slots there */
 	bool draining;
 	uint64_t opened;
 	struct dgram_tally tally;
@@ -43,6 +46,14 @@ udp_door_count(struct dgram_count *a, struct dgram_count *b, size_t n)
 	b->bytes += n;
 }
 
+static void
+udp_door_dialled(struct udp_flow *f)
+{
+	if (f->dialling)
+		fair_share_give(f->door->dials, f->slot, 1);
+	f->dialling = false;
+}
+
 /* --- end of a flow -------------------------------------------------------------------------- */
 
 /* Tells the owner, if it has one, once. */
@@ -52,9 +63,7 @@ let_go(struct udp_flow *f, unsigned status, const char *why)
 	struct udp_door *d = f->door;
 	bool asked = f->dialling || f->stream != NULL;
 
-	if (f->dialling)
-		d->dialling--;
-	f->dialling = false;
+	udp_door_dialled(f);
 	if (asked)
 		d->setup.events->over(d->setup.arg, f, status, why);
 	stream_close(&f->stream, STREAM_CANCELLED);
@@ -210,8 +219,7 @@ send_kept(struct udp_flow *f)
 void
 udp_flow_join(struct udp_flow *f, struct stream *stream)
 {
-	f->dialling = false;
-	f->door->dialling--;
+	udp_door_dialled(f);
 	f->door->opened++;
 	f->stream = stream;
 	stream_use(f->stream, &stream_events, f);
@@ -241,10 +249,11 @@ udp_door_begin(struct udp_door *d, const struct flow_key *key, const struct pkti
 {
 	uint64_t sweep =
 		MIN(MAX(d->setup.idle_ms / 4, (uint64_t)SWEEP_LEAST_MS), (uint64_t)SWEEP_MS);
+	uint16_t slot = fair_share_slot_of(&way->peer, d->seed);
 	struct flow_entry *victim;
 	struct udp_flow *f;
 
-	if (d->dialling >= UDP_DIALS || d->draining) {
+	if (d->draining || !fair_share_take(d->dials, slot, 1)) {
 		d->tally.dropped[d->draining ? DROP_UNREACHABLE : DROP_DIALLING]++;
 		return;
 	}
@@ -253,13 +262,13 @@ udp_door_begin(struct udp_door *d, const struct flow_key *key, const struct pkti
 	f = xcalloc(1, sizeof *f);
 	f->door = d;
 	f->way = *way;
+	f->slot = slot;
 	f->started_ms = now_ms(d);
 	flows_add(d->flows, &f->entry, key, f->started_ms);
 	if (!timer_active(d->sweep))
 		timer_start(d->sweep, sweep, sweep);
 	dgram_keep(&f->kept, data, n);
 	f->dialling = true;
-	d->dialling++;
 	d->setup.events->begun(d->setup.arg, f);
 }
 
@@ -348,6 +357,8 @@ udp_door_open(const struct udp_door_setup *setup, struct udp_door **out, struct 
 			[FLOW_BRIEF] = MIN((uint64_t)UDP_BRIEF_MS, idle_ms),
 			[FLOW_LASTING] = idle_ms},
 	});
+	d->dials = fair_share_new(UDP_DIALS);
+	random_bytes(&d->seed, sizeof d->seed);
 	d->sweep = timer_new(setup->loop, on_sweep, d);
 	d->watch = watch_start(setup->loop, fd, WATCH_READ, on_ready, d);
 	*out = d;
@@ -367,6 +378,7 @@ udp_door_close(struct udp_door **out, const char *why)
 	watch_stop(&d->watch);
 	timer_free(&d->sweep);
 	flows_free(&d->flows);
+	fair_share_free(&d->dials);
 	close(d->fd);
 	free(d);
 }

@@ -28,7 +28,7 @@ enum {
 	UDP_BRIEF_MS = 10 * 1000, /* idle timeout of a query that has its answer */
 	UDP_REFUSED_MS = 1000,
 	UDP_FLOWS = 1024,
-	UDP_DIALS = 64, /* pending for one door */
+	UDP_DIALS = 128, /* pending for one door; of these one client has a half at most */
 	UDP_FLOW_GONE = 499, /* status: the flow ended before it had a stream */
 };
 
@@ -39,6 +39,7 @@ struct udp_flow { /* read-only for the owner, except `own` */
 	struct udp_door *door;
 	void *own;
 	struct pktinfo_way way; /* path back to the client */
+	uint16_t slot; /* of the client, among those that dial */
 	bool dialling; /* until it has a stream or is refused */
 	struct dgram_kept kept; /* datagrams that came meanwhile */
 	struct stream *stream; /* NULL: not yet, or refused */

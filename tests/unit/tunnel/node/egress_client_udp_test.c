@@ -305,10 +305,10 @@ a_client_has_its_share(void **state)
 
 	egress_client_udp_listen(b->udp, INADDR_LOOPBACK);
 	for (unsigned i = 0; i < ARRAY_LEN(fds); i++) {
-		auto_free char *name = xasprintf("s%u", i / (UDP_DIALS - 1));
+		auto_free char *name = xasprintf("s%u", i / (UDP_DIALS / 2));
 		bool last = i == ARRAY_LEN(fds) - 1;
 
-		if (i % (UDP_DIALS - 1) == 0)
+		if (i % (UDP_DIALS / 2) == 0)
 			use(b, name, make(name, "udp", POD("b", "2")));
 		if (last)
 			turn_until(b, "\"dropped\":1");
@@ -316,6 +316,29 @@ a_client_has_its_share(void **state)
 	}
 	assert_true(says(b, false, "{\"flows\":256,"));
 	turn_until(b, "{\"flows\":257,");
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+}
+
+/* Flows that wait for the hub: one client leaves as many places of a port as it takes. */
+static void
+a_client_leaves_places_to_dial(void **state)
+{
+	struct bed *b = *state;
+	int fds[UDP_DIALS + 1];
+
+	use(b, "one", make("one", "udp", POD("b", "2")));
+	egress_client_udp_listen(b->udp, INADDR_LOOPBACK);
+	for (unsigned i = 0; i < UDP_DIALS; i++)
+		fds[i] = sender(b, "one", INADDR_LOOPBACK);
+	turn_until(b, "\"dropped\":64");
+	assert_true(says(b, false, "{\"flows\":64,"));
+	fds[UDP_DIALS] = sender(b, "one", INADDR_LOOPBACK + 1);
+	turn_until(b, "{\"flows\":65,");
+	turn_until(b, "{\"flows\":0,"); /* refused: their places are free again */
+	close(fds[UDP_DIALS]);
+	fds[UDP_DIALS] = sender(b, "one", INADDR_LOOPBACK);
+	turn_until(b, "{\"flows\":1,");
 	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
 		close(fds[i]);
 }
@@ -352,6 +375,7 @@ main(void)
 		T(another_address_means_other_doors),
 		T(flows_end_with_their_endpoint),
 		T(a_client_has_its_share),
+		T(a_client_leaves_places_to_dial),
 		T(without_a_hub_it_is_refused),
 	};
 
