@@ -9,16 +9,30 @@
 
 /*
  * NetworkPolicies: which pods they restrict, and which callers they permit. Only ingress matters
- * here. Anything beyond our limits restricts: an invalid pod selector selects all pods of the
- * namespace, an invalid peer permits nobody.
+ * here. Anything beyond our limits, or of another kind than it must be, restricts: an invalid pod
+ * selector selects all pods of the namespace, an invalid peer permits nobody, an invalid port none.
  */
 
 enum { NETPOLICY_RULES_MAX = 256, NETPOLICY_PORTS_MAX = 256 };
 
+/* Whether what is there is of this kind; if not, that is reported, and the caller closes. Unlike
+ * with kube_list the object stays valid: a policy that is refused would restrict nothing. */
+static bool
+netpolicy_is(struct decoder *d, const struct tree_node *n, enum tree_kind kind)
+{
+	static const char *const names[] = {"text", "map", "list"};
+
+	if (tree_is_null(n) || n->kind == kind)
+		return true;
+	kube_note(d, n, "%s: a %s expected; it counts as closed",
+		n->key != NULL ? n->key : "an item of a list", names[kind]);
+	return false;
+}
+
 /* --- label selectors ------------------------------------------------------------------------ */
 
 static bool
-netpolicy_add_expression(struct buf *to, const struct tree_node *e)
+netpolicy_add_expression(struct decoder *d, struct buf *to, const struct tree_node *e)
 {
 	static const struct {
 		const char *name, *before, *behind;
@@ -27,8 +41,11 @@ netpolicy_add_expression(struct buf *to, const struct tree_node *e)
 		{"Exists", "", "", false}, {"DoesNotExist", "!", "", false}};
 	const char *key = tree_text(tree_get(e, "key"), ""),
 		   *operator= tree_text(tree_get(e, "operator"), "");
+	const struct tree_node *values = tree_get(e, "values");
 	const char *comma = "";
 
+	if (!netpolicy_is(d, values, TREE_LIST))
+		return false;
 	for (size_t i = 0; i < ARRAY_LEN(operators); i++) {
 		if (strcmp(operators[i].name, operator) != 0)
 			continue;
@@ -36,7 +53,7 @@ netpolicy_add_expression(struct buf *to, const struct tree_node *e)
 			operators[i].behind);
 		if (!operators[i].values)
 			return *key != '\0';
-		tree_each(tree_get(e, "values"), v) {
+		tree_each(values, v) {
 			buf_printf(to, "%s%s", comma, tree_text(v, "?"));
 			comma = ",";
 		}
@@ -51,17 +68,22 @@ netpolicy_add_expression(struct buf *to, const struct tree_node *e)
 static char *
 netpolicy_selector(struct decoder *d, const struct tree_node *n)
 {
+	const struct tree_node *labels = tree_get(n, "matchLabels"),
+			       *expressions = tree_get(n, "matchExpressions");
 	auto_buf struct buf text;
 	struct selector *parsed = NULL;
 	struct err err = {0};
 	bool ok = true;
 
 	buf_init(&text, BUF_UNLIMITED);
-	tree_each(tree_get(n, "matchLabels"), l)
+	if (!netpolicy_is(d, n, TREE_MAP) || !netpolicy_is(d, labels, TREE_MAP) ||
+		!netpolicy_is(d, expressions, TREE_LIST))
+		return NULL;
+	tree_each(labels, l)
 		buf_printf(
 			&text, "%s%s=%s", buf_len(&text) > 0 ? "," : "", l->key, tree_text(l, "?"));
-	tree_each(tree_get(n, "matchExpressions"), e)
-		ok = ok && netpolicy_add_expression(&text, e);
+	tree_each(expressions, e)
+		ok = ok && netpolicy_add_expression(d, &text, e);
 	if (ok && buf_len(&text) == 0)
 		return xstrdup("*");
 	if (!ok)
@@ -81,12 +103,15 @@ netpolicy_addresses(struct decoder *d, const struct tree_node *block)
 {
 	auto_buf struct buf text;
 	struct network network;
+	const struct tree_node *except = tree_get(block, "except");
 	const char *cidr = tree_text(tree_get(block, "cidr"), "");
 	bool ok = network_parse(&network, cidr);
 
 	buf_init(&text, BUF_UNLIMITED);
+	if (!netpolicy_is(d, except, TREE_LIST))
+		return NULL;
 	buf_adds(&text, cidr);
-	tree_each(tree_get(block, "except"), e) {
+	tree_each(except, e) {
 		ok = ok && network_parse(&network, tree_text(e, ""));
 		buf_printf(&text, ",!%s", tree_text(e, ""));
 	}
@@ -104,6 +129,12 @@ netpolicy_read_peer(struct decoder *d, const struct tree_node *n, struct kube_ne
 			       *namespaces = tree_get(n, "namespaceSelector"),
 			       *block = tree_get(n, "ipBlock");
 
+	if (!netpolicy_is(d, n, TREE_MAP))
+		return false;
+	if (!tree_is_null(block) && !(tree_is_null(pods) && tree_is_null(namespaces))) {
+		kube_note(d, n, "ipBlock beside a selector; it counts as nobody");
+		return false;
+	}
 	if (!tree_is_null(block))
 		return (p->addresses = netpolicy_addresses(d, block)) != NULL;
 	if (tree_is_null(pods) && tree_is_null(namespaces))
@@ -123,14 +154,28 @@ netpolicy_peer_fini(struct kube_netpolicy_peer *p)
 	free(p->addresses);
 }
 
-static void
+/* False: it is none of ours, and opens nothing. */
+static bool
+netpolicy_read_protocol(struct decoder *d, const struct tree_node *n, uint8_t *protocol)
+{
+	int found = netpolicy_is(d, n, TREE_SCALAR) ? kube_find_protocol(tree_text(n, "TCP")) : -1;
+
+	if (found < 0 && n->kind == TREE_SCALAR)
+		kube_note(d, n, "protocol: '%.20s' is not TCP, UDP or SCTP; it counts as closed",
+			n->text);
+	*protocol = (uint8_t)found;
+	return found >= 0;
+}
+
+static bool
 netpolicy_read_port(struct decoder *d, const struct tree_node *n, struct kube_netpolicy_port *port)
 {
 	const struct tree_node *number = tree_get(n, "port");
 	int64_t from = 0, to = 0;
 
-	port->protocol = kube_protocol(d, n);
-	port->name = xstrdup("");
+	if (!netpolicy_is(d, n, TREE_MAP) || !netpolicy_is(d, number, TREE_SCALAR) ||
+		!netpolicy_read_protocol(d, tree_get(n, "protocol"), &port->protocol))
+		return false;
 	if (tree_is_null(number)) {
 		port->from = 1;
 		port->to = UINT16_MAX;
@@ -138,20 +183,16 @@ netpolicy_read_port(struct decoder *d, const struct tree_node *n, struct kube_ne
 		port->from = port->to = (uint16_t)from;
 		if (tree_int(tree_get(n, "endPort"), from, UINT16_MAX, &to) == 0)
 			port->to = (uint16_t)to;
-	} else {
-		free(port->name);
-		port->name = xstrdup(tree_text(number, ""));
 	}
+	port->name = xstrdup(from == 0 ? tree_text(number, "") : "");
+	return true;
 }
 
 static void
-netpolicy_read_rule(struct decoder *d, const struct tree_node *n, struct kube_netpolicy_rule *rule)
+netpolicy_read_peers(
+	struct decoder *d, const struct tree_node *from, struct kube_netpolicy_rule *rule)
 {
-	const struct tree_node *from = kube_list(d, n, "from"), *ports = kube_list(d, n, "ports");
-
-	rule->anybody = kube_count(from) == 0;
 	rule->peers = xcalloc(kube_count(from) + 1, sizeof *rule->peers);
-	rule->ports = xcalloc(kube_count(ports) + 1, sizeof *rule->ports);
 	tree_each(from, p) {
 		if (rule->n_peers == ALLOW_FROM_PEERS_MAX) {
 			kube_note(d, p, "more than %d peers in a rule, the rest counts as nobody",
@@ -165,22 +206,44 @@ netpolicy_read_rule(struct decoder *d, const struct tree_node *n, struct kube_ne
 			rule->peers[rule->n_peers] = (struct kube_netpolicy_peer){0};
 		}
 	}
+}
+
+/* Only a list that is absent or empty means everybody, and every port. */
+static void
+netpolicy_read_rule(struct decoder *d, const struct tree_node *n, struct kube_netpolicy_rule *rule)
+{
+	const struct tree_node *from = tree_get(n, "from"), *ports = tree_get(n, "ports");
+
+	if (!netpolicy_is(d, n, TREE_MAP) || !netpolicy_is(d, from, TREE_LIST) ||
+		!netpolicy_is(d, ports, TREE_LIST))
+		return;
+	rule->anybody = kube_count(from) == 0;
+	netpolicy_read_peers(d, from, rule);
 	rule->any_port = kube_count(ports) == 0;
+	rule->ports = xcalloc(kube_count(ports) + 1, sizeof *rule->ports);
 	tree_each(ports, p) {
-		if (rule->n_ports < NETPOLICY_PORTS_MAX)
-			netpolicy_read_port(d, p, &rule->ports[rule->n_ports++]);
+		if (rule->n_ports < NETPOLICY_PORTS_MAX &&
+			netpolicy_read_port(d, p, &rule->ports[rule->n_ports]))
+			rule->n_ports++;
 	}
 }
 
-/* Without policyTypes every policy applies to ingress. */
+/* Without policyTypes every policy applies to ingress, and with a type that we do not know. */
 static bool
-netpolicy_is_ingress(const struct tree_node *spec)
+netpolicy_is_ingress(struct decoder *d, const struct tree_node *types)
 {
-	const struct tree_node *types = tree_get(spec, "policyTypes");
-	bool found = kube_count(types) == 0;
+	bool found = !netpolicy_is(d, types, TREE_LIST) || kube_count(types) == 0;
 
-	tree_each(types, t)
-		found = found || strcmp(tree_text(t, ""), "Ingress") == 0;
+	tree_each(types, t) {
+		const char *type = tree_text(t, "");
+
+		if (strcmp(type, "Egress") == 0)
+			continue;
+		found = true;
+		if (strcmp(type, "Ingress") != 0)
+			kube_note(d, t, "policyTypes: '%.20s' is not known; it counts as Ingress",
+				type);
+	}
 	return found;
 }
 
@@ -188,12 +251,15 @@ void
 kube_netpolicy_decode(struct decoder *d, const struct tree_node *n, struct kube_netpolicy *p)
 {
 	const struct tree_node *spec = tree_get(n, "spec"), *pods = tree_get(spec, "podSelector");
-	const struct tree_node *rules = kube_list(d, spec, "ingress");
+	const struct tree_node *rules = tree_get(spec, "ingress");
 
-	p->ingress = netpolicy_is_ingress(spec);
+	netpolicy_is(d, spec, TREE_MAP); /* any other has no rules, so it closes */
+	p->ingress = netpolicy_is_ingress(d, tree_get(spec, "policyTypes"));
 	p->pods = tree_is_null(pods) ? NULL : netpolicy_selector(d, pods);
 	if (p->pods == NULL)
 		p->pods = xstrdup("*");
+	if (!netpolicy_is(d, rules, TREE_LIST))
+		return;
 	p->rules = xcalloc(kube_count(rules) + 1, sizeof *p->rules);
 	tree_each(rules, r) {
 		if (p->n_rules == NETPOLICY_RULES_MAX) {

@@ -27,6 +27,8 @@ char *kube_text(
 	struct decoder *d, const struct tree_node *map, const char *key, kube_check_fn check);
 /* 1..65535; 0 when absent. */
 uint16_t kube_port(struct decoder *d, const struct tree_node *map, const char *key);
+/* enum kube_protocol; -1: none of them. */
+int kube_find_protocol(const char *word);
 uint8_t kube_protocol(struct decoder *d, const struct tree_node *map);
 struct kube_labels kube_labels(struct decoder *d, const struct tree_node *map);
 /* Adds the label unless there is one with that key. */

@@ -86,19 +86,28 @@ kube_port(struct decoder *d, const struct tree_node *map, const char *key)
 	return 0;
 }
 
+int
+kube_find_protocol(const char *word)
+{
+	static const char *const words[] = {
+		[KUBE_TCP] = "TCP", [KUBE_UDP] = "UDP", [KUBE_SCTP] = "SCTP"};
+
+	for (int i = 0; i < (int)ARRAY_LEN(words); i++)
+		if (strcmp(words[i], word) == 0)
+			return i;
+	return -1;
+}
+
 uint8_t
 kube_protocol(struct decoder *d, const struct tree_node *map)
 {
 	const char *word = tree_text(tree_get(map, "protocol"), "TCP");
+	int found = kube_find_protocol(word);
 
-	if (strcmp(word, "TCP") == 0)
-		return KUBE_TCP;
-	if (strcmp(word, "UDP") == 0)
-		return KUBE_UDP;
-	if (strcmp(word, "SCTP") != 0)
+	if (found < 0)
 		kube_wrong(d, tree_get(map, "protocol"),
 			"protocol: '%.20s' is not TCP, UDP or SCTP", word);
-	return KUBE_SCTP;
+	return found < 0 ? KUBE_SCTP : (uint8_t)found;
 }
 
 const struct tree_node *

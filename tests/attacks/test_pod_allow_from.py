@@ -152,3 +152,18 @@ def test_it_is_told(site):
     log = site.agents[0].process.log()
     assert "a call was denied client=" in log and "namespace=ops service=default/db" in log
     assert site.agents[0].metrics()['edgeway_lb_errors_total{reason="allow_from"}'] > 0
+
+
+def test_a_policy_that_cannot_be_read(site):
+    """A slip in a policy that is there when the hub starts: nobody comes in by it."""
+    site.show_services(None, clusterIP=CLUSTER_IP)
+    for caller in (site.foe, site.far_foe):
+        wait_for("open", lambda c=caller: site.http(c)[0] == 200)
+    site.hub.process.stop()
+    site.policies({"podSelector": {"matchLabels": {"app": "db"}}, "ingress": [{"from": {"namespaceSelector": {}}}]})
+    site.hub.start()
+    for caller in (site.foe, site.far_foe):
+        wait_for("closed", lambda c=caller: site.http(c)[0] == 403, 30)
+    with site.untouched():
+        assert site.http(site.foe)[0] == 403 and site.tcp(site.foe) is None and site.udp(site.foe) == "-"
+    assert "from: a list expected; it counts as closed" in site.hub.process.log()

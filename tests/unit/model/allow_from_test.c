@@ -455,6 +455,7 @@ policies_close_the_pods_that_they_select(void **state)
 			"podSelector: {matchExpressions: [{key: app, operator: DoesNotExist}]}"),
 		"", "");
 	expect_gates(POLICY("p", "podSelector: {}, policyTypes: [Egress]"), "", "");
+	expect_gates(POLICY("p", "podSelector: ~, policyTypes: ~, ingress: ~"), "none", "none");
 	/* A rule without `from` lets everybody in, one without `ports` to all of them. */
 	expect_gates(POLICY("p", "podSelector: {}, ingress: [{}]"), "", "");
 	expect_gates(POLICY("p", "podSelector: {}, ingress: [{ports: [{port: 80}]}]"), "", "none");
@@ -523,6 +524,32 @@ what_a_policy_says_beyond_our_limits_closes(void **state)
 			"podSelector: {}, ingress: [{from: [{podSelector: {matchExpressions: "
 			"[{key: a, operator: In}]}}]}]"),
 		POLICY("p", "podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/99}}]}]"),
+		POLICY("p", "podSelector: db"),
+		POLICY("p", "podSelector: {matchLabels: [a]}"),
+		POLICY("p", "podSelector: {matchExpressions: a}"),
+		POLICY("p", "podSelector: {}, ingress: {from: []}"),
+		POLICY("p", "podSelector: {}, ingress: [x]"),
+		POLICY("p", "podSelector: {}, ingress: [{from: {podSelector: {}}}]"),
+		POLICY("p", "podSelector: {}, ingress: [{ports: {port: 80}}]"),
+		POLICY("p", "podSelector: {}, ingress: [{ports: [80]}]"),
+		POLICY("p", "podSelector: {}, ingress: [{ports: [{protocol: tcp}]}]"),
+		POLICY("p", "podSelector: {}, ingress: [{ports: [{protocol: [TCP]}]}]"),
+		POLICY("p", "podSelector: {}, ingress: [{from: [{namespaceSelector: team}]}]"),
+		POLICY("p",
+			"podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: a}}]}]"),
+		POLICY("p",
+			"podSelector: {}, ingress: [{from: [{podSelector: {matchExpressions: "
+			"a}}]}]"),
+		POLICY("p",
+			"podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0, except: "
+			"10.0.0.0/8}}]}]"),
+		POLICY("p",
+			"podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0}, "
+			"podSelector: {}}]}]"),
+		POLICY("p", "podSelector: {}, policyTypes: [ingress]"),
+		POLICY("p", "podSelector: {}, policyTypes: {a: Egress}"),
+		"---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\n"
+		"spec: closed\n",
 	};
 
 	(void)state;
