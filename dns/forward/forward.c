@@ -353,6 +353,8 @@ forward_judge(const struct ask *a, int status, const uint8_t *answer, size_t len
 		return HEARD_NOTHING;
 	}
 	upstream_heard(a->u, a->start_ms, forward_good(answer, len));
+	if (len >= DNS_HEADER)
+		upstream_judge(a->u, a->sent, a->len, answer[3] & 15u);
 	if (!kept_case(a, answer, len))
 		return HEARD_FOLDED;
 	return forward_good(answer, len) ? HEARD_GOOD : HEARD_BAD;

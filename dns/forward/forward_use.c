@@ -34,6 +34,7 @@ counters_for(struct forward *f, const struct addr *a, const struct addr *upstrea
 			continue;
 		atomic_store(&c->key, key);
 		c->queries = c->failures = c->timeouts = c->latency_us = 0;
+		c->errors = c->good_ms = 0;
 		return c;
 	}
 	return NULL;

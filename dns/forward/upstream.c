@@ -5,6 +5,7 @@
 
 #include "base/core/hash.h"
 #include "base/core/log.h"
+#include "dns/answer/message.h"
 
 enum {
 	TRY_MS = 600, /* per try, doubled for each further one */
@@ -166,6 +167,31 @@ upstream_heard(struct upstream *u, uint64_t start_ms, bool good)
 	if (!good)
 		upstream_add(&u->count->failures);
 	show_state(u);
+}
+
+void
+upstream_judge(struct upstream *u, const uint8_t *query, size_t len, unsigned rcode)
+{
+	struct upstream_count *c = u->count;
+	size_t end = dns_name_skip(query, len, DNS_HEADER);
+	uint64_t now = loop_now_ms(u->loop), hash;
+
+	if (rcode == DNS_NOERROR || rcode == DNS_NXDOMAIN) {
+		c->good_ms = now;
+		c->errors = 0;
+		return;
+	}
+	if (end == 0 || end + 2 > len || dns_get16(query + end) != DNS_A)
+		return;
+	if (c->errors == 0 || c->errors_rcode != rcode) {
+		c->errors = c->errors_names = 0;
+		c->errors_rcode = rcode;
+		c->errors_since_ms = now;
+	}
+	hash = hash64_nocase((const char *)query + DNS_HEADER, end - DNS_HEADER, 0);
+	c->errors_names |= 1ull << (hash & 63);
+	c->errors_ms = now;
+	upstream_add(&c->errors);
 }
 
 void

@@ -33,6 +33,10 @@ struct upstream_count {
 	_Atomic uint64_t timeouts;
 	_Atomic uint64_t latency_us; /* moving average */
 	_Atomic uint64_t state; /* enum upstream_state */
+	/* Errors of one rcode in a row, see upstream_judge; 0: none. One bit for each hash of the
+	 * names that were asked for; when the first and the last one came. */
+	_Atomic uint64_t errors, errors_rcode, errors_names, errors_since_ms, errors_ms;
+	_Atomic uint64_t good_ms; /* last answer without an error */
 };
 
 struct upstream {
@@ -66,6 +70,11 @@ bool upstream_has_tcp(struct upstream *u);
 void upstream_no_tcp(struct upstream *u);
 /* The outcome of a query sent at start_ms. `good`: the rcode is one to pass on to the client. */
 void upstream_heard(struct upstream *u, uint64_t start_ms, bool good);
+/* Counts answers with an error since the last good one, for who looks whether this upstream serves
+ * us at all. Of errors only those to queries for A count: some servers fail all for AAAA, HTTPS or
+ * PTR, and serve well nevertheless. Pulses do not count: many servers refuse them (no RD), others
+ * answer them without reaching anybody. */
+void upstream_judge(struct upstream *u, const uint8_t *query, size_t len, unsigned rcode);
 void upstream_failed(struct upstream *u, int status);
 /* Sends a pulse if one is due. Returns after how many ms to call it again. */
 uint64_t upstream_beat(struct upstream *u);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "dns/answer/message.h"
 #include "dns/forward/loop_probe.h"
 
 enum { TRY_MS = 1000, TRIES = 2, AGAIN_MS = 300000, LOOPING_MS = 5000 };
@@ -268,37 +269,88 @@ enum state { UNKNOWN, ALIVE, DEAD, LOOP };
 struct sums {
 	enum state state;
 	uint64_t queries, failures, timeouts, latency_us;
+	/* errors of this rcode, and nothing else since the last good answer to any worker */
+	uint64_t errors, errors_rcode, errors_names, good_ms;
 };
 
-static void
-add_worker(struct sums *to, const struct forward_counters *c, uint64_t key, unsigned *n)
-{
-	for (size_t i = 0; i < FORWARD_UPSTREAMS_MAX; i++) {
-		const struct upstream_count *u = &c->up[i];
-		uint64_t latency_us = u->latency_us, state = u->state;
+/* A name that fails everywhere is no fault of the upstream, nor are a few. */
+enum { ERRORS_LEAST = 20, ERRORS_NAMES_LEAST = 5, ERRORS_STALE_MS = 10 * 60 * 1000 };
 
-		if (u->key != key)
-			continue;
-		to->queries += u->queries;
-		to->failures += u->failures;
-		to->timeouts += u->timeouts;
-		if (latency_us > 0)
-			to->latency_us = (to->latency_us * *n + latency_us) / (*n + 1), ++*n;
-		if (state == UPSTREAM_ALIVE)
-			to->state = ALIVE;
-		else if (state == UPSTREAM_DEAD && to->state == UNKNOWN)
-			to->state = DEAD;
+static const struct upstream_count *
+upstreams_count(const struct upstreams *r, size_t worker, uint64_t key)
+{
+	const struct forward_counters *c = r->config.counters(r->config.arg, worker);
+
+	for (size_t i = 0; i < FORWARD_UPSTREAMS_MAX; i++) {
+		if (c->up[i].key == key)
+			return &c->up[i];
 	}
+	return NULL;
+}
+
+static void
+add_worker(struct sums *to, const struct upstream_count *u, unsigned *n)
+{
+	uint64_t latency_us = u->latency_us, state = u->state;
+
+	to->queries += u->queries;
+	to->failures += u->failures;
+	to->timeouts += u->timeouts;
+	to->good_ms = MAX(to->good_ms, u->good_ms);
+	if (latency_us > 0)
+		to->latency_us = (to->latency_us * *n + latency_us) / (*n + 1), ++*n;
+	if (state == UPSTREAM_ALIVE)
+		to->state = ALIVE;
+	else if (state == UPSTREAM_DEAD && to->state == UNKNOWN)
+		to->state = DEAD;
+}
+
+/* After add_worker of all: an answer to another worker may be good and newer. */
+static void
+add_errors(struct sums *to, const struct upstream_count *u, uint64_t now)
+{
+	uint64_t errors = u->errors, rcode = u->errors_rcode;
+
+	if (errors == 0 || u->errors_since_ms < to->good_ms ||
+		now > u->errors_ms + ERRORS_STALE_MS ||
+		(to->errors > 0 && rcode != to->errors_rcode))
+		return;
+	to->errors += errors;
+	to->errors_rcode = rcode;
+	to->errors_names |= u->errors_names;
+}
+
+/* "" unless it is errors that this upstream answers. */
+static const char *
+upstreams_errors(const struct sums *s)
+{
+	static const char *const names[16] = {[DNS_FORMERR] = "FORMERR",
+		[DNS_SERVFAIL] = "SERVFAIL",
+		[DNS_NOTIMP] = "NOTIMP",
+		[DNS_REFUSED] = "REFUSED"};
+
+	if (s->state != ALIVE || s->errors < ERRORS_LEAST ||
+		__builtin_popcountll(s->errors_names) < ERRORS_NAMES_LEAST)
+		return "";
+	return names[s->errors_rcode] != NULL ? names[s->errors_rcode] : "errors";
 }
 
 static struct sums
 upstreams_sum(const struct upstreams *r, const struct entry *e)
 {
 	struct sums s = {.state = UNKNOWN};
+	uint64_t key = upstream_key(&e->addr);
+	const struct upstream_count *u;
 	unsigned n = 0;
 
-	for (size_t i = 0; i < r->config.n_workers; i++)
-		add_worker(&s, r->config.counters(r->config.arg, i), upstream_key(&e->addr), &n);
+	for (size_t i = 0; i < r->config.n_workers; i++) {
+		if ((u = upstreams_count(r, i, key)) != NULL)
+			add_worker(&s, u, &n);
+	}
+	for (size_t i = 0; i < r->config.n_workers; i++) {
+		if ((u = upstreams_count(r, i, key)) != NULL)
+			add_errors(&s, u, loop_now_ms(r->config.loop));
+	}
 	if (e->looping)
 		s.state = LOOP;
 	return s;
@@ -367,10 +419,12 @@ upstreams_state(const struct upstreams *r, struct buf *out)
 
 		buf_printf(out,
 			"%s{\"address\":\"%s\",\"state\":\"%s\",\"queries\":%llu,\"failures\":%llu,"
-			"\"timeouts\":%llu,\"latency_ms\":%.1f}",
+			"\"timeouts\":%llu,\"latency_ms\":%.1f,\"errors\":\"%s\","
+			"\"errors_in_a_row\":%llu}",
 			i > 0 ? "," : "", addr_text(&r->entries[i]->addr, text), states[s.state],
 			(unsigned long long)s.queries, (unsigned long long)s.failures,
-			(unsigned long long)s.timeouts, (double)s.latency_us / 1000);
+			(unsigned long long)s.timeouts, (double)s.latency_us / 1000,
+			upstreams_errors(&s), (unsigned long long)s.errors);
 	}
 	buf_adds(out, "]");
 }

@@ -85,12 +85,13 @@ check_database(struct findings *f, const struct tree_node *meta)
 }
 
 static bool
-check_any_alive(const struct tree_node *list)
+check_any_serves(const struct tree_node *list)
 {
 	tree_each(list, u) {
 		const char *state = ctl_text(u, "state");
 
-		if (strcmp(state, "dead") != 0 && strcmp(state, "loop") != 0)
+		if (strcmp(state, "dead") != 0 && strcmp(state, "loop") != 0 &&
+			ctl_text(u, "errors")[0] == '\0')
 			return true;
 	}
 	return false;
@@ -100,7 +101,7 @@ static void
 check_upstreams(struct findings *f, const struct tree_node *dns)
 {
 	const struct tree_node *list = tree_get(dns, "forwarding");
-	bool others = check_any_alive(list);
+	bool others = check_any_serves(list);
 
 	if (ctl_count(list) == 0) {
 		findings_add(f, "upstreams", VERDICT_BAD,
@@ -112,6 +113,17 @@ check_upstreams(struct findings *f, const struct tree_node *dns)
 		const char *state = ctl_text(u, "state");
 		bool loop = strcmp(state, "loop") == 0, dead = strcmp(state, "dead") == 0;
 
+		if (ctl_text(u, "errors")[0] != '\0') {
+			findings_add(f, "upstreams", others ? VERDICT_NOTE : VERDICT_BAD,
+				"ask it by hand (dig @ADDRESS NAME): may this node ask it (its "
+				"access list), and does it reach the servers that it asks itself? "
+				"Names outside the cluster are not found while no other answers",
+				"%s answers %s to all of the last %s queries for addresses",
+				ctl_text(u, "address"), ctl_text(u, "errors"),
+				ctl_text(u, "errors_in_a_row"));
+			findings_name(f, others ? "upstream-errors" : "upstreams-errors");
+			continue;
+		}
 		findings_add(f, "upstreams",
 			!loop && !dead           ? VERDICT_OK
 				: others && dead ? VERDICT_NOTE

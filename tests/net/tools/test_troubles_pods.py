@@ -1,9 +1,10 @@
 """What keeps pods from names and services: found from their side all the time, and named with cause and remedy in log, status, doctor and metric."""
+import itertools
 import os
 
 import pytest
 
-from lab import Agent, service, wait_for
+from lab import BARE_PYTHON, HERE, Agent, service, wait_for
 from troubles import Town, ctl, gone, kinds, told, well
 
 pytestmark = pytest.mark.plain_build  # what is told; what does it has tests of its own
@@ -118,6 +119,25 @@ def test_no_way(town):
     agent = Agent(town.other, town.hub, "--tunnel.enabled", "false")
     told(agent, "no-way", "warning", "default/web")
     agent.stop()
+
+
+def test_upstream_refuses(town):
+    """It is there, and answers nothing but errors; the other one serves."""
+    address = "192.0.2.54"
+    town.dns.run("ip", "addr", "add", f"{address}/24", "dev", "eth0")
+    liar = town.dns.start("liar", *BARE_PYTHON, os.path.join(HERE, "liar.py"), f"{address}=refused")
+    wait_for("liar", lambda: "serving" in liar.log())
+    agent = Agent(town.other, town.hub, "--dns.upstreams", address)
+    names = itertools.count()
+
+    def asked():
+        name = f"n{next(names)}.example.test"
+        town.other.run("dig", f"@{town.other.gateway}", "+tries=1", "+time=1", name, check=False)
+        return "upstream-errors" in kinds(agent)
+    wait_for("it is found out", asked)
+    told(agent, "upstream-errors", "warning", f"{address}:53 answers REFUSED to all of the last ")
+    agent.stop()
+    liar.kill()
 
 
 def test_upstream_dead(town):

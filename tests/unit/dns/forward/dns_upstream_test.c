@@ -8,6 +8,7 @@
 
 #include "dns/forward/client_quota.h"
 #include "dns/forward/loop_probe.h"
+#include "tests/unit/patience.h"
 
 /* --- leaves --------------------------------------------------------------------------------- */
 
@@ -196,6 +197,28 @@ each_upstream_can_be_seen(void **state)
 	assert_true(has_metric(f, line));
 }
 
+static void
+who_answers_errors_alone_is_told(void **state)
+{
+	struct bed *f = *state;
+
+	f->up[0].mode = f->up[1].mode = REFUSE;
+	bed_start(f);
+	for (unsigned i = 0; i < 30; i++) /* of one name they may be right */
+		bed_ask(f, "broken.example.org", 1000);
+	assert_null(strstr(state_of(f), "REFUSED"));
+	for (unsigned i = 0; i < 30; i++)
+		assert_string_equal(bed_ask(f, bed_fresh(f), 1000), SERVFAIL);
+	assert_true(wait_state(f, "\"errors\":\"REFUSED\"", 1000));
+	assert_null(strstr(state_of(f), "\"errors\":\"\"")); /* both of them */
+	f->up[1].mode = ANSWER;
+	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), SECOND);
+	assert_true(wait_state(f, "\"errors\":\"\"", 1000));
+	assert_non_null(strstr(state_of(f), "REFUSED"));
+	f->up[0].mode = ANSWER;
+	patience_until(bed_ask(f, bed_fresh(f), 1000), strstr(state_of(f), "REFUSED") == NULL);
+}
+
 /* --- what passes through -------------------------------------------------------------------- */
 
 static void
@@ -340,6 +363,7 @@ main(void)
 		T(when_all_loop_nobody_is_asked),
 		T(odd_lists_of_upstreams_are_put_right),
 		T(each_upstream_can_be_seen),
+		T(who_answers_errors_alone_is_told),
 		T(bits_of_the_client_survive),
 		T(large_answers_come_by_tcp),
 	};

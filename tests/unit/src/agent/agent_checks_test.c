@@ -47,6 +47,31 @@ the_dead_are_told_by_their_whole_names(void **state)
 		"endpoints-dead"));
 }
 
+#define UPSTREAM(address, state, errors)                                                           \
+	"{\"address\":\"" address "\",\"state\":\"" state "\",\"errors\":\"" errors                \
+	"\",\"errors_in_a_row\":69}"
+#define UPSTREAMS(a, b) "{\"dns\":{\"forwarding\":[" a "," b "]}}"
+
+static void
+upstreams_that_answer_errors_alone(void **state)
+{
+	static const char said[] =
+		"1:53 answers REFUSED to all of the last 69 queries for addresses";
+	const char *both = UPSTREAMS(
+		UPSTREAM("2:53", "alive", "SERVFAIL"), UPSTREAM("1:53", "alive", "REFUSED"));
+	const char *one =
+		UPSTREAMS(UPSTREAM("1:53", "alive", "REFUSED"), UPSTREAM("2:53", "alive", ""));
+	const char *dead =
+		UPSTREAMS(UPSTREAM("1:53", "alive", "REFUSED"), UPSTREAM("2:53", "dead", ""));
+
+	(void)state;
+	assert_string_equal(found(both, "upstreams-errors"), said);
+	assert_string_equal(found(one, "upstream-errors"), said);
+	assert_null(found(one, "upstreams-errors"));
+	assert_string_equal(found(dead, "upstreams-errors"), said);
+	assert_string_equal(found(dead, "upstreams-dead"), "2:53: dead");
+}
+
 #define TUNNEL(connected, state, error, more)                                                      \
 	"{\"meta\":{\"connected\":" connected "},\"tunnel\":{\"enabled\":true,\"state\":\"" state  \
 	"\",\"error\":\"" error "\"" more "}}"
@@ -98,6 +123,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_dead_are_told_by_their_whole_names),
+		cmocka_unit_test(upstreams_that_answer_errors_alone),
 		cmocka_unit_test(a_tunnel_that_is_not_open),
 		cmocka_unit_test(a_second_tunnel_that_is_not_open),
 	};
