@@ -177,8 +177,9 @@ upstream_judge(struct upstream *u, const uint8_t *query, size_t len, unsigned rc
 	uint64_t now = loop_now_ms(u->loop), hash;
 
 	if (rcode == DNS_NOERROR || rcode == DNS_NXDOMAIN) {
-		c->good_ms = now;
-		c->errors = 0;
+		atomic_store_explicit(&c->good_ms, now, memory_order_relaxed);
+		if (atomic_load_explicit(&c->errors, memory_order_relaxed) != 0)
+			c->errors = 0;
 		return;
 	}
 	if (end == 0 || end + 2 > len || dns_get16(query + end) != DNS_A)
