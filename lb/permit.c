@@ -85,7 +85,7 @@ permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX])
 	log_limited(LOG_LEVEL_WARN, 10, "lb",
 		"a call was denied client=%s namespace=%s service=%s/%s port=%u rule=\"%.200s\"",
 		text, who.ns != NULL ? who.ns : "-", s->namespace, s->name, f->group->port,
-		s->allow_text);
+		s->allow_text[0] != '\0' ? s->allow_text : "a NetworkPolicy");
 }
 
 /* --- open relays and requests --------------------------------------------------------------- */

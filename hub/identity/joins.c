@@ -150,8 +150,13 @@ joins_open(struct joins **out, const char *path, struct err *err)
 	else
 		rc = rc == -ENOENT ? 0
 				   : err_set(err, rc, "cannot read %s: %s", path, strerror(-rc));
-	if (rc < 0)
+	if (rc < 0) {
+		rc = err_wrap(err, rc,
+			"it cannot be told which tokens are used up: bring back a copy of the "
+			"file, or move it away and revoke tokens that are not needed (edgewayctl "
+			"token list)");
 		joins_close(&j);
+	}
 	*out = j;
 	return rc;
 }

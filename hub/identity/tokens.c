@@ -108,8 +108,12 @@ tokens_open(struct tokens **out, const char *path, struct err *err)
 	int rc;
 
 	list_file_init(&t->file, path);
-	if ((rc = read_file(t, err)) < 0)
+	if ((rc = read_file(t, err)) < 0) {
+		rc = err_wrap(err, rc,
+			"the join tokens cannot be read: bring back a copy of the file, or move it "
+			"away and make new ones (edgewayctl token create)");
 		tokens_close(&t);
+	}
 	*out = t;
 	return rc;
 }

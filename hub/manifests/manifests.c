@@ -27,7 +27,8 @@ struct manifests {
 	bool everything; /* the next round checks all files */
 	bool rewatch; /* and restarts the watch */
 	bool pending; /* a round will come within MANIFESTS_SETTLE_MS */
-	bool ready, said_waiting;
+	bool ready;
+	char *waiting; /* why the folder cannot be read; NULL: it can */
 	uint64_t n_errors;
 };
 
@@ -225,10 +226,11 @@ static void on_event(void *arg, const char *name);
 static void
 wait_for_folder(struct manifests *m, const char *why)
 {
-	if (!m->said_waiting)
-		log_warn("manifests", "waiting for the folder %s: %s%s", m->folder, why,
+	if (m->waiting == NULL) {
+		m->waiting = xasprintf("the folder cannot be read: %s%s", why,
 			m->ready ? "; what was read before goes on to count" : "");
-	m->said_waiting = true;
+		log_warn("manifests", "waiting for the folder %s: %s", m->folder, m->waiting);
+	}
 	fswatch_stop(&m->watch);
 	m->everything = true;
 	timer_start(m->settle, MANIFESTS_WAIT_MS, 0);
@@ -259,7 +261,6 @@ watch_folder(struct manifests *m)
 	}
 	m->dev = st.st_dev;
 	m->ino = st.st_ino;
-	m->said_waiting = false;
 	m->everything = true;
 	log_info("manifests", "watching folder=%s", m->folder);
 	return true;
@@ -295,6 +296,7 @@ on_settled(void *arg)
 	if (next != 0)
 		timer_start(m->settle, next - now + 1, 0);
 	keep_copies(m);
+	free(take_ptr(&m->waiting));
 	m->ready = true;
 	m->config.changed(m->config.arg);
 }
@@ -383,6 +385,7 @@ manifests_stop(struct manifests **out)
 	claims_free(&m->claims);
 	manifest_keep_close(&m->keep);
 	free(m->keep_problem);
+	free(m->waiting);
 	free(m->files);
 	free(m->folder);
 	free(m);
@@ -398,6 +401,8 @@ void
 manifests_each_problem(const struct manifests *m,
 	void (*fn)(void *arg, const char *file, const char *problem), void *arg)
 {
+	if (m->waiting != NULL)
+		fn(arg, m->folder, m->waiting);
 	for (size_t i = 0; i < m->n_files; i++)
 		if (m->files[i]->problem != NULL)
 			fn(arg, m->files[i]->name, m->files[i]->problem);
@@ -408,6 +413,8 @@ manifests_state(const struct manifests *m, struct buf *out)
 {
 	buf_adds(out, "{\"folder\":");
 	json_add_text(out, m->folder);
+	buf_adds(out, ",\"problem\":");
+	json_add_text(out, m->waiting);
 	buf_printf(out, ",\"ready\":%s,\"watching\":%s,\"files\":[", m->ready ? "true" : "false",
 		m->watch != NULL ? "true" : "false");
 	for (size_t i = 0; i < m->n_files; i++) {
@@ -425,7 +432,7 @@ manifests_state(const struct manifests *m, struct buf *out)
 size_t
 manifests_broken(const struct manifests *m)
 {
-	size_t bad = 0;
+	size_t bad = m->waiting != NULL;
 
 	for (size_t i = 0; i < m->n_files; i++)
 		bad += m->files[i]->problem != NULL;

@@ -34,8 +34,8 @@ static const struct hub_client_cause causes[] = {
 		"must be let out), the address is wrong, or that machine is down"},
 	{"does not answer the TLS", "hub-frozen",
 		"who listens there is no hub, or hangs: look at the hub's log and processes; a "
-		"load "
-		"balancer in front must pass TLS through (L4)"},
+		"load balancer in front must pass TLS through (L4). Or large packets get lost "
+		"on the way: try a smaller MTU on the uplink"},
 	{"does not speak TLS", "hub-no-tls",
 		"is it the hub's port (`listen` of the hub)? Another program, such as ssh or a web "
 		"server, answers there"},
@@ -71,6 +71,10 @@ static const struct hub_client_cause causes[] = {
 		"asked of the mesh itself"},
 	{"proxy", "hub-proxy",
 		"see hub.proxy: does the proxy run, and does it allow CONNECT to the hub's port?"},
+	{"a newer connection of this node", "hub-twin",
+		"another machine uses this node's certificate (a copied disk), or an agent of "
+		"before still runs: the hub's log names both addresses. Join the copy under a "
+		"name of its own: dataDir emptied, a new token"},
 	{"no sign of life", "hub-lost",
 		"the connection went dead: the hub's machine, or the way to it, is down or frozen"},
 	{"", "hub-away",

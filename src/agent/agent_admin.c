@@ -188,20 +188,31 @@ port_text(struct buf *out, const struct service_port *p)
 	buf_adds(out, "]}");
 }
 
+static const char *
+caller_verdict(const struct service *s, const struct allow_caller *who)
+{
+	unsigned open = 0;
+	uint64_t closed;
+
+	if (!service_permits(s, who, &closed))
+		return "denied";
+	for (unsigned k = 0; k < s->n_ports; k++)
+		for (unsigned i = 0; i < s->ports[k].n_endpoints; i++)
+			open += !endpoint_is_closed(&s->ports[k].endpoints[i], closed);
+	return closed == 0 ? "allowed" : open > 0 ? "partly" : "denied";
+}
+
 /* Who may call a restricted service: processes of this node, and its pods. */
 static void
 callers_text(struct buf *out, const struct service *s, const struct snapshot *snapshot)
 {
 	const struct local_callers *callers = snapshot_callers(snapshot);
 	struct allow_caller who = {.on_node = true, .node = local_callers_node(callers)};
-	uint64_t closed;
 
 	buf_adds(out, ",\"allowFrom\":");
 	json_add_text(out, s->allow_text);
 	buf_printf(out, ",\"policies\":%u,\"callers\":{\"node\":\"%s\",\"pods\":[", s->n_gates,
-		!service_permits(s, &who, &closed) ? "denied"
-			: closed != 0              ? "partly"
-						   : "allowed");
+		caller_verdict(s, &who));
 	for (size_t i = 0; i < local_callers_count(callers); i++) {
 		const struct local_pod pod = local_callers_at(callers, i);
 		struct in6_addr ip = {0};
@@ -209,10 +220,7 @@ callers_text(struct buf *out, const struct service *s, const struct snapshot *sn
 		ip_parse(pod.ip, &ip);
 		local_callers_find(callers, &ip, &who);
 		buf_printf(out, "%s{\"pod\":\"%s/%s\",\"address\":\"%s\",\"call\":\"%s\"}",
-			i > 0 ? "," : "", pod.ns, pod.name, pod.ip,
-			!service_permits(s, &who, &closed) ? "denied"
-				: closed != 0              ? "partly"
-							   : "allowed");
+			i > 0 ? "," : "", pod.ns, pod.name, pod.ip, caller_verdict(s, &who));
 	}
 	buf_adds(out, "]}");
 }

@@ -191,15 +191,15 @@ agent_address(void *arg, uint32_t address)
 		return;
 	if (address == 0) {
 		log_warn("agent",
-			"interface %s has no IPv4 address (yet): waiting for it; is docker "
-			"running?",
+			"interface %s is down or has no IPv4 address (yet): waiting for it; is "
+			"docker running?",
 			a->options->mesh_interface);
 		if (a->options->mesh_address[0] == '\0') {
 			agent_mesh_withdraw(a);
 			a->address = 0;
 		}
-		snprintf(a->mesh_error, sizeof a->mesh_error, "waiting for an IPv4 address on %s",
-			a->options->mesh_interface);
+		snprintf(a->mesh_error, sizeof a->mesh_error,
+			"waiting for %s to be up with an IPv4 address", a->options->mesh_interface);
 		if (a->options->mesh_address[0] == '\0') {
 			agent_tried(a);
 			return;

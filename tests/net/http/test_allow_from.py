@@ -171,6 +171,7 @@ def test_policies_close_pods(site):
     site.policies({"podSelector": DB, "ingress": [{"from": [namespaces("shop")]}]})
     settled(site, site.foe, 403)
     settled(site, site.far_foe, 403)
+    assert site.told()["ops/foe"] == "denied"
     with site.untouched():
         for caller in (site.foe, site.far_foe):
             assert site.http(caller)[0] == 403 and site.tcp(caller) is None and site.udp(caller) == "-"

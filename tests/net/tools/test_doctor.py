@@ -160,7 +160,7 @@ def test_the_way_is_narrow(town):
 def test_the_bridge_is_gone(town):
     """What follows from it is told as that."""
     town.node.run("ip", "link", "del", "docker0")
-    wait_for("seen", lambda: town.doctor()["agent"][0][1] == "not ready: waiting for an IPv4 address on docker0")
+    wait_for("seen", lambda: town.doctor()["agent"][0][1] == "not ready: waiting for docker0 to be up with an IPv4 address")
     found = town.doctor()
     assert found["interface"][0][:2] == ("BAD", "there is no docker0 on this machine")
     assert found["rules"][0][1] == "table ip edgeway waits for docker0" and "host" not in found

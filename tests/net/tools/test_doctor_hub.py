@@ -1,5 +1,6 @@
 """edgewayctl doctor at a hub: certificates that end, and the disk under dataDir."""
 import json
+import os
 import re
 
 import pytest
@@ -40,6 +41,20 @@ def test_the_end_of_certificates(lab):
     metrics = hub.metrics()
     assert metrics["edgeway_hub_ca_expiry_timestamp_seconds"] == ends["ca"]["notAfter"]
     assert metrics["edgeway_hub_certificate_expiry_timestamp_seconds"] == ends["hub"]["notAfter"]
+
+
+def test_the_folder_of_manifests_is_gone(lab):
+    hub = Hub(lab)
+    hub.write("web.yaml", service("web", ("http", 80, 8080)))
+    assert doctor(hub)["source"][0] == "ok"
+    os.rename(hub.manifests, hub.manifests + ".away")
+    wait_for("told", lambda: doctor(hub)["source"][0] == "BAD")
+    assert "the folder cannot be read: No such file or directory; what was read before goes on to count" in doctor(hub)["source"][1]
+    assert "the folder cannot be read" in hub.machine.run(hub.lab.program("edgewayctl"), "--socket", hub.socket, "status", check=False).stdout
+    assert hub.metrics()["edgeway_hub_manifest_files_bad"] == 1
+    os.rename(hub.manifests + ".away", hub.manifests)
+    wait_for("over", lambda: doctor(hub)["source"][0] == "ok")
+    assert hub.metrics()["edgeway_hub_manifest_files_bad"] == 0
 
 
 def test_its_own_ones_and_its_disk(lab):

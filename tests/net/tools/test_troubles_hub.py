@@ -1,10 +1,12 @@
 """What keeps a node from its hub: told apart, and named with cause and remedy in log, status, doctor and metric."""
+import os
+import shutil
 import time
 
 import pytest
 
 import tunnelkit
-from lab import BARE_PYTHON, HUB_ADDRESS, faketime, wait_for
+from lab import BARE_PYTHON, HUB_ADDRESS, Agent, faketime, wait_for
 from troubles import Town, gone, told, well
 
 pytestmark = pytest.mark.plain_build  # what is told; what does it has tests of its own
@@ -66,6 +68,19 @@ def test_no_tls_there(town, port, greeting):
     agent = town.newcomer("--hub.url", f"wss://{HUB_ADDRESS}:{port}", token=town.hub.token("--node", "edge-2"))
     told(agent, "hub-no-tls", "fault", f"what listens at {HUB_ADDRESS}:{port} does not speak TLS")
     agent.stop()
+    well(town)
+
+
+def test_a_copied_disk(town):
+    """Two machines with one certificate: each connects, and takes the other's place."""
+    copy = Agent(town.other, town.hub, start=False)
+    plain, copy.data = copy.argv, os.path.join(town.other.dir, "copy")
+    copy.argv = lambda *more: ["edge-1" if word == "edge-2" else word for word in plain(*more)]
+    shutil.copytree(town.agent.data, copy.data)
+    copy.start(ready=False)
+    assert town.agent.process.logged("a problem has begun what=hub-twin class=fault found=")
+    copy.stop()
+    gone(town.agent, "hub-twin")
     well(town)
 
 

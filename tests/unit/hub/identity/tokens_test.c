@@ -243,6 +243,7 @@ a_damaged_file_is_an_error(void **state)
 		assert_true(tokens_open(&b->tokens, b->path, &err) < 0);
 		assert_null(b->tokens);
 		assert_non_null(strstr(err.text, "tokens.json"));
+		assert_non_null(strstr(err.text, "move it away"));
 	}
 }
 
