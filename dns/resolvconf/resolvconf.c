@@ -57,6 +57,55 @@ take_late_words(struct resolvconf *rc)
 	return true;
 }
 
+/* The same list is logged only once. */
+static void
+tell_unknown(struct resolvconf *rc)
+{
+	char *unknown = resolvtext_unknown(rc->original.text, rc->original.len);
+
+	if (unknown[0] != '\0' && (rc->unknown == NULL || strcmp(rc->unknown, unknown) != 0))
+		log_warn("dns",
+			"nameservers of resolv.conf are skipped: they are no plain addresses "
+			"path=%s "
+			"nameservers=%s",
+			rc->path, unknown);
+	free(rc->unknown);
+	rc->unknown = unknown;
+}
+
+/* The path was a link: what its target says now, and did not when the link was replaced (a manager
+ * of resolv.conf writes it anew with each lease, or for the first time after our start). */
+static bool
+take_link_target(struct resolvconf *rc)
+{
+	struct resolv_original *o = &rc->original;
+	const char *slash = strrchr(rc->path, '/');
+	auto_free char *path = NULL, *text = NULL, *bare = NULL;
+	size_t len;
+
+	if (o->kind != RESOLV_LINK)
+		return false;
+	path = o->link[0] == '/' || slash == NULL
+		? xstrdup(o->link)
+		: xasprintf("%.*s/%s", (int)(slash - rc->path), rc->path, o->link);
+	if (file_read(path, RESOLVTEXT_MAX, &text, &len) < 0)
+		return false;
+	bare = resolvtext_strip(text, len, &len);
+	if (len == o->len && memcmp(bare, o->text, len) == 0)
+		return false;
+	free(o->text);
+	o->text = take_ptr(&bare);
+	o->len = len;
+	tell_unknown(rc);
+	return true;
+}
+
+bool
+resolvconf_dangles(const struct resolvconf *rc)
+{
+	return rc->original.kind == RESOLV_LINK && rc->original.len == 0;
+}
+
 /* --- restoring the original ----------------------------------------------------------------- */
 
 /* Undoes what `o` describes, or what our marks in the file show. Returns 1 if there was something
@@ -147,22 +196,6 @@ resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *er
 }
 
 /* --- entry points --------------------------------------------------------------------------- */
-
-/* The same list is logged only once. */
-static void
-tell_unknown(struct resolvconf *rc)
-{
-	char *unknown = resolvtext_unknown(rc->original.text, rc->original.len);
-
-	if (unknown[0] != '\0' && (rc->unknown == NULL || strcmp(rc->unknown, unknown) != 0))
-		log_warn("dns",
-			"nameservers of resolv.conf are skipped: they are no plain addresses "
-			"path=%s "
-			"nameservers=%s",
-			rc->path, unknown);
-	free(rc->unknown);
-	rc->unknown = unknown;
-}
 
 /* Takes the file's current content, without our lines, as the original. */
 static int
@@ -366,7 +399,7 @@ resolvconf_check(struct resolvconf *rc, bool mend, struct err *err)
 		? resolvfile_is_ours(&rc->original, &now) && now.len == rc->original.ours_len
 		: same_file(&rc->original, &now);
 	resolv_original_fini(&now);
-	late = same && mend && rc->written && take_late_words(rc);
+	late = same && mend && rc->written && (take_late_words(rc) || take_link_target(rc));
 	if (same && !late) {
 		rc->trouble = rc->written ? "" : rc->trouble;
 		return RESOLVCONF_SAME;

@@ -8,7 +8,8 @@
  * that cannot be renamed over (bind-mounted into a container) is rewritten in place.
  *
  * resolvconf_check is for the watcher of the file (dns/resolvconf/resolvwatch): what another
- * program wrote becomes the original, and our lines are inserted again.
+ * program wrote, there or into the target of the link that was there, becomes the original, and our
+ * lines are inserted again.
  */
 #ifndef EDGEWAY_DNS_RESOLVCONF_RESOLVCONF_H
 #define EDGEWAY_DNS_RESOLVCONF_RESOLVCONF_H
@@ -46,6 +47,8 @@ enum resolvconf_seen {
  * the other program's text stays. If the file was deleted, its original is kept. -errno when it
  * cannot be read or written. */
 int resolvconf_check(struct resolvconf *rc, bool mend, struct err *err);
+/* The path is or was a link whose target does not exist, or is empty: it may come any moment. */
+bool resolvconf_dangles(const struct resolvconf *rc);
 /* Succeeds if there is nothing to restore. */
 int resolvconf_restore(struct resolvconf *rc, struct err *err);
 /* Appends the nameservers of the original; duplicates are possible. Returns the new n.

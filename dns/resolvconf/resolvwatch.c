@@ -5,7 +5,7 @@
 #include "base/core/log.h"
 #include "base/os/fswatch.h"
 
-enum { DEBOUNCE_MS = 50, LOOK_MS = 30000, CALM_MS = 60000 };
+enum { DEBOUNCE_MS = 50, LOOK_MS = 30000, CALM_MS = 60000, DANGLING_MS = 1000 };
 
 struct resolvwatch {
 	struct loop *loop;
@@ -66,6 +66,14 @@ resolvwatch_leave(struct resolvwatch *w, uint64_t now)
 	timer_start(w->soon, w->calm_ms, 0);
 }
 
+/* A node without nameservers cannot wait for the next look. */
+static void
+wait_for_target(struct resolvwatch *w)
+{
+	if (resolvconf_dangles(w->keeper) && !timer_active(w->soon))
+		timer_start(w->soon, DANGLING_MS, 0);
+}
+
 static void
 resolvwatch_look(void *arg)
 {
@@ -95,6 +103,7 @@ resolvwatch_look(void *arg)
 		resolvwatch_leave(w, now);
 	if (seen != RESOLVCONF_SAME)
 		w->changed(w->arg);
+	wait_for_target(w);
 }
 
 static void on_entry(void *arg, const char *name);
@@ -184,6 +193,7 @@ resolvwatch_start(struct resolvwatch **out, const struct resolvwatch_config *con
 	w->look = timer_new(w->loop, on_look, w);
 	watch_folder(w);
 	timer_start(w->look, look_ms, look_ms);
+	wait_for_target(w);
 	*out = w;
 }
 

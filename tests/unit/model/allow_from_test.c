@@ -548,8 +548,8 @@ what_a_policy_says_beyond_our_limits_closes(void **state)
 			"podSelector: {}}]}]"),
 		POLICY("p", "podSelector: {}, policyTypes: [ingress]"),
 		POLICY("p", "podSelector: {}, policyTypes: {a: Egress}"),
-		"---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\n"
-		"spec: closed\n",
+		("---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\n"
+		 "spec: closed\n"),
 	};
 
 	(void)state;

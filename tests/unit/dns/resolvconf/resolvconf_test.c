@@ -600,6 +600,37 @@ a_later_original_survives_kill_9(void **state)
 		0);
 }
 
+/* The manager of resolv.conf comes after us, and writes its file anew with each lease. */
+static void
+the_target_of_a_link_is_followed(void **state)
+{
+	struct fixture *f = *state;
+	struct watching w;
+	struct stat st;
+
+	unlink(f->path);
+	unlink(f->other);
+	assert_int_equal(symlink("stub", f->path), 0);
+	open_it(f, true);
+	write_ours(f);
+	assert_true(resolvconf_dangles(f->rc));
+	watch_it(&w, f, 0, 0);
+	write_file(f->other, "nameserver 192.0.2.97\n", 0644);
+	wait_mended(&w, 1);
+	assert_upstream(f, 0xc0000261);
+	assert_false(resolvconf_dangles(f->rc));
+	unwatch(&w);
+	watch_it(&w, f, 20, 0);
+	unlink(f->other);
+	write_file(f->other, "nameserver 192.0.2.98\n", 0644);
+	wait_mended(&w, 1);
+	assert_upstream(f, 0xc0000262);
+	unwatch(&w);
+	assert_int_equal(resolvconf_restore(f->rc, NULL), 0);
+	assert_int_equal(lstat(f->path, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+}
+
 static void
 what_inotify_does_not_tell_is_seen_by_looking(void **state)
 {
@@ -747,6 +778,7 @@ main(void)
 		T(too_large_a_file_is_left_alone),
 		T(our_lines_come_back_behind_another_writer),
 		T(a_later_original_survives_kill_9),
+		T(the_target_of_a_link_is_followed),
 		T(what_inotify_does_not_tell_is_seen_by_looking),
 		T(who_keeps_writing_is_left_alone),
 		T(our_lines_come_back_when_it_is_calm),
