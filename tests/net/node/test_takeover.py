@@ -206,7 +206,7 @@ def test_one_with_a_wrong_configuration(mesh):
 def test_one_that_cannot_serve(mesh):
     """It touches nothing while it waits for its interface, and leaves all of it when it is stopped."""
     unchanged = others_of(mesh)
-    waits = Said(mesh.agent1, "interface nope0 has no IPv4 address")
+    waits = Said(mesh.agent1, "interface nope0 is down or has no IPv4 address")
     before, two = the_next(mesh, "--mesh.interface", "nope0", start=False)
     mesh.agents[0] = mesh.agent1 = before
     two.start(ready=False)
@@ -223,7 +223,7 @@ def reserved(node):
 
 def test_one_that_is_killed(mesh):
     """What it found on the host is the first one's to put back, as before."""
-    waits = Said(mesh.agent1, "interface nope0 has no IPv4 address")
+    waits = Said(mesh.agent1, "interface nope0 is down or has no IPv4 address")
     before, two = the_next(mesh, "--mesh.interface", "nope0", start=False)
     mesh.agents[0] = mesh.agent1 = before
     two.start(ready=False)
@@ -258,7 +258,7 @@ def test_neither_serves(mesh):
     before = mesh.agent1
     before.process.stop()
     one = Agent(mesh.node1, None, "--mesh.interface", "late0", token=before.token, start=False)
-    waits = Said(before, "interface late0 has no IPv4 address")
+    waits = Said(before, "interface late0 is down or has no IPv4 address")
     one.start(ready=False)
     wait_for("it waits", waits)
     mesh.agent1 = one
