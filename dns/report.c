@@ -120,7 +120,6 @@ forward_times(const struct dns *d, struct metrics *m)
 void
 dns_metrics(struct dns *d, struct metrics *m)
 {
-
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
 		const struct column *c = &columns[i];
 

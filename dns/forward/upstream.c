@@ -173,8 +173,8 @@ void
 upstream_judge(struct upstream *u, const uint8_t *query, size_t len, unsigned rcode)
 {
 	struct upstream_count *c = u->count;
-	size_t end = dns_name_skip(query, len, DNS_HEADER);
 	uint64_t now = loop_now_ms(u->loop), hash;
+	size_t end;
 
 	if (rcode == DNS_NOERROR || rcode == DNS_NXDOMAIN) {
 		atomic_store_explicit(&c->good_ms, now, memory_order_relaxed);
@@ -182,6 +182,7 @@ upstream_judge(struct upstream *u, const uint8_t *query, size_t len, unsigned rc
 			c->errors = 0;
 		return;
 	}
+	end = dns_name_skip(query, len, DNS_HEADER);
 	if (end == 0 || end + 2 > len || dns_get16(query + end) != DNS_A)
 		return;
 	if (c->errors == 0 || c->errors_rcode != rcode) {

@@ -443,8 +443,9 @@ void
 manifests_metrics(const struct manifests *m, struct metrics *to)
 {
 	metric_gauge(to, "edgeway_hub_manifest_files_bad",
-		"Files whose last content did not load as it stands.", NULL,
-		(double)manifests_broken(m));
+		"Files whose last content did not load as it stands; one more while the folder "
+		"cannot be read.",
+		NULL, (double)manifests_broken(m));
 	metric_counter(to, "edgeway_hub_manifest_errors_total",
 		"Files read that had an error in them.", NULL, m->n_errors);
 	metric_counter(to, "edgeway_hub_manifest_copy_errors_total",

@@ -6,16 +6,8 @@ import time
 import pytest
 
 from lab import BARE_PYTHON, Agent, Hub, Machine, Node, endpoint_slice, service, wait_for
+from test_kernel_attacks import RECORD
 
-RECORD = """
-import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("0.0.0.0", int(sys.argv[1])))
-print("recording", flush=True)
-while True:
-    data, (address, port) = s.recvfrom(65536)
-    print(data.decode(), address, flush=True)
-"""
 SEND = """
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
