@@ -30,7 +30,7 @@ access_log_connected(struct exchange *ex)
 	a->connected_us = answer_clock_us();
 	target_unref(&a->endpoint);
 	a->endpoint = target_ref(ex->upstream->target);
-	if (ex->relay && !ex->listening && ex->downstream->worker->tap != NULL)
+	if (ex->state == EXCHANGE_RELAYING && ex->downstream->worker->tap != NULL)
 		tap_note(ex, TAP_OPEN);
 }
 
@@ -215,7 +215,7 @@ access_log_wanted(const struct exchange *ex)
 	const struct access_log *a = &ex->access;
 	struct worker *w = ex->downstream->worker;
 
-	if (a->begin_us == 0 || ex->listening)
+	if (a->begin_us == 0 || ex->state == EXCHANGE_GREETING)
 		return false;
 	switch (w->access_mode) {
 	case ACCESS_ALL:
@@ -243,7 +243,7 @@ access_log_write(struct exchange *ex)
 	struct entry l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
 	char endpoint[ADDR_TEXT_MAX];
 
-	if (w->tap != NULL && a->begin_us != 0 && !ex->listening)
+	if (w->tap != NULL && a->begin_us != 0 && ex->state != EXCHANGE_GREETING)
 		tap_note(ex, TAP_DONE);
 	if (access_log_wanted(ex)) {
 		open_line(&l, ex->downstream);

@@ -70,9 +70,9 @@ bad_answer(struct exchange *ex, const char *why)
 	struct downstream *f = ex->downstream;
 
 	count(&f->worker->counters.bad_response, 1);
-	access_log_end(ex, ex->started ? "PD" : "PH");
+	access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "PD" : "PH");
 	upstream_conn_close(ex->upstream, true);
-	if (ex->started)
+	if (ex->state == EXCHANGE_ANSWERING)
 		downstream_close(f, true);
 	else
 		downstream_refuse(f, 502, why, !ex->request_done);
@@ -82,7 +82,7 @@ static void
 client_lost(struct exchange *ex)
 {
 	count(&ex->downstream->worker->counters.client_lost, 1);
-	access_log_end(ex, ex->started ? "CD" : "CH");
+	access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "CD" : "CH");
 	downstream_close(ex->downstream, false);
 }
 
@@ -165,7 +165,9 @@ answer_begin_response(struct exchange *ex)
 		bad_answer(ex, "the endpoint's head is too large");
 		return 0;
 	}
-	ex->started = true;
+	/* An answer without a request: the endpoint is not to get the body alone. */
+	ex->discard |= ex->state == EXCHANGE_CONNECTED;
+	exchange_go(ex, EXCHANGE_ANSWERING);
 	server_first_is_http(ex->downstream->group);
 	ex->reusable = w->head.keep_alive;
 	ex->access.status = w->head.status;
@@ -281,7 +283,7 @@ take_head(struct exchange *ex, const char *data, size_t len)
 	}
 	if (w->head.status < 200) {
 		relay_interim(ex);
-		return ex->ended ? 0 : (size_t)n;
+		return ex->state == EXCHANGE_ENDED ? 0 : (size_t)n;
 	}
 	judge_endpoint(ex);
 	if (exchange_may_ask_another(ex, w->head.status)) {
@@ -300,14 +302,14 @@ answer_input_part(struct exchange *ex, const char *data, size_t len, size_t *use
 	size_t n;
 
 	*used = 0;
-	if (ex->started) {
+	if (ex->state == EXCHANGE_ANSWERING) {
 		forward_body(ex, 0, data, len);
 		*used = len;
 		return;
 	}
 	while (*used < len && (n = take_head(ex, data + *used, len - *used)) > 0)
 		*used += n;
-	if (ex->ended || ex->relay || ex->started)
+	if (ex->state != EXCHANGE_CONNECTED && ex->state != EXCHANGE_SENDING)
 		*used = len;
 }
 
@@ -342,7 +344,7 @@ ssize_t
 answer_splice(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
-	uint64_t left = ex->started ? http1_body_raw(&ex->down) : 0;
+	uint64_t left = ex->state == EXCHANGE_ANSWERING ? http1_body_raw(&ex->down) : 0;
 	size_t step;
 	ssize_t n;
 

@@ -147,6 +147,8 @@ dial_next(struct exchange *ex, bool may_reuse)
 	enum dial d = DIAL_FAILED;
 	struct target *t;
 
+	if (!exchange_is_relay(ex))
+		exchange_go(ex, EXCHANGE_DIALLING);
 	ex->no_reuse = !may_reuse;
 	ex->want_ms = w->now_ms;
 	while (d == DIAL_FAILED && !ex->out_of_resources && (t = pick_next(ex)) != NULL)
@@ -175,7 +177,7 @@ dial_outcome(struct exchange *ex, enum dial d)
 void
 dial_gave_up(struct exchange *ex)
 {
-	if (ex->relay)
+	if (exchange_is_relay(ex))
 		relay_dial_failed(ex);
 	else
 		exchange_dial_failed(ex);
@@ -184,7 +186,7 @@ dial_gave_up(struct exchange *ex)
 static void
 go_on(struct exchange *ex)
 {
-	dial_outcome(ex, dial_next(ex, !ex->relay));
+	dial_outcome(ex, dial_next(ex, !exchange_is_relay(ex)));
 }
 
 /* Drops connections being made that have been tried long enough, except the oldest: its endpoint
@@ -282,7 +284,7 @@ dial_on_event(struct upstream_conn *b)
 		return;
 	}
 	upstream_conn_won(b);
-	if (b->ex->relay)
+	if (exchange_is_relay(b->ex))
 		relay_connected(b->ex);
 	else
 		exchange_connected(b->ex);
@@ -323,7 +325,7 @@ dial_hedge(struct upstream_conn *b)
 	ex->free_retry = pick_is_mute(b);
 	if (ex->free_retry)
 		outlier_target(b->worker, b->target, TARGET_SILENT, ex);
-	if (dial_next(ex, !ex->relay) == DIAL_READY)
+	if (dial_next(ex, !exchange_is_relay(ex)) == DIAL_READY)
 		exchange_connected(ex);
 }
 
@@ -408,7 +410,7 @@ on_waiting(struct upstream_conn *b)
 	socklen_t len = sizeof info;
 	uint64_t waited = w->now_ms - b->since_ms;
 
-	if (b->ex->relay || b->ex->started ||
+	if (b->ex->state != EXCHANGE_SENDING ||
 		getsockopt(b->peer.fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
 		return;
 	if (info.tcpi_unacked == 0) {

@@ -6,6 +6,7 @@
 
 #include "base/core/hops.h"
 #include "base/core/log.h"
+#include "base/core/state.h"
 #include "lb/access_log.h"
 #include "lb/answer.h"
 #include "lb/dial.h"
@@ -18,6 +19,36 @@
 #include "lb/proxy.h"
 #include "lb/splice.h"
 #include "lb/trace.h"
+
+static const char *const state_names[] = {
+	[EXCHANGE_DIALLING] = "dialling",
+	[EXCHANGE_CONNECTED] = "connected",
+	[EXCHANGE_SENDING] = "sending",
+	[EXCHANGE_ANSWERING] = "answering",
+	[EXCHANGE_GREETING] = "greeting",
+	[EXCHANGE_RELAYING] = "relaying",
+	[EXCHANGE_ENDED] = "ended",
+};
+static const uint32_t state_next[] = {
+	[EXCHANGE_DIALLING] = STATE_TO(EXCHANGE_DIALLING) | STATE_TO(EXCHANGE_CONNECTED) |
+		STATE_TO(EXCHANGE_GREETING) | STATE_TO(EXCHANGE_RELAYING) |
+		STATE_TO(EXCHANGE_ENDED),
+	[EXCHANGE_CONNECTED] = STATE_TO(EXCHANGE_SENDING) | STATE_TO(EXCHANGE_ANSWERING) |
+		STATE_TO(EXCHANGE_DIALLING) | STATE_TO(EXCHANGE_ENDED),
+	[EXCHANGE_SENDING] = STATE_TO(EXCHANGE_ANSWERING) | STATE_TO(EXCHANGE_RELAYING) |
+		STATE_TO(EXCHANGE_DIALLING) | STATE_TO(EXCHANGE_ENDED),
+	[EXCHANGE_ANSWERING] = STATE_TO(EXCHANGE_ENDED),
+	[EXCHANGE_GREETING] = STATE_TO(EXCHANGE_RELAYING) | STATE_TO(EXCHANGE_ENDED),
+	[EXCHANGE_RELAYING] = STATE_TO(EXCHANGE_ENDED),
+	[EXCHANGE_ENDED] = 0,
+};
+static const struct state_machine states = {"request", "lb", state_names, state_next};
+
+void
+exchange_go(struct exchange *ex, enum exchange_state to)
+{
+	ex->state = (uint8_t)state_go(&states, ex->state, to);
+}
 
 struct exchange *
 exchange_new(struct downstream *f)
@@ -47,7 +78,7 @@ exchange_end(struct exchange *ex)
 {
 	struct worker *w = ex->downstream->worker;
 
-	if (ex->ended)
+	if (ex->state == EXCHANGE_ENDED)
 		return;
 	access_log_write(ex);
 	trace_end(ex);
@@ -55,7 +86,7 @@ exchange_end(struct exchange *ex)
 	if (ex->upstream != NULL)
 		upstream_conn_close(ex->upstream, false);
 	ex->downstream->ex = NULL;
-	ex->ended = true;
+	exchange_go(ex, EXCHANGE_ENDED);
 	ex->next = w->dead_exchanges;
 	w->dead_exchanges = ex;
 }
@@ -88,7 +119,8 @@ touch_waiting(struct exchange *ex)
 	const struct service *s = f->group->service;
 	uint32_t request_ms = s != NULL ? s->lb.request_ms : REQUEST_MS_DEFAULT;
 
-	if (ex->started || request_ms == 0 || (request_ms == REQUEST_MS_DEFAULT && ex->upgrade))
+	if (ex->state == EXCHANGE_ANSWERING || request_ms == 0 ||
+		(request_ms == REQUEST_MS_DEFAULT && ex->upgrade))
 		return false;
 	if (request_ms == REQUEST_MS_DEFAULT) {
 		ex->own = false;
@@ -218,7 +250,7 @@ refuse_caller(struct exchange *ex)
 static void
 send_head(struct exchange *ex)
 {
-	ex->head_sent = true;
+	exchange_go(ex, EXCHANGE_SENDING);
 	/* A failed write is followed by a failed read; the decision to try again is made there. */
 	if (peer_send_bytes(&ex->upstream->peer, buf_at(&ex->head), buf_len(&ex->head)) < 0)
 		ex->discard = true;
@@ -230,7 +262,7 @@ exchange_begin_sending(struct exchange *ex, bool more)
 {
 	access_log_connected(ex);
 	trace_connected(ex);
-	ex->head_sent = false;
+	exchange_go(ex, EXCHANGE_CONNECTED);
 	ex->discard = false;
 	if (worker_policy(ex->downstream->worker, ex->downstream->group) == LB_EWMA)
 		ex->sent_us = answer_clock_us();
@@ -335,7 +367,7 @@ bad_body(struct exchange *ex)
 
 	count(&f->worker->counters.bad_request, 1);
 	access_log_end(ex, "PR");
-	if (ex->started) {
+	if (ex->state == EXCHANGE_ANSWERING) {
 		downstream_close(f, true);
 		return;
 	}
@@ -344,27 +376,34 @@ bad_body(struct exchange *ex)
 	downstream_refuse(f, 400, "malformed chunked body", true);
 }
 
+/* It has an endpoint's connection, and is not a relay. */
+static bool
+exchange_is_connected(const struct exchange *ex)
+{
+	return ex->state == EXCHANGE_CONNECTED || ex->state == EXCHANGE_SENDING ||
+		ex->state == EXCHANGE_ANSWERING;
+}
+
 size_t
 exchange_body(struct exchange *ex, const char *data, size_t len)
 {
 	struct downstream *f = ex->downstream;
-	struct upstream_conn *b = ex->upstream;
 	enum http1_got got;
 	struct gather g;
 	size_t used;
 
-	if (ex->relay || ex->request_done || b == NULL || b->connecting)
+	if (ex->request_done || !exchange_is_connected(ex))
 		return 0;
 	/* After a failed write the next read shows whether there is a response or another
 	 * attempt. */
-	if (ex->discard ? !ex->started : memory_full(&b->peer))
+	if (ex->discard ? ex->state != EXCHANGE_ANSWERING : memory_full(&ex->upstream->peer))
 		return 0;
-	gather_init(&g, ex->discard ? NULL : &b->peer);
-	if (!ex->head_sent) {
+	gather_init(&g, ex->discard ? NULL : &ex->upstream->peer);
+	if (ex->state == EXCHANGE_CONNECTED) {
 		gather_add(&g, buf_at(&ex->head), buf_len(&ex->head));
 		dial_sent(ex);
+		exchange_go(ex, EXCHANGE_SENDING);
 	}
-	ex->head_sent = true;
 	got = gather_body(&g, &ex->up, ex->up.framing == HTTP1_CHUNKED, data, len, &used);
 	if (got == HTTP1_BAD) {
 		bad_body(ex);
@@ -390,7 +429,7 @@ exchange_abort(struct exchange *ex)
 
 	if (w->draining && w->now_ms >= w->drain_until_ms)
 		access_log_end(ex, "KD");
-	access_log_end(ex, ex->started || ex->relay ? "CD" : "CH");
+	access_log_end(ex, ex->state == EXCHANGE_ANSWERING || exchange_is_relay(ex) ? "CD" : "CH");
 	if (ex->upstream != NULL)
 		upstream_conn_close(ex->upstream, true);
 	exchange_end(ex);
@@ -414,13 +453,14 @@ void
 exchange_timeout(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
+	bool started = ex->state == EXCHANGE_ANSWERING;
 
 	count(&f->worker->counters.timeouts, 1);
 	access_log_end(ex,
-		ex->started ? buf_len(&f->peer.out) > 0 || !ex->request_done ? "cD" : "sD"
+		started ? buf_len(&f->peer.out) > 0 || !ex->request_done ? "cD" : "sD"
 			: ex->request_done ? "sH"
 					   : "cD");
-	if (ex->started) {
+	if (started) {
 		downstream_close(f, true);
 		return;
 	}
@@ -451,7 +491,7 @@ exchange_may_retry(const struct exchange *ex)
 {
 	const struct upstream_conn *b = ex->upstream;
 
-	if (ex->started || ex->body_sent > 0 || buf_len(&b->base.in) > 0)
+	if (ex->state == EXCHANGE_ANSWERING || ex->body_sent > 0 || buf_len(&b->base.in) > 0)
 		return false;
 	/* A chunked body without a byte: the endpoint has the whole request, and its end is not
 	 * kept. */
@@ -558,7 +598,7 @@ upstream_ended(struct exchange *ex, bool clean)
 {
 	struct downstream *f = ex->downstream;
 
-	if (!ex->started) {
+	if (ex->state != EXCHANGE_ANSWERING) {
 		retry_or_refuse(ex);
 	} else if (clean && ex->down.framing == HTTP1_UNTIL_CLOSE) {
 		answer_until_close_done(ex);
@@ -596,7 +636,7 @@ read_upstream(struct upstream_conn *b, unsigned events)
 			ex->step[0] = splice_first(n, most);
 			answer_input(ex, w->scratch, (size_t)n);
 		}
-		if (b->ex != ex || b->base.ended || ex->relay || b->peer.paused)
+		if (b->ex != ex || b->base.ended || exchange_is_relay(ex) || b->peer.paused)
 			return;
 		if ((size_t)n < most && !(events & WATCH_HUP))
 			return;

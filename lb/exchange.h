@@ -1,17 +1,20 @@
 /*
  * One HTTP request and its response: the upstream side of the proxy.
  *
- *	start ──► dialling ──► sending (request body up, response down, both at once) ──► finished
+ * States: doc/states/request.dot. The body goes up and the response comes down at the same time.
+ *
+ *	dialling ──► connected ──► sending ──► answering ──► ended
  *	dialling
  *	 └─ no endpoint: 503
  *	sending
  *	 ├─ 1xx: relayed, continues
  *	 ├─ 101: relay.c takes over
- *	 ├─ response before the body's end: delivered, then both connections close
- *	 ├─ lost before any byte of a response: dialling again, if nothing can have been executed or
- *	 │  the method is idempotent, and no byte of a body was sent; else 502, 504
- *	 └─ lost within a response: the client is reset, never ended as if it were whole
- *	finished: the upstream connection goes to the pool, the client's to its next request
+ *	 └─ lost before any byte of a response: dialling again, if nothing can have been executed or
+ *	    the method is idempotent, and no byte of a body was sent; else 502, 504
+ *	answering
+ *	 ├─ before the end of the request's body: delivered, then both connections close
+ *	 └─ lost: the client is reset, so that the response does not look complete
+ *	ended: the upstream connection goes to the pool, the client's to its next request
  *
  * The request's head is kept until the response begins. Bodies are not kept: they are streamed,
  * with at most memory_allowance() buffered in each direction; beyond that the sender is not read.
@@ -21,6 +24,8 @@
 
 #include "lb/private.h"
 
+/* Every change of its state. */
+void exchange_go(struct exchange *ex, enum exchange_state to);
 /* Makes an empty exchange for f and sets f->ex; relay.c uses it too. */
 struct exchange *exchange_new(struct downstream *f);
 /* Detaches it from its front and frees it later; closes its back if it still has one. */

@@ -34,7 +34,7 @@ outlier_share_ask_again(struct worker *w, const struct outlier_event *r)
 	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
 		struct downstream *f = container_of(n, struct downstream, node);
 		const struct upstream_conn *b =
-			f->ex != NULL && !f->ex->relay ? f->ex->upstream : NULL;
+			f->ex != NULL && !exchange_is_relay(f->ex) ? f->ex->upstream : NULL;
 
 		next = n->next;
 		if (b != NULL && !b->connecting && target_is_far(b->target) &&

@@ -23,7 +23,7 @@ on_upstream(void *arg, int fd, unsigned events)
 		dial_on_event(b);
 	else if (b->ex == NULL)
 		upstream_conn_close(b, false);
-	else if (b->ex->relay)
+	else if (exchange_is_relay(b->ex))
 		relay_on_upstream(b, events);
 	else
 		exchange_on_upstream(b, events);
@@ -145,7 +145,7 @@ upstream_conn_won(struct upstream_conn *b)
 		if (r == b)
 			continue;
 		/* A relay's bytes must not go to a connection that nothing waits for. */
-		if (ex->relay)
+		if (exchange_is_relay(ex))
 			upstream_conn_drop(r, true);
 		else
 			leave_exchange(r);

@@ -239,6 +239,18 @@ struct access_log {
 	char end[3];
 };
 
+/* States of an exchange: doc/states/request.dot. */
+enum exchange_state {
+	EXCHANGE_DIALLING, /* waits for an endpoint, or dials */
+	EXCHANGE_CONNECTED, /* the head waits for the first bytes of the body, to go with them */
+	EXCHANGE_SENDING, /* the head is on its way */
+	EXCHANGE_ANSWERING, /* the final response's head was sent to the client */
+	/* a relay that waits for the endpoint's greeting: server_first.h */
+	EXCHANGE_GREETING,
+	EXCHANGE_RELAYING, /* bytes in both directions, no HTTP (any more); or dials for that */
+	EXCHANGE_ENDED,
+};
+
 /* One HTTP request and its response, or one relay. */
 struct exchange {
 	struct exchange *next; /* in the lists `spare` or `dead_exchanges` */
@@ -261,14 +273,11 @@ struct exchange {
 	uint32_t step[2]; /* down, up: bytes to splice at once; 0: copy */
 	uint64_t due_ms; /* in SPAN_OWN: the deadline */
 	bool own; /* the front's expiry is in SPAN_OWN */
-	bool listening; /* a relay that waits for the endpoint's greeting: server_first.h */
-	bool relay; /* bytes in both directions, no HTTP (any more) */
 	uint8_t hops; /* of a relay: how often we had forwarded it before (base/core/hops.h) */
-	bool head_sent;
+	uint8_t state; /* enum exchange_state; set by exchange_go */
 	bool request_done; /* the client's request was read completely */
 	/* the endpoint takes no more of the body; the rest from the client is read and dropped */
 	bool discard;
-	bool started; /* the final response's head was sent to the client */
 	bool keep; /* the client's connection stays open afterwards */
 	bool reusable; /* the upstream connection, as far as its response head says */
 	bool is_head, idempotent, upgrade, has_body;
@@ -279,8 +288,14 @@ struct exchange {
 	/* the last attempt failed through the fault of its endpoint, which executed nothing */
 	bool free_retry;
 	bool over_budget; /* an attempt was refused by the budget, and that is counted */
-	bool ended;
 };
+
+/* Bytes in both directions, without HTTP. */
+static inline bool
+exchange_is_relay(const struct exchange *ex)
+{
+	return ex->state == EXCHANGE_GREETING || ex->state == EXCHANGE_RELAYING;
+}
 
 struct upstream_conn {
 	struct conn_base base; /* must be first */

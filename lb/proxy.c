@@ -65,7 +65,7 @@ downstream_gate(struct downstream *f)
 
 	if (f->base.ended)
 		return;
-	if (ex != NULL && !ex->relay && !ex->request_done && ex->upstream != NULL)
+	if (ex != NULL && !exchange_is_relay(ex) && !ex->request_done && ex->upstream != NULL)
 		full |= memory_full(&ex->upstream->peer);
 	if (full && f->state != DOWNSTREAM_LINGER)
 		peer_pause(&f->peer);
@@ -382,7 +382,7 @@ on_downstream(void *arg, int fd, unsigned events)
 
 	(void)fd;
 	worker_enter(w);
-	if (f->state == DOWNSTREAM_RELAY && f->ex->listening)
+	if (f->state == DOWNSTREAM_RELAY && f->ex->state == EXCHANGE_GREETING)
 		server_first_end(f);
 	if (f->state == DOWNSTREAM_RELAY) {
 		relay_on_downstream(f, events);
@@ -403,7 +403,7 @@ on_expired(void *arg)
 
 	if (f->ex != NULL && exchange_not_due(f->ex))
 		return;
-	if (f->ex != NULL && f->ex->listening) {
+	if (f->ex != NULL && f->ex->state == EXCHANGE_GREETING) {
 		server_first_end(f);
 		return;
 	}
@@ -459,7 +459,7 @@ downstream_open(struct worker *w, int fd, struct group *g, const struct sockaddr
 void
 downstream_drain(struct downstream *f)
 {
-	if (f->state == DOWNSTREAM_RELAY && f->ex->listening)
+	if (f->state == DOWNSTREAM_RELAY && f->ex->state == EXCHANGE_GREETING)
 		server_first_end(f);
 	/* A request that waits unread counts as in progress. */
 	if (f->state != DOWNSTREAM_IDLE || f->unread || peer_has_input(&f->peer))

@@ -62,7 +62,7 @@ relay_open(struct downstream *f)
 	struct exchange *ex = exchange_new(f);
 	char reason[PERMIT_REASON_MAX];
 
-	ex->relay = true;
+	exchange_go(ex, EXCHANGE_RELAYING);
 	f->state = DOWNSTREAM_RELAY;
 	if (w->traces)
 		trace_relay(ex);
@@ -93,7 +93,7 @@ relay_dial_failed(struct exchange *ex)
 {
 	struct counters *c = &ex->downstream->worker->counters;
 
-	if (ex->listening) {
+	if (ex->state == EXCHANGE_GREETING) {
 		server_first_end(ex->downstream);
 		return;
 	}
@@ -185,7 +185,7 @@ relay_connected(struct exchange *ex)
 	trace_connected(ex);
 	if (target_is_suspect(ex->upstream->target))
 		outlier_share_worked(ex->downstream->worker, ex->upstream->target, true);
-	if (!ex->listening)
+	if (ex->state != EXCHANGE_GREETING)
 		relay_on_input(ex->downstream);
 }
 
@@ -194,7 +194,7 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 {
 	struct downstream *f = ex->downstream;
 
-	ex->relay = true;
+	exchange_go(ex, EXCHANGE_RELAYING);
 	ex->upstream->peer.mind = true;
 	f->state = DOWNSTREAM_RELAY;
 	relay_touch(f);
@@ -295,7 +295,7 @@ relay_on_upstream(struct upstream_conn *b, unsigned events)
 {
 	struct exchange *ex = b->ex;
 
-	if (ex->listening) {
+	if (ex->state == EXCHANGE_GREETING) {
 		server_first_on_upstream(b);
 		return;
 	}

@@ -100,7 +100,7 @@ server_first_over(struct downstream *f)
 	server_first_learn(g, DETECTED_UNKNOWN);
 	g->ask_again_ms = w->now_ms + ASK_EVERY_MS;
 	ex = exchange_new(f);
-	ex->relay = ex->listening = true;
+	exchange_go(ex, EXCHANGE_GREETING);
 	f->state = DOWNSTREAM_RELAY;
 	expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);
 	if (relay_goes_round(ex) || dial_start(ex, false) == DIAL_FAILED)
@@ -159,7 +159,7 @@ server_first_on_upstream(struct upstream_conn *b)
 			"port=%u",
 			g->service->namespace, g->service->name, g->port);
 	count(&w->counters.server_first, 1);
-	ex->listening = false;
+	exchange_go(ex, EXCHANGE_RELAYING);
 	relay_greeted(ex, w->scratch, (size_t)n);
 	wake_others(w, g);
 }

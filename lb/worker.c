@@ -105,7 +105,7 @@ worker_connect(struct worker *w, const struct target *t, const struct exchange *
 	const struct lb_config *c = &w->lb->config;
 	const struct addr to = target_addr(t);
 	/* A pooled connection serves successive requests, each with its own hop count. */
-	unsigned hops = ex != NULL && ex->relay ? ex->hops + 1u : 0;
+	unsigned hops = ex != NULL && exchange_is_relay(ex) ? ex->hops + 1u : 0;
 
 	if (!target_is_far(t))
 		return worker_dial(
