@@ -378,6 +378,7 @@ agent_start(
 	struct agent *a = xcalloc(1, sizeof *a);
 	int rc;
 
+	*out = a;
 	a->options = options;
 	a->argc = argc;
 	a->argv = argv;
@@ -407,7 +408,6 @@ agent_start(
 			.loop = a->loop, .part = "agent", .ready = agent_announces, .arg = a});
 	log_info("agent", "started version=%s node=%s workers=%zu services=%zu", EDGEWAY_VERSION,
 		options->node, workers_count(a->workers), snapshot_count(a->snapshot));
-	*out = a;
 	return 0;
 }
 

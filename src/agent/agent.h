@@ -13,7 +13,8 @@
 
 struct agent;
 
-/* argc and argv are kept for SIGHUP. */
+/* argc and argv are kept for SIGHUP. After an error *agent is what had begun, and the process is to
+ * end. */
 int agent_start(struct agent **agent, struct agent_options *options, int argc, char **argv,
 	struct err *err);
 /* Returns the exit status after SIGTERM or SIGINT, when everything is undone. */

@@ -9,7 +9,7 @@
 static int
 agent_main_run(struct agent_options *options, int argc, char **argv)
 {
-	struct agent *agent = NULL;
+	static struct agent *agent; /* a failed start leaves it to the end of the process */
 	struct err err = {0};
 	bool check = false;
 

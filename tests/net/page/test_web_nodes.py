@@ -167,7 +167,7 @@ def test_nobody_asks_while_nobody_looks(pair):
             other.want("view=nodes&q=idle")
             other.next("nodes", lambda m: m["total"] == 1)
             other.next("top")
-        assert one.asked in ([], ["default/health/web"])
+        assert set(one.asked) <= {"default/health/web"}  # on a busy machine the turn comes round again
 
 
 def test_no_right_is_needed(pair):
