@@ -354,7 +354,7 @@ def state_machines(tree):
         for machine, names, follow in re.findall(r'struct state_machine \w+ = \{"([\w-]+)", "\w+", (\w+), (\w+)\};', text):
             rows = [re.search(rf"\b{array}\[\] = \{{(.*?)\}};", text, re.DOTALL) for array in (names, follow)]
             said = dict(re.findall(r'\[(\w+)\] = "([\w ]+)"', rows[0].group(1) if rows[0] else ""))
-            steps = {(said.get(at), said.get(to)) for at, tos in re.findall(r"\[(\w+)\] = ([^,]*),", rows[1].group(1) if rows[1] else "")
+            steps = {(said.get(at), said.get(to)) for at, tos in re.findall(r"\[(\w+)\] =\s([^,]*),", rows[1].group(1) if rows[1] else "")
                      for to in re.findall(r"STATE_TO\((\w+)\)", tos)}
             picture = drawn.pop(f"doc/states/{machine}.dot", None)
             if picture is None:

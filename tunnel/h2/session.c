@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/state.h"
+
 enum {
 	MAX_STREAMS = 4096,
 	PING_MS = 4000,
@@ -21,10 +23,41 @@ const uint8_t session_parting[8] = "parting";
 const uint8_t session_leaving[8] = "leaving";
 const uint8_t session_asking[8] = "reach";
 
+static const char *const state_names[] = {
+	[SESSION_HANDSHAKE] = "handshake",
+	[SESSION_OPEN] = "open",
+	[SESSION_PEER_FAILED] = "peer_failed",
+	[SESSION_PEER_DRAINING] = "peer_draining",
+	[SESSION_DRAINING] = "draining",
+	[SESSION_PARTING] = "parting",
+	[SESSION_PARTED] = "parted",
+	[SESSION_ENDED] = "ended",
+};
+static const uint32_t state_next[] = {
+	[SESSION_HANDSHAKE] =
+		STATE_TO(SESSION_OPEN) | STATE_TO(SESSION_DRAINING) | STATE_TO(SESSION_ENDED),
+	[SESSION_OPEN] = STATE_TO(SESSION_PEER_FAILED) | STATE_TO(SESSION_PEER_DRAINING) |
+		STATE_TO(SESSION_DRAINING) | STATE_TO(SESSION_ENDED),
+	[SESSION_PEER_FAILED] = STATE_TO(SESSION_DRAINING) | STATE_TO(SESSION_ENDED),
+	[SESSION_PEER_DRAINING] = STATE_TO(SESSION_PEER_FAILED) | STATE_TO(SESSION_DRAINING) |
+		STATE_TO(SESSION_PARTING) | STATE_TO(SESSION_ENDED),
+	[SESSION_DRAINING] = STATE_TO(SESSION_PARTING) | STATE_TO(SESSION_ENDED),
+	[SESSION_PARTING] = STATE_TO(SESSION_PARTED) | STATE_TO(SESSION_ENDED),
+	[SESSION_PARTED] = STATE_TO(SESSION_ENDED),
+	[SESSION_ENDED] = 0,
+};
+static const struct state_machine states = {"session", "tunnel", state_names, state_next};
+
+void
+session_go(struct session *s, enum session_state to)
+{
+	s->state = state_go(&states, s->state, to);
+}
+
 void
 session_kick(struct session *s)
 {
-	if (!s->ended && !s->collecting && !timer_active(s->kick))
+	if (s->state != SESSION_ENDED && !s->collecting && !timer_active(s->kick))
 		timer_start(s->kick, 0, 0);
 }
 
@@ -95,7 +128,8 @@ session_set_late(struct session *s, bool late)
 static void
 session_shut(struct session *s)
 {
-	s->ended = true;
+	if (s->state != SESSION_ENDED)
+		session_go(s, SESSION_ENDED);
 	session_set_late(s, false);
 	spare_release(&s->budget->spare);
 	if (s->kick != NULL)
@@ -121,7 +155,7 @@ session_end(struct session *s, int rc)
 static bool
 session_drains(const struct session *s)
 {
-	return s->draining || (s->peer_draining && s->peer_code == NGHTTP2_NO_ERROR);
+	return s->state >= SESSION_PEER_DRAINING;
 }
 
 /* Everything has been carried. */
@@ -137,15 +171,16 @@ session_drained(const struct session *s)
 static bool
 session_parted(struct session *s)
 {
-	if (s->parting_ms == 0) {
-		s->parting_ms = MAX(loop_now_ms(s->loop), (uint64_t)1);
+	if (s->state < SESSION_PARTING) {
+		session_go(s, SESSION_PARTING);
+		s->parting_ms = loop_now_ms(s->loop);
 		if (!s->server)
 			nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_parting);
 		session_kick(s);
 	}
 	if (s->server)
 		return loop_now_ms(s->loop) - s->parting_ms >= s->limits.dead_ms;
-	return s->parted;
+	return s->state == SESSION_PARTED;
 }
 
 /* Decides whether the session ends now. */
@@ -223,7 +258,7 @@ on_wire(void *arg)
 
 	/* A session that is behind has one turn per loop turn, and no additional one for input that
 	 * waits in the socket. */
-	if (!s->ended && !(timer_active(s->kick) && (s->unread || s->behind)))
+	if (s->state != SESSION_ENDED && !(timer_active(s->kick) && (s->unread || s->behind)))
 		session_turn(s, true);
 }
 
@@ -232,7 +267,7 @@ on_kick(void *arg)
 {
 	struct session *s = arg;
 
-	if (!s->ended)
+	if (s->state != SESSION_ENDED)
 		session_turn(s, false);
 }
 
@@ -245,10 +280,10 @@ on_life(void *arg)
 	s->busy++;
 	if (session_is_due(s))
 		session_turn(s, true); /* data may have come while this program was stopped */
-	if (!s->ended && session_is_dead(s)) {
+	if (s->state != SESSION_ENDED && session_is_dead(s)) {
 		snprintf(s->why, sizeof s->why, "nothing was heard for %u ms", s->limits.dead_ms);
 		session_end(s, -ETIMEDOUT);
-	} else if (!s->ended) {
+	} else if (s->state != SESSION_ENDED) {
 		if (s->bulk && s->ping_ms == 0)
 			session_ping(s);
 		session_look(s);
@@ -375,7 +410,7 @@ session_free(struct session **session)
 void
 session_probe(struct session *s)
 {
-	if (s->ended || s->silent || s->ping_ms != 0)
+	if (s->state == SESSION_ENDED || s->silent || s->ping_ms != 0)
 		return;
 	session_ping(s);
 	session_look(s);
@@ -396,9 +431,9 @@ stream_is_silent(const struct stream *st)
 void
 session_drain(struct session *s)
 {
-	if (s->draining || s->ended)
+	if (s->state >= SESSION_DRAINING)
 		return;
-	s->draining = true;
+	session_go(s, SESSION_DRAINING);
 	/* A server announces it before it refuses a stream (RFC 9113 section 6.8); a client simply
 	 * opens none. */
 	if (s->server)
@@ -409,7 +444,7 @@ session_drain(struct session *s)
 void
 session_send_away(struct session *s)
 {
-	if (s->server || s->draining || s->ended)
+	if (s->server || s->state >= SESSION_DRAINING)
 		return;
 	/* As a ping: after a client's GOAWAY nghttp2 no longer answers pings, but the end of the
 	 * session waits for one. */
@@ -420,7 +455,7 @@ session_send_away(struct session *s)
 void
 session_ask_anew(struct session *s)
 {
-	if (!s->server || s->ended)
+	if (!s->server || s->state == SESSION_ENDED)
 		return;
 	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_asking);
 	session_kick(s);

@@ -132,12 +132,23 @@ is_leaving(const nghttp2_frame *frame)
 }
 
 static void
+frames_peer_drains(struct session *s, bool failed)
+{
+	s->peer_drains = true;
+	if (failed && s->state <= SESSION_PEER_DRAINING)
+		session_go(s, SESSION_PEER_FAILED);
+	else if (s->state == SESSION_OPEN)
+		session_go(s, SESSION_PEER_DRAINING);
+}
+
+static void
 on_ping(struct session *s, const nghttp2_frame *frame)
 {
 	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
 		session_heed_beat(s, frame->ping.opaque_data);
 		s->asked |= !s->server && is_asking(frame);
-		s->peer_draining |= s->server && is_leaving(frame);
+		if (s->server && is_leaving(frame))
+			frames_peer_drains(s, false);
 		return;
 	}
 	if (is_asking(frame) || is_leaving(frame))
@@ -161,7 +172,9 @@ session_hear_parting(struct session *s, const uint8_t *bytes, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		memmove(s->parting_heard, s->parting_heard + 1, sizeof answer - 1);
 		s->parting_heard[sizeof answer - 1] = bytes[i];
-		s->parted |= memcmp(s->parting_heard, answer, sizeof answer) == 0;
+		if (s->state == SESSION_PARTING &&
+			memcmp(s->parting_heard, answer, sizeof answer) == 0)
+			session_go(s, SESSION_PARTED);
 	}
 }
 
@@ -180,8 +193,8 @@ on_goaway(struct session *s, uint32_t code)
 {
 	struct stream *st;
 
-	s->peer_draining = true;
 	s->peer_code = code;
+	frames_peer_drains(s, code != NGHTTP2_NO_ERROR);
 	TAILQ_FOREACH(st, &s->streams, link)
 		frames_hear_fading(st, false);
 }
@@ -195,8 +208,8 @@ on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 
 	if (frame->hd.type == NGHTTP2_PING)
 		on_ping(s, frame);
-	if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
-		s->settled = true;
+	if (frame->hd.type == NGHTTP2_SETTINGS && s->state == SESSION_HANDSHAKE)
+		session_go(s, SESSION_OPEN);
 	if (frame->hd.type == NGHTTP2_GOAWAY) {
 		on_goaway(s, frame->goaway.error_code);
 		return 0;

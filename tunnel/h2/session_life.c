@@ -61,7 +61,7 @@ life_patience_ms(const struct session *s)
 static uint64_t
 life_silent_at(const struct session *s)
 {
-	if (s->ping_ms == 0 || s->silent || !s->settled)
+	if (s->ping_ms == 0 || s->silent || s->state == SESSION_HANDSHAKE)
 		return UINT64_MAX;
 	return MAX(MAX(s->ping_ms, s->heard_ms), s->drained_ms) + life_patience_ms(s);
 }
@@ -125,7 +125,7 @@ session_look(struct session *s)
 		else
 			life_fall_silent(s);
 	}
-	if (s->parting_ms != 0)
+	if (s->state == SESSION_PARTING)
 		session_kick(s);
 	next = (s->behind ? now : s->heard_ms) + s->limits.dead_ms;
 	next = MIN(MIN(life_ping_at(s), life_silent_at(s)), next);

@@ -54,7 +54,8 @@ tell_opened(struct session *s, struct stream *st)
 			h->names[request.n_fields], h->values[request.n_fields]};
 	if (status == 0)
 		st->target = xstrdup(request.authority);
-	if (s->draining || s->budget->held + s->budget->queued > s->budget->limit) {
+	if (s->state >= SESSION_DRAINING ||
+		s->budget->held + s->budget->queued > s->budget->limit) {
 		stream_close(&st, STREAM_REFUSED);
 	} else if (status != 0 ||
 		(status = s->events->opened(s->arg, st, &request, &reason)) != 0) {
@@ -133,8 +134,8 @@ session_tell(struct session *s, bool all)
 		if (s->events->silent != NULL)
 			s->events->silent(s->arg, s->silent);
 	}
-	if (!s->freed && s->peer_draining && !s->peer_draining_told) {
-		s->peer_draining_told = true;
+	if (!s->freed && s->peer_drains) {
+		s->peer_drains = false;
 		if (s->events->draining != NULL)
 			s->events->draining(s->arg);
 	}

@@ -38,6 +38,18 @@ enum {
 	SESSION_BULK = 4 * 1024, /* payload from this size on is not copied */
 };
 
+/* States of a session: doc/states/session.dot. Those from PEER_DRAINING on open no stream. */
+enum session_state {
+	SESSION_HANDSHAKE, /* until the other end's SETTINGS have come */
+	SESSION_OPEN,
+	SESSION_PEER_FAILED, /* its GOAWAY has an error code */
+	SESSION_PEER_DRAINING, /* the other end takes no new streams */
+	SESSION_DRAINING, /* this one takes none either */
+	SESSION_PARTING, /* everything was carried: session_parts */
+	SESSION_PARTED, /* client: the ping sent after that was answered */
+	SESSION_ENDED,
+};
+
 /* In the order in which they are reported. */
 enum note {
 	NOTE_OPENED = 1,
@@ -104,7 +116,7 @@ struct session {
 	bool server;
 	bool squeeze;
 	bool udp;
-	bool settled; /* the other end's SETTINGS have come */
+	enum session_state state; /* set by session_go */
 	struct timer *kick; /* timer for pending writes, at the next loop turn */
 	struct timer *life;
 	struct stream_ring streams, noted;
@@ -123,8 +135,7 @@ struct session {
 	bool bulk; /* the last read was large */
 	struct piece *reading; /* buffer for bulk reads */
 	size_t read_bytes;
-	uint64_t parting_ms; /* when the last stream of a draining session had ended; 0: not yet */
-	bool parted; /* client: the ping sent after that was answered */
+	uint64_t parting_ms; /* in SESSION_PARTING: since when */
 	uint8_t parting_heard[SESSION_PING_BYTES]; /* the latest bytes received since then */
 	uint64_t heard_ms, ping_ms; /* ping_ms: when the outstanding ping was sent; 0: none */
 	/* the first time since anything was heard that a stream was opened or bytes were sent; 0:
@@ -144,11 +155,11 @@ struct session {
 	/* not all events were reported within the last turn; nothing is read before they are */
 	bool behind;
 	bool late; /* its turn ended before its work */
-	bool draining, peer_draining, peer_draining_told, ended;
 	unsigned busy; /* callbacks on the call stack */
 	bool freed; /* session_free was called while busy */
 	/* client: the ping of session_ask_anew has come, and the owner has not been told yet */
 	bool asked;
+	bool peer_drains; /* the same for the other end's GOAWAY or session_send_away */
 	bool collecting; /* output is collected and written at the end of this turn */
 	bool unread; /* the transport may hold bytes that no event announces */
 	unsigned peer_code; /* code of the peer's GOAWAY */
@@ -164,6 +175,8 @@ extern const uint8_t session_leaving[8];
 void session_hear_parting(struct session *s, const uint8_t *bytes, size_t n);
 /* Payload of session_ask_anew. */
 extern const uint8_t session_asking[8];
+/* Every change of its state. */
+void session_go(struct session *s, enum session_state to);
 /* Schedules a turn: something waits to be sent or reported. */
 void session_kick(struct session *s);
 void stream_note(struct stream *st, enum note note);

@@ -72,7 +72,7 @@ session_stream_detach(struct stream *st)
 	if (st->notes != 0)
 		TAILQ_REMOVE(&s->noted, st, noted);
 	st->notes = 0;
-	if (s->draining)
+	if (s->state >= SESSION_DRAINING)
 		session_kick(s);
 	st->session = NULL;
 }
@@ -170,12 +170,12 @@ check_open(const struct session *s, const struct stream_request *r, char path[UD
 	if (s->server || !good_request(r) ||
 		(r->udp && !udp_path_build(r->authority, path, UDP_PATH_MAX)))
 		return -EINVAL;
-	if (s->draining || s->peer_draining || s->ended)
+	if (s->state > SESSION_OPEN)
 		return -ESHUTDOWN;
 	most = nghttp2_session_get_remote_settings(s->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 	if (s->stats.streams >= MIN(most, s->limits.max_streams))
 		return -EAGAIN;
-	if (r->udp && !s->settled)
+	if (r->udp && s->state == SESSION_HANDSHAKE)
 		return -EINPROGRESS;
 	if (r->udp &&
 		nghttp2_session_get_remote_settings(

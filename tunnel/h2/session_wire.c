@@ -55,7 +55,7 @@ read_some(struct session *s)
 	session_heard(s);
 	s->bulk = n >= TRANSPORT_READ_BYTES / 2;
 	s->read_bytes = (size_t)n;
-	if (s->parting_ms != 0)
+	if (s->state == SESSION_PARTING && !s->server)
 		session_hear_parting(s, bytes, (size_t)n);
 	if (!session_within_budget(s, bytes, (size_t)n))
 		return -EPROTO;
