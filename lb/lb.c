@@ -103,6 +103,7 @@ on_stop(void *arg)
 	else
 		listener_finish(w);
 	w->draining = true;
+	w->has_successor = m->successor;
 	w->drain_until_ms = w->now_ms + m->drain_ms;
 	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams && !m->successor;
 		n = next) {

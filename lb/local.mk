@@ -45,6 +45,7 @@ if HAVE_CMOCKA
 LB_TESTS = \
 	tests/unit/lb/balance_test \
 	tests/unit/lb/lb_dial_test \
+	tests/unit/lb/lb_drain_test \
 	tests/unit/lb/lb_loop_test \
 	tests/unit/lb/lb_memory_test \
 	tests/unit/lb/lb_relay_test \
@@ -62,6 +63,8 @@ tests_unit_lb_balance_test_SOURCES = tests/unit/lb/balance_test.c
 tests_unit_lb_balance_test_LDADD = $(LB_LDADD)
 tests_unit_lb_lb_dial_test_SOURCES = tests/unit/lb/lb_dial_test.c $(LB_FIXTURE)
 tests_unit_lb_lb_dial_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_drain_test_SOURCES = tests/unit/lb/lb_drain_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_drain_test_LDADD = $(LB_LDADD)
 tests_unit_lb_lb_loop_test_SOURCES = tests/unit/lb/lb_loop_test.c $(LB_FIXTURE)
 tests_unit_lb_lb_loop_test_LDADD = $(LB_LDADD)
 tests_unit_lb_lb_memory_test_SOURCES = tests/unit/lb/lb_memory_test.c $(LB_FIXTURE)

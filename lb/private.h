@@ -175,6 +175,7 @@ struct worker {
 	bool listen_paused; /* out of descriptors */
 	uint64_t evict_ms; /* for memory.c */
 	bool draining, stopped;
+	bool has_successor; /* while draining: another process accepts now */
 	uint64_t drain_until_ms;
 	struct node downstreams; /* oldest first */
 	/* in downstreams, or their head: memory.c continues behind it */

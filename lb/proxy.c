@@ -268,7 +268,9 @@ downstream_next(struct downstream *f, bool keep)
 {
 	struct worker *w = f->worker;
 
-	if (!keep || w->draining) {
+	/* What a response has promised is kept if somebody else takes the next connection: its
+	 * client may be sending already. */
+	if (!keep || (w->draining && !w->has_successor)) {
 		proxy_linger(f);
 		return;
 	}

@@ -68,7 +68,8 @@ def test_at_either_hub(town):
         said = log_since(h)
         for host, port, name in (("plain-9", 10250, "plain-9"), (LAN["plain-9"], 10250, "plain-9"), (PRINTER, 9100, "printer")):
             assert request(h, host, port) == (200, name + "\n")
-        assert f"192.168.1.19:10250 for plain-9 via {via}" in said() and f'via {via} at ' not in said()
+        wait_for("audit", lambda: f"192.168.1.19:10250 for plain-9 via {via}" in said())
+        assert f'via {via} at ' not in said()
 
 
 def test_a_neighbour_at_the_other_hub(town):
@@ -78,11 +79,11 @@ def test_a_neighbour_at_the_other_hub(town):
     wait_for("edge-3 gone", lambda: not tunnel_of(second, "edge-3") and ("plain-9", "edge-3") not in town.declared(first))
     said, there = log_since(second), log_since(first)
     assert request(second, "plain-9", 10250) == (200, "plain-9\n") and request(second, PRINTER, 9100) == (200, "printer\n")
-    assert "192.168.1.19:10250 for plain-9 via edge-1 at hub-1" in said() and "door=peer" in there()
+    wait_for("audits", lambda: "192.168.1.19:10250 for plain-9 via edge-1 at hub-1" in said() and "door=peer" in there())
     town.agents[1].process.kill()
     wait_for("edge-2 gone", lambda: not tunnel_of(first, "edge-2"))
     assert request(second, "edge-2", 7000) == (200, "edge-2\n") and request(first, "edge-2", 7000) == (200, "edge-2\n")
-    assert "192.168.1.12:7000 for edge-2 via edge-1 at hub-1" in said()
+    wait_for("audit", lambda: "192.168.1.12:7000 for edge-2 via edge-1 at hub-1" in said())
     for a in town.agents[1:]:
         a.start()
     town.wait_whole()

@@ -193,8 +193,8 @@ fixture_start(void **state)
 	return 0;
 }
 
-static void
-on_gone(void *arg)
+void
+lb_on_gone(void *arg)
 {
 	(void)arg;
 	sem_post(&fx.gone);
@@ -203,7 +203,7 @@ on_gone(void *arg)
 void
 stop_lb_here(void *arg)
 {
-	lb_stop(&fx.lb, *(uint64_t *)arg, on_gone, NULL);
+	lb_stop(&fx.lb, *(uint64_t *)arg, lb_on_gone, NULL);
 }
 
 void

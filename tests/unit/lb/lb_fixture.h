@@ -75,6 +75,7 @@ void stop_lb(uint64_t drain_ms);
 void begin_stop_lb(uint64_t drain_ms);
 /* The same from within the loop: of a uint64_t. */
 void stop_lb_here(void *drain_ms);
+void lb_on_gone(void *arg); /* for lb_is_gone */
 bool lb_is_gone(int wait_ms);
 void start_lb(void);
 void time_passes(unsigned ms);

@@ -683,67 +683,6 @@ request_timeout(void **state)
 	service_options(NULL);
 }
 
-static void
-drain_finishes_what_is_begun(void **state)
-{
-	int busy, idle, upstream;
-
-	(void)state;
-	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
-	busy = client_open();
-	idle = client_open();
-	put(busy, GET);
-	upstream = endpoint_accept(0);
-	head_at(upstream);
-	begin_stop_lb(2000);
-	assert_null(*the_lb());
-	lb_access_log(*the_lb(), ACCESS_OFF, 1); /* SIGHUP may come at any time */
-	expect_eof(idle);
-	assert_false(lb_is_gone(100));
-	put(upstream, OK("1", "1"));
-	expect(busy, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1");
-	expect_eof(busy);
-	close(busy);
-	close(idle);
-	assert_true(lb_is_gone(1000));
-	expect_eof(upstream);
-	close(upstream);
-	start_lb();
-}
-
-static void
-ask_while_it_stops(void *client)
-{
-	uint64_t drain_ms = 2000;
-
-	stop_lb_here(&drain_ms);
-	put(*(int *)client, GET);
-}
-
-static void
-drain_answers_what_waits_unread(void **state)
-{
-	int client, upstream;
-
-	(void)state;
-	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
-	client = client_open();
-	put(client, GET);
-	upstream = endpoint_accept(0);
-	head_at(upstream);
-	put(upstream, OK("1", "1"));
-	expect(client, OK("1", "1"));
-	on_loop(ask_while_it_stops, &client);
-	head_at(upstream);
-	put(upstream, OK("1", "2"));
-	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n2");
-	expect_eof(client);
-	close(client);
-	assert_true(lb_is_gone(1000));
-	close(upstream);
-	start_lb();
-}
-
 int
 main(void)
 {
@@ -770,8 +709,6 @@ main(void)
 		cmocka_unit_test(limits_and_timeouts),
 		cmocka_unit_test(request_timeout),
 		cmocka_unit_test(dead_endpoint_costs_no_request),
-		cmocka_unit_test(drain_finishes_what_is_begun),
-		cmocka_unit_test(drain_answers_what_waits_unread),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
