@@ -6,7 +6,7 @@
 #ifndef EDGEWAY_LB_KNOWN_H
 #define EDGEWAY_LB_KNOWN_H
 
-#include "lb/private.h"
+#include "lb/proxy/worker.h"
 
 enum {
 	KNOWN_WAIT_MS = 200,

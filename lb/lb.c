@@ -8,14 +8,14 @@
 
 #include "base/core/log.h"
 #include "base/os/port_holder.h"
-#include "lb/affinity.h"
-#include "lb/listener.h"
-#include "lb/memory.h"
-#include "lb/outlier_share.h"
-#include "lb/permit.h"
-#include "lb/private.h"
-#include "lb/proxy.h"
-#include "lb/tap.h"
+#include "lb/balance/affinity.h"
+#include "lb/proxy/listener.h"
+#include "lb/proxy/memory.h"
+#include "lb/proxy/outlier_share.h"
+#include "lb/proxy/permit.h"
+#include "lb/proxy/proxy.h"
+#include "lb/proxy/tap.h"
+#include "lb/proxy/worker.h"
 
 enum { ACCESS_WAITING_BYTES = 4 * 1024 * 1024 };
 

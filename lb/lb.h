@@ -84,8 +84,8 @@ void lb_adopt(struct lb *lb, const int *fds, size_t n);
 /* The access log, on stderr: off at first. With ACCESS_ALL each worker writes one of `sample` (at
  * least 1) successful requests. Does nothing if lb is NULL, as it is after lb_stop. */
 void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);
-/* Live view of requests and relayed connections (lb/tap.h): returns what happened since the last
- * call, as a JSON object. The tap lasts while calls follow each other within a few seconds. */
+/* Live view of requests and relayed connections (lb/proxy/tap.h): returns what happened since the
+ * last call, as a JSON object. The tap lasts while calls follow each other within a few seconds. */
 struct lb_tap_ask {
 	const char *id; /* chosen by the caller, the same in each call */
 	const char *service; /* "namespace/name"; "": all */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lb/known.h"
-#include "lb/private.h"
+#include "lb/proxy/worker.h"
 #include "model/json.h"
 
 static uint64_t

@@ -1,8 +1,8 @@
 /*
  * A trace span of one request or connection, for export to a trace collector: made where it is
- * recorded (lb/trace.c, tunnel/node/stream_server.c, hub/ingress/client_conn_trace.c), serialised
- * by tracing/otlp_span.c. Plain data on the heap, owned by the holder of its list; free() frees all
- * of it.
+ * recorded (lb/proxy/trace.c, tunnel/node/stream_server.c, hub/ingress/client_conn_trace.c),
+ * serialised by tracing/otlp_span.c. Plain data on the heap, owned by the holder of its list;
+ * free() frees all of it.
  *
  *	span = span_begin(source, TRACE_SERVED, &parent, &now);	// NULL: not recorded
  *	span_end(source, &span, trace_clock_us());

@@ -1,7 +1,7 @@
 /*
- * The agent's part of edgewayctl's views of single requests: a live view of requests (lb/tap.h),
- * and where the kernel has sent a flow. Both show addresses of clients, so they are served on the
- * Unix socket only.
+ * The agent's part of edgewayctl's views of single requests: a live view of requests
+ * (lb/proxy/tap.h), and where the kernel has sent a flow. Both show addresses of clients, so they
+ * are served on the Unix socket only.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * edgewayctl tap: requests and relayed connections in the agent's proxy, one line each, until
  * interrupted. It polls the agent every half second for new ones; the agent ends the tap soon after
- * the last poll (lb/tap.h).
+ * the last poll (lb/proxy/tap.h).
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_TAP_H
 #define EDGEWAY_SRC_CTL_CTL_TAP_H

@@ -325,7 +325,7 @@ trace_usable(const struct trace *t, const char *tier)
 	return n;
 }
 
-/* Explains the two letters of the access log (lb/access_log.h). */
+/* Explains the two letters of the access log (lb/proxy/access_log.h). */
 static const char *
 trace_end_text(const char *end)
 {

@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-#include "lb/origdst.h"
+#include "lb/conn/origdst.h"
 
 /* Set by the test's thread, read by the loop's. */
 static _Atomic uint64_t destination;

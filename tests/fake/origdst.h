@@ -1,6 +1,6 @@
 /*
- * Stands in for lb/origdst.c where there is no NAT: every accepted connection was meant for what
- * the test set last.
+ * Stands in for lb/conn/origdst.c where there is no NAT: every accepted connection was meant for
+ * what the test set last.
  */
 #ifndef EDGEWAY_TESTS_FAKE_ORIGDST_H
 #define EDGEWAY_TESTS_FAKE_ORIGDST_H

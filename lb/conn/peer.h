@@ -1,0 +1,53 @@
+/*
+ * One socket of a worker, the client's or the upstream's: its watch and the data that could not be
+ * written yet. Data is written at once if the socket takes it; only the rest is copied and waits
+ * for WATCH_WRITE, so an idle connection owns no buffer. The other side must be paused while much
+ * is pending (memory_full).
+ */
+#ifndef EDGEWAY_LB_CONN_PEER_H
+#define EDGEWAY_LB_CONN_PEER_H
+
+#include <sys/uio.h>
+
+#include "base/core/buf.h"
+#include "base/core/loop.h"
+
+struct peer {
+	struct watch *watch;
+	struct buf out;
+	int fd; /* -1: closed */
+	bool paused; /* not read from */
+	bool eof; /* FIN was read */
+	bool shutting; /* FIN is sent once `out` is written */
+	bool shut; /* FIN is sent */
+	bool mind; /* while paused, the owner wants to know when the connection breaks */
+	bool broken; /* a write failed: what was sent is lost */
+};
+
+/* Takes fd. A socket that is still connecting is watched for writing first. */
+void peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch_fn *fn, void *arg);
+/* The connection is established. */
+void peer_connected(struct peer *p);
+/* As read(2): >0; 0 at EOF (reading is then off); -EAGAIN, -errno. */
+ssize_t peer_read(struct peer *p, char *to, size_t size);
+/* Returns whether there is unread input. */
+bool peer_has_input(const struct peer *p);
+/* Sends, or buffers what the socket does not take. Returns 0, or -errno if the connection is broken
+ * and everything is lost. */
+int peer_send(struct peer *p, struct iovec *iov, int n);
+int peer_send_bytes(struct peer *p, const void *data, size_t len);
+/* On WATCH_WRITE. 0 or -errno. */
+int peer_flush(struct peer *p);
+/* Sends FIN after the pending data. 0 or -errno. */
+int peer_shut(struct peer *p);
+void peer_pause(struct peer *p);
+void peer_resume(struct peer *p);
+/* About how many more bytes its socket takes now. */
+size_t peer_room(const struct peer *p);
+/* How many of the bytes sent the other side's kernel has not acknowledged; known also after a
+ * reset. 0 if this kernel cannot tell (before 4.19). */
+uint64_t peer_unacked_bytes(const struct peer *p);
+/* reset: sends RST instead of FIN. Does nothing if already closed. */
+void peer_close(struct peer *p, bool reset);
+
+#endif

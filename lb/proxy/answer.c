@@ -1,0 +1,385 @@
+#include "lb/proxy/answer.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "lb/conn/gather.h"
+#include "lb/proxy/access_log.h"
+#include "lb/proxy/exchange.h"
+#include "lb/proxy/memory.h"
+#include "lb/proxy/outlier.h"
+#include "lb/proxy/outlier_share.h"
+#include "lb/proxy/pool.h"
+#include "lb/proxy/proxy.h"
+#include "lb/proxy/relay.h"
+#include "lb/proxy/server_first.h"
+#include "lb/proxy/splice.h"
+#include "lb/proxy/trace.h"
+
+uint64_t
+answer_clock_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+static void
+count_status(struct exchange *ex, unsigned status)
+{
+	struct downstream *f = ex->downstream;
+	struct counters *c = &f->worker->counters;
+	_Atomic uint64_t *by_class[] = {
+		&c->status_1xx, &c->status_2xx, &c->status_3xx, &c->status_4xx, &c->status_5xx};
+
+	count(by_class[status / 100 - 1], 1);
+	count(&f->group->cell->requests[status / 100], 1);
+}
+
+static void
+count_down(struct exchange *ex, uint64_t n)
+{
+	struct downstream *f = ex->downstream;
+
+	ex->body_received += n;
+	count(&f->worker->counters.bytes_down, n);
+	count(&f->group->cell->bytes_down, n);
+}
+
+/* The response is complete; `rest`: the endpoint sent more than that. */
+static void
+answer_finish_response(struct exchange *ex, bool rest)
+{
+	struct downstream *f = ex->downstream;
+	struct upstream_conn *b = ex->upstream;
+	bool keep = ex->keep && ex->request_done;
+
+	if (ex->reusable && ex->request_done && !ex->discard && !rest && !b->peer.eof &&
+		buf_len(&b->peer.out) == 0)
+		pool_put(b);
+	else
+		upstream_conn_close(b, false);
+	exchange_end(ex);
+	downstream_next(f, keep);
+}
+
+static void
+bad_answer(struct exchange *ex, const char *why)
+{
+	struct downstream *f = ex->downstream;
+
+	count(&f->worker->counters.bad_response, 1);
+	access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "PD" : "PH");
+	upstream_conn_close(ex->upstream, true);
+	if (ex->state == EXCHANGE_ANSWERING)
+		downstream_close(f, true);
+	else
+		downstream_refuse(f, 502, why, !ex->request_done);
+}
+
+static void
+client_lost(struct exchange *ex)
+{
+	count(&ex->downstream->worker->counters.client_lost, 1);
+	access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "CD" : "CH");
+	downstream_close(ex->downstream, false);
+}
+
+/* Reads the response no faster than the client takes it. */
+static void
+hold_back(struct exchange *ex)
+{
+	if (memory_full(&ex->downstream->peer))
+		peer_pause(&ex->upstream->peer);
+	exchange_touch(ex);
+}
+
+/* 100, 103 and other 1xx: forwarded end to end, except to HTTP/1.0 clients, which do not know
+ * them. */
+static void
+relay_interim(struct exchange *ex)
+{
+	struct worker *w = ex->downstream->worker;
+	const struct http1_reply reply = {.framing = HTTP1_EMPTY};
+	ssize_t n;
+
+	if (ex->client_minor == 0)
+		return;
+	n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
+	count_status(ex, w->head.status);
+	if (n < 0)
+		bad_answer(ex, "the endpoint's head is too large");
+	else if (peer_send_bytes(&ex->downstream->peer, w->emit, (size_t)n) < 0)
+		client_lost(ex);
+	else
+		hold_back(ex);
+}
+
+/* What this client gets: framing, and whether its connection stays open. */
+static struct http1_reply
+answer_plan(struct exchange *ex, const struct http1_head *h)
+{
+	struct http1_reply r = {.framing = h->framing};
+	bool bodyless = ex->is_head || h->status == 204 || h->status == 304;
+
+	if (bodyless)
+		http1_body_init(&ex->down, HTTP1_EMPTY, 0);
+	else
+		http1_body_init(&ex->down, h->framing, h->length);
+	if (!h->names_fields && ex->client_minor == 1)
+		http1_body_keep(&ex->down, &ex->trailers_down);
+	if (r.framing == HTTP1_UNTIL_CLOSE)
+		r.framing = HTTP1_CHUNKED;
+	if (ex->client_minor == 0 && r.framing == HTTP1_CHUNKED) {
+		r.framing = HTTP1_UNTIL_CLOSE;
+		ex->keep = ex->keep && bodyless;
+	}
+	/* A response before the end of the request: the rest of the request may never arrive. */
+	ex->keep = ex->keep && ex->request_done && !ex->downstream->worker->draining;
+	r.close = !ex->keep;
+	r.keep_alive = ex->keep && ex->client_minor == 0;
+	r.upgrade = ex->client_minor == 1;
+	return r;
+}
+
+static bool
+body_is_chunked(const struct exchange *ex)
+{
+	return ex->client_minor == 1 &&
+		(ex->down.framing == HTTP1_CHUNKED || ex->down.framing == HTTP1_UNTIL_CLOSE);
+}
+
+/* Writes the head of the final response into worker->emit; returns its length, 0 when the exchange
+ * is over. */
+static size_t
+answer_begin_response(struct exchange *ex)
+{
+	struct worker *w = ex->downstream->worker;
+	const struct http1_reply reply = answer_plan(ex, &w->head);
+	struct target *t = ex->upstream->target;
+	uint64_t now_us;
+	ssize_t n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
+
+	if (n < 0) {
+		bad_answer(ex, "the endpoint's head is too large");
+		return 0;
+	}
+	/* An answer without a request: the endpoint is not to get the body alone. */
+	ex->discard |= ex->state == EXCHANGE_CONNECTED;
+	exchange_go(ex, EXCHANGE_ANSWERING);
+	server_first_is_http(ex->downstream->group);
+	ex->reusable = w->head.keep_alive;
+	ex->access.status = w->head.status;
+	access_log_first(ex);
+	count_status(ex, w->head.status);
+	now_us = answer_clock_us();
+	service_stats_took(ex->downstream->group->cell, now_us - ex->begin_us);
+	if (ex->sent_us != 0)
+		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
+			w->now_ms);
+	return (size_t)n;
+}
+
+/* What the final response says about its endpoint. If the service counts errors, another error
+ * response does not bring back an endpoint that was ejected for errors. */
+static void
+judge_endpoint(struct exchange *ex)
+{
+	struct worker *w = ex->downstream->worker;
+	const struct service *s = ex->downstream->group->service;
+	unsigned most = s != NULL ? s->lb.outlier_5xx : 0;
+	struct target *t = ex->upstream->target;
+
+	t->heard_ms = w->now_ms;
+	if (most == 0 || w->head.status < 500) {
+		t->errors = 0;
+	} else if (++t->errors >= most || (t->ejections > 0 && t->fault == TARGET_ERRORS)) {
+		t->errors = 0;
+		outlier_target(w, t, TARGET_ERRORS, ex);
+		return;
+	}
+	if (target_is_suspect(t))
+		outlier_share_worked(w, t, true);
+}
+
+/* 101: the bytes after it, and those that the client sent after its request, belong to the new
+ * protocol. */
+static void
+switch_protocol(struct exchange *ex, const char *data, size_t len)
+{
+	struct worker *w = ex->downstream->worker;
+	const struct http1_reply reply = {.framing = HTTP1_EMPTY};
+	ssize_t n;
+
+	if (!ex->upgrade || !w->head.upgrade || !ex->request_done) {
+		bad_answer(ex, "the endpoint switched protocols without being asked");
+		return;
+	}
+	n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
+	if (n < 0 || peer_send_bytes(&ex->downstream->peer, w->emit, (size_t)n) < 0) {
+		client_lost(ex);
+		return;
+	}
+	count_status(ex, 101);
+	ex->access.status = 101;
+	access_log_first(ex);
+	trace_end(ex);
+	relay_upgraded(ex, data, len);
+}
+
+/* Forwards body bytes, preceded by head_len bytes of worker->emit. */
+static void
+forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
+{
+	struct downstream *f = ex->downstream;
+	struct worker *w = f->worker;
+	enum http1_got got;
+	struct gather g;
+	size_t used;
+
+	gather_init(&g, &f->peer);
+	gather_add(&g, w->emit, head_len);
+	got = gather_body(&g, &ex->down, body_is_chunked(ex), data, len, &used);
+	count_down(ex, g.payload);
+	if (gather_flush(&g) < 0) {
+		client_lost(ex);
+	} else if (got == HTTP1_BAD) {
+		bad_answer(ex, "");
+	} else if (got == HTTP1_DONE) {
+		answer_finish_response(ex, used < len);
+	} else {
+		hold_back(ex);
+	}
+}
+
+/* Returns the bytes of the head that were used; 0: it is incomplete, or the exchange is over. */
+static size_t
+take_head(struct exchange *ex, const char *data, size_t len)
+{
+	struct worker *w = ex->downstream->worker;
+	struct upstream_conn *b = ex->upstream;
+	size_t head_len;
+	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
+	struct http1_str text;
+	ssize_t n = http1_find_answer_end(data, len, &b->scan, &clean, &text);
+
+	if (n == 0 && len < HTTP1_HEAD_MAX)
+		return 0;
+	b->scan = (struct http1_scan){0};
+	if (n <= 0 || text.len > HTTP1_HEAD_MAX) {
+		bad_answer(ex,
+			n == -EBADMSG ? "the endpoint's answer is not HTTP"
+				      : "the endpoint's head is too large");
+		return 0;
+	}
+	if (http1_parse_response(&w->head, text.at, text.len, ex->is_head) != 0) {
+		bad_answer(ex, "the endpoint's answer is not HTTP");
+		return 0;
+	}
+	if (w->head.status == 101) {
+		switch_protocol(ex, data + n, len - (size_t)n);
+		return 0;
+	}
+	if (w->head.status < 200) {
+		relay_interim(ex);
+		return ex->state == EXCHANGE_ENDED ? 0 : (size_t)n;
+	}
+	judge_endpoint(ex);
+	if (exchange_may_ask_another(ex, w->head.status)) {
+		exchange_ask_another(ex);
+		return 0;
+	}
+	head_len = answer_begin_response(ex);
+	if (head_len > 0)
+		forward_body(ex, head_len, data + n, len - (size_t)n);
+	return 0;
+}
+
+static void
+answer_input_part(struct exchange *ex, const char *data, size_t len, size_t *used)
+{
+	size_t n;
+
+	*used = 0;
+	if (ex->state == EXCHANGE_ANSWERING) {
+		forward_body(ex, 0, data, len);
+		*used = len;
+		return;
+	}
+	while (*used < len && (n = take_head(ex, data + *used, len - *used)) > 0)
+		*used += n;
+	if (ex->state != EXCHANGE_CONNECTED && ex->state != EXCHANGE_SENDING)
+		*used = len;
+}
+
+void
+answer_input(struct exchange *ex, const char *data, size_t len)
+{
+	struct upstream_conn *b = ex->upstream;
+	auto_buf struct buf pieces;
+	size_t used;
+
+	/* The head came in several pieces; the connection may belong to another exchange when
+	 * `input` returns. */
+	pieces = b->base.in;
+	buf_init(&b->base.in, BUF_UNLIMITED);
+	if (buf_len(&pieces) > 0) {
+		buf_add(&pieces, data, len);
+		data = buf_at(&pieces);
+		len = buf_len(&pieces);
+	}
+	answer_input_part(ex, data, len, &used);
+	if (used == len)
+		return;
+	if (buf_len(&pieces) > 0) {
+		buf_consume(&pieces, used);
+		b->base.in = pieces;
+		buf_init(&pieces, BUF_UNLIMITED);
+	} else
+		buf_add(&b->base.in, data + used, len - used);
+}
+
+ssize_t
+answer_splice(struct exchange *ex)
+{
+	struct downstream *f = ex->downstream;
+	uint64_t left = ex->state == EXCHANGE_ANSWERING ? http1_body_raw(&ex->down) : 0;
+	size_t step;
+	ssize_t n;
+
+	if (ex->step[0] == 0 || left < SCRATCH_BYTES || buf_len(&f->peer.out) > 0 ||
+		memory_allowance(f) < MEMORY_ALLOWANCE_MOST)
+		return -ENOSYS;
+	step = memory_step(&f->peer, ex->step[0]);
+	if (step < SCRATCH_BYTES)
+		return -ENOSYS;
+	n = splice_move(f->worker, &ex->upstream->peer, &f->peer, MIN(left, (uint64_t)step));
+	if (n <= 0) {
+		if (f->peer.broken)
+			client_lost(ex);
+		return n;
+	}
+	ex->step[0] = splice_next(ex->step[0], n, &f->peer);
+	http1_body_skip(&ex->down, (uint64_t)n);
+	count_down(ex, (uint64_t)n);
+	if (http1_body_done(&ex->down))
+		answer_finish_response(ex, false);
+	else
+		hold_back(ex);
+	return n;
+}
+
+void
+answer_until_close_done(struct exchange *ex)
+{
+	struct downstream *f = ex->downstream;
+
+	if (body_is_chunked(ex) &&
+		peer_send_bytes(&f->peer, HTTP1_CHUNK_LAST, sizeof HTTP1_CHUNK_LAST - 1) < 0) {
+		client_lost(ex);
+		return;
+	}
+	ex->reusable = false;
+	answer_finish_response(ex, false);
+}

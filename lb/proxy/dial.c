@@ -1,0 +1,435 @@
+#include "lb/proxy/dial.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "lb/proxy/exchange.h"
+#include "lb/proxy/outlier.h"
+#include "lb/proxy/outlier_share.h"
+#include "lb/proxy/pick.h"
+#include "lb/proxy/pool.h"
+#include "lb/proxy/relay.h"
+#include "lb/proxy/trace.h"
+#include "lb/proxy/wait_queue.h"
+
+enum {
+	/* for a dial by the hub or another node, including finding another route to it: more than
+	 * tunnel/node/egress_client.h waits */
+	FAR_CONNECT_MS = 9500,
+	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual connect time is known */
+	/* longer than an endpoint's delayed acknowledgement, shorter than our RTO */
+	SILENT_MS = 140,
+	RETRANSMITTED_MS = 500, /* shorter than the time after which a SYN is sent again */
+	GIVE_UP_MS = 10000, /* for unacknowledged bytes of a request that cannot go elsewhere */
+};
+
+void
+dial_report_failure(struct exchange *ex, struct target *t, enum target_fault fault)
+{
+	pick_avoid(ex, t);
+	outlier_target(ex->downstream->worker, t, fault, ex);
+}
+
+/* --- attempts ------------------------------------------------------------------------------- */
+
+static enum dial
+nothing_left(const struct exchange *ex)
+{
+	return ex->upstream != NULL ? DIAL_WAIT : DIAL_FAILED;
+}
+
+/* Not the endpoint's fault; dialling another one would need the same resource. */
+static void
+dial_out_of_resources(struct exchange *ex, int rc)
+{
+	struct worker *w = ex->downstream->worker;
+
+	ex->out_of_resources = true;
+	count(&w->counters.out_of_resources, 1);
+	log_limited(LOG_LEVEL_ERROR, 1, "lb", "cannot open connections to endpoints: %s",
+		strerror(-rc));
+}
+
+/* Takes an idle connection to t, or dials it; that connection takes the in-flight count of
+ * pick_next(). DIAL_FAILED: t refused, or ex->out_of_resources. */
+static enum dial
+dial_attempt(struct exchange *ex, struct target *t)
+{
+	struct worker *w = ex->downstream->worker;
+	int fd = -1, rc;
+
+	target_try(t, w->now_ms);
+	if (!ex->no_reuse && pool_get(t, ex) != NULL) {
+		count(&w->counters.reuses, 1);
+		trace_note(ex, TRACE_REUSE, t);
+		return DIAL_READY;
+	}
+	if (!target_may_dial(t))
+		return DIAL_HELD;
+	trace_note(ex, TRACE_DIAL, t);
+	rc = worker_connect(w, t, ex, &fd);
+	if (rc == 0) {
+		fair_queue_leave(&ex->waiter);
+		count(&w->counters.dials, 1);
+		upstream_conn_new(w, fd, t, ex);
+		return DIAL_WAIT;
+	}
+	if (sock_short_of(rc)) {
+		dial_out_of_resources(ex, rc);
+	} else {
+		dial_report_failure(ex, t, TARGET_REFUSED);
+		ex->free_retry = true;
+	}
+	return DIAL_FAILED;
+}
+
+/* As dial_attempt(), if the exchange may have another attempt; if not, t is not tried again. t
+ * comes from pick_next(). */
+static enum dial
+try_at(struct exchange *ex, struct target *t)
+{
+	struct downstream *f = ex->downstream;
+	struct worker *w = f->worker;
+	bool first = ex->n_tried + ex->n_stale == 0, free = pick_is_free(ex, t);
+	enum dial d;
+
+	if (!free && !pick_may_charge(ex)) {
+		pick_undo(ex, t);
+		if (ex->n_again + 1u < pick_tries(f->group) && !ex->over_budget)
+			count(&w->counters.over_budget, 1);
+		ex->over_budget = true;
+		pick_avoid(ex, t);
+		return DIAL_FAILED;
+	}
+	d = dial_attempt(ex, t);
+	if (d == DIAL_HELD || d == DIAL_FAILED)
+		pick_undo(ex, t);
+	if (d == DIAL_HELD)
+		return d;
+	if (!free) {
+		ex->n_again++;
+		budget_spend(&f->group->budget, w->now_ms);
+	}
+	if (!first) {
+		count(&w->counters.retries, 1);
+		count(&f->group->cell->retries, 1);
+	}
+	return d;
+}
+
+static enum dial
+dial_hold(struct exchange *ex)
+{
+	wait_queue_wait(ex);
+	return DIAL_WAIT;
+}
+
+enum dial
+dial_start(struct exchange *ex, bool may_reuse)
+{
+	struct downstream *f = ex->downstream;
+
+	budget_ask(&f->group->budget, f->worker->now_ms);
+	if (!wait_queue_has_waiters(f->group))
+		return dial_next(ex, may_reuse);
+	ex->no_reuse = !may_reuse;
+	ex->want_ms = f->worker->now_ms;
+	return dial_hold(ex);
+}
+
+enum dial
+dial_next(struct exchange *ex, bool may_reuse)
+{
+	struct downstream *f = ex->downstream;
+	struct worker *w = f->worker;
+	enum dial d = DIAL_FAILED;
+	struct target *t;
+
+	if (!exchange_is_relay(ex))
+		exchange_go(ex, EXCHANGE_DIALLING);
+	ex->no_reuse = !may_reuse;
+	ex->want_ms = w->now_ms;
+	while (d == DIAL_FAILED && !ex->out_of_resources && (t = pick_next(ex)) != NULL)
+		d = try_at(ex, t);
+	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->upstream == NULL))
+		return dial_hold(ex);
+	return d == DIAL_FAILED ? nothing_left(ex) : d;
+}
+
+static void
+dial_outcome(struct exchange *ex, enum dial d)
+{
+	switch (d) {
+	case DIAL_WAIT:
+	case DIAL_HELD:
+		return;
+	case DIAL_READY:
+		exchange_connected(ex);
+		return;
+	case DIAL_FAILED:
+		break;
+	}
+	dial_gave_up(ex);
+}
+
+void
+dial_gave_up(struct exchange *ex)
+{
+	if (exchange_is_relay(ex))
+		relay_dial_failed(ex);
+	else
+		exchange_dial_failed(ex);
+}
+
+static void
+go_on(struct exchange *ex)
+{
+	dial_outcome(ex, dial_next(ex, !exchange_is_relay(ex)));
+}
+
+/* Drops connections being made that have been tried long enough, except the oldest: its endpoint
+ * may be far away. */
+static void
+drop_stale(struct exchange *ex)
+{
+	for (struct upstream_conn *b = ex->upstream, *next; b != NULL; b = next) {
+		next = b->rival;
+		if (next != NULL && !b->fresh)
+			upstream_conn_drop(b, false);
+	}
+}
+
+enum dial
+dial_turn(struct exchange *ex)
+{
+	struct target *t = pick_next(ex);
+	enum dial d;
+
+	if (t == NULL && ex->full)
+		return DIAL_HELD;
+	drop_stale(ex);
+	d = t == NULL ? nothing_left(ex) : try_at(ex, t);
+	if (d == DIAL_HELD)
+		return d;
+	fair_queue_leave(&ex->waiter);
+	if (t != NULL && d == DIAL_FAILED && !ex->out_of_resources)
+		go_on(ex);
+	else
+		dial_outcome(ex, d);
+	return d;
+}
+
+static void
+dial_failed(struct upstream_conn *b, enum target_fault fault)
+{
+	struct exchange *ex = b->ex;
+	bool youngest = ex != NULL && ex->upstream == b;
+	/* If the endpoint has answered others meanwhile, only its accept queue is full. */
+	bool guilty = fault != TARGET_SILENT || pick_is_mute(b);
+
+	if (ex != NULL) {
+		pick_avoid(ex, b->target);
+		ex->free_retry = guilty;
+	}
+	if (guilty)
+		outlier_target(b->worker, b->target, fault, ex);
+	upstream_conn_drop(b, false);
+	/* For an older one its rival is still connecting, or has failed and found no other
+	 * endpoint. */
+	if (youngest || (ex != NULL && ex->upstream == NULL))
+		go_on(ex);
+}
+
+/* Only the kernel knows which of its SYNs was answered. */
+static uint64_t
+took_ms(const struct upstream_conn *b)
+{
+	uint64_t took = b->worker->now_ms - b->since_ms;
+	struct tcp_info info;
+	socklen_t len = sizeof info;
+
+	if (took < RETRANSMITTED_MS ||
+		getsockopt(b->peer.fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return took;
+	return MIN(took, (uint64_t)info.tcpi_rtt / 1000);
+}
+
+void
+dial_on_event(struct upstream_conn *b)
+{
+	struct worker *w = b->worker;
+	struct target *t = b->target;
+	int rc = worker_connected(t, b->peer.fd);
+
+	if (rc == -EAGAIN)
+		return;
+	if (rc < 0) { /* reset: it was accepted, and then dropped at once */
+		dial_failed(
+			b, rc == -ECONNRESET && !target_is_far(t) ? TARGET_RESET : TARGET_REFUSED);
+		return;
+	}
+	b->connecting = false;
+	upstream_conn_stale(b);
+	target_widen(t);
+	expiry_cancel(&b->expiry);
+	peer_connected(&b->peer);
+	target_connected(t, took_ms(b), w->now_ms);
+	wait_queue_due(w);
+	if (target_is_suspect(t) && !target_fault_needs_answer((enum target_fault)t->fault))
+		outlier_share_worked(w, t, false);
+	if (b->ex == NULL) {
+		pool_put(b);
+		return;
+	}
+	upstream_conn_won(b);
+	if (exchange_is_relay(b->ex))
+		relay_connected(b->ex);
+	else
+		exchange_connected(b->ex);
+}
+
+/* --- time ----------------------------------------------------------------------------------- */
+
+/* If no other endpoint could be tried, exceeding the usual time is no reason to give up. */
+static uint32_t
+limit_ms(const struct upstream_conn *b)
+{
+	const struct service *s = b->ex != NULL ? b->ex->downstream->group->service : NULL;
+	uint32_t most = target_is_far(b->target) ? FAR_CONNECT_MS : b->worker->connect_ms;
+
+	if (s != NULL && s->lb.connect_ms > 0)
+		return s->lb.connect_ms;
+	if (!b->target->connect_known || (b->ex != NULL && !pick_another(b->ex, b)))
+		return most;
+	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
+}
+
+/* Dials another endpoint, or the same one again if this exchange may dial it now: the kernel would
+ * resend a lost SYN only after a second. */
+static void
+dial_hedge(struct upstream_conn *b)
+{
+	struct exchange *ex = b->ex;
+
+	b->hedged = true;
+	if (b->rival == NULL)
+		count(&b->worker->counters.hedges, 1);
+	if (!pick_another(ex, b)) {
+		if (ex->upstream == b)
+			wait_queue_wait(ex);
+		return;
+	}
+	pick_avoid(ex, b->target);
+	ex->free_retry = pick_is_mute(b);
+	if (ex->free_retry)
+		outlier_target(b->worker, b->target, TARGET_SILENT, ex);
+	if (dial_next(ex, !exchange_is_relay(ex)) == DIAL_READY)
+		exchange_connected(ex);
+}
+
+static void
+on_dialling(struct upstream_conn *b)
+{
+	struct worker *w = b->worker;
+	uint64_t waited = w->now_ms - b->since_ms;
+
+	if (w->now_ms - b->from_ms >= limit_ms(b)) {
+		if (b->ex != NULL)
+			b->ex->timed_out = true;
+		dial_failed(b, TARGET_SILENT);
+		return;
+	}
+	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
+	if (waited < 3 * b->target->connect_ms)
+		return;
+	if (b->fresh)
+		target_narrow(b->target);
+	upstream_conn_stale(b);
+	if (b->ex != NULL && !b->hedged)
+		dial_hedge(b);
+}
+
+void
+dial_sent(struct exchange *ex)
+{
+	struct worker *w = ex->downstream->worker;
+
+	ex->upstream->since_ms = w->now_ms;
+	ex->upstream->silent = ex->upstream->acked = false;
+	expiry_set(&w->expiries, &ex->upstream->expiry, SPAN_ACK, w->now_ms);
+}
+
+/* The endpoint has the request and is processing it. Without keepalive nothing would show that it
+ * died meanwhile. */
+static void
+keep_alive(struct upstream_conn *b)
+{
+	static const int on = 1, idle_s = 2, interval_s = 1, count_ = 2;
+
+	if (b->kept_alive)
+		return;
+	b->kept_alive = true;
+	setsockopt(b->peer.fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+	setsockopt(b->peer.fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+	setsockopt(b->peer.fd, IPPROTO_TCP, TCP_KEEPCNT, &count_, sizeof count_);
+	setsockopt(b->peer.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+static void
+dial_silent(struct upstream_conn *b)
+{
+	static const unsigned give_up_ms = GIVE_UP_MS;
+	struct worker *w = b->worker;
+	struct exchange *ex = b->ex;
+
+	if (!b->silent) {
+		b->silent = true;
+		if (pick_is_mute(b))
+			outlier_target(w, b->target, TARGET_SILENT, ex);
+		setsockopt(
+			b->peer.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
+	}
+	if (!exchange_may_retry(ex) || !pick_another(ex, b)) {
+		expiry_set(&w->expiries, &b->expiry, SPAN_ACK, w->now_ms);
+		return;
+	}
+	count(&w->counters.silent, 1);
+	pick_avoid(ex, b->target);
+	ex->free_retry = pick_is_mute(b);
+	upstream_conn_close(b, true);
+	go_on(ex);
+}
+
+static void
+on_waiting(struct upstream_conn *b)
+{
+	struct worker *w = b->worker;
+	struct tcp_info info;
+	socklen_t len = sizeof info;
+	uint64_t waited = w->now_ms - b->since_ms;
+
+	if (b->ex->state != EXCHANGE_SENDING ||
+		getsockopt(b->peer.fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return;
+	if (info.tcpi_unacked == 0) {
+		b->acked = true;
+		keep_alive(b);
+		return;
+	}
+	waited = MIN(waited, (uint64_t)info.tcpi_last_ack_recv);
+	if (waited < SILENT_MS + 4ull * info.tcpi_rtt / 1000)
+		expiry_set(&w->expiries, &b->expiry, SPAN_ACK, w->now_ms);
+	else
+		dial_silent(b);
+}
+
+void
+dial_on_time(struct upstream_conn *b)
+{
+	if (b->connecting)
+		on_dialling(b);
+	else
+		on_waiting(b);
+}

@@ -1,0 +1,64 @@
+/*
+ * One HTTP request and its response: the upstream side of the proxy.
+ *
+ * States: doc/states/request.dot. The body goes up and the response comes down at the same time.
+ *
+ *	dialling ──► connected ──► sending ──► answering ──► ended
+ *	dialling
+ *	 └─ no endpoint: 503
+ *	sending
+ *	 ├─ 1xx: relayed, continues
+ *	 ├─ 101: relay.c takes over
+ *	 └─ lost before any byte of a response: dialling again, if nothing can have been executed or
+ *	    the method is idempotent, and no byte of a body was sent; else 502, 504
+ *	answering
+ *	 ├─ before the end of the request's body: delivered, then both connections close
+ *	 └─ lost: the client is reset, so that the response does not look complete
+ *	ended: the upstream connection goes to the pool, the client's to its next request
+ *
+ * The request's head is kept until the response begins. Bodies are not kept: they are streamed,
+ * with at most memory_allowance() buffered in each direction; beyond that the sender is not read.
+ */
+#ifndef EDGEWAY_LB_PROXY_EXCHANGE_H
+#define EDGEWAY_LB_PROXY_EXCHANGE_H
+
+#include "lb/proxy/worker.h"
+
+/* Every change of its state. */
+void exchange_go(struct exchange *ex, enum exchange_state to);
+/* Makes an empty exchange for f and sets f->ex; relay.c uses it too. */
+struct exchange *exchange_new(struct downstream *f);
+/* Detaches it from its front and frees it later; closes its back if it still has one. */
+void exchange_end(struct exchange *ex);
+
+/* A request's head has been read into worker->head. `more`: bytes of its body follow at once. */
+void exchange_start(struct downstream *f, bool more);
+/* Body bytes of the request; returns how many were taken, 0 if none can be taken now. */
+size_t exchange_body(struct exchange *ex, const char *data, size_t len);
+/* There was progress: restarts the timeout of the client's connection. */
+void exchange_touch(struct exchange *ex);
+/* Sets the front's deadline to a time (to the tick) instead of one of the common spans. */
+void exchange_due(struct exchange *ex, uint64_t due_ms);
+/* The front's expiry fired before the deadline: sets it again and returns true. */
+bool exchange_not_due(struct exchange *ex);
+/* The client's deadline has passed. */
+void exchange_timeout(struct exchange *ex);
+/* Should another endpoint be asked because the response has this status (edgeway.io/retry-on)? Only
+ * if that is safe and nothing of the response has gone to the client. */
+bool exchange_may_ask_another(const struct exchange *ex, unsigned status);
+void exchange_ask_another(struct exchange *ex);
+/* Returns whether the request may be sent again if ex->upstream is lost now. */
+bool exchange_may_retry(const struct exchange *ex);
+/* The route to its endpoint has changed: sends the request again, if it may be sent twice. The
+ * connection in ex->upstream must be established. */
+void exchange_ask_again(struct exchange *ex);
+/* The client has gone. */
+void exchange_abort(struct exchange *ex);
+/* The client has read what was buffered for it. */
+void exchange_client_drained(struct exchange *ex);
+
+void exchange_connected(struct exchange *ex);
+void exchange_dial_failed(struct exchange *ex);
+void exchange_on_upstream(struct upstream_conn *b, unsigned events);
+
+#endif

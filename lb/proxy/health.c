@@ -1,0 +1,213 @@
+#include "lb/proxy/health.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/core/log.h"
+
+enum { CHECKS_MAX = 32, LINE_BYTES = sizeof "HTTP/1.1 200" - 1, REQUEST_BYTES = 2048 };
+
+struct check {
+	struct node node; /* in worker->checks */
+	struct expiry expiry;
+	struct worker *worker;
+	struct shared *of; /* with a reference */
+	struct watch *watch;
+	uint64_t since_ms;
+	unsigned check; /* of->check when it began */
+	size_t n;
+	int fd;
+	bool sent;
+	char line[LINE_BYTES];
+};
+
+/* Returns whether the health state has changed. */
+static bool
+health_judge(struct shared *s, bool good, uint64_t now_ms)
+{
+	bool ill = atomic_load(&s->ill);
+
+	s->good = good ? s->good + 1 : 0;
+	s->bad = good ? 0 : s->bad + 1;
+	if (ill ? s->good < HEALTH_RISE : s->bad < HEALTH_FALL)
+		return false;
+	if (ill)
+		atomic_store(&s->well_ms, now_ms);
+	atomic_store(&s->ill, !ill);
+	return true;
+}
+
+static void
+health_end_check(struct check *c, bool good, const char *why)
+{
+	struct worker *w = c->worker;
+	struct shares *all = &w->lb->shares;
+	struct shared *s = c->of;
+	char text[ADDR_TEXT_MAX];
+
+	expiry_cancel(&c->expiry);
+	list_del(&c->node);
+	if (c->watch != NULL)
+		watch_stop(&c->watch);
+	cleanup_fd(&c->fd);
+	count(&w->counters.checks_bad, good ? 0 : 1);
+	pthread_mutex_lock(&all->lock);
+	s->running = false;
+	if (s->check == c->check)
+		s->due_ms =
+			c->since_ms + s->interval_ms - worker_random(w) % (s->interval_ms / 8 + 1);
+	if (s->check == c->check && health_judge(s, good, w->now_ms))
+		log_limited(good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, 20, "lb",
+			"a health check %s address=%s host=%s path=%s reason=\"%s\"",
+			good ? "found an endpoint well again"
+			     : "took an endpoint out: see what it answers to this GET",
+			addr_text(&s->addr, text), s->host, s->path, why);
+	pthread_mutex_unlock(&all->lock);
+	shares_put(all, &c->of);
+	free(c);
+}
+
+static bool
+send_request(struct check *c)
+{
+	struct shares *all = &c->worker->lb->shares;
+	const struct shared *s = c->of;
+	char request[REQUEST_BYTES];
+	int n = 0;
+
+	pthread_mutex_lock(&all->lock);
+	if (s->check == c->check)
+		n = snprintf(request, sizeof request,
+			"GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: edgeway\r\nConnection: "
+			"close\r\n\r\n",
+			s->path, s->host);
+	pthread_mutex_unlock(&all->lock);
+	c->sent = true;
+	return n > 0 && n < (int)sizeof request &&
+		send(c->fd, request, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+static void
+read_answer(struct check *c)
+{
+	ssize_t n = recv(c->fd, c->line + c->n, sizeof c->line - c->n, 0);
+	const char *status = c->line + sizeof "HTTP/1.1 " - 1;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		health_end_check(c, false, n == 0 ? "closed without an answer" : strerror(errno));
+		return;
+	}
+	c->n += (size_t)n;
+	if (c->n < sizeof c->line)
+		return;
+	if (memcmp(c->line, "HTTP/1.", sizeof "HTTP/1." - 1) != 0)
+		health_end_check(c, false, "the answer is not HTTP");
+	else
+		health_end_check(c, status[0] == '2' || status[0] == '3', "the answer's status");
+}
+
+static void
+on_check(void *arg, int fd, unsigned events)
+{
+	struct check *c = arg;
+	int error;
+
+	worker_enter(c->worker);
+	if (c->sent && events & (WATCH_READ | WATCH_HUP)) {
+		read_answer(c);
+		return;
+	}
+	if (c->sent)
+		return;
+	error = sock_error(fd);
+	if (error != 0 || !send_request(c))
+		health_end_check(c, false, error != 0 ? strerror(error) : "it takes no request");
+	else
+		watch_set(c->watch, WATCH_READ);
+}
+
+static void
+on_expired(void *arg)
+{
+	struct check *c = arg;
+	struct worker *w = c->worker;
+
+	if (w->now_ms - c->since_ms < HEALTH_TIMEOUT_MS)
+		expiry_set(&w->expiries, &c->expiry, SPAN_PROBE, w->now_ms);
+	else
+		health_end_check(c, false, "no answer in time");
+}
+
+/* A check that is due: its endpoint, with a reference, and the number of the check. */
+struct due {
+	struct shared *of;
+	unsigned check;
+};
+
+static void
+health_start(struct worker *w, const struct due *due)
+{
+	struct shared *s = due->of;
+	struct check *c = xcalloc(1, sizeof *c);
+	int rc;
+
+	c->worker = w;
+	c->of = s;
+	c->check = due->check;
+	c->since_ms = w->now_ms;
+	c->fd = -1;
+	list_add_before(&w->checks, &c->node);
+	expiry_init(&c->expiry, on_expired, c);
+	count(&w->counters.checks, 1);
+	rc = worker_dial(w, &s->addr, NULL, 0, &c->fd);
+	if (rc < 0) { /* a shortage on this node says nothing about the endpoint: its state stays */
+		health_end_check(
+			c, sock_short_of(rc) && !atomic_load(&s->ill), "it cannot be dialled");
+		return;
+	}
+	c->watch = watch_start(w->loop, c->fd, WATCH_WRITE, on_check, c);
+	expiry_set(&w->expiries, &c->expiry, SPAN_PROBE, w->now_ms);
+}
+
+/* At most `most` endpoints whose check is due, each with a reference. */
+static size_t
+take_due(struct shares *all, uint64_t now_ms, struct due *due, size_t most)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&all->lock);
+	for (struct shared *s = all->first; s != NULL && n < most; s = s->next) {
+		if (s->path == NULL || s->running || now_ms < s->due_ms)
+			continue;
+		s->running = true;
+		s->refs++;
+		due[n++] = (struct due){s, s->check};
+	}
+	pthread_mutex_unlock(&all->lock);
+	return n;
+}
+
+void
+health_tick(struct worker *w)
+{
+	struct due due[CHECKS_MAX];
+	size_t n;
+
+	if (w->draining || atomic_load_explicit(&w->lb->shares.n_checks, memory_order_relaxed) == 0)
+		return;
+	n = take_due(&w->lb->shares, w->now_ms, due, ARRAY_LEN(due));
+	for (size_t i = 0; i < n; i++)
+		health_start(w, &due[i]);
+}
+
+void
+health_stop(struct worker *w)
+{
+	while (!list_empty(&w->checks))
+		health_end_check(
+			container_of(w->checks.next, struct check, node), true, "stopping");
+}

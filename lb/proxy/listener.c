@@ -1,0 +1,180 @@
+#include "lb/proxy/listener.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/core/descriptors.h"
+#include "base/core/log.h"
+#include "lb/conn/origdst.h"
+#include "lb/proxy/proxy.h"
+
+/*
+ * A proxied connection takes two descriptors. If none were left, new clients would wait, kept
+ * connections could reach no endpoint, and DNS and metadata would starve as well. So clients share
+ * (base/core/fair_share) a smaller number.
+ */
+enum {
+	ACCEPT_BATCH = 64,
+	DESCRIPTORS_EACH = 2, /* for one connection, with the endpoint's */
+	/* one in so many is reserved for everything else, and for second dials */
+	DESCRIPTORS_KEPT = 8,
+};
+
+uint64_t
+listener_connections(void)
+{
+	uint64_t limit = descriptors_limit();
+
+	return (limit - limit / DESCRIPTORS_KEPT) / DESCRIPTORS_EACH;
+}
+
+static void
+listener_refuse(int fd, _Atomic uint64_t *counter)
+{
+	static const struct linger now = {.l_onoff = 1};
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(fd);
+	count(counter, 1);
+}
+
+void
+lb_canary(struct lb *lb, uint32_t client, uint16_t port, uint64_t number)
+{
+	uint64_t before;
+
+	if (lb == NULL)
+		return;
+	before = atomic_load(&lb->canary);
+	atomic_store(&lb->canary_number, number);
+	atomic_store(&lb->canary,
+		(uint64_t)client << 32 | (uint64_t)port << 16 |
+			(before >> 32 == client ? before >> 16 & 0xffff : port));
+}
+
+/* The service is looked up as for any client, but creates no group: the self-check does not count
+ * as use of the service. Its port distinguishes it from a pod that has just been given the same
+ * address; a busy worker may see a connection of the previous round. */
+static bool
+listener_is_canary(
+	const struct worker *w, const struct sockaddr_in *from, uint32_t ip, uint16_t port)
+{
+	const uint64_t canary = atomic_load_explicit(&w->lb->canary, memory_order_relaxed);
+	const uint16_t own_port = ntohs(from->sin_port);
+	const struct service *s;
+
+	if (canary == 0 || canary >> 32 != ntohl(from->sin_addr.s_addr) ||
+		(own_port != (canary >> 16 & 0xffff) && own_port != (canary & 0xffff)))
+		return false;
+	s = snapshot_find_ip(w->snapshot, ip);
+	return s != NULL && service_port_find(s, port, false) != NULL;
+}
+
+static void
+listener_answer_canary(struct worker *w, int fd)
+{
+	unsigned long long number = atomic_load(&w->lb->canary_number);
+	char text[32];
+	int n = snprintf(text, sizeof text, "%016llx\n", number);
+
+	(void)send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
+static void
+listener_admit(struct worker *w, int fd, const struct sockaddr_in *from)
+{
+	const struct lb_config *c = &w->lb->config;
+	struct group *g = NULL;
+	uint32_t ip = 0, client = ntohl(from->sin_addr.s_addr);
+	uint16_t port = 0, slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
+
+	if (origdst_get(fd, &ip, &port) == 0) {
+		if (listener_is_canary(w, from, ip, port)) {
+			listener_answer_canary(w, fd);
+			return;
+		}
+		g = targets_group(w->targets, w->snapshot, w->epoch, ip, port, 0);
+	}
+	if (g == NULL) {
+		log_limited(LOG_LEVEL_WARN, 10, "lb",
+			"refused a connection to %s to=%u.%u.%u.%u:%u",
+			(ip & c->mask) == c->subnet ? "no service port"
+						    : "an address that is not in the mesh",
+			ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255, port);
+		listener_refuse(fd, &w->counters.refused);
+		return;
+	}
+	if (!fair_share_take(w->lb->connections, slot, 1)) {
+		log_limited(LOG_LEVEL_WARN, 10, "lb",
+			"refused a connection, its client has too many; raise LimitNOFILE if it "
+			"needs them "
+			"client=%u.%u.%u.%u",
+			client >> 24, client >> 16 & 255, client >> 8 & 255, client & 255);
+		listener_refuse(fd, &w->counters.over_quota);
+		group_unref(&g, w->now_ms);
+		return;
+	}
+	sock_nodelay(fd);
+	downstream_open(w, fd, g, from);
+}
+
+static void
+on_listener(void *arg, int fd, unsigned events)
+{
+	struct worker *w = arg;
+
+	(void)events;
+	worker_enter(w);
+	for (int i = 0; i < ACCEPT_BATCH; i++) {
+		struct sockaddr_in from;
+		socklen_t len = sizeof from;
+		int c = accept4(fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (c >= 0) {
+			listener_admit(w, c, &from);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			log_limited(LOG_LEVEL_ERROR, 1, "lb", "cannot accept connections: %s",
+				strerror(errno));
+			w->listen_paused = true;
+			watch_set(w->listen_watch, 0);
+			return;
+		}
+		if (errno == EAGAIN)
+			return;
+	}
+}
+
+void
+listener_use(struct worker *w, int fd)
+{
+	if (w->listen_fd >= 0) {
+		watch_stop(&w->listen_watch);
+		close(w->listen_fd);
+	}
+	w->listen_fd = fd;
+	w->listen_paused = false;
+	if (fd >= 0)
+		w->listen_watch = watch_start(w->loop, fd, WATCH_READ, on_listener, w);
+}
+
+void
+listener_finish(struct worker *w)
+{
+	if (w->listen_fd >= 0)
+		on_listener(w, w->listen_fd, WATCH_READ);
+	listener_use(w, -1);
+}
+
+void
+listener_tick(struct worker *w)
+{
+	if (!w->listen_paused)
+		return;
+	w->listen_paused = false;
+	watch_set(w->listen_watch, WATCH_READ);
+}

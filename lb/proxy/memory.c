@@ -1,0 +1,303 @@
+#include "lb/proxy/memory.h"
+
+#include <linux/sock_diag.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/core/log.h"
+#include "base/os/cgroup.h"
+#include "lb/proxy/access_log.h"
+#include "lb/proxy/proxy.h"
+
+/*
+ * Counters shared by all workers are touched only when a connection's buffers grow or shrink by
+ * MEMORY_SLACK: a request with a head of usual size that is answered at once never touches them.
+ * Amounts below the slack are covered by MEMORY_FRONT, which every connection is charged with.
+ */
+enum {
+	MEMORY_FRONT = 2048, /* a connection with a request: front, exchange, back, their watches */
+	MEMORY_SLACK = 3072,
+	/* a connection may hold at most one in so many parts of its client's remaining share */
+	MEMORY_PARTS = 256,
+	MEMORY_STALLED_MS = 1000,
+	/* pause after a search that found nothing: other workers' connections hold it all */
+	MEMORY_EVICT_MS = 10,
+	/* in one pass: closing connections that hold much takes the kernel time */
+	MEMORY_EVICT_MOST = 32,
+	/* time in which every connection is checked once */
+	MEMORY_LOOK_TICKS = 1000 / EXPIRY_TICK_MS,
+	/* A slow download may fill megabytes of kernel memory by itself: it is charged up to this
+	 * limit, like any other. */
+	MEMORY_SOCKETS_MOST = 256 * 1024,
+	MEMORY_SOCKETS_LEAST = 8 * 1024, /* less than this is useless */
+	MEMORY_TRIM_TICKS = 1000 / EXPIRY_TICK_MS,
+};
+
+static const uint64_t memory_own_most = 48u << 20, memory_own_least = 4u << 20;
+
+enum memory_pass { MEMORY_STALLED, MEMORY_IDLE, MEMORY_ANY };
+
+/* --- limits --------------------------------------------------------------------------------- */
+
+/* Of 128Mi, the limit in deploy/kubernetes, three eighths are for buffers and a quarter for
+ * sockets; the rest is for the agent itself. */
+void
+memory_open(struct lb *lb)
+{
+	const struct lb_config *c = &lb->config;
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t group = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+	uint64_t all = MIN(group, ram / 2);
+	uint64_t own = MAX(MIN(all / 8 * 3, memory_own_most), memory_own_least);
+
+	random_bytes(&lb->client_seed, sizeof lb->client_seed);
+	lb->memory[MEMORY_OWN] = fair_share_new(c->memory_bytes != 0 ? c->memory_bytes : own);
+	lb->memory[MEMORY_SOCKETS] =
+		fair_share_new(c->socket_bytes != 0 ? c->socket_bytes : all / 4);
+}
+
+void
+memory_close(struct lb *lb)
+{
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		fair_share_free(&lb->memory[i]);
+}
+
+/* --- accounts ------------------------------------------------------------------------------- */
+
+static void
+memory_charge(struct downstream *f, enum memory_kind kind, uint32_t n)
+{
+	struct fair_share *s = f->worker->lb->memory[kind];
+
+	if (n > f->charged[kind])
+		fair_share_charge(s, f->slot, n - f->charged[kind]);
+	else
+		fair_share_give(s, f->slot, f->charged[kind] - n);
+	f->charged[kind] = n;
+}
+
+void
+memory_enter(struct downstream *f)
+{
+	memory_charge(f, MEMORY_OWN, MEMORY_FRONT);
+	f->moved_ms = f->worker->now_ms;
+}
+
+void
+memory_leave(struct downstream *f)
+{
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		memory_charge(f, (enum memory_kind)i, 0);
+}
+
+size_t
+memory_allowance(const struct downstream *f)
+{
+	uint64_t part = fair_share_room(f->worker->lb->memory[MEMORY_OWN], f->slot) / MEMORY_PARTS;
+
+	return (size_t)MIN(
+		MAX(part, (uint64_t)MEMORY_ALLOWANCE_LEAST), (uint64_t)MEMORY_ALLOWANCE_MOST);
+}
+
+size_t
+memory_step(const struct peer *to, size_t want)
+{
+	size_t room;
+
+	if (want <= MEMORY_STEP_LEAST)
+		return want;
+	if (buf_len(&to->out) > 0)
+		return MEMORY_STEP_LEAST;
+	/* stored once: MIN and MAX would evaluate it twice, with maybe a larger result */
+	room = peer_room(to) / 2;
+	return MIN(want, MAX(room, (size_t)MEMORY_STEP_LEAST));
+}
+
+bool
+memory_full(const struct peer *p)
+{
+	return buf_len(&p->out) > MEMORY_ALLOWANCE_LEAST;
+}
+
+static size_t
+memory_held(const struct downstream *f)
+{
+	const struct exchange *ex = f->ex;
+	size_t n = f->base.in.size + f->peer.out.size;
+
+	if (ex == NULL)
+		return n;
+	n += ex->head.size + ex->trailers_up.size + ex->trailers_down.size;
+	for (const struct upstream_conn *b = ex->upstream; b != NULL; b = b->rival)
+		n += b->base.in.size + b->peer.out.size;
+	return n;
+}
+
+/* --- which connections to close ------------------------------------------------------------- */
+
+static bool
+memory_may_go(const struct downstream *f, enum memory_kind kind, enum memory_pass pass)
+{
+	bool free_retry = f->worker->now_ms - f->moved_ms < MEMORY_STALLED_MS;
+	uint32_t least = kind == MEMORY_OWN ? MEMORY_FRONT : 0;
+
+	switch (pass) {
+	case MEMORY_STALLED:
+		return !free_retry && f->charged[kind] > least;
+	case MEMORY_IDLE:
+		return !free_retry && f->ex == NULL && f->charged[kind] > 0;
+	case MEMORY_ANY:
+		return f->charged[kind] > 0;
+	}
+	return false;
+}
+
+static void
+memory_evict_one(struct downstream *f, enum memory_kind kind)
+{
+	struct worker *w = f->worker;
+	uint32_t ip = f->client_ip;
+
+	count(kind == MEMORY_OWN ? &w->counters.evicted : &w->counters.evicted_sockets, 1);
+	log_limited(LOG_LEVEL_WARN, 6, "lb",
+		"closed a connection: its client's connections hold more %s than its share "
+		"client=%u.%u.%u.%u bytes=%u used=%llu limit=%llu",
+		kind == MEMORY_OWN ? "memory" : "memory of sockets", ip >> 24, ip >> 16 & 255,
+		ip >> 8 & 255, ip & 255, f->charged[kind],
+		(unsigned long long)fair_share_used(w->lb->memory[kind]),
+		(unsigned long long)fair_share_limit(w->lb->memory[kind]));
+	if (f->ex != NULL)
+		access_log_end(f->ex, "PD");
+	downstream_close(f, true);
+}
+
+/* At the limit a little extra is freed, so that not every few bytes cause a search. */
+static uint64_t
+memory_nearly_all(const struct fair_share *s)
+{
+	return fair_share_limit(s) - fair_share_limit(s) / 64;
+}
+
+/* Returns true if enough was freed for now. */
+static bool
+memory_evict_pass(struct worker *w, enum memory_kind kind, uint16_t slot, enum memory_pass pass)
+{
+	const struct fair_share *s = w->lb->memory[kind];
+	unsigned evicted = 0;
+
+	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
+		struct downstream *f = container_of(n, struct downstream, node);
+
+		next = n->next;
+		if (f->slot != slot || !memory_may_go(f, kind, pass))
+			continue;
+		memory_evict_one(f, kind);
+		if (++evicted == MEMORY_EVICT_MOST || fair_share_excess(s, slot) == 0 ||
+			(pass == MEMORY_ANY && fair_share_used(s) < memory_nearly_all(s)))
+			return true;
+	}
+	return false;
+}
+
+/* Closes connections of this worker; other workers check theirs. */
+static void
+memory_evict(struct worker *w, enum memory_kind kind)
+{
+	const struct fair_share *s = w->lb->memory[kind];
+	uint16_t slot;
+
+	if (fair_share_used(s) <= fair_share_limit(s) / 2)
+		return;
+	slot = fair_share_greediest(s);
+	if (fair_share_excess(s, slot) == 0 || memory_evict_pass(w, kind, slot, MEMORY_STALLED) ||
+		memory_evict_pass(w, kind, slot, MEMORY_IDLE))
+		return;
+	/* The kernel itself limits sockets that are making progress. */
+	if (kind == MEMORY_SOCKETS || fair_share_used(s) < fair_share_limit(s))
+		return;
+	if (!memory_evict_pass(w, kind, slot, MEMORY_ANY))
+		w->evict_ms = w->now_ms;
+}
+
+void
+memory_settle(struct downstream *f)
+{
+	struct worker *w = f->worker;
+	const struct fair_share *s = w->lb->memory[MEMORY_OWN];
+	size_t n;
+
+	if (f->base.ended)
+		return;
+	f->moved_ms = w->now_ms;
+	n = MEMORY_FRONT + memory_held(f);
+	if (n + MEMORY_SLACK >= f->charged[MEMORY_OWN] &&
+		n <= f->charged[MEMORY_OWN] + MEMORY_SLACK)
+		return;
+	memory_charge(f, MEMORY_OWN, (uint32_t)MIN(n, (size_t)UINT32_MAX));
+	if (fair_share_used(s) >= fair_share_limit(s) && w->now_ms - w->evict_ms >= MEMORY_EVICT_MS)
+		memory_evict(w, MEMORY_OWN);
+}
+
+/* --- the kernel's buffers ------------------------------------------------------------------- */
+
+static uint32_t
+memory_of_socket(const struct peer *p)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof info;
+
+	if (getsockopt(p->fd, SOL_SOCKET, SO_MEMINFO, info, &len) < 0)
+		return 0;
+	return info[SK_MEMINFO_RMEM_ALLOC] + info[SK_MEMINFO_WMEM_QUEUED];
+}
+
+static void
+memory_look_at(struct downstream *f)
+{
+	uint32_t n = memory_of_socket(&f->peer);
+
+	if (f->ex != NULL && f->ex->upstream != NULL && !f->ex->upstream->connecting)
+		n += memory_of_socket(&f->ex->upstream->peer);
+	n = MIN(n, (uint32_t)MEMORY_SOCKETS_MOST);
+	memory_charge(f, MEMORY_SOCKETS, n < MEMORY_SOCKETS_LEAST ? 0 : n);
+}
+
+/*
+ * Checks a part of the connections at each tick, so that thousands of them delay nothing. If all
+ * together could not fill half of the budget, none is checked.
+ */
+static void
+memory_look(struct worker *w)
+{
+	const struct fair_share *s = w->lb->memory[MEMORY_SOCKETS];
+	uint64_t all = fair_share_used(w->lb->connections);
+
+	if (all * MEMORY_SOCKETS_MOST <= fair_share_limit(s) / 2 && fair_share_used(s) == 0)
+		return;
+	for (uint64_t n = all / MEMORY_LOOK_TICKS + 1; n > 0; n--) {
+		w->looked_at = w->looked_at->next; /* from the head to the oldest */
+		if (w->looked_at != &w->downstreams)
+			memory_look_at(container_of(w->looked_at, struct downstream, node));
+	}
+}
+
+/* --- giving memory back --------------------------------------------------------------------- */
+
+/* Gives back memory that clients held, or that described removed services. On the loop that carries
+ * no traffic. */
+static void
+memory_trim(void *arg)
+{
+	heap_give_back(&((struct lb *)arg)->heap);
+}
+
+void
+memory_tick(struct worker *w)
+{
+	memory_look(w);
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		memory_evict(w, (enum memory_kind)i);
+	if (w == w->lb->workers[0] && w->ticks % MEMORY_TRIM_TICKS == 0)
+		loop_post(w->lb->config.main, memory_trim, w->lb);
+}

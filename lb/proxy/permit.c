@@ -1,0 +1,139 @@
+#include "lb/proxy/permit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "lb/proxy/access_log.h"
+#include "lb/proxy/proxy.h"
+#include "lb/proxy/relay.h"
+#include "model/local_callers.h"
+
+static struct in6_addr
+permit_address(const struct downstream *f)
+{
+	const struct addr client = addr_ipv4(f->client_ip, f->client_port);
+	struct in6_addr ip;
+
+	addr_ip(&client, &ip);
+	return ip;
+}
+
+static bool
+permit_judge(const struct downstream *f, uint64_t *closed)
+{
+	const struct in6_addr ip = permit_address(f);
+	struct allow_caller who;
+
+	local_callers_find(snapshot_callers(f->worker->snapshot), &ip, &who);
+	return service_permits(f->group->service, &who, closed);
+}
+
+/* Moves the front to a group of the same service port that has only the endpoints open to this
+ * client. */
+static bool
+permit_move(struct downstream *f, uint64_t closed)
+{
+	struct worker *w = f->worker;
+	struct group *old = f->group,
+		     *g = targets_group(
+			     w->targets, w->snapshot, w->epoch, old->ip, old->port, closed);
+
+	if (g == NULL)
+		return false;
+	f->group = g;
+	group_unref(&old, w->now_ms);
+	return true;
+}
+
+bool
+permit_check(struct downstream *f)
+{
+	struct worker *w = f->worker;
+	uint64_t closed = 0;
+
+	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
+	if (f->group->service == NULL || (!f->group->service->restricted && f->group->closed == 0))
+		return true;
+	if (f->group->service->restricted && !permit_judge(f, &closed))
+		return false;
+	if (closed != f->group->closed && !permit_move(f, closed))
+		return false;
+	return closed == 0 || balance_count(&f->group->balance) > 0 ||
+		f->group->port_of->n_endpoints == 0;
+}
+
+void
+permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX])
+{
+	const struct service *s = f->group->service;
+	const struct in6_addr ip = permit_address(f);
+	struct allow_caller who;
+	const struct addr client = addr_ipv4(f->client_ip, f->client_port);
+	char text[ADDR_TEXT_MAX];
+
+	local_callers_find(snapshot_callers(f->worker->snapshot), &ip, &who);
+	count(&f->worker->counters.denied, 1);
+	count(&f->group->cell->failures, 1);
+	addr_text(&client, text);
+	snprintf(reason, PERMIT_REASON_MAX,
+		"%s%s may not call service %s/%s port %u (edgeway.io/allow-from or a "
+		"NetworkPolicy)",
+		who.ns != NULL ? "a pod of namespace "
+			       : "a process of the node, or a pod that the hub has not told of,",
+		who.ns != NULL ? who.ns : "", s->namespace, s->name, f->group->port);
+	log_limited(LOG_LEVEL_WARN, 10, "lb",
+		"a call was denied client=%s namespace=%s service=%s/%s port=%u rule=\"%.200s\"",
+		text, who.ns != NULL ? who.ns : "-", s->namespace, s->name, f->group->port,
+		s->allow_text[0] != '\0' ? s->allow_text : "a NetworkPolicy");
+}
+
+/* --- open relays and requests --------------------------------------------------------------- */
+
+static bool
+permit_is_closed(const struct downstream *f, uint64_t closed)
+{
+	const struct service_port *p = f->group->port_of;
+	const struct upstream_conn *b = f->ex->upstream;
+
+	if (b == NULL || b->connecting)
+		return closed != f->group->closed;
+	for (size_t i = 0; p != NULL && i < p->n_endpoints; i++) {
+		const struct endpoint *e = &p->endpoints[i];
+
+		if (e->port == b->target->port &&
+			memcmp(&e->ip, &b->target->ip, sizeof e->ip) == 0 &&
+			endpoint_is_closed(e, closed))
+			return true;
+	}
+	return false;
+}
+
+void
+permit_recheck(struct worker *w)
+{
+	char reason[PERMIT_REASON_MAX];
+
+	if (snapshot_restricted(w->snapshot) == 0)
+		return;
+	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
+		struct downstream *f = container_of(n, struct downstream, node);
+		uint64_t closed = 0;
+
+		next = n->next;
+		if (f->ex == NULL)
+			continue;
+		targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
+		if (f->group->service == NULL || !f->group->service->restricted)
+			continue;
+		if (permit_judge(f, &closed) && !permit_is_closed(f, closed))
+			continue;
+		permit_refused(f, reason);
+		if (f->state == DOWNSTREAM_RELAY) {
+			relay_cut(f);
+		} else {
+			access_log_end(f->ex, "PR");
+			downstream_close(f, true);
+		}
+	}
+}

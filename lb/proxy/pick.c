@@ -1,0 +1,159 @@
+#include "lb/proxy/pick.h"
+
+#include "lb/balance/affinity.h"
+
+enum { RETRIES = 2 /* for services that do not set it */ };
+
+unsigned
+pick_tries(const struct group *g)
+{
+	const struct service *s = g->service;
+
+	if (s == NULL || s->lb.retries == RETRIES_DEFAULT)
+		return 1 + RETRIES;
+	return MIN(1u + s->lb.retries, (unsigned)TRIES_MAX);
+}
+
+static struct balance_ask
+ask_of(const struct exchange *ex)
+{
+	const struct downstream *f = ex->downstream;
+	struct worker *w = f->worker;
+	const struct service *s = f->group->service;
+
+	return (struct balance_ask){
+		.policy = worker_policy(w, f->group),
+		.now_ms = w->now_ms,
+		.random = worker_random(w),
+		.key = ex->key,
+		.max_connections = s == NULL ? 0 : s->lb.max_connections,
+		.slow_start_ms = s == NULL || s->lb.affinity_s > 0 ? 0 : s->lb.slow_start_ms,
+		.hash_balance = s == NULL ? 0 : s->lb.hash_balance,
+		.client = f->client_ip,
+		.avoid = ex->tried,
+		.n_avoid = ex->n_tried,
+	};
+}
+
+struct sticky {
+	uint64_t seen, key;
+};
+
+static bool
+is_known(const void *arg, uint64_t hash)
+{
+	const struct sticky *k = arg;
+
+	return affinity_names(k->seen, k->key, hash);
+}
+
+/* The endpoint that this client was given before; the client keeps it as long as it is usable. */
+static struct target *
+pick_sticky(struct exchange *ex, const struct balance_ask *ask)
+{
+	const struct downstream *f = ex->downstream;
+	const struct service *s = f->group->service;
+	struct affinity *a = f->worker->lb->affinity;
+	struct sticky k = {.key = affinity_key(a, f->client_ip, s->fake_ip, f->group->port)};
+	struct target *t = NULL, *first;
+
+	if (affinity_find(a, k.key, ask->now_ms, s->lb.affinity_s, &k.seen))
+		t = group_find(f->group, ask, is_known, &k);
+	if (t != NULL)
+		return t;
+	t = group_pick(f->group, ask);
+	if (t == NULL)
+		return NULL;
+	k.seen = affinity_put(a, k.key, k.seen, t->node.hash, ask->now_ms);
+	first = group_find(f->group, ask, is_known, &k);
+	return first != NULL ? first : t;
+}
+
+static struct target *
+pick_by_policy(struct exchange *ex, const struct balance_ask *ask)
+{
+	struct group *g = ex->downstream->group;
+
+	if (g->service != NULL && g->service->lb.affinity_s > 0)
+		return pick_sticky(ex, ask);
+	return group_pick(g, ask);
+}
+
+struct target *
+pick_next(struct exchange *ex)
+{
+	const struct balance_ask ask = ask_of(ex);
+	struct target *t;
+
+	ex->full = false;
+	if (ex->n_tried >= TRIES_MAX)
+		return NULL;
+	do { /* another worker may take the last connection of the picked endpoint */
+		t = pick_by_policy(ex, &ask);
+	} while (t != NULL && !target_begin(t, ask.client, ask.max_connections));
+	ex->full = t == NULL && balance_untried(&ex->downstream->group->balance, &ask);
+	return t;
+}
+
+void
+pick_undo(const struct exchange *ex, struct target *t)
+{
+	target_end(t, ex->downstream->client_ip, t->node.shared != NULL);
+}
+
+bool
+pick_all_full(const struct exchange *ex)
+{
+	const struct balance *b = &ex->downstream->group->balance;
+	const struct balance_ask ask = ask_of(ex);
+
+	return balance_full(b, &ask) && !balance_any(b, &ask);
+}
+
+bool
+pick_may_charge(const struct exchange *ex)
+{
+	const struct downstream *f = ex->downstream;
+
+	return ex->n_again + 1u < pick_tries(f->group) &&
+		budget_left(&f->group->budget, f->worker->now_ms);
+}
+
+bool
+pick_is_free(const struct exchange *ex, const struct target *t)
+{
+	return ex->n_tried == 0 || (ex->free_retry && t->ejections == 0);
+}
+
+bool
+pick_is_mute(const struct upstream_conn *b)
+{
+	return b->target->heard_ms < b->since_ms;
+}
+
+bool
+pick_another(const struct exchange *ex, const struct upstream_conn *b)
+{
+	struct balance_node *avoid[TRIES_MAX + 1];
+	struct balance_ask ask = ask_of(ex);
+
+	if (ex->n_tried + 1u >= TRIES_MAX || !(pick_is_mute(b) || pick_may_charge(ex)))
+		return false;
+	for (size_t i = 0; i < ex->n_tried; i++)
+		avoid[i] = ex->tried[i];
+	avoid[ex->n_tried] = &b->target->node;
+	ask.avoid = avoid;
+	ask.n_avoid = ex->n_tried + 1u;
+	return balance_any(&ex->downstream->group->balance, &ask);
+}
+
+void
+pick_avoid(struct exchange *ex, struct target *t)
+{
+	for (size_t i = 0; i < ex->n_tried; i++) {
+		if (ex->tried[i] == &t->node)
+			return;
+	}
+	if (ex->n_tried < TRIES_MAX)
+		ex->tried[ex->n_tried++] = &t->node;
+}

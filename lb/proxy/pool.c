@@ -1,0 +1,228 @@
+#include "lb/proxy/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "lb/proxy/dial.h"
+#include "lb/proxy/exchange.h"
+#include "lb/proxy/memory.h"
+#include "lb/proxy/relay.h"
+#include "lb/proxy/wait_queue.h"
+
+static void
+on_upstream(void *arg, int fd, unsigned events)
+{
+	struct upstream_conn *b = arg;
+	struct downstream *f;
+
+	(void)fd;
+	worker_enter(b->worker);
+	f = b->ex != NULL ? b->ex->downstream : NULL;
+	if (b->connecting)
+		dial_on_event(b);
+	else if (b->ex == NULL)
+		upstream_conn_close(b, false);
+	else if (exchange_is_relay(b->ex))
+		relay_on_upstream(b, events);
+	else
+		exchange_on_upstream(b, events);
+	if (f != NULL)
+		memory_settle(f);
+	worker_leave(b->worker);
+}
+
+static void
+on_expired(void *arg)
+{
+	struct upstream_conn *b = arg;
+
+	if (b->ex == NULL && (!b->connecting || b->worker->draining))
+		upstream_conn_close(b, false);
+	else
+		dial_on_time(b);
+}
+
+static void
+join_exchange(struct upstream_conn *b, struct exchange *ex)
+{
+	b->ex = ex;
+	b->rival = ex->upstream;
+	ex->upstream = b;
+	b->counted = b->target->node.shared != NULL;
+}
+
+struct upstream_conn *
+upstream_conn_new(struct worker *w, int fd, struct target *t, struct exchange *ex)
+{
+	struct upstream_conn *b = xcalloc(1, sizeof *b);
+
+	b->worker = w;
+	b->target = target_ref(t);
+	b->connecting = true;
+	b->since_ms = w->now_ms;
+	b->from_ms = ex->want_ms;
+	b->pool_generation = t->pool_generation;
+	b->fresh = true;
+	t->n_fresh++;
+	list_init(&b->node);
+	expiry_init(&b->expiry, on_expired, b);
+	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
+	peer_open(&b->peer, w->loop, fd, !target_is_far(t), on_upstream, b);
+	join_exchange(b, ex);
+	return b;
+}
+
+static void
+leave_exchange(struct upstream_conn *b)
+{
+	struct upstream_conn **at = &b->ex->upstream;
+
+	while (*at != b)
+		at = &(*at)->rival;
+	*at = take_ptr(&b->rival);
+	target_end(b->target, b->ex->downstream->client_ip, b->counted);
+	if (b->counted)
+		wait_queue_freed(b->worker);
+	b->ex = NULL;
+	wait_queue_due(b->worker);
+}
+
+void
+upstream_conn_stale(struct upstream_conn *b)
+{
+	if (b->fresh)
+		b->target->n_fresh--;
+	b->fresh = false;
+}
+
+static void
+leave_pool(struct upstream_conn *b)
+{
+	list_del(&b->node);
+	b->target->n_idle--;
+	expiry_cancel(&b->expiry);
+}
+
+void
+upstream_conn_drop(struct upstream_conn *b, bool reset)
+{
+	if (b->base.ended)
+		return;
+	if (b->ex != NULL)
+		leave_exchange(b);
+	else if (!b->connecting)
+		leave_pool(b);
+	upstream_conn_stale(b);
+	expiry_cancel(&b->expiry);
+	peer_close(&b->peer, reset);
+	target_unref(&b->target);
+	worker_free_later(b->worker, &b->base);
+}
+
+void
+upstream_conn_close(struct upstream_conn *b, bool reset)
+{
+	struct exchange *ex = b->ex;
+
+	if (ex == NULL || !b->connecting) {
+		upstream_conn_drop(b, reset);
+		return;
+	}
+	while (ex->upstream != NULL)
+		upstream_conn_drop(ex->upstream, reset);
+}
+
+void
+upstream_conn_won(struct upstream_conn *b)
+{
+	struct exchange *ex = b->ex;
+	struct upstream_conn *r = ex->upstream, *next;
+
+	fair_queue_leave(&ex->waiter);
+	for (; r != NULL; r = next) {
+		next = r->rival;
+		if (r == b)
+			continue;
+		/* A relay's bytes must not go to a connection that nothing waits for. */
+		if (exchange_is_relay(ex))
+			upstream_conn_drop(r, true);
+		else
+			leave_exchange(r);
+	}
+}
+
+/* Costs one system call; a stale connection would cost a request that cannot be sent twice. */
+static bool
+pool_alive(const struct upstream_conn *b)
+{
+	char byte;
+
+	return recv(b->peer.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+struct upstream_conn *
+pool_get(struct target *t, struct exchange *ex)
+{
+	while (!list_empty(&t->idle)) {
+		struct upstream_conn *b = container_of(t->idle.next, struct upstream_conn, node);
+
+		if ((!ex->idempotent || ex->has_body) && !pool_alive(b)) {
+			upstream_conn_close(b, false);
+			continue;
+		}
+		leave_pool(b);
+		b->reused = true;
+		join_exchange(b, ex);
+		upstream_conn_won(b);
+		return b;
+	}
+	return NULL;
+}
+
+/* upstream_conn_drop would treat a connection without an exchange as one of the pool, so mark it as
+ * connecting. */
+static void
+close_late(struct upstream_conn *b)
+{
+	if (b->ex == NULL)
+		b->connecting = true;
+	upstream_conn_drop(b, false);
+}
+
+void
+pool_put(struct upstream_conn *b)
+{
+	struct target *t = b->target;
+
+	assert(!b->connecting);
+	if (t->n_idle >= POOL_IDLE_MAX || b->worker->draining ||
+		b->pool_generation != t->pool_generation) {
+		close_late(b);
+		return;
+	}
+	if (b->ex != NULL)
+		leave_exchange(b);
+	b->scan = (struct http1_scan){0};
+	peer_resume(&b->peer);
+	list_add_after(&t->idle, &b->node);
+	t->n_idle++;
+	expiry_set(&b->worker->expiries, &b->expiry, SPAN_POOL, b->worker->now_ms);
+}
+
+void
+pool_let_go(struct target *t)
+{
+	t->pool_generation++;
+	pool_clear(t);
+}
+
+void
+pool_clear(struct target *t)
+{
+	struct target *held = target_ref(t); /* these connections may hold the last references */
+
+	while (!list_empty(&t->idle))
+		upstream_conn_close(container_of(t->idle.next, struct upstream_conn, node), false);
+	target_unref(&held);
+}

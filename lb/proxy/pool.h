@@ -1,0 +1,38 @@
+/*
+ * Upstream connections: dial.c makes them, one exchange at a time uses them, and in between they
+ * are kept idle here, per worker and endpoint, the youngest on top, for less time than servers keep
+ * theirs (SPAN_POOL). Idle sockets are watched: a FIN, an error or an unexpected byte ends them
+ * (RFC 9112 section 9.2).
+ */
+#ifndef EDGEWAY_LB_PROXY_POOL_H
+#define EDGEWAY_LB_PROXY_POOL_H
+
+#include "lb/proxy/worker.h"
+
+enum { POOL_IDLE_MAX = 256 }; /* per endpoint and worker */
+
+/* Takes fd, and the in-flight count of pick_next(). The connection belongs to ex from the start,
+ * ahead of ex's other connecting ones. */
+struct upstream_conn *upstream_conn_new(
+	struct worker *w, int fd, struct target *t, struct exchange *ex);
+/* Closes it, whatever its state; if it is still connecting, also everything else that its exchange
+ * dials. Clears ex->upstream. */
+void upstream_conn_close(struct upstream_conn *b, bool reset);
+/* Closes this connection alone; the exchange's others stay. */
+void upstream_conn_drop(struct upstream_conn *b, bool reset);
+/* Its dial has been answered, or is unlikely to be. */
+void upstream_conn_stale(struct upstream_conn *b);
+/* It serves its exchange: the rivals continue without one. */
+void upstream_conn_won(struct upstream_conn *b);
+/* Returns an idle connection to t for ex, which takes the in-flight count of pick_next(), or NULL.
+ * Skips a dead connection that the loop has not noticed yet. */
+struct upstream_conn *pool_get(struct target *t, struct exchange *ex);
+/* Returns it to the pool after a complete response, or if it connected too late; clears
+ * ex->upstream. */
+void pool_put(struct upstream_conn *b);
+/* Closes all idle connections to t. */
+void pool_clear(struct target *t);
+/* The same, and connections in use now are not kept afterwards. */
+void pool_let_go(struct target *t);
+
+#endif

@@ -1,0 +1,329 @@
+#include "lb/proxy/relay.h"
+
+#include <errno.h>
+
+#include "base/core/hops.h"
+#include "lb/proxy/access_log.h"
+#include "lb/proxy/dial.h"
+#include "lb/proxy/exchange.h"
+#include "lb/proxy/memory.h"
+#include "lb/proxy/outlier_share.h"
+#include "lb/proxy/permit.h"
+#include "lb/proxy/pool.h"
+#include "lb/proxy/proxy.h"
+#include "lb/proxy/server_first.h"
+#include "lb/proxy/splice.h"
+#include "lb/proxy/trace.h"
+
+static void
+relay_touch(struct downstream *f)
+{
+	const struct service *s = f->group->service;
+
+	if (s != NULL && s->lb.idle_ms > 0) {
+		exchange_due(f->ex, f->worker->now_ms + s->lb.idle_ms);
+		return;
+	}
+	f->ex->own = false;
+	expiry_set(&f->worker->expiries, &f->expiry, SPAN_TUNNEL, f->worker->now_ms);
+}
+
+static void
+close_both(struct exchange *ex, bool reset)
+{
+	struct downstream *f = ex->downstream;
+
+	if (ex->upstream != NULL)
+		upstream_conn_close(ex->upstream, reset);
+	downstream_close(f, reset);
+}
+
+bool
+relay_goes_round(struct exchange *ex)
+{
+	ex->hops = (uint8_t)hops_of_socket(ex->downstream->peer.fd, AF_INET);
+	if (ex->hops < HOPS_MAX)
+		return false;
+	worker_tell_loop(ex->downstream);
+	return true;
+}
+
+void
+relay_cut(struct downstream *f)
+{
+	access_log_end(f->ex, "PR");
+	close_both(f->ex, true);
+}
+
+void
+relay_open(struct downstream *f)
+{
+	struct worker *w = f->worker;
+	struct exchange *ex = exchange_new(f);
+	char reason[PERMIT_REASON_MAX];
+
+	exchange_go(ex, EXCHANGE_RELAYING);
+	f->state = DOWNSTREAM_RELAY;
+	if (w->traces)
+		trace_relay(ex);
+	relay_touch(f);
+	if (relay_goes_round(ex)) {
+		count(&f->group->cell->failures, 1);
+		access_log_end(ex, "PR");
+		close_both(ex, true);
+		return;
+	}
+	if (!permit_check(f)) {
+		permit_refused(f, reason);
+		relay_cut(f);
+	} else if (balance_count(&f->group->balance) == 0) {
+		count(f->group->service != NULL ? &w->counters.no_endpoints
+						: &w->counters.no_service,
+			1);
+		count(&f->group->cell->failures, 1);
+		access_log_end(ex, "SC");
+		close_both(ex, true);
+	} else if (dial_start(ex, false) == DIAL_FAILED) {
+		relay_dial_failed(ex);
+	}
+}
+
+void
+relay_dial_failed(struct exchange *ex)
+{
+	struct counters *c = &ex->downstream->worker->counters;
+
+	if (ex->state == EXCHANGE_GREETING) {
+		server_first_end(ex->downstream);
+		return;
+	}
+	count(ex->full ? &c->overloaded : &c->not_connected, 1);
+	count(&ex->downstream->group->cell->failures, 1);
+	access_log_end(ex, ex->timed_out ? "sC" : "SC");
+	close_both(ex, true);
+}
+
+/* Both directions have ended and nothing is left to write. */
+static bool
+relay_finished(const struct exchange *ex)
+{
+	return ex->downstream->peer.shut && ex->upstream->peer.shut;
+}
+
+static void
+count_bytes(struct exchange *ex, bool up, uint64_t n)
+{
+	struct counters *c = &ex->downstream->worker->counters;
+	struct service_stats_cell *of = ex->downstream->group->cell;
+
+	*(up ? &ex->body_sent : &ex->body_received) += n;
+	count(up ? &c->bytes_up : &c->bytes_down, n);
+	count(up ? &of->bytes_up : &of->bytes_down, n);
+}
+
+/* Sends what the client had sent before the upstream was connected; then its FIN, if that came
+ * too. */
+static int
+hand_over_input(struct exchange *ex)
+{
+	struct downstream *f = ex->downstream;
+	struct peer *up = &ex->upstream->peer;
+	size_t n = buf_len(&f->base.in);
+	int rc = 0;
+
+	if (n > 0) {
+		rc = peer_send_bytes(up, buf_at(&f->base.in), n);
+		count_bytes(ex, true, n);
+		buf_consume(&f->base.in, n);
+		buf_release(&f->base.in);
+	}
+	if (rc == 0 && f->peer.eof && !up->shutting)
+		rc = peer_shut(up);
+	return rc;
+}
+
+void
+relay_on_input(struct downstream *f)
+{
+	struct exchange *ex = f->ex;
+
+	if (ex->upstream == NULL || ex->upstream->connecting) {
+		downstream_gate(f);
+		return;
+	}
+	if (hand_over_input(ex) < 0) {
+		close_both(ex, true);
+		return;
+	}
+	if (memory_full(&ex->upstream->peer))
+		peer_pause(&f->peer);
+	else
+		peer_resume(&f->peer);
+}
+
+void
+relay_greeted(struct exchange *ex, const char *data, size_t len)
+{
+	struct downstream *f = ex->downstream;
+
+	relay_touch(f);
+	if (f->worker->traces) {
+		trace_relay(ex);
+		trace_connected(ex);
+	}
+	count_bytes(ex, false, len);
+	access_log_first(ex);
+	if (peer_send_bytes(&f->peer, data, len) < 0)
+		close_both(ex, true);
+}
+
+void
+relay_connected(struct exchange *ex)
+{
+	ex->upstream->peer.mind = true;
+	access_log_connected(ex);
+	trace_connected(ex);
+	if (target_is_suspect(ex->upstream->target))
+		outlier_share_worked(ex->downstream->worker, ex->upstream->target, true);
+	if (ex->state != EXCHANGE_GREETING)
+		relay_on_input(ex->downstream);
+}
+
+void
+relay_upgraded(struct exchange *ex, const char *data, size_t len)
+{
+	struct downstream *f = ex->downstream;
+
+	exchange_go(ex, EXCHANGE_RELAYING);
+	ex->upstream->peer.mind = true;
+	f->state = DOWNSTREAM_RELAY;
+	relay_touch(f);
+	if (len > 0 && peer_send_bytes(&f->peer, data, len) < 0) {
+		close_both(ex, true);
+		return;
+	}
+	relay_on_input(f);
+}
+
+/* Moves one piece: returns bytes, 0 when a FIN was read, -errno. Copies, or splices while there is
+ * much data: the step grows as long as the receiver keeps up. */
+static ssize_t
+relay_move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step, size_t most)
+{
+	struct worker *w = ex->downstream->worker;
+	size_t room = *step > 0 ? memory_step(to, *step) : most;
+	ssize_t n = -ENOSYS;
+	int rc;
+
+	if (*step > 0 && room >= SCRATCH_BYTES && most == MEMORY_ALLOWANCE_MOST)
+		n = splice_move(w, from, to, room);
+	if (n > 0) {
+		*step = splice_next(*step, n, to);
+		return n;
+	}
+	if (n != -ENOSYS)
+		return n;
+	most = MIN(most, room);
+	n = peer_read(from, w->scratch, most);
+	if (n <= 0)
+		return n;
+	*step = splice_first(n, most);
+	rc = peer_send_bytes(to, w->scratch, (size_t)n);
+	return rc < 0 ? rc : n;
+}
+
+/* Moves data in one direction (up: to the endpoint) while there is some. Returns 0, or -errno when
+ * the connection is broken. */
+static int
+relay_pump(struct exchange *ex, bool up, unsigned events)
+{
+	struct peer *from = up ? &ex->downstream->peer : &ex->upstream->peer;
+	struct peer *to = up ? &ex->upstream->peer : &ex->downstream->peer;
+
+	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
+		size_t most = memory_allowance(ex->downstream);
+		ssize_t n = relay_move(ex, from, to, &ex->step[up], most);
+
+		if (n == -EAGAIN)
+			return events & WATCH_HUP ? -ECONNRESET : 0;
+		if (n < 0)
+			return (int)n;
+		if (n == 0)
+			return peer_shut(to);
+		count_bytes(ex, up, (uint64_t)n);
+		if (memory_full(to)) {
+			peer_pause(from);
+			return 0;
+		}
+		if ((size_t)n < most && !(events & WATCH_HUP))
+			return 0;
+	}
+	return 0;
+}
+
+/* Handles events of the client (up) or of the endpoint. */
+static void
+relay_turn(struct exchange *ex, bool up, unsigned events)
+{
+	struct peer *self = up ? &ex->downstream->peer : &ex->upstream->peer;
+	struct peer *other = up ? &ex->upstream->peer : &ex->downstream->peer;
+	int rc = 0;
+
+	relay_touch(ex->downstream);
+	if (!up)
+		access_log_first(ex);
+	if (events & WATCH_WRITE) {
+		rc = peer_flush(self);
+		if (rc == 0 && buf_len(&self->out) == 0)
+			peer_resume(other);
+	}
+	if (rc == 0 && events & (WATCH_READ | WATCH_HUP) && !self->eof && !self->paused)
+		rc = relay_pump(ex, up, events);
+	else if (rc == 0 && events & WATCH_HUP)
+		rc = -ECONNRESET;
+	if (rc < 0) {
+		access_log_end(ex, up != other->broken ? "CD" : "SD");
+		close_both(ex, true);
+	} else if (relay_finished(ex)) {
+		access_log_end(ex, "--");
+		close_both(ex, false);
+	}
+}
+
+void
+relay_on_upstream(struct upstream_conn *b, unsigned events)
+{
+	struct exchange *ex = b->ex;
+
+	if (ex->state == EXCHANGE_GREETING) {
+		server_first_on_upstream(b);
+		return;
+	}
+	relay_turn(ex, false, events);
+}
+
+/* The upstream is not connected yet: what the client sends is kept. */
+static void
+keep_early(struct downstream *f, unsigned events)
+{
+	struct worker *w = f->worker;
+	ssize_t n = peer_read(&f->peer, w->scratch, memory_allowance(f));
+
+	if (n > 0)
+		buf_add(&f->base.in, w->scratch, (size_t)n);
+	if ((n < 0 && n != -EAGAIN) || events & WATCH_HUP)
+		downstream_close(f, true);
+	else
+		downstream_gate(f);
+}
+
+void
+relay_on_downstream(struct downstream *f, unsigned events)
+{
+	struct exchange *ex = f->ex;
+
+	if (ex->upstream == NULL || ex->upstream->connecting)
+		keep_early(f, events);
+	else
+		relay_turn(ex, true, events);
+}

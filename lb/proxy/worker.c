@@ -1,0 +1,290 @@
+#include "lb/proxy/worker.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/core/log.h"
+#include "lb/proxy/access_log.h"
+#include "lb/proxy/health.h"
+#include "lb/proxy/listener.h"
+#include "lb/proxy/memory.h"
+#include "lb/proxy/probe.h"
+#include "lb/proxy/proxy.h"
+#include "lb/proxy/server_first.h"
+#include "lb/proxy/splice.h"
+#include "lb/proxy/tap.h"
+#include "lb/proxy/trace.h"
+#include "lb/proxy/wait_queue.h"
+
+enum { HEDGE_MS = 100, SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 200 };
+
+void
+worker_free_later(struct worker *w, struct conn_base *g)
+{
+	g->ended = true;
+	g->next = w->dead;
+	w->dead = g;
+}
+
+static void
+reap_exchange(struct worker *w, struct exchange *ex)
+{
+	buf_consume(&ex->head, buf_len(&ex->head));
+	buf_fini(&ex->trailers_up);
+	buf_fini(&ex->trailers_down);
+	if (w->n_spare >= SPARE_MAX || ex->head.size > SPARE_HEAD_MAX) {
+		buf_fini(&ex->head);
+		free(ex);
+		return;
+	}
+	ex->next = w->spare;
+	w->spare = ex;
+	w->n_spare++;
+}
+
+void
+worker_enter(struct worker *w)
+{
+	w->now_ms = loop_now_ms(w->loop);
+	while (w->dead != NULL) {
+		struct conn_base *g = w->dead;
+
+		w->dead = g->next;
+		buf_fini(&g->in);
+		free(g);
+	}
+	while (w->dead_exchanges != NULL) {
+		struct exchange *ex = w->dead_exchanges;
+
+		w->dead_exchanges = ex->next;
+		reap_exchange(w, ex);
+	}
+}
+
+/* --- dials ---------------------------------------------------------------------------------- */
+
+/* Returns whether a hostNetwork pod of this node has this address and port, for this service or for
+ * any. Asked only for the node's own addresses. */
+static bool
+stands_host_network(
+	const struct worker *w, const struct in6_addr *ip, uint16_t port, const struct service *s)
+{
+	if (s != NULL)
+		return service_endpoint_find(s, ip, port, ENDPOINT_HOST_NETWORK) != NULL;
+	for (size_t i = 0; i < snapshot_count(w->snapshot); i++)
+		if (service_endpoint_find(
+			    snapshot_at(w->snapshot, i), ip, port, ENDPOINT_HOST_NETWORK) != NULL)
+			return true;
+	return false;
+}
+
+int
+worker_dial(
+	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd)
+{
+	enum special_addr class;
+	char text[ADDR_TEXT_MAX];
+	struct in6_addr ip;
+
+	addr_ip(to, &ip);
+	class = dial_guard_check(w->guard, &ip, false);
+	if (class == SPECIAL_NONE ||
+		(class == SPECIAL_OWN && stands_host_network(w, &ip, addr_port(to), s)))
+		return sock_connect_hops(to, w->lb->config.mark, hops, fd);
+	count(&w->counters.dials_refused, 1);
+	log_limited(LOG_LEVEL_WARN, 6, "lb",
+		"an endpoint is not dialled since its address is %s; where that is meant, name it "
+		"in lb.allow address=%s service=%s/%s",
+		special_addr_text(class), addr_text(to, text), s != NULL ? s->namespace : "",
+		s != NULL ? s->name : "");
+	return -EPERM;
+}
+
+int
+worker_connect(struct worker *w, const struct target *t, const struct exchange *ex, int *fd)
+{
+	const struct lb_config *c = &w->lb->config;
+	const struct addr to = target_addr(t);
+	/* A pooled connection serves successive requests, each with its own hop count. */
+	unsigned hops = ex != NULL && exchange_is_relay(ex) ? ex->hops + 1u : 0;
+
+	if (!target_is_far(t))
+		return worker_dial(
+			w, &to, ex != NULL ? ex->downstream->group->service : NULL, hops, fd);
+	return c->forward != NULL
+		? c->forward(c->forward_arg,
+			  &(struct lb_forward){ex != NULL ? ex->downstream->group->service : NULL,
+				  t->ip, t->port, hops},
+			  fd)
+		: -EHOSTUNREACH;
+}
+
+void
+worker_tell_loop(const struct downstream *f)
+{
+	const struct service *s = f->group->service;
+
+	count(&f->worker->counters.loops, 1);
+	log_limited(LOG_LEVEL_WARN, 6, "lb",
+		"loop detected: the request has passed through Edgeway as often as it may; an "
+		"endpoint of this service, or of one on the way, leads back here "
+		"service=%s/%s port=%u client=%u.%u.%u.%u",
+		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
+		f->client_ip >> 24, f->client_ip >> 16 & 255, f->client_ip >> 8 & 255,
+		f->client_ip & 255);
+}
+
+int
+worker_connected(const struct target *t, int fd)
+{
+	int error = sock_error(fd);
+	char byte;
+	ssize_t n;
+
+	if (error != 0 || !target_is_far(t))
+		return -error;
+	n = recv(fd, &byte, 1, MSG_DONTWAIT);
+	if (n == 1)
+		return 0;
+	return n < 0 ? -errno : -ECONNREFUSED;
+}
+
+/* xorshift64*: for policies and ids, not for secrets. */
+uint64_t
+worker_random(struct worker *w)
+{
+	w->rng ^= w->rng >> 12;
+	w->rng ^= w->rng << 25;
+	w->rng ^= w->rng >> 27;
+	return w->rng * 2685821657736338717u;
+}
+
+enum lb_policy
+worker_policy(const struct worker *w, const struct group *g)
+{
+	const struct service *s = g->service;
+
+	if (s != NULL && s->lb.policy != LB_DEFAULT)
+		return (enum lb_policy)s->lb.policy;
+	return w->lb->config.policy;
+}
+
+static void
+on_tick(void *arg)
+{
+	struct worker *w = arg;
+
+	worker_enter(w);
+	expiries_run(&w->expiries, w->now_ms);
+	listener_tick(w);
+	probe_tick(w);
+	if (w == w->lb->workers[0])
+		health_tick(w);
+	access_log_flush(w);
+	tap_flush(w);
+	trace_flush(w);
+	wait_queue_run(w);
+	memory_tick(w);
+	if (++w->ticks % SWEEP_TICKS == 0)
+		targets_sweep(w->targets, w->now_ms);
+	worker_leave(w);
+}
+
+static uint32_t
+worker_either(uint32_t value, uint32_t fallback)
+{
+	return value != 0 ? value : fallback;
+}
+
+struct worker *
+worker_new(struct lb *lb, struct loop *loop, size_t index)
+{
+	struct worker *w = xcalloc(1, sizeof *w);
+	const struct lb_config *c = &lb->config;
+
+	w->lb = lb;
+	w->loop = loop;
+	w->snapshot = snapshot_new(false);
+	w->guard = c->guard != NULL ? dial_guard_ref(c->guard) : NULL;
+	w->targets = targets_new(&lb->shares, lb->tallies, index);
+	w->listen_fd = w->pipe[0] = w->pipe[1] = -1;
+	list_init(&w->downstreams);
+	w->looked_at = &w->downstreams;
+	list_init(&w->turns);
+	w->spans_last = &w->spans;
+	random_bytes(&w->rng, sizeof w->rng);
+	w->rng |= 1;
+	expiries_init(&w->expiries);
+	list_init(&w->probes);
+	list_init(&w->checks);
+	w->connect_ms = worker_either(c->connect_ms, 1000);
+	w->expiries.span_ms[SPAN_DIAL] = HEDGE_MS;
+	w->expiries.span_ms[SPAN_ACK] = 150;
+	w->expiries.span_ms[SPAN_PROBE] = 300;
+	w->expiries.span_ms[SPAN_HEAD] = worker_either(c->head_ms, 10000);
+	w->expiries.span_ms[SPAN_ANSWER] = worker_either(c->answer_ms, 60000);
+	w->expiries.span_ms[SPAN_IDLE] = worker_either(c->idle_ms, 60000);
+	w->expiries.span_ms[SPAN_POOL] =
+		MAX(worker_either(c->upstream_idle_ms, 4000), 2u * EXPIRY_TICK_MS) - EXPIRY_TICK_MS;
+	w->expiries.span_ms[SPAN_LINGER] = 2000;
+	w->expiries.span_ms[SPAN_SILENCE] = SILENCE_MS;
+	w->expiries.span_ms[SPAN_OWN] = EXPIRY_TICK_MS;
+	w->expiries.span_ms[SPAN_TUNNEL] = worker_either(c->tunnel_idle_ms, 3600 * 1000);
+	return w;
+}
+
+void
+worker_start(void *arg)
+{
+	struct worker *w = arg;
+
+	w->now_ms = loop_now_ms(w->loop);
+	w->tick = timer_new(w->loop, on_tick, w);
+	timer_start(w->tick, EXPIRY_TICK_MS, EXPIRY_TICK_MS);
+	w->silence_timer = timer_new(w->loop, server_first_tick, w);
+}
+
+/* On its loop; afterwards only the counters are left, and `w` itself, which loop 0 frees. */
+static void
+worker_end(struct worker *w)
+{
+	timer_free(&w->tick);
+	timer_free(&w->silence_timer);
+	access_log_flush(w);
+	buf_fini(&w->access);
+	splice_fini(w);
+	expiries_flush(&w->expiries, SPAN_POOL);
+	expiries_flush(&w->expiries, SPAN_DIAL);
+	wait_queue_run(w);
+	probe_stop(w);
+	health_stop(w);
+	worker_enter(w);
+	while (w->spare != NULL) {
+		struct exchange *ex = w->spare;
+
+		w->spare = ex->next;
+		buf_fini(&ex->head);
+		free(ex);
+	}
+	tap_worker_end(w);
+	trace_flush(w);
+	targets_free(&w->targets);
+	snapshot_unref(&w->snapshot);
+	dial_guard_unref(&w->guard);
+	w->stopped = true;
+}
+
+void
+worker_leave(struct worker *w)
+{
+	if (w->turns_due)
+		wait_queue_run(w);
+	if (!w->draining || w->stopped)
+		return;
+	while (w->now_ms >= w->drain_until_ms && !list_empty(&w->downstreams))
+		downstream_close(container_of(w->downstreams.next, struct downstream, node), true);
+	if (!list_empty(&w->downstreams))
+		return;
+	worker_end(w);
+	loop_post(w->lb->config.main, w->lb->on_worker_gone, w);
+}

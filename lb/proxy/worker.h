@@ -1,0 +1,374 @@
+/*
+ * The objects of a worker and their ownership; everything here lives on one worker's loop.
+ *
+ *	worker ──► downstreams (clients' connections) ──► exchange (a request, or a relay) ──► upstream_conn
+ *	       └─► targets (endpoints' state) ──► idle upstream_conns
+ *
+ * Objects that end are closed at once and freed at the worker's next entry from the loop
+ * (worker_enter), so a function whose callee ended the object may still look at it: fd is -1, or
+ * `ended` is set.
+ */
+#ifndef EDGEWAY_LB_PROXY_WORKER_H
+#define EDGEWAY_LB_PROXY_WORKER_H
+
+#include "base/core/fair_share.h"
+#include "base/core/heap.h"
+#include "base/core/log_queue.h"
+#include "base/http/http1.h"
+#include "lb/balance/fair_queue.h"
+#include "lb/balance/targets.h"
+#include "lb/conn/expiry.h"
+#include "lb/conn/peer.h"
+#include "lb/lb.h"
+
+enum {
+	SCRATCH_BYTES = 64 * 1024,
+	EMIT_BYTES = HTTP1_HEAD_MAX + 8 * 1024,
+	TRIES_MAX = 11, /* most endpoints tried for one request or connection */
+	READ_ROUNDS = 4, /* scratch buffers read for one event */
+};
+
+/* Responses that the proxy generates itself. */
+#define OWN_ANSWERS(X)                                                                             \
+	X(own_400, "own_answers_total", "status=\"400\"", OWN_HELP)                                \
+	X(own_403, "own_answers_total", "status=\"403\"", OWN_HELP)                                \
+	X(own_405, "own_answers_total", "status=\"405\"", OWN_HELP)                                \
+	X(own_408, "own_answers_total", "status=\"408\"", OWN_HELP)                                \
+	X(own_414, "own_answers_total", "status=\"414\"", OWN_HELP)                                \
+	X(own_431, "own_answers_total", "status=\"431\"", OWN_HELP)                                \
+	X(own_501, "own_answers_total", "status=\"501\"", OWN_HELP)                                \
+	X(own_502, "own_answers_total", "status=\"502\"", OWN_HELP)                                \
+	X(own_503, "own_answers_total", "status=\"503\"", OWN_HELP)                                \
+	X(own_504, "own_answers_total", "status=\"504\"", OWN_HELP)                                \
+	X(own_505, "own_answers_total", "status=\"505\"", OWN_HELP)                                \
+	X(own_508, "own_answers_total", "status=\"508\"", OWN_HELP)
+#define OWN_HELP "Answers that came from the proxy itself."
+#define EVICTIONS_HELP                                                                             \
+	"Connections closed because those of their client held more memory than its share."
+
+/* What the memory budget counts: memory.h. */
+enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
+
+/* Counters: name, metric, labels, help. Only their worker writes them; any thread may read them. */
+#define LB_COUNTERS(X)                                                                             \
+	X(accepted_http, "connections_total", "mode=\"http\"", "Connections accepted.")            \
+	X(accepted_tcp, "connections_total", "mode=\"tcp\"", "Connections accepted.")              \
+	X(refused, "connections_total", "mode=\"refused\"", "Connections accepted.")               \
+	X(over_quota, "connections_total", "mode=\"crowded\"", "Connections accepted.")            \
+	X(status_1xx, "requests_total", "class=\"1xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(status_2xx, "requests_total", "class=\"2xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(status_3xx, "requests_total", "class=\"3xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(status_4xx, "requests_total", "class=\"4xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(status_5xx, "requests_total", "class=\"5xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(bad_request, "errors_total", "reason=\"bad_request\"",                                   \
+		"Requests and connections that failed here.")                                      \
+	X(bad_response, "errors_total", "reason=\"bad_response\"",                                 \
+		"Requests and connections that failed here.")                                      \
+	X(no_endpoints, "errors_total", "reason=\"no_endpoints\"",                                 \
+		"Requests and connections that failed here.")                                      \
+	X(no_service, "errors_total", "reason=\"no_service\"",                                     \
+		"Requests and connections that failed here.")                                      \
+	X(denied, "errors_total", "reason=\"allow_from\"",                                         \
+		"Requests and connections that failed here.")                                      \
+	X(not_connected, "errors_total", "reason=\"connect\"",                                     \
+		"Requests and connections that failed here.")                                      \
+	X(upstream_lost, "errors_total", "reason=\"upstream_lost\"",                               \
+		"Requests and connections that failed here.")                                      \
+	X(client_lost, "errors_total", "reason=\"client_lost\"",                                   \
+		"Requests and connections that failed here.")                                      \
+	X(timeouts, "errors_total", "reason=\"timeout\"",                                          \
+		"Requests and connections that failed here.")                                      \
+	X(overloaded, "errors_total", "reason=\"max_connections\"",                                \
+		"Requests and connections that failed here.")                                      \
+	X(loops, "errors_total", "reason=\"loop\"", "Requests and connections that failed here.")  \
+	OWN_ANSWERS(X)                                                                             \
+	X(server_first, "server_first_total", "",                                                  \
+		"Times that a port called http was found to greet its clients.")                   \
+	X(dials, "upstream_connections_total", "origin=\"new\"",                                   \
+		"Upstream connections taken for use.")                                             \
+	X(reuses, "upstream_connections_total", "origin=\"pool\"",                                 \
+		"Upstream connections taken for use.")                                             \
+	X(retries, "retries_total", "",                                                            \
+		"Attempts after the first, for one request or connection.")                        \
+	X(out_of_resources, "shortages_total", "",                                                 \
+		"Dials not made for want of descriptors, ports or memory on this node.")           \
+	X(dials_refused, "dials_refused_total", "",                                                \
+		"Endpoints that were not dialled because their address has become one that is "    \
+		"refused (lb.allow).")                                                             \
+	X(over_budget, "retries_refused_total", "",                                                \
+		"Attempts not made, because too many requests needed one.")                        \
+	X(hedges, "hedges_total", "",                                                              \
+		"Connections made because another one to an endpoint took too long.")              \
+	X(silent, "silent_total", "",                                                              \
+		"Requests sent to another endpoint because the first acknowledged no byte.")       \
+	X(waits, "waits_total", "",                                                                \
+		"Requests and connections that waited for room at an endpoint.")                   \
+	X(ejections, "ejections_total", "", "Endpoints taken out for a while after failures.")     \
+	X(probes, "probes_total", "", "Connections made to see whether an endpoint is back.")      \
+	X(returns, "returns_total", "",                                                            \
+		"Endpoints back in use: a probe or a request got through.")                        \
+	X(checks, "health_checks_total", "", "Health checks made.")                                \
+	X(checks_bad, "health_checks_failed_total", "", "Health checks that failed.")              \
+	X(evicted, "evictions_total", "memory=\"own\"", EVICTIONS_HELP)                            \
+	X(evicted_sockets, "evictions_total", "memory=\"sockets\"", EVICTIONS_HELP)                \
+	X(trace_limited, "traces_limited_total", "",                                               \
+		"Requests and connections that were not recorded as spans because of "             \
+		"tracing.limit.")                                                                  \
+	X(access_dropped, "access_log_dropped_total", "",                                          \
+		"Lines of the access log that were lost because nobody took them.")                \
+	X(bytes_up, "bytes_total", "direction=\"upstream\"", "Payload relayed.")                   \
+	X(bytes_down, "bytes_total", "direction=\"client\"", "Payload relayed.")
+
+struct counters {
+#define COUNTER_MEMBER(name, metric, labels, help) _Atomic uint64_t name;
+	LB_COUNTERS(COUNTER_MEMBER)
+#undef COUNTER_MEMBER
+	_Atomic uint64_t active; /* open client connections */
+	_Atomic uint64_t ejected; /* endpoints ejected now */
+};
+
+static inline void
+count(_Atomic uint64_t *c, uint64_t n)
+{
+	uint64_t now = atomic_load_explicit(c, memory_order_relaxed);
+
+	atomic_store_explicit(c, now + n, memory_order_relaxed);
+}
+
+/* Head of every object that may end before it can be freed (deferred free). */
+struct conn_base {
+	struct conn_base *next;
+	/* bytes received and not yet used; callers up the stack may be reading them */
+	struct buf in;
+	bool ended;
+};
+
+struct worker {
+	struct lb *lb;
+	struct loop *loop;
+	struct snapshot *snapshot; /* never NULL */
+	struct dial_guard *guard;
+	uint64_t epoch; /* of the snapshot: changes with each */
+	uint64_t now_ms, rng;
+	struct targets *targets;
+	uint32_t connect_ms; /* longest time that a dial may take */
+	struct node probes, checks; /* of probe.c and health.c, in progress */
+	unsigned n_probes;
+	struct node turns; /* groups with a wait queue: wait_queue.c */
+	bool turns_due;
+	/* an exchange waits here; read by the other workers (wait_queue_freed) */
+	_Atomic bool has_waiters;
+	_Atomic bool woken; /* another worker has signalled that there may be room */
+	struct expiries expiries;
+	struct timer *tick;
+	struct timer *silence_timer; /* server_first_tick */
+	unsigned ticks;
+	struct watch *listen_watch;
+	int listen_fd;
+	int pipe[2]; /* splice.h; -1: none */
+	bool no_splice;
+	bool listen_paused; /* out of descriptors */
+	uint64_t evict_ms; /* for memory.c */
+	bool draining, stopped;
+	bool has_successor; /* while draining: another process accepts now */
+	uint64_t drain_until_ms;
+	struct node downstreams; /* oldest first */
+	/* in downstreams, or their head: memory.c continues behind it */
+	struct node *looked_at;
+	struct conn_base *dead; /* connections to be freed */
+	struct exchange *dead_exchanges, *spare;
+	unsigned n_spare;
+	enum lb_access_mode access_mode;
+	uint32_t access_sample,
+		/* one in so many successful requests is logged; how many are still to be skipped */
+		access_skip;
+	struct tap *tap; /* tap.h; NULL: no tap */
+	_Atomic unsigned tap_parcels; /* for tap.c: on their way to loop 0 */
+	struct log_queue *lines; /* owned by the lb */
+	struct buf access; /* collected log lines */
+	unsigned access_lines;
+	bool traces; /* some requests are recorded: trace.h */
+	struct lb_tracing tracing;
+	struct trace_span *spans, **spans_last; /* collected spans */
+	unsigned n_spans;
+	struct counters counters;
+	struct http1_head head;
+	char scratch[SCRATCH_BYTES];
+	char emit[EMIT_BYTES];
+};
+
+/* States of a client's connection: see proxy.h. */
+enum downstream_state {
+	DOWNSTREAM_IDLE,
+	DOWNSTREAM_HEAD,
+	DOWNSTREAM_EXCHANGE,
+	DOWNSTREAM_RELAY,
+	DOWNSTREAM_LINGER,
+};
+
+struct downstream {
+	struct conn_base base; /* must be first */
+	struct peer peer;
+	struct node node; /* in worker->downstreams */
+	struct expiry expiry;
+	struct worker *worker;
+	struct group *group;
+	struct exchange *ex; /* NULL between requests */
+	uint32_t scanned; /* how far base.in was searched for the end of the head */
+	uint64_t moved_ms; /* when bytes last moved, in either direction */
+	uint32_t charged[MEMORY_KINDS]; /* to its client's budget: memory.h */
+	uint32_t client_ip; /* host byte order */
+	uint16_t client_port;
+	uint16_t slot; /* of the client: base/core/fair_share.h */
+	uint8_t state; /* enum downstream_state */
+	bool silent; /* in SPAN_SILENCE */
+	bool taking; /* downstream_take is on the stack */
+	bool not_first; /* a request has been read: no more protocol guessing */
+	bool unread; /* the next request waits until the client has read its responses */
+};
+
+/* What the access log and taps (tap.h) record of an exchange: access_log.h. */
+struct access_log {
+	uint64_t begin_us, connected_us, first_us; /* 0: not (yet), or not recorded */
+	struct target *endpoint; /* with a reference */
+	uint16_t status;
+	char end[3];
+};
+
+/* States of an exchange: doc/states/request.dot. */
+enum exchange_state {
+	EXCHANGE_DIALLING, /* waits for an endpoint, or dials */
+	EXCHANGE_CONNECTED, /* the head waits for the first bytes of the body, to go with them */
+	EXCHANGE_SENDING, /* the head is on its way */
+	EXCHANGE_ANSWERING, /* the final response's head was sent to the client */
+	/* a relay that waits for the endpoint's greeting: server_first.h */
+	EXCHANGE_GREETING,
+	EXCHANGE_RELAYING, /* bytes in both directions, no HTTP (any more); or dials for that */
+	EXCHANGE_ENDED,
+};
+
+/* One HTTP request and its response, or one relay. */
+struct exchange {
+	struct exchange *next; /* in the lists `spare` or `dead_exchanges` */
+	struct downstream *downstream;
+	struct upstream_conn *upstream; /* NULL: none yet, or none any more */
+	struct http1_body up, down;
+	struct buf head; /* the request's head as sent, for another attempt */
+	struct buf trailers_up, trailers_down;
+	uint64_t body_sent, body_received, sent_us;
+	uint64_t key; /* for consistent hashing */
+	uint64_t begin_us; /* when the request's head was read */
+	struct access_log access;
+	struct trace_span *span; /* NULL: not recorded */
+	struct waiter waiter; /* for an endpoint: wait_queue.h */
+	uint64_t want_ms; /* since when it wants the endpoint that it waits for or dials */
+	struct balance_node *tried[TRIES_MAX];
+	uint8_t n_tried, n_stale;
+	uint8_t n_again; /* attempts that were charged: pick.h */
+	uint8_t client_minor;
+	uint32_t step[2]; /* down, up: bytes to splice at once; 0: copy */
+	uint64_t due_ms; /* in SPAN_OWN: the deadline */
+	bool own; /* the front's expiry is in SPAN_OWN */
+	uint8_t hops; /* of a relay: how often we had forwarded it before (base/core/hops.h) */
+	uint8_t state; /* enum exchange_state; set by exchange_go */
+	bool request_done; /* the client's request was read completely */
+	/* the endpoint takes no more of the body; the rest from the client is read and dropped */
+	bool discard;
+	bool keep; /* the client's connection stays open afterwards */
+	bool reusable; /* the upstream connection, as far as its response head says */
+	bool is_head, idempotent, upgrade, has_body;
+	bool timed_out; /* a dial timed out */
+	bool full; /* endpoints were skipped because they were at their connection limit */
+	bool no_reuse; /* only a new connection may be used */
+	bool out_of_resources; /* this node had no descriptor, port or memory for a dial */
+	/* the last attempt failed through the fault of its endpoint, which executed nothing */
+	bool free_retry;
+	bool over_budget; /* an attempt was refused by the budget, and that is counted */
+};
+
+/* Bytes in both directions, without HTTP. */
+static inline bool
+exchange_is_relay(const struct exchange *ex)
+{
+	return ex->state == EXCHANGE_GREETING || ex->state == EXCHANGE_RELAYING;
+}
+
+struct upstream_conn {
+	struct conn_base base; /* must be first */
+	struct peer peer;
+	struct node node; /* in target->idle */
+	struct expiry expiry;
+	struct worker *worker;
+	struct target *target; /* with a reference */
+	struct exchange *ex; /* NULL: in the pool, or connecting for it */
+	struct upstream_conn *rival; /* the next older connection that ex dials */
+	uint64_t since_ms; /* when the dial began, later the request */
+	uint64_t from_ms; /* since when its exchange wanted this endpoint */
+	struct http1_scan scan; /* of the response's head */
+	unsigned pool_generation; /* of the target when it was dialled */
+	bool connecting;
+	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */
+	bool counted; /* in the client's part of the endpoint: target_end */
+	bool reused;
+	bool hedged; /* its exchange dials another endpoint as well */
+	bool silent; /* known not to acknowledge its request */
+	bool acked; /* the endpoint acknowledged the request a while ago */
+	bool kept_alive; /* TCP keepalive detects when the endpoint vanishes */
+};
+
+struct lb {
+	struct lb_config config;
+	struct shares shares;
+	struct affinity *affinity;
+	uint64_t client_seed; /* for the clients' slots */
+	struct fair_share *connections, *memory[MEMORY_KINDS]; /* among clients */
+	struct heap_peak heap; /* for memory.c */
+	struct tallies *tallies;
+	struct snapshot *snapshot; /* the workers' snapshot, as loop 0 knows it; NULL: none yet */
+	struct worker **workers;
+	struct log_queue *lines; /* of the access log; NULL: it was never on */
+	struct taps *taps; /* for tap.c; NULL: there was no tap yet */
+	_Atomic uint64_t trace_second, traced; /* number of requests recorded in that second */
+	_Atomic unsigned spans_waiting; /* on their way to loop 0 */
+	/* lb_canary's client, and 16 bits each for its port and the previous one */
+	_Atomic uint64_t canary;
+	_Atomic uint64_t canary_number;
+	uint32_t address; /* listened on; 0: none */
+	uint16_t port; /* the port listened on */
+	char moved[400]; /* why that is not config.port; "" if it is */
+	int *sockets; /* of the workers, which own them; set only while it listens */
+	int *adopted; /* from a predecessor, until it listens; NULL: none */
+	loop_fn *on_worker_gone; /* posted to loop 0 by each worker, with itself */
+	loop_fn *on_stopped;
+	void *stopped_arg;
+	size_t n_running;
+};
+
+/* --- worker.c ------------------------------------------------------------------------------- */
+
+struct worker *worker_new(struct lb *lb, struct loop *loop, size_t index);
+void worker_start(void *worker); /* the first call on its loop */
+void worker_enter(struct worker *w); /* the first call in every callback of the loop */
+uint64_t worker_random(struct worker *w);
+/* As sock_connect_hops, to an address that this node reaches itself; -EPERM: refused
+ * (model/dial_guard.h), counted and logged. All dials of this folder use it. */
+int worker_dial(
+	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd);
+/* Begins a connection to t for the exchange (NULL: for no particular one), as sock_connect. */
+int worker_connect(struct worker *w, const struct target *t, const struct exchange *ex, int *fd);
+/* The client's traffic is in a forwarding loop: counts and logs that; the caller ends it. */
+void worker_tell_loop(const struct downstream *f);
+/* Result of an event on a connection being made: 0 established, -EAGAIN not yet, else -errno. */
+int worker_connected(const struct target *t, int fd);
+void worker_free_later(struct worker *w, struct conn_base *g);
+/* Call last in a callback: serves the wait queues, and ends the worker when it drains and nothing
+ * is left. */
+void worker_leave(struct worker *w);
+enum lb_policy worker_policy(const struct worker *w, const struct group *g);
+
+#endif
