@@ -13,6 +13,7 @@ base_libbase_a_SOURCES = \
 	base/core/err.c base/core/err.h \
 	base/core/fair_share.c base/core/fair_share.h \
 	base/core/finding.h \
+	base/core/flapping.c base/core/flapping.h \
 	base/os/fswatch.c base/os/fswatch.h \
 	base/core/hash.c base/core/hash.h \
 	base/core/heap.c base/core/heap.h \
@@ -91,6 +92,7 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/core/buf_test \
 	tests/unit/base/os/cgroup_test \
 	tests/unit/base/core/fair_share_test \
+	tests/unit/base/core/flapping_test \
 	tests/unit/base/core/log_queue_test \
 	tests/unit/base/core/log_test \
 	tests/unit/base/core/loop_test \
@@ -121,6 +123,8 @@ tests_unit_base_os_cgroup_test_SOURCES = tests/unit/base/os/cgroup_test.c
 tests_unit_base_os_cgroup_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_fair_share_test_SOURCES = tests/unit/base/core/fair_share_test.c
 tests_unit_base_core_fair_share_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_flapping_test_SOURCES = tests/unit/base/core/flapping_test.c
+tests_unit_base_core_flapping_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_log_queue_test_SOURCES = tests/unit/base/core/log_queue_test.c
 tests_unit_base_core_log_queue_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_log_test_SOURCES = tests/unit/base/core/log_test.c

@@ -144,6 +144,8 @@ state_feed(const struct meta *m, struct buf *out)
 	}
 	buf_printf(out, ",\"problem\":\"%s\",\"remedy\":", f.problem);
 	json_add_text(out, f.remedy);
+	buf_printf(out, ",\"ends\":%u,\"end\":", f.ends);
+	json_add_text(out, f.end);
 	buf_adds(out, ",\"proxy\":");
 	json_add_text(out, f.proxy);
 	buf_adds(out, ",\"hubs\":");

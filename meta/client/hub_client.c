@@ -288,6 +288,8 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	if (was_open && !f->joining)
 		hub_addresses_lived(
 			&f->places, loop_now_ms(f->loop) - f->opened_ms, f->state == SYNCED);
+	if (f->state >= SYNCING && !hub_client_end_is_planned(why))
+		flapping_note(&f->ends, loop_now_ms(f->loop), why);
 	if (f->joined) {
 		hub_client_enter(f, WAITING);
 		hub_addresses_reset(&f->places);
@@ -542,6 +544,8 @@ hub_client_status(const struct hub_client *f)
 		.untold = connected && f->protocol->untold != NULL ? f->protocol->untold(f) : "",
 		.problem = f->cause != NULL ? f->cause->problem : "",
 		.remedy = f->cause != NULL ? f->cause->remedy : "",
+		.ends = flapping_count(&f->ends, loop_now_ms(f->loop)),
+		.end = f->ends.why,
 		.certificate_not_before = f->identity.not_before,
 		.certificate_not_after = f->identity.not_after,
 		.certificate_error = f->renewal.error,

@@ -66,6 +66,8 @@ struct hub_client_status {
 	const char *untold; /* what a CloudHub does not report, with the remedy; "" nothing */
 	/* the cause of the error as a label, and what helps; "" none */
 	const char *problem, *remedy;
+	unsigned ends; /* of established connections, in FLAPPING_WINDOW_MS */
+	const char *end; /* why the last one ended; "" none has */
 	int64_t certificate_not_before, certificate_not_after; /* seconds since 1970, 0: none */
 	size_t refused_hubs; /* revoked certificates of hubs */
 	const char *certificate_error; /* why it was not renewed, "" none */

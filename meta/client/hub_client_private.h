@@ -10,6 +10,7 @@
 #ifndef EDGEWAY_META_CLIENT_HUB_CLIENT_PRIVATE_H
 #define EDGEWAY_META_CLIENT_HUB_CLIENT_PRIVATE_H
 
+#include "base/core/flapping.h"
 #include "base/core/state.h"
 #include "base/http/proxy.h"
 #include "base/http/ws.h"
@@ -132,6 +133,7 @@ struct hub_client {
 	char query[37]; /* id of the running comparison, "" none */
 	bool query_detail;
 	struct clock_skew hubtime;
+	struct flapping ends; /* of connections that had got the hub's hello */
 	uint64_t comparisons[2]; /* with the hub: [0] all equal, [1] something differed */
 	uint64_t unserved; /* hash of the last report on this connection, 0: none */
 	char error[HUB_CLIENT_ERROR_MAX];
@@ -231,6 +233,9 @@ struct hub_client_cause {
 	const char *remedy;
 };
 const struct hub_client_cause *hub_client_cause(const char *why);
+/* Whether the hub ended the connection on purpose: it stops, hands over, or has news for the hello.
+ */
+bool hub_client_end_is_planned(const char *why);
 /* Whether the error says that our certificate is no longer accepted. */
 bool hub_client_certificate_refused(const char *why);
 /* If the hub answered with a refusal: what to do about it. NULL: it did not refuse. */

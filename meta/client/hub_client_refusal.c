@@ -93,6 +93,14 @@ hub_client_cause(const char *why)
 }
 
 bool
+hub_client_end_is_planned(const char *why)
+{
+	/* Service Restart (hub/sync/nodes.c), which libwebsockets 4.1 reports as 1002. */
+	return strncmp(why, "the peer closed it: ", 20) == 0 &&
+		(strstr(why, "(1012)") != NULL || strstr(why, "(1002)") != NULL);
+}
+
+bool
 hub_client_certificate_refused(const char *why)
 {
 	return strstr(why, "status 410") != NULL || strstr(why, alert_expired) != NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/core/flapping.h"
 #include "model/snapshot.h"
 #include "src/common/checks.h"
 #include "src/common/ctl_answer.h"
@@ -260,6 +261,36 @@ check_tunnel_open(struct findings *f, const struct tree_node *meta, const struct
 		"the second tunnel (hub.tunnels) is not open: %s",
 		error[0] != '\0' ? error : "no other hub is known");
 	findings_name(f, "tunnel-standby");
+}
+
+/* It is there at most looks, and what ends it again and again is told by this alone. */
+static void
+check_flapping(struct findings *f, const struct tree_node *meta, const struct tree_node *tunnel)
+{
+	static const char *const names[] = {
+		"metadata", "tunnel", "second tunnel", "outward tunnel"};
+	const struct tree_node *links[] = {
+		meta, tunnel, tree_get(tunnel, "standby"), tree_get(tunnel, "outward")};
+	const struct tree_node *last = NULL;
+	auto_buf struct buf ends;
+
+	buf_init(&ends, BUF_UNLIMITED);
+	for (size_t i = 0; i < ARRAY_LEN(links); i++) {
+		if (ctl_number(links[i], "ends") < FLAPPING_LEAST)
+			continue;
+		buf_printf(&ends, "%s%s %s times", last != NULL ? ", " : "", names[i],
+			ctl_text(links[i], "ends"));
+		last = links[i];
+	}
+	if (last == NULL)
+		return;
+	findings_add(f, "hub", VERDICT_NOTE,
+		"something on the way cuts connections (a firewall, NAT or proxy whose entries end "
+		"early, a link that comes and goes), or the hub does: its log has the other end's "
+		"reason. It is told until the last five minutes had fewer than four",
+		"the connection ended within five minutes: %s; the last time: %s", buf_str(&ends),
+		ctl_text(last, "end"));
+	findings_name(f, "hub-flapping");
 }
 
 /* Both directions: from the cloud to this node, and from this node to what the hub reaches. */
@@ -522,6 +553,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_hub(f, meta);
 	check_tunnel_open(f, meta, tree_get(top, "tunnel"));
 	check_tunnel_doubt(f, tree_get(top, "tunnel"));
+	check_flapping(f, meta, tree_get(top, "tunnel"));
 	check_certificate(f, meta);
 	check_database(f, meta);
 	check_upstreams(f, tree_get(top, "dns"));

@@ -52,6 +52,7 @@ void
 session_go(struct session *s, enum session_state to)
 {
 	s->state = state_go(&states, s->state, to);
+	s->settled |= to == SESSION_OPEN;
 }
 
 void
@@ -420,6 +421,12 @@ bool
 session_is_silent(const struct session *s)
 {
 	return s->silent;
+}
+
+bool
+session_is_settled(const struct session *s)
+{
+	return s->settled;
 }
 
 bool

@@ -159,6 +159,8 @@ void session_ask_anew(struct session *s);
 /* Checks that the peer is there: it has probe_ms to answer. */
 void session_probe(struct session *s);
 bool session_is_silent(const struct session *s);
+/* The other end has greeted: it is one that speaks HTTP/2, and lets us in. */
+bool session_is_settled(const struct session *s);
 /* As sock_rerouted. */
 bool session_is_rerouted(const struct session *s);
 const struct session_stats *session_stats(const struct session *s);

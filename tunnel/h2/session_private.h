@@ -117,6 +117,7 @@ struct session {
 	bool squeeze;
 	bool udp;
 	enum session_state state; /* set by session_go */
+	bool settled; /* it has been open, even if it has ended since */
 	struct timer *kick; /* timer for pending writes, at the next loop turn */
 	struct timer *life;
 	struct stream_ring streams, noted;

@@ -124,6 +124,8 @@ tunnel_client_lost(struct tunnel_client *l, const struct tunnel_conn *n, int rc,
 		return;
 	}
 	l->lost++;
+	if (session_is_settled(n->session))
+		flapping_note(&l->ends, loop_now_ms(l->config.loop), why);
 	l->dead += rc == -ETIMEDOUT;
 	snprintf(l->error, sizeof l->error, "%s", why);
 	log_limited(LOG_LEVEL_WARN, 12, "tunnel",

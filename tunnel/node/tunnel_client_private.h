@@ -7,6 +7,7 @@
 
 #include <sys/queue.h>
 
+#include "base/core/flapping.h"
 #include "tunnel/node/tunnel_client.h"
 #include "tunnel/node/tunnel_client_dial.h"
 
@@ -52,6 +53,7 @@ struct tunnel_client {
 	loop_fn *done;
 	void *done_arg;
 	char error[256]; /* why the last attempt failed; "": it did not */
+	struct flapping ends; /* against our will */
 	struct session_stats past;
 	uint64_t opened, failed, lost, renewed, dead, doubted;
 };

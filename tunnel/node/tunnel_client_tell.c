@@ -129,6 +129,9 @@ tunnel_client_state(const struct tunnel_client *l, struct buf *out)
 		(unsigned long long)s.bytes_out, (unsigned long long)l->opened,
 		(unsigned long long)l->failed);
 	json_add_text(out, l->error);
+	buf_printf(out,
+		",\"ends\":%u,\"end\":", flapping_count(&l->ends, loop_now_ms(l->config.loop)));
+	json_add_text(out, l->ends.why);
 	buf_adds(out, ",\"doubt\":");
 	json_add_text(out,
 		l->current != NULL && l->current->state == TUNNEL_CONN_DOUBTED ? l->current->doubt

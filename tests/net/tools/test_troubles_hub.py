@@ -7,7 +7,7 @@ import pytest
 
 import tunnelkit
 from lab import BARE_PYTHON, HUB_ADDRESS, Agent, faketime, wait_for
-from troubles import Town, gone, told, well
+from troubles import Town, gone, kinds, told, well
 
 pytestmark = pytest.mark.plain_build  # what is told; what does it has tests of its own
 
@@ -81,6 +81,19 @@ def test_a_copied_disk(town):
     assert town.agent.process.logged("a problem has begun what=hub-twin class=fault found=")
     copy.stop()
     gone(town.agent, "hub-twin")
+    well(town)
+
+
+def test_flapping(town):
+    """What is between cuts every connection, each time as soon as it is made again: no look finds it away."""
+    agent = town.newcomer(token=town.hub.token())
+    for cut in range(4):
+        wait_for("both connections", lambda: (s := agent.state())["meta"]["synced"] and s["tunnel"]["state"] == "open")
+        assert "hub-flapping" not in kinds(agent)
+        town.hub.machine.run("ss", "-K", "dst", "192.0.2.12")
+        wait_for("their end", lambda: (s := agent.state())["meta"]["ends"] > cut and s["tunnel"]["ends"] > cut)
+    told(agent, "hub-flapping", "warning", "the connection ended within five minutes: metadata 4 times, tunnel 4 times; the last time: ")
+    agent.stop()
     well(town)
 
 

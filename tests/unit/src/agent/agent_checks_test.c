@@ -118,6 +118,22 @@ a_second_tunnel_that_is_not_open(void **state)
 	assert_null(found(TUNNEL("true", "open", "", ""), "tunnel-standby"));
 }
 
+#define LINK(ends, why) "\"ends\":" ends ",\"end\":\"" why "\""
+
+static void
+a_connection_that_ends_again_and_again(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		found("{\"meta\":{\"connected\":true," LINK("5", "reset") "},\"tunnel\":{" LINK(
+			      "3", "cut") ",\"outward\":{" LINK("4", "idle") "}}}",
+			"hub-flapping"),
+		"the connection ended within five minutes: metadata 5 times, outward tunnel 4 "
+		"times; the last time: idle");
+	assert_null(
+		found("{\"meta\":{\"connected\":true," LINK("3", "reset") "}}", "hub-flapping"));
+}
+
 int
 main(void)
 {
@@ -125,6 +141,7 @@ main(void)
 		cmocka_unit_test(the_dead_are_told_by_their_whole_names),
 		cmocka_unit_test(upstreams_that_answer_errors_alone),
 		cmocka_unit_test(a_tunnel_that_is_not_open),
+		cmocka_unit_test(a_connection_that_ends_again_and_again),
 		cmocka_unit_test(a_second_tunnel_that_is_not_open),
 	};
 
