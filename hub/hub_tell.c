@@ -293,6 +293,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	buf_adds(out, ",\"peers\":");
 	peers_state(hub->peers, out);
 	if (hub->nodes != NULL) {
+		buf_adds(out, ",\"twins\":");
+		nodes_twins(hub->nodes, out);
 		buf_adds(out, ",\"joins\":");
 		nodes_joins(hub->nodes, out);
 		buf_adds(out, ",\"carried\":");

@@ -46,6 +46,7 @@ hub_libhub_a_SOURCES = \
 	hub/replicas/peer_server.c hub/replicas/peer_client.c hub/replicas/peer_names.c hub/replicas/peer_names.h hub/replicas/peer_query.c hub/replicas/peer_forward.c hub/port/peer_proto.c hub/port/peer_proto.h \
 	hub/replicas/peers.c hub/replicas/peers.h hub/replicas/peers_private.h hub/replicas/peers_tell.c \
 	hub/port/presence.c hub/port/presence.h \
+	hub/port/twins.c hub/port/twins.h \
 	hub/sync/outbox.c hub/sync/outbox.h \
 	hub/ingress/egress.c hub/ingress/egress.h \
 	hub/identity/own_service.c hub/identity/own_service.h \
@@ -135,6 +136,7 @@ HUB_TESTS = \
 	tests/unit/hub/kube/kube_events_test \
 	tests/unit/hub/kube/reflector_test \
 	tests/unit/hub/port/presence_test \
+	tests/unit/hub/port/twins_test \
 	tests/unit/hub/replicas/tunnel_directory_test \
 	tests/unit/hub/port/self_guard_test \
 	tests/unit/hub/identity/share_test \
@@ -192,6 +194,8 @@ tests_unit_hub_kube_kube_events_test_SOURCES = tests/unit/hub/kube/kube_events_t
 tests_unit_hub_kube_kube_events_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_reflector_test_SOURCES = tests/unit/hub/kube/reflector_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
 tests_unit_hub_kube_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_twins_test_SOURCES = tests/unit/hub/port/twins_test.c
+tests_unit_hub_port_twins_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_presence_test_SOURCES = tests/unit/hub/port/presence_test.c
 tests_unit_hub_port_presence_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnel_directory_test_SOURCES = tests/unit/hub/replicas/tunnel_directory_test.c

@@ -131,6 +131,24 @@ nodes_tell_callers(struct nodes *n)
 			tell_callers(n, p->talk);
 }
 
+static void
+nodes_replace(struct nodes *n, struct ws_conn *c, struct node_session *old)
+{
+	const char *node = node_session_node(old), *newer = ws_peer_addr(c);
+	struct presence_row row = {.address = ""};
+
+	presence_find(n->config.presence, node, &row);
+	log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub",
+		"a newer connection replaces that of node=%s peer=%s", node, newer);
+	if (twins_note(n->twins, node, row.address, newer, loop_now_ms(n->loop)))
+		log_limited(LOG_LEVEL_WARN, 6, "hub",
+			"sessions of one node replace each other again and again: two machines "
+			"with its certificate? node=%s peer=%s older=%s",
+			node, newer, row.address);
+	n->stats.replaced++;
+	node_session_end(old, 4001, "a newer connection of this node replaces this one");
+}
+
 static struct node_session *
 start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 {
@@ -170,11 +188,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 			"label its Node edgeway.io/site node=%s peer=%s",
 			node, ws_peer_addr(c));
 	if (old != NULL) {
-		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub",
-			"a newer connection replaces that of node=%s peer=%s", node,
-			ws_peer_addr(c));
-		n->stats.replaced++;
-		node_session_end(old, 4001, "a newer connection of this node replaces this one");
+		nodes_replace(n, c, old);
 	} else {
 		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub", "node connected node=%s peer=%s",
 			node, ws_peer_addr(c));
@@ -491,6 +505,7 @@ nodes_start(
 		.bars_arg = config->bars_arg,
 	};
 	n->started_ms = wall_ms();
+	n->twins = twins_new();
 	n->tick = timer_new(loop, on_tick, n);
 	n->cut = timer_new(loop, nodes_on_cut, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
@@ -528,6 +543,7 @@ nodes_stop(struct nodes **out)
 	while (n->peers != NULL) /* normally none: all were closed */
 		peer_free(n, n->peers);
 	free((void *)(uintptr_t)n->config.cluster_domain);
+	twins_free(&n->twins);
 	free(n);
 }
 

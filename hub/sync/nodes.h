@@ -98,6 +98,8 @@ void nodes_joined(
 void nodes_state(const struct nodes *n, bool certificates, struct buf *out);
 /* {"issued","refused","last":{"node","address","reason","at"}} */
 void nodes_joins(const struct nodes *n, struct buf *out);
+/* As twins_state. */
+void nodes_twins(const struct nodes *n, struct buf *out);
 void nodes_metrics(const struct nodes *n, struct metrics *to);
 /* Metrics: how many nodes there are and are away, and when each was last seen, for METRIC_NODES_MAX
  * of them, those that are away first. */

@@ -8,6 +8,7 @@
 
 #include "hub/port/alpn_mux.h"
 #include "hub/port/listen.h"
+#include "hub/port/twins.h"
 #include "hub/port/ws_accept.h"
 #include "hub/sync/nodes.h"
 
@@ -41,6 +42,7 @@ struct nodes {
 	bool callers_matter;
 	size_t n_peers, most;
 	uint64_t accepted, not_accepted; /* once it no longer listens */
+	struct twins *twins;
 	struct node_session_stats stats;
 	struct join_stats join_stats;
 };

@@ -243,6 +243,12 @@ nodes_carried(const struct nodes *n, struct buf *out)
 }
 
 void
+nodes_twins(const struct nodes *n, struct buf *out)
+{
+	twins_state(n->twins, loop_now_ms(n->loop), out);
+}
+
+void
 nodes_joins(const struct nodes *n, struct buf *out)
 {
 	const struct join_stats *s = &n->join_stats;
@@ -279,6 +285,7 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 	ws_accept_metrics(n->carried, to);
 	metric_counter(to, "edgeway_hub_sessions_replaced_total",
 		"Sessions replaced by a newer connection.", NULL, s->replaced);
+	twins_metrics(n->twins, loop_now_ms(n->loop), to);
 	metric_counter(to, "edgeway_hub_connections_crowded_total",
 		"Connections of nodes that were cut since the node had opened newer ones.", NULL,
 		n->n_cut);

@@ -286,8 +286,8 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 							   : why);
 	timer_cancel(f->hurry);
 	if (was_open && !f->joining)
-		hub_addresses_lived(
-			&f->places, loop_now_ms(f->loop) - f->opened_ms, f->state == SYNCED);
+		hub_addresses_lived(&f->places, loop_now_ms(f->loop) - f->opened_ms,
+			f->state == SYNCED && !hub_client_is_twin(f));
 	if (f->state >= SYNCING && !hub_client_end_is_planned(why))
 		flapping_note(&f->ends, loop_now_ms(f->loop), why);
 	if (f->joined) {
@@ -380,7 +380,8 @@ hub_client_use_upstreams(struct hub_client *f, const struct addr *upstreams, siz
 void
 hub_client_kick(struct hub_client *f)
 {
-	if (f->state != WAITING || f->stopping)
+	/* Another machine with this node's name would answer each attempt with its own. */
+	if (f->state != WAITING || f->stopping || hub_client_is_twin(f))
 		return;
 	hub_addresses_reset(&f->places);
 	timer_start(f->retry, 0, 0);

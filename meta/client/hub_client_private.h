@@ -233,6 +233,8 @@ struct hub_client_cause {
 	const char *remedy;
 };
 const struct hub_client_cause *hub_client_cause(const char *why);
+/* Whether another connection of this node replaced the last one. */
+bool hub_client_is_twin(const struct hub_client *f);
 /* Whether the hub ended the connection on purpose: it stops, hands over, or has news for the hello.
  */
 bool hub_client_end_is_planned(const char *why);

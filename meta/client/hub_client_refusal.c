@@ -93,6 +93,12 @@ hub_client_cause(const char *why)
 }
 
 bool
+hub_client_is_twin(const struct hub_client *f)
+{
+	return f->cause != NULL && strcmp(f->cause->problem, "hub-twin") == 0;
+}
+
+bool
 hub_client_end_is_planned(const char *why)
 {
 	/* Service Restart (hub/sync/nodes.c), which libwebsockets 4.1 reports as 1002. */

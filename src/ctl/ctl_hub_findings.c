@@ -292,6 +292,16 @@ hub_findings_nodes(struct findings *f, const struct tree_node *hub)
 	if (c.away == 0)
 		findings_add(f, "nodes", c.connected > 0 ? VERDICT_OK : VERDICT_NOTE,
 			"join one: edgewayctl token create", "%s", buf_str(&line));
+	tree_each(tree_get(hub, "twins"), t)
+		findings_add(f, "nodes", VERDICT_BAD,
+			"two machines use this node's certificate (a copied disk): join one under "
+			"a "
+			"name of its own, dataDir emptied and with a new token. Where both "
+			"addresses are of one machine, something on the way cuts its connections",
+			"%.64s: its sessions replaced each other %s times within five minutes, the "
+			"last time that from %s by that from %s",
+			ctl_text(t, "node"), ctl_text(t, "replaced"), ctl_text(t, "older"),
+			ctl_text(t, "newer"));
 	nodes_tell_number(f, nodes, "unserved", "no fake IP is left there for",
 		"choose a larger mesh.subnet for the agents");
 	nodes_tell_number(f, nodes, "held", "it refuses, and keeps what it knew of them before,",

@@ -79,6 +79,11 @@ def test_a_copied_disk(town):
     shutil.copytree(town.agent.data, copy.data)
     copy.start(ready=False)
     assert town.agent.process.logged("a problem has begun what=hub-twin class=fault found=")
+    wait_for("the hub's metric", lambda: town.hub.metrics()["edgeway_hub_node_twins"] == 1)
+    for command in ("status", "doctor"):
+        said = town.hub.machine.run(town.lab.program("edgewayctl"), "--socket", town.hub.socket, command, check=False).stdout
+        assert "edge-1: its sessions replaced each other " in said, said
+        assert "192.0.2.11:" in said and "192.0.2.12:" in said, said
     copy.stop()
     gone(town.agent, "hub-twin")
     well(town)
