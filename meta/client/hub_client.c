@@ -68,6 +68,18 @@ note_failure(struct hub_client *f, const char *why)
 		hub_addresses_now(&f->places)->url, why);
 }
 
+/* A node that has joined before is told why that is of no use any more, too. */
+static void
+note_refusal(struct hub_client *f, const char *why)
+{
+	const char *first = f->unusable[0] != '\0' ? f->unusable
+		: hub_client_expired(f)            ? "its certificate has expired"
+						   : "";
+	auto_free char *both = xasprintf("%s (it joins anew, since %s)", why, first);
+
+	note_failure(f, f->joining && first[0] != '\0' ? both : why);
+}
+
 static void
 on_host(void *arg, int status, const struct addr *addrs, size_t n)
 {
@@ -237,6 +249,8 @@ on_open(void *arg, struct ws_conn *c)
 	f->cause = NULL;
 	hub_client_why_end(f);
 	f->query[0] = f->error[0] = f->mismatch[0] = '\0';
+	if (!f->joining)
+		f->unusable[0] = '\0';
 	f->bundles = false;
 	f->unserved = 0;
 	f->n_unanswered = 0;
@@ -305,12 +319,14 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		timer_start(f->retry, hub_client_ask_again_ms(f), 0);
 	} else if (!was_open && !f->joining && hub_client_certificate_refused(why)) {
 		f->unwanted = f->has_token || f->token_file[0] != '\0';
+		snprintf(f->unusable, sizeof f->unusable, "the hub refused its certificate: %s",
+			strstr(why, "status 410") != NULL ? "revoked" : "expired");
 		note_failure(f, advice);
 		retry_later(f, f->has_token ? 0 : REFUSED_MS);
 	} else if (advice != NULL || f->mismatch[0] != '\0') {
 		if (advice == NULL)
 			advice = f->mismatch;
-		note_failure(f, advice);
+		note_refusal(f, advice);
 		retry_later(f, REFUSED_MS);
 	} else if (was_open) {
 		log_limited(LOG_LEVEL_WARN, 12, "meta",

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/core/log.h"
 #include "model/json.h"
@@ -199,6 +200,8 @@ hub_client_take_identity(
 	}
 	if (rc == -EPERM) /* another node's: never discarded automatically */
 		return err_set(err, EPERM, "%s", why.text);
+	if (rc != -ENOENT || access(f->files.cert, F_OK) == 0 || access(f->files.key, F_OK) == 0)
+		snprintf(f->unusable, sizeof f->unusable, "%.255s", why.text);
 	if (f->has_token) {
 		log_info("meta",
 			"no certificate that can be used; joining with the token reason=\"%s\"",

@@ -23,7 +23,7 @@
 #include "model/ca_list.h"
 
 enum {
-	HUB_CLIENT_ERROR_MAX = 384, /* fits the name of a CertificateSigningRequest */
+	HUB_CLIENT_ERROR_MAX = 512, /* fits the name of a CertificateSigningRequest */
 	HUB_CLIENT_KNOWN_MAX = 16,
 };
 
@@ -107,6 +107,8 @@ struct hub_client {
 	uint64_t approval_ms; /* back-off of repeating the request */
 	/* the hub refuses our certificate as revoked or expired: use the token */
 	bool unwanted;
+	/* why this node has to join, although it has joined before; "": no reason known */
+	char unusable[256];
 	int64_t floor_s; /* lower bound for the current time, seconds since 1970 */
 	struct renewal renewal;
 	struct addr at; /* address of the current connection */

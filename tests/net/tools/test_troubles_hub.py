@@ -154,3 +154,23 @@ def test_joining(town, what):
     agent = town.newcomer(token=token, before=before)
     told(agent, problem, "fault", words)
     agent.stop()
+
+
+def test_a_certificate_that_cannot_be_used(town):
+    """The token of the first join is used up: both are told, and why it is asked for at all."""
+    agent = town.newcomer(token=town.hub.token("--node", "edge-2"))
+    wait_for("joined", lambda: agent.state()["meta"]["synced"])
+    agent.stop()
+    key = os.path.join(agent.data, "node.key")
+    with open(key, encoding="utf-8") as f:
+        whole = f.read()
+    open(key, "w", encoding="utf-8").close()
+    agent.start(ready=False)
+    told(agent, "hub-token", "fault", "the hub refused to sign: ", key)
+    agent.stop()
+    with open(key, "w", encoding="utf-8") as f:
+        f.write(whole)
+    town.hub.machine.run(town.lab.program("edgewayctl"), "--socket", town.hub.socket, "node", "revoke", "edge-2")
+    agent.start(ready=False)
+    told(agent, "hub-token", "fault", "the hub refused the token", "the hub refused its certificate: revoked")
+    agent.stop()
