@@ -13,6 +13,8 @@ static const char alert_expired[] = "refused the TLS connection: certificate exp
 	"the hub's log (`join refused`) tells whether it is unknown, expired, used up or "         \
 	"another node's"
 
+#define HUB_CLIENT_BARRED "barred by this machine"
+
 /* The first row whose words occur in the error applies. They come from base/http/ws*,
  * base/tls/pki_tls, base/http/proxy and the kernel. */
 static const struct hub_client_cause causes[] = {
@@ -23,6 +25,10 @@ static const struct hub_client_cause causes[] = {
 	{WS_REFUSED_OR_UNREACHABLE, "hub-away",
 		"in a moment it is known which of both; does the hub run, and does a way lead "
 		"there?"},
+	{HUB_CLIENT_BARRED, "hub-unreachable",
+		"a rule of this machine lets nothing out to that address: a route (ip route get "
+		"ADDRESS, blackhole or prohibit), a policy rule (ip rule), or a firewall's output "
+		"chain"},
 	{"unreachable", "hub-unreachable",
 		"no way leads there, a firewall rejects it, or that machine is down: is the uplink "
 		"up (ip route get ADDRESS), does the address answer ping?"},
@@ -87,6 +93,12 @@ hub_client_cause(const char *why)
 {
 	const struct hub_client_cause *c = causes;
 
+	/* As connect says it of a route of type blackhole or prohibit, and of an output filter. */
+	if (strncmp(why, "cannot connect to ", 18) == 0 &&
+		(strstr(why, "Invalid argument") != NULL ||
+			strstr(why, "Permission denied") != NULL ||
+			strstr(why, "Operation not permitted") != NULL))
+		why = HUB_CLIENT_BARRED;
 	while (strstr(why, c->words) == NULL)
 		c++;
 	return c;
