@@ -63,6 +63,23 @@ on_synced(void *arg)
 		staleness_look(m->age);
 }
 
+static void
+on_lost(void *arg)
+{
+	struct meta *m = arg;
+
+	apply_lost(m->apply);
+}
+
+static void
+on_rewritten(void *arg)
+{
+	struct meta *m = arg;
+
+	if (m->feed != NULL)
+		hub_client_save_identity(m->feed);
+}
+
 /* --- opening -------------------------------------------------------------------------------- */
 
 static char *
@@ -253,7 +270,8 @@ meta_open(struct meta **out, const struct meta_config *config, meta_use_fn *use,
 	struct err *err)
 {
 	struct meta *m = xcalloc(1, sizeof(*m));
-	struct writer_config writer = {.loop = config->loop, .lost = apply_lost};
+	struct writer_config writer = {
+		.loop = config->loop, .lost = on_lost, .rewritten = on_rewritten, .arg = m};
 	uint64_t start = mono_ms();
 	struct store *store;
 	int rc;
@@ -272,7 +290,6 @@ meta_open(struct meta **out, const struct meta_config *config, meta_use_fn *use,
 	if (rc == 0) {
 		read_last_good(m, store);
 		writer.path = m->path;
-		writer.arg = m->apply;
 		rc = writer_start(&m->writer, &writer, &store, err);
 	}
 	store_close(&store);

@@ -208,12 +208,14 @@ state_database(const struct meta *m, const struct writer_counts *w, struct buf *
 	json_add_text(out, buf_str(&trouble));
 	buf_printf(out,
 		",\"failing_s\":%llu,\"commits\":%llu,\"failures\":%llu,\"moved_aside\":%llu,"
-		"\"read_ms\":%llu}",
+		"\"rewritten\":%llu,\"rewritten_ms_ago\":%llu,\"read_ms\":%llu}",
 		w->failing_since_ms > 0
 			? (unsigned long long)(mono_ms() - w->failing_since_ms) / 1000
 			: 0,
 		(unsigned long long)w->commits, (unsigned long long)w->failures,
 		(unsigned long long)(m->moved_aside + w->moved_aside),
+		(unsigned long long)w->rewritten,
+		w->rewritten_ms > 0 ? (unsigned long long)(mono_ms() - w->rewritten_ms) : 0,
 		(unsigned long long)m->open_ms);
 }
 

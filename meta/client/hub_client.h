@@ -81,6 +81,8 @@ struct hub_client_status {
 
 int hub_client_new(
 	struct hub_client **feed, const struct hub_client_config *config, struct err *err);
+/* The data folder was removed: writes certificate, key and CA again if they are gone, too. */
+void hub_client_save_identity(struct hub_client *feed);
 void hub_client_free(struct hub_client **feed);
 /* The DNS servers that resolve the hub's name from now on. */
 void hub_client_use_upstreams(struct hub_client *feed, const struct addr *upstreams, size_t n);

@@ -223,3 +223,16 @@ hub_client_take_identity(
 		"hub.token (or hub.tokenFile), or set hub.ca, hub.cert and hub.key (%s)",
 		why.text);
 }
+
+void
+hub_client_save_identity(struct hub_client *f)
+{
+	struct err err = {0};
+
+	if (f->tls != NULL && f->own_files && f->own_ca &&
+		join_save_again(&f->files, &f->identity, &err) < 0)
+		log_error("meta",
+			"the node's certificate is not in dataDir any more: after a restart it has "
+			"to join with a new token error=\"%s\"",
+			err.text);
+}

@@ -310,3 +310,17 @@ join_accept(const struct join_files *files, const struct join_answer *answer, st
 		identity_fini(id);
 	return rc;
 }
+
+int
+join_save_again(const struct join_files *files, const struct identity *id, struct err *err)
+{
+	int rc;
+
+	if (access(files->key, F_OK) == 0 || access(files->cert, F_OK) == 0 ||
+		access(files->ca, F_OK) == 0)
+		return 0;
+	rc = save_text(files->key, id->key, 0600, err);
+	if (rc == 0)
+		rc = save_text(files->ca, id->ca, 0644, err);
+	return rc == 0 ? save_text(files->cert, id->cert, 0644, err) : rc;
+}

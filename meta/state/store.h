@@ -54,6 +54,7 @@ struct store_row { /* borrowed */
 
 struct store_report {
 	unsigned moved_aside; /* files moved aside */
+	bool created; /* there was no file */
 	bool read_only;
 };
 
@@ -63,6 +64,11 @@ typedef void store_rest_fn(void *arg, const char *key, uint32_t ip, uint64_t fre
 int store_open(
 	struct store **store, const char *path, struct store_report *report, struct err *err);
 void store_close(struct store **store);
+/* Whether the path no longer leads to the open file, which is still complete. */
+bool store_moved(struct store *store);
+/* Writes all that the open file holds to the path again; another file there is moved aside. What is
+ * open stays the old file: the caller closes it and opens the new one. */
+int store_rewrite(struct store *store, const char *path, struct err *err);
 /* Moves the file and its journals aside, and logs why. */
 int store_move_aside(const char *path, const char *why, struct err *err);
 

@@ -222,12 +222,11 @@ forget_old_copies(const char *path)
 	globfree(&found);
 }
 
-int
-store_move_aside(const char *path, const char *why, struct err *err)
+static int
+store_open_set_aside(const char *path, const char *base, struct err *err)
 {
 	/* the file itself last: until then the move is not complete */
 	static const char *const tails[] = {"-wal", "-shm", ""};
-	auto_free char *base = xasprintf("%s.damaged-%013llu", path, (unsigned long long)wall_ms());
 
 	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
 		auto_free char *from = xasprintf("%s%s", path, tails[i]);
@@ -237,12 +236,85 @@ store_move_aside(const char *path, const char *why, struct err *err)
 			return err_set(
 				err, errno, "cannot move %s aside: %s", from, strerror(errno));
 	}
+	forget_old_copies(path);
+	return 0;
+}
+
+int
+store_move_aside(const char *path, const char *why, struct err *err)
+{
+	auto_free char *base = xasprintf("%s.damaged-%013llu", path, (unsigned long long)wall_ms());
+	int rc = store_open_set_aside(path, base, err);
+
+	if (rc < 0)
+		return rc;
 	log_error("meta",
 		"the database cannot be used and was moved aside; a new one is filled from the hub "
 		"file=%s "
 		"kept_as=%s why=\"%s\"",
 		path, base, why);
-	forget_old_copies(path);
+	return 0;
+}
+
+bool
+store_moved(struct store *store)
+{
+	int moved = 0;
+
+	return sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) ==
+		SQLITE_OK &&
+		moved != 0;
+}
+
+static int
+store_open_copy(struct store *store, const char *to, struct err *err)
+{
+	auto_fd int fd = -1;
+	sqlite3_stmt *st = NULL;
+	int rc;
+
+	unlink(to);
+	if ((rc = make_private(to, err)) < 0 ||
+		(rc = store_prepare(store, "VACUUM INTO ?1", &st, err)) < 0)
+		return rc;
+	sqlite3_bind_text(st, 1, to, -1, SQLITE_STATIC);
+	if (sqlite3_step(st) != SQLITE_DONE)
+		rc = store_fail(store, err);
+	sqlite3_finalize(st);
+	if (rc == 0 && ((fd = open(to, O_RDWR | O_CLOEXEC)) < 0 || fsync(fd) < 0))
+		rc = err_set(err, errno, "%s", strerror(errno));
+	return rc;
+}
+
+int
+store_rewrite(struct store *store, const char *path, struct err *err)
+{
+	auto_free char *folder = xstrdup(path), *to = xasprintf("%s.new", path),
+		       *wal = xasprintf("%s-wal", path), *shm = xasprintf("%s-shm", path),
+		       *base = xasprintf("%s.damaged-%013llu", path, (unsigned long long)wall_ms());
+	bool other;
+	int rc;
+
+	*strrchr(folder, '/') = '\0';
+	if ((rc = mkdir_p(folder, 0700)) < 0)
+		return err_set(err, rc, "cannot make %s: %s", folder, strerror(-rc));
+	if ((rc = store_open_copy(store, to, err)) < 0) {
+		unlink(to);
+		return rc;
+	}
+	other = access(path, F_OK) == 0;
+	if (other && (rc = store_open_set_aside(path, base, err)) < 0)
+		return rc;
+	/* they would be read into the new file */
+	unlink(wal);
+	unlink(shm);
+	if (rename(to, path) < 0)
+		return err_set(err, errno, "cannot make %s: %s", path, strerror(errno));
+	log_warn("meta",
+		"another program removed or replaced the database while it was in use: it was "
+		"written again, complete; stop the agent before dataDir is changed file=%s "
+		"kept_as=%s",
+		path, other ? base : "");
 	return 0;
 }
 
@@ -252,7 +324,7 @@ store_open(struct store **store, const char *path, struct store_report *report, 
 	struct err why = {0};
 	int rc;
 
-	*report = (struct store_report){0};
+	*report = (struct store_report){.created = access(path, F_OK) < 0 && errno == ENOENT};
 	rc = try_open(store, path, false, report, &why);
 	if (rc == -EIO || rc == -ENOSPC)
 		rc = try_open(store, path, true, report, &why);

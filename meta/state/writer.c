@@ -13,6 +13,7 @@ enum {
 	RETRY_FIRST_MS = 100,
 	RETRY_LOOK_MS = 250,
 	RETRY_MOST_MS = 2000,
+	LOOK_MS = 2000, /* between two looks whether the file is still there */
 	ROOM_BYTES = 64 * 1024,
 	STOP_MS = 1500
 };
@@ -33,10 +34,12 @@ struct job {
 
 struct event {
 	struct event *next;
-	struct job *job; /* NULL: the file was lost */
-	int status;
+	struct job *job; /* NULL: the file was lost, or rewritten */
+	int status; /* of such an event: 0 or WRITER_REWRITTEN */
 	bool last; /* the job is finished */
 };
+
+enum { WRITER_REWRITTEN = 1 };
 
 enum keep_kind { KEEP_GET, KEEP_PUT, KEEP_DEL };
 
@@ -59,6 +62,7 @@ struct writer {
 	struct writer_config config;
 	char *path;
 	struct store *store; /* used by the thread only; NULL while it cannot be opened */
+	bool opened; /* it was open once; used by the thread only */
 	pthread_t thread;
 	pthread_mutex_t lock; /* protects everything below */
 	pthread_cond_t work, answered;
@@ -67,7 +71,7 @@ struct writer {
 	struct mail *mail; /* posted to the loop and not delivered yet */
 	struct keep *keep;
 	struct writer_counts counts;
-	uint64_t retry_at_ms, retry_ms;
+	uint64_t retry_at_ms, retry_ms, look_at_ms;
 	bool stop, finished;
 };
 
@@ -86,7 +90,9 @@ writer_deliver(struct writer *w, struct event *ev)
 {
 	struct job *job = ev->job;
 
-	if (job == NULL)
+	if (job == NULL && ev->status == WRITER_REWRITTEN)
+		w->config.rewritten(w->config.arg);
+	else if (job == NULL)
 		w->config.lost(w->config.arg);
 	else if (job->batch != NULL)
 		job->done(job->arg, ev->status);
@@ -157,10 +163,34 @@ writer_reopen(struct writer *w, struct err *err)
 
 	pthread_mutex_lock(&w->lock);
 	w->counts.moved_aside += report.moved_aside;
-	if (report.moved_aside > 0)
+	if (report.moved_aside > 0 || (rc == 0 && report.created && w->opened))
 		writer_tell(w, NULL, 0, false);
 	pthread_mutex_unlock(&w->lock);
+	w->opened |= rc == 0;
 	return rc;
+}
+
+/* On the thread, without the lock: opens the file if it is not open, and writes it again if its
+ * path does not lead to it any more. */
+static int
+writer_prepare(struct writer *w, struct err *err)
+{
+	int rc;
+
+	if (w->store == NULL)
+		return writer_reopen(w, err);
+	if (!store_moved(w->store))
+		return 0;
+	rc = store_rewrite(w->store, w->path, err);
+	if (rc < 0 && rc != -EUCLEAN)
+		return rc; /* what is open is all that there is: it stays open */
+	pthread_mutex_lock(&w->lock);
+	w->counts.rewritten++;
+	w->counts.rewritten_ms = mono_ms();
+	writer_tell(w, NULL, WRITER_REWRITTEN, false);
+	pthread_mutex_unlock(&w->lock);
+	store_close(&w->store);
+	return writer_reopen(w, err);
 }
 
 static void
@@ -183,7 +213,7 @@ copy_row(void *arg, const struct store_row *row)
 static int
 writer_perform(struct writer *w, struct job *job, struct err *err)
 {
-	int rc = w->store != NULL ? 0 : writer_reopen(w, err);
+	int rc = writer_prepare(w, err);
 
 	if (rc < 0)
 		return rc;
@@ -248,7 +278,7 @@ do_head(struct writer *w)
 
 	pthread_mutex_unlock(&w->lock);
 	rc = writer_perform(w, job, &err);
-	if (rc < 0 && job->batch != NULL)
+	if (rc < 0 && job->batch != NULL && w->store != NULL && !store_moved(w->store))
 		store_close(&w->store); /* opened anew: another disk may be mounted by then */
 	pthread_mutex_lock(&w->lock);
 	if (rc < 0 && job->batch != NULL) {
@@ -270,7 +300,7 @@ do_head(struct writer *w)
 static int
 perform_keep(struct writer *w, const struct keep *k)
 {
-	int rc = w->store != NULL ? 0 : writer_reopen(w, NULL);
+	int rc = writer_prepare(w, NULL);
 
 	if (rc < 0)
 		return rc;
@@ -296,18 +326,42 @@ do_keep(struct writer *w)
 	pthread_cond_signal(&w->answered);
 }
 
+/* With the lock held, released during disk work. */
+static void
+do_look(struct writer *w)
+{
+	struct err err = {0};
+	int rc;
+
+	pthread_mutex_unlock(&w->lock);
+	rc = writer_prepare(w, &err);
+	pthread_mutex_lock(&w->lock);
+	w->look_at_ms = mono_ms() + LOOK_MS;
+	if (rc < 0)
+		writer_failed(w, rc, &err);
+	else if (w->counts.failing)
+		writer_succeeded(w, 0);
+}
+
+/* With the lock held. After a failure a waiting job looks, too. */
+static bool
+writer_look_due(const struct writer *w)
+{
+	if (w->counts.failing)
+		return w->head == NULL && mono_ms() >= w->retry_at_ms;
+	return w->store != NULL && mono_ms() >= w->look_at_ms;
+}
+
 static void
 wait_for_work(struct writer *w)
 {
-	struct timespec at;
+	uint64_t until_ms = w->counts.failing ? w->retry_at_ms : w->look_at_ms;
+	struct timespec at = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
 
-	if (w->head == NULL || !w->counts.failing) {
+	if (w->store == NULL && !w->counts.failing)
 		pthread_cond_wait(&w->work, &w->lock);
-		return;
-	}
-	at.tv_sec = (time_t)(w->retry_at_ms / 1000);
-	at.tv_nsec = (long)(w->retry_at_ms % 1000) * 1000000;
-	pthread_cond_timedwait(&w->work, &w->lock, &at);
+	else
+		pthread_cond_timedwait(&w->work, &w->lock, &at);
 }
 
 /* With the lock held. Attempts to write on a full disk would wear it out: check for room first. */
@@ -341,6 +395,8 @@ writer_work(void *arg)
 			do_keep(w);
 		else if (due || (w->stop && w->head != NULL))
 			do_head(w);
+		else if (writer_look_due(w))
+			do_look(w);
 		else {
 			tell_waiting(w, -EIO); /* jobs that came while nothing can be written */
 			wait_for_work(w);
@@ -400,6 +456,7 @@ writer_start(struct writer **out, const struct writer_config *config, struct sto
 	w->tail = &w->head;
 	w->last_event = &w->events;
 	w->store = take_ptr(store);
+	w->opened = w->store != NULL;
 	init_sync(w);
 	rc = pthread_create(&w->thread, NULL, writer_work, w);
 	if (rc != 0) {

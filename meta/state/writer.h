@@ -3,7 +3,8 @@
  * posts the result back. A failed commit (disk full, read-only, I/O error) stays at the head of the
  * queue and is retried, after 100 ms doubling to 2 s, on a full disk only once there is room again;
  * the file is opened anew each time. The owner is notified once per batch, so that it can go on in
- * memory. All calls on loop 0.
+ * memory. A file that somebody else removed or replaced is written again from the one that is still
+ * open, within 2 s. All calls on loop 0.
  *
  *	writer_start(&writer, &config, &store, err);	// takes the store, which may be NULL
  *	writer_commit(writer, &batch, on_done, run);	// batch must live until on_done(run, 0)
@@ -21,6 +22,7 @@ struct writer_config {
 	struct loop *loop;
 	const char *path;
 	loop_fn *lost; /* the file had to be replaced by an empty one while running */
+	loop_fn *rewritten; /* the file was gone and is there again, complete */
 	void *arg;
 };
 
@@ -29,7 +31,8 @@ typedef void writer_done_fn(void *arg, int status);
 typedef void writer_rows_fn(void *arg, int status, const struct store_row *rows, size_t n);
 
 struct writer_counts {
-	uint64_t commits, failures, moved_aside;
+	uint64_t commits, failures, moved_aside, rewritten;
+	uint64_t rewritten_ms; /* mono_ms of the last time; 0: never */
 	uint64_t worst_commit_us;
 	bool failing;
 	uint64_t failing_since_ms; /* mono_ms; 0: not failing */

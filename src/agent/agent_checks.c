@@ -79,6 +79,15 @@ check_database(struct findings *f, const struct tree_node *meta)
 	const char *file = ctl_text(meta, "database.file");
 	bool ok = strcmp(ctl_text(meta, "database.state"), "ok") == 0;
 
+	if (ok && ctl_number(meta, "database.rewritten") > 0 &&
+		ctl_number(meta, "database.rewritten_ms_ago") < REPAIRED_LATELY_MS) {
+		findings_add(f, "database", VERDICT_NOTE,
+			"it was written again, complete; find what does that (a clean-up, a copy "
+			"that was brought back), and stop the agent before dataDir is changed",
+			"%s was removed or replaced while it was in use", file);
+		findings_name(f, "database-replaced");
+		return;
+	}
 	findings_add(f, "database", ok ? VERDICT_OK : VERDICT_BAD,
 		"free or mend that disk: it is written within seconds then; until then what comes "
 		"is lost with a restart",

@@ -99,6 +99,23 @@ def test_a_copied_disk(town):
     well(town)
 
 
+def test_data_folder_removed(town):
+    """The database, then the whole folder: both are there again, and a restart without the hub serves the same."""
+    agent, database = town.agent, os.path.join(town.agent.data, "edgeway.db")
+    address, files = town.address("web"), set(os.listdir(agent.data)) - {"lock"}
+    os.unlink(database)
+    told(agent, "database-replaced", "warning", database, "removed or replaced")
+    assert os.path.exists(database)
+    shutil.rmtree(agent.data)
+    wait_for("files", lambda: os.path.isdir(agent.data) and files <= set(os.listdir(agent.data)))
+    town.hub.process.stop()
+    agent.stop()
+    agent.start()
+    assert town.address("web") == address
+    town.hub.start()
+    well(town)
+
+
 def test_tunnel_silent(town):
     """The same, of the tunnel, between the first ping without an answer and its end: here for twenty seconds."""
     agent = town.newcomer("--hub.heartbeat", "20s", token=town.hub.token())

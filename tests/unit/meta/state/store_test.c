@@ -323,6 +323,40 @@ truncated(void **state)
 	}
 }
 
+/* The file is gone, then another one is in its place: what is open is written there again, without
+ * what the journals beside it hold, and the other file is kept. */
+static void
+rewritten(void **state)
+{
+	struct store *store = open_it(0);
+	auto_free char *value = NULL;
+	struct load_result r;
+	size_t len;
+
+	(void)state;
+	put(store, 0, 50);
+	assert_int_equal(store_keep_put(store, "k", "v", 1), 0);
+	assert_false(store_moved(store));
+	for (int round = 0; round < 2; round++) {
+		unlink(path);
+		if (round == 1)
+			assert_int_equal(file_write(path, "other", 5, 0600), 0);
+		assert_true(store_moved(store));
+		put(store, 50 + round, 51 + round);
+		assert_int_equal(store_rewrite(store, path, NULL), 0);
+		store_close(&store);
+		store = open_it(0);
+		assert_false(store_moved(store));
+		r = load(store, 0);
+		assert_int_equal(snapshot_count(r.snapshot), 51 + round);
+		drop(&r);
+		assert_int_equal(count_copies(), round);
+	}
+	assert_int_equal(store_keep_get(store, "k", &value, &len), 0);
+	assert_string_equal(value, "v");
+	store_close(&store);
+}
+
 /* Random bytes anywhere: whatever is read afterwards is what was written, or it is gone. */
 static void
 overwritten(void **state)
@@ -632,6 +666,7 @@ main(void)
 		cmocka_unit_test_teardown(empty_file, clean),
 		cmocka_unit_test_teardown(header_fields, clean),
 		cmocka_unit_test_teardown(truncated, clean),
+		cmocka_unit_test_teardown(rewritten, clean),
 		cmocka_unit_test_teardown(overwritten, clean),
 		cmocka_unit_test_teardown(half_written_journal, clean),
 		cmocka_unit_test_teardown(damaged_row, clean),
