@@ -36,7 +36,7 @@ feed_metrics(const struct hub_client_status *f, struct metrics *out)
 		NULL, (double)f->hubtime.lag_ms / 1000);
 	metric_gauge(out, "edgeway_meta_hub_clock_ahead_seconds",
 		"What the hub's clock is ahead of this node's, < 0: behind.", NULL,
-		(double)f->hubtime.ahead_ms / 1000);
+		(double)clock_skew_ahead_ms(&f->hubtime) / 1000);
 	metric_gauge(out, "edgeway_meta_hub_clock_age_seconds",
 		"How long ago the hub's clock was compared; 0: never.", NULL,
 		f->hubtime.known ? (double)(mono_ms() - f->hubtime.told_ms) / 1000 : 0);
@@ -155,7 +155,7 @@ state_feed(const struct meta *m, struct buf *out)
 			(unsigned long long)(now - f.last_contact_ms));
 	if (f.hubtime.known)
 		buf_printf(out, ",\"hub_clock_ahead_ms\":%lld,\"hub_clock_compared_ms_ago\":%llu",
-			(long long)f.hubtime.ahead_ms,
+			(long long)clock_skew_ahead_ms(&f.hubtime),
 			(unsigned long long)(mono_ms() - f.hubtime.told_ms));
 	if (f.hubtime.changes > 0)
 		buf_printf(out, ",\"lag_ms\":%llu", (unsigned long long)f.hubtime.lag_ms);

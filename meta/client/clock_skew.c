@@ -11,8 +11,17 @@ clock_skew_told(struct clock_skew *t, uint64_t sent_ms)
 	if (sent_ms == 0)
 		return;
 	t->known = true;
-	t->ahead_ms = (int64_t)(sent_ms - wall_ms());
+	t->wall_ms = wall_ms();
+	t->ahead_ms = (int64_t)(sent_ms - t->wall_ms);
 	t->told_ms = mono_ms();
+}
+
+int64_t
+clock_skew_ahead_ms(const struct clock_skew *t)
+{
+	if (!t->known)
+		return 0;
+	return t->ahead_ms - (int64_t)(wall_ms() - t->wall_ms - (mono_ms() - t->told_ms));
 }
 
 void

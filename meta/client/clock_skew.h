@@ -15,6 +15,7 @@ struct clock_skew {
 	bool known;
 	int64_t ahead_ms; /* hub's clock minus ours; < 0: ours is ahead */
 	uint64_t told_ms; /* mono_ms of that measurement */
+	uint64_t wall_ms; /* our clock at that moment */
 	char followed[37]; /* id of the change being followed, "": none */
 	uint64_t arrived_ms; /* mono_ms */
 	uint64_t way_ms;
@@ -24,6 +25,8 @@ struct clock_skew {
 
 /* sent_ms: since 1970, by the hub's clock; 0: not given. */
 void clock_skew_told(struct clock_skew *t, uint64_t sent_ms);
+/* As ahead_ms, but since then our clock may have been set: says what the difference is now. */
+int64_t clock_skew_ahead_ms(const struct clock_skew *t);
 void clock_skew_change(struct clock_skew *t, const char *id, uint64_t sent_ms);
 void clock_skew_committed(struct clock_skew *t, const char *id);
 /* The connection has ended: the followed change will not be committed. */

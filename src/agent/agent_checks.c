@@ -9,7 +9,12 @@
 #include "src/common/checks.h"
 #include "src/common/ctl_answer.h"
 
-enum { CERTIFICATE_LEAST_S = 7 * 86400, REPAIRED_LATELY_MS = 600 * 1000, NAMES_TOLD = 5 };
+enum {
+	CERTIFICATE_LEAST_S = 7 * 86400,
+	REPAIRED_LATELY_MS = 600 * 1000,
+	NAMES_TOLD = 5,
+	CLOCK_FAR_S = 60
+};
 
 /* --- the agent's own reports ---------------------------------------------------------------- */
 
@@ -71,6 +76,33 @@ check_certificate(struct findings *f, const struct tree_node *meta)
 				: left < CERTIFICATE_LEAST_S ? VERDICT_NOTE
 							     : VERDICT_OK,
 			remedy, "until %s", until);
+}
+
+/* Smaller differences are doctor's: it knows whether a program keeps the clock. */
+static void
+check_clock(struct findings *f, const struct tree_node *meta)
+{
+	double ahead_s = ctl_number(meta, "hub_clock_ahead_ms") / 1000,
+	       far_s = ahead_s < 0 ? -ahead_s : ahead_s;
+	bool before = (double)time(NULL) + CLOCK_FAR_S < ctl_number(meta, "certificate_not_before");
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	if (!before && far_s <= CLOCK_FAR_S)
+		return;
+	buf_adds(&text, "it is ");
+	buf_add_utc(&text, time(NULL));
+	buf_adds(&text, " here");
+	if (far_s > CLOCK_FAR_S) {
+		buf_adds(&text, ", ");
+		ctl_add_duration(&text, far_s);
+		buf_printf(&text, " %s the hub's clock", ahead_s < 0 ? "ahead of" : "behind");
+	}
+	findings_add(f, "clock", VERDICT_BAD,
+		"set the wrong one of the two (chrony, systemd-timesyncd): certificates are made "
+		"by the hub's clock, and what pods do with TLS goes by this one",
+		"%s%s", buf_str(&text),
+		before ? ", which is before this node's certificate was made" : "");
 }
 
 static void
@@ -564,6 +596,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_tunnel_doubt(f, tree_get(top, "tunnel"));
 	check_flapping(f, meta, tree_get(top, "tunnel"));
 	check_certificate(f, meta);
+	check_clock(f, meta);
 	check_database(f, meta);
 	check_upstreams(f, tree_get(top, "dns"));
 	check_resolv_conf(f, tree_get(top, "dns"));

@@ -13,7 +13,7 @@
 #include "src/ctl/ctl_screen.h"
 #include "src/ctl/ctl_show.h"
 
-enum { LABEL_WIDTH = 13, CLOCK_FAR_S = 60, ALIKE_MOST = 5 };
+enum { LABEL_WIDTH = 13, ALIKE_MOST = 5 };
 
 #define LOOPS "requests, connections or flows were ended since they went round: the log says where"
 
@@ -133,20 +133,6 @@ warn_number(struct warnings *w, const struct tree_node *from, const char *path, 
 	w->path[0] = '\0';
 	if (ctl_number(from, path) > 0)
 		ctl_status_warn(w, text);
-}
-
-static void
-warn_clock(struct warnings *w, const struct tree_node *meta)
-{
-	double ahead_s = ctl_number(meta, "hub_clock_ahead_ms") / 1000;
-	auto_buf struct buf text;
-
-	buf_init(&text, BUF_UNLIMITED);
-	w->path[0] = '\0';
-	ctl_add_duration(&text, ahead_s < 0 ? -ahead_s : ahead_s);
-	buf_printf(&text, " between this clock and the hub's: edgewayctl doctor");
-	if (ahead_s > CLOCK_FAR_S || ahead_s < -CLOCK_FAR_S)
-		ctl_status_warn(w, buf_str(&text));
 }
 
 static unsigned
@@ -435,7 +421,6 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_dns(tree_get(top, "dns"), line);
 	say_rules(tree_get(top, "iptables"), line);
 	say_seccomp(tree_get(top, "seccomp"), line);
-	warn_clock(w, tree_get(top, "meta"));
 	warn_number(w, top, "dns.case.forged",
 		"answers of upstreams by UDP were not what they say by TCP: somebody may forge "
 		"them");

@@ -99,6 +99,13 @@ def test_a_copied_disk(town):
     well(town)
 
 
+@pytest.mark.parametrize("days,words", [(2, "2 d ahead of the hub's clock"), (-400, "before this node's certificate was made")])
+def test_clock_of_a_node_that_joined(town, days, words):
+    agent = town.newcomer(token=town.hub.token("--node", "edge-2"), before=faketime(FAKETIME_DONT_FAKE_MONOTONIC=1, FAKETIME=f"{days:+d}d"))
+    told(agent, "clock", "fault", words)
+    agent.stop()
+
+
 def test_data_folder_removed(town):
     """The database, then the whole folder: both are there again, and a restart without the hub serves the same."""
     agent, database = town.agent, os.path.join(town.agent.data, "edgeway.db")
