@@ -54,6 +54,12 @@ manifest_file_same(const struct manifest_file *f, const struct stat *st)
 		f->mtime.tv_nsec == st->st_mtim.tv_nsec;
 }
 
+bool
+manifest_file_readable(const struct manifest_file *f)
+{
+	return f->hash != 0 && f->outcome == 0;
+}
+
 static void
 manifest_file_remember(struct manifest_file *f, const struct stat *st)
 {
@@ -298,11 +304,11 @@ manifest_file_load(
 	size_t len = 0;
 	int rc = read_content(f, path, &text, &len);
 
-	if (rc == -ENOENT)
-		return rc;
 	hash = rc == 0 ? hash64(text, len, 1) : 0;
 	if (f->round == 0 && f->keep != NULL)
 		same = manifest_file_recall(f, hash, cluster, claims);
+	if (rc == -ENOENT)
+		return rc;
 	if (rc < 0) {
 		what = rc == -EFBIG
 			? xasprintf("%s: larger than %d MiB", path, MANIFEST_FILE_MAX >> 20)

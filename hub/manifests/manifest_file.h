@@ -50,6 +50,8 @@ void manifest_file_free(struct manifest_file **f, struct cluster *cluster, struc
 bool manifest_name_ok(const char *name);
 /* Returns true if stat shows the file that was read. */
 bool manifest_file_same(const struct manifest_file *f, const struct stat *st);
+/* Returns true if the content last read could be parsed. */
+bool manifest_file_readable(const struct manifest_file *f);
 /* 0: loaded, perhaps with errors; -ENOENT: it does not exist; else its previous objects count. */
 int manifest_file_load(struct manifest_file *f, const char *folder, struct cluster *cluster,
 	struct claims *claims);

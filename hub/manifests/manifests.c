@@ -10,6 +10,10 @@
 #include "hub/manifests/manifest_file.h"
 #include "model/json.h"
 
+#define MANIFESTS_EMPTIED_REMEDY                                                                   \
+	"mount or restore the folder; where it is meant, put a file none.yaml there with the "     \
+	"line: kind: List"
+
 struct manifests {
 	struct manifests_config config;
 	char *folder;
@@ -29,6 +33,7 @@ struct manifests {
 	bool pending; /* a round will come within MANIFESTS_SETTLE_MS */
 	bool ready;
 	char *waiting; /* why the folder cannot be read; NULL: it can */
+	char *emptied; /* what is kept although its files have vanished; NULL: nothing */
 	uint64_t n_errors;
 };
 
@@ -158,6 +163,18 @@ is_file(void *arg, const char *name)
 	return at < m->n_files && strcmp(m->files[at]->name, name) == 0;
 }
 
+/* For the sweep: adds a file of which only a copy is left, so that it counts as vanished. */
+static bool
+recall_file(void *arg, const char *name)
+{
+	struct manifests *m = arg;
+
+	if (!manifest_name_ok(name))
+		return false;
+	manifests_load(m, use_file(m, name));
+	return true;
+}
+
 /* After a round: schedules copies of the changes, and removes copies of files that were deleted
  * while no hub ran. */
 static void
@@ -202,21 +219,74 @@ manifests_scan(struct manifests *m)
 	return 0;
 }
 
+/* --- deleted files -------------------------------------------------------------------------- */
+
+/* A failed mount, `git clean` or a copy that is half done must not take every Service from every
+ * node: while no manifest can be read, those that have vanished go on to count. Returns how many
+ * Services they hold, 0: files are deleted as usual. */
+static size_t
+manifests_vanished(const struct manifests *m)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_files; i++) {
+		const struct manifest_file *f = m->files[i];
+
+		if (f->gone_ms == 0 && manifest_file_readable(f))
+			return 0;
+		for (const struct claim *c = f->claims; c != NULL && f->gone_ms != 0; c = c->next)
+			n += c->kind == KUBE_SERVICE;
+	}
+	return n;
+}
+
+static void
+manifests_tell_emptied(struct manifests *m, size_t n)
+{
+	if (m->emptied != NULL)
+		return;
+	m->emptied = xasprintf("all manifests have vanished from the folder; their %zu Services go "
+			       "on to count",
+		n);
+	log_warn("manifests", "%s folder=%s remedy=\"%s\"", m->emptied, m->folder,
+		MANIFESTS_EMPTIED_REMEDY);
+}
+
+/* A manifest can be read again: the other files may follow it one by one. */
+static void
+manifests_end_emptied(struct manifests *m, uint64_t now)
+{
+	if (m->emptied == NULL)
+		return;
+	free(take_ptr(&m->emptied));
+	log_info("manifests", "the folder holds manifests again folder=%s", m->folder);
+	for (size_t i = 0; i < m->n_files; i++)
+		if (m->files[i]->gone_ms != 0)
+			m->files[i]->gone_ms = now + MANIFESTS_RETURN_MS;
+}
+
 /* Returns when to check again, 0: never. */
 static uint64_t
 drop_gone(struct manifests *m, uint64_t now)
 {
+	size_t vanished = manifests_vanished(m);
 	uint64_t next = 0;
 
+	if (vanished == 0)
+		manifests_end_emptied(m, now);
 	for (size_t i = m->n_files; i-- > 0;) {
 		struct manifest_file *f = m->files[i];
 
 		if (f->gone_ms == 0)
 			continue;
-		if (f->gone_ms + MANIFESTS_GRACE_MS <= now)
+		if (f->gone_ms + MANIFESTS_GRACE_MS > now) {
+			if (next == 0 || f->gone_ms + MANIFESTS_GRACE_MS < next)
+				next = f->gone_ms + MANIFESTS_GRACE_MS;
+		} else if (vanished > 0) {
+			manifests_tell_emptied(m, vanished);
+		} else {
 			forget_file(m, i);
-		else if (next == 0 || f->gone_ms + MANIFESTS_GRACE_MS < next)
-			next = f->gone_ms + MANIFESTS_GRACE_MS;
+		}
 	}
 	return next;
 }
@@ -290,6 +360,8 @@ on_settled(void *arg)
 		m->files[i]->dirty = false;
 		manifests_load(m, m->files[i]);
 	}
+	if (!m->ready && m->keep != NULL && m->n_files == 0)
+		manifest_keep_sweep(m->keep, recall_file, m);
 	next = drop_gone(m, now);
 	if (m->watch == NULL && (next == 0 || next > now + MANIFESTS_WAIT_MS))
 		next = now + MANIFESTS_WAIT_MS;
@@ -386,6 +458,7 @@ manifests_stop(struct manifests **out)
 	manifest_keep_close(&m->keep);
 	free(m->keep_problem);
 	free(m->waiting);
+	free(m->emptied);
 	free(m->files);
 	free(m->folder);
 	free(m);
@@ -397,12 +470,19 @@ manifests_ready(const struct manifests *m)
 	return m->ready;
 }
 
+/* NULL: none. */
+static const char *
+manifests_folder_problem(const struct manifests *m)
+{
+	return m->waiting != NULL ? m->waiting : m->emptied;
+}
+
 void
 manifests_each_problem(const struct manifests *m,
 	void (*fn)(void *arg, const char *file, const char *problem), void *arg)
 {
-	if (m->waiting != NULL)
-		fn(arg, m->folder, m->waiting);
+	if (manifests_folder_problem(m) != NULL)
+		fn(arg, m->folder, manifests_folder_problem(m));
 	for (size_t i = 0; i < m->n_files; i++)
 		if (m->files[i]->problem != NULL)
 			fn(arg, m->files[i]->name, m->files[i]->problem);
@@ -414,7 +494,10 @@ manifests_state(const struct manifests *m, struct buf *out)
 	buf_adds(out, "{\"folder\":");
 	json_add_text(out, m->folder);
 	buf_adds(out, ",\"problem\":");
-	json_add_text(out, m->waiting);
+	json_add_text(out, manifests_folder_problem(m));
+	buf_adds(out, ",\"remedy\":");
+	json_add_text(
+		out, m->waiting == NULL && m->emptied != NULL ? MANIFESTS_EMPTIED_REMEDY : "");
 	buf_printf(out, ",\"ready\":%s,\"watching\":%s,\"files\":[", m->ready ? "true" : "false",
 		m->watch != NULL ? "true" : "false");
 	for (size_t i = 0; i < m->n_files; i++) {
@@ -432,7 +515,7 @@ manifests_state(const struct manifests *m, struct buf *out)
 size_t
 manifests_broken(const struct manifests *m)
 {
-	size_t bad = m->waiting != NULL;
+	size_t bad = manifests_folder_problem(m) != NULL;
 
 	for (size_t i = 0; i < m->n_files; i++)
 		bad += m->files[i]->problem != NULL;
@@ -444,7 +527,7 @@ manifests_metrics(const struct manifests *m, struct metrics *to)
 {
 	metric_gauge(to, "edgeway_hub_manifest_files_bad",
 		"Files whose last content did not load as it stands; one more while the folder "
-		"cannot be read.",
+		"cannot be read, or all its manifests have vanished.",
 		NULL, (double)manifests_broken(m));
 	metric_counter(to, "edgeway_hub_manifest_errors_total",
 		"Files read that had an error in them.", NULL, m->n_errors);

@@ -5,7 +5,9 @@
  *
  * Changes are loaded MANIFESTS_SETTLE_MS after the first event, together. A missing file counts
  * until it has been missing for MANIFESTS_GRACE_MS, so that an editor may save by rename. If the
- * folder does not exist, the source waits for it; if it disappears, its last content stays. Folders
+ * folder does not exist, the source waits for it; if it disappears, its last content stays. If no
+ * manifest is left of a folder that held Services, those that vanished count until one can be read
+ * again (an empty List will do), also across a restart. Folders
  * whose symbolic links are replaced as a whole (a mounted ConfigMap) work. Everything is scanned
  * again every MANIFESTS_RESCAN_MS.
  *
@@ -25,6 +27,7 @@
 enum {
 	MANIFESTS_SETTLE_MS = 10,
 	MANIFESTS_GRACE_MS = 200,
+	MANIFESTS_RETURN_MS = 2000, /* files of an emptied folder return one by one */
 	MANIFESTS_WAIT_MS = 1000,
 	MANIFESTS_RESCAN_MS = 30000,
 	MANIFESTS_KEEP_MS = 1000, /* from a change to its copy on disk */
@@ -54,7 +57,7 @@ size_t manifests_broken(const struct manifests *m);
 /* Calls fn for each file whose last content did not load completely. Texts are borrowed. */
 void manifests_each_problem(const struct manifests *m,
 	void (*fn)(void *arg, const char *file, const char *problem), void *arg);
-/* {"folder":..,"ready":..,"files":[{"file","objects","problem"}]} */
+/* {"folder":..,"problem","remedy","ready":..,"files":[{"file","objects","problem"}]} */
 void manifests_state(const struct manifests *m, struct buf *out);
 void manifests_metrics(const struct manifests *m, struct metrics *to);
 

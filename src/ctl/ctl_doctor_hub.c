@@ -164,7 +164,9 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 		doctor_disk(f, ctl_text(hub, "dataDir"));
 	findings_add(f, "source",
 		problem[0] != '\0' || !ctl_true(source, "ready") ? VERDICT_BAD : VERDICT_OK,
-		"see the hub's log for the place", "%s%s%s",
+		ctl_text(source, "remedy")[0] != '\0' ? ctl_text(source, "remedy")
+						      : "see the hub's log for the place",
+		"%s%s%s",
 		ctl_text(source, tree_get(source, "folder") != NULL ? "folder" : "server"),
 		problem[0] != '\0' ? ": " : "", problem);
 	check_manifests(f, tree_get(source, "files"));

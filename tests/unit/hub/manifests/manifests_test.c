@@ -241,6 +241,7 @@ changes_are_taken_up(void **state)
 	assert_int_equal(rename(from, to), 0);
 	idle(b, 400);
 	assert_string_equal(b->services, "two:2 ");
+	put(b, "none.yaml", "kind: List\n");
 	take_away(b, "z.yml");
 	wait_services(b, "");
 }
@@ -457,6 +458,7 @@ links_are_taken_up_when_they_are_made(void **state)
 	assert_true(fputs(SERVICE("one", "1"), f) >= 0);
 	assert_int_equal(fclose(f), 0);
 	start(b);
+	put(b, "none.yaml", "kind: List\n");
 	assert_int_equal(symlink("../outside.yaml", soft), 0);
 	wait_services(b, "one:1 ");
 	take_away(b, "soft.yaml");
@@ -663,6 +665,39 @@ copies_that_failed_are_tried_again(void **state)
 	manifest_keep_close(&keep);
 }
 
+/* Not even a restart takes them back; an empty List says that it is meant. */
+static void
+an_emptied_folder_keeps_its_services(void **state)
+{
+	struct bed *b = *state;
+
+	b->data_dir = xasprintf("%s/data", b->dir);
+	put(b, "a.yaml", SERVICE("one", "1"));
+	put(b, "b.yaml", SERVICE("two", "2"));
+	put(b, "c.yaml", SERVICE("three", "3"));
+	start(b);
+	take_away(b, "c.yaml");
+	wait_services(b, "one:1 two:2 ");
+	take_away(b, "a.yaml");
+	take_away(b, "b.yaml");
+	wait_problem(b, "all manifests have vanished from the folder; their 2 Services go on");
+	assert_int_equal(manifests_broken(b->manifests), 1);
+	assert_string_equal(b->services, "one:1 two:2 ");
+	manifests_stop(&b->manifests);
+	wait_services(b, "one:1 two:2 ");
+	start(b);
+	wait_problem(b, "all manifests have vanished from the folder; their 2 Services go on");
+	assert_string_equal(b->services, "one:1 two:2 ");
+	put(b, "a.yaml", SERVICE("one", "1"));
+	wait_problem(b, "\"problem\":\"\",\"remedy\":\"\"");
+	assert_string_equal(b->services, "one:1 two:2 ");
+	wait_services(b, "one:1 ");
+	take_away(b, "a.yaml");
+	wait_problem(b, "their 1 Services go on");
+	put(b, "none.yaml", "kind: List\n");
+	wait_services(b, "");
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -691,6 +726,7 @@ main(void)
 		case_of(a_restart_keeps_objects_that_became_wrong),
 		case_of(copies_that_cannot_be_written_are_told),
 		case_of(copies_that_failed_are_tried_again),
+		case_of(an_emptied_folder_keeps_its_services),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
