@@ -66,6 +66,7 @@ on_look(void *arg)
 {
 	struct hub *hub = arg;
 
+	hub_disk_look(hub);
 	hub_explain(hub);
 	heap_give_back(&hub->heap); /* memory of nodes that are gone */
 }
@@ -321,6 +322,8 @@ hub_stop(struct hub **out)
 	addresses_free(&hub->addresses);
 	selector_free(&hub->join_nodes);
 	free(hub->join_nodes_text);
+	free(hub->data_dir);
+	free(hub->disk_problem);
 	free(hub->said);
 	free(hub->ways_kept);
 	free(hub);

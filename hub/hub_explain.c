@@ -290,6 +290,8 @@ explain_tell_peers(const struct hub *hub)
 		buf_printf(&text, "; shared Secrets: %s", share_problem(share));
 	if (broken > 0)
 		buf_printf(&text, "; %zu manifests with errors", broken);
+	if (hub->disk_problem != NULL)
+		buf_printf(&text, "; %s", hub->disk_problem);
 	if (unwritten[0] != '\0')
 		buf_printf(&text, "; %s", unwritten);
 	if (hub->nodes != NULL)

@@ -196,6 +196,7 @@ hub_authority_start(struct hub *hub, const struct hub_config *config, struct err
 	};
 	int rc;
 
+	hub->data_dir = xstrdup(config->data_dir);
 	hub->join_nodes_text = xstrdup(or_empty(config->join_nodes));
 	if ((rc = selector_parse(&hub->join_nodes, hub->join_nodes_text, err)) < 0)
 		return err_wrap(err, rc, "join.nodes");

@@ -108,6 +108,9 @@ struct hub {
 	/* selector of Nodes whose names a token for any name may give; NULL: all */
 	struct selector *join_nodes;
 	char *join_nodes_text;
+	char *data_dir;
+	char *disk_problem; /* why data_dir cannot be written; NULL: it can. hub_disk.c */
+	uint64_t disk_tried_ms; /* mono_ms; 0: never */
 	uint64_t crl_told; /* the revoked_hub_changes that nodes were told last */
 };
 
@@ -126,6 +129,12 @@ bool hub_source_ready(const struct hub *hub);
 /* --- hub_explain.c -------------------------------------------------------------------------- */
 /* Passes the reports on its Services and Nodes to the Kubernetes source; called by a timer. */
 void hub_explain(struct hub *hub);
+
+/* --- hub_disk.c ----------------------------------------------------------------------------- */
+/* Called by a timer: can dataDir be written? Logs when that changes. */
+void hub_disk_look(struct hub *hub);
+/* {"problem","remedy"} */
+void hub_disk_state(const struct hub *hub, struct buf *out);
 
 /* --- hub_service.c -------------------------------------------------------------------------- */
 /* Called by a timer: makes the next look-ups ask for the state of nodes' tunnels again. */

@@ -111,6 +111,8 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	metric_gauge(m, "edgeway_hub_services_beyond_limits",
 		"Services beyond what a node takes, of which nodes are not told.", NULL,
 		tell_count_beyond(hub));
+	metric_gauge(m, "edgeway_hub_disk_trouble", "1 while dataDir cannot be written.", NULL,
+		hub->disk_problem != NULL);
 	hub_service_metrics(hub, m);
 	rules_metrics(hub, m);
 	authority_metrics(hub->authority, m);
@@ -271,6 +273,8 @@ hub_state(const struct hub *hub, struct buf *out)
 {
 	buf_adds(out, "{");
 	authority_state(hub->authority, out);
+	buf_adds(out, ",\"disk\":");
+	hub_disk_state(hub, out);
 	buf_adds(out, ",\"source\":");
 	if (hub->manifests != NULL)
 		manifests_state(hub->manifests, out);

@@ -470,6 +470,12 @@ manifests_ready(const struct manifests *m)
 	return m->ready;
 }
 
+const char *
+manifests_copies_problem(const struct manifests *m)
+{
+	return m->keep_problem != NULL ? m->keep_problem : "";
+}
+
 /* NULL: none. */
 static const char *
 manifests_folder_problem(const struct manifests *m)

@@ -54,6 +54,8 @@ void manifests_stop(struct manifests **m);
 bool manifests_ready(const struct manifests *m);
 /* Number of files with a problem. */
 size_t manifests_broken(const struct manifests *m);
+/* Why a copy under data_dir could not be written; "": all are. Borrowed. */
+const char *manifests_copies_problem(const struct manifests *m);
 /* Calls fn for each file whose last content did not load completely. Texts are borrowed. */
 void manifests_each_problem(const struct manifests *m,
 	void (*fn)(void *arg, const char *file, const char *problem), void *arg);

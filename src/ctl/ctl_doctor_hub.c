@@ -160,7 +160,10 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 		findings_add(f, "revocations", VERDICT_BAD,
 			"make room where the hub's dataDir is, before the hub restarts", "%s",
 			ctl_text(hub, "unwritten"));
-	if (ctl_text(hub, "dataDir")[0] != '\0')
+	if (ctl_text(hub, "disk.problem")[0] != '\0')
+		findings_add(f, "disk", VERDICT_BAD, ctl_text(hub, "disk.remedy"), "%s",
+			ctl_text(hub, "disk.problem"));
+	else if (ctl_text(hub, "dataDir")[0] != '\0')
 		doctor_disk(f, ctl_text(hub, "dataDir"));
 	findings_add(f, "source",
 		problem[0] != '\0' || !ctl_true(source, "ready") ? VERDICT_BAD : VERDICT_OK,
@@ -170,6 +173,10 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 		ctl_text(source, tree_get(source, "folder") != NULL ? "folder" : "server"),
 		problem[0] != '\0' ? ": " : "", problem);
 	check_manifests(f, tree_get(source, "files"));
+	if (ctl_text(source, "copies_problem")[0] != '\0')
+		findings_add(f, "copies", VERDICT_NOTE,
+			"is there room, and may the hub write, under its dataDir?", "%s",
+			ctl_text(source, "copies_problem"));
 	hub_findings_nodes(f, hub);
 	if (ctl_text(hub, "floods.trouble")[0] != '\0')
 		findings_add(f, "tunnels", VERDICT_BAD,

@@ -84,7 +84,16 @@ def test_its_own_ones_and_its_disk(lab):
     hub.machine.run("mount", "-o", "remount,size=200m,nr_inodes=50", data)
     assert doctor(hub)["disk"][0] == "BAD" and "files left" in doctor(hub)["disk"][1]
     hub.machine.run("mount", "-o", "remount,ro", data)
-    assert doctor(hub)["disk"][:2] == ("BAD", f"{data} can only be read")
+    hub.write("web.yaml", service("web", ("http", 80, 8080)))  # its copy is what cannot be written
+    said = f"{data} cannot be written: Read-only file system"
+    wait_for("told", lambda: hub.state()["hub"]["disk"]["problem"] == said)
+    assert doctor(hub)["disk"][:2] == ("BAD", said) and "make room" in doctor(hub)["disk"][2]
+    assert doctor(hub)["copies"][0] == "note" and hub.metrics()["edgeway_hub_disk_trouble"] == 1
+    assert hub.process.logged("dataDir cannot be written folder=")
+    assert said in hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "status").stdout
+    hub.machine.run("mount", "-o", "remount,rw,size=16m,nr_inodes=500", data)
+    wait_for("over", lambda: hub.metrics()["edgeway_hub_disk_trouble"] == 0 and doctor(hub)["disk"][0] == "ok")
+    assert hub.process.logged("dataDir can be written again")
     status = hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "status").stdout
     assert "; the hub's certificate until 20" in status
 
