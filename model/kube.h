@@ -174,6 +174,7 @@ struct kube_namespace {
 
 struct kube_object {
 	enum kube_kind kind;
+	unsigned line; /* in its file */
 	char *ns, *name; /* ns "" for a Node and a Namespace */
 	union {
 		struct kube_service service;
@@ -187,6 +188,8 @@ struct kube_object {
 };
 
 const char *kube_kind_name(enum kube_kind kind);
+/* Is it the kind's name, but for a slip of the pen? */
+bool kube_kind_near(enum kube_kind kind, const char *said);
 /* The label's value, NULL when there is none. labels may be NULL. */
 const char *kube_labels_find(const struct kube_labels *labels, const char *key);
 void kube_object_free(struct kube_object **o);

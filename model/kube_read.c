@@ -279,7 +279,35 @@ is_version(enum kube_kind kind, const char *api)
 	return false;
 }
 
-/* The kind's number; -1: not one of ours (Knative also has Services). */
+/* Is it `own`, but for a slip of the pen? Short words differ by one letter from others that are
+ * meant (Pod, Job). */
+static bool
+kind_is_near(const char *said, const char *own)
+{
+	size_t len = strlen(own);
+
+	return strcmp(said, own) == 0 ||
+		(len > 2 && strlen(said) < TEXT_DISTANCE_MAX &&
+			text_distance(said, own) <= (len > 4 ? 2u : 1u));
+}
+
+bool
+kube_kind_near(enum kube_kind kind, const char *said)
+{
+	return kind_is_near(said, kinds[kind].kind);
+}
+
+/* As kind_is_near, for the group that an apiVersion begins with; "": the core group. */
+static bool
+kind_is_near_group(const char *said, const char *own)
+{
+	auto_free char *a = xstrndup(said, strchr(said, '/') != NULL ? strcspn(said, "/") : 0);
+	auto_free char *b = xstrndup(own, strchr(own, '/') != NULL ? strcspn(own, "/") : 0);
+
+	return kind_is_near(a, b);
+}
+
+/* The kind's number; -1: not one of ours (Knative also has Services), or misspelt. */
 static int
 find_kind(struct decoder *d, const struct tree_node *n, const char *kind)
 {
@@ -295,7 +323,21 @@ find_kind(struct decoder *d, const struct tree_node *n, const char *kind)
 			continue;
 		if (api == NULL && kind == NULL)
 			kube_wrong(d, n, "%s without apiVersion", own);
-		return api == NULL || is_version((enum kube_kind)i, api) ? i : -1;
+		if (api == NULL || is_version((enum kube_kind)i, api))
+			return i;
+		if (kind_is_near_group(api, kinds[i].api_versions[0]))
+			kube_wrong(d, tree_get(n, "apiVersion"),
+				"apiVersion '%s' of a %s is not known: write %s", api, own,
+				kinds[i].api_versions[0]);
+		return -1;
+	}
+	for (int i = 0; i < KUBE_KINDS; i++) {
+		if (kube_kind_near((enum kube_kind)i, own) &&
+			(api == NULL || kind_is_near_group(api, kinds[i].api_versions[0]))) {
+			kube_wrong(d, tree_get(n, "kind") != NULL ? tree_get(n, "kind") : n,
+				"kind '%s' is not known: is %s meant?", own, kinds[i].kind);
+			return -1;
+		}
 	}
 	return -1;
 }
@@ -311,6 +353,7 @@ kube_decode(struct kube_object **o, const char *file, const struct tree_node *n,
 	if (d.rc == 0 && found >= 0) {
 		*o = xcalloc(1, sizeof **o);
 		(*o)->kind = (enum kube_kind)found;
+		(*o)->line = n->line;
 		decode_names(&d, n, *o);
 		decode_rest(&d, n, *o);
 	}

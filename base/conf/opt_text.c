@@ -21,34 +21,6 @@ opt_env_name(const char *key, char to[OPT_NAME_MAX])
 	to[n] = '\0';
 }
 
-static char
-lower_of(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-}
-
-/* Levenshtein's distance without regard to case; both texts at most OPT_NAME_MAX - 1 long. */
-static unsigned
-opt_text_distance(const char *a, const char *b)
-{
-	unsigned row[OPT_NAME_MAX], above, kept;
-	size_t n = MIN(strlen(b), (size_t)OPT_NAME_MAX - 1);
-
-	for (size_t j = 0; j <= n; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 0; a[i] != '\0' && i < OPT_NAME_MAX; i++) {
-		above = row[0];
-		row[0] = (unsigned)i + 1;
-		for (size_t j = 1; j <= n; j++) {
-			kept = row[j];
-			row[j] = MIN(MIN(row[j], row[j - 1]) + 1,
-				above + (lower_of(a[i]) != lower_of(b[j - 1])));
-			above = kept;
-		}
-	}
-	return row[n];
-}
-
 static const char *
 last_part(const char *key)
 {
@@ -65,7 +37,7 @@ opt_nearest(const struct opt_program *p, const char *key)
 
 	for (size_t i = 0; i < p->n; i++) {
 		const char *have = p->table[i].key;
-		unsigned d = opt_text_distance(key, have);
+		unsigned d = text_distance(key, have);
 
 		/* The right key in the wrong section: ttl for dns.ttl. */
 		if (strcmp(last_part(key), last_part(have)) == 0)

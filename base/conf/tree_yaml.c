@@ -22,6 +22,8 @@ struct reader {
 	bool have_event;
 	struct anchor *anchors; /* of the current document */
 	struct err *err;
+	const char *text; /* of the file */
+	size_t len;
 };
 
 static int read_node(struct reader *r, unsigned depth, struct tree_node **out);
@@ -30,6 +32,21 @@ static unsigned
 line_of(const yaml_mark_t *mark)
 {
 	return (unsigned)mark->line + 1;
+}
+
+/* Is the line indented with a tab? libyaml's words for that do not name it. */
+static bool
+yaml_tab_indents(const struct reader *r, size_t line)
+{
+	const char *at = r->text, *end = r->text + r->len;
+
+	while (line > 0 && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+		at++;
+		line--;
+	}
+	while (at != NULL && at < end && *at == ' ')
+		at++;
+	return at != NULL && at < end && *at == '\t';
 }
 
 static int
@@ -43,6 +60,9 @@ next_event(struct reader *r)
 	if (r->yaml.error == YAML_READER_ERROR)
 		return tree_complain(
 			r->tree, line_of(&r->yaml.mark), r->err, "%s", r->yaml.problem);
+	if (yaml_tab_indents(r, r->yaml.problem_mark.line))
+		return tree_complain(r->tree, line_of(&r->yaml.problem_mark), r->err,
+			"a tab indents the line: YAML wants spaces");
 	return tree_complain(r->tree, line_of(&r->yaml.problem_mark), r->err, "%s%s%s",
 		r->yaml.context != NULL ? r->yaml.context : "", r->yaml.context != NULL ? ": " : "",
 		r->yaml.problem != NULL ? r->yaml.problem : "not YAML");
@@ -259,7 +279,7 @@ read_stream(struct reader *r)
 int
 tree_parse_yaml(struct tree *t, const char *text, size_t len, struct err *err)
 {
-	struct reader r = {.tree = t, .err = err};
+	struct reader r = {.tree = t, .err = err, .text = text, .len = len};
 	int rc;
 
 	if (yaml_parser_initialize(&r.yaml) == 0)

@@ -272,3 +272,30 @@ mkdir_p(const char *path, unsigned mode)
 		return -errno;
 	return 0;
 }
+
+static char
+text_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+unsigned
+text_distance(const char *a, const char *b)
+{
+	unsigned row[TEXT_DISTANCE_MAX], above, kept;
+	size_t n = MIN(strlen(b), (size_t)TEXT_DISTANCE_MAX - 1);
+
+	for (size_t j = 0; j <= n; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 0; a[i] != '\0' && i < TEXT_DISTANCE_MAX; i++) {
+		above = row[0];
+		row[0] = (unsigned)i + 1;
+		for (size_t j = 1; j <= n; j++) {
+			kept = row[j];
+			row[j] = MIN(MIN(row[j], row[j - 1]) + 1,
+				above + (text_lower(a[i]) != text_lower(b[j - 1])));
+			above = kept;
+		}
+	}
+	return row[n];
+}

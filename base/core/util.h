@@ -80,4 +80,9 @@ int file_write(const char *path, const void *data, size_t len, unsigned mode);
 /* Create a folder and its missing parents. 0 or -errno. */
 int mkdir_p(const char *path, unsigned mode);
 
+enum { TEXT_DISTANCE_MAX = 128 };
+/* Levenshtein's distance without regard to case; of longer texts the first TEXT_DISTANCE_MAX bytes
+ * count. */
+unsigned text_distance(const char *a, const char *b);
+
 #endif

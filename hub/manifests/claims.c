@@ -111,18 +111,18 @@ claims_drop(struct claims *c, struct claim **out)
 	free(claim);
 }
 
-const char *
+const struct claim *
 claims_other(const struct claims *c, const struct claim *claim)
 {
-	const char *first = NULL;
+	const struct claim *first = NULL;
 
 	for (const struct claim *at = c->table[claim->hash & (c->n_table - 1)]; at != NULL;
 		at = at->next_hash) {
 		if (at->hash != claim->hash || at->file == claim->file ||
 			!same_object(at, claim->kind, claim->ns, claim->name))
 			continue;
-		if (first == NULL || strcmp(at->file, first) < 0)
-			first = at->file;
+		if (first == NULL || strcmp(at->file, first->file) < 0)
+			first = at;
 	}
 	return first;
 }

@@ -4,7 +4,7 @@
  * this is only the record. Pure; on the hub's loop.
  *
  *	claim = claims_add(c, KUBE_SERVICE, "default", "web", file);
- *	other = claims_other(c, claim);		// NULL, or the first by name among the other files
+ *	other = claims_other(c, claim);		// NULL, or that of the first by name among the others
  *	claims_drop(c, &claim);
  */
 #ifndef EDGEWAY_HUB_MANIFESTS_CLAIMS_H
@@ -21,7 +21,7 @@ struct claim {
 	enum kube_kind kind;
 	char *ns, *name;
 	const char *file; /* borrowed from the owner, lives as long as the claim */
-	uint32_t round; /* for the owner's use */
+	uint32_t round, line; /* for the owner's use */
 };
 
 struct claims *claims_new(void);
@@ -32,8 +32,8 @@ struct claim *claims_add(
 struct claim *claims_find(const struct claims *c, enum kube_kind kind, const char *ns,
 	const char *name, const char *file);
 void claims_drop(struct claims *c, struct claim **claim);
-/* Another file that defines the same object, the first by name; NULL if there is none. */
-const char *claims_other(const struct claims *c, const struct claim *claim);
+/* The same object of another file, the first by name; NULL if there is none. */
+const struct claim *claims_other(const struct claims *c, const struct claim *claim);
 size_t claims_count(const struct claims *c);
 
 #endif

@@ -33,6 +33,7 @@ manifest_file_free(struct manifest_file **out, struct cluster *cluster, struct c
 	manifest_copies_fini(&f->copies);
 	free(f->name);
 	free(f->problem);
+	free(f->twice);
 	free(f);
 }
 
@@ -96,7 +97,7 @@ keep_said(struct manifest_file *f, const struct tree_node *n, const char *list_k
 	for (unsigned k = 0; k < KUBE_KINDS; k++) {
 		struct claim *claim;
 
-		if (strcmp(kube_kind_name((enum kube_kind)k), kind) != 0)
+		if (!kube_kind_near((enum kube_kind)k, kind))
 			continue;
 		claim = claims_find(claims, (enum kube_kind)k,
 			k == KUBE_NODE || k == KUBE_NAMESPACE ? "" : ns, name, f->name);
@@ -125,17 +126,55 @@ keep_wrong(struct manifest_file *f, const struct tree_node *n, const struct clai
 
 /* --- a file's new content ------------------------------------------------------------------- */
 
+/* "Service default/web", on the heap. */
+static char *
+claim_object_text(const struct claim *claim)
+{
+	return xasprintf("%s %s%s%s", kube_kind_name(claim->kind), claim->ns,
+		claim->ns[0] != '\0' ? "/" : "", claim->name);
+}
+
 static void
 warn_shared(const struct manifest_file *f, const struct claim *claim, const struct claims *claims)
 {
-	const char *other = claims_other(claims, claim);
+	const struct claim *other = claims_other(claims, claim);
+	auto_free char *object = NULL;
 
-	if (other != NULL)
-		log_warn("manifests",
-			"two files say the same object, the first by name counts object=\"%s "
-			"%s%s%s\" files=%s,%s counts=%s",
-			kube_kind_name(claim->kind), claim->ns, claim->ns[0] != '\0' ? "/" : "",
-			claim->name, f->name, other, strcmp(f->name, other) < 0 ? f->name : other);
+	if (other == NULL)
+		return;
+	object = claim_object_text(claim);
+	log_warn("manifests",
+		"two files define one object, the first by name counts object=\"%s\" "
+		"files=%s:%u,%s:%u counts=%s remedy=\"%s\"",
+		object, f->name, claim->line, other->file, other->line,
+		strcmp(f->name, other->file) < 0 ? f->name : other->file, "leave it in one file");
+}
+
+char *
+manifest_file_warning(const struct manifest_file *f, const struct claims *claims)
+{
+	const struct claim *first = NULL, *counts = NULL;
+	auto_free char *object = NULL, *more = NULL;
+	size_t n = 0;
+
+	for (const struct claim *c = f->claims; c != NULL; c = c->next) {
+		const struct claim *other = claims_other(claims, c);
+
+		if (other == NULL || strcmp(other->file, f->name) > 0)
+			continue;
+		n++;
+		if (first == NULL || c->line < first->line) {
+			first = c;
+			counts = other;
+		}
+	}
+	if (n == 0)
+		return f->twice != NULL ? xstrdup(f->twice) : NULL;
+	object = claim_object_text(first);
+	more = n > 1 ? xasprintf("; and %zu more objects", n - 1) : xstrdup("");
+	return xasprintf("%s:%u: %s is defined in %s:%u, too: that one counts, as the first by "
+			 "name%s",
+		f->name, first->line, object, counts->file, counts->line, more);
 }
 
 /* False if the new content has defined the object already. */
@@ -148,12 +187,27 @@ claim_object(struct manifest_file *f, const struct kube_object *o, struct claims
 		return false;
 	if (claim == NULL) {
 		claim = claims_add(claims, o->kind, o->ns, o->name, f->name);
+		claim->line = o->line;
 		claim->next = f->claims;
 		f->claims = claim;
 		warn_shared(f, claim, claims);
 	}
 	claim->round = f->round;
+	claim->line = o->line;
 	return true;
+}
+
+static void
+tell_twice(struct manifest_file *f, const struct kube_object *o, const struct claims *claims)
+{
+	const struct claim *first = claims_find(claims, o->kind, o->ns, o->name, f->name);
+	auto_free char *object = claim_object_text(first), *what = NULL;
+
+	what = xasprintf("%s:%u: %s is defined in line %u, too: that one counts, as the first",
+		f->name, o->line, object, first->line);
+	log_warn("manifests", "%s", what);
+	if (f->twice == NULL)
+		f->twice = take_ptr(&what);
 }
 
 static void
@@ -164,11 +218,7 @@ put_objects(struct manifest_file *f, struct kube_batch *batch, struct cluster *c
 		struct kube_object *o = batch->objects[i];
 
 		if (!claim_object(f, o, claims)) {
-			log_warn("manifests",
-				"a file says an object twice, the first counts file=%s object=\"%s "
-				"%s%s%s\"",
-				f->name, kube_kind_name(o->kind), o->ns,
-				o->ns[0] != '\0' ? "/" : "", o->name);
+			tell_twice(f, o, claims);
 			continue;
 		}
 		batch->objects[i] = NULL;
@@ -207,6 +257,7 @@ manifest_file_adopt(struct manifest_file *f, const struct tree *tree, struct clu
 	if (batch.n_complaints > COMPLAINTS_LOGGED)
 		log_warn("manifests", "and more of the kind file=%s complaints=%zu", f->name,
 			batch.n_complaints);
+	free(take_ptr(&f->twice));
 	put_objects(f, &batch, cluster, claims);
 	free(take_ptr(&f->problem));
 	if (batch.n_wrong > 0) {

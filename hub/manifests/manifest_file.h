@@ -30,6 +30,7 @@ struct manifest_file {
 	uint64_t hash; /* of the content last read, so that the same bytes are not loaded twice */
 	int outcome; /* the result of loading it */
 	char *problem; /* why the last content did not load completely; NULL: it did */
+	char *twice; /* the first object that it defines twice; NULL: none */
 	uint64_t gone_ms; /* loop's time when it was found missing, 0: it is there */
 	bool scanned, dirty; /* for the folder's scan */
 	/* What was read, to detect changes without an event. */
@@ -52,6 +53,8 @@ bool manifest_name_ok(const char *name);
 bool manifest_file_same(const struct manifest_file *f, const struct stat *st);
 /* Returns true if the content last read could be parsed. */
 bool manifest_file_readable(const struct manifest_file *f);
+/* Which of its objects do not count since they are defined twice; on the heap, NULL: none. */
+char *manifest_file_warning(const struct manifest_file *f, const struct claims *claims);
 /* 0: loaded, perhaps with errors; -ENOENT: it does not exist; else its previous objects count. */
 int manifest_file_load(struct manifest_file *f, const char *folder, struct cluster *cluster,
 	struct claims *claims);

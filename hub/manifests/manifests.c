@@ -507,10 +507,14 @@ manifests_state(const struct manifests *m, struct buf *out)
 	buf_printf(out, ",\"ready\":%s,\"watching\":%s,\"files\":[", m->ready ? "true" : "false",
 		m->watch != NULL ? "true" : "false");
 	for (size_t i = 0; i < m->n_files; i++) {
+		auto_free char *warning = manifest_file_warning(m->files[i], m->claims);
+
 		buf_adds(out, i > 0 ? ",{\"file\":" : "{\"file\":");
 		json_add_text(out, m->files[i]->name);
 		buf_printf(out, ",\"objects\":%zu,\"problem\":", m->files[i]->n_objects);
 		json_add_text(out, m->files[i]->problem);
+		buf_adds(out, ",\"warning\":");
+		json_add_text(out, warning);
 		buf_adds(out, "}");
 	}
 	buf_adds(out, "],\"copies_problem\":");

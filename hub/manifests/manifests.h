@@ -59,7 +59,7 @@ const char *manifests_copies_problem(const struct manifests *m);
 /* Calls fn for each file whose last content did not load completely. Texts are borrowed. */
 void manifests_each_problem(const struct manifests *m,
 	void (*fn)(void *arg, const char *file, const char *problem), void *arg);
-/* {"folder":..,"problem","remedy","ready":..,"files":[{"file","objects","problem"}]} */
+/* {"folder":..,"problem","remedy","ready":..,"files":[{"file","objects","problem","warning"}]} */
 void manifests_state(const struct manifests *m, struct buf *out);
 void manifests_metrics(const struct manifests *m, struct metrics *to);
 

@@ -98,22 +98,33 @@ check_certificates(struct findings *f, const struct tree_node *certificates)
 			ctl_text(own, "expires"));
 }
 
+/* Names the files that have such a text. */
+static void
+check_manifests_for(struct findings *f, const struct tree_node *files, const char *member,
+	enum verdict verdict, const char *remedy)
+{
+	enum { NAMED_MOST = 5 };
+	unsigned n = 0;
+
+	tree_each(files, file) {
+		if (ctl_text(file, member)[0] != '\0' && n++ < NAMED_MOST)
+			findings_add(f, "manifest", verdict, remedy, "%s: %s",
+				ctl_text(file, "file"), ctl_text(file, member));
+	}
+	if (n > NAMED_MOST)
+		findings_add(f, "manifest", verdict, remedy,
+			"%u more files have %s: edgewayctl state names them", n - NAMED_MOST,
+			verdict == VERDICT_BAD ? "errors" : "warnings");
+}
+
 static void
 check_manifests(struct findings *f, const struct tree_node *files)
 {
-	enum { NAMED_MOST = 5 };
-	static const char remedy[] = "what it held before stays in use until it is mended";
-	unsigned broken = 0;
-
-	tree_each(files, file) {
-		if (ctl_text(file, "problem")[0] != '\0' && broken++ < NAMED_MOST)
-			findings_add(f, "manifest", VERDICT_BAD, remedy, "%s: %s",
-				ctl_text(file, "file"), ctl_text(file, "problem"));
-	}
-	if (broken > NAMED_MOST)
-		findings_add(f, "manifest", VERDICT_BAD, remedy,
-			"%u more files have errors: edgewayctl state names them",
-			broken - NAMED_MOST);
+	check_manifests_for(f, files, "problem", VERDICT_BAD,
+		"mend the file at that line; until then what it held before stays in use, and what "
+		"is new in it does not count");
+	check_manifests_for(f, files, "warning", VERDICT_NOTE,
+		"leave the object in one place, and take it out of the other");
 }
 
 /* The change from one CA to another: nodes that could not reconnect after the next step. */

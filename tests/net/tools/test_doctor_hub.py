@@ -98,6 +98,27 @@ def test_its_own_ones_and_its_disk(lab):
     assert "; the hub's certificate until 20" in status
 
 
+def test_slips_in_manifests(lab):
+    """File, line, cause and remedy, in status, doctor and log."""
+    hub = Hub(lab)
+    hub.write("web.yaml", service("web", ("http", 80, 8080)))
+    for name, text, told in (("tab.yaml", "apiVersion: v1\nkind: Service\nmetadata:\n\tname: y\n", "tab.yaml:4: a tab indents the line: YAML wants spaces"),
+                             ("kind.yaml", "apiVersion: v1\nkind: Servce\nmetadata: {name: y}\n", "kind.yaml:2: kind 'Servce' is not known: is Service meant?")):
+        with open(os.path.join(hub.manifests, name), "w") as f:
+            f.write(text)
+        wait_for("told", lambda told=told: told in doctor(hub).get("manifest", ("", ""))[1])
+        assert "mend the file at that line" in doctor(hub)["manifest"][2] and hub.process.logged(told)
+        assert told in hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "status", check=False).stdout
+        hub.delete(name)
+        wait_for("over", lambda: "manifest" not in doctor(hub))
+    hub.write("web2.yaml", service("web", ("http", 80, 9999)))
+    told = "web2.yaml:1: Service default/web is defined in web.yaml:1, too: that one counts, as the first by name"
+    wait_for("told", lambda: doctor(hub).get("manifest", ("",))[0] == "note")
+    assert told in doctor(hub)["manifest"][1] and "leave the object in one place" in doctor(hub)["manifest"][2]
+    assert told in hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "status").stdout
+    assert hub.process.logged("files=web2.yaml:1,web.yaml:1 counts=web.yaml")
+
+
 def test_what_is_alike_is_bounded(lab):
     """Of files with errors, and Services without endpoints, some are named and the rest is counted: one of another kind is not buried."""
     hub = Hub(lab)

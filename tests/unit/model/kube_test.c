@@ -253,6 +253,43 @@ other_kinds_are_skipped_and_good_ones_load(void **state)
 	kube_batch_fini(&b);
 }
 
+static void
+misspelt_kinds_are_told(void **state)
+{
+	static const struct {
+		const char *head, *want; /* NULL: skipped */
+	} cases[] = {
+		{"apiVersion: v1\nkind: Servce\n",
+			"m.yaml:2: kind 'Servce' is not known: is Service meant?"},
+		{"apiVersion: v1\nkind: pod\n", "m.yaml:2: kind 'pod' is not known: is Pod meant?"},
+		{"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlices\n",
+			"m.yaml:2: kind 'EndpointSlices' is not known: is EndpointSlice meant?"},
+		{"kind: Service\napiVersion: v2\n",
+			"m.yaml:2: apiVersion 'v2' of a Service is not known: write v1"},
+		{"apiVersion: discovery.k8s.i/v1\nkind: EndpointSlice\n",
+			("m.yaml:1: apiVersion 'discovery.k8s.i/v1' of a EndpointSlice is not "
+			 "known: write discovery.k8s.io/v1")},
+		{"apiVersion: serving.knative.dev/v1\nkind: Service\n", NULL},
+		{"apiVersion: batch/v1\nkind: Job\n", NULL},
+		{"apiVersion: v1\nkind: Secret\n", NULL},
+		{"apiVersion: example.org/v1\nkind: Services\n", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *text = xasprintf("%smetadata: {name: a}\n", cases[i].head);
+		struct kube_batch b;
+
+		read_text(&b, text);
+		assert_int_equal(b.n, 0);
+		assert_int_equal(b.n_wrong, cases[i].want != NULL);
+		assert_int_equal(b.n_skipped, cases[i].want == NULL);
+		if (cases[i].want != NULL)
+			assert_string_equal(b.complaints[0], cases[i].want);
+		kube_batch_fini(&b);
+	}
+}
+
 #define A_SERVICE "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec:\n"
 #define POD "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 #define A_SLICE                                                                                    \
@@ -570,6 +607,7 @@ main(void)
 		cmocka_unit_test(slices_of_names_are_as_if_not_there),
 		cmocka_unit_test(nodes_say_where_they_are),
 		cmocka_unit_test(other_kinds_are_skipped_and_good_ones_load),
+		cmocka_unit_test(misspelt_kinds_are_told),
 		cmocka_unit_test(refuses_with_file_line_and_reason),
 		cmocka_unit_test(annotations_of_balancing),
 		cmocka_unit_test(a_slip_in_an_annotation_is_told_and_the_default_serves),

@@ -355,6 +355,23 @@ an_object_that_became_wrong_stays_as_it_was(void **state)
 }
 
 static void
+wait_problem(struct bed *b, const char *want)
+{
+	uint64_t end = mono_ms() + 2 * MANIFESTS_KEEP_AGAIN_MS;
+	bool found = false;
+
+	while (!found && mono_ms() < end) {
+		auto_buf struct buf state;
+
+		idle(b, 20);
+		buf_init(&state, BUF_UNLIMITED);
+		manifests_state(b->manifests, &state);
+		found = strstr(buf_str(&state), want) != NULL;
+	}
+	assert_true(found);
+}
+
+static void
 the_first_of_two_files_counts(void **state)
 {
 	struct bed *b = *state;
@@ -363,7 +380,8 @@ the_first_of_two_files_counts(void **state)
 	start(b);
 	assert_string_equal(b->services, "one:2 ");
 	put(b, "c.yaml", SERVICE("one", "3"));
-	idle(b, 100);
+	wait_problem(
+		b, "c.yaml:1: Service default/one is defined in b.yaml:1, too: that one counts");
 	assert_string_equal(b->services, "one:2 ");
 	put(b, "a.yaml", SERVICE("one", "1"));
 	wait_services(b, "one:1 ");
@@ -381,6 +399,30 @@ the_first_of_two_in_a_file_counts(void **state)
 	put(b, "a.yaml", SERVICE("one", "1") "---\n" SERVICE("one", "2"));
 	start(b);
 	assert_string_equal(b->services, "one:1 ");
+	wait_problem(b, "a.yaml:6: Service default/one is defined in line 1, too: that one counts");
+}
+
+static void
+a_misspelt_kind_keeps_what_was_said(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml", SERVICE("one", "1"));
+	start(b);
+	put(b, "a.yaml", "apiVersion: v1\nkind: Servce\nmetadata: {name: one}\n");
+	wait_problem(b, "a.yaml:2: kind 'Servce' is not known: is Service meant?");
+	assert_string_equal(b->services, "one:1 ");
+}
+
+/* libyaml names no tab. */
+static void
+a_tab_is_told(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml", "apiVersion: v1\nkind: Service\nmetadata:\n\tname: one\n");
+	start(b);
+	wait_problem(b, "a.yaml:4: a tab indents the line: YAML wants spaces");
 }
 
 static void
@@ -614,23 +656,6 @@ copies_that_cannot_be_written_are_told(void **state)
 	assert_problem(b, "no copy of a.yaml can be kept under dataDir");
 }
 
-static void
-wait_problem(struct bed *b, const char *want)
-{
-	uint64_t end = mono_ms() + 2 * MANIFESTS_KEEP_AGAIN_MS;
-	bool found = false;
-
-	while (!found && mono_ms() < end) {
-		auto_buf struct buf state;
-
-		idle(b, 20);
-		buf_init(&state, BUF_UNLIMITED);
-		manifests_state(b->manifests, &state);
-		found = strstr(buf_str(&state), want) != NULL;
-	}
-	assert_true(found);
-}
-
 static bool
 is_kept(const struct manifest_keep *keep, const char *file)
 {
@@ -715,6 +740,8 @@ main(void)
 		case_of(an_object_that_became_wrong_stays_as_it_was),
 		case_of(the_first_of_two_files_counts),
 		case_of(the_first_of_two_in_a_file_counts),
+		case_of(a_misspelt_kind_keeps_what_was_said),
+		case_of(a_tab_is_told),
 		case_of(a_missing_folder_is_waited_for),
 		case_of(a_folder_that_goes_away_leaves_its_content),
 		case_of(swapped_links_are_followed),
