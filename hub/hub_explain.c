@@ -127,8 +127,10 @@ hub_explain_explain(const struct hub *hub, struct kube_events *events, const cha
 	hub_service_look(hub, ns, name, &found);
 	kind = explain_event(&found);
 	kube_events_tell(events, ns, name, EVENT_RULE, rules);
-	/* A node's report must not hide what the hub itself finds. */
-	if (found.class == FINDING_INFO || found.text[0] == '\0')
+	/* A node's report must not hide what the hub itself finds. That pods are not ready is no
+	 * Event: Kubernetes has its own. */
+	if (found.class == FINDING_INFO || found.kind == HUB_SERVICE_NOT_READY ||
+		found.text[0] == '\0')
 		text = explain_unserved(unserved, key, &kind);
 	else
 		text = xstrdup(found.text);

@@ -35,6 +35,7 @@
 enum hub_service_kind {
 	HUB_SERVICE_WELL = CLUSTER_WELL,
 	HUB_SERVICE_NO_WAY, /* pods without hostPort, and no tunnel to their node */
+	HUB_SERVICE_NOT_READY, /* it has endpoints, none of which is ready */
 	HUB_SERVICE_THROUGH_HUB, /* pods without hostPort, reached through the hub */
 	HUB_SERVICE_KINDS,
 };

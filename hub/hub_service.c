@@ -63,6 +63,15 @@ service_find_lost(const struct hub *hub, const struct cluster_behind *behind)
 	return NULL;
 }
 
+static bool
+service_is_idle(const struct hub *hub, const char *ns, const char *name)
+{
+	auto_free char *key = xasprintf("%s/%s", ns, name);
+	const struct fanout_item *item = fanout_find(hub->fanout, key);
+
+	return item != NULL && item->present && item->counts.idle;
+}
+
 void
 hub_service_look(const struct hub *hub, const char *ns, const char *name, struct hub_service *to)
 {
@@ -73,6 +82,12 @@ hub_service_look(const struct hub *hub, const char *ns, const char *name, struct
 	*to = (struct hub_service){.class = cluster_problem_class(problem),
 		.kind = (enum hub_service_kind)problem,
 		.text = cluster_reason(hub->cluster, ns, name)};
+	if (problem == CLUSTER_WELL && service_is_idle(hub, ns, name)) {
+		to->class = FINDING_WARNING;
+		to->kind = HUB_SERVICE_NOT_READY;
+		to->text = "none of its endpoints is ready";
+		return;
+	}
 	if (problem != CLUSTER_WELL || behind.text[0] == '\0')
 		return;
 	to->kind = HUB_SERVICE_THROUGH_HUB;
@@ -94,6 +109,8 @@ hub_service_word(enum hub_service_kind kind)
 {
 	if (kind == HUB_SERVICE_THROUGH_HUB)
 		return "through_hub";
+	if (kind == HUB_SERVICE_NOT_READY)
+		return "not_ready";
 	return kind == HUB_SERVICE_NO_WAY ? "no_way"
 					  : cluster_problem_word((enum cluster_problem)kind);
 }
@@ -103,8 +120,9 @@ hub_service_class(enum hub_service_kind kind)
 {
 	if (kind == HUB_SERVICE_THROUGH_HUB)
 		return FINDING_INFO;
-	return kind == HUB_SERVICE_NO_WAY ? FINDING_WARNING
-					  : cluster_problem_class((enum cluster_problem)kind);
+	return kind == HUB_SERVICE_NO_WAY || kind == HUB_SERVICE_NOT_READY
+		? FINDING_WARNING
+		: cluster_problem_class((enum cluster_problem)kind);
 }
 
 void

@@ -35,6 +35,9 @@ static const struct service_kind {
 		"compare spec.selector with the labels of the pods, and see whether these run: "
 		"kubectl "
 		"get pods --show-labels"},
+	{"not_ready", VERDICT_NOTE, "have endpoints, none of which is ready",
+		"look at their pods (kubectl get pods, kubectl describe pod): callers are refused "
+		"until one is ready"},
 	{"no_way", VERDICT_NOTE, "have pods that only their own node can dial",
 		"let the node connect, switch its tunnel on (tunnel.enabled), or give the pods a "
 		"hostPort"},

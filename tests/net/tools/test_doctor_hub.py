@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lab import HUB_ADDRESS, Hub, Lab, faketime, service, wait_for
+from lab import HUB_ADDRESS, Hub, Lab, Node, faketime, pod, service, wait_for
 from pki import Authority
 
 pytestmark = pytest.mark.plain_build  # what edgewayctl reads; test_ctl and test_ctl_hostile have it
@@ -96,6 +96,17 @@ def test_its_own_ones_and_its_disk(lab):
     assert hub.process.logged("dataDir can be written again")
     status = hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "status").stdout
     assert "; the hub's certificate until 20" in status
+
+
+def test_no_endpoint_is_ready(lab):
+    hub, node = Hub(lab), Node(lab, "edge-1", "192.0.2.11")
+    hub.write("web.yaml", service("web", ("http", 80, 8080)), pod("web", node, "172.17.0.2", ("http", 8080, 30080), ready=False))
+    wait_for("told", lambda: doctor(hub)["services"][:2] == ("note", "default/web: none of its endpoints is ready"))
+    assert "until one is ready" in doctor(hub)["services"][2]
+    assert "none of its endpoints is ready" in hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "status").stdout
+    wait_for("counted", lambda: hub.metrics()['edgeway_hub_service_findings{class="warning",problem="not_ready"}'] == 1)
+    hub.write("web.yaml", service("web", ("http", 80, 8080)), pod("web", node, "172.17.0.2", ("http", 8080, 30080)))
+    wait_for("over", lambda: doctor(hub)["services"][0] == "ok")
 
 
 def test_slips_in_manifests(lab):
