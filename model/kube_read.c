@@ -307,6 +307,15 @@ kind_is_near_group(const char *said, const char *own)
 	return kind_is_near(a, b);
 }
 
+/* Another version of a named group may be yet to come; there is none of the core group. */
+static bool
+kind_is_yet_to_come(const char *said, const char *own)
+{
+	const char *slash = strchr(own, '/');
+
+	return slash != NULL && strncmp(said, own, (size_t)(slash - own) + 1) == 0;
+}
+
 /* The kind's number; -1: not one of ours (Knative also has Services), or misspelt. */
 static int
 find_kind(struct decoder *d, const struct tree_node *n, const char *kind)
@@ -325,7 +334,8 @@ find_kind(struct decoder *d, const struct tree_node *n, const char *kind)
 			kube_wrong(d, n, "%s without apiVersion", own);
 		if (api == NULL || is_version((enum kube_kind)i, api))
 			return i;
-		if (kind_is_near_group(api, kinds[i].api_versions[0]))
+		if (kind_is_near_group(api, kinds[i].api_versions[0]) &&
+			!kind_is_yet_to_come(api, kinds[i].api_versions[0]))
 			kube_wrong(d, tree_get(n, "apiVersion"),
 				"apiVersion '%s' of a %s is not known: write %s", api, own,
 				kinds[i].api_versions[0]);
