@@ -341,7 +341,7 @@ def file_names(tree):
             for name in re.findall(r"(?<![\w./<-])(?:\w+/)*(\w+\.[ch])\b(?!\()", prose):
                 if name not in there | FOREIGN_FILES and not re.search(rf"(linux|net|netinet|sys)/{name}", prose):
                     yield f"{path}: there is no {name}"
-    for function, name in re.findall(r"`(\w+)` \((\w+\.c)[,)]", tree.get("doc/structure.md", "")):
+    for function, name in re.findall(r"`(\w+)` \((?:\w+/)*(\w+\.[ch])[,)]", tree.get("doc/structure.md", "")):
         if not any(path.endswith("/" + name) and re.search(rf"^{function}\(", text, re.MULTILINE) for path, text in tree.items()):
             yield f"doc/structure.md: {name} has no {function}"
 
