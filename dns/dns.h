@@ -13,7 +13,7 @@
  *						 // the sockets
  *	dns_resolvconf_write(dns, err);          // adds our lines
  *	...
- *	dns_resolvconf_restore(dns);
+ *	dns_resolvconf_restore(dns, err);
  *	dns_stop(&dns, on_stopped, arg);         // asynchronous: workers close sockets, then
  *						 // on_stopped runs on loop 0
  */
@@ -90,8 +90,8 @@ int dns_resolvconf_write(struct dns *dns, struct err *err);
 /* Restores the original byte for byte. If another program has written the file since, only our
  * lines are removed. */
 int dns_resolvconf_restore(struct dns *dns, struct err *err);
-/* Works without a running agent: undoes what a killed agent left in resolv.conf. Returns 1 if there
- * was something to undo. */
+/* For `--restore`, without a running agent: undoes what a killed agent left in resolv.conf, as
+ * dns_open does at a start. Returns 1 if there was something to undo. */
 int dns_resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err);
 void dns_metrics(struct dns *dns, struct metrics *m);
 /* A JSON object for /debug/state. */

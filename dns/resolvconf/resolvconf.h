@@ -56,7 +56,8 @@ int resolvconf_restore(struct resolvconf *rc, struct err *err);
  * it would query us once our line is in the file. */
 size_t resolvconf_upstreams(
 	const struct resolvconf *rc, uint32_t own, struct addr *to, size_t n, size_t max);
-/* Undoes what a killed run left there, and nothing else. Returns 1 if there was something. */
+/* Without a running agent: undoes what a killed run left there, as resolvconf_open does at a start.
+ * Returns 1 if there was something. */
 int resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err);
 /* A JSON object. */
 void resolvconf_state(const struct resolvconf *rc, struct buf *out);

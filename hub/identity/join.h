@@ -8,7 +8,7 @@
  * response does no harm; another key counts as another join, for which the token may be used up. A
  * token without a node name cannot give a name that anybody else has (join_bars_fn).
  *
- *	status = join_allow(&config, node, bearer, peer_name);	// 0, or 401, 503
+ *	status = join_allow(&config, node, bearer, peer_name, address);	// 0, or 401, 503
  *	j = join_new(&config, conn, node, bearer, peer_name);
  */
 #ifndef EDGEWAY_HUB_IDENTITY_JOIN_H

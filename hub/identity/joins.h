@@ -6,7 +6,7 @@
  * token's id are stored: whoever reads the file cannot join with it. Owned by hub/identity/ledger,
  * on the hub's loop.
  *
- *	if (joins_count(j, token) < uses) joins_add(j, &entry, &err);
+ *	if (joins_count(j, token) < uses) joins_add(j, &entry, now_s, &err);
  */
 #ifndef EDGEWAY_HUB_IDENTITY_JOINS_H
 #define EDGEWAY_HUB_IDENTITY_JOINS_H

@@ -4,7 +4,7 @@
  * while the API server is away or the Service is gone: an extra name in a certificate does no harm.
  * On the hub's loop.
  *
- *	o = own_service_start(&config);
+ *	own_service_start(&o, &config, err);
  *	names = own_service_names(o);	// again in config.changed
  */
 #ifndef EDGEWAY_HUB_IDENTITY_OWN_SERVICE_H

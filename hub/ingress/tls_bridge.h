@@ -3,7 +3,8 @@
  * ingress handles plain descriptors only. Buffers at most one record each way; a side that does not
  * read is not read for. On the loop's thread.
  *
- *	rc = tls_bridge_new(&(struct tls_bridge_setup){.loop = loop, .fd = fd, .ctx = ctx, .opened = on_opened, .arg = me}, &plain, &err);
+ *	setup = (struct tls_bridge_setup){.loop = loop, .fd = fd, .ctx = ctx, .opened = on_opened};
+ *	rc = tls_bridge_new(&setup, &bridge, &plain, &err);
  *
  * `opened` comes once, when the handshake is done or has failed. The bridge frees itself when both
  * sides have ended or one has broken, and calls `ended`. tls_bridge_leave: the user of the plain

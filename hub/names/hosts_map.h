@@ -12,7 +12,7 @@
  * interval grows up to HOSTS_PAUSE_MOST_MS. Replicas write the same bytes, so the second one finds
  * nothing to do. On the hub's loop.
  *
- *	m = hosts_map_start(&config, &err);
+ *	hosts_map_start(&m, &config, &err);
  *	hosts_map_refresh(m);	// nodes have changed
  */
 #ifndef EDGEWAY_HUB_NAMES_HOSTS_MAP_H

@@ -6,7 +6,7 @@
  * websocket with the credentials of its visitor.
  *
  *	status = web_judge(&head, names, secure, &why);	// 0, or the status to refuse with
- *	if (web_secret(&head, &secret))			// Bearer, or the password of Basic
+ *	secret = web_secret(&head);			// Bearer, or the password of Basic
  */
 #ifndef EDGEWAY_HUB_PAGE_WEB_JUDGE_H
 #define EDGEWAY_HUB_PAGE_WEB_JUDGE_H

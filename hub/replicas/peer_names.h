@@ -4,8 +4,8 @@
  * /etc/resolv.conf at that time. Addresses need no resolving and are reported once. A name that
  * cannot be resolved keeps its last addresses; the failure is logged. On the hub's loop.
  *
- *	names = peer_names_new(&(struct peer_names_config){.loop = loop, .names = names,
- *		.port = 10000, .found = on_found, .arg = me}, &err);
+ *	peer_names_new(&(struct peer_names_config){.loop = loop, .names = names, .port = 10000,
+ *		.found = on_found, .arg = me}, &peer_names, &err);
  *
  * `found` comes after each DNS response, never from within a call of this header, with the
  * addresses of the name with this index.

@@ -9,7 +9,7 @@
  *	p = tunnel_directory_join(r, line, id);
  *	tunnel_directory_claim(p, "edge-1", epoch, now_ms);	// now_ms: of the loop
  *	line = tunnel_directory_holder(r, "edge-1", &epoch);	// NULL: nobody
- *	tunnel_directory_leave(&p, now_ms);
+ *	tunnel_directory_leave(&p, now_ms, false);
  */
 #ifndef EDGEWAY_HUB_REPLICAS_TUNNEL_DIRECTORY_H
 #define EDGEWAY_HUB_REPLICAS_TUNNEL_DIRECTORY_H

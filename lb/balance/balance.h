@@ -7,7 +7,7 @@
  * ("panic"), as a guess is better than a sure failure; but not while a node that is up is merely
  * full, since the request can wait for it. Full and already tried nodes are skipped in any case.
  *
- *	balance_init(&b, nodes, n, ends);	// takes nodes
+ *	balance_init(&b, nodes, ends);	// takes nodes
  *	node = balance_pick(&b, &(struct balance_ask){ .policy = LB_LEAST_REQUEST, .random = r });
  */
 #ifndef EDGEWAY_LB_BALANCE_BALANCE_H

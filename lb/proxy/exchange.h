@@ -28,7 +28,7 @@
 void exchange_go(struct exchange *ex, enum exchange_state to);
 /* Makes an empty exchange for f and sets f->ex; relay.c uses it too. */
 struct exchange *exchange_new(struct downstream *f);
-/* Detaches it from its front and frees it later; closes its back if it still has one. */
+/* Detaches it from its client and frees it later; closes its upstream connection if there is one. */
 void exchange_end(struct exchange *ex);
 
 /* A request's head has been read into worker->head. `more`: bytes of its body follow at once. */
@@ -37,9 +37,9 @@ void exchange_start(struct downstream *f, bool more);
 size_t exchange_body(struct exchange *ex, const char *data, size_t len);
 /* There was progress: restarts the timeout of the client's connection. */
 void exchange_touch(struct exchange *ex);
-/* Sets the front's deadline to a time (to the tick) instead of one of the common spans. */
+/* Sets the client's deadline to a time (to the tick) instead of one of the common spans. */
 void exchange_due(struct exchange *ex, uint64_t due_ms);
-/* The front's expiry fired before the deadline: sets it again and returns true. */
+/* The client's expiry fired before the deadline: sets it again and returns true. */
 bool exchange_not_due(struct exchange *ex);
 /* The client's deadline has passed. */
 void exchange_timeout(struct exchange *ex);

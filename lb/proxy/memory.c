@@ -12,10 +12,11 @@
 /*
  * Counters shared by all workers are touched only when a connection's buffers grow or shrink by
  * MEMORY_SLACK: a request with a head of usual size that is answered at once never touches them.
- * Amounts below the slack are covered by MEMORY_FRONT, which every connection is charged with.
+ * Amounts below the slack are covered by MEMORY_DOWNSTREAM, which every connection is charged with.
  */
 enum {
-	MEMORY_FRONT = 2048, /* a connection with a request: front, exchange, back, their watches */
+	MEMORY_DOWNSTREAM =
+		2048, /* a connection with a request: both connections, exchange, watches */
 	MEMORY_SLACK = 3072,
 	/* a connection may hold at most one in so many parts of its client's remaining share */
 	MEMORY_PARTS = 256,
@@ -80,7 +81,7 @@ memory_charge(struct downstream *f, enum memory_kind kind, uint32_t n)
 void
 memory_enter(struct downstream *f)
 {
-	memory_charge(f, MEMORY_OWN, MEMORY_FRONT);
+	memory_charge(f, MEMORY_OWN, MEMORY_DOWNSTREAM);
 	f->moved_ms = f->worker->now_ms;
 }
 
@@ -140,7 +141,7 @@ static bool
 memory_may_go(const struct downstream *f, enum memory_kind kind, enum memory_pass pass)
 {
 	bool free_retry = f->worker->now_ms - f->moved_ms < MEMORY_STALLED_MS;
-	uint32_t least = kind == MEMORY_OWN ? MEMORY_FRONT : 0;
+	uint32_t least = kind == MEMORY_OWN ? MEMORY_DOWNSTREAM : 0;
 
 	switch (pass) {
 	case MEMORY_STALLED:
@@ -230,7 +231,7 @@ memory_settle(struct downstream *f)
 	if (f->base.ended)
 		return;
 	f->moved_ms = w->now_ms;
-	n = MEMORY_FRONT + memory_held(f);
+	n = MEMORY_DOWNSTREAM + memory_held(f);
 	if (n + MEMORY_SLACK >= f->charged[MEMORY_OWN] &&
 		n <= f->charged[MEMORY_OWN] + MEMORY_SLACK)
 		return;

@@ -29,7 +29,7 @@ permit_judge(const struct downstream *f, uint64_t *closed)
 	return service_permits(f->group->service, &who, closed);
 }
 
-/* Moves the front to a group of the same service port that has only the endpoints open to this
+/* Moves the client to a group of the same service port that has only the endpoints open to this
  * client. */
 static bool
 permit_move(struct downstream *f, uint64_t closed)

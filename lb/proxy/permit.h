@@ -12,8 +12,8 @@
 
 enum { PERMIT_REASON_MAX = 512 };
 
-/* Brings the front's group up to the snapshot; if some endpoints are closed to this client, the
- * front gets the group of the others. Returns false if the client may call none. */
+/* Brings the client's group up to the snapshot; if some endpoints are closed to this client, the
+ * client gets the group of the others. Returns false if the client may call none. */
 bool permit_check(struct downstream *f);
 /* The client may not call it: counts and logs that, and gives the reason in one line. */
 void permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX]);

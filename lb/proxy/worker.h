@@ -273,7 +273,7 @@ struct exchange {
 	uint8_t client_minor;
 	uint32_t step[2]; /* down, up: bytes to splice at once; 0: copy */
 	uint64_t due_ms; /* in SPAN_OWN: the deadline */
-	bool own; /* the front's expiry is in SPAN_OWN */
+	bool own; /* its client's expiry is in SPAN_OWN */
 	uint8_t hops; /* of a relay: how often we had forwarded it before (base/core/hops.h) */
 	uint8_t state; /* enum exchange_state; set by exchange_go */
 	bool request_done; /* the client's request was read completely */

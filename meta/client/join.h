@@ -7,7 +7,7 @@
  * renewal uses a new key, which is kept beside the old one until the new certificate is saved;
  * loading completes what a crash interrupted.
  *
- *	join_files_init(&files, &paths);
+ *	join_files_init(&files, data_dir, ca, cert, key);
  *	rc = join_load(&files, node, &identity, err);	// -ENOENT: must join
  */
 #ifndef EDGEWAY_META_CLIENT_JOIN_H

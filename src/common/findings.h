@@ -1,9 +1,10 @@
 /*
  * Findings about a daemon and its machine: one line for each check, with its class
- * (base/core/finding.h) or that all is well. The daemon checks itself (agent_findings.c) and puts
+ * (base/core/finding.h) or that all is well. The agent checks itself (agent_findings.c) and puts
  * the list into its state, metrics and log; edgewayctl's status and doctor print that list, and
- * doctor adds what can only be seen from outside. Plain data of the caller, who frees it with
- * findings_fini.
+ * doctor adds what can only be seen from outside (ctl_doctor.c). Of a hub edgewayctl makes the list
+ * from the hub's state (ctl_doctor_hub.c, ctl_hub_findings.c). Plain data of the caller, who frees
+ * it with findings_fini.
  *
  *	findings_add(&f, "hub", VERDICT_BAD, "is the hub running?", "%s", error);
  *	findings_name(&f, "hub-refused");	// the metric's label; without it, the check's name

@@ -4,7 +4,7 @@
  * (C0 except line feed and tab, DEL, C1), bytes that are not UTF-8 become \xff; the rest stays as
  * it is. Quoted JSON strings keep their meaning. Pure.
  *
- *	used = clean_add(&out, bytes, n, false);	// the rest begins a character
+ *	used = clean_add(&out, bytes, n, false, mark);	// the rest begins a character
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_CLEAN_H
 #define EDGEWAY_SRC_CTL_CTL_CLEAN_H

@@ -5,7 +5,7 @@
  * does it, so that this process stays in its namespace. Needs root, and access to the containers'
  * processes.
  *
- *	n = pods_find("docker0", pods, ARRAY_LEN(pods));
+ *	n = pods_find("docker0", pods, ARRAY_LEN(pods), &networks);
  *	pod_try(&pods[0], &question, &view);
  */
 #ifndef EDGEWAY_SRC_CTL_CTL_PODS_H

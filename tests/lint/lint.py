@@ -346,6 +346,46 @@ def file_names(tree):
             yield f"doc/structure.md: {name} has no {function}"
 
 
+def arguments(text, start):
+    """How many arguments the call or prototype has whose opening bracket is at `start`; None: its end is not in the text, or it has "..."."""
+    depth, n, quoted, at = 0, 1, "", start
+    while at < len(text):
+        c = text[at]
+        if quoted:
+            at += c == "\\"
+            quoted = "" if c == quoted else quoted
+        elif c in "\"'":
+            quoted = c
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+            if depth == 0:
+                inside = text[start + 1:at].strip()
+                return None if "..." in inside else 0 if inside in ("", "void") else n
+        elif c == "," and depth == 1:
+            n += 1
+        at += 1
+    return None
+
+
+def sample_calls(tree):
+    """The calls that a header's first comment shows have as many arguments as the function."""
+    headers = {path: text for path, text in sources(tree).items() if path.endswith(".h")}
+    takes = {}
+    for text in headers.values():
+        bare = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+        for m in re.finditer(r"^\w[\w \t*]*?\b(\w+)\(", bare, re.MULTILINE):
+            takes[m.group(1)] = arguments(bare, m.end() - 1)
+    for path, text in headers.items():
+        comment = text[:text.find("*/")]
+        sample = "\n".join(re.sub(r"//.*", "", line[3:]) for line in comment.split("\n") if line.startswith(" *\t"))
+        for m in re.finditer(r"\b(\w+)\(", sample):
+            wanted, given = takes.get(m.group(1)), arguments(sample, m.end() - 1)
+            if wanted is not None and given and wanted != given:  # f() alone is prose
+                yield f"{path}: the sample call of {m.group(1)} has {given} arguments, not {wanted}"
+
+
 def state_machines(tree):
     """A table of states (base/core/state.h) and doc/states/NAME.dot have the same steps."""
     drawn = {path: set(re.findall(r"^\t([\w ]+?) -> ([\w ]+?)(?: \[|;)", text, re.MULTILINE)) for path, text in tree.items() if path.endswith(".dot")}
@@ -401,6 +441,7 @@ RULES = {  # rule -> a tree that it must refuse
     versions: {"configure.ac": "AC_INIT([edgeway], [0.2.0])", "deploy/helm/edgeway/Chart.yaml": "version: 0.2.0\nappVersion: 0.1.0\n"},
     documents: {"README.md": "x"},
     file_names: {"doc/structure.md": "`f` (b.c)", "lb/b.c": ""},
+    sample_calls: {"lb/a.h": "/*\n * A.\n *\n *\tf(&a, (int[]){1, 2});\n */\nint f(int *a);\n"},
     state_machines: {"doc/states/door.dot": "digraph door {\n\topen -> shut;\n}\n",
                      "lb/a.c": 'static const char *const n[] = {\n\t[A] = "open",\n\t[B] = "shut",\n};\nstatic const uint32_t x[] = {\n\t[A] = 0,\n\t'
                                '[B] = STATE_TO(A),\n};\nstatic const struct state_machine m = {"door", "lb", n, x};\n'},

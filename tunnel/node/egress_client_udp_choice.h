@@ -6,7 +6,7 @@
  * did not answer is avoided for a while if there are others.
  *
  *	e = choice_pick(port, &(struct choice_ask){.key = key, .tried = tried, .n_tried = n, .ill = &ill, .now_ms = now});
- *	choice_failed(&ill, &e->ip, e->port, now);
+ *	choice_failed(&ill, &place, now);
  */
 #ifndef EDGEWAY_TUNNEL_NODE_EGRESS_CLIENT_UDP_CHOICE_H
 #define EDGEWAY_TUNNEL_NODE_EGRESS_CLIENT_UDP_CHOICE_H
