@@ -223,21 +223,32 @@ manifests_scan(struct manifests *m)
 
 /* A failed mount, `git clean` or a copy that is half done must not take every Service from every
  * node: while no manifest can be read, those that have vanished go on to count. Returns how many
- * Services they hold, 0: files are deleted as usual. */
+ * Services they hold, 0: files are deleted as usual. A single file is deleted on purpose, unless
+ * the folder is on another file system than it was. */
 static size_t
 manifests_vanished(const struct manifests *m)
 {
-	size_t n = 0;
+	size_t n = 0, files = 0, before;
+	bool moved = false;
+	struct stat st;
+
+	if (stat(m->folder, &st) < 0)
+		return 0; /* what is told of the folder then: manifests_folder_problem */
 
 	for (size_t i = 0; i < m->n_files; i++) {
 		const struct manifest_file *f = m->files[i];
 
 		if (f->gone_ms == 0 && manifest_file_readable(f))
 			return 0;
-		for (const struct claim *c = f->claims; c != NULL && f->gone_ms != 0; c = c->next)
+		if (f->gone_ms == 0)
+			continue;
+		before = n;
+		for (const struct claim *c = f->claims; c != NULL; c = c->next)
 			n += c->kind == KUBE_SERVICE;
+		files += n > before;
+		moved |= f->dev != st.st_dev;
 	}
-	return n;
+	return files > 1 || moved ? n : 0;
 }
 
 static void

@@ -5,9 +5,9 @@
  *
  * Changes are loaded MANIFESTS_SETTLE_MS after the first event, together. A missing file counts
  * until it has been missing for MANIFESTS_GRACE_MS, so that an editor may save by rename. If the
- * folder does not exist, the source waits for it; if it disappears, its last content stays. If no
- * manifest is left of a folder that held Services, those that vanished count until one can be read
- * again (an empty List will do), also across a restart. Folders
+ * folder does not exist, the source waits for it; if it disappears, its last content stays. If
+ * several manifests with Services vanish at once and none is left, or their file system is gone,
+ * they count until one can be read again (an empty List will do), also across a restart. Folders
  * whose symbolic links are replaced as a whole (a mounted ConfigMap) work. Everything is scanned
  * again every MANIFESTS_RESCAN_MS.
  *

@@ -28,7 +28,7 @@
 void exchange_go(struct exchange *ex, enum exchange_state to);
 /* Makes an empty exchange for f and sets f->ex; relay.c uses it too. */
 struct exchange *exchange_new(struct downstream *f);
-/* Detaches it from its client and frees it later; closes its upstream connection if there is one. */
+/* Detaches it from its client, closes its upstream connection if any, and frees it later. */
 void exchange_end(struct exchange *ex);
 
 /* A request's head has been read into worker->head. `more`: bytes of its body follow at once. */

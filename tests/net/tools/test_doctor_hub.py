@@ -55,12 +55,15 @@ def test_the_folder_of_manifests_is_gone(lab):
     os.rename(hub.manifests + ".away", hub.manifests)
     wait_for("over", lambda: doctor(hub)["source"][0] == "ok")
     assert hub.metrics()["edgeway_hub_manifest_files_bad"] == 0
-    hub.delete("web.yaml")
+    hub.write("web2.yaml", service("web2", ("http", 80, 8080)))
+    wait_for("both", lambda: len(hub.state()["hub"]["services"]) == 2)
+    for name in ("web.yaml", "web2.yaml"):
+        os.unlink(os.path.join(hub.manifests, name))
     wait_for("emptied", lambda: doctor(hub)["source"][0] == "BAD")
-    assert "all manifests have vanished from the folder; their 1 Services go on to count" in doctor(hub)["source"][1]
+    assert "all manifests have vanished from the folder; their 2 Services go on to count" in doctor(hub)["source"][1]
     assert "all manifests have vanished" in hub.machine.run(hub.lab.program("edgewayctl"), "--socket", hub.socket, "status", check=False).stdout
     assert hub.metrics()["edgeway_hub_manifest_files_bad"] == 1 and hub.process.logged("remedy=\"mount or restore the folder")
-    assert [s["name"] for s in hub.state()["hub"]["services"]] == ["web"]
+    assert [s["name"] for s in hub.state()["hub"]["services"]] == ["web", "web2"]
     hub.write("none.yaml", {"kind": "List"})  # as the remedy says
     wait_for("meant", lambda: not hub.state()["hub"]["services"])
     assert doctor(hub)["source"][0] == "ok" and hub.metrics()["edgeway_hub_manifest_files_bad"] == 0

@@ -125,7 +125,7 @@ def test_data_folder_removed(town):
 
 def test_tunnel_silent(town):
     """The same, of the tunnel, between the first ping without an answer and its end: here for twenty seconds."""
-    agent = town.newcomer("--hub.heartbeat", "20s", token=town.hub.token())
+    agent = town.newcomer("--hub.heartbeat", "20s", token=town.hub.token("--node", "edge-2"))
     wait_for("tunnel", lambda: agent.state()["tunnel"]["state"] == "open")
     assert agent.state()["tunnel"]["doubt"] == ""
     town.hub.process.popen.send_signal(19)

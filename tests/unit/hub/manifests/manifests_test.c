@@ -241,7 +241,6 @@ changes_are_taken_up(void **state)
 	assert_int_equal(rename(from, to), 0);
 	idle(b, 400);
 	assert_string_equal(b->services, "two:2 ");
-	put(b, "none.yaml", "kind: List\n");
 	take_away(b, "z.yml");
 	wait_services(b, "");
 }
@@ -500,7 +499,6 @@ links_are_taken_up_when_they_are_made(void **state)
 	assert_true(fputs(SERVICE("one", "1"), f) >= 0);
 	assert_int_equal(fclose(f), 0);
 	start(b);
-	put(b, "none.yaml", "kind: List\n");
 	assert_int_equal(symlink("../outside.yaml", soft), 0);
 	wait_services(b, "one:1 ");
 	take_away(b, "soft.yaml");
@@ -690,7 +688,8 @@ copies_that_failed_are_tried_again(void **state)
 	manifest_keep_close(&keep);
 }
 
-/* Not even a restart takes them back; an empty List says that it is meant. */
+/* Not even a restart takes them back; an empty List says that it is meant. A single file is deleted
+ * on purpose. */
 static void
 an_emptied_folder_keeps_its_services(void **state)
 {
@@ -717,9 +716,17 @@ an_emptied_folder_keeps_its_services(void **state)
 	wait_problem(b, "\"problem\":\"\",\"remedy\":\"\"");
 	assert_string_equal(b->services, "one:1 two:2 ");
 	wait_services(b, "one:1 ");
+	put(b, "b.yaml", SERVICE("two", "2"));
+	wait_services(b, "one:1 two:2 ");
 	take_away(b, "a.yaml");
-	wait_problem(b, "their 1 Services go on");
+	take_away(b, "b.yaml");
+	wait_problem(b, "their 2 Services go on");
 	put(b, "none.yaml", "kind: List\n");
+	wait_services(b, "");
+	put(b, "a.yaml", SERVICE("one", "1"));
+	wait_services(b, "one:1 ");
+	take_away(b, "none.yaml");
+	take_away(b, "a.yaml");
 	wait_services(b, "");
 }
 

@@ -165,7 +165,7 @@ static void
 changes_come_as_they_happen(void **state)
 {
 	struct bed *b = *state;
-	auto_free char *path = NULL, *none = NULL;
+	auto_free char *path = NULL;
 	struct identity id;
 	struct client *c;
 	struct envelope *e;
@@ -181,8 +181,6 @@ changes_come_as_they_happen(void **state)
 	assert_string_equal(e->resource, "default/service/s7");
 	bed_ack(c, e);
 	path = xasprintf("%s/a.yaml", b->folder);
-	none = xasprintf("%s/none.yaml", b->folder);
-	assert_int_equal(file_write(none, "kind: List\n", 11, 0600), 0);
 	unlink(path);
 	e = bed_next(b, c);
 	assert_int_equal(e->operation, OP_DELETE);
