@@ -186,10 +186,13 @@ enum { HTTP1_CHUNK_HEAD = 20 };
 size_t http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
 #define HTTP1_CHUNK_TAIL "\r\n"
 #define HTTP1_CHUNK_LAST "0\r\n\r\n"
-/* Turns kept trailers into the end of a chunked body: the last chunk, the permitted trailer fields
- * (RFC 9110 section 6.5.1: none for framing, routing, authentication, caching, content), the empty
- * line. */
-void http1_close_chunks(struct buf *trailers);
+/* The end of a body towards a chunked connection, in memory of its own or of the kept trailers: the
+ * last chunk, the permitted trailer fields (RFC 9110 section 6.5.1: none for framing, routing,
+ * authentication, caching, content), the empty line. Once for each body. */
+struct http1_str http1_last_chunk(struct http1_body *b);
+/* As http1_body_next; appends the piece to `to`, in chunks or plain, and the end of chunks. */
+enum http1_got http1_body_pass(struct http1_body *b, struct http1_str data, size_t *used,
+	struct http1_str *piece, bool chunked, struct buf *to);
 
 /* --- clean heads (http1_emit.c) ------------------------------------------------------------- */
 
@@ -228,5 +231,39 @@ struct http1_error {
 ssize_t http1_emit_error(
 	char *to, size_t size, const struct http1_error *e, const struct http1_reply *r);
 const char *http1_reason(int status);
+
+/* --- a proxy's request and response (http1_exchange.c) -------------------------------------- */
+
+/* What goes on to the client, how it is framed there, and whether the connection stays open. The
+ * owner moves the bytes and sets request_done; it may clear `keep`. All 0 at first. */
+struct http1_exchange {
+	struct http1_body up, down; /* of the request; of the response, once its head is emitted */
+	struct buf trailers_up, trailers_down;
+	struct http1_scan scan; /* of the response's head */
+	uint8_t client_minor;
+	bool is_head, upgrade; /* of the request */
+	bool request_done; /* all of the request has passed */
+	bool keep; /* the client's connection stays open afterwards */
+	bool chunked_down; /* the client gets `down` in chunks */
+};
+void http1_exchange_begin(struct http1_exchange *x, const struct http1_head *request);
+void http1_exchange_fini(struct http1_exchange *x);
+
+enum http1_answer {
+	HTTP1_ANSWER_BAD, /* not to be forwarded: head.why */
+	HTTP1_ANSWER_INCOMPLETE, /* read more */
+	HTTP1_ANSWER_HIDDEN, /* 1xx, which an HTTP/1.0 client does not know: another head follows */
+	HTTP1_ANSWER_INTERIM, /* 1xx: another head follows */
+	HTTP1_ANSWER_SWITCH, /* 101, as asked: the bytes after it belong to the new protocol */
+	HTTP1_ANSWER_FINAL,
+};
+/* Parses the head that begins the upstream's bytes; *used: its length. `clean`: an empty buffer,
+ * which h may point into afterwards. */
+enum http1_answer http1_exchange_read(struct http1_exchange *x, struct http1_head *h,
+	struct http1_str data, struct buf *clean, size_t *used);
+/* Writes this head for the client. A final one sets `down`, `chunked_down` and `keep`. Bytes
+ * written, or -ENOBUFS. */
+ssize_t http1_exchange_emit(
+	struct http1_exchange *x, const struct http1_head *h, char *to, size_t size);
 
 #endif

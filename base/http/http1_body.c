@@ -226,3 +226,24 @@ http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len)
 {
 	return (size_t)snprintf(to, HTTP1_CHUNK_HEAD, "%zx\r\n", len);
 }
+
+enum http1_got
+http1_body_pass(struct http1_body *b, struct http1_str data, size_t *used, struct http1_str *piece,
+	bool chunked, struct buf *to)
+{
+	enum http1_got got = http1_body_next(b, data.at, data.len, used, piece);
+	char head[HTTP1_CHUNK_HEAD];
+	struct http1_str last;
+
+	if (got == HTTP1_DATA && chunked)
+		buf_add(to, head, http1_chunk_head(head, piece->len));
+	if (got == HTTP1_DATA)
+		buf_add(to, piece->at, piece->len);
+	if (got == HTTP1_DATA && chunked)
+		buf_adds(to, HTTP1_CHUNK_TAIL);
+	if (chunked && http1_body_done(b)) {
+		last = http1_last_chunk(b);
+		buf_add(to, last.at, last.len);
+	}
+	return got;
+}

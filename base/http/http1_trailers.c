@@ -36,8 +36,8 @@ http1_trailers_trimmed(const char *at, const char *end)
 	return (struct http1_str){at, (size_t)(end - at)};
 }
 
-void
-http1_close_chunks(struct buf *trailers)
+static void
+http1_trailers_close(struct buf *trailers)
 {
 	struct buf raw = *trailers;
 	const char *at = buf_len(&raw) > 0 ? raw.data + raw.start : "", *all = at + buf_len(&raw);
@@ -62,4 +62,13 @@ http1_close_chunks(struct buf *trailers)
 	}
 	buf_adds(trailers, "\r\n");
 	buf_fini(&raw);
+}
+
+struct http1_str
+http1_last_chunk(struct http1_body *b)
+{
+	if (b->kept == NULL || buf_len(b->kept) == 0)
+		return (struct http1_str){HTTP1_CHUNK_LAST, sizeof HTTP1_CHUNK_LAST - 1};
+	http1_trailers_close(b->kept);
+	return (struct http1_str){buf_at(b->kept), buf_len(b->kept)};
 }

@@ -20,15 +20,12 @@ struct exchange {
 	char *host, *dest; /* arguments of client_conn_reach; dest NULL: none */
 	uint16_t port;
 	uint8_t repeats;
-	struct http1_scan scan; /* for the response's header section */
-	bool waits; /* for the rest of that header section, whatever part of it has come */
-	struct http1_body up, down;
-	struct buf trailers_up, trailers_down;
+	struct http1_exchange http;
+	bool waits; /* for the rest of the response's header section, whatever part has come */
 	struct buf out; /* the framed request body, until the stream takes it */
 	uint64_t sent, received; /* payload */
 	unsigned status; /* of the response, once it has begun */
-	uint8_t client_minor;
-	bool repeatable, is_head, upgrade, expects, up_chunked, down_chunked, up_done, keep;
+	bool repeatable;
 };
 
 void
@@ -44,27 +41,26 @@ exchange_free(struct client_conn *v)
 	free(x->host);
 	free(x->dest);
 	buf_fini(&x->out);
-	buf_fini(&x->trailers_up);
-	buf_fini(&x->trailers_down);
+	http1_exchange_fini(&x->http);
 	free(x);
 }
 
 bool
 exchange_request_done(const struct client_conn *v)
 {
-	return v->exchange != NULL && v->exchange->up_done;
+	return v->exchange != NULL && v->exchange->http.request_done;
 }
 
 bool
 exchange_keeps(const struct client_conn *v)
 {
-	return exchange_request_done(v) && v->exchange->keep;
+	return exchange_request_done(v) && v->exchange->http.keep;
 }
 
 bool
 exchange_is_head(const struct client_conn *v)
 {
-	return v->exchange != NULL && v->exchange->is_head;
+	return v->exchange != NULL && v->exchange->http.is_head;
 }
 
 void
@@ -93,20 +89,10 @@ exchange_begin(struct client_conn *v, const char *client, const char *host, uint
 	x->host = xstrdup(host);
 	x->port = port;
 	x->dest = dest != NULL ? xstrdup(dest) : NULL;
-	x->client_minor = h->minor;
-	x->is_head = h->is_head;
-	x->upgrade = h->upgrade;
-	x->expects = h->expects;
-	x->keep = h->keep_alive && !v->ingress->draining;
-	x->up_chunked = h->framing == HTTP1_CHUNKED;
-	http1_body_init(&x->up, (enum http1_framing)h->framing, h->length);
+	http1_exchange_begin(&x->http, h);
+	x->http.keep = x->http.keep && !v->ingress->draining;
 	buf_init(&x->out, BUF_UNLIMITED);
-	buf_init(&x->trailers_up, HTTP1_TRAILERS_MAX);
-	buf_init(&x->trailers_down, HTTP1_TRAILERS_MAX);
-	if (!h->names_fields)
-		http1_body_keep(&x->up, &x->trailers_up);
-	x->up_done = http1_body_done(&x->up);
-	x->repeatable = h->idempotent && x->up_done && !x->upgrade;
+	x->repeatable = h->idempotent && x->http.request_done && !x->http.upgrade;
 	v->exchange = x;
 }
 
@@ -225,25 +211,6 @@ client_conn_exchange_fail(struct client_conn *v, unsigned status, const char *wh
 	client_conn_abort(v);
 }
 
-static void
-add_framed(struct buf *to, bool chunked, struct http1_str piece)
-{
-	char frame[HTTP1_CHUNK_HEAD];
-
-	if (chunked)
-		buf_add(to, frame, http1_chunk_head(frame, piece.len));
-	buf_add(to, piece.at, piece.len);
-	if (chunked)
-		buf_adds(to, HTTP1_CHUNK_TAIL);
-}
-
-static void
-end_chunks(struct buf *to, struct buf *trailers)
-{
-	http1_close_chunks(trailers);
-	buf_add(to, buf_at(trailers), buf_len(trailers));
-}
-
 /* False: the stream takes no more for now. */
 static bool
 flush_request(struct exchange *x)
@@ -276,28 +243,27 @@ static bool
 pump_request(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
+	struct http1_body *up = &x->http.up;
 
-	while (flush_request(x) && !http1_body_done(&x->up) && buf_len(&v->in) > 0 && may_go(v)) {
+	while (flush_request(x) && !http1_body_done(up) && buf_len(&v->in) > 0 && may_go(v)) {
 		struct http1_str piece;
 		size_t used;
-		enum http1_got got = http1_body_next(
-			&x->up, buf_at(&v->in), MIN(buf_len(&v->in), (size_t)PIECE), &used, &piece);
+		enum http1_got got = http1_body_pass(up,
+			(struct http1_str){buf_at(&v->in), MIN(buf_len(&v->in), (size_t)PIECE)},
+			&used, &piece, up->framing == HTTP1_CHUNKED, &x->out);
 
 		if (got == HTTP1_BAD) {
 			client_conn_exchange_fail(v, 400, "the request's body is malformed");
 			return false;
 		}
 		if (got == HTTP1_DATA) {
-			add_framed(&x->out, x->up_chunked, piece);
 			x->sent += piece.len;
 			client_conn_spend(v, piece.len);
 		}
 		buf_consume(&v->in, used);
-		if (http1_body_done(&x->up) && x->up_chunked)
-			end_chunks(&x->out, &x->trailers_up);
 	}
-	x->up_done = http1_body_done(&x->up) && buf_len(&x->out) == 0;
-	if (!http1_body_done(&x->up) && v->eof && buf_len(&v->in) == 0) {
+	x->http.request_done = http1_body_done(up) && buf_len(&x->out) == 0;
+	if (!http1_body_done(up) && v->eof && buf_len(&v->in) == 0) {
 		client_conn_audit(
 			v, 499, x->sent, x->received, "the caller went away within its request");
 		client_conn_abort(v);
@@ -312,7 +278,7 @@ static void
 client_conn_exchange_finish(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
-	bool keep = x->keep && x->up_done && !v->eof;
+	bool keep = x->http.keep && x->http.request_done && !v->eof;
 
 	client_conn_audit(v, 200, x->sent, x->received, "done");
 	bid_farewell(v->ingress->config.loop, take_ptr(&x->stream));
@@ -328,42 +294,6 @@ client_conn_exchange_finish(struct client_conn *v)
 	client_conn_http_input(v);
 }
 
-static void
-end_answer(struct client_conn *v)
-{
-	struct exchange *x = v->exchange;
-
-	if (x->down_chunked)
-		end_chunks(&v->out, &x->trailers_down);
-	client_conn_exchange_finish(v);
-}
-
-static struct http1_reply
-client_conn_exchange_plan(struct exchange *x, const struct http1_head *h)
-{
-	struct http1_reply r = {.framing = h->framing};
-	bool bodyless = x->is_head || h->status == 204 || h->status == 304;
-
-	if (bodyless)
-		http1_body_init(&x->down, HTTP1_EMPTY, 0);
-	else
-		http1_body_init(&x->down, (enum http1_framing)h->framing, h->length);
-	if (!h->names_fields && x->client_minor == 1)
-		http1_body_keep(&x->down, &x->trailers_down);
-	if (r.framing == HTTP1_UNTIL_CLOSE)
-		r.framing = HTTP1_CHUNKED;
-	if (x->client_minor == 0 && r.framing == HTTP1_CHUNKED) {
-		r.framing = HTTP1_UNTIL_CLOSE;
-		x->keep = x->keep && bodyless;
-	}
-	x->down_chunked = !bodyless && r.framing == HTTP1_CHUNKED;
-	x->keep = x->keep && x->up_done;
-	r.close = !x->keep;
-	r.keep_alive = x->keep && x->client_minor == 0;
-	r.upgrade = x->client_minor == 1;
-	return r;
-}
-
 /* 101: from here on, bytes are relayed as on any other connection. */
 static void
 switch_protocols(struct client_conn *v)
@@ -376,10 +306,10 @@ switch_protocols(struct client_conn *v)
 }
 
 static bool
-add_head(struct client_conn *v, const struct http1_head *h, const struct http1_reply *reply)
+add_head(struct client_conn *v, const struct http1_head *h)
 {
 	auto_free char *head = xmalloc(HEAD_ROOM);
-	ssize_t n = http1_emit_response(head, HEAD_ROOM, h, reply);
+	ssize_t n = http1_exchange_emit(&v->exchange->http, h, head, HEAD_ROOM);
 
 	return n >= 0 && buf_add(&v->out, head, (size_t)n) == 0;
 }
@@ -397,40 +327,33 @@ take_head(struct client_conn *v, const char *data, size_t len)
 	struct exchange *x = v->exchange;
 	struct http1_head *h = &v->ingress->head;
 	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
-	struct http1_str text;
-	ssize_t n = http1_find_answer_end(data, len, &x->scan, &clean, &text);
-	struct http1_reply reply = {.framing = HTTP1_EMPTY};
-	bool last;
+	size_t used = 0;
+	enum http1_answer answer =
+		http1_exchange_read(&x->http, h, (struct http1_str){data, len}, &clean, &used);
 
-	if (n == 0 && len < HTTP1_HEAD_MAX && !stream_far_ended(x->stream))
+	if (answer == HTTP1_ANSWER_INCOMPLETE && !stream_far_ended(x->stream))
 		return STEP_WAIT;
-	if (n <= 0 || text.len > HTTP1_HEAD_MAX ||
-		http1_parse_response(h, text.at, text.len, x->is_head) != 0 ||
-		(h->status == 101 && (!x->upgrade || !h->upgrade || !x->up_done))) {
+	if (answer == HTTP1_ANSWER_INCOMPLETE || answer == HTTP1_ANSWER_BAD) {
 		client_conn_exchange_fail(v, 502, "the answer is not HTTP");
 		return STEP_OVER;
 	}
-	x->scan = (struct http1_scan){0};
-	last = h->status >= 200 || h->status == 101;
-	if (h->status >= 200)
-		reply = client_conn_exchange_plan(x, h);
-	if ((last || x->client_minor == 1) && !add_head(v, h, &reply)) {
+	if (answer != HTTP1_ANSWER_HIDDEN && !add_head(v, h)) {
 		client_conn_exchange_fail(v, 502, "the answer's head is too large");
 		return STEP_OVER;
 	}
-	if (last) {
-		x->status = h->status;
-		free(take_ptr(&x->head));
-	}
-	if (last && v->span != NULL)
-		v->span->status = h->status;
-	stream_consume(x->stream, (size_t)n);
-	if (x->status == 101)
-		switch_protocols(v);
-	else if (last && http1_body_done(&x->down))
-		end_answer(v);
-	else
+	stream_consume(x->stream, used);
+	if (answer == HTTP1_ANSWER_HIDDEN || answer == HTTP1_ANSWER_INTERIM)
 		return STEP_MORE;
+	x->status = h->status;
+	free(take_ptr(&x->head));
+	if (v->span != NULL)
+		v->span->status = h->status;
+	if (answer == HTTP1_ANSWER_FINAL && !http1_body_done(&x->http.down))
+		return STEP_MORE;
+	if (answer == HTTP1_ANSWER_SWITCH)
+		switch_protocols(v);
+	else
+		client_conn_exchange_finish(v);
 	return STEP_OVER;
 }
 
@@ -440,21 +363,21 @@ take_body(struct client_conn *v, const char *data, size_t len)
 	struct exchange *x = v->exchange;
 	struct http1_str piece;
 	size_t used;
-	enum http1_got got = http1_body_next(&x->down, data, len, &used, &piece);
+	enum http1_got got = http1_body_pass(&x->http.down, (struct http1_str){data, len}, &used,
+		&piece, x->http.chunked_down, &v->out);
 
 	if (got == HTTP1_BAD) {
 		client_conn_exchange_fail(v, 502, "the answer's body is malformed");
 		return STEP_OVER;
 	}
 	if (got == HTTP1_DATA) {
-		add_framed(&v->out, x->down_chunked, piece);
 		x->received += piece.len;
 		client_conn_spend(v, piece.len);
 	}
 	stream_consume(x->stream, used);
-	if (!http1_body_done(&x->down))
+	if (!http1_body_done(&x->http.down))
 		return STEP_MORE;
-	end_answer(v);
+	client_conn_exchange_finish(v);
 	return STEP_OVER;
 }
 
@@ -464,10 +387,13 @@ on_far_end(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
 
-	if (x->status != 0 && x->down.framing == HTTP1_UNTIL_CLOSE)
-		end_answer(v);
-	else
+	if (x->status == 0 || x->http.down.framing != HTTP1_UNTIL_CLOSE) {
 		client_conn_exchange_fail(v, 502, "the connection ended before the answer did");
+		return;
+	}
+	if (x->http.chunked_down)
+		buf_adds(&v->out, HTTP1_CHUNK_LAST);
+	client_conn_exchange_finish(v);
 }
 
 /* False: the exchange is over. */

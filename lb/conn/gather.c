@@ -78,23 +78,12 @@ merge_piece(struct gather *g, const struct http1_str *piece, bool chunked_out)
 	g->merged += piece->len;
 }
 
-static void
-add_last_chunk(struct gather *g, const struct http1_body *body)
-{
-	if (body->kept == NULL || buf_len(body->kept) == 0) {
-		gather_add(g, HTTP1_CHUNK_LAST, sizeof HTTP1_CHUNK_LAST - 1);
-		return;
-	}
-	http1_close_chunks(body->kept);
-	gather_add(g, buf_at(body->kept), buf_len(body->kept));
-}
-
 enum http1_got
 gather_body(struct gather *g, struct http1_body *body, bool chunked_out, const char *data,
 	size_t len, size_t *used)
 {
 	enum http1_got got;
-	struct http1_str piece;
+	struct http1_str piece, last;
 	size_t at = 0, n;
 
 	while ((got = http1_body_next(body, data + at, len - at, &n, &piece)) == HTTP1_DATA) {
@@ -116,7 +105,9 @@ gather_body(struct gather *g, struct http1_body *body, bool chunked_out, const c
 	}
 	add_merged(g, chunked_out);
 	*used = at + n;
-	if (got == HTTP1_DONE && chunked_out)
-		add_last_chunk(g, body);
+	if (got == HTTP1_DONE && chunked_out) {
+		last = http1_last_chunk(body);
+		gather_add(g, last.at, last.len);
+	}
 	return got;
 }

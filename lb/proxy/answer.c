@@ -53,9 +53,9 @@ answer_finish_response(struct exchange *ex, bool rest)
 {
 	struct downstream *f = ex->downstream;
 	struct upstream_conn *b = ex->upstream;
-	bool keep = ex->keep && ex->request_done;
+	bool keep = ex->http.keep && ex->http.request_done;
 
-	if (ex->reusable && ex->request_done && !ex->discard && !rest && !b->peer.eof &&
+	if (ex->reusable && ex->http.request_done && !ex->discard && !rest && !b->peer.eof &&
 		buf_len(&b->peer.out) == 0)
 		pool_put(b);
 	else
@@ -75,7 +75,7 @@ bad_answer(struct exchange *ex, const char *why)
 	if (ex->state == EXCHANGE_ANSWERING)
 		downstream_close(f, true);
 	else
-		downstream_refuse(f, 502, why, !ex->request_done);
+		downstream_refuse(f, 502, why, !ex->http.request_done);
 }
 
 static void
@@ -95,18 +95,13 @@ hold_back(struct exchange *ex)
 	exchange_touch(ex);
 }
 
-/* 100, 103 and other 1xx: forwarded end to end, except to HTTP/1.0 clients, which do not know
- * them. */
+/* 100, 103 and other 1xx are forwarded end to end. */
 static void
 relay_interim(struct exchange *ex)
 {
 	struct worker *w = ex->downstream->worker;
-	const struct http1_reply reply = {.framing = HTTP1_EMPTY};
-	ssize_t n;
+	ssize_t n = http1_exchange_emit(&ex->http, &w->head, w->emit, sizeof w->emit);
 
-	if (ex->client_minor == 0)
-		return;
-	n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
 	count_status(ex, w->head.status);
 	if (n < 0)
 		bad_answer(ex, "the endpoint's head is too large");
@@ -116,51 +111,18 @@ relay_interim(struct exchange *ex)
 		hold_back(ex);
 }
 
-/* What this client gets: framing, and whether its connection stays open. */
-static struct http1_reply
-answer_plan(struct exchange *ex, const struct http1_head *h)
-{
-	struct http1_reply r = {.framing = h->framing};
-	bool bodyless = ex->is_head || h->status == 204 || h->status == 304;
-
-	if (bodyless)
-		http1_body_init(&ex->down, HTTP1_EMPTY, 0);
-	else
-		http1_body_init(&ex->down, h->framing, h->length);
-	if (!h->names_fields && ex->client_minor == 1)
-		http1_body_keep(&ex->down, &ex->trailers_down);
-	if (r.framing == HTTP1_UNTIL_CLOSE)
-		r.framing = HTTP1_CHUNKED;
-	if (ex->client_minor == 0 && r.framing == HTTP1_CHUNKED) {
-		r.framing = HTTP1_UNTIL_CLOSE;
-		ex->keep = ex->keep && bodyless;
-	}
-	/* A response before the end of the request: the rest of the request may never arrive. */
-	ex->keep = ex->keep && ex->request_done && !ex->downstream->worker->draining;
-	r.close = !ex->keep;
-	r.keep_alive = ex->keep && ex->client_minor == 0;
-	r.upgrade = ex->client_minor == 1;
-	return r;
-}
-
-static bool
-body_is_chunked(const struct exchange *ex)
-{
-	return ex->client_minor == 1 &&
-		(ex->down.framing == HTTP1_CHUNKED || ex->down.framing == HTTP1_UNTIL_CLOSE);
-}
-
 /* Writes the head of the final response into worker->emit; returns its length, 0 when the exchange
  * is over. */
 static size_t
 answer_begin_response(struct exchange *ex)
 {
 	struct worker *w = ex->downstream->worker;
-	const struct http1_reply reply = answer_plan(ex, &w->head);
 	struct target *t = ex->upstream->target;
 	uint64_t now_us;
-	ssize_t n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
+	ssize_t n;
 
+	ex->http.keep = ex->http.keep && !w->draining;
+	n = http1_exchange_emit(&ex->http, &w->head, w->emit, sizeof w->emit);
 	if (n < 0) {
 		bad_answer(ex, "the endpoint's head is too large");
 		return 0;
@@ -209,14 +171,8 @@ static void
 switch_protocol(struct exchange *ex, const char *data, size_t len)
 {
 	struct worker *w = ex->downstream->worker;
-	const struct http1_reply reply = {.framing = HTTP1_EMPTY};
-	ssize_t n;
+	ssize_t n = http1_exchange_emit(&ex->http, &w->head, w->emit, sizeof w->emit);
 
-	if (!ex->upgrade || !w->head.upgrade || !ex->request_done) {
-		bad_answer(ex, "the endpoint switched protocols without being asked");
-		return;
-	}
-	n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
 	if (n < 0 || peer_send_bytes(&ex->downstream->peer, w->emit, (size_t)n) < 0) {
 		client_lost(ex);
 		return;
@@ -240,7 +196,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 
 	gather_init(&g, &f->peer);
 	gather_add(&g, w->emit, head_len);
-	got = gather_body(&g, &ex->down, body_is_chunked(ex), data, len, &used);
+	got = gather_body(&g, &ex->http.down, ex->http.chunked_down, data, len, &used);
 	count_down(ex, g.payload);
 	if (gather_flush(&g) < 0) {
 		client_lost(ex);
@@ -258,32 +214,26 @@ static size_t
 take_head(struct exchange *ex, const char *data, size_t len)
 {
 	struct worker *w = ex->downstream->worker;
-	struct upstream_conn *b = ex->upstream;
-	size_t head_len;
 	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
-	struct http1_str text;
-	ssize_t n = http1_find_answer_end(data, len, &b->scan, &clean, &text);
+	size_t used = 0, head_len;
 
-	if (n == 0 && len < HTTP1_HEAD_MAX)
+	switch (http1_exchange_read(
+		&ex->http, &w->head, (struct http1_str){data, len}, &clean, &used)) {
+	case HTTP1_ANSWER_BAD:
+		bad_answer(ex, w->head.why);
 		return 0;
-	b->scan = (struct http1_scan){0};
-	if (n <= 0 || text.len > HTTP1_HEAD_MAX) {
-		bad_answer(ex,
-			n == -EBADMSG ? "the endpoint's answer is not HTTP"
-				      : "the endpoint's head is too large");
+	case HTTP1_ANSWER_INCOMPLETE:
 		return 0;
-	}
-	if (http1_parse_response(&w->head, text.at, text.len, ex->is_head) != 0) {
-		bad_answer(ex, "the endpoint's answer is not HTTP");
-		return 0;
-	}
-	if (w->head.status == 101) {
-		switch_protocol(ex, data + n, len - (size_t)n);
-		return 0;
-	}
-	if (w->head.status < 200) {
+	case HTTP1_ANSWER_HIDDEN:
+		return used;
+	case HTTP1_ANSWER_INTERIM:
 		relay_interim(ex);
-		return ex->state == EXCHANGE_ENDED ? 0 : (size_t)n;
+		return ex->state == EXCHANGE_ENDED ? 0 : used;
+	case HTTP1_ANSWER_SWITCH:
+		switch_protocol(ex, data + used, len - used);
+		return 0;
+	case HTTP1_ANSWER_FINAL:
+		break;
 	}
 	judge_endpoint(ex);
 	if (exchange_may_ask_another(ex, w->head.status)) {
@@ -292,7 +242,7 @@ take_head(struct exchange *ex, const char *data, size_t len)
 	}
 	head_len = answer_begin_response(ex);
 	if (head_len > 0)
-		forward_body(ex, head_len, data + n, len - (size_t)n);
+		forward_body(ex, head_len, data + used, len - used);
 	return 0;
 }
 
@@ -344,7 +294,7 @@ ssize_t
 answer_splice(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
-	uint64_t left = ex->state == EXCHANGE_ANSWERING ? http1_body_raw(&ex->down) : 0;
+	uint64_t left = ex->state == EXCHANGE_ANSWERING ? http1_body_raw(&ex->http.down) : 0;
 	size_t step;
 	ssize_t n;
 
@@ -361,9 +311,9 @@ answer_splice(struct exchange *ex)
 		return n;
 	}
 	ex->step[0] = splice_next(ex->step[0], n, &f->peer);
-	http1_body_skip(&ex->down, (uint64_t)n);
+	http1_body_skip(&ex->http.down, (uint64_t)n);
 	count_down(ex, (uint64_t)n);
-	if (http1_body_done(&ex->down))
+	if (http1_body_done(&ex->http.down))
 		answer_finish_response(ex, false);
 	else
 		hold_back(ex);
@@ -375,7 +325,7 @@ answer_until_close_done(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
 
-	if (body_is_chunked(ex) &&
+	if (ex->http.chunked_down &&
 		peer_send_bytes(&f->peer, HTTP1_CHUNK_LAST, sizeof HTTP1_CHUNK_LAST - 1) < 0) {
 		client_lost(ex);
 		return;

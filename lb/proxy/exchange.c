@@ -120,7 +120,7 @@ touch_waiting(struct exchange *ex)
 	uint32_t request_ms = s != NULL ? s->lb.request_ms : REQUEST_MS_DEFAULT;
 
 	if (ex->state == EXCHANGE_ANSWERING || request_ms == 0 ||
-		(request_ms == REQUEST_MS_DEFAULT && ex->upgrade))
+		(request_ms == REQUEST_MS_DEFAULT && ex->http.upgrade))
 		return false;
 	if (request_ms == REQUEST_MS_DEFAULT) {
 		ex->own = false;
@@ -137,7 +137,7 @@ void
 exchange_touch(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
-	bool on_client = !ex->request_done || buf_len(&f->peer.out) > 0;
+	bool on_client = !ex->http.request_done || buf_len(&f->peer.out) > 0;
 
 	if (!on_client && touch_waiting(ex))
 		return;
@@ -226,7 +226,7 @@ refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 			ex->downstream->group->port, what);
 	else
 		snprintf(line, sizeof line, "no such service any more");
-	downstream_refuse(ex->downstream, 503, line, !ex->request_done);
+	downstream_refuse(ex->downstream, 503, line, !ex->http.request_done);
 }
 
 static void
@@ -234,7 +234,7 @@ exchange_refuse_loop(struct exchange *ex)
 {
 	worker_tell_loop(ex->downstream);
 	access_log_end(ex, "PR");
-	downstream_refuse(ex->downstream, 508, HOPS_REASON, !ex->request_done);
+	downstream_refuse(ex->downstream, 508, HOPS_REASON, !ex->http.request_done);
 }
 
 static void
@@ -244,7 +244,7 @@ refuse_caller(struct exchange *ex)
 
 	permit_refused(ex->downstream, reason);
 	access_log_end(ex, "PR");
-	downstream_refuse(ex->downstream, 403, reason, !ex->request_done);
+	downstream_refuse(ex->downstream, 403, reason, !ex->http.request_done);
 }
 
 static void
@@ -267,7 +267,7 @@ exchange_begin_sending(struct exchange *ex, bool more)
 	if (worker_policy(ex->downstream->worker, ex->downstream->group) == LB_EWMA)
 		ex->sent_us = answer_clock_us();
 	/* If body bytes are available, the head is sent together with them. */
-	if (ex->request_done || !more)
+	if (ex->http.request_done || !more)
 		send_head(ex);
 }
 
@@ -279,15 +279,8 @@ exchange_start(struct downstream *f, bool more)
 	struct exchange *ex = exchange_new(f);
 	bool may;
 
-	http1_body_init(&ex->up, h->framing, h->length);
-	if (!h->names_fields)
-		http1_body_keep(&ex->up, &ex->trailers_up);
-	ex->client_minor = h->minor;
-	ex->keep = h->keep_alive && !w->draining;
-	ex->is_head = h->is_head;
-	ex->upgrade = h->upgrade;
-	ex->request_done = http1_body_done(&ex->up);
-	ex->has_body = !ex->request_done;
+	http1_exchange_begin(&ex->http, h);
+	ex->has_body = !ex->http.request_done;
 	may = permit_check(f);
 	/* For a service without retries each request is sent at most once. */
 	ex->idempotent = h->idempotent && pick_tries(f->group) > 1;
@@ -330,7 +323,7 @@ exchange_connected(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
 
-	exchange_begin_sending(ex, !ex->request_done && buf_len(&f->base.in) > 0);
+	exchange_begin_sending(ex, !ex->http.request_done && buf_len(&f->base.in) > 0);
 	downstream_run(f);
 }
 
@@ -356,7 +349,7 @@ exchange_dial_failed(struct exchange *ex)
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
 		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
 		ex->timed_out ? "answers" : "accepts connections");
-	downstream_refuse(f, ex->timed_out ? 504 : 502, line, !ex->request_done);
+	downstream_refuse(f, ex->timed_out ? 504 : 502, line, !ex->http.request_done);
 }
 
 /* The body violates the grammar: the start of the next request is unknown. */
@@ -392,7 +385,7 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 	struct gather g;
 	size_t used;
 
-	if (ex->request_done || !exchange_is_connected(ex))
+	if (ex->http.request_done || !exchange_is_connected(ex))
 		return 0;
 	/* After a failed write the next read shows whether there is a response or another
 	 * attempt. */
@@ -404,7 +397,7 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 		dial_sent(ex);
 		exchange_go(ex, EXCHANGE_SENDING);
 	}
-	got = gather_body(&g, &ex->up, ex->up.framing == HTTP1_CHUNKED, data, len, &used);
+	got = gather_body(&g, &ex->http.up, ex->http.up.framing == HTTP1_CHUNKED, data, len, &used);
 	if (got == HTTP1_BAD) {
 		bad_body(ex);
 		return len;
@@ -415,7 +408,7 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 	if (gather_flush(&g) < 0)
 		ex->discard = true; /* there may be a response nevertheless */
 	if (got == HTTP1_DONE)
-		ex->request_done = true;
+		ex->http.request_done = true;
 	exchange_touch(ex);
 	return used;
 }
@@ -457,20 +450,20 @@ exchange_timeout(struct exchange *ex)
 
 	count(&f->worker->counters.timeouts, 1);
 	access_log_end(ex,
-		started ? buf_len(&f->peer.out) > 0 || !ex->request_done ? "cD" : "sD"
-			: ex->request_done ? "sH"
-					   : "cD");
+		started ? buf_len(&f->peer.out) > 0 || !ex->http.request_done ? "cD" : "sD"
+			: ex->http.request_done ? "sH"
+						: "cD");
 	if (started) {
 		downstream_close(f, true);
 		return;
 	}
-	if (ex->request_done && ex->upstream != NULL && !ex->upstream->connecting) {
+	if (ex->http.request_done && ex->upstream != NULL && !ex->upstream->connecting) {
 		tell_silence(ex, ex->upstream->target);
 		dial_report_failure(ex, ex->upstream->target, TARGET_RESET);
 	}
 	if (ex->upstream != NULL)
 		upstream_conn_close(ex->upstream, true);
-	if (ex->request_done)
+	if (ex->http.request_done)
 		downstream_refuse(f, 504, "the endpoint did not answer in time", false);
 	else
 		downstream_refuse(f, 408, "the request's body took too long", true);
@@ -495,7 +488,7 @@ exchange_may_retry(const struct exchange *ex)
 		return false;
 	/* A chunked body without a byte: the endpoint has the whole request, and its end is not
 	 * kept. */
-	if (ex->has_body && ex->request_done)
+	if (ex->has_body && ex->http.request_done)
 		return false;
 	return ex->idempotent || (b->reused && ex->has_body);
 }
@@ -548,7 +541,7 @@ exchange_refuse_lost(struct exchange *ex, bool silent)
 	downstream_refuse(f, silent ? 504 : 502,
 		silent ? "the endpoint is not reachable any more"
 		       : "the endpoint closed the connection without an answer",
-		!ex->request_done);
+		!ex->http.request_done);
 }
 
 /* A server may close a connection right after an idle time, and a connection through the hub may
@@ -600,7 +593,7 @@ upstream_ended(struct exchange *ex, bool clean)
 
 	if (ex->state != EXCHANGE_ANSWERING) {
 		retry_or_refuse(ex);
-	} else if (clean && ex->down.framing == HTTP1_UNTIL_CLOSE) {
+	} else if (clean && ex->http.down.framing == HTTP1_UNTIL_CLOSE) {
 		answer_until_close_done(ex);
 	} else {
 		count(&f->worker->counters.upstream_lost, 1);

@@ -129,7 +129,7 @@ memory_held(const struct downstream *f)
 
 	if (ex == NULL)
 		return n;
-	n += ex->head.size + ex->trailers_up.size + ex->trailers_down.size;
+	n += ex->head.size + ex->http.trailers_up.size + ex->http.trailers_down.size;
 	for (const struct upstream_conn *b = ex->upstream; b != NULL; b = b->rival)
 		n += b->base.in.size + b->peer.out.size;
 	return n;

@@ -203,7 +203,6 @@ pool_put(struct upstream_conn *b)
 	}
 	if (b->ex != NULL)
 		leave_exchange(b);
-	b->scan = (struct http1_scan){0};
 	peer_resume(&b->peer);
 	list_add_after(&t->idle, &b->node);
 	t->n_idle++;

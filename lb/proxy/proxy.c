@@ -65,7 +65,7 @@ downstream_gate(struct downstream *f)
 
 	if (f->base.ended)
 		return;
-	if (ex != NULL && !exchange_is_relay(ex) && !ex->request_done && ex->upstream != NULL)
+	if (ex != NULL && !exchange_is_relay(ex) && !ex->http.request_done && ex->upstream != NULL)
 		full |= memory_full(&ex->upstream->peer);
 	if (full && f->state != DOWNSTREAM_LINGER)
 		peer_pause(&f->peer);
@@ -100,14 +100,14 @@ downstream_refuse(struct downstream *f, int status, const char *line, bool close
 {
 	struct worker *w = f->worker;
 	struct exchange *ex = f->ex;
-	bool keep = ex != NULL && ex->keep && !close && !w->draining;
+	bool keep = ex != NULL && ex->http.keep && !close && !w->draining;
 	const struct http1_reply reply = {
-		.close = !keep, .keep_alive = keep && ex->client_minor == 0};
+		.close = !keep, .keep_alive = keep && ex->http.client_minor == 0};
 	const struct http1_error error = {
 		.status = status,
 		.line = line,
 		.retry_after = status == 503 ? 1 : 0,
-		.to_head = ex != NULL && ex->is_head,
+		.to_head = ex != NULL && ex->http.is_head,
 	};
 	ssize_t n = http1_emit_error(w->emit, sizeof w->emit, &error, &reply);
 
@@ -225,7 +225,8 @@ proxy_settle(struct downstream *f)
 		relay_on_input(f);
 	else if (f->ex == NULL && f->peer.eof && !f->unread)
 		proxy_linger(f);
-	else if (f->ex != NULL && f->peer.eof && !f->ex->request_done && buf_len(&f->base.in) == 0)
+	else if (f->ex != NULL && f->peer.eof && !f->ex->http.request_done &&
+		buf_len(&f->base.in) == 0)
 		downstream_close(f, false);
 	else
 		downstream_gate(f);
@@ -299,7 +300,7 @@ on_eof(struct downstream *f)
 	}
 	/* Bytes may still wait for a connection to the endpoint; the body may still become
 	 * complete. */
-	if (!ex->request_done && buf_len(&f->base.in) == 0) {
+	if (!ex->http.request_done && buf_len(&f->base.in) == 0) {
 		count(&f->worker->counters.client_lost, 1);
 		downstream_close(f, false);
 	}

@@ -30,8 +30,7 @@ static void
 reap_exchange(struct worker *w, struct exchange *ex)
 {
 	buf_consume(&ex->head, buf_len(&ex->head));
-	buf_fini(&ex->trailers_up);
-	buf_fini(&ex->trailers_down);
+	http1_exchange_fini(&ex->http);
 	if (w->n_spare >= SPARE_MAX || ex->head.size > SPARE_HEAD_MAX) {
 		buf_fini(&ex->head);
 		free(ex);

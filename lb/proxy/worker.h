@@ -257,9 +257,8 @@ struct exchange {
 	struct exchange *next; /* in the lists `spare` or `dead_exchanges` */
 	struct downstream *downstream;
 	struct upstream_conn *upstream; /* NULL: none yet, or none any more */
-	struct http1_body up, down;
+	struct http1_exchange http;
 	struct buf head; /* the request's head as sent, for another attempt */
-	struct buf trailers_up, trailers_down;
 	uint64_t body_sent, body_received, sent_us;
 	uint64_t key; /* for consistent hashing */
 	uint64_t begin_us; /* when the request's head was read */
@@ -270,18 +269,15 @@ struct exchange {
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
 	uint8_t n_again; /* attempts that were charged: pick.h */
-	uint8_t client_minor;
 	uint32_t step[2]; /* down, up: bytes to splice at once; 0: copy */
 	uint64_t due_ms; /* in SPAN_OWN: the deadline */
 	bool own; /* its client's expiry is in SPAN_OWN */
 	uint8_t hops; /* of a relay: how often we had forwarded it before (base/core/hops.h) */
 	uint8_t state; /* enum exchange_state; set by exchange_go */
-	bool request_done; /* the client's request was read completely */
 	/* the endpoint takes no more of the body; the rest from the client is read and dropped */
 	bool discard;
-	bool keep; /* the client's connection stays open afterwards */
 	bool reusable; /* the upstream connection, as far as its response head says */
-	bool is_head, idempotent, upgrade, has_body;
+	bool idempotent, has_body;
 	bool timed_out; /* a dial timed out */
 	bool full; /* endpoints were skipped because they were at their connection limit */
 	bool no_reuse; /* only a new connection may be used */
@@ -309,7 +305,6 @@ struct upstream_conn {
 	struct upstream_conn *rival; /* the next older connection that ex dials */
 	uint64_t since_ms; /* when the dial began, later the request */
 	uint64_t from_ms; /* since when its exchange wanted this endpoint */
-	struct http1_scan scan; /* of the response's head */
 	unsigned pool_generation; /* of the target when it was dialled */
 	bool connecting;
 	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */

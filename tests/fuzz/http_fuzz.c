@@ -89,22 +89,24 @@ request_again(void)
 static void
 response_again(bool to_head)
 {
-	struct http1_reply reply = {
-		.framing = one.framing, .close = !one.keep_alive, .upgrade = true};
-	ssize_t n;
+	struct http1_exchange x = {.client_minor = 1,
+		.is_head = to_head,
+		.request_done = true,
+		.keep = one.keep_alive};
+	uint8_t framing = one.framing == HTTP1_UNTIL_CLOSE ? HTTP1_CHUNKED : one.framing;
+	ssize_t n = http1_exchange_emit(&x, &one, emitted, sizeof emitted);
 
-	if (reply.framing == HTTP1_UNTIL_CLOSE)
-		reply.framing = HTTP1_CHUNKED;
-	n = http1_emit_response(emitted, sizeof emitted, &one, &reply);
 	assert(n > 0);
 	if (one.n_fields + 2 > HTTP1_FIELDS_MAX)
 		return;
 	parse_again((size_t)n, false, to_head);
 	assert(one.status == two.status && same(one.reason, two.reason));
 	if (one.status >= 200 && one.status != 204)
-		assert(two.framing == reply.framing && two.length == one.length);
+		assert(two.framing == framing && two.length == one.length);
 	else
 		assert(two.framing == HTTP1_EMPTY);
+	assert(two.status < 200 || two.keep_alive == x.keep);
+	assert(!x.chunked_down || two.framing == HTTP1_CHUNKED);
 	assert(!two.upgrade || one.upgrade || one.status == 101);
 	check_clean(&two, one.status == 101);
 }
@@ -115,7 +117,6 @@ decode(const char *data, size_t len, size_t step, struct buf *out, struct buf *r
 	size_t *consumed)
 {
 	auto_buf struct buf trailers;
-	char frame[HTTP1_CHUNK_HEAD];
 	enum http1_got got = HTTP1_MORE;
 	struct http1_body body;
 
@@ -125,29 +126,17 @@ decode(const char *data, size_t len, size_t step, struct buf *out, struct buf *r
 		http1_body_keep(&body, &trailers);
 	*consumed = 0;
 	while (*consumed < len && (got == HTTP1_MORE || got == HTTP1_DATA)) {
-		struct http1_str piece;
+		struct http1_str part = {data + *consumed, MIN(step, len - *consumed)}, piece;
 		size_t used;
 
-		got = http1_body_next(
-			&body, data + *consumed, MIN(step, len - *consumed), &used, &piece);
-		assert(used <= MIN(step, len - *consumed));
+		got = reframed != NULL ? http1_body_pass(&body, part, &used, &piece, true, reframed)
+				       : http1_body_next(&body, part.at, part.len, &used, &piece);
+		assert(used <= part.len);
 		*consumed += used;
-		if (got != HTTP1_DATA)
-			continue;
-		buf_add(out, piece.at, piece.len);
-		if (reframed == NULL)
-			continue;
-		buf_add(reframed, frame, http1_chunk_head(frame, piece.len));
-		buf_add(reframed, piece.at, piece.len);
-		buf_adds(reframed, HTTP1_CHUNK_TAIL);
+		if (got == HTTP1_DATA)
+			buf_add(out, piece.at, piece.len);
 	}
-	if (!http1_body_done(&body))
-		return got;
-	if (reframed != NULL) {
-		http1_close_chunks(&trailers);
-		buf_add(reframed, buf_at(&trailers), buf_len(&trailers));
-	}
-	return HTTP1_DONE;
+	return http1_body_done(&body) ? HTTP1_DONE : got;
 }
 
 static void

@@ -484,7 +484,7 @@ static void
 trailers(const char *in, size_t step, const char *want)
 {
 	struct http1_body body;
-	struct http1_str piece;
+	struct http1_str piece, last;
 	struct buf kept;
 	size_t used, len = strlen(in);
 
@@ -494,8 +494,9 @@ trailers(const char *in, size_t step, const char *want)
 	for (size_t at = 0; at < len; at += step)
 		http1_body_next(&body, in + at, MIN(step, len - at), &used, &piece);
 	assert_true(http1_body_done(&body));
-	http1_close_chunks(&kept);
-	assert_string_equal(buf_str(&kept), want);
+	last = http1_last_chunk(&body);
+	assert_int_equal(last.len, strlen(want));
+	assert_memory_equal(last.at, want, last.len);
 	buf_fini(&kept);
 }
 
