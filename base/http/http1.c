@@ -109,12 +109,6 @@ http1_find_answer_end(const char *data, size_t len, struct http1_scan *s, struct
 	return (ssize_t)s->seen;
 }
 
-int
-http1_too_large(const char *data, size_t len)
-{
-	return memchr(data, '\n', MIN(len, (size_t)HTTP1_TARGET_MAX)) == NULL ? 414 : 431;
-}
-
 enum http1_guess
 http1_guess(const char *data, size_t len)
 {
@@ -322,6 +316,25 @@ int
 http1_parse_proxy_request(struct http1_head *h, const char *data, size_t len)
 {
 	return parse_request(h, data, len, true);
+}
+
+ssize_t
+http1_read_request(struct http1_head *h, const char *data, size_t len, size_t *from, bool to_proxy)
+{
+	ssize_t n = http1_find_end(data, len, from);
+	int status;
+
+	if (n == 0 && len < HTTP1_HEAD_MAX)
+		return 0;
+	*from = 0;
+	if (n < 0)
+		return -http1_refuse(h, 400, "malformed head");
+	if (n == 0 && memchr(data, '\n', HTTP1_TARGET_MAX) == NULL)
+		return -http1_refuse(h, 414, "the target is too long");
+	if (n == 0 || n > HTTP1_HEAD_MAX)
+		return -http1_refuse(h, 431, "the head is too large");
+	status = parse_request(h, data, (size_t)n, to_proxy);
+	return status == 0 ? n : -status;
 }
 
 static int

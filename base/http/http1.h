@@ -12,8 +12,8 @@
  *	while ((what = http1_body_next(&body, at, left, &used, &piece)) == HTTP1_DATA)
  *		...	// piece: payload without framing
  *
- * The caller enforces the limits: refuse with http1_too_large() when HTTP1_HEAD_MAX bytes hold no
- * whole head.
+ * http1_read_request() is the first two steps in one, with the limits; other callers of
+ * http1_find_end() refuse by themselves when HTTP1_HEAD_MAX bytes hold no whole head.
  */
 #ifndef EDGEWAY_BASE_HTTP_HTTP1_H
 #define EDGEWAY_BASE_HTTP_HTTP1_H
@@ -125,14 +125,15 @@ struct http1_scan { /* all 0 at first, and for each new head */
 };
 ssize_t http1_find_answer_end(const char *data, size_t len, struct http1_scan *s, struct buf *clean,
 	struct http1_str *head);
-/* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
-int http1_too_large(const char *data, size_t len);
-
 /* Parses exactly one head, of the length http1_find_end returned. 0, or the status to refuse with
  * (400, 414, 431, 501, 505). */
 int http1_parse_request(struct http1_head *h, const char *data, size_t len);
 /* The same for a request to a proxy, which may be CONNECT. */
 int http1_parse_proxy_request(struct http1_head *h, const char *data, size_t len);
+/* The head that begins a client's bytes: its length, after it was parsed; 0: read more, with the
+ * same *from; <0: the status to refuse with, negated, and h->why. */
+ssize_t http1_read_request(
+	struct http1_head *h, const char *data, size_t len, size_t *from, bool to_proxy);
 /* 0, or 502. `to_head`: it answers a HEAD request. */
 int http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to_head);
 

@@ -238,26 +238,12 @@ start_request(struct client_conn *v, struct http1_head *h, size_t head_len)
 	client_conn_update(v);
 }
 
-static void
-client_conn_http_incomplete(struct client_conn *v, const char *data, size_t len)
-{
-	if (len >= HTTP1_HEAD_MAX) {
-		unsigned status = (unsigned)http1_too_large(data, len);
-
-		client_conn_http_refuse(v, status,
-			status == 414 ? "the target is too long" : "the head is too large", true);
-		return;
-	}
-	client_conn_update(v);
-}
-
 void
 client_conn_http_input(struct client_conn *v)
 {
 	struct http1_head *h = &v->ingress->head;
 	size_t blank;
 	ssize_t n;
-	int status;
 
 	if (v->door->kind == DOOR_HTTP && !v->talked && client_conn_h2_input(v))
 		return;
@@ -270,21 +256,12 @@ client_conn_http_input(struct client_conn *v)
 			client_conn_update(v);
 		return;
 	}
-	n = http1_find_end(buf_at(&v->in), buf_len(&v->in), &v->scanned);
-	if (n == 0) {
-		client_conn_http_incomplete(v, buf_at(&v->in), buf_len(&v->in));
-		return;
-	}
-	v->scanned = 0;
-	v->talked = true;
-	if (n < 0 || n > HTTP1_HEAD_MAX) {
-		client_conn_http_refuse(v, n < 0 ? 400 : 431,
-			n < 0 ? "malformed head" : "the head is too large", true);
-		return;
-	}
-	status = http1_parse_proxy_request(h, buf_at(&v->in), (size_t)n);
-	if (status != 0)
-		client_conn_http_refuse(v, (unsigned)status, h->why, true);
+	n = http1_read_request(h, buf_at(&v->in), buf_len(&v->in), &v->scanned, true);
+	v->talked |= n != 0;
+	if (n == 0)
+		client_conn_update(v);
+	else if (n < 0)
+		client_conn_http_refuse(v, (unsigned)-n, h->why, true);
 	else
 		start_request(v, h, (size_t)n);
 }

@@ -124,34 +124,6 @@ downstream_refuse(struct downstream *f, int status, const char *line, bool close
 		downstream_next(f, keep);
 }
 
-/* A request that cannot be parsed: what follows it cannot be parsed either. */
-static size_t
-refuse_head(struct downstream *f, int status, const char *why, size_t used)
-{
-	count(&f->worker->counters.bad_request, 1);
-	downstream_refuse(f, status, why, true);
-	return used;
-}
-
-static size_t
-head_incomplete(struct downstream *f, const char *data, size_t len, size_t from)
-{
-	struct worker *w = f->worker;
-	int status;
-
-	if (len >= HTTP1_HEAD_MAX) {
-		status = http1_too_large(data, len);
-		return refuse_head(f, status,
-			status == 414 ? "the target is too long" : "the head is too large", len);
-	}
-	f->scanned = (uint32_t)from;
-	if (f->state == DOWNSTREAM_IDLE) {
-		f->state = DOWNSTREAM_HEAD;
-		expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);
-	}
-	return 0;
-}
-
 /* Returns the bytes of the head; 0 if it is incomplete or not HTTP. */
 static size_t
 take_head(struct downstream *f, const char *data, size_t len)
@@ -159,8 +131,7 @@ take_head(struct downstream *f, const char *data, size_t len)
 	struct worker *w = f->worker;
 	size_t from = f->scanned, blank = from == 0 ? http1_skip_blank(data, len) : 0;
 	enum http1_guess guess = f->not_first ? HTTP1_LOOKS_HTTP : http1_guess(data, len);
-	ssize_t n;
-	int status;
+	ssize_t n = 0;
 
 	if (blank > 0)
 		return blank;
@@ -168,20 +139,21 @@ take_head(struct downstream *f, const char *data, size_t len)
 		relay_open(f);
 		return 0;
 	}
-	if (guess == HTTP1_LOOKS_SHORT)
-		return head_incomplete(f, data, len, 0);
-	n = http1_find_end(data, len, &from);
+	if (guess != HTTP1_LOOKS_SHORT)
+		n = http1_read_request(&w->head, data, len, &from, false);
+	f->scanned = (uint32_t)from;
+	if (n == 0 && f->state == DOWNSTREAM_IDLE) {
+		f->state = DOWNSTREAM_HEAD;
+		expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);
+	}
 	if (n == 0)
-		return head_incomplete(f, data, len, from);
-	f->scanned = 0;
+		return 0;
 	f->not_first = true;
-	if (n < 0)
-		return refuse_head(f, 400, "malformed head", len);
-	if (n > HTTP1_HEAD_MAX)
-		return refuse_head(f, 431, "the head is too large", len);
-	status = http1_parse_request(&w->head, data, (size_t)n);
-	if (status != 0)
-		return refuse_head(f, status, w->head.why, len);
+	if (n < 0) { /* what follows it cannot be parsed either */
+		count(&w->counters.bad_request, 1);
+		downstream_refuse(f, (int)-n, w->head.why, true);
+		return len;
+	}
 	f->state = DOWNSTREAM_EXCHANGE;
 	exchange_start(f, (size_t)n < len);
 	return (size_t)n;
