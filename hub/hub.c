@@ -52,7 +52,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 
 	setup.most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)TUNNELS_MOST);
 	hub->tunnels = tunnels_new(&setup);
-	hub->outward = egress_new(hub->loop);
+	hub->outward = egress_new(&hub->grants);
 	setup.changed = NULL; /* the hub opens no streams in these */
 	setup.claimed = NULL;
 	setup.news = NULL;
@@ -80,7 +80,7 @@ start_web(struct hub *hub, const struct web_options *options, struct err *err)
 		&(struct web_config){
 			.loop = hub->loop,
 			.options = *options,
-			.access = hub->access,
+			.access = hub->grants.access,
 			.guard = hub->guard,
 			.peers = hub->peers,
 			.ask = hub_ask_node,
@@ -132,7 +132,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	uint64_t seed;
 	int rc;
 
-	hub->loop = loop;
+	hub->loop = hub->grants.loop = loop;
 	hub->addresses = addresses_new(loop, NULL, NULL);
 	hub->cluster = cluster_new();
 	hub->fanout = fanout_new();
@@ -170,12 +170,12 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	}
 	hub_note_listeners(hub, ways_in);
 	redirect_commit(hub->redirect);
-	acl_adopt(hub->access, &fresh);
-	quota_adopt(hub->quota, &ways_in->limits);
+	acl_adopt(hub->grants.access, &fresh);
+	quota_adopt(hub->grants.quota, &ways_in->limits);
 	cut = ingress_recheck(hub->ingress) + udp_maps_recheck(hub->udp_maps) +
 		egress_recheck(hub->outward) + web_recheck(hub->web);
-	log_info(
-		"ingress", "rules of access adopted rules=%zu cut=%u", acl_count(hub->access), cut);
+	log_info("ingress", "rules of access adopted rules=%zu cut=%u",
+		acl_count(hub->grants.access), cut);
 	return 0;
 }
 
@@ -310,8 +310,8 @@ hub_stop(struct hub **out)
 	floods_free(&hub->floods);
 	inquiries_free(&hub->neighbour_queries);
 	self_guard_free(&hub->guard);
-	acl_free(&hub->access);
-	quota_free(&hub->quota);
+	acl_free(&hub->grants.access);
+	quota_free(&hub->grants.quota);
 	authority_stop(&hub->authority);
 	manifests_stop(&hub->manifests);
 	node_sites_stop(&hub->sites);

@@ -136,7 +136,7 @@ access_judge(struct hub *hub, const struct caller *c, const char *host, uint16_t
 	routes_for(hub->ways, NULL);
 	if (w->target_text[0][0] != '\0') {
 		access_add_target(&a->target, &w->target);
-		acl_explain(hub->access, c, &w->target, &a->rule);
+		acl_explain(hub->grants.access, c, &w->target, &a->rule);
 	}
 	if (a->status == 0)
 		a->status = routes_judge(hub->ways, c, w);
@@ -166,7 +166,7 @@ hub_access(struct hub *hub, const char *from, const char *to, struct buf *out, s
 	} else {
 		ways.target.kind = TARGET_WEB;
 		access_add_target(&a.target, &ways.target);
-		a.allowed = acl_explain(hub->access, &caller, &ways.target, &a.rule);
+		a.allowed = acl_explain(hub->grants.access, &caller, &ways.target, &a.rule);
 	}
 	buf_adds(out, "{\"from\":");
 	json_add_text(out, from);

@@ -149,6 +149,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.loop = hub->loop,
 		.port = port,
 		.tunnels = hub->tunnels,
+		.grants = &hub->grants,
 		.changed = on_changed,
 		.wanted = is_node,
 		.joined = each_joined,

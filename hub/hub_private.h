@@ -76,9 +76,8 @@ struct hub {
 	void (*drained)(void *arg);
 	void *drained_arg;
 	struct neighbour_queries *neighbour_queries; /* owns the answers of neighbours */
-	struct acl *access;
+	struct grants grants; /* the rules and the accounts */
 	struct self_guard *guard;
-	struct quota *quota;
 	struct preauth *preauth; /* of all listeners except the page's */
 	struct routes_finder *ways;
 	struct local_dial *cloud;

@@ -138,10 +138,10 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	udp_maps_metrics(hub->udp_maps, m);
 	naming_metrics(hub->naming, m);
 	web_metrics(hub->web, m);
-	quota_metrics(hub->quota, m);
+	quota_metrics(hub->grants.quota, m);
 	metric_gauge(m, "edgeway_ingress_access_rules",
 		"Rules of access in force; 0: programs of this host alone.", NULL,
-		(double)acl_count(hub->access));
+		(double)acl_count(hub->grants.access));
 	connector_metrics(hub->reach, m);
 }
 
@@ -318,7 +318,7 @@ hub_state(const struct hub *hub, struct buf *out)
 	buf_adds(out, ",\"udpFlows\":");
 	udp_maps_flows(hub->udp_maps, out);
 	buf_adds(out, ",\"accounts\":");
-	quota_state(hub->quota, out);
+	quota_state(hub->grants.quota, out);
 	buf_adds(out, ",\"naming\":");
 	naming_state(hub->naming, out);
 	buf_adds(out, ",\"web\":");

@@ -221,7 +221,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.refuses = hub_node_refuses,
 		.arg = hub,
 	};
-	int rc = acl_new(config->access, &hub->access, err);
+	int rc = acl_new(config->access, &hub->grants.access, err);
 
 	if (rc < 0)
 		return rc;
@@ -229,7 +229,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.loop = hub->loop,
 		.addresses = hub->addresses,
 		.cluster = hub->cluster,
-		.access = hub->access,
+		.access = hub->grants.access,
 		.tunnels = hub->tunnels,
 		.sites_only = hub->kubernetes != NULL,
 		.tunnelled = hub_ways_tunnelled,
@@ -238,16 +238,16 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 	});
 	hub->guard = self_guard_new(&(struct self_guard_config){
 		.addresses = hub->addresses,
-		.access = hub->access,
+		.access = hub->grants.access,
 		.named = is_named,
 		.replica = is_replica,
 		.arg = hub,
 	});
 	hub_note_listeners(hub, config);
 	ways.neighbours = inquiries_neighbours(hub->neighbour_queries);
-	ways.access = hub->access;
+	ways.access = hub->grants.access;
 	ways.guard = hub->guard;
-	hub->quota = quota_new(&config->limits);
+	hub->grants.quota = quota_new(&config->limits);
 	hub->ways = routes_new(&ways);
 	hub->cloud = local_dial_new(hub->loop, hub->guard);
 	hub->reach = connector_new(&(struct connector_config){
@@ -258,15 +258,13 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.peers = hub->peers,
 		.neighbours = ways.neighbours,
 	});
-	peers_use_quota(hub->peers, hub->quota);
-	egress_use(hub->outward, hub->reach, hub->access, hub->quota);
+	egress_use(hub->outward, hub->reach);
 	hub->ingress = ingress_new(&(struct ingress_config){
 		.preauth = hub->preauth,
 		.loop = hub->loop,
 		.reach = hub->reach,
-		.access = hub->access,
+		.grants = &hub->grants,
 		.guard = hub->guard,
-		.quota = hub->quota,
 		.spans = config->spans,
 		.known_as = is_known_as,
 		.arg = hub,
@@ -274,9 +272,8 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 	hub->udp_maps = udp_maps_new(&(struct udp_maps_config){
 		.loop = hub->loop,
 		.reach = hub->reach,
-		.access = hub->access,
+		.grants = &hub->grants,
 		.guard = hub->guard,
-		.quota = hub->quota,
 		.idle_ms = config->udp_idle_ms,
 		.flows = config->udp_flows,
 	});

@@ -52,6 +52,7 @@ hub_libhub_a_SOURCES = \
 	hub/identity/own_service.c hub/identity/own_service.h \
 	hub/sync/pending.c hub/sync/pending.h \
 	hub/port/questions.c hub/port/questions.h \
+	hub/port/grant.c hub/port/grant.h \
 	hub/port/quota.c hub/port/quota.h \
 	hub/routing/connector.c hub/routing/connector.h \
 	hub/ingress/redirect.c hub/ingress/redirect.h hub/ingress/redirect_private.h hub/ingress/redirect_rules.c hub/ingress/redirect_tell.c \
@@ -73,7 +74,7 @@ hub_libhub_a_SOURCES = \
 	hub/replicas/tunnels.c hub/replicas/tunnels.h hub/replicas/tunnels_private.h hub/replicas/tunnels_lost.c hub/replicas/tunnels_tell.c \
 	hub/sync/unserved.c hub/sync/unserved.h \
 	hub/ingress/udp_flow.c hub/ingress/udp_maps.c hub/ingress/udp_maps.h hub/ingress/udp_maps_private.h \
-	hub/ingress/client_conn.c hub/ingress/client_conn.h hub/ingress/client_conn_exchange.c hub/ingress/client_conn_h2.c hub/ingress/client_conn_http.c hub/ingress/client_conn_tls.c hub/ingress/client_conn_trace.c hub/ingress/client_conn_where.c \
+	hub/ingress/client_conn.c hub/ingress/client_conn.h hub/ingress/client_conn_exchange.c hub/ingress/client_conn_h2.c hub/ingress/client_conn_http.c hub/ingress/client_conn_tls.c hub/ingress/client_conn_trace.c \
 	hub/routing/routes.c hub/routing/routes.h hub/routing/routes_beside.c hub/routing/routes_callers.c hub/routing/routes_judge.c hub/routing/routes_private.h \
 	hub/page/web.c hub/page/web.h hub/page/web_attention.c hub/page/web_conn.c hub/page/web_live.c hub/page/web_private.h \
 	hub/page/web_dead.c hub/page/web_dead.h \
@@ -132,6 +133,7 @@ HUB_TESTS = \
 	tests/unit/hub/sync/nodes_test \
 	tests/unit/hub/port/alpn_mux_test \
 	tests/unit/hub/port/questions_test \
+	tests/unit/hub/port/grant_test \
 	tests/unit/hub/port/quota_test \
 	tests/unit/hub/kube/kube_events_test \
 	tests/unit/hub/kube/reflector_test \
@@ -204,6 +206,8 @@ tests_unit_hub_identity_share_test_SOURCES = tests/unit/hub/identity/share_test.
 tests_unit_hub_identity_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_questions_test_SOURCES = tests/unit/hub/port/questions_test.c
 tests_unit_hub_port_questions_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_grant_test_SOURCES = tests/unit/hub/port/grant_test.c
+tests_unit_hub_port_grant_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_quota_test_SOURCES = tests/unit/hub/port/quota_test.c
 tests_unit_hub_port_quota_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_json_stream_test_SOURCES = tests/unit/hub/kube/json_stream_test.c

@@ -12,39 +12,32 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/core/log.h"
-
-enum {
-	TARGET_TEXT_MAX = 640, /* a node, namespace and name, or a host and what is dialled there */
-	AUDIT_EMPTY_PER_MINUTE = 60,
-};
-
 static void on_ready(void *arg, int fd, unsigned events);
 
 void
 client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
 	const char *end)
 {
-	char caller[ACCESS_NAME_MAX + 8], target[TARGET_TEXT_MAX], why[CALLER_REASON_MAX];
+	static struct log_limit empty; /* connections without a request would fill the log */
+	char caller[ACCESS_NAME_MAX + 8];
 	struct ingress *in = v->ingress;
-	auto_buf struct buf line = {.limit = BUF_UNLIMITED};
 
 	in->bytes_to_edge += to_edge;
 	in->bytes_from_edge += from_edge;
 	if (status != 200)
 		in->refused++;
-	buf_printf(&line,
-		"door=%s caller=%s target=\"%s\" status=%u sent=%llu received=%llu ms=%llu "
-		"end=\"%s\"",
-		v->door->name, caller_text(&v->caller, caller),
-		log_clean(target, sizeof target, v->target != NULL ? v->target : ""), status,
-		(unsigned long long)to_edge, (unsigned long long)from_edge,
-		(unsigned long long)(loop_now_ms(in->config.loop) - v->started_ms),
-		log_clean(why, sizeof why, end));
-	if (v->target != NULL)
-		log_info("audit", "%s", buf_str(&line));
-	else /* connections without a request would fill the log */
-		log_limited(LOG_LEVEL_INFO, AUDIT_EMPTY_PER_MINUTE, "audit", "%s", buf_str(&line));
+	grant_audit(in->config.grants,
+		&(struct audit){
+			.door = v->door->name,
+			.caller = caller_text(&v->caller, caller),
+			.target = v->target,
+			.status = status,
+			.sent = to_edge,
+			.received = from_edge,
+			.since_ms = v->started_ms,
+			.end = end,
+			.limit = v->target == NULL ? &empty : NULL,
+		});
 	if (v->span != NULL)
 		client_conn_trace_end(
 			v, &(struct client_conn_end){status, to_edge, from_edge, end});
@@ -99,8 +92,7 @@ client_conn_end(struct client_conn *v, bool reset)
 	TAILQ_REMOVE(&v->ingress->visits, v, entry);
 	preauth_leave(&v->place);
 	v->ingress->n_visits--;
-	client_conn_forget_target(v);
-	client_conn_settle(v);
+	grant_end(&v->grant);
 	free(v->sni);
 	free(v->target);
 	free(v);
@@ -149,8 +141,7 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 		.stream = stream,
 		.ended = on_relay_ended,
 		.arg = v,
-		.rates = {v->caller_account != NULL ? quota_rate(v->caller_account) : NULL,
-			v->node_account != NULL ? quota_rate(v->node_account) : NULL},
+		.rates = {grant_rate(&v->grant, QUOTA_CALLER), grant_rate(&v->grant, QUOTA_NODE)},
 	};
 	int fd;
 
@@ -252,23 +243,14 @@ client_conn_greet(struct client_conn *v, struct stream *stream)
 }
 
 static void
-on_reached(void *arg, const struct connector_answer *given)
+on_reached(void *arg, struct connector_answer *answer)
 {
-	struct connector_answer checked = *given, *answer = &checked;
 	struct client_conn *v = arg;
 
 	v->reaching = NULL;
 	v->fed += answer->sent;
 	buf_consume(&v->in, answer->sent);
-	if (answer->status == 200 && !client_conn_let_in(v, answer->where)) {
-		stream_close(&checked.stream, STREAM_CANCELLED);
-		checked.status = 403;
-		checked.reason = "the rules of access have changed";
-	} else if (answer->status == 200 && !client_conn_account_node(v, answer->via)) {
-		stream_close(&checked.stream, STREAM_CANCELLED);
-		checked.status = 429;
-		checked.reason = "the node has as many streams as it may";
-	}
+	connector_grant(answer, &v->grant, &v->caller);
 	free(v->target);
 	v->target = xstrdup(answer->target);
 	if (v->span != NULL)
@@ -306,7 +288,7 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 		.port = port,
 		.dest = dest,
 		.hops = v->passes,
-		.full = client_conn_account(v) ? NULL : "this caller has as many streams as it may",
+		.full = grant_take(&v->grant, v->ingress->config.grants, &v->caller),
 		.first = speaks_first(v) && v->door->onward == NULL ? &v->in : NULL,
 	};
 
@@ -329,7 +311,7 @@ client_conn_linger(struct client_conn *v)
 {
 	v->state = CLIENT_CONN_LINGER;
 	buf_fini(&v->in); /* a full buffer would leave no room to read the input that is dropped */
-	client_conn_settle(v);
+	grant_end(&v->grant);
 	timer_start(v->timer, CLIENT_CONN_IDLE_MS, 0);
 	client_conn_update(v);
 }

@@ -13,7 +13,6 @@
 #include "hub/ingress/ingress.h"
 #include "hub/ingress/tls_bridge.h"
 #include "hub/port/listen.h"
-#include "hub/port/quota.h"
 
 enum {
 	/* more than a request's header section, less than a stream takes at once */
@@ -86,10 +85,7 @@ struct client_conn {
 	struct leg *near, *far; /* TLS bridges to the client and to the target; NULL: none */
 	char *target; /* for the audit */
 	struct preauth_conn place; /* until a rule has admitted it */
-	struct account *caller_account, *node_account; /* while a request is open */
-	bool let_in; /* the rules have opened `where`, whose texts follow */
-	struct acl_target where;
-	char *where_text[2];
+	struct grant grant; /* while a request is open */
 	uint64_t started_ms;
 	uint64_t fed; /* bytes written to the stream before the relay began */
 	struct trace_span *span; /* NULL: not recorded */
@@ -134,20 +130,6 @@ void client_conn_reach(struct client_conn *v, const char *host, uint16_t port, c
 /* Writes the audit line. */
 void client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
 	const char *end);
-
-/* --- client_conn_where.c -------------------------------------------------------------------- */
-/* Opens the caller's account for a request. False: it has reached its limit of streams. */
-bool client_conn_account(struct client_conn *v);
-/* The same for the node that the stream goes through; "": none. */
-bool client_conn_account_node(struct client_conn *v, const char *node);
-/* No request is open any more: gives the accounts back. */
-void client_conn_settle(struct client_conn *v);
-/* How many bytes may pass now. */
-size_t client_conn_allowed(struct client_conn *v);
-void client_conn_spend(struct client_conn *v, size_t n);
-/* True if the present rules open this to the caller. It is kept for ingress_recheck. */
-bool client_conn_let_in(struct client_conn *v, const struct acl_target *where);
-void client_conn_forget_target(struct client_conn *v);
 
 /* --- client_conn_trace.c -------------------------------------------------------------------- */
 struct client_conn_end { /* as in the audit */

@@ -231,7 +231,7 @@ flush_request(struct exchange *x)
 static bool
 may_go(struct client_conn *v)
 {
-	if (client_conn_allowed(v) > 0)
+	if (grant_room(&v->grant) > 0)
 		return true;
 	if (!timer_active(v->timer))
 		timer_start(v->timer, RATE_WAIT_MS, 0);
@@ -258,7 +258,7 @@ pump_request(struct client_conn *v)
 		}
 		if (got == HTTP1_DATA) {
 			x->sent += piece.len;
-			client_conn_spend(v, piece.len);
+			grant_spend(&v->grant, piece.len);
 		}
 		buf_consume(&v->in, used);
 	}
@@ -283,8 +283,7 @@ client_conn_exchange_finish(struct client_conn *v)
 	client_conn_audit(v, 200, x->sent, x->received, "done");
 	bid_farewell(v->ingress->config.loop, take_ptr(&x->stream));
 	exchange_free(v);
-	client_conn_forget_target(v);
-	client_conn_settle(v);
+	grant_end(&v->grant);
 	if (!keep) {
 		client_conn_linger(v);
 		return;
@@ -372,7 +371,7 @@ take_body(struct client_conn *v, const char *data, size_t len)
 	}
 	if (got == HTTP1_DATA) {
 		x->received += piece.len;
-		client_conn_spend(v, piece.len);
+		grant_spend(&v->grant, piece.len);
 	}
 	stream_consume(x->stream, used);
 	if (!http1_body_done(&x->http.down))

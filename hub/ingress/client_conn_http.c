@@ -35,7 +35,7 @@ client_conn_http_refuse(struct client_conn *v, unsigned status, const char *line
 
 	client_conn_audit(v, status, 0, 0, line);
 	exchange_free(v);
-	client_conn_settle(v);
+	grant_end(&v->grant);
 	if (n > 0)
 		buf_add(&v->out, text, (size_t)n);
 	if (close || v->eof) {
@@ -180,7 +180,7 @@ read_token(struct client_conn *v, struct http1_head *h)
 		return true;
 	if (s.len < 8 || strncasecmp(s.at, "bearer ", 7) != 0)
 		return false;
-	name = acl_token(v->ingress->config.access, s.at + 7, s.len - 7);
+	name = acl_token(v->ingress->config.grants->access, s.at + 7, s.len - 7);
 	if (name == NULL)
 		return false;
 	snprintf(v->caller.token, sizeof v->caller.token, "%s", name);

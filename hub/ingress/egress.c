@@ -24,9 +24,8 @@ struct trip {
 	unsigned n_relays;
 	struct dgram_couple *couple; /* for datagrams, in place of the relays */
 	bool udp;
-	struct account *share, *caller_account, *node_account; /* NULL: none */
-	struct acl_target where; /* the target that the rules have opened; its texts follow */
-	char *where_text[2];
+	struct account *share; /* of MOST */
+	struct grant grant;
 	uint64_t since_ms;
 	char node[MESH_NODE_MAX + 1];
 	char target[2 * MESH_NODE_MAX + 64];
@@ -34,9 +33,8 @@ struct trip {
 
 struct egress {
 	struct loop *loop;
+	const struct grants *grants;
 	struct connector *reach;
-	const struct acl *access;
-	struct quota *quota;
 	struct quota *shares; /* each node's share of MOST */
 	LIST_HEAD(, trip) trips;
 	unsigned n_trips;
@@ -48,28 +46,27 @@ struct egress {
 static void
 egress_tell(const struct trip *t, unsigned status, const char *end)
 {
-	char target[sizeof t->target], why[CALLER_REASON_MAX];
+	char caller[sizeof t->node + 5];
 
-	log_info("audit",
-		"door=outward%s caller=node:%s target=\"%s\" status=%u sent=%llu received=%llu "
-		"ms=%llu "
-		"end=\"%s\"",
-		t->udp ? ".udp" : "", t->node, log_clean(target, sizeof target, t->target), status,
-		(unsigned long long)t->report.to_socket, (unsigned long long)t->report.to_stream,
-		(unsigned long long)(loop_now_ms(t->of->loop) - t->since_ms),
-		log_clean(why, sizeof why, end));
+	snprintf(caller, sizeof caller, "node:%s", t->node);
+	grant_audit(t->of->grants,
+		&(struct audit){
+			.door = t->udp ? "outward.udp" : "outward",
+			.caller = caller,
+			.target = t->target,
+			.status = status,
+			.sent = t->report.to_socket,
+			.received = t->report.to_stream,
+			.since_ms = t->since_ms,
+			.end = end,
+		});
 }
 
 static void
 egress_forget(struct trip *t)
 {
-	uint64_t now = loop_now_ms(t->of->loop);
-
-	quota_give(&t->share, now);
-	quota_give(&t->caller_account, now);
-	quota_give(&t->node_account, now);
-	free(t->where_text[0]);
-	free(t->where_text[1]);
+	quota_give(&t->share, loop_now_ms(t->of->loop));
+	grant_end(&t->grant);
 	free(t);
 }
 
@@ -122,8 +119,6 @@ on_couple_ended(void *arg, const struct dgram_couple_report *report)
 	trip_free(t);
 }
 
-static const char rules_changed[] = "the rules of access have changed";
-
 /* --- requests ------------------------------------------------------------------------------- */
 
 static void
@@ -146,18 +141,12 @@ on_fading(void *arg)
 		stream_fade(near, far != NULL && stream_is_doubted(far));
 }
 
-static struct rate *
-rate_of(struct account *a)
-{
-	return a != NULL ? quota_rate(a) : NULL;
-}
-
 static void
 egress_couple(struct trip *t, struct stream *far)
 {
 	struct dgram_couple_setup setup = {
 		.loop = t->of->loop,
-		.rates = {rate_of(t->caller_account), rate_of(t->node_account)},
+		.rates = {grant_rate(&t->grant, QUOTA_CALLER), grant_rate(&t->grant, QUOTA_NODE)},
 		.ended = on_couple_ended,
 		.arg = t,
 	};
@@ -176,7 +165,7 @@ egress_join(struct trip *t, struct stream *far)
 		.loop = t->of->loop,
 		.ended = on_near_ended,
 		.arg = t,
-		.rates = {rate_of(t->caller_account), rate_of(t->node_account)},
+		.rates = {grant_rate(&t->grant, QUOTA_CALLER), grant_rate(&t->grant, QUOTA_NODE)},
 	};
 	struct relay_setup far_setup = {
 		.loop = t->of->loop, .stream = far, .ended = on_far_ended, .arg = t};
@@ -198,61 +187,23 @@ egress_join(struct trip *t, struct stream *far)
 	t->relays[1] = relay_join(&far_setup, fds[1]);
 }
 
-static bool
-egress_opens(const struct trip *t, const struct acl_target *where)
+static void
+on_reached(void *arg, struct connector_answer *answer)
 {
+	struct trip *t = arg;
 	struct caller caller;
 
 	caller_node(&caller, t->node);
-	return acl_check(t->of->access, &caller, where);
-}
-
-/* True if the present rules open the target. It is kept for egress_recheck. */
-static bool
-let_in(struct trip *t, const struct acl_target *where)
-{
-	if (!egress_opens(t, where))
-		return false;
-	t->where = *where;
-	t->where_text[0] = xstrdup(where->node); /* the same text as ns and host, routes.h */
-	t->where_text[1] = xstrdup(where->name);
-	t->where.node = t->where.ns = t->where.host = t->where_text[0];
-	t->where.name = t->where_text[1];
-	return true;
-}
-
-/* False: the node that carries it has reached its limit of streams. */
-static bool
-account_via(struct trip *t, const char *via)
-{
-	if (*via == '\0')
-		return true;
-	t->node_account = quota_take(t->of->quota, QUOTA_NODE, via, loop_now_ms(t->of->loop));
-	return t->node_account != NULL;
-}
-
-static void
-on_reached(void *arg, const struct connector_answer *answer)
-{
-	struct stream *far = answer->stream;
-	struct trip *t = arg;
-
+	connector_grant(answer, &t->grant, &caller);
 	t->reaching = NULL;
 	snprintf(t->target, sizeof t->target, "%s", answer->target);
-	if (answer->status != 200) {
+	t->of->limited += answer->status == 429;
+	if (answer->status != 200)
 		egress_refuse(t, answer->status, answer->reason);
-	} else if (!let_in(t, answer->where)) {
-		stream_close(&far, STREAM_CANCELLED);
-		egress_refuse(t, 403, rules_changed);
-	} else if (!account_via(t, answer->via)) {
-		stream_close(&far, STREAM_CANCELLED);
-		t->of->limited++;
-		egress_refuse(t, 429, "the endpoint's node has as many streams as it may");
-	} else if (t->udp) {
-		egress_couple(t, far);
-	} else {
-		egress_join(t, far);
-	}
+	else if (t->udp)
+		egress_couple(t, answer->stream);
+	else
+		egress_join(t, answer->stream);
 }
 
 static void
@@ -294,19 +245,18 @@ egress_field(const struct stream_request *r, const char *name)
 static const char *
 egress_account(struct trip *t, const struct caller *caller)
 {
-	char name[ACCESS_NAME_MAX + 8];
 	struct egress *o = t->of;
+	const char *why;
 
-	if ((t->share = quota_take(o->shares, QUOTA_CALLER, t->node, t->since_ms)) != NULL &&
-		(t->caller_account = quota_take(
-			 o->quota, QUOTA_CALLER, caller_name(caller, name), t->since_ms)) != NULL)
-		return NULL;
-	o->limited++;
-	log_limited(LOG_LEVEL_WARN, 6, "hub",
-		"a node has as many connections through the hub as it may: %d, or "
-		"ingress.limits.callerStreams node=%s",
-		OF_A_NODE, t->node);
-	return "this node has as many connections through the hub as it may";
+	t->share = quota_take(o->shares, QUOTA_CALLER, t->node, t->since_ms);
+	if (t->share == NULL)
+		log_limited(LOG_LEVEL_WARN, 6, "hub",
+			"a node has as many connections through the hub as it may: %d node=%s",
+			OF_A_NODE, t->node);
+	why = t->share != NULL ? grant_take(&t->grant, o->grants, caller)
+			       : "this node has as many connections through the hub as it may";
+	o->limited += why != NULL;
+	return why;
 }
 
 unsigned
@@ -351,11 +301,12 @@ egress_opened(void *arg, const char *node, struct stream *st, const struct strea
 /* --- life ----------------------------------------------------------------------------------- */
 
 struct egress *
-egress_new(struct loop *loop)
+egress_new(const struct grants *grants)
 {
 	struct egress *o = xcalloc(1, sizeof *o);
 
-	o->loop = loop;
+	o->loop = grants->loop;
+	o->grants = grants;
 	o->shares =
 		quota_new(&(struct quota_limits){.of = {[QUOTA_CALLER] = {.streams = OF_A_NODE}}});
 	LIST_INIT(&o->trips);
@@ -376,32 +327,29 @@ egress_free(struct egress **out)
 }
 
 void
-egress_use(struct egress *o, struct connector *reach, const struct acl *access, struct quota *quota)
+egress_use(struct egress *o, struct connector *reach)
 {
 	o->reach = reach;
-	o->access = access;
-	o->quota = quota;
 }
 
 unsigned
 egress_recheck(struct egress *o)
 {
+	struct caller caller;
 	struct trip *t;
 	unsigned cut = 0;
 
 	LIST_FOREACH(t, &o->trips, link) {
-		bool dialled = t->relays[0] != NULL || t->couple != NULL;
-
-		/* the others are checked when their answer comes */
-		if (!dialled || egress_opens(t, &t->where))
+		caller_node(&caller, t->node);
+		if (!grant_revoked(&t->grant, &caller))
 			continue;
 		cut++;
 		if (t->couple != NULL) {
-			dgram_couple_break(t->couple, rules_changed);
+			dgram_couple_break(t->couple, grant_rules_changed);
 			continue;
 		}
-		relay_break(t->relays[0], rules_changed);
-		relay_break(t->relays[1], rules_changed);
+		relay_break(t->relays[0], grant_rules_changed);
+		relay_break(t->relays[1], grant_rules_changed);
 	}
 	return cut;
 }

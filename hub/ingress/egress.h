@@ -10,17 +10,16 @@
 #ifndef EDGEWAY_HUB_INGRESS_EGRESS_H
 #define EDGEWAY_HUB_INGRESS_EGRESS_H
 
-#include "hub/port/quota.h"
+#include "hub/port/grant.h"
 #include "hub/routing/connector.h"
 
 struct egress;
 
-struct egress *egress_new(struct loop *loop);
+struct egress *egress_new(const struct grants *grants);
 /* Resets what is open. */
 void egress_free(struct egress **o);
-/* All requests are refused before this call. All three outlive the egress. */
-void egress_use(
-	struct egress *o, struct connector *reach, const struct acl *access, struct quota *quota);
+/* All requests are refused before this call. It outlives the egress. */
+void egress_use(struct egress *o, struct connector *reach);
 /* Cuts streams that the present rules would not open; returns how many. */
 unsigned egress_recheck(struct egress *o);
 /* request: :authority is the endpoint, with the fields edgeway-service and edgeway-node. */

@@ -229,6 +229,22 @@ metrics_of_doors(const struct ingress *i, struct metrics *m)
 	}
 }
 
+unsigned
+ingress_recheck(struct ingress *i)
+{
+	struct client_conn *v, *next;
+	unsigned cut = 0;
+
+	for (v = TAILQ_FIRST(&i->visits); v != NULL; v = next) {
+		next = TAILQ_NEXT(v, entry);
+		if (!grant_revoked(&v->grant, &v->caller))
+			continue;
+		cut++;
+		client_conn_break(v, grant_rules_changed);
+	}
+	return cut;
+}
+
 void
 ingress_count(const struct ingress *i, uint64_t *requests, uint64_t *refused)
 {

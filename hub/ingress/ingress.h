@@ -45,10 +45,9 @@ struct ingress;
 
 struct ingress_config {
 	struct loop *loop;
-	struct connector *reach; /* outlives it, as do access and quota */
-	const struct acl *access;
-	struct self_guard *guard; /* outlives it */
-	struct quota *quota;
+	struct connector *reach; /* these three outlive it */
+	const struct grants *grants;
+	struct self_guard *guard;
 	/* limits callers that no rule has admitted yet; outlives it; NULL: no limit */
 	struct preauth *preauth;
 	struct span_source *spans; /* for client connections; NULL: none */

@@ -82,10 +82,10 @@ udp_maps_recheck(struct udp_maps *maps)
 	TAILQ_FOREACH(m, &maps->list, entry)
 		for (f = udp_door_next(m->door, NULL); f != NULL; f = next) {
 			next = udp_door_next(m->door, f);
-			if (f->stream == NULL || udp_flow_allowed(f))
+			if (f->stream == NULL || !udp_flow_revoked(f))
 				continue;
 			cut++;
-			udp_flow_end(f, "the rules of access have changed");
+			udp_flow_end(f, grant_rules_changed);
 		}
 	return cut;
 }

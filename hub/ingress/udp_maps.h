@@ -3,23 +3,22 @@
  * map. Each flow's stream leads to the map's target, which is resolved, checked and opened as for a
  * TCP map (hub/routing/connector.h). On the hub's loop.
  *
- *	maps = udp_maps_new(&(struct udp_maps_config){.loop = loop, .reach = reach, .access = access, .quota = quota});
+ *	maps = udp_maps_new(&(struct udp_maps_config){.loop = loop, .reach = reach, .grants = grants});
  *	rc = udp_maps_open(maps, &(struct udp_map_setup){.listen = addr, .host = "edge-1", .port = 53}, &err);
  */
 #ifndef EDGEWAY_HUB_INGRESS_UDP_MAPS_H
 #define EDGEWAY_HUB_INGRESS_UDP_MAPS_H
 
-#include "hub/port/quota.h"
+#include "hub/port/grant.h"
 #include "hub/routing/connector.h"
 
 struct udp_maps;
 
 struct udp_maps_config {
 	struct loop *loop;
-	struct connector *reach; /* these four outlive it */
-	const struct acl *access;
+	struct connector *reach; /* these three outlive it */
+	const struct grants *grants;
 	struct self_guard *guard;
-	struct quota *quota;
 	uint64_t idle_ms; /* 0: UDP_IDLE_MS */
 	unsigned flows; /* per map; 0: UDP_FLOWS */
 };

@@ -25,17 +25,15 @@ struct udp_trip { /* a flow's `own` while it is being connected or open */
 	struct udp_flow *flow;
 	struct udp_map *map;
 	struct connect_op *reaching; /* until it is connected */
-	struct account *caller_account, *node_account;
-	struct acl_target where; /* the target that the rules have opened; its texts follow */
-	char *where_text[2];
+	struct grant grant;
 	char *target; /* for the audit */
 };
 
 /* --- udp_flow.c ----------------------------------------------------------------------------- */
 /* arg of the door: struct udp_map. */
 extern const struct udp_door_events udp_map_events;
-/* True if the present rules open it. For an open flow. */
-bool udp_flow_allowed(const struct udp_flow *f);
+/* True, once, if the present rules would not open it. For an open flow. */
+bool udp_flow_revoked(const struct udp_flow *f);
 const char *udp_flow_caller(const struct udp_flow *f, char to[ACCESS_NAME_MAX + 8]);
 
 #endif

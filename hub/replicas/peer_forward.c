@@ -1,11 +1,8 @@
 #include "hub/replicas/peers_private.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/core/log.h"
-#include "hub/port/acl.h"
 #include "hub/port/route.h"
 
 enum { TRIPS_MOST = 16384 };
@@ -16,7 +13,7 @@ struct trip {
 	struct peers *of;
 	struct stream *near, *far; /* the replica's and the node's, until they are joined */
 	struct stream_join *couple;
-	struct account *account; /* the node's; NULL: no limits */
+	struct grant grant; /* the node's account alone */
 	uint64_t since_ms;
 	char *by, *caller, *node, *target;
 };
@@ -40,8 +37,7 @@ trip_free(struct trip *t)
 	stream_join_free(&t->couple);
 	stream_close(&t->near, STREAM_CANCELLED);
 	stream_close(&t->far, STREAM_CANCELLED);
-	if (t->account != NULL)
-		quota_give(&t->account, loop_now_ms(p->config.loop));
+	grant_end(&t->grant);
 	free(t->by);
 	free(t->caller);
 	free(t->node);
@@ -55,17 +51,18 @@ static void
 peer_forward_tell(const struct trip *t, unsigned status, const struct stream_join_report *report,
 	const char *end)
 {
-	char caller[ACCESS_NAME_MAX + 8], target[CALLER_HOST_MAX + 8], why[CALLER_REASON_MAX];
-
-	log_info("audit",
-		"door=peer peer=%s caller=\"%s\" target=\"%s via %s\" status=%u sent=%llu "
-		"received=%llu ms=%llu end=\"%s\"",
-		t->by, log_clean(caller, sizeof caller, t->caller),
-		log_clean(target, sizeof target, t->target), t->node, status,
-		(unsigned long long)(report != NULL ? report->bytes[0] : 0),
-		(unsigned long long)(report != NULL ? report->bytes[1] : 0),
-		(unsigned long long)(loop_now_ms(t->of->config.loop) - t->since_ms),
-		log_clean(why, sizeof why, end));
+	grant_audit(t->of->config.grants,
+		&(struct audit){
+			.door = "peer",
+			.peer = t->by,
+			.caller = t->caller,
+			.target = t->target,
+			.status = status,
+			.sent = report != NULL ? report->bytes[0] : 0,
+			.received = report != NULL ? report->bytes[1] : 0,
+			.since_ms = t->since_ms,
+			.end = end,
+		});
 }
 
 static void
@@ -129,7 +126,7 @@ on_far_answered(void *arg, unsigned status, const char *reason)
 	t->couple = stream_join_new(&(struct stream_join_setup){
 		.loop = t->of->config.loop,
 		.streams = {take_ptr(&t->near), take_ptr(&t->far)},
-		.rate = t->account != NULL ? quota_rate(t->account) : NULL,
+		.rate = grant_rate(&t->grant, QUOTA_NODE),
 		.ended = on_couple_ended,
 		.arg = t,
 	});
@@ -206,17 +203,6 @@ open_far(struct trip *t, const struct stream_request *request)
 	return tunnels_open(t->of->config.tunnels, t->node, &on, &far_events, t, &t->far);
 }
 
-static bool
-take_account(struct trip *t)
-{
-	struct peers *p = t->of;
-
-	if (p->quota == NULL)
-		return true;
-	t->account = quota_take(p->quota, QUOTA_NODE, t->node, t->since_ms);
-	return t->account != NULL;
-}
-
 static struct trip *
 trip_new(struct guest *g, struct stream *st, const struct stream_request *request)
 {
@@ -228,7 +214,7 @@ trip_new(struct guest *g, struct stream *st, const struct stream_request *reques
 	t->by = xstrdup(g->name[0] != '\0' ? g->name : g->address);
 	t->caller = xstrdup(peer_field(request, "edgeway-caller"));
 	t->node = xstrdup(peer_field(request, "edgeway-node"));
-	t->target = xstrdup(request->authority);
+	t->target = xasprintf("%.260s via %s", request->authority, t->node);
 	t->near = st;
 	LIST_INSERT_HEAD(&p->trips, t, link);
 	p->n_trips++;
@@ -288,11 +274,12 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 	if (p->n_trips >= TRIPS_MOST)
 		return 503;
 	t = trip_new(g, st, request);
-	if (!take_account(t)) {
-		peer_forward_refuse(t, 429, "the node has as many streams as it may");
+	*reason = grant_node(&t->grant, p->config.grants, t->node);
+	if (*reason != NULL) {
+		peer_forward_refuse(t, 429, *reason);
 		return 0;
 	}
-	*reason = p->config.refuses(p->config.arg, t->node, t->target);
+	*reason = p->config.refuses(p->config.arg, t->node, request->authority);
 	if (*reason != NULL) {
 		peer_forward_refuse(t, 403, *reason);
 		return 0;

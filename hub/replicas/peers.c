@@ -182,12 +182,6 @@ peers_any(const struct peers *p)
 	return p->names != NULL;
 }
 
-void
-peers_use_quota(struct peers *p, struct quota *quota)
-{
-	p->quota = quota;
-}
-
 bool
 peers_settled(const struct peers *p)
 {

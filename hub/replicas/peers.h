@@ -25,9 +25,9 @@
 
 #include "base/core/metric.h"
 #include "base/tls/pki.h"
+#include "hub/port/grant.h"
 #include "hub/port/peer_proto.h"
 #include "hub/port/questions.h"
-#include "hub/port/quota.h"
 #include "hub/replicas/tunnel_directory.h"
 #include "hub/replicas/tunnels.h"
 
@@ -48,6 +48,7 @@ struct peers_config {
 	struct loop *loop;
 	uint16_t port; /* of other replicas without a port, and our own */
 	struct tunnels *tunnels; /* outlives it */
+	const struct grants *grants;
 	struct preauth *preauth; /* limits handshakes; outlives it; NULL: no limit */
 	/* Other replicas reach the node differently than before, or no more; NULL: this is so for
 	 * many nodes. */
@@ -89,8 +90,6 @@ bool peers_any(const struct peers *p);
 /* Server and client context, borrowed until the next call. Existing connections go on; connections
  * that replace them use these. */
 void peers_use(struct peers *p, struct ssl_ctx_st *server, struct ssl_ctx_st *client);
-/* Streams that other replicas ask for count towards the node's limits; outlives it. */
-void peers_use_quota(struct peers *p, struct quota *quota);
 /* fd: accepted, nothing read yet; peers_adopt takes it over. */
 void peers_adopt(struct peers *p, int fd);
 /* Tells the others that this hub's tunnel to the node has changed. */

@@ -105,7 +105,6 @@ struct peers {
 	struct peer_names *names; /* NULL: there are no others */
 	char *configured; /* `peers` as last adopted; NULL: never */
 	struct ssl_ctx_st *server, *client; /* NULL: not yet */
-	struct quota *quota;
 	struct timer *sweep, *drained;
 	TAILQ_HEAD(, peer) all;
 	struct guest_ring handshakes, guests;

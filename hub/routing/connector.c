@@ -168,6 +168,16 @@ connector_give(struct connect_op *x)
 	free_reaching(x);
 }
 
+void
+connector_grant(struct connector_answer *answer, struct grant *grant, const struct caller *caller)
+{
+	if (answer->status != 200)
+		return;
+	answer->status = grant_open(grant, caller, answer->where, answer->via, &answer->reason);
+	if (answer->status != 200)
+		stream_close(&answer->stream, STREAM_CANCELLED);
+}
+
 static void
 on_soon(void *arg)
 {

@@ -26,6 +26,7 @@
 
 #include "base/core/metric.h"
 #include "base/http/traceparent.h"
+#include "hub/port/grant.h"
 #include "hub/replicas/peers.h"
 #include "hub/replicas/tunnels.h"
 #include "hub/routing/local_dial.h"
@@ -88,13 +89,17 @@ struct connector_answer {
 
 /* The texts belong to the answer and are valid for this call only. The reaching is freed
  * afterwards. */
-typedef void connector_fn(void *arg, const struct connector_answer *answer);
+typedef void connector_fn(void *arg, struct connector_answer *answer);
 
 struct connector *connector_new(const struct connector_config *config);
 /* All pending requests must be cancelled before. */
 void connector_free(struct connector **r);
 struct connect_op *connector_start(struct connector *r, const struct connector_request *request,
 	connector_fn *done, void *arg);
+/* For every answer: the target is joined only if the present rules and the node's limit still allow
+ * it. Else the stream is closed, and the answer has another status and reason. */
+void connector_grant(
+	struct connector_answer *answer, struct grant *grant, const struct caller *caller);
 /* True if the rules open the target to the caller: it is being dialled, or waited for. */
 bool connector_is_let_in(const struct connect_op *x);
 /* `first` has more bytes. */

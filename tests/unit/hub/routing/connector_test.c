@@ -266,6 +266,17 @@ caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
 	return to;
 }
 
+unsigned
+grant_open(struct grant *g, const struct caller *caller, const struct acl_target *where,
+	const char *via, const char **reason)
+{
+	(void)g;
+	(void)caller;
+	(void)where;
+	*reason = via;
+	return *via == '\0' ? 200 : 429;
+}
+
 void
 neighbours_result(
 	struct neighbours *n, const char *meant, const struct neighbours_way *way, bool worked)
@@ -294,11 +305,32 @@ neighbours_stand_for(struct neighbours *n, const char *node)
 /* --- the test ------------------------------------------------------------------------------- */
 
 static void
-on_reached(void *arg, const struct connector_answer *answer)
+on_reached(void *arg, struct connector_answer *answer)
 {
 	(void)arg;
 	bed.status = answer->status;
 	bed.sent = answer->sent;
+}
+
+/* What was not granted is closed, and its owner is given no stream. */
+static void
+an_answer_that_is_not_granted(void **state)
+{
+	struct stream *stream = (struct stream *)(void *)&stands_for_something;
+	struct connector_answer answer = {.status = 200, .via = "", .stream = stream};
+
+	(void)state;
+	connector_grant(&answer, NULL, NULL);
+	assert_int_equal(answer.status, 200);
+	assert_ptr_equal(answer.stream, stream);
+	answer.via = "edge-1";
+	connector_grant(&answer, NULL, NULL);
+	assert_int_equal(answer.status, 429);
+	assert_string_equal(answer.reason, "edge-1");
+	assert_null(answer.stream);
+	answer.status = 502;
+	connector_grant(&answer, NULL, NULL);
+	assert_int_equal(answer.status, 502);
 }
 
 static void
@@ -560,6 +592,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_answer_that_is_not_granted),
 		cmocka_unit_test(a_node_that_is_back_too_late),
 		cmocka_unit_test(what_goes_round),
 		cmocka_unit_test(nothing_is_found_for_a_stranger),
