@@ -27,6 +27,7 @@ base_libbase_a_SOURCES = \
 	base/os/notify.c base/os/notify.h \
 	base/conf/opt.c base/conf/opt.h base/conf/opt_flags.c base/conf/opt_load.h base/conf/opt_print.c base/conf/opt_text.c \
 	base/conf/opt_value.c base/conf/opt_value.h \
+	base/http/http_server.c base/http/http_server.h \
 	base/http/own_host.c base/http/own_host.h \
 	base/core/gzip.c base/core/gzip.h \
 	base/os/pktinfo.c base/os/pktinfo.h \

@@ -20,13 +20,13 @@ enum {
 static void
 admin_make_room(struct admin_listener *l)
 {
-	if (l->n_conns < CONNS_MAX)
+	if (l->server.n_conns < CONNS_MAX)
 		return;
 	l->evicted++;
 	log_limited(LOG_LEVEL_WARN, 6, "admin",
 		"too many connections, the oldest of whoever has most is ended listener=%s",
 		l->key);
-	admin_conn_free(admin_conn_victim(l));
+	http_conn_free(admin_conn_victim(l));
 }
 
 /* Accepts at most CONNS_MAX per turn: each new connection is read at least once before another may
@@ -149,7 +149,7 @@ listener_init(struct admin_listener *l, struct admin *a, const char *key)
 	l->admin = a;
 	l->key = key;
 	l->fd = -1;
-	TAILQ_INIT(&l->conns);
+	admin_conn_server(l);
 }
 
 int
@@ -185,10 +185,7 @@ admin_start(
 static void
 listener_stop(struct admin_listener *l)
 {
-	struct admin_conn *c;
-
-	while ((c = TAILQ_FIRST(&l->conns)) != NULL)
-		admin_conn_free(c);
+	http_server_fini(&l->server);
 	watch_stop(&l->watch);
 	timer_free(&l->pause);
 	if (l->fd >= 0)
@@ -219,7 +216,7 @@ admin_ask(const struct admin *a, const char *target, struct admin_reply *reply)
 	size_t len = strcspn(target, "?");
 	auto_free char *path = xstrndup(target, len);
 	const struct admin_request req = {
-		.path = path, .query = target[len] == '?' ? target + len + 1 : "", .body = ""};
+		.query = target[len] == '?' ? target + len + 1 : "", .body = ""};
 	const struct admin_route *r = a->routes;
 
 	while (r->method != NULL && (strcmp(r->path, path) != 0 || strcmp(r->method, "GET") != 0))

@@ -25,7 +25,6 @@ struct admin_reply {
 };
 
 struct admin_request {
-	const char *path; /* without the query */
 	const char *query; /* after '?', "" when absent */
 	const char *body;
 	size_t body_len;

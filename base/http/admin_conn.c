@@ -1,51 +1,40 @@
 #include "base/http/admin_conn.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/core/log.h"
-#include "base/http/http1.h"
 #include "base/http/own_host.h"
 
 enum {
-	HEAD_MAX = 8 * 1024,
 	BODY_MAX = 64 * 1024,
 	REQUEST_MS = 5000, /* for the whole request; also the longest stall of a reply */
 	REPLY_MS = 60000,
-	LINGER_MS = 1000,
 };
 
-enum stage { STAGE_HEAD, STAGE_BODY, STAGE_REPLY, STAGE_LINGER };
+#define NO_STORE "Cache-Control: no-store\r\n"
 
 struct admin_conn {
-	TAILQ_ENTRY(admin_conn) entry;
+	struct http_conn http;
 	struct admin_listener *listener;
 	struct in6_addr peer; /* all zero for the Unix socket */
-	struct watch *watch;
-	struct timer *timer;
-	uint64_t end_ms; /* deadline of this stage, whatever arrives */
-	int fd;
-	enum stage stage;
-	bool is_head;
-	char *method, *path, *query;
-	struct http1_body framing;
-	struct buf in, body, out;
+	const struct admin_route *route; /* NULL: none */
+	const char *allow; /* without a route: the method that the path has; NULL: no such path */
+	admin_take_fn *take; /* NULL: answered here */
+	char *query;
 };
 
-void
-admin_conn_free(struct admin_conn *c)
+static struct admin_conn *
+admin_conn_of(struct http_conn *c)
 {
-	TAILQ_REMOVE(&c->listener->conns, c, entry);
-	c->listener->n_conns--;
-	watch_stop(&c->watch);
-	timer_free(&c->timer);
-	cleanup_fd(&c->fd);
-	buf_fini(&c->in);
-	buf_fini(&c->body);
-	buf_fini(&c->out);
-	free(c->method);
-	free(c->path);
+	return container_of(c, struct admin_conn, http);
+}
+
+static void
+admin_conn_free(struct http_conn *http)
+{
+	struct admin_conn *c = admin_conn_of(http);
+
 	free(c->query);
 	free(c);
 }
@@ -55,30 +44,30 @@ admin_conn_free(struct admin_conn *c)
 static unsigned
 admin_conn_count(const struct admin_listener *l, const struct in6_addr *peer)
 {
-	const struct admin_conn *c;
+	struct http_conn *c;
 	unsigned n = 0;
 
-	TAILQ_FOREACH(c, &l->conns, entry)
-		n += IN6_ARE_ADDR_EQUAL(&c->peer, peer);
+	TAILQ_FOREACH(c, &l->server.conns, link)
+		n += IN6_ARE_ADDR_EQUAL(&admin_conn_of(c)->peer, peer);
 	return n;
 }
 
 /* What closing it would lose, in rising order: a wait for the peer's end, a request that may never
  * come, a reply. */
 static unsigned
-admin_conn_worth(const struct admin_conn *c)
+admin_conn_worth(const struct http_conn *c)
 {
-	return c->stage == STAGE_LINGER ? 0 : c->stage == STAGE_REPLY ? 2 : 1;
+	return c->stage == HTTP_LINGER ? 0 : c->stage == HTTP_REPLY ? 2 : 1;
 }
 
-struct admin_conn *
+struct http_conn *
 admin_conn_victim(const struct admin_listener *l)
 {
-	struct admin_conn *c, *victim = NULL;
+	struct http_conn *c, *victim = NULL;
 	unsigned most = 0;
 
-	TAILQ_FOREACH(c, &l->conns, entry) {
-		unsigned n = admin_conn_count(l, &c->peer);
+	TAILQ_FOREACH(c, &l->server.conns, link) {
+		unsigned n = admin_conn_count(l, &admin_conn_of(c)->peer);
 
 		if (n > most || (n == most && admin_conn_worth(c) < admin_conn_worth(victim)))
 			victim = c;
@@ -89,58 +78,11 @@ admin_conn_victim(const struct admin_listener *l)
 
 /* --- one request ---------------------------------------------------------------------------- */
 
-static void
-on_deadline(void *arg)
+static struct http_answer
+admin_conn_reply(const struct admin_reply *reply)
 {
-	admin_conn_free(arg);
-}
-
-/* A peer that sends byte by byte is still limited by the stage's deadline. */
-static void
-set_deadline(struct admin_conn *c)
-{
-	uint64_t now = loop_now_ms(c->listener->admin->loop);
-
-	timer_start(c->timer, c->end_ms > now ? MIN(c->end_ms - now, (uint64_t)REQUEST_MS) : 0, 0);
-}
-
-/* Sends what is queued. The reply is followed by a short wait for the peer's end, since closing
- * over unread bytes would reset the connection and take the reply with it. */
-static void
-admin_conn_flush(struct admin_conn *c)
-{
-	ssize_t n = 0;
-
-	while (buf_len(&c->out) > 0 && (n = buf_write(&c->out, c->fd)) > 0)
-		set_deadline(c);
-	if (n < 0 && n != -EAGAIN) {
-		admin_conn_free(c);
-		return;
-	}
-	if (buf_len(&c->out) > 0) {
-		watch_set(c->watch, WATCH_WRITE);
-		return;
-	}
-	watch_set(c->watch, WATCH_READ);
-	if (c->stage == STAGE_REPLY) {
-		shutdown(c->fd, SHUT_WR);
-		c->stage = STAGE_LINGER;
-		timer_start(c->timer, LINGER_MS, 0);
-	}
-}
-
-static void
-add_head(struct buf *out, const struct admin_reply *reply, const char *allow)
-{
-	const char *type = reply->type != NULL ? reply->type : "text/plain; charset=utf-8";
-
-	buf_printf(out,
-		"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: "
-		"no-store\r\n"
-		"X-Content-Type-Options: nosniff\r\n%s%s%sConnection: close\r\n\r\n",
-		reply->status, http1_reason(reply->status), type, buf_len(&reply->body),
-		allow != NULL ? "Allow: " : "", allow != NULL ? allow : "",
-		allow != NULL ? "\r\n" : "");
+	return (struct http_answer){(unsigned)reply->status, reply->type, NO_STORE,
+		buf_at(&reply->body), buf_len(&reply->body)};
 }
 
 /* The reply is small and the socket's buffer empty: one write sends all, or the peer does not
@@ -148,146 +90,97 @@ add_head(struct buf *out, const struct admin_reply *reply, const char *allow)
 void
 admin_answer(int fd, const struct admin_reply *reply)
 {
+	const struct http_answer answer = admin_conn_reply(reply);
 	auto_fd int mine = fd;
 	auto_buf struct buf out;
 
 	buf_init(&out, BUF_UNLIMITED);
-	add_head(&out, reply, NULL);
-	buf_add(&out, buf_at(&reply->body), buf_len(&reply->body));
+	http_answer_head(&out, &answer, true);
+	buf_add(&out, answer.body, answer.len);
 	if (buf_write(&out, mine) > 0)
 		shutdown(mine, SHUT_WR);
 }
 
 static void
-reply_with(struct admin_conn *c, struct admin_reply *reply, const char *allow)
+admin_conn_refuse(struct http_conn *c, unsigned status, const char *why)
 {
-	add_head(&c->out, reply, allow);
-	if (!c->is_head)
-		buf_add(&c->out, buf_at(&reply->body), buf_len(&reply->body));
-	c->stage = STAGE_REPLY;
-	c->end_ms = loop_now_ms(c->listener->admin->loop) + REPLY_MS;
-	admin_conn_flush(c);
+	http_conn_refuse(c, status, why, NO_STORE);
+}
+
+static bool
+admin_conn_same(struct http1_str s, const char *text)
+{
+	return s.len == strlen(text) && memcmp(s.at, text, s.len) == 0;
 }
 
 static void
-admin_conn_refuse(struct admin_conn *c, int status, const char *why, const char *allow)
+admin_conn_find_route(struct admin_conn *c, struct http1_str path, struct http1_str method)
 {
-	struct admin_reply reply = {.status = status};
-
-	buf_init(&reply.body, BUF_UNLIMITED);
-	buf_printf(&reply.body, "%s\n", why);
-	reply_with(c, &reply, allow);
-	buf_fini(&reply.body);
-}
-
-static const struct admin_route *
-find_route(const struct admin_conn *c, const char **allow)
-{
-	const char *method = c->is_head ? "GET" : c->method;
-
-	*allow = NULL;
 	for (const struct admin_route *r = c->listener->admin->routes; r->method != NULL; r++) {
-		if (strcmp(r->path, c->path) != 0)
+		if (!admin_conn_same(path, r->path))
 			continue;
-		if (strcmp(r->method, method) == 0)
-			return r;
-		*allow = r->method;
+		c->allow = r->method;
+		if (admin_conn_same(method, r->method))
+			c->route = r;
 	}
-	return NULL;
 }
 
-static admin_take_fn *
-find_taker(const struct admin_conn *c)
+static void
+admin_conn_find_taker(struct admin_conn *c, struct http1_str path, struct http1_str method)
 {
 	const struct admin_taken *t = c->listener->admin->taken;
 
-	if (!c->listener->local || strcmp(c->method, "POST") != 0)
-		return NULL;
+	if (!c->listener->local || !admin_conn_same(method, "POST"))
+		return;
 	for (; t != NULL && t->path != NULL; t++) {
-		if (strcmp(c->path, t->path) == 0)
-			return t->take;
+		if (admin_conn_same(path, t->path))
+			c->take = t->take;
 	}
-	return NULL;
 }
 
 static void
-give_away(struct admin_conn *c, admin_take_fn *take)
+admin_conn_give_away(struct admin_conn *c)
 {
 	const struct admin *a = c->listener->admin;
 	auto_free char *query = take_ptr(&c->query);
-	int fd = take_fd(&c->fd);
+	admin_take_fn *take = c->take;
 
-	admin_conn_free(c);
-	take(a->arg, fd, query);
+	take(a->arg, http_conn_release(&c->http), query);
 }
 
-static void
-admin_conn_answer(struct admin_conn *c)
+static bool
+admin_conn_request(struct http_conn *http)
 {
-	struct admin_request req = {
-		.path = c->path, .query = c->query, .local = c->listener->local};
+	struct admin_conn *c = admin_conn_of(http);
+	const struct admin_request req = {
+		.query = c->query,
+		.body = buf_str(&http->body),
+		.body_len = buf_len(&http->body),
+		.local = c->listener->local,
+	};
 	struct admin_reply reply = {.status = 200};
-	const char *allow;
-	const struct admin_route *r = find_route(c, &allow);
-	admin_take_fn *take = find_taker(c);
+	struct http_answer answer;
 
-	if (take != NULL) {
-		give_away(c, take);
-		return;
+	if (c->take != NULL) {
+		admin_conn_give_away(c);
+		return false;
 	}
-	if (r == NULL) {
-		admin_conn_refuse(c, allow != NULL ? 405 : 404,
-			allow != NULL ? "wrong method" : "no such page", allow);
-		return;
+	if (c->route == NULL && c->allow != NULL) {
+		auto_free char *fields = xasprintf("Allow: %s\r\n" NO_STORE, c->allow);
+
+		http_conn_refuse(http, 405, "wrong method", fields);
+	} else if (c->route == NULL) {
+		admin_conn_refuse(http, 404, "no such page");
+	} else if (c->route->local_only && !req.local) {
+		admin_conn_refuse(http, 403, "only on the Unix socket");
+	} else {
+		buf_init(&reply.body, BUF_UNLIMITED);
+		c->route->fn(c->listener->admin->arg, &req, &reply);
+		answer = admin_conn_reply(&reply);
+		http_conn_answer(http, &answer);
+		buf_fini(&reply.body);
 	}
-	if (r->local_only && !req.local) {
-		admin_conn_refuse(c, 403, "only on the Unix socket", NULL);
-		return;
-	}
-	req.body = buf_str(&c->body);
-	req.body_len = buf_len(&c->body);
-	buf_init(&reply.body, BUF_UNLIMITED);
-	r->fn(c->listener->admin->arg, &req, &reply);
-	reply_with(c, &reply, NULL);
-	buf_fini(&reply.body);
-}
-
-static void
-take_body(struct admin_conn *c)
-{
-	while (!http1_body_done(&c->framing)) {
-		struct http1_str piece = {0};
-		size_t used = 0;
-		enum http1_got got = http1_body_next(
-			&c->framing, buf_at(&c->in), buf_len(&c->in), &used, &piece);
-
-		if (got == HTTP1_BAD) {
-			admin_conn_refuse(c, 400, "malformed body", NULL);
-			return;
-		}
-		if (got == HTTP1_DATA && buf_add(&c->body, piece.at, piece.len) < 0) {
-			admin_conn_refuse(c, 413, "the body is too large", NULL);
-			return;
-		}
-		buf_consume(&c->in, used);
-		if (got == HTTP1_MORE)
-			return;
-	}
-	admin_conn_answer(c);
-}
-
-static void
-use_head(struct admin_conn *c, const struct http1_head *h)
-{
-	const char *mark = memchr(h->target.at, '?', h->target.len);
-	size_t path = mark != NULL ? (size_t)(mark - h->target.at) : h->target.len;
-
-	c->is_head = h->is_head;
-	c->method = xstrndup(h->method.at, h->method.len);
-	c->path = xstrndup(h->target.at, path);
-	c->query = mark != NULL ? xstrndup(mark + 1, h->target.len - path - 1) : xstrdup("");
-	c->stage = STAGE_BODY;
-	http1_body_init(&c->framing, (enum http1_framing)h->framing, h->length);
+	return true;
 }
 
 /* Protects against DNS rebinding: accepts the Unix socket, requests without Host (HTTP/1.0), which
@@ -313,85 +206,23 @@ is_asked_for(struct admin_conn *c, const struct http1_head *h)
 }
 
 static void
-take_head(struct admin_conn *c)
+admin_conn_head(struct http_conn *http, const struct http1_head *h)
 {
-	struct http1_head h;
-	size_t from = 0;
-	ssize_t n;
-	int status;
+	struct admin_conn *c = admin_conn_of(http);
+	const char *mark = memchr(h->target.at, '?', h->target.len);
+	size_t n = mark != NULL ? (size_t)(mark - h->target.at) : h->target.len;
+	const struct http1_str path = {h->target.at, n},
+			       method = h->is_head ? (struct http1_str){"GET", 3} : h->method;
 
-	buf_consume(&c->in, http1_skip_blank(buf_at(&c->in), buf_len(&c->in)));
-	n = buf_len(&c->in) > 0 ? http1_find_end(buf_at(&c->in), buf_len(&c->in), &from) : 0;
-	if (n == 0 && buf_len(&c->in) < HEAD_MAX)
-		return;
-	if (n == 0 || n > HEAD_MAX) {
-		admin_conn_refuse(c, 431, "the head is too large", NULL);
-		return;
-	}
-	if (n < 0) {
-		admin_conn_refuse(c, 400, "not an HTTP/1.1 request", NULL);
-		return;
-	}
-	status = http1_parse_request(&h, buf_at(&c->in), (size_t)n);
-	if (status != 0) {
-		admin_conn_refuse(c, status, h.why, NULL);
-		return;
-	}
-	if (!is_asked_for(c, &h)) {
-		admin_conn_refuse(c, 421,
+	if (!is_asked_for(c, h)) {
+		admin_conn_refuse(http, 421,
 			"this is none of our names: ask by an address, by localhost, or put the "
-			"name "
-			"into admin.names",
-			NULL);
+			"name into admin.names");
 		return;
 	}
-	if (h.has_length && h.length > BODY_MAX) {
-		admin_conn_refuse(c, 413, "the body is too large", NULL);
-		return;
-	}
-	use_head(c, &h);
-	buf_consume(&c->in, (size_t)n);
-	if (h.expects && buf_len(&c->in) == 0 && !http1_body_done(&c->framing)) {
-		buf_adds(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
-		admin_conn_flush(c);
-		return;
-	}
-	take_body(c);
-}
-
-static void
-on_readable(struct admin_conn *c)
-{
-	ssize_t n = buf_read(&c->in, c->fd, HEAD_MAX);
-
-	if (n == -EAGAIN)
-		return;
-	if (n <= 0) {
-		admin_conn_free(c);
-		return;
-	}
-	if (c->stage == STAGE_LINGER) {
-		buf_consume(&c->in, buf_len(&c->in));
-		return;
-	}
-	if (c->stage == STAGE_HEAD)
-		take_head(c);
-	else
-		take_body(c);
-}
-
-static void
-on_ready(void *arg, int fd, unsigned events)
-{
-	struct admin_conn *c = arg;
-
-	(void)fd;
-	if (events & WATCH_HUP)
-		admin_conn_free(c);
-	else if (events & WATCH_WRITE)
-		admin_conn_flush(c);
-	else
-		on_readable(c);
+	c->query = mark != NULL ? xstrndup(mark + 1, h->target.len - n - 1) : xstrdup("");
+	admin_conn_find_route(c, path, method);
+	admin_conn_find_taker(c, path, method);
 }
 
 void
@@ -400,17 +231,28 @@ admin_conn_start(struct admin_listener *l, int fd, const struct addr *peer)
 	struct admin_conn *c = xcalloc(1, sizeof *c);
 
 	c->listener = l;
-	c->fd = fd;
 	if (addr_ip(peer, &c->peer) && !IN6_IS_ADDR_V4MAPPED(&c->peer))
 		memset(&c->peer.s6_addr[8], 0, 8); /* one machine may use a whole /64 */
-	buf_init(&c->in, HEAD_MAX + 4096);
-	buf_init(&c->body, BODY_MAX);
-	buf_init(&c->out, BUF_UNLIMITED);
-	TAILQ_INSERT_TAIL(&l->conns, c, entry);
-	l->n_conns++;
-	c->timer = timer_new(l->admin->loop, on_deadline, c);
-	c->end_ms = loop_now_ms(l->admin->loop) + REQUEST_MS;
-	timer_start(c->timer, REQUEST_MS, 0);
-	c->watch = watch_start(l->admin->loop, fd, WATCH_READ, on_ready, c);
-	on_readable(c);
+	http_conn_start(&c->http, &l->server, fd);
+}
+
+void
+admin_conn_server(struct admin_listener *l)
+{
+	static const struct http_server_ops ops = {
+		.head = admin_conn_head,
+		.request = admin_conn_request,
+		.refuse = admin_conn_refuse,
+		.free = admin_conn_free,
+	};
+
+	l->server = (struct http_server){
+		.ops = &ops,
+		.loop = l->admin->loop,
+		.body_max = BODY_MAX,
+		.head_ms = REQUEST_MS,
+		.stall_ms = REQUEST_MS,
+		.reply_ms = REPLY_MS,
+	};
+	TAILQ_INIT(&l->server.conns);
 }

@@ -1,19 +1,17 @@
 /*
- * Internal to base/http/admin: admin.c owns the listeners, admin_conn.c one connection from accept
- * to end: head, body, reply, a short wait for the peer. A connection frees itself.
+ * Internal to base/http/admin: admin.c owns the listeners, admin_conn.c decides about a request
+ * that base/http/http_server has read.
  */
 #ifndef EDGEWAY_BASE_HTTP_ADMIN_CONN_H
 #define EDGEWAY_BASE_HTTP_ADMIN_CONN_H
 
 #include <limits.h>
 #include <netinet/in.h>
-#include <sys/queue.h>
 
 #include "base/core/sock.h"
 #include "base/http/admin.h"
+#include "base/http/http_server.h"
 #include "base/os/port_holder.h"
-
-struct admin_conn;
 
 struct admin_listener {
 	struct admin *admin;
@@ -22,8 +20,7 @@ struct admin_listener {
 	struct watch *watch; /* NULL: another process has the address */
 	struct timer *pause; /* retry: no descriptors, or the address is taken */
 	int fd;
-	TAILQ_HEAD(, admin_conn) conns; /* the oldest first */
-	unsigned n_conns;
+	struct http_server server;
 	bool local;
 	char holder[PORT_HOLDER_TEXT_MAX]; /* which process has the address, "" when we have it */
 	uint64_t evicted, misnamed;
@@ -41,10 +38,10 @@ struct admin {
 	struct admin_listener tcp, local;
 };
 
+void admin_conn_server(struct admin_listener *l);
 /* Takes over the descriptor, and reads what has already arrived. */
 void admin_conn_start(struct admin_listener *l, int fd, const struct addr *peer);
-void admin_conn_free(struct admin_conn *c);
 /* The connection to close in favour of a new one; the listener has at least one. */
-struct admin_conn *admin_conn_victim(const struct admin_listener *l);
+struct http_conn *admin_conn_victim(const struct admin_listener *l);
 
 #endif

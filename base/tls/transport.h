@@ -49,5 +49,7 @@ struct transport *transport_tls(struct tls_stream **stream);
 /* Takes over a connected stream socket: for two ends on one machine, or where the carried protocol
  * authenticates itself. */
 struct transport *transport_socket(struct loop *loop, int fd);
+/* Frees it, and gives the socket back. */
+int transport_socket_release(struct transport **w);
 
 #endif

@@ -55,14 +55,21 @@ hold_socket(struct transport *w, bool held)
 	transport_socket_ask(transport_socket_of(w));
 }
 
+int
+transport_socket_release(struct transport **w)
+{
+	struct transport_socket *s = transport_socket_of(take_ptr(w));
+	int fd = s->fd;
+
+	watch_stop(&s->watch);
+	free(s);
+	return fd;
+}
+
 static void
 free_socket(struct transport *w)
 {
-	struct transport_socket *s = transport_socket_of(w);
-
-	watch_stop(&s->watch);
-	close(s->fd);
-	free(s);
+	close(transport_socket_release(&w));
 }
 
 static const struct transport_ops socket_ops = {

@@ -29,8 +29,10 @@ static struct web_conn *
 find_due(const struct web *w)
 {
 	struct web_conn *c, *found = NULL;
+	struct http_conn *http;
 
-	TAILQ_FOREACH(c, &w->conns, link) {
+	TAILQ_FOREACH(http, &w->server.conns, link) {
+		c = web_conn_of(http);
 		if (c->viewer != NULL && c->viewer->due &&
 			(found == NULL || c->viewer->told_ms < found->viewer->told_ms))
 			found = c;
@@ -60,13 +62,13 @@ on_tick(void *arg)
 {
 	struct web *w = arg;
 	struct survey_sources from = sources_of(w);
-	struct web_conn *c;
+	struct http_conn *http;
 
 	survey_take(w->survey, &from, loop_now_ms(w->config.loop));
 	dead_sweep(w->dead, w->survey, loop_now_ms(w->config.loop));
-	TAILQ_FOREACH(c, &w->conns, link) {
-		if (c->viewer != NULL)
-			c->viewer->due = true;
+	TAILQ_FOREACH(http, &w->server.conns, link) {
+		if (http->stage == HTTP_UPGRADED)
+			web_conn_of(http)->viewer->due = true;
 	}
 	timer_start(w->turn, TURN_MS, 0);
 	timer_start(w->tick, WEB_TICK_MS, 0);
@@ -134,9 +136,9 @@ web_renew(struct web *w, struct err *err)
 		return rc;
 	if ((rc = pki_listener_ctx(cert, key, ca, &fresh, err)) < 0)
 		return err_wrap(err, rc, "web");
-	pki_ctx_free(&w->tls);
-	w->tls = fresh;
-	w->proven = ca != NULL;
+	pki_ctx_free(&w->server.tls);
+	w->server.tls = fresh;
+	w->server.proven = ca != NULL;
 	return 0;
 }
 
@@ -146,10 +148,10 @@ on_socket(void *arg, int fd)
 	struct web *w = arg;
 	struct caller caller;
 
-	if (w->n_conns >= WEB_CONNECTIONS_MAX) {
+	if (w->server.n_conns >= WEB_CONNECTIONS_MAX) {
 		w->refused_full++;
-		log_limited(LOG_LEVEL_WARN, 1, "web", "a caller is turned away connections=%zu",
-			w->n_conns);
+		log_limited(LOG_LEVEL_WARN, 1, "web", "a caller is turned away connections=%u",
+			w->server.n_conns);
 		return false;
 	}
 	if (caller_accept(&caller, fd, CALLER_LISTENER, w->config.guard) < 0)
@@ -167,7 +169,7 @@ web_start(struct web **out, const struct web_config *config, struct err *err)
 	int rc;
 
 	w->config = *config;
-	TAILQ_INIT(&w->conns);
+	web_conn_server(w);
 	w->started_ms = wall_ms();
 	w->probes = probes_new(&(struct probes_config){.loop = config->loop,
 		.peers = config->peers,
@@ -184,7 +186,7 @@ web_start(struct web **out, const struct web_config *config, struct err *err)
 		return err_wrap(err, rc, "web.listen");
 	}
 	log_info("web", "serving listen=%s tls=%s", addr_text(&addr, text),
-		w->tls != NULL ? "yes" : "no");
+		w->server.tls != NULL ? "yes" : "no");
 	*out = w;
 	return 0;
 }
@@ -193,34 +195,32 @@ void
 web_stop(struct web **out)
 {
 	struct web *w = take_ptr(out);
-	struct web_conn *c;
 
 	if (w == NULL)
 		return;
-	while ((c = TAILQ_FIRST(&w->conns)) != NULL)
-		web_conn_free(c);
+	http_server_fini(&w->server);
 	listen_stop(&w->listen);
 	timer_free(&w->tick);
 	timer_free(&w->turn);
 	survey_free(&w->survey);
 	probes_free(&w->probes);
 	dead_free(&w->dead);
-	pki_ctx_free(&w->tls);
+	pki_ctx_free(&w->server.tls);
 	free(w);
 }
 
 void
 web_leave(struct web *w)
 {
-	struct web_conn *c, *next;
+	struct http_conn *http, *next;
 
 	if (w == NULL)
 		return;
 	listen_stop(&w->listen);
-	for (c = TAILQ_FIRST(&w->conns); c != NULL; c = next) {
-		next = TAILQ_NEXT(c, link);
-		if (c->viewer != NULL)
-			(void)web_live_close(c, WSFRAME_LEAVING, NULL);
+	for (http = TAILQ_FIRST(&w->server.conns); http != NULL; http = next) {
+		next = TAILQ_NEXT(http, link);
+		if (http->stage == HTTP_UPGRADED)
+			(void)web_live_close(web_conn_of(http), WSFRAME_LEAVING, NULL);
 	}
 }
 
@@ -228,11 +228,13 @@ unsigned
 web_recheck(struct web *w)
 {
 	const struct acl_target page = {.kind = TARGET_WEB};
-	struct web_conn *c, *next;
+	struct http_conn *http, *next;
 	unsigned cut = 0;
 
-	for (c = w != NULL ? TAILQ_FIRST(&w->conns) : NULL; c != NULL; c = next) {
-		next = TAILQ_NEXT(c, link);
+	for (http = w != NULL ? TAILQ_FIRST(&w->server.conns) : NULL; http != NULL; http = next) {
+		struct web_conn *c = web_conn_of(http);
+
+		next = TAILQ_NEXT(http, link);
 		if (c->viewer == NULL || acl_check(w->config.access, &c->caller, &page))
 			continue;
 		(void)web_live_close(
@@ -256,7 +258,7 @@ web_metrics(const struct web *w, struct metrics *m)
 	metric_gauge(
 		m, "edgeway_web_viewers", "Who looks at the page now.", NULL, (double)w->n_viewers);
 	metric_gauge(m, "edgeway_web_connections", "Connections to the page now.", NULL,
-		(double)w->n_conns);
+		(double)w->server.n_conns);
 	metric_counter(m, "edgeway_web_viewers_total", "Websockets of the page that were opened.",
 		NULL, w->viewers);
 	metric_counter(m, "edgeway_web_requests_total", "Requests to the page.", NULL, w->requests);
@@ -269,7 +271,8 @@ web_metrics(const struct web *w, struct metrics *m)
 	metric_counter(m, "edgeway_web_dropped_total",
 		"Viewers who were dropped: silent, not let in any more, or against the rules.",
 		NULL, w->dropped);
-	metric_counter(m, "edgeway_web_bytes_total", "Sent to those who look.", NULL, w->bytes);
+	metric_counter(
+		m, "edgeway_web_bytes_total", "Sent to those who look.", NULL, w->server.bytes);
 	probes_metrics(w->probes, m);
 }
 
@@ -283,8 +286,8 @@ web_state(const struct web *w, struct buf *out)
 	buf_adds(out, "{\"listen\":");
 	json_add_text(out, w->config.options.listen);
 	buf_printf(out,
-		",\"tls\":%s,\"viewers\":%zu,\"most\":%u,\"connections\":%zu,\"refused\":%llu}",
-		w->tls != NULL ? "true" : "false", w->n_viewers, w->config.options.viewers,
-		w->n_conns,
+		",\"tls\":%s,\"viewers\":%zu,\"most\":%u,\"connections\":%u,\"refused\":%llu}",
+		w->server.tls != NULL ? "true" : "false", w->n_viewers, w->config.options.viewers,
+		w->server.n_conns,
 		(unsigned long long)(w->refused_who + w->refused_how + w->refused_full));
 }

@@ -14,10 +14,9 @@ web_live_start(struct web_conn *c)
 	v->frames = wsframe_new(false);
 	buf_init(&v->line, WANT_LINE_MAX);
 	c->viewer = v;
-	c->stage = WEB_LIVE;
-	c->close = false;
+	c->http.stage = HTTP_UPGRADED;
 	c->pinged_ms = loop_now_ms(c->web->config.loop);
-	timer_start(c->timer, WEB_STALL_MS, 0);
+	timer_start(c->http.timer, WEB_STALL_MS, 0);
 	c->web->n_viewers++;
 	c->web->viewers++;
 	web_viewers_changed(c->web);
@@ -41,11 +40,9 @@ web_live_close(struct web_conn *c, enum wsframe_code code, const char *why)
 	if (why != NULL)
 		web_drop(c, why);
 	wsframe_close(c->viewer->frames, code);
-	wsframe_emit(c->viewer->frames, &c->out);
-	c->stage = WEB_REPLY; /* sends the rest of the output */
-	c->close = true;
+	wsframe_emit(c->viewer->frames, &c->http.out);
 	web_live_stop(c);
-	return web_conn_flush(c);
+	return http_conn_end(&c->http);
 }
 
 /* Handles a complete line, without its line feed. */
@@ -84,18 +81,20 @@ take_lines(struct web_conn *c, struct buf *bytes)
 }
 
 bool
-web_live_read(struct web_conn *c)
+web_live_read(struct http_conn *http)
 {
+	struct web_conn *c = web_conn_of(http);
+	struct buf *in = &http->in;
 	auto_buf struct buf bytes;
 	int rc;
 
 	buf_init(&bytes, BUF_UNLIMITED);
-	if (buf_len(&c->in) == 0)
+	if (buf_len(in) == 0)
 		return true;
-	timer_start(c->timer, WEB_STALL_MS, 0);
-	c->viewer->heard += buf_len(&c->in);
-	rc = wsframe_take(c->viewer->frames, buf_at(&c->in), buf_len(&c->in), &bytes);
-	buf_consume(&c->in, buf_len(&c->in));
+	timer_start(c->http.timer, WEB_STALL_MS, 0);
+	c->viewer->heard += buf_len(in);
+	rc = wsframe_take(c->viewer->frames, buf_at(in), buf_len(in), &bytes);
+	buf_consume(in, buf_len(in));
 	if (rc > 0)
 		return web_live_close(c, WSFRAME_NORMAL, NULL);
 	if (rc < 0)
@@ -105,7 +104,7 @@ web_live_read(struct web_conn *c)
 		return web_live_close(c, WSFRAME_POLICY, "he asks without end");
 	if (!take_lines(c, &bytes))
 		return web_live_close(c, WSFRAME_POLICY, "he asks for what makes no sense");
-	wsframe_emit(c->viewer->frames, &c->out);
+	wsframe_emit(c->viewer->frames, &http->out);
 	return true;
 }
 
@@ -138,7 +137,7 @@ web_live_turn(struct web_conn *c, const struct tell *tell)
 
 	buf_init(&text, BUF_UNLIMITED);
 	v->heard = 0;
-	if (buf_len(&c->out) > 0) {
+	if (buf_len(&c->http.out) > 0) {
 		c->web->skipped++;
 		return true;
 	}
@@ -149,11 +148,11 @@ web_live_turn(struct web_conn *c, const struct tell *tell)
 	take_news(&text, from, &v->view);
 	if (v->want.view == WANT_EVENTS)
 		tell_events(&v->seen, &text);
-	wsframe_put(v->frames, buf_at(&text), buf_len(&text), &c->out);
+	wsframe_put(v->frames, buf_at(&text), buf_len(&text), &c->http.out);
 	if (now - c->pinged_ms >= WEB_PING_MS) {
 		c->pinged_ms = now;
 		wsframe_ping(v->frames);
 	}
-	wsframe_emit(v->frames, &c->out);
-	return web_conn_flush(c);
+	wsframe_emit(v->frames, &c->http.out);
+	return http_conn_flush(&c->http);
 }

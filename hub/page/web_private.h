@@ -1,24 +1,16 @@
 /*
  * State shared by the files of the page itself (hub/page/web.h): web.c (listener, loop turns,
- * counters), web_conn.c (a connection: requests, files) and web_live.c (a viewer's websocket). No
- * other file includes it.
- *
- *	SHAKES ─► HEAD ─┬─► REPLY ─┬─► HEAD ...
- *	                │          └─► LINGER: discards input, so no reset loses the response
- *	                └─► LIVE
+ * counters), web_conn.c (what a connection's requests get, by base/http/http_server.h) and
+ * web_live.c (a viewer's websocket). No other file includes it.
  */
 #ifndef EDGEWAY_HUB_PAGE_WEB_PRIVATE_H
 #define EDGEWAY_HUB_PAGE_WEB_PRIVATE_H
 
-#include <sys/queue.h>
-
+#include "base/http/http_server.h"
 #include "base/http/wsframe.h"
-#include "base/tls/transport.h"
 #include "hub/page/web.h"
 #include "hub/page/web_tell.h"
 #include "hub/port/listen.h"
-
-enum web_stage { WEB_SHAKES, WEB_HEAD, WEB_REPLY, WEB_LINGER, WEB_LIVE };
 
 /* One viewer. */
 struct viewer {
@@ -33,28 +25,18 @@ struct viewer {
 };
 
 struct web_conn {
-	TAILQ_ENTRY(web_conn) link;
+	struct http_conn http;
 	struct web *web;
-	enum web_stage stage;
-	struct tls_stream *tls; /* WEB_SHAKES */
-	struct transport *wire;
-	struct timer *timer; /* timeout of the stage */
 	struct caller caller;
-	struct buf in, out;
-	bool close; /* close after the response */
 	uint64_t pinged_ms;
-	struct viewer *viewer; /* WEB_LIVE */
+	struct viewer *viewer; /* HTTP_UPGRADED */
 };
-
-TAILQ_HEAD(web_conns, web_conn);
 
 struct web {
 	struct web_config config;
 	struct listen *listen;
-	struct ssl_ctx_st *tls; /* NULL: no TLS */
-	bool proven; /* clients prove who they are by certificate */
-	struct web_conns conns;
-	size_t n_conns, n_viewers;
+	struct http_server server; /* owns its TLS context */
+	size_t n_viewers;
 	struct survey *survey; /* NULL: no viewers */
 	struct probes *probes;
 	struct dead *dead;
@@ -62,22 +44,21 @@ struct web {
 	struct timer *turn; /* until the turn of the next due viewer */
 	uint64_t started_ms; /* since 1970 */
 	bool leaving;
-	uint64_t requests, bytes;
+	uint64_t requests;
 	uint64_t refused_who, refused_how, refused_full, viewers, skipped, dropped;
 };
 
 /* --- web_conn.c ----------------------------------------------------------------------------- */
+void web_conn_server(struct web *w);
 void web_conn_take(struct web *w, int fd, const struct caller *caller);
-void web_conn_free(struct web_conn *c);
-/* Sends waiting data; false: the connection is gone. */
-bool web_conn_flush(struct web_conn *c);
+struct web_conn *web_conn_of(struct http_conn *c);
 
 /* --- web_live.c ----------------------------------------------------------------------------- */
 /* The handshake has been answered: the connection now belongs to a viewer. */
 void web_live_start(struct web_conn *c);
 void web_live_stop(struct web_conn *c);
-/* Data has arrived in c->in. False: the connection is gone. */
-bool web_live_read(struct web_conn *c);
+/* Data has arrived. False: the connection is gone. */
+bool web_live_read(struct http_conn *http);
 /* Sends what is new; false: the connection is gone. */
 bool web_live_turn(struct web_conn *c, const struct tell *tell);
 /* Sends a close frame, unless one with another code was built before. why: an error; NULL: none.
