@@ -28,22 +28,24 @@ enum {
 
 /* A bridge floods broadcasts to each port: drop those for others without waking us. */
 static int
-bridge_port_filter(int fd, uint32_t ip, const uint8_t mac[BRIDGE_PORT_MAC])
+bridge_port_filter(int fd, uint32_t ip, uint32_t also, const uint8_t mac[BRIDGE_PORT_MAC])
 {
 	const uint32_t high = (uint32_t)mac[0] << 24 | (uint32_t)mac[1] << 16 |
 		(uint32_t)mac[2] << 8 | mac[3],
-		       low = (uint32_t)mac[4] << 8 | mac[5];
+		       low = (uint32_t)mac[4] << 8 | mac[5], other = also != 0 ? also : ip;
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, high, 0, 2),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 4),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, low, 6, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, low, 8, 0),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, TYPE_AT),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TYPE_ARP, 0, 5),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TYPE_ARP, 0, 7),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARP_SENDER_AT),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ip, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ip, 4, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 3, 0),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARP_TARGET_AT),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ip, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ip, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, other, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, WHOLE_FRAME),
 		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
@@ -115,7 +117,7 @@ bridge_port_join(struct mnl_socket *nl, const char *name, const struct bridge_lo
 }
 
 int
-bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip,
+bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip, uint32_t also,
 	const uint8_t mac[BRIDGE_PORT_MAC], struct err *err)
 {
 	auto_nl struct mnl_socket *nl = NULL;
@@ -134,7 +136,7 @@ bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip,
 	fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 || ioctl(fd, TUNSETIFF, &request) < 0)
 		return err_set(err, errno, "/dev/net/tun: %s", strerror(errno));
-	rc = bridge_port_filter(fd, ip, mac);
+	rc = bridge_port_filter(fd, ip, also, mac);
 	if (rc == 0)
 		rc = bridge_port_join(nl, request.ifr_name, &look, mac);
 	if (rc < 0)

@@ -4,7 +4,7 @@
  * that pods' packets pass. The device disappears with the descriptor, however the process ends.
  * Needs /dev/net/tun and CAP_NET_ADMIN. Any thread.
  *
- *	rc = bridge_port_open(&port, "docker0", 0xac11fffe, mac, &err);
+ *	rc = bridge_port_open(&port, "docker0", 0xac11fffe, 0, mac, &err);
  *	n = read(port.fd, frame, sizeof frame);	// non-blocking; one frame per call, from its
  *						// Ethernet header on
  */
@@ -22,9 +22,10 @@ struct bridge_port {
 	char name[16]; /* IFNAMSIZ */
 };
 
-/* Only frames to `mac`, and ARP from or for `ip` (host byte order), reach the descriptor. -ENOENT:
- * there is no /dev/net/tun here; -EOPNOTSUPP: `bridge` is not a bridge. */
-int bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip,
+/* Only frames to `mac`, and ARP from or for `ip` and `also` (host byte order; `also` 0: none),
+ * reach the descriptor. -ENOENT: there is no /dev/net/tun here; -EOPNOTSUPP: `bridge` is not a
+ * bridge. */
+int bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip, uint32_t also,
 	const uint8_t mac[BRIDGE_PORT_MAC], struct err *err);
 
 #endif

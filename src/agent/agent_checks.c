@@ -570,6 +570,17 @@ check_canary(struct findings *f, const struct tree_node *top)
 		findings_name(f, "canary-off");
 		return;
 	}
+	if (ctl_text(canary, "stale")[0] != '\0' &&
+		ctl_number(canary, "stale_ms_ago") < REPAIRED_LATELY_MS) {
+		findings_add(f, "canary", VERDICT_BAD,
+			"containers keep the network that they were started with: restart them, or "
+			"give the bridge its address back (bip in /etc/docker/daemon.json)",
+			"%s was %s and has another address now, which a container there, %s, does "
+			"not know: it reaches neither DNS nor services",
+			ctl_text(top, "iptables.interface"), ctl_text(canary, "former"),
+			ctl_text(canary, "stale"));
+		findings_name(f, "pods-stale");
+	}
 	check_canary_try(f, top, "dns");
 	check_canary_try(f, top, "calls");
 }

@@ -60,6 +60,9 @@ struct pod_canary {
 	char off[256]; /* why it does not run; "" if no reason is known */
 	unsigned waited; /* rounds since then */
 	uint32_t mesh, bridge, address; /* mesh 0: not wanted; the bridge's address; our address */
+	uint32_t known, former; /* the bridge's last address, and the one before, 0: none */
+	uint32_t stale; /* who last asked ARP for `former`, 0: nobody; when */
+	uint64_t stale_ms;
 	unsigned claims, conflicts; /* conflicts: in a row, without a complete round between them */
 	bool flooded; /* in this round */
 	unsigned floods; /* rounds in a row */
@@ -376,6 +379,13 @@ canary_on_arp(struct pod_canary *c, const struct frame *f)
 		canary_leave_address(c);
 		return;
 	}
+	if (f->path.from != 0 && f->path.from == c->former) {
+		c->former = c->stale = 0; /* it is somebody else's now */
+	} else if (f->kind == FRAME_ARP_ASK && f->path.to == c->former && c->former != 0 &&
+		f->path.from != 0 && f->path.from != c->bridge) {
+		c->stale = f->path.from;
+		c->stale_ms = mono_ms();
+	}
 	if (f->kind == FRAME_ARP_ASK && f->path.to == c->address && c->state == CANARY_RUNNING) {
 		memcpy(p.to_mac, f->path.from_mac, FRAME_MAC);
 		canary_send(c, frame, frame_write_arp(frame, &p, true));
@@ -464,6 +474,11 @@ canary_choose_address(struct pod_canary *c)
 		return false;
 	c->address = (c->bridge | ~mask) - 1 - c->claims % CLAIMS_MOST;
 	c->address -= c->address == c->bridge;
+	if (c->known != c->bridge) {
+		c->former = c->known;
+		c->known = c->bridge;
+		c->stale = 0;
+	}
 	return true;
 }
 
@@ -478,7 +493,8 @@ canary_claim(struct pod_canary *c)
 	}
 	random_bytes(c->mac, sizeof c->mac);
 	c->mac[0] = (uint8_t)((c->mac[0] & 0xfc) | 2); /* locally administered, unicast */
-	if (bridge_port_open(&c->port, c->config.interface, c->address, c->mac, &err) < 0) {
+	if (bridge_port_open(&c->port, c->config.interface, c->address, c->former, c->mac, &err) <
+		0) {
 		c->address = 0;
 		c->port.fd = -1;
 		canary_set_off(c, err.text);
@@ -582,6 +598,14 @@ pod_canary_failing(const struct pod_canary *c)
 	return c != NULL && (c->dns.bad >= BAD_LEAST || c->calls.bad >= BAD_LEAST);
 }
 
+static const char *
+canary_dotted(uint32_t address, char to[INET_ADDRSTRLEN])
+{
+	const struct in_addr in = {.s_addr = htonl(address)};
+
+	return inet_ntop(AF_INET, &in, to, INET_ADDRSTRLEN);
+}
+
 static void
 canary_try_state(const struct canary_try *t, const char *name, struct buf *out)
 {
@@ -599,24 +623,27 @@ pod_canary_state(const struct pod_canary *c, struct buf *out)
 {
 	static const char *const states[] = {
 		[CANARY_OFF] = "off", [CANARY_CLAIMING] = "claiming", [CANARY_RUNNING] = "running"};
-	struct addr own, mesh, service;
+	struct addr mesh, service;
 	char text[ADDR_TEXT_MAX];
 
 	if (c == NULL || c->mesh == 0) {
 		buf_adds(out, "null");
 		return;
 	}
-	own = addr_ipv4(c->address, 0);
 	mesh = addr_ipv4(c->mesh, c->config.dns_port);
 	service = addr_ipv4(c->target.ip, c->target.port);
-	addr_text(&own, text);
-	text[strcspn(text, ":")] = '\0';
 	buf_printf(out,
 		"{\"state\":\"%s\",\"address\":\"%s\",\"asks\":\"%s\",\"off\":", states[c->state],
-		text, addr_text(&mesh, (char[ADDR_TEXT_MAX]){0}));
+		canary_dotted(c->address, (char[INET_ADDRSTRLEN]){0}),
+		addr_text(&mesh, (char[ADDR_TEXT_MAX]){0}));
 	json_add_text(out, c->off);
 	buf_adds(out, ",\"service\":");
 	json_add_text(out, c->has_target ? c->target.name : "");
+	if (c->stale != 0)
+		buf_printf(out, ",\"former\":\"%s\",\"stale\":\"%s\",\"stale_ms_ago\":%llu",
+			canary_dotted(c->former, (char[INET_ADDRSTRLEN]){0}),
+			canary_dotted(c->stale, (char[INET_ADDRSTRLEN]){0}),
+			(unsigned long long)(mono_ms() - c->stale_ms));
 	buf_printf(out, ",\"calls_to\":\"%s\"", c->has_target ? addr_text(&service, text) : "");
 	canary_try_state(&c->dns, "dns", out);
 	canary_try_state(&c->calls, "calls", out);

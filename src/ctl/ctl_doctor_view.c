@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "src/ctl/ctl_legacy.h"
+#include "src/ctl/ctl_machine.h"
 #include "src/ctl/ctl_pods.h"
 #include "src/ctl/ctl_resolve.h"
 
@@ -21,7 +22,7 @@ struct trial {
 	struct pod_question question;
 	char service[300]; /* "shop/web at 9.251.0.7:80", "": none */
 	const char *dns; /* as text */
-	const char *socket;
+	const char *socket, *bridge;
 	const struct tree_node *captured; /* name servers for which the agent answers */
 };
 
@@ -90,6 +91,18 @@ check_servers(struct findings *f, const struct trial *t, const struct pod *p)
 	}
 }
 
+/* The bridge got another network after the pod was started: its address is not behind it. */
+static bool
+doctor_view_is_stale(const struct trial *t, const struct pod *p, const struct pod_view *view)
+{
+	char address[INET_ADDRSTRLEN], interface[PLACE_TEXT_MAX];
+
+	if (p->pid == POD_HERE || view->address.s_addr == 0)
+		return false;
+	machine_uplink(inet_ntop(AF_INET, &view->address, address, sizeof address), interface);
+	return strcmp(interface, t->bridge) != 0;
+}
+
 enum view { WELL, ILL, NOT_SEEN };
 
 static enum view
@@ -99,7 +112,7 @@ try_one(struct findings *f, const struct trial *t, const struct pod *p, const ch
 	struct pod_view view = {0};
 	int rc = pod_try(p, &t->question, &view);
 	auto_buf struct buf text;
-	bool lost = false, ill;
+	bool lost = false, ill, stale;
 
 	buf_init(&text, BUF_UNLIMITED);
 	if (rc < 0) {
@@ -119,10 +132,14 @@ try_one(struct findings *f, const struct trial *t, const struct pod *p, const ch
 				: lost          ? "is led to somebody else"
 						: "is reached");
 	ill = view.dns_error != 0 || view.service_error != 0 || lost;
+	stale = ill && doctor_view_is_stale(t, p, &view);
+	if (stale)
+		buf_printf(&text, "; its network is not the one that %s has now", t->bridge);
 	findings_add(f, check, ill ? VERDICT_BAD : VERDICT_OK,
-		"rules of others come before ours or drop what comes from the bridge (see rules, "
-		"firewall and legacy here, nft list ruleset, iptables-save), or a route is missing "
-		"there",
+		stale ? "it was started before the bridge got its address: restart the container"
+		      : "rules of others come before ours or drop what comes from the bridge (see "
+			"rules, firewall and legacy here, nft list ruleset, iptables-save), or a "
+			"route is missing there",
 		"%s", buf_str(&text));
 	return ill ? ILL : WELL;
 }
@@ -193,6 +210,7 @@ doctor_view(
 	const char *dropped = ctl_text(state, "iptables.dropped_by");
 	struct trial t = {.dns = ctl_text(state, "dns.address"),
 		.socket = socket,
+		.bridge = bridge,
 		.captured = tree_path(state, "iptables.captured.upstreams")};
 	struct pod host = {.pid = POD_HERE, .who = "from this host"};
 	struct tree *services auto_tree = NULL;

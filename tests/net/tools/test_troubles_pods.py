@@ -1,5 +1,6 @@
 """What keeps pods from names and services: found from their side all the time, and named with cause and remedy in log, status, doctor and metric."""
 import itertools
+import json
 import os
 
 import pytest
@@ -80,6 +81,21 @@ def test_legacy_rules_that_keep_pods_out(town):
     town.node.run("iptables-legacy", "-F")
     gone(town.agent, "pods-dns")
     gone(town.agent, "pods-calls")
+
+
+def test_another_network_on_the_bridge(town):
+    """The agent follows; a container does not, until it is restarted."""
+    def bridge(former, now):
+        town.node.run("ip", "addr", "del", former, "dev", "docker0")
+        town.node.run("ip", "addr", "add", now, "dev", "docker0")
+    bridge("172.17.0.1/16", "172.18.0.1/16")
+    wait_for("the agent follows", lambda: (c := town.agent.state()["canary"])["asks"] == "172.18.0.1:53" and c["dns"]["good"] > 0)
+    wait_for("the container", lambda: town.client.get("http://172.17.0.1/", "--max-time", "1") and "pods-stale" in kinds(town.agent))
+    told(town.agent, "pods-stale", "fault", "docker0 was 172.17.0.1 ", "a container there, 172.17.0.")
+    pods = [f for f in json.loads(ctl(town.agent, "-o", "json", "doctor")) if f["check"] == "pods" and f["class"] == "fault"]
+    assert pods and all("restart the container" in f["remedy"] for f in pods), pods
+    bridge("172.18.0.1/16", "172.17.0.1/16")
+    gone(town.agent, "pods-stale")
 
 
 def test_somebody_else_takes_the_calls(town):

@@ -30,13 +30,13 @@ static struct {
 	struct pod_canary *canary;
 	int far; /* the bridge's end of the port, -1 none was opened */
 	unsigned opened;
-	uint32_t port_ip, expected;
+	uint32_t bridge, port_ip, port_also, expected;
 	bool has_service;
 	int rcode; /* with which DNS answers, -1 it does not */
 } bed;
 
 int
-bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip,
+bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip, uint32_t also,
 	const uint8_t mac[BRIDGE_PORT_MAC], struct err *err)
 {
 	int fds[2];
@@ -52,6 +52,7 @@ bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip,
 	bed.far = fds[1];
 	bed.opened++;
 	bed.port_ip = ip;
+	bed.port_also = also;
 	return 0;
 }
 
@@ -64,7 +65,7 @@ getifaddrs(struct ifaddrs **out)
 		.ifa_addr = (struct sockaddr *)&address,
 		.ifa_netmask = (struct sockaddr *)&mask};
 
-	address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(BRIDGE)};
+	address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(bed.bridge)};
 	mask = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xffff0000)};
 	*out = &all;
 	return 0;
@@ -109,6 +110,7 @@ bed_up(void **state)
 	(void)state;
 	memset(&bed, 0, sizeof bed);
 	bed.far = bed.rcode = -1;
+	bed.bridge = BRIDGE;
 	assert_int_equal(loop_new(&bed.loop, &err), 0);
 	own.loop = bed.loop;
 	pod_canary_start(&bed.canary, &own);
@@ -210,6 +212,38 @@ others_addresses_do_not_concern_it(void **state)
 	assert_true(bed_runs());
 	assert_int_equal(bed.expected, LAST);
 	assert_int_equal(bed.opened, 1);
+}
+
+static void
+bed_move_bridge(uint32_t to)
+{
+	pod_canary_use(bed.canary, 0);
+	bed.bridge = to;
+	pod_canary_use(bed.canary, MESH);
+	bed_until_runs();
+}
+
+/* A pod that was started when the bridge had another address. */
+static void
+who_asks_for_the_former_address_is_told(void **state)
+{
+	(void)state;
+	bed_until_runs();
+	bed_send_arp(LAST - 7, BRIDGE, false);
+	bed_move_bridge(BRIDGE + 1);
+	assert_int_equal(bed.port_also, BRIDGE);
+	bed_send_arp(BRIDGE + 1, BRIDGE, false);
+	bed_send_arp(0, BRIDGE, false);
+	for (int i = 0; i < 20; i++)
+		patience_turn(bed.loop);
+	assert_false(bed_says("stale"));
+	bed_send_arp(LAST - 7, BRIDGE, false);
+	patience_until(patience_turn(bed.loop),
+		bed_says("\"former\":\"172.17.0.1\",\"stale\":\"172.17.255.247\""));
+	bed_send_arp(BRIDGE, BRIDGE + 1, false);
+	patience_until(patience_turn(bed.loop), !bed_says("stale"));
+	bed_move_bridge(BRIDGE);
+	assert_false(bed_says("stale"));
 }
 
 /* --- neighbours that keep it busy ----------------------------------------------------------- */
@@ -335,6 +369,8 @@ main(void)
 			a_probe_while_it_claims_is_a_conflict, bed_up, bed_down),
 		cmocka_unit_test_setup_teardown(
 			others_addresses_do_not_concern_it, bed_up, bed_down),
+		cmocka_unit_test_setup_teardown(
+			who_asks_for_the_former_address_is_told, bed_up, bed_down),
 		cmocka_unit_test_setup_teardown(
 			who_answers_every_probe_switches_it_off, bed_up, bed_down),
 		cmocka_unit_test_setup_teardown(
