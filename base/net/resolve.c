@@ -184,6 +184,12 @@ resolve_free(struct resolve **out)
 	channels_leave(&r->channels, NULL);
 }
 
+uint64_t
+resolve_stray_ms(const struct resolve *r)
+{
+	return r->channels.stray_ms;
+}
+
 /* --- requests ------------------------------------------------------------------------------- */
 
 static struct request *
@@ -238,6 +244,7 @@ on_answer(void *arg, int status, int timeouts, unsigned char *bytes, int len)
 		q->status = 0;
 		q->answer = q->on_answer != NULL ? xmemdup(bytes, (size_t)len) : NULL;
 		q->len = (size_t)len;
+		q->r->channels.outcomes++;
 	} else if (q->status == 0) {
 		q->status = -EIO;
 	}

@@ -41,6 +41,9 @@ void resolve_free(struct resolve **r); /* answers open queries with -ECANCELED f
  * too. Over TCP when truncated. */
 void resolve_query(
 	struct resolve *r, const uint8_t *query, size_t len, resolve_answer_fn *fn, void *arg);
+/* When a server last sent what answers no open query of resolve_query (loop_now_ms, 0: never): no
+ * DNS message, or one with another question or id. */
+uint64_t resolve_stray_ms(const struct resolve *r);
 /* Resolves numeric text, then by /etc/hosts, then by the servers; the results have this port. */
 void resolve_host(
 	struct resolve *r, const char *name, uint16_t port, resolve_host_fn *fn, void *arg);

@@ -88,10 +88,13 @@ on_socket(void *arg, int fd, unsigned events)
 {
 	struct channel *c = ((struct sock *)arg)->channel;
 	bool hup = (events & WATCH_HUP) != 0;
+	unsigned before = c->all->outcomes;
 
 	channels_enter(c->all);
 	ares_process_fd(c->ares, events & WATCH_READ || hup ? fd : ARES_SOCKET_BAD,
 		events & WATCH_WRITE || hup ? fd : ARES_SOCKET_BAD);
+	if ((events & WATCH_READ) && !hup && c->all->outcomes == before)
+		c->all->stray_ms = loop_now_ms(c->all->loop); /* c-ares has dropped it */
 	channels_leave(c->all, c);
 }
 
@@ -136,9 +139,10 @@ on_interest(void *arg, ares_socket_t fd, int readable, int writable)
 static int
 on_new_socket(ares_socket_t fd, int type, void *arg)
 {
-	const struct resolve_config *config = ((struct channel *)arg)->all->config;
+	struct channels *all = ((struct channel *)arg)->all;
+	const struct resolve_config *config = all->config;
 
-	(void)type;
+	all->outcomes += type == SOCK_STREAM;
 	if (config->mark != 0 &&
 		setsockopt(fd, SOL_SOCKET, SO_MARK, &config->mark, sizeof config->mark) < 0)
 		return 0;

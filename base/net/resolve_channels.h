@@ -37,6 +37,8 @@ struct channels {
 	struct ares_addr_port_node *servers;
 	struct channel *first; /* newest first */
 	unsigned n;
+	unsigned outcomes; /* answers to queries, and connections by TCP since one was truncated */
+	uint64_t stray_ms; /* as resolve_stray_ms */
 	/* depth of calls from and into c-ares; while > 0 no channel may be destroyed */
 	unsigned inside;
 	bool dying; /* set by the owner, which no longer needs the channels */

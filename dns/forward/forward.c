@@ -250,12 +250,20 @@ forward_probe(struct question *q)
 /* --- answers -------------------------------------------------------------------------------- */
 
 static bool
-forward_good(const uint8_t *answer, size_t len)
+forward_is_error(unsigned rcode)
 {
-	unsigned rcode = len >= DNS_HEADER ? answer[3] & 15u : DNS_SERVFAIL;
+	return rcode == DNS_SERVFAIL || rcode == DNS_REFUSED || rcode == DNS_NOTIMP ||
+		rcode == DNS_FORMERR || rcode == UPSTREAM_GARBAGE;
+}
 
-	return rcode != DNS_SERVFAIL && rcode != DNS_REFUSED && rcode != DNS_NOTIMP &&
-		rcode != DNS_FORMERR && dns_forward_sound(answer, len);
+/* UPSTREAM_GARBAGE: it cannot be read, or is the query itself, which c-ares takes for an answer. */
+static unsigned
+forward_rcode(const uint8_t *answer, size_t len)
+{
+	unsigned rcode =
+		len >= DNS_HEADER && (answer[2] & 0x80) ? answer[3] & 15u : UPSTREAM_GARBAGE;
+
+	return forward_is_error(rcode) || dns_forward_sound(answer, len) ? rcode : UPSTREAM_GARBAGE;
 }
 
 static void
@@ -344,6 +352,8 @@ enum heard { HEARD_NOTHING, HEARD_BAD, HEARD_FOLDED, HEARD_GOOD };
 static enum heard
 forward_judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
 {
+	unsigned rcode;
+
 	if (status < 0 && a->how == ASK_TCP) {
 		upstream_no_tcp(a->u);
 		return HEARD_FOLDED;
@@ -352,12 +362,12 @@ forward_judge(const struct ask *a, int status, const uint8_t *answer, size_t len
 		upstream_failed(a->u, status);
 		return HEARD_NOTHING;
 	}
-	upstream_heard(a->u, a->start_ms, forward_good(answer, len));
-	if (len >= DNS_HEADER)
-		upstream_judge(a->u, a->sent, a->len, answer[3] & 15u);
+	rcode = forward_rcode(answer, len);
+	upstream_heard(a->u, a->start_ms, !forward_is_error(rcode));
+	upstream_judge(a->u, a->sent, a->len, rcode);
 	if (!kept_case(a, answer, len))
 		return HEARD_FOLDED;
-	return forward_good(answer, len) ? HEARD_GOOD : HEARD_BAD;
+	return forward_is_error(rcode) ? HEARD_BAD : HEARD_GOOD;
 }
 
 /* Repeats the question by TCP, where only a host on the path can answer; without TCP, by UDP in

@@ -14,6 +14,7 @@ enum {
 	PULSE_GAP_MS = 1000,
 	PULSE_DEAD_MS = 2000,
 	PULSE_IDLE_MS = 30000,
+	GARBAGE_MS = 10 * 1000, /* a dead one is asked every PULSE_DEAD_MS */
 };
 
 /* NS of the root, RD not set, with an OPT that c-ares may remove. */
@@ -53,13 +54,19 @@ show_state(struct upstream *u)
 		: health_alive(&u->health, now)       ? UPSTREAM_ALIVE
 						      : UPSTREAM_UNKNOWN;
 	uint64_t before = atomic_load_explicit(&u->count->state, memory_order_relaxed);
+	uint64_t stray_ms = resolve_stray_ms(u->resolve);
+	bool garbage =
+		state == UPSTREAM_DEAD && stray_ms > u->heard_ms && now < stray_ms + GARBAGE_MS;
 	char text[ADDR_TEXT_MAX];
 
+	if (garbage != atomic_load_explicit(&u->count->garbage, memory_order_relaxed))
+		atomic_store_explicit(&u->count->garbage, garbage, memory_order_relaxed);
 	if (state == before)
 		return;
 	atomic_store_explicit(&u->count->state, state, memory_order_relaxed);
 	if (state == UPSTREAM_DEAD)
-		log_limited(LOG_LEVEL_WARN, 6, "dns", "upstream is silent address=%s",
+		log_limited(LOG_LEVEL_WARN, 6, "dns", "upstream %s address=%s",
+			garbage ? "answers what is no answer to any query" : "is silent",
 			addr_text(&u->addr, text));
 	else if (before == UPSTREAM_DEAD)
 		log_limited(LOG_LEVEL_INFO, 6, "dns", "upstream is back address=%s",

@@ -23,7 +23,10 @@ enum upstream_way { UPSTREAM_UDP, UPSTREAM_TCP };
 
 enum upstream_state { UPSTREAM_UNKNOWN, UPSTREAM_ALIVE, UPSTREAM_DEAD };
 
-enum { UPSTREAM_BEAT_MS = 300 };
+enum {
+	UPSTREAM_BEAT_MS = 300,
+	UPSTREAM_GARBAGE = 16, /* beyond the rcodes of a header: the answer cannot be read */
+};
 
 /* Written by the worker, read by anyone. */
 struct upstream_count {
@@ -33,6 +36,7 @@ struct upstream_count {
 	_Atomic uint64_t timeouts;
 	_Atomic uint64_t latency_us; /* moving average */
 	_Atomic uint64_t state; /* enum upstream_state */
+	_Atomic uint64_t garbage; /* 1: dead, but it sends what answers no query */
 	/* Errors of one rcode in a row, see upstream_judge; 0: none. One bit for each hash of the
 	 * names that were asked for; when the first and the last one came. */
 	_Atomic uint64_t errors, errors_rcode, errors_names, errors_since_ms, errors_ms;
@@ -73,7 +77,7 @@ void upstream_heard(struct upstream *u, uint64_t start_ms, bool good);
 /* Counts answers with an error since the last good one, for who looks whether this upstream serves
  * us at all. Of errors only those to queries for A count: some servers fail all for AAAA, HTTPS or
  * PTR, and serve well nevertheless. Pulses do not count: many servers refuse them (no RD), others
- * answer them without reaching anybody. */
+ * answer them without reaching anybody. `rcode` may be UPSTREAM_GARBAGE. */
 void upstream_judge(struct upstream *u, const uint8_t *query, size_t len, unsigned rcode);
 void upstream_failed(struct upstream *u, int status);
 /* Sends a pulse if one is due. Returns after how many ms to call it again. */

@@ -271,6 +271,7 @@ struct sums {
 	uint64_t queries, failures, timeouts, latency_us;
 	/* errors of this rcode, and nothing else since the last good answer to any worker */
 	uint64_t errors, errors_rcode, errors_names, good_ms;
+	bool garbage; /* of a dead one: it sends what answers no query */
 };
 
 /* A name that fails everywhere is no fault of the upstream, nor are a few. */
@@ -297,6 +298,7 @@ add_worker(struct sums *to, const struct upstream_count *u, unsigned *n)
 	to->failures += u->failures;
 	to->timeouts += u->timeouts;
 	to->good_ms = MAX(to->good_ms, u->good_ms);
+	to->garbage |= u->garbage != 0;
 	if (latency_us > 0)
 		to->latency_us = (to->latency_us * *n + latency_us) / (*n + 1), ++*n;
 	if (state == UPSTREAM_ALIVE)
@@ -320,15 +322,18 @@ add_errors(struct sums *to, const struct upstream_count *u, uint64_t now)
 	to->errors_names |= u->errors_names;
 }
 
-/* "" unless it is errors that this upstream answers. */
+/* "" unless it is errors, or no DNS messages at all, that this upstream answers. */
 static const char *
 upstreams_errors(const struct sums *s)
 {
-	static const char *const names[16] = {[DNS_FORMERR] = "FORMERR",
+	static const char *const names[UPSTREAM_GARBAGE + 1] = {[DNS_FORMERR] = "FORMERR",
 		[DNS_SERVFAIL] = "SERVFAIL",
 		[DNS_NOTIMP] = "NOTIMP",
-		[DNS_REFUSED] = "REFUSED"};
+		[DNS_REFUSED] = "REFUSED",
+		[UPSTREAM_GARBAGE] = "garbage"};
 
+	if (s->state == DEAD && s->garbage)
+		return names[UPSTREAM_GARBAGE];
 	if (s->state != ALIVE || s->errors < ERRORS_LEAST ||
 		__builtin_popcountll(s->errors_names) < ERRORS_NAMES_LEAST)
 		return "";

@@ -155,6 +155,19 @@ check_upstreams(struct findings *f, const struct tree_node *dns)
 		const char *state = ctl_text(u, "state");
 		bool loop = strcmp(state, "loop") == 0, dead = strcmp(state, "dead") == 0;
 
+		if (strcmp(ctl_text(u, "errors"), "garbage") == 0) {
+			findings_add(f, "upstreams", others ? VERDICT_NOTE : VERDICT_BAD,
+				"ask it by hand (dig @ADDRESS NAME): is that a name server, and "
+				"does "
+				"nothing between here and there answer in its place? Names outside "
+				"the "
+				"cluster are not found while no other answers",
+				"%s answers what is no DNS message, or no answer to any of our "
+				"queries",
+				ctl_text(u, "address"));
+			findings_name(f, others ? "upstream-garbage" : "upstreams-garbage");
+			continue;
+		}
 		if (ctl_text(u, "errors")[0] != '\0') {
 			findings_add(f, "upstreams", others ? VERDICT_NOTE : VERDICT_BAD,
 				"ask it by hand (dig @ADDRESS NAME): may this node ask it (its "

@@ -137,11 +137,10 @@ def test_no_way(town):
     agent.stop()
 
 
-def test_upstream_refuses(town):
-    """It is there, and answers nothing but errors; the other one serves."""
-    address = "192.0.2.54"
-    town.dns.run("ip", "addr", "add", f"{address}/24", "dev", "eth0")
-    liar = town.dns.start("liar", *BARE_PYTHON, os.path.join(HERE, "liar.py"), f"{address}=refused")
+def beside_a_liar(town, address, mode, what):
+    """An agent with one more upstream, which is a liar, that has told so."""
+    town.dns.run("ip", "addr", "replace", f"{address}/24", "dev", "eth0")
+    liar = town.dns.start("liar", *BARE_PYTHON, os.path.join(HERE, "liar.py"), f"{address}={mode}")
     wait_for("liar", lambda: "serving" in liar.log())
     agent = Agent(town.other, town.hub, "--dns.upstreams", address)
     names = itertools.count()
@@ -149,11 +148,28 @@ def test_upstream_refuses(town):
     def asked():
         name = f"n{next(names)}.example.test"
         town.other.run("dig", f"@{town.other.gateway}", "+tries=1", "+time=1", name, check=False)
-        return "upstream-errors" in kinds(agent)
+        return what in kinds(agent)
     wait_for("it is found out", asked)
+    return agent, liar
+
+
+def test_upstream_refuses(town):
+    """It is there, and answers nothing but errors; the other one serves."""
+    address = "192.0.2.54"
+    agent, liar = beside_a_liar(town, address, "refused", "upstream-errors")
     told(agent, "upstream-errors", "warning", f"{address}:53 answers REFUSED to all of the last ")
     agent.stop()
     liar.kill()
+
+
+def test_upstream_answers_garbage(town):
+    """Nothing of it answers a query, the other one serves. What begins well and cannot be read has a unit test."""
+    address = "192.0.2.54"
+    agent, liar = beside_a_liar(town, address, "garbage", "upstream-garbage")
+    told(agent, "upstream-garbage", "warning", f"{address}:53 answers what is no DNS message")
+    liar.kill()
+    gone(agent, "upstream-garbage")
+    agent.stop()
 
 
 def test_upstream_dead(town):

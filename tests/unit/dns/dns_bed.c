@@ -60,6 +60,8 @@ answer(struct bed_upstream *u, struct held *h)
 	size_t end = dns_name_skip(h->m, h->len, DNS_HEADER) + 4;
 	uint8_t *m = h->m;
 
+	if (u->mode == ECHO)
+		return;
 	m[2] |= 0x80;
 	m[3] = u->mode == FAIL ? 0x82 : u->mode == REFUSE ? 0x85 : 0x80;
 	m[11] = 0;
@@ -78,7 +80,7 @@ answer(struct bed_upstream *u, struct held *h)
 	}
 	if (u->mode == LIE)
 		m[13] ^= 1; /* another name, or type */
-	h->len = end;
+	h->len = end - (u->mode == TORN);
 }
 
 /* A dnsmasq that knows nobody but us: what it is asked comes to us, what we say goes back. */

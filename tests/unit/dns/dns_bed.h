@@ -14,9 +14,24 @@
 #include "tests/unit/dns/dns_kit.h"
 
 /* SLOW_NAMES: it lives, but others that it asks are slow. */
+/* ECHO: the query itself comes back. TORN: an answer without its end. */
 /* FORGE: by UDP somebody else answers, with another address, who does not know the case of the
  * question. */
-enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, SLOW_NAMES, FOLD, FORGE, LOOP, TRUNCATE };
+enum bed_mode {
+	ANSWER,
+	SILENT,
+	FAIL,
+	REFUSE,
+	LIE,
+	SLOW,
+	SLOW_NAMES,
+	FOLD,
+	FORGE,
+	LOOP,
+	TRUNCATE,
+	ECHO,
+	TORN
+};
 
 struct held;
 

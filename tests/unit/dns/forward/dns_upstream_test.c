@@ -219,6 +219,31 @@ who_answers_errors_alone_is_told(void **state)
 	patience_until(bed_ask(f, bed_fresh(f), 1000), strstr(state_of(f), "REFUSED") == NULL);
 }
 
+/* It is dead, or the next one is asked. */
+static void
+who_answers_garbage_is_told(void **state)
+{
+	static const enum bed_mode modes[] = {LIE, ECHO, TORN};
+	struct bed *f = *state;
+
+	f->up[0].mode = SILENT;
+	bed_start(f);
+	bed_ask(f, bed_fresh(f), 1000);
+	assert_true(wait_state(f, "\"state\":\"dead\"", 5000));
+	assert_null(strstr(state_of(f), "garbage"));
+	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+		f->up[0].mode = modes[i];
+		f->up[1].mode = ANSWER;
+		assert_string_equal(bed_ask(f, bed_fresh(f), 1000), SECOND);
+		f->up[1].mode = REFUSE; /* so that the other one is asked each time */
+		patience_until(bed_ask(f, bed_fresh(f), 1000),
+			strstr(state_of(f), "\"errors\":\"garbage\"") != NULL);
+		f->up[0].mode = ANSWER;
+		patience_until(
+			bed_ask(f, bed_fresh(f), 1000), strstr(state_of(f), "garbage") == NULL);
+	}
+}
+
 /* --- what passes through -------------------------------------------------------------------- */
 
 static void
@@ -364,6 +389,7 @@ main(void)
 		T(odd_lists_of_upstreams_are_put_right),
 		T(each_upstream_can_be_seen),
 		T(who_answers_errors_alone_is_told),
+		T(who_answers_garbage_is_told),
 		T(bits_of_the_client_survive),
 		T(large_answers_come_by_tcp),
 	};

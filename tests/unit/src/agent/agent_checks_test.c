@@ -61,6 +61,8 @@ upstreams_that_answer_errors_alone(void **state)
 		UPSTREAM("2:53", "alive", "SERVFAIL"), UPSTREAM("1:53", "alive", "REFUSED"));
 	const char *one =
 		UPSTREAMS(UPSTREAM("1:53", "alive", "REFUSED"), UPSTREAM("2:53", "alive", ""));
+	const char *garbage =
+		UPSTREAMS(UPSTREAM("1:53", "dead", "garbage"), UPSTREAM("2:53", "loop", ""));
 	const char *dead =
 		UPSTREAMS(UPSTREAM("1:53", "alive", "REFUSED"), UPSTREAM("2:53", "dead", ""));
 
@@ -70,6 +72,9 @@ upstreams_that_answer_errors_alone(void **state)
 	assert_null(found(one, "upstreams-errors"));
 	assert_string_equal(found(dead, "upstreams-errors"), said);
 	assert_string_equal(found(dead, "upstreams-dead"), "2:53: dead");
+	assert_string_equal(found(garbage, "upstreams-garbage"),
+		"1:53 answers what is no DNS message, or no answer to any of our queries");
+	assert_null(found(garbage, "upstreams-dead"));
 }
 
 #define TUNNEL(connected, state, error, more)                                                      \
