@@ -11,6 +11,7 @@
 
 #include "base/core/hops.h"
 #include "base/core/inherited.h"
+#include "base/core/special_addr.h"
 
 enum { PAIR_BUFFER = 192 * 1024 };
 
@@ -363,6 +364,20 @@ sock_drains(int fd, unsigned within_ms)
 	socklen_t len = sizeof info;
 
 	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_unacked > 0 &&
+		info.tcpi_last_ack_recv < within_ms;
+}
+
+bool
+sock_acknowledged(int fd, unsigned within_ms)
+{
+	struct addr to = {.len = sizeof to.in6};
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+	struct in6_addr ip;
+
+	return getpeername(fd, &to.sa, &to.len) == 0 && addr_ip(&to, &ip) &&
+		special_addr_class(&ip) != SPECIAL_LOOPBACK &&
+		getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_unacked == 0 &&
 		info.tcpi_last_ack_recv < within_ms;
 }
 

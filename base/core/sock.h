@@ -66,6 +66,9 @@ int sock_error(int fd);
 /* Does written data of this TCP connection still wait for the peer's acknowledgement, while the
  * peer's kernel has acknowledged some of it within so many ms? */
 bool sock_drains(int fd, unsigned within_ms);
+/* Has the peer's kernel acknowledged all that was written, the last time within so many ms? False
+ * for a connection within this machine, such as sock_pair's. */
+bool sock_acknowledged(int fd, unsigned within_ms);
 /* Would a new connection to the same peer start from another local address now? False also where
  * there is no route at all. */
 bool sock_rerouted(int fd);

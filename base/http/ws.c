@@ -178,8 +178,11 @@ tick_open(struct ws_conn *c, uint64_t now)
 	if (silence >= beat)
 		silence = silence_ms(c, now);
 	if (silence > limit) {
-		ws_set_why(
-			c, "no sign of life for %llu ms", (unsigned long long)(now - c->heard_ms));
+		ws_set_why(c, "no sign of life for %llu ms%s",
+			(unsigned long long)(now - c->heard_ms),
+			sock_acknowledged(lws_get_socket_fd(c->wsi), (unsigned)limit)
+				? ", though its machine acknowledges what is sent to it"
+				: "");
 		kill_conn(c);
 		ws_end(c, NULL);
 		return;
@@ -219,6 +222,9 @@ dial_stage(const struct ws_conn *c)
 	if (c->server || c->way != NULL || c->wsi == NULL ||
 		getsockopt(lws_get_socket_fd(c->wsi), IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
 		return "no answer to the TLS or websocket handshake";
+	/* A program that hangs has a kernel that acknowledges. */
+	if (info.tcpi_state == TCP_ESTABLISHED && info.tcpi_unacked > 0 && info.tcpi_backoff > 0)
+		return "it takes the connection, and larger packets do not get there";
 	return info.tcpi_state == TCP_SYN_SENT
 		? "no answer to the connection's first packet"
 		: "it takes the connection, and does not answer the TLS or websocket handshake";

@@ -13,6 +13,10 @@ static const char alert_expired[] = "refused the TLS connection: certificate exp
 	"the hub's log (`join refused`) tells whether it is unknown, expired, used up or "         \
 	"another node's"
 
+#define HUB_CLIENT_MTU                                                                             \
+	"try a smaller MTU on the uplink (ip link set dev UPLINK mtu 1300), or let the router "    \
+	"clamp the MSS and pass ICMP `fragmentation needed`"
+
 #define HUB_CLIENT_BARRED "barred by this machine"
 
 /* The first row whose words occur in the error applies. They come from base/http/ws*,
@@ -38,10 +42,11 @@ static const struct hub_client_cause causes[] = {
 		"a firewall on the way drops what goes to that port (outgoing TCP to the hub's "
 		"port "
 		"must be let out), the address is wrong, or that machine is down"},
+	{"larger packets do not get there", "hub-mtu", HUB_CLIENT_MTU},
 	{"does not answer the TLS", "hub-frozen",
 		"who listens there is no hub, or hangs: look at the hub's log and processes; a "
 		"load balancer in front must pass TLS through (L4). Or large packets get lost "
-		"on the way: try a smaller MTU on the uplink"},
+		"on the way: " HUB_CLIENT_MTU},
 	{"does not speak TLS", "hub-no-tls",
 		"is it the hub's port (`listen` of the hub)? Another program, such as ssh or a web "
 		"server, answers there"},
@@ -81,6 +86,9 @@ static const struct hub_client_cause causes[] = {
 		"another machine uses this node's certificate (a copied disk), or an agent of "
 		"before still runs: the hub's log names both addresses. Join the copy under a "
 		"name of its own: dataDir emptied, a new token"},
+	{"though its machine acknowledges", "hub-lost",
+		"the hub hangs: look at its log and processes. Or large packets from there get "
+		"lost on the way: " HUB_CLIENT_MTU},
 	{"no sign of life", "hub-lost",
 		"the connection went dead: the hub's machine, or the way to it, is down or frozen"},
 	{"", "hub-away",

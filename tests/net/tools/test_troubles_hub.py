@@ -65,8 +65,18 @@ def test_hub_frozen(town):
     """Its kernel takes connections, it does not."""
     town.hub.process.popen.send_signal(19)
     told(town.agent, "hub-frozen", "fault", "it takes the connection")
+    assert town.agent.process.logged("though its machine acknowledges what is sent to it")
     town.hub.process.popen.send_signal(18)
     gone(town.agent, "hub-frozen")
+
+
+def test_large_packets_get_lost(town):
+    """On the way to the hub: the connection is made, this node's certificate does not get there."""
+    town.hub.machine.run("nft", "-f", "-", input="table ip hole { chain in { type filter hook input priority 0; ip saddr 192.0.2.11 meta length > 500 drop; }\n}\n")
+    town.hub.machine.run("ss", "-K", "dst", "192.0.2.11")
+    told(town.agent, "hub-mtu", "fault", f"{HUB_ADDRESS}:10000", "larger packets do not get there")
+    town.hub.machine.run("nft", "delete", "table", "ip", "hole")
+    gone(town.agent, "hub-mtu")
 
 
 @pytest.mark.parametrize("port, greeting", ((22, "SSH-2.0-OpenSSH_9.2\\r\\n"), (8080, "HTTP/1.1 400 Bad Request\\r\\n\\r\\n")))
