@@ -82,6 +82,16 @@ forget_file(struct manifests *m, size_t at)
 	memmove(m->files + at, m->files + at + 1, (m->n_files - at) * sizeof *m->files);
 }
 
+static bool
+manifests_any_readable(const struct manifests *m)
+{
+	for (size_t i = 0; i < m->n_files; i++) {
+		if (m->files[i]->gone_ms == 0 && manifest_file_readable(m->files[i]))
+			return true;
+	}
+	return false;
+}
+
 /* --- reading -------------------------------------------------------------------------------- */
 
 static void
@@ -222,7 +232,8 @@ manifests_scan(struct manifests *m)
 /* A failed mount, `git clean` or a copy that is half done must not take every Service from every
  * node: while no manifest can be read, those that have vanished go on to count. Returns how many
  * Services they hold, 0: files are deleted as usual. A single file is deleted on purpose, unless
- * the folder is on another file system than it was. */
+ * the folder is on another file system than it was, or it is the last of several: the others have
+ * returned and cannot be read. */
 static size_t
 manifests_vanished(const struct manifests *m)
 {
@@ -230,14 +241,12 @@ manifests_vanished(const struct manifests *m)
 	bool moved = false;
 	struct stat st;
 
-	if (stat(m->folder, &st) < 0)
-		return 0; /* what is told of the folder then: manifests_folder_problem */
-
+	/* what is told of a folder that is not there: manifests_folder_problem */
+	if (manifests_any_readable(m) || stat(m->folder, &st) < 0)
+		return 0;
 	for (size_t i = 0; i < m->n_files; i++) {
 		const struct manifest_file *f = m->files[i];
 
-		if (f->gone_ms == 0 && manifest_file_readable(f))
-			return 0;
 		if (f->gone_ms == 0)
 			continue;
 		before = n;
@@ -246,7 +255,7 @@ manifests_vanished(const struct manifests *m)
 		files += n > before;
 		moved |= f->dev != st.st_dev;
 	}
-	return files > 1 || moved ? n : 0;
+	return files > 1 || moved || m->emptied != NULL ? n : 0;
 }
 
 static void
@@ -369,7 +378,7 @@ on_settled(void *arg)
 		m->files[i]->dirty = false;
 		manifests_load(m, m->files[i]);
 	}
-	if (!m->ready && m->keep != NULL && m->n_files == 0)
+	if (!m->ready && m->keep != NULL && !manifests_any_readable(m))
 		manifest_keep_sweep(m->keep, recall_file, m);
 	next = drop_gone(m, now);
 	if (m->watch == NULL && (next == 0 || next > now + MANIFESTS_WAIT_MS))

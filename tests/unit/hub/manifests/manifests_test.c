@@ -730,6 +730,33 @@ an_emptied_folder_keeps_its_services(void **state)
 	wait_services(b, "");
 }
 
+/* A file that comes back and cannot be read yet, as half a copy, says nothing about the others: not
+ * while the hub runs, and not when it starts. */
+static void
+a_broken_file_does_not_end_that(void **state)
+{
+	struct bed *b = *state;
+
+	b->data_dir = xasprintf("%s/data", b->dir);
+	put(b, "a.yaml", SERVICE("one", "1"));
+	put(b, "b.yaml", SERVICE("two", "2"));
+	start(b);
+	wait_services(b, "one:1 two:2 ");
+	take_away(b, "a.yaml");
+	take_away(b, "b.yaml");
+	wait_problem(b, "their 2 Services go on");
+	put(b, "a.yaml", "kind: [");
+	wait_problem(b, "a.yaml:");
+	idle(b, MANIFESTS_GRACE_MS + MANIFESTS_RETURN_MS + 500);
+	assert_string_equal(b->services, "one:1 two:2 ");
+	restart(b);
+	wait_services(b, "one:1 two:2 ");
+	idle(b, MANIFESTS_GRACE_MS + 500);
+	assert_string_equal(b->services, "one:1 two:2 ");
+	put(b, "a.yaml", SERVICE("one", "1"));
+	wait_services(b, "one:1 ");
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -761,6 +788,7 @@ main(void)
 		case_of(copies_that_cannot_be_written_are_told),
 		case_of(copies_that_failed_are_tried_again),
 		case_of(an_emptied_folder_keeps_its_services),
+		case_of(a_broken_file_does_not_end_that),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
