@@ -55,6 +55,7 @@ store_close(struct store **out)
 	for (size_t i = 0; i < N_STATEMENTS; i++)
 		sqlite3_finalize(store->statements[i]);
 	sqlite3_close(store->db);
+	free(store->path);
 	free(store);
 }
 
@@ -208,6 +209,7 @@ store_commit(struct store *store, const struct store_batch *batch, struct err *e
 		rc = store_run(store, SQL_COMMIT, NULL, err);
 	if (rc < 0 && sqlite3_get_autocommit(store->db) == 0)
 		store_run(store, SQL_ROLLBACK, NULL, NULL);
+	stat(store->path, &store->seen);
 	return rc;
 }
 
@@ -266,6 +268,7 @@ change_value(struct store *store, const char *sql, const char *key, const void *
 		sqlite3_bind_blob64(st, 2, data, len, SQLITE_STATIC);
 	rc = sqlite3_step(st) == SQLITE_DONE ? 0 : store_fail(store, NULL);
 	sqlite3_finalize(st);
+	stat(store->path, &store->seen);
 	return rc;
 }
 

@@ -66,6 +66,9 @@ int store_open(
 void store_close(struct store **store);
 /* Whether the path no longer leads to the open file, which is still complete. */
 bool store_moved(struct store *store);
+/* Whether another program has written into the open file, as a backup that is copied over it: what
+ * is open is a mixture, and has to be opened anew. */
+bool store_overwritten(struct store *store);
 /* Writes all that the open file holds to the path again; another file there is moved aside. What is
  * open stays the old file: the caller closes it and opens the new one. */
 int store_rewrite(struct store *store, const char *path, struct err *err);

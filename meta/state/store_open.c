@@ -153,7 +153,7 @@ immutable_uri(const char *path)
 static int
 open_file(struct store *store, const char *path, struct err *err)
 {
-	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW;
+	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
 	auto_free char *uri = NULL;
 
 	if (nobody_can_write(path)) {
@@ -176,6 +176,7 @@ try_open(struct store **out, const char *path, bool alone, struct store_report *
 	struct store *store = xcalloc(1, sizeof(*store));
 	int rc = make_private(path, err);
 
+	store->path = xstrdup(path);
 	if (rc == 0)
 		rc = open_file(store, path, err);
 	if (rc == 0 && alone) /* before anything is read, as setting cache_size does */
@@ -196,6 +197,8 @@ try_open(struct store **out, const char *path, bool alone, struct store_report *
 		rc = 0; /* its content can be read */
 	if (rc == 0)
 		rc = store_open_migrate(store, err);
+	if (rc == 0 && stat(store->path, &store->seen) < 0)
+		rc = err_set(err, errno, "%s", strerror(errno));
 	if (rc < 0)
 		store_close(&store);
 	*out = store;
@@ -259,11 +262,22 @@ store_move_aside(const char *path, const char *why, struct err *err)
 bool
 store_moved(struct store *store)
 {
-	int moved = 0;
+	struct stat st;
 
-	return sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) ==
-		SQLITE_OK &&
-		moved != 0;
+	if (stat(store->path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR;
+	return st.st_dev != store->seen.st_dev || st.st_ino != store->seen.st_ino;
+}
+
+bool
+store_overwritten(struct store *store)
+{
+	const struct stat *seen = &store->seen;
+	struct stat st;
+
+	return stat(store->path, &st) == 0 && st.st_ino == seen->st_ino &&
+		(st.st_size != seen->st_size || st.st_mtim.tv_sec != seen->st_mtim.tv_sec ||
+			st.st_mtim.tv_nsec != seen->st_mtim.tv_nsec);
 }
 
 static int

@@ -6,6 +6,7 @@
 #define EDGEWAY_META_STATE_STORE_PRIVATE_H
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include "meta/state/store.h"
 
@@ -32,6 +33,8 @@ enum statement {
 struct store {
 	sqlite3 *db;
 	sqlite3_stmt *statements[N_STATEMENTS]; /* NULL: not needed yet */
+	char *path;
+	struct stat seen; /* the file, after our last write */
 };
 
 /* SQLite's last error, as -errno. */

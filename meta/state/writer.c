@@ -155,42 +155,50 @@ tell_waiting(struct writer *w, int status)
 	}
 }
 
+/* lost: whatever the file holds, it is not what was committed. */
 static int
-writer_reopen(struct writer *w, struct err *err)
+writer_reopen(struct writer *w, bool lost, struct err *err)
 {
 	struct store_report report;
 	int rc = store_open(&w->store, w->path, &report, err);
 
 	pthread_mutex_lock(&w->lock);
 	w->counts.moved_aside += report.moved_aside;
-	if (report.moved_aside > 0 || (rc == 0 && report.created && w->opened))
+	if (lost || report.moved_aside > 0 || (rc == 0 && report.created && w->opened))
 		writer_tell(w, NULL, 0, false);
 	pthread_mutex_unlock(&w->lock);
 	w->opened |= rc == 0;
 	return rc;
 }
 
-/* On the thread, without the lock: opens the file if it is not open, and writes it again if its
- * path does not lead to it any more. */
+/* On the thread, without the lock: opens the file if it is not open, writes it again if its path
+ * does not lead to it any more, and has it filled from the hub if another program wrote into it. */
 static int
 writer_prepare(struct writer *w, struct err *err)
 {
-	int rc;
+	int rc = 0;
 
 	if (w->store == NULL)
-		return writer_reopen(w, err);
-	if (!store_moved(w->store))
+		return writer_reopen(w, false, err);
+	if (store_overwritten(w->store)) {
+		log_warn("meta",
+			"another program wrote into the database while it was in use: what it held "
+			"is asked from the hub again; stop the agent before dataDir is changed "
+			"file=%s",
+			w->path);
+		rc = -EUCLEAN;
+	} else if (!store_moved(w->store)) {
 		return 0;
-	rc = store_rewrite(w->store, w->path, err);
-	if (rc < 0 && rc != -EUCLEAN)
+	} else if ((rc = store_rewrite(w->store, w->path, err)) < 0 && rc != -EUCLEAN) {
 		return rc; /* what is open is all that there is: it stays open */
+	}
 	pthread_mutex_lock(&w->lock);
 	w->counts.rewritten++;
 	w->counts.rewritten_ms = mono_ms();
 	writer_tell(w, NULL, WRITER_REWRITTEN, false);
 	pthread_mutex_unlock(&w->lock);
 	store_close(&w->store);
-	return writer_reopen(w, err);
+	return writer_reopen(w, rc < 0, err);
 }
 
 static void

@@ -114,8 +114,9 @@ check_database(struct findings *f, const struct tree_node *meta)
 	if (ok && ctl_number(meta, "database.rewritten") > 0 &&
 		ctl_number(meta, "database.rewritten_ms_ago") < REPAIRED_LATELY_MS) {
 		findings_add(f, "database", VERDICT_NOTE,
-			"it was written again, complete; find what does that (a clean-up, a copy "
-			"that was brought back), and stop the agent before dataDir is changed",
+			"it was written again, where need be from the hub; find what does that (a "
+			"clean-up, a copy that was brought back), and stop the agent before "
+			"dataDir is changed",
 			"%s was removed or replaced while it was in use", file);
 		findings_name(f, "database-replaced");
 		return;

@@ -117,12 +117,16 @@ def test_clock_of_a_node_that_joined(town, days, words):
 
 
 def test_data_folder_removed(town):
-    """The database, then the whole folder: both are there again, and a restart without the hub serves the same."""
+    """The database is overwritten, then removed, then the whole folder: all is there again, and a restart without the hub serves the same."""
     agent, database = town.agent, os.path.join(town.agent.data, "edgeway.db")
     address, files = town.address("web"), set(os.listdir(agent.data)) - {"lock"}
+    with open(database, "r+b") as f:  # an empty copy is brought back over the open file
+        f.truncate()
+    wait_for("the database", lambda: os.path.getsize(database) > 0)
+    told(agent, "database-replaced", "warning", database, "removed or replaced")
     os.unlink(database)
     told(agent, "database-replaced", "warning", database, "removed or replaced")
-    assert os.path.exists(database)
+    wait_for("the database again", lambda: os.path.exists(database))
     shutil.rmtree(agent.data)
     wait_for("files", lambda: os.path.isdir(agent.data) and files <= set(os.listdir(agent.data)))
     town.hub.process.stop()

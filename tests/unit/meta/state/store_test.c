@@ -357,6 +357,58 @@ rewritten(void **state)
 	store_close(&store);
 }
 
+/* A backup is copied over the open file: that is another matter than what we write ourselves. */
+static void
+overwritten_in_use(void **state)
+{
+	auto_free char *backup = NULL;
+	struct store *store;
+	size_t len = 0;
+
+	(void)state;
+	store = open_it(0);
+	put(store, 0, 5);
+	store_close(&store);
+	assert_int_equal(file_read(path, 1 << 20, &backup, &len), 0);
+	store = open_it(0);
+	put(store, 5, 3000); /* more than the journal takes */
+	assert_int_equal(store_keep_put(store, "k", "v", 1), 0);
+	assert_false(store_overwritten(store));
+	write_file(path, backup, len);
+	assert_true(store_overwritten(store));
+	assert_false(store_moved(store));
+	store_close(&store);
+}
+
+/* dataDir was moved to another disk, and a link leads there; then the link leads elsewhere. */
+static void
+by_a_link(void **state)
+{
+	auto_free char *link = xasprintf("%s/link", dir), *elsewhere = xasprintf("%s/other", dir),
+		       *by = xasprintf("%s/edgeway.db", link);
+	struct store_report report;
+	struct store *store;
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(symlink(dir, link), 0);
+	if (store_open(&store, by, &report, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_false(store_moved(store));
+	unlink(link);
+	mkdir_p(elsewhere, 0700);
+	assert_int_equal(symlink(elsewhere, link), 0);
+	assert_true(store_moved(store));
+	assert_int_equal(store_rewrite(store, by, NULL), 0);
+	store_close(&store);
+	assert_int_equal(store_open(&store, by, &report, &err), 0);
+	assert_false(report.created);
+	store_close(&store);
+	unlink(by);
+	unlink(link);
+	rmdir(elsewhere);
+}
+
 /* Random bytes anywhere: whatever is read afterwards is what was written, or it is gone. */
 static void
 overwritten(void **state)
@@ -667,6 +719,8 @@ main(void)
 		cmocka_unit_test_teardown(header_fields, clean),
 		cmocka_unit_test_teardown(truncated, clean),
 		cmocka_unit_test_teardown(rewritten, clean),
+		cmocka_unit_test_teardown(overwritten_in_use, clean),
+		cmocka_unit_test_teardown(by_a_link, clean),
 		cmocka_unit_test_teardown(overwritten, clean),
 		cmocka_unit_test_teardown(half_written_journal, clean),
 		cmocka_unit_test_teardown(damaged_row, clean),
