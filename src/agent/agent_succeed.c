@@ -117,15 +117,9 @@ agent_take_locks(struct agent *a, struct err *err)
 		rc = takeover_ask(o->admin_socket, "agent", &a->takeover, err);
 	if (rc == 0 && a->takeover != NULL) {
 		takeover_locks(a->takeover, &a->lock, &a->network_lock);
-		if (a->lock >= 0 && !lock_is_of(o->data_dir, a->lock))
-			return err_set(err, EINVAL,
-				"takeover: the agent that runs has another dataDir than %s; stop "
-				"it "
-				"first to change that",
-				o->data_dir);
-		lock_inherit(a->lock);
-		rights_reduce(o);
-		return 0;
+		if ((rc = lock_inherit("agent", o->data_dir, &a->lock, err)) == 0)
+			rights_reduce(o);
+		return rc;
 	}
 	if (rc == 0)
 		rc = lock_take(o->data_dir, &a->lock, err);

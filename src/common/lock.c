@@ -106,19 +106,24 @@ lock_network(int *out, struct err *err)
 	return 0;
 }
 
-void
-lock_inherit(int lock)
-{
-	if (lock >= 0 && (ftruncate(lock, 0) < 0 || write_pid(lock) < 0))
-		log_warn("agent", "the lock names the agent before this one: %s", strerror(errno));
-}
-
-bool
-lock_is_of(const char *data_dir, int fd)
+int
+lock_inherit(const char *who, const char *data_dir, int *fd, struct err *err)
 {
 	auto_free char *path = xasprintf("%s/lock", data_dir);
-	struct stat ours, its;
+	struct stat ours, its = {0};
 
-	return stat(path, &ours) == 0 && fstat(fd, &its) == 0 && ours.st_dev == its.st_dev &&
-		ours.st_ino == its.st_ino;
+	if (*fd < 0)
+		return 0;
+	if (fstat(*fd, &its) == 0 && its.st_nlink == 0) {
+		close(take_fd(fd));
+		return lock_take(data_dir, fd, err);
+	}
+	if (stat(path, &ours) < 0 || ours.st_dev != its.st_dev || ours.st_ino != its.st_ino)
+		return err_set(err, EINVAL,
+			"takeover: the %s that runs has another dataDir than %s; stop it first to "
+			"change that",
+			who, data_dir);
+	if (ftruncate(*fd, 0) < 0 || write_pid(*fd) < 0)
+		log_warn(who, "the lock names the %s before this one: %s", who, strerror(errno));
+	return 0;
 }

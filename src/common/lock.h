@@ -21,9 +21,9 @@ enum { LOCK_NETWORK_ADDRESS = 0x7f09fb01, LOCK_NETWORK_PORT = 251 };
 /* The same for the network namespace. The descriptor can be passed to another process, which then
  * holds the lock too. */
 int lock_network(int *fd, struct err *err);
-/* Returns whether fd is the lock of this folder. */
-bool lock_is_of(const char *data_dir, int fd);
-/* The folder's lock is ours now: the lock file names us to others that find it taken. -1: none. */
-void lock_inherit(int lock);
+/* The lock that the instance before us gave, -1: none, is ours now: the lock file names us to
+ * others that find it taken. If that file was removed while it ran, the folder's is taken. -EINVAL:
+ * it is another folder's. who: "agent" or "hub". */
+int lock_inherit(const char *who, const char *data_dir, int *fd, struct err *err);
 
 #endif

@@ -133,12 +133,8 @@ hub_main_take_lock(struct hub_main *m, struct err *err)
 	if (rc < 0 || m->takeover == NULL)
 		return rc < 0 ? rc : lock_take(o->data_dir, &m->lock, err);
 	takeover_locks(m->takeover, &m->lock, &none);
-	if (!lock_is_of(o->data_dir, m->lock))
-		return err_set(err, EINVAL,
-			"takeover: the hub that runs has another dataDir than %s; stop it first to "
-			"change that",
-			o->data_dir);
-	lock_inherit(m->lock);
+	if ((rc = lock_inherit("hub", o->data_dir, &m->lock, err)) < 0)
+		return rc;
 	sockets = takeover_sockets(m->takeover, &fds.n);
 	memcpy(fds.at, sockets, fds.n * sizeof *sockets);
 	inherited_use(&fds);

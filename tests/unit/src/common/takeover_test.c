@@ -3,6 +3,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 
 #include "base/core/fdpass.h"
 #include "base/core/sock.h"
+#include "src/common/lock.h"
 #include "src/common/takeover.h"
 
 /* The agent that runs: answers the request, and has the talk's other end. */
@@ -166,6 +169,31 @@ nobody_is_there(void **state)
 	assert_null(t);
 }
 
+/* dataDir was emptied while the one before us ran: what it gives locks nobody out. */
+static void
+a_lock_whose_file_was_removed_is_taken_anew(void **state)
+{
+	char folder[] = "/tmp/edgeway-lock-XXXXXX";
+	auto_free char *path = NULL, *other = NULL;
+	int lock = -1, second = -1;
+	struct err err = {0};
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	path = xasprintf("%s/lock", folder);
+	other = xasprintf("%s/other", folder);
+	assert_int_equal(lock_take(folder, &lock, &err), 0);
+	assert_int_equal(lock_inherit("agent", folder, &lock, &err), 0);
+	assert_int_equal(lock_inherit("agent", other, &lock, &err), -EINVAL);
+	unlink(path);
+	if (lock_inherit("agent", folder, &lock, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_int_equal(lock_take(folder, &second, &err), -EBUSY);
+	close(lock);
+	unlink(path);
+	rmdir(folder);
+}
+
 int
 main(void)
 {
@@ -174,6 +202,7 @@ main(void)
 		cmocka_unit_test(a_death_is_heard_by_who_never_served),
 		cmocka_unit_test(yours_follows_serving),
 		cmocka_unit_test(nobody_is_there),
+		cmocka_unit_test(a_lock_whose_file_was_removed_is_taken_anew),
 	};
 
 	alarm(30);
