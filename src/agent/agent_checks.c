@@ -158,13 +158,12 @@ check_upstreams(struct findings *f, const struct tree_node *dns)
 
 		if (strcmp(ctl_text(u, "errors"), "garbage") == 0) {
 			findings_add(f, "upstreams", others ? VERDICT_NOTE : VERDICT_BAD,
-				"ask it by hand (dig @ADDRESS NAME): is that a name server, and "
-				"does "
-				"nothing between here and there answer in its place? Names outside "
-				"the "
-				"cluster are not found while no other answers",
-				"%s answers what is no DNS message, or no answer to any of our "
-				"queries",
+				"ask it by hand (dig @ADDRESS NAME): is that a name server, does "
+				"it answer within a second, and does nothing between here and "
+				"there answer in its place? Names outside the cluster are not "
+				"found while no other answers",
+				"%s answers what is no DNS message, or what no query of ours waits "
+				"for any more",
 				ctl_text(u, "address"));
 			findings_name(f, others ? "upstream-garbage" : "upstreams-garbage");
 			continue;

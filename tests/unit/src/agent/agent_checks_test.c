@@ -73,7 +73,7 @@ upstreams_that_answer_errors_alone(void **state)
 	assert_string_equal(found(dead, "upstreams-errors"), said);
 	assert_string_equal(found(dead, "upstreams-dead"), "2:53: dead");
 	assert_string_equal(found(garbage, "upstreams-garbage"),
-		"1:53 answers what is no DNS message, or no answer to any of our queries");
+		"1:53 answers what is no DNS message, or what no query of ours waits for any more");
 	assert_null(found(garbage, "upstreams-dead"));
 }
 
