@@ -452,12 +452,13 @@ static bool
 canary_choose_address(struct pod_canary *c)
 {
 	struct ifaddrs *all = NULL;
+	bool known = false;
 	uint32_t mask = 0;
 
 	if (getifaddrs(&all) < 0)
 		return false;
 	c->bridge = 0;
-	for (const struct ifaddrs *i = all; i != NULL && c->bridge == 0; i = i->ifa_next) {
+	for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
 		struct sockaddr_in in, of;
 
 		if (i->ifa_addr == NULL || i->ifa_netmask == NULL ||
@@ -466,6 +467,9 @@ canary_choose_address(struct pod_canary *c)
 			continue;
 		memcpy(&in, i->ifa_addr, sizeof in);
 		memcpy(&of, i->ifa_netmask, sizeof of);
+		known |= ntohl(in.sin_addr.s_addr) == c->known;
+		if (c->bridge != 0)
+			continue;
 		c->bridge = ntohl(in.sin_addr.s_addr);
 		mask = ntohl(of.sin_addr.s_addr);
 	}
@@ -475,7 +479,7 @@ canary_choose_address(struct pod_canary *c)
 	c->address = (c->bridge | ~mask) - 1 - c->claims % CLAIMS_MOST;
 	c->address -= c->address == c->bridge;
 	if (c->known != c->bridge) {
-		c->former = c->known;
+		c->former = known ? 0 : c->known; /* it may have become its second address */
 		c->known = c->bridge;
 		c->stale = 0;
 	}

@@ -30,7 +30,7 @@ static struct {
 	struct pod_canary *canary;
 	int far; /* the bridge's end of the port, -1 none was opened */
 	unsigned opened;
-	uint32_t bridge, port_ip, port_also, expected;
+	uint32_t bridge, second, port_ip, port_also, expected; /* second: of the bridge, 0 none */
 	bool has_service;
 	int rcode; /* with which DNS answers, -1 it does not */
 } bed;
@@ -59,13 +59,18 @@ bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip, uint
 int
 getifaddrs(struct ifaddrs **out)
 {
-	static struct sockaddr_in address, mask;
+	static struct sockaddr_in address, second, mask;
 	static char name[] = "docker0";
-	static struct ifaddrs all = {.ifa_name = name,
-		.ifa_addr = (struct sockaddr *)&address,
-		.ifa_netmask = (struct sockaddr *)&mask};
+	static struct ifaddrs more = {.ifa_name = name,
+				      .ifa_addr = (struct sockaddr *)&second,
+				      .ifa_netmask = (struct sockaddr *)&mask},
+			      all = {.ifa_name = name,
+				      .ifa_addr = (struct sockaddr *)&address,
+				      .ifa_netmask = (struct sockaddr *)&mask};
 
 	address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(bed.bridge)};
+	second = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(bed.second)};
+	all.ifa_next = bed.second != 0 ? &more : NULL;
 	mask = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xffff0000)};
 	*out = &all;
 	return 0;
@@ -246,6 +251,18 @@ who_asks_for_the_former_address_is_told(void **state)
 	assert_false(bed_says("stale"));
 }
 
+/* The bridge's addresses have changed places: containers know one of the two. */
+static void
+a_second_address_of_the_bridge_is_not_former(void **state)
+{
+	(void)state;
+	bed_until_runs();
+	bed.second = BRIDGE;
+	bed_move_bridge(BRIDGE + 1);
+	assert_int_equal(bed.port_also, 0);
+	bed.second = 0;
+}
+
 /* --- neighbours that keep it busy ----------------------------------------------------------- */
 
 static void
@@ -371,6 +388,8 @@ main(void)
 			others_addresses_do_not_concern_it, bed_up, bed_down),
 		cmocka_unit_test_setup_teardown(
 			who_asks_for_the_former_address_is_told, bed_up, bed_down),
+		cmocka_unit_test_setup_teardown(
+			a_second_address_of_the_bridge_is_not_former, bed_up, bed_down),
 		cmocka_unit_test_setup_teardown(
 			who_answers_every_probe_switches_it_off, bed_up, bed_down),
 		cmocka_unit_test_setup_teardown(
