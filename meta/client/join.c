@@ -314,11 +314,20 @@ join_accept(const struct join_files *files, const struct join_answer *answer, st
 int
 join_save_again(const struct join_files *files, const struct identity *id, struct err *err)
 {
+	auto_free char *cert = NULL;
 	int rc;
 
 	if (access(files->key, F_OK) == 0 || access(files->cert, F_OK) == 0 ||
-		access(files->ca, F_OK) == 0)
-		return 0;
+		access(files->ca, F_OK) == 0) {
+		rc = file_read(files->cert, PEM_MAX, &cert, NULL);
+		if (rc < 0)
+			return err_set(err, rc, "%s: %s", files->cert, strerror(-rc));
+		return strcmp(cert, id->cert) == 0 && access(files->key, F_OK) == 0
+			? 0
+			: err_set(err, EEXIST,
+				  "%s is not the certificate in use, or its key is missing",
+				  files->cert);
+	}
 	rc = save_text(files->key, id->key, 0600, err);
 	if (rc == 0)
 		rc = save_text(files->ca, id->ca, 0644, err);

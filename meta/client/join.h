@@ -74,7 +74,7 @@ struct join_answer {
 /* Checks and saves the hub's answer. */
 int join_accept(const struct join_files *files, const struct join_answer *answer,
 	struct identity *id, struct err *err);
-/* Writes key, certificate and CA again if none of them is there. */
+/* Writes key, certificate and CA again if none of them is there. -EEXIST: others are. */
 int join_save_again(const struct join_files *files, const struct identity *id, struct err *err);
 
 #endif

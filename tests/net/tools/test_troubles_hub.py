@@ -129,6 +129,7 @@ def test_data_folder_removed(town):
     wait_for("the database again", lambda: os.path.exists(database))
     shutil.rmtree(agent.data)
     wait_for("files", lambda: os.path.isdir(agent.data) and files <= set(os.listdir(agent.data)))
+    assert "is not in dataDir any more" not in agent.process.log()
     town.hub.process.stop()
     agent.stop()
     agent.start()

@@ -206,6 +206,30 @@ the_hub_is_asked_once_there_is_room(void **state)
 	assert_int_equal(access(room, F_OK), -1);
 }
 
+/* dataDir was emptied, or replaced by another node's, while the agent runs. */
+static void
+what_is_in_use_is_saved_again_unless_something_else_is_there(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *key = NULL;
+	struct identity id = {0};
+	struct err err = {0};
+
+	assert_int_equal(join_key(&b->files, &key, NULL), 0);
+	assert_int_equal(accept_answer(b, key, b->ca, "", JOIN_KEY_FIRST), 0);
+	assert_int_equal(join_load(&b->files, "edge-1", &id, &err), 0);
+	assert_int_equal(join_save_again(&b->files, &id, &err), 0);
+	unlink(b->files.key);
+	assert_int_equal(join_save_again(&b->files, &id, &err), -EEXIST);
+	unlink(b->files.cert);
+	unlink(b->files.ca);
+	assert_int_equal(join_save_again(&b->files, &id, &err), 0);
+	assert_key(b, key);
+	assert_int_equal(file_write(b->files.cert, "another", 7, 0644), 0);
+	assert_int_equal(join_save_again(&b->files, &id, &err), -EEXIST);
+	identity_fini(&id);
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -217,6 +241,7 @@ main(void)
 		case_of(a_rejoin_keeps_its_key_until_it_is_answered),
 		case_of(a_token_may_be_of_any_ca_of_the_bundle),
 		case_of(the_hub_is_asked_once_there_is_room),
+		case_of(what_is_in_use_is_saved_again_unless_something_else_is_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
