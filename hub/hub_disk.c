@@ -1,19 +1,19 @@
 /*
  * Is dataDir writable? A hub serves without it, so that a full or read-only disk would be noticed
- * only when a node joins, a certificate is renewed, or the hub restarts. A small file is written
- * from time to time, and at once when something else could not be written.
+ * only when a node joins, a certificate is renewed, or the hub restarts. The file system is asked;
+ * a small file is written only when something else could not be written, until that succeeds: a
+ * disk that hangs would stop the loop.
  */
 #include "hub/hub_private.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "base/core/log.h"
 #include "model/json.h"
 
-enum {
-	DISK_TRY_MS = 30 * 1000,
-	DISK_TRY_BAD_MS = 2 * 1000, /* while something cannot be written */
-};
+enum { DISK_TRY_MS = 2 * 1000 };
 
 static const char disk_remedy[] =
 	"make room (df -h, df -i), or mount it for writing (dmesg tells whether it is broken): "
@@ -33,6 +33,19 @@ disk_tell(struct hub *hub, int rc)
 			xasprintf("%s cannot be written: %s", hub->data_dir, strerror(-rc));
 }
 
+static int
+disk_look(const char *folder)
+{
+	struct statvfs st;
+
+	if (statvfs(folder, &st) < 0)
+		return -errno;
+	if (st.f_flag & ST_RDONLY)
+		return -EROFS;
+	/* Some file systems have no number of files. */
+	return st.f_bavail == 0 || (st.f_files > 0 && st.f_favail == 0) ? -ENOSPC : 0;
+}
+
 void
 hub_disk_look(struct hub *hub)
 {
@@ -42,12 +55,10 @@ hub_disk_look(struct hub *hub)
 	auto_free char *path = xasprintf("%s/written", hub->data_dir);
 
 	/* Another hub uses the disk while this one is held. */
-	if (hub->held ||
-		(hub->disk_tried_ms != 0 &&
-			now - hub->disk_tried_ms < (bad ? DISK_TRY_BAD_MS : DISK_TRY_MS)))
+	if (hub->held || (hub->disk_tried_ms != 0 && now - hub->disk_tried_ms < DISK_TRY_MS))
 		return;
 	hub->disk_tried_ms = now;
-	disk_tell(hub, file_write(path, "\n", 1, 0600));
+	disk_tell(hub, bad ? file_write(path, "\n", 1, 0600) : disk_look(hub->data_dir));
 }
 
 void

@@ -22,6 +22,7 @@ struct exchange {
 	uint8_t repeats;
 	struct http1_exchange http;
 	bool waits; /* for the rest of the response's header section, whatever part has come */
+	struct buf in; /* of the response: a head in several pieces, and what follows it there */
 	struct buf out; /* the framed request body, until the stream takes it */
 	uint64_t sent, received; /* payload */
 	unsigned status; /* of the response, once it has begun */
@@ -40,6 +41,7 @@ exchange_free(struct client_conn *v)
 	free(x->head);
 	free(x->host);
 	free(x->dest);
+	buf_fini(&x->in);
 	buf_fini(&x->out);
 	http1_exchange_fini(&x->http);
 	free(x);
@@ -91,9 +93,42 @@ exchange_begin(struct client_conn *v, const char *client, const char *host, uint
 	x->dest = dest != NULL ? xstrdup(dest) : NULL;
 	http1_exchange_begin(&x->http, h);
 	x->http.keep = x->http.keep && !v->ingress->draining;
+	buf_init(&x->in, BUF_UNLIMITED);
 	buf_init(&x->out, BUF_UNLIMITED);
 	x->repeatable = h->idempotent && x->http.request_done && !x->http.upgrade;
 	v->exchange = x;
+}
+
+/* The response's next bytes, as stream_peek. */
+static size_t
+exchange_peek(const struct exchange *x, const void **data)
+{
+	if (buf_len(&x->in) == 0)
+		return stream_peek(x->stream, data);
+	*data = buf_at(&x->in);
+	return buf_len(&x->in);
+}
+
+static void
+exchange_consume(struct exchange *x, size_t n)
+{
+	if (buf_len(&x->in) == 0)
+		stream_consume(x->stream, n);
+	else
+		buf_consume(&x->in, n);
+}
+
+/* Puts the pieces of a head together; at most a little more than a head may have. */
+static void
+exchange_collect(struct exchange *x)
+{
+	const void *data;
+	size_t n;
+
+	while (buf_len(&x->in) < HTTP1_HEAD_MAX && (n = stream_peek(x->stream, &data)) > 0) {
+		buf_add(&x->in, data, n);
+		stream_consume(x->stream, n);
+	}
 }
 
 /* The path of the request was lost before any byte of the response came: sends the request again,
@@ -106,7 +141,7 @@ exchange_repeat(struct client_conn *v)
 	const void *data;
 
 	if (!x->repeatable || x->status != 0 || x->repeats >= REPEATS_MOST ||
-		stream_peek(x->stream, &data) > 0)
+		exchange_peek(x, &data) > 0)
 		return false;
 	x->repeats++;
 	stream_close(&x->stream, STREAM_CANCELLED);
@@ -299,6 +334,7 @@ switch_protocols(struct client_conn *v)
 	struct stream *stream = take_ptr(&v->exchange->stream);
 
 	stream_on_fading(stream, NULL, NULL);
+	buf_add(&v->out, buf_at(&v->exchange->in), buf_len(&v->exchange->in));
 	exchange_free(v);
 	client_conn_greet(v, stream);
 }
@@ -329,8 +365,13 @@ take_head(struct client_conn *v, const char *data, size_t len)
 	enum http1_answer answer =
 		http1_exchange_read(&x->http, h, (struct http1_str){data, len}, &clean, &used);
 
-	if (answer == HTTP1_ANSWER_INCOMPLETE && !stream_far_ended(x->stream))
-		return STEP_WAIT;
+	if (answer == HTTP1_ANSWER_INCOMPLETE) {
+		exchange_collect(x);
+		if (buf_len(&x->in) > len)
+			return STEP_MORE;
+		if (!stream_eof(x->stream))
+			return STEP_WAIT;
+	}
 	if (answer == HTTP1_ANSWER_INCOMPLETE || answer == HTTP1_ANSWER_BAD) {
 		client_conn_exchange_fail(v, 502, "the answer is not HTTP");
 		return STEP_OVER;
@@ -339,7 +380,7 @@ take_head(struct client_conn *v, const char *data, size_t len)
 		client_conn_exchange_fail(v, 502, "the answer's head is too large");
 		return STEP_OVER;
 	}
-	stream_consume(x->stream, used);
+	exchange_consume(x, used);
 	if (answer == HTTP1_ANSWER_HIDDEN || answer == HTTP1_ANSWER_INTERIM)
 		return STEP_MORE;
 	x->status = h->status;
@@ -372,7 +413,7 @@ take_body(struct client_conn *v, const char *data, size_t len)
 		x->received += piece.len;
 		grant_spend(&v->grant, piece.len);
 	}
-	stream_consume(x->stream, used);
+	exchange_consume(x, used);
 	if (!http1_body_done(&x->http.down))
 		return STEP_MORE;
 	client_conn_exchange_finish(v);
@@ -405,7 +446,7 @@ pump_answer(struct client_conn *v)
 
 	x->waits = false;
 	while (step == STEP_MORE && buf_len(&v->out) < CLIENT_CONN_OUT_FULL &&
-		(n = stream_peek(x->stream, &data)) > 0 && may_go(v))
+		(n = exchange_peek(x, &data)) > 0 && may_go(v))
 		step = x->status == 0 ? take_head(v, data, n) : take_body(v, data, n);
 	if (step == STEP_OVER)
 		return false;
@@ -414,7 +455,8 @@ pump_answer(struct client_conn *v)
 		client_conn_exchange_fail(v, 502, "what the node sent cannot be expanded");
 		return false;
 	}
-	if (buf_len(&v->out) < CLIENT_CONN_OUT_FULL && stream_eof(x->stream)) {
+	if (buf_len(&v->out) < CLIENT_CONN_OUT_FULL && buf_len(&x->in) == 0 &&
+		stream_eof(x->stream)) {
 		on_far_end(v);
 		return false;
 	}
@@ -432,8 +474,8 @@ exchange_pump(struct client_conn *v)
 	do {
 		if (!pump_request(v) || !pump_answer(v) || !client_conn_flush(v))
 			return;
-	} while (buf_len(&v->out) == 0 && stream_peek(x->stream, &data) > 0 &&
-		!timer_active(v->timer) && !x->waits);
+	} while (buf_len(&v->out) == 0 && exchange_peek(x, &data) > 0 && !timer_active(v->timer) &&
+		!x->waits);
 	/* Not client_conn_update: if it wrote the rest, because the client has just read, nobody
 	 * would pump the stream again. */
 	client_conn_wait(v);

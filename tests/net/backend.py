@@ -23,8 +23,10 @@ class Web(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def answer(self, body, status=200):
+    def answer(self, body, status=200, *fields):
         self.send_response(status)
+        for name, value in fields:
+            self.send_header(name, value)
         self.send_header("Content-Type", "text/plain")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -51,6 +53,8 @@ class Web(http.server.BaseHTTPRequestHandler):
             self.answer((self.requestline + "\n" + str(self.headers)).encode())
         elif self.path.startswith("/bytes/"):
             self.answer(b"x" * int(self.path[7:]))
+        elif self.path.startswith("/head/"):
+            self.answer(b"after\n", 200, ("X-Long", "x" * int(self.path[6:])))
         else:
             self.answer(f"{options.name}\n".encode())
 

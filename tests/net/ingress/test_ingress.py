@@ -68,6 +68,13 @@ def test_bodies(town, options):
     assert town.get(WEB + "/bytes/30000000", *(() if chunked else options), seconds=30) == (200, "x" * 30000000)
 
 
+@pytest.mark.parametrize("size, status", [(9000, 200), (20000, 200), (31000, 200), (40000, 502)])
+def test_long_heads_of_answers(town, size, status):
+    """A head comes in several pieces of the stream; what follows it in the last one belongs to the body."""
+    got = town.get(f"{WEB}/head/{size}")
+    assert got[0] == status and (status != 200 or got[1] == "after\n")
+
+
 @pytest.mark.parametrize("request_,status", [
     (b"GET / HTTP/1.1\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
     (b"POST http://web.default/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
