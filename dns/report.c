@@ -53,6 +53,11 @@ static const struct column columns[] = {
 		"Answers that came after the client had been told that there is none; they are "
 		"kept.",
 		NULL, lookup.forward.late),
+	COUNTER("forward_retries_total", "Times that one more upstream had to be asked.", NULL,
+		lookup.forward.fallbacks),
+	COUNTER("forward_case_folded_total",
+		"Answers of upstreams that did not keep the case of the question.", NULL,
+		lookup.forward.case_mismatches),
 	COUNTER("forward_case_forged_total",
 		"Answers that did not keep the case of the question, of upstreams that keep it by "
 		"TCP: somebody may forge them.",

@@ -73,6 +73,12 @@ apply_metrics(const struct apply_counts *c, struct metrics *out)
 		"Times that no fake IP was left for a service.", NULL, c->exhausted);
 	metric_gauge(out, "edgeway_meta_services_without_address", "Services that have no fake IP.",
 		NULL, (double)c->without_address);
+	metric_gauge(out, "edgeway_meta_addresses", "Fake IPs by state.", "state=\"used\"",
+		(double)c->ipam.used);
+	metric_gauge(out, "edgeway_meta_addresses", "Fake IPs by state.", "state=\"resting\"",
+		(double)c->ipam.resting);
+	metric_gauge(out, "edgeway_meta_addresses", "Fake IPs by state.", "state=\"free\"",
+		(double)(c->ipam.size - c->ipam.used - c->ipam.resting));
 }
 
 /* Why the database cannot be written, errno, positive; 0: it can. A failure at the start counts
@@ -97,6 +103,13 @@ meta_metrics(struct meta *m, struct metrics *out)
 	staleness_metrics(m->age, out);
 	metric_gauge(out, "edgeway_meta_services", "Services in use.", NULL,
 		(double)snapshot_count(apply_snapshot(m->apply)));
+	metric_gauge(out, "edgeway_meta_callers",
+		"Pods of this node that the hub has told: those that edgeway.io/allow-from can "
+		"tell apart.",
+		NULL, (double)local_callers_count(snapshot_callers(apply_snapshot(m->apply))));
+	metric_gauge(out, "edgeway_meta_services_restricted",
+		"Services that not everybody may call.", NULL,
+		(double)snapshot_restricted(apply_snapshot(m->apply)));
 	apply_metrics(&c, out);
 	metric_counter(out, "edgeway_meta_database_failures_total",
 		"Transactions that could not be written.", NULL, w.failures);
@@ -107,6 +120,8 @@ meta_metrics(struct meta *m, struct metrics *out)
 		w.failing_since_ms > 0 ? (double)(mono_ms() - w.failing_since_ms) / 1000 : 0);
 	metric_counter(out, "edgeway_meta_database_moved_aside_total",
 		"Damaged databases that were moved aside.", NULL, m->moved_aside + w.moved_aside);
+	metric_gauge(out, "edgeway_meta_database_worst_commit_seconds",
+		"The slowest transaction so far.", NULL, (double)w.worst_commit_us / 1e6);
 }
 
 static void

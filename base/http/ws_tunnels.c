@@ -30,6 +30,7 @@ struct ws_tunnels {
 	struct ones open;
 	unsigned n_open;
 	uint64_t opened, refused, failed, broken;
+	struct ws_tunnel_stats past; /* of ended tunnels */
 	char error[WS_TUNNEL_WHY_MAX + ADDR_TEXT_MAX]; /* why the last dial failed, "" none */
 };
 
@@ -101,8 +102,11 @@ ws_tunnels_fail(struct ws_tunnels_dial *d, const char *fmt, ...)
 static void
 one_free(struct one *o)
 {
+	const struct ws_tunnel_stats *s = ws_tunnel_stats(o->carrier);
 	struct ws_tunnels *c = o->of;
 
+	c->past.bytes_in += s->bytes_in;
+	c->past.bytes_out += s->bytes_out;
 	c->n_open--;
 	LIST_REMOVE(o, link);
 	ws_tunnel_free(&o->carrier);
@@ -376,18 +380,38 @@ ws_tunnels_free(struct ws_tunnels **out)
 	free(c);
 }
 
+static struct ws_tunnel_stats
+ws_tunnels_sum(const struct ws_tunnels *c)
+{
+	struct ws_tunnel_stats s = c->past;
+	const struct one *o;
+
+	LIST_FOREACH(o, &c->open, link) {
+		s.bytes_in += ws_tunnel_stats(o->carrier)->bytes_in;
+		s.bytes_out += ws_tunnel_stats(o->carrier)->bytes_out;
+	}
+	return s;
+}
+
 void
 ws_tunnels_metrics(const struct ws_tunnels *c, struct metrics *m)
 {
 	static const char dials[] = "edgeway_carrier_dials_total",
 			  help[] = "Attempts to open a websocket that carries a connection, by "
-				   "what became of them.";
+				   "what became of them.",
+			  bytes[] = "edgeway_carrier_bytes_total",
+			  carried[] = "Bytes carried in websockets.";
+	struct ws_tunnel_stats s = ws_tunnels_sum(c);
 
 	metric_gauge(m, "edgeway_carrier_open", "Connections that websockets carry.", NULL,
 		(double)c->n_open);
 	metric_counter(m, dials, help, "result=\"open\"", c->opened);
 	metric_counter(m, dials, help, "result=\"refused\"", c->refused);
 	metric_counter(m, dials, help, "result=\"failed\"", c->failed);
+	metric_counter(m, "edgeway_carrier_broken_total",
+		"Websockets that were lost, or ended for bad frames.", NULL, c->broken);
+	metric_counter(m, bytes, carried, "direction=\"in\"", s.bytes_in);
+	metric_counter(m, bytes, carried, "direction=\"out\"", s.bytes_out);
 }
 
 void

@@ -151,6 +151,8 @@ ask_one(struct question *q, unsigned i, enum ask_how how)
 	a->start_ms = loop_now_ms(f->loop);
 	a->next = q->asks;
 	q->asks = a;
+	if (q->asked != 0 && how == ASK_MIXED)
+		forward_add(&f->count->fallbacks, 1);
 	q->asked |= 1u << i;
 	q->waiting++;
 	if (a->u->open++ == 0)

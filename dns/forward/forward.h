@@ -44,6 +44,7 @@ struct forward_counters {
 	_Atomic uint64_t failed; /* ended without an answer */
 	_Atomic uint64_t full; /* refused: too many open */
 	_Atomic uint64_t nobody; /* refused: no upstream */
+	_Atomic uint64_t fallbacks; /* times that one more upstream had to be asked */
 	_Atomic uint64_t case_mismatches; /* answers that did not keep the case of the question */
 	/* those of them that the upstream did not send, as its answer by TCP showed */
 	_Atomic uint64_t forged;

@@ -38,7 +38,7 @@ struct egress {
 	struct quota *shares; /* each node's share of MOST */
 	LIST_HEAD(, trip) trips;
 	unsigned n_trips;
-	uint64_t asked, joined, limited;
+	uint64_t asked, joined, limited, dropped;
 };
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -114,6 +114,7 @@ on_couple_ended(void *arg, const struct dgram_couple_report *report)
 
 	t->report.to_socket = report->tally.to_stream.bytes;
 	t->report.to_stream = report->tally.from_stream.bytes;
+	t->of->dropped += dgram_dropped(&report->tally);
 	egress_tell(t, 200, report->why);
 	trip_free(t);
 }
@@ -366,6 +367,10 @@ egress_metrics(const struct egress *o, struct metrics *m)
 		"Connections refused: the node that asked, or the one of the endpoint, had as many "
 		"as it may.",
 		NULL, o->limited);
+	metric_counter(m, "edgeway_hub_outward_dropped_total",
+		"Datagrams of ended flows that were dropped: no room in a stream, or beyond a "
+		"rate.",
+		NULL, o->dropped);
 	metric_gauge(m, "edgeway_hub_outward_open", "Connections of nodes through the hub, now.",
 		NULL, (double)o->n_trips);
 }

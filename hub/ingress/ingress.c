@@ -258,6 +258,10 @@ ingress_metrics(const struct ingress *i, struct metrics *m)
 	metrics_of_doors(i, m);
 	metric_gauge(m, "edgeway_ingress_connections", "Callers' connections now.", NULL,
 		(double)i->n_visits);
+	metric_counter(m, "edgeway_ingress_requests_repeated_total",
+		"Requests that were sent again since the way that they went was lost before an "
+		"answer came.",
+		NULL, i->repeated);
 	metric_counter(m, "edgeway_ingress_requests_total",
 		"Targets asked for: by CONNECT, a request, or a connection to a map.", NULL,
 		i->requests);

@@ -268,8 +268,12 @@ static const struct sample {
 	const char *name, *help;
 	size_t offset; /* of a counter in struct reflector_stats */
 } samples[] = {
+	{"edgeway_hub_kubernetes_events_total", "Events of watches, bookmarks included.",
+		offsetof(struct reflector_stats, events)},
 	{"edgeway_hub_kubernetes_lists_total", "Lists read to the end.",
 		offsetof(struct reflector_stats, lists)},
+	{"edgeway_hub_kubernetes_watches_total", "Watches begun.",
+		offsetof(struct reflector_stats, watches)},
 	{"edgeway_hub_kubernetes_errors_total", "Requests that failed or were refused.",
 		offsetof(struct reflector_stats, errors)},
 	{"edgeway_hub_kubernetes_refused_total", "Objects that were not understood or too large.",
@@ -334,6 +338,7 @@ kubernetes_metrics(const struct kubernetes *k, struct metrics *to)
 	add_gauge(k, to, &objects, objects_of);
 	add_gauge(k, to, &age, age_of);
 	add_gauge(k, to, &trouble, trouble_of);
+	kube_events_metrics(k->events, to);
 	for (size_t m = 0; m < ARRAY_LEN(samples); m++) {
 		for (int i = 0; i < RESOURCES; i++) {
 			const char *stats;

@@ -24,6 +24,7 @@ struct manifests {
 	struct timer *settle, *rescan, *copy;
 	struct manifest_keep *keep; /* NULL: no copies */
 	char *keep_problem; /* why the last copy could not be written; NULL: it was */
+	uint64_t n_keep_errors;
 	struct claims *claims;
 	struct manifest_file **files; /* sorted by name */
 	size_t n_files;
@@ -132,6 +133,7 @@ copy_file(struct manifests *m, struct manifest_file *f)
 		return;
 	}
 	f->copies.again_ms = mono_ms() + MANIFESTS_KEEP_AGAIN_MS;
+	m->n_keep_errors++;
 	free(m->keep_problem);
 	m->keep_problem = xasprintf("no copy of %s can be kept under dataDir: %s; should it be "
 				    "broken when the hub starts again, nothing of it counts",
@@ -559,4 +561,6 @@ manifests_metrics(const struct manifests *m, struct metrics *to)
 		NULL, (double)manifests_broken(m));
 	metric_counter(to, "edgeway_hub_manifest_errors_total",
 		"Files read that had an error in them.", NULL, m->n_errors);
+	metric_counter(to, "edgeway_hub_manifest_copy_errors_total",
+		"Copies of good manifests that could not be written.", NULL, m->n_keep_errors);
 }

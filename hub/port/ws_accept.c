@@ -363,7 +363,9 @@ ws_accept_metrics(const struct ws_accept *c, struct metrics *m)
 {
 	static const char ends
 		[] = "edgeway_hub_carried_total",
-	    help[] = "Websockets that were to carry a node's connection, by what became of them.";
+	    help[] = "Websockets that were to carry a node's connection, by what became of them.",
+	    bytes[] = "edgeway_hub_carried_bytes_total", carried[] = "Bytes carried in websockets.";
+	struct ws_tunnel_stats s = ws_accept_sum(c);
 
 	metric_gauge(m, "edgeway_hub_carried", "Connections of nodes that websockets carry.", NULL,
 		(double)c->n_open);
@@ -372,4 +374,6 @@ ws_accept_metrics(const struct ws_accept *c, struct metrics *m)
 	metric_counter(m, ends, help, "result=\"failed\"", c->failed);
 	metric_counter(m, "edgeway_hub_carried_broken_total",
 		"Websockets that were lost, or ended for bad frames.", NULL, c->broken);
+	metric_counter(m, bytes, carried, "direction=\"from_node\"", s.bytes_in);
+	metric_counter(m, bytes, carried, "direction=\"to_node\"", s.bytes_out);
 }

@@ -145,6 +145,7 @@ on_ended(void *arg, int rc, const char *why)
 		TAILQ_REMOVE(&peer->leaving, l, link);
 	} else {
 		peer->now = NULL;
+		peer->of->lost++;
 		snprintf(peer->error, sizeof peer->error, "%s", text);
 		log_warn("hub",
 			"lost a replica; its nodes can be reached once they have come to another "
@@ -355,6 +356,7 @@ peer_client_distrust(struct line *l, const char *why)
 		"a replica's list of nodes has ended; asking anew peer=%s address=%s why=\"%s\"",
 		l->name, peer->address, why);
 	snprintf(peer->error, sizeof peer->error, "%s", why);
+	peer->of->lost++;
 	peer_client_leave(l, false);
 	peer_client_retry(peer, MOST_MS);
 }

@@ -159,6 +159,8 @@ peers_metrics(const struct peers *p, struct metrics *m)
 	metric_gauge(m, "edgeway_hub_peers", "Other replicas.", "state=\"away\"", away);
 	metric_gauge(m, "edgeway_hub_peer_nodes", "Nodes whose tunnels other replicas hold.", NULL,
 		(double)nodes);
+	metric_counter(m, "edgeway_hub_peer_lost_total",
+		"Connections to other replicas that were lost.", NULL, p->lost);
 	metric_counter(m, "edgeway_hub_peer_failed_total",
 		"Attempts to connect to other replicas that failed.", NULL, p->failed);
 	metric_counter(m, "edgeway_hub_peer_refused_total",

@@ -21,7 +21,7 @@ static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 5
 struct connector {
 	struct connector_config config;
 	LIST_HEAD(, connect_op) all, waiting;
-	uint64_t answers[STATUSES], retries, crowded, repeated;
+	uint64_t answers[STATUSES], retries, cancelled, awaited, crowded, moved, repeated;
 	unsigned pending, n_waiting;
 };
 
@@ -240,8 +240,10 @@ connector_await(struct connect_op *x)
 		answer_soon(x, 503, x->reason);
 		return;
 	}
-	if (x->wait_end_ms == 0)
+	if (x->wait_end_ms == 0) {
 		x->wait_end_ms = now + CONNECTOR_AWAIT_MS;
+		x->reach->awaited++;
+	}
 	connector_enter(x, CONNECT_WAITING);
 	timer_start(x->soon, x->wait_end_ms > now ? x->wait_end_ms - now : 0, 0);
 }
@@ -596,6 +598,7 @@ connector_changed(struct connector *r, const char *node)
 				look_again(x);
 		} else if (*its != '\0' && (node == NULL || strcmp(its, node) == 0) &&
 			passed_by(x, its)) {
+			r->moved++;
 			look_again(x);
 		}
 	}
@@ -716,6 +719,7 @@ connector_cancel(struct connect_op **out)
 
 	if (x == NULL)
 		return;
+	x->reach->cancelled++;
 	free_reaching(x);
 }
 
@@ -747,6 +751,12 @@ connector_metrics(const struct connector *r, struct metrics *m)
 	metric_counter(m, "edgeway_ingress_retries_total",
 		"Further endpoints that were tried after one could not be dialled.", NULL,
 		r->retries);
+	metric_counter(m, "edgeway_ingress_cancelled_total",
+		"Callers that went away before the answer.", NULL, r->cancelled);
+	metric_counter(m, "edgeway_ingress_awaited_total",
+		"Callers that waited for a node: its tunnel was lost, or the hub started, a moment "
+		"ago.",
+		NULL, r->awaited);
 	metric_counter(m, "edgeway_ingress_crowded_total",
 		"Callers that could not wait for a node, since too many others did.", NULL,
 		r->crowded);
@@ -755,5 +765,7 @@ connector_metrics(const struct connector *r, struct metrics *m)
 		NULL, r->repeated);
 	metric_gauge(m, "edgeway_ingress_waiting", "Callers that wait for a node, now.", NULL,
 		(double)r->n_waiting);
+	metric_counter(m, "edgeway_ingress_moved_total",
+		"Dials that began anew since their node had a newer tunnel.", NULL, r->moved);
 	metric_gauge(m, "edgeway_ingress_pending", "Dials under way.", NULL, (double)r->pending);
 }

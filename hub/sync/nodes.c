@@ -426,6 +426,7 @@ nodes_hold(struct nodes *n, bool held)
 void
 nodes_leave(struct nodes *n, const char *why)
 {
+	n->accepted = listen_accepted(n->listen);
 	n->not_accepted = listen_failed(n->listen);
 	listen_stop(&n->listen); /* new connections are refused at once, and try another replica */
 	nodes_again(n, why);

@@ -276,6 +276,8 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 
 	metric_gauge(to, "edgeway_hub_nodes_connected", "Nodes with a session.", NULL,
 		(double)nodes_connected(n));
+	metric_counter(to, "edgeway_hub_connections_total", "Connections accepted.", NULL,
+		n->listen != NULL ? listen_accepted(n->listen) : n->accepted);
 	metric_counter(to, "edgeway_hub_accept_errors_total",
 		"Connections that could not be accepted.", NULL,
 		n->listen != NULL ? listen_failed(n->listen) : n->not_accepted);

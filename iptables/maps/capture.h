@@ -22,7 +22,7 @@ struct capture {
 	uint32_t upstreams[CAPTURE_UPSTREAMS_MAX]; /* host byte order, sorted */
 	size_t n;
 	uint64_t renewed_ms; /* mono_ms, 0: never */
-	uint64_t flows_ended;
+	uint64_t flows_ended, failures;
 };
 
 /* Takes over the list (order and duplicates do not matter). True: it differs, or the old one had

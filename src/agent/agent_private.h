@@ -54,6 +54,7 @@ struct agent {
 	size_t n_upstreams;
 	uint32_t address; /* of the mesh, host byte order; 0: none yet */
 	uint64_t started_ms;
+	uint64_t mesh_failures;
 	char mesh_error[512]; /* why the mesh does not serve; "" if it does */
 	char resolv_left[512]; /* why resolv.conf waits for disk space; "" if it does not */
 	int argc;
