@@ -9,6 +9,8 @@ import socket
 import subprocess
 import time
 
+import pytest
+
 from lab import HERE, PATIENCE_S, BARE_PYTHON, Agent, Dialogue, service, wait_for
 
 SECONDS = 6
@@ -81,6 +83,26 @@ class Said:
 def load(mesh, *options):
     target = mesh.client1.getent("edge-nginx")
     return mesh.client1.start("-".join(["load", *options]), *BARE_PYTHON, os.path.join(HERE, "load.py"), target, 80, SECONDS, 4, 5, "least=101", *options)
+
+
+def agents_of(mesh):
+    return mesh.node1.run("pgrep", "-f", f"dataDir {mesh.first.data}", check=False).stdout.split()
+
+
+@pytest.fixture(autouse=True)
+def an_agent_that_serves(mesh):
+    """A test that fails leaves no agent, or a wrong one: the next test gets one as the first was."""
+    mesh.first = getattr(mesh, "first", mesh.agent1)
+    try:
+        well = mesh.agent1.process.alive() and mesh.agent1.ready()
+    except OSError:
+        well = False
+    if not well:
+        for pid in agents_of(mesh):
+            os.kill(int(pid), signal.SIGKILL)
+        wait_for("their ends", lambda: not agents_of(mesh))
+        mesh.agents[0] = mesh.agent1 = Agent(mesh.node1, None, *mesh.first.options, token=mesh.first.token)
+    yield
 
 
 def test_under_load(mesh):
