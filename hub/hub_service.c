@@ -66,9 +66,11 @@ service_find_lost(const struct hub *hub, const struct cluster_behind *behind)
 static bool
 service_is_idle(const struct hub *hub, const char *ns, const char *name)
 {
-	auto_free char *key = xasprintf("%s/%s", ns, name);
-	const struct fanout_item *item = fanout_find(hub->fanout, key);
+	char key[2 * MESH_NAME_MAX + 2];
+	const struct fanout_item *item;
 
+	snprintf(key, sizeof key, "%s/%s", ns, name);
+	item = fanout_find(hub->fanout, key);
 	return item != NULL && item->present && item->counts.idle;
 }
 
