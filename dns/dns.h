@@ -45,7 +45,7 @@ struct dns_config {
 	uint32_t subnet, mask; /* of the fake IPs, host byte order; we serve their reverse zone */
 	/* mesh.interface; queries are accepted from it, from `interfaces` and from lo */
 	const char *interface;
-	const char *const *interfaces; /* names or PREFIX*, NULL-terminated, may be NULL */
+	const char *const *interfaces; /* names or globs, NULL-terminated, may be NULL */
 	uint16_t port;
 	uint32_t ttl_s;
 	const struct addr *upstreams; /* configured; resolv.conf's nameservers come after them */

@@ -9,7 +9,7 @@
 #include "iptables/maps/rules.h"
 
 /* How often to check for new bridge ports and obstacles; the pause applies after a change. */
-enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };
+enum { TEND_MS = 2000, TEND_PAUSE_MS = 200, OWN_RETRY_MS = 2000 };
 
 static void
 iptables_tend(void *arg)
@@ -100,10 +100,39 @@ put_kernelpath(struct iptables *ipt)
 	return rc;
 }
 
+/* nf_tables knows only globs of the form PREFIX*. Of the others the rules have the interfaces that
+ * exist; *names: these. */
+static void
+match_globs(const struct iptables *ipt, struct buf *names)
+{
+	for (size_t i = 0; ipt->interfaces[i] != NULL; i++)
+		if (strchr(ipt->interfaces[i], '[') != NULL)
+			(void)iface_match(ipt->interfaces[i], names);
+}
+
+static void
+list_interfaces(struct iptables *ipt, const char *list[RULES_INTERFACES_MAX + 1])
+{
+	const char *name, *end;
+	size_t n = 0;
+
+	buf_consume(&ipt->matched, buf_len(&ipt->matched));
+	match_globs(ipt, &ipt->matched);
+	for (size_t i = 0; ipt->interfaces[i] != NULL && n < RULES_INTERFACES_MAX; i++)
+		if (strchr(ipt->interfaces[i], '[') == NULL)
+			list[n++] = ipt->interfaces[i];
+	name = buf_at(&ipt->matched);
+	end = name + buf_len(&ipt->matched);
+	for (; name < end && n < RULES_INTERFACES_MAX; name += strlen(name) + 1)
+		list[n++] = name;
+	list[n] = NULL;
+}
+
 static int
 commit_rules(struct iptables *ipt)
 {
-	struct rules rules = {.interfaces = ipt->interfaces,
+	const char *interfaces[RULES_INTERFACES_MAX + 1];
+	struct rules rules = {.interfaces = interfaces,
 		.subnet = ipt->subnet,
 		.mask = ipt->mask,
 		.address = ipt->address,
@@ -115,6 +144,7 @@ commit_rules(struct iptables *ipt)
 		.no_sockets = ipt->no_sockets};
 	struct transaction c;
 
+	list_interfaces(ipt, interfaces);
 	guard_begin(&ipt->guard, &c);
 	rules_install(&c.batch, &rules);
 	capture_put(&ipt->capture, &c.batch, mono_ms());
@@ -211,7 +241,10 @@ iptables_remove(struct iptables *ipt, struct err *err)
 		return guard_explain(err, rc, "remove");
 	capture_adopt(&ipt->capture, NULL, 0, mono_ms());
 	capture_flows(&ipt->capture, ipt->address, ipt->dns_port);
-	return route_remove(ipt->subnet, ipt->mask, err);
+	rc = route_remove(ipt->subnet, ipt->mask, err);
+	if (rc == 0 && ipt->own != IPTABLES_OWN_NEVER)
+		rc = own_interface_remove(err);
+	return rc;
 }
 
 int
@@ -308,23 +341,100 @@ iptables_drain(struct iptables *ipt, struct err *err)
 
 /* --- the interface -------------------------------------------------------------------------- */
 
+static uint32_t
+side_address(const struct iptables_side *side)
+{
+	return side->state.up ? side->state.address : 0;
+}
+
+/* The pods' interface, or where it has no address our own. */
+static struct iptables_side *
+mesh_side(struct iptables *ipt)
+{
+	bool ours = ipt->own == IPTABLES_OWN_ALWAYS || side_address(&ipt->ours) != 0;
+
+	return side_address(&ipt->pods) == 0 && ours ? &ipt->ours : &ipt->pods;
+}
+
+static void
+make_own(void *arg)
+{
+	struct iptables *ipt = arg;
+	struct err err;
+
+	if (own_interface_make(ipt->own_address, &err) == 0) /* reported by `ours` */
+		return;
+	log_limited(LOG_LEVEL_ERROR, 1, "iptables", "%s", err.text);
+	timer_start(ipt->make_own, OWN_RETRY_MS, 0);
+}
+
+/* Sees to it that there is an interface for the mesh, and one only. */
+static void
+tend_own(struct iptables *ipt)
+{
+	struct err err;
+
+	if (ipt->own == IPTABLES_OWN_NEVER)
+		return;
+	if (side_address(&ipt->pods) == 0) {
+		if (side_address(&ipt->ours) != 0)
+			ipt->own_used = true;
+		else if (!timer_active(ipt->make_own))
+			timer_start(ipt->make_own,
+				ipt->own == IPTABLES_OWN_ALWAYS || ipt->own_used ? 0
+										 : OWN_INTERFACE_MS,
+				0);
+		return;
+	}
+	ipt->own_used = false;
+	timer_cancel(ipt->make_own);
+	if (ipt->ours.state.index != 0 && own_interface_remove(&err) < 0)
+		log_warn("iptables", "%s", err.text);
+}
+
+/* Interfaces that match a glob have come or gone. */
+static void
+follow_globs(struct iptables *ipt)
+{
+	auto_buf struct buf now;
+	struct err err;
+
+	buf_init(&now, BUF_UNLIMITED);
+	match_globs(ipt, &now);
+	if (ipt->guard.armed &&
+		(buf_len(&now) != buf_len(&ipt->matched) ||
+			memcmp(buf_at(&now), buf_at(&ipt->matched), buf_len(&now)) != 0) &&
+		install_table(ipt, &err) < 0)
+		log_warn("iptables", "%s", err.text);
+}
+
 static void
 on_iface(void *arg, const struct iface_state *state)
 {
-	struct iptables *ipt = arg;
-	uint32_t address = state->up ? state->address : 0;
+	struct iptables_side *side = arg;
+	struct iptables *ipt = side->iptables;
+	uint32_t address;
 	struct err err;
 
-	ipt->state = *state;
+	side->state = *state;
+	side->reported = true;
+	if ((ipt->pods.iface != NULL && !ipt->pods.reported) ||
+		(ipt->ours.iface != NULL && !ipt->ours.reported))
+		return;
+	side = mesh_side(ipt);
+	ipt->state = side->state;
+	ipt->interface = side->name;
+	address = side_address(side);
 	if (!ipt->reported || address != ipt->told) {
 		ipt->reported = true;
 		ipt->told = address;
 		ipt->fn(ipt->arg, address);
-		return;
-	}
-	/* The interface went down and up within one turn: the kernel removed the route silently. */
-	if (ipt->guard.armed && address == ipt->address && install_route(ipt, &err) < 0)
+	} else if (ipt->guard.armed && address == ipt->address && install_route(ipt, &err) < 0) {
+		/* It went down and up within one turn: the kernel removed the route silently. */
 		log_warn("iptables", "%s", err.text);
+	}
+	tend_own(ipt);
+	follow_globs(ipt);
 }
 
 /* --- open and close ------------------------------------------------------------------------- */
@@ -340,8 +450,7 @@ copy_interfaces(struct iptables *ipt, const struct iptables_config *c, struct er
 		return err_set(err, E2BIG, "mesh.interfaces names more than %d interfaces",
 			RULES_INTERFACES_MAX - 1);
 	ipt->interfaces = xcalloc(n + 2, sizeof *ipt->interfaces);
-	ipt->interface = xstrdup(c->interface);
-	ipt->interfaces[0] = ipt->interface;
+	ipt->interfaces[0] = ipt->interface = xstrdup(c->interface);
 	for (size_t i = 0; i < n; i++)
 		ipt->interfaces[i + 1] = xstrdup(c->interfaces[i]);
 	for (size_t i = 0; ipt->interfaces[i] != NULL; i++) {
@@ -364,8 +473,17 @@ open_sockets(struct iptables *ipt, struct err *err)
 		.loop = ipt->loop, .table = RULES_TABLE, .install = install_table, .arg = ipt};
 	int rc = guard_open(&ipt->guard, &config, err);
 
+	ipt->pods = (struct iptables_side){.iptables = ipt, .name = ipt->interface};
+	ipt->ours = (struct iptables_side){.iptables = ipt, .name = OWN_INTERFACE};
+	if (rc == 0 && ipt->own != IPTABLES_OWN_ALWAYS)
+		rc = iface_start(
+			&ipt->pods.iface, ipt->loop, ipt->pods.name, on_iface, &ipt->pods, err);
+	if (rc == 0 && ipt->own != IPTABLES_OWN_NEVER)
+		rc = iface_start(
+			&ipt->ours.iface, ipt->loop, ipt->ours.name, on_iface, &ipt->ours, err);
 	if (rc == 0)
-		rc = iface_start(&ipt->iface, ipt->loop, ipt->interface, on_iface, ipt, err);
+		iface_follow(ipt->own == IPTABLES_OWN_ALWAYS ? ipt->ours.iface : ipt->pods.iface,
+			ipt->interfaces);
 	return rc;
 }
 
@@ -383,6 +501,9 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->port = ipt->proxy_port = config->port;
 	ipt->relay_ports = xcalloc(1, RELAY_PORTS / 8);
 	buf_init(&ipt->new_relay_ports, BUF_UNLIMITED);
+	buf_init(&ipt->matched, BUF_UNLIMITED);
+	ipt->own = config->own;
+	ipt->own_address = config->own_address;
 	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;
 	ipt->arg = arg;
@@ -396,6 +517,7 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 		return rc;
 	}
 	ipt->tend = timer_new(ipt->loop, iptables_tend, ipt);
+	ipt->make_own = timer_new(ipt->loop, make_own, ipt);
 	kernelpath_new(&ipt->kernelpath,
 		&(struct kernelpath_config){.iptables = config,
 			.relay = iptables_relay,
@@ -413,17 +535,19 @@ iptables_close(struct iptables **out)
 
 	if (ipt == NULL)
 		return;
-	iface_stop(&ipt->iface);
+	iface_stop(&ipt->pods.iface);
+	iface_stop(&ipt->ours.iface);
+	timer_free(&ipt->make_own);
 	guard_close(&ipt->guard);
 	timer_free(&ipt->tend);
 	buf_fini(&ipt->hairpin.ports);
 	buf_fini(&ipt->new_relay_ports);
+	buf_fini(&ipt->matched);
 	free(ipt->relay_ports);
 	kernelpath_free(&ipt->kernelpath);
 	handover_give_back(ipt);
-	for (size_t i = 1; ipt->interfaces != NULL && ipt->interfaces[i] != NULL; i++)
+	for (size_t i = 0; ipt->interfaces != NULL && ipt->interfaces[i] != NULL; i++)
 		free((void *)(uintptr_t)ipt->interfaces[i]);
 	free(ipt->interfaces);
-	free(ipt->interface);
 	free(ipt);
 }

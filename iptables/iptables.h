@@ -3,8 +3,8 @@
  * edgeway` sends TCP for the fake range to the listener, UDP (and TCP if requested) straight to the
  * endpoints, and pods' queries for other name servers to our DNS. A route lets host processes reach
  * the range; the listen port is reserved. Also reports when the mesh interface appears, changes its
- * address or disappears. Loop 0 only. The public header of iptables/; the hub's table is in
- * divert.h.
+ * address or disappears, and makes one where there is none. Loop 0 only. The public header of
+ * iptables/; the hub's table is in divert.h.
  */
 #ifndef EDGEWAY_IPTABLES_IPTABLES_H
 #define EDGEWAY_IPTABLES_IPTABLES_H
@@ -12,6 +12,7 @@
 #include "base/core/loop.h"
 #include "base/core/metric.h"
 #include "iptables/host/bridge_port.h"
+#include "iptables/host/own_interface.h"
 #include "iptables/maps/divert.h"
 #include "model/snapshot.h"
 
@@ -21,10 +22,18 @@ struct iptables;
  * default/kubernetes and kube-system/kube-dns. */
 enum iptables_catch { IPTABLES_CATCH_AUTO, IPTABLES_CATCH_ALWAYS, IPTABLES_CATCH_NEVER };
 
+/* Whether the mesh's address may be on an interface of our own (iptables/host/own_interface.h).
+ * INSTEAD: where config.interface does not exist, or has no address, for OWN_INTERFACE_MS; until it
+ * has one again. */
+enum iptables_own { IPTABLES_OWN_NEVER, IPTABLES_OWN_INSTEAD, IPTABLES_OWN_ALWAYS };
+enum { OWN_INTERFACE_MS = 10000 };
+
 struct iptables_config {
 	struct loop *loop;
-	const char *interface; /* mesh.interface: address and route */
-	const char *const *interfaces; /* more bridges, globs; NULL-terminated, may be NULL */
+	const char *interface; /* of the pods: address and route */
+	const char *const *interfaces; /* more of them, globs; NULL-terminated, may be NULL */
+	enum iptables_own own;
+	uint32_t own_address; /* of our own interface, host byte order */
 	uint32_t subnet, mask; /* host byte order */
 	uint16_t port; /* of the listener; it is reserved */
 	uint16_t dns_port; /* of our DNS, at the same address */
@@ -62,7 +71,7 @@ void iptables_relays(struct iptables *ipt);
 /* The listener is about to close: new connections to it are refused; what the kernel carries goes
  * on, and existing connections keep their translation. Until the next install. */
 int iptables_drain(struct iptables *ipt, struct err *err);
-/* Removes table and route; succeeds if there are none. */
+/* Removes table, route and our own interface; succeeds if there are none. */
 int iptables_remove(struct iptables *ipt, struct err *err);
 /* How the kernel translated a flow from this port to this address. Host byte order. */
 struct iptables_flow {

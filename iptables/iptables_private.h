@@ -20,8 +20,10 @@
 
 struct iptables {
 	struct loop *loop;
-	char *interface;
+	const char *interface; /* that has the address, or is to have it */
 	const char **interfaces; /* all of them, our own copies, NULL-terminated */
+	struct buf
+		matched; /* names that the rules have for globs of `interfaces`, each with '\0' */
 	uint32_t subnet, mask, mark;
 	uint16_t port, dns_port; /* port: mesh.listenPort, which is reserved */
 	uint16_t proxy_port; /* the rules translate to it */
@@ -30,8 +32,18 @@ struct iptables {
 
 	iptables_address_fn *fn;
 	void *arg;
-	struct iface *iface;
-	struct iface_state state; /* of the last report */
+	struct iptables_side {
+		struct iptables *iptables;
+		const char *name;
+		struct iface *iface; /* NULL: not followed */
+		struct iface_state state;
+		bool reported;
+	} pods, ours; /* config.interface, and our own one */
+	struct iface_state state; /* of the one that has the address, as last reported */
+	enum iptables_own own;
+	uint32_t own_address;
+	struct timer *make_own; /* runs while our own interface is to be made */
+	bool own_used; /* it had the address last: it is made again at once */
 	bool reported;
 	uint32_t told; /* the address last passed to fn */
 

@@ -12,6 +12,16 @@
 #define MESH_CRL_HEADER "edgeway-crl" /* sent by a node that accepts `node/crl` */
 #define MESH_TUNNEL_HEADER "edgeway-tunnel" /* "off": the node opens no tunnel */
 #define MESH_MARK 0x45570001u /* SO_MARK of connections that agent and hub open: never DNATed */
+/* mesh.interface: auto. The bridges and pods' interfaces of Docker's user networks, CNI's bridge
+ * plugin, kubenet, podman, nerdctl and kube-router; Calico's and the ptp plugin's have no bridge. A
+ * LAN's bridge (br-lan) must not match: its machines are not to be served. */
+#define MESH_BRIDGE "docker0"
+#define MESH_HEX_DIGITS_3 "[0-9a-f][0-9a-f][0-9a-f]"
+#define MESH_POD_INTERFACES                                                                        \
+	MESH_BRIDGE, "edgeway0", "cni0", "cbr0", "podman*", "nerdctl*", "kube-bridge", "cali*",    \
+		"veth*",                                                                           \
+		"br-" MESH_HEX_DIGITS_3 MESH_HEX_DIGITS_3 MESH_HEX_DIGITS_3 MESH_HEX_DIGITS_3
+#define MESH_OWN_ADDRESS "169.254.96.16" /* of edgeway0, unless mesh.address says otherwise */
 
 enum {
 	MESH_PROTOCOL = 1, /* doc/protocol.md, "Metadata": sent by both sides, must be equal */

@@ -1,5 +1,6 @@
 #include "base/os/ingress_interface.h"
 
+#include <fnmatch.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,16 +39,6 @@ ingress_interface_name(const struct ingress_interface *a, unsigned index, char n
 }
 
 static bool
-ingress_interface_matches(const char *pattern, const char *name)
-{
-	size_t n = strlen(pattern);
-
-	if (n > 0 && pattern[n - 1] == '*')
-		return strncmp(pattern, name, n - 1) == 0;
-	return strcmp(pattern, name) == 0;
-}
-
-static bool
 is_allowed(const struct ingress_interface *a, unsigned index)
 {
 	char name[IF_NAMESIZE];
@@ -56,7 +47,7 @@ is_allowed(const struct ingress_interface *a, unsigned index)
 	if (strcmp(name, "lo") == 0)
 		return true;
 	for (const char *const *p = a->names; *p != NULL; p++) {
-		if (ingress_interface_matches(*p, name))
+		if (fnmatch(*p, name, 0) == 0)
 			return true;
 	}
 	log_limited(LOG_LEVEL_WARN, 1, "agent",

@@ -1,8 +1,8 @@
 /*
  * Checks that a datagram arrived by an interface of the mesh. The kernel accepts packets to any
  * address of the host at any interface, but the node's LAN must not be served. Allowed are lo,
- * where the host's own queries arrive, and the given names and PREFIX*. A result for an interface
- * index is cached for a second: bridges come, go and are renamed.
+ * where the host's own queries arrive, and the given names and globs (fnmatch(3)). A result for an
+ * interface index is cached for a second: bridges come, go and are renamed.
  *
  * One instance per thread.
  *

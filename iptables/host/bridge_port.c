@@ -15,7 +15,7 @@
 #include "base/core/util.h"
 #include "iptables/table/netlink.h"
 
-#define NAME "edgeway%d" /* the kernel chooses the number */
+#define NAME "edgeway-tap%d" /* the kernel chooses the number */
 
 enum {
 	MESSAGE_MAX = 256,

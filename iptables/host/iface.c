@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -18,6 +19,7 @@ struct iface {
 	void *arg;
 	struct mnl_socket *events;
 	struct watch *watch;
+	const char *const *globs; /* NULL: none */
 	struct timer *soon; /* first report, and retry after a failed query */
 	int index; /* in the last report */
 	bool concerned; /* a message in this batch is about our interface */
@@ -160,9 +162,12 @@ static bool
 link_is_ours(const struct iface *f, const struct nlmsghdr *nlh)
 {
 	const struct ifinfomsg *info = mnl_nlmsg_get_payload(nlh);
+	const char *name = nl_text(nlh, sizeof *info, IFLA_IFNAME);
 
-	return info->ifi_index == f->index ||
-		strcmp(nl_text(nlh, sizeof *info, IFLA_IFNAME), f->name) == 0;
+	for (const char *const *glob = f->globs; glob != NULL && *glob != NULL; glob++)
+		if (fnmatch(*glob, name, 0) == 0)
+			return true;
+	return info->ifi_index == f->index || strcmp(name, f->name) == 0;
 }
 
 static int
@@ -221,6 +226,44 @@ iface_start(struct iface **out, struct loop *loop, const char *name, iface_fn *f
 	timer_start(f->soon, 0, 0);
 	*out = f;
 	return 0;
+}
+
+void
+iface_follow(struct iface *f, const char *const *globs)
+{
+	f->globs = globs;
+}
+
+struct iface_search {
+	const char *glob;
+	struct buf *names;
+};
+
+static int
+on_any_link(const struct nlmsghdr *nlh, void *arg)
+{
+	struct iface_search *search = arg;
+	const char *name = nl_text(nlh, sizeof(struct ifinfomsg), IFLA_IFNAME);
+
+	if (nlh->nlmsg_type == RTM_NEWLINK && fnmatch(search->glob, name, 0) == 0)
+		buf_add(search->names, name, strlen(name) + 1);
+	return MNL_CB_OK;
+}
+
+int
+iface_match(const char *glob, struct buf *names)
+{
+	char bytes[256];
+	auto_nl struct mnl_socket *nl = NULL;
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(bytes);
+	struct iface_search search = {glob, names};
+	int rc = nl_open(&nl, NETLINK_ROUTE, 0, NULL);
+
+	nlh->nlmsg_type = RTM_GETLINK;
+	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	nlh->nlmsg_seq = 1;
+	mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg));
+	return rc < 0 ? rc : nl_request(nl, nlh, on_any_link, &search);
 }
 
 void

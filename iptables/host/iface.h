@@ -26,7 +26,12 @@ typedef void iface_fn(void *arg, const struct iface_state *state);
 
 int iface_start(struct iface **f, struct loop *loop, const char *name, iface_fn *fn, void *arg,
 	struct err *err);
+/* Also reports when an interface comes or goes whose name matches one of these globs, borrowed and
+ * NULL-terminated; see iface_match. */
+void iface_follow(struct iface *f, const char *const *globs);
 void iface_stop(struct iface **f);
+/* Appends the names of the interfaces that match the glob (fnmatch(3)), each with its '\0'. */
+int iface_match(const char *glob, struct buf *names);
 /* Appends every IPv4 address of this machine, uint32_t in host byte order. */
 int iface_addresses(struct buf *out);
 /* Appends each address with its network. */

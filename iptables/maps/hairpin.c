@@ -1,5 +1,6 @@
 #include "iptables/maps/hairpin.h"
 
+#include <fnmatch.h>
 #include <linux/if_bridge.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
@@ -25,13 +26,9 @@ struct look {
 static bool
 hairpin_matches(const char *const *patterns, const char *name)
 {
-	for (; *patterns != NULL; patterns++) {
-		size_t n = strlen(*patterns);
-
-		if ((*patterns)[n - 1] == '*' ? strncmp(name, *patterns, n - 1) == 0
-					      : strcmp(name, *patterns) == 0)
+	for (; *patterns != NULL; patterns++)
+		if (fnmatch(*patterns, name, 0) == 0)
 			return true;
-	}
 	return false;
 }
 

@@ -252,17 +252,18 @@ rules_check(const char *interface, struct err *err)
 {
 	size_t n = strlen(interface);
 	size_t fixed = n > 0 && interface[n - 1] == '*' ? n - 1 : n;
+	bool glob = strchr(interface, '[') != NULL;
 
-	if (n == 0 || fixed == 0 || fixed >= IFNAMSIZ)
+	if (n == 0 || fixed == 0 || (fixed >= IFNAMSIZ && !glob))
 		return err_set(err, EINVAL,
 			"\"%s\" is not the name of an interface: want 1 to %d characters",
 			interface, IFNAMSIZ - 1);
 	for (size_t i = 0; i < fixed; i++) {
 		if (interface[i] <= ' ' || interface[i] > '~' ||
-			strchr("/*?[]\"\\", interface[i]) != NULL)
+			strchr(glob ? "/*?\"\\" : "/*?]\"\\", interface[i]) != NULL)
 			return err_set(err, EINVAL,
 				"\"%s\" is not the name of an interface: a '*' may stand at the "
-				"end, no other special character",
+				"end, and sets such as [0-9], no other special character",
 				interface);
 	}
 	return 0;

@@ -135,8 +135,8 @@ struct rules {
 	bool no_sockets;
 };
 
-/* Whether it is the name of an interface, or the beginning of one followed by '*'. If not, -EINVAL
- * with the reason. */
+/* Whether it is the name of an interface, or a glob of one: sets of characters, and '*' at the end.
+ * If not, -EINVAL with the reason. Globs with sets are not for rules_install. */
 int rules_check(const char *interface, struct err *err);
 /* Adds to an open batch. */
 void rules_install(struct batch *b, const struct rules *r);

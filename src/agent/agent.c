@@ -171,8 +171,8 @@ open_dns(struct agent *a, struct err *err)
 		.cluster_domain = o->mesh_cluster_domain,
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
-		.interface = o->mesh_interface,
-		.interfaces = (const char *const *)o->mesh_interfaces,
+		.interface = o->bridge,
+		.interfaces = o->pod_interfaces,
 		.port = (uint16_t)o->dns_port,
 		.ttl_s = o->dns_ttl,
 		.upstreams = a->upstreams,
@@ -219,8 +219,10 @@ agent_open_iptables(struct agent *a, struct err *err)
 	const struct agent_options *o = a->options;
 	const struct iptables_config config = {
 		.loop = a->loop,
-		.interface = o->mesh_interface,
-		.interfaces = (const char *const *)o->mesh_interfaces,
+		.interface = o->bridge,
+		.interfaces = o->pod_interfaces,
+		.own = o->own,
+		.own_address = o->own_address,
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
 		.port = (uint16_t)o->mesh_listen_port,
@@ -270,7 +272,8 @@ static void
 start_pod_canary(struct agent *a)
 {
 	const struct pod_canary_config config = {.loop = a->loop,
-		.interface = a->options->mesh_interface,
+		.interface = a->options->bridge,
+		.others = a->options->pod_interfaces,
 		.domain = a->options->mesh_cluster_domain,
 		.dns_port = (uint16_t)a->options->dns_port,
 		.choose = choose_target,

@@ -249,7 +249,7 @@ check_rules(struct findings *f, const struct tree_node *ipt)
 	buf_init(&repairs, BUF_UNLIMITED);
 	add_repairs(&repairs, ipt);
 	if (!installed && !ctl_true(ipt, "up"))
-		findings_add(f, "rules", VERDICT_BAD, "it comes with the bridge, see below",
+		findings_add(f, "rules", VERDICT_BAD, "it comes with the interface, see below",
 			"table %s waits for %s", ctl_text(ipt, "table"),
 			ctl_text(ipt, "interface"));
 	else if (!installed)
@@ -560,7 +560,7 @@ check_canary_try(struct findings *f, const struct tree_node *top, const char *na
 	}
 	check_suspects(tree_get(top, "iptables"), &who);
 	findings_add(f, "canary", VERDICT_BAD, remedy,
-		"pods on %s do not reach %s: %s to %s there%s", ctl_text(top, "iptables.interface"),
+		"pods on %s do not reach %s: %s to %s there%s", ctl_text(top, "canary.bridge"),
 		buf_str(&asked), ctl_text(t, "fault"), ctl_text(canary, "address"), buf_str(&who));
 	findings_name(f, dns ? "pods-dns" : "pods-calls");
 }
@@ -590,7 +590,7 @@ check_canary(struct findings *f, const struct tree_node *top)
 			"give the bridge its address back (bip in /etc/docker/daemon.json)",
 			"%s was %s and has another address now, which a container there, %s, does "
 			"not know: it reaches neither DNS nor services",
-			ctl_text(top, "iptables.interface"), ctl_text(canary, "former"),
+			ctl_text(canary, "bridge"), ctl_text(canary, "former"),
 			ctl_text(canary, "stale"));
 		findings_name(f, "pods-stale");
 	}

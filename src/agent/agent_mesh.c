@@ -1,11 +1,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/core/log.h"
 #include "src/agent/agent_private.h"
 
 enum { RETRY_MS = 1000, ROOM_MS = 2000, DNS_PORT = 53, UPSTREAMS_MAX = 64 };
+#define ADDRESSES_KEY "mesh-addresses"
 
 static const char *
 agent_mesh_dotted(uint32_t address, char to[INET_ADDRSTRLEN])
@@ -16,9 +18,20 @@ agent_mesh_dotted(uint32_t address, char to[INET_ADDRSTRLEN])
 	return to;
 }
 
+/* The cluster's DNS server: what pods ask by their kubelet's clusterDNS. 0: not known. */
+static uint32_t
+cluster_dns(const struct agent *a)
+{
+	static const char ns[] = "kube-system", name[] = "kube-dns";
+	const struct service *s = snapshot_find(a->snapshot, ns, strlen(ns), name, strlen(name));
+
+	return s != NULL && a->options->dns_serve_cluster_dns ? s->cluster_ip : 0;
+}
+
 /* Only upstreams that a pod can query: IPv4, port 53, and not this server. An upstream that
  * forwards queries back to us is included: queries of a forwarder in a pod to another upstream are
- * not captured as long as it is an upstream itself, or its loop could never end. */
+ * not captured as long as it is an upstream itself, or its loop could never end. Former addresses
+ * of ours are captured too: containers keep the resolv.conf with which they were started. */
 static size_t
 captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
 {
@@ -35,7 +48,34 @@ captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
 		if (ip != a->address && ip >> 24 != IN_LOOPBACKNET)
 			list[kept++] = ip;
 	}
+	for (size_t i = 1; i < AGENT_ADDRESSES_HAD && kept < UPSTREAMS_MAX; i++)
+		if (a->addresses_had[i] != 0)
+			list[kept++] = a->addresses_had[i];
+	if (cluster_dns(a) != 0 && kept < UPSTREAMS_MAX)
+		list[kept++] = cluster_dns(a);
 	return kept;
+}
+
+/* Puts the address in front of those of earlier times and runs. */
+static void
+agent_mesh_remember(struct agent *a, uint32_t address)
+{
+	uint32_t had[AGENT_ADDRESSES_HAD] = {address};
+	auto_free char *kept = NULL;
+	size_t len = 0, n = 1;
+
+	if (a->addresses_had[0] == 0 && meta_keep_get(a->meta, ADDRESSES_KEY, &kept, &len) == 0)
+		memcpy(a->addresses_had, kept, MIN(len, sizeof a->addresses_had));
+	for (size_t i = 0; i < AGENT_ADDRESSES_HAD && n < AGENT_ADDRESSES_HAD; i++)
+		if (a->addresses_had[i] != address && a->addresses_had[i] != 0)
+			had[n++] = a->addresses_had[i];
+	if (memcmp(had, a->addresses_had, sizeof had) == 0)
+		return;
+	memcpy(a->addresses_had, had, sizeof had);
+	if (meta_keep_put(a->meta, ADDRESSES_KEY, had, sizeof had) < 0)
+		log_warn("agent",
+			"the mesh's address is not noted: after a restart, containers that have a "
+			"former one as their name server may not be answered");
 }
 
 void
@@ -186,20 +226,24 @@ void
 agent_address(void *arg, uint32_t address)
 {
 	struct agent *a = arg;
+	const char *bridge =
+		a->options->own == IPTABLES_OWN_ALWAYS ? OWN_INTERFACE : a->options->bridge;
 
 	if (a->stopping)
 		return;
 	if (address == 0) {
 		log_warn("agent",
-			"interface %s is down or has no IPv4 address (yet): waiting for it; is "
-			"docker running?",
-			a->options->mesh_interface);
+			"interface %s is down or has no IPv4 address (yet): waiting for it%s",
+			bridge,
+			a->options->own == IPTABLES_OWN_NEVER
+				? "; is docker running?"
+				: ", else the mesh gets an interface of its own");
 		if (a->options->mesh_address[0] == '\0') {
 			agent_mesh_withdraw(a);
 			a->address = 0;
 		}
 		snprintf(a->mesh_error, sizeof a->mesh_error,
-			"waiting for %s to be up with an IPv4 address", a->options->mesh_interface);
+			"waiting for %s to be up with an IPv4 address", bridge);
 		if (a->options->mesh_address[0] == '\0') {
 			agent_tried(a);
 			return;
@@ -210,6 +254,7 @@ agent_address(void *arg, uint32_t address)
 	if (a->address != 0 && a->address != address)
 		agent_mesh_withdraw(a);
 	a->address = address;
+	agent_mesh_remember(a, address);
 	a->resolv_left[0] = '\0';
 	timer_cancel(a->retry);
 	agent_mesh_retry(a);

@@ -10,6 +10,7 @@
 #include "base/http/proxy.h"
 #include "base/tls/pki.h"
 #include "model/dial_guard.h"
+#include "model/mesh.h"
 #include "src/common/option_checks.h"
 #include "src/common/option_files.h"
 #include "tunnel/tunnel.h"
@@ -81,6 +82,29 @@ check_subnet(const struct agent_options *o, struct err *err)
 	return 0;
 }
 
+static void
+settle_interfaces(struct agent_options *o)
+{
+	static const char *const known[] = {MESH_POD_INTERFACES};
+	bool automatic = strcmp(o->mesh_interface, "auto") == 0;
+	size_t n = 0;
+
+	o->own = automatic                              ? IPTABLES_OWN_INSTEAD
+		: strcmp(o->mesh_interface, "own") == 0 ? IPTABLES_OWN_ALWAYS
+							: IPTABLES_OWN_NEVER;
+	o->bridge = o->own == IPTABLES_OWN_NEVER ? o->mesh_interface : MESH_BRIDGE;
+	o->own_address =
+		ntohl(inet_addr(o->mesh_address[0] != '\0' ? o->mesh_address : MESH_OWN_ADDRESS));
+	while (o->mesh_interfaces[n] != NULL)
+		n++;
+	free(o->pod_interfaces);
+	o->pod_interfaces = xcalloc(n + ARRAY_LEN(known) + 1, sizeof *o->pod_interfaces);
+	for (size_t i = 0; i < n; i++)
+		o->pod_interfaces[i] = o->mesh_interfaces[i];
+	for (size_t i = 1; i < ARRAY_LEN(known) && o->own != IPTABLES_OWN_NEVER; i++)
+		o->pod_interfaces[n++] = known[i];
+}
+
 static int
 check_mesh(struct agent_options *o, struct err *err)
 {
@@ -111,6 +135,7 @@ check_mesh(struct agent_options *o, struct err *err)
 	if (o->mesh_listen_port == o->dns_port)
 		return complain(o, "mesh.listenPort", err,
 			"is the same as dns.port: both need a TCP port of their own");
+	settle_interfaces(o);
 	return check_subnet(o, err);
 }
 
@@ -376,5 +401,7 @@ agent_options_load(struct agent_options *o, int argc, char **argv, bool *check, 
 void
 agent_options_free(struct agent_options *o)
 {
+	free(o->pod_interfaces);
+	o->pod_interfaces = NULL;
 	opt_free(&agent_program, o);
 }

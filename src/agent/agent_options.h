@@ -14,6 +14,7 @@
 #define EDGEWAY_SRC_AGENT_AGENT_OPTIONS_H
 
 #include "base/conf/opt.h"
+#include "iptables/iptables.h"
 #include "model/service.h"
 #include "src/common/tracing_options.h"
 
@@ -29,9 +30,10 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 #define AGENT_OPTIONS(X) \
 	X(STRING, node, "node", "", "name of this node; default $NODE_NAME, then the host name") \
 	X(STRING, data_dir, "dataDir", "/var/lib/edgeway", "folder of the database and the certificates") \
-	X(STRING, mesh_interface, "mesh.interface", "docker0", "bridge of the pods") \
-	X(LIST, mesh_interfaces, "mesh.interfaces", "", "more bridges, with globs: br-*") \
-	X(STRING, mesh_address, "mesh.address", "", "fixed address instead of the interface's") \
+	X(STRING, mesh_interface, "mesh.interface", "auto", \
+		"bridge whose address is the mesh's; auto: docker0, else own; own: an interface edgeway0") \
+	X(LIST, mesh_interfaces, "mesh.interfaces", "", "more bridges and interfaces of pods, with globs: br-*; with auto and own the usual ones are known") \
+	X(STRING, mesh_address, "mesh.address", "", "fixed address instead of the interface's; of edgeway0 169.254.96.16") \
 	X(CIDR, mesh_subnet, "mesh.subnet", "9.251.0.0/16", "range of the fake IPs, /8 to /24") \
 	X(STRING, mesh_cluster_domain, "mesh.clusterDomain", "cluster.local", "domain of the cluster's names") \
 	X(UINT, mesh_listen_port, "mesh.listenPort", "40001", "port of the proxy on the mesh address", \
@@ -48,6 +50,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(BOOL, dns_manage_resolv_conf, "dns.manageResolvConf", "true", "put this server into it") \
 	X(ENUM, dns_capture, "dns.capture", "upstreams", "take the pods' queries to the upstreams too", \
 		.words = "upstreams|off") \
+	X(BOOL, dns_serve_cluster_dns, "dns.serveClusterDNS", "false", \
+		"answer pods at the address of kube-system/kube-dns, which kubelet gives them") \
 	X(ENUM, lb_policy, "lb.policy", "least-request", "how an endpoint is picked", \
 		.words = "round-robin|random|least-request|ewma|consistent-hash") \
 	X(ENUM, lb_access_log, "lb.accessLog", "off", "a line on stderr for each request and connection", \
@@ -103,6 +107,12 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 struct agent_options {
 	struct opt_head head;
 	AGENT_OPTIONS(OPT_MEMBER)
+	/* From mesh.interface and mesh.interfaces: the bridge that is to have the address, the
+	 * other interfaces of pods, and the address of one of our own (host byte order). */
+	const char *bridge;
+	const char **pod_interfaces;
+	enum iptables_own own;
+	uint32_t own_address;
 };
 
 extern const struct opt_program agent_program;

@@ -29,6 +29,8 @@
 #include "src/common/workers.h"
 #include "tracing/tracing.h"
 
+enum { AGENT_ADDRESSES_HAD = 4 };
+
 struct agent {
 	struct agent_options *options;
 	struct loop *loop;
@@ -53,6 +55,8 @@ struct agent {
 	struct addr *upstreams; /* from the configuration */
 	size_t n_upstreams;
 	uint32_t address; /* of the mesh, host byte order; 0: none yet */
+	/* the last addresses of the mesh, newest first, 0 behind them; kept in the database */
+	uint32_t addresses_had[AGENT_ADDRESSES_HAD];
 	uint64_t started_ms;
 	uint64_t mesh_failures;
 	char mesh_error[512]; /* why the mesh does not serve; "" if it does */

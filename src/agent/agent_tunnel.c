@@ -121,12 +121,12 @@ start_serve(struct agent_tunnel *t, struct err *err)
 
 	config.answer = on_hub_asks;
 	config.arg = t->agent;
-	while (o->mesh_interfaces[n] != NULL)
+	while (o->pod_interfaces[n] != NULL)
 		n++;
 	t->bridges = xcalloc(n + 2, sizeof *t->bridges);
-	t->bridges[0] = o->mesh_interface;
+	t->bridges[0] = o->bridge;
 	for (size_t i = 0; i < n; i++)
-		t->bridges[i + 1] = o->mesh_interfaces[i];
+		t->bridges[i + 1] = o->pod_interfaces[i];
 	config.bridges = t->bridges;
 	return stream_server_new(&config, &t->serve, err);
 }

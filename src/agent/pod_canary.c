@@ -12,7 +12,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,6 +58,7 @@ struct pod_canary {
 	struct timer *round, *again, *pause;
 	struct watch *watch;
 	struct bridge_port port; /* fd -1: none */
+	char on[IF_NAMESIZE]; /* the bridge that it is on */
 	enum canary_state state;
 	char off[256]; /* why it does not run; "" if no reason is known */
 	unsigned waited; /* rounds since then */
@@ -446,36 +449,61 @@ canary_on_readable(void *arg, int fd, unsigned events)
 
 /* --- the address ---------------------------------------------------------------------------- */
 
+struct canary_bridge {
+	char name[IF_NAMESIZE];
+	uint32_t address, mask; /* its first address with a range; 0: none */
+	bool known; /* it has the address that our bridge had last */
+};
+
+/* The first interface that the glob matches and that has a range of addresses. */
+static void
+canary_look(const struct pod_canary *c, const struct ifaddrs *all, const char *glob,
+	struct canary_bridge *found)
+{
+	for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+		struct sockaddr_in in, of;
+
+		if (i->ifa_addr == NULL || i->ifa_netmask == NULL ||
+			i->ifa_addr->sa_family != AF_INET || fnmatch(glob, i->ifa_name, 0) != 0)
+			continue;
+		if (found->address != 0 && strcmp(found->name, i->ifa_name) != 0)
+			continue;
+		memcpy(&in, i->ifa_addr, sizeof in);
+		memcpy(&of, i->ifa_netmask, sizeof of);
+		found->known |= ntohl(in.sin_addr.s_addr) == c->known;
+		if (found->address != 0 || ~ntohl(of.sin_addr.s_addr) < CLAIMS_MOST)
+			continue;
+		snprintf(found->name, sizeof found->name, "%s", i->ifa_name);
+		found->address = ntohl(in.sin_addr.s_addr);
+		found->mask = ntohl(of.sin_addr.s_addr);
+	}
+}
+
 /* Finds the bridge's own address and the last one of its range that may be free; false: there is
  * none. */
 static bool
 canary_choose_address(struct pod_canary *c)
 {
+	uint32_t mask;
+	bool known;
+	const char *const *other = c->config.others;
 	struct ifaddrs *all = NULL;
-	bool known = false;
-	uint32_t mask = 0;
+	struct canary_bridge found = {0};
 
 	if (getifaddrs(&all) < 0)
 		return false;
-	c->bridge = 0;
-	for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
-		struct sockaddr_in in, of;
-
-		if (i->ifa_addr == NULL || i->ifa_netmask == NULL ||
-			i->ifa_addr->sa_family != AF_INET ||
-			strcmp(i->ifa_name, c->config.interface) != 0)
-			continue;
-		memcpy(&in, i->ifa_addr, sizeof in);
-		memcpy(&of, i->ifa_netmask, sizeof of);
-		known |= ntohl(in.sin_addr.s_addr) == c->known;
-		if (c->bridge != 0)
-			continue;
-		c->bridge = ntohl(in.sin_addr.s_addr);
-		mask = ntohl(of.sin_addr.s_addr);
-	}
+	canary_look(c, all, c->config.interface, &found);
+	for (; found.address == 0 && other != NULL && *other != NULL; other++)
+		canary_look(c, all, *other, &found);
 	freeifaddrs(all);
-	if (c->bridge == 0 || ~mask < CLAIMS_MOST)
+	c->bridge = found.address;
+	if (c->bridge == 0)
 		return false;
+	if (strcmp(c->on, found.name) != 0)
+		c->known = c->former = c->stale = 0;
+	strcpy(c->on, found.name);
+	mask = found.mask;
+	known = found.known;
 	c->address = (c->bridge | ~mask) - 1 - c->claims % CLAIMS_MOST;
 	c->address -= c->address == c->bridge;
 	if (c->known != c->bridge) {
@@ -497,8 +525,7 @@ canary_claim(struct pod_canary *c)
 	}
 	random_bytes(c->mac, sizeof c->mac);
 	c->mac[0] = (uint8_t)((c->mac[0] & 0xfc) | 2); /* locally administered, unicast */
-	if (bridge_port_open(&c->port, c->config.interface, c->address, c->former, c->mac, &err) <
-		0) {
+	if (bridge_port_open(&c->port, c->on, c->address, c->former, c->mac, &err) < 0) {
 		c->address = 0;
 		c->port.fd = -1;
 		canary_set_off(c, err.text);
@@ -641,7 +668,7 @@ pod_canary_state(const struct pod_canary *c, struct buf *out)
 		canary_dotted(c->address, (char[INET_ADDRSTRLEN]){0}),
 		addr_text(&mesh, (char[ADDR_TEXT_MAX]){0}));
 	json_add_text(out, c->off);
-	buf_adds(out, ",\"service\":");
+	buf_printf(out, ",\"bridge\":\"%s\",\"service\":", c->on);
 	json_add_text(out, c->has_target ? c->target.name : "");
 	if (c->stale != 0)
 		buf_printf(out, ",\"former\":\"%s\",\"stale\":\"%s\",\"stale_ms_ago\":%llu",

@@ -36,6 +36,8 @@ struct pod_canary_target {
 struct pod_canary_config {
 	struct loop *loop;
 	const char *interface; /* the bridge's; outlives the canary */
+	const char *const
+		*others; /* globs, where it has no address; NULL-terminated, may be NULL */
 	const char *domain; /* the cluster's; outlives it too */
 	uint16_t dns_port;
 	bool (*choose)(void *arg, struct pod_canary_target *to); /* false: there is none */

@@ -76,8 +76,8 @@ restore_kernel(const struct agent_options *o, struct loop *loop, struct err *err
 {
 	const struct iptables_config config = {
 		.loop = loop,
-		.interface = o->mesh_interface,
-		.interfaces = (const char *const *)o->mesh_interfaces,
+		.interface = o->bridge,
+		.own = o->own,
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
 		.port = (uint16_t)o->mesh_listen_port,

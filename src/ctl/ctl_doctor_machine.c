@@ -41,7 +41,9 @@ check_interface(struct findings *f, const char *name, uint32_t *address)
 
 	if (!machine_interface(name, address, &up)) {
 		findings_add(f, "interface", VERDICT_BAD,
-			"start docker, or name the pods' bridge in mesh.interface",
+			"start docker, name the pods' bridge in mesh.interface, or set "
+			"mesh.interface: auto, with which the agent makes edgeway0 ten seconds "
+			"after its start",
 			"there is no %s on this machine", name);
 		return;
 	}

@@ -1,0 +1,22 @@
+/*
+ * The mesh's own interface, where no bridge of the pods is to carry its address: a dummy that
+ * exists before the first pod and outlives the last one, as NodeLocal DNSCache and EdgeMesh have.
+ * Link-local by default, so that no network of the node can contain its address. Where the kernel
+ * has no dummies it is a bridge without ports.
+ *
+ *	rc = own_interface_make(0xa9fe6010, &err);	// 169.254.96.16/32, and up
+ */
+#ifndef EDGEWAY_IPTABLES_HOST_OWN_INTERFACE_H
+#define EDGEWAY_IPTABLES_HOST_OWN_INTERFACE_H
+
+#include "base/core/err.h"
+
+#define OWN_INTERFACE "edgeway0"
+
+/* Address in host byte order. An interface left by an earlier run is used again; other addresses
+ * that it has stay. */
+int own_interface_make(uint32_t address, struct err *err);
+/* Also 0 if there is none. */
+int own_interface_remove(struct err *err);
+
+#endif

@@ -1,0 +1,164 @@
+"""mesh.interface: auto and own: pods behind CNI's bridge, behind none, and on Docker's networks, with and without docker0."""
+import os
+
+import pytest
+
+import lab as labs
+
+OWN, WEB = "169.254.96.16", "web.default.svc.cluster.local"
+CLUSTER_DNS = "10.96.0.10"
+
+
+class CniNode(labs.Node):
+    """containerd with CNI's bridge plugin, no Docker."""
+    bridge, gateway = "cni0", "10.244.1.1"
+
+    def pod(self, name):
+        self.pods += 1
+        return labs.Pod(self, name, f"10.244.1.{self.pods + 1}")
+
+    def routed_pod(self, name, address, host_side):
+        """As Calico and the ptp plugin connect one: a pair of interfaces and a route, no bridge."""
+        machine = labs.Machine(self.lab, f"{self.name}.{name}", attach=False)
+        machine.link("eth0", self, host_side)
+        self.run("ip", "link", "set", host_side, "up")
+        self.run("ip", "addr", "add", "10.9.0.1/32", "dev", host_side)
+        self.run("ip", "route", "add", address, "dev", host_side)
+        machine.run("ip", "addr", "add", f"{address}/32", "dev", "eth0")
+        machine.run("ip", "link", "set", "eth0", "up")
+        machine.run("ip", "route", "add", "10.9.0.1", "dev", "eth0")
+        machine.run("ip", "route", "add", "default", "via", "10.9.0.1", "src", address)
+        return machine
+
+    def network(self, name, prefix):
+        """A bridge with one machine behind it."""
+        self.run("ip", "link", "add", name, "type", "bridge")
+        self.run("ip", "addr", "add", f"{prefix}.1/24", "dev", name)
+        self.run("ip", "link", "set", name, "up")
+        machine = labs.Machine(self.lab, f"behind-{name}", attach=False)
+        machine.link("eth0", self, f"to-{name[:12]}")
+        self.run("ip", "link", "set", f"to-{name[:12]}", "master", name, "up")
+        machine.run("ip", "addr", "add", f"{prefix}.2/24", "dev", "eth0")
+        machine.run("ip", "link", "set", "eth0", "up")
+        machine.run("ip", "route", "add", "default", "via", f"{prefix}.1")
+        return machine
+
+    def links(self):
+        return [line.split(":")[1].strip().split("@")[0] for line in self.run("ip", "-o", "link").stdout.splitlines()]
+
+    def name_server(self):
+        return next((line.split()[1] for line in self.resolv().decode().splitlines() if line.startswith("nameserver")), None)
+
+
+class Town:
+    def __init__(self, lab, *options):
+        self.lab, self.hub = lab, labs.Hub(lab)
+        self.server = labs.Machine(lab, "server", address="192.0.2.50")
+        self.server.start("backend", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "server", "--http", "8080")
+        dns = labs.service("kube-dns", ("dns", 53, 53), namespace="kube-system", protocol="UDP", clusterIP=CLUSTER_DNS)
+        self.hub.write("web.yaml", labs.service("web", ("http", 80, 8080)), dns,
+                       labs.endpoint_slice("web-1", "web", 8080, "192.0.2.50", port_name="http"))
+        self.node = CniNode(lab, "edge-1", "192.0.2.11")
+        self.options = options
+        self.agent = labs.Agent(self.node, self.hub, *options)
+        labs.wait_for("the services", lambda: self.agent.state()["services"] == 2)
+
+
+@pytest.fixture()
+def lab():
+    with labs.Lab() as made:
+        yield made
+
+
+@pytest.fixture()
+def town(lab):
+    made = Town(lab)
+    yield made
+    print(f"--- log of the agent\n{made.agent.process.log()[-4000:]}")
+
+
+def asks(machine, server, name=WEB):
+    """The answer's first address; None when there was none."""
+    answer = machine.dns(name, server=server)
+    return answer[1][0][4] if answer and answer[1] else None
+
+
+def is_served(machine, server):
+    address = asks(machine, server)
+    return address is not None and address.startswith("9.251.") and machine.get(f"http://{address}/")[0] == 200
+
+
+def test_without_docker0_every_kind_of_pod_is_served(town):
+    node = town.node
+    assert node.name_server() == OWN
+    assert OWN in node.run("ip", "addr", "show", "edgeway0").stdout
+    assert is_served(node.pod("one"), OWN)
+    assert is_served(node.routed_pod("two", "10.9.0.2", "veth1a2b3c4d"), OWN)
+    assert is_served(node.routed_pod("three", "10.9.0.3", "cali0123456789a"), OWN)
+    assert is_served(node, OWN)
+    # a user network of Docker that comes later, and a bridge of the LAN, which is none
+    guest = node.network("br-0123456789ab", "10.7.1")
+    labs.wait_for("the new network", lambda: is_served(guest, OWN))
+    assert "br-0123456789ab" in node.table()
+    lan = node.network("br-lan", "10.7.2")
+    assert asks(lan, OWN) is None
+    assert "br-lan" not in node.table()
+    node.run("ip", "link", "del", "br-0123456789ab")
+    labs.wait_for("the network's rule gone", lambda: "br-0123456789ab" not in node.table())
+
+
+def test_docker0_comes_and_goes(town):
+    node, pod = town.node, town.node.pod("one")
+    assert is_served(pod, OWN)
+    node.run("ip", "link", "add", "docker0", "type", "bridge")
+    node.run("ip", "addr", "add", "172.17.0.1/16", "dev", "docker0")
+    node.run("ip", "link", "set", "docker0", "up")
+    labs.wait_for("docker0 as name server", lambda: node.name_server() == "172.17.0.1")
+    labs.wait_for("our own interface gone", lambda: "edgeway0" not in node.links())
+    assert town.agent.state()["iptables"]["interface"] == "docker0"
+    labs.wait_for("containers with the former name server", lambda: is_served(pod, OWN))
+    assert is_served(pod, "172.17.0.1")
+    # also after a restart, by what is in the database
+    town.agent.stop()
+    town.agent.start()
+    labs.wait_for("the former name server after a restart", lambda: is_served(pod, OWN))
+    node.run("ip", "link", "del", "docker0")
+    labs.wait_for("our own interface again", lambda: node.name_server() == OWN, 60)
+    assert is_served(pod, OWN)
+    labs.wait_for("the former one", lambda: is_served(pod, "172.17.0.1"))
+    town.agent.stop()
+    assert node.clean() and "edgeway0" not in node.links()
+
+
+def test_own_interface_survives_kill_and_is_put_back(town):
+    node, pod = town.node, town.node.pod("one")
+    node.run("ip", "link", "del", "edgeway0")
+    labs.wait_for("it is made again", lambda: "edgeway0" in node.links() and town.agent.ready())
+    assert is_served(pod, OWN)
+    town.agent.process.kill()
+    assert "edgeway0" in node.links()
+    town.agent.start()
+    assert is_served(pod, OWN)
+    town.agent.process.kill()
+    assert town.agent.attempt("--restore")[0] == 0
+    assert node.clean() and "edgeway0" not in node.links()
+
+
+def test_own_beside_docker0(lab):
+    node = labs.Node(lab, "edge-2", "192.0.2.12")
+    hub = labs.Hub(lab)
+    hub.write("web.yaml", labs.service("web", ("http", 80, 8080)))
+    agent = labs.Agent(node, hub, "--mesh.interface", "own", "--mesh.address", "169.254.96.30")
+    labs.wait_for("the service", lambda: agent.state()["services"] == 1)
+    pod = node.pod("one")
+    assert "169.254.96.30" in node.resolv().decode()
+    assert asks(pod, "169.254.96.30").startswith("9.251.")
+    assert agent.state()["iptables"]["interface"] == "edgeway0"
+
+
+def test_cluster_dns_own_address(lab):
+    town = Town(lab, "--dns.serveClusterDNS", "true")
+    pod = town.node.pod("one")
+    labs.wait_for("the cluster DNS' own address", lambda: is_served(pod, CLUSTER_DNS))
+    town.agent.stop()
+    assert asks(pod, CLUSTER_DNS) is None
