@@ -35,7 +35,6 @@ hub_nodes_start(struct hub *hub, struct err *err)
 	config->ready = hub->ready;
 	config->tls = authority_tls(hub->authority);
 	config->certs = authority_certs(hub->authority);
-	config->tokens = authority_tokens(hub->authority);
 	config->share = authority_share(hub->authority);
 	config->approvals = authority_approvals(hub->authority);
 	config->bars = hub_bars_node;
@@ -136,10 +135,10 @@ on_renewed(void *arg, struct ssl_ctx_st *tls)
 	return rc;
 }
 
-static const struct revoked *
-hub_revoked(const struct hub *hub)
+static const struct records *
+hub_revoked_hubs(const struct hub *hub)
 {
-	return ledger_revoked(certs_ledger(authority_certs(hub->authority)));
+	return revoked_hubs(ledger_registry(certs_ledger(authority_certs(hub->authority))));
 }
 
 static void
@@ -150,8 +149,8 @@ on_revoked(void *arg)
 	peers_check(hub->peers);
 	if (hub->nodes != NULL)
 		nodes_check(hub->nodes);
-	if (hub->nodes != NULL && hub->crl_told != revoked_hub_changes(hub_revoked(hub))) {
-		hub->crl_told = revoked_hub_changes(hub_revoked(hub));
+	if (hub->nodes != NULL && hub->crl_told != hub_revoked_hubs(hub)->changes) {
+		hub->crl_told = hub_revoked_hubs(hub)->changes;
 		nodes_tell_crl(hub->nodes);
 	}
 	tunnels_check(hub->tunnels);
@@ -340,25 +339,24 @@ hub_hub_revoke(struct hub *hub, const char *name, struct buf *out, struct err *e
 void
 hub_hubs(const struct hub *hub, struct buf *out)
 {
-	const struct revoked_hub *hubs;
 	struct certs_term ca, own;
-	size_t n;
 
 	buf_adds(out, "{\"hubs\":[");
 	if (authority_ready(hub->authority)) {
 		certs_terms(authority_certs(hub->authority), &ca, &own);
-		n = revoked_hubs(hub_revoked(hub), &hubs);
 		buf_adds(out, "{\"hub\":");
 		json_add_text(out, peers_own_name(hub->peers));
 		buf_printf(out, ",\"address\":\"\",\"state\":\"this one\",\"serial\":\"%s\"}",
 			own.serial);
 		peers_serials(hub->peers, out);
-		for (size_t i = 0; i < n; i++) {
+		for (size_t i = 0; i < hub_revoked_hubs(hub)->n; i++) {
+			const struct revoked_hub *revoked = hub_revoked_hubs(hub)->all[i];
+
 			buf_printf(out,
 				",{\"hub\":\"\",\"address\":\"\",\"state\":\"revoked\",\"serial\":"
 				"\"%s\",\"since\":\"",
-				hubs[i].serial);
-			buf_add_utc(out, hubs[i].at_s);
+				revoked->record.key);
+			buf_add_utc(out, revoked->at_s);
 			buf_adds(out, "\"}");
 		}
 	}

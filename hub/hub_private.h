@@ -111,7 +111,7 @@ struct hub {
 	char *data_dir;
 	char *disk_problem; /* why data_dir cannot be written; NULL: it can. hub_disk.c */
 	uint64_t disk_tried_ms; /* mono_ms; 0: never */
-	uint64_t crl_told; /* the revoked_hub_changes that nodes were told last */
+	uint64_t crl_told; /* revoked_hubs()->changes that nodes were told last */
 };
 
 /* A text of hub_config that may be NULL. */

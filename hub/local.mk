@@ -59,6 +59,8 @@ hub_libhub_a_SOURCES = \
 	hub/ingress/redirect_probe.c hub/ingress/redirect_probe.h \
 	hub/port/refusals.c hub/port/refusals.h \
 	hub/kube/reflector.c hub/kube/reflector.h hub/kube/reflector_private.h hub/kube/reflector_take.c \
+	hub/identity/records.c hub/identity/records.h \
+	hub/identity/registry.c hub/identity/registry.h \
 	hub/identity/revoked.c hub/identity/revoked.h \
 	hub/identity/name_archive.c hub/identity/name_archive.h \
 	hub/replicas/tunnel_directory.c hub/replicas/tunnel_directory.h \

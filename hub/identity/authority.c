@@ -17,7 +17,6 @@ struct authority {
 	struct share *share;
 	struct own_service *service;
 	struct certs *certs;
-	struct tokens *tokens;
 	struct approvals *approvals;
 	struct ssl_ctx_st *tls, *peer_tls;
 	struct timer *check;
@@ -64,13 +63,10 @@ authority_renew(struct authority *a)
 	a->tls = ctx;
 }
 
-/* Writes revocations and merged lists that a full disk has delayed. */
-static void
-keep_lists(struct authority *a)
+static struct registry *
+authority_registry(const struct authority *a)
 {
-	certs_keep(a->certs, now_s());
-	if (tokens_problem(a->tokens)[0] != '\0')
-		tokens_keep(a->tokens);
+	return ledger_registry(certs_ledger(a->certs));
 }
 
 static void authority_accept_ca(struct authority *a);
@@ -85,7 +81,7 @@ on_check(void *arg)
 		authority_accept_ca(a);
 		return;
 	}
-	keep_lists(a);
+	ledger_keep(certs_ledger(a->certs)); /* what a full disk has delayed */
 	if (certs_renew_due(a->certs, now_s()))
 		authority_renew(a);
 	if (a->share != NULL) {
@@ -122,14 +118,11 @@ authority_open_tls(struct authority *a, struct err *err)
 static int
 open_files(struct authority *a, struct err *err)
 {
-	auto_free char *path = xasprintf("%s/tokens.json", a->config.certs.data_dir);
 	int rc = certs_open(&a->certs, &a->config.certs, err);
 
 	if (rc == 0 && a->service != NULL)
 		certs_use_names(a->certs, own_service_names(a->service));
-	if (rc == 0)
-		rc = authority_open_tls(a, err);
-	return rc < 0 ? rc : tokens_open(&a->tokens, path, err);
+	return rc < 0 ? rc : authority_open_tls(a, err);
 }
 
 static void
@@ -168,7 +161,7 @@ on_share_ready(void *arg)
 		a->problem[sizeof a->problem - 1] = '\0';
 		return;
 	}
-	share_begin(a->share, a->certs, a->tokens);
+	share_begin(a->share, a->certs);
 }
 
 /* Only an explicit order of the operator may cut off nodes. */
@@ -333,11 +326,10 @@ authority_stop(struct authority **out)
 		return;
 	timer_free(&a->check);
 	if (a->ready)
-		keep_lists(a);
+		ledger_keep(certs_ledger(a->certs));
 	approvals_stop(&a->approvals);
 	share_stop(&a->share);
 	own_service_stop(&a->service);
-	tokens_close(&a->tokens);
 	certs_close(&a->certs);
 	pki_ctx_free(&a->tls);
 	pki_ctx_free(&a->peer_tls);
@@ -362,12 +354,6 @@ struct certs *
 authority_certs(const struct authority *a)
 {
 	return a->certs;
-}
-
-struct tokens *
-authority_tokens(const struct authority *a)
-{
-	return a->tokens;
 }
 
 struct share *
@@ -420,7 +406,7 @@ authority_token_create(
 		return err_set(err, EINVAL,
 			"\"%.80s\" cannot be the name of a node: a-z, 0-9, '-' and '.' only",
 			wish->node);
-	rc = tokens_create(a->tokens, wish, now_s(), secret, err);
+	rc = tokens_create(authority_registry(a), wish, now_s(), secret, err);
 	if (rc < 0)
 		return rc;
 	if (a->share != NULL)
@@ -437,7 +423,7 @@ authority_token_list(const struct authority *a, struct buf *out)
 {
 	buf_adds(out, "{\"tokens\":");
 	if (a->ready)
-		tokens_list(a->tokens, ledger_joins(certs_ledger(a->certs)), now_s(), out);
+		tokens_list(authority_registry(a), now_s(), out);
 	else
 		buf_adds(out, "[]");
 	buf_adds(out, "}\n");
@@ -448,7 +434,7 @@ authority_token_revoke(struct authority *a, const char *id, struct err *err)
 {
 	int rc = check_ready(a, err);
 
-	if (rc < 0 || (rc = tokens_revoke(a->tokens, id, err)) < 0)
+	if (rc < 0 || (rc = tokens_revoke(authority_registry(a), id, err)) < 0)
 		return rc;
 	if (a->share != NULL)
 		share_tell_tokens(a->share);
@@ -456,7 +442,7 @@ authority_token_revoke(struct authority *a, const char *id, struct err *err)
 	return 0;
 }
 
-typedef int authority_end_fn(struct certs *c, const char *node, int64_t now_s, struct err *err);
+typedef int authority_end_fn(struct ledger *l, const char *node, int64_t now_s, struct err *err);
 
 static int
 authority_end_node(struct authority *a, const char *node, authority_end_fn *end, struct err *err)
@@ -467,9 +453,9 @@ authority_end_node(struct authority *a, const char *node, authority_end_fn *end,
 		return rc;
 	if (!node_name_ok(node))
 		return err_set(err, EINVAL, "\"%.80s\" cannot be the name of a node", node);
-	if ((rc = end(a->certs, node, now_s(), err)) < 0)
+	if ((rc = end(certs_ledger(a->certs), node, now_s(), err)) < 0)
 		return rc;
-	rc = (int)tokens_revoke_node(a->tokens, node);
+	rc = (int)tokens_revoke_node(authority_registry(a), node);
 	if (a->share != NULL) {
 		share_tell_nodes(a->share);
 		share_tell_tokens(a->share);
@@ -480,13 +466,13 @@ authority_end_node(struct authority *a, const char *node, authority_end_fn *end,
 int
 authority_node_revoke(struct authority *a, const char *node, struct err *err)
 {
-	return authority_end_node(a, node, certs_revoke, err);
+	return authority_end_node(a, node, ledger_revoke, err);
 }
 
 int
 authority_node_forget(struct authority *a, const char *node, struct err *err)
 {
-	return authority_end_node(a, node, certs_forget, err);
+	return authority_end_node(a, node, ledger_forget, err);
 }
 
 int
@@ -561,10 +547,7 @@ authority_ca_list(const struct authority *a, struct buf *out)
 const char *
 authority_unwritten(const struct authority *a)
 {
-	if (a->certs == NULL || a->tokens == NULL)
-		return "";
-	return certs_problem(a->certs)[0] != '\0' ? certs_problem(a->certs)
-						  : tokens_problem(a->tokens);
+	return a->certs != NULL ? ledger_problem(certs_ledger(a->certs)) : "";
 }
 
 /* --- telling -------------------------------------------------------------------------------- */
@@ -658,7 +641,7 @@ void
 authority_metrics(const struct authority *a, struct metrics *to)
 {
 	metric_gauge(to, "edgeway_hub_tokens", "Tokens that have not been removed.", NULL,
-		a->tokens != NULL ? (double)tokens_count(a->tokens) : 0);
+		a->certs != NULL ? (double)tokens_count(authority_registry(a)) : 0);
 	metric_gauge(to, "edgeway_hub_lists_unwritten",
 		"1 while a revocation, or what another replica told, is in force and not on the "
 		"disk.",

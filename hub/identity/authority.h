@@ -48,7 +48,6 @@ bool authority_ready(const struct authority *a);
 const char *authority_waits(const struct authority *a);
 /* Call the following functions only when it is ready. */
 struct certs *authority_certs(const struct authority *a);
-struct tokens *authority_tokens(const struct authority *a);
 struct share *authority_share(const struct authority *a); /* NULL: not shared */
 struct approvals *authority_approvals(const struct authority *a); /* NULL: approval is off */
 struct ssl_ctx_st *authority_tls(const struct authority *a);

@@ -617,16 +617,6 @@ certs_issue(
 	return pki_sign(&issue, csr_pem, cert_pem, err);
 }
 
-int
-certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err)
-{
-	int rc = certs_issue(c, node, csr_pem, cert_pem, err);
-
-	if (rc == 0 && (rc = ledger_record(c->ledger, node, *cert_pem, err)) < 0)
-		free(take_ptr(cert_pem));
-	return rc;
-}
-
 struct ledger *
 certs_ledger(const struct certs *c)
 {
@@ -666,40 +656,10 @@ certs_nodes(const struct certs *c, char ***names)
 	return ledger_nodes(c->ledger, names);
 }
 
-void
-certs_keep(struct certs *c, int64_t now_s)
-{
-	ledger_keep(c->ledger, now_s);
-}
-
-const char *
-certs_problem(const struct certs *c)
-{
-	return ledger_problem(c->ledger);
-}
-
-int
-certs_revoke(struct certs *c, const char *node, int64_t now_s, struct err *err)
-{
-	return ledger_revoke(c->ledger, node, now_s, err);
-}
-
-int
-certs_forget(struct certs *c, const char *node, int64_t now_s, struct err *err)
-{
-	return ledger_forget(c->ledger, node, now_s, err);
-}
-
-bool
-certs_revoked(const struct certs *c, const char *node)
-{
-	return revoked_refuses(ledger_revoked(c->ledger), node, "");
-}
-
 bool
 certs_refuses(const struct certs *c, const char *node, const char *serial)
 {
-	return revoked_refuses(ledger_revoked(c->ledger), node, serial);
+	return revoked_refuses(ledger_registry(c->ledger), node, serial);
 }
 
 /* --- certificates of hubs ------------------------------------------------------------------- */
@@ -707,7 +667,7 @@ certs_refuses(const struct certs *c, const char *node, const char *serial)
 bool
 certs_refuses_hub(const struct certs *c, const char *serial)
 {
-	return revoked_refuses_hub(ledger_revoked(c->ledger), serial);
+	return revoked_refuses_hub(ledger_registry(c->ledger), serial);
 }
 
 int
@@ -724,34 +684,32 @@ certs_revoke_hub(struct certs *c, const char *serial, int64_t now_s, struct err 
 		return err_set(err, EBUSY,
 			"this hub itself shows the certificate, which is tls.cert: put another one "
 			"there, restart the hub, and revoke the former one then");
-	return revoked_add_hub(ledger_revoked(c->ledger), serial,
+	return revoked_add_hub(ledger_registry(c->ledger), serial,
 		own ? c->term.to_s : term_of(c->ca_pem).to_s, now_s, err);
 }
 
 const char *
 certs_crl(struct certs *c)
 {
-	const struct revoked *revoked = ledger_revoked(c->ledger);
+	const struct records *hubs = revoked_hubs(ledger_registry(c->ledger));
 	const char *serials[REVOKED_HUBS_MAX];
-	const struct revoked_hub *hubs;
-	size_t n = revoked_hubs(revoked, &hubs);
 	struct err err = {0};
 
-	if (n == 0 || !certs_can_sign(c))
+	if (hubs->n == 0 || !certs_can_sign(c))
 		return "";
-	if (c->crl != NULL && c->crl_changes == revoked_hub_changes(revoked))
+	if (c->crl != NULL && c->crl_changes == hubs->changes)
 		return c->crl;
 	free(take_ptr(&c->crl));
-	for (size_t i = 0; i < n; i++)
-		serials[i] = hubs[i].serial;
+	for (size_t i = 0; i < hubs->n; i++)
+		serials[i] = ((const struct record *)hubs->all[i])->key;
 	if (pki_crl_new(&(struct pki_crl){.ca_pem = c->ca_pem,
 				.ca_key_pem = c->ca_key,
 				.serials = serials,
-				.n = n},
+				.n = hubs->n},
 		    &c->crl, &err) < 0)
 		log_limited(LOG_LEVEL_ERROR, 1, "hub", "nodes are not told of revoked hubs: %s",
 			err.text);
-	c->crl_changes = revoked_hub_changes(revoked);
+	c->crl_changes = hubs->changes;
 	return c->crl != NULL ? c->crl : "";
 }
 
@@ -781,5 +739,5 @@ certs_node_revoked(const struct certs *c, const char *node)
 size_t
 certs_revoked_count(const struct certs *c)
 {
-	return revoked_count(ledger_revoked(c->ledger));
+	return registry_list(ledger_registry(c->ledger), REGISTRY_REVOKED)->n;
 }

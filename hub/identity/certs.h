@@ -12,7 +12,7 @@
  *
  *	certs_open(&c, &config, &err);
  *	certs_server_ctx(c, now_s, &ctx, &err);
- *	certs_sign(c, "edge-1", csr_pem, &cert_pem, &err);
+ *	certs_issue(c, "edge-1", csr_pem, &cert_pem, &err);
  */
 #ifndef EDGEWAY_HUB_IDENTITY_CERTS_H
 #define EDGEWAY_HUB_IDENTITY_CERTS_H
@@ -116,24 +116,12 @@ bool certs_shared(const struct certs *c);
 uint64_t certs_changes(const struct certs *c);
 /* The names that hold one, sorted; the caller frees each and the list. */
 size_t certs_nodes(const struct certs *c, char ***names);
-/* First step of certs_sign; until the second, ledger_record, nobody must get the certificate. */
+/* Signs the request's key for `node`, whose name must be valid (hub/port/route.h). Nobody must get
+ * the certificate before ledger_record. */
 int certs_issue(
 	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
 struct ledger *certs_ledger(const struct certs *c);
-/* Signs the request's key for `node` and records it. The name must be valid (hub/port/route.h). */
-int certs_sign(
-	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
-/* Refuses all certificates signed for the node so far. -ENOENT: no node of this name is known. */
-int certs_revoke(struct certs *c, const char *node, int64_t now_s, struct err *err);
-/* The same, and frees the name: as ledger_forget. */
-int certs_forget(struct certs *c, const char *node, int64_t now_s, struct err *err);
-/* certs_keep tries again to write revocations that could not be written; certs_problem says which
- * are not written, "" if none. */
-void certs_keep(struct certs *c, int64_t now_s);
-const char *certs_problem(const struct certs *c);
 bool certs_refuses(const struct certs *c, const char *node, const char *serial);
-/* Returns true if the node was ever revoked or forgotten. */
-bool certs_revoked(const struct certs *c, const char *node);
 /* Data of the node's last certificate; false if there is none that can be read. */
 bool certs_node_info(const struct certs *c, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s);

@@ -26,6 +26,12 @@ struct join {
 	char *cert, *parent;
 };
 
+static struct registry *
+join_registry(const struct join_config *config)
+{
+	return ledger_registry(certs_ledger(config->certs));
+}
+
 static int64_t
 now_s(void)
 {
@@ -82,7 +88,7 @@ join_allow(const struct join_config *config, const char *node, const char *secre
 		return 0;
 	if (config->approvals != NULL && strcmp(secret, MESH_APPROVAL) == 0)
 		terms.any_name = true;
-	else if (tokens_check(config->tokens, secret, node, now_s(), &terms, &err) < 0) {
+	else if (tokens_check(join_registry(config), secret, node, now_s(), &terms, &err) < 0) {
 		note_refusal(config->stats, node, address, JOIN_TOKEN, err.text);
 		return 401;
 	}
@@ -271,15 +277,15 @@ on_claimed(void *arg, int rc, const char *why)
 static int
 sign_alone(struct join *j, struct err *err)
 {
-	struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
-	int rc = j->use.token[0] != '\0' ? joins_add(joins, &j->use, now_s(), err) : 0;
+	struct registry *registry = join_registry(&j->config);
+	int rc = j->use.token[0] != '\0' ? joins_add(registry, &j->use, now_s(), err) : 0;
 
 	if (rc < 0 || (rc = join_record(j, err)) == 0)
 		return rc;
 	if (j->use.token[0] != '\0') {
 		/* a certificate that was not handed out must not use up the token */
-		joins_withdraw(joins, &j->use);
-		joins_keep(joins, now_s());
+		joins_withdraw(registry, &j->use);
+		registry_keep(registry, REGISTRY_JOINS);
 	}
 	return rc;
 }
@@ -305,7 +311,7 @@ sign_with_others(struct join *j, struct err *err)
 	/* If the node was revoked before, the claim also tells the replicas that the new serial
 	 * number is valid. */
 	rc = j->recorded ? join_record(j, err)
-			 : revoked_sign(ledger_revoked(ledger), j->node, wish.entry.serial, err);
+			 : revoked_sign(ledger_registry(ledger), j->node, wish.entry.serial, err);
 	if (rc == 0)
 		j->claim = share_claim(j->config.share, &wish, on_claimed, j);
 	return rc;
@@ -326,13 +332,13 @@ join_sign(struct join *j, const char *csr, struct err *err)
 static int
 judge_use(struct join *j, struct err *err)
 {
-	const struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
+	const struct registry *registry = join_registry(&j->config);
 	bool taken = certs_taken(j->config.certs, j->node);
 
 	/* A join that was interrupted before anybody knew its certificate may continue. A key that
 	 * the node once had may not, nor a join from before the name was forgotten. */
-	if (joins_has(joins, &j->use) ? !taken && !certs_revoked(j->config.certs, j->node)
-				      : joins_count(joins, j->use.token) < j->terms.uses)
+	if (joins_has(registry, &j->use) ? !taken && !revoked_refuses(registry, j->node, "")
+					 : joins_count(registry, j->use.token) < j->terms.uses)
 		return 0;
 	return err_set(err, EDQUOT,
 		"the token %s is used up: make another one with `edgewayctl token create --node "
@@ -360,7 +366,8 @@ join_by_token(struct join *j, const char *csr, struct err *err)
 {
 	auto_free char *name = NULL;
 	char key[PKI_HASH_TEXT];
-	int rc = tokens_check(j->config.tokens, j->secret, j->node, now_s(), &j->terms, err);
+	int rc = tokens_check(
+		join_registry(&j->config), j->secret, j->node, now_s(), &j->terms, err);
 
 	if (rc < 0) /* the token was revoked or expired after the upgrade */
 		return err_wrap(err, rc, "not allowed any more");

@@ -44,7 +44,6 @@ const char *join_reason_text(enum join_reason reason);
 struct join_config {
 	struct loop *loop;
 	struct certs *certs;
-	struct tokens *tokens;
 	struct share *share; /* NULL: no replicas */
 	struct approvals *approvals; /* NULL: a token is needed */
 	join_bars_fn *bars; /* NULL: a token may give every free name */

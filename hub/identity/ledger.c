@@ -19,8 +19,7 @@ enum {
 
 struct ledger {
 	char *dir; /* dataDir */
-	struct revoked *revoked;
-	struct joins *joins;
+	struct registry *registry;
 	struct name_archive *roll; /* NULL: not shared */
 	struct name_archive *files; /* the names in the files, if not shared; NULL: not read yet */
 	char cas[CA_LIST_TEXT]; /* in use; before ledger_use_cas those of the last start */
@@ -66,9 +65,9 @@ on_any(void *arg, const char *file)
 	*(bool *)arg = true;
 }
 
-/* Creates the file at the first start, so that a later loss of it can be noticed. */
+/* Creates the file of the revoked at the first start, so that a later loss of it can be noticed. */
 static int
-open_revoked(struct ledger *l, struct err *err)
+ledger_open_registry(struct ledger *l, struct err *err)
 {
 	static const char none[] = "{\"revoked\":[]}\n";
 	auto_free char *path = xasprintf("%s/revoked.json", l->dir);
@@ -85,7 +84,7 @@ open_revoked(struct ledger *l, struct err *err)
 		if ((rc = file_write(path, none, sizeof none - 1, 0600)) < 0)
 			return err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
 	}
-	return revoked_open(&l->revoked, path, err);
+	return registry_open(&l->registry, l->dir, err);
 }
 
 static void
@@ -106,7 +105,6 @@ ledger_open(struct ledger **out, const char *dir, struct err *err)
 {
 	struct ledger *l = xcalloc(1, sizeof *l);
 	auto_free char *nodes = xasprintf("%s/nodes", dir);
-	auto_free char *joins = xasprintf("%s/joins.json", dir);
 	int rc = mkdir_p(nodes, 0700);
 
 	l->dir = xstrdup(dir);
@@ -114,9 +112,7 @@ ledger_open(struct ledger **out, const char *dir, struct err *err)
 	if (rc < 0)
 		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
 	else
-		rc = open_revoked(l, err);
-	if (rc == 0)
-		rc = joins_open(&l->joins, joins, err);
+		rc = ledger_open_registry(l, err);
 	if (rc < 0)
 		ledger_close(&l);
 	*out = l;
@@ -130,8 +126,7 @@ ledger_close(struct ledger **out)
 
 	if (l == NULL)
 		return;
-	revoked_close(&l->revoked);
-	joins_close(&l->joins);
+	registry_close(&l->registry);
 	name_archive_free(&l->roll);
 	name_archive_free(&l->files);
 	list_file_fini(&l->cas_file);
@@ -251,7 +246,7 @@ ledger_record_entry(
 
 	snprintf(entry.cas, sizeof entry.cas, "%s", cas);
 	if (rc == 0)
-		rc = revoked_sign(l->revoked, node, entry.serial, err);
+		rc = revoked_sign(l->registry, node, entry.serial, err);
 	if (rc == 0)
 		rc = write_record(l, node, cert_pem, cas, err);
 	if (rc == 0 && l->roll != NULL)
@@ -281,7 +276,7 @@ ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err *err
 		return err_set(err, ENOENT,
 			"no node named \"%.253s\" holds a certificate; see `edgewayctl node list`",
 			node);
-	revoked_add(l->revoked, node, now_s);
+	revoked_add(l->registry, node, now_s);
 	return 0;
 }
 
@@ -297,14 +292,14 @@ ledger_given(const struct ledger *l, const char *node, const struct ledger_key *
 	if (pem != NULL && pki_cert_serial(pem, serial, NULL) == 0 &&
 		(e == NULL || strcmp(e->serial, serial) == 0) &&
 		pki_cert_fits(pem, key->ca_pem, key->hash, key->now_s)) {
-		if (revoked_refuses(l->revoked, node, serial))
+		if (revoked_refuses(l->registry, node, serial))
 			return false;
 		*cert = take_ptr(&pem);
 		return true;
 	}
 	ledger_short_key(short_key, key->hash);
 	return e != NULL && strcmp(e->key, short_key) == 0 && key->now_s < e->expires_s &&
-		!revoked_refuses(l->revoked, node, e->serial);
+		!revoked_refuses(l->registry, node, e->serial);
 }
 
 enum ledger_holder
@@ -326,7 +321,7 @@ ledger_holder(const struct ledger *l, const char *node, const char *key_hash)
 	}
 	if (key[0] == '\0' || strncmp(key, key_hash, JOINS_KEY_TEXT - 1) != 0)
 		return LEDGER_ANOTHER;
-	return revoked_refuses(l->revoked, node, serial) ? LEDGER_REVOKED : LEDGER_OWN;
+	return revoked_refuses(l->registry, node, serial) ? LEDGER_REVOKED : LEDGER_OWN;
 }
 
 /* --- forgetting ----------------------------------------------------------------------------- */
@@ -373,7 +368,7 @@ ledger_drop_forgotten(struct ledger *l)
 
 		if (pem == NULL || pki_cert_serial(pem, serial, NULL) < 0)
 			continue;
-		if (!revoked_refuses(l->revoked, node, serial)) {
+		if (!revoked_refuses(l->registry, node, serial)) {
 			if (ledger_entry(l, &entry, pem, NULL) == 0)
 				name_archive_sign(l->roll, node, &entry);
 		} else if (remove_file(l, node, &err) < 0) {
@@ -414,16 +409,10 @@ ledger_cert(const struct ledger *l, const char *node)
 	return xstrdup(block != NULL ? block : text);
 }
 
-struct revoked *
-ledger_revoked(const struct ledger *l)
+struct registry *
+ledger_registry(const struct ledger *l)
 {
-	return l->revoked;
-}
-
-struct joins *
-ledger_joins(const struct ledger *l)
-{
-	return l->joins;
+	return l->registry;
 }
 
 static void
@@ -437,23 +426,18 @@ ledger_keep_cas(struct ledger *l)
 }
 
 void
-ledger_keep(struct ledger *l, int64_t now_s)
+ledger_keep(struct ledger *l)
 {
 	if (l->cas_file.problem[0] != '\0')
 		ledger_keep_cas(l);
-	if (revoked_problem(l->revoked)[0] != '\0')
-		revoked_keep(l->revoked);
-	if (joins_problem(l->joins)[0] != '\0')
-		joins_keep(l->joins, now_s);
+	registry_retry(l->registry);
 }
 
 const char *
 ledger_problem(const struct ledger *l)
 {
-	const char *problem = revoked_problem(l->revoked);
+	const char *problem = registry_problem(l->registry);
 
-	if (problem[0] == '\0')
-		problem = joins_problem(l->joins);
 	return problem[0] != '\0' ? problem : l->cas_file.problem;
 }
 
@@ -518,20 +502,19 @@ add_file(void *arg, const char *file)
 }
 
 int
-ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err)
+ledger_merge(struct ledger *l, const char *text, struct registry_heard *heard, struct err *err)
 {
 	struct reading r = {.ledger = l, .roll = l->roll};
-	bool news2, lacks2;
-	int rc = name_archive_merge(l->roll, text, news, lacks, err);
+	int64_t now_s = (int64_t)(wall_ms() / 1000);
+	int rc = name_archive_merge(l->roll, text, heard, err);
 
+	joins_drop_ended(l->registry, now_s);
 	if (rc == 0)
-		rc = joins_merge(l->joins, text, (int64_t)(wall_ms() / 1000), &news2, &lacks2, err);
-	if (rc < 0)
-		return rc;
-	each_file(l, add_file, &r);
-	*news |= news2;
-	*lacks |= r.any || lacks2;
-	return 0;
+		rc = registry_merge(l->registry, REGISTRY_JOINS, text, now_s, heard, err);
+	if (rc == 0)
+		each_file(l, add_file, &r);
+	heard->lacks |= r.any;
+	return rc;
 }
 
 void
@@ -540,7 +523,7 @@ ledger_text(const struct ledger *l, struct buf *out)
 	buf_adds(out, "{");
 	name_archive_text(l->roll, out);
 	buf_adds(out, ",\n");
-	joins_text(l->joins, out);
+	records_text(registry_list(l->registry, REGISTRY_JOINS), out);
 	buf_adds(out, "}\n");
 }
 
@@ -626,7 +609,7 @@ ledger_each_cas(struct ledger *l, int64_t now_s, ledger_cas_fn *each, void *arg)
 	while ((node = name_archive_walk(roll, &at)) != NULL) {
 		const struct name_archive_entry *e = name_archive_find(roll, node);
 
-		if (now_s < e->expires_s && !revoked_refuses(l->revoked, node, e->serial))
+		if (now_s < e->expires_s && !revoked_refuses(l->registry, node, e->serial))
 			each(arg, node, e->cas);
 	}
 }

@@ -1,10 +1,9 @@
 /*
- * The certificate registry: who holds a certificate of ours, and whose certificates are revoked.
- * Files under dataDir: nodes/<node> (the node's last certificate: the name is taken), revoked.json
- * (hub/identity/revoked.h), joins.json (hub/identity/joins.h) and ca.list (the CAs in use). Where
- * replicas share through Kubernetes (ledger_share), what the others know counts as well: their
- * nodes are in hub/identity/name_archive.h. File I/O blocks, on the hub's loop, but is rare. Owned
- * by hub/identity/certs.
+ * Who holds a certificate of ours. Files under dataDir: nodes/<node> (the node's last certificate:
+ * the name is taken), ca.list (the CAs in use), and those of its registry
+ * (hub/identity/registry.h). Where replicas share through Kubernetes (ledger_share), what the
+ * others know counts as well: their nodes are in hub/identity/name_archive.h. File I/O blocks, on
+ * the hub's loop, but is rare. Owned by hub/identity/certs.
  *
  *	ledger_open(&l, dir, &err);
  *	ledger_record(l, "edge-1", cert_pem, &err);
@@ -61,12 +60,11 @@ int ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err 
 /* Removes the files of nodes that another replica forgot; call after both lists have been
  * merged. */
 void ledger_drop_forgotten(struct ledger *l);
-struct revoked *ledger_revoked(const struct ledger *l);
-struct joins *ledger_joins(const struct ledger *l);
+struct registry *ledger_registry(const struct ledger *l);
 /* The stored part of pki_csr_info's key hash. */
 void ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash);
 /* Tries again to write what could not be written. */
-void ledger_keep(struct ledger *l, int64_t now_s);
+void ledger_keep(struct ledger *l);
 /* Why the state in memory is not in the files; "": it is. */
 const char *ledger_problem(const struct ledger *l);
 
@@ -76,7 +74,7 @@ void ledger_share(struct ledger *l);
 struct name_archive *ledger_roll(const struct ledger *l);
 /* Merges the other replicas' nodes, from the text of their exchanged registry; reads from files
  * those of our nodes that it lacks. */
-int ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err);
+int ledger_merge(struct ledger *l, const char *text, struct registry_heard *heard, struct err *err);
 /* The text for the other replicas: exchanged registry and joins. */
 void ledger_text(const struct ledger *l, struct buf *out);
 /* Builds the exchanged registry's entry for a certificate that is being signed. */

@@ -405,19 +405,18 @@ name_archive_has(const struct name_archive *r, const struct entry *of)
 
 int
 name_archive_merge(
-	struct name_archive *r, const char *text, bool *news, bool *lacks, struct err *err)
+	struct name_archive *r, const char *text, struct registry_heard *heard, struct err *err)
 {
 	struct name_archive *theirs = name_archive_new();
 	int rc = text[0] != '\0' ? read_text(theirs, text, err) : 0;
 
-	*news = *lacks = false;
 	if (rc == 0) {
-		*news = merge_into(r, theirs);
-		*lacks = r->archives && !theirs->archives;
-		if (*lacks && text[0] != '\0')
+		heard->news |= merge_into(r, theirs);
+		heard->lacks |= r->archives && !theirs->archives;
+		if (r->archives && !theirs->archives && text[0] != '\0')
 			r->older_until_ms = r->now_ms + NAME_ARCHIVE_OLDER_MS;
 		r->archives |= theirs->archives;
-		*lacks |= name_archive_has_older_cas(theirs, r);
+		heard->lacks |= name_archive_has_older_cas(theirs, r);
 		if (name_archive_has_older_cas(r, theirs)) {
 			memcpy(r->cas, theirs->cas, sizeof r->cas);
 			r->cas_since_s = theirs->cas_since_s;
@@ -426,7 +425,7 @@ name_archive_merge(
 			struct entry *e = r->all[i];
 
 			e->in_first = name_archive_has(theirs, e);
-			*lacks |= !e->in_first && name_archive_is_first(r, e);
+			heard->lacks |= !e->in_first && name_archive_is_first(r, e);
 		}
 	}
 	name_archive_free(&theirs);
@@ -458,16 +457,15 @@ name_archive_set_now(struct name_archive *r, uint64_t now_ms)
 }
 
 int
-name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text, bool *news,
-	bool *lacks, struct err *err)
+name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text,
+	struct registry_heard *heard, struct err *err)
 {
 	struct name_archive *theirs = name_archive_new();
 	int rc = text[0] != '\0' ? read_text(theirs, text, err) : 0;
 
-	*news = *lacks = false;
 	if (rc == 0) {
 		r->read[i] = true;
-		*news = merge_into(r, theirs);
+		heard->news |= merge_into(r, theirs);
 		for (size_t k = 0; k < r->n_all; k++) {
 			struct entry *e = r->all[k];
 
@@ -477,7 +475,7 @@ name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text,
 				e->archived_ms = 0;
 			else if (e->archived_ms == 0)
 				e->archived_ms = MAX(r->now_ms, (uint64_t)1);
-			*lacks |= e->archived_ms == 0;
+			heard->lacks |= e->archived_ms == 0;
 		}
 	}
 	name_archive_free(&theirs);

@@ -12,9 +12,9 @@
  * then every replica has seen it there as well, or has noticed that it cannot read.
  *
  *	name_archive_add(r, "edge-1", &(struct name_archive_entry){serial, signed_s, expires_s});
- *	name_archive_merge(r, text, &news, &lacks, &err);
+ *	name_archive_merge(r, text, &heard, &err);
  *	if (name_archive_has_archives(r))
- *		name_archive_merge_archive(r, i, text, &news, &lacks, &err);
+ *		name_archive_merge_archive(r, i, text, &heard, &err);
  */
 #ifndef EDGEWAY_HUB_IDENTITY_NAME_ARCHIVE_H
 #define EDGEWAY_HUB_IDENTITY_NAME_ARCHIVE_H
@@ -76,10 +76,10 @@ uint64_t name_archive_changes(const struct name_archive *r);
 /* In any order: *at starts at 0; NULL after the last. */
 const char *name_archive_walk(const struct name_archive *r, size_t *at);
 /* name_archive_text writes the member "nodes" of an object, name_archive_merge adds another
- * replica's. *news: it has entries that we did not have; *lacks: we have entries that it lacks. */
+ * replica's. */
 void name_archive_text(const struct name_archive *r, struct buf *out);
 int name_archive_merge(
-	struct name_archive *r, const char *text, bool *news, bool *lacks, struct err *err);
+	struct name_archive *r, const char *text, struct registry_heard *heard, struct err *err);
 /* Returns true if there are enough names for archives, or another replica has archives: read
  * them. */
 bool name_archive_wants_archives(const struct name_archive *r);
@@ -91,8 +91,8 @@ bool name_archive_has_archives(const struct name_archive *r);
 void name_archive_set_now(struct name_archive *r, uint64_t now_ms);
 /* As name_archive_text and name_archive_merge, for the i-th archive. */
 void name_archive_archive_text(const struct name_archive *r, unsigned i, struct buf *out);
-int name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text, bool *news,
-	bool *lacks, struct err *err);
+int name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text,
+	struct registry_heard *heard, struct err *err);
 /* Finds the archives that lack entries that we know. */
 void name_archive_archives_lack(const struct name_archive *r, bool lack[NAME_ARCHIVE_ARCHIVES]);
 

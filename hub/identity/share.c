@@ -91,14 +91,14 @@ write_texts(struct share *s, int i)
 	buf_init(&one, BUF_UNLIMITED);
 	buf_init(&two, BUF_UNLIMITED);
 	if (i == SHARE_DOC_TOKENS) {
-		tokens_text(s->tokens, &one);
+		registry_text(ledger_registry(ledger_of(s)), REGISTRY_TOKENS, &one);
 	} else if (i >= SHARE_DOC_ARCHIVE) {
 		name_archive_archive_text(
 			ledger_roll(ledger_of(s)), (unsigned)(i - SHARE_DOC_ARCHIVE), &one);
 	} else {
 		share_claims_enter(&s->claims, ledger_of(s));
 		ledger_text(ledger_of(s), &one);
-		revoked_text(ledger_revoked(ledger_of(s)), &two);
+		registry_text(ledger_registry(ledger_of(s)), REGISTRY_REVOKED, &two);
 	}
 	values[0] = buf_str(&one);
 	if (i == SHARE_DOC_NODES)
@@ -240,32 +240,25 @@ check_synced(struct share *s)
 }
 
 static int
-share_merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
+share_merge(struct share *s, int i, struct registry_heard *heard, struct err *err)
 {
-	const struct secret *secret = s->docs[i].secret;
-	struct ledger *ledger = certs_ledger(s->certs);
-	bool news2 = false, lacks2 = false;
+	const char *text = secret_value(s->docs[i].secret, 0);
+	struct ledger *ledger = ledger_of(s);
+	struct registry *registry = ledger_registry(ledger);
+	int64_t now_s = (int64_t)(wall_ms() / 1000);
 	int rc;
 
 	name_archive_set_now(ledger_roll(ledger), loop_now_ms(s->config.loop));
-	if (i >= SHARE_DOC_ARCHIVE) {
-		rc = name_archive_merge_archive(ledger_roll(ledger),
-			(unsigned)(i - SHARE_DOC_ARCHIVE), secret_value(secret, 0), news, lacks,
-			err);
-		ledger_drop_forgotten(ledger);
-		return rc;
-	}
 	if (i == SHARE_DOC_TOKENS)
-		return tokens_merge(s->tokens, secret_value(secret, 0), (int64_t)(wall_ms() / 1000),
-			news, lacks, err);
-	rc = ledger_merge(ledger, secret_value(secret, 0), news, lacks, err);
-	if (rc == 0)
-		rc = revoked_merge(
-			ledger_revoked(ledger), secret_value(secret, 1), &news2, &lacks2, err);
+		return registry_merge(registry, REGISTRY_TOKENS, text, now_s, heard, err);
+	if (i >= SHARE_DOC_ARCHIVE)
+		rc = name_archive_merge_archive(
+			ledger_roll(ledger), (unsigned)(i - SHARE_DOC_ARCHIVE), text, heard, err);
+	else if ((rc = ledger_merge(ledger, text, heard, err)) == 0)
+		rc = registry_merge(registry, REGISTRY_REVOKED, secret_value(s->docs[i].secret, 1),
+			now_s, heard, err);
 	if (rc == 0)
 		ledger_drop_forgotten(ledger);
-	*news |= news2;
-	*lacks |= lacks2;
 	return rc;
 }
 
@@ -294,7 +287,7 @@ on_doc(void *arg)
 {
 	struct doc *d = arg;
 	struct share *s = d->share;
-	bool news = false, lacks = false;
+	struct registry_heard heard = {0};
 	struct err err = {0};
 	int i = (int)(d - s->docs);
 
@@ -302,21 +295,21 @@ on_doc(void *arg)
 		share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, secret_problem(d->secret));
 	if (secret_known(d->secret)) {
 		d->stale = false;
-		if (share_merge(s, i, &news, &lacks, &err) < 0) {
+		if (share_merge(s, i, &heard, &err) < 0) {
 			share_complain(d, kinds[i].name, &err);
 			d->merged = false; /* never overwrite content that was not understood */
 		} else {
 			d->merged = true;
 			if (i < SHARE_DOC_ARCHIVE || !secret_exists(d->secret))
-				d->dirty |= lacks || !secret_exists(d->secret);
-			else if (!lacks) /* else share_archive() finds what it lacks */
+				d->dirty |= heard.lacks || !secret_exists(d->secret);
+			else if (!heard.lacks) /* else share_archive() finds what it lacks */
 				d->dirty = false;
 			if (i >= SHARE_DOC_NODES)
 				tend_archives(s);
 			if (d->wait.failures == 0)
 				d->problem[0] = '\0';
 		}
-		if (news && s->synced)
+		if (heard.news && s->synced)
 			s->config.news(s->config.arg);
 		share_work(s);
 	}
@@ -416,10 +409,9 @@ share_start(const struct share_config *config)
 }
 
 void
-share_begin(struct share *s, struct certs *certs, struct tokens *tokens)
+share_begin(struct share *s, struct certs *certs)
 {
 	s->certs = certs;
-	s->tokens = tokens;
 	ledger_share(certs_ledger(certs));
 	timer_free(&s->work);
 	s->work = timer_new(s->config.loop, share_work, s);

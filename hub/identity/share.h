@@ -72,8 +72,8 @@ typedef void share_claimed_fn(void *arg, int rc, const char *why);
 
 struct share *share_start(const struct share_config *config);
 void share_stop(struct share **s);
-/* certs and tokens must live until share_stop. */
-void share_begin(struct share *s, struct certs *certs, struct tokens *tokens);
+/* certs must live until share_stop. */
+void share_begin(struct share *s, struct certs *certs);
 /* Returns true if a CA of the replicas was under data_dir at the start. */
 bool share_had_ca(const struct share *s);
 /* If the CA of the Secret is another one than that in use: checks again whether it may be used.

@@ -87,21 +87,21 @@ claim_withdraw(struct ledger *ledger, struct share_claim *c)
 	else if (ours)
 		name_archive_remove(roll, c->node);
 	if (c->used)
-		joins_withdraw(ledger_joins(ledger), &c->wish.join);
+		joins_withdraw(ledger_registry(ledger), &c->wish.join);
 	c->written = c->renamed = c->used = false;
 }
 
 static const char *
 claim_objection(const struct ledger *ledger, const struct share_wish *w, int *rc)
 {
-	const struct joins *joins = ledger_joins(ledger);
+	const struct registry *registry = ledger_registry(ledger);
 
 	*rc = -EEXIST;
 	if (w->free_name && name_archive_find(ledger_roll(ledger), w->node) != NULL)
 		return "another replica of the hub has given this name a certificate";
 	*rc = -EDQUOT;
-	if (w->uses > 0 && !joins_has(joins, &w->join) &&
-		joins_count(joins, w->join.token) >= w->uses)
+	if (w->uses > 0 && !joins_has(registry, &w->join) &&
+		joins_count(registry, w->join.token) >= w->uses)
 		return "the token was used up meanwhile";
 	return NULL;
 }
@@ -117,7 +117,7 @@ claim_enter(struct ledger *ledger, struct share_claim *c)
 		c->before = *e;
 	name_archive_sign(roll, c->node, &c->wish.entry);
 	c->renamed = true;
-	c->used = c->wish.uses > 0 && joins_enter(ledger_joins(ledger), &c->wish.join);
+	c->used = c->wish.uses > 0 && joins_enter(ledger_registry(ledger), &c->wish.join);
 }
 
 void
@@ -151,8 +151,10 @@ share_claims_answer(struct share_claims *all, struct ledger *ledger, int rc, con
 		return;
 	for (const struct share_claim *c = all->first; c != NULL; c = c->next)
 		used |= c->used;
-	if (used) /* the Secret has it; this copy is for a start without the API server */
-		joins_keep(ledger_joins(ledger), (int64_t)(wall_ms() / 1000));
+	if (used) { /* the Secret has it; this copy is for a start without the API server */
+		joins_drop_ended(ledger_registry(ledger), (int64_t)(wall_ms() / 1000));
+		registry_keep(ledger_registry(ledger), REGISTRY_JOINS);
+	}
 	for (struct share_claim **at = &all->first; *at != NULL;) {
 		struct share_claim *c = *at;
 

@@ -35,7 +35,6 @@ struct share {
 	struct share_config config;
 	struct doc docs[SHARE_DOCS];
 	struct certs *certs;
-	struct tokens *tokens;
 	struct timer *work;
 	struct share_claims claims;
 	char *ca_pem, *ca_key; /* in use */

@@ -1,25 +1,23 @@
 /*
- * Tokens with which a node may ask for its certificate. Kept in one file (0600) that holds only
- * hashes: whoever reads it cannot join with it. The token shown to people is `<sha256 of the
- * CA>.<secret>`; this file handles only the secret: 8 characters of id, then 40 random ones, all
- * hex.
+ * Tokens with which a node may ask for its certificate: a list of the registry
+ * (hub/identity/registry.h) that holds only hashes, so that whoever reads it cannot join with it.
+ * The token shown to people is `<sha256 of the CA>.<secret>`; this file handles only the secret: 8
+ * characters of id, then 40 random ones, all hex.
  *
  * A token says for which name it is valid, for how many joins, and until when. Which names a token
  * without a name may give, and which uses are left, is decided by hub/identity/join. The caller
  * passes the time (seconds since 1970). A new token is on disk before the call returns; a
- * revocation takes effect at once, and is written then or later (hub/manifests/list_file.h). Owned
- * by the hub, on its loop.
+ * revocation takes effect at once, and is written then or later. One that a replica revoked stays
+ * revoked until it would have expired.
  *
- *	tokens_create(t, &(struct tokens_wish){.node = "edge-1", .uses = 1, .ttl_s = 3600}, now,
+ *	tokens_create(r, &(struct tokens_wish){.node = "edge-1", .uses = 1, .ttl_s = 3600}, now,
  *		secret, &err);
- *	rc = tokens_check(t, secret, "edge-1", now, &terms, &err);	// 0, -EACCES
+ *	rc = tokens_check(r, secret, "edge-1", now, &terms, &err);	// 0, -EACCES
  */
 #ifndef EDGEWAY_HUB_IDENTITY_TOKENS_H
 #define EDGEWAY_HUB_IDENTITY_TOKENS_H
 
-#include "base/core/buf.h"
-#include "base/core/err.h"
-#include "hub/identity/joins.h"
+#include "hub/identity/registry.h"
 
 enum {
 	TOKEN_ID_LEN = 8,
@@ -27,11 +25,7 @@ enum {
 	TOKENS_MAX = 4000, /* as many as fit into a Secret of Kubernetes */
 };
 
-struct tokens;
-
-/* Reads the file. A missing file is an empty list; one that does not parse is an error. */
-int tokens_open(struct tokens **t, const char *path, struct err *err);
-void tokens_close(struct tokens **t);
+extern const struct record_kind tokens_kind;
 
 struct tokens_wish {
 	const char *node; /* "": any name that is free */
@@ -39,7 +33,7 @@ struct tokens_wish {
 	uint64_t ttl_s;
 };
 /* -ENOSPC when there are too many. */
-int tokens_create(struct tokens *t, const struct tokens_wish *wish, int64_t now_s,
+int tokens_create(struct registry *r, const struct tokens_wish *wish, int64_t now_s,
 	char secret[TOKEN_SECRET_LEN + 1], struct err *err);
 struct tokens_terms {
 	char id[TOKEN_ID_LEN + 1];
@@ -50,25 +44,14 @@ struct tokens_terms {
 /* Checks what `secret` allows the node. 0; -EACCES: nothing, since it is unknown, expired or made
  * for another node. The reason in err is for the log only: it tells more than a peer should
  * know. */
-int tokens_check(const struct tokens *t, const char *secret, const char *node, int64_t now_s,
+int tokens_check(const struct registry *r, const char *secret, const char *node, int64_t now_s,
 	struct tokens_terms *terms, struct err *err);
 /* -ENOENT when there is none with this id. */
-int tokens_revoke(struct tokens *t, const char *id, struct err *err);
+int tokens_revoke(struct registry *r, const char *id, struct err *err);
 /* Ends the tokens made for the node; returns how many. */
-unsigned tokens_revoke_node(struct tokens *t, const char *node);
-/* Tries again to write what could not be written. */
-void tokens_keep(struct tokens *t);
-/* Why the state in memory is not in the file; "": it is. */
-const char *tokens_problem(const struct tokens *t);
+unsigned tokens_revoke_node(struct registry *r, const char *node);
 /* [{"id":"..","node":"..","uses":1,"used":0,"expires":"2026-11-21T06:00:00Z"}, ...] */
-void tokens_list(const struct tokens *t, const struct joins *joins, int64_t now_s, struct buf *out);
-size_t tokens_count(const struct tokens *t);
-
-/* For replicas: tokens_text writes all of it, tokens_merge adds another replica's. A token that one
- * of them revoked stays revoked until it would have expired. *news: the other has entries that we
- * did not have; *lacks: we have entries that it lacks. */
-void tokens_text(const struct tokens *t, struct buf *out);
-int tokens_merge(struct tokens *t, const char *text, int64_t now_s, bool *news, bool *lacks,
-	struct err *err);
+void tokens_list(const struct registry *r, int64_t now_s, struct buf *out);
+size_t tokens_count(const struct registry *r);
 
 #endif

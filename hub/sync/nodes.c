@@ -497,7 +497,6 @@ nodes_start(
 	n->join = (struct join_config){
 		.loop = loop,
 		.certs = config->certs,
-		.tokens = config->tokens,
 		.share = config->share,
 		.approvals = config->approvals,
 		.stats = &n->join_stats,

@@ -31,7 +31,6 @@ struct nodes_config {
 	struct fanout *fanout;
 	struct cluster *cluster;
 	struct certs *certs;
-	struct tokens *tokens;
 	struct tunnels *tunnels, *outward; /* get the connections that ask for a tunnel by ALPN */
 	struct peers *others; /* gets the connections from other replicas */
 	struct presence *presence; /* presence of nodes, updated here; outlives it */

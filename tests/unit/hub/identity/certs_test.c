@@ -168,6 +168,14 @@ the_hub_certificate_is_made_anew_when_due(void **state)
 	assert_string_not_equal(fourth, fifth);
 }
 
+static int
+sign_csr(struct bed *b, const char *node, const char *csr, char **cert, struct err *err)
+{
+	int rc = certs_issue(b->certs, node, csr, cert, err);
+
+	return rc < 0 ? rc : ledger_record(certs_ledger(b->certs), node, *cert, err);
+}
+
 static void
 a_node_is_signed_under_its_name_and_remembered(void **state)
 {
@@ -180,7 +188,7 @@ a_node_is_signed_under_its_name_and_remembered(void **state)
 	assert_false(certs_taken(b->certs, "edge-1"));
 	assert_int_equal(pki_key_new(&key, &err), 0);
 	assert_int_equal(pki_csr_new(key, "root", &csr, &err), 0);
-	assert_int_equal(certs_sign(b->certs, "edge-1", csr, &cert, &err), 0);
+	assert_int_equal(sign_csr(b, "edge-1", csr, &cert, &err), 0);
 	assert_int_equal(pki_cert_info(cert, &name, NULL, NULL, &err), 0);
 	assert_string_equal(name, "edge-1");
 	assert_true(certs_taken(b->certs, "edge-1"));
@@ -192,7 +200,7 @@ a_node_is_signed_under_its_name_and_remembered(void **state)
 	free(names[0]);
 	free(names);
 	free(take_ptr(&cert));
-	assert_true(certs_sign(b->certs, "edge-2", "nonsense", &cert, &err) < 0);
+	assert_true(sign_csr(b, "edge-2", "nonsense", &cert, &err) < 0);
 	assert_false(certs_taken(b->certs, "edge-2"));
 }
 
@@ -204,7 +212,7 @@ sign(struct bed *b, const char *node, char **cert, char serial[PKI_SERIAL_TEXT])
 
 	assert_int_equal(pki_key_new(&key, &err), 0);
 	assert_int_equal(pki_csr_new(key, node, &csr, &err), 0);
-	assert_int_equal(certs_sign(b->certs, node, csr, cert, &err), 0);
+	assert_int_equal(sign_csr(b, node, csr, cert, &err), 0);
 	assert_int_equal(pki_cert_serial(*cert, serial, &err), 0);
 }
 
@@ -245,10 +253,10 @@ what_was_revoked_stays_revoked(void **state)
 	open_certs(b);
 	sign(b, "edge-1", &cert[0], serial[0]);
 	sign(b, "edge-2", &cert[1], serial[1]);
-	assert_int_equal(certs_revoke(b->certs, "edge-3", now(), &err), -ENOENT);
+	assert_int_equal(ledger_revoke(certs_ledger(b->certs), "edge-3", now(), &err), -ENOENT);
 	assert_non_null(strstr(err.text, "edge-3"));
 	assert_false(certs_refuses(b->certs, "edge-1", serial[0]));
-	assert_int_equal(certs_revoke(b->certs, "edge-1", now(), &err), 0);
+	assert_int_equal(ledger_revoke(certs_ledger(b->certs), "edge-1", now(), &err), 0);
 	assert_true(certs_refuses(b->certs, "edge-1", serial[0]));
 	assert_true(certs_refuses(b->certs, "edge-1", ""));
 	assert_false(certs_refuses(b->certs, "edge-2", serial[1]));
@@ -264,7 +272,7 @@ what_was_revoked_stays_revoked(void **state)
 	assert_true(certs_refuses(b->certs, "edge-1", serial[3]));
 	for (int i = 4; i < 12; i++)
 		assert_false(certs_refuses(b->certs, "edge-1", serial[i]));
-	assert_int_equal(certs_revoke(b->certs, "edge-1", now(), &err), 0);
+	assert_int_equal(ledger_revoke(certs_ledger(b->certs), "edge-1", now(), &err), 0);
 	for (int i = 2; i < 12; i++)
 		assert_true(certs_refuses(b->certs, "edge-1", serial[i]));
 	for (int i = 1; i < 12; i++)
@@ -284,12 +292,12 @@ revoking_needs_no_disk(void **state)
 	sign(b, "edge-1", &cert, serial);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
-	assert_int_equal(certs_revoke(b->certs, "edge-1", now(), &err), 0);
+	assert_int_equal(ledger_revoke(certs_ledger(b->certs), "edge-1", now(), &err), 0);
 	assert_true(certs_refuses(b->certs, "edge-1", serial));
-	assert_non_null(strstr(certs_problem(b->certs), "revoked.json"));
+	assert_non_null(strstr(ledger_problem(certs_ledger(b->certs)), "revoked.json"));
 	assert_int_equal(rmdir(path), 0);
-	certs_keep(b->certs, now());
-	assert_string_equal(certs_problem(b->certs), "");
+	ledger_keep(certs_ledger(b->certs));
+	assert_string_equal(ledger_problem(certs_ledger(b->certs)), "");
 	open_certs(b);
 	assert_true(certs_refuses(b->certs, "edge-1", serial));
 }
@@ -373,7 +381,7 @@ a_node_is_never_taken_for_a_hub(void **state)
 	open_certs(b);
 	assert_int_equal(pki_key_new(&key, &err), 0);
 	assert_int_equal(pki_csr_new(key, "edgeway-hub", &csr, &err), 0);
-	assert_int_equal(certs_sign(b->certs, "edgeway-hub", csr, &cert, &err), 0);
+	assert_int_equal(sign_csr(b, "edgeway-hub", csr, &cert, &err), 0);
 	assert_false(pki_cert_is_hub(cert));
 	hub = hub_pem(b, now());
 	assert_true(pki_cert_is_hub(hub));
@@ -491,7 +499,7 @@ another_ca_cuts_nobody_off_unsaid(void **state)
 	assert_int_equal(file_read(path, 1 << 20, &signer, NULL), 0);
 	assert_int_equal(pki_key_new(&key, NULL), 0);
 	assert_int_equal(pki_csr_new(key, "edge-1", &csr, NULL), 0);
-	assert_int_equal(certs_sign(b->certs, "edge-1", csr, &cert, NULL), 0);
+	assert_int_equal(sign_csr(b, "edge-1", csr, &cert, NULL), 0);
 	both = xasprintf("%s%s", certs_ca_pem(b->certs), ca);
 	turned = xasprintf("%s%s", ca, certs_ca_pem(b->certs));
 	assert_int_equal(certs_cut_off(b->certs, both, now_s, &names), 0);
@@ -501,7 +509,7 @@ another_ca_cuts_nobody_off_unsaid(void **state)
 	assert_int_equal(certs_use_ca(b->certs, both, signer, &err), 0);
 	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).lack, 1);
 	free(take_ptr(&cert));
-	assert_int_equal(certs_sign(b->certs, "edge-1", csr, &cert, NULL), 0);
+	assert_int_equal(sign_csr(b, "edge-1", csr, &cert, NULL), 0);
 	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).have, 1);
 	assert_int_equal(certs_cut_off(b->certs, turned, now_s, &names), 0);
 	assert_int_equal(certs_cut_off(b->certs, ca, now_s, &names), 1);
@@ -532,8 +540,8 @@ another_ca_cuts_nobody_off_unsaid(void **state)
 	b->config.ca_force = false;
 	open_certs(b);
 	/* A revoked one is nobody's loss. */
-	assert_int_equal(certs_revoke(b->certs, "edge-1", now_s, &err), 0);
-	assert_int_equal(certs_forget(b->certs, "edge-2", now_s, &err), 0);
+	assert_int_equal(ledger_revoke(certs_ledger(b->certs), "edge-1", now_s, &err), 0);
+	assert_int_equal(ledger_forget(certs_ledger(b->certs), "edge-2", now_s, &err), 0);
 	assert_int_equal(certs_ca_save(b->dir, both, signer, &err), 0);
 	open_certs(b);
 }
@@ -551,7 +559,7 @@ a_lie_about_cas_keeps_no_hub_from_starting(void **state)
 	open_certs(b);
 	assert_int_equal(pki_key_new(&key, NULL), 0);
 	assert_int_equal(pki_csr_new(key, "edge-1", &csr, NULL), 0);
-	assert_int_equal(certs_sign(b->certs, "edge-1", csr, &cert, NULL), 0);
+	assert_int_equal(sign_csr(b, "edge-1", csr, &cert, NULL), 0);
 	assert_int_equal(certs_note_cas(b->certs, "edge-1", cert, "00000000"), -EINVAL);
 	assert_int_equal(certs_note_cas(b->certs, "edge-1", cert, "no list"), -EINVAL);
 	assert_int_equal(certs_note_cas(b->certs, "edge-1", cert, ""), -EINVAL);

@@ -24,7 +24,7 @@ enum { NOW = 1800000000 };
 
 struct bed {
 	char dir[64];
-	char *path[2], *dirs[2];
+	char *dirs[2];
 };
 
 static int
@@ -37,8 +37,8 @@ setup(void **state)
 	snprintf(b->dir, sizeof b->dir, "%.40s/share-XXXXXX", tmp != NULL ? tmp : "/tmp");
 	assert_non_null(mkdtemp(b->dir));
 	for (int i = 0; i < 2; i++) {
-		b->path[i] = xasprintf("%s/%d.json", b->dir, i);
 		b->dirs[i] = xasprintf("%s/%d", b->dir, i);
+		assert_int_equal(mkdir_p(b->dirs[i], 0700), 0);
 	}
 	*state = b;
 	return 0;
@@ -50,7 +50,8 @@ teardown(void **state)
 	struct bed *b = *state;
 
 	for (int i = 0; i < 2; i++) {
-		static const char *const files[] = {"revoked.json", "joins.json", "nodes", ""};
+		static const char *const files[] = {
+			"revoked.json", "joins.json", "tokens.json", "nodes", ""};
 
 		for (size_t k = 0; k < ARRAY_LEN(files); k++) {
 			auto_free char *path = xasprintf("%s/%s", b->dirs[i], files[k]);
@@ -58,8 +59,6 @@ teardown(void **state)
 			if (unlink(path) < 0)
 				rmdir(path);
 		}
-		unlink(b->path[i]);
-		free(b->path[i]);
 		free(b->dirs[i]);
 	}
 	rmdir(b->dir);
@@ -67,41 +66,42 @@ teardown(void **state)
 	return 0;
 }
 
-/* --- tokens --------------------------------------------------------------------------------- */
-
+/* What the other replica wrote is heard. */
 static void
-hear_tokens(struct tokens *to, const struct tokens *from, bool news, bool lacks)
+hear(struct registry *const r[2], int to, enum registry_list file, bool news, bool lacks)
 {
+	struct registry_heard heard = {0};
 	auto_buf struct buf text;
-	bool got_news, got_lacks;
 
 	buf_init(&text, BUF_UNLIMITED);
-	tokens_text(from, &text);
-	assert_int_equal(tokens_merge(to, buf_str(&text), NOW, &got_news, &got_lacks, NULL), 0);
-	assert_int_equal(got_news, news);
-	assert_int_equal(got_lacks, lacks);
+	registry_text(r[1 - to], file, &text);
+	assert_int_equal(registry_merge(r[to], file, buf_str(&text), NOW, &heard, NULL), 0);
+	assert_int_equal(heard.news, news);
+	assert_int_equal(heard.lacks, lacks);
 }
+
+/* --- tokens --------------------------------------------------------------------------------- */
 
 static void
 tokens_meet(void **state)
 {
 	struct bed *b = *state;
 	char one[TOKEN_SECRET_LEN + 1], two[TOKEN_SECRET_LEN + 1], old[TOKEN_SECRET_LEN + 1];
-	struct tokens *t[2];
+	struct registry *t[2];
+	struct registry_heard heard = {0};
 	struct tokens_terms terms;
 	struct err err = {0};
-	bool news, lacks;
 
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(tokens_open(&t[i], b->path[i], &err), 0);
+		assert_int_equal(registry_open(&t[i], b->dirs[i], &err), 0);
 	assert_int_equal(
 		tokens_create(t[0], &(struct tokens_wish){"edge-1", 1, 100}, NOW, one, &err), 0);
 	assert_int_equal(tokens_create(t[1], &(struct tokens_wish){"", 3, 100}, NOW, two, &err), 0);
 	assert_int_equal(
 		tokens_create(t[1], &(struct tokens_wish){"", 1, 100}, NOW - 200, old, &err), 0);
-	hear_tokens(t[0], t[1], true, true);
-	hear_tokens(t[1], t[0], true, false);
-	hear_tokens(t[0], t[1], false, false);
+	hear(t, 0, REGISTRY_TOKENS, true, true);
+	hear(t, 1, REGISTRY_TOKENS, true, false);
+	hear(t, 0, REGISTRY_TOKENS, false, false);
 	assert_int_equal(tokens_check(t[1], one, "edge-1", NOW, &terms, &err), 0);
 	assert_true(!terms.any_name && terms.uses == 1);
 	assert_int_equal(tokens_check(t[0], two, "edge-2", NOW, &terms, &err), 0);
@@ -111,82 +111,70 @@ tokens_meet(void **state)
 	two[TOKEN_ID_LEN] = '\0';
 	assert_int_equal(tokens_revoke(t[0], two, &err), 0);
 	assert_int_equal(tokens_revoke(t[0], two, &err), -ENOENT);
-	hear_tokens(t[0], t[1], false, true);
-	hear_tokens(t[1], t[0], true, false);
+	hear(t, 0, REGISTRY_TOKENS, false, true);
+	hear(t, 1, REGISTRY_TOKENS, true, false);
 	assert_int_equal(tokens_count(t[0]), 1);
 	/* Also not from its file. */
-	tokens_close(&t[1]);
-	assert_int_equal(tokens_open(&t[1], b->path[1], &err), 0);
-	hear_tokens(t[1], t[0], false, false);
+	registry_close(&t[1]);
+	assert_int_equal(registry_open(&t[1], b->dirs[1], &err), 0);
+	hear(t, 1, REGISTRY_TOKENS, false, false);
 	assert_int_equal(tokens_revoke(t[1], two, &err), -ENOENT);
-	assert_int_equal(tokens_merge(t[1], "", NOW, &news, &lacks, &err), 0);
-	assert_true(!news && lacks);
-	assert_true(tokens_merge(t[1], "{\"tokens\":[{}]}", NOW, &news, &lacks, &err) < 0);
+	assert_int_equal(registry_merge(t[1], REGISTRY_TOKENS, "", NOW, &heard, &err), 0);
+	assert_true(!heard.news && heard.lacks);
+	assert_true(
+		registry_merge(t[1], REGISTRY_TOKENS, "{\"tokens\":[{}]}", NOW, &heard, &err) < 0);
 	for (int i = 0; i < 2; i++)
-		tokens_close(&t[i]);
+		registry_close(&t[i]);
 }
 
 /* --- revocations ---------------------------------------------------------------------------- */
 
 static void
-hear_revoked(struct revoked *to, const struct revoked *from, bool news, bool lacks)
-{
-	auto_buf struct buf text;
-	bool got_news, got_lacks;
-
-	buf_init(&text, BUF_UNLIMITED);
-	revoked_text(from, &text);
-	assert_int_equal(revoked_merge(to, buf_str(&text), &got_news, &got_lacks, NULL), 0);
-	assert_int_equal(got_news, news);
-	assert_int_equal(got_lacks, lacks);
-}
-
-static void
 revocations_meet(void **state)
 {
 	struct bed *b = *state;
-	struct revoked *r[2];
+	struct registry *r[2];
 	struct err err = {0};
 
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(revoked_open(&r[i], b->path[i], &err), 0);
+		assert_int_equal(registry_open(&r[i], b->dirs[i], &err), 0);
 	revoked_add(r[0], "edge-1", NOW);
 	assert_int_equal(revoked_sign(r[0], "edge-1", "01", &err), 0);
-	hear_revoked(r[1], r[0], true, false);
+	hear(r, 1, REGISTRY_REVOKED, true, false);
 	assert_false(revoked_refuses(r[1], "edge-1", "01"));
 	/* A hub's certificate, revoked at one. */
 	assert_int_equal(revoked_add_hub(r[0], "ABC", NOW + 9, NOW, &err), -EINVAL);
 	assert_int_equal(revoked_add_hub(r[0], "abc", NOW + 9, NOW, &err), 0);
-	hear_revoked(r[1], r[0], true, false);
+	hear(r, 1, REGISTRY_REVOKED, true, false);
 	assert_true(revoked_refuses_hub(r[1], "abc"));
 	assert_false(revoked_refuses_hub(r[1], "ab"));
-	hear_revoked(r[0], r[1], false, false);
+	hear(r, 0, REGISTRY_REVOKED, false, false);
 	/* Each signs one: both are good. */
 	assert_int_equal(revoked_sign(r[0], "edge-1", "02", &err), 0);
 	assert_int_equal(revoked_sign(r[1], "edge-1", "03", &err), 0);
-	hear_revoked(r[0], r[1], true, true);
-	hear_revoked(r[1], r[0], true, false);
+	hear(r, 0, REGISTRY_REVOKED, true, true);
+	hear(r, 1, REGISTRY_REVOKED, true, false);
 	for (int i = 0; i < 2; i++) {
 		assert_false(revoked_refuses(r[i], "edge-1", "02"));
 		assert_false(revoked_refuses(r[i], "edge-1", "03"));
 	}
 	/* Revoked again, by a clock that is behind: nothing of before is good, whoever says it. */
 	revoked_add(r[1], "edge-1", NOW - 500);
-	hear_revoked(r[1], r[0], false, true);
-	hear_revoked(r[0], r[1], true, false);
+	hear(r, 1, REGISTRY_REVOKED, false, true);
+	hear(r, 0, REGISTRY_REVOKED, true, false);
 	assert_true(revoked_refuses(r[0], "edge-1", "02"));
 	/* The newest of many is known to the other, which is behind and full. */
 	for (int i = 0; i < REVOKED_GOOD_MAX; i++)
 		assert_int_equal(
 			revoked_sign(r[0], "edge-1", (char[]){'a', (char)('0' + i), 0}, &err), 0);
-	hear_revoked(r[1], r[0], true, false);
+	hear(r, 1, REGISTRY_REVOKED, true, false);
 	assert_int_equal(revoked_sign(r[0], "edge-1", "ff", &err), 0);
-	hear_revoked(r[1], r[0], true, false);
+	hear(r, 1, REGISTRY_REVOKED, true, false);
 	assert_false(revoked_refuses(r[1], "edge-1", "ff"));
 	assert_true(revoked_refuses(r[1], "edge-1", "a0"));
-	hear_revoked(r[0], r[1], false, false);
+	hear(r, 0, REGISTRY_REVOKED, false, false);
 	for (int i = 0; i < 2; i++)
-		revoked_close(&r[i]);
+		registry_close(&r[i]);
 }
 
 /* No more than nodes remember; what has ended by itself makes room. */
@@ -194,12 +182,11 @@ static void
 revoked_hubs_are_bounded(void **state)
 {
 	struct bed *b = *state;
-	const struct revoked_hub *hubs;
-	struct revoked *r;
+	struct registry *r;
 	struct err err = {0};
 	char serial[8];
 
-	assert_int_equal(revoked_open(&r, b->path[0], &err), 0);
+	assert_int_equal(registry_open(&r, b->dirs[0], &err), 0);
 	for (int i = 0; i < REVOKED_HUBS_MAX; i++) {
 		snprintf(serial, sizeof serial, "%04x", i);
 		assert_int_equal(revoked_add_hub(r, serial, NOW + 1 + i, NOW, &err), 0);
@@ -207,12 +194,66 @@ revoked_hubs_are_bounded(void **state)
 	assert_int_equal(revoked_add_hub(r, "0000", NOW + 9, NOW, &err), 0); /* again */
 	assert_int_equal(revoked_add_hub(r, "ffff", NOW + 9, NOW, &err), -ENOSPC);
 	assert_int_equal(revoked_add_hub(r, "ffff", NOW + 9, NOW + 2, &err), 0);
-	assert_int_equal(revoked_hubs(r, &hubs), REVOKED_HUBS_MAX - 1);
+	assert_int_equal(revoked_hubs(r)->n, REVOKED_HUBS_MAX - 1);
 	assert_false(revoked_refuses_hub(r, "0000"));
-	revoked_close(&r);
-	assert_int_equal(revoked_open(&r, b->path[0], &err), 0);
+	registry_close(&r);
+	assert_int_equal(registry_open(&r, b->dirs[0], &err), 0);
 	assert_true(revoked_refuses_hub(r, "ffff"));
-	revoked_close(&r);
+	registry_close(&r);
+}
+
+/* --- files ---------------------------------------------------------------------------------- */
+
+/* As hubs have always written them, but for a line end after the last token. */
+static void
+files_are_as_before(void **state)
+{
+	static const struct {
+		const char *name;
+		enum registry_list list;
+		const char *text;
+	} files[] = {
+		{"revoked.json", REGISTRY_REVOKED,
+			"{\"revoked\":[\n{\"node\":\"edge-1\",\"at\":7,\"good\":[\"01\",\"02\"],"
+			"\"signed\":9},\n"
+			"{\"node\":\"edge-2\",\"at\":8,\"good\":[],\"signed\":0}],\"hubs\":[\n"
+			"{\"serial\":\"abc\",\"at\":1,\"until\":2}]}\n"},
+		{"joins.json", REGISTRY_JOINS,
+			"{\"joins\":[\n{\"token\":\"01234567\",\"node\":\"edge-1\",\"key\":"
+			"\"0123456789abcdef0123456789abcdef\",\"until\":5}]}\n"},
+		{"tokens.json", REGISTRY_TOKENS,
+			"{\"tokens\":[\n{\"id\":\"01234567\",\"sha256\":"
+			"\"0123456789abcdef0123456789abcdef"
+			"0123456789abcdef0123456789abcdef\",\"expires\":5,\"uses\":3,\"node\":\"\"}"
+			",\n"
+			"{\"id\":\"89abcdef\",\"sha256\":\"0123456789abcdef0123456789abcdef"
+			"0123456789abcdef0123456789abcdef\",\"expires\":5,\"uses\":1,\"node\":"
+			"\"edge-1\",\"revoked\":true}]}\n"},
+	};
+	struct bed *b = *state;
+	struct registry *r;
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		auto_free char *path = xasprintf("%s/%s", b->dirs[0], files[i].name);
+		auto_buf struct buf text;
+		struct err err = {0};
+
+		assert_int_equal(file_write(path, files[i].text, strlen(files[i].text), 0600), 0);
+		assert_int_equal(registry_open(&r, b->dirs[0], &err), 0);
+		buf_init(&text, BUF_UNLIMITED);
+		registry_text(r, files[i].list, &text);
+		assert_string_equal(buf_str(&text), files[i].text);
+		registry_close(&r);
+		/* One that cannot be read is never an empty list. */
+		assert_int_equal(file_write(path, "{", 1, 0600), 0);
+		assert_true(registry_open(&r, b->dirs[0], &err) < 0);
+		assert_non_null(strstr(err.text, files[i].name));
+		assert_int_equal(unlink(path), 0);
+		assert_int_equal(mkdir_p(path, 0700), 0);
+		assert_true(registry_open(&r, b->dirs[0], &err) < 0);
+		assert_null(r);
+		assert_int_equal(rmdir(path), 0);
+	}
 }
 
 /* --- claims --------------------------------------------------------------------------------- */
@@ -246,16 +287,15 @@ wish_for(const char *node, const char *serial, const char *key)
 	return w;
 }
 
-/* What the other replica wrote is heard. */
 static void
 hear_ledger(struct ledger *to, const struct ledger *from)
 {
+	struct registry_heard heard = {0};
 	auto_buf struct buf text;
-	bool news, lacks;
 
 	buf_init(&text, BUF_UNLIMITED);
 	ledger_text(from, &text);
-	assert_int_equal(ledger_merge(to, buf_str(&text), &news, &lacks, NULL), 0);
+	assert_int_equal(ledger_merge(to, buf_str(&text), &heard, NULL), 0);
 }
 
 /* Both give the token's one use away at the same moment: the API server takes one write, and the
@@ -290,7 +330,7 @@ one_of_two_uses_the_token(void **state)
 	assert_int_equal(answers[1].n, 1);
 	assert_int_equal(answers[1].rc, -EDQUOT);
 	assert_null(name_archive_find(ledger_roll(l[1]), "edge-2"));
-	assert_int_equal(joins_count(ledger_joins(l[1]), "01234567"), 1);
+	assert_int_equal(joins_count(ledger_registry(l[1]), "01234567"), 1);
 	/* The same key again, whose answer was lost, at the other replica. */
 	share_claims_add(&claims[1], &first, on_claimed, &answers[1]);
 	share_claims_enter(&claims[1], l[1]);
@@ -328,7 +368,7 @@ a_claim_that_was_left_is_taken_back(void **state)
 	share_claims_answer(&claims, l, -EIO, "no server");
 	assert_false(share_claims_pend(&claims, "edge-1"));
 	assert_string_equal(name_archive_find(ledger_roll(l), "edge-1")->serial, "aa");
-	assert_int_equal(joins_count(ledger_joins(l), "01234567"), 0);
+	assert_int_equal(joins_count(ledger_registry(l), "01234567"), 0);
 	assert_int_equal(answer.n, 0);
 	ledger_close(&l);
 }
@@ -336,13 +376,15 @@ a_claim_that_was_left_is_taken_back(void **state)
 static void
 hear_all(struct ledger *to, struct ledger *from)
 {
+	struct registry_heard heard = {0};
 	auto_buf struct buf text;
-	bool news, lacks;
 
 	buf_init(&text, BUF_UNLIMITED);
-	revoked_text(ledger_revoked(from), &text);
+	registry_text(ledger_registry(from), REGISTRY_REVOKED, &text);
 	hear_ledger(to, from);
-	assert_int_equal(revoked_merge(ledger_revoked(to), buf_str(&text), &news, &lacks, NULL), 0);
+	assert_int_equal(registry_merge(ledger_registry(to), REGISTRY_REVOKED, buf_str(&text), NOW,
+				 &heard, NULL),
+		0);
 	ledger_drop_forgotten(to);
 }
 
@@ -389,7 +431,7 @@ a_forgotten_name_is_told(void **state)
 	for (int i = 0; i < 2; i++) {
 		assert_false(ledger_taken(l[i], "edge-1"));
 		assert_null(ledger_cert(l[i], "edge-1"));
-		assert_true(revoked_refuses(ledger_revoked(l[i]), "edge-1", serial));
+		assert_true(revoked_refuses(ledger_registry(l[i]), "edge-1", serial));
 	}
 	hear_all(l[0], l[1]);
 	assert_false(ledger_taken(l[0], "edge-1"));
@@ -405,6 +447,17 @@ a_forgotten_name_is_told(void **state)
 }
 
 /* --- the roll ------------------------------------------------------------------------------- */
+
+static int
+roll_merge(struct name_archive *r, const char *text, bool *news, bool *lacks, struct err *err)
+{
+	struct registry_heard heard = {0};
+	int rc = name_archive_merge(r, text, &heard, err);
+
+	*news = heard.news;
+	*lacks = heard.lacks;
+	return rc;
+}
 
 static void
 rolls_meet(void **state)
@@ -427,21 +480,21 @@ rolls_meet(void **state)
 	name_archive_add(r[1], "edge-1", &e);
 	name_archive_text(r[1], &text);
 	buf_adds(&text, "}");
-	assert_int_equal(name_archive_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
+	assert_int_equal(roll_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
 	assert_true(news && lacks);
 	assert_string_equal(name_archive_find(r[0], "edge-1")->serial, "bb");
 	assert_string_equal(name_archive_find(r[0], "edge-2")->serial, "aa");
 	assert_string_equal(name_archive_find(r[0], "edge-1")->cas, "01234567");
 	assert_string_equal(name_archive_find(r[0], "edge-2")->cas, "");
-	assert_int_equal(name_archive_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
+	assert_int_equal(roll_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
 	assert_true(!news && lacks);
 	name_archive_remove(r[0], "edge-2");
 	assert_null(name_archive_find(r[0], "edge-2"));
-	assert_int_equal(name_archive_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
+	assert_int_equal(roll_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
 	assert_true(!news && !lacks);
 	assert_string_equal(name_archive_walk(r[0], &at), "edge-1");
 	assert_null(name_archive_walk(r[0], &at));
-	assert_true(name_archive_merge(r[0],
+	assert_true(roll_merge(r[0],
 			    "{\"nodes\":[{\"node\":\"../x\",\"serial\":\"aa\",\"signed\":1,"
 			    "\"expires\":2}]}",
 			    &news, &lacks, &err) < 0);
@@ -469,8 +522,7 @@ the_cas_in_use_are_told(void **state)
 		buf_adds(&text, "{");
 		name_archive_text(r[i % 2], &text);
 		buf_adds(&text, "}");
-		assert_int_equal(
-			name_archive_merge(r[1 - i % 2], buf_str(&text), &news, &lacks, NULL), 0);
+		assert_int_equal(roll_merge(r[1 - i % 2], buf_str(&text), &news, &lacks, NULL), 0);
 		assert_int_equal(lacks, i == 0);
 		assert_string_equal(name_archive_cas(r[1]), "bbbbbbbb");
 	}
@@ -484,16 +536,14 @@ the_cas_in_use_are_told(void **state)
 		buf_adds(&text, "{");
 		name_archive_text(r[i], &text);
 		buf_adds(&text, "}");
-		assert_int_equal(
-			name_archive_merge(r[1 - i], buf_str(&text), &news, &lacks, NULL), 0);
+		assert_int_equal(roll_merge(r[1 - i], buf_str(&text), &news, &lacks, NULL), 0);
 		assert_false(lacks);
 		assert_string_equal(name_archive_cas(r[1 - i]), "aaaaaaaa");
 	}
-	assert_int_equal(name_archive_merge(r[0], "{\"nodes\":[]}", &news, &lacks, NULL), 0);
+	assert_int_equal(roll_merge(r[0], "{\"nodes\":[]}", &news, &lacks, NULL), 0);
 	assert_true(lacks);
-	assert_int_equal(
-		name_archive_merge(r[0], "{\"inUse\":{\"cas\":\"../x\",\"since\":1},\"nodes\":[]}",
-			&news, &lacks, NULL),
+	assert_int_equal(roll_merge(r[0], "{\"inUse\":{\"cas\":\"../x\",\"since\":1},\"nodes\":[]}",
+				 &news, &lacks, NULL),
 		0);
 	assert_string_equal(name_archive_cas(r[0]), "aaaaaaaa");
 	name_archive_free(&r[0]);
@@ -528,7 +578,7 @@ rolls_keep_their_order(void **state)
 		assert_int_equal(name_archive_find(r[0], "edge-1")->signed_s, NOW + (int64_t)i);
 		name_archive_text(r[0], &text);
 		buf_adds(&text, "}");
-		assert_int_equal(name_archive_merge(r[1], buf_str(&text), &news, &lacks, &err), 0);
+		assert_int_equal(roll_merge(r[1], buf_str(&text), &news, &lacks, &err), 0);
 		assert_true(news && !lacks);
 		assert_string_equal(name_archive_find(r[1], "edge-1")->serial, serial);
 	}
@@ -573,18 +623,16 @@ write_archives(const struct name_archive *r, struct secrets *s)
 static bool
 read_all(struct name_archive *r, struct secrets *s, uint64_t now_ms)
 {
-	bool news, lacks, any;
+	struct registry_heard heard = {0};
 	struct err err = {0};
 
 	name_archive_set_now(r, now_ms);
-	assert_int_equal(name_archive_merge(r, buf_str(&s->first), &news, &any, &err), 0);
-	for (unsigned i = 0; i < NAME_ARCHIVE_ARCHIVES; i++) {
-		assert_int_equal(name_archive_merge_archive(
-					 r, i, buf_str(&s->archives[i]), &news, &lacks, &err),
+	assert_int_equal(name_archive_merge(r, buf_str(&s->first), &heard, &err), 0);
+	for (unsigned i = 0; i < NAME_ARCHIVE_ARCHIVES; i++)
+		assert_int_equal(
+			name_archive_merge_archive(r, i, buf_str(&s->archives[i]), &heard, &err),
 			0);
-		any |= lacks;
-	}
-	return any;
+	return heard.lacks;
 }
 
 /* As many names as a large fleet has, a thousand a minute and told every four: no Secret ever holds
@@ -650,7 +698,7 @@ rolls_of_a_large_fleet(void **state)
 	write_first(other, &s);
 	assert_null(strstr(buf_str(&s.first), "edge-00009")); /* it is an older certificate */
 	assert_non_null(strstr(buf_str(&s.first), "edge-00007"));
-	assert_int_equal(name_archive_merge(r, buf_str(&s.first), &news, &lacks, NULL), 0);
+	assert_int_equal(roll_merge(r, buf_str(&s.first), &news, &lacks, NULL), 0);
 	assert_false(news || lacks);
 	name_archive_free(&r);
 	name_archive_free(&other);
@@ -688,6 +736,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(tokens_meet, setup, teardown),
 		cmocka_unit_test_setup_teardown(revocations_meet, setup, teardown),
 		cmocka_unit_test_setup_teardown(revoked_hubs_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(files_are_as_before, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_of_two_uses_the_token, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_claim_that_was_left_is_taken_back, setup, teardown),

@@ -21,7 +21,7 @@ enum { NOW = 1700000000 };
 struct bed {
 	char dir[64];
 	char *path;
-	struct tokens *tokens;
+	struct registry *registry;
 	char secret[TOKEN_SECRET_LEN + 1];
 	struct tokens_terms terms;
 };
@@ -37,7 +37,7 @@ setup(void **state)
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
 	assert_non_null(mkdtemp(b->dir));
 	b->path = xasprintf("%s/tokens.json", b->dir);
-	assert_int_equal(tokens_open(&b->tokens, b->path, &err), 0);
+	assert_int_equal(registry_open(&b->registry, b->dir, &err), 0);
 	*state = b;
 	return 0;
 }
@@ -47,7 +47,7 @@ teardown(void **state)
 {
 	struct bed *b = *state;
 
-	tokens_close(&b->tokens);
+	registry_close(&b->registry);
 	unlink(b->path);
 	rmdir(b->dir);
 	free(b->path);
@@ -61,14 +61,14 @@ make(struct bed *b, const char *node, uint64_t ttl_s)
 	const struct tokens_wish wish = {.node = node, .uses = 1, .ttl_s = ttl_s};
 	struct err err = {0};
 
-	assert_int_equal(tokens_create(b->tokens, &wish, NOW, b->secret, &err), 0);
+	assert_int_equal(tokens_create(b->registry, &wish, NOW, b->secret, &err), 0);
 	assert_int_equal(strlen(b->secret), TOKEN_SECRET_LEN);
 }
 
 static int
 check(struct bed *b, const char *secret, const char *node, int64_t now)
 {
-	return tokens_check(b->tokens, secret, node, now, &b->terms, NULL);
+	return tokens_check(b->registry, secret, node, now, &b->terms, NULL);
 }
 
 static void
@@ -114,9 +114,9 @@ tokens_of_before_have_uses(void **state)
 		auto_free char *json =
 			xasprintf(text, secret, hash, NOW + 60, named ? "edge-1" : "");
 
-		tokens_close(&b->tokens);
+		registry_close(&b->registry);
 		assert_int_equal(file_write(b->path, json, strlen(json), 0600), 0);
-		assert_int_equal(tokens_open(&b->tokens, b->path, &err), 0);
+		assert_int_equal(registry_open(&b->registry, b->dir, &err), 0);
 		assert_int_equal(check(b, secret, "edge-1", NOW), 0);
 		assert_int_equal(b->terms.uses, named);
 	}
@@ -135,16 +135,16 @@ revoking_needs_no_disk(void **state)
 	snprintf(id, sizeof id, "%.8s", b->secret);
 	assert_int_equal(unlink(b->path), 0);
 	assert_int_equal(mkdir(b->path, 0700), 0);
-	assert_int_equal(tokens_revoke(b->tokens, id, &err), 0);
+	assert_int_equal(tokens_revoke(b->registry, id, &err), 0);
 	assert_int_equal(check(b, b->secret, "edge-1", NOW), -EACCES);
-	assert_non_null(strstr(tokens_problem(b->tokens), "tokens.json"));
-	tokens_keep(b->tokens);
-	assert_string_not_equal(tokens_problem(b->tokens), "");
+	assert_non_null(strstr(registry_problem(b->registry), "tokens.json"));
+	registry_retry(b->registry);
+	assert_string_not_equal(registry_problem(b->registry), "");
 	assert_int_equal(rmdir(b->path), 0);
-	tokens_keep(b->tokens);
-	assert_string_equal(tokens_problem(b->tokens), "");
-	tokens_close(&b->tokens);
-	assert_int_equal(tokens_open(&b->tokens, b->path, &err), 0);
+	registry_retry(b->registry);
+	assert_string_equal(registry_problem(b->registry), "");
+	registry_close(&b->registry);
+	assert_int_equal(registry_open(&b->registry, b->dir, &err), 0);
 	assert_int_equal(check(b, b->secret, "edge-1", NOW), -EACCES);
 }
 
@@ -158,9 +158,9 @@ a_token_ends(void **state)
 	assert_int_equal(check(b, b->secret, "edge-1", NOW + 59), 0);
 	assert_int_equal(check(b, b->secret, "edge-1", NOW + 60), -EACCES);
 	wish.ttl_s = 0;
-	assert_int_equal(tokens_create(b->tokens, &wish, NOW, b->secret, NULL), -EINVAL);
+	assert_int_equal(tokens_create(b->registry, &wish, NOW, b->secret, NULL), -EINVAL);
 	wish.ttl_s = UINT64_MAX;
-	assert_int_equal(tokens_create(b->tokens, &wish, NOW, b->secret, NULL), -EINVAL);
+	assert_int_equal(tokens_create(b->registry, &wish, NOW, b->secret, NULL), -EINVAL);
 }
 
 static void
@@ -190,19 +190,18 @@ a_revoked_token_is_gone(void **state)
 
 	make(b, "", 60);
 	snprintf(id, sizeof id, "%.8s", b->secret);
-	assert_int_equal(tokens_revoke(b->tokens, "", NULL), -ENOENT);
-	assert_int_equal(tokens_revoke(b->tokens, "zzzzzzzz", NULL), -ENOENT);
-	assert_int_equal(tokens_revoke(b->tokens, id, NULL), 0);
-	assert_int_equal(tokens_revoke(b->tokens, id, NULL), -ENOENT);
+	assert_int_equal(tokens_revoke(b->registry, "", NULL), -ENOENT);
+	assert_int_equal(tokens_revoke(b->registry, "zzzzzzzz", NULL), -ENOENT);
+	assert_int_equal(tokens_revoke(b->registry, id, NULL), 0);
+	assert_int_equal(tokens_revoke(b->registry, id, NULL), -ENOENT);
 	assert_int_equal(check(b, b->secret, "edge-1", NOW), -EACCES);
-	assert_int_equal(tokens_count(b->tokens), 0);
+	assert_int_equal(tokens_count(b->registry), 0);
 }
 
 static void
 the_file_keeps_all_but_the_secret(void **state)
 {
 	struct bed *b = *state;
-	struct joins *joins = NULL;
 	auto_free char *text = NULL;
 	auto_buf struct buf out;
 	struct err err = {0};
@@ -213,19 +212,17 @@ the_file_keeps_all_but_the_secret(void **state)
 	assert_null(strstr(text, b->secret + TOKEN_ID_LEN));
 	assert_int_equal(stat(b->path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	tokens_close(&b->tokens);
-	assert_int_equal(tokens_open(&b->tokens, b->path, &err), 0);
+	registry_close(&b->registry);
+	assert_int_equal(registry_open(&b->registry, b->dir, &err), 0);
 	assert_int_equal(check(b, b->secret, "edge-1", NOW), 0);
 	assert_int_equal(check(b, b->secret, "edge-2", NOW), -EACCES);
 	buf_init(&out, BUF_UNLIMITED);
-	assert_int_equal(joins_open(&joins, "/nowhere/joins.json", &err), 0);
-	tokens_list(b->tokens, joins, NOW, &out);
+	tokens_list(b->registry, NOW, &out);
 	assert_non_null(strstr(buf_str(&out),
 		"\"node\":\"edge-1\",\"uses\":1,\"used\":0,\"expires\":\"2023-11-14T22:14:20Z\""));
 	buf_consume(&out, buf_len(&out));
-	tokens_list(b->tokens, joins, NOW + 60, &out);
+	tokens_list(b->registry, NOW + 60, &out);
 	assert_string_equal(buf_str(&out), "[]");
-	joins_close(&joins);
 }
 
 static void
@@ -238,10 +235,10 @@ a_damaged_file_is_an_error(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(damaged); i++) {
 		struct err err = {0};
 
-		tokens_close(&b->tokens);
+		registry_close(&b->registry);
 		assert_int_equal(file_write(b->path, damaged[i], strlen(damaged[i]), 0600), 0);
-		assert_true(tokens_open(&b->tokens, b->path, &err) < 0);
-		assert_null(b->tokens);
+		assert_true(registry_open(&b->registry, b->dir, &err) < 0);
+		assert_null(b->registry);
 		assert_non_null(strstr(err.text, "tokens.json"));
 		assert_non_null(strstr(err.text, "move it away"));
 	}

@@ -1,0 +1,139 @@
+#include "hub/identity/records.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/core/hash.h"
+
+void
+records_fini(struct records *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		free(list->all[i]);
+	free(list->all);
+	table_fini(&list->table);
+	*list = (struct records){.kind = list->kind};
+}
+
+static uint64_t
+records_hash(const char *key)
+{
+	return hash64(key, strlen(key), 0);
+}
+
+void *
+records_find(const struct records *list, const char *key)
+{
+	struct table_node *n = table_first(&list->table, records_hash(key));
+	struct record *r;
+
+	for (; n != NULL; n = table_next(n)) {
+		r = container_of(n, struct record, node);
+		if (strcmp(r->key, key) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+void *
+records_use(struct records *list, const char *key)
+{
+	struct record *r = records_find(list, key);
+	size_t size = list->kind->size;
+
+	if (r != NULL)
+		return r;
+	r = xcalloc(1, size + strlen(key) + 1);
+	r->key = strcpy((char *)r + size, key);
+	table_add(&list->table, &r->node, records_hash(key));
+	list->all = xrealloc(list->all, (list->n + 1) * sizeof *list->all);
+	list->all[list->n++] = r;
+	list->changes++;
+	return r;
+}
+
+static void
+records_release(struct records *list, struct record *r)
+{
+	table_remove(&list->table, &r->node);
+	free(r);
+	list->changes++;
+}
+
+void
+records_remove(struct records *list, void *record)
+{
+	size_t i = 0;
+
+	while (list->all[i] != record)
+		i++;
+	memmove(&list->all[i], &list->all[i + 1], (--list->n - i) * sizeof *list->all);
+	records_release(list, record);
+}
+
+void
+records_drop(struct records *list, records_test_fn *test, int64_t now_s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		if (test(list, list->all[i], now_s))
+			records_release(list, list->all[i]);
+		else
+			list->all[kept++] = list->all[i];
+	}
+	list->n = kept;
+}
+
+/* --- text and merging ----------------------------------------------------------------------- */
+
+void
+records_text(const struct records *list, struct buf *out)
+{
+	buf_printf(out, "\"%s\":[", list->kind->member);
+	for (size_t i = 0; i < list->n; i++) {
+		buf_adds(out, i > 0 ? ",\n" : "\n");
+		list->kind->text(list->all[i], out);
+	}
+	buf_adds(out, "]");
+}
+
+int
+records_read(
+	struct records *list, const struct tree_node *document, const char *name, struct err *err)
+{
+	const struct tree_node *all = tree_get(document, list->kind->member);
+	int rc = 0;
+
+	if (list->kind->needed && (all == NULL || all->kind != TREE_LIST))
+		return err_set(
+			err, EINVAL, "%s: there is no list \"%s\"", name, list->kind->member);
+	tree_each(all, map) {
+		if ((rc = list->kind->read(list, map, name, err)) < 0)
+			break;
+	}
+	return rc;
+}
+
+bool
+records_unite(struct records *to, const struct records *from, int64_t now_s)
+{
+	const struct record_kind *kind = to->kind;
+	bool any = false;
+
+	for (size_t i = 0; i < from->n; i++) {
+		const struct record *theirs = from->all[i];
+		struct record *ours = records_find(to, theirs->key);
+
+		if (kind->skips != NULL && kind->skips(to, theirs, now_s))
+			continue;
+		if (ours != NULL) {
+			any |= kind->merge != NULL && kind->merge(to, ours, theirs);
+			continue;
+		}
+		ours = records_use(to, theirs->key);
+		memcpy(ours + 1, theirs + 1, kind->size - sizeof *ours);
+		any = true;
+	}
+	return any;
+}

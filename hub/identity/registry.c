@@ -1,0 +1,205 @@
+#include "hub/identity/registry.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "hub/identity/joins.h"
+#include "hub/identity/revoked.h"
+#include "hub/identity/tokens.h"
+#include "hub/manifests/list_file.h"
+
+enum { REGISTRY_FILE_MAX = 16 * 1024 * 1024 };
+
+static const struct registry_row {
+	const struct record_kind *kind;
+	const char *file; /* under dataDir; NULL: in that of the row before */
+	const char *shared; /* the Secret's text, for errors */
+	const char *lost; /* what to do about a file that cannot be read */
+} rows[REGISTRY_LISTS] = {
+	[REGISTRY_REVOKED] = {&revoked_kind, "revoked.json", "revoked.json",
+		"it cannot be told which nodes are revoked: bring back a copy of the file, or move "
+		"it away and revoke them again"},
+	[REGISTRY_HUBS] = {&revoked_hub_kind, NULL, NULL, NULL},
+	[REGISTRY_JOINS] = {&joins_kind, "joins.json", "nodes.json",
+		"it cannot be told which tokens are used up: bring back a copy of the file, or "
+		"move it away and revoke tokens that are not needed (edgewayctl token list)"},
+	[REGISTRY_TOKENS] = {&tokens_kind, "tokens.json", "tokens.json",
+		"the join tokens cannot be read: bring back a copy of the file, or move it away "
+		"and make new ones (edgewayctl token create)"},
+};
+
+struct registry {
+	struct list_file files[REGISTRY_LISTS]; /* path NULL: none of its own */
+	struct records *lists;
+};
+
+#define registry_each_of(file, i)                                                                  \
+	for (int i = (file); i < REGISTRY_LISTS && (i == (int)(file) || rows[i].file == NULL); i++)
+
+static struct records *
+registry_lists_new(void)
+{
+	struct records *lists = xcalloc(REGISTRY_LISTS, sizeof *lists);
+
+	for (int i = 0; i < REGISTRY_LISTS; i++)
+		lists[i].kind = rows[i].kind;
+	return lists;
+}
+
+static void
+registry_lists_free(struct records *lists)
+{
+	for (int i = 0; i < REGISTRY_LISTS; i++)
+		records_fini(&lists[i]);
+	free(lists);
+}
+
+struct records *
+registry_list(const struct registry *r, enum registry_list which)
+{
+	return &r->lists[which];
+}
+
+static int
+registry_read(struct records *lists, enum registry_list file, const char *name, const char *text,
+	size_t len, struct err *err)
+{
+	struct tree *tree = NULL;
+	int rc = tree_parse(&tree, name, text, len, err);
+
+	registry_each_of(file, i)
+	{
+		if (rc == 0)
+			rc = records_read(&lists[i], tree_document(tree, 0), name, err);
+	}
+	tree_free(&tree);
+	return rc;
+}
+
+static int
+registry_load(struct registry *r, enum registry_list file, struct err *err)
+{
+	const char *path = r->files[file].path;
+	auto_free char *text = NULL;
+	size_t len;
+	int rc = file_read(path, REGISTRY_FILE_MAX, &text, &len);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc < 0)
+		rc = err_set(err, rc, "cannot read %s: %s", path, strerror(-rc));
+	else
+		rc = registry_read(r->lists, file, path, text, len, err);
+	return rc < 0 ? err_wrap(err, rc, "%s", rows[file].lost) : 0;
+}
+
+int
+registry_open(struct registry **out, const char *dir, struct err *err)
+{
+	struct registry *r = xcalloc(1, sizeof *r);
+	int rc = 0;
+
+	r->lists = registry_lists_new();
+	for (int i = 0; i < REGISTRY_LISTS && rc == 0; i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, rows[i].file);
+
+		if (rows[i].file == NULL)
+			continue;
+		list_file_init(&r->files[i], path);
+		rc = registry_load(r, i, err);
+	}
+	if (rc < 0)
+		registry_close(&r);
+	*out = r;
+	return rc;
+}
+
+void
+registry_close(struct registry **out)
+{
+	struct registry *r = take_ptr(out);
+
+	if (r == NULL)
+		return;
+	for (int i = 0; i < REGISTRY_LISTS; i++)
+		list_file_fini(&r->files[i]);
+	registry_lists_free(r->lists);
+	free(r);
+}
+
+/* --- the files ------------------------------------------------------------------------------ */
+
+void
+registry_text(const struct registry *r, enum registry_list file, struct buf *out)
+{
+	registry_each_of(file, i)
+	{
+		buf_adds(out, i == (int)file ? "{" : ",");
+		records_text(&r->lists[i], out);
+	}
+	buf_adds(out, "}\n");
+}
+
+int
+registry_save(struct registry *r, enum registry_list file, struct err *err)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	registry_text(r, file, &b);
+	return list_file_write(&r->files[file], &b, err);
+}
+
+void
+registry_keep(struct registry *r, enum registry_list file)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	registry_text(r, file, &b);
+	list_file_keep(&r->files[file], &b);
+}
+
+void
+registry_retry(struct registry *r)
+{
+	for (int i = 0; i < REGISTRY_LISTS; i++)
+		if (r->files[i].problem[0] != '\0')
+			registry_keep(r, i);
+}
+
+const char *
+registry_problem(const struct registry *r)
+{
+	int i = 0;
+
+	while (i < REGISTRY_LISTS - 1 && r->files[i].problem[0] == '\0')
+		i++;
+	return r->files[i].problem;
+}
+
+/* --- replicas ------------------------------------------------------------------------------- */
+
+int
+registry_merge(struct registry *r, enum registry_list file, const char *text, int64_t now_s,
+	struct registry_heard *heard, struct err *err)
+{
+	struct records *theirs = registry_lists_new();
+	bool news = false;
+	int rc = 0;
+
+	if (text[0] != '\0')
+		rc = registry_read(theirs, file, rows[file].shared, text, strlen(text), err);
+	registry_each_of(file, i)
+	{
+		if (rc < 0)
+			break;
+		news |= records_unite(&r->lists[i], &theirs[i], now_s);
+		heard->lacks |= records_unite(&theirs[i], &r->lists[i], now_s);
+	}
+	if (news)
+		registry_keep(r, file);
+	heard->news |= news;
+	registry_lists_free(theirs);
+	return rc;
+}
