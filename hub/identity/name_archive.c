@@ -8,22 +8,16 @@
 #include "base/core/hash.h"
 #include "hub/port/route.h"
 #include "model/json.h"
-#include "model/table.h"
 
 struct entry {
-	struct table_node node;
+	struct record record; /* key: the name */
 	struct name_archive_entry entry;
-	size_t place; /* index in `all` */
 	bool in_first; /* the first text contains this very certificate */
 	uint64_t archived_ms; /* since when we know that its archive contains it; 0: it does not */
-	char name[];
 };
 
 struct name_archive {
-	struct table table;
-	struct entry **all;
-	size_t n_all;
-	uint64_t changes; /* counts changes of names */
+	struct records names;
 	uint64_t now_ms;
 	char cas[CA_LIST_TEXT]; /* name_archive_cas */
 	int64_t cas_since_s;
@@ -31,40 +25,6 @@ struct name_archive {
 	uint64_t older_until_ms;
 	bool read[NAME_ARCHIVE_ARCHIVES]; /* archives that have been read */
 };
-
-struct name_archive *
-name_archive_new(void)
-{
-	return xcalloc(1, sizeof(struct name_archive));
-}
-
-void
-name_archive_free(struct name_archive **out)
-{
-	struct name_archive *r = take_ptr(out);
-
-	if (r == NULL)
-		return;
-	for (size_t i = 0; i < r->n_all; i++)
-		free(r->all[i]);
-	free(r->all);
-	table_fini(&r->table);
-	free(r);
-}
-
-static struct entry *
-name_archive_find_entry(const struct name_archive *r, const char *node)
-{
-	struct table_node *n = table_first(&r->table, hash64(node, strlen(node), 0));
-
-	for (; n != NULL; n = table_next(n)) {
-		struct entry *e = container_of(n, struct entry, node);
-
-		if (strcmp(e->name, node) == 0)
-			return e;
-	}
-	return NULL;
-}
 
 static bool
 name_archive_is_forgotten(const struct name_archive_entry *entry)
@@ -84,42 +44,62 @@ is_later(const struct name_archive_entry *a, const struct name_archive_entry *b)
 	return a->cas[0] != '\0' && b->cas[0] == '\0'; /* an older hub rewrote the entry */
 }
 
-/* Returns true if the entry was new. */
 static bool
-name_archive_add_entry(
-	struct name_archive *r, const char *node, const struct name_archive_entry *entry)
+name_archive_merge_entry(struct records *names, void *record, const void *other)
 {
-	struct entry *e = name_archive_find_entry(r, node);
-	size_t len = strlen(node) + 1;
+	struct entry *e = record;
+	const struct name_archive_entry *entry = &((const struct entry *)other)->entry;
 
-	if (e != NULL && !is_later(entry, &e->entry))
+	if (!is_later(entry, &e->entry))
 		return false;
-	if (e == NULL) {
-		e = xcalloc(1, sizeof *e + len);
-		memcpy(e->name, node, len);
-		table_add(&r->table, &e->node, hash64(node, len - 1, 0));
-		r->all = xrealloc(r->all, (r->n_all + 1) * sizeof *r->all);
-		e->place = r->n_all;
-		r->all[r->n_all++] = e;
-		r->changes++;
-	}
-	r->changes += name_archive_is_forgotten(&e->entry) != name_archive_is_forgotten(entry);
+	names->changes += name_archive_is_forgotten(&e->entry) != name_archive_is_forgotten(entry);
 	e->entry = *entry;
 	e->in_first = false;
 	e->archived_ms = 0;
 	return true;
 }
 
+static const struct record_kind name_archive_kind = {
+	.size = sizeof(struct entry), .merge = name_archive_merge_entry};
+
+struct name_archive *
+name_archive_new(void)
+{
+	struct name_archive *r = xcalloc(1, sizeof *r);
+
+	r->names.kind = &name_archive_kind;
+	return r;
+}
+
+void
+name_archive_free(struct name_archive **out)
+{
+	struct name_archive *r = take_ptr(out);
+
+	if (r == NULL)
+		return;
+	records_fini(&r->names);
+	free(r);
+}
+
 void
 name_archive_add(struct name_archive *r, const char *node, const struct name_archive_entry *entry)
 {
-	name_archive_add_entry(r, node, entry);
+	const struct entry theirs = {.entry = *entry};
+	struct entry *e = records_find(&r->names, node);
+
+	if (e != NULL) {
+		name_archive_merge_entry(&r->names, e, &theirs);
+		return;
+	}
+	e = records_use(&r->names, node);
+	e->entry = *entry;
 }
 
 void
 name_archive_sign(struct name_archive *r, const char *node, const struct name_archive_entry *entry)
 {
-	const struct entry *e = name_archive_find_entry(r, node);
+	const struct entry *e = records_find(&r->names, node);
 	struct name_archive_entry last = *entry;
 
 	if (e != NULL && strcmp(e->entry.serial, entry->serial) == 0)
@@ -128,14 +108,14 @@ name_archive_sign(struct name_archive *r, const char *node, const struct name_ar
 		last.signed_s =
 			/* the new entry must be the later one, whatever the clock says */
 			MAX(last.signed_s, e->entry.signed_s + 1);
-	name_archive_add_entry(r, node, &last);
+	name_archive_add(r, node, &last);
 }
 
 void
 name_archive_put_back(
 	struct name_archive *r, const char *node, const struct name_archive_entry *entry)
 {
-	struct entry *e = name_archive_find_entry(r, node);
+	struct entry *e = records_find(&r->names, node);
 
 	if (e != NULL)
 		e->entry = *entry;
@@ -144,21 +124,16 @@ name_archive_put_back(
 void
 name_archive_remove(struct name_archive *r, const char *node)
 {
-	struct entry *e = name_archive_find_entry(r, node);
+	struct entry *e = records_find(&r->names, node);
 
-	if (e == NULL)
-		return;
-	table_remove(&r->table, &e->node);
-	r->changes++;
-	r->all[e->place] = r->all[--r->n_all];
-	r->all[e->place]->place = e->place;
-	free(e);
+	if (e != NULL)
+		records_remove(&r->names, e);
 }
 
 const struct name_archive_entry *
 name_archive_last(const struct name_archive *r, const char *node)
 {
-	const struct entry *e = name_archive_find_entry(r, node);
+	const struct entry *e = records_find(&r->names, node);
 
 	return e != NULL ? &e->entry : NULL;
 }
@@ -176,7 +151,7 @@ name_archive_forget(struct name_archive *r, const char *node, int64_t now_s)
 {
 	const struct name_archive_entry *e = name_archive_last(r, node);
 
-	name_archive_add_entry(r, node,
+	name_archive_add(r, node,
 		&(struct name_archive_entry){
 			.signed_s = e != NULL ? MAX(now_s, e->signed_s + 1) : now_s});
 }
@@ -184,23 +159,23 @@ name_archive_forget(struct name_archive *r, const char *node, int64_t now_s)
 uint64_t
 name_archive_changes(const struct name_archive *r)
 {
-	return r->changes;
+	return r->names.changes;
 }
 
 size_t
 name_archive_count(const struct name_archive *r)
 {
-	return r->n_all;
+	return r->names.n;
 }
 
 static const char *
 name_archive_walk_those(const struct name_archive *r, bool forgotten, size_t *at)
 {
-	while (*at < r->n_all) {
-		const struct entry *e = r->all[(*at)++];
+	while (*at < r->names.n) {
+		const struct entry *e = r->names.all[(*at)++];
 
 		if (name_archive_is_forgotten(&e->entry) == forgotten)
-			return e->name;
+			return e->record.key;
 	}
 	return NULL;
 }
@@ -222,7 +197,7 @@ name_archive_walk_forgotten(const struct name_archive *r, size_t *at)
 static unsigned
 name_archive_home(const struct entry *e)
 {
-	return (unsigned)(hash64(e->name, strlen(e->name), 0) % NAME_ARCHIVE_ARCHIVES);
+	return (unsigned)(hash64(e->record.key, strlen(e->record.key), 0) % NAME_ARCHIVE_ARCHIVES);
 }
 
 static bool
@@ -245,8 +220,9 @@ name_archive_usual_cas(const struct name_archive *r)
 	const char *usual = "";
 	size_t votes = 0;
 
-	for (size_t i = 0; i < r->n_all; i++) {
-		const char *cas = r->all[i]->entry.cas;
+	for (size_t i = 0; i < r->names.n; i++) {
+		const struct entry *e = r->names.all[i];
+		const char *cas = e->entry.cas;
 
 		if (votes == 0)
 			usual = cas;
@@ -264,7 +240,7 @@ name_archive_add_text(const struct entry *e, const char *usual, const char **com
 	buf_printf(out,
 		"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld,\"key\":"
 		"\"%s\"",
-		*comma, e->name, e->entry.serial, (long long)e->entry.signed_s,
+		*comma, e->record.key, e->entry.serial, (long long)e->entry.signed_s,
 		(long long)e->entry.expires_s, e->entry.key);
 	if (strcmp(e->entry.cas, usual) != 0)
 		buf_printf(out, ",\"cas\":\"%s\"", e->entry.cas);
@@ -307,9 +283,9 @@ name_archive_text(const struct name_archive *r, struct buf *out)
 	if (r->archives)
 		buf_printf(out, "\"archives\":%d,", NAME_ARCHIVE_ARCHIVES);
 	buf_printf(out, "\"cas\":\"%s\",\"nodes\":[", usual);
-	for (size_t i = 0; i < r->n_all; i++) {
-		if (name_archive_is_first(r, r->all[i]))
-			name_archive_add_text(r->all[i], usual, &comma, out);
+	for (size_t i = 0; i < r->names.n; i++) {
+		if (name_archive_is_first(r, r->names.all[i]))
+			name_archive_add_text(r->names.all[i], usual, &comma, out);
 	}
 	buf_adds(out, "]");
 }
@@ -320,9 +296,9 @@ name_archive_archive_text(const struct name_archive *r, unsigned i, struct buf *
 	const char *comma = "", *usual = name_archive_usual_cas(r);
 
 	buf_printf(out, "{\"cas\":\"%s\",\"nodes\":[", usual);
-	for (size_t k = 0; k < r->n_all; k++) {
-		if (name_archive_home(r->all[k]) == i)
-			name_archive_add_text(r->all[k], usual, &comma, out);
+	for (size_t k = 0; k < r->names.n; k++) {
+		if (name_archive_home(r->names.all[k]) == i)
+			name_archive_add_text(r->names.all[k], usual, &comma, out);
 	}
 	buf_adds(out, "]}\n");
 }
@@ -386,19 +362,9 @@ read_text(struct name_archive *r, const char *text, struct err *err)
 }
 
 static bool
-merge_into(struct name_archive *to, const struct name_archive *from)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < from->n_all; i++)
-		any |= name_archive_add_entry(to, from->all[i]->name, &from->all[i]->entry);
-	return any;
-}
-
-static bool
 name_archive_has(const struct name_archive *r, const struct entry *of)
 {
-	const struct entry *e = name_archive_find_entry(r, of->name);
+	const struct entry *e = records_find(&r->names, of->record.key);
 
 	return e != NULL && !is_later(&of->entry, &e->entry);
 }
@@ -411,7 +377,7 @@ name_archive_merge(
 	int rc = text[0] != '\0' ? read_text(theirs, text, err) : 0;
 
 	if (rc == 0) {
-		heard->news |= merge_into(r, theirs);
+		heard->news |= records_unite(&r->names, &theirs->names, 0);
 		heard->lacks |= r->archives && !theirs->archives;
 		if (r->archives && !theirs->archives && text[0] != '\0')
 			r->older_until_ms = r->now_ms + NAME_ARCHIVE_OLDER_MS;
@@ -421,8 +387,8 @@ name_archive_merge(
 			memcpy(r->cas, theirs->cas, sizeof r->cas);
 			r->cas_since_s = theirs->cas_since_s;
 		}
-		for (size_t i = 0; i < r->n_all; i++) {
-			struct entry *e = r->all[i];
+		for (size_t i = 0; i < r->names.n; i++) {
+			struct entry *e = r->names.all[i];
 
 			e->in_first = name_archive_has(theirs, e);
 			heard->lacks |= !e->in_first && name_archive_is_first(r, e);
@@ -435,7 +401,7 @@ name_archive_merge(
 bool
 name_archive_wants_archives(const struct name_archive *r)
 {
-	return r->archives || r->n_all > NAME_ARCHIVE_ARCHIVES_FROM;
+	return r->archives || r->names.n > NAME_ARCHIVE_ARCHIVES_FROM;
 }
 
 void
@@ -465,9 +431,9 @@ name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text,
 
 	if (rc == 0) {
 		r->read[i] = true;
-		heard->news |= merge_into(r, theirs);
-		for (size_t k = 0; k < r->n_all; k++) {
-			struct entry *e = r->all[k];
+		heard->news |= records_unite(&r->names, &theirs->names, 0);
+		for (size_t k = 0; k < r->names.n; k++) {
+			struct entry *e = r->names.all[k];
 
 			if (name_archive_home(e) != i)
 				continue;
@@ -486,6 +452,9 @@ void
 name_archive_archives_lack(const struct name_archive *r, bool lack[NAME_ARCHIVE_ARCHIVES])
 {
 	memset(lack, 0, NAME_ARCHIVE_ARCHIVES * sizeof *lack);
-	for (size_t i = 0; i < r->n_all; i++)
-		lack[name_archive_home(r->all[i])] |= r->all[i]->archived_ms == 0;
+	for (size_t i = 0; i < r->names.n; i++) {
+		const struct entry *e = r->names.all[i];
+
+		lack[name_archive_home(e)] |= e->archived_ms == 0;
+	}
 }
