@@ -31,7 +31,7 @@ hub_libhub_a_SOURCES = \
 	hub/kube/kubeconfig.c hub/kube/kubeconfig.h \
 	hub/kube/kubernetes.c hub/kube/kubernetes.h \
 	hub/identity/ledger.c hub/identity/ledger.h \
-	hub/manifests/list_file.c hub/manifests/list_file.h \
+	hub/identity/list_file.c hub/identity/list_file.h \
 	hub/port/listen.c hub/port/listen.h \
 	hub/manifests/manifest_file.c hub/manifests/manifest_file.h \
 	hub/manifests/manifest_keep.c hub/manifests/manifest_keep.h \

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/core/log.h"
-#include "hub/manifests/list_file.h"
+#include "hub/identity/list_file.h"
 
 /* Line in a node's file, before its certificate: the CAs that the node was given with it. */
 #define CAS_LINE "edgeway-ca: "

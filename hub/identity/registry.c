@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "hub/identity/joins.h"
+#include "hub/identity/list_file.h"
 #include "hub/identity/revoked.h"
 #include "hub/identity/tokens.h"
-#include "hub/manifests/list_file.h"
 
 enum { REGISTRY_FILE_MAX = 16 * 1024 * 1024 };
 

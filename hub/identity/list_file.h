@@ -1,16 +1,16 @@
 /*
- * The file of one of the hub's lists (tokens, revocations, joins), which its owner always writes as
- * a whole from memory. What must not be lost is written before it takes effect (list_file_write).
- * What must take effect at once, such as a revocation, takes effect in memory and is written as
- * soon as possible (list_file_keep): until then list_file_problem says why it is not, and the owner
- * tries again. File I/O blocks, on the hub's loop.
+ * The file of a list that its owner, hub/identity/registry or ledger, always writes as a whole from
+ * memory. What must not be lost is written before it takes effect (list_file_write). What must take
+ * effect at once, such as a revocation, takes effect in memory and is written as soon as possible
+ * (list_file_keep): until then `problem` says why it is not, and the owner tries again. File I/O
+ * blocks, on the hub's loop.
  *
  *	list_file_init(&l->file, path);
  *	rc = list_file_write(&l->file, &text, err);
  *	list_file_keep(&l->file, &text);
  */
-#ifndef EDGEWAY_HUB_MANIFESTS_LIST_FILE_H
-#define EDGEWAY_HUB_MANIFESTS_LIST_FILE_H
+#ifndef EDGEWAY_HUB_IDENTITY_LIST_FILE_H
+#define EDGEWAY_HUB_IDENTITY_LIST_FILE_H
 
 #include "base/core/buf.h"
 #include "base/core/err.h"

@@ -1,4 +1,4 @@
-#include "hub/manifests/list_file.h"
+#include "hub/identity/list_file.h"
 
 #include <stdio.h>
 #include <string.h>
