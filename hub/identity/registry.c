@@ -77,13 +77,13 @@ registry_read(struct records *lists, enum registry_list file, const char *name, 
 }
 
 static int
-registry_load(struct registry *r, enum registry_list file, struct err *err)
+registry_load(struct registry *r, enum registry_list file, const char *dir, struct err *err)
 {
-	const char *path = r->files[file].path;
-	auto_free char *text = NULL;
+	auto_free char *path = xasprintf("%s/%s", dir, rows[file].file), *text = NULL;
 	size_t len;
 	int rc = file_read(path, REGISTRY_FILE_MAX, &text, &len);
 
+	list_file_init(&r->files[file], path);
 	if (rc == -ENOENT)
 		return 0;
 	if (rc < 0)
@@ -101,12 +101,8 @@ registry_open(struct registry **out, const char *dir, struct err *err)
 
 	r->lists = registry_lists_new();
 	for (int i = 0; i < REGISTRY_LISTS && rc == 0; i++) {
-		auto_free char *path = xasprintf("%s/%s", dir, rows[i].file);
-
-		if (rows[i].file == NULL)
-			continue;
-		list_file_init(&r->files[i], path);
-		rc = registry_load(r, i, err);
+		if (rows[i].file != NULL)
+			rc = registry_load(r, i, dir, err);
 	}
 	if (rc < 0)
 		registry_close(&r);
