@@ -1,13 +1,19 @@
 # systemd units, with the folders of this configuration; sample files for /etc/edgeway
 if SYSTEMD
-systemdsystemunit_DATA = deploy/edgeway-agent.service deploy/edgeway-hub.service
+systemdsystemunit_DATA = deploy/edgeway-agent.service
+if HUB
+systemdsystemunit_DATA += deploy/edgeway-hub.service
 sysusersdir = $(prefix)/lib/sysusers.d
 dist_sysusers_DATA = deploy/sysusers/edgeway-hub.conf
 tmpfilesdir = $(prefix)/lib/tmpfiles.d
 dist_tmpfiles_DATA = deploy/tmpfiles/edgeway-hub.conf
 endif
+endif
 sampledir = $(docdir)
-dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml
+dist_sample_DATA = deploy/agent.yaml
+if HUB
+dist_sample_DATA += deploy/hub.yaml
+endif
 CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
 EXTRA_DIST += deploy/seccomp/calls deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/build-for deploy/packages deploy/quickstart deploy/quickstart.py \
 	deploy/Dockerfile deploy/Dockerfile.dockerignore deploy/image-root

@@ -1,4 +1,6 @@
+if HUB
 noinst_LIBRARIES += hub/libhub.a
+endif
 hub_libhub_a_SOURCES = \
 	hub/port/acl.c hub/port/acl.h \
 	hub/sync/admission.c hub/sync/admission.h \

@@ -9,7 +9,10 @@ src_libsrc_a_SOURCES = \
 	src/common/confine.c src/common/confine.h \
 	src/common/log_admin.c src/common/log_admin.h src/common/reload.c src/common/reload.h src/common/self.c src/common/self.h
 
-sbin_PROGRAMS += edgeway-agent edgeway-hub
+sbin_PROGRAMS += edgeway-agent
+if HUB
+sbin_PROGRAMS += edgeway-hub
+endif
 bin_PROGRAMS += edgewayctl
 
 edgeway_agent_SOURCES = \
