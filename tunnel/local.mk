@@ -3,7 +3,6 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/node/tunnel_acl.c tunnel/node/tunnel_acl.h \
 	tunnel/udp/capsule.c tunnel/udp/capsule.h \
 	tunnel/h2/chain.c tunnel/h2/chain.h \
-	tunnel/h2/stream_join.c tunnel/h2/stream_join.h \
 	tunnel/node/agent_query.c tunnel/node/agent_query.h \
 	tunnel/node/reachability.c tunnel/node/reachability.h \
 	tunnel/udp/dgram.c tunnel/udp/dgram.h \

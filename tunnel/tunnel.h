@@ -15,7 +15,6 @@
 #include "tunnel/h2/h2_preface.h"
 #include "tunnel/h2/relay.h"
 #include "tunnel/h2/session.h"
-#include "tunnel/h2/stream_join.h"
 #include "tunnel/h2/wire.h"
 #include "tunnel/node/agent_query.h"
 #include "tunnel/node/egress_client.h"

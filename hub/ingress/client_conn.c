@@ -117,7 +117,7 @@ on_relay_ended(void *arg, const struct relay_report *report)
 {
 	struct client_conn *v = arg;
 
-	client_conn_audit(v, 200, v->fed + report->to_stream, report->to_socket, report->why);
+	client_conn_audit(v, 200, v->fed + report->to_stream, report->to_other, report->why);
 	client_conn_end(v, !report->whole);
 }
 

@@ -55,7 +55,7 @@ egress_tell(const struct trip *t, unsigned status, const char *end)
 			.caller = caller,
 			.target = t->target,
 			.status = status,
-			.sent = t->report.to_socket,
+			.sent = t->report.to_other,
 			.received = t->report.to_stream,
 			.since_ms = t->since_ms,
 			.end = end,
@@ -112,7 +112,7 @@ on_couple_ended(void *arg, const struct dgram_couple_report *report)
 {
 	struct trip *t = arg;
 
-	t->report.to_socket = report->tally.to_stream.bytes;
+	t->report.to_other = report->tally.to_stream.bytes;
 	t->report.to_stream = report->tally.from_stream.bytes;
 	t->of->dropped += dgram_dropped(&report->tally);
 	egress_tell(t, 200, report->why);

@@ -12,7 +12,7 @@ struct trip {
 	LIST_ENTRY(trip) link;
 	struct peers *of;
 	struct stream *near, *far; /* the replica's and the node's, until they are joined */
-	struct stream_join *couple;
+	struct relay *relay;
 	struct grant grant; /* the node's account alone */
 	uint64_t since_ms;
 	char *by, *caller, *node, *target;
@@ -34,7 +34,7 @@ trip_free(struct trip *t)
 
 	LIST_REMOVE(t, link);
 	p->n_trips--;
-	stream_join_free(&t->couple);
+	relay_free(&t->relay);
 	stream_close(&t->near, STREAM_CANCELLED);
 	stream_close(&t->far, STREAM_CANCELLED);
 	grant_end(&t->grant);
@@ -48,8 +48,8 @@ trip_free(struct trip *t)
 
 /* Writes the audit log line; the replica that asked writes one, too. */
 static void
-peer_forward_tell(const struct trip *t, unsigned status, const struct stream_join_report *report,
-	const char *end)
+peer_forward_tell(
+	const struct trip *t, unsigned status, const struct relay_report *report, const char *end)
 {
 	grant_audit(t->of->config.grants,
 		&(struct audit){
@@ -58,8 +58,8 @@ peer_forward_tell(const struct trip *t, unsigned status, const struct stream_joi
 			.caller = t->caller,
 			.target = t->target,
 			.status = status,
-			.sent = report != NULL ? report->bytes[0] : 0,
-			.received = report != NULL ? report->bytes[1] : 0,
+			.sent = report != NULL ? report->to_other : 0,
+			.received = report != NULL ? report->to_stream : 0,
 			.since_ms = t->since_ms,
 			.end = end,
 		});
@@ -88,7 +88,7 @@ pass_refusal(struct trip *t)
 }
 
 static void
-on_couple_ended(void *arg, const struct stream_join_report *report)
+on_relay_ended(void *arg, const struct relay_report *report)
 {
 	struct trip *t = arg;
 
@@ -96,22 +96,16 @@ on_couple_ended(void *arg, const struct stream_join_report *report)
 	trip_free(t);
 }
 
-/* The node stops: tells the replica that asked, which may keep the stream as an idle connection. */
-static void
-on_fading(void *arg)
-{
-	const struct trip *t = arg;
-	struct stream *near = t->couple != NULL ? stream_join_stream(t->couple, 0) : NULL;
-	const struct stream *far = t->couple != NULL ? stream_join_stream(t->couple, 1) : NULL;
-
-	if (near != NULL)
-		stream_fade(near, far != NULL && stream_is_doubted(far));
-}
-
 static void
 on_far_answered(void *arg, unsigned status, const char *reason)
 {
 	struct trip *t = arg;
+	struct relay_setup setup = {
+		.loop = t->of->config.loop,
+		.ended = on_relay_ended,
+		.arg = t,
+		.rates = {grant_rate(&t->grant, QUOTA_NODE)},
+	};
 
 	if (status != 200) {
 		/* 421 is reserved for this hub: the other replica would not ask for the node here
@@ -122,14 +116,8 @@ on_far_answered(void *arg, unsigned status, const char *reason)
 	}
 	t->of->passed++;
 	stream_answer(t->near, 200, "");
-	stream_on_fading(t->far, on_fading, t);
-	t->couple = stream_join_new(&(struct stream_join_setup){
-		.loop = t->of->config.loop,
-		.streams = {take_ptr(&t->near), take_ptr(&t->far)},
-		.rate = grant_rate(&t->grant, QUOTA_NODE),
-		.ended = on_couple_ended,
-		.arg = t,
-	});
+	setup.stream = take_ptr(&t->near);
+	t->relay = relay_join_stream(&setup, take_ptr(&t->far));
 }
 
 static void

@@ -5,9 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The other end is `other`, or the socket. */
 struct relay {
 	struct loop *loop;
-	struct stream *stream;
+	struct stream *stream, *other;
 	struct watch *watch;
 	/* for the dial deadline; later for resuming after a rate limit, or for reporting the end */
 	struct timer *timer;
@@ -16,8 +17,8 @@ struct relay {
 	int fd;
 	unsigned interest;
 	bool dialling, over;
-	bool fd_ended; /* the socket's peer has half-closed */
-	bool fd_shut; /* and this side has, too */
+	bool told_stream; /* that the other end has half-closed */
+	bool told_other; /* that the stream has */
 	relay_ended_fn *ended;
 	void *arg;
 	struct relay_report report;
@@ -61,13 +62,14 @@ relay_finish(struct relay *r, unsigned code, const char *why)
 	r->report.whole = code == STREAM_DONE;
 	close_socket(r, code != STREAM_DONE);
 	stream_close(&r->stream, code);
+	stream_close(&r->other, code);
 	timer_start(r->timer, 0, 0);
 }
 
 static void
 finish_if_done(struct relay *r)
 {
-	if (!r->over && r->fd_ended && r->fd_shut)
+	if (!r->over && r->told_stream && r->told_other)
 		relay_finish(r, STREAM_DONE, "done");
 }
 
@@ -112,7 +114,7 @@ fill_stream(struct relay *r)
 	ssize_t n;
 	int places;
 
-	if (r->fd_ended || (most = relay_allowed(r)) == 0 ||
+	if (r->told_stream || (most = relay_allowed(r)) == 0 ||
 		(places = stream_reserve(r->stream, most, v)) == 0)
 		return;
 	to.msg_iovlen = (size_t)places;
@@ -122,7 +124,7 @@ fill_stream(struct relay *r)
 		relay_spend(r, (size_t)n);
 		r->report.to_stream += (uint64_t)n;
 	} else if (n == 0) {
-		r->fd_ended = true;
+		r->told_stream = true;
 		stream_end(r->stream);
 	} else if (relay_broken(errno)) {
 		relay_finish(r, STREAM_BROKEN, "the socket was reset");
@@ -143,17 +145,39 @@ relay_cut_pieces(struct iovec *v, int pieces, size_t n)
 	return (size_t)i;
 }
 
-/* Stream to socket; true when the socket takes no more for now. */
-static bool
-drain_stream(struct relay *r)
+/* As sendmsg: bytes taken, or -1 with errno. */
+static ssize_t
+relay_put(struct relay *r, struct stream *to, const struct msghdr *pieces)
 {
+	size_t n = 0, room;
+
+	if (to == NULL)
+		return sendmsg(r->fd, pieces, MSG_NOSIGNAL);
+	for (size_t i = 0; i < pieces->msg_iovlen && (room = stream_room(to)) > 0; i++) {
+		room = MIN(room, pieces->msg_iov[i].iov_len);
+		stream_write(to, pieces->msg_iov[i].iov_base, room);
+		n += room;
+		if (room < pieces->msg_iov[i].iov_len)
+			break;
+	}
+	errno = EAGAIN;
+	return n > 0 ? (ssize_t)n : -1;
+}
+
+/* From a stream to another, or to the socket (`to` is NULL), as much as it takes; true when it
+ * takes no more for now. */
+static bool
+relay_drain(struct relay *r, struct stream *from, struct stream *to)
+{
+	bool back = from == r->other, *ended = back ? &r->told_stream : &r->told_other;
+	uint64_t *bytes = back ? &r->report.to_stream : &r->report.to_other;
 	struct iovec v[CHAIN_MOST];
-	struct msghdr from = {.msg_iov = v};
+	struct msghdr msg = {.msg_iov = v};
 	int pieces;
 
-	while ((pieces = stream_peek_all(r->stream, v)) > 0 &&
-		(from.msg_iovlen = relay_cut_pieces(v, pieces, relay_allowed(r))) > 0) {
-		ssize_t sent = sendmsg(r->fd, &from, MSG_NOSIGNAL);
+	while ((pieces = stream_peek_all(from, v)) > 0 &&
+		(msg.msg_iovlen = relay_cut_pieces(v, pieces, relay_allowed(r))) > 0) {
+		ssize_t sent = relay_put(r, to, &msg);
 
 		if (sent < 0 && errno == EAGAIN)
 			return true;
@@ -163,17 +187,18 @@ drain_stream(struct relay *r)
 		}
 		if (sent > 0) {
 			relay_spend(r, (size_t)sent);
-			stream_consume(r->stream, (size_t)sent);
-			r->report.to_socket += (uint64_t)sent;
+			stream_consume(from, (size_t)sent);
+			*bytes += (uint64_t)sent;
 		}
 	}
-	if (stream_spoilt(r->stream)) {
+	if (stream_spoilt(from)) {
 		relay_finish(r, STREAM_BROKEN, "what came cannot be expanded");
-		return false;
-	}
-	if (stream_eof(r->stream) && !r->fd_shut) {
-		r->fd_shut = true;
-		shutdown(r->fd, SHUT_WR);
+	} else if (stream_eof(from) && !*ended) {
+		*ended = true;
+		if (to != NULL)
+			stream_end(to);
+		else
+			shutdown(r->fd, SHUT_WR);
 	}
 	return false;
 }
@@ -184,14 +209,16 @@ relay_pass(struct relay *r, bool read_socket)
 {
 	unsigned interest = 0;
 
-	if (drain_stream(r))
+	if (relay_drain(r, r->stream, r->other))
 		interest |= WATCH_WRITE;
-	if (!r->over && read_socket)
+	if (!r->over && r->other != NULL)
+		(void)relay_drain(r, r->other, r->stream);
+	else if (!r->over && read_socket)
 		fill_stream(r);
 	finish_if_done(r);
-	if (r->over)
+	if (r->over || r->other != NULL)
 		return;
-	if (!r->fd_ended && !r->waits && stream_room(r->stream) > 0)
+	if (!r->told_stream && !r->waits && stream_room(r->stream) > 0)
 		interest |= WATCH_READ;
 	set_interest(r, interest != 0 ? interest : WATCH_HUP);
 }
@@ -220,7 +247,7 @@ on_reset(void *arg, unsigned code)
 	struct relay *r = arg;
 
 	if (!r->over)
-		relay_finish(r, STREAM_CANCELLED,
+		relay_finish(r, code == STREAM_CANCELLED ? STREAM_CANCELLED : STREAM_BROKEN,
 			code == STREAM_LOST ? "the session has ended" : "the stream was reset");
 }
 
@@ -346,6 +373,28 @@ relay_join(const struct relay_setup *setup, int fd)
 	return r;
 }
 
+/* Whoever holds the first stream may keep it idle, for later requests. */
+static void
+on_fading(void *arg)
+{
+	const struct relay *r = arg;
+
+	stream_fade(r->stream, stream_is_doubted(r->other));
+}
+
+struct relay *
+relay_join_stream(const struct relay_setup *setup, struct stream *other)
+{
+	struct relay *r = relay_make(setup);
+
+	r->other = other;
+	r->report.status = 200;
+	stream_use(other, &stream_events, r);
+	stream_on_fading(other, on_fading, r);
+	relay_pass(r, false);
+	return r;
+}
+
 void
 relay_break(struct relay *r, const char *why)
 {
@@ -377,6 +426,7 @@ relay_free(struct relay **relay)
 	if (!r->over) {
 		close_socket(r, true);
 		stream_close(&r->stream, STREAM_CANCELLED);
+		stream_close(&r->other, STREAM_CANCELLED);
 	}
 	timer_free(&r->timer);
 	free(r);

@@ -1,13 +1,15 @@
 /*
- * Joins a stream of a session with a TCP connection in both directions: bytes, half-close, reset.
- * The relay buffers nothing: bytes that cannot be forwarded stay in the stream's window or in the
- * socket. Everything on the loop's thread.
+ * Joins a stream of a session with a TCP connection, or with another stream, in both directions:
+ * bytes, half-close, reset. The relay buffers nothing: bytes that cannot be forwarded stay in the
+ * window of the stream that they came on, or in the socket, so a slow reader holds up only its own
+ * writer. Everything on the loop's thread.
  *
  * relay_dial is for the far end: it connects and answers 200 only once connected, else 502
  * (refused, unreachable) or 504 (timeout). relay_join is for the near end, once the answer was 200.
- * Both take the stream, which the caller must have accepted or opened. `ended` comes once, never
- * from within these calls; after it the owner calls relay_free. relay_free before `ended` resets
- * both sides. The callback may call relay_free.
+ * relay_join_stream is for a hub that forwards what a node or another hub requests, once both
+ * streams were answered with 200. All take the streams, which the caller must have accepted or
+ * opened. `ended` comes once, never from within these calls; after it the owner calls relay_free.
+ * relay_free before `ended` resets both sides. The callback may call relay_free.
  *
  *	relay = relay_dial(&(struct relay_setup){.loop = loop, .stream = st, .ended = on_end, .arg = me}, &to, 0);
  */
@@ -23,9 +25,9 @@ struct relay;
 enum { RELAY_DIAL_MS = 5000, RELAY_RATES = 2 };
 
 struct relay_report {
-	uint64_t to_stream, to_socket; /* bytes */
-	unsigned status; /* what the dial was answered with; 200 for relay_join */
+	uint64_t to_stream, to_other; /* bytes; other: the socket, or the other stream */
 	const char *why; /* "done", or which side broke it off and how */
+	unsigned status; /* what the dial was answered with, else 200 */
 	bool whole; /* both directions ended cleanly */
 };
 
@@ -48,6 +50,9 @@ struct relay *relay_dial(
 	const struct relay_setup *setup, const struct addr *to, unsigned timeout_ms);
 /* fd: connected, taken. */
 struct relay *relay_join(const struct relay_setup *setup, int fd);
+/* setup->stream: opened by the other end; other: opened here, taken. That the target of `other`
+ * stops soon is passed on (stream_fade). */
+struct relay *relay_join_stream(const struct relay_setup *setup, struct stream *other);
 /* Resets both sides; `ended` will report this `why`, which the caller keeps. */
 void relay_break(struct relay *r, const char *why);
 /* The local address of the socket. False: there is no socket. */

@@ -109,7 +109,7 @@ on_relay_ended(void *arg, const struct relay_report *report)
 	struct egress_client *o = t->of;
 
 	o->to_hub += report->to_stream;
-	o->from_hub += report->to_socket;
+	o->from_hub += report->to_other;
 	o->n_joined--;
 	trip_free(t);
 }

@@ -150,7 +150,7 @@ end_span(struct served_stream *v, const struct relay_report *report, const char 
 	bool found = v->target.n_addrs > 0;
 
 	v->span->status = (uint16_t)report->status;
-	v->span->bytes_up = report->to_socket;
+	v->span->bytes_up = report->to_other;
 	v->span->bytes_down = report->to_stream;
 	c->broken = report->status == 0 || (report->status == 200 && !report->whole);
 	span_copy(c->why, sizeof c->why, report->why, strlen(report->why));
@@ -177,7 +177,7 @@ stream_server_tell(struct served_stream *v, const struct relay_report *report)
 		"from_node=%llu ms=%llu end=\"%s\"",
 		v->caller, v->authority, v->meant[0] != '\0' ? " for=" : "", v->meant,
 		found ? tunnel_acl_kind_name(v->target.kind) : "-", to, report->status,
-		(unsigned long long)report->to_socket, (unsigned long long)report->to_stream,
+		(unsigned long long)report->to_other, (unsigned long long)report->to_stream,
 		(unsigned long long)(loop_now_ms(v->of->loop) - v->since_ms), report->why);
 	if (v->span != NULL)
 		end_span(v, report, to);
@@ -222,7 +222,7 @@ on_relay_ended(void *arg, const struct relay_report *report)
 	struct stream_server *s = v->of;
 
 	s->n_joined--;
-	s->to_node += report->to_socket;
+	s->to_node += report->to_other;
 	s->from_node += report->to_stream;
 	stream_server_tell(v, report);
 	served_stream_free(v);

@@ -1,4 +1,5 @@
-/* A stream of a session joined with TCP at both ends: client ═ near ═ session ═ far ═ target. */
+/* A stream of a session joined with TCP at both ends: client ═ near ═ session ═ far ═ target; and
+ * with another stream. */
 #include <errno.h>
 #include <malloc.h>
 #include <setjmp.h>
@@ -168,7 +169,7 @@ test_both_ways_and_half_close(void **state)
 	bed_until(&r.b, r.near == NULL && r.far == NULL);
 	assert_string_equal(r.near_report.why, "done");
 	assert_string_equal(r.far_report.why, "done");
-	assert_int_equal(r.far_report.to_socket, 5 << 20);
+	assert_int_equal(r.far_report.to_other, 5 << 20);
 	assert_int_equal(r.far_report.to_stream, 7 << 20);
 	bed_until(&r.b, session_stats(r.b.near)->streams + session_stats(r.b.far)->streams == 0);
 	assert_int_equal(session_stats(r.b.near)->resets_sent, 0);
@@ -356,6 +357,184 @@ test_nothing_piles_up(void **state)
 	stop(&r);
 }
 
+/* --- two streams: from ═ session ═ relay ═ session ═ to, which sends back what comes ---------- */
+
+struct pair {
+	struct bed b; /* first: take_first() gets the pair by it */
+	struct end from, to_near;
+	struct stream *first;
+	struct relay *relay;
+	struct relay_report report;
+	struct rate rate;
+	bool faded;
+};
+
+static bool
+take_first(struct bed *b, struct stream *st)
+{
+	struct pair *p = (struct pair *)b;
+
+	if (p->first != NULL)
+		return false;
+	stream_accept(st, &none, NULL);
+	stream_answer(st, 200, "");
+	p->first = st;
+	return true;
+}
+
+static void
+on_pair_end(void *arg, const struct relay_report *report)
+{
+	struct pair *p = arg;
+
+	p->report = *report;
+	relay_free(&p->relay);
+}
+
+static void
+on_faded(void *arg)
+{
+	((struct pair *)arg)->faded = true;
+}
+
+static void
+pair_start(struct pair *p, uint64_t per_s)
+{
+	struct relay_setup setup = {.ended = on_pair_end, .arg = p};
+
+	memset(p, 0, sizeof *p);
+	p->rate.per_s = per_s;
+	bed_init(&p->b, false);
+	p->b.take = take_first;
+	bed_open(&p->b, &p->from, "a:1");
+	bed_until(&p->b, p->from.status == 200);
+	bed_open(&p->b, &p->to_near, "b:1");
+	bed_until(&p->b, p->to_near.status == 200);
+	setup.loop = p->b.loop;
+	setup.stream = p->first;
+	setup.rates[1] = per_s > 0 ? &p->rate : NULL;
+	p->relay = relay_join_stream(&setup, take_ptr(&p->to_near.st));
+}
+
+static void
+pair_stop(struct pair *p)
+{
+	stream_close(&p->from.st, STREAM_DONE);
+	relay_free(&p->relay);
+	bed_fini(&p->b);
+}
+
+static void
+test_two_streams(void **state)
+{
+	enum { BYTES = 3 << 20 };
+	struct pair p;
+
+	(void)state;
+	pair_start(&p, 0);
+	bed_write(&p.from, BYTES);
+	stream_end(p.from.st);
+	bed_until(&p.b, p.from.eof && p.relay == NULL);
+	assert_int_equal(p.from.got, BYTES);
+	assert_int_equal(p.report.to_other, BYTES);
+	assert_int_equal(p.report.to_stream, BYTES);
+	assert_int_equal(p.report.status, 200);
+	assert_string_equal(p.report.why, "done");
+	assert_true(p.report.whole);
+	assert_int_equal(session_stats(p.b.near)->resets_sent, 0);
+	assert_int_equal(session_stats(p.b.far)->resets_sent, 0);
+	pair_stop(&p);
+}
+
+/* In either direction; a broken connection arrives as one, and so does a cancelled one. */
+static void
+test_two_streams_and_a_reset(void **state)
+{
+	static const unsigned codes[] = {STREAM_BROKEN, STREAM_CANCELLED};
+	struct pair p;
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_LEN(codes); i++) {
+		struct end *seen;
+		bool there = i % 2 == 0;
+
+		pair_start(&p, 0);
+		bed_write(&p.from, 1000);
+		bed_until(&p.b, p.from.got == 1000);
+		seen = there ? p.b.ends[0] : &p.from;
+		stream_close(there ? &p.from.st : &p.b.ends[0]->st, codes[i / 2]);
+		bed_until(&p.b, p.relay == NULL && seen->reset);
+		assert_int_equal(seen->code, codes[i / 2]);
+		assert_string_equal(p.report.why, "the stream was reset");
+		assert_false(p.report.whole);
+		pair_stop(&p);
+	}
+	pair_start(&p, 0);
+	relay_break(p.relay, "for a reason");
+	bed_until(&p.b, p.relay == NULL && p.from.reset && p.b.ends[0]->reset);
+	assert_int_equal(p.from.code, STREAM_BROKEN);
+	assert_string_equal(p.report.why, "for a reason");
+	pair_stop(&p);
+}
+
+/* What one end does not read stays in the windows before it. */
+static void
+test_two_streams_and_a_slow_reader(void **state)
+{
+	static char piece[65536];
+	struct pair p;
+	size_t in = 0, n;
+
+	(void)state;
+	pair_start(&p, 0);
+	p.b.ends[0]->stalled = true;
+	for (unsigned quiet = 0; quiet < 200; quiet++) {
+		if ((n = MIN(stream_room(p.from.st), sizeof piece)) > 0) {
+			stream_write(p.from.st, piece, n);
+			in += n;
+			quiet = 0;
+		}
+		bed_wait(&p.b);
+	}
+	assert_in_range(p.b.far_budget.held + p.b.near_budget.held, 1,
+		2 * STREAM_WINDOW_BASE + p.b.far_budget.granted + p.b.near_budget.granted);
+	p.b.ends[0]->stalled = false;
+	bed_move(p.b.ends[0]);
+	bed_until(&p.b, p.from.got == in);
+	pair_stop(&p);
+}
+
+static void
+test_two_streams_and_a_rate(void **state)
+{
+	struct pair p;
+	uint64_t since;
+
+	(void)state;
+	pair_start(&p, 1000 * 1000);
+	since = loop_now_ms(p.b.loop);
+	bed_write(&p.from, 200 * 1000);
+	bed_until(&p.b, p.from.got == 200 * 1000);
+	/* 400 ms for both directions together, 100 of them at once */
+	assert_true(loop_now_ms(p.b.loop) - since >= 250);
+	pair_stop(&p);
+}
+
+/* The target stops: whoever has opened the first stream hears it. */
+static void
+test_two_streams_fade(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_start(&p, 0);
+	stream_on_fading(p.from.st, on_faded, &p);
+	stream_fade(p.b.ends[0]->st, true);
+	bed_until(&p.b, p.faded);
+	assert_true(stream_is_doubted(p.from.st));
+	pair_stop(&p);
+}
+
 int
 main(void)
 {
@@ -368,6 +547,11 @@ main(void)
 		cmocka_unit_test(test_cancelled_dial),
 		cmocka_unit_test(test_many_cancelled_dials),
 		cmocka_unit_test(test_nothing_piles_up),
+		cmocka_unit_test(test_two_streams),
+		cmocka_unit_test(test_two_streams_and_a_reset),
+		cmocka_unit_test(test_two_streams_and_a_slow_reader),
+		cmocka_unit_test(test_two_streams_and_a_rate),
+		cmocka_unit_test(test_two_streams_fade),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
