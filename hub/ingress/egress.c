@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <unistd.h>
 
 #include "base/core/hops.h"
 #include "base/core/log.h"
@@ -16,13 +15,8 @@ struct trip {
 	struct egress *of;
 	struct stream *stream; /* the node's stream, until it is joined */
 	struct connect_op *reaching;
-	struct relay *relays
-		/* the node's stream and the stream to the endpoint, with a socket pair in
-		 * between */
-		[2];
-	struct relay_report report; /* of relays[0] */
-	unsigned n_relays;
-	struct dgram_couple *couple; /* for datagrams, in place of the relays */
+	struct relay *relay;
+	struct dgram_couple *couple; /* for datagrams, in place of the relay */
 	bool udp;
 	struct account *share; /* of MOST */
 	struct grant grant;
@@ -44,7 +38,8 @@ struct egress {
 /* --- the end -------------------------------------------------------------------------------- */
 
 static void
-egress_tell(const struct trip *t, unsigned status, const char *end)
+egress_tell(
+	const struct trip *t, unsigned status, uint64_t sent, uint64_t received, const char *end)
 {
 	char caller[sizeof t->node + 5];
 
@@ -55,8 +50,8 @@ egress_tell(const struct trip *t, unsigned status, const char *end)
 			.caller = caller,
 			.target = t->target,
 			.status = status,
-			.sent = t->report.to_other,
-			.received = t->report.to_stream,
+			.sent = sent,
+			.received = received,
 			.since_ms = t->since_ms,
 			.end = end,
 		});
@@ -77,34 +72,17 @@ trip_free(struct trip *t)
 	t->of->n_trips--;
 	if (t->reaching != NULL)
 		connector_cancel(&t->reaching);
-	relay_free(&t->relays[0]);
-	relay_free(&t->relays[1]);
+	relay_free(&t->relay);
 	dgram_couple_free(&t->couple);
 	stream_close(&t->stream, STREAM_CANCELLED);
 	egress_forget(t);
 }
 
 static void
-on_relay_ended(struct trip *t, unsigned which, const struct relay_report *report)
+on_relay_ended(void *arg, const struct relay_report *report)
 {
-	if (which == 0)
-		t->report = *report;
-	if (--t->n_relays > 0)
-		return;
-	egress_tell(t, 200, t->report.why);
-	trip_free(t);
-}
-
-static void
-on_near_ended(void *arg, const struct relay_report *report)
-{
-	on_relay_ended(arg, 0, report);
-}
-
-static void
-on_far_ended(void *arg, const struct relay_report *report)
-{
-	on_relay_ended(arg, 1, report);
+	egress_tell(arg, 200, report->to_other, report->to_stream, report->why);
+	trip_free(arg);
 }
 
 static void
@@ -112,10 +90,9 @@ on_couple_ended(void *arg, const struct dgram_couple_report *report)
 {
 	struct trip *t = arg;
 
-	t->report.to_other = report->tally.to_stream.bytes;
-	t->report.to_stream = report->tally.from_stream.bytes;
 	t->of->dropped += dgram_dropped(&report->tally);
-	egress_tell(t, 200, report->why);
+	egress_tell(t, 200, report->tally.to_stream.bytes, report->tally.from_stream.bytes,
+		report->why);
 	trip_free(t);
 }
 
@@ -125,66 +102,37 @@ static void
 egress_refuse(struct trip *t, unsigned status, const char *reason)
 {
 	stream_answer(t->stream, status, reason);
-	egress_tell(t, status, reason);
+	egress_tell(t, status, 0, 0, reason);
 	trip_free(t);
-}
-
-/* The endpoint's node stops: the calling node may hold an idle connection for later requests. */
-static void
-on_fading(void *arg)
-{
-	struct trip *t = arg;
-	struct stream *near = t->relays[0] != NULL ? relay_stream(t->relays[0]) : NULL;
-	const struct stream *far = t->relays[1] != NULL ? relay_stream(t->relays[1]) : NULL;
-
-	if (near != NULL)
-		stream_fade(near, far != NULL && stream_is_doubted(far));
-}
-
-static void
-egress_couple(struct trip *t, struct stream *far)
-{
-	struct dgram_couple_setup setup = {
-		.loop = t->of->loop,
-		.rates = {grant_rate(&t->grant, QUOTA_CALLER), grant_rate(&t->grant, QUOTA_NODE)},
-		.ended = on_couple_ended,
-		.arg = t,
-	};
-
-	t->of->joined++;
-	stream_answer(t->stream, 200, "");
-	setup.streams[0] = take_ptr(&t->stream);
-	setup.streams[1] = far;
-	t->couple = dgram_couple_new(&setup);
 }
 
 static void
 egress_join(struct trip *t, struct stream *far)
 {
-	struct relay_setup near_setup = {
+	struct rate *caller = grant_rate(&t->grant, QUOTA_CALLER);
+	struct rate *node = grant_rate(&t->grant, QUOTA_NODE);
+	struct stream *near = take_ptr(&t->stream);
+	const struct relay_setup bytes = {
 		.loop = t->of->loop,
-		.ended = on_near_ended,
+		.stream = near,
+		.rates = {caller, node},
+		.ended = on_relay_ended,
 		.arg = t,
-		.rates = {grant_rate(&t->grant, QUOTA_CALLER), grant_rate(&t->grant, QUOTA_NODE)},
 	};
-	struct relay_setup far_setup = {
-		.loop = t->of->loop, .stream = far, .ended = on_far_ended, .arg = t};
-	int fds[2], rc = sock_pair(fds);
+	const struct dgram_couple_setup datagrams = {
+		.loop = t->of->loop,
+		.streams = {near, far},
+		.rates = {caller, node},
+		.ended = on_couple_ended,
+		.arg = t,
+	};
 
-	if (rc < 0) {
-		log_limited(LOG_LEVEL_ERROR, 6, "hub", "cannot join a node with an endpoint: %s",
-			strerror(-rc));
-		stream_close(&far, STREAM_CANCELLED);
-		egress_refuse(t, 503, "the hub is short of descriptors");
-		return;
-	}
 	t->of->joined++;
-	t->n_relays = 2;
-	stream_answer(t->stream, 200, "");
-	stream_on_fading(far, on_fading, t);
-	near_setup.stream = take_ptr(&t->stream);
-	t->relays[0] = relay_join(&near_setup, fds[0]);
-	t->relays[1] = relay_join(&far_setup, fds[1]);
+	stream_answer(near, 200, "");
+	if (t->udp)
+		t->couple = dgram_couple_new(&datagrams);
+	else
+		t->relay = relay_join_stream(&bytes, far);
 }
 
 static void
@@ -200,8 +148,6 @@ on_reached(void *arg, struct connector_answer *answer)
 	t->of->limited += answer->status == 429;
 	if (answer->status != 200)
 		egress_refuse(t, answer->status, answer->reason);
-	else if (t->udp)
-		egress_couple(t, answer->stream);
 	else
 		egress_join(t, answer->stream);
 }
@@ -225,8 +171,8 @@ on_reset(void *arg, unsigned code)
 {
 	struct trip *t = arg;
 
-	egress_tell(
-		t, 0, code == STREAM_LOST ? "the node's connection was lost" : "the node has gone");
+	egress_tell(t, 0, 0, 0,
+		code == STREAM_LOST ? "the node's connection was lost" : "the node has gone");
 	trip_free(t);
 }
 
@@ -344,12 +290,10 @@ egress_recheck(struct egress *o)
 		if (!grant_revoked(&t->grant, &caller))
 			continue;
 		cut++;
-		if (t->couple != NULL) {
+		if (t->couple != NULL)
 			dgram_couple_break(t->couple, grant_rules_changed);
-			continue;
-		}
-		relay_break(t->relays[0], grant_rules_changed);
-		relay_break(t->relays[1], grant_rules_changed);
+		else
+			relay_break(t->relay, grant_rules_changed);
 	}
 	return cut;
 }
