@@ -273,19 +273,13 @@ on_answered(void *arg, unsigned status, const char *reason)
 }
 
 static void
-nothing(void *arg)
-{
-	(void)arg;
-}
-
-static void
 on_reset(void *arg, unsigned code)
 {
 	(void)code;
 	let_go(arg);
 }
 
-static const struct stream_events visit_events = {on_answered, nothing, nothing, on_reset};
+static const struct stream_events visit_events = {.answered = on_answered, .reset = on_reset};
 
 static void
 on_client(void *arg, int listener, unsigned events)

@@ -109,12 +109,6 @@ on_ask_answered(void *arg, unsigned status, const char *reason)
 }
 
 static void
-on_ask_moved(void *arg)
-{
-	(void)arg; /* data waits until the streams are joined */
-}
-
-static void
 on_ask_reset(void *arg, unsigned code)
 {
 	ask_refuse(arg, 502,
@@ -131,7 +125,7 @@ static int
 ask_open(struct hub_ask *a, const char *target)
 {
 	static const struct stream_events events = {
-		on_ask_answered, on_ask_moved, on_ask_moved, on_ask_reset};
+		.answered = on_ask_answered, .reset = on_ask_reset};
 	const struct stream_field fields[] = {
 		{REACHABILITY_ASK, AGENT_QUERY_ASK}, {AGENT_QUERY_TARGET, target}};
 	const struct stream_request request = {.authority = REACHABILITY_AUTHORITY,

@@ -216,12 +216,6 @@ on_early_reset(void *arg, unsigned code)
 }
 
 static void
-client_conn_ignore(void *arg)
-{
-	(void)arg;
-}
-
-static void
 on_room(void *arg)
 {
 	client_conn_update(arg);
@@ -230,11 +224,7 @@ on_room(void *arg)
 void
 client_conn_greet(struct client_conn *v, struct stream *stream)
 {
-	static const struct stream_events events = {
-		.readable = client_conn_ignore,
-		.writable = on_room,
-		.reset = on_early_reset,
-	};
+	static const struct stream_events events = {.writable = on_room, .reset = on_early_reset};
 
 	v->stream = stream;
 	stream_use(stream, &events, v);

@@ -205,19 +205,10 @@ on_farewell_late(void *arg)
 }
 
 static void
-client_conn_exchange_ignore(void *arg)
-{
-	(void)arg;
-}
-
-static void
 bid_farewell(struct loop *loop, struct stream *stream)
 {
 	static const struct stream_events events = {
-		.readable = on_farewell_readable,
-		.writable = client_conn_exchange_ignore,
-		.reset = on_farewell_reset,
-	};
+		.readable = on_farewell_readable, .reset = on_farewell_reset};
 	struct farewell *f = xcalloc(1, sizeof *f);
 
 	f->stream = stream;

@@ -153,20 +153,6 @@ on_reached(void *arg, struct connector_answer *answer)
 }
 
 static void
-on_answered(void *arg, unsigned status, const char *reason)
-{
-	(void)arg; /* only clients get this event */
-	(void)status;
-	(void)reason;
-}
-
-static void
-on_moved(void *arg)
-{
-	(void)arg; /* input waits until the stream is joined */
-}
-
-static void
 on_reset(void *arg, unsigned code)
 {
 	struct trip *t = arg;
@@ -176,7 +162,7 @@ on_reset(void *arg, unsigned code)
 	trip_free(t);
 }
 
-static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
+static const struct stream_events stream_events = {.reset = on_reset};
 
 static const char *
 egress_field(const struct stream_request *r, const char *name)

@@ -155,12 +155,6 @@ on_readable(void *arg)
 }
 
 static void
-on_writable(void *arg)
-{
-	(void)arg; /* nothing is sent on this stream */
-}
-
-static void
 on_reset(void *arg, unsigned code)
 {
 	struct probe *p = arg;
@@ -188,7 +182,7 @@ static void
 ask_replicas(struct probe *p)
 {
 	static const struct stream_events events = {
-		on_answered, on_readable, on_writable, on_reset};
+		.answered = on_answered, .readable = on_readable, .reset = on_reset};
 	struct peers_ask ask = {.node = p->node, .events = &events, .to = p};
 	int rc;
 

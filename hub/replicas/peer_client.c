@@ -418,12 +418,6 @@ on_list_answered(void *arg, unsigned status, const char *reason)
 }
 
 static void
-on_list_writable(void *arg)
-{
-	(void)arg; /* nothing is sent on this stream */
-}
-
-static void
 on_list_reset(void *arg, unsigned code)
 {
 	struct line *l = arg;
@@ -435,11 +429,7 @@ on_list_reset(void *arg, unsigned code)
 }
 
 static const struct stream_events list_events = {
-	.answered = on_list_answered,
-	.readable = on_list_readable,
-	.writable = on_list_writable,
-	.reset = on_list_reset,
-};
+	.answered = on_list_answered, .readable = on_list_readable, .reset = on_list_reset};
 
 /* --- connecting ----------------------------------------------------------------------------- */
 

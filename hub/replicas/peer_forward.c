@@ -144,24 +144,8 @@ on_near_reset(void *arg, unsigned code)
 	trip_free(t);
 }
 
-static void
-peer_forward_ignore(void *arg)
-{
-	(void)arg; /* data waits until the streams are joined */
-}
-
-static void
-ignore_answer(void *arg, unsigned status, const char *reason)
-{
-	(void)arg;
-	(void)status;
-	(void)reason;
-}
-
-static const struct stream_events near_events = {
-	ignore_answer, peer_forward_ignore, peer_forward_ignore, on_near_reset};
-static const struct stream_events far_events = {
-	on_far_answered, peer_forward_ignore, peer_forward_ignore, on_far_reset};
+static const struct stream_events near_events = {.reset = on_near_reset};
+static const struct stream_events far_events = {.answered = on_far_answered, .reset = on_far_reset};
 
 /* The request as received, without the fields for this hub. */
 static struct stream_request

@@ -86,14 +86,6 @@ on_late(void *arg)
 }
 
 static void
-on_answered(void *arg, unsigned status, const char *reason)
-{
-	(void)arg; /* only clients get responses */
-	(void)status;
-	(void)reason;
-}
-
-static void
 on_readable(void *arg)
 {
 	struct asked *a = arg;
@@ -118,7 +110,8 @@ on_reset(void *arg, unsigned code)
 	asked_free(arg, STREAM_CANCELLED);
 }
 
-static const struct stream_events events = {on_answered, on_readable, on_writable, on_reset};
+static const struct stream_events events = {
+	.readable = on_readable, .writable = on_writable, .reset = on_reset};
 
 static void
 pass_on(struct asked *a, const char *node, const char *service)

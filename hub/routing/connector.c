@@ -405,18 +405,7 @@ on_reset(void *arg, unsigned code)
 					    : "the node refused the stream");
 }
 
-static void
-connector_ignore(void *arg)
-{
-	(void)arg;
-}
-
-static const struct stream_events events = {
-	.answered = on_answered,
-	.readable = connector_ignore,
-	.writable = connector_ignore,
-	.reset = on_reset,
-};
+static const struct stream_events events = {.answered = on_answered, .reset = on_reset};
 
 /* As tunnels_open, in the node's own tunnel at another replica. */
 static int

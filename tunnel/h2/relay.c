@@ -251,17 +251,7 @@ on_reset(void *arg, unsigned code)
 			code == STREAM_LOST ? "the session has ended" : "the stream was reset");
 }
 
-static void
-on_answered(void *arg, unsigned status, const char *reason)
-{
-	/* The owner of the stream was told before the join. */
-	(void)arg;
-	(void)status;
-	(void)reason;
-}
-
 static const struct stream_events stream_events = {
-	.answered = on_answered,
 	.readable = on_readable,
 	.writable = on_writable,
 	.reset = on_reset,

@@ -70,7 +70,7 @@ struct stream_request {
 	size_t n_fields; /* <= STREAM_FIELDS_MAX; further received fields are dropped */
 };
 
-struct stream_events {
+struct stream_events { /* NULL: of no interest; not `reset` */
 	/* Client: 200, or a refusal with a one-line reason ("" when none came); after a refusal,
 	 * close the stream. */
 	void (*answered)(void *arg, unsigned status, const char *reason);

@@ -69,26 +69,29 @@ tell_answered(struct stream *st)
 {
 	struct head *h = take_ptr(&st->head);
 
-	st->events->answered(st->arg, h->status, h->reason != NULL ? h->reason : "");
+	if (st->events->answered != NULL)
+		st->events->answered(st->arg, h->status, h->reason != NULL ? h->reason : "");
 	head_free(&h);
 }
 
 static void
 session_notes_tell(struct session *s, struct stream *st, unsigned note)
 {
+	const struct stream_events *events = st->events;
+
 	if (note == NOTE_OPENED)
 		tell_opened(s, st);
-	else if (st->events == NULL)
+	else if (events == NULL)
 		return;
 	else if (note == NOTE_ANSWERED)
 		tell_answered(st);
-	else if (note == NOTE_READABLE)
-		st->events->readable(st->arg);
-	else if (note == NOTE_WRITABLE)
-		st->events->writable(st->arg);
+	else if (note == NOTE_READABLE && events->readable != NULL)
+		events->readable(st->arg);
+	else if (note == NOTE_WRITABLE && events->writable != NULL)
+		events->writable(st->arg);
 	else if (note == NOTE_RESET)
-		st->events->reset(st->arg, st->code);
-	else if (st->on_fading != NULL)
+		events->reset(st->arg, st->code);
+	else if (note == NOTE_FADING && st->on_fading != NULL)
 		st->on_fading(st->fading_arg);
 }
 

@@ -62,14 +62,6 @@ query_flush(struct agent_query *q)
 }
 
 static void
-on_query_answered(void *arg, unsigned status, const char *reason)
-{
-	(void)arg; /* only clients get this event */
-	(void)status;
-	(void)reason;
-}
-
-static void
 on_query_readable(void *arg)
 {
 	struct agent_query *q = arg;
@@ -95,7 +87,7 @@ on_query_reset(void *arg, unsigned code)
 }
 
 static const struct stream_events query_events = {
-	on_query_answered, on_query_readable, on_query_writable, on_query_reset};
+	.readable = on_query_readable, .writable = on_query_writable, .reset = on_query_reset};
 
 static const char *
 query_field(const struct stream_request *r, const char *name)

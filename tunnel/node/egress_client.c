@@ -176,12 +176,6 @@ on_answered(void *arg, unsigned status, const char *reason)
 			*reason != '\0' ? reason : "the hub refuses");
 }
 
-static void
-on_moved(void *arg)
-{
-	(void)arg; /* input waits until the stream is joined */
-}
-
 static uint64_t
 left_ms(const struct egress_client_trip *t)
 {
@@ -227,7 +221,7 @@ on_reset(void *arg, unsigned code)
 					    : "the hub broke it off");
 }
 
-static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
+static const struct stream_events stream_events = {.answered = on_answered, .reset = on_reset};
 
 static void
 ask_hub(struct egress_client_trip *t)

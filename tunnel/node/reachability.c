@@ -119,14 +119,6 @@ read_verdicts(struct reachability *d)
 }
 
 static void
-on_answered(void *arg, unsigned status, const char *reason)
-{
-	(void)arg; /* only clients get this event */
-	(void)status;
-	(void)reason;
-}
-
-static void
 on_readable(void *arg)
 {
 	struct reachability *d = arg;
@@ -164,7 +156,8 @@ on_reset(void *arg, unsigned code)
 	hang_up(arg, code);
 }
 
-static const struct stream_events stream_events = {on_answered, on_readable, on_writable, on_reset};
+static const struct stream_events stream_events = {
+	.readable = on_readable, .writable = on_writable, .reset = on_reset};
 
 unsigned
 reachability_opened(struct reachability *d, struct stream *st, const struct stream_request *request,

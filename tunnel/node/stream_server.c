@@ -304,21 +304,6 @@ on_timer(void *arg)
 }
 
 static void
-on_answered(void *arg, unsigned status, const char *reason)
-{
-	(void)arg; /* only clients get this event */
-	(void)status;
-	(void)reason;
-}
-
-/* Bytes that come before the answer wait in the stream. */
-static void
-on_moved(void *arg)
-{
-	(void)arg;
-}
-
-static void
 on_reset(void *arg, unsigned code)
 {
 	end_dial(arg, 0,
@@ -326,7 +311,7 @@ on_reset(void *arg, unsigned code)
 				    : "who asked has gone during the dial");
 }
 
-static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
+static const struct stream_events stream_events = {.reset = on_reset};
 
 /* --- opening -------------------------------------------------------------------------------- */
 

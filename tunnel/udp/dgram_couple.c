@@ -85,12 +85,6 @@ on_readable(void *arg)
 }
 
 static void
-on_writable(void *arg)
-{
-	(void)arg; /* datagrams without room were dropped */
-}
-
-static void
 on_reset(void *arg, unsigned code)
 {
 	struct side *s = arg;
@@ -104,15 +98,7 @@ on_reset(void *arg, unsigned code)
 			code == STREAM_LOST ? "the session has ended" : "done");
 }
 
-static void
-on_answered(void *arg, unsigned status, const char *reason)
-{
-	(void)arg; /* the owner of the stream was told before the join */
-	(void)status;
-	(void)reason;
-}
-
-static const struct stream_events events = {on_answered, on_readable, on_writable, on_reset};
+static const struct stream_events events = {.readable = on_readable, .reset = on_reset};
 
 static void
 on_timer(void *arg)

@@ -176,20 +176,6 @@ on_readable(void *arg)
 }
 
 static void
-on_writable(void *arg)
-{
-	(void)arg; /* datagrams without room were dropped */
-}
-
-static void
-on_answered(void *arg, unsigned status, const char *reason)
-{
-	(void)arg; /* the owner of the stream was told before the join */
-	(void)status;
-	(void)reason;
-}
-
-static void
 on_reset(void *arg, unsigned code)
 {
 	struct udp_flow *f = arg;
@@ -201,7 +187,7 @@ on_reset(void *arg, unsigned code)
 			f, code == STREAM_LOST ? "the session has ended" : "the node has ended it");
 }
 
-static const struct stream_events stream_events = {on_answered, on_readable, on_writable, on_reset};
+static const struct stream_events stream_events = {.readable = on_readable, .reset = on_reset};
 
 static void
 send_kept(struct udp_flow *f)
