@@ -145,7 +145,7 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 	};
 	int fd;
 
-	timer_cancel(v->timer);
+	timer_free(&v->timer);
 	watch_stop(&v->watch);
 	/* Together with the bytes sent during the dial this is at most CLIENT_CONN_IN_MAX, which
 	 * fits even while memory is short and stream_room returns less. */

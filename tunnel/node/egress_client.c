@@ -132,7 +132,7 @@ count_joined(struct egress_client_trip *t)
 {
 	struct egress_client *o = t->of;
 
-	timer_cancel(t->deadline);
+	timer_free(&t->deadline);
 	LIST_REMOVE(t, link);
 	LIST_INSERT_HEAD(&o->joined, t, link);
 	o->n_pending--;

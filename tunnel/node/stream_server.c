@@ -249,7 +249,7 @@ stream_server_join(struct served_stream *v)
 	struct relay_setup setup = {.loop = v->of->loop, .ended = on_relay_ended, .arg = v};
 
 	watch_stop(&v->watch);
-	timer_cancel(v->timer);
+	timer_free(&v->timer);
 	v->of->n_dialling--;
 	v->of->n_joined++;
 	v->of->results[RESULT_OK]++;
