@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import threading
 import time
@@ -35,7 +37,7 @@ class Site(tunnelkit.Site):
         backend = self.cloud.start("backend", *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "cloud", "--http", "8080")
         wait_for("the cloud's server", lambda: "serving" in backend.log())
         self.client, self.client2 = [n.pod("client") for n in self.nodes]
-        ports = ("http", 8080, 0), ("echo", 9090, 0), ("bulk", 7500, 0)
+        ports = ("http", 8080, 0), ("echo", 9090, 0), ("bulk", 7500, 0), ("raw", 7600, 0)
         self.hub.write("nodes.yaml", *[
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"edgeway.io/site": name}},
              "status": {"addresses": [{"type": "InternalIP", "address": address}]}}
@@ -48,7 +50,7 @@ class Site(tunnelkit.Site):
                        service("shut", ("http", 80, 9999), selector="cloud"))
         # one service that only edge-2 serves: its pod has a name of its own
         two = pod("two", self.nodes[1], self.webs[1].address, *ports)
-        self.hub.write("two.yaml", two, service("two", ("http", 80, 8080), ("echo", 7000, 9090), ("bulk", 7001, 7500)))
+        self.hub.write("two.yaml", two, service("two", ("http", 80, 8080), ("echo", 7000, 9090), ("bulk", 7001, 7500), ("raw", 7002, 7600)))
         for a in self.agents:
             wait_for("services", lambda a=a: a.state()["services"] == 5)
             wait_for("resolv.conf", lambda a=a: a.node.gateway.encode() in a.node.resolv())
@@ -132,6 +134,24 @@ def test_bodies(site, size):
 def test_tcp_and_half_close(site):
     assert site.client.send("two", 7000, "hello") == "edge-2.web\nhello"
     assert site.client.send("two", 7000, "x" * 100000, 30) == "edge-2.web\n" + "x" * 100000
+
+
+def test_a_reset_of_the_target_is_passed_on(site):
+    """What has come before it is not taken for everything."""
+    with socket_of(site.webs[1]) as listener, socket_of(site.client) as s:
+        listener.bind(("0.0.0.0", 7600))
+        listener.listen()
+        s.connect((site.nodes[0].address_of("two.default.svc.cluster.local", f"@{site.nodes[0].gateway}"), 7002))
+        s.sendall(b"hello")
+        target = listener.accept()[0]
+        assert target.recv(100) == b"hello"
+        target.sendall(b"a part")
+        assert s.recv(100) == b"a part"
+        target.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        target.close()
+        with pytest.raises(ConnectionError):
+            s.recv(100)
+    assert site.hub.process.logged(':7600 via edge-2" status=200 sent=5 received=6')
 
 
 def test_the_local_one_first_and_the_far_one_when_it_is_dead(site):
