@@ -407,6 +407,18 @@ sock_short_of(int rc)
 		rc == -EADDRNOTAVAIL || rc == -EAGAIN;
 }
 
+void
+sock_close(int *fd, bool reset)
+{
+	static const struct linger now = {.l_onoff = 1};
+
+	if (*fd < 0)
+		return;
+	if (reset)
+		(void)setsockopt(*fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(take_fd(fd));
+}
+
 int
 sock_error(int fd)
 {

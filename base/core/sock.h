@@ -61,6 +61,8 @@ int sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd
 /* Two connected TCP sockets on this machine, non-blocking: unlike Unix sockets, they pass on a
  * reset as a reset. Their buffers are bounded to some hundred kB each. 0 or -errno. */
 int sock_pair(int fds[2]);
+/* Sets *fd to -1; reset: the peer sees a reset. -1: nothing happens. */
+void sock_close(int *fd, bool reset);
 /* Pending error of a socket, 0 or positive errno. */
 int sock_error(int fd);
 /* Does written data of this TCP connection still wait for the peer's acknowledgement, while the

@@ -339,15 +339,6 @@ tcp_adopt(struct tcp *t, int fd, in_addr_t client)
 }
 
 static void
-tcp_reset(int fd)
-{
-	const struct linger now = {.l_onoff = 1};
-
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-	close(fd);
-}
-
-static void
 on_accept(void *arg, int fd, unsigned events)
 {
 	struct tcp *t = arg;
@@ -366,7 +357,7 @@ on_accept(void *arg, int fd, unsigned events)
 		if (t->handler.admit == NULL || t->handler.admit(t->handler.arg, peer))
 			tcp_adopt(t, peer, client.sin_addr.s_addr);
 		else
-			tcp_reset(peer);
+			sock_close(&peer, true);
 	}
 }
 

@@ -43,20 +43,6 @@ client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint
 			v, &(struct client_conn_end){status, to_edge, from_edge, end});
 }
 
-static void
-close_fd(struct client_conn *v, bool reset)
-{
-	struct linger now = {.l_onoff = 1};
-
-	if (v->watch != NULL)
-		watch_stop(&v->watch);
-	if (v->fd < 0)
-		return;
-	if (reset)
-		(void)setsockopt(v->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-	close(take_fd(&v->fd));
-}
-
 /* A TLS bridge still sends its remaining bytes and then ends by itself, unless the connection is
  * reset. */
 static void
@@ -85,7 +71,8 @@ client_conn_end(struct client_conn *v, bool reset)
 	if (v->stream != NULL)
 		stream_close(&v->stream, STREAM_CANCELLED);
 	relay_free(&v->relay);
-	close_fd(v, reset);
+	watch_stop(&v->watch);
+	sock_close(&v->fd, reset);
 	timer_free(&v->timer);
 	buf_fini(&v->in);
 	buf_fini(&v->out);

@@ -28,15 +28,10 @@ struct tls_bridge {
 static void
 tls_bridge_dispose(struct tls_bridge *b, bool reset)
 {
-	struct linger now = {.l_onoff = 1};
-
-	if (b->watch != NULL)
-		watch_stop(&b->watch);
-	if (reset) {
-		(void)setsockopt(b->plain, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	watch_stop(&b->watch);
+	if (reset)
 		tls_stream_reset(&b->tls);
-	}
-	close(b->plain);
+	sock_close(&b->plain, reset);
 	tls_stream_free(&b->tls);
 	buf_fini(&b->in);
 	buf_fini(&b->out);

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/core/sock.h"
+
 enum { TOGETHER_BYTES = 4096 };
 
 static void
@@ -205,14 +207,9 @@ peer_unacked_bytes(const struct peer *p)
 void
 peer_close(struct peer *p, bool reset)
 {
-	static const struct linger now = {.l_onoff = 1};
-
 	if (p->fd < 0)
 		return;
 	watch_stop(&p->watch);
-	if (reset)
-		setsockopt(p->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-	close(p->fd);
-	p->fd = -1;
+	sock_close(&p->fd, reset);
 	buf_fini(&p->out);
 }

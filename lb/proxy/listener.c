@@ -33,10 +33,7 @@ listener_connections(void)
 static void
 listener_refuse(int fd, _Atomic uint64_t *counter)
 {
-	static const struct linger now = {.l_onoff = 1};
-
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-	close(fd);
+	sock_close(&fd, true);
 	count(counter, 1);
 }
 

@@ -225,10 +225,5 @@ attempt_run(struct attempt *a, const struct attempt_ask *ask)
 void
 attempt_close(struct attempt *a)
 {
-	const struct linger at_once = {.l_onoff = 1};
-
-	if (a->fd < 0)
-		return;
-	(void)setsockopt(a->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-	cleanup_fd(&a->fd);
+	sock_close(&a->fd, true);
 }

@@ -36,33 +36,24 @@ set_interest(struct relay *r, unsigned interest)
 	r->interest = interest;
 }
 
-/* Closes with a reset, unless both halves ended cleanly. */
+/* Ends both ends, without an event. */
 static void
-close_socket(struct relay *r, bool reset)
+relay_close(struct relay *r, unsigned code)
 {
-	struct linger now = {.l_onoff = 1};
-
-	if (r->watch != NULL)
-		watch_stop(&r->watch);
-	if (r->fd < 0)
-		return;
-	if (reset)
-		(void)setsockopt(r->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-	close(take_fd(&r->fd));
+	watch_stop(&r->watch);
+	sock_close(&r->fd, code != STREAM_DONE);
+	stream_close(&r->stream, code);
+	stream_close(&r->other, code);
 }
 
-static void on_timer(void *arg);
-
-/* Releases both sides; the owner is told at the next turn. */
+/* The owner is told at the next turn. */
 static void
 relay_finish(struct relay *r, unsigned code, const char *why)
 {
 	r->over = true;
 	r->report.why = why;
 	r->report.whole = code == STREAM_DONE;
-	close_socket(r, code != STREAM_DONE);
-	stream_close(&r->stream, code);
-	stream_close(&r->other, code);
+	relay_close(r, code);
 	timer_start(r->timer, 0, 0);
 }
 
@@ -413,11 +404,7 @@ relay_free(struct relay **relay)
 
 	if (r == NULL)
 		return;
-	if (!r->over) {
-		close_socket(r, true);
-		stream_close(&r->stream, STREAM_CANCELLED);
-		stream_close(&r->other, STREAM_CANCELLED);
-	}
+	relay_close(r, STREAM_CANCELLED);
 	timer_free(&r->timer);
 	free(r);
 }

@@ -67,8 +67,7 @@ trip_free(struct egress_client_trip *t)
 	struct egress_client *o = t->of;
 
 	LIST_REMOVE(t, link);
-	if (t->watch != NULL)
-		watch_stop(&t->watch);
+	watch_stop(&t->watch);
 	if (t->fd >= 0)
 		close(t->fd);
 	timer_free(&t->deadline);

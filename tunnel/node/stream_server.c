@@ -186,8 +186,7 @@ stream_server_tell(struct served_stream *v, const struct relay_report *report)
 static void
 close_dial(struct served_stream *v)
 {
-	if (v->watch != NULL)
-		watch_stop(&v->watch);
+	watch_stop(&v->watch);
 	if (v->fd >= 0)
 		close(take_fd(&v->fd));
 }

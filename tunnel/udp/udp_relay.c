@@ -40,8 +40,7 @@ udp_relay_settle(struct udp_relay *r)
 static void
 close_socket(struct udp_relay *r)
 {
-	if (r->watch != NULL)
-		watch_stop(&r->watch);
+	watch_stop(&r->watch);
 	if (r->fd < 0)
 		return;
 	r->tally.dropped[DROP_SOCKET] += dgram_lost(r->fd);
