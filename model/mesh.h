@@ -18,8 +18,8 @@
 #define MESH_BRIDGE "docker0"
 #define MESH_HEX_DIGITS_3 "[0-9a-f][0-9a-f][0-9a-f]"
 #define MESH_POD_INTERFACES                                                                        \
-	MESH_BRIDGE, "edgeway0", "cni0", "cbr0", "podman*", "nerdctl*", "kube-bridge", "cali*",    \
-		"veth*",                                                                           \
+	MESH_BRIDGE, "edgeway0", "cni0", "cbr0", "podman*", "cni-podman*", "nerdctl*",             \
+		"kube-bridge", "cali*", "veth*",                                                   \
 		"br-" MESH_HEX_DIGITS_3 MESH_HEX_DIGITS_3 MESH_HEX_DIGITS_3 MESH_HEX_DIGITS_3
 #define MESH_OWN_ADDRESS "169.254.96.16" /* of edgeway0, unless mesh.address says otherwise */
 
