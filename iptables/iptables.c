@@ -504,6 +504,7 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	buf_init(&ipt->matched, BUF_UNLIMITED);
 	ipt->own = config->own;
 	ipt->own_address = config->own_address;
+	ipt->own_used = config->own_used;
 	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;
 	ipt->arg = arg;

@@ -42,7 +42,7 @@ tests_unit_iptables_maps_rules_test_SOURCES = tests/unit/iptables/maps/rules_tes
 tests_unit_iptables_maps_rules_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_iptables_host_reserve_test_SOURCES = tests/unit/iptables/host/reserve_test.c
 tests_unit_iptables_host_reserve_test_LDADD = $(IPTABLES_TEST_LDADD)
-tests_unit_iptables_iptables_test_SOURCES = tests/unit/iptables/iptables_test.c $(PATIENCE)
+tests_unit_iptables_iptables_test_SOURCES = tests/unit/iptables/iptables_test.c $(CLOCK)
 tests_unit_iptables_iptables_test_LDADD = $(IPTABLES_TEST_LDADD)
 
 FUZZERS += tests/fuzz/reserve_fuzz

@@ -56,16 +56,24 @@ captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
 	return kept;
 }
 
+uint32_t
+agent_mesh_recall(struct agent *a)
+{
+	auto_free char *kept = NULL;
+	size_t len = 0;
+
+	if (meta_keep_get(a->meta, ADDRESSES_KEY, &kept, &len) == 0)
+		memcpy(a->addresses_had, kept, MIN(len, sizeof a->addresses_had));
+	return a->addresses_had[0];
+}
+
 /* Puts the address in front of those of earlier times and runs. */
 static void
 agent_mesh_remember(struct agent *a, uint32_t address)
 {
 	uint32_t had[AGENT_ADDRESSES_HAD] = {address};
-	auto_free char *kept = NULL;
-	size_t len = 0, n = 1;
+	size_t n = 1;
 
-	if (a->addresses_had[0] == 0 && meta_keep_get(a->meta, ADDRESSES_KEY, &kept, &len) == 0)
-		memcpy(a->addresses_had, kept, MIN(len, sizeof a->addresses_had));
 	for (size_t i = 0; i < AGENT_ADDRESSES_HAD && n < AGENT_ADDRESSES_HAD; i++)
 		if (a->addresses_had[i] != address && a->addresses_had[i] != 0)
 			had[n++] = a->addresses_had[i];

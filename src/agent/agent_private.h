@@ -124,6 +124,8 @@ void agent_use_access_log(struct agent *a); /* applies the current lb.accessLog 
 
 /* agent_mesh.c */
 void agent_address(void *agent, uint32_t address);
+/* Reads the earlier addresses from the database. The last one; 0: none. */
+uint32_t agent_mesh_recall(struct agent *a);
 void agent_mesh_retry(void *agent);
 /* Our DNS has answered: for a while pods' queries to the upstreams are redirected to us. */
 void agent_capture(void *agent);

@@ -34,6 +34,7 @@
 #include "tests/unit/patience.h"
 
 #define BRIDGE_ADDRESS 0xac110001u /* 172.17.0.1 */
+#define OWN_ADDRESS 0xa9fe6010u /* 169.254.96.16 */
 #define SUBNET 0x09fb0000u
 #define MASK 0xffff0000u
 enum { PORT = 40001, DNS_PORT = 53, MARK = 0x6564 };
@@ -240,6 +241,24 @@ make_bridge(struct lab *lab)
 	wait_until(lab, address_is, BRIDGE_ADDRESS);
 }
 
+/* With an interface of its own in docker0's place. */
+static void
+open_own(struct lab *lab, bool used)
+{
+	const struct iptables_config config = {.loop = lab->loop,
+		.interface = "docker0",
+		.own = IPTABLES_OWN_INSTEAD,
+		.own_address = OWN_ADDRESS,
+		.own_used = used,
+		.subnet = SUBNET,
+		.mask = MASK,
+		.port = PORT,
+		.dns_port = DNS_PORT};
+
+	iptables_close(&lab->ipt);
+	assert_int_equal(iptables_open(&lab->ipt, &config, on_address, lab, NULL), 0);
+}
+
 /* --- tests ---------------------------------------------------------------------------------- */
 
 static void
@@ -258,6 +277,30 @@ follows_the_interface(void **state)
 	wait_until(lab, address_is, 0xac120001);
 	sh("ip link del docker0");
 	wait_until(lab, address_is, 0);
+}
+
+static void
+own_interface_waits_for_docker0(void **state)
+{
+	struct lab *lab = *state;
+	uint64_t begin = mono_ms();
+
+	open_own(lab, false);
+	wait_until(lab, address_is, OWN_ADDRESS);
+	assert_true(mono_ms() - begin >= OWN_INTERFACE_MS);
+}
+
+static void
+own_interface_that_was_used_is_made_at_once(void **state)
+{
+	struct lab *lab = *state;
+	uint64_t begin = mono_ms(); /* the test's own clock */
+
+	open_own(lab, true);
+	wait_until(lab, address_is, OWN_ADDRESS);
+	assert_true(mono_ms() - begin < OWN_INTERFACE_MS);
+	make_bridge(lab);
+	assert_int_equal(iptables_remove(lab->ipt, NULL), 0);
 }
 
 static void
@@ -594,6 +637,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LAB_TEST(follows_the_interface),
+		LAB_TEST(own_interface_waits_for_docker0),
+		LAB_TEST(own_interface_that_was_used_is_made_at_once),
 		LAB_TEST(installs_and_removes),
 		LAB_TEST(replaces_what_an_earlier_run_left),
 		LAB_TEST(host_processes_reach_the_range),
