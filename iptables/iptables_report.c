@@ -66,6 +66,10 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 		"s,",
 		RULES_TABLE, ipt->guard.armed ? "true" : "false", addr_text(&address, text),
 		ipt->interface, ipt->state.index, ipt->state.up ? "true" : "false");
+	buf_adds(out, "\"interfaces\":[");
+	for (size_t i = 0; ipt->interfaces[i] != NULL; i++)
+		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", ipt->interfaces[i]);
+	buf_adds(out, "],");
 	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s,\"obstacles\":",
 		(unsigned long long)ipt->guard.repairs, (unsigned long long)ipt->guard.failures,
 		ipt->port_ours ? "true" : "false");

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/os/port_holder.h"
 #include "src/ctl/ctl_legacy.h"
 #include "src/ctl/ctl_machine.h"
 #include "src/ctl/ctl_pods.h"
@@ -24,6 +25,7 @@ struct trial {
 	const char *dns; /* as text */
 	const char *socket, *bridge;
 	const struct tree_node *captured; /* name servers for which the agent answers */
+	const struct tree_node *interfaces; /* of the pods, globs */
 };
 
 static void
@@ -71,6 +73,19 @@ has_arrived(const struct trial *t, double before)
 	return false;
 }
 
+/* The engine's own name server, in the container (Docker) or on the bridge (podman's aardvark),
+ * asks what the node asks. */
+static bool
+asks_for_it(struct in_addr server)
+{
+	char who[PORT_HOLDER_TEXT_MAX];
+	uint32_t address = ntohl(server.s_addr);
+
+	return address >> 24 == IN_LOOPBACKNET ||
+		(port_holder("udp", address, DNS_PORT, who) &&
+			strncmp(who, "aardvark-dns", strlen("aardvark-dns")) == 0);
+}
+
 /* The pod's name servers, as docker copied them when it was started. */
 static void
 check_servers(struct findings *f, const struct trial *t, const struct pod *p)
@@ -80,7 +95,8 @@ check_servers(struct findings *f, const struct trial *t, const struct pod *p)
 		bool ours;
 
 		inet_ntop(AF_INET, &p->servers[i], text, sizeof text);
-		ours = p->servers[i].s_addr == t->question.dns.in.sin_addr.s_addr;
+		ours = p->servers[i].s_addr == t->question.dns.in.sin_addr.s_addr ||
+			asks_for_it(p->servers[i]);
 		tree_each(t->captured, c)
 			ours |= strcmp(tree_text(c, ""), text) == 0;
 		if (!ours)
@@ -100,7 +116,7 @@ doctor_view_is_stale(const struct trial *t, const struct pod *p, const struct po
 	if (p->pid == POD_HERE || view->address.s_addr == 0)
 		return false;
 	machine_uplink(inet_ntop(AF_INET, &view->address, address, sizeof address), interface);
-	return strcmp(interface, t->bridge) != 0;
+	return !pods_interface(t->interfaces, interface);
 }
 
 enum view { WELL, ILL, NOT_SEEN };
@@ -150,7 +166,8 @@ static bool
 try_pods(struct findings *f, const struct trial *t, const char *bridge)
 {
 	struct pod pods[PODS_TRIED];
-	size_t networks, n = pods_find(bridge, pods, ARRAY_LEN(pods), &networks), well = 0, ill = 0;
+	size_t networks, n = pods_find(t->interfaces, pods, ARRAY_LEN(pods), &networks), well = 0,
+			 ill = 0;
 
 	if (n == 0 && networks > 0)
 		findings_add(f, "pods", VERDICT_NOTE,
@@ -211,7 +228,8 @@ doctor_view(
 	struct trial t = {.dns = ctl_text(state, "dns.address"),
 		.socket = socket,
 		.bridge = bridge,
-		.captured = tree_path(state, "iptables.captured.upstreams")};
+		.captured = tree_path(state, "iptables.captured.upstreams"),
+		.interfaces = tree_path(state, "iptables.interfaces")};
 	struct pod host = {.pid = POD_HERE, .who = "from this host"};
 	struct tree *services auto_tree = NULL;
 	struct err err;

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <linux/net_namespace.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -22,12 +23,35 @@
 
 enum { MESSAGE_BYTES = 32768, NETWORKS_MAX = 1024, SEEN_MAX = 4096 };
 
-/* --- which networks are attached to the bridge (rtnetlink(7)) ------------------------------- */
+/* --- which networks are attached to the pods' interfaces (rtnetlink(7)) ---------------------- */
 
 struct networks {
+	const struct tree_node *interfaces;
+	int32_t routed[NETWORKS_MAX]; /* the interfaces to which IPv4 routes lead */
+	size_t n_routed;
 	int32_t ids[NETWORKS_MAX]; /* as numbered in this network namespace */
 	size_t n;
 };
+
+bool
+pods_interface(const struct tree_node *interfaces, const char *name)
+{
+	tree_each(interfaces, glob) {
+		if (fnmatch(tree_text(glob, ""), name, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_listed(const int32_t *list, size_t n, int32_t wanted)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (list[i] == wanted)
+			return true;
+	}
+	return false;
+}
 
 static int
 ctl_pods_ask(int fd, struct nlmsghdr *request)
@@ -57,29 +81,50 @@ ctl_pods_attribute(struct nlmsghdr *m, size_t header, unsigned short type, int32
 }
 
 static void
-note_port(struct networks *to, struct nlmsghdr *m, int32_t bridge)
+note_route(struct networks *to, struct nlmsghdr *m)
 {
-	int32_t master, id;
+	int32_t index;
 
-	if (ctl_pods_attribute(m, sizeof(struct ifinfomsg), IFLA_MASTER, &master) &&
-		master == bridge &&
+	if (ctl_pods_attribute(m, sizeof(struct rtmsg), RTA_OIF, &index) &&
+		!is_listed(to->routed, to->n_routed, index) && to->n_routed < NETWORKS_MAX)
+		to->routed[to->n_routed++] = index;
+}
+
+/* Of a pair without a bridge the route tells that it is in use: a port that was taken out of its
+ * bridge has none. */
+static void
+note_link(struct networks *to, struct nlmsghdr *m)
+{
+	int32_t id, index = ((const struct ifinfomsg *)NLMSG_DATA(m))->ifi_index;
+	char name[IF_NAMESIZE];
+
+	if (to->n < NETWORKS_MAX &&
 		ctl_pods_attribute(m, sizeof(struct ifinfomsg), IFLA_LINK_NETNSID, &id) &&
-		to->n < NETWORKS_MAX)
+		(ctl_pods_attribute(m, sizeof(struct ifinfomsg), IFLA_MASTER, &index) ||
+			is_listed(to->routed, to->n_routed, index)) &&
+		if_indextoname((unsigned)index, name) != NULL &&
+		pods_interface(to->interfaces, name))
 		to->ids[to->n++] = id;
 }
 
 static void
-list_ports(int fd, int32_t bridge, struct networks *to)
+list_all(int fd, unsigned short type, struct networks *to)
 {
 	struct {
 		struct nlmsghdr head;
-		struct ifinfomsg link;
+		union {
+			struct ifinfomsg link;
+			struct rtmsg route;
+		};
 	} request = {.head = {.nlmsg_len = sizeof request,
-			     .nlmsg_type = RTM_GETLINK,
+			     .nlmsg_type = type,
 			     .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
 	auto_free char *bytes = xmalloc(MESSAGE_BYTES);
-	bool more = ctl_pods_ask(fd, &request.head) == 0;
+	bool more;
 
+	if (type == RTM_GETROUTE)
+		request.route.rtm_family = AF_INET;
+	more = ctl_pods_ask(fd, &request.head) == 0;
 	while (more) {
 		ssize_t n = recv(fd, bytes, MESSAGE_BYTES, 0);
 		struct nlmsghdr *m = (struct nlmsghdr *)(void *)bytes;
@@ -88,14 +133,16 @@ list_ports(int fd, int32_t bridge, struct networks *to)
 		more = n > 0;
 		for (; NLMSG_OK(m, len); m = NLMSG_NEXT(m, len)) {
 			if (m->nlmsg_type == RTM_NEWLINK)
-				note_port(to, m, bridge);
+				note_link(to, m);
+			else if (m->nlmsg_type == RTM_NEWROUTE)
+				note_route(to, m);
 			else
 				more = false; /* NLMSG_DONE, or an error */
 		}
 	}
 }
 
-/* Returns whether the network namespace of this file is attached to the bridge. */
+/* Returns whether the network namespace of this file is among them. */
 static bool
 hangs_there(int fd, int network, const struct networks *there)
 {
@@ -119,11 +166,7 @@ hangs_there(int fd, int network, const struct networks *there)
 		!NLMSG_OK(m, (unsigned)n) || m->nlmsg_type != RTM_NEWNSID ||
 		!ctl_pods_attribute(m, sizeof(struct rtgenmsg), NETNSA_NSID, &id))
 		return false;
-	for (size_t i = 0; i < there->n; i++) {
-		if (there->ids[i] == id)
-			return true;
-	}
-	return false;
+	return is_listed(there->ids, there->n, id);
 }
 
 /* --- the processes of pods ------------------------------------------------------------------ */
@@ -203,16 +246,17 @@ ctl_pods_search(int fd, const struct networks *there, struct pod *pods, size_t m
 }
 
 size_t
-pods_find(const char *bridge, struct pod *pods, size_t most, size_t *networks)
+pods_find(const struct tree_node *interfaces, struct pod *pods, size_t most, size_t *networks)
 {
 	auto_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	auto_free struct networks *there = xcalloc(1, sizeof *there);
-	unsigned index = if_nametoindex(bridge);
 
 	*networks = 0;
-	if (fd < 0 || index == 0)
+	if (fd < 0)
 		return 0;
-	list_ports(fd, (int32_t)index, there);
+	there->interfaces = interfaces;
+	list_all(fd, RTM_GETROUTE, there);
+	list_all(fd, RTM_GETLINK, there);
 	*networks = there->n;
 	return there->n > 0 ? ctl_pods_search(fd, there, pods, most) : 0;
 }

@@ -4,6 +4,7 @@ Each node has another engine: Docker; containerd with CNI's bridge and with its 
 netavark and with CNI. In podman's default network, containers have the node's name servers; in a network of the user's they have aardvark, which
 asks the node's.
 """
+import json
 import shutil
 
 import pytest
@@ -87,14 +88,28 @@ def test_served(town, name):
     is_served(town, name)
 
 
+def told_of_pods(town, name):
+    """Its verdicts, and from how many pods it reached a service."""
+    agent = town.agents[name]
+    said = agent.node.run(town.hub.lab.program("edgewayctl"), "--socket", agent.socket, "-o", "json", "doctor", check=False).stdout
+    found = [(f["verdict"], f["found"]) for f in json.loads(said) if f["check"] == "pods"]
+    return {v for v, _ in found}, sum(f.endswith(" is reached") for _, f in found)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_doctor_looks_from_within(town, name):
+    assert told_of_pods(town, name) == ({"ok"}, 2)
+
+
 def test_network_of_the_user(town):
     """Podman's, with aardvark as name server."""
     node = town.nodes["podman"]
     node.docker("network", "create", "own")
     guest = node.container("guest", "sleep", "1000000", options=("--network", "own"))
     assert "nameserver 10.89." in guest.run("cat", "/etc/resolv.conf").stdout
-    for to in ("podman", "docker"):
-        assert guest.get(f"http://of-{to}.default.svc.cluster.local/") == f"web-{to}\n"
+    for to in ("of-podman", "raw-podman", "of-docker"):
+        assert guest.get(f"http://{to}.default.svc.cluster.local/") == f"web-{to.partition('-')[2]}\n"
+    assert told_of_pods(town, "podman") == ({"ok"}, 3)
     node.docker("rm", "-f", "-t", "0", "guest")
 
 
