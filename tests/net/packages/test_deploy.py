@@ -259,8 +259,7 @@ def ready(pod):
     return lambda: pod.alive() and pod.probe("readinessProbe")
 
 
-def agent_pod(lab, api, objects, name, number):
-    node = Node(lab, name, f"192.0.2.{number}")
+def agent_pod(api, objects, node):
     with open(os.path.join(node.dir, "etc", "hosts"), "a") as f:
         f.write(f"{HUB_ADDRESS} hub.example.org\n")
     return Container(node, find(objects, "DaemonSet", "edgeway-agent"), objects, api, host=os.path.join(node.dir, "host"))
@@ -271,6 +270,21 @@ def ca_hash(api):
     pem = api.kubectl("get", "secret", "-n", "edgeway", "edgeway-hub-ca", "-o", "go-template={{index .data \"ca.pem\" | base64decode}}")
     der = subprocess.run(["openssl", "x509", "-outform", "DER"], input=pem.encode(), stdout=subprocess.PIPE, check=True).stdout
     return subprocess.run(["sha256sum"], input=der, stdout=subprocess.PIPE, check=True).stdout.decode().split()[0]
+
+
+def grant(api, rights):
+    api.ctl("grant", user=USER, rights=[[verb, resource, name, ns] if ns else [verb, resource, name] if name else [verb, resource]
+                                        for verb, _, resource, name, ns in rights])
+
+
+def join(api, agent):
+    """By the operator's approval, as the comment in deploy/kubernetes/agent.yaml has it."""
+    api.apply(json.loads(kubectl("create", "secret", "generic", "-n", "edgeway", "edgeway-join", "--dry-run=client", "-o", "json",
+                                 f"--from-literal=token={ca_hash(api)}.approval")))
+    agent.start()
+    wait_for("asks", lambda: agent.alive() and f"edgeway-{agent.machine.name}-" in api.kubectl("get", "csr", "-o", "name"))
+    api.kubectl("certificate", "approve", api.kubectl("get", "csr", "-o", "name").strip().split("/")[1])
+    wait_for("the agent is ready", ready(agent), 120)
 
 
 def covers(right, asked):
@@ -287,8 +301,7 @@ def asked(api):
 def test_pods_with_these_rights_and_no_others(lab, api, objects):
     """Both replicas and an agent as the manifests have them: every right is used, none is missing, the node's whole job is done."""
     rights = rules(objects)
-    api.ctl("grant", user=USER, rights=[[verb, resource, name, ns] if ns else [verb, resource, name] if name else [verb, resource]
-                                        for verb, _, resource, name, ns in rights])
+    grant(api, rights)
     api.kubectl("apply", "-k", cluster.FOLDER)
     api.ctl("absent", resources=[["discovery.k8s.io", "endpointslices"]])
     hubs = [hub_pod(lab, api, objects, i) for i in (0, 1)]
@@ -298,13 +311,8 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
         wait_for("ready", ready(h))
         assert h.probe("livenessProbe") and h.probe("startupProbe")
     api.ctl("absent", resources=[])
-    api.apply(json.loads(kubectl("create", "secret", "generic", "-n", "edgeway", "edgeway-join", "--dry-run=client", "-o", "json",
-                                 f"--from-literal=token={ca_hash(api)}.approval")))
-    agent = agent_pod(lab, api, objects, "edge-1", 11)
-    agent.start()
-    wait_for("asks", lambda: agent.alive() and "edgeway-edge-1-" in api.kubectl("get", "csr", "-o", "name"))
-    api.kubectl("certificate", "approve", api.kubectl("get", "csr", "-o", "name").strip().split("/")[1])
-    wait_for("the agent is ready", ready(agent), 120)
+    agent = agent_pod(api, objects, Node(lab, "edge-1", "192.0.2.11"))
+    join(api, agent)
     wait_for("joined", lambda: agent.state()["meta"]["synced"])
     assert agent.probe("livenessProbe") and agent.probe("startupProbe")
     by_token = Agent(Node(lab, "edge-2", "192.0.2.12"), None, token=hubs[0].token("--node", "edge-2"), start=False)
