@@ -36,12 +36,21 @@ kubernetesmonitoringdir = $(docdir)/kubernetes/monitoring
 dist_kubernetesmonitoring_DATA = deploy/kubernetes/monitoring/kustomization.yaml deploy/kubernetes/monitoring/alerts.yaml deploy/kubernetes/monitoring/rules.yaml \
 	deploy/kubernetes/monitoring/servicemonitor.yaml deploy/kubernetes/monitoring/dashboard.json
 EXTRA_DIST += deploy/kubernetes/monitoring/rules_test.yaml
+kubernetesk3sdir = $(docdir)/kubernetes/distributions/k3s
+dist_kubernetesk3s_DATA = deploy/kubernetes/distributions/k3s/kustomization.yaml
+kuberneteskubeadmdir = $(docdir)/kubernetes/distributions/kubeadm
+dist_kuberneteskubeadm_DATA = deploy/kubernetes/distributions/kubeadm/kustomization.yaml
+kuberneteskubeedgedir = $(docdir)/kubernetes/distributions/kubeedge
+dist_kuberneteskubeedge_DATA = deploy/kubernetes/distributions/kubeedge/kustomization.yaml
+kubernetesopenyurtdir = $(docdir)/kubernetes/distributions/openyurt
+dist_kubernetesopenyurt_DATA = deploy/kubernetes/distributions/openyurt/kustomization.yaml
 dist_kubernetesconfig_DATA = deploy/kubernetes/config/hub.yaml deploy/kubernetes/config/agent.yaml
 
 # The chart has the manifests by a link that leads there from the sources and from $(docdir) alike.
 helmdir = $(docdir)/helm/edgeway
 helmtemplatesdir = $(helmdir)/templates
 dist_helm_DATA = deploy/helm/edgeway/Chart.yaml deploy/helm/edgeway/README.md deploy/helm/edgeway/values.yaml \
+	deploy/helm/edgeway/values-k3s.yaml deploy/helm/edgeway/values-kubeadm.yaml deploy/helm/edgeway/values-kubeedge.yaml deploy/helm/edgeway/values-openyurt.yaml \
 	deploy/helm/edgeway/values.schema.json deploy/helm/edgeway/.helmignore
 dist_helmtemplates_DATA = deploy/helm/edgeway/templates/_helpers.tpl deploy/helm/edgeway/templates/_secrets.tpl \
 	deploy/helm/edgeway/templates/agent.yaml deploy/helm/edgeway/templates/secrets.yaml \

@@ -159,8 +159,8 @@ class Container(AdminSocket):
         assert self.pod["enableServiceLinks"] is False
         made = dict(self.env)
         for e in self.spec.get("env", []):
-            assert e["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
-            made[e["name"]] = self.machine.name
+            assert "value" in e or e["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+            made[e["name"]] = e.get("value", self.machine.name)
         return made
 
     def write_secret(self, folder, volume):
