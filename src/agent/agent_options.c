@@ -251,9 +251,6 @@ check_hub(struct agent_options *o, struct err *err)
 	struct option_check c = {.values = o, .err = err};
 	int rc;
 
-	if (o->hub_url[0] == NULL)
-		return complain(o, "hub.url", err,
-			"say where the hub is, such as wss://hub.example.com:10000");
 	for (char **at = o->hub_url; *at != NULL; at++) {
 		if ((rc = settle_url(o, at, err)) < 0)
 			return rc;
@@ -385,6 +382,11 @@ agent_options_check(struct agent_options *o, struct err *err)
 		rc = check_tunnel(o, err);
 	if (rc == 0)
 		rc = check_tracing(o, err);
+	/* What an agent left is undone without a hub. Last, so that a wrong value is told first. */
+	if (rc == 0 && o->hub_url[0] == NULL && !opt_action(o))
+		rc = complain(o, "hub.url", err,
+			"is not set: say where the hub is, such as wss://HOST:10000, in the file "
+			"of --config, as --hub.url or as EDGEWAY_HUB_URL");
 	return rc;
 }
 

@@ -8,7 +8,7 @@
  *	agent_options_free(&o);
  *
  * After agent_options_load everything is checked, `node` is filled in, and every hub_url is
- * wss://host:port.
+ * wss://host:port; there is none only with --restore.
  */
 #ifndef EDGEWAY_SRC_AGENT_AGENT_OPTIONS_H
 #define EDGEWAY_SRC_AGENT_AGENT_OPTIONS_H
@@ -65,7 +65,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		"addresses and networks that endpoints may have although they are refused otherwise: loopback, link-local, metadata, this node's own") \
 	X(UINT, lb_memory, "lb.memory", "0", "MiB that may be held for clients of the proxy; 0: by the memory that the agent may use, at most 48", \
 		.max = 65536) \
-	X(LIST, hub_url, "hub.url", "wss://hub:10000", "the hub, one or several") \
+	X(LIST, hub_url, "hub.url", "", "the hub, one or several: wss://HOST:PORT; must be set") \
 	X(STRING, hub_ca, "hub.ca", "", "CA certificate of the hub (PEM); default the one got by joining") \
 	X(STRING, hub_cert, "hub.cert", "", "certificate of this node (PEM); default the one got by joining") \
 	X(STRING, hub_key, "hub.key", "", "its key (PEM)") \

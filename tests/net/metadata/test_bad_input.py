@@ -53,7 +53,7 @@ def test_wrong_variable(mesh, spare):
     p = spare.run(mesh.lab.program("edgeway-agent"), "--check", check=False, env=env)
     assert p.returncode == 2 and "EDGEWAY_DNS_TTL" in p.stderr
     env["EDGEWAY_DNS_TTL"] = "60"
-    assert spare.run(mesh.lab.program("edgeway-agent"), "--check", "--hub.token", "0" * 64 + ".b", check=False, env=env).returncode == 0
+    assert spare.run(mesh.lab.program("edgeway-agent"), "--check", "--hub.url", "wss://hub", "--hub.token", "0" * 64 + ".b", check=False, env=env).returncode == 0
 
 
 def test_a_first_start_that_cannot_write(mesh, spare):

@@ -11,6 +11,8 @@
 #include "src/hub/hub_options.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.secret"
+/* Set for all tests but those of hub.url, which must be set. */
+#define HUB "wss://hub:10000"
 
 /* Writes the file and gives argv with it and one flag (NULL: none); the caller unlinks argv[2]. */
 static int
@@ -96,6 +98,10 @@ only_the_agent_restores(void **state)
 	assert_true(opt_action(&a));
 	assert_false(check);
 	agent_options_free(&a);
+	unsetenv("EDGEWAY_HUB_URL"); /* needs no hub */
+	assert_int_equal(agent_options_load(&a, 2, argv, &check, &err), OPT_RUN);
+	agent_options_free(&a);
+	setenv("EDGEWAY_HUB_URL", HUB, 1);
 	assert_int_equal(agent_options_load(&plain, 1, argv, &check, &err), OPT_RUN);
 	assert_false(opt_action(&plain));
 	agent_options_free(&plain);
@@ -132,7 +138,6 @@ agent_has_the_contract_s_defaults(void **state)
 	assert_true(o.dns_manage_resolv_conf);
 	assert_int_equal(o.dns_capture, CAPTURE_UPSTREAMS);
 	assert_int_equal(agent_options_policy(&o), LB_LEAST_REQUEST);
-	assert_string_equal(o.hub_url[0], "wss://hub:10000");
 	assert_int_equal(o.hub_heartbeat, 4000);
 	assert_int_equal(o.hub_protocol, PROTOCOL_EDGEWAY);
 	assert_true(o.tunnel_enabled);
@@ -236,6 +241,7 @@ agent_checks_the_hub_s_url(void **state)
 		"wss://:1", "wss://[1.2.3.4]:5"};
 
 	(void)state;
+	unsetenv("EDGEWAY_HUB_URL");
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		auto_free char *file = xasprintf("hub: {url: [\"wss://ok\", \"%s\"]}", bad[i]);
 		auto_free char *want =
@@ -243,11 +249,15 @@ agent_checks_the_hub_s_url(void **state)
 
 		agent(file, want);
 	}
-	agent("hub: {url: []}", ":1: hub.url: say where the hub is");
+	agent("hub: {url: []}",
+		":1: hub.url: is not set: say where the hub is, such as wss://HOST:10000");
+	agent("node: n\nhub:\n  url: \"\"\n", ":3: hub.url: is not set: ");
+	agent("node: n\n", "hub.url: is not set: ");
 	agent("hub: {url: 'wss://hub.default.svc.cluster.local'}",
 		":1: hub.url: \"wss://hub.default.svc.cluster.local\" lies in the cluster domain");
 	agent("hub: {url: 'wss://hub.CLUSTER.local.:10000'}", ":1: hub.url: ");
 	takes(false, "hub: {url: 'wss://hub.notcluster.local'}");
+	setenv("EDGEWAY_HUB_URL", HUB, 1);
 }
 
 static void
@@ -261,7 +271,9 @@ agent_completes_the_hub_s_url(void **state)
 		argv, path, "hub: {url: 'wss://a,wss://b:1/,wss://[::1],wss://[::1]:2'}", NULL);
 
 	(void)state;
+	unsetenv("EDGEWAY_HUB_URL");
 	assert_int_equal(agent_options_load(&o, argc, argv, &check, &err), OPT_RUN);
+	setenv("EDGEWAY_HUB_URL", HUB, 1);
 	unlink(path);
 	assert_string_equal(o.hub_url[0], "wss://a:10000");
 	assert_string_equal(o.hub_url[1], "wss://b:1");
@@ -565,5 +577,6 @@ main(void)
 		cmocka_unit_test(hub_shows_its_page_to_nobody_by_mistake),
 	};
 
+	setenv("EDGEWAY_HUB_URL", HUB, 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,5 +235,6 @@ main(void)
 		cmocka_unit_test(who_has_joined_needs_no_token),
 	};
 
+	setenv("EDGEWAY_HUB_URL", "wss://hub", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
