@@ -109,7 +109,10 @@ port_holder(const char *protocol, uint32_t address, uint16_t port, char who[PORT
 				snprintf(of, sizeof of, ", user %u", user);
 			snprintf(
 				who, PORT_HOLDER_TEXT_MAX, "%s (pid %.12s%s)", name, e->d_name, of);
-			break;
+			/* systemd keeps copies of sockets for units (FileDescriptorStoreMax): who
+			 * else has it uses it. */
+			if (strcmp(e->d_name, "1") != 0)
+				break;
 		}
 	}
 	closedir(d);

@@ -18,7 +18,8 @@ enum { PORT_HOLDER_TEXT_MAX = 128 };
 
 /* "dnsmasq (pid 17)" when root's, else "dnsmasq (pid 17, user 1000)", or "a process of user 1000 "
  * PORT_HOLDER_UNSEEN: the process that listens on the port at this address (host byte order) or at
- * the wildcard; protocol "udp" or "tcp". False, and "": none does. */
+ * the wildcard; protocol "udp" or "tcp". Process 1 only if no other has the socket. False, and "":
+ * none does. */
 bool port_holder(
 	const char *protocol, uint32_t address, uint16_t port, char who[PORT_HOLDER_TEXT_MAX]);
 
