@@ -128,10 +128,25 @@ listen_on(struct admin_listener *l, const char *address, struct err *err)
 	return 0;
 }
 
-static int
-listen_local(struct admin *a, const char *path, struct err *err)
+/* Where a link at that path leads to, as the hub's package makes one; bind does not follow it. */
+static char *
+admin_socket_path(const char *path)
 {
-	auto_free char *copy = xstrdup(path), *address = xasprintf("unix:%s", path);
+	auto_free char *copy = xstrdup(path);
+	char to[sizeof((struct sockaddr_un *)0)->sun_path];
+	ssize_t n = readlink(path, to, sizeof to);
+
+	if (n < 0 || (size_t)n == sizeof to)
+		return xstrdup(path);
+	return to[0] == '/' ? xasprintf("%.*s", (int)n, to)
+			    : xasprintf("%s/%.*s", dirname(copy), (int)n, to);
+}
+
+static int
+listen_local(struct admin *a, const char *configured, struct err *err)
+{
+	auto_free char *path = admin_socket_path(configured), *copy = xstrdup(path);
+	auto_free char *address = xasprintf("unix:%s", path);
 	const char *folder = dirname(copy);
 	int rc = mkdir_p(folder, 0755);
 
