@@ -78,10 +78,10 @@ dist_zshcompletion_DATA = deploy/completion/_edgewayctl
 
 # Debian packages, into packages/ of the build's folder
 EXTRA_DIST += deploy/make-packages deploy/debian/changelog deploy/debian/control deploy/debian/copyright \
-	deploy/debian/edgeway-agent.docs deploy/debian/edgeway-agent.install deploy/debian/edgeway-agent.lintian-overrides \
+	deploy/debian/edgeway-agent.install deploy/debian/edgeway-agent.lintian-overrides \
 	deploy/debian/edgeway-agent.manpages deploy/debian/edgeway-agent.postinst deploy/debian/edgeway-agent.postrm deploy/debian/edgeway-agent.prerm \
 	deploy/debian/edgeway-ctl.docs deploy/debian/edgeway-ctl.install deploy/debian/edgeway-ctl.lintian-overrides deploy/debian/edgeway-ctl.manpages \
-	deploy/debian/edgeway-hub.dirs deploy/debian/edgeway-hub.docs deploy/debian/edgeway-hub.install deploy/debian/edgeway-hub.lintian-overrides \
+	deploy/debian/edgeway-hub.dirs deploy/debian/edgeway-hub.install deploy/debian/edgeway-hub.lintian-overrides \
 	deploy/debian/edgeway-hub.manpages deploy/debian/edgeway-hub.postrm deploy/debian/not-installed deploy/debian/rules \
 	deploy/debian/source/format
 packages: dist

@@ -2,6 +2,7 @@
 hub do their job, and removed again without a trace. Root; top_builddir names the configured build.
 """
 import glob
+import gzip
 import hashlib
 import json
 import os
@@ -90,8 +91,53 @@ def test_programs_manuals_and_completion(installed):
         assert os.path.getsize(installed.path(path)) > 0
     assert os.stat(installed.path("/etc/edgeway/agent.yaml")).st_mode & 0o777 == 0o640
     assert re.search(r"^edgeway-hub:", open(installed.path("/etc/passwd")).read(), re.M)
-    for program in ("agent", "hub"):
-        installed.run(f"edgeway-{program}", "--config", f"/etc/edgeway/{program}.yaml", "--check")
+
+
+@pytest.mark.parametrize("program,key,value", [("agent", "url", "wss://hub:10000"), ("hub", "names", "[hub]")])
+def test_samples_need_one_value(installed, program, key, value):
+    """It is named at its place, and what is not set is told with that place: no sample leads to a hub that is not the reader's."""
+    path = f"/etc/edgeway/{program}.yaml"
+    with open(installed.path(path)) as f:
+        text = f.read()
+    assert "example" not in text.replace("nodes.example\n", "")
+    [line] = [n for n, content in enumerate(text.splitlines(), 1) if "# to be filled in: " in content]
+    assert re.match(rf"  {key}: (\"\"|\[\]) #", text.splitlines()[line - 1])
+    status, out = installed.run(f"edgeway-{program}", "--config", path, "--check", check=False)
+    if program == "agent":  # a hub without a name is one by its addresses
+        assert status == 2 and f"{path}:{line}: hub.url: is not set: " in out and "wss://HOST:10000" in out
+        status, out = installed.run("edgeway-agent", "--config", path, check=False)
+        assert status == 2 and f"{path}:{line}: hub.url: is not set: " in out
+    filled = re.sub(rf"^(  {key}: )\S+", lambda m: m.group(1) + value, text, flags=re.M)
+    with open(installed.path("/root/filled.yaml"), "w") as f:
+        f.write(filled)
+    assert "the configuration is fine" in installed.run(f"edgeway-{program}", "--config", "/root/filled.yaml", "--check")[1]
+
+
+def references(path, text):
+    """What an installed text names of ours, as paths of the machine."""
+    documents = "/usr/share/doc/edgeway-ctl"
+    for name, section in re.findall(r"\b(edgeway[a-z.-]*) ?\(([578])\)", text.replace("\\-", "-")):
+        yield f"/usr/share/man/man{section}/{name}.{section}.gz"
+    if path.startswith(documents):
+        for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
+            yield os.path.normpath(os.path.join(os.path.dirname(path), link))
+    for name in re.findall(r"\b(?:doc|bench)/\w[\w-]*\.(?:md|svg)|\b(?:SECURITY|HACKING|CONTRIBUTING|README)\.md", text):
+        yield f"{documents}/{name}"
+    for name in re.findall(r"\bdeploy/((?:kubernetes|helm)[\w/.*-]*\w)", text):
+        yield f"/usr/share/doc/edgeway-hub/examples/{name}"
+
+
+def test_what_is_named_is_installed(installed):
+    """Manual pages, documents, manifests: in units, configurations, manuals, documents, the programs' messages."""
+    listed = installed.run("dpkg-query", "-L", *PACKAGES)[1].split("\n")
+    missing, found = set(), 0
+    for path in {p for p in listed if os.path.isfile(installed.path(p)) and "changelog" not in p and not p.endswith(".json")}:
+        with (gzip.open if path.endswith(".gz") else open)(installed.path(path), "rb") as f:
+            for named in references(path, f.read().decode(errors="replace")):
+                found += 1
+                if not glob.glob(installed.path(named)):
+                    missing.add((path, named))
+    assert found > 100 and missing == set()
 
 
 @pytest.mark.parametrize("package,program,licence", [("edgeway-agent", "/usr/sbin/edgeway-agent", "GPL-3.0-or-later"),
@@ -134,7 +180,7 @@ def answers(tree, pid):
 
 
 def test_agent_that_was_killed_is_undone_when_removed(installed):
-    """It runs in the tree with its sample configuration, changes resolv.conf, is killed; apt-get remove undoes that."""
+    """It runs in the tree with its sample configuration and a hub that is away, changes resolv.conf, is killed; apt-get remove undoes that."""
     resolv = installed.path("/etc/resolv.conf")
     if os.path.islink(resolv):
         os.unlink(resolv)
@@ -142,7 +188,7 @@ def test_agent_that_was_killed_is_undone_when_removed(installed):
         f.write(b"# of the machine\nnameserver 192.0.2.53\n")
     os.makedirs(installed.path("/run/edgeway"), exist_ok=True)
     agent = subprocess.Popen([*APART_NETWORK, "sh", "-c", INSIDE, installed.root, "edgeway-agent", "--config",
-                              "/etc/edgeway/agent.yaml"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                              "/etc/edgeway/agent.yaml", "--hub.url", "wss://192.0.2.1:10000"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         end = time.monotonic() + 60
         while not (answers(installed, agent.pid) and b"172.17.0.1" in open(resolv, "rb").read()):

@@ -89,6 +89,14 @@ def test_not_started_before_it_is_configured(node, folder):
         assert node.show(unit, "ActiveState", "UnitFileState") == ["inactive", "disabled"]
 
 
+def test_a_hub_that_is_not_set(node):
+    """The agent as it is installed says which line lacks it, and is not tried again and again."""
+    assert node.run("systemctl", "start", AGENT, check=False)[0] != 0
+    assert node.show(AGENT, "ActiveState", "ExecMainStatus", "NRestarts") == ["failed", "2", "0"]
+    assert node.said("SYSLOG_IDENTIFIER=edgeway-agent", "/etc/edgeway/agent.yaml:4: hub.url: is not set: ")
+    node.run("systemctl", "reset-failed", AGENT)
+
+
 def test_from_installed_to_enabled(node):
     """The hub, a token of it, the agent's configuration: started by hand, and enabled."""
     with open(node.path("/etc/edgeway/manifests/web.yaml"), "w") as f:
