@@ -44,7 +44,7 @@ check-net: all
 check-packages:
 	top_builddir='$(abs_top_builddir)' /usr/bin/python3 -m pytest -p no:cacheprovider -q $(srcdir)/tests/packages
 .PHONY: check-packages
-EXTRA_DIST += tests/packages/booted.py tests/packages/conftest.py tests/packages/edge.py tests/packages/test_image_build.py tests/packages/test_packages.py \
+EXTRA_DIST += tests/packages/booted.py tests/packages/conftest.py tests/packages/edge.py tests/packages/test_commands.py tests/packages/test_image_build.py tests/packages/test_packages.py \
 	tests/packages/test_systemd.py tests/packages/tree.py
 
 AM_TESTS_ENVIRONMENT += FUZZERS='$(FUZZERS)'; export FUZZERS;

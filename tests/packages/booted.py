@@ -96,9 +96,10 @@ class Booted:
     def up(self):
         return self.run("systemctl", "is-system-running", check=False)[1].strip() in ("running", "degraded")
 
-    def run(self, *argv, seconds=60, check=True):
-        """(status, output) of a command of the machine's own."""
-        return run(["nsenter", "-t", self.first(), "-m", "-p", "-n", "-u", "-i", "-C", "-r", "-w", *argv], seconds, check, env=ENV)
+    def run(self, *argv, seconds=60, check=True, online=False):
+        """(status, output) of a command of the machine's own; online: in the network of this machine, as for apt-get."""
+        network = [] if online else ["-n"]
+        return run(["nsenter", "-t", self.first(), "-m", "-p", *network, "-u", "-i", "-C", "-r", "-w", *argv], seconds, check, env=ENV)
 
     def net(self, *argv):
         """The words of one of our own commands in its network."""

@@ -91,6 +91,13 @@ class Tree:
             f.write(run(["apt-config", "dump", "Acquire"], 30)[1])
             f.write('DPkg::Options {"--force-unsafe-io";};\n')
 
+    def copy(self):
+        """The same once more, with a life of its own."""
+        made = Tree.__new__(Tree)
+        made.root = tempfile.mkdtemp(prefix="edgeway-debian-", dir=os.path.dirname(self.root))
+        run(["cp", "-a", f"{self.root}/.", made.root], 120)
+        return made
+
     def path(self, inside):
         return self.root + inside
 

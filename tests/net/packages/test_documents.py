@@ -82,3 +82,27 @@ def test_links():
     wrong = [(os.path.basename(p), link) for p in documents for link in re.findall(r"\]\(([^)#:]+)\)", read(p))
              if not os.path.exists(os.path.join(os.path.dirname(p), link))]
     assert len(documents) >= 8 and wrong == []
+
+
+def test_commands_in_the_text():
+    """Commands and keys within sentences: edgewayctl has the command, the daemons have the key, what is named under deploy/ is there. What
+    stands in blocks is run by tests/packages/test_commands.py."""
+    keys = {p: set(keys_of_help(p)) | {"config", "check", "restore", "help", "version"} for p in ("edgeway-agent", "edgeway-hub")}
+    known, wrong, found = commands(), [], 0
+    for path in ["README.md", *(os.path.relpath(p, TOP) for p in glob.glob(os.path.join(TOP, "doc", "*.md")))]:
+        for span in re.findall(r"`([^`\n]+)`", read(path)):
+            program = span.split()[0]
+            options = re.findall(r"(?<!\S)--([\w.]+)", span)
+            if program == "edgewayctl":
+                words = re.sub(r"^edgewayctl( (--(socket|node)|-o) \S+)*|--watch\S*", "", span).split()
+                fine = not words or words[0].startswith("-") or any(words[:len(c.split())] == c.split() for c in known)
+            elif program in keys or re.match(r"--\w+\.", span):
+                fine = set(options) <= (keys.get(program) or set.union(*keys.values()))
+            elif re.match("deploy/[a-z]|kubectl apply|helm install|docker build", span):
+                fine = all(glob.glob(os.path.join(TOP, p)) for p in re.findall(r"(?<!\S)deploy/[\w./*-]+", span))
+            else:
+                continue
+            found += 1
+            if not fine:
+                wrong.append((path, span))
+    assert found > 40 and wrong == []
