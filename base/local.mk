@@ -21,6 +21,7 @@ base_libbase_a_SOURCES = \
 	base/core/log_queue.c base/core/log_queue.h \
 	base/core/log.c base/core/log.h \
 	base/core/loop.c base/core/loop.h \
+	base/core/figures.c base/core/figures.h \
 	base/core/metric.c base/core/metric.h \
 	base/os/netwatch.c base/os/netwatch.h \
 	base/os/network.c base/os/network.h \
@@ -107,6 +108,7 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/http/proxy_test \
 	tests/unit/base/core/heap_test \
 	tests/unit/base/core/hops_test \
+	tests/unit/base/core/figures_test \
 	tests/unit/base/core/rate_test \
 	tests/unit/base/core/sock_test \
 	tests/unit/base/core/special_addr_test \
@@ -152,6 +154,8 @@ tests_unit_base_core_heap_test_SOURCES = tests/unit/base/core/heap_test.c
 tests_unit_base_core_heap_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_hops_test_SOURCES = tests/unit/base/core/hops_test.c
 tests_unit_base_core_hops_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_figures_test_SOURCES = tests/unit/base/core/figures_test.c
+tests_unit_base_core_figures_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_rate_test_SOURCES = tests/unit/base/core/rate_test.c
 tests_unit_base_core_rate_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_sock_test_SOURCES = tests/unit/base/core/sock_test.c

@@ -151,8 +151,6 @@ ask_one(struct question *q, unsigned i, enum ask_how how)
 	a->start_ms = loop_now_ms(f->loop);
 	a->next = q->asks;
 	q->asks = a;
-	if (q->asked != 0 && how == ASK_MIXED)
-		forward_add(&f->count->fallbacks, 1);
 	q->asked |= 1u << i;
 	q->waiting++;
 	if (a->u->open++ == 0)
@@ -392,7 +390,6 @@ on_late(const struct ask *a, const uint8_t *answer, size_t len)
 		a->u->health.lost = 0;
 	if (!a->wanted)
 		return;
-	forward_add(&f->count->late, 1);
 	if (f->late != NULL)
 		f->late(f->late_arg, a->sent, a->len, answer, len);
 }
@@ -474,7 +471,6 @@ forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn,
 	f->questions = q;
 	f->n_open++;
 	forward_add(&f->count->open, 1);
-	forward_add(&f->count->asked, 1);
 	forward_go_on(q);
 	forward_probe(q);
 	return 0;

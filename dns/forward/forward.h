@@ -40,16 +40,12 @@ struct forward;
 
 /* Written by the worker, read by anyone. */
 struct forward_counters {
-	_Atomic uint64_t asked; /* queries passed to forward_ask and accepted */
 	_Atomic uint64_t failed; /* ended without an answer */
 	_Atomic uint64_t full; /* refused: too many open */
 	_Atomic uint64_t nobody; /* refused: no upstream */
-	_Atomic uint64_t fallbacks; /* times that one more upstream had to be asked */
 	_Atomic uint64_t case_mismatches; /* answers that did not keep the case of the question */
 	/* those of them that the upstream did not send, as its answer by TCP showed */
 	_Atomic uint64_t forged;
-	/* good answers that came after their question had ended without one */
-	_Atomic uint64_t late;
 	_Atomic uint64_t open;
 	_Atomic uint64_t took[FORWARD_BUCKETS]; /* questions by duration, answered or not */
 	_Atomic uint64_t took_ms; /* sum */

@@ -54,7 +54,6 @@ show_cache(struct lookup *l)
 
 	atomic_store_explicit(&c->entries, cache_entries(l->cache), memory_order_relaxed);
 	atomic_store_explicit(&c->bytes, cache_bytes(l->cache), memory_order_relaxed);
-	atomic_store_explicit(&c->evicted, cache_evicted(l->cache), memory_order_relaxed);
 }
 
 static void

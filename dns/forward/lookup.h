@@ -39,7 +39,6 @@ struct lookup_counters {
 	_Atomic uint64_t joined; /* waited for a query already pending instead of sending another */
 	/* refused: the client's quota was used up, or too many waited for the same question */
 	_Atomic uint64_t over_quota;
-	_Atomic uint64_t evicted;
 	_Atomic uint64_t entries, bytes;
 };
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/core/figures.h"
 #include "base/core/log.h"
 #include "dns/answer/message.h"
 #include "dns/forward/loop_probe.h"
@@ -361,39 +362,30 @@ upstreams_sum(const struct upstreams *r, const struct entry *e)
 	return s;
 }
 
-struct column {
-	const char *name, *help;
-	size_t offset; /* of a uint64_t in struct sums */
-};
-
 void
 upstreams_metrics(const struct upstreams *r, struct metrics *m)
 {
-	static const struct column columns[] = {
-		{"edgeway_dns_upstream_queries_total", "Queries sent to this upstream.",
-			offsetof(struct sums, queries)},
-		{"edgeway_dns_upstream_failures_total",
+	static const struct figure figures[] = {
+		FIGURE(struct sums, queries, "edgeway_dns_upstream_queries_total", NULL,
+			"Queries sent to this upstream.", NULL),
+		FIGURE(struct sums, failures, "edgeway_dns_upstream_failures_total", NULL,
 			"SERVFAIL, REFUSED and the like from it, and what could not be sent.",
-			offsetof(struct sums, failures)},
-		{"edgeway_dns_upstream_timeouts_total", "Queries that it never answered.",
-			offsetof(struct sums, timeouts)},
+			NULL),
+		FIGURE(struct sums, timeouts, "edgeway_dns_upstream_timeouts_total", NULL,
+			"Queries that it never answered.", NULL),
 	};
 	struct sums sums[FORWARD_UPSTREAMS_MAX];
-	char labels[FORWARD_UPSTREAMS_MAX][ADDR_TEXT_MAX + 16], text[ADDR_TEXT_MAX];
+	char label[FORWARD_UPSTREAMS_MAX][ADDR_TEXT_MAX + 16], text[ADDR_TEXT_MAX];
+	const char *labels[FORWARD_UPSTREAMS_MAX];
+	const void *of[FORWARD_UPSTREAMS_MAX];
 
 	for (size_t i = 0; i < r->n; i++) {
 		sums[i] = upstreams_sum(r, r->entries[i]);
-		metric_label(labels[i], sizeof labels[i], "upstream",
+		of[i] = &sums[i];
+		labels[i] = metric_label(label[i], sizeof label[i], "upstream",
 			addr_text(&r->entries[i]->addr, text));
 	}
-	for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
-		for (size_t i = 0; i < r->n; i++) {
-			uint64_t v;
-
-			memcpy(&v, (const char *)&sums[i] + columns[c].offset, sizeof v);
-			metric_counter(m, columns[c].name, columns[c].help, labels[i], v);
-		}
-	}
+	figures_metrics_of(FIGURES(figures), of, labels, r->n, m);
 	for (size_t i = 0; i < r->n; i++)
 		metric_gauge(m, "edgeway_dns_upstream_latency_seconds",
 			"Moving average of the time to its answers.", labels[i],

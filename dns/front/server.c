@@ -248,7 +248,6 @@ on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 	struct client c = {.conn = conn, .from.sin_addr.s_addr = tcp_client(conn)};
 	size_t n;
 
-	server_add(&s->count.tcp);
 	n = server_handle(s, &c, m, len, s->tcp_answer, DNS_MESSAGE_MAX);
 	if (n > 0)
 		tcp_reply(conn, s->tcp_answer, n);

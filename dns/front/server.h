@@ -35,7 +35,6 @@ enum server_outcome {
 
 struct server_counters {
 	struct udp_counters udp;
-	_Atomic uint64_t tcp; /* messages received */
 	_Atomic uint64_t outcome[SERVER_OUTCOMES];
 	struct lookup_counters lookup;
 };

@@ -27,7 +27,6 @@ struct zone_server {
 	struct tcp *tcp;
 	uint8_t secret[COOKIE_SECRET_BYTES];
 	struct udp_counters udp_count;
-	uint64_t tcp_count; /* messages received */
 	uint64_t outcome[OUTCOMES];
 	uint8_t tcp_answer[DNS_MESSAGE_MAX];
 };
@@ -100,7 +99,6 @@ on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 	struct zone_server *s = arg;
 	struct dns_out out = {.bytes = s->tcp_answer, .size = sizeof s->tcp_answer};
 
-	s->tcp_count++;
 	if (zone_server_handle(s, tcp_client(conn), m, len, &out) > 0)
 		tcp_reply(conn, out.bytes, out.len);
 }
@@ -182,10 +180,6 @@ zone_server_metrics(const struct zone_server *s, const char *part, struct metric
 {
 	char name[64], label[64];
 
-	snprintf(name, sizeof name, "edgeway_%s_messages_total", part);
-	metric_counter(m, name, "DNS messages received.", "proto=\"udp\"",
-		atomic_load(&s->udp_count.received));
-	metric_counter(m, name, "DNS messages received.", "proto=\"tcp\"", s->tcp_count);
 	snprintf(name, sizeof name, "edgeway_%s_queries_total", part);
 	for (unsigned i = 0; i < OUTCOMES; i++)
 		metric_counter(m, name, "DNS queries by what became of them.",
@@ -193,7 +187,4 @@ zone_server_metrics(const struct zone_server *s, const char *part, struct metric
 			s->outcome[i]);
 	metric_counter(m, name, "DNS queries by what became of them.", "outcome=\"limited\"",
 		atomic_load(&s->udp_count.limited));
-	snprintf(name, sizeof name, "edgeway_%s_send_errors_total", part);
-	metric_counter(m, name, "DNS answers that could not be sent.", NULL,
-		atomic_load(&s->udp_count.send_errors));
 }

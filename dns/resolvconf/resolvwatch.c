@@ -218,9 +218,6 @@ resolvwatch_stop(struct resolvwatch **out)
 void
 resolvwatch_metrics(const struct resolvwatch *w, struct metrics *m)
 {
-	metric_counter(m, "edgeway_dns_resolvconf_mended_total",
-		"Times that another program changed resolv.conf and our lines were put back.", NULL,
-		w->mended);
 	metric_counter(m, "edgeway_dns_resolvconf_conflicts_total",
 		"Times that another program changed resolv.conf so often that it was left alone.",
 		NULL, w->conflicts);
