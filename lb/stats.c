@@ -2,23 +2,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/figures.h"
 #include "lb/known.h"
 #include "lb/proxy/worker.h"
 #include "model/json.h"
 
-static uint64_t
-stats_sum(const struct lb *lb, size_t offset)
+#define COUNTER_FIGURE(name, metric, labels, help)                                                 \
+	FIGURE(struct counters, name, metric, labels, help, #name),
+static const struct figure stats_figures[] = {LB_COUNTERS(COUNTER_FIGURE)};
+static const struct figure stats_now[] = {
+	FIGURE(struct counters, active, "edgeway_lb_connections_active", NULL,
+		"Connections of clients now.", "active"),
+	FIGURE(struct counters, ejected, "edgeway_lb_endpoints_ejected", NULL,
+		"Endpoints left out now, each counted by every worker that knows it.", NULL),
+};
+
+/* To be freed. */
+static const void **
+stats_counters(const struct lb *lb)
 {
-	uint64_t total = 0;
+	const void **of = xcalloc(lb->config.n_workers + 1, sizeof *of);
 
-	for (size_t i = 0; i < lb->config.n_workers; i++) {
-		const char *base = (const char *)&lb->workers[i]->counters;
-
-		total += atomic_load_explicit(
-			(const _Atomic uint64_t *)(const void *)(base + offset),
-			memory_order_relaxed);
-	}
-	return total;
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		of[i] = &lb->workers[i]->counters;
+	return of;
 }
 
 uint64_t
@@ -32,7 +39,9 @@ lb_down(struct lb *lb)
 	for (const struct shared *s = lb->shares.first; s != NULL; s = s->next)
 		n += atomic_load(&s->ill);
 	pthread_mutex_unlock(&lb->shares.lock);
-	return n + stats_sum(lb, offsetof(struct counters, ejected));
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		n += atomic_load_explicit(&lb->workers[i]->counters.ejected, memory_order_relaxed);
+	return n;
 }
 
 static const char *const memory_names[MEMORY_KINDS] = {"own", "sockets"};
@@ -66,21 +75,16 @@ stats_memory_state(const struct lb *lb, struct buf *out)
 void
 lb_metrics(struct lb *lb, struct metrics *m)
 {
+	auto_free const void **of = NULL;
+
 	if (lb == NULL)
 		return; /* the agent is stopping */
-#define COUNTER_WRITE(name, metric, labels, help)                                                  \
-	metric_counter(m, "edgeway_lb_" metric, help, labels,                                      \
-		stats_sum(lb, offsetof(struct counters, name)));
-	LB_COUNTERS(COUNTER_WRITE)
-#undef COUNTER_WRITE
-	metric_gauge(m, "edgeway_lb_connections_active", "Connections of clients now.", NULL,
-		(double)stats_sum(lb, offsetof(struct counters, active)));
+	of = stats_counters(lb);
+	figures_metrics_of(FIGURES(stats_figures), of, NULL, lb->config.n_workers, m);
+	figures_metrics_of(FIGURES(stats_now), of, NULL, lb->config.n_workers, m);
 	metric_gauge(m, "edgeway_lb_port_taken",
 		"1 while another process has mesh.listenPort, and the proxy listens elsewhere.",
 		NULL, lb->moved[0] != '\0');
-	metric_gauge(m, "edgeway_lb_endpoints_ejected",
-		"Endpoints left out now, each counted by every worker that knows it.", NULL,
-		(double)stats_sum(lb, offsetof(struct counters, ejected)));
 	stats_memory(lb, m);
 	if (lb->snapshot != NULL)
 		tallies_use(lb->tallies, lb->snapshot);
@@ -91,25 +95,21 @@ void
 lb_state(struct lb *lb, struct buf *out, bool lists)
 {
 	const uint32_t a = lb == NULL ? 0 : lb->address;
-	const char *comma = "";
+	auto_free const void **of = NULL;
 
 	if (lb == NULL) {
 		buf_adds(out, "null"); /* the agent is stopping */
 		return;
 	}
-	buf_printf(out,
-		"{\"listen\":\"%u.%u.%u.%u:%u\",\"listening\":%s,\"workers\":%zu,\"active\":%llu,",
-		a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255, a != 0 ? lb->port : lb->config.port,
-		a != 0 ? "true" : "false", lb->config.n_workers,
-		(unsigned long long)stats_sum(lb, offsetof(struct counters, active)));
+	buf_printf(out, "{\"listen\":\"%u.%u.%u.%u:%u\",\"listening\":%s,\"workers\":%zu", a >> 24,
+		a >> 16 & 255, a >> 8 & 255, a & 255, a != 0 ? lb->port : lb->config.port,
+		a != 0 ? "true" : "false", lb->config.n_workers);
+	of = stats_counters(lb);
+	figures_json_sums(FIGURES(stats_now), of, lb->config.n_workers, out);
+	buf_adds(out, ",");
 	stats_memory_state(lb, out);
 	buf_adds(out, "\"counters\":{");
-#define COUNTER_WRITE(name, metric, labels, help)                                                  \
-	buf_printf(out, "%s\"" #name "\":%llu", comma,                                             \
-		(unsigned long long)stats_sum(lb, offsetof(struct counters, name)));               \
-	comma = ",";
-	LB_COUNTERS(COUNTER_WRITE)
-#undef COUNTER_WRITE
+	figures_json_sums(FIGURES(stats_figures), of, lb->config.n_workers, out);
 	buf_printf(out, "},\"listenPort\":%u,\"trouble\":", lb->config.port);
 	json_add_text(out, lb->moved);
 	if (lists) {

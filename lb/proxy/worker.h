@@ -30,99 +30,84 @@ enum {
 
 /* Responses that the proxy generates itself. */
 #define OWN_ANSWERS(X)                                                                             \
-	X(own_400, "own_answers_total", "status=\"400\"", OWN_HELP)                                \
-	X(own_403, "own_answers_total", "status=\"403\"", OWN_HELP)                                \
-	X(own_405, "own_answers_total", "status=\"405\"", OWN_HELP)                                \
-	X(own_408, "own_answers_total", "status=\"408\"", OWN_HELP)                                \
-	X(own_414, "own_answers_total", "status=\"414\"", OWN_HELP)                                \
-	X(own_431, "own_answers_total", "status=\"431\"", OWN_HELP)                                \
-	X(own_501, "own_answers_total", "status=\"501\"", OWN_HELP)                                \
-	X(own_502, "own_answers_total", "status=\"502\"", OWN_HELP)                                \
-	X(own_503, "own_answers_total", "status=\"503\"", OWN_HELP)                                \
-	X(own_504, "own_answers_total", "status=\"504\"", OWN_HELP)                                \
-	X(own_505, "own_answers_total", "status=\"505\"", OWN_HELP)                                \
-	X(own_508, "own_answers_total", "status=\"508\"", OWN_HELP)
-#define OWN_HELP "Answers that came from the proxy itself."
+	X(own_400, NULL, NULL, NULL)                                                               \
+	X(own_403, NULL, NULL, NULL)                                                               \
+	X(own_405, NULL, NULL, NULL)                                                               \
+	X(own_408, NULL, NULL, NULL)                                                               \
+	X(own_414, NULL, NULL, NULL)                                                               \
+	X(own_431, NULL, NULL, NULL)                                                               \
+	X(own_501, NULL, NULL, NULL)                                                               \
+	X(own_502, NULL, NULL, NULL)                                                               \
+	X(own_503, NULL, NULL, NULL)                                                               \
+	X(own_504, NULL, NULL, NULL)                                                               \
+	X(own_505, NULL, NULL, NULL)                                                               \
+	X(own_508, NULL, NULL, NULL)
+
 #define EVICTIONS_HELP                                                                             \
 	"Connections closed because those of their client held more memory than its share."
 
 /* What the memory budget counts: memory.h. */
 enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 
-/* Counters: name, metric, labels, help. Only their worker writes them; any thread may read them. */
+/* Counters: name, also that in the JSON; metric, labels and help as in a figure
+ * (base/core/figures.h). Only their worker writes them; any thread may read them. */
 #define LB_COUNTERS(X)                                                                             \
-	X(accepted_http, "connections_total", "mode=\"http\"", "Connections accepted.")            \
-	X(accepted_tcp, "connections_total", "mode=\"tcp\"", "Connections accepted.")              \
-	X(refused, "connections_total", "mode=\"refused\"", "Connections accepted.")               \
-	X(over_quota, "connections_total", "mode=\"crowded\"", "Connections accepted.")            \
-	X(status_1xx, "requests_total", "class=\"1xx\"",                                           \
+	X(accepted_http, "edgeway_lb_connections_total", "mode=\"http\"", "Connections accepted.") \
+	X(accepted_tcp, "", "mode=\"tcp\"", NULL)                                                  \
+	X(refused, "", "mode=\"refused\"", NULL)                                                   \
+	X(over_quota, "", "mode=\"crowded\"", NULL)                                                \
+	X(status_1xx, "edgeway_lb_requests_total", "class=\"1xx\"",                                \
 		"Answers sent to clients, by class of status.")                                    \
-	X(status_2xx, "requests_total", "class=\"2xx\"",                                           \
-		"Answers sent to clients, by class of status.")                                    \
-	X(status_3xx, "requests_total", "class=\"3xx\"",                                           \
-		"Answers sent to clients, by class of status.")                                    \
-	X(status_4xx, "requests_total", "class=\"4xx\"",                                           \
-		"Answers sent to clients, by class of status.")                                    \
-	X(status_5xx, "requests_total", "class=\"5xx\"",                                           \
-		"Answers sent to clients, by class of status.")                                    \
-	X(bad_request, "errors_total", "reason=\"bad_request\"",                                   \
+	X(status_2xx, "", "class=\"2xx\"", NULL)                                                   \
+	X(status_3xx, "", "class=\"3xx\"", NULL)                                                   \
+	X(status_4xx, "", "class=\"4xx\"", NULL)                                                   \
+	X(status_5xx, "", "class=\"5xx\"", NULL)                                                   \
+	X(bad_request, "edgeway_lb_errors_total", "reason=\"bad_request\"",                        \
 		"Requests and connections that failed here.")                                      \
-	X(bad_response, "errors_total", "reason=\"bad_response\"",                                 \
-		"Requests and connections that failed here.")                                      \
-	X(no_endpoints, "errors_total", "reason=\"no_endpoints\"",                                 \
-		"Requests and connections that failed here.")                                      \
-	X(no_service, "errors_total", "reason=\"no_service\"",                                     \
-		"Requests and connections that failed here.")                                      \
-	X(denied, "errors_total", "reason=\"allow_from\"",                                         \
-		"Requests and connections that failed here.")                                      \
-	X(not_connected, "errors_total", "reason=\"connect\"",                                     \
-		"Requests and connections that failed here.")                                      \
-	X(upstream_lost, "errors_total", "reason=\"upstream_lost\"",                               \
-		"Requests and connections that failed here.")                                      \
-	X(client_lost, "errors_total", "reason=\"client_lost\"",                                   \
-		"Requests and connections that failed here.")                                      \
-	X(timeouts, "errors_total", "reason=\"timeout\"",                                          \
-		"Requests and connections that failed here.")                                      \
-	X(overloaded, "errors_total", "reason=\"max_connections\"",                                \
-		"Requests and connections that failed here.")                                      \
-	X(loops, "errors_total", "reason=\"loop\"", "Requests and connections that failed here.")  \
+	X(bad_response, "", "reason=\"bad_response\"", NULL)                                       \
+	X(no_endpoints, "", "reason=\"no_endpoints\"", NULL)                                       \
+	X(no_service, "", "reason=\"no_service\"", NULL)                                           \
+	X(denied, "", "reason=\"allow_from\"", NULL)                                               \
+	X(not_connected, "", "reason=\"connect\"", NULL)                                           \
+	X(upstream_lost, "", "reason=\"upstream_lost\"", NULL)                                     \
+	X(client_lost, "", "reason=\"client_lost\"", NULL)                                         \
+	X(timeouts, "", "reason=\"timeout\"", NULL)                                                \
+	X(overloaded, "", "reason=\"max_connections\"", NULL)                                      \
+	X(loops, "", "reason=\"loop\"", NULL)                                                      \
 	OWN_ANSWERS(X)                                                                             \
-	X(server_first, "server_first_total", "",                                                  \
+	X(server_first, NULL, NULL,                                                                \
 		"Times that a port called http was found to greet its clients.")                   \
-	X(dials, "upstream_connections_total", "origin=\"new\"",                                   \
-		"Upstream connections taken for use.")                                             \
-	X(reuses, "upstream_connections_total", "origin=\"pool\"",                                 \
-		"Upstream connections taken for use.")                                             \
-	X(retries, "retries_total", "",                                                            \
+	X(dials, NULL, NULL, "Connections made to endpoints.")                                     \
+	X(reuses, NULL, NULL, "Connections of the pool that were used again.")                     \
+	X(retries, "edgeway_lb_retries_total", NULL,                                               \
 		"Attempts after the first, for one request or connection.")                        \
-	X(out_of_resources, "shortages_total", "",                                                 \
+	X(out_of_resources, "edgeway_lb_shortages_total", NULL,                                    \
 		"Dials not made for want of descriptors, ports or memory on this node.")           \
-	X(dials_refused, "dials_refused_total", "",                                                \
+	X(dials_refused, NULL, NULL,                                                               \
 		"Endpoints that were not dialled because their address has become one that is "    \
 		"refused (lb.allow).")                                                             \
-	X(over_budget, "retries_refused_total", "",                                                \
-		"Attempts not made, because too many requests needed one.")                        \
-	X(hedges, "hedges_total", "",                                                              \
+	X(over_budget, NULL, NULL, "Attempts not made, because too many requests needed one.")     \
+	X(hedges, NULL, NULL,                                                                      \
 		"Connections made because another one to an endpoint took too long.")              \
-	X(silent, "silent_total", "",                                                              \
+	X(silent, NULL, NULL,                                                                      \
 		"Requests sent to another endpoint because the first acknowledged no byte.")       \
-	X(waits, "waits_total", "",                                                                \
+	X(waits, "edgeway_lb_waits_total", NULL,                                                   \
 		"Requests and connections that waited for room at an endpoint.")                   \
-	X(ejections, "ejections_total", "", "Endpoints taken out for a while after failures.")     \
-	X(probes, "probes_total", "", "Connections made to see whether an endpoint is back.")      \
-	X(returns, "returns_total", "",                                                            \
-		"Endpoints back in use: a probe or a request got through.")                        \
-	X(checks, "health_checks_total", "", "Health checks made.")                                \
-	X(checks_bad, "health_checks_failed_total", "", "Health checks that failed.")              \
-	X(evicted, "evictions_total", "memory=\"own\"", EVICTIONS_HELP)                            \
-	X(evicted_sockets, "evictions_total", "memory=\"sockets\"", EVICTIONS_HELP)                \
-	X(trace_limited, "traces_limited_total", "",                                               \
+	X(ejections, "edgeway_lb_ejections_total", NULL,                                           \
+		"Endpoints taken out for a while after failures.")                                 \
+	X(probes, NULL, NULL, "Connections made to see whether an endpoint is back.")              \
+	X(returns, NULL, NULL, "Endpoints back in use: a probe or a request got through.")         \
+	X(checks, NULL, NULL, "Health checks made.")                                               \
+	X(checks_bad, "edgeway_lb_health_checks_failed_total", NULL, "Health checks that failed.") \
+	X(evicted, "edgeway_lb_evictions_total", "memory=\"own\"", EVICTIONS_HELP)                 \
+	X(evicted_sockets, "", "memory=\"sockets\"", NULL)                                         \
+	X(trace_limited, "edgeway_lb_traces_limited_total", NULL,                                  \
 		"Requests and connections that were not recorded as spans because of "             \
 		"tracing.limit.")                                                                  \
-	X(access_dropped, "access_log_dropped_total", "",                                          \
+	X(access_dropped, "edgeway_lb_access_log_dropped_total", NULL,                             \
 		"Lines of the access log that were lost because nobody took them.")                \
-	X(bytes_up, "bytes_total", "direction=\"upstream\"", "Payload relayed.")                   \
-	X(bytes_down, "bytes_total", "direction=\"client\"", "Payload relayed.")
+	X(bytes_up, "edgeway_lb_bytes_total", "direction=\"upstream\"", "Payload relayed.")        \
+	X(bytes_down, "", "direction=\"client\"", NULL)
 
 struct counters {
 #define COUNTER_MEMBER(name, metric, labels, help) _Atomic uint64_t name;

@@ -412,6 +412,10 @@ class AdminSocket:
         assert len(described) == len(set(described)), [d for d in described if described.count(d) > 1]
         return found
 
+    def counted(self, name):
+        """A counter of an agent's proxy."""
+        return self.state()["lb"]["counters"][name]
+
 
 class Hub(AdminSocket):
     def __init__(self, lab, *options, before=(), name="cloud", address=HUB_ADDRESS):

@@ -39,7 +39,7 @@ def test_http(site):
                             "http://db/").stdout == "403 1;403 0;"
         assert site.http(site.foe, "http://db/", "-d", "x" * 100000)[0] == 403
     assert site.agents[0].metrics()[denied] == before + 4
-    assert site.agents[0].metrics()['edgeway_lb_own_answers_total{status="403"}'] >= 4
+    assert site.agents[0].counted("own_403") >= 4
     wait_for("the log", lambda: "a call was denied client=" in site.agents[0].process.log())
 
 
@@ -152,7 +152,7 @@ def test_the_last_restriction_holds_without_the_hub(site):
     assert "that the hub has not told of" in site.http(stranger)[1]
     assert site.udp(site.friend) == "edge-1.db"
     site.hub.start()
-    wait_for("connected", lambda: all(a.metrics()["edgeway_meta_synced"] == 1 for a in site.agents))
+    wait_for("connected", lambda: all(a.state()["meta"]["synced"] for a in site.agents))
     wait_for("through the hub", lambda: site.http(site.far_friend)[0] == 200)
 
 

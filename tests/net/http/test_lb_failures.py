@@ -13,7 +13,6 @@ pytestmark = pytest.mark.plain_build  # bounds of time; test_http_neighbours and
 
 WORST_MS, BACK_MS, BUSY_MS, RUNS = 500, 500, 50, 3
 PODS = 4
-DIALS = 'edgeway_lb_upstream_connections_total{origin="new"}'
 
 
 class Bed:
@@ -177,18 +176,16 @@ def test_endpoint_is_a_black_hole(bed, options):
 
 def test_ejections_are_told(bed):
     wait_for("all are up", lambda: all(e["state"] == "up" for i in range(PODS) for e in bed.endpoint(i)))
-    before = bed.agent.metrics()
+    before = bed.agent.state()["lb"]["counters"]
     bed.vanish(2)
     load = bed.load(600)
     wait_for("ejection in the state", lambda: any(e["state"] == "ejected" and e["fault"] == "silent" for e in bed.endpoint(2)))
-    wait_for("a probe", lambda: bed.agent.metrics()["edgeway_lb_probes_total"] > before["edgeway_lb_probes_total"])
+    wait_for("a probe", lambda: bed.agent.counted("probes") > before["probes"])
     bed.reappear(2)
     load.stop()
     bed.results(load)
     wait_for("nothing is ejected", lambda: all(e["state"] == "up" for i in range(PODS) for e in bed.endpoint(i)))
-    after = bed.agent.metrics()
-    for name in ("ejections", "returns"):
-        assert after[f"edgeway_lb_{name}_total"] > before[f"edgeway_lb_{name}_total"], name
+    assert all(bed.agent.counted(name) > before[name] for name in ("ejections", "returns"))
     log = bed.agent.process.log()
     assert f"does a firewall drop? address={bed.pods[2].address}:8080" in log
     assert f"an endpoint is back address={bed.pods[2].address}:8080" in log
@@ -221,11 +218,11 @@ def test_retries_do_not_pile_up(bed):
     bed.known("piling")
     # One that was idle may hang up on a GET: that is no failure, and is made good beyond the budget.
     wait_for("nobody is idle", lambda: all(e["idle"] == 0 for i in range(PODS) for e in bed.endpoint(i)))
-    before, refused = hits(bed), bed.agent.metrics()["edgeway_lb_retries_refused_total"]
+    before, refused = hits(bed), bed.agent.counted("over_budget")
     p = bed.client.run("curl", "-sS", "-w", "%{http_code} ", *["-o", os.path.join(bed.client.dir, "out"), "http://piling/hangup"] * asked, seconds=60)
     assert p.stdout.split() == ["502"] * asked
     assert asked < hits(bed) - before <= asked * 1.2 + 20 * workers
-    assert bed.agent.metrics()["edgeway_lb_retries_refused_total"] > refused
+    assert bed.agent.counted("over_budget") > refused
     all_back(bed, "piling")
 
 
@@ -267,11 +264,10 @@ def test_outage_is_not_made_worse(bed):
     bed.known("down")
     for i in range(PODS):
         bed.die(i)
-    before = bed.agent.metrics()
+    before = bed.agent.counted("dials")
     p = bed.client.run("curl", "-sS", "-w", "%{http_code} ", *["-o", os.path.join(bed.client.dir, "out"), "http://down/"] * asked, seconds=60)
     assert p.stdout.split() == ["502"] * asked
-    after = bed.agent.metrics()
-    dials = after[DIALS] - before[DIALS]
+    dials = bed.agent.counted("dials") - before
     assert asked <= dials <= asked * 1.2 + 20 * workers + 2 * PODS, dials
     for i in range(PODS):
         bed.revive(i)

@@ -67,7 +67,7 @@ crowd_leave(int i)
 static void
 a_slow_dial_gets_a_rival(void **state)
 {
-	uint64_t hedges = metric("edgeway_lb_hedges_total ");
+	uint64_t hedges = counted("hedges");
 	int client, upstream = -1;
 
 	(void)state;
@@ -82,7 +82,7 @@ a_slow_dial_gets_a_rival(void **state)
 		put(upstream, OK);
 		expect(client, OK);
 	}
-	assert_in_range(metric("edgeway_lb_hedges_total ") - hedges, 1, 2);
+	assert_in_range(counted("hedges") - hedges, 1, 2);
 	close(client);
 	close(upstream);
 	crowd_leave(0);
@@ -184,7 +184,7 @@ begin_budget_window(void)
 static void
 a_storm_of_retries_is_refused(void **state)
 {
-	uint64_t refused = metric("edgeway_lb_retries_refused_total ");
+	uint64_t refused = counted("over_budget");
 	uint64_t retries = metric("edgeway_lb_retries_total ");
 	int client;
 
@@ -202,7 +202,7 @@ a_storm_of_retries_is_refused(void **state)
 	/* Two moves of the first request, and a fifth of these and earlier requests, and ten; 40 if
 	 * nobody counted. */
 	assert_in_range(metric("edgeway_lb_retries_total ") - retries, 10, 20);
-	assert_in_range(metric("edgeway_lb_retries_refused_total ") - refused, 10, 20);
+	assert_in_range(counted("over_budget") - refused, 10, 20);
 	close(client);
 	for (int i = 0; i < ENDPOINTS; i++)
 		endpoint_new(i);
@@ -273,7 +273,7 @@ static void
 each_dial_is_checked(void **state)
 {
 	struct service_lb options = {.retries = RETRIES_DEFAULT};
-	uint64_t before = metric("edgeway_lb_dials_refused_total ");
+	uint64_t before = counted("dials_refused");
 	struct dial_guard *none;
 	int client;
 
@@ -286,13 +286,13 @@ each_dial_is_checked(void **state)
 	put(client, GET);
 	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 50"));
 	close(client);
-	assert_true(metric("edgeway_lb_dials_refused_total ") >= before + 2);
+	assert_true(counted("dials_refused") >= before + 2);
 	service_use(PORT_TCP, LB_ROUND_ROBIN, 2);
-	before = metric("edgeway_lb_dials_refused_total ");
+	before = counted("dials_refused");
 	client = client_open();
 	expect_reset(client);
 	close(client);
-	assert_true(metric("edgeway_lb_dials_refused_total ") > before);
+	assert_true(counted("dials_refused") > before);
 	assert_false(endpoint_called(0, 50) || endpoint_called(1, 50));
 	on_loop(use_guard, (void *)(uintptr_t)the_guard());
 	dial_guard_unref(&none);

@@ -611,6 +611,27 @@ write_metrics(void *arg)
 	lb_metrics(fx.lb, arg);
 }
 
+static void
+write_state(void *arg)
+{
+	lb_state(fx.lb, arg, false);
+}
+
+uint64_t
+counted(const char *name)
+{
+	char member[64];
+	const char *at;
+	auto_buf struct buf out;
+
+	buf_init(&out, BUF_UNLIMITED);
+	on_loop(write_state, &out);
+	snprintf(member, sizeof member, "\"%s\":", name);
+	at = strstr(buf_str(&out), member);
+	assert_non_null(at);
+	return strtoull(at + strlen(member), NULL, 10);
+}
+
 uint64_t
 metric(const char *line_start)
 {

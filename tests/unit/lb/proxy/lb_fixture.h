@@ -64,6 +64,7 @@ void expect_silence(int fd, int ms);
 void shut(int fd);
 void close_hard(int fd); /* RST */
 uint64_t metric(const char *line_start); /* value of a sample */
+uint64_t counted(const char *name); /* of a counter in the state */
 
 /* Calls fn(arg) on the loop and waits for it. */
 void on_loop(loop_fn *fn, void *arg);
