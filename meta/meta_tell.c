@@ -2,34 +2,65 @@
 
 #include <string.h>
 
+#include "base/core/figures.h"
 #include "model/json.h"
-#include "model/local_callers.h"
 
+#define HUB(member, metric, labels, help, json)                                                    \
+	FIGURE(struct hub_client_status, member, metric, labels, help, json)
+#define APPLY(member, metric, labels, help, json)                                                  \
+	FIGURE(struct apply_counts, member, metric, labels, help, json)
+
+static const struct figure meta_link[] = {
+	HUB(connected, "edgeway_meta_connected", NULL, "1 while connected to the hub.",
+		"connected"),
+	FIGURE_JSON(struct hub_client_status, synced, "synced"),
+	FIGURE_JSON(struct hub_client_status, joined, "joined"),
+};
+static const struct figure meta_talk[] = {
+	HUB(connects, "edgeway_meta_connections_total", NULL,
+		"Connections to the hub that were opened.", NULL),
+	HUB(failures, "edgeway_meta_connection_failures_total", NULL,
+		"Attempts to reach the hub that failed.", NULL),
+	HUB(messages, "edgeway_meta_messages_total", NULL, "Messages of the hub.", NULL),
+	HUB(refused, "edgeway_meta_refused_total", NULL, "Messages of the hub that were refused.",
+		NULL),
+	HUB(comparisons[0], "edgeway_meta_comparisons_total", "result=\"same\"",
+		"Comparisons of all that is held with the hub: after each connection, and now and "
+		"then.",
+		NULL),
+	FIGURE_ALSO(struct hub_client_status, comparisons[1], "result=\"different\"", NULL),
+	HUB(renewal_failures, "edgeway_meta_certificate_renewal_failures_total", NULL,
+		"Renewals that failed and are tried again.", NULL),
+};
+static const struct figure meta_certificate[] = {
+	FIGURE_JSON(struct hub_client_status, renewals, "certificate_renewals"),
+	HUB(refused_hubs, "edgeway_meta_revoked_hubs", NULL,
+		"Certificates of hubs that were revoked, and that this node refuses.",
+		"revoked_hubs"),
+};
+static const struct figure meta_changes[] = {
+	APPLY(updates, "edgeway_meta_changes_total", "operation=\"update\"",
+		"Changes of services that were taken.", NULL),
+	FIGURE_ALSO(struct apply_counts, deletes, "operation=\"delete\"", NULL),
+	APPLY(waiting, "edgeway_meta_waiting_changes", NULL, "Changes that are not committed yet.",
+		"waiting"),
+};
+static const struct figure meta_addresses[] = {
+	FIGURE_JSON(struct apply_counts, ipam.size, "size"),
+	APPLY(ipam.used, "edgeway_meta_addresses", "state=\"used\"", "Fake IPs by state.", "used"),
+	FIGURE_ALSO(struct apply_counts, ipam.resting, "state=\"resting\"", "resting"),
+	FIGURE_ALSO(struct apply_counts, ipam.free, "state=\"free\"", NULL),
+	APPLY(without_address, "edgeway_meta_services_without_address", NULL,
+		"Services that have no fake IP.", "services_without"),
+};
 static void
-feed_metrics(const struct hub_client_status *f, struct metrics *out)
+meta_hub_metrics(const struct hub_client_status *f, struct metrics *out)
 {
-	metric_gauge(
-		out, "edgeway_meta_connected", "1 while connected to the hub.", NULL, f->connected);
-	metric_gauge(out, "edgeway_meta_synced", "1 while in step with the hub.", NULL, f->synced);
+	figures_metrics(FIGURES(meta_link), f, out);
 	metric_gauge(out, "edgeway_meta_cloudhub_list_missing",
 		"1 while a CloudHub does not tell the list of services.", NULL,
 		f->untold != NULL && f->untold[0] != '\0');
-	metric_counter(out, "edgeway_meta_connections_total",
-		"Connections to the hub that were opened.", NULL, f->connects);
-	metric_counter(out, "edgeway_meta_connection_failures_total",
-		"Attempts to reach the hub that failed.", NULL, f->failures);
-	metric_counter(
-		out, "edgeway_meta_messages_total", "Messages of the hub.", NULL, f->messages);
-	metric_counter(out, "edgeway_meta_refused_total", "Messages of the hub that were refused.",
-		NULL, f->refused);
-	metric_counter(out, "edgeway_meta_comparisons_total",
-		"Comparisons of all that is held with the hub: after each connection, and now and "
-		"then.",
-		"result=\"same\"", f->comparisons[0]);
-	metric_counter(out, "edgeway_meta_comparisons_total",
-		"Comparisons of all that is held with the hub: after each connection, and now and "
-		"then.",
-		"result=\"different\"", f->comparisons[1]);
+	figures_metrics(FIGURES(meta_talk), f, out);
 	metric_gauge(out, "edgeway_meta_lag_seconds",
 		"From the hub's sending a change to its commit here, of the last one that was "
 		"followed.",
@@ -37,48 +68,10 @@ feed_metrics(const struct hub_client_status *f, struct metrics *out)
 	metric_gauge(out, "edgeway_meta_hub_clock_ahead_seconds",
 		"What the hub's clock is ahead of this node's, < 0: behind.", NULL,
 		(double)clock_skew_ahead_ms(&f->hubtime) / 1000);
-	metric_gauge(out, "edgeway_meta_hub_clock_age_seconds",
-		"How long ago the hub's clock was compared; 0: never.", NULL,
-		f->hubtime.known ? (double)(mono_ms() - f->hubtime.told_ms) / 1000 : 0);
 	metric_gauge(out, "edgeway_meta_certificate_expiry_timestamp_seconds",
 		"When this node's certificate ends, since 1970; 0: none.", NULL,
 		(double)f->certificate_not_after);
-	metric_gauge(out, "edgeway_meta_revoked_hubs",
-		"Certificates of hubs that were revoked, and that this node refuses.", NULL,
-		(double)f->refused_hubs);
-	metric_counter(out, "edgeway_meta_certificate_renewals_total",
-		"Renewals of this node's certificate.", NULL, f->renewals);
-	metric_counter(out, "edgeway_meta_certificate_renewal_failures_total",
-		"Renewals that failed and are tried again.", NULL, f->renewal_failures);
-	metric_counter(out, "edgeway_meta_questions_total",
-		"Questions of the hub how a service's endpoints do here.", "result=\"answered\"",
-		f->answered);
-	metric_counter(out, "edgeway_meta_questions_total",
-		"Questions of the hub how a service's endpoints do here.", "result=\"declined\"",
-		f->declined);
-}
-
-static void
-apply_metrics(const struct apply_counts *c, struct metrics *out)
-{
-	metric_counter(out, "edgeway_meta_changes_total", "Changes of services that were taken.",
-		"operation=\"update\"", c->updates);
-	metric_counter(out, "edgeway_meta_changes_total", "Changes of services that were taken.",
-		"operation=\"delete\"", c->deletes);
-	metric_gauge(out, "edgeway_meta_waiting_changes", "Changes that are not committed yet.",
-		NULL, (double)c->waiting);
-	metric_counter(out, "edgeway_meta_damaged_services_total",
-		"Services whose stored form was damaged.", NULL, c->dropped);
-	metric_counter(out, "edgeway_meta_addresses_exhausted_total",
-		"Times that no fake IP was left for a service.", NULL, c->exhausted);
-	metric_gauge(out, "edgeway_meta_services_without_address", "Services that have no fake IP.",
-		NULL, (double)c->without_address);
-	metric_gauge(out, "edgeway_meta_addresses", "Fake IPs by state.", "state=\"used\"",
-		(double)c->ipam.used);
-	metric_gauge(out, "edgeway_meta_addresses", "Fake IPs by state.", "state=\"resting\"",
-		(double)c->ipam.resting);
-	metric_gauge(out, "edgeway_meta_addresses", "Fake IPs by state.", "state=\"free\"",
-		(double)(c->ipam.size - c->ipam.used - c->ipam.resting));
+	figures_metrics(FIGURES(meta_certificate), f, out);
 }
 
 /* Why the database cannot be written, errno, positive; 0: it can. A failure at the start counts
@@ -99,29 +92,17 @@ meta_metrics(struct meta *m, struct metrics *out)
 	struct apply_counts c = apply_count(m->apply);
 	struct writer_counts w = writer_count(m->writer);
 
-	feed_metrics(&f, out);
+	meta_hub_metrics(&f, out);
 	staleness_metrics(m->age, out);
 	metric_gauge(out, "edgeway_meta_services", "Services in use.", NULL,
 		(double)snapshot_count(apply_snapshot(m->apply)));
-	metric_gauge(out, "edgeway_meta_callers",
-		"Pods of this node that the hub has told: those that edgeway.io/allow-from can "
-		"tell apart.",
-		NULL, (double)local_callers_count(snapshot_callers(apply_snapshot(m->apply))));
-	metric_gauge(out, "edgeway_meta_services_restricted",
-		"Services that not everybody may call.", NULL,
-		(double)snapshot_restricted(apply_snapshot(m->apply)));
-	apply_metrics(&c, out);
-	metric_counter(out, "edgeway_meta_database_failures_total",
-		"Transactions that could not be written.", NULL, w.failures);
+	figures_metrics(FIGURES(meta_changes), &c, out);
+	figures_metrics(FIGURES(meta_addresses), &c, out);
 	metric_gauge(out, "edgeway_meta_database_failing",
 		"1 while the database cannot be written.", NULL, database_error(m, &w) != 0);
 	metric_gauge(out, "edgeway_meta_database_failing_seconds",
 		"For how long the database cannot be written; 0: it can.", NULL,
 		w.failing_since_ms > 0 ? (double)(mono_ms() - w.failing_since_ms) / 1000 : 0);
-	metric_counter(out, "edgeway_meta_database_moved_aside_total",
-		"Damaged databases that were moved aside.", NULL, m->moved_aside + w.moved_aside);
-	metric_gauge(out, "edgeway_meta_database_worst_commit_seconds",
-		"The slowest transaction so far.", NULL, (double)w.worst_commit_us / 1e6);
 }
 
 static void
@@ -130,9 +111,8 @@ state_feed(const struct meta *m, struct buf *out)
 	struct hub_client_status f = hub_client_status(m->feed);
 	uint64_t now = loop_now_ms(m->config.loop);
 
-	buf_printf(out, "\"connected\":%s,\"synced\":%s,\"joined\":%s,\"url\":",
-		f.connected ? "true" : "false", f.synced ? "true" : "false",
-		f.joined ? "true" : "false");
+	figures_json(FIGURES(meta_link), &f, out);
+	buf_adds(out, ",\"url\":");
 	json_add_text(out, f.url);
 	buf_adds(out, ",\"address\":");
 	json_add_text(out, f.address);
@@ -165,9 +145,9 @@ state_feed(const struct meta *m, struct buf *out)
 		(long long)f.certificate_not_before, (long long)f.certificate_not_after);
 	if (f.certificate_not_after != 0)
 		buf_add_utc(out, f.certificate_not_after);
-	buf_printf(out,
-		"\",\"certificate_renewals\":%llu,\"revoked_hubs\":%zu,\"certificate_error\":",
-		(unsigned long long)f.renewals, f.refused_hubs);
+	buf_adds(out, "\"");
+	figures_json(FIGURES(meta_certificate), &f, out);
+	buf_adds(out, ",\"certificate_error\":");
 	json_add_text(out, f.certificate_error);
 }
 
@@ -238,14 +218,13 @@ meta_state(struct meta *m, struct buf *out)
 	staleness_state(m->age, out);
 	buf_adds(out, ",\"site\":");
 	json_add_text(out, apply_site(m->apply));
-	buf_printf(out, ",\"services\":%zu,\"version\":%llu,\"waiting\":%zu",
+	buf_printf(out, ",\"services\":%zu,\"version\":%llu",
 		snapshot_count(apply_snapshot(m->apply)),
-		(unsigned long long)snapshot_version(apply_snapshot(m->apply)), c.waiting);
-	buf_printf(out,
-		",\"addresses\":{\"size\":%zu,\"used\":%zu,\"resting\":%zu,\"services_without\":%"
-		"zu}",
-		c.ipam.size, c.ipam.used, c.ipam.resting, c.without_address);
-	buf_adds(out, ",\"database\":");
+		(unsigned long long)snapshot_version(apply_snapshot(m->apply)));
+	figures_json(FIGURES(meta_changes), &c, out);
+	buf_adds(out, ",\"addresses\":{");
+	figures_json(FIGURES(meta_addresses), &c, out);
+	buf_adds(out, "},\"database\":");
 	state_database(m, &w, out);
 	buf_adds(out, "}");
 }

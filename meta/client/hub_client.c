@@ -577,7 +577,5 @@ hub_client_status(const struct hub_client *f)
 		.failures = f->failures,
 		.messages = f->messages,
 		.refused = f->refused,
-		.answered = f->answered,
-		.declined = f->declined,
 	};
 }

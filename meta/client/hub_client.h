@@ -76,7 +76,6 @@ struct hub_client_status {
 	struct clock_skew hubtime;
 	uint64_t comparisons[2]; /* with the hub: [0] all equal, [1] something differed */
 	uint64_t connects, failures, messages, refused;
-	uint64_t answered, declined; /* questions */
 };
 
 int hub_client_new(

@@ -24,7 +24,6 @@ hub_client_answer_decline(struct hub_client *f, const struct envelope *e, const 
 	json_add_text(&text, why);
 	m.content = buf_str(&text);
 	hub_client_send(f, &m, NULL);
-	f->declined++;
 }
 
 static bool
@@ -77,6 +76,5 @@ hub_client_answer(struct hub_client *f, const struct meta_question *q, const cha
 		return;
 	m.resource = resource;
 	f->n_unanswered -= f->n_unanswered > 0;
-	f->answered++;
 	hub_client_send(f, &m, NULL);
 }

@@ -155,7 +155,6 @@ struct hub_client {
 	unsigned n_unanswered; /* questions of this connection */
 	uint64_t asked_ms; /* start of the second that n_asked counts */
 	unsigned n_asked;
-	uint64_t answered, declined;
 };
 
 /* id: receives the message's own id, may be NULL. */

@@ -379,6 +379,8 @@ ipam_find(const struct ipam *ipam, const char *key)
 struct ipam_counts
 ipam_count(const struct ipam *ipam)
 {
-	return (struct ipam_counts){
-		.size = ipam->size, .used = ipam->used, .resting = ipam->resting};
+	return (struct ipam_counts){.size = ipam->size,
+		.used = ipam->used,
+		.resting = ipam->resting,
+		.free = ipam->size - ipam->used - ipam->resting};
 }

@@ -29,6 +29,7 @@ struct ipam_counts {
 	size_t size; /* addresses that can be given */
 	size_t used;
 	size_t resting;
+	size_t free; /* the others */
 };
 
 /* Addresses in host byte order. -EINVAL when the subnet holds no address to give. */

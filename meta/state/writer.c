@@ -253,7 +253,7 @@ writer_failed(struct writer *w, int status, const struct err *err)
 
 /* With the lock held. */
 static void
-writer_succeeded(struct writer *w, uint64_t took_us)
+writer_succeeded(struct writer *w)
 {
 	if (w->counts.failing)
 		log_info("meta", "the database is written again after_s=%llu file=%s",
@@ -262,16 +262,6 @@ writer_succeeded(struct writer *w, uint64_t took_us)
 	w->counts.failing = false;
 	w->counts.failing_since_ms = 0;
 	w->counts.commits++;
-	w->counts.worst_commit_us = MAX(w->counts.worst_commit_us, took_us);
-}
-
-static uint64_t
-now_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
 /* With the lock held, released during disk work. Performs the head job: it is done, or is retried
@@ -281,7 +271,6 @@ do_head(struct writer *w)
 {
 	struct job *job = w->head;
 	struct err err = {0};
-	uint64_t start = now_us();
 	int rc;
 
 	pthread_mutex_unlock(&w->lock);
@@ -294,7 +283,7 @@ do_head(struct writer *w)
 		if (!w->stop)
 			return;
 	} else if (rc == 0 && job->batch != NULL) {
-		writer_succeeded(w, now_us() - start);
+		writer_succeeded(w);
 	}
 	w->head = job->next;
 	if (w->head == NULL)
@@ -348,7 +337,7 @@ do_look(struct writer *w)
 	if (rc < 0)
 		writer_failed(w, rc, &err);
 	else if (w->counts.failing)
-		writer_succeeded(w, 0);
+		writer_succeeded(w);
 }
 
 /* With the lock held. After a failure a waiting job looks, too. */

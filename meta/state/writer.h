@@ -35,7 +35,6 @@ typedef void writer_rows_fn(void *arg, int status, const struct store_row *rows,
 struct writer_counts {
 	uint64_t commits, failures, moved_aside, rewritten;
 	uint64_t rewritten_ms; /* mono_ms of the last time; 0: never */
-	uint64_t worst_commit_us;
 	bool failing;
 	uint64_t failing_since_ms; /* mono_ms; 0: not failing */
 	int error; /* errno of the last failure, positive */

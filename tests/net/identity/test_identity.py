@@ -52,9 +52,7 @@ def test_renewal(lab):
     assert read(agent, "node.crt") != first and read(agent, "node.key") != key
     assert mode(os.path.join(agent.data, "node.key")) == 0o600
     assert not os.path.exists(os.path.join(agent.data, "node.key.new"))
-    m = agent.metrics()
-    assert m["edgeway_meta_certificate_expiry_timestamp_seconds"] > ends
-    assert m["edgeway_meta_certificate_renewals_total"] >= 1
+    assert agent.metrics()["edgeway_meta_certificate_expiry_timestamp_seconds"] > ends
     assert agent.process.logged("renewed this node's certificate")
     # The old connection carried on, and a new one is made with what is on the disk now.
     hub.write("web.yaml", service("web", ("http", 80, 8080)))

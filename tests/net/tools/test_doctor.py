@@ -202,7 +202,6 @@ def test_clocks_that_differ(town):
     town.agent.argv = plain
     town.agent.start()
     wait_for("as the hub's", lambda: town.doctor()["clock"][0][1].endswith(", as the hub's"))
-    assert 0 < town.agent.metrics()["edgeway_meta_hub_clock_age_seconds"] < 60
     found = town.doctor(before=["env"])["clock"][0]
     assert "ago" not in found[1] and town.agent.state()["meta"]["hub_clock_compared_ms_ago"] < 60000
 
