@@ -178,7 +178,6 @@ install_table(void *arg, struct err *err)
 	rc = put_kernelpath(ipt);
 	if (rc < 0)
 		return guard_explain(err, rc, "fill");
-	ipt->installs++;
 	return 0;
 }
 

@@ -60,7 +60,6 @@ struct iptables {
 	 * address */
 	uint8_t *relay_ports;
 	struct buf new_relay_ports; /* uint16_t: ports not in the table yet */
-	uint64_t installs;
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
 	void *relay_arg;
 };

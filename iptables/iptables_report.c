@@ -1,22 +1,25 @@
 #include "iptables/iptables_private.h"
 
+#include "base/core/figures.h"
 #include "base/core/sock.h"
 #include "iptables/host/hook_conflicts.h"
 #include "iptables/maps/rules.h"
 #include "model/json.h"
 
+static const struct figure iptables_figures[] = {
+	FIGURE(struct iptables, guard.armed, "edgeway_iptables_installed", NULL,
+		"1 while the nftables table is in place.", NULL),
+	FIGURE(struct iptables, guard.repairs, "edgeway_iptables_repairs_total", NULL,
+		"Times that others changed the table and it was put back.", "repairs"),
+	FIGURE(struct iptables, guard.failures, "edgeway_iptables_failures_total", NULL,
+		"Transactions that the kernel refused.", "failures"),
+	FIGURE_JSON(struct iptables, port_ours, "portReserved"),
+};
+
 void
 iptables_metrics(struct iptables *ipt, struct metrics *m)
 {
-	metric_gauge(m, "edgeway_iptables_installed", "1 while the nftables table is in place.",
-		NULL, ipt->guard.armed ? 1 : 0);
-	metric_counter(m, "edgeway_iptables_installs_total",
-		"Transactions that put the table in place.", NULL, ipt->installs);
-	metric_counter(m, "edgeway_iptables_repairs_total",
-		"Times that others changed the table and it was put back.", NULL,
-		ipt->guard.repairs);
-	metric_counter(m, "edgeway_iptables_failures_total",
-		"Transactions that the kernel refused.", NULL, ipt->guard.failures);
+	figures_metrics(FIGURES(iptables_figures), ipt, m);
 	metric_gauge(m, "edgeway_iptables_sockets_checked",
 		"1 while what the table leads to our ports reaches no socket but ours.", NULL,
 		ipt->guard.armed && !ipt->no_sockets);
@@ -24,7 +27,6 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 		"Ports of bridges that we put into hairpin mode.", NULL,
 		(double)hairpin_count(&ipt->hairpin));
 	preflight_metrics(&ipt->obstacles, m);
-	capture_metrics(&ipt->capture, m, mono_ms());
 	kernelpath_metrics(ipt->kernelpath, m);
 }
 
@@ -63,16 +65,15 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 	buf_printf(out,
 		"{\"table\":\"ip "
 		"%s\",\"installed\":%s,\"to\":\"%s\",\"interface\":\"%s\",\"ifindex\":%d,\"up\":%"
-		"s,",
+		"s",
 		RULES_TABLE, ipt->guard.armed ? "true" : "false", addr_text(&address, text),
 		ipt->interface, ipt->state.index, ipt->state.up ? "true" : "false");
-	buf_adds(out, "\"interfaces\":[");
+	buf_adds(out, ",\"interfaces\":[");
 	for (size_t i = 0; ipt->interfaces[i] != NULL; i++)
 		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", ipt->interfaces[i]);
-	buf_adds(out, "],");
-	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s,\"obstacles\":",
-		(unsigned long long)ipt->guard.repairs, (unsigned long long)ipt->guard.failures,
-		ipt->port_ours ? "true" : "false");
+	buf_adds(out, "]");
+	figures_json(FIGURES(iptables_figures), ipt, out);
+	buf_adds(out, ",\"obstacles\":");
 	preflight_state(&ipt->obstacles, out);
 	buf_printf(out, ",\"warning\":\"%s\"", ipt->no_sockets ? IPTABLES_NO_SOCKETS : "");
 	if (ipt->guard.repairs > 0) {

@@ -125,22 +125,11 @@ capture_flows(struct capture *c, uint32_t address, uint16_t dns_port)
 		c->flows_ended += (uint64_t)n;
 		return;
 	}
-	c->failures++;
 	if (log_limit_pass(&limit, 6, "iptables"))
 		log_warn("iptables",
 			"a resolver that keeps its port stays with its upstream for a while "
 			"error=\"%s\"",
 			err.text);
-}
-
-void
-capture_metrics(const struct capture *c, struct metrics *m, uint64_t now_ms)
-{
-	metric_gauge(m, "edgeway_iptables_captured_upstreams",
-		"Upstreams whose queries from pods come to us.", NULL,
-		capture_left_ms(c, now_ms) > 0 ? (double)c->n : 0);
-	metric_counter(m, "edgeway_iptables_capture_failures_total",
-		"Times that flows could not be ended.", NULL, c->failures);
 }
 
 void

@@ -22,7 +22,7 @@ struct capture {
 	uint32_t upstreams[CAPTURE_UPSTREAMS_MAX]; /* host byte order, sorted */
 	size_t n;
 	uint64_t renewed_ms; /* mono_ms, 0: never */
-	uint64_t flows_ended, failures;
+	uint64_t flows_ended;
 };
 
 /* Takes over the list (order and duplicates do not matter). True: it differs, or the old one had
@@ -35,7 +35,6 @@ void capture_put(const struct capture *c, struct batch *b, uint64_t now_ms);
 /* Ends UDP flows whose translation differs from the set; `address`: of our DNS, 0 if it is gone.
  * Flows of the host's own processes stay. */
 void capture_flows(struct capture *c, uint32_t address, uint16_t dns_port);
-void capture_metrics(const struct capture *c, struct metrics *m, uint64_t now_ms);
 void capture_state(const struct capture *c, struct buf *out, uint64_t now_ms); /* JSON object */
 
 #endif

@@ -27,7 +27,6 @@ struct kernelpath {
 	bool caught;
 	const char *foreign; /* the program that serves ClusterIPs, NULL: none */
 	bool looked; /* `foreign` is known */
-	uint64_t look_failures;
 };
 
 static bool
@@ -120,8 +119,6 @@ look_around(struct kernelpath *d)
 	if (d->catch == IPTABLES_CATCH_AUTO) {
 		if (kubeproxy_cluster_ips(&d->foreign) == 0)
 			d->looked = true;
-		else
-			d->look_failures++;
 	}
 	if (d->foreign != NULL && before == NULL)
 		log_info("iptables", "ClusterIPs are left to others found=\"%s\"", d->foreign);
@@ -250,26 +247,10 @@ kernelpath_rest(struct kernelpath *d)
 void
 kernelpath_metrics(const struct kernelpath *d, struct metrics *m)
 {
-	const struct service_maps_counts *n = service_maps_counts(d->frontends);
-
-	metric_gauge(m, "edgeway_iptables_kernel_ports", "Service ports that the kernel carries.",
-		"proto=\"udp\"", (double)n->udp);
-	metric_gauge(m, "edgeway_iptables_kernel_ports", "Service ports that the kernel carries.",
-		"proto=\"tcp\"", (double)n->tcp);
-	metric_gauge(m, "edgeway_iptables_cluster_ips", "ClusterIPs that are served here.", NULL,
-		(double)n->cluster_ips);
-	metric_gauge(m, "edgeway_iptables_cluster_ips_foreign",
-		"1 while ClusterIPs are left to kube-proxy or Cilium.", NULL,
-		d->foreign != NULL ? 1 : 0);
-	metric_counter(m, "edgeway_iptables_look_failures_total",
-		"Times that it could not be told who else serves ClusterIPs.", NULL,
-		d->look_failures);
 	metric_gauge(m, "edgeway_iptables_probed_endpoints", "Endpoints of the kernel's TCP ports.",
 		"state=\"alive\"", (double)(probes_count(d->probes) - probes_dead(d->probes)));
-	metric_gauge(m, "edgeway_iptables_probed_endpoints", "Endpoints of the kernel's TCP ports.",
-		"state=\"dead\"", (double)probes_dead(d->probes));
-	metric_counter(m, "edgeway_iptables_flow_failures_total",
-		"Times that flows could not be ended.", NULL, n->flow_failures);
+	metric_gauge(m, "edgeway_iptables_probed_endpoints", NULL, "state=\"dead\"",
+		(double)probes_dead(d->probes));
 }
 
 void

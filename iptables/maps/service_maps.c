@@ -501,7 +501,6 @@ service_maps_flows(struct service_maps *f)
 		f->counts.flows_ended += (uint64_t)n;
 		return;
 	}
-	f->counts.flow_failures++;
 	if (log_limit_pass(&limit, 6, "iptables"))
 		log_warn("iptables", "flows stay with endpoints that are gone error=\"%s\"",
 			err.text);

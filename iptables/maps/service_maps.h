@@ -40,7 +40,7 @@ struct service_maps_counts {
 		/* restricted ports; pods that may use them; restricted ports that the node's
 		 * processes may use */
 		hosts;
-	uint64_t flows_ended, flow_failures;
+	uint64_t flows_ended;
 };
 
 void service_maps_new(struct service_maps **f, const struct service_maps_config *config);

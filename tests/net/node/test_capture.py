@@ -158,7 +158,7 @@ def test_kept_port_over_stop_and_start(world):
 
 
 def test_seen_by_the_operator(world):
-    assert world.agent.metrics()["edgeway_iptables_captured_upstreams"] == 1
+    assert len(world.agent.state()["iptables"]["captured"]["upstreams"]) == 1
     ctl = world.node.run(world.agent.lab.program("edgewayctl"), "--socket", world.agent.socket, "status").stdout
     assert "captured" in ctl and UPSTREAM_ADDRESS in ctl
 
