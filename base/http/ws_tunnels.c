@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "base/core/figures.h"
 #include "base/core/log.h"
 #include "base/http/ws_tunnel.h"
 #include "base/http/ws_tunnel_head.h"
@@ -30,7 +31,6 @@ struct ws_tunnels {
 	struct ones open;
 	unsigned n_open;
 	uint64_t opened, refused, failed, broken;
-	struct ws_tunnel_stats past; /* of ended tunnels */
 	char error[WS_TUNNEL_WHY_MAX + ADDR_TEXT_MAX]; /* why the last dial failed, "" none */
 };
 
@@ -102,11 +102,8 @@ ws_tunnels_fail(struct ws_tunnels_dial *d, const char *fmt, ...)
 static void
 one_free(struct one *o)
 {
-	const struct ws_tunnel_stats *s = ws_tunnel_stats(o->carrier);
 	struct ws_tunnels *c = o->of;
 
-	c->past.bytes_in += s->bytes_in;
-	c->past.bytes_out += s->bytes_out;
 	c->n_open--;
 	LIST_REMOVE(o, link);
 	ws_tunnel_free(&o->carrier);
@@ -380,38 +377,23 @@ ws_tunnels_free(struct ws_tunnels **out)
 	free(c);
 }
 
-static struct ws_tunnel_stats
-ws_tunnels_sum(const struct ws_tunnels *c)
-{
-	struct ws_tunnel_stats s = c->past;
-	const struct one *o;
+#define TUNNELS(member, metric, labels, help, json)                                                \
+	FIGURE(struct ws_tunnels, member, metric, labels, help, json)
 
-	LIST_FOREACH(o, &c->open, link) {
-		s.bytes_in += ws_tunnel_stats(o->carrier)->bytes_in;
-		s.bytes_out += ws_tunnel_stats(o->carrier)->bytes_out;
-	}
-	return s;
-}
+static const struct figure ws_tunnels_figures[] = {
+	TUNNELS(n_open, "edgeway_carrier_open", NULL, "Connections that websockets carry.", "open"),
+	TUNNELS(opened, "edgeway_carrier_dials_total", "result=\"open\"",
+		"Attempts to open a websocket that carries a connection, by what became of them.",
+		"opened"),
+	FIGURE_ALSO(struct ws_tunnels, refused, "result=\"refused\"", "refused"),
+	FIGURE_ALSO(struct ws_tunnels, failed, "result=\"failed\"", "failed"),
+	FIGURE_JSON(struct ws_tunnels, broken, "broken"),
+};
 
 void
 ws_tunnels_metrics(const struct ws_tunnels *c, struct metrics *m)
 {
-	static const char dials[] = "edgeway_carrier_dials_total",
-			  help[] = "Attempts to open a websocket that carries a connection, by "
-				   "what became of them.",
-			  bytes[] = "edgeway_carrier_bytes_total",
-			  carried[] = "Bytes carried in websockets.";
-	struct ws_tunnel_stats s = ws_tunnels_sum(c);
-
-	metric_gauge(m, "edgeway_carrier_open", "Connections that websockets carry.", NULL,
-		(double)c->n_open);
-	metric_counter(m, dials, help, "result=\"open\"", c->opened);
-	metric_counter(m, dials, help, "result=\"refused\"", c->refused);
-	metric_counter(m, dials, help, "result=\"failed\"", c->failed);
-	metric_counter(m, "edgeway_carrier_broken_total",
-		"Websockets that were lost, or ended for bad frames.", NULL, c->broken);
-	metric_counter(m, bytes, carried, "direction=\"in\"", s.bytes_in);
-	metric_counter(m, bytes, carried, "direction=\"out\"", s.bytes_out);
+	figures_metrics(FIGURES(ws_tunnels_figures), c, m);
 }
 
 void
@@ -419,9 +401,6 @@ ws_tunnels_state(const struct ws_tunnels *c, struct buf *out)
 {
 	char said[sizeof c->error];
 
-	buf_printf(out,
-		"\"open\":%u,\"opened\":%llu,\"refused\":%llu,\"failed\":%llu,\"broken\":%llu",
-		c->n_open, (unsigned long long)c->opened, (unsigned long long)c->refused,
-		(unsigned long long)c->failed, (unsigned long long)c->broken);
+	figures_json(FIGURES(ws_tunnels_figures), c, out);
 	buf_printf(out, ",\"error\":\"%s\"", log_clean(said, sizeof said, c->error));
 }

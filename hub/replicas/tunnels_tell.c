@@ -1,5 +1,6 @@
 #include "hub/replicas/tunnels_private.h"
 
+#include "base/core/figures.h"
 #include "model/json.h"
 
 size_t
@@ -44,6 +45,52 @@ tunnels_streams_state(const struct tunnels *t, const char **comma, struct buf *o
 		session_streams(u->session, u->node, comma, out);
 }
 
+#define STREAMS(member, metric, labels, help, json)                                                \
+	FIGURE(struct session_stats, member, metric, labels, help, json)
+#define TUNNELS(member, metric, labels, help)                                                      \
+	FIGURE(struct tunnels, member, metric, labels, help, NULL)
+
+/* Of a tunnel in the JSON, of all tunnels in the metrics. */
+static const struct figure tunnels_of_session[] = {
+	STREAMS(streams, "edgeway_tunnel_streams", NULL, "Streams that are open.", "streams"),
+	FIGURE_JSON(struct session_stats, rtt_ms, "rtt_ms"),
+	STREAMS(bytes_in, "edgeway_tunnel_bytes_total", "direction=\"from_node\"",
+		"Payload carried, as this hub sees it.", "bytes_in"),
+	FIGURE_ALSO(struct session_stats, bytes_out, "direction=\"to_node\"", "bytes_out"),
+	STREAMS(opened, "edgeway_tunnel_streams_opened_total", NULL, "Streams opened to nodes.",
+		"opened"),
+	STREAMS(stalls, "edgeway_tunnel_stalls_total", NULL,
+		"Times that a stream took no more for a while.", "stalls"),
+	STREAMS(resets_sent, "edgeway_tunnel_resets_total", "by=\"hub\"",
+		"Streams that were reset.", NULL),
+	FIGURE_ALSO(struct session_stats, resets_received, "by=\"node\"", NULL),
+	STREAMS(saved, "edgeway_tunnel_saved_bytes_total", NULL,
+		"Bytes of clear text that tunnel.compress kept off the wire, both ways.", NULL),
+	STREAMS(pings, "edgeway_tunnel_pings_total", NULL, "Pings sent.", NULL),
+	STREAMS(useless, "edgeway_tunnel_useless_frames_total", NULL,
+		"Frames of nodes that carried nothing; a large head counts for many.", NULL),
+};
+static const struct figure tunnels_figures[] = {
+	TUNNELS(opened, "edgeway_tunnel_connections_total", "result=\"open\"",
+		"Connections of nodes that asked for a tunnel, by what became of it."),
+	FIGURE_ALSO(struct tunnels, refused, "result=\"refused\"", NULL),
+	FIGURE_ALSO(struct tunnels, failed, "result=\"failed\"", NULL),
+	TUNNELS(replaced, "edgeway_tunnel_replaced_total", NULL,
+		"Tunnels that a newer one of the node has replaced."),
+	TUNNELS(cut, "edgeway_tunnel_cut_total", NULL,
+		"Tunnels cut: certificate revoked or expired, or too many of a node."),
+	TUNNELS(dead, "edgeway_tunnel_dead_total", NULL, "Tunnels whose node fell silent."),
+	TUNNELS(silent, "edgeway_tunnel_silent_total", NULL,
+		"Times that a tunnel answered neither a stream nor a ping, so that new streams "
+		"went another way."),
+	TUNNELS(missed, "edgeway_tunnel_missed_total", NULL,
+		"Streams that found no tunnel of their node."),
+	TUNNELS(budget.held, "edgeway_tunnel_memory_bytes", "what=\"held\"",
+		"Held for readers, granted beyond the base windows, and queued for the wire."),
+	FIGURE_ALSO(struct tunnels, budget.granted, "what=\"granted\"", NULL),
+	FIGURE_ALSO(struct tunnels, budget.queued, "what=\"queued\"", NULL),
+};
+
 void
 tunnels_state(const struct tunnels *t, struct buf *out)
 {
@@ -53,23 +100,16 @@ tunnels_state(const struct tunnels *t, struct buf *out)
 
 	buf_adds(out, "[");
 	TAILQ_FOREACH(u, &t->open, link) {
-		const struct session_stats *s = session_stats(u->session);
-
 		buf_printf(out, "%s{\"node\":", comma);
 		json_add_text(out, u->node);
-		buf_printf(out,
-			",\"address\":\"%s\",\"state\":\"%s\",\"streams\":%u,\"rtt_ms\":%u,\"bytes_"
-			"in\":%llu,\"bytes_out\":%llu,\"opened\":%llu,\"stalls\":%llu,\"since_s\":%"
-			"llu,\"epoch\":%llu,\"certificate_expires\":\"",
-			u->address,
+		buf_printf(out, ",\"address\":\"%s\",\"state\":\"%s\"", u->address,
 			u->leaving                              ? "leaving"
 				: u->older                      ? "older"
 				: session_is_silent(u->session) ? "silent"
 				: u->standby                    ? "standby"
-								: "open",
-			s->streams, s->rtt_ms, (unsigned long long)s->bytes_in,
-			(unsigned long long)s->bytes_out, (unsigned long long)s->opened,
-			(unsigned long long)s->stalls,
+								: "open");
+		figures_json(FIGURES(tunnels_of_session), session_stats(u->session), out);
+		buf_printf(out, ",\"since_s\":%llu,\"epoch\":%llu,\"certificate_expires\":\"",
 			(unsigned long long)((now - u->since_ms) / 1000),
 			(unsigned long long)u->epoch);
 		buf_add_utc(out, u->ends_s);
@@ -77,57 +117,6 @@ tunnels_state(const struct tunnels *t, struct buf *out)
 		comma = ",";
 	}
 	buf_adds(out, "]");
-}
-
-static void
-count_streams(const struct session_stats *s, struct metrics *m)
-{
-	static const char bytes[] = "edgeway_tunnel_bytes_total",
-			  help[] = "Payload carried, as this hub sees it.";
-
-	metric_counter(m, "edgeway_tunnel_streams_opened_total", "Streams opened to nodes.", NULL,
-		s->opened);
-	metric_gauge(m, "edgeway_tunnel_streams", "Streams that are open.", NULL, s->streams);
-	metric_counter(m, "edgeway_tunnel_resets_total", "Streams that were reset.", "by=\"hub\"",
-		s->resets_sent);
-	metric_counter(m, "edgeway_tunnel_resets_total", "Streams that were reset.", "by=\"node\"",
-		s->resets_received);
-	metric_counter(m, bytes, help, "direction=\"from_node\"", s->bytes_in);
-	metric_counter(m, bytes, help, "direction=\"to_node\"", s->bytes_out);
-	metric_counter(m, "edgeway_tunnel_stalls_total",
-		"Times that a stream took no more for a while.", NULL, s->stalls);
-	metric_counter(m, "edgeway_tunnel_saved_bytes_total",
-		"Bytes of clear text that tunnel.compress kept off the wire, both ways.", NULL,
-		s->saved);
-	metric_counter(m, "edgeway_tunnel_pings_total", "Pings sent.", NULL, s->pings);
-	metric_counter(m, "edgeway_tunnel_useless_frames_total",
-		"Frames of nodes that carried nothing; a large head counts for many.", NULL,
-		s->useless);
-}
-
-static void
-count_ends(const struct tunnels *t, struct metrics *m)
-{
-	static const char
-		ends[] = "edgeway_tunnel_connections_total",
-		help[] = "Connections of nodes that asked for a tunnel, by what became of it.";
-
-	metric_counter(m, ends, help, "result=\"open\"", t->opened);
-	metric_counter(m, ends, help, "result=\"refused\"", t->refused);
-	metric_counter(m, ends, help, "result=\"failed\"", t->failed);
-	metric_counter(m, "edgeway_tunnel_replaced_total",
-		"Tunnels that a newer one of the node has replaced.", NULL, t->replaced);
-	metric_counter(m, "edgeway_tunnel_cut_total",
-		"Tunnels cut: certificate revoked or expired, or too many of a node.", NULL,
-		t->cut);
-	metric_counter(
-		m, "edgeway_tunnel_dead_total", "Tunnels whose node fell silent.", NULL, t->dead);
-	metric_counter(m, "edgeway_tunnel_silent_total",
-		"Times that a tunnel answered neither a stream nor a ping, so that new streams "
-		"went another way.",
-		NULL, t->silent);
-	metric_counter(m, "edgeway_tunnel_missed_total",
-		"Streams that found no tunnel of their node.", NULL, t->missed);
 }
 
 void
@@ -147,17 +136,8 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 		(double)tunnels_count(t));
 	metric_gauge(m, "edgeway_tunnel_standby",
 		"Standby tunnels that take streams (hub.tunnels of agents).", NULL, standby);
-	count_streams(&sum, m);
-	count_ends(t, m);
-	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, granted beyond the base windows, and queued for the wire.",
-		"what=\"held\"", (double)t->budget.held);
-	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, granted beyond the base windows, and queued for the wire.",
-		"what=\"granted\"", (double)t->budget.granted);
-	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, granted beyond the base windows, and queued for the wire.",
-		"what=\"queued\"", (double)t->budget.queued);
+	figures_metrics(FIGURES(tunnels_of_session), &sum, m);
+	figures_metrics(FIGURES(tunnels_figures), t, m);
 	TAILQ_FOREACH(u, &t->open, link) {
 		if (!u->older && told++ < METRIC_NODES_MAX)
 			metric_gauge(m, "edgeway_tunnel_rtt_seconds",

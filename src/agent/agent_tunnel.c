@@ -553,7 +553,6 @@ agent_tunnel_state(const struct agent *a, struct buf *out)
 	}
 	buf_adds(out, "{\"enabled\":true,");
 	tunnel_client_state(a->tunnel->link, out);
-	buf_adds(out, ",");
 	stream_server_state(a->tunnel->serve, out);
 	if (a->tunnel->standby != NULL) {
 		buf_adds(out, ",\"standby\":{");

@@ -49,7 +49,7 @@ struct egress_client {
 	struct timer *idle;
 	struct trips waiting, asked, joined; /* wait for the hub, for its answer; joined */
 	unsigned n_pending, n_joined;
-	uint64_t results[RESULTS], to_hub, from_hub, repeated;
+	uint64_t results[RESULTS], repeated;
 	void (*on_fading)(void *arg, const struct egress_client_ask *ask,
 		bool doubted); /* NULL: no callback */
 	void *fading_arg;
@@ -107,8 +107,7 @@ on_relay_ended(void *arg, const struct relay_report *report)
 	struct egress_client_trip *t = arg;
 	struct egress_client *o = t->of;
 
-	o->to_hub += report->to_stream;
-	o->from_hub += report->to_other;
+	(void)report;
 	o->n_joined--;
 	trip_free(t);
 }
@@ -519,12 +518,6 @@ egress_client_metrics(const struct egress_client *o, struct metrics *m)
 		"Times that the hub was asked again since the connection to it broke before the "
 		"answer.",
 		NULL, o->repeated);
-	metric_gauge(m, "edgeway_tunnel_outward_open", "1 while there is a connection for them.",
-		NULL, tunnel_client_open(o->link));
-	metric_counter(m, "edgeway_tunnel_outward_bytes_total", "Payload of ended connections.",
-		"direction=\"to_hub\"", o->to_hub);
-	metric_counter(m, "edgeway_tunnel_outward_bytes_total", "Payload of ended connections.",
-		"direction=\"from_hub\"", o->from_hub);
 }
 
 void

@@ -25,21 +25,9 @@ egress_client_udp_tell_sum(const struct egress_client_udp *u)
 void
 egress_client_udp_metrics(const struct egress_client_udp *u, struct metrics *m)
 {
-	static const char datagrams[] = "edgeway_tunnel_outward_udp_datagrams_total",
-			  bytes[] = "edgeway_tunnel_outward_udp_bytes_total";
 	const struct dgram_tally t = egress_client_udp_tell_sum(u);
 	char label[64];
 
-	metric_gauge(m, "edgeway_tunnel_outward_udp_ports",
-		"UDP ports of services that only the hub reaches.", NULL, (double)u->ports.n);
-	metric_gauge(m, "edgeway_tunnel_outward_udp_flows",
-		"Flows of UDP through the hub, asked for or open.", NULL, u->n_flows);
-	metric_counter(
-		m, datagrams, "Datagrams carried.", "direction=\"to_hub\"", t.to_stream.datagrams);
-	metric_counter(m, datagrams, "Datagrams carried.", "direction=\"from_hub\"",
-		t.from_stream.datagrams);
-	metric_counter(m, bytes, "Their payload.", "direction=\"to_hub\"", t.to_stream.bytes);
-	metric_counter(m, bytes, "Their payload.", "direction=\"from_hub\"", t.from_stream.bytes);
 	for (unsigned i = 0; i < DROP_RATE; i++) /* rates are applied by the hub */
 		metric_counter(m, "edgeway_tunnel_outward_udp_dropped_total",
 			"Datagrams that were dropped, by why.",

@@ -150,19 +150,9 @@ stream_server_udp_sum(const struct stream_server_udp *u)
 void
 stream_server_udp_metrics(const struct stream_server_udp *u, struct metrics *m)
 {
-	static const char datagrams[] = "edgeway_tunnel_udp_datagrams_total",
-			  bytes[] = "edgeway_tunnel_udp_bytes_total";
 	const struct dgram_tally t = stream_server_udp_sum(u);
 	char label[64];
 
-	metric_gauge(
-		m, "edgeway_tunnel_udp_flows", "Flows of UDP that are carried.", NULL, u->n_flows);
-	metric_counter(m, datagrams, "Datagrams carried.", "direction=\"to_target\"",
-		t.from_stream.datagrams);
-	metric_counter(m, datagrams, "Datagrams carried.", "direction=\"from_target\"",
-		t.to_stream.datagrams);
-	metric_counter(m, bytes, "Their payload.", "direction=\"to_target\"", t.from_stream.bytes);
-	metric_counter(m, bytes, "Their payload.", "direction=\"from_target\"", t.to_stream.bytes);
 	for (unsigned i = 0; i <= DROP_SEND; i++) /* the other reasons occur only at the hub */
 		metric_counter(m, "edgeway_tunnel_udp_dropped_total",
 			"Datagrams that were dropped, by why.",

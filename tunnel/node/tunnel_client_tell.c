@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/core/figures.h"
 #include "model/json.h"
 
 static struct session_stats
@@ -25,11 +26,49 @@ tunnel_client_streams(const struct tunnel_client *l)
 	return tunnel_client_tell_sum(l).streams;
 }
 
+#define STREAMS(member, metric, labels, help, json)                                                \
+	FIGURE(struct session_stats, member, metric, labels, help, json)
+#define LINK(member, metric, labels, help, json)                                                   \
+	FIGURE(struct tunnel_client, member, metric, labels, help, json)
+
+static const struct figure tunnel_client_ends[] = {
+	LINK(opened, "edgeway_tunnel_connections_total", "result=\"open\"",
+		"Attempts to open the tunnel, by what became of them.", "connections"),
+	FIGURE_ALSO(struct tunnel_client, failed, "result=\"failed\"", "failures"),
+	LINK(lost, "edgeway_tunnel_lost_total", NULL, "Tunnels that ended against our will.", NULL),
+	LINK(dead, "edgeway_tunnel_dead_total", NULL, "Tunnels whose hub fell silent.", NULL),
+	LINK(doubted, "edgeway_tunnel_doubted_total", NULL,
+		"Times that the hub answered neither a stream nor a ping, or that the way to it "
+		"began at another address, so that another connection was looked for.",
+		NULL),
+	LINK(renewed, "edgeway_tunnel_renewed_total", NULL,
+		"Tunnels that took another's place with a new certificate.", NULL),
+	LINK(budget.held, "edgeway_tunnel_memory_bytes", "what=\"held\"",
+		"Held for readers, granted beyond the base windows, and queued for the wire.",
+		NULL),
+	FIGURE_ALSO(struct tunnel_client, budget.granted, "what=\"granted\"", NULL),
+	FIGURE_ALSO(struct tunnel_client, budget.queued, "what=\"queued\"", NULL),
+};
+static const struct figure tunnel_client_sums[] = {
+	STREAMS(streams, "edgeway_tunnel_streams", NULL, "Streams that are open.", "streams"),
+	FIGURE_JSON(struct session_stats, rtt_ms, "rtt_ms"),
+	STREAMS(bytes_in, "edgeway_tunnel_bytes_total", "direction=\"from_hub\"",
+		"Payload carried.", "bytes_in"),
+	FIGURE_ALSO(struct session_stats, bytes_out, "direction=\"to_hub\"", "bytes_out"),
+	STREAMS(resets_sent, "edgeway_tunnel_resets_total", "by=\"node\"",
+		"Streams that were reset.", NULL),
+	FIGURE_ALSO(struct session_stats, resets_received, "by=\"hub\"", NULL),
+	STREAMS(stalls, "edgeway_tunnel_stalls_total", NULL,
+		"Times that a stream took no more for a while.", NULL),
+	STREAMS(saved, "edgeway_tunnel_saved_bytes_total", NULL,
+		"Bytes of clear text that the hub's tunnel.compress kept off the wire.", NULL),
+	STREAMS(pings, "edgeway_tunnel_pings_total", NULL, "Pings sent.", NULL),
+};
+
 void
 tunnel_client_metrics(
 	const struct tunnel_client *l, const struct tunnel_client *standby, struct metrics *m)
 {
-	static const char bytes[] = "edgeway_tunnel_bytes_total", help[] = "Payload carried.";
 	struct session_stats s = tunnel_client_tell_sum(l), other;
 
 	if (standby != NULL) {
@@ -38,52 +77,10 @@ tunnel_client_metrics(
 	}
 	metric_gauge(m, "edgeway_tunnel_open", "1 while the hub can open streams.", NULL,
 		l->current != NULL);
-	metric_gauge(m, "edgeway_tunnel_standby_open",
-		"1 while the second tunnel (hub.tunnels), to another hub, is open.", NULL,
-		standby != NULL && tunnel_client_session(standby) != NULL &&
-			(l->current == NULL ||
-				strcmp(l->current->address, standby->current->address) != 0));
-	metric_counter(m, "edgeway_tunnel_connections_total",
-		"Attempts to open the tunnel, by what became of them.", "result=\"open\"",
-		l->opened);
-	metric_counter(m, "edgeway_tunnel_connections_total",
-		"Attempts to open the tunnel, by what became of them.", "result=\"failed\"",
-		l->failed);
-	metric_counter(m, "edgeway_tunnel_lost_total", "Tunnels that ended against our will.", NULL,
-		l->lost);
-	metric_counter(
-		m, "edgeway_tunnel_dead_total", "Tunnels whose hub fell silent.", NULL, l->dead);
-	metric_counter(m, "edgeway_tunnel_doubted_total",
-		"Times that the hub answered neither a stream nor a ping, or that the way to it "
-		"began at another address, so that another connection was looked for.",
-		NULL, l->doubted);
-	metric_counter(m, "edgeway_tunnel_renewed_total",
-		"Tunnels that took another's place with a new certificate.", NULL, l->renewed);
-	metric_gauge(
-		m, "edgeway_tunnel_streams", "Streams that are open.", NULL, (double)s.streams);
-	metric_counter(m, bytes, help, "direction=\"from_hub\"", s.bytes_in);
-	metric_counter(m, bytes, help, "direction=\"to_hub\"", s.bytes_out);
-	metric_counter(m, "edgeway_tunnel_resets_total", "Streams that were reset.", "by=\"node\"",
-		s.resets_sent);
-	metric_counter(m, "edgeway_tunnel_resets_total", "Streams that were reset.", "by=\"hub\"",
-		s.resets_received);
-	metric_counter(m, "edgeway_tunnel_stalls_total",
-		"Times that a stream took no more for a while.", NULL, s.stalls);
-	metric_counter(m, "edgeway_tunnel_saved_bytes_total",
-		"Bytes of clear text that the hub's tunnel.compress kept off the wire.", NULL,
-		s.saved);
-	metric_counter(m, "edgeway_tunnel_pings_total", "Pings sent.", NULL, s.pings);
+	figures_metrics(FIGURES(tunnel_client_ends), l, m);
+	figures_metrics(FIGURES(tunnel_client_sums), &s, m);
 	metric_gauge(m, "edgeway_tunnel_rtt_seconds", "Round trip to the hub, by the last ping.",
 		NULL, s.rtt_ms / 1000.0);
-	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, granted beyond the base windows, and queued for the wire.",
-		"what=\"held\"", (double)l->budget.held);
-	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, granted beyond the base windows, and queued for the wire.",
-		"what=\"granted\"", (double)l->budget.granted);
-	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, granted beyond the base windows, and queued for the wire.",
-		"what=\"queued\"", (double)l->budget.queued);
 }
 
 static const char *
@@ -122,12 +119,9 @@ tunnel_client_state(const struct tunnel_client *l, struct buf *out)
 		buf_printf(out, ",\"since_s\":%llu",
 			(unsigned long long)((loop_now_ms(l->config.loop) - l->current->since_ms) /
 				1000));
-	buf_printf(out,
-		",\"streams\":%u,\"rtt_ms\":%u,\"bytes_in\":%llu,\"bytes_out\":%llu,"
-		"\"connections\":%llu,\"failures\":%llu,\"error\":",
-		s.streams, s.rtt_ms, (unsigned long long)s.bytes_in,
-		(unsigned long long)s.bytes_out, (unsigned long long)l->opened,
-		(unsigned long long)l->failed);
+	figures_json(FIGURES(tunnel_client_sums), &s, out);
+	figures_json(FIGURES(tunnel_client_ends), l, out);
+	buf_adds(out, ",\"error\":");
 	json_add_text(out, l->error);
 	buf_printf(out,
 		",\"ends\":%u,\"end\":", flapping_count(&l->ends, loop_now_ms(l->config.loop)));

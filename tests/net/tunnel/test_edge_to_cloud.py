@@ -111,7 +111,7 @@ def test_it_is_shown(site):
     line = next(x for x in shown.splitlines() if f"{site.webs[1].address}:8080" in x)
     assert "tunnel" in line and "edge-2" in line
     wait_for("the audit", lambda: 'door=outward caller=node:edge-1' in site.hub.process.log())
-    assert site.agents[0].metrics()["edgeway_tunnel_outward_open"] == 1
+    assert site.outward()["state"] == "open"
 
 
 def test_connections_are_used_again(site):

@@ -261,7 +261,7 @@ def test_a_second_tunnel(town):
     town.wait_whole()
     has = standby()
     other = a if has is c else c
-    assert has.metrics()["edgeway_tunnel_standby"] == 1 and agent.metrics()["edgeway_tunnel_standby_open"] == 1
+    assert has.metrics()["edgeway_tunnel_standby"] == 1 and agent.state()["tunnel"]["standby"]["state"] == "open"
     wait_for("no traffic", lambda: idle(agent))
     at = len(other.process.log())
     with frozen(b):

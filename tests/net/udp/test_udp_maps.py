@@ -349,14 +349,14 @@ def test_flows_are_bounded(site):
             if i % 500 == 499:
                 seen = max(seen, len(site.flows(ECHO)))
         assert 0 < seen <= FLOWS / 4
-        wait_for("no more at the node", lambda: edge.metrics()["edgeway_tunnel_udp_flows"] <= FLOWS / 4)
+        wait_for("no more at the node", lambda: edge.state()["tunnel"]["udp"]["flows"] <= FLOWS / 4)
         for i in range(1600):
             with udp_socket(site.friend, bind=(f"192.0.2.{128 + i % 8}", 0)) as s:
                 s.sendto(b"x", (HUB, ECHO))
             if i % 200 == 199:
                 seen = max(seen, len(site.flows(ECHO)))
         assert FLOWS / 4 < seen <= FLOWS
-        wait_for("no more at the node", lambda: edge.metrics()["edgeway_tunnel_udp_flows"] <= FLOWS)
+        wait_for("no more at the node", lambda: edge.state()["tunnel"]["udp"]["flows"] <= FLOWS)
         with site.client(ECHO, seconds=1) as c:
             assert any(heard(c, b"%d" % i) for i in range(90))
 
@@ -525,6 +525,4 @@ def test_shown(site):
         wait_for("as JSON", lambda: heard(c, b"y") and '"listen": "%s:%d"' % (HUB, ECHO) in ctl("-o", "json", "flows"))
     for direction in ("to-edge", "from-edge"):
         assert site.figure("datagrams_total", ECHO, direction=direction) > 0 and site.figure("bytes_total", ECHO, direction=direction) > 0
-    m = site.agents[0].metrics()
-    for direction in ("to_target", "from_target"):
-        assert m[f'edgeway_tunnel_udp_datagrams_total{{direction="{direction}"}}'] > 0
+    assert all(site.agents[0].state()["tunnel"]["udp"][f"datagrams_{way}_target"] > 0 for way in ("to", "from"))
