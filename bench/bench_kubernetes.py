@@ -47,7 +47,7 @@ def measure(services, endpoints, pods):
         for resource in FOLLOWED:
             api.ctl("fault", match=f"/{resource}?", watch=True, do="error-event", code=410)
         api.ctl("cut_all")
-        wait_for("listed anew", lambda: all(hub.metric("lists_total", r) >= 2 for r in FOLLOWED), 300, pause=0.5)
+        wait_for("listed anew", lambda: all(hub.source()[r]["lists"] >= 2 for r in FOLLOWED), 300, pause=0.5)
         return (*first, memory_mb(pid, "VmHWM"), cpu_s(pid) - first[2])
 
 

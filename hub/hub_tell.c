@@ -54,51 +54,6 @@ hub_web_sources(void *arg, struct survey_sources *to)
 	ingress_count(hub->ingress, &to->requests, &to->refused);
 }
 
-struct rule_counts {
-	double whole, wrong;
-};
-
-static void
-count_rule(void *arg, const struct cluster_rule *rule)
-{
-	struct rule_counts *n = arg;
-
-	if (*rule->problem == '\0')
-		n->whole++;
-	else
-		n->wrong++;
-}
-
-static void
-rules_metrics(const struct hub *hub, struct metrics *m)
-{
-	static const char help[] = "DestinationRules: those of which all counts, and those of "
-				   "which a part or nothing does.";
-	struct rule_counts n = {0};
-
-	cluster_each_rule(hub->cluster, count_rule, &n);
-	metric_gauge(m, "edgeway_hub_destination_rules", help, "counts=\"whole\"", n.whole);
-	metric_gauge(m, "edgeway_hub_destination_rules", help, "counts=\"partly\"", n.wrong);
-}
-
-static void
-tell_count_one(void *arg, const char *ns, const char *name, const char *reason)
-{
-	(void)ns;
-	(void)name;
-	(void)reason;
-	*(double *)arg += 1;
-}
-
-static double
-tell_count_beyond(const struct hub *hub)
-{
-	double n = 0;
-
-	cluster_each_beyond(hub->cluster, tell_count_one, &n);
-	return n;
-}
-
 void
 hub_metrics(const struct hub *hub, struct metrics *m)
 {
@@ -108,20 +63,14 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	metric_gauge(m, "edgeway_hub_refused_services",
 		"Services of which nodes refuse the address of some endpoint.", NULL,
 		(double)cluster_count_refused(hub->cluster));
-	metric_gauge(m, "edgeway_hub_services_beyond_limits",
-		"Services beyond what a node takes, of which nodes are not told.", NULL,
-		tell_count_beyond(hub));
 	metric_gauge(m, "edgeway_hub_disk_trouble", "1 while dataDir cannot be written.", NULL,
 		hub->disk_problem != NULL);
 	hub_service_metrics(hub, m);
-	rules_metrics(hub, m);
 	authority_metrics(hub->authority, m);
 	if (hub->manifests != NULL)
 		manifests_metrics(hub->manifests, m);
 	else
 		kubernetes_metrics(hub->kubernetes, m);
-	if (hub->sites != NULL)
-		node_sites_metrics(hub->sites, m);
 	if (hub->nodes != NULL) {
 		nodes_metrics(hub->nodes, m);
 		nodes_known_metrics(hub->nodes, m);
@@ -139,9 +88,6 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	naming_metrics(hub->naming, m);
 	web_metrics(hub->web, m);
 	quota_metrics(hub->grants.quota, m);
-	metric_gauge(m, "edgeway_ingress_access_rules",
-		"Rules of access in force; 0: programs of this host alone.", NULL,
-		(double)acl_count(hub->grants.access));
 	connector_metrics(hub->reach, m);
 }
 

@@ -55,10 +55,6 @@ stats_memory(const struct lb *lb, struct metrics *m)
 		metric_gauge(m, "edgeway_lb_memory_bytes",
 			"Held for clients: in buffers, and by the kernel in their sockets.",
 			labels[i], (double)fair_share_used(lb->memory[i]));
-	for (int i = 0; i < MEMORY_KINDS; i++)
-		metric_gauge(m, "edgeway_lb_memory_limit_bytes",
-			"Most of that; no client gets more than it leaves to the others.",
-			labels[i], (double)fair_share_limit(lb->memory[i]));
 }
 
 static void

@@ -39,7 +39,7 @@ struct tracing {
 	bool sending;
 	unsigned attempt;
 	uint64_t batch_since_ms;
-	uint64_t total[RESULTS], requests;
+	uint64_t total[RESULTS];
 	uint64_t reached_ms; /* 0: never */
 	char error[320]; /* of the last request; "" if it succeeded */
 	struct timer *end; /* limits the stop */
@@ -65,7 +65,6 @@ static void
 send_batch(struct tracing *t)
 {
 	t->sending = true;
-	t->requests++;
 	post_send(t->post, t->body, t->attempt);
 }
 
@@ -356,8 +355,6 @@ tracing_metrics(const struct tracing *t, const struct span_source *from, struct 
 	metric_counter(m, "edgeway_tracing_limited_total",
 		"What the tunnel carries that was not recorded as spans because of tracing.limit.",
 		NULL, from->limited);
-	metric_counter(m, "edgeway_tracing_requests_total", "Requests to the collector.", NULL,
-		t->requests);
 	metric_gauge(m, "edgeway_tracing_up", "1 unless the last request to the collector failed.",
 		NULL, t->error[0] == '\0');
 }

@@ -4,12 +4,13 @@
  * number is an unsigned integer or a bool; another thread may write it as an _Atomic.
  *
  *	static const struct figure figures[] = {
- *		FIGURE(struct part, opened, "edgeway_part_total", "result=\"open\"", "Doors.", "open"),
- *		FIGURE_ALSO(struct part, failed, "result=\"failed\"", "failures"),
- *		FIGURE_JSON(struct part, tries, "tries"),
+ *		FIGURE(struct part, opened, "edgeway_carrier_dials_total", "result=\"open\"",
+ *			"Attempts to open it.", "opened"),
+ *		FIGURE_ALSO(struct part, failed, "result=\"failed\"", "failed"),
+ *		FIGURE_JSON(struct part, n_open, "open"),
  *	};
- *	figures_metrics(FIGURES(figures), p, m);
- *	figures_json(FIGURES(figures), p, out);
+ *	figures_metrics(figures, ARRAY_LEN(figures), p, m); // or FIGURES(figures), p, m
+ *	figures_json(figures, ARRAY_LEN(figures), p, out);
  *
  * Pure; any thread.
  */

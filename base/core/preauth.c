@@ -262,9 +262,6 @@ preauth_metrics(const struct preauth *p, struct metrics *m)
 {
 	metric_gauge(m, "edgeway_hub_unauthenticated_connections",
 		"Connections that have not authenticated yet.", NULL, (double)preauth_waiting(p));
-	metric_gauge(m, "edgeway_hub_unauthenticated_limit",
-		"Most of them; no address gets more than it leaves to the others.", NULL,
-		(double)fair_share_limit(p->places));
 	metric_counter(m, "edgeway_hub_unauthenticated_refused_total",
 		"Connections without a place for one that has not authenticated.",
 		"outcome=\"dropped\"", p->dropped);

@@ -70,7 +70,6 @@ http_conn_flush(struct http_conn *c)
 	while (buf_len(&c->out) > 0 &&
 		(n = c->wire->ops->write(c->wire, buf_at(&c->out), buf_len(&c->out))) > 0) {
 		buf_consume(&c->out, (size_t)n);
-		c->server->bytes += (uint64_t)n;
 		http_conn_progress(c);
 	}
 	if (n < 0 && n != -EAGAIN) {

@@ -57,7 +57,6 @@ struct http_server {
 	unsigned reply_ms; /* for the whole response; 0: no limit */
 	TAILQ_HEAD(, http_conn) conns; /* the oldest first; initialised by the owner */
 	unsigned n_conns;
-	uint64_t bytes; /* sent */
 };
 
 enum http_stage { HTTP_HANDSHAKE, HTTP_HEAD, HTTP_BODY, HTTP_REPLY, HTTP_LINGER, HTTP_UPGRADED };

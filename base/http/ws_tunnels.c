@@ -381,7 +381,7 @@ ws_tunnels_free(struct ws_tunnels **out)
 	FIGURE(struct ws_tunnels, member, metric, labels, help, json)
 
 static const struct figure ws_tunnels_figures[] = {
-	TUNNELS(n_open, "edgeway_carrier_open", NULL, "Connections that websockets carry.", "open"),
+	FIGURE_JSON(struct ws_tunnels, n_open, "open"),
 	TUNNELS(opened, "edgeway_carrier_dials_total", "result=\"open\"",
 		"Attempts to open a websocket that carries a connection, by what became of them.",
 		"opened"),

@@ -176,11 +176,10 @@ zone_server_counts(const struct zone_server *s, uint64_t *answered, uint64_t *fo
 }
 
 void
-zone_server_metrics(const struct zone_server *s, const char *part, struct metrics *m)
+zone_server_metrics(const struct zone_server *s, const char *name, struct metrics *m)
 {
-	char name[64], label[64];
+	char label[64];
 
-	snprintf(name, sizeof name, "edgeway_%s_queries_total", part);
 	for (unsigned i = 0; i < OUTCOMES; i++)
 		metric_counter(m, name, "DNS queries by what became of them.",
 			metric_label(label, sizeof label, "outcome", outcome_names[i]),

@@ -38,8 +38,8 @@ int zone_server_start(
 	struct zone_server **s, const struct zone_server_config *config, struct err *err);
 void zone_server_stop(struct zone_server **s);
 const struct name_zone *zone_server_zone(const struct zone_server *s);
-/* edgeway_<part>_... */
-void zone_server_metrics(const struct zone_server *s, const char *part, struct metrics *m);
+/* name: of the counter of queries. */
+void zone_server_metrics(const struct zone_server *s, const char *name, struct metrics *m);
 /* Queries answered, and how many of the answers held an address. */
 void zone_server_counts(const struct zone_server *s, uint64_t *answered, uint64_t *found);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/figures.h"
 #include "base/core/hash.h"
 #include "model/check.h"
 #include "model/json.h"
@@ -445,24 +446,25 @@ approvals_state(const struct approvals *a, struct buf *out)
 	buf_adds(out, "]}");
 }
 
+static const struct figure approvals_figures[] = {
+	FIGURE(struct approvals, issued, "edgeway_hub_approvals_total", "result=\"issued\"",
+		"Requests for certificates that this replica signed, refused to sign, saw denied, "
+		"or "
+		"gave up in favour of others.",
+		NULL),
+	FIGURE_ALSO(struct approvals, failed, "result=\"failed\"", NULL),
+	FIGURE_ALSO(struct approvals, denied, "result=\"denied\"", NULL),
+	FIGURE_ALSO(struct approvals, expired, "result=\"expired\"", NULL),
+};
+
 void
 approvals_metrics(const struct approvals *a, struct metrics *to)
 {
-	static const char name[] = "edgeway_hub_approvals_total";
-	static const char help[] = "Requests for certificates that this replica signed, refused to "
-				   "sign, saw denied, or gave up in favour of others.";
-
 	metric_gauge(to, "edgeway_hub_approvals_pending",
 		"Nodes' requests for certificates that wait for kubectl certificate approve.", NULL,
 		(double)count_pending(a));
 	metric_gauge(to, "edgeway_hub_approvals_replacements_pending",
 		"Those of them for names that hold a certificate of another key.", NULL,
 		(double)approvals_count_replacements(a));
-	metric_gauge(to, "edgeway_hub_approvals_trouble",
-		"1 while CertificateSigningRequests cannot be read or written.", NULL,
-		problem_of(a)[0] != '\0');
-	metric_counter(to, name, help, "result=\"issued\"", a->issued);
-	metric_counter(to, name, help, "result=\"failed\"", a->failed);
-	metric_counter(to, name, help, "result=\"denied\"", a->denied);
-	metric_counter(to, name, help, "result=\"expired\"", a->expired);
+	figures_metrics(FIGURES(approvals_figures), a, to);
 }

@@ -640,12 +640,6 @@ authority_state(const struct authority *a, struct buf *out)
 void
 authority_metrics(const struct authority *a, struct metrics *to)
 {
-	metric_gauge(to, "edgeway_hub_tokens", "Tokens that have not been removed.", NULL,
-		a->certs != NULL ? (double)tokens_count(authority_registry(a)) : 0);
-	metric_gauge(to, "edgeway_hub_lists_unwritten",
-		"1 while a revocation, or what another replica told, is in force and not on the "
-		"disk.",
-		NULL, authority_unwritten(a)[0] != '\0');
 	certificate_metrics(a, to);
 	if (a->share != NULL)
 		share_metrics(a->share, to);

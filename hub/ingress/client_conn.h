@@ -100,8 +100,7 @@ struct ingress {
 	size_t n_visits;
 	size_t visits_most; /* including TLS bridges */
 	bool draining, held; /* held: no connections are accepted yet */
-	uint64_t requests, repeated, refused, full, handshakes_failed, bytes_to_edge,
-		bytes_from_edge;
+	uint64_t requests, refused, full, handshakes_failed, bytes_to_edge, bytes_from_edge;
 	struct http1_head head; /* for the connection being read: 10 kB that no connection keeps */
 };
 

@@ -145,7 +145,6 @@ exchange_repeat(struct client_conn *v)
 		return false;
 	x->repeats++;
 	stream_close(&x->stream, STREAM_CANCELLED);
-	v->ingress->repeated++;
 	v->ingress->requests--; /* client_conn_reach counts it again */
 	client_conn_reach(v, x->host, x->port, x->dest);
 	v->started_ms = started_ms;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/core/figures.h"
 #include "base/core/hops.h"
 #include "base/core/log.h"
 #include "model/allow_from.h"
@@ -32,7 +33,7 @@ struct egress {
 	struct quota *shares; /* each node's share of MOST */
 	LIST_HEAD(, trip) trips;
 	unsigned n_trips;
-	uint64_t asked, joined, limited, dropped;
+	uint64_t asked, joined, limited;
 };
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -90,7 +91,6 @@ on_couple_ended(void *arg, const struct dgram_couple_report *report)
 {
 	struct trip *t = arg;
 
-	t->of->dropped += dgram_dropped(&report->tally);
 	egress_tell(t, 200, report->tally.to_stream.bytes, report->tally.from_stream.bytes,
 		report->why);
 	trip_free(t);
@@ -284,23 +284,20 @@ egress_recheck(struct egress *o)
 	return cut;
 }
 
+static const struct figure egress_figures[] = {
+	FIGURE(struct egress, asked, "edgeway_hub_outward_total", "what=\"asked\"",
+		"Connections that nodes asked the hub for, and those that were made.", NULL),
+	FIGURE_ALSO(struct egress, joined, "what=\"joined\"", NULL),
+	FIGURE(struct egress, limited, "edgeway_hub_outward_limited_total", NULL,
+		"Connections refused: the node that asked, or the one of the endpoint, had as many "
+		"as it may.",
+		NULL),
+	FIGURE(struct egress, n_trips, "edgeway_hub_outward_open", NULL,
+		"Connections of nodes through the hub, now.", NULL),
+};
+
 void
 egress_metrics(const struct egress *o, struct metrics *m)
 {
-	metric_counter(m, "edgeway_hub_outward_total",
-		"Connections that nodes asked the hub for, and those that were made.",
-		"what=\"asked\"", o->asked);
-	metric_counter(m, "edgeway_hub_outward_total",
-		"Connections that nodes asked the hub for, and those that were made.",
-		"what=\"joined\"", o->joined);
-	metric_counter(m, "edgeway_hub_outward_limited_total",
-		"Connections refused: the node that asked, or the one of the endpoint, had as many "
-		"as it may.",
-		NULL, o->limited);
-	metric_counter(m, "edgeway_hub_outward_dropped_total",
-		"Datagrams of ended flows that were dropped: no room in a stream, or beyond a "
-		"rate.",
-		NULL, o->dropped);
-	metric_gauge(m, "edgeway_hub_outward_open", "Connections of nodes through the hub, now.",
-		NULL, (double)o->n_trips);
+	figures_metrics(FIGURES(egress_figures), o, m);
 }

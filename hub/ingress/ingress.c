@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/core/descriptors.h"
+#include "base/core/figures.h"
 #include "base/core/log.h"
 #include "hub/ingress/client_conn.h"
 #include "model/json.h"
@@ -252,30 +253,28 @@ ingress_count(const struct ingress *i, uint64_t *requests, uint64_t *refused)
 	*refused = i->refused;
 }
 
+#define INGRESS(member, metric, labels, help)                                                      \
+	FIGURE(struct ingress, member, metric, labels, help, NULL)
+
+static const struct figure ingress_figures[] = {
+	INGRESS(n_visits, "edgeway_ingress_connections", NULL, "Callers' connections now."),
+	INGRESS(requests, "edgeway_ingress_requests_total", NULL,
+		"Targets asked for: by CONNECT, a request, or a connection to a map."),
+	INGRESS(refused, "edgeway_ingress_refused_total", NULL,
+		"Answered with something else than a stream."),
+	INGRESS(full, "edgeway_ingress_turned_away_total", NULL,
+		"Connections closed at once: too many, or while draining."),
+	INGRESS(handshakes_failed, "edgeway_ingress_handshakes_failed_total", NULL,
+		"TLS handshakes with callers, or with targets, that failed."),
+	INGRESS(bytes_to_edge, "edgeway_ingress_bytes_total", "direction=\"to-edge\"", "Payload."),
+	FIGURE_ALSO(struct ingress, bytes_from_edge, "direction=\"from-edge\"", NULL),
+};
+
 void
 ingress_metrics(const struct ingress *i, struct metrics *m)
 {
 	metrics_of_doors(i, m);
-	metric_gauge(m, "edgeway_ingress_connections", "Callers' connections now.", NULL,
-		(double)i->n_visits);
-	metric_counter(m, "edgeway_ingress_requests_repeated_total",
-		"Requests that were sent again since the way that they went was lost before an "
-		"answer came.",
-		NULL, i->repeated);
-	metric_counter(m, "edgeway_ingress_requests_total",
-		"Targets asked for: by CONNECT, a request, or a connection to a map.", NULL,
-		i->requests);
-	metric_counter(m, "edgeway_ingress_refused_total",
-		"Answered with something else than a stream.", NULL, i->refused);
-	metric_counter(m, "edgeway_ingress_turned_away_total",
-		"Connections closed at once: too many, or while draining.", NULL, i->full);
-	metric_counter(m, "edgeway_ingress_handshakes_failed_total",
-		"TLS handshakes with callers, or with targets, that failed.", NULL,
-		i->handshakes_failed);
-	metric_counter(m, "edgeway_ingress_bytes_total", "Payload.", "direction=\"to-edge\"",
-		i->bytes_to_edge);
-	metric_counter(m, "edgeway_ingress_bytes_total", "Payload.", "direction=\"from-edge\"",
-		i->bytes_from_edge);
+	figures_metrics(FIGURES(ingress_figures), i, m);
 }
 
 void

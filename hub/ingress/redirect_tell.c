@@ -1,38 +1,30 @@
 #include "hub/ingress/redirect_private.h"
 
+#include "base/core/figures.h"
 #include "model/json.h"
+
+static const struct figure redirect_figures[] = {
+	FIGURE(struct divert_report, installed, "edgeway_redirect_installed", NULL,
+		"1 while the rules of ingress.redirect are in place.", NULL),
+	FIGURE(struct divert_report, repairs, "edgeway_redirect_repairs_total", NULL,
+		"Times that others changed the table and it was put back.", NULL),
+};
 
 void
 redirect_metrics(const struct redirect *r, struct metrics *m)
 {
 	struct divert_report d = {0};
-	char label[48];
 
 	if (!r->now.on || r->held)
 		return;
 	if (r->divert != NULL)
 		divert_report(r->divert, &d);
-	metric_gauge(m, "edgeway_redirect_installed",
-		"1 while the rules of ingress.redirect are in place.", NULL, d.installed ? 1 : 0);
+	figures_metrics(FIGURES(redirect_figures), &d, m);
 	metric_gauge(m, "edgeway_redirect_arrives",
 		"1 when a connection of this host's own came as it should; 0: not, or not tried.",
 		NULL, redirect_probe_state(r->probe) == REDIRECT_PROBE_ARRIVES ? 1 : 0);
 	metric_gauge(m, "edgeway_redirect_addresses", "Addresses of nodes that are redirected.",
 		NULL, (double)r->detours.n);
-	for (enum redirect_targets_why why = 0; why < REDIRECT_TARGETS_WHYS; why++)
-		metric_gauge(m, "edgeway_redirect_addresses_left_out",
-			"Addresses of nodes that are not redirected, by the reason.",
-			metric_label(label, sizeof label, "why", redirect_targets_why_text(why)),
-			(double)r->detours.left_out[why]);
-	metric_counter(m, "edgeway_redirect_connections_total", "Connections that were led here.",
-		NULL, r->connections);
-	metric_counter(m, "edgeway_redirect_strangers_total",
-		"Connections to the listener that no rule had led there, closed.", NULL,
-		r->strangers);
-	metric_counter(m, "edgeway_redirect_repairs_total",
-		"Times that others changed the table and it was put back.", NULL, d.repairs);
-	metric_counter(m, "edgeway_redirect_failures_total", "Changes that the kernel refused.",
-		NULL, r->failures);
 }
 
 void

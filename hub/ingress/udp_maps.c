@@ -101,27 +101,25 @@ udp_maps_drain(struct udp_maps *maps)
 
 /* --- state and metrics ---------------------------------------------------------------------- */
 
-enum figure { FLOWS, OPENED, SENT, RECEIVED, BYTES_SENT, BYTES_RECEIVED, FIGURES };
+enum udp_maps_figure { FLOWS, SENT, RECEIVED, BYTES_SENT, BYTES_RECEIVED, UDP_FIGURES };
 
 static uint64_t
-udp_maps_figure(const struct udp_map *m, enum figure what)
+udp_maps_figure(const struct udp_map *m, enum udp_maps_figure what)
 {
 	const struct dgram_tally t = udp_door_tally(m->door);
-	const uint64_t all[FIGURES] = {udp_door_flows(m->door), udp_door_opened(m->door),
-		t.to_stream.datagrams, t.from_stream.datagrams, t.to_stream.bytes,
-		t.from_stream.bytes};
+	const uint64_t all[UDP_FIGURES] = {udp_door_flows(m->door), t.to_stream.datagrams,
+		t.from_stream.datagrams, t.to_stream.bytes, t.from_stream.bytes};
 
 	return all[what];
 }
 
 static void
-add_figures(const struct udp_maps *maps, enum figure what, struct metrics *out)
+add_figures(const struct udp_maps *maps, enum udp_maps_figure what, struct metrics *out)
 {
 	static const struct {
 		const char *name, *help, *direction;
-	} rows[FIGURES] = {
+	} rows[UDP_FIGURES] = {
 		{"edgeway_ingress_udp_flows", "Flows of UDP maps now.", ""},
-		{"edgeway_ingress_udp_flows_total", "Flows that reached their target.", ""},
 		{"edgeway_ingress_udp_datagrams_total", "Datagrams carried.",
 			",direction=\"to-edge\""},
 		{"edgeway_ingress_udp_datagrams_total", "Datagrams carried.",
@@ -150,7 +148,7 @@ udp_maps_metrics(const struct udp_maps *maps, struct metrics *out)
 {
 	const struct udp_map *m;
 
-	for (unsigned what = 0; what < FIGURES; what++)
+	for (unsigned what = 0; what < UDP_FIGURES; what++)
 		add_figures(maps, what, out);
 	TAILQ_FOREACH(m, &maps->list, entry)
 		for (unsigned why = 0; why < DROPS; why++) {

@@ -44,7 +44,7 @@ struct kube_events {
 	struct table services;
 	uint64_t round, paced_ms;
 	struct kube_wait wait;
-	uint64_t sent, failed;
+	uint64_t sent;
 	size_t n_unreachable;
 	char host[65];
 	char problem[400];
@@ -316,7 +316,6 @@ kube_events_refused(struct kube_events *e, const struct https_answer *a)
 {
 	char before[sizeof e->problem];
 
-	e->failed++;
 	if (e->sent > 0 && kube_wait_doubts(&e->wait, a, loop_now_ms(e->loop))) {
 		wait_ms(e, kube_wait_ms(&e->wait, a));
 		return;
@@ -478,14 +477,4 @@ kube_events_state(const struct kube_events *e, struct buf *out)
 		e->sent);
 	json_add_text(out, e->problem);
 	buf_adds(out, "}");
-}
-
-void
-kube_events_metrics(const struct kube_events *e, struct metrics *to)
-{
-	metric_gauge(to, "edgeway_hub_kubernetes_unreachable_services",
-		"Services that have no endpoint, or one that nodes cannot reach.", NULL,
-		(double)e->n_unreachable);
-	metric_counter(to, "edgeway_hub_kubernetes_notes_failed_total",
-		"Events that the API server did not take.", NULL, e->failed);
 }

@@ -56,6 +56,5 @@ void kube_events_tell(struct kube_events *e, const char *ns, const char *name, c
 void kube_events_end(struct kube_events *e);
 /* {"unreachable":..,"sent":..,"problem":".."} */
 void kube_events_state(const struct kube_events *e, struct buf *out);
-void kube_events_metrics(const struct kube_events *e, struct metrics *to);
 
 #endif

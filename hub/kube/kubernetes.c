@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/figures.h"
 #include "base/core/log.h"
 #include "hub/kube/reflector.h"
 #include "model/json.h"
@@ -264,43 +265,15 @@ kubernetes_state(const struct kubernetes *k, struct buf *out)
 	buf_adds(out, "}");
 }
 
-static const struct sample {
-	const char *name, *help;
-	size_t offset; /* of a counter in struct reflector_stats */
-} samples[] = {
-	{"edgeway_hub_kubernetes_events_total", "Events of watches, bookmarks included.",
-		offsetof(struct reflector_stats, events)},
-	{"edgeway_hub_kubernetes_lists_total", "Lists read to the end.",
-		offsetof(struct reflector_stats, lists)},
-	{"edgeway_hub_kubernetes_watches_total", "Watches begun.",
-		offsetof(struct reflector_stats, watches)},
-	{"edgeway_hub_kubernetes_errors_total", "Requests that failed or were refused.",
-		offsetof(struct reflector_stats, errors)},
-	{"edgeway_hub_kubernetes_refused_total", "Objects that were not understood or too large.",
-		offsetof(struct reflector_stats, refused)},
-};
-
-static void
-add_gauge(const struct kubernetes *k, struct metrics *to, const struct sample *s,
-	double (*value)(const struct kubernetes *k, int i))
-{
-	char label[64];
-
-	for (int i = 0; i < RESOURCES; i++)
-		if (k->reflectors[i] != NULL)
-			metric_gauge(to, s->name, s->help,
-				metric_label(label, sizeof label, "resource", resources[i].name),
-				value(k, i));
-}
-
 static double
-objects_of(const struct kubernetes *k, int i)
+kubernetes_objects(const struct kubernetes *k, int i)
 {
 	return (double)cluster_count(k->config.cluster, resources[i].kind);
 }
 
+/* -1: nothing was ever heard. */
 static double
-age_of(const struct kubernetes *k, int i)
+kubernetes_heard_s(const struct kubernetes *k, int i)
 {
 	uint64_t heard_ms = reflector_stats(k->reflectors[i])->heard_ms;
 
@@ -324,33 +297,44 @@ trouble_of(const struct kubernetes *k, int i)
 	return reflector_problem(k->reflectors[i])[0] != '\0';
 }
 
+static void
+kubernetes_gauge(const struct kubernetes *k, struct metrics *to, const char *name, const char *help,
+	double (*value)(const struct kubernetes *k, int i))
+{
+	char label[64];
+
+	for (int i = 0; i < RESOURCES; i++)
+		if (k->reflectors[i] != NULL)
+			metric_gauge(to, name, help,
+				metric_label(label, sizeof label, "resource", resources[i].name),
+				value(k, i));
+}
+
 void
 kubernetes_metrics(const struct kubernetes *k, struct metrics *to)
 {
-	static const struct sample objects = {
-		"edgeway_hub_kubernetes_objects", "Objects that count.", 0};
-	static const struct sample age = {"edgeway_hub_kubernetes_heard_seconds",
-		"Since the last byte of the API server; -1: never.", 0};
-	static const struct sample trouble = {"edgeway_hub_kubernetes_trouble",
-		"1 while the resource cannot be read; the state says why.", 0};
-	char label[64];
+	static const struct figure figures[] = {
+		FIGURE(struct reflector_stats, errors, "edgeway_hub_kubernetes_errors_total", NULL,
+			"Requests that failed or were refused.", NULL),
+		FIGURE(struct reflector_stats, refused, "edgeway_hub_kubernetes_refused_total",
+			NULL, "Objects that were not understood or too large.", NULL),
+	};
+	char label[RESOURCES][64];
+	const char *labels[RESOURCES];
+	const void *of[RESOURCES];
+	size_t n = 0;
 
-	add_gauge(k, to, &objects, objects_of);
-	add_gauge(k, to, &age, age_of);
-	add_gauge(k, to, &trouble, trouble_of);
-	kube_events_metrics(k->events, to);
-	for (size_t m = 0; m < ARRAY_LEN(samples); m++) {
-		for (int i = 0; i < RESOURCES; i++) {
-			const char *stats;
-			uint64_t v;
-
-			if (k->reflectors[i] == NULL)
-				continue;
-			stats = (const char *)reflector_stats(k->reflectors[i]);
-			memcpy(&v, stats + samples[m].offset, sizeof v);
-			metric_counter(to, samples[m].name, samples[m].help,
-				metric_label(label, sizeof label, "resource", resources[i].name),
-				v);
-		}
+	kubernetes_gauge(
+		k, to, "edgeway_hub_kubernetes_objects", "Objects that count.", kubernetes_objects);
+	kubernetes_gauge(k, to, "edgeway_hub_kubernetes_heard_seconds",
+		"Since the last byte of the API server; -1: never.", kubernetes_heard_s);
+	kubernetes_gauge(k, to, "edgeway_hub_kubernetes_trouble",
+		"1 while the resource cannot be read; the state says why.", trouble_of);
+	for (int i = 0; i < RESOURCES; i++) {
+		if (k->reflectors[i] == NULL)
+			continue;
+		labels[n] = metric_label(label[n], sizeof label[n], "resource", resources[i].name);
+		of[n++] = reflector_stats(k->reflectors[i]);
 	}
+	figures_metrics_of(FIGURES(figures), of, labels, n, to);
 }

@@ -340,7 +340,6 @@ reflector_begin(void *arg)
 		reflector_take, r);
 	r->open = r->spoke = false;
 	r->wrong.text[0] = '\0';
-	r->stats.watches += r->step == STEP_WATCH;
 	buf_init(&path, BUF_UNLIMITED);
 	buf_printf(&path, "%s%s/%s/%s?", core ? "/api" : "/apis/", r->config.group,
 		r->config.versions != NULL ? r->config.versions[r->version_at] : "v1",

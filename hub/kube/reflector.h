@@ -50,7 +50,7 @@ struct reflector_config {
 };
 
 struct reflector_stats {
-	uint64_t events, lists, watches, errors, refused, removed;
+	uint64_t events, lists, errors, refused, removed;
 	uint64_t heard_ms; /* loop's time of the last byte of a response, 0: never */
 };
 

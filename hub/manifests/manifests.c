@@ -24,7 +24,6 @@ struct manifests {
 	struct timer *settle, *rescan, *copy;
 	struct manifest_keep *keep; /* NULL: no copies */
 	char *keep_problem; /* why the last copy could not be written; NULL: it was */
-	uint64_t n_keep_errors;
 	struct claims *claims;
 	struct manifest_file **files; /* sorted by name */
 	size_t n_files;
@@ -34,7 +33,6 @@ struct manifests {
 	bool ready;
 	char *waiting; /* why the folder cannot be read; NULL: it can */
 	char *emptied; /* what is kept although its files have vanished; NULL: nothing */
-	uint64_t n_errors;
 };
 
 /* --- the list of files ---------------------------------------------------------------------- */
@@ -106,8 +104,6 @@ manifests_load(struct manifests *m, struct manifest_file *f)
 		return;
 	}
 	f->gone_ms = 0;
-	if (rc < 0 || f->problem != NULL)
-		m->n_errors++;
 }
 
 /* --- copies --------------------------------------------------------------------------------- */
@@ -133,7 +129,6 @@ copy_file(struct manifests *m, struct manifest_file *f)
 		return;
 	}
 	f->copies.again_ms = mono_ms() + MANIFESTS_KEEP_AGAIN_MS;
-	m->n_keep_errors++;
 	free(m->keep_problem);
 	m->keep_problem = xasprintf("no copy of %s can be kept under dataDir: %s; should it be "
 				    "broken when the hub starts again, nothing of it counts",
@@ -559,8 +554,4 @@ manifests_metrics(const struct manifests *m, struct metrics *to)
 		"Files whose last content did not load as it stands; one more while the folder "
 		"cannot be read, or all its manifests have vanished.",
 		NULL, (double)manifests_broken(m));
-	metric_counter(to, "edgeway_hub_manifest_errors_total",
-		"Files read that had an error in them.", NULL, m->n_errors);
-	metric_counter(to, "edgeway_hub_manifest_copy_errors_total",
-		"Copies of good manifests that could not be written.", NULL, m->n_keep_errors);
 }

@@ -446,8 +446,4 @@ hosts_map_metrics(const struct hosts_map *m, struct metrics *to)
 {
 	metric_gauge(to, "edgeway_hub_hosts_left_out",
 		"Lines that do not fit into the hosts ConfigMap.", NULL, (double)m->made.left_out);
-	metric_gauge(to, "edgeway_hub_hosts_in_step",
-		"1 when the hosts ConfigMap says what it should.", NULL, m->in_step);
-	metric_counter(to, "edgeway_hub_hosts_failures_total",
-		"Writes of the hosts ConfigMap that the API server did not take.", NULL, m->failed);
 }

@@ -339,7 +339,7 @@ naming_metrics(const struct naming *n, struct metrics *m)
 	if (n == NULL)
 		return;
 	if (n->server != NULL)
-		zone_server_metrics(n->server, "hub_dns", m);
+		zone_server_metrics(n->server, "edgeway_hub_dns_queries_total", m);
 	if (n->hosts != NULL)
 		hosts_map_metrics(n->hosts, m);
 }

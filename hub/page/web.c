@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/core/figures.h"
 #include "base/core/log.h"
 #include "base/tls/pki.h"
 #include "model/json.h"
@@ -246,33 +247,30 @@ web_recheck(struct web *w)
 
 /* --- metrics and state ---------------------------------------------------------------------- */
 
+static const struct figure web_figures[] = {
+	FIGURE(struct web, n_viewers, "edgeway_web_viewers", NULL, "Who looks at the page now.",
+		NULL),
+	FIGURE(struct web, refused_who, "edgeway_web_refused_total", "why=\"who\"",
+		"Requests to the page, and connections, that were refused: who asks is not known "
+		"or "
+		"not let in, how it asks, or too many do.",
+		NULL),
+	FIGURE_ALSO(struct web, refused_how, "why=\"how\"", NULL),
+	FIGURE_ALSO(struct web, refused_full, "why=\"full\"", NULL),
+	FIGURE(struct web, skipped, "edgeway_web_skipped_total", NULL,
+		"Times that a viewer had not read what he was told before, and was passed over.",
+		NULL),
+	FIGURE(struct web, dropped, "edgeway_web_dropped_total", NULL,
+		"Viewers who were dropped: silent, not let in any more, or against the rules.",
+		NULL),
+};
+
 void
 web_metrics(const struct web *w, struct metrics *m)
 {
-	static const char refused[] = "edgeway_web_refused_total",
-			  why[] = "Requests to the page, and connections, that were refused: who "
-				  "asks is not known or not let in, how it asks, or too many do.";
-
 	if (w == NULL)
 		return;
-	metric_gauge(
-		m, "edgeway_web_viewers", "Who looks at the page now.", NULL, (double)w->n_viewers);
-	metric_gauge(m, "edgeway_web_connections", "Connections to the page now.", NULL,
-		(double)w->server.n_conns);
-	metric_counter(m, "edgeway_web_viewers_total", "Websockets of the page that were opened.",
-		NULL, w->viewers);
-	metric_counter(m, "edgeway_web_requests_total", "Requests to the page.", NULL, w->requests);
-	metric_counter(m, refused, why, "why=\"who\"", w->refused_who);
-	metric_counter(m, refused, why, "why=\"how\"", w->refused_how);
-	metric_counter(m, refused, why, "why=\"full\"", w->refused_full);
-	metric_counter(m, "edgeway_web_skipped_total",
-		"Times that a viewer had not read what he was told before, and was passed over.",
-		NULL, w->skipped);
-	metric_counter(m, "edgeway_web_dropped_total",
-		"Viewers who were dropped: silent, not let in any more, or against the rules.",
-		NULL, w->dropped);
-	metric_counter(
-		m, "edgeway_web_bytes_total", "Sent to those who look.", NULL, w->server.bytes);
+	figures_metrics(FIGURES(web_figures), w, m);
 	probes_metrics(w->probes, m);
 }
 

@@ -145,7 +145,6 @@ web_conn_serve(struct http_conn *http, const struct http1_head *h)
 	const struct web_file *file = web_file_find(h->target.at, path);
 	unsigned status = web_judge(h, w->config.options.names, w->server.tls != NULL, &why);
 
-	w->requests++;
 	if (status != 0)
 		web_conn_refuse_request(http, status, why);
 	else if ((status = judge_caller(c, h, &why)) != 0)

@@ -18,7 +18,6 @@ web_live_start(struct web_conn *c)
 	c->pinged_ms = loop_now_ms(c->web->config.loop);
 	timer_start(c->http.timer, WEB_STALL_MS, 0);
 	c->web->n_viewers++;
-	c->web->viewers++;
 	web_viewers_changed(c->web);
 }
 

@@ -43,8 +43,7 @@ struct web {
 	struct timer *tick; /* until the next survey; while there are viewers */
 	struct timer *turn; /* until the turn of the next due viewer */
 	uint64_t started_ms; /* since 1970 */
-	uint64_t requests;
-	uint64_t refused_who, refused_how, refused_full, viewers, skipped, dropped;
+	uint64_t refused_who, refused_how, refused_full, skipped, dropped;
 };
 
 /* --- web_conn.c ----------------------------------------------------------------------------- */

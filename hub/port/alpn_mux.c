@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/core/figures.h"
 #include "base/core/log.h"
 
 struct guest {
@@ -276,20 +277,22 @@ alpn_mux_take(struct alpn_mux *p, int fd, const char *from)
 	alpn_mux_look(g); /* the ClientHello has usually arrived already */
 }
 
+static const struct figure alpn_mux_figures[] = {
+	FIGURE(struct alpn_mux, others, "edgeway_hub_strangers_total", "is=\"websocket\"",
+		"Connections by what their first bytes say.", NULL),
+	FIGURE_ALSO(struct alpn_mux, tunnels, "is=\"tunnel\"", NULL),
+	FIGURE_ALSO(struct alpn_mux, replicas, "is=\"replica\"", NULL),
+	FIGURE_ALSO(struct alpn_mux, carriers, "is=\"carrier\"", NULL),
+	FIGURE_ALSO(struct alpn_mux, late, "is=\"silent\"", NULL),
+	FIGURE_ALSO(struct alpn_mux, unserved, "is=\"unserved\"", NULL),
+	FIGURE_ALSO(struct alpn_mux, ended, "is=\"gone\"", NULL),
+	FIGURE_ALSO(struct alpn_mux, refused, "is=\"too_many\"", NULL),
+	FIGURE(struct alpn_mux, n, "edgeway_hub_strangers_waiting", NULL,
+		"Connections that have not said what they are.", NULL),
+};
+
 void
 alpn_mux_metrics(const struct alpn_mux *p, struct metrics *m)
 {
-	static const char name[] = "edgeway_hub_strangers_total",
-			  help[] = "Connections by what their first bytes say.";
-
-	metric_counter(m, name, help, "is=\"websocket\"", p->others);
-	metric_counter(m, name, help, "is=\"tunnel\"", p->tunnels);
-	metric_counter(m, name, help, "is=\"replica\"", p->replicas);
-	metric_counter(m, name, help, "is=\"carrier\"", p->carriers);
-	metric_counter(m, name, help, "is=\"silent\"", p->late);
-	metric_counter(m, name, help, "is=\"unserved\"", p->unserved);
-	metric_counter(m, name, help, "is=\"gone\"", p->ended);
-	metric_counter(m, name, help, "is=\"too_many\"", p->refused);
-	metric_gauge(m, "edgeway_hub_strangers_waiting",
-		"Connections that have not said what they are.", NULL, (double)p->n);
+	figures_metrics(FIGURES(alpn_mux_figures), p, m);
 }

@@ -20,7 +20,7 @@ struct listen {
 	void *arg;
 	int fd;
 	bool room;
-	uint64_t accepted, failed;
+	uint64_t failed;
 };
 
 static void
@@ -53,7 +53,6 @@ hand_over(struct listen *l, int fd)
 
 	sock_nodelay(fd);
 	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
-	l->accepted++;
 	if (!l->fn(l->arg, fd))
 		close(fd);
 }
@@ -138,12 +137,6 @@ listen_room(struct listen *l, bool room)
 		return;
 	l->room = room;
 	set_watch(l);
-}
-
-uint64_t
-listen_accepted(const struct listen *l)
-{
-	return l->accepted;
 }
 
 uint64_t

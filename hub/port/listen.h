@@ -30,7 +30,6 @@ struct addr listen_addr(const struct listen *l);
 /* true: accept; false: leave new connections in the kernel's queue. */
 void listen_room(struct listen *l, bool room);
 
-uint64_t listen_accepted(const struct listen *l);
 uint64_t listen_failed(const struct listen *l);
 
 #endif

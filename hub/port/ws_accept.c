@@ -33,7 +33,7 @@ struct ws_accept {
 	struct ones strangers, open;
 	size_t n_strangers, n_open;
 	struct ws_tunnel_stats past;
-	uint64_t opened, refused, failed, broken;
+	uint64_t broken; /* lost, or ended for bad frames */
 };
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -67,7 +67,6 @@ one_free(struct one *o)
 static void
 ws_accept_drop(struct one *o, const char *why)
 {
-	o->of->failed++;
 	log_limited(LOG_LEVEL_WARN, 6, "hub",
 		"a websocket of a node was dropped peer=%s why=\"%s\"", o->from, why);
 	one_free(o);
@@ -125,7 +124,6 @@ on_ended(void *arg, bool fault, const char *why)
 static void
 ws_accept_refuse(struct one *o, unsigned status, const char *why)
 {
-	o->of->refused++;
 	log_limited(LOG_LEVEL_WARN, 6, "hub",
 		"a websocket of a node was refused peer=%s status=%u reason=\"%s\"", o->from,
 		status, why);
@@ -157,7 +155,6 @@ ws_accept_join(struct one *o, size_t head)
 	c->n_strangers--;
 	TAILQ_INSERT_TAIL(&c->open, o, link);
 	c->n_open++;
-	c->opened++;
 	buf_fini(&o->in);
 	buf_fini(&o->out);
 	set_timer(c);
@@ -268,7 +265,6 @@ ws_accept_take(struct ws_accept *c, int fd, enum client_hello kind)
 
 	o->place = (struct preauth_conn){.drop = ws_accept_on_dropped, .arg = o};
 	if (!preauth_enter(c->config.preauth, &o->place, &peer, loop_now_ms(c->config.loop))) {
-		c->refused++;
 		free(o);
 		close(fd);
 		return;
@@ -353,27 +349,9 @@ ws_accept_state(const struct ws_accept *c, struct buf *out)
 {
 	struct ws_tunnel_stats s = ws_accept_sum(c);
 
-	buf_printf(out, "{\"open\":%zu,\"strangers\":%zu,\"bytes_in\":%llu,\"bytes_out\":%llu}",
+	buf_printf(out,
+		"{\"open\":%zu,\"strangers\":%zu,\"bytes_in\":%llu,\"bytes_out\":%llu,\"broken\":%"
+		"llu}",
 		c->n_open, c->n_strangers, (unsigned long long)s.bytes_in,
-		(unsigned long long)s.bytes_out);
-}
-
-void
-ws_accept_metrics(const struct ws_accept *c, struct metrics *m)
-{
-	static const char ends
-		[] = "edgeway_hub_carried_total",
-	    help[] = "Websockets that were to carry a node's connection, by what became of them.",
-	    bytes[] = "edgeway_hub_carried_bytes_total", carried[] = "Bytes carried in websockets.";
-	struct ws_tunnel_stats s = ws_accept_sum(c);
-
-	metric_gauge(m, "edgeway_hub_carried", "Connections of nodes that websockets carry.", NULL,
-		(double)c->n_open);
-	metric_counter(m, ends, help, "result=\"open\"", c->opened);
-	metric_counter(m, ends, help, "result=\"refused\"", c->refused);
-	metric_counter(m, ends, help, "result=\"failed\"", c->failed);
-	metric_counter(m, "edgeway_hub_carried_broken_total",
-		"Websockets that were lost, or ended for bad frames.", NULL, c->broken);
-	metric_counter(m, bytes, carried, "direction=\"from_node\"", s.bytes_in);
-	metric_counter(m, bytes, carried, "direction=\"to_node\"", s.bytes_out);
+		(unsigned long long)s.bytes_out, (unsigned long long)c->broken);
 }

@@ -51,6 +51,5 @@ void ws_accept_renew(struct ws_accept *c, struct ssl_ctx_st *tls);
 bool ws_accept_hides(const char *from);
 /* {"open","strangers","bytes_in","bytes_out"} */
 void ws_accept_state(const struct ws_accept *c, struct buf *out);
-void ws_accept_metrics(const struct ws_accept *c, struct metrics *m);
 
 #endif

@@ -60,8 +60,6 @@ line_free(struct line *l)
 		close(l->fd);
 	peer_client_forget(l, false);
 	stream_close(&l->list, STREAM_CANCELLED);
-	if (l->session != NULL)
-		session_stats_add(&p->past, session_stats(l->session));
 	tls_stream_free(&l->tls);
 	session_free(&l->session);
 	buf_fini(&l->in);
@@ -90,7 +88,6 @@ peer_client_fail(struct line *l, uint64_t most_ms, const char *why)
 	struct peers *p = peer->of;
 	bool first = !peer->tried;
 
-	p->failed++;
 	peer->tried = true;
 	if (!peer->away_told || strcmp(peer->error, why) != 0)
 		log_limited(LOG_LEVEL_WARN, 20, "hub",
@@ -145,7 +142,6 @@ on_ended(void *arg, int rc, const char *why)
 		TAILQ_REMOVE(&peer->leaving, l, link);
 	} else {
 		peer->now = NULL;
-		peer->of->lost++;
 		snprintf(peer->error, sizeof peer->error, "%s", text);
 		log_warn("hub",
 			"lost a replica; its nodes can be reached once they have come to another "
@@ -356,7 +352,6 @@ peer_client_distrust(struct line *l, const char *why)
 		"a replica's list of nodes has ended; asking anew peer=%s address=%s why=\"%s\"",
 		l->name, peer->address, why);
 	snprintf(peer->error, sizeof peer->error, "%s", why);
-	peer->of->lost++;
 	peer_client_leave(l, false);
 	peer_client_retry(peer, MOST_MS);
 }

@@ -118,8 +118,7 @@ struct peers {
 	void *done_arg;
 	char id[PEER_ID_TEXT], name[PEER_NAME_TEXT];
 	char trouble[PRESENCE_WORDS_MAX + 1]; /* problem of this hub, as last reported */
-	struct session_stats past; /* of connections that have ended */
-	uint64_t lost, failed, refused; /* connections to and from replicas */
+	uint64_t refused; /* connections from replicas */
 	uint64_t asked, misdirected; /* streams opened at others */
 	uint64_t passed, not_here, unpassed; /* streams forwarded for others */
 };

@@ -1,5 +1,6 @@
 #include "hub/replicas/peers_private.h"
 
+#include "base/core/figures.h"
 #include "model/json.h"
 
 static const char *const states[PEER_STATES] = {
@@ -93,55 +94,25 @@ peers_serials(const struct peers *p, struct buf *out)
 	}
 }
 
-static void
-count_streams(const struct peers *p, struct metrics *m)
-{
-	static const char
-		asked[] = "edgeway_hub_peer_streams_total",
-		help[] = "Streams passed on between replicas: asked of another one; of these "
-			 "misdirected, whose node was not there any more; for another one: joined "
-			 "with a node, node not here, or refused otherwise.";
-	unsigned open = 0;
-	const struct peer *peer;
+#define PEERS(member, metric, labels, help) FIGURE(struct peers, member, metric, labels, help, NULL)
 
-	metric_counter(m, asked, help, "what=\"asked\"", p->asked);
-	metric_counter(m, asked, help, "what=\"misdirected\"", p->misdirected);
-	metric_counter(m, asked, help, "what=\"joined\"", p->passed);
-	metric_counter(m, asked, help, "what=\"not_here\"", p->not_here);
-	metric_counter(m, asked, help, "what=\"refused\"", p->unpassed);
-	TAILQ_FOREACH(peer, &p->all, link) {
-		open += peer_streams(peer);
-	}
-	metric_gauge(m, "edgeway_hub_peer_streams",
-		"Streams between replicas that are open: to others and from others.",
-		"direction=\"to\"", open);
-	metric_gauge(m, "edgeway_hub_peer_streams",
-		"Streams between replicas that are open: to others and from others.",
-		"direction=\"from\"", (double)p->n_trips);
-}
-
-static void
-count_bytes(const struct peers *p, struct metrics *m)
-{
-	static const char bytes[] = "edgeway_hub_peer_bytes_total",
-			  help[] = "Payload between replicas, on the connections made from here.";
-	struct session_stats sum = p->past;
-	const struct peer *peer;
-
-	TAILQ_FOREACH(peer, &p->all, link) {
-		if (peer->now == NULL)
-			continue;
-		sum.bytes_in += session_stats(peer->now->session)->bytes_in;
-		sum.bytes_out += session_stats(peer->now->session)->bytes_out;
-	}
-	metric_counter(m, bytes, help, "direction=\"in\"", sum.bytes_in);
-	metric_counter(m, bytes, help, "direction=\"out\"", sum.bytes_out);
-}
+static const struct figure peers_figures[] = {
+	PEERS(refused, "edgeway_hub_peer_refused_total", NULL,
+		"Connections that claimed to be of another replica, and were refused."),
+	PEERS(asked, "edgeway_hub_peer_streams_total", "what=\"asked\"",
+		"Streams passed on between replicas: asked of another one; of these misdirected, "
+		"whose node was not there any more; for another one: joined with a node, node not "
+		"here, or refused otherwise."),
+	FIGURE_ALSO(struct peers, misdirected, "what=\"misdirected\"", NULL),
+	FIGURE_ALSO(struct peers, passed, "what=\"joined\"", NULL),
+	FIGURE_ALSO(struct peers, not_here, "what=\"not_here\"", NULL),
+	FIGURE_ALSO(struct peers, unpassed, "what=\"refused\"", NULL),
+};
 
 void
 peers_metrics(const struct peers *p, struct metrics *m)
 {
-	unsigned open = 0, away = 0;
+	unsigned open = 0, away = 0, streams = 0;
 	size_t nodes = 0;
 	const struct peer *peer;
 	const char *name, *problem;
@@ -149,6 +120,7 @@ peers_metrics(const struct peers *p, struct metrics *m)
 	TAILQ_FOREACH(peer, &p->all, link) {
 		open += state_of(peer) == PEER_OPEN;
 		away += state_of(peer) == PEER_WAITING && peer->tried;
+		streams += peer_streams(peer);
 		if (peer->now != NULL)
 			nodes += tunnel_directory_claims(peer->now->claims);
 	}
@@ -159,13 +131,9 @@ peers_metrics(const struct peers *p, struct metrics *m)
 	metric_gauge(m, "edgeway_hub_peers", "Other replicas.", "state=\"away\"", away);
 	metric_gauge(m, "edgeway_hub_peer_nodes", "Nodes whose tunnels other replicas hold.", NULL,
 		(double)nodes);
-	metric_counter(m, "edgeway_hub_peer_lost_total",
-		"Connections to other replicas that were lost.", NULL, p->lost);
-	metric_counter(m, "edgeway_hub_peer_failed_total",
-		"Attempts to connect to other replicas that failed.", NULL, p->failed);
-	metric_counter(m, "edgeway_hub_peer_refused_total",
-		"Connections that claimed to be of another replica, and were refused.", NULL,
-		p->refused);
-	count_streams(p, m);
-	count_bytes(p, m);
+	figures_metrics(FIGURES(peers_figures), p, m);
+	metric_gauge(m, "edgeway_hub_peer_streams",
+		"Streams between replicas that are open: to others and from others.",
+		"direction=\"to\"", streams);
+	metric_gauge(m, "edgeway_hub_peer_streams", NULL, "direction=\"from\"", (double)p->n_trips);
 }

@@ -143,7 +143,6 @@ on_ended(void *arg, int rc, const char *why)
 {
 	struct tunnel *u = arg;
 
-	u->of->dead += rc == -ETIMEDOUT;
 	if (rc == -EDQUOT)
 		tunnel_flooded(u, why);
 	else

@@ -79,7 +79,6 @@ static const struct figure tunnels_figures[] = {
 		"Tunnels that a newer one of the node has replaced."),
 	TUNNELS(cut, "edgeway_tunnel_cut_total", NULL,
 		"Tunnels cut: certificate revoked or expired, or too many of a node."),
-	TUNNELS(dead, "edgeway_tunnel_dead_total", NULL, "Tunnels whose node fell silent."),
 	TUNNELS(silent, "edgeway_tunnel_silent_total", NULL,
 		"Times that a tunnel answered neither a stream nor a ping, so that new streams "
 		"went another way."),

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/core/figures.h"
 #include "base/core/hops.h"
 #include "base/core/log.h"
 #include "base/core/state.h"
@@ -21,7 +22,7 @@ static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 5
 struct connector {
 	struct connector_config config;
 	LIST_HEAD(, connect_op) all, waiting;
-	uint64_t answers[STATUSES], retries, cancelled, awaited, crowded, moved, repeated;
+	uint64_t answers[STATUSES], crowded, repeated;
 	unsigned pending, n_waiting;
 };
 
@@ -240,10 +241,8 @@ connector_await(struct connect_op *x)
 		answer_soon(x, 503, x->reason);
 		return;
 	}
-	if (x->wait_end_ms == 0) {
+	if (x->wait_end_ms == 0)
 		x->wait_end_ms = now + CONNECTOR_AWAIT_MS;
-		x->reach->awaited++;
-	}
 	connector_enter(x, CONNECT_WAITING);
 	timer_start(x->soon, x->wait_end_ms > now ? x->wait_end_ms - now : 0, 0);
 }
@@ -290,7 +289,6 @@ give_up_way(struct connect_op *x, unsigned status, const char *reason)
 	if (status == 503)
 		look_beside(x);
 	if (others && x->current + 1 < x->ways.n) {
-		x->reach->retries++;
 		x->current++;
 		dial_route(x);
 	} else if (status == 503 && x->await) {
@@ -587,7 +585,6 @@ connector_changed(struct connector *r, const char *node)
 				look_again(x);
 		} else if (*its != '\0' && (node == NULL || strcmp(its, node) == 0) &&
 			passed_by(x, its)) {
-			r->moved++;
 			look_again(x);
 		}
 	}
@@ -708,7 +705,6 @@ connector_cancel(struct connect_op **out)
 
 	if (x == NULL)
 		return;
-	x->reach->cancelled++;
 	free_reaching(x);
 }
 
@@ -727,6 +723,18 @@ connector_loops(const struct connector *r)
 	return 0;
 }
 
+static const struct figure connector_figures[] = {
+	FIGURE(struct connector, crowded, "edgeway_ingress_crowded_total", NULL,
+		"Callers that could not wait for a node, since too many others did.", NULL),
+	FIGURE(struct connector, repeated, "edgeway_ingress_repeated_total", NULL,
+		"Dials that were begun again since the tunnel broke that they were under way in.",
+		NULL),
+	FIGURE(struct connector, n_waiting, "edgeway_ingress_waiting", NULL,
+		"Callers that wait for a node, now.", NULL),
+	FIGURE(struct connector, pending, "edgeway_ingress_pending", NULL, "Dials under way.",
+		NULL),
+};
+
 void
 connector_metrics(const struct connector *r, struct metrics *m)
 {
@@ -737,24 +745,5 @@ connector_metrics(const struct connector *r, struct metrics *m)
 		metric_counter(m, "edgeway_ingress_dials_total",
 			"Answers to what was asked for at the ingress.", label, r->answers[i]);
 	}
-	metric_counter(m, "edgeway_ingress_retries_total",
-		"Further endpoints that were tried after one could not be dialled.", NULL,
-		r->retries);
-	metric_counter(m, "edgeway_ingress_cancelled_total",
-		"Callers that went away before the answer.", NULL, r->cancelled);
-	metric_counter(m, "edgeway_ingress_awaited_total",
-		"Callers that waited for a node: its tunnel was lost, or the hub started, a moment "
-		"ago.",
-		NULL, r->awaited);
-	metric_counter(m, "edgeway_ingress_crowded_total",
-		"Callers that could not wait for a node, since too many others did.", NULL,
-		r->crowded);
-	metric_counter(m, "edgeway_ingress_repeated_total",
-		"Dials that were begun again since the tunnel broke that they were under way in.",
-		NULL, r->repeated);
-	metric_gauge(m, "edgeway_ingress_waiting", "Callers that wait for a node, now.", NULL,
-		(double)r->n_waiting);
-	metric_counter(m, "edgeway_ingress_moved_total",
-		"Dials that began anew since their node had a newer tunnel.", NULL, r->moved);
-	metric_gauge(m, "edgeway_ingress_pending", "Dials under way.", NULL, (double)r->pending);
+	figures_metrics(FIGURES(connector_figures), r, m);
 }

@@ -227,8 +227,6 @@ neighbours_result(
 {
 	struct neighbour *b = neighbours_get(n, way->via);
 
-	n->worked += worked;
-	n->failed += !worked;
 	if (b == NULL)
 		return;
 	if (b->vicinity != NULL && way->entry < b->vicinity->n)

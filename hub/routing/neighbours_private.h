@@ -57,7 +57,7 @@ struct neighbours {
 	bool looked;
 	uint64_t looked_at; /* cluster_node_changes at that time */
 	uint64_t compared_at; /* the same at the last neighbours_outdated */
-	uint64_t changes, worked, failed;
+	uint64_t changes;
 };
 
 uint64_t neighbours_hash(const char *text);

@@ -74,12 +74,6 @@ neighbours_metrics(struct neighbours *n, struct metrics *m)
 	count_entries(n, &accepted, &refused);
 	metric_gauge(m, entries, help, "state=\"accepted\"", (double)accepted);
 	metric_gauge(m, entries, help, "state=\"refused\"", (double)refused);
-	metric_counter(m, "edgeway_hub_neighbour_dials_total",
-		"Streams opened through a neighbour of the node that was meant.", "result=\"ok\"",
-		n->worked);
-	metric_counter(m, "edgeway_hub_neighbour_dials_total",
-		"Streams opened through a neighbour of the node that was meant.",
-		"result=\"failed\"", n->failed);
 	while ((at = table_walk(&n->all, &slot, at)) != NULL) {
 		const struct neighbour *b = neighbour_of(at);
 

@@ -33,7 +33,7 @@ enum unserved_why { UNSERVED_ADDRESS, UNSERVED_REFUSED, UNSERVED_WHYS };
 
 /* Counters of all sessions, kept by the hub. */
 struct node_session_stats {
-	uint64_t updates, deletes, refused, bad_messages, replaced, stalled;
+	uint64_t updates, deletes, refused, bad_messages, stalled;
 };
 
 struct node_session_config {

@@ -23,7 +23,7 @@ struct node_sites {
 	struct https_request *request; /* writes the first note */
 	struct timer *timer;
 	struct kube_wait wait;
-	uint64_t noted, failed;
+	uint64_t noted;
 	char problem[400];
 };
 
@@ -107,7 +107,6 @@ on_done(void *arg, const struct https_answer *answer)
 		timer_start(s->timer, 0, 0);
 		return;
 	}
-	s->failed++;
 	follow_describe(answer, "Nodes",
 		"the verb patch on nodes (deploy/kubernetes/rbac-sites.yaml)", why, sizeof why);
 	if (strcmp(why, s->problem) != 0)
@@ -221,11 +220,4 @@ node_sites_state(const struct node_sites *s, struct buf *out)
 		s->n_waiting);
 	json_add_text(out, s->problem);
 	buf_adds(out, "}");
-}
-
-void
-node_sites_metrics(const struct node_sites *s, struct metrics *to)
-{
-	metric_counter(to, "edgeway_hub_node_sites_failed_total",
-		"Nodes that the API server did not let us write.", NULL, s->failed);
 }

@@ -34,6 +34,5 @@ void node_sites_stop(struct node_sites **s);
 void node_sites_saw(struct node_sites *s, const char *node, const char *address);
 /* {"noted","waiting","problem"} */
 void node_sites_state(const struct node_sites *s, struct buf *out);
-void node_sites_metrics(const struct node_sites *s, struct metrics *to);
 
 #endif

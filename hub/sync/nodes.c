@@ -145,7 +145,6 @@ nodes_replace(struct nodes *n, struct ws_conn *c, struct node_session *old)
 			"sessions of one node replace each other again and again: two machines "
 			"with its certificate? node=%s peer=%s older=%s",
 			node, newer, row.address);
-	n->stats.replaced++;
 	node_session_end(old, 4001, "a newer connection of this node replaces this one");
 }
 
@@ -426,7 +425,6 @@ nodes_hold(struct nodes *n, bool held)
 void
 nodes_leave(struct nodes *n, const char *why)
 {
-	n->accepted = listen_accepted(n->listen);
 	n->not_accepted = listen_failed(n->listen);
 	listen_stop(&n->listen); /* new connections are refused at once, and try another replica */
 	nodes_again(n, why);

@@ -41,7 +41,7 @@ struct nodes {
 	/* some service is restricted: nodes get the lists of their clients */
 	bool callers_matter;
 	size_t n_peers, most;
-	uint64_t accepted, not_accepted; /* once it no longer listens */
+	uint64_t not_accepted; /* once it no longer listens */
 	struct twins *twins;
 	struct node_session_stats stats;
 	struct join_stats join_stats;

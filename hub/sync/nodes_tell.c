@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "base/core/figures.h"
 #include "hub/port/refusals.h"
 #include "model/json.h"
 
@@ -269,44 +270,35 @@ nodes_joins(const struct nodes *n, struct buf *out)
 	buf_adds(out, "\"}}");
 }
 
+static const struct figure nodes_figures[] = {
+	FIGURE(struct nodes, n_cut, "edgeway_hub_connections_crowded_total", NULL,
+		"Connections of nodes that were cut since the node had opened newer ones.", NULL),
+	FIGURE(struct nodes, stats.stalled, "edgeway_hub_sessions_stalled_total", NULL,
+		"Sessions ended for want of acknowledgements.", NULL),
+	FIGURE(struct nodes, stats.updates, "edgeway_hub_messages_sent_total",
+		"operation=\"update\"", "Changes sent.", NULL),
+	FIGURE_ALSO(struct nodes, stats.deletes, "operation=\"delete\"", NULL),
+	FIGURE(struct nodes, stats.refused, "edgeway_hub_changes_refused_total", NULL,
+		"Changes that a node refused.", NULL),
+};
+
 void
 nodes_metrics(const struct nodes *n, struct metrics *to)
 {
-	const struct node_session_stats *s = &n->stats;
-
 	metric_gauge(to, "edgeway_hub_nodes_connected", "Nodes with a session.", NULL,
 		(double)nodes_connected(n));
-	metric_counter(to, "edgeway_hub_connections_total", "Connections accepted.", NULL,
-		n->listen != NULL ? listen_accepted(n->listen) : n->accepted);
 	metric_counter(to, "edgeway_hub_accept_errors_total",
 		"Connections that could not be accepted.", NULL,
 		n->listen != NULL ? listen_failed(n->listen) : n->not_accepted);
 	alpn_mux_metrics(n->peek, to);
-	ws_accept_metrics(n->carried, to);
-	metric_counter(to, "edgeway_hub_sessions_replaced_total",
-		"Sessions replaced by a newer connection.", NULL, s->replaced);
 	twins_metrics(n->twins, loop_now_ms(n->loop), to);
-	metric_counter(to, "edgeway_hub_connections_crowded_total",
-		"Connections of nodes that were cut since the node had opened newer ones.", NULL,
-		n->n_cut);
-	metric_counter(to, "edgeway_hub_sessions_stalled_total",
-		"Sessions ended for want of acknowledgements.", NULL, s->stalled);
-	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
-		"operation=\"update\"", s->updates);
-	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
-		"operation=\"delete\"", s->deletes);
-	metric_counter(to, "edgeway_hub_changes_refused_total", "Changes that a node refused.",
-		NULL, s->refused);
+	figures_metrics(FIGURES(nodes_figures), n, to);
+	metric_gauge(to, "edgeway_hub_nodes_revoked", "Nodes that were revoked.", NULL,
+		(double)certs_revoked_count(n->config.certs));
 	metric_gauge(to, "edgeway_hub_changes_held",
 		"Services that nodes refuse as they are, held back until they change: of all nodes "
 		"together.",
 		NULL, (double)nodes_count_refused(n));
-	metric_counter(to, "edgeway_hub_bad_messages_total",
-		"Messages of nodes answered with an error.", NULL, s->bad_messages);
-	metric_gauge(to, "edgeway_hub_nodes_revoked", "Nodes that were revoked.", NULL,
-		(double)certs_revoked_count(n->config.certs));
-	metric_counter(to, "edgeway_hub_joins_total", "Certificates issued to nodes.", NULL,
-		n->join_stats.issued);
 	for (int i = 0; i < JOIN_REASONS; i++) {
 		char label[48];
 

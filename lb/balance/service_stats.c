@@ -248,29 +248,29 @@ struct column {
 
 #define COLUMN(what, help, label, member)                                                          \
 	{                                                                                          \
-		"edgeway_service_" what, help, label, offsetof(struct sums, member), 0             \
+		what, help, label, offsetof(struct sums, member), 0                                \
 	}
 #define REQUESTS_HELP "Answers sent to clients, by class of status."
 #define BYTES_HELP "Payload relayed."
 
 static const struct column columns[] = {
-	COLUMN("requests_total", REQUESTS_HELP, "code_class=\"1xx\"", requests[1]),
-	COLUMN("requests_total", REQUESTS_HELP, "code_class=\"2xx\"", requests[2]),
-	COLUMN("requests_total", REQUESTS_HELP, "code_class=\"3xx\"", requests[3]),
-	COLUMN("requests_total", REQUESTS_HELP, "code_class=\"4xx\"", requests[4]),
-	COLUMN("requests_total", REQUESTS_HELP, "code_class=\"5xx\"", requests[5]),
-	COLUMN("connections_total", "Connections of clients.", NULL, connections),
+	COLUMN("edgeway_service_requests_total", REQUESTS_HELP, "code_class=\"1xx\"", requests[1]),
+	COLUMN("edgeway_service_requests_total", REQUESTS_HELP, "code_class=\"2xx\"", requests[2]),
+	COLUMN("edgeway_service_requests_total", REQUESTS_HELP, "code_class=\"3xx\"", requests[3]),
+	COLUMN("edgeway_service_requests_total", REQUESTS_HELP, "code_class=\"4xx\"", requests[4]),
+	COLUMN("edgeway_service_requests_total", REQUESTS_HELP, "code_class=\"5xx\"", requests[5]),
+	COLUMN("edgeway_service_connections_total", "Connections of clients.", NULL, connections),
 	{"edgeway_service_connections_active", "Connections of clients now.", NULL,
 		offsetof(struct sums, connections), offsetof(struct sums, closed)},
-	COLUMN("failures_total", "Requests and connections that got no endpoint, or lost it.", NULL,
-		failures),
-	COLUMN("retries_total", "Attempts after the first, for one request or connection.", NULL,
-		retries),
-	COLUMN("ejections_total",
+	COLUMN("edgeway_service_failures_total",
+		"Requests and connections that got no endpoint, or lost it.", NULL, failures),
+	COLUMN("edgeway_service_retries_total",
+		"Attempts after the first, for one request or connection.", NULL, retries),
+	COLUMN("edgeway_service_ejections_total",
 		"Endpoints taken out for a while after failures of this service's requests.", NULL,
 		ejections),
-	COLUMN("bytes_total", BYTES_HELP, "direction=\"upstream\"", bytes_up),
-	COLUMN("bytes_total", BYTES_HELP, "direction=\"client\"", bytes_down),
+	COLUMN("edgeway_service_bytes_total", BYTES_HELP, "direction=\"upstream\"", bytes_up),
+	COLUMN("edgeway_service_bytes_total", BYTES_HELP, "direction=\"client\"", bytes_down),
 };
 
 static uint64_t

@@ -98,7 +98,7 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 	X(probes, NULL, NULL, "Connections made to see whether an endpoint is back.")              \
 	X(returns, NULL, NULL, "Endpoints back in use: a probe or a request got through.")         \
 	X(checks, NULL, NULL, "Health checks made.")                                               \
-	X(checks_bad, "edgeway_lb_health_checks_failed_total", NULL, "Health checks that failed.") \
+	X(checks_bad, NULL, NULL, "Health checks that failed.")                                    \
 	X(evicted, "edgeway_lb_evictions_total", "memory=\"own\"", EVICTIONS_HELP)                 \
 	X(evicted_sockets, "", "memory=\"sockets\"", NULL)                                         \
 	X(trace_limited, "edgeway_lb_traces_limited_total", NULL,                                  \

@@ -53,8 +53,6 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	metric_gauge(&m, "edgeway_agent_info", "Constant 1, labelled with the version.",
 		"version=\"" EDGEWAY_VERSION "\"", 1);
 	agent_ready_metrics(a, &m);
-	metric_counter(&m, "edgeway_agent_mesh_failures_total",
-		"Failed attempts to serve the mesh address.", NULL, a->mesh_failures);
 	if (a->meta != NULL)
 		meta_metrics(a->meta, &m);
 	if (a->dns != NULL)

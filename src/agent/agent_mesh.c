@@ -212,7 +212,6 @@ agent_mesh_retry(void *arg)
 		return;
 	rc = agent_mesh_serve(a, &err);
 	if (rc < 0) {
-		a->mesh_failures++;
 		if (strcmp(a->mesh_error, err.text) != 0)
 			log_error("agent",
 				"cannot serve the mesh yet, trying again every second: %s",

@@ -58,7 +58,6 @@ struct agent {
 	/* the last addresses of the mesh, newest first, 0 behind them; kept in the database */
 	uint32_t addresses_had[AGENT_ADDRESSES_HAD];
 	uint64_t started_ms;
-	uint64_t mesh_failures;
 	char mesh_error[512]; /* why the mesh does not serve; "" if it does */
 	char resolv_left[512]; /* why resolv.conf waits for disk space; "" if it does not */
 	int argc;

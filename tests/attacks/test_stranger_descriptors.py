@@ -85,7 +85,7 @@ def test_mute_connections(town, port, said):
     finally:
         mute.kill()
     m = town.hub.metrics()
-    assert m["edgeway_hub_unauthenticated_limit"] == DESCRIPTORS // 4
+    assert town.hub.state()["hub"]["unauthenticated"]["places"] == DESCRIPTORS // 4
     assert sum(m[f'edgeway_hub_unauthenticated_refused_total{{outcome="{o}"}}'] for o in ("dropped", "refused")) > 0
     assert town.hub.process.logged("too many connections have not authenticated yet") and town.hub.process.logged(STRANGER)
     assert "Too many open files" not in town.hub.process.log()

@@ -167,9 +167,11 @@ class Site:
 
 def quiet(daemon):
     """No stream, no dial under way, no connection of a caller, and nothing held for a reader?"""
-    gauges = ("edgeway_tunnel_streams", "edgeway_tunnel_joined", "edgeway_tunnel_dialling", "edgeway_ingress_connections",
-              "edgeway_ingress_pending", 'edgeway_tunnel_memory_bytes{what="held"}', 'edgeway_tunnel_memory_bytes{what="granted"}')
-    return {name: value for name, value in daemon.metrics().items() if name in gauges and value != 0} == {}
+    gauges = ("edgeway_tunnel_streams", "edgeway_ingress_connections", "edgeway_ingress_pending", 'edgeway_tunnel_memory_bytes{what="held"}',
+              'edgeway_tunnel_memory_bytes{what="granted"}')
+    at_node = daemon.state().get("tunnel", {})
+    return not any(at_node.get(what) for what in ("dialling", "joined")) and \
+        {name: value for name, value in daemon.metrics().items() if name in gauges and value != 0} == {}
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "base/core/figures.h"
 #include "base/core/hops.h"
 #include "base/core/log.h"
 #include "model/json.h"
@@ -595,13 +594,6 @@ stream_server_declare(struct stream_server *s, struct reachable_nets **vicinity)
 
 /* --- state and metrics ---------------------------------------------------------------------- */
 
-static const struct figure stream_server_figures[] = {
-	FIGURE(struct stream_server, n_dialling, "edgeway_tunnel_dialling", NULL,
-		"Dials under way.", "dialling"),
-	FIGURE(struct stream_server, n_joined, "edgeway_tunnel_joined", NULL,
-		"Connections that are carried.", "joined"),
-};
-
 void
 stream_server_metrics(const struct stream_server *s, struct metrics *m)
 {
@@ -616,15 +608,13 @@ stream_server_metrics(const struct stream_server *s, struct metrics *m)
 		"Streams of the hub for machines beside this node (tunnel.reach).", NULL,
 		s->beside);
 	reachability_metrics(s->declaration, m);
-	figures_metrics(FIGURES(stream_server_figures), s, m);
 	stream_server_udp_metrics(s->udp, m);
 }
 
 void
 stream_server_state(const struct stream_server *s, struct buf *out)
 {
-	figures_json(FIGURES(stream_server_figures), s, out);
-	buf_adds(out, ",\"dials\":{");
+	buf_printf(out, ",\"dialling\":%u,\"joined\":%u,\"dials\":{", s->n_dialling, s->n_joined);
 	for (unsigned i = 0; i < RESULTS; i++)
 		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "", result_names[i],
 			(unsigned long long)s->results[i]);

@@ -113,7 +113,7 @@ say_drained(struct tunnel_client *l)
 }
 
 static void
-tunnel_client_lost(struct tunnel_client *l, const struct tunnel_conn *n, int rc, const char *why)
+tunnel_client_lost(struct tunnel_client *l, const struct tunnel_conn *n, const char *why)
 {
 	uint64_t lived = loop_now_ms(l->config.loop) - n->since_ms;
 
@@ -126,7 +126,6 @@ tunnel_client_lost(struct tunnel_client *l, const struct tunnel_conn *n, int rc,
 	l->lost++;
 	if (session_is_settled(n->session))
 		flapping_note(&l->ends, loop_now_ms(l->config.loop), why);
-	l->dead += rc == -ETIMEDOUT;
 	snprintf(l->error, sizeof l->error, "%s", why);
 	log_limited(LOG_LEVEL_WARN, 12, "tunnel",
 		"lost the tunnel; trying again address=%s after_s=%llu why=\"%s\"%s", n->address,
@@ -144,11 +143,12 @@ on_ended(void *arg, int rc, const char *why)
 	struct tunnel_conn *n = arg;
 	struct tunnel_client *l = n->client;
 
+	(void)rc;
 	session_stats_add(&l->past, session_stats(n->session));
 	if (n == l->current) {
 		l->current = NULL;
 		if (!l->draining)
-			tunnel_client_lost(l, n, rc, why);
+			tunnel_client_lost(l, n, why);
 	} else {
 		TAILQ_REMOVE(&l->leaving, n, next);
 		log_limited(LOG_LEVEL_INFO, 12, "tunnel",

@@ -55,7 +55,7 @@ struct tunnel_client {
 	char error[256]; /* why the last attempt failed; "": it did not */
 	struct flapping ends; /* against our will */
 	struct session_stats past;
-	uint64_t opened, failed, lost, renewed, dead, doubted;
+	uint64_t opened, failed, lost, renewed, doubted;
 };
 
 #endif

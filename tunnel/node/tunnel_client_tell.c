@@ -36,7 +36,6 @@ static const struct figure tunnel_client_ends[] = {
 		"Attempts to open the tunnel, by what became of them.", "connections"),
 	FIGURE_ALSO(struct tunnel_client, failed, "result=\"failed\"", "failures"),
 	LINK(lost, "edgeway_tunnel_lost_total", NULL, "Tunnels that ended against our will.", NULL),
-	LINK(dead, "edgeway_tunnel_dead_total", NULL, "Tunnels whose hub fell silent.", NULL),
 	LINK(doubted, "edgeway_tunnel_doubted_total", NULL,
 		"Times that the hub answered neither a stream nor a ping, or that the way to it "
 		"began at another address, so that another connection was looked for.",

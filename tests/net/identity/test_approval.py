@@ -322,7 +322,7 @@ def test_without_rights(lab, api):
     made = agent(lab, "edge-1", 11, cloud)
     wait_for("told here", lambda: "rbac-approval.yaml" in approvals(cloud)["problem"])
     wait_for("and there", lambda: "rbac-approval.yaml" in made.process.log())
-    assert cloud.metrics()["edgeway_hub_approvals_trouble"] == 1
+    assert cloud.state()["hub"]["approvals"]["problem"] != ""
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights("rbac-approval.yaml"))
     name = the_request(api, "edge-1") if wait_for("asked", lambda: requests(api), 120) is None else the_request(api, "edge-1")
     # May it write the status and not sign, the reason is told as well.

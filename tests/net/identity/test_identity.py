@@ -189,10 +189,10 @@ def test_revocation_on_a_full_disk(lab):
     assert nodes(hub)["edge-1"]["revoked"]
     assert hub.process.logged("a list is not on the disk: cannot write")
     assert "is tried again" in ctl(hub, "status").stdout and "is tried again" in ctl(hub, "doctor", check=False).stdout
-    assert hub.metrics()["edgeway_hub_lists_unwritten"] == 1
+    assert hub.state()["hub"]["unwritten"] != ""
     for path in paths:
         os.rmdir(path)
-    wait_for("written", lambda: hub.metrics()["edgeway_hub_lists_unwritten"] == 0)
+    wait_for("written", lambda: hub.state()["hub"]["unwritten"] == "")
     hub.process.kill()
     hub.start()
     assert nodes(hub)["edge-1"]["revoked"]

@@ -124,7 +124,7 @@ class Plane:
                            "--cert", self.caller[0], "--key", self.caller[1])
 
     def led(self):
-        return self.hub.metrics()["edgeway_redirect_connections_total"]
+        return self.hub.state()["hub"]["redirect"]["connections"]
 
     def audit(self, at):
         """Lines of the audit since `at`."""
@@ -240,11 +240,11 @@ def test_nodes_come_and_go(on):
 
 
 def test_the_listener_itself_is_nobodys(on):
-    at, strangers = on.at(), on.hub.metrics()["edgeway_redirect_strangers_total"]
+    at, strangers = on.at(), on.hub.state()["hub"]["redirect"]["strangers"]
     for machine, address in ((on.host, "127.0.0.1"), (on.host, "192.0.2.1"), (on.edge, "192.0.2.1")):
         with socket_in(machine, labs.socket.SOCK_STREAM, address, 10260) as s:
             assert s.recv(100) == b""
-    assert on.hub.metrics()["edgeway_redirect_strangers_total"] == strangers + 3
+    assert on.hub.state()["hub"]["redirect"]["strangers"] == strangers + 3
     assert "not to be dialled itself" in on.hub.process.log()[at:]
 
 

@@ -176,7 +176,7 @@ def test_no_moment_without_services(world):
                 failed.append(answer)
 
     thread = threading.Thread(target=ask)
-    lists = world.hub.metric("lists_total", "services")
+    lists = world.hub.source()["services"]["lists"]
     thread.start()
     try:
         for i in range(5):
@@ -189,7 +189,7 @@ def test_no_moment_without_services(world):
     finally:
         stop.set()
         thread.join()
-    assert world.hub.metric("lists_total", "services") > lists
+    assert world.hub.source()["services"]["lists"] > lists
     assert asked[0] > 4 and not failed
 
 
@@ -218,10 +218,10 @@ def test_history_went_back(world):
     for _ in range(3):
         world.touch()
     wait_for("converged", world.converged)
-    lists = world.hub.metric("lists_total", "services")
+    lists = world.hub.source()["services"]["lists"]
     world.api.ctl("put_back", revisions=90)  # more than the Events that the hub writes meanwhile
     world.api.ctl("cut_all")
-    wait_for("listed anew", lambda: world.hub.metric("lists_total", "services") > lists)
+    wait_for("listed anew", lambda: world.hub.source()["services"]["lists"] > lists)
     world.touch()
     wait_for("converged", world.converged)
 
@@ -596,9 +596,9 @@ def test_memory_of_a_large_cluster(world):
     """10 000 services with 100 000 endpoints on 10 000 pods, listed anew as well."""
     world.api.ctl("bulk", services=10000, endpoints=10, pods=10000)
     wait_for("all services", lambda: world.hub.metrics()["edgeway_hub_services"] >= 10000, 120, pause=0.5)
-    lists = world.hub.metric("lists_total", "pods")
+    lists = world.hub.source()["pods"]["lists"]
     world.api.ctl("compact")
-    wait_for("listed anew", lambda: world.hub.metric("lists_total", "pods") > lists, 120, pause=0.5)
+    wait_for("listed anew", lambda: world.hub.source()["pods"]["lists"] > lists, 120, pause=0.5)
     with open(f"/proc/{world.hub.process.pid}/status") as f:
         peak = int(re.search(r"VmHWM:\s+(\d+) kB", f.read()).group(1))
     print(f"peak of the hub: {peak} kB")

@@ -165,9 +165,9 @@ def test_who_goes_away_during_the_dial_is_forgotten(site):
         for _ in range(20):
             s = socket_in(site.hub.machine, socket.SOCK_STREAM, "192.0.2.1", 10080)
             s.sendall(b"CONNECT edge-1:7777 HTTP/1.1\r\nHost: x\r\n\r\n")
-            wait_for("the dial", lambda: agent.metrics()["edgeway_tunnel_dialling"] > 0)
+            wait_for("the dial", lambda: agent.state()["tunnel"]["dialling"] > 0)
             s.close()
-            wait_for("its end", lambda: agent.metrics()["edgeway_tunnel_dialling"] == 0)
+            wait_for("its end", lambda: agent.state()["tunnel"]["dialling"] == 0)
         after = agent.metrics()
         for result, n in (("cancelled", 20), ("timeout", 0)):
             name = f'edgeway_tunnel_dials_total{{result="{result}"}}'

@@ -256,7 +256,7 @@ def test_its_tunnel_breaks_while_it_is_asked(site):
     try:
         thread = threading.Thread(target=lambda: answers.append(site.get("http://edge-2:10250/", seconds=60)), daemon=True)
         thread.start()
-        wait_for("the dial", lambda: agent.metrics()["edgeway_tunnel_dialling"] == 1)
+        wait_for("the dial", lambda: agent.state()["tunnel"]["dialling"] == 1)
         site.cut("edge-2")
         thread.join(PATIENCE_S)
         assert answers == [(200, "edge-2.kubelet\n")]

@@ -40,10 +40,9 @@ def test_frozen_agent(site):
     agent.process.popen.send_signal(signal.SIGSTOP)
     try:
         wait_for("the hub knows", lambda: "edge-1" not in tunnels(site.hub))  # new streams go elsewhere at once
-        wait_for("and gives it up", lambda: site.hub.metrics()["edgeway_tunnel_dead_total"] >= 1)
+        wait_for("and gives it up", lambda: "nothing was heard for 9000 ms" in site.hub.process.log())
     finally:
         agent.process.popen.send_signal(signal.SIGCONT)
-    assert site.hub.process.logged("nothing was heard for 9000 ms")
     assert "edge-2" in tunnels(site.hub)
     site.wait_open("edge-1")
 

@@ -48,7 +48,7 @@ class Asked:
         self.answer = None
         self.thread = threading.Thread(target=self.run, args=(site,), daemon=True)
         self.thread.start()
-        wait_for("the dial", lambda: site.agents[0].metrics()["edgeway_tunnel_dialling"] == n)
+        wait_for("the dial", lambda: site.agents[0].state()["tunnel"]["dialling"] == n)
 
     def run(self, site):
         self.answer = site.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080", seconds=60)
@@ -80,7 +80,7 @@ def test_the_dial_is_begun_again(site):
     asked, before, epoch = Asked(site), site.metric(REPEATED), tunnels(site.hub)["edge-1"]["epoch"]
     site.hub.machine.run("ss", "-K", "dst", "192.0.2.11")
     wait_for("another tunnel", lambda: tunnels(site.hub)["edge-1"]["epoch"] > epoch)
-    wait_for("dialled again", lambda: site.agents[0].metrics()["edgeway_tunnel_dialling"] == 1)
+    wait_for("dialled again", lambda: site.agents[0].state()["tunnel"]["dialling"] == 1)
     site.dig()
     assert asked.result() == (200, "edge-1.server\n")
     assert site.metric(REPEATED) == before + 1
@@ -110,7 +110,7 @@ def test_only_so_many_wait(site):
     p = subprocess.Popen(site.hub.machine.argv(*BARE_PYTHON, MANY, *tunnelkit.INGRESS, "edge-1:7600", "300"), stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, text=True)
     try:
-        wait_for("dials", lambda: site.agents[0].metrics()["edgeway_tunnel_dialling"] == 300)
+        wait_for("dials", lambda: site.agents[0].state()["tunnel"]["dialling"] == 300)
         site.agents[0].process.kill()
         wait_for("they wait", lambda: site.metric("edgeway_ingress_waiting") == MAY_WAIT)
         site.dig()
@@ -126,7 +126,7 @@ def test_only_so_many_wait(site):
 def test_who_goes_away_waits_no_more(site):
     s = socket_in(site.hub.machine, socket.SOCK_STREAM, *tunnelkit.INGRESS)
     s.sendall(b"CONNECT edge-1:7600 HTTP/1.1\r\nHost: x\r\n\r\n")
-    wait_for("the dial", lambda: site.agents[0].metrics()["edgeway_tunnel_dialling"] == 1)
+    wait_for("the dial", lambda: site.agents[0].state()["tunnel"]["dialling"] == 1)
     site.agents[0].process.kill()
     wait_for("the caller waits", lambda: site.metric("edgeway_ingress_waiting") == 1)
     s.close()

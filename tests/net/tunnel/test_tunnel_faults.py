@@ -48,9 +48,9 @@ class Site(tunnelkit.Site):
             assert p.stdout.readline()
         for _ in range(n // wave):
             go()
-            wait_for("dials", lambda: agent.metrics()["edgeway_tunnel_dialling"] == wave, pause=0.005)
+            wait_for("dials", lambda: agent.state()["tunnel"]["dialling"] == wave, pause=0.005)
             go()
-            wait_for("none left", lambda: agent.metrics()["edgeway_tunnel_dialling"] == 0, pause=0.005)
+            wait_for("none left", lambda: agent.state()["tunnel"]["dialling"] == 0, pause=0.005)
         p.communicate(timeout=PATIENCE_S)
         wait_for("quiet", lambda: tunnelkit.quiet(self.hub) and tunnelkit.quiet(agent))
 

@@ -455,7 +455,6 @@ what_is_beyond_the_limits_is_not_told(void **state)
 	bed_write(b, "service.yaml", buf_str(&text));
 	wait_for(b, hub_says(b, "\"beyondLimits\":[{\"namespace\":\"shop\",\"name\":\"chosen\","));
 	assert_true(hub_says(b, "more than 50000 endpoints together"));
-	assert_true(metric_of(b, "\nedgeway_hub_services_beyond_limits ") == 1);
 	bed_write_services(b, "a.yaml", 0, 1, 80);
 	e = bed_next(b, c);
 	assert_string_equal(e->resource, "default/service/s0");

@@ -176,7 +176,7 @@ other_things_stay(void **state)
 		 "false}",
 			"{\"tokens\":[{\"uses\":1}],\"secrets\":{},\"token\":null,\"keys\":3,"
 			"\"secret\":false}"},
-		{"edgeway_hub_tokens 3\n", "edgeway_hub_tokens 3\n"},
+		{"edgeway_hub_services 3\n", "edgeway_hub_services 3\n"},
 		{"the key: default/web", "the key: default/web"},
 		{"basic authentication", "basic authentication"},
 		{"sha256 " HASH " of the CA", "sha256 " HASH " of the CA"},

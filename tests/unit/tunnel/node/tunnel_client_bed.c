@@ -410,3 +410,17 @@ link_bed_close(struct bed *b)
 	free(b->ca_key);
 	assert_int_equal(descriptors(), b->descriptors);
 }
+
+unsigned
+bed_counted(const struct bed_node *n, const char *name)
+{
+	auto_free char *member = xasprintf("\"%s\":", name);
+	auto_buf struct buf out;
+	const char *at;
+
+	buf_init(&out, BUF_UNLIMITED);
+	stream_server_state(n->serve, &out);
+	at = strstr(buf_str(&out), member);
+	assert_non_null(at);
+	return (unsigned)strtoul(at + strlen(member), NULL, 10);
+}

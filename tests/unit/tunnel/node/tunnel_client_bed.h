@@ -90,6 +90,8 @@ int bed_ask(struct bed *b, struct visitor *v, const char *node, const char *auth
 void bed_spans(struct bed *b, uint32_t per_s);
 void bed_say(struct visitor *v, const char *text);
 double bed_metric(struct bed *b, const struct bed_node *n, const char *name);
+/* A number of the node's JSON. */
+unsigned bed_counted(const struct bed_node *n, const char *name);
 
 #define bed_until(b, condition) patience_until(patience_turn((b)->loop), condition)
 

@@ -58,7 +58,7 @@ test_stream(void **state)
 	exchange(&b, &v, "hello");
 	finish(&b, &v); /* the target hears of the half-close, and answers it */
 	assert_string_equal(v.text, "hellobye");
-	bed_until(&b, bed_metric(&b, &n, "edgeway_tunnel_joined") == 0);
+	bed_until(&b, bed_counted(&n, "joined") == 0);
 	assert_true(bed_metric(&b, &n, "edgeway_tunnel_dials_total{result=\"ok\"}") == 1);
 	assert_true(bed_metric(&b, NULL, "edgeway_tunnel_streams") == 0);
 	assert_true(
@@ -104,7 +104,7 @@ test_answers(void **state)
 			fail_msg("%s: %u %s", table[i].authority, v.status, v.reason);
 	}
 	assert_true(bed_metric(&b, &n, "edgeway_tunnel_dials_total{result=\"denied\"}") == 2);
-	assert_true(bed_metric(&b, &n, "edgeway_tunnel_dialling") == 0);
+	assert_true(bed_counted(&n, "dialling") == 0);
 	bed_node_stop(&n);
 	link_bed_close(&b);
 }
@@ -162,7 +162,7 @@ test_spans(void **state)
 	assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0); /* while nobody wants any */
 	bed_until(&b, v.status == 200);
 	stream_close(&v.st, STREAM_CANCELLED);
-	bed_until(&b, bed_metric(&b, &n, "edgeway_tunnel_joined") == 0);
+	bed_until(&b, bed_counted(&n, "joined") == 0);
 	assert_null(b.told);
 	bed_spans(&b, 2);
 	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
@@ -170,7 +170,7 @@ test_spans(void **state)
 		assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0);
 		bed_until(&b, v.status == 200);
 		stream_close(&v.st, STREAM_CANCELLED);
-		bed_until(&b, bed_metric(&b, &n, "edgeway_tunnel_joined") == 0);
+		bed_until(&b, bed_counted(&n, "joined") == 0);
 		assert_null(b.told);
 	}
 	b.traceparent = parent;
@@ -260,9 +260,9 @@ test_silent_target(void **state)
 	bed_node_start(&b, &n, "edge-1", "node:*");
 	assert_int_equal(bed_ask(&b, &gone, "edge-1", authority), 0);
 	assert_int_equal(bed_ask(&b, &waits, "edge-1", authority), 0);
-	bed_until(&b, bed_metric(&b, &n, "edgeway_tunnel_dialling") == 2);
+	bed_until(&b, bed_counted(&n, "dialling") == 2);
 	stream_close(&gone.st, STREAM_CANCELLED);
-	bed_until(&b, bed_metric(&b, &n, "edgeway_tunnel_dialling") == 1);
+	bed_until(&b, bed_counted(&n, "dialling") == 1);
 	bed_until(&b, waits.status != 0);
 	assert_int_equal(waits.status, 504);
 	assert_true(bed_metric(&b, &n, "edgeway_tunnel_dials_total{result=\"cancelled\"}") == 1);
@@ -292,7 +292,7 @@ test_newer(void **state)
 	bed_until(&b, bed_metric(&b, NULL, "edgeway_tunnel_replaced_total") == 1);
 	assert_int_equal(bed_ask(&b, &w, "edge-1", NULL), 0);
 	exchange(&b, &w, "new");
-	assert_true(bed_metric(&b, &newer, "edgeway_tunnel_joined") == 1);
+	assert_true(bed_counted(&newer, "joined") == 1);
 	exchange(&b, &v, "er"); /* what was open goes on */
 	bed_node_stop(&older);
 	bed_until(&b, v.reset);
@@ -324,7 +324,7 @@ test_standby(void **state)
 	assert_true(tunnels_epoch(b.tunnels, "edge-1") > wall_ms() * 2 / 3);
 	assert_int_equal(bed_ask(&b, &w, "edge-1", NULL), 0);
 	exchange(&b, &w, "first");
-	assert_true(bed_metric(&b, &first, "edgeway_tunnel_joined") == 1);
+	assert_true(bed_counted(&first, "joined") == 1);
 	bed_node_start(&b, &newer, "edge-1", "node:*");
 	bed_until(&b, bed_metric(&b, NULL, "edgeway_tunnel_replaced_total") == 1);
 	bed_standby_start(&b, &again, "edge-1");
@@ -338,7 +338,7 @@ test_standby(void **state)
 	assert_int_equal(tunnels_count(b.tunnels), 0);
 	assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0);
 	exchange(&b, &v, "alone again");
-	assert_true(bed_metric(&b, &again, "edgeway_tunnel_joined") == 1);
+	assert_true(bed_counted(&again, "joined") == 1);
 	finish(&b, &v);
 	bed_node_stop(&first);
 	bed_node_stop(&newer);
@@ -579,7 +579,7 @@ test_rotation(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		finish(&b, &v[i]);
 	/* the old connections end with their last streams */
-	bed_until(&b, bed_metric(&b, &n, "edgeway_tunnel_joined") == 1);
+	bed_until(&b, bed_counted(&n, "joined") == 1);
 	exchange(&b, &fresh, "ly");
 	finish(&b, &fresh);
 	assert_true(bed_metric(&b, &n, "edgeway_tunnel_lost_total") == 0);
