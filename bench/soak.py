@@ -187,7 +187,9 @@ def kinds(daemon):
 
 
 def busy(daemon):
-    return {k: v for k, v in daemon.metrics().items() if v and re.search("streams|joined|dialling|connections|pending|memory|peer", k)}
+    at_node = daemon.state().get("tunnel", {})
+    return {k: v for k, v in daemon.metrics().items() if v and re.search("streams|connections|pending|memory|peer", k)} | \
+        {k: at_node[k] for k in ("joined", "dialling") if at_node.get(k)}
 
 
 # --- what is told --------------------------------------------------------------------------------------

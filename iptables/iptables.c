@@ -396,14 +396,16 @@ static void
 follow_globs(struct iptables *ipt)
 {
 	auto_buf struct buf now;
+	size_t n;
 	struct err err;
 
 	buf_init(&now, BUF_UNLIMITED);
 	match_globs(ipt, &now);
-	if (ipt->guard.armed &&
-		(buf_len(&now) != buf_len(&ipt->matched) ||
-			memcmp(buf_at(&now), buf_at(&ipt->matched), buf_len(&now)) != 0) &&
-		install_table(ipt, &err) < 0)
+	n = buf_len(&now);
+	if (n == buf_len(&ipt->matched) &&
+		(n == 0 || memcmp(buf_at(&now), buf_at(&ipt->matched), n) == 0))
+		return;
+	if (ipt->guard.armed && install_table(ipt, &err) < 0)
 		log_warn("iptables", "%s", err.text);
 }
 

@@ -27,6 +27,7 @@ struct upstreams {
 	size_t n_in_use;
 	struct timer *timer;
 	bool checking; /* set by the first upstreams_check */
+	uint64_t loops;
 };
 
 static void
@@ -73,6 +74,7 @@ upstreams_judge(struct entry *e, bool looping)
 	if (looping == e->looping)
 		return;
 	e->looping = looping;
+	r->loops += looping;
 	addr_text(&e->addr, text);
 	if (looping)
 		log_warn("dns",
@@ -395,6 +397,8 @@ upstreams_metrics(const struct upstreams *r, struct metrics *m)
 		metric_gauge(m, "edgeway_dns_upstream_looping",
 			"1 while it sends our queries back to us and is out of use.", labels[i],
 			sums[i].state == LOOP);
+	metric_counter(m, "edgeway_dns_upstream_loops_total",
+		"Times that an upstream was found to send our queries back to us.", NULL, r->loops);
 }
 
 void

@@ -88,12 +88,12 @@ class PodmanNode(EngineNode):
 
     def start_engine(self):
         d = self.engine_dir
-        # The last lines are for a machine without controllers of cgroup2 and without CAP_SYS_RESOURCE; locks are not in /dev/shm, which is everyone's.
+        # The last lines are for a machine without controllers of cgroup2 and without CAP_SYS_RESOURCE; locks are not in /dev/shm, which is everyone's. A runroot has at most 50 characters; /run is this node's own.
         with open(f"{d}/containers.conf", "w") as f:
             f.write(f'[network]\nnetwork_backend = "{self.backend}"\n[engine]\nruntime = "runc"\nlock_type = "file"\n'
                     '[containers]\npids_limit = 0\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n')
         self.run("sh", "-c", f"{CGROUPS} && mount -t tmpfs none /run && mount -t tmpfs none /var/lib")
-        self.command = ("env", f"CONTAINERS_CONF={d}/containers.conf", "podman", "--root", f"{d}/data", "--runroot", f"{d}/run",
+        self.command = ("env", f"CONTAINERS_CONF={d}/containers.conf", "podman", "--root", f"{d}/data", "--runroot", "/run/engine",
                         "--tmpdir", f"{d}/tmp", "--network-config-dir", f"{d}/networks", "--storage-driver", "vfs",
                         "--cgroup-manager", "cgroupfs", "--events-backend", "file")
 

@@ -374,7 +374,8 @@ def test_a_loop_is_found_and_said(world, detour):
     assert not asked.failures
     labs.wait_for("the loop is found", lambda: looping(agent, detour.address) == 1)
     said = [line for line in agent.process.log().splitlines() if "sends our queries back to us" in line]
-    assert len(said) == 1 and f"address={detour.address}:53" in said[0]
+    assert f"address={detour.address}:53" in said[-1]
+    assert agent.metrics()["edgeway_dns_upstream_loops_total"] == 1
     shown = agent.node.run(agent.lab.program("edgewayctl"), "--socket", agent.socket, "upstreams").stdout
     assert "loop" in next(line for line in shown.splitlines() if detour.address in line)
     asked = Asked(detour.client, [f"again-{i}.test" for i in range(40)], 1).run()

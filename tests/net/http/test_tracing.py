@@ -249,7 +249,7 @@ def test_failures_are_errors(bed):
 
 def test_no_more_than_the_limit(bed):
     bed.reconfigure(limit=1)
-    before, limited = len(bed.collector.spans), bed.metric("traces_limited_total", "lb")
+    before, limited, exported = len(bed.collector.spans), bed.metric("traces_limited_total", "lb"), bed.total("exported")
     client = bed.client()
     wire, untouched = None, 0
     for _ in range(60):
@@ -260,6 +260,7 @@ def test_no_more_than_the_limit(bed):
         assert client.reply()[0] == 200
     assert untouched > 0 and bed.metric("traces_limited_total", "lb") - limited == untouched
     wait_for("the others", lambda: len(bed.collector.find(bool)) - before == 60 - untouched)
+    wait_for("the collector's answers", lambda: bed.total("exported") - exported >= 60 - untouched)
     bed.ends[0].clear()
     bed.reconfigure()
 
@@ -392,7 +393,7 @@ def test_over_https_to_a_name_of_the_world(bed):
     head, _ = bed.ask(f"traceparent: {PARENT}")
     remote.wait(lambda s: s["spanId"] == bed.of(head, "traceparent")[0].split("-")[2])
     assert len({r[2] for r in remote.requests}) == 1  # the connection is kept
-    checked = bed.node.run(bed.lab.program("edgeway-agent"), "--config", bed.file, "--check").stdout
+    checked = bed.node.run(bed.lab.program("edgeway-agent"), "--config", bed.file, "--hub.url", "wss://192.0.2.1:10000", "--check").stdout
     assert "api-key" not in checked or "s3cret" not in checked
     assert "s3cret" not in bed.agent.process.log() + checked
 
