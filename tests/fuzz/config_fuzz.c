@@ -58,8 +58,8 @@ agent(const uint8_t *data, size_t len)
 		if (agent_options_check(&o, &err) < 0)
 			assert(err.text[0] != '\0');
 	}
-	opt_free(&agent_program, &again);
-	opt_free(&agent_program, &o);
+	agent_options_free(&again);
+	agent_options_free(&o);
 }
 
 static void
