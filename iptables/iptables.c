@@ -102,22 +102,29 @@ put_kernelpath(struct iptables *ipt)
 
 /* nf_tables knows only globs of the form PREFIX*. Of the others the rules have the interfaces that
  * exist; *names: these. */
-static void
+static int
 match_globs(const struct iptables *ipt, struct buf *names)
 {
-	for (size_t i = 0; ipt->interfaces[i] != NULL; i++)
+	int rc = 0;
+
+	for (size_t i = 0; ipt->interfaces[i] != NULL && rc == 0; i++)
 		if (strchr(ipt->interfaces[i], '[') != NULL)
-			(void)iface_match(ipt->interfaces[i], names);
+			rc = iface_match(ipt->interfaces[i], names);
+	return rc;
 }
 
 static void
 list_interfaces(struct iptables *ipt, const char *list[RULES_INTERFACES_MAX + 1])
 {
+	auto_buf struct buf now;
 	const char *name, *end;
 	size_t n = 0;
 
-	buf_consume(&ipt->matched, buf_len(&ipt->matched));
-	match_globs(ipt, &ipt->matched);
+	buf_init(&now, BUF_UNLIMITED);
+	if (match_globs(ipt, &now) == 0) { /* else those of the last time */
+		buf_consume(&ipt->matched, buf_len(&ipt->matched));
+		buf_add(&ipt->matched, buf_at(&now), buf_len(&now));
+	}
 	for (size_t i = 0; ipt->interfaces[i] != NULL && n < RULES_INTERFACES_MAX; i++)
 		if (strchr(ipt->interfaces[i], '[') == NULL)
 			list[n++] = ipt->interfaces[i];
@@ -241,7 +248,7 @@ iptables_remove(struct iptables *ipt, struct err *err)
 	capture_adopt(&ipt->capture, NULL, 0, mono_ms());
 	capture_flows(&ipt->capture, ipt->address, ipt->dns_port);
 	rc = route_remove(ipt->subnet, ipt->mask, err);
-	if (rc == 0 && ipt->own != IPTABLES_OWN_NEVER)
+	if (rc == 0)
 		rc = own_interface_remove(err);
 	return rc;
 }
@@ -400,13 +407,16 @@ follow_globs(struct iptables *ipt)
 	struct err err;
 
 	buf_init(&now, BUF_UNLIMITED);
-	match_globs(ipt, &now);
+	if (match_globs(ipt, &now) < 0)
+		return;
 	n = buf_len(&now);
 	if (n == buf_len(&ipt->matched) &&
 		(n == 0 || memcmp(buf_at(&now), buf_at(&ipt->matched), n) == 0))
 		return;
-	if (ipt->guard.armed && install_table(ipt, &err) < 0)
+	if (ipt->guard.armed && install_table(ipt, &err) < 0) {
 		log_warn("iptables", "%s", err.text);
+		guard_repair_later(&ipt->guard);
+	}
 }
 
 static void
@@ -460,7 +470,7 @@ copy_interfaces(struct iptables *ipt, const struct iptables_config *c, struct er
 		if (rc < 0)
 			return rc;
 	}
-	if (strchr(ipt->interface, '*') != NULL)
+	if (strpbrk(ipt->interface, "*[") != NULL)
 		return err_set(err, EINVAL,
 			"mesh.interface must name one interface, not the pattern \"%s\"",
 			ipt->interface);
@@ -506,6 +516,9 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->own = config->own;
 	ipt->own_address = config->own_address;
 	ipt->own_used = config->own_used;
+	if (!config->succeeds &&
+		(ipt->own == IPTABLES_OWN_NEVER || !own_interface_has(ipt->own_address)))
+		(void)own_interface_remove(NULL); /* of a run with another configuration */
 	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;
 	ipt->arg = arg;

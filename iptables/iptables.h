@@ -34,6 +34,7 @@ struct iptables_config {
 	const char *const *interfaces; /* more of them, globs; NULL-terminated, may be NULL */
 	enum iptables_own own;
 	uint32_t own_address; /* of our own interface, host byte order */
+	bool succeeds; /* another agent serves until we do: what it has stays */
 	bool own_used; /* it had the address last: INSTEAD makes it at once */
 	uint32_t subnet, mask; /* host byte order */
 	uint16_t port; /* of the listener; it is reserved */

@@ -17,9 +17,13 @@
  * LAN's bridge (br-lan) must not match: its machines are not to be served. */
 #define MESH_BRIDGE "docker0"
 #define MESH_HEX_DIGITS_3 "[0-9a-f][0-9a-f][0-9a-f]"
+/* The first MESH_POD_BRIDGES of them are default networks: what is there counts as pods for the
+ * tunnel (tunnel.allow: pods). Docker's user networks do not: a database that publishes no port is
+ * not the cloud's. */
+enum { MESH_POD_BRIDGES = 6 };
 #define MESH_POD_INTERFACES                                                                        \
-	MESH_BRIDGE, "edgeway0", "cni0", "cbr0", "podman*", "cni-podman*", "nerdctl*",             \
-		"kube-bridge", "cali*", "veth*",                                                   \
+	MESH_BRIDGE, "cni0", "cbr0", "kube-bridge", "podman0", "cni-podman0", "edgeway0",          \
+		"podman*", "cni-podman*", "nerdctl*", "cali*", "veth*",                            \
 		"br-" MESH_HEX_DIGITS_3 MESH_HEX_DIGITS_3 MESH_HEX_DIGITS_3 MESH_HEX_DIGITS_3
 #define MESH_OWN_ADDRESS "169.254.96.16" /* of edgeway0, unless mesh.address says otherwise */
 

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "iptables/table/netlink.h"
 
 enum { MESSAGE_MAX = 256, ADDRESS_BITS = 32 };
+#define ALIAS "edgeway-agent"
 
 static struct nlmsghdr *
 own_link_message(char *bytes, uint16_t type, uint16_t flags)
@@ -25,7 +27,6 @@ own_link_message(char *bytes, uint16_t type, uint16_t flags)
 	return nlh;
 }
 
-/* NLM_F_CREATE without NLM_F_EXCL: one that exists is set up, whatever its kind. */
 static int
 own_link_set(struct mnl_socket *nl, const char *kind)
 {
@@ -35,6 +36,40 @@ own_link_set(struct mnl_socket *nl, const char *kind)
 
 	mnl_attr_put_strz(nlh, IFLA_INFO_KIND, kind);
 	mnl_attr_nest_end(nlh, details);
+	return nl_request(nl, nlh, NULL, NULL);
+}
+
+/* 1: it is there and ours; 0: there is none; -EEXIST: it is somebody else's. */
+static int
+on_own_link(const struct nlmsghdr *nlh, void *arg)
+{
+	int *found = arg;
+
+	if (nlh->nlmsg_type == RTM_NEWLINK)
+		*found = strcmp(nl_text(nlh, sizeof(struct ifinfomsg), IFLA_IFALIAS), ALIAS) == 0
+			? 1
+			: -EEXIST;
+	return MNL_CB_OK;
+}
+
+static int
+own_link_find(struct mnl_socket *nl)
+{
+	char bytes[MESSAGE_MAX];
+	int found = 0;
+	int rc = nl_request(nl, own_link_message(bytes, RTM_GETLINK, 0), on_own_link, &found);
+
+	return rc < 0 && rc != -ENODEV ? rc : found;
+}
+
+/* The kernel takes no alias with the message that creates a link. */
+static int
+own_link_mark(struct mnl_socket *nl)
+{
+	char bytes[MESSAGE_MAX];
+	struct nlmsghdr *nlh = own_link_message(bytes, RTM_NEWLINK, 0);
+
+	mnl_attr_put_str(nlh, IFLA_IFALIAS, ALIAS);
 	return nl_request(nl, nlh, NULL, NULL);
 }
 
@@ -67,9 +102,21 @@ own_interface_make(uint32_t address, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	rc = own_link_set(nl, "dummy");
-	if (rc == -EOPNOTSUPP)
-		rc = own_link_set(nl, "bridge");
+	rc = own_link_find(nl);
+	if (rc == -EEXIST)
+		return err_set(err, rc,
+			"there is an interface " OWN_INTERFACE
+			" that no agent has made: rename or remove it (ip link del " OWN_INTERFACE
+			"), or name it in mesh.interface");
+	if (rc == 0) {
+		rc = own_link_set(nl, "dummy");
+		if (rc == -EOPNOTSUPP)
+			rc = own_link_set(nl, "bridge");
+		if (rc == 0)
+			rc = own_link_mark(nl);
+	} else if (rc > 0) {
+		rc = own_link_mark(nl); /* and up */
+	}
 	if (rc == -EOPNOTSUPP)
 		return err_set(err, rc,
 			"cannot make the interface " OWN_INTERFACE
@@ -89,8 +136,31 @@ own_interface_remove(struct err *err)
 	int rc = nl_open(&nl, NETLINK_ROUTE, 0, err);
 
 	if (rc == 0)
+		rc = own_link_find(nl);
+	if (rc > 0)
 		rc = nl_request(nl, own_link_message(bytes, RTM_DELLINK, 0), NULL, NULL);
-	if (rc == 0 || rc == -ENODEV)
+	if (rc == 0 || rc == -ENODEV || rc == -EEXIST)
 		return 0;
 	return err_set(err, rc, "cannot remove the interface " OWN_INTERFACE ": %s", strerror(-rc));
+}
+
+bool
+own_interface_has(uint32_t address)
+{
+	struct ifaddrs *all = NULL;
+	bool has = false;
+
+	if (getifaddrs(&all) < 0)
+		return false;
+	for (const struct ifaddrs *i = all; i != NULL && !has; i = i->ifa_next) {
+		struct sockaddr_in in;
+
+		if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET ||
+			strcmp(i->ifa_name, OWN_INTERFACE) != 0)
+			continue;
+		memcpy(&in, i->ifa_addr, sizeof in);
+		has = ntohl(in.sin_addr.s_addr) == address;
+	}
+	freeifaddrs(all);
+	return has;
 }

@@ -13,10 +13,11 @@
 
 #define OWN_INTERFACE "edgeway0"
 
-/* Address in host byte order. An interface left by an earlier run is used again; other addresses
- * that it has stay. */
+/* Address in host byte order. An interface left by an earlier run is used again, with the addresses
+ * that it has. -EEXIST: there is one of this name that no agent has made (ours have an alias). */
 int own_interface_make(uint32_t address, struct err *err);
-/* Also 0 if there is none. */
+/* Also 0 if there is none, or none of ours. */
 int own_interface_remove(struct err *err);
+bool own_interface_has(uint32_t address);
 
 #endif

@@ -252,7 +252,8 @@ rules_check(const char *interface, struct err *err)
 {
 	size_t n = strlen(interface);
 	size_t fixed = n > 0 && interface[n - 1] == '*' ? n - 1 : n;
-	bool glob = strchr(interface, '[') != NULL;
+	const char *set = strchr(interface, '[');
+	bool glob = set != NULL && strchr(set, ']') != NULL;
 
 	if (n == 0 || fixed == 0 || (fixed >= IFNAMSIZ && !glob))
 		return err_set(err, EINVAL,
@@ -260,7 +261,7 @@ rules_check(const char *interface, struct err *err)
 			interface, IFNAMSIZ - 1);
 	for (size_t i = 0; i < fixed; i++) {
 		if (interface[i] <= ' ' || interface[i] > '~' ||
-			strchr(glob ? "/*?\"\\" : "/*?]\"\\", interface[i]) != NULL)
+			strchr(glob ? "/*?\"\\" : "/*?[]\"\\", interface[i]) != NULL)
 			return err_set(err, EINVAL,
 				"\"%s\" is not the name of an interface: a '*' may stand at the "
 				"end, and sets such as [0-9], no other special character",

@@ -88,11 +88,13 @@ settle_interfaces(struct agent_options *o)
 	static const char *const known[] = {MESH_POD_INTERFACES};
 	bool automatic = strcmp(o->mesh_interface, "auto") == 0;
 	size_t n = 0;
+	bool own = strcmp(o->mesh_interface, "own") == 0;
 
-	o->own = automatic                              ? IPTABLES_OWN_INSTEAD
-		: strcmp(o->mesh_interface, "own") == 0 ? IPTABLES_OWN_ALWAYS
-							: IPTABLES_OWN_NEVER;
-	o->bridge = o->own == IPTABLES_OWN_NEVER ? o->mesh_interface : MESH_BRIDGE;
+	/* With a fixed address auto has nothing to choose: it is on the node, or will be. */
+	o->own = own                                      ? IPTABLES_OWN_ALWAYS
+		: automatic && o->mesh_address[0] == '\0' ? IPTABLES_OWN_INSTEAD
+							  : IPTABLES_OWN_NEVER;
+	o->bridge = own || automatic ? MESH_BRIDGE : o->mesh_interface;
 	o->own_address =
 		ntohl(inet_addr(o->mesh_address[0] != '\0' ? o->mesh_address : MESH_OWN_ADDRESS));
 	while (o->mesh_interfaces[n] != NULL)
@@ -101,7 +103,11 @@ settle_interfaces(struct agent_options *o)
 	o->pod_interfaces = xcalloc(n + ARRAY_LEN(known) + 1, sizeof *o->pod_interfaces);
 	for (size_t i = 0; i < n; i++)
 		o->pod_interfaces[i] = o->mesh_interfaces[i];
-	for (size_t i = 1; i < ARRAY_LEN(known) && o->own != IPTABLES_OWN_NEVER; i++)
+	o->n_pod_bridges = n;
+	if (!own && !automatic)
+		return;
+	o->n_pod_bridges += MESH_POD_BRIDGES - 1;
+	for (size_t i = 1; i < ARRAY_LEN(known); i++)
 		o->pod_interfaces[n++] = known[i];
 }
 
@@ -135,6 +141,9 @@ check_mesh(struct agent_options *o, struct err *err)
 	if (o->mesh_listen_port == o->dns_port)
 		return complain(o, "mesh.listenPort", err,
 			"is the same as dns.port: both need a TCP port of their own");
+	if (o->dns_serve_cluster_dns && o->dns_capture == CAPTURE_OFF)
+		return complain(o, "dns.serveClusterDNS", err,
+			"needs dns.capture: upstreams, by which those queries come here");
 	settle_interfaces(o);
 	return check_subnet(o, err);
 }

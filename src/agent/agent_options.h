@@ -111,6 +111,7 @@ struct agent_options {
 	 * other interfaces of pods, and the address of one of our own (host byte order). */
 	const char *bridge;
 	const char **pod_interfaces;
+	size_t n_pod_bridges; /* the first of them: what the tunnel takes for pods' networks */
 	enum iptables_own own;
 	uint32_t own_address;
 };

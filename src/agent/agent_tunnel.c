@@ -25,6 +25,7 @@ struct agent_tunnel {
 	struct egress_client *outlet;
 	struct egress_client_udp *udp; /* UDP through the outlet */
 	const char **bridges; /* of the mesh, NULL-terminated */
+	const char **pods; /* those whose networks are pods */
 	struct netwatch *watch;
 	struct timer *timer; /* for the steps of the shutdown */
 	struct timer *network; /* delays the check after a network change */
@@ -124,10 +125,13 @@ start_serve(struct agent_tunnel *t, struct err *err)
 	while (o->pod_interfaces[n] != NULL)
 		n++;
 	t->bridges = xcalloc(n + 2, sizeof *t->bridges);
+	t->pods = xcalloc(o->n_pod_bridges + 2, sizeof *t->pods);
+	t->pods[0] = o->bridge;
+	memcpy(t->pods + 1, o->pod_interfaces, o->n_pod_bridges * sizeof *t->pods);
 	t->bridges[0] = o->bridge;
 	for (size_t i = 0; i < n; i++)
 		t->bridges[i + 1] = o->pod_interfaces[i];
-	config.bridges = t->bridges;
+	config.bridges = t->pods;
 	return stream_server_new(&config, &t->serve, err);
 }
 
@@ -450,6 +454,7 @@ agent_tunnel_finish(struct agent_tunnel *t)
 	egress_client_udp_free(&t->udp);
 	egress_client_free(&t->outlet);
 	free(t->bridges);
+	free(t->pods);
 	timer_free(&t->timer);
 	timer_free(&t->network);
 	timer_free(&t->look);

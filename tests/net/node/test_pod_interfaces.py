@@ -162,3 +162,27 @@ def test_cluster_dns_own_address(lab):
     labs.wait_for("the cluster DNS' own address", lambda: is_served(pod, CLUSTER_DNS))
     town.agent.stop()
     assert asks(pod, CLUSTER_DNS) is None
+
+
+def test_an_interface_of_somebody_else_stays(town):
+    node = town.node
+    town.agent.stop()
+    node.run("ip", "link", "add", "edgeway0", "type", "bridge")
+    node.run("ip", "addr", "add", "10.99.0.1/24", "dev", "edgeway0")
+    town.agent.start(ready=False)
+    labs.wait_for("the refusal", lambda: "that no agent has made" in town.agent.process.log())
+    town.agent.stop()
+    assert town.agent.attempt("--restore")[0] == 0
+    assert "10.99.0.1/24" in node.run("ip", "addr", "show", "edgeway0").stdout
+
+
+def test_what_another_configuration_left_goes(town):
+    node = town.node
+    town.agent.process.kill()
+    town.agent.start("--mesh.interface", "own", "--mesh.address", "169.254.96.30")
+    assert "169.254.96.16" not in node.run("ip", "addr", "show", "edgeway0").stdout
+    assert is_served(node.pod("one"), "169.254.96.30")
+    town.agent.process.kill()
+    town.agent.start("--mesh.interface", "cni0")
+    assert "edgeway0" not in node.links()
+    assert is_served(node.pod("two"), "10.244.1.1")

@@ -126,7 +126,8 @@ agent_has_the_contract_s_defaults(void **state)
 	assert_string_equal(o.mesh_interface, "auto");
 	assert_string_equal(o.bridge, "docker0");
 	assert_int_equal(o.own, IPTABLES_OWN_INSTEAD);
-	assert_string_equal(o.pod_interfaces[1], "cni0");
+	assert_string_equal(o.pod_interfaces[0], "cni0");
+	assert_string_equal(o.pod_interfaces[o.n_pod_bridges], "edgeway0");
 	assert_int_equal(o.mesh_subnet.address, 0x09fb0000);
 	assert_string_equal(o.mesh_cluster_domain, "cluster.local");
 	assert_int_equal(o.mesh_listen_port, 40001);
