@@ -385,6 +385,8 @@ bed_ask(struct bed *f, const char *name, uint64_t wait_ms)
 const char *
 bed_fresh(struct bed *f)
 {
-	snprintf(f->name, sizeof f->name, "h%u.example.org", ++f->n_names);
+	/* So many letters that nobody guesses their case: of 11 one in 2048 is all small. */
+	snprintf(
+		f->name, sizeof f->name, "h%u.the.quick.brown.fox.jumps.example.org", ++f->n_names);
 	return f->name;
 }

@@ -67,7 +67,7 @@ struct bed {
 	char folder[64], path[96];
 	struct buf text;
 	bool stopped;
-	char name[32];
+	char name[64];
 	unsigned n_names;
 };
 
