@@ -224,7 +224,7 @@ agent_open_iptables(struct agent *a, struct err *err)
 		.own = o->own,
 		.own_address = o->own_address,
 		.succeeds = a->takeover != NULL,
-		.own_used = agent_mesh_recall(a) == o->own_address && o->mesh_address[0] == '\0',
+		.own_used = agent_mesh_recall(a) == o->own_address,
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
 		.port = (uint16_t)o->mesh_listen_port,

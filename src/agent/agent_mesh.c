@@ -48,8 +48,8 @@ captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
 		if (ip != a->address && ip >> 24 != IN_LOOPBACKNET)
 			list[kept++] = ip;
 	}
-	for (size_t i = 1; i < AGENT_ADDRESSES_HAD && kept < UPSTREAMS_MAX; i++)
-		if (a->addresses_had[i] != 0)
+	for (size_t i = 0; i < AGENT_ADDRESSES_HAD && kept < UPSTREAMS_MAX; i++)
+		if (a->addresses_had[i] != 0 && a->addresses_had[i] != a->address)
 			list[kept++] = a->addresses_had[i];
 	if (cluster_dns(a) != 0 && kept < UPSTREAMS_MAX)
 		list[kept++] = cluster_dns(a);

@@ -6,7 +6,7 @@ import pytest
 import lab as labs
 
 OWN, WEB = "169.254.96.16", "web.default.svc.cluster.local"
-CLUSTER_DNS = "10.96.0.10"
+CLUSTER_DNS, DOOR = "10.96.0.10", labs.HUB_ADDRESS
 
 
 class CniNode(labs.Node):
@@ -52,7 +52,7 @@ class CniNode(labs.Node):
 
 class Town:
     def __init__(self, lab, *options):
-        self.lab, self.hub = lab, labs.Hub(lab)
+        self.lab, self.hub = lab, labs.Hub(lab, "--ingress.http", f"{DOOR}:10080", "--access", f"[{{from: {DOOR}, to: ['*']}}]")
         self.server = labs.Machine(lab, "server", address="192.0.2.50")
         self.server.start("backend", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "server", "--http", "8080")
         dns = labs.service("kube-dns", ("dns", 53, 53), namespace="kube-system", protocol="UDP", clusterIP=CLUSTER_DNS)
@@ -186,3 +186,27 @@ def test_what_another_configuration_left_goes(town):
     town.agent.start("--mesh.interface", "cni0")
     assert "edgeway0" not in node.links()
     assert is_served(node.pod("two"), "10.244.1.1")
+
+
+def from_the_cloud(town, address):
+    """The status of a GET through the tunnel."""
+    return town.hub.machine.get("http://any.example/", "-x", f"http://{DOOR}:10080", "-H", "X-Tunnel-Proxy-Host: edge-1",
+                                "-H", f"X-Tunnel-Proxy-Dest: {address}:8080")[0]
+
+
+def test_the_tunnel_leads_to_pods_and_not_to_a_network_of_dockers_user(town):
+    pod, database = town.node.pod("one"), town.node.network("br-0123456789ab", "10.7.1")
+    for machine in (pod, database):
+        machine.start("backend", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "one", "--http", "8080")
+    labs.wait_for("the pod through the tunnel", lambda: from_the_cloud(town, pod.address) == 200)
+    labs.wait_for("the database's network", lambda: "br-0123456789ab" in town.node.table())
+    assert database.get("http://10.7.1.2:8080/")[0] == 200
+    assert from_the_cloud(town, "10.7.1.2") == 404
+
+
+def test_a_fixed_address_leaves_the_former_one_answered(town):
+    pod = town.node.pod("one")
+    town.agent.stop()
+    town.agent.start("--mesh.interface", "own", "--mesh.address", "169.254.96.30")
+    labs.wait_for("the former name server", lambda: is_served(pod, OWN))
+    assert is_served(pod, "169.254.96.30")
