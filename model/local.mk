@@ -18,6 +18,7 @@ model_libmodel_a_SOURCES = \
 	model/dial_guard.c model/dial_guard.h \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \
+	model/fake6.c model/fake6.h \
 	model/health.c model/health.h \
 	model/json.c model/json.h \
 	model/json_guard.c \
@@ -71,6 +72,7 @@ MODEL_TESTS = \
 	tests/unit/model/cluster/cluster_test \
 	tests/unit/model/dial_guard_test \
 	tests/unit/model/digest_test \
+	tests/unit/model/fake6_test \
 	tests/unit/model/envelope_test \
 	tests/unit/model/health_test \
 	tests/unit/model/json_test \
@@ -93,6 +95,8 @@ tests_unit_model_digest_test_SOURCES = tests/unit/model/digest_test.c
 tests_unit_model_digest_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_envelope_test_SOURCES = tests/unit/model/envelope_test.c
 tests_unit_model_envelope_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_fake6_test_SOURCES = tests/unit/model/fake6_test.c
+tests_unit_model_fake6_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_health_test_SOURCES = tests/unit/model/health_test.c
 tests_unit_model_health_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_check_test_SOURCES = tests/unit/model/check_test.c

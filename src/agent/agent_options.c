@@ -67,10 +67,11 @@ settle_node(struct agent_options *o, struct err *err)
 }
 
 static int
-check_subnet(const struct agent_options *o, struct err *err)
+check_subnet(struct agent_options *o, struct err *err)
 {
 	const struct opt_cidr *c = &o->mesh_subnet;
 	unsigned first = c->address >> 24;
+	struct err why;
 
 	if (c->bits < 8 || c->bits > 24)
 		return complain(o, "mesh.subnet", err,
@@ -79,6 +80,8 @@ check_subnet(const struct agent_options *o, struct err *err)
 		return complain(o, "mesh.subnet", err,
 			"this range cannot be routed (0/8, 127/8, 224/3): take one that the node "
 			"never calls, such as 9.251.0.0/16");
+	if (fake6_parse(&o->subnet6, o->mesh_subnet6, &why) < 0)
+		return complain(o, "mesh.subnet6", err, "%s", why.text);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/conf/opt.h"
 #include "iptables/iptables.h"
+#include "model/fake6.h"
 #include "model/service.h"
 #include "src/common/tracing_options.h"
 
@@ -35,6 +36,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(LIST, mesh_interfaces, "mesh.interfaces", "", "more bridges and interfaces of pods, with globs: br-*; with auto and own the usual ones are known") \
 	X(STRING, mesh_address, "mesh.address", "", "fixed address instead of the interface's; of edgeway0 169.254.96.16") \
 	X(CIDR, mesh_subnet, "mesh.subnet", "9.251.0.0/16", "range of the fake IPs, /8 to /24") \
+	X(STRING, mesh_subnet6, "mesh.subnet6", "", "give services IPv6 addresses too, from this range: fd09:251::/64") \
 	X(STRING, mesh_cluster_domain, "mesh.clusterDomain", "cluster.local", "domain of the cluster's names") \
 	X(UINT, mesh_listen_port, "mesh.listenPort", "40001", "port of the proxy on the mesh address", \
 		.min = 1, .max = 65535) \
@@ -114,6 +116,7 @@ struct agent_options {
 	size_t n_pod_bridges; /* the first of them: what the tunnel takes for pods' networks */
 	enum iptables_own own;
 	uint32_t own_address;
+	struct fake6 subnet6; /* mesh.subnet6 */
 };
 
 extern const struct opt_program agent_program;
