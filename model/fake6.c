@@ -7,7 +7,7 @@
 #include "base/core/special_addr.h"
 #include "model/check.h"
 
-enum { BITS_MIN = 32, BITS_MAX = 96, OWN = 1 };
+enum { BITS_MIN = 32, BITS_MAX = 64 };
 
 int
 fake6_parse(struct fake6 *range, const char *text, struct err *err)
@@ -50,18 +50,12 @@ fake6_of(const struct fake6 *range, uint32_t fake_ip)
 	return ip;
 }
 
-bool
-fake6_holds(const struct fake6 *range, const struct in6_addr *ip)
-{
-	return range->bits > 0 && special_addr_in_net(ip, &range->prefix, range->bits);
-}
-
 uint32_t
 fake6_inner(const struct fake6 *range, const struct in6_addr *ip)
 {
 	uint32_t be;
 
-	if (range->bits == 0 || !special_addr_in_net(ip, &range->prefix, BITS_MAX))
+	if (range->bits == 0 || !special_addr_in_net(ip, &range->prefix, FAKE6_BITS))
 		return 0;
 	memcpy(&be, &ip->s6_addr[12], sizeof be);
 	return ntohl(be);
@@ -70,5 +64,9 @@ fake6_inner(const struct fake6 *range, const struct in6_addr *ip)
 struct in6_addr
 fake6_own(const struct fake6 *range)
 {
-	return range->bits > 0 ? fake6_of(range, OWN) : (struct in6_addr){0};
+	struct in6_addr ip = range->prefix;
+
+	if (range->bits > 0)
+		ip.s6_addr[11] = ip.s6_addr[15] = 1;
+	return ip;
 }

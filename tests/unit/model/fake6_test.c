@@ -21,7 +21,7 @@ static void
 addresses_end_in_those_of_ipv4(void **state)
 {
 	struct fake6 range;
-	const struct in6_addr want = ip6("fd09:251::9fb:102"), own = ip6("fd09:251::1");
+	const struct in6_addr want = ip6("fd09:251::9fb:102"), own = ip6("fd09:251::1:0:1");
 	struct in6_addr got;
 
 	(void)state;
@@ -29,7 +29,6 @@ addresses_end_in_those_of_ipv4(void **state)
 	got = fake6_of(&range, 0x09fb0102);
 	assert_memory_equal(&got, &want, sizeof got);
 	assert_int_equal(fake6_inner(&range, &got), 0x09fb0102);
-	assert_true(fake6_holds(&range, &got));
 	got = fake6_own(&range);
 	assert_memory_equal(&got, &own, sizeof got);
 }
@@ -48,8 +47,6 @@ other_addresses_have_no_ipv4_one(void **state)
 		const struct in6_addr ip = ip6(others[i]);
 
 		assert_int_equal(fake6_inner(&range, &ip), 0);
-		assert_int_equal(fake6_holds(&range, &ip), i == 2);
-		assert_false(fake6_holds(&none, &ip));
 		assert_int_equal(fake6_inner(&none, &ip), 0);
 	}
 }
@@ -57,7 +54,7 @@ other_addresses_have_no_ipv4_one(void **state)
 static void
 ranges_that_serve_nobody_are_refused(void **state)
 {
-	static const char *const wrong[] = {"9.251.0.0/16", "fd09:251::", "fd09:251::/97",
+	static const char *const wrong[] = {"9.251.0.0/16", "fd09:251::", "fd09:251::/65",
 		"fd09::/31", "fd09:251::1/64", "fe80::/64", "ff02::/64", "::/64", "::ffff:0:0/96",
 		"64:ff9b::/96", "2002:9fb::/32", "fd09:251::/", "fd09:251::/x", "fd09:251/64"};
 	struct fake6 range;
