@@ -99,6 +99,9 @@ enum {
 
 struct endpoint {
 	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d */
+	/* the same endpoint's address of the other family, dialled by the same way with the same
+	 * port; :: none */
+	struct in6_addr other;
 	uint16_t port; /* host byte order */
 	uint8_t via; /* enum endpoint_via */
 	uint8_t flags;
@@ -130,6 +133,7 @@ struct service {
 	uint64_t digest; /* of the hub's view */
 	uint32_t fake_ip; /* host byte order; 0: the range was exhausted */
 	uint32_t cluster_ip; /* 0: none */
+	struct in6_addr cluster_ip6; /* :: none */
 	bool headless;
 	/* headless, and its pods have names of their own: <hostname>.<service> */
 	bool named_pods;

@@ -507,15 +507,17 @@ names_pods(const struct view *v)
 
 /* Traffic to a ClusterIP is redirected to the mesh: the hub must not be able to redirect loopback
  * or metadata addresses. */
-static uint32_t
-take_cluster_ip(const struct view *v)
+static void
+take_cluster_ip(struct service *s, const char *text)
 {
 	struct in6_addr ip;
 
-	if (!ip_parse(service_build_plain(v->cluster_ip), &ip) ||
-		special_addr_class(&ip) != SPECIAL_NONE)
-		return 0;
-	return ip_v4(v->cluster_ip);
+	if (!ip_parse(service_build_plain(text), &ip) || special_addr_class(&ip) != SPECIAL_NONE)
+		return;
+	if (IN6_IS_ADDR_V4MAPPED(&ip))
+		s->cluster_ip = ip_v4(text);
+	else
+		s->cluster_ip6 = ip;
 }
 
 struct service *
@@ -526,7 +528,6 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 		.name = service_build_plain(v->name),
 		.digest = digest,
 		.fake_ip = fake_ip,
-		.cluster_ip = take_cluster_ip(v),
 		.headless = v->headless,
 		.named_pods = names_pods(v),
 		.lb = v->lb,
@@ -540,6 +541,8 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	struct service *s;
 	size_t most = 0;
 
+	take_cluster_ip(&head, v->cluster_ip);
+	take_cluster_ip(&head, v->cluster_ip6);
 	random_bytes(&b.seed, sizeof b.seed);
 	read_restriction(&head, v);
 	for (size_t i = 0; i < v->n_ports; i++)

@@ -81,6 +81,10 @@ view_endpoint_fini(struct view_endpoint *e)
 	free(e->host_ip);
 	free(e->public_ip);
 	free(e->given_ip);
+	free(e->other_pod_ip);
+	free(e->other_host_ip);
+	free(e->other_public_ip);
+	free(e->other_given_ip);
 	view_names_fini(&e->hint_zones);
 	view_names_fini(&e->hint_nodes);
 }
@@ -105,6 +109,7 @@ view_free(struct view **v)
 	free(gone->ns);
 	free(gone->name);
 	free(gone->cluster_ip);
+	free(gone->cluster_ip6);
 	free(gone->external_name);
 	free(gone->hash_key);
 	free(gone->health_path);

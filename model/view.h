@@ -23,7 +23,9 @@ struct view_names {
 /* Whose network a pod uses. An older hub leaves it out. */
 enum pod_network { NETWORK_UNSAID, NETWORK_POD, NETWORK_HOST };
 
-/* Where one pod (or bare address) serves one port. Port 0 or an empty address: no such route. */
+/* Where one pod (or bare address) serves one port. Port 0 or an empty address: no such route. Of a
+ * dual-stack Service's endpoint, `other` addresses are those of the family that is not the Service's
+ * first one, NULL or "" where there is none; older hubs leave them out. */
 struct view_endpoint {
 	char *node, *site, *zone, *hostname,
 		*pod; /* "" when unknown; pod: name of the Pod object */
@@ -40,6 +42,7 @@ struct view_endpoint {
 	char *public_ip;
 	char *given_ip; /* address without a pod: every node dials it with given_port */
 	uint16_t given_port;
+	char *other_pod_ip, *other_host_ip, *other_public_ip, *other_given_ip;
 	/* the zones and nodes that the endpoint is meant for */
 	struct view_names hint_zones, hint_nodes;
 	uint8_t gate; /* 0: all callers of the service; i: only those that gates[i - 1] permits */
@@ -59,6 +62,7 @@ struct view_port {
 struct view {
 	char *ns, *name;
 	char *cluster_ip; /* "" none */
+	char *cluster_ip6; /* beside an IPv4 one; NULL or "" none */
 	char *external_name;
 	bool headless;
 	struct service_lb lb;

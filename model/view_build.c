@@ -93,14 +93,18 @@ build_endpoint(struct buf *out, const struct view_endpoint *e)
 	text_member(out, "hostname", e->hostname);
 	buf_printf(out, ",\"flags\":%u", e->flags);
 	text_member(out, "podIP", e->pod_ip);
+	text_member(out, "otherPodIP", e->other_pod_ip);
 	number_member(out, "podPort", e->pod_port);
 	text_member(out, "hostIP", e->host_ip);
+	text_member(out, "otherHostIP", e->other_host_ip);
 	number_member(out, "hostPort", e->host_port);
 	if (e->network != NETWORK_UNSAID)
 		buf_printf(
 			out, ",\"hostNetwork\":%s", e->network == NETWORK_HOST ? "true" : "false");
 	text_member(out, "publicIP", e->public_ip);
+	text_member(out, "otherPublicIP", e->other_public_ip);
 	text_member(out, "givenIP", e->given_ip);
+	text_member(out, "otherGivenIP", e->other_given_ip);
 	number_member(out, "givenPort", e->given_port);
 	names_member(out, "hintZones", &e->hint_zones);
 	names_member(out, "hintNodes", &e->hint_nodes);
@@ -186,6 +190,7 @@ view_build(struct buf *out, const struct view *v)
 	text_member(out, "ns", v->ns);
 	text_member(out, "name", v->name);
 	text_member(out, "clusterIP", v->cluster_ip);
+	text_member(out, "clusterIP6", v->cluster_ip6);
 	text_member(out, "externalName", v->external_name);
 	if (v->headless)
 		buf_adds(out, ",\"headless\":true");

@@ -77,6 +77,30 @@ whose_network_survives(void **state)
 	view_free(&v);
 }
 
+/* Both families of a dual-stack Service, and the same without one of them. */
+static void
+both_families_survive(void **state)
+{
+	static const char json[] =
+		"{\"ns\":\"n\",\"name\":\"w\",\"clusterIP\":\"10.96.0.10\",\"clusterIP6\":"
+		"\"fd00::10\",\"ports\":[{\"port\":1,\"mode\":\"tcp\",\"endpoints\":["
+		"{\"node\":\"a\",\"flags\":3,\"podIP\":\"10.0.0.1\",\"otherPodIP\":\"fd01::1\","
+		"\"podPort\":1,\"hostIP\":\"192.0.2.7\",\"otherHostIP\":\"fd02::7\",\"hostPort\":1,"
+		"\"publicIP\":\"198.51.100.1\",\"otherPublicIP\":\"2001:db8::1\"},"
+		"{\"node\":\"b\",\"flags\":3,\"givenIP\":\"fd01::2\",\"otherGivenIP\":"
+		"\"10.0.0.2\",\"givenPort\":1}]}]}";
+	auto_buf struct buf out;
+	struct view *v;
+
+	(void)state;
+	buf_init(&out, BUF_UNLIMITED);
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	assert_true(view_build(&out, v) == view_digest(json, strlen(json)));
+	assert_string_equal(buf_str(&out), json);
+	assert_string_equal(v->ports[0].endpoints[0].other_public_ip, "2001:db8::1");
+	view_free(&v);
+}
+
 /* 0 is said: no limit, to agents of before as well, which had none by default. */
 static void
 no_limit_is_said(void **state)
@@ -266,6 +290,7 @@ main(void)
 		cmocka_unit_test(policy_and_hints_survive),
 		cmocka_unit_test(no_limit_is_said),
 		cmocka_unit_test(whose_network_survives),
+		cmocka_unit_test(both_families_survive),
 		cmocka_unit_test(order_does_not_matter),
 		cmocka_unit_test(refuses_with_a_reason),
 		cmocka_unit_test(endpoints_are_bounded),
