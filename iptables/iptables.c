@@ -1,9 +1,12 @@
 #include "iptables/iptables.h"
 
 #include <errno.h>
+#include <linux/netfilter.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/core/log.h"
+#include "base/core/sock.h"
 #include "iptables/host/route.h"
 #include "iptables/iptables_private.h"
 #include "iptables/maps/rules.h"
@@ -11,18 +14,55 @@
 /* How often to check for new bridge ports and obstacles; the pause applies after a change. */
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200, OWN_RETRY_MS = 2000 };
 
+static struct expr_net
+range_of(const struct iptables *ipt)
+{
+	return (struct expr_net){
+		ip_of_v4(ipt->subnet), 96u + (unsigned)__builtin_popcount(ipt->mask)};
+}
+
+static void
+tell_trouble6(struct iptables *ipt, const char *text)
+{
+	if (strcmp(ipt->trouble6, text) == 0)
+		return;
+	if (*text != '\0')
+		log_error("iptables", "IPv6 is not served error=\"%s\"", text);
+	else
+		log_info("iptables", "IPv6 is served now");
+	snprintf(ipt->trouble6, sizeof ipt->trouble6, "%s", text);
+}
+
+/* Our own interface has the mesh's IPv6 address, whatever its part in IPv4 is. */
+static void
+tend_own6(struct iptables *ipt)
+{
+	const struct in6_addr want = fake6_own(&ipt->subnet6);
+	struct err err = {.text = ""};
+
+	if (ipt->subnet6.bits == 0)
+		return;
+	if (!ip_same(&ipt->ours.state.address6, &want) &&
+		own_interface_make(0, &ipt->subnet6, &err) < 0)
+		tell_trouble6(ipt, err.text);
+	else if (!ipt->refused6)
+		tell_trouble6(ipt, "");
+}
+
 static void
 iptables_tend(void *arg)
 {
 	struct iptables *ipt = arg;
-	const struct preflight_where where = {.subnet = ipt->subnet,
-		.mask = ipt->mask,
+	const struct preflight_where where = {.range = range_of(ipt),
+		.range6 = {ipt->subnet6.prefix, ipt->subnet6.bits},
+		.own = ipt->ours.state.index,
 		.interface = ipt->interface,
 		.carries = kernelpath_carries(ipt->kernelpath)};
 
 	if (!ipt->guard.armed)
 		return;
 	ipt->tended_ms = mono_ms();
+	tend_own6(ipt);
 	handover_reserve(ipt); /* a program that sets the list anew may have dropped ours */
 	preflight_look(&ipt->obstacles, &where);
 	if (where.carries)
@@ -69,6 +109,12 @@ relay_ports_put(struct iptables *ipt, struct batch *b)
 
 /* --- the table ------------------------------------------------------------------------------ */
 
+static bool
+serves6(const struct iptables *ipt)
+{
+	return ipt->subnet6.bits > 0 && !ipt->refused6;
+}
+
 /* In steps small enough for the socket; between them our own events are read. */
 static int
 put_kernelpath(struct iptables *ipt)
@@ -80,7 +126,7 @@ put_kernelpath(struct iptables *ipt)
 		bool more;
 
 		guard_begin(&ipt->guard, &c);
-		more = kernelpath_put(ipt->kernelpath, &c.batch);
+		more = kernelpath_put(ipt->kernelpath, &c.batch, serves6(ipt));
 		if (!more) {
 			guard_abandon(&c);
 			break;
@@ -135,14 +181,21 @@ list_interfaces(struct iptables *ipt, const char *list[RULES_INTERFACES_MAX + 1]
 	list[n] = NULL;
 }
 
+/* Adds the table of one family. */
+static void
+put_rules(struct iptables *ipt, struct batch *b, struct rules rules)
+{
+	rules_install(b, &rules);
+	capture_put(&ipt->capture, b, mono_ms());
+}
+
 static int
 commit_rules(struct iptables *ipt)
 {
 	const char *interfaces[RULES_INTERFACES_MAX + 1];
 	struct rules rules = {.interfaces = interfaces,
-		.subnet = ipt->subnet,
-		.mask = ipt->mask,
-		.address = ipt->address,
+		.net = {ipt->subnet6.prefix, FAKE6_BITS},
+		.address = fake6_own(&ipt->subnet6),
 		.port = ipt->proxy_port,
 		.dns_port = ipt->dns_port,
 		.mark = ipt->mark,
@@ -153,20 +206,23 @@ commit_rules(struct iptables *ipt)
 
 	list_interfaces(ipt, interfaces);
 	guard_begin(&ipt->guard, &c);
-	rules_install(&c.batch, &rules);
-	capture_put(&ipt->capture, &c.batch, mono_ms());
+	if (serves6(ipt))
+		put_rules(ipt, &c.batch, rules);
+	rules.net = range_of(ipt);
+	rules.address = ip_of_v4(ipt->address);
+	put_rules(ipt, &c.batch, rules);
 	relay_ports_all(ipt);
 	relay_ports_put(ipt, &c.batch);
 	/* As much of the maps as fits one transaction; put_kernelpath adds the rest. */
 	kernelpath_all(ipt->kernelpath);
-	(void)kernelpath_put(ipt->kernelpath, &c.batch);
+	(void)kernelpath_put(ipt->kernelpath, &c.batch, serves6(ipt));
 	return guard_commit(&ipt->guard, &c);
 }
 
+/* With what this kernel can do. */
 static int
-install_table(void *arg, struct err *err)
+try_rules(struct iptables *ipt)
 {
-	struct iptables *ipt = arg;
 	int rc = commit_rules(ipt);
 
 	if (rc == -EOPNOTSUPP && !ipt->old_kernel) {
@@ -178,6 +234,28 @@ install_table(void *arg, struct err *err)
 		rc = commit_rules(ipt);
 		if (rc == 0)
 			log_warn("iptables", IPTABLES_NO_SOCKETS);
+	}
+	return rc;
+}
+
+static int
+install_table(void *arg, struct err *err)
+{
+	struct iptables *ipt = arg;
+	bool old_kernel = ipt->old_kernel, no_sockets = ipt->no_sockets;
+	int rc = try_rules(ipt), rc6 = rc;
+
+	if (rc < 0 && serves6(ipt)) {
+		ipt->refused6 = true;
+		ipt->old_kernel = old_kernel;
+		ipt->no_sockets = no_sockets;
+		rc = try_rules(ipt);
+		(void)err_set(err, rc6,
+			"the kernel refuses the nftables table ip6 " RULES_TABLE
+			": it needs nf_tables with nat for IPv6 (%s)",
+			strerror(-rc6));
+		if (rc == 0)
+			tell_trouble6(ipt, err->text);
 	}
 	if (rc < 0)
 		return guard_explain(err, rc, "install");
@@ -209,13 +287,33 @@ iptables_use_port(struct iptables *ipt, uint16_t port)
 	ipt->proxy_port = port;
 }
 
+/* Left by an earlier run that had mesh.subnet6. */
+static int
+remove_table6(struct iptables *ipt)
+{
+	struct transaction c;
+
+	guard_begin(&ipt->guard, &c);
+	c.batch.family = NFPROTO_IPV6;
+	rules_remove(&c.batch);
+	return guard_commit(&ipt->guard, &c);
+}
+
 int
 iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 {
-	int rc = preflight_refuse(ipt->subnet, ipt->mask, err);
+	const struct expr_net range = range_of(ipt),
+			      range6 = {ipt->subnet6.prefix, ipt->subnet6.bits};
+	int rc = preflight_refuse(&range, 0, err);
 
+	if (rc == 0 && range6.bits > 0)
+		rc = preflight_refuse(&range6, ipt->ours.state.index, err);
 	if (rc < 0)
 		return rc;
+	ipt->refused6 = false;
+	tend_own6(ipt);
+	if (ipt->subnet6.bits == 0)
+		(void)remove_table6(ipt);
 	if (address != ipt->address)
 		memset(ipt->relay_ports, 0, RELAY_PORTS / 8);
 	ipt->address = address;
@@ -228,6 +326,16 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 	ipt->guard.armed = true;
 	timer_start(ipt->tend, 0, TEND_MS);
 	return install_route(ipt, err);
+}
+
+static void
+end_captured(struct iptables *ipt)
+{
+	struct in6_addr addresses[] = {ip_of_v4(ipt->address), fake6_own(&ipt->subnet6)};
+
+	if (ipt->address == 0)
+		memset(&addresses[0], 0, sizeof *addresses);
+	capture_flows(&ipt->capture, addresses, ipt->dns_port);
 }
 
 int
@@ -245,8 +353,9 @@ iptables_remove(struct iptables *ipt, struct err *err)
 	rc = guard_commit(&ipt->guard, &c);
 	if (rc < 0)
 		return guard_explain(err, rc, "remove");
+	(void)remove_table6(ipt);
 	capture_adopt(&ipt->capture, NULL, 0, mono_ms());
-	capture_flows(&ipt->capture, ipt->address, ipt->dns_port);
+	end_captured(ipt);
 	rc = route_remove(ipt->subnet, ipt->mask, err);
 	if (rc == 0)
 		rc = own_interface_remove(err);
@@ -254,7 +363,7 @@ iptables_remove(struct iptables *ipt, struct err *err)
 }
 
 int
-iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, struct err *err)
+iptables_capture(struct iptables *ipt, const struct in6_addr *upstreams, size_t n, struct err *err)
 {
 	struct transaction c;
 	uint64_t now = mono_ms();
@@ -268,12 +377,22 @@ iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, stru
 		return 0;
 	guard_begin(&ipt->guard, &c);
 	capture_put(&ipt->capture, &c.batch, now);
+	if (serves6(ipt)) {
+		c.batch.family = NFPROTO_IPV6;
+		capture_put(&ipt->capture, &c.batch, now);
+	}
 	rc = guard_commit(&ipt->guard, &c);
 	if (rc < 0)
 		return guard_explain(err, rc, "change");
 	if (others)
-		capture_flows(&ipt->capture, ipt->address, ipt->dns_port);
+		end_captured(ipt);
 	return 0;
+}
+
+const char *
+iptables_trouble6(const struct iptables *ipt)
+{
+	return ipt->trouble6;
 }
 
 bool
@@ -302,13 +421,13 @@ on_kernelpath(void *arg)
 }
 
 static bool
-iptables_relay(
-	void *arg, const struct service *s, const struct service_port *p, struct slots_target *to)
+iptables_relay(void *arg, const struct service *s, const struct service_port *p, bool v6,
+	struct slots_target *to)
 {
 	struct iptables *ipt = arg;
-	uint16_t port = ipt->relay != NULL ? ipt->relay(ipt->relay_arg, s, p) : 0;
+	uint16_t port = ipt->relay != NULL && !v6 ? ipt->relay(ipt->relay_arg, s, p) : 0;
 
-	*to = (struct slots_target){ipt->address, port};
+	*to = (struct slots_target){ip_of_v4(ipt->address), port};
 	if (port == 0 || ipt->address == 0)
 		return false;
 	relay_ports_note(ipt, port);
@@ -341,6 +460,10 @@ iptables_drain(struct iptables *ipt, struct err *err)
 		return 0;
 	guard_begin(&ipt->guard, &c);
 	rules_drain(&c.batch);
+	if (serves6(ipt)) {
+		c.batch.family = NFPROTO_IPV6;
+		rules_drain(&c.batch);
+	}
 	rc = guard_commit(&ipt->guard, &c);
 	return rc < 0 ? guard_explain(err, rc, "change") : 0;
 }
@@ -357,7 +480,8 @@ side_address(const struct iptables_side *side)
 static struct iptables_side *
 mesh_side(struct iptables *ipt)
 {
-	bool ours = ipt->own == IPTABLES_OWN_ALWAYS || side_address(&ipt->ours) != 0;
+	bool ours = ipt->own == IPTABLES_OWN_ALWAYS ||
+		(ipt->own != IPTABLES_OWN_NEVER && side_address(&ipt->ours) != 0);
 
 	return side_address(&ipt->pods) == 0 && ours ? &ipt->ours : &ipt->pods;
 }
@@ -368,21 +492,19 @@ make_own(void *arg)
 	struct iptables *ipt = arg;
 	struct err err;
 
-	if (own_interface_make(ipt->own_address, &err) == 0) /* reported by `ours` */
+	if (own_interface_make(ipt->own_address, &ipt->subnet6, &err) == 0) /* reported by `ours` */
 		return;
 	log_limited(LOG_LEVEL_ERROR, 1, "iptables", "%s", err.text);
 	timer_start(ipt->make_own, OWN_RETRY_MS, 0);
 }
 
-/* Sees to it that there is an interface for the mesh, and one only. */
+/* Sees to it that one interface has the mesh's IPv4 address, and one only. */
 static void
 tend_own(struct iptables *ipt)
 {
 	struct err err;
 
-	if (ipt->own == IPTABLES_OWN_NEVER)
-		return;
-	if (side_address(&ipt->pods) == 0) {
+	if (ipt->own != IPTABLES_OWN_NEVER && side_address(&ipt->pods) == 0) {
 		if (side_address(&ipt->ours) != 0)
 			ipt->own_used = true;
 		else if (!timer_active(ipt->make_own))
@@ -394,8 +516,12 @@ tend_own(struct iptables *ipt)
 	}
 	ipt->own_used = false;
 	timer_cancel(ipt->make_own);
-	if (ipt->ours.state.index != 0 && own_interface_remove(&err) < 0)
+	if (ipt->ours.state.index == 0 || (ipt->subnet6.bits > 0 && side_address(&ipt->ours) == 0))
+		return;
+	if (own_interface_remove(&err) < 0)
 		log_warn("iptables", "%s", err.text);
+	ipt->ours.state = (struct iface_state){0};
+	tend_own6(ipt);
 }
 
 /* Interfaces that match a glob have come or gone. */
@@ -432,6 +558,7 @@ on_iface(void *arg, const struct iface_state *state)
 	if ((ipt->pods.iface != NULL && !ipt->pods.reported) ||
 		(ipt->ours.iface != NULL && !ipt->ours.reported))
 		return;
+	tend_own6(ipt);
 	side = mesh_side(ipt);
 	ipt->state = side->state;
 	ipt->interface = side->name;
@@ -489,13 +616,23 @@ open_sockets(struct iptables *ipt, struct err *err)
 	if (rc == 0 && ipt->own != IPTABLES_OWN_ALWAYS)
 		rc = iface_start(
 			&ipt->pods.iface, ipt->loop, ipt->pods.name, on_iface, &ipt->pods, err);
-	if (rc == 0 && ipt->own != IPTABLES_OWN_NEVER)
+	if (rc == 0 && (ipt->own != IPTABLES_OWN_NEVER || ipt->subnet6.bits > 0))
 		rc = iface_start(
 			&ipt->ours.iface, ipt->loop, ipt->ours.name, on_iface, &ipt->ours, err);
 	if (rc == 0)
 		iface_follow(ipt->own == IPTABLES_OWN_ALWAYS ? ipt->ours.iface : ipt->pods.iface,
 			ipt->interfaces);
 	return rc;
+}
+
+/* Has an earlier run left our own interface with an address that it is to have? */
+static bool
+left_own(const struct iptables *ipt)
+{
+	const struct in6_addr v4 = ip_of_v4(ipt->own_address), v6 = fake6_own(&ipt->subnet6);
+
+	return (ipt->own != IPTABLES_OWN_NEVER && own_interface_has(&v4)) ||
+		(ipt->subnet6.bits > 0 && own_interface_has(&v6));
 }
 
 int
@@ -516,8 +653,8 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->own = config->own;
 	ipt->own_address = config->own_address;
 	ipt->own_used = config->own_used;
-	if (!config->succeeds &&
-		(ipt->own == IPTABLES_OWN_NEVER || !own_interface_has(ipt->own_address)))
+	ipt->subnet6 = config->subnet6;
+	if (!config->succeeds && !left_own(ipt))
 		(void)own_interface_remove(NULL); /* of a run with another configuration */
 	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;

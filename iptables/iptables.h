@@ -1,6 +1,6 @@
 /*
  * The agent's changes to the kernel, through netlink only (libnftnl, libmnl). The table `ip
- * edgeway` sends TCP for the fake range to the listener, UDP (and TCP if requested) straight to the
+ * edgeway`, and with mesh.subnet6 `ip6 edgeway`, sends TCP for the fake range to the listener, UDP (and TCP if requested) straight to the
  * endpoints, and pods' queries for other name servers to our DNS. A route lets host processes reach
  * the range; the listen port is reserved. Also reports when the mesh interface appears, changes its
  * address or disappears, and makes one where there is none. Loop 0 only. The public header of
@@ -14,6 +14,7 @@
 #include "iptables/host/bridge_port.h"
 #include "iptables/host/own_interface.h"
 #include "iptables/maps/divert.h"
+#include "model/fake6.h"
 #include "model/snapshot.h"
 
 struct iptables;
@@ -37,12 +38,13 @@ struct iptables_config {
 	bool succeeds; /* another agent serves until we do: what it has stays */
 	bool own_used; /* it had the address last: INSTEAD makes it at once */
 	uint32_t subnet, mask; /* host byte order */
+	struct fake6 subnet6; /* bits 0: none; else our own interface has its address */
 	uint16_t port; /* of the listener; it is reserved */
 	uint16_t dns_port; /* of our DNS, at the same address */
 	uint32_t mark; /* connections with it are not translated */
 	bool kernel; /* mesh.datapath: kernel */
 	enum iptables_catch catch;
-	/* Returns a port of ours at the table's address that relays UDP for a service port whose
+	/* Returns a port of ours at the IPv4 table's address that relays UDP for a service port whose
 	 * endpoints the kernel cannot send to. 0: such UDP is refused. NULL: the same as always 0.
 	 * Called within iptables_use, iptables_relays and iptables_install, and from timers. */
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
@@ -61,10 +63,13 @@ int iptables_open(struct iptables **ipt, const struct iptables_config *config,
 void iptables_use_port(struct iptables *ipt, uint16_t port);
 /* In one transaction replaces our table (also one left by an earlier run); then sets the route. */
 int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
-/* For ten seconds from now, pods' queries to port 53 of these upstreams (host byte order) go to our
- * DNS; call it again while DNS answers, and at once when the upstreams change. n 0: stop. Fails if
- * the table is not installed. */
-int iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, struct err *err);
+/* For ten seconds from now, pods' queries to port 53 of these upstreams (IPv4 as ::ffff:a.b.c.d) go
+ * to our DNS; call it again while DNS answers, and at once when the upstreams change. n 0: stop.
+ * Fails if the table is not installed. */
+int iptables_capture(
+	struct iptables *ipt, const struct in6_addr *upstreams, size_t n, struct err *err);
+/* Why IPv6 is not served although mesh.subnet6 is set; "" it is, or is not wanted. */
+const char *iptables_trouble6(const struct iptables *ipt);
 /* Takes from this snapshot (and references it) what the kernel carries by itself and which
  * ClusterIPs are served. Also allowed before the table is installed. */
 void iptables_use(struct iptables *ipt, const struct snapshot *snapshot);
@@ -75,13 +80,13 @@ void iptables_relays(struct iptables *ipt);
 int iptables_drain(struct iptables *ipt, struct err *err);
 /* Removes table, route and our own interface; succeeds if there are none. */
 int iptables_remove(struct iptables *ipt, struct err *err);
-/* How the kernel translated a flow from this port to this address. Host byte order. */
+/* How the kernel translated a flow from this port to this address. Ports in host byte order. */
 struct iptables_flow {
 	bool udp; /* else TCP */
 	uint16_t from_port;
-	uint32_t to;
+	struct in6_addr to; /* IPv4 as ::ffff:a.b.c.d */
 	uint16_t to_port;
-	uint32_t server; /* result: the real server; replied: whether it has answered */
+	struct in6_addr server; /* result: the real server; replied: whether it has answered */
 	uint16_t server_port;
 	bool replied;
 };

@@ -25,6 +25,9 @@ struct iptables {
 	struct buf
 		matched; /* names that the rules have for globs of `interfaces`, each with '\0' */
 	uint32_t subnet, mask, mark;
+	struct fake6 subnet6;
+	bool refused6; /* the kernel has refused the IPv6 table */
+	char trouble6[256]; /* why IPv6 is not served, "" it is or is not wanted */
 	uint16_t port, dns_port; /* port: mesh.listenPort, which is reserved */
 	uint16_t proxy_port; /* the rules translate to it */
 	bool port_ours; /* we have reserved it */

@@ -11,6 +11,7 @@
 #include "base/core/loop.h"
 #include "base/core/metric.h"
 #include "model/dial_guard.h"
+#include "model/fake6.h"
 #include "model/snapshot.h"
 #include "model/span.h"
 
@@ -41,6 +42,7 @@ struct lb_config { /* copied */
 	uint16_t port; /* listenPort: the port to try first */
 	enum lb_policy policy; /* for services that name none */
 	/* range of fake IPs, host byte order: other original destinations are refused (loops) */
+	struct fake6 subnet6; /* of the IPv6 fake addresses */
 	uint32_t subnet, mask;
 	size_t metric_services; /* number of services that have metrics of their own */
 	/* adds our name to Via (RFC 9110 section 7.6.3); many servers do not compress then */

@@ -236,17 +236,7 @@ service_endpoint_find(
 struct addr
 endpoint_addr(const struct endpoint *e)
 {
-	struct addr a = {.len = sizeof a.in6};
-	uint32_t v4;
-
-	if (IN6_IS_ADDR_V4MAPPED(&e->ip)) {
-		memcpy(&v4, &e->ip.s6_addr[12], sizeof v4);
-		return addr_ipv4(ntohl(v4), e->port);
-	}
-	a.in6.sin6_family = AF_INET6;
-	a.in6.sin6_port = htons(e->port);
-	a.in6.sin6_addr = e->ip;
-	return a;
+	return addr_of(&e->ip, e->port);
 }
 
 /* --- addresses valid on another node only --------------------------------------------------- */

@@ -55,6 +55,12 @@ hash_ip(uint32_t ip)
 	return ip * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+static uint64_t
+hash_ip6(const struct in6_addr *ip)
+{
+	return hash64(ip, sizeof *ip, 0) | 1;
+}
+
 /* Low half: key within the shard. */
 static uint32_t
 key_of(uint64_t hash)
@@ -242,15 +248,16 @@ snapshot_find_hashed(const struct snapshot *s, uint64_t hash, const char *ns, si
 static void
 ip_steps(struct steps *steps, const struct service *s, bool add)
 {
-	uint32_t ips[] = {s->fake_ip, s->cluster_ip != s->fake_ip ? s->cluster_ip : 0};
+	const uint64_t hashes[] = {hash_ip(s->fake_ip),
+		s->cluster_ip != s->fake_ip ? hash_ip(s->cluster_ip) : 0,
+		IN6_IS_ADDR_UNSPECIFIED(&s->cluster_ip6) ? 0 : hash_ip6(&s->cluster_ip6)};
 
-	for (size_t i = 0; i < ARRAY_LEN(ips); i++) {
-		if (ips[i] == 0)
+	for (size_t i = 0; i < ARRAY_LEN(hashes); i++) {
+		if (hashes[i] == 0)
 			continue;
 		add_step(steps,
-			(struct step){.hash = hash_ip(ips[i]),
-				.add = add ? s : NULL,
-				.gone = add ? NULL : s});
+			(struct step){
+				.hash = hashes[i], .add = add ? s : NULL, .gone = add ? NULL : s});
 	}
 }
 
@@ -438,6 +445,22 @@ snapshot_find_ip(const struct snapshot *s, uint32_t ip)
 		const struct service *found = value;
 
 		if (ip != 0 && (found->fake_ip == ip || found->cluster_ip == ip))
+			return found;
+	}
+	return NULL;
+}
+
+const struct service *
+snapshot_find_ip6(const struct snapshot *s, const struct in6_addr *ip)
+{
+	uint64_t hash = hash_ip6(ip);
+	uint32_t at = UINT32_MAX;
+	const void *value;
+
+	while (shard_next(s->by_ip.shard[shard_of(hash)], key_of(hash), &at, &value)) {
+		const struct service *found = value;
+
+		if (ip_same(&found->cluster_ip6, ip))
 			return found;
 	}
 	return NULL;

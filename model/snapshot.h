@@ -44,6 +44,8 @@ size_t snapshot_count(const struct snapshot *s);
 const struct service *snapshot_find(
 	const struct snapshot *s, const char *ns, size_t ns_len, const char *name, size_t name_len);
 const struct service *snapshot_find_ip(const struct snapshot *s, uint32_t fake_or_cluster_ip);
+const struct service *snapshot_find_ip6(
+	const struct snapshot *s, const struct in6_addr *cluster_ip);
 /* Does any service live in this namespace? (empty non-terminals, RFC 8020) */
 bool snapshot_has_namespace(const struct snapshot *s, const char *ns, size_t ns_len);
 /* Calls fn for each service that is not the same object in both: `old` NULL: new, `now` NULL: gone.

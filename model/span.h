@@ -72,7 +72,7 @@ struct trace_span {
 	uint64_t begin_ns; /* since 1970 */
 	uint64_t begin_us, end_us; /* CLOCK_MONOTONIC */
 	uint64_t bytes_up, bytes_down;
-	uint32_t client_ip; /* host byte order; the proxy's */
+	struct in6_addr client_ip; /* the proxy's; IPv4 as ::ffff:a.b.c.d */
 	uint16_t client_port, port; /* port: of the service or the target */
 	uint16_t status; /* sent to the client; 0: none */
 	char end[3]; /* as in the access log; "": no error */

@@ -38,23 +38,9 @@ otlp_number(struct otlp_list *l, const char *key, uint64_t value)
 static void
 otlp_span_address(struct otlp_list *l, const char *key, const struct in6_addr *ip)
 {
-	char is[INET6_ADDRSTRLEN];
+	char is[IP_TEXT_MAX];
 
-	if (IN6_IS_ADDR_V4MAPPED(ip)) {
-		inet_ntop(AF_INET, &ip->s6_addr[12], is, sizeof is);
-	} else {
-		inet_ntop(AF_INET6, ip, is, sizeof is);
-	}
-	otlp_text(l, key, is);
-}
-
-static void
-otlp_span_ipv4(struct otlp_list *l, const char *key, uint32_t ip)
-{
-	struct in_addr in = {.s_addr = htonl(ip)};
-	char is[INET_ADDRSTRLEN];
-
-	otlp_text(l, key, inet_ntop(AF_INET, &in, is, sizeof is));
+	otlp_text(l, key, ip_text(ip, is));
 }
 
 /* --- a span --------------------------------------------------------------------------------- */
@@ -173,7 +159,7 @@ write_endpoint(struct otlp_list *l, const struct trace_span *s)
 static void
 write_client(struct otlp_list *l, const struct trace_span *s)
 {
-	otlp_span_ipv4(l, "client.address", s->client_ip);
+	otlp_span_address(l, "client.address", &s->client_ip);
 	otlp_number(l, "client.port", s->client_port);
 	write_service(l, s);
 	write_endpoint(l, s);

@@ -103,6 +103,50 @@ addr_ipv4(uint32_t host, uint16_t port)
 	return a;
 }
 
+struct in6_addr
+ip_of_v4(uint32_t host)
+{
+	struct in6_addr ip = {.s6_addr = {[10] = 0xff, 0xff}};
+	uint32_t be = htonl(host);
+
+	memcpy(&ip.s6_addr[12], &be, sizeof be);
+	return ip;
+}
+
+uint32_t
+ip_to_v4(const struct in6_addr *ip)
+{
+	uint32_t be;
+
+	memcpy(&be, &ip->s6_addr[12], sizeof be);
+	return IN6_IS_ADDR_V4MAPPED(ip) ? ntohl(be) : 0;
+}
+
+struct addr
+addr_of(const struct in6_addr *ip, uint16_t port)
+{
+	struct addr a = {.len = sizeof a.in6};
+
+	if (IN6_IS_ADDR_V4MAPPED(ip))
+		return addr_ipv4(ip_to_v4(ip), port);
+	a.in6.sin6_family = AF_INET6;
+	a.in6.sin6_port = htons(port);
+	a.in6.sin6_addr = *ip;
+	return a;
+}
+
+const char *
+ip_text(const struct in6_addr *ip, char to[IP_TEXT_MAX])
+{
+	struct in_addr v4 = {.s_addr = htonl(ip_to_v4(ip))};
+
+	if (IN6_IS_ADDR_V4MAPPED(ip))
+		inet_ntop(AF_INET, &v4, to, IP_TEXT_MAX);
+	else
+		inet_ntop(AF_INET6, ip, to, IP_TEXT_MAX);
+	return to;
+}
+
 const char *
 addr_text(const struct addr *a, char to[ADDR_TEXT_MAX])
 {
@@ -132,10 +176,10 @@ addr_ip(const struct addr *a, struct in6_addr *ip)
 	memset(ip, 0, sizeof *ip);
 	if (a->sa.sa_family == AF_INET6)
 		*ip = a->in6.sin6_addr;
-	if (a->sa.sa_family != AF_INET)
-		return a->sa.sa_family == AF_INET6;
-	ip->s6_addr[10] = ip->s6_addr[11] = 0xff;
-	memcpy(&ip->s6_addr[12], &a->in.sin_addr, 4);
+	else if (a->sa.sa_family == AF_INET)
+		*ip = ip_of_v4(ntohl(a->in.sin_addr.s_addr));
+	else
+		return false;
 	return true;
 }
 
@@ -469,7 +513,10 @@ sock_original(int fd, struct addr *to)
 	}; /* from linux/netfilter_ipv4.h, which conflicts with netinet/in.h */
 
 	*to = (struct addr){.len = sizeof to->in};
-	return getsockopt(fd, SOL_IP, ORIGINAL_DST, &to->in, &to->len) < 0 ? -errno : 0;
+	if (getsockopt(fd, SOL_IP, ORIGINAL_DST, &to->in, &to->len) == 0)
+		return 0;
+	to->len = sizeof to->in6;
+	return getsockopt(fd, SOL_IPV6, ORIGINAL_DST, &to->in6, &to->len) < 0 ? -errno : 0;
 }
 
 void

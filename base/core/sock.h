@@ -7,6 +7,7 @@
 #define EDGEWAY_BASE_CORE_SOCK_H
 
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -28,6 +29,19 @@ enum { ADDR_TEXT_MAX = 128 };
 int addr_parse(struct addr *a, const char *text, uint16_t default_port, struct err *err);
 /* host in host byte order */
 struct addr addr_ipv4(uint32_t host, uint16_t port);
+/* ip: IPv4 as ::ffff:a.b.c.d, which gives an IPv4 address */
+struct addr addr_of(const struct in6_addr *ip, uint16_t port);
+/* ::ffff:a.b.c.d of an IPv4 address in host byte order; and back, 0: not IPv4. */
+struct in6_addr ip_of_v4(uint32_t host);
+uint32_t ip_to_v4(const struct in6_addr *ip);
+static inline bool
+ip_same(const struct in6_addr *a, const struct in6_addr *b)
+{
+	return memcmp(a, b, sizeof *a) == 0;
+}
+/* "192.0.2.1", "2001:db8::1"; returns `to`. */
+enum { IP_TEXT_MAX = INET6_ADDRSTRLEN };
+const char *ip_text(const struct in6_addr *ip, char to[IP_TEXT_MAX]);
 /* Text for logs; returns `to`. */
 const char *addr_text(const struct addr *a, char to[ADDR_TEXT_MAX]);
 uint16_t addr_port(const struct addr *a);
@@ -88,7 +102,7 @@ uint16_t sock_port_at(int fd, uint32_t address);
 bool sock_bound_to(int fd, const struct addr *a);
 /* Index of the interface at which an accepted IPv4 connection arrived; 0: not known. */
 unsigned sock_interface(int fd);
-/* Original destination of an accepted IPv4 connection before the kernel redirected it here
+/* Original destination of an accepted connection before the kernel redirected it here
  * (SO_ORIGINAL_DST); the socket's own address when it was not redirected. */
 int sock_original(int fd, struct addr *to);
 

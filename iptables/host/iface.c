@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "base/core/sock.h"
 #include "iptables/table/netlink.h"
 
 enum { RETRY_MS = 1000 };
@@ -38,16 +39,39 @@ on_link(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
+/* The machine's own address in a message; :: none. IPv6 has no IFA_LOCAL, unless there is a peer. */
+static struct in6_addr
+iface_ip(const struct nlmsghdr *nlh)
+{
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
+	const struct nlattr *a = nl_attr(nlh, sizeof *ifa, IFA_LOCAL);
+	struct in6_addr ip = {0};
+
+	if (ifa->ifa_family == AF_INET)
+		return ip_of_v4(ntohl(nl_u32(nlh, sizeof *ifa, IFA_LOCAL)));
+	if (a == NULL)
+		a = nl_attr(nlh, sizeof *ifa, IFA_ADDRESS);
+	if (a != NULL && mnl_attr_get_payload_len(a) == sizeof ip)
+		memcpy(&ip, mnl_attr_get_payload(a), sizeof ip);
+	return ip;
+}
+
 static int
 on_addr(const struct nlmsghdr *nlh, void *arg)
 {
 	struct iface_state *s = arg;
 	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
 
-	if (nlh->nlmsg_type != RTM_NEWADDR || (int)ifa->ifa_index != s->index || s->address != 0 ||
-		(ifa->ifa_flags & IFA_F_SECONDARY) != 0 || ifa->ifa_scope == RT_SCOPE_HOST)
+	struct in6_addr ip = iface_ip(nlh);
+
+	if (nlh->nlmsg_type != RTM_NEWADDR || (int)ifa->ifa_index != s->index)
 		return MNL_CB_OK;
-	s->address = ntohl(nl_u32(nlh, sizeof *ifa, IFA_LOCAL));
+	if (ifa->ifa_family == AF_INET && s->address == 0 &&
+		(ifa->ifa_flags & IFA_F_SECONDARY) == 0 && ifa->ifa_scope != RT_SCOPE_HOST)
+		s->address = ip_to_v4(&ip);
+	if (ifa->ifa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&s->address6) &&
+		ifa->ifa_scope == RT_SCOPE_UNIVERSE)
+		s->address6 = ip;
 	return MNL_CB_OK;
 }
 
@@ -79,7 +103,7 @@ dump_addresses(struct mnl_socket *nl, mnl_cb_t fn, void *arg)
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	nlh->nlmsg_seq = 2;
 	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof *ifa);
-	ifa->ifa_family = AF_INET;
+	ifa->ifa_family = AF_UNSPEC;
 	return nl_request(nl, nlh, fn, arg);
 }
 
@@ -100,7 +124,7 @@ iface_query(const char *name, struct iface_state *s)
 static int
 on_any_addr(const struct nlmsghdr *nlh, void *arg)
 {
-	uint32_t ip = ntohl(nl_u32(nlh, sizeof(struct ifaddrmsg), IFA_LOCAL));
+	struct in6_addr ip = iface_ip(nlh);
 
 	if (nlh->nlmsg_type == RTM_NEWADDR)
 		buf_add(arg, &ip, sizeof ip);
@@ -111,8 +135,9 @@ static int
 on_network(const struct nlmsghdr *nlh, void *arg)
 {
 	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
-	uint32_t host = ifa->ifa_prefixlen < 32 ? UINT32_MAX >> ifa->ifa_prefixlen : 0;
-	const struct iface_network n = {ntohl(nl_u32(nlh, sizeof *ifa, IFA_LOCAL)), ~host};
+	const struct iface_network n = {.address = iface_ip(nlh),
+		.bits = ifa->ifa_prefixlen + (ifa->ifa_family == AF_INET ? 96u : 0u),
+		.index = (int)ifa->ifa_index};
 
 	if (nlh->nlmsg_type == RTM_NEWADDR)
 		buf_add(arg, &n, sizeof n);
@@ -212,8 +237,8 @@ iface_start(struct iface **out, struct loop *loop, const char *name, iface_fn *f
 	if (strlen(name) >= IFNAMSIZ)
 		return err_set(
 			err, EINVAL, "\"%s\" is too long for the name of an interface", name);
-	rc = nl_open(
-		&events, NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE, err);
+	rc = nl_open(&events, NETLINK_ROUTE,
+		RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE, err);
 	if (rc < 0)
 		return rc;
 	f = xcalloc(1, sizeof *f);

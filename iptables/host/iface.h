@@ -1,5 +1,5 @@
 /*
- * Follows one interface by rtnetlink: whether it exists, whether it is up, and its IPv4 address. A
+ * Follows one interface by rtnetlink: whether it exists, whether it is up, and its addresses. A
  * bridge without carrier (docker0 before the first container) counts as up and has an address; an
  * interface that was set down has no usable address. Reports come on the loop: the first one soon
  * after iface_start, then after each kernel message about the interface, even if nothing differs
@@ -9,6 +9,8 @@
  */
 #ifndef EDGEWAY_IPTABLES_HOST_IFACE_H
 #define EDGEWAY_IPTABLES_HOST_IFACE_H
+
+#include <netinet/in.h>
 
 #include "base/core/buf.h"
 #include "base/core/loop.h"
@@ -20,6 +22,7 @@ struct iface_state {
 	bool up; /* administratively up, with or without carrier */
 	/* host byte order; the first that is neither secondary nor of host scope, 0: none */
 	uint32_t address;
+	struct in6_addr address6; /* the first of global scope, :: none */
 };
 
 typedef void iface_fn(void *arg, const struct iface_state *state);
@@ -32,11 +35,13 @@ void iface_follow(struct iface *f, const char *const *globs);
 void iface_stop(struct iface **f);
 /* Appends the names of the interfaces that match the glob (fnmatch(3)), each with its '\0'. */
 int iface_match(const char *glob, struct buf *names);
-/* Appends every IPv4 address of this machine, uint32_t in host byte order. */
+/* Appends every address of this machine, struct in6_addr, IPv4 as ::ffff:a.b.c.d. */
 int iface_addresses(struct buf *out);
 /* Appends each address with its network. */
 struct iface_network {
-	uint32_t address, mask; /* host byte order */
+	struct in6_addr address;
+	unsigned bits; /* of 128, also of IPv4 */
+	int index; /* of the interface */
 };
 int iface_networks(struct buf *out);
 

@@ -1,12 +1,12 @@
 #include "iptables/host/own_interface.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
 
+#include "base/core/sock.h"
 #include "iptables/table/netlink.h"
 
 enum { MESSAGE_MAX = 256, ADDRESS_BITS = 32 };
@@ -73,9 +73,12 @@ own_link_mark(struct mnl_socket *nl)
 	return nl_request(nl, nlh, NULL, NULL);
 }
 
+/* No duplicates are looked for: nobody else is on this link. */
 static int
-own_address_set(struct mnl_socket *nl, uint32_t address)
+own_address_set(struct mnl_socket *nl, const struct in6_addr *ip, unsigned bits)
 {
+	const bool v4 = IN6_IS_ADDR_V4MAPPED(ip);
+	const size_t skip = v4 ? sizeof *ip - sizeof(struct in_addr) : 0;
 	char bytes[MESSAGE_MAX];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(bytes);
 	struct ifaddrmsg *ifa;
@@ -84,18 +87,43 @@ own_address_set(struct mnl_socket *nl, uint32_t address)
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
 	nlh->nlmsg_seq = 2;
 	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof *ifa);
-	ifa->ifa_family = AF_INET;
-	ifa->ifa_prefixlen = ADDRESS_BITS;
+	ifa->ifa_family = v4 ? AF_INET : AF_INET6;
+	ifa->ifa_prefixlen = (unsigned char)bits;
+	ifa->ifa_flags = v4 ? 0 : IFA_F_NODAD;
 	ifa->ifa_scope =
 		RT_SCOPE_UNIVERSE; /* of link scope it would be no source for other networks */
 	ifa->ifa_index = if_nametoindex(OWN_INTERFACE);
-	mnl_attr_put_u32(nlh, IFA_LOCAL, htonl(address));
-	mnl_attr_put_u32(nlh, IFA_ADDRESS, htonl(address));
+	mnl_attr_put(nlh, IFA_LOCAL, sizeof *ip - skip, ip->s6_addr + skip);
+	mnl_attr_put(nlh, IFA_ADDRESS, sizeof *ip - skip, ip->s6_addr + skip);
 	return nl_request(nl, nlh, NULL, NULL);
 }
 
+static int
+own_addresses_set(
+	struct mnl_socket *nl, uint32_t address, const struct fake6 *range, struct err *err)
+{
+	const struct in6_addr v4 = ip_of_v4(address), v6 = fake6_own(range);
+	int rc = address != 0 ? own_address_set(nl, &v4, ADDRESS_BITS) : 0;
+
+	if (rc < 0)
+		return err_set(err, rc,
+			"cannot give the interface " OWN_INTERFACE " its address: %s",
+			strerror(-rc));
+	if (range->bits > 0)
+		rc = own_address_set(nl, &v6, range->bits);
+	if (rc == -EACCES || rc == -EOPNOTSUPP || rc == -EAFNOSUPPORT)
+		return err_set(err, rc,
+			"mesh.subnet6 is set, but this node has IPv6 switched off: set the sysctl "
+			"net.ipv6.conf." OWN_INTERFACE ".disable_ipv6 to 0, or leave mesh.subnet6 "
+			"empty");
+	return rc == 0 ? 0
+		       : err_set(err, rc,
+				 "cannot give the interface " OWN_INTERFACE " its IPv6 address: %s",
+				 strerror(-rc));
+}
+
 int
-own_interface_make(uint32_t address, struct err *err)
+own_interface_make(uint32_t address, const struct fake6 *range, struct err *err)
 {
 	auto_nl struct mnl_socket *nl = NULL;
 	int rc = nl_open(&nl, NETLINK_ROUTE, 0, err);
@@ -121,9 +149,7 @@ own_interface_make(uint32_t address, struct err *err)
 		return err_set(err, rc,
 			"cannot make the interface " OWN_INTERFACE
 			": the kernel has neither dummies nor bridges (modprobe dummy)");
-	if (rc == 0)
-		rc = own_address_set(nl, address);
-	return rc == 0 ? 0
+	return rc == 0 ? own_addresses_set(nl, address, range, err)
 		       : err_set(err, rc, "cannot make the interface " OWN_INTERFACE ": %s",
 				 strerror(-rc));
 }
@@ -145,7 +171,7 @@ own_interface_remove(struct err *err)
 }
 
 bool
-own_interface_has(uint32_t address)
+own_interface_has(const struct in6_addr *ip)
 {
 	struct ifaddrs *all = NULL;
 	bool has = false;
@@ -153,13 +179,14 @@ own_interface_has(uint32_t address)
 	if (getifaddrs(&all) < 0)
 		return false;
 	for (const struct ifaddrs *i = all; i != NULL && !has; i = i->ifa_next) {
-		struct sockaddr_in in;
+		struct addr at = {.len = 0};
+		struct in6_addr own;
 
-		if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_INET ||
-			strcmp(i->ifa_name, OWN_INTERFACE) != 0)
+		if (i->ifa_addr == NULL || strcmp(i->ifa_name, OWN_INTERFACE) != 0)
 			continue;
-		memcpy(&in, i->ifa_addr, sizeof in);
-		has = ntohl(in.sin_addr.s_addr) == address;
+		memcpy(&at.sa, i->ifa_addr,
+			i->ifa_addr->sa_family == AF_INET6 ? sizeof at.in6 : sizeof at.in);
+		has = addr_ip(&at, &own) && ip_same(&own, ip);
 	}
 	freeifaddrs(all);
 	return has;

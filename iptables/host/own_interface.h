@@ -4,20 +4,25 @@
  * Link-local by default, so that no network of the node can contain its address. Where the kernel
  * has no dummies it is a bridge without ports.
  *
- *	rc = own_interface_make(0xa9fe6010, &err);	// 169.254.96.16/32, and up
+ * With mesh.subnet6 it is there in any case, and has the mesh's IPv6 address with the range's prefix,
+ * by which the kernel makes the route of the host's processes to the range.
+ *
+ *	rc = own_interface_make(0xa9fe6010, &none, &err);	// 169.254.96.16/32, and up
  */
 #ifndef EDGEWAY_IPTABLES_HOST_OWN_INTERFACE_H
 #define EDGEWAY_IPTABLES_HOST_OWN_INTERFACE_H
 
-#include "base/core/err.h"
+#include "model/fake6.h"
 
 #define OWN_INTERFACE "edgeway0"
 
-/* Address in host byte order. An interface left by an earlier run is used again, with the addresses
- * that it has. -EEXIST: there is one of this name that no agent has made (ours have an alias). */
-int own_interface_make(uint32_t address, struct err *err);
+/* Address in host byte order, 0: none; of the range the mesh's own, if it is not empty. An interface
+ * left by an earlier run is used again, with the addresses that it has. -EEXIST: there is one of
+ * this name that no agent has made (ours have an alias). */
+int own_interface_make(uint32_t address, const struct fake6 *range, struct err *err);
 /* Also 0 if there is none, or none of ours. */
 int own_interface_remove(struct err *err);
-bool own_interface_has(uint32_t address);
+/* ip: IPv4 as ::ffff:a.b.c.d */
+bool own_interface_has(const struct in6_addr *ip);
 
 #endif

@@ -1,31 +1,33 @@
 #include "iptables/host/preflight.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/core/log.h"
+#include "base/core/sock.h"
+#include "base/core/special_addr.h"
 #include "iptables/host/iface.h"
 
 #define FORWARDING "/proc/sys/net/ipv4/ip_forward"
+#define FORWARDING6 "/proc/sys/net/ipv6/conf/all/forwarding"
 #define OF_INTERFACE "/proc/sys/net/ipv4/conf/%s/forwarding"
-enum { NETWORK_TEXT_MAX = INET_ADDRSTRLEN + 4 };
+enum { NETWORK_TEXT_MAX = IP_TEXT_MAX + 4 };
 
 static const char *
-network_text(char to[NETWORK_TEXT_MAX], uint32_t address, int prefix)
+network_text(char to[NETWORK_TEXT_MAX], const struct in6_addr *ip, unsigned bits)
 {
-	struct in_addr in = {.s_addr = htonl(address)};
-	char text[INET_ADDRSTRLEN];
+	char text[IP_TEXT_MAX];
 
-	snprintf(to, NETWORK_TEXT_MAX, "%s/%d", inet_ntop(AF_INET, &in, text, sizeof text), prefix);
+	snprintf(to, NETWORK_TEXT_MAX, "%s/%u", ip_text(ip, text),
+		IN6_IS_ADDR_V4MAPPED(ip) ? bits - 96 : bits);
 	return to;
 }
 
-/* The first network of this node that overlaps the range, preferring one whose own address is in
- * the range; false: none. */
+/* The first network of this node, but for one interface, that overlaps the range, preferring one
+ * whose own address is in the range; false: none. */
 static bool
-find_overlap(uint32_t subnet, uint32_t mask, struct iface_network *found, bool *inside)
+find_overlap(const struct expr_net *range, int but, struct iface_network *found, bool *inside)
 {
 	auto_buf struct buf list;
 	const struct iface_network *n;
@@ -37,8 +39,10 @@ find_overlap(uint32_t subnet, uint32_t mask, struct iface_network *found, bool *
 		return false;
 	n = (const void *)buf_at(&list);
 	for (size_t i = 0; i < buf_len(&list) / sizeof *n && !*inside; i++) {
-		*inside = (n[i].address & mask) == subnet;
-		if (!*inside && (any || ((n[i].address ^ subnet) & n[i].mask) != 0))
+		if (n[i].index == but)
+			continue;
+		*inside = special_addr_in_net(&n[i].address, &range->ip, range->bits);
+		if (!*inside && (any || !special_addr_in_net(&range->ip, &n[i].address, n[i].bits)))
 			continue;
 		*found = n[i];
 		any = true;
@@ -46,22 +50,33 @@ find_overlap(uint32_t subnet, uint32_t mask, struct iface_network *found, bool *
 	return any;
 }
 
+static const char *
+range_key(const struct expr_net *range)
+{
+	return IN6_IS_ADDR_V4MAPPED(&range->ip) ? "mesh.subnet" : "mesh.subnet6";
+}
+
 static void
 explain_range(char *to, size_t size, const struct preflight_where *w)
 {
-	char range[NETWORK_TEXT_MAX], its[NETWORK_TEXT_MAX];
-	struct iface_network n = {0};
-	bool inside;
+	const struct expr_net *const ranges[] = {&w->range, &w->range6};
 
 	*to = '\0';
-	if (!find_overlap(w->subnet, w->mask, &n, &inside))
-		return;
-	network_text(range, w->subnet, __builtin_popcount(w->mask));
-	network_text(its, n.address, __builtin_popcount(n.mask));
-	snprintf(to, size,
-		"mesh.subnet %s %s of this node, %s, and hides what is there: give mesh.subnet a "
-		"range that nobody uses",
-		range, inside ? "holds an address" : "lies within a network", its);
+	for (size_t i = 0; i < ARRAY_LEN(ranges) && *to == '\0'; i++) {
+		char range[NETWORK_TEXT_MAX], its[NETWORK_TEXT_MAX];
+		struct iface_network n = {0};
+		bool inside;
+
+		if (ranges[i]->bits == 0 || !find_overlap(ranges[i], w->own, &n, &inside))
+			continue;
+		network_text(range, &ranges[i]->ip, ranges[i]->bits);
+		network_text(its, &n.address, n.bits);
+		snprintf(to, size,
+			"%s %s %s of this node, %s, and hides what is there: give it a range that "
+			"nobody uses",
+			range_key(ranges[i]), range,
+			inside ? "holds an address" : "lies within a network", its);
+	}
 }
 
 static bool
@@ -76,10 +91,11 @@ static void
 explain_forwarding(char *to, size_t size, const struct preflight_where *w)
 {
 	auto_free char *own = xasprintf(OF_INTERFACE, w->interface);
-	const char *off = !w->carries ? NULL
-		: is_off(FORWARDING)  ? FORWARDING
-		: is_off(own)         ? own
-				      : NULL;
+	const char *off = !w->carries                       ? NULL
+		: is_off(FORWARDING)                        ? FORWARDING
+		: is_off(own)                               ? own
+		: w->range6.bits > 0 && is_off(FORWARDING6) ? FORWARDING6
+							    : NULL;
 
 	*to = '\0';
 	if (off != NULL)
@@ -90,20 +106,19 @@ explain_forwarding(char *to, size_t size, const struct preflight_where *w)
 }
 
 int
-preflight_refuse(uint32_t subnet, uint32_t mask, struct err *err)
+preflight_refuse(const struct expr_net *range, int own, struct err *err)
 {
-	char range[NETWORK_TEXT_MAX], its[NETWORK_TEXT_MAX];
+	char text[NETWORK_TEXT_MAX], its[NETWORK_TEXT_MAX];
 	struct iface_network n = {0};
 	bool inside;
 
-	if (!find_overlap(subnet, mask, &n, &inside) || !inside)
+	if (!find_overlap(range, own, &n, &inside) || !inside)
 		return 0;
 	return err_set(err, EADDRINUSE,
-		"mesh.subnet %s holds %s, an address of this node, whose network could not be "
-		"reached any more: "
-		"give mesh.subnet a range that nobody uses",
-		network_text(range, subnet, __builtin_popcount(mask)),
-		network_text(its, n.address, __builtin_popcount(n.mask)));
+		"%s %s holds %s, an address of this node, whose network could not be reached any "
+		"more: give it a range that nobody uses",
+		range_key(range), network_text(text, &range->ip, range->bits),
+		network_text(its, &n.address, n.bits));
 }
 
 typedef void explain_fn(char *to, size_t size, const struct preflight_where *where);

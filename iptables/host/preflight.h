@@ -4,7 +4,7 @@
  * switched off while the kernel carries ports. Checks from time to time, changes nothing; logs when
  * a problem begins and ends, and reports it in between. Part of iptables.h, loop 0 only.
  *
- *	rc = preflight_refuse(subnet, mask, err);	// before the rules are installed
+ *	rc = preflight_refuse(&range, own, err);	// before the rules are installed
  *	preflight_look(&o, &(struct preflight_where){...});
  */
 #ifndef EDGEWAY_IPTABLES_HOST_PREFLIGHT_H
@@ -13,6 +13,7 @@
 #include "base/core/buf.h"
 #include "base/core/err.h"
 #include "base/core/metric.h"
+#include "iptables/table/expr.h"
 
 enum obstacle { OBSTACLE_RANGE, OBSTACLE_FORWARDING, OBSTACLE_KINDS };
 
@@ -21,14 +22,15 @@ struct preflight {
 };
 
 struct preflight_where {
-	uint32_t subnet, mask; /* host byte order */
+	struct expr_net range, range6; /* of the fake addresses; range6.bits 0: none */
+	int own; /* index of our own interface, which has an address in range6; 0: none */
 	const char *interface;
 	bool carries; /* the kernel carries ports */
 };
 
 /* -EADDRINUSE when an address of this node is in the range: with the rules in place no process on
  * the node could reach that network any more, perhaps not even the hub. */
-int preflight_refuse(uint32_t subnet, uint32_t mask, struct err *err);
+int preflight_refuse(const struct expr_net *range, int own, struct err *err);
 void preflight_look(struct preflight *o, const struct preflight_where *where);
 void preflight_metrics(const struct preflight *o, struct metrics *m);
 void preflight_state(const struct preflight *o, struct buf *out); /* JSON list */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "base/core/sock.h"
 #include "iptables/host/iface.h"
 #include "iptables/maps/conntrack.h"
 
@@ -13,15 +14,13 @@ enum { DNS_PORT = 53, FLOWS_MOST = 100000 };
 static int
 by_number(const void *a, const void *b)
 {
-	const uint32_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
+	return memcmp(a, b, sizeof(struct in6_addr));
 }
 
 static bool
-capture_holds(const uint32_t *sorted, size_t n, uint32_t ip)
+capture_holds(const struct in6_addr *sorted, size_t n, const struct in6_addr *ip)
 {
-	return n > 0 && bsearch(&ip, sorted, n, sizeof ip, by_number) != NULL;
+	return n > 0 && bsearch(ip, sorted, n, sizeof *ip, by_number) != NULL;
 }
 
 uint64_t
@@ -33,9 +32,9 @@ capture_left_ms(const struct capture *c, uint64_t now_ms)
 }
 
 bool
-capture_adopt(struct capture *c, const uint32_t *upstreams, size_t n, uint64_t now_ms)
+capture_adopt(struct capture *c, const struct in6_addr *upstreams, size_t n, uint64_t now_ms)
 {
-	uint32_t sorted[CAPTURE_UPSTREAMS_MAX];
+	struct in6_addr sorted[CAPTURE_UPSTREAMS_MAX];
 	size_t kept = 0;
 	bool lapsed = c->n > 0 && capture_left_ms(c, now_ms) == 0, same;
 
@@ -44,7 +43,7 @@ capture_adopt(struct capture *c, const uint32_t *upstreams, size_t n, uint64_t n
 		memcpy(sorted, upstreams, n * sizeof *sorted);
 	qsort(sorted, n, sizeof *sorted, by_number);
 	for (size_t i = 0; i < n; i++) {
-		if (kept == 0 || sorted[kept - 1] != sorted[i])
+		if (kept == 0 || !ip_same(&sorted[kept - 1], &sorted[i]))
 			sorted[kept++] = sorted[i];
 	}
 	same = !lapsed && kept == c->n &&
@@ -66,17 +65,17 @@ capture_put(const struct capture *c, struct batch *b, uint64_t now_ms)
 
 struct stale {
 	const struct capture *capture;
-	uint32_t address;
+	const struct in6_addr *addresses;
 	uint16_t dns_port;
 	struct buf locals; /* addresses of this machine, sorted */
 };
 
 static bool
-is_local(const struct stale *s, uint32_t ip)
+is_local(const struct stale *s, const struct in6_addr *ip)
 {
 	return buf_len(&s->locals) > 0 &&
 		capture_holds(
-			(const void *)buf_at(&s->locals), buf_len(&s->locals) / sizeof ip, ip);
+			(const void *)buf_at(&s->locals), buf_len(&s->locals) / sizeof *ip, ip);
 }
 
 /* When no DNS listens any more (edgeway-agent --restore) its address is unknown: then any address
@@ -84,9 +83,11 @@ is_local(const struct stale *s, uint32_t ip)
 static bool
 comes_to_us(const struct stale *s, const struct conntrack_flow *f)
 {
-	if (f->server_port != s->dns_port || f->server == f->dst)
+	const struct in6_addr *ours = &s->addresses[!IN6_IS_ADDR_V4MAPPED(&f->server)];
+
+	if (f->server_port != s->dns_port || ip_same(&f->server, &f->dst))
 		return false;
-	return s->address != 0 ? f->server == s->address : is_local(s, f->server);
+	return IN6_IS_ADDR_UNSPECIFIED(ours) ? is_local(s, &f->server) : ip_same(&f->server, ours);
 }
 
 static bool
@@ -97,25 +98,25 @@ is_stale(void *arg, const struct conntrack_flow *f)
 
 	if (f->dport != DNS_PORT)
 		return false;
-	if (!capture_holds(c->upstreams, c->n, f->dst))
+	if (!capture_holds(c->upstreams, c->n, &f->dst))
 		return comes_to_us(s, f);
-	return !comes_to_us(s, f) && !capture_holds(c->upstreams, c->n, f->src) &&
-		!is_local(s, f->src);
+	return !comes_to_us(s, f) && !capture_holds(c->upstreams, c->n, &f->src) &&
+		!is_local(s, &f->src);
 }
 
 void
-capture_flows(struct capture *c, uint32_t address, uint16_t dns_port)
+capture_flows(struct capture *c, const struct in6_addr addresses[2], uint16_t dns_port)
 {
 	static struct log_limit limit;
-	struct stale s = {.capture = c, .address = address, .dns_port = dns_port};
+	struct stale s = {.capture = c, .addresses = addresses, .dns_port = dns_port};
 	struct err err = {0};
 	int n;
 
 	buf_init(&s.locals, BUF_UNLIMITED);
 	n = iface_addresses(&s.locals);
 	if (buf_len(&s.locals) > 0)
-		qsort(buf_at(&s.locals), buf_len(&s.locals) / sizeof(uint32_t), sizeof(uint32_t),
-			by_number);
+		qsort(buf_at(&s.locals), buf_len(&s.locals) / sizeof(struct in6_addr),
+			sizeof(struct in6_addr), by_number);
 	if (n < 0)
 		err_set(&err, n, "cannot read the host's addresses: %s", strerror(-n));
 	else
@@ -139,11 +140,9 @@ capture_state(const struct capture *c, struct buf *out, uint64_t now_ms)
 
 	buf_adds(out, "{\"upstreams\":[");
 	for (size_t i = 0; left > 0 && i < c->n; i++) {
-		struct in_addr in = {.s_addr = htonl(c->upstreams[i])};
-		char text[INET_ADDRSTRLEN];
+		char text[IP_TEXT_MAX];
 
-		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "",
-			inet_ntop(AF_INET, &in, text, sizeof text));
+		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", ip_text(&c->upstreams[i], text));
 	}
 	buf_printf(out, "],\"left_ms\":%llu,\"flowsEnded\":%llu}", (unsigned long long)left,
 		(unsigned long long)c->flows_ended);

@@ -19,7 +19,7 @@
 enum { CAPTURE_LIVES_MS = 10000, CAPTURE_UPSTREAMS_MAX = 64 };
 
 struct capture {
-	uint32_t upstreams[CAPTURE_UPSTREAMS_MAX]; /* host byte order, sorted */
+	struct in6_addr upstreams[CAPTURE_UPSTREAMS_MAX]; /* IPv4 as ::ffff:a.b.c.d, sorted */
 	size_t n;
 	uint64_t renewed_ms; /* mono_ms, 0: never */
 	uint64_t flows_ended;
@@ -27,14 +27,14 @@ struct capture {
 
 /* Takes over the list (order and duplicates do not matter). True: it differs, or the old one had
  * expired, so capture_flows must follow the commit. */
-bool capture_adopt(struct capture *c, const uint32_t *upstreams, size_t n, uint64_t now_ms);
+bool capture_adopt(struct capture *c, const struct in6_addr *upstreams, size_t n, uint64_t now_ms);
 /* Remaining lifetime; 0: nothing is captured. */
 uint64_t capture_left_ms(const struct capture *c, uint64_t now_ms);
-/* Adds to an open batch that installs the table or renews the capture. */
+/* Adds to an open batch that installs the table of b->family or renews the capture. */
 void capture_put(const struct capture *c, struct batch *b, uint64_t now_ms);
-/* Ends UDP flows whose translation differs from the set; `address`: of our DNS, 0 if it is gone.
- * Flows of the host's own processes stay. */
-void capture_flows(struct capture *c, uint32_t address, uint16_t dns_port);
+/* Ends UDP flows whose translation differs from the set; `addresses`: of our DNS, IPv4 and IPv6, ::
+ * if it is gone. Flows of the host's own processes stay. */
+void capture_flows(struct capture *c, const struct in6_addr addresses[2], uint16_t dns_port);
 void capture_state(const struct capture *c, struct buf *out, uint64_t now_ms); /* JSON object */
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/core/buf.h"
+#include "base/core/sock.h"
 #include "iptables/table/netlink.h"
 
 enum { MESSAGE_MAX = 512, SEND_MAX = 65536 };
@@ -22,7 +23,7 @@ struct dump {
 };
 
 struct tuple {
-	uint32_t src, dst;
+	struct in6_addr src, dst;
 	uint16_t sport, dport;
 	uint8_t proto;
 };
@@ -59,20 +60,30 @@ conntrack_has(const struct attrs *from, uint16_t type, size_t len)
 }
 
 static bool
+read_ip(const struct attrs *from, uint16_t v4, uint16_t v6, struct in6_addr *ip)
+{
+	if (conntrack_has(from, v4, sizeof(uint32_t)))
+		*ip = ip_of_v4(ntohl(mnl_attr_get_u32(from->of[v4])));
+	else if (conntrack_has(from, v6, sizeof *ip))
+		memcpy(ip, mnl_attr_get_payload(from->of[v6]), sizeof *ip);
+	else
+		return false;
+	return true;
+}
+
+static bool
 read_tuple(const struct nlattr *nest, struct tuple *t)
 {
 	struct attrs tuple, ip, proto;
 
 	if (!read_nest(&tuple, nest) || !read_nest(&ip, tuple.of[CTA_TUPLE_IP]) ||
 		!read_nest(&proto, tuple.of[CTA_TUPLE_PROTO]) ||
-		!conntrack_has(&ip, CTA_IP_V4_SRC, sizeof t->src) ||
-		!conntrack_has(&ip, CTA_IP_V4_DST, sizeof t->dst) ||
+		!read_ip(&ip, CTA_IP_V4_SRC, CTA_IP_V6_SRC, &t->src) ||
+		!read_ip(&ip, CTA_IP_V4_DST, CTA_IP_V6_DST, &t->dst) ||
 		!conntrack_has(&proto, CTA_PROTO_NUM, sizeof t->proto) ||
 		!conntrack_has(&proto, CTA_PROTO_SRC_PORT, sizeof t->sport) ||
 		!conntrack_has(&proto, CTA_PROTO_DST_PORT, sizeof t->dport))
 		return false;
-	t->src = ntohl(mnl_attr_get_u32(ip.of[CTA_IP_V4_SRC]));
-	t->dst = ntohl(mnl_attr_get_u32(ip.of[CTA_IP_V4_DST]));
 	t->proto = mnl_attr_get_u8(proto.of[CTA_PROTO_NUM]);
 	t->sport = ntohs(mnl_attr_get_u16(proto.of[CTA_PROTO_SRC_PORT]));
 	t->dport = ntohs(mnl_attr_get_u16(proto.of[CTA_PROTO_DST_PORT]));
@@ -80,7 +91,7 @@ read_tuple(const struct nlattr *nest, struct tuple *t)
 }
 
 static struct nlmsghdr *
-conntrack_message(char *bytes, uint16_t type, uint16_t flags)
+conntrack_message(char *bytes, uint8_t family, uint16_t type, uint16_t flags)
 {
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(bytes);
 	struct nfgenmsg *gen;
@@ -89,7 +100,7 @@ conntrack_message(char *bytes, uint16_t type, uint16_t flags)
 	nlh->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
 	nlh->nlmsg_seq = 1;
 	gen = mnl_nlmsg_put_extra_header(nlh, sizeof *gen);
-	gen->nfgen_family = AF_INET;
+	gen->nfgen_family = family;
 	gen->version = NFNETLINK_V0;
 	return nlh;
 }
@@ -97,11 +108,12 @@ conntrack_message(char *bytes, uint16_t type, uint16_t flags)
 /* Deletes by tuple and id, so that a flow which began a moment ago with the same ports is not
  * affected. */
 static void
-conntrack_pick(struct dump *d, const struct nlattr *original, const struct nlattr *id)
+conntrack_pick(
+	struct dump *d, uint8_t family, const struct nlattr *original, const struct nlattr *id)
 {
 	const struct nlattr *const parts[] = {original, id};
 	char bytes[MESSAGE_MAX];
-	struct nlmsghdr *nlh = conntrack_message(bytes, IPCTNL_MSG_CT_DELETE, 0);
+	struct nlmsghdr *nlh = conntrack_message(bytes, family, IPCTNL_MSG_CT_DELETE, 0);
 
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
 		size_t len = MNL_ALIGN(parts[i]->nla_len);
@@ -122,6 +134,7 @@ on_flow(const struct nlmsghdr *nlh, void *arg)
 	struct conntrack_flow flow;
 	struct attrs all = {0};
 	struct tuple to, from;
+	const struct nfgenmsg *gen = mnl_nlmsg_get_payload(nlh);
 
 	mnl_attr_parse(nlh, sizeof(struct nfgenmsg), on_attr, &all);
 	if (!conntrack_has(&all, CTA_STATUS, sizeof(uint32_t)) ||
@@ -145,7 +158,7 @@ on_flow(const struct nlmsghdr *nlh, void *arg)
 		d->n++;
 		return MNL_CB_STOP; /* the dump only goes on if we read on; we close the socket */
 	}
-	conntrack_pick(d, all.of[CTA_TUPLE_ORIG], all.of[CTA_ID]);
+	conntrack_pick(d, gen->nfgen_family, all.of[CTA_TUPLE_ORIG], all.of[CTA_ID]);
 	return MNL_CB_OK;
 }
 
@@ -188,7 +201,8 @@ conntrack_delete(
 	if (rc < 0)
 		return rc;
 	buf_init(&d.picked, BUF_UNLIMITED);
-	rc = nl_request(nl, conntrack_message(bytes, IPCTNL_MSG_CT_GET, NLM_F_DUMP), on_flow, &d);
+	rc = nl_request(nl, conntrack_message(bytes, AF_UNSPEC, IPCTNL_MSG_CT_GET, NLM_F_DUMP),
+		on_flow, &d);
 	if (rc == 0)
 		rc = delete_picked(nl, &d);
 	buf_fini(&d.picked);
@@ -208,8 +222,9 @@ conntrack_find(uint8_t proto, conntrack_pick_fn *pick_fn, void *arg, struct conn
 	int rc = nl_open(&nl, NETLINK_NETFILTER, 0, err);
 
 	if (rc == 0)
-		rc = nl_request(
-			nl, conntrack_message(bytes, IPCTNL_MSG_CT_GET, NLM_F_DUMP), on_flow, &d);
+		rc = nl_request(nl,
+			conntrack_message(bytes, AF_UNSPEC, IPCTNL_MSG_CT_GET, NLM_F_DUMP), on_flow,
+			&d);
 	if (rc < 0)
 		return err_set(
 			err, rc, "cannot read the kernel's flows (ctnetlink): %s", strerror(-rc));

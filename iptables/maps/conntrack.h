@@ -16,24 +16,25 @@
 
 #include "base/core/err.h"
 
-/* Source and destination before translation, and the server after it; host byte order. */
+/* Source and destination before translation, and the server after it. Ports in host byte order,
+ * addresses IPv4 as ::ffff:a.b.c.d. */
 struct conntrack_flow {
 	uint8_t proto;
 	bool replied; /* the other side has answered */
-	uint32_t src, dst; /* as the client sent it */
+	struct in6_addr src, dst; /* as the client sent it */
 	uint16_t sport, dport;
-	uint32_t server; /* the real server */
+	struct in6_addr server; /* the real server */
 	uint16_t server_port;
 };
 
 typedef bool conntrack_pick_fn(void *arg, const struct conntrack_flow *flow);
 
-/* Deletes the IPv4 flows of this protocol (0: of all that have ports) that `pick` selects, at most
+/* Deletes the flows of this protocol (0: of all that have ports) that `pick` selects, at most
  * `most` per call, because each takes a microsecond of the loop. Returns their number (`most`:
  * there may be more), or -errno. Needs CAP_NET_ADMIN and nf_conntrack_netlink. */
 int conntrack_delete(
 	uint8_t proto, conntrack_pick_fn *pick, void *arg, unsigned most, struct err *err);
-/* The first IPv4 flow of this protocol that `pick` selects: 1 and *found, 0: there is none, or
+/* The first flow of this protocol that `pick` selects: 1 and *found, 0: there is none, or
  * -errno. Same requirements. The dump ends there. */
 int conntrack_find(uint8_t proto, conntrack_pick_fn *pick, void *arg, struct conntrack_flow *found,
 	struct err *err);

@@ -1,6 +1,7 @@
 #include "iptables/maps/describe.h"
 
 #include <assert.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdint.h>
 
@@ -9,8 +10,8 @@
 /* The numbers of nft(8) for its expressions, protocols and fields. They are stored in the kernel
  * with every map of this kind, so nft cannot change them. */
 enum { NFT_PAYLOAD = 7, NFT_META = 9, NFT_CONCAT = 13, NFT_NUMGEN = 23 };
-enum { NFT_TCP = 8, NFT_TH = 11, NFT_IP = 12 };
-enum { NFT_DPORT = 2, NFT_IP_DADDR = 12 };
+enum { NFT_TCP = 8, NFT_TH = 11, NFT_IP = 12, NFT_IP6 = 13 };
+enum { NFT_DPORT = 2, NFT_IP_DADDR = 12, NFT_IP6_DADDR = 9 };
 enum { VALUES_MAX = 3, DESCRIPTION_MAX = 256 };
 
 struct part {
@@ -20,6 +21,7 @@ struct part {
 };
 
 static const struct part daddr = {NFT_PAYLOAD, {NFT_IP, NFT_IP_DADDR}, 2};
+static const struct part daddr6 = {NFT_PAYLOAD, {NFT_IP6, NFT_IP6_DADDR}, 2};
 static const struct part l4proto = {NFT_META, {NFT_META_L4PROTO}, 1};
 static const struct part dport = {NFT_PAYLOAD, {NFT_TH, NFT_DPORT}, 2};
 /* Not `th dport`: with `ip daddr . th dport` in the kernel nft 1.0.6 rejects every command, even
@@ -55,10 +57,11 @@ put_concat(struct nftnl_udata_buf *b, uint8_t what, const struct part *const *pa
 }
 
 struct nftnl_udata_buf *
-describe_endpoints(void)
+describe_endpoints(uint8_t family)
 {
-	static const struct part *const key[] = {&daddr, &l4proto, &dport, &slot};
-	static const struct part *const data[] = {&daddr, &tcp_dport};
+	const struct part *ip = family == NFPROTO_IPV6 ? &daddr6 : &daddr;
+	const struct part *const key[] = {ip, &l4proto, &dport, &slot};
+	const struct part *const data[] = {ip, &tcp_dport};
 	struct nftnl_udata_buf *b = nftnl_udata_buf_alloc(DESCRIPTION_MAX);
 
 	assert(b != NULL);

@@ -4,7 +4,7 @@
  * expression (`typeof ... numgen inc mod 2`). The kernel stores the description with the map and
  * does not interpret it; an nft that does not know it prints the types instead. Pure.
  *
- *	struct nftnl_udata_buf *d = describe_endpoints();
+ *	struct nftnl_udata_buf *d = describe_endpoints(NFPROTO_IPV4);
  *	... nftnl_udata_buf_data(d), nftnl_udata_buf_len(d) ...
  *	nftnl_udata_buf_free(d);
  */
@@ -14,6 +14,6 @@
 #include <libnftnl/udata.h>
 
 /* typeof ip daddr . meta l4proto . th dport . numgen inc mod 2 : ip daddr . tcp dport */
-struct nftnl_udata_buf *describe_endpoints(void);
+struct nftnl_udata_buf *describe_endpoints(uint8_t family);
 
 #endif

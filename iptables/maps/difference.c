@@ -1,19 +1,51 @@
 #include "iptables/maps/difference.h"
 
 #include <arpa/inet.h>
+#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <netinet/in.h>
+#include <string.h>
 
 #include "iptables/maps/rules.h"
 #include "iptables/table/elements.h"
 
-static struct rules_key
-bytes_of(const struct key *k, uint32_t slot)
+/* Keys and data as the kernel compares them: parts of four bytes, an IPv6 address of sixteen. */
+struct bytes {
+	uint8_t at[2 * sizeof(struct in6_addr) + 3 * sizeof(uint32_t)];
+	uint16_t n;
+};
+
+static void
+bytes_add(struct bytes *b, const void *data, size_t len)
 {
-	return (struct rules_key){.ip = htonl(k->ip),
-		.proto = (uint8_t)k->proto,
-		.port = htons(k->port),
-		.slot = slot};
+	memcpy(b->at + b->n, data, len);
+	b->n = (uint16_t)(b->n + (len + 3) / 4 * 4);
+}
+
+static void
+bytes_add_ip(struct bytes *b, const struct in6_addr *ip)
+{
+	size_t skip = IN6_IS_ADDR_V4MAPPED(ip) ? sizeof *ip - sizeof(struct in_addr) : 0;
+
+	bytes_add(b, ip->s6_addr + skip, sizeof *ip - skip);
+}
+
+static void
+bytes_add_port(struct bytes *b, uint16_t port)
+{
+	const uint16_t be = htons(port);
+
+	bytes_add(b, &be, sizeof be);
+}
+
+static void
+bytes_add_service(struct bytes *b, const struct key *k)
+{
+	const uint8_t proto = (uint8_t)k->proto;
+
+	bytes_add_ip(b, &k->ip);
+	bytes_add(b, &proto, sizeof proto);
+	bytes_add_port(b, k->port);
 }
 
 static bool
@@ -36,13 +68,15 @@ is_in(const struct slots *plan, int map)
 static void
 put_verdict(struct elements *e, const struct difference *d, bool del, int map)
 {
-	struct rules_key key = bytes_of(&d->key, 0);
+	struct bytes key = {.n = 0};
 	char chain[RULES_CHAIN_MAX];
-	struct element one = {.key = &key, .key_len = RULES_SERVICE_KEY_BYTES};
+	struct element one = {.key = key.at};
 	bool was = d->was && is_in(&d->before, map), is = d->is && is_in(&d->after, map);
 
 	if (d->key.proto == 0 || (was && is && same_chain(d)) || !(del ? was : is))
 		return;
+	bytes_add_service(&key, &d->key);
+	one.key_len = key.n;
 	if (!del)
 		one.chain = rules_chain(chain, d->after.by_client, d->after.n);
 	elements_add(e, &one);
@@ -71,16 +105,15 @@ put_callers(struct elements *e, const struct difference *d, bool del)
 	if (!(del ? d->was : d->is) || !plan->restricted)
 		return;
 	for (uint32_t i = 0; i < plan->n_callers; i++) {
-		struct rules_key service = bytes_of(&d->key, 0);
-		struct rules_caller_key key = {.caller = htonl(plan->callers[i]),
-			.ip = service.ip,
-			.proto = service.proto,
-			.port = service.port};
-		struct element one = {.key = &key, .key_len = sizeof key};
+		struct bytes key = {.n = 0};
+		struct element one = {.key = key.at};
 
 		if (same_chain(d) && other_there && other->restricted &&
-			slots_admits(other, plan->callers[i]))
+			slots_admits(other, &plan->callers[i]))
 			continue;
+		bytes_add_ip(&key, &plan->callers[i]);
+		bytes_add_service(&key, &d->key);
+		one.key_len = key.n;
 		if (!del)
 			one.chain = rules_chain(chain, plan->by_client, plan->n);
 		elements_add(e, &one);
@@ -90,8 +123,9 @@ put_callers(struct elements *e, const struct difference *d, bool del)
 static bool
 same_slot(const struct difference *d, uint16_t i)
 {
-	return i < d->before.n && i < d->after.n && d->before.slots[i].ip == d->after.slots[i].ip &&
-		d->before.slots[i].port == d->after.slots[i].port;
+	return i < d->before.n && i < d->after.n &&
+		d->before.slots[i].port == d->after.slots[i].port &&
+		ip_same(&d->before.slots[i].ip, &d->after.slots[i].ip);
 }
 
 static void
@@ -103,17 +137,21 @@ put_slots(struct elements *e, const struct difference *d, bool del, bool single)
 	if ((plan->n == 1) != single)
 		return;
 	for (uint16_t i = 0; i < plan->n; i++) {
-		struct rules_key key = bytes_of(&d->key, i);
-		struct rules_endpoint data = {
-			.ip = htonl(plan->slots[i].ip), .port = htons(plan->slots[i].port)};
-		struct element one = {
-			.key = &key, .key_len = single ? RULES_SERVICE_KEY_BYTES : sizeof key};
+		struct bytes key = {.n = 0}, data = {.n = 0};
+		const uint32_t number = i;
+		struct element one = {.key = key.at};
 
 		if (!other_map && same_slot(d, i))
 			continue;
+		bytes_add_service(&key, &d->key);
+		if (!single)
+			bytes_add(&key, &number, sizeof number);
+		one.key_len = key.n;
 		if (!del) {
-			one.data = &data;
-			one.data_len = sizeof data;
+			bytes_add_ip(&data, &plan->slots[i].ip);
+			bytes_add_port(&data, plan->slots[i].port);
+			one.data = data.at;
+			one.data_len = data.n;
 		}
 		elements_add(e, &one);
 	}
@@ -134,10 +172,11 @@ put_endpoints(struct elements *e, const struct difference *d, bool del)
 static void
 put_cluster_ip(struct elements *e, const struct difference *d, bool del)
 {
-	uint32_t ip = htonl(d->key.ip);
+	struct bytes key = {.n = 0};
 
+	bytes_add_ip(&key, &d->key.ip);
 	if (d->key.proto == 0 && d->was != d->is && (del ? d->was : d->is))
-		elements_add(e, &(struct element){.key = &ip, .key_len = sizeof ip});
+		elements_add(e, &(struct element){.key = key.at, .key_len = key.n});
 }
 
 typedef void put_fn(struct elements *e, const struct difference *d, bool del);
@@ -152,7 +191,8 @@ put_kind(struct batch *b, const char *set, put_fn *fn, const struct difference *
 
 		elements_open(&e, b, types[t], set);
 		for (size_t i = 0; i < n; i++)
-			fn(&e, &list[i], types[t] == NFT_MSG_DELSETELEM);
+			if (IN6_IS_ADDR_V4MAPPED(&list[i].key.ip) == (b->family == NFPROTO_IPV4))
+				fn(&e, &list[i], types[t] == NFT_MSG_DELSETELEM);
 		elements_close(&e);
 	}
 }

@@ -9,7 +9,7 @@
 #include "iptables/table/batch.h"
 
 struct key {
-	uint32_t ip; /* host byte order */
+	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d */
 	uint16_t port; /* 0 with proto 0: the ClusterIP itself */
 	uint16_t proto;
 };
@@ -20,7 +20,7 @@ struct difference {
 	struct slots before, after; /* after: borrowed from the frontend */
 };
 
-/* Deletes old elements before it adds new ones, map by map. */
+/* Deletes old elements before it adds new ones, map by map: those of b->family. */
 void difference_put(const struct difference *list, size_t n, struct batch *b);
 
 #endif

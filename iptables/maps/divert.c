@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "base/core/sock.h"
 #include "iptables/host/hook_conflicts.h"
 #include "iptables/maps/guard.h"
 #include "iptables/maps/rules.h"
@@ -40,17 +41,18 @@ struct divert {
 static void
 add_rule(struct batch *b, const char *chain, const struct divert_rules *r, uint32_t to)
 {
+	const struct in6_addr target = ip_of_v4(to);
 	struct nftnl_rule *rule;
 
 	if (to == 0)
 		return;
-	rule = expr_rule();
+	rule = expr_rule(b->family);
 	if (r->mark != 0 && strcmp(chain, OUTPUT) == 0)
 		expr_match_not_mark(rule, r->mark);
 	expr_match_set(rule, EXPR_DADDR, ADDRESSES, false);
 	expr_match_l4proto(rule, IPPROTO_TCP);
 	expr_match_set(rule, EXPR_DPORT, PORTS, false);
-	expr_dnat(rule, to, r->port);
+	expr_dnat(rule, &target, r->port);
 	batch_rule(b, chain, rule);
 }
 
@@ -59,7 +61,7 @@ add_rule(struct batch *b, const char *chain, const struct divert_rules *r, uint3
 static void
 add_input(struct batch *b, const struct divert_rules *r)
 {
-	struct nftnl_rule *rule = expr_rule();
+	struct nftnl_rule *rule = expr_rule(b->family);
 
 	expr_match_l4proto(rule, IPPROTO_TCP);
 	expr_match_dport(rule, r->port);

@@ -1,5 +1,6 @@
 #include <netinet/in.h>
 
+#include "base/core/sock.h"
 #include "iptables/iptables.h"
 #include "iptables/maps/conntrack.h"
 
@@ -8,7 +9,7 @@ flow_is_meant(void *arg, const struct conntrack_flow *flow)
 {
 	const struct iptables_flow *wanted = arg;
 
-	return flow->dst == wanted->to && flow->dport == wanted->to_port &&
+	return ip_same(&flow->dst, &wanted->to) && flow->dport == wanted->to_port &&
 		flow->sport == wanted->from_port;
 }
 

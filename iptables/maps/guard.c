@@ -162,7 +162,7 @@ on_change(const struct nlmsghdr *nlh, void *arg)
 		return MNL_CB_OK;
 	}
 	/* In messages about tables, chains, rules and sets attribute 1 is the table's name. */
-	if (gen->nfgen_family == NFPROTO_IPV4 &&
+	if ((gen->nfgen_family == NFPROTO_IPV4 || gen->nfgen_family == NFPROTO_IPV6) &&
 		strcmp(nl_text(nlh, sizeof *gen, NFTA_TABLE_NAME), g->config.table) == 0)
 		g->damaged = true;
 	return MNL_CB_OK;

@@ -153,6 +153,7 @@ kernelpath_new(struct kernelpath **out, const struct kernelpath_config *config)
 	const struct service_maps_config frontends = {.kernel = c->kernel,
 		.subnet = c->subnet,
 		.mask = c->mask,
+		.subnet6 = c->subnet6,
 		.alive = kernelpath_alive,
 		.relay = config->relay,
 		.relay_arg = config->arg,
@@ -226,9 +227,9 @@ kernelpath_relays(struct kernelpath *d)
 }
 
 bool
-kernelpath_put(struct kernelpath *d, struct batch *b)
+kernelpath_put(struct kernelpath *d, struct batch *b, bool v6)
 {
-	return service_maps_put(d->frontends, b);
+	return service_maps_put(d->frontends, b, v6);
 }
 
 void

@@ -5,7 +5,7 @@
  *
  *	kernelpath_new(&d, &config);
  *	kernelpath_use(d, snapshot);	// and then, as after every call of config.changed:
- *	while (kernelpath_put(d, &batch))
+ *	while (kernelpath_put(d, &batch, v6))
  *		... commit ...
  *	kernelpath_settled(d);
  */
@@ -21,7 +21,7 @@ struct kernelpath;
 
 struct kernelpath_config {
 	const struct iptables_config *iptables; /* borrowed for the call */
-	bool (*relay)(void *arg, const struct service *s, const struct service_port *p,
+	bool (*relay)(void *arg, const struct service *s, const struct service_port *p, bool v6,
 		struct slots_target *to); /* called with `arg`, see service_maps.h */
 	loop_fn *changed; /* there are changes to put */
 	void *arg;
@@ -32,7 +32,7 @@ void kernelpath_free(struct kernelpath **d);
 void kernelpath_use(struct kernelpath *d, const struct snapshot *s); /* takes its own reference */
 /* The table in the kernel is a new one: everything must be put again. */
 void kernelpath_all(struct kernelpath *d);
-bool kernelpath_put(struct kernelpath *d, struct batch *b);
+bool kernelpath_put(struct kernelpath *d, struct batch *b, bool v6);
 void kernelpath_settled(struct kernelpath *d);
 bool kernelpath_carries(const struct kernelpath *d); /* whether it carries any port */
 /* The results of `relay` have changed; call it before kernelpath_all. */

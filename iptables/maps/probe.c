@@ -36,7 +36,7 @@ struct probes {
 static uint64_t
 probe_hash(const struct slots_target *t)
 {
-	const uint32_t key[2] = {t->ip, t->port};
+	const uint32_t key[2] = {ip_to_v4(&t->ip), t->port};
 
 	return hash64(key, sizeof key, 0);
 }
@@ -48,7 +48,7 @@ probe_find(const struct probes *p, const struct slots_target *t)
 		n = table_next(n)) {
 		struct probe *one = container_of(n, struct probe, node);
 
-		if (one->target.ip == t->ip && one->target.port == t->port)
+		if (one->target.port == t->port && ip_same(&one->target.ip, &t->ip))
 			return one;
 	}
 	return NULL;
@@ -71,7 +71,7 @@ hang_up(struct probe *one)
 static void
 probe_say(const struct probe *one)
 {
-	const struct addr a = addr_ipv4(one->target.ip, one->target.port);
+	const struct addr a = addr_of(&one->target.ip, one->target.port);
 	char text[ADDR_TEXT_MAX];
 
 	log_limited(LOG_LEVEL_WARN, 20, "iptables", "endpoint of the kernel's path %s endpoint=%s",
@@ -108,7 +108,7 @@ static void
 probe_dial(struct probe *one)
 {
 	struct probes *p = one->all;
-	const struct addr to = addr_ipv4(one->target.ip, one->target.port);
+	const struct addr to = addr_of(&one->target.ip, one->target.port);
 
 	int rc = sock_connect(&to, p->mark, &one->fd);
 

@@ -18,13 +18,10 @@
 enum {
 	TYPE_INTEGER = 4,
 	TYPE_IPV4 = 7,
+	TYPE_IPV6 = 8,
 	TYPE_PROTO = 12,
 	TYPE_PORT = 13,
 	TYPE_BITS = 6, /* bits per type in a concatenation */
-	TYPE_SERVICE = (TYPE_IPV4 << TYPE_BITS | TYPE_PROTO) << TYPE_BITS | TYPE_PORT,
-	TYPE_CALLER = TYPE_IPV4 << 3 * TYPE_BITS | TYPE_SERVICE,
-	TYPE_SLOT = TYPE_SERVICE << TYPE_BITS | TYPE_INTEGER,
-	TYPE_ENDPOINT = TYPE_IPV4 << TYPE_BITS | TYPE_PORT,
 	TYPE_PORTS = TYPE_PROTO << TYPE_BITS | TYPE_PORT,
 };
 enum { DNS_PORT = 53 };
@@ -46,7 +43,7 @@ struct port_key {
 static void
 add_goto(struct batch *b, const char *from, const char *to)
 {
-	struct nftnl_rule *r = expr_rule();
+	struct nftnl_rule *r = expr_rule(b->family);
 
 	expr_goto(r, to);
 	batch_rule(b, from, r);
@@ -80,13 +77,13 @@ add_bridge(struct batch *b, const char *interface, bool other)
 	struct nftnl_rule *r;
 
 	if (other) {
-		r = expr_rule();
+		r = expr_rule(b->family);
 		expr_match_interface(r, interface);
 		expr_match_l4proto(r, IPPROTO_TCP);
 		expr_goto(r, GUESTS);
 		batch_rule(b, "prerouting", r);
 	}
-	r = expr_rule();
+	r = expr_rule(b->family);
 	expr_match_interface(r, interface);
 	expr_goto(r, PODS);
 	batch_rule(b, "prerouting", r);
@@ -99,7 +96,7 @@ add_entry(struct batch *b, const struct rules *rules)
 
 	for (size_t i = 0; rules->interfaces[i] != NULL; i++)
 		add_bridge(b, rules->interfaces[i], i > 0);
-	r = expr_rule();
+	r = expr_rule(b->family);
 	if (rules->mark != 0)
 		expr_match_not_mark(r, rules->mark);
 	expr_goto(r, OWN);
@@ -109,13 +106,13 @@ add_entry(struct batch *b, const struct rules *rules)
 static void
 add_capture(struct batch *b, const struct rules *rules, const char *chain, uint8_t proto)
 {
-	struct nftnl_rule *r = expr_rule();
+	struct nftnl_rule *r = expr_rule(b->family);
 
 	expr_match_set(r, EXPR_SADDR, UPSTREAMS, true);
 	expr_match_set(r, EXPR_DADDR, UPSTREAMS, false);
 	expr_match_l4proto(r, proto);
 	expr_match_dport(r, DNS_PORT);
-	expr_dnat(r, rules->address, rules->dns_port);
+	expr_dnat(r, &rules->address, rules->dns_port);
 	batch_rule(b, chain, r);
 }
 
@@ -132,31 +129,31 @@ add_pods(struct batch *b, const struct rules *rules)
 static void
 add_mesh(struct batch *b, const struct rules *rules)
 {
-	struct nftnl_rule *r = expr_rule();
+	struct nftnl_rule *r = expr_rule(b->family);
 
 	expr_verdict_map(r, RULES_SERVICES);
 	batch_rule(b, "mesh", r);
-	r = expr_rule();
+	r = expr_rule(b->family);
 	expr_verdict_map_of_caller(r, RULES_CALLERS);
 	batch_rule(b, "mesh", r);
 	add_goto(b, "mesh", LISTENED);
-	r = expr_rule();
+	r = expr_rule(b->family);
 	expr_verdict_map(r, RULES_HOSTS);
 	batch_rule(b, OWN, r);
 	add_goto(b, OWN, "mesh");
-	r = expr_rule();
-	expr_match_subnet(r, rules->subnet, rules->mask);
+	r = expr_rule(b->family);
+	expr_match_subnet(r, &rules->net);
 	expr_goto(r, PROXY);
 	batch_rule(b, LISTENED, r);
-	r = expr_rule();
+	r = expr_rule(b->family);
 	expr_match_set(r, EXPR_DADDR, RULES_CLUSTER_IPS, false);
 	expr_goto(r, PROXY);
 	batch_rule(b, LISTENED, r);
 	if (rules->draining)
 		return;
-	r = expr_rule();
+	r = expr_rule(b->family);
 	expr_match_l4proto(r, IPPROTO_TCP);
-	expr_dnat(r, rules->address, rules->port);
+	expr_dnat(r, &rules->address, rules->port);
 	batch_rule(b, PROXY, r);
 }
 
@@ -173,7 +170,7 @@ static void
 add_rows(struct batch *b, bool by_client)
 {
 	for (const uint16_t *n = slots_lengths(by_client); *n != 0; n++) {
-		struct nftnl_rule *r = expr_rule();
+		struct nftnl_rule *r = expr_rule(b->family);
 		char chain[RULES_CHAIN_MAX];
 
 		rules_chain(chain, by_client, *n);
@@ -189,10 +186,10 @@ static void
 add_one_refusal(struct batch *b, const struct rules *rules, const char *chain, bool tcp)
 {
 	for (int i = 0; i < 2; i++) {
-		struct nftnl_rule *r = expr_rule();
+		struct nftnl_rule *r = expr_rule(b->family);
 
 		if (i == 0)
-			expr_match_subnet(r, rules->subnet, rules->mask);
+			expr_match_subnet(r, &rules->net);
 		else
 			expr_match_set(r, EXPR_DADDR, RULES_CLUSTER_IPS, false);
 		if (tcp)
@@ -220,8 +217,8 @@ add_input(struct batch *b, const struct rules *rules)
 	rules_ports(b, IPPROTO_UDP, dns, 1);
 	if (rules->no_sockets)
 		return;
-	r = expr_rule();
-	expr_match_address(r, rules->address);
+	r = expr_rule(b->family);
+	expr_match_address(r, &rules->address);
 	expr_match_translated(r);
 	expr_match_port_set(r, RULES_PORTS);
 	expr_match_foreign_socket(r);
@@ -234,12 +231,12 @@ static void
 add_masquerade(struct batch *b, const struct rules *rules)
 {
 	for (int i = 0; i < 2; i++) {
-		struct nftnl_rule *r = expr_rule();
+		struct nftnl_rule *r = expr_rule(b->family);
 
 		expr_match_not_output(r, "lo");
 		expr_match_translated(r);
 		if (i == 0)
-			expr_match_asked_subnet(r, rules->subnet, rules->mask);
+			expr_match_asked_subnet(r, &rules->net);
 		else
 			expr_match_asked_set(r, RULES_CLUSTER_IPS);
 		expr_masquerade(r);
@@ -273,21 +270,25 @@ rules_check(const char *interface, struct err *err)
 static void
 add_sets(struct batch *b)
 {
-	struct nftnl_udata_buf *slots = describe_endpoints();
+	const bool v6 = b->family == NFPROTO_IPV6;
+	const uint32_t ip = v6 ? TYPE_IPV6 : TYPE_IPV4, part = sizeof(uint32_t);
+	const uint32_t ip_len = v6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
+	const uint32_t service = ip << 2 * TYPE_BITS | TYPE_PORTS, service_len = ip_len + 2 * part;
+	const uint32_t caller = ip << 3 * TYPE_BITS | service;
+	const uint32_t slot = service << TYPE_BITS | TYPE_INTEGER;
+	const uint32_t endpoint = ip << TYPE_BITS | TYPE_PORT, endpoint_len = ip_len + part;
+	struct nftnl_udata_buf *slots = describe_endpoints(b->family);
 	const struct batch_set sets[] = {
-		{UPSTREAMS, NFT_SET_TIMEOUT, TYPE_IPV4, sizeof(uint32_t), 0, 0, NULL},
-		{RULES_CLUSTER_IPS, 0, TYPE_IPV4, sizeof(uint32_t), 0, 0, NULL},
+		{UPSTREAMS, NFT_SET_TIMEOUT, ip, ip_len, 0, 0, NULL},
+		{RULES_CLUSTER_IPS, 0, ip, ip_len, 0, 0, NULL},
 		{RULES_PORTS, 0, TYPE_PORTS, sizeof(struct port_key), 0, 0, NULL},
-		{RULES_SERVICES, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES,
-			NFT_DATA_VERDICT, 0, NULL},
-		{RULES_CALLERS, NFT_SET_MAP, TYPE_CALLER, sizeof(struct rules_caller_key),
-			NFT_DATA_VERDICT, 0, NULL},
-		{RULES_HOSTS, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES, NFT_DATA_VERDICT,
-			0, NULL},
-		{RULES_SINGLE, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES, TYPE_ENDPOINT,
-			sizeof(struct rules_endpoint), NULL},
-		{RULES_ENDPOINTS, NFT_SET_MAP, TYPE_SLOT, sizeof(struct rules_key), TYPE_ENDPOINT,
-			sizeof(struct rules_endpoint), slots},
+		{RULES_SERVICES, NFT_SET_MAP, service, service_len, NFT_DATA_VERDICT, 0, NULL},
+		{RULES_CALLERS, NFT_SET_MAP, caller, ip_len + service_len, NFT_DATA_VERDICT, 0,
+			NULL},
+		{RULES_HOSTS, NFT_SET_MAP, service, service_len, NFT_DATA_VERDICT, 0, NULL},
+		{RULES_SINGLE, NFT_SET_MAP, service, service_len, endpoint, endpoint_len, NULL},
+		{RULES_ENDPOINTS, NFT_SET_MAP, slot, service_len + part, endpoint, endpoint_len,
+			slots},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
@@ -300,6 +301,7 @@ rules_install(struct batch *b, const struct rules *rules)
 {
 	static const char *const inner[] = {PODS, GUESTS, OWN, "mesh", LISTENED, PROXY};
 
+	b->family = IN6_IS_ADDR_V4MAPPED(&rules->net.ip) ? NFPROTO_IPV4 : NFPROTO_IPV6;
 	batch_table(b, NFT_MSG_NEWTABLE);
 	batch_table(b, NFT_MSG_DELTABLE);
 	batch_table(b, NFT_MSG_NEWTABLE);
@@ -357,18 +359,21 @@ rules_ports(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n)
 }
 
 void
-rules_capture(struct batch *b, const uint32_t *upstreams, size_t n, uint64_t timeout_ms)
+rules_capture(struct batch *b, const struct in6_addr *upstreams, size_t n, uint64_t timeout_ms)
 {
+	const bool v6 = b->family == NFPROTO_IPV6;
+	const uint16_t len = v6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
 	struct elements e;
 
 	elements_flush(b, UPSTREAMS);
 	elements_open(&e, b, NFT_MSG_NEWSETELEM, UPSTREAMS);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t ip = htonl(upstreams[i]);
+		const uint8_t *ip = upstreams[i].s6_addr + sizeof *upstreams - len;
 
-		elements_add(&e,
-			&(struct element){
-				.key = &ip, .key_len = sizeof ip, .timeout_ms = timeout_ms});
+		if (IN6_IS_ADDR_V4MAPPED(&upstreams[i]) != v6)
+			elements_add(&e,
+				&(struct element){
+					.key = ip, .key_len = len, .timeout_ms = timeout_ms});
 	}
 	elements_close(&e);
 }

@@ -1,6 +1,7 @@
 /*
- * Writes the agent's nftables table into a batch (batch.h, expr.h): no socket, no state. As nft(8)
- * would print it:
+ * Writes the agent's nftables tables into a batch (batch.h, expr.h): no socket, no state. The one
+ * for IPv4, as nft(8) would print it (with mesh.subnet6 there is a table `ip6 edgeway` that differs
+ * from it only in the addresses and their type):
  *
  *	table ip edgeway {
  *		set upstreams { type ipv4_addr; flags timeout; }
@@ -76,10 +77,9 @@
 #ifndef EDGEWAY_IPTABLES_MAPS_RULES_H
 #define EDGEWAY_IPTABLES_MAPS_RULES_H
 
-#include <stddef.h>
-
 #include "base/core/err.h"
 #include "iptables/table/batch.h"
+#include "iptables/table/expr.h"
 
 enum {
 	RULES_INTERFACES_MAX = 64,
@@ -96,37 +96,13 @@ enum {
 #define RULES_CALLERS "callers"
 #define RULES_HOSTS "hosts"
 
-/* Keys and data of the maps' elements, in the form that the kernel compares. A row of one slot is
- * in `single`. */
-struct rules_key {
-	uint32_t ip; /* big-endian */
-	uint8_t proto, pad[3];
-	uint16_t port, pad2; /* big-endian */
-	uint32_t slot; /* of `endpoints`; host byte order */
-};
-enum { RULES_SERVICE_KEY_BYTES = offsetof(struct rules_key, slot) };
-
-/* The same with the caller in front: what only some pods may call is in `callers`, not in
- * `services`. */
-struct rules_caller_key {
-	uint32_t caller; /* big-endian */
-	uint32_t ip;
-	uint8_t proto, pad[3];
-	uint16_t port, pad2;
-};
-
-struct rules_endpoint {
-	uint32_t ip;
-	uint16_t port, pad;
-};
-
 struct rules {
 	const char *const *
 		/* names or PREFIX*, NULL-terminated, accepted by rules_check; the mesh's own
 		 * first */
 		interfaces;
-	uint32_t subnet, mask; /* host byte order */
-	uint32_t address; /* of the listener and of DNS, host byte order */
+	struct expr_net net; /* of the fake addresses; the table is of its family */
+	struct in6_addr address; /* of the listener and of DNS */
 	uint16_t port, dns_port;
 	uint32_t mark; /* connections with it are not translated; 0: none */
 	bool draining; /* the state after rules_drain */
@@ -138,17 +114,20 @@ struct rules {
 /* Whether it is the name of an interface, or a glob of one: sets of characters, and '*' at the end.
  * If not, -EINVAL with the reason. Globs with sets are not for rules_install. */
 int rules_check(const char *interface, struct err *err);
-/* Adds to an open batch. */
+/* Adds to an open batch; leaves b->family at the table's. */
 void rules_install(struct batch *b, const struct rules *r);
-/* New connections no longer go to the listener; they are refused. */
+/* The functions below are about the table of b->family.
+ *
+ * New connections no longer go to the listener; they are refused. */
 void rules_drain(struct batch *b);
 /* The chain that selects from a row of n slots, for the elements of `services`; returns `to`. */
 const char *rules_chain(char to[RULES_CHAIN_MAX], bool by_client, uint16_t n);
 void rules_remove(struct batch *b);
 /* Adds ports of ours that our rules translate to (host byte order) to those in the table. */
 void rules_ports(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n);
-/* Upstreams (host byte order) to capture for timeout_ms from now; replaces the content of the
+/* Upstreams to capture for timeout_ms from now, those of the family; replaces the content of the
  * set. */
-void rules_capture(struct batch *b, const uint32_t *upstreams, size_t n, uint64_t timeout_ms);
+void rules_capture(
+	struct batch *b, const struct in6_addr *upstreams, size_t n, uint64_t timeout_ms);
 
 #endif

@@ -1,5 +1,6 @@
 #include "iptables/maps/service_maps.h"
 
+#include <linux/netfilter.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -246,8 +247,11 @@ is_delicate(const struct service *s)
 
 /* The kernel always carries UDP; TCP if it was requested and the kernel can reach all endpoints. */
 static bool
-is_kernels(const struct service_maps *f, const struct service *s, const struct service_port *p)
+is_kernels(const struct service_maps *f, const struct service *s, const struct service_port *p,
+	bool v6)
 {
+	struct slots_target t;
+
 	if (p->mode == PORT_UDP)
 		return true;
 	if (p->mode != PORT_TCP || p->n_endpoints == 0 || p->n_unreachable > 0 || s->restricted)
@@ -256,95 +260,118 @@ is_kernels(const struct service_maps *f, const struct service *s, const struct s
 		(s->lb.datapath == DATAPATH_DEFAULT && !f->config.kernel))
 		return false;
 	for (unsigned i = 0; i < p->n_endpoints; i++)
-		if (!slots_direct(&p->endpoints[i]))
+		if (!slots_direct(&p->endpoints[i], v6, &t))
 			return false;
 	return true;
 }
 
 static struct key
-key_of(uint32_t ip, const struct service_port *p)
+key_of(const struct in6_addr *ip, const struct service_port *p)
 {
-	return (struct key){.ip = ip,
+	return (struct key){.ip = *ip,
 		.port = p->port,
 		.proto = p->mode == PORT_UDP ? IPPROTO_UDP : IPPROTO_TCP};
 }
 
 static void
-make_plan(struct service_maps *f, const struct service *s, const struct service_port *p,
+make_plan(struct service_maps *f, const struct service *s, const struct service_port *p, bool v6,
 	struct slots *plan)
 {
 	bool udp = p->mode == PORT_UDP;
+	const struct slots_ask ask = {.v6 = v6,
+		.by_client = s->lb.affinity_s > 0,
+		.alive = udp ? NULL : f->config.alive,
+		.arg = f->config.arg};
 	struct slots_target to;
 
-	slots_make(plan, p, s->lb.affinity_s > 0, udp ? NULL : f->config.alive, f->config.arg);
+	slots_make(plan, p, &ask);
 	if (plan->n == 0 && udp && f->config.relay != NULL &&
-		f->config.relay(f->config.relay_arg, s, p, &to))
+		f->config.relay(f->config.relay_arg, s, p, v6, &to))
 		slots_single(plan, &to);
 	if (udp)
-		slots_restrict(plan, s, p, f->callers);
+		slots_restrict(plan, s, p, f->callers, v6);
 }
 
+/* The addresses by which a service is called: its fake ones, and if they are caught its ClusterIPs,
+ * IPv4 before IPv6. */
+enum { ADDRESSES = 4, FIRST_CLUSTER_IP = 2 };
+
+static size_t
+addresses_of(const struct service_maps *f, const struct service *s, bool caught,
+	struct in6_addr list[ADDRESSES])
+{
+	const bool v6 = f->config.subnet6.bits > 0;
+
+	list[0] = ip_of_v4(s->fake_ip);
+	list[1] = v6 && s->fake_ip != 0 ? fake6_of(&f->config.subnet6, s->fake_ip) : ip_of_v4(0);
+	list[2] = ip_of_v4(caught ? s->cluster_ip : 0);
+	list[3] = caught && v6 && !IN6_IS_ADDR_UNSPECIFIED(&s->cluster_ip6) ? s->cluster_ip6
+									    : ip_of_v4(0);
+	return ADDRESSES;
+}
+
+static bool
+is_none(const struct in6_addr *ip)
+{
+	return IN6_IS_ADDR_V4MAPPED(ip) && ip_to_v4(ip) == 0;
+}
+
+/* The kernel carries it, or the proxy takes new connections; then what the kernel carries of a
+ * restricted service would outlive the caller's right. */
 static void
 want_port(struct service_maps *f, const struct service *s, const struct service_port *p,
-	const uint32_t ips[2])
+	const struct in6_addr *ip)
 {
-	for (size_t i = 0; i < 2; i++) {
-		struct key k = key_of(ips[i], p);
-		struct slots plan;
+	const bool v6 = !IN6_IS_ADDR_V4MAPPED(ip);
+	const struct key k = key_of(ip, p);
+	struct frontend *one;
+	struct slots plan;
 
-		if (ips[i] == 0)
-			continue;
-		make_plan(f, s, p, &plan);
+	if (is_kernels(f, s, p, v6)) {
+		make_plan(f, s, p, v6, &plan);
 		if (plan.n > 0)
 			service_maps_want(f, &k, plan);
 		else
 			slots_fini(&plan);
-	}
-}
-
-/* The proxy takes new connections; what the kernel carries would outlive the caller's right. */
-static void
-leave_to_proxy(struct service_maps *f, const struct service_port *p, const uint32_t ips[2])
-{
-	for (size_t i = 0; i < 2; i++) {
-		const struct key k = key_of(ips[i], p);
-		struct frontend *one = service_maps_find(&f->table, &k);
-
-		if (one != NULL)
-			one->restricted = true;
+	} else if (s->restricted && (one = service_maps_find(&f->table, &k)) != NULL) {
+		one->restricted = true;
 	}
 }
 
 static void
 want_service(struct service_maps *f, const struct service *s)
 {
-	bool caught = s->cluster_ip != 0 &&
-		(f->catch == SERVICE_MAPS_CATCH_ALL ||
-			(f->catch == SERVICE_MAPS_CATCH_MOST && !is_delicate(s)));
-	const uint32_t ips[2] = {s->fake_ip, caught ? s->cluster_ip : 0};
-	const struct key itself = {.ip = s->cluster_ip};
+	bool caught = f->catch == SERVICE_MAPS_CATCH_ALL ||
+		(f->catch == SERVICE_MAPS_CATCH_MOST && !is_delicate(s));
+	struct in6_addr ips[ADDRESSES];
+	size_t n = addresses_of(f, s, caught, ips);
 
-	if (caught)
-		service_maps_want(f, &itself, (struct slots){0});
-	for (unsigned i = 0; i < s->n_ports; i++)
-		if (is_kernels(f, s, &s->ports[i]))
-			want_port(f, s, &s->ports[i], ips);
-		else if (s->restricted)
-			leave_to_proxy(f, &s->ports[i], ips);
+	for (size_t k = 0; k < n; k++) {
+		const struct key itself = {.ip = ips[k]};
+
+		if (is_none(&ips[k]))
+			continue;
+		if (k >= FIRST_CLUSTER_IP)
+			service_maps_want(f, &itself, (struct slots){0});
+		for (unsigned i = 0; i < s->n_ports; i++)
+			want_port(f, s, &s->ports[i], &ips[k]);
+	}
 }
 
 static void
 suspect_service(struct service_maps *f, const struct service *s)
 {
-	const uint32_t ips[2] = {s->fake_ip, s->cluster_ip};
-	const struct key itself = {.ip = s->cluster_ip};
+	struct in6_addr ips[ADDRESSES];
+	size_t n = addresses_of(f, s, true, ips);
 
-	if (f->table.n == 0)
-		return;
-	service_maps_suspect(f, service_maps_find(&f->table, &itself));
-	for (unsigned i = 0; i < s->n_ports; i++) {
-		for (size_t k = 0; k < 2; k++) {
-			const struct key key = key_of(ips[k], &s->ports[i]);
+	for (size_t k = 0; k < n && f->table.n > 0; k++) {
+		const struct key itself = {.ip = ips[k]};
+
+		if (is_none(&ips[k]))
+			continue;
+		service_maps_suspect(f, service_maps_find(&f->table, &itself));
+		for (unsigned i = 0; i < s->n_ports; i++) {
+			const struct key key = key_of(&ips[k], &s->ports[i]);
 
 			service_maps_suspect(f, service_maps_find(&f->table, &key));
 		}
@@ -390,6 +417,19 @@ service_maps_again(struct service_maps *f, const struct snapshot *now)
 	drop_suspects(f);
 }
 
+static void
+target_port(const struct service_maps *f, const struct service *s, const struct service_port *p,
+	bool v6, service_maps_target_fn *fn, void *arg)
+{
+	struct slots_target t;
+
+	if (p->mode != PORT_TCP || !is_kernels(f, s, p, v6))
+		return;
+	for (unsigned e = 0; e < p->n_endpoints; e++)
+		if (slots_direct(&p->endpoints[e], v6, &t))
+			fn(arg, &t);
+}
+
 void
 service_maps_targets(const struct service_maps *f, const struct snapshot *s,
 	service_maps_target_fn *fn, void *arg)
@@ -398,15 +438,9 @@ service_maps_targets(const struct service_maps *f, const struct snapshot *s,
 		const struct service *service = snapshot_at(s, i);
 
 		for (unsigned k = 0; k < service->n_ports; k++) {
-			const struct service_port *p = &service->ports[k];
-
-			if (p->mode != PORT_TCP || !is_kernels(f, service, p))
-				continue;
-			for (unsigned e = 0; e < p->n_endpoints; e++) {
-				struct slots_target t = slots_target(&p->endpoints[e]);
-
-				fn(arg, &t);
-			}
+			target_port(f, service, &service->ports[k], false, fn, arg);
+			if (f->config.subnet6.bits > 0)
+				target_port(f, service, &service->ports[k], true, fn, arg);
 		}
 	}
 }
@@ -429,7 +463,7 @@ service_maps_all(struct service_maps *f)
 }
 
 bool
-service_maps_put(struct service_maps *f, struct batch *b)
+service_maps_put(struct service_maps *f, struct batch *b, bool v6)
 {
 	size_t all = buf_len(&f->differences) / sizeof(struct difference), n = 0, elements = 0;
 	struct difference *list = (void *)buf_at(&f->differences);
@@ -440,6 +474,11 @@ service_maps_put(struct service_maps *f, struct batch *b)
 		elements += 2 + list[n].before.n + list[n].after.n + list[n].before.n_callers +
 			list[n].after.n_callers;
 	difference_put(list, n, b);
+	if (v6) {
+		b->family = NFPROTO_IPV6;
+		difference_put(list, n, b);
+		b->family = NFPROTO_IPV4;
+	}
 	for (size_t i = 0; i < n; i++)
 		slots_fini(&list[i].before);
 	buf_consume(&f->differences, n * sizeof *list);
@@ -450,9 +489,10 @@ service_maps_put(struct service_maps *f, struct batch *b)
 /* --- flows ---------------------------------------------------------------------------------- */
 
 static bool
-in_subnet(const struct service_maps *f, uint32_t ip)
+in_subnet(const struct service_maps *f, const struct in6_addr *ip)
 {
-	return (ip & f->config.mask) == f->config.subnet;
+	return IN6_IS_ADDR_V4MAPPED(ip) ? (ip_to_v4(ip) & f->config.mask) == f->config.subnet
+					: fake6_inner(&f->config.subnet6, ip) != 0;
 }
 
 static bool
@@ -472,10 +512,10 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 		return gone != NULL && gone->restricted;
 	one = service_maps_find(&f->table, &k);
 	if (one != NULL)
-		return !slots_has(&one->plan, &server) || !slots_admits(&one->plan, flow->src);
-	if (flow->server == flow->dst)
-		return flow->proto == IPPROTO_TCP && in_subnet(f, flow->dst);
-	return gone != NULL || (flow->proto == IPPROTO_UDP && in_subnet(f, flow->dst));
+		return !slots_has(&one->plan, &server) || !slots_admits(&one->plan, &flow->src);
+	if (ip_same(&flow->server, &flow->dst))
+		return flow->proto == IPPROTO_TCP && in_subnet(f, &flow->dst);
+	return gone != NULL || (flow->proto == IPPROTO_UDP && in_subnet(f, &flow->dst));
 }
 
 bool

@@ -6,7 +6,7 @@
  * table's owner (iptables.c) puts the differences into transactions; nothing is sent here. Loop 0.
  *
  *	service_maps_use(f, old, now);	// or service_maps_again, when endpoints died or live again
- *	while (service_maps_put(f, &batch))
+ *	while (service_maps_put(f, &batch, v6))
  *		... commit ...
  *	service_maps_flows(f);	// ends flows to endpoints that are gone
  *
@@ -17,6 +17,7 @@
 
 #include "iptables/maps/slots.h"
 #include "iptables/table/batch.h"
+#include "model/fake6.h"
 #include "model/snapshot.h"
 
 struct service_maps;
@@ -24,10 +25,11 @@ struct service_maps;
 struct service_maps_config {
 	bool kernel; /* mesh.datapath: kernel, for TCP ports whose service does not specify it */
 	uint32_t subnet, mask; /* of the fake IPs; flows to them are ours */
+	struct fake6 subnet6;
 	slots_alive_fn *alive; /* NULL: all are alive */
 	/* Finds the port that carries a UDP port none of whose endpoints the kernel can translate
 	 * to; false: none. NULL: there never is one. */
-	bool (*relay)(void *arg, const struct service *s, const struct service_port *p,
+	bool (*relay)(void *arg, const struct service *s, const struct service_port *p, bool v6,
 		struct slots_target *to);
 	void *relay_arg;
 	void *arg;
@@ -60,8 +62,9 @@ void service_maps_again(struct service_maps *f, const struct snapshot *now);
 void service_maps_all(struct service_maps *f);
 /* There is no table: discards the differences. */
 void service_maps_skip(struct service_maps *f);
-/* Puts the next differences, some thousand elements at most; false: none are left. */
-bool service_maps_put(struct service_maps *f, struct batch *b);
+/* Puts the next differences, some thousand elements at most; false: none are left. v6: there is a
+ * table of IPv6. b->family is IPv4's before and after. */
+bool service_maps_put(struct service_maps *f, struct batch *b, bool v6);
 /* Whether service_maps_flows has something to do. Check again after it: one call ends some thousand
  * flows at most. */
 bool service_maps_flows_due(const struct service_maps *f);

@@ -20,29 +20,23 @@ slots_lengths(bool client)
 }
 
 bool
-slots_direct(const struct endpoint *e)
+slots_direct(const struct endpoint *e, bool v6, struct slots_target *t)
 {
-	uint8_t first;
+	bool other = IN6_IS_ADDR_V4MAPPED(&e->ip) == v6;
+	uint32_t v4;
 
-	if (e->via == VIA_TUNNEL || !IN6_IS_ADDR_V4MAPPED(&e->ip))
+	*t = (struct slots_target){.ip = other ? e->other : e->ip, .port = e->port};
+	v4 = ip_to_v4(&t->ip);
+	if (e->via == VIA_TUNNEL)
 		return false;
-	first = e->ip.s6_addr[12];
-	return first != 0 && first != IN_LOOPBACKNET;
-}
-
-struct slots_target
-slots_target(const struct endpoint *e)
-{
-	uint32_t ip;
-
-	memcpy(&ip, e->ip.s6_addr + 12, sizeof ip);
-	return (struct slots_target){.ip = ntohl(ip), .port = e->port};
+	return v6 ? !IN6_IS_ADDR_UNSPECIFIED(&t->ip) && !IN6_IS_ADDR_LOOPBACK(&t->ip)
+		  : v4 >> 24 != 0 && v4 >> 24 != IN_LOOPBACKNET;
 }
 
 static bool
 same_target(const struct slots_target *a, const struct slots_target *b)
 {
-	return a->ip == b->ip && a->port == b->port;
+	return a->port == b->port && ip_same(&a->ip, &b->ip);
 }
 
 static bool
@@ -54,10 +48,10 @@ slots_holds(const struct slots_target *list, size_t n, const struct slots_target
 	return false;
 }
 
-/* The endpoints of one tier that are alive (alive NULL: all), without duplicates. */
+/* The endpoints of one tier, the live ones or all, without duplicates. */
 static size_t
 slots_pick(struct slots_target *to, const struct service_port *p, uint8_t tier,
-	slots_alive_fn *alive, void *arg)
+	const struct slots_ask *ask, bool all)
 {
 	size_t n = 0;
 
@@ -65,24 +59,24 @@ slots_pick(struct slots_target *to, const struct service_port *p, uint8_t tier,
 		const struct endpoint *e = &p->endpoints[i];
 		struct slots_target t;
 
-		if (e->tier != tier || !slots_direct(e))
+		if (e->tier != tier || !slots_direct(e, ask->v6, &t))
 			continue;
-		t = slots_target(e);
-		if ((alive == NULL || alive(arg, &t)) && !slots_holds(to, n, &t))
+		if ((all || ask->alive == NULL || ask->alive(ask->arg, &t)) &&
+			!slots_holds(to, n, &t))
 			to[n++] = t;
 	}
 	return n;
 }
 
 static size_t
-pick_best(struct slots_target *to, const struct service_port *p, slots_alive_fn *alive, void *arg)
+pick_best(struct slots_target *to, const struct service_port *p, const struct slots_ask *ask)
 {
 	size_t n = 0;
 
 	for (uint8_t tier = TIER_NODE; n == 0 && tier < TIER_TUNNEL; tier++)
-		n = slots_pick(to, p, tier, alive, arg);
+		n = slots_pick(to, p, tier, ask, false);
 	for (uint8_t tier = TIER_NODE; n == 0 && tier < TIER_TUNNEL; tier++)
-		n = slots_pick(to, p, tier, NULL, NULL);
+		n = slots_pick(to, p, tier, ask, true);
 	return n;
 }
 
@@ -105,8 +99,10 @@ slots_winner(uint16_t slot, const struct slots_target *list, size_t n, const uin
 	size_t at = n;
 
 	for (size_t i = 0; i < n; i++) {
-		const uint32_t key[2] = {list[i].ip, (uint32_t)list[i].port << 16 | slot};
-		uint64_t h = hash64(key, sizeof key, 0);
+		const uint32_t key[2] = {
+			ip_to_v4(&list[i].ip), (uint32_t)list[i].port << 16 | slot};
+		uint64_t h = hash64(key, sizeof key,
+			key[0] != 0 ? 0 : hash64(&list[i].ip, sizeof list[i].ip, 0));
 
 		if (room[i] > 0 && (at == n || h > best)) {
 			best = h;
@@ -134,16 +130,15 @@ fill_by_client(struct slots *plan, const struct slots_target *list, size_t n)
 }
 
 void
-slots_make(struct slots *plan, const struct service_port *p, bool client, slots_alive_fn *alive,
-	void *arg)
+slots_make(struct slots *plan, const struct service_port *p, const struct slots_ask *ask)
 {
 	size_t most = MIN((size_t)p->n_endpoints, (size_t)SLOTS_SLOTS_MAX), n;
 	struct slots_target *list = xcalloc(most + 1, sizeof *list);
 
 	*plan = (struct slots){0};
-	n = pick_best(list, p, alive, arg);
+	n = pick_best(list, p, ask);
 	if (n > 0) {
-		plan->by_client = client && n > 1;
+		plan->by_client = ask->by_client && n > 1;
 		plan->n = length_for(n, plan->by_client);
 		plan->slots = xcalloc(plan->n, sizeof *plan->slots);
 		if (plan->by_client)
@@ -160,14 +155,12 @@ slots_make(struct slots *plan, const struct service_port *p, bool client, slots_
 static int
 slots_compare_callers(const void *a, const void *b)
 {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
+	return memcmp(a, b, sizeof(struct in6_addr));
 }
 
 void
 slots_restrict(struct slots *plan, const struct service *s, const struct service_port *p,
-	const struct local_callers *callers)
+	const struct local_callers *callers, bool v6)
 {
 	size_t n = local_callers_count(callers);
 	struct allow_caller who = {.on_node = true, .node = local_callers_node(callers)};
@@ -180,23 +173,22 @@ slots_restrict(struct slots *plan, const struct service *s, const struct service
 	for (size_t i = 0; i < n; i++) {
 		const struct local_pod pod = local_callers_at(callers, i);
 		struct in6_addr ip;
-		uint32_t v4 = ip_v4(pod.ip);
 
-		if (v4 == 0 || !ip_parse(pod.ip, &ip))
+		if (!ip_parse(pod.ip, &ip) || IN6_IS_ADDR_V4MAPPED(&ip) == v6)
 			continue;
 		local_callers_find(callers, &ip, &who);
 		if (service_permits_all(s, p, &who))
-			plan->callers[plan->n_callers++] = v4;
+			plan->callers[plan->n_callers++] = ip;
 	}
 	qsort(plan->callers, plan->n_callers, sizeof *plan->callers, slots_compare_callers);
 }
 
 bool
-slots_admits(const struct slots *plan, uint32_t caller)
+slots_admits(const struct slots *plan, const struct in6_addr *caller)
 {
 	return !plan->restricted ||
 		(plan->n_callers > 0 &&
-			bsearch(&caller, plan->callers, plan->n_callers, sizeof *plan->callers,
+			bsearch(caller, plan->callers, plan->n_callers, sizeof *plan->callers,
 				slots_compare_callers) != NULL);
 }
 
@@ -208,7 +200,7 @@ slots_excludes(const struct slots *before, const struct slots *after)
 	if (!before->restricted || (before->host && !after->host))
 		return true;
 	for (uint32_t i = 0; i < before->n_callers; i++)
-		if (!slots_admits(after, before->callers[i]))
+		if (!slots_admits(after, &before->callers[i]))
 			return true;
 	return false;
 }

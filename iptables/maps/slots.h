@@ -24,7 +24,7 @@
 enum { SLOTS_EXACT = 16, SLOTS_SLOTS_MAX = 1024 };
 
 struct slots_target {
-	uint32_t ip; /* host byte order */
+	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d, as all addresses here */
 	uint16_t port;
 };
 
@@ -36,27 +36,31 @@ struct slots {
 	uint16_t n;
 	uint32_t n_callers;
 	struct slots_target *slots;
-	uint32_t *callers; /* addresses of pods, host byte order, ascending */
+	struct in6_addr *callers; /* addresses of pods, ascending */
 };
 
 /* false: it is dead, leave it out. */
 typedef bool slots_alive_fn(void *arg, const struct slots_target *t);
 
-/* Whether the kernel can translate to it: not through a tunnel, to IPv6 or to this machine's
- * loopback. */
-bool slots_direct(const struct endpoint *e);
-struct slots_target slots_target(const struct endpoint *e); /* slots_direct must hold for it */
+/* Whether the kernel can translate packets of this family to the endpoint, and where to: not through
+ * a tunnel, to the other family or to this machine's loopback. */
+bool slots_direct(const struct endpoint *e, bool v6, struct slots_target *t);
+struct slots_ask {
+	bool v6; /* the family of the clients' packets */
+	bool by_client;
+	slots_alive_fn *alive; /* NULL: all are */
+	void *arg;
+};
 /* Selects the live endpoints of the best tier that has any; if no tier has, all of the best tier. n
  * 0: the kernel can reach no endpoint of the port. */
-void slots_make(struct slots *plan, const struct service_port *p, bool by_client,
-	slots_alive_fn *alive, void *arg);
-/* Restricts it to callers that may call the service and all endpoints of the port
+void slots_make(struct slots *plan, const struct service_port *p, const struct slots_ask *ask);
+/* Restricts it to callers of the family that may call the service and all endpoints of the port
  * (service_permits_all). No effect on a service without restriction. callers NULL: none are
  * known. */
 void slots_restrict(struct slots *plan, const struct service *s, const struct service_port *p,
-	const struct local_callers *callers);
+	const struct local_callers *callers, bool v6);
 /* Whether this address may use the port; false also for processes of the node. */
-bool slots_admits(const struct slots *plan, uint32_t caller);
+bool slots_admits(const struct slots *plan, const struct in6_addr *caller);
 /* Whether some caller could use `before` but cannot use `after`. */
 bool slots_excludes(const struct slots *before, const struct slots *after);
 void slots_fini(struct slots *plan);

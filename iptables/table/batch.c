@@ -20,8 +20,11 @@ batch_add(struct batch *b, const struct nlmsghdr *nlh)
 void
 batch_open(struct batch *b, const char *table, struct buf *out, uint32_t *seq)
 {
-	*b = (struct batch){
-		.table = table, .out = out, .seq = seq, .bytes = xmalloc(BATCH_MESSAGE_MAX)};
+	*b = (struct batch){.table = table,
+		.family = NFPROTO_IPV4,
+		.out = out,
+		.seq = seq,
+		.bytes = xmalloc(BATCH_MESSAGE_MAX)};
 	batch_add(b, nftnl_batch_begin(b->bytes, *b->seq));
 }
 
@@ -36,7 +39,7 @@ struct nlmsghdr *
 batch_message(struct batch *b, uint16_t type, uint16_t flags)
 {
 	b->acks++;
-	return nftnl_nlmsg_build_hdr(b->bytes, type, NFPROTO_IPV4, flags | NLM_F_ACK, *b->seq);
+	return nftnl_nlmsg_build_hdr(b->bytes, type, b->family, flags | NLM_F_ACK, *b->seq);
 }
 
 void
@@ -82,7 +85,7 @@ batch_set(struct batch *b, const struct batch_set *s)
 	nftnl_set_set_str(set, NFTNL_SET_TABLE, b->table);
 	nftnl_set_set_str(set, NFTNL_SET_NAME, s->name);
 	nftnl_set_set_u32(set, NFTNL_SET_ID, ++b->sets);
-	nftnl_set_set_u32(set, NFTNL_SET_FAMILY, NFPROTO_IPV4);
+	nftnl_set_set_u32(set, NFTNL_SET_FAMILY, b->family);
 	nftnl_set_set_u32(set, NFTNL_SET_FLAGS, s->flags);
 	nftnl_set_set_u32(set, NFTNL_SET_KEY_TYPE, s->key_type);
 	nftnl_set_set_u32(set, NFTNL_SET_KEY_LEN, s->key_len);

@@ -1,6 +1,6 @@
 /*
- * Builds a transaction on one table of ours in nftables (family ip) as netlink messages (libnftnl,
- * libmnl); it has no socket. Every message requests an acknowledgement; `acks` counts them for
+ * Builds a transaction on our tables in nftables (one name, families ip and ip6) as netlink messages
+ * (libnftnl, libmnl); it has no socket. Every message requests an acknowledgement; `acks` counts them for
  * nl_batch. Objects are created in the order of the calls; a rule may name a chain or set created
  * earlier in the same batch.
  *
@@ -24,6 +24,8 @@ enum { BATCH_MESSAGE_MAX = 32768 };
 
 struct batch {
 	const char *table;
+	/* of the messages that follow: NFPROTO_IPV4 from batch_open on, or NFPROTO_IPV6 */
+	uint8_t family;
 	struct buf *out;
 	uint32_t *seq;
 	unsigned acks;
@@ -49,7 +51,7 @@ struct batch_set {
 /* table: must outlive the batch. */
 void batch_open(struct batch *b, const char *table, struct buf *out, uint32_t *seq);
 void batch_close(struct batch *b);
-/* Begins a message of this type for `family` NFPROTO_IPV4 in b->bytes; batch_add completes it. */
+/* Begins a message of this type for b->family in b->bytes; batch_add completes it. */
 struct nlmsghdr *batch_message(struct batch *b, uint16_t type, uint16_t flags);
 void batch_add(struct batch *b, const struct nlmsghdr *nlh);
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <libnftnl/expr.h>
+#include <linux/icmpv6.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_conntrack_tuple_common.h>
@@ -11,6 +12,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
+#include <netinet/ip6.h>
 #include <netinet/ip_icmp.h>
 #include <stddef.h>
 #include <string.h>
@@ -20,13 +22,34 @@
 /* Constant across restarts: a client keeps its endpoint. */
 enum { CLIENT_SEED = 0x45570001 };
 
+enum { WORD = sizeof(uint32_t) }; /* bytes of a register; an IPv6 address takes four of them */
+
 struct nftnl_rule *
-expr_rule(void)
+expr_rule(uint8_t family)
 {
 	struct nftnl_rule *r = nftnl_rule_alloc();
 
 	assert(r != NULL);
+	nftnl_rule_set_u32(r, NFTNL_RULE_FAMILY, family);
 	return r;
+}
+
+static bool
+is_v6(const struct nftnl_rule *r)
+{
+	return nftnl_rule_get_u32(r, NFTNL_RULE_FAMILY) == NFPROTO_IPV6;
+}
+
+static uint32_t
+ip_len(const struct nftnl_rule *r)
+{
+	return is_v6(r) ? sizeof(struct in6_addr) : sizeof(struct in_addr);
+}
+
+static const uint8_t *
+ip_bytes(const struct nftnl_rule *r, const struct in6_addr *ip)
+{
+	return ip->s6_addr + sizeof *ip - ip_len(r);
 }
 
 static struct nftnl_expr *
@@ -64,10 +87,16 @@ expr_load(struct nftnl_rule *r, enum expr_field field, uint32_t reg)
 {
 	switch (field) {
 	case EXPR_SADDR:
-		load_payload(r, NFT_PAYLOAD_NETWORK_HEADER, offsetof(struct iphdr, saddr), 4, reg);
+		load_payload(r, NFT_PAYLOAD_NETWORK_HEADER,
+			is_v6(r) ? offsetof(struct ip6_hdr, ip6_src)
+				 : offsetof(struct iphdr, saddr),
+			ip_len(r), reg);
 		return;
 	case EXPR_DADDR:
-		load_payload(r, NFT_PAYLOAD_NETWORK_HEADER, offsetof(struct iphdr, daddr), 4, reg);
+		load_payload(r, NFT_PAYLOAD_NETWORK_HEADER,
+			is_v6(r) ? offsetof(struct ip6_hdr, ip6_dst)
+				 : offsetof(struct iphdr, daddr),
+			ip_len(r), reg);
 		return;
 	case EXPR_L4PROTO:
 		load_meta(r, NFT_META_L4PROTO, reg);
@@ -93,16 +122,16 @@ expr_compare(struct nftnl_rule *r, uint32_t op, const void *data, size_t len)
 }
 
 static void
-mask_register(struct nftnl_rule *r, uint32_t bits)
+mask_register(struct nftnl_rule *r, const void *mask, uint32_t len)
 {
-	uint32_t zero = 0;
+	static const struct in6_addr zero;
 	struct nftnl_expr *e = expr_add(r, "bitwise");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, NFT_REG_1);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, NFT_REG_1);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, sizeof bits);
-	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, &bits, sizeof bits);
-	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &zero, sizeof zero);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, len);
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, mask, len);
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &zero, len);
 }
 
 /* iifname "docker0", or the first bytes of it for "br-*". */
@@ -156,28 +185,28 @@ expr_match_dport(struct nftnl_rule *r, uint16_t port)
 }
 
 static void
-match_net(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
+match_net(struct nftnl_rule *r, const struct expr_net *net)
 {
-	uint32_t net = htonl(subnet);
+	struct in6_addr mask = {0};
 
-	mask_register(r, htonl(mask));
-	expr_compare(r, NFT_CMP_EQ, &net, sizeof net);
+	for (unsigned i = 0; i < net->bits; i++)
+		mask.s6_addr[i / 8] |= (uint8_t)(0x80 >> i % 8);
+	mask_register(r, ip_bytes(r, &mask), ip_len(r));
+	expr_compare(r, NFT_CMP_EQ, ip_bytes(r, &net->ip), ip_len(r));
 }
 
 void
-expr_match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
+expr_match_subnet(struct nftnl_rule *r, const struct expr_net *net)
 {
 	expr_load(r, EXPR_DADDR, NFT_REG_1);
-	match_net(r, subnet, mask);
+	match_net(r, net);
 }
 
 void
-expr_match_address(struct nftnl_rule *r, uint32_t address)
+expr_match_address(struct nftnl_rule *r, const struct in6_addr *address)
 {
-	uint32_t be = htonl(address);
-
 	expr_load(r, EXPR_DADDR, NFT_REG_1);
-	expr_compare(r, NFT_CMP_EQ, &be, sizeof be);
+	expr_compare(r, NFT_CMP_EQ, ip_bytes(r, address), ip_len(r));
 }
 
 void
@@ -236,7 +265,7 @@ dnat_by_registers(struct nftnl_rule *r, uint32_t address, uint32_t port)
 	struct nftnl_expr *e = expr_add(r, "nat");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, NFPROTO_IPV4);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, is_v6(r) ? NFPROTO_IPV6 : NFPROTO_IPV4);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_ADDR_MIN, address);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_PROTO_MIN, port);
 	nftnl_expr_set_u32(
@@ -244,12 +273,11 @@ dnat_by_registers(struct nftnl_rule *r, uint32_t address, uint32_t port)
 }
 
 void
-expr_dnat(struct nftnl_rule *r, uint32_t address, uint16_t port)
+expr_dnat(struct nftnl_rule *r, const struct in6_addr *address, uint16_t port)
 {
-	uint32_t ip = htonl(address);
 	uint16_t be = htons(port);
 
-	set_register(r, NFT_REG_1, &ip, sizeof ip);
+	set_register(r, NFT_REG_1, ip_bytes(r, address), ip_len(r));
 	set_register(r, NFT_REG_2, &be, sizeof be);
 	dnat_by_registers(r, NFT_REG_1, NFT_REG_2);
 }
@@ -261,73 +289,79 @@ load_ct(struct nftnl_rule *r, uint32_t key)
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, key);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, NFT_REG_1);
-	if (key == NFT_CT_DST_IP)
+	if (key != NFT_CT_STATUS)
 		nftnl_expr_set_u8(e, NFTNL_EXPR_CT_DIR, IP_CT_DIR_ORIGINAL);
 }
 
 void
 expr_match_translated(struct nftnl_rule *r)
 {
-	uint32_t none = 0;
+	const uint32_t none = 0, translated = IPS_DST_NAT;
 
 	load_ct(r, NFT_CT_STATUS);
-	mask_register(r, IPS_DST_NAT);
+	mask_register(r, &translated, sizeof translated);
 	expr_compare(r, NFT_CMP_NEQ, &none, sizeof none);
 }
 
 void
-expr_match_asked_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
+expr_match_asked_subnet(struct nftnl_rule *r, const struct expr_net *net)
 {
-	load_ct(r, NFT_CT_DST_IP);
-	match_net(r, subnet, mask);
+	load_ct(r, is_v6(r) ? NFT_CT_DST_IP6 : NFT_CT_DST_IP);
+	match_net(r, net);
 }
 
 void
 expr_match_asked_set(struct nftnl_rule *r, const char *set)
 {
-	load_ct(r, NFT_CT_DST_IP);
+	load_ct(r, is_v6(r) ? NFT_CT_DST_IP6 : NFT_CT_DST_IP);
 	look_up(r, set);
 }
 
-/* Fills consecutive four-byte parts of NFT_REG_1. */
-static void
-load_service(struct nftnl_rule *r)
+/* Fill consecutive registers from this one on, and return the next. */
+static uint32_t
+load_ip(struct nftnl_rule *r, enum expr_field field, uint32_t reg)
 {
-	expr_load(r, EXPR_DADDR, NFT_REG_1);
-	expr_load(r, EXPR_L4PROTO, NFT_REG32_01);
-	expr_load(r, EXPR_DPORT, NFT_REG32_02);
+	expr_load(r, field, reg);
+	return reg + ip_len(r) / WORD;
+}
+
+static uint32_t
+load_service(struct nftnl_rule *r, uint32_t reg)
+{
+	reg = load_ip(r, EXPR_DADDR, reg);
+	expr_load(r, EXPR_L4PROTO, reg++);
+	expr_load(r, EXPR_DPORT, reg++);
+	return reg;
 }
 
 void
 expr_verdict_map(struct nftnl_rule *r, const char *map)
 {
-	load_service(r);
+	load_service(r, NFT_REG32_00);
 	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
 }
 
 void
 expr_verdict_map_of_caller(struct nftnl_rule *r, const char *map)
 {
-	expr_load(r, EXPR_SADDR, NFT_REG_1);
-	expr_load(r, EXPR_DADDR, NFT_REG32_01);
-	expr_load(r, EXPR_L4PROTO, NFT_REG32_02);
-	expr_load(r, EXPR_DPORT, NFT_REG32_03);
+	load_service(r, load_ip(r, EXPR_SADDR, NFT_REG32_00));
 	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
 }
 
+/* Into this register; those that it hashes are behind it. */
 static void
-draw_slot(struct nftnl_rule *r, bool by_client, uint16_t n)
+draw_slot(struct nftnl_rule *r, bool by_client, uint16_t n, uint32_t reg)
 {
+	uint32_t from = is_v6(r) ? NFT_REG32_08 : NFT_REG32_04;
+	uint32_t end = load_ip(r, EXPR_SADDR, from);
 	struct nftnl_expr *e;
 
-	expr_load(r, EXPR_SADDR, NFT_REG_2);
 	if (!by_client)
-		expr_load(r, EXPR_SPORT, NFT_REG32_05);
+		expr_load(r, EXPR_SPORT, end);
 	e = expr_add(r, "hash");
-	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SREG, NFT_REG_2);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_DREG, NFT_REG32_03);
-	nftnl_expr_set_u32(
-		e, NFTNL_EXPR_HASH_LEN, (by_client ? 1 : 2) * (uint32_t)sizeof(uint32_t));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SREG, from);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_DREG, reg);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_LEN, ip_len(r) + (by_client ? 0 : WORD));
 	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_MODULUS, n);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SEED, CLIENT_SEED);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS);
@@ -337,21 +371,20 @@ static void
 dnat_by_map(struct nftnl_rule *r, const char *map)
 {
 	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_1);
-	dnat_by_registers(r, NFT_REG_1, NFT_REG32_01);
+	dnat_by_registers(r, NFT_REG_1, NFT_REG32_00 + ip_len(r) / WORD);
 }
 
 void
 expr_dnat_single(struct nftnl_rule *r, const char *map)
 {
-	load_service(r);
+	load_service(r, NFT_REG32_00);
 	dnat_by_map(r, map);
 }
 
 void
 expr_dnat_map(struct nftnl_rule *r, const char *map, bool by_client, uint16_t n)
 {
-	load_service(r);
-	draw_slot(r, by_client, n);
+	draw_slot(r, by_client, n, load_service(r, NFT_REG32_00));
 	dnat_by_map(r, map);
 }
 
@@ -378,5 +411,6 @@ expr_reject(struct nftnl_rule *r, bool tcp)
 
 	nftnl_expr_set_u32(
 		e, NFTNL_EXPR_REJECT_TYPE, tcp ? NFT_REJECT_TCP_RST : NFT_REJECT_ICMP_UNREACH);
-	nftnl_expr_set_u8(e, NFTNL_EXPR_REJECT_CODE, ICMP_PORT_UNREACH);
+	nftnl_expr_set_u8(
+		e, NFTNL_EXPR_REJECT_CODE, is_v6(r) ? ICMPV6_PORT_UNREACH : ICMP_PORT_UNREACH);
 }

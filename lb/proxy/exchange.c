@@ -177,7 +177,7 @@ write_head(struct exchange *ex, const struct http1_head *h)
 {
 	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
-	char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN], host[INET_ADDRSTRLEN + 8] = "", id[17];
+	char from[IP_TEXT_MAX], to[INET_ADDRSTRLEN], host[INET_ADDRSTRLEN + 8] = "", id[17];
 	char traceparent[TRACEPARENT_LEN + 1];
 	struct http1_forward forward = {.client = from,
 		.via = w->lb->config.via ? "edgeway" : "",
@@ -185,7 +185,10 @@ write_head(struct exchange *ex, const struct http1_head *h)
 		.request_id = id};
 	ssize_t n;
 
-	ipv4_text(from, f->client_ip);
+	if (IN6_IS_ADDR_V4MAPPED(&f->client))
+		ipv4_text(from, f->client_ip);
+	else
+		ip_text(&f->client, from);
 	if (h->host.len == 0) {
 		ipv4_text(to, f->group->ip);
 		snprintf(host, sizeof host, "%s:%u", to, f->group->port);

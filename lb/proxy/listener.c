@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/core/descriptors.h"
+#include "base/core/hash.h"
 #include "base/core/log.h"
 #include "lb/conn/origdst.h"
 #include "lb/proxy/proxy.h"
@@ -55,14 +56,14 @@ lb_canary(struct lb *lb, uint32_t client, uint16_t port, uint64_t number)
  * as use of the service. Its port distinguishes it from a pod that has just been given the same
  * address; a busy worker may see a connection of the previous round. */
 static bool
-listener_is_canary(
-	const struct worker *w, const struct sockaddr_in *from, uint32_t ip, uint16_t port)
+listener_is_canary(const struct worker *w, const struct addr *from, uint32_t ip, uint16_t port)
 {
 	const uint64_t canary = atomic_load_explicit(&w->lb->canary, memory_order_relaxed);
-	const uint16_t own_port = ntohs(from->sin_port);
+	const uint16_t own_port = addr_port(from);
 	const struct service *s;
+	struct in6_addr client;
 
-	if (canary == 0 || canary >> 32 != ntohl(from->sin_addr.s_addr) ||
+	if (canary == 0 || !addr_ip(from, &client) || canary >> 32 != ip_to_v4(&client) ||
 		(own_port != (canary >> 16 & 0xffff) && own_port != (canary & 0xffff)))
 		return false;
 	s = snapshot_find_ip(w->snapshot, ip);
@@ -80,15 +81,40 @@ listener_answer_canary(struct worker *w, int fd)
 	close(fd);
 }
 
+uint32_t
+listener_client(const struct in6_addr *ip)
+{
+	return IN6_IS_ADDR_V4MAPPED(ip) ? ip_to_v4(ip) : (uint32_t)hash64(ip, sizeof *ip, 0);
+}
+
+/* The IPv4 address that stands for a service called by any of its addresses; 0: there is none. */
+static uint32_t
+listener_service(const struct worker *w, const struct in6_addr *to)
+{
+	const struct service *s;
+	uint32_t ip =
+		IN6_IS_ADDR_V4MAPPED(to) ? ip_to_v4(to) : fake6_inner(&w->lb->config.subnet6, to);
+
+	if (ip != 0 || (s = snapshot_find_ip6(w->snapshot, to)) == NULL)
+		return ip;
+	return s->cluster_ip != 0 ? s->cluster_ip : s->fake_ip;
+}
+
 static void
-listener_admit(struct worker *w, int fd, const struct sockaddr_in *from)
+listener_admit(struct worker *w, int fd, const struct addr *from)
 {
 	const struct lb_config *c = &w->lb->config;
 	struct group *g = NULL;
-	uint32_t ip = 0, client = ntohl(from->sin_addr.s_addr);
-	uint16_t port = 0, slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
+	struct in6_addr to = {0}, who = {0};
+	uint32_t ip = 0, client;
+	uint16_t port = 0, slot;
+	char text[ADDR_TEXT_MAX];
 
-	if (origdst_get(fd, &ip, &port) == 0) {
+	(void)addr_ip(from, &who);
+	client = listener_client(&who);
+	slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
+	if (origdst_get(fd, &to, &port) == 0) {
+		ip = listener_service(w, &to);
 		if (listener_is_canary(w, from, ip, port)) {
 			listener_answer_canary(w, fd);
 			return;
@@ -96,11 +122,12 @@ listener_admit(struct worker *w, int fd, const struct sockaddr_in *from)
 		g = targets_group(w->targets, w->snapshot, w->epoch, ip, port, 0);
 	}
 	if (g == NULL) {
-		log_limited(LOG_LEVEL_WARN, 10, "lb",
-			"refused a connection to %s to=%u.%u.%u.%u:%u",
+		const struct addr asked = addr_of(&to, port);
+
+		log_limited(LOG_LEVEL_WARN, 10, "lb", "refused a connection to %s to=%s",
 			(ip & c->mask) == c->subnet ? "no service port"
 						    : "an address that is not in the mesh",
-			ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255, port);
+			addr_text(&asked, text));
 		listener_refuse(fd, &w->counters.refused);
 		return;
 	}
@@ -108,8 +135,8 @@ listener_admit(struct worker *w, int fd, const struct sockaddr_in *from)
 		log_limited(LOG_LEVEL_WARN, 10, "lb",
 			"refused a connection, its client has too many; raise LimitNOFILE if it "
 			"needs them "
-			"client=%u.%u.%u.%u",
-			client >> 24, client >> 16 & 255, client >> 8 & 255, client & 255);
+			"client=%s",
+			ip_text(&who, text));
 		listener_refuse(fd, &w->counters.over_quota);
 		group_unref(&g, w->now_ms);
 		return;
@@ -126,9 +153,8 @@ on_listener(void *arg, int fd, unsigned events)
 	(void)events;
 	worker_enter(w);
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
-		struct sockaddr_in from;
-		socklen_t len = sizeof from;
-		int c = accept4(fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct addr from = {.len = sizeof from.in6};
+		int c = accept4(fd, &from.sa, &from.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (c >= 0) {
 			listener_admit(w, c, &from);

@@ -15,6 +15,8 @@ void listener_finish(struct worker *w);
 /* On each tick: tries again if it had run out of descriptors. */
 void listener_tick(struct worker *w);
 
+/* A client as a number, for shares and hashes: its IPv4 address, or a hash of its IPv6 address. */
+uint32_t listener_client(const struct in6_addr *ip);
 /* How many client connections this process's descriptor limit allows. */
 uint64_t listener_connections(void);
 

@@ -158,15 +158,14 @@ static void
 memory_evict_one(struct downstream *f, enum memory_kind kind)
 {
 	struct worker *w = f->worker;
-	uint32_t ip = f->client_ip;
+	char client[IP_TEXT_MAX];
 
 	count(kind == MEMORY_OWN ? &w->counters.evicted : &w->counters.evicted_sockets, 1);
 	log_limited(LOG_LEVEL_WARN, 6, "lb",
 		"closed a connection: its client's connections hold more %s than its share "
-		"client=%u.%u.%u.%u bytes=%u used=%llu limit=%llu",
-		kind == MEMORY_OWN ? "memory" : "memory of sockets", ip >> 24, ip >> 16 & 255,
-		ip >> 8 & 255, ip & 255, f->charged[kind],
-		(unsigned long long)fair_share_used(w->lb->memory[kind]),
+		"client=%s bytes=%u used=%llu limit=%llu",
+		kind == MEMORY_OWN ? "memory" : "memory of sockets", ip_text(&f->client, client),
+		f->charged[kind], (unsigned long long)fair_share_used(w->lb->memory[kind]),
 		(unsigned long long)fair_share_limit(w->lb->memory[kind]));
 	if (f->ex != NULL)
 		access_log_end(f->ex, "PD");

@@ -9,23 +9,12 @@
 #include "lb/proxy/relay.h"
 #include "model/local_callers.h"
 
-static struct in6_addr
-permit_address(const struct downstream *f)
-{
-	const struct addr client = addr_ipv4(f->client_ip, f->client_port);
-	struct in6_addr ip;
-
-	addr_ip(&client, &ip);
-	return ip;
-}
-
 static bool
 permit_judge(const struct downstream *f, uint64_t *closed)
 {
-	const struct in6_addr ip = permit_address(f);
 	struct allow_caller who;
 
-	local_callers_find(snapshot_callers(f->worker->snapshot), &ip, &who);
+	local_callers_find(snapshot_callers(f->worker->snapshot), &f->client, &who);
 	return service_permits(f->group->service, &who, closed);
 }
 
@@ -67,12 +56,11 @@ void
 permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX])
 {
 	const struct service *s = f->group->service;
-	const struct in6_addr ip = permit_address(f);
 	struct allow_caller who;
-	const struct addr client = addr_ipv4(f->client_ip, f->client_port);
+	const struct addr client = addr_of(&f->client, f->client_port);
 	char text[ADDR_TEXT_MAX];
 
-	local_callers_find(snapshot_callers(f->worker->snapshot), &ip, &who);
+	local_callers_find(snapshot_callers(f->worker->snapshot), &f->client, &who);
 	count(&f->worker->counters.denied, 1);
 	count(&f->group->cell->failures, 1);
 	addr_text(&client, text);

@@ -5,6 +5,7 @@
 #include "lb/proxy/access_log.h"
 #include "lb/proxy/answer.h"
 #include "lb/proxy/exchange.h"
+#include "lb/proxy/listener.h"
 #include "lb/proxy/memory.h"
 #include "lb/proxy/relay.h"
 #include "lb/proxy/server_first.h"
@@ -406,14 +407,15 @@ on_expired(void *arg)
 }
 
 void
-downstream_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *client)
+downstream_open(struct worker *w, int fd, struct group *g, const struct addr *client)
 {
 	struct downstream *f = xcalloc(1, sizeof *f);
 
 	f->worker = w;
 	f->group = g;
-	f->client_ip = ntohl(client->sin_addr.s_addr);
-	f->client_port = ntohs(client->sin_port);
+	(void)addr_ip(client, &f->client);
+	f->client_ip = listener_client(&f->client);
+	f->client_port = addr_port(client);
 	f->slot = fair_share_slot(&f->client_ip, sizeof f->client_ip, w->lb->client_seed);
 	memory_enter(f);
 	list_add_before(&w->downstreams, &f->node);

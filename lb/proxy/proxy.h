@@ -20,7 +20,7 @@
 #include "lb/proxy/worker.h"
 
 /* Takes fd and the reference to the group. */
-void downstream_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *client);
+void downstream_open(struct worker *w, int fd, struct group *g, const struct addr *client);
 /* Closes it and ends its exchange. */
 void downstream_close(struct downstream *f, bool reset);
 /* Processes bytes that were read and had to wait. */

@@ -171,7 +171,7 @@ tap_write(struct buf *out, const struct exchange *ex, const char *service, enum 
 {
 	const struct downstream *f = ex->downstream;
 	const struct access_log *a = &ex->access;
-	const struct addr from = addr_ipv4(f->client_ip, f->client_port);
+	const struct addr from = addr_of(&f->client, f->client_port);
 	char when[LOG_TIME_MAX], client[ADDR_TEXT_MAX];
 
 	log_time(when);

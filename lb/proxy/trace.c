@@ -47,7 +47,7 @@ trace_span_begin(struct exchange *ex, enum trace_part part, const struct trace_c
 	clock_gettime(CLOCK_REALTIME, &ts);
 	s->begin_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 	s->begin_us = ex->begin_us;
-	s->client_ip = f->client_ip;
+	s->client_ip = f->client;
 	s->client_port = f->client_port;
 	s->port = f->group->port;
 	span_link(s, parent, random);

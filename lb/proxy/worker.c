@@ -122,15 +122,15 @@ void
 worker_tell_loop(const struct downstream *f)
 {
 	const struct service *s = f->group->service;
+	char client[IP_TEXT_MAX];
 
 	count(&f->worker->counters.loops, 1);
 	log_limited(LOG_LEVEL_WARN, 6, "lb",
 		"loop detected: the request has passed through Edgeway as often as it may; an "
 		"endpoint of this service, or of one on the way, leads back here "
-		"service=%s/%s port=%u client=%u.%u.%u.%u",
+		"service=%s/%s port=%u client=%s",
 		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
-		f->client_ip >> 24, f->client_ip >> 16 & 255, f->client_ip >> 8 & 255,
-		f->client_ip & 255);
+		ip_text(&f->client, client));
 }
 
 int

@@ -207,7 +207,10 @@ struct downstream {
 	uint32_t scanned; /* how far base.in was searched for the end of the head */
 	uint64_t moved_ms; /* when bytes last moved, in either direction */
 	uint32_t charged[MEMORY_KINDS]; /* to its client's budget: memory.h */
-	uint32_t client_ip; /* host byte order */
+	/* the client as a number, for shares and hashes: its IPv4 address, or a hash of its IPv6
+	 * address */
+	uint32_t client_ip;
+	struct in6_addr client;
 	uint16_t client_port;
 	uint16_t slot; /* of the client: base/core/fair_share.h */
 	uint8_t state; /* enum downstream_state */

@@ -72,7 +72,7 @@ agent_debug_flow(void *arg, const struct admin_request *req, struct admin_reply 
 
 	(void)arg;
 	if (admin_query(req->query, "to", to, sizeof to) != 1 ||
-		addr_parse(&server, to, 0, &err) < 0 || server.sa.sa_family != AF_INET ||
+		addr_parse(&server, to, 0, &err) < 0 || !addr_ip(&server, &flow.to) ||
 		admin_query(req->query, "protocol", protocol, sizeof protocol) != 1 ||
 		(strcmp(protocol, "tcp") != 0 && strcmp(protocol, "udp") != 0) ||
 		!debug_number(req, "from", UINT16_MAX, &from)) {
@@ -83,7 +83,6 @@ agent_debug_flow(void *arg, const struct admin_request *req, struct admin_reply 
 	}
 	flow.udp = strcmp(protocol, "udp") == 0;
 	flow.from_port = (uint16_t)from;
-	flow.to = ntohl(server.in.sin_addr.s_addr);
 	flow.to_port = addr_port(&server);
 	if ((rc = iptables_flow(&flow, &err)) < 0) {
 		reply->status = 500;
@@ -91,7 +90,7 @@ agent_debug_flow(void *arg, const struct admin_request *req, struct admin_reply 
 		return;
 	}
 	reply->type = "application/json";
-	server = addr_ipv4(flow.server, flow.server_port);
+	server = addr_of(&flow.server, flow.server_port);
 	buf_printf(&reply->body, "{\"found\":%s,\"server\":\"%s\",\"replied\":%s}\n",
 		rc == 1 ? "true" : "false", rc == 1 ? addr_text(&server, to) : "",
 		flow.replied ? "true" : "false");

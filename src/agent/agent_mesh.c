@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "base/core/sock.h"
+#include "model/check.h"
 #include "src/agent/agent_private.h"
 
 enum { RETRY_MS = 1000, ROOM_MS = 2000, DNS_PORT = 53, UPSTREAMS_MAX = 64 };
@@ -18,41 +20,44 @@ agent_mesh_dotted(uint32_t address, char to[INET_ADDRSTRLEN])
 	return to;
 }
 
-/* The cluster's DNS server: what pods ask by their kubelet's clusterDNS. 0: not known. */
-static uint32_t
+/* The cluster's DNS server: what pods ask by their kubelet's clusterDNS. NULL: not known, or not
+ * to be captured. */
+static const struct service *
 cluster_dns(const struct agent *a)
 {
 	static const char ns[] = "kube-system", name[] = "kube-dns";
 	const struct service *s = snapshot_find(a->snapshot, ns, strlen(ns), name, strlen(name));
 
-	return s != NULL && a->options->dns_serve_cluster_dns ? s->cluster_ip : 0;
+	return a->options->dns_serve_cluster_dns ? s : NULL;
 }
 
-/* Only upstreams that a pod can query: IPv4, port 53, and not this server. An upstream that
+/* Only upstreams that a pod can query: port 53, and not this server. An upstream that
  * forwards queries back to us is included: queries of a forwarder in a pod to another upstream are
  * not captured as long as it is an upstream itself, or its loop could never end. Former addresses
  * of ours are captured too: containers keep the resolv.conf with which they were started. */
 static size_t
-captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
+captured_upstreams(const struct agent *a, struct in6_addr list[UPSTREAMS_MAX])
 {
+	const struct in6_addr own = ip_of_v4(a->address), own6 = fake6_own(&a->options->subnet6);
 	const struct addr *upstreams;
+	const struct service *dns = cluster_dns(a);
 	size_t n = dns_upstreams_known(a->dns, &upstreams), kept = 0;
 
 	for (size_t i = 0; i < n && kept < UPSTREAMS_MAX; i++) {
 		const struct addr *u = &upstreams[i];
-		uint32_t ip;
+		struct in6_addr ip;
 
-		if (u->sa.sa_family != AF_INET || addr_port(u) != DNS_PORT)
-			continue;
-		ip = ntohl(u->in.sin_addr.s_addr);
-		if (ip != a->address && ip >> 24 != IN_LOOPBACKNET)
+		if (addr_port(u) == DNS_PORT && addr_ip(u, &ip) && !ip_is_loopback(&ip) &&
+			!ip_same(&ip, &own) && !ip_same(&ip, &own6))
 			list[kept++] = ip;
 	}
 	for (size_t i = 0; i < AGENT_ADDRESSES_HAD && kept < UPSTREAMS_MAX; i++)
 		if (a->addresses_had[i] != 0 && a->addresses_had[i] != a->address)
-			list[kept++] = a->addresses_had[i];
-	if (cluster_dns(a) != 0 && kept < UPSTREAMS_MAX)
-		list[kept++] = cluster_dns(a);
+			list[kept++] = ip_of_v4(a->addresses_had[i]);
+	if (dns != NULL && dns->cluster_ip != 0 && kept < UPSTREAMS_MAX)
+		list[kept++] = ip_of_v4(dns->cluster_ip);
+	if (dns != NULL && !IN6_IS_ADDR_UNSPECIFIED(&dns->cluster_ip6) && kept < UPSTREAMS_MAX)
+		list[kept++] = dns->cluster_ip6;
 	return kept;
 }
 
@@ -91,7 +96,7 @@ agent_capture(void *arg)
 {
 	static struct log_limit limit;
 	struct agent *a = arg;
-	uint32_t list[UPSTREAMS_MAX];
+	struct in6_addr list[UPSTREAMS_MAX];
 	struct err err = {0};
 
 	if (a->canary == NULL || a->stopping || !iptables_installed(a->ipt) ||

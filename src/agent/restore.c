@@ -80,6 +80,7 @@ restore_kernel(const struct agent_options *o, struct loop *loop, struct err *err
 		.own = o->own,
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
+		.subnet6 = o->subnet6,
 		.port = (uint16_t)o->mesh_listen_port,
 		.dns_port = (uint16_t)o->dns_port,
 		.mark = MESH_MARK,

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 
+#include "base/core/sock.h"
 #include "lb/conn/origdst.h"
 
 /* Set by the test's thread, read by the loop's. */
@@ -14,12 +15,12 @@ fake_origdst_set(uint32_t ip, uint16_t port)
 }
 
 int
-origdst_get(int fd, uint32_t *ip, uint16_t *port)
+origdst_get(int fd, struct in6_addr *ip, uint16_t *port)
 {
 	uint64_t d = atomic_load(&destination);
 
 	(void)fd;
-	*ip = (uint32_t)(d >> 16);
+	*ip = ip_of_v4((uint32_t)(d >> 16));
 	*port = (uint16_t)d;
 	return 0;
 }

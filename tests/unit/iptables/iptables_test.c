@@ -461,7 +461,8 @@ captured(const char *address)
 static void
 captures_upstreams(void **state)
 {
-	static const uint32_t first[] = {0xc0000235, 0xc0000235}, then[] = {0xc0000236};
+	const struct in6_addr first[] = {ip_of_v4(0xc0000235), ip_of_v4(0xc0000235)};
+	const struct in6_addr then[] = {ip_of_v4(0xc0000236)};
 	struct lab *lab = *state;
 	auto_buf struct buf told;
 	struct err err;
@@ -487,7 +488,7 @@ captures_upstreams(void **state)
 static void
 capture_survives_a_repair(void **state)
 {
-	static const uint32_t upstream[] = {0xc0000235};
+	const struct in6_addr upstream[] = {ip_of_v4(0xc0000235)};
 	struct lab *lab = *state;
 	struct err err;
 

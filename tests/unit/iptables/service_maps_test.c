@@ -43,6 +43,8 @@ struct lab {
 	/* addresses stay then and with the next: there is one service for each, as on a node */
 	bool relays;
 	bool restricts; /* some services are not for everybody, and pods come and go */
+	bool six; /* mesh.subnet6 is set; services, endpoints and pods have addresses of either family */
+	unsigned six6; /* ports of IPv6 that were seen, over time */
 	unsigned restricted; /* elements for callers that were seen, over time */
 };
 
@@ -65,10 +67,14 @@ put_endpoints(struct lab *lab, struct buf *json)
 {
 	unsigned n = draw(lab, 4) == 0 ? draw(lab, 40) : draw(lab, 5);
 
-	for (unsigned i = 0; i < n; i++)
-		buf_printf(json, "%s{\"flags\":%d,\"givenIP\":\"10.0.%u.%u\",\"givenPort\":%u}",
+	for (unsigned i = 0; i < n; i++) {
+		buf_printf(json, "%s{\"flags\":%d,\"givenIP\":\"10.0.%u.%u\",\"givenPort\":%u",
 			i > 0 ? "," : "", draw(lab, 8) > 0 ? 3 : 0, draw(lab, 2), i + 1,
 			5000 + draw(lab, 2));
+		if (lab->six && draw(lab, 4) > 0)
+			buf_printf(json, ",\"otherGivenIP\":\"fd10::%u:%u\"", draw(lab, 2), i + 1);
+		buf_adds(json, "}");
+	}
 }
 
 static struct service *
@@ -90,6 +96,8 @@ make(struct lab *lab, unsigned i, const char *name)
 		draw(lab, 4) > 0 ? "kernel" : "proxy");
 	if (draw(lab, 2) == 0)
 		buf_printf(&json, "10.96.0.%u", i + 1);
+	if (lab->six && draw(lab, 2) == 0)
+		buf_printf(&json, "\",\"clusterIP6\":\"fd96::%u", i + 1);
 	buf_printf(&json, "\",\"allowFrom\":\"%s\",\"ports\":[",
 		lab->restricts ? rules[draw(lab, 6)] : "");
 	for (unsigned p = 0; p < ports; p++) {
@@ -127,11 +135,11 @@ count_elements(const struct nlmsghdr *nlh, void *arg)
 }
 
 static unsigned
-elements_of(const char *set)
+elements_in(uint8_t family, const char *set)
 {
 	char bytes[512];
 	struct nlmsghdr *nlh =
-		nftnl_nlmsg_build_hdr(bytes, NFT_MSG_GETSETELEM, NFPROTO_IPV4, NLM_F_DUMP, 1);
+		nftnl_nlmsg_build_hdr(bytes, NFT_MSG_GETSETELEM, family, NLM_F_DUMP, 1);
 	auto_nl struct mnl_socket *nl = NULL;
 	unsigned n = 0;
 
@@ -140,6 +148,12 @@ elements_of(const char *set)
 	assert_int_equal(nl_open(&nl, NETLINK_NETFILTER, 0, NULL), 0);
 	assert_int_equal(nl_request(nl, nlh, count_elements, &n), 0);
 	return n;
+}
+
+static unsigned
+elements_of(const struct lab *lab, const char *set)
+{
+	return elements_in(NFPROTO_IPV4, set) + (lab->six ? elements_in(NFPROTO_IPV6, set) : 0);
 }
 
 static unsigned
@@ -162,15 +176,16 @@ check(struct lab *lab)
 	state = tree_document(t, 0);
 	assert_int_equal(told(state, "failures"), 0);
 	assert_int_equal(told(state, "repairs"), 0);
-	assert_int_equal(elements_of(RULES_SERVICES),
+	assert_int_equal(elements_of(lab, RULES_SERVICES),
 		told(state, "kernel.udpPorts") + told(state, "kernel.tcpPorts") -
 			told(state, "kernel.restrictedPorts"));
-	assert_int_equal(elements_of(RULES_CALLERS), told(state, "kernel.callers"));
-	assert_int_equal(elements_of(RULES_HOSTS), told(state, "kernel.portsOfTheNode"));
-	lab->restricted += elements_of(RULES_CALLERS);
-	assert_int_equal(elements_of(RULES_SINGLE) + elements_of(RULES_ENDPOINTS),
+	assert_int_equal(elements_of(lab, RULES_CALLERS), told(state, "kernel.callers"));
+	assert_int_equal(elements_of(lab, RULES_HOSTS), told(state, "kernel.portsOfTheNode"));
+	lab->six6 += lab->six ? elements_in(NFPROTO_IPV6, RULES_SINGLE) : 0;
+	lab->restricted += elements_of(lab, RULES_CALLERS);
+	assert_int_equal(elements_of(lab, RULES_SINGLE) + elements_of(lab, RULES_ENDPOINTS),
 		told(state, "kernel.slots"));
-	assert_int_equal(elements_of(RULES_CLUSTER_IPS), told(state, "kernel.clusterIPs"));
+	assert_int_equal(elements_of(lab, RULES_CLUSTER_IPS), told(state, "kernel.clusterIPs"));
 	tree_free(&t);
 }
 
@@ -201,8 +216,9 @@ change_callers(struct lab *lab)
 		if (draw(lab, 3) == 0)
 			continue;
 		buf_printf(&json,
-			"%s{\"ns\":\"%c\",\"name\":\"p\",\"ip\":\"172.17.0.%u\",\"labels\":{%s}}",
-			comma, (char)('a' + draw(lab, 3)), i + 2,
+			"%s{\"ns\":\"%c\",\"name\":\"p\",\"ip\":\"%s%u\",\"labels\":{%s}}", comma,
+			(char)('a' + draw(lab, 3)),
+			lab->six && draw(lab, 2) == 0 ? "fd17::" : "172.17.0.", i + 2,
 			draw(lab, 2) == 0 ? "" : "\"x\":\"y\"");
 		comma = ",";
 	}
@@ -234,22 +250,23 @@ change_relay(struct lab *lab, uint16_t port)
 	lab->relay = 0;
 	iptables_relays(lab->ipt);
 	check(lab);
-	without = elements_of(RULES_SERVICES);
+	without = elements_of(lab, RULES_SERVICES);
 	lab->relay = port;
 	iptables_relays(lab->ipt);
 	check(lab);
-	with = elements_of(RULES_SERVICES);
+	with = elements_of(lab, RULES_SERVICES);
 	assert_true(port != 0 ? with >= without : with == without);
 	lab->relayed += with - without;
 }
 
 static void
-follow(bool relays, bool restricts)
+follow(bool relays, bool restricts, bool six)
 {
 	struct lab lab = {.seed = 7,
 		.snapshot = snapshot_new(true),
 		.relays = relays,
-		.restricts = restricts};
+		.restricts = restricts,
+		.six = six};
 	const struct iptables_config config = {.interface = "lo",
 		.subnet = SUBNET,
 		.mask = 0xffff0000,
@@ -262,6 +279,8 @@ follow(bool relays, bool restricts)
 
 	assert_int_equal(loop_new(&lab.loop, NULL), 0);
 	with_loop.loop = lab.loop;
+	if (six)
+		assert_int_equal(fake6_parse(&with_loop.subnet6, "fd09:251::/64", &err), 0);
 	with_loop.relay = relay;
 	with_loop.relay_arg = &lab;
 	assert_int_equal(iptables_open(&lab.ipt, &with_loop, on_address, NULL, &err), 0);
@@ -281,10 +300,11 @@ follow(bool relays, bool restricts)
 	}
 	assert_true(!relays || lab.relayed > 0);
 	assert_true((lab.restricted > 0) == restricts);
+	assert_true((lab.six6 > 0) == six);
 	for (unsigned i = 0; i < SERVICES; i++)
 		change(&lab, i, true);
 	check(&lab);
-	assert_int_equal(elements_of(RULES_SINGLE) + elements_of(RULES_ENDPOINTS), 0);
+	assert_int_equal(elements_of(&lab, RULES_SINGLE) + elements_of(&lab, RULES_ENDPOINTS), 0);
 	assert_int_equal(iptables_remove(lab.ipt, &err), 0);
 	iptables_close(&lab.ipt);
 	snapshot_unref(&lab.snapshot);
@@ -295,21 +315,29 @@ static void
 kernel_follows_random_changes(void **state)
 {
 	(void)state;
-	follow(false, false);
+	follow(false, false, false);
 }
 
 static void
 kernel_knows_who_may_call(void **state)
 {
 	(void)state;
-	follow(false, true);
+	follow(false, true, false);
 }
 
 static void
 kernel_leads_to_relays(void **state)
 {
 	(void)state;
-	follow(true, false);
+	follow(true, false, false);
+}
+
+static void
+kernel_follows_both_families(void **state)
+{
+	(void)state;
+	follow(false, false, true);
+	follow(false, true, true);
 }
 
 int
@@ -319,6 +347,7 @@ main(void)
 		cmocka_unit_test(kernel_follows_random_changes),
 		cmocka_unit_test(kernel_leads_to_relays),
 		cmocka_unit_test(kernel_knows_who_may_call),
+		cmocka_unit_test(kernel_follows_both_families),
 	};
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {

@@ -35,7 +35,7 @@ sample(void)
 		.end_us = 6500,
 		.bytes_up = 3,
 		.bytes_down = UINT64_MAX,
-		.client_ip = 0xac110004,
+		.client_ip = {.s6_addr = {[10] = 0xff, 0xff, 172, 17, 0, 4}},
 		.client_port = 53312,
 		.port = 80,
 		.status = 200,

@@ -12,14 +12,14 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
+#include "base/core/sock.h"
 #include "iptables/maps/rules.h"
 #include "iptables/table/elements.h"
 
 static const char *const bridges[] = {"docker0", "br-*", NULL};
 static const struct rules sample = {.interfaces = bridges,
-	.subnet = 0x09fb0000,
-	.mask = 0xffff0000,
-	.address = 0xac110001,
+	.net = {{.s6_addr = {[10] = 0xff, 0xff, 9, 251}}, 96 + 16},
+	.address = {.s6_addr = {[10] = 0xff, 0xff, 172, 17, 0, 1}},
 	.port = 40001,
 	.dns_port = 53,
 	.mark = 0x6564};
@@ -165,6 +165,38 @@ listener(void **state)
 	assert_non_null(strstr(rule, "proto_min reg 2"));
 }
 
+/* The table of IPv6 has the same rules, with other addresses. */
+static void
+ipv6(void **state)
+{
+	const struct rules six = {.interfaces = bridges,
+		.net = {{.s6_addr = {0xfd, 0x09, 0x02, 0x51}}, 96},
+		.address = {.s6_addr = {0xfd, 0x09, 0x02, 0x51, [11] = 1, [15] = 1}},
+		.port = 40001,
+		.dns_port = 53,
+		.mark = 0x6564};
+	struct seen four = {0}, s = {0};
+	bool translates = false, range = false;
+
+	(void)state;
+	install(&four, &sample);
+	install(&s, &six);
+	assert_int_equal(s.n, four.n);
+	assert_memory_equal(s.types, four.types, sizeof s.types);
+	assert_int_equal(s.n_rules, four.n_rules);
+	for (unsigned i = 0; i < s.n_rules; i++) {
+		assert_int_equal(strncmp(s.rules[i], "ip6 edgeway ", 12), 0);
+		translates |=
+			strstr(s.rules[i],
+				"immediate reg 1 0x510209fd 0x00000000 0x01000000 0x01000000") !=
+			NULL;
+		range |= strstr(s.rules[i], "payload load 16b @ network header + 24 => reg 1") !=
+				NULL &&
+			strstr(s.rules[i], "& 0xffffffff 0xffffffff 0xffffffff 0x00000000") != NULL;
+	}
+	assert_true(translates && range);
+}
+
 /* What is translated to a port of ours reaches a socket of ours, or none. */
 static void
 foreign_sockets(void **state)
@@ -244,7 +276,7 @@ no_mark_no_test_of_it(void **state)
 static void
 capture_replaces(void **state)
 {
-	static const uint32_t upstreams[] = {0xc0000235, 0xc0000236};
+	const struct in6_addr upstreams[] = {ip_of_v4(0xc0000235), ip_of_v4(0xc0000236)};
 	static const unsigned with[] = {NFT_MSG_DELSETELEM, NFT_MSG_NEWSETELEM};
 
 	(void)state;
@@ -332,6 +364,7 @@ main(void)
 		cmocka_unit_test(install_is_one_batch),
 		cmocka_unit_test(entry),
 		cmocka_unit_test(listener),
+		cmocka_unit_test(ipv6),
 		cmocka_unit_test(foreign_sockets),
 		cmocka_unit_test(refusal),
 		cmocka_unit_test(captures_only_pods),

@@ -6,9 +6,7 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
-#include <string.h>
-
+#include "base/core/sock.h"
 #include "iptables/maps/slots.h"
 
 enum { MOST = 2000 };
@@ -21,14 +19,19 @@ port_with(unsigned n)
 {
 	assert_true(n <= MOST);
 	for (unsigned i = 0; i < n; i++) {
-		uint32_t ip = htonl(0x0a000000 + i);
-
-		endpoints[i] = (struct endpoint){.port = 53, .via = VIA_HOST, .tier = TIER_REST};
-		endpoints[i].ip.s6_addr[10] = endpoints[i].ip.s6_addr[11] = 0xff;
-		memcpy(endpoints[i].ip.s6_addr + 12, &ip, sizeof ip);
+		endpoints[i] = (struct endpoint){.ip = ip_of_v4(0x0a000000 + i),
+			.port = 53,
+			.via = VIA_HOST,
+			.tier = TIER_REST};
 	}
 	return (struct service_port){
 		.port = 53, .mode = PORT_UDP, .n_endpoints = (uint16_t)n, .endpoints = endpoints};
+}
+
+static void
+make(struct slots *plan, const struct service_port *p, bool by_client, slots_alive_fn *alive)
+{
+	slots_make(plan, p, &(struct slots_ask){.by_client = by_client, .alive = alive});
 }
 
 static unsigned
@@ -37,7 +40,7 @@ slots_of(const struct slots *p, uint32_t ip)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < p->n; i++)
-		n += p->slots[i].ip == ip;
+		n += ip_to_v4(&p->slots[i].ip) == ip;
 	return n;
 }
 
@@ -60,7 +63,7 @@ everybody_has_a_fair_share(void **state)
 		for (int client = 0; client < 2; client++) {
 			struct slots plan;
 
-			slots_make(&plan, &p, client, NULL, NULL);
+			make(&plan, &p, client, NULL);
 			assert_true(has_chain(&plan));
 			assert_int_equal(plan.by_client, client && n > 1);
 			if (n <= SLOTS_EXACT && !client)
@@ -83,7 +86,7 @@ more_than_there_are_slots(void **state)
 	struct slots plan;
 
 	(void)state;
-	slots_make(&plan, &p, false, NULL, NULL);
+	make(&plan, &p, false, NULL);
 	assert_int_equal(plan.n, SLOTS_SLOTS_MAX);
 	slots_fini(&plan);
 }
@@ -99,14 +102,14 @@ affinity_survives_an_end(void **state)
 		struct service_port p = port_with(8);
 		struct slots before, after;
 
-		slots_make(&before, &p, true, NULL, NULL);
+		make(&before, &p, true, NULL);
 		endpoints[gone] = endpoints[7];
 		p.n_endpoints = 7;
-		slots_make(&after, &p, true, NULL, NULL);
+		make(&after, &p, true, NULL);
 		assert_int_equal(before.n, after.n);
 		for (unsigned i = 0; i < before.n; i++)
-			moved += before.slots[i].ip != 0x0a000000 + gone &&
-				before.slots[i].ip != after.slots[i].ip;
+			moved += ip_to_v4(&before.slots[i].ip) != 0x0a000000 + gone &&
+				ip_to_v4(&before.slots[i].ip) != ip_to_v4(&after.slots[i].ip);
 		slots_fini(&before);
 		slots_fini(&after);
 	}
@@ -118,7 +121,7 @@ static bool
 not_the_first(void *arg, const struct slots_target *t)
 {
 	(void)arg;
-	return t->ip != 0x0a000000;
+	return ip_to_v4(&t->ip) != 0x0a000000;
 }
 
 static bool
@@ -138,14 +141,14 @@ best_tier_that_lives(void **state)
 	(void)state;
 	endpoints[0].tier = TIER_NODE;
 	endpoints[1].tier = TIER_ZONE;
-	slots_make(&plan, &p, false, NULL, NULL);
-	assert_true(plan.n == 1 && plan.slots[0].ip == 0x0a000000);
+	make(&plan, &p, false, NULL);
+	assert_true(plan.n == 1 && ip_to_v4(&plan.slots[0].ip) == 0x0a000000);
 	slots_fini(&plan);
-	slots_make(&plan, &p, false, not_the_first, NULL);
-	assert_true(plan.n == 1 && plan.slots[0].ip == 0x0a000001);
+	make(&plan, &p, false, not_the_first);
+	assert_true(plan.n == 1 && ip_to_v4(&plan.slots[0].ip) == 0x0a000001);
 	slots_fini(&plan);
-	slots_make(&plan, &p, false, none, NULL); /* never none at all */
-	assert_true(plan.n == 1 && plan.slots[0].ip == 0x0a000000);
+	make(&plan, &p, false, none); /* never none at all */
+	assert_true(plan.n == 1 && ip_to_v4(&plan.slots[0].ip) == 0x0a000000);
 	slots_fini(&plan);
 }
 
@@ -153,6 +156,7 @@ static void
 only_what_the_kernel_can_reach(void **state)
 {
 	struct service_port p = port_with(4);
+	struct slots_target t;
 	struct slots plan;
 
 	(void)state;
@@ -160,14 +164,41 @@ only_what_the_kernel_can_reach(void **state)
 	endpoints[1].ip = in6addr_loopback;
 	endpoints[2].ip.s6_addr[12] = 127;
 	for (unsigned i = 0; i < 3; i++)
-		assert_false(slots_direct(&endpoints[i]));
-	slots_make(&plan, &p, false, NULL, NULL);
-	assert_true(plan.n == 1 && plan.slots[0].ip == 0x0a000003);
+		assert_false(slots_direct(&endpoints[i], false, &t));
+	make(&plan, &p, false, NULL);
+	assert_true(plan.n == 1 && ip_to_v4(&plan.slots[0].ip) == 0x0a000003);
 	slots_fini(&plan);
 	p.n_endpoints = 3;
-	slots_make(&plan, &p, false, NULL, NULL);
+	make(&plan, &p, false, NULL);
 	assert_int_equal(plan.n, 0);
 	slots_fini(&plan);
+}
+
+/* Of endpoints with two addresses each family has its own; the kernel does not translate between
+ * them. */
+static void
+each_family_has_its_own(void **state)
+{
+	static const struct in6_addr six = {.s6_addr = {0xfd, [15] = 6}};
+	struct service_port p = port_with(3);
+	struct slots_target t;
+	struct slots plan;
+
+	(void)state;
+	endpoints[1].other = six;
+	endpoints[2].other = in6addr_loopback;
+	for (int swapped = 0; swapped < 2; swapped++) {
+		assert_false(slots_direct(&endpoints[0], true, &t));
+		assert_false(slots_direct(&endpoints[2], true, &t));
+		slots_make(&plan, &p, &(struct slots_ask){.v6 = true});
+		assert_true(plan.n == 1 && ip_same(&plan.slots[0].ip, &six));
+		slots_fini(&plan);
+		make(&plan, &p, false, NULL);
+		assert_true(plan.n == 3 && ip_to_v4(&plan.slots[1].ip) == 0x0a000001);
+		slots_fini(&plan);
+		endpoints[1].other = endpoints[1].ip;
+		endpoints[1].ip = six;
+	}
 }
 
 static void
@@ -178,9 +209,9 @@ doubles_count_once(void **state)
 
 	(void)state;
 	endpoints[2] = endpoints[0];
-	slots_make(&plan, &p, false, NULL, NULL);
+	make(&plan, &p, false, NULL);
 	assert_int_equal(plan.n, 2);
-	slots_make(&same, &p, false, NULL, NULL);
+	make(&same, &p, false, NULL);
 	assert_true(slots_same(&plan, &same));
 	same.slots[1].port++;
 	assert_false(slots_same(&plan, &same));
@@ -198,6 +229,7 @@ main(void)
 		cmocka_unit_test(affinity_survives_an_end),
 		cmocka_unit_test(best_tier_that_lives),
 		cmocka_unit_test(only_what_the_kernel_can_reach),
+		cmocka_unit_test(each_family_has_its_own),
 		cmocka_unit_test(doubles_count_once),
 	};
 
