@@ -227,7 +227,9 @@ service_endpoint_find(
 			const struct endpoint *e = &s->ports[p].endpoints[i];
 
 			if (e->port == port && (e->flags & flags) == flags &&
-				memcmp(&e->ip, ip, sizeof *ip) == 0)
+				(memcmp(&e->ip, ip, sizeof *ip) == 0 ||
+					(memcmp(&e->other, ip, sizeof *ip) == 0 &&
+						!IN6_IS_ADDR_UNSPECIFIED(ip))))
 				return e;
 		}
 	return NULL;

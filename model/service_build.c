@@ -121,21 +121,36 @@ refuse_way(struct way *w, enum special_addr why, const struct in6_addr *ip, uint
 	w->refused_port = port;
 }
 
+/* May this node dial the address? */
 static bool
-set_way(struct way *w, enum endpoint_via via, const char *ip, uint16_t port)
+may_dial(struct way *w, const char *text, uint16_t port, struct in6_addr *ip)
 {
 	bool host_network = (w->to->flags & ENDPOINT_HOST_NETWORK) != 0;
 	enum special_addr why;
-	struct in6_addr to;
 
-	if (port == 0 || !ip_parse(service_build_plain(ip), &to))
+	if (!ip_parse(service_build_plain(text), ip))
 		return false;
-	why = dial_guard_check(w->self->guard, &to, host_network);
-	if (why != SPECIAL_NONE) {
-		refuse_way(w, why, &to, port);
+	why = dial_guard_check(w->self->guard, ip, host_network);
+	if (why != SPECIAL_NONE)
+		refuse_way(w, why, ip, port);
+	return why == SPECIAL_NONE;
+}
+
+/* Of the two addresses one is enough. */
+static bool
+set_way(struct way *w, enum endpoint_via via, const char *first, const char *second, uint16_t port)
+{
+	struct in6_addr ips[2];
+	size_t n = 0;
+
+	if (port == 0)
 		return false;
-	}
-	w->to->ip = to;
+	n += may_dial(w, first, port, &ips[n]);
+	n += may_dial(w, second, port, &ips[n]);
+	if (n == 0)
+		return false;
+	w->to->ip = ips[0];
+	w->to->other = n > 1 ? ips[1] : in6addr_any;
 	w->to->via = (uint8_t)via;
 	w->to->port = port;
 	return true;
@@ -143,14 +158,20 @@ set_way(struct way *w, enum endpoint_via via, const char *ip, uint16_t port)
 
 /* Another node's loopback is unreachable from here, and not an error: a hostPort may be bound
  * there. */
-static bool
-set_host_way(struct way *w)
+static const char *
+without_loopback(const struct way *w, const char *text)
 {
 	struct in6_addr ip;
 
-	if (!w->own && ip_parse(service_build_plain(w->from->host_ip), &ip) && ip_is_loopback(&ip))
-		return false;
-	return set_way(w, VIA_HOST, w->from->host_ip, w->from->host_port);
+	return !w->own && ip_parse(service_build_plain(text), &ip) && ip_is_loopback(&ip) ? ""
+											  : text;
+}
+
+static bool
+set_host_way(struct way *w)
+{
+	return set_way(w, VIA_HOST, without_loopback(w, w->from->host_ip),
+		without_loopback(w, w->from->other_host_ip), w->from->host_port);
 }
 
 /* A direct route from this node, not through the hub. */
@@ -159,13 +180,13 @@ set_direct_way(struct way *w)
 {
 	const struct view_endpoint *from = w->from;
 
-	if (w->own && set_way(w, VIA_POD, from->pod_ip, from->pod_port))
+	if (w->own && set_way(w, VIA_POD, from->pod_ip, from->other_pod_ip, from->pod_port))
 		return true;
-	if (set_way(w, VIA_GIVEN, from->given_ip, from->given_port))
+	if (set_way(w, VIA_GIVEN, from->given_ip, from->other_given_ip, from->given_port))
 		return true;
 	if (w->own || service_build_same(from->site, w->self->site))
 		return set_host_way(w);
-	return set_way(w, VIA_HOST, from->public_ip, from->host_port) ||
+	return set_way(w, VIA_HOST, from->public_ip, from->other_public_ip, from->host_port) ||
 		(from->node_public && set_host_way(w));
 }
 
@@ -174,25 +195,30 @@ set_direct_way(struct way *w)
 static bool
 set_tunnel_way(struct way *w)
 {
+	const char *const ips[] = {w->from->pod_ip, w->from->other_pod_ip};
 	struct endpoint *e = w->to;
 	uint16_t port = w->from->pod_port;
 	enum special_addr why;
 	struct in6_addr there;
 
-	if (!w->self->forward || port == 0 || *e->node == '\0' || w->own ||
-		!ip_parse(service_build_plain(w->from->pod_ip), &there))
+	if (!w->self->forward || port == 0 || *e->node == '\0' || w->own)
 		return false;
-	if ((why = special_addr_class(&there)) != SPECIAL_NONE) {
-		refuse_way(w, why, &there, port);
-		return false;
+	for (size_t i = 0; i < ARRAY_LEN(ips); i++) {
+		if (!ip_parse(service_build_plain(ips[i]), &there))
+			continue;
+		if ((why = special_addr_class(&there)) != SPECIAL_NONE) {
+			refuse_way(w, why, &there, port);
+			continue;
+		}
+		e->via = VIA_TUNNEL;
+		e->tier = TIER_TUNNEL;
+		e->port = port;
+		if (!IN6_IS_ADDR_V4MAPPED(&there))
+			e->far = ips[i];
+		e->ip = endpoint_far(e->node, &there);
+		return true;
 	}
-	e->via = VIA_TUNNEL;
-	e->tier = TIER_TUNNEL;
-	e->port = port;
-	if (!IN6_IS_ADDR_V4MAPPED(&there))
-		e->far = w->from->pod_ip;
-	e->ip = endpoint_far(e->node, &there);
-	return true;
+	return false;
 }
 
 /* Chooses this node's route to the endpoint. False: there is none, and port is 0 unless the
@@ -557,22 +583,41 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 
 /* --- when this node's addresses change ------------------------------------------------------ */
 
-static enum special_addr
-service_recheck_endpoint(const struct endpoint *e, const struct dial_guard *guard)
+/* Takes away what must not be dialled any more: one of two addresses, or all, with the reason. False:
+ * nothing. */
+static bool
+service_recheck_endpoint(struct endpoint *e, const struct dial_guard *guard)
 {
-	return e->via == VIA_TUNNEL || e->via == VIA_REFUSED
-		? SPECIAL_NONE
-		: dial_guard_check(guard, &e->ip, (e->flags & ENDPOINT_HOST_NETWORK) != 0);
+	bool host_network = (e->flags & ENDPOINT_HOST_NETWORK) != 0;
+	bool two = !IN6_IS_ADDR_UNSPECIFIED(&e->other);
+	enum special_addr why, other;
+
+	if (e->via == VIA_TUNNEL || e->via == VIA_REFUSED)
+		return false;
+	why = dial_guard_check(guard, &e->ip, host_network);
+	other = two ? dial_guard_check(guard, &e->other, host_network) : why;
+	if (why == SPECIAL_NONE && other == SPECIAL_NONE)
+		return false;
+	if (why != SPECIAL_NONE && other != SPECIAL_NONE) {
+		e->via = VIA_REFUSED;
+		e->tier = (uint8_t)why;
+	} else if (why != SPECIAL_NONE) {
+		e->ip = e->other;
+	}
+	e->other = in6addr_any;
+	return true;
 }
 
 static bool
 has_newly_refused(const struct service *s, const struct dial_guard *guard)
 {
 	for (size_t p = 0; p < s->n_ports; p++)
-		for (size_t i = 0; i < s->ports[p].n_endpoints; i++)
-			if (service_recheck_endpoint(&s->ports[p].endpoints[i], guard) !=
-				SPECIAL_NONE)
+		for (size_t i = 0; i < s->ports[p].n_endpoints; i++) {
+			struct endpoint e = s->ports[p].endpoints[i];
+
+			if (service_recheck_endpoint(&e, guard))
 				return true;
+		}
 	return false;
 }
 
@@ -587,13 +632,9 @@ recheck_port(struct building *b, size_t at, const struct service_port *from,
 	note_text(b, from->why);
 	for (size_t i = 0; i < from->n_endpoints + (size_t)from->n_refused; i++) {
 		struct endpoint e = from->endpoints[i];
-		enum special_addr why = service_recheck_endpoint(&e, guard);
 
+		service_recheck_endpoint(&e, guard);
 		note_endpoint(b, &e);
-		if (why != SPECIAL_NONE) {
-			e.via = VIA_REFUSED;
-			e.tier = (uint8_t)why;
-		}
 		if (e.via == VIA_REFUSED)
 			b->refused[b->n_refused++] = e;
 		else

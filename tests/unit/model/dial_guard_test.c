@@ -276,6 +276,31 @@ test_recheck(void **state)
 	dial_guard_unref(&after);
 }
 
+/* Of two addresses one becomes our own: the other one stays. */
+static void
+test_recheck_one_of_two(void **state)
+{
+	static const char endpoints[] = "{\"flags\":3,\"givenIP\":\"10.0.0.1\",\"otherGivenIP\":"
+					"\"fd01::1\",\"givenPort\":80}";
+	struct dial_guard *before = guard_of("", "192.0.2.1"), *first = guard_of("", "10.0.0.1"),
+			  *both = guard_of("", "10.0.0.1 fd01::1");
+	struct service *s = build(endpoints, before), *next, *last;
+
+	(void)state;
+	assert_null(service_recheck(s, before));
+	next = service_recheck(s, first);
+	assert_string_equal(told(next), "given [fd01::1]:80");
+	assert_true(IN6_IS_ADDR_UNSPECIFIED(&next->ports[0].endpoints[0].other));
+	last = service_recheck(s, both);
+	assert_string_equal(told(last), "own 10.0.0.1:80");
+	service_unref(&s);
+	service_unref(&next);
+	service_unref(&last);
+	dial_guard_unref(&before);
+	dial_guard_unref(&first);
+	dial_guard_unref(&both);
+}
+
 int
 main(void)
 {
@@ -286,6 +311,7 @@ main(void)
 		cmocka_unit_test(test_services),
 		cmocka_unit_test(test_exceptions),
 		cmocka_unit_test(test_recheck),
+		cmocka_unit_test(test_recheck_one_of_two),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

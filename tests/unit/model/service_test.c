@@ -30,7 +30,7 @@ build(const char *endpoints, const char *node, const char *site)
 	return s;
 }
 
-/* "via address:port" of each endpoint, "refused address:port" of those that are, and "+N" for those
+/* "via address:port" of each endpoint, with " or address:port" of the other family, "refused address:port" of those that are, and "+N" for those
  * out of reach. */
 static const char *
 ways(const char *endpoints, const char *node, const char *site)
@@ -48,6 +48,11 @@ ways(const char *endpoints, const char *node, const char *site)
 
 		at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", at > 0 ? ", " : "",
 			via[p->endpoints[i].via], addr_text(&a, to));
+		if (IN6_IS_ADDR_UNSPECIFIED(&p->endpoints[i].other))
+			continue;
+		a = endpoint_addr(&(struct endpoint){
+			.ip = p->endpoints[i].other, .port = p->endpoints[i].port});
+		at += (size_t)snprintf(text + at, sizeof text - at, " or %s", addr_text(&a, to));
 	}
 	if (p->n_unreachable > 0)
 		snprintf(text + at, sizeof text - at, "+%u", p->n_unreachable);
@@ -117,6 +122,39 @@ given_addresses_are_dialled_as_given(void **state)
 	assert_string_equal(
 		ways("{\"flags\":3,\"givenIP\":\"2001:db8::1\",\"givenPort\":53}", "b", "t"),
 		"given [2001:db8::1]:53");
+}
+
+/* Either address serves where the other one has no way or must not be dialled. */
+static void
+both_families_are_ways(void **state)
+{
+#define DUAL(more)                                                                                 \
+	"{\"node\":\"a\",\"site\":\"s\",\"pod\":\"x\",\"flags\":3,\"podIP\":\"fd01::5\","          \
+	"\"otherPodIP\":\"172.17.0.5\",\"podPort\":8080,\"hostPort\":30080" more "}"
+	static const char host[] =
+		DUAL(",\"hostIP\":\"fd02::7\",\"otherHostIP\":\"192.0.2.7\","
+		     "\"publicIP\":\"198.51.100.9\",\"otherPublicIP\":\"2001:db8::9\"");
+	static const char one[] = DUAL(",\"hostIP\":\"192.0.2.7\"");
+	static const char loopback[] = DUAL(",\"hostIP\":\"::1\",\"otherHostIP\":\"192.0.2.7\"");
+
+	(void)state;
+	assert_string_equal(ways(host, "a", "s"), "pod [fd01::5]:8080 or 172.17.0.5:8080");
+	assert_string_equal(ways(host, "b", "s"), "host [fd02::7]:30080 or 192.0.2.7:30080");
+	assert_string_equal(ways(host, "b", "t"), "host 198.51.100.9:30080 or [2001:db8::9]:30080");
+	assert_string_equal(ways(one, "b", "s"), "host 192.0.2.7:30080");
+	assert_string_equal(ways(loopback, "b", "s"), "host 192.0.2.7:30080");
+	assert_string_equal(ways("{\"flags\":3,\"givenIP\":\"169.254.169.254\","
+				 "\"otherGivenIP\":\"2001:db8::1\",\"givenPort\":53}",
+				    "b", "t"),
+		"given [2001:db8::1]:53");
+	assert_string_equal(ways("{\"flags\":3,\"givenIP\":\"10.0.0.1\",\"otherGivenIP\":"
+				 "\"fe80::1\",\"givenPort\":53}",
+				    "b", "t"),
+		"given 10.0.0.1:53");
+	assert_string_equal(ways("{\"flags\":3,\"givenIP\":\"127.0.0.1\",\"otherGivenIP\":"
+				 "\"::1\",\"givenPort\":53}",
+				    "b", "t"),
+		"refused 127.0.0.1:53");
 }
 
 static void
@@ -276,6 +314,7 @@ main(void)
 		cmocka_unit_test(loopback_is_nobodys),
 		cmocka_unit_test(public_nodes_are_dialled_from_other_sites),
 		cmocka_unit_test(given_addresses_are_dialled_as_given),
+		cmocka_unit_test(both_families_are_ways),
 		cmocka_unit_test(ready_ones_serve_else_leaving_ones),
 		cmocka_unit_test(everything_is_in_the_service),
 		cmocka_unit_test(the_hub_reaches_the_rest),
