@@ -54,7 +54,10 @@ struct kube_service_port {
 struct kube_service {
 	bool excluded; /* its labels exclude it from the mesh */
 	bool headless, publish_not_ready;
-	char *cluster_ip, *external_name;
+	char *cluster_ip, *external_name; /* cluster_ip: the IPv4 one, else the first */
+	char *cluster_ip6; /* beside an IPv4 one; "" none */
+	/* ipFamilies, or the families of clusterIPs; false where neither is given */
+	bool dual, v6_first;
 	struct service_lb lb;
 	char *hash_key, *health_path; /* as in struct service */
 	bool hash_given; /* an annotation sets the hash key */
@@ -79,6 +82,7 @@ struct kube_pod {
 	struct kube_labels labels;
 	char *node, *hostname, *subdomain;
 	char *pod_ip, *host_ip; /* first IPv4 of the lists, else the first */
+	char *pod_ip6, *host_ip6; /* beside an IPv4 one; "" none */
 	bool host_network, deleting, ended, ready;
 	size_t n_ports;
 	struct kube_container_port
@@ -119,11 +123,12 @@ struct kube_node {
 	bool site_given; /* by a label; else it is source_address */
 	char *source_address;
 	bool is_public; /* label edgeway.io/public */
-	char *public_ip; /* ExternalIP */
+	char *public_ip, *public_ip6; /* ExternalIP; public_ip6: beside an IPv4 one */
 	struct kube_labels labels;
 	/* all of status.addresses, InternalIPs first; includes Hostname and DNS names */
 	char **addresses;
 	size_t n_addresses; /* at most KUBE_NODE_ADDRESSES_MAX */
+	size_t n_internal; /* how many of them are InternalIPs */
 };
 
 /* The parts of a DestinationRule that apply, where the Service's annotations do not set them. 0:

@@ -3,25 +3,15 @@
 #include "model/check.h"
 #include "model/kube_private.h"
 
-static char *
-find_external(struct decoder *d, const struct tree_node *addresses)
+static void
+take_external(struct decoder *d, const struct tree_node *addresses, struct kube_node *node)
 {
-	auto_free char *first = xstrdup("");
-
-	tree_each(addresses, n) {
-		auto_free char *ip = NULL;
-
-		if (strcmp(tree_text(tree_get(n, "type"), ""), "ExternalIP") != 0)
-			continue;
-		ip = kube_text(d, n, "address", check_ip);
-		if (ip_v4(ip) != 0)
-			return take_ptr(&ip);
-		if (*first == '\0') {
-			free(first);
-			first = take_ptr(&ip);
-		}
-	}
-	return take_ptr(&first);
+	node->public_ip = xstrdup("");
+	node->public_ip6 = xstrdup("");
+	tree_each(addresses, n)
+		if (strcmp(tree_text(tree_get(n, "type"), ""), "ExternalIP") == 0)
+			kube_ips_add(&node->public_ip, &node->public_ip6,
+				kube_text(d, n, "address", check_ip));
 }
 
 /* Takes the InternalIPs, or all other addresses. */
@@ -47,6 +37,7 @@ take_addresses(struct decoder *d, const struct tree_node *addresses, struct kube
 
 	node->addresses = xcalloc(n + 1, sizeof *node->addresses);
 	take_some(d, addresses, true, node);
+	node->n_internal = node->n_addresses;
 	take_some(d, addresses, false, node);
 }
 
@@ -70,7 +61,7 @@ kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node 
 	}
 	node->is_public = strcmp(tree_text(tree_get(labels, "edgeway.io/public"), ""), "true") == 0;
 	node->labels = kube_labels(d, labels);
-	node->public_ip = find_external(d, tree_path(n, "status.addresses"));
+	take_external(d, tree_path(n, "status.addresses"), node);
 	take_addresses(d, tree_path(n, "status.addresses"), node);
 }
 
@@ -81,6 +72,7 @@ kube_node_fini(struct kube_node *n)
 	free(n->zone);
 	free(n->source_address);
 	free(n->public_ip);
+	free(n->public_ip6);
 	kube_labels_fini(&n->labels);
 	for (size_t i = 0; i < n->n_addresses; i++)
 		free(n->addresses[i]);

@@ -57,6 +57,8 @@ decode_ports(struct decoder *d, const struct tree_node *containers, bool init, s
 void
 kube_pod_decode(struct decoder *d, const struct tree_node *n, struct kube_pod *p)
 {
+	static const char *const pod_ips[] = {"podIP", "podIPs", "ip"};
+	static const char *const host_ips[] = {"hostIP", "hostIPs", "ip"};
 	const struct tree_node *meta = tree_get(n, "metadata"), *spec = tree_get(n, "spec");
 	const struct tree_node *status = tree_get(n, "status");
 	const struct tree_node *containers = kube_list(d, spec, "containers");
@@ -67,8 +69,8 @@ kube_pod_decode(struct decoder *d, const struct tree_node *n, struct kube_pod *p
 	p->node = kube_text(d, spec, "nodeName", check_subdomain);
 	p->hostname = kube_text(d, spec, "hostname", check_label);
 	p->subdomain = kube_text(d, spec, "subdomain", check_label);
-	p->pod_ip = kube_ip(d, status, "podIP", "podIPs", "ip");
-	p->host_ip = kube_ip(d, status, "hostIP", "hostIPs", "ip");
+	kube_ips(d, status, pod_ips, &p->pod_ip, &p->pod_ip6);
+	kube_ips(d, status, host_ips, &p->host_ip, &p->host_ip6);
 	p->host_network = tree_bool(tree_get(spec, "hostNetwork"), false);
 	p->deleting = !tree_is_null(tree_get(meta, "deletionTimestamp"));
 	p->ended = strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
@@ -91,5 +93,7 @@ kube_pod_fini(struct kube_pod *p)
 	free(p->subdomain);
 	free(p->pod_ip);
 	free(p->host_ip);
+	free(p->pod_ip6);
+	free(p->host_ip6);
 	kube_labels_fini(&p->labels);
 }

@@ -36,10 +36,12 @@ void kube_labels_default(struct kube_labels *l, const char *key, const char *val
 /* The list map.key; NULL when absent, or when it is not a list, which makes the object invalid. */
 const struct tree_node *kube_list(struct decoder *d, const struct tree_node *map, const char *key);
 size_t kube_count(const struct tree_node *list);
-/* The first IPv4 address among map.one and the members `member` of the list map.many; else the
- * first address; "" when none. */
-char *kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const char *many,
-	const char *member);
+/* Adds an address to a pair: *ip is the first IPv4 address, else the first; *ip6 the first IPv6 one
+ * beside an IPv4 one. Takes `add`; all on the heap. */
+void kube_ips_add(char **ip, char **ip6, char *add);
+/* The pair of the text names[0] and the members names[2] of the list names[1]; "" when none. */
+void kube_ips(struct decoder *d, const struct tree_node *map, const char *const names[3], char **ip,
+	char **ip6);
 
 /* Annotations, session affinity and locality. */
 void kube_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_service *s);

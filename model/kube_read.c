@@ -168,25 +168,31 @@ kube_labels(struct decoder *d, const struct tree_node *map)
 	return l;
 }
 
-char *
-kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const char *many,
-	const char *member)
+void
+kube_ips_add(char **ip, char **ip6, char *add)
 {
-	auto_free char *first = kube_text(d, map, one, check_ip);
+	bool v4 = ip_v4(add) != 0, has_v4 = ip_v4(*ip) != 0;
+	char **to = !v4 && **ip == '\0' ? ip : !v4 && has_v4 && **ip6 == '\0' ? ip6 : NULL;
 
-	if (ip_v4(first) != 0)
-		return take_ptr(&first);
-	tree_each(tree_get(map, many), n) {
-		auto_free char *ip = kube_text(d, n, member, check_ip);
-
-		if (ip_v4(ip) != 0)
-			return take_ptr(&ip);
-		if (*first == '\0') {
-			free(first);
-			first = take_ptr(&ip);
-		}
+	if (v4 && !has_v4) {
+		free(*ip6);
+		*ip6 = *ip;
+		*ip = add;
+		return;
 	}
-	return take_ptr(&first);
+	free(to != NULL ? *to : add);
+	if (to != NULL)
+		*to = add;
+}
+
+void
+kube_ips(struct decoder *d, const struct tree_node *map, const char *const names[3], char **ip,
+	char **ip6)
+{
+	*ip = kube_text(d, map, names[0], check_ip);
+	*ip6 = xstrdup("");
+	tree_each(tree_get(map, names[1]), n)
+		kube_ips_add(ip, ip6, kube_text(d, n, names[2], check_ip));
 }
 
 /* --- one object ----------------------------------------------------------------------------- */

@@ -72,28 +72,41 @@ decode_ports(struct decoder *d, const struct tree_node *list, struct kube_servic
 		decode_port(d, port, s, &s->ports[s->n_ports++]);
 }
 
-/* clusterIPs may begin with IPv6; "None" occurs in both clusterIP and clusterIPs. */
+/* The API server fills in ipFamilies; a manifest may have clusterIPs or ipFamilyPolicy alone. */
+static void
+decode_families(const struct tree_node *spec, struct kube_service *s)
+{
+	const struct tree_node *families = tree_get(spec, "ipFamilies");
+	bool given = !tree_is_null(families), has[2] = {false, false};
+
+	tree_each(given ? families : tree_get(spec, "clusterIPs"), n) {
+		const char *text = tree_text(n, "");
+		bool v6 = strcmp(text, "IPv6") == 0 || strchr(text, ':') != NULL;
+
+		if (!has[0] && !has[1])
+			s->v6_first = v6;
+		has[v6] = true;
+	}
+	s->dual = (has[0] && has[1]) ||
+		(!given && strstr(tree_text(tree_get(spec, "ipFamilyPolicy"), ""), "DualStack"));
+	if (!has[0] && !has[1])
+		s->v6_first = strchr(s->cluster_ip, ':') != NULL;
+}
+
+/* "None" occurs in both clusterIP and clusterIPs. */
 static void
 decode_address(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
 {
-	const struct tree_node *one = tree_get(spec, "clusterIP");
+	s->headless = strcmp(tree_text(tree_get(spec, "clusterIP"), ""), "None") == 0;
+	s->cluster_ip = s->headless ? xstrdup("") : kube_text(d, spec, "clusterIP", check_ip);
+	s->cluster_ip6 = xstrdup("");
+	tree_each(tree_get(spec, "clusterIPs"), n) {
+		const char *ip = tree_text(n, "");
 
-	s->cluster_ip = xstrdup("");
-	if (strcmp(tree_text(one, ""), "None") == 0) {
-		s->headless = true;
-		return;
+		if (!s->headless && check_ip(ip, strlen(ip)))
+			kube_ips_add(&s->cluster_ip, &s->cluster_ip6, xstrdup(ip));
 	}
-	free(s->cluster_ip);
-	s->cluster_ip = kube_text(d, spec, "clusterIP", check_ip);
-	if (ip_v4(s->cluster_ip) != 0)
-		return;
-	tree_each(tree_get(spec, "clusterIPs"), ip) {
-		if (ip_v4(tree_text(ip, "")) == 0)
-			continue;
-		free(s->cluster_ip);
-		s->cluster_ip = xstrdup(tree_text(ip, ""));
-		return;
-	}
+	decode_families(spec, s);
 }
 
 static void
@@ -112,6 +125,7 @@ decode_external(struct decoder *d, const struct tree_node *spec, struct kube_ser
 	}
 	s->external_name = xstrndup(text, len);
 	s->cluster_ip = xstrdup("");
+	s->cluster_ip6 = xstrdup("");
 }
 
 void
@@ -146,6 +160,7 @@ kube_service_fini(struct kube_service *s)
 	}
 	free(s->ports);
 	free(s->cluster_ip);
+	free(s->cluster_ip6);
 	free(s->external_name);
 	free(s->hash_key);
 	free(s->health_path);

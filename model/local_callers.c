@@ -11,9 +11,14 @@
 enum { CALLERS_KEY_MAX = 253 + 1 + 63, CALLERS_VALUE_MAX = 253 };
 
 struct callers_pod {
-	struct in6_addr address;
-	char *ns, *name, *ip;
+	struct in6_addr address, other; /* other: :: none */
+	char *ns, *name, *ip, *other_ip;
 	struct kube_labels labels;
+};
+
+struct callers_address {
+	struct in6_addr ip;
+	const struct callers_pod *pod;
 };
 
 struct local_callers {
@@ -21,6 +26,8 @@ struct local_callers {
 	struct kube_labels node;
 	size_t n;
 	struct callers_pod *pods; /* by address */
+	size_t n_addresses;
+	struct callers_address *addresses; /* of all pods, sorted, each once */
 };
 
 /* --- reading -------------------------------------------------------------------------------- */
@@ -71,6 +78,8 @@ callers_add_pod(struct json *j, void *to)
 			check_subdomain, NULL},
 		{"ip", FIELD_TEXT, offsetof(struct callers_pod, ip), INET6_ADDRSTRLEN, check_ip,
 			NULL},
+		{"otherIP", FIELD_TEXT, offsetof(struct callers_pod, other_ip), INET6_ADDRSTRLEN,
+			check_ip_or_empty, NULL},
 		{"labels", FIELD_CUSTOM, 0, 0, NULL, callers_read_labels},
 	};
 	struct local_callers *c = to;
@@ -86,6 +95,9 @@ callers_add_pod(struct json *j, void *to)
 	json_fields(j, fields, ARRAY_LEN(fields), p);
 	if (p->ns == NULL || p->name == NULL || p->ip == NULL || !ip_parse(p->ip, &p->address))
 		json_wrong(j, "a pod without ns, name or ip");
+	if (p->other_ip == NULL)
+		p->other_ip = xstrdup("");
+	ip_parse(p->other_ip, &p->other);
 }
 
 static void
@@ -108,29 +120,82 @@ callers_pod_fini(struct callers_pod *p)
 	free(p->ns);
 	free(p->name);
 	free(p->ip);
+	free(p->other_ip);
 	kube_labels_free(&p->labels);
+}
+
+static int
+callers_compare_addresses(const void *a, const void *b)
+{
+	const struct callers_address *x = a, *y = b;
+
+	return memcmp(&x->ip, &y->ip, sizeof x->ip);
 }
 
 /* An address that two pods claim identifies neither of them. */
 static void
+callers_index(struct local_callers *c)
+{
+	struct callers_address *list = xrealloc(c->addresses, (2 * c->n + 1) * sizeof *list);
+	size_t kept = 0, all = 0, n;
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct callers_pod *p = &c->pods[i];
+
+		list[all++] = (struct callers_address){p->address, p};
+		if (*p->other_ip != '\0' && memcmp(&p->other, &p->address, sizeof p->other) != 0)
+			list[all++] = (struct callers_address){p->other, p};
+	}
+	qsort(list, all, sizeof *list, callers_compare_addresses);
+	for (size_t i = 0; i < all; i += n) {
+		for (n = 1; i + n < all && callers_compare_addresses(&list[i], &list[i + n]) == 0;)
+			n++;
+		if (n == 1)
+			list[kept++] = list[i];
+	}
+	c->addresses = list;
+	c->n_addresses = kept;
+}
+
+static const struct callers_pod *
+callers_find(const struct local_callers *c, const struct in6_addr *ip)
+{
+	const struct callers_address wanted = {.ip = *ip}, *found = NULL;
+
+	if (c != NULL && c->n_addresses > 0)
+		found = bsearch(&wanted, c->addresses, c->n_addresses, sizeof *c->addresses,
+			callers_compare_addresses);
+	return found != NULL ? found->pod : NULL;
+}
+
+/* Leaves out the pods that no address identifies. */
+static void
 callers_sort(struct local_callers *c)
 {
-	size_t kept = 0, n;
+	size_t kept = 0;
 
-	if (c->n == 0)
-		return;
-	qsort(c->pods, c->n, sizeof *c->pods, callers_compare);
-	for (size_t i = 0; i < c->n; i += n) {
-		for (n = 1; i + n < c->n && callers_compare(&c->pods[i], &c->pods[i + n]) == 0;)
-			n++;
-		if (n == 1) {
-			c->pods[kept++] = c->pods[i];
-			continue;
+	callers_index(c);
+	for (size_t i = 0; i < c->n; i++) {
+		struct callers_pod p = c->pods[i];
+
+		if (*p.other_ip != '\0' && callers_find(c, &p.other) == NULL)
+			p.other_ip[0] = '\0';
+		if (callers_find(c, &p.address) == NULL) {
+			if (*p.other_ip == '\0') {
+				callers_pod_fini(&p);
+				continue;
+			}
+			free(p.ip);
+			p.ip = p.other_ip;
+			p.address = p.other;
+			p.other_ip = xstrdup("");
 		}
-		for (size_t k = 0; k < n; k++)
-			callers_pod_fini(&c->pods[i + k]);
+		c->pods[kept++] = p;
 	}
 	c->n = kept;
+	if (kept > 0)
+		qsort(c->pods, kept, sizeof *c->pods, callers_compare);
+	callers_index(c);
 }
 
 int
@@ -178,6 +243,7 @@ local_callers_unref(struct local_callers **out)
 	for (size_t i = 0; i < c->n; i++)
 		callers_pod_fini(&c->pods[i]);
 	free(c->pods);
+	free(c->addresses);
 	kube_labels_free(&c->node);
 	free(c);
 }
@@ -188,11 +254,9 @@ void
 local_callers_find(
 	const struct local_callers *c, const struct in6_addr *ip, struct allow_caller *who)
 {
-	const struct callers_pod wanted = {.address = *ip}, *found = NULL;
+	const struct callers_pod *found = callers_find(c, ip);
 
 	*who = (struct allow_caller){.on_node = true, .node = local_callers_node(c), .address = ip};
-	if (c != NULL && c->n > 0)
-		found = bsearch(&wanted, c->pods, c->n, sizeof *c->pods, callers_compare);
 	if (found == NULL)
 		return;
 	who->ns = found->ns;
@@ -210,7 +274,7 @@ local_callers_at(const struct local_callers *c, size_t i)
 {
 	const struct callers_pod *p = &c->pods[i];
 
-	return (struct local_pod){p->ns, p->name, p->ip, &p->labels};
+	return (struct local_pod){p->ns, p->name, p->ip, p->other_ip, &p->labels};
 }
 
 const struct kube_labels *
@@ -270,6 +334,10 @@ local_callers_add(struct buf *out, const struct local_pod *pod)
 	json_add_text(&one, pod->name);
 	buf_adds(&one, ",\"ip\":");
 	json_add_text(&one, pod->ip);
+	if (pod->other_ip != NULL && *pod->other_ip != '\0') {
+		buf_adds(&one, ",\"otherIP\":");
+		json_add_text(&one, pod->other_ip);
+	}
 	buf_adds(&one, ",");
 	callers_write_labels(&one, "labels", pod->labels);
 	buf_adds(&one, "}");

@@ -20,6 +20,7 @@ struct local_callers;
 
 struct local_pod {
 	const char *ns, *name, *ip;
+	const char *other_ip; /* of the other family; "" (to local_callers_add also NULL) none */
 	const struct kube_labels *labels;
 };
 

@@ -173,8 +173,9 @@ slots_restrict(struct slots *plan, const struct service *s, const struct service
 	for (size_t i = 0; i < n; i++) {
 		const struct local_pod pod = local_callers_at(callers, i);
 		struct in6_addr ip;
+		const char *text = (strchr(pod.ip, ':') != NULL) == v6 ? pod.ip : pod.other_ip;
 
-		if (!ip_parse(pod.ip, &ip) || IN6_IS_ADDR_V4MAPPED(&ip) == v6)
+		if (!ip_parse(text, &ip) || IN6_IS_ADDR_V4MAPPED(&ip) == v6)
 			continue;
 		local_callers_find(callers, &ip, &who);
 		if (service_permits_all(s, p, &who))

@@ -41,7 +41,8 @@ same_node(const struct kube_object *a, const struct kube_object *b)
 	return a != NULL && b != NULL && strcmp(a->node.site, b->node.site) == 0 &&
 		strcmp(a->node.zone, b->node.zone) == 0 &&
 		strcmp(a->node.public_ip, b->node.public_ip) == 0 &&
-		a->node.is_public == b->node.is_public;
+		strcmp(a->node.public_ip6, b->node.public_ip6) == 0 &&
+		a->node.is_public == b->node.is_public && same_addresses(&a->node, &b->node);
 }
 
 /* Makes the object of the source that sorts first the current one, and frees `before` if it was
@@ -74,8 +75,7 @@ cluster_settle(struct cluster *c, struct record *r, struct kube_object *before)
 		cluster_mark_all(c);
 	if (r->kind == KUBE_NODE &&
 		(!same_node(old, r->object) ||
-			!kube_labels_equal(&old->node.labels, &r->object->node.labels) ||
-			!same_addresses(&old->node, &r->object->node)))
+			!kube_labels_equal(&old->node.labels, &r->object->node.labels)))
 		c->node_changes++;
 	kube_object_free(&before);
 	if (r->said == NULL)

@@ -79,16 +79,16 @@ cluster_restricted(const struct cluster *c)
 
 /* Is it a terminating pod whose address another pod already has? */
 static bool
-callers_has_successor(const struct cluster *c, const struct kube_pod *p)
+callers_has_successor(const struct cluster *c, const struct kube_pod *p, const char *ip)
 {
-	struct table_node *n = table_first(&c->pods_by_ip, cluster_ip_hash(p->node, p->pod_ip));
+	struct table_node *n = table_first(&c->pods_by_ip, cluster_ip_hash(p->node, ip));
 
 	for (; p->deleting && n != NULL; n = table_next(n)) {
 		const struct kube_pod *o =
 			&((const struct record *)node_of(struct link, n)->target)->object->pod;
 
 		if (!o->deleting && !o->ended && strcmp(o->node, p->node) == 0 &&
-			strcmp(o->pod_ip, p->pod_ip) == 0)
+			cluster_pod_is_at(o, ip))
 			return true;
 	}
 	return false;
@@ -113,9 +113,10 @@ cluster_callers(const struct cluster *c, const char *node, struct buf *out)
 
 	for (; n != NULL; n = table_next(n)) {
 		const struct record *r = node_of(struct link, n)->target;
+		const struct kube_pod *p = &r->object->pod;
 
-		if (strcmp(r->object->pod.node, node) != 0 ||
-			callers_has_successor(c, &r->object->pod))
+		if (strcmp(p->node, node) != 0 || callers_has_successor(c, p, p->pod_ip) ||
+			callers_has_successor(c, p, p->pod_ip6))
 			continue;
 		if ((k & (k - 1)) == 0)
 			list = xrealloc(list, MAX(k * 2, (size_t)1) * sizeof *list);
@@ -128,7 +129,8 @@ cluster_callers(const struct cluster *c, const char *node, struct buf *out)
 		const struct kube_pod *p = &list[i]->object->pod;
 
 		local_callers_add(out,
-			&(struct local_pod){list[i]->ns, list[i]->name, p->pod_ip, &p->labels});
+			&(struct local_pod){
+				list[i]->ns, list[i]->name, p->pod_ip, p->pod_ip6, &p->labels});
 	}
 	local_callers_end(out);
 	free(list);

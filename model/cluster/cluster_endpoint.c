@@ -85,16 +85,33 @@ cluster_endpoint_copy(const char *text, const char *otherwise)
 	return xstrdup(text != NULL && *text != '\0' ? text : otherwise);
 }
 
+/* The address of the pod's node in this family, else in the other one. Kubelets before 1.30 give
+ * one hostIP; the Node has both. */
+static const char *
+find_host_ip(const struct joining *j, const struct kube_pod *p, bool v6)
+{
+	const char *ip = cluster_of_family(p->host_ip, p->host_ip6, v6);
+	const struct kube_object *o = cluster_find(j->c, KUBE_NODE, "", p->node);
+
+	if (!j->dual || *ip == '\0' || cluster_is_v6(ip) == v6 || o == NULL)
+		return ip;
+	for (size_t i = 0; i < o->node.n_internal; i++)
+		if (cluster_is_v6(o->node.addresses[i]) == v6)
+			return o->node.addresses[i];
+	return ip;
+}
+
 /* hostNetwork: the pod's own port; hostPort: at its hostIP if set, else at the node's address. */
 static void
-set_host_way(
-	struct joining *j, struct view_endpoint *e, const struct kube_object *pod, uint16_t port)
+set_host_way(struct joining *j, struct view_endpoint *e, const struct member *m, uint16_t port)
 {
+	const struct kube_object *pod = m->pod;
 	const struct kube_pod *p = &pod->pod;
 	const struct kube_container_port *cp = join_find_number(p, port, j->at->protocol);
+	const char *host_ip = find_host_ip(j, p, cluster_is_v6(m->ip));
 
 	if (p->host_network) {
-		e->host_ip = cluster_endpoint_copy(p->host_ip, p->pod_ip);
+		e->host_ip = cluster_endpoint_copy(host_ip, p->pod_ip);
 		e->host_port = *e->host_ip != '\0' ? port : 0;
 		return;
 	}
@@ -103,7 +120,7 @@ set_host_way(
 		join_behind(j, pod->name, e->node, port);
 		return;
 	}
-	e->host_ip = cluster_endpoint_copy(cp->host_ip, p->host_ip);
+	e->host_ip = cluster_endpoint_copy(cp->host_ip, host_ip);
 	e->host_port = *e->host_ip != '\0' ? cp->host_port : 0;
 	if (e->host_port == 0)
 		join_explain(j, CLUSTER_PARTLY, "pod %s has a hostPort, but no status.hostIP",
@@ -111,14 +128,14 @@ set_host_way(
 }
 
 static void
-set_node(struct joining *j, struct view_endpoint *e, const char *zone)
+set_node(struct joining *j, struct view_endpoint *e, const struct member *m)
 {
 	const struct kube_object *o = cluster_find(j->c, KUBE_NODE, "", e->node);
 	const struct kube_node *node = o != NULL ? &o->node : NULL;
 	struct in6_addr host;
 
 	e->site = xstrdup(node != NULL ? node->site : "");
-	e->zone = cluster_endpoint_copy(zone, node != NULL ? node->zone : "");
+	e->zone = cluster_endpoint_copy(m->zone, node != NULL ? node->zone : "");
 	e->node_public = node != NULL && node->is_public;
 	e->public_ip = xstrdup("");
 	if (node == NULL || *node->public_ip == '\0' || e->host_port == 0)
@@ -127,7 +144,8 @@ set_node(struct joining *j, struct view_endpoint *e, const char *zone)
 	if (ip_parse(e->host_ip, &host) && ip_is_loopback(&host))
 		return;
 	free(e->public_ip);
-	e->public_ip = xstrdup(node->public_ip);
+	e->public_ip =
+		xstrdup(cluster_of_family(node->public_ip, node->public_ip6, cluster_is_v6(m->ip)));
 }
 
 static struct view_endpoint *
@@ -219,6 +237,17 @@ join_sort_gates(struct view *v)
 			v->ports[i].endpoints[k].gate = number[v->ports[i].endpoints[k].gate];
 }
 
+static void
+set_network(struct view_endpoint *e, bool host)
+{
+	if (host)
+		e->network = NETWORK_HOST;
+	else if (*e->pod != '\0' && view_endpoint_looks_host(e))
+		e->network = NETWORK_POD;
+	else
+		e->network = NETWORK_UNSAID;
+}
+
 void
 join_add(struct joining *j, const struct member *m, uint16_t port)
 {
@@ -234,7 +263,8 @@ join_add(struct joining *j, const struct member *m, uint16_t port)
 	if (p != NULL) {
 		e->node = cluster_endpoint_copy(p->node, m->node);
 		e->pod = xstrdup(m->pod->name);
-		e->pod_ip = cluster_endpoint_copy(p->pod_ip, m->ip);
+		e->pod_ip = cluster_endpoint_copy(
+			cluster_of_family(p->pod_ip, p->pod_ip6, cluster_is_v6(m->ip)), m->ip);
 		e->pod_port = port;
 		e->given_ip = xstrdup("");
 		if (!is_like_the_last(j, m->pod, port)) {
@@ -244,7 +274,7 @@ join_add(struct joining *j, const struct member *m, uint16_t port)
 			j->gate_protocol = j->at->protocol;
 		}
 		e->gate = j->gate;
-		set_host_way(j, e, m->pod, port);
+		set_host_way(j, e, m, port);
 	} else {
 		e->node = xstrdup(m->node);
 		e->pod = xstrdup("");
@@ -253,11 +283,8 @@ join_add(struct joining *j, const struct member *m, uint16_t port)
 		e->given_ip = xstrdup(m->ip);
 		e->given_port = port;
 	}
-	set_node(j, e, m->zone);
-	if (p != NULL && p->host_network)
-		e->network = NETWORK_HOST;
-	else if (p != NULL && view_endpoint_looks_host(e))
-		e->network = NETWORK_POD;
+	set_node(j, e, m);
+	set_network(e, p != NULL && p->host_network);
 	check_refused(j, e);
 }
 
@@ -317,6 +344,96 @@ cluster_endpoint_compare(const void *a, const void *b)
 	return order;
 }
 
+/* --- two addresses of one endpoint ---------------------------------------------------------- */
+
+static bool
+endpoint_is_v6(const struct view_endpoint *e)
+{
+	return cluster_is_v6(*e->pod != '\0' ? e->pod_ip : e->given_ip);
+}
+
+/* Gives the endpoint the addresses of its mate, of the other family. Those of the Service's first
+ * family stay in front. */
+static void
+join_families(const struct joining *j, struct view_endpoint *e, struct view_endpoint *mate)
+{
+	char **const at[][3] = {{&e->pod_ip, &mate->pod_ip, &e->other_pod_ip},
+		{&e->host_ip, &mate->host_ip, &e->other_host_ip},
+		{&e->public_ip, &mate->public_ip, &e->other_public_ip},
+		{&e->given_ip, &mate->given_ip, &e->other_given_ip}};
+	bool swap = endpoint_is_v6(e) != j->service->v6_first;
+
+	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+		char *first = *at[i][swap], *second = *at[i][!swap];
+
+		*at[i][0] = first;
+		*at[i][1] = second;
+		if (*first != '\0' && *second != '\0' &&
+			cluster_is_v6(first) != cluster_is_v6(second))
+			*at[i][2] = take_ptr(at[i][1]);
+	}
+	set_network(e, e->network == NETWORK_HOST);
+}
+
+/* The first duplicate of the other family than the group's first one. */
+static struct view_endpoint *
+find_mate(struct view_endpoint *group, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (endpoint_is_v6(&group[i]) != endpoint_is_v6(&group[0]))
+			return &group[i];
+	return NULL;
+}
+
+static int
+compare_bare(const void *a, const void *b)
+{
+	const struct view_endpoint *x = *(struct view_endpoint *const *)a;
+	const struct view_endpoint *y = *(struct view_endpoint *const *)b;
+	int order = strcmp(x->hostname, y->hostname);
+
+	if (order == 0)
+		order = strcmp(x->node, y->node);
+	if (order == 0)
+		order = (int)x->given_port - (int)y->given_port;
+	return order != 0 ? order : (int)x->flags - (int)y->flags;
+}
+
+/* Addresses without a pod are one endpoint where a hostname or node has exactly one of each
+ * family. */
+static void
+join_bare_families(struct joining *j)
+{
+	struct view_port *p = j->port;
+	struct view_endpoint **list = xcalloc(p->n_endpoints + 1, sizeof *list);
+	size_t n = 0, kept = 0;
+
+	for (size_t i = 0; i < p->n_endpoints; i++) {
+		struct view_endpoint *e = &p->endpoints[i];
+
+		if (*e->pod == '\0' && (*e->hostname != '\0' || *e->node != '\0'))
+			list[n++] = e;
+	}
+	if (n > 0)
+		qsort(list, n, sizeof *list, compare_bare);
+	for (size_t i = 0, k; i < n; i += k) {
+		for (k = 1; i + k < n && compare_bare(&list[i], &list[i + k]) == 0;)
+			k++;
+		if (k != 2 || endpoint_is_v6(list[i]) == endpoint_is_v6(list[i + 1]))
+			continue;
+		join_families(j, list[i], list[i + 1]);
+		list[i + 1]->given_port = 0;
+	}
+	free(list);
+	for (size_t i = 0; i < p->n_endpoints; i++) {
+		if (*p->endpoints[i].pod == '\0' && p->endpoints[i].given_port == 0)
+			view_endpoint_fini(&p->endpoints[i]);
+		else
+			p->endpoints[kept++] = p->endpoints[i];
+	}
+	p->n_endpoints = kept;
+}
+
 void
 join_dedupe(struct joining *j)
 {
@@ -326,21 +443,27 @@ join_dedupe(struct joining *j)
 	if (p->n_endpoints == 0)
 		return;
 	qsort(p->endpoints, p->n_endpoints, sizeof *p->endpoints, cluster_endpoint_compare);
-	for (size_t i = 0; i < p->n_endpoints; i++) {
-		bool twice = kept > 0 &&
-			compare_identity(&p->endpoints[kept - 1], &p->endpoints[i]) == 0;
+	for (size_t i = 0, n; i < p->n_endpoints; i += n) {
+		struct view_endpoint *e = &p->endpoints[i], *mate;
 
-		if (twice || kept == MESH_ENDPOINTS_MAX) {
-			if (!twice)
-				join_explain(j, CLUSTER_PARTLY,
-					"more than %d endpoints, the rest is left out",
-					MESH_ENDPOINTS_MAX);
-			view_endpoint_fini(&p->endpoints[i]);
+		for (n = 1; i + n < p->n_endpoints && compare_identity(e, &e[n]) == 0;)
+			n++;
+		if ((mate = find_mate(e, n)) != NULL)
+			join_families(j, e, mate);
+		for (size_t k = 1; k < n; k++)
+			view_endpoint_fini(&e[k]);
+		if (kept < MESH_ENDPOINTS_MAX) {
+			p->endpoints[kept++] = *e;
 			continue;
 		}
-		p->endpoints[kept++] = p->endpoints[i];
+		join_explain(j, CLUSTER_PARTLY, "more than %d endpoints, the rest is left out",
+			MESH_ENDPOINTS_MAX);
+		view_endpoint_fini(e);
 	}
 	p->n_endpoints = kept;
+	if (j->dual)
+		join_bare_families(j);
+	kept = p->n_endpoints;
 	j->n_endpoints += kept;
 	if (j->n_endpoints > VIEW_MAX_ENDPOINTS)
 		join_beyond(

@@ -221,14 +221,21 @@ link_endpoints(struct cluster *c, struct record *r, const struct kube_endpoints 
 static void
 link_pod(struct cluster *c, struct record *r, const struct kube_pod *p)
 {
+	const char *const ips[] = {p->pod_ip, p->pod_ip6};
+
 	link_add(r, &c->pods_by_namespace, cluster_namespace_hash(r->ns), r);
 	for (size_t i = 0; i < p->labels.n; i++)
 		link_add(r, &c->pods_by_label, cluster_label_hash(r->ns, &p->labels.list[i]), r);
-	if (!p->host_network && *p->pod_ip != '\0')
-		link_add(r, &c->pods_by_ip, cluster_ip_hash(p->node, p->pod_ip), r);
-	if (!p->host_network && *p->pod_ip != '\0' && *p->node != '\0' && !p->ended)
-		link_add(r, &c->by_address, cluster_address_hash(p->pod_ip), r);
-	if (!p->host_network && *p->pod_ip != '\0' && *p->node != '\0' && !p->ended)
+	if (p->host_network || *p->pod_ip == '\0')
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(ips); i++) {
+		if (*ips[i] == '\0')
+			continue;
+		link_add(r, &c->pods_by_ip, cluster_ip_hash(p->node, ips[i]), r);
+		if (*p->node != '\0' && !p->ended)
+			link_add(r, &c->by_address, cluster_address_hash(ips[i]), r);
+	}
+	if (*p->node != '\0' && !p->ended)
 		link_add(r, &c->pods_by_node, cluster_callers_hash(p->node), r);
 }
 
@@ -250,6 +257,9 @@ cluster_link(struct cluster *c, struct record *r)
 		cluster_index_attach(c, r, r->name);
 		if (*o->service.cluster_ip != '\0')
 			link_add(r, &c->by_address, cluster_address_hash(o->service.cluster_ip), r);
+		if (*o->service.cluster_ip6 != '\0')
+			link_add(
+				r, &c->by_address, cluster_address_hash(o->service.cluster_ip6), r);
 		if (o->service.selector.n > 0)
 			link_add(r, &c->joints_by_selector,
 				cluster_label_hash(r->ns, &o->service.selector.list[0]), r->joint);
@@ -346,6 +356,8 @@ cluster_mark_affected(struct cluster *c, const struct record *r)
 		return;
 	mark_linked(c, cluster_pod_hash(r->ns, r->name));
 	mark_linked(c, cluster_ip_hash(p->node, p->pod_ip));
+	if (*p->pod_ip6 != '\0')
+		mark_linked(c, cluster_ip_hash(p->node, p->pod_ip6));
 	mark_selecting(c, r->ns, &p->labels);
 	if (*p->node != '\0')
 		cluster_callers_touch(c, p->node);

@@ -194,6 +194,7 @@ new_view(struct joining *j, const char *hostname)
 	v->ns = xstrdup(j->ns);
 	v->name = own ? xstrdup(j->name) : xasprintf("%s.%s", hostname, j->name);
 	v->cluster_ip = xstrdup(s->cluster_ip);
+	v->cluster_ip6 = xstrdup(s->cluster_ip6);
 	v->external_name = xstrdup(s->external_name);
 	v->headless = s->headless;
 	v->lb = s->lb;

@@ -43,7 +43,7 @@ find_pod(const struct joining *j, const struct kube_endpoint *e)
 		const struct kube_pod *p = &r->object->pod;
 
 		if (strcmp(r->ns, j->ns) == 0 && strcmp(p->node, e->node) == 0 &&
-			strcmp(p->pod_ip, e->ip) == 0 && !p->ended)
+			cluster_pod_is_at(p, e->ip) && !p->ended)
 			found = cluster_member_likelier(found, r->object);
 	}
 	return found;
@@ -59,6 +59,7 @@ add_member(struct joining *j, const struct member *m)
 		j->members = xrealloc(j->members, j->members_room * sizeof *j->members);
 	}
 	j->members[j->n_members++] = *m;
+	j->dual |= cluster_is_v6(m->ip) != cluster_is_v6(j->members[0].ip);
 }
 
 /* Slices and Endpoints hold resolved ports, under the service port's name. */
@@ -129,15 +130,21 @@ static void
 gather_pod(struct joining *j, const struct kube_object *o)
 {
 	const struct kube_pod *p = &o->pod;
+	bool host = *p->pod_ip == '\0' && p->host_network, v6 = j->service->v6_first;
+	const char *ip = host ? p->host_ip : p->pod_ip, *ip6 = host ? p->host_ip6 : p->pod_ip6;
 	struct member m = {
 		.pod = o,
-		.ip = *p->pod_ip == '\0' && p->host_network ? p->host_ip : p->pod_ip,
+		.ip = cluster_of_family(ip, ip6, v6),
 		.node = p->node,
 		.hostname = strcmp(p->subdomain, j->name) == 0 ? p->hostname : "",
 		.flags = pod_flags(p, j->service->publish_not_ready),
 	};
 
-	if (!p->ended && *m.ip != '\0')
+	if (p->ended || *m.ip == '\0')
+		return;
+	add_member(j, &m);
+	m.ip = cluster_of_family(ip, ip6, !v6);
+	if (j->service->dual && *ip6 != '\0')
 		add_member(j, &m);
 }
 

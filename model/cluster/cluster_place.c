@@ -15,7 +15,7 @@ same_address(const char *a, const char *b)
 
 	if (ip_parse(a, &x))
 		return ip_parse(b, &y) && memcmp(&x, &y, sizeof x) == 0;
-	return strcasecmp(a, b) == 0;
+	return *b != '\0' && strcasecmp(a, b) == 0;
 }
 
 uint64_t
@@ -34,9 +34,11 @@ has_address(const struct record *r, const char *address)
 	const struct kube_node *n = &r->object->node;
 
 	if (r->kind == KUBE_POD)
-		return same_address(address, r->object->pod.pod_ip);
+		return same_address(address, r->object->pod.pod_ip) ||
+			same_address(address, r->object->pod.pod_ip6);
 	if (r->kind == KUBE_SERVICE)
-		return same_address(address, r->object->service.cluster_ip);
+		return same_address(address, r->object->service.cluster_ip) ||
+			same_address(address, r->object->service.cluster_ip6);
 	for (size_t i = 0; i < n->n_addresses; i++)
 		if (same_address(address, n->addresses[i]))
 			return true;
@@ -117,8 +119,10 @@ cluster_pod_has(const struct cluster *c, const char *ns, const char *name, const
 
 	if (o == NULL || o->pod.ended)
 		return false;
-	return same_address(address, o->pod.pod_ip) ||
-		(o->pod.host_network && same_address(address, o->pod.host_ip));
+	return same_address(address, o->pod.pod_ip) || same_address(address, o->pod.pod_ip6) ||
+		(o->pod.host_network &&
+			(same_address(address, o->pod.host_ip) ||
+				same_address(address, o->pod.host_ip6)));
 }
 
 bool

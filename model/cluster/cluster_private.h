@@ -10,6 +10,7 @@
 #ifndef EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
 #define EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
 
+#include <string.h>
 #include <sys/queue.h>
 
 #include "model/cluster/cluster.h"
@@ -138,6 +139,23 @@ uint64_t cluster_hash(char what, const char *a, const char *b, const char *c);
 uint64_t cluster_address_hash(const char *address);
 uint64_t cluster_pod_hash(const char *ns, const char *pod);
 uint64_t cluster_ip_hash(const char *node, const char *ip);
+static inline bool
+cluster_is_v6(const char *ip)
+{
+	return strchr(ip, ':') != NULL;
+}
+/* Of an address and its like beside an IPv4 one: that of the family, else the only one. */
+static inline const char *
+cluster_of_family(const char *ip, const char *ip6, bool v6)
+{
+	return v6 && *ip6 != '\0' ? ip6 : ip;
+}
+/* In the spelling of the API server. */
+static inline bool
+cluster_pod_is_at(const struct kube_pod *p, const char *ip)
+{
+	return strcmp(p->pod_ip, ip) == 0 || (*ip != '\0' && strcmp(p->pod_ip6, ip) == 0);
+}
 uint64_t cluster_label_hash(const char *ns, const struct kube_label *l);
 const struct kube_object *cluster_find(
 	const struct cluster *c, enum kube_kind kind, const char *ns, const char *name);
@@ -187,7 +205,8 @@ void cluster_rule_apply(const struct joint *joint, const struct kube_service *s,
 void cluster_rule_look(struct cluster *c, struct joint *joint, bool there);
 
 /* --- cluster_member.c ----------------------------------------------------------------------- */
-/* A pod or address that belongs to the service. */
+/* A pod or address that belongs to the service; a pod of both families is two members, which
+ * join_dedupe makes one endpoint. */
 struct member {
 	const struct kube_object *pod; /* NULL: a bare address */
 	const char *ip, *node, *zone, *hostname; /* zone: NULL or "" when unknown */
@@ -215,6 +234,7 @@ struct joining {
 	uint16_t **targets; /* of each subset */
 	size_t n_targets;
 	bool nobody; /* nothing defines the members */
+	bool dual; /* members have addresses of both families */
 	struct joined *views;
 	size_t n_views;
 	struct view *view;

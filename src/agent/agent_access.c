@@ -61,9 +61,11 @@ access_read_caller(const struct local_callers *callers, struct access_call *c)
 		const struct local_pod pod = local_callers_at(callers, i);
 		auto_free char *name = xasprintf("%s/%s", pod.ns, pod.name);
 
-		if (by_ip ? strcmp(pod.ip, c->from) != 0 : strcmp(name, c->from) != 0)
+		bool other = by_ip && strcmp(pod.other_ip, c->from) == 0;
+
+		if (by_ip ? !other && strcmp(pod.ip, c->from) != 0 : strcmp(name, c->from) != 0)
 			continue;
-		ip_parse(pod.ip, &c->ip);
+		ip_parse(other ? pod.other_ip : pod.ip, &c->ip);
 		local_callers_find(callers, &c->ip, &c->who);
 		return true;
 	}

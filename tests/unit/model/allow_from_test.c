@@ -190,6 +190,33 @@ callers_are_known_by_their_address(void **state)
 	local_callers_unref(&c);
 }
 
+/* By either address; one that two claim takes only itself from a pod. */
+static void
+callers_of_both_families(void **state)
+{
+	struct local_callers *c = read_callers(
+		"{\"pods\":["
+		"{\"ns\":\"shop\",\"name\":\"a\",\"ip\":\"172.17.0.5\",\"otherIP\":\"fd00::5\"},"
+		"{\"ns\":\"ops\",\"name\":\"b\",\"ip\":\"172.17.0.9\",\"otherIP\":\"fd00::6\"},"
+		"{\"ns\":\"ops\",\"name\":\"c\",\"ip\":\"172.17.0.9\",\"otherIP\":\"fd00::7\"},"
+		"{\"ns\":\"ops\",\"name\":\"d\",\"ip\":\"fd00::8\",\"otherIP\":\"fd00::7\"}]}");
+	struct allow_caller who;
+
+	(void)state;
+	assert_int_equal(local_callers_count(c), 3);
+	assert_string_equal(find(c, "172.17.0.5").ns, "shop");
+	assert_string_equal(find(c, "fd00::5").ns, "shop");
+	assert_null(find(c, "172.17.0.9").ns);
+	assert_null(find(c, "fd00::7").ns);
+	assert_string_equal(find(c, "fd00::6").ns, "ops");
+	assert_string_equal(local_callers_at(c, 1).ip, "fd00::6");
+	assert_string_equal(local_callers_at(c, 1).other_ip, "");
+	who = find(c, "fd00::5");
+	assert_true(permits("addresses=fd00::/64", &who));
+	assert_false(permits("addresses=172.17.0.0/16", &who));
+	local_callers_unref(&c);
+}
+
 static void
 bad_callers_are_refused(void **state)
 {
@@ -230,10 +257,10 @@ callers_stay_within_a_message(void **state)
 		char ip[INET_ADDRSTRLEN];
 
 		snprintf(ip, sizeof ip, "172.17.%u.%u", i / 250, 2 + i % 250);
-		local_callers_add(&json, &(struct local_pod){"a", "b", ip, &fit});
+		local_callers_add(&json, &(struct local_pod){"a", "b", ip, "", &fit});
 	}
-	local_callers_add(&json, &(struct local_pod){"a", "many", "172.18.0.1", &many});
-	local_callers_add(&json, &(struct local_pod){"a", "large", "172.18.0.2", &large});
+	local_callers_add(&json, &(struct local_pod){"a", "many", "172.18.0.1", "", &many});
+	local_callers_add(&json, &(struct local_pod){"a", "large", "172.18.0.2", "", &large});
 	local_callers_end(&json);
 	assert_in_range(buf_len(&json), 4 << 20, VIEW_MAX_BYTES);
 	c = read_callers(buf_str(&json));
@@ -683,6 +710,7 @@ main(void)
 		cmocka_unit_test(what_is_not_known_is_kept_out),
 		cmocka_unit_test(what_cannot_be_read_is_refused_with_its_place),
 		cmocka_unit_test(callers_are_known_by_their_address),
+		cmocka_unit_test(callers_of_both_families),
 		cmocka_unit_test(bad_callers_are_refused),
 		cmocka_unit_test(callers_stay_within_a_message),
 		cmocka_unit_test_setup_teardown(the_annotation_travels_and_closes_when_it_is_wrong,

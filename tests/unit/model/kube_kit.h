@@ -13,10 +13,12 @@
 
 #define SERVICE(name, rest)                                                                        \
 	"---\napiVersion: v1\nkind: Service\nmetadata: {name: " name "}\nspec: {" rest "}\n"
-#define SLICE(name, service, ports, endpoints)                                                     \
-	"---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"           \
+#define SLICE_OF(family, name, service, ports, endpoints)                                          \
+	"---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: " family "\n"     \
 	"metadata: {name: " name ", labels: {kubernetes.io/service-name: " service "}}\n"          \
 	"ports: [" ports "]\nendpoints: [" endpoints "]\n"
+#define SLICE(...) SLICE_OF("IPv4", __VA_ARGS__)
+#define SLICE6(...) SLICE_OF("IPv6", __VA_ARGS__)
 #define NODE(name, labels, addresses)                                                              \
 	"---\napiVersion: v1\nkind: Node\nmetadata: {name: " name ", labels: {" labels "}}\n"      \
 	"status: {addresses: [" addresses "]}\n"

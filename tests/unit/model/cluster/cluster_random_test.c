@@ -24,13 +24,15 @@ random_object(unsigned kind, unsigned name)
 	case 0:
 		return xasprintf(SERVICE("s%u",
 					 "selector: {%s}, clusterIP: %s, "
-					 "publishNotReadyAddresses: %s,"
+					 "publishNotReadyAddresses: %s, ipFamilies: %s,"
 					 "ports: [{name: a, port: 80, targetPort: %s}, {name: b, "
 					 "port: 81}]"),
 			name,
 			(const char *[]){"app: web", "pod: p1", "app: web, pod: p2", ""}[rnd(4)],
 			(const char *[]){"10.96.0.1", "10.96.0.2", "None"}[rnd(3)],
-			rnd(2) != 0 ? "true" : "false", rnd(2) != 0 ? "www" : "8080");
+			rnd(2) != 0 ? "true" : "false",
+			(const char *[]){"[IPv4]", "[IPv4, IPv6]", "[IPv6, IPv4]", "[]"}[rnd(4)],
+			rnd(2) != 0 ? "www" : "8080");
 	case 1:
 		return xasprintf(
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: p%u, labels: {app: %s, pod: "
@@ -38,12 +40,23 @@ random_object(unsigned kind, unsigned name)
 			"spec: {nodeName: n%u, hostname: h%u, subdomain: s%u, hostNetwork: %s, "
 			"containers: [{ports: [{name: www, containerPort: %u, hostPort: %u}, "
 			"{name: http-x, containerPort: %u}]}]}\n"
-			"status: {phase: %s, podIP: 10.0.0.%u, hostIP: 192.0.2.%u}\n",
+			"status: {phase: %s, podIP: 10.0.0.%u, hostIP: 192.0.2.%u%s%s}\n",
 			name, rnd(2) != 0 ? "web" : "x", name,
 			rnd(4) == 0 ? ", deletionTimestamp: \"x\"" : "", rnd(3), rnd(2), rnd(NAMES),
 			rnd(4) == 0 ? "true" : "false", 8080 + rnd(2), 1 + rnd(2), 8080 + rnd(3),
-			rnd(5) == 0 ? "Failed" : "Running", 1 + rnd(3), 1 + rnd(3));
+			rnd(5) == 0 ? "Failed" : "Running", 1 + rnd(3), 1 + rnd(3),
+			(const char *[]){"", ", podIPs: [{ip: fd01::1}]",
+				", podIPs: [{ip: fd01::2}]"}[rnd(3)],
+			rnd(2) != 0 ? ", hostIPs: [{ip: fd02::1}]" : "");
 	case 2:
+		if (rnd(2) != 0)
+			return xasprintf(SLICE6("l%u", "s%u", "{name: a, port: %u}",
+						 "{addresses: [\"fd01::%u\"], nodeName: n%u},"
+						 "{addresses: [\"fd01::%u\"], hostname: h%u},"
+						 "{addresses: [\"fd01::%u\"], targetRef: "
+						 "{kind: Pod, name: p%u}}"),
+				name, rnd(3), 8080 + rnd(2), 1 + rnd(3), rnd(3), 1 + rnd(3), rnd(2),
+				1 + rnd(3), rnd(4));
 		return xasprintf(SLICE("l%u", "s%u", "{name: %s, port: %u}",
 					 "{addresses: [10.0.0.%u], nodeName: n%u, hostname: h%u, "
 					 "conditions: {ready: %s}},"
@@ -69,8 +82,10 @@ random_object(unsigned kind, unsigned name)
 			rnd(NAMES), rnd(2) != 0 ? "RANDOM" : "ROUND_ROBIN", 1 + rnd(3));
 	default:
 		return xasprintf(NODE("n%u", "edgeway.io/site: s%u, edgeway.io/public: \"%s\"",
-					 "{type: ExternalIP, address: 198.51.100.%u}"),
-			name, rnd(2), rnd(2) != 0 ? "true" : "false", 1 + rnd(2));
+					 "{type: ExternalIP, address: 198.51.100.%u}%s"),
+			name, rnd(2), rnd(2) != 0 ? "true" : "false", 1 + rnd(2),
+			(const char *[]){"", ", {type: InternalIP, address: \"fd02::2\"}",
+				", {type: ExternalIP, address: \"fd03::1\"}"}[rnd(3)]);
 	}
 }
 
