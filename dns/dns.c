@@ -1,11 +1,11 @@
 #include "dns/dns.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/inherited.h"
 #include "base/core/log.h"
 #include "dns/dns_private.h"
 
@@ -119,14 +119,6 @@ dns_follow_upstreams(struct dns *d, loop_fn *fn, void *arg)
 /* --- opening -------------------------------------------------------------------------------- */
 
 static void
-drop_adopted(struct dns *d)
-{
-	for (size_t i = 0; d->adopted != NULL && i < 2 * d->n_servers; i++)
-		cleanup_fd(&d->adopted[i]);
-	free(take_ptr(&d->adopted));
-}
-
-static void
 dns_free(struct dns *d)
 {
 	upstreams_free(&d->roster);
@@ -134,7 +126,6 @@ dns_free(struct dns *d)
 		server_free(&d->servers[i]);
 	resolvwatch_stop(&d->watch);
 	resolvconf_close(&d->resolvconf);
-	drop_adopted(d);
 	free(d->sockets);
 	free(d->path);
 	for (char **name = d->interfaces; name != NULL && *name != NULL; name++)
@@ -296,30 +287,19 @@ bind_pair(const struct addr *a, unsigned flags, struct bound *b, struct err *err
 	return code;
 }
 
-/* SO_REUSEPORT would let a second agent bind beside us without an error: try without it first. */
+/* SO_REUSEPORT would let a second agent bind beside us without an error: try without it first. A
+ * predecessor's sockets are ours. */
 static int
 probe_free(const struct addr *a, struct err *err)
 {
-	int fds[2];
+	int fds[2], code;
 	struct bound b = {.fds = fds};
-	int code = bind_pair(a, SOCK_FREEBIND, &b, err);
 
+	if (inherited_count(a, SOCK_DGRAM) > 0)
+		return 0;
+	code = bind_pair(a, SOCK_FREEBIND, &b, err);
 	close_bound(&b);
 	return code;
-}
-
-/* Uses the predecessor's sockets if all of them are bound to the address we want. */
-static bool
-use_adopted(struct dns *d, const struct addr *a)
-{
-	for (size_t i = 0; i < 2 * d->n_servers; i++)
-		if (d->adopted == NULL || !sock_bound_to(d->adopted[i], a))
-			return false;
-	for (size_t i = 0; i < 2 * d->n_servers; i++)
-		sock_transparent(d->adopted[i]);
-	memcpy(d->sockets, d->adopted, 2 * d->n_servers * sizeof *d->sockets);
-	free(take_ptr(&d->adopted));
-	return true;
 }
 
 static int
@@ -329,9 +309,6 @@ bind_all(struct dns *d, uint32_t address, struct err *err)
 	struct addr a = addr_ipv4(address, d->port);
 	int code;
 
-	if (use_adopted(d, &a))
-		return 0;
-	drop_adopted(d);
 	code = address != d->last_address ? probe_free(&a, err) : 0;
 	for (size_t i = 0; code == 0 && i < d->n_servers; i++)
 		code = bind_pair(&a, SOCK_REUSEPORT | SOCK_FREEBIND | SOCK_TRANSPARENT, &b, err);
@@ -382,13 +359,6 @@ dns_sockets(const struct dns *d, int *fds)
 		return 0;
 	memcpy(fds, d->sockets, 2 * d->n_servers * sizeof *fds);
 	return 2 * d->n_servers;
-}
-
-void
-dns_adopt(struct dns *d, const int *fds, size_t n)
-{
-	assert(n == 2 * d->n_servers && d->address == 0);
-	d->adopted = xmemdup(fds, n * sizeof *fds);
 }
 
 void

@@ -67,9 +67,6 @@ bool dns_listening(const struct dns *dns);
 /* The workers' sockets, UDP then TCP of each, to hand to a successor; dns keeps ownership. Returns
  * their number: all of them, or 0 while dns does not listen. */
 size_t dns_sockets(const struct dns *dns, int *fds);
-/* Takes ownership of a predecessor's sockets. dns_listen uses them if they are bound to its
- * address, otherwise it closes them. n is twice n_workers. */
-void dns_adopt(struct dns *dns, const int *fds, size_t n);
 /* dns_freeze: a successor takes over; stops watching resolv.conf and drops the callback of
  * dns_follow_upstreams. dns_thaw: watches the file again. */
 void dns_freeze(struct dns *dns);

@@ -21,7 +21,6 @@ struct dns {
 	uint32_t address; /* 0: not listening */
 	uint32_t last_address; /* the workers may still hold its sockets */
 	int *sockets; /* owned by the servers; valid only while dns listens */
-	int *adopted; /* a predecessor's, until dns listens; NULL: none */
 	char *path; /* of resolv.conf */
 	char **interfaces; /* NULL-terminated */
 	struct addr *configured;

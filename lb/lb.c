@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/inherited.h"
 #include "base/core/log.h"
 #include "base/os/port_holder.h"
 #include "lb/balance/affinity.h"
@@ -125,14 +126,6 @@ lb_tell(struct worker *w, loop_fn *fn, const struct message *what)
 
 /* --- public interface ----------------------------------------------------------------------- */
 
-static void
-drop_adopted(struct lb *lb)
-{
-	for (size_t i = 0; lb->adopted != NULL && i < lb->config.n_workers; i++)
-		cleanup_fd(&lb->adopted[i]);
-	free(take_ptr(&lb->adopted));
-}
-
 /* On loop 0, once for each worker: nothing is posted to that worker any more. */
 static void
 on_worker_quiet(void *arg)
@@ -152,7 +145,6 @@ on_worker_quiet(void *arg)
 	shares_fini(&lb->shares);
 	tallies_free(&lb->tallies);
 	snapshot_unref(&lb->snapshot);
-	drop_adopted(lb);
 	free(lb->sockets);
 	free(lb->workers);
 	free(lb);
@@ -262,35 +254,16 @@ lb_trace(struct lb *lb, const struct lb_tracing *tracing)
 		lb_tell(lb->workers[i], on_trace, &(struct message){.tracing = *tracing});
 }
 
-/* The port of the predecessor's sockets if all are bound to this address; else 0. */
-static uint16_t
-lb_adopted_port(const struct lb *lb, uint32_t address)
-{
-	uint16_t port = lb->adopted != NULL ? sock_port_at(lb->adopted[0], address) : 0;
-
-	for (size_t i = 1; port != 0 && i < lb->config.n_workers; i++)
-		if (sock_port_at(lb->adopted[i], address) != port)
-			port = 0;
-	return port;
-}
-
-static void
-lb_use_adopted(struct lb *lb, int *fds)
-{
-	for (size_t i = 0; i < lb->config.n_workers; i++) {
-		fds[i] = take_fd(&lb->adopted[i]);
-		sock_transparent(fds[i]);
-	}
-}
-
 /* port 0: a free one, the same for all. The first bind is tried without SO_REUSEPORT, which would
- * let us share the port with another process of our user. */
+ * let us share the port with another process of our user; a predecessor's sockets are ours. */
 static int
 lb_bind_sockets(const struct lb *lb, uint32_t address, uint16_t port, int *fds, struct err *err)
 {
 	const struct addr whole = addr_ipv4(address, port);
-	int rc = sock_listen(&whole, 0, &fds[0], err);
+	int rc = 0;
 
+	if (inherited_count(&whole, SOCK_STREAM) == 0)
+		rc = sock_listen(&whole, 0, &fds[0], err);
 	cleanup_fd(&fds[0]);
 	for (size_t i = 0; i < lb->config.n_workers && rc == 0; i++) {
 		const struct addr a = addr_ipv4(address, port);
@@ -303,18 +276,14 @@ lb_bind_sockets(const struct lb *lb, uint32_t address, uint16_t port, int *fds, 
 }
 
 /* The process at our port may stay for ever, and gets no traffic of ours (iptables/maps/rules.h):
- * we use another port. */
+ * we use another port, the one that a predecessor had to use. */
 static int
 lb_move_listener(struct lb *lb, uint32_t address, int *fds, struct err *err)
 {
 	char who[PORT_HOLDER_TEXT_MAX];
-	uint16_t adopted = lb_adopted_port(lb, address);
-	int rc = 0;
+	const struct addr at = addr_ipv4(address, 0);
+	int rc = lb_bind_sockets(lb, address, inherited_tcp_port(&at), fds, err);
 
-	if (adopted != 0)
-		lb_use_adopted(lb, fds);
-	else
-		rc = lb_bind_sockets(lb, address, 0, fds, err);
 	if (rc < 0)
 		return rc;
 	if (!port_holder("tcp", address, lb->config.port, who))
@@ -341,23 +310,12 @@ open_sockets(struct lb *lb, uint32_t address, int *fds, struct err *err)
 	lb->moved[0] = '\0';
 	if (address == 0)
 		return 0;
-	if (lb_adopted_port(lb, address) == lb->config.port) {
-		lb_use_adopted(lb, fds);
-		return 0;
-	}
 	rc = lb_bind_sockets(lb, address, lb->config.port, fds, err);
 	if (rc != -EADDRINUSE)
 		return rc;
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		cleanup_fd(&fds[i]);
 	return lb_move_listener(lb, address, fds, err);
-}
-
-void
-lb_adopt(struct lb *lb, const int *fds, size_t n)
-{
-	assert(n == lb->config.n_workers && lb->address == 0);
-	lb->adopted = xmemdup(fds, n * sizeof *fds);
 }
 
 size_t
@@ -379,8 +337,6 @@ lb_listen(struct lb *lb, uint32_t address, struct err *err)
 	if (address == lb->address)
 		return 0;
 	rc = open_sockets(lb, address, fds, err);
-	if (address != 0)
-		drop_adopted(lb);
 	for (size_t i = 0; i < n; i++) {
 		if (rc == 0)
 			lb_tell(lb->workers[i], on_listen, &(struct message){.fd = fds[i]});

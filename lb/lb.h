@@ -80,9 +80,6 @@ uint16_t lb_port(const struct lb *lb);
 /* The workers' listening sockets, to hand them to a successor; the lb keeps owning them. Returns
  * how many: all, or 0 while it does not listen. */
 size_t lb_sockets(const struct lb *lb, int *fds);
-/* Takes a predecessor's sockets: lb_listen uses them if they are bound to its address, and closes
- * them otherwise. n is n_workers. */
-void lb_adopt(struct lb *lb, const int *fds, size_t n);
 /* The access log, on stderr: off at first. With ACCESS_ALL each worker writes one of `sample` (at
  * least 1) successful requests. Does nothing if lb is NULL, as it is after lb_stop. */
 void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);

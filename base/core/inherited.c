@@ -89,6 +89,50 @@ inherited_take(const struct addr *a, int type)
 	return -1;
 }
 
+size_t
+inherited_count(const struct addr *a, int type)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < kept.n; i++)
+		n += kept.at[i] >= 0 && inherited_type(kept.at[i]) == type &&
+			inherited_is_at(kept.at[i], a);
+	return n;
+}
+
+static bool
+inherited_address(int fd, int type, struct addr *at)
+{
+	at->len = sizeof at->un;
+	return fd >= 0 && inherited_type(fd) == type && getsockname(fd, &at->sa, &at->len) == 0;
+}
+
+size_t
+inherited_workers(void)
+{
+	struct addr at;
+
+	for (size_t i = 0; i < kept.n; i++)
+		if (inherited_address(kept.at[i], SOCK_DGRAM, &at))
+			return inherited_count(&at, SOCK_DGRAM);
+	return 0;
+}
+
+uint16_t
+inherited_tcp_port(const struct addr *a)
+{
+	struct addr at, same;
+
+	for (size_t i = 0; i < kept.n; i++) {
+		if (!inherited_address(kept.at[i], SOCK_STREAM, &at))
+			continue;
+		same = addr_with_port(a, addr_port(&at));
+		if (inherited_is_at(kept.at[i], &same) && inherited_count(&same, SOCK_DGRAM) == 0)
+			return addr_port(&at);
+	}
+	return 0;
+}
+
 void
 inherited_drop(void)
 {

@@ -22,6 +22,13 @@ void inherited_use(struct fdpass *fds);
 /* Returns a socket of this type that is bound to the address, which the caller then owns; -1: there
  * is none. */
 int inherited_take(const struct addr *a, int type);
+/* How many are left of this type that are bound to the address: several with SO_REUSEPORT. */
+size_t inherited_count(const struct addr *a, int type);
+/* How many workers the old process had: it had a UDP socket for each, all at one address. */
+size_t inherited_workers(void);
+/* The port of a TCP socket that is bound to this IP address and has no UDP socket beside it, as DNS
+ * has; 0: there is none. */
+uint16_t inherited_tcp_port(const struct addr *a);
 void inherited_drop(void);
 
 #endif

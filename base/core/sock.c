@@ -147,6 +147,18 @@ ip_text(const struct in6_addr *ip, char to[IP_TEXT_MAX])
 	return to;
 }
 
+struct addr
+addr_with_port(const struct addr *a, uint16_t port)
+{
+	struct addr to = *a;
+
+	if (a->sa.sa_family == AF_INET)
+		to.in.sin_port = htons(port);
+	else if (a->sa.sa_family == AF_INET6)
+		to.in6.sin6_port = htons(port);
+	return to;
+}
+
 const char *
 addr_text(const struct addr *a, char to[ADDR_TEXT_MAX])
 {
@@ -253,6 +265,8 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 	mode_t mask = 0;
 
 	if (fd >= 0) { /* inherited: already bound, with the same options */
+		if (flags & SOCK_TRANSPARENT)
+			sock_transparent(fd);
 		*out = take_fd(&fd);
 		return 0;
 	}
@@ -536,11 +550,4 @@ sock_port_at(int fd, uint32_t address)
 		ntohl(at.in.sin_addr.s_addr) != address)
 		return 0;
 	return ntohs(at.in.sin_port);
-}
-
-bool
-sock_bound_to(int fd, const struct addr *a)
-{
-	return a->sa.sa_family == AF_INET && a->in.sin_port != 0 &&
-		htons(sock_port_at(fd, ntohl(a->in.sin_addr.s_addr))) == a->in.sin_port;
 }

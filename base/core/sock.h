@@ -42,6 +42,8 @@ ip_same(const struct in6_addr *a, const struct in6_addr *b)
 /* "192.0.2.1", "2001:db8::1"; returns `to`. */
 enum { IP_TEXT_MAX = INET6_ADDRSTRLEN };
 const char *ip_text(const struct in6_addr *ip, char to[IP_TEXT_MAX]);
+/* The same address with this port. */
+struct addr addr_with_port(const struct addr *a, uint16_t port);
 /* Text for logs; returns `to`. */
 const char *addr_text(const struct addr *a, char to[ADDR_TEXT_MAX]);
 uint16_t addr_port(const struct addr *a);
@@ -98,8 +100,6 @@ int sock_nodelay(int fd);
 void sock_transparent(int fd);
 /* The port at which it is bound to exactly this address; 0: it is not. IPv4, host byte order. */
 uint16_t sock_port_at(int fd, uint32_t address);
-/* Is it bound to exactly this address and port? */
-bool sock_bound_to(int fd, const struct addr *a);
 /* Index of the interface at which an accepted IPv4 connection arrived; 0: not known. */
 unsigned sock_interface(int fd);
 /* Original destination of an accepted connection before the kernel redirected it here

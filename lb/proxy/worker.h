@@ -325,7 +325,6 @@ struct lb {
 	uint16_t port; /* the port listened on */
 	char moved[400]; /* why that is not config.port; "" if it is */
 	int *sockets; /* of the workers, which own them; set only while it listens */
-	int *adopted; /* from a predecessor, until it listens; NULL: none */
 	loop_fn *on_worker_gone; /* posted to loop 0 by each worker, with itself */
 	loop_fn *on_stopped;
 	void *stopped_arg;

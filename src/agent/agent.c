@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/core/inherited.h"
 #include "base/core/log.h"
 #include "base/http/ws_tunnels.h"
 #include "model/mesh.h"
@@ -82,8 +83,7 @@ static size_t
 worker_count(const struct agent *a)
 {
 	size_t wanted = wanted_workers(a->options);
-	size_t had = a->takeover != NULL ? takeover_workers(a->takeover)
-					 : socket_store_workers(a->sockets);
+	size_t had = inherited_workers();
 
 	if (had == 0 || had == wanted)
 		return wanted;
@@ -339,11 +339,6 @@ open_parts(struct agent *a, struct err *err)
 		rc = open_lb(a, err);
 	if (rc < 0)
 		return rc;
-	if (a->takeover != NULL)
-		agent_use_sockets(a);
-	else
-		socket_store_use(a->sockets, workers_count(a->workers),
-			(uint16_t)a->options->dns_port, a->dns, a->lb);
 	dns_use(a->dns, a->snapshot);
 	lb_use(a->lb, a->snapshot);
 	agent_use_access_log(a);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/inherited.h"
 #include "base/core/log.h"
 #include "base/core/sock.h"
 #include "model/check.h"
@@ -227,6 +228,7 @@ agent_mesh_retry(void *arg)
 		return;
 	}
 	a->mesh_error[0] = '\0';
+	inherited_drop();
 	agent_note_estate(a);
 	log_info("agent", "serving the mesh address=%s dns=%s:%u listener=%s:%u services=%zu",
 		agent_mesh_dotted(a->address, text), text, a->options->dns_port, text,

@@ -108,8 +108,6 @@ int agent_take_locks(struct agent *a, struct err *err);
 void agent_find_estate(struct agent *a);
 void agent_note_estate(struct agent *a);
 void agent_forget_estate(struct agent *a);
-/* Uses the sockets of the predecessor, before the parts listen. */
-void agent_use_sockets(struct agent *a);
 /* Gives up: the predecessor continues, with what is on the host, in the database and at the hub. */
 void agent_leave_to_predecessor(struct agent *a);
 /* The mesh is served: the predecessor may let go. */

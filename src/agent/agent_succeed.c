@@ -119,6 +119,7 @@ agent_take_locks(struct agent *a, struct err *err)
 		takeover_locks(a->takeover, &a->lock, &a->network_lock);
 		if ((rc = lock_inherit("agent", o->data_dir, &a->lock, err)) == 0)
 			rights_reduce(o);
+		takeover_sockets(a->takeover);
 		return rc;
 	}
 	if (rc == 0)
@@ -129,18 +130,6 @@ agent_take_locks(struct agent *a, struct err *err)
 	if (rc == 0)
 		rights_reduce(o); /* the folder exists now, and there are no threads yet */
 	return rc;
-}
-
-void
-agent_use_sockets(struct agent *a)
-{
-	size_t n, workers = takeover_workers(a->takeover);
-	int *fds = takeover_sockets(a->takeover, &n);
-
-	if (workers == 0)
-		return;
-	lb_adopt(a->lb, fds, workers);
-	dns_adopt(a->dns, fds + workers, 2 * workers);
 }
 
 void

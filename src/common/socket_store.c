@@ -8,22 +8,28 @@
 #include <unistd.h>
 
 #include "base/core/fdpass.h"
+#include "base/core/inherited.h"
 #include "base/core/log.h"
-#include "base/core/sock.h"
 #include "base/os/notify.h"
 
 #define FD_NAME "edgeway"
 
 enum { FIRST_FD = STDERR_FILENO + 1 };
-enum kind { PROXY, DNS_UDP, DNS_TCP, KINDS }; /* one of each for each worker */
 
 struct socket_store {
-	struct fdpass kept; /* until they are used */
 	ino_t stored[FDPASS_MOST]; /* what the manager has, according to our messages */
 	size_t n_stored;
 };
 
 /* --- kept sockets --------------------------------------------------------------------------- */
+
+static ino_t
+socket_store_inode(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
 
 static unsigned long
 socket_store_number(const char *variable)
@@ -40,6 +46,7 @@ socket_store_new(struct socket_store **out)
 {
 	struct socket_store *s = xcalloc(1, sizeof *s);
 	const char *name = getenv("LISTEN_FDNAMES");
+	struct fdpass kept = {.n = 0};
 	unsigned long n = socket_store_number("LISTEN_FDS");
 
 	*out = s;
@@ -51,92 +58,20 @@ socket_store_new(struct socket_store **out)
 
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && len == strlen(FD_NAME) &&
 			memcmp(name, FD_NAME, len) == 0)
-			s->kept.at[s->kept.n++] = fd;
+			kept.at[kept.n++] = fd;
 		name += len + (name[len] == ':');
 	}
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
-}
-
-size_t
-socket_store_workers(const struct socket_store *s)
-{
-	return s->kept.n % KINDS == 0 ? s->kept.n / KINDS : 0;
-}
-
-static ino_t
-socket_store_inode(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 ? st.st_ino : 0;
-}
-
-static enum kind
-socket_store_kind(int fd, uint16_t dns_port)
-{
-	struct addr at = {.len = sizeof at.un};
-	int type = 0;
-	socklen_t len = sizeof type;
-
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_DGRAM)
-		return DNS_UDP;
-	return getsockname(fd, &at.sa, &at.len) == 0 && addr_port(&at) == dns_port ? DNS_TCP
-										   : PROXY;
-}
-
-/* Sorts them by worker for lb_adopt and dns_adopt. False: there is not exactly one of each kind for
- * each worker. */
-static bool
-socket_store_sort(
-	const struct socket_store *s, size_t workers, uint16_t dns_port, int *proxy, int *dns)
-{
-	size_t n[KINDS] = {0};
-
-	if (s->kept.n != KINDS * workers)
-		return false;
-	for (size_t i = 0; i < s->kept.n; i++) {
-		enum kind kind = socket_store_kind(s->kept.at[i], dns_port);
-		size_t at = n[kind]++;
-
-		if (at == workers)
-			return false;
-		if (kind == PROXY)
-			proxy[at] = s->kept.at[i];
-		else
-			dns[2 * at + (kind == DNS_TCP)] = s->kept.at[i];
-	}
-	return true;
-}
-
-void
-socket_store_use(
-	struct socket_store *s, size_t workers, uint16_t dns_port, struct dns *dns, struct lb *lb)
-{
-	auto_free int *for_lb = xcalloc(workers, sizeof *for_lb);
-	auto_free int *for_dns = xcalloc(2 * workers, sizeof *for_dns);
-
-	if (s->kept.n == 0)
-		return;
-	if (!socket_store_sort(s, workers, dns_port, for_lb, for_dns)) {
+	for (; s->n_stored < kept.n; s->n_stored++)
+		s->stored[s->n_stored] = socket_store_inode(kept.at[s->n_stored]);
+	if (kept.n > 0)
 		log_info("agent",
-			"listens anew: the sockets that the service manager kept are others "
-			"sockets=%zu workers=%zu",
-			s->kept.n, workers);
-		fdpass_close(&s->kept);
-		socket_store_drop(s);
-		return;
-	}
-	log_info("agent",
-		"goes on with the sockets of the agent before, which the service manager kept "
-		"sockets=%zu",
-		s->kept.n);
-	for (size_t i = 0; i < s->kept.n; i++)
-		s->stored[s->n_stored++] = socket_store_inode(s->kept.at[i]);
-	s->kept.n = 0;
-	lb_adopt(lb, for_lb, workers);
-	dns_adopt(dns, for_dns, 2 * workers);
+			"goes on with the sockets of the agent before, which the service manager "
+			"kept sockets=%zu",
+			kept.n);
+	inherited_use(&kept);
 }
 
 /* --- storing -------------------------------------------------------------------------------- */
@@ -198,10 +133,5 @@ socket_store_drop(struct socket_store *s)
 void
 socket_store_free(struct socket_store **out)
 {
-	struct socket_store *s = take_ptr(out);
-
-	if (s == NULL)
-		return;
-	fdpass_close(&s->kept);
-	free(s);
+	free(take_ptr(out));
 }

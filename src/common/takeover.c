@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/core/fdpass.h"
+#include "base/core/inherited.h"
 #include "base/core/log.h"
 #include "base/core/sock.h"
 
@@ -157,12 +157,14 @@ takeover_locks(struct takeover *t, int *lock, int *network_lock)
 	*lock = hub || t->first > 1 ? take_fd(&t->fds.at[t->first - 1]) : -1;
 }
 
-int *
-takeover_sockets(struct takeover *t, size_t *n)
+void
+takeover_sockets(struct takeover *t)
 {
-	*n = t->fds.n - t->first;
+	struct fdpass fds = {.n = t->fds.n - t->first};
+
+	memcpy(fds.at, t->fds.at + t->first, fds.n * sizeof *fds.at);
 	t->fds.n = t->first;
-	return t->fds.at + t->first;
+	inherited_use(&fds);
 }
 
 static void

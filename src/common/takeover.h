@@ -19,7 +19,7 @@
  * and blocks.
  *
  *	takeover_ask(path, "agent", &t, err);	// 0 and NULL: nobody is there
- *	fds = takeover_sockets(t, &n);
+ *	takeover_sockets(t);	// sock_listen and sock_udp use them
  *	takeover_follow(t, loop, on_done, a);
  *	takeover_serving(t);
  */
@@ -51,9 +51,9 @@ void takeover_locks(struct takeover *t, int *lock, int *network_lock);
 /* What must be restored on the host at the end, for iptables_inherit(); "": the other daemon does
  * not say. */
 const char *takeover_estate(const struct takeover *t);
-/* The descriptors after the locks, which the caller takes; *n: how many. From an agent, for each
- * worker the proxy's socket, then two DNS sockets each; from a hub, in any order. */
-int *takeover_sockets(struct takeover *t, size_t *n);
+/* The descriptors after the locks are inherited (base/core/inherited). From an agent they come as
+ * each worker's proxy socket, then UDP and TCP of each for DNS; from a hub in any order. */
+void takeover_sockets(struct takeover *t);
 /* `done` is called later, whether or not we serve by then, and not from within this call. */
 void takeover_follow(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg);
 /* We serve. Further calls do nothing. */

@@ -2,7 +2,6 @@
 #include "src/hub/hub_main_private.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/core/inherited.h"
 #include "base/core/log.h"
@@ -125,8 +124,7 @@ int
 hub_main_take_lock(struct hub_main *m, struct err *err)
 {
 	const struct hub_options *o = m->options;
-	struct fdpass fds = {0};
-	int none, rc = 0, *sockets;
+	int none, rc = 0;
 
 	if (o->takeover)
 		rc = takeover_ask(o->admin_socket, "hub", &m->takeover, err);
@@ -135,9 +133,7 @@ hub_main_take_lock(struct hub_main *m, struct err *err)
 	takeover_locks(m->takeover, &m->lock, &none);
 	if ((rc = lock_inherit("hub", o->data_dir, &m->lock, err)) < 0)
 		return rc;
-	sockets = takeover_sockets(m->takeover, &fds.n);
-	memcpy(fds.at, sockets, fds.n * sizeof *sockets);
-	inherited_use(&fds);
+	takeover_sockets(m->takeover);
 	return 0;
 }
 

@@ -243,6 +243,53 @@ test_inherited(void **state)
 	close(listener);
 }
 
+static struct addr
+at_port(const char *host, uint16_t port)
+{
+	struct addr a;
+
+	assert_int_equal(addr_parse(&a, host, port, NULL), 0);
+	return a;
+}
+
+/* As an agent of two workers hands over: the proxy's sockets, then UDP and TCP of each for DNS. */
+static void
+inherited_of_workers(void **state)
+{
+	struct addr at, dns, proxy;
+	struct fdpass fds = {.n = 6};
+	int fd, on = 0;
+	socklen_t len = sizeof on;
+
+	(void)state;
+	at = at_port("127.0.0.9", 0);
+	assert_int_equal(sock_listen(&at, SOCK_REUSEPORT, &fds.at[0], NULL), 0);
+	proxy = addr_with_port(&at, sock_port_at(fds.at[0], INADDR_LOOPBACK + 8));
+	assert_int_equal(sock_listen(&proxy, SOCK_REUSEPORT, &fds.at[1], NULL), 0);
+	assert_int_equal(sock_udp(&at, SOCK_REUSEPORT, &fds.at[2], NULL), 0);
+	dns = addr_with_port(&at, sock_port_at(fds.at[2], INADDR_LOOPBACK + 8));
+	assert_int_equal(sock_listen(&dns, SOCK_REUSEPORT, &fds.at[3], NULL), 0);
+	assert_int_equal(sock_udp(&dns, SOCK_REUSEPORT, &fds.at[4], NULL), 0);
+	assert_int_equal(sock_listen(&dns, SOCK_REUSEPORT, &fds.at[5], NULL), 0);
+	inherited_use(&fds);
+	assert_int_equal(inherited_workers(), 2);
+	assert_int_equal(inherited_count(&dns, SOCK_DGRAM), 2);
+	assert_int_equal(inherited_count(&dns, SOCK_STREAM), 2);
+	assert_int_equal(inherited_count(&proxy, SOCK_STREAM), 2);
+	assert_int_equal(inherited_count(&proxy, SOCK_DGRAM), 0);
+	assert_int_equal(inherited_tcp_port(&at), addr_port(&proxy));
+	at = at_port("127.0.0.8", 0);
+	assert_int_equal(inherited_tcp_port(&at), 0);
+	assert_int_equal(sock_listen(&proxy, SOCK_TRANSPARENT, &fd, NULL), 0);
+	assert_int_equal(getsockopt(fd, SOL_IP, IP_TRANSPARENT, &on, &len), 0);
+	if (geteuid() == 0)
+		assert_int_equal(on, 1);
+	assert_int_equal(inherited_count(&proxy, SOCK_STREAM), 1);
+	close(fd);
+	inherited_drop();
+	assert_int_equal(inherited_workers(), 0);
+}
+
 int
 main(void)
 {
@@ -254,6 +301,7 @@ main(void)
 		cmocka_unit_test(the_first_datagram_has_its_interface),
 		cmocka_unit_test(replaces_only_a_dead_unix_socket),
 		cmocka_unit_test(test_inherited),
+		cmocka_unit_test(inherited_of_workers),
 		cmocka_unit_test(a_pair_is_of_tcp),
 	};
 
