@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/netfilter.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -307,7 +308,7 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 	int rc = preflight_refuse(&range, 0, err);
 
 	if (rc == 0 && range6.bits > 0)
-		rc = preflight_refuse(&range6, ipt->ours.state.index, err);
+		rc = preflight_refuse(&range6, (int)if_nametoindex(OWN_INTERFACE), err);
 	if (rc < 0)
 		return rc;
 	ipt->refused6 = false;

@@ -6,9 +6,9 @@
 int
 nl_open(struct mnl_socket **out, int bus, uint32_t groups, struct err *err)
 {
-	int room = 1 << 21;
+	const int room = 1 << 21;
 	struct mnl_socket *nl = mnl_socket_open2(bus, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	int rc;
+	int rc, fd;
 
 	if (nl == NULL)
 		return err_set(err, errno, "netlink socket: %s%s", strerror(errno),
@@ -23,14 +23,11 @@ nl_open(struct mnl_socket **out, int bus, uint32_t groups, struct err *err)
 		mnl_socket_close(nl);
 		return rc;
 	}
-	/* Another program's ruleset of some thousand rules must not overflow the queue; without the
-	 * capability the default size stays. */
-	if (groups != 0)
-		(void)setsockopt(
-			mnl_socket_get_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
-	else
-		(void)setsockopt(
-			mnl_socket_get_fd(nl), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
+	/* Another program's ruleset of some thousand rules, or the acknowledgements of a batch, must
+	 * not overflow the queue; without the capability the default sizes stay. */
+	fd = mnl_socket_get_fd(nl);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
 	*out = nl;
 	return 0;
 }

@@ -131,6 +131,7 @@ class Datagrams(socketserver.BaseRequestHandler):
 
 
 class DatagramServer(socketserver.UDPServer):
+    address_family = Server.address_family
     allow_reuse_address = True
     max_packet_size = 65536
 

@@ -13,11 +13,11 @@ parser.add_argument("--from", type=int, default=0, dest="source")
 parser.add_argument("--same", action="store_true")
 parser.add_argument("--pause", type=float, default=0)
 o = parser.parse_args()
-host = socket.gethostbyname(o.host)
+family, _, _, _, (host, *_) = socket.getaddrinfo(o.host, o.port, type=socket.SOCK_DGRAM)[0]
 
 
 def opened(connect):
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s = socket.socket(family, socket.SOCK_DGRAM)
     s.settimeout(5)
     s.bind(("", o.source))
     if connect:
@@ -31,7 +31,7 @@ for i in range(o.count):
     payload = bytes([i & 255]) * o.size
     try:
         s.sendto(payload, (host, o.port)) if kept else s.send(payload)
-        answer, (address, port) = s.recvfrom(65536)
+        answer, (address, port, *_) = s.recvfrom(65536)
         name, _, rest = answer.partition(b"\n")
         print(name.decode(), f"{address}:{port}" if rest == payload[:65507 - len(name) - 1] else "other bytes", flush=True)
     except OSError as e:

@@ -200,7 +200,7 @@ def test_the_tunnel_leads_to_pods_and_not_to_a_network_of_dockers_user(town):
         machine.start("backend", *labs.BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "one", "--http", "8080")
     labs.wait_for("the pod through the tunnel", lambda: from_the_cloud(town, pod.address) == 200)
     labs.wait_for("the database's network", lambda: "br-0123456789ab" in town.node.table())
-    assert database.get("http://10.7.1.2:8080/")[0] == 200
+    labs.wait_for("the database", lambda: database.get("http://10.7.1.2:8080/")[0] == 200)
     assert from_the_cloud(town, "10.7.1.2") == 404
 
 
