@@ -57,8 +57,8 @@ write_target(struct inquiry *q, const struct target *t, const char *tier)
 	buf_printf(&q->out,
 		"{\"address\":\"%s\",\"tier\":\"%s\",\"state\":\"%s\",\"in_flight\":%u,\"idle\":%u,"
 		"\"first_byte_us\":%u,\"connect_ms\":%u",
-		target_text(t, text), tier, lb_health_name(health), n->in_flight, t->n_idle,
-		n->ewma_us, t->connect_ms);
+		target_text(t, t->at_other, text), tier, lb_health_name(health), n->in_flight,
+		t->n_idle, n->ewma_us, t->connect_ms);
 	if (n->shared != NULL)
 		buf_printf(&q->out, ",\"in_use\":%u", atomic_load(&n->shared->in_use));
 	if (t->failures > 0 || out)

@@ -45,6 +45,7 @@ if HAVE_CMOCKA
 LB_TESTS = \
 	tests/unit/lb/balance/balance_test \
 	tests/unit/lb/proxy/lb_dial_test \
+	tests/unit/lb/proxy/lb_families_test \
 	tests/unit/lb/proxy/lb_drain_test \
 	tests/unit/lb/proxy/lb_loop_test \
 	tests/unit/lb/proxy/lb_memory_test \
@@ -63,6 +64,8 @@ tests_unit_lb_balance_balance_test_SOURCES = tests/unit/lb/balance/balance_test.
 tests_unit_lb_balance_balance_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_dial_test_SOURCES = tests/unit/lb/proxy/lb_dial_test.c $(LB_FIXTURE)
 tests_unit_lb_proxy_lb_dial_test_LDADD = $(LB_LDADD)
+tests_unit_lb_proxy_lb_families_test_SOURCES = tests/unit/lb/proxy/lb_families_test.c $(LB_FIXTURE)
+tests_unit_lb_proxy_lb_families_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_drain_test_SOURCES = tests/unit/lb/proxy/lb_drain_test.c $(LB_FIXTURE)
 tests_unit_lb_proxy_lb_drain_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_loop_test_SOURCES = tests/unit/lb/proxy/lb_loop_test.c $(LB_FIXTURE)

@@ -38,7 +38,7 @@ shares_owner(const struct shares *all, const struct service *s)
 }
 
 struct shared *
-shares_get(struct shares *all, uint64_t owner, const struct addr *a)
+shares_get(struct shares *all, uint64_t owner, const struct addr *a, const struct addr *other)
 {
 	struct shared *s;
 
@@ -48,6 +48,8 @@ shares_get(struct shares *all, uint64_t owner, const struct addr *a)
 	if (s == NULL) {
 		s = xcalloc(1, sizeof *s);
 		s->addr = *a;
+		if (other != NULL)
+			s->other = *other;
 		s->owner = owner;
 		random_bytes(&s->seed, sizeof s->seed);
 		s->next = all->first;

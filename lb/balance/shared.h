@@ -38,6 +38,7 @@ struct shared {
 	uint32_t seed; /* makes it unpredictable which clients share a counter */
 	struct shared *next;
 	struct addr addr;
+	struct addr other; /* its address of the other family; len 0: none */
 	uint64_t owner; /* shares_owner() */
 	unsigned refs;
 	/* --- the health check: shares_check sets it --- */
@@ -48,6 +49,7 @@ struct shared {
 	uint64_t due_ms;
 	unsigned good, bad; /* in a row */
 	bool running;
+	bool at_other; /* checks dial `other`; for the worker that checks */
 };
 
 struct shares {
@@ -63,7 +65,9 @@ void shares_fini(struct shares *all);
 /* An unpredictable word that identifies the owner of the results: the namespace, or the service
  * itself. Valid until shares_fini. */
 uint64_t shares_owner(const struct shares *all, const struct service *s);
-struct shared *shares_get(struct shares *all, uint64_t owner, const struct addr *a);
+/* other: the address of the other family, which goes with `a` and this owner; NULL: none. */
+struct shared *shares_get(
+	struct shares *all, uint64_t owner, const struct addr *a, const struct addr *other);
 void shares_put(struct shares *all, struct shared **s);
 /* Checks its health as this service wants (which owns it), until shares_uncheck was called as
  * often. A changed check starts anew, with the endpoint healthy. */

@@ -78,19 +78,23 @@ targets_next(
 }
 
 /* With a reference. Consistent hashing needs the same order on every node and worker, so its hash
- * has no seed. */
+ * has no seed. What is known of an endpoint with two addresses counts where it has both. */
 static struct target *
 target_get(struct targets *ts, uint64_t owner, const struct endpoint *e)
 {
-	struct target **end = place_of(ts, owner, &e->ip, e->port), *t = *end;
+	struct target **end, *t;
 
-	if (t != NULL)
+	if (!IN6_IS_ADDR_UNSPECIFIED(&e->other))
+		owner ^= hash64(&e->other, sizeof e->other, 0);
+	end = place_of(ts, owner, &e->ip, e->port);
+	if ((t = *end) != NULL)
 		return target_ref(t);
 	t = xcalloc(1, sizeof *t);
 	t->all = ts;
 	t->owner = owner;
 	t->ip = e->ip;
 	t->shown = endpoint_ip(e);
+	t->other = e->other;
 	t->port = e->port;
 	t->node.hash = place_hash(&e->ip, e->port, 0);
 	t->refs = 1;
@@ -108,9 +112,9 @@ target_ref(struct target *t)
 }
 
 struct addr
-target_addr(const struct target *t)
+target_addr(const struct target *t, bool other)
 {
-	const struct endpoint e = {.ip = t->ip, .port = t->port};
+	const struct endpoint e = {.ip = other ? t->other : t->ip, .port = t->port};
 
 	return endpoint_addr(&e);
 }
@@ -122,9 +126,9 @@ target_is_far(const struct target *t)
 }
 
 const char *
-target_text(const struct target *t, char to[ADDR_TEXT_MAX])
+target_text(const struct target *t, bool other, char to[ADDR_TEXT_MAX])
 {
-	const struct endpoint e = {.ip = t->shown, .port = t->port};
+	const struct endpoint e = {.ip = target_shown(t, other), .port = t->port};
 
 	return endpoint_text(&e, to);
 }
@@ -155,10 +159,11 @@ static void
 targets_share(struct target *t, const struct service *s)
 {
 	struct shares *shares = t->all->shares;
-	const struct addr a = target_addr(t);
+	const struct addr a = target_addr(t, false), other = target_addr(t, true);
 
 	if (t->node.shared == NULL) {
-		t->node.shared = shares_get(shares, t->owner, &a);
+		t->node.shared =
+			shares_get(shares, t->owner, &a, target_has_other(t) ? &other : NULL);
 		shared_count(t->node.shared, (int)t->node.in_flight);
 	}
 	if (is_checked(t, s))

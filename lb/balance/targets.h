@@ -46,6 +46,8 @@ struct target {
 	/* IPv4 as ::ffff:a.b.c.d; for a far endpoint, the address that stands for it */
 	struct in6_addr ip;
 	struct in6_addr shown; /* the same address as shown to people */
+	struct in6_addr other; /* its address of the other family; :: none */
+	bool at_other; /* `other` is dialled first: it connected last, or `ip` did not */
 	uint16_t port;
 	struct node idle; /* struct back, the youngest first */
 	struct node ejected; /* in targets_ejected() from its ejection until it works again */
@@ -125,11 +127,22 @@ struct target *targets_find(
 struct target *targets_next(
 	struct targets *ts, const struct target *after, const struct in6_addr *ip, uint16_t port);
 struct target *target_ref(struct target *t);
-/* The address to dial. */
-struct addr target_addr(const struct target *t);
+/* The address to dial: `ip`, or `other`. */
+struct addr target_addr(const struct target *t, bool other);
+static inline bool
+target_has_other(const struct target *t)
+{
+	return !IN6_IS_ADDR_UNSPECIFIED(&t->other);
+}
+/* The address to show to people. */
+static inline struct in6_addr
+target_shown(const struct target *t, bool other)
+{
+	return other ? t->other : t->shown;
+}
 /* Returns whether the hub dials it. */
 bool target_is_far(const struct target *t);
-const char *target_text(const struct target *t, char to[ADDR_TEXT_MAX]);
+const char *target_text(const struct target *t, bool other, char to[ADDR_TEXT_MAX]);
 void target_unref(struct target **t);
 /* Counts one more in flight, for this client. Returns false if all workers together have `most` (0:
  * any number), or the client has its part of them; another worker may have taken the last one since

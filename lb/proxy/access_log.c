@@ -30,6 +30,7 @@ access_log_connected(struct exchange *ex)
 	a->connected_us = answer_clock_us();
 	target_unref(&a->endpoint);
 	a->endpoint = target_ref(ex->upstream->target);
+	a->at_other = ex->upstream->at_other;
 	if (ex->state == EXCHANGE_RELAYING && ex->downstream->worker->tap != NULL)
 		tap_note(ex, TAP_OPEN);
 }
@@ -248,7 +249,8 @@ access_log_write(struct exchange *ex)
 	if (access_log_wanted(ex)) {
 		open_line(&l, ex->downstream);
 		if (a->endpoint != NULL)
-			access_log_plain(&l, "endpoint", target_text(a->endpoint, endpoint));
+			access_log_plain(
+				&l, "endpoint", target_text(a->endpoint, a->at_other, endpoint));
 		if (buf_len(&ex->head) > 0) {
 			access_log_quoted(&l, "request", access_log_request(ex));
 			access_log_quoted(&l, "id", field_of(ex, "\r\nx-request-id: "));

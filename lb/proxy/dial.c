@@ -52,13 +52,61 @@ dial_out_of_resources(struct exchange *ex, int rc)
 		strerror(-rc));
 }
 
+/* Begins a connection to one of the endpoint's addresses, which is tried first from now on. The
+ * in-flight count is that of pick_next(). */
+static int
+dial_connect(struct exchange *ex, struct target *t, bool other)
+{
+	struct worker *w = ex->downstream->worker;
+	int fd = -1, rc;
+
+	t->at_other = other;
+	trace_note(ex, TRACE_DIAL, t);
+	rc = worker_connect(w, t, other, ex, &fd);
+	if (rc < 0)
+		return rc;
+	count(&w->counters.dials, 1);
+	upstream_conn_new(w, fd, t, ex)->at_other = other;
+	return 0;
+}
+
+/* RFC 8305 with the address that connected last as the preferred one: the other one is dialled as
+ * soon as this one has failed, or has not answered for a while. That is no retry. */
+static bool
+dial_other(struct upstream_conn *b)
+{
+	struct exchange *ex = b->ex;
+
+	if (ex == NULL || b->paired || !target_has_other(b->target))
+		return false;
+	b->paired = true;
+	if (dial_connect(ex, b->target, !b->at_other) < 0) {
+		b->target->at_other = b->at_other;
+		return false;
+	}
+	ex->upstream->paired = ex->upstream->uncounted = true;
+	return true;
+}
+
+/* The connection being made to the other address, for the same exchange; NULL: none. */
+static struct upstream_conn *
+dial_mate(const struct upstream_conn *b)
+{
+	struct upstream_conn *r = b->ex != NULL ? b->ex->upstream : NULL;
+
+	while (r != NULL && (r->target != b->target || r->at_other == b->at_other || !r->paired))
+		r = r->rival;
+	return r;
+}
+
 /* Takes an idle connection to t, or dials it; that connection takes the in-flight count of
  * pick_next(). DIAL_FAILED: t refused, or ex->out_of_resources. */
 static enum dial
 dial_attempt(struct exchange *ex, struct target *t)
 {
 	struct worker *w = ex->downstream->worker;
-	int fd = -1, rc;
+	bool other = t->at_other;
+	int rc;
 
 	target_try(t, w->now_ms);
 	if (!ex->no_reuse && pool_get(t, ex) != NULL) {
@@ -68,12 +116,14 @@ dial_attempt(struct exchange *ex, struct target *t)
 	}
 	if (!target_may_dial(t))
 		return DIAL_HELD;
-	trace_note(ex, TRACE_DIAL, t);
-	rc = worker_connect(w, t, ex, &fd);
+	rc = dial_connect(ex, t, other);
+	if (rc < 0 && !sock_short_of(rc) && target_has_other(t)) {
+		rc = dial_connect(ex, t, !other);
+		if (rc == 0)
+			ex->upstream->paired = true;
+	}
 	if (rc == 0) {
 		fair_queue_leave(&ex->waiter);
-		count(&w->counters.dials, 1);
-		upstream_conn_new(w, fd, t, ex);
 		return DIAL_WAIT;
 	}
 	if (sock_short_of(rc)) {
@@ -226,9 +276,17 @@ dial_failed(struct upstream_conn *b, enum target_fault fault)
 {
 	struct exchange *ex = b->ex;
 	bool youngest = ex != NULL && ex->upstream == b;
-	/* If the endpoint has answered others meanwhile, only its accept queue is full. */
-	bool guilty = fault != TARGET_SILENT || pick_is_mute(b);
+	/* If the endpoint has answered others meanwhile, only its accept queue is full, or one of
+	 * its addresses out of reach. */
+	bool guilty = (fault != TARGET_SILENT && !b->paired) || pick_is_mute(b);
+	struct upstream_conn *mate;
 
+	dial_other(b);
+	if ((mate = dial_mate(b)) != NULL) {
+		mate->hedged = false;
+		upstream_conn_drop(b, false);
+		return;
+	}
 	if (ex != NULL) {
 		pick_avoid(ex, b->target);
 		ex->free_retry = guilty;
@@ -283,6 +341,7 @@ dial_on_event(struct upstream_conn *b)
 		pool_put(b);
 		return;
 	}
+	t->at_other = b->at_other;
 	upstream_conn_won(b);
 	if (exchange_is_relay(b->ex))
 		relay_connected(b->ex);
@@ -344,6 +403,11 @@ on_dialling(struct upstream_conn *b)
 	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
 	if (waited < 3 * b->target->connect_ms)
 		return;
+	if (dial_other(b)) {
+		b->ex->upstream->hedged = true; /* b does that, if need be */
+		upstream_conn_stale(b);
+		return;
+	}
 	if (b->fresh)
 		target_narrow(b->target);
 	upstream_conn_stale(b);

@@ -441,8 +441,8 @@ tell_silence(const struct exchange *ex, const struct target *t)
 		"an endpoint took a request and did not answer in time: see its container's log; "
 		"edgeway.io/request-timeout says how long that may be, 0 for ever address=%s "
 		"service=%s/%s port=%u",
-		target_text(t, text), s != NULL ? s->namespace : "-", s != NULL ? s->name : "-",
-		ex->downstream->group->port);
+		target_text(t, t->at_other, text), s != NULL ? s->namespace : "-",
+		s != NULL ? s->name : "-", ex->downstream->group->port);
 }
 
 void

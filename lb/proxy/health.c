@@ -19,7 +19,7 @@ struct check {
 	unsigned check; /* of->check when it began */
 	size_t n;
 	int fd;
-	bool sent;
+	bool sent, second; /* second: the endpoint's other address is being tried */
 	char line[LINE_BYTES];
 };
 
@@ -63,7 +63,7 @@ health_end_check(struct check *c, bool good, const char *why)
 			"a health check %s address=%s host=%s path=%s reason=\"%s\"",
 			good ? "found an endpoint well again"
 			     : "took an endpoint out: see what it answers to this GET",
-			addr_text(&s->addr, text), s->host, s->path, why);
+			addr_text(s->at_other ? &s->other : &s->addr, text), s->host, s->path, why);
 	pthread_mutex_unlock(&all->lock);
 	shares_put(all, &c->of);
 	free(c);
@@ -110,6 +110,34 @@ read_answer(struct check *c)
 		health_end_check(c, status[0] == '2' || status[0] == '3', "the answer's status");
 }
 
+static void on_check(void *arg, int fd, unsigned events);
+
+static int
+health_dial(struct check *c)
+{
+	struct worker *w = c->worker;
+	const struct shared *s = c->of;
+	int rc = worker_dial(w, s->at_other ? &s->other : &s->addr, NULL, 0, &c->fd);
+
+	if (rc == 0)
+		c->watch = watch_start(w->loop, c->fd, WATCH_WRITE, on_check, c);
+	return rc;
+}
+
+/* The address that connected last does not: tries the endpoint's other one. */
+static bool
+health_other(struct check *c)
+{
+	if (c->sent || c->second || c->of->other.len == 0)
+		return false;
+	if (c->watch != NULL)
+		watch_stop(&c->watch);
+	cleanup_fd(&c->fd);
+	c->second = true;
+	c->of->at_other = !c->of->at_other;
+	return health_dial(c) == 0;
+}
+
 static void
 on_check(void *arg, int fd, unsigned events)
 {
@@ -124,6 +152,8 @@ on_check(void *arg, int fd, unsigned events)
 	if (c->sent)
 		return;
 	error = sock_error(fd);
+	if (error != 0 && health_other(c))
+		return;
 	if (error != 0 || !send_request(c))
 		health_end_check(c, false, error != 0 ? strerror(error) : "it takes no request");
 	else
@@ -136,6 +166,8 @@ on_expired(void *arg)
 	struct check *c = arg;
 	struct worker *w = c->worker;
 
+	if (w->now_ms - c->since_ms >= HEALTH_TIMEOUT_MS / 2)
+		health_other(c);
 	if (w->now_ms - c->since_ms < HEALTH_TIMEOUT_MS)
 		expiry_set(&w->expiries, &c->expiry, SPAN_PROBE, w->now_ms);
 	else
@@ -163,13 +195,14 @@ health_start(struct worker *w, const struct due *due)
 	list_add_before(&w->checks, &c->node);
 	expiry_init(&c->expiry, on_expired, c);
 	count(&w->counters.checks, 1);
-	rc = worker_dial(w, &s->addr, NULL, 0, &c->fd);
+	rc = health_dial(c);
+	if (rc < 0 && !sock_short_of(rc) && health_other(c))
+		rc = 0;
 	if (rc < 0) { /* a shortage on this node says nothing about the endpoint: its state stays */
 		health_end_check(
 			c, sock_short_of(rc) && !atomic_load(&s->ill), "it cannot be dialled");
 		return;
 	}
-	c->watch = watch_start(w->loop, c->fd, WATCH_WRITE, on_check, c);
 	expiry_set(&w->expiries, &c->expiry, SPAN_PROBE, w->now_ms);
 }
 

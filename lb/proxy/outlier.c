@@ -39,6 +39,6 @@ outlier_target(struct worker *w, struct target *t, enum target_fault fault, stru
 	pool_clear(t);
 	log_limited(LOG_LEVEL_WARN, 20, "lb",
 		"an endpoint is left out for a while, it %s address=%s wait_ms=%llu",
-		outlier_remedy(fault), target_text(t, text),
+		outlier_remedy(fault), target_text(t, t->at_other, text),
 		(unsigned long long)(t->node.down_until_ms - w->now_ms));
 }

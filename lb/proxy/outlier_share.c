@@ -134,6 +134,6 @@ outlier_share_worked(struct worker *w, struct target *t, bool answered)
 		return;
 	count(&w->counters.returns, 1);
 	log_limited(LOG_LEVEL_INFO, 20, "lb", "an endpoint is back address=%s after_ms=%llu",
-		target_text(t, text), (unsigned long long)(w->now_ms - t->ejected_ms));
+		target_text(t, t->at_other, text), (unsigned long long)(w->now_ms - t->ejected_ms));
 	outlier_share_tell(w, t, &(struct outlier_event){.answered = answered});
 }

@@ -73,6 +73,20 @@ upstream_conn_new(struct worker *w, int fd, struct target *t, struct exchange *e
 	return b;
 }
 
+/* Two connections to the two addresses of an endpoint count as one: that to the other address goes on
+ * with the count of b. */
+static bool
+pool_hand_count(const struct upstream_conn *b)
+{
+	for (struct upstream_conn *r = b->ex->upstream; r != NULL; r = r->rival)
+		if (r->uncounted && r->target == b->target) {
+			r->uncounted = false;
+			r->counted = b->counted;
+			return true;
+		}
+	return false;
+}
+
 static void
 leave_exchange(struct upstream_conn *b)
 {
@@ -81,9 +95,11 @@ leave_exchange(struct upstream_conn *b)
 	while (*at != b)
 		at = &(*at)->rival;
 	*at = take_ptr(&b->rival);
-	target_end(b->target, b->ex->downstream->client_ip, b->counted);
-	if (b->counted)
-		wait_queue_freed(b->worker);
+	if (!b->uncounted && !pool_hand_count(b)) {
+		target_end(b->target, b->ex->downstream->client_ip, b->counted);
+		if (b->counted)
+			wait_queue_freed(b->worker);
+	}
 	b->ex = NULL;
 	wait_queue_due(b->worker);
 }

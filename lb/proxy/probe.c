@@ -19,6 +19,7 @@ struct probe {
 	struct watch *watch;
 	uint64_t since_ms;
 	int fd;
+	bool other; /* to the endpoint's other address */
 };
 
 static void
@@ -52,6 +53,7 @@ probe_failed(struct probe *p)
 	struct target *t = p->target;
 	struct worker *w = p->worker;
 
+	t->at_other = target_has_other(t) && !p->other;
 	t->probe_ms = MAX(p->since_ms + interval_ms(w, t), w->now_ms);
 	/* the endpoint is gone: that was the reason */
 	if (target_fault_needs_answer((enum target_fault)t->fault))
@@ -75,6 +77,7 @@ probe_worked(struct probe *p)
 	struct target *t = p->target;
 	struct worker *w = p->worker;
 
+	t->at_other = p->other;
 	if (target_fault_needs_answer((enum target_fault)t->fault))
 		t->probe_ms = UINT64_MAX; /* until it fails again */
 	else if (t->ejections > 0)
@@ -120,12 +123,13 @@ probe_start(struct worker *w, struct target *t)
 	p->target = target_ref(t);
 	p->since_ms = w->now_ms;
 	p->fd = -1;
+	p->other = t->at_other;
 	t->probed = true;
 	w->n_probes++;
 	list_add_before(&w->probes, &p->node);
 	expiry_init(&p->expiry, on_expired, p);
 	count(&w->counters.probes, 1);
-	rc = worker_connect(w, t, NULL, &p->fd);
+	rc = worker_connect(w, t, p->other, NULL, &p->fd);
 	if (rc < 0) {
 		if (sock_short_of(rc))
 			probe_later(p);

@@ -150,7 +150,7 @@ tap_add_endpoint(struct buf *out, const struct exchange *ex)
 	const struct endpoint *e = tap_endpoint(g, t);
 	char text[ADDR_TEXT_MAX];
 
-	tap_add_text(out, "endpoint", t != NULL ? target_text(t, text) : "");
+	tap_add_text(out, "endpoint", t != NULL ? target_text(t, ex->access.at_other, text) : "");
 	tap_add_text(out, "node", e != NULL ? e->node : "");
 	tap_add_text(out, "tier", e != NULL ? tiers[e->tier] : "");
 	tap_add_text(out, "policy",

@@ -101,8 +101,10 @@ trace_add(struct exchange *ex, enum trace_what what, const struct target *t)
 		s->n_lost++;
 		return;
 	}
-	s->events[s->n_events++] = (struct trace_event){
-		.at_us = answer_clock_us(), .what = what, .ip = t->shown, .port = t->port};
+	s->events[s->n_events++] = (struct trace_event){.at_us = answer_clock_us(),
+		.what = what,
+		.ip = target_shown(t, t->at_other),
+		.port = t->port};
 }
 
 void
@@ -115,7 +117,7 @@ trace_connected(struct exchange *ex)
 		return;
 	trace_add(ex, TRACE_CONNECTED, t);
 	s->has_endpoint = true;
-	s->endpoint_ip = t->shown;
+	s->endpoint_ip = target_shown(t, ex->upstream->at_other);
 	s->endpoint_far = target_is_far(t);
 	s->endpoint_port = t->port;
 }

@@ -100,10 +100,11 @@ worker_dial(
 }
 
 int
-worker_connect(struct worker *w, const struct target *t, const struct exchange *ex, int *fd)
+worker_connect(
+	struct worker *w, const struct target *t, bool other, const struct exchange *ex, int *fd)
 {
 	const struct lb_config *c = &w->lb->config;
-	const struct addr to = target_addr(t);
+	const struct addr to = target_addr(t, other);
 	/* A pooled connection serves successive requests, each with its own hop count. */
 	unsigned hops = ex != NULL && exchange_is_relay(ex) ? ex->hops + 1u : 0;
 

@@ -224,6 +224,7 @@ struct downstream {
 struct access_log {
 	uint64_t begin_us, connected_us, first_us; /* 0: not (yet), or not recorded */
 	struct target *endpoint; /* with a reference */
+	bool at_other; /* the connection is to its other address */
 	uint16_t status;
 	char end[3];
 };
@@ -297,6 +298,9 @@ struct upstream_conn {
 	bool connecting;
 	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */
 	bool counted; /* in the client's part of the endpoint: target_end */
+	bool at_other; /* to the endpoint's other address */
+	bool paired; /* both addresses have been dialled */
+	bool uncounted; /* the connection to the other address holds the in-flight count */
 	bool reused;
 	bool hedged; /* its exchange dials another endpoint as well */
 	bool silent; /* known not to acknowledge its request */
@@ -341,8 +345,10 @@ uint64_t worker_random(struct worker *w);
  * (model/dial_guard.h), counted and logged. All dials of this folder use it. */
 int worker_dial(
 	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd);
-/* Begins a connection to t for the exchange (NULL: for no particular one), as sock_connect. */
-int worker_connect(struct worker *w, const struct target *t, const struct exchange *ex, int *fd);
+/* Begins a connection to t, or its other address, for the exchange (NULL: for no particular one), as
+ * sock_connect. */
+int worker_connect(
+	struct worker *w, const struct target *t, bool other, const struct exchange *ex, int *fd);
 /* The client's traffic is in a forwarding loop: counts and logs that; the caller ends it. */
 void worker_tell_loop(const struct downstream *f);
 /* Result of an event on a connection being made: 0 established, -EAGAIN not yet, else -errno. */

@@ -34,7 +34,7 @@ static struct {
 	sem_t gone;
 	struct service_lb options;
 	uint64_t own_bytes, socket_bytes;
-	bool via;
+	bool via, both_families;
 	char text[64 * 1024];
 	struct dial_guard *guard; /* lets endpoints be at loopback */
 } fx;
@@ -171,7 +171,7 @@ fixture_workers(size_t n)
 int
 fixture_start(void **state)
 {
-	static const char *const allowed[] = {"127.0.0.0/8", NULL};
+	static const char *const allowed[] = {"127.0.0.0/8", "::1", NULL};
 	struct err err;
 	int fd;
 
@@ -288,11 +288,23 @@ endpoint_new(int i)
 	fx.ports[i] = port_of(fx.listen[i]);
 }
 
+uint16_t
+endpoint_port(int i)
+{
+	return fx.ports[i];
+}
+
+void
+service_both_families(bool both)
+{
+	fx.both_families = both;
+}
+
 enum { NOWHERE = 61001 }; /* the first port that is no ephemeral one */
 
 static char empty[] = "";
 static char self_node[] = "n1";
-static char loopback[] = "127.0.0.1";
+static char loopback[] = "127.0.0.1", loopback6[] = "::1";
 
 static struct service *
 make_service(enum port_mode mode, enum lb_policy policy, int n)
@@ -321,6 +333,7 @@ make_service(enum port_mode mode, enum lb_policy policy, int n)
 			empty;
 		e[i].flags = ENDPOINT_READY | ENDPOINT_SERVING;
 		e[i].pod_ip = loopback;
+		e[i].other_pod_ip = fx.both_families ? loopback6 : NULL;
 		e[i].pod_port = fx.ports[i];
 	}
 	return service_build(&v, &self, FAKE_IP, (uint64_t)random());
