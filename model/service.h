@@ -170,8 +170,8 @@ endpoint_is_closed(const struct endpoint *e, uint64_t closed)
 }
 /* The port with this number and transport (udp or not), or NULL. */
 const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);
-/* The endpoint with this address, as `ip` or `other`, and port, of any of its ports, for which all of `flags` are set;
- * NULL. */
+/* The endpoint with this address, as `ip` or `other`, and port, of any of its ports, for which all
+ * of `flags` are set; NULL. */
 const struct endpoint *service_endpoint_find(
 	const struct service *s, const struct in6_addr *ip, uint16_t port, unsigned flags);
 struct addr endpoint_addr(const struct endpoint *e);

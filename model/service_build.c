@@ -583,8 +583,8 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 
 /* --- when this node's addresses change ------------------------------------------------------ */
 
-/* Takes away what must not be dialled any more: one of two addresses, or all, with the reason. False:
- * nothing. */
+/* Takes away what must not be dialled any more: one of two addresses, or all, with the reason.
+ * False: nothing. */
 static bool
 service_recheck_endpoint(struct endpoint *e, const struct dial_guard *guard)
 {

@@ -24,8 +24,8 @@ struct view_names {
 enum pod_network { NETWORK_UNSAID, NETWORK_POD, NETWORK_HOST };
 
 /* Where one pod (or bare address) serves one port. Port 0 or an empty address: no such route. Of a
- * dual-stack Service's endpoint, `other` addresses are those of the family that is not the Service's
- * first one, NULL or "" where there is none; older hubs leave them out. */
+ * dual-stack Service's endpoint, `other` addresses are those of the family that is not the
+ * Service's first one, NULL or "" where there is none; older hubs leave them out. */
 struct view_endpoint {
 	char *node, *site, *zone, *hostname,
 		*pod; /* "" when unknown; pod: name of the Pod object */

@@ -9,7 +9,7 @@
  * happens when endpoints change; reading and counting does not. Any thread; the fields of health.c
  * are under the lock.
  *
- *	s = shares_get(all, shares_owner(all, service), &addr);
+ *	s = shares_get(all, shares_owner(all, service), &addr, NULL);
  *	if (shared_take(s, client, most))
  *		... shared_give(s, client);
  *	shares_put(all, &s);

@@ -73,8 +73,8 @@ upstream_conn_new(struct worker *w, int fd, struct target *t, struct exchange *e
 	return b;
 }
 
-/* Two connections to the two addresses of an endpoint count as one: that to the other address goes on
- * with the count of b. */
+/* Two connections to the two addresses of an endpoint count as one: that to the other address goes
+ * on with the count of b. */
 static bool
 pool_hand_count(const struct upstream_conn *b)
 {

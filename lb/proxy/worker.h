@@ -345,8 +345,8 @@ uint64_t worker_random(struct worker *w);
  * (model/dial_guard.h), counted and logged. All dials of this folder use it. */
 int worker_dial(
 	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd);
-/* Begins a connection to t, or its other address, for the exchange (NULL: for no particular one), as
- * sock_connect. */
+/* Begins a connection to t, or its other address, for the exchange (NULL: for no particular one),
+ * as sock_connect. */
 int worker_connect(
 	struct worker *w, const struct target *t, bool other, const struct exchange *ex, int *fd);
 /* The client's traffic is in a forwarding loop: counts and logs that; the caller ends it. */

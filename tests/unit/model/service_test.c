@@ -30,8 +30,8 @@ build(const char *endpoints, const char *node, const char *site)
 	return s;
 }
 
-/* "via address:port" of each endpoint, with " or address:port" of the other family, "refused address:port" of those that are, and "+N" for those
- * out of reach. */
+/* "via address:port" of each endpoint, with " or address:port" of the other family, "refused
+ * address:port" of those that are, and "+N" for those out of reach. */
 static const char *
 ways(const char *endpoints, const char *node, const char *site)
 {
