@@ -390,12 +390,6 @@ iptables_capture(struct iptables *ipt, const struct in6_addr *upstreams, size_t 
 	return 0;
 }
 
-const char *
-iptables_trouble6(const struct iptables *ipt)
-{
-	return ipt->trouble6;
-}
-
 bool
 iptables_installed(const struct iptables *ipt)
 {

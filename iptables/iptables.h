@@ -68,8 +68,6 @@ int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
  * Fails if the table is not installed. */
 int iptables_capture(
 	struct iptables *ipt, const struct in6_addr *upstreams, size_t n, struct err *err);
-/* Why IPv6 is not served although mesh.subnet6 is set; "" it is, or is not wanted. */
-const char *iptables_trouble6(const struct iptables *ipt);
 /* Takes from this snapshot (and references it) what the kernel carries by itself and which
  * ClusterIPs are served. Also allowed before the table is installed. */
 void iptables_use(struct iptables *ipt, const struct snapshot *snapshot);

@@ -75,7 +75,15 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 	figures_json(FIGURES(iptables_figures), ipt, out);
 	buf_adds(out, ",\"obstacles\":");
 	preflight_state(&ipt->obstacles, out);
-	buf_printf(out, ",\"warning\":\"%s\"", ipt->no_sockets ? IPTABLES_NO_SOCKETS : "");
+	buf_printf(out,
+		",\"warning\":\"%s\",\"trouble6\":", ipt->no_sockets ? IPTABLES_NO_SOCKETS : "");
+	json_add_text(out, ipt->trouble6);
+	if (ipt->subnet6.bits > 0) {
+		const struct in6_addr own = fake6_own(&ipt->subnet6);
+
+		address = addr_of(&own, ipt->proxy_port);
+		buf_printf(out, ",\"to6\":\"%s\"", addr_text(&address, text));
+	}
 	if (ipt->guard.repairs > 0) {
 		buf_printf(out, ",\"repaired_ms_ago\":%llu,\"repaired_after\":",
 			(unsigned long long)(mono_ms() - ipt->guard.repaired_ms));

@@ -230,12 +230,12 @@ on_services(void *arg, const struct admin_request *req, struct admin_reply *repl
 	struct buf *out = &reply->body;
 	const struct opt_cidr *subnet = &a->options->mesh_subnet;
 	struct in_addr range = {.s_addr = htonl(subnet->address)};
-	char ip[INET_ADDRSTRLEN], cluster_ip[INET_ADDRSTRLEN];
+	char ip[INET_ADDRSTRLEN], cluster_ip[INET_ADDRSTRLEN], ip6[IP_TEXT_MAX];
 
 	(void)req;
 	reply->type = "application/json";
-	buf_printf(out, "{\"subnet\":\"%s/%u\",\"services\":[",
-		inet_ntop(AF_INET, &range, ip, sizeof ip), subnet->bits);
+	buf_printf(out, "{\"subnet\":\"%s/%u\",\"subnet6\":\"%s\",\"services\":[",
+		inet_ntop(AF_INET, &range, ip, sizeof ip), subnet->bits, a->options->mesh_subnet6);
 	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
 		const struct service *s = snapshot_at(a->snapshot, i);
 		struct in_addr in = {.s_addr = htonl(s->fake_ip)},
@@ -243,13 +243,21 @@ on_services(void *arg, const struct admin_request *req, struct admin_reply *repl
 
 		buf_printf(out,
 			"%s\n{\"namespace\":\"%s\",\"name\":\"%s\",\"fakeIP\":\"%s\",\"clusterIP\":"
-			"\"%s\",\"headless\":%s,\"ports\":[",
+			"\"%s\",\"headless\":%s,",
 			i > 0 ? "," : "", s->namespace, s->name,
 			s->fake_ip != 0 ? inet_ntop(AF_INET, &in, ip, sizeof ip) : "",
 			s->cluster_ip != 0
 				? inet_ntop(AF_INET, &cluster, cluster_ip, sizeof cluster_ip)
 				: "",
 			s->headless ? "true" : "false");
+		if (a->options->subnet6.bits > 0 && s->fake_ip != 0) {
+			const struct in6_addr fake6 = fake6_of(&a->options->subnet6, s->fake_ip);
+
+			buf_printf(out, "\"fakeIP6\":\"%s\",", ip_text(&fake6, ip6));
+		}
+		if (!IN6_IS_ADDR_UNSPECIFIED(&s->cluster_ip6))
+			buf_printf(out, "\"clusterIP6\":\"%s\",", ip_text(&s->cluster_ip6, ip6));
+		buf_adds(out, "\"ports\":[");
 		for (unsigned p = 0; p < s->n_ports; p++) {
 			if (p > 0)
 				buf_adds(out, ",");

@@ -119,12 +119,12 @@ ctl_lookup(const char *server, const char *name, struct lookup *to, struct err *
 const struct tree_node *
 ctl_service_at(const struct tree_node *services, const char *address)
 {
-	tree_each(tree_get(services, "services"), s) {
-		if (address[0] != '\0' &&
-			(strcmp(ctl_text(s, "fakeIP"), address) == 0 ||
-				strcmp(ctl_text(s, "clusterIP"), address) == 0))
-			return s;
-	}
+	static const char *const keys[] = {"fakeIP", "clusterIP", "fakeIP6", "clusterIP6"};
+
+	tree_each(tree_get(services, "services"), s)
+		for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+			if (address[0] != '\0' && strcmp(ctl_text(s, keys[i]), address) == 0)
+				return s;
 	return NULL;
 }
 

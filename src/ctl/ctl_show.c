@@ -28,7 +28,8 @@ ctl_show_services(const struct tree_node *answer, const char *argument)
 	table_init(&t, headers);
 	tree_each(tree_get(answer, "services"), s) {
 		auto_free char *name = service_name(s);
-		const char *ip = ctl_text(s, "fakeIP");
+		const char *ip = ctl_text(s, "fakeIP"), *ip6 = ctl_text(s, "fakeIP6");
+		auto_free char *both = xasprintf("%s%s%s", ip, ip6[0] != '\0' ? " " : "", ip6);
 		auto_buf struct buf ports;
 
 		buf_init(&ports, BUF_UNLIMITED);
@@ -40,7 +41,7 @@ ctl_show_services(const struct tree_node *answer, const char *argument)
 				ctl_count(tree_get(p, "endpoints")));
 		table_row(&t,
 			(const char *const[]){
-				name, ip[0] != '\0' ? ip : "(none left)", buf_str(&ports)});
+				name, ip[0] != '\0' ? both : "(none left)", buf_str(&ports)});
 	}
 	if (t.n_rows == 0 && argument != NULL)
 		return no_such_service(argument);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/core/sock.h"
+#include "base/core/special_addr.h"
+#include "model/check.h"
 #include "model/json.h"
 #include "src/common/ctl_answer.h"
 #include "src/ctl/ctl_ask.h"
@@ -210,19 +212,19 @@ trace_write_callers(struct buf *out, const struct tree_node *service)
 	json_add_text(out, buf_str(&text));
 }
 
-/* Returns whether the address is in mesh.subnet. */
+/* Returns whether the address is in mesh.subnet or mesh.subnet6. */
 static bool
 trace_in_range(const struct tree_node *services, const char *address)
 {
-	const char *text = ctl_text(services, "subnet"), *slash = strchr(text, '/');
-	auto_free char *base = xstrndup(text, slash != NULL ? (size_t)(slash - text) : 0);
-	unsigned bits = 0;
-	struct in_addr range, ip;
+	static const char *const keys[] = {"subnet", "subnet6"};
+	struct in6_addr range, ip;
+	bool in = false;
+	unsigned bits;
 
-	if (slash == NULL || sscanf(slash, "/%2u", &bits) != 1 || bits < 1 || bits > 32 ||
-		inet_pton(AF_INET, base, &range) != 1 || inet_pton(AF_INET, address, &ip) != 1)
-		return false;
-	return ((ntohl(range.s_addr) ^ ntohl(ip.s_addr)) & UINT32_MAX << (32 - bits)) == 0;
+	for (size_t i = 0; i < ARRAY_LEN(keys) && !in; i++)
+		in = ip_net_parse(ctl_text(services, keys[i]), &range, &bits) &&
+			ip_parse(address, &ip) && special_addr_in_net(&ip, &range, bits);
+	return in;
 }
 
 static const char *
@@ -237,8 +239,9 @@ trace_add_rule(struct buf *out, const struct trace *t)
 {
 	const char *served = ctl_text(t->state, "iptables.kernel.clusterIPsServedBy");
 	const char *address = t->name.address, *mode = ctl_text(t->port, "mode");
-	bool by_cluster_ip =
-		t->service != NULL && strcmp(ctl_text(t->service, "clusterIP"), address) == 0;
+	bool by_cluster_ip = t->service != NULL &&
+		(strcmp(ctl_text(t->service, "clusterIP"), address) == 0 ||
+			strcmp(ctl_text(t->service, "clusterIP6"), address) == 0);
 
 	if (address[0] == '\0')
 		buf_adds(out, "none: there is no address to go to");
