@@ -18,8 +18,7 @@ enum { FOUND_MAX = 2 * FORWARD_UPSTREAMS_MAX }; /* room for duplicates and our o
 static bool
 is_own(const struct dns *d, const struct addr *a)
 {
-	return a->sa.sa_family == AF_INET && d->address != 0 &&
-		ntohl(a->in.sin_addr.s_addr) == d->address && addr_port(a) == d->port;
+	return addr_same(a, &d->listeners[DNS_IPV4].at) || addr_same(a, &d->listeners[DNS_IPV6].at);
 }
 
 /* Whether this loop probe has come back to one of the workers. */
@@ -126,7 +125,8 @@ dns_free(struct dns *d)
 		server_free(&d->servers[i]);
 	resolvwatch_stop(&d->watch);
 	resolvconf_close(&d->resolvconf);
-	free(d->sockets);
+	for (int i = 0; i < DNS_FAMILIES; i++)
+		free(d->listeners[i].sockets);
 	free(d->path);
 	for (char **name = d->interfaces; name != NULL && *name != NULL; name++)
 		free(*name);
@@ -218,6 +218,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 			config->cluster_domain);
 	zone.subnet = config->subnet;
 	zone.mask = config->mask;
+	zone.subnet6 = config->subnet6;
 	d = xcalloc(1, sizeof *d);
 	d->main = config->main;
 	d->port = config->port;
@@ -235,7 +236,8 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	copy_interfaces(d, config);
 	nothing = snapshot_new(false);
 	d->servers = xcalloc(config->n_workers, sizeof *d->servers);
-	d->sockets = xcalloc(2 * config->n_workers + 2, sizeof *d->sockets);
+	for (int i = 0; i < DNS_FAMILIES; i++)
+		d->listeners[i].sockets = xcalloc(2 * config->n_workers + 2, sizeof(int));
 	for (; d->n_servers < config->n_workers; d->n_servers++)
 		d->servers[d->n_servers] = server_new(config->workers[d->n_servers], &zone, nothing,
 			config->mark, (const char *const *)d->interfaces);
@@ -303,15 +305,13 @@ probe_free(const struct addr *a, struct err *err)
 }
 
 static int
-bind_all(struct dns *d, uint32_t address, struct err *err)
+bind_all(struct dns *d, const struct dns_listener *l, const struct addr *a, struct err *err)
 {
-	struct bound b = {.fds = d->sockets};
-	struct addr a = addr_ipv4(address, d->port);
-	int code;
+	struct bound b = {.fds = l->sockets};
+	int code = addr_same(a, &l->last) ? 0 : probe_free(a, err);
 
-	code = address != d->last_address ? probe_free(&a, err) : 0;
 	for (size_t i = 0; code == 0 && i < d->n_servers; i++)
-		code = bind_pair(&a, SOCK_REUSEPORT | SOCK_FREEBIND | SOCK_TRANSPARENT, &b, err);
+		code = bind_pair(a, SOCK_REUSEPORT | SOCK_FREEBIND | SOCK_TRANSPARENT, &b, err);
 	if (code == 0)
 		return 0;
 	close_bound(&b);
@@ -326,38 +326,56 @@ bind_all(struct dns *d, uint32_t address, struct err *err)
 	return code;
 }
 
-int
-dns_listen(struct dns *d, uint32_t address, struct err *err)
+/* at: without an address in it: stops listening */
+static int
+dns_listen_at(struct dns *d, bool six, const struct addr *at, struct err *err)
 {
+	struct dns_listener *l = &d->listeners[six];
+	bool closes = at->sa.sa_family == AF_UNSPEC;
 	int code;
 
-	if (address == d->address)
+	if (addr_same(at, &l->at))
 		return 0;
-	if (address == 0) {
-		for (size_t i = 0; i < d->n_servers; i++)
-			server_listen(d->servers[i], -1, -1, 0);
-		d->address = 0;
-		return 0;
-	}
-	code = bind_all(d, address, err);
+	code = closes ? 0 : bind_all(d, l, at, err);
 	if (code < 0)
 		return err_wrap(err, code, "DNS");
 	for (size_t i = 0; i < d->n_servers; i++)
-		server_listen(d->servers[i], d->sockets[2 * i], d->sockets[2 * i + 1], address);
-	d->address = d->last_address = address;
+		server_listen(d->servers[i], six, closes ? -1 : l->sockets[2 * i],
+			closes ? -1 : l->sockets[2 * i + 1], at);
+	l->at = *at;
+	if (closes)
+		return 0;
+	l->last = *at;
 	find_upstreams(d);
 	upstreams_check(d->roster);
 	return 0;
 }
 
+int
+dns_listen(struct dns *d, uint32_t address, struct err *err)
+{
+	const struct addr at = address != 0 ? addr_ipv4(address, d->port) : (struct addr){0};
+
+	return dns_listen_at(d, false, &at, err);
+}
+
+int
+dns_listen6(struct dns *d, const struct in6_addr *address, struct err *err)
+{
+	const struct addr at =
+		IN6_IS_ADDR_UNSPECIFIED(address) ? (struct addr){0} : addr_of(address, d->port);
+
+	return dns_listen_at(d, true, &at, err);
+}
+
 /* --- handing over to a successor ------------------------------------------------------------ */
 
 size_t
-dns_sockets(const struct dns *d, int *fds)
+dns_sockets(const struct dns *d, bool six, int *fds)
 {
-	if (d->address == 0)
+	if (d->listeners[six].at.sa.sa_family == AF_UNSPEC)
 		return 0;
-	memcpy(fds, d->sockets, 2 * d->n_servers * sizeof *fds);
+	memcpy(fds, d->listeners[six].sockets, 2 * d->n_servers * sizeof *fds);
 	return 2 * d->n_servers;
 }
 
@@ -384,7 +402,7 @@ dns_hand_over(struct dns *d)
 bool
 dns_listening(const struct dns *d)
 {
-	return d->address != 0;
+	return d->listeners[DNS_IPV4].at.sa.sa_family != AF_UNSPEC;
 }
 
 int
@@ -392,10 +410,11 @@ dns_resolvconf_write(struct dns *d, struct err *err)
 {
 	int code;
 
-	if (d->address == 0)
+	if (!dns_listening(d))
 		return err_set(
 			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
-	code = resolvconf_write(d->resolvconf, d->address, err);
+	code = resolvconf_write(
+		d->resolvconf, ntohl(d->listeners[DNS_IPV4].at.in.sin_addr.s_addr), err);
 	find_upstreams(d);
 	upstreams_check(d->roster); /* upstreams may read the file as well */
 	return code;

@@ -24,6 +24,7 @@
 #include "base/core/metric.h"
 #include "base/core/sock.h"
 #include "dns/front/zone_server.h"
+#include "model/fake6.h"
 #include "model/snapshot.h"
 
 struct dns;
@@ -43,6 +44,7 @@ struct dns_config {
 	size_t n_workers;
 	const char *cluster_domain; /* no dot at either end */
 	uint32_t subnet, mask; /* of the fake IPs, host byte order; we serve their reverse zone */
+	struct fake6 subnet6; /* the same of the IPv6 ones */
 	/* mesh.interface; queries are accepted from it, from `interfaces` and from lo */
 	const char *interface;
 	const char *const *interfaces; /* names or globs, NULL-terminated, may be NULL */
@@ -63,10 +65,12 @@ void dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes its own
 /* address: the mesh address, host byte order; we listen on no other. Errors name the address and
  * the programs that may hold it. */
 int dns_listen(struct dns *dns, uint32_t address, struct err *err);
+/* The same at an IPv6 address beside it, which need not exist yet; ::: none. */
+int dns_listen6(struct dns *dns, const struct in6_addr *address, struct err *err);
 bool dns_listening(const struct dns *dns);
-/* The workers' sockets, UDP then TCP of each, to hand to a successor; dns keeps ownership. Returns
- * their number: all of them, or 0 while dns does not listen. */
-size_t dns_sockets(const struct dns *dns, int *fds);
+/* The workers' sockets of a family, UDP then TCP of each, to hand to a successor; dns keeps
+ * ownership. Returns their number: all of them, or 0 while dns does not listen. */
+size_t dns_sockets(const struct dns *dns, bool six, int *fds);
 /* dns_freeze: a successor takes over; stops watching resolv.conf and drops the callback of
  * dns_follow_upstreams. dns_thaw: watches the file again. */
 void dns_freeze(struct dns *dns);

@@ -11,6 +11,14 @@
 #include "dns/resolvconf/resolvconf.h"
 #include "dns/resolvconf/resolvwatch.h"
 
+enum { DNS_IPV4, DNS_IPV6, DNS_FAMILIES };
+
+struct dns_listener {
+	struct addr at; /* no address in it: not listening */
+	struct addr last; /* the workers may still hold its sockets */
+	int *sockets; /* owned by the servers; valid only while it listens */
+};
+
 struct dns {
 	struct loop *main;
 	struct server **servers;
@@ -18,9 +26,7 @@ struct dns {
 	struct resolvconf *resolvconf;
 	struct resolvwatch *watch; /* NULL while resolv.conf is not watched */
 	uint16_t port;
-	uint32_t address; /* 0: not listening */
-	uint32_t last_address; /* the workers may still hold its sockets */
-	int *sockets; /* owned by the servers; valid only while dns listens */
+	struct dns_listener listeners[DNS_FAMILIES];
 	char *path; /* of resolv.conf */
 	char **interfaces; /* NULL-terminated */
 	struct addr *configured;

@@ -26,6 +26,7 @@ dns_libdns_a_SOURCES = \
 	dns/forward/rewrite.c dns/forward/rewrite.h \
 	dns/forward/upstreams.c dns/forward/upstreams.h \
 	dns/front/server.c dns/front/server.h \
+	dns/forward/client.h \
 	dns/forward/client_quota.c dns/forward/client_quota.h \
 	dns/front/tcp.c dns/front/tcp.h \
 	dns/front/udp.c dns/front/udp.h \

@@ -106,10 +106,13 @@ dns_state(struct dns *d, struct buf *out)
 {
 	auto_free const struct server_counters **of = report_counters(d);
 	const void *const *at = (const void *const *)of;
-	struct addr a = addr_ipv4(d->address, d->port);
+	const struct addr *six = &d->listeners[DNS_IPV6].at;
 	char text[ADDR_TEXT_MAX];
 
-	buf_printf(out, "{\"address\":\"%s\",", d->address != 0 ? addr_text(&a, text) : "");
+	buf_printf(out, "{\"address\":\"%s\",",
+		dns_listening(d) ? addr_text(&d->listeners[DNS_IPV4].at, text) : "");
+	if (six->sa.sa_family != AF_UNSPEC)
+		buf_printf(out, "\"address6\":\"%s\",", addr_text(six, text));
 	upstreams_state(d->roster, out);
 	buf_adds(out, ",\"unanswered\":{");
 	figures_json_sums(FIGURES(report_unanswered), at, d->n_servers, out);

@@ -26,6 +26,7 @@ struct message {
 	struct worker *worker;
 	struct snapshot *snapshot;
 	struct dial_guard *guard;
+	bool six;
 	int fd;
 	uint64_t drain_ms;
 	bool successor; /* a successor has the sockets */
@@ -65,7 +66,7 @@ on_listen(void *arg)
 	struct message *m = arg;
 
 	worker_enter(m->worker);
-	listener_use(m->worker, m->fd);
+	listener_use(m->worker, m->six, m->fd);
 	free(m);
 }
 
@@ -99,9 +100,9 @@ on_stop(void *arg)
 	struct worker *w = m->worker;
 
 	worker_enter(w);
-	if (m->successor)
-		listener_use(w, -1);
-	else
+	for (int six = 0; six < 2 && m->successor; six++)
+		listener_use(w, six, -1);
+	if (!m->successor)
 		listener_finish(w);
 	w->draining = true;
 	w->has_successor = m->successor;
@@ -145,7 +146,8 @@ on_worker_quiet(void *arg)
 	shares_fini(&lb->shares);
 	tallies_free(&lb->tallies);
 	snapshot_unref(&lb->snapshot);
-	free(lb->sockets);
+	free(lb->sockets[0]);
+	free(lb->sockets[1]);
 	free(lb->workers);
 	free(lb);
 }
@@ -191,7 +193,8 @@ lb_open(struct lb **out, const struct lb_config *config, struct err *err)
 	shares_init(&lb->shares);
 	lb->tallies = tallies_new(config->n_workers, config->metric_services);
 	lb->workers = xcalloc(config->n_workers, sizeof(struct worker *));
-	lb->sockets = xcalloc(config->n_workers, sizeof *lb->sockets);
+	for (int six = 0; six < 2; six++)
+		lb->sockets[six] = xcalloc(config->n_workers, sizeof(int));
 	for (size_t i = 0; i < config->n_workers; i++) {
 		lb->workers[i] = worker_new(lb, config->workers[i], i);
 		loop_post(config->workers[i], worker_start, lb->workers[i]);
@@ -254,99 +257,114 @@ lb_trace(struct lb *lb, const struct lb_tracing *tracing)
 		lb_tell(lb->workers[i], on_trace, &(struct message){.tracing = *tracing});
 }
 
-/* port 0: a free one, the same for all. The first bind is tried without SO_REUSEPORT, which would
+/* Port 0: a free one, the same for all. The first bind is tried without SO_REUSEPORT, which would
  * let us share the port with another process of our user; a predecessor's sockets are ours. */
 static int
-lb_bind_sockets(const struct lb *lb, uint32_t address, uint16_t port, int *fds, struct err *err)
+lb_bind_sockets(const struct lb *lb, const struct addr *at, int *fds, struct err *err)
 {
-	const struct addr whole = addr_ipv4(address, port);
+	unsigned flags = at->sa.sa_family == AF_INET6 ? SOCK_FREEBIND : 0;
+	struct addr a = *at;
 	int rc = 0;
 
-	if (inherited_count(&whole, SOCK_STREAM) == 0)
-		rc = sock_listen(&whole, 0, &fds[0], err);
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		fds[i] = -1;
+	if (inherited_count(at, SOCK_STREAM) == 0)
+		rc = sock_listen(at, flags, &fds[0], err);
 	cleanup_fd(&fds[0]);
 	for (size_t i = 0; i < lb->config.n_workers && rc == 0; i++) {
-		const struct addr a = addr_ipv4(address, port);
-
-		rc = sock_listen(&a, SOCK_REUSEPORT | SOCK_TRANSPARENT, &fds[i], err);
+		rc = sock_listen(&a, flags | SOCK_REUSEPORT | SOCK_TRANSPARENT, &fds[i], err);
 		if (rc == 0)
-			port = sock_port_at(fds[i], address);
+			a = addr_with_port(&a, sock_port(fds[i]));
 	}
+	for (size_t i = 0; i < lb->config.n_workers && rc < 0; i++)
+		cleanup_fd(&fds[i]);
 	return rc;
 }
 
 /* The process at our port may stay for ever, and gets no traffic of ours (iptables/maps/rules.h):
  * we use another port, the one that a predecessor had to use. */
 static int
-lb_move_listener(struct lb *lb, uint32_t address, int *fds, struct err *err)
+lb_move_listener(struct lb *lb, const struct addr *at, int *fds, struct err *err)
 {
 	char who[PORT_HOLDER_TEXT_MAX];
-	const struct addr at = addr_ipv4(address, 0);
-	int rc = lb_bind_sockets(lb, address, inherited_tcp_port(&at), fds, err);
+	const struct addr other = addr_with_port(at, inherited_tcp_port(at));
+	int rc = lb_bind_sockets(lb, &other, fds, err);
 
 	if (rc < 0)
 		return rc;
-	if (!port_holder("tcp", address, lb->config.port, who))
+	if (!port_holder("tcp", ntohl(at->in.sin_addr.s_addr), lb->config.port, who))
 		snprintf(who, sizeof who, "a connection or a socket that does not listen");
 	snprintf(lb->moved, sizeof lb->moved,
 		"mesh.listenPort %u is held by %s: the proxy listens on port %u until a restart; "
 		"stop "
 		"that program (`ss -antp sport = :%u` names it), then restart the agent, and let a "
 		"firewall pass both",
-		lb->config.port, who, sock_port_at(fds[0], address), lb->config.port);
+		lb->config.port, who, sock_port(fds[0]), lb->config.port);
 	log_warn("lb", "%s", lb->moved);
 	return 0;
 }
 
-/* Opens each worker's socket: at the configured port, with the predecessor's sockets or new ones,
- * else at another port. */
+/* Opens each worker's socket: at the configured port, else at another one. */
 static int
 open_sockets(struct lb *lb, uint32_t address, int *fds, struct err *err)
 {
-	int rc;
+	const struct addr at = addr_ipv4(address, lb->config.port);
+	int rc = lb_bind_sockets(lb, &at, fds, err);
 
-	for (size_t i = 0; i < lb->config.n_workers; i++)
-		fds[i] = -1;
-	lb->moved[0] = '\0';
-	if (address == 0)
-		return 0;
-	rc = lb_bind_sockets(lb, address, lb->config.port, fds, err);
-	if (rc != -EADDRINUSE)
-		return rc;
-	for (size_t i = 0; i < lb->config.n_workers; i++)
-		cleanup_fd(&fds[i]);
-	return lb_move_listener(lb, address, fds, err);
+	return rc == -EADDRINUSE ? lb_move_listener(lb, &at, fds, err) : rc;
 }
 
 size_t
-lb_sockets(const struct lb *lb, int *fds)
+lb_sockets(const struct lb *lb, bool six, int *fds)
 {
-	if (lb->address == 0)
+	if (six ? IN6_IS_ADDR_UNSPECIFIED(&lb->address6) : lb->address == 0)
 		return 0;
-	memcpy(fds, lb->sockets, lb->config.n_workers * sizeof *fds);
+	memcpy(fds, lb->sockets[six], lb->config.n_workers * sizeof *fds);
 	return lb->config.n_workers;
+}
+
+/* The workers take the sockets; closes: there are none. */
+static void
+lb_use_sockets(struct lb *lb, bool six, bool closes)
+{
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		lb_tell(lb->workers[i], on_listen,
+			&(struct message){.six = six, .fd = closes ? -1 : lb->sockets[six][i]});
 }
 
 int
 lb_listen(struct lb *lb, uint32_t address, struct err *err)
 {
-	size_t n = lb->config.n_workers;
-	int *fds = lb->sockets;
-	int rc;
+	int rc = 0;
 
 	if (address == lb->address)
 		return 0;
-	rc = open_sockets(lb, address, fds, err);
-	for (size_t i = 0; i < n; i++) {
-		if (rc == 0)
-			lb_tell(lb->workers[i], on_listen, &(struct message){.fd = fds[i]});
-		else
-			cleanup_fd(&fds[i]);
-	}
+	lb->moved[0] = '\0';
+	if (address != 0)
+		rc = open_sockets(lb, address, lb->sockets[0], err);
 	if (rc < 0)
 		return err_wrap(err, rc, "the proxy's listener");
+	lb_use_sockets(lb, false, address == 0);
 	lb->address = address;
-	lb->port = sock_port_at(fds[0], address);
+	lb->port = address != 0 ? sock_port(lb->sockets[0][0]) : 0;
+	return 0;
+}
+
+int
+lb_listen6(struct lb *lb, const struct in6_addr *address, struct err *err)
+{
+	const struct addr at = addr_of(address, lb->port);
+	bool closes = IN6_IS_ADDR_UNSPECIFIED(address);
+	int rc = 0;
+
+	if (memcmp(address, &lb->address6, sizeof *address) == 0)
+		return 0;
+	if (!closes)
+		rc = lb_bind_sockets(lb, &at, lb->sockets[1], err);
+	if (rc < 0)
+		return err_wrap(err, rc, "the proxy's listener");
+	lb_use_sockets(lb, true, closes);
+	lb->address6 = *address;
 	return 0;
 }
 

@@ -74,12 +74,15 @@ void lb_guard(struct lb *lb, const struct dial_guard *guard);
  * stay); 0: stop listening. If another process has the port, a free port is used, which the log and
  * lb_state report. */
 int lb_listen(struct lb *lb, uint32_t address, struct err *err);
+/* Listens on an IPv6 address as well, at the same port; the address need not exist yet. ::: stop.
+ * Only while lb_listen's address is listened on. */
+int lb_listen6(struct lb *lb, const struct in6_addr *address, struct err *err);
 bool lb_listening(const struct lb *lb);
 /* The port that it listens on. */
 uint16_t lb_port(const struct lb *lb);
-/* The workers' listening sockets, to hand them to a successor; the lb keeps owning them. Returns
- * how many: all, or 0 while it does not listen. */
-size_t lb_sockets(const struct lb *lb, int *fds);
+/* The workers' listening sockets of a family, to hand them to a successor; the lb keeps owning
+ * them. Returns how many: all, or 0 while it does not listen. */
+size_t lb_sockets(const struct lb *lb, bool six, int *fds);
 /* The access log, on stderr: off at first. With ACCESS_ALL each worker writes one of `sample` (at
  * least 1) successful requests. Does nothing if lb is NULL, as it is after lb_stop. */
 void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);

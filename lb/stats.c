@@ -100,6 +100,12 @@ lb_state(struct lb *lb, struct buf *out, bool lists)
 	buf_printf(out, "{\"listen\":\"%u.%u.%u.%u:%u\",\"listening\":%s,\"workers\":%zu", a >> 24,
 		a >> 16 & 255, a >> 8 & 255, a & 255, a != 0 ? lb->port : lb->config.port,
 		a != 0 ? "true" : "false", lb->config.n_workers);
+	if (!IN6_IS_ADDR_UNSPECIFIED(&lb->address6)) {
+		const struct addr six = addr_of(&lb->address6, lb->port);
+		char text[ADDR_TEXT_MAX];
+
+		buf_printf(out, ",\"listen6\":\"%s\"", addr_text(&six, text));
+	}
 	of = stats_counters(lb);
 	figures_json_sums(FIGURES(stats_now), of, lb->config.n_workers, out);
 	buf_adds(out, ",");

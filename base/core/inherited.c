@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A mutable global, like the environment: inherited sockets belong to the process, and sock_listen
@@ -21,15 +20,9 @@ inherited_type(int fd)
 static bool
 inherited_is_at(int fd, const struct addr *a)
 {
-	struct addr its = {.len = sizeof its.in6};
+	struct addr its = {.len = sizeof its.un};
 
-	if (getsockname(fd, &its.sa, &its.len) < 0 || its.sa.sa_family != a->sa.sa_family ||
-		addr_port(&its) != addr_port(a) || addr_port(a) == 0)
-		return false;
-	if (a->sa.sa_family == AF_INET)
-		return its.in.sin_addr.s_addr == a->in.sin_addr.s_addr;
-	return a->sa.sa_family == AF_INET6 &&
-		memcmp(&its.in6.sin6_addr, &a->in6.sin6_addr, sizeof a->in6.sin6_addr) == 0;
+	return addr_port(a) != 0 && getsockname(fd, &its.sa, &its.len) == 0 && addr_same(&its, a);
 }
 
 /* Does it listen, or is it an unconnected UDP socket? */

@@ -195,6 +195,15 @@ addr_ip(const struct addr *a, struct in6_addr *ip)
 	return true;
 }
 
+bool
+addr_same(const struct addr *a, const struct addr *b)
+{
+	struct in6_addr ip_a, ip_b;
+
+	return a->sa.sa_family == b->sa.sa_family && addr_port(a) == addr_port(b) &&
+		addr_ip(a, &ip_a) == addr_ip(b, &ip_b) && memcmp(&ip_a, &ip_b, sizeof ip_a) == 0;
+}
+
 uint16_t
 addr_port(const struct addr *a)
 {
@@ -245,8 +254,17 @@ remove_dead_unix(const struct addr *a)
 		unlink(a->un.sun_path);
 }
 
-static void
-ask_interface(int fd, int family)
+static bool
+sock_is_six(int fd)
+{
+	int family = AF_UNSPEC;
+	socklen_t len = sizeof family;
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) == 0 && family == AF_INET6;
+}
+
+void
+sock_ask_interface(int fd, int family)
 {
 	int on = 1;
 
@@ -284,7 +302,7 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 		if (flags & SOCK_FREEBIND)
 			setsockopt(fd, SOL_IP, IP_FREEBIND, &on, sizeof on);
 		if (flags & SOCK_INTERFACE)
-			ask_interface(fd, a->sa.sa_family);
+			sock_ask_interface(fd, a->sa.sa_family);
 		if (flags & SOCK_HOPS)
 			hops_ask(fd, a->sa.sa_family);
 	}
@@ -499,19 +517,29 @@ sock_nodelay(int fd)
 unsigned
 sock_interface(int fd)
 {
+	enum {
+		PKTOPTIONS_SIX = 6
+	}; /* IPV6_2292PKTOPTIONS of linux/in6.h, which conflicts with netinet/in.h */
+
 	uint8_t control[256] __attribute__((aligned(__alignof__(struct cmsghdr))));
 	struct msghdr m = {.msg_control = control};
 	socklen_t len = sizeof control;
-	int on = 1;
+	bool six = sock_is_six(fd);
 
-	if (setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on) < 0 ||
-		getsockopt(fd, IPPROTO_IP, IP_PKTOPTIONS, control, &len) < 0)
+	sock_ask_interface(fd, six ? AF_INET6 : AF_INET);
+	if (getsockopt(fd, six ? SOL_IPV6 : SOL_IP, six ? PKTOPTIONS_SIX : IP_PKTOPTIONS, control,
+		    &len) < 0)
 		return 0;
 	m.msg_controllen = len;
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
+		struct in6_pktinfo of_six;
 		struct in_pktinfo info;
 
-		if (h->cmsg_level != IPPROTO_IP || h->cmsg_type != IP_PKTINFO)
+		if (six && h->cmsg_level == SOL_IPV6 && h->cmsg_type == IPV6_PKTINFO) {
+			memcpy(&of_six, CMSG_DATA(h), sizeof of_six);
+			return of_six.ipi6_ifindex;
+		}
+		if (h->cmsg_level != SOL_IP || h->cmsg_type != IP_PKTINFO)
 			continue;
 		memcpy(&info, CMSG_DATA(h), sizeof info);
 		return (unsigned)info.ipi_ifindex;
@@ -538,16 +566,16 @@ sock_transparent(int fd)
 {
 	int on = 1;
 
-	(void)setsockopt(fd, SOL_IP, IP_TRANSPARENT, &on, sizeof on);
+	if (sock_is_six(fd))
+		(void)setsockopt(fd, SOL_IPV6, IPV6_TRANSPARENT, &on, sizeof on);
+	else
+		(void)setsockopt(fd, SOL_IP, IP_TRANSPARENT, &on, sizeof on);
 }
 
 uint16_t
-sock_port_at(int fd, uint32_t address)
+sock_port(int fd)
 {
 	struct addr at = {.len = sizeof at.un};
 
-	if (fd < 0 || getsockname(fd, &at.sa, &at.len) < 0 || at.sa.sa_family != AF_INET ||
-		ntohl(at.in.sin_addr.s_addr) != address)
-		return 0;
-	return ntohs(at.in.sin_port);
+	return fd >= 0 && getsockname(fd, &at.sa, &at.len) == 0 ? addr_port(&at) : 0;
 }

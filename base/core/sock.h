@@ -47,6 +47,8 @@ struct addr addr_with_port(const struct addr *a, uint16_t port);
 /* Text for logs; returns `to`. */
 const char *addr_text(const struct addr *a, char to[ADDR_TEXT_MAX]);
 uint16_t addr_port(const struct addr *a);
+/* The same IP address, family and port; no address equals none. */
+bool addr_same(const struct addr *a, const struct addr *b);
 /* IPv4 as ::ffff:a.b.c.d. False: the address is a path. */
 bool addr_ip(const struct addr *a, struct in6_addr *ip);
 
@@ -55,10 +57,10 @@ enum {
 	SOCK_FREEBIND = 2, /* bind before the address exists (IP_FREEBIND) */
 	SOCK_INTERFACE =
 		/* UDP: each datagram, from the first on, comes with the interface and local address
-		 * it arrived at (IP_PKTINFO) */
+		 * it arrived at */
 	4,
 	SOCK_HOPS = 8, /* and with its hop count (base/core/hops.h) */
-	SOCK_TRANSPARENT = 16, /* IPv4: sock_transparent */
+	SOCK_TRANSPARENT = 16, /* sock_transparent */
 };
 
 /* Listening TCP or Unix socket. A Unix socket file on which nobody answers is replaced; created
@@ -94,13 +96,16 @@ bool sock_rerouted(int fd);
  * not a failure of the peer? */
 bool sock_short_of(int rc);
 int sock_nodelay(int fd);
-/* Sets IP_TRANSPARENT, which needs CAP_NET_ADMIN or CAP_NET_RAW: by it our nftables rules tell our
- * socket from another process's on the same port (iptables/maps/rules.h). Without the capability it
- * does nothing; then there are no rules of ours either. */
+/* Sets IP_TRANSPARENT or IPV6_TRANSPARENT, which needs CAP_NET_ADMIN or CAP_NET_RAW: by it our
+ * nftables rules tell our socket from another process's on the same port (iptables/maps/rules.h).
+ * Without the capability it does nothing; then there are no rules of ours either. */
 void sock_transparent(int fd);
-/* The port at which it is bound to exactly this address; 0: it is not. IPv4, host byte order. */
-uint16_t sock_port_at(int fd, uint32_t address);
-/* Index of the interface at which an accepted IPv4 connection arrived; 0: not known. */
+/* The local port; 0: none, or no socket. */
+uint16_t sock_port(int fd);
+/* Has each datagram tell the interface and the local address at which it arrived (IP_PKTINFO,
+ * IPV6_PKTINFO). */
+void sock_ask_interface(int fd, int family);
+/* Index of the interface at which an accepted connection arrived; 0: not known. */
 unsigned sock_interface(int fd);
 /* Original destination of an accepted connection before the kernel redirected it here
  * (SO_ORIGINAL_DST); the socket's own address when it was not redirected. */

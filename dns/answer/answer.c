@@ -27,7 +27,9 @@ dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s)
 		z->n_labels++;
 	z->ttl_s = ttl_s;
 	z->address = 0;
+	z->address6 = in6addr_any;
 	z->subnet = z->mask = 0;
+	z->subnet6.bits = 0;
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #define EDGEWAY_DNS_ANSWER_ANSWER_H
 
 #include "dns/answer/message.h"
+#include "model/fake6.h"
 #include "model/snapshot.h"
 
 struct dns_zone {
@@ -19,10 +20,12 @@ struct dns_zone {
 	uint8_t name_len, n_labels;
 	uint32_t ttl_s;
 	uint32_t address; /* of ns.dns.<domain>: where we listen, host byte order */
+	struct in6_addr address6; /* the same; ::: none */
 	uint32_t subnet, mask; /* of the fake IPs; we serve their reverse zone; mask 0: none */
+	struct fake6 subnet6; /* the same of IPv6; bits 0: no AAAA */
 };
 
-/* Leaves subnet and mask unset. Returns 0, or -EINVAL if the domain is not a valid name or leaves
+/* Leaves the subnets unset. Returns 0, or -EINVAL if the domain is not a valid name or leaves
  * no room for service names under it. */
 int dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s);
 

@@ -15,7 +15,7 @@ struct cells {
 };
 
 static struct cells
-cells_of(struct client_quota *s, uint32_t client)
+cells_of(struct client_quota *s, uint64_t client)
 {
 	uint64_t hash = hash64(&client, sizeof client, s->seed);
 
@@ -24,7 +24,7 @@ cells_of(struct client_quota *s, uint32_t client)
 }
 
 bool
-client_quota_take(struct client_quota *s, uint32_t client)
+client_quota_take(struct client_quota *s, uint64_t client)
 {
 	struct cells c = cells_of(s, client);
 
@@ -37,7 +37,7 @@ client_quota_take(struct client_quota *s, uint32_t client)
 }
 
 void
-client_quota_give(struct client_quota *s, uint32_t client)
+client_quota_give(struct client_quota *s, uint64_t client)
 {
 	struct cells c = cells_of(s, client);
 

@@ -21,8 +21,8 @@ struct client_quota {
 };
 
 void client_quota_init(struct client_quota *s, uint64_t seed);
-/* client: its IPv4 address. False: the query must not wait. */
-bool client_quota_take(struct client_quota *s, uint32_t client);
-void client_quota_give(struct client_quota *s, uint32_t client);
+/* client: dns_client_key. False: the query must not wait. */
+bool client_quota_take(struct client_quota *s, uint64_t client);
+void client_quota_give(struct client_quota *s, uint64_t client);
 
 #endif

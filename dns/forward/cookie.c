@@ -44,17 +44,18 @@ cookie_take(uint64_t v[4], uint64_t word)
 	v[0] ^= word;
 }
 
-/* SipHash-2-4 of 20 bytes. */
+/* SipHash-2-4 of less than 256 bytes. */
 static uint64_t
-cookie_hash(const uint8_t m[20], const uint8_t secret[COOKIE_SECRET_BYTES])
+cookie_hash(const uint8_t *m, size_t len, const uint8_t secret[COOKIE_SECRET_BYTES])
 {
 	uint64_t low = cookie_load(secret), high = cookie_load(secret + 8);
 	uint64_t v[4] = {low ^ 0x736f6d6570736575, high ^ 0x646f72616e646f6d,
 		low ^ 0x6c7967656e657261, high ^ 0x7465646279746573};
-	uint8_t last[8] = {m[16], m[17], m[18], m[19], [7] = 20};
+	uint8_t last[8] = {[7] = (uint8_t)len};
 
-	cookie_take(v, cookie_load(m));
-	cookie_take(v, cookie_load(m + 8));
+	memcpy(last, m + (len & ~7u), len & 7u);
+	for (size_t at = 0; at + 8 <= len; at += 8)
+		cookie_take(v, cookie_load(m + at));
 	cookie_take(v, cookie_load(last));
 	v[2] ^= 0xff;
 	cookie_rounds(v, 4);
@@ -63,16 +64,18 @@ cookie_hash(const uint8_t m[20], const uint8_t secret[COOKIE_SECRET_BYTES])
 
 void
 cookie_sign(uint8_t cookie[DNS_COOKIE_BYTES], const uint8_t secret[COOKIE_SECRET_BYTES],
-	const uint8_t client[4], uint32_t now_s)
+	const struct dns_client *client, uint32_t now_s)
 {
-	uint8_t m[20];
+	uint8_t m[AT_HASH + sizeof client->in6.sin6_addr];
+	size_t len;
+	const uint8_t *address = dns_client_bytes(client, &len);
 	uint64_t h;
 
 	memcpy(cookie + AT_VERSION, "\1\0\0", 4);
 	dns_put32(cookie + AT_TIME, now_s);
 	memcpy(m, cookie, AT_HASH);
-	memcpy(m + AT_HASH, client, 4);
-	h = cookie_hash(m, secret);
+	memcpy(m + AT_HASH, address, len);
+	h = cookie_hash(m, AT_HASH + len, secret);
 	for (unsigned i = 0; i < 8; i++)
 		cookie[AT_HASH + i] = (uint8_t)(h >> 8 * i);
 }

@@ -10,12 +10,12 @@
 #define EDGEWAY_DNS_FORWARD_COOKIE_H
 
 #include "dns/answer/message.h"
+#include "dns/forward/client.h"
 
 enum { COOKIE_SECRET_BYTES = 16 };
 
-/* Fills in the server cookie behind the client cookie. `client`: IPv4 address in network byte
- * order. */
+/* Fills in the server cookie behind the client cookie. */
 void cookie_sign(uint8_t cookie[DNS_COOKIE_BYTES], const uint8_t secret[COOKIE_SECRET_BYTES],
-	const uint8_t client[4], uint32_t now_s);
+	const struct dns_client *client, uint32_t now_s);
 
 #endif

@@ -22,12 +22,13 @@ enum {
 
 struct limit { /* starts all zero */
 	struct limit_client {
-		uint32_t address; /* as in the socket address; 0: free */
-		uint32_t left;
+		uint64_t key; /* 0: free */
 		uint64_t since_ms;
+		uint32_t left;
 	} client[LIMIT_SETS][LIMIT_WAYS];
 };
 
-bool limit_pass(struct limit *l, uint32_t address, uint64_t now_ms);
+/* client: dns_client_key */
+bool limit_pass(struct limit *l, uint64_t client, uint64_t now_ms);
 
 #endif

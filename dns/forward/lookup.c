@@ -13,7 +13,7 @@ struct waiter {
 	struct waiter *next;
 	forward_fn *fn;
 	void *arg;
-	uint32_t client;
+	uint64_t client;
 };
 
 /* A question passed to the forwarder, and the clients that wait for it. */
@@ -149,7 +149,7 @@ flight_find(struct lookup *l, const struct cache_key *key)
 }
 
 static void
-lookup_join(struct pending_query *fl, uint32_t client, forward_fn *fn, void *arg)
+lookup_join(struct pending_query *fl, uint64_t client, forward_fn *fn, void *arg)
 {
 	struct waiter *w = xcalloc(1, sizeof *w);
 
@@ -298,7 +298,7 @@ lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target 
 
 int
 lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
-	uint32_t client, forward_fn *fn, void *arg)
+	uint64_t client, forward_fn *fn, void *arg)
 {
 	struct cache_key key;
 	struct pending_query *fl;

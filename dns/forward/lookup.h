@@ -58,9 +58,9 @@ void lookup_use(struct lookup *l, const struct addr *upstreams, size_t n);
  * addresses are wanted instead, or NULL. */
 bool lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	struct cache_answer *answer);
-/* To be called after lookup_now returned false. client: its address (dns/forward/client_quota). fn
+/* To be called after lookup_now returned false. client: dns_client_key. fn
  * is called later, see forward_fn; or returns -EBUSY, -ENETUNREACH, -ELOOP. */
 int lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
-	uint32_t client, forward_fn *fn, void *arg);
+	uint64_t client, forward_fn *fn, void *arg);
 
 #endif

@@ -3,10 +3,9 @@
 enum { LEN_BITS = 16 };
 
 uint64_t
-gso_key(const struct sockaddr_in *client, uint16_t len)
+gso_key(uint32_t client, uint16_t port, uint16_t len)
 {
-	return (uint64_t)client->sin_addr.s_addr << 32 | (uint64_t)client->sin_port << LEN_BITS |
-		(uint16_t)~len;
+	return (uint64_t)client << 32 | (uint64_t)port << LEN_BITS | (uint16_t)~len;
 }
 
 void

@@ -14,8 +14,6 @@
 #ifndef EDGEWAY_DNS_FRONT_GSO_H
 #define EDGEWAY_DNS_FRONT_GSO_H
 
-#include <netinet/in.h>
-
 #include "base/core/util.h"
 
 struct gso_item {
@@ -23,8 +21,9 @@ struct gso_item {
 	unsigned slot; /* for the caller */
 };
 
-/* The key sorts by client, then longer answers first. */
-uint64_t gso_key(const struct sockaddr_in *client, uint16_t len);
+/* The key sorts by client, then longer answers first. client: differs between clients of one batch
+ * that have the same port. */
+uint64_t gso_key(uint32_t client, uint16_t port, uint16_t len);
 void gso_sort(struct gso_item *items, size_t n);
 /* How many items from the start of the sorted array go into one send; at least 1. */
 size_t gso_next(const struct gso_item *items, size_t n);

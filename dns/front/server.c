@@ -12,15 +12,16 @@
 #include "dns/front/udp.h"
 
 enum { FORWARD_BYTES_MAX = 1472 }; /* of a query that is forwarded */
+enum { SERVER_FAMILIES = 2 }; /* IPv4, IPv6 */
 
 struct server {
 	struct loop *loop;
 	struct dns_zone zone;
 	struct snapshot *snapshot;
 	struct lookup *lookup;
-	struct udp *udp; /* NULL while we do not listen */
-	struct tcp *tcp;
-	uint8_t *tcp_answer; /* DNS_MESSAGE_MAX bytes while we listen, for one answer at a time */
+	struct udp *udp[SERVER_FAMILIES]; /* NULL while we do not listen */
+	struct tcp *tcp[SERVER_FAMILIES];
+	uint8_t *tcp_answer; /* DNS_MESSAGE_MAX bytes since we listen, for one answer at a time */
 	struct ingress_interface arrival;
 	uint8_t secret[COOKIE_SECRET_BYTES]; /* of cookies */
 	uint32_t mark;
@@ -32,7 +33,7 @@ struct server {
 /* Where an answer goes. */
 struct client {
 	struct tcp_conn *conn; /* NULL: UDP */
-	struct sockaddr_in from; /* TCP: without port */
+	struct dns_client from;
 };
 
 /* A client's query that waits for an upstream. */
@@ -75,12 +76,14 @@ count_answer(struct server *s, const uint8_t *answer)
 static void
 server_reply(struct server *s, const struct client *c, uint8_t *answer, size_t len)
 {
+	struct udp *udp = s->udp[c->from.sa.sa_family == AF_INET6];
+
 	if (c->conn != NULL)
 		tcp_reply(c->conn, answer, len);
-	else if (s->udp == NULL)
+	else if (udp == NULL)
 		server_add(&s->count.udp.send_errors);
 	else
-		udp_send(s->udp, &c->from, answer, len);
+		udp_send(udp, &c->from, answer, len);
 }
 
 static enum dns_parse
@@ -88,12 +91,10 @@ server_parse(const struct server *s, const struct client *c, struct dns_query *q
 	size_t len)
 {
 	enum dns_parse parsed = dns_query_parse(q, m, len);
-	uint8_t address[sizeof c->from.sin_addr];
 
 	if (parsed == DNS_PARSE_DROP || q->cookie_len == 0)
 		return parsed;
-	memcpy(address, &c->from.sin_addr, sizeof address);
-	cookie_sign(q->cookie, s->secret, address, (uint32_t)time(NULL));
+	cookie_sign(q->cookie, s->secret, &c->from, (uint32_t)time(NULL));
 	q->cookie_len = DNS_COOKIE_BYTES;
 	return parsed;
 }
@@ -147,7 +148,6 @@ static int
 wait_for_upstream(struct server *s, const struct client *c, const struct asked *by)
 {
 	struct waiting *w = xcalloc(1, sizeof *w + by->q->len);
-	uint32_t from = c->conn != NULL ? tcp_peer(c->conn) : ntohl(c->from.sin_addr.s_addr);
 	int rc;
 
 	w->server = s;
@@ -157,7 +157,7 @@ wait_for_upstream(struct server *s, const struct client *c, const struct asked *
 	w->chase = by->target != NULL;
 	if (by->target != NULL)
 		w->target = *by->target;
-	rc = lookup_wait(s->lookup, by->q, by->target, from, on_forwarded, w);
+	rc = lookup_wait(s->lookup, by->q, by->target, dns_client_key(&c->from), on_forwarded, w);
 	if (rc < 0) {
 		free(w);
 		return rc;
@@ -245,7 +245,7 @@ static void
 on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 {
 	struct server *s = arg;
-	struct client c = {.conn = conn, .from.sin_addr.s_addr = tcp_client(conn)};
+	struct client c = {.conn = conn, .from = *tcp_client(conn)};
 	size_t n;
 
 	n = server_handle(s, &c, m, len, s->tcp_answer, DNS_MESSAGE_MAX);
@@ -256,7 +256,7 @@ on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 static size_t
 on_udp(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uint8_t *out)
 {
-	struct client c = {.from = from->client};
+	struct client c = {.from = *from->client};
 
 	if (!has_come_by_mesh(arg, from->interface))
 		return 0;
@@ -268,8 +268,9 @@ on_udp(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uin
 struct order {
 	struct server *server;
 	struct snapshot *snapshot;
+	bool six;
 	int udp, tcp;
-	uint32_t address;
+	struct addr at;
 	struct loop *main;
 	loop_fn *fn;
 	void *arg;
@@ -375,11 +376,10 @@ server_use_upstreams(struct server *s, const struct addr *upstreams, size_t n)
 }
 
 static void
-close_sockets(struct server *s)
+close_sockets(struct server *s, bool six)
 {
-	udp_close(&s->udp);
-	tcp_close(&s->tcp);
-	free(take_ptr(&s->tcp_answer));
+	udp_close(&s->udp[six]);
+	tcp_close(&s->tcp[six]);
 }
 
 static void
@@ -388,27 +388,32 @@ do_listen(void *arg)
 	struct order *o = arg;
 	struct server *s = o->server;
 
-	close_sockets(s);
-	s->zone.address = o->address;
+	close_sockets(s, o->six);
+	if (o->six)
+		s->zone.address6 = o->at.in6.sin6_addr;
+	else
+		s->zone.address = ntohl(o->at.in.sin_addr.s_addr);
 	if (o->udp >= 0)
-		udp_open(&s->udp, s->loop, o->udp, &s->count.udp, on_udp, s);
+		udp_open(&s->udp[o->six], s->loop, o->udp, &s->count.udp, on_udp, s);
 	if (o->tcp >= 0) {
 		const struct tcp_handler handler = {on_tcp, on_tcp_client, s};
 
-		s->tcp_answer = xmalloc(DNS_MESSAGE_MAX);
-		tcp_open(&s->tcp, s->loop, o->tcp, &handler);
+		if (s->tcp_answer == NULL)
+			s->tcp_answer = xmalloc(DNS_MESSAGE_MAX);
+		tcp_open(&s->tcp[o->six], s->loop, o->tcp, &handler);
 	}
 	free(o);
 }
 
 void
-server_listen(struct server *s, int udp, int tcp, uint32_t address)
+server_listen(struct server *s, bool six, int udp, int tcp, const struct addr *at)
 {
 	struct order *o = order_new(s);
 
+	o->six = six;
 	o->udp = udp;
 	o->tcp = tcp;
-	o->address = address;
+	o->at = *at;
 	loop_post(s->loop, do_listen, o);
 }
 
@@ -417,10 +422,12 @@ do_hand_over(void *arg)
 {
 	struct server *s = arg;
 
-	if (s->udp != NULL)
-		udp_quiet(s->udp);
-	if (s->tcp != NULL)
-		tcp_quiet(s->tcp);
+	for (int six = 0; six < SERVER_FAMILIES; six++) {
+		if (s->udp[six] != NULL)
+			udp_quiet(s->udp[six]);
+		if (s->tcp[six] != NULL)
+			tcp_quiet(s->tcp[six]);
+	}
 }
 
 void
@@ -437,7 +444,9 @@ do_stop(void *arg)
 
 	/* Open questions end with SERVFAIL while there is still a socket to send it. */
 	lookup_free(&s->lookup);
-	close_sockets(s);
+	for (int six = 0; six < SERVER_FAMILIES; six++)
+		close_sockets(s, six);
+	free(take_ptr(&s->tcp_answer));
 	loop_post(o->main, o->fn, o->arg);
 	free(o);
 }
@@ -475,7 +484,7 @@ server_free(struct server **out)
 
 	if (s == NULL)
 		return;
-	assert(s->udp == NULL && s->lookup == NULL);
+	assert(s->udp[0] == NULL && s->udp[1] == NULL && s->lookup == NULL);
 	snapshot_unref(&s->snapshot);
 	ingress_interface_fini(&s->arrival);
 	free(s);

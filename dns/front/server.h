@@ -1,7 +1,7 @@
 /*
- * One worker's DNS: a UDP socket and a TCP listener (SO_REUSEPORT: the kernel spreads the clients
- * over the workers), a cache with its forwarder, and a reference to the snapshot. The path of a
- * query:
+ * One worker's DNS: for each family a UDP socket and a TCP listener (SO_REUSEPORT: the kernel
+ * spreads the clients over the workers), a cache with its forwarder, and a reference to the
+ * snapshot. The path of a query:
  *
  *	recvmmsg ► parse ► answer from the snapshot ► sendmmsg
  *	                └ not ours ► lookup: cache ► forward ═► upstream ═► rewrite ► send
@@ -54,9 +54,9 @@ void server_use_upstreams(struct server *s, const struct addr *upstreams, size_t
  * upstreams; `servers` is borrowed until all have stopped twice (an answer may still be on its way
  * from one to another). */
 void server_share(struct server *s, struct server *const *servers, size_t n);
-/* Takes ownership of bound descriptors; the old ones are closed. -1: only close. address: of
- * ns.dns.<domain>. */
-void server_listen(struct server *s, int udp, int tcp, uint32_t address);
+/* Takes ownership of bound descriptors; the old ones of the family are closed. -1: only close. at:
+ * their address, which ns.dns.<domain> has too; without an IP address in it: none. */
+void server_listen(struct server *s, bool six, int udp, int tcp, const struct addr *at);
 /* Another process reads the sockets from now on. Queries already open here still get their answers
  * through them. */
 void server_hand_over(struct server *s);

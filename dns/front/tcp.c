@@ -19,7 +19,8 @@ struct tcp_conn {
 	struct tcp *tcp;
 	struct watch *watch;
 	int fd; /* -1: closed, kept only for its references */
-	in_addr_t client;
+	struct dns_client client;
+	uint64_t key; /* of the client */
 	unsigned refs;
 	bool busy; /* a function further up the stack uses it: do not free */
 	bool eof;
@@ -41,28 +42,16 @@ struct tcp {
 	unsigned n;
 };
 
-uint32_t
-tcp_peer(const struct tcp_conn *c)
-{
-	struct sockaddr_in from = {.sin_family = AF_UNSPEC};
-	socklen_t len = sizeof from;
-
-	if (c->fd < 0 || getpeername(c->fd, (struct sockaddr *)&from, &len) < 0 ||
-		from.sin_family != AF_INET)
-		return 0;
-	return ntohl(from.sin_addr.s_addr);
-}
-
 void
 tcp_ref(struct tcp_conn *c)
 {
 	c->refs++;
 }
 
-in_addr_t
+const struct dns_client *
 tcp_client(const struct tcp_conn *c)
 {
-	return c->client;
+	return &c->client;
 }
 
 static void
@@ -241,48 +230,48 @@ on_ready(void *arg, int fd, unsigned events)
 }
 
 static unsigned
-count_of(const struct tcp *t, in_addr_t client)
+count_of(const struct tcp *t, uint64_t key)
 {
 	unsigned n = 0;
 
 	for (const struct tcp_conn *c = t->conns; c != NULL; c = c->next)
-		n += c->client == client;
+		n += c->key == key;
 	return n;
 }
 
 static void
-close_idlest_of(struct tcp *t, in_addr_t client)
+close_idlest_of(struct tcp *t, uint64_t key)
 {
 	struct tcp_conn *oldest = NULL;
 
 	for (struct tcp_conn *c = t->conns; c != NULL; c = c->next) {
-		if (c->client == client && (oldest == NULL || c->last_ms <= oldest->last_ms))
+		if (c->key == key && (oldest == NULL || c->last_ms <= oldest->last_ms))
 			oldest = c;
 	}
 	conn_close(oldest);
 }
 
-/* Makes room for a connection of `client` by closing one of the address that has the most. */
+/* Makes room for a connection of this client by closing one of the client that has the most. */
 static void
-make_room(struct tcp *t, in_addr_t client)
+make_room(struct tcp *t, uint64_t key)
 {
 	unsigned most = 0;
 
-	if (count_of(t, client) >= TCP_CLIENT_MAX) {
-		close_idlest_of(t, client);
+	if (count_of(t, key) >= TCP_CLIENT_MAX) {
+		close_idlest_of(t, key);
 		return;
 	}
 	if (t->n < TCP_CONNS_MAX)
 		return;
 	for (const struct tcp_conn *c = t->conns; c != NULL; c = c->next) {
-		unsigned n = count_of(t, c->client);
+		unsigned n = count_of(t, c->key);
 
 		if (n > most) {
 			most = n;
-			client = c->client;
+			key = c->key;
 		}
 	}
-	close_idlest_of(t, client);
+	close_idlest_of(t, key);
 }
 
 static void
@@ -317,14 +306,15 @@ accept_failed(struct tcp *t, int error)
 }
 
 static void
-tcp_adopt(struct tcp *t, int fd, in_addr_t client)
+tcp_adopt(struct tcp *t, int fd, const struct dns_client *client)
 {
 	struct tcp_conn *c = xcalloc(1, sizeof *c);
 
-	make_room(t, client);
+	c->key = dns_client_key(client);
+	make_room(t, c->key);
 	c->tcp = t;
 	c->fd = fd;
-	c->client = client;
+	c->client = *client;
 	c->last_ms = loop_now_ms(t->loop);
 	buf_init(&c->in, IN_MAX);
 	buf_init(&c->out, TCP_OUT_MAX);
@@ -345,17 +335,16 @@ on_accept(void *arg, int fd, unsigned events)
 
 	(void)events;
 	for (unsigned i = 0; i < 16; i++) {
-		struct sockaddr_in client = {0};
+		struct dns_client client = {0};
 		socklen_t len = sizeof client;
-		int peer =
-			accept4(fd, (struct sockaddr *)&client, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int peer = accept4(fd, &client.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (peer < 0) {
 			accept_failed(t, errno);
 			return;
 		}
 		if (t->handler.admit == NULL || t->handler.admit(t->handler.arg, peer))
-			tcp_adopt(t, peer, client.sin_addr.s_addr);
+			tcp_adopt(t, peer, &client);
 		else
 			sock_close(&peer, true);
 	}

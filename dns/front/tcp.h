@@ -1,10 +1,10 @@
 /*
  * DNS over TCP (RFC 7766): accepts, splits the stream into messages, sends answers in any order.
  * One per worker, used on its loop only. Limits keep clients from exhausting it: TCP_CLIENT_MAX
- * connections per address and TCP_CONNS_MAX in all (the longest idle connection of the address with
- * the most is closed to make room), TCP_IDLE_MS without a whole query, TCP_OPEN_MAX queries
- * unanswered, TCP_OUT_MAX bytes unread by the client. After a message shorter than a header no more
- * are read: the queries before it are answered, then the connection ends.
+ * connections per client (dns_client_key) and TCP_CONNS_MAX in all (the longest idle connection of
+ * the client with the most is closed to make room), TCP_IDLE_MS without a whole query, TCP_OPEN_MAX
+ * queries unanswered, TCP_OUT_MAX bytes unread by the client. After a message shorter than a header
+ * no more are read: the queries before it are answered, then the connection ends.
  *
  *	tcp_open(&t, loop, take_fd(&fd), &handler);
  *	on_query: ... tcp_reply(conn, out, len);	// or tcp_ref(conn), and later tcp_reply +
@@ -14,9 +14,8 @@
 #ifndef EDGEWAY_DNS_FRONT_TCP_H
 #define EDGEWAY_DNS_FRONT_TCP_H
 
-#include <netinet/in.h>
-
 #include "base/core/loop.h"
+#include "dns/forward/client.h"
 
 enum {
 	TCP_CONNS_MAX = 128,
@@ -44,14 +43,12 @@ void tcp_open(struct tcp **t, struct loop *loop, int fd, const struct tcp_handle
 /* Stops accepting; existing connections go on. */
 void tcp_quiet(struct tcp *t);
 void tcp_close(struct tcp **t);
-/* IPv4 address of the client, host byte order; 0 after the client has left. */
-uint32_t tcp_peer(const struct tcp_conn *c);
 /* Whoever keeps a connection for a later reply holds a reference, which also counts as an open
  * query. */
 void tcp_ref(struct tcp_conn *c);
 void tcp_unref(struct tcp_conn **c);
-/* Address of the client, network byte order; also known after it has left. */
-in_addr_t tcp_client(const struct tcp_conn *c);
+/* Also known after it has left. */
+const struct dns_client *tcp_client(const struct tcp_conn *c);
 void tcp_reply(struct tcp_conn *c, const uint8_t *m, size_t len);
 
 #endif

@@ -19,14 +19,15 @@ enum {
 	TURNS = 4, /* batches before other watches of the loop are served */
 	QUERY_BYTES = 1472, /* bytes that we read of a query; a longer one is a FORMERR */
 	RECEIVE_BYTES = 1 << 20, /* over a thousand queries can wait while the loop is busy */
-	ARRIVAL_BYTES = CMSG_SPACE(sizeof(struct in_pktinfo)),
+	ARRIVAL_BYTES = CMSG_SPACE(sizeof(struct in6_pktinfo)),
 };
 
 struct out {
 	struct mmsghdr message[BATCH];
 	struct iovec vec[BATCH]; /* in the order of sending, so that a group's are adjacent */
 	uint8_t control[BATCH][ARRIVAL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
-	struct in_addr local[BATCH]; /* address that the query was sent to */
+	struct in6_addr
+		local[BATCH]; /* address that the query was sent to; its first 4 bytes: IPv4 */
 	struct gso_item item[BATCH];
 	uint8_t answer[BATCH][DNS_UDP_MAX];
 	uint16_t len[BATCH];
@@ -35,6 +36,7 @@ struct out {
 struct udp {
 	struct loop *loop;
 	int fd;
+	socklen_t name_len; /* of a client's address: the socket's family */
 	struct watch *watch;
 	int tick; /* timerfd, because the loop's own timers count in ms */
 	struct watch *tick_watch;
@@ -49,7 +51,7 @@ struct udp {
 	void *arg;
 	struct mmsghdr message[BATCH];
 	struct iovec vec[BATCH];
-	struct sockaddr_in from[BATCH];
+	struct dns_client from[BATCH];
 	uint8_t control[BATCH][ARRIVAL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
 	uint8_t query[BATCH][QUERY_BYTES];
 	struct out out;
@@ -62,13 +64,18 @@ udp_add(_Atomic uint64_t *c, uint64_t n)
 		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
+static bool
+udp_is_six(const struct udp *u)
+{
+	return u->name_len == sizeof(struct sockaddr_in6);
+}
+
 /* --- sending -------------------------------------------------------------------------------- */
 
 void
-udp_send(struct udp *u, const struct sockaddr_in *to, const uint8_t *m, size_t len)
+udp_send(struct udp *u, const struct dns_client *to, const uint8_t *m, size_t len)
 {
-	if (sendto(u->fd, m, len, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)to,
-		    sizeof *to) < 0)
+	if (sendto(u->fd, m, len, MSG_DONTWAIT | MSG_NOSIGNAL, &to->sa, dns_client_len(to)) < 0)
 		udp_add(&u->count->send_errors, 1);
 }
 
@@ -85,6 +92,19 @@ put_control(struct msghdr *m, uint8_t *at, int level, int type, const void *data
 	m->msg_controllen = CMSG_SPACE(len);
 }
 
+static void
+put_local(const struct udp *u, struct msghdr *m, uint8_t *at, const struct in6_addr *local)
+{
+	const struct in6_pktinfo six = {.ipi6_addr = *local};
+	struct in_pktinfo four = {0};
+
+	memcpy(&four.ipi_spec_dst, local, sizeof four.ipi_spec_dst);
+	if (udp_is_six(u))
+		put_control(m, at, IPPROTO_IPV6, IPV6_PKTINFO, &six, sizeof six);
+	else
+		put_control(m, at, IPPROTO_IP, IP_PKTINFO, &four, sizeof four);
+}
+
 /* Builds one message of `k` answers to one client; its iovecs begin at `vec`[at]. */
 static void
 put_message(struct udp *u, struct mmsghdr *message, const struct gso_item *items, size_t k)
@@ -97,18 +117,15 @@ put_message(struct udp *u, struct mmsghdr *message, const struct gso_item *items
 	for (size_t i = 0; i < k; i++)
 		o->vec[at + i] = (struct iovec){o->answer[items[i].slot], o->len[items[i].slot]};
 	m->msg_name = &u->from[items[0].slot];
-	m->msg_namelen = sizeof u->from[0];
+	m->msg_namelen = u->name_len;
 	m->msg_iov = &o->vec[at];
 	m->msg_iovlen = k;
 	m->msg_control = NULL;
 	m->msg_controllen = 0;
 	if (k > 1)
 		put_control(m, o->control[at], IPPROTO_UDP, UDP_SEGMENT, &len, sizeof len);
-	if (u->any) {
-		const struct in_pktinfo from = {.ipi_spec_dst = o->local[items[0].slot]};
-
-		put_control(m, o->control[at], IPPROTO_IP, IP_PKTINFO, &from, sizeof from);
-	}
+	if (u->any)
+		put_local(u, m, o->control[at], &o->local[items[0].slot]);
 }
 
 /* The kernel refused a group: it exceeds the route's MTU (this once), or the device computes no
@@ -162,30 +179,51 @@ send_batch(struct udp *u, unsigned n_items)
 /* --- receiving ------------------------------------------------------------------------------ */
 
 static unsigned
-interface_of(struct msghdr *m, struct in_addr *local)
+interface_of(struct msghdr *m, struct in6_addr *local)
 {
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h != NULL; h = CMSG_NXTHDR(m, h)) {
-		struct in_pktinfo info;
+		struct in_pktinfo four;
+		struct in6_pktinfo six;
 
-		if (h->cmsg_level != IPPROTO_IP || h->cmsg_type != IP_PKTINFO)
-			continue;
-		memcpy(&info, CMSG_DATA(h), sizeof info);
-		*local = info.ipi_spec_dst;
-		return (unsigned)info.ipi_ifindex;
+		if (h->cmsg_level == IPPROTO_IP && h->cmsg_type == IP_PKTINFO) {
+			memcpy(&four, CMSG_DATA(h), sizeof four);
+			memcpy(local, &four.ipi_spec_dst, sizeof four.ipi_spec_dst);
+			return (unsigned)four.ipi_ifindex;
+		}
+		if (h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_PKTINFO) {
+			memcpy(&six, CMSG_DATA(h), sizeof six);
+			*local = six.ipi6_addr;
+			return six.ipi6_ifindex;
+		}
 	}
-	local->s_addr = htonl(INADDR_ANY);
+	*local = (struct in6_addr){0};
 	return 0;
+}
+
+/* What tells clients of a batch that have the same port apart: the address; of IPv6 the slot of the
+ * client's first query. */
+static uint32_t
+client_of_batch(const struct udp *u, unsigned slot)
+{
+	uint32_t first = 0;
+
+	if (!udp_is_six(u))
+		return u->from[slot].in.sin_addr.s_addr;
+	while (memcmp(&u->from[first].in6, &u->from[slot].in6, sizeof u->from[slot].in6) != 0)
+		first++;
+	return first;
 }
 
 /* Whether this client exceeds its rate while others may not get through. */
 static bool
-is_too_many(struct udp *u, const struct sockaddr_in *client)
+is_too_many(struct udp *u, const struct dns_client *client)
 {
 	char text[ADDR_TEXT_MAX];
-	struct addr a = {.in = *client};
+	struct addr a = {.len = dns_client_len(client)};
 
-	if (!u->pressed || limit_pass(&u->limit, client->sin_addr.s_addr, loop_now_ms(u->loop)))
+	if (!u->pressed || limit_pass(&u->limit, dns_client_key(client), loop_now_ms(u->loop)))
 		return false;
+	memcpy(&a.sa, &client->sa, a.len);
 	udp_add(&u->count->limited, 1);
 	log_limited(LOG_LEVEL_WARN, 1, "dns",
 		"more queries come than can be answered: beyond %u/s of one client they are "
@@ -212,7 +250,7 @@ run_batch(struct udp *u)
 	udp_add(&u->count->received, (unsigned)n);
 	for (unsigned i = 0; i < (unsigned)n; i++) {
 		const struct udp_from from = {
-			u->from[i], interface_of(&u->message[i].msg_hdr, &o->local[i])};
+			&u->from[i], interface_of(&u->message[i].msg_hdr, &o->local[i])};
 		size_t len;
 
 		if (is_too_many(u, &u->from[i]))
@@ -221,7 +259,8 @@ run_batch(struct udp *u)
 		if (len == 0)
 			continue;
 		o->len[i] = (uint16_t)len;
-		o->item[n_out++] = (struct gso_item){gso_key(&u->from[i], o->len[i]), i};
+		o->item[n_out++] = (struct gso_item){
+			gso_key(client_of_batch(u, i), u->from[i].in.sin_port, o->len[i]), i};
 	}
 	send_batch(u, n_out);
 	return (unsigned)n;
@@ -284,11 +323,13 @@ on_ready(void *arg, int fd, unsigned events)
 static void
 set_options(struct udp *u)
 {
-	int size = RECEIVE_BYTES, on = 1, segment;
-	struct sockaddr_in bound = {.sin_family = AF_UNSPEC};
+	int size = RECEIVE_BYTES, segment;
+	struct dns_client bound = {.sa.sa_family = AF_UNSPEC};
 	socklen_t len = sizeof segment, bound_len = sizeof bound;
 
-	setsockopt(u->fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+	getsockname(u->fd, &bound.sa, &bound_len);
+	u->name_len = dns_client_len(&bound);
+	sock_ask_interface(u->fd, bound.sa.sa_family);
 	/* Without the privilege to exceed the host's limit, use up to that limit. */
 	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
 		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
@@ -296,8 +337,8 @@ set_options(struct udp *u)
 	u->segments = getsockopt(u->fd, IPPROTO_UDP, UDP_SEGMENT, &segment, &len) == 0;
 	/* Bound to every address, the answers of one group might have to leave from different
 	 * addresses. */
-	u->any = getsockname(u->fd, (struct sockaddr *)&bound, &bound_len) == 0 &&
-		bound.sin_family == AF_INET && bound.sin_addr.s_addr == htonl(INADDR_ANY);
+	u->any = udp_is_six(u) ? IN6_IS_ADDR_UNSPECIFIED(&bound.in6.sin6_addr)
+			       : bound.in.sin_addr.s_addr == htonl(INADDR_ANY);
 	u->segments &= !u->any;
 }
 
@@ -318,7 +359,7 @@ udp_open(struct udp **out, struct loop *loop, int fd, struct udp_counters *count
 		u->message[i].msg_hdr.msg_iov = &u->vec[i];
 		u->message[i].msg_hdr.msg_iovlen = 1;
 		u->message[i].msg_hdr.msg_name = &u->from[i];
-		u->message[i].msg_hdr.msg_namelen = sizeof u->from[i];
+		u->message[i].msg_hdr.msg_namelen = u->name_len;
 		u->message[i].msg_hdr.msg_control = u->control[i];
 	}
 	/* -1 when out of descriptors: then queries never gather. */

@@ -15,11 +15,11 @@
 #ifndef EDGEWAY_DNS_FRONT_UDP_H
 #define EDGEWAY_DNS_FRONT_UDP_H
 
-#include <netinet/in.h>
 #include <stdatomic.h>
 
 #include "base/core/loop.h"
 #include "dns/answer/message.h"
+#include "dns/forward/client.h"
 
 enum { UDP_GATHER_US = 100 };
 
@@ -34,7 +34,7 @@ struct udp_counters {
 struct udp;
 
 struct udp_from {
-	struct sockaddr_in client;
+	const struct dns_client *client;
 	unsigned interface; /* index of the interface that it arrived on */
 };
 
@@ -49,6 +49,6 @@ void udp_open(struct udp **u, struct loop *loop, int fd, struct udp_counters *co
  * fn. */
 void udp_quiet(struct udp *u);
 void udp_close(struct udp **u);
-void udp_send(struct udp *u, const struct sockaddr_in *to, const uint8_t *m, size_t len);
+void udp_send(struct udp *u, const struct dns_client *to, const uint8_t *m, size_t len);
 
 #endif

@@ -59,20 +59,18 @@ zone_server_answer(struct zone_server *s, const struct dns_query *q, struct dns_
 /* Returns the length of the answer, 0: none. `out->size` 0: by UDP, limited to what the client
  * accepts. */
 static size_t
-zone_server_handle(
-	struct zone_server *s, in_addr_t from, const uint8_t *m, size_t len, struct dns_out *out)
+zone_server_handle(struct zone_server *s, const struct dns_client *from, const uint8_t *m,
+	size_t len, struct dns_out *out)
 {
 	struct dns_query q = {.rcode = DNS_NOERROR};
 	enum dns_parse parsed = dns_query_parse(&q, m, len);
-	uint8_t client[4];
 
 	if (parsed == DNS_PARSE_DROP) {
 		s->outcome[OUTCOME_DROPPED]++;
 		return 0;
 	}
 	if (q.cookie_len > 0) {
-		memcpy(client, &from, sizeof client);
-		cookie_sign(q.cookie, s->secret, client, (uint32_t)time(NULL));
+		cookie_sign(q.cookie, s->secret, from, (uint32_t)time(NULL));
 		q.cookie_len = DNS_COOKIE_BYTES;
 	}
 	if (out->size == 0)
@@ -90,7 +88,7 @@ on_udp(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uin
 {
 	struct dns_out out = {.bytes = bytes};
 
-	return zone_server_handle(arg, from->client.sin_addr.s_addr, m, len, &out);
+	return zone_server_handle(arg, from->client, m, len, &out);
 }
 
 static void

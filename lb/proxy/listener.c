@@ -146,6 +146,15 @@ listener_admit(struct worker *w, int fd, const struct addr *from)
 }
 
 static void
+listener_pause(struct worker *w, bool paused)
+{
+	w->listen_paused = paused;
+	for (int six = 0; six < 2; six++)
+		if (w->listen_watch[six] != NULL)
+			watch_set(w->listen_watch[six], paused ? 0 : WATCH_READ);
+}
+
+static void
 on_listener(void *arg, int fd, unsigned events)
 {
 	struct worker *w = arg;
@@ -163,8 +172,7 @@ on_listener(void *arg, int fd, unsigned events)
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			log_limited(LOG_LEVEL_ERROR, 1, "lb", "cannot accept connections: %s",
 				strerror(errno));
-			w->listen_paused = true;
-			watch_set(w->listen_watch, 0);
+			listener_pause(w, true);
 			return;
 		}
 		if (errno == EAGAIN)
@@ -173,31 +181,31 @@ on_listener(void *arg, int fd, unsigned events)
 }
 
 void
-listener_use(struct worker *w, int fd)
+listener_use(struct worker *w, bool six, int fd)
 {
-	if (w->listen_fd >= 0) {
-		watch_stop(&w->listen_watch);
-		close(w->listen_fd);
+	if (w->listen_fd[six] >= 0) {
+		watch_stop(&w->listen_watch[six]);
+		close(w->listen_fd[six]);
 	}
-	w->listen_fd = fd;
-	w->listen_paused = false;
+	w->listen_fd[six] = fd;
+	listener_pause(w, false);
 	if (fd >= 0)
-		w->listen_watch = watch_start(w->loop, fd, WATCH_READ, on_listener, w);
+		w->listen_watch[six] = watch_start(w->loop, fd, WATCH_READ, on_listener, w);
 }
 
 void
 listener_finish(struct worker *w)
 {
-	if (w->listen_fd >= 0)
-		on_listener(w, w->listen_fd, WATCH_READ);
-	listener_use(w, -1);
+	for (int six = 0; six < 2; six++) {
+		if (w->listen_fd[six] >= 0)
+			on_listener(w, w->listen_fd[six], WATCH_READ);
+		listener_use(w, six, -1);
+	}
 }
 
 void
 listener_tick(struct worker *w)
 {
-	if (!w->listen_paused)
-		return;
-	w->listen_paused = false;
-	watch_set(w->listen_watch, WATCH_READ);
+	if (w->listen_paused)
+		listener_pause(w, false);
 }

@@ -1,16 +1,16 @@
 /*
- * A worker's listening socket: accepts in batches and finds the service port for each connection.
- * Connections to the listener itself, or to addresses that belong to no service, are reset:
- * relaying them would loop back here for ever.
+ * A worker's listening sockets, one for each family: accepts in batches and finds the service port
+ * for each connection. Connections to the listener itself, or to addresses that belong to no
+ * service, are reset: relaying them would loop back here for ever.
  */
 #ifndef EDGEWAY_LB_PROXY_LISTENER_H
 #define EDGEWAY_LB_PROXY_LISTENER_H
 
 #include "lb/proxy/worker.h"
 
-/* Takes fd and closes an earlier one. -1: none. */
-void listener_use(struct worker *w, int fd);
-/* Accepts what is still in the kernel's queue (the kernel would reset it), then closes. */
+/* Takes fd and closes an earlier one of the family. -1: none. */
+void listener_use(struct worker *w, bool six, int fd);
+/* Accepts what is still in the kernel's queues (the kernel would reset it), then closes. */
 void listener_finish(struct worker *w);
 /* On each tick: tries again if it had run out of descriptors. */
 void listener_tick(struct worker *w);

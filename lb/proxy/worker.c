@@ -207,7 +207,7 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->snapshot = snapshot_new(false);
 	w->guard = c->guard != NULL ? dial_guard_ref(c->guard) : NULL;
 	w->targets = targets_new(&lb->shares, lb->tallies, index);
-	w->listen_fd = w->pipe[0] = w->pipe[1] = -1;
+	w->listen_fd[0] = w->listen_fd[1] = w->pipe[0] = w->pipe[1] = -1;
 	list_init(&w->downstreams);
 	w->looked_at = &w->downstreams;
 	list_init(&w->turns);

@@ -153,8 +153,8 @@ struct worker {
 	struct timer *tick;
 	struct timer *silence_timer; /* server_first_tick */
 	unsigned ticks;
-	struct watch *listen_watch;
-	int listen_fd;
+	struct watch *listen_watch[2]; /* IPv4, IPv6 */
+	int listen_fd[2];
 	int pipe[2]; /* splice.h; -1: none */
 	bool no_splice;
 	bool listen_paused; /* out of descriptors */
@@ -328,7 +328,8 @@ struct lb {
 	uint32_t address; /* listened on; 0: none */
 	uint16_t port; /* the port listened on */
 	char moved[400]; /* why that is not config.port; "" if it is */
-	int *sockets; /* of the workers, which own them; set only while it listens */
+	struct in6_addr address6; /* the same of IPv6 */
+	int *sockets[2]; /* IPv4, IPv6: of the workers, which own them; set only while it listens */
 	loop_fn *on_worker_gone; /* posted to loop 0 by each worker, with itself */
 	loop_fn *on_stopped;
 	void *stopped_arg;

@@ -171,6 +171,7 @@ open_dns(struct agent *a, struct err *err)
 		.cluster_domain = o->mesh_cluster_domain,
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
+		.subnet6 = o->subnet6,
 		.interface = o->bridge,
 		.interfaces = o->pod_interfaces,
 		.port = (uint16_t)o->dns_port,

@@ -100,6 +100,8 @@ agent_state_write(struct agent *a, struct buf *out, bool whole)
 		agent_ready(a, &why) ? "true" : "false",
 		inet_ntop(AF_INET, &in, address, sizeof address));
 	json_add_text(out, a->mesh_error);
+	buf_adds(out, ",\"error6\":");
+	json_add_text(out, agent_mesh_error6(a));
 	buf_adds(out, ",\"degraded\":");
 	buf_consume(&why, buf_len(&why));
 	agent_degraded(a, &why);

@@ -290,6 +290,17 @@ check_listener(struct findings *f, const struct tree_node *lb)
 			f, "listener", VERDICT_NOTE, "as it says", "%s", ctl_text(lb, "trouble"));
 }
 
+static void
+check_ipv6(struct findings *f, const struct tree_node *top)
+{
+	if (ctl_text(top, "error6")[0] != '\0')
+		findings_add(f, "ipv6", VERDICT_BAD,
+			"it is tried again every two seconds; without mesh.subnet6 no service has "
+			"an IPv6 address",
+			"services have no IPv6 address, IPv4 is served: %s",
+			ctl_text(top, "error6"));
+}
+
 /* It cannot be opened while metadata comes: something lets websockets through alone, or the hub
  * refuses it. */
 static void
@@ -629,6 +640,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_resolv_conf(f, tree_get(top, "dns"));
 	check_rules(f, tree_get(top, "iptables"));
 	check_listener(f, tree_get(top, "lb"));
+	check_ipv6(f, top);
 	check_canary(f, top);
 	check_endpoints(f, top);
 	check_traces(f, tree_get(top, "tracing"));

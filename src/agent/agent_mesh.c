@@ -156,6 +156,35 @@ write_resolv_conf(struct agent *a, struct err *err)
 	return MIN(rc, 0);
 }
 
+const char *
+agent_mesh_error6(const struct agent *a)
+{
+	return a->error6[0] != '\0' || a->ipt == NULL ? a->error6 : iptables_trouble6(a->ipt);
+}
+
+/* Without it IPv4 is served alone. DNS comes last: while it listens there, it answers AAAA. */
+static void
+agent_mesh_serve6(struct agent *a)
+{
+	const struct in6_addr own = fake6_own(&a->options->subnet6);
+	bool rules = iptables_trouble6(a->ipt)[0] == '\0';
+	struct err err = {0};
+	int rc = rules ? lb_listen6(a->lb, &own, &err) : 0;
+
+	if (rc == 0)
+		rc = dns_listen6(a->dns, rules ? &own : &in6addr_any, &err);
+	if (rc < 0 && strcmp(a->error6, err.text) != 0)
+		log_error("agent",
+			"cannot serve IPv6 yet, trying again every two seconds: %s", err.text);
+	else if (rc == 0 && a->error6[0] != '\0')
+		log_info("agent", "serves IPv6 now");
+	snprintf(a->error6, sizeof a->error6, "%s", rc < 0 ? err.text : "");
+	if (rc < 0 || !rules)
+		timer_start(a->retry, ROOM_MS, 0);
+	if (a->takeover == NULL)
+		socket_store_put(a->sockets, a->dns, a->lb);
+}
+
 /* Completed steps stay; each may be repeated. Pods are redirected to us in the last step. */
 static int
 agent_mesh_serve(struct agent *a, struct err *err)
@@ -169,8 +198,8 @@ agent_mesh_serve(struct agent *a, struct err *err)
 	}
 	if (rc == 0)
 		rc = dns_listen(a->dns, a->address, err);
-	if (rc == 0 && a->takeover == NULL)
-		socket_store_put(a->sockets, a->dns, a->lb);
+	if (rc == 0)
+		agent_mesh_serve6(a);
 	if (rc == 0 && a->canary != NULL)
 		dns_selfcheck_ask(a->canary, a->address);
 	if (rc == 0)
@@ -199,9 +228,26 @@ agent_mesh_withdraw(struct agent *a)
 	if (a->options->dns_manage_resolv_conf && dns_resolvconf_restore(a->dns, &err) < 0)
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 	dns_listen(a->dns, 0, NULL);
+	dns_listen6(a->dns, &in6addr_any, NULL);
 	lb_listen(a->lb, 0, NULL);
+	lb_listen6(a->lb, &in6addr_any, NULL);
 	iptables_remove(a->ipt, NULL);
 	agent_tunnel_listen(a, 0);
+}
+
+/* Tries again what was left undone while the mesh is served. Returns whether there was no more to
+ * do. */
+static bool
+agent_mesh_complete(struct agent *a)
+{
+	bool six = agent_mesh_error6(a)[0] != '\0', file = a->resolv_left[0] != '\0';
+	struct err err = {0};
+
+	if (a->mesh_error[0] != '\0' || (!six && !file))
+		return false;
+	if (six)
+		agent_mesh_serve6(a);
+	return !file || write_resolv_conf(a, &err) == 0;
 }
 
 void
@@ -214,7 +260,7 @@ agent_mesh_retry(void *arg)
 
 	if (a->stopping || a->address == 0)
 		return;
-	if (a->resolv_left[0] != '\0' && write_resolv_conf(a, &err) == 0)
+	if (agent_mesh_complete(a))
 		return;
 	rc = agent_mesh_serve(a, &err);
 	if (rc < 0) {
@@ -269,7 +315,7 @@ agent_address(void *arg, uint32_t address)
 		agent_mesh_withdraw(a);
 	a->address = address;
 	agent_mesh_remember(a, address);
-	a->resolv_left[0] = '\0';
+	a->error6[0] = a->resolv_left[0] = '\0';
 	timer_cancel(a->retry);
 	agent_mesh_retry(a);
 }

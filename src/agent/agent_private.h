@@ -59,12 +59,14 @@ struct agent {
 	uint32_t addresses_had[AGENT_ADDRESSES_HAD];
 	uint64_t started_ms;
 	char mesh_error[512]; /* why the mesh does not serve; "" if it does */
+	char error6[512]; /* why nothing listens at the IPv6 address; "" if it does, or is not wanted */
 	char resolv_left[512]; /* why resolv.conf waits for disk space; "" if it does not */
 	int argc;
 	char **argv;
 	int lock;
 	int network_lock;
 	int status;
+	bool takes6; /* the successor takes sockets of IPv6 */
 	bool stopping;
 	bool handed_over; /* a successor serves: nothing on the host is undone */
 	struct buf estate; /* of iptables_leave(), during a hand-over */
@@ -124,6 +126,8 @@ void agent_address(void *agent, uint32_t address);
 /* Reads the earlier addresses from the database. The last one; 0: none. */
 uint32_t agent_mesh_recall(struct agent *a);
 void agent_mesh_retry(void *agent);
+/* Why IPv4 is served alone although mesh.subnet6 is set; "": it is not. */
+const char *agent_mesh_error6(const struct agent *a);
 /* Our DNS has answered: for a while pods' queries to the upstreams are redirected to us. */
 void agent_capture(void *agent);
 void agent_upstreams(void *agent); /* the upstreams have changed */

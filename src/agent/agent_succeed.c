@@ -48,21 +48,18 @@ static int
 agent_sockets(void *arg, struct buf *head, int *fds)
 {
 	struct agent *a = arg;
-	size_t workers = workers_count(a->workers);
+	bool serves = lb_listening(a->lb) && dns_listening(a->dns);
+	size_t workers = serves ? workers_count(a->workers) : 0;
 	int n = 0;
 
-	if (!lb_listening(a->lb) || !dns_listening(a->dns))
-		workers = 0;
 	if (2 + 3 * workers > FDPASS_MOST)
 		return -E2BIG;
 	buf_printf(head, TAKEOVER_HEAD "%s", a->lock >= 0, workers, buf_str(&a->estate));
 	fds[n++] = a->network_lock;
 	if (a->lock >= 0)
 		fds[n++] = a->lock;
-	if (workers > 0) {
-		n += (int)lb_sockets(a->lb, fds + n);
-		n += (int)dns_sockets(a->dns, fds + n);
-	}
+	if (serves)
+		n += (int)socket_store_list(a->dns, a->lb, a->takes6, fds + n);
 	return n;
 }
 
@@ -90,9 +87,9 @@ agent_ended(void *arg)
 void
 agent_takeover(void *arg, int fd, const char *query)
 {
-	const struct agent *a = arg;
+	struct agent *a = arg;
 
-	(void)query;
+	a->takes6 = strcmp(query, TAKEOVER_IPV6) == 0;
 	handover_asked(a->handover, fd);
 }
 

@@ -106,15 +106,25 @@ socket_store_tell(const char *lines, const int *fds, size_t n)
 			strerror(-rc));
 }
 
+size_t
+socket_store_list(const struct dns *dns, const struct lb *lb, bool six, int *fds)
+{
+	size_t n = lb_sockets(lb, false, fds);
+
+	/* mesh.workers is at most 64, with three sockets each */
+	n += dns_sockets(dns, false, fds + n);
+	if (!six || 2 * n > FDPASS_MOST - 2)
+		return n;
+	n += lb_sockets(lb, true, fds + n);
+	return n + dns_sockets(dns, true, fds + n);
+}
+
 void
 socket_store_put(struct socket_store *s, const struct dns *dns, const struct lb *lb)
 {
 	int fds[FDPASS_MOST];
-	size_t n;
+	size_t n = socket_store_list(dns, lb, true, fds);
 
-	/* mesh.workers is at most 64, with three sockets each */
-	n = lb_sockets(lb, fds);
-	n += dns_sockets(dns, fds + n);
 	if (n == 0 || !notify_wanted() || socket_store_has(s, fds, n))
 		return;
 	socket_store_drop(s);

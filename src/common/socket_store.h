@@ -19,6 +19,9 @@ struct socket_store;
 
 void socket_store_new(struct socket_store **s);
 void socket_store_put(struct socket_store *s, const struct dns *dns, const struct lb *lb);
+/* The sockets that both listen on, at most FDPASS_MOST - 2; returns how many. IPv4 first; those of
+ * IPv6, if wanted, only where all have room: with up to 41 workers. */
+size_t socket_store_list(const struct dns *dns, const struct lb *lb, bool six, int *fds);
 void socket_store_drop(struct socket_store *s);
 void socket_store_free(struct socket_store **s);
 

@@ -94,7 +94,8 @@ takeover_understand(struct takeover *t, const char *text, ssize_t n, struct err 
 			"the %s that runs does not know how to hand over (\"%.*s\"): it is older; "
 			"stop it first",
 			t->who, (int)strcspn(text, "\r\n"), text);
-	if (t->fds.n != t->first + sockets)
+	if (t->fds.n != t->first + sockets &&
+		(t->workers == 0 || t->fds.n != t->first + 2 * sockets))
 		return err_set(err, EPROTO,
 			"the %s that runs gave %zu descriptors where %zu were due", t->who,
 			t->fds.n, t->first + sockets);
@@ -104,8 +105,8 @@ takeover_understand(struct takeover *t, const char *text, ssize_t n, struct err 
 int
 takeover_ask(const char *path, const char *who, struct takeover **out, struct err *err)
 {
-	static const char request[] =
-		"POST /takeover HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+	static const char request[] = "POST /takeover?" TAKEOVER_IPV6
+				      " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
 	struct takeover *t = xcalloc(1, sizeof *t);
 	auto_free char *text = xcalloc(1, TEXT_MAX);
 	int rc;

@@ -3,7 +3,7 @@
  * socket; hubs do the same:
  *
  *	new					old
- *	POST /takeover ────────────────────────►  closes its database and hub connection,
+ *	POST /takeover?ipv6 ───────────────────►  closes its database and hub connection,
  *						  leaves rules and resolv.conf
  *	◄── "edgeway-takeover 1 ..." and sockets  continues to serve; 2nd line: iptables_leave()'s
  *	reads the database, listens, serves
@@ -30,6 +30,9 @@
 
 enum { HANDOVER_MS = 10 * 1000 };
 
+/* The new agent takes sockets of IPv6 as well, which follow those of IPv4 in the same order; an
+ * older one would refuse them. */
+#define TAKEOVER_IPV6 "ipv6"
 #define TAKEOVER_SERVING "serving\n"
 #define TAKEOVER_YOURS "yours\n"
 #define TAKEOVER_MINE "mine\n"
@@ -52,7 +55,8 @@ void takeover_locks(struct takeover *t, int *lock, int *network_lock);
  * not say. */
 const char *takeover_estate(const struct takeover *t);
 /* The descriptors after the locks are inherited (base/core/inherited). From an agent they come as
- * each worker's proxy socket, then UDP and TCP of each for DNS; from a hub in any order. */
+ * each worker's proxy socket, then UDP and TCP of each for DNS, and may follow for IPv6; from a hub
+ * in any order. */
 void takeover_sockets(struct takeover *t);
 /* `done` is called later, whether or not we serve by then, and not from within this call. */
 void takeover_follow(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg);

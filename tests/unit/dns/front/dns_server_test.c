@@ -312,6 +312,58 @@ listening_ends_and_begins(void **state)
 	assert_string_equal(bed_ask(f, WEB, 1000), WEB_ANSWER);
 }
 
+/* By UDP from ::1, which has no more than one answer to wait for. */
+static const char *
+ask_six(struct bed *f, int fd, const char *name)
+{
+	uint8_t m[512];
+	size_t n = kit_query(m, name, DNS_A, DNS_FLAG_RD, KIT_PLAIN);
+	ssize_t got = -1;
+
+	assert_int_equal(send(fd, m, n, 0), n);
+	for (unsigned i = 0; i < 1000 && got < 0; i++) {
+		bed_turn(f);
+		got = recv(fd, m, sizeof m, MSG_DONTWAIT);
+	}
+	return got < 0 ? "nothing" : kit_describe(&f->text, m, (size_t)got);
+}
+
+static void
+ipv6_is_served_beside_ipv4(void **state)
+{
+	struct bed *f = *state;
+	struct addr at = addr_of(&in6addr_loopback, f->port);
+	auto_fd int udp = -1, tcp = -1;
+	struct err err = {0};
+	int fds[4], other;
+	uint8_t m[512];
+	size_t n = framed(m, WEB);
+
+	bed_start(f);
+	assert_int_equal(sock_udp(&at, 0, &other, NULL), 0);
+	assert_int_equal(dns_listen6(f->dns, &in6addr_loopback, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.text, "[::1]"));
+	assert_string_equal(bed_ask(f, WEB, 1000), WEB_ANSWER);
+	assert_int_equal(dns_sockets(f->dns, true, fds), 0);
+	close(other);
+	assert_int_equal(dns_listen6(f->dns, &in6addr_loopback, NULL), 0);
+	assert_int_equal(dns_listen6(f->dns, &in6addr_loopback, NULL), 0);
+	assert_int_equal(dns_sockets(f->dns, true, fds), 4);
+	bed_turn(f);
+	assert_int_equal(sock_connect_udp(&at, 0, 0, &udp), 0);
+	assert_string_equal(ask_six(f, udp, WEB), WEB_ANSWER);
+	assert_string_equal(ask_six(f, udp, bed_fresh(f)), FIRST);
+	assert_int_equal(sock_connect(&at, 0, &tcp), 0);
+	bed_turn(f);
+	assert_int_equal(write(tcp, m, n), n);
+	assert_string_equal(receive_tcp(f, tcp), WEB_ANSWER);
+	assert_string_equal(bed_ask(f, WEB, 1000), WEB_ANSWER);
+	assert_int_equal(dns_listen6(f->dns, &in6addr_any, NULL), 0);
+	bed_turn(f);
+	assert_string_equal(ask_six(f, udp, WEB), "nothing");
+	assert_string_equal(bed_ask(f, WEB, 1000), WEB_ANSWER);
+}
+
 static void
 stopping_answers_what_is_open(void **state)
 {
@@ -370,6 +422,7 @@ main(void)
 		T(a_client_that_leaves_does_no_harm),
 		T(who_holds_the_port_is_said),
 		T(listening_ends_and_begins),
+		T(ipv6_is_served_beside_ipv4),
 		T(stopping_answers_what_is_open),
 		T(what_it_does_can_be_seen),
 	};

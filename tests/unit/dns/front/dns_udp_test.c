@@ -1,4 +1,4 @@
-/* dns/front/udp on 127.0.0.1: batches, groups of answers, gathering; dns/front/gso,
+/* dns/front/udp on 127.0.0.1 and ::1: batches, groups of answers, gathering; dns/front/gso,
  * dns/front/batching and dns/forward/limit alone. */
 #include "dns/front/udp.h"
 
@@ -36,7 +36,7 @@ on_query(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, u
 {
 	struct world *w = arg;
 
-	assert_int_equal(from->client.sin_family, AF_INET);
+	assert_int_equal(from->client->sa.sa_family, w->at.sa.sa_family);
 	assert_int_equal(from->interface, if_nametoindex("lo"));
 	assert_int_equal(len, 3);
 	memset(out, m[2], m[2]);
@@ -45,17 +45,18 @@ on_query(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, u
 }
 
 static int
-setup(void **state)
+setup_at(void **state, const struct addr *at)
 {
 	struct world *w = xcalloc(1, sizeof *w);
 
 	assert_int_equal(loop_new(&w->loop, NULL), 0);
-	w->at = addr_ipv4(INADDR_LOOPBACK, 0);
+	w->at = *at;
 	assert_int_equal(sock_udp(&w->at, 0, &w->fd, NULL), 0);
 	assert_int_equal(getsockname(w->fd, &w->at.sa, &w->at.len), 0);
 	udp_open(&w->udp, w->loop, w->fd, &w->count, on_query, w);
 	for (unsigned i = 0; i < CLIENTS; i++) {
-		struct addr any = addr_ipv4(INADDR_LOOPBACK + i, 0);
+		struct addr any =
+			at->sa.sa_family == AF_INET ? addr_ipv4(INADDR_LOOPBACK + i, 0) : *at;
 
 		assert_int_equal(sock_udp(&any, 0, &w->client[i], NULL), 0);
 		assert_int_equal(connect(w->client[i], &w->at.sa, w->at.len), 0);
@@ -63,6 +64,23 @@ setup(void **state)
 	loop_turn(w->loop);
 	*state = w;
 	return 0;
+}
+
+static int
+setup(void **state)
+{
+	const struct addr at = addr_ipv4(INADDR_LOOPBACK, 0);
+
+	return setup_at(state, &at);
+}
+
+/* Clients differ by port alone. */
+static int
+setup6(void **state)
+{
+	const struct addr at = addr_of(&in6addr_loopback, 0);
+
+	return setup_at(state, &at);
 }
 
 static int
@@ -201,7 +219,8 @@ static void
 no_answer_is_no_datagram(void **state)
 {
 	struct world *w = *state;
-	struct addr to = {.len = sizeof to.in};
+	struct dns_client to;
+	socklen_t len = sizeof to;
 
 	w->silent = true;
 	ask(w, 0, 1, 50);
@@ -209,8 +228,8 @@ no_answer_is_no_datagram(void **state)
 	assert_int_equal(receive(w, 0), -1);
 	assert_int_equal(w->count.received, 1);
 	/* and later one */
-	getsockname(w->client[0], &to.sa, &to.len);
-	udp_send(w->udp, &to.in, (const uint8_t *)"\0\11\3", 3);
+	getsockname(w->client[0], &to.sa, &len);
+	udp_send(w->udp, &to, (const uint8_t *)"\0\11\3", 3);
 	assert_int_equal(receive(w, 0), 9);
 }
 
@@ -263,7 +282,7 @@ item(const char *client, uint16_t port, uint16_t len, unsigned slot)
 	struct addr a;
 
 	assert_int_equal(addr_parse(&a, client, port, NULL), 0);
-	return (struct gso_item){gso_key(&a.in, len), slot};
+	return (struct gso_item){gso_key(a.in.sin_addr.s_addr, a.in.sin_port, len), slot};
 }
 
 static void
@@ -400,6 +419,29 @@ each_client_has_a_limit_of_its_own(void **state)
 	assert_true(limit_pass(&l, 1, now));
 }
 
+static uint64_t
+key_of(const char *text)
+{
+	struct dns_client c;
+	struct addr a;
+
+	assert_int_equal(addr_parse(&a, text, 4000, NULL), 0);
+	memcpy(&c, &a, a.len);
+	return dns_client_key(&c);
+}
+
+static void
+a_client_is_its_address_or_its_network(void **state)
+{
+	(void)state;
+	assert_true(key_of("172.17.0.2") == key_of("172.17.0.2"));
+	assert_true(key_of("172.17.0.2") != key_of("172.17.0.3"));
+	assert_true(key_of("fd00:1::2") == key_of("fd00:1::3"));
+	assert_true(key_of("fd00:1::2") == key_of("fd00:1::ffff:0:0:2"));
+	assert_true(key_of("fd00:1::2") != key_of("fd00:1:0:1::2"));
+	assert_true(key_of("fd00:1::2") != key_of("fd00::2"));
+}
+
 int
 main(void)
 {
@@ -414,8 +456,15 @@ main(void)
 			gathering_begins_with_a_rush_and_ends_with_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_answer_is_no_datagram, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_flood_costs_its_sender_answers, setup, teardown),
+		{"a_single_query_is_answered_by_ipv6", a_single_query_is_answered_in_the_same_turn,
+			setup6, teardown, NULL},
+		{"a_batch_reaches_each_client_by_ipv6", a_batch_reaches_each_client_as_it_should,
+			setup6, teardown, NULL},
+		{"no_answer_is_no_datagram_by_ipv6", no_answer_is_no_datagram, setup6, teardown,
+			NULL},
 		cmocka_unit_test(groups_are_of_one_client_and_one_length_but_for_the_last),
 		cmocka_unit_test(each_client_has_a_limit_of_its_own),
+		cmocka_unit_test(a_client_is_its_address_or_its_network),
 		cmocka_unit_test(few_queries_never_gather),
 		cmocka_unit_test(many_gather_for_as_long_as_they_come),
 		cmocka_unit_test(what_costs_throughput_is_put_off_ever_longer),

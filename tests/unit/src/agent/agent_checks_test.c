@@ -47,6 +47,15 @@ the_dead_are_told_by_their_whole_names(void **state)
 		"endpoints-dead"));
 }
 
+static void
+ipv6_that_is_not_served(void **state)
+{
+	(void)state;
+	assert_string_equal(found("{\"error6\":\"DNS: cannot bind [fd09::1]:53\"}", "ipv6"),
+		"services have no IPv6 address, IPv4 is served: DNS: cannot bind [fd09::1]:53");
+	assert_null(found("{\"error6\":\"\"}", "ipv6"));
+}
+
 #define UPSTREAM(address, state, errors)                                                           \
 	"{\"address\":\"" address "\",\"state\":\"" state "\",\"errors\":\"" errors                \
 	"\",\"errors_in_a_row\":69}"
@@ -144,6 +153,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_dead_are_told_by_their_whole_names),
+		cmocka_unit_test(ipv6_that_is_not_served),
 		cmocka_unit_test(upstreams_that_answer_errors_alone),
 		cmocka_unit_test(a_tunnel_that_is_not_open),
 		cmocka_unit_test(a_connection_that_ends_again_and_again),

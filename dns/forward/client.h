@@ -1,0 +1,50 @@
+/*
+ * The address of a client of either family, and what stands for it where clients are counted: its
+ * IPv4 address, or the /64 of its IPv6 address, of which a client may have any number.
+ *
+ * Pure.
+ */
+#ifndef EDGEWAY_DNS_FORWARD_CLIENT_H
+#define EDGEWAY_DNS_FORWARD_CLIENT_H
+
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/core/util.h"
+
+struct dns_client {
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	};
+};
+
+/* For limit, client_quota and the connections of one client. */
+static inline uint64_t
+dns_client_key(const struct dns_client *c)
+{
+	uint64_t net = c->in.sin_addr.s_addr;
+
+	if (c->sa.sa_family == AF_INET6)
+		memcpy(&net, &c->in6.sin6_addr, sizeof net);
+	return net;
+}
+
+static inline socklen_t
+dns_client_len(const struct dns_client *c)
+{
+	return c->sa.sa_family == AF_INET6 ? sizeof c->in6 : sizeof c->in;
+}
+
+/* Its address's bytes, in network byte order; *len: how many. */
+static inline const uint8_t *
+dns_client_bytes(const struct dns_client *c, size_t *len)
+{
+	bool six = c->sa.sa_family == AF_INET6;
+
+	*len = six ? sizeof c->in6.sin6_addr : sizeof c->in.sin_addr;
+	return six ? c->in6.sin6_addr.s6_addr : (const uint8_t *)&c->in.sin_addr;
+}
+
+#endif
