@@ -111,7 +111,7 @@ relay_ports_put(struct iptables *ipt, struct batch *b)
 /* --- the table ------------------------------------------------------------------------------ */
 
 static bool
-serves6(const struct iptables *ipt)
+iptables_serves6(const struct iptables *ipt)
 {
 	return ipt->subnet6.bits > 0 && !ipt->refused6;
 }
@@ -127,7 +127,7 @@ put_kernelpath(struct iptables *ipt)
 		bool more;
 
 		guard_begin(&ipt->guard, &c);
-		more = kernelpath_put(ipt->kernelpath, &c.batch, serves6(ipt));
+		more = kernelpath_put(ipt->kernelpath, &c.batch, iptables_serves6(ipt));
 		if (!more) {
 			guard_abandon(&c);
 			break;
@@ -207,7 +207,7 @@ commit_rules(struct iptables *ipt)
 
 	list_interfaces(ipt, interfaces);
 	guard_begin(&ipt->guard, &c);
-	if (serves6(ipt))
+	if (iptables_serves6(ipt))
 		put_rules(ipt, &c.batch, rules);
 	rules.net = range_of(ipt);
 	rules.address = ip_of_v4(ipt->address);
@@ -216,7 +216,7 @@ commit_rules(struct iptables *ipt)
 	relay_ports_put(ipt, &c.batch);
 	/* As much of the maps as fits one transaction; put_kernelpath adds the rest. */
 	kernelpath_all(ipt->kernelpath);
-	(void)kernelpath_put(ipt->kernelpath, &c.batch, serves6(ipt));
+	(void)kernelpath_put(ipt->kernelpath, &c.batch, iptables_serves6(ipt));
 	return guard_commit(&ipt->guard, &c);
 }
 
@@ -246,7 +246,7 @@ install_table(void *arg, struct err *err)
 	bool old_kernel = ipt->old_kernel, no_sockets = ipt->no_sockets;
 	int rc = try_rules(ipt), rc6 = rc;
 
-	if (rc < 0 && serves6(ipt)) {
+	if (rc < 0 && iptables_serves6(ipt)) {
 		ipt->refused6 = true;
 		ipt->old_kernel = old_kernel;
 		ipt->no_sockets = no_sockets;
@@ -378,7 +378,7 @@ iptables_capture(struct iptables *ipt, const struct in6_addr *upstreams, size_t 
 		return 0;
 	guard_begin(&ipt->guard, &c);
 	capture_put(&ipt->capture, &c.batch, now);
-	if (serves6(ipt)) {
+	if (iptables_serves6(ipt)) {
 		c.batch.family = NFPROTO_IPV6;
 		capture_put(&ipt->capture, &c.batch, now);
 	}
@@ -388,6 +388,12 @@ iptables_capture(struct iptables *ipt, const struct in6_addr *upstreams, size_t 
 	if (others)
 		end_captured(ipt);
 	return 0;
+}
+
+const char *
+iptables_trouble6(const struct iptables *ipt)
+{
+	return ipt->trouble6;
 }
 
 bool
@@ -455,7 +461,7 @@ iptables_drain(struct iptables *ipt, struct err *err)
 		return 0;
 	guard_begin(&ipt->guard, &c);
 	rules_drain(&c.batch);
-	if (serves6(ipt)) {
+	if (iptables_serves6(ipt)) {
 		c.batch.family = NFPROTO_IPV6;
 		rules_drain(&c.batch);
 	}

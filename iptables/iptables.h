@@ -1,10 +1,10 @@
 /*
  * The agent's changes to the kernel, through netlink only (libnftnl, libmnl). The table `ip
- * edgeway`, and with mesh.subnet6 `ip6 edgeway`, sends TCP for the fake range to the listener, UDP (and TCP if requested) straight to the
- * endpoints, and pods' queries for other name servers to our DNS. A route lets host processes reach
- * the range; the listen port is reserved. Also reports when the mesh interface appears, changes its
- * address or disappears, and makes one where there is none. Loop 0 only. The public header of
- * iptables/; the hub's table is in divert.h.
+ * edgeway`, and with mesh.subnet6 `ip6 edgeway`, sends TCP for the fake range to the listener, UDP
+ * (and TCP if requested) straight to the endpoints, and pods' queries for other name servers to our
+ * DNS. A route lets host processes reach the range; the listen port is reserved. Also reports when
+ * the mesh interface appears, changes its address or disappears, and makes one where there is none.
+ * Loop 0 only. The public header of iptables/; the hub's table is in divert.h.
  */
 #ifndef EDGEWAY_IPTABLES_IPTABLES_H
 #define EDGEWAY_IPTABLES_IPTABLES_H
@@ -44,9 +44,10 @@ struct iptables_config {
 	uint32_t mark; /* connections with it are not translated */
 	bool kernel; /* mesh.datapath: kernel */
 	enum iptables_catch catch;
-	/* Returns a port of ours at the IPv4 table's address that relays UDP for a service port whose
-	 * endpoints the kernel cannot send to. 0: such UDP is refused. NULL: the same as always 0.
-	 * Called within iptables_use, iptables_relays and iptables_install, and from timers. */
+	/* Returns a port of ours at the IPv4 table's address that relays UDP for a service port
+	 * whose endpoints the kernel cannot send to. 0: such UDP is refused. NULL: the same as
+	 * always 0. Called within iptables_use, iptables_relays and iptables_install, and from
+	 * timers. */
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
 	void *relay_arg;
 };
@@ -68,6 +69,8 @@ int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
  * Fails if the table is not installed. */
 int iptables_capture(
 	struct iptables *ipt, const struct in6_addr *upstreams, size_t n, struct err *err);
+/* Why IPv6 is not served although mesh.subnet6 is set; "" it is, or is not wanted. */
+const char *iptables_trouble6(const struct iptables *ipt);
 /* Takes from this snapshot (and references it) what the kernel carries by itself and which
  * ClusterIPs are served. Also allowed before the table is installed. */
 void iptables_use(struct iptables *ipt, const struct snapshot *snapshot);

@@ -75,9 +75,7 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 	figures_json(FIGURES(iptables_figures), ipt, out);
 	buf_adds(out, ",\"obstacles\":");
 	preflight_state(&ipt->obstacles, out);
-	buf_printf(out,
-		",\"warning\":\"%s\",\"trouble6\":", ipt->no_sockets ? IPTABLES_NO_SOCKETS : "");
-	json_add_text(out, ipt->trouble6);
+	buf_printf(out, ",\"warning\":\"%s\"", ipt->no_sockets ? IPTABLES_NO_SOCKETS : "");
 	if (ipt->subnet6.bits > 0) {
 		const struct in6_addr own = fake6_own(&ipt->subnet6);
 

@@ -39,7 +39,8 @@ on_link(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-/* The machine's own address in a message; :: none. IPv6 has no IFA_LOCAL, unless there is a peer. */
+/* The machine's own address in a message; :: none. IPv6 has no IFA_LOCAL, unless there is a
+ * peer. */
 static struct in6_addr
 iface_ip(const struct nlmsghdr *nlh)
 {

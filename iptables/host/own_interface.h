@@ -4,8 +4,8 @@
  * Link-local by default, so that no network of the node can contain its address. Where the kernel
  * has no dummies it is a bridge without ports.
  *
- * With mesh.subnet6 it is there in any case, and has the mesh's IPv6 address with the range's prefix,
- * by which the kernel makes the route of the host's processes to the range.
+ * With mesh.subnet6 it is there in any case, and has the mesh's IPv6 address with the range's
+ * prefix, by which the kernel makes the route of the host's processes to the range.
  *
  *	rc = own_interface_make(0xa9fe6010, &none, &err);	// 169.254.96.16/32, and up
  */
@@ -16,9 +16,9 @@
 
 #define OWN_INTERFACE "edgeway0"
 
-/* Address in host byte order, 0: none; of the range the mesh's own, if it is not empty. An interface
- * left by an earlier run is used again, with the addresses that it has. -EEXIST: there is one of
- * this name that no agent has made (ours have an alias). */
+/* Address in host byte order, 0: none; of the range the mesh's own, if it is not empty. An
+ * interface left by an earlier run is used again, with the addresses that it has. -EEXIST: there
+ * is one of this name that no agent has made (ours have an alias). */
 int own_interface_make(uint32_t address, const struct fake6 *range, struct err *err);
 /* Also 0 if there is none, or none of ours. */
 int own_interface_remove(struct err *err);

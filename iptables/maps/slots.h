@@ -11,7 +11,7 @@
  * (rendezvous hashing), bounded so that no endpoint gets more than 1.25 of its fair share. When an
  * endpoint goes, only its own clients move, whatever the timeout of the affinity is.
  *
- *	slots_make(&plan, port, by_client, alive, arg);
+ *	slots_make(&plan, port, &ask);
  *	... plan.slots[0 .. plan.n) ...
  *	slots_fini(&plan);
  */
@@ -42,8 +42,8 @@ struct slots {
 /* false: it is dead, leave it out. */
 typedef bool slots_alive_fn(void *arg, const struct slots_target *t);
 
-/* Whether the kernel can translate packets of this family to the endpoint, and where to: not through
- * a tunnel, to the other family or to this machine's loopback. */
+/* Whether the kernel can translate packets of this family to the endpoint, and where to: not
+ * through a tunnel, to the other family or to this machine's loopback. */
 bool slots_direct(const struct endpoint *e, bool v6, struct slots_target *t);
 struct slots_ask {
 	bool v6; /* the family of the clients' packets */

@@ -1,8 +1,8 @@
 /*
- * Builds a transaction on our tables in nftables (one name, families ip and ip6) as netlink messages
- * (libnftnl, libmnl); it has no socket. Every message requests an acknowledgement; `acks` counts them for
- * nl_batch. Objects are created in the order of the calls; a rule may name a chain or set created
- * earlier in the same batch.
+ * Builds a transaction on our tables in nftables (one name, families ip and ip6) as netlink
+ * messages (libnftnl, libmnl); it has no socket. Every message requests an acknowledgement; `acks`
+ * counts them for nl_batch. Objects are created in the order of the calls; a rule may name a chain
+ * or set created earlier in the same batch.
  *
  *	batch_open(&b, RULES_TABLE, &bytes, &seq);
  *	batch_table(&b, NFT_MSG_NEWTABLE);

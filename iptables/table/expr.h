@@ -2,7 +2,8 @@
  * The expressions of our rules (libnftnl), in the order in which nft(8) prints a rule. Each call
  * appends to the rule; a rule is created by expr_rule for a table of its family and passed to
  * batch_rule. Addresses are of that family, IPv4 as ::ffff:a.b.c.d; ports are in host byte order.
- * Matches use the registers from 1 on and do not depend on earlier ones. The texts below are IPv4's.
+ * Matches use the registers from 1 on and do not depend on earlier ones. The texts below are
+ * IPv4's.
  */
 #ifndef EDGEWAY_IPTABLES_TABLE_EXPR_H
 #define EDGEWAY_IPTABLES_TABLE_EXPR_H

@@ -23,8 +23,8 @@ nl_open(struct mnl_socket **out, int bus, uint32_t groups, struct err *err)
 		mnl_socket_close(nl);
 		return rc;
 	}
-	/* Another program's ruleset of some thousand rules, or the acknowledgements of a batch, must
-	 * not overflow the queue; without the capability the default sizes stay. */
+	/* Another program's ruleset of some thousand rules, or the acknowledgements of a batch,
+	 * must not overflow the queue; without the capability the default sizes stay. */
 	fd = mnl_socket_get_fd(nl);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);

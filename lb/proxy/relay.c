@@ -41,7 +41,8 @@ close_both(struct exchange *ex, bool reset)
 bool
 relay_goes_round(struct exchange *ex)
 {
-	ex->hops = (uint8_t)hops_of_socket(ex->downstream->peer.fd, AF_INET);
+	ex->hops = (uint8_t)hops_of_socket(ex->downstream->peer.fd,
+		IN6_IS_ADDR_V4MAPPED(&ex->downstream->client) ? AF_INET : AF_INET6);
 	if (ex->hops < HOPS_MAX)
 		return false;
 	worker_tell_loop(ex->downstream);

@@ -270,9 +270,6 @@ check_rules(struct findings *f, const struct tree_node *ipt)
 		findings_add(f, "rules", VERDICT_NOTE,
 			"load the module, or keep other users from the node", "%s",
 			ctl_text(ipt, "warning"));
-	if (ctl_text(ipt, "trouble6")[0] != '\0')
-		findings_add(f, "rules", VERDICT_BAD, "pods have IPv4 meanwhile; else as it says",
-			"IPv6 is not served: %s", ctl_text(ipt, "trouble6"));
 	tree_each(tree_get(ipt, "obstacles"), o)
 		findings_add(f, "rules", VERDICT_BAD, "as it says", "%s", tree_text(o, ""));
 	if (first[0] != '\0')

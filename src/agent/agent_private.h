@@ -59,7 +59,7 @@ struct agent {
 	uint32_t addresses_had[AGENT_ADDRESSES_HAD];
 	uint64_t started_ms;
 	char mesh_error[512]; /* why the mesh does not serve; "" if it does */
-	char error6[512]; /* why nothing listens at the IPv6 address; "" if it does, or is not wanted */
+	char error6[512]; /* why IPv6 is not listened at; "" if it is, or is not wanted */
 	char resolv_left[512]; /* why resolv.conf waits for disk space; "" if it does not */
 	int argc;
 	char **argv;

@@ -38,10 +38,10 @@ class DualNode(labs.Node):
         return self.run("ip", "-o", "-6", "addr", "show", "dev", "edgeway0", "scope", "global", check=False).stdout
 
 
-def slices(service, port, v4=(), v6=(), protocol="TCP"):
+def slices(service, port, v4=(), v6=(), protocol="TCP", name="it"):
     made = []
     for family, addresses in (("IPv4", v4), ("IPv6", v6)):
-        one = labs.endpoint_slice(f"{service}-{family.lower()}", service, port, *addresses, port_name="it")
+        one = labs.endpoint_slice(f"{service}-{family.lower()}", service, port, *addresses, port_name=name)
         one["addressType"], one["ports"][0]["protocol"] = family, protocol
         made.append(one)
     return [one for one in made if one["endpoints"]]
@@ -57,9 +57,10 @@ class World:
                               "--bind", bind, "--http", 8080 + number, "--tcp", 5000 + number, "--udp", 5000 + number)
         both = {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"]}
         self.hub.write("services.yaml",
-                       labs.service("web", ("it", 80, 8080), **both, clusterIPs=["10.96.0.7", "fd96::7"]),
-                       *slices("web", 8080, [SERVER]),
-                       labs.service("web6", ("it", 80, 8081), ipFamilies=["IPv6"]), *slices("web6", 8081, v6=[SERVER6]),
+                       labs.service("web", ("http", 80, 8080), **both, clusterIPs=["10.96.0.7", "fd96::7"]),
+                       *slices("web", 8080, [SERVER], name="http"),
+                       labs.service("web6", ("http", 80, 8081), ipFamilies=["IPv6"]), *slices("web6", 8081, v6=[SERVER6], name="http"),
+                       labs.service("relay", ("it", 7000, 5000), **both), *slices("relay", 5000, [SERVER]),
                        labs.service("echo", ("it", 7000, 5001), protocol="UDP", **both),
                        *slices("echo", 5001, v6=[SERVER6], protocol="UDP"),
                        labs.service("flow", ("it", 7000, 5001), annotations={"edgeway.io/datapath": "kernel"}, **both),
@@ -67,7 +68,7 @@ class World:
         self.node = DualNode(lab, "edge-1", "192.0.2.11")
         self.agent = labs.Agent(self.node, self.hub, "--mesh.subnet6", RANGE, *options)
         self.pod = self.node.pod("client")
-        labs.wait_for("the services", lambda: self.agent.state()["services"] == 4)
+        labs.wait_for("the services", lambda: self.agent.state()["services"] == 5)
 
     def fake6(self, name):
         v4 = self.pod.address_of(f"{name}.{DOMAIN}")
@@ -79,7 +80,7 @@ def world():
     with labs.Lab() as lab:
         made = World(lab)
         yield made
-        print(f"--- log of the agent\n{made.agent.process.log()[-4000:]}")
+        print(f"--- log of the agent\n{made.agent.process.log()[-9000:]}")
 
 
 def echo(machine, address, *options):
@@ -94,6 +95,11 @@ def test_the_kernel_carries_udp(world):
 def test_the_kernel_carries_tcp_that_asks_for_it(world):
     assert world.pod.send(world.fake6("flow"), 7000, "hello").split() == ["v6", "hello"]
     assert world.agent.state()["iptables"]["kernel"]["tcpPorts"] == 1
+
+
+def test_the_proxy_relays_tcp_to_the_other_family(world):
+    for machine in (world.pod, world.node):
+        assert machine.send(world.fake6("relay"), 7000, "hello").split() == ["v4", "hello"]
 
 
 @pytest.mark.parametrize("name", ["web", "web6"])

@@ -43,7 +43,7 @@ struct lab {
 	/* addresses stay then and with the next: there is one service for each, as on a node */
 	bool relays;
 	bool restricts; /* some services are not for everybody, and pods come and go */
-	bool six; /* mesh.subnet6 is set; services, endpoints and pods have addresses of either family */
+	bool six; /* mesh.subnet6 is set; addresses of either family everywhere */
 	unsigned six6; /* ports of IPv6 that were seen, over time */
 	unsigned restricted; /* elements for callers that were seen, over time */
 };
