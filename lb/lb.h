@@ -107,6 +107,7 @@ struct lb_seen {
 	struct in6_addr ip; /* as in struct endpoint */
 	uint16_t port;
 	uint8_t health; /* enum lb_health */
+	bool at_other; /* a worker dials its other address */
 };
 struct lb_question {
 	const char *ns, *name; /* of the service */

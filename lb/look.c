@@ -37,8 +37,10 @@ note_group(void *arg, const struct group *g)
 		return;
 	for (uint32_t i = 0; i < balance_count(b); i++) {
 		const struct target *t = container_of(b->nodes[i], struct target, node);
-		const struct lb_seen seen = {
-			.ip = t->ip, .port = t->port, .health = known_health(p->worker, t)};
+		const struct lb_seen seen = {.ip = t->ip,
+			.port = t->port,
+			.health = known_health(p->worker, t),
+			.at_other = t->at_other};
 
 		buf_add(&p->seen, &seen, sizeof seen);
 	}

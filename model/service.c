@@ -218,6 +218,14 @@ service_port_find(const struct service *s, uint16_t port, bool udp)
 	return NULL;
 }
 
+bool
+endpoint_is_at(const struct endpoint *e, const struct in6_addr *ip, uint16_t port)
+{
+	return e->port == port &&
+		(memcmp(&e->ip, ip, sizeof *ip) == 0 ||
+			(endpoint_has_other(e) && memcmp(&e->other, ip, sizeof *ip) == 0));
+}
+
 const struct endpoint *
 service_endpoint_find(
 	const struct service *s, const struct in6_addr *ip, uint16_t port, unsigned flags)
@@ -226,10 +234,7 @@ service_endpoint_find(
 		for (size_t i = 0; i < s->ports[p].n_endpoints; i++) {
 			const struct endpoint *e = &s->ports[p].endpoints[i];
 
-			if (e->port == port && (e->flags & flags) == flags &&
-				(memcmp(&e->ip, ip, sizeof *ip) == 0 ||
-					(memcmp(&e->other, ip, sizeof *ip) == 0 &&
-						!IN6_IS_ADDR_UNSPECIFIED(ip))))
+			if ((e->flags & flags) == flags && endpoint_is_at(e, ip, port))
 				return e;
 		}
 	return NULL;
@@ -306,4 +311,12 @@ endpoint_text(const struct endpoint *e, char to[ADDR_TEXT_MAX])
 	struct addr a = endpoint_addr(&seen);
 
 	return addr_text(&a, to);
+}
+
+const char *
+endpoint_other_text(const struct endpoint *e, char to[ADDR_TEXT_MAX])
+{
+	const struct endpoint other = {.ip = e->other, .port = e->port};
+
+	return endpoint_text(&other, to);
 }

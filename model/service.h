@@ -174,6 +174,13 @@ const struct service_port *service_port_find(const struct service *s, uint16_t p
  * of `flags` are set; NULL. */
 const struct endpoint *service_endpoint_find(
 	const struct service *s, const struct in6_addr *ip, uint16_t port, unsigned flags);
+/* Is that one of its addresses, and its port? */
+bool endpoint_is_at(const struct endpoint *e, const struct in6_addr *ip, uint16_t port);
+static inline bool
+endpoint_has_other(const struct endpoint *e)
+{
+	return !IN6_IS_ADDR_UNSPECIFIED(&e->other);
+}
 struct addr endpoint_addr(const struct endpoint *e);
 /* A substitute for an address that is valid on one node only: unique per node, never on the wire,
  * in no network. ip: IPv4 as ::ffff:a.b.c.d. */
@@ -181,8 +188,9 @@ struct in6_addr endpoint_far(const char *node, const struct in6_addr *ip);
 bool endpoint_is_far(const struct in6_addr *ip); /* made by endpoint_far? */
 /* The address to show; for a far endpoint, its address at its own node. */
 struct in6_addr endpoint_ip(const struct endpoint *e);
-/* The same with the port. */
+/* The same with the port; of the address of the other family. */
 const char *endpoint_text(const struct endpoint *e, char to[ADDR_TEXT_MAX]);
+const char *endpoint_other_text(const struct endpoint *e, char to[ADDR_TEXT_MAX]);
 
 /* "round-robin" and so on; "" for LB_DEFAULT. Parsing: -EINVAL for an unknown word. */
 const char *lb_policy_name(enum lb_policy policy);

@@ -441,6 +441,17 @@ keep_alive(struct upstream_conn *b)
 	setsockopt(b->peer.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
+/* A connection that is silent says as much as a dial that is: the request goes to the other
+ * address, once, and idle connections are not trusted either. */
+static void
+dial_move(struct upstream_conn *b)
+{
+	b->target->at_other = !b->at_other;
+	count(&b->worker->counters.silent, 1);
+	pool_clear(b->target);
+	exchange_ask_again(b->ex);
+}
+
 static void
 dial_silent(struct upstream_conn *b)
 {
@@ -448,6 +459,10 @@ dial_silent(struct upstream_conn *b)
 	struct worker *w = b->worker;
 	struct exchange *ex = b->ex;
 
+	if (target_has_other(b->target) && ex->n_stale == 0 && exchange_may_retry(ex)) {
+		dial_move(b);
+		return;
+	}
 	if (!b->silent) {
 		b->silent = true;
 		if (pick_is_mute(b))

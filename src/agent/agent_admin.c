@@ -169,8 +169,11 @@ port_text(struct buf *out, const struct service_port *p)
 		const struct endpoint *e = &p->endpoints[i];
 		char text[ADDR_TEXT_MAX];
 
-		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"tier\":\"%s\",\"node\":",
-			i > 0 ? "," : "", endpoint_text(e, text), vias[e->via], tiers[e->tier]);
+		buf_printf(out, "%s{\"address\":\"%s\",", i > 0 ? "," : "", endpoint_text(e, text));
+		if (endpoint_has_other(e))
+			buf_printf(out, "\"other\":\"%s\",", endpoint_other_text(e, text));
+		buf_printf(out, "\"via\":\"%s\",\"tier\":\"%s\",\"node\":", vias[e->via],
+			tiers[e->tier]);
 		json_add_text(out, e->node);
 		buf_adds(out, "}");
 	}

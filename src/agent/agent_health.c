@@ -12,14 +12,14 @@ struct agent_answer {
 	struct lb_asking *asking;
 };
 
-static enum lb_health
-health_of(const struct endpoint *e, const struct lb_seen *seen, size_t n)
+static struct lb_seen
+health_seen(const struct endpoint *e, const struct lb_seen *seen, size_t n)
 {
-	const struct lb_seen wanted = {.ip = e->ip, .port = e->port};
+	const struct lb_seen wanted = {.ip = e->ip, .port = e->port, .health = LB_UNUSED};
 	const struct lb_seen *found =
 		n > 0 ? bsearch(&wanted, seen, n, sizeof *seen, lb_seen_order) : NULL;
 
-	return found != NULL ? (enum lb_health)found->health : LB_UNUSED;
+	return found != NULL ? *found : wanted;
 }
 
 static void
@@ -29,13 +29,16 @@ add_port(struct health_text *t, const struct service_port *p, const struct lb_se
 
 	for (unsigned i = 0; i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];
+		const struct lb_seen one = health_seen(e, seen, n);
 
 		health_add(t,
 			&(struct health_of){
 				.port = p->port,
-				.address = endpoint_text(e, text),
+				.address = one.at_other && endpoint_has_other(e)
+					? endpoint_other_text(e, text)
+					: endpoint_text(e, text),
 				.node = e->node,
-				.health = lb_health_name(health_of(e, seen, n)),
+				.health = lb_health_name((enum lb_health)one.health),
 			});
 	}
 }

@@ -50,7 +50,7 @@ agent_tracing_find(void *arg, struct tracing_way *way, struct err *err)
 	const struct service *s =
 		a->snapshot != NULL ? find_service(a, way->host, &ours) : (ours = false, NULL);
 	const struct service_port *port;
-	const struct endpoint *e;
+	struct endpoint e;
 	struct addr to;
 	int rc;
 
@@ -60,15 +60,17 @@ agent_tracing_find(void *arg, struct tracing_way *way, struct err *err)
 	if (port == NULL || port->n_endpoints == 0)
 		return err_set(err, EHOSTUNREACH, "service %s/%s has no endpoints at port %u",
 			s->namespace, s->name, way->port);
-	e = &port->endpoints[way->attempt % port->n_endpoints];
-	to = endpoint_addr(e);
-	way->far = e->via == VIA_TUNNEL;
+	e = port->endpoints[way->attempt % port->n_endpoints];
+	if (way->attempt / port->n_endpoints % 2 != 0 && endpoint_has_other(&e))
+		e.ip = e.other;
+	to = endpoint_addr(&e);
+	way->far = e.via == VIA_TUNNEL;
 	if (way->far)
 		rc = agent_tunnel_wanted(a->options)
 			? agent_tunnel_forward(
-				  a, &(struct lb_forward){s, e->ip, e->port, 0}, &way->fd)
+				  a, &(struct lb_forward){s, e.ip, e.port, 0}, &way->fd)
 			: -EHOSTUNREACH;
-	else if (dial_guard_check(a->guard, &e->ip, (e->flags & ENDPOINT_HOST_NETWORK) != 0) !=
+	else if (dial_guard_check(a->guard, &e.ip, (e.flags & ENDPOINT_HOST_NETWORK) != 0) !=
 		SPECIAL_NONE)
 		rc = -EPERM;
 	else

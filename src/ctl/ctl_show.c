@@ -65,10 +65,14 @@ add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 	bool any = false;
 
 	tree_each(tree_get(p, "endpoints"), e) {
+		const char *other = ctl_text(e, "other");
+		auto_free char *address = xasprintf(
+			"%s%s%s", ctl_text(e, "address"), *other != '\0' ? " or " : "", other);
+
 		any = true;
 		table_row(t,
-			(const char *const[]){name, port, ctl_text(e, "address"),
-				ctl_text(e, "via"), ctl_text(e, "node")});
+			(const char *const[]){
+				name, port, address, ctl_text(e, "via"), ctl_text(e, "node")});
 	}
 	tree_each(tree_get(p, "refused"), e) {
 		auto_free char *refused = xasprintf("%s REFUSED: it is %s (lb.allow)",

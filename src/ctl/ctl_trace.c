@@ -128,10 +128,18 @@ trace_port_of(const struct tree_node *service, const struct trace_url *url)
 	return NULL;
 }
 
+/* An endpoint with two addresses is shown with the one that is dialled. */
+static bool
+trace_is_at(const struct tree_node *endpoint, const char *address)
+{
+	return strcmp(ctl_text(endpoint, "address"), address) == 0 ||
+		strcmp(ctl_text(endpoint, "other"), address) == 0;
+}
+
 /* The endpoint's state in each worker; workers that have not used it yet have none. */
 static void
-trace_write_health(
-	struct buf *out, const struct tree_node *state, const char *service, const char *endpoint)
+trace_write_health(struct buf *out, const struct tree_node *state, const char *service,
+	const struct tree_node *endpoint)
 {
 	const char *comma = "";
 
@@ -139,7 +147,7 @@ trace_write_health(
 		if (strcmp(ctl_text(g, "service"), service) != 0)
 			continue;
 		tree_each(tree_get(g, "endpoints"), e) {
-			if (strcmp(ctl_text(e, "address"), endpoint) != 0)
+			if (!trace_is_at(endpoint, ctl_text(e, "address")))
 				continue;
 			buf_printf(out, "%sworker %s: %s", comma, ctl_text(g, "worker"),
 				ctl_text(e, "state"));
@@ -163,7 +171,7 @@ trace_write_endpoints(struct buf *out, const struct tree_node *state, const stru
 		auto_buf struct buf health;
 
 		buf_init(&health, BUF_UNLIMITED);
-		trace_write_health(&health, state, service, ctl_text(e, "address"));
+		trace_write_health(&health, state, service, e);
 		buf_printf(out,
 			"%s{\"address\":\"%s\",\"tier\":\"%s\",\"via\":\"%s\",\"node\":", comma,
 			ctl_text(e, "address"), ctl_text(e, "tier"), ctl_text(e, "via"));
@@ -320,7 +328,7 @@ trace_usable(const struct trace *t, const char *tier)
 		auto_buf struct buf health;
 
 		buf_init(&health, BUF_UNLIMITED);
-		trace_write_health(&health, t->state, name, ctl_text(e, "address"));
+		trace_write_health(&health, t->state, name, e);
 		n += strcmp(ctl_text(e, "tier"), tier) == 0 &&
 			strstr(buf_str(&health), ": ejected") == NULL &&
 			strstr(buf_str(&health), ": ill") == NULL;
@@ -402,7 +410,7 @@ static const struct tree_node *
 trace_endpoint_at(const struct trace *t, const char *address)
 {
 	tree_each(tree_get(t->port, "endpoints"), e) {
-		if (strcmp(ctl_text(e, "address"), address) == 0)
+		if (trace_is_at(e, address))
 			return e;
 	}
 	return NULL;

@@ -20,14 +20,6 @@ to_v6(const struct addr *a)
 }
 
 static bool
-dial_target_same(const struct addr *a, const struct addr *b)
-{
-	struct in6_addr x = to_v6(a), y = to_v6(b);
-
-	return memcmp(&x, &y, sizeof x) == 0;
-}
-
-static bool
 on_net(const struct addr *a, const struct ground_net *net)
 {
 	struct in6_addr x = to_v6(a), y = to_v6(&net->addr);
@@ -97,6 +89,7 @@ find_endpoint(const struct service *s, const struct dial_target_request *r, cons
 	bool local)
 {
 	bool any = local || strcmp(r->meant, REACHABLE_NETS_ANY) == 0;
+	const struct in6_addr ip = to_v6(a);
 
 	for (unsigned p = 0; p < s->n_ports; p++) {
 		const struct service_port *port = &s->ports[p];
@@ -105,10 +98,9 @@ find_endpoint(const struct service *s, const struct dial_target_request *r, cons
 			continue;
 		for (unsigned i = 0; i < port->n_endpoints; i++) {
 			const struct endpoint *e = &port->endpoints[i];
-			struct addr at = endpoint_addr(e);
 
 			if (((e->flags & ENDPOINT_LOCAL) != 0) == local &&
-				dial_target_same(&at, a) && addr_port(&at) == addr_port(a) &&
+				endpoint_is_at(e, &ip, addr_port(a)) &&
 				(any || strcmp(r->meant, e->node) == 0))
 				return e;
 		}
@@ -125,6 +117,17 @@ find_service(const struct ground *g, const char *service)
 		return NULL;
 	return snapshot_find(
 		g->snapshot, service, (size_t)(slash - service), slash + 1, strlen(slash + 1));
+}
+
+/* The pod's address of the other family, in case that it refuses the one asked for. */
+static void
+add_other(const struct endpoint *e, const struct in6_addr *asked, struct dial_target *to)
+{
+	bool second = memcmp(&e->ip, asked, sizeof *asked) == 0;
+	const struct endpoint other = {.ip = second ? e->other : e->ip};
+	const struct addr a = endpoint_addr(&other);
+
+	dial_target_add(to, &a, e->port);
 }
 
 static unsigned
@@ -148,6 +151,8 @@ find_here(const struct ground *g, const struct addr *a, const struct dial_target
 	else
 		return 404;
 	dial_target_add(to, a, addr_port(a));
+	if (to->kind == TUNNEL_ACL_SERVICES && endpoint_has_other(e) && !r->udp)
+		add_other(e, &ip, to);
 	return 0;
 }
 

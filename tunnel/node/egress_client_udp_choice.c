@@ -24,7 +24,7 @@ choice_needs_hub(const struct service_port *p)
 
 		if (e->via == VIA_TUNNEL)
 			far = true;
-		else if (IN6_IS_ADDR_V4MAPPED(&e->ip))
+		else if (IN6_IS_ADDR_V4MAPPED(&e->ip) || IN6_IS_ADDR_V4MAPPED(&e->other))
 			return false;
 	}
 	return far;
