@@ -95,6 +95,7 @@ enum {
 	ENDPOINT_LOCAL = 8, /* on this node */
 	ENDPOINT_HOST_NETWORK =
 		16, /* a hostNetwork pod on this node: its addresses are this node's */
+	ENDPOINT_HALF = 32, /* it has an address more, which is refused as this node's own */
 };
 
 struct endpoint {

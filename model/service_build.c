@@ -151,6 +151,8 @@ set_way(struct way *w, enum endpoint_via via, const char *first, const char *sec
 		return false;
 	w->to->ip = ips[0];
 	w->to->other = n > 1 ? ips[1] : in6addr_any;
+	if (n == 1 && w->refused == SPECIAL_OWN)
+		w->to->flags |= ENDPOINT_HALF;
 	w->to->via = (uint8_t)via;
 	w->to->port = port;
 	return true;
@@ -601,8 +603,9 @@ service_recheck_endpoint(struct endpoint *e, const struct dial_guard *guard)
 	if (why != SPECIAL_NONE && other != SPECIAL_NONE) {
 		e->via = VIA_REFUSED;
 		e->tier = (uint8_t)why;
-	} else if (why != SPECIAL_NONE) {
-		e->ip = e->other;
+	} else {
+		e->ip = why != SPECIAL_NONE ? e->other : e->ip;
+		e->flags |= ENDPOINT_HALF;
 	}
 	e->other = in6addr_any;
 	return true;
@@ -668,6 +671,9 @@ service_refused_in_vain(const struct service *s, const struct dial_guard *guard)
 	for (size_t p = 0; p < s->n_ports; p++) {
 		const struct service_port *port = &s->ports[p];
 
+		for (size_t i = 0; i < port->n_endpoints; i++)
+			if ((port->endpoints[i].flags & ENDPOINT_HALF) != 0)
+				return true; /* which address that was is not kept */
 		for (size_t i = 0; i < port->n_refused; i++) {
 			const struct endpoint *e = &port->endpoints[port->n_endpoints + i];
 

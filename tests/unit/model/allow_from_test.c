@@ -522,6 +522,8 @@ peers_become_texts(void **state)
 		{FROM("{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}}"),
 			"namespaces=shop"},
 		{FROM("{namespaceSelector: {matchLabels: {team: green}}}"), "none"},
+		{FROM("{ipBlock: {cidr: \"fd00::/8\", except: [\"fd00:1::/32\"]}}"),
+			"addresses=fd00::/8,!fd00:1::/32"},
 		{FROM("{ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}"),
 			"addresses=10.0.0.0/8,!10.1.0.0/16"},
 		{FROM("{podSelector: {matchExpressions: [{key: a, operator: In, values: [x, y]}, "

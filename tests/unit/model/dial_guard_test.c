@@ -291,10 +291,16 @@ test_recheck_one_of_two(void **state)
 	next = service_recheck(s, first);
 	assert_string_equal(told(next), "given [fd01::1]:80");
 	assert_true(IN6_IS_ADDR_UNSPECIFIED(&next->ports[0].endpoints[0].other));
+	assert_true(service_refused_in_vain(next, before));
+	assert_false(service_refused_in_vain(s, before));
 	last = service_recheck(s, both);
 	assert_string_equal(told(last), "own 10.0.0.1:80");
 	service_unref(&s);
 	service_unref(&next);
+	service_unref(&last);
+	last = build(endpoints, first);
+	assert_string_equal(told(last), "given [fd01::1]:80");
+	assert_true(service_refused_in_vain(last, before));
 	service_unref(&last);
 	dial_guard_unref(&before);
 	dial_guard_unref(&first);
