@@ -189,18 +189,30 @@ routes_rank(const struct routes_finder *f, const struct view_endpoint *e)
 }
 
 static void
-add_endpoint(const struct routes_finder *f, struct routes *w, const struct view_endpoint *e)
+add_address(const struct routes_finder *f, struct routes *w, const struct view_endpoint *e,
+	const char *ip)
 {
 	bool pod = e->pod_port != 0;
-	struct way *way = routes_add(w, routes_at_edge(f, e->node) ? e->node : "",
-		pod ? e->pod_ip : e->given_ip, pod ? e->pod_port : e->given_port);
+	struct way *way = routes_add(w, routes_at_edge(f, e->node) ? e->node : "", ip,
+		pod ? e->pod_port : e->given_port);
 
 	way->given = !pod ||
 		!cluster_pod_serves(f->config.cluster,
-			&(struct cluster_place){.ns = w->target.ns, .pod = e->pod}, e->pod_ip,
-			e->pod_port, w->udp);
+			&(struct cluster_place){.ns = w->target.ns, .pod = e->pod}, ip, e->pod_port,
+			w->udp);
 	if (*way->node != '\0')
 		routes_set_beside(way, e->host_ip, e->host_port);
+}
+
+/* A node knows its endpoint's other address by itself. */
+static void
+add_endpoint(const struct routes_finder *f, struct routes *w, const struct view_endpoint *e)
+{
+	const char *other = e->pod_port != 0 ? e->other_pod_ip : e->other_given_ip;
+
+	add_address(f, w, e, e->pod_port != 0 ? e->pod_ip : e->given_ip);
+	if (other != NULL && *other != '\0' && w->n < ROUTES_MAX && !routes_at_edge(f, e->node))
+		add_address(f, w, e, other);
 }
 
 static bool

@@ -10,11 +10,12 @@
 
 #define IP(address) "{type: InternalIP, address: " address "}"
 #define PORTS "{name: http, port: 8080}"
-#define RUNNING(name, node, ip)                                                                    \
+#define RUNNING_AT(name, node, ip, more)                                                           \
 	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {app: web}}\n"         \
 	"spec: {nodeName: " node "}\n"                                                             \
-	"status: {phase: Running, podIP: " ip ", podIPs: [{ip: " ip                                \
-	"}], conditions: [{type: Ready, status: 'True'}]}\n"
+	"status: {phase: Running, podIP: " ip ", podIPs: [{ip: " ip "}" more                       \
+	"], conditions: [{type: Ready, status: 'True'}]}\n"
+#define RUNNING(name, node, ip) RUNNING_AT(name, node, ip, "")
 #define AT(ip, node) "{addresses: [" ip "], nodeName: " node "}"
 
 static struct cluster *cluster;
@@ -233,6 +234,26 @@ services(void **state)
 		assert_non_null(strstr(find("web.default", 80), ", edge-1 "));
 	say("web", SERVICE("web", "ports: [{name: http, port: 80, targetPort: 8080}]"));
 	assert_memory_equal(find("web.default", 80), "503 ", 4);
+}
+
+/* The hub dials both addresses of an endpoint that it dials itself, one after the other; a node gets
+ * the first one. */
+static void
+endpoints_of_two_families(void **state)
+{
+	(void)state;
+	say("web",
+		SERVICE("web",
+			"ipFamilies: [IPv6, IPv4], ports: [{name: http, port: 80, targetPort: "
+			"8080}], selector: {app: web}")
+			RUNNING_AT("a", "master", "10.244.0.9", ", {ip: fd01::9}"));
+	assert_string_equal(find("web.default", 80), " [fd01::9]:8080,  10.244.0.9:8080");
+	say("web",
+		SERVICE("web",
+			"ipFamilies: [IPv6, IPv4], ports: [{name: http, port: 80, targetPort: "
+			"8080}], selector: {app: web}")
+			RUNNING_AT("a", "edge-1", "172.17.0.2", ", {ip: fd01::9}"));
+	assert_string_equal(find("web.default", 80), "edge-1 [fd01::9]:8080");
 }
 
 /* The same number may be a port of both. */
@@ -751,6 +772,7 @@ main(void)
 		T(only_what_the_asker_knows),
 		T(the_hub_is_not_dialled),
 		T(no_listener_of_a_replica_is_dialled),
+		T(endpoints_of_two_families),
 		T(an_endpointslice_is_no_right_to_a_node),
 		T(an_endpointslice_is_no_right_to_others_pods),
 		T(a_pod_of_the_hosts_network_serves),
