@@ -31,6 +31,7 @@ class EngineNode(Node):
 
     def __init__(self, lab, name, address):
         super().__init__(lab, name, address, bridge=False)
+        self.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
         self.engine_dir = os.path.join(self.dir, "engine")
         self.tree = os.path.join(self.engine_dir, "tree")
         for folder in ("bin", "www", "tmp", "etc"):
@@ -46,7 +47,7 @@ class EngineNode(Node):
         d = self.engine_dir
         self.command = ("docker", "-H", f"unix://{d}/docker.sock")
         self.start_daemon("dockerd", "--storage-driver", "vfs", "--data-root", f"{d}/data", "--exec-root", f"{d}/run",
-                          "--pidfile", f"{d}/pid", "-H", self.command[2])
+                          "--pidfile", f"{d}/pid", "-H", self.command[2], "--ipv6", "--fixed-cidr-v6", "fd00:17::/64")
         self.wait_daemon(lambda: self.docker("version", check=False).returncode == 0)
 
     def start_daemon(self, *argv):
@@ -86,8 +87,19 @@ class PodmanNode(EngineNode):
     """Its networks are netavark's; aardvark answers the names of containers in those of a user, not in the default one."""
     backend, remove = "netavark", ("rm", "-f", "-t", "0")
 
+    def default_network(self):
+        """Podman's own one, with IPv6: name and content of its file."""
+        nets = [{"subnet": "10.88.0.0/16", "gateway": "10.88.0.1"}, {"subnet": "fd00:88::/64", "gateway": "fd00:88::1"}]
+        return "podman.json", {"name": "podman", "id": "2f259bab93aaaaa2542ba43ef33eb990d0999ee1b9924b557b7be53c0b7a1bb9",
+                               "driver": "bridge", "network_interface": "podman0", "created": "2026-01-01T00:00:00Z", "subnets": nets,
+                               "ipv6_enabled": True, "internal": False, "dns_enabled": False, "ipam_options": {"driver": "host-local"}}
+
     def start_engine(self):
         d = self.engine_dir
+        name, content = self.default_network()
+        os.mkdir(f"{d}/networks")
+        with open(f"{d}/networks/{name}", "w") as f:
+            json.dump(content, f)
         # The last lines are for a machine without controllers of cgroup2 and without CAP_SYS_RESOURCE; locks are not in /dev/shm, which is everyone's. A runroot has at most 50 characters; /run is this node's own.
         with open(f"{d}/containers.conf", "w") as f:
             f.write(f'[network]\nnetwork_backend = "{self.backend}"\n[engine]\nruntime = "runc"\nlock_type = "file"\n'
@@ -102,6 +114,14 @@ class PodmanCniNode(PodmanNode):
     """The networks of podman's before netavark, which stay after an upgrade."""
     backend = "cni"
 
+    def default_network(self):
+        """As Debian's /etc/cni/net.d/87-podman-bridge.conflist, but for the second range."""
+        ipam = {"type": "host-local", "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
+                "ranges": [[{"subnet": "10.88.0.0/16", "gateway": "10.88.0.1"}], [{"subnet": "fd00:88::/64", "gateway": "fd00:88::1"}]]}
+        return "87-podman-bridge.conflist", {"cniVersion": "0.4.0", "name": "podman", "plugins": [
+            {"type": "bridge", "bridge": "cni-podman0", "isGateway": True, "ipMasq": True, "hairpinMode": True, "ipam": ipam},
+            {"type": "portmap", "capabilities": {"portMappings": True}}, {"type": "firewall"}, {"type": "tuning"}]}
+
 
 class ContainerdNode(EngineNode):
     """containerd and a plugin of CNI, asked as a kubelet asks them: by the Container Runtime Interface."""
@@ -111,7 +131,8 @@ class ContainerdNode(EngineNode):
         import grpc  # python3-grpcio
 
         d = self.engine_dir
-        ipam = {"type": "host-local", "ranges": [[{"subnet": "10.244.7.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}
+        ipam = {"type": "host-local", "ranges": [[{"subnet": "10.244.7.0/24"}], [{"subnet": "fd00:244::/64"}]],
+                "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
         os.mkdir(f"{d}/net.d")
         with open(f"{d}/net.d/10-lab.conflist", "w") as f:
             json.dump({"cniVersion": "0.4.0", "name": "lab", "plugins": [

@@ -32,7 +32,7 @@ class Town:
             self.hub.write(f"{name}.yaml", labs.service(f"of-{name}", ("http", 80, 8080), selector=name),
                            labs.service(f"raw-{name}", ("tcp-x", 80, 8080), selector=name, annotations=KERNEL),
                            labs.pod(f"web-{name}", node, self.webs[name].address, ("http", 8080, 30080), app=name))
-        self.agents = {name: labs.Agent(n, self.hub, start=False) for name, n in self.nodes.items()}
+        self.agents = {name: labs.Agent(n, self.hub, "--mesh.subnet6", "fd09:251::/64", start=False) for name, n in self.nodes.items()}
         self.start_agents()
         self.clients = {name: n.container("client", "sleep", "1000000") for name, n in self.nodes.items()}
 
@@ -86,6 +86,16 @@ def test_the_engine_gave_our_resolver(town, name):
 @pytest.mark.parametrize("name", ENGINES)
 def test_served(town, name):
     is_served(town, name)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_served_by_ipv6(town, name):
+    services = json.loads(town.agents[name].ask("/debug/services")[1])["services"]
+    for to in (name, neighbour(name)):
+        for service in (f"of-{to}", f"raw-{to}"):
+            address = next(s["fakeIP6"] for s in services if s["name"] == service)
+            assert address.startswith("fd09:251::9fb:")
+            assert town.clients[name].get(f"http://[{address}]/") == f"web-{to}\n"
 
 
 def told_of_pods(town, name):
