@@ -32,7 +32,8 @@ dns_libdns_a_SOURCES = \
 	dns/front/udp.c dns/front/udp.h \
 	dns/forward/upstream.c dns/forward/upstream.h
 
-DNS_TESTS = tests/unit/dns/answer/dns_message_test tests/unit/dns/answer/dns_answer_test tests/unit/dns/front/dns_server_test \
+DNS_TESTS = tests/unit/dns/answer/dns_message_test tests/unit/dns/answer/dns_answer_test \
+	tests/unit/dns/answer/dns_answer6_test tests/unit/dns/front/dns_server_test \
 	tests/unit/dns/front/dns_udp_test tests/unit/dns/dns_alloc_test tests/unit/dns/forward/dns_upstream_test \
 	tests/unit/dns/dns_threads_test tests/unit/dns/forward/dns_cache_test tests/unit/dns/forward/dns_lookup_test \
 	tests/unit/dns/answer/zone_answer_test tests/unit/dns/resolvconf/resolvtext_test tests/unit/dns/resolvconf/resolvconf_test
@@ -47,8 +48,11 @@ tests_unit_dns_answer_dns_message_test_SOURCES = tests/unit/dns/answer/dns_messa
 tests_unit_dns_answer_dns_message_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_answer_zone_answer_test_SOURCES = tests/unit/dns/answer/zone_answer_test.c $(DNS_KIT)
 tests_unit_dns_answer_zone_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_answer_dns_answer_test_SOURCES = tests/unit/dns/answer/dns_answer_test.c $(DNS_KIT)
+ANSWER_BED = tests/unit/dns/answer/answer_bed.c tests/unit/dns/answer/answer_bed.h $(DNS_KIT)
+tests_unit_dns_answer_dns_answer_test_SOURCES = tests/unit/dns/answer/dns_answer_test.c $(ANSWER_BED)
 tests_unit_dns_answer_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_answer_dns_answer6_test_SOURCES = tests/unit/dns/answer/dns_answer6_test.c $(ANSWER_BED)
+tests_unit_dns_answer_dns_answer6_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_front_dns_server_test_SOURCES = tests/unit/dns/front/dns_server_test.c $(DNS_BED)
 tests_unit_dns_front_dns_server_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_dns_alloc_test_SOURCES = tests/unit/dns/dns_alloc_test.c $(DNS_BED)

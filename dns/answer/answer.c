@@ -177,13 +177,28 @@ answer_asks(const struct ask *a, enum dns_type type)
 	return a->q->type == type || a->q->type == DNS_ANY;
 }
 
-enum dns_verdict
-answer_address(struct ask *a, uint32_t ip)
+struct in6_addr
+answer_fake6(const struct ask *a, uint32_t fake_ip)
 {
+	return a->z->subnet6.bits == 0 || IN6_IS_ADDR_UNSPECIFIED(&a->z->address6)
+		? in6addr_any
+		: fake6_of(&a->z->subnet6, fake_ip);
+}
+
+enum dns_verdict
+answer_address(struct ask *a, uint32_t ip, const struct in6_addr *ip6)
+{
+	bool four = answer_asks(a, DNS_A) && ip != 0;
+	bool six = answer_asks(a, DNS_AAAA) && !IN6_IS_ADDR_UNSPECIFIED(ip6);
 	struct dns_writer w;
 
+	if (!four && !six)
+		return answer_negative(a, DNS_NOERROR);
 	answer_begin(a, &w);
-	dns_reply_a(&w, DNS_OWNER, a->z->ttl_s, ip);
+	if (four)
+		dns_reply_a(&w, DNS_OWNER, a->z->ttl_s, ip);
+	if (six)
+		dns_reply_record(&w, DNS_OWNER, DNS_AAAA, a->z->ttl_s, ip6, sizeof *ip6);
 	return answer_finish(a, &w);
 }
 
@@ -226,9 +241,7 @@ answer_dns(struct ask *a)
 		return answer_negative(a, DNS_NOERROR);
 	if (a->n > 2 || !answer_label_is(a, 2, "ns"))
 		return answer_negative(a, DNS_NXDOMAIN);
-	if (!answer_asks(a, DNS_A) || a->z->address == 0)
-		return answer_negative(a, DNS_NOERROR);
-	return answer_address(a, a->z->address);
+	return answer_address(a, a->z->address, &a->z->address6);
 }
 
 static enum dns_verdict

@@ -5,7 +5,7 @@
  *
  * Names under the cluster domain are answered here and nowhere else. Names outside it are never
  * answered here, except for NXDOMAIN to svc.<cluster domain>.<search domain>. We also serve the
- * reverse zone of the fake IPs, whether the snapshot holds them or not, and PTR of the ClusterIPs
+ * reverse zones of the fake IPs, whether the snapshot holds them or not, and PTR of the ClusterIPs
  * that the snapshot holds.
  */
 #ifndef EDGEWAY_DNS_ANSWER_ANSWER_H
@@ -20,9 +20,10 @@ struct dns_zone {
 	uint8_t name_len, n_labels;
 	uint32_t ttl_s;
 	uint32_t address; /* of ns.dns.<domain>: where we listen, host byte order */
-	struct in6_addr address6; /* the same; ::: none */
+	/* the same; ::: IPv6 is not served, and no fake IP has an AAAA */
+	struct in6_addr address6;
 	uint32_t subnet, mask; /* of the fake IPs; we serve their reverse zone; mask 0: none */
-	struct fake6 subnet6; /* the same of IPv6; bits 0: no AAAA */
+	struct fake6 subnet6; /* of the IPv6 ones; bits 0: none */
 };
 
 /* Leaves the subnets unset. Returns 0, or -EINVAL if the domain is not a valid name or leaves

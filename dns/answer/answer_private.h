@@ -20,7 +20,7 @@ struct ask {
 	struct dns_out *out;
 	struct dns_target *target;
 	unsigned n; /* labels in front of the zone */
-	bool reverse; /* the zone is the reverse zone of the fake IPs */
+	bool reverse; /* the zone is a reverse zone of the fake IPs */
 };
 
 const char *answer_label(const struct ask *a, unsigned i, size_t *len);
@@ -41,7 +41,10 @@ enum dns_verdict answer_finish(struct ask *a, struct dns_writer *w);
 enum dns_verdict answer_fail(struct ask *a, enum dns_rcode rcode);
 /* NXDOMAIN or NODATA (NOERROR): both with SOA (RFC 2308). */
 enum dns_verdict answer_negative(struct ask *a, enum dns_rcode rcode);
-enum dns_verdict answer_address(struct ask *a, uint32_t ip);
+/* The IPv6 fake address of a service with this fake IP; ::: IPv6 is not served. */
+struct in6_addr answer_fake6(const struct ask *a, uint32_t fake_ip);
+/* A and AAAA, as asked; 0 and ::: there is none, and NODATA where nothing is left. */
+enum dns_verdict answer_address(struct ask *a, uint32_t ip, const struct in6_addr *ip6);
 enum dns_verdict answer_apex(struct ask *a);
 
 /* --- answer_service.c ----------------------------------------------------------------------- */

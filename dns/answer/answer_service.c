@@ -132,13 +132,29 @@ put_chain(struct ask *a, struct dns_writer *w, const struct chain *c, unsigned n
 	}
 }
 
+/* The address of the asked type at the end of a chain. Returns whether there is one. */
+static bool
+put_end(const struct ask *a, struct dns_writer *w, const struct service *end)
+{
+	const struct in6_addr six = answer_fake6(a, end->fake_ip);
+	uint8_t four[4];
+
+	dns_put32(four, end->fake_ip);
+	if (a->q->type == DNS_A)
+		dns_reply_named(w, a->target->name, DNS_A, a->z->ttl_s, four, sizeof four);
+	else if (a->q->type == DNS_AAAA && !IN6_IS_ADDR_UNSPECIFIED(&six))
+		dns_reply_named(w, a->target->name, DNS_AAAA, a->z->ttl_s, &six, sizeof six);
+	else
+		return false;
+	return true;
+}
+
 static enum dns_verdict
 answer_external(struct ask *a, const struct service *svc)
 {
 	bool first_only = a->q->type == DNS_CNAME || a->q->type == DNS_ANY;
 	struct dns_writer w;
 	struct chain c;
-	uint8_t ip[4];
 
 	if (!answer_service_follow(a, svc, &c) && !first_only)
 		return answer_fail(a, DNS_SERVFAIL);
@@ -149,10 +165,7 @@ answer_external(struct ask *a, const struct service *svc)
 		c.missing && !first_only ? DNS_NXDOMAIN : DNS_NOERROR, true);
 	put_chain(a, &w, &c, first_only ? 1 : c.n);
 	if (!first_only && c.in_zone) {
-		if (c.end != NULL && a->q->type == DNS_A) {
-			dns_put32(ip, c.end->fake_ip);
-			dns_reply_named(&w, a->target->name, DNS_A, a->z->ttl_s, ip, sizeof ip);
-		} else {
+		if (c.end == NULL || !put_end(a, &w, c.end)) {
 			dns_reply_section(&w, DNS_SECTION_AUTHORITY);
 			answer_put_soa(a, &w);
 		}
@@ -273,13 +286,16 @@ put_addresses(
 	struct ask *a, struct dns_writer *w, const struct service *svc, const struct wanted *wanted)
 {
 	uint8_t name[DNS_NAME_MAX], ip[4];
+	struct in6_addr six = answer_fake6(a, svc->fake_ip);
 	const struct service *target;
 
 	dns_reply_section(w, DNS_SECTION_ADDITIONAL);
 	if (!svc->named_pods) {
-		unsigned labels = strchr(svc->name, '.') != NULL ? POD : SERVICE;
+		uint16_t owner = answer_name_at(a, strchr(svc->name, '.') != NULL ? POD : SERVICE);
 
-		dns_reply_a(w, answer_name_at(a, labels), a->z->ttl_s, svc->fake_ip);
+		dns_reply_a(w, owner, a->z->ttl_s, svc->fake_ip);
+		if (!IN6_IS_ADDR_UNSPECIFIED(&six))
+			dns_reply_record(w, owner, DNS_AAAA, a->z->ttl_s, &six, sizeof six);
 		return;
 	}
 	for (unsigned i = 0; i < svc->n_ports; i++) {
@@ -297,6 +313,9 @@ put_addresses(
 			dns_reply_named(w, name, DNS_A, a->z->ttl_s, ip, sizeof ip);
 			if (w->len == before)
 				return;
+			six = answer_fake6(a, target->fake_ip);
+			if (!IN6_IS_ADDR_UNSPECIFIED(&six))
+				dns_reply_named(w, name, DNS_AAAA, a->z->ttl_s, &six, sizeof six);
 		}
 	}
 }
@@ -320,9 +339,10 @@ answer_service(struct ask *a, const struct service *svc)
 {
 	static const struct wanted all = {0};
 
-	if (answer_asks(a, DNS_A))
-		return answer_address(a, svc->fake_ip);
-	return a->q->type == DNS_SRV ? answer_srv(a, svc, &all) : answer_negative(a, DNS_NOERROR);
+	const struct in6_addr six = answer_fake6(a, svc->fake_ip);
+
+	return a->q->type == DNS_SRV ? answer_srv(a, svc, &all)
+				     : answer_address(a, svc->fake_ip, &six);
 }
 
 /* _http._tcp.<service>..., and _tcp.<service>... as the empty non-terminal above it; the service or

@@ -29,6 +29,8 @@ world(void)
 		w.zone.address = 0xac110001;
 		w.zone.subnet = 0x09fb0000;
 		w.zone.mask = 0xffff0000;
+		fake6_parse(&w.zone.subnet6, "fd09:251::/64", NULL);
+		w.zone.address6 = fake6_own(&w.zone.subnet6);
 		w.snapshot = kit_snapshot();
 		buf_init(&w.text, BUF_UNLIMITED);
 		name_zone_init(&w.names, "default.svc.cluster.local", 10);

@@ -156,7 +156,8 @@ kit_snapshot(void)
 	struct snapshot *s = snapshot_new(true);
 
 	s = with(s, 0x09fb000a,
-		"{\"ns\":\"default\",\"name\":\"web\",\"clusterIP\":\"10.96.0.10\",\"ports\":["
+		"{\"ns\":\"default\",\"name\":\"web\",\"clusterIP\":\"10.96.0.10\","
+		"\"clusterIP6\":\"fd96::10\",\"ports\":["
 		"{\"name\":\"http\",\"port\":80,\"mode\":\"http\",\"endpoints\":[]},"
 		"{\"name\":\"dns\",\"port\":53,\"mode\":\"udp\",\"endpoints\":[]}]}");
 	s = with(s, 0x09fb000b,

@@ -15,10 +15,10 @@ size_t kit_query(
 /* "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.10 ttl=30"; "malformed" when it cannot be walked. */
 const char *kit_describe(struct buf *out, const uint8_t *m, size_t len);
 
-/* default/web 9.251.0.10 (ClusterIP 10.96.0.10; http 80/tcp, dns 53/udp), shop/db headless
- * 9.251.0.11 (unnamed 5432), shop/set headless 9.251.0.20 (sql 5432, ui 80) with set-0, set-1,
- * set-2 (not ready) at .21 to .23 and set-3 without address, shop/idle headless 9.251.0.24 whose
- * pod i is not ready, shop/first ExternalName of set-0.set, ExternalNames of ExternalNames in
+/* default/web 9.251.0.10 (ClusterIPs 10.96.0.10 and fd96::10; http 80/tcp, dns 53/udp), shop/db
+ * headless 9.251.0.11 (unnamed 5432), shop/set headless 9.251.0.20 (sql 5432, ui 80) with set-0,
+ * set-1, set-2 (not ready) at .21 to .23 and set-3 without address, shop/idle headless 9.251.0.24
+ * whose pod i is not ready, shop/first ExternalName of set-0.set, ExternalNames of ExternalNames in
  * chain/, google/www 9.251.0.12, shop/full without address, default/out ExternalName
  * www.example.org, default/in ExternalName of web. */
 struct snapshot *kit_snapshot(void);

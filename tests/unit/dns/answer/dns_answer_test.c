@@ -10,45 +10,17 @@
 
 #include "dns/forward/rewrite.h"
 #include "model/view.h"
-#include "tests/unit/dns/dns_kit.h"
+#include "tests/unit/dns/answer/answer_bed.h"
 
-#define D ".cluster.local"
-#define SOA " SOA of cluster.local. ttl=5"
-#define SEARCHED "NXDOMAIN an=0 ns=0 ar=0"
-#define NX "NXDOMAIN aa an=0 ns=1 ar=0" SOA
-#define NODATA "NOERROR aa an=0 ns=1 ar=0" SOA
-#define WEB "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.10 ttl=30"
-#define FORWARD "forward"
 #define RANGE " SOA of 251.9.in-addr.arpa. ttl=5"
 #define RANGE_NX "NXDOMAIN aa an=0 ns=1 ar=0" RANGE
 #define RANGE_NODATA "NOERROR aa an=0 ns=1 ar=0" RANGE
-#define SET ".set.shop.svc.cluster.local. ttl=30"
 #define SET_0 "NOERROR aa an=1 ns=0 ar=1 SRV 5432 set-0" SET " A 9.251.0.21 ttl=30"
 #define SETS(port)                                                                                 \
 	"NOERROR aa an=2 ns=0 ar=2 SRV " port " set-0" SET " SRV " port " set-1" SET               \
 	" A 9.251.0.21 ttl=30 A 9.251.0.22 ttl=30"
 
-enum {
-	A = 1,
-	NS = 2,
-	CNAME = 5,
-	SOA_TYPE = 6,
-	PTR = 12,
-	MX = 15,
-	TXT = 16,
-	AAAA = 28,
-	SRV = 33,
-	HTTPS = 65
-};
-
-struct row {
-	const char *name;
-	unsigned type;
-	const char *want;
-	enum kit_edns edns;
-};
-
-static const struct row rows[] = {
+static const struct answer_row rows[] = {
 	/* services */
 	{"web.default.svc" D, A, WEB, 0},
 	{"web.default.svc" D, AAAA, NODATA, 0},
@@ -247,138 +219,57 @@ static const struct row rows[] = {
 	{"web.default.svc" D, A, "FORMERR an=0 ns=0 ar=1 OPT size=1232", KIT_TWO_OPT},
 };
 
-struct fixture {
-	struct dns_zone zone;
-	struct snapshot *snapshot;
-	struct buf text;
-};
-
-static int
-setup(void **state)
-{
-	struct fixture *f = xcalloc(1, sizeof *f);
-
-	buf_init(&f->text, BUF_UNLIMITED);
-	f->snapshot = kit_snapshot();
-	assert_int_equal(dns_zone_init(&f->zone, "Cluster.local", 30), 0);
-	f->zone.address = 0xac110001;
-	f->zone.subnet = 0x09fb0000;
-	f->zone.mask = 0xffff0000;
-	*state = f;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	buf_fini(&f->text);
-	snapshot_unref(&f->snapshot);
-	free(f);
-	return 0;
-}
-
-static const char *
-ask(struct fixture *f, const uint8_t *m, size_t len, uint8_t *out, size_t *n)
-{
-	struct dns_out to = {.bytes = out};
-	enum dns_verdict verdict;
-	struct dns_target target;
-	struct dns_query q;
-
-	switch (dns_query_parse(&q, m, len)) {
-	case DNS_PARSE_DROP:
-		return "drop";
-	case DNS_PARSE_REFUSE:
-		*n = dns_reply_error(out, dns_reply_limit(&q), &q, (enum dns_rcode)q.rcode);
-		return kit_describe(&f->text, out, *n);
-	case DNS_PARSE_OK:
-		break;
-	}
-	to.size = dns_reply_limit(&q);
-	verdict = dns_answer(&f->zone, f->snapshot, &q, &to, &target);
-	*n = to.len;
-	switch (verdict) {
-	case DNS_FORWARD:
-		return FORWARD;
-	case DNS_CHASE:
-		buf_consume(&f->text, buf_len(&f->text));
-		buf_adds(&f->text, "chase ");
-		for (const uint8_t *p = target.name; *p != 0; p += *p + 1)
-			buf_printf(&f->text, "%.*s.", (int)*p, (const char *)p + 1);
-		return buf_str(&f->text);
-	case DNS_ANSWERED:
-		break;
-	}
-	return kit_describe(&f->text, out, *n);
-}
-
 static void
 answers_as_the_table_says(void **state)
 {
-	struct fixture *f = *state;
-	uint8_t m[512], out[DNS_UDP_MAX];
-	size_t n = 0, wrong = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct row *r = &rows[i];
-		size_t len = kit_query(m, r->name, r->type, DNS_FLAG_RD, r->edns);
-		const char *got = ask(f, m, len, out, &n);
-
-		if (strcmp(got, r->want) == 0)
-			continue;
-		wrong++;
-		print_error("%s type %u:\n  want %s\n  got  %s\n", r->name, r->type, r->want, got);
-	}
-	assert_int_equal(wrong, 0);
+	answer_bed_rows(*state, rows, ARRAY_LEN(rows));
 }
 
 static void
 flags_and_question_go_back_as_they_came(void **state)
 {
-	struct fixture *f = *state;
+	struct answer_bed *f = *state;
 	uint8_t m[512], out[DNS_UDP_MAX];
 	size_t n,
 		len = kit_query(m, "wEb.dEfault.svC.cluster.Local", A, DNS_FLAG_RD | DNS_FLAG_CD,
 			KIT_PLAIN);
 
-	ask(f, m, len, out, &n);
+	answer_bed_ask(f, m, len, out, &n);
 	assert_int_equal(dns_get16(out), 0xbeef);
 	assert_int_equal(dns_get16(out + 2), 0x8590); /* QR AA RD RA CD */
 	assert_memory_equal(out + DNS_HEADER, m + DNS_HEADER, len - DNS_HEADER);
 	assert_int_equal(dns_get16(out + len), 0xc00c);
 	len = kit_query(m, "web.default.svc.cluster.local", A, 0, KIT_PLAIN);
-	ask(f, m, len, out, &n);
+	answer_bed_ask(f, m, len, out, &n);
 	assert_int_equal(dns_get16(out + 2), 0x8480); /* no RD unless asked */
 }
 
 static void
 strange_headers_are_refused(void **state)
 {
-	struct fixture *f = *state;
+	struct answer_bed *f = *state;
 	uint8_t m[512], out[DNS_UDP_MAX];
 	size_t n, len = kit_query(m, "web.default.svc.cluster.local", A, 0, KIT_PLAIN);
 
 	m[2] = 0x80;
-	assert_string_equal(ask(f, m, len, out, &n), "drop");
+	assert_string_equal(answer_bed_ask(f, m, len, out, &n), "drop");
 	m[2] = 0x10; /* STATUS */
-	assert_string_equal(ask(f, m, len, out, &n), "NOTIMP an=0 ns=0 ar=0");
+	assert_string_equal(answer_bed_ask(f, m, len, out, &n), "NOTIMP an=0 ns=0 ar=0");
 	assert_int_equal(out[2] & 0x78, 0x10);
 	m[2] = 0;
 	m[5] = 2;
-	assert_string_equal(ask(f, m, len, out, &n), "FORMERR an=0 ns=0 ar=0");
+	assert_string_equal(answer_bed_ask(f, m, len, out, &n), "FORMERR an=0 ns=0 ar=0");
 	m[5] = 0;
-	assert_string_equal(ask(f, m, len, out, &n), "FORMERR an=0 ns=0 ar=0");
+	assert_string_equal(answer_bed_ask(f, m, len, out, &n), "FORMERR an=0 ns=0 ar=0");
 	m[5] = 1;
 	m[len - 1] = 3; /* CHAOS */
-	assert_string_equal(ask(f, m, len, out, &n), "REFUSED an=0 ns=0 ar=0");
+	assert_string_equal(answer_bed_ask(f, m, len, out, &n), "REFUSED an=0 ns=0 ar=0");
 }
 
 static void
 nothing_is_denied_before_the_first_metadata(void **state)
 {
-	struct fixture *f = *state;
+	struct answer_bed *f = *state;
 	static const char *const names[] = {"web.default.svc.cluster.local", "gone.cluster.local",
 		"cluster.local", "svc.cluster.local", "db-0.db.default.svc.cluster.local",
 		"1.0.251.9.in-addr.arpa", "251.9.in-addr.arpa"};
@@ -388,10 +279,12 @@ nothing_is_denied_before_the_first_metadata(void **state)
 	snapshot_unref(&f->snapshot);
 	f->snapshot = snapshot_new(false);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		assert_string_equal(ask(f, m, kit_query(m, names[i], A, 0, KIT_PLAIN), out, &n),
+		assert_string_equal(
+			answer_bed_ask(f, m, kit_query(m, names[i], A, 0, KIT_PLAIN), out, &n),
 			"SERVFAIL an=0 ns=0 ar=0");
 	assert_string_equal(
-		ask(f, m, kit_query(m, "www.google.com", A, 0, KIT_PLAIN), out, &n), FORWARD);
+		answer_bed_ask(f, m, kit_query(m, "www.google.com", A, 0, KIT_PLAIN), out, &n),
+		FORWARD);
 }
 
 static void
@@ -433,15 +326,15 @@ with_service(struct snapshot *s, uint32_t ip, const char *json)
 static void
 a_dot_in_a_label_is_no_name_of_two(void **state)
 {
-	struct fixture *f = *state;
+	struct answer_bed *f = *state;
 	uint8_t m[512], out[DNS_UDP_MAX];
 	size_t n, len = kit_query(m, "set-0Xset.shop.svc" D, A, 0, KIT_PLAIN);
 
 	*(char *)memchr(m, 'X', len) = '.';
-	assert_string_equal(ask(f, m, len, out, &n), NX);
+	assert_string_equal(answer_bed_ask(f, m, len, out, &n), NX);
 	len = kit_query(m, "setX0.set.shop.svc" D, A, 0, KIT_PLAIN);
 	*(char *)memchr(m, 'X', len) = '.';
-	assert_string_equal(ask(f, m, len, out, &n), NX);
+	assert_string_equal(answer_bed_ask(f, m, len, out, &n), NX);
 }
 
 /* 300 pods: what does not fit by UDP sets TC, what fits is told, addresses as far as there is
@@ -449,7 +342,7 @@ a_dot_in_a_label_is_no_name_of_two(void **state)
 static void
 many_pods_are_cut_with_tc(void **state)
 {
-	struct fixture *f = *state;
+	struct answer_bed *f = *state;
 	uint8_t m[512], out[DNS_UDP_MAX];
 	auto_buf struct buf json;
 	size_t n, len;
@@ -471,7 +364,7 @@ many_pods_are_cut_with_tc(void **state)
 	buf_adds(&json, "]}]}");
 	f->snapshot = with_service(f->snapshot, 0x09fb0fff, buf_str(&json));
 	len = kit_query(m, "_p._tcp.s.big.svc" D, SRV, 0, KIT_PLAIN);
-	ask(f, m, len, out, &n);
+	answer_bed_ask(f, m, len, out, &n);
 	assert_int_equal(out[2] & 2, 2); /* TC */
 	assert_true(n <= DNS_UDP_PLAIN);
 	assert_true(dns_get16(out + 6) >= 8);
@@ -482,7 +375,7 @@ many_pods_are_cut_with_tc(void **state)
 static void
 a_name_that_would_be_too_long_is_not_told(void **state)
 {
-	struct fixture *f = *state;
+	struct answer_bed *f = *state;
 	char domain[123], l[64];
 	uint8_t m[512], out[DNS_UDP_MAX];
 	auto_free char *json = NULL, *service = NULL;
@@ -501,16 +394,16 @@ a_name_that_would_be_too_long_is_not_told(void **state)
 		"{\"ns\":\"%s\",\"name\":\"%s.%s\",\"headless\":true,\"ports\":[]}", l, l, l);
 	f->snapshot = with_service(f->snapshot, 0x09fb2001, json);
 	f->snapshot = with_service(f->snapshot, 0x09fb2002, service);
-	ask(f, m, kit_query(m, "1.32.251.9.in-addr.arpa", PTR, 0, KIT_PLAIN), out, &n);
+	answer_bed_ask(f, m, kit_query(m, "1.32.251.9.in-addr.arpa", PTR, 0, KIT_PLAIN), out, &n);
 	assert_int_equal(dns_get16(out + 6), 0);
-	ask(f, m, kit_query(m, "2.32.251.9.in-addr.arpa", PTR, 0, KIT_PLAIN), out, &n);
+	answer_bed_ask(f, m, kit_query(m, "2.32.251.9.in-addr.arpa", PTR, 0, KIT_PLAIN), out, &n);
 	assert_int_equal(dns_get16(out + 6), 1);
 }
 
 static void
 subnets_of_other_sizes(void **state)
 {
-	struct fixture *f = *state;
+	struct answer_bed *f = *state;
 	static const struct {
 		uint32_t subnet, mask;
 		const char *name, *want;
@@ -535,7 +428,8 @@ subnets_of_other_sizes(void **state)
 		f->zone.subnet = cases[i].subnet;
 		f->zone.mask = cases[i].mask;
 		assert_string_equal(
-			ask(f, m, kit_query(m, cases[i].name, PTR, 0, KIT_PLAIN), out, &n),
+			answer_bed_ask(
+				f, m, kit_query(m, cases[i].name, PTR, 0, KIT_PLAIN), out, &n),
 			cases[i].want);
 	}
 }
@@ -543,7 +437,7 @@ subnets_of_other_sizes(void **state)
 static void
 chased_addresses_follow_the_cname(void **state)
 {
-	struct fixture *f = *state;
+	struct answer_bed *f = *state;
 	uint8_t m[512], out[DNS_UDP_MAX], up[512];
 	struct dns_out to = {.bytes = out, .size = 512};
 	struct dns_target target;
@@ -624,7 +518,7 @@ put_text_record(
 /* What upstream says to "www.example.org A" when out.default's ExternalName is asked: a line each
  * "owner>alias" or "owner=" and four characters. */
 static const char *
-chase(struct fixture *f, const char *const *lines, uint32_t ttl_s)
+chase(struct answer_bed *f, const char *const *lines, uint32_t ttl_s)
 {
 	static uint8_t up[8192];
 	uint8_t m[512], out[DNS_UDP_MAX];
@@ -665,7 +559,7 @@ only_the_end_of_the_chain_is_believed(void **state)
 		"www.example.org>a.org", "a.org>www.example.org", "a.org=0000", NULL};
 	static const char *const self[] = {"www.example.org>www.example.org", NULL};
 	static const char *const nothing[] = {"evil.test=1111", "evil.test>www.example.org", NULL};
-	struct fixture *f = *state;
+	struct answer_bed *f = *state;
 
 	assert_string_equal(chase(f, stray, 8),
 		"NOERROR an=2 ns=0 ar=0 TYPE5 www.example.org. ttl=30 A 48.48.48.48 ttl=8");
@@ -704,7 +598,7 @@ a_chain_has_a_longest_length(void **state)
 int
 main(void)
 {
-#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, answer_bed_setup, answer_bed_teardown)
 	const struct CMUnitTest tests[] = {
 		T(answers_as_the_table_says),
 		T(flags_and_question_go_back_as_they_came),
