@@ -95,7 +95,11 @@ class Tree:
         """The same once more, with a life of its own."""
         made = Tree.__new__(Tree)
         made.root = tempfile.mkdtemp(prefix="edgeway-debian-", dir=os.path.dirname(self.root))
-        run(["cp", "-a", f"{self.root}/.", made.root], 120)
+        try:
+            run(["cp", "-a", f"{self.root}/.", made.root], 120)
+        except BaseException:
+            made.close()
+            raise
         return made
 
     def path(self, inside):
