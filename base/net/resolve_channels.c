@@ -156,6 +156,32 @@ on_new_socket(ares_socket_t fd, int type, void *arg)
 #	define QUERY_CACHE 0
 #endif
 
+/* The first try waits for timeout_ms, each further one for twice as long. Since 1.23 c-ares takes a
+ * random part, up to one half, off all but the first, and since 1.32 begins with five times what
+ * the server's answers took lately, at least 250 ms: a quick server that is slow for once would be
+ * given up too early. There it may try so often that the same time passes all the same. */
+#ifdef ARES_OPT_MAXTIMEOUTMS
+#	define MAX_TIMEOUT ARES_OPT_MAXTIMEOUTMS
+static void
+channels_set_patience(struct ares_options *o, unsigned timeout_ms, unsigned tries)
+{
+	unsigned least = MIN(250U, timeout_ms), most = timeout_ms << (tries - 1), sum = least;
+
+	o->timeout = (int)timeout_ms;
+	o->maxtimeout = (int)most;
+	for (o->tries = 1; sum < 2 * most - timeout_ms; o->tries++)
+		sum += MAX(least, MIN(least << o->tries, most) / 2);
+}
+#else
+#	define MAX_TIMEOUT 0
+static void
+channels_set_patience(struct ares_options *o, unsigned timeout_ms, unsigned tries)
+{
+	o->timeout = (int)timeout_ms;
+	o->tries = (int)tries;
+}
+#endif
+
 /* ares_getaddrinfo and the like need a channel that reads no file: every option that resolv.conf
  * could set is given, empty where necessary. */
 static int
@@ -169,8 +195,8 @@ open_channel(struct channel *c, const struct resolve_config *config)
 		o.flags |= ARES_FLAG_NOCHECKRESP;
 	if (config->tcp)
 		o.flags |= ARES_FLAG_USEVC;
-	o.timeout = (int)(config->timeout_ms > 0 ? config->timeout_ms : 2000);
-	o.tries = (int)(config->tries > 0 ? config->tries : 2);
+	channels_set_patience(&o, config->timeout_ms > 0 ? config->timeout_ms : 2000,
+		config->tries > 0 ? config->tries : 2);
 	o.ndots = 1;
 	o.lookups = config->n_servers > 0 ? lookups : files_only;
 	o.ednspsz = EDNS_SIZE;
@@ -179,7 +205,7 @@ open_channel(struct channel *c, const struct resolve_config *config)
 	o.sock_state_cb_data = c;
 	return ares_init_options(&c->ares,
 		&o, /* o.qcache_max_ttl, where there is one, is 0: none */
-		QUERY_CACHE | ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
+		QUERY_CACHE | MAX_TIMEOUT | ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
 			ARES_OPT_NDOTS | ARES_OPT_LOOKUPS | ARES_OPT_EDNSPSZ | ARES_OPT_RESOLVCONF |
 			ARES_OPT_SOCK_STATE_CB | ARES_OPT_SERVERS | ARES_OPT_DOMAINS |
 			ARES_OPT_SORTLIST | ARES_OPT_NOROTATE);

@@ -43,12 +43,15 @@ send_held(void *arg)
 	held_free(h);
 }
 
+/* Asked again meanwhile: no reason to be slower. c-ares since 1.34.6 asks from another port. */
 static bool
-is_held(const struct bed_upstream *u, const uint8_t *m)
+is_held(const struct bed_upstream *u, const struct held *again)
 {
-	for (const struct held *h = u->held; h != NULL; h = h->next) {
-		if (memcmp(h->m, m, 2) == 0)
+	for (struct held *h = u->held; h != NULL; h = h->next) {
+		if (memcmp(h->m, again->m, 2) == 0) {
+			h->to = again->to;
 			return true;
+		}
 	}
 	return false;
 }
@@ -131,8 +134,7 @@ on_query(void *arg, int fd, unsigned events)
 		u->edns_do = h->len >= DNS_OPT_BYTES && (h->m[h->len - 4] & 0x80) != 0;
 	}
 	slow = u->mode == SLOW || (u->mode == SLOW_NAMES && !pulse);
-	/* asked again meanwhile: no reason to be slower */
-	if (n <= DNS_HEADER || u->mode == SILENT || (slow && is_held(u, h->m))) {
+	if (n <= DNS_HEADER || u->mode == SILENT || (slow && is_held(u, h))) {
 		free(h);
 		return;
 	}

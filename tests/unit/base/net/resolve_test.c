@@ -205,7 +205,7 @@ silence_ends_in_timeout(void **state)
 	ask(f);
 	wait_for(f, 1);
 	assert_int_equal(f->status, -ETIMEDOUT);
-	assert_int_equal(f->a.asked, 2);
+	assert_in_range(f->a.asked, 2, 3); /* 3: see channels_set_patience */
 }
 
 static void
@@ -354,7 +354,8 @@ silence_takes_a_bounded_number_of_ports(void **state)
 	}
 	wait_for(f, 400);
 	assert_int_equal(f->status, -ETIMEDOUT);
-	assert_in_range(different_ports(&f->a), 2, 4);
+	/* c-ares since 1.34.6 takes another one for each of 3 tries */
+	assert_in_range(different_ports(&f->a), 2, 4 * 3);
 }
 
 /* What asks again from within its callback may be given another channel: its time-outs come all the

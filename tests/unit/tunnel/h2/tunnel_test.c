@@ -541,8 +541,8 @@ test_silent_peer(void **state)
 	b.near = s;
 	start = mono_ms();
 	bed_open(&b, &e, "a:1");
-	bed_until(&b, session_is_silent(s));
-	assert_true(silence.is_silent && stream_is_silent(e.st));
+	bed_until(&b, silence.is_silent); /* told a turn later than it is so, since libuv 1.45 */
+	assert_true(session_is_silent(s) && stream_is_silent(e.st));
 	assert_true(mono_ms() - start >= 2000 &&
 		mono_ms() - start < 10000); /* by the test's own clock */
 	assert_int_equal(write(fd[1], ping, sizeof ping), sizeof ping);
