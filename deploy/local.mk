@@ -96,3 +96,9 @@ sbom: $(bin_PROGRAMS) $(sbin_PROGRAMS)
 	$(AM_V_GEN)$(srcdir)/deploy/sbom --version '$(PACKAGE_VERSION)' --llhttp '$(LLHTTP_SOURCE)' $(bin_PROGRAMS) $(sbin_PROGRAMS) \
 		> $(SBOM).new && mv $(SBOM).new $(SBOM)
 .PHONY: sbom
+
+# All that is published, signed, of the last commit, into release/ of the build's folder
+EXTRA_DIST += deploy/release
+release:
+	$(srcdir)/deploy/release --to release $(RELEASE_ARCHITECTURES)
+.PHONY: release

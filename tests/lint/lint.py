@@ -271,6 +271,7 @@ def automatic(tree):
 VERSIONED = {  # file -> what stands before each of its versions
     "deploy/helm/edgeway/Chart.yaml": r"^(?:appV|v)ersion: ", "deploy/kubernetes/kustomization.yaml": r"newTag: ",
     "deploy/Dockerfile": r"edgeway:|image\.version=\"", "deploy/debian/changelog": r"\Aedgeway \(",
+    "NEWS": r"\AEdgeway ",
 }
 
 
