@@ -7,6 +7,7 @@ base_libbase_a_SOURCES = \
 	base/core/base64.c base/core/base64.h \
 	base/core/buf.c base/core/buf.h \
 	base/os/cgroup.c base/os/cgroup.h \
+	base/os/dbus.c base/os/dbus.h \
 	base/core/descriptors.c base/core/descriptors.h \
 	base/core/histogram.c base/core/histogram.h \
 	base/core/state.c base/core/state.h \
