@@ -11,7 +11,6 @@
 #define KEEP_KEY "resolv.conf"
 
 enum {
-	RESOLVED_STUB = 0x7f000035, /* 127.0.0.53 */
 	RESOLVED_PROXY = 0x7f000036, /* 127.0.0.54 */
 	UPSTREAMS_READ = 16,
 };
@@ -439,6 +438,19 @@ is_resolved(const struct addr *a)
 	return ip == RESOLVED_STUB || ip == RESOLVED_PROXY;
 }
 
+static bool
+resolvconf_asks_resolved(const struct resolvconf *rc)
+{
+	struct addr listed[UPSTREAMS_READ];
+	size_t n = resolvtext_upstreams(
+		rc->original.text, rc->original.len, 0, listed, 0, UPSTREAMS_READ);
+
+	for (size_t i = 0; i < n; i++)
+		if (is_resolved(&listed[i]))
+			return true;
+	return false;
+}
+
 /* The servers that systemd-resolved queries; 0: unknown. */
 static size_t
 behind_resolved(const struct resolvconf *rc, uint32_t own, struct addr to[UPSTREAMS_READ])
@@ -476,6 +488,7 @@ resolvconf_state(const struct resolvconf *rc, struct buf *out)
 	static const char *const kinds[] = {"file", "link", "missing"};
 	const char *state = !rc->manage ? "unmanaged" : rc->written ? "ours" : "original";
 
-	buf_printf(out, "{\"state\":\"%s\",\"original\":\"%s\",\"trouble\":\"%s\"}", state,
-		kinds[rc->original.kind], rc->trouble);
+	buf_printf(out, "{\"state\":\"%s\",\"original\":\"%s\",\"stub\":%s,\"trouble\":\"%s\"}",
+		state, kinds[rc->original.kind], resolvconf_asks_resolved(rc) ? "true" : "false",
+		rc->trouble);
 }

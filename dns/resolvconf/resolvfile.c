@@ -2,12 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "dns/resolvconf/resolvtext.h"
+
+enum { FORGET_MS = 300 };
+#define LEAVING "# edgeway: on its way out\nnameserver 127.0.0.53\n"
 
 static int
 write_all(int fd, const char *text, size_t len)
@@ -152,17 +157,41 @@ resolvfile_read(const char *path, struct resolv_original *o)
 bool
 resolvfile_is_ours(const struct resolv_original *o, const struct resolv_original *now)
 {
+	if (now->kind == RESOLV_FILE && o->kind == RESOLV_LINK && strcmp(now->text, LEAVING) == 0)
+		return true; /* killed on its way out */
 	if (now->kind != RESOLV_FILE || o->ours_len == 0 || now->len > o->ours_len ||
 		memcmp(now->text, o->ours, now->len) != 0)
 		return false;
 	return now->len == o->ours_len || resolvtext_is_ours(now->text, now->len);
 }
 
+/* systemd-resolved takes the servers and the search list of a resolv.conf that is not its own for
+ * settings of the host, and keeps them when its own is there again: it reads the file before it
+ * looks for a server, and only then. So it is shown a file that names nobody but itself, and asked.
+ * Whether it knows the answer does not matter. */
+static void
+resolved_forget(const char *path, const struct resolv_original *o)
+{
+	static const uint8_t query[] = "\x45\x57\x01\0\0\1\0\0\0\0\0\0\7edgeway\4test\0\0\1\0";
+	struct pollfd p = {.fd = -1, .events = POLLIN};
+	struct addr stub = addr_ipv4(RESOLVED_STUB, 53);
+
+	if (strstr(o->link, "run/systemd/resolve/") == NULL ||
+		resolvfile_replace(path, o, LEAVING, strlen(LEAVING)) < 0 ||
+		sock_connect_udp(&stub, 0, 0, &p.fd) < 0)
+		return;
+	if (send(p.fd, query, sizeof query, MSG_NOSIGNAL) == (ssize_t)sizeof query)
+		poll(&p, 1, FORGET_MS);
+	close(p.fd);
+}
+
 int
 resolvfile_put_back(const char *path, const struct resolv_original *o)
 {
-	if (o->kind == RESOLV_LINK)
+	if (o->kind == RESOLV_LINK) {
+		resolved_forget(path, o);
 		return make_link(path, o->link);
+	}
 	if (o->kind == RESOLV_MISSING)
 		return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
 	return resolvfile_replace(path, o, o->text, o->len);

@@ -8,6 +8,8 @@
 
 #include "dns/resolvconf/resolvkeep.h"
 
+enum { RESOLVED_STUB = 0x7f000035 }; /* 127.0.0.53, systemd-resolved */
+
 /* With the owner and mode of `like`. 0 or -errno. */
 int resolvfile_replace(
 	const char *path, const struct resolv_original *like, const char *text, size_t len);
@@ -18,7 +20,7 @@ int resolvfile_read(const char *path, struct resolv_original *o);
 /* Whether the file is byte for byte what we wrote, or the beginning of it that a crash during
  * truncation left. */
 bool resolvfile_is_ours(const struct resolv_original *o, const struct resolv_original *now);
-/* 0 or -errno */
+/* Waits shortly for systemd-resolved where the link leads to its file. 0 or -errno. */
 int resolvfile_put_back(const char *path, const struct resolv_original *o);
 
 /* The file that we replaced. A program that has it open can still write into it. */
