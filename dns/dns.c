@@ -78,7 +78,9 @@ find_upstreams(struct dns *d)
 
 	for (size_t i = 0; i < d->n_configured && n < ARRAY_LEN(found); i++)
 		found[n++] = d->configured[i];
-	n = resolvconf_upstreams(d->resolvconf, 0, found, n, ARRAY_LEN(found));
+	/* with a route for the cluster's names alone resolved itself may be asked for the others */
+	n = resolvconf_upstreams(
+		d->resolvconf, d->resolved ? d->address : 0, found, n, ARRAY_LEN(found));
 	for (size_t i = 0; i < n; i++) {
 		found[i] = dns_unmapped(&found[i]);
 		if (!is_own(d, &found[i]))
@@ -93,7 +95,10 @@ find_upstreams(struct dns *d)
 static void
 on_resolvconf_changed(void *arg)
 {
-	find_upstreams(arg);
+	struct dns *d = arg;
+
+	find_upstreams(d);
+	resolvlink_look(d->link);
 }
 
 size_t
@@ -147,6 +152,21 @@ watch_resolvconf(struct dns *d)
 		.arg = d};
 
 	resolvwatch_start(&d->watch, &config);
+}
+
+static void
+open_link(struct dns *d, const struct dns_config *config)
+{
+	const struct resolvlink_config link = {.loop = config->main,
+		.wanted = config->resolved,
+		.cluster_domain = config->cluster_domain,
+		.subnet = config->subnet,
+		.mask = config->mask,
+		.port = config->port,
+		.servers = RESOLVED,
+		.keep = config->keep};
+
+	resolvlink_open(&d->link, &link);
 }
 
 static void
@@ -222,6 +242,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	d = xcalloc(1, sizeof *d);
 	d->main = config->main;
 	d->port = config->port;
+	d->resolved = config->resolved;
 	d->path = xstrdup(config->resolv_conf);
 	code = resolvconf_open(&d->resolvconf, &rc, err);
 	if (code < 0) {
@@ -248,6 +269,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	find_upstreams(d);
 	if (dns_upstreams(d, &upstreams) == 0)
 		log_warn("dns", "no upstream: names outside the cluster get SERVFAIL");
+	open_link(d, config);
 	watch_resolvconf(d);
 	*out = d;
 	return 0;
@@ -384,11 +406,13 @@ dns_freeze(struct dns *d)
 {
 	d->on_upstreams = NULL;
 	resolvwatch_stop(&d->watch);
+	resolvlink_hold(d->link, true);
 }
 
 void
 dns_thaw(struct dns *d)
 {
+	resolvlink_hold(d->link, false);
 	watch_resolvconf(d);
 }
 
@@ -408,13 +432,15 @@ dns_listening(const struct dns *d)
 int
 dns_resolvconf_write(struct dns *d, struct err *err)
 {
+	uint32_t address;
 	int code;
 
 	if (!dns_listening(d))
 		return err_set(
 			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
-	code = resolvconf_write(
-		d->resolvconf, ntohl(d->listeners[DNS_IPV4].at.in.sin_addr.s_addr), err);
+	address = ntohl(d->listeners[DNS_IPV4].at.in.sin_addr.s_addr);
+	resolvlink_use(d->link, address);
+	code = resolvconf_write(d->resolvconf, address, err);
 	find_upstreams(d);
 	upstreams_check(d->roster); /* upstreams may read the file as well */
 	return code;
@@ -423,13 +449,41 @@ dns_resolvconf_write(struct dns *d, struct err *err)
 int
 dns_resolvconf_restore(struct dns *d, struct err *err)
 {
+	resolvlink_use(d->link, 0);
 	return resolvconf_restore(d->resolvconf, err);
 }
 
-int
-dns_resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err)
+struct recovery {
+	struct loop *loop; /* while it runs for this */
+	bool done;
+};
+
+static void
+on_recovered(void *arg)
 {
-	return resolvconf_recover(path, keep, err);
+	struct recovery *r = arg;
+
+	r->done = true;
+	if (r->loop != NULL)
+		loop_stop(r->loop);
+}
+
+int
+dns_resolvconf_recover(
+	struct loop *loop, const char *path, const struct dns_keep *keep, struct err *err)
+{
+	const struct resolvlink_config config = {
+		.loop = loop, .cluster_domain = "", .servers = RESOLVED, .keep = *keep};
+	int code = resolvconf_recover(path, keep, err);
+	struct resolvlink *link;
+	struct recovery r = {0};
+
+	resolvlink_open(&link, &config);
+	resolvlink_close(&link, on_recovered, &r);
+	r.loop = loop;
+	if (!r.done)
+		loop_run(loop);
+	return code;
 }
 
 /* --- stopping ------------------------------------------------------------------------------- */
@@ -445,11 +499,21 @@ stop_servers(struct dns *d)
 }
 
 static void
-on_server_stopped(void *arg)
+on_link_closed(void *arg)
 {
 	struct dns *d = arg;
 	loop_fn *fn = d->on_stopped;
 	void *fn_arg = d->on_stopped_arg;
+
+	dns_free(d);
+	if (fn != NULL)
+		fn(fn_arg);
+}
+
+static void
+on_server_stopped(void *arg)
+{
+	struct dns *d = arg;
 
 	if (--d->stopping > 0)
 		return;
@@ -460,9 +524,7 @@ on_server_stopped(void *arg)
 		stop_servers(d);
 		return;
 	}
-	dns_free(d);
-	if (fn != NULL)
-		fn(fn_arg);
+	resolvlink_close(&d->link, on_link_closed, d);
 }
 
 void

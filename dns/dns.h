@@ -11,7 +11,7 @@
  *	dns_use(dns, snapshot);
  *	dns_listen(dns, mesh_address, err);      // again when the address changes; 0 closes
  *						 // the sockets
- *	dns_resolvconf_write(dns, err);          // adds our lines
+ *	dns_resolvconf_write(dns, err);          // adds our lines, or tells systemd-resolved
  *	...
  *	dns_resolvconf_restore(dns, err);
  *	dns_stop(&dns, on_stopped, arg);         // asynchronous: workers close sockets, then
@@ -54,6 +54,7 @@ struct dns_config {
 	size_t n_upstreams;
 	const char *resolv_conf; /* path; we follow changes by other programs */
 	bool manage_resolv_conf;
+	bool resolved; /* the host's way to us is systemd-resolved; resolv.conf is only read */
 	uint32_t mark; /* SO_MARK of upstream queries */
 	struct dns_keep keep;
 	bool succeeds; /* a predecessor hands over: our lines in resolv.conf stay as they are */
@@ -87,13 +88,17 @@ void dns_follow_upstreams(struct dns *dns, loop_fn *fn, void *arg);
 /* RESOLVCONF_LEFT: the file was left as it is, because a disk is full or read-only and the original
  * could not be restored after a crash; err says why. */
 enum { RESOLVCONF_LEFT = 1 };
+/* With config.resolved: asks systemd-resolved to route the cluster's names to us, and keeps that
+ * so; returns 0 at once, dns_state tells the outcome. */
 int dns_resolvconf_write(struct dns *dns, struct err *err);
 /* Restores the original byte for byte. If another program has written the file since, only our
  * lines are removed. */
 int dns_resolvconf_restore(struct dns *dns, struct err *err);
-/* For `--restore`, without a running agent: undoes what a killed agent left in resolv.conf, as
- * dns_open does at a start. Returns 1 if there was something to undo. */
-int dns_resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err);
+/* For `--restore`, without a running agent: undoes what a killed agent left in resolv.conf and in
+ * systemd-resolved, as dns_open does at a start; runs the loop until that is done. Returns 1 if
+ * there was something to undo in resolv.conf. */
+int dns_resolvconf_recover(
+	struct loop *loop, const char *path, const struct dns_keep *keep, struct err *err);
 void dns_metrics(struct dns *dns, struct metrics *m);
 /* A JSON object for /debug/state. */
 void dns_state(struct dns *dns, struct buf *out);

@@ -9,6 +9,7 @@
 #include "dns/forward/upstreams.h"
 #include "dns/front/server.h"
 #include "dns/resolvconf/resolvconf.h"
+#include "dns/resolvconf/resolvlink.h"
 #include "dns/resolvconf/resolvwatch.h"
 
 enum { DNS_IPV4, DNS_IPV6, DNS_FAMILIES };
@@ -24,7 +25,9 @@ struct dns {
 	struct server **servers;
 	size_t n_servers;
 	struct resolvconf *resolvconf;
+	struct resolvlink *link;
 	struct resolvwatch *watch; /* NULL while resolv.conf is not watched */
+	bool resolved; /* dns.host */
 	uint16_t port;
 	struct dns_listener listeners[DNS_FAMILIES];
 	char *path; /* of resolv.conf */

@@ -21,6 +21,7 @@ dns_libdns_a_SOURCES = \
 	dns/resolvconf/resolvconf.c dns/resolvconf/resolvconf.h \
 	dns/resolvconf/resolvfile.c dns/resolvconf/resolvfile.h \
 	dns/resolvconf/resolvkeep.c dns/resolvconf/resolvkeep.h \
+	dns/resolvconf/resolvlink.c dns/resolvconf/resolvlink.h \
 	dns/resolvconf/resolvtext.c dns/resolvconf/resolvtext.h \
 	dns/resolvconf/resolvwatch.c dns/resolvconf/resolvwatch.h \
 	dns/forward/rewrite.c dns/forward/rewrite.h \
@@ -36,7 +37,8 @@ DNS_TESTS = tests/unit/dns/answer/dns_message_test tests/unit/dns/answer/dns_ans
 	tests/unit/dns/answer/dns_answer6_test tests/unit/dns/front/dns_server_test \
 	tests/unit/dns/front/dns_udp_test tests/unit/dns/dns_alloc_test tests/unit/dns/forward/dns_upstream_test \
 	tests/unit/dns/dns_threads_test tests/unit/dns/forward/dns_cache_test tests/unit/dns/forward/dns_lookup_test \
-	tests/unit/dns/answer/zone_answer_test tests/unit/dns/resolvconf/resolvtext_test tests/unit/dns/resolvconf/resolvconf_test
+	tests/unit/dns/answer/zone_answer_test tests/unit/dns/resolvconf/resolvtext_test tests/unit/dns/resolvconf/resolvconf_test \
+	tests/unit/dns/resolvconf/resolvlink_test
 DNS_KIT = tests/unit/dns/dns_kit.c tests/unit/dns/dns_kit.h
 DNS_BED = $(DNS_KIT) $(CLOCK) tests/unit/dns/dns_bed.c tests/unit/dns/dns_bed.h
 DNS_LDADD = dns/libdns.a $(MODEL_LDADD)
@@ -72,6 +74,8 @@ tests_unit_dns_resolvconf_resolvtext_test_SOURCES = tests/unit/dns/resolvconf/re
 tests_unit_dns_resolvconf_resolvtext_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_resolvconf_resolvconf_test_SOURCES = tests/unit/dns/resolvconf/resolvconf_test.c $(CLOCK)
 tests_unit_dns_resolvconf_resolvconf_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_resolvconf_resolvlink_test_SOURCES = tests/unit/dns/resolvconf/resolvlink_test.c $(PATIENCE)
+tests_unit_dns_resolvconf_resolvlink_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 
 FUZZERS += tests/fuzz/dns_fuzz tests/fuzz/resolv_fuzz
 tests_fuzz_dns_fuzz_SOURCES = tests/fuzz/dns_fuzz.c $(DNS_KIT)

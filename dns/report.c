@@ -122,7 +122,9 @@ dns_state(struct dns *d, struct buf *out)
 	figures_json_sums(FIGURES(report_cache), at, d->n_servers, out);
 	buf_adds(out, "},\"resolvConf\":");
 	resolvconf_state(d->resolvconf, out);
-	buf_adds(out, ",\"resolvConfWatch\":{");
+	buf_adds(out, ",\"host\":{");
+	resolvlink_state(d->link, out);
+	buf_adds(out, "},\"resolvConfWatch\":{");
 	resolvwatch_state(d->watch, out);
 	buf_adds(out, "}}");
 }

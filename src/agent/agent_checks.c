@@ -196,13 +196,47 @@ check_upstreams(struct findings *f, const struct tree_node *dns)
 	}
 }
 
+/* dns.host: resolved. Until resolved has answered for the first time there is nothing to tell. */
+static void
+check_host_route(struct findings *f, const struct tree_node *dns)
+{
+	const char *trouble = ctl_text(dns, "host.fault");
+	bool set = ctl_true(dns, "host.set");
+
+	if (trouble[0] != '\0')
+		findings_add(f, "resolved", VERDICT_BAD,
+			set ? "mesh.canary: true gives it one, also without containers, or "
+			      "mesh.interface: own; until then only pods find names of the cluster"
+			    : "systemctl enable --now systemd-resolved, and let the agent reach "
+			      "the "
+			      "system bus (in a container: mount /run/dbus); or set dns.host: "
+			      "file; "
+			      "until then only pods find names of the cluster",
+			"no route for names of the cluster on this host: %s", trouble);
+	else
+		findings_add(f, "resolved", set ? VERDICT_OK : VERDICT_NOTE,
+			"it is set once the mesh is served",
+			set ? "names of the cluster are asked here, through link %s"
+			    : "names of the cluster are not asked here yet",
+			ctl_text(dns, "host.link"));
+	findings_name(f, "resolved");
+	if (set && !ctl_true(dns, "resolvConf.stub"))
+		findings_add(f, "resolv.conf", VERDICT_NOTE,
+			"ln -sf /run/systemd/resolve/stub-resolv.conf /etc/resolv.conf, or install "
+			"libnss-resolve",
+			"does not name 127.0.0.53: programs that read it do not ask "
+			"systemd-resolved, and do not find names of the cluster");
+}
+
 static void
 check_resolv_conf(struct findings *f, const struct tree_node *dns)
 {
 	const char *state = ctl_text(dns, "resolvConf.state"),
 		   *trouble = ctl_text(dns, "resolvConf.trouble");
 
-	if (ctl_true(dns, "resolvConfWatch.left"))
+	if (strcmp(ctl_text(dns, "host.way"), "resolved") == 0)
+		check_host_route(f, dns);
+	else if (ctl_true(dns, "resolvConfWatch.left"))
 		findings_add(f, "resolv.conf", VERDICT_BAD,
 			"names of the cluster are not found through it until that program stops (a "
 			"DHCP client, NetworkManager, resolvconf): let it spare the file, or "

@@ -204,7 +204,7 @@ agent_mesh_serve(struct agent *a, struct err *err)
 		dns_selfcheck_ask(a->canary, a->address);
 	if (rc == 0)
 		pod_canary_use(a->pods, a->address);
-	if (rc < 0 || !a->options->dns_manage_resolv_conf)
+	if (rc < 0 || !agent_options_host(a->options))
 		return rc;
 	rc = write_resolv_conf(a, err);
 	if (rc == -EROFS || rc == -EACCES || rc == -EPERM)
@@ -225,7 +225,7 @@ agent_mesh_withdraw(struct agent *a)
 	agent_capture_end(a);
 	pod_canary_use(a->pods, 0);
 	socket_store_drop(a->sockets);
-	if (a->options->dns_manage_resolv_conf && dns_resolvconf_restore(a->dns, &err) < 0)
+	if (agent_options_host(a->options) && dns_resolvconf_restore(a->dns, &err) < 0)
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 	dns_listen(a->dns, 0, NULL);
 	dns_listen6(a->dns, &in6addr_any, NULL);

@@ -23,6 +23,7 @@
 enum { CATCH_AUTO, CATCH_TRUE, CATCH_FALSE };
 enum { MESH_DATAPATH_PROXY, MESH_DATAPATH_KERNEL };
 enum { CAPTURE_UPSTREAMS, CAPTURE_OFF };
+enum { HOST_FILE, HOST_RESOLVED };
 enum { PROTOCOL_EDGEWAY, PROTOCOL_CLOUDHUB };
 enum { CARRIER_TLS, CARRIER_WEBSOCKET };
 enum { ON_STOP_RESTORE, ON_STOP_KEEP };
@@ -50,6 +51,9 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(LIST, dns_upstreams, "dns.upstreams", "", "servers for other names, IP[:PORT]; default those of resolv.conf") \
 	X(STRING, dns_resolv_conf, "dns.resolvConf", "/etc/resolv.conf", "the file that pods and host resolve with") \
 	X(BOOL, dns_manage_resolv_conf, "dns.manageResolvConf", "true", "put this server into it") \
+	X(ENUM, dns_host, "dns.host", "file", \
+		"how programs of the host find the cluster's names: resolv.conf, or a route of systemd-resolved", \
+		.words = "file|resolved") \
 	X(ENUM, dns_capture, "dns.capture", "upstreams", "take the pods' queries to the upstreams too", \
 		.words = "upstreams|off") \
 	X(BOOL, dns_serve_cluster_dns, "dns.serveClusterDNS", "false", \
@@ -126,6 +130,13 @@ enum opt_result agent_options_load(
 /* What types cannot say; fills in what is derived. Part of agent_options_load. */
 int agent_options_check(struct agent_options *o, struct err *err);
 void agent_options_free(struct agent_options *o);
+
+/* Whether the host is led to us, by resolv.conf or by systemd-resolved. */
+static inline bool
+agent_options_host(const struct agent_options *o)
+{
+	return o->dns_manage_resolv_conf || o->dns_host == HOST_RESOLVED;
+}
 
 static inline enum lb_policy
 agent_options_policy(const struct agent_options *o)

@@ -120,7 +120,7 @@ agent_stop(void *arg)
 		socket_store_drop(a->sockets);
 	if (!agent_stop_stays(a))
 		agent_capture_end(a);
-	if (a->options->dns_manage_resolv_conf && !agent_stop_stays(a) &&
+	if (agent_options_host(a->options) && !agent_stop_stays(a) &&
 		dns_resolvconf_restore(a->dns, &err) < 0) {
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 		a->status = 1;

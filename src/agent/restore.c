@@ -65,7 +65,7 @@ restore_resolvconf(const struct agent_options *o, struct loop *loop, struct err 
 			why.text);
 	else
 		keep = (struct dns_keep){meta, meta_keep_get, meta_keep_put, meta_keep_del};
-	rc = dns_resolvconf_recover(o->dns_resolv_conf, &keep, err);
+	rc = dns_resolvconf_recover(loop, o->dns_resolv_conf, &keep, err);
 	if (meta != NULL)
 		meta_stop(&meta);
 	return rc < 0 ? rc : 0;

@@ -24,7 +24,7 @@ foreign_path(const struct agent_options *o, const char *resolv_folder)
 {
 	const char *const ours[] = {o->data_dir, o->hub_ca, o->hub_cert, o->hub_key};
 
-	if (o->dns_manage_resolv_conf) {
+	if (o->dns_manage_resolv_conf && o->dns_host == HOST_FILE) {
 		if (privileges_foreign(resolv_folder))
 			return resolv_folder;
 		if (given_away(o->dns_resolv_conf))

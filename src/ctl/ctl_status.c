@@ -295,6 +295,20 @@ say_memory(const struct tree_node *lb, struct buf *line)
 }
 
 static void
+say_host_route(const struct tree_node *dns, struct buf *line)
+{
+	const char *trouble = ctl_text(dns, "host.fault");
+
+	if (trouble[0] != '\0')
+		buf_printf(line, "NO ROUTE to us, %s", trouble);
+	else
+		buf_printf(line, "%s, by systemd-resolved, link %s",
+			ctl_true(dns, "host.set") ? "routed to us" : "not routed to us yet",
+			ctl_text(dns, "host.link"));
+	ctl_status_say("host's names", line);
+}
+
+static void
 say_dns(const struct tree_node *dns, struct buf *line)
 {
 	buf_printf(line, "%s; others asked of",
@@ -304,6 +318,10 @@ say_dns(const struct tree_node *dns, struct buf *line)
 	if (ctl_count(tree_get(dns, "forwarding")) == 0)
 		buf_adds(line, " nobody");
 	ctl_status_say("DNS", line);
+	if (strcmp(ctl_text(dns, "host.way"), "resolved") == 0) {
+		say_host_route(dns, line);
+		return;
+	}
 	buf_adds(line,
 		ctl_true(dns, "resolvConfWatch.left")
 			? "LEFT ALONE, another program keeps changing it"

@@ -194,6 +194,17 @@ def test_every_value_changes_what_is_made(path):
         assert complaints(o) == [], (o["kind"], o["metadata"]["name"])
 
 
+def test_the_bus_of_the_host_is_mounted_for_resolved_alone():
+    def mounted(config):
+        [agent] = [o for o in template(values=merged(HOST, config)) if o["kind"] == "DaemonSet"]
+        pod = agent["spec"]["template"]["spec"]
+        assert complaints(agent) == []
+        return [v["hostPath"]["path"] for v in pod["volumes"] if v["name"] == "dbus"], \
+            [m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == "dbus"]
+    assert mounted({}) == ([], [])
+    assert mounted(nested("agent.config.dns.host", "resolved")) == (["/run/dbus"], ["/run/dbus"])
+
+
 FILES = {"token": ("hub", "tokenFile"), "proxy": ("hub", "proxyFile"), "tracingHeaders": ("tracing", "headersFile")}
 
 
