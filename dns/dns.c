@@ -69,6 +69,13 @@ dns_unmapped(const struct addr *a)
 	return addr_ipv4(ntohl(host), addr_port(a));
 }
 
+/* The mesh's IPv4 address, host byte order; 0: DNS does not listen. */
+static uint32_t
+dns_address(const struct dns *d)
+{
+	return dns_listening(d) ? ntohl(d->listeners[DNS_IPV4].at.in.sin_addr.s_addr) : 0;
+}
+
 /* The configured upstreams, then those of resolv.conf; never our own address. */
 static void
 find_upstreams(struct dns *d)
@@ -80,7 +87,7 @@ find_upstreams(struct dns *d)
 		found[n++] = d->configured[i];
 	/* with a route for the cluster's names alone resolved itself may be asked for the others */
 	n = resolvconf_upstreams(
-		d->resolvconf, d->resolved ? d->address : 0, found, n, ARRAY_LEN(found));
+		d->resolvconf, d->resolved ? dns_address(d) : 0, found, n, ARRAY_LEN(found));
 	for (size_t i = 0; i < n; i++) {
 		found[i] = dns_unmapped(&found[i]);
 		if (!is_own(d, &found[i]))
@@ -432,15 +439,13 @@ dns_listening(const struct dns *d)
 int
 dns_resolvconf_write(struct dns *d, struct err *err)
 {
-	uint32_t address;
 	int code;
 
 	if (!dns_listening(d))
 		return err_set(
 			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
-	address = ntohl(d->listeners[DNS_IPV4].at.in.sin_addr.s_addr);
-	resolvlink_use(d->link, address);
-	code = resolvconf_write(d->resolvconf, address, err);
+	resolvlink_use(d->link, dns_address(d));
+	code = resolvconf_write(d->resolvconf, dns_address(d), err);
 	find_upstreams(d);
 	upstreams_check(d->roster); /* upstreams may read the file as well */
 	return code;
