@@ -23,9 +23,10 @@ enum {
 int
 attempt_open(struct attempt *a, const struct attempt_ask *ask)
 {
-	struct addr any = addr_ipv4(INADDR_ANY, 0);
+	bool six = strchr(ask->address, ':') != NULL;
+	struct addr any = six ? addr_of(&in6addr_any, 0) : addr_ipv4(INADDR_ANY, 0);
 	int type = ask->kind == ATTEMPT_UDP ? SOCK_DGRAM : SOCK_STREAM;
-	auto_fd int fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	auto_fd int fd = socket(any.sa.sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	*a = (struct attempt){
 		.fd = -1, .connect_ms = -1, .first_ms = -1, .total_ms = -1, .said = ""};
@@ -124,9 +125,10 @@ attempt_receive(struct attempt *a, double began)
 static void
 attempt_http(struct attempt *a, const struct attempt_ask *ask, double began)
 {
-	auto_free char *request = xasprintf("GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: "
+	bool six = strchr(ask->host, ':') != NULL;
+	auto_free char *request = xasprintf("GET %s HTTP/1.1\r\nHost: %s%s%s\r\nUser-Agent: "
 					    "edgewayctl-trace\r\nConnection: close\r\n\r\n",
-		ask->path, ask->host);
+		ask->path, six ? "[" : "", ask->host, six ? "]" : "");
 
 	if (write(a->fd, request, strlen(request)) != (ssize_t)strlen(request))
 		a->error = "the request was not taken";

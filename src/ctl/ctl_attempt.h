@@ -24,7 +24,7 @@ enum attempt_kind {
 
 struct attempt_ask {
 	enum attempt_kind kind;
-	const char *address; /* IPv4 */
+	const char *address; /* IPv4 or IPv6 */
 	uint16_t port;
 	const char *host, *path; /* ATTEMPT_HTTP */
 };

@@ -15,12 +15,13 @@
 #include "base/conf/tree.h"
 #include "base/core/buf.h"
 #include "base/core/err.h"
+#include <netinet/in.h>
 
 enum { LOOKUP_TEXT = 1025 };
 
 struct lookup {
 	char asked[LOOKUP_TEXT]; /* the name that was answered, after applying the search list */
-	char address[16]; /* the first A record, "": none */
+	char address[INET6_ADDRSTRLEN]; /* the first A record, "": none */
 	const char *rcode; /* NOERROR, NXDOMAIN, ..., or "no answer" */
 	double ms;
 	unsigned n;

@@ -1,4 +1,3 @@
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -69,19 +68,22 @@ trace_read_url(const char *text, struct trace_url *to, struct err *err)
 	const char *at = text;
 	unsigned port;
 	size_t host;
+	bool six; /* an IPv6 address in brackets */
 	int used = 0, rc = trace_read_scheme(&at, to, err);
 
 	if (rc < 0)
 		return rc;
-	host = strcspn(at, ":/");
-	if (host == 0 || host >= sizeof to->host)
+	six = *at == '[';
+	at += six;
+	host = strcspn(at, six ? "]" : ":/");
+	if (host == 0 || (six && at[host] == '\0') || host >= sizeof to->host)
 		return err_set(err, EINVAL,
 			"expected [http://]NAME[:PORT][/PATH], tcp://NAME:PORT, udp://NAME:PORT or "
 			"grpc://NAME:PORT, not \"%.100s\"",
 			text);
 	memcpy(to->host, at, host);
 	to->host[host] = '\0';
-	at += host;
+	at += host + six;
 	port = to->port;
 	if (*at == ':' &&
 		(sscanf(at, ":%5u%n", &port, &used) != 1 || port < 1 || port > 65535 ||
@@ -247,6 +249,7 @@ trace_add_rule(struct buf *out, const struct trace *t)
 {
 	const char *served = ctl_text(t->state, "iptables.kernel.clusterIPsServedBy");
 	const char *address = t->name.address, *mode = ctl_text(t->port, "mode");
+	const char *family = strchr(address, ':') != NULL ? "ip6" : "ip";
 	bool by_cluster_ip = t->service != NULL &&
 		(strcmp(ctl_text(t->service, "clusterIP"), address) == 0 ||
 			strcmp(ctl_text(t->service, "clusterIP6"), address) == 0);
@@ -264,9 +267,10 @@ trace_add_rule(struct buf *out, const struct trace *t)
 		buf_printf(out, "the service has no %s port %u: refused", trace_protocol(t),
 			t->url.port);
 	else if (strcmp(mode, "udp") == 0)
-		buf_adds(out, "table ip edgeway: the kernel draws one endpoint for the flow");
+		buf_printf(out, "table %s edgeway: the kernel draws one endpoint for the flow",
+			family);
 	else
-		buf_printf(out, "table ip edgeway: to the proxy at %s, %s",
+		buf_printf(out, "table %s edgeway: to the proxy at %s, %s", family,
 			ctl_text(t->state, "lb.listen"),
 			strcmp(mode, "http") == 0
 				? "an endpoint for each request"
@@ -416,13 +420,24 @@ trace_endpoint_at(const struct trace *t, const char *address)
 	return NULL;
 }
 
+/* Whether both "HOST:PORT" are of one host. */
+static bool
+trace_is_host(const char *a, const char *b)
+{
+	const char *port = strrchr(b, ':');
+	size_t n = port != NULL ? (size_t)(port - b) + 1 : 0;
+
+	return n > 0 && strncmp(a, b, n) == 0 && strrchr(a, ':') == a + n - 1;
+}
+
 static void
 trace_look_at_kernel(struct trace *t)
 {
-	auto_free char *target = xasprintf("/debug/flow?protocol=%s&to=%s:%u&from=%u",
-		t->url.kind == ATTEMPT_UDP ? "udp" : "tcp", t->name.address, t->url.port,
-		t->attempt.from_port);
-	const char *own = ctl_text(t->state, "address"), *server;
+	bool six = strchr(t->name.address, ':') != NULL;
+	auto_free char *target = xasprintf("/debug/flow?protocol=%s&to=%s%s%s:%u&from=%u",
+		t->url.kind == ATTEMPT_UDP ? "udp" : "tcp", six ? "[" : "", t->name.address,
+		six ? "]" : "", t->url.port, t->attempt.from_port);
+	const char *own = ctl_text(t->state, six ? "iptables.to6" : "iptables.to"), *server;
 	struct tree *said auto_tree = NULL;
 	const struct tree_node *flow, *e;
 	struct err err = {0};
@@ -432,8 +447,7 @@ trace_look_at_kernel(struct trace *t)
 		return;
 	flow = tree_document(said, 0);
 	server = ctl_text(flow, "server");
-	is_own = own[0] != '\0' && strncmp(server, own, strlen(own)) == 0 &&
-		server[strlen(own)] == ':';
+	is_own = trace_is_host(server, own);
 	if (!ctl_true(flow, "found") || (is_own && t->url.kind != ATTEMPT_UDP))
 		return;
 	e = trace_endpoint_at(t, server);
@@ -492,13 +506,13 @@ trace_try(struct trace *t)
 static int
 trace_look_up(struct trace *t, struct err *err)
 {
-	struct in_addr ip;
+	struct in6_addr ip;
 
-	if (inet_pton(AF_INET, t->url.host, &ip) != 1)
+	if (!ip_parse(t->url.host, &ip))
 		return ctl_lookup(ctl_text(t->state, "dns.address"), t->url.host, &t->name, err);
 	t->name = (struct lookup){.rcode = "an address"};
 	snprintf(t->name.asked, sizeof t->name.asked, "%s", t->url.host);
-	inet_ntop(AF_INET, &ip, t->name.address, sizeof t->name.address);
+	ip_text(&ip, t->name.address);
 	return 0;
 }
 

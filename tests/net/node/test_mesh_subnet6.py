@@ -140,6 +140,21 @@ def test_our_interface_has_the_address_and_the_route(world):
     assert "dev edgeway0" in world.node.run("ip", "-6", "route", "get", world.fake6("web")).stdout
 
 
+def ctl(world, *words):
+    return world.node.run(world.lab.program("edgewayctl"), "--socket", world.agent.socket, *words, check=False).stdout
+
+
+def test_the_tools_know_the_addresses(world):
+    for name in ("web", "echo"):
+        assert f" {world.fake6(name)} " in ctl(world, "services", f"default/{name}")
+    said = ctl(world, "trace", f"http://[{world.fake6('web')}]/")
+    assert "default/web" in said and "table ip6 edgeway: to the proxy" in said and f"{SERVER}:8080" in said, said
+    said = ctl(world, "trace", f"udp://[{world.fake6('echo')}]:7000")
+    assert "default/echo" in said and f"[{SERVER6}]:5001" in said, said
+    said = ctl(world, "trace", "http://[fd09:251::9fb:fffe]/")
+    assert "no service has now" in said, said
+
+
 def test_what_others_remove_comes_back(world):
     node = world.node
     node.run("nft", "delete", "table", "ip6", "edgeway")

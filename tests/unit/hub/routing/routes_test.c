@@ -236,8 +236,8 @@ services(void **state)
 	assert_memory_equal(find("web.default", 80), "503 ", 4);
 }
 
-/* The hub dials both addresses of an endpoint that it dials itself, one after the other; a node gets
- * the first one. */
+/* The hub dials both addresses of an endpoint that it dials itself, one after the other; a node
+ * gets the first one. */
 static void
 endpoints_of_two_families(void **state)
 {
