@@ -38,15 +38,17 @@ class Node(Booted):
         with open(self.path("/etc/resolv.conf"), "rb") as f:
             return f.read()
 
+    def write(self, path, text):
+        os.makedirs(os.path.dirname(self.path(path)), exist_ok=True)
+        with open(self.path(path), "w") as f:
+            f.write(text)
+
     def table(self):
         status, out = run(self.net("nft", "list", "table", "ip", "edgeway"), 20, check=False)
         return out if status == 0 else None
 
     def drop_in(self, unit, text):
-        folder = self.path(f"/etc/systemd/system/{unit}.d")
-        os.makedirs(folder, exist_ok=True)
-        with open(f"{folder}/test.conf", "w") as f:
-            f.write(text)
+        self.write(f"/etc/systemd/system/{unit}.d/test.conf", text)
         self.run("systemctl", "daemon-reload")
 
     def install(self, folder, check=True):
@@ -57,15 +59,21 @@ class Node(Booted):
         return self.run("dpkg", "-i", *[f"/root/{n}" for n in sorted(names)], seconds=90, check=check)
 
 
+def network(node, name, log):
+    """A network of its own that the node may lead to: the process that holds it."""
+    holder = Process(name, node.net("unshare", "--net", "sleep", "100000"), log)
+    ours = os.stat("/proc/self/ns/net").st_ino, os.stat(f"/proc/{node.first()}/ns/net").st_ino
+    wait_for("a network", lambda: os.stat(f"/proc/{holder.pid}/ns/net").st_ino not in ours)
+    return holder
+
+
 class Pod:
     """A network behind docker0."""
 
     def __init__(self, node, number):
         self.address = f"172.17.0.{number}"
         self.log = node.path(f"/var/log/pod-{number}")
-        self.holder = Process("pod", node.net("unshare", "--net", "sleep", "100000"), self.log)
-        ours = os.stat("/proc/self/ns/net").st_ino, os.stat(f"/proc/{node.first()}/ns/net").st_ino
-        wait_for("a network", lambda: os.stat(f"/proc/{self.holder.pid}/ns/net").st_ino not in ours)
+        self.holder = network(node, "pod", self.log)
         run(node.net("ip", "link", "add", f"veth{number}", "type", "veth", "peer", "name", "eth0", "netns", str(self.holder.pid)), 20)
         run(node.net("ip", "link", "set", f"veth{number}", "master", "docker0", "up"), 20)
         for words in ("link set lo up", f"addr add {self.address}/16 dev eth0", "link set eth0 up", "route add default via 172.17.0.1"):

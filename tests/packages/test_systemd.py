@@ -55,9 +55,7 @@ def tree(folder, clean):
     shutil.copy("/etc/resolv.conf", tree.path("/etc"))  # other tests have written their own
     depends = [run(["dpkg-deb", "-f", p, "Depends"], 20)[1].strip() for p in glob.glob(f"{folder}/edgeway*.deb")]
     tree.run("apt-get", "update", "-q", seconds=120)
-    tree.run("apt-get", "satisfy", "-q", "-y", "--no-install-recommends", "systemd, systemd-resolved, iproute2", *depends, seconds=300)
-    tree.run("systemctl", "mask", "systemd-resolved")  # until a test wants it
-    os.unlink(tree.path("/etc/resolv.conf"))  # a link to what it writes
+    tree.run("apt-get", "satisfy", "-q", "-y", "--no-install-recommends", "systemd, iproute2", *depends, seconds=300)
     with open(tree.path("/etc/resolv.conf"), "wb") as f:
         f.write(FORMER)
     return tree
@@ -333,36 +331,6 @@ def test_upgrade_to_one_that_does_not_run(node, pods, folder):
     finally:
         shutil.rmtree(good)
     assert node.main() not in (former, "0") and node.serves() and pods[0].get() == "web-1"
-
-
-def test_the_host_has_resolved(node):
-    """What doc/security.md says for a host that is not to have the cluster's search list, word for word: the cluster's names, and no short ones."""
-    with open(os.path.join(os.path.dirname(HERE), "..", "doc", "security.md")) as f:
-        path, text = re.search(r"    # (/etc/systemd/resolved\.conf\.d/\S+).*\n((?:    .+\n)+)", f.read()).groups()
-    os.makedirs(os.path.dirname(node.path(path)), exist_ok=True)
-    with open(node.path(path), "w") as f:
-        f.write(re.sub("^    ", "", text, flags=re.M))
-    with open(node.path("/etc/edgeway/agent.yaml")) as f:
-        configuration = f.read()
-    with open(node.path("/etc/edgeway/agent.yaml"), "a") as f:
-        f.write("dns: {manageResolvConf: false}\n")
-    node.run("systemctl", "restart", AGENT)
-    assert node.resolv() == FORMER
-    node.run("systemctl", "unmask", "systemd-resolved")
-    node.run("systemctl", "start", "systemd-resolved")
-    with open(node.path("/etc/resolv.conf"), "w") as f:
-        f.write("nameserver 127.0.0.53\noptions edns0 trust-ad\n")
-    try:
-        wait_for("the cluster's name", lambda: "9.251." in node.run("getent", "ahostsv4", "web.default.svc.cluster.local", check=False)[1], 30)
-        assert node.run("getent", "ahostsv4", "web", check=False)[1] == "" and node.run("getent", "ahostsv4", "web.default", check=False)[1] == ""
-    finally:
-        node.run("systemctl", "mask", "--now", "systemd-resolved")
-        os.unlink(node.path(path))
-        with open(node.path("/etc/resolv.conf"), "wb") as f:
-            f.write(FORMER)
-        with open(node.path("/etc/edgeway/agent.yaml"), "w") as f:
-            f.write(configuration)
-        node.run("systemctl", "restart", AGENT)
 
 
 def test_removed_while_it_runs(node):
