@@ -72,22 +72,29 @@ tell_unknown(struct resolvconf *rc)
 	rc->unknown = unknown;
 }
 
+char *
+resolvconf_target(const struct resolvconf *rc)
+{
+	const struct resolv_original *o = &rc->original;
+	const char *slash = strrchr(rc->path, '/');
+
+	if (o->kind != RESOLV_LINK)
+		return NULL;
+	return o->link[0] == '/' || slash == NULL
+		? xstrdup(o->link)
+		: xasprintf("%.*s/%s", (int)(slash - rc->path), rc->path, o->link);
+}
+
 /* The path was a link: what its target says now, and did not when the link was replaced (a manager
  * of resolv.conf writes it anew with each lease, or for the first time after our start). */
 static bool
 take_link_target(struct resolvconf *rc)
 {
 	struct resolv_original *o = &rc->original;
-	const char *slash = strrchr(rc->path, '/');
-	auto_free char *path = NULL, *text = NULL, *bare = NULL;
+	auto_free char *path = resolvconf_target(rc), *text = NULL, *bare = NULL;
 	size_t len;
 
-	if (o->kind != RESOLV_LINK)
-		return false;
-	path = o->link[0] == '/' || slash == NULL
-		? xstrdup(o->link)
-		: xasprintf("%.*s/%s", (int)(slash - rc->path), rc->path, o->link);
-	if (file_read(path, RESOLVTEXT_MAX, &text, &len) < 0)
+	if (path == NULL || file_read(path, RESOLVTEXT_MAX, &text, &len) < 0)
 		return false;
 	bare = resolvtext_strip(text, len, &len);
 	if (len == o->len && memcmp(bare, o->text, len) == 0)

@@ -47,6 +47,8 @@ enum resolvconf_seen {
  * the other program's text stays. If the file was deleted, its original is kept. -errno when it
  * cannot be read or written. */
 int resolvconf_check(struct resolvconf *rc, bool mend, struct err *err);
+/* Where the link that is or was there leads; on the heap, NULL: it was none. */
+char *resolvconf_target(const struct resolvconf *rc);
 /* The path is or was a link whose target does not exist, or is empty: it may come any moment. */
 bool resolvconf_dangles(const struct resolvconf *rc);
 /* Succeeds if there is nothing to restore. */

@@ -165,6 +165,12 @@ resolvfile_is_ours(const struct resolv_original *o, const struct resolv_original
 	return now->len == o->ours_len || resolvtext_is_ours(now->text, now->len);
 }
 
+bool
+resolved_owns(const char *link)
+{
+	return strstr(link, "run/systemd/resolve/") != NULL;
+}
+
 /* systemd-resolved takes the servers and the search list of a resolv.conf that is not its own for
  * settings of the host, and keeps them when its own is there again: it reads the file before it
  * looks for a server, and only then. So it is shown a file that names nobody but itself, and asked.
@@ -176,8 +182,7 @@ resolved_forget(const char *path, const struct resolv_original *o)
 	struct pollfd p = {.fd = -1, .events = POLLIN};
 	struct addr stub = addr_ipv4(RESOLVED_STUB, 53);
 
-	if (strstr(o->link, "run/systemd/resolve/") == NULL ||
-		resolvfile_replace(path, o, LEAVING, strlen(LEAVING)) < 0 ||
+	if (!resolved_owns(o->link) || resolvfile_replace(path, o, LEAVING, strlen(LEAVING)) < 0 ||
 		sock_connect_udp(&stub, 0, 0, &p.fd) < 0)
 		return;
 	if (send(p.fd, query, sizeof query, MSG_NOSIGNAL) == (ssize_t)sizeof query)

@@ -9,6 +9,8 @@
 #include "dns/resolvconf/resolvkeep.h"
 
 enum { RESOLVED_STUB = 0x7f000035 }; /* 127.0.0.53, systemd-resolved */
+/* Whether a link leads to a file of its own. */
+bool resolved_owns(const char *link);
 
 /* With the owner and mode of `like`. 0 or -errno. */
 int resolvfile_replace(

@@ -4,17 +4,25 @@
 
 #include "base/core/log.h"
 #include "base/os/fswatch.h"
+#include "dns/resolvconf/resolvfile.h"
 
 enum { DEBOUNCE_MS = 50, LOOK_MS = 30000, CALM_MS = 60000, DANGLING_MS = 1000 };
+
+/* A file that says more than resolv.conf does. */
+struct resolvwatch_other {
+	struct resolvwatch *watch;
+	char *path, *folder; /* path "": there is none */
+	struct fswatch *fswatch; /* NULL: its folder is missing or cannot be watched */
+};
 
 struct resolvwatch {
 	struct loop *loop;
 	struct resolvconf *keeper;
 	char *path, *folder;
 	const char *name; /* file name, within path */
-	char *also, *also_folder; /* "" if there is none */
+	struct resolvwatch_other also; /* config.also */
 	bool also_changed;
-	struct fswatch *also_watch; /* NULL: its folder is missing or cannot be watched */
+	struct resolvwatch_other target; /* of the link that was there */
 	loop_fn *changed;
 	void *arg;
 	uint64_t debounce_ms, calm_ms;
@@ -74,6 +82,8 @@ wait_for_target(struct resolvwatch *w)
 		timer_start(w->soon, DANGLING_MS, 0);
 }
 
+static void watch_folder(struct resolvwatch *w);
+
 static void
 resolvwatch_look(void *arg)
 {
@@ -101,25 +111,63 @@ resolvwatch_look(void *arg)
 		on_mended(w, now);
 	else if (seen == RESOLVCONF_READ && !mend)
 		resolvwatch_leave(w, now);
-	if (seen != RESOLVCONF_SAME)
+	if (seen != RESOLVCONF_SAME) {
+		watch_folder(w);
 		w->changed(w->arg);
+	}
 	wait_for_target(w);
 }
 
+static char *
+folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL    ? xstrdup(".")
+		: slash == path ? xstrdup("/")
+				: xstrndup(path, (size_t)(slash - path));
+}
+
 static void on_entry(void *arg, const char *name);
-static void on_also(void *arg, const char *name);
+static void on_other(void *arg, const char *name);
+
+static void
+other_start(struct resolvwatch_other *o, const char *path)
+{
+	struct err err = {0};
+
+	if (o->path == NULL || strcmp(o->path, path) != 0) {
+		fswatch_stop(&o->fswatch);
+		free(o->path);
+		free(o->folder);
+		o->path = xstrdup(path);
+		o->folder = folder_of(path);
+	}
+	if (o->fswatch == NULL && path[0] != '\0')
+		fswatch_start(&o->fswatch, o->watch->loop, o->folder, on_other, o, &err);
+}
+
+static void
+other_stop(struct resolvwatch_other *o)
+{
+	fswatch_stop(&o->fswatch);
+	free(o->path);
+	free(o->folder);
+}
 
 static void
 watch_folder(struct resolvwatch *w)
 {
+	auto_free char *target = resolvconf_target(w->keeper);
 	struct err err = {0};
 
 	if (w->fswatch == NULL &&
 		fswatch_start(&w->fswatch, w->loop, w->folder, on_entry, w, &err) < 0)
 		log_limited(LOG_LEVEL_WARN, 1, "dns",
 			"resolv.conf is only looked at now and then: %s", err.text);
-	if (w->also_watch == NULL && w->also[0] != '\0')
-		fswatch_start(&w->also_watch, w->loop, w->also_folder, on_also, w, &err);
+	other_start(&w->also, w->also.path);
+	/* systemd-resolved's changes with what it learns from ours; its servers are in `also` */
+	other_start(&w->target, target != NULL && !resolved_owns(target) ? target : "");
 }
 
 /* While the file is left to the other program, the timer runs until that ends. */
@@ -137,15 +185,17 @@ on_entry(void *arg, const char *name)
 }
 
 static void
-on_also(void *arg, const char *name)
+on_other(void *arg, const char *name)
 {
-	struct resolvwatch *w = arg;
+	struct resolvwatch_other *o = arg;
+	struct resolvwatch *w = o->watch;
+	const char *slash = strrchr(o->path, '/');
 
 	if (name == NULL)
-		fswatch_stop(&w->also_watch);
-	else if (strcmp(name, strrchr(w->also, '/') + 1) != 0)
+		fswatch_stop(&o->fswatch);
+	else if (slash == NULL || strcmp(name, slash + 1) != 0)
 		return;
-	w->also_changed = true;
+	w->also_changed |= o == &w->also;
 	if (!timer_active(w->soon))
 		timer_start(w->soon, w->debounce_ms, 0);
 }
@@ -155,20 +205,10 @@ on_look(void *arg)
 {
 	struct resolvwatch *w = arg;
 
-	w->also_changed = w->also[0] != '\0';
+	w->also_changed = w->also.path[0] != '\0';
 	watch_folder(w);
 	if (!timer_active(w->soon))
 		resolvwatch_look(w);
-}
-
-static char *
-folder_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash == NULL    ? xstrdup(".")
-		: slash == path ? xstrdup("/")
-				: xstrndup(path, (size_t)(slash - path));
 }
 
 void
@@ -187,8 +227,8 @@ resolvwatch_start(struct resolvwatch **out, const struct resolvwatch_config *con
 	w->path = xstrdup(config->path);
 	w->name = slash != NULL ? w->path + (slash - config->path) + 1 : w->path;
 	w->folder = folder_of(config->path);
-	w->also = xstrdup(config->also != NULL ? config->also : "");
-	w->also_folder = folder_of(w->also);
+	w->also.watch = w->target.watch = w;
+	other_start(&w->also, config->also != NULL ? config->also : "");
 	w->soon = timer_new(w->loop, resolvwatch_look, w);
 	w->look = timer_new(w->loop, on_look, w);
 	watch_folder(w);
@@ -205,12 +245,11 @@ resolvwatch_stop(struct resolvwatch **out)
 	if (w == NULL)
 		return;
 	fswatch_stop(&w->fswatch);
-	fswatch_stop(&w->also_watch);
+	other_stop(&w->also);
+	other_stop(&w->target);
 	timer_free(&w->soon);
 	timer_free(&w->look);
 	free(w->folder);
-	free(w->also);
-	free(w->also_folder);
 	free(w->path);
 	free(w);
 }

@@ -1,8 +1,8 @@
 /*
- * Watches resolv.conf for other writers (a DHCP client, an editor): inotify on its folder, and a
- * check every half minute for what inotify does not report (a bind-mounted file, a replaced
- * folder, the target of the link that was there); every second while that target does not exist.
- * Our lines are inserted again with the new nameservers behind them, at most
+ * Watches resolv.conf for other writers (a DHCP client, an editor): inotify on its folder and on
+ * that of the link's target, if it was a link, and a check every half minute for what inotify does
+ * not report (a bind-mounted file, a replaced folder); every second while that target does not
+ * exist. Our lines are inserted again with the new nameservers behind them, at most
  * RESOLVWATCH_TIMES a minute: a program that writes more often wants it otherwise. That is logged
  * once, and the file is left to that program until the following minute is over. Our own writes are
  * recognised by their bytes.
