@@ -5,6 +5,7 @@ resolv.conf is byte for byte what the other program writes. Root; top_builddir n
 """
 import glob
 import os
+import re
 import time
 
 import pytest
@@ -24,6 +25,7 @@ PACKAGES = ("systemd", "systemd-resolved", "libnss-resolve", "dbus", "network-ma
 UNITS = ("systemd-networkd", "systemd-resolved", "NetworkManager", "NetworkManager-wait-online", "connman", "connman-wait-online",
          "wpa_supplicant", "systemd-networkd-wait-online")
 RESOLV = "/etc/resolv.conf"
+DOCKER0 = "ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up"
 # connman believes no datagram whose checksum the sender leaves to its hardware (ETHTOOL_STXCSUM).
 CHECKSUMS = "import array, fcntl, socket, struct; off = array.array('I', [0x17, 0]); " \
             "fcntl.ioctl(socket.socket(), 0x8946, struct.pack('16sP', b'lan', off.buffer_info()[0]))"
@@ -83,6 +85,11 @@ class Host(Node):
     def resolves(self, when):
         wait_for(f"the cluster's name {when}", lambda: self.finds(NAME, "9.251."), 40)
         wait_for(f"the world's name {when}", lambda: self.finds(WORLD, "203.0.113.7"), 40)
+
+    def rest(self, uplink):
+        uplink.link("down")
+        run(self.net("ip", "addr", "flush", "dev", "eth0"), 20)
+        self.run("sh", "-c", f"rm -f {RESOLV}; : >{RESOLV}")
 
     def ours(self):
         return "# edgeway:" in self.file()[1]
@@ -214,6 +221,9 @@ class Framework(Dhclient):
         if self.target:
             self.node.run("ln", "-sfn", self.target, RESOLV)
 
+    def servers(self):
+        return self.node.run("cat", self.target or RESOLV, check=False)[1]
+
 
 @pytest.fixture(scope="module")
 def node(folder, clean):
@@ -224,9 +234,9 @@ def node(folder, clean):
         run(["cp", "--remove-destination", RESOLV, tree.path(RESOLV)], 20)  # other tests have written their own
         depends = [run(["dpkg-deb", "-f", p, "Depends"], 20)[1].strip() for p in glob.glob(f"{folder}/edgeway*.deb")]
         tree.run("apt-get", "update", "-q", seconds=120)
-        tree.run("apt-get", "satisfy", "-q", "-y", "--no-install-recommends", *PACKAGES, *depends, seconds=400)
-        for package in ("resolvconf", "openresolv"):  # in place of systemd-resolved, later
+        for package in ("resolvconf", "openresolv"):  # in place of systemd-resolved, later; while there is a resolv.conf
             tree.run("apt-get", "install", "-q", "-y", "--download-only", "--no-install-recommends", package, seconds=120)
+        tree.run("apt-get", "satisfy", "-q", "-y", "--no-install-recommends", *PACKAGES, *depends, seconds=400)
         tree.run("systemctl", "mask", *UNITS)
         node = Host(tree.root, "edge-1")
         node.install(folder)
@@ -244,12 +254,13 @@ def configure(node):
     node.run("systemctl", "start", HUB)
     node.write("/etc/edgeway/token", node.run("edgewayctl", "--socket", "/run/edgeway/hub.sock", "token", "create", "--node", "edge-1")[1].split()[-1])
     node.drop_in(AGENT, "[Service]\nRestart=no\n")
-    run(node.net("sh", "-c", "ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up"), 20)
+    run(node.net("sh", "-c", DOCKER0), 20)
 
 
 @pytest.fixture(scope="module")
 def uplink(node):
     uplink = Uplink(node)
+    node.rest(uplink)  # its first boot has made a link of resolv.conf
     yield uplink
     uplink.close()
 
@@ -309,9 +320,7 @@ def fought_over(node, uplink, rival, host="file"):
     finally:
         node.run("systemctl", "stop", AGENT, check=False)
         rival.stop()
-        uplink.link("down")
-        run(node.net("ip", "addr", "flush", "dev", "eth0"), 20)
-        node.run("sh", "-c", f"rm -f {RESOLV}; : >{RESOLV}")
+        node.rest(uplink)
 
 
 def test_dhclient(node, uplink):
@@ -332,6 +341,56 @@ def test_resolved(node, uplink):
 
 def test_route_of_resolved(node, uplink):
     fought_over(node, uplink, Networkd(node, uplink), host="resolved")
+
+
+def test_route_of_resolved_in_other_hands(node, uplink):
+    """It comes back when others take it away, and goes with the agent, however that ended."""
+    rival = Networkd(node, uplink)
+    uplink.link("up")
+    rival.prepare()
+    rival.start()
+    agent(node, "resolved")
+
+    def route():
+        return re.sub(r"^Link \d+ \(docker0\):\s*", "", node.run("resolvectl", "domain", "docker0")[1]).split()
+    try:
+        node.run("systemctl", "start", AGENT)
+        node.resolves("first")
+        assert route() == ["~cluster.local", "~251.9.in-addr.arpa"]
+        address = node.run("getent", "ahostsv4", NAME)[1].split()[0]
+        assert NAME in node.run("getent", "hosts", address)[1]
+        assert "routed to us, by systemd-resolved, link docker0" in node.run("edgewayctl", "status")[1]
+        node.run("resolvectl", "revert", "docker0")
+        node.resolves("after resolvectl revert")
+        node.run("systemctl", "stop", "systemd-resolved")
+        wait_for("it is told", lambda: "NO ROUTE to us, systemd-resolved does not run" in node.run("edgewayctl", "status")[1], 60)
+        node.run("systemctl", "start", "systemd-resolved")
+        node.resolves("after its return")
+        former = node.main()
+        node.run("edgewayctl", "upgrade")
+        assert node.main() != former and route() != []
+        node.resolves("from its successor")
+        run(node.net("ip", "link", "del", "docker0"), 20)
+        run(node.net("sh", "-c", DOCKER0), 20)
+        node.resolves("by a docker0 made anew")
+        for undo in (["edgeway-agent", "--config", "/etc/edgeway/agent.yaml", "--restore"], ["systemctl", "start", AGENT]):
+            node.run("systemctl", "start", AGENT)
+            node.resolves("before kill -9")
+            node.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", AGENT)
+            wait_for("its end", lambda: node.show(AGENT, "ActiveState") == ["failed"])
+            assert route() != []
+            node.run("systemctl", "reset-failed", AGENT)
+            agent(node, "file" if undo[0] == "systemctl" else "resolved")
+            node.run(*undo)
+            wait_for("no route", lambda: route() == [])
+            agent(node, "resolved")
+    except BaseException:
+        print(node.run("edgewayctl", "status", check=False)[1], node.run("journalctl", "-n", "80", "--no-pager", "-o", "cat", check=False)[1])
+        raise
+    finally:
+        node.run("systemctl", "stop", AGENT, check=False)
+        rival.stop()
+        node.rest(uplink)
 
 
 def test_network_manager_with_resolved(node, uplink):

@@ -7,6 +7,7 @@ import pytest
 
 import lab as labs
 from lab import Agent, Machine, Node, wait_for
+from troubles import ctl, kinds, told
 
 SECOND = "192.0.2.55"
 CLUSTER = "edge-nginx.default.svc.cluster.local"
@@ -130,6 +131,18 @@ def test_unmanaged(node, second, start):
     assert agent.stop() == 0
     assert node.resolv() == other
     assert os.stat(node.resolv_conf).st_ino == before.st_ino
+
+
+def test_the_route_of_resolved_without_resolved(node, second, start):
+    """resolv.conf is left alone all the same, pods are served, and it is told what is missing."""
+    before = os.stat(node.resolv_conf)
+    agent = start("--dns.host", "resolved")
+    assert node.address_of(WORLD, f"@{node.gateway}") == "203.0.113.7"
+    assert agent.state()["dns"]["host"]["way"] == "resolved" and not agent.state()["dns"]["host"]["set"]
+    told(agent, "resolved", "fault", "there is no system bus of D-Bus: /run/dbus/system_bus_socket")
+    assert "dns.host: file" in kinds(agent)["resolved"]["remedy"] and "NO ROUTE to us" in ctl(agent, "status")
+    assert agent.stop() == 0
+    assert node.resolv() == node.original and os.stat(node.resolv_conf).st_ino == before.st_ino
 
 
 def test_systemd_resolved(node, second, start):

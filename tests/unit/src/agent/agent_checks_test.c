@@ -86,6 +86,25 @@ upstreams_that_answer_errors_alone(void **state)
 	assert_null(found(garbage, "upstreams-dead"));
 }
 
+#define HOST(set, stub, fault)                                                                     \
+	"{\"dns\":{\"host\":{\"way\":\"resolved\",\"link\":\"docker0\",\"set\":" set               \
+	",\"fault\":\"" fault "\"},\"resolvConf\":{\"stub\":" stub "}}}"
+
+static void
+the_route_of_resolved(void **state)
+{
+	(void)state;
+	assert_string_equal(found(HOST("true", "true", ""), "resolved"),
+		"names of the cluster are asked here, through link docker0");
+	assert_null(found(HOST("true", "true", ""), "resolv.conf"));
+	assert_non_null(strstr(found(HOST("true", "false", ""), "resolv.conf"), "127.0.0.53"));
+	assert_string_equal(
+		found(HOST("false", "true", "systemd-resolved does not run"), "resolved"),
+		"no route for names of the cluster on this host: systemd-resolved does not run");
+	assert_string_equal(found(HOST("false", "true", ""), "resolved"),
+		"names of the cluster are not asked here yet");
+}
+
 #define TUNNEL(connected, state, error, more)                                                      \
 	"{\"meta\":{\"connected\":" connected "},\"tunnel\":{\"enabled\":true,\"state\":\"" state  \
 	"\",\"error\":\"" error "\"" more "}}"
@@ -155,6 +174,7 @@ main(void)
 		cmocka_unit_test(the_dead_are_told_by_their_whole_names),
 		cmocka_unit_test(ipv6_that_is_not_served),
 		cmocka_unit_test(upstreams_that_answer_errors_alone),
+		cmocka_unit_test(the_route_of_resolved),
 		cmocka_unit_test(a_tunnel_that_is_not_open),
 		cmocka_unit_test(a_connection_that_ends_again_and_again),
 		cmocka_unit_test(a_second_tunnel_that_is_not_open),
