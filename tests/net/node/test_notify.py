@@ -118,19 +118,20 @@ class Keeper(Manager):
         return p
 
 
-def test_sockets_outlive_a_killed_agent(lab, hub):
+@pytest.mark.parametrize("number, options, sockets", [(3, (), 6), (4, ("--mesh.subnet6", "fd09:251::/64"), 12)], ids=["ipv4", "both"])
+def test_sockets_outlive_a_killed_agent(lab, hub, number, options, sockets):
     """Calls and questions wait for the next agent; nobody else can take the ports meanwhile."""
-    node = Node(lab, "edge-3", "192.0.2.13")
+    node = Node(lab, f"edge-{number}", f"192.0.2.1{number}")
     server, client = node.pod("web"), node.pod("client")
     server.serve("--http", "8080")
     hub.write("web.yaml", service("web", ("http", 80, 8080)), labs.pod("web", node, server.address, ("http", 8080, 0)))
-    agent, manager = Agent(node, hub, "--mesh.workers", "2", start=False), Keeper(lab, "edge-3")
+    agent, manager = Agent(node, hub, "--mesh.workers", "2", *options, start=False), Keeper(lab, f"edge-{number}")
     agent.process = manager.start(node, "agent", agent.argv())
     agent.wait_ready(30)
     wait_for("the service", lambda: client.address_of("web.default.svc.cluster.local", f"@{node.gateway}"))
     address = client.address_of("web.default.svc.cluster.local", f"@{node.gateway}")
     wait_for("a call", lambda: client.get(f"http://{address}/")[0] == 200)
-    wait_for("the sockets", lambda: manager.hear() and len(manager.kept) == 6)
+    wait_for("the sockets", lambda: manager.hear() and len(manager.kept) == sockets)
     agent.process.kill()
     calls = [client.start(f"call-{i}", *labs.BARE_PYTHON, "-c", CALL, address) for i in range(3)]
     wait_for("calls wait", lambda: all(c.log() == "connected\n" for c in calls))
@@ -141,8 +142,8 @@ def test_sockets_outlive_a_killed_agent(lab, hub):
     agent.process = manager.start_next(node, agent.argv("--mesh.workers", "2"))
     agent.wait_ready(30)
     wait_for("answers", lambda: all("200 OK" in c.log() for c in calls) and asks.log().strip() == address)
-    assert agent.process.logged("goes on with the sockets of the agent before")
-    assert len(manager.hear()) and len(manager.kept) == 6  # they are the same, and told once
+    assert agent.process.logged(f"goes on with the sockets of the agent before, which the service manager kept sockets={sockets}")
+    assert len(manager.hear()) and len(manager.kept) == sockets  # they are the same, and told once
     # A socket that nobody reads would lose what it gets: as many workers until it is stopped, which ends the keeping.
     agent.process.kill()
     agent.process = manager.start_next(node, agent.argv("--mesh.workers", "1"))
