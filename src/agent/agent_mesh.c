@@ -43,13 +43,16 @@ captured_upstreams(const struct agent *a, struct in6_addr list[UPSTREAMS_MAX])
 	const struct addr *upstreams;
 	const struct service *dns = cluster_dns(a);
 	size_t n = dns_upstreams_known(a->dns, &upstreams), kept = 0;
+	/* else nobody would answer in place of an IPv6 upstream */
+	bool six = a->options->subnet6.bits > 0 && agent_mesh_error6(a)[0] == '\0';
 
 	for (size_t i = 0; i < n && kept < UPSTREAMS_MAX; i++) {
 		const struct addr *u = &upstreams[i];
 		struct in6_addr ip;
 
 		if (addr_port(u) == DNS_PORT && addr_ip(u, &ip) && !ip_is_loopback(&ip) &&
-			!ip_same(&ip, &own) && !ip_same(&ip, &own6))
+			!ip_same(&ip, &own) && !ip_same(&ip, &own6) &&
+			(six || IN6_IS_ADDR_V4MAPPED(&ip)))
 			list[kept++] = ip;
 	}
 	for (size_t i = 0; i < AGENT_ADDRESSES_HAD && kept < UPSTREAMS_MAX; i++)
@@ -57,7 +60,8 @@ captured_upstreams(const struct agent *a, struct in6_addr list[UPSTREAMS_MAX])
 			list[kept++] = ip_of_v4(a->addresses_had[i]);
 	if (dns != NULL && dns->cluster_ip != 0 && kept < UPSTREAMS_MAX)
 		list[kept++] = ip_of_v4(dns->cluster_ip);
-	if (dns != NULL && !IN6_IS_ADDR_UNSPECIFIED(&dns->cluster_ip6) && kept < UPSTREAMS_MAX)
+	if (six && dns != NULL && !IN6_IS_ADDR_UNSPECIFIED(&dns->cluster_ip6) &&
+		kept < UPSTREAMS_MAX)
 		list[kept++] = dns->cluster_ip6;
 	return kept;
 }
@@ -174,8 +178,8 @@ agent_mesh_serve6(struct agent *a)
 	if (rc == 0)
 		rc = dns_listen6(a->dns, rules ? &own : &in6addr_any, &err);
 	if (rc < 0 && strcmp(a->error6, err.text) != 0)
-		log_error("agent",
-			"cannot serve IPv6 yet, trying again every two seconds: %s", err.text);
+		log_error("agent", "cannot serve IPv6 yet, trying again every two seconds: %s",
+			err.text);
 	else if (rc == 0 && a->error6[0] != '\0')
 		log_info("agent", "serves IPv6 now");
 	snprintf(a->error6, sizeof a->error6, "%s", rc < 0 ? err.text : "");

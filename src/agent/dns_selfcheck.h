@@ -1,9 +1,9 @@
 /*
  * Checks through a socket, as a client, that our own DNS answers: one query (the cluster domain's
  * SOA) every DNS_SELFCHECK_EVERY_MS, each from a port of its own so that all workers get their
- * turn. Any answer with the query's id counts. If the agent is frozen or its workers hang, no
- * answer arrives, and what depends on it (the capture of queries to other name servers) ends by
- * itself. Loop 0 only.
+ * turn; they answer at the IPv6 address too. Any answer with the query's id counts. If the agent is
+ * frozen or its workers hang, no answer arrives, and what depends on it (the capture of queries to
+ * other name servers) ends by itself. Loop 0 only.
  *
  *	dns_selfcheck_start(&c, &config);	// nothing happens yet
  *	dns_selfcheck_ask(c, address);	// at once, then again and again; 0: stop asking
