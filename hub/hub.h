@@ -30,7 +30,7 @@ enum { HUB_REDIRECT_PORTS_MAX = 256, HUB_OTHERS_MAX = 4 };
 /* `ingress.redirect` */
 struct hub_redirect {
 	bool on;
-	struct addr listen; /* IPv4 */
+	struct addr listen;
 	uint32_t ports[HUB_REDIRECT_PORTS_MAX]; /* in order, none twice */
 	size_t n_ports;
 };

@@ -45,7 +45,7 @@ others_state(struct buf *out)
 	auto_buf struct buf text;
 
 	buf_init(&text, BUF_UNLIMITED);
-	hook_conflicts_translating(RULES_TABLE, RULES_PRIORITY, &text);
+	hook_conflicts_translating(RULES_TABLE, RULES_PRIORITY, false, &text);
 	others_member(out, "translated_first_by", &text);
 	hook_conflicts_dropping(&text);
 	others_member(out, "dropped_by", &text);

@@ -297,6 +297,8 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 	} else {
 		if (type == SOCK_STREAM)
 			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+		if (flags & SOCK_V6ONLY && a->sa.sa_family == AF_INET6)
+			setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &on, sizeof on);
 		if (flags & SOCK_REUSEPORT)
 			setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 		if (flags & SOCK_FREEBIND)

@@ -61,6 +61,7 @@ enum {
 	4,
 	SOCK_HOPS = 8, /* and with its hop count (base/core/hops.h) */
 	SOCK_TRANSPARENT = 16, /* sock_transparent */
+	SOCK_V6ONLY = 32, /* [::] without IPv4, which has a socket of its own */
 };
 
 /* Listening TCP or Unix socket. A Unix socket file on which nobody answers is replaced; created

@@ -1,6 +1,5 @@
 #include "hub/ingress/redirect_private.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -10,21 +9,39 @@
 /* --- accepted connections ------------------------------------------------------------------- */
 
 static bool
+is_probe(struct redirect *r, const struct addr *peer)
+{
+	for (size_t i = 0; i < DIVERT_FAMILIES; i++)
+		if (redirect_probe_arrived(r->ways[i].probe, peer))
+			return true;
+	return false;
+}
+
+static bool
+is_wanted(const struct redirect *r, const struct in6_addr *ip, uint16_t port)
+{
+	for (size_t i = 0; i < r->now.n_ports; i++)
+		if (r->now.ports[i] == port)
+			return redirect_targets_have(&r->detours, ip);
+	return false;
+}
+
+static bool
 on_socket(void *arg, int fd)
 {
 	struct redirect *r = arg;
 	struct caller caller;
-	char host[INET_ADDRSTRLEN], text[ADDR_TEXT_MAX], wanted[ADDR_TEXT_MAX];
+	char host[IP_TEXT_MAX], text[ADDR_TEXT_MAX], wanted[ADDR_TEXT_MAX];
+	struct in6_addr ip;
 	struct addr to;
 
 	if (caller_accept(&caller, fd, CALLER_REDIRECT, r->config.guard) < 0 ||
-		redirect_probe_arrived(r->probe, &caller.addr))
+		is_probe(r, &caller.addr))
 		return false;
 	if (sock_original(fd, &to) <
 		0) /* the kernel does not track it: no rule of ours was applied */
 		to = r->now.listen;
-	if (!redirect_targets_have(&r->detours, ntohl(to.in.sin_addr.s_addr)) ||
-		!redirect_targets_in(r->now.ports, r->now.n_ports, ntohs(to.in.sin_port))) {
+	if (!addr_ip(&to, &ip) || !is_wanted(r, &ip, addr_port(&to))) {
 		r->strangers++;
 		log_limited(LOG_LEVEL_WARN, 6, "ingress",
 			"closed a connection that the rules have not led here: this listener is "
@@ -32,12 +49,11 @@ on_socket(void *arg, int fd)
 			addr_text(&caller.addr, text), addr_text(&to, wanted));
 		return false;
 	}
-	inet_ntop(AF_INET, &to.in.sin_addr, host, sizeof host);
 	if (!ingress_lead(r->config.ingress, &r->door,
 		    &(struct ingress_led){.fd = fd,
 			    .caller = &caller,
-			    .host = host,
-			    .port = ntohs(to.in.sin_port)}))
+			    .host = ip_text(&ip, host),
+			    .port = addr_port(&to)}))
 		return false;
 	r->connections++;
 	return true;
@@ -48,8 +64,10 @@ on_socket(void *arg, int fd)
 static bool
 same_address(const struct hub_redirect *a, const struct hub_redirect *b)
 {
-	return a->on && b->on && a->listen.in.sin_port == b->listen.in.sin_port &&
-		a->listen.in.sin_addr.s_addr == b->listen.in.sin_addr.s_addr;
+	struct in6_addr one, other;
+
+	return a->on && b->on && addr_ip(&a->listen, &one) && addr_ip(&b->listen, &other) &&
+		ip_same(&one, &other) && addr_port(&a->listen) == addr_port(&b->listen);
 }
 
 static int
@@ -66,6 +84,16 @@ open_kernel(struct redirect *r, const struct hub_redirect *wanted, struct err *e
 	return rc;
 }
 
+int
+redirect_open(struct redirect *r, const struct addr *at, struct listen **listen, struct err *err)
+{
+	int fd, rc = sock_listen(at, SOCK_TRANSPARENT | SOCK_V6ONLY, &fd, err);
+
+	if (rc == 0)
+		*listen = listen_take(r->config.loop, fd, on_socket, r);
+	return rc;
+}
+
 /* The same port at a different address cannot be bound beside the old listener: that one is closed,
  * and redirect_abandon opens it again. */
 static int
@@ -75,12 +103,13 @@ open_listener(struct redirect *r, const struct hub_redirect *wanted, struct err 
 
 	if (same_address(&r->now, wanted))
 		return 0;
-	rc = listen_start(&r->next_listen, r->config.loop, &wanted->listen, on_socket, r, err);
+	rc = redirect_open(r, &wanted->listen, &r->next_listen, err);
 	if (rc != -EADDRINUSE || r->listen == NULL ||
-		wanted->listen.in.sin_port != r->now.listen.in.sin_port)
+		addr_port(&wanted->listen) != addr_port(&r->now.listen))
 		return rc;
 	listen_stop(&r->listen);
-	return listen_start(&r->next_listen, r->config.loop, &wanted->listen, on_socket, r, err);
+	listen_stop(&r->sibling);
+	return redirect_open(r, &wanted->listen, &r->next_listen, err);
 }
 
 int
@@ -117,7 +146,7 @@ redirect_abandon(struct redirect *r)
 
 	listen_stop(&r->next_listen);
 	if (r->now.on && !r->draining && r->listen == NULL &&
-		listen_start(&r->listen, r->config.loop, &r->now.listen, on_socket, r, &err) < 0)
+		redirect_open(r, &r->now.listen, &r->listen, &err) < 0)
 		log_error("ingress", "ingress.redirect has lost its listener: %s", err.text);
 	if (r->installed_by_next)
 		(void)divert_remove(r->divert, NULL);
@@ -129,15 +158,23 @@ redirect_abandon(struct redirect *r)
 	r->next = r->now;
 }
 
+void
+redirect_probe_none(struct redirect *r)
+{
+	for (size_t i = 0; i < DIVERT_FAMILIES; i++)
+		redirect_probe_to(r->ways[i].probe, NULL);
+}
+
 static void
 switch_off(struct redirect *r)
 {
 	struct err err = {0};
 
 	listen_stop(&r->listen);
+	listen_stop(&r->sibling);
 	timer_cancel(r->tick);
 	r->poked = false;
-	redirect_probe_to(r->probe, NULL);
+	redirect_probe_none(r);
 	netwatch_stop(&r->network);
 	if (r->divert != NULL && divert_remove(r->divert, &err) < 0)
 		log_error("ingress", "ingress.redirect: %s", err.text);
@@ -150,6 +187,7 @@ switch_off(struct redirect *r)
 void
 redirect_commit(struct redirect *r)
 {
+	const bool same_port = addr_port(&r->now.listen) == addr_port(&r->next.listen);
 	char text[ADDR_TEXT_MAX];
 
 	if (r->draining)
@@ -160,6 +198,11 @@ redirect_commit(struct redirect *r)
 	if (!r->now.on) {
 		switch_off(r);
 		return;
+	}
+	if (r->next_listen != NULL) {
+		listen_stop(&r->sibling); /* it follows `listen` */
+		if (same_port)
+			listen_stop(&r->listen);
 	}
 	redirect_refresh(r);
 	if (r->next_listen != NULL) {
@@ -181,6 +224,8 @@ redirect_hold(struct redirect *r, bool held)
 		return;
 	if (r->listen != NULL)
 		listen_room(r->listen, !held);
+	if (r->sibling != NULL)
+		listen_room(r->sibling, !held);
 	if (!held) {
 		redirect_refresh(r);
 		redirect_poke(r);
@@ -188,7 +233,7 @@ redirect_hold(struct redirect *r, bool held)
 	}
 	timer_cancel(r->tick);
 	r->poked = false;
-	redirect_probe_to(r->probe, NULL);
+	redirect_probe_none(r);
 	netwatch_stop(&r->network);
 	divert_close(&r->divert);
 }
@@ -201,7 +246,12 @@ redirect_new(const struct redirect_config *config)
 	r->config = *config;
 	r->door = (struct door){.kind = DOOR_REDIRECT, .name = "ingress.redirect"};
 	r->tick = timer_new(config->loop, redirect_on_tick, r);
-	r->probe = redirect_probe_new(config->loop, redirect_on_probed, r);
+	for (enum divert_family f = 0; f < DIVERT_FAMILIES; f++)
+		r->ways[f] = (struct redirect_way){
+			.redirect = r,
+			.family = f,
+			.probe = redirect_probe_new(config->loop, redirect_on_probed, &r->ways[f]),
+		};
 	return r;
 }
 
@@ -212,7 +262,8 @@ redirect_drain(struct redirect *r)
 
 	r->draining = true;
 	listen_stop(&r->listen);
-	redirect_probe_to(r->probe, NULL);
+	listen_stop(&r->sibling);
+	redirect_probe_none(r);
 	if (r->divert != NULL && divert_drain(r->divert, &err) < 0)
 		log_warn("ingress", "ingress.redirect: %s", err.text);
 }
@@ -228,7 +279,8 @@ redirect_free(struct redirect **out)
 	redirect_abandon(r);
 	switch_off(r);
 	timer_free(&r->tick);
-	redirect_probe_free(&r->probe);
+	for (size_t i = 0; i < DIVERT_FAMILIES; i++)
+		redirect_probe_free(&r->ways[i].probe);
 	free(r->own);
 	free(r);
 }

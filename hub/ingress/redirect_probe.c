@@ -110,10 +110,11 @@ bool
 redirect_probe_arrived(struct redirect_probe *p, const struct addr *peer)
 {
 	struct addr own = {.len = sizeof own.in6};
+	struct in6_addr from, peer_ip;
 
-	if (p->fd < 0 || getsockname(p->fd, &own.sa, &own.len) < 0 || own.sa.sa_family != AF_INET ||
-		peer->sa.sa_family != AF_INET || own.in.sin_port != peer->in.sin_port ||
-		own.in.sin_addr.s_addr != peer->in.sin_addr.s_addr)
+	if (p->fd < 0 || getsockname(p->fd, &own.sa, &own.len) < 0 || !addr_ip(&own, &from) ||
+		!addr_ip(peer, &peer_ip) || !ip_same(&from, &peer_ip) ||
+		addr_port(&own) != addr_port(peer))
 		return false;
 	redirect_probe_settle(p, REDIRECT_PROBE_ARRIVES);
 	return true;

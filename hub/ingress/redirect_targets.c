@@ -13,33 +13,31 @@ struct search {
 	bool at_edge; /* of the node being checked */
 };
 
-/* --- lists of numbers ----------------------------------------------------------------------- */
+/* --- lists of addresses --------------------------------------------------------------------- */
 
 static int
-by_number(const void *a, const void *b)
+by_bytes(const void *a, const void *b)
 {
-	const uint32_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
+	return memcmp(a, b, sizeof(struct in6_addr));
 }
 
 size_t
-redirect_targets_sort(uint32_t *list, size_t n)
+redirect_targets_sort(struct in6_addr *list, size_t n)
 {
 	size_t kept = 0;
 
 	if (n > 1)
-		qsort(list, n, sizeof *list, by_number);
+		qsort(list, n, sizeof *list, by_bytes);
 	for (size_t i = 0; i < n; i++)
-		if (kept == 0 || list[kept - 1] != list[i])
+		if (kept == 0 || !ip_same(&list[kept - 1], &list[i]))
 			list[kept++] = list[i];
 	return kept;
 }
 
-bool
-redirect_targets_in(const uint32_t *sorted, size_t n, uint32_t number)
+static bool
+redirect_targets_in(const struct in6_addr *sorted, size_t n, const struct in6_addr *ip)
 {
-	return n > 0 && bsearch(&number, sorted, n, sizeof number, by_number) != NULL;
+	return n > 0 && bsearch(ip, sorted, n, sizeof *ip, by_bytes) != NULL;
 }
 
 /* --- one address ---------------------------------------------------------------------------- */
@@ -54,12 +52,14 @@ said_before(const struct cluster_node_facts *node, size_t i)
 	return false;
 }
 
+/* ::ffff:192.0.2.1 as a text is nobody's address. */
 static bool
-is_unfit(uint32_t ip)
+is_unfit(const struct in6_addr *ip, const char *text)
 {
-	struct addr a = addr_ipv4(ip, 1);
+	struct addr a = addr_of(ip, 1);
 
-	return ip >> 24 == 127 || tunnel_acl_never(&a) != NULL;
+	return ip_is_loopback(ip) || tunnel_acl_never(&a) != NULL ||
+		(IN6_IS_ADDR_V4MAPPED(ip) && strchr(text, ':') != NULL);
 }
 
 static bool
@@ -83,29 +83,27 @@ note_ambiguous(struct redirect_targets *d, const char *address, const char *node
 }
 
 static void
-redirect_targets_add(struct redirect_targets *d, uint32_t ip)
+redirect_targets_add(struct redirect_targets *d, const struct in6_addr *ip)
 {
 	if (d->n == d->room) {
 		d->room = MAX(2 * d->room, (size_t)64);
 		d->list = xrealloc(d->list, d->room * sizeof *d->list);
 	}
-	d->list[d->n++] = ip;
+	d->list[d->n++] = *ip;
 }
 
 static void
-redirect_targets_judge(struct search *s, const struct cluster_node_facts *node, const char *address)
+redirect_targets_judge(struct search *s, const struct cluster_node_facts *node, const char *address,
+	const struct in6_addr *ip)
 {
 	struct redirect_targets *d = s->to;
-	uint32_t ip = ip_v4(address);
 	enum redirect_targets_why why;
 
 	if (node->direct)
 		why = REDIRECT_TARGETS_DIRECT;
 	else if (!s->at_edge)
 		why = REDIRECT_TARGETS_NOT_AT_EDGE;
-	else if (ip == 0)
-		why = REDIRECT_TARGETS_IPV6;
-	else if (is_unfit(ip))
+	else if (is_unfit(ip, address))
 		why = REDIRECT_TARGETS_UNFIT;
 	else if (redirect_targets_in(s->q->own, s->q->n_own, ip))
 		why = REDIRECT_TARGETS_OWN;
@@ -129,7 +127,7 @@ on_node(void *arg, const struct cluster_node_facts *node)
 	s->at_edge = !node->direct && s->q->at_edge(s->q->arg, node->name);
 	for (size_t i = 0; i < node->n_addresses; i++)
 		if (ip_parse(node->addresses[i], &ip) && !said_before(node, i))
-			redirect_targets_judge(s, node, node->addresses[i]);
+			redirect_targets_judge(s, node, node->addresses[i], &ip);
 }
 
 /* --- all of them ---------------------------------------------------------------------------- */
@@ -146,8 +144,29 @@ redirect_targets_find(struct redirect_targets *d, const struct redirect_targets_
 	d->n = redirect_targets_sort(d->list, d->n);
 }
 
+void
+redirect_targets_leave(struct redirect_targets *d, bool v6)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < d->n; i++)
+		if (IN6_IS_ADDR_V4MAPPED(&d->list[i]) == v6)
+			d->list[kept++] = d->list[i];
+	d->left_out[v6 ? REDIRECT_TARGETS_IPV6 : REDIRECT_TARGETS_IPV4] += d->n - kept;
+	d->n = kept;
+}
+
+const struct in6_addr *
+redirect_targets_first(const struct redirect_targets *d, bool v6)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (IN6_IS_ADDR_V4MAPPED(&d->list[i]) != v6)
+			return &d->list[i];
+	return NULL;
+}
+
 bool
-redirect_targets_have(const struct redirect_targets *d, uint32_t address)
+redirect_targets_have(const struct redirect_targets *d, const struct in6_addr *address)
 {
 	return redirect_targets_in(d->list, d->n, address);
 }
@@ -160,6 +179,7 @@ redirect_targets_why_text(enum redirect_targets_why why)
 		[REDIRECT_TARGETS_NOT_AT_EDGE] = "notAtEdge",
 		[REDIRECT_TARGETS_AMBIGUOUS] = "ambiguous",
 		[REDIRECT_TARGETS_OWN] = "own",
+		[REDIRECT_TARGETS_IPV4] = "ipv4",
 		[REDIRECT_TARGETS_IPV6] = "ipv6",
 		[REDIRECT_TARGETS_UNFIT] = "unfit",
 	};

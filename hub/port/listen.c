@@ -83,18 +83,11 @@ on_ready(void *arg, int listener, unsigned events)
 	}
 }
 
-int
-listen_start(struct listen **out, struct loop *loop, const struct addr *addr, listen_fn *fn,
-	void *arg, struct err *err)
+struct listen *
+listen_take(struct loop *loop, int fd, listen_fn *fn, void *arg)
 {
-	struct listen *l;
-	int fd,
-		rc = sock_listen(
-			addr, SOCK_TRANSPARENT, &fd, err); /* for the rules of ingress.redirect */
+	struct listen *l = xcalloc(1, sizeof *l);
 
-	if (rc < 0)
-		return rc;
-	l = xcalloc(1, sizeof *l);
 	l->loop = loop;
 	l->fn = fn;
 	l->arg = arg;
@@ -102,8 +95,19 @@ listen_start(struct listen **out, struct loop *loop, const struct addr *addr, li
 	l->room = true;
 	l->rest = timer_new(loop, on_rested, l);
 	l->watch = watch_start(loop, fd, WATCH_READ, on_ready, l);
-	*out = l;
-	return 0;
+	return l;
+}
+
+int
+listen_start(struct listen **out, struct loop *loop, const struct addr *addr, listen_fn *fn,
+	void *arg, struct err *err)
+{
+	/* transparent: for the rules of ingress.redirect */
+	int fd, rc = sock_listen(addr, SOCK_TRANSPARENT, &fd, err);
+
+	if (rc == 0)
+		*out = listen_take(loop, fd, fn, arg);
+	return rc;
 }
 
 void

@@ -23,6 +23,8 @@ typedef bool listen_fn(void *arg, int fd);
 
 int listen_start(struct listen **l, struct loop *loop, const struct addr *addr, listen_fn *fn,
 	void *arg, struct err *err);
+/* The same with a socket that listens already, opened with SOCK_TRANSPARENT; takes it over. */
+struct listen *listen_take(struct loop *loop, int fd, listen_fn *fn, void *arg);
 void listen_stop(struct listen **l);
 
 /* The bound address, for port 0 in tests. */

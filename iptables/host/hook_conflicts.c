@@ -21,6 +21,7 @@ struct chain {
 struct search {
 	const char *ours;
 	int32_t priority;
+	uint8_t family;
 	void (*found)(const struct search *s, const struct chain *c);
 	struct buf *out;
 };
@@ -45,7 +46,7 @@ on_chain(const struct nlmsghdr *nlh, void *arg)
 		.policy = number_of(nl_attr(nlh, sizeof *gen, NFTA_CHAIN_POLICY))};
 
 	if (hook == NULL || buf_len(s->out) >= TEXT_MAX ||
-		(gen->nfgen_family != NFPROTO_IPV4 && gen->nfgen_family != NFPROTO_INET))
+		(gen->nfgen_family != s->family && gen->nfgen_family != NFPROTO_INET))
 		return MNL_CB_OK;
 	c.hook = number_of(nl_nested(hook, NFTA_HOOK_HOOKNUM));
 	c.priority = (int32_t)number_of(nl_nested(hook, NFTA_HOOK_PRIORITY));
@@ -95,9 +96,13 @@ on_dropping(const struct search *s, const struct chain *c)
 }
 
 void
-hook_conflicts_translating(const char *ours, int32_t priority, struct buf *out)
+hook_conflicts_translating(const char *ours, int32_t priority, bool v6, struct buf *out)
 {
-	struct search s = {.ours = ours, .priority = priority, .found = on_translating, .out = out};
+	struct search s = {.ours = ours,
+		.priority = priority,
+		.family = v6 ? NFPROTO_IPV6 : NFPROTO_IPV4,
+		.found = on_translating,
+		.out = out};
 
 	hook_conflicts_look(&s);
 }
@@ -105,7 +110,7 @@ hook_conflicts_translating(const char *ours, int32_t priority, struct buf *out)
 void
 hook_conflicts_dropping(struct buf *out)
 {
-	struct search s = {.found = on_dropping, .out = out};
+	struct search s = {.family = NFPROTO_IPV4, .found = on_dropping, .out = out};
 
 	hook_conflicts_look(&s);
 }

@@ -6,13 +6,15 @@
 #ifndef EDGEWAY_IPTABLES_HOST_HOOK_CONFLICTS_H
 #define EDGEWAY_IPTABLES_HOST_HOOK_CONFLICTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/core/buf.h"
 
-/* Chains of tables other than `ours` that translate addresses (of incoming connections or of this
- * host's own) at this priority or earlier: "TABLE CHAIN (output, priority -150), ..."; "" none. */
-void hook_conflicts_translating(const char *ours, int32_t priority, struct buf *out);
+/* Chains of tables other than `ours` that translate IPv4 or IPv6 addresses (of incoming connections
+ * or of this host's own) at this priority or earlier: "TABLE CHAIN (output, priority -150), ...";
+ * "" none. */
+void hook_conflicts_translating(const char *ours, int32_t priority, bool v6, struct buf *out);
 /* Chains that drop incoming packets, for this host or beyond it, unless one of their rules accepts
  * them: "TABLE CHAIN (input)". */
 void hook_conflicts_dropping(struct buf *out);

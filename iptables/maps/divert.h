@@ -13,6 +13,10 @@
  *			ip daddr @addresses tcp dport @ports dnat to OTHERS:PORT }
  *	}
  *
+ * and the same again as `table ip6 edgeway-hub` from the first IPv6 address on. Addresses are
+ * in6_addr, IPv4 as ::ffff:a.b.c.d; each table has those of its family. A kernel that refuses the
+ * IPv6 table has the IPv4 one, and the report says why.
+ *
  * The number of nodes does not change the rules; nodes and ports are elements, and a change of them
  * is one transaction. dstnat - 10 comes before the agent, Docker, kube-proxy and iptables. The
  * listener reads the original destination with SO_ORIGINAL_DST. If another program deletes the
@@ -28,6 +32,8 @@
 #ifndef EDGEWAY_IPTABLES_MAPS_DIVERT_H
 #define EDGEWAY_IPTABLES_MAPS_DIVERT_H
 
+#include <netinet/in.h>
+
 #include "base/core/buf.h"
 #include "base/core/loop.h"
 
@@ -35,26 +41,33 @@
 
 struct divert;
 
-/* All numbers are in host byte order; lists are sorted and without duplicates. */
+enum divert_family { DIVERT_V4, DIVERT_V6, DIVERT_FAMILIES };
+
+/* Numbers are in host byte order; lists are sorted (addresses by their bytes) and without
+ * duplicates. */
 struct divert_rules {
 	uint32_t mark; /* connections of this machine with this mark are not redirected */
-	/* target for connections of this machine's own programs; 0: not redirected */
-	uint32_t local;
-	uint32_t others; /* the same for connections routed through it */
+	/* target for connections of this machine's own programs; ::: not redirected */
+	struct in6_addr local[DIVERT_FAMILIES];
+	/* the same for connections routed through it */
+	struct in6_addr others[DIVERT_FAMILIES];
 	uint16_t port;
-	const uint32_t *addresses, *ports;
+	const struct in6_addr *addresses;
+	const uint32_t *ports;
 	size_t n_addresses, n_ports;
 };
 
 struct divert_report {
 	bool installed;
+	bool ipv6; /* also the IPv6 table */
+	const char *refused6; /* why that cannot be; "": not known to be so */
 	size_t addresses, ports; /* elements in force */
 	uint64_t changes, repairs, failures;
 };
 
 /* -EPERM: needs CAP_NET_ADMIN. */
 int divert_open(struct divert **d, struct loop *loop, struct err *err);
-/* Creates the table, replacing one left by an earlier run, or changes it. On an error it stays as
+/* Creates the tables, replacing one left by an earlier run, or changes it. On an error it stays as
  * it was. Copies the rules. */
 int divert_use(struct divert *d, const struct divert_rules *rules, struct err *err);
 int divert_drain(struct divert *d, struct err *err);
@@ -64,11 +77,11 @@ int divert_remove(struct divert *d, struct err *err);
 void divert_close(struct divert **d);
 void divert_report(const struct divert *d, struct divert_report *report);
 
-/* Removes a table left by an earlier run, without a struct divert: 1 if there was one, 0 if not,
+/* Removes tables left by an earlier run, without a struct divert: 1 if there was one, 0 if not,
  * -EPERM: not permitted to look. */
 int divert_sweep(struct err *err);
-/* Other programs' base chains that translate addresses before ours: "TABLE CHAIN (output, priority
- * -150), ..."; "" none. */
-void divert_rivals(struct buf *out);
+/* Other programs' base chains that translate addresses of the family before ours: "TABLE CHAIN
+ * (output, priority -150), ..."; "" none. */
+void divert_rivals(enum divert_family family, struct buf *out);
 
 #endif

@@ -506,7 +506,10 @@ say_redirect(const struct tree_node *redirect, struct buf *line)
 
 	if (tree_is_null(redirect))
 		return;
-	buf_printf(line, "%s addresses at ports ", ctl_text(redirect, "addresses"));
+	buf_printf(line, "%s addresses ", ctl_text(redirect, "addresses"));
+	if (ctl_number(redirect, "addresses6") > 0)
+		buf_printf(line, "(%s IPv6) ", ctl_text(redirect, "addresses6"));
+	buf_adds(line, "at ports ");
 	tree_each(tree_get(redirect, "ports"), port) {
 		buf_printf(line, "%s%s", comma, tree_text(port, "?"));
 		comma = ", ";

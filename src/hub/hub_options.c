@@ -255,16 +255,18 @@ int
 hub_options_redirect(const struct hub_options *o, struct hub_redirect *to, struct err *err)
 {
 	const struct tree_node *entry = o->ingress_redirect, *ports = tree_get(entry, "ports");
+	struct in6_addr ip;
 
 	*to = (struct hub_redirect){.ports = {10250, 10255}, .n_ports = 2};
 	if (entry == NULL)
 		return 0;
 	to->on = true;
 	if (addr_parse(&to->listen, tree_text(tree_get(entry, "listen"), ""), 0, err) < 0 ||
-		to->listen.sa.sa_family != AF_INET)
+		!addr_ip(&to->listen, &ip))
 		return opt_complain(o, "ingress.redirect", entry, err,
-			"listen: expected an IPv4 address of this host and a port, such as "
+			"listen: expected an IP address of this host and a port, such as "
 			"127.0.0.1:10260");
+	to->listen = addr_of(&ip, addr_port(&to->listen));
 	if (tree_is_null(ports))
 		return 0;
 	to->n_ports = 0;

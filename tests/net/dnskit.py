@@ -21,7 +21,7 @@ def socket_in(machine, kind, server=SERVER, port=53):
     def enter():
         with open(f"/proc/{machine.holder.pid}/ns/net", "rb") as namespace:
             if libc.setns(namespace.fileno(), CLONE_NEWNET) == 0:
-                made.append(socket.socket(socket.AF_INET, kind))
+                made.append(socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, kind))
     thread = threading.Thread(target=enter)
     thread.start()
     thread.join()

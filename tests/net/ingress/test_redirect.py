@@ -18,14 +18,20 @@ from pki import Authority
 from thief import THIEF
 
 EDGE, SHARED, PUBLIC, POD = "192.168.1.11", "192.168.1.99", "192.0.2.12", "10.244.0.2"
+EDGE6, POD6 = "fd00:1::11", "fd00:244::2"
 OTHERS = "table ip others { chain post { type nat hook postrouting priority 100; ip saddr 10.9.0.0/16 masquerade; }; }"
 REDIRECT = "{listen: '0.0.0.0:10260', ports: [10250, 10255]}"
-RULES = f"access: [{{from: local, to: ['*']}}, {{from: 10.244.0.0/24, to: ['edge-*:10250']}}]\n"
+RULES = """access: [{from: local, to: ['*']}, {from: 10.244.0.0/24, to: ['edge-*:10250']}, {from: 'fd00:244::/64', to: ['edge-*:10250']}]
+"""
 
 
 def node(name, *addresses, **labels):
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
             "status": {"addresses": [{"type": "InternalIP", "address": a} for a in addresses]}}
+
+
+def bracketed(address):
+    return f"[{address}]" if ":" in address else address
 
 
 class Plane:
@@ -48,6 +54,7 @@ class Plane:
         self.pod.run("ip", "addr", "add", f"{POD}/24", "dev", "eth0")
         self.pod.run("ip", "link", "set", "eth0", "up")
         self.pod.run("ip", "route", "add", "default", "via", "10.244.0.1")
+        self.ipv6()
         self.host.run("nft", "-f", "-", input=OTHERS)
         self.without = self.ruleset()
         self.kubelets = Authority(lab.dir)
@@ -62,20 +69,32 @@ class Plane:
         self.stranger = Machine(lab, "stranger", address="192.0.2.254")
         for address in (EDGE, SHARED):
             self.stranger.run("ip", "addr", "add", f"{address}/32", "dev", "lo")
-        self.backend(self.stranger, "--http", "10255")
+        self.stranger.run("ip", "addr", "add", "fd00:2::254/64", "dev", "eth0", "nodad")
+        self.stranger.run("ip", "addr", "add", f"{EDGE6}/128", "dev", "lo", "nodad")
+        self.backend(self.stranger, "--http", "10255", "--bind", "::")
         self.nodes()
         wait_for("tunnel", lambda: self.agent.state()["tunnel"]["state"] == "open")
 
+    def ipv6(self):
+        """Beside IPv4 and the same in it."""
+        self.host.run("ip", "addr", "add", "fd00:2::1/64", "dev", "eth0", "nodad")
+        self.host.run("ip", "addr", "add", "fd00:244::1/64", "dev", "cni0", "nodad")
+        self.host.run("ip", "route", "add", "fd00:1::/64", "via", "fd00:2::254")
+        self.host.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        self.pod.run("ip", "addr", "add", f"{POD6}/64", "dev", "eth0", "nodad")
+        self.pod.run("ip", "route", "add", "default", "via", "fd00:244::1")
+
     def nodes(self, *more):
-        self.hub.write("nodes.yaml", node("edge-1", EDGE, SHARED, "fd00::11"), node("spare", SHARED),
+        self.hub.write("nodes.yaml", node("edge-1", EDGE, SHARED, EDGE6, "fe80::11"), node("spare", SHARED),
                        node("edge-2", PUBLIC, **{"edgeway.io/public": "true"}), node("cloud", "192.0.2.1"), *more)
 
     def serve(self, machine):
         start_kubelet(machine, machine.name, self.kubelets)
         self.backend(machine, "--http", "10255")
 
-    def backend(self, machine, kind, port):
-        p = machine.start(f"backend{port}", *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", machine.name, kind, port)
+    def backend(self, machine, kind, port, *more):
+        p = machine.start(f"backend{port}{''.join(more)}", *BARE_PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", machine.name, *more,
+                          kind, port)
         wait_for("backend", lambda: "serving" in p.log())
 
     def write(self, redirect):
@@ -107,21 +126,27 @@ class Plane:
     def ruleset(self):
         return self.host.run("nft", "list", "ruleset").stdout
 
-    def table(self):
-        return self.host.run("nft", "list", "table", "ip", "edgeway-hub", check=False).stdout
+    def table(self, *families):
+        return "".join(self.host.run("nft", "list", "table", f, "edgeway-hub", check=False).stdout for f in families or ("ip", "ip6"))
 
-    def set_of(self, name):
-        return self.host.run("nft", "list", "set", "ip", "edgeway-hub", name, check=False).stdout
+    def set_of(self, name, family="ip"):
+        return self.host.run("nft", "list", "set", family, "edgeway-hub", name, check=False).stdout
 
     def wait_set(self, *addresses):
-        wait_for(f"elements {addresses}", lambda: all(a in self.set_of("addresses") for a in addresses))
+        wait_for(f"elements {addresses}", lambda: all(a in self.set_of("addresses") for a in addresses) and EDGE6 in self.set_of("addresses", "ip6"))
 
     def state(self):
         return self.hub.state()["hub"]["redirect"]
 
-    def kubelet(self, machine, address=EDGE, name="edge-1", path=""):
-        return machine.get(f"https://{name}:10250/{path}", "--resolve", f"{name}:10250:{address}", "--cacert", self.kubelets.cert,
-                           "--cert", self.caller[0], "--key", self.caller[1])
+    def kubelet(self, machine, address=EDGE, name="edge-1", path="", seconds=30):
+        return machine.get(f"https://{name}:10250/{path}", "--resolve", f"{name}:10250:{bracketed(address)}", "--cacert", self.kubelets.cert,
+                           "--cert", self.caller[0], "--key", self.caller[1],
+                           seconds=seconds)
+
+    def both_arrive(self):
+        wait_for("both arrive", lambda: self.state()["probe"] == "arrives" and self.state()["problem"] == "")
+        for edge in (EDGE, EDGE6):
+            assert self.host.get(f"http://{bracketed(edge)}:10255/") == (200, "edge-1\n")
 
     def led(self):
         return self.hub.state()["hub"]["redirect"]["connections"]
@@ -189,23 +214,25 @@ def test_a_hub_that_has_given_up_its_rights_says_so(plane):
     assert ":10260" not in plane.host.run("ss", "-Hltn").stdout
 
 
-def test_programs_of_the_host_reach_the_kubelet(on):
+@pytest.mark.parametrize("edge, host", [(EDGE, "192.0.2.1"), (EDGE6, "fd00:2::1")])
+def test_programs_of_the_host_reach_the_kubelet(on, edge, host):
     at, led = on.at(), on.led()
-    assert on.kubelet(on.host) == (200, "edge-1 peer=kube-apiserver-kubelet-client sni=edge-1\n")
-    assert on.host.get(f"http://{EDGE}:10255/") == (200, "edge-1\n")
+    assert on.kubelet(on.host, edge) == (200, "edge-1 peer=kube-apiserver-kubelet-client sni=edge-1\n")
+    assert on.host.get(f"http://{bracketed(edge)}:10255/") == (200, "edge-1\n")
     assert on.led() == led + 2
     wait_for("audit", lambda: len(on.audit(at)) == 2)
     assert "sent=0 " not in "".join(on.audit(at))
     for port in (10250, 10255):
-        on.wait_audit(at, "caller=192.0.2.1:", f'target="edge-1:{port} via edge-1"', "status=200")
-    assert len(on.kubelet(on.host, path="bytes/5000000")[1]) == 5000000
+        on.wait_audit(at, f"caller={bracketed(host)}:", f'target="edge-1:{port} via edge-1"', "status=200")
+    assert len(on.kubelet(on.host, edge, path="bytes/5000000")[1]) == 5000000
 
 
-def test_pods_of_the_host_do_what_the_rules_say(on):
-    assert on.kubelet(on.pod) == (200, "edge-1 peer=kube-apiserver-kubelet-client sni=edge-1\n")
+@pytest.mark.parametrize("edge, pod", [(EDGE, POD), (EDGE6, POD6)])
+def test_pods_of_the_host_do_what_the_rules_say(on, edge, pod):
+    assert on.kubelet(on.pod, edge) == (200, "edge-1 peer=kube-apiserver-kubelet-client sni=edge-1\n")
     at = on.at()
-    assert is_reset(on.pod, EDGE, 10255)
-    on.wait_audit(at, f"caller={POD}:", f'target="{EDGE}:10255"', "status=403")
+    assert is_reset(on.pod, edge, 10255)
+    on.wait_audit(at, f"caller={bracketed(pod)}:", f'target="{bracketed(edge)}:10255"', "status=403")
 
 
 def test_what_others_can_dial_is_left_alone(on):
@@ -217,8 +244,9 @@ def test_what_others_can_dial_is_left_alone(on):
     elements = on.set_of("addresses")
     assert EDGE in elements and not any(a in elements for a in (PUBLIC, SHARED, "192.0.2.1"))
     state = on.state()
-    assert state["addresses"] == 1 and state["installed"] and state["pods"] and state["ports"] == [10250, 10255]
-    assert state["leftOut"] == {"direct": 1, "notAtEdge": 2, "ambiguous": 1, "own": 0, "ipv6": 1, "unfit": 0}
+    assert state["addresses"] == 2 and state["addresses6"] == 1 and state["installed"] and state["installed6"]
+    assert state["pods"] and state["ports"] == [10250, 10255] and on.hub.metrics()["edgeway_redirect_addresses"] == 2
+    assert state["leftOut"] == {"direct": 1, "notAtEdge": 2, "ambiguous": 1, "own": 0, "ipv4": 0, "ipv6": 0, "unfit": 1}
     assert state["ambiguous"] == f"{SHARED} of edge-1" and on.hub.process.logged(f'addresses="{SHARED} of edge-1"')
 
 
@@ -232,7 +260,8 @@ def test_nodes_come_and_go(on):
         wait_for("the other address", lambda: "192.168.1.12" in on.set_of("addresses") and EDGE not in on.set_of("addresses"))
         assert on.host.get("http://192.168.1.12:10255/") == (200, "edge-1\n")
         on.hub.write("nodes.yaml", node("edge-1", EDGE, **{"edgeway.io/public": "true"}))
-        wait_for("no element", lambda: on.state()["addresses"] == 0 and "elements" not in on.set_of("addresses"))
+        wait_for("no element", lambda: on.state()["addresses"] == 0
+                 and "elements" not in on.set_of("addresses") + on.set_of("addresses", "ip6"))
         assert on.host.get(f"http://{EDGE}:10255/") == (200, "stranger\n")
     finally:
         on.nodes()
@@ -241,10 +270,10 @@ def test_nodes_come_and_go(on):
 
 def test_the_listener_itself_is_nobodys(on):
     at, strangers = on.at(), on.hub.state()["hub"]["redirect"]["strangers"]
-    for machine, address in ((on.host, "127.0.0.1"), (on.host, "192.0.2.1"), (on.edge, "192.0.2.1")):
+    for machine, address in ((on.host, "127.0.0.1"), (on.host, "192.0.2.1"), (on.edge, "192.0.2.1"), (on.host, "::1"), (on.pod, "fd00:2::1")):
         with socket_in(machine, labs.socket.SOCK_STREAM, address, 10260) as s:
             assert s.recv(100) == b""
-    assert on.hub.state()["hub"]["redirect"]["strangers"] == strangers + 3
+    assert on.hub.state()["hub"]["redirect"]["strangers"] == strangers + 5
     assert "not to be dialled itself" in on.hub.process.log()[at:]
 
 
@@ -277,7 +306,12 @@ def test_ports_and_listener_change_at_run_time(on):
         on.reload("{listen: '0.0.0.0:10261'}")  # the same port at another address
         assert on.host.get(f"http://{EDGE}:10255/") == (200, "edge-1\n")
         on.reload("{listen: '192.0.2.77:10261'}", "refused")
-        assert on.host.get(f"http://{EDGE}:10255/") == (200, "edge-1\n")
+        on.both_arrive()
+        for listen, pods in (("[::]:10261", (EDGE, EDGE6)), ("[::1]:10261", ()), ("[fd00:2::1]:10261", (EDGE6,)), ("127.0.0.1:10261", ())):
+            on.reload(f"{{listen: '{listen}'}}")
+            on.both_arrive()
+            for edge in (EDGE, EDGE6):
+                assert on.kubelet(on.pod, edge, seconds=30 if edge in pods else 1)[0] == (200 if edge in pods else 0)
         on.reload(None)
         assert on.table() == "" and on.ruleset() == on.without and on.hub.state()["hub"]["redirect"] is None
         assert ":1026" not in on.host.run("ss", "-Hltn").stdout
@@ -288,14 +322,34 @@ def test_ports_and_listener_change_at_run_time(on):
 
 
 @pytest.mark.parametrize("harm", [("flush", "ruleset"), ("delete", "table", "ip", "edgeway-hub"),
-                                  ("flush", "set", "ip", "edgeway-hub", "addresses")], ids=lambda h: h[0] + h[1])
+                                  ("flush", "set", "ip", "edgeway-hub", "addresses"), ("delete", "table", "ip6", "edgeway-hub"),
+                                  ("flush", "set", "ip6", "edgeway-hub", "addresses")], ids=lambda h: h[0] + h[1] + "".join(h[2:3]))
 def test_rules_are_put_back(on, harm):
     before, repairs = on.table(), on.state()["repairs"]
     on.host.run("nft", *harm)
     wait_for("put back", lambda: on.table() == before and on.state()["repairs"] > repairs)
     if harm[1] == "ruleset":
         on.host.run("nft", "-f", "-", input=OTHERS)
-    assert on.kubelet(on.host)[0] == 200
+    assert on.kubelet(on.host)[0] == on.kubelet(on.host, EDGE6)[0] == 200
+
+
+def test_a_family_that_cannot_be_had(on):
+    """A program has the port in IPv6, which alone is not redirected then, until it has ended."""
+    thief = on.host.start("thief6", *NOBODY, *BARE_PYTHON, "-c", THIEF, "::1", "10263")
+    wait_for("port taken", lambda: thief.log() == "bound\n")
+    try:
+        on.reload("{listen: '127.0.0.1:10263'}")
+        wait_for("told", lambda: "IPv6 addresses of nodes are not redirected: cannot bind [::1]:10263" in on.state()["problem"])
+        assert on.state()["leftOut"]["ipv6"] == 1 and on.state()["addresses"] == 1
+        assert on.host.get(f"http://{EDGE}:10255/") == (200, "edge-1\n")
+        assert on.host.get(f"http://{bracketed(EDGE6)}:10255/") == (200, "stranger\n")
+        thief.kill()
+        on.both_arrive()
+        assert on.state()["leftOut"]["ipv6"] == 0
+    finally:
+        thief.kill()
+        on.reload(REDIRECT)
+    on.wait_set(EDGE)
 
 
 def test_a_late_successor_ends_and_the_first_goes_on(on):
@@ -345,15 +399,21 @@ def test_what_keeps_connections_away_is_found(on):
     assert doctor.returncode == 1 and "no route to a node's address" in doctor.stdout
     on.host.run("nft", "-f", "-", input="table ip early { chain out { type nat hook output priority -150; "
                 f"ip daddr {EDGE} dnat to 192.0.2.254; }}; }}")
+    on.host.run("nft", "-f", "-", input="table ip6 early6 { chain out { type nat hook output priority -150; "
+                f"ip6 daddr {EDGE6} dnat to fd00:2::254; }}; }}")
     on.host.run("ip", "route", "add", "192.168.0.0/16", "via", "192.0.2.254")
     wait_for("lost", lambda: "early out (output, priority -150)" in on.state()["problem"])
     assert "early out" in on.host.run(*ctl, "status", check=False).stdout
     on.host.run("nft", "delete", "table", "ip", "early")
+    on.host.run("ip", "route", "add", "192.168.6.0/24", "via", "192.0.2.254")
+    wait_for("lost in IPv6", lambda: "IPv6 address does not arrive" in on.state()["problem"] and "early6 out (output" in on.state()["problem"])
+    on.host.run("nft", "delete", "table", "ip6", "early6")
     on.host.run("ip", "route", "add", "192.168.7.0/24", "via", "192.0.2.254")  # a change of the network: it is tried again
     wait_for("arrives", lambda: on.state()["probe"] == "arrives" and on.state()["problem"] == "")
-    on.host.run("ip", "route", "del", "192.168.7.0/24")
+    for net in ("192.168.6.0/24", "192.168.7.0/24"):
+        on.host.run("ip", "route", "del", net)
     status = on.host.run(*ctl, "status").stdout
-    assert "1 addresses at ports 10250, 10255" in status and on.hub.metrics()["edgeway_redirect_arrives"] == 1
+    assert "2 addresses (1 IPv6) at ports 10250, 10255" in status and on.hub.metrics()["edgeway_redirect_arrives"] == 1
 
 
 def test_the_hubs_own_dials_go_their_own_way(on):
@@ -408,16 +468,16 @@ def test_without_the_right_it_does_not_start(plane):
 
 def test_a_killed_hub_leaves_nothing_to_the_next(on):
     before = on.table()
-    thief = on.host.start("thief", *NOBODY, *BARE_PYTHON, "-c", THIEF, "0.0.0.0", "10260")
+    thief = on.host.start("thief", *NOBODY, *BARE_PYTHON, "-c", THIEF, "::", "10260")  # and in IPv4
     on.hub.process.kill()
     assert on.table() == before  # nobody is there to take them away
     wait_for("an account without rights has the port", lambda: thief.log() == "bound\n")
     for machine in (on.host, on.pod):
-        assert on.kubelet(machine)[0] == 0
+        assert on.kubelet(machine)[0] == on.kubelet(machine, EDGE6)[0] == 0
     assert thief.log() == "bound\n"
     thief.kill()
     on.start(REDIRECT)
-    assert on.table() == before and on.kubelet(on.host)[0] == 200
+    assert on.table() == before and on.kubelet(on.host)[0] == on.kubelet(on.host, EDGE6)[0] == 200
     on.hub.process.kill()
     on.start(None)
     assert on.ruleset() == on.without and on.hub.process.logged("removed the rules that an earlier run had left")

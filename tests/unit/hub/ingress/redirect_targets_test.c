@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "hub/ingress/redirect_targets.h"
+#include "model/check.h"
 
 /* Which addresses of nodes are led through the hub, and why others are not. */
 
@@ -45,7 +46,7 @@ teardown(void **state)
 }
 
 static void
-find(const uint32_t *own, size_t n_own)
+find(const struct in6_addr *own, size_t n_own)
 {
 	redirect_targets_find(&found,
 		&(struct redirect_targets_question){
@@ -60,6 +61,32 @@ only(enum redirect_targets_why why, size_t n)
 		assert_int_equal(found.left_out[w], w == why ? n : 0);
 }
 
+static struct in6_addr
+ip(const char *text)
+{
+	struct in6_addr ip;
+
+	assert_true(ip_parse(text, &ip));
+	return ip;
+}
+
+static void
+is_at(size_t i, const char *text)
+{
+	const struct in6_addr want = ip(text);
+
+	assert_true(i < found.n && ip_same(&found.list[i], &want));
+	assert_true(redirect_targets_have(&found, &want));
+}
+
+static bool
+has(const char *text)
+{
+	const struct in6_addr at = ip(text);
+
+	return redirect_targets_have(&found, &at);
+}
+
 static void
 nodes_at_the_edge(void **state)
 {
@@ -71,13 +98,12 @@ nodes_at_the_edge(void **state)
 			NODE("master", "", IP("10.0.0.1")));
 	find(NULL, 0);
 	assert_int_equal(found.n, 3);
-	assert_int_equal(found.list[0], 0x0a010001);
-	assert_int_equal(found.list[1], 0xc0a8010a);
-	assert_int_equal(found.list[2], 0xc0a80114);
+	is_at(0, "10.1.0.1");
+	is_at(1, "192.168.1.10");
+	is_at(2, "192.168.1.20");
 	only(REDIRECT_TARGETS_NOT_AT_EDGE, 1);
 	assert_int_equal(asked, 3); /* once a node: it may look into files */
-	assert_true(redirect_targets_have(&found, 0x0a010001));
-	assert_false(redirect_targets_have(&found, 0x0a000001));
+	assert_false(has("10.0.0.1"));
 	/* again, after changes */
 	kit_say(cluster, "nodes", NODE("edge-1", "", IP("192.168.1.10")));
 	find(NULL, 0);
@@ -86,7 +112,7 @@ nodes_at_the_edge(void **state)
 	kit_say(cluster, "nodes", "");
 	find(NULL, 0);
 	assert_int_equal(found.n, 0);
-	assert_false(redirect_targets_have(&found, 0xc0a8010a));
+	assert_false(has("192.168.1.10"));
 }
 
 static void
@@ -110,7 +136,7 @@ addresses_of_several(void **state)
 			NODE("edge-2", "", IP("192.168.1.20")));
 	find(NULL, 0);
 	assert_int_equal(found.n, 1);
-	assert_int_equal(found.list[0], 0xc0a80101);
+	is_at(0, "192.168.1.1");
 	only(REDIRECT_TARGETS_AMBIGUOUS, 2);
 	assert_non_null(strstr(found.ambiguous, "192.168.1.20 of edge-1"));
 	assert_non_null(strstr(found.ambiguous, "192.168.1.20 of edge-2"));
@@ -157,13 +183,13 @@ pods_of_the_node_s_network(void **state)
 static void
 addresses_that_are_never_led(void **state)
 {
-	const uint32_t own[] = {0x7f000001, 0xc0a80105};
+	const struct in6_addr own[] = {ip("127.0.0.1"), ip("192.168.1.5"), ip("fd00::5")};
 
 	(void)state;
-	kit_say(cluster, "nodes", NODE("edge-1", "", IP("192.168.1.5")));
+	kit_say(cluster, "nodes", NODE("edge-1", "", IP("192.168.1.5") ", " IP("fd00:0::5")));
 	find(own, ARRAY_LEN(own));
 	assert_int_equal(found.n, 0);
-	only(REDIRECT_TARGETS_OWN, 1);
+	only(REDIRECT_TARGETS_OWN, 2);
 	kit_say(cluster, "nodes",
 		NODE("edge-1", "",
 			IP("127.0.0.1") ", " IP("127.9.9.9") ", " IP("169.254.169.254") ", " IP(
@@ -171,25 +197,56 @@ addresses_that_are_never_led(void **state)
 	find(own, ARRAY_LEN(own));
 	assert_int_equal(found.n, 0);
 	only(REDIRECT_TARGETS_UNFIT, 5);
-	kit_say(cluster, "nodes", NODE("edge-1", "", IP("fd00::1") ", " IP("::ffff:192.0.2.1")));
+	kit_say(cluster, "nodes",
+		NODE("edge-1", "",
+			IP("::1") ", " IP("fe80::1") ", " IP("fd00:ec2::254") ", " IP(
+				"ff02::1") ", " IP("::") ", " IP("::ffff:192.0.2.1")));
 	find(own, ARRAY_LEN(own));
 	assert_int_equal(found.n, 0);
-	only(REDIRECT_TARGETS_IPV6, 2);
+	only(REDIRECT_TARGETS_UNFIT, 6);
+}
+
+/* In one list, IPv4 first; a family that cannot be redirected is left out. */
+static void
+both_families(void **state)
+{
+	const struct in6_addr v6 = ip("fd00::1"), v4 = ip("10.1.0.1");
+
+	(void)state;
+	kit_say(cluster, "nodes",
+		NODE("edge-1", "", IP("fd00:0:0::1") ", " IP("10.1.0.1")) NODE("edge-2", "",
+			IP("2001:db8::2") ", " IP("fd00::9")) NODE("edge-3", "", IP("fd00::9")));
+	find(NULL, 0);
+	assert_int_equal(found.n, 3);
+	is_at(0, "10.1.0.1");
+	is_at(1, "2001:db8::2");
+	is_at(2, "fd00::1");
+	only(REDIRECT_TARGETS_AMBIGUOUS, 2);
+	assert_true(ip_same(redirect_targets_first(&found, false), &v4));
+	redirect_targets_leave(&found, false);
+	assert_null(redirect_targets_first(&found, false));
+	assert_int_equal(found.left_out[REDIRECT_TARGETS_IPV4], 1);
+	assert_true(redirect_targets_have(&found, &v6));
+	redirect_targets_leave(&found, true);
+	assert_int_equal(found.left_out[REDIRECT_TARGETS_IPV6], 2);
+	assert_false(redirect_targets_have(&found, &v6));
+	assert_int_equal(found.n, 0);
 }
 
 static void
 lists(void **state)
 {
-	uint32_t list[] = {7, 3, 7, UINT32_MAX, 0, 3};
+	static const char *const sorted[] = {"0.0.0.0", "0.0.0.3", "255.0.0.7", "fd00::7"};
+	struct in6_addr list[] = {ip("255.0.0.7"), ip("0.0.0.3"), ip("fd00::7"), ip("0.0.0.0"),
+		ip("fd00::7"), ip("0.0.0.3")};
 
 	(void)state;
 	assert_int_equal(redirect_targets_sort(list, 6), 4);
-	assert_int_equal(list[0], 0);
-	assert_int_equal(list[1], 3);
-	assert_int_equal(list[2], 7);
-	assert_int_equal(list[3], UINT32_MAX);
-	assert_true(redirect_targets_in(list, 4, UINT32_MAX) && redirect_targets_in(list, 4, 0));
-	assert_false(redirect_targets_in(list, 4, 4) || redirect_targets_in(NULL, 0, 4));
+	for (size_t i = 0; i < ARRAY_LEN(sorted); i++) {
+		const struct in6_addr want = ip(sorted[i]);
+
+		assert_true(ip_same(&list[i], &want));
+	}
 	assert_int_equal(redirect_targets_sort(NULL, 0), 0);
 }
 
@@ -202,6 +259,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(addresses_of_several, setup, teardown),
 		cmocka_unit_test_setup_teardown(pods_of_the_node_s_network, setup, teardown),
 		cmocka_unit_test_setup_teardown(addresses_that_are_never_led, setup, teardown),
+		cmocka_unit_test_setup_teardown(both_families, setup, teardown),
 		cmocka_unit_test(lists),
 	};
 

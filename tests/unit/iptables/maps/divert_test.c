@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/core/log.h"
+#include "base/core/sock.h"
 #include "iptables/maps/divert.h"
 #include "tests/unit/patience.h"
 
@@ -27,14 +28,24 @@ struct lab {
 	char text[TEXT_MAX];
 };
 
-static const uint32_t three[] = {0x0a000001, 0xc0a8010b, 0xc0a80114}, ports[] = {10250, 10255};
+#define V4(a, b, c, d)                                                                             \
+	{                                                                                          \
+		.s6_addr = { [10] = 0xff, 0xff, a, b, c, d }                                       \
+	}
+#define V6(last)                                                                                   \
+	{                                                                                          \
+		.s6_addr = { 0xfd, [15] = last }                                                   \
+	} /* fd00::last */
+static const struct in6_addr three[] = {V4(10, 0, 0, 1), V4(192, 168, 1, 11), V4(192, 168, 1, 20)};
+static const struct in6_addr both[] = {V4(10, 0, 0, 1), V6(0x11), V6(0x12)};
+static const uint32_t ports[] = {10250, 10255};
 
 static struct divert_rules
 sample(void)
 {
 	return (struct divert_rules){.mark = 0x6564,
-		.local = 0x7f000001,
-		.others = 0xc0000201,
+		.local = {V4(127, 0, 0, 1), V6(1)},
+		.others = {V4(192, 0, 2, 1), V6(2)},
 		.port = 10260,
 		.addresses = three,
 		.n_addresses = ARRAY_LEN(three),
@@ -126,7 +137,7 @@ the_table(void **state)
 		"nft list ruleset > /tmp/divert-$$ && nft -f /tmp/divert-$$; rc=$?; rm "
 		"/tmp/divert-$$; exit $rc");
 	/* loopback: nothing for those who come from elsewhere */
-	r.others = 0;
+	memset(r.others, 0, sizeof r.others);
 	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
 	assert_false(says(lab, "192.0.2.1"));
 	assert_int_equal(divert_remove(lab->divert, NULL), 0);
@@ -138,7 +149,9 @@ the_table(void **state)
 static void
 elements_change_and_rules_do_not(void **state)
 {
-	static const uint32_t other[] = {0x0a000001, 0x0a000002, 0xc0a80115}, more[] = {1, 10255};
+	static const struct in6_addr other[] = {
+		V4(10, 0, 0, 1), V4(10, 0, 0, 2), V4(192, 168, 1, 21)};
+	static const uint32_t more[] = {1, 10255};
 	struct lab *lab = *state;
 	struct divert_rules r = sample();
 	struct divert_report report;
@@ -171,10 +184,10 @@ many_nodes(void **state)
 	enum { MANY = 20000 };
 	struct lab *lab = *state;
 	struct divert_rules r = sample();
-	auto_free uint32_t *list = xcalloc(MANY, sizeof *list);
+	auto_free struct in6_addr *list = xcalloc(MANY, sizeof *list);
 
 	for (uint32_t i = 0; i < MANY; i++)
-		list[i] = 0x0a000000 + 2 * i;
+		list[i] = ip_of_v4(0x0a000000 + 2 * i);
 	r.addresses = list;
 	r.n_addresses = MANY;
 	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
@@ -182,7 +195,7 @@ many_nodes(void **state)
 		ask(lab, "nft list set ip edgeway-hub addresses | tr ',' '\\n' | grep -c '10\\.'"),
 		"20000\n");
 	for (uint32_t i = 0; i < MANY; i++)
-		list[i]++;
+		list[i].s6_addr[15]++;
 	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
 	assert_string_equal(
 		ask(lab, "nft list set ip edgeway-hub addresses | tr ',' '\\n' | grep -c '10\\.'"),
@@ -225,7 +238,7 @@ put_back(void **state)
 static void
 changed_under_our_hands(void **state)
 {
-	static const uint32_t other[] = {0x0a000002};
+	static const struct in6_addr other[] = {V4(10, 0, 0, 2)};
 	struct lab *lab = *state;
 	struct divert_rules r = sample();
 
@@ -288,7 +301,7 @@ rivals(void **state)
 		"table ip filter { chain b { type filter hook output priority -150; }; }\n"
 		"table ip6 six { chain c { type nat hook output priority -150; }; }\n"
 		"table ip post { chain d { type nat hook postrouting priority -150; }; }\nE");
-	divert_rivals(&text);
+	divert_rivals(DIVERT_V4, &text);
 	assert_string_equal(buf_str(&text), "");
 	sh(lab,
 		"nft -f - <<E\n"
@@ -296,9 +309,119 @@ rivals(void **state)
 	sh(lab,
 		"nft -f - <<E\n"
 		"table inet both { chain f { type nat hook prerouting priority -111; }; }\nE");
-	divert_rivals(&text);
+	divert_rivals(DIVERT_V4, &text);
 	assert_non_null(strstr(buf_str(&text), "early e (output, priority -150)"));
 	assert_non_null(strstr(buf_str(&text), "both f (prerouting, priority -111)"));
+	assert_null(strstr(buf_str(&text), "six"));
+	buf_consume(&text, buf_len(&text));
+	divert_rivals(DIVERT_V6, &text);
+	assert_string_equal(buf_str(&text),
+		"six c (output, priority -150), both f (prerouting, priority -111)");
+}
+
+static bool
+same_ruleset(struct lab *lab, const char *text)
+{
+	return strcmp(ask(lab, "nft list ruleset"), text) == 0;
+}
+
+/* The IPv6 table comes with the first such address, has the same rules, and stays. */
+static void
+both_families(void **state)
+{
+	static const char *const harms[] = {"nft flush ruleset", "nft delete table ip6 edgeway-hub",
+		"nft delete element ip6 edgeway-hub addresses '{ fd00::11 }'"};
+	struct lab *lab = *state;
+	struct divert_rules r = sample();
+	struct divert_report report;
+	auto_free char *whole = NULL;
+
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	assert_string_equal(ask(lab, "nft list tables"), "table ip edgeway-hub\n");
+	divert_report(lab->divert, &report);
+	assert_false(report.ipv6);
+	r.addresses = both;
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	ask(lab, "nft list table ip edgeway-hub");
+	assert_non_null(strstr(lab->text, "elements = { 10.0.0.1 }"));
+	assert_null(strstr(lab->text, "fd00"));
+	whole = xstrdup(ask(lab, "nft list ruleset"));
+	ask(lab, "nft list table ip6 edgeway-hub");
+	assert_non_null(strstr(lab->text, "fd00::11,"));
+	assert_non_null(strstr(lab->text, "elements = { 10250, 10255 }"));
+	assert_non_null(strstr(lab->text,
+		"meta mark != 0x00006564 ip6 daddr @addresses tcp dport @ports dnat to "
+		"[fd00::1]:10260"));
+	assert_non_null(strstr(
+		lab->text, "\t\tip6 daddr @addresses tcp dport @ports dnat to [fd00::2]:10260"));
+	sh(lab,
+		"nft list ruleset > /tmp/divert-$$ && nft -f /tmp/divert-$$; rc=$?; rm "
+		"/tmp/divert-$$; exit $rc");
+	patience_until(patience_turn(lab->loop), same_ruleset(lab, whole));
+	for (size_t i = 0; i < ARRAY_LEN(harms); i++) {
+		sh(lab, harms[i]);
+		assert_string_not_equal(ask(lab, "nft list ruleset"), whole);
+		patience_until(patience_turn(lab->loop), same_ruleset(lab, whole));
+	}
+	r.n_addresses = 2;
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	assert_string_equal(ask(lab, "nft list set ip6 edgeway-hub addresses | grep -o 'fd00.*'"),
+		"fd00::11 }\n");
+	r.n_addresses = 1;
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	assert_string_equal(
+		ask(lab, "nft list set ip6 edgeway-hub addresses | grep -c fd00"), "0\n");
+	divert_report(lab->divert, &report);
+	assert_true(report.ipv6);
+	r.n_addresses = 3;
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	assert_int_equal(divert_drain(lab->divert, NULL), 0);
+	assert_string_equal(ask(lab, "nft list ruleset | grep -c 'fd00::11'"), "0\n");
+	assert_string_equal(ask(lab, "nft list ruleset | grep -c 'dnat to'"), "4\n");
+	/* Whoever comes after a killed hub keeps its table until it knows the nodes. */
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	divert_close(&lab->divert);
+	assert_int_equal(divert_open(&lab->divert, lab->loop, NULL), 0);
+	r.n_addresses = 0;
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	assert_string_equal(
+		ask(lab, "nft list tables"), "table ip edgeway-hub\ntable ip6 edgeway-hub\n");
+	assert_int_equal(divert_remove(lab->divert, NULL), 0);
+	assert_string_equal(ask(lab, "nft list ruleset"), "");
+	sh(lab, "nft add table ip6 edgeway-hub");
+	assert_int_equal(divert_sweep(NULL), 1);
+	assert_string_equal(ask(lab, "nft list ruleset"), "");
+}
+
+/* Here since another program owns the table. */
+static void
+kernel_refuses_ipv6(void **state)
+{
+	struct lab *lab = *state;
+	struct divert_rules r = sample();
+	struct divert_report report;
+	FILE *owner = popen("nft -i >/dev/null", "w");
+
+	assert_non_null(owner);
+	fputs("add table ip6 edgeway-hub { flags owner; }\n", owner);
+	fflush(owner);
+	patience_until(patience_turn(lab->loop),
+		strstr(ask(lab, "nft list tables"), "ip6 edgeway-hub") != NULL);
+	r.addresses = both;
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	assert_true(says(lab, "elements = { 10.0.0.1 }"));
+	divert_report(lab->divert, &report);
+	assert_true(report.installed && !report.ipv6);
+	assert_non_null(strstr(report.refused6, "table ip6 edgeway-hub"));
+	r.n_addresses = 2; /* IPv4 goes on */
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	sh(lab, "nft flush table ip edgeway-hub");
+	patience_until(patience_turn(lab->loop), says(lab, "dnat to 127.0.0.1:10260"));
+	pclose(owner);
+	r.mark++; /* new rules are tried in both again */
+	assert_int_equal(divert_use(lab->divert, &r, NULL), 0);
+	divert_report(lab->divert, &report);
+	assert_true(report.ipv6 && report.refused6[0] == '\0');
 }
 
 /* Not root: the last test, since there is no way back. */
@@ -335,6 +458,8 @@ main(void)
 		LAB_TEST(drained),
 		LAB_TEST(what_an_earlier_run_left),
 		LAB_TEST(rivals),
+		LAB_TEST(both_families),
+		LAB_TEST(kernel_refuses_ipv6),
 		LAB_TEST(no_permission_is_said),
 	};
 

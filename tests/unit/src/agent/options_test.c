@@ -514,12 +514,12 @@ hub_checks_structured_keys(void **state)
 		":1: ingress.redirect: ports: 20-10 ends before it begins");
 	hub("ingress: {redirect: {listen: '127.0.0.1:1', ports: [1-257]}}",
 		":1: ingress.redirect: ports: more than 256");
-	hub("ingress: {redirect: {listen: '[::1]:1'}}",
-		":1: ingress.redirect: listen: expected an IPv4 address");
 	hub("ingress: {redirect: {listen: 'unix:/run/r.sock'}}",
-		":1: ingress.redirect: listen: expected an IPv4 address");
+		":1: ingress.redirect: listen: expected an IP address");
 	hub("ingress:\n  redirect: {listen: '192.0.2.1:1'}",
 		":2: ingress.redirect: 192.0.2.1:1 can be reached by others");
+	hub("ingress:\n  redirect: {listen: '[::]:1'}",
+		":2: ingress.redirect: [::]:1 can be reached by others");
 	hub("ingress: {redirect: {listen: '127.0.0.1:1', ports: [1-x]}}",
 		":1: ingress.redirect: ports: ");
 	hub("access:\n- to: ['*']\n", ":2: access: from is missing");
