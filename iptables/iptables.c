@@ -15,6 +15,8 @@
 /* How often to check for new bridge ports and obstacles; the pause applies after a change. */
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200, OWN_RETRY_MS = 2000 };
 
+static guard_install_fn install_table;
+
 static struct expr_net
 range_of(const struct iptables *ipt)
 {
@@ -34,20 +36,27 @@ tell_trouble6(struct iptables *ipt, const char *text)
 	snprintf(ipt->trouble6, sizeof ipt->trouble6, "%s", text);
 }
 
-/* Our own interface has the mesh's IPv6 address, whatever its part in IPv4 is. */
+/* Our own interface has the mesh's IPv6 address, whatever its part in IPv4 is, unless that would
+ * hide a network of the node. */
 static void
 tend_own6(struct iptables *ipt)
 {
+	const struct expr_net range = {ipt->subnet6.prefix, ipt->subnet6.bits};
 	const struct in6_addr want = fake6_own(&ipt->subnet6);
+	bool had_trouble = ipt->trouble6[0] != '\0';
 	struct err err = {.text = ""};
 
-	if (ipt->subnet6.bits == 0)
+	if (range.bits == 0)
 		return;
 	if (!ip_same(&ipt->ours.state.address6, &want) &&
-		own_interface_make(0, &ipt->subnet6, &err) < 0)
+		(preflight_refuse(&range, (int)if_nametoindex(OWN_INTERFACE), &err) < 0 ||
+			own_interface_make(0, &ipt->subnet6, &err) < 0))
 		tell_trouble6(ipt, err.text);
 	else if (!ipt->refused6)
 		tell_trouble6(ipt, "");
+	if (had_trouble && ipt->trouble6[0] == '\0' && ipt->guard.armed &&
+		install_table(ipt, &err) < 0)
+		guard_repair_later(&ipt->guard);
 }
 
 static void
@@ -113,7 +122,7 @@ relay_ports_put(struct iptables *ipt, struct batch *b)
 static bool
 iptables_serves6(const struct iptables *ipt)
 {
-	return ipt->subnet6.bits > 0 && !ipt->refused6;
+	return ipt->subnet6.bits > 0 && !ipt->refused6 && ipt->trouble6[0] == '\0';
 }
 
 /* In steps small enough for the socket; between them our own events are read. */
@@ -251,12 +260,14 @@ install_table(void *arg, struct err *err)
 		ipt->old_kernel = old_kernel;
 		ipt->no_sockets = no_sockets;
 		rc = try_rules(ipt);
+		ipt->refused6 = rc == 0; /* else it was not for IPv6 */
+	}
+	if (ipt->refused6 && rc == 0 && rc6 < 0) {
 		(void)err_set(err, rc6,
 			"the kernel refuses the nftables table ip6 " RULES_TABLE
 			": it needs nf_tables with nat for IPv6 (%s)",
 			strerror(-rc6));
-		if (rc == 0)
-			tell_trouble6(ipt, err->text);
+		tell_trouble6(ipt, err->text);
 	}
 	if (rc < 0)
 		return guard_explain(err, rc, "install");
@@ -303,12 +314,9 @@ remove_table6(struct iptables *ipt)
 int
 iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 {
-	const struct expr_net range = range_of(ipt),
-			      range6 = {ipt->subnet6.prefix, ipt->subnet6.bits};
+	const struct expr_net range = range_of(ipt);
 	int rc = preflight_refuse(&range, 0, err);
 
-	if (rc == 0 && range6.bits > 0)
-		rc = preflight_refuse(&range6, (int)if_nametoindex(OWN_INTERFACE), err);
 	if (rc < 0)
 		return rc;
 	ipt->refused6 = false;

@@ -247,7 +247,7 @@ agent_mesh_complete(struct agent *a)
 	bool six = agent_mesh_error6(a)[0] != '\0', file = a->resolv_left[0] != '\0';
 	struct err err = {0};
 
-	if (a->mesh_error[0] != '\0' || (!six && !file))
+	if (a->mesh_error[0] != '\0' || !dns_listening(a->dns) || (!six && !file))
 		return false;
 	if (six)
 		agent_mesh_serve6(a);

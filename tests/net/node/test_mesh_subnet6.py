@@ -171,6 +171,29 @@ def test_nft_prints_what_it_reads(world):
     world.node.run("nft", "-c", "-f", "-", input=text)
 
 
+def test_a_network_of_the_node_is_not_hidden(world):
+    """IPv4 is served, and IPv6 as soon as it can be."""
+    world.agent.stop()
+    world.node.run("ip", "addr", "add", "fd09:251::5/64", "dev", "eth0", "nodad")
+    world.agent.start()
+    assert "mesh.subnet6 fd09:251::/64 holds fd09:251::5/64" in ctl(world, "status")
+    assert world.node.own_addresses() == "" and world.node.table6() == ""
+    assert world.pod.dns(f"web.{DOMAIN}", "AAAA")[1] == [] and world.pod.get(f"http://web.{DOMAIN}/") == (200, "v4\n")
+    world.node.run("ip", "addr", "del", "fd09:251::5/64", "dev", "eth0")
+    labs.wait_for("IPv6", lambda: world.pod.get(f"http://[{world.fake6('web')}]/") == (200, "v4\n"))
+    labs.wait_for("names", lambda: world.pod.dns(f"web.{DOMAIN}", "AAAA")[1])
+    assert "mesh.subnet6" not in ctl(world, "status")
+
+
+def test_a_node_without_ipv6(world):
+    world.agent.stop()
+    world.node.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+    world.agent.start()
+    assert "disable_ipv6" in ctl(world, "status") and world.pod.get(f"http://web.{DOMAIN}/") == (200, "v4\n")
+    world.node.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.edgeway0.disable_ipv6=0")
+    labs.wait_for("IPv6", lambda: world.pod.get(f"http://[{world.fake6('web')}]/") == (200, "v4\n"))
+
+
 def test_nothing_is_left(world):
     world.agent.stop()
     assert world.node.table6() == "" and world.node.own_addresses() == "" and world.node.clean()
