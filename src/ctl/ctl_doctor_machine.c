@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,12 @@
 
 #include "base/core/sock.h"
 #include "base/os/port_holder.h"
+#include "iptables/iptables.h"
 #include "src/common/lock.h"
 #include "src/ctl/ctl_doctor_parts.h"
 #include "src/ctl/ctl_kernel.h"
 #include "src/ctl/ctl_machine.h"
+#include "src/ctl/ctl_pods.h"
 
 #define NO_INTERFACE "docker0"
 
@@ -58,14 +61,37 @@ check_interface(struct findings *f, const char *name, uint32_t *address)
 			inet_ntop(AF_INET, &in, text, sizeof text));
 }
 
-static void
-check_mtu(struct findings *f, const char *interface, const char *hub)
+/* The largest MTU of the pods' interfaces. The bridge is the mesh's own: pods may be on others, and
+ * on none where it is edgeway0. */
+static unsigned
+pods_mtu(const struct tree_node *interfaces, const char *bridge, char name[IF_NAMESIZE])
 {
-	char uplink[PLACE_TEXT_MAX];
+	struct if_nameindex *all = if_nameindex();
+	unsigned most = 0;
+
+	for (const struct if_nameindex *i = all; i != NULL && i->if_index != 0; i++) {
+		unsigned mtu = machine_mtu(i->if_name);
+
+		if (mtu <= most || strcmp(i->if_name, OWN_INTERFACE) == 0 ||
+			(strcmp(i->if_name, bridge) != 0 &&
+				!pods_interface(interfaces, i->if_name)))
+			continue;
+		most = mtu;
+		snprintf(name, IF_NAMESIZE, "%s", i->if_name);
+	}
+	if_freenameindex(all);
+	return most;
+}
+
+static void
+check_mtu(struct findings *f, const struct tree_node *state, const char *bridge)
+{
+	const char *hub = ctl_text(state, "meta.address");
+	char uplink[PLACE_TEXT_MAX], interface[IF_NAMESIZE];
 	unsigned inner, outer, path;
 
 	machine_uplink(hub, uplink);
-	inner = machine_mtu(interface);
+	inner = pods_mtu(tree_path(state, "iptables.interfaces"), bridge, interface);
 	outer = uplink[0] != '\0' ? machine_mtu(uplink) : 0;
 	path = machine_path_mtu(hub);
 	if (inner == 0 || outer == 0)
@@ -73,13 +99,13 @@ check_mtu(struct findings *f, const char *interface, const char *hub)
 	if (path > 0 && path < outer)
 		findings_add(f, "MTU", inner > path ? VERDICT_NOTE : VERDICT_OK,
 			"where ICMP is filtered on the way, big packets of pods are lost: set "
-			"docker's mtu to that of the way",
+			"docker's or CNI's mtu to that of the way",
 			"%s %u, %s %u, the way to the hub %u", interface, inner, uplink, outer,
 			path);
 	else
 		findings_add(f, "MTU", inner > outer ? VERDICT_NOTE : VERDICT_OK,
 			"where ICMP is filtered on the way, big packets of pods are lost: set "
-			"docker's mtu to the uplink's",
+			"docker's or CNI's mtu to the uplink's",
 			"%s %u, %s %u", interface, inner, uplink, outer);
 }
 
@@ -211,7 +237,7 @@ doctor_machine(struct findings *f, const struct tree_node *state, const char *so
 	check_interface(f, bridge, &address);
 	check_ports(f, state, address);
 	check_lock(f);
-	check_mtu(f, bridge, ctl_text(state, "meta.address"));
+	check_mtu(f, state, bridge);
 	check_kernel(f);
 	if (state != NULL)
 		doctor_view(f, state, bridge, socket);
