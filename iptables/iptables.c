@@ -169,11 +169,12 @@ match_globs(const struct iptables *ipt, struct buf *names)
 	return rc;
 }
 
-static void
-list_interfaces(struct iptables *ipt, const char *list[RULES_INTERFACES_MAX + 1])
+/* For rules_install; the caller frees the list, not the names. */
+static const char **
+list_interfaces(struct iptables *ipt)
 {
 	auto_buf struct buf now;
-	const char *name, *end;
+	const char *name, *end, **list;
 	size_t n = 0;
 
 	buf_init(&now, BUF_UNLIMITED);
@@ -181,14 +182,15 @@ list_interfaces(struct iptables *ipt, const char *list[RULES_INTERFACES_MAX + 1]
 		buf_consume(&ipt->matched, buf_len(&ipt->matched));
 		buf_add(&ipt->matched, buf_at(&now), buf_len(&now));
 	}
-	for (size_t i = 0; ipt->interfaces[i] != NULL && n < RULES_INTERFACES_MAX; i++)
+	list = xcalloc(ipt->n_interfaces + buf_len(&ipt->matched) + 1, sizeof *list);
+	for (size_t i = 0; i < ipt->n_interfaces; i++)
 		if (strchr(ipt->interfaces[i], '[') == NULL)
 			list[n++] = ipt->interfaces[i];
 	name = buf_at(&ipt->matched);
 	end = name + buf_len(&ipt->matched);
-	for (; name < end && n < RULES_INTERFACES_MAX; name += strlen(name) + 1)
+	for (; name < end; name += strlen(name) + 1)
 		list[n++] = name;
-	list[n] = NULL;
+	return list;
 }
 
 /* Adds the table of one family. */
@@ -202,7 +204,7 @@ put_rules(struct iptables *ipt, struct batch *b, struct rules rules)
 static int
 commit_rules(struct iptables *ipt)
 {
-	const char *interfaces[RULES_INTERFACES_MAX + 1];
+	auto_free const char **interfaces = list_interfaces(ipt);
 	struct rules rules = {.interfaces = interfaces,
 		.net = {ipt->subnet6.prefix, FAKE6_BITS},
 		.address = fake6_own(&ipt->subnet6),
@@ -214,7 +216,6 @@ commit_rules(struct iptables *ipt)
 		.no_sockets = ipt->no_sockets};
 	struct transaction c;
 
-	list_interfaces(ipt, interfaces);
 	guard_begin(&ipt->guard, &c);
 	if (iptables_serves6(ipt))
 		put_rules(ipt, &c.batch, rules);
@@ -501,7 +502,8 @@ make_own(void *arg)
 	struct iptables *ipt = arg;
 	struct err err;
 
-	if (own_interface_make(ipt->own_address, &ipt->subnet6, &err) == 0) /* reported by `ours` */
+	ipt->own_refused = own_interface_make(ipt->own_address, &ipt->subnet6, &err) < 0;
+	if (!ipt->own_refused) /* reported by `ours` */
 		return;
 	log_limited(LOG_LEVEL_ERROR, 1, "iptables", "%s", err.text);
 	timer_start(ipt->make_own, OWN_RETRY_MS, 0);
@@ -593,9 +595,7 @@ copy_interfaces(struct iptables *ipt, const struct iptables_config *c, struct er
 
 	while (c->interfaces != NULL && c->interfaces[n] != NULL)
 		n++;
-	if (n >= RULES_INTERFACES_MAX)
-		return err_set(err, E2BIG, "mesh.interfaces names more than %d interfaces",
-			RULES_INTERFACES_MAX - 1);
+	ipt->n_interfaces = n + 1;
 	ipt->interfaces = xcalloc(n + 2, sizeof *ipt->interfaces);
 	ipt->interfaces[0] = ipt->interface = xstrdup(c->interface);
 	for (size_t i = 0; i < n; i++)

@@ -22,6 +22,7 @@ struct iptables {
 	struct loop *loop;
 	const char *interface; /* that has the address, or is to have it */
 	const char **interfaces; /* all of them, our own copies, NULL-terminated */
+	size_t n_interfaces;
 	struct buf
 		matched; /* names that the rules have for globs of `interfaces`, each with '\0' */
 	uint32_t subnet, mask, mark;
@@ -47,6 +48,7 @@ struct iptables {
 	uint32_t own_address;
 	struct timer *make_own; /* runs while our own interface is to be made */
 	bool own_used; /* it had the address last: it is made again at once */
+	bool own_refused; /* the last attempt to make it failed */
 	bool reported;
 	uint32_t told; /* the address last passed to fn */
 

@@ -68,6 +68,10 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 		"s",
 		RULES_TABLE, ipt->guard.armed ? "true" : "false", addr_text(&address, text),
 		ipt->interface, ipt->state.index, ipt->state.up ? "true" : "false");
+	/* nothing has been served yet, and will be within OWN_INTERFACE_MS */
+	buf_printf(out, ",\"own_interface_due\":%s",
+		ipt->address == 0 && timer_active(ipt->make_own) && !ipt->own_refused ? "true"
+										      : "false");
 	buf_adds(out, ",\"interfaces\":[");
 	for (size_t i = 0; ipt->interfaces[i] != NULL; i++)
 		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", ipt->interfaces[i]);

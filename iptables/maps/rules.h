@@ -82,7 +82,6 @@
 #include "iptables/table/expr.h"
 
 enum {
-	RULES_INTERFACES_MAX = 64,
 	RULES_CHAIN_MAX = 32,
 	RULES_PRIORITY = -105 /* dstnat - 5 */,
 	RULES_INPUT_PRIORITY = 150 /* srcnat + 50 */

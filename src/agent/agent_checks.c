@@ -229,7 +229,7 @@ check_host_route(struct findings *f, const struct tree_node *dns)
 }
 
 static void
-check_resolv_conf(struct findings *f, const struct tree_node *dns)
+check_resolv_conf(struct findings *f, const struct tree_node *dns, bool starting)
 {
 	const char *state = ctl_text(dns, "resolvConf.state"),
 		   *trouble = ctl_text(dns, "resolvConf.trouble");
@@ -255,6 +255,7 @@ check_resolv_conf(struct findings *f, const struct tree_node *dns)
 		findings_add(f, "resolv.conf",
 			trouble[0] != '\0'                   ? VERDICT_BAD
 				: strcmp(state, "ours") == 0 ? VERDICT_OK
+				: starting                   ? VERDICT_INFO
 							     : VERDICT_NOTE,
 			"pods that docker starts take their nameservers from there; see "
 			"dns.resolvConf",
@@ -274,7 +275,7 @@ add_repairs(struct buf *out, const struct tree_node *of)
 }
 
 static void
-check_rules(struct findings *f, const struct tree_node *ipt)
+check_rules(struct findings *f, const struct tree_node *ipt, bool starting)
 {
 	const char *first = ctl_text(ipt, "translated_first_by");
 	bool installed = ctl_true(ipt, "installed");
@@ -283,9 +284,9 @@ check_rules(struct findings *f, const struct tree_node *ipt)
 	buf_init(&repairs, BUF_UNLIMITED);
 	add_repairs(&repairs, ipt);
 	if (!installed && !ctl_true(ipt, "up"))
-		findings_add(f, "rules", VERDICT_BAD, "it comes with the interface, see below",
-			"table %s waits for %s", ctl_text(ipt, "table"),
-			ctl_text(ipt, "interface"));
+		findings_add(f, "rules", starting ? VERDICT_INFO : VERDICT_BAD,
+			"it comes with the interface, see below", "table %s waits for %s",
+			ctl_text(ipt, "table"), ctl_text(ipt, "interface"));
 	else if (!installed)
 		findings_add(f, "rules", VERDICT_BAD,
 			"the agent's log tells what the kernel said; see below whether it has "
@@ -648,6 +649,8 @@ agent_checks(struct findings *f, const struct tree_node *top)
 {
 	const struct tree_node *meta = tree_get(top, "meta");
 	const char *error = ctl_text(top, "error");
+	/* the first time without docker0, which may still come: no fault yet */
+	bool starting = ctl_true(top, "iptables.own_interface_due");
 
 	if (ctl_true(top, "ready") && ctl_text(top, "degraded")[0] != '\0')
 		findings_add(f, "agent", VERDICT_NOTE,
@@ -656,7 +659,10 @@ agent_checks(struct findings *f, const struct tree_node *top)
 			"room",
 			"ready, degraded: a part does without its disk");
 	else
-		findings_add(f, "agent", ctl_true(top, "ready") ? VERDICT_OK : VERDICT_BAD,
+		findings_add(f, "agent",
+			ctl_true(top, "ready") ? VERDICT_OK
+				: starting     ? VERDICT_INFO
+					       : VERDICT_BAD,
 			"what follows tells why", "%s%s%s",
 			ctl_true(top, "ready") ? "ready" : "not ready",
 			error[0] != '\0' ? ": " : "", error);
@@ -668,8 +674,8 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_clock(f, meta);
 	check_database(f, meta);
 	check_upstreams(f, tree_get(top, "dns"));
-	check_resolv_conf(f, tree_get(top, "dns"));
-	check_rules(f, tree_get(top, "iptables"));
+	check_resolv_conf(f, tree_get(top, "dns"), starting);
+	check_rules(f, tree_get(top, "iptables"), starting);
 	check_listener(f, tree_get(top, "lb"));
 	check_ipv6(f, top);
 	check_canary(f, top);

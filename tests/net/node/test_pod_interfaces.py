@@ -1,5 +1,7 @@
 """mesh.interface: auto and own: pods behind CNI's bridge, behind none, and on Docker's networks, with and without docker0."""
+import json
 import os
+import re
 
 import pytest
 
@@ -91,6 +93,8 @@ def is_served(machine, server):
 def test_without_docker0_every_kind_of_pod_is_served(town):
     node = town.node
     assert node.name_server() == OWN
+    # the ten seconds before it was made are no fault
+    assert not re.search("problem has begun what=(agent|rules|resolv)", town.agent.process.log())
     assert OWN in node.run("ip", "addr", "show", "edgeway0").stdout
     assert is_served(node.pod("one"), OWN)
     assert is_served(node.routed_pod("two", "10.9.0.2", "veth1a2b3c4d"), OWN)
@@ -105,6 +109,29 @@ def test_without_docker0_every_kind_of_pod_is_served(town):
     assert "br-lan" not in node.table()
     node.run("ip", "link", "del", "br-0123456789ab")
     labs.wait_for("the network's rule gone", lambda: "br-0123456789ab" not in node.table())
+
+
+def test_more_interfaces_than_anybody_counted_on(town):
+    node = town.node
+    names = [f"br-{i:012x}" for i in range(100)]
+    node.run("ip", "-batch", "-", input="".join(f"link add {name} type bridge\n" for name in names))
+    guest = node.network("br-ffffffffffff", "10.7.1")
+    labs.wait_for("the last network", lambda: is_served(guest, OWN))
+    assert all(name in node.table() for name in names)
+
+
+def test_doctor_looks_at_the_pods_mtu(town):
+    def mtu():
+        p = town.node.run(town.lab.program("edgewayctl"), "--socket", town.agent.socket, "-o", "json", "doctor", check=False)
+        return next((f["verdict"], f["found"]) for f in json.loads(p.stdout) if f["check"] == "MTU")
+
+    town.node.pod("one")
+    assert mtu() == ("ok", "cni0 1500, eth0 1500")
+    town.node.run("ip", "link", "set", "edgeway0", "mtu", "9000")
+    assert mtu() == ("ok", "cni0 1500, eth0 1500")
+    town.node.routed_pod("two", "10.9.0.2", "veth1a2b3c4d")
+    town.node.run("ip", "link", "set", "veth1a2b3c4d", "mtu", "1600")
+    assert mtu() == ("note", "veth1a2b3c4d 1600, eth0 1500")
 
 
 def test_docker0_comes_and_goes(town):

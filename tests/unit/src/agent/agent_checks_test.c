@@ -30,6 +30,25 @@ found(const char *state, const char *what)
 	return text[0] != '\0' ? text : NULL;
 }
 
+static enum verdict
+worst(const char *state)
+{
+	struct tree *t auto_tree = NULL;
+	struct findings f = {0};
+	struct buf json;
+	enum verdict most = VERDICT_OK;
+
+	buf_init(&json, BUF_UNLIMITED);
+	buf_adds(&json, state);
+	assert_non_null(t = ctl_parse(&json));
+	agent_checks(&f, tree_document(t, 0));
+	for (size_t i = 0; i < f.n; i++)
+		most = MAX(most, f.list[i].verdict);
+	findings_fini(&f);
+	buf_fini(&json);
+	return most;
+}
+
 #define GROUP(service, worker, state)                                                              \
 	"{\"worker\":" worker ",\"service\":\"" service "\",\"port\":80,\"endpoints\":["           \
 	"{\"address\":\"10.0.0.1:80\",\"state\":\"" state "\",\"fault\":\"refused\"}]}"
@@ -167,6 +186,24 @@ a_connection_that_ends_again_and_again(void **state)
 		found("{\"meta\":{\"connected\":true," LINK("3", "reset") "}}", "hub-flapping"));
 }
 
+#define UNSERVED(due, resolv)                                                                      \
+	"{\"ready\":false,\"error\":\"waiting\",\"iptables\":{\"table\":\"ip "                     \
+	"edgeway\",\"interface\":"                                                                 \
+	"\"docker0\",\"own_interface_due\":" due                                                   \
+	"},\"dns\":{\"forwarding\":[{\"address\":\"1:53\",\"state\":\"alive\"}],\"resolvConf\":{"  \
+	"\"state\":\"" resolv "\"}},\"meta\":{\"connected\":true,\"synced\":true,\"database\":{"   \
+	"\"state\":\"ok\"}}}"
+
+/* Without docker0 the mesh gets an interface of its own after ten seconds. */
+static void
+a_start_that_waits_is_no_fault(void **state)
+{
+	(void)state;
+	assert_int_equal(worst(UNSERVED("true", "original")), VERDICT_INFO);
+	assert_int_equal(worst(UNSERVED("false", "original")), VERDICT_BAD);
+	assert_string_equal(found(UNSERVED("true", "original"), "agent"), "not ready: waiting");
+}
+
 int
 main(void)
 {
@@ -178,6 +215,7 @@ main(void)
 		cmocka_unit_test(a_tunnel_that_is_not_open),
 		cmocka_unit_test(a_connection_that_ends_again_and_again),
 		cmocka_unit_test(a_second_tunnel_that_is_not_open),
+		cmocka_unit_test(a_start_that_waits_is_no_fault),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
