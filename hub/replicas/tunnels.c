@@ -119,7 +119,7 @@ tunnels_cut(struct tunnel *u, const char *why)
 		"tunnel cut node=%s peer=%s streams=%u why=\"%s\"", u->node, u->address,
 		session_stats(u->session)->streams, why);
 	u->of->cut++;
-	tunnels_drop(u, 0);
+	tunnels_drop(u, -EKEYREVOKED);
 }
 
 /* A broken agent or an attack: useless to everybody, and the next tunnel would be flooded, too. */
@@ -545,6 +545,16 @@ tunnels_silent(const struct tunnels *t, const char *node)
 		if (session_is_silent(u->session) && !u->leaving && !u->older)
 			return true;
 	return false;
+}
+
+bool
+tunnels_leaving(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = tunnels_newest(t, node);
+
+	while (u != NULL && !u->leaving)
+		u = of_node(u->next, node);
+	return u != NULL;
 }
 
 uint64_t

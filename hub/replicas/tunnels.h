@@ -31,9 +31,9 @@ struct ssl_ctx_st;
 enum {
 	TUNNELS_MOST = 20000,
 	TUNNELS_OLDER_MOST = 16, /* of one node and kind, that finish their streams */
-	TUNNELS_LATELY_MS = 15 *
-		/* how long a node is expected after it was lost or since the hub's start */
-		1000,
+	/* how long a node is expected after it was lost or since the hub's start */
+	TUNNELS_LATELY_MS = 15 * 1000,
+	TUNNELS_LEFT_MS = 5 * 1000, /* after it left in good order */
 	TUNNELS_MEMORY = 64 << 20,
 };
 
@@ -99,9 +99,10 @@ int tunnels_open(struct tunnels *t, const char *node, const struct stream_reques
 /* Returns true if the node has a tunnel that takes new streams. */
 bool tunnels_have(const struct tunnels *t, const char *node);
 /* For a node without one: returns true if its tunnel broke a moment ago, or if this hub started to
- * accept tunnels a moment ago and the node has not come yet, so that it may come any moment. False
- * if the node left in good order or was cut off. */
-bool tunnels_await(const struct tunnels *t, const char *node);
+ * accept tunnels a moment ago and the node has not come yet, so that it may come any moment; with
+ * `left` also if it is leaving or left in good order, as an agent that is restarted does. False if
+ * it was cut off. */
+bool tunnels_await(const struct tunnels *t, const char *node, bool left);
 /* Returns true if there is a tunnel that would take streams, if its node answered. */
 bool tunnels_silent(const struct tunnels *t, const char *node);
 /* The epoch of the tunnel that takes new streams; 0: none. */

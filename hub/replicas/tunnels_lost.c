@@ -9,7 +9,7 @@
 struct tunnel_lost {
 	struct tunnel_lost *next; /* chain of the bucket */
 	uint64_t at_ms;
-	bool left; /* in good order: it is not expected back */
+	int rc; /* of the tunnel's end */
 	char node[];
 };
 
@@ -34,7 +34,7 @@ tunnels_note_lost(struct tunnels *t, const char *node, int rc)
 		memcpy(l->node, node, size);
 	}
 	l->at_ms = loop_now_ms(t->setup.loop);
-	l->left = rc == 0 || rc == -EPROTO || rc == -EDQUOT;
+	l->rc = rc;
 }
 
 void
@@ -53,13 +53,26 @@ tunnels_forget_lost(struct tunnels *t, bool all)
 		}
 }
 
+/* A node that left in good order may have been stopped for good, or is being restarted. */
+static uint64_t
+lost_expected_ms(const struct tunnel_lost *l, bool left)
+{
+	if (l->rc == -EPROTO || l->rc == -EDQUOT || l->rc == -EKEYREVOKED)
+		return 0;
+	if (l->rc == 0)
+		return left ? TUNNELS_LEFT_MS : 0;
+	return TUNNELS_LATELY_MS;
+}
+
 bool
-tunnels_await(const struct tunnels *t, const char *node)
+tunnels_await(const struct tunnels *t, const char *node, bool left)
 {
 	const struct tunnel_lost *l = *lost_find(t, node);
 	uint64_t now = loop_now_ms(t->setup.loop);
 
+	if (left && tunnels_leaving(t, node))
+		return true;
 	if (l != NULL)
-		return !l->left && now - l->at_ms < TUNNELS_LATELY_MS;
+		return now - l->at_ms < lost_expected_ms(l, left);
 	return t->started && now - t->started_ms < TUNNELS_LATELY_MS;
 }

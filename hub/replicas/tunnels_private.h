@@ -60,6 +60,8 @@ struct tunnels {
 	uint64_t opened, failed, refused, replaced, late, cut, dead, silent, missed;
 };
 
+/* Returns true if the node has a tunnel whose streams end, since the node stops. */
+bool tunnels_leaving(const struct tunnels *t, const char *node);
 /* In tunnels_lost.c. The node's last tunnel has ended with this result: 0 or -errno. */
 void tunnels_note_lost(struct tunnels *t, const char *node, int rc);
 /* Forgets the nodes that are not expected any more, or all. */

@@ -62,6 +62,7 @@ struct connect_op {
 	size_t current; /* the route in use, unless the state is CONNECT_NEW or `refused` */
 	bool refused; /* by the rules or limits, before any route was used */
 	bool udp;
+	bool chosen; /* one endpoint of a service: the caller has others */
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
 	/* of the node's tunnel that carries the stream; 0: another path carries it */
@@ -305,7 +306,7 @@ give_up_node(struct connect_op *x, const char *reason)
 	const struct connector_config *c = &x->reach->config;
 
 	x->await |= (x->breaks > 0 && x->breaks <= BREAKS_MAX) ||
-		tunnels_await(c->tunnels, route_in_use(x)->node) ||
+		tunnels_await(c->tunnels, route_in_use(x)->node, !x->chosen) ||
 		tunnels_silent(c->tunnels, route_in_use(x)->node) ||
 		(c->peers != NULL && peers_await(c->peers, route_in_use(x)->node));
 	give_up_way(x, 503, reason);
@@ -660,6 +661,7 @@ connector_start(
 	x->done = done;
 	x->arg = arg;
 	x->udp = q->udp;
+	x->chosen = q->service != NULL;
 	x->first = q->first;
 	x->soon = timer_new(r->config.loop, on_soon, x);
 	x->deadline = timer_new(r->config.loop, on_deadline, x);

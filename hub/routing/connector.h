@@ -12,14 +12,16 @@
  * A node's own tunnel here is tried first, then its own tunnel at another replica. A request waits,
  * at most CONNECTOR_AWAIT_MS, for a node that was lost a moment ago, here or at another replica, or
  * that has not connected yet to a hub that has just started. A dial that waits in a tunnel for its
- * answer starts again when the node has a newer tunnel. A stream that was refused before anything
- * was done, for example by a draining node, is retried a few times. If the tunnel breaks during a
- * TCP dial, the dial is repeated a few times over all routes, and the node is waited for as above,
- * even without replicas. This does not apply once bytes of the caller have gone out in the dial:
- * early bytes save a map's caller a round trip, but nothing is sent twice. A tunnel or replica that
- * answers neither the dial nor a ping (tunnel/h2/session.h, `silent`) is treated like a broken one.
- * A loop (base/core/hops.h) is answered with 508. At most CONNECTOR_AWAIT_NODE requests wait for
- * one node, CONNECTOR_AWAIT_MOST in all; further ones get 503 at once.
+ * answer starts again when the node has a newer tunnel. A node that stops is waited for as well,
+ * since its agent may be restarted, but not by a node that has other endpoints to try. A stream
+ * that was refused before anything was done, for example by a draining node, is retried a few
+ * times. If the tunnel breaks during a TCP dial, the dial is repeated a few times over all routes,
+ * and the node is waited for as above, even without replicas. This does not apply once bytes of the
+ * caller have gone out in the dial: early bytes save a map's caller a round trip, but nothing is
+ * sent twice. A tunnel or replica that answers neither the dial nor a ping (tunnel/h2/session.h,
+ * `silent`) is treated like a broken one. A loop (base/core/hops.h) is answered with 508. At most
+ * CONNECTOR_AWAIT_NODE requests wait for one node, CONNECTOR_AWAIT_MOST in all; further ones get
+ * 503 at once.
  */
 #ifndef EDGEWAY_HUB_ROUTING_CONNECTOR_H
 #define EDGEWAY_HUB_ROUTING_CONNECTOR_H

@@ -25,6 +25,7 @@ struct bed {
 	struct loop *loop;
 	struct connector *reach;
 	bool has_tunnel, expected;
+	bool left; /* it may be restarted */
 	bool silent; /* that answers nothing */
 	/* that pass on what is for a node of one that cannot be reached; the last of them can */
 	unsigned replicas;
@@ -67,11 +68,11 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 }
 
 bool
-tunnels_await(const struct tunnels *t, const char *node)
+tunnels_await(const struct tunnels *t, const char *node, bool left)
 {
 	(void)t;
 	(void)node;
-	return bed.expected;
+	return bed.expected || (left && bed.left);
 }
 
 uint64_t
@@ -477,6 +478,39 @@ a_node_that_is_on_its_way(void **state)
 	loop_free(&bed.loop);
 }
 
+/* It is stopped, perhaps to be started again: who has other endpoints to ask goes on to them. */
+static void
+a_node_that_stops(void **state)
+{
+	const struct caller caller = {0};
+	struct connector_request request = {.caller = &caller, .host = "edge-1", .port = 7};
+
+	(void)state;
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = connector_new(&(struct connector_config){
+		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+	bed.has_tunnel = false;
+	bed.left = true;
+	bed.opened = bed.status = 0;
+	connector_start(bed.reach, &request, on_reached, NULL);
+	for (int i = 0; i < 100; i++)
+		patience_turn(bed.loop);
+	assert_int_equal(bed.status, 0);
+	on_return(NULL);
+	bed.events->answered(bed.to, 200, "");
+	assert_int_equal(bed.status, 200);
+	bed.has_tunnel = false;
+	bed.status = 0;
+	request.service = "default/web";
+	connector_start(bed.reach, &request, on_reached, NULL);
+	for (int i = 0; i < 10; i++)
+		patience_turn(bed.loop);
+	assert_int_equal(bed.status, 503);
+	bed.left = false;
+	connector_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
 /* The tunnel answers neither the stream nor a ping: replicas are asked, one after the other, and,
  * where none knows, the node is waited for. */
 static void
@@ -597,6 +631,7 @@ main(void)
 		cmocka_unit_test(what_goes_round),
 		cmocka_unit_test(nothing_is_found_for_a_stranger),
 		cmocka_unit_test(a_node_that_is_on_its_way),
+		cmocka_unit_test(a_node_that_stops),
 		cmocka_unit_test(a_silent_tunnel_is_left),
 		cmocka_unit_test(a_newer_tunnel_is_taken),
 		cmocka_unit_test(first_bytes_go_with_the_dial),

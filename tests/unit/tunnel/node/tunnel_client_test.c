@@ -458,7 +458,8 @@ test_expired(void **state)
 	link_bed_close(&b);
 }
 
-/* After the start every node is, then those whose tunnel breaks; not who leaves in good order. */
+/* After the start every node is, then those whose tunnel breaks; who leaves in good order by those
+ * alone who have no other to ask. */
 static void
 test_who_is_expected(void **state)
 {
@@ -467,16 +468,17 @@ test_who_is_expected(void **state)
 
 	(void)state;
 	link_bed_open(&b);
-	assert_true(tunnels_await(b.tunnels, "edge-1"));
+	assert_true(tunnels_await(b.tunnels, "edge-1", true));
 	bed_node_start(&b, &n, "edge-1", "node:*");
 	bed_node_stop(&n);
 	bed_until(&b, !tunnels_have(b.tunnels, "edge-1"));
-	assert_true(tunnels_await(b.tunnels, "edge-1"));
+	assert_true(tunnels_await(b.tunnels, "edge-1", false));
 	bed_node_start(&b, &n, "edge-1", "node:*");
 	tunnel_client_drain(n.link, on_done, &n.drained);
 	bed_until(&b, n.drained && tunnels_count(b.tunnels) == 0);
-	bed_until(&b, !tunnels_await(b.tunnels, "edge-1"));
-	assert_true(tunnels_await(b.tunnels, "edge-2")); /* that has not come yet */
+	bed_until(&b, !tunnels_await(b.tunnels, "edge-1", false));
+	assert_true(tunnels_await(b.tunnels, "edge-1", true));
+	assert_true(tunnels_await(b.tunnels, "edge-2", false)); /* that has not come yet */
 	bed_node_stop(&n);
 	link_bed_close(&b);
 }
