@@ -81,7 +81,7 @@ database_error(const struct meta *m, const struct writer_counts *w)
 {
 	if (w->failing)
 		return w->error;
-	return w->commits == 0 ? m->open_error : 0;
+	return w->commits + w->rewritten == 0 ? m->open_error : 0;
 }
 
 void

@@ -261,7 +261,6 @@ writer_succeeded(struct writer *w)
 			w->path);
 	w->counts.failing = false;
 	w->counts.failing_since_ms = 0;
-	w->counts.commits++;
 }
 
 /* With the lock held, released during disk work. Performs the head job: it is done, or is retried
@@ -284,6 +283,7 @@ do_head(struct writer *w)
 			return;
 	} else if (rc == 0 && job->batch != NULL) {
 		writer_succeeded(w);
+		w->counts.commits++;
 	}
 	w->head = job->next;
 	if (w->head == NULL)
