@@ -184,8 +184,12 @@ def test_ipv4_is_served_while_another_has_the_port(world):
     labs.wait_for("the problem", lambda: 'edgeway_problem{what="ipv6",class="fault"} 1' in world.agent.ask("/metrics")[1])
     status = world.node.run(world.agent.lab.program("edgewayctl"), "--socket", world.agent.socket, "status", check=False).stdout
     assert re.search(rf"ipv6.*cannot bind \[{OWN}\]:53", status), status
+    captured = lambda: world.agent.state()["iptables"]["captured"]["upstreams"]  # noqa: E731
+    labs.wait_for("the capture", captured)
+    assert UPSTREAM6 not in captured()  # nobody of ours would answer
     other.communicate("")
     labs.wait_for("IPv6", world.serves)
+    labs.wait_for("the capture of IPv6", lambda: UPSTREAM6 in captured())
     assert world.agent.process.logged("serves IPv6 now") and world.agent.state()["error6"] == ""
     labs.wait_for("no problem", lambda: 'what="ipv6"' not in world.agent.ask("/metrics")[1])
 
