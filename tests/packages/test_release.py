@@ -35,7 +35,7 @@ AUTHOR = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what
 SIGNATURES = ("*.asc", "*/InRelease", "*.gpg")
 
 
-def release(clone, *argv, seconds=900, check=True, before=(), **env):
+def release(clone, *argv, seconds=1800, check=True, before=(), **env):
     return run([*before, os.path.join(clone, "deploy", "release"), *argv], seconds, check, env={**os.environ, **AUTHOR, **QUICKLY, **env})
 
 
@@ -194,7 +194,8 @@ def test_installed_by_apt(folder, clean, url):
     try:
         with open(tree.path("/etc/apt/apt.conf.d/99here"), "w") as f:
             f.write('Acquire::http::Proxy::127.0.0.1 "DIRECT";\nAPT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\nAPT::Update::Error-Mode "any";\n')
-        lines = re.sub(r"URL=\S+", f"URL={url}", re.search(r"^    URL=.*\n(?:    .*\n)+", document(), re.M)[0]).replace("    ", "")
+        block = re.search(r"^    URL=.*\n(?:    .*\n)+", document(), re.M)[0]
+        lines = re.sub("^ {4}", "", re.sub(r"URL=\S+", f"URL={url}", block), flags=re.M)
         tree.run("sh", "-ec", f"export no_proxy=127.0.0.1\n{lines}", seconds=300)
         said = tree.run("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n", "edgeway-*")[1]
         assert re.findall("^installed (.*)", said, re.M) == [f"edgeway-agent {version()}-1", f"edgeway-ctl {version()}-1"]
