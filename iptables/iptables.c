@@ -48,7 +48,7 @@ tend_own6(struct iptables *ipt)
 
 	if (range.bits == 0)
 		return;
-	if (!ip_same(&ipt->ours.state.address6, &want) &&
+	if (!own_interface_has(&want) &&
 		(preflight_refuse(&range, (int)if_nametoindex(OWN_INTERFACE), &err) < 0 ||
 			own_interface_make(0, &ipt->subnet6, &err) < 0))
 		tell_trouble6(ipt, err.text);
@@ -322,6 +322,7 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 		return rc;
 	ipt->refused6 = false;
 	tend_own6(ipt);
+	own_interface_tidy(&ipt->subnet6);
 	if (ipt->subnet6.bits == 0)
 		(void)remove_table6(ipt);
 	if (address != ipt->address)

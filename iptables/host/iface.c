@@ -62,17 +62,12 @@ on_addr(const struct nlmsghdr *nlh, void *arg)
 {
 	struct iface_state *s = arg;
 	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
-
 	struct in6_addr ip = iface_ip(nlh);
 
-	if (nlh->nlmsg_type != RTM_NEWADDR || (int)ifa->ifa_index != s->index)
-		return MNL_CB_OK;
-	if (ifa->ifa_family == AF_INET && s->address == 0 &&
+	if (nlh->nlmsg_type == RTM_NEWADDR && (int)ifa->ifa_index == s->index &&
+		ifa->ifa_family == AF_INET && s->address == 0 &&
 		(ifa->ifa_flags & IFA_F_SECONDARY) == 0 && ifa->ifa_scope != RT_SCOPE_HOST)
 		s->address = ip_to_v4(&ip);
-	if (ifa->ifa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&s->address6) &&
-		ifa->ifa_scope == RT_SCOPE_UNIVERSE)
-		s->address6 = ip;
 	return MNL_CB_OK;
 }
 

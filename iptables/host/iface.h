@@ -1,5 +1,5 @@
 /*
- * Follows one interface by rtnetlink: whether it exists, whether it is up, and its addresses. A
+ * Follows one interface by rtnetlink: whether it exists, whether it is up, and its IPv4 address. A
  * bridge without carrier (docker0 before the first container) counts as up and has an address; an
  * interface that was set down has no usable address. Reports come on the loop: the first one soon
  * after iface_start, then after each kernel message about the interface, even if nothing differs
@@ -22,7 +22,6 @@ struct iface_state {
 	bool up; /* administratively up, with or without carrier */
 	/* host byte order; the first that is neither secondary nor of host scope, 0: none */
 	uint32_t address;
-	struct in6_addr address6; /* the first of global scope, :: none */
 };
 
 typedef void iface_fn(void *arg, const struct iface_state *state);

@@ -1,12 +1,12 @@
 #include "iptables/host/own_interface.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
 
 #include "base/core/sock.h"
+#include "iptables/host/iface.h"
 #include "iptables/table/netlink.h"
 
 enum { MESSAGE_MAX = 256, ADDRESS_BITS = 32 };
@@ -39,16 +39,20 @@ own_link_set(struct mnl_socket *nl, const char *kind)
 	return nl_request(nl, nlh, NULL, NULL);
 }
 
-/* 1: it is there and ours; 0: there is none; -EEXIST: it is somebody else's. */
+enum { OWN_LINK_DOWN = 1, OWN_LINK_UP };
+
+/* OWN_LINK_*: it is there and ours; 0: there is none; -EEXIST: it is somebody else's. */
 static int
 on_own_link(const struct nlmsghdr *nlh, void *arg)
 {
+	const struct ifinfomsg *info = mnl_nlmsg_get_payload(nlh);
 	int *found = arg;
 
-	if (nlh->nlmsg_type == RTM_NEWLINK)
-		*found = strcmp(nl_text(nlh, sizeof(struct ifinfomsg), IFLA_IFALIAS), ALIAS) == 0
-			? 1
-			: -EEXIST;
+	if (nlh->nlmsg_type != RTM_NEWLINK)
+		return MNL_CB_OK;
+	*found = (info->ifi_flags & IFF_UP) != 0 ? OWN_LINK_UP : OWN_LINK_DOWN;
+	if (strcmp(nl_text(nlh, sizeof *info, IFLA_IFALIAS), ALIAS) != 0)
+		*found = -EEXIST;
 	return MNL_CB_OK;
 }
 
@@ -62,7 +66,8 @@ own_link_find(struct mnl_socket *nl)
 	return rc < 0 && rc != -ENODEV ? rc : found;
 }
 
-/* The kernel takes no alias with the message that creates a link. */
+/* And up. The kernel takes no alias with the message that creates a link. It tells of every change
+ * of the alias, also to the same: whoever marks it because it was told of that would not end. */
 static int
 own_link_mark(struct mnl_socket *nl)
 {
@@ -73,9 +78,9 @@ own_link_mark(struct mnl_socket *nl)
 	return nl_request(nl, nlh, NULL, NULL);
 }
 
-/* No duplicates are looked for: nobody else is on this link. */
+/* bits: of the family. No duplicates are looked for: nobody else is on this link. */
 static int
-own_address_set(struct mnl_socket *nl, const struct in6_addr *ip, unsigned bits)
+own_address_change(struct mnl_socket *nl, uint16_t type, const struct in6_addr *ip, unsigned bits)
 {
 	const bool v4 = IN6_IS_ADDR_V4MAPPED(ip);
 	const size_t skip = v4 ? sizeof *ip - sizeof(struct in_addr) : 0;
@@ -83,8 +88,9 @@ own_address_set(struct mnl_socket *nl, const struct in6_addr *ip, unsigned bits)
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(bytes);
 	struct ifaddrmsg *ifa;
 
-	nlh->nlmsg_type = RTM_NEWADDR;
-	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
+	nlh->nlmsg_type = type;
+	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK |
+		(type == RTM_NEWADDR ? NLM_F_CREATE | NLM_F_REPLACE : 0);
 	nlh->nlmsg_seq = 2;
 	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof *ifa);
 	ifa->ifa_family = v4 ? AF_INET : AF_INET6;
@@ -103,14 +109,14 @@ own_addresses_set(
 	struct mnl_socket *nl, uint32_t address, const struct fake6 *range, struct err *err)
 {
 	const struct in6_addr v4 = ip_of_v4(address), v6 = fake6_own(range);
-	int rc = address != 0 ? own_address_set(nl, &v4, ADDRESS_BITS) : 0;
+	int rc = address != 0 ? own_address_change(nl, RTM_NEWADDR, &v4, ADDRESS_BITS) : 0;
 
 	if (rc < 0)
 		return err_set(err, rc,
 			"cannot give the interface " OWN_INTERFACE " its address: %s",
 			strerror(-rc));
 	if (range->bits > 0)
-		rc = own_address_set(nl, &v6, range->bits);
+		rc = own_address_change(nl, RTM_NEWADDR, &v6, range->bits);
 	if (rc == -EACCES || rc == -EOPNOTSUPP || rc == -EAFNOSUPPORT)
 		return err_set(err, rc,
 			"mesh.subnet6 is set, but this node has IPv6 switched off: set the sysctl "
@@ -143,7 +149,7 @@ own_interface_make(uint32_t address, const struct fake6 *range, struct err *err)
 		if (rc == 0)
 			rc = own_link_mark(nl);
 	} else if (rc > 0) {
-		rc = own_link_mark(nl); /* and up */
+		rc = rc == OWN_LINK_DOWN ? own_link_mark(nl) : 0;
 	}
 	if (rc == -EOPNOTSUPP)
 		return err_set(err, rc,
@@ -170,24 +176,52 @@ own_interface_remove(struct err *err)
 	return err_set(err, rc, "cannot remove the interface " OWN_INTERFACE ": %s", strerror(-rc));
 }
 
+/* The addresses of a link of this name. */
+static size_t
+own_addresses_list(struct buf *list, const struct iface_network **all)
+{
+	const int index = (int)if_nametoindex(OWN_INTERFACE);
+	struct iface_network *n;
+	size_t kept = 0;
+
+	buf_init(list, BUF_UNLIMITED);
+	if (index == 0 || iface_networks(list) < 0)
+		return 0;
+	*all = n = (void *)buf_at(list);
+	for (size_t i = 0; i < buf_len(list) / sizeof *n; i++)
+		if (n[i].index == index)
+			n[kept++] = n[i];
+	return kept;
+}
+
 bool
 own_interface_has(const struct in6_addr *ip)
 {
-	struct ifaddrs *all = NULL;
+	auto_buf struct buf list;
+	const struct iface_network *all;
+	size_t n = own_addresses_list(&list, &all);
 	bool has = false;
 
-	if (getifaddrs(&all) < 0)
-		return false;
-	for (const struct ifaddrs *i = all; i != NULL && !has; i = i->ifa_next) {
-		struct addr at = {.len = 0};
-		struct in6_addr own;
-
-		if (i->ifa_addr == NULL || strcmp(i->ifa_name, OWN_INTERFACE) != 0)
-			continue;
-		memcpy(&at.sa, i->ifa_addr,
-			i->ifa_addr->sa_family == AF_INET6 ? sizeof at.in6 : sizeof at.in);
-		has = addr_ip(&at, &own) && ip_same(&own, ip);
-	}
-	freeifaddrs(all);
+	for (size_t i = 0; i < n && !has; i++)
+		has = ip_same(&all[i].address, ip);
 	return has;
+}
+
+void
+own_interface_tidy(const struct fake6 *range)
+{
+	const struct in6_addr own = fake6_own(range);
+	auto_buf struct buf list;
+	auto_nl struct mnl_socket *nl = NULL;
+	const struct iface_network *all;
+	size_t n = own_addresses_list(&list, &all);
+
+	if (n == 0 || nl_open(&nl, NETLINK_ROUTE, 0, NULL) < 0 || own_link_find(nl) <= 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		const struct in6_addr *ip = &all[i].address;
+
+		if (!IN6_IS_ADDR_V4MAPPED(ip) && !IN6_IS_ADDR_LINKLOCAL(ip) && !ip_same(ip, &own))
+			(void)own_address_change(nl, RTM_DELADDR, ip, all[i].bits);
+	}
 }

@@ -2,6 +2,7 @@
 import ipaddress
 import os
 import signal
+import time
 
 import pytest
 
@@ -190,6 +191,11 @@ def test_a_node_without_ipv6(world):
     world.node.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
     world.agent.start()
     assert "disable_ipv6" in ctl(world, "status") and world.pod.get(f"http://web.{DOMAIN}/") == (200, "v4\n")
+    # what it does to have the address is no reason to do it again
+    heard = world.node.start("links", "ip", "-o", "monitor", "link")
+    time.sleep(3)
+    heard.stop()
+    assert len(heard.log().splitlines()) < 20
     world.node.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.edgeway0.disable_ipv6=0")
     labs.wait_for("IPv6", lambda: world.pod.get(f"http://[{world.fake6('web')}]/") == (200, "v4\n"))
 
@@ -204,5 +210,17 @@ def test_nothing_is_left(world):
     # the next one has it no more
     world.agent.start("--mesh.subnet6", "")
     assert world.node.table6() == "" and world.node.own_addresses() == ""
+    world.agent.stop()
+    assert world.node.clean()
+
+
+def test_of_another_range_nothing_is_left(world):
+    """Also where the interface itself stays, for its IPv4 address."""
+    own = "--mesh.interface", "own"
+    world.agent.start(*own)
+    for options, addresses in ((("--mesh.subnet6", "fd77:1::/64"), ["fd77:1::1:0:1/64"]), (("--mesh.subnet6", ""), [])):
+        world.agent.process.kill()
+        world.agent.start(*own, *options)
+        assert [line.split()[3] for line in world.node.own_addresses().splitlines()] == addresses
     world.agent.stop()
     assert world.node.clean()
