@@ -224,3 +224,28 @@ def test_of_another_range_nothing_is_left(world):
         assert [line.split()[3] for line in world.node.own_addresses().splitlines()] == addresses
     world.agent.stop()
     assert world.node.clean()
+
+
+def test_one_takes_over_while_dns_is_held(world):
+    """The proxy listens by IPv6, DNS does not: there are fewer sockets to hand over."""
+    world.agent.stop()
+    holder = world.node.start("holder", *labs.BARE_PYTHON, "-c", f"""
+import socket, time
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+s.bind(("::", 53))
+print("holds", flush=True)
+time.sleep(1000)""")
+    assert holder.logged("holds")
+    world.agent.start()
+    assert "53" in world.agent.state()["error6"]
+    before = world.agent
+    world.agent = labs.Agent(world.node, None, "--takeover", "true", *before.options, token=before.token)
+    assert world.agent.process.logged("has taken over")
+    before.process.stop()
+    assert world.pod.get("http://web/") == (200, "v4\n")
+    holder.kill()
+    labs.wait_for("AAAA", lambda: world.pod.dns(f"web.{DOMAIN}", "AAAA")[1])
+    assert world.pod.get(f"http://[{world.fake6('web')}]/") == (200, "v4\n")
+    world.agent.stop()
+    assert world.node.clean()
