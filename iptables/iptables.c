@@ -662,7 +662,7 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	buf_init(&ipt->matched, BUF_UNLIMITED);
 	ipt->own = config->own;
 	ipt->own_address = config->own_address;
-	ipt->own_used = config->own_used;
+	ipt->own_used = config->own_used || config->succeeds;
 	ipt->subnet6 = config->subnet6;
 	if (!config->succeeds && !left_own(ipt))
 		(void)own_interface_remove(NULL); /* of a run with another configuration */
@@ -672,6 +672,9 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->relay = config->relay;
 	ipt->relay_arg = config->relay_arg;
 	rc = copy_interfaces(ipt, config, err);
+	/* The predecessor's may have another address, which its connections need: both stay. */
+	if (rc == 0 && config->succeeds && ipt->own == IPTABLES_OWN_ALWAYS)
+		rc = own_interface_make(ipt->own_address, &ipt->subnet6, err);
 	if (rc == 0)
 		rc = open_sockets(ipt, err);
 	if (rc < 0) {

@@ -36,7 +36,8 @@ struct iptables_config {
 	enum iptables_own own;
 	uint32_t own_address; /* of our own interface, host byte order */
 	bool succeeds; /* another agent serves until we do: what it has stays */
-	bool own_used; /* it had the address last: INSTEAD makes it at once */
+	/* it had the address last: INSTEAD makes it at once, as it does with `succeeds` */
+	bool own_used;
 	uint32_t subnet, mask; /* host byte order */
 	struct fake6 subnet6; /* bits 0: none; else our own interface has its address */
 	uint16_t port; /* of the listener; it is reserved */

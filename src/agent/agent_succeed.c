@@ -1,3 +1,4 @@
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,22 @@ agent_upgrade(void *arg, int fd, const char *query)
 
 /* --- take-over from the predecessor --------------------------------------------------------- */
 
+/* A predecessor that serves does not wait for an address that may never come. */
+static int
+agent_check_address(const struct agent_options *o, struct err *err)
+{
+	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct addr at = addr_ipv4(ntohl(inet_addr(o->mesh_address)), 0);
+
+	if (o->mesh_address[0] == '\0' || o->own != IPTABLES_OWN_NEVER || fd < 0 ||
+		bind(fd, &at.sa, at.len) == 0 || errno != EADDRNOTAVAIL)
+		return 0;
+	return err_set(err, EADDRNOTAVAIL,
+		"mesh.address: no interface of this machine has %s: give it to one (ip address add "
+		"%s/32 dev INTERFACE), or set mesh.interface: own, which makes edgeway0 with it",
+		o->mesh_address, o->mesh_address);
+}
+
 int
 agent_take_locks(struct agent *a, struct err *err)
 {
@@ -114,7 +131,9 @@ agent_take_locks(struct agent *a, struct err *err)
 		rc = takeover_ask(o->admin_socket, "agent", &a->takeover, err);
 	if (rc == 0 && a->takeover != NULL) {
 		takeover_locks(a->takeover, &a->lock, &a->network_lock);
-		if ((rc = lock_inherit("agent", o->data_dir, &a->lock, err)) == 0)
+		if (takeover_workers(a->takeover) > 0)
+			rc = agent_check_address(o, err);
+		if (rc == 0 && (rc = lock_inherit("agent", o->data_dir, &a->lock, err)) == 0)
 			rights_reduce(o);
 		takeover_sockets(a->takeover);
 		return rc;

@@ -52,6 +52,13 @@ class CniNode(labs.Node):
         return next((line.split()[1] for line in self.resolv().decode().splitlines() if line.startswith("nameserver")), None)
 
 
+class Next(labs.Agent):
+    """It takes over from the one that runs."""
+
+    def argv(self, *options):
+        return super().argv("--takeover", "true", *options)
+
+
 class Town:
     def __init__(self, lab, *options):
         self.lab, self.hub = lab, labs.Hub(lab, "--ingress.http", f"{DOOR}:10080", "--access", f"[{{from: {DOOR}, to: ['*']}}]")
@@ -237,3 +244,44 @@ def test_a_fixed_address_leaves_the_former_one_answered(town):
     town.agent.start("--mesh.interface", "own", "--mesh.address", "169.254.96.30")
     labs.wait_for("the former name server", lambda: is_served(pod, OWN))
     assert is_served(pod, "169.254.96.30")
+
+
+def follow(town, *options):
+    """Starts another agent of the node that takes over; whether it has, or the first one has gone on."""
+    at = len(town.agent.process.log())
+    two = Next(town.node, None, *town.options, *options, token=town.agent.token, start=False)
+    two.start(ready=False)
+    return two, lambda text: text in two.process.log()[at:]
+
+
+def test_a_rollout_that_changes_the_address(town):
+    """The new address is made beside the former one, and both are answered; also from a bridge's to our own."""
+    pod = town.node.pod("one")
+    for options, server in ((("own", "--mesh.address", "169.254.96.30"), "169.254.96.30"), (("cni0",), "10.244.1.1"), (("auto",), OWN)):
+        two, said = follow(town, "--mesh.interface", *options)
+        labs.wait_for("taken over", lambda: said("has taken over"))
+        assert not said("did not serve in time")
+        assert town.agent.process.stop() == 0
+        town.agent = two
+        labs.wait_for("ready", two.ready)
+        assert is_served(pod, server) and town.node.name_server() == server
+        labs.wait_for("the former ones", lambda: is_served(pod, OWN))
+
+
+def test_a_rollout_to_an_address_that_is_nowhere(town):
+    """It ends at once, says which key it was, and the first one goes on."""
+    two, said = follow(town, "--mesh.address", "10.99.0.1")
+    labs.wait_for("its end", lambda: not two.process.alive())
+    assert said("mesh.address: no interface of this machine has 10.99.0.1") and not said("did not serve in time")
+    labs.wait_for("the first one goes on", town.agent.ready)
+    assert is_served(town.node.pod("one"), OWN)
+
+
+def test_a_rollout_that_changes_the_subnet(town):
+    pod = town.node.pod("one")
+    two, said = follow(town, "--mesh.subnet", "9.252.0.0/16")
+    labs.wait_for("taken over", lambda: said("has taken over"))
+    assert town.agent.process.stop() == 0
+    town.agent = two
+    labs.wait_for("an address of the new one", lambda: (asks(pod, OWN) or "").startswith("9.252."))
+    assert pod.get(f"http://{asks(pod, OWN)}/")[0] == 200
