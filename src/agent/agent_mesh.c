@@ -70,10 +70,21 @@ uint32_t
 agent_mesh_recall(struct agent *a)
 {
 	auto_free char *kept = NULL;
-	size_t len = 0;
+	auto_buf struct buf boot;
+	size_t len = 0, size = sizeof a->addresses_had;
 
-	if (meta_keep_get(a->meta, ADDRESSES_KEY, &kept, &len) == 0)
-		memcpy(a->addresses_had, kept, MIN(len, sizeof a->addresses_had));
+	buf_init(&boot, BUF_UNLIMITED);
+	agent_add_boot(&boot);
+	if (meta_keep_get(a->meta, ADDRESSES_KEY, &kept, &len) != 0 || kept == NULL)
+		return a->addresses_had[0];
+	memcpy(a->addresses_had, kept, MIN(len, size));
+	/* containers get a new resolv.conf when they are started, so after a reboot all; kubelet
+	 * may name edgeway0's in each */
+	if (len > size &&
+		(len - size != buf_len(&boot) || memcmp(kept + size, buf_at(&boot), len - size)))
+		for (size_t i = 1; i < AGENT_ADDRESSES_HAD; i++)
+			if (a->addresses_had[i] != a->options->own_address)
+				a->addresses_had[i] = 0;
 	return a->addresses_had[0];
 }
 
@@ -82,15 +93,19 @@ static void
 agent_mesh_remember(struct agent *a, uint32_t address)
 {
 	uint32_t had[AGENT_ADDRESSES_HAD] = {address};
+	auto_buf struct buf kept;
 	size_t n = 1;
 
+	buf_init(&kept, BUF_UNLIMITED);
 	for (size_t i = 0; i < AGENT_ADDRESSES_HAD && n < AGENT_ADDRESSES_HAD; i++)
 		if (a->addresses_had[i] != address && a->addresses_had[i] != 0)
 			had[n++] = a->addresses_had[i];
 	if (memcmp(had, a->addresses_had, sizeof had) == 0 || a->options->mesh_address[0] != '\0')
 		return;
 	memcpy(a->addresses_had, had, sizeof had);
-	if (meta_keep_put(a->meta, ADDRESSES_KEY, had, sizeof had) < 0)
+	buf_add(&kept, had, sizeof had);
+	agent_add_boot(&kept);
+	if (meta_keep_put(a->meta, ADDRESSES_KEY, buf_at(&kept), buf_len(&kept)) < 0)
 		log_warn("agent",
 			"the mesh's address is not noted: after a restart, containers that have a "
 			"former one as their name server may not be answered");

@@ -55,7 +55,8 @@ struct agent {
 	struct addr *upstreams; /* from the configuration */
 	size_t n_upstreams;
 	uint32_t address; /* of the mesh, host byte order; 0: none yet */
-	/* the last addresses of the mesh, newest first, 0 behind them; kept in the database */
+	/* the last addresses of the mesh, newest first, 0: none; kept in the database, except the
+	 * newest and that of edgeway0 until the next reboot */
 	uint32_t addresses_had[AGENT_ADDRESSES_HAD];
 	uint64_t started_ms;
 	char mesh_error[512]; /* why the mesh does not serve; "" if it does */
@@ -110,6 +111,8 @@ int agent_take_locks(struct agent *a, struct err *err);
 void agent_find_estate(struct agent *a);
 void agent_note_estate(struct agent *a);
 void agent_forget_estate(struct agent *a);
+/* Appends a word that is another one after each reboot. */
+void agent_add_boot(struct buf *to);
 /* Gives up: the predecessor continues, with what is on the host, in the database and at the hub. */
 void agent_leave_to_predecessor(struct agent *a);
 /* The mesh is served: the predecessor may let go. */

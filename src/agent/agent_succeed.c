@@ -228,7 +228,7 @@ agent_tried(struct agent *a)
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 /* Kernel state is lost at a reboot: the line is valid for one boot of the machine. */
-static void
+void
 agent_add_boot(struct buf *to)
 {
 	auto_free char *boot = NULL;

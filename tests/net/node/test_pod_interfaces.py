@@ -1,7 +1,9 @@
 """mesh.interface: auto and own: pods behind CNI's bridge, behind none, and on Docker's networks, with and without docker0."""
+import contextlib
 import json
 import os
 import re
+import sqlite3
 
 import pytest
 
@@ -244,6 +246,32 @@ def test_a_fixed_address_leaves_the_former_one_answered(town):
     town.agent.start("--mesh.interface", "own", "--mesh.address", "169.254.96.30")
     labs.wait_for("the former name server", lambda: is_served(pod, OWN))
     assert is_served(pod, "169.254.96.30")
+
+
+def boot_again(data):
+    """As it is in the database after a reboot: what is noted there is of another boot."""
+    with contextlib.closing(sqlite3.connect(os.path.join(data, "edgeway.db"))) as db:
+        (noted,), = db.execute("SELECT value FROM keep WHERE key = 'mesh-addresses'")
+        db.execute("UPDATE keep SET value = ? WHERE key = 'mesh-addresses'", (noted[:16] + b"another ",))
+        db.commit()
+
+
+def test_a_former_address_ends_with_the_boot(town):
+    """No container outlives that with its resolv.conf; edgeway0's address may be kubelet's clusterDNS, and stays."""
+    node, pod = town.node, town.node.pod("one")
+    for server in "172.17.0.1", "172.18.0.1":
+        node.run("ip", "link", "add", "docker0", "type", "bridge")
+        node.run("ip", "addr", "add", f"{server}/16", "dev", "docker0")
+        node.run("ip", "link", "set", "docker0", "up")
+        labs.wait_for("docker0 as name server", lambda: node.name_server() == server)
+        if server == "172.17.0.1":
+            node.run("ip", "link", "del", "docker0")
+    labs.wait_for("the former address", lambda: is_served(pod, "172.17.0.1"))
+    town.agent.stop()
+    boot_again(town.agent.data)
+    town.agent.start()
+    labs.wait_for("edgeway0's address", lambda: is_served(pod, OWN))
+    assert is_served(pod, "172.18.0.1") and asks(pod, "172.17.0.1") is None
 
 
 def follow(town, *options):
