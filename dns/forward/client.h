@@ -1,6 +1,6 @@
 /*
- * The address of a client of either family, and what stands for it where clients are counted: its
- * IPv4 address, or the /64 of its IPv6 address, of which a client may have any number.
+ * The address of a client of either family, and the number that stands for it where clients are
+ * counted: the pods of one bridge share a /64, so it is made of the whole IPv6 address.
  *
  * Pure.
  */
@@ -8,9 +8,8 @@
 #define EDGEWAY_DNS_FORWARD_CLIENT_H
 
 #include <netinet/in.h>
-#include <string.h>
 
-#include "base/core/util.h"
+#include "base/core/hash.h"
 
 struct dns_client {
 	union {
@@ -24,11 +23,9 @@ struct dns_client {
 static inline uint64_t
 dns_client_key(const struct dns_client *c)
 {
-	uint64_t net = c->in.sin_addr.s_addr;
-
 	if (c->sa.sa_family == AF_INET6)
-		memcpy(&net, &c->in6.sin6_addr, sizeof net);
-	return net;
+		return hash64(&c->in6.sin6_addr, sizeof c->in6.sin6_addr, 0);
+	return c->in.sin_addr.s_addr;
 }
 
 static inline socklen_t
