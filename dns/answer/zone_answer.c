@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/core/sock.h"
+
 enum {
 	NEGATIVE_TTL_S = 5, /* so that a node that joins a moment later is found soon */
 	SOA_FIXED = 20,
@@ -21,7 +23,7 @@ name_zone_init(struct name_zone *z, const char *domain, uint32_t ttl_s)
 	for (size_t at = 0; z->name[at] != 0; at += z->name[at] + 1u)
 		z->n_labels++;
 	z->ttl_s = ttl_s;
-	z->address = 0;
+	z->address = in6addr_any;
 	return 0;
 }
 
@@ -179,6 +181,15 @@ is_wanted(const struct reply *r, const struct in6_addr *a)
 	return zone_answer_asks(r, IN6_IS_ADDR_V4MAPPED(a) ? DNS_A : DNS_AAAA);
 }
 
+static void
+put_address(struct reply *r, const struct in6_addr *a)
+{
+	if (IN6_IS_ADDR_V4MAPPED(a))
+		dns_reply_record(&r->w, DNS_OWNER, DNS_A, r->z->ttl_s, a->s6_addr + 12, 4);
+	else
+		dns_reply_record(&r->w, DNS_OWNER, DNS_AAAA, r->z->ttl_s, a, sizeof *a);
+}
+
 /* Rotates the first address, since many clients take only that one. */
 static void
 put_addresses(struct reply *r, struct dns_out *out)
@@ -196,12 +207,8 @@ put_addresses(struct reply *r, struct dns_out *out)
 	for (size_t i = 0; i < f->n; i++) {
 		const struct in6_addr *a = &f->addresses[(i + r->q->id) % f->n];
 
-		if (!is_wanted(r, a))
-			continue;
-		if (IN6_IS_ADDR_V4MAPPED(a))
-			dns_reply_record(&r->w, DNS_OWNER, DNS_A, r->z->ttl_s, a->s6_addr + 12, 4);
-		else
-			dns_reply_record(&r->w, DNS_OWNER, DNS_AAAA, r->z->ttl_s, a, sizeof *a);
+		if (is_wanted(r, a))
+			put_address(r, a);
 	}
 }
 
@@ -209,12 +216,15 @@ put_addresses(struct reply *r, struct dns_out *out)
 static void
 put_server(struct reply *r, struct dns_out *out)
 {
-	if (!zone_answer_asks(r, DNS_A) || r->z->address == 0) {
+	const struct in6_addr *a = &r->z->address;
+
+	if (!is_wanted(r, a) || IN6_IS_ADDR_UNSPECIFIED(a) ||
+		(IN6_IS_ADDR_V4MAPPED(a) && ip_to_v4(a) == INADDR_ANY)) {
 		put_negative(r, out, DNS_NOERROR);
 		return;
 	}
 	zone_answer_start(r, out, DNS_NOERROR);
-	dns_reply_a(&r->w, DNS_OWNER, r->z->ttl_s, r->z->address);
+	put_address(r, a);
 }
 
 /* The writer sets the flags of a resolver; this server does not recurse. */

@@ -37,7 +37,8 @@ struct name_zone {
 	uint8_t name[DNS_NAME_MAX]; /* wire form */
 	uint8_t name_len, n_labels;
 	uint32_t ttl_s;
-	uint32_t address; /* of ns.<zone>, the server itself; host byte order, 0: not published */
+	/* of ns.<zone>, the server itself; IPv4 as ::ffff:a.b.c.d; :: or 0.0.0.0: not published */
+	struct in6_addr address;
 };
 
 struct name_asked {

@@ -137,7 +137,7 @@ zone_server_start(
 		rc = listen_at(s, err);
 	s->config.zone = NULL; /* borrowed from the caller */
 	if (rc == 0)
-		s->zone.address = ntohl(config->listen.in.sin_addr.s_addr);
+		addr_ip(&config->listen, &s->zone.address);
 	else
 		zone_server_stop(&s);
 	*out = s;

@@ -27,7 +27,7 @@ typedef void zone_server_find_fn(void *arg, const char *name, struct name_found 
 
 struct zone_server_config {
 	struct loop *loop;
-	struct addr listen; /* IPv4, with a port */
+	struct addr listen; /* with a port; [::] is every address of either family */
 	const char *zone; /* no dot at the end */
 	uint32_t ttl_s;
 	zone_server_find_fn *find;

@@ -1,6 +1,5 @@
 #include "hub/names/naming.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,12 +85,6 @@ is_node(const struct naming *n, const char *name, bool of_now)
 
 /* --- the ingress ---------------------------------------------------------------------------- */
 
-static const char *
-service_ip(const struct naming *n)
-{
-	return cluster_service_ip(n->config.cluster, n->service_ns, n->service);
-}
-
 /* Returns how many; 0: a Service without an address. */
 static size_t
 edge_addresses(const struct naming *n, struct in6_addr to[NAME_ADDRESSES_MAX])
@@ -100,7 +93,7 @@ edge_addresses(const struct naming *n, struct in6_addr to[NAME_ADDRESSES_MAX])
 		memcpy(to, n->addresses, n->n_addresses * sizeof *to);
 		return n->n_addresses;
 	}
-	return ip_parse(service_ip(n), &to[0]) ? 1 : 0;
+	return cluster_service_ips(n->config.cluster, n->service_ns, n->service, to);
 }
 
 static void
@@ -175,16 +168,10 @@ start_zone(struct naming *n, const struct hub_ways_in *w, struct err *err)
 static void
 add_lines(struct hosts_lines *to, const char *name, const struct in6_addr *ips, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		bool v4 = IN6_IS_ADDR_V4MAPPED(&ips[i]);
-		char text[INET6_ADDRSTRLEN];
+	char text[IP_TEXT_MAX];
 
-		if (v4)
-			inet_ntop(AF_INET, &ips[i].s6_addr[12], text, sizeof text);
-		else
-			inet_ntop(AF_INET6, &ips[i], text, sizeof text);
-		hosts_lines_add(to, text, name);
-	}
+	for (size_t i = 0; i < n; i++)
+		hosts_lines_add(to, ip_text(&ips[i], text), name);
 }
 
 /* Whether a node is at the edge depends on data that all replicas share, not on the tunnels of this
@@ -206,7 +193,7 @@ naming_lines(void *arg, struct hosts_lines *to)
 			add_lines(to, e->name, edge, n_edge);
 		else
 			add_lines(to, e->name, own,
-				MIN(cluster_node_ips(n->config.cluster, e->name, own), (size_t)1));
+				cluster_node_ips(n->config.cluster, e->name, own));
 	}
 	return true;
 }

@@ -109,8 +109,10 @@ void cluster_each_node(const struct cluster *c, cluster_node_fn *fn, void *arg);
 /* The node's first IPv4 and first IPv6 address, as ip_parse gives them; returns how many, 0 to
  * 2. */
 size_t cluster_node_ips(const struct cluster *c, const char *name, struct in6_addr ips[2]);
-/* A Service's clusterIP, "" when there is no such Service or it has none. Borrowed. */
-const char *cluster_service_ip(const struct cluster *c, const char *ns, const char *name);
+/* A Service's clusterIPs, the IPv4 one first; 0: there is no such Service or it has none. At most
+ * 2. */
+size_t cluster_service_ips(
+	const struct cluster *c, const char *ns, const char *name, struct in6_addr ips[2]);
 struct cluster_source { /* about a node's source address */
 	bool site_given; /* by a label */
 	bool own; /* the address is one of its own */

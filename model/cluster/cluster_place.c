@@ -246,12 +246,18 @@ cluster_node_ips(const struct cluster *c, const char *name, struct in6_addr ips[
 	return n;
 }
 
-const char *
-cluster_service_ip(const struct cluster *c, const char *ns, const char *name)
+size_t
+cluster_service_ips(
+	const struct cluster *c, const char *ns, const char *name, struct in6_addr ips[2])
 {
 	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, ns, name);
+	size_t n = 0;
 
-	return o != NULL ? o->service.cluster_ip : "";
+	if (o == NULL)
+		return 0;
+	n += ip_parse(o->service.cluster_ip, &ips[n]);
+	n += ip_parse(o->service.cluster_ip6, &ips[n]);
+	return n;
 }
 
 void

@@ -142,10 +142,10 @@ hub_options_check_naming(struct hub_options *o, struct err *err)
 		return complain(o, "ingress.dns", err,
 			"leaves no room for the names of nodes: at most %d characters", ZONE_MAX);
 	if (o->ingress_dns_listen[0] != '\0' &&
-		(addr_parse(&a, o->ingress_dns_listen, 53, NULL) < 0 || a.sa.sa_family != AF_INET ||
+		(addr_parse(&a, o->ingress_dns_listen, 53, NULL) < 0 || a.sa.sa_family == AF_UNIX ||
 			addr_port(&a) == 0))
 		return complain(o, "ingress.dnsListen", err,
-			"expected IPv4:PORT, such as 127.0.0.1:10053 or 0.0.0.0:10053, or \"\"");
+			"expected ADDRESS:PORT, such as 127.0.0.1:10053 or [::]:10053, or \"\"");
 	if (o->ingress_dns[0] == '\0' && opt_given(o, "ingress.dnsListen") &&
 		o->ingress_dns_listen[0] != '\0')
 		return complain(o, "ingress.dnsListen", err,

@@ -268,10 +268,10 @@ def test_the_ingress_is_a_service(cluster, api):
     """nodeAddresses names a Service, whose clusterIP the map and the zone follow; until the source is read the zone says SERVFAIL."""
     api.ctl("fault", match="/api/v1/services", do="status", status=500, count=100000)
     h = cluster.hub("--ingress.dns", ZONE, "--ingress.dnsListen", f"{ADDRESSES[0]}:{PORT}", addresses="edgeway/ingress", ready=False)
-    api.apply(node("cloud-1", "192.0.2.31"))
+    api.apply(node("cloud-1", "192.0.2.31", ("InternalIP", "2001:db8::31")))
 
-    def ask(name):
-        status, answers, _ = h.machine.dns(f"{name}.{ZONE}", "A", "-p", str(PORT), server=h.address)
+    def ask(name, rtype="A"):
+        status, answers, _ = h.machine.dns(f"{name}.{ZONE}", rtype, "-p", str(PORT), server=h.address)
         return status, [r[4] for r in answers]
 
     wait_for("it listens", lambda: ask("cloud-1"))
@@ -281,7 +281,8 @@ def test_the_ingress_is_a_service(cluster, api):
     cluster.agent(4, h)
     assert ask("cloud-1") == ("NOERROR", ["192.0.2.31"]) and ask("gone") == ("NXDOMAIN", []) and ask("edge-4") == ("SERVFAIL", [])
     assert "no Service edgeway/ingress" in h.state()["hub"]["naming"]["problem"] and writes(api) == []
+    of_cloud = ("cloud-1", "192.0.2.31"), ("cloud-1", "2001:db8::31")
     api.apply(service("ingress", ("kubelet", 10250, 10250), namespace="edgeway", clusterIP="10.96.0.77"))
-    wait_for("the clusterIP", lambda: ask("edge-4") == ("NOERROR", ["10.96.0.77"]))
-    wait_for("in the map", lambda: text(api) == lines(("cloud-1", "192.0.2.31"), ("edge-4", "10.96.0.77")))
+    wait_for("the clusterIP", lambda: ask("edge-4") == ("NOERROR", ["10.96.0.77"]) and ask("edge-4", "AAAA") == ("NOERROR", []))
+    wait_for("in the map", lambda: text(api) == lines(*of_cloud, ("edge-4", "10.96.0.77")))
     assert h.state()["hub"]["naming"]["problem"] == ""

@@ -4,6 +4,7 @@ import random
 import socket
 import struct
 
+import dns.edns
 import dns.message
 import dns.rdatatype
 import pytest
@@ -298,6 +299,35 @@ def test_a_port_that_is_taken(world):
                     "--dataDir", os.path.join(machine.dir, "other"), "--admin.listen", "", "--admin.socket", "", "--ingress.http", "",
                     "--ingress.dns", ZONE, "--ingress.dnsListen", f"{HUB_ADDRESS}:{PORT}", "--ingress.nodeAddresses", INGRESS, check=False)
     assert p.returncode == 1 and "ingress.dnsListen" in p.stderr and "in use" in p.stderr
+
+
+@pytest.mark.parametrize("n", [71, 81], ids=["any", "one"])
+def test_over_ipv6(lab, n):
+    """The answer leaves from the address that was asked, or the asker would not take it."""
+    v4, six, more = n == 71, f"2001:db8::{n}", f"2001:db8::{n + 1}"
+    hub = Hub(lab, name=f"cloud-{n}", address=f"192.0.2.{n}")
+    caller = Machine(lab, f"caller-{n}", address=f"192.0.2.{n + 1}")
+    for machine, address in ((hub.machine, six), (hub.machine, more), (caller, f"2001:db8::{n + 2}")):
+        machine.run("ip", "addr", "add", f"{address}/64", "dev", "eth0", "nodad")
+    hub.process.stop()
+    hub.options = ("--ingress.dns", ZONE, "--ingress.dnsListen", f"[{'::' if v4 else six}]:53", "--ingress.nodeAddresses", f"{INGRESS},2001:db8::1")
+    hub.start()
+    hub.write("nodes.yaml", addresses("cloud-1", ("InternalIP", "192.0.2.31"), ("InternalIP", "2001:db8::31")))
+    edge = Node(lab, f"edge-{n}", f"192.0.2.{n + 3}")
+    agent = Agent(edge, hub, "--hub.url", f"wss://{hub.address}:{labs.HUB_PORT}")
+    for server in [six] + [more, hub.address] * v4:
+        for options in ((), ("+tcp",)):
+            def ask(name, rtype):
+                return sorted(a[4] for a in caller.dns(f"{name}.{ZONE}", rtype, *options, server=server)[1])
+            wait_for("node", lambda: ask("cloud-1", "A") == ["192.0.2.31"])
+            assert ask("cloud-1", "AAAA") == ["2001:db8::31"]
+            wait_for("joined", lambda: ask(edge.name, "A") == [INGRESS] and ask(edge.name, "AAAA") == ["2001:db8::1"])
+            assert ask("ns", "AAAA") == ([] if v4 else [six])
+        with socket_in(caller, socket.SOCK_DGRAM, server, PORT) as s:
+            m = dns.message.make_query(f"cloud-1.{ZONE}", "A", use_edns=0, options=[dns.edns.GenericOption(10, b"12345678")])
+            s.send(m.to_wire())
+            assert [len(o.data) for o in dns.message.from_wire(s.recv(1500)).options if o.otype == 10] == [24]
+    assert agent.process.stop() == 0 and hub.process.stop() == 0
 
 
 def test_packets_are_of_the_zone():

@@ -127,7 +127,12 @@ the_zone_itself(void **state)
 	is(NAME_ABSENT);
 	assert_non_null(strstr(ask("ns.nodes.example", DNS_A), "A 192.0.2.53"));
 	assert_non_null(strstr(ask("ns.nodes.example", DNS_AAAA), "NOERROR aa an=0 ns=1"));
-	zone.address = 0;
+	zone.address = (struct in6_addr){.s6_addr = {0x20, 0x01, 0x0d, 0xb8, [15] = 0x53}};
+	assert_non_null(strstr(ask("ns.nodes.example", DNS_AAAA), "AAAA 2001:db8::53"));
+	assert_non_null(strstr(ask("ns.nodes.example", DNS_A), "NOERROR aa an=0 ns=1"));
+	zone.address = in6addr_any;
+	assert_non_null(strstr(ask("ns.nodes.example", DNS_AAAA), "NOERROR aa an=0 ns=1"));
+	zone.address = v4(INADDR_ANY);
 	assert_non_null(strstr(ask("ns.nodes.example", DNS_A), "NOERROR aa an=0 ns=1"));
 	there(1, 0xc0000209u); /* a node called so */
 	assert_non_null(strstr(ask("ns.nodes.example", DNS_A), "A 192.0.2.9"));
@@ -239,7 +244,7 @@ setup(void **state)
 	(void)state;
 	buf_init(&text, BUF_UNLIMITED);
 	assert_int_equal(name_zone_init(&zone, "nodes.example", 10), 0);
-	zone.address = 0xc0000235u;
+	zone.address = v4(0xc0000235u);
 	return 0;
 }
 

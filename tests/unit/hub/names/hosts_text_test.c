@@ -141,6 +141,18 @@ the_book_knows_all_names(void **state)
 	assert_int_equal(ips[1].s6_addr[15], 5);
 	assert_int_equal(cluster_node_ips(c, "edge-1", ips), 0);
 	assert_int_equal(cluster_node_ips(c, "gone", ips), 0);
+	/* So of a Service. */
+	kit_say(c, "b",
+		SERVICE("both",
+			"clusterIP: 'fd00::7', clusterIPs: ['fd00::7', 10.96.0.7], ports: "
+			"[{port: 80}]") SERVICE("six", "clusterIP: 'fd00::8', ports: [{port: 80}]")
+			SERVICE("none", "clusterIP: None, ports: [{port: 80}]"));
+	assert_int_equal(cluster_service_ips(c, "default", "both", ips), 2);
+	assert_true(ip_to_v4(&ips[0]) == 0x0a600007 && ips[1].s6_addr[15] == 7);
+	assert_int_equal(cluster_service_ips(c, "default", "six", ips), 1);
+	assert_int_equal(ips[0].s6_addr[15], 8);
+	assert_int_equal(cluster_service_ips(c, "default", "none", ips), 0);
+	assert_int_equal(cluster_service_ips(c, "default", "gone", ips), 0);
 	cluster_free(&c);
 	c = cluster_new();
 	b = node_book_new(c, NULL, 0);

@@ -394,8 +394,8 @@ hub_knows_what_node_names_mean(void **state)
 		":1: ingress.nodeAddresses: expected one Service");
 	hub("ingress: {nodeAddresses: [0.0.0.0]}", ":1: ingress.nodeAddresses: \"0.0.0.0\"");
 	hub("ingress: {dnsListen: '0.0.0.0:53'}", ":1: ingress.dnsListen: set ingress.dns as well");
-	hub("ingress: {dns: a.b, dnsListen: '[::]:53'}", ":1: ingress.dnsListen: expected IPv4");
-	hub("ingress: {dns: a.b, dnsListen: 'unix:/x'}", ":1: ingress.dnsListen: expected IPv4");
+	hub_ok("ingress: {dns: a.b, dnsListen: '[::]:53', nodeAddresses: 192.0.2.1, http: ''}");
+	hub("ingress: {dns: a.b, dnsListen: 'unix:/x'}", ":1: ingress.dnsListen: expected ADDRESS");
 	hub("ingress: {dns: Nodes.Example}", ":1: ingress.dns: \"Nodes.Example\" is not a domain");
 	hub("ingress: {dnsTtl: 0}", ":1: ingress.dnsTtl: expected a whole number from 1 to 3600");
 	hub("ingress: {hostsConfigMap: nodes}",
