@@ -117,13 +117,21 @@ add_text(struct hub_addresses *p, const char *text)
 		add_addr(p, &a);
 }
 
+/* A name often has addresses of both families, of which one leads nowhere. Within a family the
+ * order stays, which spreads nodes over replicas. */
 size_t
 hub_addresses_found(struct hub_addresses *p, const struct addr *found, size_t n)
 {
 	const struct place *now = hub_addresses_now(p);
+	struct addr good;
+	bool known = now->last_good != NULL && addr_parse(&good, now->last_good, 0, NULL) == 0;
 
 	p->n_addrs = p->at = 0;
-	for (size_t i = 0; i < n && i < PLACE_FOUND_MAX; i++)
+	n = MIN(n, (size_t)PLACE_FOUND_MAX);
+	for (size_t i = 0; i < n; i++)
+		if (known && found[i].sa.sa_family == good.sa.sa_family)
+			add_addr(p, &found[i]);
+	for (size_t i = 0; i < n; i++)
 		add_addr(p, &found[i]);
 	add_text(p, now->last_good);
 	for (size_t i = 0; i < now->n_told; i++)

@@ -1,10 +1,10 @@
 /*
  * The addresses of the hub, and when to try the next: plain data and rules, no I/O, no clock. The
  * places are the entries of hub.url, used in turn. Each has addresses: those that its name resolves
- * to now, then the last good one, then those that a hub reported about itself. The latter two are
- * stored across restarts, and are all there is when the name cannot be resolved. Whatever the
- * address, the certificate there must carry the name in hub.url, so a stored address gains no
- * trust.
+ * to now, beginning with those of the last good one's family, then the last good one, then those
+ * that a hub reported about itself. The latter two are stored across restarts, and are all there is
+ * when the name cannot be resolved. Whatever the address, the certificate there must carry the name
+ * in hub.url, so a stored address gains no trust.
  *
  *	hub_addresses_found(&p, addrs, n);			// n 0: the name cannot be resolved
  *	while (hub_addresses_next(&p, &addr)) ...		// try them one after the other

@@ -55,6 +55,33 @@ turn(struct hub_addresses *p)
 	return text;
 }
 
+/* The family that worked last is the first; within a family the order stays. */
+static void
+begins_with_the_family_that_worked(void **state)
+{
+	struct hub_addresses p = make();
+	struct addr found[4];
+
+	(void)state;
+	assert_int_equal(addr_parse(&found[0], "[2001:db8::1]:10000", 0, NULL), 0);
+	found[1] = addr_ipv4(0xc0000202, 10000);
+	assert_int_equal(addr_parse(&found[2], "[2001:db8::2]:10000", 0, NULL), 0);
+	found[3] = addr_ipv4(0xc0000201, 10000);
+	hub_addresses_found(&p, found, 4);
+	assert_string_equal(turn(&p),
+		"[2001:db8::1]:10000 192.0.2.2:10000 [2001:db8::2]:10000 192.0.2.1:10000 ");
+	hub_addresses_good(&p, "192.0.2.1:10000");
+	hub_addresses_found(&p, found, 4);
+	assert_string_equal(turn(&p),
+		"192.0.2.2:10000 192.0.2.1:10000 [2001:db8::1]:10000 [2001:db8::2]:10000 ");
+	hub_addresses_recall(&p, 0, "[2001:db8::9]:10000", NULL);
+	hub_addresses_found(&p, found, 4);
+	assert_string_equal(turn(&p),
+		"[2001:db8::1]:10000 [2001:db8::2]:10000 192.0.2.2:10000 192.0.2.1:10000 "
+		"[2001:db8::9]:10000 ");
+	hub_addresses_fini(&p);
+}
+
 static void
 orders_addresses(void **state)
 {
@@ -222,6 +249,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refuses_urls),
 		cmocka_unit_test(orders_addresses),
+		cmocka_unit_test(begins_with_the_family_that_worked),
 		cmocka_unit_test(knows_of_others),
 		cmocka_unit_test(remembers_over_restarts),
 		cmocka_unit_test(takes_turns_and_backs_off),
