@@ -437,16 +437,23 @@ def test_not_ready_and_terminating(mesh):
 
 
 def test_removed_services_give_their_memory_back(mesh):
-    """But for what is kept of their addresses, which rest."""
+    """Those that come next use it again, and what nobody uses is the machine's again. What the first ones make for good (SQLite's pages,
+    addresses that rest) is as much as half of it where free memory was left before, so the bound is no part of what is left."""
     def anonymous_kb():
         with open(f"/proc/{mesh.agent1.process.pid}/smaps_rollup") as f:
             return next(int(line.split()[1]) for line in f if line.startswith("Anonymous:"))
-    n, last = 6000, "many-5999.default.svc.cluster.local"
-    before = anonymous_kb()
-    mesh.hub.write("many.yaml", *[service(f"many-{i}", ("http", 80, 8080), ("tcp", 81, 8081), selector="web") for i in range(n)])
-    wait_for("all of them", lambda: mesh.client1.address_of(last))
-    held = anonymous_kb() - before
-    mesh.hub.delete("many.yaml")
-    wait_for("none of them", lambda: not mesh.client1.address_of(last))
-    wait_for("memory", lambda: anonymous_kb() - before < held * 0.6)
-    assert held > 2500
+
+    def services():
+        return mesh.agent1.state()["services"]
+    before, peaks, n = anonymous_kb(), [], 6000
+    many = [service(f"many-{i}", ("http", 80, 8080), ("tcp", 81, 8081), selector="web") for i in range(n)]
+    for _ in range(2):
+        mesh.hub.write("many.yaml", *many)
+        wait_for("all of them", lambda: services() >= n)
+        peaks.append(anonymous_kb())
+        time.sleep(2)  # heap_give_back looks once a second, and a peak that it does not see is none
+        mesh.hub.delete("many.yaml")
+        wait_for("none of them", lambda: services() < n / 10)
+    held = peaks[0] - before
+    assert held > 2500 and peaks[1] - peaks[0] < held * 0.4
+    wait_for("memory", lambda: anonymous_kb() < peaks[1] - held * 0.25)
