@@ -74,14 +74,13 @@ def place():
 @pytest.fixture(scope="module")
 def keys(place):
     """A folder of gpg's with a secret key, its fingerprint, and a file that has it."""
-    home = os.path.join(place, "gnupg")
-    os.mkdir(home, 0o700)
-    gpg = ["gpg", "--homedir", home, "--batch", "--quiet"]
-    run([*gpg, "--passphrase", "", "--quick-generate-key", "releases@edgeway.invalid", "ed25519", "sign", "never"], 60)
-    fingerprint = re.search(r"^fpr:+(\w+):", run([*gpg, "--list-keys", "--with-colons"], 20)[1], re.M)[1]
-    run([*gpg, "--armor", "--output", f"{place}/key", "--export-secret-keys"], 20)
-    yield home, fingerprint, f"{place}/key"
-    run(["gpgconf", "--homedir", home, "--kill", "all"], 20)
+    with tempfile.TemporaryDirectory(prefix="gpg-", ignore_cleanup_errors=True) as home:  # its path is short, for gpg-agent's sockets
+        gpg = ["gpg", "--homedir", home, "--batch", "--quiet"]
+        run([*gpg, "--passphrase", "", "--quick-generate-key", "releases@edgeway.invalid", "ed25519", "sign", "never"], 60)
+        fingerprint = re.search(r"^fpr:+(\w+):", run([*gpg, "--list-keys", "--with-colons"], 20)[1], re.M)[1]
+        run([*gpg, "--armor", "--output", f"{place}/key", "--export-secret-keys"], 20)
+        yield home, fingerprint, f"{place}/key"
+        run(["gpgconf", "--homedir", home, "--kill", "all"], 20)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +124,7 @@ def version():
     ("none", ("deploy/helm/edgeway/Chart.yaml", "appVersion: .*", "appVersion: 9.9.9"), r"Chart.yaml: version .*9\.9\.9.*configure.ac says"),
     ("none", ("NEWS", r"Edgeway \S+", "Edgeway 0.0.1"), "NEWS: version 0.0.1, and configure.ac says")])
 def test_what_is_not_ready_is_refused_at_once(place, keys, key, change, said):
-    clone = clone_to(tempfile.mkdtemp(dir=place) + "/clone", is_final=False)
+    clone = clone_to(os.path.join(tempfile.mkdtemp(dir=place), "a-folder-whose-path-is-longer-than-that-of-a-socket-may-be", "clone"), is_final=False)
     if change:
         edit(os.path.join(clone, change[0]), *change[1:])
         commit(clone)
