@@ -190,6 +190,7 @@ def url(folder):
 def test_installed_by_apt(folder, clean, url):
     """By the commands of the document, from a web server. Another key, and an index that is not what was signed, are refused."""
     tree = clean.result().copy()
+    shutil.copy("/etc/resolv.conf", tree.path("/etc/resolv.conf"))
     try:
         with open(tree.path("/etc/apt/apt.conf.d/99here"), "w") as f:
             f.write('Acquire::http::Proxy::127.0.0.1 "DIRECT";\nAPT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\nAPT::Update::Error-Mode "any";\n')
@@ -263,7 +264,8 @@ def test_image(folder, registry, tmp_path):
     assert (said["config"]["User"], said["config"]["Cmd"], said["config"]["Env"]) == ("65532:65532", ["edgeway-agent", "--help"], ["PATH=/usr/sbin:/usr/bin"])
     assert set(re.findall(r"(org\.opencontainers\.\S+)=", dockerfile)) == said["config"]["Labels"].keys() and said["created"] == "2026-11-20T12:00:00Z"
     assert re.fullmatch("[0-9a-f]{40}", said["config"]["Labels"]["org.opencontainers.image.revision"])
-    podman = ["podman", "--root", f"{tmp_path}/storage", "--runroot", f"{tmp_path}/run", "--storage-driver", "vfs"]
+    short = tempfile.mkdtemp(prefix="podman-", dir="/tmp")  # a runroot has at most 50 characters
+    podman = ["podman", "--root", f"{tmp_path}/storage", "--runroot", short, "--storage-driver", "vfs"]
     name = run([*podman, "pull", "--quiet", archive], 120)[1].split()[-1]
     root = run([*podman, "image", "mount", name], 60)[1].split()[-1]
     try:
@@ -277,6 +279,7 @@ def test_image(folder, registry, tmp_path):
             assert beside.read() == inside.read()
     finally:
         run([*podman, "image", "unmount", name], 60)
+        shutil.rmtree(short, ignore_errors=True)
 
 
 def test_chart(folder, registry, tmp_path):
