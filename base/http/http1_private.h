@@ -18,6 +18,8 @@ http1_refuse(struct http1_head *h, int status, const char *why)
 
 /* Strips blanks and tabs at both ends. */
 struct http1_str http1_trim(struct http1_str s);
+/* Sets is_head and idempotent. */
+void http1_classify_method(struct http1_head *h);
 /* Checks names and values (RFC 9110 section 5) and marks hop-by-hop fields. */
 int http1_check_fields(struct http1_head *h);
 /* Reads Connection, and with it Upgrade and TE. */

@@ -1,4 +1,4 @@
-#include "tunnel/h2/session_memory.h"
+#include "base/http/session_memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
  *	session_memory_init(&memory);
  *	nghttp2_session_server_new3(&ng, callbacks, s, option, &memory.calls);
  */
-#ifndef EDGEWAY_TUNNEL_H2_SESSION_MEMORY_H
-#define EDGEWAY_TUNNEL_H2_SESSION_MEMORY_H
+#ifndef EDGEWAY_BASE_HTTP_SESSION_MEMORY_H
+#define EDGEWAY_BASE_HTTP_SESSION_MEMORY_H
 
 #include <stdbool.h>
 
