@@ -284,8 +284,7 @@ h2_make(struct h2 *s)
 	nghttp2_option_set_max_outbound_ack(option, H2_ACKS_MAX);
 	nghttp2_option_set_stream_reset_rate_limit(option, H2_RESET_BURST, H2_RESET_RATE);
 	session_memory_init(&s->memory);
-	rc = (s->server ? nghttp2_session_server_new3
-			: nghttp2_session_client_new3)(
+	rc = (s->server ? nghttp2_session_server_new3 : nghttp2_session_client_new3)(
 		&s->ng, callbacks, s, option, &s->memory.calls);
 	nghttp2_session_callbacks_del(callbacks);
 	nghttp2_option_del(option);
@@ -315,8 +314,8 @@ h2_new(const struct h2_setup *setup, uint64_t now_ms)
 	h2_make(s);
 	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, s->server ? n : n - 1) !=
 			0 ||
-		nghttp2_session_set_local_window_size(
-			s->ng, NGHTTP2_FLAG_NONE, 0, H2_WINDOW_MAX) != 0)
+		nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, 0, H2_WINDOW_MAX) !=
+			0)
 		abort(); /* out of memory */
 	return s;
 }
@@ -356,8 +355,8 @@ h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms)
 	took = nghttp2_session_mem_recv(s->ng, bytes, n);
 	if (took < 0) {
 		snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror((int)took));
-		return h2_cut(s,
-			took == NGHTTP2_ERR_FLOODED ? H2_ENHANCE_YOUR_CALM : H2_PROTOCOL_ERROR);
+		return h2_cut(
+			s, took == NGHTTP2_ERR_FLOODED ? H2_ENHANCE_YOUR_CALM : H2_PROTOCOL_ERROR);
 	}
 	if (buf_len(&s->section.text) == 0)
 		buf_release(&s->section.text);
@@ -418,10 +417,15 @@ h2_goaway(struct h2 *s, enum h2_code code)
 
 /* --- streams -------------------------------------------------------------------------------- */
 
-bool
-h2_has_room(const struct h2 *s)
+uint32_t
+h2_streams_max(const struct h2 *s)
 {
-	return !s->cut && nghttp2_session_check_request_allowed(s->ng) != 0;
+	uint32_t most =
+		nghttp2_session_get_remote_settings(s->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+
+	if (s->cut || nghttp2_session_check_request_allowed(s->ng) == 0)
+		return 0;
+	return s->settled ? MIN(most, (uint32_t)H2_STREAMS_MAX) : (uint32_t)H2_STREAMS_MAX;
 }
 
 bool
@@ -440,8 +444,8 @@ h2_pairs(nghttp2_nv to[H2_FIELDS_MAX], const struct h2_fields *f)
 			.namelen = f->list[i].name.len,
 			.value = (uint8_t *)(uintptr_t)f->list[i].value.at,
 			.valuelen = f->list[i].value.len,
-			.flags = f->list[i].secret ? NGHTTP2_NV_FLAG_NO_INDEX
-						   : NGHTTP2_NV_FLAG_NONE,
+			.flags =
+				f->list[i].secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE,
 		};
 	return f->n;
 }
@@ -472,8 +476,7 @@ h2_inform(struct h2 *s, int32_t id, const struct h2_fields *f)
 {
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_headers(
-		s->ng, NGHTTP2_FLAG_NONE, id, NULL, pairs, h2_pairs(pairs, f), NULL);
+	nghttp2_submit_headers(s->ng, NGHTTP2_FLAG_NONE, id, NULL, pairs, h2_pairs(pairs, f), NULL);
 }
 
 void

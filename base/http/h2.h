@@ -70,8 +70,8 @@ struct h2_events {
 	 * there is no body. */
 	void *(*request)(void *arg, int32_t id, struct h2_section *section, bool last);
 	/* Client: a response's header section; both: trailers. `last`: nothing else comes. */
-	void (*head)(void *arg, void *stream, enum h2_part part, struct h2_section *section,
-		bool last);
+	void (*head)(
+		void *arg, void *stream, enum h2_part part, struct h2_section *section, bool last);
 	/* Bytes of the body; the owner says h2_consume when they are gone. */
 	void (*data)(void *arg, void *stream, const char *data, size_t n);
 	/* The body has ended, and no trailers come. */
@@ -114,8 +114,8 @@ void h2_goaway(struct h2 *s, enum h2_code code);
 
 /* --- streams -------------------------------------------------------------------------------- */
 
-/* Client: may a request be sent now? */
-bool h2_has_room(const struct h2 *s);
+/* Client: how many requests it may have open, as far as the other end has said; 0: none. */
+uint32_t h2_streams_max(const struct h2 *s);
 /* Has the other end said that CONNECT may name a protocol (RFC 8441)? */
 bool h2_takes_protocols(const struct h2 *s);
 /* Client: the stream's id, or -errno. `last`: without a body; else `source` is asked for it. */
@@ -140,8 +140,8 @@ void h2_widen(struct h2 *s, int32_t id);
 /* The next field after *at bytes, 0 in the beginning. False: there is none. */
 bool h2_section_next(const struct h2_section *section, size_t *at, struct h2_field *field);
 /* A request or response in HTTP/1's terms, pointing into the section, as http1_parse_request would
- * give it: 0, or the status to refuse with and h->why. CONNECT with :protocol is an Upgrade, and the
- * target is its path. `last`: no body. */
+ * give it: 0, or the status to refuse with and h->why. CONNECT with :protocol is an Upgrade, whose
+ * target is the path. `last`: no body. */
 int h2_head_request(struct http1_head *h, const struct h2_section *section, bool last);
 int h2_head_response(struct http1_head *h, const struct h2_section *section, bool last);
 /* The fields of a request as http1_emit_request has written it, whose names become lower-case; they
@@ -150,6 +150,9 @@ int h2_fields_request(struct h2_fields *to, char *head, size_t len, bool secret)
 /* Those of a response from h2_head_response; `status`: for its digits. */
 void h2_fields_response(struct h2_fields *to, const struct http1_head *h, char status[4]);
 void h2_fields_trailers(struct h2_fields *to, const struct h2_section *section);
+/* Appends one; the texts are borrowed. */
 void h2_fields_add(struct h2_fields *to, const char *name, const char *value);
+/* Are these the first bytes of an HTTP/2 server (its SETTINGS, section 3.4)? */
+bool h2_is_settings(const char *data, size_t len);
 
 #endif

@@ -63,8 +63,8 @@ h2_head_take(struct http1_head *h, const struct h2_section *section, struct http
 		if (f.name.len == 0 || f.name.at[0] != ':') {
 			if (h->n_fields == HTTP1_FIELDS_MAX)
 				return http1_refuse(h, 431, "too many fields");
-			h->fields[h->n_fields++] = (struct http1_field){
-				.name = f.name, .value = http1_trim(f.value)};
+			h->fields[h->n_fields++] =
+				(struct http1_field){.name = f.name, .value = http1_trim(f.value)};
 		} else if ((pseudo = h2_head_pseudo(h, f.name, protocol)) != NULL) {
 			*pseudo = f.value;
 		}
@@ -99,10 +99,8 @@ h2_head_protocol(struct http1_head *h, struct http1_str protocol)
 {
 	if (!http1_valid_token(protocol) || h->n_fields == HTTP1_FIELDS_MAX)
 		return http1_refuse(h, 400, "malformed :protocol");
-	h->fields[h->n_fields++] = (struct http1_field){.name = {"upgrade", 7},
-		.value = protocol,
-		.id = HTTP1_UPGRADE,
-		.hop = true};
+	h->fields[h->n_fields++] = (struct http1_field){
+		.name = {"upgrade", 7}, .value = protocol, .id = HTTP1_UPGRADE, .hop = true};
 	h->ids |= 1u << HTTP1_UPGRADE;
 	h->upgrade = true;
 	return 0;
@@ -195,8 +193,8 @@ h2_request_line(struct h2_fields *to, struct http1_str line)
 	if (sp == NULL || line.len < version + (size_t)(sp - line.at) + 1)
 		return -1;
 	method = (size_t)(sp - line.at);
-	h2_fields_put(to, (struct http1_str){":method", 7}, (struct http1_str){line.at, method},
-		false);
+	h2_fields_put(
+		to, (struct http1_str){":method", 7}, (struct http1_str){line.at, method}, false);
 	h2_fields_add(to, ":scheme", "http");
 	h2_fields_put(to, (struct http1_str){":path", 5},
 		(struct http1_str){sp + 1, line.len - method - 1 - version}, false);
@@ -285,4 +283,13 @@ h2_fields_trailers(struct h2_fields *to, const struct h2_section *section)
 	to->n = 0;
 	while (h2_section_next(section, &at, &f))
 		h2_fields_put(to, f.name, f.value, f.secret);
+}
+
+bool
+h2_is_settings(const char *data, size_t len)
+{
+	static const char type_flags_stream[] = {4, 0, 0, 0, 0, 0};
+
+	return len >= 9 && data[0] == 0 && data[1] == 0 &&
+		memcmp(data + 3, type_flags_stream, sizeof type_flags_stream) == 0;
 }

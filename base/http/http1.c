@@ -296,6 +296,7 @@ parse_request(struct http1_head *h, const char *data, size_t len, bool proxy)
 	http1_classify_method(h);
 	if ((rc = http1_read_connection(h)) != 0)
 		return rc;
+	h->upgrade = h->upgrade && !http1_asks_http2(h);
 	if (h->minor == 1) {
 		const struct http1_field *f = http1_find(h, HTTP1_EXPECT);
 

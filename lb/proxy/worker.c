@@ -5,6 +5,8 @@
 
 #include "base/core/log.h"
 #include "lb/proxy/access_log.h"
+#include "lb/proxy/h2_link.h"
+#include "lb/proxy/h2_upstream.h"
 #include "lb/proxy/health.h"
 #include "lb/proxy/listener.h"
 #include "lb/proxy/memory.h"
@@ -210,6 +212,8 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->listen_fd[0] = w->listen_fd[1] = w->pipe[0] = w->pipe[1] = -1;
 	list_init(&w->downstreams);
 	w->looked_at = &w->downstreams;
+	list_init(&w->h2_touched);
+	list_init(&w->h2_woken);
 	list_init(&w->turns);
 	w->spans_last = &w->spans;
 	random_bytes(&w->rng, sizeof w->rng);
@@ -252,6 +256,7 @@ worker_end(struct worker *w)
 	timer_free(&w->silence_timer);
 	access_log_flush(w);
 	buf_fini(&w->access);
+	buf_fini(&w->h2_out);
 	splice_fini(w);
 	expiries_flush(&w->expiries, SPAN_POOL);
 	expiries_flush(&w->expiries, SPAN_DIAL);
@@ -277,8 +282,12 @@ worker_end(struct worker *w)
 void
 worker_leave(struct worker *w)
 {
-	if (w->turns_due)
-		wait_queue_run(w);
+	do {
+		h2_links_flush(w);
+		h2_upstream_wake(w);
+		if (w->turns_due)
+			wait_queue_run(w);
+	} while (!list_empty(&w->h2_touched) || !list_empty(&w->h2_woken));
 	if (!w->draining || w->stopped)
 		return;
 	while (w->now_ms >= w->drain_until_ms && !list_empty(&w->downstreams))
