@@ -19,6 +19,7 @@ struct h2 {
 	const struct h2_events *events;
 	void *arg;
 	struct h2_section section; /* that is being received */
+	bool receiving; /* it is not complete */
 	struct frame_budget budget;
 	struct buf *out; /* of h2_output, while that runs */
 	size_t most;
@@ -46,6 +47,7 @@ on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 	buf_consume(&s->section.text, buf_len(&s->section.text));
 	s->section.n = 0;
 	s->section.too_large = s->section.secret = false;
+	s->receiving = true;
 	return 0;
 }
 
@@ -92,6 +94,7 @@ on_section(struct h2 *s, const nghttp2_frame *frame)
 	bool last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
 	void *stream;
 
+	s->receiving = false;
 	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
 		frame_budget_stream(&s->budget);
 		stream = s->events->request(s->arg, id, &s->section, last);
@@ -358,8 +361,6 @@ h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms)
 		return h2_cut(
 			s, took == NGHTTP2_ERR_FLOODED ? H2_ENHANCE_YOUR_CALM : H2_PROTOCOL_ERROR);
 	}
-	if (buf_len(&s->section.text) == 0)
-		buf_release(&s->section.text);
 	return s->cut ? -EPROTO : 0;
 }
 
@@ -378,9 +379,17 @@ h2_output(struct h2 *s, struct buf *out, size_t most)
 	s->out = NULL;
 	if (n < 0)
 		s->cut = true;
-	if (!nghttp2_session_want_write(s->ng))
-		session_memory_rest(&s->memory);
 	return n >= 0 && nghttp2_session_want_write(s->ng) != 0;
+}
+
+void
+h2_rest(struct h2 *s)
+{
+	if (nghttp2_session_want_write(s->ng) || s->receiving)
+		return;
+	session_memory_idle(&s->memory);
+	buf_consume(&s->section.text, buf_len(&s->section.text));
+	buf_release(&s->section.text);
 }
 
 bool

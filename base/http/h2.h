@@ -102,6 +102,8 @@ void h2_free(struct h2 **s);
 int h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms);
 /* Appends what is to be sent, until `out` has about `most` bytes. Returns true if there is more. */
 bool h2_output(struct h2 *s, struct buf *out, size_t most);
+/* It has been idle for a while: gives memory back that the next output takes anew. */
+void h2_rest(struct h2 *s);
 /* Returns true if there is something for h2_output. */
 bool h2_wants_output(const struct h2 *s);
 /* Nothing is to be read or sent any more: the connection is to be closed. */

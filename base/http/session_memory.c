@@ -75,6 +75,22 @@ session_memory_resize(void *p, size_t size, void *arg)
 	return to;
 }
 
+static bool
+session_memory_is_zero(const void *p, size_t bytes)
+{
+	const char *at = p;
+
+	return bytes > 0 && at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0;
+}
+
+void
+session_memory_idle(struct session_memory *m)
+{
+	session_memory_rest(m);
+	if (m->table.p != NULL && session_memory_is_zero(m->table.p, m->table.bytes))
+		(void)madvise(m->table.p, m->table.bytes, MADV_DONTNEED);
+}
+
 void
 session_memory_rest(struct session_memory *m)
 {

@@ -106,7 +106,8 @@ static const struct h2_events events = {
 
 /* --- the connection ------------------------------------------------------------------------- */
 
-/* An idle one has SPAN_IDLE; one with streams has the deadlines of these. */
+/* An idle one rests after SPAN_PROBE, and ends after SPAN_IDLE; one with streams has the deadlines of
+ * these. */
 static void
 client_touch(struct h2_client *c)
 {
@@ -115,8 +116,9 @@ client_touch(struct h2_client *c)
 
 	if (c->draining && !c->leaving)
 		return; /* until GOAWAY is due */
+	c->rested = false;
 	if (c->n_streams == 0)
-		expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+		expiry_set(&w->expiries, &f->expiry, SPAN_PROBE, w->now_ms);
 	else
 		expiry_cancel(&f->expiry);
 }
@@ -132,8 +134,9 @@ on_flushed(struct h2_link *l, bool over)
 		downstream_close(f, true);
 		return;
 	}
-	if (over || (c->leaving && c->n_streams == 0 && !h2_wants_output(l->h2) &&
-			    buf_len(&l->peer->out) == 0)) {
+	if (over ||
+		(c->leaving && c->n_streams == 0 && !h2_wants_output(l->h2) &&
+			buf_len(&l->peer->out) == 0)) {
 		h2_client_free(f);
 		downstream_linger(f);
 		return;
@@ -199,7 +202,6 @@ h2_client_on_event(struct downstream *f, unsigned events_)
 		count(&f->worker->counters.client_lost, c->n_streams > 0);
 		downstream_close(f, c->n_streams > 0);
 	}
-	h2_links_flush(f->worker);
 }
 
 void
@@ -207,6 +209,12 @@ h2_client_on_time(struct downstream *f)
 {
 	struct h2_client *c = f->h2;
 
+	if (!c->rested && !c->draining) {
+		c->rested = true;
+		h2_rest(c->link.h2);
+		expiry_set(&f->worker->expiries, &f->expiry, SPAN_IDLE, f->worker->now_ms);
+		return;
+	}
 	h2_goaway(c->link.h2, H2_NO_ERROR);
 	c->leaving = true;
 	h2_link_touch(&c->link);

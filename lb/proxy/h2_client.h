@@ -17,6 +17,7 @@ struct h2_client {
 	struct node streams;
 	unsigned n_streams;
 	bool draining; /* GOAWAY was announced */
+	bool rested; /* it was idle for a while, and has given memory back */
 	bool leaving; /* GOAWAY was sent, or has come: it ends with its streams */
 };
 

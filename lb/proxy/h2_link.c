@@ -26,8 +26,13 @@ h2_link_close(struct h2_link *l)
 void
 h2_link_touch(struct h2_link *l)
 {
-	if (list_empty(&l->touched))
-		list_add_before(&l->worker->h2_touched, &l->touched);
+	struct worker *w = l->worker;
+
+	if (!list_empty(&l->touched))
+		return;
+	if (list_empty(&w->h2_touched))
+		timer_start(w->h2_kick, 0, 0);
+	list_add_before(&w->h2_touched, &l->touched);
 }
 
 int
@@ -82,12 +87,16 @@ link_flush(struct h2_link *l)
 }
 
 void
-h2_links_flush(struct worker *w)
+h2_links_flush(void *worker)
 {
+	struct worker *w = worker;
+
+	worker_enter(w);
 	while (!list_empty(&w->h2_touched)) {
 		struct h2_link *l = container_of(w->h2_touched.next, struct h2_link, touched);
 
 		list_del(&l->touched);
 		link_flush(l);
 	}
+	worker_leave(w);
 }

@@ -1,8 +1,8 @@
 /*
  * The socket of an HTTP/2 connection with its codec (base/http/h2.h), of a client or an endpoint.
  * Whoever has given the codec something to send says h2_link_touch; all connections that were
- * touched are written once, at the end of the callback of the loop (worker_leave), so that what
- * comes for several streams goes out together. On the worker's loop.
+ * touched are written once, after all events of this turn of the loop, so that what comes from
+ * several clients for one endpoint goes out together. On the worker's loop.
  */
 #ifndef EDGEWAY_LB_PROXY_H2_LINK_H
 #define EDGEWAY_LB_PROXY_H2_LINK_H
@@ -29,6 +29,6 @@ int h2_link_read(struct h2_link *l, unsigned events);
 int h2_link_input(struct h2_link *l, const char *bytes, size_t n);
 /* Its socket takes bytes again. Returns -errno if the connection is broken. */
 int h2_link_writable(struct h2_link *l);
-void h2_links_flush(struct worker *w);
+void h2_links_flush(void *worker);
 
 #endif

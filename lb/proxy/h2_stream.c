@@ -55,8 +55,7 @@ stream_touch(struct h2_stream *st)
 	if (!on_client || st->grpc) {
 		bool limited = s != NULL && s->lb.request_ms != REQUEST_MS_DEFAULT;
 
-		if ((!st->grpc || (limited && ex->http.request_done)) &&
-			exchange_touch_waiting(ex))
+		if ((!st->grpc || (limited && ex->http.request_done)) && exchange_touch_waiting(ex))
 			return;
 		on_client = false;
 	}
@@ -91,7 +90,7 @@ on_expired(void *arg)
 		return;
 	count(&w->counters.timeouts, 1);
 	access_log_end(ex,
-		ex->state == EXCHANGE_ANSWERING   ? "sD"
+		ex->state == EXCHANGE_ANSWERING ? "sD"
 			: ex->http.request_done ? "sH"
 						: "cD");
 	if (st->up != NULL && ex->http.request_done && ex->state != EXCHANGE_ANSWERING &&
@@ -490,7 +489,9 @@ stream_count_call(struct h2_stream *st, unsigned http)
 	struct counters *c = &stream_worker(st)->counters;
 
 	if (st->grpc)
-		count(http < 400 ? &c->grpc_ok : http < 500 ? &c->grpc_refused : &c->grpc_failed,
+		count(http < 400             ? &c->grpc_ok
+				: http < 500 ? &c->grpc_refused
+					     : &c->grpc_failed,
 			1);
 }
 

@@ -110,8 +110,8 @@ h2_upstream_ask(struct h2_stream *st)
 	int32_t id;
 
 	if (!upstream_may_ask(u) ||
-		h2_fields_request(
-			&w->fields, buf_at(&ex->head), buf_len(&ex->head), st->secret) < 0)
+		h2_fields_request(&w->fields, buf_at(&ex->head), buf_len(&ex->head), st->secret) <
+			0)
 		return -ESHUTDOWN;
 	id = h2_request(u->link.h2, &w->fields,
 		ex->http.request_done && buf_len(&st->to_endpoint) == 0 && st->trailers_up.n == 0,
@@ -178,7 +178,7 @@ on_closed(void *arg, void *stream, uint32_t code)
 		return;
 	}
 	h2_stream_lost(st,
-		code == H2_REFUSED_STREAM          ? H2_LOST_UNPROCESSED
+		code == H2_REFUSED_STREAM           ? H2_LOST_UNPROCESSED
 			: code == H2_PROTOCOL_ERROR ? H2_LOST_MALFORMED
 						    : H2_LOST_RESET,
 		code);
@@ -256,8 +256,7 @@ upstream_lose(struct h2_upstream *u, enum h2_lost how)
 {
 	u->retired = true;
 	while (!list_empty(&u->streams)) {
-		struct h2_stream *st =
-			container_of(u->streams.next, struct h2_stream, up_node);
+		struct h2_stream *st = container_of(u->streams.next, struct h2_stream, up_node);
 
 		if (st->ex != NULL && !st->response_done)
 			h2_stream_lost(st, how, H2_CANCEL);
@@ -357,8 +356,8 @@ h2_upstream_on_event(struct upstream_conn *b, unsigned events_)
 	if (rc == -EPROTO) {
 		count(&w->counters.bad_response, 1);
 		log_limited(LOG_LEVEL_WARN, 6, "lb",
-			"ended an HTTP/2 connection to an endpoint: %s port=%u",
-			h2_why(u->link.h2), b->target->port);
+			"ended an HTTP/2 connection to an endpoint: %s port=%u", h2_why(u->link.h2),
+			b->target->port);
 		upstream_lose(u, H2_LOST_MALFORMED);
 	} else if (rc < 0) {
 		upstream_conn_close(b, false);
@@ -475,8 +474,7 @@ h2_upstream_dial_over(struct upstream_conn *b)
 		return;
 	t->h2_dial = NULL;
 	while (!list_empty(&t->h2_waiting)) {
-		struct h2_stream *st =
-			container_of(t->h2_waiting.next, struct h2_stream, up_node);
+		struct h2_stream *st = container_of(t->h2_waiting.next, struct h2_stream, up_node);
 
 		st->dial_failed = b->h2 == NULL;
 		list_del(&st->up_node);

@@ -246,6 +246,7 @@ worker_start(void *arg)
 	w->tick = timer_new(w->loop, on_tick, w);
 	timer_start(w->tick, EXPIRY_TICK_MS, EXPIRY_TICK_MS);
 	w->silence_timer = timer_new(w->loop, server_first_tick, w);
+	w->h2_kick = timer_new(w->loop, h2_links_flush, w);
 }
 
 /* On its loop; afterwards only the counters are left, and `w` itself, which loop 0 frees. */
@@ -254,6 +255,7 @@ worker_end(struct worker *w)
 {
 	timer_free(&w->tick);
 	timer_free(&w->silence_timer);
+	timer_free(&w->h2_kick);
 	access_log_flush(w);
 	buf_fini(&w->access);
 	buf_fini(&w->h2_out);
@@ -282,12 +284,9 @@ worker_end(struct worker *w)
 void
 worker_leave(struct worker *w)
 {
-	do {
-		h2_links_flush(w);
-		h2_upstream_wake(w);
-		if (w->turns_due)
-			wait_queue_run(w);
-	} while (!list_empty(&w->h2_touched) || !list_empty(&w->h2_woken));
+	h2_upstream_wake(w);
+	if (w->turns_due)
+		wait_queue_run(w);
 	if (!w->draining || w->stopped)
 		return;
 	while (w->now_ms >= w->drain_until_ms && !list_empty(&w->downstreams))

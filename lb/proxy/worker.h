@@ -152,6 +152,7 @@ struct worker {
 	struct node probes, checks; /* of probe.c and health.c, in progress */
 	unsigned n_probes;
 	struct node h2_touched; /* HTTP/2 connections with something to write: h2_link.h */
+	struct timer *h2_kick; /* writes them, after all events of this turn of the loop */
 	struct node h2_woken; /* requests whose dial by another one is over: h2_upstream.h */
 	struct node turns; /* groups with a wait queue: wait_queue.c */
 	bool turns_due;
