@@ -106,8 +106,8 @@ static const struct h2_events events = {
 
 /* --- the connection ------------------------------------------------------------------------- */
 
-/* An idle one rests after SPAN_PROBE, and ends after SPAN_IDLE; one with streams has the deadlines of
- * these. */
+/* An idle one rests after SPAN_PROBE, and ends after SPAN_IDLE; one with streams has the deadlines
+ * of these. */
 static void
 client_touch(struct h2_client *c)
 {
