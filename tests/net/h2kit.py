@@ -285,14 +285,14 @@ class Http2:
         return self
 
     def pour(self, stream, body):
-        """DATA until the windows are shut, and stay so: how many bytes went."""
+        """DATA until the windows are shut, and stay so: how many bytes went. The stream does not end."""
         at = 0
         while at < len(body):
             if self.may_send(stream) <= 0:
                 self.quiet()
             if (n := self.may_send(stream)) <= 0:
                 break
-            self.send(stream, body[at:at + n], end=at + n >= len(body))
+            self.send(stream, body[at:at + n], end=False)
             at += n
         return at
 
