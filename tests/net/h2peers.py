@@ -6,7 +6,7 @@ from lab import wait_for
 FIRST_PORT = 40100
 HAPROXY = """
 global
-    nbthread 1
+    nbthread {workers}
 defaults
     mode http
     timeout connect 5s
@@ -23,7 +23,7 @@ backend {name}
 {servers}
 """
 NGINX = """
-user root; daemon off; worker_processes 1; pid {dir}/nginx.pid; error_log stderr; worker_rlimit_nofile 30000;
+user root; daemon off; worker_processes {workers}; pid {dir}/nginx.pid; error_log stderr; worker_rlimit_nofile 30000;
 events {{ worker_connections 8192; }}
 http {{ access_log off; keepalive_requests 1000000000; client_max_body_size 0; grpc_buffer_size 64k; http2_max_concurrent_streams 1000;
     client_body_temp_path {dir}/p1; proxy_temp_path {dir}/p2; fastcgi_temp_path {dir}/p3; uwsgi_temp_path {dir}/p4; scgi_temp_path {dir}/p5;
@@ -35,22 +35,22 @@ NGINX_SERVICE = """
 """
 
 
-def ports_of(services):
-    return {name: FIRST_PORT + i for i, name in enumerate(services)}
+def ports_of(services, first=FIRST_PORT):
+    return {name: first + i for i, name in enumerate(services)}
 
 
-def haproxy_argv(folder, services, head=HAPROXY):
-    ports, path = ports_of(services), os.path.join(folder, "haproxy.cfg")
+def haproxy_argv(folder, services, first=FIRST_PORT, workers=1):
+    ports, path = ports_of(services, first), os.path.join(folder, "haproxy.cfg")
     with open(path, "w") as f:
-        f.write(head + "".join(HAPROXY_SERVICE.format(name=name, port=ports[name], servers="".join(
+        f.write(HAPROXY.format(workers=workers) + "".join(HAPROXY_SERVICE.format(name=name, port=ports[name], servers="".join(
             f"    server s{i} {a}:8080 proto h2\n" for i, a in enumerate(addresses))) for name, addresses in services.items()))
     return "haproxy", "-db", "-f", path
 
 
-def nginx_argv(folder, services, head=NGINX):
-    ports, path = ports_of(services), os.path.join(folder, "nginx.conf")
+def nginx_argv(folder, services, first=FIRST_PORT, workers=1):
+    ports, path = ports_of(services, first), os.path.join(folder, "nginx.conf")
     with open(path, "w") as f:
-        f.write(head.format(dir=folder, services="".join(NGINX_SERVICE.format(name=name, port=ports[name], servers="".join(
+        f.write(NGINX.format(dir=folder, workers=workers, services="".join(NGINX_SERVICE.format(name=name, port=ports[name], servers="".join(
             f"server {a}:8080; " for a in addresses)) for name, addresses in services.items())))
     return "nginx", "-c", path
 
