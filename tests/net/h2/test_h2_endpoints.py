@@ -9,7 +9,7 @@ import pytest
 from h2bed import PEER, Bed
 from h2kit import (CONTINUATION, DATA, ENABLE_PUSH, END_HEADERS, END_STREAM, HEADER_TABLE_SIZE, HEADERS, INITIAL_WINDOW_SIZE,
                    MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE, PADDED, PING, PREFACE, PUSH_PROMISE, SETTINGS, Http2, block, data, frame,
-                   goaway, headers, long_headers, ping, request, rst, settings, window)
+                   goaway, headers, long_headers, request, rst, settings, window)
 
 Case = collections.namedtuple("Case", "section what said must")
 OK = [(":status", "200")]
@@ -64,7 +64,8 @@ ANSWERS = [
     *[Case("8.2.1", f"the name {n!r}", answer(*OK, (n, "v")), BAD) for n in (b"X-Upper", b"x y", b"x\0", b"x\n", b"x:y", b"")],
     *[Case("8.2.1", f"the value {v!r}", answer(*OK, ("x", v)), BAD) for v in (b"a\0b", b"a\rb", b"a\nb")],
     *[Case("8.2.2", f"{n}: {v}", answer(*OK, (n, v)), BAD)
-      for n, v in (("connection", "close"), ("keep-alive", "timeout=5"), ("proxy-connection", "close"), ("transfer-encoding", "chunked"), ("upgrade", "h2c"))],
+      for n, v in (("connection", "close"), ("keep-alive", "timeout=5"), ("proxy-connection", "close"), ("transfer-encoding", "chunked"),
+                   ("upgrade", "h2c"))],
     Case("8.3", "a request's pseudo-field", answer(*OK, (":path", "/")), BAD),
     Case("8.3", "a pseudo-field after another field", answer(("x", "y"), *OK), BAD),
     Case("8.3.2", "no :status", answer(("x", "y")), BAD),
