@@ -1,11 +1,12 @@
 """nghttp2's own programs: nghttp and h2load call nghttpd through the agent; also while an endpoint dies."""
+import collections
 import os
 import re
 
 import pytest
 
-from h2bed import PEER, Bed
-from lab import wait_for
+from h2bed import PEER, Bed, annotated
+from lab import service, wait_for
 
 ours = pytest.mark.skipif(PEER is not None, reason="what the agent alone does")
 FILES = {"small": 100, "page": 20000, "large": 3 << 20}
@@ -28,7 +29,9 @@ class Nghttpd:
 
 @pytest.fixture(scope="module")
 def bed(lab):
-    bed = Bed(lab, Nghttpd)
+    http = ("http", 80, 8080)
+    bed = Bed(lab, Nghttpd, objects=[annotated(service("hashed", http, selector="two"), hash_on="header:x-user"),
+                                     service("sticky", http, selector="two", sessionAffinity="ClientIP")])
     yield bed
     if bed.agent:
         print(f"--- log of the agent\n{bed.agent.process.log()[-6000:]}")
@@ -85,6 +88,26 @@ def test_curl(bed):
     """One request a connection: with the second one Debian's curl 7.88 fails at nghttpd, too."""
     got = bed.client_pod.run("curl", "-sS", "--http2-prior-knowledge", "-w", " %{http_version}", bed.url("one", "/who")).stdout
     assert got == f"{bed.pods[0].name} 2"
+
+
+def answerers(bed, name, *options, n=100):
+    """Who answered n requests at once of one connection: {name: how many}."""
+    got = bed.client_pod.run("nghttp", "-m", n, *options, bed.url(name, "/who")).stdout
+    return collections.Counter(re.findall(r"edge-1\.web-\d", got))
+
+
+@pytest.mark.skipif(PEER == "nghttpx", reason="one service alone")
+def test_each_stream_is_balanced(bed):
+    got = answerers(bed, "two")
+    assert sum(got.values()) == 100 and len(got) == 2 and min(got.values()) >= 45, got
+
+
+@ours
+def test_what_else_chooses(bed):
+    """A field's hash, stream by stream, and session affinity."""
+    chosen = {user: answerers(bed, "hashed", "-H", f"x-user: {user}", n=20) for user in "abcdefgh"}
+    assert all(len(who) == 1 for who in chosen.values()) and len(set().union(*chosen.values())) == 2, chosen
+    assert len(answerers(bed, "sticky", n=20)) == 1
 
 
 @ours
