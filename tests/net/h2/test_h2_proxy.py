@@ -8,7 +8,7 @@ import pytest
 from h2bed import PEER, Bed
 from h2kit import ENABLE_CONNECT_PROTOCOL, END_HEADERS, INITIAL_WINDOW_SIZE, Ended, Http2, data, goaway, headers, request, rst, settings, window
 from httpkit import whoever
-from lab import service, wait_for
+from lab import Agent, service, wait_for
 
 ours = pytest.mark.skipif(PEER is not None, reason="what the agent alone does")
 GRPC = ("content-type", "application/grpc"), ("te", "trailers")
@@ -435,6 +435,33 @@ def test_the_agent_drains(bed):
             bed.agent.process.kill()
         bed.agent.start()
         bed.find("one")
+
+
+class Next(Agent):
+    """Takes over from the agent that runs."""
+
+    def argv(self, *options):
+        return super().argv("--takeover", "true", *options)
+
+
+@ours
+def test_another_agent_takes_over(bed):
+    """What is under way is finished by the first, new connections are the next one's: both serve meanwhile."""
+    client, stream, end, there, _ = bed.pair(path="/old")
+    before = bed.agent
+    bed.agent = Next(bed.node, None, *before.options, token=before.token)
+    wait_for("it has taken over", lambda: "has taken over" in bed.agent.process.log())
+    while not client.goaways:
+        assert client.pump(), "no notice"
+    fresh = bed.client()
+    new = fresh.ask("/new")
+    end2 = bed.accept()
+    there2, fields = end2.head()
+    end2.answer(there2, b"new")
+    assert fields[":path"] == "/new" and fresh.reply(new).body == b"new"
+    end.answer(there, b"old")
+    assert client.reply(stream).body == b"old"
+    assert before.process.wait() == 0
 
 
 @ours
