@@ -106,6 +106,22 @@ def request(path="/", method="GET", *fields, authority="web"):
     return [(":method", method), (":scheme", "http"), (":authority", authority), (":path", path), *fields]
 
 
+def random_frames(random, fields, n):
+    """Any frames on few streams, most of them nearly right. random: a random.Random, so that they come again."""
+    for _ in range(n):
+        kind, stream = random.choice([*range(10), HEADERS, HEADERS, DATA, 0xbb]), random.choice([0, 1, 1, 1, 3, 5, 2, 7, 99])
+        payload = {HEADERS: lambda: block(fields), DATA: lambda: b"x" * random.choice([0, 1, 1000, 16384]), RST_STREAM: lambda: number(random.randrange(16)),
+                   SETTINGS: lambda: struct.pack(">HI", random.randrange(10), random.choice([0, 1, 100, 65535, 1 << 31])), PING: lambda: b"x" * 8,
+                   WINDOW_UPDATE: lambda: struct.pack(">I", random.choice([0, 1, 65535, 0x7fffffff])), CONTINUATION: lambda: block(fields[:1]),
+                   GOAWAY: lambda: struct.pack(">II", random.randrange(9), random.randrange(16))}.get(kind, lambda: random.randbytes(5))()
+        if random.random() < 0.2:
+            at = random.randrange(len(payload) + 1)
+            payload = payload[:at] + random.randbytes(random.randrange(4)) + payload[at + random.randrange(3):]
+        if kind in (SETTINGS, PING, GOAWAY) and random.random() < 0.9:
+            stream = 0
+        yield frame(kind, random.choice([0, 1, 4, 5, 5, 8, 0x20, random.randrange(256)]), stream, payload)
+
+
 # --- one end --------------------------------------------------------------------------------
 
 
@@ -340,10 +356,10 @@ def unpadded(f):
 
 
 class Origin:
-    """Answers every whole request with 200, X-Name and the request's body; keeps what was whole and what was broken off."""
+    """Answers every whole request with 200, X-Name and the request's body; keeps what was whole, what was broken off, and what it did not understand."""
 
     def __init__(self, pod, port=8080):
-        self.name, self.whole, self.broken = pod.name, [], []
+        self.name, self.whole, self.broken, self.confused = pod.name, [], [], []
         self.endpoint = Endpoint(pod, port)
         threading.Thread(target=self.accept, daemon=True).start()
 
@@ -355,13 +371,16 @@ class Origin:
     def serve(self, wire):
         h2, under_way = Http2(wire, server=True), {}
         try:
-            h2.open()
+            if wire.begins():
+                h2.open()
             while h2.pump():
                 for stream, events in list(h2.got.items()):
                     while events:
                         self.take(h2, stream, events.popleft(), under_way)
-        except (AssertionError, OSError):
+        except (Ended, OSError):
             pass
+        except Exception as e:  # noqa: whatever it was, a proxy must not have sent it
+            self.confused.append(repr(e))
         finally:
             wire.close()
 

@@ -3,13 +3,14 @@
 A response that is malformed before its head has passed is 502 with a reason; afterwards the stream is reset, so that nobody takes it for whole.
 """
 import collections
+import random
 
 import pytest
 
 from h2bed import PEER, Bed
 from h2kit import (CONTINUATION, DATA, ENABLE_PUSH, END_HEADERS, END_STREAM, HEADER_TABLE_SIZE, HEADERS, INITIAL_WINDOW_SIZE,
                    MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE, PADDED, PING, PREFACE, PUSH_PROMISE, SETTINGS, Http2, block, data, frame,
-                   goaway, headers, long_headers, request, rst, settings, window)
+                   goaway, headers, long_headers, random_frames, request, rst, settings, window)
 
 Case = collections.namedtuple("Case", "section what said must")
 OK = [(":status", "200")]
@@ -290,3 +291,20 @@ def test_bytes_that_nobody_asked_for(bed):
     there, fields = end.head()
     end.answer(there, b"second")
     assert client.reply(stream).body == b"second"
+
+
+def test_anything(bed):
+    """Whatever an endpoint says, frame by frame: its client is answered or its stream is reset, and the next one is served."""
+    chance = random.Random(9113)
+    for i in range(200):
+        client = bed.client()
+        stream = client.ask("/x", "POST", body=b"hi")
+        end = bed.accept()
+        end.head()
+        end.put(*random_frames(chance, [*OK, ("x-some", "thing")], 15))
+        end.wire.close(hard=chance.random() < 0.3)
+        reply = client.reply(stream)
+        assert reply.status in (200, 502, 503) or reply.reset, reply
+        bed.clear()
+    client = bed.client()
+    still_well(bed, client)

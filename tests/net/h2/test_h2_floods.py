@@ -2,11 +2,13 @@
 
 Each is cut off within so many frames, the agent's memory stays where it was, and who shares the agent with them is served all the while.
 """
+import random
+
 import pytest
 
 from h2bed import PEER, Bed
 from h2kit import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PRIORITY, SETTINGS, Origin, block, data, frame, headers, long_headers, ping,
-                   request, rst, settings, window)
+                   random_frames, request, rst, settings, window)
 
 pytestmark = pytest.mark.skipif(PEER is not None, reason="its own limits")
 
@@ -180,3 +182,17 @@ def test_many_connections_of_one_client(bed):
     assert all(c.alive() for c in clients)
     assert clients[-1].reply(clients[-1].ask("/")).status == 200
     assert held_kb(bed) - before < 200 * 16, f"{(held_kb(bed) - before) / 200} kB each"
+
+
+def test_anything(bed):
+    """Whatever clients say, frame by frame: their neighbour is served, and the endpoint hears nothing that Origin cannot read."""
+    neighbour, chance = bed.client(), random.Random(9113)
+    for _ in range(400):
+        client = bed.client()
+        client.put(*random_frames(chance, request("/any", "POST"), 30))
+        client.quiet(0.0)
+        client.wire.close(hard=chance.random() < 0.5)
+        bed.clients.remove(client.wire)
+        if _ % 20 == 0:
+            assert neighbour.reply(neighbour.ask("/neighbour")).status == 200
+    assert bed.agent.process.alive() and not bed.ends[0].confused
