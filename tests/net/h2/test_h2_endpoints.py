@@ -18,7 +18,7 @@ HEAD = headers(1, OK, END_HEADERS)
 S, FIN = settings(), b"FIN"
 BAD = {"502"} | ({"RST INTERNAL_ERROR", "RST REFUSED_STREAM"} if PEER else set())  # nghttpx has no word for it
 CUT = {"200, RST PROTOCOL_ERROR", "200, RST INTERNAL_ERROR"}
-BAD_OR_CUT = BAD | CUT  # the end may come so soon after the head that nothing has passed yet
+BAD_OR_CUT = BAD | CUT | {"RST PROTOCOL_ERROR", "RST INTERNAL_ERROR"}  # a head that has gone to the codec may be dropped with what follows it
 WELL = {"200"}
 
 
@@ -31,7 +31,6 @@ def with_length(n, *more):
 
 
 ANSWERS = [
-    Case("3.4", "HTTP/1 in answer to the preface", b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", BAD),
     Case("3.4", "another protocol", b"SSH-2.0-OpenSSH_9.2\r\n", BAD),
     Case("3.4", "no SETTINGS first", HEAD + data(1), BAD | WELL),
     Case("4.1", "an unknown frame first", S + frame(0xbb, 0, 1, b"x") + HEAD + data(1), WELL),
@@ -77,7 +76,7 @@ ANSWERS = [
     Case("10.5.1", "10 000 fields", S + long_headers(1, [*OK, *[("x", "y")] * 10000]), BAD),
     Case("4.3", "a small head that becomes 16 MB", S + frame(HEADERS, 5, 1, block(OK) + b"\x40\1x\x7f\xa1\x1e" + b"y" * 4000 + b"\xbe" * 4000), BAD),
     Case("8.1", "204 without an end, then DATA", S + headers(1, [(":status", "204")], END_HEADERS) + data(1, b"x"),
-         BAD | {"204", "204, RST PROTOCOL_ERROR", "204, RST INTERNAL_ERROR"}),
+         BAD_OR_CUT | {"204", "204, RST PROTOCOL_ERROR", "204, RST INTERNAL_ERROR"}),
 ]
 
 # What it says in the middle of an answer that is under way; the client has its head.
@@ -158,10 +157,12 @@ def test_in_the_middle(bed, case):
 def still_well(bed, client):
     """The client's connection stays, and the endpoint is called again."""
     stream = client.ask("/after")
+    while not bed.ends[0].called(0.05):
+        client.quiet(0.0)
+        assert not client.got[stream], client.reply(stream)
     end = bed.accept()
-    while end.head()[1][":path"] != "/after":
-        pass
-    end.answer(max(end.got), b"after")
+    there, _ = end.head()
+    end.answer(there, b"after")
     assert client.reply(stream).body == b"after"
 
 

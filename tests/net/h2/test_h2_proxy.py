@@ -7,7 +7,7 @@ import pytest
 
 from h2bed import PEER, Bed
 from h2kit import ENABLE_CONNECT_PROTOCOL, END_HEADERS, INITIAL_WINDOW_SIZE, Ended, Http2, data, goaway, headers, request, rst, settings, window
-from httpkit import whoever
+from httpkit import Endpoint, whoever
 from lab import Agent, service, wait_for
 
 ours = pytest.mark.skipif(PEER is not None, reason="what the agent alone does")
@@ -26,7 +26,8 @@ def of_kind(name, more):
 
 @pytest.fixture(scope="module")
 def made(lab):
-    bed = Bed(lab, objects=[*[of_kind(name, more) for name, more in KINDS.items()], service("plain", ("tcp", 80, 8080), selector="one")])
+    bed = Bed(lab, objects=[*[of_kind(name, more) for name, more in KINDS.items()], service("plain", ("tcp", 80, 8080), selector="one"),
+                            service("old", ("http", 80, 8081), selector="one")])
     yield bed
     if bed.agent:
         print(f"--- log of the agent\n{bed.agent.process.log()[-6000:]}")
@@ -523,25 +524,38 @@ def test_a_port_that_is_not(bed):
     assert client.reply(stream).status == 200
 
 
-def answers_http1(bed):
-    wire = bed.ends[0].accept()
-    wire.put(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").shut()
-
-
 @ours
 def test_an_endpoint_of_http_1(bed):
-    """Its client is told, in gRPC's own words if it speaks gRPC, and again without a word to the endpoint."""
-    client = bed.client()
+    """Its client is told, in gRPC's own words if it speaks gRPC, and for a while without a word to the endpoint; who speaks HTTP/1 is served."""
+    end = Endpoint(bed.pods[0], 8081)
+
+    def answers():
+        wire = end.accept()
+        wire.put(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        return wire
+    client = bed.client("old")
     stream = client.ask("/x", "POST", body=b"x")
-    answers_http1(bed)
+    answers()
     reply = client.reply(stream)
     assert reply.status == 502 and b"HTTP/1" in reply.body and reply.body.count(b"\n") == 1
-    stream = client.ask("/lab.Lab/Who", "POST", *GRPC, body=b"\0\0\0\0\0")
-    if bed.ends[0].called(0.5):
-        answers_http1(bed)
-    reply = client.reply(stream)
+    reply = client.reply(client.ask("/lab.Lab/Who", "POST", *GRPC, body=b"\0\0\0\0\0"))
     assert (reply.status, reply.fields["grpc-status"], reply.body) == (200, "14", b"")
     assert "HTTP/1" in reply.fields["grpc-message"] and reply.fields["content-type"].startswith("application/grpc")
+    old = bed.connect("old").put(GET1)
+    wire = end.accept()
+    wire.until()
+    wire.put(OK1)
+    assert old.reply()[0] == 200
+
+    def asked_again():
+        reply = client.ask("/again", "POST", body=b"x")
+        client.quiet(0.05)
+        return end.called(0.05) and reply
+    stream = wait_for("it is asked again", asked_again)
+    h2 = Http2(end.accept(), server=True).open()
+    h2.answer(h2.head()[0], b"now")
+    assert client.reply(stream).body == b"now"
+    end.down()
 
 
 @pytest.mark.parametrize("said", [settings() + goaway(0, "PROTOCOL_ERROR"), settings(), b"\0\0\x12\4\0\0\0\0\0\0\3\0\0\0\x80\0\4\0\1\0\0\0\5\0\xff\xff\xff"])
@@ -551,7 +565,7 @@ def test_an_endpoint_of_http_2_alone(bed, said):
     client = bed.connect().put(b"POST /x HTTP/1.1\r\nHost: web\r\nContent-Length: 2\r\n\r\nhi")
     wire = bed.ends[0].accept()
     wire.until()
-    wire.put(said).shut()
+    wire.put(said).close()
     status, _, body = client.reply()
     assert status == 502 and b"HTTP/2" in body and body.count(b"\n") == 1
 
