@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from h2bed import PEER, Bed
-from h2kit import ENABLE_CONNECT_PROTOCOL, END_HEADERS, INITIAL_WINDOW_SIZE, Ended, Http2, data, goaway, headers, request, rst, settings, window
+from h2kit import ENABLE_CONNECT_PROTOCOL, END_HEADERS, INITIAL_WINDOW_SIZE, Ended, Http2, Reset, data, goaway, headers, request, rst, settings, window
 from httpkit import Endpoint, whoever
 from lab import Agent, service, wait_for
 
@@ -462,7 +462,7 @@ def test_another_agent_takes_over(bed):
     assert fields[":path"] == "/new" and fresh.reply(new).body == b"new"
     end.answer(there, b"old")
     assert client.reply(stream).body == b"old"
-    assert before.process.wait() == 0
+    assert before.stop() == 0
 
 
 @ours
@@ -696,14 +696,15 @@ def test_timeouts(bed):
     reply = client.reply(stream)
     assert reply.status == 504 and reply.body.count(b"\n") == 1
     assert client.reply(other).status == 200
-    assert end.body(by_path["/late"])[2] == "CANCEL"
+    assert end.body(by_path["/late"]) == (b"", {}, None) and end.event(by_path["/late"]) == Reset("CANCEL")
     client = bed.client()
     stream = client.ask("/lab.Lab/Late", "POST", *GRPC, ("grpc-timeout", "300m"), body=b"\0\0\0\0\0")
     there, fields = end.head()
     assert fields["grpc-timeout"].endswith(("m", "u", "n"))
     reply = client.reply(stream)
     assert reply.status == 504 or reply.fields["grpc-status"] == "4"
-    assert end.body(there)[2] == "CANCEL"
+    end.body(there)
+    assert end.event(there) == Reset("CANCEL")
 
 
 @ours
@@ -717,10 +718,11 @@ def test_access_log(bed):
                  f"endpoint={bed.pods[0].address}:8080 ", 'request="POST /logged?a=\\"b" ', 'id="id-2" ', "status=200 ", "end=-- ",
                  "bytes_up=3 ", "bytes_down=2 "):
         assert part in line, part
-    reply = bed.client("none")
-    reply.reply(reply.ask("/nobody"))
+    nobody = bed.client("none")
+    nobody.reply(nobody.ask("/nobody"))
     assert "status=503 end=SC " in access(bed, "/nobody")
-    client, stream, end, there, _ = bed.pair(path="/gone")
+    stream = client.ask("/gone")
+    end.head()
     client.put(rst(stream))
     assert " end=C" in access(bed, "/gone")
 
