@@ -349,19 +349,33 @@ def test_a_connection_that_is_lost(bed):
 
 
 @ours
+def test_a_session_that_is_lost(bed):
+    """It dies with a GET in it: the only endpoint is called again, as with HTTP/1's pool."""
+    client, stream, end, there, _ = bed.pair(path="/first")
+    end.answer(there)
+    assert client.reply(stream).status == 200
+    stream = client.ask("/second")
+    end.head()
+    end.wire.close(hard=True)
+    end = bed.accept()
+    there, fields = end.head()
+    end.answer(there, b"again")
+    assert fields[":path"] == "/second" and client.reply(stream).body == b"again"
+
+
+@ours
 def test_an_endpoint_that_nobody_listens_at(bed):
     """A POST that was not sent goes to the other one."""
     bed.ends[1].down()
     try:
-        client = bed.client("two")
+        client, end = bed.client("two"), None
         for _ in range(4):
             stream = client.ask("/x", "POST", body=b"hi")
-            end = bed.accept()
+            end = end or bed.accept()
             there, _ = end.head()
             assert end.body(there)[0] == b"hi"
             end.answer(there)
             assert client.reply(stream).status == 200
-            bed.ends[0].clear()
     finally:
         bed.ends[1].open()
 
