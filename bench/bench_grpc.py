@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "net")]
@@ -25,6 +26,7 @@ WORKERS = min(4, os.cpu_count() or 1)
 PORTS = {"haproxy": 40100, "nginx": 40200}
 CALL = ["-H", "content-type: application/grpc", "-H", "te: trailers"]
 LOADS = {"channels": ("gRPC unary 1 KB, 32 channels", ["-c32", "-m1"]), "streams": ("gRPC unary 1 KB, one channel, 32 calls at once", ["-c1", "-m32"])}
+IDLE_S = 8  # since when a client has said nothing
 BARS = {"cpu": 0.75, "idle": 4096}
 DNAT = """
 table ip bench {
@@ -106,6 +108,7 @@ class Bench:
             labs.wait_for(f"idle clients of {name}", lambda q=p: "idle" in q.log() or not q.alive(), 60)
             if "idle" not in p.log():
                 raise RuntimeError(f"idle clients of {name}: {p.log()}")
+            time.sleep(IDLE_S)
             after = frame.memory_kb(self.pids[name])
             grown[name] = tuple((after[i] - before[i]) * 1024 / n_clients for i in (2, 1))
             p.kill()
