@@ -1,4 +1,4 @@
-base_libbase_a_SOURCES += base/http/grpc.c base/http/grpc.h base/http/frame_budget.c base/http/frame_budget.h base/http/h2.c base/http/h2.h base/http/h2_head.c \
+base_libbase_a_SOURCES += base/http/grpc.c base/http/grpc.h base/http/grpc_call.c base/http/grpc_call.h base/http/frame_budget.c base/http/frame_budget.h base/http/h2.c base/http/h2.h base/http/h2_head.c \
 	base/http/h2_preface.c base/http/h2_preface.h base/http/session_memory.c base/http/session_memory.h
 if HAVE_CMOCKA
 H2_TESTS = tests/unit/base/http/grpc_test tests/unit/base/http/h2_test

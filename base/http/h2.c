@@ -8,8 +8,8 @@
 #include "base/http/session_memory.h"
 
 enum {
-	H2_RESET_BURST = 1000, /* streams that a client opens and resets at once; per second */
-	H2_RESET_RATE = 100,
+	H2_RESET_BURST = 2000, /* streams that a client opens and resets at once; per second */
+	H2_RESET_RATE = 500,
 	H2_ACKS_MAX = 1000, /* answers to PING and SETTINGS that wait for the other end to read */
 };
 
@@ -506,6 +506,12 @@ void
 h2_reset(struct h2 *s, int32_t id, uint32_t code)
 {
 	nghttp2_submit_rst_stream(s->ng, NGHTTP2_FLAG_NONE, id, code);
+}
+
+bool
+h2_is_sent(const struct h2 *s, int32_t id)
+{
+	return nghttp2_session_find_stream(s->ng, id) != NULL;
 }
 
 void

@@ -130,6 +130,8 @@ void h2_trailers(struct h2 *s, int32_t id, const struct h2_fields *f);
 /* `source` has something to say again. */
 void h2_resume(struct h2 *s, int32_t id);
 void h2_reset(struct h2 *s, int32_t id, uint32_t code);
+/* Client: has the head of the request gone out, or is it about to? */
+bool h2_is_sent(const struct h2 *s, int32_t id);
 /* The stream has no object any more: no events for it. */
 void h2_forget(struct h2 *s, int32_t id);
 /* n bytes of its body are not held any more. */

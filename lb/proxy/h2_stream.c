@@ -639,7 +639,7 @@ stream_refuse_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
 {
 	struct exchange *ex = st->ex;
 
-	if (how == H2_LOST_RESET && !st->responded) {
+	if ((how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED) && !st->responded) {
 		count(&stream_worker(st)->counters.upstream_lost, 1);
 		access_log_end(ex, "SH");
 	} else if (st->responded) {
@@ -670,24 +670,27 @@ h2_stream_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
 {
 	struct exchange *ex = st->ex;
 	struct target *t;
-	bool again, sent_away, alone = balance_count(&st->client->downstream->group->balance) == 1;
+	bool again, sent_away, stale, alone;
 
 	if (ex == NULL)
 		return;
+	alone = balance_count(&ex->downstream->group->balance) == 1;
 	sent_away = st->up->retired;
+	/* As with a kept connection of HTTP/1, which its server may close at any moment. */
+	stale = how == H2_LOST_CONNECTION && st->up->answered && ex->n_stale == 0;
 	t = target_ref(st->target);
 	again = h2_stream_may_retry(st, how);
 	h2_link_touch(&st->client->link);
 	h2_upstream_leave(st, code);
 	/* An endpoint that sends streams back drains, or has its limit: no fault. */
 	ex->free_retry = again && how == H2_LOST_UNPROCESSED;
-	if (how == H2_LOST_CONNECTION || how == H2_LOST_SILENT)
+	if (!stale && (how == H2_LOST_CONNECTION || how == H2_LOST_SILENT))
 		dial_report_failure(ex, t, how == H2_LOST_SILENT ? TARGET_SILENT : TARGET_RESET);
 	else if (how == H2_LOST_HTTP1)
 		pick_avoid(ex, t);
 	else if (how == H2_LOST_UNPROCESSED && ex->n_stale >= (sent_away || alone ? 2 : 0))
 		pick_avoid(ex, t);
-	ex->n_stale += how == H2_LOST_UNPROCESSED;
+	ex->n_stale += again && (stale || how == H2_LOST_UNPROCESSED);
 	target_unref(&t);
 	if (!again || !stream_dial_again(st))
 		stream_refuse_lost(st, how, code);

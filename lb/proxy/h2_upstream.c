@@ -147,6 +147,7 @@ on_head(void *arg, void *stream, enum h2_part part, struct h2_section *section, 
 
 	(void)arg;
 	st->response_done = last;
+	st->up->answered = true;
 	h2_stream_head(st, part, section);
 	if (last && part == H2_TRAILERS && st->up != NULL)
 		h2_stream_endpoint_done(st);
@@ -259,7 +260,11 @@ upstream_lose(struct h2_upstream *u, enum h2_lost how)
 		struct h2_stream *st = container_of(u->streams.next, struct h2_stream, up_node);
 
 		if (st->ex != NULL && !st->response_done)
-			h2_stream_lost(st, how, H2_CANCEL);
+			h2_stream_lost(st,
+				st->up_id != 0 && h2_is_sent(u->link.h2, st->up_id)
+					? how
+					: H2_LOST_UNPROCESSED,
+				H2_CANCEL);
 		else
 			h2_upstream_leave(st, H2_CANCEL);
 	}

@@ -23,6 +23,7 @@ struct h2_upstream {
 	uint64_t asked_ms; /* the last request */
 	bool settled; /* its SETTINGS have come */
 	bool heard; /* a byte has come */
+	bool answered; /* a response has come: it has worked */
 	bool retired; /* takes no further streams */
 	bool watched; /* its conn's expiry is in SPAN_ACK */
 };

@@ -55,7 +55,9 @@ class Handler(grpc.GenericRpcHandler):
             "Who": one(lambda request, context: name.encode()), "Echo": one(lambda request, context: request), "Hang": one(hang), "Tell": one(tell),
             "Fail": one(fail), "Count": many(lambda request, context: (str(i).encode() for i in range(int(request)))), "HangAfterOne": many(hang_after_one),
             "Sum": grpc.stream_unary_rpc_method_handler(lambda requests, context: str(sum(map(int, requests))).encode()),
-            "Talk": grpc.stream_stream_rpc_method_handler(lambda requests, context: (r[::-1] for r in requests))}
+            "Talk": grpc.stream_stream_rpc_method_handler(lambda requests, context: (r[::-1] for r in requests)),
+            # grpc.health.v1: field 1 of the request is the service, that of the answer SERVING (1) or NOT_SERVING (2)
+            "Check": one(lambda request, context: b"\x08\x02" if request == b"\n" + bytes([len(name)]) + name.encode() else b"\x08\x01")}
 
     def service(self, details):
         return self.methods.get(details.method.rpartition("/")[2])

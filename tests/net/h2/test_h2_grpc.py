@@ -83,6 +83,16 @@ def test_a_server_of_http_1(bed):
 
 
 @ours
+def test_health_checks(bed):
+    """grpc.health.v1: the endpoint that says NOT_SERVING for the Service asked about is left out."""
+    sick, well = (p.name for p in bed.pods)
+    bed.hub.write("checked.yaml", labs.service("checked", ("grpc", 80, 8080), selector="two", annotations={
+        "edgeway.io/health-path": f"/grpc.health.v1.Health/Check?service={sick}", "edgeway.io/health-interval": "200ms"}))
+    bed.find("checked")
+    wait_for("one is left", lambda: re.findall(r"(\S+)=", call(bed, "spread", "checked")[0]) == [well])
+
+
+@ours
 def test_wait_for_ready(bed):
     """The call waits until there is an agent."""
     bed.agent.stop()
