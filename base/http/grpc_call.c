@@ -6,7 +6,7 @@
 #include "base/http/h2.h"
 
 enum {
-	MESSAGE_HEAD = 5, /* compressed or not, length: gRPC over HTTP2, "Length-Prefixed-Message" */
+	MESSAGE_HEAD = 5, /* compressed or not, and length: gRPC over HTTP2 */
 	ANSWER_MAX = 64,
 	/* protobuf: field 1 as bytes, and as a number */
 	FIELD_SERVICE = 0x0a,

@@ -4,7 +4,7 @@
  *
  *	c = grpc_call_new("web.default:80", "", now_ms);
  *	grpc_call_output(c, &out);		// send it
- *	rc = grpc_call_input(c, bytes, n, now_ms);	// 0: more; 1: grpc_call_result; -EPROTO: no HTTP/2
+ *	rc = grpc_call_input(c, bytes, n, now_ms);	// 1: grpc_call_result; -EPROTO: no HTTP/2
  *	grpc_call_free(&c);
  */
 #ifndef EDGEWAY_BASE_HTTP_GRPC_CALL_H

@@ -235,7 +235,8 @@ respond(bool last)
 	"POST /pkg.S/M?q HTTP/1.1\r\nHost: web:80\r\nContent-Type: application/grpc\r\n"           \
 	"Transfer-Encoding: chunked\r\nX-Request-Id: 1\r\nConnection: TE\r\nTE: trailers\r\n\r\n"
 
-/* The bodies go in pieces of any size, the trailers after them; both streams end without an error. */
+/* The bodies go in pieces of any size, the trailers after them; both streams end without an
+ * error. */
 static void
 a_call(void **state)
 {
