@@ -303,7 +303,7 @@ def test_what_was_not_processed_is_sent_elsewhere(bed, how, body):
 def test_a_body_too_large_to_be_kept(bed):
     """Is not sent twice; the client is told that it may do so itself."""
     client = bed.client("two")
-    stream = client.ask("/x", "POST", end=False)
+    stream = client.ask("/too-large", "POST", end=False)
     i, end, there = next_call(bed)
     client.send(stream, b"x" * 60000, end=False)
     got = 0
@@ -313,6 +313,8 @@ def test_a_body_too_large_to_be_kept(bed):
     reply = client.reply(stream)
     assert reply.reset == "REFUSED_STREAM" or reply.status in (502, 503)
     assert not bed.ends[1 - i].called(0.3)
+    line = access(bed, "/too-large")
+    assert " end=-- " not in line and line.endswith(" retries=0")
 
 
 @ours
