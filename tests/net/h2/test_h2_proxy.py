@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from h2bed import PEER, Bed
+from h2bed import PEER, Bed, annotated
 from h2kit import ENABLE_CONNECT_PROTOCOL, END_HEADERS, INITIAL_WINDOW_SIZE, Ended, Http2, Reset, data, goaway, headers, request, rst, settings, window
 from httpkit import Endpoint, whoever
 from lab import Agent, service, wait_for
@@ -690,6 +690,21 @@ def test_who_may_not_call(bed):
     reply = client.reply(client.ask("/lab.Lab/Who", "POST", *GRPC, body=b""))
     assert reply.status == 403 or reply.fields["grpc-status"] == "7"
     assert bed.metric('errors_total{reason="allow_from"}') == before + 3 and not bed.ends[0].called()
+
+
+@ours
+def test_who_may_not_call_any_more(bed):
+    """The rule changes: what is under way ends on both sides, and the next stream is refused."""
+    closing = service("closing", ("http", 80, 8080), selector="one")
+    bed.hub.write("closing.yaml", closing)
+    bed.find("closing")
+    client, stream, end, there, _ = bed.pair(name="closing", method="POST", end=False)
+    bed.hub.write("closing.yaml", annotated(closing, allow_from="namespaces=ops"))
+    reply = client.reply(stream)
+    assert reply.status == 403 or reply.reset
+    assert end.body(there)[2] == "CANCEL"
+    assert client.reply(client.ask("/next")).status == 403
+    bed.hub.delete("closing.yaml")
 
 
 @ours
