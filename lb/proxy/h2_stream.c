@@ -686,9 +686,10 @@ h2_stream_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
 	ex->free_retry = again && how == H2_LOST_UNPROCESSED;
 	if (!stale && (how == H2_LOST_CONNECTION || how == H2_LOST_SILENT))
 		dial_report_failure(ex, t, how == H2_LOST_SILENT ? TARGET_SILENT : TARGET_RESET);
-	else if (how == H2_LOST_HTTP1)
+	else if (again && how == H2_LOST_HTTP1)
 		pick_avoid(ex, t);
-	else if (how == H2_LOST_UNPROCESSED && ex->n_stale >= (sent_away || alone ? 2 : 0))
+	else if (again && how == H2_LOST_UNPROCESSED &&
+		ex->n_stale >= (sent_away || alone ? 2 : 0))
 		pick_avoid(ex, t);
 	ex->n_stale += again && (stale || how == H2_LOST_UNPROCESSED);
 	target_unref(&t);
