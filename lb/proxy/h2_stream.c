@@ -372,7 +372,16 @@ stream_keep_section(struct h2_section *to, const struct h2_section *section)
 void
 h2_stream_client_trailers(struct h2_stream *st, struct h2_section *section)
 {
-	if (st->ex != NULL && !section->too_large)
+	if (st->ex != NULL && section->too_large) {
+		count(&stream_worker(st)->counters.bad_request, 1);
+		access_log_end(st->ex, "PR");
+		if (st->responded)
+			h2_reset(st->client->link.h2, st->id, H2_CANCEL);
+		else
+			st->ex->kind->refuse(st->ex, 431, "the trailers are too large");
+		return;
+	}
+	if (st->ex != NULL)
 		stream_keep_section(&st->trailers_up, section);
 	h2_stream_client_done(st);
 }
