@@ -465,6 +465,27 @@ share_restriction(struct service *to, const struct service *from)
 		to->gates[i] = allow_from_ref(from->gates[i]);
 }
 
+/* The kernel translates UDP within a family, and nothing relays it to the other one or through the
+ * hub: a name with an AAAA would send clients where nobody answers. */
+static bool
+is_ipv4_alone(const struct building *b, size_t n_ports)
+{
+	const struct endpoint *e = b->endpoints;
+
+	for (size_t i = 0; i < n_ports; i++) {
+		const struct service_port *p = &b->ports[i];
+		struct in6_addr ip;
+		bool six = p->mode != PORT_UDP;
+
+		for (size_t k = 0; k < p->n_endpoints && !six; k++)
+			six = endpoint_direct(&e[k], true, &ip);
+		if (!six)
+			return true;
+		e += p->n_endpoints + p->n_refused;
+	}
+	return false;
+}
+
 /* Builds the service in one allocation. head: all members but references and ports; its texts may
  * be anywhere. */
 static struct service *
@@ -497,6 +518,7 @@ lay_out(struct building *b, const struct service *head)
 	s->health_path = place_text(b, head->health_path, &end);
 	s->allow_text = place_text(b, head->allow_text, &end);
 	share_restriction(s, head);
+	s->ipv4_alone = is_ipv4_alone(b, head->n_ports);
 	s->ports = ports;
 	for (size_t i = 0; i < head->n_ports; i++) {
 		ports[i] = b->ports[i];

@@ -64,12 +64,13 @@ class World:
                        labs.service("relay", ("it", 7000, 5000), **both), *slices("relay", 5000, [SERVER]),
                        labs.service("echo", ("it", 7000, 5001), protocol="UDP", **both),
                        *slices("echo", 5001, v6=[SERVER6], protocol="UDP"),
+                       labs.service("echo4", ("it", 7000, 5000), protocol="UDP", **both), *slices("echo4", 5000, [SERVER], protocol="UDP"),
                        labs.service("flow", ("it", 7000, 5001), annotations={"edgeway.io/datapath": "kernel"}, **both),
                        *slices("flow", 5001, v6=[SERVER6]))
         self.node = DualNode(lab, "edge-1", "192.0.2.11")
         self.agent = labs.Agent(self.node, self.hub, "--mesh.subnet6", RANGE, *options)
         self.pod = self.node.pod("client")
-        labs.wait_for("the services", lambda: self.agent.state()["services"] == 5)
+        labs.wait_for("the services", lambda: self.agent.state()["services"] == 6)
 
     def fake6(self, name):
         v4 = self.pod.address_of(f"{name}.{DOMAIN}")
@@ -91,6 +92,18 @@ def echo(machine, address, *options):
 def test_the_kernel_carries_udp(world):
     for machine in (world.pod, world.node):
         labs.wait_for("udp", lambda m=machine: echo(m, world.fake6("echo"))[:2] == ["v6", f"{world.fake6('echo')}:7000"])
+
+
+def test_udp_that_ipv6_cannot_carry_is_called_by_ipv4(world):
+    """The pod has a ULA, which libc prefers to IPv4."""
+    name = f"echo4.{DOMAIN}"
+    assert world.pod.dns(name, "AAAA")[:2] == ("NOERROR", [])
+    for machine in (world.pod, world.node):
+        labs.wait_for("udp", lambda m=machine: echo(m, name)[:2] == ["v4", f"{world.pod.address_of(name)}:7000"])
+    world.hub.write("more.yaml", *slices("echo4", 5001, v6=[SERVER6], protocol="UDP"))
+    labs.wait_for("AAAA", lambda: [a[4] for a in world.pod.dns(name, "AAAA")[1]] == [world.fake6("echo4")])
+    world.hub.delete("more.yaml")
+    labs.wait_for("no AAAA", lambda: world.pod.dns(name, "AAAA")[1] == [])
 
 
 def test_the_kernel_carries_tcp_that_asks_for_it(world):
