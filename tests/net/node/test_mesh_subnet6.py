@@ -213,6 +213,33 @@ def test_a_node_without_ipv6(world):
     labs.wait_for("IPv6", lambda: world.pod.get(f"http://[{world.fake6('web')}]/") == (200, "v4\n"))
 
 
+@pytest.mark.parametrize("way", ["address", "sysctl", "link"])
+def test_what_begins_while_it_serves(world, way):
+    """While the node has IPv6 switched off there is neither AAAA nor table; both come back."""
+    node, name = world.node, f"web.{DOMAIN}"
+    aaaa = lambda: bool(world.pod.dns(name, "AAAA")[1])  # noqa: E731
+    assert aaaa()
+    if way == "link":  # made anew, it gets the node's default
+        node.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+        node.run("ip", "link", "del", "edgeway0")
+    elif way == "sysctl":
+        node.run("sysctl", "-qw", "net.ipv6.conf.edgeway0.disable_ipv6=1")
+    else:
+        node.run("ip", "addr", "add", "fd09:251::5/64", "dev", "eth0", "nodad")
+        node.run("ip", "addr", "del", f"{OWN}/64", "dev", "edgeway0")
+    labs.wait_for("no AAAA", lambda: not aaaa())
+    labs.wait_for("no table", lambda: node.table6() == "")
+    assert "mesh.subnet6" in ctl(world, "status") and world.pod.get(f"http://{name}/") == (200, "v4\n")
+    assert 'what="ipv6"' in labs.wait_for("the problem", lambda: (lambda m: 'what="ipv6"' in m and m)(world.agent.ask("/metrics")[1]))
+    if way == "address":
+        node.run("ip", "addr", "del", "fd09:251::5/64", "dev", "eth0")
+    else:
+        node.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.edgeway0.disable_ipv6=0")
+    labs.wait_for("AAAA", aaaa)
+    labs.wait_for("calls", lambda: world.pod.get(f"http://[{world.fake6('web')}]/") == (200, "v4\n"))
+    labs.wait_for("udp", lambda: echo(world.pod, world.fake6("echo"))[:1] == ["v6"])
+
+
 def test_nothing_is_left(world):
     world.agent.stop()
     assert world.node.table6() == "" and world.node.own_addresses() == "" and world.node.clean()
