@@ -36,10 +36,12 @@ struct resolvlink {
 	struct dbus *bus; /* while the step is not IDLE */
 	struct timer *retry;
 	uint32_t address; /* what is wanted; 0: nothing */
+	uint32_t setting; /* what resolved was last told */
 	unsigned link; /* whose settings are ours, or may be; 0: none */
 	char name[IF_NAMESIZE];
 	bool set; /* resolved has answered so */
 	bool again, held;
+	bool unnoted; /* it was undone while the keep was closed */
 	char trouble[TROUBLE_MAX];
 	loop_fn *closed;
 	void *closed_arg;
@@ -224,12 +226,15 @@ on_resolvlink(void *arg, const struct err *err)
 	if (was == LINK_UNDOING) {
 		resolvlink_forget(l);
 		/* resolved that does not answer may still have it: the next start asks again */
-		if (why.code == 0 || why.code == EREMOTEIO)
-			resolvlink_note(l);
+		if (why.code == 0 || why.code == EREMOTEIO) {
+			l->unnoted = l->held;
+			if (!l->held)
+				resolvlink_note(l);
+		}
 	} else if (why.code != 0) {
 		resolvlink_fail(l, &why);
 	} else if (was == LINK_SETTING) {
-		l->set = true;
+		l->set = l->setting == l->address;
 		l->trouble[0] = '\0';
 		log_info("dns",
 			"systemd-resolved asks us for the names of the cluster domain=%s link=%s",
@@ -281,6 +286,7 @@ resolvlink_set(struct resolvlink *l)
 	resolvlink_note(l);
 	if (!resolvlink_begin(l, LINK_SETTING))
 		return;
+	l->setting = l->address;
 	resolvlink_call_domains(l);
 	resolvlink_call(l, "SetLinkDefaultRoute", "ib", NULL);
 	resolvlink_call(l, "SetLinkDNSSEC", "is", "no");
@@ -393,6 +399,10 @@ void
 resolvlink_hold(struct resolvlink *l, bool held)
 {
 	l->held = held;
+	if (!held && l->unnoted) {
+		l->unnoted = false;
+		resolvlink_note(l);
+	}
 	if (!held && l->again) {
 		l->again = false;
 		resolvlink_next(l);
