@@ -344,6 +344,7 @@ resolvlink_open(struct resolvlink **out, const struct resolvlink_config *config)
 	struct resolvlink *l = xcalloc(1, sizeof *l);
 
 	l->config = *config;
+	l->held = config->held;
 	l->domain = xstrdup(config->cluster_domain);
 	l->servers = xstrdup(config->servers);
 	l->bus_path = config->bus != NULL ? xstrdup(config->bus) : NULL;

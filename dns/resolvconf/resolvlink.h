@@ -31,6 +31,7 @@ struct resolvlink_config {
 	const char *servers; /* where resolved writes the servers that it knows */
 	const char *bus; /* NULL: the system bus */
 	struct dns_keep keep;
+	bool held; /* see resolvlink_hold */
 };
 
 void resolvlink_open(struct resolvlink **l, const struct resolvlink_config *config);
