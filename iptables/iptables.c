@@ -694,8 +694,12 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->own_address = config->own_address;
 	ipt->own_used = config->own_used || config->succeeds;
 	ipt->subnet6 = config->subnet6;
-	if (!config->succeeds && !left_own(ipt))
-		(void)own_interface_remove(NULL); /* of a run with another configuration */
+	if (!config->succeeds) {
+		/* of a run with another configuration */
+		if (!left_own(ipt))
+			(void)own_interface_remove(NULL);
+		own_interface_tidy4(ipt->own_address);
+	}
 	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;
 	ipt->arg = arg;

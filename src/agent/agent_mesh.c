@@ -100,7 +100,7 @@ agent_mesh_remember(struct agent *a, uint32_t address)
 	for (size_t i = 0; i < AGENT_ADDRESSES_HAD && n < AGENT_ADDRESSES_HAD; i++)
 		if (a->addresses_had[i] != address && a->addresses_had[i] != 0)
 			had[n++] = a->addresses_had[i];
-	if (memcmp(had, a->addresses_had, sizeof had) == 0 || a->options->mesh_address[0] != '\0')
+	if (memcmp(had, a->addresses_had, sizeof had) == 0)
 		return;
 	memcpy(a->addresses_had, had, sizeof had);
 	buf_add(&kept, had, sizeof had);
