@@ -372,11 +372,9 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 static void
 end_captured(struct iptables *ipt)
 {
-	struct in6_addr addresses[] = {ip_of_v4(ipt->address), fake6_own(&ipt->subnet6)};
+	const struct in6_addr addresses[] = {ip_of_v4(ipt->address), fake6_own(&ipt->subnet6)};
 
-	if (ipt->address == 0)
-		memset(&addresses[0], 0, sizeof *addresses);
-	capture_flows(&ipt->capture, addresses, ipt->dns_port);
+	capture_flows(&ipt->capture, ipt->address != 0 ? addresses : NULL, ipt->dns_port);
 }
 
 int
