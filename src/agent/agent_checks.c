@@ -310,7 +310,7 @@ check_rules(struct findings *f, const struct tree_node *ipt, bool starting)
 	if (first[0] != '\0')
 		findings_add(f, "rules", VERDICT_NOTE,
 			"what they take of mesh.subnet and of port 53 does not come to us: see "
-			"`nft list chain ip TABLE CHAIN`, and move them behind dstnat - 5",
+			"`nft list chain FAMILY TABLE CHAIN`, and move them behind dstnat - 5",
 			"translate addresses before ours do: %s", first);
 }
 

@@ -169,6 +169,18 @@ def test_the_tools_know_the_addresses(world):
     assert "no service has now" in said, said
 
 
+def test_rules_of_others_are_named(world):
+    """Of IPv6 nothing is tried: what may drop it is told all the same."""
+    world.node.run("nft", "add table ip6 wall; add chain ip6 wall in { type filter hook input priority 0; policy drop; }; add rule ip6 wall in accept; "
+                          "add chain ip6 wall out { type filter hook forward priority 0; }; add rule ip6 wall out udp dport 9 drop; "
+                          "add chain ip6 wall pre { type nat hook prerouting priority -150; }")
+    said = ctl(world, "doctor")
+    assert "IPv6 is not tried from here; what drops it: wall in (input); rules in wall out" in said, said
+    assert "translate addresses before ours do: ip6 wall pre (prerouting, priority -150)" in said
+    world.node.run("nft", "delete", "table", "ip6", "wall")
+    assert "wall" not in ctl(world, "doctor")
+
+
 def test_what_others_remove_comes_back(world):
     node = world.node
     node.run("nft", "delete", "table", "ip6", "edgeway")
