@@ -97,6 +97,7 @@ struct way {
 	bool own; /* of this node */
 	/* why the first existing route is forbidden, or SPECIAL_NONE */
 	enum special_addr refused;
+	bool own_refused; /* an address of this or an earlier route is this node's own */
 	struct in6_addr refused_ip;
 	uint16_t refused_port;
 };
@@ -131,6 +132,7 @@ may_dial(struct way *w, const char *text, uint16_t port, struct in6_addr *ip)
 	if (!ip_parse(service_build_plain(text), ip))
 		return false;
 	why = dial_guard_check(w->self->guard, ip, host_network);
+	w->own_refused |= why == SPECIAL_OWN;
 	if (why != SPECIAL_NONE)
 		refuse_way(w, why, ip, port);
 	return why == SPECIAL_NONE;
@@ -151,8 +153,6 @@ set_way(struct way *w, enum endpoint_via via, const char *first, const char *sec
 		return false;
 	w->to->ip = ips[0];
 	w->to->other = n > 1 ? ips[1] : in6addr_any;
-	if (n == 1 && w->refused == SPECIAL_OWN)
-		w->to->flags |= ENDPOINT_HALF;
 	w->to->via = (uint8_t)via;
 	w->to->port = port;
 	return true;
@@ -242,8 +242,11 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 		e->flags |= ENDPOINT_LOCAL;
 	if (w.own && is_host_network(from))
 		e->flags |= ENDPOINT_HOST_NETWORK;
-	if (set_direct_way(&w) || set_tunnel_way(&w))
+	if (set_direct_way(&w) || set_tunnel_way(&w)) {
+		if (w.own_refused)
+			e->flags |= ENDPOINT_HALF;
 		return true;
+	}
 	if (w.refused != SPECIAL_NONE) {
 		e->via = VIA_REFUSED;
 		e->tier = (uint8_t)w.refused;
