@@ -169,6 +169,7 @@ open_link(struct dns *d, const struct dns_config *config)
 		.cluster_domain = config->cluster_domain,
 		.subnet = config->subnet,
 		.mask = config->mask,
+		.subnet6 = config->subnet6,
 		.port = config->port,
 		.servers = RESOLVED,
 		.keep = config->keep,

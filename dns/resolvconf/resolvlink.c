@@ -24,6 +24,7 @@ enum {
 	ANSWER_MS = 2000,
 	SERVERS_MOST = 64,
 	OCTET_BITS = 8,
+	NIBBLE_BITS = 4,
 	TROUBLE_MAX = 320,
 };
 
@@ -140,6 +141,28 @@ resolvlink_reverse(const struct resolvlink *l, struct buf *b)
 	}
 }
 
+/* ip6.arpa has one for every four bits. */
+static void
+resolvlink_reverse6(const struct resolvlink *l, struct buf *b)
+{
+	const struct fake6 *range = &l->config.subnet6;
+	unsigned nibbles = (range->bits + NIBBLE_BITS - 1) / NIBBLE_BITS;
+
+	for (unsigned i = 0; nibbles > 0 && i < 1u << (nibbles * NIBBLE_BITS - range->bits); i++) {
+		auto_buf struct buf zone;
+
+		buf_init(&zone, BUF_UNLIMITED);
+		for (unsigned n = nibbles; n-- > 0;) {
+			unsigned byte = range->prefix.s6_addr[n / 2];
+			unsigned nibble = n % 2 == 0 ? byte >> NIBBLE_BITS : byte & 0xf;
+
+			buf_printf(&zone, "%x.", n == nibbles - 1 ? nibble + i : nibble);
+		}
+		buf_adds(&zone, "ip6.arpa");
+		resolvlink_domain(b, buf_str(&zone));
+	}
+}
+
 /* A call whose first argument is the link; the others follow in *b. */
 static void
 resolvlink_call(struct resolvlink *l, const char *method, const char *signature, const char *word)
@@ -166,6 +189,7 @@ resolvlink_call_domains(struct resolvlink *l)
 	list = dbus_array_begin(&b, 8);
 	resolvlink_domain(&b, l->domain);
 	resolvlink_reverse(l, &b);
+	resolvlink_reverse6(l, &b);
 	dbus_array_end(&b, &list);
 	dbus_call(l->bus, "SetLinkDomains", "ia(sb)", &b);
 }

@@ -27,6 +27,7 @@ struct resolvlink_config {
 	bool wanted; /* dns.host is resolved */
 	const char *cluster_domain;
 	uint32_t subnet, mask; /* of the fake IPs, host byte order */
+	struct fake6 subnet6; /* of the IPv6 ones; bits 0: none */
 	uint16_t port;
 	const char *servers; /* where resolved writes the servers that it knows */
 	const char *bus; /* NULL: the system bus */

@@ -31,6 +31,7 @@ struct fixture {
 	char said[512]; /* the methods that were called, and texts among their arguments */
 	char *kept;
 	bool closed;
+	struct fake6 subnet6;
 	bool frozen; /* the keep may not be used */
 };
 
@@ -243,6 +244,7 @@ open_it(struct fixture *f, bool wanted)
 		.cluster_domain = "cluster.local",
 		.subnet = 0x09fb0000,
 		.mask = 0xffff0000,
+		.subnet6 = f->subnet6,
 		.port = 53,
 		.servers = f->servers,
 		.bus = f->path,
@@ -445,6 +447,33 @@ what_was_under_way_is_noted_later(void **state)
 	close_it(f);
 }
 
+/* A prefix that ends within four bits has several. */
+static void
+the_reverse_zones_of_ipv6_are_routed_too(void **state)
+{
+	static const struct {
+		const char *range, *zones;
+	} cases[] = {
+		{"fd09:251::/64", " 0.0.0.0.0.0.0.0.1.5.2.0.9.0.d.f.ip6.arpa SetLinkDefaultRoute"},
+		{"fd09:251:c000::/35",
+			" c.1.5.2.0.9.0.d.f.ip6.arpa d.1.5.2.0.9.0.d.f.ip6.arpa "
+			"SetLinkDefaultRoute"},
+	};
+	struct fixture *f = *state;
+
+	bus_start(f);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		f->said[0] = '\0';
+		assert_int_equal(fake6_parse(&f->subnet6, cases[i].range, NULL), 0);
+		open_it(f, true);
+		resolvlink_use(f->link, LOOPBACK);
+		patience_until(patience_turn(f->loop), has_state(f, "\"set\":true"));
+		if (strstr(f->said, cases[i].zones) == NULL)
+			fail_msg("%s: %s", cases[i].range, f->said);
+		close_it(f);
+	}
+}
+
 static void
 an_address_that_changes_meanwhile_is_set_too(void **state)
 {
@@ -473,6 +502,7 @@ main(void)
 		T(trouble_has_its_reason_and_ends),
 		T(held_it_waits),
 		T(what_was_under_way_is_noted_later),
+		T(the_reverse_zones_of_ipv6_are_routed_too),
 		T(an_address_that_changes_meanwhile_is_set_too),
 	};
 
