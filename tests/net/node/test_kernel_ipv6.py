@@ -192,8 +192,8 @@ def test_what_others_flush_is_put_back(world):
         labs.wait_for("put back", lambda: set(world.names(world.client, "only-a", 2)) == {"edge-1.a"})
 
 
-def test_drain(world):
-    """At the end what the kernel carries goes on until the table is removed, and nothing is left."""
+def test_killed_and_stopped(world):
+    """The kernel goes on by itself while nobody runs; at the end nothing is left."""
     address = world.address("echo")
     load = subprocess.Popen(world.client.argv(*labs.BARE_PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, str(PORT), "300", "--pause", "0.002"),
                             stdout=subprocess.PIPE, text=True)
