@@ -8,6 +8,7 @@ base_libbase_a_SOURCES = \
 	base/core/buf.c base/core/buf.h \
 	base/os/cgroup.c base/os/cgroup.h \
 	base/os/dbus.c base/os/dbus.h \
+	base/os/dbus_message.c base/os/dbus_message.h \
 	base/core/descriptors.c base/core/descriptors.h \
 	base/core/histogram.c base/core/histogram.h \
 	base/core/state.c base/core/state.h \
@@ -80,7 +81,9 @@ endif
 PATIENCE = tests/unit/patience.h
 CLOCK = tests/fake/clock.c tests/fake/clock.h $(PATIENCE)
 
-FUZZERS += tests/fuzz/tree_fuzz
+FUZZERS += tests/fuzz/dbus_fuzz tests/fuzz/tree_fuzz
+tests_fuzz_dbus_fuzz_SOURCES = tests/fuzz/dbus_fuzz.c
+tests_fuzz_dbus_fuzz_LDADD = $(BASE_LDADD)
 tests_fuzz_tree_fuzz_SOURCES = tests/fuzz/tree_fuzz.c
 tests_fuzz_tree_fuzz_LDADD = $(BASE_LDADD)
 

@@ -169,9 +169,11 @@ open_link(struct dns *d, const struct dns_config *config)
 		.cluster_domain = config->cluster_domain,
 		.subnet = config->subnet,
 		.mask = config->mask,
+		.subnet6 = config->subnet6,
 		.port = config->port,
 		.servers = RESOLVED,
-		.keep = config->keep};
+		.keep = config->keep,
+		.held = config->succeeds};
 
 	resolvlink_open(&d->link, &link);
 }
@@ -414,6 +416,14 @@ dns_freeze(struct dns *d)
 	d->on_upstreams = NULL;
 	resolvwatch_stop(&d->watch);
 	resolvlink_hold(d->link, true);
+}
+
+void
+dns_settle(struct dns *d, bool ours)
+{
+	resolvconf_settle(d->resolvconf, ours);
+	if (ours)
+		resolvlink_hold(d->link, false);
 }
 
 void

@@ -57,7 +57,8 @@ struct dns_config {
 	bool resolved; /* the host's way to us is systemd-resolved; resolv.conf is only read */
 	uint32_t mark; /* SO_MARK of upstream queries */
 	struct dns_keep keep;
-	bool succeeds; /* a predecessor hands over: our lines in resolv.conf stay as they are */
+	/* a predecessor hands over: how the host reaches it stays as it is until dns_settle */
+	bool succeeds;
 };
 
 /* Reads the upstreams from resolv.conf, after undoing what a killed run of ours left there. */
@@ -72,6 +73,9 @@ bool dns_listening(const struct dns *dns);
 /* The workers' sockets of a family, UDP then TCP of each, to hand to a successor; dns keeps
  * ownership. Returns their number: all of them, or 0 while dns does not listen. */
 size_t dns_sockets(const struct dns *dns, bool six, int *fds);
+/* After `succeeds`. ours: the predecessor has let go; what it had changed of the host, and is not
+ * wanted here, is undone. Else it goes on, and what we have changed of the host is. */
+void dns_settle(struct dns *dns, bool ours);
 /* dns_freeze: a successor takes over; stops watching resolv.conf and drops the callback of
  * dns_follow_upstreams. dns_thaw: watches the file again. */
 void dns_freeze(struct dns *dns);

@@ -13,7 +13,7 @@
 #include "iptables/maps/rules.h"
 
 /* How often to check for new bridge ports and obstacles; the pause applies after a change. */
-enum { TEND_MS = 2000, TEND_PAUSE_MS = 200, OWN_RETRY_MS = 2000 };
+enum { TEND_MS = 2000, TEND_PAUSE_MS = 200, OWN_RETRY_MS = 2000, REFUSED6_MS = 60 * 1000 };
 
 static guard_install_fn install_table;
 
@@ -24,16 +24,39 @@ range_of(const struct iptables *ipt)
 		ip_of_v4(ipt->subnet), 96u + (unsigned)__builtin_popcount(ipt->mask)};
 }
 
-static void
-tell_trouble6(struct iptables *ipt, const char *text)
+/* --- IPv6 ----------------------------------------------------------------------------------- */
+
+static bool
+iptables_serves6(const struct iptables *ipt)
 {
-	if (strcmp(ipt->trouble6, text) == 0)
+	return ipt->subnet6.bits > 0 && ipt->trouble6[0] == '\0';
+}
+
+static void
+set_trouble6(struct iptables *ipt, const char *text)
+{
+	snprintf(ipt->trouble6, sizeof ipt->trouble6, "%.255s", text);
+}
+
+static void
+tell_trouble6(struct iptables *ipt)
+{
+	if (strcmp(ipt->trouble6, ipt->told6) == 0)
 		return;
-	if (*text != '\0')
-		log_error("iptables", "IPv6 is not served error=\"%s\"", text);
+	if (ipt->trouble6[0] != '\0')
+		log_error("iptables", "IPv6 is not served error=\"%s\"", ipt->trouble6);
 	else
 		log_info("iptables", "IPv6 is served now");
-	snprintf(ipt->trouble6, sizeof ipt->trouble6, "%s", text);
+	snprintf(ipt->told6, sizeof ipt->told6, "%s", ipt->trouble6);
+	if (ipt->changed6 != NULL)
+		ipt->changed6(ipt->arg);
+}
+
+/* What a kernel without nf_tables for IPv6, or without nat there, says. */
+static bool
+lacks_ipv6(int rc)
+{
+	return rc == -EOPNOTSUPP || rc == -EAFNOSUPPORT || rc == -EPROTONOSUPPORT || rc == -ENOENT;
 }
 
 /* Our own interface has the mesh's IPv6 address, whatever its part in IPv4 is, unless that would
@@ -43,7 +66,7 @@ tend_own6(struct iptables *ipt)
 {
 	const struct expr_net range = {ipt->subnet6.prefix, ipt->subnet6.bits};
 	const struct in6_addr want = fake6_own(&ipt->subnet6);
-	bool had_trouble = ipt->trouble6[0] != '\0';
+	bool served = iptables_serves6(ipt);
 	struct err err = {.text = ""};
 
 	if (range.bits == 0)
@@ -51,12 +74,12 @@ tend_own6(struct iptables *ipt)
 	if (!own_interface_has(&want) &&
 		(preflight_refuse(&range, (int)if_nametoindex(OWN_INTERFACE), &err) < 0 ||
 			own_interface_make(0, &ipt->subnet6, &err) < 0))
-		tell_trouble6(ipt, err.text);
-	else if (!ipt->refused6)
-		tell_trouble6(ipt, "");
-	if (had_trouble && ipt->trouble6[0] == '\0' && ipt->guard.armed &&
-		install_table(ipt, &err) < 0)
+		set_trouble6(ipt, err.text);
+	else if (mono_ms() >= ipt->refused6_until_ms)
+		set_trouble6(ipt, "");
+	if (served != iptables_serves6(ipt) && ipt->guard.armed && install_table(ipt, &err) < 0)
 		guard_repair_later(&ipt->guard);
+	tell_trouble6(ipt);
 }
 
 static void
@@ -118,12 +141,6 @@ relay_ports_put(struct iptables *ipt, struct batch *b)
 }
 
 /* --- the table ------------------------------------------------------------------------------ */
-
-static bool
-iptables_serves6(const struct iptables *ipt)
-{
-	return ipt->subnet6.bits > 0 && !ipt->refused6 && ipt->trouble6[0] == '\0';
-}
 
 /* In steps small enough for the socket; between them our own events are read. */
 static int
@@ -201,6 +218,18 @@ put_rules(struct iptables *ipt, struct batch *b, struct rules rules)
 	capture_put(&ipt->capture, b, mono_ms());
 }
 
+/* Left by an earlier run, or from before IPv6 could not be served any more: it would lead clients
+ * to addresses where nobody listens. */
+static void
+put_removal6(struct iptables *ipt, struct batch *b)
+{
+	if (!guard_has(&ipt->guard, NFPROTO_IPV6))
+		return;
+	b->family = NFPROTO_IPV6;
+	rules_remove(b);
+	b->family = NFPROTO_IPV4;
+}
+
 static int
 commit_rules(struct iptables *ipt)
 {
@@ -219,6 +248,8 @@ commit_rules(struct iptables *ipt)
 	guard_begin(&ipt->guard, &c);
 	if (iptables_serves6(ipt))
 		put_rules(ipt, &c.batch, rules);
+	else
+		put_removal6(ipt, &c.batch);
 	rules.net = range_of(ipt);
 	rules.address = ip_of_v4(ipt->address);
 	put_rules(ipt, &c.batch, rules);
@@ -249,27 +280,40 @@ try_rules(struct iptables *ipt)
 	return rc;
 }
 
+/* With IPv6 if that is served, and if it can be; IPv4 does not wait for it. */
+static int
+try_families(struct iptables *ipt)
+{
+	bool old_kernel = ipt->old_kernel, no_sockets = ipt->no_sockets;
+	int rc = try_rules(ipt), rc6 = rc;
+
+	if (!iptables_serves6(ipt))
+		return rc;
+	ipt->refused6_until_ms = 0;
+	if (rc == 0)
+		return 0;
+	snprintf(ipt->trouble6, sizeof ipt->trouble6,
+		lacks_ipv6(rc6) ? "the kernel refuses the nftables table ip6 " RULES_TABLE
+				  ": it needs nf_tables with nat for IPv6 (%s)"
+				: "cannot install the nftables table ip6 " RULES_TABLE ": %s",
+		strerror(-rc6));
+	ipt->old_kernel = old_kernel;
+	ipt->no_sockets = no_sockets;
+	rc = try_rules(ipt);
+	if (rc < 0)
+		set_trouble6(ipt, ""); /* it was not for IPv6 */
+	else if (lacks_ipv6(rc6))
+		ipt->refused6_until_ms = mono_ms() + REFUSED6_MS;
+	return rc;
+}
+
 static int
 install_table(void *arg, struct err *err)
 {
 	struct iptables *ipt = arg;
-	bool old_kernel = ipt->old_kernel, no_sockets = ipt->no_sockets;
-	int rc = try_rules(ipt), rc6 = rc;
+	int rc = try_families(ipt);
 
-	if (rc < 0 && iptables_serves6(ipt)) {
-		ipt->refused6 = true;
-		ipt->old_kernel = old_kernel;
-		ipt->no_sockets = no_sockets;
-		rc = try_rules(ipt);
-		ipt->refused6 = rc == 0; /* else it was not for IPv6 */
-	}
-	if (ipt->refused6 && rc == 0 && rc6 < 0) {
-		(void)err_set(err, rc6,
-			"the kernel refuses the nftables table ip6 " RULES_TABLE
-			": it needs nf_tables with nat for IPv6 (%s)",
-			strerror(-rc6));
-		tell_trouble6(ipt, err->text);
-	}
+	tell_trouble6(ipt);
 	if (rc < 0)
 		return guard_explain(err, rc, "install");
 	guard_replaced(&ipt->guard);
@@ -300,18 +344,6 @@ iptables_use_port(struct iptables *ipt, uint16_t port)
 	ipt->proxy_port = port;
 }
 
-/* Left by an earlier run that had mesh.subnet6. */
-static int
-remove_table6(struct iptables *ipt)
-{
-	struct transaction c;
-
-	guard_begin(&ipt->guard, &c);
-	c.batch.family = NFPROTO_IPV6;
-	rules_remove(&c.batch);
-	return guard_commit(&ipt->guard, &c);
-}
-
 int
 iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 {
@@ -320,11 +352,9 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	ipt->refused6 = false;
+	ipt->refused6_until_ms = 0;
 	tend_own6(ipt);
 	own_interface_tidy(&ipt->subnet6);
-	if (ipt->subnet6.bits == 0)
-		(void)remove_table6(ipt);
 	if (address != ipt->address)
 		memset(ipt->relay_ports, 0, RELAY_PORTS / 8);
 	ipt->address = address;
@@ -342,11 +372,9 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 static void
 end_captured(struct iptables *ipt)
 {
-	struct in6_addr addresses[] = {ip_of_v4(ipt->address), fake6_own(&ipt->subnet6)};
+	const struct in6_addr addresses[] = {ip_of_v4(ipt->address), fake6_own(&ipt->subnet6)};
 
-	if (ipt->address == 0)
-		memset(&addresses[0], 0, sizeof *addresses);
-	capture_flows(&ipt->capture, addresses, ipt->dns_port);
+	capture_flows(&ipt->capture, ipt->address != 0 ? addresses : NULL, ipt->dns_port);
 }
 
 int
@@ -361,10 +389,10 @@ iptables_remove(struct iptables *ipt, struct err *err)
 	hairpin_undo(&ipt->hairpin);
 	guard_begin(&ipt->guard, &c);
 	rules_remove(&c.batch);
+	put_removal6(ipt, &c.batch);
 	rc = guard_commit(&ipt->guard, &c);
 	if (rc < 0)
 		return guard_explain(err, rc, "remove");
-	(void)remove_table6(ipt);
 	capture_adopt(&ipt->capture, NULL, 0, mono_ms());
 	end_captured(ipt);
 	rc = route_remove(ipt->subnet, ipt->mask, err);
@@ -664,13 +692,18 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->own_address = config->own_address;
 	ipt->own_used = config->own_used || config->succeeds;
 	ipt->subnet6 = config->subnet6;
-	if (!config->succeeds && !left_own(ipt))
-		(void)own_interface_remove(NULL); /* of a run with another configuration */
+	if (!config->succeeds) {
+		/* of a run with another configuration */
+		if (!left_own(ipt))
+			(void)own_interface_remove(NULL);
+		own_interface_tidy4(ipt->own_address);
+	}
 	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;
 	ipt->arg = arg;
 	ipt->relay = config->relay;
 	ipt->relay_arg = config->relay_arg;
+	ipt->changed6 = config->changed6;
 	rc = copy_interfaces(ipt, config, err);
 	/* The predecessor's may have another address, which its connections need: both stay. */
 	if (rc == 0 && config->succeeds && ipt->own == IPTABLES_OWN_ALWAYS)

@@ -51,6 +51,9 @@ struct iptables_config {
 	 * timers. */
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
 	void *relay_arg;
+	/* Called with iptables_open's arg when iptables_trouble6 has changed; calls nothing else of
+	 * this header. */
+	loop_fn *changed6;
 };
 
 /* Address of the mesh interface, host byte order; 0: none (no interface, down, or no IPv4). */
@@ -70,7 +73,8 @@ int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
  * Fails if the table is not installed. */
 int iptables_capture(
 	struct iptables *ipt, const struct in6_addr *upstreams, size_t n, struct err *err);
-/* Why IPv6 is not served although mesh.subnet6 is set; "" it is, or is not wanted. */
+/* Why IPv6 is not served although mesh.subnet6 is set; "" it is, or is not wanted. It is tried
+ * again every two seconds, where the kernel has no table for IPv6 every minute. */
 const char *iptables_trouble6(const struct iptables *ipt);
 /* Takes from this snapshot (and references it) what the kernel carries by itself and which
  * ClusterIPs are served. Also allowed before the table is installed. */

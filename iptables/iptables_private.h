@@ -27,8 +27,12 @@ struct iptables {
 		matched; /* names that the rules have for globs of `interfaces`, each with '\0' */
 	uint32_t subnet, mask, mark;
 	struct fake6 subnet6;
-	bool refused6; /* the kernel has refused the IPv6 table */
 	char trouble6[256]; /* why IPv6 is not served, "" it is or is not wanted */
+	char told6[256]; /* what was last told of it */
+	/* the kernel has no such table for IPv6: it is asked again then, on mono_ms; 0: it has not
+	 * said so */
+	uint64_t refused6_until_ms;
+	loop_fn *changed6;
 	uint16_t port, dns_port; /* port: mesh.listenPort, which is reserved */
 	uint16_t proxy_port; /* the rules translate to it */
 	bool port_ours; /* we have reserved it */

@@ -38,19 +38,27 @@ others_member(struct buf *out, const char *name, struct buf *text)
 	buf_consume(text, buf_len(text));
 }
 
-/* Other programs' chains and rules that may translate or drop our packets. */
+/* Other programs' chains and rules that may translate or drop our packets. Those that drop are told
+ * by family: what pods get by IPv4 is tried, what they get by IPv6 is not. */
 static void
-others_state(struct buf *out)
+others_state(const struct iptables *ipt, struct buf *out)
 {
+	unsigned six = ipt->subnet6.bits > 0 ? HOOK_CONFLICTS_V6 : 0;
 	auto_buf struct buf text;
 
 	buf_init(&text, BUF_UNLIMITED);
-	hook_conflicts_translating(RULES_TABLE, RULES_PRIORITY, false, &text);
+	hook_conflicts_translating(RULES_TABLE, RULES_PRIORITY, HOOK_CONFLICTS_V4 | six, &text);
 	others_member(out, "translated_first_by", &text);
-	hook_conflicts_dropping(&text);
+	hook_conflicts_dropping(HOOK_CONFLICTS_V4, &text);
 	others_member(out, "dropped_by", &text);
-	hook_conflicts_drop_rules(RULES_TABLE, &text);
+	hook_conflicts_drop_rules(RULES_TABLE, HOOK_CONFLICTS_V4, &text);
 	others_member(out, "drop_rules", &text);
+	if (six != 0) {
+		hook_conflicts_dropping(six, &text);
+		others_member(out, "dropped_by6", &text);
+		hook_conflicts_drop_rules(RULES_TABLE, six, &text);
+		others_member(out, "drop_rules6", &text);
+	}
 	hook_conflicts_legacy(&text);
 	others_member(out, "legacy_tables", &text);
 }
@@ -92,7 +100,7 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 		json_add_text(out, ipt->guard.blamed);
 	}
 	if (others)
-		others_state(out);
+		others_state(ipt, out);
 	buf_adds(out, ",\"captured\":");
 	capture_state(&ipt->capture, out, mono_ms());
 	buf_adds(out, ",\"kernel\":");

@@ -44,6 +44,7 @@ tests_unit_iptables_host_reserve_test_SOURCES = tests/unit/iptables/host/reserve
 tests_unit_iptables_host_reserve_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_iptables_iptables_test_SOURCES = tests/unit/iptables/iptables_test.c $(CLOCK)
 tests_unit_iptables_iptables_test_LDADD = $(IPTABLES_TEST_LDADD)
+tests_unit_iptables_iptables_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nl_batch
 
 FUZZERS += tests/fuzz/reserve_fuzz
 tests_fuzz_reserve_fuzz_SOURCES = tests/fuzz/reserve_fuzz.c

@@ -228,6 +228,20 @@ service_port_find(const struct service *s, uint16_t port, bool udp)
 }
 
 bool
+endpoint_direct(const struct endpoint *e, bool v6, struct in6_addr *ip)
+{
+	bool other = IN6_IS_ADDR_V4MAPPED(&e->ip) == v6;
+	uint32_t v4;
+
+	*ip = other ? e->other : e->ip;
+	v4 = ip_to_v4(ip);
+	if (e->via == VIA_TUNNEL)
+		return false;
+	return v6 ? !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_LOOPBACK(ip)
+		  : v4 >> 24 != 0 && v4 >> 24 != IN_LOOPBACKNET;
+}
+
+bool
 endpoint_is_at(const struct endpoint *e, const struct in6_addr *ip, uint16_t port)
 {
 	return e->port == port &&

@@ -154,6 +154,8 @@ struct service {
 	struct allow_from **gates;
 	uint8_t n_gates;
 	bool restricted; /* allow_from or gates are set */
+	/* one of its UDP ports has no endpoint that the kernel sends IPv6 to: no AAAA for it */
+	bool ipv4_alone;
 	const char *allow_text; /* as sent by the hub, "" when none */
 	uint16_t n_ports;
 	const struct service_port *ports;
@@ -189,6 +191,9 @@ endpoint_has_other(const struct endpoint *e)
 	return !IN6_IS_ADDR_UNSPECIFIED(&e->other);
 }
 struct addr endpoint_addr(const struct endpoint *e);
+/* Whether the kernel can translate packets of this family to the endpoint, and to which address:
+ * not through a tunnel, to the other family or to this machine's loopback. */
+bool endpoint_direct(const struct endpoint *e, bool v6, struct in6_addr *ip);
 /* A substitute for an address that is valid on one node only: unique per node, never on the wire,
  * in no network. ip: IPv4 as ::ffff:a.b.c.d. */
 struct in6_addr endpoint_far(const char *node, const struct in6_addr *ip);

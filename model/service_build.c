@@ -97,6 +97,7 @@ struct way {
 	bool own; /* of this node */
 	/* why the first existing route is forbidden, or SPECIAL_NONE */
 	enum special_addr refused;
+	bool own_refused; /* an address of this or an earlier route is this node's own */
 	struct in6_addr refused_ip;
 	uint16_t refused_port;
 };
@@ -131,6 +132,7 @@ may_dial(struct way *w, const char *text, uint16_t port, struct in6_addr *ip)
 	if (!ip_parse(service_build_plain(text), ip))
 		return false;
 	why = dial_guard_check(w->self->guard, ip, host_network);
+	w->own_refused |= why == SPECIAL_OWN;
 	if (why != SPECIAL_NONE)
 		refuse_way(w, why, ip, port);
 	return why == SPECIAL_NONE;
@@ -151,8 +153,6 @@ set_way(struct way *w, enum endpoint_via via, const char *first, const char *sec
 		return false;
 	w->to->ip = ips[0];
 	w->to->other = n > 1 ? ips[1] : in6addr_any;
-	if (n == 1 && w->refused == SPECIAL_OWN)
-		w->to->flags |= ENDPOINT_HALF;
 	w->to->via = (uint8_t)via;
 	w->to->port = port;
 	return true;
@@ -242,8 +242,11 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 		e->flags |= ENDPOINT_LOCAL;
 	if (w.own && is_host_network(from))
 		e->flags |= ENDPOINT_HOST_NETWORK;
-	if (set_direct_way(&w) || set_tunnel_way(&w))
+	if (set_direct_way(&w) || set_tunnel_way(&w)) {
+		if (w.own_refused)
+			e->flags |= ENDPOINT_HALF;
 		return true;
+	}
 	if (w.refused != SPECIAL_NONE) {
 		e->via = VIA_REFUSED;
 		e->tier = (uint8_t)w.refused;
@@ -465,6 +468,27 @@ share_restriction(struct service *to, const struct service *from)
 		to->gates[i] = allow_from_ref(from->gates[i]);
 }
 
+/* The kernel translates UDP within a family, and nothing relays it to the other one or through the
+ * hub: a name with an AAAA would send clients where nobody answers. */
+static bool
+is_ipv4_alone(const struct building *b, size_t n_ports)
+{
+	const struct endpoint *e = b->endpoints;
+
+	for (size_t i = 0; i < n_ports; i++) {
+		const struct service_port *p = &b->ports[i];
+		struct in6_addr ip;
+		bool six = p->mode != PORT_UDP;
+
+		for (size_t k = 0; k < p->n_endpoints && !six; k++)
+			six = endpoint_direct(&e[k], true, &ip);
+		if (!six)
+			return true;
+		e += p->n_endpoints + p->n_refused;
+	}
+	return false;
+}
+
 /* Builds the service in one allocation. head: all members but references and ports; its texts may
  * be anywhere. */
 static struct service *
@@ -497,6 +521,7 @@ lay_out(struct building *b, const struct service *head)
 	s->health_path = place_text(b, head->health_path, &end);
 	s->allow_text = place_text(b, head->allow_text, &end);
 	share_restriction(s, head);
+	s->ipv4_alone = is_ipv4_alone(b, head->n_ports);
 	s->ports = ports;
 	for (size_t i = 0; i < head->n_ports; i++) {
 		ports[i] = b->ports[i];

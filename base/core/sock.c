@@ -342,6 +342,15 @@ sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err)
 	return open_bound(a, SOCK_DGRAM, flags, fd, err);
 }
 
+/* connect(2) has the same error where all ports are in use, which UDP does not need. */
+static bool
+lacks_source(const struct addr *a)
+{
+	auto_fd int fd = socket(a->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return fd >= 0 && connect(fd, &a->sa, a->len) < 0 && errno == EADDRNOTAVAIL;
+}
+
 static int
 open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int *out)
 {
@@ -355,8 +364,13 @@ open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int
 	if (a->sa.sa_family != AF_UNIX && type == SOCK_STREAM)
 		sock_nodelay(fd);
 	spare_pacing(fd, a);
-	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS)
-		return -errno;
+	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS) {
+		int rc = -errno;
+
+		return rc == -EADDRNOTAVAIL && a->sa.sa_family == AF_INET6 && lacks_source(a)
+			? -ENETUNREACH
+			: rc;
+	}
 	*out = take_fd(&fd);
 	return 0;
 }

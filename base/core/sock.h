@@ -69,7 +69,8 @@ enum {
 int sock_listen(const struct addr *a, unsigned flags, int *fd, struct err *err);
 /* Bound UDP socket. */
 int sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err);
-/* Starts a TCP or Unix connection: 0 (maybe still in progress) with *fd, or -errno. mark 0:
+/* Starts a TCP or Unix connection: 0 (maybe still in progress) with *fd, or -errno.
+ * -ENETUNREACH also where this machine has no address from which to send IPv6 there (yet). mark 0:
  * none. */
 int sock_connect(const struct addr *a, uint32_t mark, int *fd);
 /* The same for a forwarded connection or request; hops: how often we have forwarded it, this time

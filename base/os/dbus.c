@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/core/sock.h"
+#include "base/os/dbus_message.h"
 
 #define SYSTEM_BUS "/run/dbus/system_bus_socket"
 #define BUS "org.freedesktop.DBus"
@@ -13,18 +14,13 @@
 enum {
 	ORDER = BYTE_ORDER == LITTLE_ENDIAN ? 'l' : 'B',
 	TYPE_CALL = 1,
-	TYPE_RETURN = 2,
-	TYPE_ERROR = 3,
 	NO_AUTO_START = 2,
 	VERSION = 1,
 	FIELD_PATH = 1,
 	FIELD_INTERFACE = 2,
 	FIELD_MEMBER = 3,
-	FIELD_ERROR_NAME = 4,
 	FIELD_DESTINATION = 6,
 	FIELD_SIGNATURE = 8,
-	HEAD_BYTES = 16, /* before the fields */
-	IN_MAX = 256 * 1024,
 	LINE_MAX_BYTES = 1024,
 };
 
@@ -149,129 +145,28 @@ dbus_call(struct dbus *d, const char *method, const char *signature, const struc
 
 /* --- reading -------------------------------------------------------------------------------- */
 
-/* A message's bytes; `bad` once something would have been beyond their end. */
-struct dbus_cursor {
-	const char *at;
-	size_t len, pos;
-	bool bad;
-};
-
-static const char *
-dbus_take(struct dbus_cursor *c, size_t align, size_t n)
-{
-	size_t pos = (c->pos + align - 1) / align * align;
-
-	if (c->bad || pos > c->len || n > c->len - pos) {
-		c->bad = true;
-		return NULL;
-	}
-	c->pos = pos + n;
-	return c->at + pos;
-}
-
-static uint32_t
-dbus_take_u32(struct dbus_cursor *c)
-{
-	const char *at = dbus_take(c, sizeof(uint32_t), sizeof(uint32_t));
-	uint32_t n = 0;
-
-	if (at != NULL)
-		memcpy(&n, at, sizeof n);
-	return n;
-}
-
-/* "" where there is none. */
-static const char *
-dbus_take_string(struct dbus_cursor *c, bool is_signature)
-{
-	const char *one = is_signature ? dbus_take(c, 1, 1) : NULL;
-	size_t len = one != NULL ? (uint8_t)*one : is_signature ? 0 : dbus_take_u32(c);
-	const char *text = dbus_take(c, 1, len + 1);
-
-	c->bad |= text != NULL && text[len] != '\0';
-	return c->bad ? "" : text;
-}
-
-/* The values of the fields that a reply may have. */
 static void
-dbus_read_fields(struct dbus_cursor *c, const char **error, const char **signature)
+dbus_take_message(struct dbus *d, const struct dbus_message *m)
 {
-	*error = *signature = "";
-	while (!c->bad && c->pos < c->len) {
-		const char *code = dbus_take(c, 8, 1);
-		const char *type = dbus_take_string(c, true);
-		const char *value = "";
-
-		if (strcmp(type, "u") == 0)
-			dbus_take_u32(c);
-		else if (strcmp(type, "s") == 0 || strcmp(type, "o") == 0)
-			value = dbus_take_string(c, false);
-		else if (strcmp(type, "g") == 0)
-			value = dbus_take_string(c, true);
-		else
-			c->bad = true;
-		if (code != NULL && *code == FIELD_ERROR_NAME)
-			*error = value;
-		else if (code != NULL && *code == FIELD_SIGNATURE)
-			*signature = value;
-	}
-}
-
-static bool
-dbus_is_absent(const char *error)
-{
-	return strcmp(error, BUS ".Error.ServiceUnknown") == 0 ||
-		strcmp(error, BUS ".Error.NameHasNoOwner") == 0;
-}
-
-/* size: the message's; the fields end at `fields`. False: it makes no sense. */
-static bool
-dbus_take_message(struct dbus *d, size_t fields, size_t size)
-{
-	struct dbus_cursor head = {.at = buf_at(&d->in), .len = fields, .pos = HEAD_BYTES};
-	struct dbus_cursor body = {.at = buf_at(&d->in), .len = size, .pos = fields};
-	char type = head.at[1];
-	const char *error, *signature, *text = "";
-
-	dbus_read_fields(&head, &error, &signature);
-	if (head.bad)
-		return false;
-	if (type != TYPE_RETURN && type != TYPE_ERROR)
-		return true;
+	if (!m->reply)
+		return;
 	d->waiting -= d->waiting > 0;
-	if (type == TYPE_ERROR && d->err.code == 0) {
-		dbus_take(&body, 8, 0);
-		if (signature[0] == 's')
-			text = dbus_take_string(&body, false);
-		err_set(&d->err, dbus_is_absent(error) ? ESRCH : EREMOTEIO, "%.200s",
-			text[0] != '\0' ? text : error);
-	}
-	return !body.bad;
+	if (m->error && d->err.code == 0)
+		err_set(&d->err, m->absent ? ESRCH : EREMOTEIO, "%.200s", m->text);
 }
 
 /* -EBADMSG: what is no message. */
 static int
 dbus_take_messages(struct dbus *d)
 {
-	while (buf_len(&d->in) >= HEAD_BYTES) {
-		struct dbus_cursor c = {.at = buf_at(&d->in), .len = HEAD_BYTES, .pos = 4};
-		uint32_t body = dbus_take_u32(&c), fields;
-		size_t size;
+	struct dbus_message m;
+	int rc;
 
-		dbus_take_u32(&c); /* serial */
-		fields = dbus_take_u32(&c);
-		if (c.at[0] != ORDER || c.at[3] != VERSION || body > IN_MAX || fields > IN_MAX)
-			return -EBADMSG;
-		size = HEAD_BYTES + (fields + 7u) / 8 * 8 + body;
-		if (size > IN_MAX)
-			return -EBADMSG;
-		if (buf_len(&d->in) < size)
-			return 0;
-		if (!dbus_take_message(d, HEAD_BYTES + fields, size))
-			return -EBADMSG;
-		buf_consume(&d->in, size);
+	while ((rc = dbus_message_read(&m, buf_at(&d->in), buf_len(&d->in))) > 0) {
+		dbus_take_message(d, &m);
+		buf_consume(&d->in, m.size);
 	}
-	return 0;
+	return rc;
 }
 
 /* --- connection ----------------------------------------------------------------------------- */
@@ -392,7 +287,7 @@ dbus_open(struct dbus **out, const struct dbus_config *config, struct err *err)
 	d->object = xstrdup(config->object);
 	d->interface = xstrdup(config->interface);
 	d->fd = fd;
-	buf_init(&d->in, IN_MAX);
+	buf_init(&d->in, DBUS_MESSAGE_MAX);
 	buf_init(&d->out, BUF_UNLIMITED);
 	buf_init(&d->messages, BUF_UNLIMITED);
 	dbus_put_auth(&d->out);

@@ -178,11 +178,12 @@ answer_asks(const struct ask *a, enum dns_type type)
 }
 
 struct in6_addr
-answer_fake6(const struct ask *a, uint32_t fake_ip)
+answer_fake6(const struct ask *a, const struct service *svc)
 {
-	return a->z->subnet6.bits == 0 || IN6_IS_ADDR_UNSPECIFIED(&a->z->address6)
+	return a->z->subnet6.bits == 0 || IN6_IS_ADDR_UNSPECIFIED(&a->z->address6) ||
+			svc->ipv4_alone
 		? in6addr_any
-		: fake6_of(&a->z->subnet6, fake_ip);
+		: fake6_of(&a->z->subnet6, svc->fake_ip);
 }
 
 enum dns_verdict

@@ -41,8 +41,8 @@ enum dns_verdict answer_finish(struct ask *a, struct dns_writer *w);
 enum dns_verdict answer_fail(struct ask *a, enum dns_rcode rcode);
 /* NXDOMAIN or NODATA (NOERROR): both with SOA (RFC 2308). */
 enum dns_verdict answer_negative(struct ask *a, enum dns_rcode rcode);
-/* The IPv6 fake address of a service with this fake IP; ::: IPv6 is not served. */
-struct in6_addr answer_fake6(const struct ask *a, uint32_t fake_ip);
+/* The service's IPv6 fake address; ::: IPv6 is not served, or cannot carry all of its ports. */
+struct in6_addr answer_fake6(const struct ask *a, const struct service *svc);
 /* A and AAAA, as asked; 0 and ::: there is none, and NODATA where nothing is left. */
 enum dns_verdict answer_address(struct ask *a, uint32_t ip, const struct in6_addr *ip6);
 enum dns_verdict answer_apex(struct ask *a);

@@ -136,7 +136,7 @@ put_chain(struct ask *a, struct dns_writer *w, const struct chain *c, unsigned n
 static bool
 put_end(const struct ask *a, struct dns_writer *w, const struct service *end)
 {
-	const struct in6_addr six = answer_fake6(a, end->fake_ip);
+	const struct in6_addr six = answer_fake6(a, end);
 	uint8_t four[4];
 
 	dns_put32(four, end->fake_ip);
@@ -286,7 +286,7 @@ put_addresses(
 	struct ask *a, struct dns_writer *w, const struct service *svc, const struct wanted *wanted)
 {
 	uint8_t name[DNS_NAME_MAX], ip[4];
-	struct in6_addr six = answer_fake6(a, svc->fake_ip);
+	struct in6_addr six = answer_fake6(a, svc);
 	const struct service *target;
 
 	dns_reply_section(w, DNS_SECTION_ADDITIONAL);
@@ -313,7 +313,7 @@ put_addresses(
 			dns_reply_named(w, name, DNS_A, a->z->ttl_s, ip, sizeof ip);
 			if (w->len == before)
 				return;
-			six = answer_fake6(a, target->fake_ip);
+			six = answer_fake6(a, target);
 			if (!IN6_IS_ADDR_UNSPECIFIED(&six))
 				dns_reply_named(w, name, DNS_AAAA, a->z->ttl_s, &six, sizeof six);
 		}
@@ -339,7 +339,7 @@ answer_service(struct ask *a, const struct service *svc)
 {
 	static const struct wanted all = {0};
 
-	const struct in6_addr six = answer_fake6(a, svc->fake_ip);
+	const struct in6_addr six = answer_fake6(a, svc);
 
 	return a->q->type == DNS_SRV ? answer_srv(a, svc, &all)
 				     : answer_address(a, svc->fake_ip, &six);

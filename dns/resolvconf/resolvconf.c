@@ -19,6 +19,7 @@ struct resolvconf {
 	char *path, *domain, *resolved;
 	char *unknown; /* skipped nameservers that were last logged; NULL: none yet */
 	bool manage, written;
+	bool inherited; /* a predecessor had written it */
 	uint32_t address; /* of the nameserver in it */
 	const char *trouble; /* "", or why the file is not ours although it should be */
 	bool unkept; /* the trouble is that its original cannot be saved */
@@ -238,7 +239,8 @@ resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config,
 	rc->keep = config->keep;
 	rc->trouble = "";
 	rc->replaced.fd = -1;
-	if (config->stay && config->manage && resolvconf_succeed(rc)) {
+	rc->inherited = config->stay && resolvconf_succeed(rc);
+	if (rc->inherited) {
 		*out = rc;
 		return 0;
 	}
@@ -435,6 +437,17 @@ resolvconf_restore(struct resolvconf *rc, struct err *err)
 		return code;
 	rc->written = false;
 	return 0;
+}
+
+void
+resolvconf_settle(struct resolvconf *rc, bool ours)
+{
+	struct err why;
+
+	if (ours ? rc->manage : rc->inherited)
+		return;
+	if (resolvconf_restore(rc, &why) < 0)
+		log_warn("dns", "lines of ours that are not wanted stay: %s", why.text);
 }
 
 static bool

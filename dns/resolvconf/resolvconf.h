@@ -25,7 +25,7 @@ struct resolvconf_config {
 	/* Where systemd-resolved writes the servers that it queries; NULL: nowhere. */
 	const char *resolved;
 	bool manage;
-	bool stay; /* a predecessor's lines are not undone: we continue with them */
+	bool stay; /* a predecessor's lines are not undone: resolvconf_settle decides */
 	struct dns_keep keep;
 };
 
@@ -53,6 +53,9 @@ char *resolvconf_target(const struct resolvconf *rc);
 bool resolvconf_dangles(const struct resolvconf *rc);
 /* Succeeds if there is nothing to restore. */
 int resolvconf_restore(struct resolvconf *rc, struct err *err);
+/* After `stay`: the predecessor has let go (ours), and its lines are undone unless `manage` is set;
+ * or it goes on, and lines are undone that it had not written. */
+void resolvconf_settle(struct resolvconf *rc, bool ours);
 /* Appends the nameservers of the original; duplicates are possible. Returns the new n.
  * systemd-resolved's own address (127.0.0.53) is replaced by the servers that it queries, because
  * it would query us once our line is in the file. */

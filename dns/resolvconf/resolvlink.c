@@ -24,6 +24,7 @@ enum {
 	ANSWER_MS = 2000,
 	SERVERS_MOST = 64,
 	OCTET_BITS = 8,
+	NIBBLE_BITS = 4,
 	TROUBLE_MAX = 320,
 };
 
@@ -36,10 +37,12 @@ struct resolvlink {
 	struct dbus *bus; /* while the step is not IDLE */
 	struct timer *retry;
 	uint32_t address; /* what is wanted; 0: nothing */
+	uint32_t setting; /* what resolved was last told */
 	unsigned link; /* whose settings are ours, or may be; 0: none */
 	char name[IF_NAMESIZE];
 	bool set; /* resolved has answered so */
 	bool again, held;
+	bool unnoted; /* it was undone while the keep was closed */
 	char trouble[TROUBLE_MAX];
 	loop_fn *closed;
 	void *closed_arg;
@@ -138,6 +141,28 @@ resolvlink_reverse(const struct resolvlink *l, struct buf *b)
 	}
 }
 
+/* ip6.arpa has one for every four bits. */
+static void
+resolvlink_reverse6(const struct resolvlink *l, struct buf *b)
+{
+	const struct fake6 *range = &l->config.subnet6;
+	unsigned nibbles = (range->bits + NIBBLE_BITS - 1) / NIBBLE_BITS;
+
+	for (unsigned i = 0; nibbles > 0 && i < 1u << (nibbles * NIBBLE_BITS - range->bits); i++) {
+		auto_buf struct buf zone;
+
+		buf_init(&zone, BUF_UNLIMITED);
+		for (unsigned n = nibbles; n-- > 0;) {
+			unsigned byte = range->prefix.s6_addr[n / 2];
+			unsigned nibble = n % 2 == 0 ? byte >> NIBBLE_BITS : byte & 0xf;
+
+			buf_printf(&zone, "%x.", n == nibbles - 1 ? nibble + i : nibble);
+		}
+		buf_adds(&zone, "ip6.arpa");
+		resolvlink_domain(b, buf_str(&zone));
+	}
+}
+
 /* A call whose first argument is the link; the others follow in *b. */
 static void
 resolvlink_call(struct resolvlink *l, const char *method, const char *signature, const char *word)
@@ -164,6 +189,7 @@ resolvlink_call_domains(struct resolvlink *l)
 	list = dbus_array_begin(&b, 8);
 	resolvlink_domain(&b, l->domain);
 	resolvlink_reverse(l, &b);
+	resolvlink_reverse6(l, &b);
 	dbus_array_end(&b, &list);
 	dbus_call(l->bus, "SetLinkDomains", "ia(sb)", &b);
 }
@@ -224,12 +250,15 @@ on_resolvlink(void *arg, const struct err *err)
 	if (was == LINK_UNDOING) {
 		resolvlink_forget(l);
 		/* resolved that does not answer may still have it: the next start asks again */
-		if (why.code == 0 || why.code == EREMOTEIO)
-			resolvlink_note(l);
+		if (why.code == 0 || why.code == EREMOTEIO) {
+			l->unnoted = l->held;
+			if (!l->held)
+				resolvlink_note(l);
+		}
 	} else if (why.code != 0) {
 		resolvlink_fail(l, &why);
 	} else if (was == LINK_SETTING) {
-		l->set = true;
+		l->set = l->setting == l->address;
 		l->trouble[0] = '\0';
 		log_info("dns",
 			"systemd-resolved asks us for the names of the cluster domain=%s link=%s",
@@ -281,6 +310,7 @@ resolvlink_set(struct resolvlink *l)
 	resolvlink_note(l);
 	if (!resolvlink_begin(l, LINK_SETTING))
 		return;
+	l->setting = l->address;
 	resolvlink_call_domains(l);
 	resolvlink_call(l, "SetLinkDefaultRoute", "ib", NULL);
 	resolvlink_call(l, "SetLinkDNSSEC", "is", "no");
@@ -338,6 +368,7 @@ resolvlink_open(struct resolvlink **out, const struct resolvlink_config *config)
 	struct resolvlink *l = xcalloc(1, sizeof *l);
 
 	l->config = *config;
+	l->held = config->held;
 	l->domain = xstrdup(config->cluster_domain);
 	l->servers = xstrdup(config->servers);
 	l->bus_path = config->bus != NULL ? xstrdup(config->bus) : NULL;
@@ -393,6 +424,10 @@ void
 resolvlink_hold(struct resolvlink *l, bool held)
 {
 	l->held = held;
+	if (!held && l->unnoted) {
+		l->unnoted = false;
+		resolvlink_note(l);
+	}
 	if (!held && l->again) {
 		l->again = false;
 		resolvlink_next(l);

@@ -27,16 +27,19 @@ struct resolvlink_config {
 	bool wanted; /* dns.host is resolved */
 	const char *cluster_domain;
 	uint32_t subnet, mask; /* of the fake IPs, host byte order */
+	struct fake6 subnet6; /* of the IPv6 ones; bits 0: none */
 	uint16_t port;
 	const char *servers; /* where resolved writes the servers that it knows */
 	const char *bus; /* NULL: the system bus */
 	struct dns_keep keep;
+	bool held; /* see resolvlink_hold */
 };
 
 void resolvlink_open(struct resolvlink **l, const struct resolvlink_config *config);
 void resolvlink_use(struct resolvlink *l, uint32_t address); /* host byte order */
 void resolvlink_look(struct resolvlink *l);
-/* Nothing is begun while it is held: the keep is closed meanwhile. */
+/* The keep is closed while it is held: nothing is begun, and what ends is noted afterwards, or by a
+ * successor, which finds it in the keep and asks again. */
 void resolvlink_hold(struct resolvlink *l, bool held);
 void resolvlink_close(struct resolvlink **l, loop_fn *closed, void *arg);
 /* "way":"file", or "way":"resolved","link":NAME,"set":BOOL,"fault":TEXT: members of a JSON

@@ -14,6 +14,7 @@ enum { TEXT_MAX = 400 };
 
 struct chain {
 	const char *table, *name, *type;
+	uint8_t family;
 	uint32_t hook, policy;
 	int32_t priority;
 };
@@ -21,7 +22,7 @@ struct chain {
 struct search {
 	const char *ours;
 	int32_t priority;
-	uint8_t family;
+	unsigned of; /* enum hook_conflicts_of */
 	void (*found)(const struct search *s, const struct chain *c);
 	struct buf *out;
 };
@@ -34,6 +35,13 @@ number_of(const struct nlattr *a)
 		: ntohl(mnl_attr_get_u32(a));
 }
 
+static bool
+hook_conflicts_meant(uint8_t family, unsigned of)
+{
+	return family == NFPROTO_INET || (family == NFPROTO_IPV4 && of & HOOK_CONFLICTS_V4) ||
+		(family == NFPROTO_IPV6 && of & HOOK_CONFLICTS_V6);
+}
+
 static int
 on_chain(const struct nlmsghdr *nlh, void *arg)
 {
@@ -43,10 +51,10 @@ on_chain(const struct nlmsghdr *nlh, void *arg)
 	struct chain c = {.table = nl_text(nlh, sizeof *gen, NFTA_CHAIN_TABLE),
 		.name = nl_text(nlh, sizeof *gen, NFTA_CHAIN_NAME),
 		.type = nl_text(nlh, sizeof *gen, NFTA_CHAIN_TYPE),
+		.family = gen->nfgen_family,
 		.policy = number_of(nl_attr(nlh, sizeof *gen, NFTA_CHAIN_POLICY))};
 
-	if (hook == NULL || buf_len(s->out) >= TEXT_MAX ||
-		(gen->nfgen_family != s->family && gen->nfgen_family != NFPROTO_INET))
+	if (hook == NULL || buf_len(s->out) >= TEXT_MAX || !hook_conflicts_meant(c.family, s->of))
 		return MNL_CB_OK;
 	c.hook = number_of(nl_nested(hook, NFTA_HOOK_HOOKNUM));
 	c.priority = (int32_t)number_of(nl_nested(hook, NFTA_HOOK_PRIORITY));
@@ -78,7 +86,8 @@ on_translating(const struct search *s, const struct chain *c)
 	if ((c->hook == NF_INET_LOCAL_OUT || c->hook == NF_INET_PRE_ROUTING) &&
 		c->priority <= s->priority && strcmp(c->type, "nat") == 0 &&
 		strcmp(c->table, s->ours) != 0)
-		buf_printf(s->out, "%s%.64s %.64s (%s, priority %d)", hook_conflicts_comma(s),
+		buf_printf(s->out, "%s%s%.64s %.64s (%s, priority %d)", hook_conflicts_comma(s),
+			c->family == NFPROTO_IPV6 && s->of & HOOK_CONFLICTS_V4 ? "ip6 " : "",
 			c->table, c->name, c->hook == NF_INET_LOCAL_OUT ? "output" : "prerouting",
 			c->priority);
 }
@@ -96,21 +105,18 @@ on_dropping(const struct search *s, const struct chain *c)
 }
 
 void
-hook_conflicts_translating(const char *ours, int32_t priority, bool v6, struct buf *out)
+hook_conflicts_translating(const char *ours, int32_t priority, unsigned of, struct buf *out)
 {
-	struct search s = {.ours = ours,
-		.priority = priority,
-		.family = v6 ? NFPROTO_IPV6 : NFPROTO_IPV4,
-		.found = on_translating,
-		.out = out};
+	struct search s = {
+		.ours = ours, .priority = priority, .of = of, .found = on_translating, .out = out};
 
 	hook_conflicts_look(&s);
 }
 
 void
-hook_conflicts_dropping(struct buf *out)
+hook_conflicts_dropping(unsigned of, struct buf *out)
 {
-	struct search s = {.family = NFPROTO_IPV4, .found = on_dropping, .out = out};
+	struct search s = {.of = of, .found = on_dropping, .out = out};
 
 	hook_conflicts_look(&s);
 }
@@ -119,6 +125,7 @@ hook_conflicts_dropping(struct buf *out)
 
 struct rule_search {
 	const char *ours;
+	unsigned of; /* enum hook_conflicts_of */
 	struct buf *out, last; /* last: the last chain written */
 };
 
@@ -152,7 +159,7 @@ on_rule(const struct nlmsghdr *nlh, void *arg)
 
 	if (list == NULL || buf_len(s->out) >= TEXT_MAX || strcmp(table, s->ours) == 0 ||
 		strcmp(buf_str(&s->last), where) == 0 ||
-		(gen->nfgen_family != NFPROTO_IPV4 && gen->nfgen_family != NFPROTO_INET))
+		!hook_conflicts_meant(gen->nfgen_family, s->of))
 		return MNL_CB_OK;
 	mnl_attr_for_each_nested(e, list)
 	{
@@ -167,9 +174,9 @@ on_rule(const struct nlmsghdr *nlh, void *arg)
 }
 
 void
-hook_conflicts_drop_rules(const char *ours, struct buf *out)
+hook_conflicts_drop_rules(const char *ours, unsigned of, struct buf *out)
 {
-	struct rule_search s = {.ours = ours, .out = out};
+	struct rule_search s = {.ours = ours, .of = of, .out = out};
 	char bytes[256];
 	struct nlmsghdr *nlh =
 		nftnl_nlmsg_build_hdr(bytes, NFT_MSG_GETRULE, NFPROTO_UNSPEC, NLM_F_DUMP, 1);

@@ -207,10 +207,10 @@ own_interface_has(const struct in6_addr *ip)
 	return has;
 }
 
-void
-own_interface_tidy(const struct fake6 *range)
+/* The addresses of this family but `kept`. */
+static void
+own_addresses_drop(bool v4, const struct in6_addr *kept)
 {
-	const struct in6_addr own = fake6_own(range);
 	auto_buf struct buf list;
 	auto_nl struct mnl_socket *nl = NULL;
 	const struct iface_network *all;
@@ -221,7 +221,25 @@ own_interface_tidy(const struct fake6 *range)
 	for (size_t i = 0; i < n; i++) {
 		const struct in6_addr *ip = &all[i].address;
 
-		if (!IN6_IS_ADDR_V4MAPPED(ip) && !IN6_IS_ADDR_LINKLOCAL(ip) && !ip_same(ip, &own))
-			(void)own_address_change(nl, RTM_DELADDR, ip, all[i].bits);
+		if (IN6_IS_ADDR_V4MAPPED(ip) == v4 && !IN6_IS_ADDR_LINKLOCAL(ip) &&
+			!ip_same(ip, kept))
+			(void)own_address_change(
+				nl, RTM_DELADDR, ip, all[i].bits - (v4 ? 128 - ADDRESS_BITS : 0));
 	}
+}
+
+void
+own_interface_tidy(const struct fake6 *range)
+{
+	const struct in6_addr own = fake6_own(range);
+
+	own_addresses_drop(false, &own);
+}
+
+void
+own_interface_tidy4(uint32_t address)
+{
+	const struct in6_addr own = ip_of_v4(address);
+
+	own_addresses_drop(true, &own);
 }

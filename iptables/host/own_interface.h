@@ -24,7 +24,9 @@ int own_interface_make(uint32_t address, const struct fake6 *range, struct err *
 int own_interface_remove(struct err *err);
 /* ip: IPv4 as ::ffff:a.b.c.d */
 bool own_interface_has(const struct in6_addr *ip);
-/* Removes IPv6 addresses of other ranges, which an earlier run has left. */
+/* Remove what an earlier run has left: IPv6 addresses of other ranges, and IPv4 addresses but this
+ * one. */
 void own_interface_tidy(const struct fake6 *range);
+void own_interface_tidy4(uint32_t address);
 
 #endif

@@ -65,7 +65,7 @@ capture_put(const struct capture *c, struct batch *b, uint64_t now_ms)
 
 struct stale {
 	const struct capture *capture;
-	const struct in6_addr *addresses;
+	const struct in6_addr *addresses; /* NULL: any of this machine */
 	uint16_t dns_port;
 	struct buf locals; /* addresses of this machine, sorted */
 };
@@ -78,16 +78,14 @@ is_local(const struct stale *s, const struct in6_addr *ip)
 			(const void *)buf_at(&s->locals), buf_len(&s->locals) / sizeof *ip, ip);
 }
 
-/* When no DNS listens any more (edgeway-agent --restore) its address is unknown: then any address
- * of this machine counts. */
 static bool
 comes_to_us(const struct stale *s, const struct conntrack_flow *f)
 {
-	const struct in6_addr *ours = &s->addresses[!IN6_IS_ADDR_V4MAPPED(&f->server)];
-
 	if (f->server_port != s->dns_port || ip_same(&f->server, &f->dst))
 		return false;
-	return IN6_IS_ADDR_UNSPECIFIED(ours) ? is_local(s, &f->server) : ip_same(&f->server, ours);
+	return s->addresses == NULL
+		? is_local(s, &f->server)
+		: ip_same(&f->server, &s->addresses[!IN6_IS_ADDR_V4MAPPED(&f->server)]);
 }
 
 static bool
@@ -105,7 +103,7 @@ is_stale(void *arg, const struct conntrack_flow *f)
 }
 
 void
-capture_flows(struct capture *c, const struct in6_addr addresses[2], uint16_t dns_port)
+capture_flows(struct capture *c, const struct in6_addr *addresses, uint16_t dns_port)
 {
 	static struct log_limit limit;
 	struct stale s = {.capture = c, .addresses = addresses, .dns_port = dns_port};

@@ -33,8 +33,9 @@ uint64_t capture_left_ms(const struct capture *c, uint64_t now_ms);
 /* Adds to an open batch that installs the table of b->family or renews the capture. */
 void capture_put(const struct capture *c, struct batch *b, uint64_t now_ms);
 /* Ends UDP flows whose translation differs from the set; `addresses`: of our DNS, IPv4 and IPv6, ::
- * if it is gone. Flows of the host's own processes stay. */
-void capture_flows(struct capture *c, const struct in6_addr addresses[2], uint16_t dns_port);
+ * none of this family; NULL: it is not known (edgeway-agent --restore), and any address of this
+ * machine counts. Flows of the host's own processes stay. */
+void capture_flows(struct capture *c, const struct in6_addr *addresses, uint16_t dns_port);
 void capture_state(const struct capture *c, struct buf *out, uint64_t now_ms); /* JSON object */
 
 #endif

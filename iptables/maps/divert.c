@@ -493,5 +493,6 @@ divert_sweep(struct err *err)
 void
 divert_rivals(enum divert_family family, struct buf *out)
 {
-	hook_conflicts_translating(DIVERT_TABLE, PRIORITY, family == DIVERT_V6, out);
+	hook_conflicts_translating(DIVERT_TABLE, PRIORITY,
+		family == DIVERT_V6 ? HOOK_CONFLICTS_V6 : HOOK_CONFLICTS_V4, out);
 }

@@ -142,6 +142,17 @@ read_generation(struct guard *g)
 	return id;
 }
 
+bool
+guard_has(struct guard *g, uint8_t family)
+{
+	char bytes[256];
+	struct nlmsghdr *nlh =
+		nftnl_nlmsg_build_hdr(bytes, NFT_MSG_GETTABLE, family, NLM_F_ACK, g->seq++);
+
+	mnl_attr_put_strz(nlh, NFTA_TABLE_NAME, g->config.table);
+	return nl_request(g->changes, nlh, NULL, NULL) == 0;
+}
+
 /* One message for each change, then NEWGEN, which names the program. */
 static int
 on_change(const struct nlmsghdr *nlh, void *arg)

@@ -53,6 +53,8 @@ struct transaction {
 	struct batch batch;
 };
 
+/* Whether there is a table of this name, ours or another agent's, in this family. */
+bool guard_has(struct guard *g, uint8_t family);
 int guard_open(struct guard *g, const struct guard_config *config, struct err *err);
 /* Leaves the table in place. Allowed if the guard was never opened. */
 void guard_close(struct guard *g);

@@ -22,15 +22,8 @@ slots_lengths(bool client)
 bool
 slots_direct(const struct endpoint *e, bool v6, struct slots_target *t)
 {
-	bool other = IN6_IS_ADDR_V4MAPPED(&e->ip) == v6;
-	uint32_t v4;
-
-	*t = (struct slots_target){.ip = other ? e->other : e->ip, .port = e->port};
-	v4 = ip_to_v4(&t->ip);
-	if (e->via == VIA_TUNNEL)
-		return false;
-	return v6 ? !IN6_IS_ADDR_UNSPECIFIED(&t->ip) && !IN6_IS_ADDR_LOOPBACK(&t->ip)
-		  : v4 >> 24 != 0 && v4 >> 24 != IN_LOOPBACKNET;
+	t->port = e->port;
+	return endpoint_direct(e, v6, &t->ip);
 }
 
 static bool

@@ -42,8 +42,7 @@ struct slots {
 /* false: it is dead, leave it out. */
 typedef bool slots_alive_fn(void *arg, const struct slots_target *t);
 
-/* Whether the kernel can translate packets of this family to the endpoint, and where to: not
- * through a tunnel, to the other family or to this machine's loopback. */
+/* endpoint_direct with the port. */
 bool slots_direct(const struct endpoint *e, bool v6, struct slots_target *t);
 struct slots_ask {
 	bool v6; /* the family of the clients' packets */

@@ -238,6 +238,7 @@ agent_open_iptables(struct agent *a, struct err *err)
 		.catch = (enum iptables_catch)o->mesh_catch_cluster_ips,
 		.relay = agent_tunnel_wanted(o) ? agent_tunnel_relay : NULL,
 		.relay_arg = a,
+		.changed6 = agent_mesh_trouble6,
 	};
 	int rc = iptables_open(&a->ipt, &config, agent_address, a, err);
 

@@ -310,7 +310,7 @@ check_rules(struct findings *f, const struct tree_node *ipt, bool starting)
 	if (first[0] != '\0')
 		findings_add(f, "rules", VERDICT_NOTE,
 			"what they take of mesh.subnet and of port 53 does not come to us: see "
-			"`nft list chain ip TABLE CHAIN`, and move them behind dstnat - 5",
+			"`nft list chain FAMILY TABLE CHAIN`, and move them behind dstnat - 5",
 			"translate addresses before ours do: %s", first);
 }
 
@@ -327,8 +327,8 @@ check_ipv6(struct findings *f, const struct tree_node *top)
 {
 	if (ctl_text(top, "error6")[0] != '\0')
 		findings_add(f, "ipv6", VERDICT_BAD,
-			"it is tried again every two seconds; without mesh.subnet6 no service has "
-			"an IPv6 address",
+			"it is tried again every two seconds, or once a minute where the kernel "
+			"refuses it; without mesh.subnet6 no service has an IPv6 address",
 			"services have no IPv6 address, IPv4 is served: %s",
 			ctl_text(top, "error6"));
 }

@@ -100,7 +100,7 @@ agent_mesh_remember(struct agent *a, uint32_t address)
 	for (size_t i = 0; i < AGENT_ADDRESSES_HAD && n < AGENT_ADDRESSES_HAD; i++)
 		if (a->addresses_had[i] != address && a->addresses_had[i] != 0)
 			had[n++] = a->addresses_had[i];
-	if (memcmp(had, a->addresses_had, sizeof had) == 0 || a->options->mesh_address[0] != '\0')
+	if (memcmp(had, a->addresses_had, sizeof had) == 0)
 		return;
 	memcpy(a->addresses_had, had, sizeof had);
 	buf_add(&kept, had, sizeof had);
@@ -198,10 +198,26 @@ agent_mesh_serve6(struct agent *a)
 	else if (rc == 0 && a->error6[0] != '\0')
 		log_info("agent", "serves IPv6 now");
 	snprintf(a->error6, sizeof a->error6, "%s", rc < 0 ? err.text : "");
-	if (rc < 0 || !rules)
+	if (rc < 0)
 		timer_start(a->retry, ROOM_MS, 0);
 	if (a->takeover == NULL)
 		socket_store_put(a->sockets, a->dns, a->lb);
+}
+
+/* Is the mesh served, so that what IPv6 or resolv.conf lack can be added? */
+static bool
+agent_mesh_serves(const struct agent *a)
+{
+	return !a->stopping && a->address != 0 && a->mesh_error[0] == '\0' && dns_listening(a->dns);
+}
+
+void
+agent_mesh_trouble6(void *arg)
+{
+	struct agent *a = arg;
+
+	if (agent_mesh_serves(a))
+		agent_mesh_serve6(a);
 }
 
 /* Completed steps stay; each may be repeated. Pods are redirected to us in the last step. */
@@ -254,32 +270,29 @@ agent_mesh_withdraw(struct agent *a)
 	agent_tunnel_listen(a, 0);
 }
 
-/* Tries again what was left undone while the mesh is served. Returns whether there was no more to
- * do. */
+/* Tries again what was left undone while the mesh is served. Returns whether that was all that
+ * there was to do. */
 static bool
 agent_mesh_complete(struct agent *a)
 {
-	bool six = agent_mesh_error6(a)[0] != '\0', file = a->resolv_left[0] != '\0';
 	struct err err = {0};
 
-	if (a->mesh_error[0] != '\0' || !dns_listening(a->dns) || (!six && !file))
+	if (!agent_mesh_serves(a))
 		return false;
-	if (six)
+	if (a->error6[0] != '\0')
 		agent_mesh_serve6(a);
-	return !file || write_resolv_conf(a, &err) == 0;
+	return a->resolv_left[0] == '\0' || write_resolv_conf(a, &err) == 0;
 }
 
-void
-agent_mesh_retry(void *arg)
+/* Everything, also what is done already. */
+static void
+agent_mesh_try(struct agent *a)
 {
-	struct agent *a = arg;
 	struct err err = {0};
 	char text[INET_ADDRSTRLEN];
 	int rc;
 
 	if (a->stopping || a->address == 0)
-		return;
-	if (agent_mesh_complete(a))
 		return;
 	rc = agent_mesh_serve(a, &err);
 	if (rc < 0) {
@@ -299,6 +312,13 @@ agent_mesh_retry(void *arg)
 		agent_mesh_dotted(a->address, text), text, a->options->dns_port, text,
 		lb_port(a->lb), snapshot_count(a->snapshot));
 	agent_served(a);
+}
+
+void
+agent_mesh_retry(void *arg)
+{
+	if (!agent_mesh_complete(arg))
+		agent_mesh_try(arg);
 }
 
 void
@@ -336,5 +356,5 @@ agent_address(void *arg, uint32_t address)
 	agent_mesh_remember(a, address);
 	a->error6[0] = a->resolv_left[0] = '\0';
 	timer_cancel(a->retry);
-	agent_mesh_retry(a);
+	agent_mesh_try(a);
 }

@@ -129,6 +129,7 @@ void agent_address(void *agent, uint32_t address);
 /* Reads the earlier addresses from the database. The last one; 0: none. */
 uint32_t agent_mesh_recall(struct agent *a);
 void agent_mesh_retry(void *agent);
+void agent_mesh_trouble6(void *agent); /* iptables_trouble6 has changed */
 /* Why IPv4 is served alone although mesh.subnet6 is set; "": it is not. */
 const char *agent_mesh_error6(const struct agent *a);
 /* Our DNS has answered: for a while pods' queries to the upstreams are redirected to us. */

@@ -153,6 +153,7 @@ agent_leave_to_predecessor(struct agent *a)
 {
 	a->handed_over = true;
 	iptables_undo(a->ipt); /* the predecessor keeps its changes on the host */
+	dns_settle(a->dns, false);
 	agent_freeze(a);
 	/* when this closes, the predecessor continues if it has not yet */
 	takeover_free(&a->takeover);
@@ -169,6 +170,7 @@ agent_predecessor_gone(void *arg, bool ours)
 				"the agent before this one did not say what is to be put back at "
 				"the end: its reserved port and its bridges' hairpin mode stay");
 		takeover_free(&a->takeover);
+		dns_settle(a->dns, true);
 		agent_note_estate(a);
 		log_info("agent", "has taken over");
 		service_state_again(a->announce);

@@ -220,6 +220,23 @@ check_legacy(struct findings *f, bool pass)
 			"iptables-legacy: %s", buf_str(&found));
 }
 
+/* Nothing is tried by IPv6, so that nobody knows whether their rules let it pass. */
+static void
+check_firewall6(struct findings *f, const struct tree_node *state)
+{
+	const char *dropped = ctl_text(state, "iptables.dropped_by6"),
+		   *rules = ctl_text(state, "iptables.drop_rules6");
+
+	if (dropped[0] == '\0' && rules[0] == '\0')
+		return;
+	findings_add(f, "firewall6", VERDICT_INFO,
+		"let them take what comes from the pods' bridge: port 53 (udp, tcp) and "
+		"mesh.listenPort (tcp) as input, what is forwarded, and ICMPv6",
+		"IPv6 is not tried from here; what drops it: %s%s%s%s", dropped,
+		dropped[0] != '\0' && rules[0] != '\0' ? "; " : "",
+		rules[0] != '\0' ? "rules in " : "", rules);
+}
+
 void
 doctor_view(
 	struct findings *f, const struct tree_node *state, const char *bridge, const char *socket)
@@ -247,5 +264,6 @@ doctor_view(
 			"let it take what comes from the pods' bridge: port 53 (udp, tcp) and "
 			"mesh.listenPort (tcp) as input, and what is forwarded",
 			"drops what no rule of it takes: %s", dropped);
+	check_firewall6(f, state);
 	check_legacy(f, pass);
 }

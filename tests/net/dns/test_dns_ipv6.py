@@ -57,6 +57,8 @@ class World:
         self.node = labs.Node(lab, "edge-1", "192.0.2.11")
         add6(self.node, "docker0", "fd00:17::1")
         add6(self.node, "eth0", "fd00:c0::11")
+        self.node.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+        self.upstream.run("ip", "route", "add", "fd00:17::/64", "via", "fd00:c0::11")
         self.stranger = labs.Machine(lab, "stranger", address="192.0.2.99")
         add6(self.stranger, "eth0", "fd00:c0::99")
         self.stranger.run("ip", "route", "add", RANGE, "via", "fd00:c0::11")
@@ -130,6 +132,22 @@ def test_a_stranger_is_not_answered(world):
     assert world.stranger.dns(f"web.default.svc.{D}", "AAAA", "+time=1", "+tcp", server=OWN) is None
     assert world.agent.state()["dns"]["unanswered"]["foreign"] >= before + 1
     assert world.serves()
+
+
+@pytest.mark.parametrize("by", ["+notcp", "+tcp"])
+def test_queries_to_the_upstream_are_captured(world, by):
+    labs.wait_for("the capture", lambda: UPSTREAM6 in world.agent.state()["iptables"]["captured"]["upstreams"])
+    assert world.answers(f"web.default.svc.{D}", "AAAA", by, server=UPSTREAM6) == ("NOERROR", [world.web6])
+    assert world.answers("both.example.test", "AAAA", by, server=UPSTREAM6) == ("NOERROR", ["2001:db8::7"])
+
+
+def test_a_killed_agent_captures_nothing(world):
+    world.agent.process.kill()
+    for by in ("+notcp", "+tcp"):
+        labs.wait_for("the upstream itself", lambda b=by: world.answers(f"web.default.svc.{D}", "AAAA", b, server=UPSTREAM6)[1] == [], pause=0.2)
+        assert world.answers("both.example.test", "AAAA", by, server=UPSTREAM6) == ("NOERROR", ["2001:db8::7"])
+    world.agent.start()
+    labs.wait_for("the capture", lambda: world.answers(f"web.default.svc.{D}", "AAAA", server=UPSTREAM6) == ("NOERROR", [world.web6]))
 
 
 class Next(labs.Agent):

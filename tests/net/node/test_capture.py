@@ -12,7 +12,7 @@ REALLY = "REFUSED"  # what the upstream itself says to cluster names
 # A resolver that keeps its socket: prints one status for each line that it reads.
 RESOLVER = """
 import socket, struct, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("", 5353))
 s.settimeout(5)
 for line in sys.stdin:
@@ -143,6 +143,42 @@ def test_upstreams_change(world):
             f.write(world.node.original)
         world.captured()
         assert r.ask(NAME) == [UPSTREAM_ADDRESS, "0", "1"]
+
+
+# Answers every query with its head, a rcode of 9 and 7 answers.
+STRANGE = """
+import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+s.bind(("::", 53))
+print("serving", flush=True)
+while True:
+    query, client = s.recvfrom(4096)
+    s.sendto(query[:2] + bytes([0x81, 0x89, 0, 1, 0, 7]) + query[8:], client)
+"""
+
+
+def test_another_programs_redirection_of_ipv6_is_left_alone(world):
+    """Its flows are not ours to end when the upstreams change."""
+    node, gateway6, server6 = world.node, "fd00:17::1", "fd00:c0::99"
+    node.run("ip", "addr", "add", f"{gateway6}/64", "dev", "docker0", "nodad")
+    world.pod.run("ip", "addr", "add", "fd00:17::2/64", "dev", "eth0", "nodad")
+    world.pod.run("ip", "route", "add", "default", "via", gateway6)
+    strange = node.start("strange", *BARE_PYTHON, "-c", STRANGE)
+    wait_for("serving", lambda: "serving" in strange.log())
+    node.run("nft", "add table ip6 others; add chain ip6 others pre { type nat hook prerouting priority -100; }; "
+                    "add rule ip6 others pre iifname docker0 udp dport 53 redirect")
+    with Resolver(world.pod, server6) as r:
+        assert r.ask(NAME) == [server6, "9", "7"]
+        # only the flow leads there now; without any rule of nat the kernel would track none
+        node.run("nft", "flush chain ip6 others pre; add rule ip6 others pre udp dport 54 redirect")
+        for text in (f"nameserver {OTHER_UPSTREAM}\n".encode(), node.original):
+            with open(node.resolv_conf, "wb") as f:
+                f.write(text)
+            world.captured(OTHER_UPSTREAM if OTHER_UPSTREAM.encode() in text else UPSTREAM_ADDRESS)
+            assert r.ask(NAME) == [server6, "9", "7"]
+    node.run("nft", "delete", "table", "ip6", "others")
+    strange.kill()
 
 
 def test_kept_port_over_stop_and_start(world):

@@ -64,12 +64,13 @@ class World:
                        labs.service("relay", ("it", 7000, 5000), **both), *slices("relay", 5000, [SERVER]),
                        labs.service("echo", ("it", 7000, 5001), protocol="UDP", **both),
                        *slices("echo", 5001, v6=[SERVER6], protocol="UDP"),
+                       labs.service("echo4", ("it", 7000, 5000), protocol="UDP", **both), *slices("echo4", 5000, [SERVER], protocol="UDP"),
                        labs.service("flow", ("it", 7000, 5001), annotations={"edgeway.io/datapath": "kernel"}, **both),
                        *slices("flow", 5001, v6=[SERVER6]))
         self.node = DualNode(lab, "edge-1", "192.0.2.11")
         self.agent = labs.Agent(self.node, self.hub, "--mesh.subnet6", RANGE, *options)
         self.pod = self.node.pod("client")
-        labs.wait_for("the services", lambda: self.agent.state()["services"] == 5)
+        labs.wait_for("the services", lambda: self.agent.state()["services"] == 6)
 
     def fake6(self, name):
         v4 = self.pod.address_of(f"{name}.{DOMAIN}")
@@ -91,6 +92,18 @@ def echo(machine, address, *options):
 def test_the_kernel_carries_udp(world):
     for machine in (world.pod, world.node):
         labs.wait_for("udp", lambda m=machine: echo(m, world.fake6("echo"))[:2] == ["v6", f"{world.fake6('echo')}:7000"])
+
+
+def test_udp_that_ipv6_cannot_carry_is_called_by_ipv4(world):
+    """The pod has a ULA, which libc prefers to IPv4."""
+    name = f"echo4.{DOMAIN}"
+    assert world.pod.dns(name, "AAAA")[:2] == ("NOERROR", [])
+    for machine in (world.pod, world.node):
+        labs.wait_for("udp", lambda m=machine: echo(m, name)[:2] == ["v4", f"{world.pod.address_of(name)}:7000"])
+    world.hub.write("more.yaml", *slices("echo4", 5001, v6=[SERVER6], protocol="UDP"))
+    labs.wait_for("AAAA", lambda: [a[4] for a in world.pod.dns(name, "AAAA")[1]] == [world.fake6("echo4")])
+    world.hub.delete("more.yaml")
+    labs.wait_for("no AAAA", lambda: world.pod.dns(name, "AAAA")[1] == [])
 
 
 def test_the_kernel_carries_tcp_that_asks_for_it(world):
@@ -156,6 +169,18 @@ def test_the_tools_know_the_addresses(world):
     assert "no service has now" in said, said
 
 
+def test_rules_of_others_are_named(world):
+    """Of IPv6 nothing is tried: what may drop it is told all the same."""
+    world.node.run("nft", "add table ip6 wall; add chain ip6 wall in { type filter hook input priority 0; policy drop; }; add rule ip6 wall in accept; "
+                          "add chain ip6 wall out { type filter hook forward priority 0; }; add rule ip6 wall out udp dport 9 drop; "
+                          "add chain ip6 wall pre { type nat hook prerouting priority -150; }")
+    said = ctl(world, "doctor")
+    assert "IPv6 is not tried from here; what drops it: wall in (input); rules in wall out" in said, said
+    assert "translate addresses before ours do: ip6 wall pre (prerouting, priority -150)" in said
+    world.node.run("nft", "delete", "table", "ip6", "wall")
+    assert "wall" not in ctl(world, "doctor")
+
+
 def test_what_others_remove_comes_back(world):
     node = world.node
     node.run("nft", "delete", "table", "ip6", "edgeway")
@@ -198,6 +223,33 @@ def test_a_node_without_ipv6(world):
     assert len(heard.log().splitlines()) < 20
     world.node.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.edgeway0.disable_ipv6=0")
     labs.wait_for("IPv6", lambda: world.pod.get(f"http://[{world.fake6('web')}]/") == (200, "v4\n"))
+
+
+@pytest.mark.parametrize("way", ["address", "sysctl", "link"])
+def test_what_begins_while_it_serves(world, way):
+    """While the node has IPv6 switched off there is neither AAAA nor table; both come back."""
+    node, name = world.node, f"web.{DOMAIN}"
+    aaaa = lambda: bool(world.pod.dns(name, "AAAA")[1])  # noqa: E731
+    assert aaaa()
+    if way == "link":  # made anew, it gets the node's default
+        node.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+        node.run("ip", "link", "del", "edgeway0")
+    elif way == "sysctl":
+        node.run("sysctl", "-qw", "net.ipv6.conf.edgeway0.disable_ipv6=1")
+    else:
+        node.run("ip", "addr", "add", "fd09:251::5/64", "dev", "eth0", "nodad")
+        node.run("ip", "addr", "del", f"{OWN}/64", "dev", "edgeway0")
+    labs.wait_for("no AAAA", lambda: not aaaa())
+    labs.wait_for("no table", lambda: node.table6() == "")
+    assert "mesh.subnet6" in ctl(world, "status") and world.pod.get(f"http://{name}/") == (200, "v4\n")
+    assert 'what="ipv6"' in labs.wait_for("the problem", lambda: (lambda m: 'what="ipv6"' in m and m)(world.agent.ask("/metrics")[1]))
+    if way == "address":
+        node.run("ip", "addr", "del", "fd09:251::5/64", "dev", "eth0")
+    else:
+        node.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.edgeway0.disable_ipv6=0")
+    labs.wait_for("AAAA", aaaa)
+    labs.wait_for("calls", lambda: world.pod.get(f"http://[{world.fake6('web')}]/") == (200, "v4\n"))
+    labs.wait_for("udp", lambda: echo(world.pod, world.fake6("echo"))[:1] == ["v6"])
 
 
 def test_nothing_is_left(world):

@@ -218,6 +218,12 @@ def test_what_another_configuration_left_goes(town):
     town.agent.start("--mesh.interface", "own", "--mesh.address", "169.254.96.30")
     assert "169.254.96.16" not in node.run("ip", "addr", "show", "edgeway0").stdout
     assert is_served(node.pod("one"), "169.254.96.30")
+    # also where the interface stays, for its IPv6 address
+    for address, former in ("169.254.96.30", "169.254.96.16"), ("169.254.96.31", "169.254.96.30"):
+        town.agent.process.kill()
+        town.agent.start("--mesh.interface", "own", "--mesh.address", address, "--mesh.subnet6", "fd09:251::/64")
+        shown = node.run("ip", "addr", "show", "edgeway0").stdout
+        assert address in shown and former not in shown, shown
     town.agent.process.kill()
     town.agent.start("--mesh.interface", "cni0")
     assert "edgeway0" not in node.links()
@@ -246,6 +252,11 @@ def test_a_fixed_address_leaves_the_former_one_answered(town):
     town.agent.start("--mesh.interface", "own", "--mesh.address", "169.254.96.30")
     labs.wait_for("the former name server", lambda: is_served(pod, OWN))
     assert is_served(pod, "169.254.96.30")
+    # and that from which it changes, fixed as well
+    town.agent.stop()
+    town.agent.start("--mesh.interface", "own", "--mesh.address", "169.254.96.31")
+    labs.wait_for("the former ones", lambda: is_served(pod, OWN) and is_served(pod, "169.254.96.30"))
+    assert is_served(pod, "169.254.96.31")
 
 
 def boot_again(data):

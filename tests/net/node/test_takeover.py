@@ -225,11 +225,12 @@ def test_one_with_a_wrong_configuration(mesh):
     assert p.returncode == 2 and mesh.agent1.ready() and serves(mesh, "after-config")
 
 
-def test_one_that_cannot_serve(mesh):
+@pytest.mark.parametrize("more", [(), ("--dns.manageResolvConf", "false"), ("--dns.host", "resolved")])
+def test_one_that_cannot_serve(mesh, more):
     """It touches nothing while it waits for its interface, and leaves all of it when it is stopped."""
     unchanged = others_of(mesh)
     waits = Said(mesh.agent1, "interface nope0 is down or has no IPv4 address")
-    before, two = the_next(mesh, "--mesh.interface", "nope0", start=False)
+    before, two = the_next(mesh, "--mesh.interface", "nope0", *more, start=False)
     mesh.agents[0] = mesh.agent1 = before
     two.start(ready=False)
     wait_for("it waits", waits)
@@ -256,6 +257,19 @@ def test_one_that_is_killed(mesh):
     assert reserved(mesh.node1) == "40001" and before.process.stop() == 0
     assert mesh.node1.clean() and reserved(mesh.node1) == ""
     before.start()
+
+
+def test_one_that_leaves_resolv_conf_alone(mesh):
+    """What the first had written goes once it has let go, and comes with the next that writes it."""
+    node = mesh.node1
+    ours, options = node.resolv(), mesh.agent1.options
+    assert ours != node.original
+    for more, want in ((("--dns.manageResolvConf", "false"), node.original), ((), ours)):
+        before, two = the_next(mesh, *more)
+        two.options = options
+        wait_for("taken over", has_taken_over(two))
+        wait_for("resolv.conf", lambda w=want: node.resolv() == w)
+        assert before.process.stop() == 0
 
 
 def test_other_workers(mesh):

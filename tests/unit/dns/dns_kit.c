@@ -159,7 +159,14 @@ kit_snapshot(void)
 		"{\"ns\":\"default\",\"name\":\"web\",\"clusterIP\":\"10.96.0.10\","
 		"\"clusterIP6\":\"fd96::10\",\"ports\":["
 		"{\"name\":\"http\",\"port\":80,\"mode\":\"http\",\"endpoints\":[]},"
-		"{\"name\":\"dns\",\"port\":53,\"mode\":\"udp\",\"endpoints\":[]}]}");
+		"{\"name\":\"dns\",\"port\":53,\"mode\":\"udp\",\"endpoints\":["
+		"{\"flags\":3,\"givenIP\":\"10.0.0.1\",\"otherGivenIP\":\"2001:db8::1\","
+		"\"givenPort\":53}]}]}");
+	s = with(s, 0x09fb0019,
+		"{\"ns\":\"shop\",\"name\":\"voice\",\"ports\":["
+		"{\"name\":\"http\",\"port\":80,\"mode\":\"http\",\"endpoints\":[]},"
+		"{\"name\":\"rtp\",\"port\":5004,\"mode\":\"udp\",\"endpoints\":["
+		"{\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":5004}]}]}");
 	s = with(s, 0x09fb000b,
 		"{\"ns\":\"shop\",\"name\":\"db\",\"headless\":true,\"ports\":["
 		"{\"port\":5432,\"mode\":\"tcp\",\"endpoints\":[]}]}");

@@ -31,6 +31,7 @@
 #include "iptables/iptables.h"
 #include "iptables/maps/rules.h"
 #include "iptables/table/netlink.h"
+#include "tests/fake/clock.h"
 #include "tests/unit/patience.h"
 
 #define BRIDGE_ADDRESS 0xac110001u /* 172.17.0.1 */
@@ -44,7 +45,35 @@ struct lab {
 	struct iptables *ipt;
 	uint32_t address;
 	unsigned calls;
+	unsigned changes6; /* calls of changed6 */
 };
+
+/* --- a kernel that refuses IPv6 ------------------------------------------------------------- */
+
+static struct {
+	int rc; /* what transactions with a table of IPv6 get; 0: the kernel's own answer */
+	unsigned tried;
+} six;
+
+int __real_nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks);
+int __wrap_nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks);
+
+int
+__wrap_nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks)
+{
+	const struct nlmsghdr *nlh = bytes;
+	int left = (int)len;
+
+	for (; mnl_nlmsg_ok(nlh, left); nlh = mnl_nlmsg_next(nlh, &left)) {
+		const struct nfgenmsg *gen = mnl_nlmsg_get_payload(nlh);
+
+		if (gen->nfgen_family != NFPROTO_IPV6)
+			continue;
+		six.tried++;
+		return six.rc != 0 ? six.rc : __real_nl_batch(nl, bytes, len, acks);
+	}
+	return __real_nl_batch(nl, bytes, len, acks);
+}
 
 static void
 sh(const char *command)
@@ -113,16 +142,22 @@ count_chain(const struct nlmsghdr *nlh, void *arg)
 }
 
 static unsigned
-count(uint16_t type, mnl_cb_t fn)
+count_of(uint16_t family, uint16_t type, mnl_cb_t fn)
 {
 	char bytes[256];
-	struct nlmsghdr *nlh = nftnl_nlmsg_build_hdr(bytes, type, NFPROTO_IPV4, NLM_F_DUMP, 1);
+	struct nlmsghdr *nlh = nftnl_nlmsg_build_hdr(bytes, type, family, NLM_F_DUMP, 1);
 	auto_nl struct mnl_socket *nl = NULL;
 	unsigned n = 0;
 
 	assert_int_equal(nl_open(&nl, NETLINK_NETFILTER, 0, NULL), 0);
 	assert_int_equal(nl_request(nl, nlh, fn, &n), 0);
 	return n;
+}
+
+static unsigned
+count(uint16_t type, mnl_cb_t fn)
+{
+	return count_of(NFPROTO_IPV4, type, fn);
 }
 
 static unsigned
@@ -259,6 +294,40 @@ open_own(struct lab *lab, bool used)
 	assert_int_equal(iptables_open(&lab->ipt, &config, on_address, lab, NULL), 0);
 }
 
+static void
+on_changed6(void *arg)
+{
+	((struct lab *)arg)->changes6++;
+}
+
+/* With mesh.subnet6. */
+static void
+open_six(struct lab *lab)
+{
+	static const char *const more[] = {"br-*", NULL};
+	struct iptables_config config = {.loop = lab->loop,
+		.interface = "docker0",
+		.interfaces = more,
+		.subnet = SUBNET,
+		.mask = MASK,
+		.port = PORT,
+		.dns_port = DNS_PORT,
+		.changed6 = on_changed6};
+
+	assert_int_equal(fake6_parse(&config.subnet6, "fd09:251::/64", NULL), 0);
+	iptables_close(&lab->ipt);
+	lab->calls = 0;
+	assert_int_equal(iptables_open(&lab->ipt, &config, on_address, lab, NULL), 0);
+	make_bridge(lab);
+	six.tried = 0;
+}
+
+static bool
+serves6(struct lab *lab, uintptr_t want)
+{
+	return (iptables_trouble6(lab->ipt)[0] == '\0') == want;
+}
+
 /* --- tests ---------------------------------------------------------------------------------- */
 
 static void
@@ -330,6 +399,70 @@ installs_and_removes(void **state)
 }
 
 /* A killed run leaves table and route; the next run may have another listener. */
+/* Whatever the reason was: IPv4 is served, and IPv6 is tried again. */
+static void
+ipv6_that_fails_once_is_tried_again(void **state)
+{
+	struct lab *lab = *state;
+	uint64_t begin;
+
+	open_six(lab);
+	six.rc = -ENOBUFS;
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, NULL), 0);
+	assert_non_null(strstr(iptables_trouble6(lab->ipt), "cannot install"));
+	assert_int_equal(rules_in_kernel(), rules_wanted());
+	assert_int_equal(count_of(NFPROTO_IPV6, NFT_MSG_GETRULE, count_rule), 0);
+	assert_int_equal(lab->changes6, 1);
+	six.rc = 0;
+	begin = mono_ms();
+	wait_until(lab, serves6, true);
+	assert_true(mono_ms() - begin < 10000);
+	assert_int_equal(lab->changes6, 2);
+	assert_true(count_of(NFPROTO_IPV6, NFT_MSG_GETRULE, count_rule) > 0);
+}
+
+/* Only once a minute: the whole table is made anew for it. */
+static void
+a_kernel_without_ipv6_is_asked_seldom(void **state)
+{
+	struct lab *lab = *state;
+	uint64_t begin;
+
+	open_six(lab);
+	six.rc = -EAFNOSUPPORT;
+	begin = mono_ms();
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, NULL), 0);
+	assert_non_null(strstr(iptables_trouble6(lab->ipt), "needs nf_tables with nat for IPv6"));
+	assert_int_equal(six.tried, 1);
+	clock_pass(50 * 1000 * 1000);
+	for (unsigned i = 0; i < 10; i++)
+		patience_turn(lab->loop);
+	assert_int_equal(six.tried, 1);
+	six.rc = 0;
+	wait_until(lab, serves6, true);
+	assert_true(mono_ms() - begin >= 60000);
+	assert_int_equal(six.tried, 2);
+}
+
+/* A table that leads to an address that is gone would be worse than none. */
+static void
+without_its_address_ipv6_has_no_table(void **state)
+{
+	struct lab *lab = *state;
+
+	open_six(lab);
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, NULL), 0);
+	assert_true(serves6(lab, true));
+	sh("ip link add lan type bridge && ip addr add fd09:251::5/64 dev lan nodad && "
+	   "ip link set lan up && ip addr del fd09:251::1:0:1/64 dev edgeway0");
+	wait_until(lab, serves6, false);
+	assert_int_equal(count_of(NFPROTO_IPV6, NFT_MSG_GETRULE, count_rule), 0);
+	assert_int_equal(rules_in_kernel(), rules_wanted());
+	sh("ip link del lan");
+	wait_until(lab, serves6, true);
+	assert_true(count_of(NFPROTO_IPV6, NFT_MSG_GETRULE, count_rule) > 0);
+}
+
 static void
 replaces_what_an_earlier_run_left(void **state)
 {
@@ -641,6 +774,9 @@ main(void)
 		LAB_TEST(own_interface_waits_for_docker0),
 		LAB_TEST(own_interface_that_was_used_is_made_at_once),
 		LAB_TEST(installs_and_removes),
+		LAB_TEST(ipv6_that_fails_once_is_tried_again),
+		LAB_TEST(a_kernel_without_ipv6_is_asked_seldom),
+		LAB_TEST(without_its_address_ipv6_has_no_table),
 		LAB_TEST(replaces_what_an_earlier_run_left),
 		LAB_TEST(host_processes_reach_the_range),
 		LAB_TEST(repairs_what_others_delete),

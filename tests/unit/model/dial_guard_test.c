@@ -307,6 +307,27 @@ test_recheck_one_of_two(void **state)
 	dial_guard_unref(&both);
 }
 
+/* Whichever route that address was of, and whatever was refused before it. */
+static void
+test_an_own_address_of_an_earlier_route(void **state)
+{
+#define HOST(given)                                                                                \
+	"{\"node\":\"far\",\"pod\":\"x\",\"flags\":3,\"givenIP\":\"127.0.0.1\"," given             \
+	"\"givenPort\":80,\"hostIP\":\"192.0.2.7\",\"hostPort\":8080}"
+	struct dial_guard *g = guard_of("", "10.0.0.1");
+	struct service *s = build(HOST("\"otherGivenIP\":\"10.0.0.1\","), g);
+
+	(void)state;
+	assert_string_equal(told(s), "host 192.0.2.7:8080");
+	assert_true(service_refused_in_vain(s, g));
+	service_unref(&s);
+	s = build(HOST(""), g);
+	assert_string_equal(told(s), "host 192.0.2.7:8080");
+	assert_false(service_refused_in_vain(s, g));
+	service_unref(&s);
+	dial_guard_unref(&g);
+}
+
 int
 main(void)
 {
@@ -318,6 +339,7 @@ main(void)
 		cmocka_unit_test(test_exceptions),
 		cmocka_unit_test(test_recheck),
 		cmocka_unit_test(test_recheck_one_of_two),
+		cmocka_unit_test(test_an_own_address_of_an_earlier_route),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

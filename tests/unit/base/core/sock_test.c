@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -290,6 +291,52 @@ inherited_of_workers(void **state)
 	assert_int_equal(inherited_workers(), 0);
 }
 
+/* --- a machine without an IPv6 address ------------------------------------------------------ */
+
+enum unable { UNABLE_NOT, UNABLE_PORTS, UNABLE_SOURCE };
+static enum unable unable;
+
+int
+connect(int fd, const struct sockaddr *to, socklen_t len)
+{
+	int type = 0;
+	socklen_t size = sizeof type;
+
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size), 0);
+	if (unable == UNABLE_NOT || (unable == UNABLE_PORTS && type != SOCK_STREAM))
+		return (int)syscall(SYS_connect, fd, to, len);
+	errno = EADDRNOTAVAIL;
+	return -1;
+}
+
+/* Where no port is left another endpoint would not help; where no address is, it might. */
+static void
+without_a_source_there_is_no_way(void **state)
+{
+	static const struct {
+		const char *to;
+		enum unable unable;
+		int want;
+	} cases[] = {
+		{"[::1]:9", UNABLE_PORTS, -EADDRNOTAVAIL},
+		{"[::1]:9", UNABLE_SOURCE, -ENETUNREACH},
+		{"127.0.0.1:9", UNABLE_SOURCE, -EADDRNOTAVAIL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct addr to;
+		int fd = -1, rc;
+
+		assert_int_equal(addr_parse(&to, cases[i].to, 0, NULL), 0);
+		unable = cases[i].unable;
+		rc = sock_connect(&to, 0, &fd);
+		unable = UNABLE_NOT;
+		assert_int_equal(rc, cases[i].want);
+		assert_int_equal(sock_short_of(rc), rc == -EADDRNOTAVAIL);
+	}
+}
+
 int
 main(void)
 {
@@ -303,6 +350,7 @@ main(void)
 		cmocka_unit_test(test_inherited),
 		cmocka_unit_test(inherited_of_workers),
 		cmocka_unit_test(a_pair_is_of_tcp),
+		cmocka_unit_test(without_a_source_there_is_no_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,13 @@ static const struct answer_row rows6[] = {
 		"NOERROR aa an=1 ns=0 ar=1 AAAA fd09:251::9fb:a ttl=30 OPT size=1232", KIT_EDNS},
 	{"db.shop.svc" D, AAAA, "NOERROR aa an=1 ns=0 ar=0 AAAA fd09:251::9fb:b ttl=30", 0},
 	{"set-0.set.shop.svc" D, AAAA, "NOERROR aa an=1 ns=0 ar=0 AAAA fd09:251::9fb:15 ttl=30", 0},
+	/* the kernel sends IPv6 to none of the endpoints of its UDP port */
+	{"voice.shop.svc" D, A, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.25 ttl=30", 0},
+	{"voice.shop.svc" D, AAAA, NODATA, 0},
+	{"_http._tcp.voice.shop.svc" D, SRV,
+		"NOERROR aa an=1 ns=0 ar=1 SRV 80 voice.shop.svc.cluster.local. ttl=30 A "
+		"9.251.0.25 ttl=30",
+		0},
 	{"full.shop.svc" D, AAAA, NX, 0},
 	{"gone.default.svc" D, AAAA, NX, 0},
 	{"default.svc" D, AAAA, NODATA, 0},

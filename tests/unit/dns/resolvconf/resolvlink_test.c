@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,6 +31,8 @@ struct fixture {
 	char said[512]; /* the methods that were called, and texts among their arguments */
 	char *kept;
 	bool closed;
+	struct fake6 subnet6;
+	bool frozen; /* the keep may not be used */
 };
 
 static int
@@ -37,6 +40,7 @@ keep_get(void *arg, const char *key, char **data, size_t *len)
 {
 	struct fixture *f = arg;
 
+	assert_false(f->frozen);
 	assert_string_equal(key, "resolved.link");
 	if (f->kept == NULL)
 		return -ENOENT;
@@ -51,6 +55,7 @@ keep_put(void *arg, const char *key, const void *data, size_t len)
 	struct fixture *f = arg;
 
 	(void)key;
+	assert_false(f->frozen);
 	free(f->kept);
 	f->kept = xstrndup(data, len);
 	return 0;
@@ -62,8 +67,37 @@ keep_del(void *arg, const char *key)
 	struct fixture *f = arg;
 
 	(void)key;
+	assert_false(f->frozen);
 	free(take_ptr(&f->kept));
 	return 0;
+}
+
+/* --- the interfaces ------------------------------------------------------------------------- */
+
+/* Two addresses on lo, whatever this machine has. */
+int
+getifaddrs(struct ifaddrs **all)
+{
+	static char name[] = "lo";
+	static struct sockaddr_in at[2];
+	static struct ifaddrs list[2];
+
+	for (uint32_t i = 0; i < ARRAY_LEN(list); i++) {
+		at[i] = (struct sockaddr_in){
+			.sin_family = AF_INET, .sin_addr.s_addr = htonl(LOOPBACK + i)};
+		list[i] = (struct ifaddrs){.ifa_next = i == 0 ? &list[1] : NULL,
+			.ifa_name = name,
+			.ifa_flags = IFF_UP | IFF_RUNNING,
+			.ifa_addr = (void *)&at[i]};
+	}
+	*all = list;
+	return 0;
+}
+
+void
+freeifaddrs(struct ifaddrs *all)
+{
+	(void)all;
 }
 
 /* --- the bus -------------------------------------------------------------------------------- */
@@ -210,6 +244,7 @@ open_it(struct fixture *f, bool wanted)
 		.cluster_domain = "cluster.local",
 		.subnet = 0x09fb0000,
 		.mask = 0xffff0000,
+		.subnet6 = f->subnet6,
 		.port = 53,
 		.servers = f->servers,
 		.bus = f->path,
@@ -390,6 +425,72 @@ held_it_waits(void **state)
 	close_it(f);
 }
 
+/* Also what had begun before: a successor may have the keep by then. */
+static void
+what_was_under_way_is_noted_later(void **state)
+{
+	struct fixture *f = *state;
+
+	bus_start(f);
+	open_it(f, true);
+	resolvlink_use(f->link, LOOPBACK);
+	patience_until(patience_turn(f->loop), has_state(f, "\"set\":true"));
+	resolvlink_use(f->link, 0);
+	f->frozen = true;
+	resolvlink_hold(f->link, true);
+	patience_until(patience_turn(f->loop),
+		strstr(f->said, "RevertLink") != NULL && f->reading == NULL);
+	assert_non_null(f->kept);
+	f->frozen = false;
+	resolvlink_hold(f->link, false);
+	assert_null(f->kept);
+	close_it(f);
+}
+
+/* A prefix that ends within four bits has several. */
+static void
+the_reverse_zones_of_ipv6_are_routed_too(void **state)
+{
+	static const struct {
+		const char *range, *zones;
+	} cases[] = {
+		{"fd09:251::/64", " 0.0.0.0.0.0.0.0.1.5.2.0.9.0.d.f.ip6.arpa SetLinkDefaultRoute"},
+		{"fd09:251:c000::/35",
+			" c.1.5.2.0.9.0.d.f.ip6.arpa d.1.5.2.0.9.0.d.f.ip6.arpa "
+			"SetLinkDefaultRoute"},
+	};
+	struct fixture *f = *state;
+
+	bus_start(f);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		f->said[0] = '\0';
+		assert_int_equal(fake6_parse(&f->subnet6, cases[i].range, NULL), 0);
+		open_it(f, true);
+		resolvlink_use(f->link, LOOPBACK);
+		patience_until(patience_turn(f->loop), has_state(f, "\"set\":true"));
+		if (strstr(f->said, cases[i].zones) == NULL)
+			fail_msg("%s: %s", cases[i].range, f->said);
+		close_it(f);
+	}
+}
+
+static void
+an_address_that_changes_meanwhile_is_set_too(void **state)
+{
+	struct fixture *f = *state;
+	const char *first;
+
+	bus_start(f);
+	open_it(f, true);
+	resolvlink_use(f->link, LOOPBACK);
+	resolvlink_use(f->link, LOOPBACK + 1);
+	patience_until(patience_turn(f->loop),
+		(first = strstr(f->said, "SetLinkDNSEx")) != NULL &&
+			strstr(first + 1, "SetLinkDNSEx") != NULL);
+	patience_until(patience_turn(f->loop), has_state(f, "\"set\":true"));
+	close_it(f);
+}
+
 int
 main(void)
 {
@@ -400,6 +501,9 @@ main(void)
 		T(what_a_killed_run_left_is_undone),
 		T(trouble_has_its_reason_and_ends),
 		T(held_it_waits),
+		T(what_was_under_way_is_noted_later),
+		T(the_reverse_zones_of_ipv6_are_routed_too),
+		T(an_address_that_changes_meanwhile_is_set_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
