@@ -93,10 +93,11 @@ def test_programs_manuals_and_completion(installed):
     assert re.search(r"^edgeway-hub:", open(installed.path("/etc/passwd")).read(), re.M)
 
 
+@pytest.mark.parametrize("place", ["/etc/edgeway", "/usr/share/doc/edgeway-hub/examples/kubernetes/config"])
 @pytest.mark.parametrize("program,key,value", [("agent", "url", "wss://hub:10000"), ("hub", "names", "[hub]")])
-def test_samples_need_one_value(installed, program, key, value):
+def test_samples_need_one_value(installed, place, program, key, value):
     """It is named at its place, and what is not set is told with that place: no sample leads to a hub that is not the reader's."""
-    path = f"/etc/edgeway/{program}.yaml"
+    path = f"{place}/{program}.yaml"
     with open(installed.path(path)) as f:
         text = f.read()
     assert "example" not in text.replace("nodes.example\n", "")

@@ -261,7 +261,7 @@ def ready(pod):
 
 def agent_pod(api, objects, node):
     with open(os.path.join(node.dir, "etc", "hosts"), "a") as f:
-        f.write(f"{HUB_ADDRESS} hub.example.org\n")
+        f.write(f"{HUB_ADDRESS} {cluster.HUB_NAME}\n")
     return Container(node, find(objects, "DaemonSet", "edgeway-agent"), objects, api, host=os.path.join(node.dir, "host"))
 
 
