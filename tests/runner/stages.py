@@ -150,11 +150,12 @@ def table(words=()):
         Stage("bench", "one", 900, make("gcc", "bench", "BENCH=smoke"), ["gcc"], lane="serial"),
         Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"], lane="serial"),
         Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc"], lane="serial"),
-        Stage("cross", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", *CROSS.split()]),
+        Stage("cross-arm", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", *CROSS.split()]),
+        Stage("cross-trixie", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", "--release", "trixie", "amd64"]),
     ]
     return {s.name: s for s in stages}
 
 
-GROUPS = {"net": ["net-gcc", "net-asan"], "quickstarts": ["quickstart", "quickstart-plain"]}
-ON_REQUEST = ["attacks", "cross"]  # only when named; net-asan has the attacks in it
+GROUPS = {"cross": ["cross-arm", "cross-trixie"], "net": ["net-gcc", "net-asan"], "quickstarts": ["quickstart", "quickstart-plain"]}
+ON_REQUEST = ["attacks", *GROUPS["cross"]]  # only when named; net-asan has the attacks in it
 QUICK = ["format", "lint", "runner", "gcc", "units"]
