@@ -259,12 +259,13 @@ resolvwatch_metrics(const struct resolvwatch *w, struct metrics *m)
 {
 	metric_counter(m, "edgeway_dns_resolvconf_conflicts_total",
 		"Times that another program changed resolv.conf so often that it was left alone.",
-		NULL, w->conflicts);
+		NULL, w != NULL ? w->conflicts : 0);
 }
 
 void
 resolvwatch_state(const struct resolvwatch *w, struct buf *out)
 {
-	buf_printf(out, "\"mended\":%llu,\"left\":%s", (unsigned long long)w->mended,
-		w->left ? "true" : "false");
+	buf_printf(out, "\"mended\":%llu,\"left\":%s",
+		w != NULL ? (unsigned long long)w->mended : 0,
+		w != NULL && w->left ? "true" : "false");
 }

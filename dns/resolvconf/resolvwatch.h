@@ -35,8 +35,9 @@ struct resolvwatch_config {
 
 void resolvwatch_start(struct resolvwatch **w, const struct resolvwatch_config *config);
 void resolvwatch_stop(struct resolvwatch **w);
+/* w NULL: nobody watches now, since a successor is about to. */
 void resolvwatch_metrics(const struct resolvwatch *w, struct metrics *m);
-/* "mended":N,"left":bool, members of a JSON object. */
+/* "mended":N,"left":bool, members of a JSON object; the same of w. */
 void resolvwatch_state(const struct resolvwatch *w, struct buf *out);
 
 #endif

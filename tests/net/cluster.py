@@ -20,6 +20,7 @@ import yaml
 from lab import TOP, AdminSocket
 
 FOLDER = os.path.join(TOP, "deploy", "kubernetes")
+HUB_NAME = "hub.example.org"
 PROGRAMS = {"edgeway-agent": "usr/sbin", "edgeway-hub": "usr/sbin", "edgewayctl": "usr/bin"}
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 ROOT = """
@@ -62,8 +63,15 @@ def all_capabilities():
     return subprocess.run(["capsh", f"--decode={every:x}"], check=True, text=True, stdout=subprocess.PIPE).stdout.strip().partition("=")[2].split(",")
 
 
-def render(folder=FOLDER):
-    return list(yaml.safe_load_all(kubectl("kustomize", folder)))
+def render(folder=FOLDER, hub=HUB_NAME):
+    """hub: what is filled in as the name by which nodes find the hub."""
+    objects = list(yaml.safe_load_all(kubectl("kustomize", folder)))
+    for data in (o["data"] for o in objects if o["kind"] == "ConfigMap"):
+        for key, sample, value in (("agent.yaml", '  url: ""', f'  url: "wss://{hub}:10000"'), ("hub.yaml", "  names: []", f"  names: [{hub}]")):
+            if key in data:
+                assert f"{sample} # to be filled in: " in data[key]
+                data[key] = data[key].replace(sample, value)
+    return objects
 
 
 def on_control_plane_hosts(folder):

@@ -93,10 +93,11 @@ def test_programs_manuals_and_completion(installed):
     assert re.search(r"^edgeway-hub:", open(installed.path("/etc/passwd")).read(), re.M)
 
 
+@pytest.mark.parametrize("place", ["/etc/edgeway", "/usr/share/doc/edgeway-hub/examples/kubernetes/config"])
 @pytest.mark.parametrize("program,key,value", [("agent", "url", "wss://hub:10000"), ("hub", "names", "[hub]")])
-def test_samples_need_one_value(installed, program, key, value):
+def test_samples_need_one_value(installed, place, program, key, value):
     """It is named at its place, and what is not set is told with that place: no sample leads to a hub that is not the reader's."""
-    path = f"/etc/edgeway/{program}.yaml"
+    path = f"{place}/{program}.yaml"
     with open(installed.path(path)) as f:
         text = f.read()
     assert "example" not in text.replace("nodes.example\n", "")
@@ -116,7 +117,8 @@ def test_samples_need_one_value(installed, program, key, value):
 def references(path, text):
     """What an installed text names of ours, as paths of the machine."""
     documents = "/usr/share/doc/edgeway-ctl"
-    for name, section in re.findall(r"\b(edgeway[a-z.-]*) ?\(([578])\)", text.replace("\\-", "-")):
+    text = text.replace("\\-", "-")
+    for name, section in re.findall(r"\b(edgeway[a-z.-]*) ?\(([578])\)", text):
         yield f"/usr/share/man/man{section}/{name}.{section}.gz"
     if path.startswith(documents):
         for link in re.findall(r"\]\(([^)#:]+)[)#]", text):
@@ -125,6 +127,20 @@ def references(path, text):
         yield f"{documents}/{name}"
     for name in re.findall(r"\bdeploy/((?:kubernetes|helm)[\w/.*-]*\w)", text):
         yield f"/usr/share/doc/edgeway-hub/examples/{name}"
+    yield from re.findall(r"/usr/share/doc/edgeway[\w./-]*\w", text)
+
+
+def test_all_forms_of_a_reference_are_found():
+    """As manual pages, documents and messages write them."""
+    def named(text, path="/usr/share/man/man8/edgeway-agent.8.gz"):
+        return list(references(path, text))
+    at = "/usr/share/doc/edgeway-agent/operations.md"
+    assert named(".IR /usr/share/doc/edgeway\\-agent/operations.md .\n") == [at] == named(f"({at}, DNS on the node)") == named(f"{at}.")
+    assert named("edgeway\\-hub(8)") == ["/usr/share/man/man8/edgeway-hub.8.gz"]
+    assert named("see doc/security.md.") == ["/usr/share/doc/edgeway-ctl/doc/security.md"]
+    assert named("deploy/kubernetes/agent.yaml") == ["/usr/share/doc/edgeway-hub/examples/kubernetes/agent.yaml"]
+    assert named("[x](operations.md#start)", "/usr/share/doc/edgeway-ctl/doc/x.md") == ["/usr/share/doc/edgeway-ctl/doc/operations.md"]
+    assert named("[x](operations.md)") == []
 
 
 def test_what_is_named_is_installed(installed):

@@ -15,6 +15,7 @@ INSIDE = 'mount --bind "$0" "$0" && mount -t proc proc "$0/proc" && exec chroot 
 ENV = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
 
 
+SCRIPTS = "/usr/share/debootstrap/scripts"
 # For building packages: how the code is compiled is seen to elsewhere.
 QUICKLY = {"DEB_BUILD_OPTIONS": f"nocheck noautodbgsym parallel={os.cpu_count()}", "DEB_CFLAGS_APPEND": "-O0 -g0 -U_FORTIFY_SOURCE"}
 
@@ -61,9 +62,15 @@ def mirror(codename):
     raise AssertionError(f"apt of this machine has no source for {codename}")
 
 
+def script(codename):
+    """debootstrap's, where it is older than the release: the one that all of Ubuntu have."""
+    return [] if os.path.exists(f"{SCRIPTS}/{codename}") else [f"{SCRIPTS}/gutsy"]
+
+
 class Tree:
-    def __init__(self, codename=None, folder=None):
-        """codename: of a Debian that the machine's mirror has as well; folder: where to (the system's temporary one)."""
+    def __init__(self, codename=None, folder=None, options=(), at=None):
+        """codename: of a Debian that the machine's mirror has as well, or of what `at` has, the address of another mirror; options: debootstrap's;
+        folder: where to (the system's temporary one)."""
         own = os_release("VERSION_CODENAME")
         self.root = tempfile.mkdtemp(prefix="edgeway-debian-", dir=folder)
         os.chmod(self.root, 0o755)
@@ -72,7 +79,7 @@ class Tree:
         if "'" in proxy:
             env["http_proxy"] = proxy.split("'")[1]
         try:
-            run([*APART, "debootstrap", "--variant=minbase", codename or own, self.root, mirror(own)], 400, env=env)
+            run([*APART, "debootstrap", "--variant=minbase", *options, codename or own, self.root, at or mirror(own), *script(codename or own)], 400, env=env)
             self.follow_apt(codename in (None, own))
         except BaseException:
             self.close()

@@ -24,6 +24,7 @@ MOLD = "LDFLAGS=-fuse-ld=mold"
 BUILDS = {
     "gcc": ["--enable-werror", MOLD],
     "clang": ["--enable-werror", "CC=clang", "CFLAGS=-O0 -g0 -U_FORTIFY_SOURCE", MOLD],  # for what it says alone
+    "no-hub": ["--enable-werror", "--disable-hub", "CC=clang", "CFLAGS=-O0 -g0 -U_FORTIFY_SOURCE", MOLD],
     # with characters as they are on ARM
     "asan": ["--enable-werror", "--enable-sanitizers", "CFLAGS=-g1 -O1 -funsigned-char", MOLD],
     "tsan": ["CC=clang", "--enable-sanitizers=thread", "CFLAGS=-g1 -O1", MOLD],
@@ -59,6 +60,15 @@ def build(kind, *goals):
                  f"    {TOP}/configure {options} >configure.out 2>&1 || {{ tail -n 15 configure.out; exit 1; }}",
                  f"    printf %s {shlex.quote(options)} >{said}",
                  "fi", *(f"make -j{JOBS} {goal}" for goal in goals))
+
+
+def without_hub(kind):
+    """That it installs agent and edgewayctl, that they run, and what they load: not what is the hub's alone."""
+    programs = "edgeway-agent edgewayctl"
+    return shell(build(kind, "all")[-1], "rm -rf root && make install DESTDIR=$PWD/root >install.out",
+                 f"test \"$(ls root/usr/local/bin root/usr/local/sbin | grep edgeway | sort | xargs)\" = '{programs}'",
+                 f"for program in {programs}; do ./$program --version; done",
+                 f"readelf -d {programs} | grep NEEDED >needed", "grep -q libuv needed", "! grep libcurl needed")
 
 
 def make(kind, *words, jobs=JOBS):
@@ -130,6 +140,7 @@ def table(words=()):
         Stage("debian", "pytest", 2400, pytest("debian", "tests/packages"), ["gcc"], lane="serial", build="gcc"),
         Stage("asan-units", "automake", 1200, check("asan"), ["asan"], again=make("asan", "recheck"), build="asan", env=ASAN_ENV),
         Stage("clang", "one", 900, build("clang", "all", "tests"), ["autoreconf"]),
+        Stage("no-hub", "one", 600, without_hub("no-hub"), ["autoreconf"]),
         # Address randomisation off: clang 14's runtime does not know this kernel's layout.
         Stage("tsan", "automake", 900, build("tsan", f"-k check TESTS='{tsan}' LOG_COMPILER='setarch -R'"), ["autoreconf"], build="tsan",
               env={"TSAN_OPTIONS": "halt_on_error=1"}),
@@ -139,11 +150,12 @@ def table(words=()):
         Stage("bench", "one", 900, make("gcc", "bench", "BENCH=smoke"), ["gcc"], lane="serial"),
         Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"], lane="serial"),
         Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc"], lane="serial"),
-        Stage("cross", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", *CROSS.split()]),
+        Stage("cross-arm", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", *CROSS.split()]),
+        Stage("cross-trixie", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", "--release", "trixie", "amd64"]),
     ]
     return {s.name: s for s in stages}
 
 
-GROUPS = {"net": ["net-gcc", "net-asan"], "quickstarts": ["quickstart", "quickstart-plain"]}
-ON_REQUEST = ["attacks", "cross"]  # only when named; net-asan has the attacks in it
+GROUPS = {"cross": ["cross-arm", "cross-trixie"], "net": ["net-gcc", "net-asan"], "quickstarts": ["quickstart", "quickstart-plain"]}
+ON_REQUEST = ["attacks", *GROUPS["cross"]]  # only when named; net-asan has the attacks in it
 QUICK = ["format", "lint", "runner", "gcc", "units"]

@@ -5,6 +5,7 @@ netavark and with CNI. In podman's default network, containers have the node's n
 asks the node's.
 """
 import json
+import re
 import shutil
 
 import pytest
@@ -21,7 +22,8 @@ KERNEL = {"edgeway.io/datapath": "kernel"}
 
 
 class Town:
-    """A service `of-NAME` on each node, by a pod that was there before the agent, and `raw-NAME`, which the kernel carries to the same pod."""
+    """A service `of-NAME` on each node, by a pod that was there before the agent, and `raw-NAME`, which the kernel carries to the same pod; `six-NAME`
+    and `raw6-NAME` are the same by the pod's IPv6 address alone."""
 
     def __init__(self, lab):
         labs.upstream(lab, "www.example.test/203.0.113.7")
@@ -29,9 +31,12 @@ class Town:
         self.nodes = {name: made(lab, name, f"192.0.2.{11 + i}") for i, (name, made) in enumerate(ENGINES.items())}
         self.webs = {name: engine.web(n, f"web-{name}", 30080) for name, n in self.nodes.items()}
         for name, node in self.nodes.items():
-            self.hub.write(f"{name}.yaml", labs.service(f"of-{name}", ("http", 80, 8080), selector=name),
-                           labs.service(f"raw-{name}", ("tcp-x", 80, 8080), selector=name, annotations=KERNEL),
-                           labs.pod(f"web-{name}", node, self.webs[name].address, ("http", 8080, 30080), app=name))
+            web = labs.pod(f"web-{name}", node, self.webs[name].address, ("http", 8080, 30080), app=name)
+            web["status"]["podIPs"].append({"ip": address6(self.webs[name])})
+            self.hub.write(f"{name}.yaml", web, *[
+                labs.service(f"{kind}-{name}", (port, 80, 8080), selector=name, annotations=annotations, ipFamilies=families)
+                for kind, port, annotations, families in (("of", "http", None, ["IPv4"]), ("raw", "tcp-x", KERNEL, ["IPv4"]),
+                                                          ("six", "http", None, ["IPv6"]), ("raw6", "tcp-x", KERNEL, ["IPv6"]))])
         self.agents = {name: labs.Agent(n, self.hub, "--mesh.subnet6", "fd09:251::/64", start=False) for name, n in self.nodes.items()}
         self.start_agents()
         self.clients = {name: n.container("client", "sleep", "1000000") for name, n in self.nodes.items()}
@@ -42,12 +47,18 @@ class Town:
             agent.start(ready=False)
         for name, agent in self.agents.items():
             agent.wait_ready()
-            labs.wait_for(f"the services on {name}", lambda a=agent: a.state()["services"] == 2 * len(ENGINES))
+            labs.wait_for(f"the services on {name}", lambda a=agent: a.state()["services"] == 4 * len(ENGINES))
             labs.wait_for(f"resolv.conf of {name}", lambda n=name: server_of(n).encode() in self.nodes[n].resolv())
 
 
 def server_of(name):
     return "172.17.0.1" if name == "docker" else OWN
+
+
+def address6(container):
+    """That the engine gave."""
+    said = container.run("ip", "-6", "-o", "addr", "show", "dev", "eth0", "scope", "global").stdout
+    return re.search(r"inet6 ([0-9a-f:]+)/", said)[1]
 
 
 def neighbour(name):
@@ -88,14 +99,32 @@ def test_served(town, name):
     is_served(town, name)
 
 
+def by_name(town, name, service):
+    """The address of the AAAA record that a pod gets."""
+    said = town.clients[name].run("nslookup", f"{service}.default.svc.cluster.local", check=False).stdout
+    found = [word for word in said.split() if word.startswith("fd09:251::9fb:")]
+    assert len(found) == 1, said
+    return found[0]
+
+
 @pytest.mark.parametrize("name", ENGINES)
 def test_served_by_ipv6(town, name):
     services = json.loads(town.agents[name].ask("/debug/services")[1])["services"]
     for to in (name, neighbour(name)):
         for service in (f"of-{to}", f"raw-{to}"):
-            address = next(s["fakeIP6"] for s in services if s["name"] == service)
-            assert address.startswith("fd09:251::9fb:")
+            address = by_name(town, name, service)
+            assert address == next(s["fakeIP6"] for s in services if s["name"] == service)
             assert town.clients[name].get(f"http://[{address}]/") == f"web-{to}\n"
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_pod_dialled_by_ipv6(town, name):
+    """The Services are of IPv6 alone, so that the pod's other address, which it has too, does not come into it."""
+    for service in (f"six-{name}", f"raw6-{name}"):
+        assert town.clients[name].get(f"http://[{by_name(town, name, service)}]/") == f"web-{name}\n", service
+    assert town.clients[name].get(f"http://six-{name}/") == f"web-{name}\n"  # by whichever address
+    shown = [e["address"] for g in town.agents[name].state()["lb"]["endpoints"] if g["service"] == f"default/six-{name}" for e in g["endpoints"]]
+    assert shown and set(shown) == {f"[{address6(town.webs[name])}]:8080"}
 
 
 def told_of_pods(town, name):

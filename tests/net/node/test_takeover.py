@@ -179,6 +179,11 @@ def test_one_that_dies(mesh):
     assert n == 2 + 3 * workers
     assert mesh.client1.get("http://edge-nginx/")[0] == 200  # meanwhile
     assert mesh.agent1.ask("/readyz")[0] == 503
+    # who asks now does not end it, though half of it is laid down
+    assert [mesh.agent1.ask(p)[0] for p in ("/healthz", "/metrics", "/debug/state", "/debug/services", "/debug/events", "/debug/streams")] == [200] * 6
+    for words in (["status"], ["doctor"], ["services"], ["health"], ["upstreams"], ["streams"], ["resolve", "edge-nginx"]):
+        ctl = mesh.node1.run(mesh.lab.program("edgewayctl"), "--socket", mesh.agent1.socket, *words, check=False)
+        assert ctl.returncode in (0, 1) and mesh.agent1.process.alive(), (words, ctl.stderr)
     s.close()
     wait_for("goes on", mesh.agent1.ready)
     assert mesh.agent1.process.logged("did not take over, this one goes on: it has ended")

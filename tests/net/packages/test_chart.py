@@ -14,6 +14,7 @@ import yaml
 import cluster
 from helm import BUILD, CHART, helm, program, template, text
 from kube import ApiServer
+import kubetypes
 from kubeschema import complaints
 from lab import TOP, Lab
 
@@ -203,6 +204,22 @@ def test_the_bus_of_the_host_is_mounted_for_resolved_alone():
             [m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == "dbus"]
     assert mounted({}) == ([], [])
     assert mounted(nested("agent.config.dns.host", "resolved")) == (["/run/dbus"], ["/run/dbus"])
+
+
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/agent"
+
+
+def test_the_bus_of_ubuntu_wants_no_profile():
+    """Since 1.30 by a field; earlier by an annotation of the pod, which names the container."""
+    def agent(config):
+        [made] = [o for o in template(values=merged(HOST, merged(nested("agent.config.dns.host", "resolved"), config))) if o["kind"] == "DaemonSet"]
+        return made, made["spec"]["template"]
+    late, pod = agent(nested("agent.podSecurityContext.appArmorProfile", {"type": "Unconfined"}))
+    assert pod["spec"]["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}, "appArmorProfile": {"type": "Unconfined"}}
+    assert kubetypes.complaints(late) == []
+    early, pod = agent({"agent": {"podAnnotations": {APPARMOR: "unconfined"}}})
+    assert pod["metadata"]["annotations"][APPARMOR] == "unconfined" and APPARMOR.endswith("/" + pod["spec"]["containers"][0]["name"])
+    assert complaints(early) == []
 
 
 FILES = {"token": ("hub", "tokenFile"), "proxy": ("hub", "proxyFile"), "tracingHeaders": ("tracing", "headersFile")}

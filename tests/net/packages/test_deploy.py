@@ -203,6 +203,28 @@ def test_the_patch_for_control_plane_hosts(tmp_path, lab):
     assert wrong.returncode == 2 and "EDGEWAY_INGRESS_REDIRECT" in wrong.stdout
 
 
+@pytest.mark.parametrize("is_ubuntu", [False, True])
+def test_the_component_for_resolved(tmp_path, lab, is_ubuntu):
+    """Named in kustomization.yaml; on Ubuntu with the line that is a comment. Nothing but the agent is another one."""
+    folder = tmp_path / "kubernetes"
+    shutil.copytree(cluster.FOLDER, folder)
+    path = folder / "kustomization.yaml"
+    path.write_text(re.sub("\n# (components:).*\n#.*\n# (  - resolved) #", r"\n\1\n\2 #", path.read_text()))
+    component = folder / "resolved" / "kustomization.yaml"
+    component.write_text(re.sub("# (metadata: )", r"\1" if is_ubuntu else r"# \1", component.read_text()))
+    objects, plain = render(str(folder)), {(o["kind"], o["metadata"]["name"]): o for o in render()}
+    agent = find(objects, "DaemonSet", "edgeway-agent")
+    assert complaints(agent) == [] and [k for k, o in plain.items() if o not in objects] == [("DaemonSet", "edgeway-agent")]
+    pod, container = pod_of(agent), pod_of(agent)["containers"][0]
+    assert [v["hostPath"] for v in pod["volumes"] if v["name"] == "dbus"] == [{"path": "/run/dbus", "type": "Directory"}]
+    assert [m["mountPath"] for m in container["volumeMounts"] if m["name"] == "dbus"] == ["/run/dbus"]
+    key = f"container.apparmor.security.beta.kubernetes.io/{container['name']}"
+    assert agent["spec"]["template"]["metadata"].get("annotations", {}) == ({key: "unconfined"} if is_ubuntu else {})
+    data = next(o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"].startswith("edgeway-agent-"))["data"]
+    made = check(lab, lab.dir, "edgeway-agent", data["agent.yaml"], {e["name"]: e.get("value", "edge-1") for e in container["env"]})
+    assert made.returncode == 0 and "dns.host: resolved" in made.stdout, made.stdout
+
+
 WEB_RULE = "access: [{from: 'token:ann', tokenSHA256: %s, to: ['hub:web']}]" % ("0" * 64)
 
 
@@ -261,7 +283,7 @@ def ready(pod):
 
 def agent_pod(api, objects, node):
     with open(os.path.join(node.dir, "etc", "hosts"), "a") as f:
-        f.write(f"{HUB_ADDRESS} hub.example.org\n")
+        f.write(f"{HUB_ADDRESS} {cluster.HUB_NAME}\n")
     return Container(node, find(objects, "DaemonSet", "edgeway-agent"), objects, api, host=os.path.join(node.dir, "host"))
 
 

@@ -218,7 +218,8 @@ closed_port_is_refused_at_once(void **state)
 	server_close(&f->a);
 	ask(f);
 	wait_for(f, 1);
-	assert_int_equal(f->status, -ECONNREFUSED);
+	/* c-ares 1.27, which Ubuntu 24.04 has, calls that a time-out, but does not wait for one. */
+	assert_true(f->status == -ECONNREFUSED || f->status == -ETIMEDOUT);
 	assert_true(mono_ms() - start < 100); /* the time-out would be longer */
 }
 
