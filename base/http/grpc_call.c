@@ -79,8 +79,8 @@ on_closed(void *arg, void *stream, uint32_t code)
 	(void)stream;
 	(void)code;
 	c->done = true;
-	c->result.serving = c->result.status == GRPC_OK &&
-		c->n_answer == MESSAGE_HEAD + 2 && c->answer[MESSAGE_HEAD] == FIELD_STATUS &&
+	c->result.serving = c->result.status == GRPC_OK && c->n_answer == MESSAGE_HEAD + 2 &&
+		c->answer[MESSAGE_HEAD] == FIELD_STATUS &&
 		c->answer[MESSAGE_HEAD + 1] == STATUS_SERVING;
 }
 
@@ -160,8 +160,7 @@ grpc_call_new(const char *authority, const char *service, uint64_t now_ms)
 	c->result.status = -1;
 	buf_init(&c->out, BUF_UNLIMITED);
 	grpc_call_message(&c->out, service);
-	c->h2 = h2_new(
-		&(struct h2_setup){.role = H2_CLIENT, .events = &events, .arg = c}, now_ms);
+	c->h2 = h2_new(&(struct h2_setup){.role = H2_CLIENT, .events = &events, .arg = c}, now_ms);
 	h2_fields_add(f, ":method", "POST");
 	h2_fields_add(f, ":scheme", "http");
 	h2_fields_add(f, ":path", GRPC_HEALTH_PATH);

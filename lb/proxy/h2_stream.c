@@ -86,6 +86,11 @@ on_expired(void *arg)
 	struct exchange *ex = st->ex;
 	struct worker *w = stream_worker(st);
 
+	if (ex == NULL) { /* the client has not read our response */
+		h2_reset(st->client->link.h2, st->id, H2_CANCEL);
+		h2_link_touch(&st->client->link);
+		return;
+	}
 	if (exchange_not_due(ex))
 		return;
 	count(&w->counters.timeouts, 1);
@@ -139,7 +144,7 @@ stream_end(struct h2_stream *st, uint32_t code)
 
 	if (ex == NULL)
 		return;
-	expiry_cancel(&st->expiry);
+	expiry_set(&stream_worker(st)->expiries, &st->expiry, SPAN_IDLE, stream_worker(st)->now_ms);
 	h2_upstream_unwait(st);
 	exchange_end(ex);
 	h2_upstream_leave(st, code);
@@ -161,6 +166,7 @@ h2_stream_client_gone(struct h2_stream *st, uint32_t code)
 		access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "CD" : "CH");
 	}
 	stream_end(st, code);
+	expiry_cancel(&st->expiry);
 	list_del(&st->node);
 	buf_fini(&st->to_endpoint);
 	buf_fini(&st->to_client);
@@ -697,8 +703,7 @@ h2_stream_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
 		dial_report_failure(ex, t, how == H2_LOST_SILENT ? TARGET_SILENT : TARGET_RESET);
 	else if (again && how == H2_LOST_HTTP1)
 		pick_avoid(ex, t);
-	else if (again && how == H2_LOST_UNPROCESSED &&
-		ex->n_stale >= (sent_away || alone ? 2 : 0))
+	else if (again && how == H2_LOST_UNPROCESSED && ex->n_stale >= (sent_away || alone ? 2 : 0))
 		pick_avoid(ex, t);
 	ex->n_stale += again && (stale || how == H2_LOST_UNPROCESSED);
 	target_unref(&t);
