@@ -98,7 +98,7 @@ def test_compiled_in(document, named):
     with open(os.path.join(BUILD, "Makefile")) as f:
         source = re.search(r"^LLHTTP_SOURCE = (.*)$", f.read(), re.M).group(1)
     inside = {r["spdxElementId"] for r in document["relationships"] if r["relationshipType"] == "STATIC_LINK"}
-    assert inside == ({"SPDXRef-Program-edgeway-agent", "SPDXRef-Program-edgeway-hub"} if source else set())
+    assert inside == ({f"SPDXRef-Program-{p}" for p in PROGRAMS} if source else set())
     assert not source or (named["llhttp"]["licenseDeclared"] == "MIT" and "node-llhttp" in named["llhttp"]["sourceInfo"])
 
 
