@@ -11,6 +11,9 @@ enum {
 	H2_RESET_BURST = 2000, /* streams that a client opens and resets at once; per second */
 	H2_RESET_RATE = 500,
 	H2_ACKS_MAX = 1000, /* answers to PING and SETTINGS that wait for the other end to read */
+	H2_FRAMES_MAX = 4000, /* frames of all kinds that do */
+	H2_FRAME_BYTES = 256, /* that a header section in the queue takes, beside its fields */
+	H2_BAD_FRAME = 8, /* frames that carry nothing, as which one against the rules counts */
 };
 
 struct h2 {
@@ -20,6 +23,9 @@ struct h2 {
 	void *arg;
 	struct h2_section section; /* that is being received */
 	bool receiving; /* it is not complete */
+	bool flooded; /* more than frame_budget allows */
+	uint64_t now_ms;
+	size_t queued; /* h2_queued */
 	int32_t not_sent; /* a request that could not be sent any more */
 	struct frame_budget budget;
 	struct buf *out; /* of h2_output, while that runs */
@@ -185,6 +191,8 @@ on_bad_frame(nghttp2_session *ng, const nghttp2_frame *frame, int error, void *a
 	(void)ng;
 	(void)frame;
 	snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror(error));
+	/* Each makes us reset a stream, as one that the other end resets. */
+	s->flooded |= !frame_budget_spend(&s->budget, H2_BAD_FRAME, s->now_ms);
 	return 0;
 }
 
@@ -366,6 +374,7 @@ h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms)
 
 	if (s->cut)
 		return -EPROTO;
+	s->now_ms = now_ms;
 	if (kind != NULL) {
 		snprintf(s->why, sizeof s->why, "too many frames that carry nothing (%s)", kind);
 		return h2_cut(s, H2_ENHANCE_YOUR_CALM);
@@ -375,6 +384,10 @@ h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms)
 		snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror((int)took));
 		return h2_cut(
 			s, took == NGHTTP2_ERR_FLOODED ? H2_ENHANCE_YOUR_CALM : H2_PROTOCOL_ERROR);
+	}
+	if (s->flooded || nghttp2_session_get_outbound_queue_size(s->ng) > (size_t)H2_FRAMES_MAX) {
+		snprintf(s->why, sizeof s->why, "too many frames that it must answer for");
+		return h2_cut(s, H2_ENHANCE_YOUR_CALM);
 	}
 	return s->cut ? -EPROTO : 0;
 }
@@ -392,9 +405,17 @@ h2_output(struct h2 *s, struct buf *out, size_t most)
 		buf_add(out, bytes, (size_t)n);
 	}
 	s->out = NULL;
+	if (n == 0)
+		s->queued = 0;
 	if (n < 0)
 		s->cut = true;
 	return n >= 0 && nghttp2_session_want_write(s->ng) != 0;
+}
+
+size_t
+h2_queued(const struct h2 *s)
+{
+	return s->queued;
 }
 
 void
@@ -460,9 +481,11 @@ h2_takes_protocols(const struct h2 *s)
 }
 
 static size_t
-h2_pairs(nghttp2_nv to[H2_FIELDS_MAX], const struct h2_fields *f)
+h2_pairs(struct h2 *s, nghttp2_nv to[H2_FIELDS_MAX], const struct h2_fields *f)
 {
-	for (size_t i = 0; i < f->n; i++)
+	s->queued += H2_FRAME_BYTES;
+	for (size_t i = 0; i < f->n; i++) {
+		s->queued += f->list[i].name.len + f->list[i].value.len + sizeof *to;
 		to[i] = (nghttp2_nv){
 			.name = (uint8_t *)(uintptr_t)f->list[i].name.at,
 			.namelen = f->list[i].name.len,
@@ -471,6 +494,7 @@ h2_pairs(nghttp2_nv to[H2_FIELDS_MAX], const struct h2_fields *f)
 			.flags =
 				f->list[i].secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE,
 		};
+	}
 	return f->n;
 }
 
@@ -479,7 +503,7 @@ h2_request(struct h2 *s, const struct h2_fields *f, bool last, void *stream)
 {
 	const nghttp2_data_provider source = {.read_callback = h2_source};
 	nghttp2_nv pairs[H2_FIELDS_MAX];
-	size_t n = h2_pairs(pairs, f);
+	size_t n = h2_pairs(s, pairs, f);
 	int32_t id = nghttp2_submit_request(s->ng, NULL, pairs, n, last ? NULL : &source, stream);
 
 	frame_budget_stream(&s->budget);
@@ -492,7 +516,7 @@ h2_respond(struct h2 *s, int32_t id, const struct h2_fields *f, bool last)
 	const nghttp2_data_provider source = {.read_callback = h2_source};
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_response(s->ng, id, pairs, h2_pairs(pairs, f), last ? NULL : &source);
+	nghttp2_submit_response(s->ng, id, pairs, h2_pairs(s, pairs, f), last ? NULL : &source);
 }
 
 void
@@ -500,7 +524,8 @@ h2_inform(struct h2 *s, int32_t id, const struct h2_fields *f)
 {
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_headers(s->ng, NGHTTP2_FLAG_NONE, id, NULL, pairs, h2_pairs(pairs, f), NULL);
+	nghttp2_submit_headers(
+		s->ng, NGHTTP2_FLAG_NONE, id, NULL, pairs, h2_pairs(s, pairs, f), NULL);
 }
 
 void
@@ -508,7 +533,7 @@ h2_trailers(struct h2 *s, int32_t id, const struct h2_fields *f)
 {
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_trailer(s->ng, id, pairs, h2_pairs(pairs, f));
+	nghttp2_submit_trailer(s->ng, id, pairs, h2_pairs(s, pairs, f));
 }
 
 void

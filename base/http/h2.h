@@ -29,7 +29,7 @@ enum {
 	H2_STREAMS_MAX = 100, /* that a client may have open at once, RFC 9113 section 5.1.2 */
 	H2_WINDOW = 65535, /* of a stream in the beginning */
 	H2_WINDOW_MAX = 1 << 20, /* of a stream that h2_widen has widened, and of the connection */
-	H2_FIELDS_MAX = HTTP1_FIELDS_MAX + 8,
+	H2_FIELDS_MAX = HTTP1_FIELDS_MAX + 16, /* those of the message, pseudo-fields, and ours */
 };
 
 /* Codes of RFC 9113 section 7. */
@@ -104,6 +104,8 @@ int h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms);
 bool h2_output(struct h2 *s, struct buf *out, size_t most);
 /* It has been idle for a while: gives memory back that the next output takes anew. */
 void h2_rest(struct h2 *s);
+/* About how many bytes of header sections wait for h2_output. */
+size_t h2_queued(const struct h2 *s);
 /* Returns true if there is something for h2_output. */
 bool h2_wants_output(const struct h2 *s);
 /* Nothing is to be read or sent any more: the connection is to be closed. */
@@ -153,6 +155,8 @@ int h2_head_response(struct http1_head *h, const struct h2_section *section, boo
 int h2_fields_request(struct h2_fields *to, char *head, size_t len, bool secret);
 /* Those of a response from h2_head_response; `status`: for its digits. */
 void h2_fields_response(struct h2_fields *to, const struct http1_head *h, char status[4]);
+/* Keeps the trailers that may be forwarded (http1_trailer_may_stand); `to` is empty. */
+void h2_section_keep(struct h2_section *to, const struct h2_section *section);
 void h2_fields_trailers(struct h2_fields *to, const struct h2_section *section);
 /* Appends one; the texts are borrowed. */
 void h2_fields_add(struct h2_fields *to, const char *name, const char *value);

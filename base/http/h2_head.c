@@ -275,6 +275,21 @@ h2_fields_response(struct h2_fields *to, const struct http1_head *h, char status
 }
 
 void
+h2_section_keep(struct h2_section *to, const struct h2_section *section)
+{
+	struct h2_field f;
+	size_t at = 0, from = 0;
+
+	buf_init(&to->text, BUF_UNLIMITED);
+	to->secret = section->secret;
+	for (; h2_section_next(section, &at, &f); from = at)
+		if (http1_trailer_may_stand(f.name)) {
+			buf_add(&to->text, buf_at(&section->text) + from, at - from);
+			to->n++;
+		}
+}
+
+void
 h2_fields_trailers(struct h2_fields *to, const struct h2_section *section)
 {
 	struct h2_field f;

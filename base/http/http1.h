@@ -192,6 +192,9 @@ size_t http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
  * last chunk, the permitted trailer fields (RFC 9110 section 6.5.1: none for framing, routing,
  * authentication, caching, content), the empty line. Once for each body. */
 struct http1_str http1_last_chunk(struct http1_body *b);
+/* False for fields for framing, routing, authorization, caching or content: they come too late in a
+ * trailer, and are dangerous where the next hop merges them into the head. */
+bool http1_trailer_may_stand(struct http1_str name);
 /* As http1_body_next; appends the piece to `to`, in chunks or plain, and the end of chunks. */
 enum http1_got http1_body_pass(struct http1_body *b, struct http1_str data, size_t *used,
 	struct http1_str *piece, bool chunked, struct buf *to);

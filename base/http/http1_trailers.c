@@ -4,10 +4,8 @@
 
 #include "base/http/http1.h"
 
-/* False for fields for framing, routing, authorization, caching or content: they come too late in a
- * trailer, and are dangerous where the next hop merges them into the head. */
-static bool
-may_stand(struct http1_str name)
+bool
+http1_trailer_may_stand(struct http1_str name)
 {
 	static const char *const denied[] = {"age", "authorization", "cache-control", "cdn-loop",
 		"connection", "content-encoding", "content-length", "content-location",
@@ -52,7 +50,7 @@ http1_trailers_close(struct buf *trailers)
 
 		assert(colon != NULL && end != NULL && colon < end);
 		value = http1_trailers_trimmed(colon + 1, end);
-		if (may_stand((struct http1_str){at, (size_t)(colon - at)})) {
+		if (http1_trailer_may_stand((struct http1_str){at, (size_t)(colon - at)})) {
 			buf_add(trailers, at, (size_t)(colon - at));
 			buf_adds(trailers, ": ");
 			buf_add(trailers, value.at, value.len);

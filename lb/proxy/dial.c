@@ -417,7 +417,9 @@ on_dialling(struct upstream_conn *b)
 	if (b->fresh)
 		target_narrow(b->target);
 	upstream_conn_stale(b);
-	if (b->ex != NULL && !b->hedged)
+	if (b->ex == NULL)
+		h2_upstream_dial_over(b);
+	else if (!b->hedged)
 		dial_hedge(b);
 }
 

@@ -114,6 +114,13 @@ client_touch(struct h2_client *c)
 	struct downstream *f = c->downstream;
 	struct worker *w = f->worker;
 
+	if (buf_len(&f->peer.out) > 0) { /* a client that reads nothing, whatever its streams do */
+		if (!c->blocked)
+			expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+		c->blocked = true;
+		return;
+	}
+	c->blocked = false;
 	if (c->draining && !c->leaving)
 		return; /* until GOAWAY is due */
 	c->rested = false;
@@ -166,6 +173,9 @@ client_failed(struct h2_client *c)
 	struct downstream *f = c->downstream;
 	char client[IP_TEXT_MAX];
 
+	if (c->failed)
+		return;
+	c->failed = true;
 	count(&f->worker->counters.bad_request, 1);
 	log_limited(LOG_LEVEL_WARN, 6, "lb", "ended a client's HTTP/2 connection: %s client=%s",
 		h2_why(c->link.h2), ip_text(&f->client, client));
@@ -192,8 +202,10 @@ h2_client_on_event(struct downstream *f, unsigned events_)
 	struct h2_client *c = f->h2;
 	int rc = 0;
 
-	if (events_ & WATCH_WRITE)
+	if (events_ & WATCH_WRITE) {
+		c->blocked = false;
 		rc = h2_link_writable(&c->link);
+	}
 	if (rc == 0 && events_ & (WATCH_READ | WATCH_HUP))
 		rc = h2_link_read(&c->link, events_);
 	if (rc == -EPROTO) {
@@ -209,6 +221,11 @@ h2_client_on_time(struct downstream *f)
 {
 	struct h2_client *c = f->h2;
 
+	if (c->blocked || c->leaving) {
+		count(&f->worker->counters.timeouts, 1);
+		downstream_close(f, true);
+		return;
+	}
 	if (!c->rested && !c->draining) {
 		c->rested = true;
 		h2_rest(c->link.h2);
@@ -257,7 +274,7 @@ size_t
 h2_client_held(const struct downstream *f)
 {
 	struct node *all = &f->h2->streams;
-	size_t n = 0;
+	size_t n = h2_queued(f->h2->link.h2);
 
 	for (struct node *at = all->next; at != all; at = at->next)
 		n += h2_stream_held(container_of(at, struct h2_stream, node));

@@ -15,7 +15,9 @@ struct h2_client {
 	struct h2_link link;
 	struct downstream *downstream;
 	struct node streams;
-	unsigned n_streams;
+	unsigned n_streams, n_widened;
+	bool blocked; /* its socket takes nothing */
+	bool failed; /* it was cut off */
 	bool draining; /* GOAWAY was announced */
 	bool rested; /* it was idle for a while, and has given memory back */
 	bool leaving; /* GOAWAY was sent, or has come: it ends with its streams */

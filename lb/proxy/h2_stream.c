@@ -10,10 +10,16 @@
 #include "lb/proxy/h2_client.h"
 #include "lb/proxy/h2_upstream.h"
 #include "lb/proxy/pick.h"
+#include "lb/proxy/pool.h"
 #include "lb/proxy/proxy.h"
 #include "lb/proxy/trace.h"
 
-enum { WIDEN_BYTES = 128 * 1024 }; /* of a body, after which its window is widened */
+enum {
+	WIDEN_BYTES = 128 * 1024, /* of a body, after which its window is widened */
+	WIDEN_WAITING = 16 * 1024, /* if no more than that waits: the receiver keeps up */
+	WIDEN_STREAMS = 8, /* of one connection */
+	INFORM_QUEUED_MAX = 64 * 1024,
+};
 
 #define STREAM_HTTP1 "the endpoint speaks HTTP/1 alone, and the request is HTTP/2"
 
@@ -79,39 +85,6 @@ stream_heed_timeout(struct h2_stream *st, const struct http1_head *h)
 	exchange_due(ex, stream_worker(st)->now_ms + ms);
 }
 
-static void
-on_expired(void *arg)
-{
-	struct h2_stream *st = arg;
-	struct exchange *ex = st->ex;
-	struct worker *w = stream_worker(st);
-
-	if (ex == NULL) { /* the client has not read our response */
-		h2_reset(st->client->link.h2, st->id, H2_CANCEL);
-		h2_link_touch(&st->client->link);
-		return;
-	}
-	if (exchange_not_due(ex))
-		return;
-	count(&w->counters.timeouts, 1);
-	access_log_end(ex,
-		ex->state == EXCHANGE_ANSWERING ? "sD"
-			: ex->http.request_done ? "sH"
-						: "cD");
-	if (st->up != NULL && ex->http.request_done && ex->state != EXCHANGE_ANSWERING &&
-		!st->has_timeout) {
-		exchange_tell_silence(ex, st->target);
-		dial_report_failure(ex, st->target, TARGET_RESET);
-	}
-	if (ex->state == EXCHANGE_ANSWERING)
-		h2_reset(st->client->link.h2, st->id, H2_CANCEL);
-	else if (ex->http.request_done || st->grpc)
-		ex->kind->refuse(ex, 504, "the endpoint did not answer in time");
-	else
-		ex->kind->refuse(ex, 408, "the request's body took too long");
-	h2_link_touch(&st->client->link);
-}
-
 /* --- the end -------------------------------------------------------------------------------- */
 
 static void
@@ -146,12 +119,22 @@ stream_end(struct h2_stream *st, uint32_t code)
 		return;
 	expiry_set(&stream_worker(st)->expiries, &st->expiry, SPAN_IDLE, stream_worker(st)->now_ms);
 	h2_upstream_unwait(st);
+	upstream_conn_leave_dials(ex); /* others may wait for them */
 	exchange_end(ex);
 	h2_upstream_leave(st, code);
 	stream_unkeep(st);
 	if (buf_len(&st->to_endpoint) > 0)
 		h2_consume(st->client->link.h2, st->id, buf_len(&st->to_endpoint));
 	stream_forget_body(&st->to_endpoint);
+}
+
+/* Ends it on both sides, within its response. */
+static void
+stream_cut(struct h2_stream *st, uint32_t code)
+{
+	h2_reset(st->client->link.h2, st->id, code);
+	stream_end(st, H2_CANCEL);
+	h2_link_touch(&st->client->link);
 }
 
 void
@@ -167,6 +150,7 @@ h2_stream_client_gone(struct h2_stream *st, uint32_t code)
 	}
 	stream_end(st, code);
 	expiry_cancel(&st->expiry);
+	c->n_widened -= st->widened;
 	list_del(&st->node);
 	buf_fini(&st->to_endpoint);
 	buf_fini(&st->to_client);
@@ -174,6 +158,39 @@ h2_stream_client_gone(struct h2_stream *st, uint32_t code)
 	buf_fini(&st->trailers_down.text);
 	h2_client_count(c, -1);
 	worker_free_later(c->link.worker, &st->base);
+}
+
+static void
+on_expired(void *arg)
+{
+	struct h2_stream *st = arg;
+	struct exchange *ex = st->ex;
+	struct worker *w = stream_worker(st);
+
+	if (ex == NULL) { /* the client has not read our response */
+		h2_reset(st->client->link.h2, st->id, H2_CANCEL);
+		h2_link_touch(&st->client->link);
+		return;
+	}
+	if (exchange_not_due(ex))
+		return;
+	count(&w->counters.timeouts, 1);
+	access_log_end(ex,
+		ex->state == EXCHANGE_ANSWERING ? "sD"
+			: ex->http.request_done ? "sH"
+						: "cD");
+	if (st->up != NULL && ex->http.request_done && ex->state != EXCHANGE_ANSWERING &&
+		!st->has_timeout) {
+		exchange_tell_silence(ex, st->target);
+		dial_report_failure(ex, st->target, TARGET_RESET);
+	}
+	if (ex->state == EXCHANGE_ANSWERING)
+		stream_cut(st, H2_CANCEL);
+	else if (ex->http.request_done || st->grpc)
+		ex->kind->refuse(ex, 504, "the endpoint did not answer in time");
+	else
+		ex->kind->refuse(ex, 408, "the request's body took too long");
+	h2_link_touch(&st->client->link);
 }
 
 /* --- responses of our own ------------------------------------------------------------------- */
@@ -226,10 +243,9 @@ h2_stream_deny(struct h2_stream *st, const char *reason)
 {
 	access_log_end(st->ex, "PR");
 	if (st->responded)
-		h2_reset(st->client->link.h2, st->id, H2_CANCEL);
+		stream_cut(st, H2_CANCEL);
 	else
 		st->ex->kind->refuse(st->ex, 403, reason);
-	h2_link_touch(&st->client->link);
 }
 
 /* --- to the endpoint ------------------------------------------------------------------------ */
@@ -342,6 +358,18 @@ h2_stream_start(struct h2_stream *st, struct h2_section *section, bool last)
 	stream_dial(st, dial_start(ex, true));
 }
 
+/* A wide window costs memory when its reader stops: few streams of a connection have one. */
+static bool
+stream_may_widen(struct h2_stream *st, uint64_t passed, const struct buf *waiting)
+{
+	if (st->widened || passed < WIDEN_BYTES || buf_len(waiting) > WIDEN_WAITING ||
+		st->client->n_widened == WIDEN_STREAMS)
+		return false;
+	st->client->n_widened++;
+	st->widened = true;
+	return true;
+}
+
 void
 h2_stream_from_client(struct h2_stream *st, const char *data, size_t n)
 {
@@ -357,22 +385,13 @@ h2_stream_from_client(struct h2_stream *st, const char *data, size_t n)
 	count(&ex->downstream->group->cell->bytes_up, n);
 	if (buf_len(&st->to_endpoint) > STREAM_KEPT)
 		stream_unkeep(st);
-	if (ex->body_sent >= WIDEN_BYTES && ex->body_sent - n < WIDEN_BYTES)
+	if (stream_may_widen(st, ex->body_sent, &st->to_endpoint))
 		h2_widen(st->client->link.h2, st->id);
 	stream_touch(st);
 	if (st->up_id != 0) {
 		h2_resume(st->up->link.h2, st->up_id);
-		h2_link_touch(&st->up->link);
+		h2_upstream_watch(st->up);
 	}
-}
-
-static void
-stream_keep_section(struct h2_section *to, const struct h2_section *section)
-{
-	to->n = section->n;
-	to->secret = section->secret;
-	buf_init(&to->text, BUF_UNLIMITED);
-	buf_add(&to->text, buf_at(&section->text), buf_len(&section->text));
 }
 
 void
@@ -382,13 +401,13 @@ h2_stream_client_trailers(struct h2_stream *st, struct h2_section *section)
 		count(&stream_worker(st)->counters.bad_request, 1);
 		access_log_end(st->ex, "PR");
 		if (st->responded)
-			h2_reset(st->client->link.h2, st->id, H2_CANCEL);
+			stream_cut(st, H2_CANCEL);
 		else
 			st->ex->kind->refuse(st->ex, 431, "the trailers are too large");
 		return;
 	}
 	if (st->ex != NULL)
-		stream_keep_section(&st->trailers_up, section);
+		h2_section_keep(&st->trailers_up, section);
 	h2_stream_client_done(st);
 }
 
@@ -518,18 +537,20 @@ stream_bad_answer(struct h2_stream *st, const char *why)
 	count(&stream_worker(st)->counters.bad_response, 1);
 	access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "PD" : "PH");
 	if (st->responded)
-		h2_reset(st->client->link.h2, st->id, H2_INTERNAL_ERROR);
+		stream_cut(st, H2_INTERNAL_ERROR);
 	else
 		ex->kind->refuse(ex, 502, why);
-	h2_link_touch(&st->client->link);
 }
 
+/* A client that does not read gets no more of them. */
 static void
 stream_inform(struct h2_stream *st, const struct http1_head *h)
 {
 	struct worker *w = stream_worker(st);
 	char status[4];
 
+	if (h2_queued(st->client->link.h2) > INFORM_QUEUED_MAX)
+		return;
 	h2_fields_response(&w->fields, h, status);
 	h2_inform(st->client->link.h2, st->id, &w->fields);
 	answer_count_status(st->ex, h->status);
@@ -599,7 +620,7 @@ h2_stream_head(struct h2_stream *st, enum h2_part part, struct h2_section *secti
 			answer_judge(st->ex, status < 0 ? 500 : grpc_http_of((unsigned)status));
 			stream_count_call(st, status < 0 ? 500 : grpc_http_of((unsigned)status));
 		}
-	stream_keep_section(&st->trailers_down, section);
+	h2_section_keep(&st->trailers_down, section);
 }
 
 void
@@ -609,7 +630,7 @@ h2_stream_from_endpoint(struct h2_stream *st, const char *data, size_t n)
 
 	buf_add(&st->to_client, data, n);
 	answer_count_down(ex, n);
-	if (ex->body_received >= WIDEN_BYTES && ex->body_received - n < WIDEN_BYTES)
+	if (stream_may_widen(st, ex->body_received, &st->to_client))
 		h2_widen(st->up->link.h2, st->up_id);
 	stream_touch(st);
 	h2_resume(st->client->link.h2, st->id);
@@ -672,8 +693,9 @@ stream_refuse_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
 		ex->kind->refuse(ex, 503, "the endpoint refuses further streams");
 	} else if (how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED || st->responded) {
 		h2_reset(st->client->link.h2, st->id,
-			how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED ? code
-									   : H2_INTERNAL_ERROR);
+			(how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED) && code != H2_NO_ERROR
+				? code
+				: H2_INTERNAL_ERROR);
 		stream_end(st, code);
 	} else {
 		exchange_refuse_lost(ex, how == H2_LOST_SILENT);

@@ -43,6 +43,7 @@ struct h2_stream {
 	bool responded; /* the final response's head was given to the client's codec */
 	bool response_done; /* all of the response is here */
 	bool dial_failed; /* the dial that it waited for */
+	bool widened; /* one of its windows */
 	bool http1; /* an endpoint was not asked since it speaks HTTP/1 alone */
 };
 

@@ -20,6 +20,7 @@ enum {
 	HTTP1_KNOWN_MS = 10 * 1000, /* an endpoint is asked again after that */
 	/* longer than an endpoint's delayed acknowledgement, shorter than our RTO: dial.c */
 	ASKED_SILENT_MS = 140,
+	UPSTREAM_QUEUED_MAX = 256 * 1024,
 	FRAME_HEAD_BYTES = 9,
 	FRAME_SETTINGS = 4,
 };
@@ -91,6 +92,9 @@ upstream_streams(const struct h2_upstream *u)
 {
 	uint32_t most = h2_streams_max(u->link.h2), last = u->conn->target->h2_streams;
 
+	/* What its endpoint does not read stays in our memory, also when its client has gone. */
+	if (h2_queued(u->link.h2) > UPSTREAM_QUEUED_MAX)
+		return 0;
 	return u->settled || last == 0 ? most : MIN(most, last);
 }
 
@@ -99,6 +103,19 @@ static bool
 upstream_may_ask(const struct h2_upstream *u)
 {
 	return u->n_streams <= upstream_streams(u);
+}
+
+void
+h2_upstream_watch(struct h2_upstream *u)
+{
+	struct worker *w = u->link.worker;
+
+	u->asked_ms = w->now_ms;
+	h2_link_touch(&u->link);
+	if (u->watched)
+		return;
+	u->watched = true;
+	expiry_set(&w->expiries, &u->conn->expiry, SPAN_ACK, w->now_ms);
 }
 
 int
@@ -121,12 +138,7 @@ h2_upstream_ask(struct h2_stream *st)
 		return id;
 	}
 	st->up_id = id;
-	u->asked_ms = w->now_ms;
-	if (!u->watched) {
-		u->watched = true;
-		expiry_set(&w->expiries, &u->conn->expiry, SPAN_ACK, w->now_ms);
-	}
-	h2_link_touch(&u->link);
+	h2_upstream_watch(u);
 	return 0;
 }
 
@@ -281,6 +293,18 @@ on_flushed(struct h2_link *l, bool over)
 		upstream_conn_close(u->conn, false);
 }
 
+static void
+upstream_wake_all(struct worker *w, struct target *t, bool failed)
+{
+	while (!list_empty(&t->h2_waiting)) {
+		struct h2_stream *st = container_of(t->h2_waiting.next, struct h2_stream, up_node);
+
+		st->dial_failed = failed;
+		list_del(&st->up_node);
+		list_add_before(&w->h2_woken, &st->up_node);
+	}
+}
+
 void
 h2_upstream_adopt(struct upstream_conn *b)
 {
@@ -302,7 +326,9 @@ h2_upstream_adopt(struct upstream_conn *b)
 	expiry_set(&w->expiries, &b->expiry, SPAN_POOL, w->now_ms);
 	if (st != NULL)
 		h2_upstream_join(u, st);
-	h2_upstream_dial_over(b);
+	if (t->h2_dial == b)
+		t->h2_dial = NULL;
+	upstream_wake_all(w, t, false); /* whichever dial they wait for: there is a session now */
 }
 
 void
@@ -450,16 +476,19 @@ h2_upstream_take(struct exchange *ex, struct target *t, enum dial *result)
 		*result = DIAL_FAILED;
 		return true;
 	}
-	if (u == NULL && t->h2_dial == NULL)
+	/* An exchange waits for its own dials or for another one's, never for both. */
+	if (u == NULL && (t->h2_dial == NULL || ex->upstream != NULL))
 		return false;
 	upstream_count(st, t);
 	if (u == NULL) {
+		fair_queue_leave(&ex->waiter);
 		list_add_before(&t->h2_waiting, &st->up_node);
 		*result = DIAL_WAIT;
 		return true;
 	}
 	count(&w->counters.reuses, 1);
 	trace_note(ex, TRACE_REUSE, t);
+	upstream_conn_leave_dials(ex);
 	h2_upstream_join(u, st);
 	*result = DIAL_READY;
 	return true;
@@ -480,13 +509,7 @@ h2_upstream_dial_over(struct upstream_conn *b)
 	if (t == NULL || t->h2_dial != b)
 		return;
 	t->h2_dial = NULL;
-	while (!list_empty(&t->h2_waiting)) {
-		struct h2_stream *st = container_of(t->h2_waiting.next, struct h2_stream, up_node);
-
-		st->dial_failed = b->h2 == NULL;
-		list_del(&st->up_node);
-		list_add_before(&b->worker->h2_woken, &st->up_node);
-	}
+	upstream_wake_all(b->worker, t, true);
 }
 
 void

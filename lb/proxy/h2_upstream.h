@@ -41,6 +41,8 @@ void h2_upstream_adopt(struct upstream_conn *b);
 void h2_upstream_join(struct h2_upstream *u, struct h2_stream *st);
 /* Sends the request of st. Returns -errno: the session takes no streams. */
 int h2_upstream_ask(struct h2_stream *st);
+/* Something is to be sent: is it acknowledged? */
+void h2_upstream_watch(struct h2_upstream *u);
 /* The stream is not of the session any more; code: reset it, if it is still open. */
 void h2_upstream_leave(struct h2_stream *st, uint32_t code);
 /* Ends waiting for a dial. */

@@ -150,7 +150,8 @@ memory_may_go(const struct downstream *f, enum memory_kind kind, enum memory_pas
 	case MEMORY_STALLED:
 		return !free_retry && f->charged[kind] > least;
 	case MEMORY_IDLE:
-		return !free_retry && f->ex == NULL && f->charged[kind] > 0;
+		return !free_retry && f->ex == NULL && (f->h2 == NULL || f->h2->n_streams == 0) &&
+			f->charged[kind] > 0;
 	case MEMORY_ANY:
 		return f->charged[kind] > 0;
 	}

@@ -191,6 +191,14 @@ upstream_conn_won(struct upstream_conn *b)
 	}
 }
 
+void
+upstream_conn_leave_dials(struct exchange *ex)
+{
+	fair_queue_leave(&ex->waiter);
+	while (ex->upstream != NULL)
+		leave_exchange(ex->upstream);
+}
+
 /* Costs one system call; a stale connection would cost a request that cannot be sent twice. */
 static bool
 pool_alive(const struct upstream_conn *b)

@@ -24,6 +24,8 @@ void upstream_conn_drop(struct upstream_conn *b, bool reset);
 void upstream_conn_stale(struct upstream_conn *b);
 /* It serves its exchange: the rivals continue without one. */
 void upstream_conn_won(struct upstream_conn *b);
+/* The exchange has a session that others share: its dials go on without it. */
+void upstream_conn_leave_dials(struct exchange *ex);
 /* It belongs to no exchange any more, which keeps the in-flight count; returns whether that is
  * counted for the client (target_end). */
 bool upstream_conn_release(struct upstream_conn *b);
