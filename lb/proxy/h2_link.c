@@ -2,7 +2,12 @@
 
 #include <errno.h>
 
-enum { LINK_WRITE_BYTES = 64 * 1024 }; /* frames built for one write */
+enum {
+	LINK_WRITE_BYTES = 64 * 1024, /* frames built for one write */
+	/* Header sections may be a thousand times as long as their frames: what has ended is freed
+	 * before more of them are read. */
+	LINK_INPUT_BYTES = 8 * 1024,
+};
 
 void
 h2_link_open(struct h2_link *l, struct worker *w, struct peer *peer, const struct h2_setup *setup,
@@ -38,8 +43,15 @@ h2_link_touch(struct h2_link *l)
 int
 h2_link_input(struct h2_link *l, const char *bytes, size_t n)
 {
+	int rc = 0;
+
 	h2_link_touch(l);
-	return h2_input(l->h2, bytes, n, l->worker->now_ms);
+	for (size_t at = 0; at < n && rc == 0; at += LINK_INPUT_BYTES) {
+		rc = h2_input(l->h2, bytes + at, MIN(n - at, (size_t)LINK_INPUT_BYTES),
+			l->worker->now_ms);
+		worker_reap(l->worker);
+	}
+	return rc;
 }
 
 int

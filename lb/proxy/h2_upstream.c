@@ -20,7 +20,7 @@ enum {
 	HTTP1_KNOWN_MS = 10 * 1000, /* an endpoint is asked again after that */
 	/* longer than an endpoint's delayed acknowledgement, shorter than our RTO: dial.c */
 	ASKED_SILENT_MS = 140,
-	UPSTREAM_QUEUED_MAX = 256 * 1024,
+	UPSTREAM_QUEUED_MAX = 1024 * 1024,
 	FRAME_HEAD_BYTES = 9,
 	FRAME_SETTINGS = 4,
 };

@@ -44,9 +44,8 @@ reap_exchange(struct worker *w, struct exchange *ex)
 }
 
 void
-worker_enter(struct worker *w)
+worker_reap(struct worker *w)
 {
-	w->now_ms = loop_now_ms(w->loop);
 	while (w->dead != NULL) {
 		struct conn_base *g = w->dead;
 
@@ -60,6 +59,13 @@ worker_enter(struct worker *w)
 		w->dead_exchanges = ex->next;
 		reap_exchange(w, ex);
 	}
+}
+
+void
+worker_enter(struct worker *w)
+{
+	w->now_ms = loop_now_ms(w->loop);
+	worker_reap(w);
 }
 
 /* --- dials ---------------------------------------------------------------------------------- */

@@ -374,6 +374,8 @@ struct lb {
 struct worker *worker_new(struct lb *lb, struct loop *loop, size_t index);
 void worker_start(void *worker); /* the first call on its loop */
 void worker_enter(struct worker *w); /* the first call in every callback of the loop */
+/* Frees what has ended: where no caller up the stack looks at any of it. */
+void worker_reap(struct worker *w);
 uint64_t worker_random(struct worker *w);
 /* As sock_connect_hops, to an address that this node reaches itself; -EPERM: refused
  * (model/dial_guard.h), counted and logged. All dials of this folder use it. */
