@@ -91,9 +91,12 @@ route_parse_path(const char *text, size_t len)
 {
 	if (len == 0 || len > ROUTE_PATH_MAX || *text != '/')
 		return false;
-	for (size_t i = 0; i < len; i++)
-		if (text[i] <= ' ' || text[i] == 0x7f || text[i] == '?' || text[i] == '#')
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (c <= ' ' || c >= 0x7f || c == '?' || c == '#')
 			return false;
+	}
 	return true;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Shared by http_route_parse.c (tables) and http_route_parse_rule.c (rules): texts and lists of JSON
- * in the routes' arena.
+ * Shared by http_route_parse.c (tables), http_route_parse_rule.c (rules) and the decoder of routes
+ * (kube_route.c): texts and lists of JSON in the routes' arena, and what they may hold.
  */
 #ifndef EDGEWAY_MODEL_HTTP_ROUTE_PARSE_PRIVATE_H
 #define EDGEWAY_MODEL_HTTP_ROUTE_PARSE_PRIVATE_H

@@ -14,6 +14,12 @@ model_libmodel_a_SOURCES = \
 	model/cluster/cluster_netpolicy.c \
 	model/cluster/cluster_place.c model/cluster/cluster_near.c model/cluster/cluster_reason.c \
 	model/cluster/cluster_private.h \
+	model/cluster/cluster_route.c \
+	model/cluster/cluster_route_order.c \
+	model/cluster/cluster_route_private.h \
+	model/cluster/cluster_route_ref.c \
+	model/cluster/cluster_route_status.c \
+	model/cluster/cluster_route_table.c \
 	model/cluster/cluster_rule.c \
 	model/dial_guard.c model/dial_guard.h \
 	model/digest.c model/digest.h \
@@ -40,6 +46,11 @@ model_libmodel_a_SOURCES = \
 	model/kube_policy.c \
 	model/kube_private.h \
 	model/kube_read.c \
+	model/kube_route.c \
+	model/kube_route_filter.c \
+	model/kube_route_match.c \
+	model/kube_route_private.h \
+	model/kube_route_status.c \
 	model/kube_rule.c \
 	model/kube_service.c \
 	model/limits.h \
@@ -81,6 +92,7 @@ MODEL_TESTS = \
 	tests/unit/model/cluster/cluster_pod_test \
 	tests/unit/model/cluster/cluster_random_test \
 	tests/unit/model/cluster/cluster_reason_test \
+	tests/unit/model/cluster/cluster_route_test \
 	tests/unit/model/cluster/cluster_test \
 	tests/unit/model/dial_guard_test \
 	tests/unit/model/digest_test \
@@ -89,6 +101,7 @@ MODEL_TESTS = \
 	tests/unit/model/health_test \
 	tests/unit/model/http_route_test \
 	tests/unit/model/json_test \
+	tests/unit/model/kube_route_test \
 	tests/unit/model/kube_rule_test \
 	tests/unit/model/kube_test \
 	tests/unit/model/allow_from_test \
@@ -122,12 +135,16 @@ tests_unit_model_cluster_cluster_reason_test_SOURCES = tests/unit/model/cluster/
 tests_unit_model_cluster_cluster_reason_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_random_test_SOURCES = tests/unit/model/cluster/cluster_random_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_random_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_route_test_SOURCES = tests/unit/model/cluster/cluster_route_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_route_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_test_SOURCES = tests/unit/model/cluster/cluster_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_http_route_test_SOURCES = tests/unit/model/http_route_test.c
 tests_unit_model_http_route_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_json_test_SOURCES = tests/unit/model/json_test.c
 tests_unit_model_json_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_kube_route_test_SOURCES = tests/unit/model/kube_route_test.c $(KUBE_KIT)
+tests_unit_model_kube_route_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_kube_rule_test_SOURCES = tests/unit/model/kube_rule_test.c $(KUBE_KIT)
 tests_unit_model_kube_rule_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_kube_test_SOURCES = tests/unit/model/kube_test.c $(KUBE_KIT)

@@ -207,4 +207,29 @@ typedef void cluster_rule_fn(void *arg, const struct cluster_rule *rule);
 /* All of them, in any order. */
 void cluster_each_rule(const struct cluster *c, cluster_rule_fn *fn, void *arg);
 
+/* --- HTTPRoutes and GRPCRoutes: model/cluster/cluster_route.c ------------------------------- */
+/* What the status of a route says about one parent. Messages are on the heap. */
+struct cluster_route_parent {
+	const struct kube_route_parent *ref;
+	bool accepted, resolved;
+	const char *accepted_reason, *resolved_reason; /* the API's words */
+	char *accepted_message, *resolved_message;
+	char *partly; /* message of the condition PartiallyInvalid; NULL: it is not set */
+};
+struct cluster_route {
+	enum kube_kind kind;
+	const char *ns, *name;
+	const struct kube_route *route;
+	bool api; /* it comes from an API server, which wants a status */
+	size_t n_parents;
+	struct cluster_route_parent *parents;
+};
+/* The next route whose status may have changed; false: none. Valid until the next change. Call it
+ * when cluster_next_change has returned false. */
+bool cluster_next_route(struct cluster *c, struct cluster_route *route);
+void cluster_route_fini(struct cluster_route *route);
+typedef void cluster_route_fn(void *arg, const struct cluster_route *route);
+/* All of them that have a Service as parent, in any order. */
+void cluster_each_route(const struct cluster *c, cluster_route_fn *fn, void *arg);
+
 #endif
