@@ -221,6 +221,7 @@ struct cluster_route {
 	const char *ns, *name;
 	const struct kube_route *route;
 	bool api; /* it comes from an API server, which wants a status */
+	bool news; /* conditions or messages differ from those last returned for it */
 	size_t n_parents;
 	struct cluster_route_parent *parents;
 };

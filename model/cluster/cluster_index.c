@@ -263,7 +263,8 @@ link_service(struct record *r, struct table *in, char what, const char *ns, cons
 static void
 link_route(struct cluster *c, struct record *r, const struct kube_route *route)
 {
-	if (route->n_parents == 0)
+	/* One that has no such parent any more still has to lose its status. */
+	if (route->n_parents == 0 && *route->status_own == '\0')
 		return;
 	link_add(r, &c->routes, cluster_route_hash('R', r->ns, r->name), r);
 	for (size_t i = 0; i < route->n_parents; i++)

@@ -119,6 +119,7 @@ struct record {
 	struct joint *joint;
 	struct record *next_alike; /* slice or rule of the joint */
 	struct route_state *route;
+	uint64_t route_told; /* hash of what cluster_next_route returned; 0: nothing yet */
 	char *ns, *name;
 };
 

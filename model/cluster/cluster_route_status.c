@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/core/buf.h"
+#include "base/core/hash.h"
 #include "model/cluster/cluster_private.h"
 
 /* --- Accepted ------------------------------------------------------------------------------- */
@@ -186,16 +187,37 @@ status_build(const struct cluster *c, const struct record *r, struct cluster_rou
 	}
 }
 
+static uint64_t
+status_digest(const struct cluster_route *route)
+{
+	uint64_t hash = 1;
+
+	for (size_t i = 0; i < route->n_parents; i++) {
+		const struct cluster_route_parent *p = &route->parents[i];
+		const char *const texts[] = {p->accepted_reason, p->accepted_message,
+			p->resolved_reason, p->resolved_message,
+			p->partly != NULL ? p->partly : ""};
+
+		for (size_t k = 0; k < ARRAY_LEN(texts); k++)
+			hash = hash64(texts[k], strlen(texts[k]) + 1, hash);
+	}
+	return hash | 1;
+}
+
 bool
 cluster_next_route(struct cluster *c, struct cluster_route *route)
 {
 	struct route_state *s = TAILQ_FIRST(&c->routes_waiting);
+	uint64_t digest;
 
 	if (s == NULL)
 		return false;
 	TAILQ_REMOVE(&c->routes_waiting, s, waiting);
 	s->dirty = false;
 	status_build(c, s->record, route);
+	digest = status_digest(route);
+	route->news = digest != s->record->route_told;
+	s->record->route_told = digest;
 	return true;
 }
 

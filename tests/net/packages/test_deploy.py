@@ -40,7 +40,7 @@ def lab():
 
 
 def test_every_object_is_one_that_kubernetes_knows(objects):
-    assert len({(o["kind"], o["metadata"]["name"]) for o in objects}) == len(objects) == 18
+    assert len({(o["kind"], o["metadata"]["name"]) for o in objects}) == len(objects) == 22
     for o in objects:
         assert complaints(o) == [], (o["kind"], o["metadata"]["name"])
         assert o["apiVersion"] == VERSIONS.get(o["kind"], "rbac.authorization.k8s.io/v1" if "Role" in o["kind"] else "v1")
