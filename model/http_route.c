@@ -7,7 +7,6 @@
 #include "model/http_route.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
@@ -245,10 +244,11 @@ route_index_table(struct http_routes *r, struct http_route_table *t)
 }
 
 static const struct route_regex *
-route_compile(struct http_routes *r, const char *text, struct err *err)
+route_compile(struct http_routes *r, const char *text)
 {
-	struct route_regex *regex = route_regex_new(text, err);
+	struct route_regex *regex = route_regex_new(text, NULL);
 
+	r->n_unknown += regex == NULL;
 	if (regex == NULL)
 		return NULL;
 	r->regexes = xrealloc(r->regexes, (r->n_regexes + 1) * sizeof(struct route_regex *));
@@ -257,26 +257,23 @@ route_compile(struct http_routes *r, const char *text, struct err *err)
 }
 
 /* The conditions are const for all but the one who builds them. */
-static int
-route_compile_conditions(
-	struct http_routes *r, const struct http_route_condition *list, size_t n, struct err *err)
+static void
+route_compile_conditions(struct http_routes *r, const struct http_route_condition *list, size_t n)
 {
 	struct http_route_condition *all = (struct http_route_condition *)(uintptr_t)list;
 
 	for (size_t i = 0; i < n; i++)
-		if (all[i].is_regex && (all[i].regex = route_compile(r, all[i].value, err)) == NULL)
-			return -EINVAL;
-	return 0;
+		if (all[i].is_regex)
+			all[i].regex = route_compile(r, all[i].value);
 }
 
-static int
-route_compile_match(struct http_routes *r, struct http_route_match *m, struct err *err)
+static void
+route_compile_match(struct http_routes *r, struct http_route_match *m)
 {
-	if (m->kind == HTTP_MATCH_REGEX && (m->regex = route_compile(r, m->path, err)) == NULL)
-		return -EINVAL;
-	if (route_compile_conditions(r, m->headers, m->n_headers, err) < 0)
-		return -EINVAL;
-	return route_compile_conditions(r, m->params, m->n_params, err);
+	if (m->kind == HTTP_MATCH_REGEX)
+		m->regex = route_compile(r, m->path);
+	route_compile_conditions(r, m->headers, m->n_headers);
+	route_compile_conditions(r, m->params, m->n_params);
 }
 
 /* --- tables by port and namespace ----------------------------------------------------------- */
@@ -327,8 +324,8 @@ route_index_tables(struct http_routes *r)
 	}
 }
 
-int
-http_routes_seal(struct http_routes *r, struct err *err)
+void
+http_routes_seal(struct http_routes *r)
 {
 	random_bytes(&r->seed, sizeof r->seed);
 	route_index_tables(r);
@@ -336,11 +333,9 @@ http_routes_seal(struct http_routes *r, struct err *err)
 		struct http_route_table *t = &r->tables[i];
 
 		for (size_t k = 0; k < t->n_matches; k++)
-			if (route_compile_match(r, &t->matches[k], err) < 0)
-				return -EINVAL;
+			route_compile_match(r, &t->matches[k]);
 		route_index_table(r, t);
 	}
-	return 0;
 }
 
 /* --- the search ----------------------------------------------------------------------------- */

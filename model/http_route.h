@@ -164,7 +164,7 @@ struct http_routes {
 	struct http_routes **lenders;
 	size_t n_lenders;
 	struct route_regex **regexes;
-	size_t n_regexes;
+	size_t n_regexes, n_unknown;
 	uint64_t seed;
 	uint32_t *by_key; /* tables by port and namespace: index + 1 */
 	size_t n_keys;
@@ -222,9 +222,10 @@ void *http_routes_alloc(struct http_routes *r, size_t n, size_t size);
 const char *http_routes_text(struct http_routes *r, const char *text);
 /* Parts of `from` may be used in r from now on. */
 void http_routes_borrow(struct http_routes *r, const struct http_routes *from);
-/* Makes the indexes and compiles the expressions: r must not change any more. -errno: a regular
- * expression is wrong. */
-int http_routes_seal(struct http_routes *r, struct err *err);
+/* Makes the indexes and compiles the expressions: r must not change any more. An expression that
+ * cannot be compiled here, by an older PCRE2 than the hub's, matches nothing and is counted in
+ * n_unknown: the service's endpoints must not wait for it. */
+void http_routes_seal(struct http_routes *r);
 /* The number of regular expressions of a match. */
 size_t http_match_regexes(const struct http_route_match *m);
 

@@ -2,7 +2,6 @@
  * Reads routes from a hub: every bound is checked, every index leads somewhere. A word or member of
  * a later version is ignored only where a request then still goes where the hub wants it.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "model/check.h"
@@ -354,13 +353,12 @@ http_routes_parse(struct json *j)
 		{"tables", FIELD_CUSTOM, 0, 0, NULL, route_parse_tables},
 	};
 	struct http_routes *r = http_routes_new();
-	struct err err = {0};
 
 	json_fields(j, fields, ARRAY_LEN(fields), r);
 	route_parse_sums(j, r);
-	if (json_ok(j) && http_routes_seal(r, &err) < 0)
-		json_wrong(j, "%s", err.text);
-	if (!json_ok(j))
+	if (json_ok(j))
+		http_routes_seal(r);
+	else
 		http_routes_unref(&r);
 	return r;
 }

@@ -36,7 +36,10 @@ filter_read_pairs(struct route_reading *g, const struct tree_node *edits, const 
 		if (i < n || *name == '\0')
 			continue;
 		p[n].name = name;
-		p[n++].value = route_text(g, item, "value", "", route_parse_value);
+		p[n].value = route_text(g, item, "value", "", route_parse_value);
+		if (*p[n++].value == '\0')
+			route_fault(g, item, KUBE_ROUTE_UNSUPPORTED, "%s: '%.60s' has no value",
+				key, name);
 	}
 	return n;
 }

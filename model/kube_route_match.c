@@ -79,6 +79,9 @@ match_read_conditions(struct route_reading *g, const struct tree_node *match, co
 				key);
 		if (match_is_known(c, n, name, headers))
 			continue;
+		if (tree_is_null(tree_get(item, "value")))
+			route_fault(g, item, KUBE_ROUTE_UNSUPPORTED, "%s: '%.60s' has no value",
+				key, name);
 		c[n].name = name;
 		c[n].value = route_text(
 			g, item, "value", "", headers ? match_is_header_value : match_is_word);

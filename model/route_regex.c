@@ -109,5 +109,6 @@ route_regex_matches(
 	const struct route_regex *r, struct route_regex_scratch *s, const char *text, size_t len)
 {
 	/* Negative: no match, or a bound was reached. */
-	return pcre2_match(r->code, (PCRE2_SPTR)text, len, 0, 0, s->data, s->limits) >= 0;
+	return r != NULL &&
+		pcre2_match(r->code, (PCRE2_SPTR)text, len, 0, 0, s->data, s->limits) >= 0;
 }

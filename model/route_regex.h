@@ -35,6 +35,7 @@ struct route_regex *route_regex_new(const char *text, struct err *err);
 void route_regex_free(struct route_regex **r);
 struct route_regex_scratch *route_regex_scratch_new(void);
 void route_regex_scratch_free(struct route_regex_scratch **s);
+/* r NULL: nothing matches. */
 bool route_regex_matches(
 	const struct route_regex *r, struct route_regex_scratch *s, const char *text, size_t len);
 

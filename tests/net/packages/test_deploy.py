@@ -303,6 +303,7 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
     rights = rules(objects)
     grant(api, rights)
     api.kubectl("apply", "-k", cluster.FOLDER)
+    api.ctl("crds", there=True)
     api.ctl("absent", resources=[["discovery.k8s.io", "endpointslices"]])
     hubs = [hub_pod(lab, api, objects, i) for i in (0, 1)]
     for h in hubs:
@@ -326,7 +327,9 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
         (n for n in api.kubectl("get", "csr", "-o", "name").split() if n.endswith("-replacement")), None))
     api.kubectl("certificate", "approve", asks.split("/")[1])
     wait_for("joined anew", lambda: os.path.exists(by_token.socket) and by_token.state()["meta"]["synced"])
-    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"))
+    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"), *(
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": kind, "metadata": {"name": "lonely", "namespace": "default"},
+         "spec": {"parentRefs": [{"group": "", "kind": "Service", "name": "lonely"}], "rules": [{}]}} for kind in ("HTTPRoute", "GRPCRoute")))
     wait_for("event", lambda: "NotReachableOnEdge" in api.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"))
     for h in hubs:
         h.process.stop()
