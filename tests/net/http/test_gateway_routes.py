@@ -138,6 +138,18 @@ def test_another_parent(api, hub):
     wait_for("no routes", lambda: routes_of(hub) is None)
 
 
+def test_the_api_goes_and_comes(api, hub):
+    """A CRD that is deleted takes its objects along without an event."""
+    api.apply(route("canary", to("web")))
+    wait_for("routes", lambda: routes_of(hub))
+    api.ctl("crds", there=False)
+    api.ctl("cut_all")
+    wait_for("no routes", lambda: routes_of(hub) is None, seconds=150)
+    assert hub.ready() and hub.source()["httproutes"]["problem"] == ""
+    api.ctl("crds", there=True)
+    wait_for("routes again", lambda: routes_of(hub), seconds=150)
+
+
 def test_replicas_take_turns(api, hub):
     """Another replica writes nothing while this one holds the Lease, and takes it over when this one is gone."""
     second = KubeHub(api.lab, api, "--source.kubernetes.namespace", NAMESPACE, name="second", address="192.0.2.3")

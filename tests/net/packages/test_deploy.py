@@ -327,14 +327,13 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
         (n for n in api.kubectl("get", "csr", "-o", "name").split() if n.endswith("-replacement")), None))
     api.kubectl("certificate", "approve", asks.split("/")[1])
     wait_for("joined anew", lambda: os.path.exists(by_token.socket) and by_token.state()["meta"]["synced"])
-    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"), *(
-        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": kind, "metadata": {"name": "lonely", "namespace": "default"},
-         "spec": {"parentRefs": [{"group": "", "kind": "Service", "name": "lonely"}], "rules": [{}]}} for kind in ("HTTPRoute", "GRPCRoute")))
+    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"), *lonely_routes("first"))
     wait_for("event", lambda: "NotReachableOnEdge" in api.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"))
     for h in hubs:
         h.process.stop()
         root_is_gone(h)
         h.start()  # counts the Event up
+    api.apply(*lonely_routes("second"))  # another status, by whoever takes the Lease over
     few = [r for r in rights if not re.match(r"edgeway-hub-nodes-\d+$", r[3])]  # those are for thousands of nodes
     wait_for("every right is used", lambda: {r for r in few if not any(covers(r, a) for a in asked(api)[0])} == set(), 120)
     used, refused = asked(api)
@@ -343,6 +342,12 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
         wait_for("ready again", ready(h))
         assert "HTTP status 403" not in h.process.log()
     does_its_job(agent)
+
+
+def lonely_routes(rule):
+    return [{"apiVersion": "gateway.networking.k8s.io/v1", "kind": kind, "metadata": {"name": "lonely", "namespace": "default"},
+             "spec": {"parentRefs": [{"group": "", "kind": "Service", "name": "lonely"}], "rules": [{"name": rule}]}}
+            for kind in ("HTTPRoute", "GRPCRoute")]
 
 
 def root_is_gone(pod):
