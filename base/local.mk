@@ -57,6 +57,7 @@ base_libbase_a_SOURCES += base/os/sandbox_none.c
 endif
 
 include base/http1.mk
+include base/h2.mk
 include base/resolve.mk
 include base/ws.mk
 

@@ -9,7 +9,7 @@ bench_maps_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIB
 check_PROGRAMS += bench/agents
 bench_agents_SOURCES = bench/agents.c bench/agents.h bench/agents_talk.c
 bench_agents_LDADD = $(MODEL_LDADD)
-EXTRA_DIST += bench/bench_fanout.py bench/bench_idle.py
+EXTRA_DIST += bench/bench_fanout.py bench/bench_grpc.py bench/bench_idle.py
 EXTRA_DIST += bench/soak.py bench/soak_client.py bench/soak_faults.py bench/soak_town.py
 bench_tunnel_SOURCES = bench/tunnel.c
 bench_tunnel_LDADD = $(TUNNEL_LDADD)
@@ -23,6 +23,6 @@ EXTRA_DIST += bench/frame.py bench/bad_node.py bench/bench_bad_node.py bench/ben
 # make bench BENCH=smoke   one short round, to see that it runs
 .PHONY: bench
 bench: all bench/floor bench/echo bench/maps bench/agents bench/tunnel bench/pump bench/delay
-	cd $(abs_top_builddir) && for b in http dns kernel kubernetes fanout idle memory tunnel; do \
+	cd $(abs_top_builddir) && for b in http grpc dns kernel kubernetes fanout idle memory tunnel; do \
 		/usr/bin/python3 $(abs_top_srcdir)/bench/bench_$$b.py $(if $(filter smoke,$(BENCH)),--smoke) || exit 1; \
 	done

@@ -107,10 +107,14 @@ on_stop(void *arg)
 	w->draining = true;
 	w->has_successor = m->successor;
 	w->drain_until_ms = w->now_ms + m->drain_ms;
-	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams && !m->successor;
-		n = next) {
+	/* A client of HTTP/1 may have been promised that its connection stays; one of HTTP/2 is
+	 * told to open another. */
+	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
+		struct downstream *f = container_of(n, struct downstream, node);
+
 		next = n->next;
-		downstream_drain(container_of(n, struct downstream, node));
+		if (!m->successor || f->state == DOWNSTREAM_HTTP2)
+			downstream_drain(f);
 	}
 	free(m);
 	worker_leave(w);

@@ -19,6 +19,10 @@ lb_liblb_a_SOURCES = \
 	lb/proxy/answer.c lb/proxy/answer.h \
 	lb/proxy/dial.c lb/proxy/dial.h \
 	lb/proxy/exchange.c lb/proxy/exchange.h \
+	lb/proxy/h2_client.c lb/proxy/h2_client.h \
+	lb/proxy/h2_link.c lb/proxy/h2_link.h \
+	lb/proxy/h2_stream.c lb/proxy/h2_stream.h \
+	lb/proxy/h2_upstream.c lb/proxy/h2_upstream.h \
 	lb/proxy/health.c lb/proxy/health.h \
 	lb/proxy/listener.c lb/proxy/listener.h \
 	lb/proxy/memory.c lb/proxy/memory.h \

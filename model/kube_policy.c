@@ -114,8 +114,8 @@ decode_retry_on(struct decoder *d, const struct tree_node *annotations, struct s
 		return;
 	if (bits < 0)
 		kube_note(d, n,
-			"%s: '%.40s', expected some of 500, 502, 503 and 504, such as \"503\" or "
-			"\"502,503\"; no answer is asked for again",
+			"%s: '%.40s', expected some of 500, 502, 503, 504 and unavailable, such as "
+			"\"503\" or \"502,503\"; no answer is asked for again",
 			key, tree_text(n, ""));
 	else
 		lb->retry_on = (uint8_t)bits;

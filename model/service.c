@@ -111,15 +111,26 @@ service_counted(const struct service *s)
 }
 
 static const struct {
+	const char *word;
 	unsigned status, bit;
-} retry_rows[] = {
-	{500, RETRY_ON_500}, {502, RETRY_ON_502}, {503, RETRY_ON_503}, {504, RETRY_ON_504}};
+} retry_rows[] = {{"500", 500, RETRY_ON_500}, {"502", 502, RETRY_ON_502},
+	{"503", 503, RETRY_ON_503}, {"504", 504, RETRY_ON_504},
+	{"unavailable", 0, RETRY_ON_UNAVAILABLE}};
 
 unsigned
 retry_on_bit(unsigned status)
 {
 	for (size_t i = 0; i < ARRAY_LEN(retry_rows); i++)
-		if (retry_rows[i].status == status)
+		if (status != 0 && retry_rows[i].status == status)
+			return retry_rows[i].bit;
+	return 0;
+}
+
+static unsigned
+retry_on_word(const char *at, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_LEN(retry_rows); i++)
+		if (strlen(retry_rows[i].word) == len && memcmp(retry_rows[i].word, at, len) == 0)
 			return retry_rows[i].bit;
 	return 0;
 }
@@ -130,12 +141,10 @@ retry_on_parse(const char *text)
 	unsigned bits = 0;
 
 	for (const char *at = text;; at++) {
-		unsigned status = 0, bit;
+		size_t len = strcspn(at += strspn(at, " "), " ,");
+		unsigned bit = retry_on_word(at, len);
 
-		at += strspn(at, " ");
-		for (; *at >= '0' && *at <= '9' && status < 1000; at++)
-			status = status * 10 + (unsigned)(*at - '0');
-		bit = retry_on_bit(status);
+		at += len;
 		at += strspn(at, " ");
 		if (bit == 0 || (*at != '\0' && *at != ','))
 			return -EINVAL;
@@ -153,8 +162,8 @@ retry_on_text(unsigned bits, char to[RETRY_ON_TEXT_MAX])
 	to[0] = '\0';
 	for (size_t i = 0; i < ARRAY_LEN(retry_rows); i++)
 		if (bits & retry_rows[i].bit)
-			n += snprintf(to + n, (size_t)(RETRY_ON_TEXT_MAX - n), "%s%u",
-				n > 0 ? "," : "", retry_rows[i].status);
+			n += snprintf(to + n, (size_t)(RETRY_ON_TEXT_MAX - n), "%s%s",
+				n > 0 ? "," : "", retry_rows[i].word);
 	return to;
 }
 

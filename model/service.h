@@ -42,7 +42,13 @@ enum datapath {
 };
 
 /* Responses after which the request is retried at another endpoint; bits. */
-enum { RETRY_ON_500 = 1, RETRY_ON_502 = 2, RETRY_ON_503 = 4, RETRY_ON_504 = 8 };
+enum {
+	RETRY_ON_500 = 1,
+	RETRY_ON_502 = 2,
+	RETRY_ON_503 = 4,
+	RETRY_ON_504 = 8,
+	RETRY_ON_UNAVAILABLE = 16, /* of gRPC: its calls may be made again */
+};
 enum { RETRY_ON_TEXT_MAX = 32 };
 
 enum { RETRIES_DEFAULT = UINT8_MAX };
@@ -204,8 +210,8 @@ int hash_on_parse(const char *text, char **key);
 /* "proxy", "kernel", "" for DATAPATH_DEFAULT. Parsing: -EINVAL for others. */
 const char *datapath_name(enum datapath datapath);
 int datapath_parse(const char *word);
-/* Parses "500,502,503,504" or a part, in any order, or gives -EINVAL. retry_on_text writes them in
- * this order, "" for none. */
+/* Parses "500,502,503,504,unavailable" or a part, in any order, or gives -EINVAL. retry_on_text
+ * writes them in this order, "" for none. */
 int retry_on_parse(const char *text);
 const char *retry_on_text(unsigned bits, char to[RETRY_ON_TEXT_MAX]);
 /* The bit of a response's status, 0: none. */

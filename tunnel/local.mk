@@ -8,16 +8,14 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/udp/dgram.c tunnel/udp/dgram.h \
 	tunnel/udp/dgram_couple.c tunnel/udp/dgram_couple.h \
 	tunnel/udp/flows.c tunnel/udp/flows.h \
-	tunnel/h2/frame_budget.c tunnel/h2/frame_budget.h \
 	tunnel/node/egress_client.c tunnel/node/egress_client.h \
 	tunnel/node/egress_client_udp.c tunnel/node/egress_client_udp.h tunnel/node/egress_client_udp_choice.c tunnel/node/egress_client_udp_choice.h tunnel/node/egress_client_udp_flow.c tunnel/node/egress_client_udp_private.h tunnel/node/egress_client_udp_tell.c \
 	tunnel/node/tunnel_client.c tunnel/node/tunnel_client.h tunnel/node/tunnel_client_dial.c tunnel/node/tunnel_client_dial.h tunnel/node/tunnel_client_private.h tunnel/node/tunnel_client_tell.c \
-	tunnel/h2/h2_preface.c tunnel/h2/h2_preface.h \
 	tunnel/h2/conn_window.c tunnel/h2/conn_window.h \
 	tunnel/h2/relay.c tunnel/h2/relay.h \
 	tunnel/node/stream_server.c tunnel/node/stream_server.h tunnel/node/stream_server_udp.c tunnel/node/stream_server_udp.h \
 	tunnel/h2/session.c tunnel/h2/session.h tunnel/h2/session_frames.c tunnel/h2/session_private.h \
-	tunnel/h2/session_coding.c tunnel/h2/session_life.c tunnel/h2/session_memory.c tunnel/h2/session_memory.h tunnel/h2/session_notes.c \
+	tunnel/h2/session_coding.c tunnel/h2/session_life.c tunnel/h2/session_notes.c \
 	tunnel/h2/session_stream.c tunnel/h2/session_tell.c tunnel/h2/session_window.c tunnel/h2/session_wire.c \
 	tunnel/node/dial_target.c tunnel/node/dial_target.h \
 	tunnel/tunnel.h \
@@ -40,7 +38,7 @@ tests_fuzz_vicinity_fuzz_SOURCES = tests/fuzz/vicinity_fuzz.c
 tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
-TUNNEL_TESTS = tests/unit/tunnel/node/agent_query_test tests/unit/tunnel/node/tunnel_acl_test tests/unit/base/http/ws_tunnel_test tests/unit/tunnel/udp/capsule_test tests/unit/tunnel/h2/chain_test tests/unit/tunnel/h2/frame_budget_test tests/unit/tunnel/h2/h2_preface_test tests/unit/tunnel/node/egress_client_test tests/unit/tunnel/h2/conn_window_test tests/unit/tunnel/h2/relay_test tests/unit/tunnel/h2/session_memory_test \
+TUNNEL_TESTS = tests/unit/tunnel/node/agent_query_test tests/unit/tunnel/node/tunnel_acl_test tests/unit/base/http/ws_tunnel_test tests/unit/tunnel/udp/capsule_test tests/unit/tunnel/h2/chain_test tests/unit/base/http/frame_budget_test tests/unit/base/http/h2_preface_test tests/unit/tunnel/node/egress_client_test tests/unit/tunnel/h2/conn_window_test tests/unit/tunnel/h2/relay_test tests/unit/base/http/session_memory_test \
 	tests/unit/tunnel/h2/tunnel_test tests/unit/tunnel/h2/tunnel_limits_test tests/unit/tunnel/h2/tunnel_waves_test tests/unit/tunnel/h2/tunnel_idle_test tests/unit/tunnel/h2/tunnel_coding_test tests/unit/tunnel/node/reachability_test tests/unit/tunnel/node/dial_target_test tests/unit/tunnel/node/reachable_nets_test tests/unit/tunnel/udp/udp_relay_test \
 	tests/unit/tunnel/udp/dgram_couple_test tests/unit/tunnel/udp/flows_test tests/unit/tunnel/node/egress_client_udp_test
 check_PROGRAMS += $(TUNNEL_TESTS)
@@ -53,8 +51,8 @@ tests_unit_tunnel_udp_dgram_couple_test_SOURCES = tests/unit/tunnel/udp/dgram_co
 tests_unit_tunnel_udp_dgram_couple_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_udp_flows_test_SOURCES = tests/unit/tunnel/udp/flows_test.c
 tests_unit_tunnel_udp_flows_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_tunnel_h2_frame_budget_test_SOURCES = tests/unit/tunnel/h2/frame_budget_test.c
-tests_unit_tunnel_h2_frame_budget_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_http_frame_budget_test_SOURCES = tests/unit/base/http/frame_budget_test.c
+tests_unit_base_http_frame_budget_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_dial_target_test_SOURCES = tests/unit/tunnel/node/dial_target_test.c
 tests_unit_tunnel_node_dial_target_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_tunnel_acl_test_SOURCES = tests/unit/tunnel/node/tunnel_acl_test.c
@@ -63,8 +61,8 @@ tests_unit_tunnel_udp_capsule_test_SOURCES = tests/unit/tunnel/udp/capsule_test.
 tests_unit_tunnel_udp_capsule_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_http_ws_tunnel_test_SOURCES = tests/unit/base/http/ws_tunnel_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_base_http_ws_tunnel_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_tunnel_h2_session_memory_test_SOURCES = tests/unit/tunnel/h2/session_memory_test.c
-tests_unit_tunnel_h2_session_memory_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_http_session_memory_test_SOURCES = tests/unit/base/http/session_memory_test.c
+tests_unit_base_http_session_memory_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_h2_chain_test_SOURCES = tests/unit/tunnel/h2/chain_test.c
 tests_unit_tunnel_h2_chain_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_h2_tunnel_limits_test_SOURCES = tests/unit/tunnel/h2/tunnel_limits_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
@@ -73,8 +71,8 @@ tests_unit_tunnel_h2_tunnel_waves_test_SOURCES = tests/unit/tunnel/h2/tunnel_wav
 tests_unit_tunnel_h2_tunnel_waves_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_h2_tunnel_idle_test_SOURCES = tests/unit/tunnel/h2/tunnel_idle_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_tunnel_h2_tunnel_idle_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_tunnel_h2_h2_preface_test_SOURCES = tests/unit/tunnel/h2/h2_preface_test.c
-tests_unit_tunnel_h2_h2_preface_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_http_h2_preface_test_SOURCES = tests/unit/base/http/h2_preface_test.c
+tests_unit_base_http_h2_preface_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_egress_client_test_SOURCES = tests/unit/tunnel/node/egress_client_test.c $(CLOCK)
 tests_unit_tunnel_node_egress_client_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_h2_tunnel_coding_test_SOURCES = tests/unit/tunnel/h2/tunnel_coding_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)

@@ -12,7 +12,7 @@
 #ifndef EDGEWAY_TUNNEL_TUNNEL_H
 #define EDGEWAY_TUNNEL_TUNNEL_H
 
-#include "tunnel/h2/h2_preface.h"
+#include "base/http/h2_preface.h"
 #include "tunnel/h2/relay.h"
 #include "tunnel/h2/session.h"
 #include "tunnel/h2/wire.h"

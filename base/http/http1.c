@@ -122,7 +122,7 @@ http1_guess(const char *data, size_t len)
 		return data[1] == 0x03 ? HTTP1_LOOKS_OPAQUE : HTTP1_LOOKS_HTTP;
 	}
 	if (memcmp(data, preface, MIN(len, sizeof preface - 1)) == 0)
-		return len >= sizeof preface - 1 ? HTTP1_LOOKS_OPAQUE : HTTP1_LOOKS_SHORT;
+		return len >= sizeof preface - 1 ? HTTP1_LOOKS_HTTP2 : HTTP1_LOOKS_SHORT;
 	return HTTP1_LOOKS_HTTP;
 }
 
@@ -221,8 +221,8 @@ split_head(struct split *s, llhttp_t *p, const char *method, const char *data, s
 
 /* --- the first line ------------------------------------------------------------------------- */
 
-static void
-classify_method(struct http1_head *h)
+void
+http1_classify_method(struct http1_head *h)
 {
 	static const char *const idempotent[] = {
 		"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"};
@@ -293,9 +293,10 @@ parse_request(struct http1_head *h, const char *data, size_t len, bool proxy)
 		(rc = http1_check_fields(h)) != 0 || (rc = http1_read_target(h)) != 0 ||
 		(rc = http1_read_host(h)) != 0 || (rc = http1_read_framing(h)) != 0)
 		return rc;
-	classify_method(h);
+	http1_classify_method(h);
 	if ((rc = http1_read_connection(h)) != 0)
 		return rc;
+	h->upgrade = h->upgrade && !http1_asks_http2(h);
 	if (h->minor == 1) {
 		const struct http1_field *f = http1_find(h, HTTP1_EXPECT);
 

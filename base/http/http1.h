@@ -147,7 +147,8 @@ bool http1_valid_value(struct http1_str value); /* no control characters but HTA
 /* What a connection's first bytes look like. */
 enum http1_guess {
 	HTTP1_LOOKS_HTTP,
-	HTTP1_LOOKS_OPAQUE, /* TLS ClientHello or HTTP/2 preface */
+	HTTP1_LOOKS_HTTP2, /* the preface of RFC 9113 section 3.4 */
+	HTTP1_LOOKS_OPAQUE, /* TLS ClientHello */
 	HTTP1_LOOKS_SHORT, /* more bytes needed */
 };
 enum http1_guess http1_guess(const char *data, size_t len);

@@ -101,34 +101,12 @@ put_trailer(struct writer *w, const struct http1_head *h)
 		put_lit(w, "\r\n");
 }
 
-/* The only field of that id; NULL when there is none, or more than one. */
-static const struct http1_field *
-http1_emit_only(const struct http1_head *h, enum http1_name id)
-{
-	const struct http1_field *found = NULL;
-
-	for (size_t i = 0; i < h->n_fields; i++) {
-		if (h->fields[i].id != id)
-			continue;
-		if (found != NULL)
-			return NULL;
-		found = &h->fields[i];
-	}
-	return found;
-}
-
 static void
 put_upgrade(struct writer *w, const struct http1_head *h)
 {
-	const struct http1_field *settings = http1_emit_only(h, HTTP1_HTTP2_SETTINGS);
-
-	put_text(w,
-		settings != NULL ? "Connection: upgrade, HTTP2-Settings\r\n"
-				 : "Connection: upgrade\r\n");
+	put_lit(w, "Connection: upgrade\r\n");
 	if (!put_members(w, h, HTTP1_UPGRADE, "Upgrade: "))
 		put_lit(w, "\r\n");
-	if (settings != NULL)
-		put_field(w, settings);
 }
 
 static ssize_t

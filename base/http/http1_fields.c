@@ -146,6 +146,23 @@ http1_passes(const struct http1_head *h)
 	return n;
 }
 
+/* Does a member of Upgrade name HTTP/2? RFC 9113 section 3.1 has dropped that way to it; requests
+ * in such a connection would pass unseen. */
+bool
+http1_asks_http2(const struct http1_head *h)
+{
+	for (size_t i = 0; i < h->n_fields && h->ids >> HTTP1_UPGRADE & 1; i++) {
+		struct http1_str list = h->fields[i].value, item;
+
+		if (h->fields[i].id != HTTP1_UPGRADE)
+			continue;
+		while (next_item(&list, &item))
+			if (item.len >= 3 && strncasecmp(item.at, "h2c", 3) == 0)
+				return true;
+	}
+	return false;
+}
+
 /* An Upgrade without a protocol counts as absent. */
 bool
 http1_names_protocol(const struct http1_head *h)

@@ -18,10 +18,14 @@ http1_refuse(struct http1_head *h, int status, const char *why)
 
 /* Strips blanks and tabs at both ends. */
 struct http1_str http1_trim(struct http1_str s);
+/* Sets is_head and idempotent. */
+void http1_classify_method(struct http1_head *h);
 /* Checks names and values (RFC 9110 section 5) and marks hop-by-hop fields. */
 int http1_check_fields(struct http1_head *h);
 /* Reads Connection, and with it Upgrade and TE. */
 int http1_read_connection(struct http1_head *h);
+/* Does Upgrade name HTTP/2? Then a request is served without it. */
+bool http1_asks_http2(const struct http1_head *h);
 /* Is there an Upgrade that names a protocol? */
 bool http1_names_protocol(const struct http1_head *h);
 /* RFC 9112 section 6: one Content-Length, or one Transfer-Encoding that is "chunked", in HTTP/1.1,

@@ -1,6 +1,6 @@
 /*
  * Blocks nodes whose connection was cut because of frames that carry nothing
- * (tunnel/h2/frame_budget.h): they get no tunnel for FLOODS_REST_MS, or they would continue in a
+ * (base/http/frame_budget.h): they get no tunnel for FLOODS_REST_MS, or they would continue in a
  * new one at the cost of a handshake. Remembers the last FLOODS_MOST nodes. On the hub's loop.
  *
  *	floods_note(floods, "edge-1", now_ms);

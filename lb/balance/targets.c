@@ -99,6 +99,8 @@ target_get(struct targets *ts, uint64_t owner, const struct endpoint *e)
 	t->node.hash = place_hash(&e->ip, e->port, 0);
 	t->refs = 1;
 	list_init(&t->idle);
+	list_init(&t->h2);
+	list_init(&t->h2_waiting);
 	list_init(&t->ejected);
 	*end = t;
 	return t;

@@ -19,6 +19,7 @@
 #include "model/snapshot.h"
 
 struct targets;
+struct upstream_conn;
 
 enum target_fault {
 	TARGET_REFUSED, /* ejects at once */
@@ -50,6 +51,12 @@ struct target {
 	bool at_other; /* `other` is dialled first: it connected last, or `ip` did not */
 	uint16_t port;
 	struct node idle; /* struct back, the youngest first */
+	struct node h2; /* struct h2_upstream, the oldest first */
+	/* requests that wait for this dial, and what they wait for; NULL: none */
+	struct node h2_waiting;
+	struct upstream_conn *h2_dial;
+	uint64_t no_h2_ms; /* until then it is known to speak HTTP/1 alone */
+	uint32_t h2_streams; /* in one session, as it said last; 0: not known */
 	struct node ejected; /* in targets_ejected() from its ejection until it works again */
 	uint64_t ejected_ms, probe_ms; /* time of the ejection; time of probe.c's next try */
 	unsigned n_idle;

@@ -6,6 +6,7 @@
 
 #include "base/core/log.h"
 #include "lb/proxy/answer.h"
+#include "lb/proxy/exchange.h"
 #include "lb/proxy/tap.h"
 
 enum { FLUSH_BYTES = 16 * 1024, REQUEST_MAX_BYTES = 1024, ID_MAX_BYTES = 128 };
@@ -29,8 +30,8 @@ access_log_connected(struct exchange *ex)
 		return;
 	a->connected_us = answer_clock_us();
 	target_unref(&a->endpoint);
-	a->endpoint = target_ref(ex->upstream->target);
-	a->at_other = ex->upstream->at_other;
+	a->endpoint = target_ref(exchange_target(ex));
+	a->at_other = exchange_at_other(ex);
 	if (ex->state == EXCHANGE_RELAYING && ex->downstream->worker->tap != NULL)
 		tap_note(ex, TAP_OPEN);
 }

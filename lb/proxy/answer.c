@@ -25,8 +25,8 @@ answer_clock_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-static void
-count_status(struct exchange *ex, unsigned status)
+void
+answer_count_status(struct exchange *ex, unsigned status)
 {
 	struct downstream *f = ex->downstream;
 	struct counters *c = &f->worker->counters;
@@ -37,8 +37,8 @@ count_status(struct exchange *ex, unsigned status)
 	count(&f->group->cell->requests[status / 100], 1);
 }
 
-static void
-count_down(struct exchange *ex, uint64_t n)
+void
+answer_count_down(struct exchange *ex, uint64_t n)
 {
 	struct downstream *f = ex->downstream;
 
@@ -102,7 +102,7 @@ relay_interim(struct exchange *ex)
 	struct worker *w = ex->downstream->worker;
 	ssize_t n = http1_exchange_emit(&ex->http, &w->head, w->emit, sizeof w->emit);
 
-	count_status(ex, w->head.status);
+	answer_count_status(ex, w->head.status);
 	if (n < 0)
 		bad_answer(ex, "the endpoint's head is too large");
 	else if (peer_send_bytes(&ex->downstream->peer, w->emit, (size_t)n) < 0)
@@ -111,14 +111,29 @@ relay_interim(struct exchange *ex)
 		hold_back(ex);
 }
 
+void
+answer_begins(struct exchange *ex, unsigned status)
+{
+	struct target *t = exchange_target(ex);
+	uint64_t now_us = answer_clock_us();
+
+	exchange_go(ex, EXCHANGE_ANSWERING);
+	server_first_is_http(ex->downstream->group);
+	ex->access.status = (uint16_t)status;
+	access_log_first(ex);
+	answer_count_status(ex, status);
+	service_stats_took(ex->downstream->group->cell, now_us - ex->begin_us);
+	if (ex->sent_us != 0)
+		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
+			ex->downstream->worker->now_ms);
+}
+
 /* Writes the head of the final response into worker->emit; returns its length, 0 when the exchange
  * is over. */
 static size_t
 answer_begin_response(struct exchange *ex)
 {
 	struct worker *w = ex->downstream->worker;
-	struct target *t = ex->upstream->target;
-	uint64_t now_us;
 	ssize_t n;
 
 	ex->http.keep = ex->http.keep && !w->draining;
@@ -129,32 +144,21 @@ answer_begin_response(struct exchange *ex)
 	}
 	/* An answer without a request: the endpoint is not to get the body alone. */
 	ex->discard |= ex->state == EXCHANGE_CONNECTED;
-	exchange_go(ex, EXCHANGE_ANSWERING);
-	server_first_is_http(ex->downstream->group);
 	ex->reusable = w->head.keep_alive;
-	ex->access.status = w->head.status;
-	access_log_first(ex);
-	count_status(ex, w->head.status);
-	now_us = answer_clock_us();
-	service_stats_took(ex->downstream->group->cell, now_us - ex->begin_us);
-	if (ex->sent_us != 0)
-		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
-			w->now_ms);
+	answer_begins(ex, w->head.status);
 	return (size_t)n;
 }
 
-/* What the final response says about its endpoint. If the service counts errors, another error
- * response does not bring back an endpoint that was ejected for errors. */
-static void
-judge_endpoint(struct exchange *ex)
+void
+answer_judge(struct exchange *ex, unsigned status)
 {
 	struct worker *w = ex->downstream->worker;
 	const struct service *s = ex->downstream->group->service;
 	unsigned most = s != NULL ? s->lb.outlier_5xx : 0;
-	struct target *t = ex->upstream->target;
+	struct target *t = exchange_target(ex);
 
 	t->heard_ms = w->now_ms;
-	if (most == 0 || w->head.status < 500) {
+	if (most == 0 || status < 500) {
 		t->errors = 0;
 	} else if (++t->errors >= most || (t->ejections > 0 && t->fault == TARGET_ERRORS)) {
 		t->errors = 0;
@@ -177,7 +181,7 @@ switch_protocol(struct exchange *ex, const char *data, size_t len)
 		client_lost(ex);
 		return;
 	}
-	count_status(ex, 101);
+	answer_count_status(ex, 101);
 	ex->access.status = 101;
 	access_log_first(ex);
 	trace_end(ex);
@@ -197,7 +201,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 	gather_init(&g, &f->peer);
 	gather_add(&g, w->emit, head_len);
 	got = gather_body(&g, &ex->http.down, ex->http.chunked_down, data, len, &used);
-	count_down(ex, g.payload);
+	answer_count_down(ex, g.payload);
 	if (gather_flush(&g) < 0) {
 		client_lost(ex);
 	} else if (got == HTTP1_BAD) {
@@ -217,6 +221,10 @@ take_head(struct exchange *ex, const char *data, size_t len)
 	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
 	size_t used = 0, head_len;
 
+	if (h2_is_settings(data, len)) {
+		bad_answer(ex, "the endpoint speaks HTTP/2 alone, and the request is HTTP/1");
+		return 0;
+	}
 	switch (http1_exchange_read(
 		&ex->http, &w->head, (struct http1_str){data, len}, &clean, &used)) {
 	case HTTP1_ANSWER_BAD:
@@ -235,7 +243,7 @@ take_head(struct exchange *ex, const char *data, size_t len)
 	case HTTP1_ANSWER_FINAL:
 		break;
 	}
-	judge_endpoint(ex);
+	answer_judge(ex, w->head.status);
 	if (exchange_may_ask_another(ex, w->head.status)) {
 		exchange_ask_another(ex);
 		return 0;
@@ -312,7 +320,7 @@ answer_splice(struct exchange *ex)
 	}
 	ex->step[0] = splice_next(ex->step[0], n, &f->peer);
 	http1_body_skip(&ex->http.down, (uint64_t)n);
-	count_down(ex, (uint64_t)n);
+	answer_count_down(ex, (uint64_t)n);
 	if (http1_body_done(&ex->http.down))
 		answer_finish_response(ex, false);
 	else

@@ -16,4 +16,13 @@ void answer_input(struct exchange *ex, const char *data, size_t len);
 void answer_until_close_done(struct exchange *ex);
 uint64_t answer_clock_us(void);
 
+/* For both versions of HTTP. The final response has begun: the exchange is answering. */
+void answer_begins(struct exchange *ex, unsigned status);
+/* What a final response says about its endpoint. If the service counts errors, another error
+ * response does not bring back an endpoint that was ejected for errors. */
+void answer_judge(struct exchange *ex, unsigned status);
+/* A head was sent to the client; n bytes of the body have come. */
+void answer_count_status(struct exchange *ex, unsigned status);
+void answer_count_down(struct exchange *ex, uint64_t n);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/core/log.h"
 #include "lb/proxy/exchange.h"
+#include "lb/proxy/h2_upstream.h"
 #include "lb/proxy/outlier.h"
 #include "lb/proxy/outlier_share.h"
 #include "lb/proxy/pick.h"
@@ -106,10 +107,13 @@ dial_attempt(struct exchange *ex, struct target *t)
 {
 	struct worker *w = ex->downstream->worker;
 	bool other = t->at_other;
+	enum dial taken;
 	int rc;
 
 	target_try(t, w->now_ms);
-	if (!ex->no_reuse && pool_get(t, ex) != NULL) {
+	if (ex->h2 != NULL && h2_upstream_take(ex, t, &taken))
+		return taken;
+	if (ex->h2 == NULL && !ex->no_reuse && pool_get(t, ex) != NULL) {
 		count(&w->counters.reuses, 1);
 		trace_note(ex, TRACE_REUSE, t);
 		return DIAL_READY;
@@ -123,6 +127,8 @@ dial_attempt(struct exchange *ex, struct target *t)
 			ex->upstream->paired = true;
 	}
 	if (rc == 0) {
+		if (ex->h2 != NULL)
+			h2_upstream_dialling(t, ex->upstream);
 		fair_queue_leave(&ex->waiter);
 		return DIAL_WAIT;
 	}
@@ -216,7 +222,7 @@ dial_outcome(struct exchange *ex, enum dial d)
 	case DIAL_HELD:
 		return;
 	case DIAL_READY:
-		exchange_connected(ex);
+		ex->kind->connected(ex);
 		return;
 	case DIAL_FAILED:
 		break;
@@ -227,14 +233,11 @@ dial_outcome(struct exchange *ex, enum dial d)
 void
 dial_gave_up(struct exchange *ex)
 {
-	if (exchange_is_relay(ex))
-		relay_dial_failed(ex);
-	else
-		exchange_dial_failed(ex);
+	ex->kind->dial_failed(ex);
 }
 
-static void
-go_on(struct exchange *ex)
+void
+dial_resume(struct exchange *ex)
 {
 	dial_outcome(ex, dial_next(ex, !exchange_is_relay(ex)));
 }
@@ -265,7 +268,7 @@ dial_turn(struct exchange *ex)
 		return d;
 	fair_queue_leave(&ex->waiter);
 	if (t != NULL && d == DIAL_FAILED && !ex->out_of_resources)
-		go_on(ex);
+		dial_resume(ex);
 	else
 		dial_outcome(ex, d);
 	return d;
@@ -297,7 +300,7 @@ dial_failed(struct upstream_conn *b, enum target_fault fault)
 	/* For an older one its rival is still connecting, or has failed and found no other
 	 * endpoint. */
 	if (youngest || (ex != NULL && ex->upstream == NULL))
-		go_on(ex);
+		dial_resume(ex);
 }
 
 /* Only the kernel knows which of its SYNs was answered. */
@@ -337,16 +340,17 @@ dial_on_event(struct upstream_conn *b)
 	wait_queue_due(w);
 	if (target_is_suspect(t) && !target_fault_needs_answer((enum target_fault)t->fault))
 		outlier_share_worked(w, t, false);
+	if (b->ex == NULL && b->for_h2) {
+		h2_upstream_adopt(b);
+		return;
+	}
 	if (b->ex == NULL) {
 		pool_put(b);
 		return;
 	}
 	t->at_other = b->at_other;
 	upstream_conn_won(b);
-	if (exchange_is_relay(b->ex))
-		relay_connected(b->ex);
-	else
-		exchange_connected(b->ex);
+	b->ex->kind->connected(b->ex);
 }
 
 /* --- time ----------------------------------------------------------------------------------- */
@@ -360,7 +364,8 @@ limit_ms(const struct upstream_conn *b)
 
 	if (s != NULL && s->lb.connect_ms > 0)
 		return s->lb.connect_ms;
-	if (!b->target->connect_known || (b->ex != NULL && !pick_another(b->ex, b)))
+	if (!b->target->connect_known ||
+		(b->ex != NULL && !pick_another(b->ex, b->target, pick_is_mute(b))))
 		return most;
 	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
 }
@@ -373,9 +378,10 @@ dial_hedge(struct upstream_conn *b)
 	struct exchange *ex = b->ex;
 
 	b->hedged = true;
+	h2_upstream_dial_over(b);
 	if (b->rival == NULL)
 		count(&b->worker->counters.hedges, 1);
-	if (!pick_another(ex, b)) {
+	if (!pick_another(ex, b->target, pick_is_mute(b))) {
 		if (ex->upstream == b)
 			wait_queue_wait(ex);
 		return;
@@ -385,7 +391,7 @@ dial_hedge(struct upstream_conn *b)
 	if (ex->free_retry)
 		outlier_target(b->worker, b->target, TARGET_SILENT, ex);
 	if (dial_next(ex, !exchange_is_relay(ex)) == DIAL_READY)
-		exchange_connected(ex);
+		ex->kind->connected(ex);
 }
 
 static void
@@ -427,8 +433,8 @@ dial_sent(struct exchange *ex)
 
 /* The endpoint has the request and is processing it. Without keepalive nothing would show that it
  * died meanwhile. */
-static void
-keep_alive(struct upstream_conn *b)
+void
+dial_keep_alive(struct upstream_conn *b)
 {
 	static const int on = 1, idle_s = 2, interval_s = 1, count_ = 2;
 
@@ -452,10 +458,17 @@ dial_move(struct upstream_conn *b)
 	exchange_ask_again(b->ex);
 }
 
+void
+dial_give_up_late(struct upstream_conn *b)
+{
+	static const unsigned give_up_ms = GIVE_UP_MS;
+
+	setsockopt(b->peer.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
+}
+
 static void
 dial_silent(struct upstream_conn *b)
 {
-	static const unsigned give_up_ms = GIVE_UP_MS;
 	struct worker *w = b->worker;
 	struct exchange *ex = b->ex;
 
@@ -467,10 +480,9 @@ dial_silent(struct upstream_conn *b)
 		b->silent = true;
 		if (pick_is_mute(b))
 			outlier_target(w, b->target, TARGET_SILENT, ex);
-		setsockopt(
-			b->peer.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
+		dial_give_up_late(b);
 	}
-	if (!exchange_may_retry(ex) || !pick_another(ex, b)) {
+	if (!exchange_may_retry(ex) || !pick_another(ex, b->target, pick_is_mute(b))) {
 		expiry_set(&w->expiries, &b->expiry, SPAN_ACK, w->now_ms);
 		return;
 	}
@@ -478,7 +490,7 @@ dial_silent(struct upstream_conn *b)
 	pick_avoid(ex, b->target);
 	ex->free_retry = pick_is_mute(b);
 	upstream_conn_close(b, true);
-	go_on(ex);
+	dial_resume(ex);
 }
 
 static void
@@ -494,7 +506,7 @@ on_waiting(struct upstream_conn *b)
 		return;
 	if (info.tcpi_unacked == 0) {
 		b->acked = true;
-		keep_alive(b);
+		dial_keep_alive(b);
 		return;
 	}
 	waited = MIN(waited, (uint64_t)info.tcpi_last_ack_recv);

@@ -12,6 +12,7 @@
 #include "lb/proxy/access_log.h"
 #include "lb/proxy/answer.h"
 #include "lb/proxy/dial.h"
+#include "lb/proxy/h2_stream.h"
 #include "lb/proxy/memory.h"
 #include "lb/proxy/permit.h"
 #include "lb/proxy/pick.h"
@@ -51,7 +52,7 @@ exchange_go(struct exchange *ex, enum exchange_state to)
 }
 
 struct exchange *
-exchange_new(struct downstream *f)
+exchange_new(struct downstream *f, const struct exchange_kind *kind)
 {
 	struct worker *w = f->worker;
 	struct exchange *ex = w->spare;
@@ -66,9 +67,10 @@ exchange_new(struct downstream *f)
 	head = ex->head;
 	memset(ex, 0, sizeof *ex);
 	ex->head = head;
+	ex->kind = kind;
 	ex->downstream = f;
+	ex->expiry = &f->expiry;
 	ex->key = f->client_ip;
-	f->ex = ex;
 	access_log_begin(ex);
 	return ex;
 }
@@ -85,7 +87,8 @@ exchange_end(struct exchange *ex)
 	fair_queue_leave(&ex->waiter);
 	if (ex->upstream != NULL)
 		upstream_conn_close(ex->upstream, false);
-	ex->downstream->ex = NULL;
+	if (ex->downstream->ex == ex)
+		ex->downstream->ex = NULL;
 	exchange_go(ex, EXCHANGE_ENDED);
 	ex->next = w->dead_exchanges;
 	w->dead_exchanges = ex;
@@ -98,7 +101,7 @@ exchange_due(struct exchange *ex, uint64_t due_ms)
 
 	ex->due_ms = due_ms;
 	ex->own = true;
-	expiry_set(&w->expiries, &ex->downstream->expiry, SPAN_OWN, w->now_ms);
+	expiry_set(&w->expiries, ex->expiry, SPAN_OWN, w->now_ms);
 }
 
 bool
@@ -112,8 +115,8 @@ exchange_not_due(struct exchange *ex)
 
 /* The time from the request's last byte to the response's head. A request for another protocol may
  * wait as long as that protocol. */
-static bool
-touch_waiting(struct exchange *ex)
+bool
+exchange_touch_waiting(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
 	const struct service *s = f->group->service;
@@ -124,7 +127,7 @@ touch_waiting(struct exchange *ex)
 		return false;
 	if (request_ms == REQUEST_MS_DEFAULT) {
 		ex->own = false;
-		expiry_set(&f->worker->expiries, &f->expiry, SPAN_ANSWER, f->worker->now_ms);
+		expiry_set(&f->worker->expiries, ex->expiry, SPAN_ANSWER, f->worker->now_ms);
 	} else {
 		exchange_due(ex, ex->due_ms != 0 ? ex->due_ms : f->worker->now_ms + request_ms);
 	}
@@ -139,11 +142,23 @@ exchange_touch(struct exchange *ex)
 	struct downstream *f = ex->downstream;
 	bool on_client = !ex->http.request_done || buf_len(&f->peer.out) > 0;
 
-	if (!on_client && touch_waiting(ex))
+	if (!on_client && exchange_touch_waiting(ex))
 		return;
 	ex->own = false;
-	expiry_set(&f->worker->expiries, &f->expiry, on_client ? SPAN_IDLE : SPAN_TUNNEL,
+	expiry_set(&f->worker->expiries, ex->expiry, on_client ? SPAN_IDLE : SPAN_TUNNEL,
 		f->worker->now_ms);
+}
+
+struct target *
+exchange_target(const struct exchange *ex)
+{
+	return ex->h2 != NULL ? h2_stream_target(ex->h2) : ex->upstream->target;
+}
+
+bool
+exchange_at_other(const struct exchange *ex)
+{
+	return ex->h2 != NULL ? exchange_target(ex)->at_other : ex->upstream->at_other;
 }
 
 /* --- the request ---------------------------------------------------------------------------- */
@@ -229,7 +244,7 @@ refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 			ex->downstream->group->port, what);
 	else
 		snprintf(line, sizeof line, "no such service any more");
-	downstream_refuse(ex->downstream, 503, line, !ex->http.request_done);
+	ex->kind->refuse(ex, 503, line);
 }
 
 static void
@@ -237,7 +252,7 @@ exchange_refuse_loop(struct exchange *ex)
 {
 	worker_tell_loop(ex->downstream);
 	access_log_end(ex, "PR");
-	downstream_refuse(ex->downstream, 508, HOPS_REASON, !ex->http.request_done);
+	ex->kind->refuse(ex, 508, HOPS_REASON);
 }
 
 static void
@@ -247,7 +262,7 @@ refuse_caller(struct exchange *ex)
 
 	permit_refused(ex->downstream, reason);
 	access_log_end(ex, "PR");
-	downstream_refuse(ex->downstream, 403, reason, !ex->http.request_done);
+	ex->kind->refuse(ex, 403, reason);
 }
 
 static void
@@ -274,40 +289,70 @@ exchange_begin_sending(struct exchange *ex, bool more)
 		send_head(ex);
 }
 
-void
-exchange_start(struct downstream *f, bool more)
+bool
+exchange_admit(struct exchange *ex, const struct http1_head *h)
 {
+	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
-	const struct http1_head *h = &w->head;
-	struct exchange *ex = exchange_new(f);
-	bool may;
+	bool may = permit_check(f);
 
-	http1_exchange_begin(&ex->http, h);
 	ex->has_body = !ex->http.request_done;
-	may = permit_check(f);
 	/* For a service without retries each request is sent at most once. */
 	ex->idempotent = h->idempotent && pick_tries(f->group) > 1;
 	ex->key = hashkey_of(f->group->service, h, f->client_ip);
 	if (write_head(ex, h) < 0) {
 		access_log_end(ex, "PR");
-		downstream_refuse(f, 431, "the head is too large", true);
-		return;
+		ex->http.keep = false;
+		ex->kind->refuse(ex, 431, "the head is too large");
+		return false;
 	}
 	exchange_touch(ex);
 	if (http1_passes(h) >= HOPS_MAX) {
 		exchange_refuse_loop(ex);
-		return;
+		return false;
 	}
 	if (!may) {
 		refuse_caller(ex);
-		return;
+		return false;
 	}
-	if (balance_count(&f->group->balance) == 0) {
-		refuse_service(ex, why_none(f->group),
-			f->group->service != NULL ? &w->counters.no_endpoints
-						  : &w->counters.no_service);
+	if (balance_count(&f->group->balance) > 0)
+		return true;
+	refuse_service(ex, why_none(f->group),
+		f->group->service != NULL ? &w->counters.no_endpoints : &w->counters.no_service);
+	return false;
+}
+
+static void
+exchange_connected(struct exchange *ex)
+{
+	struct downstream *f = ex->downstream;
+
+	exchange_begin_sending(ex, !ex->http.request_done && buf_len(&f->base.in) > 0);
+	downstream_run(f);
+}
+
+static void
+exchange_refuse(struct exchange *ex, int status, const char *line)
+{
+	downstream_refuse(ex->downstream, status, line, !ex->http.request_done);
+}
+
+static const struct exchange_kind exchange_http1 = {
+	.connected = exchange_connected,
+	.dial_failed = exchange_dial_failed,
+	.refuse = exchange_refuse,
+};
+
+void
+exchange_start(struct downstream *f, bool more)
+{
+	const struct http1_head *h = &f->worker->head;
+	struct exchange *ex = exchange_new(f, &exchange_http1);
+
+	f->ex = ex;
+	http1_exchange_begin(&ex->http, h);
+	if (!exchange_admit(ex, h))
 		return;
-	}
 	switch (dial_start(ex, true)) {
 	case DIAL_READY:
 		exchange_begin_sending(ex, more);
@@ -319,15 +364,6 @@ exchange_start(struct downstream *f, bool more)
 		exchange_dial_failed(ex);
 		break;
 	}
-}
-
-void
-exchange_connected(struct exchange *ex)
-{
-	struct downstream *f = ex->downstream;
-
-	exchange_begin_sending(ex, !ex->http.request_done && buf_len(&f->base.in) > 0);
-	downstream_run(f);
 }
 
 void
@@ -352,7 +388,7 @@ exchange_dial_failed(struct exchange *ex)
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
 		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
 		ex->timed_out ? "answers" : "accepts connections");
-	downstream_refuse(f, ex->timed_out ? 504 : 502, line, !ex->http.request_done);
+	ex->kind->refuse(ex, ex->timed_out ? 504 : 502, line);
 }
 
 /* The body violates the grammar: the start of the next request is unknown. */
@@ -431,8 +467,8 @@ exchange_abort(struct exchange *ex)
 	exchange_end(ex);
 }
 
-static void
-tell_silence(const struct exchange *ex, const struct target *t)
+void
+exchange_tell_silence(const struct exchange *ex, const struct target *t)
 {
 	const struct service *s = ex->downstream->group->service;
 	char text[ADDR_TEXT_MAX];
@@ -461,7 +497,7 @@ exchange_timeout(struct exchange *ex)
 		return;
 	}
 	if (ex->http.request_done && ex->upstream != NULL && !ex->upstream->connecting) {
-		tell_silence(ex, ex->upstream->target);
+		exchange_tell_silence(ex, ex->upstream->target);
 		dial_report_failure(ex, ex->upstream->target, TARGET_RESET);
 	}
 	if (ex->upstream != NULL)
@@ -503,7 +539,7 @@ exchange_may_ask_another(const struct exchange *ex, unsigned status)
 
 	return s != NULL && s->lb.retry_on != 0 && (s->lb.retry_on & retry_on_bit(status)) != 0 &&
 		ex->idempotent && exchange_may_retry(ex) && pick_may_charge(ex) &&
-		pick_another(ex, ex->upstream);
+		pick_another(ex, ex->upstream->target, pick_is_mute(ex->upstream));
 }
 
 /* Returns false if no endpoint is left to try. */
@@ -513,7 +549,7 @@ dial_again(struct exchange *ex, bool may_reuse)
 	enum dial d = dial_next(ex, may_reuse);
 
 	if (d == DIAL_READY)
-		exchange_connected(ex);
+		ex->kind->connected(ex);
 	return d != DIAL_FAILED;
 }
 
@@ -534,17 +570,14 @@ exchange_untouched(const struct exchange *ex)
 	return ex->discard || peer_unacked_bytes(&ex->upstream->peer) >= buf_len(&ex->head);
 }
 
-static void
+void
 exchange_refuse_lost(struct exchange *ex, bool silent)
 {
-	struct downstream *f = ex->downstream;
-
-	count(&f->worker->counters.upstream_lost, 1);
+	count(&ex->downstream->worker->counters.upstream_lost, 1);
 	access_log_end(ex, "SH");
-	downstream_refuse(f, silent ? 504 : 502,
+	ex->kind->refuse(ex, silent ? 504 : 502,
 		silent ? "the endpoint is not reachable any more"
-		       : "the endpoint closed the connection without an answer",
-		!ex->http.request_done);
+		       : "the endpoint closed the connection without an answer");
 }
 
 /* A server may close a connection right after an idle time, and a connection through the hub may

@@ -26,8 +26,8 @@
 
 /* Every change of its state. */
 void exchange_go(struct exchange *ex, enum exchange_state to);
-/* Makes an empty exchange for f and sets f->ex; relay.c uses it too. */
-struct exchange *exchange_new(struct downstream *f);
+/* Makes an empty exchange of f; the owner sets f->ex, or ex->h2. */
+struct exchange *exchange_new(struct downstream *f, const struct exchange_kind *kind);
 /* Detaches it from its client, closes its upstream connection if any, and frees it later. */
 void exchange_end(struct exchange *ex);
 
@@ -35,8 +35,16 @@ void exchange_end(struct exchange *ex);
 void exchange_start(struct downstream *f, bool more);
 /* Body bytes of the request; returns how many were taken, 0 if none can be taken now. */
 size_t exchange_body(struct exchange *ex, const char *data, size_t len);
+/* What every request needs before an endpoint is looked for; ex->http is set. Returns false if it
+ * was refused. */
+bool exchange_admit(struct exchange *ex, const struct http1_head *h);
 /* There was progress: restarts the timeout of the client's connection. */
 void exchange_touch(struct exchange *ex);
+/* The request is whole: restarts the time for its response. Returns false if there is no limit. */
+bool exchange_touch_waiting(struct exchange *ex);
+/* The endpoint in use. */
+struct target *exchange_target(const struct exchange *ex);
+bool exchange_at_other(const struct exchange *ex);
 /* Sets the client's deadline to a time (to the tick) instead of one of the common spans. */
 void exchange_due(struct exchange *ex, uint64_t due_ms);
 /* The client's expiry fired before the deadline: sets it again and returns true. */
@@ -57,8 +65,11 @@ void exchange_abort(struct exchange *ex);
 /* The client has read what was buffered for it. */
 void exchange_client_drained(struct exchange *ex);
 
-void exchange_connected(struct exchange *ex);
+/* No endpoint can be used: refuses the request with the reason. */
 void exchange_dial_failed(struct exchange *ex);
+/* The endpoint was lost, or did not answer in time. */
+void exchange_refuse_lost(struct exchange *ex, bool silent);
+void exchange_tell_silence(const struct exchange *ex, const struct target *t);
 void exchange_on_upstream(struct upstream_conn *b, unsigned events);
 
 #endif

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/core/log.h"
+#include "base/http/grpc_call.h"
 
 enum { CHECKS_MAX = 32, LINE_BYTES = sizeof "HTTP/1.1 200" - 1, REQUEST_BYTES = 2048 };
 
@@ -21,6 +22,7 @@ struct check {
 	int fd;
 	bool sent, second; /* second: the endpoint's other address is being tried */
 	char line[LINE_BYTES];
+	struct grpc_call *call; /* NULL: a GET */
 };
 
 /* Returns whether the health state has changed. */
@@ -62,11 +64,43 @@ health_end_check(struct check *c, bool good, const char *why)
 		log_limited(good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, 20, "lb",
 			"a health check %s address=%s host=%s path=%s reason=\"%s\"",
 			good ? "found an endpoint well again"
-			     : "took an endpoint out: see what it answers to this GET",
+			     : "took an endpoint out: see what it answers to this check",
 			addr_text(s->at_other ? &s->other : &s->addr, text), s->host, s->path, why);
 	pthread_mutex_unlock(&all->lock);
 	shares_put(all, &c->of);
+	grpc_call_free(&c->call);
 	free(c);
+}
+
+static bool
+health_send_call(struct check *c)
+{
+	auto_buf struct buf out = {.limit = BUF_UNLIMITED};
+
+	grpc_call_output(c->call, &out);
+	return buf_len(&out) == 0 ||
+		send(c->fd, buf_at(&out), buf_len(&out), MSG_NOSIGNAL) == (ssize_t)buf_len(&out);
+}
+
+static void
+health_read_call(struct check *c)
+{
+	struct worker *w = c->worker;
+	ssize_t n = recv(c->fd, w->scratch, sizeof w->scratch, 0);
+	const struct grpc_result *r = grpc_call_result(c->call);
+	int rc;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	rc = n > 0 ? grpc_call_input(c->call, w->scratch, (size_t)n, w->now_ms) : -ECONNRESET;
+	if (rc == 1)
+		health_end_check(c, r->serving,
+			r->status == GRPC_OK ? "the service's status" : "the call's status");
+	else if (rc < 0)
+		health_end_check(c, false,
+			n > 0 ? "the answer is not HTTP/2" : "closed without an answer");
+	else if (!health_send_call(c))
+		health_end_check(c, false, "it takes no request");
 }
 
 static bool
@@ -75,16 +109,23 @@ send_request(struct check *c)
 	struct shares *all = &c->worker->lb->shares;
 	const struct shared *s = c->of;
 	char request[REQUEST_BYTES];
+	const char *service = NULL;
 	int n = 0;
 
 	pthread_mutex_lock(&all->lock);
 	if (s->check == c->check)
+		service = grpc_health_service(s->path);
+	if (service != NULL)
+		c->call = grpc_call_new(s->host, service, c->worker->now_ms);
+	else if (s->check == c->check)
 		n = snprintf(request, sizeof request,
 			"GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: edgeway\r\nConnection: "
 			"close\r\n\r\n",
 			s->path, s->host);
 	pthread_mutex_unlock(&all->lock);
 	c->sent = true;
+	if (c->call != NULL)
+		return health_send_call(c);
 	return n > 0 && n < (int)sizeof request &&
 		send(c->fd, request, (size_t)n, MSG_NOSIGNAL) == n;
 }
@@ -146,7 +187,10 @@ on_check(void *arg, int fd, unsigned events)
 
 	worker_enter(c->worker);
 	if (c->sent && events & (WATCH_READ | WATCH_HUP)) {
-		read_answer(c);
+		if (c->call != NULL)
+			health_read_call(c);
+		else
+			read_answer(c);
 		return;
 	}
 	if (c->sent)

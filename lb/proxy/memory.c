@@ -7,6 +7,7 @@
 #include "base/core/log.h"
 #include "base/os/cgroup.h"
 #include "lb/proxy/access_log.h"
+#include "lb/proxy/h2_client.h"
 #include "lb/proxy/proxy.h"
 
 /*
@@ -127,6 +128,8 @@ memory_held(const struct downstream *f)
 	const struct exchange *ex = f->ex;
 	size_t n = f->base.in.size + f->peer.out.size;
 
+	if (f->h2 != NULL)
+		return n + h2_client_held(f);
 	if (ex == NULL)
 		return n;
 	n += ex->head.size + ex->http.trailers_up.size + ex->http.trailers_down.size;

@@ -5,6 +5,8 @@
 
 #include "base/core/log.h"
 #include "lb/proxy/access_log.h"
+#include "lb/proxy/h2_client.h"
+#include "lb/proxy/h2_stream.h"
 #include "lb/proxy/proxy.h"
 #include "lb/proxy/relay.h"
 #include "model/local_callers.h"
@@ -78,23 +80,42 @@ permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX])
 
 /* --- open relays and requests --------------------------------------------------------------- */
 
+/* t: the endpoint in use; NULL: none yet. */
 static bool
-permit_is_closed(const struct downstream *f, uint64_t closed)
+permit_is_closed(const struct downstream *f, const struct target *t, uint64_t closed)
 {
 	const struct service_port *p = f->group->port_of;
-	const struct upstream_conn *b = f->ex->upstream;
 
-	if (b == NULL || b->connecting)
+	if (t == NULL)
 		return closed != f->group->closed;
 	for (size_t i = 0; p != NULL && i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];
 
-		if (e->port == b->target->port &&
-			memcmp(&e->ip, &b->target->ip, sizeof e->ip) == 0 &&
+		if (e->port == t->port && memcmp(&e->ip, &t->ip, sizeof e->ip) == 0 &&
 			endpoint_is_closed(e, closed))
 			return true;
 	}
 	return false;
+}
+
+static const struct target *
+permit_target(const struct downstream *f)
+{
+	const struct upstream_conn *b = f->ex->upstream;
+
+	return b == NULL || b->connecting ? NULL : b->target;
+}
+
+static bool
+permit_denies_stream(struct h2_stream *st, char *reason)
+{
+	struct downstream *f = st->client->downstream;
+	uint64_t closed = 0;
+
+	if (permit_judge(f, &closed) && !permit_is_closed(f, st->target, closed))
+		return false;
+	permit_refused(f, reason);
+	return true;
 }
 
 void
@@ -109,12 +130,16 @@ permit_recheck(struct worker *w)
 		uint64_t closed = 0;
 
 		next = n->next;
-		if (f->ex == NULL)
+		if (f->ex == NULL && f->h2 == NULL)
 			continue;
 		targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
 		if (f->group->service == NULL || !f->group->service->restricted)
 			continue;
-		if (permit_judge(f, &closed) && !permit_is_closed(f, closed))
+		if (f->h2 != NULL) {
+			h2_client_recheck(f, permit_denies_stream);
+			continue;
+		}
+		if (permit_judge(f, &closed) && !permit_is_closed(f, permit_target(f), closed))
 			continue;
 		permit_refused(f, reason);
 		if (f->state == DOWNSTREAM_RELAY) {

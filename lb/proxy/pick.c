@@ -132,16 +132,16 @@ pick_is_mute(const struct upstream_conn *b)
 }
 
 bool
-pick_another(const struct exchange *ex, const struct upstream_conn *b)
+pick_another(const struct exchange *ex, struct target *t, bool free)
 {
 	struct balance_node *avoid[TRIES_MAX + 1];
 	struct balance_ask ask = ask_of(ex);
 
-	if (ex->n_tried + 1u >= TRIES_MAX || !(pick_is_mute(b) || pick_may_charge(ex)))
+	if (ex->n_tried + 1u >= TRIES_MAX || !(free || pick_may_charge(ex)))
 		return false;
 	for (size_t i = 0; i < ex->n_tried; i++)
 		avoid[i] = ex->tried[i];
-	avoid[ex->n_tried] = &b->target->node;
+	avoid[ex->n_tried] = &t->node;
 	ask.avoid = avoid;
 	ask.n_avoid = ex->n_tried + 1u;
 	return balance_any(&ex->downstream->group->balance, &ask);

@@ -34,8 +34,9 @@ bool pick_is_free(const struct exchange *ex, const struct target *t);
 /* Nothing has been heard from b's endpoint, on any connection, since the dial or the request:
  * nothing gets through. */
 bool pick_is_mute(const struct upstream_conn *b);
-/* Returns whether the exchange could leave b for an untried endpoint that seems healthy. */
-bool pick_another(const struct exchange *ex, const struct upstream_conn *b);
+/* Returns whether the exchange could leave t for an untried endpoint that seems healthy; `free`:
+ * without being charged. */
+bool pick_another(const struct exchange *ex, struct target *t, bool free);
 /* ex does not try it again. */
 void pick_avoid(struct exchange *ex, struct target *t);
 

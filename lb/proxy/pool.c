@@ -6,6 +6,7 @@
 
 #include "lb/proxy/dial.h"
 #include "lb/proxy/exchange.h"
+#include "lb/proxy/h2_upstream.h"
 #include "lb/proxy/memory.h"
 #include "lb/proxy/relay.h"
 #include "lb/proxy/wait_queue.h"
@@ -21,6 +22,8 @@ on_upstream(void *arg, int fd, unsigned events)
 	f = b->ex != NULL ? b->ex->downstream : NULL;
 	if (b->connecting)
 		dial_on_event(b);
+	else if (b->h2 != NULL)
+		h2_upstream_on_event(b, events);
 	else if (b->ex == NULL)
 		upstream_conn_close(b, false);
 	else if (exchange_is_relay(b->ex))
@@ -37,7 +40,9 @@ on_expired(void *arg)
 {
 	struct upstream_conn *b = arg;
 
-	if (b->ex == NULL && (!b->connecting || b->worker->draining))
+	if (b->h2 != NULL)
+		h2_upstream_on_time(b);
+	else if (b->ex == NULL && (!b->connecting || b->worker->draining))
 		upstream_conn_close(b, false);
 	else
 		dial_on_time(b);
@@ -47,6 +52,7 @@ static void
 join_exchange(struct upstream_conn *b, struct exchange *ex)
 {
 	b->ex = ex;
+	b->for_h2 = ex->h2 != NULL;
 	b->rival = ex->upstream;
 	ex->upstream = b;
 	b->counted = b->target->node.shared != NULL;
@@ -88,13 +94,27 @@ pool_hand_count(const struct upstream_conn *b)
 }
 
 static void
-leave_exchange(struct upstream_conn *b)
+pool_unlink(struct upstream_conn *b)
 {
 	struct upstream_conn **at = &b->ex->upstream;
 
 	while (*at != b)
 		at = &(*at)->rival;
 	*at = take_ptr(&b->rival);
+}
+
+bool
+upstream_conn_release(struct upstream_conn *b)
+{
+	pool_unlink(b);
+	b->ex = NULL;
+	return b->counted;
+}
+
+static void
+leave_exchange(struct upstream_conn *b)
+{
+	pool_unlink(b);
 	if (!b->uncounted && !pool_hand_count(b)) {
 		target_end(b->target, b->ex->downstream->client_ip, b->counted);
 		if (b->counted)
@@ -125,7 +145,10 @@ upstream_conn_drop(struct upstream_conn *b, bool reset)
 {
 	if (b->base.ended)
 		return;
-	if (b->ex != NULL)
+	h2_upstream_dial_over(b);
+	if (b->h2 != NULL)
+		h2_upstream_free(b);
+	else if (b->ex != NULL)
 		leave_exchange(b);
 	else if (!b->connecting)
 		leave_pool(b);
@@ -239,5 +262,6 @@ pool_clear(struct target *t)
 
 	while (!list_empty(&t->idle))
 		upstream_conn_close(container_of(t->idle.next, struct upstream_conn, node), false);
+	h2_upstream_retire(t);
 	target_unref(&held);
 }

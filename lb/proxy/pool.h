@@ -24,6 +24,9 @@ void upstream_conn_drop(struct upstream_conn *b, bool reset);
 void upstream_conn_stale(struct upstream_conn *b);
 /* It serves its exchange: the rivals continue without one. */
 void upstream_conn_won(struct upstream_conn *b);
+/* It belongs to no exchange any more, which keeps the in-flight count; returns whether that is
+ * counted for the client (target_end). */
+bool upstream_conn_release(struct upstream_conn *b);
 /* Returns an idle connection to t for ex, which takes the in-flight count of pick_next(), or NULL.
  * Skips a dead connection that the loop has not noticed yet. */
 struct upstream_conn *pool_get(struct target *t, struct exchange *ex);

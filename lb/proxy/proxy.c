@@ -5,6 +5,7 @@
 #include "lb/proxy/access_log.h"
 #include "lb/proxy/answer.h"
 #include "lb/proxy/exchange.h"
+#include "lb/proxy/h2_client.h"
 #include "lb/proxy/listener.h"
 #include "lb/proxy/memory.h"
 #include "lb/proxy/relay.h"
@@ -28,6 +29,8 @@ downstream_close(struct downstream *f, bool reset)
 		return;
 	if (f->ex != NULL)
 		exchange_abort(f->ex);
+	if (f->h2 != NULL)
+		h2_client_free(f);
 	expiry_cancel(&f->expiry);
 	peer_close(&f->peer, reset);
 	if (w->looked_at == &f->node)
@@ -40,8 +43,8 @@ downstream_close(struct downstream *f, bool reset)
 	worker_free_later(w, &f->base);
 }
 
-static void
-proxy_linger(struct downstream *f)
+void
+downstream_linger(struct downstream *f)
 {
 	struct worker *w = f->worker;
 
@@ -74,8 +77,8 @@ downstream_gate(struct downstream *f)
 		peer_resume(&f->peer);
 }
 
-static void
-count_own(struct downstream *f, int status)
+void
+downstream_count_own(struct downstream *f, const struct exchange *ex, int status)
 {
 	struct counters *c = &f->worker->counters;
 	struct service_stats_cell *of = f->group->cell;
@@ -88,8 +91,8 @@ count_own(struct downstream *f, int status)
 	count(status < 500 ? &c->status_4xx : &c->status_5xx, 1);
 	count(&of->requests[status / 100], 1);
 	count(&of->failures, status >= 500 ? 1 : 0);
-	if (f->ex != NULL)
-		service_stats_took(of, answer_clock_us() - f->ex->begin_us);
+	if (ex != NULL)
+		service_stats_took(of, answer_clock_us() - ex->begin_us);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		if (statuses[i] == status)
 			count(all[i], 1);
@@ -112,7 +115,7 @@ downstream_refuse(struct downstream *f, int status, const char *line, bool close
 	};
 	ssize_t n = http1_emit_error(w->emit, sizeof w->emit, &error, &reply);
 
-	count_own(f, status);
+	downstream_count_own(f, ex, status);
 	if (ex != NULL) {
 		ex->access.status = (uint16_t)status;
 		exchange_end(ex);
@@ -138,6 +141,10 @@ take_head(struct downstream *f, const char *data, size_t len)
 		return blank;
 	if (guess == HTTP1_LOOKS_OPAQUE) {
 		relay_open(f);
+		return 0;
+	}
+	if (guess == HTTP1_LOOKS_HTTP2) {
+		h2_client_open(f);
 		return 0;
 	}
 	if (guess != HTTP1_LOOKS_SHORT)
@@ -169,7 +176,7 @@ downstream_take(struct downstream *f, const char *data, size_t len)
 
 	f->taking = true;
 	while (at < len && !f->base.ended && f->state != DOWNSTREAM_LINGER &&
-		f->state != DOWNSTREAM_RELAY) {
+		f->state != DOWNSTREAM_RELAY && f->state != DOWNSTREAM_HTTP2) {
 		f->unread = f->ex == NULL && memory_full(&f->peer);
 		if (f->unread)
 			break;
@@ -196,8 +203,10 @@ proxy_settle(struct downstream *f)
 		free_input(f, buf_len(&f->base.in));
 	else if (f->state == DOWNSTREAM_RELAY)
 		relay_on_input(f);
+	else if (f->state == DOWNSTREAM_HTTP2)
+		h2_client_on_input(f);
 	else if (f->ex == NULL && f->peer.eof && !f->unread)
-		proxy_linger(f);
+		downstream_linger(f);
 	else if (f->ex != NULL && f->peer.eof && !f->ex->http.request_done &&
 		buf_len(&f->base.in) == 0)
 		downstream_close(f, false);
@@ -245,7 +254,7 @@ downstream_next(struct downstream *f, bool keep)
 	/* What a response has promised is kept if somebody else takes the next connection: its
 	 * client may be sending already. */
 	if (!keep || (w->draining && !w->has_successor)) {
-		proxy_linger(f);
+		downstream_linger(f);
 		return;
 	}
 	f->state = DOWNSTREAM_IDLE;
@@ -313,7 +322,8 @@ read_client(struct downstream *f, unsigned events)
 		if (upload)
 			ex->step[1] = splice_first(n, most);
 		downstream_input(f, w->scratch, (size_t)n);
-		if (f->base.ended || f->state == DOWNSTREAM_RELAY || f->peer.paused)
+		if (f->base.ended || f->state == DOWNSTREAM_RELAY || f->state == DOWNSTREAM_HTTP2 ||
+			f->peer.paused)
 			return;
 		if ((size_t)n < most && !(events & WATCH_HUP))
 			return;
@@ -341,7 +351,7 @@ write_client(struct downstream *f)
 		return;
 	}
 	if (f->state == DOWNSTREAM_LINGER)
-		proxy_linger(f);
+		downstream_linger(f);
 	else if (f->ex != NULL && buf_len(&f->peer.out) > 0)
 		exchange_touch(f->ex); /* slow, but alive */
 	else if (f->ex != NULL)
@@ -362,6 +372,8 @@ on_downstream(void *arg, int fd, unsigned events)
 		server_first_end(f);
 	if (f->state == DOWNSTREAM_RELAY) {
 		relay_on_downstream(f, events);
+	} else if (f->state == DOWNSTREAM_HTTP2) {
+		h2_client_on_event(f, events);
 	} else {
 		if (events & WATCH_WRITE)
 			write_client(f);
@@ -396,6 +408,9 @@ on_expired(void *arg)
 			server_first_over(f);
 		else
 			downstream_close(f, false);
+		break;
+	case DOWNSTREAM_HTTP2:
+		h2_client_on_time(f);
 		break;
 	case DOWNSTREAM_RELAY:
 	case DOWNSTREAM_LINGER:
@@ -438,11 +453,13 @@ downstream_drain(struct downstream *f)
 {
 	if (f->state == DOWNSTREAM_RELAY && f->ex->state == EXCHANGE_GREETING)
 		server_first_end(f);
+	if (f->state == DOWNSTREAM_HTTP2)
+		h2_client_drain(f);
 	/* A request that waits unread counts as in progress. */
 	if (f->state != DOWNSTREAM_IDLE || f->unread || peer_has_input(&f->peer))
 		return;
 	if (buf_len(&f->peer.out) > 0)
-		proxy_linger(f); /* a response is still being sent */
+		downstream_linger(f); /* a response is still being sent */
 	else
 		downstream_close(f, false);
 }

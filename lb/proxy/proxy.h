@@ -3,11 +3,12 @@
  *
  *	accept   ──► IDLE on an http port, RELAY on a TCP port
  *	IDLE     ──► HEAD at the first byte; closed at FIN or SPAN_IDLE
- *	HEAD     ──► EXCHANGE at the end of the head; RELAY for TLS or an HTTP/2 preface;
- *	             LINGER after 400, 408, 414, 431
+ *	HEAD     ──► EXCHANGE at the end of the head; HTTP2 after its preface (h2_client.h); RELAY
+ *	             for TLS; LINGER after 400, 408, 414, 431
  *	EXCHANGE ──► IDLE after the response (the next request may be buffered); RELAY after 101;
  *	             LINGER after Connection: close, an early response or an error
  *	LINGER   ──► closed at FIN or SPAN_LINGER
+ *	HTTP2    ──► LINGER once everything is answered and either side has said GOAWAY
  *	RELAY    ──► closed
  *
  * LINGER: our FIN is sent, and what the client still sends is dropped, so that a RST does not
@@ -30,8 +31,12 @@ void downstream_next(struct downstream *f, bool keep);
 /* Sends a response of our own with a one-line body; ends f->ex if there is one. close: the
  * connection cannot be used further. */
 void downstream_refuse(struct downstream *f, int status, const char *line, bool close);
+/* Counts such a response. */
+void downstream_count_own(struct downstream *f, const struct exchange *ex, int status);
 /* Starts or stops reading from the client, depending on what is buffered. */
 void downstream_gate(struct downstream *f);
+/* Sends our FIN, and waits for the client's (LINGER). */
+void downstream_linger(struct downstream *f);
 /* For draining: closes it unless something is in progress. */
 void downstream_drain(struct downstream *f);
 

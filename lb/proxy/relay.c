@@ -56,13 +56,29 @@ relay_cut(struct downstream *f)
 	close_both(f->ex, true);
 }
 
+static void
+relay_dial_failed(struct exchange *ex)
+{
+	struct counters *c = &ex->downstream->worker->counters;
+
+	if (ex->state == EXCHANGE_GREETING) {
+		server_first_end(ex->downstream);
+		return;
+	}
+	count(ex->full ? &c->overloaded : &c->not_connected, 1);
+	count(&ex->downstream->group->cell->failures, 1);
+	access_log_end(ex, ex->timed_out ? "sC" : "SC");
+	close_both(ex, true);
+}
+
 void
 relay_open(struct downstream *f)
 {
 	struct worker *w = f->worker;
-	struct exchange *ex = exchange_new(f);
+	struct exchange *ex = exchange_new(f, &relay_kind);
 	char reason[PERMIT_REASON_MAX];
 
+	f->ex = ex;
 	exchange_go(ex, EXCHANGE_RELAYING);
 	f->state = DOWNSTREAM_RELAY;
 	if (w->traces)
@@ -87,21 +103,6 @@ relay_open(struct downstream *f)
 	} else if (dial_start(ex, false) == DIAL_FAILED) {
 		relay_dial_failed(ex);
 	}
-}
-
-void
-relay_dial_failed(struct exchange *ex)
-{
-	struct counters *c = &ex->downstream->worker->counters;
-
-	if (ex->state == EXCHANGE_GREETING) {
-		server_first_end(ex->downstream);
-		return;
-	}
-	count(ex->full ? &c->overloaded : &c->not_connected, 1);
-	count(&ex->downstream->group->cell->failures, 1);
-	access_log_end(ex, ex->timed_out ? "sC" : "SC");
-	close_both(ex, true);
 }
 
 /* Both directions have ended and nothing is left to write. */
@@ -178,7 +179,7 @@ relay_greeted(struct exchange *ex, const char *data, size_t len)
 		close_both(ex, true);
 }
 
-void
+static void
 relay_connected(struct exchange *ex)
 {
 	ex->upstream->peer.mind = true;
@@ -190,12 +191,18 @@ relay_connected(struct exchange *ex)
 		relay_on_input(ex->downstream);
 }
 
+const struct exchange_kind relay_kind = {
+	.connected = relay_connected,
+	.dial_failed = relay_dial_failed,
+};
+
 void
 relay_upgraded(struct exchange *ex, const char *data, size_t len)
 {
 	struct downstream *f = ex->downstream;
 
 	exchange_go(ex, EXCHANGE_RELAYING);
+	ex->kind = &relay_kind;
 	ex->upstream->peer.mind = true;
 	f->state = DOWNSTREAM_RELAY;
 	relay_touch(f);

@@ -22,8 +22,7 @@ void relay_cut(struct downstream *f);
 void relay_upgraded(struct exchange *ex, const char *data, size_t len);
 /* The endpoint has spoken first: `data` is its greeting. */
 void relay_greeted(struct exchange *ex, const char *data, size_t len);
-void relay_connected(struct exchange *ex);
-void relay_dial_failed(struct exchange *ex);
+extern const struct exchange_kind relay_kind;
 /* Bytes may have arrived in f->base.in. */
 void relay_on_input(struct downstream *f);
 void relay_on_downstream(struct downstream *f, unsigned events);

@@ -99,7 +99,8 @@ server_first_over(struct downstream *f)
 		return;
 	server_first_learn(g, DETECTED_UNKNOWN);
 	g->ask_again_ms = w->now_ms + ASK_EVERY_MS;
-	ex = exchange_new(f);
+	ex = exchange_new(f, &relay_kind);
+	f->ex = ex;
 	exchange_go(ex, EXCHANGE_GREETING);
 	f->state = DOWNSTREAM_RELAY;
 	expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "lb/proxy/answer.h"
+#include "lb/proxy/exchange.h"
 
 /* --- sampling ------------------------------------------------------------------------------- */
 
@@ -110,14 +111,14 @@ trace_add(struct exchange *ex, enum trace_what what, const struct target *t)
 void
 trace_connected(struct exchange *ex)
 {
-	const struct target *t = ex->upstream->target;
+	const struct target *t = exchange_target(ex);
 	struct trace_span *s = ex->span;
 
 	if (s == NULL)
 		return;
 	trace_add(ex, TRACE_CONNECTED, t);
 	s->has_endpoint = true;
-	s->endpoint_ip = target_shown(t, ex->upstream->at_other);
+	s->endpoint_ip = target_shown(t, exchange_at_other(ex));
 	s->endpoint_far = target_is_far(t);
 	s->endpoint_port = t->port;
 }

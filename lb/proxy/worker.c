@@ -5,6 +5,8 @@
 
 #include "base/core/log.h"
 #include "lb/proxy/access_log.h"
+#include "lb/proxy/h2_link.h"
+#include "lb/proxy/h2_upstream.h"
 #include "lb/proxy/health.h"
 #include "lb/proxy/listener.h"
 #include "lb/proxy/memory.h"
@@ -210,6 +212,8 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->listen_fd[0] = w->listen_fd[1] = w->pipe[0] = w->pipe[1] = -1;
 	list_init(&w->downstreams);
 	w->looked_at = &w->downstreams;
+	list_init(&w->h2_touched);
+	list_init(&w->h2_woken);
 	list_init(&w->turns);
 	w->spans_last = &w->spans;
 	random_bytes(&w->rng, sizeof w->rng);
@@ -242,6 +246,7 @@ worker_start(void *arg)
 	w->tick = timer_new(w->loop, on_tick, w);
 	timer_start(w->tick, EXPIRY_TICK_MS, EXPIRY_TICK_MS);
 	w->silence_timer = timer_new(w->loop, server_first_tick, w);
+	w->h2_kick = timer_new(w->loop, h2_links_flush, w);
 }
 
 /* On its loop; afterwards only the counters are left, and `w` itself, which loop 0 frees. */
@@ -250,8 +255,10 @@ worker_end(struct worker *w)
 {
 	timer_free(&w->tick);
 	timer_free(&w->silence_timer);
+	timer_free(&w->h2_kick);
 	access_log_flush(w);
 	buf_fini(&w->access);
+	buf_fini(&w->h2_out);
 	splice_fini(w);
 	expiries_flush(&w->expiries, SPAN_POOL);
 	expiries_flush(&w->expiries, SPAN_DIAL);
@@ -277,6 +284,7 @@ worker_end(struct worker *w)
 void
 worker_leave(struct worker *w)
 {
+	h2_upstream_wake(w);
 	if (w->turns_due)
 		wait_queue_run(w);
 	if (!w->draining || w->stopped)

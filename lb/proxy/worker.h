@@ -14,7 +14,7 @@
 #include "base/core/fair_share.h"
 #include "base/core/heap.h"
 #include "base/core/log_queue.h"
-#include "base/http/http1.h"
+#include "base/http/h2.h"
 #include "lb/balance/fair_queue.h"
 #include "lb/balance/targets.h"
 #include "lb/conn/expiry.h"
@@ -56,6 +56,13 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 	X(accepted_tcp, "", "mode=\"tcp\"", NULL)                                                  \
 	X(refused, "", "mode=\"refused\"", NULL)                                                   \
 	X(over_quota, "", "mode=\"crowded\"", NULL)                                                \
+	X(http2, "edgeway_lb_http2_connections_total", NULL,                                       \
+		"Connections of clients that speak HTTP/2, which mode=\"http\" counts as well.")   \
+	X(grpc_ok, "edgeway_lb_grpc_calls_total", "class=\"ok\"",                                  \
+		"Calls of gRPC, by class of their status: ok; refused, which is the caller's "     \
+		"doing; failed, which is the server's.")                                           \
+	X(grpc_refused, "", "class=\"refused\"", NULL)                                             \
+	X(grpc_failed, "", "class=\"failed\"", NULL)                                               \
 	X(status_1xx, "edgeway_lb_requests_total", "class=\"1xx\"",                                \
 		"Answers sent to clients, by class of status.")                                    \
 	X(status_2xx, "", "class=\"2xx\"", NULL)                                                   \
@@ -144,6 +151,9 @@ struct worker {
 	uint32_t connect_ms; /* longest time that a dial may take */
 	struct node probes, checks; /* of probe.c and health.c, in progress */
 	unsigned n_probes;
+	struct node h2_touched; /* HTTP/2 connections with something to write: h2_link.h */
+	struct timer *h2_kick; /* writes them, after all events of this turn of the loop */
+	struct node h2_woken; /* requests whose dial by another one is over: h2_upstream.h */
 	struct node turns; /* groups with a wait queue: wait_queue.c */
 	bool turns_due;
 	/* an exchange waits here; read by the other workers (wait_queue_freed) */
@@ -183,6 +193,8 @@ struct worker {
 	unsigned n_spans;
 	struct counters counters;
 	struct http1_head head;
+	struct h2_fields fields;
+	struct buf h2_out; /* frames on their way to a socket */
 	char scratch[SCRATCH_BYTES];
 	char emit[EMIT_BYTES];
 };
@@ -192,6 +204,7 @@ enum downstream_state {
 	DOWNSTREAM_IDLE,
 	DOWNSTREAM_HEAD,
 	DOWNSTREAM_EXCHANGE,
+	DOWNSTREAM_HTTP2,
 	DOWNSTREAM_RELAY,
 	DOWNSTREAM_LINGER,
 };
@@ -203,7 +216,8 @@ struct downstream {
 	struct expiry expiry;
 	struct worker *worker;
 	struct group *group;
-	struct exchange *ex; /* NULL between requests */
+	struct exchange *ex; /* NULL between requests, and with HTTP/2 */
+	struct h2_client *h2; /* NULL: HTTP/1, or a relay */
 	uint32_t scanned; /* how far base.in was searched for the end of the head */
 	uint64_t moved_ms; /* when bytes last moved, in either direction */
 	uint32_t charged[MEMORY_KINDS]; /* to its client's budget: memory.h */
@@ -241,11 +255,28 @@ enum exchange_state {
 	EXCHANGE_ENDED,
 };
 
+struct exchange;
+
+/* What differs between HTTP/1, HTTP/2 and a relay, for what they have in common. */
+struct exchange_kind {
+	/* An endpoint can be written to: ex->upstream, or the session of ex->h2. */
+	void (*connected)(struct exchange *ex);
+	/* No endpoint is left to try. */
+	void (*dial_failed)(struct exchange *ex);
+	/* Sends a response of our own with a one-line body, and ends the exchange. Not for a
+	 * relay. */
+	void (*refuse)(struct exchange *ex, int status, const char *line);
+};
+
 /* One HTTP request and its response, or one relay. */
 struct exchange {
 	struct exchange *next; /* in the lists `spare` or `dead_exchanges` */
+	const struct exchange_kind *kind;
 	struct downstream *downstream;
-	struct upstream_conn *upstream; /* NULL: none yet, or none any more */
+	struct expiry *expiry; /* its deadline: the client's, or the stream's */
+	struct h2_stream *h2; /* NULL: HTTP/1, or a relay */
+	/* NULL: none yet, or none any more. With HTTP/2 those that are being dialled */
+	struct upstream_conn *upstream;
 	struct http1_exchange http;
 	struct buf head; /* the request's head as sent, for another attempt */
 	uint64_t body_sent, body_received, sent_us;
@@ -260,7 +291,7 @@ struct exchange {
 	uint8_t n_again; /* attempts that were charged: pick.h */
 	uint32_t step[2]; /* down, up: bytes to splice at once; 0: copy */
 	uint64_t due_ms; /* in SPAN_OWN: the deadline */
-	bool own; /* its client's expiry is in SPAN_OWN */
+	bool own; /* its expiry is in SPAN_OWN */
 	uint8_t hops; /* of a relay: how often we had forwarded it before (base/core/hops.h) */
 	uint8_t state; /* enum exchange_state; set by exchange_go */
 	/* the endpoint takes no more of the body; the rest from the client is read and dropped */
@@ -290,7 +321,8 @@ struct upstream_conn {
 	struct expiry expiry;
 	struct worker *worker;
 	struct target *target; /* with a reference */
-	struct exchange *ex; /* NULL: in the pool, or connecting for it */
+	struct exchange *ex; /* NULL: in the pool, connecting for it, or HTTP/2 */
+	struct h2_upstream *h2; /* NULL: HTTP/1, a relay, or not connected yet */
 	struct upstream_conn *rival; /* the next older connection that ex dials */
 	uint64_t since_ms; /* when the dial began, later the request */
 	uint64_t from_ms; /* since when its exchange wanted this endpoint */
@@ -302,6 +334,7 @@ struct upstream_conn {
 	bool paired; /* both addresses have been dialled */
 	bool uncounted; /* the connection to the other address holds the in-flight count */
 	bool reused;
+	bool for_h2; /* HTTP/2 will be spoken */
 	bool hedged; /* its exchange dials another endpoint as well */
 	bool silent; /* known not to acknowledge its request */
 	bool acked; /* the endpoint acknowledged the request a while ago */

@@ -14,15 +14,17 @@ has_prefix(const char *name, const char *prefix)
 	return strncmp(name, prefix, len) == 0 && (name[len] == '\0' || name[len] == '-');
 }
 
-/* http, http-admin, http8080, ws; but not https, http2 (without TLS: h2c), http3, httpd. */
+/* http, http-admin, http8080, http2, h2c, grpc, ws; but not https, http3, httpd. */
 static bool
 names_http(const char *name)
 {
+	static const char *const prefixes[] = {"http", "http2", "h2c", "grpc", "ws"};
 	size_t digits;
 
-	if (has_prefix(name, "http") || has_prefix(name, "ws"))
-		return true;
-	if (strncmp(name, "http", 4) != 0 || has_prefix(name, "http2") || has_prefix(name, "http3"))
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+		if (has_prefix(name, prefixes[i]))
+			return true;
+	if (strncmp(name, "http", 4) != 0 || has_prefix(name, "http3"))
 		return false;
 	digits = strspn(name + 4, "0123456789");
 	return digits > 0 && (name[4 + digits] == '\0' || name[4 + digits] == '-');
@@ -31,13 +33,16 @@ names_http(const char *name)
 static enum port_mode
 choose_mode(const struct kube_service_port *p)
 {
+	static const char *const http[] = {
+		"http", "http2", "grpc", "kubernetes.io/h2c", "kubernetes.io/ws"};
+
 	if (p->protocol == KUBE_UDP)
 		return PORT_UDP;
 	if (*p->app_protocol == '\0')
 		return names_http(p->name) ? PORT_HTTP : PORT_TCP;
-	if (strcasecmp(p->app_protocol, "http") == 0 ||
-		strcmp(p->app_protocol, "kubernetes.io/ws") == 0)
-		return PORT_HTTP;
+	for (size_t i = 0; i < ARRAY_LEN(http); i++)
+		if (strcasecmp(p->app_protocol, http[i]) == 0)
+			return PORT_HTTP;
 	return PORT_TCP;
 }
 

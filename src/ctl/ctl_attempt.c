@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/core/sock.h"
+#include "base/http/grpc_call.h"
 #include "src/ctl/ctl_resolve.h"
 
 enum {
@@ -17,7 +18,6 @@ enum {
 	DATAGRAM_MS = 2000,
 	TAKE_MOST = 16 << 20,
 	TAKE_MS = 30 * 1000,
-	FRAME_SETTINGS = 4, /* RFC 9113, 6.5 */
 };
 
 int
@@ -157,31 +157,77 @@ attempt_tcp(struct attempt *a, double began)
 		a->said = "the connection is open; the server speaks first";
 }
 
-static void
-attempt_grpc(struct attempt *a, double began)
+static bool
+attempt_send_call(struct attempt *a, struct grpc_call *call)
 {
-	/* The connection preface (RFC 9113, 3.4): the magic text and an empty SETTINGS frame. */
-	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
-	char head[64];
-	ssize_t n;
+	auto_buf struct buf out = {.limit = BUF_UNLIMITED};
 
-	if (write(a->fd, preface, sizeof preface - 1) != (ssize_t)sizeof preface - 1) {
-		a->error = "the preface was not taken";
-		return;
+	grpc_call_output(call, &out);
+	return write(a->fd, buf_at(&out), buf_len(&out)) == (ssize_t)buf_len(&out);
+}
+
+static void
+attempt_tell_call(struct attempt *a, const struct grpc_result *r)
+{
+	if (r->http != 200 || r->status < 0)
+		a->error = "the server speaks HTTP/2, but its answer to a health check is none of "
+			   "gRPC";
+	else if (r->status == GRPC_UNAVAILABLE)
+		a->error = "a health check was answered UNAVAILABLE: no endpoint, or none that "
+			   "answers";
+	else if (r->status == GRPC_PERMISSION_DENIED)
+		a->error = "a health check was answered PERMISSION_DENIED: who may call?";
+	else if (r->status == GRPC_UNIMPLEMENTED)
+		a->said = "a server of gRPC answered (it has no health service)";
+	else if (r->status != GRPC_OK)
+		a->said = "a server of gRPC answered, with an error of its health service";
+	else
+		a->said = r->serving ? "a server of gRPC answered: SERVING"
+				     : "a server of gRPC answered: it does not serve now";
+}
+
+/* A call, and not only the preface of HTTP/2, which the agent answers by itself. */
+static void
+attempt_grpc(struct attempt *a, const struct attempt_ask *ask, double began)
+{
+	auto_free char *authority = xasprintf("%s:%u", ask->host, ask->port);
+	struct grpc_call *call = grpc_call_new(authority, "", 1);
+	char bytes[16384];
+	int rc = 0;
+
+	if (!attempt_send_call(a, call))
+		a->error = "the call was not taken";
+	while (rc == 0 && a->error == NULL) {
+		ssize_t n;
+
+		if (!attempt_wait(a, POLLIN, PATIENCE_MS)) {
+			a->error = "no answer to a health check within 10 s";
+			break;
+		}
+		n = read(a->fd, bytes, sizeof bytes);
+		if (a->bytes == 0 && n > 0)
+			a->first_ms = ctl_now_ms() - began;
+		if (n <= 0)
+			a->error = n < 0 ? strerror(errno)
+					 : "the connection was closed without an answer";
+		else if (a->bytes == 0 && bytes[0] != 0)
+			a->error = strncmp(bytes, "HTTP/1.", 7) == 0
+				? "the answer is HTTP/1: this port does not speak HTTP/2 in clear "
+				  "text"
+				: "the answer is no HTTP/2 (perhaps TLS is wanted)";
+		if (a->error != NULL)
+			break;
+		a->bytes += (size_t)n;
+		rc = grpc_call_input(call, bytes, (size_t)n, 1);
+		if (rc < 0)
+			a->error = "the answer is no HTTP/2 (perhaps TLS is wanted)";
+		else if (rc == 0 && !attempt_send_call(a, call))
+			a->error = "the call was not taken";
 	}
-	if (!attempt_wait(a, POLLIN, PATIENCE_MS)) {
-		a->error = "no answer to the preface of HTTP/2 within 10 s";
-		return;
-	}
-	n = attempt_first(a, began, head);
-	if (n == 0)
-		a->error = "the connection was closed without an answer to the preface of HTTP/2";
-	else if (n > 0 && strncmp(head, "HTTP/1.", 7) == 0)
-		a->error = "the answer is HTTP/1: this port does not speak HTTP/2 in clear text";
-	else if (n > 0 && (n < 9 || head[3] != FRAME_SETTINGS))
-		a->error = "the answer is no HTTP/2 (perhaps TLS is wanted)";
-	else if (n > 0)
-		a->said = "the server speaks HTTP/2 (its SETTINGS came)";
+	a->total_ms = ctl_now_ms() - began;
+	if (rc == 1)
+		attempt_tell_call(a, grpc_call_result(call));
+	grpc_call_free(&call);
 }
 
 static void
@@ -219,7 +265,7 @@ attempt_run(struct attempt *a, const struct attempt_ask *ask)
 		attempt_udp(a, began);
 		break;
 	case ATTEMPT_GRPC:
-		attempt_grpc(a, began);
+		attempt_grpc(a, ask, began);
 		break;
 	}
 }

@@ -19,14 +19,14 @@ enum attempt_kind {
 	ATTEMPT_HTTP, /* a GET */
 	ATTEMPT_TCP, /* a connection, and what the server sends first, if anything */
 	ATTEMPT_UDP, /* a datagram, and the response */
-	ATTEMPT_GRPC, /* the preface of HTTP/2 in clear text, and the server's SETTINGS */
+	ATTEMPT_GRPC, /* a health check of gRPC, by HTTP/2 in clear text */
 };
 
 struct attempt_ask {
 	enum attempt_kind kind;
 	const char *address; /* IPv4 or IPv6 */
 	uint16_t port;
-	const char *host, *path; /* ATTEMPT_HTTP */
+	const char *host, *path; /* ATTEMPT_HTTP; host: ATTEMPT_GRPC too */
 };
 
 struct attempt {

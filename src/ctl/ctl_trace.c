@@ -391,8 +391,8 @@ trace_look_at_proxy(struct trace *t)
 	struct tree *said auto_tree = NULL;
 	double until = ctl_now_ms() + LOOK_MS;
 	/* On an HTTP port there is no endpoint before a request. */
-	bool hopeless =
-		t->url.kind != ATTEMPT_HTTP && strcmp(ctl_text(t->port, "mode"), "http") == 0;
+	bool hopeless = t->url.kind != ATTEMPT_HTTP && t->url.kind != ATTEMPT_GRPC &&
+		strcmp(ctl_text(t->port, "mode"), "http") == 0;
 
 	do {
 		const struct tree_node *last = NULL;

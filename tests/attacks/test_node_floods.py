@@ -15,7 +15,7 @@ from lab import HUB_ADDRESS, HUB_PORT, PATIENCE_S, pod, service, wait_for
 from test_tunnel_hostile import END_HEADERS, GOAWAY, HEADERS, PREFACE, SETTINGS, Rogue, Site, frame
 
 ENHANCE_YOUR_CALM = 11
-BURST = 8000  # tunnel/h2/frame_budget.h
+BURST = 8000  # base/http/frame_budget.h
 HOLE = "192.0.2.99:80"  # on the switch, and nobody has it
 
 

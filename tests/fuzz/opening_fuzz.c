@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "tunnel/h2/h2_preface.h"
+#include "base/http/h2_preface.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

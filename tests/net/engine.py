@@ -51,14 +51,17 @@ class EngineNode(Node):
         self.wait_daemon(lambda: self.docker("version", check=False).returncode == 0)
 
     def start_daemon(self, *argv):
+        # dockerd writes a key there: that of this machine is neither used nor made.
+        own = os.path.join(self.dir, "etc", "docker")
+        if os.path.islink(own):
+            os.unlink(own)
+        os.makedirs(own, exist_ok=True)
         self.daemon = self.start(argv[0], "sh", "-c", CGROUPS + ' && exec "$@"', "sh", *argv)
 
     def wait_daemon(self, answers):
-        def up():
-            if not self.daemon.alive():
-                raise RuntimeError(f"{self.daemon.name} ended:\n{self.daemon.log()[-2000:]}")
-            return answers()
-        wait_for(f"the engine of {self.name}", up, 40, 0.1)
+        wait_for(f"the engine of {self.name}", lambda: not self.daemon.alive() or answers(), 40, 0.1)
+        if not self.daemon.alive():
+            raise RuntimeError(f"{self.daemon.name} ended:\n{self.daemon.log()[-2000:]}")
 
     def docker(self, *argv, seconds=60, check=True):
         return self.run(*self.command, *argv, seconds=seconds, check=check)

@@ -17,6 +17,7 @@ class Handler(grpc.GenericRpcHandler):
                 "/lab.Lab/Echo": grpc.unary_unary_rpc_method_handler(lambda request, context: request),
                 "/lab.Lab/Count": grpc.unary_stream_rpc_method_handler(
                     lambda request, context: (str(i).encode() for i in range(int(request)))),
+                "/grpc.health.v1.Health/Check": grpc.unary_unary_rpc_method_handler(lambda request, context: b"\x08\x01"),
                 "/lab.Lab/Talk": grpc.stream_stream_rpc_method_handler(lambda requests, context: (r[::-1] for r in requests)),
                 }.get(details.method)
 

@@ -68,13 +68,13 @@ def framing(fields):
 def check_hop(fields, switching=False):
     options = {o.strip().lower() for n, v in fields if n == b"connection" for o in v.split(b",")}
     names = {n for n, _ in fields}
-    if not options <= {b"upgrade", b"te", b"http2-settings"} and not switching:
+    if not options <= {b"upgrade", b"te"} and not switching:
         raise Violation(f"Connection {options}")
     if (b"upgrade" in names) != (b"upgrade" in options) or (b"te" in names) != (b"te" in options):
         raise Violation("Upgrade or TE without Connection, or the other way round")
     if b"te" in names and one(fields, b"te") != b"trailers":
         raise Violation("TE")
-    for n in names & HOP - ({b"http2-settings"} if b"http2-settings" in options else set()):
+    for n in names & HOP:
         raise Violation(f"hop-by-hop field {n!r}")
 
 

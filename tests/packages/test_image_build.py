@@ -21,7 +21,7 @@ from tree import run
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
 PROGRAMS = {"edgeway-agent": "usr/sbin", "edgeway-hub": "usr/sbin", "edgewayctl": "usr/bin"}
-ENGINE = ('mount -t cgroup2 none /sys/fs/cgroup; exec dockerd --data-root "$0/data" --exec-root "$0/run" --pidfile "$0/pid" '
+ENGINE = ('mount -t cgroup2 none /sys/fs/cgroup; mkdir -p /etc/docker; mount -t tmpfs none /etc/docker; exec dockerd --data-root "$0/data" --exec-root "$0/run" --pidfile "$0/pid" '
           '-H "unix://$0/docker.sock" --bridge none --iptables=false --ip-forward=false --ip-masq=false')
 
 

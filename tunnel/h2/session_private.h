@@ -16,12 +16,12 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/core/buf.h"
+#include "base/http/frame_budget.h"
+#include "base/http/session_memory.h"
 #include "base/tls/deflate_stream.h"
 #include "tunnel/h2/chain.h"
 #include "tunnel/h2/conn_window.h"
-#include "tunnel/h2/frame_budget.h"
 #include "tunnel/h2/session.h"
-#include "tunnel/h2/session_memory.h"
 
 enum {
 	SESSION_FADING = 0xf1, /* a frame type of our own (doc/protocol.md) */

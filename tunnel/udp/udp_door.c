@@ -77,7 +77,7 @@ udp_flow_end(struct udp_flow *f, const char *why)
 {
 	struct udp_door *d = f->door;
 
-	udp_door_drop(f, DROP_DIALLING, f->kept.n);
+	udp_door_drop(f, DROP_UNREACHABLE, f->kept.n);
 	let_go(f, f->stream != NULL ? 200 : UDP_FLOW_GONE, why);
 	flows_remove(d->flows, &f->entry);
 	if (flows_count(d->flows) == 0)

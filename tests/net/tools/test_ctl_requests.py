@@ -67,8 +67,10 @@ def others(mesh):
     """A service of UDP and one of gRPC, both on the second node."""
     slices = [endpoint_slice(f"{name}-1", name, port, mesh.node2.address) for name, port in (("echo", 7007), ("rpc", 7008))]
     slices[0]["ports"][0]["protocol"] = "UDP"
+    slices[1]["ports"] = [{"name": name, "port": 7008, "protocol": "TCP"} for name in ("grpc", "tcp-grpc")]
     mesh.hub.write("others.yaml", service("echo", ("", 7, 7007), selector="none", protocol="UDP"), slices[0],
-                   service("rpc", ("", 9000, 7008), selector="none"), slices[1])
+                   service("rpc", ("grpc", 9000, 7008), ("tcp-grpc", 9001, 7008), selector="none"), slices[1])
+
     udp = mesh.node2.start("echo", *BARE_PYTHON, os.path.join(HERE, "backend.py"), "--name", "udp", "--udp", "7007")
     rpc = mesh.node2.start("rpc", PYTHON, os.path.join(HERE, "grpc_peer.py"), "server", "rpc", "7008")
     wait_for("both serve", lambda: "serving" in udp.log() and "serving" in rpc.log())
@@ -88,10 +90,13 @@ def test_trace_of_udp(mesh, agent, others):
 
 
 def test_trace_of_grpc(mesh, agent, others):
-    data = traced(agent, "grpc://rpc:9000")
-    assert data["error"] == "" and data["said"] == "the server speaks HTTP/2 (its SETTINGS came)"
-    assert data["answered"]["endpoint"] == f"{mesh.node2.address}:7008"
-    assert "no HTTP/2" in traced(agent, "grpc://edge-nginx:80")["error"]  # an old server of HTTP
+    """By the proxy, which speaks HTTP/2 itself, and by a relay."""
+    for port in (9000, 9001):
+        data = traced(agent, f"grpc://rpc:{port}")
+        assert data["error"] == "" and data["said"] == "a server of gRPC answered: SERVING"
+        assert data["answered"]["endpoint"] == f"{mesh.node2.address}:7008"
+    assert "UNAVAILABLE" in traced(agent, "grpc://edge-nginx:80")["error"]  # a server of HTTP/1
+    assert "UNAVAILABLE" in traced(agent, "grpc://empty:80")["error"]
 
 
 def test_trace_of_addresses(mesh, agent):

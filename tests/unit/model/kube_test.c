@@ -495,7 +495,7 @@ a_slip_in_an_annotation_is_told_and_the_default_serves(void **state)
 		{"hash-balance: 100", "expected a whole number from 101 to 1000"},
 		{"outlier-5xx: 0", "expected a whole number from 1 to 1000"},
 		{"outlier-time: 5", "expected a time with its unit"},
-		{"retry-on: 404", "expected some of 500, 502, 503 and 504"},
+		{"retry-on: 404", "expected some of 500, 502, 503, 504 and unavailable"},
 		{"retry-on: \"503,\"", "expected some of"},
 		{"datapath: fast", "expected one of proxy|kernel"},
 		{"lb-polcy: random", "no such annotation"},

@@ -1,4 +1,4 @@
-#include "tunnel/h2/h2_preface.h"
+#include "base/http/h2_preface.h"
 
 #include <stdio.h>
 #include <string.h>

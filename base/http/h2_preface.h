@@ -9,8 +9,8 @@
  * h2_preface_settings makes the SETTINGS to send then. The client will acknowledge them; the server
  * behind the hub did not send them and must not see that acknowledgement.
  */
-#ifndef EDGEWAY_TUNNEL_H2_H2_PREFACE_H
-#define EDGEWAY_TUNNEL_H2_H2_PREFACE_H
+#ifndef EDGEWAY_BASE_HTTP_H2_PREFACE_H
+#define EDGEWAY_BASE_HTTP_H2_PREFACE_H
 
 #include "base/core/buf.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "tunnel/h2/session_memory.h"
+#include "base/http/session_memory.h"
 
 enum { FRAMES = 16 * 1024 + 10, STREAMS = 256, BUCKET = 16 };
 

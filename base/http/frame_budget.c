@@ -1,4 +1,4 @@
-#include "tunnel/h2/frame_budget.h"
+#include "base/http/frame_budget.h"
 
 /* Types and flags of RFC 9113 section 6. */
 enum {

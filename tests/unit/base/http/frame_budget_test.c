@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tunnel/h2/frame_budget.h"
+#include "base/http/frame_budget.h"
 
 enum {
 	DATA,

@@ -1,4 +1,4 @@
-#include "tunnel/h2/session_memory.h"
+#include "base/http/session_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +73,22 @@ session_memory_resize(void *p, size_t size, void *arg)
 	memcpy(to, p, MIN(size, have));
 	session_memory_put(p, m);
 	return to;
+}
+
+static bool
+session_memory_is_zero(const void *p, size_t bytes)
+{
+	const char *at = p;
+
+	return bytes > 0 && at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0;
+}
+
+void
+session_memory_idle(struct session_memory *m)
+{
+	session_memory_rest(m);
+	if (m->table.p != NULL && session_memory_is_zero(m->table.p, m->table.bytes))
+		(void)madvise(m->table.p, m->table.bytes, MADV_DONTNEED);
 }
 
 void

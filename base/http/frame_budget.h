@@ -9,8 +9,8 @@
  *	if ((kind = frame_budget_read(&b, bytes, n, now_ms)) != NULL)	// too many, the last were PRIORITY
  *		cut;
  */
-#ifndef EDGEWAY_TUNNEL_H2_FRAME_BUDGET_H
-#define EDGEWAY_TUNNEL_H2_FRAME_BUDGET_H
+#ifndef EDGEWAY_BASE_HTTP_FRAME_BUDGET_H
+#define EDGEWAY_BASE_HTTP_FRAME_BUDGET_H
 
 #include "base/core/util.h"
 

@@ -8,8 +8,8 @@
  *	session_memory_init(&memory);
  *	nghttp2_session_server_new3(&ng, callbacks, s, option, &memory.calls);
  */
-#ifndef EDGEWAY_TUNNEL_H2_SESSION_MEMORY_H
-#define EDGEWAY_TUNNEL_H2_SESSION_MEMORY_H
+#ifndef EDGEWAY_BASE_HTTP_SESSION_MEMORY_H
+#define EDGEWAY_BASE_HTTP_SESSION_MEMORY_H
 
 #include <stdbool.h>
 
@@ -27,5 +27,7 @@ struct session_memory {
 void session_memory_init(struct session_memory *m);
 /* No frame is being built or sent: the buffer's content is not needed. */
 void session_memory_rest(struct session_memory *m);
+/* The same; and there is no stream, so that the table is all zero, as it is after that. */
+void session_memory_idle(struct session_memory *m);
 
 #endif

@@ -1,0 +1,533 @@
+#include "base/http/h2.h"
+
+#include <errno.h>
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+
+#include "base/http/frame_budget.h"
+#include "base/http/session_memory.h"
+
+enum {
+	H2_RESET_BURST = 2000, /* streams that a client opens and resets at once; per second */
+	H2_RESET_RATE = 500,
+	H2_ACKS_MAX = 1000, /* answers to PING and SETTINGS that wait for the other end to read */
+};
+
+struct h2 {
+	nghttp2_session *ng;
+	struct session_memory memory; /* used by ng */
+	const struct h2_events *events;
+	void *arg;
+	struct h2_section section; /* that is being received */
+	bool receiving; /* it is not complete */
+	struct frame_budget budget;
+	struct buf *out; /* of h2_output, while that runs */
+	size_t most;
+	bool server;
+	bool settled; /* the other end's SETTINGS have come */
+	bool cut; /* the connection ends, whatever comes */
+	char why[96];
+};
+
+/* --- nghttp2's callbacks -------------------------------------------------------------------- */
+
+static void *
+h2_stream(nghttp2_session *ng, int32_t id)
+{
+	return nghttp2_session_get_stream_user_data(ng, id);
+}
+
+static int
+on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct h2 *s = arg;
+
+	(void)ng;
+	(void)frame;
+	buf_consume(&s->section.text, buf_len(&s->section.text));
+	s->section.n = 0;
+	s->section.too_large = s->section.secret = false;
+	s->receiving = true;
+	return 0;
+}
+
+static int
+on_header(nghttp2_session *ng, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+	nghttp2_rcbuf *value, uint8_t flags, void *arg)
+{
+	const nghttp2_vec n = nghttp2_rcbuf_get_buf(name), v = nghttp2_rcbuf_get_buf(value);
+	const uint32_t lens[2] = {(uint32_t)n.len, (uint32_t)v.len};
+	struct h2_section *c = &((struct h2 *)arg)->section;
+
+	(void)ng;
+	(void)frame;
+	if (c->too_large || c->n == H2_FIELDS_MAX ||
+		buf_len(&c->text) + sizeof lens + n.len + v.len > HTTP1_HEAD_MAX) {
+		c->too_large = true;
+		return 0;
+	}
+	buf_add(&c->text, lens, sizeof lens);
+	buf_add(&c->text, n.base, n.len);
+	buf_add(&c->text, v.base, v.len);
+	c->secret |= (flags & NGHTTP2_NV_FLAG_NO_INDEX) != 0;
+	c->n++;
+	return 0;
+}
+
+static enum h2_part
+h2_part_of(const struct h2_section *section)
+{
+	static const char name[] = ":status";
+	struct h2_field f;
+	size_t at = 0;
+
+	if (!h2_section_next(section, &at, &f) || f.name.len != sizeof name - 1 ||
+		memcmp(f.name.at, name, sizeof name - 1) != 0)
+		return H2_TRAILERS;
+	return f.value.len > 0 && f.value.at[0] == '1' ? H2_INTERIM : H2_RESPONSE;
+}
+
+static void
+on_section(struct h2 *s, const nghttp2_frame *frame)
+{
+	int32_t id = frame->hd.stream_id;
+	bool last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+	void *stream;
+
+	s->receiving = false;
+	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+		frame_budget_stream(&s->budget);
+		stream = s->events->request(s->arg, id, &s->section, last);
+		if (stream != NULL)
+			nghttp2_session_set_stream_user_data(s->ng, id, stream);
+	} else if ((stream = h2_stream(s->ng, id)) != NULL) {
+		s->events->head(s->arg, stream, h2_part_of(&s->section), &s->section, last);
+	}
+}
+
+static int
+on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct h2 *s = arg;
+	void *stream;
+
+	switch (frame->hd.type) {
+	case NGHTTP2_HEADERS:
+		on_section(s, frame);
+		break;
+	case NGHTTP2_DATA:
+		stream = h2_stream(ng, frame->hd.stream_id);
+		if (stream != NULL && frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+			s->events->end(s->arg, stream);
+		break;
+	case NGHTTP2_SETTINGS:
+		if (!s->settled && !(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+			s->settled = true;
+			s->events->settings(s->arg);
+		}
+		break;
+	case NGHTTP2_GOAWAY:
+		s->events->goaway(s->arg, frame->goaway.error_code);
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+static int
+on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *arg)
+{
+	struct h2 *s = arg;
+	void *stream = h2_stream(ng, id);
+
+	(void)flags;
+	nghttp2_session_consume_connection(ng, len);
+	if (stream != NULL)
+		s->events->data(s->arg, stream, (const char *)data, len);
+	else
+		nghttp2_session_consume_stream(ng, id, len);
+	return 0;
+}
+
+static int
+on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
+{
+	struct h2 *s = arg;
+	void *stream = h2_stream(ng, id);
+
+	if (stream == NULL)
+		return 0;
+	nghttp2_session_set_stream_user_data(ng, id, NULL);
+	s->events->closed(s->arg, stream, code);
+	return 0;
+}
+
+static int
+on_bad_frame(nghttp2_session *ng, const nghttp2_frame *frame, int error, void *arg)
+{
+	struct h2 *s = arg;
+
+	(void)ng;
+	(void)frame;
+	snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror(error));
+	return 0;
+}
+
+static int
+on_bad_header(nghttp2_session *ng, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+	nghttp2_rcbuf *value, uint8_t flags, void *arg)
+{
+	struct h2 *s = arg;
+
+	(void)ng;
+	(void)frame;
+	(void)value;
+	(void)flags;
+	snprintf(s->why, sizeof s->why, "a field is not valid in HTTP/2: %.40s",
+		(const char *)nghttp2_rcbuf_get_buf(name).base);
+	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the message is malformed */
+}
+
+/* A complete response: the rest of the request is of no use (RFC 9113 section 8.1). */
+static int
+on_frame_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct h2 *s = arg;
+
+	if (s->server && frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
+		(frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
+		nghttp2_session_get_stream_remote_close(ng, frame->hd.stream_id) == 0)
+		h2_reset(s, frame->hd.stream_id, H2_NO_ERROR);
+	return 0;
+}
+
+static ssize_t
+h2_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *flags,
+	nghttp2_data_source *source, void *arg)
+{
+	struct h2 *s = arg;
+	void *stream = h2_stream(ng, id);
+	enum h2_rest rest = H2_MORE;
+	const char *at;
+	size_t n;
+
+	(void)to;
+	(void)source;
+	if (stream == NULL)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	n = s->events->source(s->arg, stream, &at, &rest);
+	if (n == 0 && rest == H2_MORE)
+		return NGHTTP2_ERR_DEFERRED;
+	*flags = NGHTTP2_DATA_FLAG_NO_COPY;
+	if (n > size || rest == H2_MORE)
+		return (ssize_t)MIN(n, size);
+	*flags |= NGHTTP2_DATA_FLAG_EOF;
+	if (rest == H2_THEN_TRAILERS) {
+		*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+		s->events->trailers(s->arg, stream);
+	}
+	return (ssize_t)n;
+}
+
+static int
+h2_send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t len,
+	nghttp2_data_source *source, void *arg)
+{
+	struct h2 *s = arg;
+	void *stream = h2_stream(ng, frame->hd.stream_id);
+	enum h2_rest rest;
+	const char *at;
+
+	(void)source;
+	if (buf_len(s->out) >= s->most)
+		return NGHTTP2_ERR_WOULDBLOCK;
+	if (stream == NULL || s->events->source(s->arg, stream, &at, &rest) < len)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	buf_add(s->out, head, FRAME_BUDGET_HEAD);
+	buf_add(s->out, at, len);
+	frame_budget_sent(&s->budget, len);
+	s->events->sent(s->arg, stream, len);
+	return 0;
+}
+
+static nghttp2_session_callbacks *
+h2_callbacks(void)
+{
+	nghttp2_session_callbacks *c;
+
+	if (nghttp2_session_callbacks_new(&c) != 0)
+		abort();
+	nghttp2_session_callbacks_set_on_begin_headers_callback(c, on_begin_headers);
+	nghttp2_session_callbacks_set_on_header_callback2(c, on_header);
+	nghttp2_session_callbacks_set_on_invalid_header_callback2(c, on_bad_header);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(c, on_frame);
+	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(c, on_bad_frame);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, on_data);
+	nghttp2_session_callbacks_set_on_frame_send_callback(c, on_frame_sent);
+	nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);
+	nghttp2_session_callbacks_set_send_data_callback(c, h2_send_data);
+	return c;
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static void
+h2_make(struct h2 *s)
+{
+	nghttp2_session_callbacks *callbacks = h2_callbacks();
+	nghttp2_option *option;
+	int rc;
+
+	if (nghttp2_option_new(&option) != 0)
+		abort();
+	nghttp2_option_set_no_auto_window_update(option, 1);
+	nghttp2_option_set_no_closed_streams(option, 1);
+	nghttp2_option_set_peer_max_concurrent_streams(option, H2_STREAMS_MAX);
+	nghttp2_option_set_max_outbound_ack(option, H2_ACKS_MAX);
+	nghttp2_option_set_stream_reset_rate_limit(option, H2_RESET_BURST, H2_RESET_RATE);
+	session_memory_init(&s->memory);
+	rc = (s->server ? nghttp2_session_server_new3 : nghttp2_session_client_new3)(
+		&s->ng, callbacks, s, option, &s->memory.calls);
+	nghttp2_session_callbacks_del(callbacks);
+	nghttp2_option_del(option);
+	if (rc != 0)
+		abort(); /* out of memory */
+}
+
+struct h2 *
+h2_new(const struct h2_setup *setup, uint64_t now_ms)
+{
+	const nghttp2_settings_entry settings[] = {
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP1_HEAD_MAX},
+		/* a client takes no pushed streams; for them it has no limit to give */
+		{setup->role == H2_SERVER ? NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS
+					  : NGHTTP2_SETTINGS_ENABLE_PUSH,
+			setup->role == H2_SERVER ? H2_STREAMS_MAX : 0},
+		{NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* by servers only */
+	};
+	struct h2 *s = xcalloc(1, sizeof *s);
+	size_t n = ARRAY_LEN(settings);
+
+	s->events = setup->events;
+	s->arg = setup->arg;
+	s->server = setup->role == H2_SERVER;
+	frame_budget_init(&s->budget, s->server ? NGHTTP2_CLIENT_MAGIC_LEN : 0, now_ms);
+	buf_init(&s->section.text, BUF_UNLIMITED);
+	h2_make(s);
+	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, s->server ? n : n - 1) !=
+			0 ||
+		nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, 0, H2_WINDOW_MAX) !=
+			0)
+		abort(); /* out of memory */
+	return s;
+}
+
+void
+h2_free(struct h2 **out)
+{
+	struct h2 *s = take_ptr(out);
+
+	if (s == NULL)
+		return;
+	nghttp2_session_del(s->ng);
+	buf_fini(&s->section.text);
+	free(s);
+}
+
+static int
+h2_cut(struct h2 *s, enum h2_code code)
+{
+	s->cut = true;
+	nghttp2_session_terminate_session(s->ng, code);
+	return -EPROTO;
+}
+
+int
+h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms)
+{
+	const char *kind = frame_budget_read(&s->budget, bytes, n, now_ms);
+	ssize_t took;
+
+	if (s->cut)
+		return -EPROTO;
+	if (kind != NULL) {
+		snprintf(s->why, sizeof s->why, "too many frames that carry nothing (%s)", kind);
+		return h2_cut(s, H2_ENHANCE_YOUR_CALM);
+	}
+	took = nghttp2_session_mem_recv(s->ng, bytes, n);
+	if (took < 0) {
+		snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror((int)took));
+		return h2_cut(
+			s, took == NGHTTP2_ERR_FLOODED ? H2_ENHANCE_YOUR_CALM : H2_PROTOCOL_ERROR);
+	}
+	return s->cut ? -EPROTO : 0;
+}
+
+bool
+h2_output(struct h2 *s, struct buf *out, size_t most)
+{
+	const uint8_t *bytes;
+	ssize_t n = 0;
+
+	s->out = out;
+	s->most = most;
+	while (buf_len(out) < most && (n = nghttp2_session_mem_send(s->ng, &bytes)) > 0) {
+		s->memory.used = true;
+		buf_add(out, bytes, (size_t)n);
+	}
+	s->out = NULL;
+	if (n < 0)
+		s->cut = true;
+	return n >= 0 && nghttp2_session_want_write(s->ng) != 0;
+}
+
+void
+h2_rest(struct h2 *s)
+{
+	if (nghttp2_session_want_write(s->ng) || s->receiving)
+		return;
+	session_memory_idle(&s->memory);
+	buf_consume(&s->section.text, buf_len(&s->section.text));
+	buf_release(&s->section.text);
+}
+
+bool
+h2_wants_output(const struct h2 *s)
+{
+	return nghttp2_session_want_write(s->ng) != 0;
+}
+
+bool
+h2_is_over(const struct h2 *s)
+{
+	return (s->cut || nghttp2_session_want_read(s->ng) == 0) &&
+		nghttp2_session_want_write(s->ng) == 0;
+}
+
+const char *
+h2_why(const struct h2 *s)
+{
+	return s->why;
+}
+
+void
+h2_drain(struct h2 *s)
+{
+	nghttp2_submit_shutdown_notice(s->ng);
+}
+
+void
+h2_goaway(struct h2 *s, enum h2_code code)
+{
+	nghttp2_submit_goaway(s->ng, NGHTTP2_FLAG_NONE,
+		nghttp2_session_get_last_proc_stream_id(s->ng), code, NULL, 0);
+}
+
+/* --- streams -------------------------------------------------------------------------------- */
+
+uint32_t
+h2_streams_max(const struct h2 *s)
+{
+	uint32_t most =
+		nghttp2_session_get_remote_settings(s->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+
+	if (s->cut || nghttp2_session_check_request_allowed(s->ng) == 0)
+		return 0;
+	return s->settled ? MIN(most, (uint32_t)H2_STREAMS_MAX) : (uint32_t)H2_STREAMS_MAX;
+}
+
+bool
+h2_takes_protocols(const struct h2 *s)
+{
+	return nghttp2_session_get_remote_settings(
+		       s->ng, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
+}
+
+static size_t
+h2_pairs(nghttp2_nv to[H2_FIELDS_MAX], const struct h2_fields *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		to[i] = (nghttp2_nv){
+			.name = (uint8_t *)(uintptr_t)f->list[i].name.at,
+			.namelen = f->list[i].name.len,
+			.value = (uint8_t *)(uintptr_t)f->list[i].value.at,
+			.valuelen = f->list[i].value.len,
+			.flags =
+				f->list[i].secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE,
+		};
+	return f->n;
+}
+
+int32_t
+h2_request(struct h2 *s, const struct h2_fields *f, bool last, void *stream)
+{
+	const nghttp2_data_provider source = {.read_callback = h2_source};
+	nghttp2_nv pairs[H2_FIELDS_MAX];
+	size_t n = h2_pairs(pairs, f);
+	int32_t id = nghttp2_submit_request(s->ng, NULL, pairs, n, last ? NULL : &source, stream);
+
+	frame_budget_stream(&s->budget);
+	return id < 0 ? -ESHUTDOWN : id;
+}
+
+void
+h2_respond(struct h2 *s, int32_t id, const struct h2_fields *f, bool last)
+{
+	const nghttp2_data_provider source = {.read_callback = h2_source};
+	nghttp2_nv pairs[H2_FIELDS_MAX];
+
+	nghttp2_submit_response(s->ng, id, pairs, h2_pairs(pairs, f), last ? NULL : &source);
+}
+
+void
+h2_inform(struct h2 *s, int32_t id, const struct h2_fields *f)
+{
+	nghttp2_nv pairs[H2_FIELDS_MAX];
+
+	nghttp2_submit_headers(s->ng, NGHTTP2_FLAG_NONE, id, NULL, pairs, h2_pairs(pairs, f), NULL);
+}
+
+void
+h2_trailers(struct h2 *s, int32_t id, const struct h2_fields *f)
+{
+	nghttp2_nv pairs[H2_FIELDS_MAX];
+
+	nghttp2_submit_trailer(s->ng, id, pairs, h2_pairs(pairs, f));
+}
+
+void
+h2_resume(struct h2 *s, int32_t id)
+{
+	nghttp2_session_resume_data(s->ng, id);
+}
+
+void
+h2_reset(struct h2 *s, int32_t id, uint32_t code)
+{
+	nghttp2_submit_rst_stream(s->ng, NGHTTP2_FLAG_NONE, id, code);
+}
+
+bool
+h2_is_sent(const struct h2 *s, int32_t id)
+{
+	return nghttp2_session_find_stream(s->ng, id) != NULL;
+}
+
+void
+h2_forget(struct h2 *s, int32_t id)
+{
+	nghttp2_session_set_stream_user_data(s->ng, id, NULL);
+}
+
+void
+h2_consume(struct h2 *s, int32_t id, size_t n)
+{
+	nghttp2_session_consume_stream(s->ng, id, n);
+}
+
+void
+h2_widen(struct h2 *s, int32_t id)
+{
+	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, id, H2_WINDOW_MAX);
+}

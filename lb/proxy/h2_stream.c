@@ -1,0 +1,697 @@
+#include "lb/proxy/h2_stream.h"
+
+#include <stdio.h>
+
+#include "base/core/hops.h"
+#include "base/http/grpc.h"
+#include "lb/proxy/access_log.h"
+#include "lb/proxy/answer.h"
+#include "lb/proxy/exchange.h"
+#include "lb/proxy/h2_client.h"
+#include "lb/proxy/h2_upstream.h"
+#include "lb/proxy/pick.h"
+#include "lb/proxy/proxy.h"
+#include "lb/proxy/trace.h"
+
+enum { WIDEN_BYTES = 128 * 1024 }; /* of a body, after which its window is widened */
+
+#define STREAM_HTTP1 "the endpoint speaks HTTP/1 alone, and the request is HTTP/2"
+
+static struct worker *
+stream_worker(const struct h2_stream *st)
+{
+	return st->client->link.worker;
+}
+
+struct target *
+h2_stream_target(const struct h2_stream *st)
+{
+	return st->target;
+}
+
+size_t
+h2_stream_held(const struct h2_stream *st)
+{
+	size_t n = sizeof *st + st->to_endpoint.size + st->to_client.size +
+		st->trailers_up.text.size + st->trailers_down.text.size;
+
+	return st->ex != NULL ? n + sizeof *st->ex + st->ex->head.size : n;
+}
+
+/* --- time ----------------------------------------------------------------------------------- */
+
+/* A call of gRPC has its own deadline or none, and may be silent for long at either side: it waits
+ * as a relay does. */
+static void
+stream_touch(struct h2_stream *st)
+{
+	struct worker *w = stream_worker(st);
+	struct exchange *ex = st->ex;
+	const struct service *s = ex->downstream->group->service;
+	bool on_client = !ex->http.request_done || buf_len(&st->to_client) > 0;
+
+	if (st->has_timeout)
+		return;
+	if (!on_client || st->grpc) {
+		bool limited = s != NULL && s->lb.request_ms != REQUEST_MS_DEFAULT;
+
+		if ((!st->grpc || (limited && ex->http.request_done)) && exchange_touch_waiting(ex))
+			return;
+		on_client = false;
+	}
+	ex->own = false;
+	expiry_set(&w->expiries, &st->expiry, on_client ? SPAN_IDLE : SPAN_TUNNEL, w->now_ms);
+}
+
+/* The deadline that the client names counts from its request. */
+static void
+stream_heed_timeout(struct h2_stream *st, const struct http1_head *h)
+{
+	struct exchange *ex = st->ex;
+	uint64_t ms = st->grpc ? grpc_timeout_ms(h) : 0;
+	const struct service *s = ex->downstream->group->service;
+
+	if (ms == 0)
+		return;
+	if (s != NULL && s->lb.request_ms != REQUEST_MS_DEFAULT && s->lb.request_ms != 0)
+		ms = MIN(ms, (uint64_t)s->lb.request_ms);
+	st->has_timeout = true;
+	exchange_due(ex, stream_worker(st)->now_ms + ms);
+}
+
+static void
+on_expired(void *arg)
+{
+	struct h2_stream *st = arg;
+	struct exchange *ex = st->ex;
+	struct worker *w = stream_worker(st);
+
+	if (exchange_not_due(ex))
+		return;
+	count(&w->counters.timeouts, 1);
+	access_log_end(ex,
+		ex->state == EXCHANGE_ANSWERING ? "sD"
+			: ex->http.request_done ? "sH"
+						: "cD");
+	if (st->up != NULL && ex->http.request_done && ex->state != EXCHANGE_ANSWERING &&
+		!st->has_timeout) {
+		exchange_tell_silence(ex, st->target);
+		dial_report_failure(ex, st->target, TARGET_RESET);
+	}
+	if (ex->state == EXCHANGE_ANSWERING)
+		h2_reset(st->client->link.h2, st->id, H2_CANCEL);
+	else if (ex->http.request_done || st->grpc)
+		ex->kind->refuse(ex, 504, "the endpoint did not answer in time");
+	else
+		ex->kind->refuse(ex, 408, "the request's body took too long");
+	h2_link_touch(&st->client->link);
+}
+
+/* --- the end -------------------------------------------------------------------------------- */
+
+static void
+stream_forget_body(struct buf *b)
+{
+	buf_consume(b, buf_len(b));
+	buf_release(b);
+}
+
+/* What was kept is of no use any more: the client may send as much again. */
+static void
+stream_unkeep(struct h2_stream *st)
+{
+	if (!st->kept)
+		return;
+	st->kept = false;
+	buf_consume(&st->to_endpoint, st->kept_sent);
+	if (st->client != NULL && st->kept_sent > 0) {
+		h2_consume(st->client->link.h2, st->id, st->kept_sent);
+		h2_link_touch(&st->client->link);
+	}
+	st->kept_sent = 0;
+}
+
+/* The exchange is over; the stream may still have bytes for the client. */
+static void
+stream_end(struct h2_stream *st, uint32_t code)
+{
+	struct exchange *ex = take_ptr(&st->ex);
+
+	if (ex == NULL)
+		return;
+	expiry_cancel(&st->expiry);
+	h2_upstream_unwait(st);
+	exchange_end(ex);
+	h2_upstream_leave(st, code);
+	stream_unkeep(st);
+	if (buf_len(&st->to_endpoint) > 0)
+		h2_consume(st->client->link.h2, st->id, buf_len(&st->to_endpoint));
+	stream_forget_body(&st->to_endpoint);
+}
+
+void
+h2_stream_client_gone(struct h2_stream *st, uint32_t code)
+{
+	struct h2_client *c = st->client;
+	struct exchange *ex = st->ex;
+	bool whole = st->response_done && buf_len(&st->to_client) == 0;
+
+	if (ex != NULL && (!whole || code != H2_NO_ERROR)) {
+		count(&stream_worker(st)->counters.client_lost, 1);
+		access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "CD" : "CH");
+	}
+	stream_end(st, code);
+	list_del(&st->node);
+	buf_fini(&st->to_endpoint);
+	buf_fini(&st->to_client);
+	buf_fini(&st->trailers_up.text);
+	buf_fini(&st->trailers_down.text);
+	h2_client_count(c, -1);
+	worker_free_later(c->link.worker, &st->base);
+}
+
+/* --- responses of our own ------------------------------------------------------------------- */
+
+static void
+stream_refuse_call(struct h2_stream *st, int status, const char *line)
+{
+	struct h2_fields *f = &stream_worker(st)->fields;
+	char message[GRPC_MESSAGE_MAX], digits[4];
+
+	snprintf(digits, sizeof digits, "%u",
+		st->has_timeout && status == 504 ? GRPC_DEADLINE_EXCEEDED : grpc_status_of(status));
+	f->n = 0;
+	h2_fields_add(f, ":status", "200");
+	h2_fields_add(f, "content-type", "application/grpc");
+	h2_fields_add(f, "grpc-status", digits);
+	h2_fields_add(f, "grpc-message", grpc_message(line, message));
+	h2_respond(st->client->link.h2, st->id, f, true);
+}
+
+static void
+stream_refuse(struct exchange *ex, int status, const char *line)
+{
+	struct h2_stream *st = ex->h2;
+	struct h2_fields *f = &stream_worker(st)->fields;
+	char digits[4];
+
+	downstream_count_own(ex->downstream, ex, status);
+	ex->access.status = (uint16_t)status;
+	if (st->grpc) {
+		stream_refuse_call(st, status, line);
+	} else {
+		snprintf(digits, sizeof digits, "%d", status);
+		f->n = 0;
+		h2_fields_add(f, ":status", digits);
+		h2_fields_add(f, "content-type", "text/plain; charset=utf-8");
+		if (status == 503)
+			h2_fields_add(f, "retry-after", "1");
+		if (!ex->http.is_head)
+			buf_printf(&st->to_client, "%s\n", line);
+		h2_respond(st->client->link.h2, st->id, f, ex->http.is_head);
+	}
+	st->responded = st->response_done = true;
+	stream_end(st, H2_CANCEL);
+	h2_link_touch(&st->client->link);
+}
+
+void
+h2_stream_deny(struct h2_stream *st, const char *reason)
+{
+	access_log_end(st->ex, "PR");
+	if (st->responded)
+		h2_reset(st->client->link.h2, st->id, H2_CANCEL);
+	else
+		st->ex->kind->refuse(st->ex, 403, reason);
+	h2_link_touch(&st->client->link);
+}
+
+/* --- to the endpoint ------------------------------------------------------------------------ */
+
+static void
+stream_ask(struct h2_stream *st)
+{
+	struct exchange *ex = st->ex;
+
+	if (ex->state != EXCHANGE_CONNECTED) /* it may have waited for the endpoint's SETTINGS */
+		exchange_go(ex, EXCHANGE_CONNECTED);
+	if (ex->http.upgrade && !st->up->settled)
+		return; /* whether the endpoint takes other protocols is not known yet */
+	if (ex->http.upgrade && !h2_takes_protocols(st->up->link.h2)) {
+		access_log_end(ex, "PR");
+		ex->kind->refuse(ex, 501, "the endpoint takes no CONNECT with a protocol");
+		return;
+	}
+	access_log_connected(ex);
+	trace_connected(ex);
+	if (worker_policy(stream_worker(st), ex->downstream->group) == LB_EWMA)
+		ex->sent_us = answer_clock_us();
+	exchange_go(ex, EXCHANGE_SENDING);
+	if (h2_upstream_ask(st) < 0)
+		h2_stream_lost(st, H2_LOST_UNPROCESSED, H2_REFUSED_STREAM);
+}
+
+/* Its own dial has succeeded, or a session was there. */
+static void
+stream_connected(struct exchange *ex)
+{
+	struct h2_stream *st = ex->h2;
+
+	if (st->up == NULL)
+		h2_upstream_adopt(ex->upstream);
+	stream_ask(st);
+}
+
+static void
+stream_dial_failed(struct exchange *ex)
+{
+	if (ex->h2->http1) {
+		count(&stream_worker(ex->h2)->counters.bad_response, 1);
+		access_log_end(ex, "PH");
+		ex->kind->refuse(ex, 502, STREAM_HTTP1);
+	} else {
+		exchange_dial_failed(ex);
+	}
+}
+
+static const struct exchange_kind exchange_http2 = {
+	.connected = stream_connected,
+	.dial_failed = stream_dial_failed,
+	.refuse = stream_refuse,
+};
+
+struct h2_stream *
+h2_stream_new(struct h2_client *c, int32_t id)
+{
+	struct h2_stream *st = xcalloc(1, sizeof *st);
+
+	st->client = c;
+	st->id = id;
+	st->kept = true;
+	buf_init(&st->to_endpoint, BUF_UNLIMITED);
+	buf_init(&st->to_client, BUF_UNLIMITED);
+	list_init(&st->up_node);
+	list_add_before(&c->streams, &st->node);
+	expiry_init(&st->expiry, on_expired, st);
+	h2_client_count(c, 1);
+	st->ex = exchange_new(c->downstream, &exchange_http2);
+	st->ex->h2 = st;
+	st->ex->expiry = &st->expiry;
+	return st;
+}
+
+static void
+stream_dial(struct h2_stream *st, enum dial d)
+{
+	if (d == DIAL_READY)
+		st->ex->kind->connected(st->ex);
+	else if (d == DIAL_FAILED)
+		stream_dial_failed(st->ex);
+}
+
+void
+h2_stream_start(struct h2_stream *st, struct h2_section *section, bool last)
+{
+	struct worker *w = stream_worker(st);
+	struct exchange *ex = st->ex;
+	struct http1_head *h = &w->head;
+	int status = h2_head_request(h, section, last);
+
+	ex->http.request_done = last;
+	ex->http.client_minor = 1;
+	if (status != 0) {
+		count(&w->counters.bad_request, 1);
+		access_log_end(ex, "PR");
+		ex->kind->refuse(ex, status, h->why);
+		return;
+	}
+	ex->http.is_head = h->is_head;
+	ex->http.upgrade = h->upgrade;
+	st->secret = section->secret;
+	st->grpc = grpc_is_call(h);
+	if (!exchange_admit(ex, h))
+		return;
+	stream_heed_timeout(st, h);
+	stream_touch(st);
+	stream_dial(st, dial_start(ex, true));
+}
+
+void
+h2_stream_from_client(struct h2_stream *st, const char *data, size_t n)
+{
+	struct exchange *ex = st->ex;
+
+	if (ex == NULL) { /* nobody wants it */
+		h2_consume(st->client->link.h2, st->id, n);
+		return;
+	}
+	buf_add(&st->to_endpoint, data, n);
+	ex->body_sent += n;
+	count(&stream_worker(st)->counters.bytes_up, n);
+	count(&ex->downstream->group->cell->bytes_up, n);
+	if (buf_len(&st->to_endpoint) > STREAM_KEPT)
+		stream_unkeep(st);
+	if (ex->body_sent >= WIDEN_BYTES && ex->body_sent - n < WIDEN_BYTES)
+		h2_widen(st->client->link.h2, st->id);
+	stream_touch(st);
+	if (st->up_id != 0) {
+		h2_resume(st->up->link.h2, st->up_id);
+		h2_link_touch(&st->up->link);
+	}
+}
+
+static void
+stream_keep_section(struct h2_section *to, const struct h2_section *section)
+{
+	to->n = section->n;
+	to->secret = section->secret;
+	buf_init(&to->text, BUF_UNLIMITED);
+	buf_add(&to->text, buf_at(&section->text), buf_len(&section->text));
+}
+
+void
+h2_stream_client_trailers(struct h2_stream *st, struct h2_section *section)
+{
+	if (st->ex != NULL && !section->too_large)
+		stream_keep_section(&st->trailers_up, section);
+	h2_stream_client_done(st);
+}
+
+void
+h2_stream_client_done(struct h2_stream *st)
+{
+	if (st->ex == NULL)
+		return;
+	st->ex->http.request_done = true;
+	stream_touch(st);
+	if (st->up_id != 0) {
+		h2_resume(st->up->link.h2, st->up_id);
+		h2_link_touch(&st->up->link);
+	}
+}
+
+size_t
+h2_stream_for_endpoint(struct h2_stream *st, const char **at, enum h2_rest *rest)
+{
+	size_t skip = st->kept ? st->kept_sent : 0;
+
+	*at = buf_at(&st->to_endpoint) + skip;
+	if (st->ex != NULL && st->ex->http.request_done)
+		*rest = st->trailers_up.n > 0 ? H2_THEN_TRAILERS : H2_LAST;
+	return buf_len(&st->to_endpoint) - skip;
+}
+
+void
+h2_stream_endpoint_took(struct h2_stream *st, size_t n)
+{
+	if (st->kept) {
+		st->kept_sent += (uint32_t)n;
+		return;
+	}
+	buf_consume(&st->to_endpoint, n);
+	if (buf_len(&st->to_endpoint) == 0)
+		buf_release(&st->to_endpoint);
+	h2_consume(st->client->link.h2, st->id, n);
+	h2_link_touch(&st->client->link);
+	if (st->ex != NULL)
+		stream_touch(st);
+}
+
+/* --- another attempt ------------------------------------------------------------------------ */
+
+bool
+h2_stream_may_retry(const struct h2_stream *st, enum h2_lost how)
+{
+	const struct exchange *ex = st->ex;
+
+	if (st->responded || !st->kept || pick_tries(ex->downstream->group) < 2)
+		return false;
+	return how == H2_LOST_UNPROCESSED || how == H2_LOST_HTTP1 ||
+		(ex->idempotent && how != H2_LOST_RESET && how != H2_LOST_MALFORMED);
+}
+
+/* Looks for an endpoint again; the request is sent from its beginning. */
+static bool
+stream_dial_again(struct h2_stream *st)
+{
+	enum dial d;
+
+	st->kept_sent = 0;
+	d = dial_next(st->ex, true);
+	if (d == DIAL_READY)
+		st->ex->kind->connected(st->ex);
+	return d != DIAL_FAILED;
+}
+
+/* Calls are no idempotent requests, but `unavailable` in edgeway.io/retry-on says that they may be
+ * made again. */
+static bool
+stream_may_ask_another(struct h2_stream *st, unsigned status)
+{
+	struct exchange *ex = st->ex;
+	const struct service *s = ex->downstream->group->service;
+	unsigned bit = st->grpc && status == 503 ? RETRY_ON_UNAVAILABLE : retry_on_bit(status);
+
+	return s != NULL && (s->lb.retry_on & bit) != 0 && st->kept && !st->responded &&
+		(ex->idempotent || bit == RETRY_ON_UNAVAILABLE) && pick_may_charge(ex) &&
+		pick_another(ex, st->target, false);
+}
+
+static void
+stream_ask_another(struct h2_stream *st)
+{
+	pick_avoid(st->ex, st->target);
+	st->ex->free_retry = false;
+	st->response_done = false;
+	h2_upstream_leave(st, H2_CANCEL);
+	if (!stream_dial_again(st))
+		stream_dial_failed(st->ex);
+}
+
+/* --- from the endpoint ---------------------------------------------------------------------- */
+
+/* The status as HTTP would have it: a call's own status may come with the head alone. */
+static unsigned
+stream_status(const struct h2_stream *st, const struct http1_head *h)
+{
+	for (size_t i = 0; st->grpc && h->status == 200 && i < h->n_fields; i++)
+		if (http1_is(h->fields[i].name, "grpc-status")) {
+			int status = grpc_status_parse(h->fields[i].value);
+
+			return status < 0 ? 500 : grpc_http_of((unsigned)status);
+		}
+	return h->status;
+}
+
+static void
+stream_count_call(struct h2_stream *st, unsigned http)
+{
+	struct counters *c = &stream_worker(st)->counters;
+
+	if (st->grpc)
+		count(http < 400             ? &c->grpc_ok
+				: http < 500 ? &c->grpc_refused
+					     : &c->grpc_failed,
+			1);
+}
+
+static void
+stream_bad_answer(struct h2_stream *st, const char *why)
+{
+	struct exchange *ex = st->ex;
+
+	count(&stream_worker(st)->counters.bad_response, 1);
+	access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "PD" : "PH");
+	if (st->responded)
+		h2_reset(st->client->link.h2, st->id, H2_INTERNAL_ERROR);
+	else
+		ex->kind->refuse(ex, 502, why);
+	h2_link_touch(&st->client->link);
+}
+
+static void
+stream_inform(struct h2_stream *st, const struct http1_head *h)
+{
+	struct worker *w = stream_worker(st);
+	char status[4];
+
+	h2_fields_response(&w->fields, h, status);
+	h2_inform(st->client->link.h2, st->id, &w->fields);
+	answer_count_status(st->ex, h->status);
+}
+
+static void
+stream_respond(struct h2_stream *st, const struct http1_head *h, unsigned as)
+{
+	struct worker *w = stream_worker(st);
+	char status[4];
+
+	stream_unkeep(st);
+	answer_begins(st->ex, as);
+	st->responded = true;
+	h2_fields_response(&w->fields, h, status);
+	h2_respond(st->client->link.h2, st->id, &w->fields, st->response_done);
+	if (st->response_done)
+		stream_count_call(st, as);
+	stream_touch(st);
+}
+
+static void
+stream_response(struct h2_stream *st, struct h2_section *section, enum h2_part part)
+{
+	struct worker *w = stream_worker(st);
+	struct http1_head *h = &w->head;
+	unsigned as;
+
+	if (h2_head_response(h, section, st->response_done) != 0) {
+		stream_bad_answer(st, h->why);
+		return;
+	}
+	if (part == H2_INTERIM) {
+		stream_inform(st, h);
+		return;
+	}
+	as = stream_status(st, h);
+	answer_judge(st->ex, as);
+	if (stream_may_ask_another(st, as)) {
+		stream_ask_another(st);
+		return;
+	}
+	stream_respond(st, h, as);
+}
+
+void
+h2_stream_head(struct h2_stream *st, enum h2_part part, struct h2_section *section)
+{
+	struct h2_field f;
+	size_t at = 0;
+
+	if (st->ex == NULL)
+		return;
+	h2_link_touch(&st->client->link);
+	if (part != H2_TRAILERS) {
+		stream_response(st, section, part);
+		return;
+	}
+	if (section->too_large) {
+		stream_bad_answer(st, "the endpoint's trailers are too large");
+		return;
+	}
+	while (h2_section_next(section, &at, &f))
+		if (st->grpc && http1_is(f.name, "grpc-status")) {
+			int status = grpc_status_parse(f.value);
+
+			answer_judge(st->ex, status < 0 ? 500 : grpc_http_of((unsigned)status));
+			stream_count_call(st, status < 0 ? 500 : grpc_http_of((unsigned)status));
+		}
+	stream_keep_section(&st->trailers_down, section);
+}
+
+void
+h2_stream_from_endpoint(struct h2_stream *st, const char *data, size_t n)
+{
+	struct exchange *ex = st->ex;
+
+	buf_add(&st->to_client, data, n);
+	answer_count_down(ex, n);
+	if (ex->body_received >= WIDEN_BYTES && ex->body_received - n < WIDEN_BYTES)
+		h2_widen(st->up->link.h2, st->up_id);
+	stream_touch(st);
+	h2_resume(st->client->link.h2, st->id);
+	h2_link_touch(&st->client->link);
+}
+
+void
+h2_stream_endpoint_done(struct h2_stream *st)
+{
+	st->response_done = true;
+	h2_resume(st->client->link.h2, st->id);
+	h2_link_touch(&st->client->link);
+}
+
+size_t
+h2_stream_for_client(struct h2_stream *st, const char **at, enum h2_rest *rest)
+{
+	*at = buf_at(&st->to_client);
+	if (st->response_done)
+		*rest = st->trailers_down.n > 0 ? H2_THEN_TRAILERS : H2_LAST;
+	return buf_len(&st->to_client);
+}
+
+void
+h2_stream_client_took(struct h2_stream *st, size_t n)
+{
+	buf_consume(&st->to_client, n);
+	if (buf_len(&st->to_client) == 0)
+		buf_release(&st->to_client);
+	if (st->up_id != 0) {
+		h2_consume(st->up->link.h2, st->up_id, n);
+		h2_link_touch(&st->up->link);
+	}
+	if (st->ex != NULL)
+		stream_touch(st);
+}
+
+/* --- lost -------------------------------------------------------------------------------- */
+
+static void
+stream_refuse_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
+{
+	struct exchange *ex = st->ex;
+
+	if ((how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED) && !st->responded) {
+		count(&stream_worker(st)->counters.upstream_lost, 1);
+		access_log_end(ex, "SH");
+	} else if (st->responded) {
+		count(&stream_worker(st)->counters.upstream_lost, 1);
+		count(&ex->downstream->group->cell->failures, 1);
+		access_log_end(ex, "SD");
+	}
+	if (how == H2_LOST_HTTP1) {
+		count(&stream_worker(st)->counters.bad_response, 1);
+		access_log_end(ex, "PH");
+		ex->kind->refuse(ex, 502, STREAM_HTTP1);
+	} else if (how == H2_LOST_MALFORMED && !st->responded) {
+		stream_bad_answer(st, "the endpoint's answer is not valid HTTP/2");
+	} else if (how == H2_LOST_UNPROCESSED && st->kept) {
+		ex->kind->refuse(ex, 503, "the endpoint refuses further streams");
+	} else if (how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED || st->responded) {
+		h2_reset(st->client->link.h2, st->id,
+			how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED ? code
+									   : H2_INTERNAL_ERROR);
+		stream_end(st, code);
+	} else {
+		exchange_refuse_lost(ex, how == H2_LOST_SILENT);
+	}
+}
+
+void
+h2_stream_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
+{
+	struct exchange *ex = st->ex;
+	struct target *t;
+	bool again, sent_away, stale, alone;
+
+	if (ex == NULL)
+		return;
+	alone = balance_count(&ex->downstream->group->balance) == 1;
+	sent_away = st->up->retired;
+	/* As with a kept connection of HTTP/1, which its server may close at any moment. */
+	stale = how == H2_LOST_CONNECTION && st->up->answered && ex->n_stale == 0;
+	t = target_ref(st->target);
+	again = h2_stream_may_retry(st, how);
+	h2_link_touch(&st->client->link);
+	h2_upstream_leave(st, code);
+	/* An endpoint that sends streams back drains, or has its limit: no fault. */
+	ex->free_retry = again && how == H2_LOST_UNPROCESSED;
+	if (!stale && (how == H2_LOST_CONNECTION || how == H2_LOST_SILENT))
+		dial_report_failure(ex, t, how == H2_LOST_SILENT ? TARGET_SILENT : TARGET_RESET);
+	else if (how == H2_LOST_HTTP1)
+		pick_avoid(ex, t);
+	else if (how == H2_LOST_UNPROCESSED && ex->n_stale >= (sent_away || alone ? 2 : 0))
+		pick_avoid(ex, t);
+	ex->n_stale += again && (stale || how == H2_LOST_UNPROCESSED);
+	target_unref(&t);
+	if (!again || !stream_dial_again(st))
+		stream_refuse_lost(st, how, code);
+}
