@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from h2bed import PEER, Bed
+from h2bed import PEER, Bed, annotated
 from h2kit import ENABLE_CONNECT_PROTOCOL, END_HEADERS, INITIAL_WINDOW_SIZE, Ended, Http2, Reset, data, goaway, headers, request, rst, settings, window
 from httpkit import Endpoint, whoever
 from lab import Agent, service, wait_for
@@ -303,7 +303,7 @@ def test_what_was_not_processed_is_sent_elsewhere(bed, how, body):
 def test_a_body_too_large_to_be_kept(bed):
     """Is not sent twice; the client is told that it may do so itself."""
     client = bed.client("two")
-    stream = client.ask("/x", "POST", end=False)
+    stream = client.ask("/too-large", "POST", end=False)
     i, end, there = next_call(bed)
     client.send(stream, b"x" * 60000, end=False)
     got = 0
@@ -313,6 +313,8 @@ def test_a_body_too_large_to_be_kept(bed):
     reply = client.reply(stream)
     assert reply.reset == "REFUSED_STREAM" or reply.status in (502, 503)
     assert not bed.ends[1 - i].called(0.3)
+    line = access(bed, "/too-large")
+    assert " end=-- " not in line and line.endswith(" retries=0")
 
 
 @ours
@@ -688,6 +690,21 @@ def test_who_may_not_call(bed):
     reply = client.reply(client.ask("/lab.Lab/Who", "POST", *GRPC, body=b""))
     assert reply.status == 403 or reply.fields["grpc-status"] == "7"
     assert bed.metric('errors_total{reason="allow_from"}') == before + 3 and not bed.ends[0].called()
+
+
+@ours
+def test_who_may_not_call_any_more(bed):
+    """The rule changes: what is under way ends on both sides, and the next stream is refused."""
+    closing = service("closing", ("http", 80, 8080), selector="one")
+    bed.hub.write("closing.yaml", closing)
+    bed.find("closing")
+    client, stream, end, there, _ = bed.pair(name="closing", method="POST", end=False)
+    bed.hub.write("closing.yaml", annotated(closing, allow_from="namespaces=ops"))
+    reply = client.reply(stream)
+    assert reply.status == 403 or reply.reset
+    assert end.body(there)[2] == "CANCEL"
+    assert client.reply(client.ask("/next")).status == 403
+    bed.hub.delete("closing.yaml")
 
 
 @ours
