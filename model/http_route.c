@@ -426,7 +426,8 @@ route_find_table(const struct http_routes *r, const struct http_route_query *q)
 }
 
 const struct http_route_rule *
-http_routes_match(const struct http_routes *routes, const struct http_route_query *q)
+http_routes_find(const struct http_routes *routes, const struct http_route_query *q,
+	const struct http_route_match **match)
 {
 	static const struct http_route_rule none = {.route = "",
 		.name = "",
@@ -436,6 +437,7 @@ http_routes_match(const struct http_routes *routes, const struct http_route_quer
 	const struct http_route_table *t = route_find_table(routes, q);
 	struct route_search s;
 
+	*match = NULL;
 	if (t == NULL)
 		return NULL;
 	if (t->grpc && !q->grpc)
@@ -447,5 +449,25 @@ http_routes_match(const struct http_routes *routes, const struct http_route_quer
 	route_search_values(&s);
 	route_search_path(&s);
 	route_search_chain(&s, t->index->unhashed);
-	return s.best < t->n_matches ? &routes->rules[t->matches[s.best].rule] : &none;
+	if (s.best == t->n_matches)
+		return &none;
+	*match = &t->matches[s.best];
+	return &routes->rules[t->matches[s.best].rule];
+}
+
+const struct http_route_rule *
+http_routes_match(const struct http_routes *routes, const struct http_route_query *q)
+{
+	const struct http_route_match *match;
+
+	return http_routes_find(routes, q, &match);
+}
+
+bool
+http_routes_scoped(const struct http_routes *r)
+{
+	for (size_t i = 0; r != NULL && i < r->n_tables; i++)
+		if (*r->tables[i].ns != '\0')
+			return true;
+	return false;
 }

@@ -185,6 +185,11 @@ struct http_route_query {
  * endpoints get the request, as without routes. routes may be NULL. */
 const struct http_route_rule *http_routes_match(
 	const struct http_routes *routes, const struct http_route_query *q);
+/* The same, and which of the rule's matches it was; NULL: none. */
+const struct http_route_rule *http_routes_find(const struct http_routes *routes,
+	const struct http_route_query *q, const struct http_route_match **match);
+/* Are some for the callers of one namespace alone? r may be NULL. */
+bool http_routes_scoped(const struct http_routes *r);
 /* The backend for a number that the caller draws evenly; may be `invalid` (500). NULL: none has a
  * weight, which is 500, too. */
 const struct http_route_backend *http_route_pick(

@@ -12,6 +12,15 @@ struct rule_parsing {
 
 /* --- header fields -------------------------------------------------------------------------- */
 
+/* In lower case: HTTP/2 has no other names (RFC 9113 section 8.2), and HTTP/1 does not care. */
+static const char *
+rule_parse_name(struct json *j, struct http_routes *r, char *text)
+{
+	for (char *c = text; c != NULL && *c != '\0'; c++)
+		*c = (char)(*c >= 'A' && *c <= 'Z' ? *c | 0x20 : *c);
+	return route_parse_need(j, r, text, route_parse_name, "name");
+}
+
 static void
 rule_parse_pair(struct json *j, struct http_routes *r, void *to)
 {
@@ -26,7 +35,7 @@ rule_parse_pair(struct json *j, struct http_routes *r, void *to)
 	struct pair t = {0};
 
 	json_fields(j, fields, ARRAY_LEN(fields), &t);
-	p->name = route_parse_need(j, r, t.name, route_parse_name, "name");
+	p->name = rule_parse_name(j, r, t.name);
 	p->value = route_parse_need(j, r, t.value, route_parse_value, "value");
 	if (!http_route_may_edit(p->name))
 		json_wrong(j, "the field '%.60s' may not be edited", p->name);
@@ -40,7 +49,7 @@ rule_parse_removed(struct json *j, struct http_routes *r, void *to)
 
 	if (!json_text(j, &text, ROUTE_NAME_MAX))
 		return;
-	*name = route_parse_need(j, r, text, route_parse_name, "name");
+	*name = rule_parse_name(j, r, text);
 	if (!http_route_may_edit(*name))
 		json_wrong(j, "the field '%.60s' may not be edited", *name);
 }

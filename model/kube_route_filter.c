@@ -1,6 +1,6 @@
 /*
- * Filters, timeouts, retries and session persistence of a route's rule. A filter that is not known
- * must not be skipped: its rule answers 500.
+ * Filters, timeouts and retries of a route's rule. What is not known or not supported must not be
+ * skipped: its rule answers 500.
  */
 #include <string.h>
 #include <strings.h>
@@ -189,7 +189,7 @@ filter_read(struct route_reading *g, const struct tree_node *n, struct http_rout
 	} else if (strcmp(type, "ResponseHeaderModifier") == 0) {
 		filter_once(g, n, rule->response);
 		rule->response = filter_read_edits(g, tree_get(n, "responseHeaderModifier"));
-	} else if (strcmp(type, "RequestMirror") == 0) {
+	} else if (strcmp(type, "RequestMirror") == 0 && !g->grpc) {
 		filter_read_mirror(g, tree_get(n, "requestMirror"), &mirrors[rule->n_mirrors]);
 	} else if (strcmp(type, "RequestRedirect") == 0 && !g->grpc) {
 		filter_once(g, n, rule->redirect);
@@ -235,7 +235,7 @@ route_read_backend_filters(
 	}
 }
 
-/* --- timeouts, retries, sessions ------------------------------------------------------------ */
+/* --- timeouts and retries ------------------------------------------------------------------- */
 
 static void
 filter_read_timeouts(struct route_reading *g, const struct tree_node *n)
@@ -269,46 +269,9 @@ filter_read_retry(struct route_reading *g, const struct tree_node *n)
 	}
 	r->attempts = (uint8_t)route_number(g, n, "attempts", ROUTE_ATTEMPTS_MAX, 0);
 	r->backoff_ms = route_duration(g, n, "backoff", 0);
+	if (r->backoff_ms != 0)
+		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED, "retry.backoff is not supported");
 	g->rule->rule.retry = r;
-}
-
-static bool
-filter_is_cookie_path(const char *text, size_t len)
-{
-	return route_parse_path(text, len) && strchr(text, ';') == NULL;
-}
-
-/* sessionName, idleTimeout and cookieConfig are those of the API before 1.5. */
-static void
-filter_read_session(struct route_reading *g, const struct tree_node *n)
-{
-	struct http_route_session *s = http_routes_alloc(g->parts, 1, sizeof *s);
-	const char *type = tree_text(tree_get(n, "type"), "Cookie");
-	const struct tree_node *cookie = tree_get(n, "cookie"), *of;
-	const char *lifetime;
-
-	if (tree_is_null(cookie))
-		cookie = tree_get(n, "cookieConfig");
-	s->header = strcmp(type, "Header") == 0;
-	of = s->header ? tree_get(n, "header") : cookie;
-	s->name = route_text(g, of, "name", "", route_parse_name);
-	if (*s->name == '\0')
-		s->name = route_text(g, n, "sessionName", "", route_parse_name);
-	s->path = s->header ? "" : route_text(g, cookie, "path", "/", filter_is_cookie_path);
-	s->absolute_ms = route_duration(g, n, "absoluteTimeout", 0);
-	s->idle_ms = route_duration(g, n, "idleTimeout", 0);
-	lifetime = tree_text(tree_get(cookie, "lifetimeType"), "Session");
-	s->permanent = !s->header && strcmp(lifetime, "Permanent") == 0;
-	if (!s->header && strcmp(type, "Cookie") != 0)
-		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED,
-			"sessionPersistence: type '%.40s' is not supported", type);
-	if (s->header && *s->name == '\0')
-		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED,
-			"sessionPersistence: a header's name expected");
-	if (s->permanent && s->absolute_ms == 0)
-		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED,
-			"sessionPersistence: a permanent cookie needs absoluteTimeout");
-	g->rule->rule.session = s;
 }
 
 void
@@ -323,5 +286,6 @@ route_read_policies(struct route_reading *g, const struct tree_node *rule)
 	if (!tree_is_null(retry))
 		filter_read_retry(g, retry);
 	if (!tree_is_null(session))
-		filter_read_session(g, session);
+		route_fault(
+			g, session, KUBE_ROUTE_UNSUPPORTED, "sessionPersistence is not supported");
 }

@@ -313,7 +313,7 @@ look_at(struct cluster *c, const struct joint *j, struct joined *now, const stru
 {
 	struct told told = {.name = xstrdup(now->view->name),
 		.nodes = hash64(now->nodes, strlen(now->nodes), 0),
-		.restricted = view_restricted(now->view)};
+		.restricted = view_restricted(now->view) || http_routes_scoped(now->view->routes)};
 	auto_buf struct buf json;
 
 	buf_init(&json, BUF_UNLIMITED);

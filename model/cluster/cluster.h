@@ -176,7 +176,8 @@ void cluster_each_beyond(const struct cluster *c, cluster_beyond_fn *fn, void *a
 size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 
 /* --- who calls: model/cluster/cluster_callers.c --------------------------------------------- */
-/* Number of views with restricted callers, among those returned by cluster_next_change. */
+/* Number of views for which a node must know its callers (allow-from, policies, routes for the
+ * callers of one namespace), among those returned by cluster_next_change. */
 size_t cluster_restricted(const struct cluster *c);
 /* The next node whose pods or labels have changed, on the heap; NULL: none. */
 char *cluster_next_callers(struct cluster *c);

@@ -56,7 +56,7 @@ struct reasons {
 struct told {
 	char *name; /* of the service, or <hostname>.<service> */
 	uint64_t digest, nodes; /* nodes: hash of the selector; 0: nothing returned yet */
-	bool restricted; /* its callers are restricted */
+	bool restricted; /* who calls matters: allow-from, policies, routes of one namespace */
 	struct reasons why;
 	size_t reason_len; /* of why.text, without what cluster_look_near has added */
 	bool beyond; /* its current form is beyond model/limits.h, and is not sent */
@@ -249,6 +249,8 @@ void cluster_route_attach(struct cluster *c, struct joint *j, struct view *v);
 struct route_ports {
 	uint64_t bits[MESH_PORTS_MAX / 64];
 };
+/* By its name and appProtocol. */
+enum port_mode cluster_port_mode(const struct kube_service_port *p);
 struct route_ports cluster_route_ports(
 	const struct kube_service *s, const struct kube_route_parent *p);
 static inline bool

@@ -70,7 +70,7 @@ cluster_route_ports(const struct kube_service *s, const struct kube_route_parent
 	for (size_t i = 0; i < s->n_ports && i < MESH_PORTS_MAX; i++) {
 		const struct kube_service_port *sp = &s->ports[i];
 
-		if (sp->protocol == KUBE_TCP && (p->port == 0 || p->port == sp->port) &&
+		if (cluster_port_mode(sp) == PORT_HTTP && (p->port == 0 || p->port == sp->port) &&
 			(*p->section == '\0' || strcmp(p->section, sp->name) == 0))
 			ports.bits[i / 64] |= UINT64_C(1) << (i % 64);
 	}

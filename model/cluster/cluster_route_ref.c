@@ -61,6 +61,9 @@ ref_explain(enum route_ref_fault fault, const struct kube_object *service,
 				b->name, b->kind);
 		return xasprintf("Service %s/%s is of type ExternalName", b->ns, b->name);
 	case ROUTE_REF_NOT_FOUND:
+		if (service != NULL && service->service.excluded)
+			return xasprintf("Service %s/%s is excluded from the mesh by its labels",
+				b->ns, b->name);
 		if (service == NULL)
 			return xasprintf("Service %s/%s does not exist", b->ns, b->name);
 		if (b->port == 0)
@@ -80,7 +83,7 @@ ref_check(const struct cluster *c, const struct record *route, const char *paren
 	if (strcmp(b->ns, route->ns) != 0 && strcmp(b->ns, parent_ns) != 0 &&
 		!ref_is_granted(c, route, b->ns, b->name))
 		return ROUTE_REF_NOT_PERMITTED;
-	if (service == NULL)
+	if (service == NULL || service->service.excluded)
 		return ROUTE_REF_NOT_FOUND;
 	if (*service->service.external_name != '\0')
 		return ROUTE_REF_INVALID_KIND;

@@ -51,7 +51,10 @@ status_check_parent(const struct cluster *c, const struct record *r, struct clus
 	ports = cluster_route_ports(&o->service, p->ref);
 	if (!cluster_route_any_port(&ports))
 		status_refuse(p, "NoMatchingParent",
-			xasprintf("Service %s/%s has no such TCP port", p->ref->ns, p->ref->name));
+			xasprintf("Service %s/%s has no such port of HTTP, as its name (http..., "
+				  "grpc...) "
+				  "or appProtocol would say",
+				p->ref->ns, p->ref->name));
 	else if (place != NULL && place->verdict == ROUTE_CONFLICTED)
 		status_refuse(p, "Conflicted",
 			xstrdup("a GRPCRoute is for the same ports of the Service"));

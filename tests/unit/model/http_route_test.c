@@ -374,12 +374,12 @@ routes_survive(void **state)
 	static const char json[] = VIEW(ROUTES(
 		"{\"route\":\"n/r\",\"name\":\"first\",\"index\":3,\"prefixLen\":2,\"requestMs\":0,"
 		"\"backendMs\":250,\"backends\":[{\"ns\":\"n\",\"name\":\"w\",\"port\":80,"
-		"\"weight\":9,\"request\":{\"set\":[{\"name\":\"A\",\"value\":\"1\"}]},"
+		"\"weight\":9,\"request\":{\"set\":[{\"name\":\"a\",\"value\":\"1\"}]},"
 		"\"response\":{"
-		"\"remove\":[\"B\"]}},{\"ns\":\"n\",\"name\":\"gone\",\"invalid\":true,\"weight\":"
+		"\"remove\":[\"b\"]}},{\"ns\":\"n\",\"name\":\"gone\",\"invalid\":true,\"weight\":"
 		"0}],"
 		"\"mirrors\":[{\"ns\":\"n\",\"name\":\"m\",\"port\":1,\"numerator\":1,"
-		"\"denominator\":100}],\"request\":{\"add\":[{\"name\":\"A\",\"value\":\"2\"}]},"
+		"\"denominator\":100}],\"request\":{\"add\":[{\"name\":\"a\",\"value\":\"2\"}]},"
 		"\"rewrite\":{\"host\":\"h\",\"prefix\":\"\"},\"retry\":{\"codes\":[500,503],"
 		"\"attempts\":2,\"backoffMs\":100},\"session\":{\"header\":true,\"name\":\"S\","
 		"\"absoluteMs\":60000,\"idleMs\":5}},"
@@ -449,8 +449,8 @@ wrong_routes_are_refused(void **state)
 		{PART("\"request\":{\"set\":[{\"name\":\"Host\",\"value\":\"x\"}]}"),
 			"may not be edited"},
 		{PART("\"request\":{\"remove\":[\"Connection\"]}"), "may not be edited"},
-		{PART("\"request\":{\"set\":[{\"name\":\"A\",\"value\":\"\"}]}"), "no value"},
-		{PART("\"request\":{\"set\":[{\"name\":\"A\",\"value\":\"x\\ny\"}]}"), "no value"},
+		{PART("\"request\":{\"set\":[{\"name\":\"a\",\"value\":\"\"}]}"), "no value"},
+		{PART("\"request\":{\"set\":[{\"name\":\"a\",\"value\":\"x\\ny\"}]}"), "no value"},
 		{PART("\"rewrite\":{\"full\":\"/x\",\"prefix\":\"/y\"}"), "and of its prefix"},
 		{PART("\"rewrite\":{\"full\":\"x\"}"), "no path"},
 		{PART("\"redirect\":{\"scheme\":\"ftp\"}"), "not http or https"},

@@ -89,17 +89,13 @@ static const struct {
 		ALL R(",\"redirect\":{\"status\":302}")},
 	{HTTP("timeouts: {request: 1m30s, backendRequest: 250ms}, retry: {codes: [500, "
 	      "503],"
-	      " attempts: 3, backoff: 1s}, sessionPersistence: {type: Cookie, cookie: "
-	      "{name: sid, lifetimeType: Permanent}, absoluteTimeout: 1h}"),
+	      " attempts: 3}"),
 		ALL R(",\"requestMs\":90000,\"backendMs\":250,\"retry\":{\"codes\":[500,"
 		      "503],"
-		      "\"attempts\":3,\"backoffMs\":1000},\"session\":{\"permanent\":true,"
-		      "\"name\":\"sid\",\"path\":\"/\",\"absoluteMs\":3600000}")},
-	{HTTP("timeouts: {request: 0s, backendRequest: 99999h}, sessionPersistence: "
-	      "{sessionName: S, type: Header, idleTimeout: 1h2m3s4ms}"),
-		ALL R(",\"requestMs\":0,\"backendMs\":86400000,\"session\":{\"header\":"
-		      "true,"
-		      "\"name\":\"S\",\"idleMs\":3723004}")},
+		      "\"attempts\":3}")},
+	{HTTP("timeouts: {request: 0s, backendRequest: 99999h}"),
+		ALL R(",\"requestMs\":0,\"backendMs\":86400000")},
+	{HTTP("timeouts: {request: 1h2m3s4ms}"), ALL R(",\"requestMs\":3723004")},
 	{GRPC("matches: [{method: {service: a.B, method: C}}, {method: {service: a.B}}, "
 	      "{method: {method: C}}, {method: {type: RegularExpression, service: 'a|b', "
 	      "method: 'G.*'}}, {headers: [{name: v, value: '1'}]}]"),
@@ -209,10 +205,13 @@ faults_are_the_rules_own(void **state)
 		{HTTP("timeouts: {request: 1s, backendRequest: 2s}"), "is longer than request",
 			false, KUBE_ROUTE_UNSUPPORTED},
 		{HTTP("retry: {codes: [200]}"), "retry.codes", false, KUBE_ROUTE_UNSUPPORTED},
-		{HTTP("sessionPersistence: {type: Header}"), "a header's name", false,
-			KUBE_ROUTE_UNSUPPORTED},
-		{HTTP("sessionPersistence: {cookie: {lifetimeType: Permanent}}"),
-			"needs absoluteTimeout", false, KUBE_ROUTE_UNSUPPORTED},
+		{HTTP("retry: {codes: [500], backoff: 1s}"), "retry.backoff is not supported",
+			false, KUBE_ROUTE_UNSUPPORTED},
+		{HTTP("sessionPersistence: {type: Cookie}"), "sessionPersistence is not supported",
+			false, KUBE_ROUTE_UNSUPPORTED},
+		{GRPC("filters: [{type: RequestMirror, requestMirror: {backendRef: {name: a, "
+		      "port: 1}}}]"),
+			"filter RequestMirror is not supported", false, KUBE_ROUTE_UNSUPPORTED},
 		{FILTER("type: RequestMirror, requestMirror: {backendRef: {name: a, port: 1}, "
 			"fraction: {numerator: 2, denominator: 1}}"),
 			"fraction:", false, KUBE_ROUTE_UNSUPPORTED},

@@ -6,7 +6,8 @@
 
 #include "model/json.h"
 
-#define PORTS "ports: [{name: http, port: 80}, {name: alt, port: 81}, {port: 53, protocol: UDP}]"
+#define PORTS                                                                                      \
+	"ports: [{name: http, port: 80}, {name: http-alt, port: 81}, {port: 53, protocol: UDP}]"
 #define META(name, ns, rest) "metadata: {name: " name ", namespace: " ns rest "}\n"
 #define SERVICE_IN(ns, name, rest)                                                                 \
 	"---\napiVersion: v1\nkind: Service\n" META(name, ns, "") "spec: {" rest "}\n"
@@ -163,10 +164,11 @@ ports_are_the_parents(void **state)
 			"{matches: [{path: {value: /all}}], " B("w") "}") ROUTE("HTTPRoute",
 			META("one", "n", AGED("21")),
 			TO_PORT("w", "port: 81") ", " TO_PORT("w", "sectionName: none"),
-			"{matches: [{path: {value: /one}}], " B("w") "}") ROUTE("HTTPRoute",
-			META("two", "n", AGED("22")),
-			TO_PORT("w", "port: 80, sectionName: alt") ", " TO_PORT("w", "port: 53"),
-			"{" B("w") "}"));
+			"{matches: [{path: {value: /one}}], " B("w") "}")
+			ROUTE("HTTPRoute", META("two", "n", AGED("22")),
+				TO_PORT("w", "port: 80, sectionName: http-alt") ", " TO_PORT(
+					"w", "port: 53"),
+				"{" B("w") "}"));
 	expect("{\"rules\":[" RULE("n/all", BACKEND("w")) "," RULE(
 		"n/one", BACKEND("w")) "],"
 				       "\"tables\":[{\"ports\":[80],\"matches\":[{\"rule\":0,"
@@ -459,7 +461,7 @@ a_thousand_routes_fit(void **state)
 				"{matches: [{path: {value: /api/%04d/%02d}}], " B("w") "}, ", i, k);
 		buf_adds(&yaml, "]}\n");
 	}
-	say("s", SERVICE_IN("n", "w", "ports: [{name: http, port: 80}, {name: h2, port: 82}]"));
+	say("s", SERVICE_IN("n", "w", "ports: [{name: http, port: 80}, {name: http2, port: 82}]"));
 	say("r", buf_str(&yaml));
 	assert_true(cluster_next_change(kit_cluster, &change));
 	assert_int_equal(change.view->routes->n_rules, 16000);
