@@ -231,6 +231,7 @@ struct http1_error {
 	const char *line; /* without line end */
 	unsigned retry_after; /* seconds, 0: no Retry-After */
 	bool to_head;
+	const char *location; /* of a redirect; NULL: no Location */
 };
 ssize_t http1_emit_error(
 	char *to, size_t size, const struct http1_error *e, const struct http1_reply *r);
