@@ -33,6 +33,8 @@ reap_exchange(struct worker *w, struct exchange *ex)
 {
 	buf_consume(&ex->head, buf_len(&ex->head));
 	http1_exchange_fini(&ex->http);
+	group_release(&ex->group, w->now_ms);
+	http_routes_unref(&ex->routes);
 	if (w->n_spare >= SPARE_MAX || ex->head.size > SPARE_HEAD_MAX) {
 		buf_fini(&ex->head);
 		free(ex);
@@ -111,12 +113,11 @@ worker_connect(
 	unsigned hops = ex != NULL && exchange_is_relay(ex) ? ex->hops + 1u : 0;
 
 	if (!target_is_far(t))
-		return worker_dial(
-			w, &to, ex != NULL ? ex->downstream->group->service : NULL, hops, fd);
+		return worker_dial(w, &to, ex != NULL ? ex->group->service : NULL, hops, fd);
 	return c->forward != NULL
 		? c->forward(c->forward_arg,
-			  &(struct lb_forward){ex != NULL ? ex->downstream->group->service : NULL,
-				  t->ip, t->port, hops},
+			  &(struct lb_forward){
+				  ex != NULL ? ex->group->service : NULL, t->ip, t->port, hops},
 			  fd)
 		: -EHOSTUNREACH;
 }
@@ -276,6 +277,7 @@ worker_end(struct worker *w)
 	tap_worker_end(w);
 	trace_flush(w);
 	targets_free(&w->targets);
+	route_regex_scratch_free(&w->regex_scratch);
 	snapshot_unref(&w->snapshot);
 	dial_guard_unref(&w->guard);
 	w->stopped = true;
