@@ -34,7 +34,6 @@ void h2_client_count(struct h2_client *c, int by);
 /* Bytes held for its streams. */
 size_t h2_client_held(const struct downstream *f);
 /* Ends the streams for which `denied` gives a reason. */
-void h2_client_recheck(
-	struct downstream *f, bool (*denied)(struct h2_stream *st, char *reason));
+void h2_client_recheck(struct downstream *f, bool (*denied)(struct h2_stream *st, char *reason));
 
 #endif

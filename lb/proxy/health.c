@@ -97,8 +97,8 @@ health_read_call(struct check *c)
 		health_end_check(c, r->serving,
 			r->status == GRPC_OK ? "the service's status" : "the call's status");
 	else if (rc < 0)
-		health_end_check(c, false,
-			n > 0 ? "the answer is not HTTP/2" : "closed without an answer");
+		health_end_check(
+			c, false, n > 0 ? "the answer is not HTTP/2" : "closed without an answer");
 	else if (!health_send_call(c))
 		health_end_check(c, false, "it takes no request");
 }
