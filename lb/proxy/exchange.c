@@ -14,6 +14,7 @@
 #include "lb/proxy/dial.h"
 #include "lb/proxy/h2_stream.h"
 #include "lb/proxy/memory.h"
+#include "lb/proxy/mirror.h"
 #include "lb/proxy/permit.h"
 #include "lb/proxy/pick.h"
 #include "lb/proxy/pool.h"
@@ -96,6 +97,7 @@ exchange_end(struct exchange *ex)
 	access_log_write(ex);
 	trace_end(ex);
 	fair_queue_leave(&ex->waiter);
+	mirror_drop(ex);
 	if (ex->upstream != NULL)
 		upstream_conn_close(ex->upstream, false);
 	if (ex->downstream->ex == ex)
@@ -346,6 +348,8 @@ exchange_admit(struct exchange *ex, struct http1_head *h)
 		routing_refuse(ex, &routing);
 		return false;
 	}
+	if (ex->rule != NULL && ex->rule->n_mirrors > 0)
+		mirror_begin(ex, h);
 	if (balance_count(&ex->group->balance) > 0)
 		return true;
 	refuse_service(ex, why_none(ex->group),
@@ -472,6 +476,8 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 		bad_body(ex);
 		return len;
 	}
+	if (ex->mirrors != NULL)
+		mirror_body(ex, data, used, got == HTTP1_DONE);
 	ex->body_sent += g.payload;
 	count(&f->worker->counters.bytes_up, g.payload);
 	count(&ex->group->cell->bytes_up, g.payload);

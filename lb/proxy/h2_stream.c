@@ -78,6 +78,8 @@ stream_heed_timeout(struct h2_stream *st, const struct http1_head *h)
 		return;
 	if (s != NULL && s->lb.request_ms != REQUEST_MS_DEFAULT && s->lb.request_ms != 0)
 		ms = MIN(ms, (uint64_t)s->lb.request_ms);
+	if (ex->rule != NULL && ex->rule->backend_ms != 0)
+		ms = MIN(ms, (uint64_t)ex->rule->backend_ms);
 	ms += stream_worker(st)->now_ms;
 	st->has_timeout = true;
 	exchange_due(ex, ex->whole_ms != 0 ? MIN(ms, ex->whole_ms) : ms);

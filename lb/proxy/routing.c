@@ -87,34 +87,46 @@ routing_fails(const struct exchange *ex, struct routing *r, unsigned status, con
 /* --- the backend ---------------------------------------------------------------------------- */
 
 /* As permit_check() does for the Service that was called. */
-static bool
-routing_hold(struct exchange *ex, const struct service *s, uint16_t port, struct routing *r)
+struct group *
+routing_group(const struct downstream *f, const struct service *s, uint16_t port, bool *denied)
 {
-	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 	uint32_t ip = s->fake_ip != 0 ? s->fake_ip : s->cluster_ip;
 	uint64_t closed = 0;
 	struct group *g;
 
-	if (!permit_backend(f, s, &closed)) {
+	*denied = !permit_backend(f, s, &closed);
+	if (*denied || ip == 0)
+		return NULL;
+	g = targets_hold(w->targets, w->snapshot, w->epoch, ip, port, closed);
+	if (g == NULL || closed == 0 || balance_count(&g->balance) > 0 ||
+		g->port_of->n_endpoints == 0)
+		return g;
+	*denied = true;
+	group_release(&g, w->now_ms);
+	return NULL;
+}
+
+static bool
+routing_hold(struct exchange *ex, const struct service *s, uint16_t port, struct routing *r)
+{
+	struct downstream *f = ex->downstream;
+	bool denied;
+	struct group *g = routing_group(f, s, port, &denied);
+
+	if (denied) {
 		r->status = 403;
 		permit_refused(f, s, port, r->text);
 		return false;
 	}
-	g = ip != 0 ? targets_hold(w->targets, w->snapshot, w->epoch, ip, port, closed) : NULL;
 	if (g == NULL)
 		return routing_fails(ex, r, 500,
 			"rule %u of %s leads to service %s/%s, which has no port %u, or no address "
 			"at this node",
 			ex->rule->index, ex->rule->route, s->namespace, s->name, port);
 	exchange_use(ex, g);
-	group_release(&g, w->now_ms);
-	if (closed == 0 || balance_count(&ex->group->balance) > 0 ||
-		ex->group->port_of->n_endpoints == 0)
-		return true;
-	r->status = 403;
-	permit_refused(f, s, port, r->text);
-	return false;
+	group_release(&g, f->worker->now_ms);
+	return true;
 }
 
 static bool

@@ -47,6 +47,10 @@ bool routing_try_is_over(const struct exchange *ex);
 /* The route has a limit for the request's time, or says that there is none. */
 bool routing_limits(const struct exchange *ex);
 
+/* The group of a Service's port for this client, held for the caller; NULL: there is none, or
+ * *denied: the client may not call it. */
+struct group *routing_group(
+	const struct downstream *f, const struct service *s, uint16_t port, bool *denied);
 /* The target of a request to this port in its parts: an empty path is "/". */
 struct http_route_target routing_target(const struct http1_head *h, uint16_t port);
 

@@ -10,6 +10,7 @@
 #include "lb/proxy/health.h"
 #include "lb/proxy/listener.h"
 #include "lb/proxy/memory.h"
+#include "lb/proxy/mirror.h"
 #include "lb/proxy/probe.h"
 #include "lb/proxy/proxy.h"
 #include "lb/proxy/server_first.h"
@@ -221,6 +222,7 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->rng |= 1;
 	expiries_init(&w->expiries);
 	list_init(&w->probes);
+	list_init(&w->mirrors);
 	list_init(&w->checks);
 	w->connect_ms = worker_either(c->connect_ms, 1000);
 	w->expiries.span_ms[SPAN_DIAL] = HEDGE_MS;
@@ -265,6 +267,7 @@ worker_end(struct worker *w)
 	expiries_flush(&w->expiries, SPAN_DIAL);
 	wait_queue_run(w);
 	probe_stop(w);
+	mirror_stop(w);
 	health_stop(w);
 	worker_enter(w);
 	while (w->spare != NULL) {

@@ -109,6 +109,9 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 	X(returns, NULL, NULL, "Endpoints back in use: a probe or a request got through.")         \
 	X(checks, NULL, NULL, "Health checks made.")                                               \
 	X(checks_bad, NULL, NULL, "Health checks that failed.")                                    \
+	X(mirrors, NULL, NULL, "Copies of requests sent for the mirrors of routes.")               \
+	X(mirrors_dropped, NULL, NULL,                                                             \
+		"Copies not sent: HTTP/2, a large body, too many at once, or no endpoint.")        \
 	X(evicted, "edgeway_lb_evictions_total", "memory=\"own\"", EVICTIONS_HELP)                 \
 	X(evicted_sockets, "", "memory=\"sockets\"", NULL)                                         \
 	X(trace_limited, "edgeway_lb_traces_limited_total", NULL,                                  \
@@ -154,6 +157,8 @@ struct worker {
 	uint32_t connect_ms; /* longest time that a dial may take */
 	struct node probes, checks; /* of probe.c and health.c, in progress */
 	unsigned n_probes;
+	struct node mirrors; /* copies of requests: mirror.h */
+	unsigned n_mirrors;
 	struct node h2_touched; /* HTTP/2 connections with something to write: h2_link.h */
 	struct timer *h2_kick; /* writes them, after all events of this turn of the loop */
 	struct node h2_woken; /* requests whose dial by another one is over: h2_upstream.h */
@@ -295,6 +300,7 @@ struct exchange {
 	uint64_t begin_us; /* when the request's head was read */
 	struct access_log access;
 	struct trace_span *span; /* NULL: not recorded */
+	struct mirror *mirrors; /* copies that wait for the rest of the body: mirror.h */
 	struct waiter waiter; /* for an endpoint: wait_queue.h */
 	uint64_t want_ms; /* since when it wants the endpoint that it waits for or dials */
 	struct balance_node *tried[TRIES_MAX];
