@@ -20,6 +20,7 @@ struct h2 {
 	void *arg;
 	struct h2_section section; /* that is being received */
 	bool receiving; /* it is not complete */
+	int32_t not_sent; /* a request that could not be sent any more */
 	struct frame_budget budget;
 	struct buf *out; /* of h2_output, while that runs */
 	size_t most;
@@ -159,7 +160,20 @@ on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
 	if (stream == NULL)
 		return 0;
 	nghttp2_session_set_stream_user_data(ng, id, NULL);
-	s->events->closed(s->arg, stream, code);
+	s->events->closed(s->arg, stream, id == s->not_sent ? H2_REFUSED_STREAM : code);
+	return 0;
+}
+
+/* The other end said GOAWAY after the request was given to us. */
+static int
+on_frame_not_sent(nghttp2_session *ng, const nghttp2_frame *frame, int error, void *arg)
+{
+	struct h2 *s = arg;
+
+	(void)ng;
+	(void)error;
+	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+		s->not_sent = frame->hd.stream_id;
 	return 0;
 }
 
@@ -265,6 +279,7 @@ h2_callbacks(void)
 	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(c, on_bad_frame);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, on_data);
 	nghttp2_session_callbacks_set_on_frame_send_callback(c, on_frame_sent);
+	nghttp2_session_callbacks_set_on_frame_not_send_callback(c, on_frame_not_sent);
 	nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);
 	nghttp2_session_callbacks_set_send_data_callback(c, h2_send_data);
 	return c;

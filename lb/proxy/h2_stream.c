@@ -384,7 +384,16 @@ stream_keep_section(struct h2_section *to, const struct h2_section *section)
 void
 h2_stream_client_trailers(struct h2_stream *st, struct h2_section *section)
 {
-	if (st->ex != NULL && !section->too_large)
+	if (st->ex != NULL && section->too_large) {
+		count(&stream_worker(st)->counters.bad_request, 1);
+		access_log_end(st->ex, "PR");
+		if (st->responded)
+			h2_reset(st->client->link.h2, st->id, H2_CANCEL);
+		else
+			st->ex->kind->refuse(st->ex, 431, "the trailers are too large");
+		return;
+	}
+	if (st->ex != NULL)
 		stream_keep_section(&st->trailers_up, section);
 	h2_stream_client_done(st);
 }
@@ -719,9 +728,10 @@ h2_stream_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
 	ex->free_retry = again && how == H2_LOST_UNPROCESSED;
 	if (!stale && (how == H2_LOST_CONNECTION || how == H2_LOST_SILENT))
 		dial_report_failure(ex, t, how == H2_LOST_SILENT ? TARGET_SILENT : TARGET_RESET);
-	else if (how == H2_LOST_HTTP1)
+	else if (again && how == H2_LOST_HTTP1)
 		pick_avoid(ex, t);
-	else if (how == H2_LOST_UNPROCESSED && ex->n_stale >= (sent_away || alone ? 2 : 0))
+	else if (again && how == H2_LOST_UNPROCESSED &&
+		ex->n_stale >= (sent_away || alone ? 2 : 0))
 		pick_avoid(ex, t);
 	ex->n_stale += again && (stale || how == H2_LOST_UNPROCESSED);
 	target_unref(&t);

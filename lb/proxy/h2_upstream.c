@@ -116,8 +116,10 @@ h2_upstream_ask(struct h2_stream *st)
 	id = h2_request(u->link.h2, &w->fields,
 		ex->http.request_done && buf_len(&st->to_endpoint) == 0 && st->trailers_up.n == 0,
 		st);
-	if (id < 0)
+	if (id < 0) {
+		u->retired = true; /* it has no numbers for streams any more */
 		return id;
+	}
 	st->up_id = id;
 	u->asked_ms = w->now_ms;
 	if (!u->watched) {
