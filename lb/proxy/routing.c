@@ -75,11 +75,11 @@ routing_fails(const struct exchange *ex, struct routing *r, unsigned status, con
 	int n;
 
 	r->status = (uint16_t)status;
-	n = snprintf(r->text, sizeof r->text,
+	n = snprintf(r->text, HTTP1_TARGET_MAX,
 		"routes of service %s/%s port %u: ", g->service->namespace, g->service->name,
 		g->port);
 	va_start(ap, fmt);
-	vsnprintf(r->text + n, sizeof r->text - (size_t)n, fmt, ap);
+	vsnprintf(r->text + n, HTTP1_TARGET_MAX - (size_t)n, fmt, ap);
 	va_end(ap);
 	return false;
 }
@@ -217,7 +217,7 @@ routing_answers(struct exchange *ex, const struct http_route_target *t, struct r
 			rule->route);
 	if (rule->redirect == NULL)
 		return false;
-	n = http_route_location(rule, t, r->text, sizeof r->text - 1);
+	n = http_route_location(rule, t, r->text, HTTP1_TARGET_MAX - 1);
 	if (n < 0)
 		return !routing_fails(ex, r, 414, "rule %u of %s makes the path too long",
 			rule->index, rule->route);
@@ -234,7 +234,7 @@ routing_apply(struct exchange *ex, struct http1_head *h, struct routing *r)
 	const struct http_route_target t = routing_target(h, ex->downstream->group->port);
 	const struct http_route_rule *rule = routing_match(ex, h, &t);
 
-	r->location = false;
+	*r = (struct routing){.text = w->own_text};
 	if (rule == NULL)
 		return true;
 	if (routing_answers(ex, &t, r) || !routing_choose(ex, r) || !routing_rewrite(ex, h, &t, r))

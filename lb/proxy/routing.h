@@ -21,7 +21,7 @@
 struct routing {
 	uint16_t status; /* of our answer */
 	bool location; /* a redirect: `text` is its Location, else the reason in one line */
-	char text[HTTP1_TARGET_MAX];
+	char *text; /* in worker->own_text */
 };
 
 /* Finds the rule for the request whose head was just read, and does to the head what the rule says.

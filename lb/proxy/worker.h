@@ -204,6 +204,7 @@ struct worker {
 	struct h2_fields fields;
 	struct route_regex_scratch *regex_scratch; /* NULL: no route has been asked yet */
 	char target[HTTP1_TARGET_MAX]; /* of a request, rewritten by its route */
+	char own_text[HTTP1_TARGET_MAX]; /* why its route refuses it, or where that redirects it */
 	struct buf h2_out; /* frames on their way to a socket */
 	char scratch[SCRATCH_BYTES];
 	char emit[EMIT_BYTES];
