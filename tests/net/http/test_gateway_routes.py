@@ -1,5 +1,5 @@
 """HTTPRoutes and GRPCRoutes whose parent is a Service: what the hub makes of them for the nodes, and the status that they get; from a
-cluster by kubectl alone, and in the manifest folder. What nodes do with them is not tested here."""
+cluster by kubectl alone, and in the manifest folder. What nodes do with them: tests/net/gateway."""
 import json
 import time
 
@@ -109,9 +109,13 @@ def test_it_is_written_once(api, hub):
      {"Accepted": ("False", "UnsupportedValue"), "ResolvedRefs": ("True", "ResolvedRefs")}),
     ([to("web"), to("web", filters=[{"type": "CORS", "cors": {}}])],
      {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("True", "ResolvedRefs"), "PartiallyInvalid": ("True", "UnsupportedValue")}),
+    ([to("web", sessionPersistence={"type": "Cookie"})],
+     {"Accepted": ("False", "UnsupportedValue"), "ResolvedRefs": ("True", "ResolvedRefs")}),
+    ([to("web"), to("web", retry={"codes": [503], "backoff": "1s"})],
+     {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("True", "ResolvedRefs"), "PartiallyInvalid": ("True", "UnsupportedValue")}),
     ([{"backendRefs": [{"name": "far", "namespace": "edgeway", "port": 80}]}],
      {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("False", "RefNotPermitted")}),
-], ids=["backend", "filter", "partly", "grant"])
+], ids=["backend", "filter", "partly", "session", "backoff", "grant"])
 def test_what_is_wrong_is_in_its_status(api, hub, rules, wanted):
     api.apply(route("canary", *rules))
     wait_for("status", lambda: {t: c[:2] for t, c in conditions(api, "canary").items()} == wanted)

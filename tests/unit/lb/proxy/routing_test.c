@@ -166,6 +166,7 @@ response_is_edited(void **state)
 	assert_int_equal(h->n_fields, 2);
 	assert_text(h->fields[0].value, "rule");
 	assert_text(h->fields[1].value, "backend");
+	h->fields[1].name = text("b");
 	h->n_fields = HTTP1_FIELDS_MAX;
 	assert_int_equal(routing_edit_response(&b->ex, h), -E2BIG);
 	free(h);

@@ -276,6 +276,40 @@ consumers(void **state)
 				     "\"prefix\":\"/x\"}]}]"
 				     "}");
 	assert_string_equal(statuses(), "c=Accepted/ResolvedRefs;p=Accepted/ResolvedRefs;");
+	/* Nodes must know whose callers are the consumer's. */
+	assert_int_equal(cluster_restricted(kit_cluster), 1);
+	say("r", ROUTE("HTTPRoute", META("p", "n", ""), TO("w"), "{" B("w") "}"));
+	free(routes());
+	assert_int_equal(cluster_restricted(kit_cluster), 0);
+}
+
+#define MIXED                                                                                      \
+	"ports: [{port: 53, protocol: UDP}, {name: http, port: 80}, {name: tcp, port: 90}, "       \
+	"{name: x, port: 91}, {name: y, port: 92, appProtocol: kubernetes.io/h2c}]"
+#define OUT                                                                                        \
+	"---\napiVersion: v1\nkind: Service\nmetadata: {name: out, namespace: n, labels: {"        \
+	"service.kubernetes.io/service-proxy-name: x}}\nspec: {ports: [{name: http, port: 80}]}\n"
+
+/* Nodes do not look into other ports, so that a route there would be accepted in vain; nor can they
+ * send anything to what is excluded from the mesh. */
+static void
+ports_of_http_and_services_of_the_mesh(void **state)
+{
+	(void)state;
+	say("s", SERVICE_IN("n", "w", MIXED) OUT);
+	say("r",
+		ROUTE("HTTPRoute", META("all", "n", AGED("20")), TO("w"), "{" B("w") "}")
+			ROUTE("HTTPRoute", META("tcp", "n", AGED("21")), TO_PORT("w", "port: 90"),
+				"{" B("w") "}") ROUTE("HTTPRoute", META("out", "n", AGED("22")),
+				TO("w"), "{matches: [{method: PUT}], " B("out") "}"));
+	expect("{\"rules\":[" RULE(
+		"n/all", BACKEND("w")) ",{\"route\":\"n/out\",\"status\":500}],"
+				       "\"tables\":[{\"ports\":[80,92],\"matches\":[{\"rule\":1,"
+				       "\"prefix\":\"\",\"method\":\"PUT\"},{\"rule\":0,"
+				       "\"prefix\":\"\"}]}]}");
+	assert_string_equal(statuses(),
+		"all=Accepted/ResolvedRefs;out=Accepted/BackendNotFound;"
+		"tcp=NoMatchingParent/ResolvedRefs;");
 }
 
 /* --- backends ------------------------------------------------------------------------------- */
@@ -483,6 +517,7 @@ main(void)
 		TEST(precedence),
 		TEST(grpc_has_its_own_order_and_goes_first),
 		TEST(consumers),
+		TEST(ports_of_http_and_services_of_the_mesh),
 		TEST(grants),
 		TEST(references),
 		TEST(faulty_rules),
