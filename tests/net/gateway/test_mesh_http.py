@@ -202,23 +202,23 @@ def mirror(name, **more):
 def test_mirrors(town):
     """RequestMirror: with the rule's edits, in parts, several; what cannot be mirrored takes nothing from the original."""
     edited = edits("Request", set={"x-edited": "1"})
-    town.routes(route("r", to("echo-v1", matches=[path("/one")], filters=[mirror("echo-v2"), edited]),
-                      to("echo-v1", matches=[path("/none")], filters=[mirror("echo-v2", percent=0)]),
-                      to("echo-v1", matches=[path("/half")], filters=[mirror("echo-v2", fraction={"numerator": 1, "denominator": 2})]),
-                      to("echo-v1", matches=[path("/lost")], filters=[mirror("empty"), mirror("guarded"), mirror("nowhere"), mirror("echo-v2")])))
+    town.routes(route("r", to("echo-v1", matches=[path("/copy-one")], filters=[mirror("echo-v2"), edited]),
+                      to("echo-v1", matches=[path("/copy-none")], filters=[mirror("echo-v2", percent=0)]),
+                      to("echo-v1", matches=[path("/copy-half")], filters=[mirror("echo-v2", fraction={"numerator": 1, "denominator": 2})]),
+                      to("echo-v1", matches=[path("/copy-lost")], filters=[mirror("empty"), mirror("guarded"), mirror("nowhere"), mirror("echo-v2")])))
     def seen(prefix):
         return [s for s in town.ask("echo-v2", "/seen").said["seen"] if s.split()[1].startswith(prefix)]
-    assert town.ask("echo", "/one/get?a=b").service == "echo-v1"
-    assert town.ask("echo", "/one/post", method="POST", body="the body").service == "echo-v1"
-    wait_for("copies", lambda: sorted(seen("/one")) == ["GET /one/get?a=b", "POST /one/post the body"])
-    assert town.ask("echo", "/one/large", method="POST", body="x" * 20000).said["body"] == "x" * 20000
-    assert town.ask("echo", "/one/h2", http=2).service == "echo-v1"
+    assert town.ask("echo", "/copy-one/get?a=b").service == "echo-v1"
+    assert town.ask("echo", "/copy-one/post", method="POST", body="the body").service == "echo-v1"
+    wait_for("copies", lambda: sorted(seen("/copy-one")) == ["GET /copy-one/get?a=b", "POST /copy-one/post the body"])
+    assert town.ask("echo", "/copy-one/large", method="POST", body="x" * 20000).said["body"] == "x" * 20000
+    assert town.ask("echo", "/copy-one/h2", http=2).service == "echo-v1"
     for i in range(40):
-        assert town.ask("echo", f"/half/{i}").service == "echo-v1"
-        assert town.ask("echo", f"/none/{i}").service == "echo-v1"
-    assert town.ask("echo", "/lost").service == "echo-v1"
-    wait_for("the last copy", lambda: seen("/lost") == ["GET /lost"])
-    assert 5 < len(seen("/half")) < 35 and seen("/none") == [] and len(seen("/one")) == 2
+        assert town.ask("echo", f"/copy-half/{i}").service == "echo-v1"
+        assert town.ask("echo", f"/copy-none/{i}").service == "echo-v1"
+    assert town.ask("echo", "/copy-lost").service == "echo-v1"
+    wait_for("the last copy", lambda: seen("/copy-lost") == ["GET /copy-lost"])
+    assert 5 < len(seen("/copy-half")) < 35 and seen("/copy-none") == [] and len(seen("/copy-one")) == 2
     assert town.agent.state()["lb"]["counters"]["mirrors_dropped"] >= 4
 
 
