@@ -174,13 +174,13 @@ tap_add_route(struct buf *out, const struct exchange *ex)
 	const struct http_route_rule *rule = ex->rule;
 	const struct http_route_backend *b = ex->backend;
 
-	buf_adds(out, ",\"route\":{");
-	if (rule != NULL) {
-		buf_printf(out, "\"route\":\"%s\",\"rule\":%u,\"name\":\"%s\",\"status\":%u",
-			rule->route, rule->index, rule->name, rule->status);
-		if (rule->redirect != NULL)
-			buf_printf(out, ",\"redirect\":%u", rule->redirect->status);
-	}
+	if (rule == NULL)
+		return;
+	buf_printf(out, ",\"route\":{\"route\":\"%s\",\"rule\":%u,\"status\":%u", rule->route,
+		rule->index, rule->status);
+	tap_add_text(out, "name", rule->name);
+	if (rule->redirect != NULL)
+		buf_printf(out, ",\"redirect\":%u", rule->redirect->status);
 	if (ex->match != NULL) {
 		buf_adds(out, ",\"match\":");
 		http_route_build_match(out, ex->match);
