@@ -30,7 +30,7 @@ kubernetesdir = $(docdir)/kubernetes
 kubernetesconfigdir = $(docdir)/kubernetes/config
 dist_kubernetes_DATA = deploy/kubernetes/kustomization.yaml deploy/kubernetes/namespace.yaml deploy/kubernetes/rbac.yaml \
 	deploy/kubernetes/rbac-approval.yaml deploy/kubernetes/hub.yaml deploy/kubernetes/agent.yaml \
-	deploy/kubernetes/network-policy.yaml deploy/kubernetes/rbac-destinationrules.yaml deploy/kubernetes/rbac-hosts.yaml deploy/kubernetes/rbac-networkpolicies.yaml deploy/kubernetes/rbac-sites.yaml deploy/kubernetes/redirect.yaml \
+	deploy/kubernetes/network-policy.yaml deploy/kubernetes/rbac-destinationrules.yaml deploy/kubernetes/rbac-gateway.yaml deploy/kubernetes/rbac-hosts.yaml deploy/kubernetes/rbac-networkpolicies.yaml deploy/kubernetes/rbac-sites.yaml deploy/kubernetes/redirect.yaml \
 	deploy/kubernetes/web.yaml deploy/kubernetes/web-hub.yaml
 kubernetesmonitoringdir = $(docdir)/kubernetes/monitoring
 dist_kubernetesmonitoring_DATA = deploy/kubernetes/monitoring/kustomization.yaml deploy/kubernetes/monitoring/alerts.yaml deploy/kubernetes/monitoring/rules.yaml \

@@ -29,6 +29,32 @@ spec:
   ports:
   - {name: http, port: 80, targetPort: 8080}
 """
+CANARY = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Service
+  metadata: {name: shop, namespace: default}
+  spec: {selector: {app: edge-nginx}, ports: [{name: http, port: 80, targetPort: 8080}]}
+- apiVersion: v1
+  kind: Service
+  metadata: {name: shop-v1, namespace: default}
+  spec: {selector: {version: web-1}, ports: [{name: http, port: 80, targetPort: 8080}]}
+- apiVersion: v1
+  kind: Service
+  metadata: {name: shop-v2, namespace: default}
+  spec: {selector: {version: web-2}, ports: [{name: http, port: 80, targetPort: 8080}]}
+- apiVersion: gateway.networking.k8s.io/v1
+  kind: HTTPRoute
+  metadata: {name: shop, namespace: default}
+  spec:
+    parentRefs: [{group: "", kind: Service, name: shop}]
+    rules:
+    - matches: [{headers: [{name: x-canary, value: "yes"}]}]
+      backendRefs: [{name: shop-v2, port: 80}]
+    - backendRefs: [{name: shop-v1, port: 80, weight: 80}, {name: shop-v2, port: 80, weight: 20}]
+"""
 UDP_PORT = 5000
 INGRESS = "127.0.0.1:10080"
 # What a site's NAT does: connections that the cloud opens do not arrive.
@@ -71,8 +97,8 @@ class PlainPod:
         self.pod, self.name = node.pod(name), name
         self.address = self.pod.address
 
-    def get(self, url):
-        return self.pod.get(url)[1]
+    def get(self, url, header=None):
+        return self.pod.get(url, *(["-H", header] if header else []))[1]
 
     def lookup(self, name):
         return self.pod.getent(name) or "nothing", f"getent ahostsv4 {name}"
@@ -88,7 +114,9 @@ class ContainerPod:
     def __init__(self, container):
         self.container, self.name, self.address = container, container.name, container.address
 
-    def get(self, url):
+    def get(self, url, header=None):
+        if header:
+            return self.container.run("wget", "-qO-", "--header", header, url, check=False).stdout
         return self.container.get(url) or "nothing"
 
     def lookup(self, name):
@@ -182,6 +210,7 @@ class Show:
     def manifest(self, web, node):
         """The pod, as kubelet would report it; with a name of its own in the headless service `peers`."""
         made = pod(web.name, node, web.address, ("http", 8080, 30080), app="edge-nginx")
+        made["metadata"]["labels"]["version"] = web.name
         made["spec"].update(hostname=web.name, subdomain="peers")
         made["spec"]["containers"][0]["ports"].append(
             {"name": "log", "containerPort": UDP_PORT, "hostPort": 30500, "protocol": "UDP"})
@@ -211,8 +240,8 @@ class Show:
             answers.add(said)
         must(len(answers) == 1 and FAKE.match(answers.pop()), "no fake IP of 9.251.0.0/16")
 
-    def call(self, client, url, times):
-        return collections.Counter(client.get(url).strip() for _ in range(times))
+    def call(self, client, url, times, header=None):
+        return collections.Counter(client.get(url, header).strip() for _ in range(times))
 
     def spread(self):
         step("requests are spread over the endpoints on both nodes")
@@ -297,6 +326,18 @@ class Show:
         wait_for("the service on edge-1", lambda: self.nodes[0].address_of("late.default.svc.cluster.local", "@172.17.0.1"))
         must(self.nodes[0].table() == self.table, "the rules of edge-1 changed")
         result("the rules are the same as before")
+
+    def canary(self):
+        step("a canary by the Gateway API: a fifth of the requests, and those with a header, go to the new version")
+        command("cloud", "cp canary.yaml manifests/    # an HTTPRoute on Service shop: weights 80 and 20; x-canary: yes")
+        self.hub.write("canary.yaml", CANARY)
+        client = self.clients[0]
+        wait_for("the route", lambda: client.get("http://shop/", "x-canary: yes").strip() == "web-2" and client.get("http://shop/").startswith("web-"))
+        for header, words in ((None, ""), ("x-canary: yes", "--header 'x-canary: yes' ")):
+            command("edge-1/client", f"for i in 1..50: wget -qO- {words}http://shop/")
+            seen = self.call(client, "http://shop/", 50, header)
+            result(", ".join(f"{name}: {n}" for name, n in sorted(seen.items())))
+            must(seen["web-2"] == 50 if header else set(seen) == {"web-1", "web-2"} and seen["web-1"] > 25, "not what the route says")
 
     def cloud(self, url, *options, times=1):
         """What a client in the cloud gets at the hub's ingress: the bodies with how often each came, and the statuses."""
@@ -406,7 +447,7 @@ def main_plain(options, start):
 
 def run(show, options):
     for part in (show.containers, show.hub_start, show.agents_start, show.names, show.spread, show.peers, show.udp,
-                 show.capture, show.look, show.rules, show.added, show.tunnel, show.hub_stops):
+                 show.capture, show.look, show.rules, show.added, show.canary, show.tunnel, show.hub_stops):
         part()
     if options.keep:
         show.keep()

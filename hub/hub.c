@@ -315,6 +315,7 @@ hub_stop(struct hub **out)
 	authority_stop(&hub->authority);
 	manifests_stop(&hub->manifests);
 	node_sites_stop(&hub->sites);
+	route_status_free(&hub->route_status);
 	kubernetes_stop(&hub->kubernetes);
 	fanout_free(&hub->fanout);
 	presence_free(&hub->presence);

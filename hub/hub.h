@@ -74,6 +74,7 @@ struct hub_config {
 	bool kubernetes_alone; /* CA, tokens and revocations are not shared by Secrets */
 	bool kubernetes_rules; /* also read DestinationRules */
 	bool kubernetes_policies; /* also read NetworkPolicies */
+	int kubernetes_gateway; /* 0: HTTPRoutes and so on where they are; 1: always; 2: never */
 	/* write source addresses to Node objects, see hub/sync/node_sites.h */
 	bool kubernetes_sites;
 	const char *kubernetes_namespace; /* of these Secrets; "": of the pod or the kubeconfig */

@@ -19,6 +19,7 @@
 #include "hub/ingress/listeners.h"
 #include "hub/ingress/redirect.h"
 #include "hub/kube/kubernetes.h"
+#include "hub/kube/route_status.h"
 #include "hub/manifests/manifests.h"
 #include "hub/names/naming.h"
 #include "hub/page/web.h"
@@ -64,6 +65,7 @@ struct hub {
 	struct manifests *manifests; /* one of these two is the source */
 	struct kubernetes *kubernetes;
 	struct node_sites *sites; /* with Kubernetes */
+	struct route_status *route_status; /* with Kubernetes and its Gateway API */
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct floods *floods;
 	struct tunnels *tunnels; /* accepts none before the authority is ready */

@@ -10,6 +10,39 @@ hub_source_ready(const struct hub *hub)
 		: hub->kubernetes != NULL && kubernetes_ready(hub->kubernetes);
 }
 
+/* What does not count of a route is logged once; the API server's copy of it says the same. */
+static void
+hub_source_log_route(const struct cluster_route *r)
+{
+	for (size_t i = 0; i < r->n_parents && r->news; i++) {
+		const struct cluster_route_parent *p = &r->parents[i];
+
+		if (p->accepted && p->resolved && p->partly == NULL)
+			continue;
+		log_limited(LOG_LEVEL_WARN, 20, "hub",
+			"a route does not count as it is kind=%s route=%s/%s service=%s/%s "
+			"accepted=%s resolved=%s reason=\"%.300s\"",
+			kube_kind_name(r->kind), r->ns, r->name, p->ref->ns, p->ref->name,
+			p->accepted_reason, p->resolved_reason,
+			!p->accepted                ? p->accepted_message
+				: p->partly != NULL ? p->partly
+						    : p->resolved_message);
+	}
+}
+
+static void
+hub_source_settle_routes(struct hub *hub)
+{
+	struct cluster_route route;
+
+	while (cluster_next_route(hub->cluster, &route)) {
+		hub_source_log_route(&route);
+		if (hub->route_status != NULL)
+			route_status_tell(hub->route_status, &route);
+		cluster_route_fini(&route);
+	}
+}
+
 static void
 on_changed(void *arg)
 {
@@ -25,6 +58,7 @@ on_changed(void *arg)
 			fanout_set(hub->fanout, &change);
 		cluster_change_fini(&change);
 	}
+	hub_source_settle_routes(hub);
 	for (; (note = cluster_next_note(hub->cluster)) != NULL; free(note))
 		log_limited(LOG_LEVEL_WARN, 20, "hub", "%s", note);
 	if (hub->nodes != NULL)
@@ -42,6 +76,16 @@ on_changed(void *arg)
 	}
 }
 
+static const char *
+hub_source_namespace(const struct hub *hub, const struct hub_config *config)
+{
+	const char *ns = or_empty(config->kubernetes_namespace);
+
+	if (*ns == '\0')
+		ns = kube_api_namespace(kubernetes_api(hub->kubernetes));
+	return *ns != '\0' ? ns : "default";
+}
+
 int
 hub_source_start(struct hub *hub, const struct hub_config *config, struct err *err)
 {
@@ -56,6 +100,7 @@ hub_source_start(struct hub *hub, const struct hub_config *config, struct err *e
 		.kubeconfig = or_empty(config->kubeconfig),
 		.rules = config->kubernetes_rules,
 		.policies = config->kubernetes_policies,
+		.gateway = (enum kubernetes_gateway)config->kubernetes_gateway,
 		.silence_ms = config->kubernetes_silence_ms,
 		.cluster = hub->cluster,
 		.changed = on_changed,
@@ -66,6 +111,12 @@ hub_source_start(struct hub *hub, const struct hub_config *config, struct err *e
 	if (manifests.folder[0] != '\0')
 		return manifests_start(&hub->manifests, hub->loop, &manifests, err);
 	rc = kubernetes_start(&hub->kubernetes, hub->loop, &kubernetes, err);
+	if (rc == 0 && kubernetes.gateway != KUBERNETES_GATEWAY_OFF)
+		hub->route_status = route_status_new(&(struct route_status_config){
+			.loop = hub->loop,
+			.api = kubernetes_api(hub->kubernetes),
+			.ns = hub_source_namespace(hub, config),
+		});
 	if (rc == 0)
 		hub->sites = node_sites_start(&(struct node_sites_config){
 			.loop = hub->loop,

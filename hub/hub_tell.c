@@ -185,6 +185,42 @@ add_nodes(const struct hub *hub, bool certificates, struct buf *out)
 		buf_adds(out, "[]");
 }
 
+static void
+tell_add_route(void *arg, const struct cluster_route *r)
+{
+	struct list_text *t = arg;
+
+	for (size_t i = 0; i < r->n_parents; i++) {
+		const struct cluster_route_parent *p = &r->parents[i];
+
+		buf_printf(t->out,
+			"%s{\"kind\":\"%s\",\"namespace\":\"%s\",\"name\":\"%s\",\"service\":\"%s/"
+			"%s\","
+			"\"accepted\":\"%s\",\"resolved\":\"%s\",\"problem\":",
+			t->comma, kube_kind_name(r->kind), r->ns, r->name, p->ref->ns, p->ref->name,
+			p->accepted_reason, p->resolved_reason);
+		json_add_text(t->out,
+			!p->accepted                ? p->accepted_message
+				: p->partly != NULL ? p->partly
+				: !p->resolved      ? p->resolved_message
+						    : "");
+		buf_adds(t->out, "}");
+		t->comma = ",";
+	}
+}
+
+static void
+add_routes(const struct hub *hub, struct buf *out)
+{
+	buf_adds(out, ",\"routes\":[");
+	cluster_each_route(hub->cluster, tell_add_route, &(struct list_text){out, ""});
+	buf_adds(out, "]");
+	if (hub->route_status == NULL)
+		return;
+	buf_adds(out, ",\"routeStatus\":");
+	route_status_state(hub->route_status, out);
+}
+
 struct targets_text {
 	struct buf *out;
 	unsigned port;
@@ -270,6 +306,7 @@ hub_state(const struct hub *hub, struct buf *out)
 	buf_adds(out, ",\"web\":");
 	web_state(hub->web, out);
 	add_rules(hub, out);
+	add_routes(hub, out);
 	buf_adds(out, ",\"beyondLimits\":[");
 	cluster_each_beyond(hub->cluster, tell_add_beyond, &(struct list_text){out, ""});
 	buf_adds(out, "],\"services\":[");

@@ -31,6 +31,9 @@ hub_libhub_a_SOURCES = \
 	hub/kube/kube_api.c hub/kube/kube_api.h \
 	hub/kube/kube_events.c hub/kube/kube_events.h \
 	hub/kube/kubeconfig.c hub/kube/kubeconfig.h \
+	hub/kube/lease.c hub/kube/lease.h \
+	hub/kube/route_conditions.c hub/kube/route_conditions.h \
+	hub/kube/route_status.c hub/kube/route_status.h \
 	hub/kube/kubernetes.c hub/kube/kubernetes.h \
 	hub/identity/ledger.c hub/identity/ledger.h \
 	hub/identity/list_file.c hub/identity/list_file.h \
@@ -127,6 +130,8 @@ HUB_TESTS = \
 	tests/unit/hub/hub_join_test \
 	tests/unit/hub/sync/hub_test \
 	tests/unit/hub/kube/kubeconfig_test \
+	tests/unit/hub/kube/lease_test \
+	tests/unit/hub/kube/route_conditions_test \
 	tests/unit/hub/identity/approvals_test \
 	tests/unit/tunnel/node/tunnel_client_forward_test \
 	tests/unit/hub/routing/connector_test \
@@ -177,6 +182,10 @@ tests_unit_hub_hub_join_test_SOURCES = tests/unit/hub/hub_join_test.c tests/unit
 tests_unit_hub_hub_join_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_sync_hub_test_SOURCES = tests/unit/hub/sync/hub_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)
 tests_unit_hub_sync_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_kube_lease_test_SOURCES = tests/unit/hub/kube/lease_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
+tests_unit_hub_kube_lease_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_kube_route_conditions_test_SOURCES = tests/unit/hub/kube/route_conditions_test.c
+tests_unit_hub_kube_route_conditions_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_kubeconfig_test_SOURCES = tests/unit/hub/kube/kubeconfig_test.c
 tests_unit_hub_kube_kubeconfig_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_connector_test_SOURCES = tests/unit/hub/routing/connector_test.c $(CLOCK)

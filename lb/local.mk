@@ -26,6 +26,7 @@ lb_liblb_a_SOURCES = \
 	lb/proxy/health.c lb/proxy/health.h \
 	lb/proxy/listener.c lb/proxy/listener.h \
 	lb/proxy/memory.c lb/proxy/memory.h \
+	lb/proxy/mirror.c lb/proxy/mirror.h \
 	lb/proxy/outlier.c lb/proxy/outlier.h \
 	lb/proxy/outlier_share.c lb/proxy/outlier_share.h \
 	lb/proxy/permit.c lb/proxy/permit.h \
@@ -34,6 +35,7 @@ lb_liblb_a_SOURCES = \
 	lb/proxy/probe.c lb/proxy/probe.h \
 	lb/proxy/proxy.c lb/proxy/proxy.h \
 	lb/proxy/relay.c lb/proxy/relay.h \
+	lb/proxy/routing.c lb/proxy/routing.h \
 	lb/proxy/server_first.c lb/proxy/server_first.h \
 	lb/proxy/splice.c lb/proxy/splice.h \
 	lb/proxy/tap.c lb/proxy/tap.h \
@@ -54,6 +56,7 @@ LB_TESTS = \
 	tests/unit/lb/proxy/lb_loop_test \
 	tests/unit/lb/proxy/lb_memory_test \
 	tests/unit/lb/proxy/lb_relay_test \
+	tests/unit/lb/proxy/routing_test \
 	tests/unit/lb/proxy/lb_tally_test \
 	tests/unit/lb/proxy/lb_tap_test \
 	tests/unit/lb/proxy/lb_turn_test \
@@ -78,6 +81,8 @@ tests_unit_lb_proxy_lb_memory_test_SOURCES = tests/unit/lb/proxy/lb_memory_test.
 tests_unit_lb_proxy_lb_memory_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_relay_test_SOURCES = tests/unit/lb/proxy/lb_relay_test.c $(LB_FIXTURE)
 tests_unit_lb_proxy_lb_relay_test_LDADD = $(LB_LDADD)
+tests_unit_lb_proxy_routing_test_SOURCES = tests/unit/lb/proxy/routing_test.c $(LB_FIXTURE)
+tests_unit_lb_proxy_routing_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_tally_test_SOURCES = tests/unit/lb/proxy/lb_tally_test.c $(LB_FIXTURE)
 tests_unit_lb_proxy_lb_tally_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_tap_test_SOURCES = tests/unit/lb/proxy/lb_tap_test.c $(LB_FIXTURE)

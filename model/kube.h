@@ -1,6 +1,7 @@
 /*
  * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node,
- * NetworkPolicy, Namespace, and Istio's DestinationRule. Decoded from a parsed document
+ * NetworkPolicy, Namespace, Istio's DestinationRule, and HTTPRoute, GRPCRoute and ReferenceGrant of
+ * the Gateway API. Decoded from a parsed document
  * (base/conf/tree.h), so that every error says "file:line: what". Other kinds are skipped without
  * an error; List, ServiceList and so on are expanded.
  *
@@ -18,6 +19,7 @@
 #define EDGEWAY_MODEL_KUBE_H
 
 #include "base/conf/tree.h"
+#include "model/http_route.h"
 #include "model/view.h"
 
 enum kube_kind {
@@ -29,8 +31,11 @@ enum kube_kind {
 	KUBE_RULE,
 	KUBE_NETPOLICY,
 	KUBE_NAMESPACE,
+	KUBE_HTTPROUTE,
+	KUBE_GRPCROUTE,
+	KUBE_GRANT,
 };
-enum { KUBE_KINDS = KUBE_NAMESPACE + 1, KUBE_NODE_ADDRESSES_MAX = 16 };
+enum { KUBE_KINDS = KUBE_GRANT + 1, KUBE_NODE_ADDRESSES_MAX = 16 };
 
 enum kube_protocol { KUBE_TCP, KUBE_UDP, KUBE_SCTP };
 
@@ -177,6 +182,59 @@ struct kube_namespace {
 	struct kube_labels labels; /* its name among them */
 };
 
+/* A parentRef that names a Service; others are not ours. */
+struct kube_route_parent {
+	char *ns, *name; /* ns: the route's own unless it says another */
+	char *section; /* name of the Service's port; "": any */
+	uint16_t port; /* number of the Service's port; 0: any */
+	bool ns_given;
+};
+
+/* Why a rule cannot be followed, as the condition's reason. */
+enum kube_route_fault {
+	KUBE_ROUTE_WELL,
+	KUBE_ROUTE_UNSUPPORTED, /* UnsupportedValue */
+	KUBE_ROUTE_INCOMPATIBLE, /* IncompatibleFilters */
+};
+
+struct kube_route_rule {
+	/* its backends and mirrors are not resolved; answers 500 where it cannot be followed */
+	struct http_route_rule rule;
+	uint32_t n_matches;
+	struct http_route_match *matches; /* `rule` is not set */
+	/* for each backend and each mirror: "" a Service, else what it is instead */
+	const char **backend_kinds, **mirror_kinds;
+	uint8_t fault; /* enum kube_route_fault */
+	bool dropped; /* with a fault: it is not known what it matches, so it matches nothing */
+	const char *wrong; /* the fault as a sentence, "" none */
+};
+
+/* An HTTPRoute, or a GRPCRoute, whose matches become matches of paths. */
+struct kube_route {
+	char *created; /* as in struct kube_rule */
+	uint64_t generation;
+	char *resource_version; /* "" from a manifest */
+	size_t n_parents, n_rules;
+	struct kube_route_parent *parents;
+	struct kube_route_rule *rules; /* in `parts`, as all that they point to */
+	struct http_routes *parts;
+	/* status.parents as JSON: the members of other controllers ("{..},{..}"), and our own */
+	char *status_others, *status_own;
+};
+
+/* Objects of other namespaces that may refer to Services of the grant's own. */
+struct kube_grant_from {
+	char *kind, *ns; /* kind: HTTPRoute or GRPCRoute */
+};
+struct kube_grant {
+	size_t n_from, n_to;
+	struct kube_grant_from *from;
+	char **to; /* names of Services; "": all */
+};
+
+#define KUBE_GATEWAY_GROUP "gateway.networking.k8s.io"
+#define KUBE_GATEWAY_CONTROLLER "edgeway.io/gateway-controller" /* controllerName in a status */
+
 struct kube_object {
 	enum kube_kind kind;
 	unsigned line; /* in its file */
@@ -189,6 +247,8 @@ struct kube_object {
 		struct kube_rule rule;
 		struct kube_netpolicy netpolicy;
 		struct kube_namespace namespace;
+		struct kube_route route; /* KUBE_HTTPROUTE and KUBE_GRPCROUTE */
+		struct kube_grant grant;
 	};
 };
 

@@ -59,6 +59,15 @@ void kube_rule_decode(
 void kube_netpolicy_decode(struct decoder *d, const struct tree_node *n, struct kube_netpolicy *p);
 void kube_namespace_decode(struct decoder *d, const struct tree_node *n, struct kube_namespace *ns);
 
+/* kind: KUBE_HTTPROUTE or KUBE_GRPCROUTE; ns, name: the object's. */
+void kube_route_decode(struct decoder *d, const struct tree_node *n, struct kube_object *o);
+void kube_grant_decode(struct decoder *d, const struct tree_node *n, struct kube_grant *g);
+/* metadata.creationTimestamp on the heap: 2026-11-21T20:45:05Z, which sorts as text; any other form
+ * counts as absent. */
+char *kube_created(const struct tree_node *n);
+
+void kube_route_fini(struct kube_route *r);
+void kube_grant_fini(struct kube_grant *g);
 void kube_netpolicy_fini(struct kube_netpolicy *p);
 void kube_service_fini(struct kube_service *s);
 void kube_pod_fini(struct kube_pod *p);

@@ -211,6 +211,10 @@ static const struct {
 			"networking.istio.io/v1"}},
 	[KUBE_NETPOLICY] = {"NetworkPolicy", {"networking.k8s.io/v1"}},
 	[KUBE_NAMESPACE] = {"Namespace", {"v1"}},
+	[KUBE_HTTPROUTE] = {"HTTPRoute", {KUBE_GATEWAY_GROUP "/v1", KUBE_GATEWAY_GROUP "/v1beta1"}},
+	[KUBE_GRPCROUTE] = {"GRPCRoute", {KUBE_GATEWAY_GROUP "/v1"}},
+	[KUBE_GRANT] = {"ReferenceGrant",
+		{KUBE_GATEWAY_GROUP "/v1", KUBE_GATEWAY_GROUP "/v1beta1"}},
 };
 
 const char *
@@ -272,6 +276,13 @@ decode_rest(struct decoder *d, const struct tree_node *n, struct kube_object *o)
 	case KUBE_NAMESPACE:
 		kube_namespace_decode(d, n, &o->namespace);
 		break;
+	case KUBE_HTTPROUTE:
+	case KUBE_GRPCROUTE:
+		kube_route_decode(d, n, o);
+		break;
+	case KUBE_GRANT:
+		kube_grant_decode(d, n, &o->grant);
+		break;
 	}
 }
 
@@ -300,7 +311,8 @@ kind_is_near(const char *said, const char *own)
 bool
 kube_kind_near(enum kube_kind kind, const char *said)
 {
-	return kind_is_near(said, kinds[kind].kind);
+	/* Both are kinds of the Gateway API. */
+	return strcmp(said, "TCPRoute") != 0 && kind_is_near(said, kinds[kind].kind);
 }
 
 /* As kind_is_near, for the group that an apiVersion begins with; "": the core group. */
@@ -429,6 +441,13 @@ kube_object_free(struct kube_object **o)
 		break;
 	case KUBE_NAMESPACE:
 		kube_labels_fini(&gone->namespace.labels);
+		break;
+	case KUBE_HTTPROUTE:
+	case KUBE_GRPCROUTE:
+		kube_route_fini(&gone->route);
+		break;
+	case KUBE_GRANT:
+		kube_grant_fini(&gone->grant);
 		break;
 	}
 	free(gone->ns);

@@ -312,9 +312,8 @@ read_outlier(struct reading *g, const struct tree_node *policy)
 
 /* --- the whole rule ------------------------------------------------------------------------- */
 
-/* 2026-11-21T20:45:05Z, which sorts as text; any other form counts as absent. */
-static char *
-read_created(const struct tree_node *n)
+char *
+kube_created(const struct tree_node *n)
 {
 	static const char form[] = "0000-00-00T00:00:00Z";
 	const char *text = tree_text(tree_path(n, "metadata.creationTimestamp"), "");
@@ -335,7 +334,7 @@ kube_rule_decode(struct decoder *d, const struct tree_node *n, const char *ns, s
 
 	buf_init(&g.partly, BUF_UNLIMITED);
 	r->hash_key = xstrdup("");
-	r->created = read_created(n);
+	r->created = kube_created(n);
 	spec = open_map(&g, n, "spec", "host|trafficPolicy");
 	read_host(&g, spec, n);
 	policy =

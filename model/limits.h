@@ -42,6 +42,32 @@ enum {
 	MESH_SLOW_START_MAX_MS = 900000,
 	MESH_HASH_BALANCE_MAX = 1000, /* percent */
 	MESH_OUTLIER_MAX = 1000, /* consecutive 5xx responses */
+
+	/* One HTTPRoute or GRPCRoute, as their CRDs have it. */
+	ROUTE_PARENTS_MAX = 32,
+	ROUTE_RULES_MAX = 16,
+	ROUTE_MATCHES_MAX = 128, /* of all its rules */
+	ROUTE_CONDITIONS_MAX = 16, /* header fields of a match; query parameters of it */
+	ROUTE_FILTERS_MAX = 16,
+	ROUTE_EDITS_MAX = 16, /* fields that one filter sets; adds; removes */
+	ROUTE_BACKENDS_MAX = 16, /* of a rule */
+	ROUTE_WEIGHT_MAX = 1000000,
+	ROUTE_CODES_MAX = 16, /* statuses that a rule retries */
+	ROUTE_ATTEMPTS_MAX = 100,
+	ROUTE_NAME_MAX = 256, /* bytes: a header field's or parameter's name */
+	ROUTE_VALUE_MAX = 4096, /* its value */
+	ROUTE_PATH_MAX = 1024,
+	ROUTE_NAMESPACED_MAX = 2 * MESH_NODE_MAX + 1, /* "namespace/name" of a route */
+
+	/* All routes of one service in its view: 1 024 routes of 16 rules. What is beyond these
+	 * limits, or does not fit beside the endpoints, is not accepted, the youngest routes first:
+	 * so nobody's routes can hold a service's endpoints back. */
+	ROUTES_RULES_MAX = 16384,
+	ROUTES_MATCHES_MAX = 65536,
+	ROUTES_TABLES_MAX = 1024,
+	ROUTES_REGEX_MAX = 256,
+	ROUTES_MAX_BYTES = 6 * 1024 * 1024,
+	ROUTES_MAX_VALUES = 190000,
 };
 
 #endif

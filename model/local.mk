@@ -14,12 +14,26 @@ model_libmodel_a_SOURCES = \
 	model/cluster/cluster_netpolicy.c \
 	model/cluster/cluster_place.c model/cluster/cluster_near.c model/cluster/cluster_reason.c \
 	model/cluster/cluster_private.h \
+	model/cluster/cluster_route.c \
+	model/cluster/cluster_route_order.c \
+	model/cluster/cluster_route_private.h \
+	model/cluster/cluster_route_ref.c \
+	model/cluster/cluster_route_status.c \
+	model/cluster/cluster_route_table.c \
 	model/cluster/cluster_rule.c \
 	model/dial_guard.c model/dial_guard.h \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \
 	model/fake6.c model/fake6.h \
 	model/health.c model/health.h \
+	model/http_route.c model/http_route.h \
+	model/http_route_build.c \
+	model/http_route_filter.c \
+	model/http_route_match.c \
+	model/http_route_parse.c \
+	model/http_route_parse_private.h \
+	model/http_route_parse_rule.c \
+	model/http_route_private.h \
 	model/json.c model/json.h \
 	model/json_guard.c \
 	model/json_private.h \
@@ -32,11 +46,17 @@ model_libmodel_a_SOURCES = \
 	model/kube_policy.c \
 	model/kube_private.h \
 	model/kube_read.c \
+	model/kube_route.c \
+	model/kube_route_filter.c \
+	model/kube_route_match.c \
+	model/kube_route_private.h \
+	model/kube_route_status.c \
 	model/kube_rule.c \
 	model/kube_service.c \
 	model/limits.h \
 	model/local_callers.c model/local_callers.h \
 	model/mesh.h \
+	model/route_regex.c model/route_regex.h \
 	model/service.c model/service.h \
 	model/selector.c model/selector.h \
 	model/service_build.c \
@@ -48,7 +68,7 @@ model_libmodel_a_SOURCES = \
 	model/view_build.c \
 	model/view_parse.c
 
-FUZZERS += tests/fuzz/bundle_fuzz tests/fuzz/callers_fuzz tests/fuzz/envelope_fuzz tests/fuzz/health_fuzz tests/fuzz/manifest_fuzz tests/fuzz/view_fuzz
+FUZZERS += tests/fuzz/bundle_fuzz tests/fuzz/callers_fuzz tests/fuzz/envelope_fuzz tests/fuzz/health_fuzz tests/fuzz/manifest_fuzz tests/fuzz/route_fuzz tests/fuzz/view_fuzz
 tests_fuzz_bundle_fuzz_SOURCES = tests/fuzz/bundle_fuzz.c
 tests_fuzz_bundle_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_callers_fuzz_SOURCES = tests/fuzz/callers_fuzz.c
@@ -59,6 +79,8 @@ tests_fuzz_health_fuzz_SOURCES = tests/fuzz/health_fuzz.c
 tests_fuzz_health_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_manifest_fuzz_SOURCES = tests/fuzz/manifest_fuzz.c
 tests_fuzz_manifest_fuzz_LDADD = $(MODEL_LDADD)
+tests_fuzz_route_fuzz_SOURCES = tests/fuzz/route_fuzz.c
+tests_fuzz_route_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_view_fuzz_SOURCES = tests/fuzz/view_fuzz.c
 tests_fuzz_view_fuzz_LDADD = $(MODEL_LDADD)
 
@@ -70,13 +92,16 @@ MODEL_TESTS = \
 	tests/unit/model/cluster/cluster_pod_test \
 	tests/unit/model/cluster/cluster_random_test \
 	tests/unit/model/cluster/cluster_reason_test \
+	tests/unit/model/cluster/cluster_route_test \
 	tests/unit/model/cluster/cluster_test \
 	tests/unit/model/dial_guard_test \
 	tests/unit/model/digest_test \
 	tests/unit/model/fake6_test \
 	tests/unit/model/envelope_test \
 	tests/unit/model/health_test \
+	tests/unit/model/http_route_test \
 	tests/unit/model/json_test \
+	tests/unit/model/kube_route_test \
 	tests/unit/model/kube_rule_test \
 	tests/unit/model/kube_test \
 	tests/unit/model/allow_from_test \
@@ -110,10 +135,16 @@ tests_unit_model_cluster_cluster_reason_test_SOURCES = tests/unit/model/cluster/
 tests_unit_model_cluster_cluster_reason_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_random_test_SOURCES = tests/unit/model/cluster/cluster_random_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_random_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_route_test_SOURCES = tests/unit/model/cluster/cluster_route_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_route_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_test_SOURCES = tests/unit/model/cluster/cluster_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_http_route_test_SOURCES = tests/unit/model/http_route_test.c
+tests_unit_model_http_route_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_json_test_SOURCES = tests/unit/model/json_test.c
 tests_unit_model_json_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_kube_route_test_SOURCES = tests/unit/model/kube_route_test.c $(KUBE_KIT)
+tests_unit_model_kube_route_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_kube_rule_test_SOURCES = tests/unit/model/kube_rule_test.c $(KUBE_KIT)
 tests_unit_model_kube_rule_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_kube_test_SOURCES = tests/unit/model/kube_test.c $(KUBE_KIT)

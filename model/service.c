@@ -9,6 +9,7 @@
 
 #include "model/allow_from.h"
 #include "model/check.h"
+#include "model/http_route.h"
 
 static const char *const policies[] = {
 	[LB_DEFAULT] = "",
@@ -181,13 +182,14 @@ service_unref(struct service **s)
 	*s = NULL;
 	if (gone == NULL || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	service_drop_restriction(gone);
+	service_drop_shared(gone);
 	free(gone);
 }
 
 void
-service_drop_restriction(struct service *s)
+service_drop_shared(struct service *s)
 {
+	http_routes_unref(&s->routes);
 	allow_from_unref(&s->allow_from);
 	for (size_t i = 0; i < s->n_gates; i++)
 		allow_from_unref(&s->gates[i]);

@@ -14,6 +14,7 @@
 
 struct allow_caller;
 struct allow_from;
+struct http_routes;
 
 enum port_mode {
 	PORT_HTTP, /* HTTP/1.x, balanced per request */
@@ -156,6 +157,7 @@ struct service {
 	bool restricted; /* allow_from or gates are set */
 	/* one of its UDP ports has no endpoint that the kernel sends IPv6 to: no AAAA for it */
 	bool ipv4_alone;
+	struct http_routes *routes; /* model/http_route.h; NULL: none */
 	const char *allow_text; /* as sent by the hub, "" when none */
 	uint16_t n_ports;
 	const struct service_port *ports;
@@ -163,8 +165,8 @@ struct service {
 
 struct service *service_ref(const struct service *s);
 void service_unref(struct service **s);
-/* For builders of a service: releases `allow_from` and `gates`. */
-void service_drop_restriction(struct service *s);
+/* For builders of a service: releases `allow_from`, `gates` and `routes`. */
+void service_drop_shared(struct service *s);
 /* May this caller use a `restricted` service? *closed gets a bit for each gate that refuses it: 1
  * << (gate - 1). */
 bool service_permits(const struct service *s, const struct allow_caller *caller, uint64_t *closed);

@@ -4,6 +4,7 @@
 #include "base/core/hash.h"
 #include "model/allow_from.h"
 #include "model/check.h"
+#include "model/http_route.h"
 #include "model/view.h"
 
 /*
@@ -458,8 +459,9 @@ read_restriction(struct service *s, const struct view *v)
 
 /* `to` is a plain copy of `from`: takes references for it. */
 static void
-share_restriction(struct service *to, const struct service *from)
+service_build_share(struct service *to, const struct service *from)
 {
+	to->routes = http_routes_ref(from->routes);
 	if (!from->restricted)
 		return;
 	to->allow_from = allow_from_ref(from->allow_from);
@@ -520,7 +522,7 @@ lay_out(struct building *b, const struct service *head)
 	s->hash_key = place_text(b, head->hash_key, &end);
 	s->health_path = place_text(b, head->health_path, &end);
 	s->allow_text = place_text(b, head->allow_text, &end);
-	share_restriction(s, head);
+	service_build_share(s, head);
 	s->ipv4_alone = is_ipv4_alone(b, head->n_ports);
 	s->ports = ports;
 	for (size_t i = 0; i < head->n_ports; i++) {
@@ -597,6 +599,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	take_cluster_ip(&head, v->cluster_ip);
 	take_cluster_ip(&head, v->cluster_ip6);
 	random_bytes(&b.seed, sizeof b.seed);
+	head.routes = http_routes_ref(v->routes);
 	read_restriction(&head, v);
 	for (size_t i = 0; i < v->n_ports; i++)
 		most += v->ports[i].n_endpoints;
@@ -604,7 +607,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	for (size_t i = 0; i < v->n_ports; i++)
 		take_port(&b, i);
 	s = lay_out(&b, &head);
-	service_drop_restriction(&head);
+	service_drop_shared(&head);
 	return s;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/core/hash.h"
 #include "model/check.h"
+#include "model/http_route.h"
 #include "model/mesh.h"
 
 const char *
@@ -117,6 +118,7 @@ view_free(struct view **v)
 	for (size_t i = 0; i < gone->n_gates; i++)
 		free(gone->gates[i]);
 	free(gone->gates);
+	http_routes_unref(&gone->routes);
 	free(gone);
 }
 

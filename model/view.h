@@ -72,6 +72,7 @@ struct view {
 	char *allow_from; /* who may call (model/allow_from.h); "": everybody */
 	size_t n_gates; /* at most ALLOW_FROM_GATES_MAX */
 	char **gates; /* the same for some endpoints */
+	struct http_routes *routes; /* HTTPRoutes and GRPCRoutes (model/http_route.h); NULL: none */
 	size_t n_ports;
 	struct view_port *ports;
 };

@@ -1,3 +1,4 @@
+#include "model/http_route.h"
 #include "model/json.h"
 #include "model/view.h"
 
@@ -195,6 +196,10 @@ view_build(struct buf *out, const struct view *v)
 	if (v->headless)
 		buf_adds(out, ",\"headless\":true");
 	build_policy(out, v);
+	if (v->routes != NULL) {
+		buf_adds(out, ",\"routes\":");
+		http_routes_build(out, v->routes);
+	}
 	buf_adds(out, ",\"ports\":[");
 	open_bracket(out, at, '{');
 	for (size_t i = 0; i < v->n_ports; i++)

@@ -2,6 +2,7 @@
 
 #include "model/allow_from.h"
 #include "model/check.h"
+#include "model/http_route.h"
 #include "model/json.h"
 #include "model/mesh.h"
 #include "model/view.h"
@@ -279,6 +280,14 @@ parse_gates(struct json *j, void *to)
 	json_list(j, add_gate, to);
 }
 
+static void
+parse_routes(struct json *j, void *to)
+{
+	struct view *v = to;
+
+	v->routes = http_routes_parse(j);
+}
+
 /* Without this check, an endpoint with an undefined gate would be open. */
 static bool
 gates_are_there(const struct view *v)
@@ -331,6 +340,7 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 		{"allowFrom", FIELD_TEXT, offsetof(struct view, allow_from), ALLOW_FROM_TEXT_MAX,
 			NULL, NULL},
 		{"gates", FIELD_CUSTOM, 0, 0, NULL, parse_gates},
+		{"routes", FIELD_CUSTOM, 0, 0, NULL, parse_routes},
 		{"ports", FIELD_CUSTOM, 0, 0, NULL, parse_ports},
 	};
 	struct view *v = xcalloc(1, sizeof *v);

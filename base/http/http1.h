@@ -99,6 +99,8 @@ struct http1_head {
 };
 
 bool http1_is(struct http1_str s, const char *lowercase); /* equal, ASCII case ignored */
+/* HTTP1_OTHER for all names that have no id. */
+enum http1_name http1_name_of(struct http1_str name);
 /* First field of that id, or NULL. */
 const struct http1_field *http1_find(const struct http1_head *h, enum http1_name id);
 
@@ -232,6 +234,7 @@ struct http1_error {
 	const char *line; /* without line end */
 	unsigned retry_after; /* seconds, 0: no Retry-After */
 	bool to_head;
+	const char *location; /* of a redirect; NULL: no Location */
 };
 ssize_t http1_emit_error(
 	char *to, size_t size, const struct http1_error *e, const struct http1_reply *r);

@@ -258,6 +258,16 @@ http1_reason(int status)
 	switch (status) {
 	case 200:
 		return "OK";
+	case 301:
+		return "Moved Permanently";
+	case 302:
+		return "Found";
+	case 303:
+		return "See Other";
+	case 307:
+		return "Temporary Redirect";
+	case 308:
+		return "Permanent Redirect";
 	case 400:
 		return "Bad Request";
 	case 403:
@@ -314,6 +324,11 @@ http1_emit_error(char *to, size_t size, const struct http1_error *e, const struc
 	put_lit(&w, "\r\n");
 	if (e->status == 405)
 		put_lit(&w, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n");
+	if (e->location != NULL) {
+		put_lit(&w, "Location: ");
+		put_text(&w, e->location);
+		put_lit(&w, "\r\n");
+	}
 	if (e->retry_after > 0) {
 		put_lit(&w, "Retry-After: ");
 		put_number(&w, e->retry_after);

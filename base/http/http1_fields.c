@@ -35,12 +35,13 @@ http1_find(const struct http1_head *h, enum http1_name id)
 	return NULL;
 }
 
-static uint8_t
-name_id(struct http1_str n)
+enum http1_name
+http1_name_of(struct http1_str n)
 {
 	static const struct {
 		const char *name;
-		uint8_t len, id;
+		uint8_t len;
+		enum http1_name id;
 	} known[] = {
 		{"te", 2, HTTP1_TE},
 		{"via", 3, HTTP1_VIA},
@@ -80,7 +81,7 @@ http1_check_fields(struct http1_head *h)
 			return http1_refuse(h, 400, "a field name is not a token");
 		if (!http1_valid_value(f->value))
 			return http1_refuse(h, 400, "a field value holds a control character");
-		f->id = name_id(f->name);
+		f->id = (uint8_t)http1_name_of(f->name);
 		h->ids |= 1u << f->id;
 		f->hop = f->id == HTTP1_CONNECTION || f->id == HTTP1_CLOSE ||
 			f->id == HTTP1_KEEP_ALIVE || f->id == HTTP1_PROXY_CONNECTION ||

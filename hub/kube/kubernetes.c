@@ -9,10 +9,26 @@
 #include "model/json.h"
 
 /* Endpoints are read only if there are no slices. */
-enum { SERVICES, SLICES, PODS, NODES, ENDPOINTS, RULES, POLICIES, NAMESPACES, RESOURCES };
+enum {
+	SERVICES,
+	SLICES,
+	PODS,
+	NODES,
+	ENDPOINTS,
+	RULES,
+	POLICIES,
+	NAMESPACES,
+	HTTPROUTES,
+	GRPCROUTES,
+	GRANTS,
+	RESOURCES
+};
 
 /* All versions mean the same here; EdgeMesh installs the first two. */
 static const char *const istio_versions[] = {"v1alpha3", "v1beta1", "v1", NULL};
+static const char *const gateway_versions[] = {"v1", "v1beta1", NULL};
+
+#define GATEWAY_RIGHTS "deploy/kubernetes/rbac-gateway.yaml"
 
 static const struct resource {
 	const char *name, *group, *select;
@@ -52,6 +68,23 @@ static const struct resource {
 		.select = "",
 		.kind = KUBE_NAMESPACE,
 		.rights = "deploy/kubernetes/rbac-networkpolicies.yaml"},
+	[HTTPROUTES] = {.name = "httproutes",
+		.group = KUBE_GATEWAY_GROUP,
+		.select = "",
+		.kind = KUBE_HTTPROUTE,
+		.versions = gateway_versions,
+		.rights = GATEWAY_RIGHTS},
+	[GRPCROUTES] = {.name = "grpcroutes",
+		.group = KUBE_GATEWAY_GROUP,
+		.select = "",
+		.kind = KUBE_GRPCROUTE,
+		.rights = GATEWAY_RIGHTS},
+	[GRANTS] = {.name = "referencegrants",
+		.group = KUBE_GATEWAY_GROUP,
+		.select = "",
+		.kind = KUBE_GRANT,
+		.versions = gateway_versions,
+		.rights = GATEWAY_RIGHTS},
 };
 
 struct kubernetes {
@@ -78,6 +111,7 @@ start_reflector(struct kubernetes *k, int i)
 		.versions = resources[i].versions,
 		.rights = resources[i].rights,
 		.select = resources[i].select,
+		.optional = i >= HTTPROUTES && k->config.gateway == KUBERNETES_GATEWAY_AUTO,
 		.kind = resources[i].kind,
 		.silence_ms = k->config.silence_ms,
 		.changed = on_touched,
@@ -93,12 +127,12 @@ kubernetes_listed(const struct kubernetes *k, int i)
 	return k->reflectors[i] != NULL && reflector_listed(k->reflectors[i]);
 }
 
-/* True also if the server has refused: a state without rules is better than none. */
+/* True also if the server has refused: a state without rules or routes is better than none. */
 static bool
-rules_settled(const struct kubernetes *k)
+kubernetes_settled(const struct kubernetes *k, int i)
 {
-	return k->reflectors[RULES] == NULL || kubernetes_listed(k, RULES) ||
-		reflector_refused(k->reflectors[RULES]);
+	return k->reflectors[i] == NULL || kubernetes_listed(k, i) ||
+		reflector_refused(k->reflectors[i]);
 }
 
 /* Without the policies, services would be open that somebody has closed: so wait for them. Without
@@ -119,7 +153,9 @@ all_listed(const struct kubernetes *k)
 	return kubernetes_listed(k, SERVICES) && kubernetes_listed(k, PODS) &&
 		kubernetes_listed(k, NODES) &&
 		(kubernetes_listed(k, SLICES) || kubernetes_listed(k, ENDPOINTS)) &&
-		rules_settled(k) && policies_settled(k);
+		kubernetes_settled(k, RULES) && kubernetes_settled(k, HTTPROUTES) &&
+		kubernetes_settled(k, GRPCROUTES) && kubernetes_settled(k, GRANTS) &&
+		policies_settled(k);
 }
 
 /* Reads Endpoints only while the server has no EndpointSlices; it may get them by an upgrade. */
@@ -196,6 +232,8 @@ kubernetes_start(struct kubernetes **out, struct loop *loop, const struct kubern
 		start_reflector(k, POLICIES);
 		start_reflector(k, NAMESPACES);
 	}
+	for (int i = HTTPROUTES; i <= GRANTS && config->gateway != KUBERNETES_GATEWAY_OFF; i++)
+		start_reflector(k, i);
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /*
  * The Kubernetes source: Services, EndpointSlices, Pods and Nodes of an API server, loaded into a
  * model/cluster/cluster as source "". Endpoints are read only from a server without EndpointSlices,
- * DestinationRules only if configured; if the server does not know or allow DestinationRules, the
- * source does not wait for them.
+ * DestinationRules and the Gateway API's routes only if configured; if the server does not know or
+ * allow them, the source does not wait for them.
  *
  * The server filters: it never sends Services for another proxy
  * (service.kubernetes.io/service-proxy-name) and pods that have ended. `changed` comes
@@ -26,11 +26,15 @@ enum { KUBERNETES_SETTLE_MS = 10 };
 
 struct kubernetes;
 
+/* Are HTTPRoutes, GRPCRoutes and ReferenceGrants read? AUTO: where the server has them. */
+enum kubernetes_gateway { KUBERNETES_GATEWAY_AUTO, KUBERNETES_GATEWAY_ON, KUBERNETES_GATEWAY_OFF };
+
 struct kubernetes_config {
 	const char *kubeconfig; /* "": in-cluster */
 	bool rules; /* also read DestinationRules */
 	/* also read NetworkPolicies and Namespaces; `changed` does not come before they are read */
 	bool policies;
+	enum kubernetes_gateway gateway;
 	uint64_t silence_ms; /* of a watch; 0: the default of hub/kube/reflector.h */
 	struct cluster *cluster;
 	loop_fn *changed;

@@ -167,6 +167,20 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 	reflector_again(r, a, a->code == -EMSGSIZE ? TOO_LARGE_MS : 0);
 }
 
+/* Objects whose CustomResourceDefinition was deleted are gone without an event. */
+static void
+reflector_lacks(struct reflector *r, const struct https_answer *a)
+{
+	if (!r->absent)
+		log_info("kubernetes", "not read, since the API server %s it resource=%s rights=%s",
+			a->status == 404 ? "does not know" : "forbids", r->config.resource,
+			r->config.rights != NULL ? r->config.rights : "");
+	r->absent = true;
+	r->listed = false;
+	r->problem[0] = '\0';
+	cluster_sweep(r->config.cluster, "", r->config.kind, cluster_mark(r->config.cluster));
+}
+
 static void
 explain_status(struct reflector *r, const struct https_answer *a)
 {
@@ -239,14 +253,20 @@ on_refused(struct reflector *r, const struct https_answer *a)
 		reflector_again(r, a, 0);
 		return;
 	}
-	explain_status(r, a);
+	if (r->config.optional && (a->status == 404 || a->status == 403)) {
+		reflector_lacks(r, a);
+		least_ms = REFLECTOR_ABSENT_MS;
+	} else {
+		explain_status(r, a);
+	}
 	r->refused = true;
 	if (a->status == 404) {
 		r->absent = true;
 		least_ms = REFLECTOR_ABSENT_MS;
 	}
 	r->config.changed(r->config.arg);
-	if (a->status == 400 || a->status == 404 || a->status == 422 || a->status == 500)
+	if (least_ms > 0 || a->status == 400 || a->status == 404 || a->status == 422 ||
+		a->status == 500)
 		list_anew(r);
 	reflector_again(r, a, least_ms);
 }

@@ -41,6 +41,9 @@ struct reflector_config {
 		versions; /* of the group, the first that the server has; ended by NULL. NULL: v1 */
 	/* file with the rights for it, named in the error when they are missing; NULL: none */
 	const char *rights;
+	/* A server that does not know the resource, or does not let us read it, is no problem. What
+	 * was read of it before does not count any more. */
+	bool optional;
 	const char *select; /* selectors as in a query, encoded; "" */
 	enum kube_kind kind;
 	uint64_t silence_ms; /* of a watch; 0: REFLECTOR_SILENCE_MS */

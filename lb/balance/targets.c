@@ -279,8 +279,8 @@ targets_follow(struct targets *ts, const struct snapshot *s, uint64_t epoch)
 	}
 }
 
-struct group *
-targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip,
+static struct group *
+targets_get(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip,
 	uint16_t port, uint64_t closed)
 {
 	const uint32_t key[2] = {ip, port};
@@ -304,11 +304,40 @@ targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint
 		*bucket = g;
 	}
 	targets_refresh(ts, g, s, epoch);
-	if (g->port_of == NULL)
+	return g->port_of != NULL ? g : NULL;
+}
+
+struct group *
+targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip,
+	uint16_t port, uint64_t closed)
+{
+	struct group *g = targets_get(ts, s, epoch, ip, port, closed);
+
+	if (g == NULL)
 		return NULL;
 	g->refs++;
 	service_stats_add(&g->cell->connections, 1);
 	return g;
+}
+
+struct group *
+targets_hold(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip,
+	uint16_t port, uint64_t closed)
+{
+	struct group *g = targets_get(ts, s, epoch, ip, port, closed);
+
+	return g != NULL ? group_hold(g) : NULL;
+}
+
+void
+group_release(struct group **out, uint64_t now_ms)
+{
+	struct group *g = take_ptr(out);
+
+	if (g == NULL)
+		return;
+	g->holds--;
+	g->used_ms = now_ms;
 }
 
 void
@@ -329,11 +358,11 @@ sweep_bucket(struct targets *ts, struct group **at, uint64_t now_ms, bool all)
 	while (*at != NULL) {
 		struct group *g = *at;
 
-		if (!all && (g->refs > 0 || now_ms - g->used_ms < FORGET_MS)) {
+		if (!all && (g->refs + g->holds > 0 || now_ms - g->used_ms < FORGET_MS)) {
 			at = &g->next;
 			continue;
 		}
-		assert(g->refs == 0);
+		assert(g->refs == 0 && g->holds == 0);
 		*at = g->next;
 		group_clear(g);
 		service_stats_put(ts->tallies, &g->tally);

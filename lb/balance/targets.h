@@ -88,7 +88,8 @@ struct group {
 	/* for clients that these gates of the service exclude (model/service.h) */
 	uint64_t closed;
 	uint8_t detected_protocol; /* enum habit */
-	unsigned refs;
+	unsigned refs; /* open connections of clients, which are counted as such */
+	unsigned holds; /* requests and relays that use its endpoints */
 	uint32_t epoch;
 	uint64_t used_ms;
 	struct service *service; /* NULL: gone */
@@ -110,6 +111,16 @@ void targets_free(struct targets **ts);
  * gates. */
 struct group *targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch,
 	uint32_t ip, uint16_t port, uint64_t closed);
+/* The same for a request, which is no connection of a client: it is held. */
+struct group *targets_hold(struct targets *ts, const struct snapshot *s, uint64_t epoch,
+	uint32_t ip, uint16_t port, uint64_t closed);
+static inline struct group *
+group_hold(struct group *g)
+{
+	g->holds++;
+	return g;
+}
+void group_release(struct group **g, uint64_t now_ms);
 /* Brings a group up to the snapshot; cheap when the epoch is the same. */
 void targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, uint64_t epoch);
 /* The same for all groups with health checks: checks end with the service, even if no client uses

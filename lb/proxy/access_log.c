@@ -97,6 +97,23 @@ access_log_number(struct entry *l, const char *name, uint64_t value)
 	buf_printf(l->to, "%llu", (unsigned long long)value);
 }
 
+/* Which rule of the service's routes the request followed, and to which Service. */
+static void
+access_log_route(struct entry *l, const struct exchange *ex)
+{
+	const struct http_route_rule *rule = ex->rule;
+	const struct http_route_backend *b = ex->backend;
+
+	if (rule == NULL || *rule->route == '\0')
+		return;
+	access_log_key(l, "route");
+	buf_printf(l->to, l->json ? "\"%s/%u\"" : "%s/%u", rule->route, rule->index);
+	if (b == NULL)
+		return;
+	access_log_key(l, "backend");
+	buf_printf(l->to, l->json ? "\"%s/%s:%u\"" : "%s/%s:%u", b->ns, b->name, b->port);
+}
+
 /* Time since the begin; left out if that point was not reached. */
 static void
 access_log_took(struct entry *l, const char *name, const struct access_log *a, uint64_t at_us)
@@ -249,6 +266,7 @@ access_log_write(struct exchange *ex)
 		tap_note(ex, TAP_DONE);
 	if (access_log_wanted(ex)) {
 		open_line(&l, ex->downstream);
+		access_log_route(&l, ex);
 		if (a->endpoint != NULL)
 			access_log_plain(
 				&l, "endpoint", target_text(a->endpoint, a->at_other, endpoint));
@@ -264,7 +282,7 @@ access_log_write(struct exchange *ex)
 		access_log_took(&l, "connect_ms", a, a->connected_us);
 		access_log_took(&l, "first_ms", a, a->first_us);
 		access_log_took(&l, "total_ms", a, answer_clock_us());
-		access_log_number(&l, "retries", (uint64_t)ex->n_tried + ex->n_stale);
+		access_log_number(&l, "retries", exchange_retries(ex));
 		stands_for(&l, w, went_well(a));
 		close_line(&l, w);
 	}

@@ -9,6 +9,9 @@
  * If the request belongs to a trace, trace=4bf9… follows id; if it is also recorded (trace.h),
  * span=00f0… follows.
  *
+ * Where a rule of an HTTPRoute or GRPCRoute decided, route=namespace/name/index of the rule follows
+ * service, and backend=namespace/name:port, the Service that it led to, if any.
+ *
  * `end` says who ended it and when, as HAProxy's termination state does. Who: - nobody, C the
  * client, c the client timed out, S the endpoint or the lack of one, s the endpoint timed out, P we
  * refused, K our own shutdown. When: R reading the request's head, C connecting, H waiting for the

@@ -12,6 +12,7 @@
 #include "lb/proxy/pool.h"
 #include "lb/proxy/proxy.h"
 #include "lb/proxy/relay.h"
+#include "lb/proxy/routing.h"
 #include "lb/proxy/server_first.h"
 #include "lb/proxy/splice.h"
 #include "lb/proxy/trace.h"
@@ -28,23 +29,20 @@ answer_clock_us(void)
 void
 answer_count_status(struct exchange *ex, unsigned status)
 {
-	struct downstream *f = ex->downstream;
-	struct counters *c = &f->worker->counters;
+	struct counters *c = &ex->downstream->worker->counters;
 	_Atomic uint64_t *by_class[] = {
 		&c->status_1xx, &c->status_2xx, &c->status_3xx, &c->status_4xx, &c->status_5xx};
 
 	count(by_class[status / 100 - 1], 1);
-	count(&f->group->cell->requests[status / 100], 1);
+	count(&ex->group->cell->requests[status / 100], 1);
 }
 
 void
 answer_count_down(struct exchange *ex, uint64_t n)
 {
-	struct downstream *f = ex->downstream;
-
 	ex->body_received += n;
-	count(&f->worker->counters.bytes_down, n);
-	count(&f->group->cell->bytes_down, n);
+	count(&ex->downstream->worker->counters.bytes_down, n);
+	count(&ex->group->cell->bytes_down, n);
 }
 
 /* The response is complete; `rest`: the endpoint sent more than that. */
@@ -122,7 +120,7 @@ answer_begins(struct exchange *ex, unsigned status)
 	ex->access.status = (uint16_t)status;
 	access_log_first(ex);
 	answer_count_status(ex, status);
-	service_stats_took(ex->downstream->group->cell, now_us - ex->begin_us);
+	service_stats_took(ex->group->cell, now_us - ex->begin_us);
 	if (ex->sent_us != 0)
 		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
 			ex->downstream->worker->now_ms);
@@ -137,6 +135,10 @@ answer_begin_response(struct exchange *ex)
 	ssize_t n;
 
 	ex->http.keep = ex->http.keep && !w->draining;
+	if (routing_edit_response(ex, &w->head) < 0) {
+		bad_answer(ex, "the endpoint's head has too many fields for its route's edits");
+		return 0;
+	}
 	n = http1_exchange_emit(&ex->http, &w->head, w->emit, sizeof w->emit);
 	if (n < 0) {
 		bad_answer(ex, "the endpoint's head is too large");
@@ -153,7 +155,7 @@ void
 answer_judge(struct exchange *ex, unsigned status)
 {
 	struct worker *w = ex->downstream->worker;
-	const struct service *s = ex->downstream->group->service;
+	const struct service *s = ex->group->service;
 	unsigned most = s != NULL ? s->lb.outlier_5xx : 0;
 	struct target *t = exchange_target(ex);
 
@@ -175,8 +177,10 @@ static void
 switch_protocol(struct exchange *ex, const char *data, size_t len)
 {
 	struct worker *w = ex->downstream->worker;
-	ssize_t n = http1_exchange_emit(&ex->http, &w->head, w->emit, sizeof w->emit);
+	ssize_t n = routing_edit_response(ex, &w->head);
 
+	if (n == 0)
+		n = http1_exchange_emit(&ex->http, &w->head, w->emit, sizeof w->emit);
 	if (n < 0 || peer_send_bytes(&ex->downstream->peer, w->emit, (size_t)n) < 0) {
 		client_lost(ex);
 		return;

@@ -146,14 +146,13 @@ dial_attempt(struct exchange *ex, struct target *t)
 static enum dial
 try_at(struct exchange *ex, struct target *t)
 {
-	struct downstream *f = ex->downstream;
-	struct worker *w = f->worker;
-	bool first = ex->n_tried + ex->n_stale == 0, free = pick_is_free(ex, t);
+	struct worker *w = ex->downstream->worker;
+	bool first = exchange_retries(ex) == 0, free = pick_is_free(ex, t);
 	enum dial d;
 
 	if (!free && !pick_may_charge(ex)) {
 		pick_undo(ex, t);
-		if (ex->n_again + 1u < pick_tries(f->group) && !ex->over_budget)
+		if (ex->n_again + 1u < pick_tries(ex) && !ex->over_budget)
 			count(&w->counters.over_budget, 1);
 		ex->over_budget = true;
 		pick_avoid(ex, t);
@@ -166,11 +165,11 @@ try_at(struct exchange *ex, struct target *t)
 		return d;
 	if (!free) {
 		ex->n_again++;
-		budget_spend(&f->group->budget, w->now_ms);
+		budget_spend(&ex->group->budget, w->now_ms);
 	}
 	if (!first) {
 		count(&w->counters.retries, 1);
-		count(&f->group->cell->retries, 1);
+		count(&ex->group->cell->retries, 1);
 	}
 	return d;
 }
@@ -187,8 +186,8 @@ dial_start(struct exchange *ex, bool may_reuse)
 {
 	struct downstream *f = ex->downstream;
 
-	budget_ask(&f->group->budget, f->worker->now_ms);
-	if (!wait_queue_has_waiters(f->group))
+	budget_ask(&ex->group->budget, f->worker->now_ms);
+	if (!wait_queue_has_waiters(ex->group))
 		return dial_next(ex, may_reuse);
 	ex->no_reuse = !may_reuse;
 	ex->want_ms = f->worker->now_ms;
@@ -359,7 +358,7 @@ dial_on_event(struct upstream_conn *b)
 static uint32_t
 limit_ms(const struct upstream_conn *b)
 {
-	const struct service *s = b->ex != NULL ? b->ex->downstream->group->service : NULL;
+	const struct service *s = b->ex != NULL ? b->ex->group->service : NULL;
 	uint32_t most = target_is_far(b->target) ? FAR_CONNECT_MS : b->worker->connect_ms;
 
 	if (s != NULL && s->lb.connect_ms > 0)

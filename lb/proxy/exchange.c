@@ -14,10 +14,12 @@
 #include "lb/proxy/dial.h"
 #include "lb/proxy/h2_stream.h"
 #include "lb/proxy/memory.h"
+#include "lb/proxy/mirror.h"
 #include "lb/proxy/permit.h"
 #include "lb/proxy/pick.h"
 #include "lb/proxy/pool.h"
 #include "lb/proxy/proxy.h"
+#include "lb/proxy/routing.h"
 #include "lb/proxy/splice.h"
 #include "lb/proxy/trace.h"
 
@@ -51,6 +53,15 @@ exchange_go(struct exchange *ex, enum exchange_state to)
 	ex->state = (uint8_t)state_go(&states, ex->state, to);
 }
 
+void
+exchange_use(struct exchange *ex, struct group *g)
+{
+	struct group *old = ex->group;
+
+	ex->group = group_hold(g);
+	group_release(&old, ex->downstream->worker->now_ms);
+}
+
 struct exchange *
 exchange_new(struct downstream *f, const struct exchange_kind *kind)
 {
@@ -69,6 +80,7 @@ exchange_new(struct downstream *f, const struct exchange_kind *kind)
 	ex->head = head;
 	ex->kind = kind;
 	ex->downstream = f;
+	ex->group = group_hold(f->group);
 	ex->expiry = &f->expiry;
 	ex->key = f->client_ip;
 	access_log_begin(ex);
@@ -85,6 +97,7 @@ exchange_end(struct exchange *ex)
 	access_log_write(ex);
 	trace_end(ex);
 	fair_queue_leave(&ex->waiter);
+	mirror_drop(ex);
 	if (ex->upstream != NULL)
 		upstream_conn_close(ex->upstream, false);
 	if (ex->downstream->ex == ex)
@@ -119,9 +132,14 @@ bool
 exchange_touch_waiting(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
-	const struct service *s = f->group->service;
+	const struct service *s = ex->group->service;
 	uint32_t request_ms = s != NULL ? s->lb.request_ms : REQUEST_MS_DEFAULT;
+	uint64_t due_ms = routing_due_ms(ex);
 
+	if (due_ms != 0 && !ex->http.upgrade)
+		exchange_due(ex, due_ms);
+	if (routing_limits(ex))
+		return due_ms != 0 && !ex->http.upgrade;
 	if (ex->state == EXCHANGE_ANSWERING || request_ms == 0 ||
 		(request_ms == REQUEST_MS_DEFAULT && ex->http.upgrade))
 		return false;
@@ -144,6 +162,12 @@ exchange_touch(struct exchange *ex)
 
 	if (!on_client && exchange_touch_waiting(ex))
 		return;
+	if (ex->whole_ms != 0) { /* its route's limit holds also while the client is slow */
+		exchange_due(ex,
+			MIN(ex->whole_ms,
+				f->worker->now_ms + f->worker->expiries.span_ms[SPAN_IDLE]));
+		return;
+	}
 	ex->own = false;
 	expiry_set(&f->worker->expiries, ex->expiry, on_client ? SPAN_IDLE : SPAN_TUNNEL,
 		f->worker->now_ms);
@@ -234,14 +258,14 @@ why_none(const struct group *g)
 static void
 refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 {
-	const struct service *s = ex->downstream->group->service;
+	const struct service *s = ex->group->service;
 	char line[256];
 
 	count(counter, 1);
 	access_log_end(ex, "SC");
 	if (s != NULL)
 		snprintf(line, sizeof line, "service %s/%s port %u %s", s->namespace, s->name,
-			ex->downstream->group->port, what);
+			ex->group->port, what);
 	else
 		snprintf(line, sizeof line, "no such service any more");
 	ex->kind->refuse(ex, 503, line);
@@ -258,9 +282,10 @@ exchange_refuse_loop(struct exchange *ex)
 static void
 refuse_caller(struct exchange *ex)
 {
+	const struct group *g = ex->downstream->group;
 	char reason[PERMIT_REASON_MAX];
 
-	permit_refused(ex->downstream, reason);
+	permit_refused(ex->downstream, g->service, g->port, reason);
 	access_log_end(ex, "PR");
 	ex->kind->refuse(ex, 403, reason);
 }
@@ -282,7 +307,7 @@ exchange_begin_sending(struct exchange *ex, bool more)
 	trace_connected(ex);
 	exchange_go(ex, EXCHANGE_CONNECTED);
 	ex->discard = false;
-	if (worker_policy(ex->downstream->worker, ex->downstream->group) == LB_EWMA)
+	if (worker_policy(ex->downstream->worker, ex->group) == LB_EWMA)
 		ex->sent_us = answer_clock_us();
 	/* If body bytes are available, the head is sent together with them. */
 	if (ex->http.request_done || !more)
@@ -290,16 +315,20 @@ exchange_begin_sending(struct exchange *ex, bool more)
 }
 
 bool
-exchange_admit(struct exchange *ex, const struct http1_head *h)
+exchange_admit(struct exchange *ex, struct http1_head *h)
 {
 	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
-	bool may = permit_check(f);
+	bool may = permit_check(f), follow = true;
+	struct routing routing;
 
+	exchange_use(ex, f->group);
+	if (may && f->group->service != NULL && f->group->service->routes != NULL)
+		follow = routing_apply(ex, h, &routing);
 	ex->has_body = !ex->http.request_done;
 	/* For a service without retries each request is sent at most once. */
-	ex->idempotent = h->idempotent && pick_tries(f->group) > 1;
-	ex->key = hashkey_of(f->group->service, h, f->client_ip);
+	ex->idempotent = h->idempotent && pick_tries(ex) > 1;
+	ex->key = hashkey_of(ex->group->service, h, f->client_ip);
 	if (write_head(ex, h) < 0) {
 		access_log_end(ex, "PR");
 		ex->http.keep = false;
@@ -315,10 +344,16 @@ exchange_admit(struct exchange *ex, const struct http1_head *h)
 		refuse_caller(ex);
 		return false;
 	}
-	if (balance_count(&f->group->balance) > 0)
+	if (!follow) {
+		routing_refuse(ex, &routing);
+		return false;
+	}
+	if (ex->rule != NULL && ex->rule->n_mirrors > 0)
+		mirror_begin(ex, h);
+	if (balance_count(&ex->group->balance) > 0)
 		return true;
-	refuse_service(ex, why_none(f->group),
-		f->group->service != NULL ? &w->counters.no_endpoints : &w->counters.no_service);
+	refuse_service(ex, why_none(ex->group),
+		ex->group->service != NULL ? &w->counters.no_endpoints : &w->counters.no_service);
 	return false;
 }
 
@@ -346,7 +381,7 @@ static const struct exchange_kind exchange_http1 = {
 void
 exchange_start(struct downstream *f, bool more)
 {
-	const struct http1_head *h = &f->worker->head;
+	struct http1_head *h = &f->worker->head;
 	struct exchange *ex = exchange_new(f, &exchange_http1);
 
 	f->ex = ex;
@@ -370,7 +405,7 @@ void
 exchange_dial_failed(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
-	const struct service *s = f->group->service;
+	const struct service *s = ex->group->service;
 	char line[256];
 
 	if (ex->full) {
@@ -386,7 +421,7 @@ exchange_dial_failed(struct exchange *ex)
 	count(&f->worker->counters.not_connected, 1);
 	access_log_end(ex, ex->timed_out ? "sC" : "SC");
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
-		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
+		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", ex->group->port,
 		ex->timed_out ? "answers" : "accepts connections");
 	ex->kind->refuse(ex, ex->timed_out ? 504 : 502, line);
 }
@@ -441,9 +476,11 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 		bad_body(ex);
 		return len;
 	}
+	if (ex->mirrors != NULL)
+		mirror_body(ex, data, used, got == HTTP1_DONE);
 	ex->body_sent += g.payload;
 	count(&f->worker->counters.bytes_up, g.payload);
-	count(&f->group->cell->bytes_up, g.payload);
+	count(&ex->group->cell->bytes_up, g.payload);
 	if (gather_flush(&g) < 0)
 		ex->discard = true; /* there may be a response nevertheless */
 	if (got == HTTP1_DONE)
@@ -470,7 +507,7 @@ exchange_abort(struct exchange *ex)
 void
 exchange_tell_silence(const struct exchange *ex, const struct target *t)
 {
-	const struct service *s = ex->downstream->group->service;
+	const struct service *s = ex->group->service;
 	char text[ADDR_TEXT_MAX];
 
 	log_limited(LOG_LEVEL_WARN, 6, "lb",
@@ -478,7 +515,21 @@ exchange_tell_silence(const struct exchange *ex, const struct target *t)
 		"edgeway.io/request-timeout says how long that may be, 0 for ever address=%s "
 		"service=%s/%s port=%u",
 		target_text(t, t->at_other, text), s != NULL ? s->namespace : "-",
-		s != NULL ? s->name : "-", ex->downstream->group->port);
+		s != NULL ? s->name : "-", ex->group->port);
+}
+
+/* An attempt that has lasted as long as its route lets it is given up for another one. */
+static bool
+exchange_try_again(struct exchange *ex)
+{
+	struct upstream_conn *b = ex->upstream;
+
+	if (!routing_try_is_over(ex) || !routing_repeats(ex) || b == NULL || b->connecting ||
+		!ex->idempotent || !exchange_may_retry(ex) || !pick_may_charge(ex))
+		return false;
+	dial_report_failure(ex, b->target, TARGET_RESET);
+	exchange_ask_another(ex);
+	return true;
 }
 
 void
@@ -488,6 +539,8 @@ exchange_timeout(struct exchange *ex)
 	bool started = ex->state == EXCHANGE_ANSWERING;
 
 	count(&f->worker->counters.timeouts, 1);
+	if (exchange_try_again(ex))
+		return;
 	access_log_end(ex,
 		started ? buf_len(&f->peer.out) > 0 || !ex->http.request_done ? "cD" : "sD"
 			: ex->http.request_done ? "sH"
@@ -535,11 +588,10 @@ exchange_may_retry(const struct exchange *ex)
 bool
 exchange_may_ask_another(const struct exchange *ex, unsigned status)
 {
-	const struct service *s = ex->downstream->group->service;
-
-	return s != NULL && s->lb.retry_on != 0 && (s->lb.retry_on & retry_on_bit(status)) != 0 &&
-		ex->idempotent && exchange_may_retry(ex) && pick_may_charge(ex) &&
-		pick_another(ex, ex->upstream->target, pick_is_mute(ex->upstream));
+	return routing_retries(ex, status, retry_on_bit(status)) && ex->idempotent &&
+		exchange_may_retry(ex) && pick_may_charge(ex) &&
+		(routing_repeats(ex) ||
+			pick_another(ex, ex->upstream->target, pick_is_mute(ex->upstream)));
 }
 
 /* Returns false if no endpoint is left to try. */
@@ -556,11 +608,14 @@ dial_again(struct exchange *ex, bool may_reuse)
 void
 exchange_ask_another(struct exchange *ex)
 {
-	pick_avoid(ex, ex->upstream->target);
+	pick_leave(ex, ex->upstream->target, pick_is_mute(ex->upstream));
 	ex->free_retry = false;
+	ex->try_ms = 0;
 	upstream_conn_close(ex->upstream, false);
 	if (!dial_again(ex, true))
 		exchange_dial_failed(ex);
+	else if (ex->rule != NULL)
+		exchange_touch(ex);
 }
 
 /* Returns whether the endpoint has taken no byte of the request. */
@@ -633,7 +688,7 @@ upstream_ended(struct exchange *ex, bool clean)
 		answer_until_close_done(ex);
 	} else {
 		count(&f->worker->counters.upstream_lost, 1);
-		count(&f->group->cell->failures, 1);
+		count(&ex->group->cell->failures, 1);
 		access_log_end(ex, "SD");
 		downstream_close(f, true); /* a truncated response must not look complete */
 	}

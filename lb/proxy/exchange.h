@@ -26,6 +26,14 @@
 
 /* Every change of its state. */
 void exchange_go(struct exchange *ex, enum exchange_state to);
+/* It gets endpoints of this group from now on. */
+void exchange_use(struct exchange *ex, struct group *g);
+/* How many attempts there were before this one. */
+static inline unsigned
+exchange_retries(const struct exchange *ex)
+{
+	return (unsigned)ex->n_tried + ex->n_stale + ex->n_past;
+}
 /* Makes an empty exchange of f; the owner sets f->ex, or ex->h2. */
 struct exchange *exchange_new(struct downstream *f, const struct exchange_kind *kind);
 /* Detaches it from its client, closes its upstream connection if any, and frees it later. */
@@ -37,7 +45,7 @@ void exchange_start(struct downstream *f, bool more);
 size_t exchange_body(struct exchange *ex, const char *data, size_t len);
 /* What every request needs before an endpoint is looked for; ex->http is set. Returns false if it
  * was refused. */
-bool exchange_admit(struct exchange *ex, const struct http1_head *h);
+bool exchange_admit(struct exchange *ex, struct http1_head *h);
 /* There was progress: restarts the timeout of the client's connection. */
 void exchange_touch(struct exchange *ex);
 /* The request is whole: restarts the time for its response. Returns false if there is no limit. */
@@ -51,7 +59,8 @@ void exchange_due(struct exchange *ex, uint64_t due_ms);
 bool exchange_not_due(struct exchange *ex);
 /* The client's deadline has passed. */
 void exchange_timeout(struct exchange *ex);
-/* Should another endpoint be asked because the response has this status (edgeway.io/retry-on)? Only
+/* Should another endpoint be asked because the response has this status (a route's retry,
+ * edgeway.io/retry-on)? Only
  * if that is safe and nothing of the response has gone to the client. */
 bool exchange_may_ask_another(const struct exchange *ex, unsigned status);
 void exchange_ask_another(struct exchange *ex);

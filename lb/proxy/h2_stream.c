@@ -12,6 +12,7 @@
 #include "lb/proxy/pick.h"
 #include "lb/proxy/pool.h"
 #include "lb/proxy/proxy.h"
+#include "lb/proxy/routing.h"
 #include "lb/proxy/trace.h"
 
 enum {
@@ -53,10 +54,12 @@ stream_touch(struct h2_stream *st)
 {
 	struct worker *w = stream_worker(st);
 	struct exchange *ex = st->ex;
-	const struct service *s = ex->downstream->group->service;
+	const struct service *s = ex->group->service;
 	bool on_client = !ex->http.request_done || buf_len(&st->to_client) > 0;
 
 	if (st->has_timeout)
+		return;
+	if (routing_limits(ex) && exchange_touch_waiting(ex))
 		return;
 	if (!on_client || st->grpc) {
 		bool limited = s != NULL && s->lb.request_ms != REQUEST_MS_DEFAULT;
@@ -75,15 +78,20 @@ stream_heed_timeout(struct h2_stream *st, const struct http1_head *h)
 {
 	struct exchange *ex = st->ex;
 	uint64_t ms = st->grpc ? grpc_timeout_ms(h) : 0;
-	const struct service *s = ex->downstream->group->service;
+	const struct service *s = ex->group->service;
 
 	if (ms == 0)
 		return;
 	if (s != NULL && s->lb.request_ms != REQUEST_MS_DEFAULT && s->lb.request_ms != 0)
 		ms = MIN(ms, (uint64_t)s->lb.request_ms);
+	if (ex->rule != NULL && ex->rule->backend_ms != 0)
+		ms = MIN(ms, (uint64_t)ex->rule->backend_ms);
+	ms += stream_worker(st)->now_ms;
 	st->has_timeout = true;
-	exchange_due(ex, stream_worker(st)->now_ms + ms);
+	exchange_due(ex, ex->whole_ms != 0 ? MIN(ms, ex->whole_ms) : ms);
 }
+
+static bool stream_try_again(struct h2_stream *st);
 
 /* --- the end -------------------------------------------------------------------------------- */
 
@@ -175,6 +183,8 @@ on_expired(void *arg)
 	if (exchange_not_due(ex))
 		return;
 	count(&w->counters.timeouts, 1);
+	if (stream_try_again(st))
+		return;
 	access_log_end(ex,
 		ex->state == EXCHANGE_ANSWERING ? "sD"
 			: ex->http.request_done ? "sH"
@@ -220,7 +230,7 @@ stream_refuse(struct exchange *ex, int status, const char *line)
 
 	downstream_count_own(ex->downstream, ex, status);
 	ex->access.status = (uint16_t)status;
-	if (st->grpc) {
+	if (st->grpc && ex->location == NULL) {
 		stream_refuse_call(st, status, line);
 	} else {
 		snprintf(digits, sizeof digits, "%d", status);
@@ -229,6 +239,8 @@ stream_refuse(struct exchange *ex, int status, const char *line)
 		h2_fields_add(f, "content-type", "text/plain; charset=utf-8");
 		if (status == 503)
 			h2_fields_add(f, "retry-after", "1");
+		if (ex->location != NULL)
+			h2_fields_add(f, "location", ex->location);
 		if (!ex->http.is_head)
 			buf_printf(&st->to_client, "%s\n", line);
 		h2_respond(st->client->link.h2, st->id, f, ex->http.is_head);
@@ -266,7 +278,7 @@ stream_ask(struct h2_stream *st)
 	}
 	access_log_connected(ex);
 	trace_connected(ex);
-	if (worker_policy(stream_worker(st), ex->downstream->group) == LB_EWMA)
+	if (worker_policy(stream_worker(st), ex->group) == LB_EWMA)
 		ex->sent_us = answer_clock_us();
 	exchange_go(ex, EXCHANGE_SENDING);
 	if (h2_upstream_ask(st) < 0)
@@ -382,7 +394,7 @@ h2_stream_from_client(struct h2_stream *st, const char *data, size_t n)
 	buf_add(&st->to_endpoint, data, n);
 	ex->body_sent += n;
 	count(&stream_worker(st)->counters.bytes_up, n);
-	count(&ex->downstream->group->cell->bytes_up, n);
+	count(&ex->group->cell->bytes_up, n);
 	if (buf_len(&st->to_endpoint) > STREAM_KEPT)
 		stream_unkeep(st);
 	if (stream_may_widen(st, ex->body_sent, &st->to_endpoint))
@@ -458,7 +470,7 @@ h2_stream_may_retry(const struct h2_stream *st, enum h2_lost how)
 {
 	const struct exchange *ex = st->ex;
 
-	if (st->responded || !st->kept || pick_tries(ex->downstream->group) < 2)
+	if (st->responded || !st->kept || pick_tries(ex) < 2)
 		return false;
 	return how == H2_LOST_UNPROCESSED || how == H2_LOST_HTTP1 ||
 		(ex->idempotent && how != H2_LOST_RESET && how != H2_LOST_MALFORMED);
@@ -483,23 +495,40 @@ static bool
 stream_may_ask_another(struct h2_stream *st, unsigned status)
 {
 	struct exchange *ex = st->ex;
-	const struct service *s = ex->downstream->group->service;
 	unsigned bit = st->grpc && status == 503 ? RETRY_ON_UNAVAILABLE : retry_on_bit(status);
 
-	return s != NULL && (s->lb.retry_on & bit) != 0 && st->kept && !st->responded &&
+	return routing_retries(ex, status, bit) && st->kept && !st->responded &&
 		(ex->idempotent || bit == RETRY_ON_UNAVAILABLE) && pick_may_charge(ex) &&
-		pick_another(ex, st->target, false);
+		(routing_repeats(ex) || pick_another(ex, st->target, false));
 }
 
 static void
 stream_ask_another(struct h2_stream *st)
 {
-	pick_avoid(st->ex, st->target);
+	pick_leave(st->ex, st->target, false);
 	st->ex->free_retry = false;
+	st->ex->try_ms = 0;
 	st->response_done = false;
 	h2_upstream_leave(st, H2_CANCEL);
 	if (!stream_dial_again(st))
 		stream_dial_failed(st->ex);
+	else if (st->ex != NULL && st->ex->rule != NULL)
+		stream_touch(st);
+}
+
+/* As exchange_try_again(). */
+static bool
+stream_try_again(struct h2_stream *st)
+{
+	struct exchange *ex = st->ex;
+
+	if (!routing_try_is_over(ex) || !routing_repeats(ex) || st->up == NULL || !st->kept ||
+		st->responded || !ex->idempotent || !pick_may_charge(ex))
+		return false;
+	dial_report_failure(ex, st->target, TARGET_RESET);
+	stream_ask_another(st);
+	h2_link_touch(&st->client->link);
+	return true;
 }
 
 /* --- from the endpoint ---------------------------------------------------------------------- */
@@ -593,7 +622,11 @@ stream_response(struct h2_stream *st, struct h2_section *section, enum h2_part p
 		stream_ask_another(st);
 		return;
 	}
-	stream_respond(st, h, as);
+	if (routing_edit_response(st->ex, h) < 0)
+		stream_bad_answer(
+			st, "the endpoint's head has too many fields for its route's edits");
+	else
+		stream_respond(st, h, as);
 }
 
 void
@@ -680,7 +713,7 @@ stream_refuse_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
 		access_log_end(ex, "SH");
 	} else if (st->responded) {
 		count(&stream_worker(st)->counters.upstream_lost, 1);
-		count(&ex->downstream->group->cell->failures, 1);
+		count(&ex->group->cell->failures, 1);
 		access_log_end(ex, "SD");
 	}
 	if (how == H2_LOST_HTTP1) {
@@ -711,7 +744,7 @@ h2_stream_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
 
 	if (ex == NULL)
 		return;
-	alone = balance_count(&ex->downstream->group->balance) == 1;
+	alone = balance_count(&ex->group->balance) == 1;
 	sent_away = st->up->retired;
 	/* As with a kept connection of HTTP/1, which its server may close at any moment. */
 	stale = how == H2_LOST_CONNECTION && st->up->answered && ex->n_stale == 0;

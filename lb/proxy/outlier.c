@@ -34,7 +34,7 @@ outlier_target(struct worker *w, struct target *t, enum target_fault fault, stru
 	count(&w->counters.ejections, 1);
 	trace_note(ex, TRACE_EJECTED, t);
 	if (ex != NULL)
-		count(&ex->downstream->group->cell->ejections, 1);
+		count(&ex->group->cell->ejections, 1);
 	outlier_share_ejected(w, t);
 	pool_clear(t);
 	log_limited(LOG_LEVEL_WARN, 20, "lb",

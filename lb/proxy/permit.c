@@ -12,12 +12,18 @@
 #include "model/local_callers.h"
 
 static bool
-permit_judge(const struct downstream *f, uint64_t *closed)
+permit_judge(const struct downstream *f, const struct service *s, uint64_t *closed)
 {
 	struct allow_caller who;
 
 	local_callers_find(snapshot_callers(f->worker->snapshot), &f->client, &who);
-	return service_permits(f->group->service, &who, closed);
+	return service_permits(s, &who, closed);
+}
+
+bool
+permit_backend(const struct downstream *f, const struct service *s, uint64_t *closed)
+{
+	return !s->restricted || permit_judge(f, s, closed);
 }
 
 /* Moves the client to a group of the same service port that has only the endpoints open to this
@@ -46,7 +52,7 @@ permit_check(struct downstream *f)
 	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
 	if (f->group->service == NULL || (!f->group->service->restricted && f->group->closed == 0))
 		return true;
-	if (f->group->service->restricted && !permit_judge(f, &closed))
+	if (f->group->service->restricted && !permit_judge(f, f->group->service, &closed))
 		return false;
 	if (closed != f->group->closed && !permit_move(f, closed))
 		return false;
@@ -55,9 +61,9 @@ permit_check(struct downstream *f)
 }
 
 void
-permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX])
+permit_refused(const struct downstream *f, const struct service *s, uint16_t port,
+	char reason[PERMIT_REASON_MAX])
 {
-	const struct service *s = f->group->service;
 	struct allow_caller who;
 	const struct addr client = addr_of(&f->client, f->client_port);
 	char text[ADDR_TEXT_MAX];
@@ -71,10 +77,10 @@ permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX])
 		"NetworkPolicy)",
 		who.ns != NULL ? "a pod of namespace "
 			       : "a process of the node, or a pod that the hub has not told of,",
-		who.ns != NULL ? who.ns : "", s->namespace, s->name, f->group->port);
+		who.ns != NULL ? who.ns : "", s->namespace, s->name, port);
 	log_limited(LOG_LEVEL_WARN, 10, "lb",
 		"a call was denied client=%s namespace=%s service=%s/%s port=%u rule=\"%.200s\"",
-		text, who.ns != NULL ? who.ns : "-", s->namespace, s->name, f->group->port,
+		text, who.ns != NULL ? who.ns : "-", s->namespace, s->name, port,
 		s->allow_text[0] != '\0' ? s->allow_text : "a NetworkPolicy");
 }
 
@@ -82,12 +88,12 @@ permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX])
 
 /* t: the endpoint in use; NULL: none yet. */
 static bool
-permit_is_closed(const struct downstream *f, const struct target *t, uint64_t closed)
+permit_is_closed(const struct group *g, const struct target *t, uint64_t closed)
 {
-	const struct service_port *p = f->group->port_of;
+	const struct service_port *p = g->port_of;
 
 	if (t == NULL)
-		return closed != f->group->closed;
+		return closed != g->closed;
 	for (size_t i = 0; p != NULL && i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];
 
@@ -98,24 +104,33 @@ permit_is_closed(const struct downstream *f, const struct target *t, uint64_t cl
 	return false;
 }
 
-static const struct target *
-permit_target(const struct downstream *f)
+/* May the client call neither the Service that it called, nor that to which a route has led it? */
+static bool
+permit_denies(struct exchange *ex, const struct target *t, char reason[PERMIT_REASON_MAX])
 {
-	const struct upstream_conn *b = f->ex->upstream;
+	const struct downstream *f = ex->downstream;
+	struct worker *w = f->worker;
+	const struct group *g = f->group;
+	uint64_t closed = 0;
 
-	return b == NULL || b->connecting ? NULL : b->target;
+	targets_refresh(w->targets, ex->group, w->snapshot, w->epoch);
+	if (g->service != NULL && g->service->restricted && !permit_judge(f, g->service, &closed)) {
+		permit_refused(f, g->service, g->port, reason);
+		return true;
+	}
+	g = ex->group;
+	closed = 0;
+	if (g->service == NULL || !g->service->restricted ||
+		(permit_judge(f, g->service, &closed) && !permit_is_closed(g, t, closed)))
+		return false;
+	permit_refused(f, g->service, g->port, reason);
+	return true;
 }
 
 static bool
 permit_denies_stream(struct h2_stream *st, char *reason)
 {
-	struct downstream *f = st->client->downstream;
-	uint64_t closed = 0;
-
-	if (permit_judge(f, &closed) && !permit_is_closed(f, st->target, closed))
-		return false;
-	permit_refused(f, reason);
-	return true;
+	return permit_denies(st->ex, st->target, reason);
 }
 
 void
@@ -127,21 +142,19 @@ permit_recheck(struct worker *w)
 		return;
 	for (struct node *n = w->downstreams.next, *next; n != &w->downstreams; n = next) {
 		struct downstream *f = container_of(n, struct downstream, node);
-		uint64_t closed = 0;
+		const struct upstream_conn *b;
 
 		next = n->next;
 		if (f->ex == NULL && f->h2 == NULL)
 			continue;
 		targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
-		if (f->group->service == NULL || !f->group->service->restricted)
-			continue;
 		if (f->h2 != NULL) {
 			h2_client_recheck(f, permit_denies_stream);
 			continue;
 		}
-		if (permit_judge(f, &closed) && !permit_is_closed(f, permit_target(f), closed))
+		b = f->ex->upstream;
+		if (!permit_denies(f->ex, b == NULL || b->connecting ? NULL : b->target, reason))
 			continue;
-		permit_refused(f, reason);
 		if (f->state == DOWNSTREAM_RELAY) {
 			relay_cut(f);
 		} else {

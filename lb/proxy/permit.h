@@ -15,8 +15,11 @@ enum { PERMIT_REASON_MAX = 512 };
 /* Brings the client's group up to the snapshot; if some endpoints are closed to this client, the
  * client gets the group of the others. Returns false if the client may call none. */
 bool permit_check(struct downstream *f);
+/* May it call this Service, to which a route leads? *closed: as for service_permits(). */
+bool permit_backend(const struct downstream *f, const struct service *s, uint64_t *closed);
 /* The client may not call it: counts and logs that, and gives the reason in one line. */
-void permit_refused(struct downstream *f, char reason[PERMIT_REASON_MAX]);
+void permit_refused(const struct downstream *f, const struct service *s, uint16_t port,
+	char reason[PERMIT_REASON_MAX]);
 /* The snapshot has changed: ends relays whose client may not call their endpoint any more. */
 void permit_recheck(struct worker *w);
 

@@ -5,10 +5,12 @@
 enum { RETRIES = 2 /* for services that do not set it */ };
 
 unsigned
-pick_tries(const struct group *g)
+pick_tries(const struct exchange *ex)
 {
-	const struct service *s = g->service;
+	const struct service *s = ex->group->service;
 
+	if (ex->rule != NULL && ex->rule->retry != NULL && ex->rule->retry->attempts > 0)
+		return MIN(1u + ex->rule->retry->attempts, (unsigned)TRIES_MAX);
 	if (s == NULL || s->lb.retries == RETRIES_DEFAULT)
 		return 1 + RETRIES;
 	return MIN(1u + s->lb.retries, (unsigned)TRIES_MAX);
@@ -19,10 +21,10 @@ ask_of(const struct exchange *ex)
 {
 	const struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
-	const struct service *s = f->group->service;
+	const struct service *s = ex->group->service;
 
 	return (struct balance_ask){
-		.policy = worker_policy(w, f->group),
+		.policy = worker_policy(w, ex->group),
 		.now_ms = w->now_ms,
 		.random = worker_random(w),
 		.key = ex->key,
@@ -52,27 +54,27 @@ static struct target *
 pick_sticky(struct exchange *ex, const struct balance_ask *ask)
 {
 	const struct downstream *f = ex->downstream;
-	const struct service *s = f->group->service;
+	const struct service *s = ex->group->service;
 	struct affinity *a = f->worker->lb->affinity;
-	struct sticky k = {.key = affinity_key(a, f->client_ip, s->fake_ip, f->group->port)};
+	struct sticky k = {.key = affinity_key(a, f->client_ip, s->fake_ip, ex->group->port)};
 	struct target *t = NULL, *first;
 
 	if (affinity_find(a, k.key, ask->now_ms, s->lb.affinity_s, &k.seen))
-		t = group_find(f->group, ask, is_known, &k);
+		t = group_find(ex->group, ask, is_known, &k);
 	if (t != NULL)
 		return t;
-	t = group_pick(f->group, ask);
+	t = group_pick(ex->group, ask);
 	if (t == NULL)
 		return NULL;
 	k.seen = affinity_put(a, k.key, k.seen, t->node.hash, ask->now_ms);
-	first = group_find(f->group, ask, is_known, &k);
+	first = group_find(ex->group, ask, is_known, &k);
 	return first != NULL ? first : t;
 }
 
 static struct target *
 pick_by_policy(struct exchange *ex, const struct balance_ask *ask)
 {
-	struct group *g = ex->downstream->group;
+	struct group *g = ex->group;
 
 	if (g->service != NULL && g->service->lb.affinity_s > 0)
 		return pick_sticky(ex, ask);
@@ -91,7 +93,7 @@ pick_next(struct exchange *ex)
 	do { /* another worker may take the last connection of the picked endpoint */
 		t = pick_by_policy(ex, &ask);
 	} while (t != NULL && !target_begin(t, ask.client, ask.max_connections));
-	ex->full = t == NULL && balance_untried(&ex->downstream->group->balance, &ask);
+	ex->full = t == NULL && balance_untried(&ex->group->balance, &ask);
 	return t;
 }
 
@@ -104,7 +106,7 @@ pick_undo(const struct exchange *ex, struct target *t)
 bool
 pick_all_full(const struct exchange *ex)
 {
-	const struct balance *b = &ex->downstream->group->balance;
+	const struct balance *b = &ex->group->balance;
 	const struct balance_ask ask = ask_of(ex);
 
 	return balance_full(b, &ask) && !balance_any(b, &ask);
@@ -113,10 +115,8 @@ pick_all_full(const struct exchange *ex)
 bool
 pick_may_charge(const struct exchange *ex)
 {
-	const struct downstream *f = ex->downstream;
-
-	return ex->n_again + 1u < pick_tries(f->group) &&
-		budget_left(&f->group->budget, f->worker->now_ms);
+	return ex->n_again + 1u < pick_tries(ex) &&
+		budget_left(&ex->group->budget, ex->downstream->worker->now_ms);
 }
 
 bool
@@ -144,7 +144,7 @@ pick_another(const struct exchange *ex, struct target *t, bool free)
 	avoid[ex->n_tried] = &t->node;
 	ask.avoid = avoid;
 	ask.n_avoid = ex->n_tried + 1u;
-	return balance_any(&ex->downstream->group->balance, &ask);
+	return balance_any(&ex->group->balance, &ask);
 }
 
 void
@@ -156,4 +156,17 @@ pick_avoid(struct exchange *ex, struct target *t)
 	}
 	if (ex->n_tried < TRIES_MAX)
 		ex->tried[ex->n_tried++] = &t->node;
+}
+
+void
+pick_leave(struct exchange *ex, struct target *t, bool free)
+{
+	if (pick_another(ex, t, free)) {
+		pick_avoid(ex, t);
+		return;
+	}
+	ex->n_past = (uint8_t)(ex->n_past + ex->n_tried + 1);
+	ex->n_tried = 0;
+	ex->n_again++;
+	budget_spend(&ex->group->budget, ex->downstream->worker->now_ms);
 }

@@ -19,8 +19,8 @@
 
 #include "lb/proxy/worker.h"
 
-/* Attempts that may be charged to one request of the group, including the first. */
-unsigned pick_tries(const struct group *g);
+/* Attempts that may be charged to the request, including the first. */
+unsigned pick_tries(const struct exchange *ex);
 /* Counts one more in flight on the endpoint (target_begin), so that no other worker takes its last
  * connection meanwhile. */
 struct target *pick_next(struct exchange *ex);
@@ -37,6 +37,9 @@ bool pick_is_mute(const struct upstream_conn *b);
 /* Returns whether the exchange could leave t for an untried endpoint that seems healthy; `free`:
  * without being charged. */
 bool pick_another(const struct exchange *ex, struct target *t, bool free);
+/* The answer of t is not taken, and pick_may_charge() has been asked. Another endpoint is tried; if
+ * there is none, all of them anew, which is charged at once. */
+void pick_leave(struct exchange *ex, struct target *t, bool free);
 /* ex does not try it again. */
 void pick_avoid(struct exchange *ex, struct target *t);
 

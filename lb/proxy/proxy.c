@@ -81,14 +81,14 @@ void
 downstream_count_own(struct downstream *f, const struct exchange *ex, int status)
 {
 	struct counters *c = &f->worker->counters;
-	struct service_stats_cell *of = f->group->cell;
-	_Atomic uint64_t *const all[] = {&c->own_400, &c->own_403, &c->own_405, &c->own_408,
-		&c->own_414, &c->own_431, &c->own_501, &c->own_502, &c->own_503, &c->own_504,
-		&c->own_505, &c->own_508};
+	struct service_stats_cell *of = ex != NULL ? ex->group->cell : f->group->cell;
+	_Atomic uint64_t *const all[] = {&c->own_400, &c->own_403, &c->own_404, &c->own_405,
+		&c->own_408, &c->own_414, &c->own_431, &c->own_500, &c->own_501, &c->own_502,
+		&c->own_503, &c->own_504, &c->own_505, &c->own_508};
 	static const int statuses[ARRAY_LEN(all)] = {
-		400, 403, 405, 408, 414, 431, 501, 502, 503, 504, 505, 508};
+		400, 403, 404, 405, 408, 414, 431, 500, 501, 502, 503, 504, 505, 508};
 
-	count(status < 500 ? &c->status_4xx : &c->status_5xx, 1);
+	count(status < 400 ? &c->status_3xx : status < 500 ? &c->status_4xx : &c->status_5xx, 1);
 	count(&of->requests[status / 100], 1);
 	count(&of->failures, status >= 500 ? 1 : 0);
 	if (ex != NULL)
@@ -112,6 +112,7 @@ downstream_refuse(struct downstream *f, int status, const char *line, bool close
 		.line = line,
 		.retry_after = status == 503 ? 1 : 0,
 		.to_head = ex != NULL && ex->http.is_head,
+		.location = ex != NULL ? ex->location : NULL,
 	};
 	ssize_t n = http1_emit_error(w->emit, sizeof w->emit, &error, &reply);
 

@@ -18,7 +18,7 @@
 static void
 relay_touch(struct downstream *f)
 {
-	const struct service *s = f->group->service;
+	const struct service *s = f->ex->group->service;
 
 	if (s != NULL && s->lb.idle_ms > 0) {
 		exchange_due(f->ex, f->worker->now_ms + s->lb.idle_ms);
@@ -66,7 +66,7 @@ relay_dial_failed(struct exchange *ex)
 		return;
 	}
 	count(ex->full ? &c->overloaded : &c->not_connected, 1);
-	count(&ex->downstream->group->cell->failures, 1);
+	count(&ex->group->cell->failures, 1);
 	access_log_end(ex, ex->timed_out ? "sC" : "SC");
 	close_both(ex, true);
 }
@@ -91,13 +91,16 @@ relay_open(struct downstream *f)
 		return;
 	}
 	if (!permit_check(f)) {
-		permit_refused(f, reason);
+		permit_refused(f, f->group->service, f->group->port, reason);
 		relay_cut(f);
-	} else if (balance_count(&f->group->balance) == 0) {
-		count(f->group->service != NULL ? &w->counters.no_endpoints
-						: &w->counters.no_service,
+		return;
+	}
+	exchange_use(ex, f->group);
+	if (balance_count(&ex->group->balance) == 0) {
+		count(ex->group->service != NULL ? &w->counters.no_endpoints
+						 : &w->counters.no_service,
 			1);
-		count(&f->group->cell->failures, 1);
+		count(&ex->group->cell->failures, 1);
 		access_log_end(ex, "SC");
 		close_both(ex, true);
 	} else if (dial_start(ex, false) == DIAL_FAILED) {
@@ -116,7 +119,7 @@ static void
 count_bytes(struct exchange *ex, bool up, uint64_t n)
 {
 	struct counters *c = &ex->downstream->worker->counters;
-	struct service_stats_cell *of = ex->downstream->group->cell;
+	struct service_stats_cell *of = ex->group->cell;
 
 	*(up ? &ex->body_sent : &ex->body_received) += n;
 	count(up ? &c->bytes_up : &c->bytes_down, n);

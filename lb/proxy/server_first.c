@@ -95,6 +95,9 @@ server_first_over(struct downstream *f)
 	if (!permit_check(f))
 		return;
 	g = f->group;
+	/* Its routes say that it is HTTP, and no endpoint must be asked before they are. */
+	if (g->service != NULL && g->service->routes != NULL)
+		return;
 	if (server_first_habit(g) == DETECTED_HTTP || w->draining || asked_lately(g, w->now_ms))
 		return;
 	server_first_learn(g, DETECTED_UNKNOWN);

@@ -8,6 +8,7 @@
 #include "base/core/log.h"
 #include "lb/proxy/access_log.h"
 #include "lb/proxy/answer.h"
+#include "lb/proxy/exchange.h"
 #include "model/json.h"
 
 enum { TAP_ID_MAX = 31, TAP_SERVICE_MAX = 511, TAP_LOOK_MS = 1000 };
@@ -145,7 +146,7 @@ static void
 tap_add_endpoint(struct buf *out, const struct exchange *ex)
 {
 	static const char *const tiers[] = {"node", "zone", "rest", "tunnel"};
-	const struct group *g = ex->downstream->group;
+	const struct group *g = ex->group;
 	const struct target *t = ex->access.endpoint;
 	const struct endpoint *e = tap_endpoint(g, t);
 	char text[ADDR_TEXT_MAX];
@@ -166,6 +167,30 @@ tap_add_time(struct buf *out, const char *member, const struct access_log *a, ui
 		buf_printf(out, ",\"%s\":%.3f", member, (double)(at_us - a->begin_us) / 1000);
 }
 
+/* The rule that decided, the match that fitted, and the Service that got the request. */
+static void
+tap_add_route(struct buf *out, const struct exchange *ex)
+{
+	const struct http_route_rule *rule = ex->rule;
+	const struct http_route_backend *b = ex->backend;
+
+	if (rule == NULL)
+		return;
+	buf_printf(out, ",\"route\":{\"route\":\"%s\",\"rule\":%u,\"status\":%u", rule->route,
+		rule->index, rule->status);
+	tap_add_text(out, "name", rule->name);
+	if (rule->redirect != NULL)
+		buf_printf(out, ",\"redirect\":%u", rule->redirect->status);
+	if (ex->match != NULL) {
+		buf_adds(out, ",\"match\":");
+		http_route_build_match(out, ex->match);
+	}
+	if (b != NULL)
+		buf_printf(out, ",\"backend\":\"%s/%s\",\"port\":%u,\"weight\":%u,\"of\":%u", b->ns,
+			b->name, b->port, b->weight, rule->weight);
+	buf_adds(out, "}");
+}
+
 static void
 tap_write(struct buf *out, const struct exchange *ex, const char *service, enum tap_moment moment)
 {
@@ -179,6 +204,7 @@ tap_write(struct buf *out, const struct exchange *ex, const char *service, enum 
 	tap_add_text(out, "service", service);
 	buf_printf(out, ",\"port\":%u", f->group->port);
 	tap_add_endpoint(out, ex);
+	tap_add_route(out, ex);
 	if (buf_len(&ex->head) > 0)
 		tap_add_request(out, ex);
 	buf_printf(out, ",\"state\":\"%s\",\"end\":\"%s\",\"bytes_up\":%llu,\"bytes_down\":%llu",
@@ -187,7 +213,7 @@ tap_write(struct buf *out, const struct exchange *ex, const char *service, enum 
 	tap_add_time(out, "connect_ms", a, a->connected_us);
 	tap_add_time(out, "first_ms", a, a->first_us);
 	tap_add_time(out, "total_ms", a, answer_clock_us());
-	buf_printf(out, ",\"attempts\":%u", (unsigned)ex->n_tried + ex->n_stale);
+	buf_printf(out, ",\"attempts\":%u", exchange_retries(ex));
 }
 
 static bool

@@ -136,7 +136,7 @@ trace_end(struct exchange *ex)
 	memcpy(s->end, ex->access.end, sizeof s->end);
 	s->bytes_up = ex->body_sent;
 	s->bytes_down = ex->body_received;
-	s->retries = (unsigned)ex->n_tried + ex->n_stale;
+	s->retries = exchange_retries(ex);
 	*w->spans_last = s;
 	w->spans_last = &s->next;
 	if (++w->n_spans >= TRACE_PARCEL)

@@ -32,7 +32,7 @@ wait_queue_wait(struct exchange *ex)
 		return;
 	if (ex->upstream == NULL)
 		count(&w->counters.waits, 1);
-	fair_queue_join(&wait_queue_of(w, f->group)->line, &ex->waiter, f->client_ip);
+	fair_queue_join(&wait_queue_of(w, ex->group)->line, &ex->waiter, f->client_ip);
 	w->turns_due = true;
 }
 
@@ -45,7 +45,7 @@ wait_queue_has_waiters(const struct group *g)
 static bool
 too_late(const struct worker *w, const struct exchange *ex)
 {
-	const struct service *s = ex->downstream->group->service;
+	const struct service *s = ex->group->service;
 	uint32_t limit_ms = s != NULL && s->lb.connect_ms > 0 ? s->lb.connect_ms : w->connect_ms;
 
 	return w->now_ms - ex->want_ms >= limit_ms;

@@ -10,6 +10,7 @@
 #include "lb/proxy/health.h"
 #include "lb/proxy/listener.h"
 #include "lb/proxy/memory.h"
+#include "lb/proxy/mirror.h"
 #include "lb/proxy/probe.h"
 #include "lb/proxy/proxy.h"
 #include "lb/proxy/server_first.h"
@@ -33,6 +34,8 @@ reap_exchange(struct worker *w, struct exchange *ex)
 {
 	buf_consume(&ex->head, buf_len(&ex->head));
 	http1_exchange_fini(&ex->http);
+	group_release(&ex->group, w->now_ms);
+	http_routes_unref(&ex->routes);
 	if (w->n_spare >= SPARE_MAX || ex->head.size > SPARE_HEAD_MAX) {
 		buf_fini(&ex->head);
 		free(ex);
@@ -117,12 +120,11 @@ worker_connect(
 	unsigned hops = ex != NULL && exchange_is_relay(ex) ? ex->hops + 1u : 0;
 
 	if (!target_is_far(t))
-		return worker_dial(
-			w, &to, ex != NULL ? ex->downstream->group->service : NULL, hops, fd);
+		return worker_dial(w, &to, ex != NULL ? ex->group->service : NULL, hops, fd);
 	return c->forward != NULL
 		? c->forward(c->forward_arg,
-			  &(struct lb_forward){ex != NULL ? ex->downstream->group->service : NULL,
-				  t->ip, t->port, hops},
+			  &(struct lb_forward){
+				  ex != NULL ? ex->group->service : NULL, t->ip, t->port, hops},
 			  fd)
 		: -EHOSTUNREACH;
 }
@@ -226,6 +228,7 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->rng |= 1;
 	expiries_init(&w->expiries);
 	list_init(&w->probes);
+	list_init(&w->mirrors);
 	list_init(&w->checks);
 	w->connect_ms = worker_either(c->connect_ms, 1000);
 	w->expiries.span_ms[SPAN_DIAL] = HEDGE_MS;
@@ -270,6 +273,7 @@ worker_end(struct worker *w)
 	expiries_flush(&w->expiries, SPAN_DIAL);
 	wait_queue_run(w);
 	probe_stop(w);
+	mirror_stop(w);
 	health_stop(w);
 	worker_enter(w);
 	while (w->spare != NULL) {
@@ -282,6 +286,7 @@ worker_end(struct worker *w)
 	tap_worker_end(w);
 	trace_flush(w);
 	targets_free(&w->targets);
+	route_regex_scratch_free(&w->regex_scratch);
 	snapshot_unref(&w->snapshot);
 	dial_guard_unref(&w->guard);
 	w->stopped = true;

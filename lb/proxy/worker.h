@@ -20,6 +20,7 @@
 #include "lb/conn/expiry.h"
 #include "lb/conn/peer.h"
 #include "lb/lb.h"
+#include "model/http_route.h"
 
 enum {
 	SCRATCH_BYTES = 64 * 1024,
@@ -32,10 +33,12 @@ enum {
 #define OWN_ANSWERS(X)                                                                             \
 	X(own_400, NULL, NULL, NULL)                                                               \
 	X(own_403, NULL, NULL, NULL)                                                               \
+	X(own_404, NULL, NULL, NULL)                                                               \
 	X(own_405, NULL, NULL, NULL)                                                               \
 	X(own_408, NULL, NULL, NULL)                                                               \
 	X(own_414, NULL, NULL, NULL)                                                               \
 	X(own_431, NULL, NULL, NULL)                                                               \
+	X(own_500, NULL, NULL, NULL)                                                               \
 	X(own_501, NULL, NULL, NULL)                                                               \
 	X(own_502, NULL, NULL, NULL)                                                               \
 	X(own_503, NULL, NULL, NULL)                                                               \
@@ -106,6 +109,9 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 	X(returns, NULL, NULL, "Endpoints back in use: a probe or a request got through.")         \
 	X(checks, NULL, NULL, "Health checks made.")                                               \
 	X(checks_bad, NULL, NULL, "Health checks that failed.")                                    \
+	X(mirrors, NULL, NULL, "Copies of requests sent for the mirrors of routes.")               \
+	X(mirrors_dropped, NULL, NULL,                                                             \
+		"Copies not sent: HTTP/2, a large body, too many at once, or no endpoint.")        \
 	X(evicted, "edgeway_lb_evictions_total", "memory=\"own\"", EVICTIONS_HELP)                 \
 	X(evicted_sockets, "", "memory=\"sockets\"", NULL)                                         \
 	X(trace_limited, "edgeway_lb_traces_limited_total", NULL,                                  \
@@ -151,6 +157,8 @@ struct worker {
 	uint32_t connect_ms; /* longest time that a dial may take */
 	struct node probes, checks; /* of probe.c and health.c, in progress */
 	unsigned n_probes;
+	struct node mirrors; /* copies of requests: mirror.h */
+	unsigned n_mirrors;
 	struct node h2_touched; /* HTTP/2 connections with something to write: h2_link.h */
 	struct timer *h2_kick; /* writes them, after all events of this turn of the loop */
 	struct node h2_woken; /* requests whose dial by another one is over: h2_upstream.h */
@@ -194,6 +202,9 @@ struct worker {
 	struct counters counters;
 	struct http1_head head;
 	struct h2_fields fields;
+	struct route_regex_scratch *regex_scratch; /* NULL: no route has been asked yet */
+	char target[HTTP1_TARGET_MAX]; /* of a request, rewritten by its route */
+	char own_text[HTTP1_TARGET_MAX]; /* why its route refuses it, or where that redirects it */
 	struct buf h2_out; /* frames on their way to a socket */
 	char scratch[SCRATCH_BYTES];
 	char emit[EMIT_BYTES];
@@ -273,6 +284,12 @@ struct exchange {
 	struct exchange *next; /* in the lists `spare` or `dead_exchanges` */
 	const struct exchange_kind *kind;
 	struct downstream *downstream;
+	/* held; whose endpoints it gets: the client's, or what a route leads to */
+	struct group *group;
+	struct http_routes *routes; /* with a reference, while `rule` is set */
+	const struct http_route_rule *rule; /* of a route that applies to it; NULL: none */
+	const struct http_route_match *match; /* of the rule; NULL: none fits */
+	const struct http_route_backend *backend; /* of the rule; NULL: none */
 	struct expiry *expiry; /* its deadline: the client's, or the stream's */
 	struct h2_stream *h2; /* NULL: HTTP/1, or a relay */
 	/* NULL: none yet, or none any more. With HTTP/2 those that are being dialled */
@@ -284,13 +301,20 @@ struct exchange {
 	uint64_t begin_us; /* when the request's head was read */
 	struct access_log access;
 	struct trace_span *span; /* NULL: not recorded */
+	struct mirror *mirrors; /* copies that wait for the rest of the body: mirror.h */
 	struct waiter waiter; /* for an endpoint: wait_queue.h */
 	uint64_t want_ms; /* since when it wants the endpoint that it waits for or dials */
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
+	uint8_t n_past; /* attempts before the endpoints were tried anew: pick_leave() */
 	uint8_t n_again; /* attempts that were charged: pick.h */
 	uint32_t step[2]; /* down, up: bytes to splice at once; 0: copy */
 	uint64_t due_ms; /* in SPAN_OWN: the deadline */
+	/* by its route: when the whole request must be over, and this attempt begun to be
+	 * answered; 0: no limit, or not known yet */
+	uint64_t whole_ms, try_ms;
+	/* of a redirect of our own, while kind->refuse() is called; else NULL */
+	const char *location;
 	bool own; /* its expiry is in SPAN_OWN */
 	uint8_t hops; /* of a relay: how often we had forwarded it before (base/core/hops.h) */
 	uint8_t state; /* enum exchange_state; set by exchange_go */

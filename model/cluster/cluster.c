@@ -58,7 +58,7 @@ cluster_settle(struct cluster *c, struct record *r, struct kube_object *before)
 			first = s;
 	if (old != NULL) {
 		cluster_mark_affected(c, r);
-		cluster_unlink(r);
+		cluster_unlink(c, r);
 		c->count[r->kind]--;
 	}
 	r->object = first != NULL ? first->object : NULL;
@@ -313,7 +313,7 @@ look_at(struct cluster *c, const struct joint *j, struct joined *now, const stru
 {
 	struct told told = {.name = xstrdup(now->view->name),
 		.nodes = hash64(now->nodes, strlen(now->nodes), 0),
-		.restricted = view_restricted(now->view)};
+		.restricted = view_restricted(now->view) || http_routes_scoped(now->view->routes)};
 	auto_buf struct buf json;
 
 	buf_init(&json, BUF_UNLIMITED);
@@ -367,6 +367,7 @@ join_again(struct cluster *c, struct joint *j)
 	buf_init(&none, BUF_UNLIMITED);
 	if (n > 1)
 		qsort(now, n, sizeof *now, compare_joined);
+	cluster_route_attach(c, j, n > 0 && !now[0].beyond ? now[0].view : NULL);
 	told = xcalloc(n + 1, sizeof *told);
 	for (size_t i = 0; i < n_old; i++)
 		c->n_restricted -= old[i].restricted;
@@ -479,6 +480,7 @@ cluster_new(void)
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->notes);
 	TAILQ_INIT(&c->callers_waiting);
+	TAILQ_INIT(&c->routes_waiting);
 	return c;
 }
 
@@ -523,5 +525,9 @@ cluster_free(struct cluster **c)
 	table_fini(&gone->pods_by_node);
 	table_fini(&gone->policies);
 	table_fini(&gone->namespaces);
+	table_fini(&gone->routes);
+	table_fini(&gone->routes_by_parent);
+	table_fini(&gone->routes_by_backend);
+	table_fini(&gone->grants);
 	free(gone);
 }

@@ -176,7 +176,8 @@ void cluster_each_beyond(const struct cluster *c, cluster_beyond_fn *fn, void *a
 size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 
 /* --- who calls: model/cluster/cluster_callers.c --------------------------------------------- */
-/* Number of views with restricted callers, among those returned by cluster_next_change. */
+/* Number of views for which a node must know its callers (allow-from, policies, routes for the
+ * callers of one namespace), among those returned by cluster_next_change. */
 size_t cluster_restricted(const struct cluster *c);
 /* The next node whose pods or labels have changed, on the heap; NULL: none. */
 char *cluster_next_callers(struct cluster *c);
@@ -206,5 +207,31 @@ struct cluster_rule { /* for the call only */
 typedef void cluster_rule_fn(void *arg, const struct cluster_rule *rule);
 /* All of them, in any order. */
 void cluster_each_rule(const struct cluster *c, cluster_rule_fn *fn, void *arg);
+
+/* --- HTTPRoutes and GRPCRoutes: model/cluster/cluster_route.c ------------------------------- */
+/* What the status of a route says about one parent. Messages are on the heap. */
+struct cluster_route_parent {
+	const struct kube_route_parent *ref;
+	bool accepted, resolved;
+	const char *accepted_reason, *resolved_reason; /* the API's words */
+	char *accepted_message, *resolved_message;
+	char *partly; /* message of the condition PartiallyInvalid; NULL: it is not set */
+};
+struct cluster_route {
+	enum kube_kind kind;
+	const char *ns, *name;
+	const struct kube_route *route;
+	bool api; /* it comes from an API server, which wants a status */
+	bool news; /* conditions or messages differ from those last returned for it */
+	size_t n_parents;
+	struct cluster_route_parent *parents;
+};
+/* The next route whose status may have changed; false: none. Valid until the next change. Call it
+ * when cluster_next_change has returned false. */
+bool cluster_next_route(struct cluster *c, struct cluster_route *route);
+void cluster_route_fini(struct cluster_route *route);
+typedef void cluster_route_fn(void *arg, const struct cluster_route *route);
+/* All of them that have a Service as parent, in any order. */
+void cluster_each_route(const struct cluster *c, cluster_route_fn *fn, void *arg);
 
 #endif

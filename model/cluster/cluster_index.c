@@ -119,12 +119,13 @@ cluster_joint_free(struct joint *j)
 {
 	cluster_told_free(j->told, j->n_told);
 	free(j->noted);
+	free(j->places);
 	free(j->ns);
 	free(j->name);
 	free(j);
 }
 
-static void
+void
 cluster_index_mark(struct cluster *c, struct joint *j)
 {
 	if (j == NULL || j->dirty)
@@ -247,6 +248,41 @@ link_node(struct cluster *c, struct record *r, const struct kube_node *n)
 	link_add(r, &c->nodes, cluster_hash('n', r->name, "", ""), r);
 }
 
+/* One link for each Service, or the routes of a Service would have one several times. */
+static void
+link_service(struct record *r, struct table *in, char what, const char *ns, const char *name)
+{
+	uint64_t hash = cluster_route_hash(what, ns, name);
+
+	for (const struct link *l = r->links; l != NULL; l = l->next)
+		if (l->in == in && l->node.hash == hash)
+			return;
+	link_add(r, in, hash, r);
+}
+
+static void
+link_route(struct cluster *c, struct record *r, const struct kube_route *route)
+{
+	/* One that has no such parent any more still has to lose its status. */
+	if (route->n_parents == 0 && *route->status_own == '\0')
+		return;
+	link_add(r, &c->routes, cluster_route_hash('R', r->ns, r->name), r);
+	for (size_t i = 0; i < route->n_parents; i++)
+		link_service(
+			r, &c->routes_by_parent, 's', route->parents[i].ns, route->parents[i].name);
+	for (size_t i = 0; i < route->n_rules; i++) {
+		const struct http_route_rule *rule = &route->rules[i].rule;
+
+		for (size_t k = 0; k < rule->n_backends; k++)
+			link_service(r, &c->routes_by_backend, 'b', rule->backends[k].ns,
+				rule->backends[k].name);
+		for (size_t k = 0; k < rule->n_mirrors; k++)
+			link_service(r, &c->routes_by_backend, 'b', rule->mirrors[k].ns,
+				rule->mirrors[k].name);
+	}
+	cluster_route_link(c, r);
+}
+
 void
 cluster_link(struct cluster *c, struct record *r)
 {
@@ -289,12 +325,20 @@ cluster_link(struct cluster *c, struct record *r)
 			cluster_index_attach(c, r, o->rule.service);
 		link_add(r, &c->rules, cluster_hash('d', r->ns, r->name, ""), r);
 		break;
+	case KUBE_HTTPROUTE:
+	case KUBE_GRPCROUTE:
+		link_route(c, r, &o->route);
+		break;
+	case KUBE_GRANT:
+		link_add(r, &c->grants, cluster_route_hash('g', r->ns, ""), r);
+		break;
 	}
 }
 
 void
-cluster_unlink(struct record *r)
+cluster_unlink(struct cluster *c, struct record *r)
 {
+	cluster_route_unlink(c, r);
 	unlink_all(r);
 	cluster_index_detach(r);
 }
@@ -341,6 +385,46 @@ mark_namespace(struct cluster *c, const char *ns)
 			cluster_index_mark(c, node_of(struct joint, n));
 }
 
+/* The Services whose routes it is, and all routes there: they may conflict. */
+static void
+mark_parents(struct cluster *c, const struct record *r)
+{
+	const struct kube_route *route = &r->object->route;
+
+	for (size_t i = 0; i < route->n_parents; i++) {
+		const struct kube_route_parent *p = &route->parents[i];
+		uint64_t hash = cluster_route_hash('s', p->ns, p->name);
+		struct table_node *n = table_first(&c->routes_by_parent, hash);
+
+		cluster_index_mark(c, cluster_find_joint(c, p->ns, p->name));
+		for (; n != NULL; n = table_next(n))
+			cluster_route_touch(c, node_of(struct link, n)->target);
+	}
+}
+
+/* A Service may be the parent of routes, and a backend. */
+static void
+mark_routes(struct cluster *c, const char *ns, const char *name)
+{
+	struct table_node *n;
+
+	for (n = table_first(&c->routes_by_parent, cluster_route_hash('s', ns, name)); n != NULL;
+		n = table_next(n))
+		cluster_route_touch(c, node_of(struct link, n)->target);
+	for (n = table_first(&c->routes_by_backend, cluster_route_hash('b', ns, name)); n != NULL;
+		n = table_next(n))
+		mark_parents(c, node_of(struct link, n)->target);
+}
+
+static void
+mark_all_routes(struct cluster *c)
+{
+	size_t slot = 0;
+
+	for (struct table_node *n = NULL; (n = table_walk(&c->routes, &slot, n)) != NULL;)
+		mark_parents(c, node_of(struct link, n)->target);
+}
+
 void
 cluster_mark_affected(struct cluster *c, const struct record *r)
 {
@@ -352,6 +436,13 @@ cluster_mark_affected(struct cluster *c, const struct record *r)
 	/* A policy's selector may now match other namespaces. */
 	if (r->kind == KUBE_NAMESPACE && c->policies.n > 0)
 		cluster_mark_all(c);
+	if (r->kind == KUBE_SERVICE)
+		mark_routes(c, r->ns, r->name);
+	if (cluster_is_route(r->kind))
+		mark_parents(c, r);
+	/* Grants change rarely. */
+	if (r->kind == KUBE_GRANT)
+		mark_all_routes(c);
 	if (r->kind != KUBE_POD)
 		return;
 	mark_linked(c, cluster_pod_hash(r->ns, r->name));

@@ -30,8 +30,8 @@ names_http(const char *name)
 	return digits > 0 && (name[4 + digits] == '\0' || name[4 + digits] == '-');
 }
 
-static enum port_mode
-choose_mode(const struct kube_service_port *p)
+enum port_mode
+cluster_port_mode(const struct kube_service_port *p)
 {
 	static const char *const http[] = {
 		"http", "http2", "grpc", "kubernetes.io/h2c", "kubernetes.io/ws"};
@@ -63,7 +63,7 @@ new_port(struct joining *j, const struct kube_service_port *sp, uint16_t number)
 	j->at = sp;
 	j->room = 0;
 	j->port = &v->ports[v->n_ports++];
-	*j->port = (struct view_port){.port = number, .mode = (uint8_t)choose_mode(sp)};
+	*j->port = (struct view_port){.port = number, .mode = (uint8_t)cluster_port_mode(sp)};
 	return j->port;
 }
 

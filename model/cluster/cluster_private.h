@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "model/cluster/cluster.h"
+#include "model/limits.h"
 #include "model/table.h"
 
 struct record;
@@ -55,7 +56,7 @@ struct reasons {
 struct told {
 	char *name; /* of the service, or <hostname>.<service> */
 	uint64_t digest, nodes; /* nodes: hash of the selector; 0: nothing returned yet */
-	bool restricted; /* its callers are restricted */
+	bool restricted; /* who calls matters: allow-from, policies, routes of one namespace */
 	struct reasons why;
 	size_t reason_len; /* of why.text, without what cluster_look_near has added */
 	bool beyond; /* its current form is beyond model/limits.h, and is not sent */
@@ -73,6 +74,27 @@ struct pending {
 	struct cluster_change change;
 };
 
+/* What became of a route at one of its parents. */
+enum route_verdict {
+	ROUTE_TAKEN,
+	ROUTE_CONFLICTED, /* a GRPCRoute is for all its ports */
+	ROUTE_BEYOND, /* with the older ones beyond model/limits.h */
+};
+
+/* A route at its parent Service, as of the Service's last join. */
+struct route_place {
+	const struct record *route;
+	enum route_verdict verdict;
+	bool partly; /* conflicted at some ports */
+};
+
+/* Of a record that is a route, while it has an object. */
+struct route_state {
+	TAILQ_ENTRY(route_state) waiting;
+	struct record *record;
+	bool dirty; /* cluster_next_route has yet to return it */
+};
+
 struct joint {
 	struct table_node node;
 	TAILQ_ENTRY(joint) waiting;
@@ -83,6 +105,8 @@ struct joint {
 	size_t n_records;
 	struct record *slices, *rules; /* by next_alike */
 	char *noted; /* the last note about its rules; NULL: none */
+	struct route_place *places; /* the routes whose parent it is */
+	size_t n_places;
 	char *ns, *name;
 };
 
@@ -94,6 +118,8 @@ struct record {
 	struct link *links;
 	struct joint *joint;
 	struct record *next_alike; /* slice or rule of the joint */
+	struct route_state *route;
+	uint64_t route_told; /* hash of what cluster_next_route returned; 0: nothing yet */
 	char *ns, *name;
 };
 
@@ -105,6 +131,9 @@ struct cluster {
 	struct table by_address; /* nodes, pods and services */
 	struct table nodes, rules;
 	struct table policies; /* NetworkPolicies, by namespace */
+	struct table routes, routes_by_parent, routes_by_backend; /* the latter by Service */
+	struct table grants; /* ReferenceGrants, by namespace */
+	TAILQ_HEAD(, route_state) routes_waiting;
 	struct table namespaces;
 	struct table pods_by_node; /* those identified by their address */
 	struct table callers_changed; /* nodes, until cluster_next_callers */
@@ -191,7 +220,9 @@ void cluster_joint_free(struct joint *j);
 void cluster_told_free(struct told *told, size_t n);
 /* cluster_link adds the record's object to the indexes, cluster_unlink removes it. */
 void cluster_link(struct cluster *c, struct record *r);
-void cluster_unlink(struct record *r);
+void cluster_unlink(struct cluster *c, struct record *r);
+/* Has the joint joined again; j may be NULL. */
+void cluster_index_mark(struct cluster *c, struct joint *j);
 /* Marks the services that the record's object can affect. */
 void cluster_mark_affected(struct cluster *c, const struct record *r);
 void cluster_mark_all(struct cluster *c);
@@ -203,6 +234,67 @@ void cluster_rule_place(struct record **at, struct record *r);
 void cluster_rule_apply(const struct joint *joint, const struct kube_service *s, struct view *v);
 /* Queues a note about rules that do not apply, once; `there`: the service exists. */
 void cluster_rule_look(struct cluster *c, struct joint *joint, bool there);
+
+/* --- cluster_route.c ------------------------------------------------------------------------ */
+static inline bool
+cluster_is_route(enum kube_kind kind)
+{
+	return kind == KUBE_HTTPROUTE || kind == KUBE_GRPCROUTE;
+}
+uint64_t cluster_route_hash(char what, const char *ns, const char *name);
+/* Joins the routes whose parent the joint's Service is into its view, and keeps in the joint what
+ * became of each. */
+void cluster_route_attach(struct cluster *c, struct joint *j, struct view *v);
+/* The ports of the Service that the parentRef means, into a bitmap of its `ports`. */
+struct route_ports {
+	uint64_t bits[MESH_PORTS_MAX / 64];
+};
+/* By its name and appProtocol. */
+enum port_mode cluster_port_mode(const struct kube_service_port *p);
+struct route_ports cluster_route_ports(
+	const struct kube_service *s, const struct kube_route_parent *p);
+static inline bool
+cluster_route_has_port(const struct route_ports *p, size_t i)
+{
+	return i < MESH_PORTS_MAX && (p->bits[i / 64] >> (i % 64) & 1) != 0;
+}
+bool cluster_route_any_port(const struct route_ports *p);
+/* Can the Service be a parent? NULL: yes, else why not. */
+const char *cluster_route_refuses(const struct kube_service *s);
+/* The status of the route has to be computed again. */
+void cluster_route_touch(struct cluster *c, struct record *r);
+/* Begins and ends a record's state as a route. */
+void cluster_route_link(struct cluster *c, struct record *r);
+void cluster_route_unlink(struct cluster *c, struct record *r);
+
+/* --- cluster_route_order.c ------------------------------------------------------------------ */
+/* A match of one of several routes, which are in order of age. */
+struct route_match {
+	const struct http_route_match *match;
+	size_t route; /* by age */
+	uint32_t rule; /* in the view's list */
+	uint32_t nth; /* in its route */
+};
+void cluster_route_sort(struct route_match *list, size_t n, bool grpc);
+/* Older routes first, then by namespace/name. */
+int cluster_route_compare_age(const struct record *a, const struct record *b);
+
+/* --- cluster_route_ref.c -------------------------------------------------------------------- */
+enum route_ref_fault {
+	ROUTE_REF_WELL,
+	ROUTE_REF_NOT_PERMITTED,
+	ROUTE_REF_INVALID_KIND,
+	ROUTE_REF_NOT_FOUND,
+};
+/* Does the backendRef of the route, attached to a Service of namespace parent_ns, lead to a port of
+ * a Service? If not, *why gets a sentence on the heap, unless why is NULL. kind: "", or what it
+ * names instead of a Service. */
+struct route_backend {
+	const char *ns, *name, *kind;
+	uint16_t port;
+};
+enum route_ref_fault cluster_route_resolve(const struct cluster *c, const struct record *route,
+	const char *parent_ns, const struct route_backend *b, char **why);
 
 /* --- cluster_member.c ----------------------------------------------------------------------- */
 /* A pod or address that belongs to the service; a pod of both families is two members, which

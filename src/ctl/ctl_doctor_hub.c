@@ -127,6 +127,32 @@ check_manifests(struct findings *f, const struct tree_node *files)
 		"leave the object in one place, and take it out of the other");
 }
 
+/* Routes that do not count as they are, for some Service. */
+static void
+check_routes(struct findings *f, const struct tree_node *hub)
+{
+	enum { NAMED_MOST = 5 };
+	unsigned n = 0;
+
+	tree_each(tree_get(hub, "routes"), r) {
+		if (ctl_text(r, "problem")[0] != '\0' && n++ < NAMED_MOST)
+			findings_add(f, "route", VERDICT_NOTE,
+				"correct the route, or what it names; its status says the same "
+				"(kubectl describe)",
+				"%s %s/%s for Service %s: %s", ctl_text(r, "kind"),
+				ctl_text(r, "namespace"), ctl_text(r, "name"),
+				ctl_text(r, "service"), ctl_text(r, "problem"));
+	}
+	if (n > NAMED_MOST)
+		findings_add(f, "route", VERDICT_NOTE, "edgewayctl state names them",
+			"%u more routes do not count as they are", n - NAMED_MOST);
+	if (ctl_text(hub, "routeStatus.problem")[0] != '\0')
+		findings_add(f, "route status", VERDICT_BAD,
+			"kubectl apply -f deploy/kubernetes/rbac-gateway.yaml; until then nobody "
+			"writes the status of routes",
+			"%s", ctl_text(hub, "routeStatus.problem"));
+}
+
 /* The change from one CA to another: nodes that could not reconnect after the next step. */
 static void
 check_exchange(struct findings *f, const struct tree_node *nodes)
@@ -210,6 +236,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 				ctl_text(p, "error"));
 	}
 	hub_findings_services(f, hub);
+	check_routes(f, hub);
 	check_traces(f, tree_get(top, "tracing"));
 	check_seccomp(f, tree_get(top, "seccomp"));
 	check_admin(f, tree_get(top, "admin"));

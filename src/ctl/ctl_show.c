@@ -312,6 +312,16 @@ show_answered(const struct tree_node *answered)
 		node[0] != '\0' ? " on " : "", node, ctl_text(answered, "why"));
 }
 
+/* Which rule of the service's routes decided. */
+static void
+show_route(const struct tree_node *answered)
+{
+	const char *route = ctl_text(answered, "route");
+
+	if (*route != '\0')
+		printf("route     %s\n", route);
+}
+
 int
 ctl_show_trace(const struct tree_node *answer, const char *argument)
 {
@@ -338,6 +348,7 @@ ctl_show_trace(const struct tree_node *answer, const char *argument)
 			ctl_text(answer, "status"), ctl_text(answer, "connect_ms"),
 			ctl_text(answer, "first_byte_ms"), ctl_text(answer, "bytes"),
 			ctl_text(answer, "total_ms"));
+	show_route(tree_get(answer, "answered"));
 	show_answered(tree_get(answer, "answered"));
 	if (ctl_count(tree_get(answer, "endpoints")) > 0) {
 		puts("");

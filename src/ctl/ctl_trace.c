@@ -362,6 +362,71 @@ trace_end_text(const char *end)
 	return "";
 }
 
+/* The conditions of the match that fitted: "path prefix /v2, header version=2". */
+static void
+trace_add_match(struct buf *why, const struct tree_node *m)
+{
+	static const struct {
+		const char *member, *text;
+	} kinds[] = {{"exact", "path "}, {"prefix", "path prefix "}, {"regex", "path like "},
+		{"method", "method "}};
+	static const char *const lists[2][2] = {{"headers", "header"}, {"params", "parameter"}};
+	const char *comma = "";
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		const char *text = ctl_text(m, kinds[i].member);
+
+		if (*text == '\0')
+			continue;
+		buf_printf(why, "%s%s%s", comma, kinds[i].text, text);
+		comma = ", ";
+	}
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		tree_each(tree_get(m, lists[i][0]), c) {
+			const char *like = ctl_text(c, "regex");
+
+			buf_printf(why, "%s%s %s%s%s", comma, lists[i][1], ctl_text(c, "name"),
+				*like != '\0' ? " like " : "=",
+				*like != '\0' ? like : ctl_text(c, "value"));
+			comma = ", ";
+		}
+	if (*comma == '\0')
+		buf_adds(why, "every request");
+}
+
+/* Which rule of an HTTPRoute or GRPCRoute decided, and why; "" without routes. */
+static void
+trace_write_route(struct buf *out, const struct tree_node *r)
+{
+	const struct tree_node *route = tree_get(r, "route");
+	const char *name = ctl_text(route, "route"), *backend = ctl_text(route, "backend");
+	unsigned status = (unsigned)ctl_number(route, "status");
+	auto_buf struct buf why;
+
+	buf_init(&why, BUF_UNLIMITED);
+	if (tree_get(route, "rule") != NULL && *name == '\0') {
+		buf_adds(&why, "no rule of its routes is for this request: 404");
+	} else if (*name != '\0') {
+		buf_printf(&why, "rule %u%s%s%s of %s, for ", (unsigned)ctl_number(route, "rule"),
+			*ctl_text(route, "name") != '\0' ? " (" : "", ctl_text(route, "name"),
+			*ctl_text(route, "name") != '\0' ? ")" : "", name);
+		trace_add_match(&why, tree_get(route, "match"));
+		if (*backend != '\0')
+			buf_printf(&why, ": to service %s port %u, weight %u of %u", backend,
+				(unsigned)ctl_number(route, "port"),
+				(unsigned)ctl_number(route, "weight"),
+				(unsigned)ctl_number(route, "of"));
+		else if (ctl_number(route, "redirect") > 0)
+			buf_printf(&why, ": redirected with %u",
+				(unsigned)ctl_number(route, "redirect"));
+		else
+			buf_printf(
+				&why, ": no backend can be used, %u", status != 0 ? status : 500);
+	}
+	buf_adds(out, ",\"route\":");
+	json_add_text(out, buf_str(&why));
+}
+
 static void
 trace_add_proxied(struct buf *out, const struct trace *t, const struct tree_node *r)
 {
@@ -382,6 +447,7 @@ trace_add_proxied(struct buf *out, const struct trace *t, const struct tree_node
 	json_add_text(out, ctl_text(r, "node"));
 	buf_printf(out, ",\"tier\":\"%s\",\"attempts\":%u,\"why\":", tier, attempts);
 	json_add_text(out, buf_str(&why));
+	trace_write_route(out, r);
 }
 
 /* The proxy reports a relayed connection as soon as it is made. */

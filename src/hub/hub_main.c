@@ -589,6 +589,7 @@ hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.kubernetes_alone = !o->source_kubernetes_share,
 		.kubernetes_rules = o->source_kubernetes_destination_rules,
 		.kubernetes_policies = o->source_kubernetes_network_policies,
+		.kubernetes_gateway = o->source_kubernetes_gateway_api,
 		.kubernetes_sites = o->source_kubernetes_sites,
 		.kubernetes_namespace = o->source_kubernetes_namespace,
 		.data_dir = o->data_dir,

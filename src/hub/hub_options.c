@@ -64,7 +64,8 @@ check_source(const struct hub_options *o, struct err *err)
 		opt_given(o, "source.kubernetes.share") ||
 		opt_given(o, "source.kubernetes.sites") ||
 		opt_given(o, "source.kubernetes.destinationRules") ||
-		opt_given(o, "source.kubernetes.networkPolicies");
+		opt_given(o, "source.kubernetes.networkPolicies") ||
+		opt_given(o, "source.kubernetes.gatewayAPI");
 
 	if (o->source_manifests[0] != '\0' && kubernetes)
 		return complain(o, "source.manifests", err,

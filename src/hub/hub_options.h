@@ -33,6 +33,8 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 		"honour Istio's DestinationRules, as far as annotations say the same") \
 	X(BOOL, source_kubernetes_network_policies, "source.kubernetes.networkPolicies", "false", \
 		"honour the ingress rules of NetworkPolicies for calls of services") \
+	X(ENUM, source_kubernetes_gateway_api, "source.kubernetes.gatewayAPI", "auto", \
+		"honour HTTPRoutes and GRPCRoutes of Services; auto: where the server has them", .words = "auto|true|false") \
 	X(STRING, tls_cert, "tls.cert", "", "certificate of the hub (PEM); default from its own CA") \
 	X(STRING, tls_key, "tls.key", "", "its key (PEM)") \
 	X(STRING, tls_ca, "tls.ca", "", "CA that signs nodes (PEM); default its own under dataDir") \

@@ -6,7 +6,7 @@ import copy
 import re
 import threading
 
-from store import LISTED, Refused, Store, now
+from store import GATEWAY, LISTED, Refused, Store, now
 
 POD_IP = "lab.edgeway.io/pod-ip"  # annotation: the address that the kubelet reports
 MERGE_KEYS = {"containers": "name", "initContainers": "name", "conditions": "type", "addresses": "type", "env": "name",
@@ -86,9 +86,20 @@ def prepare(store, resource, obj, before=None):
         _secret(obj)
     elif kind == "ConfigMap":
         _config_map(obj, before)
+    elif resource[0] == GATEWAY:
+        _route(obj, before)
     elif before is not None and kind == "Node" and "status" in before:
         obj["status"] = before["status"]
     return obj
+
+
+def _route(obj, before):
+    """A custom resource with a status of its own: its generation counts the changes of spec, and only /status writes status."""
+    same = before is not None and before.get("spec") == obj.get("spec")
+    obj["metadata"]["generation"] = before["metadata"].get("generation", 1) + (not same) if before else 1
+    obj.pop("status", None)
+    if before and "status" in before:
+        obj["status"] = before["status"]
 
 
 SECRET_MOST = CONFIG_MAP_MOST = 1 << 20

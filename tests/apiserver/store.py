@@ -26,8 +26,11 @@ LISTED = {  # (group, resource): (kind, namespaced)
     ("rbac.authorization.k8s.io", "clusterroles"): ("ClusterRole", False),
     ("rbac.authorization.k8s.io", "clusterrolebindings"): ("ClusterRoleBinding", False),
     ("networking.istio.io", "destinationrules"): ("DestinationRule", True),
+    ("gateway.networking.k8s.io", "httproutes"): ("HTTPRoute", True), ("gateway.networking.k8s.io", "grpcroutes"): ("GRPCRoute", True),
+    ("gateway.networking.k8s.io", "referencegrants"): ("ReferenceGrant", True),
 }
-CUSTOM = {("networking.istio.io", "destinationrules")}  # only where their CRD is: absent at first
+GATEWAY = "gateway.networking.k8s.io"
+CUSTOM = {("networking.istio.io", "destinationrules"), *(r for r in LISTED if r[0] == GATEWAY)}  # only where their CRD is: absent at first
 VERSIONS = {"networking.istio.io": "v1alpha3"}  # of groups that are not v1
 
 

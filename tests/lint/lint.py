@@ -45,6 +45,7 @@ LIBRARIES = {
     r"nghttp2/.*": r"tunnel/h2/session(_\w+)?\.[ch]|base/http/(h2(_\w+)?|session_memory)\.[ch]",
     r"curl/.*": r"hub/kube/https\.c",
     r"wslay/.*": r"base/http/wsframe\.c",
+    r"pcre2\.h": r"model/route_regex\.c",
     r"seccomp\.h": r"base/os/sandbox\.c",
     r"zlib\.h": r"base/core/gzip\.c|base/tls/deflate_stream\.c",
 }

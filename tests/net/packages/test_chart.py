@@ -95,6 +95,14 @@ def test_rights_follow_from_the_configuration(config, file):
     assert not [o for o in without if "Role" in o["kind"]]
 
 
+@pytest.mark.parametrize("said, there", [("auto", True), (True, True), (False, False)])
+def test_rights_for_routes_are_there_unless_they_are_off(said, there):
+    made = plain(template(values={**HOST, "hub": {"config": {"source": {"kubernetes": {"gatewayAPI": said}}}}}))
+    with open(os.path.join(cluster.FOLDER, "rbac-gateway.yaml")) as f:
+        wanted = plain(list(yaml.safe_load_all(f)))
+    assert {k: made.get(k) for k in wanted} == (wanted if there else dict.fromkeys(wanted))
+
+
 def test_the_page():
     """As web.yaml and web-hub.yaml have it, by the configuration file in place of variables."""
     with open(os.path.join(cluster.FOLDER, "web.yaml")) as f:

@@ -40,7 +40,7 @@ def lab():
 
 
 def test_every_object_is_one_that_kubernetes_knows(objects):
-    assert len({(o["kind"], o["metadata"]["name"]) for o in objects}) == len(objects) == 18
+    assert len({(o["kind"], o["metadata"]["name"]) for o in objects}) == len(objects) == 22
     for o in objects:
         assert complaints(o) == [], (o["kind"], o["metadata"]["name"])
         assert o["apiVersion"] == VERSIONS.get(o["kind"], "rbac.authorization.k8s.io/v1" if "Role" in o["kind"] else "v1")
@@ -325,6 +325,7 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
     rights = rules(objects)
     grant(api, rights)
     api.kubectl("apply", "-k", cluster.FOLDER)
+    api.ctl("crds", there=True)
     api.ctl("absent", resources=[["discovery.k8s.io", "endpointslices"]])
     hubs = [hub_pod(lab, api, objects, i) for i in (0, 1)]
     for h in hubs:
@@ -348,12 +349,13 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
         (n for n in api.kubectl("get", "csr", "-o", "name").split() if n.endswith("-replacement")), None))
     api.kubectl("certificate", "approve", asks.split("/")[1])
     wait_for("joined anew", lambda: os.path.exists(by_token.socket) and by_token.state()["meta"]["synced"])
-    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"))
+    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"), *lonely_routes("first"))
     wait_for("event", lambda: "NotReachableOnEdge" in api.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"))
     for h in hubs:
         h.process.stop()
         root_is_gone(h)
         h.start()  # counts the Event up
+    api.apply(*lonely_routes("second"))  # another status, by whoever takes the Lease over
     few = [r for r in rights if not re.match(r"edgeway-hub-nodes-\d+$", r[3])]  # those are for thousands of nodes
     wait_for("every right is used", lambda: {r for r in few if not any(covers(r, a) for a in asked(api)[0])} == set(), 120)
     used, refused = asked(api)
@@ -362,6 +364,12 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
         wait_for("ready again", ready(h))
         assert "HTTP status 403" not in h.process.log()
     does_its_job(agent)
+
+
+def lonely_routes(rule):
+    return [{"apiVersion": "gateway.networking.k8s.io/v1", "kind": kind, "metadata": {"name": "lonely", "namespace": "default"},
+             "spec": {"parentRefs": [{"group": "", "kind": "Service", "name": "lonely"}], "rules": [{"name": rule}]}}
+            for kind in ("HTTPRoute", "GRPCRoute")]
 
 
 def root_is_gone(pod):

@@ -13,8 +13,30 @@ rnd(uint32_t below)
 	return (random_state >> 8) % below;
 }
 
-enum { KINDS = 6, NAMES = 4, SOURCES = 2, CELLS = KINDS * NAMES * SOURCES };
+enum { KINDS = 9, NAMES = 4, SOURCES = 2, CELLS = KINDS * NAMES * SOURCES };
 enum { VIEWS = 3 * NAMES }; /* s0..s3, h0.s0..h0.s3, h1.s0..h1.s3 */
+
+/* A route of one of two namespaces, for one or two Services. */
+static char *
+random_route(const char *kind, const char *match, unsigned name)
+{
+	auto_free char *second = rnd(3) == 0
+		? xasprintf(", {group: \"\", kind: Service, name: s%u, namespace: default}",
+			  rnd(NAMES))
+		: xstrdup("");
+
+	return xasprintf(
+		"apiVersion: gateway.networking.k8s.io/v1\nkind: %s\nmetadata: {name: q%u, "
+		"namespace: %s, creationTimestamp: \"%s\", resourceVersion: \"1\"}\n"
+		"spec: {parentRefs: [{group: \"\", kind: Service, name: s%u, namespace: "
+		"default%s}%s],"
+		" rules: [{%s, backendRefs: [{name: s%u, port: %u%s}, {name: s%u, namespace: "
+		"default, port: 80}]}]}\n",
+		kind, name, rnd(3) == 0 ? "shop" : "default",
+		(const char *[]){"2026-11-21T20:00:00Z", "2026-11-21T20:00:01Z", ""}[rnd(3)],
+		rnd(NAMES), (const char *[]){"", ", port: 80", ", sectionName: b"}[rnd(3)], second,
+		match, rnd(NAMES), 80 + rnd(3), rnd(3) == 0 ? ", namespace: shop" : "", rnd(NAMES));
+}
 
 /* One object of a small world, in one of several forms. */
 static char *
@@ -80,6 +102,22 @@ random_object(unsigned kind, unsigned name)
 			(const char *[]){
 				"2026-11-21T20:00:00Z", "2026-11-21T20:00:01Z", ""}[rnd(3)],
 			rnd(NAMES), rnd(2) != 0 ? "RANDOM" : "ROUND_ROBIN", 1 + rnd(3));
+	case 5:
+		return random_route("HTTPRoute",
+			(const char *[]){"matches: [{path: {value: /a}}]",
+				"matches: [{method: GET}]", "name: all"}[rnd(3)],
+			name);
+	case 6:
+		return random_route("GRPCRoute", "matches: [{method: {service: s}}]", name);
+	case 7:
+		return xasprintf(
+			"apiVersion: gateway.networking.k8s.io/v1\nkind: ReferenceGrant\n"
+			"metadata: {name: g%u, namespace: %s}\nspec: {from: [{group: "
+			"gateway.networking.k8s.io, kind: %s, namespace: %s}], to: [{group: "
+			"\"\", kind: Service%s}]}\n",
+			name, rnd(2) != 0 ? "default" : "shop",
+			rnd(2) != 0 ? "HTTPRoute" : "GRPCRoute", rnd(2) != 0 ? "default" : "shop",
+			rnd(2) != 0 ? "" : ", name: s1");
 	default:
 		return xasprintf(NODE("n%u", "edgeway.io/site: s%u, edgeway.io/public: \"%s\"",
 					 "{type: ExternalIP, address: 198.51.100.%u}%s"),
@@ -106,6 +144,65 @@ follow(struct cluster *c, char *views[VIEWS])
 		views[i] = take_ptr(&change.json);
 		cluster_change_fini(&change);
 	}
+}
+
+/* --- statuses of routes --------------------------------------------------------------------- */
+
+enum { STATUSES = 2 * 2 * NAMES }; /* by kind, namespace and name */
+
+static char *
+status_text(const struct cluster_route *r, size_t *at)
+{
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	for (size_t i = 0; i < r->n_parents; i++) {
+		const struct cluster_route_parent *p = &r->parents[i];
+
+		buf_printf(&text, "%s %s %s %s %s;", p->ref->name, p->accepted_reason,
+			p->accepted_message, p->resolved_reason, p->resolved_message);
+	}
+	*at = (size_t)(r->kind == KUBE_GRPCROUTE) * 2 * NAMES +
+		(size_t)(strcmp(r->ns, "shop") == 0) * NAMES + (size_t)(r->name[1] - '0');
+	return buf_take_str(&text);
+}
+
+struct statuses {
+	char *told[STATUSES];
+	size_t seen;
+};
+
+/* What was told last is what would be told now. */
+static void
+check_status(void *arg, const struct cluster_route *r)
+{
+	struct statuses *s = arg;
+	size_t at;
+	auto_free char *text = status_text(r, &at);
+
+	s->seen++;
+	if (s->told[at] == NULL || strcmp(s->told[at], text) != 0)
+		fail_msg("%s: %s instead of %s", r->name,
+			s->told[at] != NULL ? s->told[at] : "nothing", text);
+}
+
+static void
+follow_statuses(struct cluster *c, struct statuses *s)
+{
+	struct cluster_route r;
+
+	while (cluster_next_route(c, &r)) {
+		size_t at;
+		char *text = status_text(&r, &at);
+
+		free(s->told[at]);
+		s->told[at] = text;
+		cluster_route_fini(&r);
+	}
+	s->seen = 0;
+	cluster_each_route(c, check_status, s);
+	assert_int_equal(
+		s->seen, cluster_count(c, KUBE_HTTPROUTE) + cluster_count(c, KUBE_GRPCROUTE));
 }
 
 static void
@@ -137,10 +234,11 @@ any_sequence_equals_a_join_from_scratch(void **state)
 {
 	struct cluster *cluster;
 	char *texts[CELLS] = {NULL}, *views[VIEWS] = {NULL};
+	struct statuses statuses = {.seen = 0};
 
 	(void)state;
 	cluster = cluster_new();
-	for (int round = 0; round < 4000; round++) {
+	for (int round = 0; round < 6000; round++) {
 		unsigned i = rnd(CELLS);
 		auto_free char *source = xasprintf("%u-%u", i % SOURCES, i);
 
@@ -155,6 +253,7 @@ any_sequence_equals_a_join_from_scratch(void **state)
 		if (rnd(3) == 0)
 			continue;
 		follow(cluster, views);
+		follow_statuses(cluster, &statuses);
 		if (round % 8 == 0)
 			compare_with_scratch(texts, views);
 	}
@@ -169,6 +268,9 @@ any_sequence_equals_a_join_from_scratch(void **state)
 	follow(cluster, views);
 	for (size_t i = 0; i < VIEWS; i++)
 		assert_null(views[i]);
+	follow_statuses(cluster, &statuses);
+	for (size_t i = 0; i < STATUSES; i++)
+		free(statuses.told[i]);
 	assert_int_equal(cluster_count(cluster, KUBE_POD), 0);
 	cluster_free(&cluster);
 }

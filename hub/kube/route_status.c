@@ -1,0 +1,267 @@
+#include "hub/kube/route_status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/core/hash.h"
+#include "base/core/log.h"
+#include "hub/kube/follow.h"
+#include "hub/kube/lease.h"
+#include "hub/kube/route_conditions.h"
+#include "model/json.h"
+#include "model/table.h"
+
+enum { ANSWER_MS = 8000, FORBIDDEN_MS = 30 * 1000 };
+
+/* A status that is to be written. */
+struct route_entry {
+	struct table_node node;
+	TAILQ_ENTRY(route_entry) waiting;
+	enum kube_kind kind;
+	char *ns, *name, *body;
+};
+
+struct route_status {
+	struct loop *loop;
+	struct kube_api *api;
+	struct lease *lease;
+	struct timer *timer;
+	struct https_request *request;
+	struct table entries;
+	TAILQ_HEAD(, route_entry) waiting;
+	/* the first one's text was replaced while it was being written */
+	bool again;
+	struct kube_wait wait;
+	uint64_t writes, conflicts;
+	char problem[400];
+};
+
+static uint64_t
+status_hash(enum kube_kind kind, const char *ns, const char *name)
+{
+	return hash64(name, strlen(name), hash64(ns, strlen(ns), (uint64_t)kind));
+}
+
+static struct route_entry *
+status_find(const struct route_status *s, const struct cluster_route *r)
+{
+	struct table_node *n = table_first(&s->entries, status_hash(r->kind, r->ns, r->name));
+
+	for (; n != NULL; n = table_next(n)) {
+		struct route_entry *e = container_of(n, struct route_entry, node);
+
+		if (e->kind == r->kind && strcmp(e->ns, r->ns) == 0 &&
+			strcmp(e->name, r->name) == 0)
+			return e;
+	}
+	return NULL;
+}
+
+static void
+status_forget(struct route_status *s, struct route_entry *e)
+{
+	table_remove(&s->entries, &e->node);
+	TAILQ_REMOVE(&s->waiting, e, waiting);
+	free(e->ns);
+	free(e->name);
+	free(e->body);
+	free(e);
+}
+
+/* --- writing -------------------------------------------------------------------------------- */
+
+static void
+status_wake(struct route_status *s, uint64_t ms)
+{
+	if (s->request == NULL && !TAILQ_EMPTY(&s->waiting))
+		timer_start(s->timer, MAX(ms, (uint64_t)1), 0);
+}
+
+static void
+status_refused(struct route_status *s, const struct https_answer *a)
+{
+	char before[sizeof s->problem];
+
+	memcpy(before, s->problem, sizeof before);
+	follow_describe(a, "the status of a route",
+		"the verb patch on httproutes/status and grpcroutes/status (" ROUTE_STATUS_RIGHTS
+		")",
+		s->problem, sizeof s->problem);
+	if (strcmp(before, s->problem) != 0)
+		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", s->problem);
+	status_wake(s, a->status == 403 ? FORBIDDEN_MS : kube_wait_ms(&s->wait, a));
+}
+
+/* 404: the route is gone. 409: it has changed, and its watch brings the change. 422: the server
+ * does not want it, and would not want it later. */
+static void
+status_on_done(void *arg, const struct https_answer *a)
+{
+	struct route_status *s = arg;
+	struct route_entry *e = TAILQ_FIRST(&s->waiting);
+	bool again = s->again;
+
+	s->request = NULL;
+	s->again = false;
+	if (a->status / 100 == 2 && a->whole) {
+		s->writes++;
+		s->problem[0] = '\0';
+		kube_wait_reset(&s->wait);
+		log_debug("kubernetes", "route status written route=%s/%s", e->ns, e->name);
+	} else if (a->status == 404 || a->status == 409) {
+		s->conflicts++;
+	} else if (a->status == 422 || a->status == 400) {
+		log_limited(LOG_LEVEL_WARN, 6, "kubernetes",
+			"the API server does not take a route's status route=%s/%s "
+			"answer=\"%.200s\"",
+			e->ns, e->name, a->body);
+	} else {
+		status_refused(s, a);
+		return;
+	}
+	if (!again)
+		status_forget(s, e);
+	status_wake(s, 0);
+}
+
+static int
+status_on_data(void *arg, const char *data, size_t len)
+{
+	(void)arg;
+	(void)data;
+	(void)len;
+	return 0;
+}
+
+static void
+status_work(void *arg)
+{
+	struct route_status *s = arg;
+	const struct route_entry *e = TAILQ_FIRST(&s->waiting);
+	auto_free char *path = NULL;
+	struct https_call call = {.method = "PATCH",
+		.type = "application/merge-patch+json",
+		.silence_ms = ANSWER_MS,
+		.data = status_on_data,
+		.done = status_on_done,
+		.arg = s};
+
+	if (e == NULL || s->request != NULL)
+		return;
+	lease_want(s->lease);
+	if (!lease_held(s->lease))
+		return; /* status_on_lease */
+	path = xasprintf("/apis/" KUBE_GATEWAY_GROUP "/v1/namespaces/%s/%s/%s/status", e->ns,
+		e->kind == KUBE_GRPCROUTE ? "grpcroutes" : "httproutes", e->name);
+	call.path = path;
+	call.body = e->body;
+	s->again = false;
+	s->request = kube_api_start(s->api, &call);
+}
+
+static void
+status_on_lease(void *arg)
+{
+	struct route_status *s = arg;
+
+	if (lease_held(s->lease))
+		status_wake(s, 0);
+}
+
+/* --- telling -------------------------------------------------------------------------------- */
+
+void
+route_status_tell(struct route_status *s, const struct cluster_route *r)
+{
+	struct route_entry *e = status_find(s, r);
+	bool writing = s->request != NULL && e != NULL && e == TAILQ_FIRST(&s->waiting);
+	auto_buf struct buf body;
+
+	buf_init(&body, BUF_UNLIMITED);
+	if (!r->api)
+		return;
+	buf_printf(&body, "{\"metadata\":{\"resourceVersion\":\"%s\"},\"status\":{\"parents\":",
+		r->route->resource_version);
+	if (!route_conditions_build(&body, r, (int64_t)(wall_ms() / 1000))) {
+		if (e != NULL && !writing)
+			status_forget(s, e);
+		return;
+	}
+	buf_adds(&body, "}}");
+	if (e == NULL) {
+		e = xcalloc(1, sizeof *e);
+		e->kind = r->kind;
+		e->ns = xstrdup(r->ns);
+		e->name = xstrdup(r->name);
+		table_add(&s->entries, &e->node, status_hash(e->kind, e->ns, e->name));
+		TAILQ_INSERT_TAIL(&s->waiting, e, waiting);
+	}
+	s->again = s->again || writing;
+	free(e->body);
+	e->body = buf_take_str(&body);
+	if (!timer_active(s->timer))
+		status_wake(s, 0);
+}
+
+/* --- start and stop ------------------------------------------------------------------------- */
+
+struct route_status *
+route_status_new(const struct route_status_config *config)
+{
+	struct route_status *s = xcalloc(1, sizeof *s);
+
+	s->loop = config->loop;
+	s->api = config->api;
+	s->timer = timer_new(config->loop, status_work, s);
+	s->lease = lease_new(&(struct lease_config){
+		.loop = config->loop,
+		.api = config->api,
+		.ns = config->ns,
+		.name = ROUTE_STATUS_LEASE,
+		.rights = "the verbs get, create and patch on leases (apiGroups: "
+			  "[\"coordination.k8s.io\"]) in the hub's namespace (" ROUTE_STATUS_RIGHTS
+			  ")",
+		.changed = status_on_lease,
+		.arg = s,
+	});
+	TAILQ_INIT(&s->waiting);
+	return s;
+}
+
+void
+route_status_free(struct route_status **out)
+{
+	struct route_status *s = take_ptr(out);
+
+	if (s == NULL)
+		return;
+	https_stop(&s->request);
+	timer_free(&s->timer);
+	lease_free(&s->lease);
+	while (!TAILQ_EMPTY(&s->waiting))
+		status_forget(s, TAILQ_FIRST(&s->waiting));
+	table_fini(&s->entries);
+	free(s);
+}
+
+const char *
+route_status_problem(const struct route_status *s)
+{
+	const char *lease = lease_problem(s->lease);
+
+	return lease[0] != '\0' ? lease : s->problem;
+}
+
+void
+route_status_state(const struct route_status *s, struct buf *out)
+{
+	buf_printf(out,
+		"{\"waiting\":%zu,\"writes\":%" PRIu64 ",\"conflicts\":%" PRIu64 ",\"lease\":",
+		s->entries.n, s->writes, s->conflicts);
+	lease_state(s->lease, out);
+	buf_adds(out, ",\"problem\":");
+	json_add_text(out, route_status_problem(s));
+	buf_adds(out, "}");
+}

@@ -1,0 +1,234 @@
+#include "lb/proxy/mirror.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lb/proxy/routing.h"
+
+struct mirror {
+	struct node node; /* in worker->mirrors */
+	struct mirror *next; /* of the same request, while that is not whole */
+	struct expiry expiry;
+	struct peer peer; /* fd -1: not dialled yet */
+	struct worker *worker;
+	struct target *target; /* with a reference, and counted in flight */
+	struct buf request;
+	uint64_t since_ms, answered; /* bytes of the answer */
+	uint32_t client;
+	bool counted; /* in the client's part of the endpoint: target_end */
+	bool connecting;
+};
+
+static void
+mirror_end(struct mirror *m)
+{
+	expiry_cancel(&m->expiry);
+	list_del(&m->node);
+	m->worker->n_mirrors--;
+	if (m->peer.fd >= 0)
+		peer_close(&m->peer, !m->peer.eof);
+	target_end(m->target, m->client, m->counted);
+	target_unref(&m->target);
+	buf_fini(&m->request);
+	free(m);
+}
+
+/* --- its connection ------------------------------------------------------------------------- */
+
+static void
+mirror_on_expired(void *arg)
+{
+	struct mirror *m = arg;
+	struct worker *w = m->worker;
+
+	if (w->now_ms - m->since_ms >= MIRROR_MS)
+		mirror_end(m);
+	else
+		expiry_set(&w->expiries, &m->expiry, SPAN_PROBE, w->now_ms);
+}
+
+/* -EAGAIN: there will be more of its answer. */
+static int
+mirror_read(struct mirror *m)
+{
+	struct worker *w = m->worker;
+
+	for (int round = 0; round < READ_ROUNDS; round++) {
+		ssize_t n = peer_read(&m->peer, w->scratch, sizeof w->scratch);
+
+		if (n <= 0)
+			return (int)n;
+		m->answered += (uint64_t)n;
+		if (m->answered > MIRROR_ANSWER_MAX)
+			return -E2BIG;
+	}
+	return -EAGAIN;
+}
+
+static void
+mirror_on_event(void *arg, int fd, unsigned events)
+{
+	struct mirror *m = arg;
+	int rc = 0;
+
+	worker_enter(m->worker);
+	if (m->connecting) {
+		rc = worker_connected(m->target, fd);
+		if (rc == -EAGAIN)
+			return;
+		if (rc == 0) {
+			m->connecting = false;
+			peer_connected(&m->peer);
+			rc = peer_send_bytes(&m->peer, buf_at(&m->request), buf_len(&m->request));
+			buf_consume(&m->request, buf_len(&m->request));
+			buf_release(&m->request);
+		}
+	} else if (events & WATCH_WRITE) {
+		rc = peer_flush(&m->peer);
+	}
+	if (rc < 0 || (events & (WATCH_READ | WATCH_HUP) && mirror_read(m) != -EAGAIN) ||
+		events & WATCH_HUP)
+		mirror_end(m);
+}
+
+static void
+mirror_dial(struct mirror *m)
+{
+	struct worker *w = m->worker;
+	int fd = -1, rc = worker_connect(w, m->target, m->target->at_other, NULL, &fd);
+
+	if (rc < 0) {
+		count(&w->counters.mirrors_dropped, 1);
+		mirror_end(m);
+		return;
+	}
+	count(&w->counters.mirrors, 1);
+	m->connecting = true;
+	m->since_ms = w->now_ms;
+	peer_open(&m->peer, w->loop, fd, !target_is_far(m->target), mirror_on_event, m);
+	expiry_set(&w->expiries, &m->expiry, SPAN_PROBE, w->now_ms);
+}
+
+/* --- the request ---------------------------------------------------------------------------- */
+
+/* An endpoint of the mirror's Service, counted in flight; NULL: none. */
+static struct target *
+mirror_target(struct exchange *ex, const struct http_route_mirror *to)
+{
+	struct downstream *f = ex->downstream;
+	struct worker *w = f->worker;
+	const struct service *s =
+		snapshot_find(w->snapshot, to->ns, strlen(to->ns), to->name, strlen(to->name));
+	struct balance_ask ask = {.now_ms = w->now_ms,
+		.random = worker_random(w),
+		.key = ex->key,
+		.client = f->client_ip};
+	struct target *t = NULL;
+	struct group *g;
+	bool denied;
+
+	if (s == NULL || (g = routing_group(f, s, to->port, &denied)) == NULL)
+		return NULL;
+	ask.policy = worker_policy(w, g);
+	ask.max_connections = s->lb.max_connections;
+	t = group_pick(g, &ask);
+	if (t != NULL && !target_begin(t, f->client_ip, ask.max_connections))
+		t = NULL;
+	if (t != NULL)
+		target_ref(t);
+	group_release(&g, w->now_ms);
+	return t;
+}
+
+/* The head as the endpoint gets it, but for one request alone. */
+static void
+mirror_write_head(struct buf *to, const struct exchange *ex)
+{
+	buf_add(to, buf_at(&ex->head), buf_len(&ex->head) - 2);
+	buf_adds(to, "Connection: close\r\n\r\n");
+}
+
+static struct mirror *
+mirror_new(struct exchange *ex, const struct http_route_mirror *to)
+{
+	struct worker *w = ex->downstream->worker;
+	struct target *t = w->n_mirrors < MIRRORS_MAX ? mirror_target(ex, to) : NULL;
+	struct mirror *m;
+
+	if (t == NULL) {
+		count(&w->counters.mirrors_dropped, 1);
+		return NULL;
+	}
+	m = xcalloc(1, sizeof *m);
+	m->worker = w;
+	m->target = t;
+	m->client = ex->downstream->client_ip;
+	m->counted = t->node.shared != NULL;
+	m->peer.fd = -1;
+	buf_init(&m->request, BUF_UNLIMITED);
+	expiry_init(&m->expiry, mirror_on_expired, m);
+	list_add_before(&w->mirrors, &m->node);
+	w->n_mirrors++;
+	mirror_write_head(&m->request, ex);
+	return m;
+}
+
+void
+mirror_begin(struct exchange *ex, const struct http1_head *h)
+{
+	const struct http_route_rule *rule = ex->rule;
+	struct worker *w = ex->downstream->worker;
+	bool small = h->framing == HTTP1_EMPTY ||
+		(h->framing == HTTP1_LENGTH && h->length <= MIRROR_BODY_MAX);
+
+	for (size_t i = 0; i < rule->n_mirrors; i++) {
+		struct mirror *m;
+
+		if (!http_route_mirrors(&rule->mirrors[i], (uint32_t)(worker_random(w) >> 32)))
+			continue;
+		if (ex->h2 != NULL || h->upgrade || !small || w->draining) {
+			count(&w->counters.mirrors_dropped, 1);
+			continue;
+		}
+		m = mirror_new(ex, &rule->mirrors[i]);
+		if (m == NULL)
+			continue;
+		if (ex->http.request_done) {
+			mirror_dial(m);
+		} else {
+			m->next = ex->mirrors;
+			ex->mirrors = m;
+		}
+	}
+}
+
+void
+mirror_body(struct exchange *ex, const char *data, size_t n, bool done)
+{
+	for (struct mirror *m = ex->mirrors; m != NULL; m = m->next)
+		buf_add(&m->request, data, n);
+	while (done && ex->mirrors != NULL) {
+		struct mirror *m = ex->mirrors;
+
+		ex->mirrors = take_ptr(&m->next);
+		mirror_dial(m);
+	}
+}
+
+void
+mirror_drop(struct exchange *ex)
+{
+	while (ex->mirrors != NULL) {
+		struct mirror *m = ex->mirrors;
+
+		ex->mirrors = take_ptr(&m->next);
+		mirror_end(m);
+	}
+}
+
+void
+mirror_stop(struct worker *w)
+{
+	while (!list_empty(&w->mirrors))
+		mirror_end(container_of(w->mirrors.next, struct mirror, node));
+}

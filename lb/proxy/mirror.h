@@ -1,0 +1,34 @@
+/*
+ * Copies of requests, for the mirrors of a rule of an HTTPRoute: each goes to an endpoint of the
+ * mirror's Service by a connection of its own, and its answer is read and dropped. The original
+ * never waits for one, and learns nothing of it; nor does the endpoint's health.
+ *
+ * Only HTTP/1 is copied, and of that what has no body, or one of known length up to
+ * MIRROR_BODY_MAX, once it is whole; no requests for another protocol. A worker has at most
+ * MIRRORS_MAX of them, each for at most MIRROR_MS; what goes beyond that is not copied
+ * (mirrors_dropped). Who may not call the mirror's Service is not copied to it. On the worker's
+ * loop.
+ *
+ *	mirror_begin(ex, head);		// ex->head is written, and an endpoint will be looked for
+ *	mirror_body(ex, data, n, done);	// bytes of the request's body
+ *	mirror_drop(ex);		// it ends: what is not whole is forgotten
+ */
+#ifndef EDGEWAY_LB_PROXY_MIRROR_H
+#define EDGEWAY_LB_PROXY_MIRROR_H
+
+#include "lb/proxy/worker.h"
+
+enum {
+	MIRRORS_MAX = 64,
+	MIRROR_BODY_MAX = 16 * 1024,
+	MIRROR_ANSWER_MAX = 1024 * 1024,
+	MIRROR_MS = 10000,
+};
+
+void mirror_begin(struct exchange *ex, const struct http1_head *h);
+void mirror_body(struct exchange *ex, const char *data, size_t n, bool done);
+void mirror_drop(struct exchange *ex);
+/* Before the worker ends. */
+void mirror_stop(struct worker *w);
+
+#endif

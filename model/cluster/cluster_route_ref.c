@@ -1,0 +1,103 @@
+/*
+ * Where backendRefs lead. A Service of another namespace needs a ReferenceGrant there, unless it is
+ * in the namespace of the route's parent: who calls the parent calls that namespace anyway, and a
+ * consumer's route mostly leads back to where the call was going (GEP-1294, Namespace boundaries).
+ */
+#include <string.h>
+
+#include "model/cluster/cluster_private.h"
+
+static bool
+grant_names(const struct kube_grant *g, const struct record *route, const char *service)
+{
+	bool from = false, to = false;
+
+	for (size_t i = 0; i < g->n_from; i++)
+		from = from ||
+			(strcmp(g->from[i].ns, route->ns) == 0 &&
+				strcmp(g->from[i].kind, kube_kind_name(route->kind)) == 0);
+	for (size_t i = 0; i < g->n_to; i++)
+		to = to || *g->to[i] == '\0' || strcmp(g->to[i], service) == 0;
+	return from && to;
+}
+
+static bool
+ref_is_granted(
+	const struct cluster *c, const struct record *route, const char *ns, const char *name)
+{
+	struct table_node *n = table_first(&c->grants, cluster_route_hash('g', ns, ""));
+
+	for (; n != NULL; n = table_next(n)) {
+		const struct record *r = node_of(struct link, n)->target;
+
+		if (strcmp(r->ns, ns) == 0 && grant_names(&r->object->grant, route, name))
+			return true;
+	}
+	return false;
+}
+
+static bool
+ref_has_port(const struct kube_service *s, uint16_t port)
+{
+	for (size_t i = 0; i < s->n_ports; i++)
+		if (s->ports[i].port == port && s->ports[i].protocol == KUBE_TCP)
+			return true;
+	return false;
+}
+
+static char *
+ref_explain(enum route_ref_fault fault, const struct kube_object *service,
+	const struct route_backend *b)
+{
+	switch (fault) {
+	case ROUTE_REF_WELL:
+		break;
+	case ROUTE_REF_NOT_PERMITTED:
+		return xasprintf(
+			"no ReferenceGrant in namespace %s permits Service %s", b->ns, b->name);
+	case ROUTE_REF_INVALID_KIND:
+		if (*b->kind != '\0')
+			return xasprintf("backendRef %s is a %s: only Services are supported",
+				b->name, b->kind);
+		return xasprintf("Service %s/%s is of type ExternalName", b->ns, b->name);
+	case ROUTE_REF_NOT_FOUND:
+		if (service != NULL && service->service.excluded)
+			return xasprintf("Service %s/%s is excluded from the mesh by its labels",
+				b->ns, b->name);
+		if (service == NULL)
+			return xasprintf("Service %s/%s does not exist", b->ns, b->name);
+		if (b->port == 0)
+			return xasprintf("backendRef %s needs a port", b->name);
+		return xasprintf("Service %s/%s has no TCP port %u", b->ns, b->name, b->port);
+	}
+	return NULL;
+}
+
+/* A reference that is not permitted does not tell whether the Service exists. */
+static enum route_ref_fault
+ref_check(const struct cluster *c, const struct record *route, const char *parent_ns,
+	const struct route_backend *b, const struct kube_object *service)
+{
+	if (*b->kind != '\0')
+		return ROUTE_REF_INVALID_KIND;
+	if (strcmp(b->ns, route->ns) != 0 && strcmp(b->ns, parent_ns) != 0 &&
+		!ref_is_granted(c, route, b->ns, b->name))
+		return ROUTE_REF_NOT_PERMITTED;
+	if (service == NULL || service->service.excluded)
+		return ROUTE_REF_NOT_FOUND;
+	if (*service->service.external_name != '\0')
+		return ROUTE_REF_INVALID_KIND;
+	return ref_has_port(&service->service, b->port) ? ROUTE_REF_WELL : ROUTE_REF_NOT_FOUND;
+}
+
+enum route_ref_fault
+cluster_route_resolve(const struct cluster *c, const struct record *route, const char *parent_ns,
+	const struct route_backend *b, char **why)
+{
+	const struct kube_object *service = cluster_find(c, KUBE_SERVICE, b->ns, b->name);
+	enum route_ref_fault fault = ref_check(c, route, parent_ns, b, service);
+
+	if (why != NULL)
+		*why = ref_explain(fault, service, b);
+	return fault;
+}
