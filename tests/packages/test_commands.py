@@ -146,6 +146,7 @@ STEPS = {
         Inline("edge", "edgewayctl doctor", NOTHING_BAD),
         Inline("edge", "edgewayctl endpoints", f"{WEB}:8080"),
         Inline("edge", "edgewayctl log level debug --part PART", runs="edgewayctl log level debug --part dns"),
+        *not_here("edgewayctl trace http://web.default.svc.cluster.local/", why="an example's Service; tests/net/tools/test_ctl_requests.py"),
         *not_here("kubectl describe service", why=CLUSTER + "test_deploy.py has the Events"),
     ],
     "doc/migration.md": [
@@ -194,6 +195,7 @@ STEPS = {
         Step("edge", "edgewayctl status", STATUS_OF_THE_NODE, then=units_again),
         Step("source", "autoreconf -fi && ./configure && make && make install",
              then=lambda towns, _: towns.run("source", "edgewayctl --version && edgeway-hub --version && edgeway-agent --version")),
+        Step(None, "apiVersion: gateway.networking.k8s.io/v1", why="an object of a cluster's; deploy/quickstart has a canary, tests/net/http/test_gateway_routes.py"),
         Step(None, "apiVersion: apiserver.k8s.io/v1beta1", why="kube-apiserver's; test_egress has one that reads it"),
         Step(None, "apiVersion: kubeadm.k8s.io/v1beta4", why="kubeadm's"),
         Inline("source", "make install"),
