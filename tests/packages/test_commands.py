@@ -146,7 +146,6 @@ STEPS = {
         Inline("edge", "edgewayctl doctor", NOTHING_BAD),
         Inline("edge", "edgewayctl endpoints", f"{WEB}:8080"),
         Inline("edge", "edgewayctl log level debug --part PART", runs="edgewayctl log level debug --part dns"),
-        *not_here("edgewayctl trace http://web.default.svc.cluster.local/", why="an example's Service; tests/net/tools/test_ctl_requests.py"),
         *not_here("kubectl describe service", why=CLUSTER + "test_deploy.py has the Events"),
     ],
     "doc/migration.md": [
@@ -204,6 +203,7 @@ STEPS = {
         *not_here("docker build -f deploy/Dockerfile .", why="tests/packages/test_image_build.py"),
         *not_here("kubectl apply -k deploy/kubernetes", why=CLUSTER + "test_deploy.py"),
         *not_here("helm install edgeway deploy/helm/edgeway --namespace edgeway --create-namespace --set host=hub.example.org", why=CLUSTER + "test_chart.py"),
+        *not_here("edgewayctl trace http://web.default.svc.cluster.local/", why="an example's Service; tests/net/tools/test_ctl_requests.py"),
         *not_here("kubectl describe service", why=CLUSTER + "test_deploy.py has the Events"),
         *not_here("kubectl describe csr", "kubectl certificate approve NAME-replacement", why=CLUSTER + "test_deploy.py"),
         *not_here("kubectl logs", "kubectl port-forward", why="need a cluster; tests/net/ingress/test_kubectl.py"),
