@@ -10,6 +10,8 @@
 #include "model/mesh.h"
 #include "src/common/lock.h"
 
+enum { LOCK_TRIES = 20, LOCK_PAUSE_US = 100 * 1000 };
+
 static void
 on_snapshot(void *arg, const struct snapshot *snapshot)
 {
@@ -122,13 +124,26 @@ restore_all(const struct agent_options *o)
 	return status;
 }
 
+/* An agent that was killed holds its lock until the kernel has taken it apart. */
+static int
+restore_lock(const char *data_dir, int *lock, struct err *err)
+{
+	int rc = lock_take(data_dir, lock, err);
+
+	for (int i = 0; i < LOCK_TRIES && rc == -EBUSY; i++) {
+		usleep(LOCK_PAUSE_US);
+		rc = lock_take(data_dir, lock, err);
+	}
+	return rc;
+}
+
 int
 restore(const struct agent_options *o)
 {
 	int lock = -1, network_lock = -1, status;
 	struct err err = {0};
 
-	if (lock_take(o->data_dir, &lock, &err) < 0 || lock_network(&network_lock, &err) < 0)
+	if (restore_lock(o->data_dir, &lock, &err) < 0 || lock_network(&network_lock, &err) < 0)
 		status = restore_complain(&err);
 	else
 		status = restore_all(o);
