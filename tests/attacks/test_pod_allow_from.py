@@ -7,7 +7,8 @@ import pytest
 
 from caller_site import DOMAIN, RULE, CallerSite
 from dnskit import socket_in
-from httpkit import socket_of
+from h2kit import Http2
+from httpkit import Wire, socket_of
 from lab import service, wait_for
 
 CLUSTER_IP = "10.96.0.77"
@@ -49,7 +50,7 @@ def test_by_every_name_and_header(site):
 def test_by_what_is_no_http(site):
     fake = site.address(site.nodes[0], "db")
     with site.untouched():
-        for port, data in ((80, b"\x16\x03\x01\x02\x00\x01\x00"), (80, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), (7000, b"hello"), (7000, b"")):
+        for port, data in ((80, b"\x16\x03\x01\x02\x00\x01\x00"), (7000, b"hello"), (7000, b"")):
             s = socket_of(site.foe)
             s.settimeout(60)
             try:
@@ -61,6 +62,16 @@ def test_by_what_is_no_http(site):
             except ConnectionError:
                 pass
             s.close()
+
+
+def test_by_http2(site):
+    """The agent itself greets it, and refuses each request."""
+    with site.untouched():
+        s = socket_of(site.foe)
+        s.connect((site.address(site.nodes[0], "db"), 80))
+        client = Http2(Wire(s)).open()
+        assert [client.reply(client.ask(path)).status for path in ("/", "/other")] == [403, 403]
+        s.close()
 
 
 def test_a_connection_from_before_is_no_way_in(site):
