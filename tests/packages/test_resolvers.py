@@ -165,6 +165,7 @@ class NetworkManager(Rival):
 class Connman(Rival):
     """Its resolv.conf names itself, a forwarder on the loopback."""
     units = ("connman",)
+    since = None  # without a lease
 
     def prepare(self):
         self.node.run("ln", "-sfn", "/run/connman/resolv.conf", RESOLV)  # as its tmpfiles.d does at a boot
@@ -179,10 +180,16 @@ class Connman(Rival):
         self.uplink.link("up")
 
     def has_lease(self):
-        """It gives up a service whose link comes and goes too fast, until somebody connects it."""
+        """It may give up a service whose link comes and goes too fast: then the link goes for longer."""
         if super().has_lease():
+            self.since = None
             return True
-        self.node.run("sh", "-c", "connmanctl connect $(connmanctl services | awk '{print $NF}')", check=False)
+        self.since = self.since or time.monotonic()
+        if time.monotonic() - self.since > 12:
+            self.uplink.link("down")
+            time.sleep(4)
+            self.uplink.link("up")
+            self.since = time.monotonic()
         return False
 
 
