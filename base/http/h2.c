@@ -8,12 +8,22 @@
 #include "base/http/session_memory.h"
 
 enum {
-	H2_RESET_BURST = 2000, /* streams that a client opens and resets at once; per second */
-	H2_RESET_RATE = 500,
 	H2_ACKS_MAX = 1000, /* answers to PING and SETTINGS that wait for the other end to read */
-	H2_FRAMES_MAX = 4000, /* frames of all kinds that do */
 	H2_FRAME_BYTES = 256, /* that a header section in the queue takes, beside its fields */
 	H2_BAD_FRAME = 8, /* frames that carry nothing, as which one against the rules counts */
+	H2_WINDOW_PART = 8, /* of a window, is given back at once, */
+	H2_WINDOW_STEP = 32 * 1024, /* but not less than this */
+};
+
+static const struct h2_limits proxy_limits = {
+	.streams = H2_STREAMS_MAX,
+	.window = H2_WINDOW,
+	.head = HTTP1_HEAD_MAX,
+	.table = 4096,
+	.reset_burst = 2000,
+	.reset_rate = 500,
+	.frames = 4000,
+	.protocols = true,
 };
 
 struct h2 {
@@ -21,15 +31,18 @@ struct h2 {
 	struct session_memory memory; /* used by ng */
 	const struct h2_events *events;
 	void *arg;
+	struct h2_limits limits;
+	struct h2_counts counts;
 	struct h2_section section; /* that is being received */
 	bool receiving; /* it is not complete */
-	bool flooded; /* more than frame_budget allows */
+	const char *flood; /* more of these came than frame_budget allows; NULL: not so */
 	uint64_t now_ms;
 	size_t queued; /* h2_queued */
 	int32_t not_sent; /* a request that could not be sent any more */
 	struct frame_budget budget;
 	struct buf *out; /* of h2_output, while that runs */
 	size_t most;
+	bool half; /* the DATA that is being sent ends one direction only */
 	bool server;
 	bool settled; /* the other end's SETTINGS have come */
 	bool cut; /* the connection ends, whatever comes */
@@ -65,17 +78,18 @@ on_header(nghttp2_session *ng, const nghttp2_frame *frame, nghttp2_rcbuf *name,
 	const nghttp2_vec n = nghttp2_rcbuf_get_buf(name), v = nghttp2_rcbuf_get_buf(value);
 	const uint32_t lens[2] = {(uint32_t)n.len, (uint32_t)v.len};
 	struct h2_section *c = &((struct h2 *)arg)->section;
+	const struct h2 *s = arg;
 
 	(void)ng;
 	(void)frame;
 	if (c->too_large || c->n == H2_FIELDS_MAX ||
-		buf_len(&c->text) + sizeof lens + n.len + v.len > HTTP1_HEAD_MAX) {
+		buf_len(&c->text) + sizeof lens + n.len + v.len > s->limits.head) {
 		c->too_large = true;
 		return 0;
 	}
 	buf_add(&c->text, lens, sizeof lens);
-	buf_add(&c->text, n.base, n.len);
-	buf_add(&c->text, v.base, v.len);
+	buf_add(&c->text, n.base, n.len + 1); /* nghttp2 has the NUL as well */
+	buf_add(&c->text, v.base, v.len + 1);
 	c->secret |= (flags & NGHTTP2_NV_FLAG_NO_INDEX) != 0;
 	c->n++;
 	return 0;
@@ -102,6 +116,9 @@ on_section(struct h2 *s, const nghttp2_frame *frame)
 	void *stream;
 
 	s->receiving = false;
+	if (s->section.too_large &&
+		!frame_budget_spend(&s->budget, FRAME_BUDGET_LARGE_HEAD, s->now_ms))
+		s->flood = "large HEADERS";
 	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
 		frame_budget_stream(&s->budget);
 		stream = s->events->request(s->arg, id, &s->section, last);
@@ -136,10 +153,36 @@ on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 	case NGHTTP2_GOAWAY:
 		s->events->goaway(s->arg, frame->goaway.error_code);
 		break;
+	case NGHTTP2_PING:
+		if (s->events->ping != NULL)
+			s->events->ping(s->arg, frame->ping.opaque_data,
+				frame->hd.flags & NGHTTP2_FLAG_ACK);
+		break;
+	case NGHTTP2_RST_STREAM:
+		s->counts.resets += h2_stream(ng, frame->hd.stream_id) != NULL;
+		break;
 	default:
+		stream = h2_stream(ng, frame->hd.stream_id);
+		if (stream != NULL && frame->hd.type == s->limits.extension)
+			s->events->extension(s->arg, stream, frame->hd.flags);
 		break;
 	}
 	return 0;
+}
+
+/* Gives back what came in a window and is not held. In eighths: if half of it had to be consumed
+ * first, as in nghttp2, a distant writer would get only half a window. Only nghttp2 knows how much
+ * came since the window was last given back or made smaller: never return more than that, or it
+ * takes the rest as a larger window, and the next reduction as a difference to make up for. */
+static bool
+h2_reopen(struct h2 *s, int32_t id, int32_t came, int32_t window, size_t held)
+{
+	size_t owed = (size_t)MAX(came, 0);
+
+	owed -= MIN(owed, held);
+	if (owed < MAX((size_t)MAX(window, 0) / H2_WINDOW_PART, (size_t)H2_WINDOW_STEP))
+		return false;
+	return nghttp2_submit_window_update(s->ng, NGHTTP2_FLAG_NONE, id, (int32_t)owed) == 0;
 }
 
 static int
@@ -149,7 +192,8 @@ on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, siz
 	void *stream = h2_stream(ng, id);
 
 	(void)flags;
-	nghttp2_session_consume_connection(ng, len);
+	h2_reopen(s, 0, nghttp2_session_get_effective_recv_data_length(ng),
+		nghttp2_session_get_effective_local_window_size(ng), 0);
 	if (stream != NULL)
 		s->events->data(s->arg, stream, (const char *)data, len);
 	else
@@ -191,8 +235,11 @@ on_bad_frame(nghttp2_session *ng, const nghttp2_frame *frame, int error, void *a
 	(void)ng;
 	(void)frame;
 	snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror(error));
-	/* Each makes us reset a stream, as one that the other end resets. */
-	s->flooded |= !frame_budget_spend(&s->budget, H2_BAD_FRAME, s->now_ms);
+	/* Each makes us reset a stream, as one that the other end resets. Streams beyond a limit
+	 * that it has not heard of yet are no fault of its own. */
+	if (error != NGHTTP2_ERR_REFUSED_STREAM &&
+		!frame_budget_spend(&s->budget, H2_BAD_FRAME, s->now_ms))
+		s->flood = "against the rules";
 	return 0;
 }
 
@@ -211,14 +258,15 @@ on_bad_header(nghttp2_session *ng, const nghttp2_frame *frame, nghttp2_rcbuf *na
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the message is malformed */
 }
 
-/* A complete response: the rest of the request is of no use (RFC 9113 section 8.1). */
+/* A complete response: the rest of the request is of no use (section 8.1). */
 static int
 on_frame_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 {
 	struct h2 *s = arg;
 
 	if (s->server && frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
-		(frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
+		((frame->hd.type == NGHTTP2_DATA && !s->half) ||
+			frame->hd.type == NGHTTP2_HEADERS) &&
 		nghttp2_session_get_stream_remote_close(ng, frame->hd.stream_id) == 0)
 		h2_reset(s, frame->hd.stream_id, H2_NO_ERROR);
 	return 0;
@@ -239,6 +287,7 @@ h2_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *f
 	if (stream == NULL)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	n = s->events->source(s->arg, stream, &at, &rest);
+	s->half = rest == H2_HALF;
 	if (n == 0 && rest == H2_MORE)
 		return NGHTTP2_ERR_DEFERRED;
 	*flags = NGHTTP2_DATA_FLAG_NO_COPY;
@@ -262,14 +311,45 @@ h2_send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, siz
 	const char *at;
 
 	(void)source;
+	if (stream == NULL)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	if (s->events->send != NULL) {
+		if (!s->events->send(s->arg, stream, head, len))
+			return NGHTTP2_ERR_WOULDBLOCK;
+		frame_budget_sent(&s->budget, len);
+		return 0;
+	}
 	if (buf_len(s->out) >= s->most)
 		return NGHTTP2_ERR_WOULDBLOCK;
-	if (stream == NULL || s->events->source(s->arg, stream, &at, &rest) < len)
+	if (s->events->source(s->arg, stream, &at, &rest) < len)
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-	buf_add(s->out, head, FRAME_BUDGET_HEAD);
+	buf_add(s->out, head, H2_FRAME_HEAD);
 	buf_add(s->out, at, len);
 	frame_budget_sent(&s->budget, len);
 	s->events->sent(s->arg, stream, len);
+	return 0;
+}
+
+static ssize_t
+h2_pack_extension(
+	nghttp2_session *ng, uint8_t *to, size_t len, const nghttp2_frame *frame, void *arg)
+{
+	(void)ng;
+	(void)to;
+	(void)len;
+	(void)frame;
+	(void)arg;
+	return 0;
+}
+
+/* A payload is passed over. */
+static int
+h2_unpack_extension(nghttp2_session *ng, void **payload, const nghttp2_frame_hd *hd, void *arg)
+{
+	(void)ng;
+	(void)hd;
+	(void)arg;
+	*payload = NULL;
 	return 0;
 }
 
@@ -290,6 +370,8 @@ h2_callbacks(void)
 	nghttp2_session_callbacks_set_on_frame_not_send_callback(c, on_frame_not_sent);
 	nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);
 	nghttp2_session_callbacks_set_send_data_callback(c, h2_send_data);
+	nghttp2_session_callbacks_set_pack_extension_callback(c, h2_pack_extension);
+	nghttp2_session_callbacks_set_unpack_extension_callback(c, h2_unpack_extension);
 	return c;
 }
 
@@ -306,9 +388,13 @@ h2_make(struct h2 *s)
 		abort();
 	nghttp2_option_set_no_auto_window_update(option, 1);
 	nghttp2_option_set_no_closed_streams(option, 1);
-	nghttp2_option_set_peer_max_concurrent_streams(option, H2_STREAMS_MAX);
+	nghttp2_option_set_peer_max_concurrent_streams(option, s->limits.streams);
 	nghttp2_option_set_max_outbound_ack(option, H2_ACKS_MAX);
-	nghttp2_option_set_stream_reset_rate_limit(option, H2_RESET_BURST, H2_RESET_RATE);
+	nghttp2_option_set_stream_reset_rate_limit(
+		option, s->limits.reset_burst, s->limits.reset_rate);
+	nghttp2_option_set_max_deflate_dynamic_table_size(option, s->limits.table);
+	if (s->limits.extension != 0)
+		nghttp2_option_set_user_recv_extension_type(option, s->limits.extension);
 	session_memory_init(&s->memory);
 	rc = (s->server ? nghttp2_session_server_new3 : nghttp2_session_client_new3)(
 		&s->ng, callbacks, s, option, &s->memory.calls);
@@ -321,28 +407,32 @@ h2_make(struct h2 *s)
 struct h2 *
 h2_new(const struct h2_setup *setup, uint64_t now_ms)
 {
-	const nghttp2_settings_entry settings[] = {
-		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP1_HEAD_MAX},
-		/* a client takes no pushed streams; for them it has no limit to give */
-		{setup->role == H2_SERVER ? NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS
-					  : NGHTTP2_SETTINGS_ENABLE_PUSH,
-			setup->role == H2_SERVER ? H2_STREAMS_MAX : 0},
-		{NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* by servers only */
-	};
 	struct h2 *s = xcalloc(1, sizeof *s);
-	size_t n = ARRAY_LEN(settings);
+	const struct h2_limits *l = &s->limits;
+	nghttp2_settings_entry settings[4];
+	size_t n = 0;
 
 	s->events = setup->events;
 	s->arg = setup->arg;
 	s->server = setup->role == H2_SERVER;
+	s->limits = setup->limits != NULL ? *setup->limits : proxy_limits;
 	frame_budget_init(&s->budget, s->server ? NGHTTP2_CLIENT_MAGIC_LEN : 0, now_ms);
 	buf_init(&s->section.text, BUF_UNLIMITED);
 	h2_make(s);
-	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, s->server ? n : n - 1) !=
-			0 ||
-		nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, 0, H2_WINDOW_MAX) !=
-			0)
+	settings[n++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, l->head};
+	/* a client takes no pushed streams; for them it has no limit to give */
+	settings[n++] = s->server
+		? (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, l->streams}
+		: (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0};
+	if (l->window != H2_WINDOW)
+		settings[n++] =
+			(nghttp2_settings_entry){NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, l->window};
+	if (s->server && l->protocols)
+		settings[n++] =
+			(nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1};
+	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0)
 		abort(); /* out of memory */
+	h2_widen(s, 0);
 	return s;
 }
 
@@ -369,24 +459,32 @@ h2_cut(struct h2 *s, enum h2_code code)
 int
 h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms)
 {
-	const char *kind = frame_budget_read(&s->budget, bytes, n, now_ms);
-	ssize_t took;
+	ssize_t took = 0;
+	const char *kind;
 
 	if (s->cut)
 		return -EPROTO;
 	s->now_ms = now_ms;
+	kind = frame_budget_read(&s->budget, bytes, n, now_ms);
+	if (kind == NULL)
+		took = nghttp2_session_mem_recv(s->ng, bytes, n);
+	if (kind == NULL)
+		kind = s->flood;
 	if (kind != NULL) {
-		snprintf(s->why, sizeof s->why, "too many frames that carry nothing (%s)", kind);
+		snprintf(s->why, sizeof s->why,
+			"more than %d frames a second that carry nothing (%s)", FRAME_BUDGET_RATE,
+			kind);
+		s->counts.flooded = true;
 		return h2_cut(s, H2_ENHANCE_YOUR_CALM);
 	}
-	took = nghttp2_session_mem_recv(s->ng, bytes, n);
 	if (took < 0) {
 		snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror((int)took));
 		return h2_cut(
 			s, took == NGHTTP2_ERR_FLOODED ? H2_ENHANCE_YOUR_CALM : H2_PROTOCOL_ERROR);
 	}
-	if (s->flooded || nghttp2_session_get_outbound_queue_size(s->ng) > (size_t)H2_FRAMES_MAX) {
-		snprintf(s->why, sizeof s->why, "too many frames that it must answer for");
+	if (nghttp2_session_get_outbound_queue_size(s->ng) > s->limits.frames) {
+		snprintf(s->why, sizeof s->why, "the peer takes none of more than %zu frames",
+			s->limits.frames);
 		return h2_cut(s, H2_ENHANCE_YOUR_CALM);
 	}
 	return s->cut ? -EPROTO : 0;
@@ -410,6 +508,19 @@ h2_output(struct h2 *s, struct buf *out, size_t most)
 	if (n < 0)
 		s->cut = true;
 	return n >= 0 && nghttp2_session_want_write(s->ng) != 0;
+}
+
+const struct h2_counts *
+h2_counts(struct h2 *s)
+{
+	s->counts.useless = s->budget.useless;
+	return &s->counts;
+}
+
+void
+h2_ping(struct h2 *s, const uint8_t payload[H2_PING_BYTES])
+{
+	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, payload);
 }
 
 size_t
@@ -470,7 +581,7 @@ h2_streams_max(const struct h2 *s)
 
 	if (s->cut || nghttp2_session_check_request_allowed(s->ng) == 0)
 		return 0;
-	return s->settled ? MIN(most, (uint32_t)H2_STREAMS_MAX) : (uint32_t)H2_STREAMS_MAX;
+	return s->settled ? MIN(most, s->limits.streams) : s->limits.streams;
 }
 
 bool
@@ -566,8 +677,34 @@ h2_consume(struct h2 *s, int32_t id, size_t n)
 	nghttp2_session_consume_stream(s->ng, id, n);
 }
 
+bool
+h2_hold(struct h2 *s, int32_t id, size_t held)
+{
+	return h2_reopen(s, id, nghttp2_session_get_stream_effective_recv_data_length(s->ng, id),
+		nghttp2_session_get_stream_effective_local_window_size(s->ng, id), held);
+}
+
+void
+h2_window(struct h2 *s, int32_t id, size_t bytes)
+{
+	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, id, (int32_t)bytes);
+}
+
 void
 h2_widen(struct h2 *s, int32_t id)
 {
-	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, id, H2_WINDOW_MAX);
+	h2_window(s, id, H2_WINDOW_MAX);
+}
+
+int32_t
+h2_room(const struct h2 *s, int32_t id)
+{
+	return id == 0 ? nghttp2_session_get_remote_window_size(s->ng)
+		       : nghttp2_session_get_stream_remote_window_size(s->ng, id);
+}
+
+void
+h2_send_extension(struct h2 *s, int32_t id, uint8_t flags)
+{
+	nghttp2_submit_extension(s->ng, s->limits.extension, flags, id, NULL);
 }

@@ -1,14 +1,15 @@
 /*
- * One HTTP/2 connection (RFC 9113) as a codec: bytes in, events out; calls in, bytes out. nghttp2
- * does frames, HPACK (RFC 7541), the states of streams, flow control, and refuses malformed
- * messages (section 8.1.1); this layer bounds header sections and frames that carry nothing
- * (base/http/frame_budget.h). No socket, no loop; the owner passes the time.
+ * One HTTP/2 connection (RFC 9113) as a codec: bytes in, events out; calls in, bytes out. Used by
+ * the proxy (lb/proxy), the tunnel (tunnel/h2) and health checks. nghttp2 does frames, HPACK (RFC
+ * 7541), the states of streams, flow control, and refuses malformed messages (section 8.1.1); this
+ * layer bounds header sections and frames that carry nothing (base/http/frame_budget.h). No socket,
+ * no loop; the owner passes the time.
  *
  * Events come only from within h2_input and h2_output. Their functions may call everything here
  * but these two and h2_free. A stream is an object of the owner's, which it may forget after
  * `closed` or h2_forget. Bytes of a body are not kept here: what arrives is the owner's, and opens
- * the stream's window again when it says h2_consume; the connection's window never waits for one
- * stream. What is to be sent is asked for by `source` when there is room for it.
+ * the stream's window again when it says h2_consume or h2_hold; the connection's window never waits
+ * for one stream. What is to be sent is asked for by `source` when there is room for it.
  *
  *	s = h2_new(&(struct h2_setup){.role = H2_SERVER, .events = &events, .arg = me}, now_ms);
  *	rc = h2_input(s, bytes, n, now_ms);
@@ -39,14 +40,16 @@ enum h2_code {
 	H2_INTERNAL_ERROR = 2,
 	H2_REFUSED_STREAM = 7, /* nothing was done: the request may be sent again */
 	H2_CANCEL = 8,
+	H2_COMPRESSION_ERROR = 9,
 	H2_ENHANCE_YOUR_CALM = 11,
 };
 
-/* A header section as it came: for each field the lengths of name and value, then both. */
+/* A header section as it came: for each field the lengths of name and value, then both, each with a
+ * NUL behind it. Who is given one may take `text` and leave an empty one. */
 struct h2_section {
 	struct buf text;
 	size_t n;
-	bool too_large; /* more than HTTP1_HEAD_MAX bytes or HTTP1_FIELDS_MAX fields */
+	bool too_large; /* more than h2_limits.head bytes or H2_FIELDS_MAX fields */
 	bool secret; /* a field must never enter a table (RFC 7541 section 7.1.3) */
 };
 
@@ -62,8 +65,11 @@ struct h2_fields {
 
 enum h2_part { H2_RESPONSE, H2_INTERIM, H2_TRAILERS };
 
-/* What follows the bytes of a body that are there. */
-enum h2_rest { H2_MORE, H2_LAST, H2_THEN_TRAILERS };
+/* What follows the bytes of a body that are there. After a server's H2_LAST what is left of the
+ * request is of no use; H2_HALF ends only this direction, as of a connection (section 8.5). */
+enum h2_rest { H2_MORE, H2_LAST, H2_HALF, H2_THEN_TRAILERS };
+
+enum { H2_FRAME_HEAD = 9, H2_PING_BYTES = 8 };
 
 struct h2_events {
 	/* Server: a request; its stream object, or NULL: what else comes of it is dropped. `last`:
@@ -82,17 +88,43 @@ struct h2_events {
 	size_t (*source)(void *arg, void *stream, const char **at, enum h2_rest *rest);
 	/* They, or the first n of them, are sent. */
 	void (*sent)(void *arg, void *stream, size_t n);
+	/* NULL: h2_output copies them. Else instead of `sent`: puts the head of a frame and the
+	 * first n of them behind the output so far. False: there is no room now, and h2_output
+	 * ends. */
+	bool (*send)(void *arg, void *stream, const uint8_t head[H2_FRAME_HEAD], size_t n);
 	/* `source` has said H2_THEN_TRAILERS: they are to be given to h2_trailers now. */
 	void (*trailers)(void *arg, void *stream);
 	/* The other end's first SETTINGS have come; it takes no further streams. */
 	void (*settings)(void *arg);
 	void (*goaway)(void *arg, uint32_t code);
+	/* A PING, which is answered here, or (ack) the answer to h2_ping; NULL: of no interest. */
+	void (*ping)(void *arg, const uint8_t payload[H2_PING_BYTES], bool ack);
+	/* A frame of the type h2_limits.extension. */
+	void (*extension)(void *arg, void *stream, uint8_t flags);
+};
+
+struct h2_limits {
+	uint32_t streams; /* that the other end may have open at once */
+	uint32_t window; /* of a stream in the beginning */
+	uint32_t head; /* bytes of a header section */
+	uint32_t table; /* bytes of the table that compresses ours (RFC 7541 section 4.2) */
+	uint32_t reset_burst, reset_rate; /* streams that a client opens and resets; per second */
+	size_t frames; /* that wait for the other end to read them */
+	bool protocols; /* server: CONNECT may name a protocol */
+	uint8_t extension; /* a type of frames without payload (section 5.5), 0: none */
 };
 
 struct h2_setup {
 	enum h2_role role;
 	const struct h2_events *events;
 	void *arg;
+	const struct h2_limits *limits; /* NULL: those of a proxy */
+};
+
+struct h2_counts {
+	uint64_t resets; /* of streams, by the other end */
+	uint64_t useless; /* frames that carried nothing */
+	bool flooded; /* they were too many: h2_input failed */
 };
 
 struct h2 *h2_new(const struct h2_setup *setup, uint64_t now_ms);
@@ -102,6 +134,9 @@ void h2_free(struct h2 **s);
 int h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms);
 /* Appends what is to be sent, until `out` has about `most` bytes. Returns true if there is more. */
 bool h2_output(struct h2 *s, struct buf *out, size_t most);
+const struct h2_counts *h2_counts(struct h2 *s);
+/* NULL: eight zeros. */
+void h2_ping(struct h2 *s, const uint8_t payload[H2_PING_BYTES]);
 /* It has been idle for a while: gives memory back that the next output takes anew. */
 void h2_rest(struct h2 *s);
 /* About how many bytes of header sections wait for h2_output. */
@@ -136,10 +171,19 @@ void h2_reset(struct h2 *s, int32_t id, uint32_t code);
 bool h2_is_sent(const struct h2 *s, int32_t id);
 /* The stream has no object any more: no events for it. */
 void h2_forget(struct h2 *s, int32_t id);
-/* n bytes of its body are not held any more. */
+/* n bytes of its body are not held any more: half a window of them is given back. */
 void h2_consume(struct h2 *s, int32_t id, size_t n);
-/* Lets the other end send H2_WINDOW_MAX bytes ahead. */
+/* The same for who does not count: all of its body but `held` bytes is gone. Given back is an
+ * eighth of the window, for writers that are far away. Returns true if h2_output has it now. */
+bool h2_hold(struct h2 *s, int32_t id, size_t held);
+/* Lets the other end send so many bytes ahead; id 0: on all streams together. */
+void h2_window(struct h2 *s, int32_t id, size_t bytes);
+/* h2_window of H2_WINDOW_MAX. */
 void h2_widen(struct h2 *s, int32_t id);
+/* How many bytes the other end lets us send now; id 0: on all streams together. */
+int32_t h2_room(const struct h2 *s, int32_t id);
+/* Sends a frame of the type h2_limits.extension. */
+void h2_send_extension(struct h2 *s, int32_t id, uint8_t flags);
 
 /* --- messages (h2_head.c) ------------------------------------------------------------------- */
 

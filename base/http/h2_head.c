@@ -19,9 +19,9 @@ h2_section_next(const struct h2_section *section, size_t *at, struct h2_field *f
 	memcpy(lens, text + *at, sizeof lens);
 	*at += sizeof lens;
 	field->name = (struct http1_str){text + *at, lens[0]};
-	field->value = (struct http1_str){text + *at + lens[0], lens[1]};
+	field->value = (struct http1_str){text + *at + lens[0] + 1, lens[1]};
 	field->secret = section->secret;
-	*at += (size_t)lens[0] + lens[1];
+	*at += (size_t)lens[0] + lens[1] + 2;
 	return true;
 }
 

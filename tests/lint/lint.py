@@ -42,7 +42,7 @@ LIBRARIES = {
     r"openssl/.*": r"base/tls/(pki|tls)(_\w+)?\.[ch]|base/http/ws(_\w+)?\.[ch]",
     r"sqlite3\.h": r"meta/state/store(_\w+)?\.[ch]",
     r"lib(nftnl|mnl)/.*": r"iptables/.*",
-    r"nghttp2/.*": r"tunnel/h2/session(_\w+)?\.[ch]|base/http/(h2(_\w+)?|session_memory)\.[ch]",
+    r"nghttp2/.*": r"base/http/(h2(_\w+)?\.c|session_memory\.[ch])",
     r"curl/.*": r"hub/kube/https\.c",
     r"wslay/.*": r"base/http/wsframe\.c",
     r"pcre2\.h": r"model/route_regex\.c",

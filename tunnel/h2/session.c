@@ -11,7 +11,7 @@ enum {
 	PING_MS = 4000,
 	DEAD_MS = 9000,
 	PROBE_MS = 1000,
-	HEADER_LIST_MAX = 8 * 1024,
+	HEAD_MAX = 8 * 1024,
 	/* cancelled dials are normal: no limit that a well-behaved peer reaches */
 	RESET_BURST = 1000000,
 	RESET_RATE = 100000,
@@ -19,9 +19,9 @@ enum {
 	QUEUE_LEAST = 4096, /* plus frames of streams that are gone */
 };
 
-const uint8_t session_parting[8] = "parting";
-const uint8_t session_leaving[8] = "leaving";
-const uint8_t session_asking[8] = "reach";
+const uint8_t session_parting[H2_PING_BYTES] = "parting";
+const uint8_t session_leaving[H2_PING_BYTES] = "leaving";
+const uint8_t session_asking[H2_PING_BYTES] = "reach";
 
 static const char *const state_names[] = {
 	[SESSION_HANDSHAKE] = "handshake",
@@ -67,7 +67,7 @@ session_kick(struct session *s)
 static void
 session_release(struct session *s)
 {
-	nghttp2_session_del(s->ng);
+	h2_free(&s->h2);
 	buf_fini(&s->out);
 	free(s);
 }
@@ -176,7 +176,7 @@ session_parted(struct session *s)
 		session_go(s, SESSION_PARTING);
 		s->parting_ms = loop_now_ms(s->loop);
 		if (!s->server)
-			nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_parting);
+			h2_ping(s->h2, session_parting);
 		session_kick(s);
 	}
 	if (s->server)
@@ -188,32 +188,18 @@ session_parted(struct session *s)
 static void
 session_conclude(struct session *s, int rc)
 {
-	bool idle = buf_len(&s->out) == 0 && !s->out_waits && !nghttp2_session_want_write(s->ng);
+	bool idle = buf_len(&s->out) == 0 && !s->out_waits && !h2_wants_output(s->h2);
 
 	if (session_drained(s) && (rc == -ECONNRESET || (session_parted(s) && idle))) {
 		s->why[0] = '\0';
 		session_end(s, 0);
 	} else if (rc < 0) {
-		session_end(s, s->flooded ? -EDQUOT : rc);
-	} else if (idle && !session_drains(s) && !nghttp2_session_want_read(s->ng)) {
+		session_end(s, h2_counts(s->h2)->flooded ? -EDQUOT : rc);
+	} else if (idle && !session_drains(s) && h2_is_over(s->h2)) {
 		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
 			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);
 		session_end(s, -EPROTO);
 	}
-}
-
-/* A peer that reads nothing, and makes us send answers without end by streams that it resets, would
- * fill our memory: frames queued in nghttp2 count in no window. No well-behaved peer comes near the
- * limit: one that takes nothing for DEAD_MS is lost anyway. */
-static int
-bound_queue(struct session *s)
-{
-	size_t most = (size_t)s->limits.max_streams * QUEUE_PER_STREAM + QUEUE_LEAST;
-
-	if (!s->out_waits || nghttp2_session_get_outbound_queue_size(s->ng) <= most)
-		return 0;
-	snprintf(s->why, sizeof s->why, "the peer takes none of more than %zu frames", most);
-	return -EPROTO;
 }
 
 /*
@@ -245,8 +231,6 @@ session_turn(struct session *s, bool reading)
 		session_set_late(s, rc >= 0 && (s->unread || s->behind));
 		if (s->late)
 			session_kick(s);
-		if (rc >= 0 && sent == 0)
-			sent = bound_queue(s);
 		session_conclude(s, rc < 0 ? rc : sent);
 	}
 	session_leave(s);
@@ -294,61 +278,34 @@ on_life(void *arg)
 	session_leave(s);
 }
 
-static int
-make_http2(struct session *s)
+static void
+session_greet(struct session *s, bool says_beat)
 {
-	nghttp2_session_callbacks *callbacks = NULL;
-	nghttp2_option *option = NULL;
-	int rc = -ENOMEM;
-
-	if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0)
-		goto out;
-	frames_set(callbacks);
-	nghttp2_option_set_no_auto_window_update(option, 1);
-	nghttp2_option_set_no_closed_streams(option, 1);
-	nghttp2_option_set_peer_max_concurrent_streams(option, s->limits.max_streams);
-	nghttp2_option_set_user_recv_extension_type(option, SESSION_FADING);
-	nghttp2_option_set_stream_reset_rate_limit(option, RESET_BURST, RESET_RATE);
-	/* our header sections are few */
-	nghttp2_option_set_max_deflate_dynamic_table_size(option, 0);
-	session_memory_init(&s->memory);
-	if ((s->server ? nghttp2_session_server_new3 : nghttp2_session_client_new3)(
-		    &s->ng, callbacks, s, option, &s->memory.calls) == 0)
-		rc = 0;
-out:
-	nghttp2_session_callbacks_del(callbacks);
-	nghttp2_option_del(option);
-	return rc;
-}
-
-static int
-say_hello(struct session *s, bool says_beat)
-{
-	uint8_t payload[8] = {0};
-
-	nghttp2_settings_entry settings[] = {
-		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s->limits.max_streams},
-		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BASE},
-		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_MAX},
-		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* section 6.5.2: only clients send it */
+	const struct h2_limits limits = {
+		.streams = s->limits.max_streams,
+		.window = STREAM_WINDOW_BASE,
+		.head = HEAD_MAX,
+		.table = 0, /* our header sections are few */
+		.reset_burst = RESET_BURST,
+		.reset_rate = RESET_RATE,
+		/* a peer that takes nothing for DEAD_MS is lost before it comes near this */
+		.frames = (size_t)s->limits.max_streams * QUEUE_PER_STREAM + QUEUE_LEAST,
+		.protocols = s->udp,
+		.extension = SESSION_FADING,
 	};
-	size_t n = ARRAY_LEN(settings);
+	const struct h2_setup setup = {.role = s->server ? H2_SERVER : H2_CLIENT,
+		.events = &frames_events,
+		.arg = s,
+		.limits = &limits};
+	uint8_t payload[H2_PING_BYTES] = {0};
 
-	if (s->server && s->udp)
-		settings[n - 1] =
-			(nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1};
-	else if (s->server)
-		n--;
-
-	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0 ||
-		session_window_init(s) < 0)
-		return -EINVAL;
+	s->h2 = h2_new(&setup, s->heard_ms);
+	session_window_init(s);
 	if (says_beat)
 		session_say_beat(s, payload);
 	/* measures the first round trip early */
-	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, payload);
+	h2_ping(s->h2, payload);
 	session_ping_sent(s);
-	return 0;
 }
 
 int
@@ -356,7 +313,6 @@ session_new(const struct session_setup *setup, struct session **out)
 {
 	static const struct session_limits usual = {MAX_STREAMS, PING_MS, DEAD_MS, PROBE_MS};
 	struct session *s = xcalloc(1, sizeof *s);
-	int rc;
 
 	s->loop = setup->loop;
 	s->server = setup->role == SESSION_SERVER;
@@ -373,16 +329,8 @@ session_new(const struct session_setup *setup, struct session **out)
 	TAILQ_INIT(&s->streams);
 	TAILQ_INIT(&s->noted);
 	TAILQ_INIT(&s->waiting);
-	frame_budget_init(&s->frames, s->server ? NGHTTP2_CLIENT_MAGIC_LEN : 0, s->heard_ms);
 	buf_init(&s->out, BUF_UNLIMITED); /* one frame beyond OUT_HIGH */
-	rc = make_http2(s);
-	if (rc == 0)
-		rc = say_hello(s, setup->says_beat);
-	if (rc < 0) {
-		session_shut(s);
-		session_release(s);
-		return rc;
-	}
+	session_greet(s, setup->says_beat);
 	s->kick = timer_new(s->loop, on_kick, s);
 	s->life = timer_new(s->loop, on_life, s);
 	session_look(s);
@@ -444,7 +392,7 @@ session_drain(struct session *s)
 	/* A server announces it before it refuses a stream (RFC 9113 section 6.8); a client simply
 	 * opens none. */
 	if (s->server)
-		nghttp2_submit_shutdown_notice(s->ng);
+		h2_drain(s->h2);
 	session_kick(s);
 }
 
@@ -455,7 +403,7 @@ session_send_away(struct session *s)
 		return;
 	/* As a ping: after a client's GOAWAY nghttp2 no longer answers pings, but the end of the
 	 * session waits for one. */
-	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_leaving);
+	h2_ping(s->h2, session_leaving);
 	session_drain(s);
 }
 
@@ -464,7 +412,7 @@ session_ask_anew(struct session *s)
 {
 	if (!s->server || s->state == SESSION_ENDED)
 		return;
-	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_asking);
+	h2_ping(s->h2, session_asking);
 	session_kick(s);
 }
 

@@ -111,8 +111,7 @@ give_up(struct stream *st)
 		return;
 	}
 	st->session->stats.resets_sent++;
-	nghttp2_submit_rst_stream(
-		st->session->ng, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_COMPRESSION_ERROR);
+	h2_reset(st->session->h2, st->id, H2_COMPRESSION_ERROR);
 	session_kick(st->session);
 }
 

@@ -2,6 +2,9 @@
 #include "tunnel/h2/session_private.h"
 #include "tunnel/h2/udp_path.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum {
 	NOTES_LEAST = 32, /* events reported in a turn */
 	NOTES_LEAST_OF_ALL = 256, /* the same for all late sessions of a budget together */
@@ -18,20 +21,23 @@ session_notes_refuse(struct stream *st, unsigned status, const char *reason)
 
 /* 0, or the status to refuse the stream with. */
 static unsigned
-read_head(const struct head *h, char target[STREAM_AUTHORITY_MAX + 1],
+read_head(const struct h2_section *h, char target[STREAM_AUTHORITY_MAX + 1],
 	struct stream_request *request, const char **reason)
 {
-	if (!h->connect || h->authority == NULL) {
+	const char *protocol = head_find(h, ":protocol"), *path = head_find(h, ":path");
+
+	request->authority = head_find(h, ":authority");
+	if (strcmp(head_find(h, ":method"), "CONNECT") != 0 || request->authority == NULL) {
 		*reason = "a tunnel carries CONNECT only";
 		return 405;
 	}
-	if (!h->protocol)
+	if (protocol == NULL)
 		return 0;
 	*reason = "of the protocols of CONNECT only connect-udp is known here";
-	if (!h->udp)
+	if (strcmp(protocol, "connect-udp") != 0)
 		return 501; /* RFC 9220 section 3 */
 	*reason = "the path of a target of UDP is /.well-known/masque/udp/HOST/PORT/";
-	if (h->path == NULL || !udp_path_parse(h->path, target, STREAM_AUTHORITY_MAX + 1))
+	if (path == NULL || !udp_path_parse(path, target, STREAM_AUTHORITY_MAX + 1))
 		return 400;
 	request->udp = true;
 	request->authority = target;
@@ -39,19 +45,30 @@ read_head(const struct head *h, char target[STREAM_AUTHORITY_MAX + 1],
 	return 0;
 }
 
+static size_t
+read_fields(const struct h2_section *h, struct stream_field to[STREAM_FIELDS_MAX])
+{
+	struct h2_field f;
+	size_t at = 0, n = 0;
+
+	while (n < STREAM_FIELDS_MAX && h2_section_next(h, &at, &f))
+		if (f.name.at[0] != ':' && strcmp(f.name.at, "edgeway-encoding") != 0)
+			to[n++] = (struct stream_field){f.name.at, f.value.at};
+	return n;
+}
+
 static void
 tell_opened(struct session *s, struct stream *st)
 {
-	struct head *h = take_ptr(&st->head);
+	struct h2_section *h = take_ptr(&st->head);
 	struct stream_field fields[STREAM_FIELDS_MAX];
-	struct stream_request request = {.authority = h->authority, .fields = fields};
+	struct stream_request request = {.fields = fields, .n_fields = read_fields(h, fields)};
 	char target[STREAM_AUTHORITY_MAX + 1];
 	const char *reason = "";
 	unsigned status = read_head(h, target, &request, &reason);
 
-	for (; request.n_fields < h->n; request.n_fields++)
-		fields[request.n_fields] = (struct stream_field){
-			h->names[request.n_fields], h->values[request.n_fields]};
+	st->udp = request.udp;
+	st->offered = s->squeeze && !st->udp && head_squeezes(h);
 	if (status == 0)
 		st->target = xstrdup(request.authority);
 	if (s->state >= SESSION_DRAINING ||
@@ -67,10 +84,13 @@ tell_opened(struct session *s, struct stream *st)
 static void
 tell_answered(struct stream *st)
 {
-	struct head *h = take_ptr(&st->head);
+	struct h2_section *h = take_ptr(&st->head);
+	const char *reason = head_find(h, "edgeway-reason");
+	char line[STREAM_REASON_MAX + 1];
 
+	snprintf(line, sizeof line, "%s", reason != NULL ? reason : "");
 	if (st->events->answered != NULL)
-		st->events->answered(st->arg, h->status, h->reason != NULL ? h->reason : "");
+		st->events->answered(st->arg, head_status(h), line);
 	head_free(&h);
 }
 

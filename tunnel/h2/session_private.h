@@ -1,23 +1,20 @@
 /*
  * Shared by the files of a session: session.c (life cycle), session_wire.c (reads and writes the
- * transport), session_frames.c (nghttp2 callbacks), session_life.c (is the peer alive),
+ * transport), session_frames.c (the codec's events), session_life.c (is the peer alive),
  * session_notes.c (events to owners), session_stream.c (calls by owners), session_window.c (receive
  * windows), session_coding.c (compression). No other file includes it.
  *
  * A stream is freed when both sides have released it: its owner by stream_close, and HTTP/2 by
- * on_stream_close (then `id` is 0). Events are collected in `notes` and reported to owners after
- * nghttp2 has returned, never from inside it.
+ * on_closed (then `id` is 0). Events are collected in `notes` and reported to owners after the
+ * codec (base/http/h2) has returned, never from inside it.
  */
 #ifndef EDGEWAY_TUNNEL_H2_SESSION_PRIVATE_H
 #define EDGEWAY_TUNNEL_H2_SESSION_PRIVATE_H
 
 #include <sys/queue.h>
 
-#include <nghttp2/nghttp2.h>
-
 #include "base/core/buf.h"
-#include "base/http/frame_budget.h"
-#include "base/http/session_memory.h"
+#include "base/http/h2.h"
 #include "base/tls/deflate_stream.h"
 #include "tunnel/h2/chain.h"
 #include "tunnel/h2/conn_window.h"
@@ -29,7 +26,7 @@ enum {
 	/* frames are built until this many bytes wait for the transport */
 	SESSION_OUT_HIGH = 8 * TLS_RECORD_BYTES,
 	STREAM_AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
-	SESSION_PING_BYTES = 9 + 8, /* a PING with its frame header */
+	SESSION_PING_BYTES = H2_FRAME_HEAD + H2_PING_BYTES,
 	/* bytes read, and bytes written, before other sessions get their turn */
 	SESSION_TURN = 256 * 1024,
 	/* time for reading and reporting events; all late sessions of a budget share one
@@ -60,18 +57,6 @@ enum note {
 	NOTE_RESET = 32,
 };
 
-struct head { /* of a request or a response, until it is reported */
-	char *authority;
-	char *reason;
-	char *path; /* of a datagram request */
-	char *names[STREAM_FIELDS_MAX], *values[STREAM_FIELDS_MAX];
-	size_t n, bytes;
-	unsigned status;
-	bool connect; /* :method */
-	bool protocol, udp; /* :protocol was present, and is connect-udp */
-	bool deflate; /* edgeway-encoding */
-};
-
 struct stream {
 	struct session *session; /* NULL: HTTP/2 has ended it, only the owner still holds it */
 	TAILQ_ENTRY(stream) link, noted, waits;
@@ -79,7 +64,7 @@ struct stream {
 	unsigned notes;
 	const struct stream_events *events; /* NULL: it has no owner */
 	void *arg;
-	struct head *head;
+	struct h2_section *head; /* of the request or the response, until it is reported */
 	char *target; /* the requested target, for diagnostics; NULL: not known yet */
 	uint64_t since_ms, bytes_in, bytes_out;
 	struct chain in, out;
@@ -92,7 +77,7 @@ struct stream {
 	bool offered; /* compress, if both ends want it */
 	bool refused; /* answered with a status other than 200 */
 	bool ended; /* stream_end */
-	bool deferred; /* nghttp2 waits for bytes */
+	bool deferred; /* the codec waits for bytes */
 	bool waits_turn; /* waits for its turn to send */
 	bool wants_room;
 	bool far_ended; /* the other end has half-closed */
@@ -107,8 +92,7 @@ TAILQ_HEAD(stream_ring, stream);
 struct session {
 	struct loop *loop;
 	struct transport *wire;
-	nghttp2_session *ng;
-	struct session_memory memory; /* used by ng */
+	struct h2 *h2;
 	struct session_budget *budget;
 	struct session_limits limits;
 	const struct session_events *events;
@@ -149,9 +133,6 @@ struct session {
 	uint64_t dry_ms; /* since when there is nothing to read; 0: there may be something */
 	uint64_t idle_ms; /* total time since that ping without anything to read */
 	struct conn_window reception;
-	struct frame_budget frames;
-	unsigned large_heads; /* header sections beyond all limits, in the bytes being read now */
-	bool flooded; /* the frame budget is used up */
 	uint64_t turn_ends_us; /* mono_us */
 	/* not all events were reported within the last turn; nothing is read before they are */
 	bool behind;
@@ -170,12 +151,12 @@ struct session {
 
 /* Payload of the client's last ping before it closes. session_hear_parting checks whether the
  * answer is among the bytes that came after it was sent. */
-extern const uint8_t session_parting[8];
+extern const uint8_t session_parting[H2_PING_BYTES];
 /* Payload of the ping by which a client announces that it opens no more streams. */
-extern const uint8_t session_leaving[8];
+extern const uint8_t session_leaving[H2_PING_BYTES];
 void session_hear_parting(struct session *s, const uint8_t *bytes, size_t n);
 /* Payload of session_ask_anew. */
-extern const uint8_t session_asking[8];
+extern const uint8_t session_asking[H2_PING_BYTES];
 /* Every change of its state. */
 void session_go(struct session *s, enum session_state to);
 /* Schedules a turn: something waits to be sent or reported. */
@@ -188,7 +169,13 @@ void stream_destroy(struct stream *st);
 /* Returns its share of the budget. */
 void stream_unbudget(struct stream *st);
 struct stream *stream_create(struct session *s);
-void head_free(struct head **h);
+void head_free(struct h2_section **head);
+/* The value of the first field of this name; NULL: there is none. */
+const char *head_find(const struct h2_section *head, const char *name);
+/* Of a response. */
+unsigned head_status(const struct h2_section *head);
+/* It offers, or agrees to, compression. */
+bool head_squeezes(const struct h2_section *head);
 
 /* The turn is over: other sessions run now. */
 static inline bool
@@ -211,7 +198,7 @@ int session_write_wire(struct session *s);
 int session_gather_out(struct session *s);
 
 /* In session_window.c. */
-int session_window_init(struct session *s);
+void session_window_init(struct session *s);
 /* n bytes of DATA were read off the wire. */
 void session_received(struct session *s, size_t n);
 void session_ping(struct session *s);
@@ -249,15 +236,14 @@ void coding_consume(struct stream *st, size_t n);
 bool coding_bad(const struct stream *st);
 bool coding_empty(const struct stream *st);
 
-/* In session_frames.c. Recomputes, once per millisecond, how much a stream may send in one turn. */
+/* In session_frames.c. */
+extern const struct h2_events frames_events;
+/* Recomputes, once per millisecond, how much a stream may send in one turn. */
 void frames_pace(struct session *s);
-/* nghttp2 has nothing more to send: true if another stream gets its turn now. */
+/* The codec has nothing more to send: true if another stream gets its turn now. */
 bool frames_next_turn(struct session *s);
 /* The server announced it, or is silent itself. */
 void frames_hear_fading(struct stream *st, bool doubted);
 void frames_forget(struct stream *st);
-void frames_set(nghttp2_session_callbacks *callbacks);
-ssize_t frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *flags,
-	nghttp2_data_source *source, void *arg);
 
 #endif

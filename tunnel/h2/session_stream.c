@@ -9,20 +9,40 @@
 enum { FIELD_MAX = 1024 };
 
 void
-head_free(struct head **head)
+head_free(struct h2_section **head)
 {
-	struct head *h = take_ptr(head);
+	struct h2_section *h = take_ptr(head);
 
 	if (h == NULL)
 		return;
-	free(h->authority);
-	free(h->reason);
-	free(h->path);
-	for (size_t i = 0; i < h->n; i++) {
-		free(h->names[i]);
-		free(h->values[i]);
-	}
+	buf_fini(&h->text);
 	free(h);
+}
+
+const char *
+head_find(const struct h2_section *head, const char *name)
+{
+	struct h2_field f;
+	size_t at = 0;
+
+	while (h2_section_next(head, &at, &f))
+		if (strcmp(f.name.at, name) == 0)
+			return f.value.at;
+	return NULL;
+}
+
+unsigned
+head_status(const struct h2_section *head)
+{
+	return (unsigned)strtoul(head_find(head, ":status"), NULL, 10);
+}
+
+bool
+head_squeezes(const struct h2_section *head)
+{
+	const char *coding = head_find(head, "edgeway-encoding");
+
+	return coding != NULL && strcmp(coding, "deflate") == 0;
 }
 
 struct stream *
@@ -30,7 +50,6 @@ stream_create(struct session *s)
 {
 	struct stream *st = xcalloc(1, sizeof *st);
 
-	frame_budget_stream(&s->frames);
 	st->session = s;
 	st->window = STREAM_WINDOW_BASE;
 	st->mark_ms = st->since_ms = loop_now_ms(s->loop);
@@ -84,7 +103,7 @@ stream_destroy(struct stream *st)
 		session_stream_detach(st);
 	head_free(&st->head);
 	free(st->target);
-	chain_fini(&st->in); /* nghttp2 has kept the peer within the window */
+	chain_fini(&st->in); /* the codec has kept the peer within the window */
 	chain_fini(&st->out);
 	coding_free(st);
 	free(st);
@@ -100,17 +119,6 @@ stream_note(struct stream *st, enum note note)
 	st->notes |= note;
 	if (s->busy == 0)
 		session_kick(s);
-}
-
-static nghttp2_nv
-session_stream_pair(const char *name, const char *value)
-{
-	return (nghttp2_nv){
-		.name = (uint8_t *)(uintptr_t)name,
-		.value = (uint8_t *)(uintptr_t)value,
-		.namelen = strlen(name),
-		.valuelen = strlen(value),
-	};
 }
 
 static bool
@@ -134,52 +142,42 @@ good_request(const struct stream_request *r)
 	for (size_t i = 0; i < r->n_fields; i++) {
 		const struct stream_field *f = &r->fields[i];
 
-		if (!nghttp2_check_header_name((const uint8_t *)f->name, strlen(f->name)) ||
-			f->name[0] == ':' || !session_stream_printable(f->value, FIELD_MAX))
+		if (!http1_valid_token((struct http1_str){f->name, strlen(f->name)}) ||
+			!session_stream_printable(f->value, FIELD_MAX))
 			return false;
 	}
 	return true;
 }
 
-enum { PSEUDO_MAX = 5 };
-
-/* The pseudo-header fields that name the target; `path`: as sent, for a datagram stream. Returns
- * how many. */
-static size_t
-put_pseudo(const struct stream_request *r, const char *path, nghttp2_nv nv[PSEUDO_MAX + 1])
+/* The pseudo-header fields that name the target; `path`: as sent, for a datagram stream. */
+static void
+put_pseudo(struct h2_fields *to, const struct stream_request *r, const char *path)
 {
-	size_t n = 0;
-
-	nv[n++] = session_stream_pair(":method", "CONNECT");
-	nv[n++] = session_stream_pair(":authority", r->authority);
+	to->n = 0;
+	h2_fields_add(to, ":method", "CONNECT");
+	h2_fields_add(to, ":authority", r->authority);
 	if (!r->udp)
-		return n;
-	nv[n++] = session_stream_pair(":protocol", "connect-udp");
-	nv[n++] = session_stream_pair(":scheme", "https");
-	nv[n++] = session_stream_pair(":path", path);
-	nv[n++] = session_stream_pair("capsule-protocol", "?1");
-	return n;
+		return;
+	h2_fields_add(to, ":protocol", "connect-udp");
+	h2_fields_add(to, ":scheme", "https");
+	h2_fields_add(to, ":path", path);
+	h2_fields_add(to, "capsule-protocol", "?1");
 }
 
 /* Whether the stream may be opened at all, and now. */
 static int
 check_open(const struct session *s, const struct stream_request *r, char path[UDP_PATH_MAX])
 {
-	size_t most;
-
 	if (s->server || !good_request(r) ||
 		(r->udp && !udp_path_build(r->authority, path, UDP_PATH_MAX)))
 		return -EINVAL;
 	if (s->state > SESSION_OPEN)
 		return -ESHUTDOWN;
-	most = nghttp2_session_get_remote_settings(s->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-	if (s->stats.streams >= MIN(most, s->limits.max_streams))
+	if (s->stats.streams >= h2_streams_max(s->h2))
 		return -EAGAIN;
 	if (r->udp && s->state == SESSION_HANDSHAKE)
 		return -EINPROGRESS;
-	if (r->udp &&
-		nghttp2_session_get_remote_settings(
-			s->ng, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) != 1)
+	if (r->udp && !h2_takes_protocols(s->h2))
 		return -EPROTONOSUPPORT;
 	return 0;
 }
@@ -188,28 +186,24 @@ int
 session_open(struct session *s, const struct stream_request *request,
 	const struct stream_events *events, void *arg, struct stream **out)
 {
-	nghttp2_nv nv[PSEUDO_MAX + 2 + STREAM_FIELDS_MAX];
-	nghttp2_data_provider data = {.read_callback = frames_source};
 	char path[UDP_PATH_MAX];
+	struct h2_fields f;
 	struct stream *st;
 	int rc = check_open(s, request, path);
-	size_t n;
 
 	if (rc < 0)
 		return rc;
 	st = stream_create(s);
-	st->head = xcalloc(1, sizeof *st->head);
 	st->events = events;
 	st->arg = arg;
-	data.source.ptr = st;
-	n = put_pseudo(request, path, nv);
+	put_pseudo(&f, request, path);
 	for (size_t i = 0; i < request->n_fields; i++)
-		nv[n++] = session_stream_pair(request->fields[i].name, request->fields[i].value);
+		h2_fields_add(&f, request->fields[i].name, request->fields[i].value);
 	st->udp = request->udp;
 	st->offered = s->squeeze && !st->udp;
 	if (st->offered)
-		nv[n++] = session_stream_pair("edgeway-encoding", "deflate");
-	st->id = nghttp2_submit_request(s->ng, NULL, nv, n, &data, st);
+		h2_fields_add(&f, "edgeway-encoding", "deflate");
+	st->id = h2_request(s->h2, &f, false, st);
 	if (st->id < 0) { /* 2^30 streams were opened */
 		stream_destroy(st);
 		return -ESHUTDOWN;
@@ -259,10 +253,8 @@ memory_is_easy(const struct session_budget *b)
 void
 stream_answer(struct stream *st, unsigned status, const char *reason)
 {
-	nghttp2_data_provider data = {.source.ptr = st, .read_callback = frames_source};
 	char digits[4], line[STREAM_REASON_MAX + 1];
-	nghttp2_nv nv[4];
-	size_t n = 0;
+	struct h2_fields f;
 
 	assert(!st->answered && status >= 200 && status <= 599);
 	st->answered = true;
@@ -271,20 +263,21 @@ stream_answer(struct stream *st, unsigned status, const char *reason)
 		return;
 	snprintf(digits, sizeof digits, "%u", status);
 	clean_reason(line, reason);
-	nv[n++] = session_stream_pair(":status", digits);
+	f.n = 0;
+	h2_fields_add(&f, ":status", digits);
 	if (line[0] != '\0')
-		nv[n++] = session_stream_pair("edgeway-reason", line);
+		h2_fields_add(&f, "edgeway-reason", line);
 	if (st->udp && !st->refused)
-		nv[n++] = session_stream_pair("capsule-protocol", "?1");
+		h2_fields_add(&f, "capsule-protocol", "?1");
 	if (st->offered && !st->refused && memory_is_easy(st->session->budget)) {
-		nv[n++] = session_stream_pair("edgeway-encoding", "deflate");
+		h2_fields_add(&f, "edgeway-encoding", "deflate");
 		coding_start(st);
 	}
 	if (st->refused) {
 		st->ended = true;
 		st->session->stats.refused++;
 	}
-	nghttp2_submit_response(st->session->ng, st->id, nv, n, st->refused ? NULL : &data);
+	h2_respond(st->session->h2, st->id, &f, st->refused);
 	session_kick(st->session);
 }
 
@@ -326,7 +319,7 @@ session_stream_resume(struct stream *st)
 {
 	if (st->deferred) {
 		st->deferred = false;
-		nghttp2_session_resume_data(st->session->ng, st->id);
+		h2_resume(st->session->h2, st->id);
 	}
 	session_kick(st->session);
 }
@@ -434,8 +427,7 @@ stream_fade(struct stream *st, bool doubted)
 		return;
 	st->fading = true;
 	st->doubted = doubted;
-	nghttp2_submit_extension(st->session->ng, SESSION_FADING,
-		doubted ? SESSION_FADING_DOUBTED : NGHTTP2_FLAG_NONE, st->id, NULL);
+	h2_send_extension(st->session->h2, st->id, doubted ? SESSION_FADING_DOUBTED : 0);
 	session_kick(st->session);
 }
 
@@ -467,10 +459,10 @@ stream_close(struct stream **stream, unsigned code)
 		return;
 	}
 	if (st->refused || (code == STREAM_DONE && st->ended && st->far_ended))
-		return; /* on_stream_close frees it, once the queued output has gone out */
+		return; /* on_closed frees it, once the queued output has gone out */
 	if (code == STREAM_DONE)
 		code = STREAM_CANCELLED;
 	st->session->stats.resets_sent++;
-	nghttp2_submit_rst_stream(st->session->ng, NGHTTP2_FLAG_NONE, st->id, code);
+	h2_reset(st->session->h2, st->id, code);
 	session_kick(st->session);
 }

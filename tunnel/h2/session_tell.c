@@ -23,9 +23,7 @@ session_streams(const struct session *s, const char *node, const char **comma, s
 	const struct stream *st;
 
 	TAILQ_FOREACH(st, &s->streams, link) {
-		int32_t room = st->id > 0
-			? nghttp2_session_get_stream_remote_window_size(s->ng, st->id)
-			: 0;
+		int32_t room = st->id > 0 ? h2_room(s->h2, st->id) : 0;
 
 		buf_printf(out, "%s\n{\"node\":", *comma);
 		json_add_text(out, node);

@@ -9,7 +9,7 @@ enum { GROW_RTT = 4 }; /* a window that is used up within this many round trips 
 void
 session_ping(struct session *s)
 {
-	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, NULL);
+	h2_ping(s->h2, NULL);
 	session_ping_sent(s);
 	session_kick(s);
 }
@@ -50,33 +50,21 @@ session_ping_answered(struct session *s)
 	s->ping_ms = 0;
 }
 
-static int
-set_connection_window(struct session *s)
-{
-	return nghttp2_session_set_local_window_size(
-		s->ng, NGHTTP2_FLAG_NONE, 0, (int32_t)s->reception.window);
-}
-
-int
+void
 session_window_init(struct session *s)
 {
 	conn_window_init(&s->reception, loop_now_ms(s->loop));
 	session_wire_dry(s, true);
-	return set_connection_window(s);
+	h2_window(s->h2, 0, s->reception.window);
 }
 
 void
 session_received(struct session *s, size_t n)
 {
-	size_t owed = (size_t)MAX(nghttp2_session_get_effective_recv_data_length(s->ng), 0);
 	bool ask;
 
-	/* In eighths: if half the window had to be consumed first, as in nghttp2, a distant writer
-	 * would get only half a window. */
-	if (owed >= s->reception.window / 8)
-		nghttp2_submit_window_update(s->ng, NGHTTP2_FLAG_NONE, 0, (int32_t)owed);
 	if (conn_window_came(&s->reception, n, loop_now_ms(s->loop), &ask))
-		(void)set_connection_window(s);
+		h2_window(s->h2, 0, s->reception.window);
 	if (ask && s->ping_ms == 0)
 		session_ping(s);
 }
@@ -93,7 +81,7 @@ set_window(struct stream *st, size_t window)
 	s->budget->granted += window;
 	s->budget->granted -= st->window;
 	st->window = window;
-	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)window);
+	h2_window(s->h2, st->id, window);
 }
 
 /* Called once a window's worth was consumed: doubles the window if it was the bottleneck and there
@@ -115,24 +103,6 @@ fit_window(struct stream *st)
 		set_window(st, st->window * 2);
 }
 
-/* Reopens the window for consumed bytes, in eighths of it as well. After a window was made smaller,
- * consumed bytes first make up for the difference. Only nghttp2 knows how much of that is left:
- * never return more than it counts as received, or it takes the rest as a larger window, and the
- * next reduction as another difference to make up for. */
-static void
-give_back(struct stream *st)
-{
-	nghttp2_session *ng = st->session->ng;
-	size_t received =
-		(size_t)MAX(nghttp2_session_get_stream_effective_recv_data_length(ng, st->id), 0);
-	size_t owed = received - MIN(received, st->in.len);
-
-	if (owed < MAX(st->window / 8, (size_t)STREAM_WINDOW_BASE / 2))
-		return;
-	nghttp2_submit_window_update(ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)owed);
-	session_kick(st->session);
-}
-
 void
 stream_took(struct stream *st, size_t n)
 {
@@ -147,5 +117,6 @@ stream_took(struct stream *st, size_t n)
 	st->consumed += n;
 	if (st->consumed >= st->window)
 		fit_window(st);
-	give_back(st);
+	if (h2_hold(s->h2, st->id, st->in.len))
+		session_kick(s);
 }

@@ -1,4 +1,4 @@
-/* Between the transport and nghttp2, both directions. */
+/* Between the transport and the codec, both directions. */
 #include "tunnel/h2/session_private.h"
 
 #include <errno.h>
@@ -15,33 +15,14 @@ reading_place(struct session *s, uint8_t small[TRANSPORT_READ_BYTES])
 	return piece_bytes(s->reading);
 }
 
-/* Ends the session: sends the reason, if the peer still listens. */
-static void
-session_cut_off(struct session *s, const char *kind)
-{
-	snprintf(s->why, sizeof s->why, "more than %d frames a second that carry nothing (%s)",
-		FRAME_BUDGET_RATE, kind);
-	s->flooded = true;
-	nghttp2_session_terminate_session(s->ng, NGHTTP2_ENHANCE_YOUR_CALM);
-}
-
-static bool
-session_within_budget(struct session *s, const uint8_t *bytes, size_t n)
-{
-	const char *kind = frame_budget_read(&s->frames, bytes, n, s->heard_ms);
-
-	s->stats.useless = s->frames.useless;
-	if (kind != NULL)
-		session_cut_off(s, kind);
-	return kind == NULL;
-}
-
 /* > 0: number of bytes read and processed; 0: none for now; -errno: the end. */
 static ssize_t
 read_some(struct session *s)
 {
 	uint8_t small[TRANSPORT_READ_BYTES], *bytes = reading_place(s, small);
-	ssize_t n = s->wire->ops->read(s->wire, bytes, TRANSPORT_READ_BYTES), took;
+	ssize_t n = s->wire->ops->read(s->wire, bytes, TRANSPORT_READ_BYTES);
+	const struct h2_counts *counts;
+	int rc;
 
 	if (n == -EAGAIN) {
 		session_wire_dry(s, true);
@@ -57,19 +38,13 @@ read_some(struct session *s)
 	s->read_bytes = (size_t)n;
 	if (s->state == SESSION_PARTING && !s->server)
 		session_hear_parting(s, bytes, (size_t)n);
-	if (!session_within_budget(s, bytes, (size_t)n))
-		return -EPROTO;
-	took = nghttp2_session_mem_recv(s->ng, bytes, (size_t)n);
-	if (s->large_heads > 0 &&
-		!frame_budget_spend(
-			&s->frames, s->large_heads * FRAME_BUDGET_LARGE_HEAD, s->heard_ms)) {
-		session_cut_off(s, "large HEADERS");
-		return -EPROTO;
-	}
-	s->large_heads = 0;
-	if (took < 0) {
-		snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)took));
-		return -EPROTO;
+	rc = h2_input(s->h2, bytes, (size_t)n, s->heard_ms);
+	counts = h2_counts(s->h2);
+	s->stats.useless = counts->useless;
+	s->stats.resets_received = counts->resets;
+	if (rc < 0) {
+		snprintf(s->why, sizeof s->why, "HTTP/2: %s", h2_why(s->h2));
+		return rc;
 	}
 	return n;
 }
@@ -128,25 +103,13 @@ send_out(struct session *s)
 static int
 make_frames(struct session *s)
 {
-	s->held_up = false;
-	s->failed = 0;
-	while (buf_len(&s->out) < SESSION_OUT_HIGH) {
-		const uint8_t *bytes;
-		ssize_t n = nghttp2_session_mem_send(s->ng, &bytes);
-
-		if (n < 0) {
-			snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)n));
-			return -EPROTO;
-		}
-		if (n == 0 && !s->held_up && s->failed == 0 && frames_next_turn(s))
-			continue;
-		if (n == 0)
-			return s->failed;
-		s->memory.used = true;
-		buf_add(&s->out, bytes, (size_t)n);
-	}
-	s->held_up = true;
-	return 0;
+	do {
+		s->held_up = false;
+		s->failed = 0;
+		h2_output(s->h2, &s->out, SESSION_OUT_HIGH);
+		s->held_up |= buf_len(&s->out) >= SESSION_OUT_HIGH;
+	} while (!s->held_up && s->failed == 0 && frames_next_turn(s));
+	return s->failed;
 }
 
 static void
@@ -175,7 +138,7 @@ session_write_wire(struct session *s)
 	if (buf_len(&s->out) == 0)
 		buf_release(&s->out);
 	if (rc == 0 && !s->held_up && s->stats.streams == 0)
-		session_memory_rest(&s->memory);
+		h2_rest(s->h2);
 	if (rc == 0 && s->held_up)
 		session_kick(s);
 	return 0;

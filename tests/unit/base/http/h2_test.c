@@ -17,8 +17,10 @@ struct side {
 	struct h2 *h2;
 	int32_t id;
 	struct buf out, in; /* body to send, and received */
-	bool out_done, has_trailers, hold; /* hold: what comes is not consumed */
-	int requests, heads, trailers, ends, closed, goaways, settings;
+	bool out_done, hold; /* hold: what comes is not consumed */
+	enum h2_rest rest; /* out_done */
+	int requests, heads, trailers, ends, closed, goaways, settings, sends, extensions;
+	char pinged[2][H2_PING_BYTES + 1]; /* by the other end, and answers */
 	enum h2_part part;
 	bool last;
 	uint32_t code;
@@ -30,6 +32,7 @@ struct side {
 
 static struct side client, server;
 static struct h2_fields fields;
+static struct buf wire = {.limit = BUF_UNLIMITED}; /* on its way from one end to the other */
 
 static void
 note_section(struct side *s, struct h2_section *section, bool last)
@@ -107,7 +110,7 @@ on_source(void *arg, void *stream, const char **at, enum h2_rest *rest)
 	(void)stream;
 	*at = buf_at(&s->out);
 	if (s->out_done)
-		*rest = s->has_trailers ? H2_THEN_TRAILERS : H2_LAST;
+		*rest = s->rest;
 	return buf_len(&s->out);
 }
 
@@ -157,18 +160,44 @@ static const struct h2_events events = {
 	.goaway = on_goaway,
 };
 
+/* What a connection (CONNECT) has beside: its owner puts DATA into the output, in its own time. */
+static bool
+on_send(void *arg, void *stream, const uint8_t head[H2_FRAME_HEAD], size_t n)
+{
+	struct side *s = arg;
+
+	if (s->sends++ % 2 == 0)
+		return false;
+	buf_add(&wire, head, H2_FRAME_HEAD);
+	buf_add(&wire, buf_at(&s->out), n);
+	on_sent(arg, stream, n);
+	return true;
+}
+
+static void
+on_ping(void *arg, const uint8_t payload[H2_PING_BYTES], bool ack)
+{
+	memcpy(((struct side *)arg)->pinged[ack], payload, H2_PING_BYTES);
+}
+
+static void
+on_extension(void *arg, void *stream, uint8_t flags)
+{
+	(void)stream;
+	((struct side *)arg)->extensions += flags;
+}
+
 /* Moves bytes until neither end has any; returns the result of the last input that failed. */
 static int
 exchange_bytes(size_t piece)
 {
-	auto_buf struct buf wire = {.limit = BUF_UNLIMITED};
 	struct side *const from[] = {&client, &server}, *const to[] = {&server, &client};
 	int rc = 0;
 
 	for (bool moved = true; moved;) {
 		moved = false;
 		for (int i = 0; i < 2; i++) {
-			h2_output(from[i]->h2, &wire, WRITE);
+			moved |= h2_output(from[i]->h2, &wire, WRITE) && from[i]->sends % 2 != 0;
 			for (size_t n; buf_len(&wire) > 0; buf_consume(&wire, n)) {
 				n = MIN(buf_len(&wire), piece);
 				rc = MIN(rc, h2_input(to[i]->h2, buf_at(&wire), n, 1));
@@ -180,20 +209,46 @@ exchange_bytes(size_t piece)
 }
 
 static void
-end_open(struct side *s, enum h2_role role)
+end_open(struct side *s, enum h2_role role, const struct h2_events *e, const struct h2_limits *l)
 {
+	const struct h2_setup setup = {.role = role, .events = e, .arg = s, .limits = l};
+
 	memset(s, 0, sizeof *s);
 	buf_init(&s->out, BUF_UNLIMITED);
 	buf_init(&s->in, BUF_UNLIMITED);
-	s->h2 = h2_new(&(struct h2_setup){.role = role, .events = &events, .arg = s}, 1);
+	s->rest = H2_LAST;
+	s->h2 = h2_new(&setup, 1);
 }
 
 static int
 both_open(void **state)
 {
 	(void)state;
-	end_open(&client, H2_CLIENT);
-	end_open(&server, H2_SERVER);
+	end_open(&client, H2_CLIENT, &events, NULL);
+	end_open(&server, H2_SERVER, &events, NULL);
+	return exchange_bytes(WRITE);
+}
+
+static int
+both_open_for_connections(void **state)
+{
+	static const struct h2_limits limits = {.streams = 1,
+		.window = 1 << 16,
+		.head = 256,
+		.reset_burst = 10,
+		.reset_rate = 1,
+		.frames = 100,
+		.extension = 0xf1};
+	static struct h2_events both;
+
+	(void)state;
+	both = events;
+	both.sent = NULL;
+	both.send = on_send;
+	both.ping = on_ping;
+	both.extension = on_extension;
+	end_open(&client, H2_CLIENT, &both, &limits);
+	end_open(&server, H2_SERVER, &both, &limits);
 	return exchange_bytes(WRITE);
 }
 
@@ -208,6 +263,7 @@ both_close(void **state)
 		buf_fini(&all[i]->out);
 		buf_fini(&all[i]->in);
 	}
+	buf_fini(&wire);
 	return 0;
 }
 
@@ -262,7 +318,8 @@ a_call(void **state)
 	assert_int_equal(server.ends, 1);
 	respond(false);
 	buf_add(&server.out, "answer", 6);
-	server.out_done = server.has_trailers = true;
+	server.out_done = true;
+	server.rest = H2_THEN_TRAILERS;
 	assert_int_equal(exchange_bytes(1), 0);
 	assert_int_equal(client.heads, 1);
 	assert_int_equal(client.head.status, 200);
@@ -283,7 +340,8 @@ an_early_answer(void **state)
 	ask(POST, false);
 	assert_int_equal(exchange_bytes(WRITE), 0);
 	respond(false);
-	server.out_done = server.has_trailers = true;
+	server.out_done = true;
+	server.rest = H2_THEN_TRAILERS;
 	h2_resume(server.h2, server.id);
 	assert_int_equal(exchange_bytes(WRITE), 0);
 	assert_int_equal(client.trailers, 1);
@@ -307,6 +365,81 @@ a_window(void **state)
 	assert_int_equal(exchange_bytes(WRITE), 0);
 	assert_int_equal(buf_len(&server.in), sizeof body);
 	h2_consume(server.h2, server.id, sizeof body);
+}
+
+/* A stream that is a connection: each end closes its half by itself, and the owner puts its bytes
+ * into the output. */
+static void
+a_connection(void **state)
+{
+	static char bytes[1 << 17];
+
+	(void)state;
+	assert_int_equal(h2_streams_max(client.h2), 1);
+	assert_false(h2_takes_protocols(client.h2));
+	fields.n = 0;
+	h2_fields_add(&fields, ":method", "CONNECT");
+	h2_fields_add(&fields, ":authority", "a:1");
+	client.id = h2_request(client.h2, &fields, false, &client);
+	assert_int_equal(exchange_bytes(5), 0);
+	respond(false);
+	buf_add(&server.out, "bye", 3);
+	server.out_done = true;
+	server.rest = H2_HALF;
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_memory_equal(buf_at(&client.in), "bye", 3);
+	assert_int_equal(client.ends, 1);
+	assert_int_equal(client.closed + server.closed, 0);
+	server.hold = true;
+	buf_add(&client.out, bytes, sizeof bytes);
+	h2_resume(client.h2, client.id);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_int_equal(buf_len(&server.in), 1 << 16);
+	assert_int_equal(h2_room(client.h2, client.id), 0);
+	assert_false(h2_hold(server.h2, server.id, 1 << 16));
+	assert_false(h2_hold(server.h2, server.id, (1 << 15) + 1));
+	assert_true(h2_hold(server.h2, server.id, 1 << 15));
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_int_equal(buf_len(&server.in), 3 << 15);
+	assert_true(h2_hold(server.h2, server.id, 0));
+	client.out_done = true;
+	client.rest = H2_HALF;
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_int_equal(buf_len(&server.in), sizeof bytes);
+	assert_int_equal(client.closed + server.closed, 2);
+	assert_int_equal(client.code | server.code, H2_NO_ERROR);
+}
+
+/* Frames of the owner's own: pings with a payload, and a type that is not in RFC 9113. A header
+ * section beyond the owner's limit is told as such. */
+static void
+frames_of_ones_own(void **state)
+{
+	char large[256];
+
+	(void)state;
+	ask(POST, false);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	h2_ping(client.h2, (const uint8_t *)"question");
+	h2_send_extension(server.h2, server.id, 7);
+	assert_int_equal(exchange_bytes(1), 0);
+	assert_string_equal(server.pinged[false], "question");
+	assert_string_equal(client.pinged[true], "question");
+	assert_string_equal(client.pinged[false], "");
+	assert_int_equal(client.extensions, 7);
+	assert_false(server.section->too_large);
+	h2_reset(client.h2, client.id, H2_CANCEL);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_int_equal(h2_counts(server.h2)->resets, 1);
+	assert_int_equal(h2_counts(client.h2)->resets, 0);
+	memset(large, 'x', sizeof large);
+	large[sizeof large - 1] = '\0';
+	fields.n = 0;
+	h2_fields_add(&fields, ":method", "CONNECT");
+	h2_fields_add(&fields, ":authority", large);
+	assert_true(h2_request(client.h2, &fields, false, &client) > 0);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_true(server.section->too_large);
 }
 
 static void
@@ -410,7 +543,9 @@ which_requests(void **state)
 
 			buf_add(&section.text, lens, sizeof lens);
 			buf_add(&section.text, at, lens[0]);
+			buf_add(&section.text, "", 1);
 			buf_add(&section.text, equals + 1, lens[1]);
+			buf_add(&section.text, "", 1);
 			section.n++;
 			at = end + 1;
 		}
@@ -459,6 +594,10 @@ main(void)
 		PAIR(a_call),
 		PAIR(an_early_answer),
 		PAIR(a_window),
+		cmocka_unit_test_setup_teardown(
+			a_connection, both_open_for_connections, both_close),
+		cmocka_unit_test_setup_teardown(
+			frames_of_ones_own, both_open_for_connections, both_close),
 		PAIR(resets),
 		PAIR(a_drain),
 		PAIR(what_ends_it),
