@@ -28,7 +28,7 @@ enum h2_role { H2_CLIENT, H2_SERVER };
 enum {
 	H2_STREAMS_MAX = 100, /* that a client may have open at once, RFC 9113 section 5.1.2 */
 	H2_WINDOW = 65535, /* of a stream in the beginning */
-	H2_WINDOW_MAX = 1 << 20, /* of a stream that h2_widen has widened, and of the connection */
+	H2_WINDOW_MAX = 1 << 20, /* of the connection, and the most that h2_window may give */
 	H2_FIELDS_MAX = HTTP1_FIELDS_MAX + 16, /* those of the message, pseudo-fields, and ours */
 };
 
@@ -65,6 +65,8 @@ enum h2_part { H2_RESPONSE, H2_INTERIM, H2_TRAILERS };
 /* What follows the bytes of a body that are there. */
 enum h2_rest { H2_MORE, H2_LAST, H2_THEN_TRAILERS };
 
+/* `end`, `settings` and `goaway` may be NULL; so may `request` at a client, and what concerns bodies
+ * that are not there. */
 struct h2_events {
 	/* Server: a request; its stream object, or NULL: what else comes of it is dropped. `last`:
 	 * there is no body. */
@@ -102,16 +104,18 @@ void h2_free(struct h2 **s);
 int h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms);
 /* Appends what is to be sent, until `out` has about `most` bytes. Returns true if there is more. */
 bool h2_output(struct h2 *s, struct buf *out, size_t most);
-/* It has been idle for a while: gives memory back that the next output takes anew. */
+/* It has been idle for a while, without streams: gives memory back that the next call takes anew. */
 void h2_rest(struct h2 *s);
-/* About how many bytes of header sections wait for h2_output. */
-size_t h2_queued(const struct h2 *s);
+/* Bytes of memory that it takes: frames that wait for h2_output, header sections, HPACK's tables. */
+size_t h2_held(const struct h2 *s);
 /* Returns true if there is something for h2_output. */
 bool h2_wants_output(const struct h2 *s);
 /* Nothing is to be read or sent any more: the connection is to be closed. */
 bool h2_is_over(const struct h2 *s);
-/* Why h2_input failed or the connection ended; "" not known. */
+/* Why h2_input failed or the connection ended; "" not known. Was it that there was too much of
+ * something that is allowed? */
 const char *h2_why(const struct h2 *s);
+bool h2_is_flood(const struct h2 *s);
 /* Server: announces that no new streams are taken soon; later: that none is (section 6.8). */
 void h2_drain(struct h2 *s);
 void h2_goaway(struct h2 *s, enum h2_code code);
@@ -138,8 +142,9 @@ bool h2_is_sent(const struct h2 *s, int32_t id);
 void h2_forget(struct h2 *s, int32_t id);
 /* n bytes of its body are not held any more. */
 void h2_consume(struct h2 *s, int32_t id, size_t n);
-/* Lets the other end send H2_WINDOW_MAX bytes ahead. */
-void h2_widen(struct h2 *s, int32_t id);
+/* Lets the other end send n bytes ahead. A window that shrinks does so by what h2_consume does not
+ * open again. */
+void h2_window(struct h2 *s, int32_t id, size_t n);
 
 /* --- messages (h2_head.c) ------------------------------------------------------------------- */
 
