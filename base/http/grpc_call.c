@@ -24,16 +24,6 @@ struct grpc_call {
 	bool done;
 };
 
-static void *
-on_request(void *arg, int32_t id, struct h2_section *section, bool last)
-{
-	(void)arg;
-	(void)id;
-	(void)section;
-	(void)last;
-	return NULL;
-}
-
 static void
 on_head(void *arg, void *stream, enum h2_part part, struct h2_section *section, bool last)
 {
@@ -62,13 +52,6 @@ on_data(void *arg, void *stream, const char *data, size_t n)
 	memcpy(c->answer + c->n_answer, data, take);
 	c->n_answer += take;
 	h2_consume(c->h2, c->id, n);
-}
-
-static void
-on_end(void *arg, void *stream)
-{
-	(void)arg;
-	(void)stream;
 }
 
 static void
@@ -102,37 +85,12 @@ on_sent(void *arg, void *stream, size_t n)
 	buf_consume(&((struct grpc_call *)arg)->out, n);
 }
 
-static void
-on_trailers(void *arg, void *stream)
-{
-	(void)arg;
-	(void)stream;
-}
-
-static void
-on_settings(void *arg)
-{
-	(void)arg;
-}
-
-static void
-on_goaway(void *arg, uint32_t code)
-{
-	(void)arg;
-	(void)code;
-}
-
 static const struct h2_events events = {
-	.request = on_request,
 	.head = on_head,
 	.data = on_data,
-	.end = on_end,
 	.closed = on_closed,
 	.source = on_source,
 	.sent = on_sent,
-	.trailers = on_trailers,
-	.settings = on_settings,
-	.goaway = on_goaway,
 };
 
 static void

@@ -8,9 +8,9 @@
 #include "base/http/session_memory.h"
 
 enum {
-	H2_ACKS_MAX = 1000, /* answers to PING and SETTINGS that wait for the other end to read */
-	H2_FRAME_BYTES = 256, /* that a header section in the queue takes, beside its fields */
 	H2_BAD_FRAME = 8, /* frames that carry nothing, as which one against the rules counts */
+	H2_UNLIMITED = 1 << 30,
+	H2_ACKS_MAX = 1000, /* answers to PING and SETTINGS that wait for the other end to read */
 	H2_WINDOW_PART = 8, /* of a window, is given back at once, */
 	H2_WINDOW_STEP = 32 * 1024, /* but not less than this */
 };
@@ -20,8 +20,7 @@ static const struct h2_limits proxy_limits = {
 	.window = H2_WINDOW,
 	.head = HTTP1_HEAD_MAX,
 	.table = 4096,
-	.reset_burst = 2000,
-	.reset_rate = 500,
+	.reset = 2, /* 4000 at once, 500 a second */
 	.frames = 4000,
 	.protocols = true,
 };
@@ -35,9 +34,8 @@ struct h2 {
 	struct h2_counts counts;
 	struct h2_section section; /* that is being received */
 	bool receiving; /* it is not complete */
-	const char *flood; /* more of these came than frame_budget allows; NULL: not so */
+	const char *flood; /* more of that than frame_budget allows; NULL: not so */
 	uint64_t now_ms;
-	size_t queued; /* h2_queued */
 	int32_t not_sent; /* a request that could not be sent any more */
 	struct frame_budget budget;
 	struct buf *out; /* of h2_output, while that runs */
@@ -55,6 +53,13 @@ static void *
 h2_stream(nghttp2_session *ng, int32_t id)
 {
 	return nghttp2_session_get_stream_user_data(ng, id);
+}
+
+static void
+h2_spend(struct h2 *s, unsigned n, const char *what)
+{
+	if (!frame_budget_spend(&s->budget, n, s->now_ms))
+		s->flood = what;
 }
 
 static int
@@ -116,9 +121,8 @@ on_section(struct h2 *s, const nghttp2_frame *frame)
 	void *stream;
 
 	s->receiving = false;
-	if (s->section.too_large &&
-		!frame_budget_spend(&s->budget, FRAME_BUDGET_LARGE_HEAD, s->now_ms))
-		s->flood = "large HEADERS";
+	if (s->section.too_large)
+		h2_spend(s, FRAME_BUDGET_LARGE_HEAD, "frames that carry nothing (large HEADERS)");
 	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
 		frame_budget_stream(&s->budget);
 		stream = s->events->request(s->arg, id, &s->section, last);
@@ -141,25 +145,32 @@ on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 		break;
 	case NGHTTP2_DATA:
 		stream = h2_stream(ng, frame->hd.stream_id);
-		if (stream != NULL && frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+		if (stream != NULL && frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
+			s->events->end != NULL)
 			s->events->end(s->arg, stream);
+		break;
+	case NGHTTP2_RST_STREAM: /* rapid reset: CVE-2023-44487 */
+		if (h2_stream(ng, frame->hd.stream_id) == NULL)
+			break;
+		s->counts.resets++;
+		if (s->server)
+			h2_spend(s, s->limits.reset, "streams that it resets");
 		break;
 	case NGHTTP2_SETTINGS:
 		if (!s->settled && !(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
 			s->settled = true;
-			s->events->settings(s->arg);
+			if (s->events->settings != NULL)
+				s->events->settings(s->arg);
 		}
 		break;
 	case NGHTTP2_GOAWAY:
-		s->events->goaway(s->arg, frame->goaway.error_code);
+		if (s->events->goaway != NULL)
+			s->events->goaway(s->arg, frame->goaway.error_code);
 		break;
 	case NGHTTP2_PING:
 		if (s->events->ping != NULL)
 			s->events->ping(s->arg, frame->ping.opaque_data,
 				frame->hd.flags & NGHTTP2_FLAG_ACK);
-		break;
-	case NGHTTP2_RST_STREAM:
-		s->counts.resets += h2_stream(ng, frame->hd.stream_id) != NULL;
 		break;
 	default:
 		stream = h2_stream(ng, frame->hd.stream_id);
@@ -235,11 +246,9 @@ on_bad_frame(nghttp2_session *ng, const nghttp2_frame *frame, int error, void *a
 	(void)ng;
 	(void)frame;
 	snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror(error));
-	/* Each makes us reset a stream, as one that the other end resets. Streams beyond a limit
-	 * that it has not heard of yet are no fault of its own. */
-	if (error != NGHTTP2_ERR_REFUSED_STREAM &&
-		!frame_budget_spend(&s->budget, H2_BAD_FRAME, s->now_ms))
-		s->flood = "against the rules";
+	/* A stream beyond a limit that it has not heard of yet is no fault of its own. */
+	h2_spend(s, error == NGHTTP2_ERR_REFUSED_STREAM ? s->limits.reset : H2_BAD_FRAME,
+		"frames against the rules");
 	return 0;
 }
 
@@ -377,6 +386,14 @@ h2_callbacks(void)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
+/* For whatever may be the first call after h2_rest. */
+static nghttp2_session *
+h2_awake(const struct h2 *s)
+{
+	session_memory_wake(&((struct h2 *)(uintptr_t)s)->memory);
+	return s->ng;
+}
+
 static void
 h2_make(struct h2 *s)
 {
@@ -390,12 +407,13 @@ h2_make(struct h2 *s)
 	nghttp2_option_set_no_closed_streams(option, 1);
 	nghttp2_option_set_peer_max_concurrent_streams(option, s->limits.streams);
 	nghttp2_option_set_max_outbound_ack(option, H2_ACKS_MAX);
-	nghttp2_option_set_stream_reset_rate_limit(
-		option, s->limits.reset_burst, s->limits.reset_rate);
+	/* its own limit would say INTERNAL_ERROR */
+	nghttp2_option_set_stream_reset_rate_limit(option, H2_UNLIMITED, H2_UNLIMITED);
 	nghttp2_option_set_max_deflate_dynamic_table_size(option, s->limits.table);
 	if (s->limits.extension != 0)
 		nghttp2_option_set_user_recv_extension_type(option, s->limits.extension);
 	session_memory_init(&s->memory);
+	s->memory.making = true;
 	rc = (s->server ? nghttp2_session_server_new3 : nghttp2_session_client_new3)(
 		&s->ng, callbacks, s, option, &s->memory.calls);
 	nghttp2_session_callbacks_del(callbacks);
@@ -432,7 +450,7 @@ h2_new(const struct h2_setup *setup, uint64_t now_ms)
 			(nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1};
 	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0)
 		abort(); /* out of memory */
-	h2_widen(s, 0);
+	h2_window(s, 0, H2_WINDOW_MAX);
 	return s;
 }
 
@@ -443,7 +461,7 @@ h2_free(struct h2 **out)
 
 	if (s == NULL)
 		return;
-	nghttp2_session_del(s->ng);
+	nghttp2_session_del(h2_awake(s));
 	buf_fini(&s->section.text);
 	free(s);
 }
@@ -456,37 +474,38 @@ h2_cut(struct h2 *s, enum h2_code code)
 	return -EPROTO;
 }
 
+static int
+h2_cut_flood(struct h2 *s, const char *what)
+{
+	s->flood = what;
+	snprintf(s->why, sizeof s->why, "too many %s", what);
+	return h2_cut(s, H2_ENHANCE_YOUR_CALM);
+}
+
 int
 h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms)
 {
-	ssize_t took = 0;
-	const char *kind;
+	const char *kind = frame_budget_read(&s->budget, bytes, n, now_ms);
+	char what[64];
+	ssize_t took;
 
 	if (s->cut)
 		return -EPROTO;
 	s->now_ms = now_ms;
-	kind = frame_budget_read(&s->budget, bytes, n, now_ms);
-	if (kind == NULL)
-		took = nghttp2_session_mem_recv(s->ng, bytes, n);
-	if (kind == NULL)
-		kind = s->flood;
 	if (kind != NULL) {
-		snprintf(s->why, sizeof s->why,
-			"more than %d frames a second that carry nothing (%s)", FRAME_BUDGET_RATE,
-			kind);
-		s->counts.flooded = true;
-		return h2_cut(s, H2_ENHANCE_YOUR_CALM);
+		snprintf(what, sizeof what, "frames that carry nothing (%s)", kind);
+		return h2_cut_flood(s, what);
 	}
+	took = nghttp2_session_mem_recv(h2_awake(s), bytes, n);
+	if (took == NGHTTP2_ERR_FLOODED ||
+		nghttp2_session_get_outbound_queue_size(s->ng) > s->limits.frames)
+		return h2_cut_flood(s, "frames that it must answer for");
 	if (took < 0) {
 		snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror((int)took));
-		return h2_cut(
-			s, took == NGHTTP2_ERR_FLOODED ? H2_ENHANCE_YOUR_CALM : H2_PROTOCOL_ERROR);
+		return h2_cut(s, H2_PROTOCOL_ERROR);
 	}
-	if (nghttp2_session_get_outbound_queue_size(s->ng) > s->limits.frames) {
-		snprintf(s->why, sizeof s->why, "the peer takes none of more than %zu frames",
-			s->limits.frames);
-		return h2_cut(s, H2_ENHANCE_YOUR_CALM);
-	}
+	if (s->flood != NULL)
+		return h2_cut_flood(s, s->flood);
 	return s->cut ? -EPROTO : 0;
 }
 
@@ -498,16 +517,14 @@ h2_output(struct h2 *s, struct buf *out, size_t most)
 
 	s->out = out;
 	s->most = most;
-	while (buf_len(out) < most && (n = nghttp2_session_mem_send(s->ng, &bytes)) > 0) {
+	while (buf_len(out) < most && (n = nghttp2_session_mem_send(h2_awake(s), &bytes)) > 0) {
 		s->memory.used = true;
 		buf_add(out, bytes, (size_t)n);
 	}
 	s->out = NULL;
-	if (n == 0)
-		s->queued = 0;
 	if (n < 0)
 		s->cut = true;
-	return n >= 0 && nghttp2_session_want_write(s->ng) != 0;
+	return n >= 0 && h2_wants_output(s);
 }
 
 const struct h2_counts *
@@ -520,36 +537,35 @@ h2_counts(struct h2 *s)
 void
 h2_ping(struct h2 *s, const uint8_t payload[H2_PING_BYTES])
 {
-	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, payload);
+	nghttp2_submit_ping(h2_awake(s), NGHTTP2_FLAG_NONE, payload);
 }
 
 size_t
-h2_queued(const struct h2 *s)
+h2_held(const struct h2 *s)
 {
-	return s->queued;
+	return session_memory_held(&s->memory) + s->section.text.size;
 }
 
 void
 h2_rest(struct h2 *s)
 {
-	if (nghttp2_session_want_write(s->ng) || s->receiving)
+	if (h2_wants_output(s) || s->receiving)
 		return;
-	session_memory_idle(&s->memory);
 	buf_consume(&s->section.text, buf_len(&s->section.text));
 	buf_release(&s->section.text);
+	session_memory_idle(&s->memory);
 }
 
 bool
 h2_wants_output(const struct h2 *s)
 {
-	return nghttp2_session_want_write(s->ng) != 0;
+	return nghttp2_session_want_write(h2_awake(s)) != 0;
 }
 
 bool
 h2_is_over(const struct h2 *s)
 {
-	return (s->cut || nghttp2_session_want_read(s->ng) == 0) &&
-		nghttp2_session_want_write(s->ng) == 0;
+	return !h2_wants_output(s) && (s->cut || nghttp2_session_want_read(s->ng) == 0);
 }
 
 const char *
@@ -558,16 +574,22 @@ h2_why(const struct h2 *s)
 	return s->why;
 }
 
+bool
+h2_is_flood(const struct h2 *s)
+{
+	return s->flood != NULL;
+}
+
 void
 h2_drain(struct h2 *s)
 {
-	nghttp2_submit_shutdown_notice(s->ng);
+	nghttp2_submit_shutdown_notice(h2_awake(s));
 }
 
 void
 h2_goaway(struct h2 *s, enum h2_code code)
 {
-	nghttp2_submit_goaway(s->ng, NGHTTP2_FLAG_NONE,
+	nghttp2_submit_goaway(h2_awake(s), NGHTTP2_FLAG_NONE,
 		nghttp2_session_get_last_proc_stream_id(s->ng), code, NULL, 0);
 }
 
@@ -576,8 +598,8 @@ h2_goaway(struct h2 *s, enum h2_code code)
 uint32_t
 h2_streams_max(const struct h2 *s)
 {
-	uint32_t most =
-		nghttp2_session_get_remote_settings(s->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+	uint32_t most = nghttp2_session_get_remote_settings(
+		h2_awake(s), NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 
 	if (s->cut || nghttp2_session_check_request_allowed(s->ng) == 0)
 		return 0;
@@ -592,11 +614,9 @@ h2_takes_protocols(const struct h2 *s)
 }
 
 static size_t
-h2_pairs(struct h2 *s, nghttp2_nv to[H2_FIELDS_MAX], const struct h2_fields *f)
+h2_pairs(nghttp2_nv to[H2_FIELDS_MAX], const struct h2_fields *f)
 {
-	s->queued += H2_FRAME_BYTES;
-	for (size_t i = 0; i < f->n; i++) {
-		s->queued += f->list[i].name.len + f->list[i].value.len + sizeof *to;
+	for (size_t i = 0; i < f->n; i++)
 		to[i] = (nghttp2_nv){
 			.name = (uint8_t *)(uintptr_t)f->list[i].name.at,
 			.namelen = f->list[i].name.len,
@@ -605,7 +625,6 @@ h2_pairs(struct h2 *s, nghttp2_nv to[H2_FIELDS_MAX], const struct h2_fields *f)
 			.flags =
 				f->list[i].secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE,
 		};
-	}
 	return f->n;
 }
 
@@ -614,8 +633,9 @@ h2_request(struct h2 *s, const struct h2_fields *f, bool last, void *stream)
 {
 	const nghttp2_data_provider source = {.read_callback = h2_source};
 	nghttp2_nv pairs[H2_FIELDS_MAX];
-	size_t n = h2_pairs(s, pairs, f);
-	int32_t id = nghttp2_submit_request(s->ng, NULL, pairs, n, last ? NULL : &source, stream);
+	size_t n = h2_pairs(pairs, f);
+	int32_t id =
+		nghttp2_submit_request(h2_awake(s), NULL, pairs, n, last ? NULL : &source, stream);
 
 	frame_budget_stream(&s->budget);
 	return id < 0 ? -ESHUTDOWN : id;
@@ -627,7 +647,7 @@ h2_respond(struct h2 *s, int32_t id, const struct h2_fields *f, bool last)
 	const nghttp2_data_provider source = {.read_callback = h2_source};
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_response(s->ng, id, pairs, h2_pairs(s, pairs, f), last ? NULL : &source);
+	nghttp2_submit_response(s->ng, id, pairs, h2_pairs(pairs, f), last ? NULL : &source);
 }
 
 void
@@ -635,8 +655,7 @@ h2_inform(struct h2 *s, int32_t id, const struct h2_fields *f)
 {
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_headers(
-		s->ng, NGHTTP2_FLAG_NONE, id, NULL, pairs, h2_pairs(s, pairs, f), NULL);
+	nghttp2_submit_headers(s->ng, NGHTTP2_FLAG_NONE, id, NULL, pairs, h2_pairs(pairs, f), NULL);
 }
 
 void
@@ -644,7 +663,7 @@ h2_trailers(struct h2 *s, int32_t id, const struct h2_fields *f)
 {
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_trailer(s->ng, id, pairs, h2_pairs(s, pairs, f));
+	nghttp2_submit_trailer(s->ng, id, pairs, h2_pairs(pairs, f));
 }
 
 void
@@ -685,15 +704,9 @@ h2_hold(struct h2 *s, int32_t id, size_t held)
 }
 
 void
-h2_window(struct h2 *s, int32_t id, size_t bytes)
+h2_window(struct h2 *s, int32_t id, size_t n)
 {
-	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, id, (int32_t)bytes);
-}
-
-void
-h2_widen(struct h2 *s, int32_t id)
-{
-	h2_window(s, id, H2_WINDOW_MAX);
+	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, id, (int32_t)n);
 }
 
 int32_t

@@ -29,7 +29,7 @@ enum h2_role { H2_CLIENT, H2_SERVER };
 enum {
 	H2_STREAMS_MAX = 100, /* that a client may have open at once, RFC 9113 section 5.1.2 */
 	H2_WINDOW = 65535, /* of a stream in the beginning */
-	H2_WINDOW_MAX = 1 << 20, /* of a stream that h2_widen has widened, and of the connection */
+	H2_WINDOW_MAX = 1 << 20, /* of the connection, and the most that h2_window may give */
 	H2_FIELDS_MAX = HTTP1_FIELDS_MAX + 16, /* those of the message, pseudo-fields, and ours */
 };
 
@@ -71,6 +71,8 @@ enum h2_rest { H2_MORE, H2_LAST, H2_HALF, H2_THEN_TRAILERS };
 
 enum { H2_FRAME_HEAD = 9, H2_PING_BYTES = 8 };
 
+/* `end`, `settings` and `goaway` may be NULL; so may `request` at a client, and what concerns bodies
+ * that are not there. */
 struct h2_events {
 	/* Server: a request; its stream object, or NULL: what else comes of it is dropped. `last`:
 	 * there is no body. */
@@ -108,7 +110,8 @@ struct h2_limits {
 	uint32_t window; /* of a stream in the beginning */
 	uint32_t head; /* bytes of a header section */
 	uint32_t table; /* bytes of the table that compresses ours (RFC 7541 section 4.2) */
-	uint32_t reset_burst, reset_rate; /* streams that a client opens and resets; per second */
+	/* frames that carry nothing, as which a stream counts that a client opens and resets */
+	unsigned reset;
 	size_t frames; /* that wait for the other end to read them */
 	bool protocols; /* server: CONNECT may name a protocol */
 	uint8_t extension; /* a type of frames without payload (section 5.5), 0: none */
@@ -124,7 +127,6 @@ struct h2_setup {
 struct h2_counts {
 	uint64_t resets; /* of streams, by the other end */
 	uint64_t useless; /* frames that carried nothing */
-	bool flooded; /* they were too many: h2_input failed */
 };
 
 struct h2 *h2_new(const struct h2_setup *setup, uint64_t now_ms);
@@ -137,16 +139,18 @@ bool h2_output(struct h2 *s, struct buf *out, size_t most);
 const struct h2_counts *h2_counts(struct h2 *s);
 /* NULL: eight zeros. */
 void h2_ping(struct h2 *s, const uint8_t payload[H2_PING_BYTES]);
-/* It has been idle for a while: gives memory back that the next output takes anew. */
+/* It has been idle for a while, without streams: gives memory back that the next call takes anew. */
 void h2_rest(struct h2 *s);
-/* About how many bytes of header sections wait for h2_output. */
-size_t h2_queued(const struct h2 *s);
+/* Bytes of memory that it takes: frames that wait for h2_output, header sections, HPACK's tables. */
+size_t h2_held(const struct h2 *s);
 /* Returns true if there is something for h2_output. */
 bool h2_wants_output(const struct h2 *s);
 /* Nothing is to be read or sent any more: the connection is to be closed. */
 bool h2_is_over(const struct h2 *s);
-/* Why h2_input failed or the connection ended; "" not known. */
+/* Why h2_input failed or the connection ended; "" not known. Was it that there was too much of
+ * something that is allowed? */
 const char *h2_why(const struct h2 *s);
+bool h2_is_flood(const struct h2 *s);
 /* Server: announces that no new streams are taken soon; later: that none is (section 6.8). */
 void h2_drain(struct h2 *s);
 void h2_goaway(struct h2 *s, enum h2_code code);
@@ -176,10 +180,9 @@ void h2_consume(struct h2 *s, int32_t id, size_t n);
 /* The same for who does not count: all of its body but `held` bytes is gone. Given back is an
  * eighth of the window, for writers that are far away. Returns true if h2_output has it now. */
 bool h2_hold(struct h2 *s, int32_t id, size_t held);
-/* Lets the other end send so many bytes ahead; id 0: on all streams together. */
-void h2_window(struct h2 *s, int32_t id, size_t bytes);
-/* h2_window of H2_WINDOW_MAX. */
-void h2_widen(struct h2 *s, int32_t id);
+/* Lets the other end send n bytes ahead, on all streams together if id is 0. A window that shrinks
+ * does so by what is not opened again. */
+void h2_window(struct h2 *s, int32_t id, size_t n);
 /* How many bytes the other end lets us send now; id 0: on all streams together. */
 int32_t h2_room(const struct h2 *s, int32_t id);
 /* Sends a frame of the type h2_limits.extension. */

@@ -77,12 +77,6 @@ on_send_trailers(void *arg, void *stream)
 }
 
 static void
-on_settings(void *arg)
-{
-	(void)arg;
-}
-
-static void
 on_goaway(void *arg, uint32_t code)
 {
 	struct h2_client *c = arg;
@@ -100,7 +94,6 @@ static const struct h2_events events = {
 	.source = on_source,
 	.sent = on_sent,
 	.trailers = on_send_trailers,
-	.settings = on_settings,
 	.goaway = on_goaway,
 };
 
@@ -176,7 +169,9 @@ client_failed(struct h2_client *c)
 	if (c->failed)
 		return;
 	c->failed = true;
-	count(&f->worker->counters.bad_request, 1);
+	count(h2_is_flood(c->link.h2) ? &f->worker->counters.floods
+				      : &f->worker->counters.bad_request,
+		1);
 	log_limited(LOG_LEVEL_WARN, 6, "lb", "ended a client's HTTP/2 connection: %s client=%s",
 		h2_why(c->link.h2), ip_text(&f->client, client));
 }
@@ -274,7 +269,7 @@ size_t
 h2_client_held(const struct downstream *f)
 {
 	struct node *all = &f->h2->streams;
-	size_t n = h2_queued(f->h2->link.h2);
+	size_t n = h2_held(f->h2->link.h2);
 
 	for (struct node *at = all->next; at != all; at = at->next)
 		n += h2_stream_held(container_of(at, struct h2_stream, node));

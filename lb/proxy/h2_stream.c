@@ -9,6 +9,8 @@
 #include "lb/proxy/exchange.h"
 #include "lb/proxy/h2_client.h"
 #include "lb/proxy/h2_upstream.h"
+#include "lb/proxy/memory.h"
+#include "lb/proxy/mirror.h"
 #include "lb/proxy/pick.h"
 #include "lb/proxy/pool.h"
 #include "lb/proxy/proxy.h"
@@ -19,7 +21,7 @@ enum {
 	WIDEN_BYTES = 128 * 1024, /* of a body, after which its window is widened */
 	WIDEN_WAITING = 16 * 1024, /* if no more than that waits: the receiver keeps up */
 	WIDEN_STREAMS = 8, /* of one connection */
-	INFORM_QUEUED_MAX = 64 * 1024,
+	INFORM_HELD_MAX = 128 * 1024,
 };
 
 #define STREAM_HTTP1 "the endpoint speaks HTTP/1 alone, and the request is HTTP/2"
@@ -322,6 +324,7 @@ h2_stream_new(struct h2_client *c, int32_t id)
 	st->client = c;
 	st->id = id;
 	st->kept = true;
+	st->flow_up.window = st->flow_down.window = H2_WINDOW;
 	buf_init(&st->to_endpoint, BUF_UNLIMITED);
 	buf_init(&st->to_client, BUF_UNLIMITED);
 	list_init(&st->up_node);
@@ -370,17 +373,40 @@ h2_stream_start(struct h2_stream *st, struct h2_section *section, bool last)
 	stream_dial(st, dial_start(ex, true));
 }
 
+/* --- windows -------------------------------------------------------------------------------- */
+
 /* A wide window costs memory when its reader stops: few streams of a connection have one. */
-static bool
-stream_may_widen(struct h2_stream *st, uint64_t passed, const struct buf *waiting)
+static void
+stream_widen(struct h2_stream *st, struct h2_flow *flow, struct h2 *h2, int32_t id, uint64_t passed,
+	const struct buf *waiting)
 {
 	if (st->widened || passed < WIDEN_BYTES || buf_len(waiting) > WIDEN_WAITING ||
-		st->client->n_widened == WIDEN_STREAMS)
-		return false;
+		st->client->n_widened == WIDEN_STREAMS || flow->window < H2_WINDOW)
+		return;
 	st->client->n_widened++;
 	st->widened = true;
-	return true;
+	flow->window = memory_window(st->client->downstream, H2_WINDOW_MAX);
+	h2_window(h2, id, flow->window);
 }
+
+/* n bytes of a body have gone to its receiver. */
+static void
+stream_passed(struct h2_stream *st, struct h2_flow *flow, struct h2 *h2, int32_t id, size_t n)
+{
+	bool wide = flow->window > H2_WINDOW;
+	size_t most = memory_window(st->client->downstream, wide ? H2_WINDOW_MAX : H2_WINDOW), owed;
+
+	if (most <= flow->window / 2) {
+		flow->owed += flow->window - most;
+		flow->window = most;
+		h2_window(h2, id, most);
+	}
+	owed = MIN(n, flow->owed);
+	flow->owed -= owed;
+	h2_consume(h2, id, n - owed);
+}
+
+/* --- the request ---------------------------------------------------------------------------- */
 
 void
 h2_stream_from_client(struct h2_stream *st, const char *data, size_t n)
@@ -397,8 +423,10 @@ h2_stream_from_client(struct h2_stream *st, const char *data, size_t n)
 	count(&ex->group->cell->bytes_up, n);
 	if (buf_len(&st->to_endpoint) > STREAM_KEPT)
 		stream_unkeep(st);
-	if (stream_may_widen(st, ex->body_sent, &st->to_endpoint))
-		h2_widen(st->client->link.h2, st->id);
+	if (ex->mirrors != NULL)
+		mirror_body(ex, data, n, false);
+	stream_widen(
+		st, &st->flow_up, st->client->link.h2, st->id, ex->body_sent, &st->to_endpoint);
 	stream_touch(st);
 	if (st->up_id != 0) {
 		h2_resume(st->up->link.h2, st->up_id);
@@ -429,6 +457,7 @@ h2_stream_client_done(struct h2_stream *st)
 	if (st->ex == NULL)
 		return;
 	st->ex->http.request_done = true;
+	mirror_body(st->ex, NULL, 0, true);
 	stream_touch(st);
 	if (st->up_id != 0) {
 		h2_resume(st->up->link.h2, st->up_id);
@@ -457,7 +486,7 @@ h2_stream_endpoint_took(struct h2_stream *st, size_t n)
 	buf_consume(&st->to_endpoint, n);
 	if (buf_len(&st->to_endpoint) == 0)
 		buf_release(&st->to_endpoint);
-	h2_consume(st->client->link.h2, st->id, n);
+	stream_passed(st, &st->flow_up, st->client->link.h2, st->id, n);
 	h2_link_touch(&st->client->link);
 	if (st->ex != NULL)
 		stream_touch(st);
@@ -578,7 +607,7 @@ stream_inform(struct h2_stream *st, const struct http1_head *h)
 	struct worker *w = stream_worker(st);
 	char status[4];
 
-	if (h2_queued(st->client->link.h2) > INFORM_QUEUED_MAX)
+	if (h2_held(st->client->link.h2) > INFORM_HELD_MAX)
 		return;
 	h2_fields_response(&w->fields, h, status);
 	h2_inform(st->client->link.h2, st->id, &w->fields);
@@ -663,8 +692,8 @@ h2_stream_from_endpoint(struct h2_stream *st, const char *data, size_t n)
 
 	buf_add(&st->to_client, data, n);
 	answer_count_down(ex, n);
-	if (stream_may_widen(st, ex->body_received, &st->to_client))
-		h2_widen(st->up->link.h2, st->up_id);
+	stream_widen(
+		st, &st->flow_down, st->up->link.h2, st->up_id, ex->body_received, &st->to_client);
 	stream_touch(st);
 	h2_resume(st->client->link.h2, st->id);
 	h2_link_touch(&st->client->link);
@@ -694,7 +723,7 @@ h2_stream_client_took(struct h2_stream *st, size_t n)
 	if (buf_len(&st->to_client) == 0)
 		buf_release(&st->to_client);
 	if (st->up_id != 0) {
-		h2_consume(st->up->link.h2, st->up_id, n);
+		stream_passed(st, &st->flow_down, st->up->link.h2, st->up_id, n);
 		h2_link_touch(&st->up->link);
 	}
 	if (st->ex != NULL)

@@ -21,6 +21,14 @@ enum { STREAM_KEPT = 16 * 1024 };
 struct h2_client;
 struct h2_upstream;
 
+/* How far the sender of a body may be ahead. When the client's share of memory is small, what is
+ * gone does not open the window again until it is as small as memory_window(); it grows no more, for
+ * few streams outlive such a time. */
+struct h2_flow {
+	size_t window;
+	size_t owed; /* bytes that are not to open it */
+};
+
 struct h2_stream {
 	struct conn_base base; /* must be first: it is freed later */
 	struct node node; /* in the client's streams */
@@ -32,6 +40,7 @@ struct h2_stream {
 	struct target *target; /* with a reference: the endpoint in use, or waited for */
 	struct expiry expiry;
 	struct buf to_endpoint, to_client; /* bodies */
+	struct h2_flow flow_up, flow_down;
 	struct h2_section trailers_up, trailers_down;
 	int32_t id, up_id; /* up_id 0: the request is not sent yet */
 	uint32_t kept_sent; /* bytes of to_endpoint that were sent, while it is kept */

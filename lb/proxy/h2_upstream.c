@@ -20,7 +20,7 @@ enum {
 	HTTP1_KNOWN_MS = 10 * 1000, /* an endpoint is asked again after that */
 	/* longer than an endpoint's delayed acknowledgement, shorter than our RTO: dial.c */
 	ASKED_SILENT_MS = 140,
-	UPSTREAM_QUEUED_MAX = 1024 * 1024,
+	UPSTREAM_HELD_MAX = 1024 * 1024,
 	FRAME_HEAD_BYTES = 9,
 	FRAME_SETTINGS = 4,
 };
@@ -93,7 +93,7 @@ upstream_streams(const struct h2_upstream *u)
 	uint32_t most = h2_streams_max(u->link.h2), last = u->conn->target->h2_streams;
 
 	/* What its endpoint does not read stays in our memory, also when its client has gone. */
-	if (h2_queued(u->link.h2) > UPSTREAM_QUEUED_MAX)
+	if (h2_held(u->link.h2) > UPSTREAM_HELD_MAX)
 		return 0;
 	return u->settled || last == 0 ? most : MIN(most, last);
 }
@@ -138,21 +138,12 @@ h2_upstream_ask(struct h2_stream *st)
 		return id;
 	}
 	st->up_id = id;
+	st->flow_down = (struct h2_flow){.window = H2_WINDOW};
 	h2_upstream_watch(u);
 	return 0;
 }
 
 /* --- the codec's events --------------------------------------------------------------------- */
-
-static void *
-on_request(void *arg, int32_t id, struct h2_section *section, bool last)
-{
-	(void)arg;
-	(void)id;
-	(void)section;
-	(void)last;
-	return NULL;
-}
 
 static void
 on_head(void *arg, void *stream, enum h2_part part, struct h2_section *section, bool last)
@@ -252,7 +243,6 @@ on_goaway(void *arg, uint32_t code)
 }
 
 static const struct h2_events events = {
-	.request = on_request,
 	.head = on_head,
 	.data = on_data,
 	.end = on_end,

@@ -21,6 +21,7 @@ enum {
 	MEMORY_SLACK = 3072,
 	/* a connection may hold at most one in so many parts of its client's remaining share */
 	MEMORY_PARTS = 256,
+	MEMORY_PARTS_WIDE = 32, /* of those few streams of HTTP/2 that have a wide window */
 	MEMORY_STALLED_MS = 1000,
 	/* pause after a search that found nothing: other workers' connections hold it all */
 	MEMORY_EVICT_MS = 10,
@@ -93,13 +94,25 @@ memory_leave(struct downstream *f)
 		memory_charge(f, (enum memory_kind)i, 0);
 }
 
+static size_t
+memory_part(const struct downstream *f, unsigned parts, size_t most)
+{
+	uint64_t part = fair_share_room(f->worker->lb->memory[MEMORY_OWN], f->slot) / parts;
+
+	return (size_t)MIN(MAX(part, (uint64_t)MEMORY_ALLOWANCE_LEAST), (uint64_t)most);
+}
+
 size_t
 memory_allowance(const struct downstream *f)
 {
-	uint64_t part = fair_share_room(f->worker->lb->memory[MEMORY_OWN], f->slot) / MEMORY_PARTS;
+	return memory_part(f, MEMORY_PARTS, MEMORY_ALLOWANCE_MOST);
+}
 
-	return (size_t)MIN(
-		MAX(part, (uint64_t)MEMORY_ALLOWANCE_LEAST), (uint64_t)MEMORY_ALLOWANCE_MOST);
+size_t
+memory_window(const struct downstream *f, size_t most)
+{
+	return memory_part(
+		f, most > MEMORY_ALLOWANCE_MOST ? MEMORY_PARTS_WIDE : MEMORY_PARTS, most);
 }
 
 size_t

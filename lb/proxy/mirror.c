@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lb/proxy/h2_link.h"
+#include "lb/proxy/h2_stream.h"
 #include "lb/proxy/routing.h"
 
 struct mirror {
@@ -12,9 +14,14 @@ struct mirror {
 	struct peer peer; /* fd -1: not dialled yet */
 	struct worker *worker;
 	struct target *target; /* with a reference, and counted in flight */
-	struct buf request;
+	struct h2_link link; /* link.h2 NULL: HTTP/1, or not connected yet */
+	struct buf request; /* its head in HTTP/1's terms, then its body */
+	size_t head_bytes;
 	uint64_t since_ms, answered; /* bytes of the answer */
 	uint32_t client;
+	int32_t id; /* of the stream */
+	bool http2, secret; /* no field enters a table */
+	bool answered_whole; /* by HTTP/2: its stream is closed */
 	bool counted; /* in the client's part of the endpoint: target_end */
 	bool connecting;
 };
@@ -25,8 +32,10 @@ mirror_end(struct mirror *m)
 	expiry_cancel(&m->expiry);
 	list_del(&m->node);
 	m->worker->n_mirrors--;
+	if (m->link.h2 != NULL)
+		h2_link_close(&m->link);
 	if (m->peer.fd >= 0)
-		peer_close(&m->peer, !m->peer.eof);
+		peer_close(&m->peer, !m->peer.eof && !m->answered_whole);
 	target_end(m->target, m->client, m->counted);
 	target_unref(&m->target);
 	buf_fini(&m->request);
@@ -47,6 +56,105 @@ mirror_on_expired(void *arg)
 		expiry_set(&w->expiries, &m->expiry, SPAN_PROBE, w->now_ms);
 }
 
+/* --- by HTTP/2 ------------------------------------------------------------------------------ */
+
+static void
+on_head(void *arg, void *stream, enum h2_part part, struct h2_section *section, bool last)
+{
+	(void)arg;
+	(void)stream;
+	(void)part;
+	(void)section;
+	(void)last;
+}
+
+static void
+on_data(void *arg, void *stream, const char *data, size_t n)
+{
+	struct mirror *m = arg;
+
+	(void)stream;
+	(void)data;
+	h2_consume(m->link.h2, m->id, n);
+}
+
+static void
+on_closed(void *arg, void *stream, uint32_t code)
+{
+	struct mirror *m = arg;
+
+	(void)stream;
+	(void)code;
+	m->answered_whole = true;
+	h2_goaway(m->link.h2, H2_NO_ERROR);
+}
+
+static size_t
+on_source(void *arg, void *stream, const char **at, enum h2_rest *rest)
+{
+	const struct mirror *m = arg;
+
+	(void)stream;
+	*at = buf_at(&m->request);
+	*rest = H2_LAST;
+	return buf_len(&m->request);
+}
+
+static void
+on_sent(void *arg, void *stream, size_t n)
+{
+	struct mirror *m = arg;
+
+	(void)stream;
+	buf_consume(&m->request, n);
+}
+
+static const struct h2_events events = {
+	.head = on_head,
+	.data = on_data,
+	.closed = on_closed,
+	.source = on_source,
+	.sent = on_sent,
+};
+
+static void
+on_flushed(struct h2_link *l, bool over)
+{
+	struct mirror *m = container_of(l, struct mirror, link);
+
+	if (over || m->answered_whole)
+		mirror_end(m);
+}
+
+static int
+mirror_ask(struct mirror *m)
+{
+	struct h2_fields *f = &m->worker->fields;
+
+	h2_link_open(&m->link, m->worker, &m->peer,
+		&(struct h2_setup){.role = H2_CLIENT, .events = &events, .arg = m}, on_flushed);
+	if (h2_fields_request(f, buf_at(&m->request), m->head_bytes, m->secret) < 0)
+		return -EPROTO;
+	m->id = h2_request(m->link.h2, f, buf_len(&m->request) == m->head_bytes, m);
+	buf_consume(&m->request, m->head_bytes);
+	return m->id < 0 ? m->id : 0;
+}
+
+/* --- by either version ---------------------------------------------------------------------- */
+
+static int
+mirror_send(struct mirror *m)
+{
+	int rc;
+
+	if (m->http2)
+		return mirror_ask(m);
+	rc = peer_send_bytes(&m->peer, buf_at(&m->request), buf_len(&m->request));
+	buf_consume(&m->request, buf_len(&m->request));
+	buf_release(&m->request);
+	return rc;
+}
+
 /* -EAGAIN: there will be more of its answer. */
 static int
 mirror_read(struct mirror *m)
@@ -61,12 +169,14 @@ mirror_read(struct mirror *m)
 		m->answered += (uint64_t)n;
 		if (m->answered > MIRROR_ANSWER_MAX)
 			return -E2BIG;
+		if (m->link.h2 != NULL && h2_link_input(&m->link, w->scratch, (size_t)n) < 0)
+			return -EPROTO;
 	}
 	return -EAGAIN;
 }
 
 static void
-mirror_on_event(void *arg, int fd, unsigned events)
+mirror_on_event(void *arg, int fd, unsigned events_)
 {
 	struct mirror *m = arg;
 	int rc = 0;
@@ -79,15 +189,13 @@ mirror_on_event(void *arg, int fd, unsigned events)
 		if (rc == 0) {
 			m->connecting = false;
 			peer_connected(&m->peer);
-			rc = peer_send_bytes(&m->peer, buf_at(&m->request), buf_len(&m->request));
-			buf_consume(&m->request, buf_len(&m->request));
-			buf_release(&m->request);
+			rc = mirror_send(m);
 		}
-	} else if (events & WATCH_WRITE) {
-		rc = peer_flush(&m->peer);
+	} else if (events_ & WATCH_WRITE) {
+		rc = m->http2 ? h2_link_writable(&m->link) : peer_flush(&m->peer);
 	}
-	if (rc < 0 || (events & (WATCH_READ | WATCH_HUP) && mirror_read(m) != -EAGAIN) ||
-		events & WATCH_HUP)
+	if (rc < 0 || (events_ & (WATCH_READ | WATCH_HUP) && mirror_read(m) != -EAGAIN) ||
+		events_ & WATCH_HUP)
 		mirror_end(m);
 }
 
@@ -140,7 +248,7 @@ mirror_target(struct exchange *ex, const struct http_route_mirror *to)
 	return t;
 }
 
-/* The head as the endpoint gets it, but for one request alone. */
+/* The head as the endpoint gets it, but for one request alone (HTTP/2 leaves that field out). */
 static void
 mirror_write_head(struct buf *to, const struct exchange *ex)
 {
@@ -170,6 +278,9 @@ mirror_new(struct exchange *ex, const struct http_route_mirror *to)
 	list_add_before(&w->mirrors, &m->node);
 	w->n_mirrors++;
 	mirror_write_head(&m->request, ex);
+	m->head_bytes = buf_len(&m->request);
+	m->http2 = ex->h2 != NULL;
+	m->secret = m->http2 && ex->h2->secret;
 	return m;
 }
 
@@ -178,15 +289,14 @@ mirror_begin(struct exchange *ex, const struct http1_head *h)
 {
 	const struct http_route_rule *rule = ex->rule;
 	struct worker *w = ex->downstream->worker;
-	bool small = h->framing == HTTP1_EMPTY ||
-		(h->framing == HTTP1_LENGTH && h->length <= MIRROR_BODY_MAX);
+	bool large = h->framing == HTTP1_LENGTH && h->length > MIRROR_BODY_MAX;
 
 	for (size_t i = 0; i < rule->n_mirrors; i++) {
 		struct mirror *m;
 
 		if (!http_route_mirrors(&rule->mirrors[i], (uint32_t)(worker_random(w) >> 32)))
 			continue;
-		if (ex->h2 != NULL || h->upgrade || !small || w->draining) {
+		if (h->upgrade || large || w->draining) {
 			count(&w->counters.mirrors_dropped, 1);
 			continue;
 		}
@@ -205,7 +315,14 @@ mirror_begin(struct exchange *ex, const struct http1_head *h)
 void
 mirror_body(struct exchange *ex, const char *data, size_t n, bool done)
 {
-	for (struct mirror *m = ex->mirrors; m != NULL; m = m->next)
+	struct mirror *first = ex->mirrors;
+
+	if (first != NULL && buf_len(&first->request) + n > first->head_bytes + MIRROR_BODY_MAX) {
+		for (; first != NULL; first = first->next)
+			count(&first->worker->counters.mirrors_dropped, 1);
+		mirror_drop(ex);
+	}
+	for (struct mirror *m = ex->mirrors; m != NULL && n > 0; m = m->next)
 		buf_add(&m->request, data, n);
 	while (done && ex->mirrors != NULL) {
 		struct mirror *m = ex->mirrors;

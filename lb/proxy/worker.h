@@ -84,6 +84,7 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 	X(timeouts, "", "reason=\"timeout\"", NULL)                                                \
 	X(overloaded, "", "reason=\"max_connections\"", NULL)                                      \
 	X(loops, "", "reason=\"loop\"", NULL)                                                      \
+	X(floods, "", "reason=\"http2_flood\"", NULL)                                              \
 	OWN_ANSWERS(X)                                                                             \
 	X(server_first, NULL, NULL,                                                                \
 		"Times that a port called http was found to greet its clients.")                   \
@@ -111,7 +112,7 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 	X(checks_bad, NULL, NULL, "Health checks that failed.")                                    \
 	X(mirrors, NULL, NULL, "Copies of requests sent for the mirrors of routes.")               \
 	X(mirrors_dropped, NULL, NULL,                                                             \
-		"Copies not sent: HTTP/2, a large body, too many at once, or no endpoint.")        \
+		"Copies not sent: a large body, too many at once, or no endpoint.")                \
 	X(evicted, "edgeway_lb_evictions_total", "memory=\"own\"", EVICTIONS_HELP)                 \
 	X(evicted_sockets, "", "memory=\"sockets\"", NULL)                                         \
 	X(trace_limited, "edgeway_lb_traces_limited_total", NULL,                                  \

@@ -117,19 +117,6 @@ on_trailers(void *arg, void *stream)
 	(void)stream;
 }
 
-static void
-on_settings(void *arg)
-{
-	(void)arg;
-}
-
-static void
-on_goaway(void *arg, uint32_t code)
-{
-	(void)arg;
-	(void)code;
-}
-
 static const struct h2_events events = {
 	.request = on_request,
 	.head = on_head,
@@ -139,8 +126,6 @@ static const struct h2_events events = {
 	.source = on_source,
 	.sent = on_sent,
 	.trailers = on_trailers,
-	.settings = on_settings,
-	.goaway = on_goaway,
 };
 
 static void

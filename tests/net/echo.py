@@ -25,7 +25,7 @@ def answer(request):
         if path == "/seen":
             request = {"seen": list(seen)}
         else:
-            seen.append(f"{request['method']} {request['path']} {request['body']}".strip())
+            seen.append(f"{request['method']} {request['path']} {request['proto']} {request['body']}".strip())
     if path.startswith("/status/"):
         status = int(path.split("/")[2])
     elif path.startswith("/flaky/"):

@@ -12,9 +12,6 @@ enum {
 	DEAD_MS = 9000,
 	PROBE_MS = 1000,
 	HEAD_MAX = 8 * 1024,
-	/* cancelled dials are normal: no limit that a well-behaved peer reaches */
-	RESET_BURST = 1000000,
-	RESET_RATE = 100000,
 	QUEUE_PER_STREAM = 16, /* frames: an answer, window updates in eighths, a reset */
 	QUEUE_LEAST = 4096, /* plus frames of streams that are gone */
 };
@@ -194,7 +191,7 @@ session_conclude(struct session *s, int rc)
 		s->why[0] = '\0';
 		session_end(s, 0);
 	} else if (rc < 0) {
-		session_end(s, h2_counts(s->h2)->flooded ? -EDQUOT : rc);
+		session_end(s, h2_is_flood(s->h2) ? -EDQUOT : rc);
 	} else if (idle && !session_drains(s) && h2_is_over(s->h2)) {
 		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
 			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);
@@ -286,8 +283,7 @@ session_greet(struct session *s, bool says_beat)
 		.window = STREAM_WINDOW_BASE,
 		.head = HEAD_MAX,
 		.table = 0, /* our header sections are few */
-		.reset_burst = RESET_BURST,
-		.reset_rate = RESET_RATE,
+		.reset = 0, /* cancelled dials are normal */
 		/* a peer that takes nothing for DEAD_MS is lost before it comes near this */
 		.frames = (size_t)s->limits.max_streams * QUEUE_PER_STREAM + QUEUE_LEAST,
 		.protocols = s->udp,

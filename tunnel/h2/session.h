@@ -93,8 +93,8 @@ struct session_events {
 	 * May be NULL. */
 	void (*silent)(void *arg, bool is_silent);
 	/* The session has ended, after every stream was told: 0 when drained, else -errno; -EDQUOT:
-	 * the other end sent too many frames that carry nothing (base/http/frame_budget.h). Call
-	 * session_free, now or later. */
+	 * the other end sent too many frames that carry nothing (base/http/frame_budget.h) or that
+	 * are to be answered. Call session_free, now or later. */
 	void (*ended)(void *arg, int rc, const char *why);
 };
 

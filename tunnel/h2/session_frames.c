@@ -91,6 +91,7 @@ on_ping(void *arg, const uint8_t payload[H2_PING_BYTES], bool ack)
 {
 	struct session *s = arg;
 
+	s->beaten = true;
 	if (!ack) {
 		session_heed_beat(s, payload);
 		s->asked |= !s->server && is_one_of(payload, session_asking);

@@ -127,6 +127,7 @@ struct session {
 	 * none */
 	uint64_t asked_ms;
 	uint64_t look_ms; /* when `life` is due */
+	bool beaten; /* a ping or an answer has come: it is time for h2_rest */
 	/* when the socket was last seen to take bytes queued in front of the ping */
 	uint64_t drained_ms;
 	bool silent, silent_told;

@@ -199,27 +199,35 @@ def mirror(name, **more):
     return {"type": "RequestMirror", "requestMirror": {"backendRef": backend(name), **more}}
 
 
-def test_mirrors(town):
-    """RequestMirror: with the rule's edits, in parts, several; what cannot be mirrored takes nothing from the original."""
+@both
+def test_mirrors(town, http):
+    """RequestMirror: by the same HTTP, with the rule's edits, in parts, several; what cannot be mirrored takes nothing from the original."""
     edited = edits("Request", set={"x-edited": "1"})
     town.routes(route("r", to("echo-v1", matches=[path("/copy-one")], filters=[mirror("echo-v2"), edited]),
                       to("echo-v1", matches=[path("/copy-none")], filters=[mirror("echo-v2", percent=0)]),
                       to("echo-v1", matches=[path("/copy-half")], filters=[mirror("echo-v2", fraction={"numerator": 1, "denominator": 2})]),
                       to("echo-v1", matches=[path("/copy-lost")], filters=[mirror("empty"), mirror("guarded"), mirror("nowhere"), mirror("echo-v2")])))
+    proto, before = f"HTTP/{'1.1' if http == 1 else '2.0'}", town.agent.state()["lb"]["counters"]["mirrors_dropped"]
+
+    def ask(path, **more):
+        return town.ask("echo", path, http=http, **more)
+
     def seen(prefix):
-        return [s for s in town.ask("echo-v2", "/seen").said["seen"] if s.split()[1].startswith(prefix)]
-    assert town.ask("echo", "/copy-one/get?a=b").service == "echo-v1"
-    assert town.ask("echo", "/copy-one/post", method="POST", body="the body").service == "echo-v1"
-    wait_for("copies", lambda: sorted(seen("/copy-one")) == ["GET /copy-one/get?a=b", "POST /copy-one/post the body"])
-    assert town.ask("echo", "/copy-one/large", method="POST", body="x" * 20000).said["body"] == "x" * 20000
-    assert town.ask("echo", "/copy-one/h2", http=2).service == "echo-v1"
+        return [s for s in town.ask("echo-v2", "/seen").said["seen"] if s.split()[1].startswith(prefix) and s.split()[2] == proto]
+    assert ask("/copy-one/get?a=b").service == "echo-v1"
+    assert ask("/copy-one/post", method="POST", body="the body").service == "echo-v1"
+    wait_for("copies", lambda: sorted(seen("/copy-one")) == [f"GET /copy-one/get?a=b {proto}", f"POST /copy-one/post {proto} the body"])
+    assert ask("/copy-one/large", method="POST", body="x" * 20000).said["body"] == "x" * 20000
     for i in range(40):
-        assert town.ask("echo", f"/copy-half/{i}").service == "echo-v1"
-        assert town.ask("echo", f"/copy-none/{i}").service == "echo-v1"
-    assert town.ask("echo", "/copy-lost").service == "echo-v1"
-    wait_for("the last copy", lambda: seen("/copy-lost") == ["GET /copy-lost"])
+        assert ask(f"/copy-half/{i}").service == "echo-v1"
+        assert ask(f"/copy-none/{i}").service == "echo-v1"
+    assert ask("/copy-lost").service == "echo-v1"
+    wait_for("the last copy", lambda: seen("/copy-lost") == [f"GET /copy-lost {proto}"])
     assert 5 < len(seen("/copy-half")) < 35 and seen("/copy-none") == [] and len(seen("/copy-one")) == 2
-    assert town.agent.state()["lb"]["counters"]["mirrors_dropped"] >= 4
+    for i in range(70):  # more than may be at once: each ends with its answer
+        assert ask(f"/copy-one/more/{i}", grpc=http == 2).service == "echo-v1"
+    wait_for("70 copies", lambda: len(seen("/copy-one/more")) == 70)
+    assert town.agent.state()["lb"]["counters"]["mirrors_dropped"] == before + 3  # a large body, no endpoint, not allowed
 
 
 # --- time and attempts --------------------------------------------------------------------------

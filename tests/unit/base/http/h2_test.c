@@ -232,13 +232,8 @@ both_open(void **state)
 static int
 both_open_for_connections(void **state)
 {
-	static const struct h2_limits limits = {.streams = 1,
-		.window = 1 << 16,
-		.head = 256,
-		.reset_burst = 10,
-		.reset_rate = 1,
-		.frames = 100,
-		.extension = 0xf1};
+	static const struct h2_limits limits = {
+		.streams = 1, .window = 1 << 16, .head = 256, .frames = 100, .extension = 0xf1};
 	static struct h2_events both;
 
 	(void)state;
@@ -361,7 +356,7 @@ a_window(void **state)
 	buf_add(&client.out, body, sizeof body);
 	assert_int_equal(exchange_bytes(WRITE), 0);
 	assert_int_equal(buf_len(&server.in), H2_WINDOW);
-	h2_widen(server.h2, server.id);
+	h2_window(server.h2, server.id, H2_WINDOW_MAX);
 	assert_int_equal(exchange_bytes(WRITE), 0);
 	assert_int_equal(buf_len(&server.in), sizeof body);
 	h2_consume(server.h2, server.id, sizeof body);
@@ -440,6 +435,82 @@ frames_of_ones_own(void **state)
 	assert_true(h2_request(client.h2, &fields, false, &client) > 0);
 	assert_int_equal(exchange_bytes(WRITE), 0);
 	assert_true(server.section->too_large);
+}
+
+/* By what is not consumed it becomes as small as it is made, and stays so. */
+static void
+a_window_that_shrinks(void **state)
+{
+	static char body[4 * H2_WINDOW];
+	const size_t small = 4096;
+	size_t had = H2_WINDOW;
+
+	(void)state;
+	server.hold = true;
+	ask(POST, false);
+	buf_add(&client.out, body, sizeof body);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_int_equal(buf_len(&server.in), had);
+	h2_window(server.h2, server.id, small);
+	for (int i = 0; i < 20; i++, had += small) {
+		assert_int_equal(buf_len(&server.in), had);
+		h2_consume(server.h2, server.id, small);
+		assert_int_equal(exchange_bytes(WRITE), 0);
+	}
+}
+
+/* Between two calls it gives back what a session is made with, and the tables of HPACK stay. */
+static void
+a_rest(void **state)
+{
+	size_t awake = h2_held(server.h2);
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		h2_rest(server.h2);
+		assert_true(h2_held(server.h2) + 8000 < awake);
+		h2_rest(server.h2); /* changes nothing */
+		assert_false(h2_wants_output(server.h2));
+		assert_false(h2_is_over(server.h2));
+		h2_rest(server.h2);
+		h2_rest(client.h2);
+		ask(POST, true);
+		assert_int_equal(exchange_bytes(7), 0);
+		assert_int_equal(server.requests, i + 1);
+		assert_non_null(strstr(server.said, "content-type=application/grpc;"));
+		respond(true);
+		assert_int_equal(exchange_bytes(WRITE), 0);
+		assert_int_equal(client.heads, i + 1);
+		assert_int_equal(client.closed, i + 1);
+	}
+	h2_rest(server.h2);
+	h2_drain(server.h2);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_int_equal(client.goaways, 1);
+	h2_rest(server.h2); /* and is freed so */
+}
+
+/* Streams that are opened and reset at once: so many, and then that is said. */
+static void
+rapid_resets(void **state)
+{
+	int rc = 0, n = 0;
+
+	(void)state;
+	for (; rc == 0 && n < 10000; n++) {
+		ask(POST, true);
+		h2_output(client.h2, &client.in, WRITE); /* it is on its way */
+		h2_reset(client.h2, client.id, H2_CANCEL);
+		h2_output(client.h2, &client.in, WRITE);
+		rc = h2_input(server.h2, buf_at(&client.in), buf_len(&client.in), 1);
+		buf_consume(&client.in, buf_len(&client.in));
+	}
+	assert_in_range(n, 1000, 5000);
+	assert_true(h2_is_flood(server.h2));
+	assert_string_equal(h2_why(server.h2), "too many streams that it resets");
+	exchange_bytes(WRITE);
+	assert_int_equal(client.goaways, 1);
+	assert_int_equal(client.code, H2_ENHANCE_YOUR_CALM);
 }
 
 static void
@@ -593,11 +664,14 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		PAIR(a_call),
 		PAIR(an_early_answer),
+		PAIR(a_rest),
+		PAIR(rapid_resets),
 		PAIR(a_window),
 		cmocka_unit_test_setup_teardown(
 			a_connection, both_open_for_connections, both_close),
 		cmocka_unit_test_setup_teardown(
 			frames_of_ones_own, both_open_for_connections, both_close),
+		PAIR(a_window_that_shrinks),
 		PAIR(resets),
 		PAIR(a_drain),
 		PAIR(what_ends_it),

@@ -72,12 +72,53 @@ test_table(void **state)
 	m.calls.free(NULL, &m);
 }
 
+/* What a session is made with is packed while it is idle, and is where it was afterwards. */
+static void
+test_packed(void **state)
+{
+	struct session_memory m;
+	uint64_t *session, *ring;
+	char *frames, *later;
+
+	(void)state;
+	session_memory_init(&m);
+	m.making = true;
+	session = m.calls.calloc(1, 3000, &m);
+	ring = m.calls.malloc(1024, &m);
+	frames = m.calls.realloc(NULL, FRAMES, &m);
+	later = m.calls.malloc(2000, &m);
+	assert_in_range(m.bytes, 2000, 3000); /* malloc has that one alone */
+	session[0] = 1;
+	session[374] = 2;
+	ring[127] = 3;
+	frames[0] = frames[FRAMES - 1] = 4;
+	m.used = true;
+	for (int i = 0; i < 2; i++) {
+		size_t held = session_memory_held(&m);
+
+		session_memory_idle(&m);
+		assert_true(session_memory_held(&m) < held);
+		assert_int_equal(session[0] + session[374] + ring[127], 0);
+		session_memory_wake(&m);
+		session_memory_wake(&m);
+		assert_true(session[0] == 1 && session[374] == 2 && ring[127] == 3);
+		assert_true(zero((char *)(session + 1), 373 * sizeof *session));
+	}
+	frames = m.calls.realloc(frames, 2 * FRAMES, &m);
+	m.calls.free(later, &m);
+	m.calls.free(frames, &m);
+	m.calls.free(ring, &m);
+	m.calls.free(session, &m);
+	assert_true(m.space.p == NULL && m.bytes == 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_packed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

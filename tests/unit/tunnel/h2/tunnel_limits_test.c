@@ -428,8 +428,8 @@ test_answers_that_nobody_reads(void **state)
 		open_one(&r, id);
 		frame(&r, 3, 0, id, "\0\0\0\x8", 4);
 	}
-	assert_int_equal(r.rc, -EPROTO);
-	assert_non_null(strstr(r.why, "takes none of more than 4352 frames"));
+	assert_int_equal(r.rc, -EDQUOT);
+	assert_non_null(strstr(r.why, "too many frames that it must answer for"));
 	raw_fini(&r);
 }
 
