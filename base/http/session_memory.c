@@ -34,8 +34,8 @@ session_memory_counted(struct session_memory *m, void *p)
 	return p;
 }
 
-/* The session and what is made with it, one after the other in a mapping of zeros. NULL: it is not to
- * be there. */
+/* The session and what is made with it, one after the other in a mapping of zeros. NULL: it is not
+ * to be there. */
 static void *
 session_memory_made(struct session_memory *m, size_t size)
 {
@@ -132,8 +132,8 @@ session_memory_resize(void *p, size_t size, void *arg)
 	return to;
 }
 
-/* Most of what a session is made with is zero: pointers that are not set, rings with few entries. It
- * is kept as a map of the words that are not, and these. */
+/* Most of what a session is made with is zero: pointers that are not set, rings with few entries.
+ * It is kept as a map of the words that are not, and these. */
 static void
 session_memory_pack(struct session_memory *m)
 {

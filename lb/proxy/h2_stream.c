@@ -212,9 +212,11 @@ stream_refuse_call(struct h2_stream *st, int status, const char *line)
 {
 	struct h2_fields *f = &stream_worker(st)->fields;
 	char message[GRPC_MESSAGE_MAX], digits[4];
+	unsigned code =
+		st->has_timeout && status == 504 ? GRPC_DEADLINE_EXCEEDED : grpc_status_of(status);
 
-	snprintf(digits, sizeof digits, "%u",
-		st->has_timeout && status == 504 ? GRPC_DEADLINE_EXCEEDED : grpc_status_of(status));
+	trace_call(st->ex, code);
+	snprintf(digits, sizeof digits, "%u", code);
 	f->n = 0;
 	h2_fields_add(f, ":status", "200");
 	h2_fields_add(f, "content-type", "application/grpc");
@@ -562,15 +564,23 @@ stream_try_again(struct h2_stream *st)
 
 /* --- from the endpoint ---------------------------------------------------------------------- */
 
-/* The status as HTTP would have it: a call's own status may come with the head alone. */
+/* A call's own status, as HTTP would have it. */
+static unsigned
+stream_call_status(const struct h2_stream *st, struct http1_str value)
+{
+	int status = grpc_status_parse(value);
+
+	trace_call(st->ex, status < 0 ? GRPC_UNKNOWN : (unsigned)status);
+	return status < 0 ? 500 : grpc_http_of((unsigned)status);
+}
+
+/* The status as HTTP would have it: that of a call may come with the head alone. */
 static unsigned
 stream_status(const struct h2_stream *st, const struct http1_head *h)
 {
 	for (size_t i = 0; st->grpc && h->status == 200 && i < h->n_fields; i++)
 		if (http1_is(h->fields[i].name, "grpc-status")) {
-			int status = grpc_status_parse(h->fields[i].value);
-
-			return status < 0 ? 500 : grpc_http_of((unsigned)status);
+			return stream_call_status(st, h->fields[i].value);
 		}
 	return h->status;
 }
@@ -677,10 +687,10 @@ h2_stream_head(struct h2_stream *st, enum h2_part part, struct h2_section *secti
 	}
 	while (h2_section_next(section, &at, &f))
 		if (st->grpc && http1_is(f.name, "grpc-status")) {
-			int status = grpc_status_parse(f.value);
+			unsigned as = stream_call_status(st, f.value);
 
-			answer_judge(st->ex, status < 0 ? 500 : grpc_http_of((unsigned)status));
-			stream_count_call(st, status < 0 ? 500 : grpc_http_of((unsigned)status));
+			answer_judge(st->ex, as);
+			stream_count_call(st, as);
 		}
 	h2_section_keep(&st->trailers_down, section);
 }
