@@ -137,8 +137,9 @@ def test_who_does_not_read_keeps_no_place(bed):
         if i == 1:
             h2.put(data(there))
     before = bed.metric('errors_total{reason="timeout"}')
+    assert bed.in_flight("single") == 1
+    wait_for("both are closed", lambda: bed.metric('errors_total{reason="timeout"}') >= before + 2, 90)
     other = bed.client("single")
     stream = other.ask("/other")
-    wait_for("the place is free", lambda: bed.serve(other, [], sessions)[0], 90)
+    bed.serve(other, [stream], sessions)
     assert other.reply(stream).status == 200
-    wait_for("both are closed", lambda: bed.metric('errors_total{reason="timeout"}') >= before + 2, 90)
