@@ -2,12 +2,12 @@
 import pytest
 
 from h2bed import PEER, Bed, Memory
-from h2kit import END_HEADERS, INITIAL_WINDOW_SIZE, block, data, frame, headers, request, rst, window
+from h2kit import END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, Http2, block, data, frame, headers, request, rst, window
+from httpkit import Wire, socket_of
 
 pytestmark = pytest.mark.skipif(PEER is not None, reason="what the agent alone does")
 OK = [(":status", "200")]
 TABLED, AGAIN = b"\x40\1x\x7f\xbd\x1d" + b"y" * 3900, b"\xbe"  # an entry of HPACK's table, and the same once more
-HEADERS, END_STREAM = 1, 1
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +69,38 @@ def test_many_slow_downloads(bed):
 
 
 def test_clients_of_one_pod_that_read_nothing(bed):
-    """Together they exceed what one may hold: connections are closed, and another pod is served."""
-    before, memory, clients = evicted(bed), Memory(bed), []
-    while evicted(bed) == before and len(clients) < 20:
+    """Together they exceed what one may hold: connections of theirs are closed, and another pod is served."""
+    before, memory, sessions, sent = evicted(bed), Memory(bed), [], {}
+
+    def answer():
+        if bed.ends[0].called(0.01):
+            sessions.append(bed.accept())
+        for end in sessions:
+            while end.ready() and end.pump():
+                pass
+            while end.new:
+                there, _ = end.head()
+                end.put(headers(there, OK, END_HEADERS))
+                sent.setdefault(id(end), {})[there] = 0
+            give(end, list(sent.get(id(end), {})), sent.get(id(end), {}), 1 << 20)
+
+    while evicted(bed) == before:
+        assert len(bed.clients) < 10
         client = bed.client("one", {INITIAL_WINDOW_SIZE: 0})
-        clients.append(client)
-        streams = [client.ask(f"/{i}") for i in range(90)]
-        while not client.got[streams[-1]]:
-            while bed.ends[0].called(0.01):
-                bed.accept()
-            client.quiet(0.01)
-            break
-    assert memory.stays()
+        for i in range(90):
+            client.ask(f"/{i}")
+        for _ in range(60):
+            answer()
+    assert memory.stays() and bed.metric('memory_bytes{memory="own"}') < 9 << 20
+    s = socket_of(bed.pods[1])
+    s.connect(bed.addresses["one"])
+    bed.clients.append(Wire(s))
+    other = Http2(bed.clients[-1]).open()
+    stream = other.ask("/other")
+    while not other.got[stream]:
+        answer()
+        other.quiet(0.01)
+    assert dict(other.event(stream).fields)[":status"] == "200"
 
 
 def test_interim_answers_that_nobody_reads(bed):
