@@ -5,11 +5,13 @@ Edgeway's agent: h2c with prior knowledge on both sides. All proxies stand on th
     bench/bench_grpc.py [--smoke] [--rounds N] [--seconds S] [--idle N]
 
 32 channels (h2load -c 32 -m 1), each call a POST of 1 KB that is answered with 1 KB and trailers; and one channel of 32 calls at once. CPU is
-that of the proxy's processes alone, all threads. Prints tables for bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
+that of the proxy's processes alone, all threads. Then one channel of 100 streams, 99 with such calls and one whose large answer nobody reads:
+what the 99 get, against the same without that one. Prints tables for bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
 """
 import argparse
 import os
 import re
+import statistics
 import sys
 import time
 
@@ -27,7 +29,7 @@ PORTS = {"haproxy": 40100, "nginx": 40200}
 CALL = ["-H", "content-type: application/grpc", "-H", "te: trailers"]
 LOADS = {"channels": ("gRPC unary 1 KB, 32 channels", ["-c32", "-m1"]), "streams": ("gRPC unary 1 KB, one channel, 32 calls at once", ["-c1", "-m32"])}
 IDLE_S = 8  # since when a client has said nothing
-BARS = {"cpu": 0.75, "idle": 4096}
+BARS = {"cpu": 0.75, "idle": 4096, "stalled": 0.95}
 DNAT = """
 table ip bench {
     chain pre { type nat hook prerouting priority -105;
@@ -57,6 +59,58 @@ time.sleep(3600)
 """
 
 
+# One connection: calls on 99 streams, a new one for each that ends, and perhaps a stream whose window is never opened again. Prints how many
+# calls ended.
+STALLED = """
+import socket, struct, sys, time
+host, port, seconds, first, call = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), bytes.fromhex(sys.argv[4]), bytes.fromhex(sys.argv[5])
+stalled, stream, done = sys.argv[6] == "stalled", 1, 0
+s = socket.create_connection((host, port), 10)
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def calls(n):
+    global stream
+    out = []
+    for _ in range(n):
+        number = struct.pack(">I", stream)
+        out.append(call.replace(b"\\xff\\xff\\xff\\xff", number))
+        stream += 2
+    return b"".join(out)
+sent = first
+if stalled:
+    sent += bytes.fromhex(sys.argv[7])
+    stream += 2
+s.sendall(sent)
+if stalled:
+    time.sleep(0.5)
+s.sendall(calls(99))
+left, end = b"", time.monotonic() + seconds
+while time.monotonic() < end:
+    s.settimeout(max(end - time.monotonic(), 0.001))
+    try:
+        more = s.recv(1 << 18)
+    except TimeoutError:
+        break
+    if not more:
+        sys.exit("the connection was closed")
+    left, at, ended, answer = left + more, 0, 0, b""
+    while len(left) - at >= 9:
+        n, kind, flags = int.from_bytes(left[at:at + 3], "big"), left[at + 3], left[at + 4]
+        if len(left) - at < 9 + n:
+            break
+        if kind < 2 and flags & 1:
+            ended += 1
+        elif kind in (3, 7):
+            sys.exit(f"frame {kind}: {left[at:at + 9 + n]}")
+        elif kind in (4, 6) and not flags & 1:
+            answer += left[at:at + 3] + bytes([kind, 1]) + left[at + 5:at + 9 + n] if kind == 6 else b"\\0\\0\\0\\4\\1\\0\\0\\0\\0"
+        at += 9 + n
+    left, done = left[at:], done + ended
+    if ended or answer:
+        s.sendall(answer + calls(ended))
+print(done)
+"""
+
+
 class Bench:
     def __init__(self, lab, seconds):
         self.seconds = seconds
@@ -64,6 +118,8 @@ class Bench:
             m = labs.Machine(lab, f"backend-{address[-1]}", address=address)
             with open(os.path.join(m.dir, "call"), "w") as f:
                 f.write("x" * 1024)
+            with open(os.path.join(m.dir, "large"), "w") as f:
+                f.write("x" * (8 << 20))
             m.start("nghttpd", "nghttpd", "--no-tls", "-n1", "-d", m.dir, "--trailer", "grpc-status: 0", "-a", "0.0.0.0", "8080")
         hub = labs.Hub(lab)
         hub.write("web.yaml", labs.service("web", ("grpc", 80, 8080), selector="none"),
@@ -94,6 +150,21 @@ class Bench:
 
     def contenders(self, options):
         return [frame.Contender(name, self.pids[name], lambda n=name: self.calls(n, [*options, f"-D{self.seconds}"])) for name in self.places]
+
+    def stalled(self, rounds):
+        """{name: (calls a second of 99 streams, the same beside a stream that nobody reads)}, medians."""
+        fields = h2kit.request("/call", "POST", ("content-type", "application/grpc"), ("te", "trailers"))
+        first = h2kit.PREFACE + h2kit.settings() + h2kit.window(0, 0x7fff0000 - 0xffff)
+        mark = 0xffffffff
+        call = h2kit.headers(mark, fields, h2kit.END_HEADERS) + h2kit.data(mark, b"x" * 1024)
+        large = h2kit.headers(1, h2kit.request("/large", "POST", ("content-type", "application/grpc"), ("te", "trailers")))
+        got = {name: ([], []) for name in self.places}
+        for _ in range(rounds):
+            for name, (host, port) in self.places.items():
+                for i, how in enumerate(("alone", "stalled")):
+                    p = self.client.run("/usr/bin/python3", "-c", STALLED, host, port, self.seconds, first.hex(), call.hex(), how, large.hex())
+                    got[name][i].append(int(p.stdout) / self.seconds)
+        return {name: [statistics.median(r) for r in pair] for name, pair in got.items()}
 
     def idle(self, n_clients):
         """{name: (bytes of anonymous memory, of PSS) for each of so many idle clients}."""
@@ -126,6 +197,14 @@ def tell_idle(grown, n_clients):
     print(f"\nAn idle client costs {grown['edgeway'][0]:.0f} bytes (bar {BARS['idle']}: {met(grown['edgeway'][0] <= BARS['idle'])}).\n", flush=True)
 
 
+def tell_stalled(got):
+    print("\n### One channel of 100 streams, one of which nobody reads\n\n| contender | calls/s of the other 99 | without it | ratio |\n|---|---|---|---|")
+    ratios = {name: with_it / alone for name, (alone, with_it) in got.items()}
+    for name, (alone, with_it) in got.items():
+        print(f"| {name} | {with_it:.0f} | {alone:.0f} | {ratios[name]:.2f} |")
+    print(f"\nThe others keep {ratios['edgeway']:.2f} (bar {BARS['stalled']}: {met(ratios['edgeway'] >= BARS['stalled'])}).\n", flush=True)
+
+
 def tell(contenders, title, main):
     print("\n" + frame.table(title, contenders, "direct", "call", "calls"))
     cpu = {c.name: frame.medians(c)[0] for c in contenders}
@@ -152,6 +231,7 @@ def main():
             contenders = b.contenders(options)
             frame.run(contenders, args.rounds, report=lambda line: print(line, flush=True))
             tell(contenders, title, name == "channels")
+        tell_stalled(b.stalled(args.rounds))
 
 
 if __name__ == "__main__":

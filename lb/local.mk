@@ -21,7 +21,7 @@ lb_liblb_a_SOURCES = \
 	lb/proxy/exchange.c lb/proxy/exchange.h \
 	lb/proxy/h2_client.c lb/proxy/h2_client.h \
 	lb/proxy/h2_link.c lb/proxy/h2_link.h \
-	lb/proxy/h2_stream.c lb/proxy/h2_stream.h \
+	lb/proxy/h2_attempt.c lb/proxy/h2_stream.c lb/proxy/h2_stream.h lb/proxy/h2_stream_private.h \
 	lb/proxy/h2_upstream.c lb/proxy/h2_upstream.h \
 	lb/proxy/health.c lb/proxy/health.h \
 	lb/proxy/listener.c lb/proxy/listener.h \

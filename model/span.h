@@ -75,6 +75,8 @@ struct trace_span {
 	struct in6_addr client_ip; /* the proxy's; IPv4 as ::ffff:a.b.c.d */
 	uint16_t client_port, port; /* port: of the service or the target */
 	uint16_t status; /* sent to the client; 0: none */
+	bool http2;
+	uint8_t grpc; /* 1 + the status of a call of gRPC; 0: none */
 	char end[3]; /* as in the access log; "": no error */
 	unsigned retries;
 	bool has_endpoint;

@@ -136,8 +136,8 @@ error_of(const struct trace_span *s, char text[8])
 {
 	bool server = s->part == TRACE_SERVED || s->part == TRACE_ASKED;
 
-	snprintf(text, 8, "%u", s->status);
-	if (s->status >= (server ? 500 : 400))
+	snprintf(text, 8, "%u", s->grpc > 1 ? s->grpc - 1u : s->status);
+	if (s->grpc > 1 || s->status >= (server ? 500 : 400))
 		return text;
 	if (s->carried == NULL)
 		return ended_early(s) ? s->end : "";
@@ -191,9 +191,13 @@ otlp_span_request(struct otlp_list *l, const struct trace_span *s)
 	otlp_method(l, s);
 	write_url(l, s);
 	otlp_text(l, "network.protocol.name", "http");
-	otlp_text(l, "network.protocol.version", "1.1");
+	otlp_text(l, "network.protocol.version", s->http2 ? "2" : "1.1");
 	write_client(l, s);
 	otlp_status(l, s);
+	if (s->grpc != 0) {
+		otlp_text(l, "rpc.system", "grpc");
+		otlp_number(l, "rpc.grpc.status_code", s->grpc - 1u);
+	}
 	write_end(l, s);
 	otlp_sizes(l, s);
 	otlp_number(l, "edgeway.retries", s->retries);

@@ -41,6 +41,7 @@ struct h2 {
 	struct buf *out; /* of h2_output, while that runs */
 	size_t most;
 	bool half; /* the DATA that is being sent ends one direction only */
+	uint32_t code; /* h2_code */
 	bool server;
 	bool settled; /* the other end's SETTINGS have come */
 	bool cut; /* the connection ends, whatever comes */
@@ -246,9 +247,8 @@ on_bad_frame(nghttp2_session *ng, const nghttp2_frame *frame, int error, void *a
 	(void)ng;
 	(void)frame;
 	snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror(error));
-	/* A stream beyond a limit that it has not heard of yet is no fault of its own. */
-	h2_spend(s, error == NGHTTP2_ERR_REFUSED_STREAM ? s->limits.reset : H2_BAD_FRAME,
-		"frames against the rules");
+	if (!s->server)
+		h2_spend(s, H2_BAD_FRAME, "frames against the rules");
 	return 0;
 }
 
@@ -267,12 +267,34 @@ on_bad_header(nghttp2_session *ng, const nghttp2_frame *frame, nghttp2_rcbuf *na
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the message is malformed */
 }
 
-/* A complete response: the rest of the request is of no use (section 8.1). */
+bool
+h2_is_violation(uint32_t code)
+{
+	return code == NGHTTP2_PROTOCOL_ERROR || code == NGHTTP2_FLOW_CONTROL_ERROR ||
+		code == NGHTTP2_STREAM_CLOSED || code == NGHTTP2_FRAME_SIZE_ERROR;
+}
+
+/* A client that breaks a rule in a stream makes us reset it, which is as cheap for it as to do so
+ * itself (made you reset, CVE-2025-8671). */
+static void
+on_reset_sent(struct h2 *s, uint32_t code)
+{
+	if (s->server && h2_is_violation(code))
+		h2_spend(s, H2_BAD_FRAME, "frames against the rules");
+	else if (s->server && code == NGHTTP2_REFUSED_STREAM)
+		h2_spend(s, MIN(s->limits.reset, 1u), "streams above the limit");
+}
+
 static int
 on_frame_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 {
 	struct h2 *s = arg;
 
+	if (frame->hd.type == NGHTTP2_RST_STREAM)
+		on_reset_sent(s, frame->rst_stream.error_code);
+	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
+		s->code = frame->goaway.error_code;
+	/* A complete response: the rest of the request is of no use (RFC 9113 section 8.1). */
 	if (s->server && frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
 		((frame->hd.type == NGHTTP2_DATA && !s->half) ||
 			frame->hd.type == NGHTTP2_HEADERS) &&
@@ -470,6 +492,7 @@ static int
 h2_cut(struct h2 *s, enum h2_code code)
 {
 	s->cut = true;
+	s->code = code;
 	nghttp2_session_terminate_session(s->ng, code);
 	return -EPROTO;
 }
@@ -477,7 +500,6 @@ h2_cut(struct h2 *s, enum h2_code code)
 static int
 h2_cut_flood(struct h2 *s, const char *what)
 {
-	s->flood = what;
 	snprintf(s->why, sizeof s->why, "too many %s", what);
 	return h2_cut(s, H2_ENHANCE_YOUR_CALM);
 }
@@ -574,10 +596,10 @@ h2_why(const struct h2 *s)
 	return s->why;
 }
 
-bool
-h2_is_flood(const struct h2 *s)
+uint32_t
+h2_code(const struct h2 *s)
 {
-	return s->flood != NULL;
+	return s->code;
 }
 
 void

@@ -71,8 +71,8 @@ enum h2_rest { H2_MORE, H2_LAST, H2_HALF, H2_THEN_TRAILERS };
 
 enum { H2_FRAME_HEAD = 9, H2_PING_BYTES = 8 };
 
-/* `end`, `settings` and `goaway` may be NULL; so may `request` at a client, and what concerns bodies
- * that are not there. */
+/* `end`, `settings` and `goaway` may be NULL; so may `request` at a client, and what concerns
+ * bodies that are not there. */
 struct h2_events {
 	/* Server: a request; its stream object, or NULL: what else comes of it is dropped. `last`:
 	 * there is no body. */
@@ -139,18 +139,19 @@ bool h2_output(struct h2 *s, struct buf *out, size_t most);
 const struct h2_counts *h2_counts(struct h2 *s);
 /* NULL: eight zeros. */
 void h2_ping(struct h2 *s, const uint8_t payload[H2_PING_BYTES]);
-/* It has been idle for a while, without streams: gives memory back that the next call takes anew. */
+/* It has been idle for a while, without streams: gives memory back, which the next call takes. */
 void h2_rest(struct h2 *s);
-/* Bytes of memory that it takes: frames that wait for h2_output, header sections, HPACK's tables. */
+/* Bytes of memory that it takes: frames for h2_output, header sections, HPACK's tables. */
 size_t h2_held(const struct h2 *s);
 /* Returns true if there is something for h2_output. */
 bool h2_wants_output(const struct h2 *s);
 /* Nothing is to be read or sent any more: the connection is to be closed. */
 bool h2_is_over(const struct h2 *s);
-/* Why h2_input failed or the connection ended; "" not known. Was it that there was too much of
- * something that is allowed? */
+/* Why h2_input failed or the connection ended; "" not known. */
 const char *h2_why(const struct h2 *s);
-bool h2_is_flood(const struct h2 *s);
+/* With which code this end ends the connection for the other end's fault: H2_ENHANCE_YOUR_CALM if
+ * there was too much of what is allowed; H2_NO_ERROR: it does not. */
+uint32_t h2_code(const struct h2 *s);
 /* Server: announces that no new streams are taken soon; later: that none is (section 6.8). */
 void h2_drain(struct h2 *s);
 void h2_goaway(struct h2 *s, enum h2_code code);
@@ -170,7 +171,10 @@ void h2_inform(struct h2 *s, int32_t id, const struct h2_fields *f);
 void h2_trailers(struct h2 *s, int32_t id, const struct h2_fields *f);
 /* `source` has something to say again. */
 void h2_resume(struct h2 *s, int32_t id);
+/* Server: `code` is none of a violation. */
 void h2_reset(struct h2 *s, int32_t id, uint32_t code);
+/* Does a stream that is reset with this code say that the other end broke a rule in it? */
+bool h2_is_violation(uint32_t code);
 /* Client: has the head of the request gone out, or is it about to? */
 bool h2_is_sent(const struct h2 *s, int32_t id);
 /* The stream has no object any more: no events for it. */

@@ -34,8 +34,8 @@ session_memory_counted(struct session_memory *m, void *p)
 	return p;
 }
 
-/* The session and what is made with it, one after the other in a mapping of zeros. NULL: it is not to
- * be there. */
+/* The session and what is made with it, one after the other in a mapping of zeros. NULL: it is not
+ * to be there. */
 static void *
 session_memory_made(struct session_memory *m, size_t size)
 {
@@ -132,8 +132,8 @@ session_memory_resize(void *p, size_t size, void *arg)
 	return to;
 }
 
-/* Most of what a session is made with is zero: pointers that are not set, rings with few entries. It
- * is kept as a map of the words that are not, and these. */
+/* Most of what a session is made with is zero: pointers that are not set, rings with few entries.
+ * It is kept as a map of the words that are not, and these. */
 static void
 session_memory_pack(struct session_memory *m)
 {
@@ -157,10 +157,11 @@ session_memory_wake(struct session_memory *m)
 {
 	uint64_t *word = (uint64_t *)(void *)m->space.p;
 	size_t n = m->space.used / sizeof *word;
-	const uint64_t *map = m->packed, *next = map + (n + WORD_BITS - 1) / WORD_BITS;
+	const uint64_t *map = m->packed, *next;
 
 	if (map == NULL)
 		return;
+	next = map + (n + WORD_BITS - 1) / WORD_BITS;
 	for (size_t i = 0; i < n; i++)
 		if (map[i / WORD_BITS] >> i % WORD_BITS & 1)
 			word[i] = *next++;

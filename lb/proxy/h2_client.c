@@ -124,6 +124,22 @@ client_touch(struct h2_client *c)
 }
 
 static void
+client_failed(struct h2_client *c)
+{
+	struct downstream *f = c->downstream;
+	char client[IP_TEXT_MAX];
+
+	if (c->failed)
+		return;
+	c->failed = true;
+	count(h2_code(c->link.h2) == H2_ENHANCE_YOUR_CALM ? &f->worker->counters.floods
+							  : &f->worker->counters.bad_request,
+		1);
+	log_limited(LOG_LEVEL_WARN, 6, "lb", "ended a client's HTTP/2 connection: %s client=%s",
+		h2_why(c->link.h2), ip_text(&f->client, client));
+}
+
+static void
 on_flushed(struct h2_link *l, bool over)
 {
 	struct h2_client *c = container_of(l, struct h2_client, link);
@@ -134,6 +150,8 @@ on_flushed(struct h2_link *l, bool over)
 		downstream_close(f, true);
 		return;
 	}
+	if (over && h2_code(l->h2) != H2_NO_ERROR)
+		client_failed(c);
 	if (over ||
 		(c->leaving && c->n_streams == 0 && !h2_wants_output(l->h2) &&
 			buf_len(&l->peer->out) == 0)) {
@@ -158,22 +176,6 @@ h2_client_open(struct downstream *f)
 	h2_link_open(&c->link, f->worker, &f->peer,
 		&(struct h2_setup){.role = H2_SERVER, .events = &events, .arg = c}, on_flushed);
 	client_touch(c);
-}
-
-static void
-client_failed(struct h2_client *c)
-{
-	struct downstream *f = c->downstream;
-	char client[IP_TEXT_MAX];
-
-	if (c->failed)
-		return;
-	c->failed = true;
-	count(h2_is_flood(c->link.h2) ? &f->worker->counters.floods
-				      : &f->worker->counters.bad_request,
-		1);
-	log_limited(LOG_LEVEL_WARN, 6, "lb", "ended a client's HTTP/2 connection: %s client=%s",
-		h2_why(c->link.h2), ip_text(&f->client, client));
 }
 
 void

@@ -1,4 +1,4 @@
-#include "lb/proxy/h2_stream.h"
+#include "lb/proxy/h2_stream_private.h"
 
 #include <stdio.h>
 
@@ -11,7 +11,6 @@
 #include "lb/proxy/h2_upstream.h"
 #include "lb/proxy/memory.h"
 #include "lb/proxy/mirror.h"
-#include "lb/proxy/pick.h"
 #include "lb/proxy/pool.h"
 #include "lb/proxy/proxy.h"
 #include "lb/proxy/routing.h"
@@ -23,14 +22,6 @@ enum {
 	WIDEN_STREAMS = 8, /* of one connection */
 	INFORM_HELD_MAX = 128 * 1024,
 };
-
-#define STREAM_HTTP1 "the endpoint speaks HTTP/1 alone, and the request is HTTP/2"
-
-static struct worker *
-stream_worker(const struct h2_stream *st)
-{
-	return st->client->link.worker;
-}
 
 struct target *
 h2_stream_target(const struct h2_stream *st)
@@ -51,8 +42,8 @@ h2_stream_held(const struct h2_stream *st)
 
 /* A call of gRPC has its own deadline or none, and may be silent for long at either side: it waits
  * as a relay does. */
-static void
-stream_touch(struct h2_stream *st)
+void
+h2_stream_touch(struct h2_stream *st)
 {
 	struct worker *w = stream_worker(st);
 	struct exchange *ex = st->ex;
@@ -93,8 +84,6 @@ stream_heed_timeout(struct h2_stream *st, const struct http1_head *h)
 	exchange_due(ex, ex->whole_ms != 0 ? MIN(ms, ex->whole_ms) : ms);
 }
 
-static bool stream_try_again(struct h2_stream *st);
-
 /* --- the end -------------------------------------------------------------------------------- */
 
 static void
@@ -120,8 +109,8 @@ stream_unkeep(struct h2_stream *st)
 }
 
 /* The exchange is over; the stream may still have bytes for the client. */
-static void
-stream_end(struct h2_stream *st, uint32_t code)
+void
+h2_stream_end(struct h2_stream *st, uint32_t code)
 {
 	struct exchange *ex = take_ptr(&st->ex);
 
@@ -143,7 +132,7 @@ static void
 stream_cut(struct h2_stream *st, uint32_t code)
 {
 	h2_reset(st->client->link.h2, st->id, code);
-	stream_end(st, H2_CANCEL);
+	h2_stream_end(st, H2_CANCEL);
 	h2_link_touch(&st->client->link);
 }
 
@@ -158,7 +147,7 @@ h2_stream_client_gone(struct h2_stream *st, uint32_t code)
 		count(&stream_worker(st)->counters.client_lost, 1);
 		access_log_end(ex, ex->state == EXCHANGE_ANSWERING ? "CD" : "CH");
 	}
-	stream_end(st, code);
+	h2_stream_end(st, code);
 	expiry_cancel(&st->expiry);
 	c->n_widened -= st->widened;
 	list_del(&st->node);
@@ -185,7 +174,7 @@ on_expired(void *arg)
 	if (exchange_not_due(ex))
 		return;
 	count(&w->counters.timeouts, 1);
-	if (stream_try_again(st))
+	if (h2_stream_try_again(st))
 		return;
 	access_log_end(ex,
 		ex->state == EXCHANGE_ANSWERING ? "sD"
@@ -212,9 +201,11 @@ stream_refuse_call(struct h2_stream *st, int status, const char *line)
 {
 	struct h2_fields *f = &stream_worker(st)->fields;
 	char message[GRPC_MESSAGE_MAX], digits[4];
+	unsigned code =
+		st->has_timeout && status == 504 ? GRPC_DEADLINE_EXCEEDED : grpc_status_of(status);
 
-	snprintf(digits, sizeof digits, "%u",
-		st->has_timeout && status == 504 ? GRPC_DEADLINE_EXCEEDED : grpc_status_of(status));
+	trace_call(st->ex, code);
+	snprintf(digits, sizeof digits, "%u", code);
 	f->n = 0;
 	h2_fields_add(f, ":status", "200");
 	h2_fields_add(f, "content-type", "application/grpc");
@@ -248,7 +239,7 @@ stream_refuse(struct exchange *ex, int status, const char *line)
 		h2_respond(st->client->link.h2, st->id, f, ex->http.is_head);
 	}
 	st->responded = st->response_done = true;
-	stream_end(st, H2_CANCEL);
+	h2_stream_end(st, H2_CANCEL);
 	h2_link_touch(&st->client->link);
 }
 
@@ -298,8 +289,8 @@ stream_connected(struct exchange *ex)
 	stream_ask(st);
 }
 
-static void
-stream_dial_failed(struct exchange *ex)
+void
+h2_stream_dial_failed(struct exchange *ex)
 {
 	if (ex->h2->http1) {
 		count(&stream_worker(ex->h2)->counters.bad_response, 1);
@@ -312,7 +303,7 @@ stream_dial_failed(struct exchange *ex)
 
 static const struct exchange_kind exchange_http2 = {
 	.connected = stream_connected,
-	.dial_failed = stream_dial_failed,
+	.dial_failed = h2_stream_dial_failed,
 	.refuse = stream_refuse,
 };
 
@@ -343,7 +334,7 @@ stream_dial(struct h2_stream *st, enum dial d)
 	if (d == DIAL_READY)
 		st->ex->kind->connected(st->ex);
 	else if (d == DIAL_FAILED)
-		stream_dial_failed(st->ex);
+		h2_stream_dial_failed(st->ex);
 }
 
 void
@@ -369,7 +360,7 @@ h2_stream_start(struct h2_stream *st, struct h2_section *section, bool last)
 	if (!exchange_admit(ex, h))
 		return;
 	stream_heed_timeout(st, h);
-	stream_touch(st);
+	h2_stream_touch(st);
 	stream_dial(st, dial_start(ex, true));
 }
 
@@ -427,7 +418,7 @@ h2_stream_from_client(struct h2_stream *st, const char *data, size_t n)
 		mirror_body(ex, data, n, false);
 	stream_widen(
 		st, &st->flow_up, st->client->link.h2, st->id, ex->body_sent, &st->to_endpoint);
-	stream_touch(st);
+	h2_stream_touch(st);
 	if (st->up_id != 0) {
 		h2_resume(st->up->link.h2, st->up_id);
 		h2_upstream_watch(st->up);
@@ -458,7 +449,7 @@ h2_stream_client_done(struct h2_stream *st)
 		return;
 	st->ex->http.request_done = true;
 	mirror_body(st->ex, NULL, 0, true);
-	stream_touch(st);
+	h2_stream_touch(st);
 	if (st->up_id != 0) {
 		h2_resume(st->up->link.h2, st->up_id);
 		h2_link_touch(&st->up->link);
@@ -489,88 +480,28 @@ h2_stream_endpoint_took(struct h2_stream *st, size_t n)
 	stream_passed(st, &st->flow_up, st->client->link.h2, st->id, n);
 	h2_link_touch(&st->client->link);
 	if (st->ex != NULL)
-		stream_touch(st);
-}
-
-/* --- another attempt ------------------------------------------------------------------------ */
-
-bool
-h2_stream_may_retry(const struct h2_stream *st, enum h2_lost how)
-{
-	const struct exchange *ex = st->ex;
-
-	if (st->responded || !st->kept || pick_tries(ex) < 2)
-		return false;
-	return how == H2_LOST_UNPROCESSED || how == H2_LOST_HTTP1 ||
-		(ex->idempotent && how != H2_LOST_RESET && how != H2_LOST_MALFORMED);
-}
-
-/* Looks for an endpoint again; the request is sent from its beginning. */
-static bool
-stream_dial_again(struct h2_stream *st)
-{
-	enum dial d;
-
-	st->kept_sent = 0;
-	d = dial_next(st->ex, true);
-	if (d == DIAL_READY)
-		st->ex->kind->connected(st->ex);
-	return d != DIAL_FAILED;
-}
-
-/* Calls are no idempotent requests, but `unavailable` in edgeway.io/retry-on says that they may be
- * made again. */
-static bool
-stream_may_ask_another(struct h2_stream *st, unsigned status)
-{
-	struct exchange *ex = st->ex;
-	unsigned bit = st->grpc && status == 503 ? RETRY_ON_UNAVAILABLE : retry_on_bit(status);
-
-	return routing_retries(ex, status, bit) && st->kept && !st->responded &&
-		(ex->idempotent || bit == RETRY_ON_UNAVAILABLE) && pick_may_charge(ex) &&
-		(routing_repeats(ex) || pick_another(ex, st->target, false));
-}
-
-static void
-stream_ask_another(struct h2_stream *st)
-{
-	pick_leave(st->ex, st->target, false);
-	st->ex->free_retry = false;
-	st->ex->try_ms = 0;
-	st->response_done = false;
-	h2_upstream_leave(st, H2_CANCEL);
-	if (!stream_dial_again(st))
-		stream_dial_failed(st->ex);
-	else if (st->ex != NULL && st->ex->rule != NULL)
-		stream_touch(st);
-}
-
-/* As exchange_try_again(). */
-static bool
-stream_try_again(struct h2_stream *st)
-{
-	struct exchange *ex = st->ex;
-
-	if (!routing_try_is_over(ex) || !routing_repeats(ex) || st->up == NULL || !st->kept ||
-		st->responded || !ex->idempotent || !pick_may_charge(ex))
-		return false;
-	dial_report_failure(ex, st->target, TARGET_RESET);
-	stream_ask_another(st);
-	h2_link_touch(&st->client->link);
-	return true;
+		h2_stream_touch(st);
 }
 
 /* --- from the endpoint ---------------------------------------------------------------------- */
 
-/* The status as HTTP would have it: a call's own status may come with the head alone. */
+/* A call's own status, as HTTP would have it. */
+static unsigned
+stream_call_status(const struct h2_stream *st, struct http1_str value)
+{
+	int status = grpc_status_parse(value);
+
+	trace_call(st->ex, status < 0 ? GRPC_UNKNOWN : (unsigned)status);
+	return status < 0 ? 500 : grpc_http_of((unsigned)status);
+}
+
+/* The status as HTTP would have it: that of a call may come with the head alone. */
 static unsigned
 stream_status(const struct h2_stream *st, const struct http1_head *h)
 {
 	for (size_t i = 0; st->grpc && h->status == 200 && i < h->n_fields; i++)
 		if (http1_is(h->fields[i].name, "grpc-status")) {
-			int status = grpc_status_parse(h->fields[i].value);
-
-			return status < 0 ? 500 : grpc_http_of((unsigned)status);
+			return stream_call_status(st, h->fields[i].value);
 		}
 	return h->status;
 }
@@ -587,8 +518,8 @@ stream_count_call(struct h2_stream *st, unsigned http)
 			1);
 }
 
-static void
-stream_bad_answer(struct h2_stream *st, const char *why)
+void
+h2_stream_bad_answer(struct h2_stream *st, const char *why)
 {
 	struct exchange *ex = st->ex;
 
@@ -627,7 +558,7 @@ stream_respond(struct h2_stream *st, const struct http1_head *h, unsigned as)
 	h2_respond(st->client->link.h2, st->id, &w->fields, st->response_done);
 	if (st->response_done)
 		stream_count_call(st, as);
-	stream_touch(st);
+	h2_stream_touch(st);
 }
 
 static void
@@ -638,7 +569,7 @@ stream_response(struct h2_stream *st, struct h2_section *section, enum h2_part p
 	unsigned as;
 
 	if (h2_head_response(h, section, st->response_done) != 0) {
-		stream_bad_answer(st, h->why);
+		h2_stream_bad_answer(st, h->why);
 		return;
 	}
 	if (part == H2_INTERIM) {
@@ -647,12 +578,12 @@ stream_response(struct h2_stream *st, struct h2_section *section, enum h2_part p
 	}
 	as = stream_status(st, h);
 	answer_judge(st->ex, as);
-	if (stream_may_ask_another(st, as)) {
-		stream_ask_another(st);
+	if (h2_stream_may_ask_another(st, as)) {
+		h2_stream_ask_another(st);
 		return;
 	}
 	if (routing_edit_response(st->ex, h) < 0)
-		stream_bad_answer(
+		h2_stream_bad_answer(
 			st, "the endpoint's head has too many fields for its route's edits");
 	else
 		stream_respond(st, h, as);
@@ -672,15 +603,15 @@ h2_stream_head(struct h2_stream *st, enum h2_part part, struct h2_section *secti
 		return;
 	}
 	if (section->too_large) {
-		stream_bad_answer(st, "the endpoint's trailers are too large");
+		h2_stream_bad_answer(st, "the endpoint's trailers are too large");
 		return;
 	}
 	while (h2_section_next(section, &at, &f))
 		if (st->grpc && http1_is(f.name, "grpc-status")) {
-			int status = grpc_status_parse(f.value);
+			unsigned as = stream_call_status(st, f.value);
 
-			answer_judge(st->ex, status < 0 ? 500 : grpc_http_of((unsigned)status));
-			stream_count_call(st, status < 0 ? 500 : grpc_http_of((unsigned)status));
+			answer_judge(st->ex, as);
+			stream_count_call(st, as);
 		}
 	h2_section_keep(&st->trailers_down, section);
 }
@@ -694,7 +625,7 @@ h2_stream_from_endpoint(struct h2_stream *st, const char *data, size_t n)
 	answer_count_down(ex, n);
 	stream_widen(
 		st, &st->flow_down, st->up->link.h2, st->up_id, ex->body_received, &st->to_client);
-	stream_touch(st);
+	h2_stream_touch(st);
 	h2_resume(st->client->link.h2, st->id);
 	h2_link_touch(&st->client->link);
 }
@@ -727,70 +658,5 @@ h2_stream_client_took(struct h2_stream *st, size_t n)
 		h2_link_touch(&st->up->link);
 	}
 	if (st->ex != NULL)
-		stream_touch(st);
-}
-
-/* --- lost -------------------------------------------------------------------------------- */
-
-static void
-stream_refuse_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
-{
-	struct exchange *ex = st->ex;
-
-	if ((how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED) && !st->responded) {
-		count(&stream_worker(st)->counters.upstream_lost, 1);
-		access_log_end(ex, "SH");
-	} else if (st->responded) {
-		count(&stream_worker(st)->counters.upstream_lost, 1);
-		count(&ex->group->cell->failures, 1);
-		access_log_end(ex, "SD");
-	}
-	if (how == H2_LOST_HTTP1) {
-		count(&stream_worker(st)->counters.bad_response, 1);
-		access_log_end(ex, "PH");
-		ex->kind->refuse(ex, 502, STREAM_HTTP1);
-	} else if (how == H2_LOST_MALFORMED && !st->responded) {
-		stream_bad_answer(st, "the endpoint's answer is not valid HTTP/2");
-	} else if (how == H2_LOST_UNPROCESSED && st->kept) {
-		ex->kind->refuse(ex, 503, "the endpoint refuses further streams");
-	} else if (how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED || st->responded) {
-		h2_reset(st->client->link.h2, st->id,
-			(how == H2_LOST_RESET || how == H2_LOST_UNPROCESSED) && code != H2_NO_ERROR
-				? code
-				: H2_INTERNAL_ERROR);
-		stream_end(st, code);
-	} else {
-		exchange_refuse_lost(ex, how == H2_LOST_SILENT);
-	}
-}
-
-void
-h2_stream_lost(struct h2_stream *st, enum h2_lost how, uint32_t code)
-{
-	struct exchange *ex = st->ex;
-	struct target *t;
-	bool again, sent_away, stale, alone;
-
-	if (ex == NULL)
-		return;
-	alone = balance_count(&ex->group->balance) == 1;
-	sent_away = st->up->retired;
-	/* As with a kept connection of HTTP/1, which its server may close at any moment. */
-	stale = how == H2_LOST_CONNECTION && st->up->answered && ex->n_stale == 0;
-	t = target_ref(st->target);
-	again = h2_stream_may_retry(st, how);
-	h2_link_touch(&st->client->link);
-	h2_upstream_leave(st, code);
-	/* An endpoint that sends streams back drains, or has its limit: no fault. */
-	ex->free_retry = again && how == H2_LOST_UNPROCESSED;
-	if (!stale && (how == H2_LOST_CONNECTION || how == H2_LOST_SILENT))
-		dial_report_failure(ex, t, how == H2_LOST_SILENT ? TARGET_SILENT : TARGET_RESET);
-	else if (again && how == H2_LOST_HTTP1)
-		pick_avoid(ex, t);
-	else if (again && how == H2_LOST_UNPROCESSED && ex->n_stale >= (sent_away || alone ? 2 : 0))
-		pick_avoid(ex, t);
-	ex->n_stale += again && (stale || how == H2_LOST_UNPROCESSED);
-	target_unref(&t);
-	if (!again || !stream_dial_again(st))
-		stream_refuse_lost(st, how, code);
+		h2_stream_touch(st);
 }

@@ -22,8 +22,8 @@ struct h2_client;
 struct h2_upstream;
 
 /* How far the sender of a body may be ahead. When the client's share of memory is small, what is
- * gone does not open the window again until it is as small as memory_window(); it grows no more, for
- * few streams outlive such a time. */
+ * gone does not open the window again until it is as small as memory_window(); it grows no more,
+ * for few streams outlive such a time. */
 struct h2_flow {
 	size_t window;
 	size_t owed; /* bytes that are not to open it */

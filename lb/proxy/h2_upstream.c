@@ -184,9 +184,9 @@ on_closed(void *arg, void *stream, uint32_t code)
 		return;
 	}
 	h2_stream_lost(st,
-		code == H2_REFUSED_STREAM           ? H2_LOST_UNPROCESSED
-			: code == H2_PROTOCOL_ERROR ? H2_LOST_MALFORMED
-						    : H2_LOST_RESET,
+		code == H2_REFUSED_STREAM       ? H2_LOST_UNPROCESSED
+			: h2_is_violation(code) ? H2_LOST_MALFORMED
+						: H2_LOST_RESET,
 		code);
 }
 
@@ -275,10 +275,21 @@ upstream_lose(struct h2_upstream *u, enum h2_lost how)
 }
 
 static void
+upstream_failed(struct h2_upstream *u)
+{
+	count(&u->link.worker->counters.bad_response, 1);
+	log_limited(LOG_LEVEL_WARN, 6, "lb",
+		"ended an HTTP/2 connection to an endpoint: %s port=%u", h2_why(u->link.h2),
+		u->conn->target->port);
+}
+
+static void
 on_flushed(struct h2_link *l, bool over)
 {
 	struct h2_upstream *u = container_of(l, struct h2_upstream, link);
 
+	if (over && h2_code(l->h2) != H2_NO_ERROR)
+		upstream_failed(u);
 	if (over || (u->retired && u->n_streams == 0))
 		upstream_conn_close(u->conn, false);
 }
@@ -377,11 +388,7 @@ h2_upstream_on_event(struct upstream_conn *b, unsigned events_)
 	if (rc == 0 && events_ & (WATCH_READ | WATCH_HUP))
 		rc = h2_link_read(&u->link, events_);
 	if (rc == -EPROTO) {
-		count(&w->counters.bad_response, 1);
-		log_limited(LOG_LEVEL_WARN, 6, "lb",
-			"ended an HTTP/2 connection to an endpoint: %s port=%u", h2_why(u->link.h2),
-			b->target->port);
-		upstream_lose(u, H2_LOST_MALFORMED);
+		upstream_lose(u, H2_LOST_MALFORMED); /* on_flushed tells of it */
 	} else if (rc < 0) {
 		upstream_conn_close(b, false);
 	}

@@ -37,7 +37,7 @@ void memory_enter(struct downstream *f);
 void memory_leave(struct downstream *f);
 /* How many bytes may be read at once, or be buffered unparsed: within the bounds above. */
 size_t memory_allowance(const struct downstream *f);
-/* How far a stream of HTTP/2 may be ahead of its receiver: `most`, or less if the share is small. */
+/* How far a body of HTTP/2 may be ahead of its receiver: `most`, or less if the share is small. */
 size_t memory_window(const struct downstream *f, size_t most);
 /* How many of `want` bytes to read at once for a receiver of a long transfer: asks its socket. */
 size_t memory_step(const struct peer *to, size_t want);

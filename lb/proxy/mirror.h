@@ -3,8 +3,8 @@
  * mirror's Service by a connection of its own, and its answer is read and dropped. The original
  * never waits for one, and learns nothing of it; nor does the endpoint's health.
  *
- * A copy goes by the version of HTTP of its original once that is whole: what has no body, or one of
- * up to MIRROR_BODY_MAX; no trailers, and no requests for another protocol. A worker has at most
+ * A copy goes by the version of HTTP of its original once that is whole: what has no body, or one
+ * of up to MIRROR_BODY_MAX; no trailers, and no requests for another protocol. A worker has at most
  * MIRRORS_MAX of them, each for at most MIRROR_MS; what goes beyond that is not copied
  * (mirrors_dropped). Who may not call the mirror's Service is not copied to it. On the worker's
  * loop.

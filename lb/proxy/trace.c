@@ -72,6 +72,7 @@ trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_forwar
 	if (!trace_wanted(ex->downstream->worker, has_parent, &parent))
 		return;
 	s = trace_span_begin(ex, TRACE_REQUEST, has_parent ? &parent : NULL);
+	s->http2 = ex->h2 != NULL;
 	span_request(s, h, forward->host);
 	traceparent_text(text, &s->context);
 	forward->traceparent = text;

@@ -42,6 +42,14 @@ trace_note(struct exchange *ex, enum trace_what what, const struct target *t)
 		trace_add(ex, what, t);
 }
 
+/* The status of a call of gRPC. */
+static inline void
+trace_call(struct exchange *ex, unsigned status)
+{
+	if (ex->span != NULL)
+		ex->span->grpc = (uint8_t)(1 + MIN(status, 254u));
+}
+
 static inline enum trace_what
 trace_fault(enum target_fault fault)
 {

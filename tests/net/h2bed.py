@@ -1,6 +1,7 @@
 """One node with an agent of one worker, endpoints and a client pod, for the tests of HTTP/2; with EDGEWAY_H2_PEER=haproxy, nginx or nghttpx that
 program instead of the agent: a test that none of them passes asks for what RFC 9113 does not say, or is wrong.
 """
+import contextlib
 import os
 import signal
 
@@ -10,11 +11,40 @@ from httpkit import Endpoint, Wire, socket_of
 from lab import Agent, Hub, Node, pod, service, wait_for
 
 PEER = os.environ.get("EDGEWAY_H2_PEER")
+GROWTH_MAX_KB = 32 * 1024
+SANITIZED_KB = 300 * 1024  # what ASan keeps of freed memory is no growth of ours
 
 
 def annotated(made, **annotations):
     made["metadata"]["annotations"] = {f"edgeway.io/{name.replace('_', '-')}": value for name, value in annotations.items()}
     return made
+
+
+class Memory:
+    """The agent's, and what it may grow by."""
+
+    def __init__(self, bed):
+        self.pid, self.before = bed.agent.process.pid, 0
+        with open(f"/proc/{self.pid}/maps") as f:
+            self.sanitized = "asan" in f.read()
+        self.before = self.grown_kb()
+
+    def grown_kb(self):
+        with open(f"/proc/{self.pid}/status") as f:
+            return int(next(line for line in f if line.startswith("VmRSS:")).split()[1]) - self.before
+
+    def stays(self, most_kb=GROWTH_MAX_KB):
+        return self.grown_kb() < (SANITIZED_KB if self.sanitized else most_kb)
+
+
+@contextlib.contextmanager
+def no_answers(machine, rule="tcp dport 8080"):
+    """What is sent to this port is lost."""
+    machine.run("nft", "-f", "-", input=f"table inet lost {{ chain in {{ type filter hook input priority 0; {rule} drop;\n}}\n}}")
+    try:
+        yield
+    finally:
+        machine.run("nft", "delete", "table", "inet", "lost")
 
 
 class Bed:
@@ -91,6 +121,31 @@ class Bed:
 
     def url(self, name="one", path="/"):
         return f"http://{self.addresses[name][0]}:{self.addresses[name][1]}{path}"
+
+    def serve(self, client, streams, sessions=()):
+        """Answers all requests with their path until each stream has its answer and nothing else comes: ([(endpoint, path)], sessions)."""
+        asked, sessions, idle = [], list(sessions), 0
+        while idle < 15 or not all(client.got[s] for s in streams):
+            idle += 1
+            for i, end in enumerate(self.ends):
+                if end.called(0.01):
+                    wire = Wire(end.listener.accept()[0])
+                    end.wires.append(wire)
+                    if wire.begins():  # else it was given up, or tried the endpoint
+                        sessions.append((i, Http2(wire, server=True).open()))
+            for i, h2 in sessions:
+                while h2.ready() and h2.pump():
+                    pass
+                while h2.new:
+                    there, fields = h2.head()
+                    asked.append((i, fields[":path"]))
+                    h2.answer(there, fields[":path"].encode())
+                    idle = 0
+            client.quiet(0.0)
+        return asked, sessions
+
+    def in_flight(self, name):
+        return sum(e["in_flight"] for g in self.agent.state()["lb"]["endpoints"] if g["service"] == f"default/{name}" for e in g["endpoints"])
 
     def metric(self, name):
         return self.agent.metrics()[f"edgeway_lb_{name}"]

@@ -191,7 +191,7 @@ session_conclude(struct session *s, int rc)
 		s->why[0] = '\0';
 		session_end(s, 0);
 	} else if (rc < 0) {
-		session_end(s, h2_is_flood(s->h2) ? -EDQUOT : rc);
+		session_end(s, h2_code(s->h2) == H2_ENHANCE_YOUR_CALM ? -EDQUOT : rc);
 	} else if (idle && !session_drains(s) && h2_is_over(s->h2)) {
 		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
 			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);

@@ -82,6 +82,7 @@ ANSWERS = [
 # What it says in the middle of an answer that is under way; the client has its head.
 MIDDLE = [
     *[Case("7", f"RST_STREAM {c}", rst(1, c), {f"200, RST {c}"}) for c in ("CANCEL", "INTERNAL_ERROR", "ENHANCE_YOUR_CALM", "REFUSED_STREAM", 0xff)],
+    *[Case("7", f"RST_STREAM {c}", rst(1, c), {"200, RST INTERNAL_ERROR"} | CUT) for c in ("NO_ERROR", "PROTOCOL_ERROR", "FLOW_CONTROL_ERROR")],
     Case("8.1", "the connection ends", FIN, {"200, RST INTERNAL_ERROR", "200, RST CANCEL", "200, RST PROTOCOL_ERROR"}),
     Case("6.8", "GOAWAY, and the answer goes on", goaway(1) + data(1), WELL),
     Case("6.8", "GOAWAY with an error, and the end", goaway(1, "INTERNAL_ERROR") + FIN, {"200, RST INTERNAL_ERROR", "200, RST CANCEL", "200, RST PROTOCOL_ERROR"}),

@@ -2,18 +2,21 @@
 
 Each is cut off within so many frames, the agent's memory stays where it was, and who shares the agent with them is served all the while.
 """
+import contextlib
 import random
 
 import pytest
 
-from h2bed import PEER, Bed
+import h2kit
+
+from h2bed import PEER, Bed, Memory
 from h2kit import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PRIORITY, SETTINGS, Origin, block, data, frame, headers, long_headers, ping,
                    random_frames, request, rst, settings, window)
 
 pytestmark = pytest.mark.skipif(PEER is not None, reason="its own limits")
 
-STEP, FRAMES_MAX, GROWTH_MAX_KB = 500, 60000, 32 * 1024
-SANITIZED_KB = 300 * 1024  # what ASan keeps of freed memory is no growth of ours
+STEP, FRAMES_MAX = 500, 60000
+TABLED = b"\x40\1x\x7f\xbd\x1d" + b"y" * 3900  # the newest entry of the table from now on: \xbe
 GET = request()
 POST = request(method="POST")
 
@@ -27,6 +30,11 @@ FLOODS = {
     "rapid reset": on_each(lambda s: headers(s, GET), rst),
     "reset before the end": on_each(lambda s: headers(s, POST, END_HEADERS), rst),
     "made to reset": on_each(lambda s: headers(s, POST, END_HEADERS), lambda s: window(s, 0)),
+    "made to reset by a window": on_each(lambda s: headers(s, GET), lambda s: window(s, 0x7fffffff)),
+    "made to reset by data": on_each(lambda s: headers(s, [*POST, ("content-length", "1")], END_HEADERS), lambda s: data(s, b"xy", 0)),
+    "made to reset by DATA after the end": on_each(lambda s: headers(s, GET), data),
+    "made to reset by trailers": on_each(lambda s: headers(s, POST, END_HEADERS), lambda s: headers(s, [(":path", "/")])),
+    "large heads from the table, and reset": lambda i: headers(2 * i + 3, raw=block(GET) + (TABLED if i == 0 else b"\xbe") + b"\xbe" * 6) + rst(2 * i + 3),
     "made to reset by a malformed request": on_each(lambda s: headers(s, GET[1:])),
     "PING": lambda i: ping(),
     "PING answers": lambda i: ping(flags=ACK),
@@ -41,6 +49,8 @@ FLOODS = {
     "unknown frames": lambda i: frame(0xbb, 0, 0, b"x"),
     "RST_STREAM": lambda i: rst(1),
 }
+# What is no flood but an error of the connection.
+ERRORS = {"made to reset": "PROTOCOL_ERROR", "made to reset by DATA after the end": "STREAM_CLOSED", "SETTINGS answers": "PROTOCOL_ERROR"}
 SECTIONS = {
     "empty CONTINUATION": lambda i: frame(CONTINUATION, 0, 3),
     "CONTINUATION without an end": lambda i: frame(CONTINUATION, 0, 3, block([("x", "y" * 100)])),
@@ -64,34 +74,23 @@ def bed(made):
     made.clients = []
 
 
-class Memory:
-    """The agent's, and what it may grow by."""
-
-    def __init__(self, bed):
-        self.pid, self.before = bed.agent.process.pid, 0
-        with open(f"/proc/{self.pid}/maps") as f:
-            self.sanitized = "asan" in f.read()
-        self.before = self.grown_kb()
-
-    def grown_kb(self):
-        with open(f"/proc/{self.pid}/status") as f:
-            return int(next(line for line in f if line.startswith("VmRSS:")).split()[1]) - self.before
-
-    def stays(self, most_kb=GROWTH_MAX_KB):
-        return self.grown_kb() < (SANITIZED_KB if self.sanitized else most_kb)
+def still_open(client):
+    while client.ready():
+        if not client.pump():
+            return False
+    client.got.clear()
+    return True
 
 
-def flood(bed, client, piece):
-    """Until it is cut off: after how many."""
-    neighbour, memory = bed.client(), Memory(bed)
-    for at in range(0, FRAMES_MAX, STEP):
-        client.put(b"".join(piece(i) for i in range(at, at + STEP)))
-        while client.ready():
-            if not client.pump():
-                assert memory.stays()
-                assert neighbour.reply(neighbour.ask("/neighbour")).status == 200
-                return at + STEP
-            client.got.clear()
+def flood(bed, client, piece, paced=False):
+    """Until it is cut off: after how many. paced: never more streams at once than may be, for each step is answered."""
+    neighbour, memory, step = bed.client(), Memory(bed), 50 if paced else STEP
+    for at in range(0, FRAMES_MAX, step):
+        client.put(b"".join(piece(i) for i in range(at, at + step)))
+        if paced and not client.pinged() or not still_open(client):
+            assert memory.stays()
+            assert neighbour.reply(neighbour.ask("/neighbour")).status == 200
+            return at + step
         if at % 5000 == 0:
             assert neighbour.reply(neighbour.ask("/neighbour")).status == 200
     raise AssertionError(f"{FRAMES_MAX} were taken, and it holds {memory.grown_kb()} kB more")
@@ -102,9 +101,39 @@ def test_floods(bed, what):
     client = bed.client()
     client.alive()
     client.put(headers(1, POST, END_HEADERS))
-    flood(bed, client, FLOODS[what])
-    assert all(code in ("ENHANCE_YOUR_CALM", "PROTOCOL_ERROR", "FLOW_CONTROL_ERROR", "INTERNAL_ERROR", "NO_ERROR") for _, code in client.goaways)
+    floods = bed.metric('errors_total{reason="http2_flood"}')
+    errors = bed.metric('errors_total{reason="bad_request"}')
+    flood(bed, client, FLOODS[what], paced=what.startswith("made"))
+    client.until_closed()
+    assert client.goaways[-1][1] == ERRORS.get(what, "ENHANCE_YOUR_CALM")
+    assert bed.metric('errors_total{reason="http2_flood"}') == floods + (what not in ERRORS)
+    assert bed.metric('errors_total{reason="bad_request"}') >= errors + (what in ERRORS)
     assert bed.agent.process.alive()
+
+
+def test_rapid_resets_are_told(bed):
+    """To the client and to the operator; half as many are nothing."""
+    client = bed.client()
+    client.alive()
+    for i in range(1900):
+        client.put(FLOODS["rapid reset"](i))
+    assert client.alive()
+    flood(bed, client, lambda i: FLOODS["rapid reset"](i + 1900))
+    assert client.until_closed().goaways[-1][1] == "ENHANCE_YOUR_CALM"
+    assert f"too many streams that it resets client={bed.client_pod.address}" in bed.agent.process.log()
+
+
+def test_who_reads_no_answers(bed):
+    """Streams above the limit are refused: each answer waits for a client that does not read."""
+    memory, raw, neighbour = Memory(bed), bed.connect(), bed.client()
+    raw.put(h2kit.PREFACE, settings())
+    sent = 0
+    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        while sent < 400000:
+            raw.put(b"".join(headers(2 * i + 1, POST, END_HEADERS) for i in range(sent, sent + STEP)))
+            sent += STEP
+    assert sent < 400000 and memory.stays()
+    assert neighbour.reply(neighbour.ask("/neighbour")).status == 200
 
 
 @pytest.mark.parametrize("what", SECTIONS)

@@ -82,6 +82,17 @@ def test_trailers_both_ways(bed):
     assert (reply.status, reply.fields["grpc-status"], reply.body) == (200, "5", b"")
 
 
+@ours
+def test_trailers_that_do_not_pass(bed):
+    """What steers a message is no trailer (RFC 9110 section 6.5.1), as in HTTP/1."""
+    client, stream, end, there, _ = bed.pair(method="POST", end=False)
+    client.put(data(stream, b"hi", 0), headers(stream, [("x-forwarded-for", "10.0.0.1"), ("authorization", "Bearer x"), ("cdn-loop", "x"),
+                                                         ("x-request-id", "1"), ("cookie", "a=b"), ("x-sum", "1")]))
+    assert end.body(there) == (b"hi", {"x-sum": "1"}, None)
+    end.answer(there, b"ok", trailers=[("set-cookie", "a=b"), ("content-type", "text/html"), ("grpc-status", "0")])
+    assert client.reply(stream).trailers == {"grpc-status": "0"}
+
+
 @pytest.mark.skipif(PEER == "nginx", reason="drops them")
 def test_interim_answers(bed):
     """100 and 103, as often as the endpoint says them; a client that waits for 100 sends its body then."""

@@ -11,6 +11,7 @@ import pytest
 import lab as labs
 import otlp
 from collector import Collector
+from h2kit import Http2, rst
 from httpkit import Endpoint, Wire, socket_of
 from lab import HUB_ADDRESS, Agent, Hub, Node, pod, service, wait_for
 from pki import Authority
@@ -130,6 +131,43 @@ def test_a_sampled_request_is_a_link_of_its_trace(bed):
     assert line["span"] == span and line["status"] == 200
     path, fields, peer, _ = bed.collector.requests[0]
     assert path == "/v1/traces" and fields["Host"] == "collector.observability:4318"
+
+
+@pytest.mark.parametrize("call", [False, True], ids=["http2", "grpc"])
+def test_a_stream_of_http_2(bed, call):
+    """Each of a connection's requests is a link of its own trace: the first dials, the second uses the session again, one fails, and one asks for nothing."""
+    client, spans, fields = Http2(bed.client()).open(), [], [("content-type", "application/grpc"), ("te", "trailers")] if call else []
+    end = None
+    for i in range(3):
+        trace = f"{TRACE[:-1]}{i}"
+        stream = client.ask("/lab.Lab/Buy?card=4711", "POST", *fields, ("traceparent", f"00-{trace}-{SPAN}-01"), ("tracestate", "a=1"), body=b"\0\0\0\0\0")
+        end = end or Http2(bed.ends[0].accept(), server=True).open()
+        there, got = end.head()
+        version, same, span, flags = got["traceparent"].split("-")
+        assert (version, same, flags, got["tracestate"]) == ("00", trace, "01", "a=1") and span != SPAN
+        if i < 2:
+            end.answer(there, b"ok", *fields[:1], trailers=[("grpc-status", "05"[i])])
+            assert client.reply(stream).body == b"ok"
+        else:
+            end.put(rst(there, "INTERNAL_ERROR"))
+            assert client.reply(stream).reset == "INTERNAL_ERROR"
+        made = bed.collector.wait(lambda s: s["spanId"] == span)
+        has = made["attributes"]
+        assert made["traceId"] == trace and made["parentSpanId"] == SPAN and made["name"] == "POST"
+        assert has["url.full"] == "http://web/lab.Lab/Buy" and "4711" not in json.dumps(made)
+        assert has["network.peer.address"] == bed.pods[0].address and has["edgeway.service"] == "one" and has["edgeway.end"] == ("--", "--", "SH")[i]
+        assert has.get("http.response.status_code") == (200, 200, None)[i] and has["network.protocol.version"] == "2"
+        assert has.get("rpc.grpc.status_code") == ((0, 5, None)[i] if call else None)
+        assert has.get("error.type") == (None, "5" if call else None, "SH")[i]
+        spans.append(made)
+    assert [[e["name"] for e in s["events"]] for s in spans[:2]] == [["edgeway.dial", "edgeway.connected"], ["edgeway.reuse", "edgeway.connected"]]
+    stream = client.ask("/plain", "POST", *fields, ("traceparent", f"00-{TRACE}-{SPAN}-00"), body=b"")
+    there, got = end.head()
+    assert got["traceparent"] == f"00-{TRACE}-{SPAN}-00"
+    end.answer(there)
+    client.reply(stream)
+    client.wire.close()
+    end.wire.close()
 
 
 def test_who_does_not_ask_for_it_is_not_recorded(bed):
