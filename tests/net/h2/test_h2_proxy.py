@@ -377,23 +377,6 @@ def test_a_session_that_is_lost(bed):
 
 
 @ours
-def test_a_session_that_has_ended(bed):
-    """A POST comes when its endpoint has closed the idle session, which the agent is about to learn: it goes by a new one."""
-    client, stream, end, there, _ = bed.pair(path="/first")
-    end.answer(there)
-    assert client.reply(stream).status == 200
-    agent = bed.agent.process.popen
-    agent.send_signal(signal.SIGSTOP)
-    stream = client.ask("/second", "POST", body=b"x")  # which it reads first
-    end.wire.close()
-    agent.send_signal(signal.SIGCONT)
-    end = bed.accept()
-    there, fields = end.head()
-    end.answer(there, b"again")
-    assert fields[":path"] == "/second" and client.reply(stream).body == b"again"
-
-
-@ours
 def test_an_endpoint_that_nobody_listens_at(bed):
     """A POST that was not sent goes to the other one."""
     bed.ends[1].down()
