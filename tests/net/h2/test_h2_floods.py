@@ -225,6 +225,7 @@ def test_many_connections_of_one_client(bed):
     assert clients[-1].reply(clients[-1].ask("/")).status == 200
     assert memory.stays(200 * 16), f"{memory.grown_kb() / 200} kB each"
     wait_for("they rest", lambda: bed.metric('memory_bytes{memory="own"}') < 200 * 8192)
+    assert all(c.alive() for c in clients)
 
 
 def test_anything(bed):
