@@ -227,6 +227,7 @@ h2_client_on_time(struct downstream *f)
 		c->rested = true;
 		h2_rest(c->link.h2);
 		expiry_set(&f->worker->expiries, &f->expiry, SPAN_IDLE, f->worker->now_ms);
+		memory_settle(f);
 		return;
 	}
 	h2_goaway(c->link.h2, H2_NO_ERROR);

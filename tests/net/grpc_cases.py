@@ -7,6 +7,8 @@ A case asserts what a client can see by itself.
 """
 import collections
 import queue
+import random
+import signal
 import sys
 import threading
 import time
@@ -24,9 +26,9 @@ UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_le
 
 def hang(request, context):
     over = threading.Event()
-    context.add_callback(over.set)
     print("called hang", flush=True)
-    over.wait()
+    if context.add_callback(over.set):  # else it is over already
+        over.wait()
     print(f"cancelled {request.decode()}", flush=True)
     return b""
 
@@ -67,6 +69,7 @@ def serve(name, port):
     server = grpc.server(futures.ThreadPoolExecutor(64), handlers=[Handler(name)], options=UNLIMITED)
     server.add_insecure_port(f"0.0.0.0:{port}")
     server.start()
+    signal.signal(signal.SIGTERM, lambda *_: server.stop(5))  # GOAWAY; what is under way is finished
     print("serving", flush=True)
     server.wait_for_termination()
 
@@ -184,8 +187,52 @@ def load(channel, seconds="5"):
     print(f"good={good} bad={sum(bad.values())} {dict(bad)}")
 
 
+def one_of_a_crowd(channel, chance):
+    """A call of any kind, some of which end early by their client's will."""
+    kind = chance.randrange(6)
+    if kind < 2:
+        body = bytes([kind]) * chance.choice([0, 100, 70000, 300000])
+        assert method(channel, "Echo")(body, timeout=PATIENCE_S) == body
+    elif kind == 2:
+        assert list(method(channel, "Talk", "stream_stream")(iter([b"ab", b"cd"] * 5), timeout=PATIENCE_S)) == [b"ba", b"dc"] * 5
+    elif kind == 3:
+        assert len(list(method(channel, "Count", "unary_stream")(b"50", timeout=PATIENCE_S))) == 50
+    elif kind == 4:
+        call = method(channel, "HangAfterOne", "unary_stream")(b"by its client", timeout=PATIENCE_S)
+        assert next(call) == b"one"
+        call.cancel()
+    else:
+        e = error_of(method(channel, "Hang"), b"by its deadline", timeout=chance.uniform(0.01, 0.1))
+        if e.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise e
+
+
+def crowd(_, seconds="5"):
+    """16 threads, each with a connection of its own: what went wrong of their calls."""
+    end, good, bad = time.monotonic() + float(seconds), collections.Counter(), collections.Counter()
+
+    def member(i):
+        chance = random.Random(i)
+        with grpc.insecure_channel(sys.argv[2], [*UNLIMITED, ("grpc.use_local_subchannel_pool", 1)]) as channel:
+            while time.monotonic() < end:
+                try:
+                    one_of_a_crowd(channel, chance)
+                    good[i] += 1
+                except grpc.RpcError as e:
+                    bad[f"{e.code().name}: {e.details()}"] += 1
+                except AssertionError as e:
+                    bad[repr(e)] += 1
+    threads = [threading.Thread(target=member, args=(i,)) for i in range(16)]
+    for t in threads:
+        t.start()
+    print("under way", flush=True)
+    for t in threads:
+        t.join()
+    print(f"good={sum(good.values())} bad={sum(bad.values())} {dict(bad)}")
+
+
 CASES = [unary, client_stream, server_stream, bidirectional, large, in_parallel, deadline, cancellation, wait_for_ready, metadata, codes, unknown_method,
-         compressed, spread, refused, load]
+         compressed, spread, refused, load, crowd]
 
 if __name__ == "__main__":
     if sys.argv[1] == "server":

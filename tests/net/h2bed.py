@@ -144,8 +144,12 @@ class Bed:
             client.quiet(0.0)
         return asked, sessions
 
+    def endpoints(self, name):
+        """As the workers that know them show them."""
+        return [e for g in self.agent.state()["lb"]["endpoints"] if g["service"] == f"default/{name}" for e in g["endpoints"]]
+
     def in_flight(self, name):
-        return sum(e["in_flight"] for g in self.agent.state()["lb"]["endpoints"] if g["service"] == f"default/{name}" for e in g["endpoints"])
+        return sum(e["in_flight"] for e in self.endpoints(name))
 
     def metric(self, name):
         return self.agent.metrics()[f"edgeway_lb_{name}"]

@@ -1,6 +1,7 @@
 """Requests of HTTP/2 whose endpoint is slow to connect: they share its dial, look for another endpoint when it takes long, and each is sent
 to one endpoint alone, whichever dial is answered later."""
 import contextlib
+import signal
 
 import pytest
 
@@ -121,6 +122,22 @@ def test_a_shared_dial(bed, leaves):
     asked += bed.serve(client, [], sessions)[0]  # the SYN comes through now
     assert sorted(asked) == [(1 - slow, f"/shared{i}") for i in range(leaves, 2)]
     assert client.reply(second).body == b"/shared1"
+
+
+def test_a_session_that_has_ended(bed):
+    """A POST comes when its endpoint has closed the idle session, which the agent is about to learn: it goes by a new one."""
+    client, stream, end, there, _ = bed.pair(path="/first")
+    end.answer(there)
+    assert client.reply(stream).status == 200
+    agent = bed.agent.process.popen
+    agent.send_signal(signal.SIGSTOP)
+    stream = client.ask("/second", "POST", body=b"x")  # which it reads first
+    end.wire.close()
+    agent.send_signal(signal.SIGCONT)
+    end = bed.accept()
+    there, fields = end.head()
+    end.answer(there, b"again")
+    assert fields[":path"] == "/second" and client.reply(stream).body == b"again"
 
 
 def test_who_does_not_read_keeps_no_place(bed):

@@ -8,10 +8,10 @@ import random
 import pytest
 
 import h2kit
-
 from h2bed import PEER, Bed, Memory
 from h2kit import (ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PRIORITY, SETTINGS, Origin, block, data, frame, headers, long_headers, ping,
                    random_frames, request, rst, settings, window)
+from lab import wait_for
 
 pytestmark = pytest.mark.skipif(PEER is not None, reason="its own limits")
 
@@ -224,6 +224,8 @@ def test_many_connections_of_one_client(bed):
     assert all(c.alive() for c in clients)
     assert clients[-1].reply(clients[-1].ask("/")).status == 200
     assert memory.stays(200 * 16), f"{memory.grown_kb() / 200} kB each"
+    wait_for("they rest", lambda: bed.metric('memory_bytes{memory="own"}') < 200 * 8192)
+    assert all(c.alive() for c in clients)
 
 
 def test_anything(bed):

@@ -5,12 +5,19 @@ import pytest
 
 import lab as labs
 from h2bed import PEER, Bed
-from lab import HERE, PYTHON, wait_for
+from lab import HERE, PYTHON, Agent, wait_for
 
 pytest.importorskip("grpc")
 SCRIPT = f"{HERE}/grpc_cases.py"
 ours = pytest.mark.skipif(PEER is not None, reason="what the agent alone does")
 CALLS = "unary client_stream server_stream bidirectional large in_parallel metadata codes unknown_method compressed".split()
+
+
+class Next(Agent):
+    """Takes over from the agent that runs."""
+
+    def argv(self, *options):
+        return super().argv("--takeover", "true", *options)
 
 
 class Server:
@@ -115,3 +122,37 @@ def test_a_server_is_killed(bed):
     good, bad = map(int, re.search(r"good=(\d+) bad=(\d+)", p.log()).groups())
     assert good > 50 and bad <= 1, p.log()
     wait_for("it is used again", lambda: len(call(bed, "spread", "two", "20")[0].split()) == 2)
+
+
+def nothing(bed):
+    pass
+
+
+def servers_drain(bed):
+    """One after the other, as a Deployment is rolled out."""
+    for end in bed.ends:
+        end.process.stop()
+        end.start()
+        wait_for("it is used again", lambda: {e["state"] for e in bed.endpoints("two")} == {"up"})
+
+
+def takeover(bed):
+    """As a new version of the agent does it; then the first ends."""
+    before = bed.agent
+    bed.agent = Next(bed.node, None, *before.options, token=before.token)
+    wait_for("it has taken over", lambda: "has taken over" in bed.agent.process.log())
+    assert before.stop() == 0
+
+
+@pytest.mark.parametrize("meanwhile", [nothing, servers_drain, takeover])
+@ours
+def test_a_crowd(bed, meanwhile):
+    """Channels that call in every way, cancel and run into deadlines: no call fails that its client has not ended."""
+    p = bed.client_pod.start(f"crowd-{meanwhile.__name__}", *argv(bed, "crowd", "two", "10"))
+    wait_for("under way", lambda: "under way" in p.log() or not p.alive())
+    meanwhile(bed)
+    p.wait()
+    good, bad = re.search(r"good=(\d+) bad=\d+ {(.*)}", p.log()).groups()
+    own = r"('CANCELLED: CANCELLED': \d+)?" if meanwhile is servers_drain else ""  # gRPC's server: to what comes while it stops, without a proxy as well
+    assert int(good) > 300 and re.fullmatch(own, bad), p.log()
+    wait_for("all is given back", lambda: bed.in_flight("two") == 0)

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from gateway_town import backend, route, to
 from h2bed import PEER, Bed, annotated, no_answers
 from h2kit import END_HEADERS, MAX_CONCURRENT_STREAMS, Http2, data, goaway, headers, rst
 from httpkit import Wire
@@ -77,6 +78,8 @@ def caller(bed, chance, over, asked):
 
 def test_anything_at_once(bed):
     chance, over, asked = random.Random(17), threading.Event(), []
+    copies = [{"type": "RequestMirror", "requestMirror": {"backendRef": backend(n)}} for n in ("two", "capped")]
+    bed.hub.write("routes.yaml", route("copied", to("two", filters=copies), parent="two", namespace="default", of="default"))
     threads = [threading.Thread(target=endpoint, args=(e, chance, over), daemon=True) for e in bed.ends]
     threads += [threading.Thread(target=caller, args=(bed, chance, over, asked), daemon=True) for _ in range(6)]
     for t in threads:
@@ -94,6 +97,7 @@ def test_anything_at_once(bed):
     for c in bed.clients:
         c.close()
     assert bed.agent.process.alive() and len(asked) > 500
+    assert bed.agent.counted("mirrors") > 100
     wait_for("all is given back", lambda: not any(bed.in_flight(n) for n in NAMES))
     bed.agent.process.popen.send_signal(signal.SIGTERM)
     assert bed.agent.process.wait() == 0

@@ -38,16 +38,20 @@ class Town:
             p.run("ip", "addr", "add", f"{PODS}{i + 1}/64", "dev", "eth0", "nodad")
             p.serve("--http", "8080", "--tcp", "9090", "--bind", "::" if i == 1 else f"{PODS}{i + 1}")
             self.pods.append(p)
+        with open(os.path.join(self.pods[0].dir, "who"), "w") as f:
+            f.write("edge-1.web-1")
+        for address in ("0.0.0.0", "::"):  # with which nghttpd has IPv6 alone
+            self.pods[0].start(f"nghttpd-{address}", "nghttpd", "--no-tls", "-d", self.pods[0].dir, "-a", address, "8082")
         host = self.nodes[1].start("backend", *BARE_PYTHON, os.path.join(HERE, "backend.py"), "--name", "host", "--http", "8081",
                                    "--tcp", "9091", "--bind", "::")
         wait_for("its server", lambda: "serving" in host.log())
-        ports = ("http", 8080, 0), ("echo", 9090, 0)
+        ports = ("http", 8080, 0), ("echo", 9090, 0), ("calls", 8082, 0)
         near, far = (pod(f"web-{i}", n, p.address, *ports) for i, (n, p) in enumerate(zip(self.nodes, self.pods), 1))
         on_host = pod("host", self.nodes[1], self.nodes[1].address, ("http", 8081, 8081), ("echo", 9091, 9091), host_network=True)
         self.hub.write("pods.yaml", dual(near, f"{PODS}2"), dual(far, f"{PODS}3"), dual(on_host, f"{NODES}12", host=f"{NODES}12"))
         checked = {"edgeway.io/health-path": "/health", "edgeway.io/health-interval": "200ms"}
         self.hub.write("services.yaml",
-                       *[service(name, ("http", 80, 8080), ("echo", 7000, 9090), selector="web-1", annotations=annotations, **spec)
+                       *[service(name, ("http", 80, 8080), ("echo", 7000, 9090), ("h2c", 82, 8082), selector="web-1", annotations=annotations, **spec)
                          for name, annotations, spec in (("both", None, families(4, 6)), ("six-first", None, families(6, 4)),
                                                          ("four", None, families(4)), ("six", None, families(6)), ("checked", checked, families(4, 6)))],
                        service("host", ("http", 80, 8081), ("echo", 7000, 9091), **families(4, 6)), service("far", ("http", 80, 8080), selector="web-2", **families(4, 6)))
@@ -123,6 +127,18 @@ def test_kept_connections_are_lost(town, what):
             for _ in range(4):
                 assert town.client.get("http://both/", seconds=5)[0] == 200
     assert town.costs()[2] == before
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_streams_wait_for_either_family(town, what):
+    """Six requests of HTTP/2 at once, by new sessions: the family that connects serves all of them, at the first attempt."""
+    before = town.costs()
+    for family in (4, 6):
+        with Fault(town.pods[0], family, what, 8082):
+            got = town.client.run("h2load", "-n", "6", "-c", "1", "-m", "6", "http://both:82/who").stdout
+            assert "status codes: 6 2xx, 0 3xx, 0 4xx, 0 5xx" in got, got
+            wait_for("its sessions are closed", lambda: ":8082 " not in town.nodes[0].run("ss", "-tnH", "state", "established").stdout)
+    assert town.costs() == before
 
 
 def test_no_route_of_a_family(town):
