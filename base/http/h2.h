@@ -45,7 +45,7 @@ enum h2_code {
 };
 
 /* A header section as it came: for each field the lengths of name and value, then both, each with a
- * NUL behind it. Who is given one may take `text` and leave an empty one. */
+ * NUL behind it. */
 struct h2_section {
 	struct buf text;
 	size_t n;

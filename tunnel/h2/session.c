@@ -229,6 +229,10 @@ session_turn(struct session *s, bool reading)
 		if (s->late)
 			session_kick(s);
 		session_conclude(s, rc < 0 ? rc : sent);
+		if (s->beaten && s->stats.streams == 0) {
+			s->beaten = false;
+			h2_rest(s->h2);
+		}
 	}
 	session_leave(s);
 }

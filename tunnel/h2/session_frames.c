@@ -15,6 +15,8 @@ enum { FRAME_PING = 0x6, FRAME_ACK = 0x1 };
 static bool
 frames_take_head(struct stream *st, struct h2_section *section)
 {
+	size_t len = buf_len(&section->text);
+
 	if (section->too_large) {
 		h2_reset(st->session->h2, st->id, H2_INTERNAL_ERROR);
 		return false;
@@ -22,7 +24,8 @@ frames_take_head(struct stream *st, struct h2_section *section)
 	head_free(&st->head);
 	st->head = xmalloc(sizeof *st->head);
 	*st->head = *section;
-	buf_init(&section->text, BUF_UNLIMITED);
+	st->head->text =
+		(struct buf){.data = xmemdup(buf_at(&section->text), len), .end = len, .size = len};
 	return true;
 }
 

@@ -137,10 +137,6 @@ session_write_wire(struct session *s)
 	session_wire_want(s, rc == -EAGAIN);
 	if (buf_len(&s->out) == 0)
 		buf_release(&s->out);
-	if (rc == 0 && !s->held_up && s->stats.streams == 0 && s->beaten) {
-		s->beaten = false;
-		h2_rest(s->h2);
-	}
 	if (rc == 0 && s->held_up)
 		session_kick(s);
 	return 0;
