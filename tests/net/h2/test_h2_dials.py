@@ -59,9 +59,14 @@ def test_who_does_not_read_keeps_no_place(bed):
     blocked = [bed.client(name, whole).put(window(0, 0x7fff0000)) for name in ("single", "one")]
     for client in blocked:
         client.ask("/big")
-    sessions = [(0, h2 := bed.accept())]
-    for i in range(2):
-        there, _ = h2.head()
+    sessions, heads = [], []
+
+    def both_are_asked():
+        bed.pump(sessions)
+        heads.extend((h2, h2.head()[0]) for _, h2 in sessions if h2.new)
+        return len(heads) == 2
+    wait_for("both requests", both_are_asked)
+    for i, (h2, there) in enumerate(heads):
         h2.put(headers(there, [(":status", "200")], END_HEADERS))
         h2.pour(there, b"x" * (6 << 20))
         if i == 1:
