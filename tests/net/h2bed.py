@@ -122,20 +122,24 @@ class Bed:
     def url(self, name="one", path="/"):
         return f"http://{self.addresses[name][0]}:{self.addresses[name][1]}{path}"
 
+    def pump(self, sessions):
+        """Takes what has come to the endpoints, also new connections."""
+        for i, end in enumerate(self.ends):
+            if end.called(0.01):
+                wire = end.accept(speaks=False)
+                if wire.begins():  # else it was given up, or tried the endpoint
+                    sessions.append((i, Http2(wire, server=True).open()))
+        for _, h2 in sessions:
+            while h2.ready() and h2.pump():
+                pass
+
     def serve(self, client, streams, sessions=()):
         """Answers all requests with their path until each stream has its answer and nothing else comes: ([(endpoint, path)], sessions)."""
         asked, sessions, idle = [], list(sessions), 0
         while idle < 15 or not all(client.got[s] for s in streams):
             idle += 1
-            for i, end in enumerate(self.ends):
-                if end.called(0.01):
-                    wire = Wire(end.listener.accept()[0])
-                    end.wires.append(wire)
-                    if wire.begins():  # else it was given up, or tried the endpoint
-                        sessions.append((i, Http2(wire, server=True).open()))
+            self.pump(sessions)
             for i, h2 in sessions:
-                while h2.ready() and h2.pump():
-                    pass
                 while h2.new:
                     there, fields = h2.head()
                     asked.append((i, fields[":path"]))

@@ -37,6 +37,49 @@ def once(asked, streams):
     return len(asked) == len(set(path for _, path in asked)) == len(streams)
 
 
+def test_a_session_that_has_ended(bed):
+    """A POST comes when its endpoint has closed the idle session, which the agent is about to learn: it goes by a new one."""
+    client, stream, end, there, _ = bed.pair(path="/first")
+    end.answer(there)
+    assert client.reply(stream).status == 200
+    agent = bed.agent.process.popen
+    agent.send_signal(signal.SIGSTOP)
+    stream = client.ask("/second", "POST", body=b"x")  # which it reads first
+    end.wire.close()
+    agent.send_signal(signal.SIGCONT)
+    end = bed.accept()
+    there, fields = end.head()
+    end.answer(there, b"again")
+    assert fields[":path"] == "/second" and client.reply(stream).body == b"again"
+
+
+def test_who_does_not_read_keeps_no_place(bed):
+    """Of an endpoint with room for one: a client that reads nothing is left after a minute, whether its answer is whole or not."""
+    whole = {INITIAL_WINDOW_SIZE: 0x7fffffff}
+    blocked = [bed.client(name, whole).put(window(0, 0x7fff0000)) for name in ("single", "one")]
+    for client in blocked:
+        client.ask("/big")
+    sessions, heads = [], []
+
+    def both_are_asked():
+        bed.pump(sessions)
+        heads.extend((h2, h2.head()[0]) for _, h2 in sessions if h2.new)
+        return len(heads) == 2
+    wait_for("both requests", both_are_asked)
+    for i, (h2, there) in enumerate(heads):
+        h2.put(headers(there, [(":status", "200")], END_HEADERS))
+        h2.pour(there, b"x" * (6 << 20))
+        if i == 1:
+            h2.put(data(there))
+    before = bed.metric('errors_total{reason="timeout"}')
+    assert bed.in_flight("single") == 1
+    wait_for("both are closed", lambda: bed.metric('errors_total{reason="timeout"}') >= before + 2, 90)
+    other = bed.client("single")
+    stream = other.ask("/other")
+    bed.serve(other, [stream], sessions)
+    assert other.reply(stream).status == 200
+
+
 @pytest.mark.parametrize("name", ["two", "capped", "sticky"])
 @pytest.mark.parametrize("warm", [False, True], ids=["a dial", "a session"])
 def test_a_hedge(bed, name, warm):
@@ -122,41 +165,3 @@ def test_a_shared_dial(bed, leaves):
     asked += bed.serve(client, [], sessions)[0]  # the SYN comes through now
     assert sorted(asked) == [(1 - slow, f"/shared{i}") for i in range(leaves, 2)]
     assert client.reply(second).body == b"/shared1"
-
-
-def test_a_session_that_has_ended(bed):
-    """A POST comes when its endpoint has closed the idle session, which the agent is about to learn: it goes by a new one."""
-    client, stream, end, there, _ = bed.pair(path="/first")
-    end.answer(there)
-    assert client.reply(stream).status == 200
-    agent = bed.agent.process.popen
-    agent.send_signal(signal.SIGSTOP)
-    stream = client.ask("/second", "POST", body=b"x")  # which it reads first
-    end.wire.close()
-    agent.send_signal(signal.SIGCONT)
-    end = bed.accept()
-    there, fields = end.head()
-    end.answer(there, b"again")
-    assert fields[":path"] == "/second" and client.reply(stream).body == b"again"
-
-
-def test_who_does_not_read_keeps_no_place(bed):
-    """Of an endpoint with room for one: a client that reads nothing is left after a minute, whether its answer is whole or not."""
-    whole = {INITIAL_WINDOW_SIZE: 0x7fffffff}
-    blocked = [bed.client(name, whole).put(window(0, 0x7fff0000)) for name in ("single", "one")]
-    for client in blocked:
-        client.ask("/big")
-    sessions = [(0, h2 := bed.accept())]
-    for i in range(2):
-        there, _ = h2.head()
-        h2.put(headers(there, [(":status", "200")], END_HEADERS))
-        h2.pour(there, b"x" * (6 << 20))
-        if i == 1:
-            h2.put(data(there))
-    before = bed.metric('errors_total{reason="timeout"}')
-    assert bed.in_flight("single") == 1
-    wait_for("both are closed", lambda: bed.metric('errors_total{reason="timeout"}') >= before + 2, 90)
-    other = bed.client("single")
-    stream = other.ask("/other")
-    bed.serve(other, [stream], sessions)
-    assert other.reply(stream).status == 200

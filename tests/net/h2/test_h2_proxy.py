@@ -7,7 +7,7 @@ import pytest
 
 from h2bed import PEER, Bed, annotated
 from h2kit import ENABLE_CONNECT_PROTOCOL, END_HEADERS, INITIAL_WINDOW_SIZE, Ended, Http2, Reset, data, goaway, headers, request, rst, settings, window
-from httpkit import Endpoint, whoever
+from httpkit import Endpoint
 from lab import Agent, service, wait_for
 
 ours = pytest.mark.skipif(PEER is not None, reason="what the agent alone does")
@@ -40,10 +40,13 @@ def bed(made):
 
 
 def next_call(bed):
-    """The next connection, whichever endpoint gets it: (index, endpoint, its first stream)."""
-    i, wire = whoever(*bed.ends)
-    end = Http2(wire, server=True).open()
-    return i, end, end.head()[0]
+    """A request by a new connection, whichever endpoint gets it: (index, endpoint, its stream)."""
+    sessions = []
+
+    def called():
+        bed.pump(sessions)
+        return next(((i, end, end.head()[0]) for i, end in sessions if end.new), None)
+    return wait_for("a request", called)
 
 
 # --- what passes ------------------------------------------------------------------------------------
