@@ -105,7 +105,7 @@ def test_ports(town, http):
     assert set(town.services(6, http=http)) == {"echo-v1"}
     assert set(town.services(6, port=8080, http=http)) == {"echo-v2"}
     assert set(town.services(8, port=7070, http=http)) == {"echo-v1", "echo-v2"}
-    assert set(town.services(8, port=9000, http=http)) == {"echo-v1", "echo-v2"}
+    assert set(town.services(8, port=9090, http=http)) == {"echo-v1", "echo-v2"}
 
 
 @both
