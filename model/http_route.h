@@ -84,8 +84,8 @@ struct http_route_retry {
 struct http_route_session {
 	bool header; /* the session's name is a header field, else a cookie */
 	bool permanent; /* the cookie has a lifetime: absolute_ms */
-	const char *name; /* "": a node makes one up */
-	const char *path; /* of the cookie */
+	const char *name;
+	const char *path; /* of the cookie; "": "/" */
 	uint32_t absolute_ms, idle_ms; /* 0: none */
 };
 

@@ -54,6 +54,8 @@ enum {
 	ROUTE_WEIGHT_MAX = 1000000,
 	ROUTE_CODES_MAX = 16, /* statuses that a rule retries */
 	ROUTE_ATTEMPTS_MAX = 100,
+	ROUTE_SESSION_NAME_MAX = 128,
+	ROUTE_SESSION_MAX_MS = 24 * 86400 * 1000, /* what an int holds */
 	ROUTE_NAME_MAX = 256, /* bytes: a header field's or parameter's name */
 	ROUTE_VALUE_MAX = 4096, /* its value */
 	ROUTE_PATH_MAX = 1024,

@@ -57,8 +57,11 @@ stream_touch(struct h2_stream *st)
 	const struct service *s = ex->group->service;
 	bool on_client = !ex->http.request_done || buf_len(&st->to_client) > 0;
 
-	if (st->has_timeout)
+	if (st->has_timeout) {
+		if (ex->again_ms != 0)
+			exchange_due(ex, MIN(ex->again_ms, ex->whole_ms));
 		return;
+	}
 	if (routing_limits(ex) && exchange_touch_waiting(ex))
 		return;
 	if (!on_client || st->grpc) {
@@ -88,10 +91,12 @@ stream_heed_timeout(struct h2_stream *st, const struct http1_head *h)
 		ms = MIN(ms, (uint64_t)ex->rule->backend_ms);
 	ms += stream_worker(st)->now_ms;
 	st->has_timeout = true;
-	exchange_due(ex, ex->whole_ms != 0 ? MIN(ms, ex->whole_ms) : ms);
+	ex->whole_ms = ex->whole_ms != 0 ? MIN(ms, ex->whole_ms) : ms;
+	exchange_due(ex, ex->whole_ms);
 }
 
 static bool stream_try_again(struct h2_stream *st);
+static void stream_ask_now(struct h2_stream *st);
 
 /* --- the end -------------------------------------------------------------------------------- */
 
@@ -182,6 +187,11 @@ on_expired(void *arg)
 	}
 	if (exchange_not_due(ex))
 		return;
+	if (routing_is_due_again(ex)) {
+		stream_ask_now(st);
+		h2_link_touch(&st->client->link);
+		return;
+	}
 	count(&w->counters.timeouts, 1);
 	if (stream_try_again(st))
 		return;
@@ -503,6 +513,17 @@ stream_may_ask_another(struct h2_stream *st, unsigned status)
 }
 
 static void
+stream_ask_now(struct h2_stream *st)
+{
+	if (st->has_timeout)
+		exchange_due(st->ex, st->ex->whole_ms);
+	if (!stream_dial_again(st))
+		stream_dial_failed(st->ex);
+	else if (st->ex != NULL && st->ex->rule != NULL)
+		stream_touch(st);
+}
+
+static void
 stream_ask_another(struct h2_stream *st)
 {
 	pick_leave(st->ex, st->target, false);
@@ -510,10 +531,10 @@ stream_ask_another(struct h2_stream *st)
 	st->ex->try_ms = 0;
 	st->response_done = false;
 	h2_upstream_leave(st, H2_CANCEL);
-	if (!stream_dial_again(st))
-		stream_dial_failed(st->ex);
-	else if (st->ex != NULL && st->ex->rule != NULL)
+	if (routing_backs_off(st->ex))
 		stream_touch(st);
+	else
+		stream_ask_now(st);
 }
 
 /* As exchange_try_again(). */

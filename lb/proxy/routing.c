@@ -7,6 +7,7 @@
 #include "base/http/grpc.h"
 #include "lb/proxy/access_log.h"
 #include "lb/proxy/exchange.h"
+#include "lb/proxy/session.h"
 #include "model/local_callers.h"
 
 /* --- the request's target ------------------------------------------------------------------- */
@@ -129,13 +130,27 @@ routing_hold(struct exchange *ex, const struct service *s, uint16_t port, struct
 	return true;
 }
 
+/* A session counts more than weights. */
+static const struct http_route_backend *
+routing_pick(struct exchange *ex, const struct http1_head *h)
+{
+	const struct http_route_session *s = ex->rule->session;
+	const struct http_route_backend *b = NULL;
+
+	if (s != NULL && session_find(s, h, wall_ms() / 1000, &ex->session))
+		b = session_backend(ex->rule, &ex->session);
+	if (b != NULL)
+		return b;
+	ex->session.endpoint = 0;
+	return http_route_pick(ex->rule, (uint32_t)(worker_random(ex->downstream->worker) >> 32));
+}
+
 static bool
-routing_choose(struct exchange *ex, struct routing *r)
+routing_choose(struct exchange *ex, const struct http1_head *h, struct routing *r)
 {
 	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
-	const struct http_route_backend *b =
-		http_route_pick(ex->rule, (uint32_t)(worker_random(w) >> 32));
+	const struct http_route_backend *b = routing_pick(ex, h);
 	const struct service *s;
 
 	if (b == NULL || b->invalid)
@@ -187,12 +202,32 @@ routing_edit(const struct http_header_edits *rule, const struct http_header_edit
 	return rc == 0 && backend != NULL ? http_route_edit(backend, h) : rc;
 }
 
+/* Of several fields with a session's name the client would not know which one to repeat. */
+static int
+routing_tell_session(const struct exchange *ex, struct http1_head *h)
+{
+	const struct http_route_session *s = ex->rule->session;
+	struct session_token now = {.endpoint = exchange_target(ex)->node.hash,
+		.backend = session_hash(ex->backend),
+		.used_s = (uint32_t)(wall_ms() / 1000)};
+	struct http_route_pair p;
+	struct http_header_edits e = {
+		.n_set = s->header, .n_add = !s->header, .set = &p, .add = &p};
+
+	if (!session_answer(s, &ex->session, &now, ex->downstream->worker->own_text, &p))
+		return 0;
+	return http_route_edit(&e, h);
+}
+
 int
 routing_edit_response(const struct exchange *ex, struct http1_head *h)
 {
+	int rc;
+
 	if (ex->backend == NULL)
 		return 0;
-	return routing_edit(ex->rule->response, ex->backend->response, h);
+	rc = routing_edit(ex->rule->response, ex->backend->response, h);
+	return rc == 0 && ex->rule->session != NULL ? routing_tell_session(ex, h) : rc;
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
@@ -237,7 +272,8 @@ routing_apply(struct exchange *ex, struct http1_head *h, struct routing *r)
 	*r = (struct routing){.text = w->own_text};
 	if (rule == NULL)
 		return true;
-	if (routing_answers(ex, &t, r) || !routing_choose(ex, r) || !routing_rewrite(ex, h, &t, r))
+	if (routing_answers(ex, &t, r) || !routing_choose(ex, h, r) ||
+		!routing_rewrite(ex, h, &t, r))
 		return false;
 	if (routing_edit(rule->request, ex->backend->request, h) < 0)
 		return routing_fails(
@@ -273,8 +309,29 @@ bool
 routing_limits(const struct exchange *ex)
 {
 	return ex->rule != NULL &&
-		(ex->rule->request_ms != HTTP_ROUTE_MS_DEFAULT ||
+		(ex->again_ms != 0 || ex->rule->request_ms != HTTP_ROUTE_MS_DEFAULT ||
 			ex->rule->backend_ms != HTTP_ROUTE_MS_DEFAULT);
+}
+
+bool
+routing_backs_off(struct exchange *ex)
+{
+	const struct http_route_retry *retry = ex->rule != NULL ? ex->rule->retry : NULL;
+
+	if (retry == NULL || retry->backoff_ms == 0 || ex->http.upgrade)
+		return false;
+	ex->again_ms = ex->downstream->worker->now_ms + retry->backoff_ms;
+	exchange_go(ex, EXCHANGE_DIALLING);
+	return true;
+}
+
+bool
+routing_is_due_again(struct exchange *ex)
+{
+	if (ex->again_ms == 0 || (ex->whole_ms != 0 && ex->whole_ms < ex->again_ms))
+		return false;
+	ex->again_ms = 0;
+	return true;
 }
 
 /* An attempt counts from the request's last byte: a slow client is not its endpoint's fault. */
@@ -283,6 +340,8 @@ routing_due_ms(struct exchange *ex)
 {
 	uint64_t due = ex->whole_ms;
 
+	if (ex->again_ms != 0)
+		return due == 0 ? ex->again_ms : MIN(due, ex->again_ms);
 	if (ex->rule == NULL || !routing_is_limit(ex->rule->backend_ms) || !ex->http.request_done ||
 		ex->state == EXCHANGE_ANSWERING)
 		return due;

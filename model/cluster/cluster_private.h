@@ -285,6 +285,7 @@ enum route_ref_fault {
 	ROUTE_REF_NOT_PERMITTED,
 	ROUTE_REF_INVALID_KIND,
 	ROUTE_REF_NOT_FOUND,
+	ROUTE_REF_PROTOCOL,
 };
 /* Does the backendRef of the route, attached to a Service of namespace parent_ns, lead to a port of
  * a Service? If not, *why gets a sentence on the heap, unless why is NULL. kind: "", or what it

@@ -67,6 +67,18 @@ status_check_parent(const struct cluster *c, const struct record *r, struct clus
 			"accepted, but at some ports of the Service a GRPCRoute counts instead");
 }
 
+/* What is accepted, but not all that its author may expect. */
+static void
+status_check_mirrors(const struct kube_route *route, struct cluster_route_parent *p)
+{
+	for (size_t i = 0; i < route->n_rules; i++)
+		if (route->rules[i].rule.n_mirrors > 0 && p->accepted &&
+			p->accepted_message == NULL)
+			p->accepted_message = xstrdup(
+				"accepted; RequestMirror copies requests with small bodies alone, "
+				"and what is not copied is counted (mirrors_dropped)");
+}
+
 /* --- rules with a fault --------------------------------------------------------------------- */
 
 static const char *
@@ -119,7 +131,8 @@ status_check_ref(const struct cluster *c, const struct record *r, struct cluster
 {
 	static const char *const reasons[] = {[ROUTE_REF_NOT_PERMITTED] = "RefNotPermitted",
 		[ROUTE_REF_INVALID_KIND] = "InvalidKind",
-		[ROUTE_REF_NOT_FOUND] = "BackendNotFound"};
+		[ROUTE_REF_NOT_FOUND] = "BackendNotFound",
+		[ROUTE_REF_PROTOCOL] = "UnsupportedProtocol"};
 	enum route_ref_fault fault;
 	char *why = NULL;
 
@@ -181,6 +194,7 @@ status_build(const struct cluster *c, const struct record *r, struct cluster_rou
 			.accepted_reason = "Accepted",
 			.resolved_reason = "ResolvedRefs"};
 		status_check_parent(c, r, p);
+		status_check_mirrors(route, p);
 		status_check_rules(route, p);
 		status_check_refs(c, r, p);
 		if (p->accepted_message == NULL)

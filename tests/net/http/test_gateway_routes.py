@@ -35,7 +35,9 @@ def api():
 @pytest.fixture(scope="module")
 def hub(api):
     made = KubeHub(api.lab, api, "--source.kubernetes.namespace", NAMESPACE)
-    api.apply(service("web", ("http", 80, "http"), selector="web"), service("v2", ("http", 80, "http"), selector="v2"))
+    web = service("web", ("http", 80, "http"), ("cache", 81, 6379), selector="web")
+    web["spec"]["ports"][1]["appProtocol"] = "redis"
+    api.apply(web, service("v2", ("http", 80, "http"), selector="v2"))
     wait_for("a Service", lambda: {("default", "web"), ("default", "v2")} <= set(made.services()))
     return made
 
@@ -109,13 +111,13 @@ def test_it_is_written_once(api, hub):
      {"Accepted": ("False", "UnsupportedValue"), "ResolvedRefs": ("True", "ResolvedRefs")}),
     ([to("web"), to("web", filters=[{"type": "CORS", "cors": {}}])],
      {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("True", "ResolvedRefs"), "PartiallyInvalid": ("True", "UnsupportedValue")}),
-    ([to("web", sessionPersistence={"type": "Cookie"})],
+    ([to("web", sessionPersistence={"type": "Header", "cookieConfig": {}})],
      {"Accepted": ("False", "UnsupportedValue"), "ResolvedRefs": ("True", "ResolvedRefs")}),
-    ([to("web"), to("web", retry={"codes": [503], "backoff": "1s"})],
-     {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("True", "ResolvedRefs"), "PartiallyInvalid": ("True", "UnsupportedValue")}),
+    ([to("web", port=81)], {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("False", "UnsupportedProtocol")}),
+    ([{"backendRefs": [{"group": "apps", "kind": "Deployment", "name": "web"}]}], {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("False", "InvalidKind")}),
     ([{"backendRefs": [{"name": "far", "namespace": "edgeway", "port": 80}]}],
      {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("False", "RefNotPermitted")}),
-], ids=["backend", "filter", "partly", "session", "backoff", "grant"])
+], ids=["backend", "filter", "partly", "session", "protocol", "kind", "grant"])
 def test_what_is_wrong_is_in_its_status(api, hub, rules, wanted):
     api.apply(route("canary", *rules))
     wait_for("status", lambda: {t: c[:2] for t, c in conditions(api, "canary").items()} == wanted)

@@ -456,7 +456,9 @@ wrong_routes_are_refused(void **state)
 		{PART("\"redirect\":{\"scheme\":\"ftp\"}"), "not http or https"},
 		{PART("\"redirect\":{\"status\":304}"), "with status 304"},
 		{PART("\"retry\":{\"codes\":[200]}"), "from 400 to 599"},
-		{PART("\"session\":{\"path\":\"/;x\"}"), "no path"},
+		{PART("\"session\":{\"name\":\"s\",\"path\":\"/;x\"}"), "no path"},
+		{PART("\"session\":{\"name\":\"a b\"}"), "no name"},
+		{PART("\"session\":{}"), "no name"},
 		{PART("\"requestMs\":86400001"), "greater than"},
 	};
 

@@ -350,7 +350,8 @@ references(void **state)
 	} rows[] = {
 		{"{backendRefs: [{name: none, port: 80}]}", "r=Accepted/BackendNotFound;"},
 		{"{backendRefs: [{name: w}]}", "r=Accepted/BackendNotFound;"},
-		{"{backendRefs: [{name: w, port: 53}]}", "r=Accepted/BackendNotFound;"},
+		{"{backendRefs: [{name: w, port: 53}]}", "r=Accepted/UnsupportedProtocol;"},
+		{"{backendRefs: [{name: w, port: 54}]}", "r=Accepted/BackendNotFound;"},
 		{"{backendRefs: [{name: x, port: 80}]}", "r=Accepted/InvalidKind;"},
 		{"{backendRefs: [{name: w, kind: Pod, port: 80}]}", "r=Accepted/InvalidKind;"},
 		{"{backendRefs: [{name: w, group: a.b, port: 80}]}", "r=Accepted/InvalidKind;"},
