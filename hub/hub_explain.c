@@ -227,6 +227,23 @@ explain_beyond(void *arg, const char *ns, const char *name, const char *reason)
 		kube_events_tell(to->events, ns, name, EVENT_LIMITS, reason);
 }
 
+/* A route that does not count as it is: by the replica that writes the status of routes. */
+static void
+explain_route(void *arg, const struct cluster_route *r)
+{
+	const struct explaining *to = arg;
+	const char *problem = NULL,
+		   *kind = r->kind == KUBE_GRPCROUTE ? EVENT_GRPCROUTE : EVENT_HTTPROUTE;
+	auto_free char *text = NULL;
+
+	for (size_t i = 0; i < r->n_parents && problem == NULL; i++)
+		if ((problem = cluster_route_problem(&r->parents[i])) != NULL)
+			text = xasprintf("Service %s/%s: %s", r->parents[i].ref->ns,
+				r->parents[i].ref->name, problem);
+	if (r->api && (problem == NULL || route_status_leads(to->hub->route_status)))
+		kube_events_tell(to->events, r->ns, r->name, kind, text != NULL ? text : "");
+}
+
 static void
 on_source(void *arg, const char *node, const char *address)
 {
@@ -257,6 +274,8 @@ explain_events(const struct hub *hub, struct kube_events *events)
 			hub_explain_explain(hub, events, item->key, unserved);
 	}
 	cluster_each_beyond(hub->cluster, explain_beyond, &to);
+	if (hub->route_status != NULL)
+		cluster_each_route(hub->cluster, explain_route, &to);
 	kube_events_end(events);
 	for (size_t i = 0; i < EXPLAIN_ROWS; i++)
 		free(unserved[i].rows);

@@ -226,6 +226,16 @@ struct cluster_route {
 	size_t n_parents;
 	struct cluster_route_parent *parents;
 };
+/* What does not count as it is; NULL: all does. Borrowed. */
+static inline const char *
+cluster_route_problem(const struct cluster_route_parent *p)
+{
+	if (!p->accepted)
+		return p->accepted_message;
+	if (p->partly != NULL)
+		return p->partly;
+	return p->resolved ? NULL : p->resolved_message;
+}
 /* The next route whose status may have changed; false: none. Valid until the next change. Call it
  * when cluster_next_change has returned false. */
 bool cluster_next_route(struct cluster *c, struct cluster_route *route);

@@ -56,6 +56,12 @@ def conditions(api, name, resource="httproutes"):
     return {c["type"]: (c["status"], c["reason"], c["observedGeneration"]) for p in ours for c in p["conditions"]}
 
 
+def events(api, kind, name):
+    """{message without the parent: reason}."""
+    return {e["message"].partition(": ")[2]: e["reason"] for e in api.read_all("events", "default")
+            if (e["involvedObject"]["kind"], e["involvedObject"]["name"]) == (kind, name)}
+
+
 def test_a_cluster_without_the_api(api, hub):
     """auto: it is no problem, nobody waits, and nothing is asked again and again."""
     assert hub.ready() and hub.state()["hub"]["routes"] == []
@@ -125,11 +131,14 @@ def test_what_is_wrong_is_in_its_status(api, hub, rules, wanted):
     assert len(told) == 1 and told[0]["problem"] != ""
     doctor = hub.machine.run(hub.lab.program("edgewayctl"), "--socket", hub.socket, "doctor", check=False).stdout
     assert "HTTPRoute default/canary for Service default/web" in doctor
+    said = wait_for("its Event", lambda: events(api, "HTTPRoute", "canary").get(told[0]["problem"]), pause=0.5)
+    assert said == "HTTPRouteNotFollowed"
 
 
 def test_a_grpc_route_wins_the_port(api, hub):
     api.apply(route("canary", to("web")), route("calls", to("web", matches=[{"method": {"service": "a.B"}}]), kind="GRPCRoute"))
     wait_for("conflict", lambda: conditions(api, "canary").get("Accepted", ())[1:2] == ("Conflicted",))
+    wait_for("its Event", lambda: "HTTPRouteNotFollowed" in events(api, "HTTPRoute", "canary").values(), pause=0.5)
     wait_for("accepted", lambda: conditions(api, "calls", "grpcroutes").get("Accepted", ())[:2] == ("True", "Accepted"))
     wait_for("its table", lambda: [(t.get("grpc"), t["matches"]) for t in routes_of(hub)["tables"]] == [(True, [{"rule": 0, "prefix": "/a.B"}])])
     api.kubectl("delete", "grpcroute.gateway.networking.k8s.io", "calls")
