@@ -1,10 +1,11 @@
 /*
  * Reports what the hub finds about a Service where its operator looks: an Event on the Service
  * (kubectl describe service), NotReachableOnEdge with the reason, and ReachableOnEdge when that is
- * over; in the same way what of a route does not count, on the HTTPRoute or GRPCRoute. Only a finding that has lasted for KUBE_EVENTS_STABLE_MS is reported, once, and repeated
- * from time to time while it lasts, since the cluster deletes Events. The name of an Event follows
- * from Service and text, so that several hubs and restarts share one. At most KUBE_EVENTS_BURST at
- * once and then one every KUBE_EVENTS_PACE_MS, the longest waiting first.
+ * over; in the same way what of a route does not count, on the HTTPRoute or GRPCRoute. Only a
+ * finding that has lasted for KUBE_EVENTS_STABLE_MS is reported, once, and repeated from time to
+ * time while it lasts, since the cluster deletes Events. The name of an Event follows from Service
+ * and text, so that several hubs and restarts share one. At most KUBE_EVENTS_BURST at once and
+ * then one every KUBE_EVENTS_PACE_MS, the longest waiting first.
  *
  * On the hub's loop. The owner reports all Services in each round:
  *
