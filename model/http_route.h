@@ -167,6 +167,7 @@ struct http_routes {
 	size_t n_regexes, n_unknown;
 	uint64_t seed;
 	uint32_t *by_key; /* tables by port and namespace: index + 1 */
+	bool scoped, grpc; /* some table is for one namespace; for gRPC alone: http_routes_seal */
 	size_t n_keys;
 };
 
@@ -174,7 +175,7 @@ struct http_routes {
 
 struct http_route_query {
 	uint16_t port; /* of the service, that the client dialled */
-	bool grpc; /* content-type: application/grpc */
+	bool grpc; /* content-type: application/grpc; of no matter without routes->grpc */
 	struct http1_str path, query; /* of the target; query: without "?" */
 	const struct http1_head *head; /* method, host and fields */
 	const char *ns; /* the caller's namespace, "" when unknown */

@@ -47,17 +47,20 @@ routing_match(struct exchange *ex, const struct http1_head *h, const struct http
 	struct worker *w = f->worker;
 	const struct http_routes *routes = f->group->service->routes;
 	struct http_route_query q = {.port = f->group->port,
-		.grpc = grpc_is_call(h),
+		.grpc = routes->grpc && grpc_is_call(h),
+		.ns = "",
 		.path = t->path,
 		.query = t->query.at != NULL ? t->query : (struct http1_str){"", 0},
 		.head = h};
-	struct allow_caller who;
+	struct allow_caller who = {0};
 
 	if (w->regex_scratch == NULL)
 		w->regex_scratch = route_regex_scratch_new();
 	q.scratch = w->regex_scratch;
-	local_callers_find(snapshot_callers(w->snapshot), &f->client, &who);
-	q.ns = who.ns != NULL ? who.ns : "";
+	if (routes->scoped)
+		local_callers_find(snapshot_callers(w->snapshot), &f->client, &who);
+	if (who.ns != NULL)
+		q.ns = who.ns;
 	ex->rule = http_routes_find(routes, &q, &ex->match);
 	if (ex->rule != NULL)
 		ex->routes = http_routes_ref(routes);
@@ -145,11 +148,21 @@ routing_pick(struct exchange *ex, const struct http1_head *h)
 	return http_route_pick(ex->rule, (uint32_t)(worker_random(ex->downstream->worker) >> 32));
 }
 
+/* Mostly a route leads some of a Service's requests back to it. */
+static const struct service *
+routing_service(const struct downstream *f, const struct http_route_backend *b)
+{
+	const struct service *own = f->group->service;
+
+	if (strcmp(own->name, b->name) == 0 && strcmp(own->namespace, b->ns) == 0)
+		return own;
+	return snapshot_find(f->worker->snapshot, b->ns, strlen(b->ns), b->name, strlen(b->name));
+}
+
 static bool
 routing_choose(struct exchange *ex, const struct http1_head *h, struct routing *r)
 {
 	struct downstream *f = ex->downstream;
-	struct worker *w = f->worker;
 	const struct http_route_backend *b = routing_pick(ex, h);
 	const struct service *s;
 
@@ -158,7 +171,7 @@ routing_choose(struct exchange *ex, const struct http1_head *h, struct routing *
 			"rule %u of %s has no valid backend: see the route's status",
 			ex->rule->index, ex->rule->route);
 	ex->backend = b;
-	s = snapshot_find(w->snapshot, b->ns, strlen(b->ns), b->name, strlen(b->name));
+	s = routing_service(f, b);
 	if (s == NULL)
 		return routing_fails(ex, r, 500,
 			"rule %u of %s leads to service %s/%s, which this node does not have",

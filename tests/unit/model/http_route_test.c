@@ -532,6 +532,52 @@ bounds_are_kept(void **state)
 }
 
 /* An expression that would need ages is no match, soon. */
+/* Without a way back there is no bound: RE2, too, has none of these. */
+static void
+regexes_are_re2s(void)
+{
+	static const char *const refused[] = {"(?=a)", "(?!a)", "(?<=a)b", "(?<!a)b", "(?>a*)",
+		"a*+", "a?+", "a{2}+", "a+?+", "(?(1)a)", "(?R)", "(?1)", "(?<n>a)\\k<n>", "(a)\\1",
+		"(*COMMIT)a", "\\Qa\\E", "\\c[(?=a)]", "[a[:b](?=x)[c:]]", "[\\Q]\\E(?=a)]",
+		"(?#a)", "(?x)a", "a\\", "[]a](?=b)"};
+	static const char *const taken[] = {"(a|b)+c", "(?:a)", "(?i)a", "(?i:a)", "(?P<n>a)",
+		"(?<n>a)", "[+*(?=]+", "[]+(?=]", "[[:alpha:]+(?=]+", "\\(?\\+a", "a{2,3}?",
+		"a{x}+", "[^\\]]+", "\\d+\\.\\x41"};
+	struct err err = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		if (route_regex_new(refused[i], &err) != NULL)
+			fail_msg("%s", refused[i]);
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++) {
+		struct route_regex *r = route_regex_new(taken[i], &err);
+
+		if (r == NULL)
+			fail_msg("%s: %s", taken[i], err.text);
+		route_regex_free(&r);
+	}
+}
+
+/* An expression that looks at much in each step has few of them, and so have many together. */
+static void
+regexes_cost_little(void)
+{
+	static char text[1000];
+	struct route_regex *far = route_regex_new("(?:(?:a?){30}a{4000}b|a)*", NULL);
+	struct route_regex *near = route_regex_new(".*", NULL),
+			   *lazy = route_regex_new(".*?", NULL);
+
+	memset(text, 'a', sizeof text);
+	assert_false(route_regex_matches(far, scratch, text, 999));
+	assert_true(route_regex_matches(near, scratch, text, 999));
+	assert_true(route_regex_matches(lazy, scratch, text, 999));
+	route_regex_share(lazy, 256);
+	assert_false(route_regex_matches(lazy, scratch, text, 999)); /* a step for each byte */
+	assert_true(route_regex_matches(lazy, scratch, text, 100));
+	route_regex_free(&far);
+	route_regex_free(&near);
+	route_regex_free(&lazy);
+}
+
 static void
 expressions_are_bounded(void **state)
 {
@@ -546,6 +592,8 @@ expressions_are_bounded(void **state)
 	assert_false(route_regex_matches(well, scratch, text, strlen(text) - 1));
 	route_regex_free(&r);
 	route_regex_free(&well);
+	regexes_are_re2s();
+	regexes_cost_little();
 	assert_null(route_regex_new("", &err));
 	assert_null(route_regex_new("[a-", &err));
 	assert_non_null(strstr(err.text, "at byte 3"));
