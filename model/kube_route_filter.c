@@ -271,6 +271,8 @@ filter_read_retry(struct route_reading *g, const struct tree_node *n)
 	}
 	r->attempts = (uint8_t)route_number(g, n, "attempts", ROUTE_ATTEMPTS_MAX, 0);
 	r->backoff_ms = route_duration(g, n, "backoff", 0);
+	if (r->backoff_ms > ROUTE_BACKOFF_MAX_MS)
+		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED, "retry.backoff: at most 1m is supported");
 	g->rule->rule.retry = r;
 }
 

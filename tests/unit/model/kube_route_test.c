@@ -141,14 +141,36 @@ what_is_understood(void **state)
 #define MATCH(m) HTTP("matches: [{" m "}]")
 
 /* A fault of a rule is told with its line; the object stays. */
+/* A rule with a fault, and what is told of it. */
+struct faulty {
+	const char *yaml, *told;
+	bool dropped;
+	enum kube_route_fault fault;
+};
+
+static void
+check_faults(const struct faulty *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct kube_batch b;
+		const struct kube_route *r = read_one(&b, rows[i].yaml);
+
+		assert_int_equal(b.n_wrong, 0);
+		if (b.n_complaints != 1 || strstr(b.complaints[0], rows[i].told) == NULL)
+			fail_msg("%s\n%s", rows[i].yaml,
+				b.n_complaints > 0 ? b.complaints[0] : "nothing is told");
+		assert_int_equal(r->rules[0].fault, rows[i].fault);
+		assert_int_equal(r->rules[0].dropped, rows[i].dropped);
+		assert_int_equal(r->rules[0].rule.status, 500);
+		assert_true(*r->rules[0].wrong != '\0');
+		kube_batch_fini(&b);
+	}
+}
+
 static void
 faults_are_the_rules_own(void **state)
 {
-	static const struct {
-		const char *yaml, *told;
-		bool dropped;
-		enum kube_route_fault fault;
-	} rows[] = {
+	static const struct faulty rows[] = {
 		{MATCH("path: {type: Glob}"), "path type 'Glob' is not supported", true,
 			KUBE_ROUTE_UNSUPPORTED},
 		{MATCH("path: {value: a}"), "value: 'a' is not allowed here", true,
@@ -198,6 +220,19 @@ faults_are_the_rules_own(void **state)
 			"filter URLRewrite of a backendRef", false, KUBE_ROUTE_UNSUPPORTED},
 		{HTTP("backendRefs: [{name: a, port: 1, weight: 1000001}]"),
 			"weight: a number from", false, KUBE_ROUTE_UNSUPPORTED},
+		{FILTER("type: RequestMirror, requestMirror: {backendRef: {name: a, port: 1}, "
+			"fraction: {numerator: 2, denominator: 1}}"),
+			"fraction:", false, KUBE_ROUTE_UNSUPPORTED},
+	};
+
+	(void)state;
+	check_faults(rows, ARRAY_LEN(rows));
+}
+
+static void
+faults_of_policies(void **state)
+{
+	static const struct faulty rows[] = {
 		{HTTP("timeouts: {request: 1.5s}"), "request: '1.5s', a duration", false,
 			KUBE_ROUTE_UNSUPPORTED},
 		{HTTP("timeouts: {request: 1h1m1s1ms1s}"), "a duration", false,
@@ -207,6 +242,8 @@ faults_are_the_rules_own(void **state)
 			false, KUBE_ROUTE_UNSUPPORTED},
 		{HTTP("retry: {codes: [200]}"), "retry.codes", false, KUBE_ROUTE_UNSUPPORTED},
 		{HTTP("retry: {codes: [500], backoff: 1}"), "backoff: '1', a duration", false,
+			KUBE_ROUTE_UNSUPPORTED},
+		{HTTP("retry: {codes: [500], backoff: 61s}"), "retry.backoff: at most 1m", false,
 			KUBE_ROUTE_UNSUPPORTED},
 		{SESSION("type: Token"), "type 'Token' is not supported", false,
 			KUBE_ROUTE_UNSUPPORTED},
@@ -221,26 +258,10 @@ faults_are_the_rules_own(void **state)
 		{SESSION("cookieConfig: {lifetimeType: Long}"), "lifetimeType 'Long'", false,
 			KUBE_ROUTE_UNSUPPORTED},
 		{SESSION("absoluteTimeout: 577h"), "at most 576h", false, KUBE_ROUTE_UNSUPPORTED},
-		{FILTER("type: RequestMirror, requestMirror: {backendRef: {name: a, port: 1}, "
-			"fraction: {numerator: 2, denominator: 1}}"),
-			"fraction:", false, KUBE_ROUTE_UNSUPPORTED},
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct kube_batch b;
-		const struct kube_route *r = read_one(&b, rows[i].yaml);
-
-		assert_int_equal(b.n_wrong, 0);
-		if (b.n_complaints != 1 || strstr(b.complaints[0], rows[i].told) == NULL)
-			fail_msg("%s\n%s", rows[i].yaml,
-				b.n_complaints > 0 ? b.complaints[0] : "nothing is told");
-		assert_int_equal(r->rules[0].fault, rows[i].fault);
-		assert_int_equal(r->rules[0].dropped, rows[i].dropped);
-		assert_int_equal(r->rules[0].rule.status, 500);
-		assert_true(*r->rules[0].wrong != '\0');
-		kube_batch_fini(&b);
-	}
+	check_faults(rows, ARRAY_LEN(rows));
 }
 
 /* A session's name and path where none are said: equal for equal routes. */
@@ -414,6 +435,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_understood),
 		cmocka_unit_test(faults_are_the_rules_own),
+		cmocka_unit_test(faults_of_policies),
 		cmocka_unit_test(sessions),
 		cmocka_unit_test(objects_are_bounded),
 		cmocka_unit_test(parents_and_status),
