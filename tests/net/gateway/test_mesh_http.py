@@ -11,6 +11,8 @@ from h2kit import Http2
 from httpkit import Wire
 from gateway_town import Town, backend, edits, redirect, rewrite, route, to
 from lab import Lab, wait_for
+from pki import Authority
+from pretender import Pretender
 
 pytestmark = pytest.mark.plain_build  # what sanitizers may find is in the units and in tests/net/h2
 
@@ -373,3 +375,15 @@ def test_requests_count_where_they_go(town):
     grown = {name: [after[name]["connections"] - before[name]["connections"],
                     *(after[name]["requests"][c] - before[name]["requests"][c] for c in ("2xx", "4xx"))] for name in before}
     assert grown == {"echo": [4, 0, 1], "echo-v1": [0, 3, 0]}
+
+
+def test_agents_from_before(town):
+    """doctor names a node whose agent knows no routes, as soon as there are some."""
+    ca = Authority.of_hub(town.hub)
+
+    def said():
+        return town.hub.machine.run(town.lab.program("edgewayctl"), "--socket", town.hub.socket, "doctor", check=False).stdout
+    town.routes(route("r", to("echo-v1")))
+    assert "know no routes" not in said()
+    with Pretender(town.hub.machine, town.hub.address, ca, "old-1", None, "edgeway-enforces: allow-from"):
+        wait_for("it is told", lambda: "1 nodes have agents that know no routes, such as old-1" in said())
