@@ -229,19 +229,13 @@ explain_beyond(void *arg, const char *ns, const char *name, const char *reason)
 
 /* A route that does not count as it is: by the replica that writes the status of routes. */
 static void
-explain_route(void *arg, const struct cluster_route *r)
+explain_route(void *arg, enum kube_kind kind, const char *ns, const char *name, const char *problem)
 {
 	const struct explaining *to = arg;
-	const char *problem = NULL,
-		   *kind = r->kind == KUBE_GRPCROUTE ? EVENT_GRPCROUTE : EVENT_HTTPROUTE;
-	auto_free char *text = NULL;
 
-	for (size_t i = 0; i < r->n_parents && problem == NULL; i++)
-		if ((problem = cluster_route_problem(&r->parents[i])) != NULL)
-			text = xasprintf("Service %s/%s: %s", r->parents[i].ref->ns,
-				r->parents[i].ref->name, problem);
-	if (r->api && (problem == NULL || route_status_leads(to->hub->route_status)))
-		kube_events_tell(to->events, r->ns, r->name, kind, text != NULL ? text : "");
+	if (*problem == '\0' || route_status_leads(to->hub->route_status))
+		kube_events_tell(to->events, ns, name,
+			kind == KUBE_GRPCROUTE ? EVENT_GRPCROUTE : EVENT_HTTPROUTE, problem);
 }
 
 static void
@@ -275,7 +269,7 @@ explain_events(const struct hub *hub, struct kube_events *events)
 	}
 	cluster_each_beyond(hub->cluster, explain_beyond, &to);
 	if (hub->route_status != NULL)
-		cluster_each_route(hub->cluster, explain_route, &to);
+		cluster_each_route_problem(hub->cluster, explain_route, &to);
 	kube_events_end(events);
 	for (size_t i = 0; i < EXPLAIN_ROWS; i++)
 		free(unserved[i].rows);

@@ -243,5 +243,10 @@ void cluster_route_fini(struct cluster_route *route);
 typedef void cluster_route_fn(void *arg, const struct cluster_route *route);
 /* All of them that have a Service as parent, in any order. */
 void cluster_each_route(const struct cluster *c, cluster_route_fn *fn, void *arg);
+/* What does not count of those from an API server, "" if all does: as cluster_next_route last gave
+ * it, so that asking again and again costs little. */
+typedef void cluster_route_problem_fn(
+	void *arg, enum kube_kind kind, const char *ns, const char *name, const char *problem);
+void cluster_each_route_problem(const struct cluster *c, cluster_route_problem_fn *fn, void *arg);
 
 #endif

@@ -93,6 +93,7 @@ struct route_state {
 	TAILQ_ENTRY(route_state) waiting;
 	struct record *record;
 	bool dirty; /* cluster_next_route has yet to return it */
+	char *problem; /* as of the last cluster_next_route; NULL: none */
 };
 
 struct joint {

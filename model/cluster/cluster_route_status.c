@@ -221,6 +221,20 @@ status_digest(const struct cluster_route *route)
 	return hash | 1;
 }
 
+/* The first parent's that has one. */
+static char *
+status_problem(const struct cluster_route *route)
+{
+	for (size_t i = 0; i < route->n_parents; i++) {
+		const struct cluster_route_parent *p = &route->parents[i];
+		const char *problem = cluster_route_problem(p);
+
+		if (problem != NULL)
+			return xasprintf("Service %s/%s: %s", p->ref->ns, p->ref->name, problem);
+	}
+	return NULL;
+}
+
 bool
 cluster_next_route(struct cluster *c, struct cluster_route *route)
 {
@@ -232,6 +246,8 @@ cluster_next_route(struct cluster *c, struct cluster_route *route)
 	TAILQ_REMOVE(&c->routes_waiting, s, waiting);
 	s->dirty = false;
 	status_build(c, s->record, route);
+	free(s->problem);
+	s->problem = status_problem(route);
 	digest = status_digest(route);
 	route->news = digest != s->record->route_told;
 	s->record->route_told = digest;
@@ -262,5 +278,20 @@ cluster_each_route(const struct cluster *c, cluster_route_fn *fn, void *arg)
 		status_build(c, node_of(struct link, n)->target, &route);
 		fn(arg, &route);
 		cluster_route_fini(&route);
+	}
+}
+
+void
+cluster_each_route_problem(const struct cluster *c, cluster_route_problem_fn *fn, void *arg)
+{
+	struct table_node *n = NULL;
+	size_t slot = 0;
+
+	while ((n = table_walk(&c->routes, &slot, n)) != NULL) {
+		const struct record *r = node_of(struct link, n)->target;
+
+		if (*r->object->route.resource_version != '\0')
+			fn(arg, r->kind, r->ns, r->name,
+				r->route->problem != NULL ? r->route->problem : "");
 	}
 }
