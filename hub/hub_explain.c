@@ -227,6 +227,17 @@ explain_beyond(void *arg, const char *ns, const char *name, const char *reason)
 		kube_events_tell(to->events, ns, name, EVENT_LIMITS, reason);
 }
 
+/* A route that does not count as it is: by the replica that writes the status of routes. */
+static void
+explain_route(void *arg, enum kube_kind kind, const char *ns, const char *name, const char *problem)
+{
+	const struct explaining *to = arg;
+
+	if (*problem == '\0' || route_status_leads(to->hub->route_status))
+		kube_events_tell(to->events, ns, name,
+			kind == KUBE_GRPCROUTE ? EVENT_GRPCROUTE : EVENT_HTTPROUTE, problem);
+}
+
 static void
 on_source(void *arg, const char *node, const char *address)
 {
@@ -257,6 +268,8 @@ explain_events(const struct hub *hub, struct kube_events *events)
 			hub_explain_explain(hub, events, item->key, unserved);
 	}
 	cluster_each_beyond(hub->cluster, explain_beyond, &to);
+	if (hub->route_status != NULL)
+		cluster_each_route_problem(hub->cluster, explain_route, &to);
 	kube_events_end(events);
 	for (size_t i = 0; i < EXPLAIN_ROWS; i++)
 		free(unserved[i].rows);

@@ -17,16 +17,13 @@ hub_source_log_route(const struct cluster_route *r)
 	for (size_t i = 0; i < r->n_parents && r->news; i++) {
 		const struct cluster_route_parent *p = &r->parents[i];
 
-		if (p->accepted && p->resolved && p->partly == NULL)
+		if (cluster_route_problem(p) == NULL)
 			continue;
 		log_limited(LOG_LEVEL_WARN, 20, "hub",
 			"a route does not count as it is kind=%s route=%s/%s service=%s/%s "
 			"accepted=%s resolved=%s reason=\"%.300s\"",
 			kube_kind_name(r->kind), r->ns, r->name, p->ref->ns, p->ref->name,
-			p->accepted_reason, p->resolved_reason,
-			!p->accepted                ? p->accepted_message
-				: p->partly != NULL ? p->partly
-						    : p->resolved_message);
+			p->accepted_reason, p->resolved_reason, cluster_route_problem(p));
 	}
 }
 

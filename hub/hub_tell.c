@@ -189,6 +189,7 @@ static void
 tell_add_route(void *arg, const struct cluster_route *r)
 {
 	struct list_text *t = arg;
+	const char *problem;
 
 	for (size_t i = 0; i < r->n_parents; i++) {
 		const struct cluster_route_parent *p = &r->parents[i];
@@ -199,11 +200,8 @@ tell_add_route(void *arg, const struct cluster_route *r)
 			"\"accepted\":\"%s\",\"resolved\":\"%s\",\"problem\":",
 			t->comma, kube_kind_name(r->kind), r->ns, r->name, p->ref->ns, p->ref->name,
 			p->accepted_reason, p->resolved_reason);
-		json_add_text(t->out,
-			!p->accepted                ? p->accepted_message
-				: p->partly != NULL ? p->partly
-				: !p->resolved      ? p->resolved_message
-						    : "");
+		problem = cluster_route_problem(p);
+		json_add_text(t->out, problem != NULL ? problem : "");
 		buf_adds(t->out, "}");
 		t->comma = ",";
 	}

@@ -36,6 +36,7 @@ lb_liblb_a_SOURCES = \
 	lb/proxy/proxy.c lb/proxy/proxy.h \
 	lb/proxy/relay.c lb/proxy/relay.h \
 	lb/proxy/routing.c lb/proxy/routing.h \
+	lb/proxy/session.c lb/proxy/session.h \
 	lb/proxy/server_first.c lb/proxy/server_first.h \
 	lb/proxy/splice.c lb/proxy/splice.h \
 	lb/proxy/tap.c lb/proxy/tap.h \

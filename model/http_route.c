@@ -327,13 +327,19 @@ route_index_tables(struct http_routes *r)
 void
 http_routes_seal(struct http_routes *r)
 {
+	r->scoped = http_routes_scoped(r);
 	random_bytes(&r->seed, sizeof r->seed);
 	route_index_tables(r);
 	for (size_t i = 0; i < r->n_tables; i++) {
 		struct http_route_table *t = &r->tables[i];
 
+		size_t first = r->n_regexes;
+
 		for (size_t k = 0; k < t->n_matches; k++)
 			route_compile_match(r, &t->matches[k]);
+		for (size_t k = first; k < r->n_regexes; k++)
+			route_regex_share(r->regexes[k], r->n_regexes - first);
+		r->grpc |= t->grpc;
 		route_index_table(r, t);
 	}
 }

@@ -84,8 +84,8 @@ struct http_route_retry {
 struct http_route_session {
 	bool header; /* the session's name is a header field, else a cookie */
 	bool permanent; /* the cookie has a lifetime: absolute_ms */
-	const char *name; /* "": a node makes one up */
-	const char *path; /* of the cookie */
+	const char *name;
+	const char *path; /* of the cookie; "": "/" */
 	uint32_t absolute_ms, idle_ms; /* 0: none */
 };
 
@@ -167,6 +167,7 @@ struct http_routes {
 	size_t n_regexes, n_unknown;
 	uint64_t seed;
 	uint32_t *by_key; /* tables by port and namespace: index + 1 */
+	bool scoped, grpc; /* some table is for one namespace; for gRPC alone: http_routes_seal */
 	size_t n_keys;
 };
 
@@ -174,7 +175,7 @@ struct http_routes {
 
 struct http_route_query {
 	uint16_t port; /* of the service, that the client dialled */
-	bool grpc; /* content-type: application/grpc */
+	bool grpc; /* content-type: application/grpc; of no matter without routes->grpc */
 	struct http1_str path, query; /* of the target; query: without "?" */
 	const struct http1_head *head; /* method, host and fields */
 	const char *ns; /* the caller's namespace, "" when unknown */

@@ -158,7 +158,9 @@ http_route_location(const struct http_route_rule *rule, const struct http_route_
 	else
 		filter_put(&w, t->host.at, t->host.len);
 	filter_put_port(&w, r, scheme, t->port);
-	filter_put_path(&w, rule, &r->to, t);
+	if (t->path.len > 0 &&
+		t->path.at[0] == '/') /* "*" of OPTIONS is no path (RFC 9112 section 3.2.4) */
+		filter_put_path(&w, rule, &r->to, t);
 	return filter_written(&w, to);
 }
 

@@ -379,7 +379,7 @@ rule_parse_cookie_path(const char *text, size_t len)
 static bool
 rule_parse_session_name(const char *text, size_t len)
 {
-	return len == 0 || route_parse_name(text, len);
+	return route_parse_name(text, len);
 }
 
 static void
@@ -393,11 +393,12 @@ rule_parse_session(struct json *j, void *to)
 	static const struct field fields[] = {
 		{"header", FIELD_BOOL, offsetof(struct session, header), 0, NULL, NULL},
 		{"permanent", FIELD_BOOL, offsetof(struct session, permanent), 0, NULL, NULL},
-		{"name", FIELD_TEXT, offsetof(struct session, name), ROUTE_NAME_MAX, NULL, NULL},
+		{"name", FIELD_TEXT, offsetof(struct session, name), ROUTE_SESSION_NAME_MAX, NULL,
+			NULL},
 		{"path", FIELD_TEXT, offsetof(struct session, path), ROUTE_PATH_MAX, NULL, NULL},
 		{"absoluteMs", FIELD_UINT32, offsetof(struct session, absolute_ms),
-			MESH_TIMEOUT_MAX_MS, NULL, NULL},
-		{"idleMs", FIELD_UINT32, offsetof(struct session, idle_ms), MESH_TIMEOUT_MAX_MS,
+			ROUTE_SESSION_MAX_MS, NULL, NULL},
+		{"idleMs", FIELD_UINT32, offsetof(struct session, idle_ms), ROUTE_SESSION_MAX_MS,
 			NULL, NULL},
 	};
 	struct rule_parsing *p = to;

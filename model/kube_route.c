@@ -82,7 +82,7 @@ route_number(struct route_reading *g, const struct tree_node *map, const char *k
 }
 
 /* ([0-9]{1,5}(h|m|s|ms)){1,4} */
-static int
+int
 route_parse_duration(const char *text, uint64_t *ms)
 {
 	static const struct {

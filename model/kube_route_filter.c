@@ -1,10 +1,12 @@
 /*
- * Filters, timeouts and retries of a route's rule. What is not known or not supported must not be
- * skipped: its rule answers 500.
+ * Filters, timeouts, retries and sessions of a route's rule. What is not known or not supported
+ * must not be skipped: its rule answers 500.
  */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/core/hash.h"
 #include "model/check.h"
 #include "model/kube_route_private.h"
 #include "model/mesh.h"
@@ -189,7 +191,7 @@ filter_read(struct route_reading *g, const struct tree_node *n, struct http_rout
 	} else if (strcmp(type, "ResponseHeaderModifier") == 0) {
 		filter_once(g, n, rule->response);
 		rule->response = filter_read_edits(g, tree_get(n, "responseHeaderModifier"));
-	} else if (strcmp(type, "RequestMirror") == 0 && !g->grpc) {
+	} else if (strcmp(type, "RequestMirror") == 0) {
 		filter_read_mirror(g, tree_get(n, "requestMirror"), &mirrors[rule->n_mirrors]);
 	} else if (strcmp(type, "RequestRedirect") == 0 && !g->grpc) {
 		filter_once(g, n, rule->redirect);
@@ -269,9 +271,85 @@ filter_read_retry(struct route_reading *g, const struct tree_node *n)
 	}
 	r->attempts = (uint8_t)route_number(g, n, "attempts", ROUTE_ATTEMPTS_MAX, 0);
 	r->backoff_ms = route_duration(g, n, "backoff", 0);
-	if (r->backoff_ms != 0)
-		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED, "retry.backoff is not supported");
+	if (r->backoff_ms > ROUTE_BACKOFF_MAX_MS)
+		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED, "retry.backoff: at most 1m is supported");
 	g->rule->rule.retry = r;
+}
+
+/* --- sessions (GEP-1619) -------------------------------------------------------------------- */
+
+static bool
+filter_is_session_name(const char *text, size_t len)
+{
+	return len <= ROUTE_SESSION_NAME_MAX && filter_is_editable(text, len);
+}
+
+static uint32_t
+filter_read_lifetime(struct route_reading *g, const struct tree_node *n, const char *key)
+{
+	uint64_t ms = 0;
+	const struct tree_node *at = tree_get(n, key);
+
+	if (tree_is_null(at))
+		return 0;
+	if (route_parse_duration(tree_text(at, ""), &ms) < 0 || ms > ROUTE_SESSION_MAX_MS)
+		route_fault(g, at, KUBE_ROUTE_UNSUPPORTED,
+			"sessionPersistence.%s: '%.20s', a duration of at most 576h expected", key,
+			tree_text(at, ""));
+	return (uint32_t)MIN(ms, (uint64_t)ROUTE_SESSION_MAX_MS);
+}
+
+/* A cookie is sent back for the paths of the rule, where one path says which these are. */
+static const char *
+filter_session_path(const struct kube_route_rule *rule)
+{
+	const struct http_route_match *m = rule->matches;
+
+	if (rule->n_matches != 1 || m->path_len == 0 || strchr(m->path, ';') != NULL ||
+		(m->kind != HTTP_MATCH_PREFIX && m->kind != HTTP_MATCH_EXACT))
+		return "/";
+	return m->path;
+}
+
+/* The name of a session that has none: the same at every node. */
+static const char *
+filter_session_name(struct route_reading *g)
+{
+	const struct http_route_rule *rule = &g->rule->rule;
+	char name[32];
+
+	snprintf(name, sizeof name, "edgeway-%08x-%u",
+		(unsigned)hash64(rule->route, strlen(rule->route), 0), rule->index);
+	return http_routes_text(g->parts, name);
+}
+
+static void
+filter_read_session(struct route_reading *g, const struct tree_node *n)
+{
+	struct http_route_session *s = http_routes_alloc(g->parts, 1, sizeof *s);
+	const struct tree_node *cookie = tree_get(n, "cookieConfig");
+	const char *type = tree_text(tree_get(n, "type"), "Cookie");
+	const char *lifetime = tree_text(tree_get(cookie, "lifetimeType"), "Session");
+
+	s->name = route_text(g, n, "sessionName", filter_session_name(g), filter_is_session_name);
+	s->absolute_ms = filter_read_lifetime(g, n, "absoluteTimeout");
+	s->idle_ms = filter_read_lifetime(g, n, "idleTimeout");
+	s->header = strcmp(type, "Header") == 0;
+	s->permanent = strcmp(lifetime, "Permanent") == 0;
+	s->path = s->header ? "" : filter_session_path(g->rule);
+	if (!s->header && strcmp(type, "Cookie") != 0)
+		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED,
+			"sessionPersistence: type '%.40s' is not supported", type);
+	if (!s->permanent && strcmp(lifetime, "Session") != 0)
+		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED,
+			"sessionPersistence: lifetimeType '%.40s' is not supported", lifetime);
+	if (s->header && !tree_is_null(cookie))
+		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED,
+			"sessionPersistence: cookieConfig is for type Cookie alone");
+	if (s->permanent && s->absolute_ms == 0)
+		route_fault(g, n, KUBE_ROUTE_UNSUPPORTED,
+			"sessionPersistence: lifetimeType Permanent needs absoluteTimeout");
+	g->rule->rule.session = s;
 }
 
 void
@@ -286,6 +364,5 @@ route_read_policies(struct route_reading *g, const struct tree_node *rule)
 	if (!tree_is_null(retry))
 		filter_read_retry(g, retry);
 	if (!tree_is_null(session))
-		route_fault(
-			g, session, KUBE_ROUTE_UNSUPPORTED, "sessionPersistence is not supported");
+		filter_read_session(g, session);
 }

@@ -33,7 +33,9 @@ const char *route_text(struct route_reading *g, const struct tree_node *map, con
 /* The number map.key, `otherwise` when absent, with a fault when it is beyond. */
 uint32_t route_number(struct route_reading *g, const struct tree_node *map, const char *key,
 	uint32_t max, uint32_t otherwise);
-/* A duration of GEP-2257 ("1m30s") in ms, at most a day; `otherwise` when absent. */
+/* A duration of GEP-2257 ("1m30s") in ms; 0 or -EINVAL. */
+int route_parse_duration(const char *text, uint64_t *ms);
+/* The same of map.key, at most a day; `otherwise` when absent. */
 uint32_t route_duration(
 	struct route_reading *g, const struct tree_node *map, const char *key, uint32_t otherwise);
 /* backendRef's Service: its name in *name and *ns, port, and what it is if it is none. */

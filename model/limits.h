@@ -54,6 +54,9 @@ enum {
 	ROUTE_WEIGHT_MAX = 1000000,
 	ROUTE_CODES_MAX = 16, /* statuses that a rule retries */
 	ROUTE_ATTEMPTS_MAX = 100,
+	ROUTE_BACKOFF_MAX_MS = 60000,
+	ROUTE_SESSION_NAME_MAX = 128,
+	ROUTE_SESSION_MAX_MS = 24 * 86400 * 1000, /* what an int holds */
 	ROUTE_NAME_MAX = 256, /* bytes: a header field's or parameter's name */
 	ROUTE_VALUE_MAX = 4096, /* its value */
 	ROUTE_PATH_MAX = 1024,
@@ -62,6 +65,7 @@ enum {
 	/* All routes of one service in its view: 1 024 routes of 16 rules. What is beyond these
 	 * limits, or does not fit beside the endpoints, is not accepted, the youngest routes first:
 	 * so nobody's routes can hold a service's endpoints back. */
+	ROUTES_CONSUMER_PART = 8, /* one namespace's, of what those before it leave */
 	ROUTES_RULES_MAX = 16384,
 	ROUTES_MATCHES_MAX = 65536,
 	ROUTES_TABLES_MAX = 1024,

@@ -23,6 +23,8 @@ enum {
 	ROUTE_REGEX_TEXT_MAX = 4096, /* bytes of an expression, as the CRD's longest value */
 	ROUTE_REGEX_CODE_MAX = 16 * 1024, /* bytes of its compiled form: a{1000} repeats itself */
 	ROUTE_REGEX_STEPS_MAX = 20000, /* of one comparison, some 0.2 ms */
+	ROUTE_REGEX_WORK_MAX = 20000 * 128, /* steps times the bytes that one may look at */
+	ROUTE_REGEX_FULL = 4, /* expressions that may each have all steps for one request */
 	ROUTE_REGEX_DEPTH_MAX = 1000,
 	ROUTE_REGEX_MEMORY_MAX_KB = 256,
 };
@@ -33,6 +35,9 @@ struct route_regex_scratch;
 /* NULL when it is no regular expression or beyond the bounds. */
 struct route_regex *route_regex_new(const char *text, struct err *err);
 void route_regex_free(struct route_regex **r);
+/* It is one of n that may be compared for one request: together they are bounded, too. Before any
+ * comparison. */
+void route_regex_share(struct route_regex *r, size_t n);
 struct route_regex_scratch *route_regex_scratch_new(void);
 void route_regex_scratch_free(struct route_regex_scratch **s);
 /* r NULL: nothing matches. */

@@ -12,11 +12,20 @@
 #include "base/core/log.h"
 #include "hub/kube/json_stream.h"
 #include "model/json.h"
+#include "model/kube.h"
 #include "model/table.h"
 
-enum { SILENCE_MS = 30000, UID_MAX = 63, TEXT_MAX = 1024 };
+enum {
+	SILENCE_MS = 30000,
+	UID_MAX = 63,
+	TEXT_MAX = 1024,
+	EVENT_BASE_MAX = 236 /* an Event's name has at most 253 */
+};
 
-/* A Service with a report that was or will be sent as an Event. */
+#define ROUTES_VERSION KUBE_GATEWAY_GROUP "/v1"
+#define ROUTES_API "/apis/" ROUTES_VERSION
+
+/* A Service or route with a report that was or will be sent as an Event. */
 struct told {
 	struct table_node node;
 	char *ns, *name;
@@ -50,33 +59,55 @@ struct kube_events {
 	char problem[400];
 };
 
+/* What Events are about, told by their reason. */
+enum topic { TOPIC_SERVICE, TOPIC_RULE, TOPIC_HTTPROUTE, TOPIC_GRPCROUTE };
+
+static const struct {
+	const char *reason; /* NULL: every other one */
+	const char *api, *version, *kind, *resource; /* of the object */
+	const char *well, *well_text;
+} topics[] = {
+	[TOPIC_SERVICE] = {NULL, "/api/v1", "v1", "Service", "services", EVENT_WELL,
+		"every endpoint can be reached from the edge nodes"},
+	[TOPIC_RULE] = {EVENT_RULE, "/api/v1", "v1", "Service", "services", EVENT_RULE_WELL,
+		"nothing of its DestinationRules is left out any more"},
+	[TOPIC_HTTPROUTE] = {EVENT_HTTPROUTE, ROUTES_API, ROUTES_VERSION, "HTTPRoute", "httproutes",
+		"HTTPRouteFollowed", "the route counts as it is"},
+	[TOPIC_GRPCROUTE] = {EVENT_GRPCROUTE, ROUTES_API, ROUTES_VERSION, "GRPCRoute", "grpcroutes",
+		"GRPCRouteFollowed", "the route counts as it is"},
+};
+
 static void start_next(void *arg);
 static void kube_events_step(struct kube_events *e);
 
 /* --- known Services ------------------------------------------------------------------------- */
 
-static bool
-is_rule(const char *kind)
+static enum topic
+topic_of(const char *kind)
 {
-	return strcmp(kind, EVENT_RULE) == 0;
+	size_t i = 1;
+
+	while (i < ARRAY_LEN(topics) && strcmp(kind, topics[i].reason) != 0)
+		i++;
+	return i < ARRAY_LEN(topics) ? (enum topic)i : TOPIC_SERVICE;
 }
 
 static uint64_t
-hash_of(const char *ns, const char *name, bool rule)
+hash_of(const char *ns, const char *name, enum topic topic)
 {
-	return hash64(name, strlen(name), hash64(ns, strlen(ns), rule));
+	return hash64(name, strlen(name), hash64(ns, strlen(ns), topic));
 }
 
 static struct told *
 kube_events_find(const struct kube_events *e, const char *ns, const char *name, const char *kind)
 {
-	struct table_node *n = table_first(&e->services, hash_of(ns, name, is_rule(kind)));
+	struct table_node *n = table_first(&e->services, hash_of(ns, name, topic_of(kind)));
 
 	for (; n != NULL; n = table_next(n)) {
 		struct told *t = container_of(n, struct told, node);
 
 		if (strcmp(t->ns, ns) == 0 && strcmp(t->name, name) == 0 &&
-			is_rule(t->kind) == is_rule(kind))
+			topic_of(t->kind) == topic_of(kind))
 			return t;
 	}
 	return NULL;
@@ -119,7 +150,7 @@ kube_events_tell(
 {
 	struct told *t = kube_events_find(e, ns, name, kind);
 
-	e->n_unreachable += text[0] != '\0' && !is_rule(kind);
+	e->n_unreachable += text[0] != '\0' && topic_of(kind) == TOPIC_SERVICE;
 	if (t == NULL && text[0] == '\0')
 		return;
 	if (t == NULL) {
@@ -128,7 +159,7 @@ kube_events_tell(
 		t->name = xstrdup(name);
 		t->text = xstrdup("");
 		t->kind = kind;
-		table_add(&e->services, &t->node, hash_of(ns, name, is_rule(kind)));
+		table_add(&e->services, &t->node, hash_of(ns, name, topic_of(kind)));
 	}
 	t->round = e->round;
 	t->kind = kind;
@@ -205,31 +236,31 @@ add_time(struct buf *out)
 static char *
 event_name(const struct kube_events *e)
 {
+	bool long_ = strlen(e->name) > EVENT_BASE_MAX;
+	uint64_t seed = topic_of(e->kind) + (long_ ? hash64(e->name, strlen(e->name), 0) : 0);
+
 	return xasprintf(
-		"%s.%016" PRIx64, e->name, hash64(e->text, strlen(e->text), is_rule(e->kind)));
+		"%s.%016" PRIx64, long_ ? "long" : e->name, hash64(e->text, strlen(e->text), seed));
 }
 
 static char *
 event_json(const struct kube_events *e)
 {
 	auto_free char *name = event_name(e);
-	bool well = e->text[0] == '\0', rule = is_rule(e->kind);
-	const char *well_kind = rule ? EVENT_RULE_WELL : EVENT_WELL;
-	const char *well_text = rule ? "nothing of its DestinationRules is left out any more"
-				     : "every endpoint can be reached from the edge nodes";
+	bool well = e->text[0] == '\0';
+	enum topic topic = topic_of(e->kind);
 	auto_buf struct buf b;
 
 	buf_init(&b, BUF_UNLIMITED);
 	buf_printf(&b,
 		"{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{\"name\":\"%s\","
-		"\"namespace\":\"%s\"},\"involvedObject\":{\"apiVersion\":\"v1\",\"kind\":"
-		"\"Service\",\"namespace\":\"%s\",\"name\":\"%s\",\"uid\":",
-		name, e->ns, e->ns, e->name);
+		"\"namespace\":\"%s\"},\"involvedObject\":{\"apiVersion\":\"%s\",\"kind\":"
+		"\"%s\",\"namespace\":\"%s\",\"name\":\"%s\",\"uid\":",
+		name, e->ns, topics[topic].version, topics[topic].kind, e->ns, e->name);
 	json_add_text(&b, e->uid);
-	buf_printf(&b,
-		"},\"reason\":\"%s\",\"type\":\"%s\",\"message\":", well ? well_kind : e->kind,
-		well ? "Normal" : "Warning");
-	json_add_text(&b, well ? well_text : e->text);
+	buf_printf(&b, "},\"reason\":\"%s\",\"type\":\"%s\",\"message\":",
+		well ? topics[topic].well : e->kind, well ? "Normal" : "Warning");
+	json_add_text(&b, well ? topics[topic].well_text : e->text);
 	buf_adds(&b, ",\"count\":1,\"firstTimestamp\":");
 	add_time(&b);
 	buf_adds(&b, ",\"lastTimestamp\":");
@@ -392,8 +423,9 @@ kube_events_step(struct kube_events *e)
 
 	switch (e->step) {
 	case STEP_UID:
-		path = xasprintf("/api/v1/namespaces/%s/services?fieldSelector=metadata.name%%3D%s",
-			e->ns, e->name);
+		path = xasprintf("%s/namespaces/%s/%s?fieldSelector=metadata.name%%3D%s",
+			topics[topic_of(e->kind)].api, e->ns, topics[topic_of(e->kind)].resource,
+			e->name);
 		json_stream_fini(&e->split);
 		json_stream_init(&e->split, JSON_STREAM_LIST, on_service, e);
 		e->uid[0] = '\0';

@@ -1,10 +1,11 @@
 /*
  * Reports what the hub finds about a Service where its operator looks: an Event on the Service
  * (kubectl describe service), NotReachableOnEdge with the reason, and ReachableOnEdge when that is
- * over. Only a finding that has lasted for KUBE_EVENTS_STABLE_MS is reported, once, and repeated
- * from time to time while it lasts, since the cluster deletes Events. The name of an Event follows
- * from Service and text, so that several hubs and restarts share one. At most KUBE_EVENTS_BURST at
- * once and then one every KUBE_EVENTS_PACE_MS, the longest waiting first.
+ * over; in the same way what of a route does not count, on the HTTPRoute or GRPCRoute. Only a
+ * finding that has lasted for KUBE_EVENTS_STABLE_MS is reported, once, and repeated from time to
+ * time while it lasts, since the cluster deletes Events. The name of an Event follows from Service
+ * and text, so that several hubs and restarts share one. At most KUBE_EVENTS_BURST at once and
+ * then one every KUBE_EVENTS_PACE_MS, the longest waiting first.
  *
  * On the hub's loop. The owner reports all Services in each round:
  *
@@ -42,6 +43,9 @@ enum {
 #define EVENT_RULE "DestinationRulePartly"
 /* all of it has effect, or there is none any more */
 #define EVENT_RULE_WELL "DestinationRuleHonoured"
+/* What a route says is not followed as it is. */
+#define EVENT_HTTPROUTE "HTTPRouteNotFollowed"
+#define EVENT_GRPCROUTE "GRPCRouteNotFollowed"
 #define EVENT_WELL "ReachableOnEdge" /* none of the others applies any more */
 
 struct kube_events;
@@ -50,7 +54,7 @@ struct kube_events *kube_events_new(struct loop *loop, struct kube_api *api);
 void kube_events_free(struct kube_events **e);
 void kube_events_begin(struct kube_events *e);
 /* kind: the Event's reason, one of the above. Reports on a Service's rules are kept apart from the
- * rest: one of either per Service in a round. */
+ * rest: one of either per Service in a round. ns, name: of the Service, or of the route. */
 void kube_events_tell(struct kube_events *e, const char *ns, const char *name, const char *kind,
 	const char *text);
 void kube_events_end(struct kube_events *e);

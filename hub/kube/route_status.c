@@ -246,6 +246,13 @@ route_status_free(struct route_status **out)
 	free(s);
 }
 
+bool
+route_status_leads(struct route_status *s)
+{
+	lease_want(s->lease);
+	return lease_held(s->lease);
+}
+
 const char *
 route_status_problem(const struct route_status *s)
 {

@@ -33,6 +33,8 @@ struct route_status_config {
 struct route_status *route_status_new(const struct route_status_config *config);
 void route_status_free(struct route_status **s);
 void route_status_tell(struct route_status *s, const struct cluster_route *route);
+/* Is this replica the one that writes? It asks for the Lease. */
+bool route_status_leads(struct route_status *s);
 /* Why statuses cannot be written, with the remedy; "": they can. */
 const char *route_status_problem(const struct route_status *s);
 /* {"waiting","writes","conflicts","lease":{..},"problem"} */

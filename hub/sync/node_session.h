@@ -53,6 +53,7 @@ struct node_session_config {
 	bool answers; /* the node answers questions (model/health.h) */
 	bool no_tunnel; /* its tunnel is switched off */
 	bool enforces; /* the node enforces who may connect to a service (model/allow_from.h) */
+	bool routes; /* the node follows routes (model/http_route.h) */
 };
 
 struct node_session;

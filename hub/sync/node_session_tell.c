@@ -91,6 +91,8 @@ node_session_state(const struct node_session *s, struct buf *out)
 		(unsigned long long)s->n_acks);
 	buf_printf(out, ",\"unserved\":%zu,\"refused\":%zu,\"held\":%zu", s->unserved.keys.n,
 		s->unserved.refused.n, refusals_count(&s->refusals));
+	if (!s->config.routes)
+		buf_adds(out, ",\"routes\":false");
 	if (s->refusals.n == 0)
 		return;
 	buf_adds(out, ",\"heldChanges\":[");

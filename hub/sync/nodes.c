@@ -174,6 +174,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 		.crl = certs_crl(n->config.certs),
 		.takes_crl = ws_header(c, MESH_CRL_HEADER)[0] != '\0',
 		.enforces = names_word(ws_header(c, "edgeway-enforces"), ALLOW_FROM_KIND),
+		.routes = names_word(ws_header(c, "edgeway-enforces"), MESH_ROUTES_KIND),
 		.no_tunnel = strcmp(ws_header(c, MESH_TUNNEL_HEADER), "off") == 0,
 	};
 

@@ -49,18 +49,16 @@ find_cookie(struct http1_str field, const char *name, struct http1_str *value)
 	return false;
 }
 
-static bool
-hashkey_find(const struct service *s, const struct http1_head *h, struct http1_str *value)
+bool
+hashkey_find(const struct http1_head *h, const char *name, bool cookie, struct http1_str *value)
 {
-	bool cookie = s->lb.hash_on == HASH_ON_COOKIE;
-
 	for (size_t i = 0; i < h->n_fields; i++) {
 		const struct http1_field *f = &h->fields[i];
 
-		if (!hashkey_named(f->name, cookie ? "cookie" : s->hash_key))
+		if (!hashkey_named(f->name, cookie ? "cookie" : name))
 			continue;
 		*value = f->value;
-		if (!cookie || find_cookie(f->value, s->hash_key, value))
+		if (!cookie || find_cookie(f->value, name, value))
 			return true;
 	}
 	return false;
@@ -72,7 +70,7 @@ hashkey_of(const struct service *s, const struct http1_head *head, uint32_t clie
 	struct http1_str value;
 
 	if (s == NULL || head == NULL || s->lb.hash_on == HASH_ON_SOURCE_IP ||
-		!hashkey_find(s, head, &value))
+		!hashkey_find(head, s->hash_key, s->lb.hash_on == HASH_ON_COOKIE, &value))
 		return client_ip;
 	return hash64(value.at, value.len, 0);
 }

@@ -10,6 +10,9 @@
 #include "model/service.h"
 
 /* head: NULL for relayed connections. */
+/* The value of the first field, or cookie, of this name. */
+bool hashkey_find(
+	const struct http1_head *h, const char *name, bool cookie, struct http1_str *value);
 uint64_t hashkey_of(const struct service *s, const struct http1_head *head, uint32_t client_ip);
 
 #endif

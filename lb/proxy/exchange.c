@@ -160,7 +160,7 @@ exchange_touch(struct exchange *ex)
 	struct downstream *f = ex->downstream;
 	bool on_client = !ex->http.request_done || buf_len(&f->peer.out) > 0;
 
-	if (!on_client && exchange_touch_waiting(ex))
+	if ((!on_client || ex->again_ms != 0) && exchange_touch_waiting(ex))
 		return;
 	if (ex->whole_ms != 0) { /* its route's limit holds also while the client is slow */
 		exchange_due(ex,
@@ -532,12 +532,18 @@ exchange_try_again(struct exchange *ex)
 	return true;
 }
 
+static void exchange_ask_now(struct exchange *ex);
+
 void
 exchange_timeout(struct exchange *ex)
 {
 	struct downstream *f = ex->downstream;
 	bool started = ex->state == EXCHANGE_ANSWERING;
 
+	if (routing_is_due_again(ex)) {
+		exchange_ask_now(ex);
+		return;
+	}
 	count(&f->worker->counters.timeouts, 1);
 	if (exchange_try_again(ex))
 		return;
@@ -605,6 +611,15 @@ dial_again(struct exchange *ex, bool may_reuse)
 	return d != DIAL_FAILED;
 }
 
+static void
+exchange_ask_now(struct exchange *ex)
+{
+	if (!dial_again(ex, true))
+		exchange_dial_failed(ex);
+	else if (ex->rule != NULL)
+		exchange_touch(ex);
+}
+
 void
 exchange_ask_another(struct exchange *ex)
 {
@@ -612,10 +627,10 @@ exchange_ask_another(struct exchange *ex)
 	ex->free_retry = false;
 	ex->try_ms = 0;
 	upstream_conn_close(ex->upstream, false);
-	if (!dial_again(ex, true))
-		exchange_dial_failed(ex);
-	else if (ex->rule != NULL)
+	if (routing_backs_off(ex))
 		exchange_touch(ex);
+	else
+		exchange_ask_now(ex);
 }
 
 /* Returns whether the endpoint has taken no byte of the request. */

@@ -46,6 +46,17 @@ h2_stream_may_ask_another(struct h2_stream *st, unsigned status)
 }
 
 void
+h2_stream_ask_now(struct h2_stream *st)
+{
+	if (st->has_timeout)
+		exchange_due(st->ex, st->ex->whole_ms);
+	if (!stream_dial_again(st))
+		h2_stream_dial_failed(st->ex);
+	else if (st->ex != NULL && st->ex->rule != NULL)
+		h2_stream_touch(st);
+}
+
+void
 h2_stream_ask_another(struct h2_stream *st)
 {
 	pick_leave(st->ex, st->target, false);
@@ -53,10 +64,10 @@ h2_stream_ask_another(struct h2_stream *st)
 	st->ex->try_ms = 0;
 	st->response_done = false;
 	h2_upstream_leave(st, H2_CANCEL);
-	if (!stream_dial_again(st))
-		h2_stream_dial_failed(st->ex);
-	else if (st->ex != NULL && st->ex->rule != NULL)
+	if (routing_backs_off(st->ex))
 		h2_stream_touch(st);
+	else
+		h2_stream_ask_now(st);
 }
 
 bool

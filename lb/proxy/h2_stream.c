@@ -50,8 +50,11 @@ h2_stream_touch(struct h2_stream *st)
 	const struct service *s = ex->group->service;
 	bool on_client = !ex->http.request_done || buf_len(&st->to_client) > 0;
 
-	if (st->has_timeout)
+	if (st->has_timeout) {
+		if (ex->again_ms != 0)
+			exchange_due(ex, MIN(ex->again_ms, ex->whole_ms));
 		return;
+	}
 	if (routing_limits(ex) && exchange_touch_waiting(ex))
 		return;
 	if (!on_client || st->grpc) {
@@ -81,7 +84,8 @@ stream_heed_timeout(struct h2_stream *st, const struct http1_head *h)
 		ms = MIN(ms, (uint64_t)ex->rule->backend_ms);
 	ms += stream_worker(st)->now_ms;
 	st->has_timeout = true;
-	exchange_due(ex, ex->whole_ms != 0 ? MIN(ms, ex->whole_ms) : ms);
+	ex->whole_ms = ex->whole_ms != 0 ? MIN(ms, ex->whole_ms) : ms;
+	exchange_due(ex, ex->whole_ms);
 }
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -173,6 +177,11 @@ on_expired(void *arg)
 	}
 	if (exchange_not_due(ex))
 		return;
+	if (routing_is_due_again(ex)) {
+		h2_stream_ask_now(st);
+		h2_link_touch(&st->client->link);
+		return;
+	}
 	count(&w->counters.timeouts, 1);
 	if (h2_stream_try_again(st))
 		return;

@@ -29,5 +29,7 @@ bool h2_stream_try_again(struct h2_stream *st);
 /* As exchange_may_ask_another(). */
 bool h2_stream_may_ask_another(struct h2_stream *st, unsigned status);
 void h2_stream_ask_another(struct h2_stream *st);
+/* At once: the wait of a route's retry.backoff is over. */
+void h2_stream_ask_now(struct h2_stream *st);
 
 #endif

@@ -71,11 +71,22 @@ pick_sticky(struct exchange *ex, const struct balance_ask *ask)
 	return first != NULL ? first : t;
 }
 
+static bool
+pick_is_session(const void *arg, uint64_t hash)
+{
+	return hash == ((const struct session_token *)arg)->endpoint;
+}
+
 static struct target *
 pick_by_policy(struct exchange *ex, const struct balance_ask *ask)
 {
 	struct group *g = ex->group;
+	struct target *t = ex->session.endpoint != 0
+		? group_find(g, ask, pick_is_session, &ex->session)
+		: NULL;
 
+	if (t != NULL)
+		return t;
 	if (g->service != NULL && g->service->lb.affinity_s > 0)
 		return pick_sticky(ex, ask);
 	return group_pick(g, ask);

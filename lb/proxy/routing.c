@@ -7,6 +7,7 @@
 #include "base/http/grpc.h"
 #include "lb/proxy/access_log.h"
 #include "lb/proxy/exchange.h"
+#include "lb/proxy/session.h"
 #include "model/local_callers.h"
 
 /* --- the request's target ------------------------------------------------------------------- */
@@ -46,17 +47,20 @@ routing_match(struct exchange *ex, const struct http1_head *h, const struct http
 	struct worker *w = f->worker;
 	const struct http_routes *routes = f->group->service->routes;
 	struct http_route_query q = {.port = f->group->port,
-		.grpc = grpc_is_call(h),
+		.grpc = routes->grpc && grpc_is_call(h),
+		.ns = "",
 		.path = t->path,
 		.query = t->query.at != NULL ? t->query : (struct http1_str){"", 0},
 		.head = h};
-	struct allow_caller who;
+	struct allow_caller who = {0};
 
 	if (w->regex_scratch == NULL)
 		w->regex_scratch = route_regex_scratch_new();
 	q.scratch = w->regex_scratch;
-	local_callers_find(snapshot_callers(w->snapshot), &f->client, &who);
-	q.ns = who.ns != NULL ? who.ns : "";
+	if (routes->scoped)
+		local_callers_find(snapshot_callers(w->snapshot), &f->client, &who);
+	if (who.ns != NULL)
+		q.ns = who.ns;
 	ex->rule = http_routes_find(routes, &q, &ex->match);
 	if (ex->rule != NULL)
 		ex->routes = http_routes_ref(routes);
@@ -129,13 +133,37 @@ routing_hold(struct exchange *ex, const struct service *s, uint16_t port, struct
 	return true;
 }
 
+/* A session counts more than weights. */
+static const struct http_route_backend *
+routing_pick(struct exchange *ex, const struct http1_head *h)
+{
+	const struct http_route_session *s = ex->rule->session;
+	const struct http_route_backend *b = NULL;
+
+	if (s != NULL && session_find(s, h, wall_ms() / 1000, &ex->session))
+		b = session_backend(ex->rule, &ex->session);
+	if (b != NULL)
+		return b;
+	ex->session.endpoint = 0;
+	return http_route_pick(ex->rule, (uint32_t)(worker_random(ex->downstream->worker) >> 32));
+}
+
+/* Mostly a route leads some of a Service's requests back to it. */
+static const struct service *
+routing_service(const struct downstream *f, const struct http_route_backend *b)
+{
+	const struct service *own = f->group->service;
+
+	if (strcmp(own->name, b->name) == 0 && strcmp(own->namespace, b->ns) == 0)
+		return own;
+	return snapshot_find(f->worker->snapshot, b->ns, strlen(b->ns), b->name, strlen(b->name));
+}
+
 static bool
-routing_choose(struct exchange *ex, struct routing *r)
+routing_choose(struct exchange *ex, const struct http1_head *h, struct routing *r)
 {
 	struct downstream *f = ex->downstream;
-	struct worker *w = f->worker;
-	const struct http_route_backend *b =
-		http_route_pick(ex->rule, (uint32_t)(worker_random(w) >> 32));
+	const struct http_route_backend *b = routing_pick(ex, h);
 	const struct service *s;
 
 	if (b == NULL || b->invalid)
@@ -143,7 +171,7 @@ routing_choose(struct exchange *ex, struct routing *r)
 			"rule %u of %s has no valid backend: see the route's status",
 			ex->rule->index, ex->rule->route);
 	ex->backend = b;
-	s = snapshot_find(w->snapshot, b->ns, strlen(b->ns), b->name, strlen(b->name));
+	s = routing_service(f, b);
 	if (s == NULL)
 		return routing_fails(ex, r, 500,
 			"rule %u of %s leads to service %s/%s, which this node does not have",
@@ -187,12 +215,32 @@ routing_edit(const struct http_header_edits *rule, const struct http_header_edit
 	return rc == 0 && backend != NULL ? http_route_edit(backend, h) : rc;
 }
 
+/* Of several fields with a session's name the client would not know which one to repeat. */
+static int
+routing_tell_session(const struct exchange *ex, struct http1_head *h)
+{
+	const struct http_route_session *s = ex->rule->session;
+	struct session_token now = {.endpoint = exchange_target(ex)->node.hash,
+		.backend = session_hash(ex->backend),
+		.used_s = (uint32_t)(wall_ms() / 1000)};
+	struct http_route_pair p;
+	struct http_header_edits e = {
+		.n_set = s->header, .n_add = !s->header, .set = &p, .add = &p};
+
+	if (!session_answer(s, &ex->session, &now, ex->downstream->worker->own_text, &p))
+		return 0;
+	return http_route_edit(&e, h);
+}
+
 int
 routing_edit_response(const struct exchange *ex, struct http1_head *h)
 {
+	int rc;
+
 	if (ex->backend == NULL)
 		return 0;
-	return routing_edit(ex->rule->response, ex->backend->response, h);
+	rc = routing_edit(ex->rule->response, ex->backend->response, h);
+	return rc == 0 && ex->rule->session != NULL ? routing_tell_session(ex, h) : rc;
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
@@ -237,7 +285,8 @@ routing_apply(struct exchange *ex, struct http1_head *h, struct routing *r)
 	*r = (struct routing){.text = w->own_text};
 	if (rule == NULL)
 		return true;
-	if (routing_answers(ex, &t, r) || !routing_choose(ex, r) || !routing_rewrite(ex, h, &t, r))
+	if (routing_answers(ex, &t, r) || !routing_choose(ex, h, r) ||
+		!routing_rewrite(ex, h, &t, r))
 		return false;
 	if (routing_edit(rule->request, ex->backend->request, h) < 0)
 		return routing_fails(
@@ -273,8 +322,29 @@ bool
 routing_limits(const struct exchange *ex)
 {
 	return ex->rule != NULL &&
-		(ex->rule->request_ms != HTTP_ROUTE_MS_DEFAULT ||
+		(ex->again_ms != 0 || ex->rule->request_ms != HTTP_ROUTE_MS_DEFAULT ||
 			ex->rule->backend_ms != HTTP_ROUTE_MS_DEFAULT);
+}
+
+bool
+routing_backs_off(struct exchange *ex)
+{
+	const struct http_route_retry *retry = ex->rule != NULL ? ex->rule->retry : NULL;
+
+	if (retry == NULL || retry->backoff_ms == 0 || ex->http.upgrade)
+		return false;
+	ex->again_ms = ex->downstream->worker->now_ms + retry->backoff_ms;
+	exchange_go(ex, EXCHANGE_DIALLING);
+	return true;
+}
+
+bool
+routing_is_due_again(struct exchange *ex)
+{
+	if (ex->again_ms == 0 || (ex->whole_ms != 0 && ex->whole_ms < ex->again_ms))
+		return false;
+	ex->again_ms = 0;
+	return true;
 }
 
 /* An attempt counts from the request's last byte: a slow client is not its endpoint's fault. */
@@ -283,6 +353,8 @@ routing_due_ms(struct exchange *ex)
 {
 	uint64_t due = ex->whole_ms;
 
+	if (ex->again_ms != 0)
+		return due == 0 ? ex->again_ms : MIN(due, ex->again_ms);
 	if (ex->rule == NULL || !routing_is_limit(ex->rule->backend_ms) || !ex->http.request_done ||
 		ex->state == EXCHANGE_ANSWERING)
 		return due;

@@ -40,6 +40,10 @@ routing_repeats(const struct exchange *ex)
 {
 	return ex->rule != NULL && ex->rule->retry != NULL;
 }
+/* Must the next attempt wait (retry.backoff)? Then ex's deadline is when it may be made. */
+bool routing_backs_off(struct exchange *ex);
+/* At its deadline: has it waited? */
+bool routing_is_due_again(struct exchange *ex);
 /* When the request, or this attempt, must be over by its route; 0: the route does not say. */
 uint64_t routing_due_ms(struct exchange *ex);
 /* Has the attempt lasted as long as the route lets it, while the request may last longer? */

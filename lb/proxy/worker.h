@@ -20,6 +20,7 @@
 #include "lb/conn/expiry.h"
 #include "lb/conn/peer.h"
 #include "lb/lb.h"
+#include "lb/proxy/session.h"
 #include "model/http_route.h"
 
 enum {
@@ -205,7 +206,8 @@ struct worker {
 	struct h2_fields fields;
 	struct route_regex_scratch *regex_scratch; /* NULL: no route has been asked yet */
 	char target[HTTP1_TARGET_MAX]; /* of a request, rewritten by its route */
-	char own_text[HTTP1_TARGET_MAX]; /* why its route refuses it, or where that redirects it */
+	/* why its route refuses it, or where that redirects it; or its session */
+	char own_text[HTTP1_TARGET_MAX];
 	struct buf h2_out; /* frames on their way to a socket */
 	char scratch[SCRATCH_BYTES];
 	char emit[EMIT_BYTES];
@@ -314,6 +316,8 @@ struct exchange {
 	/* by its route: when the whole request must be over, and this attempt begun to be
 	 * answered; 0: no limit, or not known yet */
 	uint64_t whole_ms, try_ms;
+	uint64_t again_ms; /* when the next attempt may be made; 0: it need not wait */
+	struct session_token session; /* brought by the request, as far as it counts */
 	/* of a redirect of our own, while kind->refuse() is called; else NULL */
 	const char *location;
 	bool own; /* its expiry is in SPAN_OWN */

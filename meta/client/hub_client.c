@@ -180,7 +180,7 @@ hub_client_dial(struct hub_client *f)
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
 		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND,
 		"edgeway-answers: " HEALTH_KIND, MESH_CRL_HEADER ": 1",
-		"edgeway-enforces: " ALLOW_FROM_KIND, beat,
+		"edgeway-enforces: " ALLOW_FROM_KIND "," MESH_ROUTES_KIND, beat,
 		f->no_tunnel ? MESH_TUNNEL_HEADER ": off" : NULL, f->cas[0] != '\0' ? cas : NULL,
 		NULL};
 	struct ws_dial d = {.headers = headers, .arg = f};

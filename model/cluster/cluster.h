@@ -226,6 +226,16 @@ struct cluster_route {
 	size_t n_parents;
 	struct cluster_route_parent *parents;
 };
+/* What does not count as it is; NULL: all does. Borrowed. */
+static inline const char *
+cluster_route_problem(const struct cluster_route_parent *p)
+{
+	if (!p->accepted)
+		return p->accepted_message;
+	if (p->partly != NULL)
+		return p->partly;
+	return p->resolved ? NULL : p->resolved_message;
+}
 /* The next route whose status may have changed; false: none. Valid until the next change. Call it
  * when cluster_next_change has returned false. */
 bool cluster_next_route(struct cluster *c, struct cluster_route *route);
@@ -233,5 +243,10 @@ void cluster_route_fini(struct cluster_route *route);
 typedef void cluster_route_fn(void *arg, const struct cluster_route *route);
 /* All of them that have a Service as parent, in any order. */
 void cluster_each_route(const struct cluster *c, cluster_route_fn *fn, void *arg);
+/* What does not count of those from an API server, "" if all does: as cluster_next_route last gave
+ * it, so that asking again and again costs little. */
+typedef void cluster_route_problem_fn(
+	void *arg, enum kube_kind kind, const char *ns, const char *name, const char *problem);
+void cluster_each_route_problem(const struct cluster *c, cluster_route_problem_fn *fn, void *arg);
 
 #endif

@@ -93,6 +93,7 @@ struct route_state {
 	TAILQ_ENTRY(route_state) waiting;
 	struct record *record;
 	bool dirty; /* cluster_next_route has yet to return it */
+	char *problem; /* as of the last cluster_next_route; NULL: none */
 };
 
 struct joint {
@@ -285,6 +286,7 @@ enum route_ref_fault {
 	ROUTE_REF_NOT_PERMITTED,
 	ROUTE_REF_INVALID_KIND,
 	ROUTE_REF_NOT_FOUND,
+	ROUTE_REF_PROTOCOL,
 };
 /* Does the backendRef of the route, attached to a Service of namespace parent_ns, lead to a port of
  * a Service? If not, *why gets a sentence on the heap, unless why is NULL. kind: "", or what it

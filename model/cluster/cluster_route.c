@@ -45,6 +45,7 @@ cluster_route_unlink(struct cluster *c, struct record *r)
 		return;
 	if (gone->dirty)
 		TAILQ_REMOVE(&c->routes_waiting, gone, waiting);
+	free(gone->problem);
 	free(gone);
 }
 

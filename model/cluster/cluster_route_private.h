@@ -25,6 +25,12 @@ struct group {
 	uint16_t ports[MESH_PORTS_MAX];
 };
 
+/* What routes need in a view. */
+struct need {
+	size_t bytes, values;
+	uint32_t matches, regexes;
+};
+
 struct attaching {
 	const struct cluster *c;
 	const char *ns;
@@ -34,8 +40,7 @@ struct attaching {
 	struct group *groups;
 	size_t n_groups;
 	struct http_routes *to;
-	size_t bytes, values; /* that may still be used */
-	uint32_t n_matches, n_regexes;
+	struct need left; /* what may still be used */
 };
 
 /* Builds a->to for the view; routes beyond a limit get their verdict. */

@@ -4,6 +4,7 @@
  * consumer's route mostly leads back to where the call was going (GEP-1294, Namespace boundaries).
  */
 #include <string.h>
+#include <strings.h>
 
 #include "model/cluster/cluster_private.h"
 
@@ -36,13 +37,28 @@ ref_is_granted(
 	return false;
 }
 
-static bool
-ref_has_port(const struct kube_service *s, uint16_t port)
+static const struct kube_service_port *
+ref_port(const struct kube_service *s, uint16_t port)
 {
+	const struct kube_service_port *found = NULL;
+
 	for (size_t i = 0; i < s->n_ports; i++)
-		if (s->ports[i].port == port && s->ports[i].protocol == KUBE_TCP)
-			return true;
-	return false;
+		if (s->ports[i].port == port && (found == NULL || s->ports[i].protocol == KUBE_TCP))
+			found = &s->ports[i];
+	return found;
+}
+
+/* A port that does not say its protocol is one of HTTP, since a route of HTTP leads to it. The same
+ * with TLS is what a BackendTLSPolicy decides. */
+static bool
+ref_speaks_http(const struct kube_service_port *p)
+{
+	const char *says = p->app_protocol;
+
+	return p->protocol == KUBE_TCP &&
+		(*says == '\0' || cluster_port_mode(p) == PORT_HTTP ||
+			strcasecmp(says, "https") == 0 ||
+			strcasecmp(says, "kubernetes.io/wss") == 0);
 }
 
 static char *
@@ -68,7 +84,11 @@ ref_explain(enum route_ref_fault fault, const struct kube_object *service,
 			return xasprintf("Service %s/%s does not exist", b->ns, b->name);
 		if (b->port == 0)
 			return xasprintf("backendRef %s needs a port", b->name);
-		return xasprintf("Service %s/%s has no TCP port %u", b->ns, b->name, b->port);
+		return xasprintf("Service %s/%s has no port %u", b->ns, b->name, b->port);
+	case ROUTE_REF_PROTOCOL:
+		return xasprintf("port %u of Service %s/%s is not one of HTTP, as its protocol or "
+				 "appProtocol says",
+			b->port, b->ns, b->name);
 	}
 	return NULL;
 }
@@ -78,6 +98,8 @@ static enum route_ref_fault
 ref_check(const struct cluster *c, const struct record *route, const char *parent_ns,
 	const struct route_backend *b, const struct kube_object *service)
 {
+	const struct kube_service_port *port;
+
 	if (*b->kind != '\0')
 		return ROUTE_REF_INVALID_KIND;
 	if (strcmp(b->ns, route->ns) != 0 && strcmp(b->ns, parent_ns) != 0 &&
@@ -87,7 +109,10 @@ ref_check(const struct cluster *c, const struct record *route, const char *paren
 		return ROUTE_REF_NOT_FOUND;
 	if (*service->service.external_name != '\0')
 		return ROUTE_REF_INVALID_KIND;
-	return ref_has_port(&service->service, b->port) ? ROUTE_REF_WELL : ROUTE_REF_NOT_FOUND;
+	port = ref_port(&service->service, b->port);
+	if (port == NULL)
+		return ROUTE_REF_NOT_FOUND;
+	return ref_speaks_http(port) ? ROUTE_REF_WELL : ROUTE_REF_PROTOCOL;
 }
 
 enum route_ref_fault

@@ -67,6 +67,18 @@ status_check_parent(const struct cluster *c, const struct record *r, struct clus
 			"accepted, but at some ports of the Service a GRPCRoute counts instead");
 }
 
+/* What is accepted, but not all that its author may expect. */
+static void
+status_check_mirrors(const struct kube_route *route, struct cluster_route_parent *p)
+{
+	for (size_t i = 0; i < route->n_rules; i++)
+		if (route->rules[i].rule.n_mirrors > 0 && p->accepted &&
+			p->accepted_message == NULL)
+			p->accepted_message = xstrdup(
+				"accepted; RequestMirror copies requests with small bodies alone, "
+				"and what is not copied is counted (mirrors_dropped)");
+}
+
 /* --- rules with a fault --------------------------------------------------------------------- */
 
 static const char *
@@ -119,7 +131,8 @@ status_check_ref(const struct cluster *c, const struct record *r, struct cluster
 {
 	static const char *const reasons[] = {[ROUTE_REF_NOT_PERMITTED] = "RefNotPermitted",
 		[ROUTE_REF_INVALID_KIND] = "InvalidKind",
-		[ROUTE_REF_NOT_FOUND] = "BackendNotFound"};
+		[ROUTE_REF_NOT_FOUND] = "BackendNotFound",
+		[ROUTE_REF_PROTOCOL] = "UnsupportedProtocol"};
 	enum route_ref_fault fault;
 	char *why = NULL;
 
@@ -181,6 +194,7 @@ status_build(const struct cluster *c, const struct record *r, struct cluster_rou
 			.accepted_reason = "Accepted",
 			.resolved_reason = "ResolvedRefs"};
 		status_check_parent(c, r, p);
+		status_check_mirrors(route, p);
 		status_check_rules(route, p);
 		status_check_refs(c, r, p);
 		if (p->accepted_message == NULL)
@@ -207,6 +221,20 @@ status_digest(const struct cluster_route *route)
 	return hash | 1;
 }
 
+/* The first parent's that has one. */
+static char *
+status_problem(const struct cluster_route *route)
+{
+	for (size_t i = 0; i < route->n_parents; i++) {
+		const struct cluster_route_parent *p = &route->parents[i];
+		const char *problem = cluster_route_problem(p);
+
+		if (problem != NULL)
+			return xasprintf("Service %s/%s: %s", p->ref->ns, p->ref->name, problem);
+	}
+	return NULL;
+}
+
 bool
 cluster_next_route(struct cluster *c, struct cluster_route *route)
 {
@@ -218,6 +246,8 @@ cluster_next_route(struct cluster *c, struct cluster_route *route)
 	TAILQ_REMOVE(&c->routes_waiting, s, waiting);
 	s->dirty = false;
 	status_build(c, s->record, route);
+	free(s->problem);
+	s->problem = status_problem(route);
 	digest = status_digest(route);
 	route->news = digest != s->record->route_told;
 	s->record->route_told = digest;
@@ -248,5 +278,20 @@ cluster_each_route(const struct cluster *c, cluster_route_fn *fn, void *arg)
 		status_build(c, node_of(struct link, n)->target, &route);
 		fn(arg, &route);
 		cluster_route_fini(&route);
+	}
+}
+
+void
+cluster_each_route_problem(const struct cluster *c, cluster_route_problem_fn *fn, void *arg)
+{
+	struct table_node *n = NULL;
+	size_t slot = 0;
+
+	while ((n = table_walk(&c->routes, &slot, n)) != NULL) {
+		const struct record *r = node_of(struct link, n)->target;
+
+		if (*r->object->route.resource_version != '\0')
+			fn(arg, r->kind, r->ns, r->name,
+				r->route->problem != NULL ? r->route->problem : "");
 	}
 }

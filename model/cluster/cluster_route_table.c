@@ -91,12 +91,6 @@ count_tables(const struct attaching *a, const struct attached *r)
 	return n;
 }
 
-/* What the route needs: its rules once, its matches in each table. */
-struct need {
-	size_t bytes, values;
-	uint32_t matches, regexes;
-};
-
 enum { RULE_DIGITS = 5 }; /* of a match's index of its rule */
 
 static void
@@ -109,6 +103,7 @@ need_add(struct need *need, struct buf *list, size_t times)
 	buf_adds(list, "[");
 }
 
+/* What the route needs: its rules once, its matches in each table. */
 static struct need
 attach_need(const struct attaching *a, const struct attached *r)
 {
@@ -138,21 +133,47 @@ attach_need(const struct attaching *a, const struct attached *r)
 	return need;
 }
 
-/* Takes what the route needs, which its rules' place in the list tells. */
 static bool
-attach_fits(struct attaching *a, const struct attached *r)
+need_fits(const struct need *n, const struct need *left)
+{
+	return n->bytes <= left->bytes && n->values <= left->values &&
+		n->matches <= left->matches && n->regexes <= left->regexes;
+}
+
+static void
+need_take(struct need *left, const struct need *n)
+{
+	left->bytes -= n->bytes;
+	left->values -= n->values;
+	left->matches -= n->matches;
+	left->regexes -= n->regexes;
+}
+
+/* Takes what the route needs, which its rules' place in the list tells; own: what its namespace may
+ * still use. */
+static bool
+attach_fits(struct attaching *a, const struct attached *r, struct need *own)
 {
 	struct need need = attach_need(a, r);
 
-	if (need.bytes > a->bytes || need.values > a->values || a->to->n_rules > ROUTES_RULES_MAX ||
-		a->n_matches + need.matches > ROUTES_MATCHES_MAX ||
-		a->n_regexes + need.regexes > ROUTES_REGEX_MAX)
+	if (!need_fits(&need, &a->left) || !need_fits(&need, own) ||
+		a->to->n_rules > ROUTES_RULES_MAX)
 		return false;
-	a->bytes -= need.bytes;
-	a->values -= need.values;
-	a->n_matches += need.matches;
-	a->n_regexes += need.regexes;
+	need_take(&a->left, &need);
+	need_take(own, &need);
 	return true;
+}
+
+/* A namespace of consumers must not use up what the others need. */
+static struct need
+attach_share(const struct attaching *a, const struct attached *r)
+{
+	struct need all = a->left;
+
+	if (strcmp(r->record->ns, a->ns) == 0)
+		return all;
+	return (struct need){all.bytes / ROUTES_CONSUMER_PART, all.values / ROUTES_CONSUMER_PART,
+		all.matches / ROUTES_CONSUMER_PART, all.regexes / ROUTES_CONSUMER_PART};
 }
 
 /* What the view leaves. */
@@ -166,8 +187,9 @@ attach_measure(struct attaching *a, const struct view *v)
 	view_build(&json, v);
 	bytes = MIN(buf_len(&json) + 1024, (size_t)VIEW_MAX_BYTES);
 	values = MIN(json_values(buf_at(&json), buf_len(&json)) + 64, (size_t)VIEW_MAX_VALUES);
-	a->bytes = MIN(VIEW_MAX_BYTES - bytes, (size_t)ROUTES_MAX_BYTES);
-	a->values = MIN(VIEW_MAX_VALUES - values, (size_t)ROUTES_MAX_VALUES);
+	a->left = (struct need){MIN(VIEW_MAX_BYTES - bytes, (size_t)ROUTES_MAX_BYTES),
+		MIN(VIEW_MAX_VALUES - values, (size_t)ROUTES_MAX_VALUES), ROUTES_MATCHES_MAX,
+		ROUTES_REGEX_MAX};
 }
 
 /* Tables beyond the limit are those of the last scopes, whose routes then count nowhere. */
@@ -187,6 +209,7 @@ attach_limit_tables(struct attaching *a)
 static void
 attach_take(struct attaching *a)
 {
+	struct need own = {0};
 	size_t rules = 0;
 
 	for (size_t i = 0; i < a->n_routes; i++)
@@ -195,10 +218,12 @@ attach_take(struct attaching *a)
 	for (size_t i = 0; i < a->n_routes; i++) {
 		struct attached *r = &a->routes[i];
 
+		if (r->scope == i)
+			own = attach_share(a, r);
 		if (r->verdict != ROUTE_TAKEN)
 			continue;
 		attach_rules(a, r);
-		if (attach_fits(a, r)) {
+		if (attach_fits(a, r, &own)) {
 			http_routes_borrow(a->to, r->record->object->route.parts);
 			continue;
 		}

@@ -127,14 +127,35 @@ check_manifests(struct findings *f, const struct tree_node *files)
 		"leave the object in one place, and take it out of the other");
 }
 
+/* Agents of before routes balance over the Service's own endpoints, whatever its routes say. */
+static void
+check_route_agents(struct findings *f, const struct tree_node *nodes)
+{
+	const char *first = "";
+	unsigned n = 0;
+
+	tree_each(nodes, node) {
+		if (strcmp(ctl_text(node, "routes"), "false") == 0 && n++ == 0)
+			first = ctl_text(node, "node");
+	}
+	if (n > 0)
+		findings_add(f, "route", VERDICT_NOTE,
+			"update the agents there; until then a route counts for the clients at "
+			"other "
+			"nodes alone, though its status says Accepted",
+			"%u nodes have agents that know no routes, such as %s", n, first);
+}
+
 /* Routes that do not count as they are, for some Service. */
 static void
 check_routes(struct findings *f, const struct tree_node *hub)
 {
 	enum { NAMED_MOST = 5 };
 	unsigned n = 0;
+	bool any = false;
 
 	tree_each(tree_get(hub, "routes"), r) {
+		any = true;
 		if (ctl_text(r, "problem")[0] != '\0' && n++ < NAMED_MOST)
 			findings_add(f, "route", VERDICT_NOTE,
 				"correct the route, or what it names; its status says the same "
@@ -146,6 +167,8 @@ check_routes(struct findings *f, const struct tree_node *hub)
 	if (n > NAMED_MOST)
 		findings_add(f, "route", VERDICT_NOTE, "edgewayctl state names them",
 			"%u more routes do not count as they are", n - NAMED_MOST);
+	if (any)
+		check_route_agents(f, tree_get(hub, "nodes"));
 	if (ctl_text(hub, "routeStatus.problem")[0] != '\0')
 		findings_add(f, "route status", VERDICT_BAD,
 			"kubectl apply -f deploy/kubernetes/rbac-gateway.yaml; until then nobody "

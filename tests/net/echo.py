@@ -1,8 +1,8 @@
 """An echo of requests, as the Gateway API's conformance suite has one: each answer is JSON that says what came, and to whom:
-{"path", "host", "method", "proto", "headers", "body", "namespace", "service", "pod"}. HTTP/1 and HTTP/2 with prior knowledge at one port;
+{"path", "host", "method", "proto", "headers", "body", "namespace", "service", "pod"}. HTTP/1 and HTTP/2 with prior knowledge at each port;
 a call of gRPC gets that JSON as its message. /status/N answers with N, /flaky/N fails with 503 N times and then answers, /slow/S waits so long.
 
-    echo.py PORT NAMESPACE SERVICE POD
+    echo.py PORT,PORT,.. NAMESPACE SERVICE POD
 """
 import json
 import socket
@@ -14,7 +14,7 @@ import time
 from h2kit import Data, Ended, Head, Http2
 from httpkit import Wire
 
-PORT, (NAMESPACE, SERVICE, POD) = int(sys.argv[1]), sys.argv[2:5]
+PORTS, NAMESPACE, SERVICE, POD = sys.argv[1:5]
 failed, seen, lock = {}, [], threading.Lock()
 
 
@@ -102,5 +102,6 @@ class Server(socketserver.ThreadingTCPServer):
     request_queue_size = 256
 
 
-threading.Thread(target=Server(("0.0.0.0", PORT), Echo).serve_forever).start()
+for port in PORTS.split(","):
+    threading.Thread(target=Server(("0.0.0.0", int(port)), Echo).serve_forever).start()
 print("serving", flush=True)

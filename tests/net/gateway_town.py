@@ -17,7 +17,8 @@ from httpkit import Wire, socket_of
 from lab import HERE, PYTHON, Agent, Hub, Node, pod, service, wait_for
 
 GROUP = "gateway.networking.k8s.io"
-PORTS = ("http", 80, "http"), ("http-alt", 8080, "http"), ("grpc", 7070, "http"), ("tcp", 9000, "http")
+# As the suite's own Services: only `http` and `http-alt` say appProtocol: http, and `grpc` of the Service `echo` kubernetes.io/h2c.
+PORTS = ("http", 80, 8080), ("http-alt", 8080, 8080), ("https", 443, 8443), ("tcp", 9090, 9090), ("grpc", 7070, 7070)
 
 
 class Reply(collections.namedtuple("Reply", "status fields text trailers")):
@@ -64,6 +65,17 @@ def rewrite(**what):
     return {"type": "URLRewrite", "urlRewrite": what}
 
 
+def versions(name, h2c=False, **more):
+    """A Service with the suite's ports."""
+    made = service(name, *PORTS, namespace=more.pop("namespace", "mesh"), **more)
+    for port in made["spec"]["ports"]:
+        if port["name"].startswith("http") and port["name"] != "https":
+            port["appProtocol"] = "http"
+        elif port["name"] == "grpc" and h2c:
+            port["appProtocol"] = "kubernetes.io/h2c"
+    return made
+
+
 class Town:
     def __init__(self, lab):
         self.lab = lab
@@ -72,18 +84,18 @@ class Town:
         self.pods, self.addresses, shown = {}, {}, []
         for name, namespace, labels in (("echo-v1", "mesh", "v1"), ("echo-v2", "mesh", "v2"), ("echo-far", "other", "far")):
             p = self.pods[name] = self.node.pod(name)
-            p.start(f"echo-{name}", PYTHON, os.path.join(HERE, "echo.py"), "8080", namespace, name, f"{name}-pod")
-            shown.append(pod(name, self.node, p.address, ("http", 8080, 0), app=name, namespace=namespace))
+            p.start(f"echo-{name}", PYTHON, os.path.join(HERE, "echo.py"), "8080,7070,9090", namespace, name, f"{name}-pod")
+            shown.append(pod(name, self.node, p.address, *((f"p{n}", n, 0) for n in (8080, 8443, 9090, 7070)), app=name, namespace=namespace))
             shown[-1]["metadata"]["labels"].update(version=labels, all="echo")
         self.client, self.consumer = self.node.pod("client"), self.node.pod("consumer")
         shown += [pod("client", self.node, self.client.address, namespace="mesh"),
                   pod("consumer", self.node, self.consumer.address, namespace="consumer")]
-        echo = service("echo", *PORTS, namespace="mesh")
+        echo = versions("echo", h2c=True)
         echo["spec"]["selector"] = {"all": "echo"}
-        guarded = service("guarded", *PORTS, selector="echo-v2", namespace="mesh", annotations={"edgeway.io/allow-from": "namespaces=consumer"})
+        guarded = versions("guarded", selector="echo-v2", annotations={"edgeway.io/allow-from": "namespaces=consumer"})
         self.hub.write("pods.yaml", *shown)
-        self.hub.write("services.yaml", echo, guarded, *(service(n, *PORTS, namespace="mesh") for n in ("echo-v1", "echo-v2", "empty")),
-                       service("echo-far", *PORTS, namespace="other"))
+        self.hub.write("services.yaml", echo, guarded, *(versions(n) for n in ("echo-v1", "echo-v2", "empty")),
+                       versions("echo-far", namespace="other"))
         self.config = os.path.join(self.node.dir, "agent.yaml")
         with open(self.config, "w") as f:
             f.write("lb: {accessLog: all}\n")

@@ -17,6 +17,13 @@ class Authority:
         openssl("req", "-x509", *KEY, "-days", "30", "-subj", "/CN=" + name, "-keyout", self.key, "-out", self.cert,
                 "-addext", "keyUsage=critical,keyCertSign")
 
+    @classmethod
+    def of_hub(cls, hub):
+        """The hub's own one, whose key lies in its dataDir."""
+        ca, data = cls.__new__(cls), os.path.join(hub.machine.dir, "data")
+        ca.folder, ca.cert, ca.key = hub.machine.dir, os.path.join(data, "ca.pem"), os.path.join(data, "ca.key")
+        return ca
+
     def issue(self, name, *extensions, subject=None, days=30):
         """(certificate, key); extensions: "subjectAltName=IP:192.0.2.1", "extendedKeyUsage=clientAuth"."""
         at = os.path.join(self.folder, name)

@@ -54,3 +54,9 @@ def test_weights_and_faults(town):
     got = town.services(100, path="/w.W/M", http=2, port=7070, grpc=True)
     assert set(got) == {"echo-v1", "echo-v2"} and got["echo-v1"] > 70, got
     assert call(town, "/n.N/M") == 2, "500: UNKNOWN"
+
+
+def test_sessions(town):
+    town.routes(grpc(to(backend("echo-v1", 7070), backend("echo-v2", 7070), sessionPersistence={"type": "Header", "sessionName": "x-session"})))
+    first = town.ask("echo", "/a.B/C", http=2, port=7070, grpc=True)
+    assert {call(town, "/a.B/C", f"x-session: {first.fields['x-session']}") for _ in range(12)} == {first.service}

@@ -1,9 +1,18 @@
 """HTTPRoutes of Services as the nodes follow them: the cases of the Gateway API's conformance suite for meshes (MESH-HTTP, core and
 extended) by manifests of our own, from pods, by HTTP/1 and by HTTP/2."""
+import contextlib
+import socket
+import struct
+import time
+
 import pytest
 
+from h2kit import Http2
+from httpkit import Wire
 from gateway_town import Town, backend, edits, redirect, rewrite, route, to
 from lab import Lab, wait_for
+from pki import Authority
+from pretender import Pretender
 
 pytestmark = pytest.mark.plain_build  # what sanitizers may find is in the units and in tests/net/h2
 
@@ -105,7 +114,7 @@ def test_ports(town, http):
     assert set(town.services(6, http=http)) == {"echo-v1"}
     assert set(town.services(6, port=8080, http=http)) == {"echo-v2"}
     assert set(town.services(8, port=7070, http=http)) == {"echo-v1", "echo-v2"}
-    assert set(town.services(8, port=9000, http=http)) == {"echo-v1", "echo-v2"}
+    assert set(town.services(8, port=9090, http=http)) == {"echo-v1", "echo-v2"}
 
 
 @both
@@ -258,6 +267,74 @@ def test_retries(town, http):
     assert [sum(s.startswith(f"GET {p}") for s in seen) for p in (f"/flaky/2/{http}", f"/flaky/3/{http}", f"/status/500/{http}")] == [3, 3, 1]
 
 
+@both
+def test_backoff(town, http):
+    """retry.backoff: so long at least between two attempts, and within timeouts.request."""
+    only = {"codes": [503], "attempts": 2, "backoff": "400ms"}
+    town.routes(route("r", to("echo-v1", matches=[path("/flaky/3")], retry=only, timeouts={"request": "700ms"}), to("echo-v1", retry=only)))
+    began = time.monotonic()
+    assert town.ask("echo", f"/flaky/2/backoff{http}", http=http).status == 200
+    assert time.monotonic() - began > 0.75, "two waits"
+    assert town.ask("echo", f"/flaky/3/backoff{http}", http=http).status == 504
+    gone = f"/flaky/1/gone{http}"
+    with contextlib.closing(town.connect().s) as s:
+        wire = Wire(s)
+        if http == 1:
+            wire.put(f"GET {gone} HTTP/1.1\r\nHost: echo\r\n\r\n".encode())
+        else:
+            Http2(wire).open().ask(gone)
+        wait_for("the first attempt", lambda: f"GET {gone}" in town.ask("echo-v1", "/seen").said["seen"])
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert town.ask("echo", f"/flaky/1/backoff{http}", http=http).status == 200
+    assert town.ask("echo-v1", "/seen").said["seen"].count(f"GET {gone}") == 1, "a client that has gone while its request waits"
+
+
+# --- sessions -----------------------------------------------------------------------------------
+
+
+def cookie_of(reply):
+    return reply.fields["set-cookie"].partition(";")[0]
+
+
+@both
+def test_sessions_by_cookie(town, http):
+    """sessionPersistence: whoever sends the cookie back gets the same endpoint, whatever the weights say by then."""
+    town.routes(route("r", to("echo-v1", backend("echo-v2"), matches=[path("/shop")], sessionPersistence={"sessionName": "sid"}), to("echo-v1")))
+    first = town.ask("echo", "/shop/a", http=http)
+    said = first.fields["set-cookie"].split("; ")
+    assert said[0].startswith("sid=") and said[1:] == ["Path=/shop", "HttpOnly"]
+    again = [town.ask("echo", "/shop/b", f"cookie: a=b; {cookie_of(first)}", http=http) for _ in range(12)]
+    assert {r.service for r in again} == {first.service} and not any("set-cookie" in r.fields for r in again)
+    other = {"echo-v1": "echo-v2", "echo-v2": "echo-v1"}[first.service]
+    town.routes(route("r", to(backend(first.service, weight=0), other, matches=[path("/shop")], sessionPersistence={"sessionName": "sid"})))
+    assert town.ask("echo", "/shop", f"cookie: {cookie_of(first)}", http=http).service == first.service
+    assert town.ask("echo", "/shop", http=http).service == other
+    town.routes(route("r", to(other, matches=[path("/shop")], sessionPersistence={"sessionName": "sid"})))
+    moved = town.ask("echo", "/shop", f"cookie: {cookie_of(first)}", http=http)
+    assert moved.service == other and cookie_of(moved) != cookie_of(first), "the rule does not lead there any more: a new session"
+    for token in ("sid=", "sid=x", f"sid={'f' * 40}", f"{cookie_of(first)}0", f"sid={'0' * 40}"):
+        assert town.ask("echo", "/shop", f"cookie: {token}", http=http).fields["set-cookie"].startswith("sid="), "no session of ours"
+
+
+@both
+def test_sessions_end(town, http):
+    """absoluteTimeout and idleTimeout, lifetimeType Permanent."""
+    town.routes(route("r", to("echo-v1", "echo-v2", matches=[path("/whole")], sessionPersistence={
+        "absoluteTimeout": "1s", "cookieConfig": {"lifetimeType": "Permanent"}}), to("echo-v1", "echo-v2", sessionPersistence={"idleTimeout": "1s"})))
+    for where in ("/whole", "/idle"):
+        first = town.ask("echo", where, http=http)
+        assert ("Max-Age=1" in first.fields["set-cookie"]) == (where == "/whole")
+        wait_for("its end", lambda w=where, f=first: cookie_of(town.ask("echo", w, f"cookie: {cookie_of(f)}", http=http))[-16:-8] != cookie_of(f)[-16:-8])
+
+
+@both
+def test_sessions_by_header(town, http):
+    town.routes(route("r", to("echo-v1", "echo-v2", sessionPersistence={"type": "Header", "sessionName": "x-session"})))
+    first = town.ask("echo", http=http)
+    again = [town.ask("echo", "/", f"x-session: {first.fields['x-session']}", http=http) for _ in range(12)]
+    assert {(r.service, r.fields["x-session"][:32]) for r in again} == {(first.service, first.fields["x-session"][:32])}
+
+
 # --- what operators see -----------------------------------------------------------------------------
 
 
@@ -306,3 +383,15 @@ def test_requests_count_where_they_go(town):
     grown = {name: [after[name]["connections"] - before[name]["connections"],
                     *(after[name]["requests"][c] - before[name]["requests"][c] for c in ("2xx", "4xx"))] for name in before}
     assert grown == {"echo": [4, 0, 1], "echo-v1": [0, 3, 0]}
+
+
+def test_agents_from_before(town):
+    """doctor names a node whose agent knows no routes, as soon as there are some."""
+    ca = Authority.of_hub(town.hub)
+
+    def said():
+        return town.hub.machine.run(town.lab.program("edgewayctl"), "--socket", town.hub.socket, "doctor", check=False).stdout
+    town.routes(route("r", to("echo-v1")))
+    assert "know no routes" not in said()
+    with Pretender(town.hub.machine, town.hub.address, ca, "old-1", None, "edgeway-enforces: allow-from"):
+        wait_for("it is told", lambda: "1 nodes have agents that know no routes, such as old-1" in said())

@@ -2,7 +2,6 @@
 hub for what goes through it; who may not is refused at once, and nothing goes towards an endpoint.
 """
 import json
-import os
 import select
 import uuid
 
@@ -210,10 +209,7 @@ class Learner(Pretender):
 
     def __init__(self, site, name, *headers):
         self.told = {}
-        ca = Authority.__new__(Authority)
-        data = os.path.join(site.hub.machine.dir, "data")
-        ca.folder, ca.cert, ca.key = site.lab.dir, os.path.join(data, "ca.pem"), os.path.join(data, "ca.key")
-        super().__init__(site.hub.machine, site.hub.address, ca, name, None, *headers)
+        super().__init__(site.hub.machine, site.hub.address, Authority.of_hub(site.hub), name, None, *headers)
 
     def say(self, operation, resource, content, parent=""):
         self.frame(1, json.dumps({

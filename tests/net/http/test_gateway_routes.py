@@ -35,7 +35,9 @@ def api():
 @pytest.fixture(scope="module")
 def hub(api):
     made = KubeHub(api.lab, api, "--source.kubernetes.namespace", NAMESPACE)
-    api.apply(service("web", ("http", 80, "http"), selector="web"), service("v2", ("http", 80, "http"), selector="v2"))
+    web = service("web", ("http", 80, "http"), ("cache", 81, 6379), selector="web")
+    web["spec"]["ports"][1]["appProtocol"] = "redis"
+    api.apply(web, service("v2", ("http", 80, "http"), selector="v2"))
     wait_for("a Service", lambda: {("default", "web"), ("default", "v2")} <= set(made.services()))
     return made
 
@@ -52,6 +54,12 @@ def conditions(api, name, resource="httproutes"):
     """{type: (status, reason, observedGeneration)} of our one entry."""
     ours = [p for p in parents(api, name, resource) if p["controllerName"] == OURS]
     return {c["type"]: (c["status"], c["reason"], c["observedGeneration"]) for p in ours for c in p["conditions"]}
+
+
+def events(api, kind, name):
+    """{message without the parent: reason}."""
+    return {e["message"].partition(": ")[2]: e["reason"] for e in api.read_all("events", "default")
+            if (e["involvedObject"]["kind"], e["involvedObject"]["name"]) == (kind, name)}
 
 
 def test_a_cluster_without_the_api(api, hub):
@@ -109,13 +117,13 @@ def test_it_is_written_once(api, hub):
      {"Accepted": ("False", "UnsupportedValue"), "ResolvedRefs": ("True", "ResolvedRefs")}),
     ([to("web"), to("web", filters=[{"type": "CORS", "cors": {}}])],
      {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("True", "ResolvedRefs"), "PartiallyInvalid": ("True", "UnsupportedValue")}),
-    ([to("web", sessionPersistence={"type": "Cookie"})],
+    ([to("web", sessionPersistence={"type": "Header", "cookieConfig": {}})],
      {"Accepted": ("False", "UnsupportedValue"), "ResolvedRefs": ("True", "ResolvedRefs")}),
-    ([to("web"), to("web", retry={"codes": [503], "backoff": "1s"})],
-     {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("True", "ResolvedRefs"), "PartiallyInvalid": ("True", "UnsupportedValue")}),
+    ([to("web", port=81)], {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("False", "UnsupportedProtocol")}),
+    ([{"backendRefs": [{"group": "apps", "kind": "Deployment", "name": "web"}]}], {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("False", "InvalidKind")}),
     ([{"backendRefs": [{"name": "far", "namespace": "edgeway", "port": 80}]}],
      {"Accepted": ("True", "Accepted"), "ResolvedRefs": ("False", "RefNotPermitted")}),
-], ids=["backend", "filter", "partly", "session", "backoff", "grant"])
+], ids=["backend", "filter", "partly", "session", "protocol", "kind", "grant"])
 def test_what_is_wrong_is_in_its_status(api, hub, rules, wanted):
     api.apply(route("canary", *rules))
     wait_for("status", lambda: {t: c[:2] for t, c in conditions(api, "canary").items()} == wanted)
@@ -123,11 +131,14 @@ def test_what_is_wrong_is_in_its_status(api, hub, rules, wanted):
     assert len(told) == 1 and told[0]["problem"] != ""
     doctor = hub.machine.run(hub.lab.program("edgewayctl"), "--socket", hub.socket, "doctor", check=False).stdout
     assert "HTTPRoute default/canary for Service default/web" in doctor
+    said = wait_for("its Event", lambda: events(api, "HTTPRoute", "canary").get(told[0]["problem"]), pause=0.5)
+    assert said == "HTTPRouteNotFollowed"
 
 
 def test_a_grpc_route_wins_the_port(api, hub):
     api.apply(route("canary", to("web")), route("calls", to("web", matches=[{"method": {"service": "a.B"}}]), kind="GRPCRoute"))
     wait_for("conflict", lambda: conditions(api, "canary").get("Accepted", ())[1:2] == ("Conflicted",))
+    wait_for("its Event", lambda: "HTTPRouteNotFollowed" in events(api, "HTTPRoute", "canary").values(), pause=0.5)
     wait_for("accepted", lambda: conditions(api, "calls", "grpcroutes").get("Accepted", ())[:2] == ("True", "Accepted"))
     wait_for("its table", lambda: [(t.get("grpc"), t["matches"]) for t in routes_of(hub)["tables"]] == [(True, [{"rule": 0, "prefix": "/a.B"}])])
     api.kubectl("delete", "grpcroute.gateway.networking.k8s.io", "calls")

@@ -269,7 +269,6 @@ rewrites(void **state)
 		assert_true(n > 0);
 		to[n] = '\0';
 		assert_string_equal(to, rows[i].is);
-		assert_int_equal(http_route_rewrite(&rule, &t, to, (size_t)n - 1), -ENOBUFS);
 	}
 }
 
@@ -306,6 +305,9 @@ locations(void **state)
 		to[n] = '\0';
 		assert_string_equal(to, rows[i].is);
 		assert_int_equal(http_route_location(&rule, &t, to, (size_t)n - 1), -ENOBUFS);
+		t.path = (struct http1_str){"*", 1}; /* OPTIONS * */
+		assert_true(http_route_location(&rule, &t, to, sizeof to) > 0);
+		assert_null(memchr(to, '*', (size_t)http_route_location(&rule, &t, to, sizeof to)));
 	}
 }
 
@@ -456,7 +458,9 @@ wrong_routes_are_refused(void **state)
 		{PART("\"redirect\":{\"scheme\":\"ftp\"}"), "not http or https"},
 		{PART("\"redirect\":{\"status\":304}"), "with status 304"},
 		{PART("\"retry\":{\"codes\":[200]}"), "from 400 to 599"},
-		{PART("\"session\":{\"path\":\"/;x\"}"), "no path"},
+		{PART("\"session\":{\"name\":\"s\",\"path\":\"/;x\"}"), "no path"},
+		{PART("\"session\":{\"name\":\"a b\"}"), "no name"},
+		{PART("\"session\":{}"), "no name"},
 		{PART("\"requestMs\":86400001"), "greater than"},
 	};
 
@@ -530,6 +534,52 @@ bounds_are_kept(void **state)
 }
 
 /* An expression that would need ages is no match, soon. */
+/* Without a way back there is no bound: RE2, too, has none of these. */
+static void
+regexes_are_re2s(void)
+{
+	static const char *const refused[] = {"(?=a)", "(?!a)", "(?<=a)b", "(?<!a)b", "(?>a*)",
+		"a*+", "a?+", "a{2}+", "a+?+", "(?(1)a)", "(?R)", "(?1)", "(?<n>a)\\k<n>", "(a)\\1",
+		"(*COMMIT)a", "\\Qa\\E", "\\c[(?=a)]", "[a[:b](?=x)[c:]]", "[\\Q]\\E(?=a)]",
+		"(?#a)", "(?x)a", "a\\", "[]a](?=b)"};
+	static const char *const taken[] = {"(a|b)+c", "(?:a)", "(?i)a", "(?i:a)", "(?P<n>a)",
+		"(?<n>a)", "[+*(?=]+", "[]+(?=]", "[[:alpha:]+(?=]+", "\\(?\\+a", "a{2,3}?",
+		"a{x}+", "[^\\]]+", "\\d+\\.\\x41"};
+	struct err err = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		if (route_regex_new(refused[i], &err) != NULL)
+			fail_msg("%s", refused[i]);
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++) {
+		struct route_regex *r = route_regex_new(taken[i], &err);
+
+		if (r == NULL)
+			fail_msg("%s: %s", taken[i], err.text);
+		route_regex_free(&r);
+	}
+}
+
+/* An expression that looks at much in each step has few of them, and so have many together. */
+static void
+regexes_cost_little(void)
+{
+	static char text[1000];
+	struct route_regex *far = route_regex_new("(?:(?:a?){30}a{4000}b|a)*", NULL);
+	struct route_regex *near = route_regex_new(".*", NULL),
+			   *lazy = route_regex_new(".*?", NULL);
+
+	memset(text, 'a', sizeof text);
+	assert_false(route_regex_matches(far, scratch, text, 999));
+	assert_true(route_regex_matches(near, scratch, text, 999));
+	assert_true(route_regex_matches(lazy, scratch, text, 999));
+	route_regex_share(lazy, 256);
+	assert_false(route_regex_matches(lazy, scratch, text, 999)); /* a step for each byte */
+	assert_true(route_regex_matches(lazy, scratch, text, 100));
+	route_regex_free(&far);
+	route_regex_free(&near);
+	route_regex_free(&lazy);
+}
+
 static void
 expressions_are_bounded(void **state)
 {
@@ -544,6 +594,8 @@ expressions_are_bounded(void **state)
 	assert_false(route_regex_matches(well, scratch, text, strlen(text) - 1));
 	route_regex_free(&r);
 	route_regex_free(&well);
+	regexes_are_re2s();
+	regexes_cost_little();
 	assert_null(route_regex_new("", &err));
 	assert_null(route_regex_new("[a-", &err));
 	assert_non_null(strstr(err.text, "at byte 3"));

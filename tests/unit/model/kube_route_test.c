@@ -135,19 +135,42 @@ what_is_understood(void **state)
 	}
 }
 
+#define SESSION(text) HTTP("sessionPersistence: {" text "}")
 #define FILTER(f) HTTP("filters: [{" f "}]")
 #define EDIT(e) FILTER("type: RequestHeaderModifier, requestHeaderModifier: {" e "}")
 #define MATCH(m) HTTP("matches: [{" m "}]")
 
 /* A fault of a rule is told with its line; the object stays. */
+/* A rule with a fault, and what is told of it. */
+struct faulty {
+	const char *yaml, *told;
+	bool dropped;
+	enum kube_route_fault fault;
+};
+
+static void
+check_faults(const struct faulty *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct kube_batch b;
+		const struct kube_route *r = read_one(&b, rows[i].yaml);
+
+		assert_int_equal(b.n_wrong, 0);
+		if (b.n_complaints != 1 || strstr(b.complaints[0], rows[i].told) == NULL)
+			fail_msg("%s\n%s", rows[i].yaml,
+				b.n_complaints > 0 ? b.complaints[0] : "nothing is told");
+		assert_int_equal(r->rules[0].fault, rows[i].fault);
+		assert_int_equal(r->rules[0].dropped, rows[i].dropped);
+		assert_int_equal(r->rules[0].rule.status, 500);
+		assert_true(*r->rules[0].wrong != '\0');
+		kube_batch_fini(&b);
+	}
+}
+
 static void
 faults_are_the_rules_own(void **state)
 {
-	static const struct {
-		const char *yaml, *told;
-		bool dropped;
-		enum kube_route_fault fault;
-	} rows[] = {
+	static const struct faulty rows[] = {
 		{MATCH("path: {type: Glob}"), "path type 'Glob' is not supported", true,
 			KUBE_ROUTE_UNSUPPORTED},
 		{MATCH("path: {value: a}"), "value: 'a' is not allowed here", true,
@@ -197,6 +220,19 @@ faults_are_the_rules_own(void **state)
 			"filter URLRewrite of a backendRef", false, KUBE_ROUTE_UNSUPPORTED},
 		{HTTP("backendRefs: [{name: a, port: 1, weight: 1000001}]"),
 			"weight: a number from", false, KUBE_ROUTE_UNSUPPORTED},
+		{FILTER("type: RequestMirror, requestMirror: {backendRef: {name: a, port: 1}, "
+			"fraction: {numerator: 2, denominator: 1}}"),
+			"fraction:", false, KUBE_ROUTE_UNSUPPORTED},
+	};
+
+	(void)state;
+	check_faults(rows, ARRAY_LEN(rows));
+}
+
+static void
+faults_of_policies(void **state)
+{
+	static const struct faulty rows[] = {
 		{HTTP("timeouts: {request: 1.5s}"), "request: '1.5s', a duration", false,
 			KUBE_ROUTE_UNSUPPORTED},
 		{HTTP("timeouts: {request: 1h1m1s1ms1s}"), "a duration", false,
@@ -205,31 +241,68 @@ faults_are_the_rules_own(void **state)
 		{HTTP("timeouts: {request: 1s, backendRequest: 2s}"), "is longer than request",
 			false, KUBE_ROUTE_UNSUPPORTED},
 		{HTTP("retry: {codes: [200]}"), "retry.codes", false, KUBE_ROUTE_UNSUPPORTED},
-		{HTTP("retry: {codes: [500], backoff: 1s}"), "retry.backoff is not supported",
+		{HTTP("retry: {codes: [500], backoff: 1}"), "backoff: '1', a duration", false,
+			KUBE_ROUTE_UNSUPPORTED},
+		{HTTP("retry: {codes: [500], backoff: 61s}"), "retry.backoff: at most 1m", false,
+			KUBE_ROUTE_UNSUPPORTED},
+		{SESSION("type: Token"), "type 'Token' is not supported", false,
+			KUBE_ROUTE_UNSUPPORTED},
+		{SESSION("sessionName: 'a b'"), "sessionName: 'a b'", false,
+			KUBE_ROUTE_UNSUPPORTED},
+		{SESSION("type: Header, sessionName: Connection"), "sessionName: 'Connection'",
 			false, KUBE_ROUTE_UNSUPPORTED},
-		{HTTP("sessionPersistence: {type: Cookie}"), "sessionPersistence is not supported",
+		{SESSION("type: Header, cookieConfig: {}"), "cookieConfig is for type Cookie",
 			false, KUBE_ROUTE_UNSUPPORTED},
-		{GRPC("filters: [{type: RequestMirror, requestMirror: {backendRef: {name: a, "
-		      "port: 1}}}]"),
-			"filter RequestMirror is not supported", false, KUBE_ROUTE_UNSUPPORTED},
-		{FILTER("type: RequestMirror, requestMirror: {backendRef: {name: a, port: 1}, "
-			"fraction: {numerator: 2, denominator: 1}}"),
-			"fraction:", false, KUBE_ROUTE_UNSUPPORTED},
+		{SESSION("cookieConfig: {lifetimeType: Permanent}"), "needs absoluteTimeout", false,
+			KUBE_ROUTE_UNSUPPORTED},
+		{SESSION("cookieConfig: {lifetimeType: Long}"), "lifetimeType 'Long'", false,
+			KUBE_ROUTE_UNSUPPORTED},
+		{SESSION("absoluteTimeout: 577h"), "at most 576h", false, KUBE_ROUTE_UNSUPPORTED},
+	};
+
+	(void)state;
+	check_faults(rows, ARRAY_LEN(rows));
+}
+
+/* A session's name and path where none are said: equal for equal routes. */
+static void
+sessions(void **state)
+{
+	static const struct {
+		const char *matches, *session, *json;
+	} rows[] = {
+		{"", "sessionName: s", "{\"name\":\"s\",\"path\":\"/\"}"},
+		{"matches: [{path: {value: /a/}}], ", "sessionName: s, idleTimeout: 90s",
+			"{\"name\":\"s\",\"path\":\"/a\",\"idleMs\":90000}"},
+		{"matches: [{path: {value: '/a;b'}}], ", "sessionName: s",
+			"{\"name\":\"s\",\"path\":\"/\"}"},
+		{"matches: [{path: {value: /a}}, {path: {value: /b}}], ", "sessionName: s",
+			"{\"name\":\"s\",\"path\":\"/\"}"},
+		{"matches: [{path: {type: Exact, value: /a}}], ",
+			"sessionName: s, absoluteTimeout: 576h, cookieConfig: {lifetimeType: "
+			"Permanent}",
+			"{\"permanent\":true,\"name\":\"s\",\"path\":\"/"
+			"a\",\"absoluteMs\":2073600000}"},
+		{"", "type: Header, sessionName: X-Session",
+			"{\"header\":true,\"name\":\"X-Session\"}"},
+		{"", "type: Cookie", "{\"name\":\"edgeway-"},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		auto_free char *yaml = xasprintf(
+			ROUTE_OF("HTTPRoute", "v1", PARENT "rules: [{%ssessionPersistence: {%s}}]"),
+			rows[i].matches, rows[i].session);
+		auto_buf struct buf json;
 		struct kube_batch b;
-		const struct kube_route *r = read_one(&b, rows[i].yaml);
+		const struct kube_route *r = read_one(&b, yaml);
 
-		assert_int_equal(b.n_wrong, 0);
-		if (b.n_complaints != 1 || strstr(b.complaints[0], rows[i].told) == NULL)
-			fail_msg("%s\n%s", rows[i].yaml,
-				b.n_complaints > 0 ? b.complaints[0] : "nothing is told");
-		assert_int_equal(r->rules[0].fault, rows[i].fault);
-		assert_int_equal(r->rules[0].dropped, rows[i].dropped);
-		assert_int_equal(r->rules[0].rule.status, 500);
-		assert_true(*r->rules[0].wrong != '\0');
+		buf_init(&json, BUF_UNLIMITED);
+		assert_int_equal(r->rules[0].fault, KUBE_ROUTE_WELL);
+		http_route_build_rule(&json, &r->rules[0].rule);
+		buf_add(&json, "", 1);
+		if (strstr(buf_at(&json), rows[i].json) == NULL)
+			fail_msg("%s\n%s", yaml, buf_at(&json));
 		kube_batch_fini(&b);
 	}
 }
@@ -362,6 +435,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_understood),
 		cmocka_unit_test(faults_are_the_rules_own),
+		cmocka_unit_test(faults_of_policies),
+		cmocka_unit_test(sessions),
 		cmocka_unit_test(objects_are_bounded),
 		cmocka_unit_test(parents_and_status),
 		cmocka_unit_test(grants),

@@ -65,12 +65,50 @@ who_has_waited_for_longest_is_said_first(void **state)
 	kube_events_free(&e);
 }
 
+/* The Event of a route is on the route, and does not touch that of a Service of the same name. */
+static void
+routes_have_their_own(void **state)
+{
+	static const char list[] =
+		"{\"kind\":\"HTTPRouteList\",\"items\":[{\"metadata\":{\"uid\":\"u\"}}]}";
+	struct api_bed *b = *state;
+	struct kube_events *e = kube_events_new(b->loop, b->api);
+
+	for (unsigned i = 0; i < 4; i++) {
+		api_say_json(b, 200, list);
+		api_say_json(b, 201, "{}");
+	}
+	for (unsigned round = 0; round < 2; round++) {
+		kube_events_begin(e);
+		kube_events_tell(e, "default", "web", EVENT_HTTPROUTE, "Service default/web: no");
+		kube_events_tell(e, "default", "web", EVENT_GRPCROUTE, "Service default/web: no");
+		kube_events_tell(e, "default", "web", EVENT_UNREACHABLE, "");
+		kube_events_end(e);
+		clock_pass(KUBE_EVENTS_STABLE_MS * 1000);
+		loop_turn(b->loop);
+	}
+	/* The bed keeps an Event's body before the line of the request that follows it. */
+	for (unsigned turns = 0; b->n_requests < 4 && turns < PATIENCE_TURNS; turns++) {
+		clock_pass(1000);
+		api_turn(b);
+	}
+	assert_true(was_asked(b,
+		"GET /apis/gateway.networking.k8s.io/v1/namespaces/default/"
+		"httproutes?fieldSelector=metadata.name%3Dweb"));
+	assert_true(was_asked(
+		b, "\"apiVersion\":\"gateway.networking.k8s.io/v1\",\"kind\":\"HTTPRoute\""));
+	assert_true(was_asked(b, "\"reason\":\"HTTPRouteNotFollowed\""));
+	assert_false(was_asked(b, "/services?"));
+	kube_events_free(&e);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			who_has_waited_for_longest_is_said_first, api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(routes_have_their_own, api_setup, api_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,6 +57,46 @@ targets_in_parts(void **state)
 	}
 }
 
+static void
+tokens_of_sessions(void **state)
+{
+	static const struct http_route_backend backends[] = {
+		{.ns = "n", .name = "a", .port = 80, .invalid = true},
+		{.ns = "n", .name = "a", .port = 81}};
+	struct http_route_session s = {
+		.name = "sid", .path = "/a", .absolute_ms = 10000, .permanent = true};
+	const struct http_route_rule rule = {.n_backends = 2, .backends = backends};
+	struct session_token none = {0}, had, now = {7, session_hash(&backends[1]), 0, 1000};
+	struct http1_head *h = xcalloc(1, sizeof *h);
+	char cookie[SESSION_FIELD_MAX];
+	struct http_route_pair p;
+
+	(void)state;
+	assert_true(session_answer(&s, &none, &now, cookie, &p));
+	assert_string_equal(p.name, "set-cookie");
+	assert_string_equal(cookie + 4 + 16 + 8, "000003e8000003e8; Path=/a; HttpOnly; Max-Age=10");
+	h->n_fields = 1;
+	h->fields[0].name = text("Cookie");
+	h->fields[0].value = text(cookie);
+	assert_true(session_find(&s, h, 1009, &had));
+	assert_int_equal(had.endpoint, 7);
+	assert_ptr_equal(session_backend(&rule, &had), &backends[1]);
+	assert_false(session_find(&s, h, 1010, &had)); /* over */
+	assert_int_equal(had.endpoint, 0);
+	assert_true(session_find(&s, h, 1000, &had));
+	now.used_s = 1003;
+	assert_false(session_answer(&s, &had, &now, cookie, &p)); /* it goes on as it is */
+	s.idle_ms = 5000;
+	assert_true(session_find(&s, h, 1004, &had));
+	assert_true(session_answer(&s, &had, &now, cookie, &p));
+	assert_string_equal(cookie + 4 + 16 + 8, "000003e8000003eb; Path=/a; HttpOnly; Max-Age=7");
+	assert_false(session_find(&s, h, 1009, &had)); /* idle since 1003 */
+	assert_true(session_find(&s, h, 900, &had)); /* another node's clock */
+	had.backend = session_hash(&backends[0]);
+	assert_null(session_backend(&rule, &had)); /* invalid */
+	free(h);
+}
+
 /* A request of a worker whose clock stands at 1000. */
 struct bed {
 	struct worker *worker;
@@ -178,6 +218,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(targets_in_parts),
+		cmocka_unit_test(tokens_of_sessions),
 		cmocka_unit_test(time_of_a_request),
 		cmocka_unit_test(attempts_after_a_status),
 		cmocka_unit_test(response_is_edited),
