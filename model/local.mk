@@ -1,10 +1,12 @@
 noinst_LIBRARIES += model/libmodel.a
 model_libmodel_a_SOURCES = \
 	model/allow_from.c model/allow_from.h \
+	model/backend_tls.c model/backend_tls.h \
 	model/bundle.c model/bundle.h \
 	model/ca_list.c model/ca_list.h \
 	model/check.c model/check.h \
 	model/cluster/cluster.c model/cluster/cluster.h \
+	model/cluster/cluster_backend_tls.c \
 	model/cluster/cluster_callers.c \
 	model/cluster/cluster_endpoint.c \
 	model/cluster/cluster_index.c \
@@ -39,6 +41,7 @@ model_libmodel_a_SOURCES = \
 	model/json_private.h \
 	model/json_write.c \
 	model/kube.h \
+	model/kube_backend_tls.c \
 	model/kube_endpoints.c \
 	model/kube_netpolicy.c \
 	model/kube_node.c \
