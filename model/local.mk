@@ -91,6 +91,7 @@ if HAVE_CMOCKA
 MODEL_TESTS = \
 	tests/unit/model/bundle_test \
 	tests/unit/model/check_test \
+	tests/unit/model/cluster/cluster_backend_tls_test \
 	tests/unit/model/cluster/cluster_dual_test \
 	tests/unit/model/cluster/cluster_pod_test \
 	tests/unit/model/cluster/cluster_random_test \
@@ -130,6 +131,8 @@ tests_unit_model_health_test_SOURCES = tests/unit/model/health_test.c
 tests_unit_model_health_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_check_test_SOURCES = tests/unit/model/check_test.c
 tests_unit_model_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_backend_tls_test_SOURCES = tests/unit/model/cluster/cluster_backend_tls_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_backend_tls_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_dual_test_SOURCES = tests/unit/model/cluster/cluster_dual_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_dual_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_pod_test_SOURCES = tests/unit/model/cluster/cluster_pod_test.c $(KUBE_KIT)

@@ -252,7 +252,7 @@ def test_without_the_policy_it_is_plain_again(town):
     town.policies()
     handshakes = town.count("handshakes")
     assert town.ask("secure").status == 502 and town.count("handshakes") == handshakes
-    assert "tls" not in json.dumps(town.agent.state()["lb"])
+    assert "BackendTLSPolicy" not in json.dumps(town.trace("secure"))
 
 
 def test_one_port_alone(town):
