@@ -182,8 +182,8 @@ backend_tls_parse_uris(struct json *j, void *to)
 {
 	struct backend_tls *t = to;
 
-	json_list(j, backend_tls_parse_name,
-		&(struct backend_tls_names){&t->uris, 0, MESH_NODE_MAX});
+	json_list(
+		j, backend_tls_parse_name, &(struct backend_tls_names){&t->uris, 0, MESH_NODE_MAX});
 }
 
 struct backend_tls *

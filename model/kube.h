@@ -1,9 +1,9 @@
 /*
  * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node,
  * NetworkPolicy, Namespace, Istio's DestinationRule, and HTTPRoute, GRPCRoute, ReferenceGrant and
- * BackendTLSPolicy of the Gateway API with the ConfigMaps that the latter names. Decoded from a parsed document
- * (base/conf/tree.h), so that every error says "file:line: what". Other kinds are skipped without
- * an error; List, ServiceList and so on are expanded.
+ * BackendTLSPolicy of the Gateway API with the ConfigMaps that the latter names. Decoded from a
+ * parsed document (base/conf/tree.h), so that every error says "file:line: what". Other kinds are
+ * skipped without an error; List, ServiceList and so on are expanded.
  *
  *	struct kube_batch b;
  *	kube_read(&b, tree);	// a file; good objects load although others are wrong

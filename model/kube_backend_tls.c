@@ -76,9 +76,9 @@ policy_read_cas(struct decoder *d, const struct tree_node *validation, struct ku
 			return;
 		}
 		p->n_cas++;
-		ca->kind = config_map ? xstrdup("")
-				      : xasprintf("%.100s%s%.63s", group,
-						*group != '\0' ? "/" : "", kind);
+		ca->kind = config_map
+			? xstrdup("")
+			: xasprintf("%.100s%s%.63s", group, *group != '\0' ? "/" : "", kind);
 		ca->name = xstrdup(tree_text(tree_get(n, "name"), ""));
 	}
 	if (!tree_is_null(known) && *tree_text(known, "") != '\0') {
@@ -91,7 +91,8 @@ policy_read_cas(struct decoder *d, const struct tree_node *validation, struct ku
 			policy_wrong(d, validation, p,
 				"caCertificateRefs beside wellKnownCACertificates: leave one out");
 	} else if (p->n_cas == 0) {
-		policy_wrong(d, validation, p, "neither caCertificateRefs nor wellKnownCACertificates");
+		policy_wrong(
+			d, validation, p, "neither caCertificateRefs nor wellKnownCACertificates");
 	}
 }
 
@@ -130,7 +131,8 @@ kube_tls_policy_decode(struct decoder *d, const struct tree_node *n, struct kube
 	if (policy_is_host(host, false))
 		p->names->host = xstrdup(host);
 	else
-		policy_wrong(d, validation, p, "hostname: '%.63s' is no DNS name in lower case", host);
+		policy_wrong(
+			d, validation, p, "hostname: '%.63s' is no DNS name in lower case", host);
 	if (kube_count(names) > BACKEND_TLS_NAMES_MAX)
 		policy_wrong(d, validation, p, "subjectAltNames: at most %d are allowed",
 			BACKEND_TLS_NAMES_MAX);

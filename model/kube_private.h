@@ -62,8 +62,7 @@ void kube_namespace_decode(struct decoder *d, const struct tree_node *n, struct 
 /* kind: KUBE_HTTPROUTE or KUBE_GRPCROUTE; ns, name: the object's. */
 void kube_route_decode(struct decoder *d, const struct tree_node *n, struct kube_object *o);
 /* Age, version and status; list: "status.parents", with what other controllers wrote there. */
-void kube_route_decode_meta(
-	const struct tree_node *object, struct kube_route *r, const char *list);
+void kube_route_decode_meta(const struct tree_node *object, struct kube_route *r, const char *list);
 void kube_tls_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_object *o);
 void kube_config_map_decode(
 	struct decoder *d, const struct tree_node *n, struct kube_config_map *m);

@@ -166,8 +166,8 @@ pki_refuse_named(const X509 *cert, char *why, size_t size, const char *reason)
 }
 
 enum pki_step
-pki_verify_names_step(X509_STORE_CTX *chain, bool ok, const struct pki_names *names, char *why,
-	size_t size)
+pki_verify_names_step(
+	X509_STORE_CTX *chain, bool ok, const struct pki_names *names, char *why, size_t size)
 {
 	enum pki_step step = pki_verify_client_step(chain, ok, why, size);
 	X509 *cert = X509_STORE_CTX_get_current_cert(chain);
@@ -178,8 +178,8 @@ pki_verify_names_step(X509_STORE_CTX *chain, bool ok, const struct pki_names *na
 	if (step == PKI_VERIFIED && pki_has_name(cert, names))
 		return step;
 	if (step == PKI_REFUSED) {
-		snprintf(reason, sizeof reason, "%s",
-			verify_words(X509_STORE_CTX_get_error(chain)));
+		snprintf(
+			reason, sizeof reason, "%s", verify_words(X509_STORE_CTX_get_error(chain)));
 	} else {
 		X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
 		snprintf(reason, sizeof reason, "it is not made for the name %s%s%s",

@@ -1,7 +1,7 @@
 /*
- * Sessions of TLS that a client resumes: a context that takes tickets, and a slot of the owner's for
- * each server, in which the newest one is kept. The owner of a slot uses it on one thread; contexts
- * are for several.
+ * Sessions of TLS that a client resumes: a context that takes tickets, and a slot of the owner's
+ * for each server, in which the newest one is kept. The owner of a slot uses it on one thread;
+ * contexts are for several.
  *
  *	rc = tls_backend_ctx(ca_pem, &ctx, &err);
  *	tls_session_use(ssl, &slot);	// base/tls/tls_stream does, before the handshake

@@ -165,8 +165,8 @@ tls_stream_step(struct tls_stream *s, unsigned *events)
 		int want = SSL_get_error(s->ssl, rc);
 
 		if (want == SSL_ERROR_WANT_READ || want == SSL_ERROR_WANT_WRITE) {
-			*events = want == SSL_ERROR_WANT_READ ? WATCH_READ
-							      : WATCH_READ | WATCH_WRITE;
+			*events =
+				want == SSL_ERROR_WANT_READ ? WATCH_READ : WATCH_READ | WATCH_WRITE;
 			return -EAGAIN;
 		}
 		if (ERR_peek_error() != 0 && ERR_reason_error_string(ERR_peek_error()) != NULL)

@@ -10,8 +10,8 @@
  * read until -EAGAIN, or return later by itself: no event announces data that is buffered here. The
  * stream may be freed within a call of `on`.
  *
- * Without a loop it is passive: the owner owns and watches the socket, has a deadline of its own, calls
- * tls_stream_step until that returns 0, and then reads and writes; no callback comes.
+ * Without a loop it is passive: the owner owns and watches the socket, has a deadline of its own,
+ * calls tls_stream_step until that returns 0, and then reads and writes; no callback comes.
  *
  *	rc = tls_stream_new(&(struct tls_setup){.loop = loop, .fd = fd, .ctx = ctx, .host = "hub",
  *		.alpn = "name/1", .on = on_tls, .arg = me}, &stream, &err);

@@ -36,8 +36,8 @@ ca_map_object(void *arg, const struct tree_node *object, bool gone)
 		return;
 	}
 	/* a server that ignores the selector sends others */
-	if (kube_decode(&o, m->what, object, "ConfigMap", NULL) == 0 &&
-		strcmp(o->ns, m->ns) == 0 && strcmp(o->name, m->name) == 0)
+	if (kube_decode(&o, m->what, object, "ConfigMap", NULL) == 0 && strcmp(o->ns, m->ns) == 0 &&
+		strcmp(o->name, m->name) == 0)
 		cluster_put(m->of->config.cluster, "", &o);
 	kube_object_free(&o);
 }
@@ -87,7 +87,7 @@ ca_maps_want(void *arg, const char *ns, const char *name)
 		.told = ca_map_told};
 	struct ca_map *m;
 
-	TAILQ_FOREACH (m, &maps->list, entry)
+	TAILQ_FOREACH(m, &maps->list, entry)
 		if (strcmp(m->ns, ns) == 0 && strcmp(m->name, name) == 0) {
 			m->wanted = true;
 			return;
@@ -122,7 +122,7 @@ ca_maps_use(struct ca_maps *maps)
 	if (maps->changes == cluster_tls_changes(maps->config.cluster))
 		return;
 	maps->beyond = false;
-	TAILQ_FOREACH (m, &maps->list, entry)
+	TAILQ_FOREACH(m, &maps->list, entry)
 		m->wanted = false;
 	cluster_each_config_map(maps->config.cluster, ca_maps_want, maps);
 	for (m = TAILQ_FIRST(&maps->list); m != NULL; m = next) {
@@ -138,7 +138,7 @@ ca_maps_settled(const struct ca_maps *maps)
 {
 	const struct ca_map *m;
 
-	TAILQ_FOREACH (m, &maps->list, entry)
+	TAILQ_FOREACH(m, &maps->list, entry)
 		if (!m->listed && follow_problem(m->follow)[0] == '\0')
 			return false;
 	return true;
@@ -150,9 +150,10 @@ ca_maps_problem(const struct ca_maps *maps)
 	const struct ca_map *m;
 
 	if (maps->beyond)
-		return "BackendTLSPolicies name more ConfigMaps than the hub follows (256): let them "
+		return "BackendTLSPolicies name more ConfigMaps than the hub follows (256): let "
+		       "them "
 		       "share some";
-	TAILQ_FOREACH (m, &maps->list, entry)
+	TAILQ_FOREACH(m, &maps->list, entry)
 		if (follow_problem(m->follow)[0] != '\0')
 			return follow_problem(m->follow);
 	return "";

@@ -165,8 +165,7 @@ all_listed(const struct kubernetes *k)
 		(kubernetes_listed(k, SLICES) || kubernetes_listed(k, ENDPOINTS)) &&
 		kubernetes_settled(k, RULES) && kubernetes_settled(k, HTTPROUTES) &&
 		kubernetes_settled(k, GRPCROUTES) && kubernetes_settled(k, GRANTS) &&
-		kubernetes_settled(k, TLS_POLICIES) &&
-		policies_settled(k);
+		kubernetes_settled(k, TLS_POLICIES) && policies_settled(k);
 }
 
 /* Reads Endpoints only while the server has no EndpointSlices; it may get them by an upgrade. */

@@ -131,8 +131,8 @@ conditions_add_parent(struct conditions_writer *w, const struct cluster_route_pa
 
 	if (conditions_count(tree_get(entry, "conditions")) != n)
 		w->differs = true;
-	buf_printf(w->out, "{\"%s\":",
-		w->route->kind == KUBE_TLS_POLICY ? "ancestorRef" : "parentRef");
+	buf_printf(w->out,
+		"{\"%s\":", w->route->kind == KUBE_TLS_POLICY ? "ancestorRef" : "parentRef");
 	conditions_add_ref(w->out, p->ref);
 	buf_adds(w->out, ",\"controllerName\":\"" KUBE_GATEWAY_CONTROLLER "\",\"conditions\":[");
 	for (size_t i = 0; i < n; i++) {

@@ -160,7 +160,7 @@ status_work(void *arg)
 		return; /* status_on_lease */
 	path = xasprintf("/apis/" KUBE_GATEWAY_GROUP "/%s/namespaces/%s/%s/%s/status",
 		e->kind == KUBE_TLS_POLICY && s->old_policies ? "v1alpha3" : "v1", e->ns,
-		e->kind == KUBE_TLS_POLICY        ? "backendtlspolicies"
+		e->kind == KUBE_TLS_POLICY          ? "backendtlspolicies"
 			: e->kind == KUBE_GRPCROUTE ? "grpcroutes"
 						    : "httproutes",
 		e->name);

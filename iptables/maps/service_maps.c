@@ -245,8 +245,8 @@ is_delicate(const struct service *s)
 		(strcmp(s->namespace, "kube-system") == 0 && strcmp(s->name, "kube-dns") == 0);
 }
 
-/* The kernel always carries UDP; TCP if it was requested and the kernel can reach all endpoints, and
- * speaks no TLS for us. */
+/* The kernel always carries UDP; TCP if it was requested and the kernel can reach all endpoints,
+ * and speaks no TLS for us. */
 static bool
 is_kernels(const struct service_maps *f, const struct service *s, const struct service_port *p,
 	bool v6)

@@ -113,8 +113,8 @@ shares_check(struct shares *all, struct shared *s, const struct service *service
 	pthread_mutex_lock(&all->lock);
 	s->checkers++;
 	if (s->path == NULL || strcmp(s->path, service->health_path) != 0)
-		set_check(all, s, tls != NULL ? tls->host : service->name, service->health_path,
-			tls);
+		set_check(
+			all, s, tls != NULL ? tls->host : service->name, service->health_path, tls);
 	s->interval_ms = interval_ms > 0 ? interval_ms : HEALTH_INTERVAL_MS;
 	pthread_mutex_unlock(&all->lock);
 }

@@ -83,8 +83,7 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 	t->half_open = false;
 	t->fault = (uint8_t)fault;
 	if (fault != TARGET_REFUSED && fault != TARGET_ERRORS && fault != TARGET_TLS &&
-		t->failures < SILENT_TIMES &&
-		t->ejections == 0)
+		t->failures < SILENT_TIMES && t->ejections == 0)
 		return false;
 	if (fault == TARGET_ERRORS && t->outlier_ms > 0)
 		first = t->outlier_ms;

@@ -82,8 +82,7 @@ targets_next(
 /* With a reference. Consistent hashing needs the same order on every node and worker, so its hash
  * has no seed. What is known of an endpoint with two addresses counts where it has both. */
 static struct target *
-target_get(
-	struct targets *ts, uint64_t owner, const struct endpoint *e, struct backend_tls *tls)
+target_get(struct targets *ts, uint64_t owner, const struct endpoint *e, struct backend_tls *tls)
 {
 	struct target **end, *t;
 

@@ -60,8 +60,8 @@ peer_on_kick(void *arg)
 }
 
 int
-peer_start_tls(struct peer *p, const struct tls_setup *setup, struct loop *loop, watch_fn *fn,
-	void *arg)
+peer_start_tls(
+	struct peer *p, const struct tls_setup *setup, struct loop *loop, watch_fn *fn, void *arg)
 {
 	struct tls_setup own = *setup;
 	struct peer_tls *t = xcalloc(1, sizeof *t);

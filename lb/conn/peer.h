@@ -4,8 +4,9 @@
  * for WATCH_WRITE, so an idle connection owns no buffer. The other side must be paused while much
  * is pending (memory_full).
  *
- * With TLS (peer_start_tls) the same calls read and write its plaintext: nobody above needs to know.
- * Only splicing is impossible then. What TLS has read ahead is announced by a WATCH_READ of our own.
+ * With TLS (peer_start_tls) the same calls read and write its plaintext: nobody above needs to
+ * know. Only splicing is impossible then. What TLS has read ahead is announced by a WATCH_READ of
+ * our own.
  */
 #ifndef EDGEWAY_LB_CONN_PEER_H
 #define EDGEWAY_LB_CONN_PEER_H
@@ -39,8 +40,8 @@ void peer_connected(struct peer *p);
 /* TLS from now on, as a client: `setup` without loop and fd. The connection is established; fn and
  * arg are those of peer_open. Then peer_shake, at once and on each event, until it returns 0: it
  * gives -EAGAIN, or -EPROTO (peer_tls_why). */
-int peer_start_tls(struct peer *p, const struct tls_setup *setup, struct loop *loop, watch_fn *fn,
-	void *arg);
+int peer_start_tls(
+	struct peer *p, const struct tls_setup *setup, struct loop *loop, watch_fn *fn, void *arg);
 int peer_shake(struct peer *p);
 const char *peer_tls_why(const struct peer *p);
 /* After the handshake: was that agreed on by ALPN? Was a session resumed? */

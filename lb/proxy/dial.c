@@ -325,8 +325,8 @@ dial_tls_failed(struct upstream_conn *b)
 	if (b->ex == NULL)
 		return;
 	free(b->ex->tls_why);
-	b->ex->tls_why = xasprintf(
-		"%s (BackendTLSPolicy %s)", b->target->tls_why, b->target->tls->policy);
+	b->ex->tls_why =
+		xasprintf("%s (BackendTLSPolicy %s)", b->target->tls_why, b->target->tls->policy);
 }
 
 /* As worker_connected(), with TLS where the endpoint's Service wants that. */
@@ -335,7 +335,7 @@ dial_established(struct upstream_conn *b)
 {
 	const struct upstream_tls how = {.tls = b->own_tls ? NULL : b->target->tls,
 		.session = &b->target->session,
-		.protocol = b->for_h2 ? UPSTREAM_HTTP2
+		.protocol = b->for_h2                               ? UPSTREAM_HTTP2
 			: b->ex != NULL && exchange_is_relay(b->ex) ? UPSTREAM_ANY
 								    : UPSTREAM_HTTP1,
 		.fn = upstream_conn_on_event,

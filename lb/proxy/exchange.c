@@ -276,7 +276,8 @@ exchange_refuse_tls(struct exchange *ex)
 {
 	char what[200];
 
-	snprintf(what, sizeof what, "is called by TLS alone, which its BackendTLSPolicy prevents: %s",
+	snprintf(what, sizeof what,
+		"is called by TLS alone, which its BackendTLSPolicy prevents: %s",
 		group_tls_wrong(ex->group));
 	refuse_service(ex, what, &ex->downstream->worker->counters.tls_failed);
 }

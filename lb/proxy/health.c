@@ -79,8 +79,7 @@ health_send_call(struct check *c)
 	auto_buf struct buf out = {.limit = BUF_UNLIMITED};
 
 	grpc_call_output(c->call, &out);
-	return buf_len(&out) == 0 ||
-		peer_send_bytes(&c->peer, buf_at(&out), buf_len(&out)) == 0;
+	return buf_len(&out) == 0 || peer_send_bytes(&c->peer, buf_at(&out), buf_len(&out)) == 0;
 }
 
 static void
@@ -140,8 +139,7 @@ read_answer(struct check *c)
 	if (n == -EAGAIN)
 		return;
 	if (n <= 0) {
-		health_end_check(
-			c, false, n == 0 ? "closed without an answer" : strerror((int)-n));
+		health_end_check(c, false, n == 0 ? "closed without an answer" : strerror((int)-n));
 		return;
 	}
 	c->n += (size_t)n;
@@ -292,8 +290,8 @@ take_due(struct shares *all, uint64_t now_ms, struct due *due, size_t most)
 			continue;
 		s->running = true;
 		s->refs++;
-		due[n++] = (struct due){s, backend_tls_ref(s->tls), s->check,
-			grpc_health_service(s->path) != NULL};
+		due[n++] = (struct due){
+			s, backend_tls_ref(s->tls), s->check, grpc_health_service(s->path) != NULL};
 	}
 	pthread_mutex_unlock(&all->lock);
 	return n;

@@ -206,8 +206,8 @@ pool_get(struct target *t, struct exchange *ex)
 	while (!list_empty(&t->idle)) {
 		struct upstream_conn *b = container_of(t->idle.next, struct upstream_conn, node);
 
-		/* Costs one system call; a stale connection would cost a request that cannot be sent
-		 * twice. */
+		/* Costs one system call; a stale connection would cost a request that cannot be
+		 * sent twice. */
 		if ((!ex->idempotent || ex->has_body) && !peer_is_quiet(&b->peer)) {
 			upstream_conn_close(b, false);
 			continue;

@@ -74,8 +74,8 @@ upstream_tls_report(struct target *t, const char *why)
 }
 
 int
-upstream_tls_connected(struct worker *w, struct target *t, struct peer *p,
-	const struct upstream_tls *how)
+upstream_tls_connected(
+	struct worker *w, struct target *t, struct peer *p, const struct upstream_tls *how)
 {
 	char why[UPSTREAM_TLS_WHY];
 	int rc = p->tls == NULL ? worker_connected(t, p->fd) : 0;

@@ -1,8 +1,8 @@
 /*
  * BackendTLSPolicies: TLS towards the endpoints of a Service's ports. Of several policies for the
  * same Service and sectionName the oldest counts, at a port one that names it before one for the
- * whole Service. A policy that cannot be followed still counts: then calls fail, since the other way
- * would be in clear.
+ * whole Service. A policy that cannot be followed still counts: then calls fail, since the other
+ * way would be in clear.
  */
 #include <string.h>
 #include <strings.h>
@@ -97,8 +97,8 @@ policy_resolve(const struct cluster *c, const struct record *r, struct policy_re
 			continue;
 		}
 		if (to->reason == NULL)
-			to->reason = *p->cas[i].kind != '\0' ? "InvalidKind"
-							     : "InvalidCACertificateRef";
+			to->reason =
+				*p->cas[i].kind != '\0' ? "InvalidKind" : "InvalidCACertificateRef";
 		buf_printf(&to->wrong, "%s%s", buf_len(&to->wrong) > 0 ? "; " : "", problem);
 	}
 }
@@ -180,9 +180,8 @@ port_is_https(const struct kube_service *s, uint16_t port)
 		const struct kube_service_port *p = &s->ports[i];
 
 		if (p->port == port && p->protocol == KUBE_TCP)
-			return *p->app_protocol != '\0'
-				? strcasecmp(p->app_protocol, "https") == 0
-				: strncmp(p->name, "https", 5) == 0 &&
+			return *p->app_protocol != '\0' ? strcasecmp(p->app_protocol, "https") == 0
+							: strncmp(p->name, "https", 5) == 0 &&
 					(p->name[5] == '\0' || p->name[5] == '-');
 	}
 	return false;
@@ -250,8 +249,7 @@ cluster_backend_tls_mark(struct cluster *c, const struct record *r)
 void
 cluster_backend_tls_mark_map(struct cluster *c, const char *ns, const char *name)
 {
-	struct table_node *n =
-		table_first(&c->policies_by_map, cluster_route_hash('m', ns, name));
+	struct table_node *n = table_first(&c->policies_by_map, cluster_route_hash('m', ns, name));
 
 	for (; n != NULL; n = table_next(n))
 		cluster_backend_tls_mark(c, node_of(struct link, n)->target);
@@ -337,8 +335,8 @@ cluster_backend_tls_status(
 	}
 	status_check_target(c, r, p);
 	if (p->accepted && *policy->wrong != '\0')
-		status_refuse_policy(p, "Invalid",
-			xasprintf("%s; calls of the Service fail", policy->wrong));
+		status_refuse_policy(
+			p, "Invalid", xasprintf("%s; calls of the Service fail", policy->wrong));
 	else if (p->accepted && !policy->system && refs.n_valid == 0)
 		status_refuse_policy(p, "NoValidCACertificate",
 			xasprintf("%s; calls of the Service fail", buf_str(&refs.wrong)));

@@ -272,8 +272,7 @@ void cluster_route_unlink(struct cluster *c, struct record *r);
 
 /* --- cluster_backend_tls.c ------------------------------------------------------------------ */
 /* Says at which of the view's ports TLS is spoken to the endpoints. */
-void cluster_backend_tls_attach(
-	const struct cluster *c, const struct joint *j, struct joined *now);
+void cluster_backend_tls_attach(const struct cluster *c, const struct joint *j, struct joined *now);
 /* The status of the Service's policies has to be computed again. */
 void cluster_backend_tls_touch(struct cluster *c, const char *ns, const char *service);
 /* The policy has changed; a ConfigMap that policies may name has. */

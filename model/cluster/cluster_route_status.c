@@ -187,7 +187,9 @@ status_build(const struct cluster *c, const struct record *r, struct cluster_rou
 		status_check_rules(route, p);
 		status_check_refs(c, r, p);
 		if (p->accepted_message == NULL)
-			p->accepted_message = xstrdup(r->kind == KUBE_TLS_POLICY ? "the policy is accepted" : "the route is accepted");
+			p->accepted_message =
+				xstrdup(r->kind == KUBE_TLS_POLICY ? "the policy is accepted"
+								   : "the route is accepted");
 		if (p->resolved_message == NULL)
 			p->resolved_message = xstrdup("all references are resolved");
 	}

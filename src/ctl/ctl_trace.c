@@ -138,7 +138,7 @@ trace_is_at(const struct tree_node *endpoint, const char *address)
 		strcmp(ctl_text(endpoint, "other"), address) == 0;
 }
 
-/* "; TLS: BackendTLSPolicy default/web, name web.example, verify failed: ...": the last handshake. */
+/* "; TLS: BackendTLSPolicy default/web, name web.example, verify failed: ...": the last one. */
 static void
 trace_add_tls(struct buf *out, const struct tree_node *tls)
 {

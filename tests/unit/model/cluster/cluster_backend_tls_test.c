@@ -8,7 +8,7 @@
 
 #define SERVICE_N                                                                                  \
 	"---\napiVersion: v1\nkind: Service\nmetadata: {name: w, namespace: n}\nspec: {ports: ["   \
-	"{name: http, port: 80}, {name: https, port: 443}, {name: dns, port: 53, protocol: UDP}]}"  \
+	"{name: http, port: 80}, {name: https, port: 443}, {name: dns, port: 53, protocol: UDP}]}" \
 	"\n"
 #define POLICY(name, age, section, validation)                                                     \
 	"---\napiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\n"                  \
@@ -174,8 +174,8 @@ some_references_are_invalid(void **state)
 	assert_int_equal(strncmp(v->tls[0]->ca, ca, strlen(ca)), 0);
 	view_free(&v);
 	expect_status("p: Accepted InvalidKind");
-	put_objects(SERVICE_N POLICY("p", "26", "",
-		"caCertificateRefs: [{group: '', kind: Secret, name: s}]"));
+	put_objects(SERVICE_N POLICY(
+		"p", "26", "", "caCertificateRefs: [{group: '', kind: Secret, name: s}]"));
 	v = next_view();
 	assert_non_null(strstr(v->tls[0]->wrong, "s is a Secret"));
 	view_free(&v);
@@ -215,7 +215,8 @@ names_and_the_systems_cas(void **state)
 
 	(void)state;
 	put_objects(SERVICE_N POLICY("p", "26", "",
-		"wellKnownCACertificates: System, subjectAltNames: [{type: URI, uri: 'spiffe://a/b'}, "
+		"wellKnownCACertificates: System, subjectAltNames: [{type: URI, uri: "
+		"'spiffe://a/b'}, "
 		"{type: Hostname, hostname: '*.b.example'}]"));
 	v = next_view();
 	assert_string_equal(v->tls[0]->wrong, "");
