@@ -9,6 +9,8 @@
 #include "hub/kube/reflector.h"
 #include "model/json.h"
 
+enum { CAS_WAIT_MS = 1000 };
+
 /* Endpoints are read only if there are no slices. */
 enum {
 	SERVICES,
@@ -103,6 +105,7 @@ struct kubernetes {
 	struct reflector *reflectors[RESOURCES];
 	struct kube_events *events;
 	struct ca_maps *ca_maps; /* NULL: the Gateway API is not read */
+	uint64_t cas_since_ms; /* since when it waits for some; 0: it does not */
 	struct timer *settle;
 	bool ready, pending;
 };
@@ -185,6 +188,29 @@ choose_membership(struct kubernetes *k)
 	}
 }
 
+/* A policy whose CAs are on their way would let calls fail that go well a moment later. But nobody
+ * who changes policies again and again may hold everything else back. */
+static bool
+waits_for_cas(struct kubernetes *k)
+{
+	uint64_t now_ms = loop_now_ms(k->loop);
+
+	if (k->ca_maps == NULL)
+		return false;
+	ca_maps_use(k->ca_maps);
+	if (ca_maps_settled(k->ca_maps)) {
+		k->cas_since_ms = 0;
+		return false;
+	}
+	if (k->cas_since_ms == 0)
+		k->cas_since_ms = now_ms;
+	if (k->ready && now_ms - k->cas_since_ms >= CAS_WAIT_MS)
+		return false;
+	k->pending = true;
+	timer_start(k->settle, KUBERNETES_SETTLE_MS, 0);
+	return true;
+}
+
 static void
 on_settled(void *arg)
 {
@@ -192,12 +218,8 @@ on_settled(void *arg)
 
 	k->pending = false;
 	choose_membership(k);
-	/* A policy whose CAs are on their way would let calls fail that go well a moment later. */
-	if (k->ca_maps != NULL) {
-		ca_maps_use(k->ca_maps);
-		if (!ca_maps_settled(k->ca_maps))
-			return;
-	}
+	if (waits_for_cas(k))
+		return;
 	if (!k->ready && all_listed(k)) {
 		k->ready = true;
 		log_info("kubernetes", "everything is read services=%zu pods=%zu nodes=%zu",

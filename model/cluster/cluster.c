@@ -367,9 +367,9 @@ join_again(struct cluster *c, struct joint *j)
 	buf_init(&none, BUF_UNLIMITED);
 	if (n > 1)
 		qsort(now, n, sizeof *now, compare_joined);
-	cluster_route_attach(c, j, n > 0 && !now[0].beyond ? now[0].view : NULL);
 	for (size_t i = 0; i < n; i++)
 		cluster_backend_tls_attach(c, j, &now[i]);
+	cluster_route_attach(c, j, n > 0 && !now[0].beyond ? now[0].view : NULL);
 	told = xcalloc(n + 1, sizeof *told);
 	for (size_t i = 0; i < n_old; i++)
 		c->n_restricted -= old[i].restricted;

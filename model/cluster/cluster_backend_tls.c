@@ -268,7 +268,8 @@ cluster_each_config_map(const struct cluster *c, cluster_config_map_fn *fn, void
 		const struct kube_tls_policy *p = &r->object->tls_policy;
 
 		for (size_t i = 0; i < p->n_cas; i++)
-			if (*p->cas[i].kind == '\0')
+			if (*p->cas[i].kind == '\0' &&
+				n->hash == cluster_route_hash('m', r->ns, p->cas[i].name))
 				fn(arg, r->ns, p->cas[i].name);
 	}
 }
