@@ -12,7 +12,7 @@ import pytest
 
 from gateway_town import GROUP, Town, route, to
 from httpkit import Wire, socket_of
-from lab import HERE, PYTHON, Lab, pod, service, wait_for
+from lab import HERE, PYTHON, Agent, Lab, Node, pod, service, wait_for
 from pki import Authority
 
 NAME = "echo.example"
@@ -243,6 +243,24 @@ def test_nginx_with_tls_1_2(town):
     wait_for("it serves", lambda: town.ask("nginx").status == 200)
     assert town.ask("nginx", http=2).text.startswith(f"HTTP/2.0 TLSv1.2 {NAME}")
     assert f"HTTP/1.1 TLSv1.2 {NAME} r" in {town.ask("nginx").text for _ in range(6)}
+
+
+def test_an_endpoint_that_only_the_hub_reaches(town):
+    """The TLS is that of the caller's node: the hub carries it."""
+    away = Node(town.lab, "edge-2", "192.0.2.12")
+    p = away.pod("away")
+    p.start("echo-away", PYTHON, os.path.join(HERE, "echo.py"), "8443", "mesh", "away", "away-pod", town.folder)
+    Agent(away, town.hub)
+    town.wear(town.good)
+    town.hub.write("away.yaml", pod("away", away, p.address, ("tls", 8443, 0), namespace="mesh"), service("away", ("http", 80, 8443), namespace="mesh"))
+    where = "away.mesh.svc.cluster.local"
+    town.addresses["away.mesh"] = wait_for("its name", lambda: town.node.address_of(where, f"@{town.node.gateway}"))
+    town.policies(policy("ca", service="away"), config_map("ca", town.ca.cert))
+    reply = wait_for("an answer", lambda: (lambda r: r if r.status == 200 else None)(town.ask("away")))
+    assert reply.said["tls"]["sni"] == NAME and reply.said["pod"] == "away-pod"
+    assert town.ask("away", http=2).said["tls"]["alpn"] == "h2"
+    town.policies(policy("ca", service="away"), config_map("ca", town.other.cert))
+    assert "not signed by the CA" in town.ask("away").text
 
 
 def test_an_endpoint_without_tls(town):
