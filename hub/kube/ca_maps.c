@@ -139,7 +139,7 @@ ca_maps_settled(const struct ca_maps *maps)
 	const struct ca_map *m;
 
 	TAILQ_FOREACH(m, &maps->list, entry)
-		if (!m->listed && follow_problem(m->follow)[0] == '\0')
+		if (!m->listed)
 			return false;
 	return true;
 }

@@ -4,7 +4,7 @@
  *
  *	ca_maps_use(maps);		// whenever policies may have changed
  *	if (ca_maps_settled(maps))
- *		...			// what is named was read, or cannot be
+ *		...			// what is named was read
  */
 #ifndef EDGEWAY_HUB_KUBE_CA_MAPS_H
 #define EDGEWAY_HUB_KUBE_CA_MAPS_H
@@ -29,6 +29,7 @@ struct ca_maps *ca_maps_new(const struct ca_maps_config *config);
 void ca_maps_free(struct ca_maps **maps);
 /* Follows what policies name now, and forgets the rest. Not from `changed` of a reflector. */
 void ca_maps_use(struct ca_maps *maps);
+/* Was each of them read once, or found not to exist? */
 bool ca_maps_settled(const struct ca_maps *maps);
 /* Why some cannot be read, with the remedy; "": none. */
 const char *ca_maps_problem(const struct ca_maps *maps);

@@ -9,7 +9,7 @@
 #include "hub/kube/reflector.h"
 #include "model/json.h"
 
-enum { CAS_WAIT_MS = 1000 };
+enum { CAS_WAIT_MS = 1000, CAS_WAIT_AT_START_MS = 10 * 1000 };
 
 /* Endpoints are read only if there are no slices. */
 enum {
@@ -204,7 +204,7 @@ waits_for_cas(struct kubernetes *k)
 	}
 	if (k->cas_since_ms == 0)
 		k->cas_since_ms = now_ms;
-	if (k->ready && now_ms - k->cas_since_ms >= CAS_WAIT_MS)
+	if (now_ms - k->cas_since_ms >= (k->ready ? CAS_WAIT_MS : CAS_WAIT_AT_START_MS))
 		return false;
 	k->pending = true;
 	timer_start(k->settle, KUBERNETES_SETTLE_MS, 0);

@@ -47,8 +47,12 @@ put_map(const char *name, const char *text)
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: n}\ndata:\n"
 		"  ca.crt: |\n",
 		name);
-	for (const char *at = text; *at != '\0'; at += strcspn(at, "\n") + 1)
-		buf_printf(&yaml, "    %.*s\n", (int)strcspn(at, "\n"), at);
+	while (*text != '\0') {
+		size_t len = strcspn(text, "\n");
+
+		buf_printf(&yaml, "    %.*s\n", (int)len, text);
+		text += len + (text[len] == '\n');
+	}
 	kit_say(kit_cluster, name, buf_str(&yaml));
 }
 
