@@ -10,6 +10,7 @@ base_libbase_a_SOURCES += \
 	base/tls/pki_trust.c base/tls/pki_trust.h \
 	base/tls/tls_alpn.c base/tls/tls_alpn.h \
 	base/tls/tls_socket.c base/tls/tls_socket.h \
+	base/tls/tls_session.c base/tls/tls_session.h \
 	base/tls/tls_stream.c base/tls/tls_stream.h base/tls/tls_private.h base/tls/tls_records.c \
 	base/http/ws.c base/http/ws.h \
 	base/http/ws_dial.c \

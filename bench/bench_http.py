@@ -6,7 +6,8 @@ services, the peers by the Host of each request.
     bench/bench_http.py [--smoke] [--rounds N] [--seconds S] [--services N...] [--only SCENARIO...]
 
 With each number of services: idle clients (memory for each), 1 KB and 1 MB answers on kept connections, and a connection
-for each request; with more than the first number the 1 KB answers alone. CPU is that of the proxy's processes alone,
+for each request, and 1 KB from backends that speak TLS alone (the client speaks plain HTTP; direct: without TLS); with more than the first
+number the 1 KB answers alone. CPU is that of the proxy's processes alone,
 all threads. Prints tables for bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
 """
 import argparse
@@ -18,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "net")]
 import frame  # noqa: E402
 import lab as labs  # noqa: E402
+from pki import Authority  # noqa: E402
 
 BACKENDS = ["192.0.2.31", "192.0.2.32"]
 DOMAIN = "default.svc.cluster.local"
@@ -27,14 +29,17 @@ LOADS = {
     "1k": ("1 KB, keep-alive, 32 connections", "/", 32, []),
     "1m": ("1 MB, keep-alive, 8 connections", "/m", 8, []),
     "close": ("1 KB, a connection per request, 32 at a time", "/", 32, ["-H", "Connection: close"]),
+    "tls": ("1 KB, keep-alive, 32 connections, TLS to the backends", "/", 32, []),
 }
+TLS_NAME = "secure.bench"
 BARS = {"cpu": 0.75, "rate": 0.52, "idle": 600, "memory": 5.0}
 BACKEND_CONF = """
 daemon off; master_process off; pid DIR/backend.pid; error_log stderr crit;
 events { worker_connections 8192; }
 http { access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; sendfile on; tcp_nopush on;
     client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4; scgi_temp_path DIR/t5;
-    server { listen 8080 reuseport; default_type text/plain; location / { return 200 "BODY"; } location = /m { root DIR; } } }
+    ssl_certificate CERT; ssl_certificate_key KEY; ssl_protocols TLSv1.2 TLSv1.3;
+    server { listen 8080 reuseport; listen 8443 ssl reuseport; default_type text/plain; location / { return 200 "BODY"; } location = /m { root DIR; } } }
 """
 NGINX_CONF = """
 user root; daemon off; worker_processes WORKERS; pid DIR/nginx.pid; error_log stderr crit; worker_rlimit_nofile 30000;
@@ -49,6 +54,11 @@ SERVICES}
 NGINX_SERVICE = """
     upstream NAME { server 192.0.2.31:8080; server 192.0.2.32:8080; keepalive 32; keepalive_requests 1000000000; }
     server { listen 172.17.0.1:40012REUSE; server_name NAME.DOMAIN; location / { proxy_pass http://NAME; } }
+"""
+NGINX_TLS = """
+    upstream secure { server 192.0.2.31:8443; server 192.0.2.32:8443; keepalive 32; keepalive_requests 1000000000; }
+    server { listen 172.17.0.1:40012; server_name secure.DOMAIN; location / { proxy_pass https://secure; proxy_ssl_server_name on;
+        proxy_ssl_name TLSNAME; proxy_ssl_verify on; proxy_ssl_trusted_certificate CA; proxy_ssl_protocols TLSv1.2 TLSv1.3; } }
 """
 HAPROXY_CONF = """
 global
@@ -72,6 +82,12 @@ backend NAME
     balance roundrobin
     server a 192.0.2.31:8080
     server b 192.0.2.32:8080
+"""
+HAPROXY_TLS = """
+backend secure
+    balance roundrobin
+    server a 192.0.2.31:8443 ssl verify required ca-file CA sni str(TLSNAME) verifyhost TLSNAME
+    server b 192.0.2.32:8443 ssl verify required ca-file CA sni str(TLSNAME) verifyhost TLSNAME
 """
 DNAT = """
 table ip bench {
@@ -108,9 +124,13 @@ def service_names(n):
     return ["web"] + [f"web-{i}" for i in range(1, n)]
 
 
-def config(machine, name, text, services="", one=""):
+def config(machine, name, text, services="", one="", more="", files=()):
+    """files: what the words CA, CERT and KEY stand for."""
     listed = "".join(one.replace("NAME", s).replace("REUSE", " reuseport" if s == "web" else "") for s in services)
-    text = text.replace("SERVICES", listed).replace("DOMAIN", DOMAIN).replace("DIR", machine.dir)
+    text = text.replace("SERVICES", listed + more).replace("TLSNAME", TLS_NAME)
+    for word, path in zip(("CERT", "KEY", "CA"), files):
+        text = re.sub(rf"\b{word}\b", path, text)
+    text = text.replace("DOMAIN", DOMAIN).replace("DIR", machine.dir)
     path = os.path.join(machine.dir, name)
     with open(path, "w") as f:
         f.write(text.replace("BODY", "x" * 1024).replace("WORKERS", str(WORKERS)))
@@ -134,31 +154,33 @@ class Bench:
 
     def __init__(self, lab, n_services, seconds):
         self.lab, self.n, self.seconds = lab, n_services, seconds
-        self.host = f"web.{DOMAIN}"
+        self.host, self.secure = f"web.{DOMAIN}", f"secure.{DOMAIN}"
+        ca = Authority(lab.dir)
+        files = *ca.issue("secure", f"subjectAltName=DNS:{TLS_NAME}"), ca.cert
         names = service_names(n_services)
         for address in BACKENDS:
             m = labs.Machine(lab, f"backend-{address[-1]}", address=address)
             with open(os.path.join(m.dir, "m"), "w") as f:
                 f.write("x" * (1 << 20))
-            m.start("nginx", "nginx", "-c", config(m, "backend.conf", BACKEND_CONF))
+            m.start("nginx", "nginx", "-c", config(m, "backend.conf", BACKEND_CONF, files=files))
         hub = labs.Hub(lab)
         hub.write("web.yaml", *[document for s in names for document in (
             {"apiVersion": "v1", "kind": "Service", "metadata": {"name": s, "namespace": "default"},
              "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}},
-            labs.endpoint_slice(f"{s}-1", s, 8080, *BACKENDS, port_name="http"))])
+            labs.endpoint_slice(f"{s}-1", s, 8080, *BACKENDS, port_name="http"))], *self.secured(ca))
         node = labs.Node(lab, "edge-1", "192.0.2.11")
         node.run("nft", "-f", "-", input=DNAT)
         agent = labs.Agent(node, hub, "--lb.policy", "round-robin")
-        labs.wait_for("all services at the agent", lambda: agent.state()["services"] == n_services, 60)
+        labs.wait_for("all services at the agent", lambda: agent.state()["services"] == n_services + 1, 60)
         self.client = node.pod("client")
         with open(os.path.join(node.dir, "haproxy.map"), "w") as f:
-            f.writelines(f"{s}.{DOMAIN} {s}\n" for s in names)
+            f.writelines(f"{s}.{DOMAIN} {s}\n" for s in [*names, "secure"])
         haproxy = node.start("haproxy", "haproxy", "-db", "-f",
-                             config(node, "haproxy.cfg", HAPROXY_CONF, names, HAPROXY_SERVICE))
-        nginx = node.start("nginx", "nginx", "-c", config(node, "nginx.conf", NGINX_CONF, names, NGINX_SERVICE))
+                             config(node, "haproxy.cfg", HAPROXY_CONF, names, HAPROXY_SERVICE, HAPROXY_TLS, files))
+        nginx = node.start("nginx", "nginx", "-c", config(node, "nginx.conf", NGINX_CONF, names, NGINX_SERVICE, NGINX_TLS, files))
         floor = node.start("floor", os.path.join(lab.build, "bench", "floor"), "172.17.0.1:40013", BACKENDS[0] + ":8080")
-        fake = labs.wait_for("the service's address",
-                             lambda: self.client.dns(self.host, server="172.17.0.1")[1][0][4])
+        fake, self.fake_secure = (labs.wait_for("the service's address", lambda h=h: self.client.dns(h, server="172.17.0.1")[1][0][4])
+                                  for h in (self.host, self.secure))
         self.places = {"direct": (BACKENDS[0], 8080), "floor": ("9.252.0.3", 80), "haproxy": ("9.252.0.1", 80),
                        "nginx": ("9.252.0.2", 80), "edgeway": (fake, 80)}
         processes = {"floor": floor, "haproxy": haproxy, "nginx": nginx, "edgeway": agent.process}
@@ -168,16 +190,30 @@ class Bench:
         for name, process in processes.items():
             self.pids[name] = frame.children_of(process.pid)
 
-    def url(self, name, path="/"):
-        return f"http://{self.places[name][0]}:{self.places[name][1]}{path}"
+    @staticmethod
+    def secured(ca):
+        with open(ca.cert, encoding="ascii") as f:
+            text = f.read()
+        meta = {"name": "secure", "namespace": "default"}
+        return ({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8443}]}},
+                labs.endpoint_slice("secure-1", "secure", 8443, *BACKENDS, port_name="http"),
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"ca.crt": text}},
+                {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy", "metadata": meta,
+                 "spec": {"targetRefs": [{"group": "", "kind": "Service", "name": "secure"}],
+                          "validation": {"hostname": TLS_NAME, "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "secure"}]}}})
+
+    def url(self, name, path="/", tls=False):
+        host = self.fake_secure if tls and name == "edgeway" else self.places[name][0]
+        return f"http://{host}:{self.places[name][1]}{path}"
 
     def get(self, name):
         return self.client.get(self.url(name), "-H", f"Host: {self.host}")
 
-    def contenders(self, path, connections, options):
+    def contenders(self, path, connections, options, tls):
+        host = self.secure if tls else self.host
         return [frame.Contender(name, self.pids[name],
-                                load_of(self.client, self.url(name, path), self.host, connections, options, self.seconds))
-                for name in self.places if name != "floor" or "Connection: close" not in options]
+                                load_of(self.client, self.url(name, path, tls), host, connections, options, self.seconds))
+                for name in self.places if name != "floor" or not (tls or "Connection: close" in options)]
 
     def idle(self, n_clients):
         """{name: (bytes of anonymous memory, of PSS) for each of so many idle clients}."""
@@ -229,7 +265,7 @@ def bench(n_services, args, first):
         for name, (title, path, connections, options) in LOADS.items():
             if name not in wanted:
                 continue
-            contenders = b.contenders(path, connections, options)
+            contenders = b.contenders(path, connections, options, name == "tls")
             frame.run(contenders, args.rounds, report=lambda line: print(line, flush=True))
             tell(contenders, f"{title}, {n_services} services", name == "1k")
             if name == "1k" and first:

@@ -33,6 +33,7 @@ hub_libhub_a_SOURCES = \
 	hub/kube/kubeconfig.c hub/kube/kubeconfig.h \
 	hub/kube/lease.c hub/kube/lease.h \
 	hub/kube/route_conditions.c hub/kube/route_conditions.h \
+	hub/kube/ca_maps.c hub/kube/ca_maps.h \
 	hub/kube/route_status.c hub/kube/route_status.h \
 	hub/kube/kubernetes.c hub/kube/kubernetes.h \
 	hub/identity/ledger.c hub/identity/ledger.h \

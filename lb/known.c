@@ -4,6 +4,9 @@
 #include <semaphore.h>
 #include <time.h>
 
+#include "model/backend_tls.h"
+#include "model/json.h"
+
 struct inquiry {
 	struct worker *worker;
 	sem_t done;
@@ -64,6 +67,15 @@ write_target(struct inquiry *q, const struct target *t, const char *tier)
 	if (t->failures > 0 || out)
 		buf_printf(&q->out, ",\"failures\":%u,\"fault\":\"%s\"", t->failures,
 			target_fault_text((enum target_fault)t->fault));
+	if (t->tls != NULL) {
+		buf_adds(&q->out, ",\"tls\":{\"policy\":");
+		json_add_text(&q->out, t->tls->policy);
+		buf_adds(&q->out, ",\"name\":");
+		json_add_text(&q->out, t->tls->host);
+		buf_adds(&q->out, ",\"problem\":");
+		json_add_text(&q->out, t->tls_why);
+		buf_adds(&q->out, "}");
+	}
 	if (out)
 		buf_printf(&q->out, ",\"ejected_ms\":%llu,\"ejections\":%u,\"wait_ms\":%llu",
 			(unsigned long long)(q->worker->now_ms - t->ejected_ms), t->ejections,

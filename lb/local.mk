@@ -41,6 +41,7 @@ lb_liblb_a_SOURCES = \
 	lb/proxy/splice.c lb/proxy/splice.h \
 	lb/proxy/tap.c lb/proxy/tap.h \
 	lb/proxy/trace.c lb/proxy/trace.h \
+	lb/proxy/upstream_tls.c lb/proxy/upstream_tls.h \
 	lb/proxy/wait_queue.c lb/proxy/wait_queue.h \
 	lb/proxy/worker.c lb/proxy/worker.h \
 	lb/known.c lb/known.h \

@@ -1,9 +1,9 @@
 /*
  * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node,
- * NetworkPolicy, Namespace, Istio's DestinationRule, and HTTPRoute, GRPCRoute and ReferenceGrant of
- * the Gateway API. Decoded from a parsed document
- * (base/conf/tree.h), so that every error says "file:line: what". Other kinds are skipped without
- * an error; List, ServiceList and so on are expanded.
+ * NetworkPolicy, Namespace, Istio's DestinationRule, and HTTPRoute, GRPCRoute, ReferenceGrant and
+ * BackendTLSPolicy of the Gateway API with the ConfigMaps that the latter names. Decoded from a
+ * parsed document (base/conf/tree.h), so that every error says "file:line: what". Other kinds are
+ * skipped without an error; List, ServiceList and so on are expanded.
  *
  *	struct kube_batch b;
  *	kube_read(&b, tree);	// a file; good objects load although others are wrong
@@ -34,8 +34,10 @@ enum kube_kind {
 	KUBE_HTTPROUTE,
 	KUBE_GRPCROUTE,
 	KUBE_GRANT,
+	KUBE_TLS_POLICY,
+	KUBE_CONFIG_MAP,
 };
-enum { KUBE_KINDS = KUBE_GRANT + 1, KUBE_NODE_ADDRESSES_MAX = 16 };
+enum { KUBE_KINDS = KUBE_CONFIG_MAP + 1, KUBE_NODE_ADDRESSES_MAX = 16 };
 
 enum kube_protocol { KUBE_TCP, KUBE_UDP, KUBE_SCTP };
 
@@ -232,6 +234,27 @@ struct kube_grant {
 	char **to; /* names of Services; "": all */
 };
 
+/* A BackendTLSPolicy. Its targets are the parents of `route`, which must be first: whoever reads
+ * statuses and ages takes it for a route. */
+struct kube_tls_ca {
+	char *name; /* of a ConfigMap */
+	char *kind; /* "", else what it names instead of a ConfigMap */
+};
+
+struct kube_tls_policy {
+	struct kube_route route; /* no rules */
+	size_t n_cas;
+	struct kube_tls_ca *cas;
+	bool system; /* the CAs are the system's */
+	struct backend_tls *names; /* host, hosts and uris are set */
+	char *wrong; /* why it cannot be followed, "" */
+};
+
+struct kube_config_map {
+	char *ca; /* ca.crt, "" */
+	char *wrong; /* why ca.crt cannot be used, "" */
+};
+
 #define KUBE_GATEWAY_GROUP "gateway.networking.k8s.io"
 #define KUBE_GATEWAY_CONTROLLER "edgeway.io/gateway-controller" /* controllerName in a status */
 
@@ -249,6 +272,8 @@ struct kube_object {
 		struct kube_namespace namespace;
 		struct kube_route route; /* KUBE_HTTPROUTE and KUBE_GRPCROUTE */
 		struct kube_grant grant;
+		struct kube_tls_policy tls_policy;
+		struct kube_config_map config_map;
 	};
 };
 

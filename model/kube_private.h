@@ -61,12 +61,19 @@ void kube_namespace_decode(struct decoder *d, const struct tree_node *n, struct 
 
 /* kind: KUBE_HTTPROUTE or KUBE_GRPCROUTE; ns, name: the object's. */
 void kube_route_decode(struct decoder *d, const struct tree_node *n, struct kube_object *o);
+/* Age, version and status; list: "status.parents", with what other controllers wrote there. */
+void kube_route_decode_meta(const struct tree_node *object, struct kube_route *r, const char *list);
+void kube_tls_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_object *o);
+void kube_config_map_decode(
+	struct decoder *d, const struct tree_node *n, struct kube_config_map *m);
 void kube_grant_decode(struct decoder *d, const struct tree_node *n, struct kube_grant *g);
 /* metadata.creationTimestamp on the heap: 2026-11-21T20:45:05Z, which sorts as text; any other form
  * counts as absent. */
 char *kube_created(const struct tree_node *n);
 
 void kube_route_fini(struct kube_route *r);
+void kube_tls_policy_fini(struct kube_tls_policy *p);
+void kube_config_map_fini(struct kube_config_map *m);
 void kube_grant_fini(struct kube_grant *g);
 void kube_netpolicy_fini(struct kube_netpolicy *p);
 void kube_service_fini(struct kube_service *s);

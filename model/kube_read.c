@@ -215,6 +215,9 @@ static const struct {
 	[KUBE_GRPCROUTE] = {"GRPCRoute", {KUBE_GATEWAY_GROUP "/v1"}},
 	[KUBE_GRANT] = {"ReferenceGrant",
 		{KUBE_GATEWAY_GROUP "/v1", KUBE_GATEWAY_GROUP "/v1beta1"}},
+	[KUBE_TLS_POLICY] = {"BackendTLSPolicy",
+		{KUBE_GATEWAY_GROUP "/v1", KUBE_GATEWAY_GROUP "/v1alpha3"}},
+	[KUBE_CONFIG_MAP] = {"ConfigMap", {"v1"}},
 };
 
 const char *
@@ -282,6 +285,12 @@ decode_rest(struct decoder *d, const struct tree_node *n, struct kube_object *o)
 		break;
 	case KUBE_GRANT:
 		kube_grant_decode(d, n, &o->grant);
+		break;
+	case KUBE_TLS_POLICY:
+		kube_tls_policy_decode(d, n, o);
+		break;
+	case KUBE_CONFIG_MAP:
+		kube_config_map_decode(d, n, &o->config_map);
 		break;
 	}
 }
@@ -448,6 +457,12 @@ kube_object_free(struct kube_object **o)
 		break;
 	case KUBE_GRANT:
 		kube_grant_fini(&gone->grant);
+		break;
+	case KUBE_TLS_POLICY:
+		kube_tls_policy_fini(&gone->tls_policy);
+		break;
+	case KUBE_CONFIG_MAP:
+		kube_config_map_fini(&gone->config_map);
 		break;
 	}
 	free(gone->ns);

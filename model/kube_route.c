@@ -257,6 +257,17 @@ route_read_parents(struct decoder *d, const struct tree_node *spec, struct kube_
 			kube_wrong(d, n, "a parentRef without a name");
 	}
 }
+void
+kube_route_decode_meta(const struct tree_node *n, struct kube_route *r, const char *list)
+{
+	int64_t generation = 0;
+
+	r->created = kube_created(n);
+	tree_int(tree_path(n, "metadata.generation"), 0, INT64_MAX, &generation);
+	r->generation = (uint64_t)generation;
+	r->resource_version = xstrdup(tree_text(tree_path(n, "metadata.resourceVersion"), ""));
+	route_read_status(r, tree_path(n, list));
+}
 
 void
 kube_route_decode(struct decoder *d, const struct tree_node *n, struct kube_object *o)
@@ -264,14 +275,9 @@ kube_route_decode(struct decoder *d, const struct tree_node *n, struct kube_obje
 	const struct tree_node *spec = tree_get(n, "spec");
 	struct kube_route *r = &o->route;
 	struct route_reading g = {.d = d, .ns = o->ns, .grpc = o->kind == KUBE_GRPCROUTE};
-	int64_t generation = 0;
 
 	r->parts = g.parts = http_routes_new();
-	r->created = kube_created(n);
-	tree_int(tree_path(n, "metadata.generation"), 0, INT64_MAX, &generation);
-	r->generation = (uint64_t)generation;
-	r->resource_version = xstrdup(tree_text(tree_path(n, "metadata.resourceVersion"), ""));
-	route_read_status(r, n);
+	kube_route_decode_meta(n, r, "status.parents");
 	if (spec != NULL && spec->kind != TREE_MAP)
 		kube_wrong(d, spec, "spec: a map expected");
 	route_read_parents(d, spec, o);

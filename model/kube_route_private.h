@@ -53,6 +53,6 @@ void route_read_backend_filters(
 	struct route_reading *g, const struct tree_node *ref, struct http_route_backend *b);
 void route_read_policies(struct route_reading *g, const struct tree_node *rule);
 /* --- kube_route_status.c -------------------------------------------------------------------- */
-void route_read_status(struct kube_route *r, const struct tree_node *object);
+void route_read_status(struct kube_route *r, const struct tree_node *list);
 
 #endif

@@ -48,14 +48,14 @@ status_add(struct buf *out, const struct tree_node *n)
 }
 
 void
-route_read_status(struct kube_route *r, const struct tree_node *object)
+route_read_status(struct kube_route *r, const struct tree_node *list)
 {
 	auto_buf struct buf own, others;
 
 	/* The API server bounds an object. */
 	buf_init(&own, BUF_UNLIMITED);
 	buf_init(&others, BUF_UNLIMITED);
-	tree_each(tree_path(object, "status.parents"), p) {
+	tree_each(list, p) {
 		const char *who = tree_text(tree_get(p, "controllerName"), "");
 		struct buf *to = strcmp(who, KUBE_GATEWAY_CONTROLLER) == 0 ? &own : &others;
 

@@ -72,6 +72,14 @@ enum {
 	ROUTES_REGEX_MAX = 256,
 	ROUTES_MAX_BYTES = 6 * 1024 * 1024,
 	ROUTES_MAX_VALUES = 190000,
+
+	/* BackendTLSPolicies. What is beyond makes the policy invalid, and calls fail. */
+	BACKEND_TLS_MAX = 32, /* of one service's view */
+	BACKEND_TLS_CAS_MAX = 8, /* ConfigMaps of a policy, as its CRD has it */
+	BACKEND_TLS_NAMES_MAX = 16, /* subjectAltNames of a policy; 5 in its CRD */
+	BACKEND_TLS_CA_MAX = 256 * 1024 - 1, /* bytes of a policy's CAs */
+	BACKEND_TLS_CAS_BYTES = 1024 * 1024, /* the same of one service's view */
+	BACKEND_TLS_WRONG_MAX = 1023,
 };
 
 #endif

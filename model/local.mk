@@ -1,10 +1,12 @@
 noinst_LIBRARIES += model/libmodel.a
 model_libmodel_a_SOURCES = \
 	model/allow_from.c model/allow_from.h \
+	model/backend_tls.c model/backend_tls.h \
 	model/bundle.c model/bundle.h \
 	model/ca_list.c model/ca_list.h \
 	model/check.c model/check.h \
 	model/cluster/cluster.c model/cluster/cluster.h \
+	model/cluster/cluster_backend_tls.c \
 	model/cluster/cluster_callers.c \
 	model/cluster/cluster_endpoint.c \
 	model/cluster/cluster_index.c \
@@ -39,6 +41,7 @@ model_libmodel_a_SOURCES = \
 	model/json_private.h \
 	model/json_write.c \
 	model/kube.h \
+	model/kube_backend_tls.c \
 	model/kube_endpoints.c \
 	model/kube_netpolicy.c \
 	model/kube_node.c \
@@ -88,6 +91,7 @@ if HAVE_CMOCKA
 MODEL_TESTS = \
 	tests/unit/model/bundle_test \
 	tests/unit/model/check_test \
+	tests/unit/model/cluster/cluster_backend_tls_test \
 	tests/unit/model/cluster/cluster_dual_test \
 	tests/unit/model/cluster/cluster_pod_test \
 	tests/unit/model/cluster/cluster_random_test \
@@ -127,6 +131,8 @@ tests_unit_model_health_test_SOURCES = tests/unit/model/health_test.c
 tests_unit_model_health_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_check_test_SOURCES = tests/unit/model/check_test.c
 tests_unit_model_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_backend_tls_test_SOURCES = tests/unit/model/cluster/cluster_backend_tls_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_backend_tls_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_dual_test_SOURCES = tests/unit/model/cluster/cluster_dual_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_dual_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_pod_test_SOURCES = tests/unit/model/cluster/cluster_pod_test.c $(KUBE_KIT)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "model/allow_from.h"
+#include "model/backend_tls.h"
 #include "model/check.h"
 #include "model/http_route.h"
 
@@ -190,6 +191,9 @@ void
 service_drop_shared(struct service *s)
 {
 	http_routes_unref(&s->routes);
+	for (size_t i = 0; i < s->n_tls; i++)
+		backend_tls_unref(&s->tls[i]);
+	free(s->tls);
 	allow_from_unref(&s->allow_from);
 	for (size_t i = 0; i < s->n_gates; i++)
 		allow_from_unref(&s->gates[i]);

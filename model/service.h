@@ -15,6 +15,7 @@
 struct allow_caller;
 struct allow_from;
 struct http_routes;
+struct backend_tls;
 
 enum port_mode {
 	PORT_HTTP, /* HTTP/1.x, balanced per request */
@@ -125,6 +126,8 @@ struct service_port {
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
 	bool extra; /* a pods' port that the Service does not declare: served, but not in SRV */
+	/* TLS towards the endpoints; NULL: plain. One of the service's list. */
+	struct backend_tls *tls;
 	const char *why; /* the hub's reason why there are no endpoints; "" none given */
 	/* those in use: ready ones, else serving-and-terminating ones */
 	uint16_t n_endpoints;
@@ -158,6 +161,8 @@ struct service {
 	/* one of its UDP ports has no endpoint that the kernel sends IPv6 to: no AAAA for it */
 	bool ipv4_alone;
 	struct http_routes *routes; /* model/http_route.h; NULL: none */
+	struct backend_tls **tls; /* model/backend_tls.h */
+	uint8_t n_tls;
 	const char *allow_text; /* as sent by the hub, "" when none */
 	uint16_t n_ports;
 	const struct service_port *ports;
@@ -165,7 +170,7 @@ struct service {
 
 struct service *service_ref(const struct service *s);
 void service_unref(struct service **s);
-/* For builders of a service: releases `allow_from`, `gates` and `routes`. */
+/* For builders of a service: releases `allow_from`, `gates`, `routes` and `tls`. */
 void service_drop_shared(struct service *s);
 /* May this caller use a `restricted` service? *closed gets a bit for each gate that refuses it: 1
  * << (gate - 1). */

@@ -417,6 +417,7 @@ take_port(struct building *b, size_t i)
 		.port = from->port,
 		.mode = from->mode,
 		.extra = from->extra,
+		.tls = from->tls > 0 ? b->view->tls[from->tls - 1] : NULL,
 		.n_endpoints = (uint16_t)(b->n_endpoints - before),
 		.n_unreachable = (uint16_t)unreachable,
 	};
@@ -462,6 +463,10 @@ static void
 service_build_share(struct service *to, const struct service *from)
 {
 	to->routes = http_routes_ref(from->routes);
+	if (from->n_tls > 0)
+		to->tls = xcalloc(from->n_tls, sizeof(struct backend_tls *));
+	for (size_t i = 0; i < from->n_tls; i++)
+		to->tls[i] = backend_tls_ref(from->tls[i]);
 	if (!from->restricted)
 		return;
 	to->allow_from = allow_from_ref(from->allow_from);
@@ -600,6 +605,11 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	take_cluster_ip(&head, v->cluster_ip6);
 	random_bytes(&b.seed, sizeof b.seed);
 	head.routes = http_routes_ref(v->routes);
+	head.n_tls = (uint8_t)v->n_tls;
+	if (v->n_tls > 0)
+		head.tls = xcalloc(v->n_tls, sizeof(struct backend_tls *));
+	for (size_t i = 0; i < v->n_tls; i++)
+		head.tls[i] = backend_tls_ref(v->tls[i]);
 	read_restriction(&head, v);
 	for (size_t i = 0; i < v->n_ports; i++)
 		most += v->ports[i].n_endpoints;

@@ -37,6 +37,7 @@ enum trace_what {
 	TRACE_RESET,
 	TRACE_STALE, /* it had closed the idle connection: not an error */
 	TRACE_EJECTED, /* it is ejected for a while */
+	TRACE_TLS, /* the TLS handshake with it failed */
 };
 
 struct trace_event {

@@ -119,6 +119,9 @@ view_free(struct view **v)
 		free(gone->gates[i]);
 	free(gone->gates);
 	http_routes_unref(&gone->routes);
+	for (size_t i = 0; i < gone->n_tls; i++)
+		backend_tls_unref(&gone->tls[i]);
+	free(gone->tls);
 	free(gone);
 }
 

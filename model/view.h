@@ -9,6 +9,7 @@
 #define EDGEWAY_MODEL_VIEW_H
 
 #include "base/core/buf.h"
+#include "model/backend_tls.h"
 #include "model/dial_guard.h"
 #include "model/service.h"
 
@@ -48,10 +49,17 @@ struct view_endpoint {
 	uint8_t gate; /* 0: all callers of the service; i: only those that gates[i - 1] permits */
 };
 
+/* An agent that knows no TLS towards the endpoints must not call them in clear: their list has
+ * another name then, and it finds this reason why there are none. */
+#define VIEW_WHY_TLS                                                                               \
+	"a BackendTLSPolicy wants TLS towards the endpoints, which this agent is too old for: "    \
+	"upgrade it"
+
 struct view_port {
 	char *name;
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
+	uint8_t tls; /* 0: plain; i: TLS towards the endpoints, by tls[i - 1] of the view */
 	bool extra; /* a pods' port that the Service does not declare */
 	/* readable reason why it has no endpoints, where the node cannot know; "" or NULL: none */
 	char *why;
@@ -73,6 +81,8 @@ struct view {
 	size_t n_gates; /* at most ALLOW_FROM_GATES_MAX */
 	char **gates; /* the same for some endpoints */
 	struct http_routes *routes; /* HTTPRoutes and GRPCRoutes (model/http_route.h); NULL: none */
+	size_t n_tls; /* at most BACKEND_TLS_MAX */
+	struct backend_tls **tls; /* model/backend_tls.h */
 	size_t n_ports;
 	struct view_port *ports;
 };

@@ -127,11 +127,16 @@ build_port(struct buf *out, const struct view_port *p)
 	buf_printf(out, ",\"port\":%u,\"mode\":\"%s\"", p->port, port_mode_name(p->mode));
 	if (p->extra)
 		buf_adds(out, ",\"extra\":true");
+	if (p->tls > 0)
+		buf_printf(out, ",\"tls\":%u", p->tls);
 	if (p->why != NULL && p->why[0] != '\0') {
 		buf_adds(out, ",\"why\":");
 		json_add_text(out, p->why);
+	} else if (p->tls > 0) {
+		/* for those who do not know `tlsEndpoints` */
+		buf_adds(out, ",\"why\":\"" VIEW_WHY_TLS "\"");
 	}
-	buf_adds(out, ",\"endpoints\":[");
+	buf_adds(out, p->tls > 0 ? ",\"endpoints\":[],\"tlsEndpoints\":[" : ",\"endpoints\":[");
 	open_bracket(out, at, '{');
 	for (size_t i = 0; i < p->n_endpoints; i++) {
 		if (i > 0)
@@ -200,7 +205,11 @@ view_build(struct buf *out, const struct view *v)
 		buf_adds(out, ",\"routes\":");
 		http_routes_build(out, v->routes);
 	}
-	buf_adds(out, ",\"ports\":[");
+	for (size_t i = 0; i < v->n_tls; i++) {
+		buf_adds(out, i == 0 ? ",\"tls\":[" : ",");
+		backend_tls_build(out, v->tls[i]);
+	}
+	buf_adds(out, v->n_tls > 0 ? "],\"ports\":[" : ",\"ports\":[");
 	open_bracket(out, at, '{');
 	for (size_t i = 0; i < v->n_ports; i++)
 		sorted[i] = &v->ports[i];

@@ -157,7 +157,9 @@ parse_port(struct json *j, struct view *v, struct view_port *p)
 		{"mode", FIELD_CUSTOM, 0, 0, NULL, parse_mode},
 		{"extra", FIELD_BOOL, offsetof(struct view_port, extra), 0, NULL, NULL},
 		{"why", FIELD_TEXT, offsetof(struct view_port, why), VIEW_WHY_MAX, NULL, NULL},
+		{"tls", FIELD_UINT8, offsetof(struct view_port, tls), BACKEND_TLS_MAX, NULL, NULL},
 		{"endpoints", FIELD_CUSTOM, 0, 0, NULL, parse_endpoints},
+		{"tlsEndpoints", FIELD_CUSTOM, 0, 0, NULL, parse_endpoints},
 	};
 	char **const texts[] = {&p->name, &p->why};
 
@@ -166,6 +168,8 @@ parse_port(struct json *j, struct view *v, struct view_port *p)
 	fill_empty(texts, ARRAY_LEN(texts));
 	if (p->port == 0 || p->mode == UINT8_MAX)
 		json_wrong(j, "port without number or mode");
+	if (p->tls > 0 && strcmp(p->why, VIEW_WHY_TLS) == 0)
+		p->why[0] = '\0';
 	for (const struct view_port *o = v->ports; o != p && json_ok(j); o++)
 		if (o->port == p->port && (o->mode == PORT_UDP) == (p->mode == PORT_UDP))
 			json_wrong(j, "port %u twice", p->port);
@@ -288,6 +292,38 @@ parse_routes(struct json *j, void *to)
 	v->routes = http_routes_parse(j);
 }
 
+static void
+add_tls(struct json *j, void *to)
+{
+	struct view *v = to;
+	struct backend_tls *t;
+
+	if (v->n_tls == BACKEND_TLS_MAX) {
+		json_wrong(j, "more than %d", (int)BACKEND_TLS_MAX);
+		return;
+	}
+	if ((t = backend_tls_parse(j)) == NULL)
+		return;
+	v->tls = view_parse_grow(v->tls, v->n_tls, sizeof(struct backend_tls *));
+	v->tls[v->n_tls++] = t;
+}
+
+static void
+parse_tls(struct json *j, void *to)
+{
+	json_list(j, add_tls, to);
+}
+
+/* Without this check, an endpoint would be called in clear. */
+static bool
+tls_is_there(const struct view *v)
+{
+	for (size_t i = 0; i < v->n_ports; i++)
+		if (v->ports[i].tls > v->n_tls)
+			return false;
+	return true;
+}
+
 /* Without this check, an endpoint with an undefined gate would be open. */
 static bool
 gates_are_there(const struct view *v)
@@ -341,6 +377,7 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 			NULL, NULL},
 		{"gates", FIELD_CUSTOM, 0, 0, NULL, parse_gates},
 		{"routes", FIELD_CUSTOM, 0, 0, NULL, parse_routes},
+		{"tls", FIELD_CUSTOM, 0, 0, NULL, parse_tls},
 		{"ports", FIELD_CUSTOM, 0, 0, NULL, parse_ports},
 	};
 	struct view *v = xcalloc(1, sizeof *v);
@@ -359,6 +396,8 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 		rc = err_set(err, EBADMSG, "no ns or no name");
 	if (rc == 0 && !gates_are_there(v))
 		rc = err_set(err, EBADMSG, "a gate that is not there");
+	if (rc == 0 && !tls_is_there(v))
+		rc = err_set(err, EBADMSG, "TLS that is not there");
 	if (rc < 0) {
 		view_free(&v);
 		return err_wrap(err, rc, "service view");

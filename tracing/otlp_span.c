@@ -255,6 +255,7 @@ write_event(struct buf *out, const struct trace_span *s, const struct trace_even
 		[TRACE_RESET] = "edgeway.reset",
 		[TRACE_STALE] = "edgeway.stale",
 		[TRACE_EJECTED] = "edgeway.ejected",
+		[TRACE_TLS] = "edgeway.tls_failed",
 	};
 	struct otlp_list l = {out, ""};
 

@@ -111,6 +111,8 @@ int pki_carrier_ctx(
 /* Client context for third-party servers: trusts the CAs of ca_pem, NULL: the system's. Sends no
  * client certificate. */
 int pki_web_ctx(const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
+/* The same with session tickets: for base/tls/tls_session, which keeps them. */
+int pki_backend_ctx(const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
 /* For a client context: while the clock is before `floor_s` (seconds since 1970; a machine without
  * a clock battery starts in 1970), certificates are checked as of floor_s, or of the start of the
  * peer's own certificate if that is later. Applies until the context's last connection ends; may be

@@ -245,6 +245,20 @@ pki_web_ctx(const char *ca_pem, SSL_CTX **out, struct err *err)
 }
 
 int
+pki_backend_ctx(const char *ca_pem, SSL_CTX **out, struct err *err)
+{
+	SSL_CTX *ctx = new_web_client(ca_pem, NULL, err);
+
+	if (ctx == NULL)
+		return -EINVAL;
+	SSL_CTX_clear_options(ctx, SSL_OP_NO_TICKET);
+	SSL_CTX_set_session_cache_mode(
+		ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL_STORE);
+	*out = ctx;
+	return 0;
+}
+
+int
 pki_carrier_ctx(SSL_CTX *inner, const char *ca_pem, SSL_CTX **out, struct err *err)
 {
 	const struct pki_trust *known = pki_trust_of(inner);

@@ -118,6 +118,79 @@ pki_verify_step(X509_STORE_CTX *chain, bool ok, const char *host, char *why, siz
 	return PKI_REFUSED;
 }
 
+static bool
+pki_has_uri(X509 *cert, const char *uri)
+{
+	GENERAL_NAMES *all = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	size_t len = strlen(uri);
+	bool found = false;
+
+	for (int i = 0; i < sk_GENERAL_NAME_num(all) && !found; i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(all, i);
+
+		found = name->type == GEN_URI &&
+			(size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier) == len &&
+			memcmp(ASN1_STRING_get0_data(name->d.uniformResourceIdentifier), uri,
+				len) == 0;
+	}
+	GENERAL_NAMES_free(all);
+	return found;
+}
+
+static bool
+pki_has_name(X509 *cert, const struct pki_names *names)
+{
+	for (const char *const *at = names->hosts; *at != NULL; at++)
+		if (names_host(cert, *at))
+			return true;
+	for (const char *const *at = names->uris; *at != NULL; at++)
+		if (pki_has_uri(cert, *at))
+			return true;
+	return false;
+}
+
+static void
+pki_refuse_named(const X509 *cert, char *why, size_t size, const char *reason)
+{
+	auto_free char *subject = pki_subject_name(X509_get_subject_name(cert));
+	auto_free char *issuer = pki_subject_name(X509_get_issuer_name(cert));
+
+	/* names of a peer: only what cannot disturb a log line */
+	for (char *c = subject; *c != '\0'; c++)
+		*c = *c < 0x20 || *c > 0x7e || *c == '"' ? '?' : *c;
+	for (char *c = issuer; *c != '\0'; c++)
+		*c = *c < 0x20 || *c > 0x7e || *c == '"' ? '?' : *c;
+	snprintf(why, size, "the certificate of %.64s, signed by %.64s, is refused: %s",
+		*subject != '\0' ? subject : "(no common name)",
+		*issuer != '\0' ? issuer : "(no common name)", reason);
+}
+
+enum pki_step
+pki_verify_names_step(
+	X509_STORE_CTX *chain, bool ok, const struct pki_names *names, char *why, size_t size)
+{
+	enum pki_step step = pki_verify_client_step(chain, ok, why, size);
+	X509 *cert = X509_STORE_CTX_get_current_cert(chain);
+	char reason[200];
+
+	if (cert == NULL || step == PKI_GOING_ON)
+		return step;
+	if (step == PKI_VERIFIED && pki_has_name(cert, names))
+		return step;
+	if (step == PKI_REFUSED) {
+		snprintf(
+			reason, sizeof reason, "%s", verify_words(X509_STORE_CTX_get_error(chain)));
+	} else {
+		X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
+		snprintf(reason, sizeof reason, "it is not made for the name %s%s%s",
+			names->hosts[0] != NULL ? names->hosts[0] : names->uris[0],
+			names->hosts[0] != NULL && names->uris[0] != NULL ? " or " : "",
+			names->hosts[0] != NULL && names->uris[0] != NULL ? names->uris[0] : "");
+	}
+	pki_refuse_named(cert, why, size, reason);
+	return PKI_REFUSED;
+}
+
 char *
 pki_peer_name(const SSL *ssl)
 {

@@ -24,6 +24,15 @@ enum pki_step {
 /* `host`: DNS name or numeric address that the certificate must name. */
 enum pki_step pki_verify_step(
 	struct x509_store_ctx_st *chain, bool ok, const char *host, char *why, size_t size);
+/* Who a server may be: its certificate must have one of these names. Lists end with NULL. */
+struct pki_names {
+	const char *const *hosts; /* DNS names or addresses */
+	const char *const *uris;
+};
+/* As pki_verify_step, for a server that may have one of several names; `why` also tells whose
+ * certificate it is. */
+enum pki_step pki_verify_names_step(struct x509_store_ctx_st *chain, bool ok,
+	const struct pki_names *names, char *why, size_t size);
 /* As pki_verify_step, for a client's chain: checks no name. */
 enum pki_step pki_verify_client_step(
 	struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);

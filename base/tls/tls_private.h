@@ -11,7 +11,7 @@
 #include "base/tls/tls_stream.h"
 
 struct tls_stream {
-	struct loop *loop;
+	struct loop *loop; /* NULL: passive */
 	struct watch *watch;
 	struct timer *deadline;
 	struct preauth_conn *place; /* NULL: handshake steps run without rationing */
@@ -26,6 +26,7 @@ struct tls_stream {
 	size_t owed; /* plaintext of the last records: reported as written once all are sent */
 	unsigned interest;
 	enum tls_proof proof;
+	const struct pki_names *names;
 	char *host; /* NULL: server */
 	char *alpn;
 	const char *const *offers;

@@ -39,7 +39,9 @@ tls_records_refused(struct tls_stream *s, int rc)
 		return saved != 0 ? -saved : -ECONNRESET;
 	default:
 		s->broken = true;
-		return -EPROTO;
+		return ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+			? -ENODATA
+			: -EPROTO;
 	}
 }
 
@@ -59,7 +61,7 @@ tell_bulk(struct tls_stream *s, bool bulk)
 		s->bulk = BULK_CALLS;
 	} else if (s->bulk > 0 && --s->bulk == 0) {
 		SSL_set_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
-		SSL_set_read_ahead(s->ssl, 0);
+		SSL_set_read_ahead(s->ssl, s->loop == NULL);
 		SSL_set_default_read_buffer_len(s->ssl, 0);
 		tls_socket_drop_room(&s->socket);
 	}
@@ -78,6 +80,26 @@ tls_stream_read(struct tls_stream *s, void *to, size_t size)
 	if (n > 0)
 		tell_bulk(s, n >= TLS_RECORD_BYTES / 2);
 	return n > 0 ? n : tls_records_refused(s, n);
+}
+
+bool
+tls_stream_has_input(const struct tls_stream *s)
+{
+	return !s->broken && SSL_has_pending(s->ssl) == 1;
+}
+
+bool
+tls_stream_is_quiet(struct tls_stream *s)
+{
+	char byte;
+	int n;
+
+	if (s->broken)
+		return false;
+	forget_errors();
+	errno = 0;
+	n = SSL_peek(s->ssl, &byte, 1);
+	return n <= 0 && tls_records_refused(s, n) == -EAGAIN;
 }
 
 /* RFC 8446 section 5.5: AES-GCM is safe for 2^24.5 full records per key, which bulk traffic through

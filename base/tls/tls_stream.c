@@ -12,6 +12,7 @@
 #include "base/core/sock.h"
 #include "base/tls/pki_tls.h"
 #include "base/tls/tls_alpn.h"
+#include "base/tls/tls_session.h"
 
 enum {
 	/* limits unsent data in the kernel, so that small messages wait less behind bulk */
@@ -42,6 +43,8 @@ on_verify(int ok, X509_STORE_CTX *chain)
 
 	if (s->proof == TLS_HUB)
 		step = pki_verify_hub_step(chain, ok == 1, s->why, sizeof s->why);
+	else if (s->names != NULL)
+		step = pki_verify_names_step(chain, ok == 1, s->names, s->why, sizeof s->why);
 	else if (s->host != NULL)
 		step = pki_verify_step(chain, ok == 1, s->host, s->why, sizeof s->why);
 	else
@@ -117,67 +120,84 @@ tls_forget_place(struct tls_stream *s)
 		preauth_cancel(place);
 }
 
-/* Reports the failure; the stream may be freed afterwards. */
-static void
-tls_stream_fail(struct tls_stream *s, const char *why)
+static int
+tls_stream_explain(struct tls_stream *s, const char *why)
 {
 	if (s->why[0] == '\0' && !pki_peer_alert(s->ssl, s->why, sizeof s->why))
 		snprintf(s->why, sizeof s->why, "%s", why);
 	ERR_clear_error();
+	s->broken = true;
+	return -EPROTO;
+}
+
+/* Reports the failure; the stream may be freed afterwards. */
+static void
+tls_stream_fail(struct tls_stream *s, const char *why)
+{
+	tls_stream_explain(s, why);
 	timer_cancel(s->deadline);
 	watch_stop(&s->watch);
 	tls_forget_place(s);
-	s->broken = true;
 	s->on(s->arg, TLS_FAILED);
 }
 
-static bool
-tls_stream_agreed(const struct tls_stream *s)
+bool
+tls_stream_speaks(const struct tls_stream *s, const char *alpn)
 {
 	const unsigned char *name = NULL;
 	unsigned n = 0;
 
-	if (s->alpn == NULL)
-		return true;
 	SSL_get0_alpn_selected(s->ssl, &name, &n);
-	return n == strlen(s->alpn) && memcmp(name, s->alpn, n) == 0;
+	return n == strlen(alpn) && memcmp(name, alpn, n) == 0;
 }
 
-static void
-tls_stream_shake(struct tls_stream *s)
+int
+tls_stream_step(struct tls_stream *s, unsigned *events)
 {
 	int rc, error = sock_error(s->socket.fd);
 	char words[200] = "the connection ended during the TLS handshake";
 
-	if (error != 0) {
-		tls_stream_fail(s, strerror(error));
-		return;
-	}
+	if (error != 0)
+		return tls_stream_explain(s, strerror(error));
 	ERR_clear_error();
 	rc = SSL_do_handshake(s->ssl);
 	if (rc != 1) {
 		int want = SSL_get_error(s->ssl, rc);
 
 		if (want == SSL_ERROR_WANT_READ || want == SSL_ERROR_WANT_WRITE) {
-			set_interest(s,
-				want == SSL_ERROR_WANT_READ ? WATCH_READ
-							    : WATCH_READ | WATCH_WRITE);
-			return;
+			*events =
+				want == SSL_ERROR_WANT_READ ? WATCH_READ : WATCH_READ | WATCH_WRITE;
+			return -EAGAIN;
 		}
 		if (ERR_peek_error() != 0 && ERR_reason_error_string(ERR_peek_error()) != NULL)
 			snprintf(words, sizeof words, "the TLS handshake failed: %s",
 				ERR_reason_error_string(ERR_peek_error()));
-		tls_stream_fail(s, words);
+		return tls_stream_explain(s, words);
+	}
+	if (s->alpn != NULL && !tls_stream_speaks(s, s->alpn))
+		return tls_stream_explain(
+			s, "the peer does not speak the tunnel's protocol (ALPN)");
+	s->open = true;
+	return 0;
+}
+
+static void
+tls_stream_shake(struct tls_stream *s)
+{
+	unsigned events = 0;
+	int rc = tls_stream_step(s, &events);
+
+	if (rc == -EAGAIN) {
+		set_interest(s, events);
 		return;
 	}
-	if (!tls_stream_agreed(s)) {
-		tls_stream_fail(s, "the peer does not speak the tunnel's protocol (ALPN)");
+	if (rc < 0) {
+		tls_stream_fail(s, s->why);
 		return;
 	}
 	timer_cancel(s->deadline);
 	tls_forget_place(s);
 	s->peer = pki_peer_name(s->ssl);
-	s->open = true;
 	set_interest(s, WATCH_READ);
 	s->on(s->arg, TLS_OPEN);
 }
@@ -231,6 +251,23 @@ set_socket(int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
 }
 
+/* The owner's own watch and deadline do that for a passive stream, and its read buffer is worth its
+ * memory: a record then needs one system call instead of two. */
+static void
+tls_stream_begin(struct tls_stream *s, unsigned deadline_ms)
+{
+	if (s->loop == NULL) {
+		SSL_set_read_ahead(s->ssl, 1);
+		return;
+	}
+	set_socket(s->socket.fd);
+	s->deadline = timer_new(s->loop, on_late, s);
+	timer_start(s->deadline, deadline_ms != 0 ? deadline_ms : HANDSHAKE_MS, 0);
+	/* The client sends first, and only once it is connected. */
+	s->interest = s->host != NULL ? WATCH_READ | WATCH_WRITE : WATCH_READ;
+	s->watch = watch_start(s->loop, s->socket.fd, s->interest, on_watch, s);
+}
+
 int
 tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct err *err)
 {
@@ -240,6 +277,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	s->loop = setup->loop;
 	s->socket.fd = setup->fd;
 	s->proof = setup->proof;
+	s->names = setup->names;
 	s->on = setup->on;
 	s->arg = setup->arg;
 	s->alpn = setup->alpn != NULL ? xstrdup(setup->alpn) : NULL;
@@ -258,20 +296,17 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	SSL_set_mode(s->ssl,
 		SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/* A killed peer sends no close_notify; the protocol above knows by other means what is
-	 * complete. */
-	SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	/* A killed peer sends no close_notify; the tunnel's protocol knows by other means what is
+	 * complete, which HTTP/1 does not always (RFC 9112 section 9.8). */
+	if (s->loop != NULL)
+		SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	if (setup->proof != TLS_ANYBODY)
 		SSL_set_verify(
 			s->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
 	else
 		SSL_set_verify(s->ssl, SSL_VERIFY_NONE, NULL);
-	set_socket(s->socket.fd);
-	s->deadline = timer_new(s->loop, on_late, s);
-	timer_start(s->deadline, setup->deadline_ms != 0 ? setup->deadline_ms : HANDSHAKE_MS, 0);
-	/* The client sends first, and only once it is connected. */
-	s->interest = s->host != NULL ? WATCH_READ | WATCH_WRITE : WATCH_READ;
-	s->watch = watch_start(s->loop, s->socket.fd, s->interest, on_watch, s);
+	tls_session_use(s->ssl, setup->session);
+	tls_stream_begin(s, setup->deadline_ms);
 	*out = s;
 	return 0;
 }
@@ -292,7 +327,8 @@ tls_stream_free(struct tls_stream **stream)
 	if (s->watch != NULL)
 		watch_stop(&s->watch);
 	SSL_free(s->ssl);
-	close(s->socket.fd);
+	if (s->loop != NULL)
+		close(s->socket.fd);
 	free(s->host);
 	free(s->alpn);
 	free(s->peer);
@@ -337,6 +373,12 @@ int
 tls_stream_fd(const struct tls_stream *s)
 {
 	return s->socket.fd;
+}
+
+bool
+tls_stream_resumed(const struct tls_stream *s)
+{
+	return SSL_session_reused(s->ssl) == 1;
 }
 
 const char *

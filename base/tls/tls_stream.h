@@ -10,6 +10,9 @@
  * read until -EAGAIN, or return later by itself: no event announces data that is buffered here. The
  * stream may be freed within a call of `on`.
  *
+ * Without a loop it is passive: the owner owns and watches the socket, has a deadline of its own,
+ * calls tls_stream_step until that returns 0, and then reads and writes; no callback comes.
+ *
  *	rc = tls_stream_new(&(struct tls_setup){.loop = loop, .fd = fd, .ctx = ctx, .host = "hub",
  *		.alpn = "name/1", .on = on_tls, .arg = me}, &stream, &err);
  *	n = tls_stream_read(stream, to, sizeof to);
@@ -22,6 +25,7 @@
 #include "base/core/loop.h"
 #include "base/core/preauth.h"
 #include "base/tls/pki.h"
+#include "base/tls/pki_tls.h"
 
 struct tls_stream;
 
@@ -35,8 +39,8 @@ enum tls_event { TLS_OPEN, TLS_FAILED, TLS_READABLE, TLS_WRITABLE };
 typedef void tls_event_fn(void *arg, enum tls_event event);
 
 struct tls_setup {
-	struct loop *loop;
-	int fd; /* connected or connecting; taken, also on failure */
+	struct loop *loop; /* NULL: passive */
+	int fd; /* connected or connecting; taken, also on failure; borrowed by a passive one */
 	struct ssl_ctx_st *ctx;
 	const char *host; /* client: name or address the certificate must have; NULL: server */
 	const char *alpn; /* NULL: no ALPN */
@@ -44,6 +48,11 @@ struct tls_setup {
 	 * names, a server selects the first that is offered. The result is not checked. */
 	const char *const *offers;
 	enum tls_proof proof;
+	/* Client, with TLS_PROVEN: the certificate must have one of these names, and `host` is the
+	 * SNI alone; outlives the stream. NULL: it must have the name `host`. */
+	const struct pki_names *names;
+	/* Client, with tls_backend_ctx: see base/tls/tls_session.h. NULL: no session is resumed. */
+	struct ssl_session_st **session;
 	unsigned deadline_ms; /* of the handshake; 0: 10 s */
 	/* Server: the peer's preauth slot, by which each handshake step is rationed; outlives the
 	 * handshake, or the stream. NULL, or one without a slot: no step waits. */
@@ -54,13 +63,26 @@ struct tls_setup {
 };
 
 int tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct err *err);
+/* Passive: goes on with the handshake. 0: it is done; -EAGAIN: *events are those of the socket to
+ * wait for; -EPROTO: it has failed, see tls_stream_why. */
+int tls_stream_step(struct tls_stream *s, unsigned *events);
+/* Passive: are there bytes read from the socket that tls_stream_read has not returned? No event of
+ * the socket will tell. */
+bool tls_stream_has_input(const struct tls_stream *s);
+/* Does the peer send nothing at the moment, and keep the connection? Reads what belongs to TLS
+ * alone, such as session tickets. */
+bool tls_stream_is_quiet(struct tls_stream *s);
+/* Was this the protocol that both agreed on? */
+bool tls_stream_speaks(const struct tls_stream *s, const char *alpn);
+bool tls_stream_resumed(const struct tls_stream *s);
 /* Sends close_notify if that is possible at once, and closes the socket. */
 void tls_stream_free(struct tls_stream **s);
 /* The same with a reset: the peer sees that the stream is truncated. */
 void tls_stream_reset(struct tls_stream **s);
 /* Replaces the owner's callback. */
 void tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg);
-/* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. */
+/* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. Passive: -ENODATA at an end
+ * without close_notify, which may be a truncation. */
 ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t size);
 /* > 0, possibly less than n: the next call must begin with exactly the remaining bytes; -EAGAIN
  * (tls_stream_want) or another -errno. */

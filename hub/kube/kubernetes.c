@@ -5,8 +5,11 @@
 
 #include "base/core/figures.h"
 #include "base/core/log.h"
+#include "hub/kube/ca_maps.h"
 #include "hub/kube/reflector.h"
 #include "model/json.h"
+
+enum { CAS_WAIT_MS = 1000, CAS_WAIT_AT_START_MS = 10 * 1000 };
 
 /* Endpoints are read only if there are no slices. */
 enum {
@@ -21,12 +24,14 @@ enum {
 	HTTPROUTES,
 	GRPCROUTES,
 	GRANTS,
+	TLS_POLICIES,
 	RESOURCES
 };
 
 /* All versions mean the same here; EdgeMesh installs the first two. */
 static const char *const istio_versions[] = {"v1alpha3", "v1beta1", "v1", NULL};
 static const char *const gateway_versions[] = {"v1", "v1beta1", NULL};
+static const char *const tls_versions[] = {"v1", "v1alpha3", NULL};
 
 #define GATEWAY_RIGHTS "deploy/kubernetes/rbac-gateway.yaml"
 
@@ -85,6 +90,12 @@ static const struct resource {
 		.kind = KUBE_GRANT,
 		.versions = gateway_versions,
 		.rights = GATEWAY_RIGHTS},
+	[TLS_POLICIES] = {.name = "backendtlspolicies",
+		.group = KUBE_GATEWAY_GROUP,
+		.select = "",
+		.kind = KUBE_TLS_POLICY,
+		.versions = tls_versions,
+		.rights = GATEWAY_RIGHTS},
 };
 
 struct kubernetes {
@@ -93,6 +104,8 @@ struct kubernetes {
 	struct kube_api *api;
 	struct reflector *reflectors[RESOURCES];
 	struct kube_events *events;
+	struct ca_maps *ca_maps; /* NULL: the Gateway API is not read */
+	uint64_t cas_since_ms; /* since when it waits for some; 0: it does not */
 	struct timer *settle;
 	bool ready, pending;
 };
@@ -155,7 +168,7 @@ all_listed(const struct kubernetes *k)
 		(kubernetes_listed(k, SLICES) || kubernetes_listed(k, ENDPOINTS)) &&
 		kubernetes_settled(k, RULES) && kubernetes_settled(k, HTTPROUTES) &&
 		kubernetes_settled(k, GRPCROUTES) && kubernetes_settled(k, GRANTS) &&
-		policies_settled(k);
+		kubernetes_settled(k, TLS_POLICIES) && policies_settled(k);
 }
 
 /* Reads Endpoints only while the server has no EndpointSlices; it may get them by an upgrade. */
@@ -175,6 +188,29 @@ choose_membership(struct kubernetes *k)
 	}
 }
 
+/* A policy whose CAs are on their way would let calls fail that go well a moment later. But nobody
+ * who changes policies again and again may hold everything else back. */
+static bool
+waits_for_cas(struct kubernetes *k)
+{
+	uint64_t now_ms = loop_now_ms(k->loop);
+
+	if (k->ca_maps == NULL)
+		return false;
+	ca_maps_use(k->ca_maps);
+	if (ca_maps_settled(k->ca_maps)) {
+		k->cas_since_ms = 0;
+		return false;
+	}
+	if (k->cas_since_ms == 0)
+		k->cas_since_ms = now_ms;
+	if (now_ms - k->cas_since_ms >= (k->ready ? CAS_WAIT_MS : CAS_WAIT_AT_START_MS))
+		return false;
+	k->pending = true;
+	timer_start(k->settle, KUBERNETES_SETTLE_MS, 0);
+	return true;
+}
+
 static void
 on_settled(void *arg)
 {
@@ -182,6 +218,8 @@ on_settled(void *arg)
 
 	k->pending = false;
 	choose_membership(k);
+	if (waits_for_cas(k))
+		return;
 	if (!k->ready && all_listed(k)) {
 		k->ready = true;
 		log_info("kubernetes", "everything is read services=%zu pods=%zu nodes=%zu",
@@ -232,8 +270,16 @@ kubernetes_start(struct kubernetes **out, struct loop *loop, const struct kubern
 		start_reflector(k, POLICIES);
 		start_reflector(k, NAMESPACES);
 	}
-	for (int i = HTTPROUTES; i <= GRANTS && config->gateway != KUBERNETES_GATEWAY_OFF; i++)
+	if (config->gateway == KUBERNETES_GATEWAY_OFF)
+		return 0;
+	for (int i = HTTPROUTES; i <= TLS_POLICIES; i++)
 		start_reflector(k, i);
+	k->ca_maps = ca_maps_new(&(struct ca_maps_config){.loop = loop,
+		.api = k->api,
+		.cluster = config->cluster,
+		.rights = "the verbs list and watch on configmaps (" GATEWAY_RIGHTS ")",
+		.changed = on_touched,
+		.arg = k});
 	return 0;
 }
 
@@ -246,6 +292,7 @@ kubernetes_stop(struct kubernetes **out)
 		return;
 	for (int i = 0; i < RESOURCES; i++)
 		reflector_stop(&k->reflectors[i]);
+	ca_maps_free(&k->ca_maps);
 	kube_events_free(&k->events);
 	timer_free(&k->settle);
 	kube_api_close(&k->api);
@@ -283,6 +330,8 @@ kubernetes_each_problem(const struct kubernetes *k,
 		if (problem[0] != '\0')
 			fn(arg, resources[i].name, problem);
 	}
+	if (k->ca_maps != NULL && ca_maps_problem(k->ca_maps)[0] != '\0')
+		fn(arg, "configmaps", ca_maps_problem(k->ca_maps));
 }
 
 void
@@ -297,6 +346,12 @@ kubernetes_state(const struct kubernetes *k, struct buf *out)
 			continue;
 		buf_printf(out, ",\"%s\":", resources[i].name);
 		reflector_state(k->reflectors[i], out);
+	}
+	if (k->ca_maps != NULL) {
+		buf_printf(out, ",\"configmaps\":{\"followed\":%zu,\"problem\":",
+			ca_maps_count(k->ca_maps));
+		json_add_text(out, ca_maps_problem(k->ca_maps));
+		buf_adds(out, "}");
 	}
 	buf_adds(out, ",\"events\":");
 	kube_events_state(k->events, out);
@@ -326,6 +381,8 @@ kubernetes_problem(const struct kubernetes *k)
 	for (int i = 0; problem[0] == '\0' && i < RESOURCES; i++)
 		if (k->reflectors[i] != NULL)
 			problem = reflector_problem(k->reflectors[i]);
+	if (problem[0] == '\0' && k->ca_maps != NULL)
+		problem = ca_maps_problem(k->ca_maps);
 	return problem;
 }
 

@@ -30,7 +30,8 @@ conditions_same_text(const struct tree_node *map, const char *key, const char *t
 static bool
 conditions_is_parent(const struct tree_node *entry, const struct kube_route_parent *p)
 {
-	const struct tree_node *ref = tree_get(entry, "parentRef");
+	const struct tree_node *parent = tree_get(entry, "parentRef");
+	const struct tree_node *ref = parent != NULL ? parent : tree_get(entry, "ancestorRef");
 	int64_t port = 0;
 
 	tree_int(tree_get(ref, "port"), 0, UINT16_MAX, &port);
@@ -130,7 +131,8 @@ conditions_add_parent(struct conditions_writer *w, const struct cluster_route_pa
 
 	if (conditions_count(tree_get(entry, "conditions")) != n)
 		w->differs = true;
-	buf_adds(w->out, "{\"parentRef\":");
+	buf_printf(w->out,
+		"{\"%s\":", w->route->kind == KUBE_TLS_POLICY ? "ancestorRef" : "parentRef");
 	conditions_add_ref(w->out, p->ref);
 	buf_adds(w->out, ",\"controllerName\":\"" KUBE_GATEWAY_CONTROLLER "\",\"conditions\":[");
 	for (size_t i = 0; i < n; i++) {
@@ -157,6 +159,22 @@ conditions_is_repeated(const struct cluster_route *r, size_t at)
 	return false;
 }
 
+/* How many entries it may have beside those of others: the API bounds the list of a policy. */
+static size_t
+conditions_room(const struct cluster_route *r)
+{
+	auto_free char *text = xasprintf("[%s]", r->route->status_others);
+	struct tree *tree = NULL;
+	size_t n = 0;
+
+	if (r->kind != KUBE_TLS_POLICY)
+		return SIZE_MAX;
+	if (tree_parse(&tree, "status", text, strlen(text), NULL) == 0 && tree_count(tree) == 1)
+		n = conditions_count(tree_document(tree, 0));
+	tree_free(&tree);
+	return n < POLICY_ANCESTORS_MAX ? POLICY_ANCESTORS_MAX - n : 0;
+}
+
 bool
 route_conditions_build(struct buf *out, const struct cluster_route *r, int64_t now_s)
 {
@@ -165,13 +183,13 @@ route_conditions_build(struct buf *out, const struct cluster_route *r, int64_t n
 	const char *comma = *r->route->status_others != '\0' ? "," : "";
 	const struct tree_node *own = NULL;
 	struct tree *tree = NULL;
-	size_t n = 0;
+	size_t n = 0, room = conditions_room(r);
 
 	if (tree_parse(&tree, "status", text, strlen(text), NULL) == 0 && tree_count(tree) == 1)
 		own = tree_document(tree, 0);
 	buf_printf(out, "[%s", r->route->status_others);
 	for (size_t i = 0; i < r->n_parents; i++) {
-		if (conditions_is_repeated(r, i))
+		if (conditions_is_repeated(r, i) || n >= room)
 			continue;
 		buf_adds(out, comma);
 		comma = ",";

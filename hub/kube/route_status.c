@@ -17,6 +17,7 @@ enum { ANSWER_MS = 8000, FORBIDDEN_MS = 30 * 1000 };
 
 /* A status that is to be written. */
 struct route_entry {
+	bool moved; /* it was not found in one version of its kind: tried in the other */
 	struct table_node node;
 	TAILQ_ENTRY(route_entry) waiting;
 	enum kube_kind kind;
@@ -34,6 +35,7 @@ struct route_status {
 	/* the first one's text was replaced while it was being written */
 	bool again;
 	struct kube_wait wait;
+	bool old_policies; /* the server has BackendTLSPolicies as v1alpha3 */
 	uint64_t writes, conflicts;
 	char problem[400];
 };
@@ -86,8 +88,8 @@ status_refused(struct route_status *s, const struct https_answer *a)
 
 	memcpy(before, s->problem, sizeof before);
 	follow_describe(a, "the status of a route",
-		"the verb patch on httproutes/status and grpcroutes/status (" ROUTE_STATUS_RIGHTS
-		")",
+		"the verb patch on httproutes/status, grpcroutes/status and "
+		"backendtlspolicies/status (" ROUTE_STATUS_RIGHTS ")",
 		s->problem, sizeof s->problem);
 	if (strcmp(before, s->problem) != 0)
 		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", s->problem);
@@ -110,6 +112,9 @@ status_on_done(void *arg, const struct https_answer *a)
 		s->problem[0] = '\0';
 		kube_wait_reset(&s->wait);
 		log_debug("kubernetes", "route status written route=%s/%s", e->ns, e->name);
+	} else if (a->status == 404 && e->kind == KUBE_TLS_POLICY && !e->moved) {
+		s->old_policies = !s->old_policies;
+		again = e->moved = true;
 	} else if (a->status == 404 || a->status == 409) {
 		s->conflicts++;
 	} else if (a->status == 422 || a->status == 400) {
@@ -153,8 +158,12 @@ status_work(void *arg)
 	lease_want(s->lease);
 	if (!lease_held(s->lease))
 		return; /* status_on_lease */
-	path = xasprintf("/apis/" KUBE_GATEWAY_GROUP "/v1/namespaces/%s/%s/%s/status", e->ns,
-		e->kind == KUBE_GRPCROUTE ? "grpcroutes" : "httproutes", e->name);
+	path = xasprintf("/apis/" KUBE_GATEWAY_GROUP "/%s/namespaces/%s/%s/%s/status",
+		e->kind == KUBE_TLS_POLICY && s->old_policies ? "v1alpha3" : "v1", e->ns,
+		e->kind == KUBE_TLS_POLICY          ? "backendtlspolicies"
+			: e->kind == KUBE_GRPCROUTE ? "grpcroutes"
+						    : "httproutes",
+		e->name);
 	call.path = path;
 	call.body = e->body;
 	s->again = false;
@@ -182,8 +191,8 @@ route_status_tell(struct route_status *s, const struct cluster_route *r)
 	buf_init(&body, BUF_UNLIMITED);
 	if (!r->api)
 		return;
-	buf_printf(&body, "{\"metadata\":{\"resourceVersion\":\"%s\"},\"status\":{\"parents\":",
-		r->route->resource_version);
+	buf_printf(&body, "{\"metadata\":{\"resourceVersion\":\"%s\"},\"status\":{\"%s\":",
+		r->route->resource_version, r->kind == KUBE_TLS_POLICY ? "ancestors" : "parents");
 	if (!route_conditions_build(&body, r, (int64_t)(wall_ms() / 1000))) {
 		if (e != NULL && !writing)
 			status_forget(s, e);

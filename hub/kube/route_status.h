@@ -1,8 +1,8 @@
 /*
- * Writes the status of HTTPRoutes and GRPCRoutes to the API server: that of this controller alone,
- * only when it has changed, and only by the replica that holds the Lease edgeway-hub-gateway. The
- * entries of other controllers stay as they were read; somebody else's change meanwhile ends a
- * write with 409, and the watch then tells what to compare with.
+ * Writes the status of HTTPRoutes, GRPCRoutes and BackendTLSPolicies to the API server: that of
+ * this controller alone, only when it has changed, and only by the replica that holds the Lease
+ * edgeway-hub-gateway. The entries of other controllers stay as they were read; somebody else's
+ * change meanwhile ends a write with 409, and the watch then tells what to compare with.
  *
  * On the hub's loop. The owner tells every route whose status may have changed:
  *

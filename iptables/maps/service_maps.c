@@ -245,7 +245,8 @@ is_delicate(const struct service *s)
 		(strcmp(s->namespace, "kube-system") == 0 && strcmp(s->name, "kube-dns") == 0);
 }
 
-/* The kernel always carries UDP; TCP if it was requested and the kernel can reach all endpoints. */
+/* The kernel always carries UDP; TCP if it was requested and the kernel can reach all endpoints,
+ * and speaks no TLS for us. */
 static bool
 is_kernels(const struct service_maps *f, const struct service *s, const struct service_port *p,
 	bool v6)
@@ -254,7 +255,8 @@ is_kernels(const struct service_maps *f, const struct service *s, const struct s
 
 	if (p->mode == PORT_UDP)
 		return true;
-	if (p->mode != PORT_TCP || p->n_endpoints == 0 || p->n_unreachable > 0 || s->restricted)
+	if (p->mode != PORT_TCP || p->n_endpoints == 0 || p->n_unreachable > 0 || s->restricted ||
+		p->tls != NULL)
 		return false;
 	if (s->lb.datapath == DATAPATH_PROXY ||
 		(s->lb.datapath == DATAPATH_DEFAULT && !f->config.kernel))

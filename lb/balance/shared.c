@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/core/hash.h"
+#include "model/backend_tls.h"
 
 void
 shares_init(struct shares *all)
@@ -87,11 +88,14 @@ shares_put(struct shares *all, struct shared **out)
 
 /* Sets the current check; the caller has the lock. path NULL: none. */
 static void
-set_check(struct shares *all, struct shared *s, const char *host, const char *path)
+set_check(struct shares *all, struct shared *s, const char *host, const char *path,
+	struct backend_tls *tls)
 {
 	atomic_fetch_add(&all->n_checks, (unsigned)(path != NULL) - (unsigned)(s->path != NULL));
 	free(s->host);
 	free(s->path);
+	backend_tls_unref(&s->tls);
+	s->tls = backend_tls_ref(tls);
 	s->host = path != NULL ? xstrdup(host) : NULL;
 	s->path = path != NULL ? xstrdup(path) : NULL;
 	s->check++;
@@ -101,14 +105,16 @@ set_check(struct shares *all, struct shared *s, const char *host, const char *pa
 }
 
 void
-shares_check(struct shares *all, struct shared *s, const struct service *service)
+shares_check(struct shares *all, struct shared *s, const struct service *service,
+	struct backend_tls *tls)
 {
 	uint32_t interval_ms = service->lb.health_interval_ms;
 
 	pthread_mutex_lock(&all->lock);
 	s->checkers++;
 	if (s->path == NULL || strcmp(s->path, service->health_path) != 0)
-		set_check(all, s, service->name, service->health_path);
+		set_check(
+			all, s, tls != NULL ? tls->host : service->name, service->health_path, tls);
 	s->interval_ms = interval_ms > 0 ? interval_ms : HEALTH_INTERVAL_MS;
 	pthread_mutex_unlock(&all->lock);
 }
@@ -119,6 +125,6 @@ shares_uncheck(struct shares *all, struct shared *s)
 	pthread_mutex_lock(&all->lock);
 	assert(s->checkers > 0);
 	if (--s->checkers == 0)
-		set_check(all, s, NULL, NULL);
+		set_check(all, s, NULL, NULL, NULL);
 	pthread_mutex_unlock(&all->lock);
 }

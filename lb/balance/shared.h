@@ -45,6 +45,7 @@ struct shared {
 	unsigned checkers; /* groups of endpoints that want it */
 	unsigned check; /* number of the current check: results of earlier ones do not count */
 	char *host, *path; /* NULL: none */
+	struct backend_tls *tls; /* of the check; NULL: plain */
 	uint32_t interval_ms;
 	uint64_t due_ms;
 	unsigned good, bad; /* in a row */
@@ -71,7 +72,8 @@ struct shared *shares_get(
 void shares_put(struct shares *all, struct shared **s);
 /* Checks its health as this service wants (which owns it), until shares_uncheck was called as
  * often. A changed check starts anew, with the endpoint healthy. */
-void shares_check(struct shares *all, struct shared *s, const struct service *service);
+void shares_check(struct shares *all, struct shared *s, const struct service *service,
+	struct backend_tls *tls);
 void shares_uncheck(struct shares *all, struct shared *s);
 
 static inline void

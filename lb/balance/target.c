@@ -50,7 +50,8 @@ target_fault_text(enum target_fault fault)
 	static const char *const texts[] = {[TARGET_REFUSED] = "refused",
 		[TARGET_SILENT] = "silent",
 		[TARGET_RESET] = "no answer",
-		[TARGET_ERRORS] = "answers of 5xx"};
+		[TARGET_ERRORS] = "answers of 5xx",
+		[TARGET_TLS] = "TLS fails"};
 
 	return texts[fault];
 }
@@ -81,8 +82,8 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 		return false;
 	t->half_open = false;
 	t->fault = (uint8_t)fault;
-	if (fault != TARGET_REFUSED && fault != TARGET_ERRORS && t->failures < SILENT_TIMES &&
-		t->ejections == 0)
+	if (fault != TARGET_REFUSED && fault != TARGET_ERRORS && fault != TARGET_TLS &&
+		t->failures < SILENT_TIMES && t->ejections == 0)
 		return false;
 	if (fault == TARGET_ERRORS && t->outlier_ms > 0)
 		first = t->outlier_ms;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/core/hash.h"
+#include "base/tls/tls_session.h"
+#include "model/backend_tls.h"
 
 enum { BUCKETS = 256, FORGET_MS = 60000 };
 
@@ -80,12 +82,14 @@ targets_next(
 /* With a reference. Consistent hashing needs the same order on every node and worker, so its hash
  * has no seed. What is known of an endpoint with two addresses counts where it has both. */
 static struct target *
-target_get(struct targets *ts, uint64_t owner, const struct endpoint *e)
+target_get(struct targets *ts, uint64_t owner, const struct endpoint *e, struct backend_tls *tls)
 {
 	struct target **end, *t;
 
 	if (!IN6_IS_ADDR_UNSPECIFIED(&e->other))
 		owner ^= hash64(&e->other, sizeof e->other, 0);
+	if (tls != NULL)
+		owner = hash64(&tls->digest, sizeof tls->digest, owner);
 	end = place_of(ts, owner, &e->ip, e->port);
 	if ((t = *end) != NULL)
 		return target_ref(t);
@@ -96,6 +100,7 @@ target_get(struct targets *ts, uint64_t owner, const struct endpoint *e)
 	t->shown = endpoint_ip(e);
 	t->other = e->other;
 	t->port = e->port;
+	t->tls = backend_tls_ref(tls);
 	t->node.hash = place_hash(&e->ip, e->port, 0);
 	t->refs = 1;
 	list_init(&t->idle);
@@ -147,6 +152,9 @@ target_unref(struct target **out)
 	*at = t->next;
 	list_del(&t->ejected);
 	shares_put(t->all->shares, &t->node.shared);
+	tls_session_free(&t->session);
+	backend_tls_unref(&t->tls);
+	free(t->tls_why);
 	free(t);
 }
 
@@ -169,7 +177,7 @@ targets_share(struct target *t, const struct service *s)
 		shared_count(t->node.shared, (int)t->node.in_flight);
 	}
 	if (is_checked(t, s))
-		shares_check(shares, t->node.shared, s);
+		shares_check(shares, t->node.shared, s, t->tls);
 }
 
 static void
@@ -207,7 +215,7 @@ targets_collect(struct targets *ts, const struct group *g, const struct service 
 			if (p->endpoints[i].tier != tier ||
 				endpoint_is_closed(&p->endpoints[i], g->closed))
 				continue;
-			t = target_get(ts, owner, &p->endpoints[i]);
+			t = target_get(ts, owner, &p->endpoints[i], p->tls);
 			t->outlier_ms = s->lb.outlier_ms;
 			if (beside && t->refs == 1)
 				t->node.back_ms = BALANCE_NEW;
@@ -389,6 +397,14 @@ targets_free(struct targets **out)
 	for (size_t i = 0; i < BUCKETS; i++)
 		assert(ts->targets[i] == NULL);
 	free(ts);
+}
+
+const char *
+group_tls_wrong(const struct group *g)
+{
+	const struct backend_tls *tls = g->port_of != NULL ? g->port_of->tls : NULL;
+
+	return tls != NULL && *tls->wrong != '\0' ? tls->wrong : NULL;
 }
 
 struct target *

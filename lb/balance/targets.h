@@ -28,13 +28,14 @@ enum target_fault {
 	TARGET_RESET, /* reset before a response, or no response in time: ejects as TARGET_SILENT */
 	/* too many 5xx responses in a row, if the service counts them: ejects at once */
 	TARGET_ERRORS,
+	TARGET_TLS, /* the TLS handshake failed: ejects at once */
 };
 /* For these faults a new connection does not prove that the endpoint is back: it takes a
  * response. */
 static inline bool
 target_fault_needs_answer(enum target_fault fault)
 {
-	return fault == TARGET_RESET || fault == TARGET_ERRORS;
+	return fault == TARGET_RESET || fault == TARGET_ERRORS || fault == TARGET_TLS;
 }
 const char *target_fault_text(enum target_fault fault);
 
@@ -50,6 +51,11 @@ struct target {
 	struct in6_addr other; /* its address of the other family; :: none */
 	bool at_other; /* `other` is dialled first: it connected last, or `ip` did not */
 	uint16_t port;
+	/* TLS is spoken to it, with a reference; NULL: plain. Who speaks another TLS to the same
+	 * address has a target of its own (`owner`), with connections of its own. */
+	struct backend_tls *tls;
+	struct ssl_session_st *session; /* to resume; NULL: none */
+	char *tls_why; /* why the last handshake failed; NULL: it did not */
 	struct node idle; /* struct back, the youngest first */
 	struct node h2; /* struct h2_upstream, the oldest first */
 	/* requests that wait for this dial, and what they wait for; NULL: none */
@@ -103,6 +109,10 @@ struct group {
 	struct wait_queue *turn; /* wait_queue.h; NULL: nothing waits */
 	struct node checked; /* in the list of groups with health checks */
 };
+
+/* Why no endpoint may be called, since the port's BackendTLSPolicy cannot be followed; NULL: they
+ * may. */
+const char *group_tls_wrong(const struct group *g);
 
 struct targets *targets_new(struct shares *shares, struct tallies *tallies, size_t worker);
 /* Every group and target must have been released. */

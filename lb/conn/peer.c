@@ -8,15 +8,26 @@
 #include <unistd.h>
 
 #include "base/core/sock.h"
+#include "base/tls/tls_stream.h"
 
 enum { TOGETHER_BYTES = 4096 };
+
+struct peer_tls {
+	struct tls_stream *stream; /* owns the socket */
+	struct timer *kick; /* announces what TLS has read ahead */
+	struct peer *peer;
+	watch_fn *fn;
+	void *arg;
+	char why[256]; /* the stream could not be made */
+};
 
 static void
 peer_want(struct peer *p)
 {
 	unsigned events = p->paused || p->eof ? 0 : WATCH_READ;
 
-	if (buf_len(&p->out) > 0)
+	/* with TLS a close_notify may wait as well */
+	if (buf_len(&p->out) > 0 || (p->tls != NULL && p->shutting && !p->shut))
 		events |= WATCH_WRITE;
 	if (events == 0 && p->mind)
 		events = WATCH_HUP;
@@ -38,11 +49,134 @@ peer_connected(struct peer *p)
 	peer_want(p);
 }
 
+/* --- TLS ------------------------------------------------------------------------------------ */
+
+static void
+peer_on_kick(void *arg)
+{
+	struct peer_tls *t = arg;
+
+	t->fn(t->arg, t->peer->fd, WATCH_READ);
+}
+
+int
+peer_start_tls(
+	struct peer *p, const struct tls_setup *setup, struct loop *loop, watch_fn *fn, void *arg)
+{
+	struct tls_setup own = *setup;
+	struct peer_tls *t = xcalloc(1, sizeof *t);
+	struct err err = {0};
+
+	p->tls = t;
+	t->peer = p;
+	t->fn = fn;
+	t->arg = arg;
+	t->kick = timer_new(loop, peer_on_kick, t);
+	own.loop = NULL;
+	own.fd = p->fd;
+	return tls_stream_new(&own, &t->stream, &err);
+}
+
+int
+peer_shake(struct peer *p)
+{
+	unsigned events = WATCH_READ;
+	int rc = tls_stream_step(p->tls->stream, &events);
+
+	if (rc == -EAGAIN)
+		watch_set(p->watch, events);
+	return rc;
+}
+
+const char *
+peer_tls_why(const struct peer *p)
+{
+	return p->tls->stream != NULL ? tls_stream_why(p->tls->stream)
+				      : "this machine cannot make a TLS connection";
+}
+
+bool
+peer_tls_speaks(const struct peer *p, const char *alpn)
+{
+	return tls_stream_speaks(p->tls->stream, alpn);
+}
+
+bool
+peer_tls_resumed(const struct peer *p)
+{
+	return tls_stream_resumed(p->tls->stream);
+}
+
+static void
+peer_kick(const struct peer *p)
+{
+	if (p->tls != NULL && !p->paused && !p->eof && tls_stream_has_input(p->tls->stream))
+		timer_start(p->tls->kick, 0, 0);
+}
+
+/* Reads on while there are bytes in our memory: the caller takes less than `size` as a sign that
+ * there is no more. */
+static ssize_t
+peer_read_tls(struct peer *p, char *to, size_t size)
+{
+	struct tls_stream *s = p->tls->stream;
+	ssize_t n, got = 0;
+
+	do {
+		n = tls_stream_read(s, to + got, size - (size_t)got);
+		got += MAX(n, 0);
+	} while (n > 0 && (size_t)got < size && tls_stream_has_input(s));
+	if (got > 0) {
+		peer_kick(p);
+		return got;
+	}
+	if (n == -ENODATA) {
+		p->cut = true;
+		n = 0;
+	}
+	if (n == 0) {
+		p->eof = true;
+		peer_want(p);
+	}
+	return n;
+}
+
+/* Pieces that fit into a record are one. */
+static ssize_t
+peer_write_tls(const struct peer *p, const struct iovec *iov, int n, size_t total)
+{
+	char record[TLS_RECORD_BYTES];
+	ssize_t sent = 0, rc;
+	size_t at = 0;
+
+	for (int i = 0; i < n && n > 1 && total <= sizeof record; i++) {
+		memcpy(record + at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	if (at > 0)
+		return tls_stream_write(p->tls->stream, record, at);
+	for (int i = 0; i < n; i++) {
+		if (iov[i].iov_len == 0)
+			continue;
+		rc = tls_stream_write(p->tls->stream, iov[i].iov_base, iov[i].iov_len);
+		if (rc < 0)
+			return sent > 0 && rc == -EAGAIN ? sent : rc;
+		sent += rc;
+		if ((size_t)rc < iov[i].iov_len)
+			break;
+	}
+	return sent;
+}
+
+/* --- both ----------------------------------------------------------------------------------- */
+
 ssize_t
 peer_read(struct peer *p, char *to, size_t size)
 {
 	ssize_t n;
 
+	if (p->tls != NULL)
+		return peer_read_tls(p, to, size);
 	do
 		n = recv(p->fd, to, size, 0);
 	while (n < 0 && errno == EINTR);
@@ -63,6 +197,16 @@ peer_has_input(const struct peer *p)
 	return recv(p->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
+bool
+peer_is_quiet(struct peer *p)
+{
+	char byte;
+
+	if (p->tls != NULL)
+		return tls_stream_is_quiet(p->tls->stream);
+	return recv(p->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 static int
 keep_rest(struct peer *p, const struct iovec *iov, int n, size_t sent)
 {
@@ -79,12 +223,19 @@ keep_rest(struct peer *p, const struct iovec *iov, int n, size_t sent)
 /* Copying a head and a small body together is cheaper than passing them to the kernel as two
  * pieces. */
 static ssize_t
-send_now(int fd, struct iovec *iov, int n, size_t total)
+send_now(const struct peer *p, struct iovec *iov, int n, size_t total)
 {
 	const struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)n};
 	char together[TOGETHER_BYTES];
 	size_t at = 0;
+	int fd = p->fd;
 
+	if (p->tls != NULL) {
+		ssize_t rc = peer_write_tls(p, iov, n, total);
+
+		errno = rc < 0 ? (int)-rc : 0;
+		return rc < 0 ? -1 : rc;
+	}
 	if (n == 1)
 		return send(fd, iov[0].iov_base, total, MSG_NOSIGNAL);
 	if (total > sizeof together)
@@ -108,7 +259,7 @@ peer_send(struct peer *p, struct iovec *iov, int n)
 		total += iov[i].iov_len;
 	if (buf_len(&p->out) == 0) {
 		do
-			sent = send_now(p->fd, iov, n, total);
+			sent = send_now(p, iov, n, total);
 		while (sent < 0 && errno == EINTR);
 		if (sent < 0 && errno != EAGAIN) {
 			p->broken = true;
@@ -133,14 +284,34 @@ send_fin(struct peer *p)
 {
 	if (p->shut)
 		return 0;
+	if (p->tls != NULL && tls_stream_end(p->tls->stream) == -EAGAIN) {
+		peer_want(p);
+		return 0;
+	}
 	p->shut = true;
+	if (p->tls != NULL)
+		return 0;
 	return shutdown(p->fd, SHUT_WR) < 0 ? -errno : 0;
+}
+
+static ssize_t
+peer_write_out(struct peer *p)
+{
+	ssize_t n = 0;
+
+	if (p->tls == NULL)
+		return buf_write(&p->out, p->fd);
+	while (buf_len(&p->out) > 0 && n >= 0) {
+		n = tls_stream_write(p->tls->stream, buf_at(&p->out), buf_len(&p->out));
+		buf_consume(&p->out, (size_t)MAX(n, 0));
+	}
+	return n;
 }
 
 int
 peer_flush(struct peer *p)
 {
-	ssize_t n = buf_write(&p->out, p->fd);
+	ssize_t n = peer_write_out(p);
 
 	if (n < 0 && n != -EAGAIN) {
 		p->broken = true;
@@ -175,6 +346,7 @@ peer_resume(struct peer *p)
 		return;
 	p->paused = false;
 	peer_want(p);
+	peer_kick(p);
 }
 
 size_t
@@ -210,6 +382,14 @@ peer_close(struct peer *p, bool reset)
 	if (p->fd < 0)
 		return;
 	watch_stop(&p->watch);
+	if (p->tls != NULL) {
+		timer_free(&p->tls->kick);
+		if (reset)
+			tls_stream_reset(&p->tls->stream);
+		else
+			tls_stream_free(&p->tls->stream);
+		free(take_ptr(&p->tls));
+	}
 	sock_close(&p->fd, reset);
 	buf_fini(&p->out);
 }

@@ -3,6 +3,10 @@
  * written yet. Data is written at once if the socket takes it; only the rest is copied and waits
  * for WATCH_WRITE, so an idle connection owns no buffer. The other side must be paused while much
  * is pending (memory_full).
+ *
+ * With TLS (peer_start_tls) the same calls read and write its plaintext: nobody above needs to
+ * know. Only splicing is impossible then. What TLS has read ahead is announced by a WATCH_READ of
+ * our own.
  */
 #ifndef EDGEWAY_LB_CONN_PEER_H
 #define EDGEWAY_LB_CONN_PEER_H
@@ -12,12 +16,17 @@
 #include "base/core/buf.h"
 #include "base/core/loop.h"
 
+struct peer_tls;
+struct tls_setup;
+
 struct peer {
 	struct watch *watch;
+	struct peer_tls *tls; /* NULL: plain TCP */
 	struct buf out;
 	int fd; /* -1: closed */
 	bool paused; /* not read from */
 	bool eof; /* FIN was read */
+	bool cut; /* with TLS: a FIN without close_notify before it, so more may have been meant */
 	bool shutting; /* FIN is sent once `out` is written */
 	bool shut; /* FIN is sent */
 	bool mind; /* while paused, the owner wants to know when the connection breaks */
@@ -28,10 +37,22 @@ struct peer {
 void peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch_fn *fn, void *arg);
 /* The connection is established. */
 void peer_connected(struct peer *p);
+/* TLS from now on, as a client: `setup` without loop and fd. The connection is established; fn and
+ * arg are those of peer_open. Then peer_shake, at once and on each event, until it returns 0: it
+ * gives -EAGAIN, or -EPROTO (peer_tls_why). */
+int peer_start_tls(
+	struct peer *p, const struct tls_setup *setup, struct loop *loop, watch_fn *fn, void *arg);
+int peer_shake(struct peer *p);
+const char *peer_tls_why(const struct peer *p);
+/* After the handshake: was that agreed on by ALPN? Was a session resumed? */
+bool peer_tls_speaks(const struct peer *p, const char *alpn);
+bool peer_tls_resumed(const struct peer *p);
 /* As read(2): >0; 0 at EOF (reading is then off); -EAGAIN, -errno. */
 ssize_t peer_read(struct peer *p, char *to, size_t size);
-/* Returns whether there is unread input. */
+/* Returns whether there is unread input. Not for TLS. */
 bool peer_has_input(const struct peer *p);
+/* Returns whether an idle connection is alive and has said nothing. */
+bool peer_is_quiet(struct peer *p);
 /* Sends, or buffers what the socket does not take. Returns 0, or -errno if the connection is broken
  * and everything is lost. */
 int peer_send(struct peer *p, struct iovec *iov, int n);

@@ -13,7 +13,9 @@
 #include "lb/proxy/pool.h"
 #include "lb/proxy/relay.h"
 #include "lb/proxy/trace.h"
+#include "lb/proxy/upstream_tls.h"
 #include "lb/proxy/wait_queue.h"
+#include "model/backend_tls.h"
 
 enum {
 	/* for a dial by the hub or another node, including finding another route to it: more than
@@ -316,18 +318,67 @@ took_ms(const struct upstream_conn *b)
 	return MIN(took, (uint64_t)info.tcpi_rtt / 1000);
 }
 
+/* Its exchange has the reason for its caller. */
+static void
+dial_tls_failed(struct upstream_conn *b)
+{
+	if (b->ex == NULL)
+		return;
+	free(b->ex->tls_why);
+	b->ex->tls_why =
+		xasprintf("%s (BackendTLSPolicy %s)", b->target->tls_why, b->target->tls->policy);
+}
+
+/* As worker_connected(), with TLS where the endpoint's Service wants that. */
+static int
+dial_established(struct upstream_conn *b)
+{
+	const struct upstream_tls how = {.tls = b->own_tls ? NULL : b->target->tls,
+		.session = &b->target->session,
+		.protocol = b->for_h2                               ? UPSTREAM_HTTP2
+			: b->ex != NULL && exchange_is_relay(b->ex) ? UPSTREAM_ANY
+								    : UPSTREAM_HTTP1,
+		.fn = upstream_conn_on_event,
+		.arg = b};
+	int rc = upstream_tls_connected(b->worker, b->target, &b->peer, &how);
+
+	if (rc == -EPROTO)
+		dial_tls_failed(b);
+	return rc;
+}
+
+/* HTTP/2 was to be spoken, and the endpoint has chosen HTTP/1: no fault of its own. */
+static void
+dial_is_http1(struct upstream_conn *b)
+{
+	struct exchange *ex = b->ex;
+
+	h2_upstream_is_http1(b->target, b->worker->now_ms);
+	upstream_conn_drop(b, false);
+	if (ex != NULL && ex->upstream == NULL)
+		dial_resume(ex);
+}
+
 void
 dial_on_event(struct upstream_conn *b)
 {
 	struct worker *w = b->worker;
 	struct target *t = b->target;
-	int rc = worker_connected(t, b->peer.fd);
+	int rc = dial_established(b);
 
 	if (rc == -EAGAIN)
 		return;
+	if (rc == -EPROTO) {
+		dial_failed(b, TARGET_TLS);
+		return;
+	}
 	if (rc < 0) { /* reset: it was accepted, and then dropped at once */
 		dial_failed(
 			b, rc == -ECONNRESET && !target_is_far(t) ? TARGET_RESET : TARGET_REFUSED);
+		return;
+	}
+	if (b->for_h2 && b->peer.tls != NULL && !peer_tls_speaks(&b->peer, "h2")) {
+		dial_is_http1(b);
 		return;
 	}
 	b->connecting = false;
@@ -402,6 +453,11 @@ on_dialling(struct upstream_conn *b)
 	if (w->now_ms - b->from_ms >= limit_ms(b)) {
 		if (b->ex != NULL)
 			b->ex->timed_out = true;
+		if (b->peer.tls != NULL) {
+			upstream_tls_report(b->target, "no answer to the handshake in time");
+			count(&w->counters.tls_failed, 1);
+			dial_tls_failed(b);
+		}
 		dial_failed(b, TARGET_SILENT);
 		return;
 	}

@@ -272,6 +272,17 @@ refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 }
 
 static void
+exchange_refuse_tls(struct exchange *ex)
+{
+	char what[200];
+
+	snprintf(what, sizeof what,
+		"is called by TLS alone, which its BackendTLSPolicy prevents: %s",
+		group_tls_wrong(ex->group));
+	refuse_service(ex, what, &ex->downstream->worker->counters.tls_failed);
+}
+
+static void
 exchange_refuse_loop(struct exchange *ex)
 {
 	worker_tell_loop(ex->downstream);
@@ -350,6 +361,10 @@ exchange_admit(struct exchange *ex, struct http1_head *h)
 	}
 	if (ex->rule != NULL && ex->rule->n_mirrors > 0)
 		mirror_begin(ex, h);
+	if (group_tls_wrong(ex->group) != NULL) {
+		exchange_refuse_tls(ex);
+		return false;
+	}
 	if (balance_count(&ex->group->balance) > 0)
 		return true;
 	refuse_service(ex, why_none(ex->group),
@@ -420,6 +435,15 @@ exchange_dial_failed(struct exchange *ex)
 	}
 	count(&f->worker->counters.not_connected, 1);
 	access_log_end(ex, ex->timed_out ? "sC" : "SC");
+	if (ex->tls_why != NULL) {
+		auto_free char *text =
+			xasprintf("service %s/%s port %u: TLS with its endpoint failed: %s",
+				s != NULL ? s->namespace : "-", s != NULL ? s->name : "-",
+				ex->group->port, ex->tls_why);
+
+		ex->kind->refuse(ex, ex->timed_out ? 504 : 502, text);
+		return;
+	}
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
 		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", ex->group->port,
 		ex->timed_out ? "answers" : "accepts connections");
@@ -728,7 +752,7 @@ read_upstream(struct upstream_conn *b, unsigned events)
 		if ((n == -EAGAIN && !(events & WATCH_HUP)) || b->base.ended)
 			return;
 		if (n <= 0) {
-			upstream_ended(ex, n == 0);
+			upstream_ended(ex, n == 0 && !b->peer.cut);
 			return;
 		}
 		if (copy) {

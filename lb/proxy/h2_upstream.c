@@ -355,6 +355,12 @@ h2_upstream_retire(struct target *t)
 	}
 }
 
+void
+h2_upstream_is_http1(struct target *t, uint64_t now_ms)
+{
+	t->no_h2_ms = now_ms + HTTP1_KNOWN_MS;
+}
+
 /* A server of HTTP/1 answers the preface with a response, perhaps one of HTTP/0.9 without a head. A
  * server of HTTP/2 begins with SETTINGS, which are shorter than 64 KiB. */
 static bool
@@ -363,7 +369,8 @@ upstream_is_http1(struct h2_upstream *u)
 	char *first = u->link.worker->scratch;
 	ssize_t n;
 
-	if (u->heard)
+	/* with TLS both sides have agreed on HTTP/2 */
+	if (u->heard || u->conn->peer.tls != NULL)
 		return false;
 	n = recv(u->conn->peer.fd, first, FRAME_HEAD_BYTES, MSG_PEEK | MSG_DONTWAIT);
 	u->heard = n > 0;
@@ -380,7 +387,7 @@ h2_upstream_on_event(struct upstream_conn *b, unsigned events_)
 	if (events_ & WATCH_WRITE)
 		rc = h2_link_writable(&u->link);
 	if (rc == 0 && events_ & WATCH_READ && upstream_is_http1(u)) {
-		b->target->no_h2_ms = w->now_ms + HTTP1_KNOWN_MS;
+		h2_upstream_is_http1(b->target, w->now_ms);
 		upstream_lose(u, H2_LOST_HTTP1);
 		upstream_conn_close(b, true);
 		return;

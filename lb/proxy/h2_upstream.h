@@ -32,6 +32,8 @@ struct h2_upstream {
  * DIAL_WAIT: it waits for a dial of another one; DIAL_FAILED: t is not asked. Takes the in-flight
  * count of pick_next() unless DIAL_FAILED. */
 bool h2_upstream_take(struct exchange *ex, struct target *t, enum dial *result);
+/* The endpoint speaks HTTP/1 alone, as far as is known for a while. */
+void h2_upstream_is_http1(struct target *t, uint64_t now_ms);
 /* A dial has begun for which others may wait; it is over, or takes long. */
 void h2_upstream_dialling(struct target *t, struct upstream_conn *b);
 void h2_upstream_dial_over(struct upstream_conn *b);

@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/core/log.h"
 #include "base/http/grpc_call.h"
+#include "lb/proxy/upstream_tls.h"
+#include "model/backend_tls.h"
 
 enum { CHECKS_MAX = 32, LINE_BYTES = sizeof "HTTP/1.1 200" - 1, REQUEST_BYTES = 2048 };
 
@@ -15,11 +16,12 @@ struct check {
 	struct expiry expiry;
 	struct worker *worker;
 	struct shared *of; /* with a reference */
-	struct watch *watch;
+	struct peer peer;
+	struct backend_tls *tls; /* with a reference; NULL: plain */
 	uint64_t since_ms;
 	unsigned check; /* of->check when it began */
+	bool grpc;
 	size_t n;
-	int fd;
 	bool sent, second; /* second: the endpoint's other address is being tried */
 	char line[LINE_BYTES];
 	struct grpc_call *call; /* NULL: a GET */
@@ -51,9 +53,8 @@ health_end_check(struct check *c, bool good, const char *why)
 
 	expiry_cancel(&c->expiry);
 	list_del(&c->node);
-	if (c->watch != NULL)
-		watch_stop(&c->watch);
-	cleanup_fd(&c->fd);
+	peer_close(&c->peer, false);
+	backend_tls_unref(&c->tls);
 	count(&w->counters.checks_bad, good ? 0 : 1);
 	pthread_mutex_lock(&all->lock);
 	s->running = false;
@@ -78,19 +79,18 @@ health_send_call(struct check *c)
 	auto_buf struct buf out = {.limit = BUF_UNLIMITED};
 
 	grpc_call_output(c->call, &out);
-	return buf_len(&out) == 0 ||
-		send(c->fd, buf_at(&out), buf_len(&out), MSG_NOSIGNAL) == (ssize_t)buf_len(&out);
+	return buf_len(&out) == 0 || peer_send_bytes(&c->peer, buf_at(&out), buf_len(&out)) == 0;
 }
 
 static void
 health_read_call(struct check *c)
 {
 	struct worker *w = c->worker;
-	ssize_t n = recv(c->fd, w->scratch, sizeof w->scratch, 0);
+	ssize_t n = peer_read(&c->peer, w->scratch, sizeof w->scratch);
 	const struct grpc_result *r = grpc_call_result(c->call);
 	int rc;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN)
 		return;
 	rc = n > 0 ? grpc_call_input(c->call, w->scratch, (size_t)n, w->now_ms) : -ECONNRESET;
 	if (rc == 1)
@@ -127,19 +127,19 @@ send_request(struct check *c)
 	if (c->call != NULL)
 		return health_send_call(c);
 	return n > 0 && n < (int)sizeof request &&
-		send(c->fd, request, (size_t)n, MSG_NOSIGNAL) == n;
+		peer_send_bytes(&c->peer, request, (size_t)n) == 0;
 }
 
 static void
 read_answer(struct check *c)
 {
-	ssize_t n = recv(c->fd, c->line + c->n, sizeof c->line - c->n, 0);
+	ssize_t n = peer_read(&c->peer, c->line + c->n, sizeof c->line - c->n);
 	const char *status = c->line + sizeof "HTTP/1.1 " - 1;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN)
 		return;
 	if (n <= 0) {
-		health_end_check(c, false, n == 0 ? "closed without an answer" : strerror(errno));
+		health_end_check(c, false, n == 0 ? "closed without an answer" : strerror((int)-n));
 		return;
 	}
 	c->n += (size_t)n;
@@ -158,10 +158,10 @@ health_dial(struct check *c)
 {
 	struct worker *w = c->worker;
 	const struct shared *s = c->of;
-	int rc = worker_dial(w, s->at_other ? &s->other : &s->addr, NULL, 0, &c->fd);
+	int fd = -1, rc = worker_dial(w, s->at_other ? &s->other : &s->addr, NULL, 0, &fd);
 
 	if (rc == 0)
-		c->watch = watch_start(w->loop, c->fd, WATCH_WRITE, on_check, c);
+		peer_open(&c->peer, w->loop, fd, true, on_check, c);
 	return rc;
 }
 
@@ -171,12 +171,32 @@ health_other(struct check *c)
 {
 	if (c->sent || c->second || c->of->other.len == 0)
 		return false;
-	if (c->watch != NULL)
-		watch_stop(&c->watch);
-	cleanup_fd(&c->fd);
+	peer_close(&c->peer, false);
 	c->second = true;
 	c->of->at_other = !c->of->at_other;
 	return health_dial(c) == 0;
+}
+
+/* It is connected: TLS first, where its service wants that. */
+static void
+health_begin(struct check *c)
+{
+	const struct upstream_tls how = {.tls = c->tls,
+		.protocol = c->grpc ? UPSTREAM_HTTP2 : UPSTREAM_HTTP1,
+		.fn = on_check,
+		.arg = c};
+	char why[UPSTREAM_TLS_WHY];
+	int rc = c->tls != NULL ? upstream_tls_shake(c->worker, &c->peer, &how, why) : 0;
+
+	if (rc == -EAGAIN)
+		return;
+	if (rc < 0) {
+		health_end_check(c, false, why);
+		return;
+	}
+	peer_connected(&c->peer);
+	if (!send_request(c))
+		health_end_check(c, false, "it takes no request");
 }
 
 static void
@@ -186,6 +206,10 @@ on_check(void *arg, int fd, unsigned events)
 	int error;
 
 	worker_enter(c->worker);
+	if (c->sent && events & WATCH_WRITE && peer_flush(&c->peer) < 0) {
+		health_end_check(c, false, "it takes no request");
+		return;
+	}
 	if (c->sent && events & (WATCH_READ | WATCH_HUP)) {
 		if (c->call != NULL)
 			health_read_call(c);
@@ -198,10 +222,10 @@ on_check(void *arg, int fd, unsigned events)
 	error = sock_error(fd);
 	if (error != 0 && health_other(c))
 		return;
-	if (error != 0 || !send_request(c))
-		health_end_check(c, false, error != 0 ? strerror(error) : "it takes no request");
+	if (error != 0)
+		health_end_check(c, false, strerror(error));
 	else
-		watch_set(c->watch, WATCH_READ);
+		health_begin(c);
 }
 
 static void
@@ -221,7 +245,9 @@ on_expired(void *arg)
 /* A check that is due: its endpoint, with a reference, and the number of the check. */
 struct due {
 	struct shared *of;
+	struct backend_tls *tls; /* with a reference */
 	unsigned check;
+	bool grpc;
 };
 
 static void
@@ -235,7 +261,9 @@ health_start(struct worker *w, const struct due *due)
 	c->of = s;
 	c->check = due->check;
 	c->since_ms = w->now_ms;
-	c->fd = -1;
+	c->peer.fd = -1;
+	c->tls = due->tls;
+	c->grpc = due->grpc;
 	list_add_before(&w->checks, &c->node);
 	expiry_init(&c->expiry, on_expired, c);
 	count(&w->counters.checks, 1);
@@ -262,7 +290,8 @@ take_due(struct shares *all, uint64_t now_ms, struct due *due, size_t most)
 			continue;
 		s->running = true;
 		s->refs++;
-		due[n++] = (struct due){s, s->check};
+		due[n++] = (struct due){
+			s, backend_tls_ref(s->tls), s->check, grpc_health_service(s->path) != NULL};
 	}
 	pthread_mutex_unlock(&all->lock);
 	return n;

@@ -6,6 +6,7 @@
 #include "lb/proxy/h2_link.h"
 #include "lb/proxy/h2_stream.h"
 #include "lb/proxy/routing.h"
+#include "lb/proxy/upstream_tls.h"
 
 struct mirror {
 	struct node node; /* in worker->mirrors */
@@ -181,9 +182,12 @@ mirror_on_event(void *arg, int fd, unsigned events_)
 	struct mirror *m = arg;
 	int rc = 0;
 
+	(void)fd;
 	worker_enter(m->worker);
 	if (m->connecting) {
-		rc = worker_connected(m->target, fd);
+		rc = upstream_tls_connected(m->worker, m->target, &m->peer,
+			&(struct upstream_tls){m->target->tls, &m->target->session, UPSTREAM_HTTP1,
+				mirror_on_event, m});
 		if (rc == -EAGAIN)
 			return;
 		if (rc == 0) {

@@ -16,6 +16,8 @@ outlier_remedy(enum target_fault fault)
 	case TARGET_ERRORS:
 		return "answers with 5xx again and again (edgeway.io/outlier-5xx): see its "
 		       "container's log";
+	case TARGET_TLS:
+		return "fails at TLS: see its certificate and the BackendTLSPolicy";
 	case TARGET_RESET:
 		break;
 	}

@@ -1,8 +1,6 @@
 #include "lb/proxy/pool.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <sys/socket.h>
 
 #include "lb/proxy/dial.h"
 #include "lb/proxy/exchange.h"
@@ -11,8 +9,8 @@
 #include "lb/proxy/relay.h"
 #include "lb/proxy/wait_queue.h"
 
-static void
-on_upstream(void *arg, int fd, unsigned events)
+void
+upstream_conn_on_event(void *arg, int fd, unsigned events)
 {
 	struct upstream_conn *b = arg;
 	struct downstream *f;
@@ -24,6 +22,8 @@ on_upstream(void *arg, int fd, unsigned events)
 		dial_on_event(b);
 	else if (b->h2 != NULL)
 		h2_upstream_on_event(b, events);
+	else if (b->ex == NULL && b->peer.tls != NULL && peer_is_quiet(&b->peer))
+		; /* a session ticket */
 	else if (b->ex == NULL)
 		upstream_conn_close(b, false);
 	else if (exchange_is_relay(b->ex))
@@ -53,6 +53,7 @@ join_exchange(struct upstream_conn *b, struct exchange *ex)
 {
 	b->ex = ex;
 	b->for_h2 = ex->h2 != NULL;
+	b->own_tls = ex->own_tls;
 	b->rival = ex->upstream;
 	ex->upstream = b;
 	b->counted = b->target->node.shared != NULL;
@@ -74,7 +75,7 @@ upstream_conn_new(struct worker *w, int fd, struct target *t, struct exchange *e
 	list_init(&b->node);
 	expiry_init(&b->expiry, on_expired, b);
 	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
-	peer_open(&b->peer, w->loop, fd, !target_is_far(t), on_upstream, b);
+	peer_open(&b->peer, w->loop, fd, !target_is_far(t), upstream_conn_on_event, b);
 	join_exchange(b, ex);
 	return b;
 }
@@ -199,22 +200,15 @@ upstream_conn_leave_dials(struct exchange *ex)
 		leave_exchange(ex->upstream);
 }
 
-/* Costs one system call; a stale connection would cost a request that cannot be sent twice. */
-static bool
-pool_alive(const struct upstream_conn *b)
-{
-	char byte;
-
-	return recv(b->peer.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
-}
-
 struct upstream_conn *
 pool_get(struct target *t, struct exchange *ex)
 {
 	while (!list_empty(&t->idle)) {
 		struct upstream_conn *b = container_of(t->idle.next, struct upstream_conn, node);
 
-		if ((!ex->idempotent || ex->has_body) && !pool_alive(b)) {
+		/* Costs one system call; a stale connection would cost a request that cannot be
+		 * sent twice. */
+		if ((!ex->idempotent || ex->has_body) && !peer_is_quiet(&b->peer)) {
 			upstream_conn_close(b, false);
 			continue;
 		}

@@ -15,6 +15,8 @@ enum { POOL_IDLE_MAX = 256 }; /* per endpoint and worker */
  * ahead of ex's other connecting ones. */
 struct upstream_conn *upstream_conn_new(
 	struct worker *w, int fd, struct target *t, struct exchange *ex);
+/* The watch_fn of its socket. */
+void upstream_conn_on_event(void *arg, int fd, unsigned events);
 /* Closes it, whatever its state; if it is still connecting, also everything else that its exchange
  * dials. Clears ex->upstream. */
 void upstream_conn_close(struct upstream_conn *b, bool reset);

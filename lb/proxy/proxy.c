@@ -141,6 +141,7 @@ take_head(struct downstream *f, const char *data, size_t len)
 	if (blank > 0)
 		return blank;
 	if (guess == HTTP1_LOOKS_OPAQUE) {
+		f->own_tls = true;
 		relay_open(f);
 		return 0;
 	}

@@ -79,6 +79,7 @@ relay_open(struct downstream *f)
 	char reason[PERMIT_REASON_MAX];
 
 	f->ex = ex;
+	ex->own_tls = f->own_tls;
 	exchange_go(ex, EXCHANGE_RELAYING);
 	f->state = DOWNSTREAM_RELAY;
 	if (w->traces)
@@ -96,7 +97,12 @@ relay_open(struct downstream *f)
 		return;
 	}
 	exchange_use(ex, f->group);
-	if (balance_count(&ex->group->balance) == 0) {
+	if (group_tls_wrong(ex->group) != NULL) {
+		count(&w->counters.tls_failed, 1);
+		count(&ex->group->cell->failures, 1);
+		access_log_end(ex, "SC");
+		close_both(ex, true);
+	} else if (balance_count(&ex->group->balance) == 0) {
 		count(ex->group->service != NULL ? &w->counters.no_endpoints
 						 : &w->counters.no_service,
 			1);

@@ -98,6 +98,10 @@ server_first_over(struct downstream *f)
 	/* Its routes say that it is HTTP, and no endpoint must be asked before they are. */
 	if (g->service != NULL && g->service->routes != NULL)
 		return;
+	/* Nobody greets within TLS before its handshake, which clients of HTTP are not to wait for.
+	 * */
+	if (g->port_of != NULL && g->port_of->tls != NULL)
+		return;
 	if (server_first_habit(g) == DETECTED_HTTP || w->draining || asked_lately(g, w->now_ms))
 		return;
 	server_first_learn(g, DETECTED_UNKNOWN);

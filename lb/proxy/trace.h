@@ -55,6 +55,7 @@ trace_fault(enum target_fault fault)
 {
 	return fault == TARGET_REFUSED   ? TRACE_REFUSED
 		: fault == TARGET_SILENT ? TRACE_SILENT
+		: fault == TARGET_TLS    ? TRACE_TLS
 					 : TRACE_RESET;
 }
 

@@ -36,6 +36,7 @@ reap_exchange(struct worker *w, struct exchange *ex)
 	http1_exchange_fini(&ex->http);
 	group_release(&ex->group, w->now_ms);
 	http_routes_unref(&ex->routes);
+	free(take_ptr(&ex->tls_why));
 	if (w->n_spare >= SPARE_MAX || ex->head.size > SPARE_HEAD_MAX) {
 		buf_fini(&ex->head);
 		free(ex);

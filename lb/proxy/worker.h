@@ -111,6 +111,12 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 	X(returns, NULL, NULL, "Endpoints back in use: a probe or a request got through.")         \
 	X(checks, NULL, NULL, "Health checks made.")                                               \
 	X(checks_bad, NULL, NULL, "Health checks that failed.")                                    \
+	X(tls_handshakes, "edgeway_lb_tls_handshakes_total", NULL,                                 \
+		"TLS handshakes with endpoints that succeeded (BackendTLSPolicy).")                \
+	X(tls_resumed, "edgeway_lb_tls_resumed_total", NULL,                                       \
+		"Those of them that resumed a session.")                                           \
+	X(tls_failed, "edgeway_lb_tls_failures_total", NULL,                                       \
+		"TLS handshakes with endpoints that failed: nothing was sent.")                    \
 	X(mirrors, NULL, NULL, "Copies of requests sent for the mirrors of routes.")               \
 	X(mirrors_dropped, NULL, NULL,                                                             \
 		"Copies not sent: a large body, too many at once, or no endpoint.")                \
@@ -246,6 +252,7 @@ struct downstream {
 	bool taking; /* downstream_take is on the stack */
 	bool not_first; /* a request has been read: no more protocol guessing */
 	bool unread; /* the next request waits until the client has read its responses */
+	bool own_tls; /* it speaks TLS itself, with the endpoint: nothing is added to that */
 };
 
 /* What the access log and taps (tap.h) record of an exchange: access_log.h. */
@@ -334,6 +341,8 @@ struct exchange {
 	/* the last attempt failed through the fault of its endpoint, which executed nothing */
 	bool free_retry;
 	bool over_budget; /* an attempt was refused by the budget, and that is counted */
+	bool own_tls; /* of a relay: its client speaks TLS itself */
+	char *tls_why; /* why TLS with the endpoint tried last failed; NULL: it did not */
 };
 
 /* Bytes in both directions, without HTTP. */
@@ -364,6 +373,7 @@ struct upstream_conn {
 	bool uncounted; /* the connection to the other address holds the in-flight count */
 	bool reused;
 	bool for_h2; /* HTTP/2 will be spoken */
+	bool own_tls; /* its client speaks TLS itself: what it sends is passed as it is */
 	bool hedged; /* its exchange dials another endpoint as well */
 	bool silent; /* known not to acknowledge its request */
 	bool acked; /* the endpoint acknowledged the request a while ago */

@@ -367,6 +367,8 @@ join_again(struct cluster *c, struct joint *j)
 	buf_init(&none, BUF_UNLIMITED);
 	if (n > 1)
 		qsort(now, n, sizeof *now, compare_joined);
+	for (size_t i = 0; i < n; i++)
+		cluster_backend_tls_attach(c, j, &now[i]);
 	cluster_route_attach(c, j, n > 0 && !now[0].beyond ? now[0].view : NULL);
 	told = xcalloc(n + 1, sizeof *told);
 	for (size_t i = 0; i < n_old; i++)
@@ -529,5 +531,7 @@ cluster_free(struct cluster **c)
 	table_fini(&gone->routes_by_parent);
 	table_fini(&gone->routes_by_backend);
 	table_fini(&gone->grants);
+	table_fini(&gone->policies_by_service);
+	table_fini(&gone->policies_by_map);
 	free(gone);
 }

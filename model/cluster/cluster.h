@@ -208,6 +208,14 @@ typedef void cluster_rule_fn(void *arg, const struct cluster_rule *rule);
 /* All of them, in any order. */
 void cluster_each_rule(const struct cluster *c, cluster_rule_fn *fn, void *arg);
 
+/* --- BackendTLSPolicies: model/cluster/cluster_backend_tls.c -------------------------------- */
+/* Those with a status are among the routes below, their targets as parents. */
+typedef void cluster_config_map_fn(void *arg, const char *ns, const char *name);
+/* The ConfigMaps that policies name, perhaps several times; as read when cluster_tls_changes
+ * changes. */
+void cluster_each_config_map(const struct cluster *c, cluster_config_map_fn *fn, void *arg);
+uint64_t cluster_tls_changes(const struct cluster *c);
+
 /* --- HTTPRoutes and GRPCRoutes: model/cluster/cluster_route.c ------------------------------- */
 /* What the status of a route says about one parent. Messages are on the heap. */
 struct cluster_route_parent {

@@ -283,6 +283,20 @@ link_route(struct cluster *c, struct record *r, const struct kube_route *route)
 	cluster_route_link(c, r);
 }
 
+static void
+link_tls_policy(struct cluster *c, struct record *r, const struct kube_tls_policy *p)
+{
+	if (p->route.n_parents == 0 && *p->route.status_own == '\0')
+		return;
+	link_add(r, &c->routes, cluster_route_hash('R', r->ns, r->name), r);
+	for (size_t i = 0; i < p->route.n_parents; i++)
+		link_service(r, &c->policies_by_service, 't', r->ns, p->route.parents[i].name);
+	for (size_t i = 0; i < p->n_cas; i++)
+		if (*p->cas[i].kind == '\0')
+			link_service(r, &c->policies_by_map, 'm', r->ns, p->cas[i].name);
+	cluster_route_link(c, r);
+}
+
 void
 cluster_link(struct cluster *c, struct record *r)
 {
@@ -331,6 +345,11 @@ cluster_link(struct cluster *c, struct record *r)
 		break;
 	case KUBE_GRANT:
 		link_add(r, &c->grants, cluster_route_hash('g', r->ns, ""), r);
+		break;
+	case KUBE_TLS_POLICY:
+		link_tls_policy(c, r, &o->tls_policy);
+		break;
+	case KUBE_CONFIG_MAP:
 		break;
 	}
 }
@@ -436,8 +455,14 @@ cluster_mark_affected(struct cluster *c, const struct record *r)
 	/* A policy's selector may now match other namespaces. */
 	if (r->kind == KUBE_NAMESPACE && c->policies.n > 0)
 		cluster_mark_all(c);
-	if (r->kind == KUBE_SERVICE)
+	if (r->kind == KUBE_SERVICE) {
 		mark_routes(c, r->ns, r->name);
+		cluster_backend_tls_touch(c, r->ns, r->name);
+	}
+	if (r->kind == KUBE_TLS_POLICY)
+		cluster_backend_tls_mark(c, r);
+	if (r->kind == KUBE_CONFIG_MAP)
+		cluster_backend_tls_mark_map(c, r->ns, r->name);
 	if (cluster_is_route(r->kind))
 		mark_parents(c, r);
 	/* Grants change rarely. */

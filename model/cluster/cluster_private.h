@@ -134,6 +134,9 @@ struct cluster {
 	struct table policies; /* NetworkPolicies, by namespace */
 	struct table routes, routes_by_parent, routes_by_backend; /* the latter by Service */
 	struct table grants; /* ReferenceGrants, by namespace */
+	/* BackendTLSPolicies, which are among the routes as well; by the ConfigMaps they name */
+	struct table policies_by_service, policies_by_map;
+	uint64_t tls_changes;
 	TAILQ_HEAD(, route_state) routes_waiting;
 	struct table namespaces;
 	struct table pods_by_node; /* those identified by their address */
@@ -267,6 +270,18 @@ void cluster_route_touch(struct cluster *c, struct record *r);
 /* Begins and ends a record's state as a route. */
 void cluster_route_link(struct cluster *c, struct record *r);
 void cluster_route_unlink(struct cluster *c, struct record *r);
+
+/* --- cluster_backend_tls.c ------------------------------------------------------------------ */
+/* Says at which of the view's ports TLS is spoken to the endpoints. */
+void cluster_backend_tls_attach(const struct cluster *c, const struct joint *j, struct joined *now);
+/* The status of the Service's policies has to be computed again. */
+void cluster_backend_tls_touch(struct cluster *c, const char *ns, const char *service);
+/* The policy has changed; a ConfigMap that policies may name has. */
+void cluster_backend_tls_mark(struct cluster *c, const struct record *r);
+void cluster_backend_tls_mark_map(struct cluster *c, const char *ns, const char *name);
+/* What the status says of one target. */
+void cluster_backend_tls_status(
+	const struct cluster *c, const struct record *r, struct cluster_route_parent *p);
 
 /* --- cluster_route_order.c ------------------------------------------------------------------ */
 /* A match of one of several routes, which are in order of age. */

@@ -193,12 +193,17 @@ status_build(const struct cluster *c, const struct record *r, struct cluster_rou
 			.resolved = true,
 			.accepted_reason = "Accepted",
 			.resolved_reason = "ResolvedRefs"};
-		status_check_parent(c, r, p);
+		if (r->kind == KUBE_TLS_POLICY)
+			cluster_backend_tls_status(c, r, p);
+		else
+			status_check_parent(c, r, p);
 		status_check_mirrors(route, p);
 		status_check_rules(route, p);
 		status_check_refs(c, r, p);
 		if (p->accepted_message == NULL)
-			p->accepted_message = xstrdup("the route is accepted");
+			p->accepted_message =
+				xstrdup(r->kind == KUBE_TLS_POLICY ? "the policy is accepted"
+								   : "the route is accepted");
 		if (p->resolved_message == NULL)
 			p->resolved_message = xstrdup("all references are resolved");
 	}

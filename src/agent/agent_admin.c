@@ -2,6 +2,7 @@
 
 #include "base/core/log.h"
 #include "base/http/ws_tunnels.h"
+#include "model/backend_tls.h"
 #include "model/check.h"
 #include "model/json.h"
 #include "model/local_callers.h"
@@ -164,6 +165,15 @@ port_text(struct buf *out, const struct service_port *p)
 		"\"why\":",
 		p->name, p->port, modes[p->mode], p->extra ? "true" : "false", p->n_unreachable);
 	json_add_text(out, p->why);
+	if (p->tls != NULL) {
+		buf_adds(out, ",\"tls\":{\"policy\":");
+		json_add_text(out, p->tls->policy);
+		buf_adds(out, ",\"name\":");
+		json_add_text(out, p->tls->host);
+		buf_adds(out, ",\"wrong\":");
+		json_add_text(out, p->tls->wrong);
+		buf_adds(out, "}");
+	}
 	buf_adds(out, ",\"endpoints\":[");
 	for (unsigned i = 0; i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];

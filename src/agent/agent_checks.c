@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/core/flapping.h"
+#include "model/backend_tls.h"
 #include "model/snapshot.h"
 #include "src/common/checks.h"
 #include "src/common/ctl_answer.h"
@@ -517,11 +518,41 @@ check_endpoints(struct findings *f, const struct tree_node *top)
 	findings_name(f, "endpoints-ejected");
 }
 
+/* BackendTLSPolicies that cannot be followed: calls fail, since they must not go in clear. */
+static void
+check_tls(struct findings *f, const struct snapshot *snapshot)
+{
+	struct check_names names = {0};
+	const char *why = "";
+
+	buf_init(&names.text, BUF_UNLIMITED);
+	for (size_t i = 0; i < snapshot_count(snapshot); i++) {
+		const struct service *s = snapshot_at(snapshot, i);
+		size_t k = 0;
+
+		while (k < s->n_tls && *s->tls[k]->wrong == '\0')
+			k++;
+		if (k == s->n_tls)
+			continue;
+		why = s->tls[k]->wrong;
+		check_names_add(&names, s->namespace, s->name);
+	}
+	if (names.n > 0) {
+		findings_add(f, "backend TLS", VERDICT_BAD,
+			"correct the BackendTLSPolicy, or what it names; its status says the same "
+			"(kubectl describe)",
+			"calls fail of %s: %s", check_names_text(&names), why);
+		findings_name(f, "backend-tls");
+	}
+	buf_fini(&names.text);
+}
+
 void
 agent_check_services(struct findings *f, const struct snapshot *snapshot, bool tunnel)
 {
 	struct check_names empty = {0}, far = {0};
 
+	check_tls(f, snapshot);
 	buf_init(&empty.text, BUF_UNLIMITED);
 	buf_init(&far.text, BUF_UNLIMITED);
 	for (size_t i = 0; i < snapshot_count(snapshot); i++) {

@@ -54,7 +54,8 @@ ctl_show_services(const struct tree_node *answer, const char *argument)
 static void
 add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 {
-	auto_free char *port = xasprintf("%s/%s", ctl_text(p, "port"), ctl_text(p, "mode"));
+	auto_free char *port = xasprintf("%s/%s%s", ctl_text(p, "port"), ctl_text(p, "mode"),
+		tree_get(p, "tls") != NULL ? " TLS" : "");
 	bool some_unreachable = ctl_number(p, "unreachable") > 0;
 	auto_free char *unreachable =
 		xasprintf("%s that this node cannot dial (no hostPort, or another site)",

@@ -138,6 +138,18 @@ trace_is_at(const struct tree_node *endpoint, const char *address)
 		strcmp(ctl_text(endpoint, "other"), address) == 0;
 }
 
+/* "; TLS: BackendTLSPolicy default/web, name web.example, verify failed: ...": the last one. */
+static void
+trace_add_tls(struct buf *out, const struct tree_node *tls)
+{
+	if (tls == NULL)
+		return;
+	buf_printf(out, "; TLS: BackendTLSPolicy %s, name %s", ctl_text(tls, "policy"),
+		ctl_text(tls, "name"));
+	if (ctl_text(tls, "problem")[0] != '\0')
+		buf_printf(out, ", verify failed: %s", ctl_text(tls, "problem"));
+}
+
 /* The endpoint's state in each worker; workers that have not used it yet have none. */
 static void
 trace_write_health(struct buf *out, const struct tree_node *state, const char *service,
@@ -155,6 +167,7 @@ trace_write_health(struct buf *out, const struct tree_node *state, const char *s
 				ctl_text(e, "state"));
 			if (ctl_text(e, "fault")[0] != '\0')
 				buf_printf(out, " (%s)", ctl_text(e, "fault"));
+			trace_add_tls(out, tree_get(e, "tls"));
 			comma = ", ";
 		}
 	}

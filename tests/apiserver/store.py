@@ -28,6 +28,7 @@ LISTED = {  # (group, resource): (kind, namespaced)
     ("networking.istio.io", "destinationrules"): ("DestinationRule", True),
     ("gateway.networking.k8s.io", "httproutes"): ("HTTPRoute", True), ("gateway.networking.k8s.io", "grpcroutes"): ("GRPCRoute", True),
     ("gateway.networking.k8s.io", "referencegrants"): ("ReferenceGrant", True),
+    ("gateway.networking.k8s.io", "backendtlspolicies"): ("BackendTLSPolicy", True),
 }
 GATEWAY = "gateway.networking.k8s.io"
 CUSTOM = {("networking.istio.io", "destinationrules"), *(r for r in LISTED if r[0] == GATEWAY)}  # only where their CRD is: absent at first

@@ -1,12 +1,18 @@
 """An echo of requests, as the Gateway API's conformance suite has one: each answer is JSON that says what came, and to whom:
 {"path", "host", "method", "proto", "headers", "body", "namespace", "service", "pod"}. HTTP/1 and HTTP/2 with prior knowledge at each port;
-a call of gRPC gets that JSON as its message. /status/N answers with N, /flaky/N fails with 503 N times and then answers, /slow/S waits so long.
+a call of gRPC gets that JSON as its message. /status/N answers with N, /flaky/N fails with 503 N times and then answers, /slow/S waits so long, /until-close has
+no Content-Length.
 
-    echo.py PORT,PORT,.. NAMESPACE SERVICE POD
+With FOLDER it speaks TLS with the certificate and key of that folder (tls.crt, tls.key), read anew for each connection, and says in "tls"
+what was agreed: {"sni", "alpn", "version", "resumed", "connection" (its number)}.
+
+    echo.py PORT,PORT,.. NAMESPACE SERVICE POD [FOLDER]
 """
 import json
+import os
 import socket
 import socketserver
+import ssl
 import sys
 import threading
 import time
@@ -15,7 +21,9 @@ from h2kit import Data, Ended, Head, Http2
 from httpkit import Wire
 
 PORTS, NAMESPACE, SERVICE, POD = sys.argv[1:5]
-failed, seen, lock = {}, [], threading.Lock()
+FOLDER = sys.argv[5] if len(sys.argv) > 5 else None
+failed, seen, lock, own = {}, [], threading.Lock(), threading.local()
+contexts = {}
 
 
 def answer(request):
@@ -34,6 +42,8 @@ def answer(request):
             status = 503 if failed[path] <= int(path.split("/")[2]) else 200
     elif path.startswith("/slow/"):
         time.sleep(float(path.split("/")[2]))
+    if FOLDER:
+        request["tls"] = own.tls
     return status, json.dumps({**request, "namespace": NAMESPACE, "service": SERVICE, "pod": POD}).encode()
 
 
@@ -51,6 +61,9 @@ def http1(wire):
         fields = fields_of(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in lines)
         body = wire.take(int(fields.get("content-length", ["0"])[0])).decode("latin-1")
         status, said = answer({"path": path, "host": fields["host"][0], "method": method, "proto": "HTTP/1.1", "headers": fields, "body": body})
+        if path == "/until-close":
+            wire.put(b"HTTP/1.1 200 Echo\r\n\r\n", said)
+            return
         wire.put(b"HTTP/1.1 %d Echo\r\nX-Echo: here\r\nX-Echo-Other: there\r\nContent-Length: %d\r\n\r\n" % (status, len(said)),
                  b"" if method == "HEAD" else said)
         if fields.get("connection") == ["close"]:
@@ -85,11 +98,35 @@ def take(h2, stream, event, under_way):
         h2.answer(stream, said, ("x-echo", "here"), ("x-echo-other", "there"), status=status)
 
 
+def context():
+    """One for each certificate, so that its tickets are good as long as it is."""
+    cert, key = (os.path.join(FOLDER, n) for n in ("tls.crt", "tls.key"))
+    with open(cert, encoding="ascii") as f:
+        text = f.read()
+    if text not in contexts:
+        made = contexts[text] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.load_cert_chain(cert, key)
+        made.set_alpn_protocols(["http/1.1"] if os.path.exists(os.path.join(FOLDER, "no-h2")) else ["h2", "http/1.1"])
+        made.sni_callback = lambda s, name, _: setattr(own, "sni", name)
+    return contexts[text]
+
+
+def shake(s):
+    own.sni = None
+    with lock:
+        made = context()
+        failed["connections"] = failed.get("connections", 0) + 1
+        number = failed["connections"]
+    s = made.wrap_socket(s, server_side=True)
+    own.tls = {"sni": own.sni, "alpn": s.selected_alpn_protocol(), "version": s.version(), "resumed": s.session_reused, "connection": number}
+    return s
+
+
 class Echo(socketserver.BaseRequestHandler):
     def handle(self):
-        wire = Wire(self.request)
         self.request.settimeout(None)
         try:
+            wire = Wire(shake(self.request) if FOLDER else self.request)
             if wire.begins():
                 (http2 if wire.left.startswith(b"PRI ") else http1)(wire)
         except (Ended, OSError, AssertionError):

@@ -195,6 +195,7 @@ STEPS = {
         Step("source", "autoreconf -fi && ./configure && make && make install",
              then=lambda towns, _: towns.run("source", "edgewayctl --version && edgeway-hub --version && edgeway-agent --version")),
         Step(None, "apiVersion: gateway.networking.k8s.io/v1", why="an object of a cluster's; deploy/quickstart has a canary, tests/net/http/test_gateway_routes.py"),
+        Step(None, "apiVersion: gateway.networking.k8s.io/v1", why="an object of a cluster's; tests/net/gateway/test_backend_tls.py has more"),
         Step(None, "apiVersion: apiserver.k8s.io/v1beta1", why="kube-apiserver's; test_egress has one that reads it"),
         Step(None, "apiVersion: kubeadm.k8s.io/v1beta4", why="kubeadm's"),
         Inline("source", "make install"),

@@ -412,7 +412,7 @@ other_kinds_are_skipped(void **state)
 	static const char *const others[] = {ROUTE_OF("TCPRoute", "v1alpha2", ""),
 		ROUTE_OF("TLSRoute", "v1", ""), ROUTE_OF("UDPRoute", "v1alpha2", ""),
 		ROUTE_OF("Gateway", "v1", ""), ROUTE_OF("GatewayClass", "v1", ""),
-		ROUTE_OF("BackendTLSPolicy", "v1", ""), ROUTE_OF("HTTPRoute", "v1alpha2", ""),
+		ROUTE_OF("XBackendTrafficPolicy", "v1", ""), ROUTE_OF("HTTPRoute", "v1alpha2", ""),
 		ROUTE_OF("HTTPRoute", "v2", "")};
 	struct kube_batch b;
 

@@ -13,6 +13,7 @@
 #include <openssl/ssl.h>
 
 #include "base/core/sock.h"
+#include "base/tls/tls_session.h"
 #include "base/tls/tls_stream.h"
 #include "tests/unit/patience.h"
 
@@ -466,10 +467,86 @@ test_sockets_are_told(void **state)
 	stop(&p);
 }
 
+/* --- a passive client ----------------------------------------------------------------------- */
+
+/* Its handshake with a server that has the hub's certificate: tls_stream_step's result. */
+static int
+shake_passively(const struct pki_names *names, const char *ca, char *why, size_t size)
+{
+	struct ssl_ctx_st *server = NULL, *client = NULL;
+	struct pair p;
+	unsigned events = 0;
+	int rc;
+
+	connect_pair(&p);
+	assert_int_equal(pki_listener_ctx(ours.hub, ours.hub_key, NULL, &server, NULL), 0);
+	assert_int_equal(tls_backend_ctx(ca, &client, NULL), 0);
+	assert_int_equal(tls_stream_new(&(struct tls_setup){.loop = p.loop,
+						.fd = p.fd[1],
+						.ctx = server,
+						.proof = TLS_ANYBODY,
+						.on = on_tls,
+						.arg = &p.hub},
+				 &p.hub.stream, NULL),
+		0);
+	assert_int_equal(tls_stream_new(&(struct tls_setup){.fd = p.fd[0],
+						.ctx = client,
+						.host = "sni.example",
+						.names = names},
+				 &p.node.stream, NULL),
+		0);
+	while ((rc = tls_stream_step(p.node.stream, &events)) == -EAGAIN)
+		loop_turn(p.loop);
+	snprintf(why, size, "%s", tls_stream_why(p.node.stream));
+	if (rc == 0) {
+		until(&p, p.hub.open);
+		assert_string_equal(tls_stream_sni(p.hub.stream), "sni.example");
+		assert_true(tls_stream_is_quiet(p.node.stream));
+		assert_int_equal(tls_stream_write(p.hub.stream, "hello", 5), 5);
+		assert_false(tls_stream_is_quiet(p.node.stream));
+	}
+	tls_stream_free(&p.node.stream);
+	tls_stream_free(&p.hub.stream);
+	close(p.fd[0]); /* borrowed */
+	pki_ctx_free(&server);
+	pki_ctx_free(&client);
+	loop_free(&p.loop);
+	return rc;
+}
+
+static void
+a_passive_client_and_names(void **state)
+{
+	static const char *const none[] = {NULL},
+				 *const right[] = {"other.example", "hub.example", NULL};
+	static const char *const wrong[] = {"other.example", NULL},
+				 *const uris[] = {"spiffe://a/b", NULL};
+	char why[256];
+
+	(void)state;
+	assert_int_equal(
+		shake_passively(&(struct pki_names){right, none}, ours.ca, why, sizeof why), 0);
+	assert_int_equal(
+		shake_passively(&(struct pki_names){wrong, none}, ours.ca, why, sizeof why),
+		-EPROTO);
+	assert_string_equal(why,
+		"the certificate of hub.example, signed by test CA, is refused: it is not made for "
+		"the "
+		"name other.example");
+	assert_int_equal(shake_passively(&(struct pki_names){none, uris}, ours.ca, why, sizeof why),
+		-EPROTO);
+	assert_non_null(strstr(why, "it is not made for the name spiffe://a/b"));
+	assert_int_equal(
+		shake_passively(&(struct pki_names){right, none}, strangers.ca, why, sizeof why),
+		-EPROTO);
+	assert_non_null(strstr(why, "it is not signed by the CA that we trust"));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_passive_client_and_names),
 		cmocka_unit_test(test_both_are_known),
 		cmocka_unit_test(test_end_without_a_word),
 		cmocka_unit_test(test_bulk),

@@ -66,19 +66,26 @@ static struct cluster_route_parent parents[] = {
 #define OLD "2025-01-01T00:00:00Z"
 #define OTHER "{\"controllerName\":\"other\"}"
 
-/* What is to be written for a route with this status; "": nothing. */
+/* What is to be written for an object of this kind with this status; "": nothing. */
 static const char *
-build(const char *own, const char *others, size_t n)
+build_kind(enum kube_kind kind, const char *own, const char *others, size_t n)
 {
 	static struct buf out;
 	const struct kube_route object = {.generation = 7,
 		.status_own = (char *)(uintptr_t)own,
 		.status_others = (char *)(uintptr_t)others};
-	const struct cluster_route route = {.route = &object, .n_parents = n, .parents = parents};
+	const struct cluster_route route = {
+		.kind = kind, .route = &object, .n_parents = n, .parents = parents};
 
 	buf_fini(&out);
 	buf_init(&out, BUF_UNLIMITED);
 	return route_conditions_build(&out, &route, NOW_S) ? buf_str(&out) : "";
+}
+
+static const char *
+build(const char *own, const char *others, size_t n)
+{
+	return build_kind(KUBE_HTTPROUTE, own, others, n);
 }
 
 static void
@@ -142,10 +149,32 @@ what_changes(void **state)
 	assert_string_equal(build("", OTHER, 0), "");
 }
 
+/* Of a policy the list is called ancestors, and has 16 members at most. */
+static void
+a_policy(void **state)
+{
+	static const char fourteen[] =
+		OTHER "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER
+		      "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER;
+	const char *text = build_kind(KUBE_TLS_POLICY, "", fourteen, 2);
+
+	(void)state;
+	assert_non_null(strstr(
+		text, "{\"ancestorRef\":{\"group\":\"\",\"kind\":\"Service\",\"name\":\"a\""));
+	assert_non_null(strstr(text, "\"name\":\"b\""));
+	text = build_kind(KUBE_TLS_POLICY, "",
+		OTHER "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER
+		      "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER "," OTHER,
+		2);
+	assert_non_null(strstr(text, "\"name\":\"a\""));
+	assert_null(strstr(text, "\"name\":\"b\""));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_policy),
 		cmocka_unit_test(the_first_time),
 		cmocka_unit_test(nothing_when_nothing_changes),
 		cmocka_unit_test(what_changes),
