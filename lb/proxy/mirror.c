@@ -186,8 +186,8 @@ mirror_on_event(void *arg, int fd, unsigned events_)
 	worker_enter(m->worker);
 	if (m->connecting) {
 		rc = upstream_tls_connected(m->worker, m->target, &m->peer,
-			&(struct upstream_tls){m->target->tls, &m->target->session, UPSTREAM_HTTP1,
-				mirror_on_event, m});
+			&(struct upstream_tls){m->target->tls, &m->target->session,
+				m->http2 ? UPSTREAM_HTTP2 : UPSTREAM_HTTP1, mirror_on_event, m});
 		if (rc == -EAGAIN)
 			return;
 		if (rc == 0) {

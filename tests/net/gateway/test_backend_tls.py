@@ -386,11 +386,12 @@ def test_a_server_of_http1_alone(town):
         os.unlink(mark)
 
 
-def test_mirrors(town):
+@pytest.mark.parametrize("http", (1, 2))
+def test_mirrors(town, http):
     town.wear(town.good)
     town.hub.write("policies.yaml", policy("ca"), config_map("ca", town.ca.cert))
     mirror = {"filters": [{"type": "RequestMirror", "requestMirror": {"backendRef": {"name": "secure", "port": 80}}}]}
     town.routes(route("copy", {**to("echo-v1"), **mirror}))
-    assert town.ask("echo", "/copied").status == 200
-    wait_for("the copy", lambda: "GET /copied" in town.seen())
+    assert town.ask("echo", f"/copied/{http}", http=http).status == 200
+    wait_for("the copy", lambda: any(s.startswith(f"GET /copied/{http} HTTP/{http}") for s in town.seen()))
     town.routes()
