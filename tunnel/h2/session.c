@@ -132,6 +132,7 @@ session_shut(struct session *s)
 	if (s->state != SESSION_ENDED)
 		session_go(s, SESSION_ENDED);
 	session_set_late(s, false);
+	liveness_leave(&s->line);
 	spare_release(&s->budget->spare);
 	if (s->kick != NULL)
 		timer_free(&s->kick);
@@ -282,7 +283,7 @@ on_life(void *arg)
 	if (session_is_due(s))
 		session_turn(s, true); /* data may have come while this program was stopped */
 	if (s->state != SESSION_ENDED && session_is_dead(s)) {
-		snprintf(s->why, sizeof s->why, "nothing was heard for %u ms", s->limits.dead_ms);
+		session_say_dead(s);
 		session_end(s, -ETIMEDOUT);
 	} else if (s->state != SESSION_ENDED) {
 		if (s->bulk && s->ping_ms == 0)
@@ -324,8 +325,6 @@ out:
 static int
 say_hello(struct session *s, bool says_beat)
 {
-	uint8_t payload[8] = {0};
-
 	nghttp2_settings_entry settings[] = {
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s->limits.max_streams},
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BASE},
@@ -343,10 +342,11 @@ say_hello(struct session *s, bool says_beat)
 	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0 ||
 		session_window_init(s) < 0)
 		return -EINVAL;
-	if (says_beat)
-		session_say_beat(s, payload);
 	/* measures the first round trip early */
-	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, payload);
+	if (says_beat)
+		session_say_beat(s);
+	else
+		nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, NULL);
 	session_ping_sent(s);
 	return 0;
 }
@@ -370,6 +370,10 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->events = setup->events;
 	s->arg = setup->arg;
 	s->heard_ms = loop_now_ms(s->loop);
+	if (setup->liveness != NULL)
+		liveness_join(setup->liveness, setup->peer, &s->line, s->heard_ms);
+	if (setup->liveness != NULL && setup->says_beat)
+		s->part = setup->follows ? LIFE_FOLLOWS : LIFE_KEEPS;
 	TAILQ_INIT(&s->streams);
 	TAILQ_INIT(&s->noted);
 	TAILQ_INIT(&s->waiting);
