@@ -22,6 +22,7 @@ base_libbase_a_SOURCES = \
 	base/core/hops.c base/core/hops.h \
 	base/core/log_queue.c base/core/log_queue.h \
 	base/core/log.c base/core/log.h \
+	base/core/liveness.c base/core/liveness.h \
 	base/core/loop.c base/core/loop.h \
 	base/core/figures.c base/core/figures.h \
 	base/core/metric.c base/core/metric.h \
@@ -100,6 +101,7 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/os/cgroup_test \
 	tests/unit/base/core/fair_share_test \
 	tests/unit/base/core/flapping_test \
+	tests/unit/base/core/liveness_test \
 	tests/unit/base/core/log_queue_test \
 	tests/unit/base/core/log_test \
 	tests/unit/base/core/loop_test \
@@ -133,6 +135,9 @@ tests_unit_base_core_fair_share_test_SOURCES = tests/unit/base/core/fair_share_t
 tests_unit_base_core_fair_share_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_flapping_test_SOURCES = tests/unit/base/core/flapping_test.c
 tests_unit_base_core_flapping_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_liveness_test_SOURCES = tests/unit/base/core/liveness_test.c
+tests_unit_base_core_liveness_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_liveness_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_received -Wl,--wrap=sock_probe
 tests_unit_base_core_log_queue_test_SOURCES = tests/unit/base/core/log_queue_test.c
 tests_unit_base_core_log_queue_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_log_test_SOURCES = tests/unit/base/core/log_test.c

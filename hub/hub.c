@@ -39,6 +39,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	struct tunnels_setup setup = {
 		.loop = hub->loop,
 		.heartbeat_ms = heartbeat_ms,
+		.liveness = hub->liveness,
 		.squeeze = compress,
 		.preauth = hub->preauth,
 		.floods = hub->floods,
@@ -101,6 +102,7 @@ hub_start_parts(struct hub *hub, const struct hub_config *config, struct err *er
 		.cluster_domain = domain[0] != '\0' ? domain : "cluster.local",
 		.fanout = hub->fanout,
 		.cluster = hub->cluster,
+		.liveness = hub->liveness,
 		.preauth = hub->preauth,
 	};
 	if ((rc = addr_parse(&hub->nodes_config.listen, config->listen, PORT, err)) < 0)
@@ -137,6 +139,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->cluster = cluster_new();
 	hub->fanout = fanout_new();
 	hub->floods = floods_new();
+	hub->liveness = liveness_new();
 	hub->presence = presence_new();
 	hub->began_ms = loop_now_ms(loop);
 	random_bytes(&seed, sizeof seed);
@@ -308,6 +311,7 @@ hub_stop(struct hub **out)
 	tunnels_free(&hub->tunnels);
 	preauth_free(&hub->preauth);
 	floods_free(&hub->floods);
+	liveness_free(&hub->liveness);
 	inquiries_free(&hub->neighbour_queries);
 	self_guard_free(&hub->guard);
 	acl_free(&hub->grants.access);

@@ -16,6 +16,8 @@ hub_tunnel_changed(void *arg, const char *node)
 {
 	struct hub *hub = arg;
 
+	if (hub->nodes != NULL && tunnels_silent(hub->tunnels, node))
+		nodes_doubt(hub->nodes, node);
 	if (hub->peers != NULL)
 		peers_tell(hub->peers, node);
 	on_changed(hub, node);

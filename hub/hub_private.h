@@ -68,6 +68,7 @@ struct hub {
 	struct route_status *route_status; /* with Kubernetes and its Gateway API */
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct floods *floods;
+	struct liveness *liveness; /* of nodes, by name */
 	struct tunnels *tunnels; /* accepts none before the authority is ready */
 	struct peers *peers;
 	struct presence *presence; /* of nodes, here and at other replicas */

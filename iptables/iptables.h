@@ -12,6 +12,7 @@
 #include "base/core/loop.h"
 #include "base/core/metric.h"
 #include "iptables/host/bridge_port.h"
+#include "iptables/host/multipath.h"
 #include "iptables/host/own_interface.h"
 #include "iptables/maps/divert.h"
 #include "model/fake6.h"

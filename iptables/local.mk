@@ -9,6 +9,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/table/elements.c iptables/table/elements.h \
 	iptables/table/expr.c iptables/table/expr.h \
 	iptables/host/iface.c iptables/host/iface.h \
+	iptables/host/multipath.c iptables/host/multipath.h \
 	iptables/host/own_interface.c iptables/host/own_interface.h \
 	iptables/maps/kernelpath.c iptables/maps/kernelpath.h \
 	iptables/maps/hairpin.c iptables/maps/hairpin.h \

@@ -338,6 +338,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.proxy_good = m->proxy_good,
 		.carriers = c->carriers,
 		.heartbeat_ms = c->heartbeat_ms,
+		.liveness = c->liveness,
 		.mark = c->mark,
 		.upstreams = upstreams,
 		.n_upstreams = n};

@@ -41,6 +41,8 @@ struct meta_config {
 	const char *proxy; /* hub.proxy, "" none; may hold a password */
 	struct ws_tunnels *carriers; /* every connection to the hub goes through them; NULL: none */
 	uint64_t heartbeat_ms;
+	/* what is known of hubs, by address; outlives it; NULL: heartbeats alone tell */
+	struct liveness *liveness;
 	uint32_t mark;
 	bool find_hubs; /* meta_known_hub is wanted */
 	bool forward; /* the hub connects for this node to endpoints that it cannot dial itself */

@@ -12,6 +12,8 @@
 #define MESH_CRL_HEADER "edgeway-crl" /* sent by a node that accepts `node/crl` */
 #define MESH_TUNNEL_HEADER "edgeway-tunnel" /* "off": the node opens no tunnel */
 #define MESH_ROUTES_KIND "routes" /* in edgeway-enforces: the node follows routes */
+#define MESH_UPKEEP_HEADER "edgeway-upkeep" /* how a node keeps its connections */
+#define MESH_UPKEEP_PROBES "probes" /* of the kernel (base/core/liveness.h) */
 #define MESH_MARK 0x45570001u /* SO_MARK of connections that agent and hub open: never DNATed */
 /* mesh.interface: auto. The bridges and pods' interfaces of Docker's user networks, CNI's bridge
  * plugin, kubenet, podman, nerdctl and kube-router; Calico's and the ptp plugin's have no bridge. A

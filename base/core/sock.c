@@ -3,7 +3,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/tcp.h>
+#include <limits.h>
+#include <linux/mptcp.h>
+#include <linux/tcp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,7 +16,11 @@
 #include "base/core/inherited.h"
 #include "base/core/special_addr.h"
 
-enum { PAIR_BUFFER = 192 * 1024 };
+enum {
+	PAIR_BUFFER = 192 * 1024,
+	SOCK_MULTIPATH_STREAM = -1, /* a type of open_connected's own */
+	PATHS_MOST = 8, /* the kernel's bound of subflows */
+};
 
 static int
 parse_unix(struct addr *a, const char *path, struct err *err)
@@ -274,6 +281,15 @@ sock_ask_interface(int fd, int family)
 		setsockopt(fd, SOL_IP, IP_PKTINFO, &on, sizeof on);
 }
 
+/* -1, with the error of TCP, where neither can be made. */
+static int
+sock_open(int family, int type, bool multipath)
+{
+	int fd = multipath ? socket(family, type, IPPROTO_MPTCP) : -1;
+
+	return fd >= 0 ? fd : socket(family, type, 0);
+}
+
 static int
 open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err *err)
 {
@@ -288,7 +304,8 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 		*out = take_fd(&fd);
 		return 0;
 	}
-	fd = socket(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = sock_open(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		(flags & SOCK_MULTIPATH) != 0);
 	if (fd < 0)
 		return err_set(err, errno, "socket: %s", strerror(errno));
 	if (a->sa.sa_family == AF_UNIX) {
@@ -354,14 +371,16 @@ lacks_source(const struct addr *a)
 static int
 open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int *out)
 {
-	auto_fd int fd = socket(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const bool multipath = type == SOCK_MULTIPATH_STREAM;
+	auto_fd int fd = sock_open(a->sa.sa_family,
+		(multipath ? SOCK_STREAM : type) | SOCK_CLOEXEC | SOCK_NONBLOCK, multipath);
 
 	if (fd < 0)
 		return -errno;
 	if (mark != 0 && setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark) < 0)
 		return -errno;
 	hops_mark(fd, a->sa.sa_family, hops);
-	if (a->sa.sa_family != AF_UNIX && type == SOCK_STREAM)
+	if (a->sa.sa_family != AF_UNIX && type != SOCK_DGRAM)
 		sock_nodelay(fd);
 	spare_pacing(fd, a);
 	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS) {
@@ -379,6 +398,12 @@ int
 sock_connect(const struct addr *a, uint32_t mark, int *fd)
 {
 	return open_connected(a, SOCK_STREAM, mark, 0, fd);
+}
+
+int
+sock_connect_multipath(const struct addr *a, uint32_t mark, int *fd)
+{
+	return open_connected(a, SOCK_MULTIPATH_STREAM, mark, 0, fd);
 }
 
 int
@@ -449,28 +474,102 @@ sock_pair(int fds[2])
 	return 0;
 }
 
+/* TCP_INFO of a connection, or of each of its paths. Returns how many; 0: no TCP. */
+static unsigned
+sock_infos(int fd, struct tcp_info info[PATHS_MOST])
+{
+	struct {
+		struct mptcp_subflow_data head;
+		struct tcp_info info[PATHS_MOST];
+	} all = {.head = {.size_subflow_data = sizeof all.head, .size_user = sizeof *info}};
+	socklen_t len = sizeof all;
+	unsigned n;
+
+	if (getsockopt(fd, SOL_MPTCP, MPTCP_TCPINFO, &all, &len) == 0) {
+		n = MIN(all.head.num_subflows, (uint32_t)PATHS_MOST);
+		memcpy(info, all.info, n * sizeof *info);
+		return n;
+	}
+	memset(info, 0, sizeof *info);
+	len = sizeof *info;
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0 &&
+		len >= offsetof(struct tcp_info, tcpi_segs_in) + sizeof info->tcpi_segs_in;
+}
+
+unsigned
+sock_paths(int fd)
+{
+	struct mptcp_info m = {0};
+	struct tcp_info info[PATHS_MOST];
+	socklen_t len = sizeof m;
+
+	return getsockopt(fd, SOL_MPTCP, MPTCP_INFO, &m, &len) == 0 &&
+			(m.mptcpi_flags & MPTCP_INFO_FLAG_FALLBACK) == 0
+		? sock_infos(fd, info)
+		: 0;
+}
+
 bool
 sock_drains(int fd, unsigned within_ms)
 {
-	struct tcp_info info = {0};
-	socklen_t len = sizeof info;
+	struct tcp_info info[PATHS_MOST];
+	unsigned n = sock_infos(fd, info);
 
-	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_unacked > 0 &&
-		info.tcpi_last_ack_recv < within_ms;
+	for (unsigned i = 0; i < n; i++)
+		if (info[i].tcpi_unacked > 0 && info[i].tcpi_last_ack_recv < within_ms)
+			return true;
+	return false;
+}
+
+/* Leads the connection to another machine? */
+static bool
+sock_is_remote(int fd)
+{
+	struct addr to = {.len = sizeof to.in6};
+	struct in6_addr ip;
+
+	return getpeername(fd, &to.sa, &to.len) == 0 && addr_ip(&to, &ip) &&
+		special_addr_class(&ip) != SPECIAL_LOOPBACK;
 }
 
 bool
 sock_acknowledged(int fd, unsigned within_ms)
 {
-	struct addr to = {.len = sizeof to.in6};
-	struct tcp_info info = {0};
-	socklen_t len = sizeof info;
-	struct in6_addr ip;
+	struct tcp_info info[PATHS_MOST];
+	unsigned n = sock_is_remote(fd) ? sock_infos(fd, info) : 0;
 
-	return getpeername(fd, &to.sa, &to.len) == 0 && addr_ip(&to, &ip) &&
-		special_addr_class(&ip) != SPECIAL_LOOPBACK &&
-		getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_unacked == 0 &&
-		info.tcpi_last_ack_recv < within_ms;
+	for (unsigned i = 0; i < n; i++)
+		if (info[i].tcpi_unacked == 0 && info[i].tcpi_last_ack_recv < within_ms)
+			return true;
+	return false;
+}
+
+bool
+sock_received(int fd, struct sock_received *r)
+{
+	struct tcp_info info[PATHS_MOST];
+	unsigned n = sock_is_remote(fd) ? sock_infos(fd, info) : 0;
+
+	*r = (struct sock_received){.ago_ms = UINT_MAX};
+	for (unsigned i = 0; i < n; i++) {
+		r->segments += info[i].tcpi_segs_in;
+		r->ago_ms = MIN(
+			r->ago_ms, MIN(info[i].tcpi_last_data_recv, info[i].tcpi_last_ack_recv));
+	}
+	return n > 0;
+}
+
+/* A new TCP_KEEPIDLE counts from what was received last, so that a probe is due now. */
+bool
+sock_probe(int fd, bool on)
+{
+	const int second = 1, is_on = on;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &is_on, sizeof is_on) < 0)
+		return false;
+	return !on ||
+		(setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof second) == 0 &&
+			setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof second) == 0);
 }
 
 bool

@@ -61,6 +61,7 @@ enum {
 	4,
 	SOCK_HOPS = 8, /* and with its hop count (base/core/hops.h) */
 	SOCK_TRANSPARENT = 16, /* sock_transparent */
+	SOCK_MULTIPATH = 64, /* TCP: accepts MPTCP as well */
 	SOCK_V6ONLY = 32, /* [::] without IPv4, which has a socket of its own */
 };
 
@@ -76,6 +77,11 @@ int sock_connect(const struct addr *a, uint32_t mark, int *fd);
 /* The same for a forwarded connection or request; hops: how often we have forwarded it, this time
  * included (base/core/hops.h). */
 int sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *fd);
+/* A connection that may use several paths (MPTCP, RFC 8684), or TCP where this kernel, the peer or
+ * a machine in between does not know that. */
+int sock_connect_multipath(const struct addr *a, uint32_t mark, int *fd);
+/* How many paths a connection uses with MPTCP; 0: it is TCP. */
+unsigned sock_paths(int fd);
 /* A connected UDP socket: sends to this address and receives from it alone. */
 int sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd);
 /* Two connected TCP sockets on this machine, non-blocking: unlike Unix sockets, they pass on a
@@ -91,6 +97,16 @@ bool sock_drains(int fd, unsigned within_ms);
 /* Has the peer's kernel acknowledged all that was written, the last time within so many ms? False
  * for a connection within this machine, such as sock_pair's. */
 bool sock_acknowledged(int fd, unsigned within_ms);
+struct sock_received {
+	uint32_t segments; /* so many have come, those without payload as well; wraps */
+	unsigned ago_ms; /* since data or an acknowledgement of something came */
+};
+/* What the kernel has received on this TCP connection, over all its paths. False: no TCP, or a
+ * connection within this machine, such as sock_pair's. */
+bool sock_received(int fd, struct sock_received *r);
+/* Starts keep-alive probes, the first now and one each second, or ends them. False: the kernel
+ * cannot (no TCP, or MPTCP before Linux 6.10). */
+bool sock_probe(int fd, bool on);
 /* Would a new connection to the same peer start from another local address now? False also where
  * there is no route at all. */
 bool sock_rerouted(int fd);

@@ -11,7 +11,12 @@
 
 enum {
 	DEADLINE_MS = 10 * 1000, /* TLS and upgrade; and the closing handshake */
-	TICK_MAX_MS = 500,
+	TICK_MAX_MS = LIVENESS_LOOK_MS,
+	/* of connections that share their life, relative to twice the heartbeat and 1 s */
+	PROBE_BEFORE_MS = 400, /* the only connection */
+	FOLLOW_BEFORE_MS = 50, /* others probe first */
+	LINK_DEAD_MS = 900,
+	STALL_MS = 500 + TICK_MAX_MS,
 	TICK_MIN_MS = 10,
 	CLIENT_FDS = 64, /* libwebsockets allocates tables of this size */
 };
@@ -171,6 +176,79 @@ silence_ms(struct ws_conn *c, uint64_t now)
 }
 
 static void
+ws_tick_ping(struct ws_conn *c, uint64_t now)
+{
+	if (now - c->pinged_ms < c->beat_ms)
+		return;
+	c->pinged_ms = now;
+	c->ping_due = true;
+	lws_callback_on_writable(c->wsi);
+}
+
+void
+ws_ask(struct ws_conn *c)
+{
+	if (c->line.peer == NULL || c->wsi == NULL || c->state != WS_OPEN || c->asked_ms != 0)
+		return;
+	c->asked_ms = loop_now_ms(c->ws->loop);
+	c->pinged_ms = 0;
+	ws_tick_ping(c, c->asked_ms);
+}
+
+static void
+ws_tick_end(struct ws_conn *c, uint64_t silence)
+{
+	ws_set_why(c, "no sign of life for %llu ms%s", (unsigned long long)silence,
+		sock_acknowledged(lws_get_socket_fd(c->wsi), (unsigned)(2 * c->beat_ms + 1000))
+			? ", though its machine acknowledges what is sent to it"
+			: "");
+	kill_conn(c);
+	ws_end(c, NULL);
+}
+
+/* The same of a connection that shares its life; what is due when: tunnel/h2/session_life.c. The
+ * tunnel asks the program first. */
+static void
+tick_shared(struct ws_conn *c, uint64_t now)
+{
+	const uint64_t limit = 2 * c->beat_ms + 1000;
+	const uint64_t ask = (LIVENESS_PROGRAM_BEATS + 3) * c->beat_ms;
+	const uint64_t probe =
+		limit - (liveness_alone(&c->line) ? PROBE_BEFORE_MS : FOLLOW_BEFORE_MS);
+	const int fd = lws_get_socket_fd(c->wsi);
+	uint64_t link = now - liveness_link_ms(&c->line);
+
+	if (c->heard_ms > liveness_program_ms(&c->line))
+		liveness_heard(&c->line, c->heard_ms);
+	if (link < limit - PROBE_BEFORE_MS - LIVENESS_EARLY_MS && c->line.probing_ms == 0 &&
+		c->asked_ms == 0 && now - c->line.heard_ms < LIVENESS_NAT_MS &&
+		now - liveness_program_ms(&c->line) < ask)
+		return;
+	(void)silence_ms(c, now);
+	liveness_heard(&c->line, c->heard_ms);
+	liveness_look(&c->line, fd, now);
+	link = now - liveness_link_ms(&c->line);
+	if (c->asked_ms != 0 && c->heard_ms >= c->asked_ms)
+		c->asked_ms = 0;
+	if (link > limit + LINK_DEAD_MS) {
+		ws_tick_end(c, link);
+		return;
+	}
+	if (c->asked_ms != 0 && now - c->asked_ms > c->beat_ms + 1000) {
+		ws_tick_end(c, now - c->heard_ms);
+		return;
+	}
+	if (now - liveness_program_ms(&c->line) >= ask)
+		ws_ask(c);
+	if (link >= limit)
+		ws_tick_ping(c, now);
+	if (c->keeps && c->line.probing_ms == 0 &&
+		(link >= probe || now - c->line.heard_ms >= LIVENESS_NAT_MS) &&
+		!liveness_probe(&c->line, fd, now))
+		ws_tick_ping(c, now);
+}
+
+static void
 tick_open(struct ws_conn *c, uint64_t now)
 {
 	uint64_t beat = c->beat_ms, limit = 2 * beat + 1000, silence = now - c->heard_ms;
@@ -178,22 +256,13 @@ tick_open(struct ws_conn *c, uint64_t now)
 	if (silence >= beat)
 		silence = silence_ms(c, now);
 	if (silence > limit) {
-		ws_set_why(c, "no sign of life for %llu ms%s",
-			(unsigned long long)(now - c->heard_ms),
-			sock_acknowledged(lws_get_socket_fd(c->wsi), (unsigned)limit)
-				? ", though its machine acknowledges what is sent to it"
-				: "");
-		kill_conn(c);
-		ws_end(c, NULL);
+		ws_tick_end(c, now - c->heard_ms);
 		return;
 	}
 	/* Ping after a heartbeat without received bytes; ping and pong each show that the sender is
 	 * alive. */
-	if (silence >= beat && now - c->pinged_ms >= beat) {
-		c->pinged_ms = now;
-		c->ping_due = true;
-		lws_callback_on_writable(c->wsi);
-	}
+	if (silence >= beat)
+		ws_tick_ping(c, now);
 }
 
 void
@@ -248,7 +317,9 @@ tick_conn(struct ws_conn *c, uint64_t now)
 	if (c->wsi == NULL && c->way == NULL)
 		return;
 	if (c->state == WS_OPEN) {
-		if (c->ws->config.heartbeat_ms > 0)
+		if (c->line.peer != NULL)
+			tick_shared(c, now);
+		else if (c->ws->config.heartbeat_ms > 0)
 			tick_open(c, now);
 		return;
 	}
@@ -293,8 +364,11 @@ on_tick(void *arg)
 
 	for (c = ws->conns; c != NULL; c = next) {
 		next = c->next;
+		if (c->line.peer != NULL && now - ws->ticked_ms > STALL_MS)
+			liveness_doubt(&c->line, now - MIN(now, 2 * c->beat_ms + 1000));
 		tick_conn(c, now);
 	}
+	ws->ticked_ms = now;
 }
 
 int

@@ -16,6 +16,7 @@
 #ifndef EDGEWAY_BASE_HTTP_WS_H
 #define EDGEWAY_BASE_HTTP_WS_H
 
+#include "base/core/liveness.h"
 #include "base/core/loop.h"
 #include "base/core/sock.h"
 
@@ -107,6 +108,13 @@ void ws_drop(struct ws_conn *c, const char *why);
 int ws_fd(const struct ws_conn *c);
 /* Sets heartbeat_ms of this connection only, > 0; only where the context's value is not 0. */
 void ws_set_heartbeat(struct ws_conn *c, uint64_t ms);
+/* From now on the connection lives as long as any connection of this peer does
+ * (base/core/liveness.h), and pings where that asks for it instead of each heartbeat. keeps: this
+ * end has the kernel probe. During accept or after open, only where heartbeat_ms is not 0. */
+void ws_share_life(struct ws_conn *c, struct liveness *all, const char *peer, bool keeps);
+/* Something is wrong with the peer: of a connection that shares its life, its program has a
+ * heartbeat and a second to answer. */
+void ws_ask(struct ws_conn *c);
 const char *ws_path(const struct ws_conn *c); /* server, "" else */
 const char *ws_header(const struct ws_conn *c,
 	const char *lowercase_name); /* server, during accept and open; "" absent */
@@ -121,6 +129,8 @@ uint64_t ws_heard_ms(const struct ws_conn *c);
 /* the certificate's notAfter, seconds since 1970; 0 when none */
 int64_t ws_peer_expires(const struct ws_conn *c);
 const char *ws_peer_addr(const struct ws_conn *c); /* text */
+/* Server: ws_adopt was told the peer's address, which is not that of the socket. */
+bool ws_is_proxied(const struct ws_conn *c);
 void *ws_arg(const struct ws_conn *c);
 void ws_set_arg(struct ws_conn *c, void *arg);
 

@@ -45,6 +45,7 @@ ws_adopt(struct ws *ws, int fd, const char *from)
 		close(fd);
 		return -EBUSY;
 	}
+	c->proxied = from != NULL;
 	if (from != NULL)
 		snprintf(c->peer_addr, sizeof c->peer_addr, "%s", from);
 	else if (peer.sa.sa_family != AF_UNSPEC)
@@ -254,6 +255,14 @@ ws_set_heartbeat(struct ws_conn *c, uint64_t ms)
 	c->beat_ms = ms;
 }
 
+void
+ws_share_life(struct ws_conn *c, struct liveness *all, const char *peer, bool keeps)
+{
+	liveness_leave(&c->line);
+	liveness_join(all, peer, &c->line, loop_now_ms(c->ws->loop));
+	c->keeps = keeps;
+}
+
 const char *
 ws_path(const struct ws_conn *c)
 {
@@ -281,7 +290,7 @@ ws_peer_cert(const struct ws_conn *c)
 uint64_t
 ws_heard_ms(const struct ws_conn *c)
 {
-	return c->heard_ms;
+	return c->line.peer != NULL ? MAX(c->heard_ms, liveness_program_ms(&c->line)) : c->heard_ms;
 }
 
 int64_t
@@ -294,6 +303,12 @@ const char *
 ws_peer_addr(const struct ws_conn *c)
 {
 	return c->peer_addr;
+}
+
+bool
+ws_is_proxied(const struct ws_conn *c)
+{
+	return c->proxied;
 }
 
 void *

@@ -32,6 +32,7 @@ ws_end(struct ws_conn *c, const char *why)
 	if (c->state == WS_ENDED)
 		return;
 	c->state = WS_ENDED;
+	liveness_leave(&c->line);
 	preauth_leave(&c->place);
 	if (why != NULL)
 		ws_set_why(c, "%s", why);
@@ -59,6 +60,7 @@ drop_frame(struct ws_conn *c)
 void
 ws_conn_free(struct ws_conn *c)
 {
+	liveness_leave(&c->line);
 	preauth_leave(&c->place);
 	while (c->first != NULL)
 		drop_frame(c);

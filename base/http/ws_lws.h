@@ -61,6 +61,9 @@ struct ws_conn {
 	bool close_sent, ping_due, over;
 	uint64_t since_ms; /* time of its start, or of ws_close while closing */
 	uint64_t pinged_ms, heard_ms, beat_ms;
+	struct liveness_line line; /* without a peer: its life is its own */
+	bool keeps, proxied;
+	uint64_t asked_ms; /* since when its program owes an answer; 0: it owes none */
 	struct ws_frame *first, **last;
 	size_t sent, queued; /* of first; of all */
 	struct buf received;
@@ -89,6 +92,7 @@ struct ws {
 	struct lws_vhost *server;
 	struct ssl_ctx_st *server_ctx; /* libwebsockets' own, a copy of config.server_tls */
 	struct timer *tick, *reap;
+	uint64_t ticked_ms;
 	struct ws_conn *conns;
 	struct ws_pipe *pipes; /* ws_proxy.c's */
 	struct ws_old_vhost *old; /* destroyed on the next turn */

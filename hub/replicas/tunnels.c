@@ -307,6 +307,7 @@ on_shaken(struct tunnel *u)
 {
 	struct tunnels *t = u->of;
 	const char *why = tunnels_objection(u);
+	char peer[MESH_NODE_MAX + 16];
 	struct session_setup setup = {
 		.loop = t->setup.loop,
 		.role = t->setup.opened != NULL ? SESSION_SERVER : SESSION_CLIENT,
@@ -314,6 +315,8 @@ on_shaken(struct tunnel *u)
 		.squeeze = t->setup.squeeze,
 		.limits = &t->limits,
 		.udp = t->setup.opened != NULL,
+		.liveness = u->proxied ? NULL : t->setup.liveness,
+		.peer = peer,
 		.events = t->setup.opened != NULL ? &forward_events : &session_events,
 		.arg = u,
 	};
@@ -325,6 +328,9 @@ on_shaken(struct tunnel *u)
 		return;
 	}
 	u->node = xstrdup(tls_stream_peer(u->tls));
+	/* as the node does: tunnel/node/tunnel_client.c */
+	snprintf(peer, sizeof peer, "%s%s", u->node,
+		sock_paths(tls_stream_fd(u->tls)) > 0 ? " multipath" : "");
 	setup.wire = transport_tls(&u->tls);
 	if (session_new(&setup, &u->session) < 0) {
 		turn_away(u, u->node, "no HTTP/2 session can be made");
@@ -408,6 +414,7 @@ tunnels_adopt(struct tunnels *t, int fd, const char *from, bool standby)
 	u->standby = standby;
 	u->came = t->last = MAX(t->last + 1, wall_ms());
 	u->since_ms = loop_now_ms(t->setup.loop);
+	u->proxied = from != NULL;
 	if (from != NULL)
 		snprintf(u->address, sizeof u->address, "%s", from);
 	else

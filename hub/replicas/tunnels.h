@@ -50,6 +50,7 @@ struct tunnels_setup {
 	 * adopted */
 	struct ssl_ctx_st *tls;
 	uint64_t heartbeat_ms; /* 0: 4 s; a tunnel silent for twice that and 1 s is dead */
+	struct liveness *liveness; /* of nodes, by name; outlives it; NULL: pings alone tell */
 	size_t memory_limit; /* of all sessions' windows beyond their base; 0: TUNNELS_MEMORY */
 	bool squeeze; /* ask nodes to send clear text deflated */
 	size_t most; /* 0: TUNNELS_MOST */

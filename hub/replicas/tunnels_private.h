@@ -35,6 +35,7 @@ struct tunnel {
 	uint64_t vouched_ms;
 	bool standby;
 	bool older; /* finishes its open streams */
+	bool proxied; /* a proxy in front of this hub ends its TCP connection */
 	bool leaving; /* the node has announced that it takes no new streams */
 };
 

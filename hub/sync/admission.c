@@ -67,6 +67,18 @@ accept_events(const struct join_config *with, struct ws_conn *c, const char *nod
 	return 0;
 }
 
+void
+admission_share_life(struct ws_conn *c, struct liveness *all)
+{
+	struct route route;
+
+	/* behind a proxy that ends TCP the probes would come from the proxy */
+	if (route_parse(&route, ws_path(c)) == 0 && route.kind == ROUTE_EVENTS &&
+		strcmp(ws_header(c, MESH_UPKEEP_HEADER), MESH_UPKEEP_PROBES) == 0 &&
+		!ws_is_proxied(c))
+		ws_share_life(c, all, route.node, false);
+}
+
 const char *
 admission_proven_name(const struct certs *certs, const struct ws_conn *c)
 {

@@ -14,6 +14,9 @@
 /* Returns 0 to let it in, with the heartbeat that the node asked for; else the HTTP status to
  * refuse it with. */
 int admission_status(const struct join_config *with, struct ws_conn *c);
+/* A node that keeps its connection by keep-alive probes shares its life with its tunnels, by its
+ * name in `all`. */
+void admission_share_life(struct ws_conn *c, struct liveness *all);
 /* The node of the client's certificate; "" without a certificate or with a revoked one, which
  * proves nothing. */
 const char *admission_proven_name(const struct certs *certs, const struct ws_conn *c);

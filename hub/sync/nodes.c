@@ -25,8 +25,11 @@ static int
 on_accept(void *arg, struct ws_conn *c)
 {
 	const struct nodes *n = arg;
+	int status = admission_status(&n->join, c);
 
-	return admission_status(&n->join, c);
+	if (status == 0 && n->config.liveness != NULL)
+		admission_share_life(c, n->config.liveness);
+	return status;
 }
 
 struct node_session *
@@ -37,6 +40,14 @@ nodes_find_talk(const struct nodes *n, const char *node)
 			return p->talk;
 	}
 	return NULL;
+}
+
+void
+nodes_doubt(struct nodes *n, const char *node)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p) && strcmp(node_session_node(p->talk), node) == 0)
+			ws_ask(p->conn);
 }
 
 bool
@@ -485,7 +496,7 @@ nodes_start(
 		.message_limit = ENVELOPE_MAX_BYTES,
 		.high_water = NODE_SESSION_QUEUE_BYTES,
 	};
-	int rc;
+	int rc, fd;
 
 	/* Unauthenticated clients have a part of the descriptors (hub.c), nodes a quarter, tunnels
 	 * another. */
@@ -517,8 +528,11 @@ nodes_start(
 		.arg = n,
 	});
 	rc = ws_new(&n->ws, loop, &ws, err);
+	/* transparent as all listeners; multipath: for nodes with several uplinks */
 	if (rc == 0)
-		rc = listen_start(&n->listen, loop, &config->listen, on_socket, n, err);
+		rc = sock_listen(&config->listen, SOCK_TRANSPARENT | SOCK_MULTIPATH, &fd, err);
+	if (rc == 0)
+		n->listen = listen_take(loop, fd, on_socket, n);
 	if (rc < 0)
 		nodes_stop(&n);
 	*out = n;

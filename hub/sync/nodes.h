@@ -27,6 +27,7 @@ struct nodes_config {
 	struct addr listen;
 	struct ssl_ctx_st *tls; /* used until nodes_stop */
 	uint64_t heartbeat_ms;
+	struct liveness *liveness; /* of nodes, by name; outlives it; NULL: pings alone tell */
 	const char *cluster_domain;
 	struct fanout *fanout;
 	struct cluster *cluster;
@@ -52,6 +53,8 @@ void nodes_stop(struct nodes **n);
 int nodes_renew(struct nodes *n, struct ssl_ctx_st *tls);
 void nodes_ready(struct nodes *n);
 void nodes_refresh(struct nodes *n);
+/* The node's tunnel is silent: does its agent answer here? */
+void nodes_doubt(struct nodes *n, const char *node);
 /* Sends nodes the list of their clients (doc/protocol.md), before the services that these may not
  * use. */
 void nodes_tell_callers(struct nodes *n);

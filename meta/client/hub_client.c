@@ -180,12 +180,17 @@ hub_client_dial(struct hub_client *f)
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
 		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND,
 		"edgeway-answers: " HEALTH_KIND, MESH_CRL_HEADER ": 1",
-		"edgeway-enforces: " ALLOW_FROM_KIND "," MESH_ROUTES_KIND, beat,
-		f->no_tunnel ? MESH_TUNNEL_HEADER ": off" : NULL, f->cas[0] != '\0' ? cas : NULL,
-		NULL};
+		"edgeway-enforces: " ALLOW_FROM_KIND "," MESH_ROUTES_KIND, beat, NULL, NULL, NULL, NULL};
+	size_t n = ARRAY_LEN(headers) - 4;
 	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};
 
+	if (f->no_tunnel)
+		headers[n++] = MESH_TUNNEL_HEADER ": off";
+	if (f->cas[0] != '\0')
+		headers[n++] = cas;
+	if (f->liveness != NULL)
+		headers[n++] = MESH_UPKEEP_HEADER ": " MESH_UPKEEP_PROBES;
 	if (!hub_addresses_next(&f->places, &d.addr)) {
 		retry_later(f, 0);
 		return;
@@ -255,6 +260,8 @@ on_open(void *arg, struct ws_conn *c)
 	f->unserved = 0;
 	f->n_unanswered = 0;
 	buf_consume(&f->lines, buf_len(&f->lines));
+	if (f->liveness != NULL && !f->joining)
+		ws_share_life(c, f->liveness, f->address, true);
 	f->protocol->opened(f);
 }
 
@@ -422,6 +429,7 @@ hub_client_move(struct hub_client *f)
 		hub_client_kick(f);
 		return;
 	}
+	ws_ask(f->conn);
 	if (!hub_addresses_elsewhere(&f->places, &f->at))
 		return;
 	if (f->moved_ms == 0 || since >= 4 * f->move_wait_ms)
@@ -476,6 +484,9 @@ hub_client_new(struct hub_client **out, const struct hub_client_config *config, 
 	f->floor_s = config->floor_s;
 	f->refused_hubs = xstrdup(config->refused_hubs != NULL ? config->refused_hubs : "");
 	f->heartbeat_ms = config->heartbeat_ms;
+	/* a proxy would answer keep-alive probes itself, and a CloudHub expects heartbeats */
+	if (!config->cloudhub && config->carriers == NULL && config->proxy[0] == '\0')
+		f->liveness = config->liveness;
 	hub_client_renew_init(f);
 	f->retry = timer_new(f->loop, on_retry, f);
 	f->why_later = timer_new(f->loop, hub_client_why_dial, f);

@@ -52,6 +52,8 @@ struct hub_client_config { /* copied */
 	struct ws_tunnels *carriers; /* every connection goes through them; NULL: none */
 	const char *proxy_good; /* the proxy's address of the last connection as text, or NULL */
 	uint64_t heartbeat_ms;
+	/* what is known of hubs, by address; outlives it; NULL: heartbeats alone tell */
+	struct liveness *liveness;
 	uint32_t mark;
 	const struct addr *upstreams;
 	size_t n_upstreams;

@@ -129,6 +129,7 @@ struct hub_client {
 	/* when hub_client_move last acted, 0: never; the least time until it acts again */
 	uint64_t moved_ms, move_wait_ms;
 	uint64_t opened_ms, last_contact_ms, heartbeat_ms;
+	struct liveness *liveness; /* NULL: each connection's heartbeats alone tell */
 	/* handshake_ms: duration of the last successful handshake; 0: none yet */
 	uint64_t dialled_ms, handshake_ms;
 	size_t hurried; /* dials given up early since then */

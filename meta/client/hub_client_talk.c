@@ -127,7 +127,11 @@ hub_client_talk_compare(struct hub_client *f)
 	m.content = buf_str(&content);
 	hub_client_send(f, &m, f->query);
 	f->query_detail = false;
-	timer_start(f->check, MAX((uint64_t)CHECK_MS, CHECK_BEATS * f->heartbeat_ms), 0);
+	timer_start(f->check,
+		MAX((uint64_t)CHECK_MS,
+			(f->liveness != NULL ? LIVENESS_PROGRAM_BEATS : 1) * CHECK_BEATS *
+				f->heartbeat_ms),
+		0);
 }
 
 static void

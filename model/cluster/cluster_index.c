@@ -463,6 +463,13 @@ cluster_mark_affected(struct cluster *c, const struct record *r)
 		cluster_backend_tls_mark(c, r);
 	if (r->kind == KUBE_CONFIG_MAP)
 		cluster_backend_tls_mark_map(c, r->ns, r->name);
+	/* cluster_rule_of */
+	if (r->kind == KUBE_RULE)
+		cluster_index_mark(c, cluster_find_joint(c, r->ns, r->name));
+	if (r->kind == KUBE_SERVICE && r->joint != NULL)
+		for (const struct record *rule = r->joint->rules; rule != NULL;
+			rule = rule->next_alike)
+			cluster_index_mark(c, cluster_find_joint(c, r->ns, rule->name));
 	if (cluster_is_route(r->kind))
 		mark_parents(c, r);
 	/* Grants change rarely. */

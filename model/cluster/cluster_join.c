@@ -209,7 +209,7 @@ new_view(struct joining *j, const char *hostname)
 	v->local_only = own && s->local_only;
 	v->distribution = s->distribution;
 	v->allow_from = xstrdup(s->allow_from);
-	cluster_rule_apply(j->joint, s, v);
+	cluster_rule_apply(j->c, j->joint, s, v);
 	return v;
 }
 

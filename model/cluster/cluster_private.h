@@ -235,7 +235,8 @@ void cluster_mark_all(struct cluster *c);
 /* Inserts a rule into a joint's list, in which the rule that applies comes first. */
 void cluster_rule_place(struct record **at, struct record *r);
 /* Applies the joint's DestinationRules where the service itself sets nothing. */
-void cluster_rule_apply(const struct joint *joint, const struct kube_service *s, struct view *v);
+void cluster_rule_apply(const struct cluster *c, const struct joint *joint,
+	const struct kube_service *s, struct view *v);
 /* Queues a note about rules that do not apply, once; `there`: the service exists. */
 void cluster_rule_look(struct cluster *c, struct joint *joint, bool there);
 

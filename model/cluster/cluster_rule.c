@@ -24,14 +24,35 @@ cluster_rule_place(struct record **at, struct record *r)
 	*at = r;
 }
 
-void
-cluster_rule_apply(const struct joint *joint, const struct kube_service *s, struct view *v)
+static bool
+rule_has_service(const struct cluster *c, const char *ns, const char *name)
 {
-	const struct kube_rule *rule;
+	return cluster_find(c, KUBE_SERVICE, ns, name) != NULL;
+}
 
-	if (joint->rules == NULL)
+/* The rule that counts for a Service: of those whose host names it the oldest; else, since EdgeMesh
+ * goes by the rule's name, the one of the Service's own name whose host names no Service. */
+static const struct kube_rule *
+cluster_rule_of(const struct cluster *c, const struct joint *j)
+{
+	const struct kube_object *o;
+
+	if (j->rules != NULL)
+		return &j->rules->object->rule;
+	o = cluster_find(c, KUBE_RULE, j->ns, j->name);
+	return o != NULL && *o->rule.service != '\0' && !rule_has_service(c, j->ns, o->rule.service)
+		? &o->rule
+		: NULL;
+}
+
+void
+cluster_rule_apply(const struct cluster *c, const struct joint *joint, const struct kube_service *s,
+	struct view *v)
+{
+	const struct kube_rule *rule = cluster_rule_of(c, joint);
+
+	if (rule == NULL)
 		return;
-	rule = &joint->rules->object->rule;
 	if (v->lb.max_connections == 0)
 		v->lb.max_connections = rule->max_connections;
 	if (v->lb.connect_ms == 0)
@@ -76,7 +97,12 @@ cluster_rule_look(struct cluster *c, struct joint *j, bool there)
 	auto_buf struct buf text;
 
 	buf_init(&text, BUF_UNLIMITED);
-	if (j->rules != NULL && !there)
+	if (j->rules != NULL && !there && rule_has_service(c, j->ns, j->rules->name))
+		buf_printf(&text,
+			"DestinationRule %s counts for the Service of its name, since spec.host "
+			"names none",
+			j->rules->name);
+	else if (j->rules != NULL && !there)
 		buf_printf(&text, "DestinationRule %s is for a Service that is not there",
 			j->rules->name);
 	else
@@ -108,15 +134,16 @@ char *
 cluster_rule_problem(const struct cluster *c, const char *ns, const char *service)
 {
 	const struct joint *j = cluster_find_joint(c, ns, service);
-	const struct record *first = j != NULL ? j->rules : NULL;
+	const struct kube_rule *rule = j != NULL ? cluster_rule_of(c, j) : NULL;
 	auto_buf struct buf out;
 
 	buf_init(&out, BUF_UNLIMITED);
-	if (first == NULL)
+	if (rule == NULL)
 		return xstrdup("");
-	if (*first->object->rule.partly != '\0')
-		buf_printf(&out, "DestinationRule %s counts in part: %s%s", first->name,
-			first->object->rule.partly, first->next_alike != NULL ? "; " : "");
+	if (*rule->partly != '\0')
+		buf_printf(&out, "DestinationRule %s counts in part: %s%s",
+			j->rules != NULL ? j->rules->name : j->name, rule->partly,
+			j->rules != NULL && j->rules->next_alike != NULL ? "; " : "");
 	add_others(j, &out);
 	return buf_take_str(&out);
 }
@@ -131,10 +158,15 @@ cluster_rule_tell(const struct cluster *c, const struct record *r, cluster_rule_
 		.service = rule->service,
 		.problem = rule->partly,
 	};
+	const struct joint *named = cluster_find_joint(c, r->ns, r->name);
 	auto_free char *text = NULL;
 
 	if (r->joint != NULL) {
-		if (cluster_find(c, KUBE_SERVICE, r->ns, rule->service) == NULL)
+		if (!rule_has_service(c, r->ns, rule->service) && named != NULL &&
+			rule_has_service(c, r->ns, r->name) && cluster_rule_of(c, named) == rule) {
+			told.service = r->name;
+			told.counts = true;
+		} else if (!rule_has_service(c, r->ns, rule->service))
 			text = xasprintf(
 				"Service %s, for which it is, is not there", rule->service);
 		else if (r->joint->rules != r)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/core/inherited.h"
+#include "base/core/liveness.h"
 #include "base/core/log.h"
 #include "base/http/ws_tunnels.h"
 #include "model/mesh.h"
@@ -63,6 +64,7 @@ open_addresses(struct agent *a, struct err *err)
 	if (rc < 0)
 		return err_wrap(err, rc, "lb.allow");
 	a->addresses = addresses_new(a->loop, on_addresses, a);
+	a->liveness = liveness_new();
 	on_addresses(a);
 	return 0;
 }
@@ -130,6 +132,7 @@ agent_open_meta(struct agent *a, struct err *err)
 		.proxy = o->hub_proxy,
 		.carriers = a->carriers,
 		.heartbeat_ms = o->hub_heartbeat,
+		.liveness = a->liveness,
 		.mark = MESH_MARK,
 		.find_hubs = agent_tunnel_wanted(o) && o->hub_tunnels > 1,
 		.forward = agent_tunnel_wanted(o),
@@ -444,6 +447,7 @@ agent_run(struct agent **out)
 	spawner_free(&a->starter);
 	snapshot_unref(&a->snapshot);
 	addresses_free(&a->addresses);
+	liveness_free(&a->liveness);
 	dial_guard_unref(&a->guard);
 	loop_free(&a->loop);
 	log_info("agent", "stopped node=%s", a->options->node);

@@ -1,6 +1,7 @@
 #include "src/agent/agent_checks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -395,6 +396,24 @@ check_flapping(struct findings *f, const struct tree_node *meta, const struct tr
 }
 
 /* Both directions: from the cloud to this node, and from this node to what the hub reaches. */
+/* Several uplinks, of which the tunnel uses one. */
+static void
+check_uplinks(struct findings *f, const struct tree_node *tunnel)
+{
+	unsigned long uplinks = strtoul(ctl_text(tunnel, "uplinks"), NULL, 10);
+
+	if (uplinks < 2 || strcmp(ctl_text(tunnel, "carrier"), "tls") != 0 ||
+		strcmp(ctl_text(tunnel, "state"), "open") != 0 ||
+		strcmp(ctl_text(tunnel, "paths"), "0") != 0)
+		return;
+	findings_add(f, "uplinks", VERDICT_INFO,
+		"does the hub's kernel have MPTCP (sysctl net.mptcp.enabled), and does a firewall "
+		"on the way let TCP's options through?",
+		"this node has %lu uplinks, and the tunnel uses one: without MPTCP streams end "
+		"with that one",
+		uplinks);
+}
+
 static void
 check_tunnel_doubt(struct findings *f, const struct tree_node *tunnel)
 {
@@ -403,8 +422,9 @@ check_tunnel_doubt(struct findings *f, const struct tree_node *tunnel)
 	if (in[0] == '\0' && out[0] == '\0')
 		return;
 	findings_add(f, "tunnel", VERDICT_BAD,
-		"new streams wait, or go by another replica; after two heartbeats it is dialled "
-		"anew. Is the hub frozen or overloaded (edgewayctl status there), does a firewall "
+		"new streams wait, or go by another replica; unless it answers within a heartbeat "
+		"and a second it is dialled anew. Is the hub frozen or overloaded (edgewayctl "
+		"status there), does a firewall "
 		"between drop what belongs to a connection that is open?",
 		"%s: %s %s",
 		in[0] == '\0'            ? "this node's way to others by the hub"
@@ -700,6 +720,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_hub(f, meta);
 	check_tunnel_open(f, meta, tree_get(top, "tunnel"));
 	check_tunnel_doubt(f, tree_get(top, "tunnel"));
+	check_uplinks(f, tree_get(top, "tunnel"));
 	check_flapping(f, meta, tree_get(top, "tunnel"));
 	check_certificate(f, meta);
 	check_clock(f, meta);

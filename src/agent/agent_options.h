@@ -78,7 +78,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(STRING, hub_token, "hub.token", "", "token to join with: <sha256 of the CA>.<secret>, or .approval") \
 	X(STRING, hub_token_file, "hub.tokenFile", "", "file of the token instead, or a folder; read at each attempt") \
 	X(STRING, hub_node_id, "hub.nodeId", "", "name towards the hub; default the node's name") \
-	X(DURATION, hub_heartbeat, "hub.heartbeat", "4s", "how often a sign of life goes out", \
+	X(DURATION, hub_heartbeat, "hub.heartbeat", "4s", "a dead link is found within two of these and 2 s", \
 		.min = 100, .max = 300000) \
 	X(UINT, hub_tunnels, "hub.tunnels", "1", "2: a second tunnel to another hub, for when the first one falls silent", \
 		.min = 1, .max = 2) \

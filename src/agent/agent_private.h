@@ -38,6 +38,7 @@ struct agent {
 	struct dial_guard *guard; /* with those addresses: which addresses endpoints may have */
 	struct workers *workers;
 	struct ws_tunnels *carriers; /* for every connection to the hub; NULL: none */
+	struct liveness *liveness; /* of hubs, by address */
 	struct meta *meta;
 	struct dns *dns;
 	struct lb *lb;

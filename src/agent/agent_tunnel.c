@@ -1,9 +1,11 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/core/log.h"
 #include "base/os/netwatch.h"
+#include "iptables/iptables.h"
 #include "model/mesh.h"
 #include "src/agent/agent_private.h"
 #include "tunnel/tunnel.h"
@@ -32,6 +34,7 @@ struct agent_tunnel {
 	unsigned drains; /* tunnel clients that have not drained yet */
 	enum step step;
 	uint64_t kicked_ms;
+	int uplinks; /* as multipath_announce; negative: not known, and said in the log */
 	loop_fn *ended; /* NULL: nothing waits for the end yet */
 };
 
@@ -49,6 +52,25 @@ on_up(void *arg)
 		agent_tunnel_use_standby(t);
 }
 
+/* Connections begin with MPTCP only where there are several uplinks: an idle one costs more bytes,
+ * and kernels before Linux 6.10 cannot probe it. */
+static void
+agent_tunnel_uplinks(struct agent_tunnel *t)
+{
+	struct err err = {0};
+	int n = multipath_announce(&err);
+
+	if (n < 0 && n != -EOPNOTSUPP && t->uplinks >= 0)
+		log_warn("tunnel", "connections to the hub use one uplink alone: %s", err.text);
+	else if (n > 1 && n != t->uplinks)
+		log_info("tunnel", "connections to the hub use MPTCP uplinks=%d", n);
+	t->uplinks = n;
+	tunnel_client_multipath(t->link, n > 1);
+	if (t->standby != NULL)
+		tunnel_client_multipath(t->standby, n > 1);
+	egress_client_multipath(t->outlet, n > 1);
+}
+
 static void
 on_network(void *arg)
 {
@@ -62,6 +84,7 @@ on_network(void *arg)
 		return;
 	}
 	t->kicked_ms = now;
+	agent_tunnel_uplinks(t);
 	tunnel_client_network(t->link);
 	if (t->standby != NULL)
 		tunnel_client_network(t->standby);
@@ -253,6 +276,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	struct tunnel_client_config config = {
 		.loop = a->loop,
 		.heartbeat_ms = o->hub_heartbeat,
+		.liveness = a->liveness,
 		.mark = MESH_MARK,
 		.carriers = a->carriers,
 		.opened = stream_server_opened,
@@ -285,6 +309,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	t->udp = egress_client_udp_new(&(struct egress_client_udp_config){
 		.loop = a->loop, .outlet = t->outlet, .interfaces = t->bridges});
 	agent_tunnel_adopt(a, NULL);
+	agent_tunnel_uplinks(t);
 	if (netwatch_start(&t->watch, a->loop, on_network, t, &why) < 0)
 		log_warn("tunnel", "a tunnel that was lost may come back later than it could: %s",
 			why.text);
@@ -558,6 +583,7 @@ agent_tunnel_state(const struct agent *a, struct buf *out)
 	}
 	buf_adds(out, "{\"enabled\":true,");
 	tunnel_client_state(a->tunnel->link, out);
+	buf_printf(out, ",\"uplinks\":%d", MAX(a->tunnel->uplinks, 0));
 	stream_server_state(a->tunnel->serve, out);
 	if (a->tunnel->standby != NULL) {
 		buf_adds(out, ",\"standby\":{");

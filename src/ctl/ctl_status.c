@@ -367,6 +367,9 @@ say_tunnel(const struct tree_node *tunnel, struct buf *line)
 	buf_printf(line, "%s", ctl_text(tunnel, "state"));
 	if (ctl_text(tunnel, "hub")[0] != '\0')
 		buf_printf(line, " to %s", ctl_text(tunnel, "hub"));
+	if (strcmp(ctl_text(tunnel, "uplinks"), "1") > 0 && ctl_text(tunnel, "hub")[0] != '\0')
+		buf_printf(line, " by %s of %s uplinks", ctl_text(tunnel, "paths"),
+			ctl_text(tunnel, "uplinks"));
 	buf_printf(line, ", %s streams", ctl_text(tunnel, "streams"));
 	if (ctl_text(tunnel, "error")[0] != '\0')
 		buf_printf(line, "; last error: %s", ctl_text(tunnel, "error"));

@@ -129,6 +129,7 @@ session_shut(struct session *s)
 	if (s->state != SESSION_ENDED)
 		session_go(s, SESSION_ENDED);
 	session_set_late(s, false);
+	liveness_leave(&s->line);
 	spare_release(&s->budget->spare);
 	if (s->kick != NULL)
 		timer_free(&s->kick);
@@ -267,7 +268,7 @@ on_life(void *arg)
 	if (session_is_due(s))
 		session_turn(s, true); /* data may have come while this program was stopped */
 	if (s->state != SESSION_ENDED && session_is_dead(s)) {
-		snprintf(s->why, sizeof s->why, "nothing was heard for %u ms", s->limits.dead_ms);
+		session_say_dead(s);
 		session_end(s, -ETIMEDOUT);
 	} else if (s->state != SESSION_ENDED) {
 		if (s->bulk && s->ping_ms == 0)
@@ -297,14 +298,14 @@ session_greet(struct session *s, bool says_beat)
 		.events = &frames_events,
 		.arg = s,
 		.limits = &limits};
-	uint8_t payload[H2_PING_BYTES] = {0};
 
 	s->h2 = h2_new(&setup, s->heard_ms);
 	session_window_init(s);
-	if (says_beat)
-		session_say_beat(s, payload);
 	/* measures the first round trip early */
-	h2_ping(s->h2, payload);
+	if (says_beat)
+		session_say_beat(s);
+	else
+		h2_ping(s->h2, NULL);
 	session_ping_sent(s);
 }
 
@@ -326,6 +327,10 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->events = setup->events;
 	s->arg = setup->arg;
 	s->heard_ms = loop_now_ms(s->loop);
+	if (setup->liveness != NULL)
+		liveness_join(setup->liveness, setup->peer, &s->line, s->heard_ms);
+	if (setup->liveness != NULL && setup->says_beat)
+		s->part = setup->follows ? LIFE_FOLLOWS : LIFE_KEEPS;
 	TAILQ_INIT(&s->streams);
 	TAILQ_INIT(&s->noted);
 	TAILQ_INIT(&s->waiting);

@@ -31,6 +31,7 @@
 #define EDGEWAY_TUNNEL_H2_SESSION_H
 
 #include "base/core/buf.h"
+#include "base/core/liveness.h"
 #include "tunnel/h2/chain.h"
 #include "tunnel/h2/wire.h"
 
@@ -112,7 +113,9 @@ struct session_budget {
 struct session_limits {
 	unsigned max_streams; /* open at a time, both directions */
 	unsigned ping_ms; /* idle time after which a ping is sent */
-	unsigned dead_ms; /* time without a byte after which the peer counts as dead */
+	/* time without a byte after which the peer counts as dead. Where the connection is kept by
+	 * keep-alive probes: without a segment, and 900 ms more */
+	unsigned dead_ms;
 	/* time to hear something after a stream was opened, and then to get a ping answered; 0: 1
 	 * s */
 	unsigned probe_ms;
@@ -127,8 +130,13 @@ struct session_setup {
 	bool squeeze;
 	const struct session_limits *limits; /* NULL: 4096 streams, 4 s, 9 s */
 	bool udp; /* server: accepts datagram streams, and announces it (RFC 8441 section 3) */
-	/* server: tells the other end to adopt ping_ms, for paths where each byte costs */
+	/* tells the other end to adopt ping_ms, for paths where each byte costs */
 	bool says_beat;
+	/* The peer, as all connections to it know it (base/core/liveness.h); NULL: only pings tell
+	 * whether it lives. With says_beat this end keeps the connection by keep-alive probes. */
+	struct liveness *liveness;
+	const char *peer; /* its name there */
+	bool follows; /* another session with says_beat probes first */
 	const struct session_events *events;
 	void *arg;
 };
@@ -161,6 +169,8 @@ void session_probe(struct session *s);
 bool session_is_silent(const struct session *s);
 /* The other end has greeted: it is one that speaks HTTP/2, and lets us in. */
 bool session_is_settled(const struct session *s);
+/* As sock_paths. */
+unsigned session_paths(const struct session *s);
 /* As sock_rerouted. */
 bool session_is_rerouted(const struct session *s);
 const struct session_stats *session_stats(const struct session *s);

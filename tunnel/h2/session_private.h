@@ -128,6 +128,9 @@ struct session {
 	uint64_t asked_ms;
 	uint64_t look_ms; /* when `life` is due */
 	bool beaten; /* a ping or an answer has come: it is time for h2_rest */
+	uint64_t used_ms; /* when session_asked was called last; 0: never */
+	struct liveness_line line; /* without a peer: only pings tell whether it lives */
+	enum life_part { LIFE_PINGS, LIFE_KEEPS, LIFE_FOLLOWS, LIFE_WATCHES } part;
 	/* when the socket was last seen to take bytes queued in front of the ping */
 	uint64_t drained_ms;
 	bool silent, silent_told;
@@ -211,16 +214,18 @@ void session_ping_answered(struct session *s);
 /* n received bytes are no longer held: reopens the window for the other end. */
 void stream_took(struct stream *st, size_t n);
 
-/* In session_life.c. A ping came: if it carries the server's heartbeat, a client adopts it. */
+/* In session_life.c. A ping came: adopts the heartbeat, or the upkeep, that it tells of. */
 void session_heed_beat(struct session *s, const uint8_t payload[8]);
-/* Writes the server's heartbeat into the payload of its first ping. */
-void session_say_beat(const struct session *s, uint8_t payload[8]);
+/* Sends the heartbeat of this end, and whether it keeps the connection. */
+void session_say_beat(struct session *s);
 /* session_heard: bytes have come. session_asked: a stream was opened, or bytes were sent. */
 void session_heard(struct session *s);
 void session_asked(struct session *s);
 /* True if a ping, or the answer to one, is due. */
-bool session_is_due(const struct session *s);
+bool session_is_due(struct session *s);
 bool session_is_dead(const struct session *s);
+/* Writes why into `why`. */
+void session_say_dead(struct session *s);
 /* Sends a ping if it is due, detects a silent peer, and sets the timer for the next check. */
 void session_look(struct session *s);
 

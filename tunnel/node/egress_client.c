@@ -481,6 +481,12 @@ egress_client_network(struct egress_client *o)
 }
 
 void
+egress_client_multipath(struct egress_client *o, bool several)
+{
+	tunnel_client_multipath(o->link, several);
+}
+
+void
 egress_client_probe(struct egress_client *o)
 {
 	tunnel_client_probe(o->link);

@@ -43,8 +43,9 @@ struct egress_client *egress_client_new(const struct tunnel_client_config *confi
 /* Closes what is open. */
 void egress_client_free(struct egress_client **o);
 void egress_client_use(struct egress_client *o, const struct tunnel_client_hub *hub);
-/* As tunnel_client_network and tunnel_client_probe. */
+/* As tunnel_client_network, tunnel_client_multipath and tunnel_client_probe. */
 void egress_client_network(struct egress_client *o);
+void egress_client_multipath(struct egress_client *o, bool several);
 void egress_client_probe(struct egress_client *o);
 /* fn is called for a connection whose endpoint's node, or whose hub, is about to stop: do not keep
  * such connections idle. doubted: or it does not answer, though other routes may lead there. */

@@ -264,19 +264,28 @@ static void
 on_shaken(struct tunnel_conn *n, struct tls_stream *tls)
 {
 	struct tunnel_client *l = n->client;
+	/* a proxy would answer keep-alive probes itself */
+	const bool straight = l->config.carriers == NULL && l->hub.proxy == NULL;
+	char peer[ADDR_TEXT_MAX + 16];
 	struct session_setup setup = {
 		.loop = l->config.loop,
 		.role = l->config.forward ? SESSION_CLIENT : SESSION_SERVER,
-		.wire = transport_tls(&tls),
 		.budget = &l->budget,
 		.squeeze = true, /* if the hub offers it */
 		.limits = &l->limits,
 		.udp = !l->config.forward,
-		.says_beat = !l->config.forward,
+		.says_beat = true,
+		.liveness = straight ? l->config.liveness : NULL,
+		.peer = peer,
+		.follows = l->config.forward,
 		.events = l->config.forward ? &forward_events : &session_events,
 		.arg = n,
 	};
 
+	/* On several paths it lives where connections on one alone do not. */
+	snprintf(peer, sizeof peer, "%s%s", n->address,
+		sock_paths(tls_stream_fd(tls)) > 0 ? " multipath" : "");
+	setup.wire = transport_tls(&tls);
 	if (session_new(&setup, &n->session) < 0) {
 		tunnel_client_fail(n, TUNNEL_CLIENT_MOST_MS, "no HTTP/2 session can be made");
 		return;
@@ -327,6 +336,7 @@ tunnel_client_dial_now(struct tunnel_client *l)
 	n = xcalloc(1, sizeof *n);
 	n->client = l;
 	n->certificate = l->hub.certificate;
+	n->multipath = l->multipath && l->config.carriers == NULL && l->hub.proxy == NULL;
 	n->since_ms = loop_now_ms(l->config.loop);
 	addr_text(&l->hub.addr, n->address);
 	l->dialling = n;
@@ -335,6 +345,7 @@ tunnel_client_dial_now(struct tunnel_client *l)
 			.loop = l->config.loop,
 			.hub = &l->hub,
 			.carriers = l->config.carriers,
+			.multipath = n->multipath,
 			.mark = l->config.mark,
 			.alpn = l->config.forward   ? TUNNEL_ALPN_FORWARD
 				: l->config.standby ? TUNNEL_ALPN_STANDBY
@@ -348,6 +359,8 @@ static bool
 tunnel_client_wants_another(const struct tunnel_client *l)
 {
 	return l->current->certificate != l->hub.certificate ||
+		(l->multipath && !l->current->multipath && l->config.carriers == NULL &&
+			l->hub.proxy == NULL) ||
 		l->current->state == TUNNEL_CONN_DOUBTED || l->current->rerouted ||
 		(l->config.standby && !tunnel_conn_leads_to(l->current, &l->hub.addr));
 }
@@ -382,6 +395,9 @@ tunnel_client_new(const struct tunnel_client_config *config)
 
 	l->config = *config;
 	l->wanted = !config->forward;
+	/* The second tunnel is only kept in the NATs: whoever opens a stream there finds out. */
+	if (config->standby && config->liveness != NULL && config->carriers == NULL)
+		heartbeat = MAX(heartbeat, (unsigned)LIVENESS_NAT_MS / 2);
 	l->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0};
 	l->budget.limit = config->memory_limit != 0 ? config->memory_limit : TUNNEL_CLIENT_MEMORY;
 	l->backoff_ms = TUNNEL_CLIENT_FIRST_MS;
@@ -481,6 +497,14 @@ tunnel_client_network(struct tunnel_client *l)
 	} else if (was && n == l->current && !session_is_silent(n->session)) {
 		tunnel_client_trust(l);
 	}
+}
+
+void
+tunnel_client_multipath(struct tunnel_client *l, bool several)
+{
+	l->multipath = several;
+	if (l->current != NULL && tunnel_client_wants_another(l))
+		tunnel_client_dial_now(l);
 }
 
 void

@@ -41,6 +41,9 @@ enum {
 struct tunnel_client_config {
 	struct loop *loop;
 	uint64_t heartbeat_ms;
+	/* What is known of hubs, by address, also by other connections; it outlives the client.
+	 * NULL: only pings tell whether the hub lives. */
+	struct liveness *liveness;
 	uint32_t mark; /* SO_MARK */
 	struct ws_tunnels *carriers; /* websockets that carry the tunnel; NULL: none */
 	size_t memory_limit; /* for windows beyond their base; 0: TUNNEL_CLIENT_MEMORY */
@@ -96,6 +99,8 @@ void tunnel_client_kick(struct tunnel_client *l);
 /* The network has changed: the same, and if the path to the hub now starts at another address, a
  * new connection takes the new streams. */
 void tunnel_client_network(struct tunnel_client *l);
+/* This machine has several uplinks: a connection that uses them all takes the new streams. */
+void tunnel_client_multipath(struct tunnel_client *l, bool several);
 /* Checks that the hub is there; if not, `doubted` comes within seconds. */
 void tunnel_client_probe(struct tunnel_client *l);
 /* Tells the hub to query again. */

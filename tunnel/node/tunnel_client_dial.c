@@ -124,7 +124,9 @@ dial_carried(struct tunnel_client_dial *d)
 static void
 dial_straight(struct tunnel_client_dial *d)
 {
-	int rc = sock_connect(&d->setup.hub->addr, d->setup.mark, &d->fd);
+	int rc = d->setup.multipath
+		? sock_connect_multipath(&d->setup.hub->addr, d->setup.mark, &d->fd)
+		: sock_connect(&d->setup.hub->addr, d->setup.mark, &d->fd);
 
 	if (rc < 0) {
 		tunnel_client_dial_fail(d, true, strerror(-rc));

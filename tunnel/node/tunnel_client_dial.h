@@ -22,6 +22,7 @@ struct tunnel_client_dial_setup {
 	/* valid until the attempt is freed; its host and TLS context are read at the handshake */
 	const struct tunnel_client_hub *hub;
 	struct ws_tunnels *carriers; /* NULL: no websocket */
+	bool multipath; /* as sock_connect_multipath */
 	uint32_t mark; /* SO_MARK */
 	const char *alpn; /* static */
 	tunnel_client_dial_fn *done;

@@ -33,6 +33,7 @@ struct tunnel_conn {
 	/* this machine's path to the hub now starts at another address: another connection is to
 	 * replace this one */
 	bool rerouted;
+	bool multipath; /* dialled so; the hub may have none */
 };
 
 TAILQ_HEAD(tunnel_conns, tunnel_conn);
@@ -48,6 +49,7 @@ struct tunnel_client {
 	struct tunnel_conns leaving; /* finish their streams, then close */
 	uint64_t backoff_ms;
 	bool draining;
+	bool multipath; /* this machine has several uplinks */
 	bool held; /* nothing is dialled */
 	bool wanted;
 	loop_fn *done;

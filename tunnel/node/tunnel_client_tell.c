@@ -76,6 +76,9 @@ tunnel_client_metrics(
 	}
 	metric_gauge(m, "edgeway_tunnel_open", "1 while the hub can open streams.", NULL,
 		l->current != NULL);
+	metric_gauge(m, "edgeway_tunnel_paths",
+		"Paths of the tunnel where this node has several uplinks (MPTCP); 0: plain TCP.",
+		NULL, l->current != NULL ? session_paths(l->current->session) : 0);
 	figures_metrics(FIGURES(tunnel_client_ends), l, m);
 	figures_metrics(FIGURES(tunnel_client_sums), &s, m);
 	metric_gauge(m, "edgeway_tunnel_rtt_seconds", "Round trip to the hub, by the last ping.",
@@ -118,6 +121,8 @@ tunnel_client_state(const struct tunnel_client *l, struct buf *out)
 		buf_printf(out, ",\"since_s\":%llu",
 			(unsigned long long)((loop_now_ms(l->config.loop) - l->current->since_ms) /
 				1000));
+	buf_printf(
+		out, ",\"paths\":%u", l->current != NULL ? session_paths(l->current->session) : 0);
 	figures_json(FIGURES(tunnel_client_sums), &s, out);
 	figures_json(FIGURES(tunnel_client_ends), l, out);
 	buf_adds(out, ",\"error\":");

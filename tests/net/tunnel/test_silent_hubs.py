@@ -214,6 +214,7 @@ def test_the_second_tunnel_is_beside_the_first(town):
     port = tunnel_of(b, "edge-2")["address"].rpartition(":")[2]
     town.nodes[1].run("nft", "-f", "-", input="table inet cut { chain out { type filter hook output priority 0; "
                       f"ip daddr {b.address} tcp dport 10000 tcp sport != {port} drop; }}\n}}\n")
+    town.nodes[1].run("ss", "-K", "dst", b.address, "sport", "!=", port)
     wait_for("metadata elsewhere", lambda: not agent.state()["meta"]["address"].startswith(b.address + ":") and agent.state()["meta"]["synced"])
     before = two()
     assert before[0] is b and before[1] in (a, c)

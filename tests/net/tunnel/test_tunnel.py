@@ -35,12 +35,14 @@ def test_shown(site):
 
 
 def test_frozen_agent(site):
-    """SIGSTOP: its kernel still acknowledges, but within 10 s the hub knows; thawed, it comes back."""
+    """SIGSTOP: its kernel still acknowledges and answers probes, but the first call tells the hub; thawed, it comes back."""
     agent = site.agents[0]
     agent.process.popen.send_signal(signal.SIGSTOP)
     try:
+        # nobody minds a node that is asked for nothing: the first call finds out
+        site.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080", seconds=3)
         wait_for("the hub knows", lambda: "edge-1" not in tunnels(site.hub))  # new streams go elsewhere at once
-        wait_for("and gives it up", lambda: "nothing was heard for 9000 ms" in site.hub.process.log())
+        wait_for("and gives it up", lambda: re.search(r"nothing was heard for \d+ ms, though its machine ackn", site.hub.process.log()))
     finally:
         agent.process.popen.send_signal(signal.SIGCONT)
     assert "edge-2" in tunnels(site.hub)
@@ -48,9 +50,9 @@ def test_frozen_agent(site):
 
 
 def heard_ms(site):
-    """Of each of edge-1's connections to the hub, how long ago something came by it."""
+    """Of each of edge-1's connections to the hub, how long ago its kernel was answered there."""
     shown = site.nodes[0].run("ss", "-tinH", "state", "established", "dst", site.hub.machine.address).stdout
-    return [int(ms) for ms in re.findall(r"lastrcv:(\d+)", shown)]
+    return [int(ms) for ms in re.findall(r"lastack:(\d+)", shown)]
 
 
 def cut(site, until):
@@ -62,13 +64,13 @@ def cut(site, until):
     finally:
         site.nodes[0].run("ip", "link", "set", "eth0", "up")
     up = time.monotonic()
-    wait_for("both are heard", lambda: len([ms for ms in heard_ms(site) if ms < 1000 * (time.monotonic() - up)]) == 2)
+    wait_for("they are heard", lambda: len(heard_ms(site)) == 2 and min(heard_ms(site)) < 1000 * (time.monotonic() - up))
     return up - began
 
 
 def test_short_cut(site):
     """The tunnel is afterwards as it was, or finishes beside another one that was dialled sooner than TCP sent again (6.2 s after the first loss),
-    unless the silence was so long after all: a tunnel is given up after 9; a busy machine takes the rest."""
+    unless the silence was so long after all: a tunnel is given up after 9.9; a busy machine takes the rest."""
     logs = [site.hub.process.log, site.agents[0].process.log]
     for _ in range(5):
         before = [len(log()) for log in logs]
@@ -79,7 +81,7 @@ def test_short_cut(site):
         if tunnels(site.hub)["edge-1"]["epoch"] == since or "the former one finishes" in logs[1]()[before[1]:]:
             return
         told = [log()[n:] for log, n in zip(logs, before)]
-        assert any("nothing was heard for 9000 ms" in t for t in told), told
+        assert any("nothing was heard for" in t for t in told), told
     pytest.fail(f"no tunnel outlived a cut of {took:.0f} s")
 
 

@@ -441,6 +441,43 @@ each_says_what_became_of_it(void **state)
 	assert_true(*s.problem != '\0');
 }
 
+/* As in EdgeMesh's examples: the rule has the Service's name, and its host names pods. */
+static void
+a_host_that_is_no_service_leaves_the_name(void **state)
+{
+	struct seen s = {0};
+	struct service_lb lb;
+	char key[64];
+
+	(void)state;
+	say("s.yaml", PLAIN);
+	next(&lb, key);
+	say("r.yaml", RULE("s", "host: pods, trafficPolicy: {loadBalancer: {simple: RANDOM}}"));
+	next(&lb, key);
+	assert_int_equal(lb.policy, LB_RANDOM);
+	assert_note("DestinationRule s counts for the Service of its name, since spec.host names "
+		    "none service=default/pods");
+	cluster_each_rule(kit_cluster, see, &s);
+	assert_int_equal(s.count, 1);
+	assert_string_equal(s.problem, "");
+	/* One whose host names the Service decides. */
+	say("q.yaml", RULE("q", BALANCER("simple: ROUND_ROBIN")));
+	next(&lb, key);
+	assert_int_equal(lb.policy, LB_ROUND_ROBIN);
+	say("q.yaml", "");
+	next(&lb, key);
+	assert_int_equal(lb.policy, LB_RANDOM);
+	/* So it is once there is a Service that the host names. */
+	say("p.yaml",
+		"---\napiVersion: v1\nkind: Service\nmetadata: {name: pods}\nspec: {ports: [{port: "
+		"1}]}\n");
+	next(&lb, key);
+	assert_int_equal(lb.policy, LB_DEFAULT);
+	s = (struct seen){0};
+	cluster_each_rule(kit_cluster, see, &s);
+	assert_int_equal(s.count, 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int
@@ -455,6 +492,7 @@ main(void)
 		T(a_rule_comes_changes_and_goes),
 		T(the_oldest_of_several_counts),
 		T(each_says_what_became_of_it),
+		T(a_host_that_is_no_service_leaves_the_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
