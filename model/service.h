@@ -91,7 +91,7 @@ enum endpoint_via {
 	VIA_POD, /* pod of this node: podIP:containerPort */
 	VIA_HOST, /* hostIP:hostPort, or hostNetwork */
 	VIA_GIVEN, /* address without a pod, as given in the slice */
-	VIA_TUNNEL, /* only through the hub; endpoint_far makes `ip` */
+	VIA_TUNNEL, /* by its own node's agent or through the hub; endpoint_far makes `ip` */
 	VIA_REFUSED, /* never: model/dial_guard.h */
 };
 
@@ -118,6 +118,9 @@ struct endpoint {
 	const char *node; /* "" when unknown */
 	const char *hostname; /* pod's hostname, "" when none */
 	const char *far; /* VIA_TUNNEL: its address at its own node if that is IPv6; else "" */
+	/* VIA_TUNNEL: address of its node, whose agent this node may dial; "": only through the hub
+	 */
+	const char *peer;
 };
 
 struct service_port {

@@ -9,6 +9,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/udp/dgram_couple.c tunnel/udp/dgram_couple.h \
 	tunnel/udp/flows.c tunnel/udp/flows.h \
 	tunnel/node/egress_client.c tunnel/node/egress_client.h \
+	tunnel/node/node_door.c tunnel/node/node_door.h tunnel/node/node_peers.c tunnel/node/node_peers.h \
 	tunnel/node/egress_client_udp.c tunnel/node/egress_client_udp.h tunnel/node/egress_client_udp_choice.c tunnel/node/egress_client_udp_choice.h tunnel/node/egress_client_udp_flow.c tunnel/node/egress_client_udp_private.h tunnel/node/egress_client_udp_tell.c \
 	tunnel/node/tunnel_client.c tunnel/node/tunnel_client.h tunnel/node/tunnel_client_dial.c tunnel/node/tunnel_client_dial.h tunnel/node/tunnel_client_private.h tunnel/node/tunnel_client_tell.c \
 	tunnel/h2/conn_window.c tunnel/h2/conn_window.h \

@@ -42,6 +42,8 @@ on_verify(int ok, X509_STORE_CTX *chain)
 
 	if (s->proof == TLS_HUB)
 		step = pki_verify_hub_step(chain, ok == 1, s->why, sizeof s->why);
+	else if (s->proof == TLS_NODE)
+		step = pki_verify_node_step(chain, ok == 1, s->why, sizeof s->why);
 	else if (s->host != NULL)
 		step = pki_verify_step(chain, ok == 1, s->host, s->why, sizeof s->why);
 	else
@@ -171,7 +173,7 @@ tls_stream_shake(struct tls_stream *s)
 		return;
 	}
 	if (!tls_stream_agreed(s)) {
-		tls_stream_fail(s, "the peer does not speak the tunnel's protocol (ALPN)");
+		tls_stream_fail(s, "the peer does not speak the protocol (ALPN)");
 		return;
 	}
 	timer_cancel(s->deadline);

@@ -713,6 +713,12 @@ certs_crl(struct certs *c)
 	return c->crl != NULL ? c->crl : "";
 }
 
+void
+certs_revoked_write(const struct certs *c, struct buf *out)
+{
+	revoked_write(ledger_registry(c->ledger), out);
+}
+
 bool
 certs_node_info(
 	const struct certs *c, const char *node, char serial[PKI_SERIAL_TEXT], int64_t *not_after_s)

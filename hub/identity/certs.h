@@ -137,5 +137,7 @@ bool certs_refuses_hub(const struct certs *c, const char *serial);
 /* The list of revoked hub certificates for nodes (base/tls/pki_crl.h), "" if there are none; valid
  * until the next call. */
 const char *certs_crl(struct certs *c);
+/* As revoked_write. */
+void certs_revoked_write(const struct certs *c, struct buf *out);
 
 #endif

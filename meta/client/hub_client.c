@@ -475,6 +475,7 @@ hub_client_new(struct hub_client **out, const struct hub_client_config *config, 
 	f->cluster_domain = xstrdup(config->cluster_domain);
 	f->floor_s = config->floor_s;
 	f->refused_hubs = xstrdup(config->refused_hubs != NULL ? config->refused_hubs : "");
+	f->revoked_nodes = xstrdup(config->revoked_nodes != NULL ? config->revoked_nodes : "");
 	f->heartbeat_ms = config->heartbeat_ms;
 	hub_client_renew_init(f);
 	f->retry = timer_new(f->loop, on_retry, f);
@@ -522,6 +523,7 @@ hub_client_free(struct hub_client **out)
 	hub_addresses_fini(&f->places);
 	proxy_fini(&f->proxy);
 	free(f->refused_hubs);
+	free(f->revoked_nodes);
 	free(f->joining_key);
 	free(f->join_ca);
 	free(f->token_file);

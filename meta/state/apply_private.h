@@ -90,6 +90,7 @@ self_of(const struct apply *a)
 		.site = a->site,
 		.zone = a->zone,
 		.forward = a->config.forward,
+		.direct = a->config.direct,
 		.guard = a->guard,
 	};
 }

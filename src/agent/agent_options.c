@@ -144,6 +144,11 @@ check_mesh(struct agent_options *o, struct err *err)
 	if (o->mesh_listen_port == o->dns_port)
 		return complain(o, "mesh.listenPort", err,
 			"is the same as dns.port: both need a TCP port of their own");
+	if (o->mesh_peer_port != 0 &&
+		(o->mesh_peer_port == o->mesh_listen_port || o->mesh_peer_port == o->dns_port))
+		return complain(o, "mesh.peerPort", err,
+			"is the same as mesh.listenPort or dns.port: it needs a TCP port of its "
+			"own");
 	if (o->dns_serve_cluster_dns && o->dns_capture == CAPTURE_OFF)
 		return complain(o, "dns.serveClusterDNS", err,
 			"needs dns.capture: upstreams, by which those queries come here");

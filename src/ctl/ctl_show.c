@@ -258,8 +258,15 @@ ctl_show_peers(const struct tree_node *answer, const char *argument)
 				 *const members[] = {"peer", "state", "address", "nodes", "streams",
 					 "rtt_ms", "bytes_in", "bytes_out", "since_s", "error",
 					 NULL};
+	static const char *const of_node[] = {"NODE", "DIRECTION", "STATE", "ADDRESS", "STREAMS",
+		"RTT MS", "BYTES IN", "BYTES OUT", "SINCE S", "RETRY MS", "ERROR", NULL},
+				 *const of_node_members[] = {"peer", "direction", "state",
+					 "address", "streams", "rtt_ms", "bytes_in", "bytes_out",
+					 "since_s", "retry_ms", "error", NULL};
 
 	(void)argument;
+	if (tree_get(answer, "port") != NULL)
+		return show_members(answer, "peers", true, of_node, of_node_members);
 	return show_members(answer, "peers", true, headers, members);
 }
 

@@ -264,6 +264,54 @@ the_hub_reaches_the_rest(void **state)
 	view_free(&v);
 }
 
+static const char *
+peer_of(const struct self *self, const char *more)
+{
+	static char peer[ADDR_TEXT_MAX];
+	auto_free char *json = xasprintf(ENDPOINTS "{\"node\":\"b\",\"pod\":\"p\",\"flags\":3,"
+						   "\"podIP\":\"172.17.0.5\",\"podPort\":8080,%s}"
+						   "]}]}",
+		more);
+	struct service *s;
+	struct view *v;
+
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	s = service_build(v, self, 0x09fb0001, 77);
+	view_free(&v);
+	assert_int_equal(s->ports[0].n_endpoints, 1);
+	assert_int_equal(s->ports[0].endpoints[0].via, VIA_TUNNEL);
+	assert_int_equal(s->ports[0].endpoints[0].tier,
+		*s->ports[0].endpoints[0].peer != '\0' ? TIER_REST : TIER_TUNNEL);
+	snprintf(peer, sizeof peer, "%s", s->ports[0].endpoints[0].peer);
+	service_unref(&s);
+	return peer;
+}
+
+/* By the rules for hostPorts: within a site, and where the node is public. */
+static void
+whose_agent_is_dialled(void **state)
+{
+	struct self self = {.node = "a", .site = "s", .zone = "", .forward = true, .direct = true};
+
+	(void)state;
+	assert_string_equal(peer_of(&self, "\"site\":\"s\",\"hostIP\":\"192.0.2.7\""), "192.0.2.7");
+	assert_string_equal(peer_of(&self,
+				    "\"site\":\"s\",\"hostIP\":\"169.254.169.254\","
+				    "\"otherHostIP\":\"2001:db8::7\""),
+		"2001:db8::7");
+	assert_string_equal(peer_of(&self, "\"site\":\"s\",\"hostIP\":\"127.0.0.1\""), "");
+	assert_string_equal(peer_of(&self, "\"site\":\"t\",\"hostIP\":\"192.0.2.7\""), "");
+	assert_string_equal(peer_of(&self,
+				    "\"site\":\"t\",\"hostIP\":\"192.0.2.7\","
+				    "\"publicIP\":\"198.51.100.7\""),
+		"198.51.100.7");
+	assert_string_equal(
+		peer_of(&self, "\"site\":\"t\",\"public\":true,\"hostIP\":\"192.0.2.7\""),
+		"192.0.2.7");
+	self.direct = false;
+	assert_string_equal(peer_of(&self, "\"site\":\"s\",\"hostIP\":\"192.0.2.7\""), "");
+}
+
 /* One of IPv6 does not fit into what stands for it: the service keeps it beside. The own pod's is
  * dialled as it is. */
 static void
@@ -318,6 +366,7 @@ main(void)
 		cmocka_unit_test(ready_ones_serve_else_leaving_ones),
 		cmocka_unit_test(everything_is_in_the_service),
 		cmocka_unit_test(the_hub_reaches_the_rest),
+		cmocka_unit_test(whose_agent_is_dialled),
 		cmocka_unit_test(the_hub_reaches_ipv6),
 	};
 
