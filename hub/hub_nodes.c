@@ -193,6 +193,7 @@ hub_authority_start(struct hub *hub, const struct hub_config *config, struct err
 				.names = config->names,
 				.listen = listen_host(&hub->nodes_config.listen, hub->listen_host),
 				.node_life_s = config->node_life_s,
+				.cluster_domain = hub->nodes_config.cluster_domain,
 				.ca_force = config->ca_force,
 			},
 		.ns = "",

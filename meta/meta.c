@@ -156,6 +156,7 @@ read_store(struct meta *m, struct store **store, struct err *err)
 		.mask = m->config.mask,
 		.forward = m->config.forward,
 		.direct = m->config.direct,
+		.encrypt = m->config.encrypt,
 		.guard = m->config.guard,
 		.use = on_use,
 		.ack = on_ack,

@@ -45,6 +45,7 @@ struct meta_config {
 	bool find_hubs; /* meta_known_hub is wanted */
 	bool forward; /* the hub connects for this node to endpoints that it cannot dial itself */
 	bool direct; /* other nodes' agents do */
+	uint8_t encrypt; /* enum encrypt: of services that do not say */
 	/* checks endpoints; referenced. NULL: only the static rules */
 	const struct dial_guard *guard;
 	/* meta_hub, meta_node_certificate or what meta_refuses_node says has changed; called with

@@ -96,6 +96,7 @@ struct way {
 	const struct self *self;
 	struct endpoint *to;
 	bool own; /* of this node */
+	bool encrypted; /* its way must be */
 	/* why the first existing route is forbidden, or SPECIAL_NONE */
 	enum special_addr refused;
 	bool own_refused; /* an address of this or an earlier route is this node's own */
@@ -245,12 +246,42 @@ set_tunnel_way(struct way *w)
 	return false;
 }
 
+/* A direct route in clear text that must not be. */
+static bool
+take_back_clear(struct way *w)
+{
+	struct endpoint *e = w->to;
+
+	if (!w->encrypted || e->via == VIA_POD)
+		return false;
+	refuse_way(w, SPECIAL_CLEAR, &e->ip, e->port);
+	e->ip = e->other = in6addr_any;
+	e->port = 0;
+	return true;
+}
+
+static bool
+wants_encryption(const struct building *b, const struct view_endpoint *from)
+{
+	uint8_t wanted =
+		b->view->lb.encrypt != ENCRYPT_DEFAULT ? b->view->lb.encrypt : b->self->encrypt;
+
+	return wanted == ENCRYPT_ALWAYS ||
+		(wanted == ENCRYPT_SITE && *service_build_plain(from->node) != '\0' &&
+			service_build_same(from->site, b->self->site));
+}
+
 /* Chooses this node's route to the endpoint. False: there is none, and port is 0 unless the
  * endpoint was refused. */
 static bool
-choose_way(struct endpoint *e, const struct view_endpoint *from, const struct self *self)
+choose_way(const struct building *b, struct endpoint *e, const struct view_endpoint *from)
 {
-	struct way w = {.from = from, .self = self, .to = e, .own = is_own(from, self)};
+	const struct self *self = b->self;
+	struct way w = {.from = from,
+		.self = self,
+		.to = e,
+		.own = is_own(from, self),
+		.encrypted = wants_encryption(b, from)};
 
 	*e = (struct endpoint){
 		.tier = TIER_REST,
@@ -265,7 +296,9 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 		e->flags |= ENDPOINT_LOCAL;
 	if (w.own && is_host_network(from))
 		e->flags |= ENDPOINT_HOST_NETWORK;
-	if (set_direct_way(&w) || set_tunnel_way(&w)) {
+	if (w.encrypted)
+		e->flags |= ENDPOINT_ENCRYPTED;
+	if ((set_direct_way(&w) && !take_back_clear(&w)) || set_tunnel_way(&w)) {
 		if (w.own_refused)
 			e->flags |= ENDPOINT_HALF;
 		return true;
@@ -393,7 +426,7 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 		if (!wanted(from->endpoints[i].flags) ||
 			(b->view->local_only && !is_own(&from->endpoints[i], b->self)))
 			continue;
-		if (!choose_way(&e, &from->endpoints[i], b->self)) {
+		if (!choose_way(b, &e, &from->endpoints[i])) {
 			if (e.port == 0) {
 				unreachable++;
 				continue;

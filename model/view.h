@@ -85,6 +85,7 @@ struct self {
 	const char *site; /* "" when the mesh has one site */
 	const char *zone;
 	bool forward; /* the hub forwards to what this node cannot dial itself */
+	uint8_t encrypt; /* enum encrypt, where a service does not say */
 	bool direct; /* agents of other nodes are dialled where their nodes' addresses may be */
 	const struct dial_guard *guard; /* which addresses it may dial */
 };

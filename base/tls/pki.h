@@ -40,6 +40,9 @@ struct pki_issue {
 	const char *const *
 		/* DNS names and IP addresses for subjectAltName, NULL-terminated; may be NULL */
 		names;
+	/* an identity for other programs, in subjectAltName (spiffe://...); NULL: none. Nothing of
+	 * ours reads it. */
+	const char *uri;
 	bool server, client; /* extended key usage */
 	bool hub; /* with PKI_HUB_MARK; no certificate of a node may ever have it */
 	unsigned days;

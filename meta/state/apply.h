@@ -43,6 +43,7 @@ struct apply_config {
 	const char *node;
 	uint32_t subnet, mask;
 	bool forward, direct; /* see struct self */
+	uint8_t encrypt;
 	const struct dial_guard *guard; /* see struct self; referenced */
 	void (*use)(void *arg, const struct snapshot *snapshot);
 	void (*ack)(void *arg, unsigned connection, const char *id, const char *resource);

@@ -91,6 +91,7 @@ self_of(const struct apply *a)
 		.zone = a->zone,
 		.forward = a->config.forward,
 		.direct = a->config.direct,
+		.encrypt = a->config.encrypt,
 		.guard = a->guard,
 	};
 }

@@ -49,6 +49,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.max = 65535) \
 	X(ENUM, mesh_direct, "mesh.direct", "site", "which nodes' agents are dialled without the hub", \
 		.words = "off|site") \
+	X(ENUM, mesh_encrypt, "mesh.encrypt", "off", "calls to other nodes that never go in clear text", \
+		.words = "off|site|always") \
 	X(BOOL, mesh_canary, "mesh.canary", "true", "try the mesh from the pods' side all the time") \
 	X(UINT, mesh_workers, "mesh.workers", "0", "threads for traffic; 0: number of cores, at most 4", .max = 64) \
 	X(UINT, dns_port, "dns.port", "53", "port of the DNS server on the mesh address", .min = 1, .max = 65535) \

@@ -75,8 +75,10 @@ add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 				name, port, address, ctl_text(e, "via"), ctl_text(e, "node")});
 	}
 	tree_each(tree_get(p, "refused"), e) {
-		auto_free char *refused = xasprintf("%s REFUSED: it is %s (lb.allow)",
-			ctl_text(e, "address"), ctl_text(e, "reason"));
+		const char *reason = ctl_text(e, "reason");
+		auto_free char *refused =
+			xasprintf("%s REFUSED: it is %s%s", ctl_text(e, "address"), reason,
+				strstr(reason, "encrypt") != NULL ? "" : " (lb.allow)");
 
 		any = true;
 		table_row(t, (const char *const[]){name, port, refused, "", ctl_text(e, "node")});

@@ -256,7 +256,8 @@ egress_client_stream(struct egress_client_trip *t, struct session *session)
 	char hops[HOPS_TEXT_MAX];
 	const struct stream_field fields[] = {{"edgeway-service", t->ask.service},
 		{"edgeway-node", t->ask.node}, {HOPS_FIELD, hops_text(t->ask.hops, hops)},
-		{"edgeway-enforces", ALLOW_FROM_KIND}};
+		{"edgeway-enforces", ALLOW_FROM_KIND},
+		{"edgeway-encrypt", t->ask.encrypted ? "1" : "0"}};
 	const struct stream_request request = {.authority = t->ask.authority,
 		.udp = t->reached != NULL,
 		.fields = fields,
@@ -624,7 +625,8 @@ void
 egress_client_ask_of(const struct egress_client *o, struct egress_client_ask *to,
 	const struct service *s, const struct endpoint *e, unsigned hops)
 {
-	*to = (struct egress_client_ask){.hops = hops};
+	*to = (struct egress_client_ask){
+		.hops = hops, .encrypted = (e->flags & ENDPOINT_ENCRYPTED) != 0};
 	snprintf(to->service, sizeof to->service, "%s/%s", s->namespace, s->name);
 	snprintf(to->node, sizeof to->node, "%s", e->node);
 	endpoint_text(e, to->authority);

@@ -41,6 +41,7 @@ struct egress_client_ask { /* copied */
 	char node[254]; /* of the endpoint; "": it has none */
 	char authority[ADDR_TEXT_MAX]; /* ip:port, as its node sees it */
 	unsigned hops; /* base/core/hops.h, including this one */
+	bool encrypted; /* nobody may dial the endpoint's node in clear text */
 	struct addr peer; /* of its node's agent; no address: the hub alone */
 };
 

@@ -385,7 +385,8 @@ node_peers_session(struct node_peers *p, const struct node_peers_ask *ask)
 		node_peer_dial(e);
 	}
 	/* Who has another way does not wait for a node that was not reached the last time. */
-	if (e->state == NODE_PEER_DIALLING && ask->wait != NULL && (known || ask->urgent)) {
+	if (e->state == NODE_PEER_DIALLING && ask->wait != NULL && !node_peers_waits(ask->wait) &&
+		(known || ask->urgent)) {
 		ask->wait->of = e;
 		LIST_INSERT_HEAD(&e->waits, ask->wait, link);
 	}

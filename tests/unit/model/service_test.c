@@ -312,6 +312,68 @@ whose_agent_is_dialled(void **state)
 	assert_string_equal(peer_of(&self, "\"site\":\"s\",\"hostIP\":\"192.0.2.7\""), "");
 }
 
+/* In clear text nothing goes that must not: by the other node's agent or the hub, or not at all. */
+static void
+what_must_be_encrypted(void **state)
+{
+	static const char endpoints[] = ENDPOINTS POD("a", "s", "3") "," POD("b", "s", "3") "," POD(
+		"b", "t", "3") ","
+			       "{\"flags\":3,\"givenIP\":\"198.51.100.9\",\"givenPort\":80}]}]}";
+	struct self self = {.node = "a", .site = "s", .zone = "", .forward = true, .direct = true};
+	static const struct {
+		uint8_t own, service, ways[3]; /* of this node's pod, the site's, the given one */
+		unsigned refused;
+	} cases[] = {
+		{ENCRYPT_OFF, ENCRYPT_DEFAULT, {VIA_POD, VIA_HOST, VIA_GIVEN}, 0},
+		{ENCRYPT_SITE, ENCRYPT_DEFAULT, {VIA_POD, VIA_TUNNEL, VIA_GIVEN}, 0},
+		{ENCRYPT_SITE, ENCRYPT_OFF, {VIA_POD, VIA_HOST, VIA_GIVEN}, 0},
+		{ENCRYPT_OFF, ENCRYPT_SITE, {VIA_POD, VIA_TUNNEL, VIA_GIVEN}, 0},
+		{ENCRYPT_OFF, ENCRYPT_ALWAYS, {VIA_POD, VIA_TUNNEL, VIA_REFUSED}, 1},
+		{ENCRYPT_ALWAYS, ENCRYPT_DEFAULT, {VIA_POD, VIA_TUNNEL, VIA_REFUSED}, 1},
+	};
+	struct view *v;
+
+	(void)state;
+	assert_int_equal(view_parse(&v, endpoints, strlen(endpoints), NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const struct service_port *p;
+		struct service *s;
+		unsigned seen = 0;
+
+		self.encrypt = cases[i].own;
+		v->lb.encrypt = cases[i].service;
+		s = service_build(v, &self, 0x09fb0001, 77);
+		p = &s->ports[0];
+		assert_int_equal(p->n_refused, cases[i].refused);
+		for (unsigned k = 0; k < p->n_endpoints + p->n_refused; k++) {
+			const struct endpoint *e = &p->endpoints[k];
+			const char *const nodes[] = {"a", "b", ""};
+
+			for (unsigned n = 0; n < ARRAY_LEN(nodes); n++)
+				if (strcmp(e->node, nodes[n]) == 0 && e->tier != TIER_TUNNEL) {
+					assert_int_equal(e->via, cases[i].ways[n]);
+					seen |= 1U << n;
+				}
+			if (e->via == VIA_REFUSED)
+				assert_int_equal(e->tier, SPECIAL_CLEAR);
+			else
+				assert_true(e->via != VIA_TUNNEL || e->tier == TIER_TUNNEL ||
+					(e->flags & ENDPOINT_ENCRYPTED) != 0);
+		}
+		assert_int_equal(seen, 7);
+		service_unref(&s);
+	}
+	self.forward = false; /* without a hub's tunnel there is no way that is encrypted */
+	{
+		struct service *s = service_build(v, &self, 0x09fb0001, 77);
+
+		assert_int_equal(s->ports[0].n_endpoints, 1);
+		assert_int_equal(s->ports[0].endpoints[0].via, VIA_POD);
+		service_unref(&s);
+	}
+	view_free(&v);
+}
+
 /* One of IPv6 does not fit into what stands for it: the service keeps it beside. The own pod's is
  * dialled as it is. */
 static void
@@ -367,6 +429,7 @@ main(void)
 		cmocka_unit_test(everything_is_in_the_service),
 		cmocka_unit_test(the_hub_reaches_the_rest),
 		cmocka_unit_test(whose_agent_is_dialled),
+		cmocka_unit_test(what_must_be_encrypted),
 		cmocka_unit_test(the_hub_reaches_ipv6),
 	};
 
