@@ -315,6 +315,40 @@ while True:
     return int(status), reason
 
 
+def test_memory_of_a_node(site):
+    """What an idle session costs the dialled one, its TLS included."""
+    n, at, data = 60, os.path.join(site.lab.dir, "many"), os.path.join(site.hub.machine.dir, "data")
+    os.makedirs(at, exist_ok=True)
+    script = f"""
+import socket, ssl, subprocess, sys, time
+held = []
+def openssl(*argv):
+    subprocess.run(["openssl", *argv], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+for i in range({n}):
+    name = f"{at}/n{{i}}"
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN=many-{{i}}", "-keyout", name + ".key", "-out", name + ".csr")
+    openssl("x509", "-req", "-in", name + ".csr", "-CA", "{data}/ca.pem", "-CAkey", "{data}/ca.key", "-CAcreateserial", "-days", "9", "-out", name + ".crt")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["edgeway-peer/1"])
+    context.load_cert_chain(name + ".crt", name + ".key")
+    tls = context.wrap_socket(socket.create_connection(("{site.nodes[0].address}", {PORT})))
+    tls.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0")
+    assert tls.recv(100)
+    held.append(tls)
+print("held", flush=True)
+time.sleep(3600)
+"""
+    assert site.get(2) == (200, "edge-1.web\n")
+    before = tunnelkit.memory(site.agents[0])
+    p = site.hub.machine.start("many", *labs.BARE_PYTHON, "-c", script)
+    wait_for("they are there", lambda: sum(x["peer"].startswith("many-") for x in site.peers(1, "in")) == n)
+    grown = (tunnelkit.memory(site.agents[0]) - before) / n
+    p.kill()
+    print(f"a session: {grown:.0f} bytes")
+    assert grown <= 60 * 1024
+
+
 # --- revoked nodes; last, since edge-2 is out afterwards -----------------------------------------------
 
 
