@@ -68,6 +68,8 @@ on_look(void *arg)
 	struct hub *hub = arg;
 
 	hub_disk_look(hub);
+	if (authority_ready(hub->authority))
+		hub_tell_revoked(hub);
 	hub_explain(hub);
 	heap_give_back(&hub->heap); /* memory of nodes that are gone */
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/core/hash.h"
 #include "base/core/log.h"
 #include "model/json.h"
 #include "model/selector.h"
@@ -141,6 +142,21 @@ hub_revoked_hubs(const struct hub *hub)
 	return revoked_hubs(ledger_registry(certs_ledger(authority_certs(hub->authority))));
 }
 
+void
+hub_tell_revoked(struct hub *hub)
+{
+	uint64_t hubs = hub_revoked_hubs(hub)->changes;
+	auto_buf struct buf nodes;
+
+	buf_init(&nodes, BUF_UNLIMITED);
+	certs_revoked_write(authority_certs(hub->authority), &nodes);
+	hubs = hash64(buf_at(&nodes), buf_len(&nodes), hubs);
+	if (hub->nodes == NULL || hub->crl_told == hubs)
+		return;
+	hub->crl_told = hubs;
+	nodes_tell_crl(hub->nodes);
+}
+
 static void
 on_revoked(void *arg)
 {
@@ -149,10 +165,7 @@ on_revoked(void *arg)
 	peers_check(hub->peers);
 	if (hub->nodes != NULL)
 		nodes_check(hub->nodes);
-	if (hub->nodes != NULL && hub->crl_told != hub_revoked_hubs(hub)->changes) {
-		hub->crl_told = hub_revoked_hubs(hub)->changes;
-		nodes_tell_crl(hub->nodes);
-	}
+	hub_tell_revoked(hub);
 	tunnels_check(hub->tunnels);
 	tunnels_check(hub->outward_tunnels);
 }
@@ -180,6 +193,7 @@ hub_authority_start(struct hub *hub, const struct hub_config *config, struct err
 				.names = config->names,
 				.listen = listen_host(&hub->nodes_config.listen, hub->listen_host),
 				.node_life_s = config->node_life_s,
+				.cluster_domain = hub->nodes_config.cluster_domain,
 				.ca_force = config->ca_force,
 			},
 		.ns = "",

@@ -114,7 +114,7 @@ struct hub {
 	char *data_dir;
 	char *disk_problem; /* why data_dir cannot be written; NULL: it can. hub_disk.c */
 	uint64_t disk_tried_ms; /* mono_ms; 0: never */
-	uint64_t crl_told; /* revoked_hubs()->changes that nodes were told last */
+	uint64_t crl_told; /* hash of the revocations that nodes were told last */
 };
 
 /* A text of hub_config that may be NULL. */
@@ -153,6 +153,8 @@ void hub_service_metrics(const struct hub *hub, struct metrics *m);
 int hub_authority_start(struct hub *hub, const struct hub_config *config, struct err *err);
 /* A join_bars_fn for this hub. */
 int hub_bars_node(void *hub, const char *node, struct err *err);
+/* Tells the nodes which certificates are revoked, if that is new. Once the authority is ready. */
+void hub_tell_revoked(struct hub *hub);
 /* Call once the authority is ready. */
 int hub_nodes_start(struct hub *hub, struct err *err);
 

@@ -113,6 +113,8 @@ read_last_good(struct meta *m, struct store *store)
 		m->floor_s = strtoll(time, NULL, 10);
 	if (store != NULL)
 		m->refused_hubs = store_note(store, HUB_CLIENT_REFUSED_NOTE);
+	if (store != NULL)
+		m->revoked_nodes = store_note(store, HUB_CLIENT_REVOKED_NOTE);
 	if (store != NULL && (in_step = store_note(store, "in_step")) != NULL)
 		m->in_step_s = strtoll(in_step, NULL, 10);
 }
@@ -153,6 +155,8 @@ read_store(struct meta *m, struct store **store, struct err *err)
 		.subnet = m->config.subnet,
 		.mask = m->config.mask,
 		.forward = m->config.forward,
+		.direct = m->config.direct,
+		.encrypt = m->config.encrypt,
 		.guard = m->config.guard,
 		.use = on_use,
 		.ack = on_ack,
@@ -227,6 +231,7 @@ free_meta(struct meta *m)
 	free_text(m->config.proxy);
 	free(m->proxy_good);
 	free(m->refused_hubs);
+	free(m->revoked_nodes);
 	free_text(m->config.cluster_domain);
 	free(m->path);
 	free(m);
@@ -328,6 +333,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.token_file = c->token_file,
 		.floor_s = m->floor_s,
 		.refused_hubs = m->refused_hubs,
+		.revoked_nodes = m->revoked_nodes,
 		.cluster_domain = c->cluster_domain,
 		.subnet = c->subnet,
 		.mask = c->mask,
@@ -403,6 +409,26 @@ meta_hub(const struct meta *m, struct meta_hub *to)
 		return false;
 	meta_pass_hub(&hub, to);
 	return true;
+}
+
+int
+meta_node_ctx(const struct meta *m, bool server, struct ssl_ctx_st **ctx, struct err *err)
+{
+	if (m == NULL || m->feed == NULL)
+		return err_set(err, ENOENT, "there is no hub client");
+	return hub_client_node_ctx(m->feed, server, ctx, err);
+}
+
+uint64_t
+meta_node_certificate(const struct meta *m)
+{
+	return m != NULL && m->feed != NULL ? hub_client_certificate(m->feed) : 0;
+}
+
+bool
+meta_refuses_node(const struct meta *m, const char *node, const char *serial)
+{
+	return m == NULL || m->feed == NULL || hub_client_refuses_node(m->feed, node, serial);
 }
 
 bool

@@ -46,9 +46,12 @@ struct meta_config {
 	uint32_t mark;
 	bool find_hubs; /* meta_known_hub is wanted */
 	bool forward; /* the hub connects for this node to endpoints that it cannot dial itself */
+	bool direct; /* other nodes' agents do */
+	uint8_t encrypt; /* enum encrypt: of services that do not say */
 	/* checks endpoints; referenced. NULL: only the static rules */
 	const struct dial_guard *guard;
-	/* meta_hub has changed; called with the arg of `use`; may be NULL */
+	/* meta_hub, meta_node_certificate or what meta_refuses_node says has changed; called with
+	 * the arg of `use`; may be NULL */
 	loop_fn *hub_changed;
 	meta_asked_fn *asked; /* the hub asks a question; called with the same arg; may be NULL */
 };
@@ -75,6 +78,10 @@ struct meta_hub {
 };
 /* False: no hub has sent a hello yet. */
 bool meta_hub(const struct meta *meta, struct meta_hub *to);
+/* As hub_client_node_ctx, hub_client_certificate and hub_client_refuses_node. */
+int meta_node_ctx(const struct meta *meta, bool server, struct ssl_ctx_st **ctx, struct err *err);
+uint64_t meta_node_certificate(const struct meta *meta);
+bool meta_refuses_node(const struct meta *meta, const char *node, const char *serial);
 /* As hub_client_known_hub, and hub_client_find_hubs. */
 bool meta_known_hub(const struct meta *meta, size_t i, struct meta_hub *to);
 void meta_find_hubs(struct meta *meta);

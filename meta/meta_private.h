@@ -15,6 +15,7 @@ struct meta {
 	struct meta_config config; /* strings owned */
 	char **urls, **last_good, **told; /* stored values of each url */
 	char *refused_hubs; /* HUB_CLIENT_REFUSED_NOTE, NULL: none */
+	char *revoked_nodes; /* HUB_CLIENT_REVOKED_NOTE, NULL: none */
 	char *proxy_good; /* the proxy's last good address */
 	int64_t floor_s; /* the latest time stored */
 	/* when this node was last in step with its hub, from the database; 0: never */

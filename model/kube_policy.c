@@ -73,7 +73,7 @@ decode_unknown(struct decoder *d, const struct tree_node *annotations)
 {
 	static const char ours[] = "edgeway.io/",
 			  *const others[] = {"lb-policy", "hash-on", "health-path", "mesh", "nodes",
-				  "allow-from", "retry-on"};
+				  "allow-from", "retry-on", "encrypt"};
 
 	tree_each(annotations, n) {
 		bool known = strncmp(n->key, ours, sizeof ours - 1) != 0;
@@ -85,6 +85,22 @@ decode_unknown(struct decoder *d, const struct tree_node *annotations)
 		if (!known)
 			kube_note(d, n, "%.80s: no such annotation of a Service", n->key);
 	}
+}
+
+/* What cannot be read must not have calls go in clear text. */
+static void
+decode_encrypt(struct decoder *d, const struct tree_node *annotations, struct service_lb *lb)
+{
+	static const char key[] = "edgeway.io/encrypt";
+	const struct tree_node *n = tree_get(annotations, key);
+	int encrypt = encrypt_parse(tree_text(n, ""));
+
+	if (encrypt < 0 || (encrypt == ENCRYPT_DEFAULT && !tree_is_null(n))) {
+		kube_note(d, n, "%s: '%.40s' is none of off, site and always; always is used", key,
+			tree_text(n, ""));
+		encrypt = ENCRYPT_ALWAYS;
+	}
+	lb->encrypt = (uint8_t)encrypt;
 }
 
 static void
@@ -279,6 +295,7 @@ kube_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_ser
 	decode_unknown(d, annotations);
 	decode_values(d, annotations, &s->lb);
 	decode_policy(d, annotations, &s->lb);
+	decode_encrypt(d, annotations, &s->lb);
 	decode_retry_on(d, annotations, &s->lb);
 	decode_hash(d, annotations, s);
 	decode_health(d, annotations, s);

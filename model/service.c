@@ -21,6 +21,13 @@ static const char *const policies[] = {
 	[LB_CONSISTENT_HASH] = "consistent-hash",
 };
 
+static const char *const encrypts[] = {
+	[ENCRYPT_DEFAULT] = "",
+	[ENCRYPT_OFF] = "off",
+	[ENCRYPT_SITE] = "site",
+	[ENCRYPT_ALWAYS] = "always",
+};
+
 static const char *const datapaths[] = {
 	[DATAPATH_DEFAULT] = "",
 	[DATAPATH_PROXY] = "proxy",
@@ -78,6 +85,18 @@ hash_on_parse(const char *text, char **key)
 	free(*key);
 	*key = xstrdup(name);
 	return on;
+}
+
+const char *
+encrypt_name(enum encrypt encrypt)
+{
+	return encrypts[encrypt];
+}
+
+int
+encrypt_parse(const char *word)
+{
+	return find_word(encrypts, ARRAY_LEN(encrypts), word);
 }
 
 const char *

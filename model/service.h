@@ -42,6 +42,14 @@ enum datapath {
 	DATAPATH_KERNEL,
 };
 
+/* Calls between nodes that must be encrypted. */
+enum encrypt {
+	ENCRYPT_DEFAULT, /* mesh.encrypt */
+	ENCRYPT_OFF,
+	ENCRYPT_SITE, /* those within a site */
+	ENCRYPT_ALWAYS, /* all, those to addresses without a pod included, which are refused */
+};
+
 /* Responses after which the request is retried at another endpoint; bits. */
 enum {
 	RETRY_ON_500 = 1,
@@ -61,6 +69,7 @@ struct service_lb {
 	uint8_t policy; /* enum lb_policy */
 	uint8_t hash_on; /* enum hash_on */
 	uint8_t datapath; /* enum datapath */
+	uint8_t encrypt; /* enum encrypt */
 	uint8_t retries; /* after the first attempt; RETRIES_DEFAULT: the node's default */
 	uint32_t affinity_s; /* sessionAffinity ClientIP timeout, 0: none */
 	uint32_t connect_ms; /* of one dial */
@@ -92,7 +101,7 @@ enum endpoint_via {
 	VIA_POD, /* pod of this node: podIP:containerPort */
 	VIA_HOST, /* hostIP:hostPort, or hostNetwork */
 	VIA_GIVEN, /* address without a pod, as given in the slice */
-	VIA_TUNNEL, /* only through the hub; endpoint_far makes `ip` */
+	VIA_TUNNEL, /* by its own node's agent or through the hub; endpoint_far makes `ip` */
 	VIA_REFUSED, /* never: model/dial_guard.h */
 };
 
@@ -103,6 +112,7 @@ enum {
 	ENDPOINT_LOCAL = 8, /* on this node */
 	ENDPOINT_HOST_NETWORK =
 		16, /* a hostNetwork pod on this node: its addresses are this node's */
+	ENDPOINT_ENCRYPTED = 64, /* no part of the way between nodes may be clear text */
 	ENDPOINT_HALF = 32, /* it has an address more, which is refused as this node's own */
 };
 
@@ -119,6 +129,9 @@ struct endpoint {
 	const char *node; /* "" when unknown */
 	const char *hostname; /* pod's hostname, "" when none */
 	const char *far; /* VIA_TUNNEL: its address at its own node if that is IPv6; else "" */
+	/* VIA_TUNNEL: address of its node, whose agent this node may dial; "": only through the hub
+	 */
+	const char *peer;
 };
 
 struct service_port {
@@ -220,6 +233,9 @@ int hash_on_parse(const char *text, char **key);
 /* "proxy", "kernel", "" for DATAPATH_DEFAULT. Parsing: -EINVAL for others. */
 const char *datapath_name(enum datapath datapath);
 int datapath_parse(const char *word);
+/* "off", "site", "always", "" for ENCRYPT_DEFAULT. Parsing: -EINVAL for others. */
+const char *encrypt_name(enum encrypt encrypt);
+int encrypt_parse(const char *word);
 /* Parses "500,502,503,504,unavailable" or a part, in any order, or gives -EINVAL. retry_on_text
  * writes them in this order, "" for none. */
 int retry_on_parse(const char *text);

@@ -96,6 +96,7 @@ struct way {
 	const struct self *self;
 	struct endpoint *to;
 	bool own; /* of this node */
+	bool encrypted; /* its way must be */
 	/* why the first existing route is forbidden, or SPECIAL_NONE */
 	enum special_addr refused;
 	bool own_refused; /* an address of this or an earlier route is this node's own */
@@ -193,8 +194,28 @@ set_direct_way(struct way *w)
 		(from->node_public && set_host_way(w));
 }
 
-/* The route through the hub. The address belongs to another node's network: it may equal one of
- * ours. */
+/* The address at which this node may dial the agent of the endpoint's node, by the rules for its
+ * hostPorts; "": none. */
+static const char *
+find_peer(const struct way *w)
+{
+	const struct view_endpoint *from = w->from;
+	bool near = service_build_same(from->site, w->self->site);
+	const char *const ips[] = {near ? from->host_ip : from->public_ip,
+		near ? from->other_host_ip : from->other_public_ip,
+		!near && from->node_public ? from->host_ip : NULL,
+		!near && from->node_public ? from->other_host_ip : NULL};
+	struct in6_addr ip;
+
+	for (size_t i = 0; i < ARRAY_LEN(ips) && w->self->direct; i++)
+		if (ip_parse(service_build_plain(ips[i]), &ip) &&
+			dial_guard_check(w->self->guard, &ip, false) == SPECIAL_NONE)
+			return ips[i];
+	return "";
+}
+
+/* The route through the agent of the endpoint's node, or the hub. The address belongs to another
+ * node's network: it may equal one of ours. */
 static bool
 set_tunnel_way(struct way *w)
 {
@@ -219,17 +240,48 @@ set_tunnel_way(struct way *w)
 		if (!IN6_IS_ADDR_V4MAPPED(&there))
 			e->far = ips[i];
 		e->ip = endpoint_far(e->node, &there);
+		e->peer = find_peer(w);
 		return true;
 	}
 	return false;
 }
 
+/* A direct route in clear text that must not be. */
+static bool
+take_back_clear(struct way *w)
+{
+	struct endpoint *e = w->to;
+
+	if (!w->encrypted || e->via == VIA_POD)
+		return false;
+	refuse_way(w, SPECIAL_CLEAR, &e->ip, e->port);
+	e->ip = e->other = in6addr_any;
+	e->port = 0;
+	return true;
+}
+
+static bool
+wants_encryption(const struct building *b, const struct view_endpoint *from)
+{
+	uint8_t wanted =
+		b->view->lb.encrypt != ENCRYPT_DEFAULT ? b->view->lb.encrypt : b->self->encrypt;
+
+	return wanted == ENCRYPT_ALWAYS ||
+		(wanted == ENCRYPT_SITE && *service_build_plain(from->node) != '\0' &&
+			service_build_same(from->site, b->self->site));
+}
+
 /* Chooses this node's route to the endpoint. False: there is none, and port is 0 unless the
  * endpoint was refused. */
 static bool
-choose_way(struct endpoint *e, const struct view_endpoint *from, const struct self *self)
+choose_way(const struct building *b, struct endpoint *e, const struct view_endpoint *from)
 {
-	struct way w = {.from = from, .self = self, .to = e, .own = is_own(from, self)};
+	const struct self *self = b->self;
+	struct way w = {.from = from,
+		.self = self,
+		.to = e,
+		.own = is_own(from, self),
+		.encrypted = wants_encryption(b, from)};
 
 	*e = (struct endpoint){
 		.tier = TIER_REST,
@@ -237,13 +289,16 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 		.node = service_build_plain(from->node),
 		.hostname = service_build_plain(from->hostname),
 		.far = "",
+		.peer = "",
 		.gate = from->gate,
 	};
 	if (w.own)
 		e->flags |= ENDPOINT_LOCAL;
 	if (w.own && is_host_network(from))
 		e->flags |= ENDPOINT_HOST_NETWORK;
-	if (set_direct_way(&w) || set_tunnel_way(&w)) {
+	if (w.encrypted)
+		e->flags |= ENDPOINT_ENCRYPTED;
+	if ((set_direct_way(&w) && !take_back_clear(&w)) || set_tunnel_way(&w)) {
 		if (w.own_refused)
 			e->flags |= ENDPOINT_HALF;
 		return true;
@@ -355,6 +410,7 @@ note_endpoint(struct building *b, const struct endpoint *e)
 	note_text(b, e->node);
 	note_text(b, e->hostname);
 	note_text(b, e->far);
+	note_text(b, e->peer);
 }
 
 /* Adds those endpoints of the port that `wanted` accepts; returns how many cannot be reached. */
@@ -370,7 +426,7 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 		if (!wanted(from->endpoints[i].flags) ||
 			(b->view->local_only && !is_own(&from->endpoints[i], b->self)))
 			continue;
-		if (!choose_way(&e, &from->endpoints[i], b->self)) {
+		if (!choose_way(b, &e, &from->endpoints[i])) {
 			if (e.port == 0) {
 				unreachable++;
 				continue;
@@ -379,7 +435,7 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 			b->refused[b->n_refused++] = e;
 			continue;
 		}
-		if (e.via != VIA_TUNNEL)
+		if (e.via != VIA_TUNNEL || *e.peer != '\0')
 			e.tier = (uint8_t)choose_tier(&preference, &from->endpoints[i], b->self);
 		note_endpoint(b, &e);
 		b->endpoints[b->n_endpoints++] = e;
@@ -427,7 +483,7 @@ take_port(struct building *b, size_t i)
 static void
 begin_building(struct building *b, size_t n_ports, size_t most)
 {
-	for (b->n_slots = 8; b->n_slots < 2 * (6 + 2 * n_ports + 3 * most);)
+	for (b->n_slots = 8; b->n_slots < 2 * (6 + 2 * n_ports + 4 * most);)
 		b->n_slots *= 2;
 	b->texts = xcalloc(b->n_slots, sizeof *b->texts);
 	b->places = xcalloc(b->n_slots, sizeof *b->places);
@@ -542,6 +598,7 @@ lay_out(struct building *b, const struct service *head)
 		endpoints[i].node = place_text(b, b->endpoints[i].node, &end);
 		endpoints[i].hostname = place_text(b, b->endpoints[i].hostname, &end);
 		endpoints[i].far = place_text(b, b->endpoints[i].far, &end);
+		endpoints[i].peer = place_text(b, b->endpoints[i].peer, &end);
 	}
 	assert(end == block + texts_at + b->text_bytes);
 	free(b->ports);

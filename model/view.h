@@ -34,7 +34,9 @@ struct view_endpoint {
 	uint8_t flags; /* ENDPOINT_READY | _SERVING | _TERMINATING */
 	char *pod_ip; /* dialled on the pod's own node with pod_port */
 	uint16_t pod_port;
-	char *host_ip; /* dialled from elsewhere in the site with host_port */
+	/* dialled from elsewhere in the site with host_port; without one it is the node's address,
+	 * at which other nodes find its agent */
+	char *host_ip;
 	uint16_t host_port;
 	/* enum pod_network; NETWORK_POD is sent where the addresses alone would look like
 	 * hostNetwork */
@@ -93,6 +95,8 @@ struct self {
 	const char *site; /* "" when the mesh has one site */
 	const char *zone;
 	bool forward; /* the hub forwards to what this node cannot dial itself */
+	uint8_t encrypt; /* enum encrypt, where a service does not say */
+	bool direct; /* agents of other nodes are dialled where their nodes' addresses may be */
 	const struct dial_guard *guard; /* which addresses it may dial */
 };
 

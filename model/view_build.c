@@ -175,6 +175,7 @@ build_policy(struct buf *out, const struct view *v)
 	number_member(out, "outlierMs", lb->outlier_ms);
 	text_member(out, "retryOn", retry_on_text(lb->retry_on, retry_on));
 	text_member(out, "datapath", datapath_name(lb->datapath));
+	text_member(out, "encrypt", encrypt_name(lb->encrypt));
 	if (v->local_only)
 		buf_adds(out, ",\"localOnly\":true");
 	text_member(out, "distribution", view_distribution_name(v->distribution));

@@ -222,6 +222,20 @@ parse_hash_on(struct json *j, void *to)
 	v->lb.hash_on = (uint8_t)(on < 0 ? HASH_ON_SOURCE_IP : on);
 }
 
+/* A word that this version does not know asks for more, not for less. */
+static void
+parse_encrypt(struct json *j, void *to)
+{
+	struct view *v = to;
+	auto_free char *word = NULL;
+	int encrypt;
+
+	if (!json_text(j, &word, WORD_MAX))
+		return;
+	encrypt = encrypt_parse(word);
+	v->lb.encrypt = (uint8_t)(encrypt < 0 ? ENCRYPT_ALWAYS : encrypt);
+}
+
 static void
 parse_datapath(struct json *j, void *to)
 {
@@ -371,6 +385,7 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 		LB_NUMBER("outlierMs", FIELD_UINT32, outlier_ms, MESH_TIMEOUT_MAX_MS),
 		{"retryOn", FIELD_CUSTOM, 0, 0, NULL, parse_retry_on},
 		{"datapath", FIELD_CUSTOM, 0, 0, NULL, parse_datapath},
+		{"encrypt", FIELD_CUSTOM, 0, 0, NULL, parse_encrypt},
 		{"localOnly", FIELD_BOOL, offsetof(struct view, local_only), 0, NULL, NULL},
 		{"distribution", FIELD_CUSTOM, 0, 0, NULL, parse_distribution},
 		{"allowFrom", FIELD_TEXT, offsetof(struct view, allow_from), ALLOW_FROM_TEXT_MAX,

@@ -6,8 +6,9 @@
  * dialled. The agent uses tunnel_client.h, which keeps the connection open, and stream_server.h,
  * which serves the streams that the hub opens; tunnel_acl.h holds its rules. reachable_nets.h
  * describes the networks that a node reaches besides itself, reachability.h announces them to the
- * hub. egress_client.h opens streams from the node to the hub. h2_preface.h reads which authority
- * an HTTP/2 client asks for.
+ * hub. egress_client.h opens streams from the node to the hub, or to the endpoint's own node:
+ * node_peers.h has the sessions with other nodes' agents, node_door.h accepts theirs. h2_preface.h
+ * reads which authority an HTTP/2 client asks for.
  */
 #ifndef EDGEWAY_TUNNEL_TUNNEL_H
 #define EDGEWAY_TUNNEL_TUNNEL_H
@@ -19,6 +20,8 @@
 #include "tunnel/node/agent_query.h"
 #include "tunnel/node/egress_client.h"
 #include "tunnel/node/egress_client_udp.h"
+#include "tunnel/node/node_door.h"
+#include "tunnel/node/node_peers.h"
 #include "tunnel/node/reachability.h"
 #include "tunnel/node/reachable_nets.h"
 #include "tunnel/node/stream_server.h"

@@ -144,6 +144,9 @@ const char *special_addr_text(enum special_addr class)
 		[SPECIAL_MULTICAST] = "a multicast address",
 		[SPECIAL_RESERVED] = "a reserved address",
 		[SPECIAL_OWN] = "an address of this node",
+		[SPECIAL_CLEAR] =
+			"an address that is reached in clear text alone, which mesh.encrypt "
+			"or edgeway.io/encrypt forbids",
 	};
 
 	return texts[class];
@@ -160,6 +163,7 @@ const char *special_addr_name(enum special_addr class)
 		[SPECIAL_MULTICAST] = "multicast",
 		[SPECIAL_RESERVED] = "reserved",
 		[SPECIAL_OWN] = "own",
+		[SPECIAL_CLEAR] = "clear",
 	};
 
 	return names[class];

@@ -25,6 +25,7 @@ enum special_addr {
 	SPECIAL_MULTICAST, /* 224.0.0.0/4, ff00::/8 */
 	SPECIAL_RESERVED, /* 240.0.0.0/4 with 255.255.255.255 */
 	SPECIAL_OWN, /* of this machine: from base/os/addresses, never from special_addr_class */
+	SPECIAL_CLEAR, /* reached in clear text alone where that is not wanted; likewise */
 	SPECIAL_CLASSES
 };
 

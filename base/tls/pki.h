@@ -40,6 +40,9 @@ struct pki_issue {
 	const char *const *
 		/* DNS names and IP addresses for subjectAltName, NULL-terminated; may be NULL */
 		names;
+	/* an identity for other programs, in subjectAltName (spiffe://...); NULL: none. Nothing of
+	 * ours reads it. */
+	const char *uri;
 	bool server, client; /* extended key usage */
 	bool hub; /* with PKI_HUB_MARK; no certificate of a node may ever have it */
 	unsigned days;
@@ -100,6 +103,10 @@ int pki_listener_ctx(const char *cert_pem, const char *key_pem, const char *clie
  * authenticate); cert/key NULL: none. */
 int pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem,
 	struct ssl_ctx_st **ctx, struct err *err);
+/* Contexts for connections between nodes, TLS 1.3 alone: either side shows its node's certificate,
+ * and accepts any certificate of the CA that is valid for a client, as nodes' are. */
+int pki_node_ctx(bool server, const char *ca_pem, const char *cert_pem, const char *key_pem,
+	struct ssl_ctx_st **ctx, struct err *err);
 /* Client context for joining: trusts exactly the CA in the server's chain whose hash is ca_hash.
  * The CA's PEM is put in *ca_pem (heap, owner frees) once the handshake succeeded. */
 int pki_join_ctx(const char *ca_hash, char **ca_pem, struct ssl_ctx_st **ctx, struct err *err);
@@ -113,10 +120,10 @@ int pki_carrier_ctx(
 int pki_web_ctx(const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
 /* The same with session tickets: for base/tls/tls_session, which keeps them. */
 int pki_backend_ctx(const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
-/* For a client context: while the clock is before `floor_s` (seconds since 1970; a machine without
- * a clock battery starts in 1970), certificates are checked as of floor_s, or of the start of the
- * peer's own certificate if that is later. Applies until the context's last connection ends; may be
- * called again. */
+/* For a client's or a node's context: while the clock is before `floor_s` (seconds since 1970; a
+ * machine without a clock battery starts in 1970), certificates are checked as of floor_s, or of
+ * the start of the peer's own certificate if that is later. Applies until the context's last
+ * connection ends; may be called again. */
 void pki_ctx_floor(struct ssl_ctx_st *ctx, int64_t floor_s);
 /* For a client context: refuses servers whose certificates have one of these serial numbers
  * (pki_cert_serial, separated by commas), whichever CA signed them. Replaces the list of the last

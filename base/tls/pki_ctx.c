@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 
 #include "base/tls/pki_openssl.h"
 #include "base/tls/pki_tls.h"
@@ -180,6 +181,31 @@ pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem, SS
 		rc = use_pair(ctx, cert_pem, key_pem, err);
 	if (rc < 0)
 		return rc;
+	*out = take_ptr(&ctx);
+	return 0;
+}
+
+int
+pki_node_ctx(bool server, const char *ca_pem, const char *cert_pem, const char *key_pem,
+	SSL_CTX **out, struct err *err)
+{
+	auto_ctx SSL_CTX *ctx = new_ctx(server ? TLS_server_method() : TLS_client_method(), err);
+	int rc;
+
+	if (ctx == NULL)
+		return -ENOMEM;
+	if (pki_trust_attach(ctx) == NULL ||
+		SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1 ||
+		SSL_CTX_set_purpose(ctx, X509_PURPOSE_SSL_CLIENT) != 1)
+		return pki_fail(err, "cannot make a TLS context");
+	if (!server)
+		pki_watch_client(ctx);
+	rc = add_anchors(ctx, ca_pem, err);
+	if (rc == 0)
+		rc = use_pair(ctx, cert_pem, key_pem, err);
+	if (rc < 0)
+		return rc;
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	*out = take_ptr(&ctx);
 	return 0;
 }

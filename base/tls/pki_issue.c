@@ -190,12 +190,12 @@ pki_csr_new(const char *key_pem, const char *common_name, char **csr_pem, struct
 }
 
 static bool
-push_mark(GENERAL_NAMES *names)
+push_uri(GENERAL_NAMES *names, const char *text)
 {
 	GENERAL_NAME *name = GENERAL_NAME_new();
 	ASN1_IA5STRING *uri = ASN1_IA5STRING_new();
 
-	if (name != NULL && uri != NULL && ASN1_STRING_set(uri, PKI_HUB_MARK, -1) == 1) {
+	if (name != NULL && uri != NULL && ASN1_STRING_set(uri, text, -1) == 1) {
 		GENERAL_NAME_set0_value(name, GEN_URI, uri);
 		uri = NULL;
 		if (sk_GENERAL_NAME_push(names, name) > 0)
@@ -256,7 +256,8 @@ add_alt_names(X509 *cert, const struct pki_issue *issue, struct err *err)
 	static const char *const none[] = {NULL};
 	const char *const *name = issue->names != NULL ? issue->names : none;
 	auto_names GENERAL_NAMES *names = GENERAL_NAMES_new();
-	bool ok = names != NULL && (!issue->hub || push_mark(names));
+	bool ok = names != NULL && (!issue->hub || push_uri(names, PKI_HUB_MARK)) &&
+		(issue->uri == NULL || push_uri(names, issue->uri));
 	int rc = 0;
 
 	if (strlen(issue->common_name) > PKI_COMMON_NAME_MAX) {

@@ -91,6 +91,19 @@ pki_verify_hub_step(X509_STORE_CTX *chain, bool ok, char *why, size_t size)
 	return PKI_REFUSED;
 }
 
+enum pki_step
+pki_verify_node_step(X509_STORE_CTX *chain, bool ok, char *why, size_t size)
+{
+	enum pki_step step = pki_verify_client_step(chain, ok, why, size);
+	X509 *cert = X509_STORE_CTX_get_current_cert(chain);
+
+	if (step != PKI_VERIFIED || (cert != NULL && !pki_x509_is_hub(cert)))
+		return step;
+	X509_STORE_CTX_set_error(chain, X509_V_ERR_INVALID_PURPOSE);
+	snprintf(why, size, "the peer's certificate is refused: it is a hub's, not a node's");
+	return PKI_REFUSED;
+}
+
 static bool
 names_host(X509 *cert, const char *host)
 {

@@ -39,6 +39,9 @@ enum pki_step pki_verify_client_step(
 /* The same, for either side of a connection between hubs: checks that the certificate is a
  * hub's. */
 enum pki_step pki_verify_hub_step(struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
+/* The same for connections between nodes: checks that the certificate is no hub's. */
+enum pki_step pki_verify_node_step(
+	struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
 /* Name of the verified peer certificate (heap), see pki_cert_info; "" when there is none, or when
  * it is a hub's, which authenticates no node. */
 char *pki_peer_name(const struct ssl_st *ssl);

@@ -43,6 +43,8 @@ on_verify(int ok, X509_STORE_CTX *chain)
 
 	if (s->proof == TLS_HUB)
 		step = pki_verify_hub_step(chain, ok == 1, s->why, sizeof s->why);
+	else if (s->proof == TLS_NODE)
+		step = pki_verify_node_step(chain, ok == 1, s->why, sizeof s->why);
 	else if (s->names != NULL)
 		step = pki_verify_names_step(chain, ok == 1, s->names, s->why, sizeof s->why);
 	else if (s->host != NULL)
@@ -175,8 +177,7 @@ tls_stream_step(struct tls_stream *s, unsigned *events)
 		return tls_stream_explain(s, words);
 	}
 	if (s->alpn != NULL && !tls_stream_speaks(s, s->alpn))
-		return tls_stream_explain(
-			s, "the peer does not speak the tunnel's protocol (ALPN)");
+		return tls_stream_explain(s, "the peer does not speak the protocol (ALPN)");
 	s->open = true;
 	return 0;
 }

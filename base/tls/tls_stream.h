@@ -32,8 +32,9 @@ struct tls_stream;
 enum { TLS_KEY_RECORDS = 1 << 23 };
 enum { TLS_RECORD_BYTES = 16384 }; /* most that one record holds, RFC 8446 section 5.1 */
 /* Must the peer authenticate? TLS_ANYBODY: a server requests no certificate, a client accepts any.
- * TLS_HUB: it must be a hub (pki_cert_is_hub), under any name. */
-enum tls_proof { TLS_PROVEN, TLS_ANYBODY, TLS_HUB };
+ * TLS_HUB: it must be a hub (pki_cert_is_hub), under any name. TLS_NODE: it must be none, under any
+ * name (tls_stream_peer); a client's `host` is then only sent as SNI. */
+enum tls_proof { TLS_PROVEN, TLS_ANYBODY, TLS_HUB, TLS_NODE };
 enum tls_event { TLS_OPEN, TLS_FAILED, TLS_READABLE, TLS_WRITABLE };
 
 typedef void tls_event_fn(void *arg, enum tls_event event);

@@ -23,7 +23,7 @@ struct certs {
 	char *ca_pem, *ca_key; /* ca_key NULL: nothing can be signed */
 	char ca_hash[PKI_HASH_TEXT];
 	char *cert, *key; /* the operator's certificate of the hub, else NULL */
-	char *listen;
+	char *listen, *cluster_domain;
 	uint64_t node_life_s;
 	struct ledger *ledger;
 	struct names wanted; /* tls.names */
@@ -266,6 +266,7 @@ certs_open(struct certs **out, const struct certs_config *config, struct err *er
 
 	c->dir = xstrdup(config->data_dir);
 	c->listen = xstrdup(config->listen);
+	c->cluster_domain = xstrdup(config->cluster_domain != NULL ? config->cluster_domain : "");
 	c->node_life_s = config->node_life_s > 0 ? config->node_life_s : CERTS_NODE_LIFE_S;
 	for (size_t i = 0; config->names != NULL && config->names[i] != NULL; i++)
 		names_add(&c->wanted, config->names[i]);
@@ -292,6 +293,7 @@ certs_close(struct certs **out)
 	free(c->cert);
 	free(c->key);
 	free(c->listen);
+	free(c->cluster_domain);
 	free(c->crl);
 	free(c);
 }
@@ -603,10 +605,14 @@ int
 certs_issue(
 	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err)
 {
+	auto_free char *uri = c->cluster_domain[0] != '\0'
+		? xasprintf("spiffe://%s/node/%s", c->cluster_domain, node)
+		: NULL;
 	struct pki_issue issue = {
 		.ca_cert_pem = c->ca_pem,
 		.ca_key_pem = c->ca_key,
 		.common_name = node,
+		.uri = uri,
 		.client = true,
 		.life_s = c->node_life_s,
 	};
@@ -711,6 +717,12 @@ certs_crl(struct certs *c)
 			err.text);
 	c->crl_changes = hubs->changes;
 	return c->crl != NULL ? c->crl : "";
+}
+
+void
+certs_revoked_write(const struct certs *c, struct buf *out)
+{
+	revoked_write(ledger_registry(c->ledger), out);
 }
 
 bool

@@ -32,6 +32,8 @@ struct certs_config {
 	const char *data_dir; /* exists */
 	const char *cert, *key, *ca, *ca_key; /* files, "" for our own */
 	const char *const *names; /* ended by NULL; may be NULL */
+	/* trust domain of the nodes' SPIFFE IDs; "" or NULL: they have none */
+	const char *cluster_domain;
 	const char *listen; /* host part of the listen address, "" when it is any */
 	uint64_t node_life_s; /* lifetime of nodes' certificates; 0: CERTS_NODE_LIFE_S */
 	bool ca_force; /* tls.caForce: another CA is used even if it cuts off nodes */
@@ -137,5 +139,7 @@ bool certs_refuses_hub(const struct certs *c, const char *serial);
 /* The list of revoked hub certificates for nodes (base/tls/pki_crl.h), "" if there are none; valid
  * until the next call. */
 const char *certs_crl(struct certs *c);
+/* As revoked_write. */
+void certs_revoked_write(const struct certs *c, struct buf *out);
 
 #endif

@@ -256,3 +256,22 @@ revoked_refuses(const struct registry *r, const char *node, const char *serial)
 
 	return n != NULL && !is_good(&n->since, serial);
 }
+
+void
+revoked_write(const struct registry *r, struct buf *out)
+{
+	const struct records *nodes = registry_list(r, REGISTRY_REVOKED);
+
+	buf_adds(out, "[");
+	for (size_t i = 0; i < nodes->n; i++) {
+		const struct revoked_node *n = nodes->all[i];
+
+		buf_adds(out, i > 0 ? ",{\"node\":" : "{\"node\":");
+		json_add_text(out, n->record.key);
+		buf_adds(out, ",\"valid\":\"");
+		for (unsigned k = 0; k < n->since.n_good; k++)
+			buf_printf(out, "%s%s", k > 0 ? "," : "", n->since.good[k]);
+		buf_adds(out, "\"}");
+	}
+	buf_adds(out, "]");
+}

@@ -37,6 +37,8 @@ void revoked_add(struct registry *r, const char *node, int64_t now_s);
  * it. */
 int revoked_sign(struct registry *r, const char *node, const char *serial, struct err *err);
 bool revoked_refuses(const struct registry *r, const char *node, const char *serial);
+/* Appends the nodes with their valid serial numbers, for other nodes: [{"node","valid":"a,b"}]. */
+void revoked_write(const struct registry *r, struct buf *out);
 /* Refuses the hub's certificate with this serial number from now on. -ENOSPC: there are too many;
  * -EINVAL: not a serial number. */
 int revoked_add_hub(

@@ -203,6 +203,7 @@ egress_opened(void *arg, const char *node, struct stream *st, const struct strea
 		.service = egress_field(request, "edgeway-service"),
 		.dest = egress_field(request, "edgeway-node"),
 		.enforces = strcmp(egress_field(request, "edgeway-enforces"), ALLOW_FROM_KIND) == 0,
+		.encrypted = strcmp(egress_field(request, "edgeway-encrypt"), "1") == 0,
 		.udp = request->udp,
 	};
 	struct trip *t;

@@ -64,6 +64,7 @@ struct connector_request {
 	const char *dest; /* IP:port as the node `host` sees it, replaces port; NULL: none */
 	/* the calling node itself admits only those of its pods that may call the service */
 	bool enforces;
+	bool encrypted; /* no neighbour, which would dial in clear text, may be asked */
 	bool udp; /* datagrams: port is a UDP port, and the stream carries datagrams */
 	const struct trace_context *trace; /* the caller's span; NULL: none */
 	unsigned hops; /* of an HTTP request: like caller->hops, from its CDN-Loop */

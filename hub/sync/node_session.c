@@ -333,7 +333,7 @@ node_session_new(const struct node_session_config *config, struct ws_conn *conn)
 	outbox_init(&s->outbox, conn, config->bundles);
 	inflight_init(&s->flights);
 	node_session_say_hello(s);
-	s->config.crl = NULL;
+	s->config.crl = s->config.revoked = NULL;
 	outbox_send(&s->outbox);
 	s->config.ca_hash = NULL; /* was borrowed only for hello, like the addresses */
 	s->config.n_addresses = 0;

@@ -49,6 +49,8 @@ struct node_session_config {
 	bool bundles; /* the node accepts bundles (model/bundle.h) */
 	const char
 		*crl; /* revoked certificates of hubs, sent in hello: borrowed; "" or NULL: none */
+	const char
+		*revoked; /* revoked nodes (revoked_write), sent in hello: borrowed; NULL: none */
 	bool takes_crl; /* the node accepts them later, too */
 	bool answers; /* the node answers questions (model/health.h) */
 	bool no_tunnel; /* its tunnel is switched off */
@@ -71,7 +73,7 @@ void node_session_drained(struct node_session *s);
 /* Call from time to time: ends a connection whose node has stopped acknowledging. */
 void node_session_tick(struct node_session *s, uint64_t now_ms);
 /* The list of revoked hub certificates has changed; PEM, "": none. */
-void node_session_say_crl(struct node_session *s, const char *crl);
+void node_session_say_crl(struct node_session *s, const char *crl, const char *revoked);
 /* Ends the connection, with a reason for the node's log; `closed` follows. Nothing is sent after
  * it. */
 void node_session_end(struct node_session *s, unsigned code, const char *why);

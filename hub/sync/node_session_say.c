@@ -64,20 +64,25 @@ node_session_say_hello(struct node_session *s)
 		buf_adds(&c, ",\"crl\":");
 		json_add_text(&c, s->config.crl);
 	}
+	if (s->config.revoked != NULL)
+		buf_printf(&c, ",\"revoked\":%s", s->config.revoked);
 	buf_adds(&c, "}");
 	node_session_say(s, OP_INSERT, "node/hello", "", &c);
 }
 
 void
-node_session_say_crl(struct node_session *s, const char *crl)
+node_session_say_crl(struct node_session *s, const char *crl, const char *revoked)
 {
 	auto_buf struct buf c;
 
 	buf_init(&c, BUF_UNLIMITED);
-	if (!s->config.takes_crl || crl[0] == '\0')
+	if (!s->config.takes_crl)
 		return;
-	buf_adds(&c, "{\"crl\":");
-	json_add_text(&c, crl);
+	buf_printf(&c, "{\"revoked\":%s", revoked);
+	if (crl[0] != '\0') {
+		buf_adds(&c, ",\"crl\":");
+		json_add_text(&c, crl);
+	}
 	buf_adds(&c, "}");
 	node_session_say(s, OP_INSERT, "node/crl", "", &c);
 	outbox_send(&s->outbox);

@@ -167,6 +167,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 	const char *addresses[ADDRESSES_MAX];
 	char ca_hash[PKI_HASH_TEXT];
 	struct node_session *talk;
+	auto_buf struct buf revoked;
 	struct node_session_config config = {
 		.fanout = n->config.fanout,
 		.stats = &n->stats,
@@ -189,6 +190,9 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 		.no_tunnel = strcmp(ws_header(c, MESH_TUNNEL_HEADER), "off") == 0,
 	};
 
+	buf_init(&revoked, BUF_UNLIMITED);
+	certs_revoked_write(n->config.certs, &revoked);
+	config.revoked = buf_str(&revoked);
 	note_certificate(n, c, node);
 	nodes_note_cas(n, c, node);
 	pki_sha256_hex(ca, strlen(ca), ca_hash);
@@ -422,10 +426,13 @@ void
 nodes_tell_crl(struct nodes *n)
 {
 	const char *crl = certs_crl(n->config.certs);
+	auto_buf struct buf revoked;
 
+	buf_init(&revoked, BUF_UNLIMITED);
+	certs_revoked_write(n->config.certs, &revoked);
 	for (struct peer *p = n->peers; p != NULL; p = p->next)
 		if (nodes_talks(p))
-			node_session_say_crl(p->talk, crl);
+			node_session_say_crl(p->talk, crl, buf_str(&revoked));
 }
 
 void

@@ -483,6 +483,7 @@ hub_client_new(struct hub_client **out, const struct hub_client_config *config, 
 	f->cluster_domain = xstrdup(config->cluster_domain);
 	f->floor_s = config->floor_s;
 	f->refused_hubs = xstrdup(config->refused_hubs != NULL ? config->refused_hubs : "");
+	f->revoked_nodes = xstrdup(config->revoked_nodes != NULL ? config->revoked_nodes : "");
 	f->heartbeat_ms = config->heartbeat_ms;
 	/* a proxy would answer keep-alive probes itself, and a CloudHub expects heartbeats */
 	if (!config->cloudhub && config->carriers == NULL && config->proxy[0] == '\0')
@@ -533,6 +534,7 @@ hub_client_free(struct hub_client **out)
 	hub_addresses_fini(&f->places);
 	proxy_fini(&f->proxy);
 	free(f->refused_hubs);
+	free(f->revoked_nodes);
 	free(f->joining_key);
 	free(f->join_ca);
 	free(f->token_file);

@@ -24,9 +24,12 @@
 struct apply;
 struct ws_tunnels;
 struct hub_client;
+struct ssl_ctx_st;
 
 #define HUB_CLIENT_REFUSED_NOTE                                                                    \
 	"revoked_hubs" /* serial numbers of hubs' certificates, separated by commas */
+
+#define HUB_CLIENT_REVOKED_NOTE "revoked_nodes" /* as message_revoked writes it */
 
 struct hub_client_config { /* copied */
 	struct loop *loop;
@@ -42,6 +45,7 @@ struct hub_client_config { /* copied */
 	const char *data_dir, *ca, *cert, *key, *token, *token_file;
 	int64_t floor_s; /* the latest time stored, seconds since 1970 */
 	const char *refused_hubs; /* the stored note HUB_CLIENT_REFUSED_NOTE, NULL: none */
+	const char *revoked_nodes; /* the stored note HUB_CLIENT_REVOKED_NOTE, NULL: none */
 	const char *cluster_domain;
 	uint32_t subnet, mask; /* of fake IPs, host byte order: a hub cannot be there */
 	const char *const *urls; /* NULL-terminated */
@@ -110,6 +114,14 @@ void hub_client_answer(
 /* Compare with the hub now. */
 void hub_client_resync(struct hub_client *feed);
 struct hub_client_status hub_client_status(const struct hub_client *feed);
+
+/* See pki_node_ctx, with this node's certificate: 0; -ENOENT: it has none yet. */
+int hub_client_node_ctx(
+	const struct hub_client *feed, bool server, struct ssl_ctx_st **ctx, struct err *err);
+/* Changes with each new certificate; 0: none yet. */
+uint64_t hub_client_certificate(const struct hub_client *feed);
+/* Is this certificate of another node revoked, as far as a hub has said? */
+bool hub_client_refuses_node(const struct hub_client *feed, const char *node, const char *serial);
 
 /* The hub that sent a hello last, for a second connection to it. */
 struct hub_client_hub {

@@ -63,8 +63,8 @@ hub_client_count_refused(const struct hub_client *f)
 	return crl_count(f->refused_hubs);
 }
 
-void
-hub_client_take_crl(struct hub_client *f, const struct envelope *e)
+static void
+crl_take_hubs(struct hub_client *f, const struct envelope *e)
 {
 	auto_free char *crl = message_crl(e->content, e->content_len);
 	auto_free char *serials = xstrdup(f->refused_hubs);
@@ -91,4 +91,38 @@ hub_client_take_crl(struct hub_client *f, const struct envelope *e)
 	/* reconnect the tunnels too: they may lead to another hub than this connection */
 	f->certificates++;
 	hub_client_tell_hub(f);
+}
+
+/* Other nodes' certificates: the hub's word counts, which says all of them each time. */
+static void
+crl_take_nodes(struct hub_client *f, const struct envelope *e)
+{
+	auto_free char *nodes = message_revoked(e->content, e->content_len);
+
+	if (nodes == NULL || strcmp(nodes, f->revoked_nodes) == 0)
+		return;
+	free(f->revoked_nodes);
+	f->revoked_nodes = take_ptr(&nodes);
+	apply_note(f->apply, HUB_CLIENT_REVOKED_NOTE, f->revoked_nodes);
+	hub_client_tell_hub(f);
+}
+
+void
+hub_client_take_crl(struct hub_client *f, const struct envelope *e)
+{
+	crl_take_hubs(f, e);
+	crl_take_nodes(f, e);
+}
+
+bool
+hub_client_refuses_node(const struct hub_client *f, const char *node, const char *serial)
+{
+	auto_free char *key = xasprintf("\n%s ", node), *valid = NULL;
+	const char *at = strstr(f->revoked_nodes, key);
+
+	if (at == NULL)
+		return false;
+	at += strlen(key);
+	valid = xstrndup(at, strcspn(at, "\n"));
+	return serial[0] == '\0' || !crl_holds(valid, serial);
 }

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,8 +45,28 @@ hub_client_remember_addresses(struct hub_client *f, struct message_hello *hello)
 void
 hub_client_tell_hub(struct hub_client *f)
 {
-	if (f->hub_changed != NULL && f->greeted != NULL)
+	if (f->hub_changed != NULL)
 		f->hub_changed(f->hub_arg);
+}
+
+int
+hub_client_node_ctx(
+	const struct hub_client *f, bool server, struct ssl_ctx_st **ctx, struct err *err)
+{
+	int rc;
+
+	if (f->tls == NULL)
+		return err_set(err, ENOENT, "this node has no certificate yet");
+	rc = pki_node_ctx(server, f->identity.ca, f->identity.cert, f->identity.key, ctx, err);
+	if (rc == 0)
+		pki_ctx_floor(*ctx, f->floor_s);
+	return rc;
+}
+
+uint64_t
+hub_client_certificate(const struct hub_client *f)
+{
+	return f->tls != NULL ? f->certificates : 0;
 }
 
 void

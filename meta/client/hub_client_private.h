@@ -91,6 +91,7 @@ struct hub_client {
 	char *joining_key, *join_ca;
 	struct ssl_ctx_st *tls, *join_tls;
 	char *refused_hubs; /* serial numbers of hubs' certificates, separated by commas */
+	char *revoked_nodes; /* as message_revoked writes it; "": none known */
 	struct ws *ws;
 	struct resolve *resolve;
 	struct timer *retry, *check, *flush, *hurry;
@@ -214,7 +215,8 @@ void hub_client_renew_text(struct hub_client *f, const char *text, size_t len);
 void hub_client_renew_closed(struct hub_client *f, const char *why);
 
 /* --- hub_client_crl.c ----------------------------------------------------------------------- */
-/* Processes the hub's list of revoked certificates, if the message has one. */
+/* Processes the hub's lists of revoked certificates, of hubs and of nodes, if the message has such.
+ */
 void hub_client_take_crl(struct hub_client *f, const struct envelope *e);
 /* Makes a new context refuse the revoked certificates known so far; NULL: does nothing. */
 void hub_client_use_refused(const struct hub_client *f, struct ssl_ctx_st *tls);

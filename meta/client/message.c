@@ -113,6 +113,40 @@ message_crl(const char *json, size_t len)
 	return copy;
 }
 
+static bool
+is_serial(const char *text)
+{
+	return text[0] != '\0' && strspn(text, "0123456789abcdef,") == strlen(text);
+}
+
+char *
+message_revoked(const char *json, size_t len)
+{
+	const struct tree_node *nodes;
+	struct tree *t = NULL;
+	auto_buf struct buf text;
+	bool said;
+	size_t n = 0;
+
+	buf_init(&text, BUF_UNLIMITED);
+	if (len == 0 || json[0] != '{' || tree_parse(&t, "the revoked nodes", json, len, NULL) < 0)
+		return NULL;
+	nodes = tree_get(tree_document(t, 0), "revoked");
+	said = nodes != NULL;
+	tree_each(nodes, at) {
+		const char *name = tree_text(tree_get(at, "node"), "");
+		const char *valid = tree_text(tree_get(at, "valid"), "");
+
+		if (n++ < MESSAGE_REVOKED_MAX && check_subdomain(name, strlen(name)) &&
+			(valid[0] == '\0' || is_serial(valid)))
+			buf_printf(&text, "\n%s %s", name, valid);
+	}
+	if (buf_len(&text) > 0)
+		buf_adds(&text, "\n");
+	tree_free(&t);
+	return said ? xstrdup(buf_str(&text)) : NULL;
+}
+
 bool
 message_says_synced(const char *json, size_t len)
 {

@@ -17,7 +17,7 @@ int message_service(struct message_service *to, const char *resource, struct err
 /* "<ns>/health/<name>", of a question */
 int message_health(struct message_service *to, const char *resource, struct err *err);
 
-enum { MESSAGE_ADDRESSES_MAX = 4, MESSAGE_ADDRESS_TEXT = 46 };
+enum { MESSAGE_ADDRESSES_MAX = 4, MESSAGE_ADDRESS_TEXT = 46, MESSAGE_REVOKED_MAX = 65536 };
 
 struct message_hello {
 	int64_t protocol; /* MESH_PROTOCOL, or one that this agent does not speak; 0: not given */
@@ -32,6 +32,10 @@ struct message_hello {
 int message_hello(struct message_hello *to, const char *json, size_t len, struct err *err);
 /* The list of revoked certificates in hello or `node/crl` (PEM, heap); NULL: there is none. */
 char *message_crl(const char *json, size_t len);
+/* The nodes whose certificates were revoked, in hello or `node/crl`: for each a line feed, its
+ * name, a blank, the serial numbers that are valid nevertheless, separated by commas; a line feed
+ * at the end. "": there is none. Heap; NULL: the hub does not say. */
+char *message_revoked(const char *json, size_t len);
 /* Whether the content is {"synced":true}. */
 bool message_says_synced(const char *json, size_t len);
 

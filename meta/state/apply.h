@@ -42,7 +42,8 @@ struct apply_config {
 	struct loop *loop;
 	const char *node;
 	uint32_t subnet, mask;
-	bool forward; /* see struct self */
+	bool forward, direct; /* see struct self */
+	uint8_t encrypt;
 	const struct dial_guard *guard; /* see struct self; referenced */
 	void (*use)(void *arg, const struct snapshot *snapshot);
 	void (*ack)(void *arg, unsigned connection, const char *id, const char *resource);

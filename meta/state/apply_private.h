@@ -90,6 +90,8 @@ self_of(const struct apply *a)
 		.site = a->site,
 		.zone = a->zone,
 		.forward = a->config.forward,
+		.direct = a->config.direct,
+		.encrypt = a->config.encrypt,
 		.guard = a->guard,
 	};
 }

@@ -101,7 +101,8 @@ find_host_ip(const struct joining *j, const struct kube_pod *p, bool v6)
 	return ip;
 }
 
-/* hostNetwork: the pod's own port; hostPort: at its hostIP if set, else at the node's address. */
+/* hostNetwork: the pod's own port; hostPort: at its hostIP if set, else at the node's address;
+ * neither: the node's address alone, for its agent. */
 static void
 set_host_way(struct joining *j, struct view_endpoint *e, const struct member *m, uint16_t port)
 {
@@ -116,7 +117,7 @@ set_host_way(struct joining *j, struct view_endpoint *e, const struct member *m,
 		return;
 	}
 	if (cp == NULL || cp->host_port == 0) {
-		e->host_ip = xstrdup("");
+		e->host_ip = xstrdup(host_ip);
 		join_behind(j, pod->name, e->node, port);
 		return;
 	}
@@ -138,7 +139,7 @@ set_node(struct joining *j, struct view_endpoint *e, const struct member *m)
 	e->zone = cluster_endpoint_copy(m->zone, node != NULL ? node->zone : "");
 	e->node_public = node != NULL && node->is_public;
 	e->public_ip = xstrdup("");
-	if (node == NULL || *node->public_ip == '\0' || e->host_port == 0)
+	if (node == NULL || *node->public_ip == '\0' || (e->host_port == 0 && *e->pod == '\0'))
 		return;
 	/* A port bound to loopback is not reachable at the public address. */
 	if (ip_parse(e->host_ip, &host) && ip_is_loopback(&host))

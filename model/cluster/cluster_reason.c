@@ -116,8 +116,9 @@ join_behind(struct joining *j, const char *pod, const char *node, uint16_t port)
 	if (j->quiet)
 		return;
 	if (why->behind == NULL)
-		why->behind = xasprintf("port %u: pod %s has no hostPort for container port %u: "
-					"only its own node can dial it, others go through the hub",
+		why->behind = xasprintf(
+			"port %u: pod %s has no hostPort for container port %u: "
+			"only its own node can dial it, others go by its agent or the hub",
 			j->at->port, pod, port);
 	if (j->n_views == 0) /* the service itself is joined first */
 		reason_keep_node(why, node);

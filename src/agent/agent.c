@@ -136,6 +136,9 @@ agent_open_meta(struct agent *a, struct err *err)
 		.mark = MESH_MARK,
 		.find_hubs = agent_tunnel_wanted(o) && o->hub_tunnels > 1,
 		.forward = agent_tunnel_wanted(o),
+		.encrypt = (uint8_t)(o->mesh_encrypt + ENCRYPT_OFF),
+		.direct = agent_tunnel_wanted(o) && o->mesh_peer_port != 0 &&
+			o->mesh_direct != DIRECT_OFF,
 		.guard = a->guard,
 		.hub_changed = on_hub,
 		.asked = agent_asked,
@@ -318,6 +321,7 @@ agent_connect_hub(struct agent *a)
 
 	if (meta_start(a->meta, upstreams, n, &err) < 0)
 		log_error("agent", "not connecting to a hub: %s", err.text);
+	agent_peers_use(a);
 	tracing_upstreams(a->tracing, upstreams, n);
 	dns_follow_upstreams(a->dns, agent_upstreams, a);
 }

@@ -182,6 +182,8 @@ port_text(struct buf *out, const struct service_port *p)
 		buf_printf(out, "%s{\"address\":\"%s\",", i > 0 ? "," : "", endpoint_text(e, text));
 		if (endpoint_has_other(e))
 			buf_printf(out, "\"other\":\"%s\",", endpoint_other_text(e, text));
+		if (*e->peer != '\0')
+			buf_printf(out, "\"peer\":\"%s\",", e->peer);
 		buf_printf(out, "\"via\":\"%s\",\"tier\":\"%s\",\"node\":", vias[e->via],
 			tiers[e->tier]);
 		json_add_text(out, e->node);
@@ -317,6 +319,15 @@ on_streams(void *arg, const struct admin_request *req, struct admin_reply *reply
 	agent_tunnel_streams(arg, &reply->body);
 }
 
+static void
+on_peers(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)req;
+	reply->type = "application/json";
+	agent_peers_state(arg, &reply->body);
+	buf_adds(&reply->body, "\n");
+}
+
 int
 agent_admin_start(struct agent *a, struct err *err)
 {
@@ -328,6 +339,7 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/debug/services", on_services, false},
 		{"GET", "/debug/events", self_events, true},
 		{"GET", "/debug/streams", on_streams, false},
+		{"GET", "/peers", on_peers, false},
 		{"GET", "/debug/tap", agent_debug_tap, true},
 		{"GET", "/access/check", agent_access_check, false},
 		{"GET", "/debug/flow", agent_debug_flow, true},

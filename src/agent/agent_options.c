@@ -144,6 +144,11 @@ check_mesh(struct agent_options *o, struct err *err)
 	if (o->mesh_listen_port == o->dns_port)
 		return complain(o, "mesh.listenPort", err,
 			"is the same as dns.port: both need a TCP port of their own");
+	if (o->mesh_peer_port != 0 &&
+		(o->mesh_peer_port == o->mesh_listen_port || o->mesh_peer_port == o->dns_port))
+		return complain(o, "mesh.peerPort", err,
+			"is the same as mesh.listenPort or dns.port: it needs a TCP port of its "
+			"own");
 	if (o->dns_serve_cluster_dns && o->dns_capture == CAPTURE_OFF)
 		return complain(o, "dns.serveClusterDNS", err,
 			"needs dns.capture: upstreams, by which those queries come here");
@@ -301,6 +306,11 @@ check_tunnel(const struct agent_options *o, struct err *err)
 	if (reachable_nets_new((const char *const *)o->tunnel_reach, &vicinity, &why) < 0)
 		return complain(o, "tunnel.reach", err, "%s", why.text);
 	reachable_nets_free(&vicinity);
+	if (o->mesh_encrypt != 0 && (!o->tunnel_enabled || o->hub_protocol == PROTOCOL_CLOUDHUB))
+		return complain(o, "mesh.encrypt", err,
+			"needs tunnel.enabled and a hub of ours (hub.protocol: edgeway), since "
+			"calls "
+			"are encrypted by sessions with other nodes and by the tunnel");
 	return 0;
 }
 

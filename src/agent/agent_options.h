@@ -22,6 +22,7 @@
 /* Values of the enums, in the order of the words in the table. */
 enum { CATCH_AUTO, CATCH_TRUE, CATCH_FALSE };
 enum { MESH_DATAPATH_PROXY, MESH_DATAPATH_KERNEL };
+enum { DIRECT_OFF, DIRECT_SITE };
 enum { CAPTURE_UPSTREAMS, CAPTURE_OFF };
 enum { HOST_FILE, HOST_RESOLVED };
 enum { PROTOCOL_EDGEWAY, PROTOCOL_CLOUDHUB };
@@ -44,6 +45,12 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(ENUM, mesh_catch_cluster_ips, "mesh.catchClusterIPs", "auto", \
 		"serve ClusterIPs too: auto where nothing else does", .words = "auto|true|false") \
 	X(ENUM, mesh_datapath, "mesh.datapath", "proxy", "who carries TCP that is not HTTP", .words = "proxy|kernel") \
+	X(UINT, mesh_peer_port, "mesh.peerPort", "10001", "port at which other nodes' agents are dialled, and this one is; 0: none", \
+		.max = 65535) \
+	X(ENUM, mesh_direct, "mesh.direct", "site", "which nodes' agents are dialled without the hub", \
+		.words = "off|site") \
+	X(ENUM, mesh_encrypt, "mesh.encrypt", "off", "calls to other nodes that never go in clear text", \
+		.words = "off|site|always") \
 	X(BOOL, mesh_canary, "mesh.canary", "true", "try the mesh from the pods' side all the time") \
 	X(UINT, mesh_workers, "mesh.workers", "0", "threads for traffic; 0: number of cores, at most 4", .max = 64) \
 	X(UINT, dns_port, "dns.port", "53", "port of the DNS server on the mesh address", .min = 1, .max = 65535) \

@@ -48,6 +48,7 @@ struct agent {
 	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
 	struct service_state *announce; /* NULL: there is no service manager */
 	struct agent_tunnel *tunnel; /* NULL: not configured */
+	struct agent_peers *peers; /* NULL: mesh.peerPort is 0, or there is no tunnel */
 	struct snapshot *snapshot; /* the newest one */
 	struct dns_selfcheck *canary; /* NULL: no DNS queries are captured */
 	struct pod_canary *pods; /* tests the mesh from the pods' side */
@@ -137,6 +138,24 @@ const char *agent_mesh_error6(const struct agent *a);
 void agent_capture(void *agent);
 void agent_upstreams(void *agent); /* the upstreams have changed */
 void agent_capture_end(struct agent *a);
+
+/* agent_peers.c: sessions with other nodes' agents; agent_tunnel.c starts and ends them */
+struct stream_server;
+struct egress_client;
+void agent_peers_start(struct agent *a, struct stream_server *serve, struct egress_client *outlet);
+/* Certificate or revocations may have changed. */
+void agent_peers_use(struct agent *a);
+void agent_peers_network(struct agent *a); /* the network has changed */
+/* False: there is nothing to wait for, and `done` does not come. */
+bool agent_peers_drain(struct agent *a, loop_fn *done, void *arg);
+/* Cuts what other nodes have open here; returns how many streams. */
+unsigned agent_peers_cut(struct agent *a);
+void agent_peers_end(struct agent *a); /* after the egress client's end */
+/* Why other nodes cannot dial this one; "": they can. */
+const char *agent_peers_error(const struct agent *a);
+void agent_peers_metrics(const struct agent *a, struct metrics *m);
+void agent_peers_streams(const struct agent *a, const char **comma, struct buf *out);
+void agent_peers_state(const struct agent *a, struct buf *out); /* JSON object */
 
 /* agent_tunnel.c */
 int agent_tunnel_start(struct agent *a, struct err *err);

@@ -89,6 +89,7 @@ on_network(void *arg)
 	if (t->standby != NULL)
 		tunnel_client_network(t->standby);
 	egress_client_network(t->outlet);
+	agent_peers_network(t->agent);
 	meta_network(t->agent->meta);
 }
 
@@ -304,6 +305,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	if (o->hub_tunnels > 1)
 		agent_tunnel_start_standby(t, config);
 	t->outlet = egress_client_new(&config);
+	agent_peers_start(a, t->serve, t->outlet);
 	egress_client_on_fading(t->outlet, on_fading, a);
 	egress_client_on_rerouted(t->outlet, on_rerouted, a);
 	t->udp = egress_client_udp_new(&(struct egress_client_udp_config){
@@ -322,6 +324,7 @@ agent_tunnel_hub(struct agent *a)
 	struct meta_hub hub;
 	struct tunnel_client_hub to;
 
+	agent_peers_use(a);
 	if (a->tunnel == NULL || a->stopping || !meta_hub(a->meta, &hub))
 		return;
 	to = agent_tunnel_to(&hub);
@@ -420,10 +423,7 @@ on_errand(void *arg)
 		to = s != NULL ? find_in(s, e) : NULL;
 	}
 	if (to != NULL) {
-		snprintf(ask.service, sizeof ask.service, "%s/%s", s->namespace, s->name);
-		snprintf(ask.node, sizeof ask.node, "%s", to->node);
-		endpoint_text(to, ask.authority);
-		ask.hops = e->to.hops;
+		egress_client_ask_of(t->outlet, &ask, s, to, e->to.hops);
 		egress_client_open(t->outlet, e->fd, &ask);
 	} else {
 		close(e->fd);
@@ -459,6 +459,7 @@ agent_tunnel_cut(struct agent_tunnel *t)
 
 	if (t->standby != NULL)
 		n += tunnel_client_streams(t->standby);
+	n += agent_peers_cut(t->agent);
 	if (n > 0)
 		log_warn("tunnel", "streams are cut: drainTimeout is over streams=%u", n);
 	t->step = CUT;
@@ -478,6 +479,7 @@ agent_tunnel_finish(struct agent_tunnel *t)
 	stream_server_free(&t->serve);
 	egress_client_udp_free(&t->udp);
 	egress_client_free(&t->outlet);
+	agent_peers_end(a);
 	free(t->bridges);
 	free(t->pods);
 	timer_free(&t->timer);
@@ -531,6 +533,7 @@ agent_tunnel_drain(struct agent *a)
 	stream_server_drain(t->serve);
 	egress_client_udp_drain(t->udp);
 	t->drains = t->standby != NULL ? 2 : 1;
+	t->drains += agent_peers_drain(a, on_drained, t);
 	tunnel_client_drain(t->link, on_drained, t);
 	if (t->standby != NULL)
 		tunnel_client_drain(t->standby, on_drained, t);
@@ -566,6 +569,7 @@ agent_tunnel_metrics(const struct agent *a, struct metrics *m)
 	stream_server_metrics(a->tunnel->serve, m);
 	egress_client_metrics(a->tunnel->outlet, m);
 	egress_client_udp_metrics(a->tunnel->udp, m);
+	agent_peers_metrics(a, m);
 }
 
 void
@@ -594,6 +598,8 @@ agent_tunnel_state(const struct agent *a, struct buf *out)
 	egress_client_state(a->tunnel->outlet, out);
 	buf_adds(out, ",\"outwardUdp\":");
 	egress_client_udp_state(a->tunnel->udp, out);
+	buf_adds(out, ",\"peers\":");
+	agent_peers_state(a, out);
 	buf_adds(out, "}");
 }
 
@@ -609,6 +615,7 @@ agent_tunnel_streams(const struct agent *a, struct buf *out)
 			tunnel_client_streams_state(
 				a->tunnel->standby, a->options->node, &comma, out);
 		egress_client_streams(a->tunnel->outlet, a->options->node, &comma, out);
+		agent_peers_streams(a, &comma, out);
 	}
 	buf_adds(out, "\n]}\n");
 }

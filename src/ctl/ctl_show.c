@@ -76,8 +76,10 @@ add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 				name, port, address, ctl_text(e, "via"), ctl_text(e, "node")});
 	}
 	tree_each(tree_get(p, "refused"), e) {
-		auto_free char *refused = xasprintf("%s REFUSED: it is %s (lb.allow)",
-			ctl_text(e, "address"), ctl_text(e, "reason"));
+		const char *reason = ctl_text(e, "reason");
+		auto_free char *refused =
+			xasprintf("%s REFUSED: it is %s%s", ctl_text(e, "address"), reason,
+				strstr(reason, "encrypt") != NULL ? "" : " (lb.allow)");
 
 		any = true;
 		table_row(t, (const char *const[]){name, port, refused, "", ctl_text(e, "node")});
@@ -259,8 +261,15 @@ ctl_show_peers(const struct tree_node *answer, const char *argument)
 				 *const members[] = {"peer", "state", "address", "nodes", "streams",
 					 "rtt_ms", "bytes_in", "bytes_out", "since_s", "error",
 					 NULL};
+	static const char *const of_node[] = {"NODE", "DIRECTION", "STATE", "ADDRESS", "STREAMS",
+		"RTT MS", "BYTES IN", "BYTES OUT", "SINCE S", "RETRY MS", "ERROR", NULL},
+				 *const of_node_members[] = {"peer", "direction", "state",
+					 "address", "streams", "rtt_ms", "bytes_in", "bytes_out",
+					 "since_s", "retry_ms", "error", NULL};
 
 	(void)argument;
+	if (tree_get(answer, "port") != NULL)
+		return show_members(answer, "peers", true, of_node, of_node_members);
 	return show_members(answer, "peers", true, headers, members);
 }
 

@@ -197,8 +197,8 @@ trace_write_endpoints(struct buf *out, const struct tree_node *state, const stru
 		comma = ",";
 	}
 	tree_each(tree_get(port, "refused"), e) {
-		auto_free char *why =
-			xasprintf("REFUSED: it is %s (lb.allow)", ctl_text(e, "reason"));
+		auto_free char *why = xasprintf("REFUSED: it is %s%s", ctl_text(e, "reason"),
+			strstr(ctl_text(e, "reason"), "encrypt") != NULL ? "" : " (lb.allow)");
 
 		buf_printf(out, "%s{\"address\":\"%s\",\"tier\":\"\",\"via\":\"\",\"node\":", comma,
 			ctl_text(e, "address"));

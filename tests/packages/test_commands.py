@@ -222,6 +222,7 @@ STEPS = {
         Inline("edge", "edgewayctl upstreams", ROUTER),
         Inline("edge", "edgewayctl state", '"services"'),
         Inline("edge", "edgewayctl log level debug"),
+        Inline("edge", "edgewayctl peers"),
         Inline("cloud", "edgewayctl tunnels", "edge-1"),
         Inline("cloud", "edgewayctl hub list", r"(?m)^\S+"),
         Inline("cloud", "edgewayctl ca list", r"(?m)^\S+"),

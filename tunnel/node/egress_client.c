@@ -31,6 +31,10 @@ struct egress_client_trip {
 	int rc; /* why the stream cannot be opened */
 	struct watch *watch; /* notices that the caller has closed */
 	struct timer *deadline;
+	struct node_peers_wait wait; /* for a session with the endpoint's node */
+	bool by_peer; /* the stream is one of such a session */
+	bool no_peer; /* it has been tried: the hub alone is left */
+	uint64_t open_end_ms; /* deadline to reach the hub; 0: it is not waited for */
 	struct stream *stream;
 	struct relay *relay;
 	unsigned breaks; /* of the connection to the hub, while it waited for the answer */
@@ -46,10 +50,12 @@ struct egress_client {
 	loop_fn *doubted; /* the owner's */
 	void *doubted_arg;
 	struct tunnel_client *link;
+	struct node_peers *peers; /* NULL: the hub alone is asked */
+	uint16_t peer_port;
 	struct timer *idle;
 	struct trips waiting, asked, joined; /* wait for the hub, for its answer; joined */
 	unsigned n_pending, n_joined;
-	uint64_t results[RESULTS], repeated;
+	uint64_t results[RESULTS], repeated, direct;
 	void (*on_fading)(void *arg, const struct egress_client_ask *ask,
 		bool doubted); /* NULL: no callback */
 	void *fading_arg;
@@ -67,6 +73,7 @@ trip_free(struct egress_client_trip *t)
 	struct egress_client *o = t->of;
 
 	LIST_REMOVE(t, link);
+	node_peers_leave(&t->wait);
 	watch_stop(&t->watch);
 	if (t->fd >= 0)
 		close(t->fd);
@@ -93,9 +100,12 @@ give_up(struct egress_client_trip *t, enum result result, const char *why)
 		log_limited(LOG_LEVEL_WARN, 12, "tunnel",
 			"an endpoint cannot be reached through the hub service=%s endpoint=%s "
 			"node=%s "
-			"error=\"%s\"",
+			"error=\"%s\" directly=\"%s\"",
 			t->ask.service, t->ask.authority, t->ask.node,
-			log_clean(said, sizeof said, why));
+			log_clean(said, sizeof said, why),
+			t->ask.peer.len == 0 || o->peers == NULL
+				? "not a node that may be dialled"
+				: node_peers_why(o->peers, t->ask.node));
 	trip_free(t);
 	if (reached != NULL)
 		reached(arg, NULL, status, why);
@@ -136,6 +146,7 @@ count_joined(struct egress_client_trip *t)
 	o->n_pending--;
 	o->n_joined++;
 	o->results[RESULT_OK]++;
+	o->direct += t->by_peer;
 }
 
 static void
@@ -161,6 +172,16 @@ egress_client_join(struct egress_client_trip *t)
 	t->relay = relay_join(&setup, take_fd(&t->fd));
 }
 
+static void egress_client_ask_hub_instead(struct egress_client_trip *t);
+
+/* A node may know less of the Service than the hub does, or serve too much already; that the pod
+ * itself is not reached it knows best. */
+static bool
+egress_client_peer_knows(unsigned status)
+{
+	return status == 502 || status == 504 || status == 508;
+}
+
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
@@ -169,9 +190,13 @@ on_answered(void *arg, unsigned status, const char *reason)
 	t->status = status;
 	if (status == 200)
 		egress_client_join(t);
+	else if (t->by_peer && !egress_client_peer_knows(status))
+		egress_client_ask_hub_instead(t);
 	else
 		give_up(t, status == 504 ? RESULT_LATE : RESULT_REFUSED,
-			*reason != '\0' ? reason : "the hub refuses");
+			*reason != '\0'      ? reason
+				: t->by_peer ? "the endpoint's node refuses"
+					     : "the hub refuses");
 }
 
 static uint64_t
@@ -209,6 +234,10 @@ on_reset(void *arg, unsigned code)
 {
 	struct egress_client_trip *t = arg;
 
+	if (t->by_peer) {
+		egress_client_ask_hub_instead(t);
+		return;
+	}
 	/* A flow of datagrams starts again with the client's next datagram. */
 	if ((code == STREAM_REFUSED || (code == STREAM_LOST && t->reached == NULL)) &&
 		t->breaks++ < BREAKS_MAX)
@@ -221,20 +250,67 @@ on_reset(void *arg, unsigned code)
 
 static const struct stream_events stream_events = {.answered = on_answered, .reset = on_reset};
 
-static void
-ask_hub(struct egress_client_trip *t)
+static int
+egress_client_stream(struct egress_client_trip *t, struct session *session)
 {
-	struct egress_client *o = t->of;
 	char hops[HOPS_TEXT_MAX];
 	const struct stream_field fields[] = {{"edgeway-service", t->ask.service},
 		{"edgeway-node", t->ask.node}, {HOPS_FIELD, hops_text(t->ask.hops, hops)},
-		{"edgeway-enforces", ALLOW_FROM_KIND}};
+		{"edgeway-enforces", ALLOW_FROM_KIND},
+		{"edgeway-encrypt", t->ask.encrypted ? "1" : "0"}};
 	const struct stream_request request = {.authority = t->ask.authority,
 		.udp = t->reached != NULL,
 		.fields = fields,
 		.n_fields = ARRAY_LEN(fields)};
-	int rc = session_open(
-		tunnel_client_session(o->link), &request, &stream_events, t, &t->stream);
+
+	return session_open(session, &request, &stream_events, t, &t->stream);
+}
+
+static void
+egress_client_asked(struct egress_client_trip *t, bool by_peer)
+{
+	t->by_peer = by_peer;
+	node_peers_leave(&t->wait);
+	LIST_REMOVE(t, link);
+	LIST_INSERT_HEAD(&t->of->asked, t, link);
+	timer_start(t->deadline, left_ms(t), 0);
+}
+
+/* True: the endpoint's own node is asked. Else t->wait may wait for it. */
+static bool
+ask_peer(struct egress_client_trip *t)
+{
+	struct egress_client *o = t->of;
+	const struct node_peers_ask ask = {.node = t->ask.node,
+		.at = t->ask.peer,
+		.urgent = tunnel_client_session(o->link) == NULL,
+		.wait = &t->wait};
+	struct session *session;
+	int rc;
+
+	if (o->peers == NULL || t->no_peer || ask.at.len == 0 || node_peers_waits(&t->wait))
+		return false;
+	session = node_peers_session(o->peers, &ask);
+	if (session == NULL)
+		return false;
+	if (t->end_ms == 0)
+		t->end_ms = loop_now_ms(o->config.loop) + EGRESS_CLIENT_ANSWER_MS;
+	rc = egress_client_stream(t, session);
+	if (rc == -EINPROGRESS && left_ms(t) > 0) { /* it has not announced its capabilities yet */
+		wait_again(t, true);
+		return true;
+	}
+	t->no_peer = rc < 0;
+	if (rc == 0)
+		egress_client_asked(t, true);
+	return rc == 0;
+}
+
+static void
+ask_hub(struct egress_client_trip *t)
+{
+	struct egress_client *o = t->of;
+	int rc = egress_client_stream(t, tunnel_client_session(o->link));
 
 	t->rc = 0;
 	t->soon = false;
@@ -253,9 +329,84 @@ ask_hub(struct egress_client_trip *t)
 		timer_start(t->deadline, 0, 0);
 		return;
 	}
+	egress_client_asked(t, false);
+}
+
+/* Asks the hub, or waits for it; meanwhile the endpoint's node is tried again. */
+static void
+egress_client_begin_hub(struct egress_client_trip *t)
+{
+	struct egress_client *o = t->of;
+	uint64_t now = loop_now_ms(o->config.loop), most = EGRESS_CLIENT_OPEN_MS;
+
+	if (tunnel_client_session(o->link) != NULL) {
+		ask_hub(t);
+		return;
+	}
+	if (t->end_ms != 0)
+		most = MIN(most, left_ms(t));
+	if (t->open_end_ms == 0)
+		t->open_end_ms = now + most;
+	most = t->open_end_ms > now ? t->open_end_ms - now : 0;
+	if (o->peers != NULL && t->ask.peer.len != 0 && !t->no_peer)
+		most = MIN(most, (uint64_t)EGRESS_CLIENT_PEER_MS);
+	timer_start(t->deadline, most, 0);
+	tunnel_client_want(o->link, true);
+}
+
+/* The endpoint's own node first; the hub where that is not known to be reached. */
+static void
+egress_client_begin(struct egress_client_trip *t)
+{
+	if (ask_peer(t))
+		return;
+	if (!node_peers_waits(&t->wait) || *node_peers_why(t->of->peers, t->ask.node) != '\0')
+		egress_client_begin_hub(t);
+}
+
+static void
+on_peer(void *arg)
+{
+	struct egress_client_trip *t = arg;
+
+	if (t->stream == NULL && !ask_peer(t) && t->open_end_ms == 0)
+		egress_client_begin_hub(t);
+}
+
+static void
+egress_client_ask_hub_instead(struct egress_client_trip *t)
+{
+	struct egress_client *o = t->of;
+
+	stream_close(&t->stream, STREAM_CANCELLED);
+	t->by_peer = false;
+	t->no_peer = true;
 	LIST_REMOVE(t, link);
-	LIST_INSERT_HEAD(&o->asked, t, link);
-	timer_start(t->deadline, left_ms(t), 0);
+	LIST_INSERT_HEAD(&o->waiting, t, link);
+	o->repeated++;
+	egress_client_begin_hub(t);
+}
+
+void
+egress_client_peer_found(struct egress_client *o, const char *node)
+{
+	const struct egress_client_trip *t;
+
+	LIST_FOREACH(t, &o->joined, link)
+		if (!t->by_peer && o->on_fading != NULL && strcmp(t->ask.node, node) == 0)
+			o->on_fading(o->fading_arg, &t->ask, false);
+}
+
+void
+egress_client_peer_silent(struct egress_client *o)
+{
+	struct egress_client_trip *t, *next;
+
+	for (t = LIST_FIRST(&o->asked); t != NULL; t = next) {
+		next = LIST_NEXT(t, link);
+		if (t->by_peer && stream_is_silent(t->stream))
+			egress_client_ask_hub_instead(t);
+	}
 }
 
 static void
@@ -270,7 +421,8 @@ on_up(void *arg)
 		o->on_rerouted(o->rerouted_arg);
 	for (t = LIST_FIRST(&o->waiting); t != NULL; t = next) {
 		next = LIST_NEXT(t, link);
-		ask_hub(t);
+		if (!node_peers_waits(&t->wait) || t->open_end_ms != 0)
+			ask_hub(t);
 	}
 }
 
@@ -279,10 +431,13 @@ static void
 egress_client_on_link_rerouted(void *arg)
 {
 	struct egress_client *o = arg;
-	struct egress_client_trip *t;
+	struct egress_client_trip *t, *next;
 
 	o->doubted_at = tunnel_client_opened(o->link);
-	while ((t = LIST_FIRST(&o->asked)) != NULL) {
+	for (t = LIST_FIRST(&o->asked); t != NULL; t = next) {
+		next = LIST_NEXT(t, link);
+		if (t->by_peer)
+			continue;
 		stream_close(&t->stream, STREAM_CANCELLED);
 		LIST_REMOVE(t, link);
 		LIST_INSERT_HEAD(&o->waiting, t, link);
@@ -311,13 +466,14 @@ on_deadline(void *arg)
 			t->rc == -EAGAIN                    ? "too many connections are open"
 				: t->rc == -EPROTONOSUPPORT ? "the hub carries no UDP for nodes"
 							    : "the hub takes no more");
-	} else if (t->soon && tunnel_client_session(t->of->link) != NULL) {
-		ask_hub(t);
-	} else if (t->soon) {
+	} else if (t->soon ||
+		(t->stream == NULL && loop_now_ms(t->of->config.loop) < t->open_end_ms)) {
 		t->soon = false;
-		timer_start(t->deadline, MIN(left_ms(t), (uint64_t)EGRESS_CLIENT_OPEN_MS), 0);
+		egress_client_begin(t);
 	} else if (t->stream != NULL) {
-		give_up(t, RESULT_LATE, "the hub does not answer");
+		give_up(t, RESULT_LATE,
+			t->by_peer ? "the endpoint's node does not answer"
+				   : "the hub does not answer");
 	} else {
 		give_up(t, RESULT_NO_HUB,
 			t->breaks > 0 ? "the connection to the hub was lost, and is not back"
@@ -354,21 +510,11 @@ trip_new(struct egress_client *o, const struct egress_client_ask *ask)
 	t->fd = -1;
 	t->ask = *ask;
 	t->deadline = timer_new(o->config.loop, on_deadline, t);
+	t->wait = (struct node_peers_wait){.done = on_peer, .arg = t};
 	LIST_INSERT_HEAD(&o->waiting, t, link);
 	o->n_pending++;
 	timer_cancel(o->idle);
 	return t;
-}
-
-static void
-egress_client_begin(struct egress_client_trip *t)
-{
-	if (tunnel_client_session(t->of->link) != NULL) {
-		ask_hub(t);
-		return;
-	}
-	timer_start(t->deadline, EGRESS_CLIENT_OPEN_MS, 0);
-	tunnel_client_want(t->of->link, true);
 }
 
 void
@@ -469,6 +615,27 @@ egress_client_free(struct egress_client **out)
 }
 
 void
+egress_client_use_peers(struct egress_client *o, struct node_peers *peers, uint16_t port)
+{
+	o->peers = peers;
+	o->peer_port = port;
+}
+
+void
+egress_client_ask_of(const struct egress_client *o, struct egress_client_ask *to,
+	const struct service *s, const struct endpoint *e, unsigned hops)
+{
+	*to = (struct egress_client_ask){
+		.hops = hops, .encrypted = (e->flags & ENDPOINT_ENCRYPTED) != 0};
+	snprintf(to->service, sizeof to->service, "%s/%s", s->namespace, s->name);
+	snprintf(to->node, sizeof to->node, "%s", e->node);
+	endpoint_text(e, to->authority);
+	if (o->peers == NULL || *e->peer == '\0' ||
+		addr_parse(&to->peer, e->peer, o->peer_port, NULL) < 0)
+		to->peer = (struct addr){0};
+}
+
+void
 egress_client_use(struct egress_client *o, const struct tunnel_client_hub *hub)
 {
 	tunnel_client_use(o->link, hub);
@@ -524,6 +691,9 @@ egress_client_metrics(const struct egress_client *o, struct metrics *m)
 		"Times that the hub was asked again since the connection to it broke before the "
 		"answer.",
 		NULL, o->repeated);
+	metric_counter(m, "edgeway_tunnel_outward_direct_total",
+		"Of the connections that were made, those by the endpoint's own node, not the hub.",
+		NULL, o->direct);
 }
 
 void
@@ -531,7 +701,8 @@ egress_client_state(const struct egress_client *o, struct buf *out)
 {
 	buf_adds(out, "{");
 	tunnel_client_state(o->link, out);
-	buf_printf(out, ",\"pending\":%u,\"joined\":%u,\"results\":{", o->n_pending, o->n_joined);
+	buf_printf(out, ",\"pending\":%u,\"joined\":%u,\"direct\":%llu,\"results\":{", o->n_pending,
+		o->n_joined, (unsigned long long)o->direct);
 	for (unsigned i = 0; i < RESULTS; i++)
 		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "", result_names[i],
 			(unsigned long long)o->results[i]);

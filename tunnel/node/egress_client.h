@@ -1,20 +1,24 @@
 /*
- * The node's client for endpoints that it cannot dial itself: one connection to the hub, opened
- * when it is first needed and closed after EGRESS_CLIENT_IDLE_MS without use, with one stream per
- * connection to an endpoint. The hub dials the endpoint, or has the endpoint's own node dial it. On
- * the loop's thread.
+ * The node's client for endpoints that it cannot dial itself, with one stream per connection to an
+ * endpoint. The agent of the endpoint's own node is asked where it can be dialled
+ * (tunnel/node/node_peers), else the hub: by one connection, opened when it is first needed and
+ * closed after EGRESS_CLIENT_IDLE_MS without use. The hub dials the endpoint, or has the endpoint's
+ * own node dial it. On the loop's thread.
  *
  * The caller holds one end of a pair of connected sockets (sock_pair) and passes the other end to
  * egress_client_open. One byte, EGRESS_CLIENT_JOINED, comes when the endpoint is connected; every
  * byte after it is the endpoint's. If the pair is closed instead, the endpoint was refused; the log
- * has the reason. If the hub is lost before it answered, or does not answer, the request is sent
- * again once that hub or another one is reached: none of the caller's bytes have gone out by then.
+ * has the reason. If the hub or the other node is lost before it answered, or does not answer, the
+ * request is sent again once a hub is reached: none of the caller's bytes have gone out by then.
  *
- *	egress_client_open(outlet, fd, &(struct egress_client_ask){.service = "default/web", .node = "edge-2", .authority = "172.17.0.2:8080"});
+ *	egress_client_ask_of(outlet, &ask, service, endpoint, hops);
+ *	egress_client_open(outlet, fd, &ask);
  */
 #ifndef EDGEWAY_TUNNEL_NODE_EGRESS_CLIENT_H
 #define EDGEWAY_TUNNEL_NODE_EGRESS_CLIENT_H
 
+#include "model/service.h"
+#include "tunnel/node/node_peers.h"
 #include "tunnel/node/tunnel_client.h"
 
 struct egress_client;
@@ -23,6 +27,7 @@ struct egress_client_trip;
 enum {
 	EGRESS_CLIENT_IDLE_MS = 60 * 1000,
 	EGRESS_CLIENT_OPEN_MS = 4000, /* deadline to reach the hub */
+	EGRESS_CLIENT_PEER_MS = 250, /* meanwhile the endpoint's node is tried again so often */
 	/* then for its answer, retries included: more than the hub's own deadline */
 	EGRESS_CLIENT_ANSWER_MS = 9000,
 	EGRESS_CLIENT_MOST = 4096, /* open at a time, including flows of datagrams */
@@ -36,10 +41,23 @@ struct egress_client_ask { /* copied */
 	char node[254]; /* of the endpoint; "": it has none */
 	char authority[ADDR_TEXT_MAX]; /* ip:port, as its node sees it */
 	unsigned hops; /* base/core/hops.h, including this one */
+	bool encrypted; /* nobody may dial the endpoint's node in clear text */
+	struct addr peer; /* of its node's agent; no address: the hub alone */
 };
 
 /* uses its loop, heartbeat, mark and memory limit; `doubted` with up_arg */
 struct egress_client *egress_client_new(const struct tunnel_client_config *config);
+/* Asks other nodes' agents, at this port of their nodes, before the hub. peers: outlives the
+ * client. */
+void egress_client_use_peers(struct egress_client *o, struct node_peers *peers, uint16_t port);
+/* A node's agent is reached again: connections to its endpoints through the hub are better not kept
+ * idle (egress_client_on_fading). */
+void egress_client_peer_found(struct egress_client *o, const char *node);
+/* A node's agent does not answer: what it was asked for is asked for at the hub. */
+void egress_client_peer_silent(struct egress_client *o);
+/* The request for an endpoint VIA_TUNNEL. */
+void egress_client_ask_of(const struct egress_client *o, struct egress_client_ask *to,
+	const struct service *s, const struct endpoint *e, unsigned hops);
 /* Closes what is open. */
 void egress_client_free(struct egress_client **o);
 void egress_client_use(struct egress_client *o, const struct tunnel_client_hub *hub);

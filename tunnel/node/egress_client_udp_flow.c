@@ -1,6 +1,5 @@
 #include "tunnel/node/egress_client_udp_private.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/core/hash.h"
@@ -81,10 +80,7 @@ egress_client_udp_flow_ask(struct egress_client_flow *t)
 		return;
 	}
 	t->tried[t->n_tried++] = (struct choice_place){e->ip, e->port};
-	snprintf(q.service, sizeof q.service, "%s/%s", s->namespace, s->name);
-	snprintf(q.node, sizeof q.node, "%s", e->node);
-	endpoint_text(e, q.authority);
-	q.hops = t->flow->way.hops + 1;
+	egress_client_ask_of(t->port->of->config.outlet, &q, s, e, t->flow->way.hops + 1);
 	t->trip = egress_client_reach(t->port->of->config.outlet, &q, on_reached, t);
 	if (t->trip == NULL)
 		egress_client_udp_flow_refuse(t, 429, "too many connections are open");

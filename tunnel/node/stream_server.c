@@ -9,6 +9,7 @@
 
 #include "base/core/hops.h"
 #include "base/core/log.h"
+#include "model/allow_from.h"
 #include "model/json.h"
 #include "tunnel/h2/relay.h"
 #include "tunnel/node/dial_target.h"
@@ -393,28 +394,54 @@ stream_server_asked(struct stream_server *s, struct stream *st,
 	return 403;
 }
 
-unsigned
-stream_server_opened(
-	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+/* What the hub checks before it asks for a stream, another node's agent is not believed to have
+ * checked. */
+static unsigned
+stream_server_judge_peer(const struct stream_server *s, const struct dial_target *t,
+	const struct stream_request *request, const char **reason)
+{
+	const char *name = stream_server_field(request, "edgeway-service"),
+		   *slash = strchr(name, '/');
+	const struct service *service = slash == NULL || s->snapshot == NULL
+		? NULL
+		: snapshot_find(
+			  s->snapshot, name, (size_t)(slash - name), slash + 1, strlen(slash + 1));
+
+	*reason = "other nodes reach endpoints of Services alone";
+	if (t->kind != TUNNEL_ACL_SERVICES || service == NULL)
+		return 403;
+	*reason =
+		"the Service is not for everybody, and the node does not say that it enforces that";
+	if (service->restricted &&
+		strcmp(stream_server_field(request, "edgeway-enforces"), ALLOW_FROM_KIND) != 0)
+		return 403;
+	return 0;
+}
+
+/* peer: the node whose agent asks; NULL: the hub does. */
+static unsigned
+stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
+	const struct stream_request *request, const char **reason)
 {
 	const struct dial_target_request ask = {
 		.authority = request->authority,
 		.service = stream_server_field(request, "edgeway-service"),
-		.meant = stream_server_field(request, "edgeway-reach"),
+		.meant = peer == NULL ? stream_server_field(request, "edgeway-reach") : "",
 		.udp = request->udp,
 	};
-	struct stream_server *s = arg;
 	struct served_stream *v;
 	unsigned status;
 
-	if (!request->udp && *stream_server_field(request, REACHABILITY_ASK) != '\0')
-		return stream_server_asked(s, st, request, reason);
 	v = xcalloc(1, sizeof *v);
 	v->of = s;
 	v->fd = -1;
 	v->since_ms = loop_now_ms(s->loop);
 	log_clean(v->authority, sizeof v->authority, request->authority);
-	log_clean(v->caller, sizeof v->caller, stream_server_field(request, "edgeway-caller"));
+	if (peer != NULL)
+		snprintf(v->caller, sizeof v->caller, "node:%.*s", (int)sizeof v->caller - 6, peer);
+	else
+		log_clean(v->caller, sizeof v->caller,
+			stream_server_field(request, "edgeway-caller"));
 	log_clean(v->meant, sizeof v->meant, ask.meant);
 	s->beside += ask.meant[0] != '\0';
 	if (s->spans != NULL && s->spans->on && !request->udp)
@@ -423,6 +450,8 @@ stream_server_opened(
 	*reason = HOPS_REASON;
 	status = v->hops < HOPS_MAX ? dial_target_find(look_around(s), &ask, &v->target, reason)
 				    : 508;
+	if (status == 0 && peer != NULL)
+		status = stream_server_judge_peer(s, &v->target, request, reason);
 	if (status == 0)
 		status = stream_server_filter(s->allow, &v->target, reason);
 	if (status != 0) {
@@ -445,6 +474,22 @@ stream_server_opened(
 	timer_start(v->timer, STREAM_SERVER_DIAL_MS, 0);
 	stream_server_dial(v);
 	return 0;
+}
+
+unsigned
+stream_server_opened(
+	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	if (!request->udp && *stream_server_field(request, REACHABILITY_ASK) != '\0')
+		return stream_server_asked(arg, st, request, reason);
+	return stream_server_take(arg, NULL, st, request, reason);
+}
+
+unsigned
+stream_server_peer_opened(struct stream_server *s, const char *node, struct stream *st,
+	const struct stream_request *request, const char **reason)
+{
+	return stream_server_take(s, node, st, request, reason);
 }
 
 void
@@ -601,7 +646,7 @@ stream_server_metrics(const struct stream_server *s, struct metrics *m)
 
 	for (unsigned i = 0; i < RESULTS; i++)
 		metric_counter(m, "edgeway_tunnel_dials_total",
-			"Streams of the hub by what became of their dial.",
+			"Streams of the hub and of other nodes by what became of their dial.",
 			metric_label(label, sizeof label, "result", result_names[i]),
 			s->results[i]);
 	metric_counter(m, "edgeway_tunnel_beside_total",

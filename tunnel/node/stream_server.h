@@ -1,5 +1,5 @@
 /*
- * The agent's side of the streams that the hub opens: resolves the target
+ * The agent's side of the streams that the hub, or another node's agent, opens: resolves the target
  * (tunnel/node/dial_target), checks the rules (tunnel/node/tunnel_acl), dials, and then relays the
  * bytes (tunnel/h2/relay). Answers: 200 once the target has accepted; 400 not host:port; 403
  * denied, and no packet was sent; 404 not on this node; 502 refused or unreachable; 504 no answer
@@ -58,6 +58,10 @@ bool stream_server_declare(struct stream_server *s, struct reachable_nets **vici
 bool stream_server_to_be_asked(void *serve);
 unsigned stream_server_opened(
 	void *serve, struct stream *st, const struct stream_request *request, const char **reason);
+/* A stream of another node's agent (tunnel/node/node_door): only for an endpoint of a Service that
+ * both know. */
+unsigned stream_server_peer_opened(struct stream_server *s, const char *node, struct stream *st,
+	const struct stream_request *request, const char **reason);
 /* What would happen to a stream to host:port, up to the dial: a JSON object with allowed, target
  * and the rule or the reason. */
 void stream_server_judge(struct stream_server *s, const char *authority, struct buf *out);

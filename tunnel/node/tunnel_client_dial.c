@@ -39,6 +39,8 @@ shake_hands(struct tunnel_client_dial *d, int fd)
 		.ctx = d->setup.hub->tls,
 		.host = d->setup.hub->host,
 		.alpn = d->setup.alpn,
+		.proof = d->setup.proof,
+		.deadline_ms = d->setup.timeout_ms,
 		.on = on_tls,
 		.arg = d,
 	};
@@ -80,7 +82,10 @@ on_reached(void *arg, int fd, const char *why)
 static void
 on_late(void *arg)
 {
-	tunnel_client_dial_fail(arg, true, "the hub does not answer");
+	const struct tunnel_client_dial *d = arg;
+
+	tunnel_client_dial_fail(arg, true,
+		d->setup.proof == TLS_NODE ? "it does not answer" : "the hub does not answer");
 }
 
 static void
@@ -132,7 +137,8 @@ dial_straight(struct tunnel_client_dial *d)
 		tunnel_client_dial_fail(d, true, strerror(-rc));
 		return;
 	}
-	timer_start(d->deadline, TUNNEL_CLIENT_CONNECT_MS, 0);
+	timer_start(d->deadline,
+		d->setup.timeout_ms != 0 ? d->setup.timeout_ms : TUNNEL_CLIENT_CONNECT_MS, 0);
 	d->watch = watch_start(d->setup.loop, d->fd, WATCH_WRITE, on_connected, d);
 }
 

@@ -1,6 +1,7 @@
 /*
- * One attempt to reach the hub: over TCP, through a proxy or inside a websocket, followed by the
- * TLS handshake. Part of tunnel/node/tunnel_client; on the loop's thread. `done` comes once,
+ * One attempt to reach the hub, or another node's agent: over TCP, through a proxy or inside a
+ * websocket, followed by the TLS handshake. For tunnel/node/tunnel_client and
+ * tunnel/node/node_peers; on the loop's thread. `done` comes once,
  * perhaps from within tunnel_client_dial_start; the callback may free the attempt.
  *
  *	tunnel_client_dial_start(&d, &(struct tunnel_client_dial_setup){.loop = loop, .hub = hub, .alpn = alpn, .done = on_dialled, .arg = me});
@@ -25,6 +26,8 @@ struct tunnel_client_dial_setup {
 	bool multipath; /* as sock_connect_multipath */
 	uint32_t mark; /* SO_MARK */
 	const char *alpn; /* static */
+	enum tls_proof proof;
+	unsigned timeout_ms; /* for TCP, and then for TLS; 0: those of a hub */
 	tunnel_client_dial_fn *done;
 	void *arg;
 };

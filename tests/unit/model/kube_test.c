@@ -421,6 +421,7 @@ annotations_of_balancing(void **state)
 			"    edgeway.io/outlier-5xx: 5\n"
 			"    edgeway.io/outlier-time: 30s\n"
 			"    edgeway.io/retry-on: \"503, 502\"\n"
+			"    edgeway.io/encrypt: site\n"
 			"    edgeway.io/datapath: kernel\n") "spec:\n  internalTrafficPolicy: "
 							     "Local\n"
 							     "  trafficDistribution: "
@@ -443,6 +444,7 @@ annotations_of_balancing(void **state)
 	assert_int_equal(s->lb.outlier_ms, 30000);
 	assert_int_equal(s->lb.retry_on, RETRY_ON_502 | RETRY_ON_503);
 	assert_int_equal(s->lb.datapath, DATAPATH_KERNEL);
+	assert_int_equal(s->lb.encrypt, ENCRYPT_SITE);
 	assert_true(s->local_only);
 	assert_int_equal(s->distribution, DISTRIBUTE_ZONE);
 	kube_batch_fini(&b);
@@ -498,6 +500,7 @@ a_slip_in_an_annotation_is_told_and_the_default_serves(void **state)
 		{"retry-on: 404", "expected some of 500, 502, 503, 504 and unavailable"},
 		{"retry-on: \"503,\"", "expected some of"},
 		{"datapath: fast", "expected one of proxy|kernel"},
+		{"encrypt: yes", "none of off, site and always; always is used"},
 		{"lb-polcy: random", "no such annotation"},
 	};
 

@@ -264,6 +264,116 @@ the_hub_reaches_the_rest(void **state)
 	view_free(&v);
 }
 
+static const char *
+peer_of(const struct self *self, const char *more)
+{
+	static char peer[ADDR_TEXT_MAX];
+	auto_free char *json = xasprintf(ENDPOINTS "{\"node\":\"b\",\"pod\":\"p\",\"flags\":3,"
+						   "\"podIP\":\"172.17.0.5\",\"podPort\":8080,%s}"
+						   "]}]}",
+		more);
+	struct service *s;
+	struct view *v;
+
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	s = service_build(v, self, 0x09fb0001, 77);
+	view_free(&v);
+	assert_int_equal(s->ports[0].n_endpoints, 1);
+	assert_int_equal(s->ports[0].endpoints[0].via, VIA_TUNNEL);
+	assert_int_equal(s->ports[0].endpoints[0].tier,
+		*s->ports[0].endpoints[0].peer != '\0' ? TIER_REST : TIER_TUNNEL);
+	snprintf(peer, sizeof peer, "%s", s->ports[0].endpoints[0].peer);
+	service_unref(&s);
+	return peer;
+}
+
+/* By the rules for hostPorts: within a site, and where the node is public. */
+static void
+whose_agent_is_dialled(void **state)
+{
+	struct self self = {.node = "a", .site = "s", .zone = "", .forward = true, .direct = true};
+
+	(void)state;
+	assert_string_equal(peer_of(&self, "\"site\":\"s\",\"hostIP\":\"192.0.2.7\""), "192.0.2.7");
+	assert_string_equal(peer_of(&self,
+				    "\"site\":\"s\",\"hostIP\":\"169.254.169.254\","
+				    "\"otherHostIP\":\"2001:db8::7\""),
+		"2001:db8::7");
+	assert_string_equal(peer_of(&self, "\"site\":\"s\",\"hostIP\":\"127.0.0.1\""), "");
+	assert_string_equal(peer_of(&self, "\"site\":\"t\",\"hostIP\":\"192.0.2.7\""), "");
+	assert_string_equal(peer_of(&self,
+				    "\"site\":\"t\",\"hostIP\":\"192.0.2.7\","
+				    "\"publicIP\":\"198.51.100.7\""),
+		"198.51.100.7");
+	assert_string_equal(
+		peer_of(&self, "\"site\":\"t\",\"public\":true,\"hostIP\":\"192.0.2.7\""),
+		"192.0.2.7");
+	self.direct = false;
+	assert_string_equal(peer_of(&self, "\"site\":\"s\",\"hostIP\":\"192.0.2.7\""), "");
+}
+
+/* In clear text nothing goes that must not: by the other node's agent or the hub, or not at all. */
+static void
+what_must_be_encrypted(void **state)
+{
+	static const char endpoints[] = ENDPOINTS POD("a", "s", "3") "," POD("b", "s", "3") "," POD(
+		"b", "t", "3") ","
+			       "{\"flags\":3,\"givenIP\":\"198.51.100.9\",\"givenPort\":80}]}]}";
+	struct self self = {.node = "a", .site = "s", .zone = "", .forward = true, .direct = true};
+	static const struct {
+		uint8_t own, service, ways[3]; /* of this node's pod, the site's, the given one */
+		unsigned refused;
+	} cases[] = {
+		{ENCRYPT_OFF, ENCRYPT_DEFAULT, {VIA_POD, VIA_HOST, VIA_GIVEN}, 0},
+		{ENCRYPT_SITE, ENCRYPT_DEFAULT, {VIA_POD, VIA_TUNNEL, VIA_GIVEN}, 0},
+		{ENCRYPT_SITE, ENCRYPT_OFF, {VIA_POD, VIA_HOST, VIA_GIVEN}, 0},
+		{ENCRYPT_OFF, ENCRYPT_SITE, {VIA_POD, VIA_TUNNEL, VIA_GIVEN}, 0},
+		{ENCRYPT_OFF, ENCRYPT_ALWAYS, {VIA_POD, VIA_TUNNEL, VIA_REFUSED}, 1},
+		{ENCRYPT_ALWAYS, ENCRYPT_DEFAULT, {VIA_POD, VIA_TUNNEL, VIA_REFUSED}, 1},
+	};
+	struct view *v;
+
+	(void)state;
+	assert_int_equal(view_parse(&v, endpoints, strlen(endpoints), NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const struct service_port *p;
+		struct service *s;
+		unsigned seen = 0;
+
+		self.encrypt = cases[i].own;
+		v->lb.encrypt = cases[i].service;
+		s = service_build(v, &self, 0x09fb0001, 77);
+		p = &s->ports[0];
+		assert_int_equal(p->n_refused, cases[i].refused);
+		for (unsigned k = 0; k < p->n_endpoints + p->n_refused; k++) {
+			const struct endpoint *e = &p->endpoints[k];
+			const char *const nodes[] = {"a", "b", ""};
+
+			for (unsigned n = 0; n < ARRAY_LEN(nodes); n++)
+				if (strcmp(e->node, nodes[n]) == 0 && e->tier != TIER_TUNNEL) {
+					assert_int_equal(e->via, cases[i].ways[n]);
+					seen |= 1U << n;
+				}
+			if (e->via == VIA_REFUSED)
+				assert_int_equal(e->tier, SPECIAL_CLEAR);
+			else
+				assert_true(e->via != VIA_TUNNEL || e->tier == TIER_TUNNEL ||
+					(e->flags & ENDPOINT_ENCRYPTED) != 0);
+		}
+		assert_int_equal(seen, 7);
+		service_unref(&s);
+	}
+	self.forward = false; /* without a hub's tunnel there is no way that is encrypted */
+	{
+		struct service *s = service_build(v, &self, 0x09fb0001, 77);
+
+		assert_int_equal(s->ports[0].n_endpoints, 1);
+		assert_int_equal(s->ports[0].endpoints[0].via, VIA_POD);
+		service_unref(&s);
+	}
+	view_free(&v);
+}
+
 /* One of IPv6 does not fit into what stands for it: the service keeps it beside. The own pod's is
  * dialled as it is. */
 static void
@@ -318,6 +428,8 @@ main(void)
 		cmocka_unit_test(ready_ones_serve_else_leaving_ones),
 		cmocka_unit_test(everything_is_in_the_service),
 		cmocka_unit_test(the_hub_reaches_the_rest),
+		cmocka_unit_test(whose_agent_is_dialled),
+		cmocka_unit_test(what_must_be_encrypted),
 		cmocka_unit_test(the_hub_reaches_ipv6),
 	};
 

@@ -23,7 +23,8 @@ static const char canonical[] =
 	"{\"port\":80,\"mode\":\"udp\",\"endpoints\":[]}]}";
 
 static const char later[] =
-	"{\"ns\":\"n\",\"name\":\"w\",\"hashOn\":\"query:a\",\"datapath\":\"xdp\","
+	"{\"ns\":\"n\",\"name\":\"w\",\"hashOn\":\"query:a\",\"datapath\":\"xdp\",\"encrypt\":"
+	"\"more\","
 	"\"distribution\":\"x\",\"ports\":[{\"port\":1,\"mode\":\"tcp\",\"endpoints\":["
 	"{\"hintZones\":[\"b\",\"a\",\"b\"]}]}]}";
 
@@ -127,7 +128,8 @@ policy_and_hints_survive(void **state)
 		"\"idleMs\":120000,\"maxConnections\":64,\"healthPath\":\"/"
 		"ok?a=1\",\"healthMs\":5000,"
 		"\"slowStartMs\":30000,\"hashBalance\":125,\"outlier5xx\":5,\"outlierMs\":30000,"
-		"\"retryOn\":\"502,503\",\"datapath\":\"kernel\",\"localOnly\":"
+		"\"retryOn\":\"502,503\",\"datapath\":\"kernel\",\"encrypt\":\"site\","
+		"\"localOnly\":"
 		"true,\"distribution\":\"zone\",\"ports\":["
 		"{\"port\":80,\"mode\":\"tcp\",\"endpoints\":[{\"flags\":3,\"hintZones\":[\"a\","
 		"\"b\"],"
@@ -147,6 +149,7 @@ policy_and_hints_survive(void **state)
 	assert_int_equal(v->lb.retries, 0);
 	assert_int_equal(v->lb.idle_ms, 120000);
 	assert_int_equal(v->lb.datapath, DATAPATH_KERNEL);
+	assert_int_equal(v->lb.encrypt, ENCRYPT_SITE);
 	assert_int_equal(v->distribution, DISTRIBUTE_ZONE);
 	view_free(&v);
 	/* Absent is the default; words of a later version are, too. */
@@ -155,6 +158,7 @@ policy_and_hints_survive(void **state)
 	assert_int_equal(v->lb.request_ms, REQUEST_MS_DEFAULT);
 	assert_int_equal(v->lb.hash_on, HASH_ON_SOURCE_IP);
 	assert_int_equal(v->lb.datapath, DATAPATH_DEFAULT);
+	assert_int_equal(v->lb.encrypt, ENCRYPT_ALWAYS); /* but it asked for more than none */
 	assert_int_equal(v->distribution, DISTRIBUTE_ALL);
 	assert_string_equal(v->health_path, "");
 	assert_int_equal(v->ports[0].endpoints[0].hint_zones.n, 2);

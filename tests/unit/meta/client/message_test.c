@@ -49,6 +49,34 @@ lists_of_revoked_hubs(void **state)
 }
 
 static void
+lists_of_revoked_nodes(void **state)
+{
+	static const struct {
+		const char *json, *text;
+	} cases[] = {
+		{"{\"revoked\":[{\"node\":\"edge-1\",\"valid\":\"0a,1b\"},{\"node\":\"edge-2\","
+		 "\"valid\":\"\"}]}",
+			"\nedge-1 0a,1b\nedge-2 \n"},
+		{"{\"revoked\":[]}", ""},
+		{"{\"revoked\":[{\"node\":\"a\\nb 0a\"},{\"node\":\"c\",\"valid\":\"x\"},{\"node\":"
+		 "\"d\"}]}",
+			"\nd \n"},
+		{"{\"crl\":\"PEM\"}", NULL},
+		{"[]", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *text = message_revoked(cases[i].json, strlen(cases[i].json));
+
+		if (cases[i].text == NULL)
+			assert_null(text);
+		else
+			assert_string_equal(text, cases[i].text);
+	}
+}
+
+static void
 hellos(void **state)
 {
 	struct message_hello h;
@@ -161,6 +189,7 @@ main(void)
 		cmocka_unit_test(services),
 		cmocka_unit_test(hellos),
 		cmocka_unit_test(lists_of_revoked_hubs),
+		cmocka_unit_test(lists_of_revoked_nodes),
 		cmocka_unit_test(synced),
 		cmocka_unit_test(urls),
 		cmocka_unit_test(inside),

@@ -82,7 +82,8 @@ each_hostname_has_a_view(void **state)
 				"["
 				"{\"node\":\"n\",\"pod\":\"db-1\",\"hostname\":\"db-1\",\"flags\":"
 				"0,"
-				"\"podIP\":\"172.17.0.2\",\"podPort\":8080}]},"
+				"\"podIP\":\"172.17.0.2\",\"podPort\":8080,\"hostIP\":\"192.0.2."
+				"1\"}]},"
 				"{\"name\":\"sql\",\"port\":5432,\"mode\":\"tcp\",\"endpoints\":["
 				"{\"node\":\"n\",\"pod\":\"db-1\",\"hostname\":\"db-1\",\"flags\":"
 				"0,"
@@ -98,14 +99,15 @@ each_hostname_has_a_view(void **state)
 				"{\"port\":8080,\"mode\":\"http\",\"extra\":true,\"endpoints\":["
 				"{\"node\":\"n\",\"pod\":\"db-1\",\"hostname\":\"db-1\",\"flags\":"
 				"0,"
-				"\"podIP\":\"172.17.0.2\",\"podPort\":8080}]}]}");
+				"\"podIP\":\"172.17.0.2\",\"podPort\":8080,\"hostIP\":\"192.0.2."
+				"1\"}]}]}");
 		}
 		cluster_change_fini(&change);
 	}
 	assert_true(seen);
 	assert_string_equal(cluster_behind(kit_cluster, "default", "db-1.db").text,
 		"port 80: pod db-1 has no hostPort for container port 8080: only its own node can "
-		"dial it, others go through the hub");
+		"dial it, others go by its agent or the hub");
 	/* Nodes are kept for the service alone: each of thousands of hostnames would have them
 	 * again. */
 	assert_int_equal(cluster_behind(kit_cluster, "default", "db-1.db").n_nodes, 0);

@@ -64,7 +64,7 @@ named_port_is_resolved_in_each_pod(void **state)
 		"8080,"
 		"\"hostIP\":\"192.0.2.1\",\"hostPort\":30080},"
 		"{\"node\":\"n2\",\"pod\":\"b\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
-		"9090}]}]}");
+		"9090,\"hostIP\":\"192.0.2.2\"}]}]}");
 	assert_true(cluster_reason(kit_cluster, "default", "s")[0] != '\0');
 	assert_int_equal(cluster_count(kit_cluster, KUBE_POD), 3);
 }
@@ -127,10 +127,10 @@ each_way_to_reach_a_pod(void **state)
 			IPS("172.17.0.2", "192.0.2.1")));
 	assert_string_equal(endpoints_of(kit_cluster),
 		"[{\"node\":\"n\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
-		"8080}]}]}");
+		"8080,\"hostIP\":\"192.0.2.1\"}]}]}");
 	assert_string_equal(cluster_behind(kit_cluster, "default", "s").text,
 		"port 80: pod a has no hostPort for container port 8080: only its own node can "
-		"dial it, others go through the hub");
+		"dial it, others go by its agent or the hub");
 }
 
 #define BARE(rest) SLICE("s-1", "s", "{port: 8080}", "{" rest "}")
@@ -556,7 +556,7 @@ selector_gives_what_the_slice_controller_gave(void **state)
 		"\"site\":"
 		"\"edge-b\",\"zone\":\"edge-b\",\"pod\":\"nginx-edge-2\",\"flags\":3,\"podIP\":"
 		"\"10.244.2.5\","
-		"\"podPort\":8000}]}]}");
+		"\"podPort\":8000,\"hostIP\":\"192.0.2.22\"}]}]}");
 	assert_non_null(strstr(json_of(b, n_b, "near"), "\"distribution\":\"node\""));
 	assert_non_null(strstr(
 		json_of(a, n_a, "near"), "\"hintZones\":[\"edge-b\"],\"hintNodes\":[\"edge-2\"]"));

@@ -21,7 +21,10 @@ struct bed {
 static int
 set_up(void **state)
 {
-	static const struct egress_client_ask ask = {"default/web", "edge-2", "172.17.0.2:8080", 3};
+	static const struct egress_client_ask ask = {.service = "default/web",
+		.node = "edge-2",
+		.authority = "172.17.0.2:8080",
+		.hops = 3};
 	struct bed *b = xcalloc(1, sizeof *b);
 	int fds[2];
 

@@ -1,0 +1,204 @@
+#include "base/core/figures.h"
+#include "base/core/log.h"
+#include "base/tls/pki.h"
+#include "model/json.h"
+#include "model/mesh.h"
+#include "src/agent/agent_private.h"
+#include "tunnel/tunnel.h"
+
+struct agent_peers {
+	struct agent *agent;
+	struct node_door *door; /* NULL: closed for good */
+	struct node_peers *out; /* NULL: mesh.direct is off */
+	struct egress_client *outlet;
+	uint64_t certificate; /* of meta_node_certificate, that both use */
+};
+
+static bool
+agent_peers_refuses(void *arg, const char *node, const char *serial)
+{
+	const struct agent_peers *p = arg;
+
+	return meta_refuses_node(p->agent->meta, node, serial);
+}
+
+static void
+on_silent(void *arg)
+{
+	const struct agent_peers *p = arg;
+
+	egress_client_peer_silent(p->outlet);
+}
+
+static void
+on_found(void *arg, const char *node)
+{
+	const struct agent_peers *p = arg;
+
+	egress_client_peer_found(p->outlet, node);
+}
+
+void
+agent_peers_start(struct agent *a, struct stream_server *serve, struct egress_client *outlet)
+{
+	const struct agent_options *o = a->options;
+	const uint16_t port = (uint16_t)o->mesh_peer_port;
+	struct agent_peers *p;
+
+	if (port == 0)
+		return;
+	p = a->peers = xcalloc(1, sizeof *p);
+	p->agent = a;
+	p->outlet = outlet;
+	p->door = node_door_new(&(struct node_door_config){.loop = a->loop,
+		.node = o->node,
+		.port = port,
+		.heartbeat_ms = o->hub_heartbeat,
+		.serve = serve,
+		.refuses = agent_peers_refuses,
+		.arg = p});
+	if (o->mesh_direct == DIRECT_OFF)
+		return;
+	p->out = node_peers_new(&(struct node_peers_config){.loop = a->loop,
+		.heartbeat_ms = o->hub_heartbeat,
+		.mark = MESH_MARK,
+		.refuses = agent_peers_refuses,
+		.found = on_found,
+		.silent = on_silent,
+		.arg = p});
+	egress_client_use_peers(outlet, p->out, port);
+}
+
+/* The certificate that the hub's CA signed serves between nodes, too. */
+static void
+agent_peers_renew(struct agent_peers *p)
+{
+	const struct meta *meta = p->agent->meta;
+	struct ssl_ctx_st *server = NULL, *client = NULL;
+	struct err err = {0};
+
+	if (meta_node_ctx(meta, true, &server, &err) < 0 ||
+		meta_node_ctx(meta, false, &client, &err) < 0) {
+		log_error("tunnel", "no sessions with other nodes: %s", err.text);
+	} else {
+		node_door_use(p->door, server);
+		if (p->out != NULL)
+			node_peers_use(p->out, client);
+		p->certificate = meta_node_certificate(meta);
+	}
+	pki_ctx_free(&server);
+	pki_ctx_free(&client);
+}
+
+void
+agent_peers_use(struct agent *a)
+{
+	struct agent_peers *p = a->peers;
+
+	if (p == NULL || p->door == NULL || a->stopping || meta_node_certificate(a->meta) == 0)
+		return;
+	if (p->certificate != meta_node_certificate(a->meta))
+		agent_peers_renew(p);
+	node_door_check(p->door);
+	if (p->out != NULL)
+		node_peers_check(p->out);
+}
+
+void
+agent_peers_network(struct agent *a)
+{
+	if (a->peers != NULL && a->peers->out != NULL)
+		node_peers_network(a->peers->out);
+}
+
+bool
+agent_peers_drain(struct agent *a, loop_fn *done, void *arg)
+{
+	if (a->peers == NULL)
+		return false;
+	node_door_drain(a->peers->door, done, arg);
+	return true;
+}
+
+unsigned
+agent_peers_cut(struct agent *a)
+{
+	unsigned n = a->peers != NULL ? node_door_sum(a->peers->door).of.streams : 0;
+
+	if (a->peers != NULL)
+		node_door_free(&a->peers->door);
+	return n;
+}
+
+void
+agent_peers_end(struct agent *a)
+{
+	struct agent_peers *p = take_ptr(&a->peers);
+
+	if (p == NULL)
+		return;
+	node_door_free(&p->door);
+	node_peers_free(&p->out);
+	free(p);
+}
+
+const char *
+agent_peers_error(const struct agent *a)
+{
+	return a->peers != NULL && a->peers->door != NULL ? node_door_error(a->peers->door) : "";
+}
+
+#define SUM(member, metric, help) FIGURE(struct node_peers_sum, member, metric, NULL, help, NULL)
+
+static const struct figure agent_peers_figures[] = {
+	SUM(sessions, "edgeway_peers_sessions", "Sessions with other nodes, by who has dialled."),
+	SUM(of.streams, "edgeway_peers_streams", "Streams in these sessions that are open."),
+	SUM(of.bytes_in, "edgeway_peers_received_bytes_total",
+		"Payload that came in these sessions."),
+	SUM(of.bytes_out, "edgeway_peers_sent_bytes_total", "Payload that went in these sessions."),
+};
+
+void
+agent_peers_metrics(const struct agent *a, struct metrics *m)
+{
+	static const char *const labels[] = {"direction=\"in\"", "direction=\"out\""};
+	struct node_peers_sum sums[ARRAY_LEN(labels)] = {0};
+	const void *const of[] = {&sums[0], &sums[1]};
+
+	if (a->peers == NULL || a->peers->door == NULL)
+		return;
+	node_door_metrics(a->peers->door, m);
+	sums[0] = node_door_sum(a->peers->door);
+	if (a->peers->out != NULL) {
+		node_peers_metrics(a->peers->out, m);
+		sums[1] = node_peers_sum(a->peers->out);
+	}
+	figures_metrics_of(FIGURES(agent_peers_figures), of, labels, ARRAY_LEN(of), m);
+}
+
+void
+agent_peers_streams(const struct agent *a, const char **comma, struct buf *out)
+{
+	const char *node = a->options->node;
+
+	if (a->peers != NULL && a->peers->door != NULL)
+		node_door_list_streams(a->peers->door, node, comma, out);
+	if (a->peers != NULL && a->peers->out != NULL)
+		node_peers_streams(a->peers->out, node, comma, out);
+}
+
+void
+agent_peers_state(const struct agent *a, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_printf(
+		out, "{\"port\":%u,\"error\":", a->peers != NULL ? a->options->mesh_peer_port : 0);
+	json_add_text(out, agent_peers_error(a));
+	buf_adds(out, ",\"peers\":[");
+	if (a->peers != NULL && a->peers->out != NULL)
+		node_peers_state(a->peers->out, &comma, out);
+	if (a->peers != NULL && a->peers->door != NULL)
+		node_door_state(a->peers->door, &comma, out);
+	buf_adds(out, "]}");
+}

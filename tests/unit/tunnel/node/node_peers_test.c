@@ -1,0 +1,319 @@
+/* Two nodes' agents: one dials (node_peers), the other one's door (node_door). */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/core/log.h"
+#include "base/os/addresses.h"
+#include "base/tls/pki.h"
+#include "tests/fake/clock.h"
+#include "tests/unit/patience.h"
+#include "tunnel/node/node_door.h"
+
+struct bed {
+	struct loop *loop;
+	struct addresses *addresses;
+	struct stream_server *serve;
+	struct node_peers *peers; /* of edge-1 */
+	struct node_door *door; /* of edge-2 */
+	struct node_peers_wait wait;
+	struct addr at;
+	char *ca, *ca_key;
+	const char *revoked; /* a node */
+	bool again; /* who is told asks once more */
+	unsigned told, silences;
+};
+
+static struct ssl_ctx_st *
+ctx_of(const struct bed *b, const char *name, bool server, bool hub)
+{
+	struct pki_issue issue = {.ca_cert_pem = b->ca,
+		.ca_key_pem = b->ca_key,
+		.common_name = name,
+		.client = true,
+		.server = hub,
+		.hub = hub,
+		.days = 1};
+	auto_free char *key = NULL, *cert = NULL;
+	struct ssl_ctx_st *ctx;
+
+	assert_int_equal(pki_key_new(&key, NULL), 0);
+	assert_int_equal(pki_sign_key(&issue, key, &cert, NULL), 0);
+	assert_int_equal(pki_node_ctx(server, b->ca, cert, key, &ctx, NULL), 0);
+	return ctx;
+}
+
+static void
+certify(struct bed *b, const char *peer, const char *door, bool hub)
+{
+	struct ssl_ctx_st *client = ctx_of(b, peer, false, hub),
+			  *server = ctx_of(b, door, true, false);
+
+	node_peers_use(b->peers, client);
+	node_door_use(b->door, server);
+	pki_ctx_free(&client);
+	pki_ctx_free(&server);
+}
+
+static bool
+on_refuses(void *arg, const char *node, const char *serial)
+{
+	const struct bed *b = arg;
+
+	assert_true(serial[0] != '\0');
+	return b->revoked != NULL && strcmp(b->revoked, node) == 0;
+}
+
+static void
+on_addresses(void *arg)
+{
+	(void)arg;
+}
+
+static void
+on_silent(void *arg)
+{
+	((struct bed *)arg)->silences++;
+}
+
+static struct session *
+ask(struct bed *b, bool urgent)
+{
+	return node_peers_session(b->peers,
+		&(struct node_peers_ask){
+			.node = "edge-2", .at = b->at, .urgent = urgent, .wait = &b->wait});
+}
+
+static void
+on_told(void *arg)
+{
+	struct bed *b = arg;
+
+	b->told++;
+	if (b->again && !node_peers_waits(&b->wait))
+		ask(b, true);
+}
+
+static int
+set_up(void **state)
+{
+	static const char *const allow[] = {"services", NULL}, *const none[] = {NULL};
+	struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
+	struct bed *b = xcalloc(1, sizeof *b);
+	struct stream_server_config serve = {.node = "edge-2", .allow = allow, .bridges = none};
+	int fd;
+
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(loop_new(&b->loop, NULL), 0);
+	assert_int_equal(pki_ca_new("CA", 1, &b->ca, &b->ca_key, NULL), 0);
+	assert_int_equal(sock_listen(&any, 0, &fd, NULL), 0);
+	b->at = addr_with_port(&any, sock_port(fd));
+	close(fd);
+	b->addresses = addresses_new(b->loop, on_addresses, b);
+	serve.loop = b->loop;
+	serve.addresses = b->addresses;
+	assert_int_equal(stream_server_new(&serve, &b->serve, NULL), 0);
+	b->wait = (struct node_peers_wait){.done = on_told, .arg = b};
+	b->peers = node_peers_new(&(struct node_peers_config){.loop = b->loop,
+		.heartbeat_ms = 4000,
+		.refuses = on_refuses,
+		.silent = on_silent,
+		.arg = b});
+	b->door = node_door_new(&(struct node_door_config){.loop = b->loop,
+		.node = "edge-2",
+		.port = addr_port(&b->at),
+		.heartbeat_ms = 4000,
+		.serve = b->serve,
+		.refuses = on_refuses,
+		.arg = b});
+	*state = b;
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	struct bed *b = *state;
+
+	node_peers_leave(&b->wait);
+	node_peers_free(&b->peers);
+	node_door_free(&b->door);
+	stream_server_free(&b->serve);
+	addresses_free(&b->addresses);
+	loop_free(&b->loop);
+	free(b->ca);
+	free(b->ca_key);
+	free(b);
+	return 0;
+}
+
+#define until(b, condition) patience_until(patience_turn((b)->loop), condition)
+
+static void
+pass(struct bed *b, unsigned seconds)
+{
+	for (unsigned s = 0; s < seconds; s++) {
+		clock_pass(1000 * 1000);
+		for (int i = 0; i < 40; i++)
+			patience_turn(b->loop);
+	}
+}
+
+static unsigned
+sessions(const struct bed *b)
+{
+	return (unsigned)node_door_sum(b->door).sessions;
+}
+
+static void
+opened_on_need_and_closed_when_idle(void **state)
+{
+	struct bed *b = *state;
+	struct session *s;
+
+	certify(b, "edge-1", "edge-2", false);
+	assert_null(ask(b, false));
+	assert_true(node_peers_waits(&b->wait));
+	until(b, b->told == 1);
+	s = ask(b, false);
+	assert_non_null(s);
+	assert_false(node_peers_waits(&b->wait));
+	until(b, session_is_settled(s) && sessions(b) == 1);
+	pass(b, 50);
+	assert_ptr_equal(ask(b, false), s); /* still the same one */
+	pass(b, 50);
+	assert_int_equal(sessions(b), 1);
+	until(b, (pass(b, 1), sessions(b) == 0));
+	assert_int_equal(node_peers_sum(b->peers).sessions, 0);
+	assert_string_equal(node_peers_why(b->peers, "edge-2"), "");
+}
+
+/* The first caller waits for the outcome, the next ones have another way. */
+static void
+remembered_when_out_of_reach(void **state)
+{
+	struct bed *b = *state;
+	struct ssl_ctx_st *tls = ctx_of(b, "edge-1", false, false);
+
+	node_peers_use(b->peers, tls); /* edge-2 does not listen */
+	assert_null(ask(b, false));
+	until(b, !node_peers_waits(&b->wait));
+	assert_string_not_equal(node_peers_why(b->peers, "edge-2"), "");
+	assert_null(ask(b, false));
+	assert_false(node_peers_waits(&b->wait));
+	clock_pass((NODE_PEERS_FIRST_MS + 1) * 1000);
+	certify(b, "edge-1", "edge-2", false);
+	assert_null(ask(b, false)); /* it is dialled beside */
+	assert_false(node_peers_waits(&b->wait));
+	until(b, ask(b, false) != NULL);
+	assert_string_equal(node_peers_why(b->peers, "edge-2"), "");
+	pki_ctx_free(&tls);
+}
+
+/* Without another way each caller waits; one who asks again when told does so once a dial. */
+static void
+urgent_callers_wait_again(void **state)
+{
+	struct bed *b = *state;
+
+	b->again = true;
+	certify(b, "edge-1", "edge-3", false); /* a failure that comes after a while */
+	until(b, (node_peers_waits(&b->wait) || ask(b, true) == NULL) && b->told >= 3);
+	assert_string_equal(
+		node_peers_why(b->peers, "edge-2"), "the certificate there is another node's");
+	b->again = false;
+}
+
+static void
+another_node_at_its_address(void **state)
+{
+	struct bed *b = *state;
+
+	certify(b, "edge-1", "edge-3", false);
+	ask(b, false);
+	until(b, b->told == 1);
+	assert_null(ask(b, false));
+	assert_string_equal(
+		node_peers_why(b->peers, "edge-2"), "the certificate there is another node's");
+}
+
+static void
+no_hub_no_twin_gets_in(void **state)
+{
+	static const struct {
+		const char *name;
+		bool hub;
+	} cases[] = {{"edge-2", false}, {"hub", true}};
+	struct bed *b = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		certify(b, cases[i].name, "edge-2", cases[i].hub);
+		clock_pass(70 * 1000 * 1000);
+		ask(b, true);
+		until(b, node_peers_why(b->peers, "edge-2")[0] != '\0');
+		assert_int_equal(sessions(b), 0);
+		node_peers_leave(&b->wait);
+	}
+}
+
+static void
+revoked_nodes_are_cut(void **state)
+{
+	struct bed *b = *state;
+
+	certify(b, "edge-1", "edge-2", false);
+	ask(b, false);
+	until(b, b->told == 1 && sessions(b) == 1);
+	b->revoked = "edge-1";
+	node_door_check(b->door);
+	assert_int_equal(sessions(b), 0);
+	b->revoked = NULL;
+	until(b, ask(b, true) != NULL && sessions(b) == 1);
+	b->revoked = "edge-2";
+	node_peers_check(b->peers);
+	assert_int_equal(node_peers_sum(b->peers).sessions, 0);
+	until(b, sessions(b) == 0);
+	ask(b, true);
+	until(b, strstr(node_peers_why(b->peers, "edge-2"), "revoked") != NULL);
+}
+
+/* A session that uses the former certificate finishes; new streams have another one. */
+static void
+another_certificate(void **state)
+{
+	struct bed *b = *state;
+	struct session *s;
+
+	certify(b, "edge-1", "edge-2", false);
+	ask(b, false);
+	until(b, b->told == 1);
+	s = ask(b, false);
+	until(b, session_is_settled(s));
+	certify(b, "edge-1", "edge-2", false);
+	assert_null(ask(b, false));
+	until(b, ask(b, false) != NULL);
+	until(b, sessions(b) == 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			opened_on_need_and_closed_when_idle, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(remembered_when_out_of_reach, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(urgent_callers_wait_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(another_node_at_its_address, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_hub_no_twin_gets_in, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(revoked_nodes_are_cut, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(another_certificate, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
