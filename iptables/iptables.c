@@ -474,6 +474,12 @@ iptables_relay(void *arg, const struct service *s, const struct service_port *p,
 }
 
 void
+iptables_addresses(struct iptables *ipt, const struct address_list *own)
+{
+	kernelpath_addresses(ipt->kernelpath, own);
+}
+
+void
 iptables_use(struct iptables *ipt, const struct snapshot *snapshot)
 {
 	kernelpath_use(ipt->kernelpath, snapshot);

@@ -54,7 +54,10 @@ struct kube_service_port {
 	uint16_t port;
 	uint16_t target; /* targetPort by number; 0: by name */
 	char *target_name;
+	uint16_t node_port; /* 0: none */
 };
+
+#define KUBE_GATEWAY_CLASS "edgeway.io/node"
 
 struct kube_service {
 	bool excluded; /* its labels exclude it from the mesh */
@@ -67,6 +70,11 @@ struct kube_service {
 	char *hash_key, *health_path; /* as in struct service */
 	bool hash_given; /* an annotation sets the hash key */
 	bool local_only; /* internalTrafficPolicy Local */
+	bool external_local; /* externalTrafficPolicy Local */
+	/* type LoadBalancer with loadBalancerClass KUBE_GATEWAY_CLASS: its nodes serve its ports at
+	 * their own addresses */
+	bool gateway;
+	struct view_names external_ips; /* valid addresses */
 	uint8_t distribution; /* enum distribution */
 	struct kube_labels selector; /* empty: endpoints are created manually */
 	char *nodes; /* selector (model/selector.h) of the nodes that get the service; "": all */

@@ -48,6 +48,7 @@ decode_port(struct decoder *d, const struct tree_node *n, struct kube_service *s
 	p->port = kube_port(d, n, "port");
 	if (p->port == 0)
 		kube_wrong(d, n, "port: missing");
+	p->node_port = kube_port(d, n, "nodePort");
 	decode_target(d, n, p);
 	for (const struct kube_service_port *o = s->ports; o != p; o++) {
 		if (o->port == p->port && o->protocol == p->protocol)
@@ -109,6 +110,26 @@ decode_address(struct decoder *d, const struct tree_node *spec, struct kube_serv
 	decode_families(spec, s);
 }
 
+/* How it is called from outside the cluster. */
+static void
+decode_external_calls(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
+{
+	const struct tree_node *ips = tree_get(spec, "externalIPs");
+
+	s->external_local =
+		strcmp(tree_text(tree_get(spec, "externalTrafficPolicy"), ""), "Local") == 0;
+	s->gateway = strcmp(tree_text(tree_get(spec, "type"), ""), "LoadBalancer") == 0 &&
+		strcmp(tree_text(tree_get(spec, "loadBalancerClass"), ""), KUBE_GATEWAY_CLASS) == 0;
+	tree_each(ips, n) {
+		const char *ip = tree_text(n, "");
+
+		if (!check_ip(ip, strlen(ip)))
+			kube_note(d, n, "externalIPs: '%.80s' is no IP address", ip);
+		else if (!view_names_add(&s->external_ips, ip))
+			kube_note(d, n, "externalIPs: only %d are served", MESH_HINTS_MAX);
+	}
+}
+
 static void
 decode_external(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
 {
@@ -141,6 +162,8 @@ kube_service_decode(struct decoder *d, const struct tree_node *n, struct kube_se
 	} else if (strcmp(type, "ClusterIP") == 0 || strcmp(type, "NodePort") == 0 ||
 		strcmp(type, "LoadBalancer") == 0) {
 		decode_address(d, spec, s);
+		if (!s->headless)
+			decode_external_calls(d, spec, s);
 		s->external_name = xstrdup("");
 	} else {
 		kube_wrong(d, tree_get(spec, "type"), "type: '%.40s' is not known", type);
@@ -168,5 +191,6 @@ kube_service_fini(struct kube_service *s)
 	free(s->nodes_wrong);
 	free(s->allow_from);
 	free(s->allow_from_wrong);
+	view_names_fini(&s->external_ips);
 	kube_labels_fini(&s->selector);
 }

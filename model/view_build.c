@@ -127,6 +127,7 @@ build_port(struct buf *out, const struct view_port *p)
 	buf_printf(out, ",\"port\":%u,\"mode\":\"%s\"", p->port, port_mode_name(p->mode));
 	if (p->extra)
 		buf_adds(out, ",\"extra\":true");
+	number_member(out, "nodePort", p->node_port);
 	if (p->why != NULL && p->why[0] != '\0') {
 		buf_adds(out, ",\"why\":");
 		json_add_text(out, p->why);
@@ -195,6 +196,11 @@ view_build(struct buf *out, const struct view *v)
 	text_member(out, "externalName", v->external_name);
 	if (v->headless)
 		buf_adds(out, ",\"headless\":true");
+	names_member(out, "externalIPs", &v->external_ips);
+	if (v->external_local)
+		buf_adds(out, ",\"externalLocal\":true");
+	if (v->gateway)
+		buf_adds(out, ",\"gateway\":true");
 	build_policy(out, v);
 	if (v->routes != NULL) {
 		buf_adds(out, ",\"routes\":");

@@ -43,6 +43,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.min = 1, .max = 65535) \
 	X(ENUM, mesh_catch_cluster_ips, "mesh.catchClusterIPs", "auto", \
 		"serve ClusterIPs too: auto where nothing else does", .words = "auto|true|false") \
+	X(ENUM, mesh_node_ports, "mesh.nodePorts", "auto", \
+		"serve NodePorts and externalIPs at this node: auto where nothing else does", .words = "auto|true|false") \
 	X(ENUM, mesh_datapath, "mesh.datapath", "proxy", "who carries TCP that is not HTTP", .words = "proxy|kernel") \
 	X(BOOL, mesh_canary, "mesh.canary", "true", "try the mesh from the pods' side all the time") \
 	X(UINT, mesh_workers, "mesh.workers", "0", "threads for traffic; 0: number of cores, at most 4", .max = 64) \
