@@ -68,6 +68,7 @@ on_look(void *arg)
 
 	hub_disk_look(hub);
 	hub_explain(hub);
+	hub_gateway_settle(hub);
 	heap_give_back(&hub->heap); /* memory of nodes that are gone */
 }
 

@@ -83,6 +83,9 @@ const char *iptables_trouble6(const struct iptables *ipt);
 void iptables_use(struct iptables *ipt, const struct snapshot *snapshot);
 /* This node's addresses: NodePorts are served there. Also allowed before the table is installed. */
 void iptables_addresses(struct iptables *ipt, const struct address_list *own);
+/* Services that are called from outside and cannot be served as they ask, for example because a
+ * process of the node holds their port: "ns/name","ns/name"; returns how many there are. */
+size_t iptables_troubled(struct iptables *ipt, struct buf *out);
 /* The results of config.relay have changed. */
 void iptables_relays(struct iptables *ipt);
 /* The listener is about to close: new connections to it are refused; what the kernel carries goes

@@ -106,6 +106,6 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 	buf_adds(out, ",\"kernel\":");
 	kernelpath_state(ipt->kernelpath, out);
 	buf_adds(out, ",\"external\":");
-	kernelpath_external_state(ipt->kernelpath, out);
+	kernelpath_external_state(ipt->kernelpath, out, others);
 	buf_adds(out, "}");
 }

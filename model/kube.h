@@ -75,6 +75,7 @@ struct kube_service {
 	 * their own addresses */
 	bool gateway;
 	struct view_names external_ips; /* valid addresses */
+	char *ingress; /* addresses in its status, as "192.0.2.1,192.0.2.2"; "": none */
 	uint8_t distribution; /* enum distribution */
 	struct kube_labels selector; /* empty: endpoints are created manually */
 	char *nodes; /* selector (model/selector.h) of the nodes that get the service; "": all */
@@ -135,6 +136,7 @@ struct kube_node {
 	char *site, *zone;
 	bool site_given; /* by a label; else it is source_address */
 	char *source_address;
+	bool not_ready; /* its condition Ready is not True */
 	bool is_public; /* label edgeway.io/public */
 	char *public_ip, *public_ip6; /* ExternalIP; public_ip6: beside an IPv4 one */
 	struct kube_labels labels;

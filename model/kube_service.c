@@ -130,6 +130,21 @@ decode_external_calls(struct decoder *d, const struct tree_node *spec, struct ku
 	}
 }
 
+static char *
+decode_ingress(const struct tree_node *n)
+{
+	auto_buf struct buf list;
+
+	buf_init(&list, BUF_UNLIMITED);
+	tree_each(tree_path(n, "status.loadBalancer.ingress"), at) {
+		const char *ip = tree_text(tree_get(at, "ip"), "");
+
+		if (check_ip(ip, strlen(ip)))
+			buf_printf(&list, "%s%s", buf_len(&list) > 0 ? "," : "", ip);
+	}
+	return buf_take_str(&list);
+}
+
 static void
 decode_external(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
 {
@@ -170,6 +185,7 @@ kube_service_decode(struct decoder *d, const struct tree_node *n, struct kube_se
 	}
 	s->publish_not_ready = tree_bool(tree_get(spec, "publishNotReadyAddresses"), false);
 	s->selector = kube_labels(d, tree_get(spec, "selector"));
+	s->ingress = decode_ingress(n);
 	decode_ports(d, kube_list(d, spec, "ports"), s);
 }
 
@@ -192,5 +208,6 @@ kube_service_fini(struct kube_service *s)
 	free(s->allow_from);
 	free(s->allow_from_wrong);
 	view_names_fini(&s->external_ips);
+	free(s->ingress);
 	kube_labels_fini(&s->selector);
 }

@@ -66,7 +66,8 @@ external_each(const struct external *x, const struct service *s, external_fn *fn
 			continue;
 		for (size_t e = 0; e < s->n_external_ips; e++) {
 			k.ip = s->external_ips[e];
-			fn(arg, s, p, &k);
+			if (IN6_IS_ADDR_V4MAPPED(&k.ip) || x->subnet6.bits > 0)
+				fn(arg, s, p, &k);
 		}
 		if (s->gateway)
 			external_each_own(x, s, p, k, fn, arg);
@@ -77,6 +78,19 @@ external_each(const struct external *x, const struct service *s, external_fn *fn
 }
 
 /* --- what is served ------------------------------------------------------------------------- */
+
+/* Is it an address of this node, or one that the service has outside? The node's may have gone. */
+static bool
+external_is_at(const struct external *x, const struct service *s, const struct in6_addr *ip)
+{
+	for (size_t i = 0; i < x->n_addresses; i++)
+		if (ip_same(&x->addresses[i], ip))
+			return true;
+	for (size_t i = 0; i < s->n_external_ips; i++)
+		if (ip_same(&s->external_ips[i], ip))
+			return true;
+	return false;
+}
 
 /* By a service, as its fake IP or ClusterIP. */
 static bool
@@ -103,7 +117,7 @@ external_judge(const struct external *x, const struct snapshot *now, const struc
 	const bool udp = p->mode == PORT_UDP;
 	const struct service_port *other;
 
-	if (!x->on)
+	if (!x->on || !external_is_at(x, s, &k->ip))
 		return EXTERNAL_OFF;
 	if (s->fake_ip == 0 && s->cluster_ip == 0)
 		return EXTERNAL_NO_ADDRESS;

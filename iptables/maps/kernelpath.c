@@ -315,7 +315,7 @@ struct external_rows {
 	size_t rows;
 };
 
-enum { EXTERNAL_ROWS_MAX = 500 };
+enum { EXTERNAL_ROWS_MAX = 500, EXTERNAL_TROUBLED_MAX = 100 };
 
 static void
 end_row(struct external_rows *r)
@@ -371,18 +371,70 @@ tell_row(void *arg, const struct service *s, const struct service_port *p, const
 	r->by_kernel |= by_kernel;
 }
 
-void
-kernelpath_external_state(struct kernelpath *d, struct buf *out)
+/* Services with a port that is troubled, each once: a service's ports come one after another. */
+struct external_trouble {
+	struct buf *out;
+	const struct service *last;
+	size_t n;
+	char first[256];
+};
+
+static bool
+is_trouble(enum external_verdict v)
 {
+	return v == EXTERNAL_HELD || v == EXTERNAL_TAKEN || v == EXTERNAL_RESTRICTED ||
+		v == EXTERNAL_NO_ADDRESS;
+}
+
+static void
+add_trouble(void *arg, const struct service *s, const struct service_port *p, const struct key *k,
+	enum external_verdict v, bool by_kernel)
+{
+	struct external_trouble *t = arg;
+	char text[IP_TEXT_MAX];
+
+	(void)by_kernel;
+	if (!is_trouble(v) || s == t->last)
+		return;
+	t->last = s;
+	if (t->n == 0)
+		snprintf(t->first, sizeof t->first, "%s/%s at %s port %u (%s): %s", s->namespace,
+			s->name, ip_text(&k->ip, text), k->port, p->mode == PORT_UDP ? "udp" : "tcp",
+			external_verdict_text(v));
+	if (t->n++ < EXTERNAL_TROUBLED_MAX && t->out != NULL)
+		buf_printf(t->out, "%s\"%s/%s\"", t->n > 1 ? "," : "", s->namespace, s->name);
+}
+
+size_t
+kernelpath_external_troubled(struct kernelpath *d, struct buf *out)
+{
+	struct external_trouble t = {.out = out};
+
+	if (d->snapshot != NULL && is_ours(d, d->external))
+		service_maps_external(d->frontends, d->snapshot, add_trouble, &t);
+	return t.n;
+}
+
+void
+kernelpath_external_state(struct kernelpath *d, struct buf *out, bool whole)
+{
+	const struct service_maps_counts *n = service_maps_counts(d->frontends);
+	struct external_trouble t = {.out = NULL};
 	struct external_rows r = {.out = out};
 	bool on = is_ours(d, d->external);
 
 	buf_init(&r.refused, BUF_UNLIMITED);
-	buf_printf(out, "{\"on\":%s,\"servedBy\":\"%s\",\"ports\":[", on ? "true" : "false",
+	if (d->snapshot != NULL && on)
+		service_maps_external(d->frontends, d->snapshot, add_trouble, &t);
+	buf_printf(out,
+		"{\"on\":%s,\"servedBy\":\"%s\",\"kernel\":%zu,\"proxy\":%zu,\"troubled\":%zu,"
+		"\"first\":\"%s\",\"ports\":[",
+		on ? "true" : "false",
 		on                           ? "edgeway"
 			: d->foreign != NULL ? d->foreign
-					     : "");
-	if (d->snapshot != NULL)
+					     : "",
+		n->external_kernel, n->external_proxy, t.n, t.first);
+	if (whole && d->snapshot != NULL)
 		service_maps_external(d->frontends, d->snapshot, tell_row, &r);
 	end_row(&r);
 	buf_adds(out, "]}");

@@ -44,8 +44,12 @@ void kernelpath_relays(struct kernelpath *d);
 void kernelpath_rest(struct kernelpath *d);
 void kernelpath_metrics(const struct kernelpath *d, struct metrics *m);
 void kernelpath_state(const struct kernelpath *d, struct buf *out); /* JSON object */
-/* What is called from outside: {"servedBy","on","ports":[{"service","port","number","protocol",
- * "by","addresses":[..],"refused":[{"address","reason","why"}]}]} */
-void kernelpath_external_state(struct kernelpath *d, struct buf *out);
+/* What is called from outside: {"on","servedBy","kernel","proxy","troubled","first","ports":[{
+ * "service","port","number","protocol","local","addresses":[..],"by","refused":[{"address","reason",
+ * "why"}]}]}; ports: only the whole one. */
+void kernelpath_external_state(struct kernelpath *d, struct buf *out, bool whole);
+/* Services called from outside that cannot be served as they ask: "ns/name","ns/name"; returns how
+ * many there are. */
+size_t kernelpath_external_troubled(struct kernelpath *d, struct buf *out);
 
 #endif

@@ -33,6 +33,8 @@ struct service_maps {
 	const struct local_callers *callers; /* of it */
 	struct table table;
 	struct buf suspects; /* struct frontend * */
+	/* struct key: what a changed service was called by from outside, and did not serve */
+	struct buf vacant;
 	struct buf differences; /* struct difference */
 	struct table gone; /* frontends whose flows may still exist */
 	/* endpoints went, or a UDP port began: flows may need another translation */
@@ -47,6 +49,7 @@ service_maps_new(struct service_maps **out, const struct service_maps_config *co
 
 	f->config = *config;
 	buf_init(&f->suspects, BUF_UNLIMITED);
+	buf_init(&f->vacant, BUF_UNLIMITED);
 	buf_init(&f->differences, BUF_UNLIMITED);
 	buf_init(&f->external.held, BUF_UNLIMITED);
 	f->external.subnet = config->subnet;
@@ -107,6 +110,7 @@ service_maps_free(struct service_maps **out)
 	service_maps_empty(&f->table);
 	service_maps_empty(&f->gone);
 	buf_fini(&f->suspects);
+	buf_fini(&f->vacant);
 	buf_fini(&f->differences);
 	buf_fini(&f->external.held);
 	free(f);
@@ -250,15 +254,27 @@ service_maps_drop(struct service_maps *f, struct frontend *one)
 
 /* Another service may have been called from outside by the same address and port, behind it. */
 static void
-want_successor(struct service_maps *f, const struct frontend *one)
+want_successor(struct service_maps *f, struct key k)
 {
-	const struct key k = one->key;
 	const struct service_port *p;
 	const struct service *s =
 		snapshot_find_external(f->now, &k.ip, k.port, k.proto == IPPROTO_UDP, &p);
 
 	if (s != NULL)
 		want_external(f, s, p, &k);
+}
+
+static void
+fill_vacant(struct service_maps *f)
+{
+	while (buf_len(&f->vacant) > 0) {
+		struct key k;
+
+		memcpy(&k, buf_at(&f->vacant), sizeof k);
+		buf_consume(&f->vacant, sizeof k);
+		want_successor(f, k);
+	}
+	give_back(&f->vacant);
 }
 
 static void
@@ -270,7 +286,7 @@ drop_suspects(struct service_maps *f)
 		memcpy(&one, buf_at(&f->suspects), sizeof one);
 		buf_consume(&f->suspects, sizeof one);
 		if (one->suspect && one->plan.external)
-			want_successor(f, one);
+			want_successor(f, one->key);
 		if (one->suspect)
 			service_maps_drop(f, one);
 	}
@@ -422,14 +438,17 @@ static void
 want_external(void *arg, const struct service *s, const struct service_port *p, const struct key *k)
 {
 	struct service_maps *f = arg;
-	struct frontend *one;
+	struct frontend *one = service_maps_find(&f->table, k);
 	struct slots plan;
+	enum external_verdict v = judge_external(f, s, p, k, &plan);
 
-	if (judge_external(f, s, p, k, &plan) != EXTERNAL_SERVED) {
+	if (v != EXTERNAL_SERVED) {
 		slots_fini(&plan);
+		/* it may be another service's, which comes behind this one from now on */
+		if (v != EXTERNAL_TAKEN && one != NULL && one->plan.external)
+			service_maps_suspect(f, one);
 		return;
 	}
-	one = service_maps_find(&f->table, k);
 	if (one != NULL && s->restricted && one->plan.n > 0) {
 		one->restricted = true;
 		one->suspect = false;
@@ -443,10 +462,13 @@ suspect_external(
 	void *arg, const struct service *s, const struct service_port *p, const struct key *k)
 {
 	struct service_maps *f = arg;
+	struct frontend *one = service_maps_find(&f->table, k);
 
 	(void)s;
 	(void)p;
-	service_maps_suspect(f, service_maps_find(&f->table, k));
+	if (one == NULL)
+		buf_add(&f->vacant, k, sizeof *k);
+	service_maps_suspect(f, one);
 }
 
 static void
@@ -517,6 +539,7 @@ service_maps_use(struct service_maps *f, const struct snapshot *old, const struc
 	/* First mark the old ports as suspect: an address may pass from one service to another. */
 	snapshot_diff(old, now, on_old, f);
 	snapshot_diff(old, now, on_now, f);
+	fill_vacant(f);
 	drop_suspects(f);
 }
 
