@@ -14,7 +14,7 @@
 #include "base/core/util.h"
 #include "iptables/table/netlink.h"
 
-/* Of the kernel's enum, which libc's <netinet/tcp.h> has too: the two headers exclude each other. */
+/* Of the kernel's enum, which libc's <netinet/tcp.h> has too: the headers exclude each other. */
 enum { STATE_CLOSE = 7, STATE_LISTEN = 10, DUMPS_MAX = 3 };
 
 struct held_port {
@@ -93,11 +93,12 @@ held_ports_read(struct buf *list, struct err *err)
 {
 	auto_nl struct mnl_socket *nl = NULL;
 	auto_buf struct buf now;
-	int rc = nl_open(&nl, NETLINK_SOCK_DIAG, 0, err);
+	int rc;
 
+	buf_init(&now, BUF_UNLIMITED);
+	rc = nl_open(&nl, NETLINK_SOCK_DIAG, 0, err);
 	if (rc < 0)
 		return rc;
-	buf_init(&now, BUF_UNLIMITED);
 	rc = -EINTR; /* a dump ends with this if it may lack something */
 	for (int i = 0; i < DUMPS_MAX && rc == -EINTR; i++) {
 		buf_consume(&now, buf_len(&now));

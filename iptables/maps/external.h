@@ -1,8 +1,8 @@
 /*
  * The addresses and ports by which services are called from outside the cluster: NodePorts, and for
  * loadBalancerClass edgeway.io/node the service's own ports, at each address of this node, and
- * externalIPs. Says for each whether this node serves it, and if not, why. Pure, but for the reading
- * of held ports; part of service_maps.h. Loop 0.
+ * externalIPs. Says for each whether this node serves it, and if not, why. Pure, but for the
+ * reading of held ports; part of service_maps.h. Loop 0.
  *
  *	external_each(&x, service, fn, arg);	// fn(arg, service, port, key)
  *	if (external_judge(&x, snapshot, service, port, key) == EXTERNAL_SERVED)

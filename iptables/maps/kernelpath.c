@@ -399,8 +399,8 @@ add_trouble(void *arg, const struct service *s, const struct service_port *p, co
 	t->last = s;
 	if (t->n == 0)
 		snprintf(t->first, sizeof t->first, "%s/%s at %s port %u (%s): %s", s->namespace,
-			s->name, ip_text(&k->ip, text), k->port, p->mode == PORT_UDP ? "udp" : "tcp",
-			external_verdict_text(v));
+			s->name, ip_text(&k->ip, text), k->port,
+			p->mode == PORT_UDP ? "udp" : "tcp", external_verdict_text(v));
 	if (t->n++ < EXTERNAL_TROUBLED_MAX && t->out != NULL)
 		buf_printf(t->out, "%s\"%s/%s\"", t->n > 1 ? "," : "", s->namespace, s->name);
 }

@@ -123,8 +123,8 @@ struct cluster_gateway {
 typedef bool cluster_alive_fn(void *arg, const char *node); /* does its agent live? */
 typedef void cluster_gateway_fn(void *arg, const struct cluster_gateway *gateway);
 /* All of them, in any order. */
-void cluster_each_gateway(const struct cluster *c, cluster_alive_fn *alive, cluster_gateway_fn *fn,
-	void *arg);
+void cluster_each_gateway(
+	const struct cluster *c, cluster_alive_fn *alive, cluster_gateway_fn *fn, void *arg);
 struct cluster_source { /* about a node's source address */
 	bool site_given; /* by a label */
 	bool own; /* the address is one of its own */

@@ -74,8 +74,8 @@ gateway_addresses(const struct gateway_nodes *nodes, const char *selector)
 }
 
 void
-cluster_each_gateway(const struct cluster *c, cluster_alive_fn *alive, cluster_gateway_fn *fn,
-	void *arg)
+cluster_each_gateway(
+	const struct cluster *c, cluster_alive_fn *alive, cluster_gateway_fn *fn, void *arg)
 {
 	struct gateway_nodes nodes = {0};
 	size_t slot = 0;
@@ -91,8 +91,10 @@ cluster_each_gateway(const struct cluster *c, cluster_alive_fn *alive, cluster_g
 			gateway_collect(c, alive, arg, &nodes);
 		wants = gateway_addresses(&nodes, o->service.nodes);
 		fn(arg,
-			&(struct cluster_gateway){
-				.ns = j->ns, .name = j->name, .has = o->service.ingress, .wants = wants});
+			&(struct cluster_gateway){.ns = j->ns,
+				.name = j->name,
+				.has = o->service.ingress,
+				.wants = wants});
 	}
 	free(nodes.list);
 }

@@ -75,8 +75,7 @@ put_endpoints(struct lab *lab, struct buf *json)
 		buf_printf(json, "%s{%s\"flags\":%d,\"givenIP\":\"10.0.%u.%u\",\"givenPort\":%u",
 			i > 0 ? "," : "",
 			lab->external && draw(lab, 2) == 0 ? "\"node\":\"n\"," : "",
-			draw(lab, 8) > 0 ? 3 : 0, draw(lab, 2), i + 1,
-			5000 + draw(lab, 2));
+			draw(lab, 8) > 0 ? 3 : 0, draw(lab, 2), i + 1, 5000 + draw(lab, 2));
 		if (lab->six && draw(lab, 4) > 0)
 			buf_printf(json, ",\"otherGivenIP\":\"fd10::%u:%u\"", draw(lab, 2), i + 1);
 		buf_adds(json, "}");
@@ -105,7 +104,8 @@ make(struct lab *lab, unsigned i, const char *name)
 	if (lab->six && draw(lab, 2) == 0)
 		buf_printf(&json, "\",\"clusterIP6\":\"fd96::%u", i + 1);
 	if (lab->external)
-		buf_printf(&json, "\",\"gateway\":%s,\"externalLocal\":%s,\"externalIPs\":[%s],\"x\":\"",
+		buf_printf(&json,
+			"\",\"gateway\":%s,\"externalLocal\":%s,\"externalIPs\":[%s],\"x\":\"",
 			draw(lab, 3) == 0 ? "true" : "false", draw(lab, 2) == 0 ? "true" : "false",
 			draw(lab, 3) == 0 ? "\"198.51.100.1\",\"2001:db8::1\"" : "");
 	buf_printf(&json, "\",\"allowFrom\":\"%s\",\"ports\":[",
@@ -123,7 +123,9 @@ make(struct lab *lab, unsigned i, const char *name)
 	v->lb.affinity_s = draw(lab, 3) == 0 ? 10800 : 0;
 	/* addresses wander between services */
 	s = service_build(v, &self,
-		SUBNET + 1 + (i + (lab->relays || lab->restricts || lab->external ? 0 : draw(lab, 2))) % SERVICES,
+		SUBNET + 1 +
+			(i + (lab->relays || lab->restricts || lab->external ? 0 : draw(lab, 2))) %
+				SERVICES,
 		lab->seed);
 	view_free(&v);
 	return s;

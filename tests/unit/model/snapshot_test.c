@@ -84,7 +84,8 @@ finds_who_is_called_from_outside(void **state)
 	step(&s, "n", "b", make_external("b", 2, PORT("30080")));
 	step(&s, "n", "c", make_external("c", 3, "\"gateway\":true," PORT("0")));
 	step(&s, "n", "d",
-		make_external("d", 4, "\"externalIPs\":[\"198.51.100.7\",\"127.0.0.1\"]," PORT("0")));
+		make_external(
+			"d", 4, "\"externalIPs\":[\"198.51.100.7\",\"127.0.0.1\"]," PORT("0")));
 	assert_int_equal(snapshot_external(s), 3);
 	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "b");
 	assert_int_equal(port, 80);

@@ -108,7 +108,8 @@ calls_from_outside_survive(void **state)
 		"{\"ns\":\"n\",\"name\":\"w\",\"externalIPs\":[\"198.51.100.7\",\"2001:db8::1\"],"
 		"\"externalLocal\":true,\"gateway\":true,\"ports\":[{\"port\":80,\"mode\":\"tcp\","
 		"\"nodePort\":30080,\"endpoints\":[]}]}";
-	static const char bad[] = "{\"ns\":\"n\",\"name\":\"w\",\"externalIPs\":[\"x\"],\"ports\":[]}";
+	static const char bad[] =
+		"{\"ns\":\"n\",\"name\":\"w\",\"externalIPs\":[\"x\"],\"ports\":[]}";
 	auto_buf struct buf out;
 	struct view *v;
 

@@ -8,7 +8,8 @@
 #define CLASS "type: LoadBalancer, loadBalancerClass: edgeway.io/node, ports: [{port: 80}]"
 #define READY(name, labels, ready, addresses)                                                      \
 	"---\napiVersion: v1\nkind: Node\nmetadata: {name: " name ", labels: {" labels "}}\n"      \
-	"status: {addresses: [" addresses "], conditions: [{type: Ready, status: \"" ready "\"}]}\n"
+	"status: {addresses: [" addresses "], conditions: [{type: Ready, status: \"" ready         \
+	"\"}]}\n"
 #define INTERNAL(ip) "{type: InternalIP, address: " ip "}"
 #define EXTERNAL(ip) ", {type: ExternalIP, address: " ip "}"
 
@@ -47,18 +48,20 @@ nodes_are_selected(void **state)
 	(void)state;
 	dead = "";
 	kit_say(kit_cluster, "nodes",
-		READY("b", "row: x", "True", INTERNAL("192.0.2.2") EXTERNAL("203.0.113.2"))
-			READY("a", "", "True", INTERNAL("192.0.2.1") ", {type: Hostname, address: a}")
-				READY("c", "row: x", "Unknown", INTERNAL("192.0.2.3"))
-					NODE("d", "", INTERNAL("192.0.2.4")));
+		READY("b", "row: x", "True", INTERNAL("192.0.2.2") EXTERNAL("203.0.113.2")) READY(
+			"a", "", "True", INTERNAL("192.0.2.1") ", {type: Hostname, address: a}")
+			READY("c", "row: x", "Unknown", INTERNAL("192.0.2.3"))
+				NODE("d", "", INTERNAL("192.0.2.4")));
 	kit_say(kit_cluster, "services",
-		SERVICE("all", CLASS) "status: {loadBalancer: {ingress: [{ip: 192.0.2.9}, "
-				      "{hostname: x}, {ip: 192.0.2.1}]}}\n"
-			"---\napiVersion: v1\nkind: Service\nmetadata: {name: some, annotations: "
-			"{edgeway.io/nodes: row=x}}\nspec: {" CLASS "}\n"
-				SERVICE("other", "type: LoadBalancer, loadBalancerClass: example.com/x, "
-						 "ports: [{port: 80}]")
-					SERVICE("none", "ports: [{port: 80}]"));
+		SERVICE("all",
+			CLASS) "status: {loadBalancer: {ingress: [{ip: 192.0.2.9}, "
+			       "{hostname: x}, {ip: 192.0.2.1}]}}\n"
+			       "---\napiVersion: v1\nkind: Service\nmetadata: {name: some, "
+			       "annotations: "
+			       "{edgeway.io/nodes: row=x}}\nspec: {" CLASS "}\n" SERVICE("other",
+				       "type: LoadBalancer, loadBalancerClass: example.com/x, "
+				       "ports: [{port: 80}]")
+				       SERVICE("none", "ports: [{port: 80}]"));
 	look("all");
 	assert_int_equal(calls, 2);
 	assert_string_equal(has, "192.0.2.9,192.0.2.1");
