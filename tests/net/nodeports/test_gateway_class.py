@@ -2,7 +2,7 @@
 import pytest
 
 from kube import ACCOUNT, NAMESPACE, RIGHTS, ApiServer, KubeHub, optional_rights
-from lab import Agent, Node, service, wait_for
+from lab import BARE_PYTHON, Agent, Node, endpoint_slice, service, wait_for
 
 pytestmark = pytest.mark.plain_build  # cluster_gateway_test and route_status_test run the hub's part
 
@@ -73,6 +73,14 @@ def test_nothing_is_written_while_nothing_changes(world):
     assert world.writes() == before + 1
     used = [u for u in world.api.ctl("used", user=ACCOUNT) if u[2] == "services/status"]
     assert {u[0] for u in used} == {"patch"}
+
+
+def test_a_port_that_a_node_cannot_serve(world):
+    """An Event on the Service names the node."""
+    world.api.apply(gateway("held", number=30075), endpoint_slice("held-1", "held", 8080, "192.0.2.50", port_name="http"))
+    world.nodes[0].start("holder", *BARE_PYTHON, "-c", "import socket, time; s = socket.create_server(('', 30075)); time.sleep(999)")
+    wait_for("event", lambda: [e for e in world.api.read_all("events", "default")
+                               if e["involvedObject"]["name"] == "held" and e["reason"] == "NodePortNotServed" and "edge-1" in e["message"]])
 
 
 def test_an_agent_that_is_gone(world):

@@ -188,6 +188,12 @@ def test_a_port_that_a_process_holds_is_left_alone(world):
     assert world.where("held") == [] and set(world.refused("held").values()) == {"held"}
     for machine in (world.outside, world.near, world.client):
         assert set(world.names(machine, "tcp", world.near.address, 30060, 3)) == {"holder"}
+    wait_for("told", lambda: any(f["check"] == "node-ports" and "30060" in f["found"] for f in world.agent.state()["findings"]))
+    shown = world.near.run(world.lab.program("edgewayctl"), "--socket", world.agent.socket, "nodeports").stdout
+    line = next(x for x in shown.splitlines() if "default/held" in x)
+    assert "30060/tcp" in line and f"{world.near.address}: a process of the node listens there" in line
+    metric = 'edgeway_iptables_external_ports_refused{reason="held"}'
+    assert world.agent.metrics()[metric] == len(world.refused("held"))
     world.holder.kill()
     wait_for("the port is free", lambda: world.near.address in world.where("held"))
     assert set(world.names(world.outside, "tcp", world.near.address, 30060, 8)) == {"edge-1.a", "edge-2.b"}
