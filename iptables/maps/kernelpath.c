@@ -130,10 +130,10 @@ look_around(struct kernelpath *d)
 			d->looked = true;
 	}
 	if (d->foreign != NULL && before == NULL)
-		log_info("iptables", "ClusterIPs and NodePorts are left to others found=\"%s\"",
+		log_info("iptables", "another program serves ClusterIPs and NodePorts found=\"%s\"",
 			d->foreign);
 	else if (d->foreign == NULL && before != NULL)
-		log_info("iptables", "nobody else serves ClusterIPs and NodePorts any more, we do");
+		log_info("iptables", "no other program serves ClusterIPs and NodePorts any more");
 	caught = is_ours(d, d->catch);
 	changed = service_maps_serve_external(d->frontends, is_ours(d, d->external));
 	if (caught == d->caught)

@@ -262,15 +262,21 @@ add_masquerade(struct batch *b, const struct rules *rules)
 	}
 }
 
+/* nft(8) reads what it prints of proto-dst only where the protocol is matched before. */
 static void
 add_sources(struct batch *b, const struct rules *rules)
 {
-	struct nftnl_rule *r = expr_rule(b->family);
+	static const uint8_t protos[] = {IPPROTO_TCP, IPPROTO_UDP};
+	struct nftnl_rule *r;
 
-	expr_match_not_output(r, "lo");
-	expr_match_translated(r);
-	expr_verdict_map_of_asked(r, RULES_SOURCES);
-	batch_rule(b, "postrouting", r);
+	for (size_t i = 0; i < ARRAY_LEN(protos); i++) {
+		r = expr_rule(b->family);
+		expr_match_not_output(r, "lo");
+		expr_match_l4proto(r, protos[i]);
+		expr_match_translated(r);
+		expr_verdict_map_of_asked(r, RULES_SOURCES);
+		batch_rule(b, "postrouting", r);
+	}
 	r = expr_rule(b->family);
 	expr_masquerade(r);
 	batch_rule(b, RULES_MASQUERADED, r);

@@ -47,8 +47,9 @@
  *		chain postrouting { type nat hook postrouting priority srcnat - 5;
  *			oifname != "lo" ct status dnat ct original ip daddr 9.251.0.0/16 masquerade
  *			... the same for @clusterips
- *			oifname != "lo" ct status dnat ct original ip daddr . meta l4proto
- *				. ct original proto-dst vmap @sources }
+ *			oifname != "lo" meta l4proto tcp ct status dnat ct original ip daddr
+ *				. meta l4proto . ct original proto-dst vmap @sources
+ *			... the same for udp }
  *		chain masqueraded { masquerade }
  *		chain kept { iifname "docker0" masquerade
  *			... the same for the others
