@@ -71,6 +71,7 @@ on_look(void *arg)
 	if (authority_ready(hub->authority))
 		hub_tell_revoked(hub);
 	hub_explain(hub);
+	hub_gateway_settle(hub);
 	heap_give_back(&hub->heap); /* memory of nodes that are gone */
 }
 

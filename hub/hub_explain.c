@@ -91,6 +91,14 @@ explain_unserved(const struct unserved_rows unserved[], const char *key, const c
 				 "does not exist there; choose a larger mesh.subnet",
 			row->node);
 	}
+	if ((row = find_unserved(&unserved[UNSERVED_PORTS], key)) != NULL) {
+		*kind = EVENT_PORTS;
+		return xasprintf("some nodes, such as %s, do not serve a port of it to callers "
+				 "from outside: a process there, or another Service, has it, or it "
+				 "is UDP with restricted callers; edgewayctl nodeports on the node "
+				 "tells which",
+			row->node);
+	}
 	if ((row = find_unserved(&unserved[UNSERVED_REFUSED], key)) == NULL)
 		return NULL;
 	*kind = EVENT_REFUSED;

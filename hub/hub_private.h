@@ -65,7 +65,7 @@ struct hub {
 	struct manifests *manifests; /* one of these two is the source */
 	struct kubernetes *kubernetes;
 	struct node_sites *sites; /* with Kubernetes */
-	struct route_status *route_status; /* with Kubernetes and its Gateway API */
+	struct route_status *route_status; /* with Kubernetes */
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct floods *floods;
 	struct liveness *liveness; /* of nodes, by name */
@@ -132,6 +132,10 @@ bool hub_source_ready(const struct hub *hub);
 /* --- hub_explain.c -------------------------------------------------------------------------- */
 /* Passes the reports on its Services and Nodes to the Kubernetes source; called by a timer. */
 void hub_explain(struct hub *hub);
+
+/* --- hub_gateway.c -------------------------------------------------------------------------- */
+/* Called by a timer: tells route_status which addresses gateways are to have. */
+void hub_gateway_settle(struct hub *hub);
 
 /* --- hub_disk.c ----------------------------------------------------------------------------- */
 /* Called by a timer: can dataDir be written? Logs when that changes. */

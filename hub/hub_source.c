@@ -108,7 +108,7 @@ hub_source_start(struct hub *hub, const struct hub_config *config, struct err *e
 	if (manifests.folder[0] != '\0')
 		return manifests_start(&hub->manifests, hub->loop, &manifests, err);
 	rc = kubernetes_start(&hub->kubernetes, hub->loop, &kubernetes, err);
-	if (rc == 0 && kubernetes.gateway != KUBERNETES_GATEWAY_OFF)
+	if (rc == 0)
 		hub->route_status = route_status_new(&(struct route_status_config){
 			.loop = hub->loop,
 			.api = kubernetes_api(hub->kubernetes),

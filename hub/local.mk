@@ -23,7 +23,7 @@ hub_libhub_a_SOURCES = \
 	hub/names/hosts_map.c hub/names/hosts_map.h \
 	hub/names/hosts_text.c hub/names/hosts_text.h \
 	hub/kube/https.c hub/kube/https.h \
-	hub/hub.c hub/hub.h hub/hub_access.c hub/hub_ask.c hub/hub_disk.c hub/hub_explain.c hub/hub_nodes.c hub/hub_peers.c hub/hub_private.h hub/hub_service.c hub/hub_source.c hub/hub_tell.c hub/hub_ways.c \
+	hub/hub.c hub/hub.h hub/hub_access.c hub/hub_ask.c hub/hub_disk.c hub/hub_explain.c hub/hub_gateway.c hub/hub_nodes.c hub/hub_peers.c hub/hub_private.h hub/hub_service.c hub/hub_source.c hub/hub_tell.c hub/hub_ways.c \
 	hub/ingress/ingress.c hub/ingress/ingress.h \
 	hub/routing/neighbour_query.c hub/routing/neighbour_query.h \
 	hub/identity/join.c hub/identity/join.h \

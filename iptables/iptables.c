@@ -475,6 +475,18 @@ iptables_relay(void *arg, const struct service *s, const struct service_port *p,
 }
 
 void
+iptables_addresses(struct iptables *ipt, const struct address_list *own)
+{
+	kernelpath_addresses(ipt->kernelpath, own);
+}
+
+size_t
+iptables_troubled(struct iptables *ipt, struct buf *out)
+{
+	return kernelpath_external_troubled(ipt->kernelpath, out);
+}
+
+void
 iptables_use(struct iptables *ipt, const struct snapshot *snapshot)
 {
 	kernelpath_use(ipt->kernelpath, snapshot);

@@ -9,6 +9,7 @@
 #ifndef EDGEWAY_IPTABLES_IPTABLES_H
 #define EDGEWAY_IPTABLES_IPTABLES_H
 
+#include "base/core/address_list.h"
 #include "base/core/loop.h"
 #include "base/core/metric.h"
 #include "iptables/host/bridge_port.h"
@@ -46,6 +47,7 @@ struct iptables_config {
 	uint32_t mark; /* connections with it are not translated */
 	bool kernel; /* mesh.datapath: kernel */
 	enum iptables_catch catch;
+	enum iptables_catch node_ports; /* the same for what is called from outside */
 	/* Returns a port of ours at the IPv4 table's address that relays UDP for a service port
 	 * whose endpoints the kernel cannot send to. 0: such UDP is refused. NULL: the same as
 	 * always 0. Called within iptables_use, iptables_relays and iptables_install, and from
@@ -80,6 +82,11 @@ const char *iptables_trouble6(const struct iptables *ipt);
 /* Takes from this snapshot (and references it) what the kernel carries by itself and which
  * ClusterIPs are served. Also allowed before the table is installed. */
 void iptables_use(struct iptables *ipt, const struct snapshot *snapshot);
+/* This node's addresses: NodePorts are served there. Also allowed before the table is installed. */
+void iptables_addresses(struct iptables *ipt, const struct address_list *own);
+/* Services that are called from outside and cannot be served as they ask, for example because a
+ * process of the node holds their port: "ns/name","ns/name"; returns how many there are. */
+size_t iptables_troubled(struct iptables *ipt, struct buf *out);
 /* The results of config.relay have changed. */
 void iptables_relays(struct iptables *ipt);
 /* The listener is about to close: new connections to it are refused; what the kernel carries goes

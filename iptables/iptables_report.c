@@ -105,5 +105,7 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 	capture_state(&ipt->capture, out, mono_ms());
 	buf_adds(out, ",\"kernel\":");
 	kernelpath_state(ipt->kernelpath, out);
+	buf_adds(out, ",\"external\":");
+	kernelpath_external_state(ipt->kernelpath, out, others);
 	buf_adds(out, "}");
 }

@@ -13,6 +13,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/host/own_interface.c iptables/host/own_interface.h \
 	iptables/maps/kernelpath.c iptables/maps/kernelpath.h \
 	iptables/maps/hairpin.c iptables/maps/hairpin.h \
+	iptables/host/held_ports.c iptables/host/held_ports.h \
 	iptables/host/kubeproxy.c iptables/host/kubeproxy.h \
 	iptables/iptables.c iptables/iptables.h iptables/iptables_private.h \
 	iptables/iptables_report.c iptables/handover.c \
@@ -20,6 +21,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/table/netlink.c iptables/table/netlink.h \
 	iptables/host/hook_conflicts.c iptables/host/hook_conflicts.h \
 	iptables/host/preflight.c iptables/host/preflight.h \
+	iptables/maps/external.c iptables/maps/external.h \
 	iptables/maps/difference.c iptables/maps/difference.h \
 	iptables/maps/service_maps.c iptables/maps/service_maps.h \
 	iptables/maps/slots.c iptables/maps/slots.h \

@@ -94,7 +94,7 @@ write_group(void *arg, const struct group *g)
 		return;
 	buf_printf(&q->out, "%s{\"worker\":%u,\"service\":\"%s/%s\",\"port\":%u,\"policy\":\"%s\"",
 		buf_len(&q->out) > 0 ? "," : "", q->index, g->service->namespace, g->service->name,
-		g->port, lb_policy_name(worker_policy(q->worker, g)));
+		g->key.port, lb_policy_name(worker_policy(q->worker, g)));
 	buf_adds(&q->out, ",\"endpoints\":[");
 	for (uint32_t i = 0; i < balance_count(b); i++) {
 		buf_adds(&q->out, i > 0 ? "," : "");

@@ -463,6 +463,14 @@ meta_guard(struct meta *m, const struct dial_guard *guard)
 }
 
 void
+meta_note_ports(struct meta *m, const char *ports)
+{
+	apply_note_ports(m->apply, ports);
+	if (m->feed != NULL)
+		hub_client_tell_unserved(m->feed);
+}
+
+void
 meta_kick(struct meta *m)
 {
 	if (m->feed != NULL)

@@ -89,6 +89,9 @@ void meta_find_hubs(struct meta *meta);
 void meta_answer(struct meta *meta, const struct meta_question *question, const char *json);
 /* Uses another guard from now on: rebuilds the services that it affects. */
 void meta_guard(struct meta *meta, const struct dial_guard *guard);
+/* Services whose ports for callers from outside this node cannot serve: "ns/name","ns/name". The
+ * hub is told when they change. */
+void meta_note_ports(struct meta *meta, const char *ports);
 /* The hub may be reachable again: do not wait for the next attempt. */
 void meta_kick(struct meta *meta);
 /* The network has changed: kicks as above, and reconnects if the route of the connection now has

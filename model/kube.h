@@ -56,7 +56,10 @@ struct kube_service_port {
 	uint16_t port;
 	uint16_t target; /* targetPort by number; 0: by name */
 	char *target_name;
+	uint16_t node_port; /* 0: none */
 };
+
+#define KUBE_GATEWAY_CLASS "edgeway.io/node"
 
 struct kube_service {
 	bool excluded; /* its labels exclude it from the mesh */
@@ -69,6 +72,12 @@ struct kube_service {
 	char *hash_key, *health_path; /* as in struct service */
 	bool hash_given; /* an annotation sets the hash key */
 	bool local_only; /* internalTrafficPolicy Local */
+	bool external_local; /* externalTrafficPolicy Local */
+	/* type LoadBalancer with loadBalancerClass KUBE_GATEWAY_CLASS: its nodes serve its ports at
+	 * their own addresses */
+	bool gateway;
+	struct view_names external_ips; /* valid addresses */
+	char *ingress; /* addresses in its status, as "192.0.2.1,192.0.2.2"; "": none */
 	uint8_t distribution; /* enum distribution */
 	struct kube_labels selector; /* empty: endpoints are created manually */
 	char *nodes; /* selector (model/selector.h) of the nodes that get the service; "": all */
@@ -129,6 +138,7 @@ struct kube_node {
 	char *site, *zone;
 	bool site_given; /* by a label; else it is source_address */
 	char *source_address;
+	bool not_ready; /* its condition Ready is not True */
 	bool is_public; /* label edgeway.io/public */
 	char *public_ip, *public_ip6; /* ExternalIP; public_ip6: beside an IPv4 one */
 	struct kube_labels labels;

@@ -41,6 +41,15 @@ take_addresses(struct decoder *d, const struct tree_node *addresses, struct kube
 	take_some(d, addresses, false, node);
 }
 
+static bool
+is_not_ready(const struct tree_node *n)
+{
+	tree_each(tree_path(n, "status.conditions"), c)
+		if (strcmp(tree_text(tree_get(c, "type"), ""), "Ready") == 0)
+			return strcmp(tree_text(tree_get(c, "status"), ""), "True") != 0;
+	return false;
+}
+
 void
 kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node *node)
 {
@@ -60,6 +69,7 @@ kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node 
 		node->site = xstrdup(node->source_address);
 	}
 	node->is_public = strcmp(tree_text(tree_get(labels, "edgeway.io/public"), ""), "true") == 0;
+	node->not_ready = is_not_ready(n);
 	node->labels = kube_labels(d, labels);
 	take_external(d, tree_path(n, "status.addresses"), node);
 	take_addresses(d, tree_path(n, "status.addresses"), node);

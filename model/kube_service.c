@@ -48,6 +48,7 @@ decode_port(struct decoder *d, const struct tree_node *n, struct kube_service *s
 	p->port = kube_port(d, n, "port");
 	if (p->port == 0)
 		kube_wrong(d, n, "port: missing");
+	p->node_port = kube_port(d, n, "nodePort");
 	decode_target(d, n, p);
 	for (const struct kube_service_port *o = s->ports; o != p; o++) {
 		if (o->port == p->port && o->protocol == p->protocol)
@@ -109,6 +110,41 @@ decode_address(struct decoder *d, const struct tree_node *spec, struct kube_serv
 	decode_families(spec, s);
 }
 
+/* How it is called from outside the cluster. */
+static void
+decode_external_calls(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
+{
+	const struct tree_node *ips = tree_get(spec, "externalIPs");
+
+	s->external_local =
+		strcmp(tree_text(tree_get(spec, "externalTrafficPolicy"), ""), "Local") == 0;
+	s->gateway = strcmp(tree_text(tree_get(spec, "type"), ""), "LoadBalancer") == 0 &&
+		strcmp(tree_text(tree_get(spec, "loadBalancerClass"), ""), KUBE_GATEWAY_CLASS) == 0;
+	tree_each(ips, n) {
+		const char *ip = tree_text(n, "");
+
+		if (!check_ip(ip, strlen(ip)))
+			kube_note(d, n, "externalIPs: '%.80s' is no IP address", ip);
+		else if (!view_names_add(&s->external_ips, ip))
+			kube_note(d, n, "externalIPs: only %d are served", MESH_HINTS_MAX);
+	}
+}
+
+static char *
+decode_ingress(const struct tree_node *n)
+{
+	auto_buf struct buf list;
+
+	buf_init(&list, BUF_UNLIMITED);
+	tree_each(tree_path(n, "status.loadBalancer.ingress"), at) {
+		const char *ip = tree_text(tree_get(at, "ip"), "");
+
+		if (check_ip(ip, strlen(ip)))
+			buf_printf(&list, "%s%s", buf_len(&list) > 0 ? "," : "", ip);
+	}
+	return buf_take_str(&list);
+}
+
 static void
 decode_external(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
 {
@@ -141,12 +177,15 @@ kube_service_decode(struct decoder *d, const struct tree_node *n, struct kube_se
 	} else if (strcmp(type, "ClusterIP") == 0 || strcmp(type, "NodePort") == 0 ||
 		strcmp(type, "LoadBalancer") == 0) {
 		decode_address(d, spec, s);
+		if (!s->headless)
+			decode_external_calls(d, spec, s);
 		s->external_name = xstrdup("");
 	} else {
 		kube_wrong(d, tree_get(spec, "type"), "type: '%.40s' is not known", type);
 	}
 	s->publish_not_ready = tree_bool(tree_get(spec, "publishNotReadyAddresses"), false);
 	s->selector = kube_labels(d, tree_get(spec, "selector"));
+	s->ingress = decode_ingress(n);
 	decode_ports(d, kube_list(d, spec, "ports"), s);
 }
 
@@ -168,5 +207,7 @@ kube_service_fini(struct kube_service *s)
 	free(s->nodes_wrong);
 	free(s->allow_from);
 	free(s->allow_from_wrong);
+	view_names_fini(&s->external_ips);
+	free(s->ingress);
 	kube_labels_fini(&s->selector);
 }

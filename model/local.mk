@@ -14,6 +14,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster/cluster_limits.c \
 	model/cluster/cluster_member.c \
 	model/cluster/cluster_netpolicy.c \
+	model/cluster/cluster_gateway.c \
 	model/cluster/cluster_place.c model/cluster/cluster_near.c model/cluster/cluster_reason.c \
 	model/cluster/cluster_private.h \
 	model/cluster/cluster_route.c \
@@ -93,6 +94,7 @@ MODEL_TESTS = \
 	tests/unit/model/check_test \
 	tests/unit/model/cluster/cluster_backend_tls_test \
 	tests/unit/model/cluster/cluster_dual_test \
+	tests/unit/model/cluster/cluster_gateway_test \
 	tests/unit/model/cluster/cluster_pod_test \
 	tests/unit/model/cluster/cluster_random_test \
 	tests/unit/model/cluster/cluster_reason_test \
@@ -135,6 +137,8 @@ tests_unit_model_cluster_cluster_backend_tls_test_SOURCES = tests/unit/model/clu
 tests_unit_model_cluster_cluster_backend_tls_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_dual_test_SOURCES = tests/unit/model/cluster/cluster_dual_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_dual_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_gateway_test_SOURCES = tests/unit/model/cluster/cluster_gateway_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_gateway_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_pod_test_SOURCES = tests/unit/model/cluster/cluster_pod_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_pod_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_reason_test_SOURCES = tests/unit/model/cluster/cluster_reason_test.c $(KUBE_KIT)

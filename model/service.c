@@ -252,6 +252,41 @@ service_port_find(const struct service *s, uint16_t port, bool udp)
 	return NULL;
 }
 
+static bool
+service_has_external(const struct service *s, const struct in6_addr *ip)
+{
+	for (size_t i = 0; i < s->n_external_ips; i++)
+		if (ip_same(&s->external_ips[i], ip))
+			return true;
+	return false;
+}
+
+bool
+service_is_external(const struct service *s)
+{
+	bool has = s->gateway || s->n_external_ips > 0;
+
+	for (size_t i = 0; i < s->n_ports && !has; i++)
+		has = s->ports[i].node_port != 0;
+	return has && s->n_ports > 0;
+}
+
+const struct service_port *
+service_port_external(const struct service *s, const struct in6_addr *ip, uint16_t port, bool udp)
+{
+	bool by_port = ip != NULL ? service_has_external(s, ip) : s->gateway;
+
+	for (size_t i = 0; i < s->n_ports; i++) {
+		const struct service_port *p = &s->ports[i];
+
+		if (!p->extra && (p->mode == PORT_UDP) == udp &&
+			((by_port && p->port == port) ||
+				(ip == NULL && p->node_port != 0 && p->node_port == port)))
+			return p;
+	}
+	return NULL;
+}
+
 bool
 endpoint_direct(const struct endpoint *e, bool v6, struct in6_addr *ip)
 {

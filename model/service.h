@@ -141,6 +141,7 @@ struct service_port {
 	bool extra; /* a pods' port that the Service does not declare: served, but not in SRV */
 	/* TLS towards the endpoints; NULL: plain. One of the service's list. */
 	struct backend_tls *tls;
+	uint16_t node_port; /* served at this node's addresses; 0: none */
 	const char *why; /* the hub's reason why there are no endpoints; "" none given */
 	/* those in use: ready ones, else serving-and-terminating ones */
 	uint16_t n_endpoints;
@@ -158,6 +159,12 @@ struct service {
 	uint32_t fake_ip; /* host byte order; 0: the range was exhausted */
 	uint32_t cluster_ip; /* 0: none */
 	struct in6_addr cluster_ip6; /* :: none */
+	/* calls from outside: only to endpoints of this node (externalTrafficPolicy Local); the
+	 * ports are served at this node's addresses too (loadBalancerClass edgeway.io/node), and at
+	 * these addresses */
+	bool external_local, gateway;
+	uint8_t n_external_ips;
+	const struct in6_addr *external_ips;
 	bool headless;
 	/* headless, and its pods have names of their own: <hostname>.<service> */
 	bool named_pods;
@@ -199,6 +206,12 @@ endpoint_is_closed(const struct endpoint *e, uint64_t closed)
 }
 /* The port with this number and transport (udp or not), or NULL. */
 const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);
+/* Is it called from outside the cluster by anything? */
+bool service_is_external(const struct service *s);
+/* The port that is called from outside by this number: at the service's external address, or with
+ * ip NULL at this node's addresses. NULL: none. */
+const struct service_port *service_port_external(
+	const struct service *s, const struct in6_addr *ip, uint16_t port, bool udp);
 /* The endpoint with this address, as `ip` or `other`, and port, of any of its ports, for which all
  * of `flags` are set; NULL. */
 const struct endpoint *service_endpoint_find(

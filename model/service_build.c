@@ -5,6 +5,7 @@
 #include "model/allow_from.h"
 #include "model/check.h"
 #include "model/http_route.h"
+#include "model/mesh.h"
 #include "model/view.h"
 
 /*
@@ -474,6 +475,7 @@ take_port(struct building *b, size_t i)
 		.mode = from->mode,
 		.extra = from->extra,
 		.tls = from->tls > 0 ? b->view->tls[from->tls - 1] : NULL,
+		.node_port = from->node_port,
 		.n_endpoints = (uint16_t)(b->n_endpoints - before),
 		.n_unreachable = (uint16_t)unreachable,
 	};
@@ -559,7 +561,9 @@ lay_out(struct building *b, const struct service *head)
 {
 	size_t ports_at = sizeof(struct service);
 	size_t endpoints_at = ports_at + head->n_ports * sizeof(struct service_port);
-	size_t texts_at = endpoints_at + b->n_endpoints * sizeof(struct endpoint);
+	size_t external_at = endpoints_at + b->n_endpoints * sizeof(struct endpoint);
+	size_t external_bytes = head->n_external_ips * sizeof(struct in6_addr);
+	size_t texts_at = external_at + external_bytes;
 	const char *const texts[] = {head->namespace, head->name, head->external_name,
 		head->hash_key, head->health_path, head->allow_text};
 	struct service_port *ports;
@@ -586,6 +590,9 @@ lay_out(struct building *b, const struct service *head)
 	service_build_share(s, head);
 	s->ipv4_alone = is_ipv4_alone(b, head->n_ports);
 	s->ports = ports;
+	s->external_ips = external_bytes == 0
+		? NULL
+		: memcpy(block + external_at, head->external_ips, external_bytes);
 	for (size_t i = 0; i < head->n_ports; i++) {
 		ports[i] = b->ports[i];
 		ports[i].name = place_text(b, b->ports[i].name, &end);
@@ -637,6 +644,17 @@ take_cluster_ip(struct service *s, const char *text)
 		s->cluster_ip6 = ip;
 }
 
+/* The same for addresses outside. */
+static void
+take_external_ips(struct service *s, const struct view_names *from, struct in6_addr *room)
+{
+	for (size_t i = 0; i < from->n; i++)
+		if (ip_parse(from->list[i], &room[s->n_external_ips]) &&
+			special_addr_class(&room[s->n_external_ips]) == SPECIAL_NONE)
+			s->n_external_ips++;
+	s->external_ips = room;
+}
+
 struct service *
 service_build(const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest)
 {
@@ -645,6 +663,8 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 		.name = service_build_plain(v->name),
 		.digest = digest,
 		.fake_ip = fake_ip,
+		.external_local = v->external_local,
+		.gateway = v->gateway,
 		.headless = v->headless,
 		.named_pods = names_pods(v),
 		.lb = v->lb,
@@ -655,11 +675,13 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 		.n_ports = (uint16_t)v->n_ports,
 	};
 	struct building b = {.view = v, .self = self};
+	struct in6_addr external[MESH_HINTS_MAX];
 	struct service *s;
 	size_t most = 0;
 
 	take_cluster_ip(&head, v->cluster_ip);
 	take_cluster_ip(&head, v->cluster_ip6);
+	take_external_ips(&head, &v->external_ips, external);
 	random_bytes(&b.seed, sizeof b.seed);
 	head.routes = http_routes_ref(v->routes);
 	head.n_tls = (uint8_t)v->n_tls;

@@ -26,7 +26,7 @@ struct snapshot {
 	uint64_t version;
 	uint32_t first[SHARDS + 1]; /* services before each shard of by_name */
 	struct index by_name, by_ip, by_ns;
-	size_t n_restricted;
+	size_t n_restricted, n_external;
 	struct local_callers *callers; /* holds a reference */
 };
 
@@ -59,6 +59,12 @@ static uint64_t
 hash_ip6(const struct in6_addr *ip)
 {
 	return hash64(ip, sizeof *ip, 0) | 1;
+}
+
+static uint64_t
+hash_port(uint16_t port)
+{
+	return hash64(&port, sizeof port, 0) | 1;
 }
 
 /* Low half: key within the shard. */
@@ -151,7 +157,6 @@ struct steps {
 	size_t n;
 };
 
-/* At most four per change: two addresses are added, two removed. */
 static void
 add_step(struct steps *s, struct step step)
 {
@@ -246,19 +251,39 @@ snapshot_find_hashed(const struct snapshot *s, uint64_t hash, const char *ns, si
 }
 
 static void
+ip_step(struct steps *steps, const struct service *s, uint64_t hash, bool add)
+{
+	if (hash != 0)
+		add_step(steps,
+			(struct step){.hash = hash, .add = add ? s : NULL, .gone = add ? NULL : s});
+}
+
+static void
 ip_steps(struct steps *steps, const struct service *s, bool add)
 {
 	const uint64_t hashes[] = {hash_ip(s->fake_ip),
 		s->cluster_ip != s->fake_ip ? hash_ip(s->cluster_ip) : 0,
 		IN6_IS_ADDR_UNSPECIFIED(&s->cluster_ip6) ? 0 : hash_ip6(&s->cluster_ip6)};
 
-	for (size_t i = 0; i < ARRAY_LEN(hashes); i++) {
-		if (hashes[i] == 0)
-			continue;
-		add_step(steps,
-			(struct step){
-				.hash = hashes[i], .add = add ? s : NULL, .gone = add ? NULL : s});
+	for (size_t i = 0; i < ARRAY_LEN(hashes); i++)
+		ip_step(steps, s, hashes[i], add);
+	for (size_t i = 0; i < s->n_external_ips; i++)
+		ip_step(steps, s, hash_ip6(&s->external_ips[i]), add);
+	for (size_t i = 0; i < s->n_ports; i++) {
+		const struct service_port *p = &s->ports[i];
+
+		if (p->node_port != 0)
+			ip_step(steps, s, hash_port(p->node_port), add);
+		if (s->gateway && !p->extra)
+			ip_step(steps, s, hash_port(p->port), add);
 	}
+}
+
+/* How many steps ip_steps adds at most. */
+static size_t
+ip_steps_most(const struct service *s)
+{
+	return s == NULL ? 0 : 3 + s->n_external_ips + 2 * (size_t)s->n_ports;
 }
 
 /* A change with its name's hash, to find the last of several changes of one name. */
@@ -315,9 +340,15 @@ count_restricted(const struct service *s)
 	return s != NULL && s->restricted;
 }
 
+static size_t
+count_external(const struct service *s)
+{
+	return s != NULL && service_is_external(s);
+}
+
 static void
 plan_steps(const struct snapshot *base, const struct plan *p, struct steps steps[3],
-	size_t *restricted)
+	struct snapshot *next)
 {
 	const struct change *c = p->change;
 	size_t ns_len = strlen(c->ns);
@@ -326,16 +357,32 @@ plan_steps(const struct snapshot *base, const struct plan *p, struct steps steps
 
 	if (old == NULL && c->service == NULL)
 		return;
-	*restricted += count_restricted(c->service) - count_restricted(old);
+	next->n_restricted += count_restricted(c->service) - count_restricted(old);
+	next->n_external += count_external(c->service) - count_external(old);
 	add_step(&steps[0], (struct step){.hash = p->hash, .add = c->service, .gone = old});
 	if (old != NULL)
-		ip_steps(&steps[1], old, false);
+		ip_steps(&steps[2], old, false);
 	if (c->service != NULL)
-		ip_steps(&steps[1], c->service, true);
+		ip_steps(&steps[2], c->service, true);
 	if ((old == NULL) != (c->service == NULL))
-		add_step(&steps[2],
+		add_step(&steps[1],
 			(struct step){.hash = hash64_nocase(c->ns, ns_len, 0),
 				.delta = old == NULL ? 1 : -1});
+}
+
+static size_t
+plan_ip_steps(const struct snapshot *base, const struct plan *plans, size_t n)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct change *c = plans[i].change;
+
+		most += ip_steps_most(c->service) +
+			ip_steps_most(snapshot_find_hashed(base, plans[i].hash, c->ns,
+				strlen(c->ns), c->name, strlen(c->name)));
+	}
+	return most;
 }
 
 static struct snapshot *
@@ -360,15 +407,16 @@ snapshot_next(const struct snapshot *base, const struct change *changes, size_t 
 {
 	struct snapshot *s = snapshot_share(base);
 	struct plan *plans = make_plans(changes, n);
-	struct step *room = xcalloc(6 * n + 1, sizeof *room);
-	struct steps steps[3] = {{room, 0}, {room + n, 0}, {room + 5 * n, 0}};
+	size_t most = plan_ip_steps(base, plans, n);
+	struct step *room = xcalloc(2 * n + most + 1, sizeof *room);
+	struct steps steps[3] = {{room, 0}, {room + n, 0}, {room + 2 * n, 0}};
 
 	for (size_t i = 0; i < n; i++)
 		if (!snapshot_superseded(plans, n, i))
-			plan_steps(base, &plans[i], steps, &s->n_restricted);
+			plan_steps(base, &plans[i], steps, s);
 	apply_steps(&s->by_name, &steps[0], true, apply_pointer);
-	apply_steps(&s->by_ip, &steps[1], false, apply_pointer);
-	apply_steps(&s->by_ns, &steps[2], false, apply_count);
+	apply_steps(&s->by_ns, &steps[1], false, apply_count);
+	apply_steps(&s->by_ip, &steps[2], false, apply_pointer);
 	for (size_t i = 0; i < SHARDS; i++)
 		s->first[i + 1] =
 			s->first[i] + (s->by_name.shard[i] != NULL ? s->by_name.shard[i]->n : 0);
@@ -406,6 +454,12 @@ size_t
 snapshot_restricted(const struct snapshot *s)
 {
 	return s->n_restricted;
+}
+
+size_t
+snapshot_external(const struct snapshot *s)
+{
+	return s->n_external;
 }
 
 bool
@@ -464,6 +518,35 @@ snapshot_find_ip6(const struct snapshot *s, const struct in6_addr *ip)
 			return found;
 	}
 	return NULL;
+}
+
+static bool
+snapshot_comes_first(const struct service *s, const struct service *than)
+{
+	int order = than == NULL ? -1 : strcmp(s->namespace, than->namespace);
+
+	return order < 0 || (order == 0 && strcmp(s->name, than->name) < 0);
+}
+
+const struct service *
+snapshot_find_external(const struct snapshot *s, const struct in6_addr *ip, uint16_t port, bool udp,
+	const struct service_port **p)
+{
+	uint64_t hash = ip != NULL ? hash_ip6(ip) : hash_port(port);
+	const struct service *found = NULL;
+	uint32_t at = UINT32_MAX;
+	const void *value;
+
+	while (shard_next(s->by_ip.shard[shard_of(hash)], key_of(hash), &at, &value)) {
+		const struct service *one = value;
+		const struct service_port *its = service_port_external(one, ip, port, udp);
+
+		if (its != NULL && snapshot_comes_first(one, found)) {
+			found = one;
+			*p = its;
+		}
+	}
+	return found == NULL && ip != NULL ? snapshot_find_external(s, NULL, port, udp, p) : found;
 }
 
 bool

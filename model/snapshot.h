@@ -36,6 +36,7 @@ struct snapshot *snapshot_with_callers(const struct snapshot *base, struct local
 /* NULL: the hub has sent none. */
 const struct local_callers *snapshot_callers(const struct snapshot *s);
 size_t snapshot_restricted(const struct snapshot *s); /* services with restricted callers */
+size_t snapshot_external(const struct snapshot *s); /* services that are called from outside */
 
 bool snapshot_synced(const struct snapshot *s);
 uint64_t snapshot_version(const struct snapshot *s); /* grows by one with each snapshot_next */
@@ -46,6 +47,11 @@ const struct service *snapshot_find(
 const struct service *snapshot_find_ip(const struct snapshot *s, uint32_t fake_or_cluster_ip);
 const struct service *snapshot_find_ip6(
 	const struct snapshot *s, const struct in6_addr *cluster_ip);
+/* The service that is called from outside by this address and port, and which port of it: of
+ * several the one whose namespace/name is the least. Its external addresses come first; with ip
+ * NULL, or of no service, it is called at this node's own addresses. */
+const struct service *snapshot_find_external(const struct snapshot *s, const struct in6_addr *ip,
+	uint16_t port, bool udp, const struct service_port **p);
 /* Does any service live in this namespace? (empty non-terminals, RFC 8020) */
 bool snapshot_has_namespace(const struct snapshot *s, const char *ns, size_t ns_len);
 /* Calls fn for each service that is not the same object in both: `old` NULL: new, `now` NULL: gone.

@@ -118,6 +118,7 @@ view_free(struct view **v)
 	for (size_t i = 0; i < gone->n_gates; i++)
 		free(gone->gates[i]);
 	free(gone->gates);
+	view_names_fini(&gone->external_ips);
 	http_routes_unref(&gone->routes);
 	for (size_t i = 0; i < gone->n_tls; i++)
 		backend_tls_unref(&gone->tls[i]);

@@ -63,6 +63,7 @@ struct view_port {
 	uint8_t mode; /* enum port_mode */
 	uint8_t tls; /* 0: plain; i: TLS towards the endpoints, by tls[i - 1] of the view */
 	bool extra; /* a pods' port that the Service does not declare */
+	uint16_t node_port; /* served at the nodes' addresses; 0: none */
 	/* readable reason why it has no endpoints, where the node cannot know; "" or NULL: none */
 	char *why;
 	size_t n_endpoints;
@@ -78,6 +79,10 @@ struct view {
 	struct service_lb lb;
 	char *hash_key, *health_path; /* as in struct service */
 	bool local_only; /* internalTrafficPolicy Local: a node uses its own endpoints only */
+	/* its calls from outside: externalTrafficPolicy Local, its addresses, and whether the nodes
+	 * serve its ports at their own addresses; older hubs leave them out */
+	bool external_local, gateway;
+	struct view_names external_ips;
 	uint8_t distribution; /* enum distribution */
 	char *allow_from; /* who may call (model/allow_from.h); "": everybody */
 	size_t n_gates; /* at most ALLOW_FROM_GATES_MAX */

@@ -129,6 +129,7 @@ build_port(struct buf *out, const struct view_port *p)
 		buf_adds(out, ",\"extra\":true");
 	if (p->tls > 0)
 		buf_printf(out, ",\"tls\":%u", p->tls);
+	number_member(out, "nodePort", p->node_port);
 	if (p->why != NULL && p->why[0] != '\0') {
 		buf_adds(out, ",\"why\":");
 		json_add_text(out, p->why);
@@ -201,6 +202,11 @@ view_build(struct buf *out, const struct view *v)
 	text_member(out, "externalName", v->external_name);
 	if (v->headless)
 		buf_adds(out, ",\"headless\":true");
+	names_member(out, "externalIPs", &v->external_ips);
+	if (v->external_local)
+		buf_adds(out, ",\"externalLocal\":true");
+	if (v->gateway)
+		buf_adds(out, ",\"gateway\":true");
 	build_policy(out, v);
 	if (v->routes != NULL) {
 		buf_adds(out, ",\"routes\":");

@@ -156,6 +156,8 @@ parse_port(struct json *j, struct view *v, struct view_port *p)
 		{"port", FIELD_UINT16, offsetof(struct view_port, port), UINT16_MAX, NULL, NULL},
 		{"mode", FIELD_CUSTOM, 0, 0, NULL, parse_mode},
 		{"extra", FIELD_BOOL, offsetof(struct view_port, extra), 0, NULL, NULL},
+		{"nodePort", FIELD_UINT16, offsetof(struct view_port, node_port), UINT16_MAX, NULL,
+			NULL},
 		{"why", FIELD_TEXT, offsetof(struct view_port, why), VIEW_WHY_MAX, NULL, NULL},
 		{"tls", FIELD_UINT8, offsetof(struct view_port, tls), BACKEND_TLS_MAX, NULL, NULL},
 		{"endpoints", FIELD_CUSTOM, 0, 0, NULL, parse_endpoints},
@@ -298,6 +300,27 @@ parse_gates(struct json *j, void *to)
 	json_list(j, add_gate, to);
 }
 
+/* The node decides which addresses it serves. */
+static void
+add_external_ip(struct json *j, void *to)
+{
+	struct view *v = to;
+	auto_free char *ip = NULL;
+
+	if (!json_text(j, &ip, MESH_NODE_MAX))
+		return;
+	if (!check_ip(ip, strlen(ip)))
+		json_wrong(j, "externalIPs: '%s' is no address", ip);
+	else if (!view_names_add(&v->external_ips, ip))
+		json_wrong(j, "more than %d externalIPs", MESH_HINTS_MAX);
+}
+
+static void
+parse_external_ips(struct json *j, void *to)
+{
+	json_list(j, add_external_ip, to);
+}
+
 static void
 parse_routes(struct json *j, void *to)
 {
@@ -368,6 +391,9 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 		{"externalName", FIELD_TEXT, offsetof(struct view, external_name), MESH_NODE_MAX,
 			check_subdomain_or_empty, NULL},
 		{"headless", FIELD_BOOL, offsetof(struct view, headless), 0, NULL, NULL},
+		{"externalIPs", FIELD_CUSTOM, 0, 0, NULL, parse_external_ips},
+		{"externalLocal", FIELD_BOOL, offsetof(struct view, external_local), 0, NULL, NULL},
+		{"gateway", FIELD_BOOL, offsetof(struct view, gateway), 0, NULL, NULL},
 		{"policy", FIELD_CUSTOM, 0, 0, NULL, parse_policy},
 		LB_NUMBER("affinity", FIELD_UINT32, affinity_s, MESH_AFFINITY_MAX_S),
 		{"hashOn", FIELD_CUSTOM, 0, 0, NULL, parse_hash_on},

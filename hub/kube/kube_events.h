@@ -38,6 +38,8 @@ enum {
 #define EVENT_EXHAUSTED "FakeIPsExhausted" /* a node has no fake IP left for it */
 #define EVENT_LIMITS                                                                               \
 	"BeyondEdgeLimits" /* larger than nodes accept (model/limits.h), so not sent to them */
+#define EVENT_PORTS                                                                                \
+	"NodePortNotServed" /* a node cannot serve one of its ports to callers from outside */
 #define EVENT_HELD "RefusedByNodes" /* a node does not accept it as it is */
 /* A part of its DestinationRules has no effect; reported in addition to the others. */
 #define EVENT_RULE "DestinationRulePartly"

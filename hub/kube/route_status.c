@@ -47,15 +47,14 @@ status_hash(enum kube_kind kind, const char *ns, const char *name)
 }
 
 static struct route_entry *
-status_find(const struct route_status *s, const struct cluster_route *r)
+status_find(const struct route_status *s, enum kube_kind kind, const char *ns, const char *name)
 {
-	struct table_node *n = table_first(&s->entries, status_hash(r->kind, r->ns, r->name));
+	struct table_node *n = table_first(&s->entries, status_hash(kind, ns, name));
 
 	for (; n != NULL; n = table_next(n)) {
 		struct route_entry *e = container_of(n, struct route_entry, node);
 
-		if (e->kind == r->kind && strcmp(e->ns, r->ns) == 0 &&
-			strcmp(e->name, r->name) == 0)
+		if (e->kind == kind && strcmp(e->ns, ns) == 0 && strcmp(e->name, name) == 0)
 			return e;
 	}
 	return NULL;
@@ -85,11 +84,13 @@ static void
 status_refused(struct route_status *s, const struct https_answer *a)
 {
 	char before[sizeof s->problem];
+	bool service = TAILQ_FIRST(&s->waiting)->kind == KUBE_SERVICE;
 
 	memcpy(before, s->problem, sizeof before);
-	follow_describe(a, "the status of a route",
-		"the verb patch on httproutes/status, grpcroutes/status and "
-		"backendtlspolicies/status (" ROUTE_STATUS_RIGHTS ")",
+	follow_describe(a, service ? "the status of a Service" : "the status of a route",
+		service ? "the verb patch on services/status (" ROUTE_STATUS_RIGHTS ")"
+			: "the verb patch on httproutes/status, grpcroutes/status and "
+			  "backendtlspolicies/status (" ROUTE_STATUS_RIGHTS ")",
 		s->problem, sizeof s->problem);
 	if (strcmp(before, s->problem) != 0)
 		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", s->problem);
@@ -111,7 +112,7 @@ status_on_done(void *arg, const struct https_answer *a)
 		s->writes++;
 		s->problem[0] = '\0';
 		kube_wait_reset(&s->wait);
-		log_debug("kubernetes", "route status written route=%s/%s", e->ns, e->name);
+		log_debug("kubernetes", "status written of=%s/%s", e->ns, e->name);
 	} else if (a->status == 404 && e->kind == KUBE_TLS_POLICY && !e->moved) {
 		s->old_policies = !s->old_policies;
 		again = e->moved = true;
@@ -119,7 +120,7 @@ status_on_done(void *arg, const struct https_answer *a)
 		s->conflicts++;
 	} else if (a->status == 422 || a->status == 400) {
 		log_limited(LOG_LEVEL_WARN, 6, "kubernetes",
-			"the API server does not take a route's status route=%s/%s "
+			"the API server does not take a status of=%s/%s "
 			"answer=\"%.200s\"",
 			e->ns, e->name, a->body);
 	} else {
@@ -158,12 +159,14 @@ status_work(void *arg)
 	lease_want(s->lease);
 	if (!lease_held(s->lease))
 		return; /* status_on_lease */
-	path = xasprintf("/apis/" KUBE_GATEWAY_GROUP "/%s/namespaces/%s/%s/%s/status",
-		e->kind == KUBE_TLS_POLICY && s->old_policies ? "v1alpha3" : "v1", e->ns,
-		e->kind == KUBE_TLS_POLICY          ? "backendtlspolicies"
-			: e->kind == KUBE_GRPCROUTE ? "grpcroutes"
-						    : "httproutes",
-		e->name);
+	path = e->kind == KUBE_SERVICE
+		? xasprintf("/api/v1/namespaces/%s/services/%s/status", e->ns, e->name)
+		: xasprintf("/apis/" KUBE_GATEWAY_GROUP "/%s/namespaces/%s/%s/%s/status",
+			  e->kind == KUBE_TLS_POLICY && s->old_policies ? "v1alpha3" : "v1", e->ns,
+			  e->kind == KUBE_TLS_POLICY          ? "backendtlspolicies"
+				  : e->kind == KUBE_GRPCROUTE ? "grpcroutes"
+							      : "httproutes",
+			  e->name);
 	call.path = path;
 	call.body = e->body;
 	s->again = false;
@@ -181,11 +184,38 @@ status_on_lease(void *arg)
 
 /* --- telling -------------------------------------------------------------------------------- */
 
+static bool
+status_is_writing(const struct route_status *s, const struct route_entry *e)
+{
+	return s->request != NULL && e != NULL && e == TAILQ_FIRST(&s->waiting);
+}
+
+/* Takes the body. */
+static void
+status_put(struct route_status *s, enum kube_kind kind, const char *ns, const char *name,
+	struct buf *body)
+{
+	struct route_entry *e = status_find(s, kind, ns, name);
+
+	s->again = s->again || status_is_writing(s, e);
+	if (e == NULL) {
+		e = xcalloc(1, sizeof *e);
+		e->kind = kind;
+		e->ns = xstrdup(ns);
+		e->name = xstrdup(name);
+		table_add(&s->entries, &e->node, status_hash(kind, ns, name));
+		TAILQ_INSERT_TAIL(&s->waiting, e, waiting);
+	}
+	free(e->body);
+	e->body = buf_take_str(body);
+	if (!timer_active(s->timer))
+		status_wake(s, 0);
+}
+
 void
 route_status_tell(struct route_status *s, const struct cluster_route *r)
 {
-	struct route_entry *e = status_find(s, r);
-	bool writing = s->request != NULL && e != NULL && e == TAILQ_FIRST(&s->waiting);
+	struct route_entry *e = status_find(s, r->kind, r->ns, r->name);
 	auto_buf struct buf body;
 
 	buf_init(&body, BUF_UNLIMITED);
@@ -194,24 +224,42 @@ route_status_tell(struct route_status *s, const struct cluster_route *r)
 	buf_printf(&body, "{\"metadata\":{\"resourceVersion\":\"%s\"},\"status\":{\"%s\":",
 		r->route->resource_version, r->kind == KUBE_TLS_POLICY ? "ancestors" : "parents");
 	if (!route_conditions_build(&body, r, (int64_t)(wall_ms() / 1000))) {
-		if (e != NULL && !writing)
+		if (e != NULL && !status_is_writing(s, e))
 			status_forget(s, e);
 		return;
 	}
 	buf_adds(&body, "}}");
-	if (e == NULL) {
-		e = xcalloc(1, sizeof *e);
-		e->kind = r->kind;
-		e->ns = xstrdup(r->ns);
-		e->name = xstrdup(r->name);
-		table_add(&s->entries, &e->node, status_hash(e->kind, e->ns, e->name));
-		TAILQ_INSERT_TAIL(&s->waiting, e, waiting);
+	status_put(s, r->kind, r->ns, r->name, &body);
+}
+
+void
+route_status_tell_gateway(
+	struct route_status *s, const char *ns, const char *name, const char *addresses)
+{
+	struct route_entry *e = status_find(s, KUBE_SERVICE, ns, name);
+	auto_buf struct buf body;
+
+	buf_init(&body, BUF_UNLIMITED);
+	buf_adds(&body, "{\"status\":{\"loadBalancer\":{\"ingress\":[");
+	for (const char *at = addresses; *at != '\0';) {
+		size_t len = strcspn(at, ",");
+
+		buf_printf(&body, "%s{\"ip\":\"%.*s\"}", at == addresses ? "" : ",", (int)len, at);
+		at += len;
+		at += *at == ',';
 	}
-	s->again = s->again || writing;
-	free(e->body);
-	e->body = buf_take_str(&body);
-	if (!timer_active(s->timer))
-		status_wake(s, 0);
+	buf_adds(&body, "]}}}");
+	if (e == NULL || strcmp(e->body, buf_str(&body)) != 0)
+		status_put(s, KUBE_SERVICE, ns, name, &body);
+}
+
+void
+route_status_drop_gateway(struct route_status *s, const char *ns, const char *name)
+{
+	struct route_entry *e = status_find(s, KUBE_SERVICE, ns, name);
+
+	if (e != NULL && !status_is_writing(s, e))
+		status_forget(s, e);
 }
 
 /* --- start and stop ------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ enum {
 	NODE_SESSION_QUEUE_BYTES = 128 * 1024, /* high water of the websocket */
 };
 
-enum unserved_why { UNSERVED_ADDRESS, UNSERVED_REFUSED, UNSERVED_WHYS };
+enum unserved_why { UNSERVED_ADDRESS, UNSERVED_REFUSED, UNSERVED_PORTS, UNSERVED_WHYS };
 
 /* Counters of all sessions, kept by the hub. */
 struct node_session_stats {

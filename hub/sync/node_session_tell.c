@@ -25,8 +25,9 @@ node_session_ended(const struct node_session *s)
 size_t
 node_session_unserved(const struct node_session *s, enum unserved_why why, const char *const **keys)
 {
-	const struct unserved_keys *k =
-		why == UNSERVED_REFUSED ? &s->unserved.refused : &s->unserved.keys;
+	const struct unserved_keys *k = why == UNSERVED_REFUSED ? &s->unserved.refused
+		: why == UNSERVED_PORTS                         ? &s->unserved.ports
+								: &s->unserved.keys;
 
 	*keys = (const char *const *)k->list;
 	return k->n;

@@ -35,12 +35,19 @@ take_refused(struct json *j, void *to)
 	json_list(j, take_key, &((struct unserved *)to)->refused);
 }
 
+static void
+take_ports(struct json *j, void *to)
+{
+	json_list(j, take_key, &((struct unserved *)to)->ports);
+}
+
 int
 unserved_read(struct unserved *u, const char *text, size_t len, struct err *err)
 {
 	static const struct field fields[] = {
 		{"services", FIELD_CUSTOM, 0, 0, NULL, take_keys},
 		{"refused", FIELD_CUSTOM, 0, 0, NULL, take_refused},
+		{"ports", FIELD_CUSTOM, 0, 0, NULL, take_ports},
 	};
 	struct json j;
 	int rc;
@@ -78,4 +85,5 @@ unserved_fini(struct unserved *u)
 {
 	keys_fini(&u->keys);
 	keys_fini(&u->refused);
+	keys_fini(&u->ports);
 }

@@ -20,7 +20,7 @@ struct unserved {
 		size_t n;
 		/* refused: it serves them, except for an endpoint at an address that it does not
 		 * dial */
-	} keys, refused;
+	} keys, refused, ports; /* ports: those for callers from outside are not served */
 };
 
 /* Replaces the previous report. Returns -errno and the reason: then there are none. */

@@ -56,13 +56,37 @@ same_chain(const struct difference *d)
 }
 
 /* One map each: unrestricted ports; restricted ports that processes of the node may use; restricted
- * ports that some pods may use. */
-enum { MAP_SERVICES, MAP_HOSTS };
+ * ports that some pods may use; ports that are called from outside, and the sources of those that
+ * the kernel carries. */
+enum { MAP_SERVICES, MAP_HOSTS, MAP_EXTERNAL, MAP_SOURCES };
 
 static bool
 is_in(const struct slots *plan, int map)
 {
-	return map == MAP_SERVICES ? !plan->restricted : plan->restricted && plan->host;
+	switch (map) {
+	case MAP_EXTERNAL:
+		return plan->external;
+	case MAP_SOURCES:
+		return plan->external && plan->n > 0;
+	case MAP_HOSTS:
+		return plan->restricted && plan->host;
+	default:
+		return !plan->restricted && !plan->external;
+	}
+}
+
+static const char *
+chain_of(char to[RULES_CHAIN_MAX], const struct slots *plan, int map)
+{
+	if (map == MAP_SOURCES)
+		return plan->kept ? RULES_KEPT : RULES_MASQUERADED;
+	return plan->n == 0 ? RULES_PROXY : rules_chain(to, plan->by_client, plan->n);
+}
+
+static bool
+same_verdict(const struct difference *d, int map)
+{
+	return map == MAP_SOURCES ? d->before.kept == d->after.kept : same_chain(d);
 }
 
 static void
@@ -73,13 +97,25 @@ put_verdict(struct elements *e, const struct difference *d, bool del, int map)
 	struct element one = {.key = key.at};
 	bool was = d->was && is_in(&d->before, map), is = d->is && is_in(&d->after, map);
 
-	if (d->key.proto == 0 || (was && is && same_chain(d)) || !(del ? was : is))
+	if (d->key.proto == 0 || (was && is && same_verdict(d, map)) || !(del ? was : is))
 		return;
 	bytes_add_service(&key, &d->key);
 	one.key_len = key.n;
 	if (!del)
-		one.chain = rules_chain(chain, d->after.by_client, d->after.n);
+		one.chain = chain_of(chain, &d->after, map);
 	elements_add(e, &one);
+}
+
+static void
+put_external(struct elements *e, const struct difference *d, bool del)
+{
+	put_verdict(e, d, del, MAP_EXTERNAL);
+}
+
+static void
+put_source(struct elements *e, const struct difference *d, bool del)
+{
+	put_verdict(e, d, del, MAP_SOURCES);
 }
 
 static void
@@ -204,6 +240,8 @@ difference_put(const struct difference *list, size_t n, struct batch *b)
 	put_kind(b, RULES_SERVICES, put_service, list, n);
 	put_kind(b, RULES_HOSTS, put_host, list, n);
 	put_kind(b, RULES_CALLERS, put_callers, list, n);
+	put_kind(b, RULES_EXTERNAL, put_external, list, n);
+	put_kind(b, RULES_SOURCES, put_source, list, n);
 	put_kind(b, RULES_SINGLE, put_single, list, n);
 	put_kind(b, RULES_ENDPOINTS, put_endpoints, list, n);
 }

@@ -29,7 +29,8 @@ enum { DNS_PORT = 53 };
 #define PODS "pods"
 #define GUESTS "guests"
 #define LISTENED "listened"
-#define PROXY "proxy"
+#define EXTERNAL "external"
+#define EXTERNAL_OWN "external-own"
 #define EARLY "early"
 #define OWN "own"
 #define INPUT "input"
@@ -58,6 +59,8 @@ add_bases(struct batch *b)
 	} bases[] = {
 		{"prerouting", {"nat", NF_INET_PRE_ROUTING, RULES_PRIORITY}},
 		{"output", {"nat", NF_INET_LOCAL_OUT, RULES_PRIORITY}},
+		{EXTERNAL, {"nat", NF_INET_PRE_ROUTING, RULES_EXTERNAL_PRIORITY}},
+		{EXTERNAL_OWN, {"nat", NF_INET_LOCAL_OUT, RULES_EXTERNAL_PRIORITY}},
 		{"postrouting", {"nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC - 5}},
 		{EARLY, {"filter", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST + 50}},
 		{"forward", {"filter", NF_INET_FORWARD, NF_IP_PRI_FILTER}},
@@ -143,18 +146,33 @@ add_mesh(struct batch *b, const struct rules *rules)
 	add_goto(b, OWN, "mesh");
 	r = expr_rule(b->family);
 	expr_match_subnet(r, &rules->net);
-	expr_goto(r, PROXY);
+	expr_goto(r, RULES_PROXY);
 	batch_rule(b, LISTENED, r);
 	r = expr_rule(b->family);
 	expr_match_set(r, EXPR_DADDR, RULES_CLUSTER_IPS, false);
-	expr_goto(r, PROXY);
+	expr_goto(r, RULES_PROXY);
 	batch_rule(b, LISTENED, r);
 	if (rules->draining)
 		return;
 	r = expr_rule(b->family);
 	expr_match_l4proto(r, IPPROTO_TCP);
 	expr_dnat(r, &rules->address, rules->port);
-	batch_rule(b, PROXY, r);
+	batch_rule(b, RULES_PROXY, r);
+}
+
+/* From outside, and from pods and processes of the node alike. */
+static void
+add_external(struct batch *b, const struct rules *rules)
+{
+	struct nftnl_rule *r = expr_rule(b->family);
+
+	expr_verdict_map(r, RULES_EXTERNAL);
+	batch_rule(b, EXTERNAL, r);
+	r = expr_rule(b->family);
+	if (rules->mark != 0)
+		expr_match_not_mark(r, rules->mark);
+	expr_verdict_map(r, RULES_EXTERNAL);
+	batch_rule(b, EXTERNAL_OWN, r);
 }
 
 static void
@@ -244,6 +262,36 @@ add_masquerade(struct batch *b, const struct rules *rules)
 	}
 }
 
+/* nft(8) reads what it prints of proto-dst only where the protocol is matched before. */
+static void
+add_sources(struct batch *b, const struct rules *rules)
+{
+	static const uint8_t protos[] = {IPPROTO_TCP, IPPROTO_UDP};
+	struct nftnl_rule *r;
+
+	for (size_t i = 0; i < ARRAY_LEN(protos); i++) {
+		r = expr_rule(b->family);
+		expr_match_not_output(r, "lo");
+		expr_match_l4proto(r, protos[i]);
+		expr_match_translated(r);
+		expr_verdict_map_of_asked(r, RULES_SOURCES);
+		batch_rule(b, "postrouting", r);
+	}
+	r = expr_rule(b->family);
+	expr_masquerade(r);
+	batch_rule(b, RULES_MASQUERADED, r);
+	for (size_t i = 0; rules->interfaces[i] != NULL; i++) {
+		r = expr_rule(b->family);
+		expr_match_interface(r, rules->interfaces[i]);
+		expr_masquerade(r);
+		batch_rule(b, RULES_KEPT, r);
+	}
+	r = expr_rule(b->family);
+	expr_match_no_input(r);
+	expr_masquerade(r);
+	batch_rule(b, RULES_KEPT, r);
+}
+
 int
 rules_check(const char *interface, struct err *err)
 {
@@ -286,6 +334,8 @@ add_sets(struct batch *b)
 		{RULES_CALLERS, NFT_SET_MAP, caller, ip_len + service_len, NFT_DATA_VERDICT, 0,
 			NULL},
 		{RULES_HOSTS, NFT_SET_MAP, service, service_len, NFT_DATA_VERDICT, 0, NULL},
+		{RULES_EXTERNAL, NFT_SET_MAP, service, service_len, NFT_DATA_VERDICT, 0, NULL},
+		{RULES_SOURCES, NFT_SET_MAP, service, service_len, NFT_DATA_VERDICT, 0, NULL},
 		{RULES_SINGLE, NFT_SET_MAP, service, service_len, endpoint, endpoint_len, NULL},
 		{RULES_ENDPOINTS, NFT_SET_MAP, slot, service_len + part, endpoint, endpoint_len,
 			slots},
@@ -299,7 +349,8 @@ add_sets(struct batch *b)
 void
 rules_install(struct batch *b, const struct rules *rules)
 {
-	static const char *const inner[] = {PODS, GUESTS, OWN, "mesh", LISTENED, PROXY};
+	static const char *const inner[] = {
+		PODS, GUESTS, OWN, "mesh", LISTENED, RULES_PROXY, RULES_MASQUERADED, RULES_KEPT};
 
 	b->family = IN6_IS_ADDR_V4MAPPED(&rules->net.ip) ? NFPROTO_IPV4 : NFPROTO_IPV6;
 	batch_table(b, NFT_MSG_NEWTABLE);
@@ -315,11 +366,13 @@ rules_install(struct batch *b, const struct rules *rules)
 	add_rows(b, true);
 	add_mesh(b, rules);
 	add_pods(b, rules);
+	add_external(b, rules);
 	if (!rules->old_kernel)
 		add_refusal(b, rules, EARLY);
 	add_refusal(b, rules, "forward");
 	add_refusal(b, rules, "local");
 	add_masquerade(b, rules);
+	add_sources(b, rules);
 	add_input(b, rules);
 	add_entry(b, rules);
 }
@@ -327,7 +380,7 @@ rules_install(struct batch *b, const struct rules *rules)
 void
 rules_drain(struct batch *b)
 {
-	batch_flush_chain(b, PROXY);
+	batch_flush_chain(b, RULES_PROXY);
 }
 
 const char *

@@ -9,6 +9,8 @@
  *		map services { type ipv4_addr . inet_proto . inet_service : verdict; }
  *		map callers { type ipv4_addr . ipv4_addr . inet_proto . inet_service : verdict; }
  *		map hosts { type ipv4_addr . inet_proto . inet_service : verdict; }
+ *		map external { type ipv4_addr . inet_proto . inet_service : verdict; }
+ *		map sources { type ipv4_addr . inet_proto . inet_service : verdict; }
  *		map single { type ipv4_addr . inet_proto . inet_service
  *			: ipv4_addr . inet_service; }
  *		map endpoints { typeof ip daddr . meta l4proto . th dport . numgen inc mod 2
@@ -19,6 +21,10 @@
  *			iifname "br-*" goto pods }
  *		chain output { type nat hook output priority dstnat - 5; meta mark != M goto own }
  *		chain own { ip daddr . meta l4proto . th dport vmap @hosts; goto mesh }
+ *		chain external { type nat hook prerouting priority dstnat + 5;
+ *			ip daddr . meta l4proto . th dport vmap @external }
+ *		chain external-own { type nat hook output priority dstnat + 5;
+ *			meta mark != M ip daddr . meta l4proto . th dport vmap @external }
  *		chain pods {
  *			ip saddr != @upstreams ip daddr @upstreams udp dport 53
  *				dnat to 172.17.0.1:53
@@ -40,7 +46,14 @@
  *		... one for each length of a row, see slots.h
  *		chain postrouting { type nat hook postrouting priority srcnat - 5;
  *			oifname != "lo" ct status dnat ct original ip daddr 9.251.0.0/16 masquerade
- *			... the same for @clusterips }
+ *			... the same for @clusterips
+ *			oifname != "lo" meta l4proto tcp ct status dnat ct original ip daddr
+ *				. meta l4proto . ct original proto-dst vmap @sources
+ *			... the same for udp }
+ *		chain masqueraded { masquerade }
+ *		chain kept { iifname "docker0" masquerade
+ *			... the same for the others
+ *			iif 0 masquerade }
  *		chain early { type filter hook prerouting priority dstnat + 50;
  *			ip daddr 9.251.0.0/16 meta l4proto tcp reject with tcp reset
  *			... the same for @clusterips
@@ -61,6 +74,12 @@
  * without a gap. Packets for us that are not translated (no such service, no endpoint, a caller
  * that is not allowed) are rejected, not dropped, and early: otherwise routing would send an ICMP
  * redirect first, and then the kernel's rate limit of such messages would suppress the rejection.
+ * NodePorts and the addresses that services have outside are elements of `external`, for each
+ * address one. Their chains come after those of iptables, Docker and kube-proxy: what these have
+ * translated, such as a container's published port, is theirs. `sources` says which of the flows
+ * that the kernel carries are masqueraded; with externalTrafficPolicy Local it is only those of
+ * pods of this node, whose answers would otherwise not come this way. With br_netfilter the kernel
+ * names no input interface for a packet from a bridge's port to another or the same one.
  * `pods` does not capture the upstreams' own queries: an upstream may be a container here.
  * Masquerading lets a pod reach itself, a pod of its own bridge and whatever the host reaches,
  * whatever Docker does.
@@ -84,6 +103,7 @@
 enum {
 	RULES_CHAIN_MAX = 32,
 	RULES_PRIORITY = -105 /* dstnat - 5 */,
+	RULES_EXTERNAL_PRIORITY = -95 /* dstnat + 5 */,
 	RULES_INPUT_PRIORITY = 150 /* srcnat + 50 */
 };
 #define RULES_TABLE "edgeway"
@@ -94,6 +114,11 @@ enum {
 #define RULES_ENDPOINTS "endpoints"
 #define RULES_CALLERS "callers"
 #define RULES_HOSTS "hosts"
+#define RULES_EXTERNAL "external"
+#define RULES_SOURCES "sources"
+#define RULES_PROXY "proxy"
+#define RULES_MASQUERADED "masqueraded"
+#define RULES_KEPT "kept"
 
 struct rules {
 	const char *const *

@@ -8,11 +8,14 @@
 #include "base/core/log.h"
 #include "iptables/maps/conntrack.h"
 #include "iptables/maps/difference.h"
+#include "model/check.h"
 #include "model/table.h"
 
 /* Limits per transaction and per check of flows, to keep the load on the loop and the event queue
  * small. */
 enum { ELEMENTS_AT_ONCE = 4000, FLOWS_AT_ONCE = 10000 };
+
+static external_fn want_external;
 
 struct frontend {
 	struct table_node node;
@@ -25,9 +28,13 @@ struct frontend {
 struct service_maps {
 	struct service_maps_config config;
 	enum service_maps_catch catch;
-	const struct local_callers *callers; /* of the snapshot being processed */
+	struct external external;
+	const struct snapshot *now; /* being processed */
+	const struct local_callers *callers; /* of it */
 	struct table table;
 	struct buf suspects; /* struct frontend * */
+	/* struct key: what a changed service was called by from outside, and did not serve */
+	struct buf vacant;
 	struct buf differences; /* struct difference */
 	struct table gone; /* frontends whose flows may still exist */
 	/* endpoints went, or a UDP port began: flows may need another translation */
@@ -42,7 +49,12 @@ service_maps_new(struct service_maps **out, const struct service_maps_config *co
 
 	f->config = *config;
 	buf_init(&f->suspects, BUF_UNLIMITED);
+	buf_init(&f->vacant, BUF_UNLIMITED);
 	buf_init(&f->differences, BUF_UNLIMITED);
+	buf_init(&f->external.held, BUF_UNLIMITED);
+	f->external.subnet = config->subnet;
+	f->external.mask = config->mask;
+	f->external.subnet6 = config->subnet6;
 	*out = f;
 }
 
@@ -98,7 +110,9 @@ service_maps_free(struct service_maps **out)
 	service_maps_empty(&f->table);
 	service_maps_empty(&f->gone);
 	buf_fini(&f->suspects);
+	buf_fini(&f->vacant);
 	buf_fini(&f->differences);
+	buf_fini(&f->external.held);
 	free(f);
 }
 
@@ -106,6 +120,21 @@ void
 service_maps_catch(struct service_maps *f, enum service_maps_catch what)
 {
 	f->catch = what;
+}
+
+bool
+service_maps_serve_external(struct service_maps *f, bool on)
+{
+	bool before = f->external.on;
+
+	f->external.on = on;
+	return on != before;
+}
+
+bool
+service_maps_addresses(struct service_maps *f, const struct address_list *own)
+{
+	return external_addresses(&f->external, own);
 }
 
 const struct service_maps_counts *
@@ -137,7 +166,9 @@ service_maps_find(const struct table *t, const struct key *k)
 static void
 service_maps_count(struct service_maps *f, const struct frontend *one, int sign)
 {
-	size_t *what = one->key.proto == 0      ? &f->counts.cluster_ips
+	size_t *what = one->plan.external
+		? one->plan.n > 0 ? &f->counts.external_kernel : &f->counts.external_proxy
+		: one->key.proto == 0           ? &f->counts.cluster_ips
 		: one->key.proto == IPPROTO_UDP ? &f->counts.udp
 						: &f->counts.tcp;
 
@@ -221,6 +252,31 @@ service_maps_drop(struct service_maps *f, struct frontend *one)
 	table_add(&f->gone, &one->node, one->node.hash);
 }
 
+/* Another service may have been called from outside by the same address and port, behind it. */
+static void
+want_successor(struct service_maps *f, struct key k)
+{
+	const struct service_port *p;
+	const struct service *s =
+		snapshot_find_external(f->now, &k.ip, k.port, k.proto == IPPROTO_UDP, &p);
+
+	if (s != NULL)
+		want_external(f, s, p, &k);
+}
+
+static void
+fill_vacant(struct service_maps *f)
+{
+	while (buf_len(&f->vacant) > 0) {
+		struct key k;
+
+		memcpy(&k, buf_at(&f->vacant), sizeof k);
+		buf_consume(&f->vacant, sizeof k);
+		want_successor(f, k);
+	}
+	give_back(&f->vacant);
+}
+
 static void
 drop_suspects(struct service_maps *f)
 {
@@ -229,6 +285,8 @@ drop_suspects(struct service_maps *f)
 
 		memcpy(&one, buf_at(&f->suspects), sizeof one);
 		buf_consume(&f->suspects, sizeof one);
+		if (one->suspect && one->plan.external)
+			want_successor(f, one->key);
 		if (one->suspect)
 			service_maps_drop(f, one);
 	}
@@ -277,17 +335,18 @@ key_of(const struct in6_addr *ip, const struct service_port *p)
 
 static void
 make_plan(struct service_maps *f, const struct service *s, const struct service_port *p, bool v6,
-	struct slots *plan)
+	bool local, struct slots *plan)
 {
 	bool udp = p->mode == PORT_UDP;
 	const struct slots_ask ask = {.v6 = v6,
 		.by_client = s->lb.affinity_s > 0,
+		.local = local,
 		.alive = udp ? NULL : f->config.alive,
 		.arg = f->config.arg};
 	struct slots_target to;
 
 	slots_make(plan, p, &ask);
-	if (plan->n == 0 && udp && f->config.relay != NULL &&
+	if (plan->n == 0 && udp && !local && f->config.relay != NULL &&
 		f->config.relay(f->config.relay_arg, s, p, v6, &to))
 		slots_single(plan, &to);
 	if (udp)
@@ -330,7 +389,7 @@ want_port(struct service_maps *f, const struct service *s, const struct service_
 	struct slots plan;
 
 	if (is_kernels(f, s, p, v6)) {
-		make_plan(f, s, p, v6, &plan);
+		make_plan(f, s, p, v6, false, &plan);
 		if (plan.n > 0)
 			service_maps_want(f, &k, plan);
 		else
@@ -338,6 +397,80 @@ want_port(struct service_maps *f, const struct service *s, const struct service_
 	} else if (s->restricted && (one = service_maps_find(&f->table, &k)) != NULL) {
 		one->restricted = true;
 	}
+}
+
+/* Of UDP always; of TCP that is not HTTP where the source address is to be kept, or the service is
+ * the kernel's anyway. */
+static bool
+is_external_kernels(const struct service_maps *f, const struct service *s,
+	const struct service_port *p, const struct key *k)
+{
+	const bool v6 = !IN6_IS_ADDR_V4MAPPED(&k->ip);
+	struct slots_target t;
+
+	if (p->mode == PORT_UDP || !s->external_local)
+		return is_kernels(f, s, p, v6) && !ip_is_loopback(&k->ip);
+	if (p->mode != PORT_TCP || s->restricted || s->lb.datapath == DATAPATH_PROXY ||
+		ip_is_loopback(&k->ip))
+		return false;
+	for (unsigned i = 0; i < p->n_endpoints; i++)
+		if ((p->endpoints[i].flags & ENDPOINT_LOCAL) != 0 &&
+			!slots_direct(&p->endpoints[i], v6, &t))
+			return false;
+	return true;
+}
+
+static enum external_verdict
+judge_external(struct service_maps *f, const struct service *s, const struct service_port *p,
+	const struct key *k, struct slots *plan)
+{
+	enum external_verdict v = external_judge(&f->external, f->now, s, p, k);
+
+	*plan = (struct slots){0};
+	if (v == EXTERNAL_SERVED && is_external_kernels(f, s, p, k))
+		make_plan(f, s, p, !IN6_IS_ADDR_V4MAPPED(&k->ip), s->external_local, plan);
+	plan->external = true;
+	plan->kept = s->external_local && plan->n > 0;
+	return v == EXTERNAL_SERVED && plan->n == 0 && p->mode == PORT_UDP ? EXTERNAL_NO_ENDPOINT
+									   : v;
+}
+
+/* What the kernel carried would outlive the caller's right where the service is restricted now. */
+static void
+want_external(void *arg, const struct service *s, const struct service_port *p, const struct key *k)
+{
+	struct service_maps *f = arg;
+	struct frontend *one = service_maps_find(&f->table, k);
+	struct slots plan;
+	enum external_verdict v = judge_external(f, s, p, k, &plan);
+
+	if (v != EXTERNAL_SERVED) {
+		slots_fini(&plan);
+		/* it may be another service's, which comes behind this one from now on */
+		if (v != EXTERNAL_TAKEN && one != NULL && one->plan.external)
+			service_maps_suspect(f, one);
+		return;
+	}
+	if (one != NULL && s->restricted && one->plan.n > 0) {
+		one->restricted = true;
+		one->suspect = false;
+		service_maps_drop(f, one);
+	}
+	service_maps_want(f, k, plan);
+}
+
+static void
+suspect_external(
+	void *arg, const struct service *s, const struct service_port *p, const struct key *k)
+{
+	struct service_maps *f = arg;
+	struct frontend *one = service_maps_find(&f->table, k);
+
+	(void)s;
+	(void)p;
+	if (one == NULL)
+		buf_add(&f->vacant, k, sizeof *k);
+	service_maps_suspect(f, one);
 }
 
 static void
@@ -358,6 +491,7 @@ want_service(struct service_maps *f, const struct service *s)
 		for (unsigned i = 0; i < s->n_ports; i++)
 			want_port(f, s, &s->ports[i], &ips[k]);
 	}
+	external_each(&f->external, s, want_external, f);
 }
 
 static void
@@ -378,6 +512,7 @@ suspect_service(struct service_maps *f, const struct service *s)
 			service_maps_suspect(f, service_maps_find(&f->table, &key));
 		}
 	}
+	external_each(&f->external, s, suspect_external, f);
 }
 
 static void
@@ -399,10 +534,14 @@ on_now(void *arg, const struct service *old, const struct service *now)
 void
 service_maps_use(struct service_maps *f, const struct snapshot *old, const struct snapshot *now)
 {
+	f->now = now;
 	f->callers = snapshot_callers(now);
+	if (snapshot_external(now) > 0)
+		external_read_held(&f->external);
 	/* First mark the old ports as suspect: an address may pass from one service to another. */
 	snapshot_diff(old, now, on_old, f);
 	snapshot_diff(old, now, on_now, f);
+	fill_vacant(f);
 	drop_suspects(f);
 }
 
@@ -412,7 +551,10 @@ service_maps_again(struct service_maps *f, const struct snapshot *now)
 	struct table_node *n = NULL;
 	size_t slot = 0;
 
+	f->now = now;
 	f->callers = snapshot_callers(now);
+	if (snapshot_external(now) > 0)
+		external_read_held(&f->external);
 	while ((n = table_walk(&f->table, &slot, n)) != NULL)
 		service_maps_suspect(f, container_of(n, struct frontend, node));
 	snapshot_diff(NULL, now, on_now, f);
@@ -425,18 +567,24 @@ target_port(const struct service_maps *f, const struct service *s, const struct 
 {
 	struct slots_target t;
 
-	if (p->mode != PORT_TCP || !is_kernels(f, s, p, v6))
+	if (p->mode != PORT_TCP || (!s->external_local && !is_kernels(f, s, p, v6)))
 		return;
 	for (unsigned e = 0; e < p->n_endpoints; e++)
 		if (slots_direct(&p->endpoints[e], v6, &t))
 			fn(arg, &t);
 }
 
+static bool
+carries_tcp(const struct service_maps *f)
+{
+	return f->counts.tcp + f->counts.external_kernel > 0;
+}
+
 void
 service_maps_targets(const struct service_maps *f, const struct snapshot *s,
 	service_maps_target_fn *fn, void *arg)
 {
-	for (size_t i = 0; f->counts.tcp > 0 && i < snapshot_count(s); i++) {
+	for (size_t i = 0; carries_tcp(f) && i < snapshot_count(s); i++) {
 		const struct service *service = snapshot_at(s, i);
 
 		for (unsigned k = 0; k < service->n_ports; k++) {
@@ -445,6 +593,71 @@ service_maps_targets(const struct service_maps *f, const struct snapshot *s,
 				target_port(f, service, &service->ports[k], true, fn, arg);
 		}
 	}
+}
+
+struct told_external {
+	const struct service_maps *maps;
+	service_maps_external_fn *fn;
+	void *arg;
+};
+
+static void
+tell_external(void *arg, const struct service *s, const struct service_port *p, const struct key *k)
+{
+	const struct told_external *to = arg;
+	const struct service_maps *f = to->maps;
+	enum external_verdict v = external_judge(&f->external, f->now, s, p, k);
+	const struct frontend *one = service_maps_find(&f->table, k);
+
+	if (v == EXTERNAL_SERVED && (one == NULL || !one->plan.external))
+		v = EXTERNAL_NO_ENDPOINT;
+	to->fn(to->arg, s, p, k, v, one != NULL && one->plan.n > 0);
+}
+
+void
+service_maps_external(
+	struct service_maps *f, const struct snapshot *now, service_maps_external_fn *fn, void *arg)
+{
+	struct told_external to = {f, fn, arg};
+
+	f->now = now;
+	for (size_t i = 0; i < snapshot_count(now) && snapshot_external(now) > 0; i++)
+		external_each(&f->external, snapshot_at(now, i), tell_external, &to);
+}
+
+struct looked_external {
+	struct service_maps *maps;
+	bool differs;
+};
+
+static void
+look_external(void *arg, const struct service *s, const struct service_port *p, const struct key *k)
+{
+	struct looked_external *l = arg;
+	const struct frontend *one = service_maps_find(&l->maps->table, k);
+	enum external_verdict v;
+	struct slots plan;
+
+	if (l->differs)
+		return;
+	v = judge_external(l->maps, s, p, k, &plan);
+	slots_fini(&plan);
+	if (v != EXTERNAL_TAKEN)
+		l->differs = (v == EXTERNAL_SERVED) != (one != NULL && one->plan.external);
+}
+
+bool
+service_maps_look_external(struct service_maps *f, const struct snapshot *now)
+{
+	struct looked_external l = {.maps = f};
+
+	if (!f->external.on || snapshot_external(now) == 0)
+		return false;
+	f->now = now;
+	external_read_held(&f->external);
+	for (size_t i = 0; i < snapshot_count(now); i++)
+		external_each(&f->external, snapshot_at(now, i), look_external, &l);
+	return l.differs;
 }
 
 /* --- differences into transactions ---------------------------------------------------------- */
@@ -513,6 +726,8 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 	if (flow->proto == IPPROTO_TCP && flow->replied)
 		return gone != NULL && gone->restricted;
 	one = service_maps_find(&f->table, &k);
+	if (one != NULL && one->plan.external && one->plan.n == 0)
+		return false; /* the proxy's */
 	if (one != NULL)
 		return !slots_has(&one->plan, &server) || !slots_admits(&one->plan, &flow->src);
 	if (ip_same(&flow->server, &flow->dst))

@@ -1,8 +1,9 @@
 /*
  * What the kernel carries by itself, as elements of the table's maps: UDP ports of services (to a
  * port of the agent where the kernel can translate to none of the endpoints), TCP ports that
- * requested it (datapath kernel) and whose endpoints can all be reached directly, and the
- * ClusterIPs that we serve. Holds the wanted elements, and the differences from the kernel's. The
+ * requested it (datapath kernel) and whose endpoints can all be reached directly, the ClusterIPs
+ * that we serve, and what is called from outside (external.h), which the kernel carries or leads to
+ * the proxy. Holds the wanted elements, and the differences from the kernel's. The
  * table's owner (iptables.c) puts the differences into transactions; nothing is sent here. Loop 0.
  *
  *	service_maps_use(f, old, now);	// or service_maps_again, when endpoints died or live again
@@ -15,6 +16,7 @@
 #ifndef EDGEWAY_IPTABLES_MAPS_SERVICE_MAPS_H
 #define EDGEWAY_IPTABLES_MAPS_SERVICE_MAPS_H
 
+#include "iptables/maps/external.h"
 #include "iptables/maps/slots.h"
 #include "iptables/table/batch.h"
 #include "model/fake6.h"
@@ -37,6 +39,7 @@ struct service_maps_config {
 
 struct service_maps_counts {
 	size_t udp, tcp, cluster_ips; /* ports, addresses; udp includes relayed ports */
+	size_t external_kernel, external_proxy; /* addresses with a port, called from outside */
 	size_t slots;
 	size_t restricted, callers,
 		/* restricted ports; pods that may use them; restricted ports that the node's
@@ -55,6 +58,17 @@ enum service_maps_catch {
 	SERVICE_MAPS_CATCH_ALL
 };
 void service_maps_catch(struct service_maps *f, enum service_maps_catch what);
+/* Whether to serve what is called from outside, and at which addresses of this node. Return whether
+ * that has changed: then service_maps_again must follow. */
+bool service_maps_serve_external(struct service_maps *f, bool on);
+bool service_maps_addresses(struct service_maps *f, const struct address_list *own);
+/* Have processes of the node taken ports of this snapshot, or released them? As above. */
+bool service_maps_look_external(struct service_maps *f, const struct snapshot *now);
+/* Calls fn for each address and port by which the snapshot's services are called from outside. */
+typedef void service_maps_external_fn(void *arg, const struct service *s,
+	const struct service_port *p, const struct key *k, enum external_verdict v, bool by_kernel);
+void service_maps_external(struct service_maps *f, const struct snapshot *now,
+	service_maps_external_fn *fn, void *arg);
 /* old NULL: there was none before. */
 void service_maps_use(
 	struct service_maps *f, const struct snapshot *old, const struct snapshot *now);

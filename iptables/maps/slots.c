@@ -52,7 +52,8 @@ slots_pick(struct slots_target *to, const struct service_port *p, uint8_t tier,
 		const struct endpoint *e = &p->endpoints[i];
 		struct slots_target t;
 
-		if (e->tier != tier || !slots_direct(e, ask->v6, &t))
+		if (e->tier != tier || (ask->local && (e->flags & ENDPOINT_LOCAL) == 0) ||
+			!slots_direct(e, ask->v6, &t))
 			continue;
 		if ((all || ask->alive == NULL || ask->alive(ask->arg, &t)) &&
 			!slots_holds(to, n, &t))
@@ -226,7 +227,8 @@ slots_single(struct slots *plan, const struct slots_target *t)
 bool
 slots_same(const struct slots *a, const struct slots *b)
 {
-	if (a->n != b->n || a->by_client != b->by_client || !slots_same_callers(a, b))
+	if (a->n != b->n || a->by_client != b->by_client || a->external != b->external ||
+		a->kept != b->kept || !slots_same_callers(a, b))
 		return false;
 	for (uint16_t i = 0; i < a->n; i++)
 		if (!same_target(&a->slots[i], &b->slots[i]))

@@ -33,6 +33,8 @@ struct slots {
 	/* only for `callers` and, if `host`, for processes of the node; otherwise for all */
 	bool restricted;
 	bool host;
+	bool external; /* called from outside: n may be 0, then the proxy serves it */
+	bool kept; /* external: the source address is kept */
 	uint16_t n;
 	uint32_t n_callers;
 	struct slots_target *slots;
@@ -47,6 +49,7 @@ bool slots_direct(const struct endpoint *e, bool v6, struct slots_target *t);
 struct slots_ask {
 	bool v6; /* the family of the clients' packets */
 	bool by_client;
+	bool local; /* only endpoints of this node */
 	slots_alive_fn *alive; /* NULL: all are */
 	void *arg;
 };

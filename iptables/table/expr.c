@@ -152,6 +152,15 @@ expr_match_interface(struct nftnl_rule *r, const char *pattern)
 }
 
 void
+expr_match_no_input(struct nftnl_rule *r)
+{
+	const uint32_t none = 0;
+
+	load_meta(r, NFT_META_IIF, NFT_REG_1);
+	expr_compare(r, NFT_CMP_EQ, &none, sizeof none);
+}
+
+void
 expr_match_not_output(struct nftnl_rule *r, const char *interface)
 {
 	char name[IFNAMSIZ] = "";
@@ -283,12 +292,12 @@ expr_dnat(struct nftnl_rule *r, const struct in6_addr *address, uint16_t port)
 }
 
 static void
-load_ct(struct nftnl_rule *r, uint32_t key)
+load_ct(struct nftnl_rule *r, uint32_t key, uint32_t reg)
 {
 	struct nftnl_expr *e = expr_add(r, "ct");
 
 	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, key);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, NFT_REG_1);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, reg);
 	if (key != NFT_CT_STATUS)
 		nftnl_expr_set_u8(e, NFTNL_EXPR_CT_DIR, IP_CT_DIR_ORIGINAL);
 }
@@ -298,7 +307,7 @@ expr_match_translated(struct nftnl_rule *r)
 {
 	const uint32_t none = 0, translated = IPS_DST_NAT;
 
-	load_ct(r, NFT_CT_STATUS);
+	load_ct(r, NFT_CT_STATUS, NFT_REG_1);
 	mask_register(r, &translated, sizeof translated);
 	expr_compare(r, NFT_CMP_NEQ, &none, sizeof none);
 }
@@ -306,14 +315,14 @@ expr_match_translated(struct nftnl_rule *r)
 void
 expr_match_asked_subnet(struct nftnl_rule *r, const struct expr_net *net)
 {
-	load_ct(r, is_v6(r) ? NFT_CT_DST_IP6 : NFT_CT_DST_IP);
+	load_ct(r, is_v6(r) ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, NFT_REG_1);
 	match_net(r, net);
 }
 
 void
 expr_match_asked_set(struct nftnl_rule *r, const char *set)
 {
-	load_ct(r, is_v6(r) ? NFT_CT_DST_IP6 : NFT_CT_DST_IP);
+	load_ct(r, is_v6(r) ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, NFT_REG_1);
 	look_up(r, set);
 }
 
@@ -338,6 +347,18 @@ void
 expr_verdict_map(struct nftnl_rule *r, const char *map)
 {
 	load_service(r, NFT_REG32_00);
+	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
+}
+
+void
+expr_verdict_map_of_asked(struct nftnl_rule *r, const char *map)
+{
+	uint32_t reg = NFT_REG32_00;
+
+	load_ct(r, is_v6(r) ? NFT_CT_DST_IP6 : NFT_CT_DST_IP, reg);
+	reg += ip_len(r) / WORD;
+	expr_load(r, EXPR_L4PROTO, reg);
+	load_ct(r, NFT_CT_PROTO_DST, reg + 1);
 	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
 }
 

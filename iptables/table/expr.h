@@ -25,6 +25,7 @@ struct nftnl_rule *expr_rule(uint8_t family); /* NFPROTO_IPV4 or NFPROTO_IPV6 */
 
 /* PATTERN: a whole name, or the beginning of one followed by '*'. */
 void expr_match_interface(struct nftnl_rule *r, const char *pattern);
+void expr_match_no_input(struct nftnl_rule *r); /* iif 0: of the host, or bridged (br_netfilter) */
 void expr_match_not_output(struct nftnl_rule *r, const char *interface);
 void expr_match_not_mark(struct nftnl_rule *r, uint32_t mark);
 void expr_match_l4proto(struct nftnl_rule *r, uint8_t proto);
@@ -46,6 +47,9 @@ void expr_match_asked_set(struct nftnl_rule *r, const char *set);
 
 /* ip daddr . meta l4proto . th dport vmap @map */
 void expr_verdict_map(struct nftnl_rule *r, const char *map);
+/* The same for what the flow asked for when it began:
+ * ct original ip daddr . meta l4proto . ct original proto-dst vmap @map */
+void expr_verdict_map_of_asked(struct nftnl_rule *r, const char *map);
 /* ip saddr . ip daddr . meta l4proto . th dport vmap @map */
 void expr_verdict_map_of_caller(struct nftnl_rule *r, const char *map);
 /* dnat to ip daddr . meta l4proto . th dport map @map */

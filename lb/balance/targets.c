@@ -213,7 +213,8 @@ targets_collect(struct targets *ts, const struct group *g, const struct service 
 			struct target *t;
 
 			if (p->endpoints[i].tier != tier ||
-				endpoint_is_closed(&p->endpoints[i], g->closed))
+				endpoint_is_closed(&p->endpoints[i], g->key.closed) ||
+				(g->key.local && (p->endpoints[i].flags & ENDPOINT_LOCAL) == 0))
 				continue;
 			t = target_get(ts, owner, &p->endpoints[i], p->tls);
 			t->outlier_ms = s->lb.outlier_ms;
@@ -268,10 +269,10 @@ targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, u
 	if (g->epoch == (uint32_t)epoch)
 		return;
 	g->epoch = (uint32_t)epoch;
-	service = snapshot_find_ip(s, g->ip);
+	service = snapshot_find_ip(s, g->key.ip);
 	if (service != NULL && service == g->service)
 		return;
-	port = service != NULL ? service_port_find(service, g->port, false) : NULL;
+	port = service != NULL ? service_port_find(service, g->key.port, false) : NULL;
 	if (port == NULL)
 		group_clear(g);
 	else
@@ -288,25 +289,24 @@ targets_follow(struct targets *ts, const struct snapshot *s, uint64_t epoch)
 }
 
 static struct group *
-targets_get(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip,
-	uint16_t port, uint64_t closed)
+targets_get(
+	struct targets *ts, const struct snapshot *s, uint64_t epoch, const struct group_key *key)
 {
-	const uint32_t key[2] = {ip, port};
-	struct group **bucket = &ts->groups[hash64(key, sizeof key, ts->seed) % BUCKETS], *g;
+	const uint32_t place[2] = {key->ip, key->port};
+	struct group **bucket = &ts->groups[hash64(place, sizeof place, ts->seed) % BUCKETS], *g;
 
 	for (g = *bucket; g != NULL; g = g->next) {
-		if (g->ip == ip && g->port == port && g->closed == closed)
+		if (g->key.ip == key->ip && g->key.port == key->port &&
+			g->key.local == key->local && g->key.closed == key->closed)
 			break;
 	}
 	if (g == NULL) {
-		const struct service *service = snapshot_find_ip(s, ip);
+		const struct service *service = snapshot_find_ip(s, key->ip);
 
-		if (service == NULL || service_port_find(service, port, false) == NULL)
+		if (service == NULL || service_port_find(service, key->port, false) == NULL)
 			return NULL;
 		g = xcalloc(1, sizeof *g);
-		g->ip = ip;
-		g->port = port;
-		g->closed = closed;
+		g->key = *key;
 		list_init(&g->checked);
 		g->next = *bucket;
 		*bucket = g;
@@ -316,10 +316,10 @@ targets_get(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32
 }
 
 struct group *
-targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip,
-	uint16_t port, uint64_t closed)
+targets_group(
+	struct targets *ts, const struct snapshot *s, uint64_t epoch, const struct group_key *key)
 {
-	struct group *g = targets_get(ts, s, epoch, ip, port, closed);
+	struct group *g = targets_get(ts, s, epoch, key);
 
 	if (g == NULL)
 		return NULL;
@@ -329,10 +329,10 @@ targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint
 }
 
 struct group *
-targets_hold(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip,
-	uint16_t port, uint64_t closed)
+targets_hold(
+	struct targets *ts, const struct snapshot *s, uint64_t epoch, const struct group_key *key)
 {
-	struct group *g = targets_get(ts, s, epoch, ip, port, closed);
+	struct group *g = targets_get(ts, s, epoch, key);
 
 	return g != NULL ? group_hold(g) : NULL;
 }

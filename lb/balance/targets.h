@@ -5,7 +5,7 @@
  * failures and ejection, idle connections (pool.h). Groups follow the snapshot lazily: the next
  * lookup after a new epoch compares the service's pointer and rebuilds what changed.
  *
- *	g = targets_group(ts, snapshot, epoch, ip, port, 0);	// NULL: no such service port
+ *	g = targets_group(ts, snapshot, epoch, &key);	// NULL: no such service port
  *	t = group_pick(g, &ask);				// NULL: none, or all tried
  *	target_begin(t, client, most) && ... target_end(t, client, counted);
  */
@@ -87,12 +87,17 @@ struct target {
 enum detected_protocol { DETECTED_UNKNOWN, DETECTED_HTTP, DETECTED_SERVER_FIRST };
 
 /* There is one for each service port used within the last minute: thousands of them. */
-struct group {
-	struct group *next; /* in the hash table */
+struct group_key {
 	uint32_t ip; /* fake or cluster IP, host byte order */
 	uint16_t port;
+	bool local; /* only endpoints of this node: a call from outside that asks for it */
 	/* for clients that these gates of the service exclude (model/service.h) */
 	uint64_t closed;
+};
+
+struct group {
+	struct group *next; /* in the hash table */
+	struct group_key key;
 	uint8_t detected_protocol; /* enum habit */
 	unsigned refs; /* open connections of clients, which are counted as such */
 	unsigned holds; /* requests and relays that use its endpoints */
@@ -117,13 +122,12 @@ const char *group_tls_wrong(const struct group *g);
 struct targets *targets_new(struct shares *shares, struct tallies *tallies, size_t worker);
 /* Every group and target must have been released. */
 void targets_free(struct targets **ts);
-/* Returns the group with a reference for the caller. closed: without the endpoints behind these
- * gates. */
-struct group *targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch,
-	uint32_t ip, uint16_t port, uint64_t closed);
+/* Returns the group with a reference for the caller. */
+struct group *targets_group(
+	struct targets *ts, const struct snapshot *s, uint64_t epoch, const struct group_key *key);
 /* The same for a request, which is no connection of a client: it is held. */
-struct group *targets_hold(struct targets *ts, const struct snapshot *s, uint64_t epoch,
-	uint32_t ip, uint16_t port, uint64_t closed);
+struct group *targets_hold(
+	struct targets *ts, const struct snapshot *s, uint64_t epoch, const struct group_key *key);
 static inline struct group *
 group_hold(struct group *g)
 {

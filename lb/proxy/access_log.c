@@ -133,7 +133,7 @@ open_line(struct entry *l, const struct downstream *f)
 	const struct group *g = f->group;
 	char when[LOG_TIME_MAX], client[ADDR_TEXT_MAX], to[ADDR_TEXT_MAX], service[512];
 	const struct addr from = addr_of(&f->client, f->client_port),
-			  dst = addr_ipv4(g->ip, g->port);
+			  dst = addr_ipv4(g->key.ip, g->key.port);
 
 	log_time(when);
 	buf_printf(l->to,

@@ -229,8 +229,8 @@ write_head(struct exchange *ex, const struct http1_head *h)
 	else
 		ip_text(&f->client, from);
 	if (h->host.len == 0) {
-		ipv4_text(to, f->group->ip);
-		snprintf(host, sizeof host, "%s:%u", to, f->group->port);
+		ipv4_text(to, f->group->key.ip);
+		snprintf(host, sizeof host, "%s:%u", to, f->group->key.port);
 	}
 	exchange_hex16(id, worker_random(w));
 	if (w->traces)
@@ -246,7 +246,7 @@ static const char *
 why_none(const struct group *g)
 {
 	const struct service_port *p =
-		g->service != NULL ? service_port_find(g->service, g->port, false) : NULL;
+		g->service != NULL ? service_port_find(g->service, g->key.port, false) : NULL;
 
 	if (p != NULL && p->n_refused > 0)
 		return "has endpoints that this node refuses to dial (lb.allow)";
@@ -265,7 +265,7 @@ refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 	access_log_end(ex, "SC");
 	if (s != NULL)
 		snprintf(line, sizeof line, "service %s/%s port %u %s", s->namespace, s->name,
-			ex->group->port, what);
+			ex->group->key.port, what);
 	else
 		snprintf(line, sizeof line, "no such service any more");
 	ex->kind->refuse(ex, 503, line);
@@ -296,7 +296,7 @@ refuse_caller(struct exchange *ex)
 	const struct group *g = ex->downstream->group;
 	char reason[PERMIT_REASON_MAX];
 
-	permit_refused(ex->downstream, g->service, g->port, reason);
+	permit_refused(ex->downstream, g->service, g->key.port, reason);
 	access_log_end(ex, "PR");
 	ex->kind->refuse(ex, 403, reason);
 }
@@ -439,13 +439,13 @@ exchange_dial_failed(struct exchange *ex)
 		auto_free char *text =
 			xasprintf("service %s/%s port %u: TLS with its endpoint failed: %s",
 				s != NULL ? s->namespace : "-", s != NULL ? s->name : "-",
-				ex->group->port, ex->tls_why);
+				ex->group->key.port, ex->tls_why);
 
 		ex->kind->refuse(ex, ex->timed_out ? 504 : 502, text);
 		return;
 	}
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
-		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", ex->group->port,
+		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", ex->group->key.port,
 		ex->timed_out ? "answers" : "accepts connections");
 	ex->kind->refuse(ex, ex->timed_out ? 504 : 502, line);
 }
@@ -539,7 +539,7 @@ exchange_tell_silence(const struct exchange *ex, const struct target *t)
 		"edgeway.io/request-timeout says how long that may be, 0 for ever address=%s "
 		"service=%s/%s port=%u",
 		target_text(t, t->at_other, text), s != NULL ? s->namespace : "-",
-		s != NULL ? s->name : "-", ex->group->port);
+		s != NULL ? s->name : "-", ex->group->key.port);
 }
 
 /* An attempt that has lasted as long as its route lets it is given up for another one. */

@@ -87,6 +87,21 @@ listener_client(const struct in6_addr *ip)
 	return IN6_IS_ADDR_V4MAPPED(ip) ? ip_to_v4(ip) : (uint32_t)hash64(ip, sizeof *ip, 0);
 }
 
+/* What is called by an address and port outside: the service port, at its own address. */
+static void
+listener_external(
+	const struct worker *w, const struct in6_addr *to, uint16_t port, struct group_key *key)
+{
+	const struct service_port *p;
+	const struct service *s = snapshot_find_external(w->snapshot, to, port, false, &p);
+
+	if (s == NULL)
+		return;
+	key->ip = s->fake_ip != 0 ? s->fake_ip : s->cluster_ip;
+	key->port = p->port;
+	key->local = s->external_local;
+}
+
 /* The IPv4 address that stands for a service called by any of its addresses; 0: there is none. */
 static uint32_t
 listener_service(const struct worker *w, const struct in6_addr *to)
@@ -106,7 +121,8 @@ listener_admit(struct worker *w, int fd, const struct addr *from)
 	const struct lb_config *c = &w->lb->config;
 	struct group *g = NULL;
 	struct in6_addr to = {0}, who = {0};
-	uint32_t ip = 0, client;
+	struct group_key key = {0};
+	uint32_t client;
 	uint16_t port = 0, slot;
 	char text[ADDR_TEXT_MAX];
 
@@ -114,19 +130,22 @@ listener_admit(struct worker *w, int fd, const struct addr *from)
 	client = listener_client(&who);
 	slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
 	if (origdst_get(fd, &to, &port) == 0) {
-		ip = listener_service(w, &to);
-		if (listener_is_canary(w, from, ip, port)) {
+		key.ip = listener_service(w, &to);
+		key.port = port;
+		if (listener_is_canary(w, from, key.ip, port)) {
 			listener_answer_canary(w, fd);
 			return;
 		}
-		g = targets_group(w->targets, w->snapshot, w->epoch, ip, port, 0);
+		if (snapshot_find_ip(w->snapshot, key.ip) == NULL)
+			listener_external(w, &to, port, &key);
+		g = targets_group(w->targets, w->snapshot, w->epoch, &key);
 	}
 	if (g == NULL) {
 		const struct addr asked = addr_of(&to, port);
 
 		log_limited(LOG_LEVEL_WARN, 10, "lb", "refused a connection to %s to=%s",
-			(ip & c->mask) == c->subnet ? "no service port"
-						    : "an address that is not in the mesh",
+			(key.ip & c->mask) == c->subnet ? "no service port"
+							: "an address that is not in the mesh",
 			addr_text(&asked, text));
 		listener_refuse(fd, &w->counters.refused);
 		return;

@@ -32,10 +32,11 @@ static bool
 permit_move(struct downstream *f, uint64_t closed)
 {
 	struct worker *w = f->worker;
-	struct group *old = f->group,
-		     *g = targets_group(
-			     w->targets, w->snapshot, w->epoch, old->ip, old->port, closed);
+	struct group *old = f->group, *g;
+	struct group_key key = old->key;
 
+	key.closed = closed;
+	g = targets_group(w->targets, w->snapshot, w->epoch, &key);
 	if (g == NULL)
 		return false;
 	f->group = g;
@@ -50,11 +51,12 @@ permit_check(struct downstream *f)
 	uint64_t closed = 0;
 
 	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
-	if (f->group->service == NULL || (!f->group->service->restricted && f->group->closed == 0))
+	if (f->group->service == NULL ||
+		(!f->group->service->restricted && f->group->key.closed == 0))
 		return true;
 	if (f->group->service->restricted && !permit_judge(f, f->group->service, &closed))
 		return false;
-	if (closed != f->group->closed && !permit_move(f, closed))
+	if (closed != f->group->key.closed && !permit_move(f, closed))
 		return false;
 	return closed == 0 || balance_count(&f->group->balance) > 0 ||
 		f->group->port_of->n_endpoints == 0;
@@ -93,7 +95,7 @@ permit_is_closed(const struct group *g, const struct target *t, uint64_t closed)
 	const struct service_port *p = g->port_of;
 
 	if (t == NULL)
-		return closed != g->closed;
+		return closed != g->key.closed;
 	for (size_t i = 0; p != NULL && i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];
 
@@ -115,7 +117,7 @@ permit_denies(struct exchange *ex, const struct target *t, char reason[PERMIT_RE
 
 	targets_refresh(w->targets, ex->group, w->snapshot, w->epoch);
 	if (g->service != NULL && g->service->restricted && !permit_judge(f, g->service, &closed)) {
-		permit_refused(f, g->service, g->port, reason);
+		permit_refused(f, g->service, g->key.port, reason);
 		return true;
 	}
 	g = ex->group;
@@ -123,7 +125,7 @@ permit_denies(struct exchange *ex, const struct target *t, char reason[PERMIT_RE
 	if (g->service == NULL || !g->service->restricted ||
 		(permit_judge(f, g->service, &closed) && !permit_is_closed(g, t, closed)))
 		return false;
-	permit_refused(f, g->service, g->port, reason);
+	permit_refused(f, g->service, g->key.port, reason);
 	return true;
 }
 

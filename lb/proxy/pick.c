@@ -56,7 +56,7 @@ pick_sticky(struct exchange *ex, const struct balance_ask *ask)
 	const struct downstream *f = ex->downstream;
 	const struct service *s = ex->group->service;
 	struct affinity *a = f->worker->lb->affinity;
-	struct sticky k = {.key = affinity_key(a, f->client_ip, s->fake_ip, ex->group->port)};
+	struct sticky k = {.key = affinity_key(a, f->client_ip, s->fake_ip, ex->group->key.port)};
 	struct target *t = NULL, *first;
 
 	if (affinity_find(a, k.key, ask->now_ms, s->lb.affinity_s, &k.seen))

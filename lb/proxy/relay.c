@@ -92,7 +92,7 @@ relay_open(struct downstream *f)
 		return;
 	}
 	if (!permit_check(f)) {
-		permit_refused(f, f->group->service, f->group->port, reason);
+		permit_refused(f, f->group->service, f->group->key.port, reason);
 		relay_cut(f);
 		return;
 	}

@@ -46,7 +46,7 @@ routing_match(struct exchange *ex, const struct http1_head *h, const struct http
 	struct downstream *f = ex->downstream;
 	struct worker *w = f->worker;
 	const struct http_routes *routes = f->group->service->routes;
-	struct http_route_query q = {.port = f->group->port,
+	struct http_route_query q = {.port = f->group->key.port,
 		.grpc = routes->grpc && grpc_is_call(h),
 		.ns = "",
 		.path = t->path,
@@ -81,7 +81,7 @@ routing_fails(const struct exchange *ex, struct routing *r, unsigned status, con
 	r->status = (uint16_t)status;
 	n = snprintf(r->text, HTTP1_TARGET_MAX,
 		"routes of service %s/%s port %u: ", g->service->namespace, g->service->name,
-		g->port);
+		g->key.port);
 	va_start(ap, fmt);
 	vsnprintf(r->text + n, HTTP1_TARGET_MAX - (size_t)n, fmt, ap);
 	va_end(ap);
@@ -95,15 +95,14 @@ struct group *
 routing_group(const struct downstream *f, const struct service *s, uint16_t port, bool *denied)
 {
 	struct worker *w = f->worker;
-	uint32_t ip = s->fake_ip != 0 ? s->fake_ip : s->cluster_ip;
-	uint64_t closed = 0;
+	struct group_key key = {.ip = s->fake_ip != 0 ? s->fake_ip : s->cluster_ip, .port = port};
 	struct group *g;
 
-	*denied = !permit_backend(f, s, &closed);
-	if (*denied || ip == 0)
+	*denied = !permit_backend(f, s, &key.closed);
+	if (*denied || key.ip == 0)
 		return NULL;
-	g = targets_hold(w->targets, w->snapshot, w->epoch, ip, port, closed);
-	if (g == NULL || closed == 0 || balance_count(&g->balance) > 0 ||
+	g = targets_hold(w->targets, w->snapshot, w->epoch, &key);
+	if (g == NULL || key.closed == 0 || balance_count(&g->balance) > 0 ||
 		g->port_of->n_endpoints == 0)
 		return g;
 	*denied = true;
@@ -177,7 +176,7 @@ routing_choose(struct exchange *ex, const struct http1_head *h, struct routing *
 			"rule %u of %s leads to service %s/%s, which this node does not have",
 			ex->rule->index, ex->rule->route, b->ns, b->name);
 	/* The Service that was called: permit_check() has been there. */
-	if (s == f->group->service && b->port == f->group->port)
+	if (s == f->group->service && b->port == f->group->key.port)
 		return true;
 	return routing_hold(ex, s, b->port, r);
 }
@@ -279,7 +278,7 @@ bool
 routing_apply(struct exchange *ex, struct http1_head *h, struct routing *r)
 {
 	struct worker *w = ex->downstream->worker;
-	const struct http_route_target t = routing_target(h, ex->downstream->group->port);
+	const struct http_route_target t = routing_target(h, ex->downstream->group->key.port);
 	const struct http_route_rule *rule = routing_match(ex, h, &t);
 
 	*r = (struct routing){.text = w->own_text};

@@ -165,7 +165,7 @@ server_first_on_upstream(struct upstream_conn *b)
 		log_limited(LOG_LEVEL_INFO, 10, "lb",
 			"a port called http greets its clients: relayed as TCP service=%s/%s "
 			"port=%u",
-			g->service->namespace, g->service->name, g->port);
+			g->service->namespace, g->service->name, g->key.port);
 	count(&w->counters.server_first, 1);
 	exchange_go(ex, EXCHANGE_RELAYING);
 	relay_greeted(ex, w->scratch, (size_t)n);

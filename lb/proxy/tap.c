@@ -202,7 +202,7 @@ tap_write(struct buf *out, const struct exchange *ex, const char *service, enum 
 	log_time(when);
 	buf_printf(out, "\"time\":\"%s\",\"client\":\"%s\"", when, addr_text(&from, client));
 	tap_add_text(out, "service", service);
-	buf_printf(out, ",\"port\":%u", f->group->port);
+	buf_printf(out, ",\"port\":%u", f->group->key.port);
 	tap_add_endpoint(out, ex);
 	tap_add_route(out, ex);
 	if (buf_len(&ex->head) > 0)

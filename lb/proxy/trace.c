@@ -50,7 +50,7 @@ trace_span_begin(struct exchange *ex, enum trace_part part, const struct trace_c
 	s->begin_us = ex->begin_us;
 	s->client_ip = f->client;
 	s->client_port = f->client_port;
-	s->port = f->group->port;
+	s->port = f->group->key.port;
 	span_link(s, parent, random);
 	if (service != NULL) {
 		span_copy(s->namespace, sizeof s->namespace, service->namespace,
@@ -83,7 +83,7 @@ void
 trace_relay(struct exchange *ex)
 {
 	const struct group *g = ex->downstream->group;
-	struct in_addr ip = {.s_addr = htonl(g->ip)};
+	struct in_addr ip = {.s_addr = htonl(g->key.ip)};
 	struct trace_span *s;
 
 	if (!trace_wanted(ex->downstream->worker, false, NULL))

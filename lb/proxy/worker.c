@@ -141,7 +141,7 @@ worker_tell_loop(const struct downstream *f)
 		"loop detected: the request has passed through Edgeway as often as it may; an "
 		"endpoint of this service, or of one on the way, leads back here "
 		"service=%s/%s port=%u client=%s",
-		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
+		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->key.port,
 		ip_text(&f->client, client));
 }
 

@@ -150,6 +150,7 @@ apply_free(struct apply **out, bool committed)
 	if (a->used != NULL)
 		unref_snapshot(&a->used);
 	dial_guard_unref(&a->guard);
+	free(a->ports);
 	free(a->node);
 	free(a->site);
 	free(a->zone);

@@ -93,6 +93,8 @@ void apply_entries(const struct apply *apply, const bool of[DIGEST_BUCKETS],
 /* {"services":["default/web",..],"more":0,"refused":[..]}: the services without a fake IP, and
  * those with a refused endpoint (model/dial_guard.h), at most APPLY_UNSERVED_MAX of each by name.
  * Returns how many there are. */
+/* ports: those whose ports for callers from outside cannot be served, as JSON texts with commas. */
+void apply_note_ports(struct apply *apply, const char *ports);
 size_t apply_unserved(const struct apply *apply, struct buf *out);
 struct apply_counts apply_count(const struct apply *apply);
 const char *apply_site(const struct apply *apply);

@@ -73,6 +73,7 @@ struct apply {
 	/* the database lost the views: to the hub we report none of the services as held */
 	bool lost;
 	bool scanning, scan_again, scan_all;
+	char *ports; /* as apply_note_ports was told; NULL: none */
 	struct apply_counts counts;
 };
 

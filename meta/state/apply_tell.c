@@ -110,8 +110,15 @@ apply_unserved(const struct apply *a, struct buf *out)
 	n = a->counts.exhausted > 0 ? add_keys(a, is_without_address, out) : 0;
 	buf_printf(out, "],\"more\":%zu,\"refused\":[", n - MIN(n, (size_t)APPLY_UNSERVED_MAX));
 	refused = add_keys(a, has_refused, out);
-	buf_adds(out, "]}");
-	return n + refused;
+	buf_printf(out, "],\"ports\":[%s]}", a->ports != NULL ? a->ports : "");
+	return n + refused + (a->ports != NULL && *a->ports != '\0');
+}
+
+void
+apply_note_ports(struct apply *a, const char *ports)
+{
+	free(a->ports);
+	a->ports = xstrdup(ports);
 }
 
 struct apply_counts

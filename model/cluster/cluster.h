@@ -113,6 +113,18 @@ size_t cluster_node_ips(const struct cluster *c, const char *name, struct in6_ad
  * 2. */
 size_t cluster_service_ips(
 	const struct cluster *c, const char *ns, const char *name, struct in6_addr ips[2]);
+/* Services of type LoadBalancer with KUBE_GATEWAY_CLASS: the addresses that their status has, and
+ * those that it is to have, as "192.0.2.1,192.0.2.2". Borrowed for the call. */
+enum { CLUSTER_GATEWAY_ADDRESSES_MAX = 256 };
+struct cluster_gateway {
+	const char *ns, *name;
+	const char *has, *wants;
+};
+typedef bool cluster_alive_fn(void *arg, const char *node); /* does its agent live? */
+typedef void cluster_gateway_fn(void *arg, const struct cluster_gateway *gateway);
+/* All of them, in any order. */
+void cluster_each_gateway(
+	const struct cluster *c, cluster_alive_fn *alive, cluster_gateway_fn *fn, void *arg);
 struct cluster_source { /* about a node's source address */
 	bool site_given; /* by a label */
 	bool own; /* the address is one of its own */

@@ -87,6 +87,7 @@ join_port(struct joining *j, const struct kube_service_port *sp, const struct me
 	if (port == NULL)
 		return;
 	port->name = xstrdup(sp->name);
+	port->node_port = j->service->headless ? 0 : sp->node_port;
 	if (*j->view->external_name != '\0')
 		return;
 	add_members(j, members);
@@ -207,6 +208,9 @@ new_view(struct joining *j, const char *hostname)
 	v->health_path = xstrdup(s->health_path);
 	/* A client that names a pod wants that pod, wherever it runs. */
 	v->local_only = own && s->local_only;
+	v->external_local = s->external_local;
+	v->gateway = s->gateway;
+	view_names_copy(&v->external_ips, &s->external_ips);
 	v->distribution = s->distribution;
 	v->allow_from = xstrdup(s->allow_from);
 	cluster_rule_apply(j->c, j->joint, s, v);

@@ -54,6 +54,8 @@ on_addresses(void *arg)
 		lb_guard(a->lb, a->guard);
 	if (a->meta != NULL)
 		meta_guard(a->meta, a->guard);
+	if (a->ipt != NULL)
+		iptables_addresses(a->ipt, addresses_list(a->addresses));
 }
 
 static int
@@ -242,14 +244,17 @@ agent_open_iptables(struct agent *a, struct err *err)
 		.mark = MESH_MARK,
 		.kernel = o->mesh_datapath == MESH_DATAPATH_KERNEL,
 		.catch = (enum iptables_catch)o->mesh_catch_cluster_ips,
+		.node_ports = (enum iptables_catch)o->mesh_node_ports,
 		.relay = agent_tunnel_wanted(o) ? agent_tunnel_relay : NULL,
 		.relay_arg = a,
 		.changed6 = agent_mesh_trouble6,
 	};
 	int rc = iptables_open(&a->ipt, &config, agent_address, a, err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		iptables_addresses(a->ipt, addresses_list(a->addresses));
 		iptables_use(a->ipt, a->snapshot);
+	}
 	return rc;
 }
 

@@ -316,6 +316,30 @@ check_rules(struct findings *f, const struct tree_node *ipt, bool starting)
 			"translate addresses before ours do: %s", first);
 }
 
+/* NodePorts and other addresses by which services are called from outside. */
+static void
+check_external(struct findings *f, const struct tree_node *ipt)
+{
+	const struct tree_node *external = tree_get(ipt, "external");
+	const char *dropped = ctl_text(ipt, "dropped_by");
+
+	if (ctl_number(external, "troubled") > 0)
+		findings_add(f, "node-ports", VERDICT_NOTE,
+			"edgewayctl nodeports tells all: free the port, or give the Service "
+			"another one",
+			"services are not served outside as they ask, %s of them, such as %s",
+			ctl_text(external, "troubled"), ctl_text(external, "first"));
+	if (ctl_number(external, "kernel") > 0 && strstr(dropped, "forward") != NULL) {
+		findings_add(f, "node-ports", VERDICT_NOTE,
+			"let through what is translated: iptables -I DOCKER-USER -m conntrack "
+			"--ctstate DNAT -j ACCEPT",
+			"calls from outside that the kernel carries (UDP, and TCP with "
+			"externalTrafficPolicy Local) may be dropped by %s",
+			dropped);
+		findings_name(f, "node-ports-dropped");
+	}
+}
+
 static void
 check_listener(struct findings *f, const struct tree_node *lb)
 {
@@ -761,6 +785,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_upstreams(f, tree_get(top, "dns"));
 	check_resolv_conf(f, tree_get(top, "dns"), starting);
 	check_rules(f, tree_get(top, "iptables"), starting);
+	check_external(f, tree_get(top, "iptables"));
 	check_listener(f, tree_get(top, "lb"));
 	check_ipv6(f, top);
 	check_canary(f, top);

@@ -64,6 +64,19 @@ agent_findings_keep(struct agent *a, const struct findings *now)
 	a->findings = told;
 }
 
+/* What cannot be served outside becomes an Event at the hub. */
+static void
+agent_findings_ports(struct agent *a)
+{
+	auto_buf struct buf ports;
+
+	buf_init(&ports, BUF_UNLIMITED);
+	if (a->ipt == NULL || a->meta == NULL)
+		return;
+	iptables_troubled(a->ipt, &ports);
+	meta_note_ports(a->meta, buf_str(&ports));
+}
+
 static void
 agent_findings_tick(void *arg)
 {
@@ -87,6 +100,7 @@ agent_findings_tick(void *arg)
 	a->findings_seen = seen;
 	findings_fini(&now);
 	tree_free(&tree);
+	agent_findings_ports(a);
 }
 
 void

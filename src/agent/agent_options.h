@@ -44,6 +44,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.min = 1, .max = 65535) \
 	X(ENUM, mesh_catch_cluster_ips, "mesh.catchClusterIPs", "auto", \
 		"serve ClusterIPs too: auto where nothing else does", .words = "auto|true|false") \
+	X(ENUM, mesh_node_ports, "mesh.nodePorts", "auto", \
+		"serve NodePorts and externalIPs at this node: auto where nothing else does", .words = "auto|true|false") \
 	X(ENUM, mesh_datapath, "mesh.datapath", "proxy", "who carries TCP that is not HTTP", .words = "proxy|kernel") \
 	X(UINT, mesh_peer_port, "mesh.peerPort", "10001", "port at which other nodes' agents are dialled, and this one is; 0: none", \
 		.max = 65535) \

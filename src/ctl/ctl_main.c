@@ -47,6 +47,8 @@ static const struct command commands[] = {
 	{"doctor", "GET", "/debug/state", "", "", NULL, NULL},
 	{"services", "GET", "/debug/services", "only", "services", ctl_show_services, NULL},
 	{"endpoints", "GET", "/debug/services", "only", "services", ctl_show_endpoints, NULL},
+	{"nodeports", "GET", "/debug/state", "", "iptables.external.ports", ctl_show_nodeports,
+		NULL},
 	{"health", "GET", "/debug/state", "only", "lb.endpoints", ctl_show_health, NULL},
 	{"top", "GET", "/debug/state", "", "lb.services", ctl_show_top, NULL},
 	{"resolve", "GET", "", "name", "", ctl_show_resolve, ctl_resolve},

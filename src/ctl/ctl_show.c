@@ -50,6 +50,48 @@ ctl_show_services(const struct tree_node *answer, const char *argument)
 	return 0;
 }
 
+static void
+add_words(struct buf *to, const char *word)
+{
+	buf_printf(to, "%s%s", buf_len(to) > 0 ? " " : "", word);
+}
+
+/* What is not served stands behind what is, by reason. */
+int
+ctl_show_nodeports(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {
+		"SERVICE", "PORT", "OUTSIDE", "BY", "ADDRESSES", "NOT SERVED", NULL};
+	const struct tree_node *external = tree_path(answer, "iptables.external");
+	auto_table struct table t;
+
+	(void)argument;
+	table_init(&t, headers);
+	tree_each(tree_get(external, "ports"), p) {
+		auto_free char *outside =
+			xasprintf("%s/%s", ctl_text(p, "number"), ctl_text(p, "protocol"));
+		auto_buf struct buf served, refused;
+
+		buf_init(&served, BUF_UNLIMITED);
+		buf_init(&refused, BUF_UNLIMITED);
+		tree_each(tree_get(p, "addresses"), a)
+			add_words(&served, tree_text(a, ""));
+		tree_each(tree_get(p, "refused"), r)
+			buf_printf(&refused, "%s%s: %s", buf_len(&refused) > 0 ? ", " : "",
+				ctl_text(r, "address"), ctl_text(r, "why"));
+		table_row(&t,
+			(const char *const[]){ctl_text(p, "service"), ctl_text(p, "port"), outside,
+				ctl_text(p, "by"), buf_str(&served), buf_str(&refused)});
+	}
+	table_sort(&t);
+	table_print(&t, stdout);
+	if (!ctl_true(external, "on"))
+		printf("nothing of it is served here: %s (mesh.nodePorts)\n",
+			ctl_text(external, "servedBy")[0] != '\0' ? ctl_text(external, "servedBy")
+								  : "it is switched off");
+	return 0;
+}
+
 /* A port without endpoints gets a line as well: an empty table would be ambiguous. */
 static void
 add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)

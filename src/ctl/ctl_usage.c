@@ -28,6 +28,7 @@ const char ctl_usage[] =
 	"Look at a node\n"
 	"  services [NS/NAME]        services with their addresses and ports (agent)\n"
 	"  endpoints [NS/NAME]       where requests go (agent)\n"
+	"  nodeports                 what is called from outside, where, and why not (agent)\n"
 	"  health [NS/NAME]          how the endpoints in use are, as each worker sees them "
 	"(agent)\n"
 	"  top                       requests, errors and bytes by service, now (agent)\n"

@@ -263,7 +263,7 @@ def others(world, *command, undo):
         wait_for("left to others", lambda: world.kernel()["clusterIPs"] == 0)
         who = world.kernel()["clusterIPsServedBy"]
         assert who not in ("", "edgeway")
-        assert world.agent.process.logged(f'ClusterIPs are left to others found="{who}"')
+        assert world.agent.process.logged(f'another program serves ClusterIPs and NodePorts found="{who}"')
         ctl = world.near.run(world.lab.program("edgewayctl"), "--socket", world.agent.socket, "status").stdout
         assert f"served by {who}" in ctl
         assert "10.96" not in world.near.run("nft", "list", "set", "ip", "edgeway", "clusterips").stdout
@@ -271,7 +271,7 @@ def others(world, *command, undo):
         world.near.run(*undo)
     wait_for("ours again", lambda: world.kernel()["clusterIPs"] == 3)
     assert world.kernel()["clusterIPsServedBy"] in ("", "edgeway")
-    assert world.agent.process.logged("nobody else serves ClusterIPs any more, we do")
+    assert world.agent.process.logged("no other program serves ClusterIPs and NodePorts any more")
 
 
 def test_kube_proxy_over_nftables(world):

@@ -26,6 +26,7 @@
 #include "iptables/iptables.h"
 #include "iptables/maps/rules.h"
 #include "iptables/table/netlink.h"
+#include "model/check.h"
 #include "model/local_callers.h"
 #include "model/view.h"
 
@@ -43,6 +44,9 @@ struct lab {
 	/* addresses stay then and with the next: there is one service for each, as on a node */
 	bool relays;
 	bool restricts; /* some services are not for everybody, and pods come and go */
+	/* services are called from outside, several by the same address and port */
+	bool external;
+	unsigned externals, sources; /* elements that were seen, over time */
 	bool six; /* mesh.subnet6 is set; addresses of either family everywhere */
 	unsigned six6; /* ports of IPv6 that were seen, over time */
 	unsigned restricted; /* elements for callers that were seen, over time */
@@ -68,9 +72,10 @@ put_endpoints(struct lab *lab, struct buf *json)
 	unsigned n = draw(lab, 4) == 0 ? draw(lab, 40) : draw(lab, 5);
 
 	for (unsigned i = 0; i < n; i++) {
-		buf_printf(json, "%s{\"flags\":%d,\"givenIP\":\"10.0.%u.%u\",\"givenPort\":%u",
-			i > 0 ? "," : "", draw(lab, 8) > 0 ? 3 : 0, draw(lab, 2), i + 1,
-			5000 + draw(lab, 2));
+		buf_printf(json, "%s{%s\"flags\":%d,\"givenIP\":\"10.0.%u.%u\",\"givenPort\":%u",
+			i > 0 ? "," : "",
+			lab->external && draw(lab, 2) == 0 ? "\"node\":\"n\"," : "",
+			draw(lab, 8) > 0 ? 3 : 0, draw(lab, 2), i + 1, 5000 + draw(lab, 2));
 		if (lab->six && draw(lab, 4) > 0)
 			buf_printf(json, ",\"otherGivenIP\":\"fd10::%u:%u\"", draw(lab, 2), i + 1);
 		buf_adds(json, "}");
@@ -98,11 +103,17 @@ make(struct lab *lab, unsigned i, const char *name)
 		buf_printf(&json, "10.96.0.%u", i + 1);
 	if (lab->six && draw(lab, 2) == 0)
 		buf_printf(&json, "\",\"clusterIP6\":\"fd96::%u", i + 1);
+	if (lab->external)
+		buf_printf(&json,
+			"\",\"gateway\":%s,\"externalLocal\":%s,\"externalIPs\":[%s],\"x\":\"",
+			draw(lab, 3) == 0 ? "true" : "false", draw(lab, 2) == 0 ? "true" : "false",
+			draw(lab, 3) == 0 ? "\"198.51.100.1\",\"2001:db8::1\"" : "");
 	buf_printf(&json, "\",\"allowFrom\":\"%s\",\"ports\":[",
 		lab->restricts ? rules[draw(lab, 6)] : "");
 	for (unsigned p = 0; p < ports; p++) {
-		buf_printf(&json, "%s{\"port\":%u,\"mode\":\"%s\",\"endpoints\":[",
-			p > 0 ? "," : "", 80 + p, modes[draw(lab, 3)]);
+		buf_printf(&json, "%s{\"port\":%u,\"mode\":\"%s\",\"nodePort\":%u,\"endpoints\":[",
+			p > 0 ? "," : "", 80 + p, modes[draw(lab, 3)],
+			lab->external && draw(lab, 2) == 0 ? 30000 + draw(lab, 6) : 0);
 		put_endpoints(lab, &json);
 		buf_adds(&json, "]}");
 	}
@@ -112,7 +123,9 @@ make(struct lab *lab, unsigned i, const char *name)
 	v->lb.affinity_s = draw(lab, 3) == 0 ? 10800 : 0;
 	/* addresses wander between services */
 	s = service_build(v, &self,
-		SUBNET + 1 + (i + (lab->relays || lab->restricts ? 0 : draw(lab, 2))) % SERVICES,
+		SUBNET + 1 +
+			(i + (lab->relays || lab->restricts || lab->external ? 0 : draw(lab, 2))) %
+				SERVICES,
 		lab->seed);
 	view_free(&v);
 	return s;
@@ -186,6 +199,11 @@ check(struct lab *lab)
 	assert_int_equal(elements_of(lab, RULES_SINGLE) + elements_of(lab, RULES_ENDPOINTS),
 		told(state, "kernel.slots"));
 	assert_int_equal(elements_of(lab, RULES_CLUSTER_IPS), told(state, "kernel.clusterIPs"));
+	assert_int_equal(elements_of(lab, RULES_EXTERNAL),
+		told(state, "external.kernel") + told(state, "external.proxy"));
+	assert_int_equal(elements_of(lab, RULES_SOURCES), told(state, "external.kernel"));
+	lab->externals += elements_of(lab, RULES_EXTERNAL);
+	lab->sources += elements_of(lab, RULES_SOURCES);
 	tree_free(&t);
 }
 
@@ -241,6 +259,40 @@ relay(void *arg, const struct service *s, const struct service_port *p)
 	return lab->relay;
 }
 
+/* What followed from the changes is what follows from all services at once. */
+static void
+check_external(struct lab *lab)
+{
+	unsigned before = elements_of(lab, RULES_EXTERNAL),
+		 sources = elements_of(lab, RULES_SOURCES);
+
+	iptables_relays(lab->ipt);
+	check(lab);
+	assert_int_equal(elements_of(lab, RULES_EXTERNAL), before);
+	assert_int_equal(elements_of(lab, RULES_SOURCES), sources);
+}
+
+/* One address more or less. */
+static void
+change_addresses(struct lab *lab)
+{
+	static const char *const texts[] = {"127.0.0.1", "192.0.2.1", "192.0.2.2", "2001:db8::7"};
+	struct own_address list[4] = {0};
+	struct address_list *own;
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		if (draw(lab, 3) == 0)
+			continue;
+		list[n].flags = IFF_UP;
+		assert_true(ip_parse(texts[i], &list[n++].ip));
+	}
+	own = address_list_new(list, n);
+	iptables_addresses(lab->ipt, own);
+	address_list_unref(&own);
+	check(lab);
+}
+
 /* UDP ports without endpoints come, go elsewhere, and go. */
 static void
 change_relay(struct lab *lab, uint16_t port)
@@ -260,12 +312,13 @@ change_relay(struct lab *lab, uint16_t port)
 }
 
 static void
-follow(bool relays, bool restricts, bool six)
+follow(bool relays, bool restricts, bool external, bool six)
 {
 	struct lab lab = {.seed = 7,
 		.snapshot = snapshot_new(true),
 		.relays = relays,
 		.restricts = restricts,
+		.external = external,
 		.six = six};
 	const struct iptables_config config = {.interface = "lo",
 		.subnet = SUBNET,
@@ -273,7 +326,8 @@ follow(bool relays, bool restricts, bool six)
 		.port = 40001,
 		.dns_port = 53,
 		.mark = 1,
-		.catch = IPTABLES_CATCH_ALWAYS};
+		.catch = IPTABLES_CATCH_ALWAYS,
+		.node_ports = IPTABLES_CATCH_ALWAYS};
 	struct iptables_config with_loop = config;
 	struct err err = {0};
 
@@ -293,6 +347,10 @@ follow(bool relays, bool restricts, bool six)
 		check(&lab);
 		if (restricts && draw(&lab, 4) == 0)
 			change_callers(&lab);
+		if (external && i % 20 == 5)
+			change_addresses(&lab);
+		if (external)
+			check_external(&lab);
 		if (relays && i % 20 == 9)
 			change_relay(&lab, (uint16_t)(draw(&lab, 3) * 30000));
 		if (i % 100 == 99) /* the table anew, with all that is in it */
@@ -301,6 +359,7 @@ follow(bool relays, bool restricts, bool six)
 	assert_true(!relays || lab.relayed > 0);
 	assert_true((lab.restricted > 0) == restricts);
 	assert_true((lab.six6 > 0) == six);
+	assert_true((lab.externals > lab.sources && lab.sources > 0) == external);
 	for (unsigned i = 0; i < SERVICES; i++)
 		change(&lab, i, true);
 	check(&lab);
@@ -315,29 +374,37 @@ static void
 kernel_follows_random_changes(void **state)
 {
 	(void)state;
-	follow(false, false, false);
+	follow(false, false, false, false);
 }
 
 static void
 kernel_knows_who_may_call(void **state)
 {
 	(void)state;
-	follow(false, true, false);
+	follow(false, true, false, false);
 }
 
 static void
 kernel_leads_to_relays(void **state)
 {
 	(void)state;
-	follow(true, false, false);
+	follow(true, false, false, false);
 }
 
 static void
 kernel_follows_both_families(void **state)
 {
 	(void)state;
-	follow(false, false, true);
-	follow(false, true, true);
+	follow(false, false, false, true);
+	follow(false, true, false, true);
+}
+
+static void
+kernel_knows_calls_from_outside(void **state)
+{
+	(void)state;
+	follow(false, false, true, false);
+	follow(false, true, true, true);
 }
 
 int
@@ -348,6 +415,7 @@ main(void)
 		cmocka_unit_test(kernel_leads_to_relays),
 		cmocka_unit_test(kernel_knows_who_may_call),
 		cmocka_unit_test(kernel_follows_both_families),
+		cmocka_unit_test(kernel_knows_calls_from_outside),
 	};
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "model/check.h"
 #include "model/view.h"
 
 static struct service *
@@ -41,6 +42,66 @@ static const struct service *
 find(const struct snapshot *s, const char *ns, const char *name)
 {
 	return snapshot_find(s, ns, strlen(ns), name, strlen(name));
+}
+
+static struct service *
+make_external(const char *name, uint32_t fake_ip, const char *more)
+{
+	struct self self = {.node = "a", .site = "", .zone = ""};
+	auto_free char *json = xasprintf("{\"ns\":\"n\",\"name\":\"%s\",%s}", name, more);
+	struct view *v;
+	struct service *s;
+
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	s = service_build(v, &self, fake_ip, 1);
+	view_free(&v);
+	return s;
+}
+
+/* The name of the service and its port; "" none. */
+static const char *
+outside(const struct snapshot *s, const char *ip, uint16_t port, uint16_t *its)
+{
+	const struct service_port *p = NULL;
+	const struct service *found;
+	struct in6_addr at;
+
+	assert_true(ip_parse(ip, &at));
+	found = snapshot_find_external(s, &at, port, false, &p);
+	*its = p != NULL ? p->port : 0;
+	return found != NULL ? found->name : "";
+}
+
+#define PORT(node) "\"ports\":[{\"port\":80,\"mode\":\"tcp\",\"nodePort\":" node "}]"
+
+static void
+finds_who_is_called_from_outside(void **state)
+{
+	struct snapshot *s = snapshot_new(true);
+	uint16_t port;
+
+	(void)state;
+	step(&s, "n", "b", make_external("b", 2, PORT("30080")));
+	step(&s, "n", "c", make_external("c", 3, "\"gateway\":true," PORT("0")));
+	step(&s, "n", "d",
+		make_external(
+			"d", 4, "\"externalIPs\":[\"198.51.100.7\",\"127.0.0.1\"]," PORT("0")));
+	assert_int_equal(snapshot_external(s), 3);
+	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "b");
+	assert_int_equal(port, 80);
+	assert_string_equal(outside(s, "192.0.2.1", 80, &port), "c");
+	assert_string_equal(outside(s, "198.51.100.7", 80, &port), "d");
+	assert_string_equal(outside(s, "127.0.0.1", 80, &port), "c"); /* never an external IP */
+	assert_string_equal(outside(s, "192.0.2.1", 30081, &port), "");
+	/* of two the first by name */
+	step(&s, "n", "a", make_external("a", 1, PORT("30080")));
+	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "a");
+	step(&s, "n", "a", NULL);
+	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "b");
+	step(&s, "n", "b", make("n", "b", 2, ""));
+	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "");
+	assert_int_equal(snapshot_external(s), 2);
+	snapshot_unref(&s);
 }
 
 struct told {
@@ -342,6 +403,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_by_name_and_address),
+		cmocka_unit_test(finds_who_is_called_from_outside),
 		cmocka_unit_test(tells_what_differs),
 		cmocka_unit_test(an_update_leaves_the_old_one_alone),
 		cmocka_unit_test(deletion_and_order_within_one_update),

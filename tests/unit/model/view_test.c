@@ -102,6 +102,27 @@ both_families_survive(void **state)
 	view_free(&v);
 }
 
+static void
+calls_from_outside_survive(void **state)
+{
+	static const char json[] =
+		"{\"ns\":\"n\",\"name\":\"w\",\"externalIPs\":[\"198.51.100.7\",\"2001:db8::1\"],"
+		"\"externalLocal\":true,\"gateway\":true,\"ports\":[{\"port\":80,\"mode\":\"tcp\","
+		"\"nodePort\":30080,\"endpoints\":[]}]}";
+	static const char bad[] =
+		"{\"ns\":\"n\",\"name\":\"w\",\"externalIPs\":[\"x\"],\"ports\":[]}";
+	auto_buf struct buf out;
+	struct view *v;
+
+	(void)state;
+	buf_init(&out, BUF_UNLIMITED);
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	assert_true(view_build(&out, v) == view_digest(json, strlen(json)));
+	assert_string_equal(buf_str(&out), json);
+	view_free(&v);
+	assert_true(view_parse(&v, bad, strlen(bad), NULL) < 0);
+}
+
 /* 0 is said: no limit, to agents of before as well, which had none by default. */
 static void
 no_limit_is_said(void **state)
@@ -295,6 +316,7 @@ main(void)
 		cmocka_unit_test(no_limit_is_said),
 		cmocka_unit_test(whose_network_survives),
 		cmocka_unit_test(both_families_survive),
+		cmocka_unit_test(calls_from_outside_survive),
 		cmocka_unit_test(order_does_not_matter),
 		cmocka_unit_test(refuses_with_a_reason),
 		cmocka_unit_test(endpoints_are_bounded),

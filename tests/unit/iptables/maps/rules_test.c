@@ -28,7 +28,7 @@ struct seen {
 	unsigned types[128];
 	unsigned n, acks;
 	uint32_t next_seq;
-	char rules[64][2048];
+	char rules[80][2048];
 	unsigned n_rules;
 };
 
@@ -114,6 +114,23 @@ install_is_one_batch(void **state)
 			assert_false(rules); /* a rule may name any chain and set */
 	}
 	assert_true(rules);
+}
+
+/* Behind other programs' translations; sources are kept but for callers of this node. */
+static void
+external(void **state)
+{
+	struct seen s = {0};
+
+	(void)state;
+	install(&s, &sample);
+	rule_of(&s, "external", "set external dreg 0");
+	assert_non_null(strstr(
+		rule_of(&s, "external-own", "set external dreg 0"), "cmp neq reg 1 0x00006564"));
+	rule_of(&s, "postrouting", "set sources dreg 0");
+	rule_of(&s, "masqueraded", "masq");
+	assert_non_null(strstr(rule_of(&s, "kept", "0x6b636f64"), "masq"));
+	assert_non_null(strstr(rule_of(&s, "kept", "meta load iif => reg 1"), "masq"));
 }
 
 static void
@@ -362,6 +379,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(install_is_one_batch),
+		cmocka_unit_test(external),
 		cmocka_unit_test(entry),
 		cmocka_unit_test(listener),
 		cmocka_unit_test(ipv6),
