@@ -74,6 +74,16 @@ backend_tls_ref(struct backend_tls *t)
 	return t;
 }
 
+struct backend_tls **
+backend_tls_list_ref(struct backend_tls *const *list, size_t n)
+{
+	struct backend_tls **copy = n > 0 ? xcalloc(n, sizeof(struct backend_tls *)) : NULL;
+
+	for (size_t i = 0; i < n; i++)
+		copy[i] = backend_tls_ref(list[i]);
+	return copy;
+}
+
 void
 backend_tls_unref(struct backend_tls **out)
 {

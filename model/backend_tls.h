@@ -38,6 +38,8 @@ struct backend_tls *backend_tls_new(void);
 /* It is complete. An empty list of names becomes that of its host. */
 void backend_tls_seal(struct backend_tls *t);
 struct backend_tls *backend_tls_ref(struct backend_tls *t); /* t may be NULL */
+/* A new list of the same; NULL if n is 0. */
+struct backend_tls **backend_tls_list_ref(struct backend_tls *const *list, size_t n);
 void backend_tls_unref(struct backend_tls **t);
 /* Borrowed; NULL, with the reason, if no connection may be made. */
 struct ssl_ctx_st *backend_tls_ctx(struct backend_tls *t, struct err *err);

@@ -521,10 +521,7 @@ static void
 service_build_share(struct service *to, const struct service *from)
 {
 	to->routes = http_routes_ref(from->routes);
-	if (from->n_tls > 0)
-		to->tls = xcalloc(from->n_tls, sizeof(struct backend_tls *));
-	for (size_t i = 0; i < from->n_tls; i++)
-		to->tls[i] = backend_tls_ref(from->tls[i]);
+	to->tls = backend_tls_list_ref(from->tls, from->n_tls);
 	if (!from->restricted)
 		return;
 	to->allow_from = allow_from_ref(from->allow_from);
@@ -685,10 +682,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	random_bytes(&b.seed, sizeof b.seed);
 	head.routes = http_routes_ref(v->routes);
 	head.n_tls = (uint8_t)v->n_tls;
-	if (v->n_tls > 0)
-		head.tls = xcalloc(v->n_tls, sizeof(struct backend_tls *));
-	for (size_t i = 0; i < v->n_tls; i++)
-		head.tls[i] = backend_tls_ref(v->tls[i]);
+	head.tls = backend_tls_list_ref(v->tls, v->n_tls);
 	read_restriction(&head, v);
 	for (size_t i = 0; i < v->n_ports; i++)
 		most += v->ports[i].n_endpoints;

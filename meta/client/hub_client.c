@@ -180,7 +180,8 @@ hub_client_dial(struct hub_client *f)
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
 		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND,
 		"edgeway-answers: " HEALTH_KIND, MESH_CRL_HEADER ": 1",
-		"edgeway-enforces: " ALLOW_FROM_KIND "," MESH_ROUTES_KIND, beat, NULL, NULL, NULL, NULL};
+		"edgeway-enforces: " ALLOW_FROM_KIND "," MESH_ROUTES_KIND, beat, NULL, NULL, NULL,
+		NULL};
 	size_t n = ARRAY_LEN(headers) - 4;
 	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};

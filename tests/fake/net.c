@@ -494,6 +494,21 @@ ws_heard_ms(const struct ws_conn *c)
 }
 
 void
+ws_share_life(struct ws_conn *c, struct liveness *all, const char *peer, bool keeps)
+{
+	(void)c;
+	(void)all;
+	(void)peer;
+	(void)keeps;
+}
+
+void
+ws_ask(struct ws_conn *c)
+{
+	(void)c;
+}
+
+void
 ws_set_arg(struct ws_conn *c, void *arg)
 {
 	c->arg = arg;
