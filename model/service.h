@@ -139,15 +139,15 @@ struct service_port {
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
 	bool extra; /* a pods' port that the Service does not declare: served, but not in SRV */
-	/* TLS towards the endpoints; NULL: plain. One of the service's list. */
-	struct backend_tls *tls;
 	uint16_t node_port; /* served at this node's addresses; 0: none */
-	const char *why; /* the hub's reason why there are no endpoints; "" none given */
 	/* those in use: ready ones, else serving-and-terminating ones */
 	uint16_t n_endpoints;
 	uint16_t n_unreachable; /* would serve, but this node has no route to them yet */
 	/* would serve, but must not be dialled: stored after the others, VIA_REFUSED */
 	uint16_t n_refused;
+	/* TLS towards the endpoints; NULL: plain. One of the service's list. */
+	struct backend_tls *tls;
+	const char *why; /* the hub's reason why there are no endpoints; "" none given */
 	const struct endpoint *endpoints; /* the lower tiers first */
 };
 
@@ -161,13 +161,19 @@ struct service {
 	struct in6_addr cluster_ip6; /* :: none */
 	/* calls from outside: only to endpoints of this node (externalTrafficPolicy Local); the
 	 * ports are served at this node's addresses too (loadBalancerClass edgeway.io/node), and at
-	 * these addresses */
+	 * external_ips */
 	bool external_local, gateway;
-	uint8_t n_external_ips;
-	const struct in6_addr *external_ips;
 	bool headless;
 	/* headless, and its pods have names of their own: <hostname>.<service> */
 	bool named_pods;
+	bool restricted; /* allow_from or gates are set */
+	/* one of its UDP ports has no endpoint that the kernel sends IPv6 to: no AAAA for it */
+	bool ipv4_alone;
+	uint8_t n_external_ips;
+	uint8_t n_gates;
+	uint8_t n_tls;
+	uint16_t n_ports;
+	const struct in6_addr *external_ips;
 	struct service_lb lb;
 	const char *hash_key; /* name of the header field or cookie, "" for HASH_ON_SOURCE_IP */
 	const char *health_path; /* active health check by GET, "" none */
@@ -176,15 +182,9 @@ struct service {
 	 * service_permits. */
 	struct allow_from *allow_from;
 	struct allow_from **gates;
-	uint8_t n_gates;
-	bool restricted; /* allow_from or gates are set */
-	/* one of its UDP ports has no endpoint that the kernel sends IPv6 to: no AAAA for it */
-	bool ipv4_alone;
 	struct http_routes *routes; /* model/http_route.h; NULL: none */
 	struct backend_tls **tls; /* model/backend_tls.h */
-	uint8_t n_tls;
 	const char *allow_text; /* as sent by the hub, "" when none */
-	uint16_t n_ports;
 	const struct service_port *ports;
 };
 

@@ -349,7 +349,7 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
         (n for n in api.kubectl("get", "csr", "-o", "name").split() if n.endswith("-replacement")), None))
     api.kubectl("certificate", "approve", asks.split("/")[1])
     wait_for("joined anew", lambda: os.path.exists(by_token.socket) and by_token.state()["meta"]["synced"])
-    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"), *lonely_routes("first"))
+    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"), *lonely_routes("first"), *gate(api, by_token.machine))
     wait_for("event", lambda: "NotReachableOnEdge" in api.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"))
     for h in hubs:
         h.process.stop()
@@ -370,6 +370,16 @@ def lonely_routes(rule):
     return [{"apiVersion": "gateway.networking.k8s.io/v1", "kind": kind, "metadata": {"name": "lonely", "namespace": "default"},
              "spec": {"parentRefs": [{"group": "", "kind": "Service", "name": "lonely"}], "rules": [{"name": rule}]}}
             for kind in ("HTTPRoute", "GRPCRoute")]
+
+
+def gate(api, node):
+    """A Service whose status gets the node's address, and a BackendTLSPolicy for it."""
+    api.ctl("put", group="", resource="nodes", obj={"metadata": {"name": node.name}, "status": {
+        "addresses": [{"type": "InternalIP", "address": node.address}], "conditions": [{"type": "Ready", "status": "True"}]}})
+    return [service("gate", ("http", 80, "http"), selector="nobody", type="LoadBalancer", loadBalancerClass="edgeway.io/node"),
+            {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy", "metadata": {"name": "gate", "namespace": "default"},
+             "spec": {"targetRefs": [{"group": "", "kind": "Service", "name": "gate"}],
+                      "validation": {"hostname": "gate", "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "gate"}]}}}]
 
 
 def root_is_gone(pod):
