@@ -145,8 +145,8 @@ const char *special_addr_text(enum special_addr class)
 		[SPECIAL_RESERVED] = "a reserved address",
 		[SPECIAL_OWN] = "an address of this node",
 		[SPECIAL_CLEAR] =
-			"an address that is reached in clear text alone, which mesh.encrypt "
-			"or edgeway.io/encrypt forbids",
+			("an address that is reached in clear text alone, which mesh.encrypt "
+			 "or edgeway.io/encrypt forbids"),
 	};
 
 	return texts[class];

@@ -50,6 +50,14 @@ struct h2 {
 
 /* --- nghttp2's callbacks -------------------------------------------------------------------- */
 
+/* The only way to the session: h2_rest may have packed it. */
+static nghttp2_session *
+h2_awake(const struct h2 *s)
+{
+	session_memory_wake(&((struct h2 *)(uintptr_t)s)->memory);
+	return s->ng;
+}
+
 static void *
 h2_stream(nghttp2_session *ng, int32_t id)
 {
@@ -128,8 +136,8 @@ on_section(struct h2 *s, const nghttp2_frame *frame)
 		frame_budget_stream(&s->budget);
 		stream = s->events->request(s->arg, id, &s->section, last);
 		if (stream != NULL)
-			nghttp2_session_set_stream_user_data(s->ng, id, stream);
-	} else if ((stream = h2_stream(s->ng, id)) != NULL) {
+			nghttp2_session_set_stream_user_data(h2_awake(s), id, stream);
+	} else if ((stream = h2_stream(h2_awake(s), id)) != NULL) {
 		s->events->head(s->arg, stream, h2_part_of(&s->section), &s->section, last);
 	}
 }
@@ -194,7 +202,7 @@ h2_reopen(struct h2 *s, int32_t id, int32_t came, int32_t window, size_t held)
 	owed -= MIN(owed, held);
 	if (owed < MAX((size_t)MAX(window, 0) / H2_WINDOW_PART, (size_t)H2_WINDOW_STEP))
 		return false;
-	return nghttp2_submit_window_update(s->ng, NGHTTP2_FLAG_NONE, id, (int32_t)owed) == 0;
+	return nghttp2_submit_window_update(h2_awake(s), NGHTTP2_FLAG_NONE, id, (int32_t)owed) == 0;
 }
 
 static int
@@ -408,14 +416,6 @@ h2_callbacks(void)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-/* For whatever may be the first call after h2_rest. */
-static nghttp2_session *
-h2_awake(const struct h2 *s)
-{
-	session_memory_wake(&((struct h2 *)(uintptr_t)s)->memory);
-	return s->ng;
-}
-
 static void
 h2_make(struct h2 *s)
 {
@@ -470,7 +470,7 @@ h2_new(const struct h2_setup *setup, uint64_t now_ms)
 	if (s->server && l->protocols)
 		settings[n++] =
 			(nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1};
-	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0)
+	if (nghttp2_submit_settings(h2_awake(s), NGHTTP2_FLAG_NONE, settings, n) != 0)
 		abort(); /* out of memory */
 	h2_window(s, 0, H2_WINDOW_MAX);
 	return s;
@@ -493,7 +493,7 @@ h2_cut(struct h2 *s, enum h2_code code)
 {
 	s->cut = true;
 	s->code = code;
-	nghttp2_session_terminate_session(s->ng, code);
+	nghttp2_session_terminate_session(h2_awake(s), code);
 	return -EPROTO;
 }
 
@@ -520,7 +520,7 @@ h2_input(struct h2 *s, const void *bytes, size_t n, uint64_t now_ms)
 	}
 	took = nghttp2_session_mem_recv(h2_awake(s), bytes, n);
 	if (took == NGHTTP2_ERR_FLOODED ||
-		nghttp2_session_get_outbound_queue_size(s->ng) > s->limits.frames)
+		nghttp2_session_get_outbound_queue_size(h2_awake(s)) > s->limits.frames)
 		return h2_cut_flood(s, "frames that it must answer for");
 	if (took < 0) {
 		snprintf(s->why, sizeof s->why, "%s", nghttp2_strerror((int)took));
@@ -587,7 +587,7 @@ h2_wants_output(const struct h2 *s)
 bool
 h2_is_over(const struct h2 *s)
 {
-	return !h2_wants_output(s) && (s->cut || nghttp2_session_want_read(s->ng) == 0);
+	return !h2_wants_output(s) && (s->cut || nghttp2_session_want_read(h2_awake(s)) == 0);
 }
 
 const char *
@@ -612,7 +612,7 @@ void
 h2_goaway(struct h2 *s, enum h2_code code)
 {
 	nghttp2_submit_goaway(h2_awake(s), NGHTTP2_FLAG_NONE,
-		nghttp2_session_get_last_proc_stream_id(s->ng), code, NULL, 0);
+		nghttp2_session_get_last_proc_stream_id(h2_awake(s)), code, NULL, 0);
 }
 
 /* --- streams -------------------------------------------------------------------------------- */
@@ -623,7 +623,7 @@ h2_streams_max(const struct h2 *s)
 	uint32_t most = nghttp2_session_get_remote_settings(
 		h2_awake(s), NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 
-	if (s->cut || nghttp2_session_check_request_allowed(s->ng) == 0)
+	if (s->cut || nghttp2_session_check_request_allowed(h2_awake(s)) == 0)
 		return 0;
 	return s->settled ? MIN(most, s->limits.streams) : s->limits.streams;
 }
@@ -632,7 +632,7 @@ bool
 h2_takes_protocols(const struct h2 *s)
 {
 	return nghttp2_session_get_remote_settings(
-		       s->ng, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
+		       h2_awake(s), NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) == 1;
 }
 
 static size_t
@@ -669,7 +669,7 @@ h2_respond(struct h2 *s, int32_t id, const struct h2_fields *f, bool last)
 	const nghttp2_data_provider source = {.read_callback = h2_source};
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_response(s->ng, id, pairs, h2_pairs(pairs, f), last ? NULL : &source);
+	nghttp2_submit_response(h2_awake(s), id, pairs, h2_pairs(pairs, f), last ? NULL : &source);
 }
 
 void
@@ -677,7 +677,8 @@ h2_inform(struct h2 *s, int32_t id, const struct h2_fields *f)
 {
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_headers(s->ng, NGHTTP2_FLAG_NONE, id, NULL, pairs, h2_pairs(pairs, f), NULL);
+	nghttp2_submit_headers(
+		h2_awake(s), NGHTTP2_FLAG_NONE, id, NULL, pairs, h2_pairs(pairs, f), NULL);
 }
 
 void
@@ -685,61 +686,62 @@ h2_trailers(struct h2 *s, int32_t id, const struct h2_fields *f)
 {
 	nghttp2_nv pairs[H2_FIELDS_MAX];
 
-	nghttp2_submit_trailer(s->ng, id, pairs, h2_pairs(pairs, f));
+	nghttp2_submit_trailer(h2_awake(s), id, pairs, h2_pairs(pairs, f));
 }
 
 void
 h2_resume(struct h2 *s, int32_t id)
 {
-	nghttp2_session_resume_data(s->ng, id);
+	nghttp2_session_resume_data(h2_awake(s), id);
 }
 
 void
 h2_reset(struct h2 *s, int32_t id, uint32_t code)
 {
-	nghttp2_submit_rst_stream(s->ng, NGHTTP2_FLAG_NONE, id, code);
+	nghttp2_submit_rst_stream(h2_awake(s), NGHTTP2_FLAG_NONE, id, code);
 }
 
 bool
 h2_is_sent(const struct h2 *s, int32_t id)
 {
-	return nghttp2_session_find_stream(s->ng, id) != NULL;
+	return nghttp2_session_find_stream(h2_awake(s), id) != NULL;
 }
 
 void
 h2_forget(struct h2 *s, int32_t id)
 {
-	nghttp2_session_set_stream_user_data(s->ng, id, NULL);
+	nghttp2_session_set_stream_user_data(h2_awake(s), id, NULL);
 }
 
 void
 h2_consume(struct h2 *s, int32_t id, size_t n)
 {
-	nghttp2_session_consume_stream(s->ng, id, n);
+	nghttp2_session_consume_stream(h2_awake(s), id, n);
 }
 
 bool
 h2_hold(struct h2 *s, int32_t id, size_t held)
 {
-	return h2_reopen(s, id, nghttp2_session_get_stream_effective_recv_data_length(s->ng, id),
-		nghttp2_session_get_stream_effective_local_window_size(s->ng, id), held);
+	return h2_reopen(s, id,
+		nghttp2_session_get_stream_effective_recv_data_length(h2_awake(s), id),
+		nghttp2_session_get_stream_effective_local_window_size(h2_awake(s), id), held);
 }
 
 void
 h2_window(struct h2 *s, int32_t id, size_t n)
 {
-	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, id, (int32_t)n);
+	nghttp2_session_set_local_window_size(h2_awake(s), NGHTTP2_FLAG_NONE, id, (int32_t)n);
 }
 
 int32_t
 h2_room(const struct h2 *s, int32_t id)
 {
-	return id == 0 ? nghttp2_session_get_remote_window_size(s->ng)
-		       : nghttp2_session_get_stream_remote_window_size(s->ng, id);
+	return id == 0 ? nghttp2_session_get_remote_window_size(h2_awake(s))
+		       : nghttp2_session_get_stream_remote_window_size(h2_awake(s), id);
 }
 
 void
 h2_send_extension(struct h2 *s, int32_t id, uint8_t flags)
 {
-	nghttp2_submit_extension(s->ng, s->limits.extension, flags, id, NULL);
+	nghttp2_submit_extension(h2_awake(s), s->limits.extension, flags, id, NULL);
 }

@@ -349,7 +349,7 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
         (n for n in api.kubectl("get", "csr", "-o", "name").split() if n.endswith("-replacement")), None))
     api.kubectl("certificate", "approve", asks.split("/")[1])
     wait_for("joined anew", lambda: os.path.exists(by_token.socket) and by_token.state()["meta"]["synced"])
-    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"), *lonely_routes("first"), *gate(api, by_token.machine))
+    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"), *lonely_routes("first"), *gate(api, by_token.node))
     wait_for("event", lambda: "NotReachableOnEdge" in api.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"))
     for h in hubs:
         h.process.stop()

@@ -1,4 +1,5 @@
 /* Two codecs of HTTP/2, a client and a server, joined by two buffers. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -490,6 +491,22 @@ a_rest(void **state)
 	h2_rest(server.h2); /* and is freed so */
 }
 
+/* The head of a frame that is too much wakes it as well. */
+static void
+a_rest_that_a_flood_ends(void **state)
+{
+	static const uint8_t head[9] = {0xff, 0xff, 0xff, 1, 4, 0, 0, 0, 1};
+
+	(void)state;
+	h2_rest(client.h2);
+	assert_true(h2_room(client.h2, 0) > 0);
+	h2_rest(server.h2);
+	assert_int_equal(h2_input(server.h2, head, sizeof head, 1), -EPROTO);
+	assert_int_equal(h2_code(server.h2), H2_ENHANCE_YOUR_CALM);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_int_equal(client.goaways, 1);
+}
+
 /* Streams that are opened and reset at once: so many, and then that is said. */
 static void
 rapid_resets(void **state)
@@ -665,6 +682,7 @@ main(void)
 		PAIR(a_call),
 		PAIR(an_early_answer),
 		PAIR(a_rest),
+		PAIR(a_rest_that_a_flood_ends),
 		PAIR(rapid_resets),
 		PAIR(a_window),
 		cmocka_unit_test_setup_teardown(
