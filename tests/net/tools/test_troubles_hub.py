@@ -139,10 +139,12 @@ def test_data_folder_removed(town):
 
 
 def test_tunnel_silent(town):
-    """The same, of the tunnel, between the first ping without an answer and its end: here for twenty seconds."""
+    """The same, of the tunnel, between the first ping without an answer and its end: here for twenty seconds. (A tunnel that was used in the last
+    minute is asked every heartbeat.)"""
     agent = town.newcomer("--hub.heartbeat", "20s", token=town.hub.token("--node", "edge-2"))
     wait_for("tunnel", lambda: agent.state()["tunnel"]["state"] == "open")
     assert agent.state()["tunnel"]["doubt"] == ""
+    town.hub.machine.run(town.hub.machine.lab.program("edgewayctl"), "--socket", town.hub.socket, "--node", "edge-2", "state")
     town.hub.process.popen.send_signal(19)
     told(agent, "tunnel-silent", "fault", "the cloud's way to this node", f"{HUB_ADDRESS}:10000", "neither a stream nor a ping")
     town.hub.process.popen.send_signal(18)
