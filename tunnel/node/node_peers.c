@@ -484,6 +484,7 @@ node_peers_free(struct node_peers **out)
 static void
 node_peer_renew(struct node_peer *e)
 {
+	e->to.tls = e->of->tls; /* a dial reads it once TCP is up */
 	if (e->conn != NULL)
 		node_peer_retire(e);
 }
