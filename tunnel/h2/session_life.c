@@ -127,7 +127,8 @@ life_idle_ping_at(const struct session *s)
 		liveness_program_ms(&s->line) +
 			(uint64_t)LIVENESS_PROGRAM_BEATS * s->limits.ping_ms +
 			(s->part == LIFE_FOLLOWS ? LIVENESS_LOOK_MS : 0));
-	return s->part == LIFE_FOLLOWS ? MIN(at, s->line.heard_ms + LIVENESS_NAT_MS) : at;
+	/* link and program times are shared with other connections, this one's NAT entry is not */
+	return life_keeps(s) ? MIN(at, s->line.heard_ms + LIVENESS_NAT_MS) : at;
 }
 
 static uint64_t
