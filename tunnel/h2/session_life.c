@@ -90,12 +90,12 @@ life_patience_ms(const struct session *s)
 }
 
 /* When an outstanding ping should have been answered, and when the next one is due; UINT64_MAX:
- * never. A peer that has not sent its SETTINGS yet is not silent: after a hub was lost, the next
- * hub may have a thousand handshakes to do first. */
+ * never. To a patient session a peer that has not sent its SETTINGS yet is not silent: after a hub
+ * was lost, the next hub may have a thousand handshakes to do first. */
 static uint64_t
 life_silent_at(const struct session *s)
 {
-	if (s->ping_ms == 0 || s->silent || s->state == SESSION_HANDSHAKE)
+	if (s->ping_ms == 0 || s->silent || (s->patient && s->state == SESSION_HANDSHAKE))
 		return UINT64_MAX;
 	return MAX(MAX(s->ping_ms, s->heard_ms), s->drained_ms) + life_patience_ms(s);
 }
