@@ -247,13 +247,13 @@ set_tunnel_way(struct way *w)
 	return false;
 }
 
-/* A direct route in clear text that must not be. */
+/* A direct route in clear text that must not be: one that leaves this node. */
 static bool
 take_back_clear(struct way *w)
 {
 	struct endpoint *e = w->to;
 
-	if (!w->encrypted || e->via == VIA_POD)
+	if (!w->encrypted || e->via == VIA_POD || (e->via == VIA_HOST && w->own))
 		return false;
 	refuse_way(w, SPECIAL_CLEAR, &e->ip, e->port);
 	e->ip = e->other = in6addr_any;

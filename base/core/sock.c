@@ -487,7 +487,13 @@ sock_infos(int fd, struct tcp_info info[PATHS_MOST])
 
 	if (getsockopt(fd, SOL_MPTCP, MPTCP_TCPINFO, &all, &len) == 0) {
 		n = MIN(all.head.num_subflows, (uint32_t)PATHS_MOST);
-		memcpy(info, all.info, n * sizeof *info);
+		/* the kernel's elements are as far apart as its own struct is large, if that is
+		 * smaller than ours */
+		for (unsigned i = 0; i < n; i++) {
+			info[i] = (struct tcp_info){0};
+			memcpy(&info[i], (const char *)all.info + (size_t)i * all.head.size_user,
+				MIN((size_t)all.head.size_user, sizeof *info));
+		}
 		return n;
 	}
 	memset(info, 0, sizeof *info);

@@ -437,6 +437,7 @@ on_shaken(struct line *l)
 		.role = SESSION_CLIENT,
 		.budget = &p->budget,
 		.limits = &p->limits,
+		.patient = true,
 		.events = &session_events,
 		.arg = l,
 	};

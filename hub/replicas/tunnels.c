@@ -317,6 +317,7 @@ on_shaken(struct tunnel *u)
 		.udp = t->setup.opened != NULL,
 		.liveness = u->proxied ? NULL : t->setup.liveness,
 		.peer = peer,
+		.patient = true,
 		.events = t->setup.opened != NULL ? &forward_events : &session_events,
 		.arg = u,
 	};

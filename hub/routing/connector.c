@@ -61,7 +61,7 @@ struct connect_op {
 	enum connect_state state;
 	size_t current; /* the route in use, unless the state is CONNECT_NEW or `refused` */
 	bool refused; /* by the rules or limits, before any route was used */
-	bool udp, encrypted;
+	bool udp;
 	bool chosen; /* one endpoint of a service: the caller has others */
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
@@ -255,9 +255,7 @@ look_beside(struct connect_op *x)
 	const char *why;
 	size_t len = strlen(x->reason);
 
-	if (!x->encrypted &&
-		routes_beside(x->reach->config.ways, &x->ways, x->current, &why) == 0 &&
-		why != NULL)
+	if (routes_beside(x->reach->config.ways, &x->ways, x->current, &why) == 0 && why != NULL)
 		snprintf(x->reason + len, sizeof x->reason - len, "; %s", why);
 }
 
@@ -649,6 +647,7 @@ find_ways(struct connect_op *x, const struct connector_request *q)
 	else
 		status = (q->udp ? routes_find_udp : routes_find)(f, q->host, q->port, &x->ways);
 	routes_for(f, NULL);
+	x->ways.encrypted |= q->encrypted;
 	return status;
 }
 
@@ -663,7 +662,6 @@ connector_start(
 	x->done = done;
 	x->arg = arg;
 	x->udp = q->udp;
-	x->encrypted = q->encrypted;
 	x->chosen = q->service != NULL;
 	x->first = q->first;
 	x->soon = timer_new(r->config.loop, on_soon, x);

@@ -250,6 +250,7 @@ to_service(struct routes_finder *f, const struct fanout_item *item, uint16_t por
 		return routes_refuse(w, 503, "the service %s cannot be read", item->key);
 	routes_set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
+	w->encrypted = v->lb.encrypt != ENCRYPT_DEFAULT && v->lb.encrypt != ENCRYPT_OFF;
 	for (size_t i = 0; i < v->n_ports; i++)
 		if (v->ports[i].port == port && (v->ports[i].mode == PORT_UDP) == w->udp)
 			p = &v->ports[i];
@@ -571,6 +572,7 @@ routes_find_endpoint(
 		return routes_refuse(w, 404, "%.200s is no service", wanted->service);
 	routes_set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
+	w->encrypted = v->lb.encrypt != ENCRYPT_DEFAULT && v->lb.encrypt != ENCRYPT_OFF;
 	e = find_endpoint(v, wanted, &port);
 	if (e == NULL)
 		return routes_refuse(w, 404, "the service %s has no endpoint %.60s on %.100s",

@@ -44,6 +44,7 @@ struct routes {
 	struct way list[ROUTES_MAX + ROUTES_BESIDE_MAX]; /* in the order in which they are tried */
 	size_t n;
 	bool udp;
+	bool encrypted; /* nobody may dial the node in clear text, as neighbours would */
 	char reason[CALLER_REASON_MAX];
 };
 

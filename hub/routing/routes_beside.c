@@ -91,6 +91,12 @@ routes_beside(struct routes_finder *f, struct routes *w, size_t at, const char *
 	if (w->service[0] == '\0' && own.neighbour_authority[0] != '\0')
 		ask.port = w->target.port;
 	n = neighbours_find(f->config.neighbours, &ask, found, ROUTES_BESIDE_MAX, why);
+	if (w->encrypted) {
+		if (n > 0)
+			*why = "its neighbours dial it in clear text, which mesh.encrypt or "
+			       "edgeway.io/encrypt forbids";
+		return 0;
+	}
 	if (own.neighbour_authority[0] == '\0') {
 		if (n > 0)
 			*why = "its neighbours do not reach a pod at the pod's own address, only "

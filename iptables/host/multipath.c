@@ -36,21 +36,39 @@ struct uplinks {
 	int n;
 };
 
+static void
+uplinks_add(struct uplinks *u, int oif)
+{
+	if (oif == 0)
+		return;
+	for (int i = 0; i < u->n; i++)
+		if (u->ifindex[i] == oif)
+			return;
+	if (u->n < MULTIPATH_MOST)
+		u->ifindex[u->n++] = oif;
+}
+
 static int
 multipath_on_route(const struct nlmsghdr *nlh, void *arg)
 {
 	const struct rtmsg *rtm = mnl_nlmsg_get_payload(nlh);
 	struct uplinks *u = arg;
-	int oif = (int)nl_u32(nlh, sizeof *rtm, RTA_OIF);
+	const struct nlattr *several = nl_attr(nlh, sizeof *rtm, RTA_MULTIPATH);
+	const struct rtnexthop *hop;
+	int left;
 
 	if (rtm->rtm_dst_len != 0 || rtm->rtm_type != RTN_UNICAST ||
-		rtm->rtm_table != RT_TABLE_MAIN || oif == 0)
+		rtm->rtm_table != RT_TABLE_MAIN)
 		return MNL_CB_OK;
-	for (int i = 0; i < u->n; i++)
-		if (u->ifindex[i] == oif)
-			return MNL_CB_OK;
-	if (u->n < MULTIPATH_MOST)
-		u->ifindex[u->n++] = oif;
+	uplinks_add(u, (int)nl_u32(nlh, sizeof *rtm, RTA_OIF));
+	if (several == NULL)
+		return MNL_CB_OK;
+	hop = mnl_attr_get_payload(several);
+	left = mnl_attr_get_payload_len(several);
+	for (; RTNH_OK(hop, left); hop = RTNH_NEXT(hop)) {
+		uplinks_add(u, hop->rtnh_ifindex);
+		left -= RTNH_ALIGN(hop->rtnh_len);
+	}
 	return MNL_CB_OK;
 }
 

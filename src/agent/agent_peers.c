@@ -6,6 +6,8 @@
 #include "src/agent/agent_private.h"
 #include "tunnel/tunnel.h"
 
+enum { HEARTBEAT_MOST_MS = 4000 };
+
 struct agent_peers {
 	struct agent *agent;
 	struct node_door *door; /* NULL: closed for good */
@@ -43,6 +45,8 @@ agent_peers_start(struct agent *a, struct stream_server *serve, struct egress_cl
 {
 	const struct agent_options *o = a->options;
 	const uint16_t port = (uint16_t)o->mesh_peer_port;
+	/* hub.heartbeat may be long where each byte to the hub costs */
+	const uint64_t heartbeat_ms = MIN((uint64_t)o->hub_heartbeat, (uint64_t)HEARTBEAT_MOST_MS);
 	struct agent_peers *p;
 
 	if (port == 0)
@@ -53,14 +57,14 @@ agent_peers_start(struct agent *a, struct stream_server *serve, struct egress_cl
 	p->door = node_door_new(&(struct node_door_config){.loop = a->loop,
 		.node = o->node,
 		.port = port,
-		.heartbeat_ms = o->hub_heartbeat,
+		.heartbeat_ms = heartbeat_ms,
 		.serve = serve,
 		.refuses = agent_peers_refuses,
 		.arg = p});
 	if (o->mesh_direct == DIRECT_OFF)
 		return;
 	p->out = node_peers_new(&(struct node_peers_config){.loop = a->loop,
-		.heartbeat_ms = o->hub_heartbeat,
+		.heartbeat_ms = heartbeat_ms,
 		.mark = MESH_MARK,
 		.refuses = agent_peers_refuses,
 		.found = on_found,

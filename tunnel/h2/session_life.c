@@ -90,12 +90,12 @@ life_patience_ms(const struct session *s)
 }
 
 /* When an outstanding ping should have been answered, and when the next one is due; UINT64_MAX:
- * never. A peer that has not sent its SETTINGS yet is not silent: after a hub was lost, the next
- * hub may have a thousand handshakes to do first. */
+ * never. To a patient session a peer that has not sent its SETTINGS yet is not silent: after a hub
+ * was lost, the next hub may have a thousand handshakes to do first. */
 static uint64_t
 life_silent_at(const struct session *s)
 {
-	if (s->ping_ms == 0 || s->silent || s->state == SESSION_HANDSHAKE)
+	if (s->ping_ms == 0 || s->silent || (s->patient && s->state == SESSION_HANDSHAKE))
 		return UINT64_MAX;
 	return MAX(MAX(s->ping_ms, s->heard_ms), s->drained_ms) + life_patience_ms(s);
 }
@@ -127,7 +127,8 @@ life_idle_ping_at(const struct session *s)
 		liveness_program_ms(&s->line) +
 			(uint64_t)LIVENESS_PROGRAM_BEATS * s->limits.ping_ms +
 			(s->part == LIFE_FOLLOWS ? LIVENESS_LOOK_MS : 0));
-	return s->part == LIFE_FOLLOWS ? MIN(at, s->line.heard_ms + LIVENESS_NAT_MS) : at;
+	/* link and program times are shared with other connections, this one's NAT entry is not */
+	return life_keeps(s) ? MIN(at, s->line.heard_ms + LIVENESS_NAT_MS) : at;
 }
 
 static uint64_t

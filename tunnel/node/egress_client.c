@@ -362,6 +362,24 @@ egress_client_begin(struct egress_client_trip *t)
 		return;
 	if (!node_peers_waits(&t->wait) || *node_peers_why(t->of->peers, t->ask.node) != '\0')
 		egress_client_begin_hub(t);
+	else
+		timer_start(t->deadline, EGRESS_CLIENT_PEER_MS, 0);
+}
+
+/* The dial of the endpoint's node takes long. It goes on for later calls; this one waits for it
+ * only as long as there is no hub to ask. */
+static void
+egress_client_pass_peer(struct egress_client_trip *t)
+{
+	struct session *hub = tunnel_client_session(t->of->link);
+
+	if (hub != NULL && session_is_silent(hub)) {
+		timer_start(t->deadline, EGRESS_CLIENT_PEER_MS, 0);
+		return;
+	}
+	if (hub != NULL)
+		node_peers_leave(&t->wait);
+	egress_client_begin_hub(t);
 }
 
 static void
@@ -466,6 +484,8 @@ on_deadline(void *arg)
 			t->rc == -EAGAIN                    ? "too many connections are open"
 				: t->rc == -EPROTONOSUPPORT ? "the hub carries no UDP for nodes"
 							    : "the hub takes no more");
+	} else if (t->stream == NULL && t->open_end_ms == 0 && node_peers_waits(&t->wait)) {
+		egress_client_pass_peer(t);
 	} else if (t->soon ||
 		(t->stream == NULL && loop_now_ms(t->of->config.loop) < t->open_end_ms)) {
 		t->soon = false;

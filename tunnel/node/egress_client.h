@@ -27,7 +27,9 @@ struct egress_client_trip;
 enum {
 	EGRESS_CLIENT_IDLE_MS = 60 * 1000,
 	EGRESS_CLIENT_OPEN_MS = 4000, /* deadline to reach the hub */
-	EGRESS_CLIENT_PEER_MS = 250, /* meanwhile the endpoint's node is tried again so often */
+	/* time that the dial of the endpoint's node is waited for before the hub is asked; and,
+	 * where that cannot be reached, the time between tries */
+	EGRESS_CLIENT_PEER_MS = 250,
 	/* then for its answer, retries included: more than the hub's own deadline */
 	EGRESS_CLIENT_ANSWER_MS = 9000,
 	EGRESS_CLIENT_MOST = 4096, /* open at a time, including flows of datagrams */

@@ -13,7 +13,7 @@
 #include "base/tls/tls_stream.h"
 #include "model/json.h"
 
-enum { BATCH = 16, AGAIN_MS = 2000, STREAMS_MOST = 4096 };
+enum { BATCH = 16, AGAIN_MS = 2000, STREAMS_MOST = 512 };
 
 /* One connection, from its accept to its end. */
 struct guest {
@@ -23,6 +23,7 @@ struct guest {
 	struct tls_stream *tls; /* until it has authenticated */
 	struct session *session; /* since then */
 	uint64_t since_ms;
+	int64_t ends_s; /* of its certificate */
 	struct addr from;
 	char node[254], serial[PKI_SERIAL_TEXT];
 };
@@ -101,6 +102,9 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 {
 	const struct guest *g = arg;
 
+	*reason = "the certificate of this node has expired";
+	if ((int64_t)(wall_ms() / 1000) >= g->ends_s)
+		return 403;
 	return stream_server_peer_opened(g->of->config.serve, g->node, st, request, reason);
 }
 
@@ -164,7 +168,7 @@ guest_come_in(struct guest *g)
 
 	preauth_leave(&g->place);
 	snprintf(g->node, sizeof g->node, "%s", tls_stream_peer(g->tls));
-	tls_stream_peer_ends(g->tls, g->serial);
+	g->ends_s = tls_stream_peer_ends(g->tls, g->serial);
 	why = guest_judge(g);
 	if (why != NULL) {
 		guest_refuse(g, why);

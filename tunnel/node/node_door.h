@@ -18,7 +18,7 @@ struct node_door;
 
 enum {
 	NODE_DOOR_GUESTS = 1024, /* sessions at a time */
-	NODE_DOOR_OF_A_NODE = 4, /* of those; the oldest one gives way */
+	NODE_DOOR_OF_A_NODE = 2, /* of those; the oldest one gives way */
 	NODE_DOOR_WAITING = 256, /* connections that have not authenticated */
 	NODE_DOOR_SHAKE_MS = 5000,
 };

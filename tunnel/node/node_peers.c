@@ -52,6 +52,7 @@ struct peer_conn {
 	struct node_peer *peer; /* NULL: leaving */
 	struct session *session;
 	uint64_t since_ms;
+	int64_t ends_s; /* of the other one's certificate */
 	char node[254], serial[PKI_SERIAL_TEXT];
 };
 
@@ -69,6 +70,7 @@ struct node_peer {
 	/* loop's clock: last use, last dial, end of the rest */
 	uint64_t used_ms, tried_ms, until_ms;
 	uint64_t backoff_ms; /* 0: the last dial worked, or there was none */
+	uint64_t before_ms; /* the same before the session, until that is settled */
 	char why[256];
 };
 
@@ -211,6 +213,8 @@ on_ended(void *arg, int rc, const char *why)
 		"a session with another node has ended node=%s why=\"%s\"", e->node, why);
 	e->conn = NULL;
 	e->of->n_open--;
+	if (!session_is_settled(n->session))
+		e->backoff_ms = e->before_ms;
 	if (refused)
 		node_peer_rest(e, why);
 	else
@@ -278,7 +282,7 @@ node_peer_on_open(struct node_peer *e, struct tls_stream *tls)
 	n->peer = e;
 	n->since_ms = node_peers_now(p);
 	snprintf(n->node, sizeof n->node, "%s", e->node);
-	tls_stream_peer_ends(tls, n->serial);
+	n->ends_s = tls_stream_peer_ends(tls, n->serial);
 	why = node_peer_judge(e, tls, n->serial);
 	if (why == NULL) {
 		setup.wire = transport_tls(&tls);
@@ -291,6 +295,7 @@ node_peer_on_open(struct node_peer *e, struct tls_stream *tls)
 		return;
 	}
 	e->conn = n;
+	e->before_ms = e->backoff_ms;
 	again = e->backoff_ms != 0;
 	e->backoff_ms = 0;
 	e->why[0] = '\0';
@@ -378,6 +383,8 @@ node_peers_session(struct node_peers *p, const struct node_peers_ask *ask)
 	if (e == NULL)
 		return NULL;
 	e->used_ms = node_peers_now(p);
+	if (e->conn != NULL && (int64_t)(wall_ms() / 1000) >= e->conn->ends_s)
+		node_peer_retire(e);
 	if (e->state == NODE_PEER_OPEN)
 		return e->conn->session;
 	if (node_peer_is_due(e, ask->urgent)) {
@@ -484,6 +491,7 @@ node_peers_free(struct node_peers **out)
 static void
 node_peer_renew(struct node_peer *e)
 {
+	e->to.tls = e->of->tls; /* a dial reads it once TCP is up */
 	if (e->conn != NULL)
 		node_peer_retire(e);
 }

@@ -17,6 +17,7 @@
 #include "tunnel/node/stream_server_udp.h"
 
 enum {
+	PEER_LINES = 600, /* of the log, a minute */
 	TEXT_MAX = 200, /* of a caller's name in the log */
 	MEANT_MAX = 253,
 };
@@ -51,6 +52,7 @@ struct served_stream {
 	unsigned hops; /* base/core/hops.h, before this node */
 	uint64_t since_ms;
 	char authority[300], caller[TEXT_MAX];
+	bool by_peer; /* another node's agent asks, not the hub */
 	char meant[MEANT_MAX + 1]; /* another node, reached from this one */
 	struct trace_span *span; /* NULL: not recorded */
 };
@@ -164,22 +166,27 @@ end_span(struct served_stream *v, const struct relay_report *report, const char 
 	span_end(v->of->spans, &v->span, trace_clock_us());
 }
 
-/* The audit: one line for each stream, whatever its result. */
+/* The audit: one line for each stream, whatever its result; of other nodes' not more than is
+ * worth a disk. */
 static void
 stream_server_tell(struct served_stream *v, const struct relay_report *report)
 {
-	char to[ADDR_TEXT_MAX] = "-";
+	char to[ADDR_TEXT_MAX] = "-", text[1500];
 	bool found = v->target.n_addrs > 0;
 
 	if (found)
 		addr_text(&v->target.addrs[MIN(v->at, v->target.n_addrs - 1)], to);
-	log_info("tunnel",
+	snprintf(text, sizeof text,
 		"stream ended caller=\"%s\" target=\"%s\"%s%s kind=%s to=%s status=%u to_node=%llu "
 		"from_node=%llu ms=%llu end=\"%s\"",
 		v->caller, v->authority, v->meant[0] != '\0' ? " for=" : "", v->meant,
 		found ? tunnel_acl_kind_name(v->target.kind) : "-", to, report->status,
 		(unsigned long long)report->to_other, (unsigned long long)report->to_stream,
 		(unsigned long long)(loop_now_ms(v->of->loop) - v->since_ms), report->why);
+	if (v->by_peer)
+		log_limited(LOG_LEVEL_INFO, PEER_LINES, "tunnel", "%s", text);
+	else
+		log_info("tunnel", "%s", text);
 	if (v->span != NULL)
 		end_span(v, report, to);
 }
@@ -435,6 +442,7 @@ stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 	v = xcalloc(1, sizeof *v);
 	v->of = s;
 	v->fd = -1;
+	v->by_peer = peer != NULL;
 	v->since_ms = loop_now_ms(s->loop);
 	log_clean(v->authority, sizeof v->authority, request->authority);
 	if (peer != NULL)

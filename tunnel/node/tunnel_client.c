@@ -275,6 +275,7 @@ on_shaken(struct tunnel_conn *n, struct tls_stream *tls)
 		.limits = &l->limits,
 		.udp = !l->config.forward,
 		.says_beat = true,
+		.patient = true,
 		.liveness = straight ? l->config.liveness : NULL,
 		.peer = peer,
 		.follows = l->config.forward,

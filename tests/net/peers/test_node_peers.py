@@ -155,11 +155,16 @@ def test_an_agent_comes_back_without_a_hub(site, frozen):
 def test_a_node_out_of_reach(site):
     """It is remembered, the hub carries what is for it, and it is found again."""
     site.nodes[1].run("nft", "-f", "-", input="""table inet wall { chain in { type filter hook input priority 0; tcp dport 10001 drop; }; }""")
-    site.agents[1].stop()
-    site.agents[1].start()
-    site.wait_whole()
+
+    def the_first_call_is_the_hubs():
+        """It does not wait until the dial has failed."""
+        site.agents[0].stop()
+        site.agents[0].start()
+        site.wait_whole()
+        assert site.get(1) == (200, "edge-2.web\n")
+        return site.agents[0].metrics()['edgeway_peers_dials_total{result="failed"}'] == 0
+    wait_for("the hub answers before the dial has failed", the_first_call_is_the_hubs)
     before = site.agents[0].metrics()
-    assert site.get(1) == (200, "edge-2.web\n")
     wait_for("it is remembered", lambda: [p["state"] for p in site.peers(1)] == ["resting"])
     for _ in range(5):
         assert site.echo(1).startswith(b"edge-2.web\n")

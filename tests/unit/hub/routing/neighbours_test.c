@@ -422,6 +422,16 @@ ways_of_a_service(void **state)
 	assert_string_equal(show(0),
 		"edge-2 172.17.0.2:8080, edge-1 192.168.1.12:30080 for edge-2, "
 		"edge-2 172.17.0.3:8080");
+	say("web",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: web, annotations: "
+		"{edgeway.io/encrypt: always}}\n"
+		"spec: {type: ClusterIP, clusterIP: 10.96.0.10, selector: {app: web}, "
+		"ports: [{port: 80, targetPort: 8080}]}\n" RUNNING(
+			"p-2", "edge-2", "172.17.0.2", "192.168.1.12", ", hostPort: 30080")
+			RUNNING("q-2", "edge-2", "172.17.0.3", "192.168.1.12", ""));
+	assert_int_equal(routes_find(finder, "web.default", 80, &ways), 0);
+	assert_int_equal(routes_beside(finder, &ways, 0, &why), 0);
+	assert_non_null(strstr(why, "clear text"));
 	assert_string_equal(
 		show(routes_find(finder, "172.17.0.3", 8080, &ways)), "edge-2 172.17.0.3:8080");
 	assert_int_equal(routes_beside(finder, &ways, 0, &why), 0);

@@ -280,6 +280,34 @@ revoked_nodes_are_cut(void **state)
 	until(b, strstr(node_peers_why(b->peers, "edge-2"), "revoked") != NULL);
 }
 
+static unsigned
+retry_ms(const struct bed *b)
+{
+	auto_buf struct buf out;
+	const char *comma = "", *at;
+	unsigned ms = 0;
+
+	buf_init(&out, BUF_UNLIMITED);
+	node_peers_state(b->peers, &comma, &out);
+	at = memmem(buf_at(&out), buf_len(&out), "\"retry_ms\":", 11);
+	if (at != NULL)
+		ms = (unsigned)strtoul(at + 11, NULL, 10);
+	return ms;
+}
+
+/* In TLS 1.3 the dialler has done before the door judges its certificate. */
+static void
+a_door_that_refuses_is_dialled_less_and_less(void **state)
+{
+	struct bed *b = *state;
+
+	certify(b, "edge-1", "edge-2", false);
+	b->revoked = "edge-1";
+	until(b, (ask(b, true), retry_ms(b) > 4 * NODE_PEERS_FIRST_MS));
+	node_peers_leave(&b->wait);
+	assert_int_equal(sessions(b), 0);
+}
+
 /* A session that uses the former certificate finishes; new streams have another one. */
 static void
 another_certificate(void **state)
@@ -298,6 +326,35 @@ another_certificate(void **state)
 	until(b, sessions(b) == 1);
 }
 
+/* The dial borrows the TLS context until its TCP connection is up. */
+static void
+another_certificate_during_a_dial(void **state)
+{
+	struct bed *b = *state;
+
+	certify(b, "edge-1", "edge-2", false);
+	ask(b, false);
+	certify(b, "edge-1", "edge-2", false);
+	until(b, b->told == 1);
+	assert_non_null(ask(b, false));
+}
+
+static void
+an_expired_certificate(void **state)
+{
+	struct bed *b = *state;
+	struct session *s;
+
+	certify(b, "edge-1", "edge-2", false);
+	ask(b, false);
+	until(b, b->told == 1 && sessions(b) == 1);
+	s = ask(b, false);
+	assert_non_null(s);
+	until(b, session_is_settled(s));
+	clock_pass(2ULL * 24 * 3600 * 1000 * 1000);
+	assert_null(ask(b, false));
+}
+
 int
 main(void)
 {
@@ -309,7 +366,12 @@ main(void)
 		cmocka_unit_test_setup_teardown(another_node_at_its_address, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_hub_no_twin_gets_in, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(revoked_nodes_are_cut, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_door_that_refuses_is_dialled_less_and_less, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(another_certificate, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			another_certificate_during_a_dial, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_expired_certificate, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
