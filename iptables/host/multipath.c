@@ -54,7 +54,7 @@ multipath_on_route(const struct nlmsghdr *nlh, void *arg)
 	const struct rtmsg *rtm = mnl_nlmsg_get_payload(nlh);
 	struct uplinks *u = arg;
 	const struct nlattr *several = nl_attr(nlh, sizeof *rtm, RTA_MULTIPATH);
-	const struct rtnexthop *hop;
+	struct rtnexthop *hop;
 	int left;
 
 	if (rtm->rtm_dst_len != 0 || rtm->rtm_type != RTN_UNICAST ||

@@ -320,6 +320,7 @@ while True:
     return int(status), reason
 
 
+@pytest.mark.plain_build  # memory
 def test_memory_of_a_node(site):
     """What an idle session costs the dialled one, its TLS included."""
     n, at, data = 60, os.path.join(site.lab.dir, "many"), os.path.join(site.hub.machine.dir, "data")
