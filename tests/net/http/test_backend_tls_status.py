@@ -142,3 +142,17 @@ def test_without_the_right_to_read_config_maps(api, hub):
     assert "rbac-gateway.yaml" in hub.source()["configmaps"]["problem"] and "does not exist, or the hub may not read it" in tls(hub)["wrong"]
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights(RIGHTS_FILE) + LEASE)
     wait_for("read", lambda: tls(hub).get("ca"))
+
+
+def test_without_the_right_to_read_policies(api, hub):
+    """It is told in any case, since calls go in clear where the hub does not know them."""
+    rights = optional_rights(RIGHTS_FILE)
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in rights if r[1] != "backendtlspolicies"] + LEASE)
+    hub.process.kill()
+    hub.start()
+    wait_for("ready", hub.ready)
+    problem = hub.source()["backendtlspolicies"]["problem"]
+    assert "list and watch on backendtlspolicies" in problem and "rbac-gateway.yaml" in problem
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + rights + LEASE)
+    wait_for("read", lambda: tls(hub).get("ca"))
+    assert hub.source()["backendtlspolicies"]["problem"] == ""
