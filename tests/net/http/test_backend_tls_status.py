@@ -123,6 +123,18 @@ def test_what_others_wrote_stays(api, hub):
     wait_for("back", lambda: accepted(api, "q") and tls(hub).get("policy"))
 
 
+def test_one_namespace_has_a_share_of_the_watches(api, hub):
+    names = [f"many{i}" for i in range(5)]
+    for i, name in enumerate(names):
+        api.apply(policy(name, *(f"ca{i}-{k}" for k in range(8)), target="gone"))
+    wait_for("as many as it may", lambda: hub.source()["configmaps"]["followed"] == 32 and "of one namespace 32" in hub.source()["configmaps"]["problem"])
+    for name in names[1:]:
+        api.kubectl("delete", "backendtlspolicy.gateway.networking.k8s.io", name)
+    wait_for("the others", lambda: hub.source()["configmaps"] == {"followed": 9, "problem": ""})
+    api.kubectl("delete", "backendtlspolicy.gateway.networking.k8s.io", names[0])
+    assert accepted(api, "q")
+
+
 def test_a_hub_that_starts_waits_for_the_cas(api, hub):
     """What it sends first has them: else calls would fail until they are read."""
     before = hub.services()["default", "web"]
