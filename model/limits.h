@@ -79,6 +79,8 @@ enum {
 	BACKEND_TLS_NAMES_MAX = 16, /* subjectAltNames of a policy; 5 in its CRD */
 	BACKEND_TLS_CA_MAX = 256 * 1024 - 1, /* bytes of a policy's CAs */
 	BACKEND_TLS_CAS_BYTES = 1024 * 1024, /* the same of one service's view */
+	BACKEND_TLS_HOSTNAME_CAS_BYTES =
+		BACKEND_TLS_CAS_BYTES / 64, /* of the view of a headless service's hostname */
 	BACKEND_TLS_WRONG_MAX = 1023,
 };
 

@@ -275,16 +275,19 @@ const struct service_port *
 service_port_external(const struct service *s, const struct in6_addr *ip, uint16_t port, bool udp)
 {
 	bool by_port = ip != NULL ? service_has_external(s, ip) : s->gateway;
+	const struct service_port *found = NULL;
 
 	for (size_t i = 0; i < s->n_ports; i++) {
 		const struct service_port *p = &s->ports[i];
 
-		if (!p->extra && (p->mode == PORT_UDP) == udp &&
-			((by_port && p->port == port) ||
-				(ip == NULL && p->node_port != 0 && p->node_port == port)))
+		if (p->extra || (p->mode == PORT_UDP) != udp)
+			continue;
+		if (ip == NULL && p->node_port != 0 && p->node_port == port)
 			return p;
+		if (by_port && p->port == port && found == NULL)
+			found = p;
 	}
-	return NULL;
+	return found;
 }
 
 bool

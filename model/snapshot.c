@@ -520,11 +520,16 @@ snapshot_find_ip6(const struct snapshot *s, const struct in6_addr *ip)
 	return NULL;
 }
 
+/* At the nodes' own addresses a NodePort comes before the port of a gateway: the API server gives it
+ * to one Service alone, and a gateway's tenant chooses the port freely. */
 static bool
-snapshot_comes_first(const struct service *s, const struct service *than)
+snapshot_comes_first(
+	const struct service *s, bool node_port, const struct service *than, bool its_node_port)
 {
 	int order = than == NULL ? -1 : strcmp(s->namespace, than->namespace);
 
+	if (than != NULL && node_port != its_node_port)
+		return node_port;
 	return order < 0 || (order == 0 && strcmp(s->name, than->name) < 0);
 }
 
@@ -541,7 +546,9 @@ snapshot_find_external(const struct snapshot *s, const struct in6_addr *ip, uint
 		const struct service *one = value;
 		const struct service_port *its = service_port_external(one, ip, port, udp);
 
-		if (its != NULL && snapshot_comes_first(one, found)) {
+		if (its != NULL &&
+			snapshot_comes_first(one, ip == NULL && its->node_port == port, found,
+				found != NULL && ip == NULL && (*p)->node_port == port)) {
 			found = one;
 			*p = its;
 		}

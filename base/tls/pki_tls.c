@@ -105,14 +105,14 @@ pki_verify_node_step(X509_STORE_CTX *chain, bool ok, char *why, size_t size)
 }
 
 static bool
-names_host(X509 *cert, const char *host)
+names_host(X509 *cert, const char *host, unsigned flags)
 {
 	ASN1_OCTET_STRING *ip = a2i_IPADDRESS(host);
 
 	ERR_clear_error();
 	if (ip == NULL)
-		return X509_check_host(cert, host, 0, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) ==
-			1;
+		return X509_check_host(cert, host, 0, flags | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS,
+			       NULL) == 1;
 	ASN1_OCTET_STRING_free(ip);
 	return X509_check_ip_asc(cert, host, 0) == 1;
 }
@@ -123,7 +123,7 @@ pki_verify_step(X509_STORE_CTX *chain, bool ok, const char *host, char *why, siz
 	enum pki_step step = pki_verify_client_step(chain, ok, why, size);
 	X509 *cert = X509_STORE_CTX_get_current_cert(chain);
 
-	if (step != PKI_VERIFIED || (cert != NULL && names_host(cert, host)))
+	if (step != PKI_VERIFIED || (cert != NULL && names_host(cert, host, 0)))
 		return step;
 	X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
 	snprintf(why, size, "the peer's certificate is refused: it is not made for the name \"%s\"",
@@ -150,11 +150,12 @@ pki_has_uri(X509 *cert, const char *uri)
 	return found;
 }
 
+/* By subjectAltName alone, as the Gateway API asks for. */
 static bool
 pki_has_name(X509 *cert, const struct pki_names *names)
 {
 	for (const char *const *at = names->hosts; *at != NULL; at++)
-		if (names_host(cert, *at))
+		if (names_host(cert, *at, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT))
 			return true;
 	for (const char *const *at = names->uris; *at != NULL; at++)
 		if (pki_has_uri(cert, *at))

@@ -76,6 +76,32 @@ ca_map_free(struct ca_map *m)
 	free(m);
 }
 
+static struct ca_map *
+ca_maps_find(const struct ca_maps *maps, const char *ns, const char *name, size_t *n_of_ns)
+{
+	struct ca_map *m;
+
+	*n_of_ns = 0;
+	TAILQ_FOREACH(m, &maps->list, entry) {
+		if (strcmp(m->ns, ns) != 0)
+			continue;
+		if (strcmp(m->name, name) == 0)
+			return m;
+		(*n_of_ns)++;
+	}
+	return NULL;
+}
+
+static void
+ca_maps_mark(void *arg, const char *ns, const char *name)
+{
+	size_t n;
+	struct ca_map *m = ca_maps_find(arg, ns, name, &n);
+
+	if (m != NULL)
+		m->wanted = true;
+}
+
 static void
 ca_maps_want(void *arg, const char *ns, const char *name)
 {
@@ -85,21 +111,17 @@ ca_maps_want(void *arg, const char *ns, const char *name)
 		.object = ca_map_object,
 		.listed = ca_map_listed,
 		.told = ca_map_told};
-	struct ca_map *m;
+	size_t n_of_ns;
+	struct ca_map *m = ca_maps_find(maps, ns, name, &n_of_ns);
 
-	TAILQ_FOREACH(m, &maps->list, entry)
-		if (strcmp(m->ns, ns) == 0 && strcmp(m->name, name) == 0) {
-			m->wanted = true;
-			return;
-		}
-	if (!check_label(ns, strlen(ns)) || !check_subdomain(name, strlen(name)))
+	if (m != NULL || !check_label(ns, strlen(ns)) || !check_subdomain(name, strlen(name)))
 		return;
-	maps->beyond = maps->n >= CA_MAPS_MAX;
-	if (maps->beyond)
+	if (maps->n >= CA_MAPS_MAX || n_of_ns >= CA_MAPS_OF_NAMESPACE) {
+		maps->beyond = true;
 		return;
+	}
 	m = xcalloc(1, sizeof *m);
 	m->of = maps;
-	m->wanted = true;
 	m->ns = xstrdup(ns);
 	m->name = xstrdup(name);
 	m->path = xasprintf(
@@ -124,12 +146,13 @@ ca_maps_use(struct ca_maps *maps)
 	maps->beyond = false;
 	TAILQ_FOREACH(m, &maps->list, entry)
 		m->wanted = false;
-	cluster_each_config_map(maps->config.cluster, ca_maps_want, maps);
+	cluster_each_config_map(maps->config.cluster, ca_maps_mark, maps);
 	for (m = TAILQ_FIRST(&maps->list); m != NULL; m = next) {
 		next = TAILQ_NEXT(m, entry);
 		if (!m->wanted)
 			ca_map_free(m);
 	}
+	cluster_each_config_map(maps->config.cluster, ca_maps_want, maps);
 	maps->changes = cluster_tls_changes(maps->config.cluster);
 }
 
@@ -150,9 +173,8 @@ ca_maps_problem(const struct ca_maps *maps)
 	const struct ca_map *m;
 
 	if (maps->beyond)
-		return "BackendTLSPolicies name more ConfigMaps than the hub follows (256): let "
-		       "them "
-		       "share some";
+		return "BackendTLSPolicies name more ConfigMaps than the hub follows (256, of "
+		       "one namespace 32): let them share some";
 	TAILQ_FOREACH(m, &maps->list, entry)
 		if (follow_problem(m->follow)[0] != '\0')
 			return follow_problem(m->follow);

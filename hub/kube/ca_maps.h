@@ -12,7 +12,10 @@
 #include "hub/kube/kube_api.h"
 #include "model/cluster/cluster.h"
 
-enum { CA_MAPS_MAX = 256 }; /* a watch each; the others are not read */
+enum {
+	CA_MAPS_MAX = 256, /* a watch each; the others are not read */
+	CA_MAPS_OF_NAMESPACE = CA_MAPS_MAX / 8, /* nobody takes those of all others */
+};
 
 struct ca_maps;
 

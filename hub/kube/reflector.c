@@ -181,6 +181,15 @@ reflector_lacks(struct reflector *r, const struct https_answer *a)
 	cluster_sweep(r->config.cluster, "", r->config.kind, cluster_mark(r->config.cluster));
 }
 
+/* Without its policies a Service would be called in clear: only a server that does not know them has
+ * none. */
+static bool
+reflector_may_lack(const struct reflector *r, int status)
+{
+	return r->config.optional &&
+		(status == 404 || (status == 403 && r->config.kind != KUBE_TLS_POLICY));
+}
+
 static void
 explain_status(struct reflector *r, const struct https_answer *a)
 {
@@ -253,7 +262,7 @@ on_refused(struct reflector *r, const struct https_answer *a)
 		reflector_again(r, a, 0);
 		return;
 	}
-	if (r->config.optional && (a->status == 404 || a->status == 403)) {
+	if (reflector_may_lack(r, a->status)) {
 		reflector_lacks(r, a);
 		least_ms = REFLECTOR_ABSENT_MS;
 	} else {

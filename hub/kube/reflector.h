@@ -42,7 +42,8 @@ struct reflector_config {
 	/* file with the rights for it, named in the error when they are missing; NULL: none */
 	const char *rights;
 	/* A server that does not know the resource, or does not let us read it, is no problem. What
-	 * was read of it before does not count any more. */
+	 * was read of it before does not count any more. A BackendTLSPolicy that may not be read
+	 * counts on, and is a problem. */
 	bool optional;
 	const char *select; /* selectors as in a query, encoded; "" */
 	enum kube_kind kind;

@@ -399,8 +399,8 @@ want_port(struct service_maps *f, const struct service *s, const struct service_
 	}
 }
 
-/* Of UDP always; of TCP that is not HTTP where the source address is to be kept, or the service is
- * the kernel's anyway. */
+/* Of UDP always; of TCP that is neither HTTP nor in TLS from here on, where the source address is
+ * to be kept, or the service is the kernel's anyway. */
 static bool
 is_external_kernels(const struct service_maps *f, const struct service *s,
 	const struct service_port *p, const struct key *k)
@@ -410,8 +410,8 @@ is_external_kernels(const struct service_maps *f, const struct service *s,
 
 	if (p->mode == PORT_UDP || !s->external_local)
 		return is_kernels(f, s, p, v6) && !ip_is_loopback(&k->ip);
-	if (p->mode != PORT_TCP || s->restricted || s->lb.datapath == DATAPATH_PROXY ||
-		ip_is_loopback(&k->ip))
+	if (p->mode != PORT_TCP || s->restricted || p->tls != NULL ||
+		s->lb.datapath == DATAPATH_PROXY || ip_is_loopback(&k->ip))
 		return false;
 	for (unsigned i = 0; i < p->n_endpoints; i++)
 		if ((p->endpoints[i].flags & ENDPOINT_LOCAL) != 0 &&

@@ -15,6 +15,7 @@ enum { TOGETHER_BYTES = 4096 };
 struct peer_tls {
 	struct tls_stream *stream; /* owns the socket */
 	struct timer *kick; /* announces what TLS has read ahead */
+	bool ended; /* seen behind what was read last: the socket does not announce it again */
 	struct peer *peer;
 	watch_fn *fn;
 	void *arg;
@@ -43,12 +44,6 @@ peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch_fn *
 	p->watch = watch_start(loop, fd, connecting ? WATCH_WRITE : WATCH_READ, fn, arg);
 }
 
-void
-peer_connected(struct peer *p)
-{
-	peer_want(p);
-}
-
 /* --- TLS ------------------------------------------------------------------------------------ */
 
 static void
@@ -56,7 +51,8 @@ peer_on_kick(void *arg)
 {
 	struct peer_tls *t = arg;
 
-	t->fn(t->arg, t->peer->fd, WATCH_READ);
+	if (!t->peer->paused)
+		t->fn(t->arg, t->peer->fd, WATCH_READ);
 }
 
 int
@@ -110,8 +106,17 @@ peer_tls_resumed(const struct peer *p)
 static void
 peer_kick(const struct peer *p)
 {
-	if (p->tls != NULL && !p->paused && !p->eof && tls_stream_has_input(p->tls->stream))
+	if (p->tls != NULL && !p->paused && !p->eof &&
+		(p->tls->ended || tls_stream_has_input(p->tls->stream)))
 		timer_start(p->tls->kick, 0, 0);
+}
+
+/* A server may have spoken in the flight that ended its handshake. */
+void
+peer_connected(struct peer *p)
+{
+	peer_want(p);
+	peer_kick(p);
 }
 
 /* Reads on while there are bytes in our memory: the caller takes less than `size` as a sign that
@@ -127,6 +132,7 @@ peer_read_tls(struct peer *p, char *to, size_t size)
 		got += MAX(n, 0);
 	} while (n > 0 && (size_t)got < size && tls_stream_has_input(s));
 	if (got > 0) {
+		p->tls->ended = n <= 0 && n != -EAGAIN;
 		peer_kick(p);
 		return got;
 	}

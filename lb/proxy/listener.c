@@ -102,6 +102,14 @@ listener_external(
 	key->local = s->external_local;
 }
 
+/* What was a service's a moment ago leads to no port of another one. */
+static bool
+listener_is_outside(const struct lb_config *c, const struct in6_addr *to, uint32_t ip)
+{
+	return (ip & c->mask) != c->subnet &&
+		(IN6_IS_ADDR_V4MAPPED(to) || fake6_inner(&c->subnet6, to) == 0);
+}
+
 /* The IPv4 address that stands for a service called by any of its addresses; 0: there is none. */
 static uint32_t
 listener_service(const struct worker *w, const struct in6_addr *to)
@@ -136,7 +144,8 @@ listener_admit(struct worker *w, int fd, const struct addr *from)
 			listener_answer_canary(w, fd);
 			return;
 		}
-		if (snapshot_find_ip(w->snapshot, key.ip) == NULL)
+		if (listener_is_outside(c, &to, key.ip) &&
+			snapshot_find_ip(w->snapshot, key.ip) == NULL)
 			listener_external(w, &to, port, &key);
 		g = targets_group(w->targets, w->snapshot, w->epoch, &key);
 	}

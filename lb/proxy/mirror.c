@@ -10,7 +10,8 @@
 
 struct mirror {
 	struct node node; /* in worker->mirrors */
-	struct mirror *next; /* of the same request, while that is not whole */
+	struct exchange *of; /* whose request is not whole yet; NULL: it is */
+	struct mirror *next; /* of the same request */
 	struct expiry expiry;
 	struct peer peer; /* fd -1: not dialled yet */
 	struct worker *worker;
@@ -27,9 +28,23 @@ struct mirror {
 	bool connecting;
 };
 
+/* Waits no more for its request. */
+static void
+mirror_unlink(struct mirror *m)
+{
+	struct mirror **at = m->of != NULL ? &m->of->mirrors : NULL;
+
+	while (at != NULL && *at != m)
+		at = &(*at)->next;
+	if (at != NULL)
+		*at = take_ptr(&m->next);
+	m->of = NULL;
+}
+
 static void
 mirror_end(struct mirror *m)
 {
+	mirror_unlink(m);
 	expiry_cancel(&m->expiry);
 	list_del(&m->node);
 	m->worker->n_mirrors--;
@@ -51,10 +66,12 @@ mirror_on_expired(void *arg)
 	struct mirror *m = arg;
 	struct worker *w = m->worker;
 
-	if (w->now_ms - m->since_ms >= MIRROR_MS)
+	if (w->now_ms - m->since_ms >= MIRROR_MS) {
+		count(&w->counters.mirrors_dropped, m->of != NULL);
 		mirror_end(m);
-	else
+	} else {
 		expiry_set(&w->expiries, &m->expiry, SPAN_PROBE, w->now_ms);
+	}
 }
 
 /* --- by HTTP/2 ------------------------------------------------------------------------------ */
@@ -279,6 +296,8 @@ mirror_new(struct exchange *ex, const struct http_route_mirror *to)
 	m->peer.fd = -1;
 	buf_init(&m->request, BUF_UNLIMITED);
 	expiry_init(&m->expiry, mirror_on_expired, m);
+	m->since_ms = w->now_ms;
+	expiry_set(&w->expiries, &m->expiry, SPAN_PROBE, w->now_ms);
 	list_add_before(&w->mirrors, &m->node);
 	w->n_mirrors++;
 	mirror_write_head(&m->request, ex);
@@ -310,6 +329,7 @@ mirror_begin(struct exchange *ex, const struct http1_head *h)
 		if (ex->http.request_done) {
 			mirror_dial(m);
 		} else {
+			m->of = ex;
 			m->next = ex->mirrors;
 			ex->mirrors = m;
 		}
@@ -331,7 +351,7 @@ mirror_body(struct exchange *ex, const char *data, size_t n, bool done)
 	while (done && ex->mirrors != NULL) {
 		struct mirror *m = ex->mirrors;
 
-		ex->mirrors = take_ptr(&m->next);
+		mirror_unlink(m);
 		mirror_dial(m);
 	}
 }
@@ -339,12 +359,8 @@ mirror_body(struct exchange *ex, const char *data, size_t n, bool done)
 void
 mirror_drop(struct exchange *ex)
 {
-	while (ex->mirrors != NULL) {
-		struct mirror *m = ex->mirrors;
-
-		ex->mirrors = take_ptr(&m->next);
-		mirror_end(m);
-	}
+	while (ex->mirrors != NULL)
+		mirror_end(ex->mirrors);
 }
 
 void

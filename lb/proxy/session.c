@@ -82,7 +82,8 @@ session_answer(const struct http_route_session *s, const struct session_token *h
 	bool same = had->endpoint == now->endpoint && had->backend == now->backend;
 	int n = 0;
 
-	now->begun_s = same ? had->begun_s : now->used_s;
+	/* another node's clock may be ahead */
+	now->begun_s = same ? MIN(had->begun_s, now->used_s) : now->used_s;
 	/* A client repeats a cookie by itself, and a field when its program copies the last one. */
 	if (same && !s->header && (s->idle_ms == 0 || had->used_s == now->used_s))
 		return false;

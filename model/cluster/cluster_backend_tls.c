@@ -112,8 +112,9 @@ policy_refs_fini(struct policy_refs *refs)
 
 /* --- the view ------------------------------------------------------------------------------- */
 
+/* room: for bytes of CAs. */
 static struct backend_tls *
-policy_build(const struct cluster *c, const struct record *r)
+policy_build(const struct cluster *c, const struct record *r, size_t room)
 {
 	const struct kube_tls_policy *p = &r->object->tls_policy;
 	struct backend_tls *t = backend_tls_new();
@@ -126,6 +127,10 @@ policy_build(const struct cluster *c, const struct record *r)
 		t->wrong = xstrndup(p->wrong, BACKEND_TLS_WRONG_MAX);
 	else if (!p->system && refs.n_valid == 0)
 		t->wrong = xstrndup(buf_str(&refs.wrong), BACKEND_TLS_WRONG_MAX);
+	else if (!p->system && buf_len(&refs.ca) > room)
+		t->wrong = xasprintf("for each hostname of a headless Service there may be %d KB "
+				     "of CAs: let the ConfigMaps have fewer",
+			BACKEND_TLS_HOSTNAME_CAS_BYTES / 1024);
 	else if (!p->system)
 		t->ca = buf_take_str(&refs.ca);
 	for (char **at = p->names->hosts; *at != NULL; at++)
@@ -147,6 +152,17 @@ policy_ca_bytes(const struct view *v)
 	return n;
 }
 
+/* A headless Service has a view for each hostname, with a copy of the CAs. */
+static size_t
+policy_ca_room(const struct view *v)
+{
+	size_t used = policy_ca_bytes(v);
+
+	if (strchr(v->name, '.') == NULL)
+		return SIZE_MAX;
+	return BACKEND_TLS_HOSTNAME_CAS_BYTES - MIN(used, (size_t)BACKEND_TLS_HOSTNAME_CAS_BYTES);
+}
+
 /* The number of the policy's entry in the view, which is added if need be. The last one is for all
  * policies beyond the limit. */
 static uint8_t
@@ -165,7 +181,7 @@ attach_entry(const struct cluster *c, const struct record *r, struct view *v)
 		t->wrong = xstrdup("the Service has more BackendTLSPolicies than a node takes");
 		backend_tls_seal(t);
 	} else {
-		t = policy_build(c, r);
+		t = policy_build(c, r, policy_ca_room(v));
 	}
 	v->tls = xrealloc(v->tls, (v->n_tls + 1) * sizeof(struct backend_tls *));
 	v->tls[v->n_tls++] = t;

@@ -336,6 +336,60 @@ def test_a_tcp_port(town):
         assert s.recv(1) == b""
 
 
+BANNER = """
+import socket, ssl, sys
+c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+c.maximum_version = ssl.TLSVersion[sys.argv[2]]
+c.load_cert_chain(sys.argv[1] + "/tls.crt", sys.argv[1] + "/tls.key")
+listener = socket.create_server(("", int(sys.argv[3])))
+print("serving", flush=True)
+while True:
+    raw, _ = listener.accept()
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    s = c.wrap_bio(into, out, server_side=True)
+    done = False
+    while not done:
+        try:
+            s.do_handshake()
+            s.write(b"220 hello\\r\\n")  # in one flight with the Finished of TLS 1.2
+            done = True
+        except ssl.SSLWantReadError:
+            raw.sendall(out.read())
+            got = raw.recv(65536)
+            if not got:
+                break
+            into.write(got)
+    if done and sys.argv[4] == "end":
+        try:
+            s.unwrap()
+        except ssl.SSLError:
+            pass
+    raw.sendall(out.read())
+    if sys.argv[4] == "end":
+        raw.recv(1)
+        raw.close()
+"""
+
+
+@pytest.mark.parametrize("version", ("TLSv1_2", "TLSv1_3"))
+@pytest.mark.parametrize("then", ("wait", "end"))
+def test_a_server_that_speaks_first(town, version, then):
+    town.wear(town.good)
+    port = 2500 + 2 * (version == "TLSv1_3") + (then == "end")
+    p = town.pods["secure"].start(f"banner-{port}", PYTHON, "-c", BANNER, town.folder, version, str(port), then)
+    p.logged("serving")
+    name = f"banner-{port}"
+    town.hub.write("banner.yaml", service(name, ("smtp", 25, port), selector="secure", namespace="mesh"))
+    town.policies(policy("ca", service=name), config_map("ca", town.ca.cert))
+    where = f"{name}.mesh.svc.cluster.local"
+    town.addresses[f"{name}.mesh"] = wait_for(name, lambda: town.node.address_of(where, f"@{town.node.gateway}"))
+    with contextlib.closing(town.connect(name, 25).s) as s:
+        s.settimeout(20)
+        assert s.recv(100) == b"220 hello\r\n"
+        if then == "end":
+            assert s.recv(100) == b""
+
+
 def test_an_end_that_may_be_a_truncation(town):
     """A body that lasts until the connection ends, which the endpoint ends without close_notify (RFC 9112 section 9.8)."""
     town.good_policy()

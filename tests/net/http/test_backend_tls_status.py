@@ -123,6 +123,18 @@ def test_what_others_wrote_stays(api, hub):
     wait_for("back", lambda: accepted(api, "q") and tls(hub).get("policy"))
 
 
+def test_one_namespace_has_a_share_of_the_watches(api, hub):
+    names = [f"many{i}" for i in range(5)]
+    for i, name in enumerate(names):
+        api.apply(policy(name, *(f"ca{i}-{k}" for k in range(8)), target="gone"))
+    wait_for("as many as it may", lambda: hub.source()["configmaps"]["followed"] == 32 and "of one namespace 32" in hub.source()["configmaps"]["problem"])
+    for name in names[1:]:
+        api.kubectl("delete", "backendtlspolicy.gateway.networking.k8s.io", name)
+    wait_for("the others", lambda: hub.source()["configmaps"] == {"followed": 9, "problem": ""})
+    api.kubectl("delete", "backendtlspolicy.gateway.networking.k8s.io", names[0])
+    assert accepted(api, "q")
+
+
 def test_a_hub_that_starts_waits_for_the_cas(api, hub):
     """What it sends first has them: else calls would fail until they are read."""
     before = hub.services()["default", "web"]
@@ -142,3 +154,17 @@ def test_without_the_right_to_read_config_maps(api, hub):
     assert "rbac-gateway.yaml" in hub.source()["configmaps"]["problem"] and "does not exist, or the hub may not read it" in tls(hub)["wrong"]
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights(RIGHTS_FILE) + LEASE)
     wait_for("read", lambda: tls(hub).get("ca"))
+
+
+def test_without_the_right_to_read_policies(api, hub):
+    """It is told in any case, since calls go in clear where the hub does not know them."""
+    rights = optional_rights(RIGHTS_FILE)
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in rights if r[1] != "backendtlspolicies"] + LEASE)
+    hub.process.kill()
+    hub.start()
+    wait_for("ready", hub.ready)
+    problem = hub.source()["backendtlspolicies"]["problem"]
+    assert "list and watch on backendtlspolicies" in problem and "rbac-gateway.yaml" in problem
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + rights + LEASE)
+    wait_for("read", lambda: tls(hub).get("ca"))
+    assert hub.source()["backendtlspolicies"]["problem"] == ""

@@ -407,6 +407,64 @@ kernel_knows_calls_from_outside(void **state)
 	follow(false, true, true, true);
 }
 
+/* What the proxy is to put into TLS never goes past it, not even for the caller's address. */
+static void
+kernel_leaves_tls_to_the_proxy(void **state)
+{
+	static const char json[] =
+		"{\"ns\":\"default\",\"name\":\"s\",\"datapath\":\"kernel\",\"externalLocal\":true,"
+		"\"tls\":[{\"policy\":\"default/p\",\"host\":\"a.example\"}],\"ports\":["
+		"{\"port\":80,\"mode\":\"tcp\",\"nodePort\":30000,%sndpoints\":"
+		"[{\"node\":\"n\",\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":5000}]}]}";
+	const struct self self = {.node = "n", .site = "", .zone = ""};
+	struct lab lab = {.snapshot = snapshot_new(true)};
+	struct iptables_config config = {.interface = "lo",
+		.subnet = SUBNET,
+		.mask = 0xffff0000,
+		.port = 40001,
+		.dns_port = 53,
+		.mark = 1,
+		.catch = IPTABLES_CATCH_ALWAYS,
+		.node_ports = IPTABLES_CATCH_ALWAYS};
+	struct own_address own = {.flags = IFF_UP};
+	struct address_list *list;
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(loop_new(&lab.loop, NULL), 0);
+	config.loop = lab.loop;
+	assert_int_equal(iptables_open(&lab.ipt, &config, on_address, NULL, &err), 0);
+	for (int i = 0; i < 5; i++)
+		loop_turn(lab.loop);
+	assert_true(ip_parse("192.0.2.1", &own.ip));
+	list = address_list_new(&own, 1);
+	iptables_addresses(lab.ipt, list);
+	address_list_unref(&list);
+	assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
+	for (int tls = 0; tls < 2; tls++) {
+		auto_free char *text = xasprintf(json, tls ? "\"tls\":1,\"tlsE" : "\"e");
+		struct view *v = NULL;
+		struct change c = {"default", "s", NULL};
+		struct snapshot *next;
+
+		if (view_parse(&v, text, strlen(text), &err) < 0)
+			fail_msg("%s", err.text);
+		c.service = service_build(v, &self, SUBNET + 1, 1);
+		view_free(&v);
+		next = snapshot_next(lab.snapshot, &c, 1);
+		iptables_use(lab.ipt, next);
+		snapshot_unref(&lab.snapshot);
+		lab.snapshot = next;
+		check(&lab);
+		assert_int_equal(elements_of(&lab, RULES_EXTERNAL), 1);
+		assert_int_equal(elements_of(&lab, RULES_SOURCES), tls ? 0 : 1);
+	}
+	assert_int_equal(iptables_remove(lab.ipt, &err), 0);
+	iptables_close(&lab.ipt);
+	snapshot_unref(&lab.snapshot);
+	loop_free(&lab.loop);
+}
+
 int
 main(void)
 {
@@ -416,6 +474,7 @@ main(void)
 		cmocka_unit_test(kernel_knows_who_may_call),
 		cmocka_unit_test(kernel_follows_both_families),
 		cmocka_unit_test(kernel_knows_calls_from_outside),
+		cmocka_unit_test(kernel_leaves_tls_to_the_proxy),
 	};
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {

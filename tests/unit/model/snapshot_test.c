@@ -98,6 +98,12 @@ finds_who_is_called_from_outside(void **state)
 	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "a");
 	step(&s, "n", "a", NULL);
 	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "b");
+	/* a NodePort before a gateway's port */
+	step(&s, "n", "a",
+		make_external(
+			"a", 1, "\"gateway\":true,\"ports\":[{\"port\":30080,\"mode\":\"tcp\"}]"));
+	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "b");
+	step(&s, "n", "a", NULL);
 	step(&s, "n", "b", make("n", "b", 2, ""));
 	assert_string_equal(outside(s, "192.0.2.1", 30080, &port), "");
 	assert_int_equal(snapshot_external(s), 2);

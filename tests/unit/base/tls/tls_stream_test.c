@@ -15,6 +15,7 @@
 #include "base/core/sock.h"
 #include "base/tls/tls_session.h"
 #include "base/tls/tls_stream.h"
+#include "tests/fake/clock.h"
 #include "tests/unit/patience.h"
 
 struct side {
@@ -521,7 +522,12 @@ a_passive_client_and_names(void **state)
 				 *const right[] = {"other.example", "hub.example", NULL};
 	static const char *const wrong[] = {"other.example", NULL},
 				 *const uris[] = {"spiffe://a/b", NULL};
-	char why[256];
+	const struct pki_issue common = {.ca_cert_pem = ours.ca,
+		.ca_key_pem = ours.ca_key,
+		.days = 2,
+		.server = true,
+		.common_name = "hub.example"};
+	char *with_names = ours.hub, why[256];
 
 	(void)state;
 	assert_int_equal(
@@ -540,6 +546,78 @@ a_passive_client_and_names(void **state)
 		shake_passively(&(struct pki_names){right, none}, strangers.ca, why, sizeof why),
 		-EPROTO);
 	assert_non_null(strstr(why, "it is not signed by the CA that we trust"));
+	/* the common name is none of its names */
+	assert_int_equal(pki_sign_key(&common, ours.hub_key, &ours.hub, NULL), 0);
+	assert_int_equal(
+		shake_passively(&(struct pki_names){right, none}, ours.ca, why, sizeof why),
+		-EPROTO);
+	free(ours.hub);
+	ours.hub = with_names;
+}
+
+static bool
+shake_again(struct ssl_ctx_st *server, struct ssl_ctx_st *client, SSL_SESSION **session)
+{
+	static const char *const names[] = {"hub.example", NULL}, *const none[] = {NULL};
+	struct pair p;
+	unsigned events = 0;
+	char byte;
+	bool resumed;
+	int rc;
+
+	connect_pair(&p);
+	assert_int_equal(tls_stream_new(&(struct tls_setup){.loop = p.loop,
+						.fd = p.fd[1],
+						.ctx = server,
+						.proof = TLS_ANYBODY,
+						.on = on_tls,
+						.arg = &p.hub},
+				 &p.hub.stream, NULL),
+		0);
+	assert_int_equal(tls_stream_new(&(struct tls_setup){.fd = p.fd[0],
+						.ctx = client,
+						.host = "sni.example",
+						.session = session,
+						.names = &(struct pki_names){names, none}},
+				 &p.node.stream, NULL),
+		0);
+	while ((rc = tls_stream_step(p.node.stream, &events)) == -EAGAIN)
+		loop_turn(p.loop);
+	assert_int_equal(rc, 0);
+	until(&p, p.hub.open);
+	assert_int_equal(tls_stream_write(p.hub.stream, "b", 1), 1); /* behind its tickets */
+	while (tls_stream_read(p.node.stream, &byte, 1) != 1)
+		;
+	resumed = tls_stream_resumed(p.node.stream);
+	tls_stream_free(&p.node.stream);
+	tls_stream_free(&p.hub.stream);
+	close(p.fd[0]); /* borrowed */
+	loop_free(&p.loop);
+	return resumed;
+}
+
+/* The tickets of a resumed connection do not make the hour longer. */
+static void
+sessions_end_an_hour_after_the_handshake(void **state)
+{
+	struct ssl_ctx_st *server = NULL, *client = NULL;
+	SSL_SESSION *session = NULL;
+
+	(void)state;
+	assert_int_equal(pki_listener_ctx(ours.hub, ours.hub_key, NULL, &server, NULL), 0);
+	SSL_CTX_clear_options(server, SSL_OP_NO_TICKET);
+	SSL_CTX_set_num_tickets(server, 2);
+	assert_int_equal(tls_backend_ctx(ours.ca, &client, NULL), 0);
+	assert_false(shake_again(server, client, &session));
+	clock_pass(3000 * 1000000ull);
+	assert_true(shake_again(server, client, &session));
+	clock_pass(1000 * 1000000ull);
+	assert_false(shake_again(server, client, &session));
+	clock_pass(3000 * 1000000ull);
+	assert_true(shake_again(server, client, &session));
+	tls_session_free(&session);
+	pki_ctx_free(&server);
+	pki_ctx_free(&client);
 }
 
 int
@@ -547,6 +625,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_passive_client_and_names),
+		cmocka_unit_test(sessions_end_an_hour_after_the_handshake),
 		cmocka_unit_test(test_both_are_known),
 		cmocka_unit_test(test_end_without_a_word),
 		cmocka_unit_test(test_bulk),

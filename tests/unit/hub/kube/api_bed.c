@@ -169,14 +169,15 @@ nothing(void *arg)
 void
 api_begin(struct api_bed *b, enum kube_kind kind, uint64_t silence_ms)
 {
-	static const char *const names[] = {
-		"services", "pods", "endpointslices", "endpoints", "nodes"};
+	static const char *const names[] = {"services", "pods", "endpointslices", "endpoints",
+		"nodes", [KUBE_TLS_POLICY] = "backendtlspolicies"};
 	const struct reflector_config config = {
 		.loop = b->loop,
 		.api = b->api,
 		.cluster = b->cluster,
 		.resource = names[kind],
 		.group = kind == KUBE_SLICE ? "discovery.k8s.io" : "",
+		.optional = kind == KUBE_TLS_POLICY,
 		.select = "",
 		.kind = kind,
 		.silence_ms = silence_ms,

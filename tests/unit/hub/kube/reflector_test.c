@@ -382,6 +382,32 @@ refusals(void **state)
 	}
 }
 
+/* A right that is missing is not the same as an API that is missing: policies count on. */
+static void
+refused_policies_stay(void **state)
+{
+	static const char policy[] =
+		"{apiVersion: gateway.networking.k8s.io/v1, kind: BackendTLSPolicy, metadata: "
+		"{name: a, "
+		"namespace: default}, spec: {targetRefs: [{group: '', kind: Service, name: a}], "
+		"validation: {hostname: a.example, wellKnownCACertificates: System}}}";
+	struct api_bed *b = *state;
+	struct kube_object *o = NULL;
+	struct tree *tree = NULL;
+
+	api_reset(b);
+	assert_int_equal(tree_parse(&tree, "policy", policy, sizeof policy - 1, NULL), 0);
+	assert_int_equal(kube_decode(&o, "policy", tree_document(tree, 0), NULL, NULL), 0);
+	cluster_put(b->cluster, "", &o);
+	tree_free(&tree);
+	api_say_recorded(b, "30-403-nobody", 3);
+	api_begin(b, KUBE_TLS_POLICY, 0);
+	api_until(b, stats(b)->errors == 1);
+	assert_int_equal(count(b), 1);
+	assert_non_null(strstr(reflector_problem(b->reflector), "list and watch on backendtlsp"));
+	assert_false(reflector_absent(b->reflector));
+}
+
 /* What was granted a moment ago is refused while the server starts: no rights are missing. */
 static void
 refusals_while_it_starts(void **state)
@@ -663,6 +689,7 @@ main(void)
 		cmocka_unit_test(page_is_lost),
 		cmocka_unit_test(error_events),
 		cmocka_unit_test(refusals),
+		cmocka_unit_test(refused_policies_stay),
 		cmocka_unit_test(refusals_while_it_starts),
 		cmocka_unit_test(waits),
 		cmocka_unit_test(waits_as_it_is_told),

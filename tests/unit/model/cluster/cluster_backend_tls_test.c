@@ -270,6 +270,50 @@ count_map(void *arg, const char *ns, const char *name)
 	++*n;
 }
 
+/* Each hostname of a headless Service has a copy of the CAs: few may be long. */
+static void
+hostnames_have_few_cas(void **state)
+{
+	static const char pod[] =
+		"---\napiVersion: v1\nkind: Service\nmetadata: {name: w, namespace: n}\n"
+		"spec: {clusterIP: None, selector: {a: b}, ports: [{name: http, port: 80}]}\n"
+		"---\napiVersion: v1\nkind: Pod\nmetadata: {name: w-0, namespace: n, "
+		"labels: {a: b}}\nspec: {nodeName: e, hostname: w-0, subdomain: w, "
+		"containers: [{ports: [{containerPort: 80}]}]}\nstatus: {phase: Running, "
+		"podIP: 172.17.0.2, hostIP: 192.0.2.1, conditions: [{type: Ready, status: "
+		"\"True\"}]}\n" POLICY("p", "26", "", CA("ca"));
+
+	(void)state;
+	for (size_t copies = 1; copies <= 64; copies *= 64) {
+		struct cluster_change change;
+		unsigned n_valid = 0, n_wrong = 0;
+		auto_buf struct buf text;
+
+		buf_init(&text, BUF_UNLIMITED);
+		for (size_t i = 0; i < copies; i++)
+			buf_adds(&text, ca);
+		put_map("ca", buf_str(&text));
+		put_objects(pod);
+		while (cluster_next_change(kit_cluster, &change)) {
+			const struct backend_tls *t = change.view != NULL && change.view->n_tls > 0
+				? change.view->tls[0]
+				: NULL;
+
+			if (t != NULL && strcmp(change.name, "w-0.w") == 0 && copies > 1) {
+				assert_non_null(strstr(t->wrong, "16 KB"));
+				assert_string_equal(t->ca, "");
+				n_wrong++;
+			} else if (t != NULL) {
+				assert_string_equal(t->wrong, "");
+				n_valid++;
+			}
+			cluster_change_fini(&change);
+		}
+		assert_true(n_valid > 0);
+		assert_int_equal(n_wrong > 0, copies > 1);
+	}
+}
+
 static void
 config_maps_are_named(void **state)
 {
@@ -332,6 +376,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(the_oldest_counts, make_ca, drop_ca),
 		cmocka_unit_test_setup_teardown(names_and_the_systems_cas, make_ca, drop_ca),
 		cmocka_unit_test_setup_teardown(what_cannot_be_followed, make_ca, drop_ca),
+		cmocka_unit_test_setup_teardown(hostnames_have_few_cas, make_ca, drop_ca),
 		cmocka_unit_test_setup_teardown(config_maps_are_named, make_ca, drop_ca),
 		cmocka_unit_test(older_agents_find_no_endpoints),
 		cmocka_unit_test(tls_that_is_not_there),
