@@ -137,7 +137,7 @@ struct session_setup {
 	struct liveness *liveness;
 	const char *peer; /* its name there */
 	bool follows; /* another session with says_beat probes first */
-	/* the peer may have a thousand handshakes to do before it greets: it is not silent before */
+	/* the peer may have a thousand handshakes to do before it greets; not silent till then */
 	bool patient;
 	const struct session_events *events;
 	void *arg;

@@ -1,8 +1,9 @@
 /*
  * Where the agents of other nodes dial this one: a TCP port with mutual TLS 1.3 and the ALPN name
- * edgeway-peer/1. Whoever does not prove to be a node of the same CA, or is refused by the owner, is closed before a byte of HTTP/2; connections that have not authenticated yet are
- * limited and served fairly (base/core/preauth.h). Streams go to stream_server_peer_opened: known
- * Services' endpoints of this node, by tunnel.allow. Everything on the loop's thread.
+ * edgeway-peer/1. Whoever does not prove to be a node of the same CA, or is refused by the
+ * owner, is closed before a byte of HTTP/2; connections that have not authenticated yet are limited
+ * and served fairly (base/core/preauth.h). Streams go to stream_server_peer_opened: known Services'
+ * endpoints of this node, by tunnel.allow. Everything on the loop's thread.
  *
  *	door = node_door_new(&(struct node_door_config){.loop = loop, .node = "edge-1", .port = 10001, .serve = serve, ...});
  *	node_door_use(door, tls);	// it listens once there is a certificate
