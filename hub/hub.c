@@ -107,6 +107,7 @@ hub_start_parts(struct hub *hub, const struct hub_config *config, struct err *er
 		.cluster = hub->cluster,
 		.liveness = hub->liveness,
 		.preauth = hub->preauth,
+		.grants = &hub->grants,
 	};
 	if ((rc = addr_parse(&hub->nodes_config.listen, config->listen, PORT, err)) < 0)
 		return err_wrap(err, rc, "listen");
@@ -177,6 +178,8 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	hub_note_listeners(hub, ways_in);
 	redirect_commit(hub->redirect);
 	acl_adopt(hub->grants.access, &fresh);
+	if (authority_ready(hub->authority))
+		hub_tell_revoked(hub);
 	quota_adopt(hub->grants.quota, &ways_in->limits);
 	cut = ingress_recheck(hub->ingress) + udp_maps_recheck(hub->udp_maps) +
 		egress_recheck(hub->outward) + web_recheck(hub->web);

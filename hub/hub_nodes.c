@@ -149,7 +149,7 @@ hub_tell_revoked(struct hub *hub)
 	auto_buf struct buf nodes;
 
 	buf_init(&nodes, BUF_UNLIMITED);
-	certs_revoked_write(authority_certs(hub->authority), &nodes);
+	nodes_revoked_write(&hub->nodes_config, &nodes);
 	hubs = hash64(buf_at(&nodes), buf_len(&nodes), hubs);
 	if (hub->nodes == NULL || hub->crl_told == hubs)
 		return;

@@ -432,6 +432,12 @@ meta_refuses_node(const struct meta *m, const char *node, const char *serial)
 }
 
 bool
+meta_has_node_rules(const struct meta *m)
+{
+	return m != NULL && m->feed != NULL && hub_client_has_node_rules(m->feed);
+}
+
+bool
 meta_known_hub(const struct meta *m, size_t i, struct meta_hub *to)
 {
 	struct hub_client_hub hub;

@@ -404,10 +404,10 @@ acl_find_rule(const struct acl *a, const struct caller *c, const struct acl_targ
 	return false;
 }
 
-static bool
+bool
 acl_names_nodes(const struct acl *a)
 {
-	for (size_t i = 0; i < a->n; i++)
+	for (size_t i = 0; a != NULL && i < a->n; i++)
 		if (a->rules[i].node)
 			return true;
 	return false;

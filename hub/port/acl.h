@@ -59,6 +59,8 @@ bool acl_explain(const struct acl *a, const struct caller *caller, const struct 
 	struct buf *why);
 /* True if a rule names this kind of target explicitly, not by *. */
 bool acl_names(const struct acl *a, enum target_kind kind);
+/* True if a rule is from node:NAME; a may be NULL. */
+bool acl_names_nodes(const struct acl *a);
 /* True if a cloud/ rule names an address or network that contains this address. Then the hub dials
  * it. */
 bool acl_names_cloud(const struct acl *a, const struct in6_addr *ip);

@@ -49,8 +49,7 @@ struct node_session_config {
 	bool bundles; /* the node accepts bundles (model/bundle.h) */
 	const char
 		*crl; /* revoked certificates of hubs, sent in hello: borrowed; "" or NULL: none */
-	const char
-		*revoked; /* revoked nodes (revoked_write), sent in hello: borrowed; NULL: none */
+	const char *revoked; /* nodes_revoked_write, sent in hello: borrowed; NULL: none */
 	bool takes_crl; /* the node accepts them later, too */
 	bool answers; /* the node answers questions (model/health.h) */
 	bool no_tunnel; /* its tunnel is switched off */

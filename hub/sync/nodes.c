@@ -191,7 +191,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 	};
 
 	buf_init(&revoked, BUF_UNLIMITED);
-	certs_revoked_write(n->config.certs, &revoked);
+	nodes_revoked_write(&n->config, &revoked);
 	config.revoked = buf_str(&revoked);
 	note_certificate(n, c, node);
 	nodes_note_cas(n, c, node);
@@ -423,13 +423,21 @@ nodes_again(struct nodes *n, const char *why)
 }
 
 void
+nodes_revoked_write(const struct nodes_config *c, struct buf *out)
+{
+	certs_revoked_write(c->certs, out);
+	if (c->grants != NULL && acl_names_nodes(c->grants->access))
+		buf_adds(out, ",\"nodeRules\":true");
+}
+
+void
 nodes_tell_crl(struct nodes *n)
 {
 	const char *crl = certs_crl(n->config.certs);
 	auto_buf struct buf revoked;
 
 	buf_init(&revoked, BUF_UNLIMITED);
-	certs_revoked_write(n->config.certs, &revoked);
+	nodes_revoked_write(&n->config, &revoked);
 	for (struct peer *p = n->peers; p != NULL; p = p->next)
 		if (nodes_talks(p))
 			node_session_say_crl(p->talk, crl, buf_str(&revoked));

@@ -14,6 +14,7 @@
 #include "base/core/metric.h"
 #include "base/http/ws.h"
 #include "hub/identity/join.h"
+#include "hub/port/grant.h"
 #include "hub/replicas/peers.h"
 #include "hub/replicas/tunnels.h"
 #include "hub/sync/node_session.h"
@@ -32,6 +33,7 @@ struct nodes_config {
 	struct fanout *fanout;
 	struct cluster *cluster;
 	struct certs *certs;
+	const struct grants *grants; /* for its access; NULL: no rules; outlives it */
 	struct tunnels *tunnels, *outward; /* get the connections that ask for a tunnel by ALPN */
 	struct peers *others; /* gets the connections from other replicas */
 	struct presence *presence; /* presence of nodes, updated here; outlives it */
@@ -61,7 +63,10 @@ void nodes_tell_callers(struct nodes *n);
 struct addr nodes_addr(const struct nodes *n); /* where it listens */
 /* The node's certificates are revoked: ends the connections made with them. Returns how many. */
 unsigned nodes_revoked(struct nodes *n, const char *node);
-/* Sends the nodes the current list of revoked hub certificates (certs_crl). */
+/* What nodes are told of each other: the list of certs_revoked_write, and as a further member that
+ * the hub's access has rules for nodes. */
+void nodes_revoked_write(const struct nodes_config *c, struct buf *out);
+/* Sends the nodes the current list of revoked hub certificates (certs_crl), and the former. */
 void nodes_tell_crl(struct nodes *n);
 /* Ends all connections: nodes connect again, each after a random delay. */
 void nodes_again(struct nodes *n, const char *why);

@@ -122,6 +122,8 @@ int hub_client_node_ctx(
 uint64_t hub_client_certificate(const struct hub_client *feed);
 /* Is this certificate of another node revoked, as far as a hub has said? */
 bool hub_client_refuses_node(const struct hub_client *feed, const char *node, const char *serial);
+/* The hub's access has rules for nodes, as far as a hub has said: they do not ask each other. */
+bool hub_client_has_node_rules(const struct hub_client *feed);
 
 /* The hub that sent a hello last, for a second connection to it. */
 struct hub_client_hub {

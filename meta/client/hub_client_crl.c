@@ -115,6 +115,12 @@ hub_client_take_crl(struct hub_client *f, const struct envelope *e)
 }
 
 bool
+hub_client_has_node_rules(const struct hub_client *f)
+{
+	return strstr(f->revoked_nodes, "\n* ") != NULL;
+}
+
+bool
 hub_client_refuses_node(const struct hub_client *f, const char *node, const char *serial)
 {
 	auto_free char *key = xasprintf("\n%s ", node), *valid = NULL;

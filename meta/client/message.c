@@ -141,6 +141,8 @@ message_revoked(const char *json, size_t len)
 			(valid[0] == '\0' || is_serial(valid)))
 			buf_printf(&text, "\n%s %s", name, valid);
 	}
+	if (tree_bool(tree_get(tree_document(t, 0), "nodeRules"), false))
+		buf_adds(&text, "\n* ");
 	if (buf_len(&text) > 0)
 		buf_adds(&text, "\n");
 	tree_free(&t);

@@ -34,7 +34,8 @@ int message_hello(struct message_hello *to, const char *json, size_t len, struct
 char *message_crl(const char *json, size_t len);
 /* The nodes whose certificates were revoked, in hello or `node/crl`: for each a line feed, its
  * name, a blank, the serial numbers that are valid nevertheless, separated by commas; a line feed
- * at the end. "": there is none. Heap; NULL: the hub does not say. */
+ * at the end. "": there is none. A node "*": the hub's access has rules for nodes, so none asks
+ * another one itself. Heap; NULL: the hub does not say. */
 char *message_revoked(const char *json, size_t len);
 /* Whether the content is {"synced":true}. */
 bool message_says_synced(const char *json, size_t len);

@@ -14,14 +14,18 @@ struct agent_peers {
 	struct node_peers *out; /* NULL: mesh.direct is off */
 	struct egress_client *outlet;
 	uint64_t certificate; /* of meta_node_certificate, that both use */
+	bool has_rules; /* meta_has_node_rules: which only the hub can apply */
 };
 
-static bool
+static const char *
 agent_peers_refuses(void *arg, const char *node, const char *serial)
 {
 	const struct agent_peers *p = arg;
 
-	return meta_refuses_node(p->agent->meta, node, serial);
+	if (p->has_rules)
+		return "the hub's access has rules for nodes: ask it";
+	return meta_refuses_node(p->agent->meta, node, serial) ? "its certificate was revoked"
+							       : NULL;
 }
 
 static void
@@ -94,6 +98,23 @@ agent_peers_renew(struct agent_peers *p)
 	pki_ctx_free(&client);
 }
 
+static void
+agent_peers_heed_rules(struct agent_peers *p)
+{
+	const bool has = meta_has_node_rules(p->agent->meta);
+
+	if (has == p->has_rules)
+		return;
+	p->has_rules = has;
+	log_info("tunnel", "%s",
+		has ? "the hub's access has rules for nodes: they reach each other through the hub "
+		      "alone"
+		    : "the hub's access has no rules for nodes any more: they dial each other");
+	if (p->out != NULL)
+		egress_client_use_peers(p->outlet, has ? NULL : p->out,
+			(uint16_t)p->agent->options->mesh_peer_port);
+}
+
 void
 agent_peers_use(struct agent *a)
 {
@@ -103,6 +124,7 @@ agent_peers_use(struct agent *a)
 		return;
 	if (p->certificate != meta_node_certificate(a->meta))
 		agent_peers_renew(p);
+	agent_peers_heed_rules(p);
 	node_door_check(p->door);
 	if (p->out != NULL)
 		node_peers_check(p->out);

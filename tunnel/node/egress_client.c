@@ -360,7 +360,8 @@ egress_client_begin(struct egress_client_trip *t)
 {
 	if (ask_peer(t))
 		return;
-	if (!node_peers_waits(&t->wait) || *node_peers_why(t->of->peers, t->ask.node) != '\0')
+	if (!node_peers_waits(&t->wait) || t->of->peers == NULL ||
+		*node_peers_why(t->of->peers, t->ask.node) != '\0')
 		egress_client_begin_hub(t);
 	else
 		timer_start(t->deadline, EGRESS_CLIENT_PEER_MS, 0);

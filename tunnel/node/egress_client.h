@@ -50,7 +50,7 @@ struct egress_client_ask { /* copied */
 /* uses its loop, heartbeat, mark and memory limit; `doubted` with up_arg */
 struct egress_client *egress_client_new(const struct tunnel_client_config *config);
 /* Asks other nodes' agents, at this port of their nodes, before the hub. peers: outlives the
- * client. */
+ * client; NULL: the hub alone is asked. */
 void egress_client_use_peers(struct egress_client *o, struct node_peers *peers, uint16_t port);
 /* A node's agent is reached again: connections to its endpoints through the hub are better not kept
  * idle (egress_client_on_fading). */

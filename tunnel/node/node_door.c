@@ -143,13 +143,14 @@ static const char *
 guest_judge(const struct guest *g)
 {
 	const struct node_door_config *c = &g->of->config;
+	const char *why;
 
 	if (g->node[0] == '\0')
 		return "its certificate names no node";
 	if (strcmp(g->node, c->node) == 0)
 		return "its certificate is of this very node";
-	if (c->refuses != NULL && c->refuses(c->arg, g->node, g->serial))
-		return "its certificate was revoked";
+	if (c->refuses != NULL && (why = c->refuses(c->arg, g->node, g->serial)) != NULL)
+		return why;
 	return g->of->n_guests >= NODE_DOOR_GUESTS ? "too many nodes" : NULL;
 }
 
@@ -368,12 +369,13 @@ node_door_check(struct node_door *d)
 {
 	const struct node_door_config *c = &d->config;
 	struct guest *g, *next;
+	const char *why;
 
 	for (g = TAILQ_FIRST(&d->guests); g != NULL; g = next) {
 		next = TAILQ_NEXT(g, link);
 		if (g->session != NULL && c->refuses != NULL &&
-			c->refuses(c->arg, g->node, g->serial))
-			guest_refuse(g, "its certificate was revoked");
+			(why = c->refuses(c->arg, g->node, g->serial)) != NULL)
+			guest_refuse(g, why);
 	}
 }
 

@@ -1,9 +1,9 @@
 /*
  * Where the agents of other nodes dial this one: a TCP port with mutual TLS 1.3 and the ALPN name
- * edgeway-peer/1. Whoever does not prove to be a node of the same CA, whose certificate is not
- * revoked, is closed before a byte of HTTP/2; connections that have not authenticated yet are
- * limited and served fairly (base/core/preauth.h). Streams go to stream_server_peer_opened: known
- * Services' endpoints of this node, by tunnel.allow. Everything on the loop's thread.
+ * edgeway-peer/1. Whoever does not prove to be a node of the same CA, or is refused by the
+ * owner, is closed before a byte of HTTP/2; connections that have not authenticated yet are limited
+ * and served fairly (base/core/preauth.h). Streams go to stream_server_peer_opened: known Services'
+ * endpoints of this node, by tunnel.allow. Everything on the loop's thread.
  *
  *	door = node_door_new(&(struct node_door_config){.loop = loop, .node = "edge-1", .port = 10001, .serve = serve, ...});
  *	node_door_use(door, tls);	// it listens once there is a certificate
@@ -29,8 +29,8 @@ struct node_door_config { /* copied */
 	uint16_t port;
 	uint64_t heartbeat_ms;
 	struct stream_server *serve; /* outlives the door */
-	/* Is this certificate of the node revoked? */
-	bool (*refuses)(void *arg, const char *node, const char *serial);
+	/* Why no session is had with the node that has this certificate; NULL: it may be. */
+	const char *(*refuses)(void *arg, const char *node, const char *serial);
 	void *arg;
 };
 
@@ -39,7 +39,7 @@ struct node_door *node_door_new(const struct node_door_config *config);
 void node_door_free(struct node_door **d);
 /* tls: of pki_node_ctx; a reference is taken. */
 void node_door_use(struct node_door *d, struct ssl_ctx_st *tls);
-/* Certificates were revoked: cuts sessions with such. */
+/* What `refuses` says has changed: cuts the sessions that it refuses. */
 void node_door_check(struct node_door *d);
 /* No new connections and streams; `done` comes once the last stream has ended, not from within this
  * call. */

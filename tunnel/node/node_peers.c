@@ -258,9 +258,7 @@ node_peer_judge(const struct node_peer *e, const struct tls_stream *tls, const c
 
 	if (strcmp(tls_stream_peer(tls), e->node) != 0)
 		return "the certificate there is another node's";
-	return c->refuses != NULL && c->refuses(c->arg, e->node, serial)
-		? "the node's certificate was revoked, so this may be somebody who has stolen it"
-		: NULL;
+	return c->refuses != NULL ? c->refuses(c->arg, e->node, serial) : NULL;
 }
 
 static void
@@ -511,7 +509,8 @@ node_peer_check(struct node_peer *e)
 {
 	const struct node_peers_config *c = &e->of->config;
 
-	if (e->conn != NULL && c->refuses != NULL && c->refuses(c->arg, e->node, e->conn->serial))
+	if (e->conn != NULL && c->refuses != NULL &&
+		c->refuses(c->arg, e->node, e->conn->serial) != NULL)
 		node_peer_close(e, NODE_PEER_IDLE);
 }
 
@@ -524,7 +523,7 @@ node_peers_check(struct node_peers *p)
 	node_peers_each(p, node_peer_check);
 	for (n = LIST_FIRST(&p->leaving); n != NULL && c->refuses != NULL; n = next) {
 		next = LIST_NEXT(n, link);
-		if (c->refuses(c->arg, n->node, n->serial)) {
+		if (c->refuses(c->arg, n->node, n->serial) != NULL) {
 			LIST_REMOVE(n, link);
 			peer_conn_free(n);
 		}

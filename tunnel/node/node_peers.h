@@ -44,8 +44,8 @@ struct node_peers_config { /* copied */
 	struct loop *loop;
 	uint64_t heartbeat_ms;
 	uint32_t mark; /* SO_MARK */
-	/* Is this certificate of the node revoked? */
-	bool (*refuses)(void *arg, const char *node, const char *serial);
+	/* Why no session is had with the node that has this certificate; NULL: it may be. */
+	const char *(*refuses)(void *arg, const char *node, const char *serial);
 	/* a node is reached that was not, so what goes through the hub may go to it; may be NULL */
 	void (*found)(void *arg, const char *node);
 	loop_fn *silent; /* a peer does not answer: streams of it may be asked for elsewhere */
@@ -83,7 +83,7 @@ node_peers_waits(const struct node_peers_wait *w)
 	return w->of != NULL;
 }
 void node_peers_leave(struct node_peers_wait *w);
-/* Certificates were revoked: cuts sessions with such. */
+/* What `refuses` says has changed: cuts the sessions that it refuses. */
 void node_peers_check(struct node_peers *p);
 /* The network has changed: no back-off counts any more. */
 void node_peers_network(struct node_peers *p);

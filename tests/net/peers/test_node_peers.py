@@ -20,7 +20,9 @@ class Site(tunnelkit.Site):
     """Two nodes on one LAN; a web pod without hostPort and a client on each."""
 
     def __init__(self, lab):
-        super().__init__(lab)
+        self.config = os.path.join(lab.dir, "hub.yaml")
+        self.write_config("")
+        super().__init__(lab, "--config", self.config)
         self.webs = [n.pod("web") for n in self.nodes]
         self.servers = [p.serve("--http", "8080", "--tcp", "9090", "--udp", "5353") for p in self.webs]
         self.clients = [n.pod("client") for n in self.nodes]
@@ -35,6 +37,14 @@ class Site(tunnelkit.Site):
             wait_for("resolv.conf", lambda a=a: a.node.gateway.encode() in a.node.resolv())
         for c in self.clients:
             c.copy_resolv_conf()
+
+    def write_config(self, rules):
+        with open(self.config, "w") as f:
+            f.write(f"access: [{rules}]\n")
+
+    def reload(self, rules):
+        self.write_config(rules)
+        self.hub.process.popen.send_signal(signal.SIGHUP)
 
     def get(self, i, seconds=30):
         return self.clients[i - 1].get(f"http://web-{3 - i}/", seconds=seconds)
@@ -334,6 +344,8 @@ for i in range({n}):
     name = f"{at}/n{{i}}"
     openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN=many-{{i}}", "-keyout", name + ".key", "-out", name + ".csr")
     openssl("x509", "-req", "-in", name + ".csr", "-CA", "{data}/ca.pem", "-CAkey", "{data}/ca.key", "-CAcreateserial", "-days", "9", "-out", name + ".crt")
+for i in range({n}):  # together: they answer no ping
+    name = f"{at}/n{{i}}"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["edgeway-peer/1"])
@@ -353,6 +365,24 @@ time.sleep(3600)
     p.kill()
     print(f"a session: {grown:.0f} bytes")
     assert grown <= 60 * 1024
+
+
+def test_rules_for_nodes_are_the_hubs(site):
+    """Only the hub can apply them, so nodes neither ask nor serve each other."""
+    wait_for("a session", lambda: site.echo(2).startswith(b"edge-1.web\n") and [p["peer"] for p in site.peers(1, "in")] == ["edge-2"])
+    site.reload("{from: 'node:edge-2', to: ['*']}")
+    try:
+        wait_for("it is cut", lambda: site.peers(1, "in") == [] and site.peers(2, "in") == [])
+        before = [a.metrics()[DIRECT] for a in site.agents]
+        assert site.get(2) == (200, "edge-1.web\n")
+        assert site.get(1)[0] != 200
+        assert [a.metrics()[DIRECT] for a in site.agents] == before
+        alpn, data = shake(site.nodes[1], site.nodes[0].address, *paths(site.agents[1]))
+        assert not (len(data) > 9 and data[3] == 4), data
+        assert "the hub's access has rules for nodes: they reach each other through the hub alone" in site.agents[1].process.log()
+    finally:
+        site.reload("")
+    wait_for("they ask each other again", lambda: site.get(1) == (200, "edge-2.web\n") and site.agents[0].metrics()[DIRECT] > before[0])
 
 
 # --- revoked nodes; last, since edge-2 is out afterwards -----------------------------------------------

@@ -154,6 +154,13 @@ def test_uplinks_come_and_go(site):
     assert site.endpoints() == {("192.0.2.99", "7")}
 
 
+def test_one_route_with_two_uplinks(site):
+    site.node.run("ip", "route", "flush", "exact", "default")
+    wait_for("withdrawn", lambda: site.endpoints() == set())
+    site.node.run("ip", "route", "add", "default", "nexthop", "via", "192.0.2.1", "dev", "eth0", "nexthop", "via", f"{SECOND}.1", "dev", "eth1")
+    wait_for("both are used", lambda: {a for a, _ in site.endpoints()} == {"192.0.2.11", f"{SECOND}.11"})
+
+
 def test_no_mptcp_at_the_hub(site):
     """A hub without it is reached by TCP, and not dialled again and again."""
     site.agent.stop()

@@ -372,6 +372,19 @@ what_must_be_encrypted(void **state)
 		service_unref(&s);
 	}
 	view_free(&v);
+	{ /* what does not leave the node is not in clear text on any wire */
+		static const char own[] =
+			ENDPOINTS "{\"node\":\"a\",\"site\":\"s\",\"pod\":\"x\",\"flags\":3,"
+				  "\"hostIP\":\"192.0.2.7\",\"hostPort\":30080}]}]}";
+		struct service *s;
+
+		assert_int_equal(view_parse(&v, own, strlen(own), NULL), 0);
+		s = service_build(v, &self, 0x09fb0001, 77);
+		assert_int_equal(s->ports[0].n_endpoints, 1);
+		assert_int_equal(s->ports[0].endpoints[0].via, VIA_HOST);
+		service_unref(&s);
+		view_free(&v);
+	}
 }
 
 /* One of IPv6 does not fit into what stands for it: the service keeps it beside. The own pod's is

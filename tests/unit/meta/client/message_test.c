@@ -58,6 +58,8 @@ lists_of_revoked_nodes(void **state)
 		 "\"valid\":\"\"}]}",
 			"\nedge-1 0a,1b\nedge-2 \n"},
 		{"{\"revoked\":[]}", ""},
+		{"{\"revoked\":[],\"nodeRules\":true}", "\n* \n"},
+		{"{\"revoked\":[{\"node\":\"*\"}],\"nodeRules\":false}", ""},
 		{"{\"revoked\":[{\"node\":\"a\\nb 0a\"},{\"node\":\"c\",\"valid\":\"x\"},{\"node\":"
 		 "\"d\"}]}",
 			"\nd \n"},

@@ -60,13 +60,13 @@ certify(struct bed *b, const char *peer, const char *door, bool hub)
 	pki_ctx_free(&server);
 }
 
-static bool
+static const char *
 on_refuses(void *arg, const char *node, const char *serial)
 {
 	const struct bed *b = arg;
 
 	assert_true(serial[0] != '\0');
-	return b->revoked != NULL && strcmp(b->revoked, node) == 0;
+	return b->revoked != NULL && strcmp(b->revoked, node) == 0 ? "revoked" : NULL;
 }
 
 static void
