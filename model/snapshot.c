@@ -520,8 +520,8 @@ snapshot_find_ip6(const struct snapshot *s, const struct in6_addr *ip)
 	return NULL;
 }
 
-/* At the nodes' own addresses a NodePort comes before the port of a gateway: the API server gives it
- * to one Service alone, and a gateway's tenant chooses the port freely. */
+/* At the nodes' own addresses a NodePort comes before the port of a gateway: the API server gives
+ * it to one Service alone, and a gateway's tenant chooses the port freely. */
 static bool
 snapshot_comes_first(
 	const struct service *s, bool node_port, const struct service *than, bool its_node_port)

@@ -140,8 +140,8 @@ kubernetes_listed(const struct kubernetes *k, int i)
 	return k->reflectors[i] != NULL && reflector_listed(k->reflectors[i]);
 }
 
-/* True also if the server has refused: a state without rules, routes or TLS is better than none, and
- * is reported. */
+/* True also if the server has refused: a state without rules, routes or TLS is better than none,
+ * and is reported. */
 static bool
 kubernetes_settled(const struct kubernetes *k, int i)
 {

@@ -181,8 +181,8 @@ reflector_lacks(struct reflector *r, const struct https_answer *a)
 	cluster_sweep(r->config.cluster, "", r->config.kind, cluster_mark(r->config.cluster));
 }
 
-/* Without its policies a Service would be called in clear: only a server that does not know them has
- * none. */
+/* Without its policies a Service would be called in clear: only a server that does not know them
+ * has none. */
 static bool
 reflector_may_lack(const struct reflector *r, int status)
 {
