@@ -1,6 +1,7 @@
 """HTTPRoutes of Services as the nodes follow them: the cases of the Gateway API's conformance suite for meshes (MESH-HTTP, core and
 extended) by manifests of our own, from pods, by HTTP/1 and by HTTP/2."""
 import contextlib
+import json
 import socket
 import struct
 import time
@@ -237,6 +238,19 @@ def test_mirrors(town, http):
         assert ask(f"/copy-one/more/{i}", grpc=http == 2).service == "echo-v1"
     wait_for("70 copies", lambda: len(seen("/copy-one/more")) == 70)
     assert town.agent.state()["lb"]["counters"]["mirrors_dropped"] == before + 3  # a large body, no endpoint, not allowed
+
+
+def test_copies_do_not_wait_for_ever(town):
+    """A request whose body does not end: its copies are given up, the original goes on."""
+    town.routes(route("r", to("echo-v1", filters=[mirror("echo-v2"), mirror("echo-v2")])))
+    before = town.agent.state()["lb"]["counters"]["mirrors_dropped"]
+    with contextlib.closing(town.connect("echo").s) as s:
+        wire = Wire(s)
+        wire.put(b"POST /slow HTTP/1.1\r\nHost: echo\r\nContent-Length: 2\r\n\r\na")
+        wait_for("given up", lambda: town.agent.state()["lb"]["counters"]["mirrors_dropped"] == before + 2, seconds=60)
+        wire.put(b"b")
+        status, _, text = wire.reply()
+    assert status == 200 and json.loads(text)["body"] == "ab"
 
 
 # --- time and attempts --------------------------------------------------------------------------

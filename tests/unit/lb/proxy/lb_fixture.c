@@ -34,7 +34,7 @@ static struct {
 	sem_t gone;
 	struct service_lb options;
 	uint64_t own_bytes, socket_bytes;
-	bool via, both_families;
+	bool via, both_families, gateway;
 	char text[64 * 1024];
 	struct dial_guard *guard; /* lets endpoints be at loopback */
 } fx;
@@ -300,6 +300,12 @@ service_both_families(bool both)
 	fx.both_families = both;
 }
 
+void
+service_is_gateway(bool gateway)
+{
+	fx.gateway = gateway;
+}
+
 enum { NOWHERE = 61001 }; /* the first port that is no ephemeral one */
 
 static char empty[] = "";
@@ -320,6 +326,7 @@ make_service(enum port_mode mode, enum lb_policy policy, int n)
 		.name = name,
 		.cluster_ip = empty,
 		.external_name = empty,
+		.gateway = fx.gateway,
 		.lb = fx.options,
 		.n_ports = 1,
 		.ports = &port};

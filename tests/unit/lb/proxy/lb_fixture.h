@@ -31,6 +31,8 @@ void endpoint_new(int i);
 uint16_t endpoint_port(int i);
 /* The endpoints of the next services are at ::1 as well. */
 void service_both_families(bool both);
+/* The next service_use: its ports are at the nodes' own addresses, too. */
+void service_is_gateway(bool gateway);
 /* The service gets the first n endpoints (also those that are down). */
 void service_use(enum port_mode mode, enum lb_policy policy, int n);
 /* With ports 80 and 81, each with so many endpoints that are nowhere; the next call is for the

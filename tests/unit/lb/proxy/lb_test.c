@@ -1,3 +1,4 @@
+#include "tests/fake/origdst.h"
 #include "tests/unit/lb/proxy/lb_fixture.h"
 
 #include <errno.h>
@@ -13,6 +14,31 @@
 #define GET "GET /x HTTP/1.1\r\nHost: web\r\n\r\n"
 #define OK(body_len, body) "HTTP/1.1 200 OK\r\nContent-Length: " body_len "\r\n\r\n" body
 #define POST_CHUNKED "POST / HTTP/1.1\r\nHost: web\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+/* An address of the node leads to the gateway's port, one that no service has any more does not. */
+static void
+stale_addresses_lead_to_no_gateway(void **state)
+{
+	int client, upstream;
+
+	(void)state;
+	service_is_gateway(true);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	fake_origdst_set(0xc0000201, 80);
+	client = client_open();
+	put(client, GET);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK("1", "a"));
+	expect(client, OK("1", "a"));
+	close(client);
+	close(upstream);
+	fake_origdst_set(0x09fb0777, 80);
+	client = client_open();
+	expect_reset(client);
+	service_is_gateway(false);
+	service_gone();
+}
 
 static void
 a_request_each(void **state)
@@ -688,6 +714,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_each),
+		cmocka_unit_test(stale_addresses_lead_to_no_gateway),
 		cmocka_unit_test(what_goes_upstream),
 		cmocka_unit_test(pipelined),
 		cmocka_unit_test(chunks_both_ways),
