@@ -97,7 +97,7 @@ check_clock(struct findings *f, const struct tree_node *meta)
 	buf_adds(&text, " here");
 	if (far_s > CLOCK_FAR_S) {
 		buf_adds(&text, ", ");
-		ctl_add_duration(&text, far_s);
+		ctl_add_duration(&text, (double)(uint64_t)(far_s + 0.5));
 		buf_printf(&text, " %s the hub's clock", ahead_s < 0 ? "ahead of" : "behind");
 	}
 	findings_add(f, "clock", VERDICT_BAD,

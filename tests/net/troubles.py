@@ -21,18 +21,23 @@ class Town:
         self.client = self.node.pod("client")
         self.hub.write("web.yaml", service("web", ("http", 80, 8080)), pod("web", self.node, self.pod.address, ("http", 8080, 0)))
         self.agent = Agent(self.node, self.hub, "--hub.heartbeat", "1s")
+        self.last = None  # newcomer
         wait_for("the service", lambda: self.address("web"))
 
     def address(self, name):
         return self.node.address_of(f"{name}.default.svc.cluster.local", f"@{self.node.gateway}")
 
     def newcomer(self, *options, token=None, before=()):
-        """An agent of edge-2 that does not get in: what is wrong is told without serving anything."""
+        """An agent of edge-2 that does not get in: what is wrong is told without serving anything. It takes the place of one that a failed test
+        has left."""
+        if self.last is not None and self.last.process.alive():
+            self.last.process.kill()
         made = Agent(self.other, self.hub, *options, start=False, token=token)
         plain = made.argv
         made.argv = lambda *more: [*before, *plain(*more)]
         made.data = os.path.join(self.other.dir, f"data-{time.monotonic_ns()}")
-        return made.start(ready=False)
+        self.last = made.start(ready=False)
+        return self.last
 
 
 def ctl(agent, *words):
