@@ -38,9 +38,10 @@ daemon off; master_process off; pid DIR/backend.pid; error_log stderr crit;
 events { worker_connections 8192; }
 http { access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; sendfile on; tcp_nopush on;
     client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4; scgi_temp_path DIR/t5;
-    ssl_certificate CERT; ssl_certificate_key KEY; ssl_protocols TLSv1.2 TLSv1.3;
-    server { listen 8080 reuseport; listen 8443 ssl reuseport; default_type text/plain; location / { return 200 "BODY"; } location = /m { root DIR; } } }
+    server { listen 8080 reuseport; default_type text/plain; location / { return 200 "BODY"; } location = /m { root DIR; } } SERVICES }
 """
+BACKEND_TLS = """ server { listen 8443 ssl reuseport; ssl_certificate CERT; ssl_certificate_key KEY; ssl_protocols TLSv1.2 TLSv1.3;
+        default_type text/plain; location / { return 200 "BODY"; } location = /m { root DIR; } }"""
 NGINX_CONF = """
 user root; daemon off; worker_processes WORKERS; pid DIR/nginx.pid; error_log stderr crit; worker_rlimit_nofile 30000;
 events { worker_connections 8192; }
@@ -162,7 +163,7 @@ class Bench:
             m = labs.Machine(lab, f"backend-{address[-1]}", address=address)
             with open(os.path.join(m.dir, "m"), "w") as f:
                 f.write("x" * (1 << 20))
-            m.start("nginx", "nginx", "-c", config(m, "backend.conf", BACKEND_CONF, files=files))
+            m.start("nginx", "nginx", "-c", config(m, "backend.conf", BACKEND_CONF, more=BACKEND_TLS, files=files))
         hub = labs.Hub(lab)
         hub.write("web.yaml", *[document for s in names for document in (
             {"apiVersion": "v1", "kind": "Service", "metadata": {"name": s, "namespace": "default"},
