@@ -137,7 +137,7 @@ on_section(struct h2 *s, const nghttp2_frame *frame)
 		stream = s->events->request(s->arg, id, &s->section, last);
 		if (stream != NULL)
 			nghttp2_session_set_stream_user_data(h2_awake(s), id, stream);
-	} else if ((stream = h2_stream(h2_awake(s), id)) != NULL) {
+	} else if ((stream = h2_stream(h2_awake(s), id)) != NULL && s->events->head != NULL) {
 		s->events->head(s->arg, stream, h2_part_of(&s->section), &s->section, last);
 	}
 }

@@ -77,7 +77,8 @@ struct h2_events {
 	/* Server: a request; its stream object, or NULL: what else comes of it is dropped. `last`:
 	 * there is no body. */
 	void *(*request)(void *arg, int32_t id, struct h2_section *section, bool last);
-	/* Client: a response's header section; both: trailers. `last`: nothing else comes. */
+	/* Client: a response's header section; both: trailers. `last`: nothing else comes. NULL: of
+	 * no interest. */
 	void (*head)(
 		void *arg, void *stream, enum h2_part part, struct h2_section *section, bool last);
 	/* Bytes of the body; the owner says h2_consume when they are gone. */

@@ -77,16 +77,6 @@ mirror_on_expired(void *arg)
 /* --- by HTTP/2 ------------------------------------------------------------------------------ */
 
 static void
-on_head(void *arg, void *stream, enum h2_part part, struct h2_section *section, bool last)
-{
-	(void)arg;
-	(void)stream;
-	(void)part;
-	(void)section;
-	(void)last;
-}
-
-static void
 on_data(void *arg, void *stream, const char *data, size_t n)
 {
 	struct mirror *m = arg;
@@ -128,7 +118,6 @@ on_sent(void *arg, void *stream, size_t n)
 }
 
 static const struct h2_events events = {
-	.head = on_head,
 	.data = on_data,
 	.closed = on_closed,
 	.source = on_source,

@@ -470,34 +470,46 @@ test_sockets_are_told(void **state)
 
 /* --- a passive client ----------------------------------------------------------------------- */
 
-/* Its handshake with a server that has the hub's certificate: tls_stream_step's result. */
+/* tls_stream_step's result, once it is not -EAGAIN. */
+static int
+shake(struct pair *p, struct ssl_ctx_st *server, struct ssl_ctx_st *client, SSL_SESSION **session,
+	const struct pki_names *names)
+{
+	unsigned events = 0;
+	int rc;
+
+	connect_pair(p);
+	assert_int_equal(tls_stream_new(&(struct tls_setup){.loop = p->loop,
+						.fd = p->fd[1],
+						.ctx = server,
+						.proof = TLS_ANYBODY,
+						.on = on_tls,
+						.arg = &p->hub},
+				 &p->hub.stream, NULL),
+		0);
+	assert_int_equal(tls_stream_new(&(struct tls_setup){.fd = p->fd[0],
+						.ctx = client,
+						.host = "sni.example",
+						.session = session,
+						.names = names},
+				 &p->node.stream, NULL),
+		0);
+	while ((rc = tls_stream_step(p->node.stream, &events)) == -EAGAIN)
+		loop_turn(p->loop);
+	return rc;
+}
+
+/* Its handshake with a server that has the hub's certificate: shake's result. */
 static int
 shake_passively(const struct pki_names *names, const char *ca, char *why, size_t size)
 {
 	struct ssl_ctx_st *server = NULL, *client = NULL;
 	struct pair p;
-	unsigned events = 0;
 	int rc;
 
-	connect_pair(&p);
 	assert_int_equal(pki_listener_ctx(ours.hub, ours.hub_key, NULL, &server, NULL), 0);
 	assert_int_equal(tls_backend_ctx(ca, &client, NULL), 0);
-	assert_int_equal(tls_stream_new(&(struct tls_setup){.loop = p.loop,
-						.fd = p.fd[1],
-						.ctx = server,
-						.proof = TLS_ANYBODY,
-						.on = on_tls,
-						.arg = &p.hub},
-				 &p.hub.stream, NULL),
-		0);
-	assert_int_equal(tls_stream_new(&(struct tls_setup){.fd = p.fd[0],
-						.ctx = client,
-						.host = "sni.example",
-						.names = names},
-				 &p.node.stream, NULL),
-		0);
-	while ((rc = tls_stream_step(p.node.stream, &events)) == -EAGAIN)
-		loop_turn(p.loop);
+	rc = shake(&p, server, client, NULL, names);
 	snprintf(why, size, "%s", tls_stream_why(p.node.stream));
 	if (rc == 0) {
 		until(&p, p.hub.open);
@@ -560,29 +572,11 @@ shake_again(struct ssl_ctx_st *server, struct ssl_ctx_st *client, SSL_SESSION **
 {
 	static const char *const names[] = {"hub.example", NULL}, *const none[] = {NULL};
 	struct pair p;
-	unsigned events = 0;
 	char byte;
 	bool resumed;
 	int rc;
 
-	connect_pair(&p);
-	assert_int_equal(tls_stream_new(&(struct tls_setup){.loop = p.loop,
-						.fd = p.fd[1],
-						.ctx = server,
-						.proof = TLS_ANYBODY,
-						.on = on_tls,
-						.arg = &p.hub},
-				 &p.hub.stream, NULL),
-		0);
-	assert_int_equal(tls_stream_new(&(struct tls_setup){.fd = p.fd[0],
-						.ctx = client,
-						.host = "sni.example",
-						.session = session,
-						.names = &(struct pki_names){names, none}},
-				 &p.node.stream, NULL),
-		0);
-	while ((rc = tls_stream_step(p.node.stream, &events)) == -EAGAIN)
-		loop_turn(p.loop);
+	rc = shake(&p, server, client, session, &(struct pki_names){names, none});
 	assert_int_equal(rc, 0);
 	until(&p, p.hub.open);
 	assert_int_equal(tls_stream_write(p.hub.stream, "b", 1), 1); /* behind its tickets */
