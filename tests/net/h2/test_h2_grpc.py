@@ -113,14 +113,15 @@ def test_wait_for_ready(bed):
 
 @ours
 def test_a_server_is_killed(bed):
-    """Calls that it had may fail, which were sent to it afterwards may not."""
+    """Calls that it had may fail, which were sent to it afterwards may not: one at a time is under way, and the kernel may still accept a
+    connection for a listening socket of the killed process after it has closed the others."""
     p = bed.client_pod.start("load", *argv(bed, "load", "two", "6"))
     wait_for("under way", lambda: "under way" in p.log() or not p.alive())
     bed.ends[1].process.kill()
     p.wait()
     bed.ends[1].start()
     good, bad = map(int, re.search(r"good=(\d+) bad=(\d+)", p.log()).groups())
-    assert good > 50 and bad <= 1, p.log()
+    assert good > 50 and bad <= 2, p.log()
     wait_for("it is used again", lambda: len(call(bed, "spread", "two", "20")[0].split()) == 2)
 
 
