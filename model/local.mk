@@ -15,7 +15,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster/cluster_member.c \
 	model/cluster/cluster_netpolicy.c \
 	model/cluster/cluster_gateway.c \
-	model/cluster/cluster_place.c model/cluster/cluster_near.c model/cluster/cluster_reason.c \
+	model/cluster/cluster_pod.c model/cluster/cluster_place.c model/cluster/cluster_near.c model/cluster/cluster_reason.c \
 	model/cluster/cluster_private.h \
 	model/cluster/cluster_route.c \
 	model/cluster/cluster_route_order.c \
@@ -60,6 +60,7 @@ model_libmodel_a_SOURCES = \
 	model/limits.h \
 	model/local_callers.c model/local_callers.h \
 	model/mesh.h \
+	model/pod_name.c model/pod_name.h \
 	model/route_regex.c model/route_regex.h \
 	model/service.c model/service.h \
 	model/selector.c model/selector.h \

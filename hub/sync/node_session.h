@@ -54,6 +54,9 @@ struct node_session_config {
 	bool answers; /* the node answers questions (model/health.h) */
 	bool no_tunnel; /* its tunnel is switched off */
 	bool enforces; /* the node enforces who may connect to a service (model/allow_from.h) */
+	struct cluster *cluster; /* where pods are asked for by their address */
+	loop_fn *settle; /* the cluster may have changes now: pass them to the fanout; NULL: no */
+	void *settle_arg;
 	bool routes; /* the node follows routes (model/http_route.h) */
 };
 

@@ -394,6 +394,8 @@ join_again(struct cluster *c, struct joint *j)
 	cluster_rule_look(c, j, n > 0);
 	j->told = told;
 	j->n_told = n;
+	if (j->is_pod && n == 0)
+		cluster_pod_forget(c, j);
 	cluster_near_mark(c, j);
 }
 
@@ -478,6 +480,7 @@ cluster_new(void)
 	struct cluster *c = xcalloc(1, sizeof *c);
 
 	TAILQ_INIT(&c->waiting);
+	TAILQ_INIT(&c->pods);
 	TAILQ_INIT(&c->unmatched);
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->notes);
