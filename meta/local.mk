@@ -12,6 +12,7 @@ meta_libmeta_a_SOURCES = \
 	meta/client/message.c meta/client/message.h \
 	meta/meta.c meta/meta.h meta/meta_private.h meta/meta_tell.c \
 	meta/client/hub_addresses.c meta/client/hub_addresses.h \
+	meta/client/pod_asks.c meta/client/pod_asks.h \
 	meta/client/question.h \
 	meta/client/cloudhub_cache.c meta/client/cloudhub_cache.h meta/client/cloudhub_cache_names.c meta/client/cloudhub_cache_private.h meta/client/cloudhub_cache_take.c \
 	meta/state/store.c meta/state/store.h meta/state/store_open.c meta/state/store_private.h \

@@ -14,6 +14,8 @@ on_use(void *arg, const struct snapshot *snapshot)
 	struct meta *m = arg;
 
 	m->use(m->use_arg, snapshot);
+	if (m->pods != NULL)
+		pod_asks_look(m->pods);
 	if (m->feed != NULL)
 		hub_client_tell_unserved(m->feed);
 }
@@ -78,6 +80,28 @@ on_rewritten(void *arg)
 
 	if (m->feed != NULL)
 		hub_client_save_identity(m->feed);
+}
+
+static void
+on_pod_answered(void *arg, const char *id, const char *json, size_t len)
+{
+	struct meta *m = arg;
+
+	pod_asks_answer(m->pods, id, json, len);
+}
+
+static bool
+meta_send_pod(void *arg, const char *json, char id[37])
+{
+	struct meta *m = arg;
+
+	return m->feed != NULL && hub_client_ask_pod(m->feed, json, id);
+}
+
+static const struct snapshot *
+meta_pods_snapshot(void *arg)
+{
+	return apply_snapshot(((struct meta *)arg)->apply);
 }
 
 /* --- opening -------------------------------------------------------------------------------- */
@@ -303,6 +327,10 @@ meta_open(struct meta **out, const struct meta_config *config, meta_use_fn *use,
 		return rc;
 	}
 	apply_start(m->apply, m->writer);
+	m->pods = pod_asks_new(&(struct pod_asks_config){.loop = config->loop,
+		.send = meta_send_pod,
+		.snapshot = meta_pods_snapshot,
+		.arg = m});
 	watch_age(m);
 	m->open_ms = mono_ms() - start;
 	log_info("meta", "read the database services=%zu ms=%llu",
@@ -319,6 +347,8 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.hub_arg = m,
 		.asked = c->asked != NULL ? on_asked : NULL,
 		.asked_arg = m,
+		.pod_answered = on_pod_answered,
+		.pod_arg = m,
 		.find_hubs = c->find_hubs,
 		.no_tunnel = !c->forward,
 		.apply = m->apply,
@@ -375,7 +405,10 @@ meta_stop(struct meta **out)
 	if (m == NULL)
 		return;
 	staleness_free(&m->age);
+	if (m->pods != NULL)
+		pod_asks_end(m->pods);
 	hub_client_free(&m->feed);
+	pod_asks_free(&m->pods);
 	if (m->writer != NULL) {
 		apply_flush(m->apply);
 		committed = writer_stop(&m->writer);
@@ -453,6 +486,22 @@ meta_find_hubs(struct meta *m)
 {
 	if (m->feed != NULL)
 		hub_client_find_hubs(m->feed);
+}
+
+void
+meta_ask_pod(struct meta *m, struct pod_ask *ask)
+{
+	if (m != NULL && m->pods != NULL)
+		pod_asks_ask(m->pods, ask);
+	else
+		pod_ask_finish(ask, POD_UNKNOWN);
+}
+
+void
+meta_pods_end(struct meta *m)
+{
+	if (m != NULL && m->pods != NULL)
+		pod_asks_end(m->pods);
 }
 
 void

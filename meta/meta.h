@@ -17,6 +17,7 @@
 #include "meta/client/question.h"
 #include "model/dial_guard.h"
 #include "model/mesh.h"
+#include "model/pod_ask.h"
 #include "model/snapshot.h"
 
 struct ws_tunnels;
@@ -88,6 +89,11 @@ bool meta_has_node_rules(const struct meta *meta);
 /* As hub_client_known_hub, and hub_client_find_hubs. */
 bool meta_known_hub(const struct meta *meta, size_t i, struct meta_hub *to);
 void meta_find_hubs(struct meta *meta);
+/* Answers a question about a pod by its address, now or after asking the hub; m NULL: with
+ * POD_UNKNOWN. */
+void meta_ask_pod(struct meta *meta, struct pod_ask *ask);
+/* From now on such questions are answered with POD_UNKNOWN, those under way at once. */
+void meta_pods_end(struct meta *meta);
 /* json: model/health.h. Ignored if the question came by an earlier connection. */
 void meta_answer(struct meta *meta, const struct meta_question *question, const char *json);
 /* Uses another guard from now on: rebuilds the services that it affects. */

@@ -7,6 +7,7 @@
 
 #include "meta/client/hub_client.h"
 #include "meta/client/staleness.h"
+#include "meta/client/pod_asks.h"
 #include "meta/meta.h"
 #include "meta/state/apply.h"
 #include "meta/state/writer.h"
@@ -21,6 +22,7 @@ struct meta {
 	/* when this node was last in step with its hub, from the database; 0: never */
 	int64_t in_step_s;
 	struct staleness *age;
+	struct pod_asks *pods;
 	char *path;
 	meta_use_fn *use;
 	void *use_arg;

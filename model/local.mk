@@ -60,6 +60,7 @@ model_libmodel_a_SOURCES = \
 	model/limits.h \
 	model/local_callers.c model/local_callers.h \
 	model/mesh.h \
+	model/pod_ask.h \
 	model/pod_name.c model/pod_name.h \
 	model/route_regex.c model/route_regex.h \
 	model/service.c model/service.h \

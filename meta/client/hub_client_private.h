@@ -151,6 +151,9 @@ struct hub_client {
 	char waits_for[HUB_CLIENT_ERROR_MAX]; /* the approval that we wait for, "" none */
 	char address[ADDR_TEXT_MAX];
 	uint64_t connects, failures, messages, refused;
+	bool pods; /* the hub answers questions for pods by their address */
+	void (*pod_answered)(void *arg, const char *id, const char *json, size_t len);
+	void *pod_arg;
 	meta_asked_fn *asked;
 	void *asked_arg;
 	bool no_tunnel;

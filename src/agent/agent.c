@@ -149,6 +149,25 @@ agent_open_meta(struct agent *a, struct err *err)
 	return meta_open(&a->meta, &config, agent_use, a, err);
 }
 
+static void
+agent_take_pod_ask(void *arg)
+{
+	struct pod_ask *ask = arg;
+	const struct agent *a = ask->owner;
+
+	meta_ask_pod(a->meta, ask);
+}
+
+/* On a worker's thread. */
+static void
+agent_ask_pod(void *arg, struct pod_ask *ask)
+{
+	const struct agent *a = arg;
+
+	ask->owner = arg;
+	loop_post(a->loop, agent_take_pod_ask, ask);
+}
+
 /* For dns_keep: the database may be closed and reopened meanwhile. */
 static int
 keep_get(void *arg, const char *key, char **data, size_t *len)
@@ -191,6 +210,8 @@ open_dns(struct agent *a, struct err *err)
 		.resolved = o->dns_host == HOST_RESOLVED,
 		.mark = MESH_MARK,
 		.keep = {a, keep_get, keep_put, keep_del},
+		.ask_pod = agent_ask_pod,
+		.ask_pod_arg = a,
 		.succeeds = a->takeover != NULL,
 	};
 
