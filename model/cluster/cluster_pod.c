@@ -91,20 +91,20 @@ pod_joint(const struct cluster *c, const char *ns, const char *address)
 	return cluster_find_joint(c, ns, name);
 }
 
+/* The port that was asked for first makes room: who still uses it asks again, so a scan of ports
+ * takes none away for long. */
 static bool
 pod_ask_port(struct joint *j, uint16_t port)
 {
-	size_t at = 0;
-
-	while (at < j->n_asked && j->asked[at] < port)
-		at++;
-	if (port == 0 || j->n_asked == CLUSTER_POD_PORTS_MAX ||
-		(at < j->n_asked && j->asked[at] == port))
+	for (size_t i = 0; i < j->n_asked; i++)
+		if (j->asked[i] == port)
+			return false;
+	if (port == 0)
 		return false;
+	if (j->n_asked == CLUSTER_POD_PORTS_MAX)
+		memmove(j->asked, j->asked + 1, --j->n_asked * sizeof *j->asked);
 	j->asked = xrealloc(j->asked, (j->n_asked + 1u) * sizeof *j->asked);
-	memmove(j->asked + at + 1, j->asked + at, (j->n_asked - at) * sizeof *j->asked);
-	j->asked[at] = port;
-	j->n_asked++;
+	j->asked[j->n_asked++] = port;
 	return true;
 }
 
@@ -244,6 +244,12 @@ pod_restrict(struct joining *j, const struct pod_services *services)
 
 /* --- joining -------------------------------------------------------------------------------- */
 
+static int
+pod_compare_ports(const void *a, const void *b)
+{
+	return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
+}
+
 static void
 pod_add_ports(struct joining *j, const struct joint *joint, const struct pod_services *services,
 	const struct members *pod)
@@ -252,6 +258,7 @@ pod_add_ports(struct joining *j, const struct joint *joint, const struct pod_ser
 		.app_protocol = (char[]){""},
 		.target_name = (char[]){""},
 		.protocol = KUBE_TCP};
+	uint16_t ports[CLUSTER_POD_PORTS_MAX];
 
 	j->quiet = true;
 	for (size_t i = 0; i < services->n; i++)
@@ -262,8 +269,11 @@ pod_add_ports(struct joining *j, const struct joint *joint, const struct pod_ser
 			cluster_join_extra(j, &sp, sp.target, pod);
 		}
 	cluster_join_declared(j, pod);
+	if (joint->n_asked > 0)
+		memcpy(ports, joint->asked, joint->n_asked * sizeof *ports);
+	qsort(ports, joint->n_asked, sizeof *ports, pod_compare_ports);
 	for (size_t i = 0; i < joint->n_asked; i++) {
-		asked.port = asked.target = joint->asked[i];
+		asked.port = asked.target = ports[i];
 		cluster_join_extra(j, &asked, asked.port, pod);
 	}
 	j->quiet = false;

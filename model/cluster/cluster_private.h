@@ -108,7 +108,7 @@ struct joint {
 	char *noted; /* the last note about its rules; NULL: none */
 	struct route_place *places; /* the routes whose parent it is */
 	size_t n_places;
-	/* a pod by its address, while it is wanted; the ports that nodes have asked for, in order */
+	/* a pod by its address, while it is wanted; the ports that nodes have asked for, the last one last */
 	TAILQ_ENTRY(joint) pods;
 	bool is_pod;
 	uint8_t n_asked;

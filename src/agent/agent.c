@@ -238,6 +238,8 @@ open_lb(struct agent *a, struct err *err)
 		.guard = a->guard,
 		.forward = agent_tunnel_wanted(o) ? agent_tunnel_forward : NULL,
 		.forward_arg = a,
+		.ask_pod = agent_ask_pod,
+		.ask_pod_arg = a,
 		.take_spans = a->tracing != NULL ? tracing_take : NULL,
 		.spans_arg = a->tracing,
 	};

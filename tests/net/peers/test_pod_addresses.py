@@ -46,6 +46,10 @@ class Site(tunnelkit.Site):
         self.hub.write("clients.yaml", *[pod(f"client-{i}", n, c.address) for i, (n, c) in enumerate(zip(self.nodes, self.clients), 1)],
                        pod("stranger", self.nodes[0], self.stranger.address, namespace="strangers"))
 
+    def wait_whole_again(self):
+        self.wait_open()
+        wait_for("metadata", lambda: all(a.state()["meta"]["synced"] for a in self.agents))
+
     def name(self, i, address="172.17.0.2"):
         return f"{address.replace('.', '-')}.shop-{i}.pod.{D}"
 
@@ -79,3 +83,42 @@ def test_same_address_on_each_node(site):
         assert site.echo(site.clients[0], site.name(i)).startswith(f"edge-{i}.web\n".encode())
         assert site.clients[2].get(f"http://{site.name(i)}:8080/") == (200, f"edge-{i}.web\n")
     assert len({site.clients[0].address_of(site.name(i), "@172.17.0.1") for i in (1, 2, 3)}) == 3
+
+
+def test_a_port_that_the_pod_does_not_declare(site):
+    """Containers listen where they like: the first connection waits for the hub's word."""
+    for i in (1, 2, 3):
+        assert site.echo(site.clients[0], site.name(i), 7070).startswith(f"edge-{i}.web\n".encode())
+    served = site.nodes[0].dns(site.name(2), "A", f"@{site.nodes[0].gateway}")
+    assert served[1]
+    with pytest.raises(OSError):  # nobody listens there
+        site.echo(site.clients[0], site.name(2), 7071)
+
+
+def test_frozen_hub(site, frozen):
+    """What was used goes on, also at its undeclared port: by the other node's agent."""
+    before = site.agents[0].metrics()[DIRECT]
+    assert site.clients[0].get(f"http://{site.name(2)}:8080/") == (200, "edge-2.web\n")
+    assert site.echo(site.clients[0], site.name(2), 7070).startswith(b"edge-2.web\n")
+    assert site.agents[0].metrics()[DIRECT] == before + 2
+
+
+def test_restarts_without_a_hub(site):
+    """Names, addresses and ports are in the database."""
+    address = site.clients[0].address_of(site.name(2), "@172.17.0.1")
+    site.hub.process.kill()
+    try:
+        for a in site.agents[:2]:
+            a.stop()
+        for a in site.agents[:2]:
+            a.start()
+        assert site.clients[0].address_of(site.name(2), "@172.17.0.1") == address
+        assert site.clients[0].get(f"http://{site.name(2)}:8080/") == (200, "edge-2.web\n")
+        assert site.echo(site.clients[0], site.name(2), 7070).startswith(b"edge-2.web\n")
+        # nobody knows of it, and nobody says that there is none
+        assert site.clients[0].dns("172-17-0-99.shop-2.pod.cluster.local", "A", "@172.17.0.1")[0] == "SERVFAIL"
+    finally:
+        site.hub.start()
+        site.wait_whole_again()
+    assert site.clients[0].address_of(site.name(2), "@172.17.0.1") == address
+    assert site.echo(site.clients[0], site.name(2), 7070).startswith(b"edge-2.web\n")
