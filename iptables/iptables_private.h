@@ -56,6 +56,9 @@ struct iptables {
 	bool reported;
 	uint32_t told; /* the address last passed to fn */
 
+	struct pod_ranges pod_ranges; /* of other nodes' pods; those that are in the table: */
+	struct pod_ranges pod_ranges_put;
+
 	struct guard guard;
 	uint32_t address; /* the rules translate to it */
 	struct capture capture;

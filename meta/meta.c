@@ -8,6 +8,8 @@
 #include "base/core/log.h"
 #include "base/http/proxy.h"
 
+#define RANGES_NOTE "pod_ranges"
+
 static void
 on_use(void *arg, const struct snapshot *snapshot)
 {
@@ -90,6 +92,28 @@ on_pod_answered(void *arg, const char *id, const char *json, size_t len)
 	pod_asks_answer(m->pods, id, json, len);
 }
 
+static int
+on_pod_ranges(void *arg, const char *json, size_t len, struct err *err)
+{
+	struct meta *m = arg;
+	struct pod_ranges now;
+	int rc = pod_ranges_parse(&now, json, len, err);
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	if (rc < 0)
+		return rc;
+	if (!pod_ranges_same(&now, &m->ranges)) {
+		pod_ranges_build(&text, &now);
+		apply_note(m->apply, RANGES_NOTE, buf_str(&text));
+	}
+	pod_ranges_fini(&m->ranges);
+	m->ranges = now;
+	if (buf_len(&text) > 0 && m->config.ranges_changed != NULL)
+		m->config.ranges_changed(m->use_arg);
+	return 0;
+}
+
 static bool
 meta_send_pod(void *arg, const char *json, char id[37])
 {
@@ -122,7 +146,7 @@ read_proxy_good(const char *url, struct store *store)
 static void
 read_last_good(struct meta *m, struct store *store)
 {
-	auto_free char *time = NULL, *in_step = NULL;
+	auto_free char *time = NULL, *in_step = NULL, *ranges = NULL;
 
 	for (size_t i = 0; m->urls[i] != NULL && store != NULL; i++) {
 		auto_free char *good = xasprintf("address %s", m->urls[i]),
@@ -139,6 +163,8 @@ read_last_good(struct meta *m, struct store *store)
 		m->refused_hubs = store_note(store, HUB_CLIENT_REFUSED_NOTE);
 	if (store != NULL)
 		m->revoked_nodes = store_note(store, HUB_CLIENT_REVOKED_NOTE);
+	if (store != NULL && (ranges = store_note(store, RANGES_NOTE)) != NULL)
+		(void)pod_ranges_parse(&m->ranges, ranges, strlen(ranges), NULL);
 	if (store != NULL && (in_step = store_note(store, "in_step")) != NULL)
 		m->in_step_s = strtoll(in_step, NULL, 10);
 }
@@ -254,6 +280,7 @@ free_meta(struct meta *m)
 	free_text(m->config.node_id);
 	free_text(m->config.proxy);
 	free(m->proxy_good);
+	pod_ranges_fini(&m->ranges);
 	free(m->refused_hubs);
 	free(m->revoked_nodes);
 	free_text(m->config.cluster_domain);
@@ -348,6 +375,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.asked = c->asked != NULL ? on_asked : NULL,
 		.asked_arg = m,
 		.pod_answered = on_pod_answered,
+		.pod_ranges = on_pod_ranges,
 		.pod_arg = m,
 		.find_hubs = c->find_hubs,
 		.no_tunnel = !c->forward,
@@ -495,6 +523,12 @@ meta_ask_pod(struct meta *m, struct pod_ask *ask)
 		pod_asks_ask(m->pods, ask);
 	else
 		pod_ask_finish(ask, POD_UNKNOWN);
+}
+
+const struct pod_ranges *
+meta_pod_ranges(const struct meta *m)
+{
+	return &m->ranges;
 }
 
 void

@@ -18,6 +18,7 @@
 #include "model/dial_guard.h"
 #include "model/mesh.h"
 #include "model/pod_ask.h"
+#include "model/pod_ranges.h"
 #include "model/snapshot.h"
 
 struct ws_tunnels;
@@ -55,6 +56,7 @@ struct meta_config {
 	 * says has changed; called with
 	 * the arg of `use`; may be NULL */
 	loop_fn *hub_changed;
+	loop_fn *ranges_changed; /* of meta_pod_ranges; called with the same arg; may be NULL */
 	meta_asked_fn *asked; /* the hub asks a question; called with the same arg; may be NULL */
 };
 
@@ -92,6 +94,8 @@ void meta_find_hubs(struct meta *meta);
 /* Answers a question about a pod by its address, now or after asking the hub; m NULL: with
  * POD_UNKNOWN. */
 void meta_ask_pod(struct meta *meta, struct pod_ask *ask);
+/* The ranges of pods' addresses that no two nodes share; also those of an earlier run. */
+const struct pod_ranges *meta_pod_ranges(const struct meta *meta);
 /* From now on such questions are answered with POD_UNKNOWN, those under way at once. */
 void meta_pods_end(struct meta *meta);
 /* json: model/health.h. Ignored if the question came by an earlier connection. */

@@ -23,6 +23,7 @@ struct meta {
 	int64_t in_step_s;
 	struct staleness *age;
 	struct pod_asks *pods;
+	struct pod_ranges ranges; /* of pods' addresses, as a hub has said */
 	char *path;
 	meta_use_fn *use;
 	void *use_arg;

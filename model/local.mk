@@ -62,6 +62,7 @@ model_libmodel_a_SOURCES = \
 	model/mesh.h \
 	model/pod_ask.h \
 	model/pod_name.c model/pod_name.h \
+	model/pod_ranges.c model/pod_ranges.h \
 	model/route_regex.c model/route_regex.h \
 	model/service.c model/service.h \
 	model/selector.c model/selector.h \

@@ -96,6 +96,8 @@ size_t node_session_unserved(
 /* Sends the list of the node's clients (cluster_callers) if it has changed since the last time;
  * sends nothing to an agent that does not enforce it. */
 void node_session_callers(struct node_session *s, struct buf *callers);
+/* Tells the node the ranges of pods' addresses (cluster_pod_ranges) if they have changed. */
+void node_session_ranges(struct node_session *s);
 bool node_session_enforces(const struct node_session *s);
 /* Services that the node does not accept as they are (hub/port/refusals.h); borrowed. */
 struct refusals;

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/core/hash.h"
 #include "base/core/log.h"
 #include "model/check.h"
 #include "model/json.h"
@@ -116,16 +117,36 @@ pods_take(struct node_session *s, const char *text, size_t len, struct err *err)
 }
 
 void
+node_session_ranges(struct node_session *s)
+{
+	const char *now = s->takes_ranges && s->config.ready && !s->ended
+		? cluster_pod_ranges(s->config.cluster)
+		: NULL;
+	uint64_t hash = now != NULL ? hash64(now, strlen(now), 1) : 0;
+	auto_buf struct buf c;
+
+	buf_init(&c, BUF_UNLIMITED);
+	if (now == NULL || hash == s->ranges)
+		return;
+	s->ranges = hash;
+	buf_adds(&c, now);
+	node_session_say(s, OP_UPDATE, "node/ranges", "", &c);
+	outbox_send(&s->outbox);
+}
+
+void
 node_session_pods(struct node_session *s, const struct envelope *e)
 {
 	struct err err = {0};
 
+	s->takes_ranges = true;
 	if (!s->config.ready) {
 		free(s->pods_told);
 		s->pods_told = xstrndup(e->content, e->content_len);
 	} else if (pods_take(s, e->content, e->content_len, &err) < 0) {
 		node_session_complain(s, e->id, e->resource, err.text);
 	}
+	node_session_ranges(s);
 }
 
 void
@@ -136,6 +157,7 @@ node_session_pods_ready(struct node_session *s)
 
 	if (told != NULL && !s->ended && pods_take(s, told, strlen(told), &err) < 0)
 		node_session_complain(s, "", "node/pods", err.text);
+	node_session_ranges(s);
 }
 
 /* --- questions ------------------------------------------------------------------------------ */

@@ -40,6 +40,8 @@ struct node_session {
 	uint64_t n_acks;
 	struct unserved unserved;
 	struct refusals refusals; /* reasons of the items with PENDING_REFUSED */
+	bool takes_ranges; /* it has told its pods: it is told the ranges of pods' addresses */
+	uint64_t ranges; /* hash of those that it was told; 0: none */
 	char *pods_told; /* the pods that the node holds, while the source is being read */
 	double pod_places; /* queries of pods that it may send now, */
 	uint64_t pod_at_ms; /* and since when it gets more */

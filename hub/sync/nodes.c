@@ -616,6 +616,7 @@ nodes_refresh(struct nodes *n)
 		else
 			node_session_relabel(p->talk,
 				cluster_node_labels(n->config.cluster, node_session_node(p->talk)));
+		node_session_ranges(p->talk);
 	}
 }
 

@@ -473,6 +473,7 @@ hub_client_new(struct hub_client **out, const struct hub_client_config *config, 
 	f->asked = config->asked;
 	f->asked_arg = config->asked_arg;
 	f->pod_answered = config->pod_answered;
+	f->pod_ranges = config->pod_ranges;
 	f->pod_arg = config->pod_arg;
 	f->no_tunnel = config->no_tunnel;
 	f->finds_hubs = config->find_hubs;

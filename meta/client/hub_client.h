@@ -39,7 +39,9 @@ struct hub_client_config { /* copied */
 	void *asked_arg;
 	/* the hub's answer to hub_client_ask_pod; len 0: it refuses */
 	void (*pod_answered)(void *arg, const char *id, const char *json, size_t len);
-	void *pod_arg;
+	/* the ranges of pods' addresses: -errno with the reason when they cannot be read */
+	int (*pod_ranges)(void *arg, const char *json, size_t len, struct err *err);
+	void *pod_arg; /* of both */
 	bool find_hubs; /* hub_client_known_hub is wanted */
 	bool no_tunnel; /* tunnels are switched off: the hub does not wait for one */
 	struct apply *apply;

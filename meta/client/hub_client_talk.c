@@ -191,7 +191,7 @@ hub_client_talk_pods(struct hub_client *f)
 	}
 	buf_adds(&content, "}}");
 	m.content = buf_str(&content);
-	if (n > 0 && f->pods)
+	if (f->pods)
 		hub_client_send(f, &m, NULL);
 }
 
@@ -346,6 +346,16 @@ on_callers(struct hub_client *f, const struct envelope *e)
 }
 
 static void
+hub_client_talk_ranges(struct hub_client *f, const struct envelope *e)
+{
+	struct err err = {0};
+
+	if (f->pod_ranges != NULL &&
+		f->pod_ranges(f->pod_arg, e->content, e->content_len, &err) < 0)
+		hub_client_send_error(f, e, err.text);
+}
+
+static void
 on_error(struct hub_client *f, const struct envelope *e)
 {
 	log_limited(LOG_LEVEL_WARN, 10, "meta",
@@ -375,6 +385,8 @@ on_event(struct hub_client *f, const struct envelope *e)
 		on_error(f, e);
 	else if (e->operation == OP_UPDATE && strcmp(e->resource, "node/callers") == 0)
 		on_callers(f, e);
+	else if (e->operation == OP_UPDATE && strcmp(e->resource, "node/ranges") == 0)
+		hub_client_talk_ranges(f, e);
 	else if (hub_client_is_change(e))
 		on_change(f, e);
 	else

@@ -202,6 +202,9 @@ char *cluster_pod_dns_name(
  * none). cluster_next_change returns it. */
 enum { CLUSTER_POD_PORTS_MAX = 32 };
 void cluster_pod_want(struct cluster *c, const char *ns, const char *address, uint16_t port);
+/* The nodes' ranges of pods' addresses of which no address is in two nodes' ranges, as
+ * pod_ranges_build writes them. Borrowed until a Node changes. */
+const char *cluster_pod_ranges(struct cluster *c);
 size_t cluster_pods_wanted(const struct cluster *c);
 
 /* --- who calls: model/cluster/cluster_callers.c --------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "model/check.h"
 #include "model/cluster/cluster_private.h"
 #include "model/pod_name.h"
+#include "model/pod_ranges.h"
 
 enum { POD_NAMED = 4 }; /* pods with one address that the reason names */
 
@@ -171,6 +172,78 @@ cluster_pod_mark(struct cluster *c, const struct record *r)
 			if (strcmp(j->ns, r->ns) == 0)
 				cluster_index_mark(c, j);
 	}
+}
+
+/* --- ranges --------------------------------------------------------------------------------- */
+
+/* Sorted by their first address, so that a range meets another one if it meets that which reaches
+ * farthest of those before it, or the next one. */
+static void
+pod_ranges_apart(struct pod_ranges *r)
+{
+	struct pod_ranges apart = {0};
+	uint64_t reached = 0; /* the first address behind those before */
+
+	for (size_t i = 0; i < r->n; i++) {
+		const struct pod_range *at = &r->list[i];
+
+		if (at->first >= reached && (i + 1 == r->n || r->list[i + 1].first > at->last))
+			pod_ranges_add(&apart, at->first, at->last);
+		reached = MAX(reached, (uint64_t)at->last + 1);
+	}
+	pod_ranges_fini(r);
+	*r = apart;
+}
+
+static int
+pod_compare_ranges(const void *a, const void *b)
+{
+	const struct pod_range *x = a, *y = b;
+
+	return (x->first > y->first) - (x->first < y->first);
+}
+
+static void
+pod_ranges_of(struct pod_ranges *r, const struct cluster *c)
+{
+	struct table_node *n = NULL;
+	struct in6_addr ip;
+	size_t slot = 0;
+	unsigned bits;
+
+	while ((n = table_walk(&c->nodes, &slot, n)) != NULL) {
+		const struct record *node = node_of(struct link, n)->target;
+		const char *cidr = node->object->node.pod_cidr;
+
+		if (*cidr != '\0' && ip_net_parse(cidr, &ip, &bits) && bits > 96) {
+			uint32_t size = bits == 128 ? 0 : UINT32_MAX >> (bits - 96);
+			uint32_t first = ip_to_v4(&ip) & ~size;
+
+			pod_ranges_add(r, first, first | size);
+		}
+	}
+	if (r->n > 1)
+		qsort(r->list, r->n, sizeof *r->list, pod_compare_ranges);
+	pod_ranges_apart(r);
+	pod_ranges_settle(r);
+}
+
+const char *
+cluster_pod_ranges(struct cluster *c)
+{
+	struct pod_ranges r = {0};
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	if (c->ranges != NULL && c->ranges_at == c->node_changes)
+		return c->ranges;
+	pod_ranges_of(&r, c);
+	pod_ranges_build(&text, &r);
+	pod_ranges_fini(&r);
+	free(c->ranges);
+	c->ranges = buf_take_str(&text);
+	c->ranges_at = c->node_changes;
+	return c->ranges;
 }
 
 /* --- its Services --------------------------------------------------------------------------- */

@@ -151,6 +151,8 @@ struct cluster {
 	TAILQ_HEAD(, joint) waiting;
 	TAILQ_HEAD(, joint) pods; /* wanted by their address */
 	size_t n_pods;
+	char *ranges; /* cluster_pod_ranges, as of node_changes == ranges_at; NULL: none yet */
+	uint64_t ranges_at;
 	TAILQ_HEAD(, joint)
 	unmatched; /* the least recently checked by cluster_look_near first */
 	TAILQ_HEAD(, pending) pending;

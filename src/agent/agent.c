@@ -40,6 +40,15 @@ on_hub(void *arg)
 	agent_tunnel_hub(arg);
 }
 
+static void
+on_pod_ranges(void *arg)
+{
+	struct agent *a = arg;
+
+	if (a->ipt != NULL && a->meta != NULL)
+		iptables_pod_ranges(a->ipt, meta_pod_ranges(a->meta));
+}
+
 /* This machine's addresses have changed: each dial checks the new ones, and endpoints with such
  * addresses become allowed or refused. */
 static void
@@ -143,6 +152,7 @@ agent_open_meta(struct agent *a, struct err *err)
 			o->mesh_direct != DIRECT_OFF,
 		.guard = a->guard,
 		.hub_changed = on_hub,
+		.ranges_changed = on_pod_ranges,
 		.asked = agent_asked,
 	};
 
@@ -277,6 +287,7 @@ agent_open_iptables(struct agent *a, struct err *err)
 	if (rc == 0) {
 		iptables_addresses(a->ipt, addresses_list(a->addresses));
 		iptables_use(a->ipt, a->snapshot);
+		on_pod_ranges(a);
 	}
 	return rc;
 }

@@ -122,3 +122,96 @@ def test_restarts_without_a_hub(site):
         site.wait_whole_again()
     assert site.clients[0].address_of(site.name(2), "@172.17.0.1") == address
     assert site.echo(site.clients[0], site.name(2), 7070).startswith(b"edge-2.web\n")
+
+
+# --- who may call ---------------------------------------------------------------------------------------------------------------
+
+GUARDED = "guarded"
+
+
+@pytest.fixture()
+def guarded(site):
+    """A pod of edge-2 behind a Service for namespace default alone."""
+    p = site.nodes[1].pod("guarded")
+    p.serve("--http", "8080", "--tcp", "9090")
+    site.hub.write("guarded.yaml", pod("guarded", site.nodes[1], p.address, ("http", 8080, 0), namespace=GUARDED),
+                   service("guarded", ("http", 80, 8080), namespace=GUARDED, annotations={"edgeway.io/allow-from": "namespaces=default"}))
+    wait_for("the service", lambda: "guarded/guarded" in site.agents[0].ask("/debug/services")[1])
+    yield f"{p.address.replace('.', '-')}.{GUARDED}.pod.{D}"
+    site.hub.delete("guarded.yaml")
+    wait_for("it is gone", lambda: "guarded/guarded" not in site.agents[0].ask("/debug/services")[1])
+
+
+def test_the_services_rule_guards_the_pods_address(site, guarded):
+    """By its name, at a port that the Service does not have, by the address that another pod was given, and on another node."""
+    url = f"http://{guarded}:8080/"
+    assert site.clients[0].get(url) == (200, "edge-2.guarded\n")
+    assert site.echo(site.clients[0], guarded).startswith(b"edge-2.guarded\n")  # undeclared, and asked for by one who may
+    address = site.clients[0].address_of(guarded, "@172.17.0.1")
+    for there in (url, f"http://{address}:8080/"):
+        assert site.stranger.get(there)[0] in (403, 0)
+    for port in (9090, 9091):
+        assert not site.stranger.send(address, port, "hello\n")
+    assert site.agents[0].metrics()["edgeway_lb_denied_total"] > 0
+
+
+def test_two_rules_permit_nobody(site, guarded):
+    """They cannot be joined: the reason says what to do."""
+    assert site.clients[0].get(f"http://{guarded}:8080/") == (200, "edge-2.guarded\n")
+    site.hub.write("second.yaml", service("second", ("http", 80, 8080), namespace=GUARDED, selector="guarded",
+                                          annotations={"edgeway.io/allow-from": "namespaces=strangers"}))
+    wait_for("it is closed", lambda: site.clients[0].get(f"http://{guarded}:8080/")[0] != 200)
+    assert site.stranger.get(f"http://{guarded}:8080/")[0] != 200
+    assert site.clients[0].get(f"http://guarded.{GUARDED}/") == (200, "edge-2.guarded\n")
+    site.hub.delete("second.yaml")
+    wait_for("open again", lambda: site.clients[0].get(f"http://{guarded}:8080/") == (200, "edge-2.guarded\n"))
+
+
+# --- names ----------------------------------------------------------------------------------------------------------------------
+
+def test_no_such_pod(site):
+    """NXDOMAIN, and no fake IP is taken."""
+    used = site.agents[0].metrics()['edgeway_meta_addresses{state="used"}']
+    for name in (f"172-17-0-77.shop-2.pod.{D}", f"172-17-0-2.nowhere.pod.{D}", f"172-17-0.shop-2.pod.{D}", f"web.shop-2.pod.{D}",
+                 f"x.172-17-0-2.shop-2.pod.{D}", f"172-17-0-2._pod.shop-2.svc.{D}"):
+        assert site.clients[0].dns(name, "A", "@172.17.0.1")[0] == "NXDOMAIN", name
+    assert site.clients[0].dns(f"shop-2.pod.{D}", "A", "@172.17.0.1")[:2] == ("NOERROR", [])
+    assert site.agents[0].metrics()['edgeway_meta_addresses{state="used"}'] == used
+
+
+def test_one_namespace_with_the_address_twice(site):
+    """The address does not say which: refused, told in the log, and by the hub where it was in use."""
+    twins = [pod(f"twin-{i}", site.nodes[i], "172.17.9.9", ("http", 8080, 0), namespace="twins") for i in (1, 2)]
+    site.hub.write("twins.yaml", *twins)
+    name = f"172-17-9-9.twins.pod.{D}"
+    wait_for("refused", lambda: site.clients[0].dns(name, "A", "@172.17.0.1")[0] == "NXDOMAIN"
+             and "several pods have the address" in site.agents[0].process.log())
+    site.hub.write("twins.yaml", twins[0])
+    wait_for("one is left", lambda: site.clients[0].address_of(name, "@172.17.0.1"))
+    site.hub.write("twins.yaml", *twins)
+    shown = site.hub.machine.run(site.lab.program("edgewayctl"), "--socket", site.hub.socket, "services", check=False).stdout
+    wait_for("explained", lambda: "2 pods of the namespace have the address 172.17.9.9" in site.hub.ask("/services")[1]
+             or "2 pods of the namespace have the address 172.17.9.9" in site.hub.process.log(), 10)
+    assert shown is not None
+    site.hub.delete("twins.yaml")
+    wait_for("gone", lambda: site.clients[0].dns(name, "A", "@172.17.0.1")[0] == "NXDOMAIN")
+
+
+def test_pointers(site):
+    """Of a pod's own address, the node's own pod first, and of its fake IP."""
+    def pointer(client, address):
+        answer = client.dns(None, "PTR", "-x", address, "@172.17.0.1") if False else client.run(
+            "dig", "@172.17.0.1", "+short", "-x", address).stdout.split()
+        return answer
+
+    for i in (1, 2, 3):
+        assert pointer(site.clients[i - 1], "172.17.0.2") == [f"172-17-0-2.shop-{i}.pod.{D}."]
+    fake = site.clients[0].address_of(site.name(2), "@172.17.0.1")
+    assert pointer(site.clients[0], fake) == [f"172-17-0-2.shop-2.pod.{D}."]
+    assert pointer(site.clients[0], "172.17.0.250") == []
+    site.hub.write("set.yaml", service("db", ("sql", 5432, 5432), clusterIP="None"),
+                   {**(p := pod("db-0", site.nodes[1], "172.17.7.7", ("sql", 5432, 0), app="db")),
+                    "spec": {**p["spec"], "hostname": "db-0", "subdomain": "db"}})
+    wait_for("its name", lambda: site.clients[0].address_of(f"db-0.db.default.svc.{D}", "@172.17.0.1"))
+    assert pointer(site.clients[0], "172.17.7.7") == [f"db-0.db.default.svc.{D}."]
+    site.hub.delete("set.yaml")
