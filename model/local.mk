@@ -96,6 +96,7 @@ MODEL_TESTS = \
 	tests/unit/model/bundle_test \
 	tests/unit/model/check_test \
 	tests/unit/model/cluster/cluster_backend_tls_test \
+	tests/unit/model/cluster/cluster_address_test \
 	tests/unit/model/cluster/cluster_dual_test \
 	tests/unit/model/cluster/cluster_gateway_test \
 	tests/unit/model/cluster/cluster_pod_test \
@@ -138,6 +139,8 @@ tests_unit_model_check_test_SOURCES = tests/unit/model/check_test.c
 tests_unit_model_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_backend_tls_test_SOURCES = tests/unit/model/cluster/cluster_backend_tls_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_backend_tls_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_address_test_SOURCES = tests/unit/model/cluster/cluster_address_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_address_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_dual_test_SOURCES = tests/unit/model/cluster/cluster_dual_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_dual_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_gateway_test_SOURCES = tests/unit/model/cluster/cluster_gateway_test.c $(KUBE_KIT)

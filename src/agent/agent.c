@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/core/inherited.h"
@@ -10,6 +11,7 @@
 #include "base/core/log.h"
 #include "base/http/ws_tunnels.h"
 #include "model/mesh.h"
+#include "model/pod_name.h"
 #include "src/agent/agent_private.h"
 #include "src/common/limits.h"
 
@@ -302,6 +304,8 @@ choose_target(void *arg, struct pod_canary_target *to)
 	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
 		const struct service *s = snapshot_at(a->snapshot, i);
 
+		if (pod_name_is(s->name, strlen(s->name)))
+			continue;
 		for (unsigned p = 0; p < s->n_ports && s->fake_ip != 0; p++) {
 			if (s->ports[p].mode != PORT_HTTP)
 				continue;
