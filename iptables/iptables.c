@@ -16,7 +16,6 @@
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200, OWN_RETRY_MS = 2000, REFUSED6_MS = 60 * 1000 };
 
 static guard_install_fn install_table;
-static void iptables_tend_ranges(struct iptables *ipt);
 
 static struct expr_net
 range_of(const struct iptables *ipt)
@@ -99,58 +98,9 @@ iptables_tend(void *arg)
 	tend_own6(ipt);
 	handover_reserve(ipt); /* a program that sets the list anew may have dropped ours */
 	preflight_look(&ipt->obstacles, &where);
-	iptables_tend_ranges(ipt);
+	iptables_ranges_tend(ipt);
 	if (where.carries)
 		hairpin_tend(&ipt->hairpin, ipt->interfaces);
-}
-
-/* --- addresses of other nodes' pods --------------------------------------------------------- */
-
-/* What of the ranges nobody else carries; false: as in the table. */
-static bool
-iptables_look_ranges(struct iptables *ipt)
-{
-	struct pod_ranges now = {0};
-	struct err err;
-	bool differs;
-
-	for (size_t i = 0; i < ipt->pod_ranges.n; i++)
-		pod_ranges_add(&now, ipt->pod_ranges.list[i].first, ipt->pod_ranges.list[i].last);
-	pod_ranges_subtract(&now, ipt->subnet, ipt->subnet | ~ipt->mask);
-	if (now.n > 0 && route_subtract(&now, &err) < 0) {
-		log_limited(LOG_LEVEL_WARN, 2, "iptables",
-			"pods' own addresses are not served error=\"%s\"", err.text);
-		pod_ranges_fini(&now);
-	}
-	differs = !pod_ranges_same(&now, &ipt->pod_ranges_put);
-	pod_ranges_fini(&ipt->pod_ranges_put);
-	ipt->pod_ranges_put = now;
-	return differs;
-}
-
-static void
-iptables_tend_ranges(struct iptables *ipt)
-{
-	struct transaction c;
-
-	if ((ipt->pod_ranges.n == 0 && ipt->pod_ranges_put.n == 0) || !iptables_look_ranges(ipt))
-		return;
-	guard_begin(&ipt->guard, &c);
-	rules_pod_ranges(&c.batch, &ipt->pod_ranges_put);
-	if (guard_commit(&ipt->guard, &c) < 0)
-		guard_repair_later(&ipt->guard);
-	log_info("iptables", "addresses of other nodes' pods are served ranges=%zu of=%zu",
-		ipt->pod_ranges_put.n, ipt->pod_ranges.n);
-}
-
-void
-iptables_pod_ranges(struct iptables *ipt, const struct pod_ranges *ranges)
-{
-	pod_ranges_fini(&ipt->pod_ranges);
-	for (size_t i = 0; i < ranges->n; i++)
-		pod_ranges_add(&ipt->pod_ranges, ranges->list[i].first, ranges->list[i].last);
-	if (ipt->guard.armed)
-		iptables_tend_ranges(ipt);
 }
 
 /* --- ports of ours where UDP is relayed ----------------------------------------------------- */
@@ -304,7 +254,7 @@ commit_rules(struct iptables *ipt)
 	rules.net = range_of(ipt);
 	rules.address = ip_of_v4(ipt->address);
 	put_rules(ipt, &c.batch, rules);
-	(void)iptables_look_ranges(ipt);
+	(void)iptables_ranges_look(ipt);
 	rules_pod_ranges(&c.batch, &ipt->pod_ranges_put);
 	relay_ports_all(ipt);
 	relay_ports_put(ipt, &c.batch);

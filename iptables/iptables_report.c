@@ -27,7 +27,8 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 		"Ports of bridges that we put into hairpin mode.", NULL,
 		(double)hairpin_count(&ipt->hairpin));
 	metric_gauge(m, "edgeway_iptables_pod_ranges",
-		"Ranges of other nodes' pods' addresses that are served, since this machine has no route "
+		"Ranges of other nodes' pods' addresses that are served, since this machine has no "
+		"route "
 		"to them.",
 		NULL, (double)ipt->pod_ranges_put.n);
 	preflight_metrics(&ipt->obstacles, m);

@@ -6,8 +6,8 @@
 #define EDGEWAY_META_META_PRIVATE_H
 
 #include "meta/client/hub_client.h"
-#include "meta/client/staleness.h"
 #include "meta/client/pod_asks.h"
+#include "meta/client/staleness.h"
 #include "meta/meta.h"
 #include "meta/state/apply.h"
 #include "meta/state/writer.h"

@@ -3,7 +3,7 @@
  * message or a stream names services, such a pod is the "service" <address, dashed>._pod of its
  * namespace, which no Service and no hostname of one can be called. Pure.
  *
- *	pod_name_of(name, "172.17.0.5", 10);		"172-17-0-5._pod"
+ *	pod_name_of(name, "172.17.0.5");		"172-17-0-5._pod"
  *	pod_name_ip("172-17-0-5", 10, ip);		"172.17.0.5"
  */
 #ifndef EDGEWAY_MODEL_POD_NAME_H
@@ -29,8 +29,7 @@ pod_name_address(const char *name, char to[INET6_ADDRSTRLEN])
 {
 	size_t len = strlen(name);
 
-	return pod_name_is(name, len) &&
-		pod_name_ip(name, len - (sizeof POD_NAME_SUFFIX - 1), to);
+	return pod_name_is(name, len) && pod_name_ip(name, len - (sizeof POD_NAME_SUFFIX - 1), to);
 }
 
 #endif

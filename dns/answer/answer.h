@@ -6,9 +6,9 @@
  * Names under the cluster domain are answered here and nowhere else. Names outside it are never
  * answered here, except for NXDOMAIN to svc.<cluster domain>.<search domain>. We also serve the
  * reverse zones of the fake IPs, whether the snapshot holds them or not, and PTR of the ClusterIPs
- * that the snapshot holds. Names of pods by their address, <address, dashed>.<namespace>.pod.<cluster
- * domain>, and PTR of private addresses may be known to the hub alone: its answer to DNS_ASK_POD is
- * written by dns_answer_pod.
+ * that the snapshot holds. Names of pods by their address, <address, dashed>.<namespace>.pod.
+ * <cluster domain>, and PTR of private addresses may be known to the hub alone: its answer to
+ * DNS_ASK_POD is written by dns_answer_pod.
  */
 #ifndef EDGEWAY_DNS_ANSWER_ANSWER_H
 #define EDGEWAY_DNS_ANSWER_ANSWER_H

@@ -22,7 +22,8 @@ static bool
 answer_pod_read(const struct ask *a, struct pod_ask *pod)
 {
 	size_t ns_len, len;
-	const char *ns = answer_label(a, NAMESPACE, &ns_len), *label = answer_label(a, ADDRESS, &len);
+	const char *ns = answer_label(a, NAMESPACE, &ns_len),
+		   *label = answer_label(a, ADDRESS, &len);
 
 	if (!check_label(ns, ns_len) || !pod_name_ip(label, len, pod->address))
 		return false;

@@ -1,7 +1,8 @@
 /*
  * Shared by the files of dns/answer/answer: one query being answered, and the functions that end
  * it. answer.c has the entry point and the zone's own names, answer_service.c what lies under
- * svc.<domain>, answer_pod.c what lies under pod.<domain>, answer_reverse.c addresses. No state of their own; any thread.
+ * svc.<domain>, answer_pod.c what lies under pod.<domain>, answer_reverse.c addresses. No state of
+ * their own; any thread.
  *
  *	answer_begin(a, &w);
  *	dns_reply_record(&w, ...);

@@ -1,8 +1,9 @@
 /*
  * Selects the services for one node: those without a node selector, and those whose selector
  * matches the node's labels; restricted services (not every client may connect) only if the agent
- * enforces that. Pods by their address go to the nodes that have asked for them, and to the pod's own
- * node, whose agent judges what other nodes' agents ask it for by its snapshot. Part of hub/sync/node_session; pure.
+ * enforces that. Pods by their address go to the nodes that have asked for them, and to the pod's
+ * own node, whose agent judges what other nodes' agents ask it for by its snapshot. Part of
+ * hub/sync/node_session; pure.
  */
 #ifndef EDGEWAY_HUB_SYNC_NODE_FILTER_H
 #define EDGEWAY_HUB_SYNC_NODE_FILTER_H

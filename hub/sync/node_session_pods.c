@@ -70,7 +70,8 @@ pods_read(struct json *j, void *to)
 
 	if (++h->n > NODE_FILTER_PODS_MAX)
 		return;
-	if (ns == NULL || !check_label(ns, strlen(ns)) || !pod_name_address(slash + 1, h->address)) {
+	if (ns == NULL || !check_label(ns, strlen(ns)) ||
+		!pod_name_address(slash + 1, h->address)) {
 		json_wrong(j, "'%.60s' is no pod by its address", j->key);
 		return;
 	}

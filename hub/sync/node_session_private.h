@@ -1,8 +1,8 @@
 /*
  * State shared by the files of a node session: node_session.c (received messages, sending,
  * beginning and end), node_session_compare.c (digests), node_session_say.c (small messages),
- * node_session_ask.c (questions), node_session_pods.c (pods by their address) and node_session_tell.c (state for others). No other file includes
- * it.
+ * node_session_ask.c (questions), node_session_pods.c (pods by their address) and
+ * node_session_tell.c (state for others). No other file includes it.
  */
 #ifndef EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
 #define EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H

@@ -189,7 +189,7 @@ listener_ask_pod(struct worker *w, const struct listener_call *call)
 		return false;
 	if (pod != NULL ? pod->pod_ip == 0 || !pod_name_address(pod->name, address)
 			: !listener_is_outside(c, &call->to, call->key.ip) ||
-			!IN6_IS_ADDR_V4MAPPED(&call->to) || listener_is_own(call))
+				!IN6_IS_ADDR_V4MAPPED(&call->to) || listener_is_own(call))
 		return false;
 	if (pod == NULL)
 		ip_text(&call->to, address);
@@ -280,8 +280,7 @@ listener_admit(struct worker *w, int fd, const struct addr *from)
 
 	if (origdst_get(fd, &call.to, &call.port) < 0)
 		call.port = 0;
-	if (call.port != 0 &&
-		listener_is_canary(w, from, listener_service(w, &call.to), call.port))
+	if (call.port != 0 && listener_is_canary(w, from, listener_service(w, &call.to), call.port))
 		listener_answer_canary(w, fd);
 	else
 		listener_connect(w, &call);

@@ -181,7 +181,8 @@ hub_client_talk_pods(struct hub_client *f)
 
 		if (!pod_name_is(svc->name, strlen(svc->name)))
 			continue;
-		buf_printf(&content, "%s\"%s/%s\":[", n++ > 0 ? "," : "", svc->namespace, svc->name);
+		buf_printf(
+			&content, "%s\"%s/%s\":[", n++ > 0 ? "," : "", svc->namespace, svc->name);
 		for (unsigned p = 0; p < svc->n_ports; p++)
 			if (svc->ports[p].mode == PORT_TCP) {
 				buf_printf(&content, "%s%u", any ? "," : "", svc->ports[p].port);

@@ -113,7 +113,8 @@ pod_asks_drop(struct pod_asks *p, struct pod_question *q)
 
 /* The answer is kept for `keep_ms`. */
 static void
-pod_asks_settle(struct pod_asks *p, struct pod_question *q, enum pod_answer answer, uint64_t keep_ms)
+pod_asks_settle(
+	struct pod_asks *p, struct pod_question *q, enum pod_answer answer, uint64_t keep_ms)
 {
 	p->n_open--;
 	q->id[0] = '\0';
@@ -180,9 +181,9 @@ pod_asks_take(struct pod_asks *p, struct pod_question *q, const struct pod_reply
 		snprintf(q->of.found, sizeof q->of.found, "%s", r->name);
 	if (answer != POD_KNOWN || q->of.name) {
 		pod_asks_settle(p, q, answer,
-			answer == POD_UNKNOWN           ? 0
+			answer == POD_UNKNOWN         ? 0
 				: answer == POD_KNOWN ? POD_ASKS_NAME_MS
-							: POD_ASKS_NONE_MS);
+						      : POD_ASKS_NONE_MS);
 		return;
 	}
 	q->id[0] = '\0';

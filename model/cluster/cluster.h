@@ -191,8 +191,8 @@ size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 enum cluster_pod_found { CLUSTER_POD_NONE, CLUSTER_POD_ONE, CLUSTER_POD_MANY };
 /* The pod with this address; ns "": of any namespace. Of several, that of `node`; "": none of them.
  * Pods of the host's network do not count. Borrowed as cluster_place. */
-enum cluster_pod_found cluster_pod_find(const struct cluster *c, const char *ns, const char *address,
-	const char *node, struct cluster_place *place);
+enum cluster_pod_found cluster_pod_find(const struct cluster *c, const char *ns,
+	const char *address, const char *node, struct cluster_place *place);
 /* The name of the pod under the cluster's domain: that which a headless service gives it, else by
  * its address. On the heap. */
 char *cluster_pod_dns_name(

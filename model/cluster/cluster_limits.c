@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "model/cluster/cluster_private.h"
-#include "model/pod_name.h"
 #include "model/json.h"
+#include "model/pod_name.h"
 
 static size_t
 limits_count_endpoints(const struct view *v)

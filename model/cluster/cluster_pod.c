@@ -59,12 +59,13 @@ cluster_pod_find(const struct cluster *c, const char *ns, const char *address, c
 		found = own;
 	if (found != NULL)
 		*place = (struct cluster_place){found->object->pod.node, found->ns, found->name};
-	return n == 0 ? CLUSTER_POD_NONE : n == 1 || n_own == 1 ? CLUSTER_POD_ONE : CLUSTER_POD_MANY;
+	return n == 0                  ? CLUSTER_POD_NONE
+		: n == 1 || n_own == 1 ? CLUSTER_POD_ONE
+				       : CLUSTER_POD_MANY;
 }
 
 char *
-cluster_pod_dns_name(
-	const struct cluster *c, const struct cluster_place *pod, const char *address)
+cluster_pod_dns_name(const struct cluster *c, const struct cluster_place *pod, const char *address)
 {
 	const struct kube_object *o = cluster_find(c, KUBE_POD, pod->ns, pod->pod);
 	char name[POD_NAME_MAX];
@@ -77,7 +78,8 @@ cluster_pod_dns_name(
 	}
 	if (!pod_name_of(name, address))
 		return xstrdup("");
-	return xasprintf("%.*s.%s.pod", (int)(strlen(name) - strlen(POD_NAME_SUFFIX)), name, pod->ns);
+	return xasprintf(
+		"%.*s.%s.pod", (int)(strlen(name) - strlen(POD_NAME_SUFFIX)), name, pod->ns);
 }
 
 /* --- wanting -------------------------------------------------------------------------------- */
@@ -150,8 +152,7 @@ pod_mark_endpoints(struct cluster *c, const char *ns, const struct kube_endpoint
 {
 	for (size_t i = 0; i < e->n_subsets; i++)
 		for (size_t k = 0; k < e->subsets[i].n_endpoints; k++)
-			cluster_index_mark(
-				c, pod_joint(c, ns, e->subsets[i].endpoints[k].ip));
+			cluster_index_mark(c, pod_joint(c, ns, e->subsets[i].endpoints[k].ip));
 }
 
 /* Policies and Nodes mark all joints that they can affect, these among them. */
@@ -254,7 +255,8 @@ struct pod_services {
 };
 
 static void
-pod_add_service(struct pod_services *to, const struct cluster *c, const struct joint *j, const char *ns)
+pod_add_service(
+	struct pod_services *to, const struct cluster *c, const struct joint *j, const char *ns)
 {
 	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, j->ns, j->name);
 
@@ -306,12 +308,13 @@ pod_restrict(struct joining *j, const struct pod_services *services)
 			continue;
 		if (*v->allow_from != '\0')
 			cluster_reasons_set(&j->why, CLUSTER_ALLOW_FROM,
-				xstrdup("nobody may call the pod by its address, since it is behind "
+				xstrdup("nobody may call the pod by its address, since it is "
+					"behind "
 					"Services with different edgeway.io/allow-from: call it by "
 					"one of these"));
 		free(v->allow_from);
-		v->allow_from = xstrdup(j->why.problem == CLUSTER_ALLOW_FROM ? ALLOW_FROM_NONE
-									     : s->allow_from);
+		v->allow_from = xstrdup(
+			j->why.problem == CLUSTER_ALLOW_FROM ? ALLOW_FROM_NONE : s->allow_from);
 	}
 }
 

@@ -108,7 +108,8 @@ struct joint {
 	char *noted; /* the last note about its rules; NULL: none */
 	struct route_place *places; /* the routes whose parent it is */
 	size_t n_places;
-	/* a pod by its address, while it is wanted; the ports that nodes have asked for, the last one last */
+	/* a pod by its address, while it is wanted; the ports that nodes have asked for, the last
+	 * one last */
 	TAILQ_ENTRY(joint) pods;
 	bool is_pod;
 	uint8_t n_asked;
@@ -381,7 +382,8 @@ struct joining {
 	bool quiet; /* record no reasons */
 };
 
-/* cluster_join.c: Adds sp as an extra port if its number is unused, with the members that have it. */
+/* cluster_join.c: adds sp as an extra port if its number is unused, with the members that have
+ * it. */
 void cluster_join_extra(struct joining *j, const struct kube_service_port *sp, uint16_t number,
 	const struct members *members);
 void cluster_join_declared(struct joining *j, const struct members *members);

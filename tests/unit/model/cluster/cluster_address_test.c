@@ -1,4 +1,4 @@
-/* Pods by their own address: their names, views and restrictions, and the ranges of such addresses. */
+/* Pods by their own address: names, views and restrictions; the ranges of such addresses. */
 #include "tests/unit/model/kube_kit.h"
 
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 #define POD(name, node, ip, rest)                                                                  \
 	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {app: " name "}}\n"    \
-	"spec: {nodeName: " node ", containers: [{ports: [{name: http, containerPort: 8080}]}]" rest \
+	"spec: {nodeName: " node                                                                   \
+	", containers: [{ports: [{name: http, containerPort: 8080}]}]" rest                        \
 	"}\nstatus: {phase: Running, podIP: " ip ", hostIP: 192.0.2.1}\n"
 
 /* The view of the pod, "gone", or "none": no change of it is due. */
@@ -23,7 +24,8 @@ change_of(const char *name)
 	snprintf(text, sizeof text, "none");
 	while (cluster_next_change(kit_cluster, &change)) {
 		if (strcmp(change.name, name) == 0)
-			snprintf(text, sizeof text, "%s", change.json != NULL ? change.json : "gone");
+			snprintf(text, sizeof text, "%s",
+				change.json != NULL ? change.json : "gone");
 		cluster_change_fini(&change);
 	}
 	return text;
@@ -65,7 +67,8 @@ a_view_while_it_is_wanted(void **state)
 	assert_string_equal(change_of("172-17-0-2._pod"),
 		"{\"ns\":\"default\",\"name\":\"172-17-0-2._pod\",\"headless\":true,\"ports\":["
 		"{\"port\":8080,\"mode\":\"http\",\"extra\":true,\"endpoints\":["
-		"{\"node\":\"n1\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":8080,"
+		"{\"node\":\"n1\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
+		"8080,"
 		"\"hostIP\":\"192.0.2.1\"}]}]}");
 	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 9090);
 	assert_non_null(strstr(change_of("172-17-0-2._pod"), "\"port\":9090,\"mode\":\"tcp\""));
@@ -134,8 +137,8 @@ two_pods_with_one_address(void **state)
 		"2 pods of the namespace have the address 172.17.0.2 ("));
 	assert_int_equal(cluster_pod_find(kit_cluster, "default", "172.17.0.2", "", &place),
 		CLUSTER_POD_MANY);
-	assert_int_equal(cluster_pod_find(kit_cluster, "", "172.17.0.2", "n2", &place),
-		CLUSTER_POD_ONE);
+	assert_int_equal(
+		cluster_pod_find(kit_cluster, "", "172.17.0.2", "n2", &place), CLUSTER_POD_ONE);
 	assert_string_equal(place.pod, "b");
 }
 
@@ -147,8 +150,8 @@ hostnames_come_first(void **state)
 
 	(void)state;
 	kit_say(kit_cluster, "a.yaml",
-		POD("a", "n1", "172.17.0.2", ", hostname: db-0, subdomain: db") POD("c", "n1",
-			"172.17.0.3", ""));
+		POD("a", "n1", "172.17.0.2", ", hostname: db-0, subdomain: db")
+			POD("c", "n1", "172.17.0.3", ""));
 	kit_say(kit_cluster, "s.yaml",
 		SERVICE("db", "clusterIP: None, selector: {app: a}, ports: [{port: 8080}]"));
 	kit_drop_changes(kit_cluster);
@@ -172,13 +175,13 @@ ranges_that_no_two_nodes_share(void **state)
 {
 	(void)state;
 	kit_say(kit_cluster, "n.yaml",
-		RANGED("a", "10.244.0.0/24") RANGED("b", "10.244.1.0/24") RANGED("c",
-			"10.245.0.0/24"));
+		RANGED("a", "10.244.0.0/24") RANGED("b", "10.244.1.0/24")
+			RANGED("c", "10.245.0.0/24"));
 	assert_string_equal(cluster_pod_ranges(kit_cluster),
 		"{\"ranges\":[\"10.244.0.0-10.244.1.255\",\"10.245.0.0-10.245.0.255\"]}");
 	kit_say(kit_cluster, "m.yaml",
-		RANGED("d", "10.244.1.128/25") RANGED("e", "172.17.0.0/16") RANGED("f",
-			"172.17.0.0/16"));
+		RANGED("d", "10.244.1.128/25") RANGED("e", "172.17.0.0/16")
+			RANGED("f", "172.17.0.0/16"));
 	assert_string_equal(cluster_pod_ranges(kit_cluster),
 		"{\"ranges\":[\"10.244.0.0-10.244.0.255\",\"10.245.0.0-10.245.0.255\"]}");
 }
@@ -190,8 +193,8 @@ ranges_are_checked(void **state)
 		"{\"ranges\":[\"10.0.0.0-200.0.0.0\"]}", "{\"ranges\":[\"10.0.0.9-10.0.0.1\"]}",
 		"{\"ranges\":[\"10.0.0.0\"]}", "{\"ranges\":[\"::1-::2\"]}", "{\"ranges\":[7]}",
 		"{\"ranges\":[\"0.0.0.0-255.255.255.255\"]}", "[]", ""};
-	static const char good[] =
-		"{\"ranges\":[\"10.9.0.0-10.9.0.255\",\"10.8.0.0-10.8.99.255\",\"10.9.1.0-10.9.1.7\"]}";
+	static const char good[] = "{\"ranges\":[\"10.9.0.0-10.9.0.255\",\"10.8.0.0-10.8.99.255\","
+				   "\"10.9.1.0-10.9.1.7\"]}";
 	struct pod_ranges r = {0};
 	struct err err;
 
