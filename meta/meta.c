@@ -519,7 +519,9 @@ meta_find_hubs(struct meta *m)
 void
 meta_ask_pod(struct meta *m, struct pod_ask *ask)
 {
-	if (m != NULL && m->pods != NULL)
+	if (m != NULL && m->config.cloudhub)
+		pod_ask_finish(ask, POD_NONE); /* a CloudHub tells Services alone */
+	else if (m != NULL && m->pods != NULL)
 		pod_asks_ask(m->pods, ask);
 	else
 		pod_ask_finish(ask, POD_UNKNOWN);

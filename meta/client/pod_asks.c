@@ -39,6 +39,8 @@ struct pod_asks {
 	bool ended;
 	struct pod_client clients[CLIENTS];
 	uint64_t asked, limited, late, answers[POD_KNOWN + 1];
+	const char *trouble; /* the last reason why a question was not answered; NULL: none */
+	uint64_t trouble_ms;
 };
 
 static const char *const answer_names[] = {"unknown", "none", "many", "known"};
@@ -48,6 +50,13 @@ pod_ask_finish(struct pod_ask *ask, enum pod_answer answer)
 {
 	ask->answer = answer;
 	loop_post(ask->loop, ask->done, ask);
+}
+
+static void
+pod_asks_note(struct pod_asks *p, const char *trouble)
+{
+	p->trouble = trouble;
+	p->trouble_ms = loop_now_ms(p->config.loop);
 }
 
 static uint64_t
@@ -173,6 +182,11 @@ pod_asks_take(struct pod_asks *p, struct pod_question *q, const struct pod_reply
 							      : POD_UNKNOWN;
 
 	if (answer == POD_UNKNOWN)
+		pod_asks_note(p,
+			strcmp(r->found, "full") == 0
+				? "this node has asked for as many as the hub keeps for one"
+				: "the hub is busy");
+	if (answer == POD_UNKNOWN)
 		log_limited(LOG_LEVEL_WARN, 6, "meta",
 			"the hub does not say whether there is such a pod reason=%.20s address=%s "
 			"namespace=%s",
@@ -246,6 +260,7 @@ pod_asks_on_timer(void *arg)
 			continue;
 		if (q->id[0] != '\0' || q->coming) {
 			p->late++;
+			pod_asks_note(p, "the hub does not answer in time");
 			log_limited(LOG_LEVEL_WARN, 6, "meta",
 				"the hub does not answer in time which pod has an address "
 				"address=%s namespace=%s",
@@ -346,6 +361,7 @@ pod_asks_ask(struct pod_asks *p, struct pod_ask *ask)
 	}
 	if (p->n_waiting >= POD_ASKS_MOST || (q == NULL && !pod_asks_may(p, ask->client))) {
 		p->limited++;
+		pod_asks_note(p, "a client asks for too many");
 		log_limited(LOG_LEVEL_WARN, 4, "meta",
 			"too many questions for pods by their address: some are not answered "
 			"address=%s namespace=%s",
@@ -422,5 +438,11 @@ pod_asks_state(const struct pod_asks *p, struct buf *out)
 		(unsigned long long)p->late, p->n_waiting);
 	for (unsigned i = 0; i < ARRAY_LEN(answer_names); i++)
 		buf_printf(out, ",\"%s\":%llu", answer_names[i], (unsigned long long)p->answers[i]);
+	buf_adds(out, ",\"trouble\":");
+	json_add_text(out,
+		p->trouble != NULL &&
+				loop_now_ms(p->config.loop) - p->trouble_ms < POD_ASKS_TROUBLE_MS
+			? p->trouble
+			: "");
 	buf_adds(out, "}");
 }

@@ -21,6 +21,7 @@ enum {
 	POD_ASKS_MS = 2500, /* for an answer */
 	POD_ASKS_NONE_MS = 5000, /* that there is no such pod is believed so long, */
 	POD_ASKS_NAME_MS = 30000, /* and a name */
+	POD_ASKS_TROUBLE_MS = 5 * 60 * 1000, /* the state says so long that one was not answered */
 	POD_ASKS_MOST = 256, /* under way */
 	POD_ASKS_KEPT = 1024, /* answers of the hub */
 	POD_ASKS_PER_S = 10, /* questions to the hub of one client, */
