@@ -274,6 +274,8 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	snapshot_unref(&nothing);
 	for (size_t i = 0; i < d->n_servers; i++)
 		server_share(d->servers[i], d->servers, d->n_servers);
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_ask_pods(d->servers[i], config->ask_pod, config->ask_pod_arg);
 	open_roster(d, config->mark);
 	find_upstreams(d);
 	if (dns_upstreams(d, &upstreams) == 0)

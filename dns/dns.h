@@ -25,6 +25,7 @@
 #include "base/core/sock.h"
 #include "dns/front/zone_server.h"
 #include "model/fake6.h"
+#include "model/pod_ask.h"
 #include "model/snapshot.h"
 
 struct dns;
@@ -57,6 +58,8 @@ struct dns_config {
 	bool resolved; /* the host's way to us is systemd-resolved; resolv.conf is only read */
 	uint32_t mark; /* SO_MARK of upstream queries */
 	struct dns_keep keep;
+	pod_ask_fn *ask_pod; /* for pods by their address; on any worker's thread; NULL: nobody */
+	void *ask_pod_arg;
 	/* a predecessor hands over: how the host reaches it stays as it is until dns_settle */
 	bool succeeds;
 };

@@ -2,6 +2,7 @@ noinst_LIBRARIES += dns/libdns.a
 dns_libdns_a_SOURCES = \
 	dns/answer/answer.c dns/answer/answer.h \
 	dns/answer/answer_private.h \
+	dns/answer/answer_pod.c \
 	dns/answer/answer_reverse.c \
 	dns/answer/answer_service.c \
 	dns/forward/cache.c dns/forward/cache.h \

@@ -19,6 +19,7 @@ static const struct figure report_figures[] = {
 	OUTCOME(SERVER_BADVERS, "badvers"),
 	OUTCOME(SERVER_FORWARDED, "forwarded"),
 	OUTCOME(SERVER_CACHED, "cached"),
+	OUTCOME(SERVER_POD, "asked-hub"),
 	OUTCOME(SERVER_DROPPED, "dropped"),
 	OUTCOME(SERVER_FOREIGN, "foreign"),
 	FIGURE_ALSO(struct server_counters, udp.limited, "outcome=\"limited\"", NULL),

@@ -101,6 +101,8 @@ hub_start_parts(struct hub *hub, const struct hub_config *config, struct err *er
 	int rc;
 
 	hub->nodes_config = (struct nodes_config){
+		.settle = hub_source_settle,
+		.settle_arg = hub,
 		.heartbeat_ms = config->heartbeat_ms > 0 ? config->heartbeat_ms : HEARTBEAT_MS,
 		.cluster_domain = domain[0] != '\0' ? domain : "cluster.local",
 		.fanout = hub->fanout,

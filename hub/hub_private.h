@@ -127,6 +127,8 @@ or_empty(const char *s)
 /* --- hub_source.c --------------------------------------------------------------------------- */
 int hub_source_start(struct hub *hub, const struct hub_config *config, struct err *err);
 /* Returns true once all of the source has been read. */
+/* Passes what has changed in the cluster to the nodes. arg: the hub. */
+void hub_source_settle(void *arg);
 bool hub_source_ready(const struct hub *hub);
 
 /* --- hub_explain.c -------------------------------------------------------------------------- */

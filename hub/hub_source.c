@@ -40,8 +40,8 @@ hub_source_settle_routes(struct hub *hub)
 	}
 }
 
-static void
-on_changed(void *arg)
+void
+hub_source_settle(void *arg)
 {
 	struct hub *hub = arg;
 	struct cluster_change change;
@@ -90,7 +90,7 @@ hub_source_start(struct hub *hub, const struct hub_config *config, struct err *e
 		.folder = or_empty(config->manifests),
 		.data_dir = config->data_dir,
 		.cluster = hub->cluster,
-		.changed = on_changed,
+		.changed = hub_source_settle,
 		.arg = hub,
 	};
 	const struct kubernetes_config kubernetes = {
@@ -100,7 +100,7 @@ hub_source_start(struct hub *hub, const struct hub_config *config, struct err *e
 		.gateway = (enum kubernetes_gateway)config->kubernetes_gateway,
 		.silence_ms = config->kubernetes_silence_ms,
 		.cluster = hub->cluster,
-		.changed = on_changed,
+		.changed = hub_source_settle,
 		.arg = hub,
 	};
 	int rc;

@@ -58,6 +58,9 @@ void
 hub_metrics(const struct hub *hub, struct metrics *m)
 {
 	fanout_metrics(hub->fanout, m);
+	metric_gauge(m, "edgeway_hub_pods_wanted",
+		"Pods that nodes have asked for by their own address.", NULL,
+		(double)cluster_pods_wanted(hub->cluster));
 	metric_counter(m, "edgeway_hub_service_changes_total", "Changes of service views.", NULL,
 		hub->n_changes);
 	metric_gauge(m, "edgeway_hub_refused_services",

@@ -206,6 +206,16 @@ start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *e
 	return rc;
 }
 
+static void
+hub_want_pod(void *arg, const char *ns, const char *address, uint16_t port)
+{
+	struct hub *hub = arg;
+
+	cluster_pod_want(hub->cluster, ns, address, port);
+	if (cluster_dirty(hub->cluster))
+		hub_source_settle(hub);
+}
+
 static int
 start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *cluster_domain,
 	struct err *err)
@@ -218,6 +228,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.at_edge = at_edge,
 		.edge_known = edge_known,
 		.tunnelled = hub_ways_tunnelled,
+		.want_pod = hub_want_pod,
 		.refuses = hub_node_refuses,
 		.arg = hub,
 	};

@@ -77,7 +77,7 @@ hub_libhub_a_SOURCES = \
 	hub/identity/share_claims.c hub/identity/share_claims.h \
 	hub/sync/node_filter.c hub/sync/node_filter.h \
 	hub/kube/json_stream.c hub/kube/json_stream.h \
-	hub/sync/node_session.c hub/sync/node_session.h hub/sync/node_session_ask.c hub/sync/node_session_compare.c hub/sync/node_session_private.h hub/sync/node_session_say.c hub/sync/node_session_tell.c \
+	hub/sync/node_session.c hub/sync/node_session.h hub/sync/node_session_ask.c hub/sync/node_session_compare.c hub/sync/node_session_pods.c hub/sync/node_session_private.h hub/sync/node_session_say.c hub/sync/node_session_tell.c \
 	hub/identity/tokens.c hub/identity/tokens.h \
 	hub/replicas/tunnels.c hub/replicas/tunnels.h hub/replicas/tunnels_private.h hub/replicas/tunnels_lost.c hub/replicas/tunnels_tell.c \
 	hub/sync/unserved.c hub/sync/unserved.h \

@@ -98,6 +98,7 @@ iptables_tend(void *arg)
 	tend_own6(ipt);
 	handover_reserve(ipt); /* a program that sets the list anew may have dropped ours */
 	preflight_look(&ipt->obstacles, &where);
+	iptables_ranges_tend(ipt);
 	if (where.carries)
 		hairpin_tend(&ipt->hairpin, ipt->interfaces);
 }
@@ -253,6 +254,8 @@ commit_rules(struct iptables *ipt)
 	rules.net = range_of(ipt);
 	rules.address = ip_of_v4(ipt->address);
 	put_rules(ipt, &c.batch, rules);
+	(void)iptables_ranges_look(ipt);
+	rules_pod_ranges(&c.batch, &ipt->pod_ranges_put);
 	relay_ports_all(ipt);
 	relay_ports_put(ipt, &c.batch);
 	/* As much of the maps as fits one transaction; put_kernelpath adds the rest. */
@@ -752,6 +755,8 @@ iptables_close(struct iptables **out)
 	guard_close(&ipt->guard);
 	timer_free(&ipt->tend);
 	buf_fini(&ipt->hairpin.ports);
+	pod_ranges_fini(&ipt->pod_ranges);
+	pod_ranges_fini(&ipt->pod_ranges_put);
 	buf_fini(&ipt->new_relay_ports);
 	buf_fini(&ipt->matched);
 	free(ipt->relay_ports);

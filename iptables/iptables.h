@@ -17,6 +17,7 @@
 #include "iptables/host/own_interface.h"
 #include "iptables/maps/divert.h"
 #include "model/fake6.h"
+#include "model/pod_ranges.h"
 #include "model/snapshot.h"
 
 struct iptables;
@@ -82,6 +83,9 @@ const char *iptables_trouble6(const struct iptables *ipt);
 /* Takes from this snapshot (and references it) what the kernel carries by itself and which
  * ClusterIPs are served. Also allowed before the table is installed. */
 void iptables_use(struct iptables *ipt, const struct snapshot *snapshot);
+/* The ranges of pods' addresses that no two nodes share (copied): TCP to those that this machine
+ * has no route to goes to the listener. Also allowed before the table is installed. */
+void iptables_pod_ranges(struct iptables *ipt, const struct pod_ranges *ranges);
 /* This node's addresses: NodePorts are served there. Also allowed before the table is installed. */
 void iptables_addresses(struct iptables *ipt, const struct address_list *own);
 /* Services that are called from outside and cannot be served as they ask, for example because a

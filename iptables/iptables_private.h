@@ -1,6 +1,7 @@
 /*
- * Shared by iptables.c (entry points), iptables_report.c (metrics and state) and handover.c (what
- * must be restored at the end). Loop 0 only.
+ * Shared by iptables.c (entry points), iptables_ranges.c (addresses of other nodes' pods),
+ * iptables_report.c (metrics and state) and handover.c (what must be restored at the end). Loop 0
+ * only.
  */
 #ifndef EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
 #define EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
@@ -56,6 +57,9 @@ struct iptables {
 	bool reported;
 	uint32_t told; /* the address last passed to fn */
 
+	struct pod_ranges pod_ranges; /* of other nodes' pods; those that are in the table: */
+	struct pod_ranges pod_ranges_put;
+
 	struct guard guard;
 	uint32_t address; /* the rules translate to it */
 	struct capture capture;
@@ -72,6 +76,12 @@ struct iptables {
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
 	void *relay_arg;
 };
+
+/* --- iptables_ranges.c ---------------------------------------------------------------------- */
+/* Finds which pods' addresses nobody else carries: pod_ranges_put. False: as before. */
+bool iptables_ranges_look(struct iptables *ipt);
+/* The same, and changes the table. */
+void iptables_ranges_tend(struct iptables *ipt);
 
 /* Reserves the port; we release it at the end unless it was already reserved. */
 void handover_reserve(struct iptables *ipt);

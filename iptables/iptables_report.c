@@ -26,6 +26,11 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 	metric_gauge(m, "edgeway_iptables_hairpin_ports",
 		"Ports of bridges that we put into hairpin mode.", NULL,
 		(double)hairpin_count(&ipt->hairpin));
+	metric_gauge(m, "edgeway_iptables_pod_ranges",
+		"Ranges of other nodes' pods' addresses that are served, since this machine has no "
+		"route "
+		"to them.",
+		NULL, (double)ipt->pod_ranges_put.n);
 	preflight_metrics(&ipt->obstacles, m);
 	kernelpath_metrics(ipt->kernelpath, m);
 }
@@ -83,7 +88,8 @@ iptables_state(struct iptables *ipt, struct buf *out, bool others)
 	buf_adds(out, ",\"interfaces\":[");
 	for (size_t i = 0; ipt->interfaces[i] != NULL; i++)
 		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", ipt->interfaces[i]);
-	buf_adds(out, "]");
+	buf_printf(out, "],\"podRanges\":{\"told\":%zu,\"served\":%zu}", ipt->pod_ranges.n,
+		ipt->pod_ranges_put.n);
 	figures_json(FIGURES(iptables_figures), ipt, out);
 	buf_adds(out, ",\"obstacles\":");
 	preflight_state(&ipt->obstacles, out);

@@ -16,7 +16,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/host/held_ports.c iptables/host/held_ports.h \
 	iptables/host/kubeproxy.c iptables/host/kubeproxy.h \
 	iptables/iptables.c iptables/iptables.h iptables/iptables_private.h \
-	iptables/iptables_report.c iptables/handover.c \
+	iptables/iptables_ranges.c iptables/iptables_report.c iptables/handover.c \
 	iptables/maps/guard.c iptables/maps/guard.h \
 	iptables/table/netlink.c iptables/table/netlink.h \
 	iptables/host/hook_conflicts.c iptables/host/hook_conflicts.h \

@@ -12,6 +12,7 @@
 #include "base/core/metric.h"
 #include "model/dial_guard.h"
 #include "model/fake6.h"
+#include "model/pod_ask.h"
 #include "model/snapshot.h"
 #include "model/span.h"
 
@@ -58,6 +59,10 @@ struct lb_config { /* copied */
 	 * on a worker's thread. NULL: there is no tunnel. */
 	int (*forward)(void *arg, const struct lb_forward *to, int *fd);
 	void *forward_arg;
+	/* Asked for pods by their own address, and for ports of theirs, that the snapshot lacks; on
+	 * a worker's thread. NULL: nobody. */
+	pod_ask_fn *ask_pod;
+	void *ask_pod_arg;
 	/* On loop 0: finished spans, a list that the callee owns (may be NULL), and how many were
 	 * dropped before. NULL: no request is recorded, whatever lb_trace says. */
 	void (*take_spans)(void *arg, struct trace_span *spans, unsigned dropped);

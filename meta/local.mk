@@ -12,6 +12,7 @@ meta_libmeta_a_SOURCES = \
 	meta/client/message.c meta/client/message.h \
 	meta/meta.c meta/meta.h meta/meta_private.h meta/meta_tell.c \
 	meta/client/hub_addresses.c meta/client/hub_addresses.h \
+	meta/client/pod_asks.c meta/client/pod_asks.h \
 	meta/client/question.h \
 	meta/client/cloudhub_cache.c meta/client/cloudhub_cache.h meta/client/cloudhub_cache_names.c meta/client/cloudhub_cache_private.h meta/client/cloudhub_cache_take.c \
 	meta/state/store.c meta/state/store.h meta/state/store_open.c meta/state/store_private.h \
@@ -24,7 +25,7 @@ tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 
 if HAVE_CMOCKA
-META_TESTS = tests/unit/meta/client/staleness_test tests/unit/meta/client/hub_client_test tests/unit/meta/state/ipam_test tests/unit/meta/client/join_test tests/unit/meta/client/message_test tests/unit/meta/client/cloudhub_cache_test tests/unit/meta/client/hub_addresses_test tests/unit/meta/state/store_power_test tests/unit/meta/state/store_test tests/unit/meta/state/writer_test
+META_TESTS = tests/unit/meta/client/pod_asks_test tests/unit/meta/client/staleness_test tests/unit/meta/client/hub_client_test tests/unit/meta/state/ipam_test tests/unit/meta/client/join_test tests/unit/meta/client/message_test tests/unit/meta/client/cloudhub_cache_test tests/unit/meta/client/hub_addresses_test tests/unit/meta/state/store_power_test tests/unit/meta/state/store_test tests/unit/meta/state/writer_test
 check_PROGRAMS += $(META_TESTS)
 TESTS += $(META_TESTS)
 tests_unit_meta_client_staleness_test_SOURCES = tests/unit/meta/client/staleness_test.c
@@ -34,6 +35,8 @@ tests_unit_meta_client_hub_client_test_SOURCES = tests/unit/meta/client/hub_clie
 tests_unit_meta_client_hub_client_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_meta_state_ipam_test_SOURCES = tests/unit/meta/state/ipam_test.c
 tests_unit_meta_state_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_client_pod_asks_test_SOURCES = tests/unit/meta/client/pod_asks_test.c
+tests_unit_meta_client_pod_asks_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_meta_client_join_test_SOURCES = tests/unit/meta/client/join_test.c
 tests_unit_meta_client_join_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_meta_client_message_test_SOURCES = tests/unit/meta/client/message_test.c

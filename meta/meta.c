@@ -8,12 +8,16 @@
 #include "base/core/log.h"
 #include "base/http/proxy.h"
 
+#define RANGES_NOTE "pod_ranges"
+
 static void
 on_use(void *arg, const struct snapshot *snapshot)
 {
 	struct meta *m = arg;
 
 	m->use(m->use_arg, snapshot);
+	if (m->pods != NULL)
+		pod_asks_look(m->pods);
 	if (m->feed != NULL)
 		hub_client_tell_unserved(m->feed);
 }
@@ -80,6 +84,50 @@ on_rewritten(void *arg)
 		hub_client_save_identity(m->feed);
 }
 
+static void
+on_pod_answered(void *arg, const char *id, const char *json, size_t len)
+{
+	struct meta *m = arg;
+
+	pod_asks_answer(m->pods, id, json, len);
+}
+
+static int
+on_pod_ranges(void *arg, const char *json, size_t len, struct err *err)
+{
+	struct meta *m = arg;
+	struct pod_ranges now;
+	int rc = pod_ranges_parse(&now, json, len, err);
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	if (rc < 0)
+		return rc;
+	if (!pod_ranges_same(&now, &m->ranges)) {
+		pod_ranges_build(&text, &now);
+		apply_note(m->apply, RANGES_NOTE, buf_str(&text));
+	}
+	pod_ranges_fini(&m->ranges);
+	m->ranges = now;
+	if (buf_len(&text) > 0 && m->config.ranges_changed != NULL)
+		m->config.ranges_changed(m->use_arg);
+	return 0;
+}
+
+static bool
+meta_send_pod(void *arg, const char *json, char id[37])
+{
+	struct meta *m = arg;
+
+	return m->feed != NULL && hub_client_ask_pod(m->feed, json, id);
+}
+
+static const struct snapshot *
+meta_pods_snapshot(void *arg)
+{
+	return apply_snapshot(((struct meta *)arg)->apply);
+}
+
 /* --- opening -------------------------------------------------------------------------------- */
 
 static char *
@@ -98,7 +146,7 @@ read_proxy_good(const char *url, struct store *store)
 static void
 read_last_good(struct meta *m, struct store *store)
 {
-	auto_free char *time = NULL, *in_step = NULL;
+	auto_free char *time = NULL, *in_step = NULL, *ranges = NULL;
 
 	for (size_t i = 0; m->urls[i] != NULL && store != NULL; i++) {
 		auto_free char *good = xasprintf("address %s", m->urls[i]),
@@ -115,6 +163,8 @@ read_last_good(struct meta *m, struct store *store)
 		m->refused_hubs = store_note(store, HUB_CLIENT_REFUSED_NOTE);
 	if (store != NULL)
 		m->revoked_nodes = store_note(store, HUB_CLIENT_REVOKED_NOTE);
+	if (store != NULL && (ranges = store_note(store, RANGES_NOTE)) != NULL)
+		(void)pod_ranges_parse(&m->ranges, ranges, strlen(ranges), NULL);
 	if (store != NULL && (in_step = store_note(store, "in_step")) != NULL)
 		m->in_step_s = strtoll(in_step, NULL, 10);
 }
@@ -230,6 +280,7 @@ free_meta(struct meta *m)
 	free_text(m->config.node_id);
 	free_text(m->config.proxy);
 	free(m->proxy_good);
+	pod_ranges_fini(&m->ranges);
 	free(m->refused_hubs);
 	free(m->revoked_nodes);
 	free_text(m->config.cluster_domain);
@@ -303,6 +354,10 @@ meta_open(struct meta **out, const struct meta_config *config, meta_use_fn *use,
 		return rc;
 	}
 	apply_start(m->apply, m->writer);
+	m->pods = pod_asks_new(&(struct pod_asks_config){.loop = config->loop,
+		.send = meta_send_pod,
+		.snapshot = meta_pods_snapshot,
+		.arg = m});
 	watch_age(m);
 	m->open_ms = mono_ms() - start;
 	log_info("meta", "read the database services=%zu ms=%llu",
@@ -319,6 +374,9 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.hub_arg = m,
 		.asked = c->asked != NULL ? on_asked : NULL,
 		.asked_arg = m,
+		.pod_answered = on_pod_answered,
+		.pod_ranges = on_pod_ranges,
+		.pod_arg = m,
 		.find_hubs = c->find_hubs,
 		.no_tunnel = !c->forward,
 		.apply = m->apply,
@@ -375,7 +433,10 @@ meta_stop(struct meta **out)
 	if (m == NULL)
 		return;
 	staleness_free(&m->age);
+	if (m->pods != NULL)
+		pod_asks_end(m->pods);
 	hub_client_free(&m->feed);
+	pod_asks_free(&m->pods);
 	if (m->writer != NULL) {
 		apply_flush(m->apply);
 		committed = writer_stop(&m->writer);
@@ -453,6 +514,30 @@ meta_find_hubs(struct meta *m)
 {
 	if (m->feed != NULL)
 		hub_client_find_hubs(m->feed);
+}
+
+void
+meta_ask_pod(struct meta *m, struct pod_ask *ask)
+{
+	if (m != NULL && m->config.cloudhub)
+		pod_ask_finish(ask, POD_NONE); /* a CloudHub tells Services alone */
+	else if (m != NULL && m->pods != NULL)
+		pod_asks_ask(m->pods, ask);
+	else
+		pod_ask_finish(ask, POD_UNKNOWN);
+}
+
+const struct pod_ranges *
+meta_pod_ranges(const struct meta *m)
+{
+	return &m->ranges;
+}
+
+void
+meta_pods_end(struct meta *m)
+{
+	if (m != NULL && m->pods != NULL)
+		pod_asks_end(m->pods);
 }
 
 void

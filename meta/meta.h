@@ -17,6 +17,8 @@
 #include "meta/client/question.h"
 #include "model/dial_guard.h"
 #include "model/mesh.h"
+#include "model/pod_ask.h"
+#include "model/pod_ranges.h"
 #include "model/snapshot.h"
 
 struct ws_tunnels;
@@ -54,6 +56,7 @@ struct meta_config {
 	 * says has changed; called with
 	 * the arg of `use`; may be NULL */
 	loop_fn *hub_changed;
+	loop_fn *ranges_changed; /* of meta_pod_ranges; called with the same arg; may be NULL */
 	meta_asked_fn *asked; /* the hub asks a question; called with the same arg; may be NULL */
 };
 
@@ -88,6 +91,13 @@ bool meta_has_node_rules(const struct meta *meta);
 /* As hub_client_known_hub, and hub_client_find_hubs. */
 bool meta_known_hub(const struct meta *meta, size_t i, struct meta_hub *to);
 void meta_find_hubs(struct meta *meta);
+/* Answers a question about a pod by its address, now or after asking the hub; m NULL: with
+ * POD_UNKNOWN. */
+void meta_ask_pod(struct meta *meta, struct pod_ask *ask);
+/* The ranges of pods' addresses that no two nodes share; also those of an earlier run. */
+const struct pod_ranges *meta_pod_ranges(const struct meta *meta);
+/* From now on such questions are answered with POD_UNKNOWN, those under way at once. */
+void meta_pods_end(struct meta *meta);
 /* json: model/health.h. Ignored if the question came by an earlier connection. */
 void meta_answer(struct meta *meta, const struct meta_question *question, const char *json);
 /* Uses another guard from now on: rebuilds the services that it affects. */

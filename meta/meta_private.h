@@ -6,6 +6,7 @@
 #define EDGEWAY_META_META_PRIVATE_H
 
 #include "meta/client/hub_client.h"
+#include "meta/client/pod_asks.h"
 #include "meta/client/staleness.h"
 #include "meta/meta.h"
 #include "meta/state/apply.h"
@@ -21,6 +22,8 @@ struct meta {
 	/* when this node was last in step with its hub, from the database; 0: never */
 	int64_t in_step_s;
 	struct staleness *age;
+	struct pod_asks *pods;
+	struct pod_ranges ranges; /* of pods' addresses, as a hub has said */
 	char *path;
 	meta_use_fn *use;
 	void *use_arg;

@@ -94,6 +94,7 @@ meta_metrics(struct meta *m, struct metrics *out)
 
 	meta_hub_metrics(&f, out);
 	staleness_metrics(m->age, out);
+	pod_asks_metrics(m->pods, out);
 	metric_gauge(out, "edgeway_meta_services", "Services in use.", NULL,
 		(double)snapshot_count(apply_snapshot(m->apply)));
 	figures_metrics(FIGURES(meta_changes), &c, out);
@@ -224,7 +225,9 @@ meta_state(struct meta *m, struct buf *out)
 	figures_json(FIGURES(meta_changes), &c, out);
 	buf_adds(out, ",\"addresses\":{");
 	figures_json(FIGURES(meta_addresses), &c, out);
-	buf_adds(out, "},\"database\":");
+	buf_adds(out, "},\"pods\":");
+	pod_asks_state(m->pods, out);
+	buf_adds(out, ",\"database\":");
 	state_database(m, &w, out);
 	buf_adds(out, "}");
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/mesh.h"
+#include "model/pod_name.h"
 
 #define TOKEN_MARKS "!#$%&'*+-.^_`|~"
 
@@ -30,7 +31,9 @@ check_service(const char *text, size_t len)
 	const char *dot = memchr(text, '.', len);
 	size_t first = dot != NULL ? (size_t)(dot - text) : len;
 
-	return check_label(text, first) && (dot == NULL || check_label(dot + 1, len - first - 1));
+	return (check_label(text, first) &&
+		       (dot == NULL || check_label(dot + 1, len - first - 1))) ||
+		pod_name_is(text, len);
 }
 
 /* Unlike DNS, Kubernetes does not limit the labels of a subdomain to 63 bytes. */

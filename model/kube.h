@@ -140,6 +140,7 @@ struct kube_node {
 	char *source_address;
 	bool not_ready; /* its condition Ready is not True */
 	bool is_public; /* label edgeway.io/public */
+	char *pod_cidr; /* spec.podCIDR, or the first IPv4 one of spec.podCIDRs; "" none */
 	char *public_ip, *public_ip6; /* ExternalIP; public_ip6: beside an IPv4 one */
 	struct kube_labels labels;
 	/* all of status.addresses, InternalIPs first; includes Hostname and DNS names */

@@ -42,6 +42,27 @@ take_addresses(struct decoder *d, const struct tree_node *addresses, struct kube
 }
 
 static bool
+kube_node_is_net4(const char *text)
+{
+	struct in6_addr ip;
+	unsigned bits;
+
+	return strchr(text, ':') == NULL && strchr(text, '/') != NULL &&
+		ip_net_parse(text, &ip, &bits);
+}
+
+static char *
+kube_node_pod_cidr(const struct tree_node *spec)
+{
+	const char *first = tree_text(tree_get(spec, "podCIDR"), "");
+
+	tree_each(tree_get(spec, "podCIDRs"), n)
+		if (!kube_node_is_net4(first))
+			first = tree_text(n, "");
+	return xstrdup(kube_node_is_net4(first) ? first : "");
+}
+
+static bool
 is_not_ready(const struct tree_node *n)
 {
 	tree_each(tree_path(n, "status.conditions"), c)
@@ -71,6 +92,7 @@ kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node 
 	node->is_public = strcmp(tree_text(tree_get(labels, "edgeway.io/public"), ""), "true") == 0;
 	node->not_ready = is_not_ready(n);
 	node->labels = kube_labels(d, labels);
+	node->pod_cidr = kube_node_pod_cidr(tree_get(n, "spec"));
 	take_external(d, tree_path(n, "status.addresses"), node);
 	take_addresses(d, tree_path(n, "status.addresses"), node);
 }
@@ -81,6 +103,7 @@ kube_node_fini(struct kube_node *n)
 	free(n->site);
 	free(n->zone);
 	free(n->source_address);
+	free(n->pod_cidr);
 	free(n->public_ip);
 	free(n->public_ip6);
 	kube_labels_fini(&n->labels);

@@ -15,7 +15,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster/cluster_member.c \
 	model/cluster/cluster_netpolicy.c \
 	model/cluster/cluster_gateway.c \
-	model/cluster/cluster_place.c model/cluster/cluster_near.c model/cluster/cluster_reason.c \
+	model/cluster/cluster_pod.c model/cluster/cluster_place.c model/cluster/cluster_near.c model/cluster/cluster_reason.c \
 	model/cluster/cluster_private.h \
 	model/cluster/cluster_route.c \
 	model/cluster/cluster_route_order.c \
@@ -60,6 +60,9 @@ model_libmodel_a_SOURCES = \
 	model/limits.h \
 	model/local_callers.c model/local_callers.h \
 	model/mesh.h \
+	model/pod_ask.h \
+	model/pod_name.c model/pod_name.h \
+	model/pod_ranges.c model/pod_ranges.h \
 	model/route_regex.c model/route_regex.h \
 	model/service.c model/service.h \
 	model/selector.c model/selector.h \
@@ -93,6 +96,7 @@ MODEL_TESTS = \
 	tests/unit/model/bundle_test \
 	tests/unit/model/check_test \
 	tests/unit/model/cluster/cluster_backend_tls_test \
+	tests/unit/model/cluster/cluster_address_test \
 	tests/unit/model/cluster/cluster_dual_test \
 	tests/unit/model/cluster/cluster_gateway_test \
 	tests/unit/model/cluster/cluster_pod_test \
@@ -135,6 +139,8 @@ tests_unit_model_check_test_SOURCES = tests/unit/model/check_test.c
 tests_unit_model_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_backend_tls_test_SOURCES = tests/unit/model/cluster/cluster_backend_tls_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_backend_tls_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_address_test_SOURCES = tests/unit/model/cluster/cluster_address_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_address_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_dual_test_SOURCES = tests/unit/model/cluster/cluster_dual_test.c $(KUBE_KIT)
 tests_unit_model_cluster_cluster_dual_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_model_cluster_cluster_gateway_test_SOURCES = tests/unit/model/cluster/cluster_gateway_test.c $(KUBE_KIT)

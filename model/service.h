@@ -159,6 +159,7 @@ struct service {
 	uint32_t fake_ip; /* host byte order; 0: the range was exhausted */
 	uint32_t cluster_ip; /* 0: none */
 	struct in6_addr cluster_ip6; /* :: none */
+	uint32_t pod_ip; /* of a pod by its address (model/pod_name.h); 0: it is none, or IPv6 */
 	/* calls from outside: only to endpoints of this node (externalTrafficPolicy Local); the
 	 * ports are served at this node's addresses too (loadBalancerClass edgeway.io/node), and at
 	 * external_ips */

@@ -6,6 +6,7 @@
 #include "model/check.h"
 #include "model/http_route.h"
 #include "model/mesh.h"
+#include "model/pod_name.h"
 #include "model/view.h"
 
 /*
@@ -673,11 +674,13 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	};
 	struct building b = {.view = v, .self = self};
 	struct in6_addr external[MESH_HINTS_MAX];
+	char pod_ip[INET6_ADDRSTRLEN];
 	struct service *s;
 	size_t most = 0;
 
 	take_cluster_ip(&head, v->cluster_ip);
 	take_cluster_ip(&head, v->cluster_ip6);
+	head.pod_ip = pod_name_address(head.name, pod_ip) ? ip_v4(pod_ip) : 0;
 	take_external_ips(&head, &v->external_ips, external);
 	random_bytes(&b.seed, sizeof b.seed);
 	head.routes = http_routes_ref(v->routes);

@@ -55,6 +55,13 @@ hash_ip(uint32_t ip)
 	return ip * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* 0: none. */
+static uint64_t
+hash_pod(uint32_t ip)
+{
+	return ip != 0 ? hash64(&ip, sizeof ip, 1) | 1 : 0;
+}
+
 static uint64_t
 hash_ip6(const struct in6_addr *ip)
 {
@@ -263,7 +270,8 @@ ip_steps(struct steps *steps, const struct service *s, bool add)
 {
 	const uint64_t hashes[] = {hash_ip(s->fake_ip),
 		s->cluster_ip != s->fake_ip ? hash_ip(s->cluster_ip) : 0,
-		IN6_IS_ADDR_UNSPECIFIED(&s->cluster_ip6) ? 0 : hash_ip6(&s->cluster_ip6)};
+		IN6_IS_ADDR_UNSPECIFIED(&s->cluster_ip6) ? 0 : hash_ip6(&s->cluster_ip6),
+		hash_pod(s->pod_ip)};
 
 	for (size_t i = 0; i < ARRAY_LEN(hashes); i++)
 		ip_step(steps, s, hashes[i], add);
@@ -283,7 +291,7 @@ ip_steps(struct steps *steps, const struct service *s, bool add)
 static size_t
 ip_steps_most(const struct service *s)
 {
-	return s == NULL ? 0 : 3 + s->n_external_ips + 2 * (size_t)s->n_ports;
+	return s == NULL ? 0 : 4 + s->n_external_ips + 2 * (size_t)s->n_ports;
 }
 
 /* A change with its name's hash, to find the last of several changes of one name. */
@@ -502,6 +510,26 @@ snapshot_find_ip(const struct snapshot *s, uint32_t ip)
 			return found;
 	}
 	return NULL;
+}
+
+const struct service *
+snapshot_find_pod(const struct snapshot *s, uint32_t ip)
+{
+	const struct service *pod = NULL;
+	uint64_t hash = hash_pod(ip);
+	uint32_t at = UINT32_MAX;
+	const void *value;
+
+	while (shard_next(s->by_ip.shard[shard_of(hash)], key_of(hash), &at, &value)) {
+		const struct service *found = value;
+
+		if (ip == 0 || found->pod_ip != ip)
+			continue;
+		if (pod != NULL)
+			return NULL;
+		pod = found;
+	}
+	return pod;
 }
 
 const struct service *

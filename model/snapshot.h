@@ -45,6 +45,8 @@ size_t snapshot_count(const struct snapshot *s);
 const struct service *snapshot_find(
 	const struct snapshot *s, const char *ns, size_t ns_len, const char *name, size_t name_len);
 const struct service *snapshot_find_ip(const struct snapshot *s, uint32_t fake_or_cluster_ip);
+/* The pod by its own address; NULL: none, or several. */
+const struct service *snapshot_find_pod(const struct snapshot *s, uint32_t ip);
 const struct service *snapshot_find_ip6(
 	const struct snapshot *s, const struct in6_addr *cluster_ip);
 /* The service that is called from outside by this address and port, and which port of it: of

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/mesh.h"
+#include "model/pod_name.h"
 
 enum {
 	NEGATIVE_TTL_S = 5, /* so that a service created a moment later is found soon */
@@ -73,16 +74,21 @@ answer_put_service(uint8_t to[DNS_NAME_MAX], const struct dns_zone *z, const str
 	size_t name = strlen(svc->name), ns = strlen(svc->namespace), n = 0;
 	const char *dot = strchr(svc->name, '.');
 	size_t first = dot != NULL ? (size_t)(dot - svc->name) : name;
+	const char *kind = "svc";
 
 	/* With a long hostname and a long domain the name may be too long to exist. */
 	if (name > MESH_SERVICE_MAX || first > MESH_NAME_MAX || name - first > MESH_NAME_MAX + 1 ||
 		ns > MESH_NAME_MAX || name + ns + SVC_LABELS + z->name_len > DNS_NAME_MAX)
 		return 0;
 	n = answer_put_label(to, svc->name, first);
+	if (dot != NULL && strcmp(dot, POD_NAME_SUFFIX) == 0) {
+		dot = NULL;
+		kind = "pod";
+	}
 	if (dot != NULL)
 		n += answer_put_label(to + n, dot + 1, name - first - 1);
 	n += answer_put_label(to + n, svc->namespace, ns);
-	n += answer_put_label(to + n, "svc", 3);
+	n += answer_put_label(to + n, kind, 3);
 	memcpy(to + n, z->name, z->name_len);
 	return n + z->name_len;
 }
@@ -254,6 +260,8 @@ answer_zone(struct ask *a)
 		return answer_apex(a);
 	if (answer_label_is(a, 1, "svc"))
 		return answer_svc(a);
+	if (answer_label_is(a, 1, "pod"))
+		return answer_pod(a);
 	if (answer_label_is(a, 1, "dns"))
 		return answer_dns(a);
 	if (a->n == 1 && answer_label_is(a, 1, "dns-version"))

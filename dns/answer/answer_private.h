@@ -1,7 +1,8 @@
 /*
  * Shared by the files of dns/answer/answer: one query being answered, and the functions that end
  * it. answer.c has the entry point and the zone's own names, answer_service.c what lies under
- * svc.<domain>, answer_reverse.c addresses. No state of their own; any thread.
+ * svc.<domain>, answer_pod.c what lies under pod.<domain>, answer_reverse.c addresses. No state of
+ * their own; any thread.
  *
  *	answer_begin(a, &w);
  *	dns_reply_record(&w, ...);
@@ -49,6 +50,12 @@ enum dns_verdict answer_apex(struct ask *a);
 
 /* --- answer_service.c ----------------------------------------------------------------------- */
 enum dns_verdict answer_svc(struct ask *a);
+
+/* --- answer_pod.c --------------------------------------------------------------------------- */
+/* Names under pod.<domain>. */
+enum dns_verdict answer_pod(struct ask *a);
+/* The name of an address that no service has: may a pod have it? */
+enum dns_verdict answer_pod_pointer(struct ask *a, const struct in6_addr *ip);
 
 /* --- answer_reverse.c ----------------------------------------------------------------------- */
 enum dns_verdict answer_reverse(struct ask *a);

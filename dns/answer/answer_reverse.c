@@ -151,5 +151,7 @@ answer_reverse(struct ask *a)
 	apex = (r.range_bits + r.tree->bits - 1) / r.tree->bits;
 	if (apex > 0 && r.k >= apex && r.in_range)
 		return answer_range(a, &r, apex);
+	if (r.svc == NULL && r.k == r.tree->labels && a->n == r.k)
+		return answer_pod_pointer(a, &ip);
 	return r.svc != NULL ? answer_pointer(a, r.svc) : DNS_FORWARD;
 }

@@ -12,6 +12,7 @@
 #include "dns/front/udp.h"
 
 enum { FORWARD_BYTES_MAX = 1472 }; /* of a query that is forwarded */
+enum { PODS_ASKED_MOST = 512 }; /* queries that wait for the hub's word on a pod */
 enum { SERVER_FAMILIES = 2 }; /* IPv4, IPv6 */
 
 struct server {
@@ -25,6 +26,9 @@ struct server {
 	struct ingress_interface arrival;
 	uint8_t secret[COOKIE_SECRET_BYTES]; /* of cookies */
 	uint32_t mark;
+	pod_ask_fn *ask_pod; /* NULL: nobody knows pods */
+	void *ask_pod_arg;
+	unsigned pods_asked; /* queries that wait for it */
 	struct server *const *others; /* all workers' servers, including this one */
 	size_t n_others;
 	struct server_counters count;
@@ -188,6 +192,73 @@ forward_query(struct server *s, const struct client *c, const struct asked *by, 
 	count_answer(s, to->bytes);
 }
 
+/* --- pods by their address ------------------------------------------------------------------ */
+
+/* A query that waits for what the hub knows of a pod. */
+struct server_pod_wait {
+	struct pod_ask ask; /* first */
+	struct server *server;
+	struct client client;
+	size_t len;
+	uint8_t query[];
+};
+
+static void
+server_on_pod(void *arg)
+{
+	struct server_pod_wait *w = arg;
+	struct server *s = w->server;
+	size_t room = w->client.conn != NULL ? DNS_MESSAGE_MAX : DNS_UDP_MAX;
+	auto_free uint8_t *out = xmalloc(room);
+	struct dns_out to = {.bytes = out, .size = room};
+	struct dns_query q;
+
+	s->pods_asked--;
+	if (server_parse(s, &w->client, &q, w->query, w->len) == DNS_PARSE_OK) {
+		if (w->client.conn == NULL)
+			to.size = dns_reply_limit(&q);
+		if (dns_answer_pod(&s->zone, s->snapshot, &q, &to, &w->ask) == DNS_ANSWERED)
+			count_answer(s, out);
+		else
+			forward_query(s, &w->client, &(struct asked){&q, NULL}, &to);
+		if (to.len > 0)
+			server_reply(s, &w->client, out, to.len);
+	}
+	if (w->client.conn != NULL)
+		tcp_unref(&w->client.conn);
+	free(w);
+}
+
+/* Writes the answer to `to`, which stays empty when the answer comes later. */
+static void
+server_ask_pod(struct server *s, const struct client *c, const struct dns_query *q,
+	const struct pod_ask *pod, struct dns_out *to)
+{
+	struct server_pod_wait *w;
+	uint64_t key = dns_client_key(&c->from);
+
+	if (s->ask_pod == NULL || s->pods_asked >= PODS_ASKED_MOST) {
+		to->len = dns_reply_error(to->bytes, to->size, q, DNS_SERVFAIL);
+		count_answer(s, to->bytes);
+		return;
+	}
+	w = xcalloc(1, sizeof *w + q->len);
+	w->ask = *pod;
+	w->ask.port = 0;
+	w->ask.client = (uint32_t)(key ^ key >> 32);
+	w->ask.loop = s->loop;
+	w->ask.done = server_on_pod;
+	w->server = s;
+	w->client = *c;
+	w->len = q->len;
+	memcpy(w->query, q->bytes, q->len);
+	if (c->conn != NULL)
+		tcp_ref(c->conn);
+	s->pods_asked++;
+	server_add(&s->count.outcome[SERVER_POD]);
+	s->ask_pod(s->ask_pod_arg, &w->ask);
+}
+
 /* --- queries -------------------------------------------------------------------------------- */
 
 /* Returns the length of the answer in `out`, or 0 if there is none now. */
@@ -214,6 +285,11 @@ server_handle(struct server *s, const struct client *c, const uint8_t *m, size_t
 		}
 	} else {
 		verdict = dns_answer(&s->zone, s->snapshot, &q, &to, &target);
+	}
+	if (verdict == DNS_ASK_POD) {
+		to.len = 0;
+		server_ask_pod(s, c, &q, &target.pod, &to);
+		return to.len;
 	}
 	if (verdict != DNS_ANSWERED) {
 		struct asked by = {&q, verdict == DNS_CHASE ? &target : NULL};
@@ -341,6 +417,13 @@ on_learnt(void *arg, const struct cache_key *key, const uint8_t *answer, size_t 
 		memcpy(k->answer, answer, len);
 		loop_post(k->server->loop, do_learn, k);
 	}
+}
+
+void
+server_ask_pods(struct server *s, pod_ask_fn *ask, void *arg)
+{
+	s->ask_pod = ask;
+	s->ask_pod_arg = arg;
 }
 
 void

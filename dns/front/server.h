@@ -28,6 +28,7 @@ enum server_outcome {
 	SERVER_BADVERS,
 	SERVER_FORWARDED,
 	SERVER_CACHED,
+	SERVER_POD, /* waits for the hub's word on a pod */
 	SERVER_DROPPED,
 	SERVER_FOREIGN, /* arrived on an interface outside the mesh: no answer */
 	SERVER_OUTCOMES,
@@ -48,6 +49,8 @@ struct server *server_new(struct loop *worker, const struct dns_zone *zone,
 /* Only after server_stop has called its fn. */
 void server_free(struct server **s);
 
+/* Who is asked for pods by their address; before the first query. */
+void server_ask_pods(struct server *s, pod_ask_fn *ask, void *arg);
 void server_use(struct server *s, const struct snapshot *snapshot);
 void server_use_upstreams(struct server *s, const struct addr *upstreams, size_t n);
 /* Each server passes what it learns from upstreams to the others. Call it before the first

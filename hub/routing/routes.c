@@ -9,6 +9,7 @@
 #include "hub/port/route.h"
 #include "hub/routing/routes_private.h"
 #include "model/check.h"
+#include "model/pod_name.h"
 
 enum { CANDIDATES_MAX = 8 };
 
@@ -555,17 +556,35 @@ service_of(const struct routes_finder *f, const char *service, const char *asker
 	return item;
 }
 
+static void
+routes_want_pod(const struct routes_finder *f, const struct routes_endpoint *wanted)
+{
+	const char *slash = strchr(wanted->service, '/');
+	char address[INET6_ADDRSTRLEN];
+	auto_free char *ns = NULL;
+	struct addr at;
+
+	if (f->config.want_pod == NULL || slash == NULL || !pod_name_address(slash + 1, address) ||
+		addr_parse(&at, wanted->at, 0, NULL) < 0)
+		return;
+	ns = xstrndup(wanted->service, (size_t)(slash - wanted->service));
+	f->config.want_pod(f->config.arg, ns, address, wanted->udp ? 0 : addr_port(&at));
+}
+
 unsigned
 routes_find_endpoint(
 	struct routes_finder *f, const struct routes_endpoint *wanted, struct routes *w)
 {
-	const struct fanout_item *item = service_of(f, wanted->service, wanted->asker);
-	const struct view *v = item != NULL ? keep_view(f, item) : NULL;
+	const struct fanout_item *item;
+	const struct view *v;
 	const struct view_endpoint *e;
 	uint16_t port = 0;
 	uint64_t closed;
 	unsigned status;
 
+	routes_want_pod(f, wanted);
+	item = service_of(f, wanted->service, wanted->asker);
+	v = item != NULL ? keep_view(f, item) : NULL;
 	memset(w, 0, sizeof *w);
 	w->udp = wanted->udp;
 	if (v == NULL)

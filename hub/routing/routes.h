@@ -64,6 +64,9 @@ struct routes_config {
 	bool (*edge_known)(void *arg);
 	/* True if the node has a tunnel now: endpoints on those nodes come first. */
 	bool (*tunnelled)(void *arg, const char *node);
+	/* A pod by its address ("ns/172-17-0-5._pod") that another replica was asked for may be
+	 * wanted here as well, with this port. */
+	void (*want_pod)(void *arg, const char *ns, const char *address, uint16_t port);
 	/* Why the node's tunnel must not be used for host:port (static text); NULL: it may. */
 	const char *(*refuses)(void *arg, const char *node, const char *authority);
 	void *arg;

@@ -6,6 +6,7 @@
 
 #include "base/core/hash.h"
 #include "model/bundle.h"
+#include "model/pod_name.h"
 
 /* Placeholder for a session's msg_id; no other text of a frame's head can contain it. */
 #define ID_PLACE "00000000-0000-4000-8000-000000000000"
@@ -17,7 +18,7 @@ struct entry {
 	/* at_narrowed NULL: the item is for all nodes */
 	struct entry *next_narrowed, **at_narrowed;
 	struct selector *nodes;
-	char *nodes_text;
+	char *nodes_text, *pod_node;
 	unsigned holds;
 	char *frame;
 };
@@ -53,6 +54,7 @@ entry_free(struct entry *e)
 {
 	selector_free(&e->nodes);
 	free(e->nodes_text);
+	free(e->pod_node);
 	free(e->frame);
 	free((void *)(uintptr_t)e->item.key);
 	free(e);
@@ -253,7 +255,7 @@ set_nodes(struct fanout *f, struct entry *e, const char *text, bool restricted)
 	assert(rc == 0);
 	e->item.nodes = e->nodes;
 	e->item.restricted = restricted;
-	if (e->nodes == NULL && !restricted)
+	if (e->nodes == NULL && !restricted && !(e->item.pod && e->item.present))
 		return;
 	e->next_narrowed = f->narrowed;
 	e->at_narrowed = &f->narrowed;
@@ -262,13 +264,26 @@ set_nodes(struct fanout *f, struct entry *e, const char *text, bool restricted)
 	f->narrowed = e;
 }
 
+static const char *
+fanout_pod_node(const struct view *v)
+{
+	for (size_t i = 0; i < v->n_ports; i++)
+		if (v->ports[i].n_endpoints > 0)
+			return v->ports[i].endpoints[0].node;
+	return "";
+}
+
 /* Sets the nodes that the item is for, and tells the watchers; change NULL: it was removed; before:
  * whether it was present. */
 static void
 settle_item(struct fanout *f, struct entry *e, const struct cluster_change *change, bool before)
 {
 	struct selector *was = e->nodes;
+	auto_free char *was_pod_node = e->pod_node;
 
+	e->pod_node = xstrdup(change != NULL && e->item.pod ? fanout_pod_node(change->view) : "");
+	e->item.pod_node = e->pod_node;
+	e->item.was_pod_node = was_pod_node;
 	e->item.was_restricted = e->item.restricted;
 	set_nodes(f, e, change != NULL ? change->nodes : "",
 		change != NULL && view_restricted(change->view));
@@ -276,6 +291,7 @@ settle_item(struct fanout *f, struct entry *e, const struct cluster_change *chan
 	e->item.was_nodes = was;
 	fanout_tell(f, e);
 	e->item.was_nodes = NULL;
+	e->item.was_pod_node = NULL;
 	selector_free(&was);
 }
 
@@ -312,6 +328,9 @@ fanout_insert(struct fanout *f, const char *key)
 		fanout_grow(f);
 	e->item.key = xstrdup(key);
 	e->nodes_text = xstrdup("");
+	e->pod_node = xstrdup("");
+	e->item.pod_node = e->pod_node;
+	e->item.pod = pod_name_is(strchr(key, '/') + 1, strlen(strchr(key, '/') + 1));
 	e->item.index = fanout_number(f);
 	f->slot[e->item.index] = e;
 	*fanout_place(f, key) = e;

@@ -49,10 +49,15 @@ struct fanout_item {
 	struct fanout_counts counts;
 	const struct selector *nodes; /* nodes that get it; NULL: all */
 	bool restricted; /* not every client may connect: only for agents that enforce that */
+	/* a pod by its address (model/pod_name.h): only for the nodes that have asked for it, and
+	 * for its own, "" when unknown */
+	bool pod;
+	const char *pod_node;
 	/* State before this change; valid only within `changed`. */
 	bool was_present;
 	const struct selector *was_nodes;
 	bool was_restricted;
+	const char *was_pod_node;
 };
 
 typedef void fanout_fn(void *arg, struct fanout_item *item);

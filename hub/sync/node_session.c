@@ -133,6 +133,8 @@ on_changed(void *arg, struct fanout_item *item)
 	node_session_forget_refusal(s, item);
 	if (node_filter_had(&s->sight, item) || node_filter_has(&s->sight, item))
 		pending_add(&s->pending, item);
+	if (item->pod && !item->present)
+		node_filter_unwant(&s->sight, s->config.fanout, item);
 }
 
 static void
@@ -235,9 +237,11 @@ on_query(struct node_session *s, const struct envelope *e)
 		node_session_compare_buckets(s, e);
 	else if (strcmp(e->resource, "digest/services") == 0)
 		node_session_compare_services(s, e);
+	else if (strcmp(e->resource, "node/pod") == 0)
+		node_session_ask_pod(s, e);
 	else
 		node_session_complain(s, e->id, e->resource,
-			"this hub answers queries of digest/buckets and digest/services");
+			"this hub answers queries of digest/buckets, digest/services and node/pod");
 }
 
 static void
@@ -253,6 +257,8 @@ on_message(struct node_session *s, const struct envelope *e)
 		on_ack(s, e);
 	else if (e->operation == OP_INSERT && strcmp(e->resource, "node/unserved") == 0)
 		on_unserved(s, e);
+	else if (e->operation == OP_INSERT && strcmp(e->resource, "node/pods") == 0)
+		node_session_pods(s, e);
 	else if (e->operation != OP_KEEPALIVE)
 		node_session_complain(s, e->id, e->resource,
 			"a node tells this hub nothing but digests, acknowledgements and what it "
@@ -329,6 +335,7 @@ node_session_new(const struct node_session_config *config, struct ws_conn *conn)
 	buf_init(&s->callers_next, BUF_UNLIMITED);
 	pending_init(&s->pending, config->fanout);
 	node_filter_init(&s->sight, config->labels, config->enforces);
+	s->sight.node = s->node;
 	s->config.labels = NULL;
 	outbox_init(&s->outbox, conn, config->bundles);
 	inflight_init(&s->flights);
@@ -355,6 +362,7 @@ let_go(struct node_session *s)
 		fanout_release(s->config.fanout, item);
 	}
 	node_session_rest(s);
+	node_filter_unwant_all(&s->sight, s->config.fanout);
 }
 
 void
@@ -375,6 +383,7 @@ node_session_free(struct node_session **out)
 	free(s->address);
 	free(s->agent);
 	free(s->held_id);
+	free(s->pods_told);
 	free(s->sync_id);
 	buf_fini(&s->callers_next);
 	pending_fini(&s->pending);
@@ -407,6 +416,7 @@ void
 node_session_ready(struct node_session *s)
 {
 	s->config.ready = true;
+	node_session_pods_ready(s);
 	if (s->held_id == NULL || s->ended)
 		return;
 	node_session_answer_held(s);

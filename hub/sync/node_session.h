@@ -54,6 +54,9 @@ struct node_session_config {
 	bool answers; /* the node answers questions (model/health.h) */
 	bool no_tunnel; /* its tunnel is switched off */
 	bool enforces; /* the node enforces who may connect to a service (model/allow_from.h) */
+	struct cluster *cluster; /* where pods are asked for by their address */
+	loop_fn *settle; /* the cluster may have changes now: pass them to the fanout; NULL: no */
+	void *settle_arg;
 	bool routes; /* the node follows routes (model/http_route.h) */
 };
 
@@ -93,6 +96,8 @@ size_t node_session_unserved(
 /* Sends the list of the node's clients (cluster_callers) if it has changed since the last time;
  * sends nothing to an agent that does not enforce it. */
 void node_session_callers(struct node_session *s, struct buf *callers);
+/* Tells the node the ranges of pods' addresses (cluster_pod_ranges) if they have changed. */
+void node_session_ranges(struct node_session *s);
 bool node_session_enforces(const struct node_session *s);
 /* Services that the node does not accept as they are (hub/port/refusals.h); borrowed. */
 struct refusals;

@@ -1,8 +1,8 @@
 /*
  * State shared by the files of a node session: node_session.c (received messages, sending,
  * beginning and end), node_session_compare.c (digests), node_session_say.c (small messages),
- * node_session_ask.c (questions) and node_session_tell.c (state for others). No other file includes
- * it.
+ * node_session_ask.c (questions), node_session_pods.c (pods by their address) and
+ * node_session_tell.c (state for others). No other file includes it.
  */
 #ifndef EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
 #define EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
@@ -40,6 +40,11 @@ struct node_session {
 	uint64_t n_acks;
 	struct unserved unserved;
 	struct refusals refusals; /* reasons of the items with PENDING_REFUSED */
+	bool takes_ranges; /* it has told its pods: it is told the ranges of pods' addresses */
+	uint64_t ranges; /* hash of those that it was told; 0: none */
+	char *pods_told; /* the pods that the node holds, while the source is being read */
+	double pod_places; /* queries of pods that it may send now, */
+	uint64_t pod_at_ms; /* and since when it gets more */
 	struct questions questions; /* not yet answered by the node */
 	uint64_t callers; /* hash of the list that it was sent, 0: none */
 	struct buf callers_next; /* rest of that list that could not be sent yet */
@@ -58,6 +63,14 @@ void node_session_compare_buckets(struct node_session *s, const struct envelope 
 void node_session_compare_services(struct node_session *s, const struct envelope *e);
 /* Answers the digests that were kept. */
 void node_session_answer_held(struct node_session *s);
+
+/* --- node_session_pods.c -------------------------------------------------------------------- */
+/* Which pods the node holds by their address, of an earlier session. */
+void node_session_pods(struct node_session *s, const struct envelope *e);
+/* The same, once the source has been read. */
+void node_session_pods_ready(struct node_session *s);
+/* The node asks for a pod, or for its name. */
+void node_session_ask_pod(struct node_session *s, const struct envelope *e);
 
 /* --- node_session_say.c --------------------------------------------------------------------- */
 void node_session_say(struct node_session *s, enum operation op, const char *resource,

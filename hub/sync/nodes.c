@@ -182,6 +182,9 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 		.cluster_domain = n->config.cluster_domain,
 		.ready = n->config.ready,
 		.bundles = strcmp(ws_header(c, "edgeway-bundles"), BUNDLE_KIND) == 0,
+		.cluster = n->config.cluster,
+		.settle = n->config.settle,
+		.settle_arg = n->config.settle_arg,
 		.answers = names_word(ws_header(c, "edgeway-answers"), HEALTH_KIND),
 		.crl = certs_crl(n->config.certs),
 		.takes_crl = ws_header(c, MESH_CRL_HEADER)[0] != '\0',
@@ -613,6 +616,7 @@ nodes_refresh(struct nodes *n)
 		else
 			node_session_relabel(p->talk,
 				cluster_node_labels(n->config.cluster, node_session_node(p->talk)));
+		node_session_ranges(p->talk);
 	}
 }
 

@@ -32,6 +32,8 @@ struct nodes_config {
 	const char *cluster_domain;
 	struct fanout *fanout;
 	struct cluster *cluster;
+	loop_fn *settle; /* see node_session_config */
+	void *settle_arg;
 	struct certs *certs;
 	const struct grants *grants; /* for its access; NULL: no rules; outlives it */
 	struct tunnels *tunnels, *outward; /* get the connections that ask for a tunnel by ALPN */

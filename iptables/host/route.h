@@ -21,6 +21,10 @@ struct route {
 
 /* Adds the route, or replaces the existing one to this subnet. */
 int route_set(const struct route *r, struct err *err);
+/* Takes away the ranges to which this machine has a route of its own: others carry those, or they
+ * are here. Default routes do not count. */
+struct pod_ranges;
+int route_subtract(struct pod_ranges *ranges, struct err *err);
 /* Removes it; also 0 if there is none. */
 int route_remove(uint32_t subnet, uint32_t mask, struct err *err);
 

@@ -13,6 +13,7 @@
 #include "iptables/maps/slots.h"
 #include "iptables/table/elements.h"
 #include "iptables/table/expr.h"
+#include "model/pod_ranges.h"
 
 /* The numbers of nft(8) for key types, so that it can print our sets. */
 enum {
@@ -150,6 +151,10 @@ add_mesh(struct batch *b, const struct rules *rules)
 	batch_rule(b, LISTENED, r);
 	r = expr_rule(b->family);
 	expr_match_set(r, EXPR_DADDR, RULES_CLUSTER_IPS, false);
+	expr_goto(r, RULES_PROXY);
+	batch_rule(b, LISTENED, r);
+	r = expr_rule(b->family);
+	expr_match_set(r, EXPR_DADDR, RULES_POD_RANGES, false);
 	expr_goto(r, RULES_PROXY);
 	batch_rule(b, LISTENED, r);
 	if (rules->draining)
@@ -329,6 +334,7 @@ add_sets(struct batch *b)
 	const struct batch_set sets[] = {
 		{UPSTREAMS, NFT_SET_TIMEOUT, ip, ip_len, 0, 0, NULL},
 		{RULES_CLUSTER_IPS, 0, ip, ip_len, 0, 0, NULL},
+		{RULES_POD_RANGES, NFT_SET_INTERVAL, ip, ip_len, 0, 0, NULL},
 		{RULES_PORTS, 0, TYPE_PORTS, sizeof(struct port_key), 0, 0, NULL},
 		{RULES_SERVICES, NFT_SET_MAP, service, service_len, NFT_DATA_VERDICT, 0, NULL},
 		{RULES_CALLERS, NFT_SET_MAP, caller, ip_len + service_len, NFT_DATA_VERDICT, 0,
@@ -427,6 +433,24 @@ rules_capture(struct batch *b, const struct in6_addr *upstreams, size_t n, uint6
 			elements_add(&e,
 				&(struct element){
 					.key = ip, .key_len = len, .timeout_ms = timeout_ms});
+	}
+	elements_close(&e);
+}
+
+void
+rules_pod_ranges(struct batch *b, const struct pod_ranges *ranges)
+{
+	struct elements e;
+
+	elements_flush(b, RULES_POD_RANGES);
+	elements_open(&e, b, NFT_MSG_NEWSETELEM, RULES_POD_RANGES);
+	for (size_t i = 0; i < ranges->n; i++) {
+		const uint32_t first = htonl(ranges->list[i].first),
+			       behind = htonl(ranges->list[i].last + 1);
+
+		elements_add(&e, &(struct element){.key = &first, .key_len = sizeof first});
+		elements_add(&e,
+			&(struct element){.key = &behind, .key_len = sizeof behind, .end = true});
 	}
 	elements_close(&e);
 }

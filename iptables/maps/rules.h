@@ -37,7 +37,8 @@
  *			goto listened }
  *		chain listened {
  *			ip daddr 9.251.0.0/16 goto proxy
- *			ip daddr @clusterips goto proxy }
+ *			ip daddr @clusterips goto proxy
+ *			ip daddr @podranges goto proxy }
  *		chain proxy { meta l4proto tcp dnat to 172.17.0.1:40001 }
  *		chain flow-1 { dnat to ip daddr . meta l4proto . th dport map @single }
  *		chain flow-2 { dnat to ip daddr . meta l4proto . th dport
@@ -109,6 +110,7 @@ enum {
 #define RULES_TABLE "edgeway"
 #define RULES_PORTS "ports"
 #define RULES_CLUSTER_IPS "clusterips"
+#define RULES_POD_RANGES "podranges"
 #define RULES_SERVICES "services"
 #define RULES_SINGLE "single"
 #define RULES_ENDPOINTS "endpoints"
@@ -135,6 +137,9 @@ struct rules {
 	bool no_sockets;
 };
 
+/* Replaces the ranges of addresses of other nodes' pods (IPv4's table only). */
+struct pod_ranges;
+void rules_pod_ranges(struct batch *b, const struct pod_ranges *ranges);
 /* Whether it is the name of an interface, or a glob of one: sets of characters, and '*' at the end.
  * If not, -EINVAL with the reason. Globs with sets are not for rules_install. */
 int rules_check(const char *interface, struct err *err);

@@ -62,6 +62,8 @@ elements_add(struct elements *e, const struct element *one)
 		elements_begin(e);
 	nest = mnl_attr_nest_start(e->nlh, NFTA_LIST_ELEM);
 	put_value(e->nlh, NFTA_SET_ELEM_KEY, one->key, one->key_len);
+	if (one->end)
+		mnl_attr_put_u32(e->nlh, NFTA_SET_ELEM_FLAGS, htobe32(NFT_SET_ELEM_INTERVAL_END));
 	if (one->data != NULL)
 		put_value(e->nlh, NFTA_SET_ELEM_DATA, one->data, one->data_len);
 	if (one->chain != NULL)

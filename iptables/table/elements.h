@@ -27,6 +27,7 @@ struct element {
 	uint16_t key_len;
 	uint16_t data_len;
 	const void *data; /* in a map, NULL: none */
+	bool end; /* in a set of intervals: the first key behind one */
 	const char *chain; /* in a verdict map: goto this chain; NULL: none */
 	uint64_t timeout_ms; /* 0: none */
 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "base/core/log.h"
 #include "lb/conn/origdst.h"
 #include "lb/proxy/proxy.h"
+#include "model/pod_name.h"
 
 /*
  * A proxied connection takes two descriptors. If none were left, new clients would wait, kept
@@ -21,6 +23,7 @@ enum {
 	DESCRIPTORS_EACH = 2, /* for one connection, with the endpoint's */
 	/* one in so many is reserved for everything else, and for second dials */
 	DESCRIPTORS_KEPT = 8,
+	PODS_MOST = 256, /* connections that wait for the hub's word on a pod */
 };
 
 uint64_t
@@ -123,54 +126,164 @@ listener_service(const struct worker *w, const struct in6_addr *to)
 	return s->cluster_ip != 0 ? s->cluster_ip : s->fake_ip;
 }
 
+/* What a client has called, as the kernel says. */
+struct listener_call {
+	int fd;
+	struct addr from;
+	struct in6_addr to;
+	uint16_t port;
+	struct group_key key;
+	bool asked; /* the hub has been asked for it */
+};
+
+/* --- pods by their own address -------------------------------------------------------------- */
+
+struct listener_pod {
+	struct pod_ask ask; /* first */
+	struct worker *worker;
+	struct listener_call call;
+};
+
+static void listener_connect(struct worker *w, struct listener_call *call);
+
 static void
-listener_admit(struct worker *w, int fd, const struct addr *from)
+listener_on_pod(void *arg)
+{
+	struct listener_pod *p = arg;
+	struct worker *w = p->worker;
+
+	w->n_pods--;
+	if (w->draining) {
+		sock_close(&p->call.fd, true);
+	} else {
+		worker_enter(w);
+		listener_connect(w, &p->call);
+		worker_leave(w);
+	}
+	free(p);
+}
+
+/* Has the client called the listener itself? */
+static bool
+listener_is_own(const struct listener_call *call)
+{
+	struct addr own = {.len = sizeof own.in6};
+	struct in6_addr ip;
+
+	return getsockname(call->fd, &own.sa, &own.len) < 0 || !addr_ip(&own, &ip) ||
+		memcmp(&ip, &call->to, sizeof ip) == 0;
+}
+
+/* The pod that is called, by an address that no snapshot knows or at a port that it does not
+ * declare. False: it can be no pod, or too many wait. */
+static bool
+listener_ask_pod(struct worker *w, const struct listener_call *call)
 {
 	const struct lb_config *c = &w->lb->config;
-	struct group *g = NULL;
-	struct in6_addr to = {0}, who = {0};
-	struct group_key key = {0};
-	uint32_t client;
-	uint16_t port = 0, slot;
+	const struct service *pod = snapshot_find_ip(w->snapshot, call->key.ip);
+	struct in6_addr who = {0};
+	struct listener_pod *p;
+	char address[INET6_ADDRSTRLEN];
+
+	if (call->asked || c->ask_pod == NULL || w->n_pods >= PODS_MOST || call->port == 0)
+		return false;
+	if (pod != NULL ? pod->pod_ip == 0 || !pod_name_address(pod->name, address)
+			: !listener_is_outside(c, &call->to, call->key.ip) ||
+				!IN6_IS_ADDR_V4MAPPED(&call->to) || listener_is_own(call))
+		return false;
+	if (pod == NULL)
+		ip_text(&call->to, address);
+	p = xcalloc(1, sizeof *p);
+	p->worker = w;
+	p->call = *call;
+	p->call.asked = true;
+	snprintf(p->ask.ns, sizeof p->ask.ns, "%s", pod != NULL ? pod->namespace : "");
+	snprintf(p->ask.address, sizeof p->ask.address, "%s", address);
+	p->ask.port = call->port;
+	(void)addr_ip(&call->from, &who);
+	p->ask.client = listener_client(&who);
+	p->ask.loop = w->loop;
+	p->ask.done = listener_on_pod;
+	w->n_pods++;
+	c->ask_pod(c->ask_pod_arg, &p->ask);
+	return true;
+}
+
+/* --- a connection --------------------------------------------------------------------------- */
+
+static struct group *
+listener_group(const struct worker *w, struct listener_call *call)
+{
+	const struct service *pod;
+
+	call->key = (struct group_key){.ip = listener_service(w, &call->to), .port = call->port};
+	if (listener_is_outside(&w->lb->config, &call->to, call->key.ip) &&
+		snapshot_find_ip(w->snapshot, call->key.ip) == NULL) {
+		listener_external(w, &call->to, call->port, &call->key);
+		pod = snapshot_find_pod(w->snapshot, call->key.ip);
+		if (pod != NULL)
+			call->key.ip = pod->fake_ip;
+	}
+	return targets_group(w->targets, w->snapshot, w->epoch, &call->key);
+}
+
+static void
+listener_refuse_call(struct worker *w, const struct listener_call *call)
+{
+	const struct lb_config *c = &w->lb->config;
+	const struct addr asked = addr_of(&call->to, call->port);
 	char text[ADDR_TEXT_MAX];
 
-	(void)addr_ip(from, &who);
-	client = listener_client(&who);
-	slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
-	if (origdst_get(fd, &to, &port) == 0) {
-		key.ip = listener_service(w, &to);
-		key.port = port;
-		if (listener_is_canary(w, from, key.ip, port)) {
-			listener_answer_canary(w, fd);
-			return;
-		}
-		if (listener_is_outside(c, &to, key.ip) &&
-			snapshot_find_ip(w->snapshot, key.ip) == NULL)
-			listener_external(w, &to, port, &key);
-		g = targets_group(w->targets, w->snapshot, w->epoch, &key);
-	}
-	if (g == NULL) {
-		const struct addr asked = addr_of(&to, port);
+	log_limited(LOG_LEVEL_WARN, 10, "lb", "refused a connection to %s to=%s",
+		(call->key.ip & c->mask) == c->subnet ? "no service port"
+			: call->asked ? "an address that is no pod's, as far as the hub says"
+				      : "an address that is not in the mesh",
+		addr_text(&asked, text));
+	listener_refuse(call->fd, &w->counters.refused);
+}
 
-		log_limited(LOG_LEVEL_WARN, 10, "lb", "refused a connection to %s to=%s",
-			(key.ip & c->mask) == c->subnet ? "no service port"
-							: "an address that is not in the mesh",
-			addr_text(&asked, text));
-		listener_refuse(fd, &w->counters.refused);
+static void
+listener_connect(struct worker *w, struct listener_call *call)
+{
+	struct group *g = call->port != 0 ? listener_group(w, call) : NULL;
+	struct in6_addr who = {0};
+	uint32_t client;
+	uint16_t slot;
+	char text[ADDR_TEXT_MAX];
+
+	if (g == NULL) {
+		if (!listener_ask_pod(w, call))
+			listener_refuse_call(w, call);
 		return;
 	}
+	(void)addr_ip(&call->from, &who);
+	client = listener_client(&who);
+	slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
 	if (!fair_share_take(w->lb->connections, slot, 1)) {
 		log_limited(LOG_LEVEL_WARN, 10, "lb",
 			"refused a connection, its client has too many; raise LimitNOFILE if it "
 			"needs them "
 			"client=%s",
 			ip_text(&who, text));
-		listener_refuse(fd, &w->counters.over_quota);
+		listener_refuse(call->fd, &w->counters.over_quota);
 		group_unref(&g, w->now_ms);
 		return;
 	}
-	sock_nodelay(fd);
-	downstream_open(w, fd, g, from);
+	sock_nodelay(call->fd);
+	downstream_open(w, call->fd, g, &call->from);
+}
+
+static void
+listener_admit(struct worker *w, int fd, const struct addr *from)
+{
+	struct listener_call call = {.fd = fd, .from = *from};
+
+	if (origdst_get(fd, &call.to, &call.port) < 0)
+		call.port = 0;
+	if (call.port != 0 && listener_is_canary(w, from, listener_service(w, &call.to), call.port))
+		listener_answer_canary(w, fd);
+	else
+		listener_connect(w, &call);
 }
 
 static void

@@ -184,6 +184,7 @@ struct worker {
 	int pipe[2]; /* splice.h; -1: none */
 	bool no_splice;
 	bool listen_paused; /* out of descriptors */
+	unsigned n_pods; /* connections that wait for the hub's word on a pod: listener.c */
 	uint64_t evict_ms; /* for memory.c */
 	bool draining, stopped;
 	bool has_successor; /* while draining: another process accepts now */

@@ -257,7 +257,7 @@ on_open(void *arg, struct ws_conn *c)
 	f->query[0] = f->error[0] = f->mismatch[0] = '\0';
 	if (!f->joining)
 		f->unusable[0] = '\0';
-	f->bundles = false;
+	f->bundles = f->pods = false;
 	f->unserved = 0;
 	f->n_unanswered = 0;
 	buf_consume(&f->lines, buf_len(&f->lines));
@@ -472,6 +472,9 @@ hub_client_new(struct hub_client **out, const struct hub_client_config *config, 
 	f->hub_arg = config->hub_arg;
 	f->asked = config->asked;
 	f->asked_arg = config->asked_arg;
+	f->pod_answered = config->pod_answered;
+	f->pod_ranges = config->pod_ranges;
+	f->pod_arg = config->pod_arg;
 	f->no_tunnel = config->no_tunnel;
 	f->finds_hubs = config->find_hubs;
 	f->mark = config->mark;

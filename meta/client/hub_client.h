@@ -37,6 +37,11 @@ struct hub_client_config { /* copied */
 	void *hub_arg;
 	meta_asked_fn *asked; /* the hub asks a question; NULL: none is answered */
 	void *asked_arg;
+	/* the hub's answer to hub_client_ask_pod; len 0: it refuses */
+	void (*pod_answered)(void *arg, const char *id, const char *json, size_t len);
+	/* the ranges of pods' addresses: -errno with the reason when they cannot be read */
+	int (*pod_ranges)(void *arg, const char *json, size_t len, struct err *err);
+	void *pod_arg; /* of both */
 	bool find_hubs; /* hub_client_known_hub is wanted */
 	bool no_tunnel; /* tunnels are switched off: the hub does not wait for one */
 	struct apply *apply;
@@ -111,6 +116,9 @@ void hub_client_tell_unserved(struct hub_client *feed);
 /* json: model/health.h. Sent only on the connection that the question came by. */
 void hub_client_answer(
 	struct hub_client *feed, const struct meta_question *question, const char *json);
+/* Asks the hub for a pod by its address (doc/protocol.md); id gets the question's. False: there is
+ * no hub now that answers. */
+bool hub_client_ask_pod(struct hub_client *feed, const char *json, char id[37]);
 /* Compare with the hub now. */
 void hub_client_resync(struct hub_client *feed);
 struct hub_client_status hub_client_status(const struct hub_client *feed);

@@ -151,6 +151,10 @@ struct hub_client {
 	char waits_for[HUB_CLIENT_ERROR_MAX]; /* the approval that we wait for, "" none */
 	char address[ADDR_TEXT_MAX];
 	uint64_t connects, failures, messages, refused;
+	bool pods; /* the hub answers questions for pods by their address */
+	void (*pod_answered)(void *arg, const char *id, const char *json, size_t len);
+	int (*pod_ranges)(void *arg, const char *json, size_t len, struct err *err);
+	void *pod_arg;
 	meta_asked_fn *asked;
 	void *asked_arg;
 	bool no_tunnel;

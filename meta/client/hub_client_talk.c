@@ -9,6 +9,7 @@
 #include "base/core/log.h"
 #include "model/bundle.h"
 #include "model/json.h"
+#include "model/pod_name.h"
 
 enum {
 	GREETING_MS = 15 * 1000,
@@ -163,6 +164,38 @@ refuse_protocol(struct hub_client *f, const struct message_hello *hello)
 	ws_close(f->conn, 1002, "another protocol");
 }
 
+/* The pods by their address that this node holds, so that the comparison leaves them here. */
+static void
+hub_client_talk_pods(struct hub_client *f)
+{
+	const struct snapshot *s = apply_snapshot(f->apply);
+	struct message m = {.operation = OP_INSERT, .resource = "node/pods", .parent = ""};
+	auto_buf struct buf content;
+	size_t n = 0;
+
+	buf_init(&content, BUF_UNLIMITED);
+	buf_adds(&content, "{\"pods\":{");
+	for (size_t i = 0; s != NULL && i < snapshot_count(s); i++) {
+		const struct service *svc = snapshot_at(s, i);
+		bool any = false;
+
+		if (!pod_name_is(svc->name, strlen(svc->name)))
+			continue;
+		buf_printf(
+			&content, "%s\"%s/%s\":[", n++ > 0 ? "," : "", svc->namespace, svc->name);
+		for (unsigned p = 0; p < svc->n_ports; p++)
+			if (svc->ports[p].mode == PORT_TCP) {
+				buf_printf(&content, "%s%u", any ? "," : "", svc->ports[p].port);
+				any = true;
+			}
+		buf_adds(&content, "]");
+	}
+	buf_adds(&content, "}}");
+	m.content = buf_str(&content);
+	if (f->pods)
+		hub_client_send(f, &m, NULL);
+}
+
 static void
 on_hello(struct hub_client *f, const struct envelope *e)
 {
@@ -186,6 +219,7 @@ on_hello(struct hub_client *f, const struct envelope *e)
 		"connected to the hub url=%s address=%s version=\"%s\"",
 		hub_addresses_now(&f->places)->url, f->address, hello.hub);
 	f->bundles = hello.bundles;
+	f->pods = hello.pods;
 	hub_client_remember_addresses(f, &hello);
 	hub_client_note_hub(f);
 	hub_client_note_time(f, e->timestamp_ms);
@@ -195,6 +229,7 @@ on_hello(struct hub_client *f, const struct envelope *e)
 	apply_identity(f->apply, hello.site, hello.zone);
 	if (f->state == GREETING)
 		hub_client_enter(f, SYNCING);
+	hub_client_talk_pods(f);
 	hub_client_talk_compare(f);
 }
 
@@ -230,10 +265,34 @@ on_synced(struct hub_client *f)
 }
 
 static void
+hub_client_talk_pod(struct hub_client *f, const struct envelope *e, size_t len)
+{
+	if (f->pod_answered != NULL)
+		f->pod_answered(f->pod_arg, e->parent_id, e->content, len);
+}
+
+bool
+hub_client_ask_pod(struct hub_client *f, const char *json, char id[37])
+{
+	const struct message m = {
+		.operation = OP_QUERY, .resource = "node/pod", .parent = "", .content = json};
+
+	if (f->conn == NULL || f->state < SYNCING || !f->pods)
+		return false;
+	hub_client_send(f, &m, id);
+	return true;
+}
+
+static void
 on_response(struct hub_client *f, const struct envelope *e)
 {
 	bool want[DIGEST_BUCKETS] = {false}, differs;
 	struct err err;
+
+	if (strcmp(e->resource, "node/pod") == 0) {
+		hub_client_talk_pod(f, e, e->content_len);
+		return;
+	}
 
 	if (f->query[0] == '\0' || strcmp(e->parent_id, f->query) != 0)
 		return; /* an answer to an older comparison */
@@ -288,10 +347,22 @@ on_callers(struct hub_client *f, const struct envelope *e)
 }
 
 static void
+hub_client_talk_ranges(struct hub_client *f, const struct envelope *e)
+{
+	struct err err = {0};
+
+	if (f->pod_ranges != NULL &&
+		f->pod_ranges(f->pod_arg, e->content, e->content_len, &err) < 0)
+		hub_client_send_error(f, e, err.text);
+}
+
+static void
 on_error(struct hub_client *f, const struct envelope *e)
 {
 	log_limited(LOG_LEVEL_WARN, 10, "meta",
 		"the hub refused a message resource=\"%s\" reason=%.200s", e->resource, e->content);
+	if (strcmp(e->resource, "node/pod") == 0)
+		hub_client_talk_pod(f, e, 0);
 	if (f->query[0] != '\0' && strcmp(e->parent_id, f->query) == 0)
 		timer_start(f->check, CHECK_AGAIN_MS, 0);
 }
@@ -315,6 +386,8 @@ on_event(struct hub_client *f, const struct envelope *e)
 		on_error(f, e);
 	else if (e->operation == OP_UPDATE && strcmp(e->resource, "node/callers") == 0)
 		on_callers(f, e);
+	else if (e->operation == OP_UPDATE && strcmp(e->resource, "node/ranges") == 0)
+		hub_client_talk_ranges(f, e);
 	else if (hub_client_is_change(e))
 		on_change(f, e);
 	else

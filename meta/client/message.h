@@ -27,6 +27,7 @@ struct message_hello {
 	char site[MESH_NODE_MAX + 1], zone[MESH_NODE_MAX + 1], cluster_domain[MESH_NODE_MAX + 1];
 	char hub[64];
 	bool bundles; /* the hub accepts bundles */
+	bool pods; /* it answers questions for pods by their address */
 	char ca[65]; /* sha256 of its CAs as PEM text, hex; "" not given */
 };
 int message_hello(struct message_hello *to, const char *json, size_t len, struct err *err);

@@ -75,6 +75,7 @@ cluster_settle(struct cluster *c, struct record *r, struct kube_object *before)
 		cluster_mark_all(c);
 	if (r->kind == KUBE_NODE &&
 		(!same_node(old, r->object) ||
+			strcmp(old->node.pod_cidr, r->object->node.pod_cidr) != 0 ||
 			!kube_labels_equal(&old->node.labels, &r->object->node.labels)))
 		c->node_changes++;
 	kube_object_free(&before);
@@ -394,6 +395,8 @@ join_again(struct cluster *c, struct joint *j)
 	cluster_rule_look(c, j, n > 0);
 	j->told = told;
 	j->n_told = n;
+	if (j->is_pod && n == 0)
+		cluster_pod_forget(c, j);
 	cluster_near_mark(c, j);
 }
 
@@ -478,6 +481,7 @@ cluster_new(void)
 	struct cluster *c = xcalloc(1, sizeof *c);
 
 	TAILQ_INIT(&c->waiting);
+	TAILQ_INIT(&c->pods);
 	TAILQ_INIT(&c->unmatched);
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->notes);
@@ -513,6 +517,7 @@ cluster_free(struct cluster **c)
 		cluster_joint_free(node_of(struct joint, n));
 	}
 	cluster_callers_fini(gone);
+	free(gone->ranges);
 	table_fini(&gone->records);
 	table_fini(&gone->sources);
 	table_fini(&gone->joints);

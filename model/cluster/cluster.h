@@ -187,6 +187,26 @@ typedef void cluster_beyond_fn(void *arg, const char *ns, const char *name, cons
 void cluster_each_beyond(const struct cluster *c, cluster_beyond_fn *fn, void *arg);
 size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 
+/* --- pods by their own address: model/cluster/cluster_pod.c --------------------------------- */
+enum cluster_pod_found { CLUSTER_POD_NONE, CLUSTER_POD_ONE, CLUSTER_POD_MANY };
+/* The pod with this address; ns "": of any namespace. Of several, that of `node`; "": none of them.
+ * Pods of the host's network do not count. Borrowed as cluster_place. */
+enum cluster_pod_found cluster_pod_find(const struct cluster *c, const char *ns,
+	const char *address, const char *node, struct cluster_place *place);
+/* The name of the pod under the cluster's domain: that which a headless service gives it, else by
+ * its address. On the heap. */
+char *cluster_pod_dns_name(
+	const struct cluster *c, const struct cluster_place *pod, const char *address);
+/* A node asks for the pod: from now on, and as long as a pod of the namespace has the address, it
+ * has a view, named as model/pod_name.h says, with this port besides those that it declares (0:
+ * none). cluster_next_change returns it. */
+enum { CLUSTER_POD_PORTS_MAX = 32 };
+void cluster_pod_want(struct cluster *c, const char *ns, const char *address, uint16_t port);
+/* The nodes' ranges of pods' addresses of which no address is in two nodes' ranges, as
+ * pod_ranges_build writes them. Borrowed until a Node changes. */
+const char *cluster_pod_ranges(struct cluster *c);
+size_t cluster_pods_wanted(const struct cluster *c);
+
 /* --- who calls: model/cluster/cluster_callers.c --------------------------------------------- */
 /* Number of views for which a node must know its callers (allow-from, policies, routes for the
  * callers of one namespace), among those returned by cluster_next_change. */

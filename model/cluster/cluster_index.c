@@ -90,8 +90,8 @@ cluster_find_joint(const struct cluster *c, const char *ns, const char *name)
 	return NULL;
 }
 
-static struct joint *
-use_joint(struct cluster *c, const char *ns, const char *name)
+struct joint *
+cluster_use_joint(struct cluster *c, const char *ns, const char *name)
 {
 	struct joint *j = cluster_find_joint(c, ns, name);
 
@@ -120,6 +120,7 @@ cluster_joint_free(struct joint *j)
 	cluster_told_free(j->told, j->n_told);
 	free(j->noted);
 	free(j->places);
+	free(j->asked);
 	free(j->ns);
 	free(j->name);
 	free(j);
@@ -147,7 +148,7 @@ cluster_index_attach(struct cluster *c, struct record *r, const char *name)
 {
 	struct record **list;
 
-	r->joint = use_joint(c, r->ns, name);
+	r->joint = cluster_use_joint(c, r->ns, name);
 	r->joint->n_records++;
 	if ((list = list_of(r->joint, r->kind)) == NULL)
 		return;
@@ -450,6 +451,7 @@ cluster_mark_affected(struct cluster *c, const struct record *r)
 	const struct kube_pod *p = &r->object->pod;
 
 	cluster_index_mark(c, r->joint);
+	cluster_pod_mark(c, r);
 	if (r->kind == KUBE_NETPOLICY)
 		mark_namespace(c, r->ns);
 	/* A policy's selector may now match other namespaces. */

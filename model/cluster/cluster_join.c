@@ -115,9 +115,8 @@ has_port(const struct view *v, uint16_t number, bool udp)
 	return false;
 }
 
-/* Adds sp as an extra port if its number is unused, with the members that have it. */
-static void
-join_extra(struct joining *j, const struct kube_service_port *sp, uint16_t number,
+void
+cluster_join_extra(struct joining *j, const struct kube_service_port *sp, uint16_t number,
 	const struct members *members)
 {
 	struct view_port *port;
@@ -161,13 +160,13 @@ join_targets(struct joining *j, const struct members *members)
 		const struct kube_service_port *sp = &j->service->ports[i];
 
 		if (sp->protocol != KUBE_SCTP)
-			join_extra(j, sp, common_target(&j->view->ports[k++]), members);
+			cluster_join_extra(j, sp, common_target(&j->view->ports[k++]), members);
 	}
 }
 
 /* Adds all ports that the pods declare. */
-static void
-join_declared(struct joining *j, const struct members *members)
+void
+cluster_join_declared(struct joining *j, const struct members *members)
 {
 	j->declared = true;
 	for (size_t i = 0; i < members->n; i++) {
@@ -182,7 +181,7 @@ join_declared(struct joining *j, const struct members *members)
 				.port = cp->port,
 			};
 
-			join_extra(j, &sp, cp->port, members);
+			cluster_join_extra(j, &sp, cp->port, members);
 		}
 	}
 	j->declared = false;
@@ -190,8 +189,8 @@ join_declared(struct joining *j, const struct members *members)
 
 /* --- views ---------------------------------------------------------------------------------- */
 
-static struct view *
-new_view(struct joining *j, const char *hostname)
+struct view *
+cluster_join_new_view(struct joining *j, const char *hostname)
 {
 	const struct kube_service *s = j->service;
 	bool own = *hostname == '\0';
@@ -224,7 +223,7 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 	j->why = (struct reasons){.problem = CLUSTER_WELL};
 	j->gate_pod = NULL;
 	j->ports_room = j->n_endpoints = 0;
-	j->view = new_view(j, hostname);
+	j->view = cluster_join_new_view(j, hostname);
 	if (*hostname == '\0' && *j->service->nodes_wrong != '\0')
 		cluster_reasons_set(
 			&j->why, CLUSTER_NODES_SELECTOR, xstrdup(j->service->nodes_wrong));
@@ -239,7 +238,7 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 	if (j->service->headless)
 		join_targets(j, members);
 	if (*hostname != '\0')
-		join_declared(j, members);
+		cluster_join_declared(j, members);
 	j->quiet = false;
 	join_sort_gates(j->view);
 	j->views = xrealloc(j->views, (j->n_views + 1) * sizeof *j->views);
@@ -299,6 +298,8 @@ cluster_join(const struct cluster *c, const struct joint *joint, struct joined *
 	struct members all = {0};
 
 	*views = NULL;
+	if (joint->is_pod)
+		return cluster_pod_join(c, joint, views);
 	if (o == NULL || o->service.excluded)
 		return 0;
 	j.service = &o->service;

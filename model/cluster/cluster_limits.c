@@ -7,6 +7,7 @@
 
 #include "model/cluster/cluster_private.h"
 #include "model/json.h"
+#include "model/pod_name.h"
 
 static size_t
 limits_count_endpoints(const struct view *v)
@@ -47,7 +48,7 @@ cluster_check_limits(struct joined *now, const struct buf *json)
 const struct told *
 cluster_find_told(const struct cluster *c, const char *ns, const char *name)
 {
-	const char *dot = strchr(name, '.');
+	const char *dot = pod_name_is(name, strlen(name)) ? NULL : strchr(name, '.');
 	const struct joint *j = cluster_find_joint(c, ns, dot != NULL ? dot + 1 : name);
 
 	for (size_t i = 0; j != NULL && i < j->n_told; i++)

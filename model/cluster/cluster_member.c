@@ -126,8 +126,8 @@ pod_flags(const struct kube_pod *p, bool publish_not_ready)
 		(p->deleting ? ENDPOINT_TERMINATING : 0));
 }
 
-static void
-gather_pod(struct joining *j, const struct kube_object *o)
+void
+join_gather_pod(struct joining *j, const struct kube_object *o)
 {
 	const struct kube_pod *p = &o->pod;
 	bool host = *p->pod_ip == '\0' && p->host_network, v6 = j->service->v6_first;
@@ -159,7 +159,7 @@ gather_selected(struct joining *j)
 		const struct record *r = node_of(struct link, n)->target;
 
 		if (strcmp(r->ns, j->ns) == 0 && cluster_selects(selector, &r->object->pod.labels))
-			gather_pod(j, r->object);
+			join_gather_pod(j, r->object);
 	}
 }
 

@@ -108,6 +108,12 @@ struct joint {
 	char *noted; /* the last note about its rules; NULL: none */
 	struct route_place *places; /* the routes whose parent it is */
 	size_t n_places;
+	/* a pod by its address, while it is wanted; the ports that nodes have asked for, the last
+	 * one last */
+	TAILQ_ENTRY(joint) pods;
+	bool is_pod;
+	uint8_t n_asked;
+	uint16_t *asked;
 	char *ns, *name;
 };
 
@@ -144,6 +150,10 @@ struct cluster {
 	TAILQ_HEAD(, changed_node) callers_waiting;
 	size_t n_restricted; /* views sent with restricted callers */
 	TAILQ_HEAD(, joint) waiting;
+	TAILQ_HEAD(, joint) pods; /* wanted by their address */
+	size_t n_pods;
+	char *ranges; /* cluster_pod_ranges, as of node_changes == ranges_at; NULL: none yet */
+	uint64_t ranges_at;
 	TAILQ_HEAD(, joint)
 	unmatched; /* the least recently checked by cluster_look_near first */
 	TAILQ_HEAD(, pending) pending;
@@ -215,11 +225,20 @@ void cluster_check_limits(struct joined *now, const struct buf *json);
 /* The joint's views, on the heap: the service's own and those of its named pods; 0: none. */
 size_t cluster_join(const struct cluster *c, const struct joint *joint, struct joined **views);
 
+/* --- cluster_pod.c -------------------------------------------------------------------------- */
+/* The view of the pod; 0: there is no such pod any more. */
+size_t cluster_pod_join(const struct cluster *c, const struct joint *joint, struct joined **views);
+/* No longer wanted. */
+void cluster_pod_forget(struct cluster *c, struct joint *j);
+/* Marks the wanted pods that the record's object can affect. */
+void cluster_pod_mark(struct cluster *c, const struct record *r);
+
 /* --- cluster_index.c ------------------------------------------------------------------------ */
 struct record *cluster_find_record(
 	const struct cluster *c, enum kube_kind kind, const char *ns, const char *name);
 uint64_t cluster_record_hash(enum kube_kind kind, const char *ns, const char *name);
 struct joint *cluster_find_joint(const struct cluster *c, const char *ns, const char *name);
+struct joint *cluster_use_joint(struct cluster *c, const char *ns, const char *name);
 void cluster_joint_free(struct joint *j);
 void cluster_told_free(struct told *told, size_t n);
 /* cluster_link adds the record's object to the indexes, cluster_unlink removes it. */
@@ -363,8 +382,16 @@ struct joining {
 	bool quiet; /* record no reasons */
 };
 
+/* cluster_join.c: adds sp as an extra port if its number is unused, with the members that have
+ * it. */
+void cluster_join_extra(struct joining *j, const struct kube_service_port *sp, uint16_t number,
+	const struct members *members);
+void cluster_join_declared(struct joining *j, const struct members *members);
+struct view *cluster_join_new_view(struct joining *j, const char *hostname);
 /* Fills j->members, at most VIEW_MAX_MEMBERS. */
 void join_gather(struct joining *j, const struct joint *joint);
+/* Adds the pod itself, by its addresses. */
+void join_gather_pod(struct joining *j, const struct kube_object *o);
 void join_members_free(struct joining *j);
 /* The container port that the service's port targets; 0: the pod has none with this name. */
 uint16_t join_find_target(const struct kube_pod *p, const struct kube_service_port *sp);

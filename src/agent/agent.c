@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/core/inherited.h"
@@ -10,6 +11,7 @@
 #include "base/core/log.h"
 #include "base/http/ws_tunnels.h"
 #include "model/mesh.h"
+#include "model/pod_name.h"
 #include "src/agent/agent_private.h"
 #include "src/common/limits.h"
 
@@ -38,6 +40,15 @@ static void
 on_hub(void *arg)
 {
 	agent_tunnel_hub(arg);
+}
+
+static void
+on_pod_ranges(void *arg)
+{
+	struct agent *a = arg;
+
+	if (a->ipt != NULL && a->meta != NULL)
+		iptables_pod_ranges(a->ipt, meta_pod_ranges(a->meta));
 }
 
 /* This machine's addresses have changed: each dial checks the new ones, and endpoints with such
@@ -143,10 +154,30 @@ agent_open_meta(struct agent *a, struct err *err)
 			o->mesh_direct != DIRECT_OFF,
 		.guard = a->guard,
 		.hub_changed = on_hub,
+		.ranges_changed = on_pod_ranges,
 		.asked = agent_asked,
 	};
 
 	return meta_open(&a->meta, &config, agent_use, a, err);
+}
+
+static void
+agent_take_pod_ask(void *arg)
+{
+	struct pod_ask *ask = arg;
+	const struct agent *a = ask->owner;
+
+	meta_ask_pod(a->meta, ask);
+}
+
+/* On a worker's thread. */
+static void
+agent_ask_pod(void *arg, struct pod_ask *ask)
+{
+	const struct agent *a = arg;
+
+	ask->owner = arg;
+	loop_post(a->loop, agent_take_pod_ask, ask);
 }
 
 /* For dns_keep: the database may be closed and reopened meanwhile. */
@@ -191,6 +222,8 @@ open_dns(struct agent *a, struct err *err)
 		.resolved = o->dns_host == HOST_RESOLVED,
 		.mark = MESH_MARK,
 		.keep = {a, keep_get, keep_put, keep_del},
+		.ask_pod = agent_ask_pod,
+		.ask_pod_arg = a,
 		.succeeds = a->takeover != NULL,
 	};
 
@@ -217,6 +250,8 @@ open_lb(struct agent *a, struct err *err)
 		.guard = a->guard,
 		.forward = agent_tunnel_wanted(o) ? agent_tunnel_forward : NULL,
 		.forward_arg = a,
+		.ask_pod = agent_ask_pod,
+		.ask_pod_arg = a,
 		.take_spans = a->tracing != NULL ? tracing_take : NULL,
 		.spans_arg = a->tracing,
 	};
@@ -254,6 +289,7 @@ agent_open_iptables(struct agent *a, struct err *err)
 	if (rc == 0) {
 		iptables_addresses(a->ipt, addresses_list(a->addresses));
 		iptables_use(a->ipt, a->snapshot);
+		on_pod_ranges(a);
 	}
 	return rc;
 }
@@ -268,6 +304,8 @@ choose_target(void *arg, struct pod_canary_target *to)
 	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
 		const struct service *s = snapshot_at(a->snapshot, i);
 
+		if (pod_name_is(s->name, strlen(s->name)))
+			continue;
 		for (unsigned p = 0; p < s->n_ports && s->fake_ip != 0; p++) {
 			if (s->ports[p].mode != PORT_HTTP)
 				continue;

@@ -782,6 +782,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_certificate(f, meta);
 	check_clock(f, meta);
 	check_database(f, meta);
+	agent_check_pods(f, meta);
 	check_upstreams(f, tree_get(top, "dns"));
 	check_resolv_conf(f, tree_get(top, "dns"), starting);
 	check_rules(f, tree_get(top, "iptables"), starting);

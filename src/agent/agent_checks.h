@@ -14,6 +14,8 @@ struct snapshot;
 
 /* top: the state. */
 void agent_checks(struct findings *f, const struct tree_node *top);
+/* meta: of the state. Pods by their address that were not found out. */
+void agent_check_pods(struct findings *f, const struct tree_node *meta);
 /* Services without endpoints, or without endpoints that this node can reach; tunnel: whether the
  * hub may forward to them. */
 void agent_check_services(struct findings *f, const struct snapshot *snapshot, bool tunnel);

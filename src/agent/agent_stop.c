@@ -115,6 +115,7 @@ agent_stop(void *arg)
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);
 	timer_cancel(a->retry);
+	meta_pods_end(a->meta);
 	pod_canary_use(a->pods, 0);
 	if (!a->handed_over)
 		socket_store_drop(a->sockets);

@@ -1,11 +1,47 @@
 /* What the agent reads in the hub's messages besides envelope and view: hello, resources,
- * questions, answers, and hub.url. */
+ * questions, answers, ranges and names of pods, and hub.url. */
 #include <assert.h>
 #include <string.h>
 
 #include "meta/client/message.h"
+#include "model/check.h"
+#include "model/pod_name.h"
+#include "model/pod_ranges.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What is taken, is written and taken again as the same. */
+static void
+as_pod_ranges(const char *text, size_t size)
+{
+	struct pod_ranges r, again;
+	auto_buf struct buf written;
+
+	buf_init(&written, BUF_UNLIMITED);
+	if (pod_ranges_parse(&r, text, size, NULL) < 0)
+		return;
+	pod_ranges_build(&written, &r);
+	assert(pod_ranges_parse(&again, buf_at(&written), buf_len(&written), NULL) == 0);
+	assert(pod_ranges_same(&r, &again));
+	for (size_t i = 0; i < r.n; i++)
+		assert(r.list[i].first <= r.list[i].last &&
+			(i == 0 || r.list[i].first > r.list[i - 1].last));
+	pod_ranges_fini(&r);
+	pod_ranges_fini(&again);
+}
+
+static void
+as_pod_name(const char *text, size_t size)
+{
+	char ip[INET6_ADDRSTRLEN], name[POD_NAME_MAX];
+	struct in6_addr parsed;
+
+	if (!pod_name_ip(text, size, ip))
+		return;
+	assert(ip_parse(ip, &parsed));
+	assert(pod_name_of(name, ip) && pod_name_is(name, strlen(name)));
+	assert(check_service(name, strlen(name)));
+}
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -27,5 +63,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (message_url(&url, text, NULL) == 0)
 		assert(url.host[0] != '\0' && url.port != 0);
 	message_inside(text, "cluster.local");
+	as_pod_ranges((const char *)data, size);
+	as_pod_name((const char *)data, size);
 	return 0;
 }

@@ -119,7 +119,7 @@ NAMES = [
     (f"web.{D}", "A", NX),
     (f"web.default.{D}", "A", NX),
     (f"x.{WEB}", "A", NX),
-    (f"pod.{D}", "A", NX),
+    (f"pod.{D}", "A", NODATA),
     (f"1-2-3-4.default.pod.{D}", "A", NX),
     (f"www.google.com.default.svc.{D}", "A", NX),
     (f"www.google.com.svc.{D}", "AAAA", NX),

@@ -51,6 +51,11 @@ answer_bed_ask(struct answer_bed *f, const uint8_t *m, size_t len, uint8_t *out,
 	switch (verdict) {
 	case DNS_FORWARD:
 		return FORWARD;
+	case DNS_ASK_POD:
+		buf_consume(&f->text, buf_len(&f->text));
+		buf_printf(&f->text, "ask %s%s %s", target.pod.name ? "name" : "pod ",
+			target.pod.ns, target.pod.address);
+		return buf_str(&f->text);
 	case DNS_CHASE:
 		buf_consume(&f->text, buf_len(&f->text));
 		buf_adds(&f->text, "chase ");

@@ -25,10 +25,10 @@ static const struct rules sample = {.interfaces = bridges,
 	.mark = 0x6564};
 
 struct seen {
-	unsigned types[128];
+	unsigned types[192];
 	unsigned n, acks;
 	uint32_t next_seq;
-	char rules[80][2048];
+	char rules[96][2048];
 	unsigned n_rules;
 };
 
@@ -171,6 +171,7 @@ listener(void **state)
 
 	(void)state;
 	install(&s, &sample);
+	rule_of(&s, "listened", "set podranges");
 	rule = rule_of(&s, "listened", "goto -> proxy");
 	assert_non_null(strstr(rule, "payload load 4b @ network header + 16 => reg 1"));
 	assert_non_null(strstr(rule, "reg 1 & 0x0000ffff"));
