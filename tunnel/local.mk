@@ -14,6 +14,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/node/tunnel_client.c tunnel/node/tunnel_client.h tunnel/node/tunnel_client_dial.c tunnel/node/tunnel_client_dial.h tunnel/node/tunnel_client_private.h tunnel/node/tunnel_client_tell.c \
 	tunnel/h2/conn_window.c tunnel/h2/conn_window.h \
 	tunnel/h2/relay.c tunnel/h2/relay.h \
+	tunnel/node/hole_punch.c tunnel/node/hole_punch.h tunnel/node/rendezvous_line.c tunnel/node/rendezvous_line.h \
 	tunnel/node/stream_server.c tunnel/node/stream_server.h tunnel/node/stream_server_udp.c tunnel/node/stream_server_udp.h \
 	tunnel/h2/session.c tunnel/h2/session.h tunnel/h2/session_frames.c tunnel/h2/session_private.h \
 	tunnel/h2/session_coding.c tunnel/h2/session_life.c tunnel/h2/session_notes.c \

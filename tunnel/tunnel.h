@@ -24,6 +24,7 @@
 #include "tunnel/node/node_peers.h"
 #include "tunnel/node/reachability.h"
 #include "tunnel/node/reachable_nets.h"
+#include "tunnel/node/rendezvous_line.h"
 #include "tunnel/node/stream_server.h"
 #include "tunnel/node/tunnel_acl.h"
 #include "tunnel/node/tunnel_client.h"

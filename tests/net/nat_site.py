@@ -1,0 +1,146 @@
+"""Nodes of two sites, each behind a NAT of its own that is made of nftables, and a third one with a public address; a pod with a service on each.
+
+    town = NatTown(lab)            # edge-1 behind nat-1, edge-2 behind nat-2, edge-3 on the hub's network
+    town.get(1, 2)                 # a request of a pod on edge-1 to the pod on edge-2
+    town.nats[0].rules("random")   # a NAT that takes another port for each destination
+"""
+import json
+
+from httpkit import socket_of
+from lab import Agent, Hub, Machine, Node, pod, service, wait_for
+
+RULES = {  # how it maps outgoing connections, and what it does with those that nobody inside has begun
+    "keeps": ("masquerade", "drop"),
+    "random": ("masquerade fully-random", "drop"),
+    "resets": ("masquerade", "reject with tcp reset"),
+}
+
+
+class Nat(Machine):
+    """A router with masquerading: eth0 outside, lan0 inside."""
+
+    def __init__(self, lab, i):
+        super().__init__(lab, f"nat-{i}", address=f"192.0.2.{20 + i}")
+        self.inside = f"10.{i}.0.1"
+        self.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        self.rules("keeps")
+
+    def rules(self, kind, *more):
+        """more: rules at the head of what goes through."""
+        mapping, refusal = RULES[kind]
+        self.run("nft", "-f", "-", input=f"""
+            flush ruleset
+            table ip nat {{
+                chain pre {{ type nat hook prerouting priority -100; }}
+                chain post {{ type nat hook postrouting priority 100; oifname "eth0" {mapping}; }}
+            }}
+            table ip filter {{
+                chain in {{ type filter hook input priority 0; 
+                    ct state established,related accept; iifname "eth0" meta l4proto tcp {refusal}; }}
+                chain through {{ type filter hook forward priority 0; {'; '.join(more)}{';' if more else ''}
+                    ct state established,related accept; ct status dnat accept; iifname "eth0" drop; }}
+            }}""")
+
+    def delay(self, ms):
+        """What goes out is so late."""
+        self.run("tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "delay", f"{ms}ms")
+
+    def straight(self):
+        self.run("tc", "qdisc", "del", "dev", "eth0", "root", check=False)
+
+
+class NatTown:
+    SERVERS = "--http", "8080", "--tcp", "9090", "--udp", "5353"
+
+    def __init__(self, lab, hubs=None, options=("--mesh.direct", "nat")):
+        self.lab = lab
+        self.hubs = hubs(lab) if hubs else [Hub(lab, "--config", self.write_config(lab, ""))]
+        self.hub = self.hubs[0]
+        self.nats = [Nat(lab, i) for i in (1, 2)]
+        self.nodes = [Node(lab, f"edge-{i}", f"10.{i}.0.2", attach=False) for i in (1, 2)]
+        for n, nat in zip(self.nodes, self.nats):
+            n.link("eth0", nat, "lan0")
+            nat.run("ip", "addr", "add", f"{nat.inside}/24", "dev", "lan0")
+            nat.run("ip", "link", "set", "lan0", "up")
+            n.run("ip", "addr", "add", f"{n.address}/24", "dev", "eth0")
+            n.run("ip", "link", "set", "eth0", "up")
+            n.run("ip", "route", "add", "default", "via", nat.inside)
+        self.nodes.append(Node(lab, "edge-3", "192.0.2.13"))
+        self.agents = [Agent(n, self.hub, *options, *self.urls(i)) for i, n in enumerate(self.nodes)]
+        self.webs = [n.pod("web") for n in self.nodes]
+        self.servers = [p.serve(*self.SERVERS) for p in self.webs]
+        self.clients = [n.pod("client") for n in self.nodes]
+        for h in self.hubs:
+            self.write(h)
+        for a in self.agents:
+            wait_for("services", lambda a=a: a.state()["services"] == 6)
+            wait_for("resolv.conf", lambda a=a: a.node.gateway.encode() in a.node.resolv())
+        for c in self.clients:
+            c.copy_resolv_conf()
+
+    def urls(self, i):
+        return ()
+
+    def write(self, hub):
+        all = list(zip((1, 2, 3), self.nodes, self.webs))
+        hub.write("nodes.yaml", *[{"apiVersion": "v1", "kind": "Node", "metadata": {"name": n.name, "labels": {"edgeway.io/site": f"site-{i}"}},
+                                   "status": {"addresses": [{"type": "InternalIP", "address": n.address}]}} for i, n, p in all])
+        hub.write("pods.yaml", *[pod(f"web-{i}", n, p.address, ("http", 8080, 0), ("echo", 9090, 0)) for i, n, p in all],
+                  *[pod(f"dns-{i}", n, p.address, ("u", 5353, 0), protocol="UDP") for i, n, p in all])
+        hub.write("services.yaml", *[service(f"web-{i}", ("http", 80, 8080), ("echo", 7000, 9090)) for i, n, p in all],
+                  *[service(f"dns-{i}", ("u", 53, 5353), protocol="UDP") for i, n, p in all])
+
+    def write_config(self, lab, rules):
+        path = f"{lab.dir}/hub.yaml"
+        with open(path, "w") as f:
+            f.write(f"access: [{rules}]\n")
+        return path
+
+    def get(self, i, k, *options, seconds=30):
+        return self.clients[i - 1].get(f"http://web-{k}/", *options, seconds=seconds)
+
+    def echo_socket(self, i, k):
+        s = socket_of(self.clients[i - 1])
+        s.connect((self.nodes[i - 1].address_of(f"web-{k}.default.svc.cluster.local", f"@{self.nodes[i - 1].gateway}"), 7000))
+        return s
+
+    def echo(self, i, k):
+        with self.echo_socket(i, k) as s:
+            name = s.recv(100)
+            s.sendall(b"ping\n")
+            return name + s.recv(100)
+
+    def peers(self, i, direction="out"):
+        return [p for p in json.loads(self.agents[i - 1].ask("/peers")[1])["peers"] if p["direction"] == direction]
+
+    def peer(self, i, k):
+        return {p["peer"]: p for p in self.peers(i)}.get(f"edge-{k}")
+
+    def meet(self, i, k):
+        """Calls until a session across NAT is open, and nothing is kept open through the hub."""
+        def met():
+            assert self.get(i, k) == (200, f"edge-{k}.web\n")
+            p = self.peer(i, k)
+            return p is not None and p["state"] == "open" and p["path"] == "nat"
+        wait_for(f"edge-{i} and edge-{k} meet", met)
+
+    def carried(self):
+        """Payload of nodes that hubs carry."""
+        return sum(h.metrics()["edgeway_hub_outward_bytes_total"] for h in self.hubs)
+
+    def direct(self, i):
+        return self.agents[i - 1].metrics()["edgeway_tunnel_outward_direct_total"]
+
+    def anew(self, *which):
+        """Agents that know nothing of attempts of before."""
+        for i in which:
+            self.agents[i - 1].stop()
+            self.agents[i - 1].start()
+        for i in which:
+            wait_for("connected", lambda i=i: self.agents[i - 1].state()["meta"]["synced"])
+
+    def logs(self):
+        for a in self.agents:
+            print(f"--- log of {a.node.name}\n{a.process.log()[-5000:]}")
+        for h in self.hubs:
+            print(f"--- log of {h.machine.name}\n{h.process.log()[-5000:]}")
