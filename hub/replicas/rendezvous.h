@@ -31,7 +31,7 @@ enum {
 	RENDEZVOUS_OF_A_NODE = 16, /* of those */
 	RENDEZVOUS_MS = 8000, /* until the other node has come; and again until all is over */
 	RENDEZVOUS_RECENT_MS = 60 * 1000, /* what follows is for this time */
-	RENDEZVOUS_OF_A_PAIR = 6, /* attempts by one node to meet a certain other one */
+	RENDEZVOUS_OF_A_PAIR = 20, /* attempts by one node to meet a certain other one */
 	RENDEZVOUS_ASKED_MOST = 120, /* by one node; and invitations of one node */
 	RENDEZVOUS_REMEMBERED = 8192, /* attempts in all */
 };

@@ -786,7 +786,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_tunnel_open(f, meta, tree_get(top, "tunnel"));
 	check_tunnel_doubt(f, tree_get(top, "tunnel"));
 	check_uplinks(f, tree_get(top, "tunnel"));
-	check_peers(f, tree_get(top, "tunnel.peers"));
+	check_peers(f, tree_path(top, "tunnel.peers"));
 	check_flapping(f, meta, tree_get(top, "tunnel"));
 	check_certificate(f, meta);
 	check_clock(f, meta);

@@ -1,27 +1,65 @@
-"""Nodes of two sites, each behind a NAT of its own that is made of nftables, and a third one with a public address; a pod with a service on each.
+"""Nodes of four sites, behind NATs that are made of nftables or with a public address; a pod with a service on each.
 
-    town = NatTown(lab)            # edge-1 behind nat-1, edge-2 behind nat-2, edge-3 on the hub's network
+    town = NatTown(lab)            # edge-1 and edge-4 behind nat-1, edge-2 behind nat-2, edge-3 on the hub's network
     town.get(1, 2)                 # a request of a pod on edge-1 to the pod on edge-2
     town.nats[0].rules("random")   # a NAT that takes another port for each destination
 """
 import json
+import signal
 
 from httpkit import socket_of
-from lab import Agent, Hub, Machine, Node, pod, service, wait_for
+from lab import Agent, Dialogue, Hub, Machine, Node, pod, service, wait_for
+from tunnelkit import tunnels
 
 RULES = {  # how it maps outgoing connections, and what it does with those that nobody inside has begun
     "keeps": ("masquerade", "drop"),
     "random": ("masquerade fully-random", "drop"),
     "resets": ("masquerade", "reject with tcp reset"),
 }
+WIRE = """
+import heapq, select, socket, sys, time
+s = [socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3) for _ in range(2)]
+for each, name in zip(s, ("in0", "out0")):
+    each.setsockopt(263, 15, 1)  # PACKET_VNET_HDR: checksums and segments stay as they are
+    each.bind((name, 3))
+delay, waiting, n = 0.0, [], 0
+while True:
+    left = max(0, waiting[0][0] - time.monotonic()) if waiting else None
+    for ready in select.select([*s, sys.stdin], [], [], left)[0]:
+        if ready is sys.stdin:
+            line = sys.stdin.readline()
+            if not line:
+                sys.exit()
+            delay = int(line) / 1000
+            print("ok", flush=True)
+            continue
+        data, (_, _, kind, *_) = ready.recvfrom(70000)
+        if kind != socket.PACKET_OUTGOING:
+            n += 1
+            heapq.heappush(waiting, (time.monotonic() + (delay if ready is s[0] else 0), n, s[ready is s[0]], data))
+    while waiting and waiting[0][0] <= time.monotonic():
+        _, _, to, data = heapq.heappop(waiting)
+        try:
+            to.send(data)
+        except OSError:
+            pass
+"""
 
 
 class Nat(Machine):
-    """A router with masquerading: eth0 outside, lan0 inside."""
+    """A router with masquerading: eth0 outside, lanN inside."""
 
     def __init__(self, lab, i):
-        super().__init__(lab, f"nat-{i}", address=f"192.0.2.{20 + i}")
-        self.inside = f"10.{i}.0.1"
+        super().__init__(lab, f"nat-{i}", attach=False, address=f"192.0.2.{20 + i}")
+        wire = Machine(lab, f"wire-{i}", attach=False)  # between it and the switch: this kernel may have no netem
+        self.link("eth0", wire, "in0")
+        wire.link("out0", lab.switch, f"wan{i}")
+        lab.switch.run("ip", "link", "set", f"wan{i}", "master", "net0", "up")
+        for machine, name in ((wire, "in0"), (wire, "out0"), (self, "eth0")):
+            machine.run("ip", "link", "set", name, "up")
+        self.run("ip", "addr", "add", f"{self.address}/24", "dev", "eth0")
+        self.wire = Dialogue(wire, WIRE)
+        lab.closers.append(lambda: self.wire.__exit__())
         self.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
         self.rules("keeps")
 
@@ -41,12 +79,18 @@ class Nat(Machine):
                     ct state established,related accept; ct status dnat accept; iifname "eth0" drop; }}
             }}""")
 
+    def shelter(self, node):
+        """The node is inside: its network is one of its own."""
+        inside, name = node.address.rpartition(".")[0] + ".1", "lan" + node.address.split(".")[1]
+        node.link("eth0", self, name)
+        for machine, interface, address in ((self, name, inside), (node, "eth0", node.address)):
+            machine.run("ip", "addr", "add", f"{address}/24", "dev", interface)
+            machine.run("ip", "link", "set", interface, "up")
+        node.run("ip", "route", "add", "default", "via", inside)
+
     def delay(self, ms):
         """What goes out is so late."""
-        self.run("tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "delay", f"{ms}ms")
-
-    def straight(self):
-        self.run("tc", "qdisc", "del", "dev", "eth0", "root", check=False)
+        self.wire.ask(str(ms))
 
 
 class NatTown:
@@ -57,15 +101,10 @@ class NatTown:
         self.hubs = hubs(lab) if hubs else [Hub(lab, "--config", self.write_config(lab, ""))]
         self.hub = self.hubs[0]
         self.nats = [Nat(lab, i) for i in (1, 2)]
-        self.nodes = [Node(lab, f"edge-{i}", f"10.{i}.0.2", attach=False) for i in (1, 2)]
-        for n, nat in zip(self.nodes, self.nats):
-            n.link("eth0", nat, "lan0")
-            nat.run("ip", "addr", "add", f"{nat.inside}/24", "dev", "lan0")
-            nat.run("ip", "link", "set", "lan0", "up")
-            n.run("ip", "addr", "add", f"{n.address}/24", "dev", "eth0")
-            n.run("ip", "link", "set", "eth0", "up")
-            n.run("ip", "route", "add", "default", "via", nat.inside)
-        self.nodes.append(Node(lab, "edge-3", "192.0.2.13"))
+        self.nodes = [Node(lab, "edge-1", "10.1.0.2", attach=False), Node(lab, "edge-2", "10.2.0.2", attach=False),
+                      Node(lab, "edge-3", "192.0.2.13"), Node(lab, "edge-4", "10.4.0.2", attach=False)]
+        for k, nat in ((0, 0), (1, 1), (3, 0)):
+            self.nats[nat].shelter(self.nodes[k])
         self.agents = [Agent(n, self.hub, *options, *self.urls(i)) for i, n in enumerate(self.nodes)]
         self.webs = [n.pod("web") for n in self.nodes]
         self.servers = [p.serve(*self.SERVERS) for p in self.webs]
@@ -73,7 +112,7 @@ class NatTown:
         for h in self.hubs:
             self.write(h)
         for a in self.agents:
-            wait_for("services", lambda a=a: a.state()["services"] == 6)
+            wait_for("services", lambda a=a: a.state()["services"] == 8)
             wait_for("resolv.conf", lambda a=a: a.node.gateway.encode() in a.node.resolv())
         for c in self.clients:
             c.copy_resolv_conf()
@@ -82,7 +121,7 @@ class NatTown:
         return ()
 
     def write(self, hub):
-        all = list(zip((1, 2, 3), self.nodes, self.webs))
+        all = list(zip((1, 2, 3, 4), self.nodes, self.webs))
         hub.write("nodes.yaml", *[{"apiVersion": "v1", "kind": "Node", "metadata": {"name": n.name, "labels": {"edgeway.io/site": f"site-{i}"}},
                                    "status": {"addresses": [{"type": "InternalIP", "address": n.address}]}} for i, n, p in all])
         hub.write("pods.yaml", *[pod(f"web-{i}", n, p.address, ("http", 8080, 0), ("echo", 9090, 0)) for i, n, p in all],
@@ -95,6 +134,10 @@ class NatTown:
         with open(path, "w") as f:
             f.write(f"access: [{rules}]\n")
         return path
+
+    def reload(self, rules):
+        self.write_config(self.lab, rules)
+        self.hub.process.popen.send_signal(signal.SIGHUP)
 
     def get(self, i, k, *options, seconds=30):
         return self.clients[i - 1].get(f"http://web-{k}/", *options, seconds=seconds)
@@ -138,6 +181,7 @@ class NatTown:
             self.agents[i - 1].start()
         for i in which:
             wait_for("connected", lambda i=i: self.agents[i - 1].state()["meta"]["synced"])
+            wait_for("a tunnel", lambda i=i: any(f"edge-{i}" in tunnels(h) for h in self.hubs))
 
     def logs(self):
         for a in self.agents:

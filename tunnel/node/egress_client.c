@@ -171,6 +171,9 @@ egress_client_join(struct egress_client_trip *t)
 	stream_on_fading(t->stream, on_fading, t);
 	setup.stream = take_ptr(&t->stream);
 	t->relay = relay_join(&setup, take_fd(&t->fd));
+	/* its node was reached while the hub was asked */
+	if (!t->by_peer && t->of->peers != NULL && node_peers_reached(t->of->peers, t->ask.node))
+		on_fading(t);
 }
 
 static void egress_client_ask_hub_instead(struct egress_client_trip *t);

@@ -260,6 +260,8 @@ on_silent(void *arg, bool is_silent)
 		n->node);
 	if (is_silent)
 		n->of->config.silent(n->of->config.arg);
+	else if (n->of->config.found != NULL)
+		n->of->config.found(n->of->config.arg, n->node);
 }
 
 static const struct session_events session_events = {
@@ -461,6 +463,14 @@ node_peers_session(struct node_peers *p, const struct node_peers_ask *ask)
 		LIST_INSERT_HEAD(&e->waits, ask->wait, link);
 	}
 	return NULL;
+}
+
+bool
+node_peers_reached(const struct node_peers *p, const char *node)
+{
+	const struct node_peer *e = node_peer_find(p, node);
+
+	return e != NULL && e->state == NODE_PEER_OPEN;
 }
 
 void

@@ -93,6 +93,8 @@ node_peers_waits(const struct node_peers_wait *w)
 {
 	return w->of != NULL;
 }
+/* Is there a session with it that takes streams? */
+bool node_peers_reached(const struct node_peers *p, const char *node);
 void node_peers_leave(struct node_peers_wait *w);
 /* What `refuses` says has changed: cuts the sessions that it refuses. */
 void node_peers_check(struct node_peers *p);
