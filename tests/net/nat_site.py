@@ -8,7 +8,7 @@ import json
 import signal
 
 from httpkit import socket_of
-from lab import Agent, Dialogue, Hub, Machine, Node, pod, service, wait_for
+from lab import HUB_PORT, Agent, Dialogue, Hub, Machine, Node, pod, service, wait_for
 from tunnelkit import tunnels
 
 RULES = {  # how it maps outgoing connections, and what it does with those that nobody inside has begun
@@ -105,7 +105,7 @@ class NatTown:
                       Node(lab, "edge-3", "192.0.2.13"), Node(lab, "edge-4", "10.4.0.2", attach=False)]
         for k, nat in ((0, 0), (1, 1), (3, 0)):
             self.nats[nat].shelter(self.nodes[k])
-        self.agents = [Agent(n, self.hub, *options, *self.urls(i)) for i, n in enumerate(self.nodes)]
+        self.agents = [Agent(n, self.home(i), *options, "--hub.url", f"wss://{self.home(i).address}:{HUB_PORT}") for i, n in enumerate(self.nodes)]
         self.webs = [n.pod("web") for n in self.nodes]
         self.servers = [p.serve(*self.SERVERS) for p in self.webs]
         self.clients = [n.pod("client") for n in self.nodes]
@@ -117,8 +117,9 @@ class NatTown:
         for c in self.clients:
             c.copy_resolv_conf()
 
-    def urls(self, i):
-        return ()
+    def home(self, i):
+        """The hub of the node."""
+        return self.hub
 
     def write(self, hub):
         all = list(zip((1, 2, 3, 4), self.nodes, self.webs))
