@@ -20,6 +20,7 @@
 #include "tunnel/node/agent_query.h"
 #include "tunnel/node/egress_client.h"
 #include "tunnel/node/egress_client_udp.h"
+#include "tunnel/node/hole_punch.h"
 #include "tunnel/node/node_door.h"
 #include "tunnel/node/node_peers.h"
 #include "tunnel/node/reachability.h"

@@ -14,6 +14,8 @@ struct snapshot;
 
 /* top: the state. */
 void agent_checks(struct findings *f, const struct tree_node *top);
+/* A part of agent_checks: sessions with other nodes (mesh.peerPort, mesh.direct). */
+void agent_checks_peers(struct findings *f, const struct tree_node *peers);
 /* Services without endpoints, or without endpoints that this node can reach; tunnel: whether the
  * hub may forward to them. */
 void agent_check_services(struct findings *f, const struct snapshot *snapshot, bool tunnel);

@@ -4,7 +4,6 @@
 #include "model/json.h"
 #include "model/mesh.h"
 #include "src/agent/agent_private.h"
-#include "tunnel/node/hole_punch.h"
 #include "tunnel/tunnel.h"
 
 enum {

@@ -303,10 +303,10 @@ ctl_show_peers(const struct tree_node *answer, const char *argument)
 				 *const members[] = {"peer", "state", "address", "nodes", "streams",
 					 "rtt_ms", "bytes_in", "bytes_out", "since_s", "error",
 					 NULL};
-	static const char *const of_node[] = {"NODE", "DIRECTION", "PATH", "STATE", "ADDRESS",
+	static const char *const of_node[] = {"NODE", "DIRECTION", "STATE", "PATH", "ADDRESS",
 		"STREAMS", "RTT MS", "BYTES IN", "BYTES OUT", "SINCE S", "RETRY MS", "ATTEMPTS",
 		"ERROR", NULL},
-				 *const of_node_members[] = {"peer", "direction", "path", "state",
+				 *const of_node_members[] = {"peer", "direction", "state", "path",
 					 "address", "streams", "rtt_ms", "bytes_in", "bytes_out",
 					 "since_s", "retry_ms", "attempts", "error", NULL};
 

@@ -8,13 +8,13 @@
  *   IDLE ─a caller─► DIALLING ─► OPEN ─► IDLE          SILENT: it answers neither stream nor ping
  *                       ▲  └─► RESTING  ─┘
  *
- * A node of another site, which has no address that could be dialled, is met across the NATs of both
- * (tunnel/node/hole_punch, with the hub's help) and dialled over that connection. No caller waits
- * for it. HTTP/2 has one client, so such a connection, too, carries calls of one direction.
+ * A node of another site, which has no address that could be dialled, is met across the NATs of
+ * both (tunnel/node/hole_punch, with the hub's help) and dialled over that connection. No caller
+ * waits for it. HTTP/2 has one client, so such a connection, too, carries calls of one direction.
  *
  * A node that cannot be reached is remembered: callers go through the hub at once, and it is
- * dialled beside after the back-off (500 ms doubling to a minute; across NAT 4 s to 10 minutes), for as long as it was called
- * within NODE_PEERS_FORGET_MS. Everything on the loop's thread.
+ * dialled beside after the back-off (500 ms doubling to a minute; across NAT 4 s to 10 minutes),
+ * for as long as it was called within NODE_PEERS_FORGET_MS. Everything on the loop's thread.
  *
  *	session = node_peers_session(p, &(struct node_peers_ask){.node = "edge-2", .at = addr, .wait = &me->wait});
  *	if (session == NULL && !node_peers_waits(&me->wait))

@@ -40,7 +40,7 @@ def test_it_is_shown(town):
     town.meet(1, 2)
     ctl = [town.lab.program("edgewayctl"), "--socket", town.agents[0].socket]
     [row] = [x.split() for x in town.nodes[0].run(*ctl, "peers").stdout.splitlines() if "edge-2" in x]
-    assert row[:4] == ["edge-2", "out", "nat", "open"] and row[4].startswith("192.0.2.22:")
+    assert row[:4] == ["edge-2", "out", "open", "nat"] and row[4].startswith("192.0.2.22:")
     assert [p["path"] for p in town.peers(2, "in")] == ["nat"]
     assert town.agents[0].metrics()['edgeway_peers_nat_total{result="open"}'] >= 1
     assert town.agents[1].metrics()['edgeway_peers_invitations_total{result="open"}'] >= 1
