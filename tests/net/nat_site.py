@@ -8,7 +8,7 @@ import json
 import signal
 
 from httpkit import socket_of
-from lab import HUB_PORT, Agent, Dialogue, Hub, Machine, Node, pod, service, wait_for
+from lab import HUB_PORT, PATIENCE_S, Agent, Dialogue, Hub, Machine, Node, pod, service, wait_for
 from tunnelkit import tunnels
 
 RULES = {  # how it maps outgoing connections, and what it does with those that nobody inside has begun
@@ -153,6 +153,11 @@ class NatTown:
             name = s.recv(100)
             s.sendall(b"ping\n")
             return name + s.recv(100)
+
+    def udp(self, i, k):
+        to = self.nodes[i - 1].address_of(f"dns-{k}.default.svc.cluster.local", f"@{self.nodes[i - 1].gateway}")
+        return self.clients[i - 1].python(f"import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.settimeout({PATIENCE_S}); "
+                                          f"s.connect(('{to}', 53)); s.send(b'hello'); print(s.recv(2000))").stdout
 
     def peers(self, i, direction="out"):
         return [p for p in json.loads(self.agents[i - 1].ask("/peers")[1])["peers"] if p["direction"] == direction]

@@ -32,6 +32,7 @@ def test_two_nats(town):
     for _ in range(5):
         assert town.get(1, 2) == (200, "edge-2.web\n")
         assert town.echo(1, 2).startswith(b"edge-2.web\n")
+        assert "edge-2.web" in town.udp(1, 2)
     assert town.direct(1) > direct
     assert town.carried() == before
 
