@@ -50,7 +50,7 @@ struct rendezvous {
 	struct peers *peers;
 	TAILQ_HEAD(, visitor) visitors;
 	TAILQ_HEAD(, attempt) attempts;
-	unsigned n_visitors, n_attempts;
+	unsigned n_attempts;
 	char answer[STREAM_REASON_MAX + 1]; /* to another hub */
 	uint64_t introduced, declined, limited, refused;
 };
@@ -61,7 +61,6 @@ static void
 visitor_free(struct visitor *v)
 {
 	TAILQ_REMOVE(&v->of->visitors, v, link);
-	v->of->n_visitors--;
 	stream_close(&v->stream, STREAM_CANCELLED);
 	tls_stream_free(&v->tls);
 	preauth_leave(&v->place);
@@ -415,15 +414,19 @@ visitor_judge(const struct visitor *v, const char *serial)
 {
 	const struct rendezvous_config *c = &v->of->config;
 	const struct visitor *other;
-	unsigned n = 0;
+	unsigned n = 0, all = 0;
 
 	if (!node_name_ok(v->node))
 		return "the certificate does not name a node";
 	if (c->refuses(c->arg, v->node, serial))
 		return "the certificate was revoked";
-	TAILQ_FOREACH(other, &v->of->visitors, link)
+	TAILQ_FOREACH(other, &v->of->visitors, link) {
+		all += other->state != VISITOR_SHAKING;
 		n += strcmp(other->node, v->node) == 0;
-	return n > RENDEZVOUS_OF_A_NODE ? "too many connections of this node" : NULL;
+	}
+	return all > RENDEZVOUS_MOST       ? "too many connections"
+		: n > RENDEZVOUS_OF_A_NODE ? "too many connections of this node"
+					   : NULL;
 }
 
 static void
@@ -496,11 +499,13 @@ rendezvous_adopt(struct rendezvous *r, int fd)
 	v->deadline = timer_new(r->config.loop, on_visitor_late, v);
 	timer_start(v->deadline, RENDEZVOUS_MS, 0);
 	TAILQ_INSERT_TAIL(&r->visitors, v, link);
-	if (++r->n_visitors > RENDEZVOUS_MOST || r->tls == NULL ||
+	if (r->tls == NULL ||
 		!preauth_enter(
 			r->config.preauth, &v->place, &v->from, loop_now_ms(r->config.loop))) {
 		close(fd);
-		visitor_refuse(v, "too many connections");
+		visitor_refuse(v,
+			r->tls == NULL ? "this hub is not ready"
+				       : "too many handshakes are under way");
 	} else if (tls_stream_new(&setup, &v->tls, &err) < 0) {
 		visitor_refuse(v, err.text);
 	}

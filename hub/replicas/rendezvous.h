@@ -27,7 +27,7 @@
 struct rendezvous;
 
 enum {
-	RENDEZVOUS_MOST = 1024, /* connections at a time */
+	RENDEZVOUS_MOST = 1024, /* connections of nodes at a time */
 	RENDEZVOUS_OF_A_NODE = 16, /* of those */
 	RENDEZVOUS_MS = 8000, /* until the other node has come; and again until all is over */
 	RENDEZVOUS_RECENT_MS = 60 * 1000, /* what follows is for this time */

@@ -25,7 +25,9 @@ agent_checks_peers(struct findings *f, const struct tree_node *peers)
 		findings_name(f, "peers-nat");
 	}
 	tree_each(tree_get(peers, "peers"), p) {
-		if (strcmp(ctl_text(p, "state"), "resting") != 0)
+		/* no address: the hub has not introduced it, which is as it has to be where it
+		 * does not want to be met */
+		if (strcmp(ctl_text(p, "state"), "resting") != 0 || *ctl_text(p, "address") == '\0')
 			continue;
 		if (far == NULL || strcmp(ctl_text(far, "path"), "site") != 0)
 			far = p;

@@ -691,7 +691,7 @@ node_peer_write(const struct node_peer *e, struct buf *out)
 		"\"streams\":%u,\"bytes_in\":%llu,\"bytes_out\":%llu,\"rtt_ms\":%u,\"retry_ms\":"
 		"%llu,\"error\":",
 		node_peer_path(e), (unsigned long long)e->dials, state_names[e->state],
-		addr_text(&e->at, address),
+		e->at.len != 0 ? addr_text(&e->at, address) : "",
 		(unsigned long long)(e->conn != NULL ? (now - e->conn->since_ms) / 1000 : 0),
 		s->streams, (unsigned long long)s->bytes_in, (unsigned long long)s->bytes_out,
 		s->rtt_ms,

@@ -143,6 +143,7 @@ def test_one_nat_for_both(town):
         assert town.get(1, 4) == (200, "edge-4.web\n")
         return "the hub sees both nodes at one address" in town.peer(1, 4)["error"]
     wait_for("told", told)
+    assert town.peer(1, 4)["address"] == "" and "edge-4" not in doctor(town)
 
 
 def test_a_wrong_machine(town):

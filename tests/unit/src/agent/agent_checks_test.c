@@ -158,6 +158,11 @@ other_nodes(void **state)
 		"other nodes cannot dial this one: taken");
 	assert_string_equal(found(PEERS("", "the hub is old", ""), "peers-nat"),
 		"no node is met across NAT (mesh.direct: nat): the hub is old");
+	assert_null(
+		found(PEERS("", "ready",
+			      "{\"peer\":\"a\",\"path\":\"nat\",\"state\":\"resting\",\"address\":"
+			      "\"\",\"error\":\"no\"}"),
+			"peers-resting"));
 	assert_string_equal(
 		found(PEERS("", "ready",
 			      PEER("a", "site", "resting") "," PEER("b", "nat", "resting")),
