@@ -53,6 +53,12 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 
 	setup.most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)TUNNELS_MOST);
 	hub->tunnels = tunnels_new(&setup);
+	hub->rendezvous = rendezvous_new(&(struct rendezvous_config){.loop = hub->loop,
+		.tunnels = hub->tunnels,
+		.preauth = hub->preauth,
+		.grants = &hub->grants,
+		.refuses = hub_refuses,
+		.arg = hub});
 	hub->outward = egress_new(&hub->grants);
 	setup.changed = NULL; /* the hub opens no streams in these */
 	setup.claimed = NULL;
@@ -310,6 +316,7 @@ hub_stop(struct hub **out)
 	redirect_free(&hub->redirect);
 	hub_asks_end(hub);
 	udp_maps_free(&hub->udp_maps);
+	rendezvous_free(&hub->rendezvous);
 	tunnels_free(&hub->outward_tunnels);
 	egress_free(&hub->outward);
 	connector_free(&hub->reach);

@@ -45,6 +45,8 @@ hub_nodes_start(struct hub *hub, struct err *err)
 	tunnels_renew(hub->tunnels, config->tls);
 	tunnels_renew(hub->outward_tunnels, config->tls);
 	peers_use(hub->peers, config->tls, authority_peer_tls(hub->authority));
+	rendezvous_use(hub->rendezvous, config->tls, hub->peers);
+	config->rendezvous = hub->rendezvous;
 	config->others = hub->peers;
 	config->presence = hub->presence;
 	if ((rc = nodes_start(&hub->nodes, hub->loop, config, err)) < 0)
@@ -131,6 +133,7 @@ on_renewed(void *arg, struct ssl_ctx_st *tls)
 		hub->nodes_config.tls = tls;
 		tunnels_renew(hub->tunnels, tls);
 		tunnels_renew(hub->outward_tunnels, tls);
+		rendezvous_use(hub->rendezvous, tls, hub->peers);
 		peers_use(hub->peers, tls, authority_peer_tls(hub->authority));
 	}
 	return rc;

@@ -143,6 +143,15 @@ hub_certificate_revoked(void *arg, const char *serial)
 	return certs_refuses_hub(authority_certs(hub->authority), serial);
 }
 
+static unsigned
+hub_peers_came(
+	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	const struct hub *hub = arg;
+
+	return rendezvous_came(hub->rendezvous, st, request, reason);
+}
+
 void
 hub_peers_start(struct hub *hub, uint16_t port)
 {
@@ -160,6 +169,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.handed_over = on_handed_over,
 		.presence = hub->presence,
 		.refuses = hub_node_refuses,
+		.came = hub_peers_came,
 		.ask = hub_ask_node,
 		.revoked = hub_certificate_revoked,
 		.arg = hub,

@@ -26,6 +26,7 @@
 #include "hub/port/floods.h"
 #include "hub/port/self_guard.h"
 #include "hub/replicas/peers.h"
+#include "hub/replicas/rendezvous.h"
 #include "hub/routing/neighbour_query.h"
 #include "hub/sync/fanout.h"
 #include "hub/sync/node_sites.h"
@@ -71,6 +72,7 @@ struct hub {
 	struct liveness *liveness; /* of nodes, by name */
 	struct tunnels *tunnels; /* accepts none before the authority is ready */
 	struct peers *peers;
+	struct rendezvous *rendezvous; /* introduces nodes to each other */
 	struct presence *presence; /* of nodes, here and at other replicas */
 	struct tunnels *outward_tunnels; /* tunnels in which nodes open streams to `outward` */
 	struct egress *outward;

@@ -83,6 +83,10 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	floods_metrics(hub->floods, m);
 	neighbours_metrics(inquiries_neighbours(hub->neighbour_queries), m);
 	egress_metrics(hub->outward, m);
+	metric_counter(m, "edgeway_hub_outward_bytes_total",
+		"Payload of nodes' connections through the hub, both ways.", NULL,
+		tunnels_bytes(hub->outward_tunnels));
+	rendezvous_metrics(hub->rendezvous, m);
 	peers_metrics(hub->peers, m);
 	ingress_metrics(hub->ingress, m);
 	redirect_metrics(hub->redirect, m);

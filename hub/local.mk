@@ -70,6 +70,7 @@ hub_libhub_a_SOURCES = \
 	hub/identity/revoked.c hub/identity/revoked.h \
 	hub/identity/name_archive.c hub/identity/name_archive.h \
 	hub/replicas/tunnel_directory.c hub/replicas/tunnel_directory.h \
+	hub/replicas/rendezvous.c hub/replicas/rendezvous.h \
 	hub/port/route.c hub/port/route.h \
 	hub/kube/secret.c hub/kube/secret.h \
 	hub/port/self_guard.c hub/port/self_guard.h \

@@ -456,6 +456,7 @@ meta_pass_hub(const struct hub_client_hub *hub, struct meta_hub *to)
 		.host = hub->host,
 		.tls = hub->tls,
 		.certificate = hub->certificate,
+		.rendezvous = hub->rendezvous,
 		.proxy = hub->proxy,
 	};
 	snprintf(to->target, sizeof to->target, "%s", hub->target);

@@ -76,6 +76,7 @@ struct meta_hub {
 	const char *host; /* name in its certificate */
 	struct ssl_ctx_st *tls; /* client context with this node's certificate */
 	uint64_t certificate; /* changes with each new certificate */
+	bool rendezvous; /* it introduces nodes to each other */
 	/* the proxy to it, addr is then the proxy's; NULL: none; valid until meta_stop */
 	const struct proxy *proxy;
 	char target[MESH_NODE_MAX + 16]; /* host:port to request from the proxy */

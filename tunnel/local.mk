@@ -14,6 +14,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/node/tunnel_client.c tunnel/node/tunnel_client.h tunnel/node/tunnel_client_dial.c tunnel/node/tunnel_client_dial.h tunnel/node/tunnel_client_private.h tunnel/node/tunnel_client_tell.c \
 	tunnel/h2/conn_window.c tunnel/h2/conn_window.h \
 	tunnel/h2/relay.c tunnel/h2/relay.h \
+	tunnel/node/hole_punch.c tunnel/node/hole_punch.h tunnel/node/rendezvous_line.c tunnel/node/rendezvous_line.h \
 	tunnel/node/stream_server.c tunnel/node/stream_server.h tunnel/node/stream_server_udp.c tunnel/node/stream_server_udp.h \
 	tunnel/h2/session.c tunnel/h2/session.h tunnel/h2/session_frames.c tunnel/h2/session_private.h \
 	tunnel/h2/session_coding.c tunnel/h2/session_life.c tunnel/h2/session_notes.c \
@@ -28,9 +29,11 @@ tunnel_libtunnel_a_SOURCES = \
 
 TUNNEL_LDADD = tunnel/libtunnel.a $(MODEL_LDADD) $(NGHTTP2_LIBS)
 
-FUZZERS += tests/fuzz/capsule_fuzz tests/fuzz/opening_fuzz tests/fuzz/tunnel_fuzz tests/fuzz/vicinity_fuzz
+FUZZERS += tests/fuzz/capsule_fuzz tests/fuzz/opening_fuzz tests/fuzz/rendezvous_fuzz tests/fuzz/tunnel_fuzz tests/fuzz/vicinity_fuzz
 tests_fuzz_capsule_fuzz_SOURCES = tests/fuzz/capsule_fuzz.c
 tests_fuzz_capsule_fuzz_LDADD = $(TUNNEL_LDADD)
+tests_fuzz_rendezvous_fuzz_SOURCES = tests/fuzz/rendezvous_fuzz.c
+tests_fuzz_rendezvous_fuzz_LDADD = $(TUNNEL_LDADD)
 tests_fuzz_opening_fuzz_SOURCES = tests/fuzz/opening_fuzz.c
 tests_fuzz_opening_fuzz_LDADD = $(TUNNEL_LDADD)
 tests_fuzz_tunnel_fuzz_SOURCES = tests/fuzz/tunnel_fuzz.c
@@ -40,7 +43,7 @@ tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/tunnel/node/agent_query_test tests/unit/tunnel/node/tunnel_acl_test tests/unit/base/http/ws_tunnel_test tests/unit/tunnel/udp/capsule_test tests/unit/tunnel/h2/chain_test tests/unit/base/http/frame_budget_test tests/unit/base/http/h2_preface_test tests/unit/tunnel/node/egress_client_test tests/unit/tunnel/h2/conn_window_test tests/unit/tunnel/h2/relay_test tests/unit/base/http/session_memory_test \
-	tests/unit/tunnel/h2/tunnel_test tests/unit/tunnel/h2/tunnel_limits_test tests/unit/tunnel/h2/tunnel_waves_test tests/unit/tunnel/h2/tunnel_idle_test tests/unit/tunnel/h2/tunnel_coding_test tests/unit/tunnel/node/node_peers_test tests/unit/tunnel/node/reachability_test tests/unit/tunnel/node/dial_target_test tests/unit/tunnel/node/reachable_nets_test tests/unit/tunnel/udp/udp_relay_test \
+	tests/unit/tunnel/h2/tunnel_test tests/unit/tunnel/h2/tunnel_limits_test tests/unit/tunnel/h2/tunnel_waves_test tests/unit/tunnel/h2/tunnel_idle_test tests/unit/tunnel/h2/tunnel_coding_test tests/unit/tunnel/node/node_peers_test tests/unit/tunnel/node/rendezvous_line_test tests/unit/tunnel/node/reachability_test tests/unit/tunnel/node/dial_target_test tests/unit/tunnel/node/reachable_nets_test tests/unit/tunnel/udp/udp_relay_test \
 	tests/unit/tunnel/udp/dgram_couple_test tests/unit/tunnel/udp/flows_test tests/unit/tunnel/node/egress_client_udp_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
@@ -54,6 +57,8 @@ tests_unit_tunnel_udp_flows_test_SOURCES = tests/unit/tunnel/udp/flows_test.c
 tests_unit_tunnel_udp_flows_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_http_frame_budget_test_SOURCES = tests/unit/base/http/frame_budget_test.c
 tests_unit_base_http_frame_budget_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_node_rendezvous_line_test_SOURCES = tests/unit/tunnel/node/rendezvous_line_test.c
+tests_unit_tunnel_node_rendezvous_line_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_dial_target_test_SOURCES = tests/unit/tunnel/node/dial_target_test.c
 tests_unit_tunnel_node_dial_target_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_tunnel_acl_test_SOURCES = tests/unit/tunnel/node/tunnel_acl_test.c

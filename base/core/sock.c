@@ -369,11 +369,26 @@ lacks_source(const struct addr *a)
 }
 
 static int
-open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int *out)
+sock_bind_shared(int fd, const struct addr *from)
+{
+	const int on = 1;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
+		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) < 0 ||
+		bind(fd, &from->sa, from->len) < 0)
+		return -errno;
+	return 0;
+}
+
+/* from: NULL: as the kernel chooses. */
+static int
+open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops,
+	const struct addr *from, int *out)
 {
 	const bool multipath = type == SOCK_MULTIPATH_STREAM;
 	auto_fd int fd = sock_open(a->sa.sa_family,
 		(multipath ? SOCK_STREAM : type) | SOCK_CLOEXEC | SOCK_NONBLOCK, multipath);
+	int rc;
 
 	if (fd < 0)
 		return -errno;
@@ -383,9 +398,10 @@ open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int
 	if (a->sa.sa_family != AF_UNIX && type != SOCK_DGRAM)
 		sock_nodelay(fd);
 	spare_pacing(fd, a);
+	if (from != NULL && (rc = sock_bind_shared(fd, from)) < 0)
+		return rc;
 	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS) {
-		int rc = -errno;
-
+		rc = -errno;
 		return rc == -EADDRNOTAVAIL && a->sa.sa_family == AF_INET6 && lacks_source(a)
 			? -ENETUNREACH
 			: rc;
@@ -397,25 +413,41 @@ open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int
 int
 sock_connect(const struct addr *a, uint32_t mark, int *fd)
 {
-	return open_connected(a, SOCK_STREAM, mark, 0, fd);
+	return open_connected(a, SOCK_STREAM, mark, 0, NULL, fd);
+}
+
+int
+sock_connect_from(const struct addr *from, const struct addr *to, uint32_t mark, int *fd)
+{
+	return open_connected(to, SOCK_STREAM, mark, 0, from, fd);
+}
+
+struct addr
+sock_local(int fd)
+{
+	struct addr a = {.len = sizeof a.in6};
+
+	if (getsockname(fd, &a.sa, &a.len) < 0)
+		a.len = 0;
+	return a;
 }
 
 int
 sock_connect_multipath(const struct addr *a, uint32_t mark, int *fd)
 {
-	return open_connected(a, SOCK_MULTIPATH_STREAM, mark, 0, fd);
+	return open_connected(a, SOCK_MULTIPATH_STREAM, mark, 0, NULL, fd);
 }
 
 int
 sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
 {
-	return open_connected(a, SOCK_STREAM, mark, hops, fd);
+	return open_connected(a, SOCK_STREAM, mark, hops, NULL, fd);
 }
 
 int
 sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
 {
-	return open_connected(a, SOCK_DGRAM, mark, hops, fd);
+	return open_connected(a, SOCK_DGRAM, mark, hops, NULL, fd);
 }
 
 /* Is the accepted peer the socket `from`, and not another process that connected first? */
@@ -500,6 +532,14 @@ sock_infos(int fd, struct tcp_info info[PATHS_MOST])
 	len = sizeof *info;
 	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0 &&
 		len >= offsetof(struct tcp_info, tcpi_segs_in) + sizeof info->tcpi_segs_in;
+}
+
+unsigned
+sock_rtt_ms(int fd)
+{
+	struct tcp_info info[PATHS_MOST];
+
+	return sock_infos(fd, info) > 0 ? info[0].tcpi_rtt / 1000 : 0;
 }
 
 unsigned

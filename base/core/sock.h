@@ -80,6 +80,13 @@ int sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *f
 /* A connection that may use several paths (MPTCP, RFC 8684), or TCP where this kernel, the peer or
  * a machine in between does not know that. */
 int sock_connect_multipath(const struct addr *a, uint32_t mark, int *fd);
+/* TCP from a local address and port that other sockets of this process may use as well
+ * (SO_REUSEPORT); port 0: the kernel chooses one. */
+int sock_connect_from(const struct addr *from, const struct addr *to, uint32_t mark, int *fd);
+/* The local address; .len 0: none. */
+struct addr sock_local(int fd);
+/* Round trip of a TCP connection, as the kernel knows it; 0: unknown. */
+unsigned sock_rtt_ms(int fd);
 /* How many paths a connection uses with MPTCP; 0: it is TCP. */
 unsigned sock_paths(int fd);
 /* A connected UDP socket: sends to this address and receives from it alone. */

@@ -32,7 +32,7 @@ struct alpn_mux {
 	size_t n;
 	alpn_mux_fn *fn;
 	void *arg;
-	uint64_t late, unserved, ended, refused, tunnels, replicas, others, carriers;
+	uint64_t late, unserved, ended, refused, tunnels, replicas, others, carriers, rendezvous;
 };
 
 static void
@@ -135,6 +135,8 @@ hand_over(struct guest *g, enum client_hello kind)
 		p->others++;
 	else if (kind == CLIENT_HELLO_PEER)
 		p->replicas++;
+	else if (kind == CLIENT_HELLO_RENDEZVOUS)
+		p->rendezvous++;
 	else if (kind == CLIENT_HELLO_REVERSE || kind == CLIENT_HELLO_STANDBY ||
 		kind == CLIENT_HELLO_FORWARD)
 		p->tunnels++;
@@ -282,6 +284,7 @@ static const struct figure alpn_mux_figures[] = {
 		"Connections by what their first bytes say.", NULL),
 	FIGURE_ALSO(struct alpn_mux, tunnels, "is=\"tunnel\"", NULL),
 	FIGURE_ALSO(struct alpn_mux, replicas, "is=\"replica\"", NULL),
+	FIGURE_ALSO(struct alpn_mux, rendezvous, "is=\"rendezvous\"", NULL),
 	FIGURE_ALSO(struct alpn_mux, carriers, "is=\"carrier\"", NULL),
 	FIGURE_ALSO(struct alpn_mux, late, "is=\"silent\"", NULL),
 	FIGURE_ALSO(struct alpn_mux, unserved, "is=\"unserved\"", NULL),

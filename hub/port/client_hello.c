@@ -75,6 +75,8 @@ read_alpn(struct cursor extension)
 			return CLIENT_HELLO_STANDBY;
 		if (client_hello_is(&name, TUNNEL_ALPN_FORWARD))
 			return CLIENT_HELLO_FORWARD;
+		if (client_hello_is(&name, TUNNEL_ALPN_RENDEZVOUS))
+			return CLIENT_HELLO_RENDEZVOUS;
 		if (client_hello_is(&name, PEER_ALPN))
 			return CLIENT_HELLO_PEER;
 		if (client_hello_is(&name, CARRIER_ALPN))

@@ -21,6 +21,7 @@ enum client_hello {
 	CLIENT_HELLO_REVERSE, /* a tunnel, cloud to edge */
 	CLIENT_HELLO_STANDBY, /* the same, a second one of the node */
 	CLIENT_HELLO_FORWARD, /* the same, edge to cloud */
+	CLIENT_HELLO_RENDEZVOUS, /* a node that is to meet another one (hub/replicas/rendezvous) */
 	CLIENT_HELLO_PEER, /* another replica of the hub */
 	/* a websocket that carries one of the others, directly from the node (CARRIER_ALPN) */
 	CLIENT_HELLO_CARRIER,

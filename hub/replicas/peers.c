@@ -457,6 +457,24 @@ peers_ask_health(struct peers *p, struct peers_ask *ask, const char *service, si
 	return session_open(l->session, &request, ask->events, ask->to, &ask->stream);
 }
 
+const char *
+peers_id(const struct peers *p)
+{
+	return p->id;
+}
+
+int
+peers_ask_hub(struct peers *p, struct peers_ask *ask, const char *id)
+{
+	const struct peer *peer;
+
+	TAILQ_FOREACH(peer, &p->all, link)
+		if (peer->now != NULL && strcmp(peer->now->id, id) == 0)
+			return session_open(peer->now->session, ask->request, ask->events, ask->to,
+				&ask->stream);
+	return -ENOENT;
+}
+
 /* --- life cycle ----------------------------------------------------------------------------- */
 
 static void

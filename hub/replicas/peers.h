@@ -74,6 +74,10 @@ struct peers_config {
 	const char *(*refuses)(void *arg, const char *node, const char *authority);
 	/* Returns true if the hub certificate with this serial number is revoked. */
 	bool (*revoked)(void *arg, const char *serial);
+	/* A node has come to another replica to meet one that has come here: as `opened` of
+	 * session_events (hub/replicas/rendezvous.h). */
+	unsigned (*came)(void *arg, struct stream *st, const struct stream_request *request,
+		const char **reason);
 	/* As nodes_ask. */
 	int (*ask)(void *arg, const char *node, const char *service, struct question *q);
 	void *arg;
@@ -126,6 +130,11 @@ int peers_open(struct peers *p, struct peers_ask *ask);
  * answer comes from the node (model/health.h); 421: the node is not connected there. -ENOENT: no
  * more replicas; other errors: this replica cannot be asked. */
 int peers_ask_health(struct peers *p, struct peers_ask *ask, const char *service, size_t turn);
+/* This hub's id among its replicas. */
+const char *peers_id(const struct peers *p);
+/* Opens the stream at the replica that has this id; `node` is ignored. -ENOENT: it is not
+ * connected. */
+int peers_ask_hub(struct peers *p, struct peers_ask *ask, const char *id);
 /* A stream got 421: the replica is not asked again on the strength of this claim. */
 void peers_doubt(struct peers *p, const char *node, uint64_t epoch);
 /* Returns true if another replica has this address, by its name or by a connection. */

@@ -134,6 +134,8 @@ void tunnels_look(const struct tunnels *t, void (*fn)(void *arg, const struct tu
 	void *arg);
 /* Nodes with a tunnel that takes streams, those with a standby tunnel alone not counted. */
 size_t tunnels_count(const struct tunnels *t);
+/* Payload that these tunnels have carried, both ways. */
+uint64_t tunnels_bytes(const struct tunnels *t);
 /* [{"node","address","epoch","since_s","streams","rtt_ms","bytes_in","bytes_out","draining",...}],
  * the newest of a node first. */
 void tunnels_state(const struct tunnels *t, struct buf *out);

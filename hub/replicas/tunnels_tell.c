@@ -90,6 +90,17 @@ static const struct figure tunnels_figures[] = {
 	FIGURE_ALSO(struct tunnels, budget.queued, "what=\"queued\"", NULL),
 };
 
+uint64_t
+tunnels_bytes(const struct tunnels *t)
+{
+	uint64_t bytes = t->past.bytes_in + t->past.bytes_out;
+	const struct tunnel *u;
+
+	TAILQ_FOREACH(u, &t->open, link)
+		bytes += session_stats(u->session)->bytes_in + session_stats(u->session)->bytes_out;
+	return bytes;
+}
+
 void
 tunnels_state(const struct tunnels *t, struct buf *out)
 {

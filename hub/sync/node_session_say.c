@@ -59,7 +59,7 @@ node_session_say_hello(struct node_session *s)
 		buf_adds(&c, i > 0 ? "," : "");
 		json_add_text(&c, s->config.addresses[i]);
 	}
-	buf_adds(&c, "],\"pods\":true,\"bundles\":\"" BUNDLE_KIND "\"");
+	buf_adds(&c, "],\"pods\":true,\"bundles\":\"" BUNDLE_KIND "\",\"rendezvous\":true");
 	if (s->config.crl != NULL && s->config.crl[0] != '\0') {
 		buf_adds(&c, ",\"crl\":");
 		json_add_text(&c, s->config.crl);

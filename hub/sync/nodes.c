@@ -381,6 +381,10 @@ on_known(void *arg, int fd, enum client_hello kind, const char *from)
 		peers_adopt(n->config.others, fd);
 		return;
 	}
+	if (kind == CLIENT_HELLO_RENDEZVOUS) {
+		rendezvous_adopt(n->config.rendezvous, fd);
+		return;
+	}
 	if (kind != CLIENT_HELLO_OTHER) {
 		ws_accept_take(n->carried, fd, kind);
 		return;

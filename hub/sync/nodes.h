@@ -16,6 +16,7 @@
 #include "hub/identity/join.h"
 #include "hub/port/grant.h"
 #include "hub/replicas/peers.h"
+#include "hub/replicas/rendezvous.h"
 #include "hub/replicas/tunnels.h"
 #include "hub/sync/node_session.h"
 #include "model/cluster/cluster.h"
@@ -37,6 +38,7 @@ struct nodes_config {
 	struct certs *certs;
 	const struct grants *grants; /* for its access; NULL: no rules; outlives it */
 	struct tunnels *tunnels, *outward; /* get the connections that ask for a tunnel by ALPN */
+	struct rendezvous *rendezvous; /* gets those of nodes that are to meet */
 	struct peers *others; /* gets the connections from other replicas */
 	struct presence *presence; /* presence of nodes, updated here; outlives it */
 	struct share *share; /* NULL: no replicas */

@@ -139,6 +139,7 @@ struct hub_client_hub {
 	const char *host; /* name in its certificate; borrowed */
 	struct ssl_ctx_st *tls; /* client context with our certificate; borrowed */
 	uint64_t certificate; /* changes with each new certificate of ours */
+	bool rendezvous; /* it introduces nodes to each other */
 	/* the proxy to it, addr is then the proxy's; NULL: none; owned by the hub client */
 	const struct proxy *proxy;
 	char target[MESH_NODE_MAX + 16]; /* host:port to request from the proxy */

@@ -95,6 +95,7 @@ hub_client_hub(const struct hub_client *f, struct hub_client_hub *to)
 		.addr = f->greeted_at,
 		.tls = f->tls,
 		.certificate = f->certificates,
+		.rendezvous = f->rendezvous,
 		.proxy = f->proxy.host[0] != '\0' ? &f->proxy : NULL,
 	};
 	hub_client_aim_at(f->greeted, to);

@@ -126,6 +126,7 @@ struct hub_client {
 	bool stopping;
 	unsigned n_errors;
 	bool bundles; /* the hub accepts them (model/bundle.h) */
+	bool rendezvous; /* the hub that sent a hello last introduces nodes to each other */
 	struct buf lines; /* acknowledgements to be sent together when the loop turns */
 	/* when hub_client_move last acted, 0: never; the least time until it acts again */
 	uint64_t moved_ms, move_wait_ms;

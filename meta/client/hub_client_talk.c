@@ -220,6 +220,7 @@ on_hello(struct hub_client *f, const struct envelope *e)
 		hub_addresses_now(&f->places)->url, f->address, hello.hub);
 	f->bundles = hello.bundles;
 	f->pods = hello.pods;
+	f->rendezvous = hello.rendezvous;
 	hub_client_remember_addresses(f, &hello);
 	hub_client_note_hub(f);
 	hub_client_note_time(f, e->timestamp_ms);

@@ -94,6 +94,7 @@ message_hello(struct message_hello *to, const char *json, size_t len, struct err
 		copy_text(to->ca, sizeof(to->ca), tree_get(root, "ca"));
 	to->bundles = strcmp(tree_text(tree_get(root, "bundles"), ""), BUNDLE_KIND) == 0;
 	to->pods = tree_bool(tree_get(root, "pods"), false);
+	to->rendezvous = tree_bool(tree_get(root, "rendezvous"), false);
 	tree_free(&t);
 	return fits ? 0 : err_set(err, EINVAL, "a text in hello is too long");
 }

@@ -28,6 +28,7 @@ struct message_hello {
 	char hub[64];
 	bool bundles; /* the hub accepts bundles */
 	bool pods; /* it answers questions for pods by their address */
+	bool rendezvous; /* it introduces nodes to each other (doc/protocol.md, "Across NAT") */
 	char ca[65]; /* sha256 of its CAs as PEM text, hex; "" not given */
 };
 int message_hello(struct message_hello *to, const char *json, size_t len, struct err *err);

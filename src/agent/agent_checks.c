@@ -389,38 +389,6 @@ check_tunnel_open(struct findings *f, const struct tree_node *meta, const struct
 	findings_name(f, "tunnel-standby");
 }
 
-/* Sessions with other nodes (mesh.peerPort). */
-static void
-check_peers(struct findings *f, const struct tree_node *peers)
-{
-	const struct tree_node *far = NULL;
-	const char *error = ctl_text(peers, "error");
-	unsigned n = 0;
-
-	if (error[0] != '\0') {
-		findings_add(f, "peers", VERDICT_BAD,
-			"give mesh.peerPort, on all nodes, a port that no other program has; until "
-			"then the hub carries what other nodes have for pods of this one",
-			"other nodes cannot dial this one: %s", error);
-		findings_name(f, "peers-door");
-	}
-	tree_each(tree_get(peers, "peers"), p) {
-		if (strcmp(ctl_text(p, "state"), "resting") != 0)
-			continue;
-		far = p;
-		n++;
-	}
-	if (far == NULL)
-		return;
-	findings_add(f, "peers", VERDICT_NOTE,
-		"let the nodes of a site reach each other at TCP mesh.peerPort (10001), if they "
-		"are to; "
-		"until then the hub carries it (edgewayctl peers has all)",
-		"%u of the other nodes cannot be dialled; %s at %s: %s", n, ctl_text(far, "peer"),
-		ctl_text(far, "address"), ctl_text(far, "error"));
-	findings_name(f, "peers-resting");
-}
-
 /* It is there at most looks, and what ends it again and again is told by this alone. */
 static void
 check_flapping(struct findings *f, const struct tree_node *meta, const struct tree_node *tunnel)
@@ -777,7 +745,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_tunnel_open(f, meta, tree_get(top, "tunnel"));
 	check_tunnel_doubt(f, tree_get(top, "tunnel"));
 	check_uplinks(f, tree_get(top, "tunnel"));
-	check_peers(f, tree_get(top, "tunnel.peers"));
+	agent_checks_peers(f, tree_path(top, "tunnel.peers"));
 	check_flapping(f, meta, tree_get(top, "tunnel"));
 	check_certificate(f, meta);
 	check_clock(f, meta);

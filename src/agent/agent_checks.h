@@ -16,6 +16,8 @@ struct snapshot;
 void agent_checks(struct findings *f, const struct tree_node *top);
 /* meta: of the state. Pods by their address that were not found out. */
 void agent_check_pods(struct findings *f, const struct tree_node *meta);
+/* A part of agent_checks: sessions with other nodes (mesh.peerPort, mesh.direct). */
+void agent_checks_peers(struct findings *f, const struct tree_node *peers);
 /* Services without endpoints, or without endpoints that this node can reach; tunnel: whether the
  * hub may forward to them. */
 void agent_check_services(struct findings *f, const struct snapshot *snapshot, bool tunnel);

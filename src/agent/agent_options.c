@@ -311,6 +311,18 @@ check_tunnel(const struct agent_options *o, struct err *err)
 			"needs tunnel.enabled and a hub of ours (hub.protocol: edgeway), since "
 			"calls "
 			"are encrypted by sessions with other nodes and by the tunnel");
+	if (o->mesh_direct == DIRECT_NAT &&
+		(o->mesh_peer_port == 0 || !o->tunnel_enabled ||
+			o->hub_protocol == PROTOCOL_CLOUDHUB))
+		return complain(o, "mesh.direct", err,
+			"nat needs mesh.peerPort, tunnel.enabled and a hub of ours "
+			"(hub.protocol: edgeway), which introduces the nodes to each other");
+	if (o->mesh_direct == DIRECT_NAT &&
+		(o->hub_proxy[0] != '\0' || o->tunnel_carrier == CARRIER_WEBSOCKET))
+		return complain(o, "mesh.direct", err,
+			"nat needs a way to the hub without hub.proxy and tunnel.carrier: "
+			"websocket, which hide from the hub by which address this node is seen; "
+			"write site");
 	return 0;
 }
 

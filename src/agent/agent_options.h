@@ -22,7 +22,7 @@
 /* Values of the enums, in the order of the words in the table. */
 enum { CATCH_AUTO, CATCH_TRUE, CATCH_FALSE };
 enum { MESH_DATAPATH_PROXY, MESH_DATAPATH_KERNEL };
-enum { DIRECT_OFF, DIRECT_SITE };
+enum { DIRECT_OFF, DIRECT_SITE, DIRECT_NAT };
 enum { CAPTURE_UPSTREAMS, CAPTURE_OFF };
 enum { HOST_FILE, HOST_RESOLVED };
 enum { PROTOCOL_EDGEWAY, PROTOCOL_CLOUDHUB };
@@ -50,7 +50,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(UINT, mesh_peer_port, "mesh.peerPort", "10001", "port at which other nodes' agents are dialled, and this one is; 0: none", \
 		.max = 65535) \
 	X(ENUM, mesh_direct, "mesh.direct", "site", "which nodes' agents are dialled without the hub", \
-		.words = "off|site") \
+		.words = "off|site|nat") \
 	X(ENUM, mesh_encrypt, "mesh.encrypt", "off", "calls to other nodes that never go in clear text", \
 		.words = "off|site|always") \
 	X(BOOL, mesh_canary, "mesh.canary", "true", "try the mesh from the pods' side all the time") \

@@ -6,10 +6,29 @@
 #include "src/agent/agent_private.h"
 #include "tunnel/tunnel.h"
 
-enum { HEARTBEAT_MOST_MS = 4000 };
+enum {
+	HEARTBEAT_MOST_MS = 4000,
+	INVITATIONS_MOST = 16, /* at a time */
+	INVITATIONS_A_MINUTE = 60,
+	MINUTE_MS = 60 * 1000,
+};
+
+/* The hub introduces a node that wants to meet this one: its attempt, from here. */
+struct invitation {
+	LIST_ENTRY(invitation) link;
+	struct agent_peers *of;
+	struct hole_punch *punch;
+	struct stream *stream; /* until the hub or this node ends it */
+	char node[254];
+};
 
 struct agent_peers {
 	struct agent *agent;
+	LIST_HEAD(, invitation) invitations;
+	unsigned n_invitations, n_recent; /* recent: since recent_ms */
+	uint64_t recent_ms, uninvited, came, not_come;
+	struct meta_hub greeted; /* for hub */
+	struct tunnel_client_hub hub; /* that introduces nodes */
 	struct node_door *door; /* NULL: closed for good */
 	struct node_peers *out; /* NULL: mesh.direct is off */
 	struct egress_client *outlet;
@@ -27,6 +46,141 @@ agent_peers_refuses(void *arg, const char *node, const char *serial)
 	return meta_refuses_node(p->agent->meta, node, serial) ? "its certificate was revoked"
 							       : NULL;
 }
+
+/* NULL: the hub introduces this node to others; else why not, with the remedy. */
+static const char *
+agent_peers_no_rendezvous(const struct agent_peers *p, struct meta_hub *hub)
+{
+	if (p->has_rules)
+		return "the hub's access has rules for nodes: they reach each other through it";
+	if (!meta_hub(p->agent->meta, hub))
+		return "no hub is reached that could introduce it";
+	return hub->rendezvous ? NULL : "the hub is older than mesh.direct: nat; upgrade it";
+}
+
+static const struct tunnel_client_hub *
+agent_peers_hub(void *arg, const char **why)
+{
+	struct agent_peers *p = arg;
+
+	if ((*why = agent_peers_no_rendezvous(p, &p->greeted)) != NULL)
+		return NULL;
+	p->hub = (struct tunnel_client_hub){
+		.addr = p->greeted.addr, .host = p->greeted.host, .tls = p->greeted.tls};
+	return &p->hub;
+}
+
+/* --- invitations ---------------------------------------------------------------------------- */
+
+static void
+invitation_free(struct invitation *i)
+{
+	LIST_REMOVE(i, link);
+	i->of->n_invitations--;
+	hole_punch_free(&i->punch);
+	stream_close(&i->stream, STREAM_CANCELLED);
+	free(i);
+}
+
+static void
+on_invitation_reset(void *arg, unsigned code)
+{
+	struct invitation *i = arg;
+
+	(void)code;
+	stream_close(&i->stream, STREAM_CANCELLED); /* the attempt goes on */
+}
+
+static void
+on_met(void *arg, int fd, const struct addr *to, const char *why)
+{
+	struct invitation *i = arg;
+	struct agent_peers *p = i->of;
+	char address[ADDR_TEXT_MAX], clean[256];
+
+	p->came += fd >= 0;
+	p->not_come += fd < 0;
+	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "%s node=%s address=%s error=\"%s\"",
+		fd >= 0 ? "another node has got through by NAT"
+			: "another node wanted to meet this one, and did not get through",
+		i->node, addr_text(to, address), log_clean(clean, sizeof clean, why));
+	if (fd >= 0)
+		node_door_adopt(p->door, fd, i->node);
+	invitation_free(i);
+}
+
+/* NULL: this node may be met. */
+static const char *
+agent_peers_judge(struct agent_peers *p, const char *node, struct meta_hub *hub, unsigned *status)
+{
+	const uint64_t now = loop_now_ms(p->agent->loop);
+	const char *why;
+
+	*status = 403;
+	if (p->out == NULL || p->door == NULL || p->agent->options->mesh_direct != DIRECT_NAT)
+		return "mesh.direct of that node is not nat";
+	if ((why = agent_peers_refuses(p, node, "")) != NULL)
+		return why;
+	*status = 503;
+	if ((why = agent_peers_no_rendezvous(p, hub)) != NULL)
+		return why;
+	*status = 429;
+	if (now - p->recent_ms >= MINUTE_MS) {
+		p->recent_ms = now;
+		p->n_recent = 0;
+	}
+	if (p->n_invitations >= INVITATIONS_MOST || p->n_recent >= INVITATIONS_A_MINUTE)
+		return "too many want to meet that node";
+	p->n_recent++;
+	return NULL;
+}
+
+unsigned
+agent_peers_invited(
+	void *arg, struct stream *st, const char *node, const char *id, const char **reason)
+{
+	static const struct stream_events events = {.reset = on_invitation_reset};
+	struct agent *a = arg;
+	struct agent_peers *p = a->peers;
+	struct tunnel_client_hub to;
+	struct invitation *i;
+	struct meta_hub hub;
+	unsigned status = 403;
+
+	*reason = "mesh.peerPort of that node is 0";
+	if (p == NULL)
+		return status;
+	if ((*reason = agent_peers_judge(p, node, &hub, &status)) != NULL) {
+		p->uninvited++;
+		return status;
+	}
+	to = (struct tunnel_client_hub){.addr = hub.addr, .host = hub.host, .tls = hub.tls};
+	i = xcalloc(1, sizeof *i);
+	i->of = p;
+	snprintf(i->node, sizeof i->node, "%s", node);
+	i->stream = st;
+	LIST_INSERT_HEAD(&p->invitations, i, link);
+	p->n_invitations++;
+	stream_accept(st, &events, i);
+	stream_answer(st, 200, "");
+	hole_punch_start(&i->punch,
+		&(struct hole_punch_setup){.loop = a->loop,
+			.hub = &to,
+			.mark = MESH_MARK,
+			.id = id,
+			.done = on_met,
+			.arg = i});
+	return 0;
+}
+
+static void
+agent_peers_uninvite(struct agent_peers *p)
+{
+	while (!LIST_EMPTY(&p->invitations))
+		invitation_free(LIST_FIRST(&p->invitations));
+}
+
+/* --- sessions ------------------------------------------------------------------------------- */
 
 static void
 on_silent(void *arg)
@@ -72,9 +226,11 @@ agent_peers_start(struct agent *a, struct stream_server *serve, struct egress_cl
 		.mark = MESH_MARK,
 		.refuses = agent_peers_refuses,
 		.found = on_found,
+		.hub = agent_peers_hub,
 		.silent = on_silent,
 		.arg = p});
 	egress_client_use_peers(outlet, p->out, port);
+	egress_client_use_nat(outlet, o->mesh_direct == DIRECT_NAT);
 }
 
 /* The certificate that the hub's CA signed serves between nodes, too. */
@@ -142,6 +298,7 @@ agent_peers_drain(struct agent *a, loop_fn *done, void *arg)
 {
 	if (a->peers == NULL)
 		return false;
+	agent_peers_uninvite(a->peers);
 	node_door_drain(a->peers->door, done, arg);
 	return true;
 }
@@ -163,6 +320,7 @@ agent_peers_end(struct agent *a)
 
 	if (p == NULL)
 		return;
+	agent_peers_uninvite(p);
 	node_door_free(&p->door);
 	node_peers_free(&p->out);
 	free(p);
@@ -172,6 +330,19 @@ const char *
 agent_peers_error(const struct agent *a)
 {
 	return a->peers != NULL && a->peers->door != NULL ? node_door_error(a->peers->door) : "";
+}
+
+/* "": mesh.direct is not nat; "ready", or why no node is met across NAT. */
+static const char *
+agent_peers_nat(const struct agent *a)
+{
+	struct meta_hub hub;
+	const char *why;
+
+	if (a->peers == NULL || a->peers->out == NULL || a->options->mesh_direct != DIRECT_NAT)
+		return "";
+	why = agent_peers_no_rendezvous(a->peers, &hub);
+	return why != NULL ? why : "ready";
 }
 
 #define SUM(member, metric, help) FIGURE(struct node_peers_sum, member, metric, NULL, help, NULL)
@@ -184,6 +355,13 @@ static const struct figure agent_peers_figures[] = {
 	SUM(of.bytes_out, "edgeway_peers_sent_bytes_total", "Payload that went in these sessions."),
 };
 
+static const struct figure agent_peers_invitations[] = {
+	FIGURE(struct agent_peers, came, "edgeway_peers_invitations_total", "result=\"open\"",
+		"Nodes that wanted to meet this one across NAT, by what became of it.", NULL),
+	FIGURE_ALSO(struct agent_peers, not_come, "result=\"failed\"", NULL),
+	FIGURE_ALSO(struct agent_peers, uninvited, "result=\"refused\"", NULL),
+};
+
 void
 agent_peers_metrics(const struct agent *a, struct metrics *m)
 {
@@ -194,6 +372,7 @@ agent_peers_metrics(const struct agent *a, struct metrics *m)
 	if (a->peers == NULL || a->peers->door == NULL)
 		return;
 	node_door_metrics(a->peers->door, m);
+	figures_metrics(FIGURES(agent_peers_invitations), a->peers, m);
 	sums[0] = node_door_sum(a->peers->door);
 	if (a->peers->out != NULL) {
 		node_peers_metrics(a->peers->out, m);
@@ -221,6 +400,8 @@ agent_peers_state(const struct agent *a, struct buf *out)
 	buf_printf(
 		out, "{\"port\":%u,\"error\":", a->peers != NULL ? a->options->mesh_peer_port : 0);
 	json_add_text(out, agent_peers_error(a));
+	buf_adds(out, ",\"nat\":");
+	json_add_text(out, agent_peers_nat(a));
 	buf_adds(out, ",\"peers\":[");
 	if (a->peers != NULL && a->peers->out != NULL)
 		node_peers_state(a->peers->out, &comma, out);

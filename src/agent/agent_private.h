@@ -31,6 +31,8 @@
 
 enum { AGENT_ADDRESSES_HAD = 4 };
 
+struct stream;
+
 struct agent {
 	struct agent_options *options;
 	struct loop *loop;
@@ -145,6 +147,9 @@ struct egress_client;
 void agent_peers_start(struct agent *a, struct stream_server *serve, struct egress_client *outlet);
 /* Certificate or revocations may have changed. */
 void agent_peers_use(struct agent *a);
+/* As `invited` of stream_server_config. */
+unsigned agent_peers_invited(
+	void *agent, struct stream *st, const char *node, const char *id, const char **reason);
 void agent_peers_network(struct agent *a); /* the network has changed */
 /* False: there is nothing to wait for, and `done` does not come. */
 bool agent_peers_drain(struct agent *a, loop_fn *done, void *arg);

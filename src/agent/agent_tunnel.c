@@ -145,6 +145,7 @@ start_serve(struct agent_tunnel *t, struct err *err)
 	size_t n = 0;
 
 	config.answer = on_hub_asks;
+	config.invited = agent_peers_invited;
 	config.arg = t->agent;
 	while (o->pod_interfaces[n] != NULL)
 		n++;

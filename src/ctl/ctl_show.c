@@ -303,11 +303,12 @@ ctl_show_peers(const struct tree_node *answer, const char *argument)
 				 *const members[] = {"peer", "state", "address", "nodes", "streams",
 					 "rtt_ms", "bytes_in", "bytes_out", "since_s", "error",
 					 NULL};
-	static const char *const of_node[] = {"NODE", "DIRECTION", "STATE", "ADDRESS", "STREAMS",
-		"RTT MS", "BYTES IN", "BYTES OUT", "SINCE S", "RETRY MS", "ERROR", NULL},
-				 *const of_node_members[] = {"peer", "direction", "state",
+	static const char *const of_node[] = {"NODE", "DIRECTION", "STATE", "PATH", "ADDRESS",
+		"STREAMS", "RTT MS", "BYTES IN", "BYTES OUT", "SINCE S", "RETRY MS", "ATTEMPTS",
+		"ERROR", NULL},
+				 *const of_node_members[] = {"peer", "direction", "state", "path",
 					 "address", "streams", "rtt_ms", "bytes_in", "bytes_out",
-					 "since_s", "retry_ms", "error", NULL};
+					 "since_s", "retry_ms", "attempts", "error", NULL};
 
 	(void)argument;
 	if (tree_get(answer, "port") != NULL)

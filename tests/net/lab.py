@@ -332,8 +332,8 @@ class Node(Machine):
     """An edge node: docker0 with masquerading and published ports, as Docker sets them up."""
     bridge, gateway = "docker0", "172.17.0.1"
 
-    def __init__(self, lab, name, address, bridge=True, upstream=UPSTREAM_ADDRESS):
-        super().__init__(lab, name, address=address)
+    def __init__(self, lab, name, address, bridge=True, upstream=UPSTREAM_ADDRESS, attach=True):
+        super().__init__(lab, name, attach=attach, address=address)
         self.pods = 0
         self.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
         self.original = f"# of the node {name}\nnameserver {upstream}\nsearch lab.test\noptions timeout:2\n".encode()

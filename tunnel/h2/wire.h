@@ -13,6 +13,8 @@
 #define TUNNEL_ALPN_STANDBY "edgeway-tunnel-standby/1"
 /* Edge to cloud: the node has dialled and is the client of HTTP/2. */
 #define TUNNEL_ALPN_FORWARD "edgeway-tunnel/1"
+/* A node that is to meet another one directly, across NAT (tunnel/node/rendezvous_line.h). */
+#define TUNNEL_ALPN_RENDEZVOUS "edgeway-rendezvous/1"
 
 enum {
 	WIRE_FRAME_HEAD = 9, /* RFC 9113 section 4.1 */

@@ -52,6 +52,7 @@ struct egress_client {
 	struct tunnel_client *link;
 	struct node_peers *peers; /* NULL: the hub alone is asked */
 	uint16_t peer_port;
+	bool nat;
 	struct timer *idle;
 	struct trips waiting, asked, joined; /* wait for the hub, for its answer; joined */
 	unsigned n_pending, n_joined;
@@ -103,7 +104,7 @@ give_up(struct egress_client_trip *t, enum result result, const char *why)
 			"error=\"%s\" directly=\"%s\"",
 			t->ask.service, t->ask.authority, t->ask.node,
 			log_clean(said, sizeof said, why),
-			t->ask.peer.len == 0 || o->peers == NULL
+			(t->ask.peer.len == 0 && !t->ask.nat) || o->peers == NULL
 				? "not a node that may be dialled"
 				: node_peers_why(o->peers, t->ask.node));
 	trip_free(t);
@@ -170,6 +171,9 @@ egress_client_join(struct egress_client_trip *t)
 	stream_on_fading(t->stream, on_fading, t);
 	setup.stream = take_ptr(&t->stream);
 	t->relay = relay_join(&setup, take_fd(&t->fd));
+	/* its node was reached while the hub was asked */
+	if (!t->by_peer && t->of->peers != NULL && node_peers_reached(t->of->peers, t->ask.node))
+		on_fading(t);
 }
 
 static void egress_client_ask_hub_instead(struct egress_client_trip *t);
@@ -288,7 +292,8 @@ ask_peer(struct egress_client_trip *t)
 	struct session *session;
 	int rc;
 
-	if (o->peers == NULL || t->no_peer || ask.at.len == 0 || node_peers_waits(&t->wait))
+	if (o->peers == NULL || t->no_peer || (ask.at.len == 0 && !t->ask.nat) ||
+		node_peers_waits(&t->wait))
 		return false;
 	session = node_peers_session(o->peers, &ask);
 	if (session == NULL)
@@ -426,6 +431,10 @@ egress_client_peer_silent(struct egress_client *o)
 		if (t->by_peer && stream_is_silent(t->stream))
 			egress_client_ask_hub_instead(t);
 	}
+	LIST_FOREACH(t, &o->joined, link)
+		if (t->by_peer && t->relay != NULL && o->on_fading != NULL &&
+			stream_is_silent(relay_stream(t->relay)))
+			o->on_fading(o->fading_arg, &t->ask, true);
 }
 
 static void
@@ -643,6 +652,12 @@ egress_client_use_peers(struct egress_client *o, struct node_peers *peers, uint1
 }
 
 void
+egress_client_use_nat(struct egress_client *o, bool nat)
+{
+	o->nat = nat;
+}
+
+void
 egress_client_ask_of(const struct egress_client *o, struct egress_client_ask *to,
 	const struct service *s, const struct endpoint *e, unsigned hops)
 {
@@ -654,6 +669,7 @@ egress_client_ask_of(const struct egress_client *o, struct egress_client_ask *to
 	if (o->peers == NULL || *e->peer == '\0' ||
 		addr_parse(&to->peer, e->peer, o->peer_port, NULL) < 0)
 		to->peer = (struct addr){0};
+	to->nat = o->nat && o->peers != NULL && to->peer.len == 0 && *e->node != '\0';
 }
 
 void

@@ -44,7 +44,8 @@ struct egress_client_ask { /* copied */
 	char authority[ADDR_TEXT_MAX]; /* ip:port, as its node sees it */
 	unsigned hops; /* base/core/hops.h, including this one */
 	bool encrypted; /* nobody may dial the endpoint's node in clear text */
-	struct addr peer; /* of its node's agent; no address: the hub alone */
+	struct addr peer; /* of its node's agent; no address: the hub alone, unless: */
+	bool nat; /* its node's agent may be met across NAT */
 };
 
 /* uses its loop, heartbeat, mark and memory limit; `doubted` with up_arg */
@@ -52,6 +53,8 @@ struct egress_client *egress_client_new(const struct tunnel_client_config *confi
 /* Asks other nodes' agents, at this port of their nodes, before the hub. peers: outlives the
  * client; NULL: the hub alone is asked. */
 void egress_client_use_peers(struct egress_client *o, struct node_peers *peers, uint16_t port);
+/* Nodes without an address that may be dialled are met across NAT. */
+void egress_client_use_nat(struct egress_client *o, bool nat);
 /* A node's agent is reached again: connections to its endpoints through the hub are better not kept
  * idle (egress_client_on_fading). */
 void egress_client_peer_found(struct egress_client *o, const char *node);

@@ -25,6 +25,8 @@ struct guest {
 	uint64_t since_ms;
 	int64_t ends_s; /* of its certificate */
 	struct addr from;
+	bool nat; /* it was made across NAT, with this node alone: */
+	char expected[254];
 	char node[254], serial[PKI_SERIAL_TEXT];
 };
 
@@ -147,6 +149,8 @@ guest_judge(const struct guest *g)
 
 	if (g->node[0] == '\0')
 		return "its certificate names no node";
+	if (g->nat && strcmp(g->node, g->expected) != 0)
+		return "its certificate is not of the node that was to be met";
 	if (strcmp(g->node, c->node) == 0)
 		return "its certificate is of this very node";
 	if (c->refuses != NULL && (why = c->refuses(c->arg, g->node, g->serial)) != NULL)
@@ -204,8 +208,9 @@ on_tls(void *arg, enum tls_event event)
 
 /* --- listening ------------------------------------------------------------------------------ */
 
+/* expected: the node, across NAT; NULL: any. */
 static void
-node_door_accept(struct node_door *d, int fd)
+node_door_accept(struct node_door *d, int fd, const char *expected)
 {
 	struct guest *g = xcalloc(1, sizeof *g);
 	struct tls_setup setup = {.loop = d->config.loop,
@@ -220,6 +225,8 @@ node_door_accept(struct node_door *d, int fd)
 	struct err err = {0};
 
 	g->of = d;
+	g->nat = expected != NULL;
+	snprintf(g->expected, sizeof g->expected, "%s", g->nat ? expected : "");
 	g->from = preauth_from(fd, NULL);
 	g->place = (struct preauth_conn){.drop = on_dropped, .arg = g};
 	TAILQ_INSERT_TAIL(&d->guests, g, link);
@@ -242,7 +249,7 @@ on_ready(void *arg, int listener, unsigned events)
 		int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			node_door_accept(d, fd);
+			node_door_accept(d, fd, NULL);
 			continue;
 		}
 		if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
@@ -365,6 +372,15 @@ node_door_use(struct node_door *d, struct ssl_ctx_st *tls)
 }
 
 void
+node_door_adopt(struct node_door *d, int fd, const char *node)
+{
+	if (d->tls != NULL && !d->draining)
+		node_door_accept(d, fd, node);
+	else
+		close(fd);
+}
+
+void
 node_door_check(struct node_door *d)
 {
 	const struct node_door_config *c = &d->config;
@@ -467,11 +483,12 @@ node_door_state(const struct node_door *d, const char **comma, struct buf *out)
 		*comma = ",\n";
 		json_add_text(out, g->node);
 		buf_printf(out,
-			",\"direction\":\"in\",\"state\":\"open\",\"address\":\"%s\",\"since_"
+			",\"direction\":\"in\",\"path\":\"%s\",\"attempts\":0,\"state\":\"open\","
+			"\"address\":\"%s\",\"since_"
 			"s\":%llu,"
 			"\"streams\":%u,\"bytes_in\":%llu,\"bytes_out\":%llu,\"rtt_ms\":%u,"
 			"\"retry_ms\":0,\"error\":\"\"}",
-			addr_text(&g->from, address),
+			g->nat ? "nat" : "site", addr_text(&g->from, address),
 			(unsigned long long)((now - g->since_ms) / 1000), s->streams,
 			(unsigned long long)s->bytes_in, (unsigned long long)s->bytes_out,
 			s->rtt_ms);

@@ -39,6 +39,9 @@ struct node_door *node_door_new(const struct node_door_config *config);
 void node_door_free(struct node_door **d);
 /* tls: of pki_node_ctx; a reference is taken. */
 void node_door_use(struct node_door *d, struct ssl_ctx_st *tls);
+/* A connection with this very node that was made across NAT (tunnel/node/hole_punch), as if it had
+ * been accepted; fd: taken. */
+void node_door_adopt(struct node_door *d, int fd, const char *node);
 /* What `refuses` says has changed: cuts the sessions that it refuses. */
 void node_door_check(struct node_door *d);
 /* No new connections and streams; `done` comes once the last stream has ended, not from within this

@@ -10,6 +10,7 @@
 #include "base/tls/pki.h"
 #include "base/tls/tls_stream.h"
 #include "model/json.h"
+#include "tunnel/node/hole_punch.h"
 #include "tunnel/node/tunnel_client_dial.h"
 
 enum {
@@ -62,6 +63,9 @@ struct node_peer {
 	enum node_peer_state state;
 	char node[254];
 	struct addr at;
+	bool nat; /* it is met across NAT, and `at` is where it was the last time */
+	uint64_t dials; /* so far */
+	struct hole_punch *punch; /* before the dial, across NAT */
 	/* for the dial, which borrows it */
 	struct tunnel_client_hub to;
 	struct tunnel_client_dial *dial;
@@ -77,13 +81,13 @@ struct node_peer {
 struct node_peers {
 	struct node_peers_config config;
 	struct session_budget budget;
-	struct session_limits limits;
+	struct session_limits limits, nat_limits;
 	struct ssl_ctx_st *tls; /* NULL: this node has no certificate yet */
 	struct timer *tick;
 	LIST_HEAD(, node_peer) buckets[BUCKETS];
 	LIST_HEAD(, peer_conn) leaving;
 	struct session_stats past;
-	uint64_t opened, failed, n_open;
+	uint64_t opened, failed, met, unmet, n_open;
 	size_t n;
 };
 
@@ -97,6 +101,12 @@ static void
 node_peer_go(struct node_peer *e, enum node_peer_state to)
 {
 	e->state = state_go(&states, e->state, to);
+}
+
+static const char *
+node_peer_path(const struct node_peer *e)
+{
+	return e->nat ? "nat" : "site";
 }
 
 static struct node_peer *
@@ -150,6 +160,7 @@ node_peer_free(struct node_peer *e)
 
 	while ((w = LIST_FIRST(&e->waits)) != NULL)
 		node_peers_leave(w);
+	hole_punch_free(&e->punch);
 	tunnel_client_dial_free(&e->dial);
 	if (e->conn != NULL)
 		peer_conn_free(take_ptr(&e->conn));
@@ -178,17 +189,21 @@ node_peer_tell_waiters(struct node_peer *e)
 static void
 node_peer_rest(struct node_peer *e, const char *why)
 {
-	uint64_t now = node_peers_now(e->of), most = NODE_PEERS_MOST_MS;
+	const uint64_t now = node_peers_now(e->of),
+		       first = e->nat ? NODE_PEERS_NAT_FIRST_MS : NODE_PEERS_FIRST_MS,
+		       most = e->nat ? NODE_PEERS_NAT_MOST_MS : NODE_PEERS_MOST_MS;
 	char clean[sizeof e->why], address[ADDR_TEXT_MAX];
 
 	e->of->failed++;
-	e->backoff_ms = e->backoff_ms == 0 ? NODE_PEERS_FIRST_MS : MIN(2 * e->backoff_ms, most);
+	e->of->unmet += e->nat;
+	e->backoff_ms = e->backoff_ms == 0 ? first : MIN(2 * e->backoff_ms, most);
 	e->until_ms = now + e->backoff_ms;
 	snprintf(e->why, sizeof e->why, "%s", log_clean(clean, sizeof clean, why));
 	log_limited(LOG_LEVEL_WARN, 12, "tunnel",
 		"another node cannot be reached directly; the hub carries what is for it node=%s "
-		"address=%s retry_ms=%llu error=\"%s\"",
-		e->node, addr_text(&e->at, address), (unsigned long long)e->backoff_ms, e->why);
+		"path=%s address=%s retry_ms=%llu error=\"%s\"",
+		e->node, node_peer_path(e), addr_text(&e->at, address),
+		(unsigned long long)e->backoff_ms, e->why);
 	node_peer_go(e, NODE_PEER_RESTING);
 	node_peer_tell_waiters(e);
 }
@@ -245,6 +260,8 @@ on_silent(void *arg, bool is_silent)
 		n->node);
 	if (is_silent)
 		n->of->config.silent(n->of->config.arg);
+	else if (n->of->config.found != NULL)
+		n->of->config.found(n->of->config.arg, n->node);
 }
 
 static const struct session_events session_events = {
@@ -269,7 +286,7 @@ node_peer_on_open(struct node_peer *e, struct tls_stream *tls)
 	struct session_setup setup = {.loop = p->config.loop,
 		.role = SESSION_CLIENT,
 		.budget = &p->budget,
-		.limits = &p->limits,
+		.limits = e->nat ? &p->nat_limits : &p->limits,
 		.events = &session_events,
 		.arg = n};
 	const char *why;
@@ -294,14 +311,15 @@ node_peer_on_open(struct node_peer *e, struct tls_stream *tls)
 	}
 	e->conn = n;
 	e->before_ms = e->backoff_ms;
-	again = e->backoff_ms != 0;
+	again = e->backoff_ms != 0 || e->nat;
 	e->backoff_ms = 0;
 	e->why[0] = '\0';
 	p->opened++;
+	p->met += e->nat;
 	p->n_open++;
 	node_peer_go(e, NODE_PEER_OPEN);
-	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "a session with another node is open node=%s",
-		e->node);
+	log_limited(LOG_LEVEL_INFO, 12, "tunnel",
+		"a session with another node is open node=%s path=%s", e->node, node_peer_path(e));
 	if (again && p->config.found != NULL)
 		p->config.found(p->config.arg, e->node);
 	node_peer_tell_waiters(e);
@@ -323,23 +341,71 @@ on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 	tunnel_client_dial_free(&dial);
 }
 
+/* fd: a connection to it; -1: it is to be made. */
+static void
+node_peer_dial_over(struct node_peer *e, int fd)
+{
+	struct node_peers *p = e->of;
+	const struct tunnel_client_dial_setup setup = {.loop = p->config.loop,
+		.hub = &e->to,
+		.mark = p->config.mark,
+		.alpn = NODE_PEERS_ALPN,
+		.proof = TLS_NODE,
+		.timeout_ms = NODE_PEERS_DIAL_MS,
+		.done = on_dialled,
+		.arg = e};
+
+	e->to = (struct tunnel_client_hub){.addr = e->at, .host = e->node, .tls = p->tls};
+	if (fd >= 0)
+		tunnel_client_dial_over(&e->dial, &setup, fd);
+	else
+		tunnel_client_dial_start(&e->dial, &setup);
+}
+
+static void
+on_punched(void *arg, int fd, const struct addr *to, const char *why)
+{
+	struct node_peer *e = arg;
+	struct hole_punch *punch = take_ptr(&e->punch);
+
+	e->at = *to;
+	if (fd >= 0)
+		node_peer_dial_over(e, fd);
+	else
+		node_peer_rest(e, why);
+	hole_punch_free(&punch);
+}
+
+static void
+node_peer_punch(struct node_peer *e)
+{
+	const struct node_peers_config *c = &e->of->config;
+	const char *why = "";
+	const struct tunnel_client_hub *hub = c->hub(c->arg, &why);
+
+	if (hub == NULL) {
+		node_peer_rest(e, why);
+		return;
+	}
+	hole_punch_start(&e->punch,
+		&(struct hole_punch_setup){.loop = c->loop,
+			.hub = hub,
+			.mark = c->mark,
+			.node = e->node,
+			.done = on_punched,
+			.arg = e});
+}
+
 static void
 node_peer_dial(struct node_peer *e)
 {
-	struct node_peers *p = e->of;
-
-	e->tried_ms = node_peers_now(p);
-	e->to = (struct tunnel_client_hub){.addr = e->at, .host = e->node, .tls = p->tls};
+	e->tried_ms = node_peers_now(e->of);
+	e->dials++;
 	node_peer_go(e, NODE_PEER_DIALLING);
-	tunnel_client_dial_start(&e->dial,
-		&(struct tunnel_client_dial_setup){.loop = p->config.loop,
-			.hub = &e->to,
-			.mark = p->config.mark,
-			.alpn = NODE_PEERS_ALPN,
-			.proof = TLS_NODE,
-			.timeout_ms = NODE_PEERS_DIAL_MS,
-			.done = on_dialled,
-			.arg = e});
+	if (e->nat)
+		node_peer_punch(e);
+	else
+		node_peer_dial_over(e, -1);
 }
 
 /* --- the callers ---------------------------------------------------------------------------- */
@@ -369,14 +435,14 @@ node_peer_is_due(const struct node_peer *e, bool urgent)
 	if (e->state == NODE_PEER_IDLE)
 		return true;
 	return e->state == NODE_PEER_RESTING &&
-		(now >= e->until_ms || (urgent && now >= e->tried_ms + URGENT_MS));
+		(now >= e->until_ms || (urgent && !e->nat && now >= e->tried_ms + URGENT_MS));
 }
 
 struct session *
 node_peers_session(struct node_peers *p, const struct node_peers_ask *ask)
 {
 	struct node_peer *e = p->tls != NULL ? node_peer_of(p, ask->node) : NULL;
-	bool known = e != NULL && e->backoff_ms == 0;
+	bool known = e != NULL && e->backoff_ms == 0 && ask->at.len != 0;
 
 	if (e == NULL)
 		return NULL;
@@ -386,16 +452,25 @@ node_peers_session(struct node_peers *p, const struct node_peers_ask *ask)
 	if (e->state == NODE_PEER_OPEN)
 		return e->conn->session;
 	if (node_peer_is_due(e, ask->urgent)) {
-		e->at = ask->at;
+		if ((e->nat = ask->at.len == 0) == false)
+			e->at = ask->at;
 		node_peer_dial(e);
 	}
 	/* Who has another way does not wait for a node that was not reached the last time. */
 	if (e->state == NODE_PEER_DIALLING && ask->wait != NULL && !node_peers_waits(ask->wait) &&
-		(known || ask->urgent)) {
+		(known || (ask->urgent && !e->nat))) {
 		ask->wait->of = e;
 		LIST_INSERT_HEAD(&e->waits, ask->wait, link);
 	}
 	return NULL;
+}
+
+bool
+node_peers_reached(const struct node_peers *p, const char *node)
+{
+	const struct node_peer *e = node_peer_find(p, node);
+
+	return e != NULL && e->state == NODE_PEER_OPEN;
 }
 
 void
@@ -441,7 +516,8 @@ node_peer_tick(struct node_peer *e)
 		node_peer_close(e, NODE_PEER_IDLE);
 	if (e->state == NODE_PEER_RESTING && node_peer_is_due(e, false))
 		node_peer_dial(e);
-	if (e->conn == NULL && e->dial == NULL && now - e->used_ms >= NODE_PEERS_FORGET_MS)
+	if (e->conn == NULL && e->dial == NULL && e->punch == NULL &&
+		now - e->used_ms >= NODE_PEERS_FORGET_MS)
 		node_peer_free(e);
 }
 
@@ -463,6 +539,8 @@ node_peers_new(const struct node_peers_config *config)
 
 	p->config = *config;
 	p->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0};
+	p->nat_limits = p->limits;
+	p->nat_limits.probe_ms = NODE_PEERS_NAT_PROBE_MS;
 	p->budget.limit = NODE_PEERS_MEMORY;
 	p->tick = timer_new(config->loop, on_tick, p);
 	return p;
@@ -568,6 +646,9 @@ node_peers_metrics(const struct node_peers *p, struct metrics *m)
 		FIGURE(struct node_peers, opened, "edgeway_peers_dials_total", "result=\"open\"",
 			"Dials of other nodes, by what became of them.", NULL),
 		FIGURE_ALSO(struct node_peers, failed, "result=\"failed\"", NULL),
+		FIGURE(struct node_peers, met, "edgeway_peers_nat_total", "result=\"open\"",
+			"Of these dials, those across NAT (mesh.direct: nat).", NULL),
+		FIGURE_ALSO(struct node_peers, unmet, "result=\"failed\"", NULL),
 	};
 
 	figures_metrics(FIGURES(dials), p, m);
@@ -605,10 +686,12 @@ node_peer_write(const struct node_peer *e, struct buf *out)
 	buf_adds(out, "{\"peer\":");
 	json_add_text(out, e->node);
 	buf_printf(out,
-		",\"direction\":\"out\",\"state\":\"%s\",\"address\":\"%s\",\"since_s\":%llu,"
+		",\"direction\":\"out\",\"path\":\"%s\",\"attempts\":%llu,\"state\":\"%s\","
+		"\"address\":\"%s\",\"since_s\":%llu,"
 		"\"streams\":%u,\"bytes_in\":%llu,\"bytes_out\":%llu,\"rtt_ms\":%u,\"retry_ms\":"
 		"%llu,\"error\":",
-		state_names[e->state], addr_text(&e->at, address),
+		node_peer_path(e), (unsigned long long)e->dials, state_names[e->state],
+		e->at.len != 0 ? addr_text(&e->at, address) : "",
 		(unsigned long long)(e->conn != NULL ? (now - e->conn->since_ms) / 1000 : 0),
 		s->streams, (unsigned long long)s->bytes_in, (unsigned long long)s->bytes_out,
 		s->rtt_ms,

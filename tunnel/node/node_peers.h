@@ -8,9 +8,13 @@
  *   IDLE ─a caller─► DIALLING ─► OPEN ─► IDLE          SILENT: it answers neither stream nor ping
  *                       ▲  └─► RESTING  ─┘
  *
+ * A node of another site, which has no address that could be dialled, is met across the NATs of
+ * both (tunnel/node/hole_punch, with the hub's help) and dialled over that connection. No caller
+ * waits for it. HTTP/2 has one client, so such a connection, too, carries calls of one direction.
+ *
  * A node that cannot be reached is remembered: callers go through the hub at once, and it is
- * dialled beside after the back-off (500 ms doubling to a minute), for as long as it was called
- * within NODE_PEERS_FORGET_MS. Everything on the loop's thread.
+ * dialled beside after the back-off (500 ms doubling to a minute; across NAT 4 s to 10 minutes),
+ * for as long as it was called within NODE_PEERS_FORGET_MS. Everything on the loop's thread.
  *
  *	session = node_peers_session(p, &(struct node_peers_ask){.node = "edge-2", .at = addr, .wait = &me->wait});
  *	if (session == NULL && !node_peers_waits(&me->wait))
@@ -35,6 +39,11 @@ enum {
 	NODE_PEERS_DIAL_MS = 1500, /* for TCP, and then for TLS */
 	NODE_PEERS_FIRST_MS = 500, /* back-off */
 	NODE_PEERS_MOST_MS = 60 * 1000,
+	NODE_PEERS_NAT_FIRST_MS = 4000, /* back-off across NAT */
+	NODE_PEERS_NAT_MOST_MS = 10 * 60 * 1000,
+	/* After this time without an answer there is a ping, and after as long again the hub is
+	 * asked: a NAT that forgets a connection tells nobody. */
+	NODE_PEERS_NAT_PROBE_MS = 600,
 	NODE_PEERS_FORGET_MS = 10 * 60 * 1000,
 	NODE_PEERS_MOST = 1024, /* remembered at a time */
 	NODE_PEERS_MEMORY = 16 << 20, /* for windows beyond their base */
@@ -48,6 +57,8 @@ struct node_peers_config { /* copied */
 	const char *(*refuses)(void *arg, const char *node, const char *serial);
 	/* a node is reached that was not, so what goes through the hub may go to it; may be NULL */
 	void (*found)(void *arg, const char *node);
+	/* The hub that introduces nodes; NULL: none now, *why says why. NULL: none ever. */
+	const struct tunnel_client_hub *(*hub)(void *arg, const char **why);
 	loop_fn *silent; /* a peer does not answer: streams of it may be asked for elsewhere */
 	void *arg;
 };
@@ -62,7 +73,7 @@ struct node_peers_wait {
 
 struct node_peers_ask {
 	const char *node;
-	struct addr at; /* its address and port */
+	struct addr at; /* its address and port; .len 0: it is to be met across NAT */
 	/* there is no other way: also a node that was not reached a moment ago is dialled, and
 	 * waited for */
 	bool urgent;
@@ -82,6 +93,8 @@ node_peers_waits(const struct node_peers_wait *w)
 {
 	return w->of != NULL;
 }
+/* Is there a session with it that takes streams? */
+bool node_peers_reached(const struct node_peers *p, const char *node);
 void node_peers_leave(struct node_peers_wait *w);
 /* What `refuses` says has changed: cuts the sessions that it refuses. */
 void node_peers_check(struct node_peers *p);

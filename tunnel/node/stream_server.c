@@ -14,6 +14,7 @@
 #include "tunnel/h2/relay.h"
 #include "tunnel/node/dial_target.h"
 #include "tunnel/node/reachability.h"
+#include "tunnel/node/rendezvous_line.h"
 #include "tunnel/node/stream_server_udp.h"
 
 enum {
@@ -63,6 +64,9 @@ struct stream_server {
 	char **bridges;
 	struct tunnel_acl *allow;
 	struct reachability *declaration;
+	unsigned (*invited)(void *arg, struct stream *st, const char *node, const char *id,
+		const char **reason);
+	void *arg;
 	struct agent_queries *queries; /* NULL: the agent answers no queries */
 	struct snapshot *snapshot;
 	uint32_t mark;
@@ -484,10 +488,24 @@ stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 	return 0;
 }
 
+static unsigned
+stream_server_invited(struct stream_server *s, struct stream *st,
+	const struct stream_request *request, const char **reason)
+{
+	const char *id = stream_server_field(request, RENDEZVOUS_ID);
+
+	*reason = "this is no invitation";
+	return s->invited != NULL && rendezvous_id_ok(id)
+		? s->invited(s->arg, st, stream_server_field(request, RENDEZVOUS_NODE), id, reason)
+		: 400;
+}
+
 unsigned
 stream_server_opened(
 	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
 {
+	if (!request->udp && strcmp(request->authority, RENDEZVOUS_AUTHORITY) == 0)
+		return stream_server_invited(arg, st, request, reason);
 	if (!request->udp && *stream_server_field(request, REACHABILITY_ASK) != '\0')
 		return stream_server_asked(arg, st, request, reason);
 	return stream_server_take(arg, NULL, st, request, reason);
@@ -569,6 +587,8 @@ stream_server_new(
 	s->bridges = copy_list(config->bridges);
 	s->allow = allow;
 	s->declaration = reachability_new(config->loop);
+	s->invited = config->invited;
+	s->arg = config->arg;
 	if (config->answer != NULL)
 		s->queries = agent_queries_new(config->loop, config->answer, config->arg);
 	s->addresses = config->addresses;

@@ -37,7 +37,11 @@ struct stream_server_config { /* copied */
 	uint32_t mark; /* SO_MARK */
 	/* answers the hub's queries to the agent, where tunnel.allow names `agent`; NULL: none */
 	agent_answer_fn *answer;
-	void *arg; /* for `answer` */
+	/* The hub invites this node to meet another one (tunnel/node/hole_punch); as `opened` of
+	 * session_events. NULL: it meets none. */
+	unsigned (*invited)(void *arg, struct stream *st, const char *node, const char *id,
+		const char **reason);
+	void *arg; /* for both */
 	struct span_source
 		*spans; /* for streams with a traceparent; outlives the server; NULL: no spans */
 };

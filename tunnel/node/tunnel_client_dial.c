@@ -142,16 +142,31 @@ dial_straight(struct tunnel_client_dial *d)
 	d->watch = watch_start(d->setup.loop, d->fd, WATCH_WRITE, on_connected, d);
 }
 
-void
-tunnel_client_dial_start(
-	struct tunnel_client_dial **out, const struct tunnel_client_dial_setup *setup)
+static struct tunnel_client_dial *
+tunnel_client_dial_new(const struct tunnel_client_dial_setup *setup)
 {
 	struct tunnel_client_dial *d = xcalloc(1, sizeof *d);
 
 	d->setup = *setup;
 	d->fd = -1;
 	d->deadline = timer_new(setup->loop, on_late, d);
-	*out = d;
+	return d;
+}
+
+void
+tunnel_client_dial_over(
+	struct tunnel_client_dial **out, const struct tunnel_client_dial_setup *setup, int fd)
+{
+	*out = tunnel_client_dial_new(setup);
+	shake_hands(*out, fd);
+}
+
+void
+tunnel_client_dial_start(
+	struct tunnel_client_dial **out, const struct tunnel_client_dial_setup *setup)
+{
+	struct tunnel_client_dial *d = *out = tunnel_client_dial_new(setup);
+
 	if (setup->carriers != NULL)
 		dial_carried(d);
 	else if (setup->hub->proxy != NULL)

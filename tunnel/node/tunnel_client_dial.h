@@ -35,6 +35,9 @@ struct tunnel_client_dial_setup {
 /* *d is set before `done` is called. */
 void tunnel_client_dial_start(
 	struct tunnel_client_dial **d, const struct tunnel_client_dial_setup *setup);
+/* The same over a connection that is open already; fd: taken. */
+void tunnel_client_dial_over(
+	struct tunnel_client_dial **d, const struct tunnel_client_dial_setup *setup, int fd);
 /* Ends an unfinished attempt without calling `done`. */
 void tunnel_client_dial_free(struct tunnel_client_dial **d);
 /* True once the hub is reached and the TLS handshake is running. */

@@ -90,6 +90,9 @@ hellos(void **state)
 	assert_string_equal(h.zone, "");
 	assert_int_equal(h.protocol, 0);
 	assert_int_equal(h.n_addresses, 0);
+	assert_false(h.rendezvous); /* an older hub */
+	assert_int_equal(hello_of(&h, "{\"rendezvous\":true}"), 0);
+	assert_true(h.rendezvous);
 	assert_int_equal(hello_of(&h,
 				 "{\"protocol\":7,\"addresses\":[\"192.0.2.1\",\"\",7,[],"
 				 "\"2001:db8::1\",\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

@@ -140,6 +140,36 @@ a_tunnel_that_is_not_open(void **state)
 	assert_null(found(TUNNEL("true", "open", "", ""), "tunnel-down"));
 }
 
+#define PEERS(error, nat, peers)                                                                   \
+	TUNNEL("true", "open", "",                                                                 \
+		",\"peers\":{\"port\":10001,\"error\":\"" error "\",\"nat\":\"" nat                \
+		"\",\"peers\":[" peers "]}")
+#define PEER(node, path, state)                                                                    \
+	"{\"peer\":\"" node "\",\"path\":\"" path "\",\"state\":\"" state                          \
+	"\",\"address\":\"192.0.2.1:1\",\"error\":\"reset\"}"
+
+static void
+other_nodes(void **state)
+{
+	(void)state;
+	assert_null(found(PEERS("", "", PEER("a", "site", "open")), "peers-resting"));
+	assert_null(found(PEERS("", "ready", ""), "peers-nat"));
+	assert_string_equal(found(PEERS("taken", "", ""), "peers-door"),
+		"other nodes cannot dial this one: taken");
+	assert_string_equal(found(PEERS("", "the hub is old", ""), "peers-nat"),
+		"no node is met across NAT (mesh.direct: nat): the hub is old");
+	assert_null(
+		found(PEERS("", "ready",
+			      "{\"peer\":\"a\",\"path\":\"nat\",\"state\":\"resting\",\"address\":"
+			      "\"\",\"error\":\"no\"}"),
+			"peers-resting"));
+	assert_string_equal(
+		found(PEERS("", "ready",
+			      PEER("a", "site", "resting") "," PEER("b", "nat", "resting")),
+			"peers-resting"),
+		"2 of the other nodes cannot be dialled; a at 192.0.2.1:1: reset");
+}
+
 static void
 a_second_tunnel_that_is_not_open(void **state)
 {
@@ -214,6 +244,7 @@ main(void)
 		cmocka_unit_test(the_route_of_resolved),
 		cmocka_unit_test(a_tunnel_that_is_not_open),
 		cmocka_unit_test(a_connection_that_ends_again_and_again),
+		cmocka_unit_test(other_nodes),
 		cmocka_unit_test(a_second_tunnel_that_is_not_open),
 		cmocka_unit_test(a_start_that_waits_is_no_fault),
 	};

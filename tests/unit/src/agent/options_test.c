@@ -215,6 +215,14 @@ agent_names_key_and_remedy(void **state)
 	agent("hub: {proxy: 'http://x.svc.cluster.local:1'}",
 		":1: hub.proxy: its name lies in the ");
 	takes(false, "hub: {proxy: 'http://u:p%40@x:3128'}");
+	takes(false, "mesh: {direct: nat}");
+	agent("mesh: {direct: all}", ":1: mesh.direct: ");
+	agent("mesh: {direct: nat, peerPort: 0}", ":1: mesh.direct: nat needs mesh.peerPort");
+	agent("mesh: {direct: nat}\ntunnel: {enabled: false}", ":1: mesh.direct: nat needs ");
+	agent("mesh: {direct: nat}\ntunnel: {carrier: websocket}",
+		":1: mesh.direct: nat needs a way to the hub without hub.proxy");
+	agent("hub: {proxy: 'http://x:3128'}\nmesh: {direct: nat}",
+		":2: mesh.direct: nat needs a way to the hub without hub.proxy");
 	agent("tunnel: {allow: [everything]}", ":1: tunnel.allow: \"everything\": want [!]node, ");
 	agent("tunnel: {allow: ['node:']}", ":1: tunnel.allow: ");
 	agent("tunnel: {reach: [10.0.0.0/33]}", ":1: tunnel.reach: ");

@@ -1,0 +1,40 @@
+"""The same where the nodes' tunnels are at two replicas of the hub: one asks at the first, the other one comes to the second."""
+import pytest
+
+import nat_site
+import replicas
+from pki import Authority
+
+
+class Town(nat_site.NatTown):
+    def __init__(self, lab):
+        super().__init__(lab, hubs=self.start_hubs)
+
+    def start_hubs(self, lab):
+        self.ca = Authority(lab.dir, "shared")
+        hubs = [replicas.start_hub(lab, self.ca, i, "--ingress.udp", "[]") for i in (0, 1)]
+        replicas.name_hubs(hubs)
+        replicas.know_each_other(hubs)
+        return hubs
+
+    def home(self, i):
+        return self.hubs[i == 1]
+
+
+@pytest.fixture(scope="module")
+def town(lab):
+    made = Town(lab)
+    yield made
+    made.logs()
+
+
+@pytest.mark.parametrize("i, k", [(1, 2), (2, 1), (3, 2)])
+def test_across_replicas(town, i, k):
+    before = [h.metrics()['edgeway_hub_rendezvous_total{result="introduced"}'] for h in town.hubs]
+    town.meet(i, k)
+    carried = town.carried()
+    assert town.get(i, k) == (200, f"edge-{k}.web\n")
+    assert town.carried() == carried
+    at = int(i == 2)  # who asks is introduced where it asks
+    after = [h.metrics()['edgeway_hub_rendezvous_total{result="introduced"}'] for h in town.hubs]
+    assert after[at] > before[at] and after[1 - at] == before[1 - at]
