@@ -219,15 +219,10 @@ client_conn_greet(struct client_conn *v, struct stream *stream)
 	client_conn_update(v);
 }
 
+/* The answer has been granted, or is no 200. */
 static void
-on_reached(void *arg, struct connector_answer *answer)
+client_conn_reached(struct client_conn *v, const struct connector_answer *answer)
 {
-	struct client_conn *v = arg;
-
-	v->reaching = NULL;
-	v->fed += answer->sent;
-	buf_consume(&v->in, answer->sent);
-	connector_grant(answer, &v->grant, &v->caller);
 	free(v->target);
 	v->target = xstrdup(answer->target);
 	if (v->span != NULL)
@@ -248,12 +243,55 @@ on_reached(void *arg, struct connector_answer *answer)
 	}
 }
 
+static void
+on_reached(void *arg, struct connector_answer *answer)
+{
+	struct client_conn *v = arg;
+
+	v->reaching = NULL;
+	v->fed += answer->sent;
+	buf_consume(&v->in, answer->sent);
+	connector_grant(answer, &v->grant, &v->caller);
+	client_conn_reached(v, answer);
+}
+
 /* True if the client sends its first bytes without waiting for a response of ours. */
 static bool
 speaks_first(const struct client_conn *v)
 {
 	return v->door->kind == DOOR_FIXED || v->door->kind == DOOR_SNI ||
 		v->door->kind == DOOR_REDIRECT;
+}
+
+static void
+client_conn_ask(struct client_conn *v)
+{
+	timer_cancel(v->timer);
+	v->ingress->requests++;
+	v->started_ms = loop_now_ms(v->ingress->config.loop);
+}
+
+bool
+client_conn_reuse(struct client_conn *v, const char *host, uint16_t port, const char *dest)
+{
+	const struct connector_request request = {
+		.caller = &v->caller,
+		.host = host,
+		.port = port,
+		.dest = dest,
+		.hops = v->passes,
+		.trace = v->span != NULL ? &v->span->context : NULL,
+		.full = grant_take(&v->grant, v->ingress->config.grants, &v->caller),
+		.kept = exchange_may_reuse(v),
+	};
+	struct connector_answer answer;
+
+	if (!connector_reuse(v->ingress->config.reach, &request, &v->grant, &answer))
+		return false;
+	client_conn_ask(v);
+	preauth_leave(&v->place);
+	client_conn_reached(v, &answer);
+	return true;
 }
 
 void
@@ -267,12 +305,11 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 		.hops = v->passes,
 		.full = grant_take(&v->grant, v->ingress->config.grants, &v->caller),
 		.first = speaks_first(v) && v->door->onward == NULL ? &v->in : NULL,
+		.kept = v->exchange != NULL,
 	};
 
-	timer_cancel(v->timer);
+	client_conn_ask(v);
 	v->state = CLIENT_CONN_REACHING;
-	v->ingress->requests++;
-	v->started_ms = loop_now_ms(v->ingress->config.loop);
 	if (client_conn_traces(v) && !v->talked) /* else its header section has begun the span */
 		client_conn_trace_begin(v, NULL, host, port);
 	request.trace = v->span != NULL ? &v->span->context : NULL;

@@ -234,6 +234,10 @@ start_request(struct client_conn *v, struct http1_head *h, size_t head_len)
 			asked.dest[0] != '\0' ? asked.dest : NULL);
 	}
 	buf_consume(&v->in, head_len);
+	if (v->exchange != NULL &&
+		client_conn_reuse(
+			v, asked.host, asked.port, asked.dest[0] != '\0' ? asked.dest : NULL))
+		return;
 	client_conn_reach(v, asked.host, asked.port, asked.dest[0] != '\0' ? asked.dest : NULL);
 	client_conn_update(v);
 }
@@ -277,7 +281,7 @@ client_conn_http_reached(struct client_conn *v, const struct connector_answer *a
 	}
 	if (v->exchange != NULL) {
 		v->state = CLIENT_CONN_EXCHANGE;
-		exchange_reached(v, answer->stream);
+		exchange_reached(v, answer->stream, answer->use);
 		return;
 	}
 	buf_add(&v->out, ok, sizeof ok - 1);
