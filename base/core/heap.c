@@ -10,11 +10,11 @@ enum { HEAP_MUCH = 1024 * 1024 };
 void
 heap_give_back(struct heap_peak *p)
 {
-	uint64_t used = mallinfo2().uordblks;
+	struct mallinfo2 now = mallinfo2();
 
-	p->most = MAX(p->most, used);
-	if (p->most < used + used / 4 + HEAP_MUCH)
+	p->given = MIN(p->given, now.fordblks);
+	if (now.fordblks < p->given + now.uordblks / 16 + HEAP_MUCH)
 		return;
-	p->most = used;
+	p->given = now.fordblks;
 	malloc_trim(0);
 }

@@ -11,13 +11,13 @@
 
 #include <stdint.h>
 
-/* The most bytes in use since memory was last returned. */
+/* Free bytes whose pages were returned before: malloc counts them further on. */
 struct heap_peak {
-	uint64_t most;
+	uint64_t given;
 };
 
-/* Returns free memory (malloc_trim(3)) when the peak is well above what is in use now. Otherwise
- * the call only reads malloc's statistics. */
+/* Returns free memory (malloc_trim(3)) when much more is free than was returned before, whenever
+ * the peak was. Otherwise the call only reads malloc's statistics. */
 void heap_give_back(struct heap_peak *p);
 
 #endif

@@ -172,6 +172,7 @@ def quiet(daemon):
               'edgeway_tunnel_memory_bytes{what="granted"}')
     if daemon.metrics().get("edgeway_ingress_idle_streams"):
         daemon.process.popen.send_signal(signal.SIGHUP)
+        wait_for("what is kept", lambda: not daemon.metrics()["edgeway_ingress_idle_streams"])
     at_node = daemon.state().get("tunnel", {})
     return not any(at_node.get(what) for what in ("dialling", "joined")) and \
         {name: value for name, value in daemon.metrics().items() if name in gauges and value != 0} == {}
