@@ -263,40 +263,10 @@ speaks_first(const struct client_conn *v)
 		v->door->kind == DOOR_REDIRECT;
 }
 
-static void
-client_conn_ask(struct client_conn *v)
-{
-	timer_cancel(v->timer);
-	v->ingress->requests++;
-	v->started_ms = loop_now_ms(v->ingress->config.loop);
-}
-
 bool
-client_conn_reuse(struct client_conn *v, const char *host, uint16_t port, const char *dest)
-{
-	const struct connector_request request = {
-		.caller = &v->caller,
-		.host = host,
-		.port = port,
-		.dest = dest,
-		.hops = v->passes,
-		.trace = v->span != NULL ? &v->span->context : NULL,
-		.full = grant_take(&v->grant, v->ingress->config.grants, &v->caller),
-		.kept = exchange_may_reuse(v),
-	};
-	struct connector_answer answer;
-
-	if (!connector_reuse(v->ingress->config.reach, &request, &v->grant, &answer))
-		return false;
-	client_conn_ask(v);
-	preauth_leave(&v->place);
-	client_conn_reached(v, &answer);
-	return true;
-}
-
-void
 client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest)
 {
+	struct connector *to = v->ingress->config.reach;
 	struct connector_request request = {
 		.caller = &v->caller,
 		.host = host,
@@ -307,15 +277,24 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 		.first = speaks_first(v) && v->door->onward == NULL ? &v->in : NULL,
 		.kept = v->exchange != NULL,
 	};
+	struct connector_answer answer;
 
-	client_conn_ask(v);
+	timer_cancel(v->timer);
 	v->state = CLIENT_CONN_REACHING;
+	v->ingress->requests++;
+	v->started_ms = loop_now_ms(v->ingress->config.loop);
 	if (client_conn_traces(v) && !v->talked) /* else its header section has begun the span */
 		client_conn_trace_begin(v, NULL, host, port);
 	request.trace = v->span != NULL ? &v->span->context : NULL;
-	v->reaching = connector_start(v->ingress->config.reach, &request, on_reached, v);
+	if (exchange_may_reuse(v) && connector_reuse(to, &request, &v->grant, &answer)) {
+		preauth_leave(&v->place);
+		client_conn_reached(v, &answer);
+		return false;
+	}
+	v->reaching = connector_start(to, &request, on_reached, v);
 	if (connector_is_let_in(v->reaching))
 		preauth_leave(&v->place);
+	return true;
 }
 
 /* --- the client's socket -------------------------------------------------------------------- */

@@ -125,10 +125,9 @@ bool client_conn_flush(struct client_conn *v);
 void client_conn_linger(struct client_conn *v);
 /* Sends `out` to the client, then joins client and stream; bytes waiting in `in` go first. */
 void client_conn_greet(struct client_conn *v, struct stream *stream);
-void client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest);
-/* For a request that may use a kept stream (connector_reuse). True: it does, and the connection may
- * be gone; else call client_conn_reach. */
-bool client_conn_reuse(struct client_conn *v, const char *host, uint16_t port, const char *dest);
+/* False: a request has a kept stream (connector_reuse), and the connection may be gone; only where
+ * exchange_may_reuse. */
+bool client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest);
 /* Writes the audit line. */
 void client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
 	const char *end);

@@ -143,7 +143,7 @@ exchange_collect(struct exchange *x)
 bool
 exchange_may_reuse(const struct client_conn *v)
 {
-	return v->exchange->repeatable;
+	return v->exchange != NULL && v->exchange->repeatable && v->exchange->repeats == 0;
 }
 
 /* The path of the request was lost before any byte of the response came, or the server has closed

@@ -234,12 +234,8 @@ start_request(struct client_conn *v, struct http1_head *h, size_t head_len)
 			asked.dest[0] != '\0' ? asked.dest : NULL);
 	}
 	buf_consume(&v->in, head_len);
-	if (v->exchange != NULL &&
-		client_conn_reuse(
-			v, asked.host, asked.port, asked.dest[0] != '\0' ? asked.dest : NULL))
-		return;
-	client_conn_reach(v, asked.host, asked.port, asked.dest[0] != '\0' ? asked.dest : NULL);
-	client_conn_update(v);
+	if (client_conn_reach(v, asked.host, asked.port, asked.dest[0] != '\0' ? asked.dest : NULL))
+		client_conn_update(v);
 }
 
 void

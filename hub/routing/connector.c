@@ -49,7 +49,7 @@ static const struct state_machine states = {"connect", "hub", state_names, state
 struct connect_op {
 	LIST_ENTRY(connect_op) link, among_waiting;
 	struct connector *reach;
-	struct routes ways;
+	struct routes *ways;
 	enum connect_state state;
 	size_t current; /* the route in use, unless the state is CONNECT_NEW or `refused` */
 	bool refused; /* by the rules or limits, before any route was used */
@@ -86,7 +86,7 @@ static void dial_route(struct connect_op *x);
 static const struct way *
 route_in_use(const struct connect_op *x)
 {
-	return &x->ways.list[x->current];
+	return &x->ways->list[x->current];
 }
 
 struct connector *
@@ -109,6 +109,7 @@ connector_free(struct connector **out)
 	if (r == NULL)
 		return;
 	stream_pool_free(&r->pool);
+	free(r->found);
 	free(r);
 }
 
@@ -143,6 +144,7 @@ free_reaching(struct connect_op *x)
 		stream_close(&x->stream, STREAM_CANCELLED);
 	timer_free(&x->deadline);
 	timer_free(&x->soon);
+	free(x->ways);
 	free(x);
 }
 
@@ -154,7 +156,7 @@ connect_op_use(const struct connect_op *x)
 	const struct way *way = route_in_use(x);
 	const struct stream_key key = {.caller = x->caller_key,
 		.hops = x->hops,
-		.service = x->ways.service,
+		.service = x->ways->service,
 		.node = way->node,
 		.authority = way->authority,
 		.epoch = connector_epoch(x->reach, way->node)};
@@ -176,10 +178,10 @@ connector_give(struct connect_op *x)
 		.via = x->refused ? "" : route_in_use(x)->node,
 		.final_node = x->refused ? "" : route_in_use(x)->final_node,
 		.at = x->elsewhere ? x->at : "",
-		.where = &x->ways.target,
+		.where = &x->ways->target,
 		.sent = x->status == 200 ? x->sent : 0,
-		.node = x->ways.target.kind == TARGET_NODE && x->ways.target.node != NULL
-			? x->ways.target.node
+		.node = x->ways->target.kind == TARGET_NODE && x->ways->target.node != NULL
+			? x->ways->target.node
 			: "",
 		.use = x->status == 200 ? connect_op_use(x) : NULL,
 	};
@@ -276,7 +278,7 @@ look_beside(struct connect_op *x)
 	const char *why;
 	size_t len = strlen(x->reason);
 
-	if (routes_beside(x->reach->config.ways, &x->ways, x->current, &why) == 0 && why != NULL)
+	if (routes_beside(x->reach->config.ways, x->ways, x->current, &why) == 0 && why != NULL)
 		snprintf(x->reason + len, sizeof x->reason - len, "; %s", why);
 }
 
@@ -310,7 +312,7 @@ give_up_way(struct connect_op *x, unsigned status, const char *reason)
 	tell_neighbours(x, false);
 	if (status == 503)
 		look_beside(x);
-	if (others && x->current + 1 < x->ways.n) {
+	if (others && x->current + 1 < x->ways->n) {
 		x->current++;
 		dial_route(x);
 	} else if (status == 503 && x->await) {
@@ -461,9 +463,9 @@ open_way(struct connect_op *x, const struct way *way)
 
 	x->epoch = 0;
 	x->elsewhere = false;
-	if (x->ways.service[0] != '\0')
+	if (x->ways->service[0] != '\0')
 		fields[request.n_fields++] =
-			(struct stream_field){"edgeway-service", x->ways.service};
+			(struct stream_field){"edgeway-service", x->ways->service};
 	if (way->final_node[0] != '\0')
 		fields[request.n_fields++] =
 			(struct stream_field){"edgeway-reach", way->final_node};
@@ -584,9 +586,9 @@ connector_concerns(const struct connect_op *x, const char *node)
 
 	if (node == NULL)
 		return true;
-	for (size_t i = 0; i < x->ways.n; i++)
-		if (strcmp(x->ways.list[i].node, node) == 0 ||
-			(n != NULL && neighbours_stand_for(n, x->ways.list[i].node)))
+	for (size_t i = 0; i < x->ways->n; i++)
+		if (strcmp(x->ways->list[i].node, node) == 0 ||
+			(n != NULL && neighbours_stand_for(n, x->ways->list[i].node)))
 			return true;
 	return false;
 }
@@ -669,14 +671,14 @@ connector_start(
 	snprintf(x->target, sizeof x->target,
 		strchr(q->host, ':') != NULL ? "[%.200s]:%u" : "%.200s:%u", q->host, q->port);
 	x->refused = true;
-	status = connector_find(r, q, &x->ways);
+	x->ways = connector_routes(r, q, &status);
 	if (connector_goes_round(x, q)) {
 		answer_soon(x, 508, HOPS_REASON);
 	} else if (q->full != NULL) {
 		answer_soon(x, 429, q->full);
 	} else if (status != 0 ||
-		(status = routes_judge(r->config.ways, q->caller, &x->ways)) != 0) {
-		answer_soon(x, status, x->ways.reason);
+		(status = routes_judge(r->config.ways, q->caller, x->ways)) != 0) {
+		answer_soon(x, status, x->ways->reason);
 	} else {
 		x->refused = false;
 		timer_start(x->deadline, CONNECTOR_MS, 0);

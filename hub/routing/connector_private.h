@@ -18,14 +18,18 @@ struct connector {
 	uint64_t answers[STATUSES], crowded, repeated;
 	unsigned pending, n_waiting;
 	struct stream_pool *pool;
-	struct routes found; /* by connector_reuse */
+	/* by connector_reuse, for this caller and host: finding them once more would pass over an
+	 * endpoint; NULL: none */
+	struct routes *found;
+	const struct caller *found_caller;
+	const char *found_host;
 };
 
 void connector_count(struct connector *r, unsigned status);
-/* Finds the routes for this caller: a service may not be open to everybody, and who may reach
- * nothing is not told what there is. */
-unsigned connector_find(
-	const struct connector *r, const struct connector_request *q, struct routes *ways);
+/* Finds the routes for this caller, or takes those that connector_reuse has found. The caller frees
+ * them. *status: of routes_find. */
+struct routes *connector_routes(
+	struct connector *r, const struct connector_request *q, unsigned *status);
 /* Of the newest tunnel of the node, which takes all new requests; 0: there is none. */
 uint64_t connector_epoch(const struct connector *r, const char *node);
 

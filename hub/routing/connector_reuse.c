@@ -13,7 +13,9 @@ connector_count(struct connector *r, unsigned status)
 		r->answers[i] += connector_statuses[i] == status;
 }
 
-unsigned
+/* For this caller: a service may not be open to everybody, and who may reach nothing is not told
+ * what there is. */
+static unsigned
 connector_find(const struct connector *r, const struct connector_request *q, struct routes *ways)
 {
 	struct routes_finder *f = r->config.ways;
@@ -63,6 +65,20 @@ connector_settle(struct connector *r)
 	stream_pool_clear(r->pool);
 }
 
+struct routes *
+connector_routes(struct connector *r, const struct connector_request *q, unsigned *status)
+{
+	struct routes *ways = take_ptr(&r->found);
+
+	*status = 0;
+	if (ways != NULL && r->found_caller == q->caller && r->found_host == q->host)
+		return ways;
+	free(ways);
+	ways = xcalloc(1, sizeof *ways);
+	*status = connector_find(r, q, ways);
+	return ways;
+}
+
 /* Of the first route that has a tunnel: NULL if no stream is kept there. */
 static struct stream_use *
 connector_take(struct connector *r, const struct connector_request *q, const struct way **way,
@@ -71,10 +87,10 @@ connector_take(struct connector *r, const struct connector_request *q, const str
 	char caller[ACCESS_NAME_MAX + 8], hops[HOPS_TEXT_MAX];
 	struct stream_key key = {.caller = caller_name(q->caller, caller),
 		.hops = hops_text(MAX(q->caller->hops, q->hops) + 1, hops),
-		.service = r->found.service};
+		.service = r->found->service};
 
-	for (size_t i = 0; i < r->found.n; i++) {
-		*way = &r->found.list[i];
+	for (size_t i = 0; i < r->found->n; i++) {
+		*way = &r->found->list[i];
 		key.node = (*way)->node;
 		key.authority = (*way)->authority;
 		key.epoch = connector_epoch(r, key.node);
@@ -89,18 +105,24 @@ connector_reuse(struct connector *r, const struct connector_request *q, struct g
 	struct connector_answer *answer)
 {
 	const struct way *way;
+	unsigned status;
 
+	free(take_ptr(&r->found));
 	if (!q->kept || q->full != NULL || q->trace != NULL || !stream_pool_any(r->pool) ||
 		MAX(q->caller->hops, q->hops) >= HOPS_MAX)
 		return false;
-	memset(&r->found, 0, sizeof r->found);
-	if (connector_find(r, q, &r->found) != 0 ||
-		routes_judge(r->config.ways, q->caller, &r->found) != 0)
+	r->found = connector_routes(r, q, &status);
+	r->found_caller = q->caller;
+	r->found_host = q->host;
+	if (status != 0 || routes_judge(r->config.ways, q->caller, r->found) != 0) {
+		free(take_ptr(&r->found)); /* connector_start tells why */
 		return false;
-	*answer = (struct connector_answer){.status = 200, .where = &r->found.target};
+	}
+	*answer = (struct connector_answer){.status = 200, .where = &r->found->target};
 	answer->use = connector_take(r, q, &way, &answer->stream);
 	if (answer->use == NULL)
 		return false;
+	r->found_caller = NULL; /* for this answer alone */
 	answer->target = answer->use->target;
 	answer->at = answer->use->at;
 	answer->via = way->node;

@@ -124,6 +124,20 @@ def test_one_connection_for_all(site, target):
     assert len(lines) >= 6 and all("status=200" in x for x in lines)
 
 
+def test_each_request_gets_its_own_target(site):
+    """In one connection of the caller's, some of them in kept streams and some not."""
+    urls = [f"http://{target}:{PORT}/" for target in ("edge-1", "192.0.2.31") * 3]
+    p = site.hub.machine.run("curl", "-sS", "-m", "10", "-x", "http://192.0.2.1:10080", "-w", "%{num_connects}\n", *urls)
+    answers = p.stdout.split()
+    assert answers[1::2] == ["1"] + ["0"] * 5
+    assert answers[0::2] == [answers[0], answers[2]] * 3
+    first, second = (site.webs[t].paths.count("/posted") for t in ("edge-1", "192.0.2.31"))
+    p = site.hub.machine.run("curl", "-sS", "-m", "10", "-x", "http://192.0.2.1:10080", urls[0], "--next", "-sS", "-m", "10", "-x", "http://192.0.2.1:10080",
+                             "-X", "POST", f"http://192.0.2.31:{PORT}/posted")
+    assert p.returncode == 0
+    assert [site.webs[t].paths.count("/posted") for t in ("edge-1", "192.0.2.31")] == [first, second + 1]
+
+
 def test_callers_do_not_share(site):
     first = site.by("/")
     other = site.by("/", machine=site.friend)
