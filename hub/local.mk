@@ -60,7 +60,7 @@ hub_libhub_a_SOURCES = \
 	hub/port/questions.c hub/port/questions.h \
 	hub/port/grant.c hub/port/grant.h \
 	hub/port/quota.c hub/port/quota.h \
-	hub/routing/connector.c hub/routing/connector.h \
+	hub/routing/connector.c hub/routing/connector.h hub/routing/connector_private.h hub/routing/connector_reuse.c hub/routing/stream_pool.c hub/routing/stream_pool.h \
 	hub/ingress/redirect.c hub/ingress/redirect.h hub/ingress/redirect_private.h hub/ingress/redirect_rules.c hub/ingress/redirect_tell.c \
 	hub/ingress/redirect_probe.c hub/ingress/redirect_probe.h \
 	hub/port/refusals.c hub/port/refusals.h \
@@ -157,6 +157,7 @@ HUB_TESTS = \
 	tests/unit/hub/identity/tokens_test \
 	tests/unit/hub/replicas/tunnels_tell_test \
 	tests/unit/hub/routing/routes_test \
+	tests/unit/hub/routing/stream_pool_test \
 	tests/unit/hub/page/web_test
 check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
@@ -192,6 +193,8 @@ tests_unit_hub_kube_kubeconfig_test_SOURCES = tests/unit/hub/kube/kubeconfig_tes
 tests_unit_hub_kube_kubeconfig_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_connector_test_SOURCES = tests/unit/hub/routing/connector_test.c $(CLOCK)
 tests_unit_hub_routing_connector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_stream_pool_test_SOURCES = tests/unit/hub/routing/stream_pool_test.c $(CLOCK)
+tests_unit_hub_routing_stream_pool_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_tunnel_client_forward_test_SOURCES = tests/unit/tunnel/node/tunnel_client_forward_test.c tests/unit/tunnel/node/tunnel_client_bed.c tests/unit/tunnel/node/tunnel_client_bed.h $(CLOCK)
 tests_unit_tunnel_node_tunnel_client_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_node_tunnel_client_test_SOURCES = tests/unit/tunnel/node/tunnel_client_test.c tests/unit/tunnel/node/tunnel_client_bed.c tests/unit/tunnel/node/tunnel_client_bed.h $(CLOCK)

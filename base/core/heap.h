@@ -11,13 +11,13 @@
 
 #include <stdint.h>
 
-/* The most bytes in use since memory was last returned. */
+/* The least that was held beyond what is in use, since memory was last returned. */
 struct heap_peak {
-	uint64_t most;
+	uint64_t left;
 };
 
-/* Returns free memory (malloc_trim(3)) when the peak is well above what is in use now. Otherwise
- * the call only reads malloc's statistics. */
+/* Returns free memory (malloc_trim(3)) when the process holds much more than it uses, whenever the
+ * peak was. Otherwise the call only reads statistics of malloc and of the kernel. */
 void heap_give_back(struct heap_peak *p);
 
 #endif

@@ -252,6 +252,9 @@ struct http1_exchange {
 	bool is_head, upgrade; /* of the request */
 	bool request_done; /* all of the request has passed */
 	bool keep; /* the client's connection stays open afterwards */
+	/* the upstream's, as far as its head says: not where a login belongs to the connection
+	 * (Negotiate, NTLM), since others may get the connection next */
+	bool reusable;
 	bool chunked_down; /* the client gets `down` in chunks */
 };
 void http1_exchange_begin(struct http1_exchange *x, const struct http1_head *request);

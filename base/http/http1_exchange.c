@@ -1,5 +1,6 @@
 /* What a proxy decides about one request and its response (RFC 9110 sections 7.6, 7.8, 15.2). */
 #include <errno.h>
+#include <strings.h>
 
 #include "base/http/http1.h"
 
@@ -49,6 +50,23 @@ http1_exchange_read(struct http1_exchange *x, struct http1_head *h, struct http1
 	return HTTP1_ANSWER_BAD;
 }
 
+/* RFC 4559, section 6: these schemes authenticate the connection, not the request. */
+static bool
+exchange_is_bound(const struct http1_head *h)
+{
+	if (h->status != 401)
+		return false;
+	for (size_t i = 0; i < h->n_fields; i++) {
+		const struct http1_str *v = &h->fields[i].value;
+
+		if (http1_is(h->fields[i].name, "www-authenticate") &&
+			((v->len >= 4 && strncasecmp(v->at, "NTLM", 4) == 0) ||
+				(v->len >= 9 && strncasecmp(v->at, "Negotiate", 9) == 0)))
+			return true;
+	}
+	return false;
+}
+
 /* Chunks stand for an unknown length, but not to HTTP/1.0, where the end of the connection does. */
 static struct http1_reply
 exchange_plan(struct http1_exchange *x, const struct http1_head *h)
@@ -78,7 +96,9 @@ http1_exchange_emit(struct http1_exchange *x, const struct http1_head *h, char *
 {
 	struct http1_reply reply = {.framing = HTTP1_EMPTY};
 
-	if (h->status >= 200)
+	if (h->status >= 200) {
 		reply = exchange_plan(x, h);
+		x->reusable = h->keep_alive && !exchange_is_bound(h);
+	}
 	return http1_emit_response(to, size, h, &reply);
 }

@@ -219,15 +219,10 @@ client_conn_greet(struct client_conn *v, struct stream *stream)
 	client_conn_update(v);
 }
 
+/* The answer has been granted, or is no 200. */
 static void
-on_reached(void *arg, struct connector_answer *answer)
+client_conn_reached(struct client_conn *v, const struct connector_answer *answer)
 {
-	struct client_conn *v = arg;
-
-	v->reaching = NULL;
-	v->fed += answer->sent;
-	buf_consume(&v->in, answer->sent);
-	connector_grant(answer, &v->grant, &v->caller);
 	free(v->target);
 	v->target = xstrdup(answer->target);
 	if (v->span != NULL)
@@ -248,6 +243,18 @@ on_reached(void *arg, struct connector_answer *answer)
 	}
 }
 
+static void
+on_reached(void *arg, struct connector_answer *answer)
+{
+	struct client_conn *v = arg;
+
+	v->reaching = NULL;
+	v->fed += answer->sent;
+	buf_consume(&v->in, answer->sent);
+	connector_grant(answer, &v->grant, &v->caller);
+	client_conn_reached(v, answer);
+}
+
 /* True if the client sends its first bytes without waiting for a response of ours. */
 static bool
 speaks_first(const struct client_conn *v)
@@ -256,9 +263,10 @@ speaks_first(const struct client_conn *v)
 		v->door->kind == DOOR_REDIRECT;
 }
 
-void
+bool
 client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest)
 {
+	struct connector *to = v->ingress->config.reach;
 	struct connector_request request = {
 		.caller = &v->caller,
 		.host = host,
@@ -267,7 +275,9 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 		.hops = v->passes,
 		.full = grant_take(&v->grant, v->ingress->config.grants, &v->caller),
 		.first = speaks_first(v) && v->door->onward == NULL ? &v->in : NULL,
+		.kept = v->exchange != NULL,
 	};
+	struct connector_answer answer;
 
 	timer_cancel(v->timer);
 	v->state = CLIENT_CONN_REACHING;
@@ -276,9 +286,15 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 	if (client_conn_traces(v) && !v->talked) /* else its header section has begun the span */
 		client_conn_trace_begin(v, NULL, host, port);
 	request.trace = v->span != NULL ? &v->span->context : NULL;
-	v->reaching = connector_start(v->ingress->config.reach, &request, on_reached, v);
+	if (exchange_may_reuse(v) && connector_reuse(to, &request, &v->grant, &answer)) {
+		preauth_leave(&v->place);
+		client_conn_reached(v, &answer);
+		return false;
+	}
+	v->reaching = connector_start(to, &request, on_reached, v);
 	if (connector_is_let_in(v->reaching))
 		preauth_leave(&v->place);
+	return true;
 }
 
 /* --- the client's socket -------------------------------------------------------------------- */

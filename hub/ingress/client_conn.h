@@ -125,7 +125,9 @@ bool client_conn_flush(struct client_conn *v);
 void client_conn_linger(struct client_conn *v);
 /* Sends `out` to the client, then joins client and stream; bytes waiting in `in` go first. */
 void client_conn_greet(struct client_conn *v, struct stream *stream);
-void client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest);
+/* False: a request has a kept stream (connector_reuse), and the connection may be gone; only where
+ * exchange_may_reuse. */
+bool client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest);
 /* Writes the audit line. */
 void client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
 	const char *end);
@@ -183,7 +185,10 @@ void client_conn_h2_refuse(struct client_conn *v, unsigned status, const char *l
  * `in`. */
 void exchange_begin(struct client_conn *v, const char *via_client, const char *host, uint16_t port,
 	const char *dest);
-void exchange_reached(struct client_conn *v, struct stream *stream);
+/* Takes both. */
+void exchange_reached(struct client_conn *v, struct stream *stream, struct stream_use *use);
+/* It may be sent in a stream that has served another request, and again if that has ended. */
+bool exchange_may_reuse(const struct client_conn *v);
 /* Called when there is more of the request body or room in `out`, and at the end of the client's
  * input. */
 void exchange_pump(struct client_conn *v);

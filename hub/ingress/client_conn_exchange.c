@@ -9,10 +9,11 @@
 #include "base/core/log.h"
 #include "hub/ingress/client_conn.h"
 
-enum { HEAD_ROOM = HTTP1_HEAD_MAX + 4096, FAREWELL_MS = 5000, PIECE = 16 * 1024, REPEATS_MOST = 2 };
+enum { HEAD_ROOM = HTTP1_HEAD_MAX + 4096, PIECE = 16 * 1024, REPEATS_MOST = 2 };
 
 struct exchange {
 	struct stream *stream;
+	struct stream_use *use; /* NULL: the stream serves this request alone */
 	/* of the request, until it is written or, if it may be sent twice, until its response
 	 * begins */
 	char *head;
@@ -38,6 +39,7 @@ exchange_free(struct client_conn *v)
 		return;
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
+	stream_use_free(&x->use);
 	free(x->head);
 	free(x->host);
 	free(x->dest);
@@ -99,6 +101,13 @@ exchange_begin(struct client_conn *v, const char *client, const char *host, uint
 	v->exchange = x;
 }
 
+/* The server may close such a connection at any moment. */
+static bool
+exchange_is_reused(const struct exchange *x)
+{
+	return x->use != NULL && x->use->used;
+}
+
 /* The response's next bytes, as stream_peek. */
 static size_t
 exchange_peek(const struct exchange *x, const void **data)
@@ -131,7 +140,14 @@ exchange_collect(struct exchange *x)
 	}
 }
 
-/* The path of the request was lost before any byte of the response came: sends the request again,
+bool
+exchange_may_reuse(const struct client_conn *v)
+{
+	return v->exchange != NULL && v->exchange->repeatable && v->exchange->repeats == 0;
+}
+
+/* The path of the request was lost before any byte of the response came, or the server has closed
+ * its connection after the request before this one: sends the request again,
  * if that is allowed (RFC 9110 section 9.2.2). False: it is not. */
 static bool
 exchange_repeat(struct client_conn *v)
@@ -145,6 +161,7 @@ exchange_repeat(struct client_conn *v)
 		return false;
 	x->repeats++;
 	stream_close(&x->stream, STREAM_CANCELLED);
+	stream_use_free(&x->use);
 	v->ingress->requests--; /* client_conn_reach counts it again */
 	client_conn_reach(v, x->host, x->port, x->dest);
 	v->started_ms = started_ms;
@@ -159,65 +176,6 @@ exchange_on_fading(void *arg)
 
 	if (stream_is_doubted(v->exchange->stream))
 		exchange_repeat(v);
-}
-
-/* --- closing a finished stream -------------------------------------------------------------- */
-
-/* Half-closes, so that the far end can close cleanly; if it does not, the stream is reset. */
-struct farewell {
-	struct stream *stream;
-	struct timer *timer;
-};
-
-static void
-end_farewell(struct farewell *f, unsigned code)
-{
-	stream_close(&f->stream, code);
-	timer_free(&f->timer);
-	free(f);
-}
-
-static void
-on_farewell_readable(void *arg)
-{
-	struct farewell *f = arg;
-	const void *data;
-	size_t n = stream_peek(f->stream, &data);
-
-	if (n > 0)
-		stream_consume(f->stream, n);
-	if (stream_eof(f->stream))
-		end_farewell(f, STREAM_DONE);
-}
-
-static void
-on_farewell_reset(void *arg, unsigned code)
-{
-	(void)code;
-	end_farewell(arg, STREAM_CANCELLED);
-}
-
-static void
-on_farewell_late(void *arg)
-{
-	end_farewell(arg, STREAM_CANCELLED);
-}
-
-static void
-bid_farewell(struct loop *loop, struct stream *stream)
-{
-	static const struct stream_events events = {
-		.readable = on_farewell_readable, .reset = on_farewell_reset};
-	struct farewell *f = xcalloc(1, sizeof *f);
-
-	f->stream = stream;
-	stream_on_fading(stream, NULL, NULL);
-	f->timer = timer_new(loop, on_farewell_late, f);
-	timer_start(f->timer, FAREWELL_MS, 0);
-	stream_use(stream, &events, f);
-	stream_end(stream);
-	if (stream_eof(stream))
-		end_farewell(f, STREAM_DONE);
 }
 
 /* --- the request ---------------------------------------------------------------------------- */
@@ -299,6 +257,16 @@ pump_request(struct client_conn *v)
 
 /* --- the response --------------------------------------------------------------------------- */
 
+/* Nothing follows the response, so that what comes next is that to another request. */
+static bool
+exchange_leaves_clean(const struct exchange *x)
+{
+	const void *data;
+
+	return x->http.reusable && x->http.request_done && buf_len(&x->out) == 0 &&
+		exchange_peek(x, &data) == 0 && !stream_far_ended(x->stream);
+}
+
 static void
 client_conn_exchange_finish(struct client_conn *v)
 {
@@ -306,7 +274,9 @@ client_conn_exchange_finish(struct client_conn *v)
 	bool keep = x->http.keep && x->http.request_done && !v->eof;
 
 	client_conn_audit(v, 200, x->sent, x->received, "done");
-	bid_farewell(v->ingress->config.loop, take_ptr(&x->stream));
+	if (v->ingress->draining || !exchange_leaves_clean(x))
+		stream_use_free(&x->use);
+	connector_finish(v->ingress->config.reach, &x->stream, &x->use);
 	exchange_free(v);
 	grant_end(&v->grant);
 	if (!keep) {
@@ -417,6 +387,8 @@ on_far_end(struct client_conn *v)
 {
 	struct exchange *x = v->exchange;
 
+	if (exchange_is_reused(x) && exchange_repeat(v))
+		return;
 	if (x->status == 0 || x->http.down.framing != HTTP1_UNTIL_CLOSE) {
 		client_conn_exchange_fail(v, 502, "the connection ended before the answer did");
 		return;
@@ -481,14 +453,16 @@ on_moved(void *arg)
 static void
 on_reset(void *arg, unsigned code)
 {
-	if (code == STREAM_LOST && exchange_repeat(arg))
+	const struct client_conn *v = arg;
+
+	if ((code == STREAM_LOST || exchange_is_reused(v->exchange)) && exchange_repeat(arg))
 		return;
 	client_conn_exchange_fail(arg, 502,
 		code == STREAM_LOST ? "the node's tunnel broke" : "the connection was reset");
 }
 
 void
-exchange_reached(struct client_conn *v, struct stream *stream)
+exchange_reached(struct client_conn *v, struct stream *stream, struct stream_use *use)
 {
 	static const struct stream_events events = {
 		.readable = on_moved,
@@ -498,6 +472,7 @@ exchange_reached(struct client_conn *v, struct stream *stream)
 	struct exchange *x = v->exchange;
 
 	x->stream = stream;
+	x->use = use;
 	stream_use(stream, &events, v);
 	if (x->head_len == 0) {
 		client_conn_exchange_fail(v, 431, "the request's head is too large");

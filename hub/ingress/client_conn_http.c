@@ -234,8 +234,8 @@ start_request(struct client_conn *v, struct http1_head *h, size_t head_len)
 			asked.dest[0] != '\0' ? asked.dest : NULL);
 	}
 	buf_consume(&v->in, head_len);
-	client_conn_reach(v, asked.host, asked.port, asked.dest[0] != '\0' ? asked.dest : NULL);
-	client_conn_update(v);
+	if (client_conn_reach(v, asked.host, asked.port, asked.dest[0] != '\0' ? asked.dest : NULL))
+		client_conn_update(v);
 }
 
 void
@@ -277,7 +277,7 @@ client_conn_http_reached(struct client_conn *v, const struct connector_answer *a
 	}
 	if (v->exchange != NULL) {
 		v->state = CLIENT_CONN_EXCHANGE;
-		exchange_reached(v, answer->stream);
+		exchange_reached(v, answer->stream, answer->use);
 		return;
 	}
 	buf_add(&v->out, ok, sizeof ok - 1);

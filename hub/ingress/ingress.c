@@ -172,6 +172,7 @@ ingress_drain(struct ingress *i)
 	struct way_in *w;
 
 	i->draining = true;
+	connector_settle(i->config.reach);
 	TAILQ_FOREACH(w, &i->ways_in, entry)
 		listen_stop(&w->listen);
 }
@@ -236,6 +237,7 @@ ingress_recheck(struct ingress *i)
 	struct client_conn *v, *next;
 	unsigned cut = 0;
 
+	connector_settle(i->config.reach);
 	for (v = TAILQ_FIRST(&i->visits); v != NULL; v = next) {
 		next = TAILQ_NEXT(v, entry);
 		if (!grant_revoked(&v->grant, &v->caller))

@@ -14,17 +14,9 @@
 #include "base/core/hops.h"
 #include "base/core/log.h"
 #include "base/core/state.h"
+#include "hub/routing/connector_private.h"
 
-enum { STATUSES = 10, UNSETTLED_MS = 10, REFUSALS_MAX = 5, BREAKS_MAX = 3 };
-
-static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 503, 504, 508};
-
-struct connector {
-	struct connector_config config;
-	LIST_HEAD(, connect_op) all, waiting;
-	uint64_t answers[STATUSES], crowded, repeated;
-	unsigned pending, n_waiting;
-};
+enum { UNSETTLED_MS = 10, REFUSALS_MAX = 5, BREAKS_MAX = 3 };
 
 enum connect_state {
 	CONNECT_NEW, /* no route is in use */
@@ -57,12 +49,14 @@ static const struct state_machine states = {"connect", "hub", state_names, state
 struct connect_op {
 	LIST_ENTRY(connect_op) link, among_waiting;
 	struct connector *reach;
-	struct routes ways;
+	struct routes *ways;
 	enum connect_state state;
 	size_t current; /* the route in use, unless the state is CONNECT_NEW or `refused` */
 	bool refused; /* by the rules or limits, before any route was used */
 	bool udp;
 	bool chosen; /* one endpoint of a service: the caller has others */
+	bool kept; /* of the request */
+	char caller_key[ACCESS_NAME_MAX + 8]; /* with `kept`: whose streams it may use */
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
 	/* of the node's tunnel that carries the stream; 0: another path carries it */
@@ -92,7 +86,7 @@ static void dial_route(struct connect_op *x);
 static const struct way *
 route_in_use(const struct connect_op *x)
 {
-	return &x->ways.list[x->current];
+	return &x->ways->list[x->current];
 }
 
 struct connector *
@@ -103,13 +97,20 @@ connector_new(const struct connector_config *config)
 	r->config = *config;
 	LIST_INIT(&r->all);
 	LIST_INIT(&r->waiting);
+	r->pool = stream_pool_new(config->loop);
 	return r;
 }
 
 void
 connector_free(struct connector **out)
 {
-	free(take_ptr(out));
+	struct connector *r = take_ptr(out);
+
+	if (r == NULL)
+		return;
+	stream_pool_free(&r->pool);
+	free(r->found);
+	free(r);
 }
 
 static void
@@ -143,7 +144,27 @@ free_reaching(struct connect_op *x)
 		stream_close(&x->stream, STREAM_CANCELLED);
 	timer_free(&x->deadline);
 	timer_free(&x->soon);
+	free(x->ways);
 	free(x);
+}
+
+/* Not of a stream that is part of a trace, whose span at the node ends with it, nor by a neighbour
+ * or an intermediate replica: the node's own tunnel is looked for each time. */
+static struct stream_use *
+connect_op_use(const struct connect_op *x)
+{
+	const struct way *way = route_in_use(x);
+	const struct stream_key key = {.caller = x->caller_key,
+		.hops = x->hops,
+		.service = x->ways->service,
+		.node = way->node,
+		.authority = way->authority,
+		.epoch = connector_epoch(x->reach, way->node)};
+
+	if (!x->kept || x->traceparent[0] != '\0' || way->final_node[0] != '\0' ||
+		(x->elsewhere && x->epoch == 0))
+		return NULL;
+	return stream_use_new(x->reach->pool, &key, x->target, x->elsewhere ? x->at : "");
 }
 
 static void
@@ -157,15 +178,15 @@ connector_give(struct connect_op *x)
 		.via = x->refused ? "" : route_in_use(x)->node,
 		.final_node = x->refused ? "" : route_in_use(x)->final_node,
 		.at = x->elsewhere ? x->at : "",
-		.where = &x->ways.target,
+		.where = &x->ways->target,
 		.sent = x->status == 200 ? x->sent : 0,
-		.node = x->ways.target.kind == TARGET_NODE && x->ways.target.node != NULL
-			? x->ways.target.node
+		.node = x->ways->target.kind == TARGET_NODE && x->ways->target.node != NULL
+			? x->ways->target.node
 			: "",
+		.use = x->status == 200 ? connect_op_use(x) : NULL,
 	};
 
-	for (size_t i = 0; i < STATUSES; i++)
-		x->reach->answers[i] += statuses[i] == x->status;
+	connector_count(x->reach, x->status);
 	x->done(x->arg, &answer);
 	free_reaching(x);
 }
@@ -176,8 +197,10 @@ connector_grant(struct connector_answer *answer, struct grant *grant, const stru
 	if (answer->status != 200)
 		return;
 	answer->status = grant_open(grant, caller, answer->where, answer->via, &answer->reason);
-	if (answer->status != 200)
-		stream_close(&answer->stream, STREAM_CANCELLED);
+	if (answer->status == 200)
+		return;
+	stream_close(&answer->stream, STREAM_CANCELLED);
+	stream_use_free(&answer->use);
 }
 
 static void
@@ -255,7 +278,7 @@ look_beside(struct connect_op *x)
 	const char *why;
 	size_t len = strlen(x->reason);
 
-	if (routes_beside(x->reach->config.ways, &x->ways, x->current, &why) == 0 && why != NULL)
+	if (routes_beside(x->reach->config.ways, x->ways, x->current, &why) == 0 && why != NULL)
 		snprintf(x->reason + len, sizeof x->reason - len, "; %s", why);
 }
 
@@ -289,7 +312,7 @@ give_up_way(struct connect_op *x, unsigned status, const char *reason)
 	tell_neighbours(x, false);
 	if (status == 503)
 		look_beside(x);
-	if (others && x->current + 1 < x->ways.n) {
+	if (others && x->current + 1 < x->ways->n) {
 		x->current++;
 		dial_route(x);
 	} else if (status == 503 && x->await) {
@@ -318,7 +341,7 @@ static unsigned
 status_to_tell(unsigned status)
 {
 	for (size_t i = 0; i < STATUSES; i++)
-		if (status >= 400 && statuses[i] == status)
+		if (status >= 400 && connector_statuses[i] == status)
 			return status;
 	return 502;
 }
@@ -440,9 +463,9 @@ open_way(struct connect_op *x, const struct way *way)
 
 	x->epoch = 0;
 	x->elsewhere = false;
-	if (x->ways.service[0] != '\0')
+	if (x->ways->service[0] != '\0')
 		fields[request.n_fields++] =
-			(struct stream_field){"edgeway-service", x->ways.service};
+			(struct stream_field){"edgeway-service", x->ways->service};
 	if (way->final_node[0] != '\0')
 		fields[request.n_fields++] =
 			(struct stream_field){"edgeway-reach", way->final_node};
@@ -563,9 +586,9 @@ connector_concerns(const struct connect_op *x, const char *node)
 
 	if (node == NULL)
 		return true;
-	for (size_t i = 0; i < x->ways.n; i++)
-		if (strcmp(x->ways.list[i].node, node) == 0 ||
-			(n != NULL && neighbours_stand_for(n, x->ways.list[i].node)))
+	for (size_t i = 0; i < x->ways->n; i++)
+		if (strcmp(x->ways->list[i].node, node) == 0 ||
+			(n != NULL && neighbours_stand_for(n, x->ways->list[i].node)))
 			return true;
 	return false;
 }
@@ -622,35 +645,6 @@ connector_goes_round(struct connect_op *x, const struct connector_request *q)
 	return true;
 }
 
-/* Finds the routes for this caller: a service may not be open to everybody, and who may reach
- * nothing is not told what there is. */
-static unsigned
-find_ways(struct connect_op *x, const struct connector_request *q)
-{
-	struct routes_finder *f = x->reach->config.ways;
-	const struct routes_endpoint endpoint = {.asker = q->caller->node,
-		.service = q->service,
-		.node = q->dest,
-		.at = q->host,
-		.udp = q->udp};
-	struct routes_caller who;
-	unsigned status = routes_admit(f, q->caller, &x->ways);
-
-	if (status != 0)
-		return status;
-	routes_caller_of(&who, q->caller, q->enforces);
-	routes_for(f, &who);
-	if (q->service != NULL)
-		status = routes_find_endpoint(f, &endpoint, &x->ways);
-	else if (q->dest != NULL)
-		status = routes_find_at(f, q->host, q->dest, &x->ways);
-	else
-		status = (q->udp ? routes_find_udp : routes_find)(f, q->host, q->port, &x->ways);
-	routes_for(f, NULL);
-	x->ways.encrypted |= q->encrypted;
-	return status;
-}
-
 struct connect_op *
 connector_start(
 	struct connector *r, const struct connector_request *q, connector_fn *done, void *arg)
@@ -663,25 +657,28 @@ connector_start(
 	x->arg = arg;
 	x->udp = q->udp;
 	x->chosen = q->service != NULL;
+	x->kept = q->kept;
 	x->first = q->first;
 	x->soon = timer_new(r->config.loop, on_soon, x);
 	x->deadline = timer_new(r->config.loop, on_deadline, x);
 	r->pending++;
 	LIST_INSERT_HEAD(&r->all, x, link);
 	caller_text(q->caller, x->caller);
+	if (x->kept)
+		caller_name(q->caller, x->caller_key);
 	if (q->trace != NULL)
 		traceparent_text(x->traceparent, q->trace);
 	snprintf(x->target, sizeof x->target,
 		strchr(q->host, ':') != NULL ? "[%.200s]:%u" : "%.200s:%u", q->host, q->port);
 	x->refused = true;
-	status = find_ways(x, q);
+	x->ways = connector_routes(r, q, &status);
 	if (connector_goes_round(x, q)) {
 		answer_soon(x, 508, HOPS_REASON);
 	} else if (q->full != NULL) {
 		answer_soon(x, 429, q->full);
 	} else if (status != 0 ||
-		(status = routes_judge(r->config.ways, q->caller, &x->ways)) != 0) {
-		answer_soon(x, status, x->ways.reason);
+		(status = routes_judge(r->config.ways, q->caller, x->ways)) != 0) {
+		answer_soon(x, status, x->ways->reason);
 	} else {
 		x->refused = false;
 		timer_start(x->deadline, CONNECTOR_MS, 0);
@@ -722,7 +719,7 @@ uint64_t
 connector_loops(const struct connector *r)
 {
 	for (size_t i = 0; i < STATUSES; i++)
-		if (statuses[i] == 508)
+		if (connector_statuses[i] == 508)
 			return r->answers[i];
 	return 0;
 }
@@ -745,9 +742,10 @@ connector_metrics(const struct connector *r, struct metrics *m)
 	char label[32];
 
 	for (size_t i = 0; i < STATUSES; i++) {
-		snprintf(label, sizeof label, "status=\"%u\"", statuses[i]);
+		snprintf(label, sizeof label, "status=\"%u\"", connector_statuses[i]);
 		metric_counter(m, "edgeway_ingress_dials_total",
 			"Answers to what was asked for at the ingress.", label, r->answers[i]);
 	}
 	figures_metrics(FIGURES(connector_figures), r, m);
+	stream_pool_metrics(r->pool, m);
 }

@@ -33,6 +33,7 @@
 #include "hub/replicas/tunnels.h"
 #include "hub/routing/local_dial.h"
 #include "hub/routing/routes.h"
+#include "hub/routing/stream_pool.h"
 
 enum {
 	CONNECTOR_MS = 8000,
@@ -72,6 +73,7 @@ struct connector_request {
 	/* the caller's first bytes: sent along with the dial, and not removed from this buffer;
 	 * outlives the reaching. NULL: the caller waits for the answer */
 	const struct buf *first;
+	bool kept; /* HTTP/1.1 requests, one after the other: the stream may serve another one */
 };
 
 struct connector_answer {
@@ -88,6 +90,9 @@ struct connector_answer {
 	const char *at; /* with 200: the replica where that tunnel ends; "": here */
 	const struct acl_target *where; /* with 200: the target that the rules were checked for */
 	size_t sent; /* with 200: number of bytes of `first` that have gone out in the stream */
+	/* with 200, and `kept` in the request: owned by the receiver, for connector_finish; may be
+	 * NULL */
+	struct stream_use *use;
 };
 
 /* The texts belong to the answer and are valid for this call only. The reaching is freed
@@ -103,6 +108,16 @@ struct connect_op *connector_start(struct connector *r, const struct connector_r
  * it. Else the stream is closed, and the answer has another status and reason. */
 void connector_grant(
 	struct connector_answer *answer, struct grant *grant, const struct caller *caller);
+/* Does at once what connector_start and connector_grant do, if there is an idle stream for the
+ * caller and the target (hub/routing/stream_pool.h) and the request has `kept`: the rules are asked
+ * as for a dial. The answer is 200. False: no stream, or not granted: call connector_start. */
+bool connector_reuse(struct connector *r, const struct connector_request *request,
+	struct grant *grant, struct connector_answer *answer);
+/* Takes a stream whose last response is complete. use: of its answer, taken; NULL: the stream
+ * serves no other request. */
+void connector_finish(struct connector *r, struct stream **stream, struct stream_use **use);
+/* Ends the streams that are kept for other requests. */
+void connector_settle(struct connector *r);
 /* True if the rules open the target to the caller: it is being dialled, or waited for. */
 bool connector_is_let_in(const struct connect_op *x);
 /* `first` has more bytes. */

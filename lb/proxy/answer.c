@@ -53,7 +53,7 @@ answer_finish_response(struct exchange *ex, bool rest)
 	struct upstream_conn *b = ex->upstream;
 	bool keep = ex->http.keep && ex->http.request_done;
 
-	if (ex->reusable && ex->http.request_done && !ex->discard && !rest && !b->peer.eof &&
+	if (ex->http.reusable && ex->http.request_done && !ex->discard && !rest && !b->peer.eof &&
 		buf_len(&b->peer.out) == 0)
 		pool_put(b);
 	else
@@ -146,7 +146,6 @@ answer_begin_response(struct exchange *ex)
 	}
 	/* An answer without a request: the endpoint is not to get the body alone. */
 	ex->discard |= ex->state == EXCHANGE_CONNECTED;
-	ex->reusable = w->head.keep_alive;
 	answer_begins(ex, w->head.status);
 	return (size_t)n;
 }
@@ -342,6 +341,6 @@ answer_until_close_done(struct exchange *ex)
 		client_lost(ex);
 		return;
 	}
-	ex->reusable = false;
+	ex->http.reusable = false;
 	answer_finish_response(ex, false);
 }

@@ -333,7 +333,6 @@ struct exchange {
 	uint8_t state; /* enum exchange_state; set by exchange_go */
 	/* the endpoint takes no more of the body; the rest from the client is read and dropped */
 	bool discard;
-	bool reusable; /* the upstream connection, as far as its response head says */
 	bool idempotent, has_body;
 	bool timed_out; /* a dial timed out */
 	bool full; /* endpoints were skipped because they were at their connection limit */

@@ -12,6 +12,7 @@ import collections
 import hashlib
 import json
 import os
+import signal
 import socket
 import threading
 
@@ -166,9 +167,12 @@ class Site:
 
 
 def quiet(daemon):
-    """No stream, no dial under way, no connection of a caller, and nothing held for a reader?"""
+    """No stream, no dial under way, no connection of a caller, and nothing held for a reader? A hub that is told to reload keeps no stream for another request."""
     gauges = ("edgeway_tunnel_streams", "edgeway_ingress_connections", "edgeway_ingress_pending", 'edgeway_tunnel_memory_bytes{what="held"}',
               'edgeway_tunnel_memory_bytes{what="granted"}')
+    if daemon.metrics().get("edgeway_ingress_idle_streams"):
+        daemon.process.popen.send_signal(signal.SIGHUP)
+        wait_for("what is kept", lambda: not daemon.metrics()["edgeway_ingress_idle_streams"])
     at_node = daemon.state().get("tunnel", {})
     return not any(at_node.get(what) for what in ("dialling", "joined")) and \
         {name: value for name, value in daemon.metrics().items() if name in gauges and value != 0} == {}
