@@ -1,5 +1,6 @@
 """Nodes of different sites connect to each other across the NATs of both, and what the hub carries until then, meanwhile and instead."""
 import os
+import signal
 import ssl
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from httpkit import socket_of
 from lab import HUB_ADDRESS, HUB_PORT, PATIENCE_S, wait_for
 from nat_site import NatTown
+from tunnelkit import tunnels
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,20 @@ def test_it_is_shown(town):
     assert town.hub.metrics()['edgeway_hub_rendezvous_total{result="introduced"}'] >= 1
     assert "two nodes are introduced to each other node=edge-1 address=192.0.2.21:" in town.hub.process.log()
     assert "a session with another node is open node=edge-2 path=nat" in town.agents[0].process.log()
+
+
+def test_a_frozen_hub(town):
+    """It is needed for the introduction alone."""
+    town.meet(1, 2)
+    town.hub.process.popen.send_signal(signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            assert town.get(1, 2) == (200, "edge-2.web\n")
+            assert town.echo(1, 2).startswith(b"edge-2.web\n")
+    finally:
+        town.hub.process.popen.send_signal(signal.SIGCONT)
+    for i in (1, 2):
+        wait_for("connected again", lambda i=i: town.agents[i - 1].state()["meta"]["synced"])
 
 
 @pytest.mark.parametrize("kind", ["keeps", "resets"])
@@ -280,10 +296,17 @@ def test_rules_for_nodes_are_the_hubs(town):
 
 
 def test_a_revoked_node(town):
-    """Its sessions are cut, it meets nobody any more, and nobody meets it."""
+    """Its sessions are cut, and it meets nobody any more until it has joined anew."""
     town.meet(2, 1)
     town.hub.ask("/nodes/revoke?name=edge-2", "POST")
     wait_for("its session is cut", lambda: town.peers(1, "in") == [])
     before = attempts(town, "refused")
     assert Visitor.heard(town, town.nodes[1], town.agents[1]) == b""
     wait_for("refused", lambda: attempts(town, "refused") == before + 1)
+    a = town.agents[1]
+    a.stop()
+    a.token = town.hub.token("--node", "edge-2")
+    a.start()
+    wait_for("a tunnel", lambda: "edge-2" in tunnels(town.hub))
+    town.meet(2, 1)  # as one that has joined anew
+    town.meet(1, 2)
