@@ -111,17 +111,18 @@ on_met(void *arg, int fd, const struct addr *to, const char *why)
 
 /* NULL: this node may be met. */
 static const char *
-agent_peers_judge(struct agent_peers *p, const char *node, struct meta_hub *hub, unsigned *status)
+agent_peers_judge(struct agent_peers *p, struct meta_hub *hub, unsigned *status)
 {
 	const uint64_t now = loop_now_ms(p->agent->loop);
 	const char *why;
 
-	*status = 403;
-	if (p->out == NULL || p->door == NULL || p->agent->options->mesh_direct != DIRECT_NAT)
-		return "mesh.direct of that node is not nat";
-	if ((why = agent_peers_refuses(p, node, "")) != NULL)
-		return why;
 	*status = 503;
+	if (p->door == NULL || p->agent->stopping)
+		return "the agent of that node stops";
+	*status = 403;
+	if (p->out == NULL || p->agent->options->mesh_direct != DIRECT_NAT)
+		return "mesh.direct of that node is not nat";
+	*status = 503; /* who it is, and whether it is revoked, the door asks */
 	if ((why = agent_peers_no_rendezvous(p, hub)) != NULL)
 		return why;
 	*status = 429;
@@ -150,7 +151,7 @@ agent_peers_invited(
 	*reason = "mesh.peerPort of that node is 0";
 	if (p == NULL)
 		return status;
-	if ((*reason = agent_peers_judge(p, node, &hub, &status)) != NULL) {
+	if ((*reason = agent_peers_judge(p, &hub, &status)) != NULL) {
 		p->uninvited++;
 		return status;
 	}
@@ -308,8 +309,10 @@ agent_peers_cut(struct agent *a)
 {
 	unsigned n = a->peers != NULL ? node_door_sum(a->peers->door).of.streams : 0;
 
-	if (a->peers != NULL)
+	if (a->peers != NULL) {
+		agent_peers_uninvite(a->peers);
 		node_door_free(&a->peers->door);
+	}
 	return n;
 }
 

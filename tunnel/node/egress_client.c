@@ -172,7 +172,8 @@ egress_client_join(struct egress_client_trip *t)
 	setup.stream = take_ptr(&t->stream);
 	t->relay = relay_join(&setup, take_fd(&t->fd));
 	/* its node was reached while the hub was asked */
-	if (!t->by_peer && t->of->peers != NULL && node_peers_reached(t->of->peers, t->ask.node))
+	if (!t->by_peer && !t->no_peer && t->of->peers != NULL &&
+		node_peers_reached(t->of->peers, t->ask.node))
 		on_fading(t);
 }
 
@@ -431,10 +432,14 @@ egress_client_peer_silent(struct egress_client *o)
 		if (t->by_peer && stream_is_silent(t->stream))
 			egress_client_ask_hub_instead(t);
 	}
-	LIST_FOREACH(t, &o->joined, link)
-		if (t->by_peer && t->relay != NULL && o->on_fading != NULL &&
-			stream_is_silent(relay_stream(t->relay)))
+	/* requests on kept connections that are not answered yet */
+	LIST_FOREACH(t, &o->joined, link) {
+		const struct stream *st =
+			t->by_peer && t->relay != NULL ? relay_stream(t->relay) : NULL;
+
+		if (st != NULL && stream_is_silent(st) && o->on_fading != NULL)
 			o->on_fading(o->fading_arg, &t->ask, true);
+	}
 }
 
 static void

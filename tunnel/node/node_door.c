@@ -25,8 +25,7 @@ struct guest {
 	uint64_t since_ms;
 	int64_t ends_s; /* of its certificate */
 	struct addr from;
-	bool nat; /* it was made across NAT, with this node alone: */
-	char expected[254];
+	bool nat; /* it was made across NAT, with `node` alone */
 	char node[254], serial[PKI_SERIAL_TEXT];
 };
 
@@ -149,8 +148,6 @@ guest_judge(const struct guest *g)
 
 	if (g->node[0] == '\0')
 		return "its certificate names no node";
-	if (g->nat && strcmp(g->node, g->expected) != 0)
-		return "its certificate is not of the node that was to be met";
 	if (strcmp(g->node, c->node) == 0)
 		return "its certificate is of this very node";
 	if (c->refuses != NULL && (why = c->refuses(c->arg, g->node, g->serial)) != NULL)
@@ -170,11 +167,13 @@ guest_come_in(struct guest *g)
 		.events = &session_events,
 		.arg = g};
 	const char *why;
+	bool other;
 
 	preauth_leave(&g->place);
+	other = g->nat && strcmp(g->node, tls_stream_peer(g->tls)) != 0;
 	snprintf(g->node, sizeof g->node, "%s", tls_stream_peer(g->tls));
 	g->ends_s = tls_stream_peer_ends(g->tls, g->serial);
-	why = guest_judge(g);
+	why = other ? "its certificate is not of the node that was to be met" : guest_judge(g);
 	if (why != NULL) {
 		guest_refuse(g, why);
 		return;
@@ -226,7 +225,7 @@ node_door_accept(struct node_door *d, int fd, const char *expected)
 
 	g->of = d;
 	g->nat = expected != NULL;
-	snprintf(g->expected, sizeof g->expected, "%s", g->nat ? expected : "");
+	snprintf(g->node, sizeof g->node, "%s", g->nat ? expected : "");
 	g->from = preauth_from(fd, NULL);
 	g->place = (struct preauth_conn){.drop = on_dropped, .arg = g};
 	TAILQ_INSERT_TAIL(&d->guests, g, link);

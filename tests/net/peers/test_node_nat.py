@@ -1,5 +1,7 @@
 """Nodes of different sites connect to each other across the NATs of both, and what the hub carries until then, meanwhile and instead."""
 import os
+import re
+import signal
 import ssl
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from httpkit import socket_of
 from lab import HUB_ADDRESS, HUB_PORT, PATIENCE_S, wait_for
 from nat_site import NatTown
+from tunnelkit import tunnels
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +51,20 @@ def test_it_is_shown(town):
     assert town.hub.metrics()['edgeway_hub_rendezvous_total{result="introduced"}'] >= 1
     assert "two nodes are introduced to each other node=edge-1 address=192.0.2.21:" in town.hub.process.log()
     assert "a session with another node is open node=edge-2 path=nat" in town.agents[0].process.log()
+
+
+def test_a_frozen_hub(town):
+    """It is needed for the introduction alone."""
+    town.meet(1, 2)
+    town.hub.process.popen.send_signal(signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            assert town.get(1, 2) == (200, "edge-2.web\n")
+            assert town.echo(1, 2).startswith(b"edge-2.web\n")
+    finally:
+        town.hub.process.popen.send_signal(signal.SIGCONT)
+    for i in (1, 2):
+        wait_for("connected again", lambda i=i: town.agents[i - 1].state()["meta"]["synced"])
 
 
 @pytest.mark.parametrize("kind", ["keeps", "resets"])
@@ -180,27 +197,54 @@ while True:
     server.kill()
 
 
+def test_another_node_comes(town):
+    """In place of the one that was invited for, from behind the same NAT and to the right port: it gets no byte of HTTP/2."""
+    refused = town.agents[2].metrics()['edgeway_peers_accepted_total{result="refused"}']
+    town.nats[0].rules("keeps", "ip saddr 10.1.0.2 ip daddr 192.0.2.13 drop")  # edge-1 does not get through
+    town.anew(1)
+    heard, known = [], set()
+
+    def come():
+        assert town.get(1, 3) == (200, "edge-3.web\n")
+        for port in re.findall(r"node=edge-1 address=\S+ other=edge-3 other_address=192.0.2.13:(\d+)", town.hub.process.log()):
+            if port not in known:
+                known.add(port)
+                heard.append(Visitor.preface(town.nodes[3], town.agents[3], int(port)))
+        return town.agents[2].metrics()['edgeway_peers_accepted_total{result="refused"}'] > refused
+    wait_for("it is refused", come)
+    assert not any(heard) and "its certificate is not of the node that was to be met" in town.agents[2].process.log()
+
+
 # --- at the hub -------------------------------------------------------------------------------------
 
 
 class Visitor:
     """A client of the rendezvous with the certificate of a node."""
 
-    def __init__(self, town, machine, agent=None):
+    def __init__(self, town, machine, agent=None, to=(HUB_ADDRESS, HUB_PORT), alpn="edgeway-rendezvous/1"):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.set_alpn_protocols(["edgeway-rendezvous/1"])
+        context.set_alpn_protocols([alpn])
         if agent is not None:
             context.load_cert_chain(os.path.join(agent.data, "node.crt"), os.path.join(agent.data, "node.key"))
         self.socket = socket_of(machine)
         self.socket.settimeout(PATIENCE_S)
-        self.socket.connect((HUB_ADDRESS, HUB_PORT))
+        self.socket.connect(to)
         self.tls = context.wrap_socket(self.socket)
 
     def say(self, line):
         self.tls.sendall(line)
         with self.tls:
             return self.tls.recv(1000)
+
+    @classmethod
+    def preface(cls, machine, agent, port):
+        """What edge-3 answers at this port to HTTP/2."""
+        try:
+            visitor = cls(None, machine, agent, ("192.0.2.13", port), "edgeway-peer/1")
+            return visitor.say(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+        except OSError:
+            return b""
 
     @classmethod
     def heard(cls, *who):
@@ -280,10 +324,17 @@ def test_rules_for_nodes_are_the_hubs(town):
 
 
 def test_a_revoked_node(town):
-    """Its sessions are cut, it meets nobody any more, and nobody meets it."""
+    """Its sessions are cut, and it meets nobody any more until it has joined anew."""
     town.meet(2, 1)
     town.hub.ask("/nodes/revoke?name=edge-2", "POST")
     wait_for("its session is cut", lambda: town.peers(1, "in") == [])
     before = attempts(town, "refused")
     assert Visitor.heard(town, town.nodes[1], town.agents[1]) == b""
     wait_for("refused", lambda: attempts(town, "refused") == before + 1)
+    a = town.agents[1]
+    a.stop()
+    a.token = town.hub.token("--node", "edge-2")
+    a.start()
+    wait_for("a tunnel", lambda: "edge-2" in tunnels(town.hub))
+    town.meet(2, 1)  # as one that has joined anew
+    town.meet(1, 2)
