@@ -41,7 +41,8 @@ peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch_fn *
 	memset(p, 0, sizeof *p);
 	buf_init(&p->out, BUF_UNLIMITED);
 	p->fd = fd;
-	p->watch = watch_start(loop, fd, connecting ? WATCH_WRITE : WATCH_READ, fn, arg);
+	p->watch = watch_start(
+		loop, fd, WATCH_UNBLOCKED | (connecting ? WATCH_WRITE : WATCH_READ), fn, arg);
 }
 
 /* --- TLS ------------------------------------------------------------------------------------ */
