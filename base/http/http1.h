@@ -252,6 +252,7 @@ struct http1_exchange {
 	bool is_head, upgrade; /* of the request */
 	bool request_done; /* all of the request has passed */
 	bool keep; /* the client's connection stays open afterwards */
+	bool last; /* the client has said that it sends no further request */
 	bool chunked_down; /* the client gets `down` in chunks */
 };
 void http1_exchange_begin(struct http1_exchange *x, const struct http1_head *request);

@@ -169,7 +169,6 @@ listener_admit(struct worker *w, int fd, const struct addr *from)
 		group_unref(&g, w->now_ms);
 		return;
 	}
-	sock_nodelay(fd);
 	downstream_open(w, fd, g, from);
 }
 
@@ -217,6 +216,8 @@ listener_use(struct worker *w, bool six, int fd)
 	}
 	w->listen_fd[six] = fd;
 	listener_pause(w, false);
+	if (fd >= 0)
+		sock_nodelay(fd); /* inherited by what is accepted */
 	if (fd >= 0)
 		w->listen_watch[six] = watch_start(w->loop, fd, WATCH_READ, on_listener, w);
 }
