@@ -169,6 +169,7 @@ class Bench:
         names = service_names(n_services)
         for address in BACKENDS:
             m = labs.Machine(lab, f"backend-{address[-1]}", address=address)
+            m.run("sysctl", "-qw", "net.ipv4.tcp_max_tw_buckets=1024")  # or connections over a TCP port find no free port
             with open(os.path.join(m.dir, "m"), "w") as f:
                 f.write("x" * (1 << 20))
             m.start("nginx", "nginx", "-c", config(m, "backend.conf", BACKEND_CONF, more=BACKEND_TLS, files=files))

@@ -369,8 +369,9 @@ lacks_source(const struct addr *a)
 }
 
 static int
-open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int *out)
+open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, bool speaks, int *out)
 {
+	static const int on = 1;
 	const bool multipath = type == SOCK_MULTIPATH_STREAM;
 	auto_fd int fd = sock_open(a->sa.sa_family,
 		(multipath ? SOCK_STREAM : type) | SOCK_CLOEXEC | SOCK_NONBLOCK, multipath);
@@ -383,6 +384,8 @@ open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int
 	if (a->sa.sa_family != AF_UNIX && type != SOCK_DGRAM)
 		sock_nodelay(fd);
 	spare_pacing(fd, a);
+	if (speaks) /* of a client it defers the acknowledgement of the SYN-ACK, nothing else */
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof on);
 	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS) {
 		int rc = -errno;
 
@@ -397,25 +400,25 @@ open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int
 int
 sock_connect(const struct addr *a, uint32_t mark, int *fd)
 {
-	return open_connected(a, SOCK_STREAM, mark, 0, fd);
+	return open_connected(a, SOCK_STREAM, mark, 0, false, fd);
 }
 
 int
 sock_connect_multipath(const struct addr *a, uint32_t mark, int *fd)
 {
-	return open_connected(a, SOCK_MULTIPATH_STREAM, mark, 0, fd);
+	return open_connected(a, SOCK_MULTIPATH_STREAM, mark, 0, false, fd);
 }
 
 int
-sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
+sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, bool speaks, int *fd)
 {
-	return open_connected(a, SOCK_STREAM, mark, hops, fd);
+	return open_connected(a, SOCK_STREAM, mark, hops, speaks, fd);
 }
 
 int
 sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
 {
-	return open_connected(a, SOCK_DGRAM, mark, hops, fd);
+	return open_connected(a, SOCK_DGRAM, mark, hops, false, fd);
 }
 
 /* Is the accepted peer the socket `from`, and not another process that connected first? */
