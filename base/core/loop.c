@@ -286,8 +286,8 @@ watch_apply(struct loop *loop)
 	}
 }
 
-/* Tells what is ready and still wanted, as an earlier call of this turn may have changed that. epoll
- * would tell an end over and over: then the watch sleeps until its events change. */
+/* Tells what is ready and still wanted, as an earlier call of this turn may have changed that.
+ * epoll would tell an end over and over: then the watch sleeps until its events change. */
 static void
 watch_tell(struct watch *w, uint32_t ready)
 {

@@ -355,7 +355,7 @@ segments_of_handshake(const struct addr *to, bool speaks)
 	return info.tcpi_segs_out;
 }
 
-/* The kernel acknowledges after 200 ms what nobody has: a busy machine gets more than one chance. */
+/* The kernel acknowledges after 200 ms what nobody has: a busy machine gets several chances. */
 static void
 who_speaks_acknowledges_later(void **state)
 {
