@@ -6,7 +6,7 @@ services, the peers by the Host of each request.
     bench/bench_http.py [--smoke] [--rounds N] [--seconds S] [--services N...] [--only SCENARIO...]
 
 With each number of services: idle clients (memory for each), 1 KB and 1 MB answers on kept connections, and a connection
-for each request, and 1 KB from backends that speak TLS alone (the client speaks plain HTTP; direct: without TLS); with more than the first
+for each request (over an http and over a tcp port, the latter without nginx), and 1 KB from backends that speak TLS alone (the client speaks plain HTTP; direct: without TLS); with more than the first
 number the 1 KB answers alone. CPU is that of the proxy's processes alone,
 all threads. Prints tables for bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
 """
@@ -29,6 +29,7 @@ LOADS = {
     "1k": ("1 KB, keep-alive, 32 connections", "/", 32, []),
     "1m": ("1 MB, keep-alive, 8 connections", "/m", 8, []),
     "close": ("1 KB, a connection per request, 32 at a time", "/", 32, ["-H", "Connection: close"]),
+    "tcp": ("1 KB, a connection per request over a TCP port, 32 at a time", "/", 32, ["-H", "Connection: close"]),
     "tls": ("1 KB, keep-alive, 32 connections, TLS to the backends", "/", 32, []),
 }
 TLS_NAME = "secure.bench"
@@ -76,6 +77,12 @@ defaults
 frontend in
     bind 172.17.0.1:40011
     use_backend %[req.hdr(host),lower,map(DIR/haproxy.map)]
+listen tcp
+    mode tcp
+    bind 172.17.0.1:40014
+    balance roundrobin
+    server a 192.0.2.31:8080
+    server b 192.0.2.32:8080
 SERVICES
 """
 HAPROXY_SERVICE = """
@@ -94,6 +101,7 @@ DNAT = """
 table ip bench {
     chain pre { type nat hook prerouting priority -105;
         ip daddr 9.252.0.1 tcp dport 80 dnat to 172.17.0.1:40011
+        ip daddr 9.252.0.1 tcp dport 81 dnat to 172.17.0.1:40014
         ip daddr 9.252.0.2 tcp dport 80 dnat to 172.17.0.1:40012
         ip daddr 9.252.0.3 tcp dport 80 dnat to 172.17.0.1:40013
     }
@@ -161,16 +169,20 @@ class Bench:
         names = service_names(n_services)
         for address in BACKENDS:
             m = labs.Machine(lab, f"backend-{address[-1]}", address=address)
+            m.run("sysctl", "-qw", "net.ipv4.tcp_max_tw_buckets=1024")  # or connections over a TCP port find no free port
             with open(os.path.join(m.dir, "m"), "w") as f:
                 f.write("x" * (1 << 20))
             m.start("nginx", "nginx", "-c", config(m, "backend.conf", BACKEND_CONF, more=BACKEND_TLS, files=files))
         hub = labs.Hub(lab)
         hub.write("web.yaml", *[document for s in names for document in (
             {"apiVersion": "v1", "kind": "Service", "metadata": {"name": s, "namespace": "default"},
-             "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}},
-            labs.endpoint_slice(f"{s}-1", s, 8080, *BACKENDS, port_name="http"))], *self.secured(ca))
+             "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}, {"name": "tcp", "port": 81, "targetPort": 8080}][:1 + (s == "web")]}},
+            labs.endpoint_slice(f"{s}-1", s, 8080, *BACKENDS, port_name="http"))],
+            labs.endpoint_slice("web-tcp", "web", 8080, *BACKENDS, port_name="tcp"), *self.secured(ca))
         node = labs.Node(lab, "edge-1", "192.0.2.11")
         node.run("nft", "-f", "-", input=DNAT)
+        # Connections that are over would fill the table of connections within seconds of a load.
+        node.run("sysctl", "-qw", *(f"net.netfilter.nf_conntrack_tcp_timeout_{s}=1" for s in ("time_wait", "close", "last_ack")))
         agent = labs.Agent(node, hub, "--lb.policy", "round-robin")
         labs.wait_for("all services at the agent", lambda: agent.state()["services"] == n_services + 1, 60)
         self.client = node.pod("client")
@@ -203,18 +215,22 @@ class Bench:
                  "spec": {"targetRefs": [{"group": "", "kind": "Service", "name": "secure"}],
                           "validation": {"hostname": TLS_NAME, "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "secure"}]}}})
 
-    def url(self, name, path="/", tls=False):
-        host = self.fake_secure if tls and name == "edgeway" else self.places[name][0]
-        return f"http://{host}:{self.places[name][1]}{path}"
+    def url(self, name, path="/", load="1k"):
+        host, port = self.places[name]
+        if load == "tls" and name == "edgeway":
+            host = self.fake_secure
+        return f"http://{host}:{81 if load == 'tcp' and name != 'direct' else port}{path}"
 
     def get(self, name):
         return self.client.get(self.url(name), "-H", f"Host: {self.host}")
 
-    def contenders(self, path, connections, options, tls):
-        host = self.secure if tls else self.host
+    def contenders(self, load):
+        _, path, connections, options = LOADS[load]
+        host = self.secure if load == "tls" else self.host
+        without = {"close": ["floor"], "tls": ["floor"], "tcp": ["floor", "nginx"]}.get(load, [])
         return [frame.Contender(name, self.pids[name],
-                                load_of(self.client, self.url(name, path, tls), host, connections, options, self.seconds))
-                for name in self.places if name != "floor" or not (tls or "Connection: close" in options)]
+                                load_of(self.client, self.url(name, path, load), host, connections, options, self.seconds))
+                for name in self.places if name not in without]
 
     def idle(self, n_clients):
         """{name: (bytes of anonymous memory, of PSS) for each of so many idle clients}."""
@@ -249,12 +265,13 @@ def tell_idle(grown, n_clients):
 def tell(contenders, title, main):
     print("\n" + frame.table(title, contenders, "direct"))
     cpu, rate = ({c.name: frame.medians(c)[i] for c in contenders} for i in (0, 1))
-    best, of_direct = min(cpu["haproxy"], cpu["nginx"]), rate["edgeway"] / rate["direct"]
+    peers = [name for name in ("haproxy", "nginx") if name in cpu]
+    best, of_direct = min(cpu[name] for name in peers), rate["edgeway"] / rate["direct"]
     bar = [f" (bar {BARS['cpu']}: {met(cpu['edgeway'] <= BARS['cpu'] * best)})",
            f" Requests/s are {of_direct:.2f} of direct (bar {BARS['rate']}: {met(of_direct >= BARS['rate'])})."] if main else ["", ""]
     floor = f", {cpu['edgeway'] / cpu['floor']:.2f} of the floor" if "floor" in cpu else ""
-    print(f"\nCPU per request: edgeway is {cpu['edgeway'] / cpu['haproxy']:.2f} of haproxy, {cpu['edgeway'] / cpu['nginx']:.2f} "
-          f"of nginx, {cpu['edgeway'] / best:.2f} of the better{bar[0]}{floor}.{bar[1]}\n", flush=True)
+    ratios = "".join(f"{cpu['edgeway'] / cpu[name]:.2f} of {name}, " for name in peers)
+    print(f"\nCPU per request: edgeway is {ratios}{cpu['edgeway'] / best:.2f} of the better{bar[0]}{floor}.{bar[1]}\n", flush=True)
 
 
 def bench(n_services, args, first):
@@ -263,10 +280,10 @@ def bench(n_services, args, first):
         wanted = [s for s in (args.only or ["idle", *LOADS]) if first or s == "1k"]
         if "idle" in wanted:
             tell_idle(b.idle(args.idle), args.idle)
-        for name, (title, path, connections, options) in LOADS.items():
+        for name, (title, *_) in LOADS.items():
             if name not in wanted:
                 continue
-            contenders = b.contenders(path, connections, options, name == "tls")
+            contenders = b.contenders(name)
             frame.run(contenders, args.rounds, report=lambda line: print(line, flush=True))
             tell(contenders, f"{title}, {n_services} services", name == "1k")
             if name == "1k" and first:

@@ -50,7 +50,10 @@ uint64_t loop_now_ms(const struct loop *loop);
 /* uv_loop_t *, for base/http/ws alone. */
 void *loop_backend(struct loop *loop);
 
-/* A descriptor that cannot be polled (a regular file) is a programming error. */
+/* A descriptor that cannot be polled (a regular file) is a programming error. It does not block
+ * from then on; with WATCH_UNBLOCKED it did not before, which saves a system call. The kernel is
+ * told of all changes before the next wait. */
+enum { WATCH_UNBLOCKED = 8 };
 struct watch *watch_start(struct loop *loop, int fd, unsigned events, watch_fn *fn, void *arg);
 void watch_set(struct watch *w, unsigned events);
 void watch_stop(struct watch **w);

@@ -383,8 +383,9 @@ sock_bind_shared(int fd, const struct addr *from)
 /* from: NULL: as the kernel chooses. */
 static int
 open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops,
-	const struct addr *from, int *out)
+	const struct addr *from, bool speaks, int *out)
 {
+	static const int on = 1;
 	const bool multipath = type == SOCK_MULTIPATH_STREAM;
 	auto_fd int fd = sock_open(a->sa.sa_family,
 		(multipath ? SOCK_STREAM : type) | SOCK_CLOEXEC | SOCK_NONBLOCK, multipath);
@@ -400,6 +401,8 @@ open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops,
 	spare_pacing(fd, a);
 	if (from != NULL && (rc = sock_bind_shared(fd, from)) < 0)
 		return rc;
+	if (speaks) /* of a client it defers the acknowledgement of the SYN-ACK, nothing else */
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof on);
 	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS) {
 		rc = -errno;
 		return rc == -EADDRNOTAVAIL && a->sa.sa_family == AF_INET6 && lacks_source(a)
@@ -413,13 +416,13 @@ open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops,
 int
 sock_connect(const struct addr *a, uint32_t mark, int *fd)
 {
-	return open_connected(a, SOCK_STREAM, mark, 0, NULL, fd);
+	return open_connected(a, SOCK_STREAM, mark, 0, NULL, false, fd);
 }
 
 int
 sock_connect_from(const struct addr *from, const struct addr *to, uint32_t mark, int *fd)
 {
-	return open_connected(to, SOCK_STREAM, mark, 0, from, fd);
+	return open_connected(to, SOCK_STREAM, mark, 0, from, false, fd);
 }
 
 struct addr
@@ -435,19 +438,19 @@ sock_local(int fd)
 int
 sock_connect_multipath(const struct addr *a, uint32_t mark, int *fd)
 {
-	return open_connected(a, SOCK_MULTIPATH_STREAM, mark, 0, NULL, fd);
+	return open_connected(a, SOCK_MULTIPATH_STREAM, mark, 0, NULL, false, fd);
 }
 
 int
-sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
+sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, bool speaks, int *fd)
 {
-	return open_connected(a, SOCK_STREAM, mark, hops, NULL, fd);
+	return open_connected(a, SOCK_STREAM, mark, hops, NULL, speaks, fd);
 }
 
 int
 sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
 {
-	return open_connected(a, SOCK_DGRAM, mark, hops, NULL, fd);
+	return open_connected(a, SOCK_DGRAM, mark, hops, NULL, false, fd);
 }
 
 /* Is the accepted peer the socket `from`, and not another process that connected first? */

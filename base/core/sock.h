@@ -75,8 +75,10 @@ int sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err);
  * none. */
 int sock_connect(const struct addr *a, uint32_t mark, int *fd);
 /* The same for a forwarded connection or request; hops: how often we have forwarded it, this time
- * included (base/core/hops.h). */
-int sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *fd);
+ * included (base/core/hops.h). speaks: the caller has something to send as soon as it is
+ * established. That then acknowledges the handshake as well, which saves a segment; where it comes
+ * late, the kernel does that after 200 ms. */
+int sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, bool speaks, int *fd);
 /* A connection that may use several paths (MPTCP, RFC 8684), or TCP where this kernel, the peer or
  * a machine in between does not know that. */
 int sock_connect_multipath(const struct addr *a, uint32_t mark, int *fd);

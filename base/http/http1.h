@@ -255,6 +255,7 @@ struct http1_exchange {
 	/* the upstream's, as far as its head says: not where a login belongs to the connection
 	 * (Negotiate, NTLM), since others may get the connection next */
 	bool reusable;
+	bool last; /* the client has said that it sends no further request */
 	bool chunked_down; /* the client gets `down` in chunks */
 };
 void http1_exchange_begin(struct http1_exchange *x, const struct http1_head *request);

@@ -14,6 +14,7 @@ http1_exchange_begin(struct http1_exchange *x, const struct http1_head *request)
 	x->is_head = request->is_head;
 	x->upgrade = request->upgrade;
 	x->keep = request->keep_alive;
+	x->last = !request->keep_alive;
 	x->request_done = http1_body_done(&x->up);
 }
 

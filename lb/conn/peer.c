@@ -41,7 +41,8 @@ peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch_fn *
 	memset(p, 0, sizeof *p);
 	buf_init(&p->out, BUF_UNLIMITED);
 	p->fd = fd;
-	p->watch = watch_start(loop, fd, connecting ? WATCH_WRITE : WATCH_READ, fn, arg);
+	p->watch = watch_start(
+		loop, fd, WATCH_UNBLOCKED | (connecting ? WATCH_WRITE : WATCH_READ), fn, arg);
 }
 
 /* --- TLS ------------------------------------------------------------------------------------ */
@@ -232,6 +233,7 @@ static ssize_t
 send_now(const struct peer *p, struct iovec *iov, int n, size_t total)
 {
 	const struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)n};
+	const int flags = MSG_NOSIGNAL | (p->last ? MSG_MORE : 0);
 	char together[TOGETHER_BYTES];
 	size_t at = 0;
 	int fd = p->fd;
@@ -243,14 +245,14 @@ send_now(const struct peer *p, struct iovec *iov, int n, size_t total)
 		return rc < 0 ? -1 : rc;
 	}
 	if (n == 1)
-		return send(fd, iov[0].iov_base, total, MSG_NOSIGNAL);
+		return send(fd, iov[0].iov_base, total, flags);
 	if (total > sizeof together)
-		return sendmsg(fd, &msg, MSG_NOSIGNAL);
+		return sendmsg(fd, &msg, flags);
 	for (int i = 0; i < n; i++) {
 		memcpy(together + at, iov[i].iov_base, iov[i].iov_len);
 		at += iov[i].iov_len;
 	}
-	return send(fd, together, total, MSG_NOSIGNAL);
+	return send(fd, together, total, flags);
 }
 
 int

@@ -31,6 +31,7 @@ struct peer {
 	bool shut; /* FIN is sent */
 	bool mind; /* while paused, the owner wants to know when the connection breaks */
 	bool broken; /* a write failed: what was sent is lost */
+	bool last; /* peer_close follows what is sent next, whose segment is to carry the FIN */
 };
 
 /* Takes fd. A socket that is still connecting is watched for writing first. */

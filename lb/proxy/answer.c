@@ -17,6 +17,8 @@
 #include "lb/proxy/splice.h"
 #include "lb/proxy/trace.h"
 
+enum { AT_ONCE_BYTES = 8192 }; /* surely in flight: the initial window is larger */
+
 uint64_t
 answer_clock_us(void)
 {
@@ -45,21 +47,38 @@ answer_count_down(struct exchange *ex, uint64_t n)
 	count(&ex->group->cell->bytes_down, n);
 }
 
+/* A client that has said that this request is its last one sends nothing more that a RST could
+ * answer (RFC 9112 section 9.6), so nothing need be awaited. A long response is, as the kernel
+ * soon gives up sending what nobody waits for. */
+static bool
+answer_ends_client(const struct exchange *ex)
+{
+	const struct downstream *f = ex->downstream;
+
+	return ex->http.last && ex->http.request_done && !ex->has_body &&
+		ex->body_received < AT_ONCE_BYTES && buf_len(&f->peer.out) == 0 &&
+		buf_len(&f->base.in) == 0;
+}
+
 /* The response is complete; `rest`: the endpoint sent more than that. */
 static void
 answer_finish_response(struct exchange *ex, bool rest)
 {
 	struct downstream *f = ex->downstream;
 	struct upstream_conn *b = ex->upstream;
-	bool keep = ex->http.keep && ex->http.request_done;
+	bool keep = ex->http.keep && ex->http.request_done, at_once;
 
 	if (ex->http.reusable && ex->http.request_done && !ex->discard && !rest && !b->peer.eof &&
 		buf_len(&b->peer.out) == 0)
 		pool_put(b);
 	else
 		upstream_conn_close(b, false);
+	at_once = answer_ends_client(ex);
 	exchange_end(ex);
-	downstream_next(f, keep);
+	if (at_once)
+		downstream_close(f, false);
+	else
+		downstream_next(f, keep);
 }
 
 static void
@@ -205,6 +224,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 	gather_add(&g, w->emit, head_len);
 	got = gather_body(&g, &ex->http.down, ex->http.chunked_down, data, len, &used);
 	answer_count_down(ex, g.payload);
+	f->peer.last = got == HTTP1_DONE && answer_ends_client(ex);
 	if (gather_flush(&g) < 0) {
 		client_lost(ex);
 	} else if (got == HTTP1_BAD) {

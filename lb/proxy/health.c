@@ -158,7 +158,7 @@ health_dial(struct check *c)
 {
 	struct worker *w = c->worker;
 	const struct shared *s = c->of;
-	int fd = -1, rc = worker_dial(w, s->at_other ? &s->other : &s->addr, NULL, 0, &fd);
+	int fd = -1, rc = worker_dial(w, s->at_other ? &s->other : &s->addr, NULL, 0, false, &fd);
 
 	if (rc == 0)
 		peer_open(&c->peer, w->loop, fd, true, on_check, c);

@@ -269,7 +269,6 @@ listener_connect(struct worker *w, struct listener_call *call)
 		group_unref(&g, w->now_ms);
 		return;
 	}
-	sock_nodelay(call->fd);
 	downstream_open(w, call->fd, g, &call->from);
 }
 
@@ -330,8 +329,10 @@ listener_use(struct worker *w, bool six, int fd)
 	}
 	w->listen_fd[six] = fd;
 	listener_pause(w, false);
-	if (fd >= 0)
+	if (fd >= 0) {
+		sock_nodelay(fd); /* inherited by what is accepted */
 		w->listen_watch[six] = watch_start(w->loop, fd, WATCH_READ, on_listener, w);
+	}
 }
 
 void

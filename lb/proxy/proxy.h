@@ -12,7 +12,8 @@
  *	RELAY    ──► closed
  *
  * LINGER: our FIN is sent, and what the client still sends is dropped, so that a RST does not
- * destroy the response in transit. The client's own FIN ends only its sending: a response in
+ * destroy the response in transit. Skipped after a short response to a client that has asked for
+ * the close (answer.c). The client's own FIN ends only its sending: a response in
  * progress is still delivered.
  */
 #ifndef EDGEWAY_LB_PROXY_PROXY_H

@@ -114,11 +114,19 @@ relay_open(struct downstream *f)
 	}
 }
 
-/* Both directions have ended and nothing is left to write. */
+static bool
+relay_ended(const struct peer *from, const struct peer *to)
+{
+	return from->eof && (to->shut || (to->tls == NULL && buf_len(&to->out) == 0));
+}
+
+/* Both directions have ended and nothing is left to write but a FIN, which closing sends. */
 static bool
 relay_finished(const struct exchange *ex)
 {
-	return ex->downstream->peer.shut && ex->upstream->peer.shut;
+	const struct peer *down = &ex->downstream->peer, *up = &ex->upstream->peer;
+
+	return relay_ended(down, up) && relay_ended(up, down);
 }
 
 static void
@@ -266,7 +274,7 @@ relay_pump(struct exchange *ex, bool up, unsigned events)
 		if (n < 0)
 			return (int)n;
 		if (n == 0)
-			return peer_shut(to);
+			return relay_finished(ex) ? 0 : peer_shut(to);
 		count_bytes(ex, up, (uint64_t)n);
 		if (memory_full(to)) {
 			peer_pause(from);

@@ -90,8 +90,8 @@ stands_host_network(
 }
 
 int
-worker_dial(
-	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd)
+worker_dial(struct worker *w, const struct addr *to, const struct service *s, unsigned hops,
+	bool speaks, int *fd)
 {
 	enum special_addr class;
 	char text[ADDR_TEXT_MAX];
@@ -101,7 +101,7 @@ worker_dial(
 	class = dial_guard_check(w->guard, &ip, false);
 	if (class == SPECIAL_NONE ||
 		(class == SPECIAL_OWN && stands_host_network(w, &ip, addr_port(to), s)))
-		return sock_connect_hops(to, w->lb->config.mark, hops, fd);
+		return sock_connect_hops(to, w->lb->config.mark, hops, speaks, fd);
 	count(&w->counters.dials_refused, 1);
 	log_limited(LOG_LEVEL_WARN, 6, "lb",
 		"an endpoint is not dialled since its address is %s; where that is meant, name it "
@@ -109,6 +109,16 @@ worker_dial(
 		special_addr_text(class), addr_text(to, text), s != NULL ? s->namespace : "",
 		s != NULL ? s->name : "");
 	return -EPERM;
+}
+
+/* Are there bytes for the endpoint already? A client that waits for a greeting has none. */
+static bool
+worker_speaks(const struct exchange *ex)
+{
+	const struct downstream *f = ex->downstream;
+
+	return !exchange_is_relay(ex) || ex->own_tls || buf_len(&f->base.in) > 0 ||
+		peer_has_input(&f->peer);
 }
 
 int
@@ -121,7 +131,8 @@ worker_connect(
 	unsigned hops = ex != NULL && exchange_is_relay(ex) ? ex->hops + 1u : 0;
 
 	if (!target_is_far(t))
-		return worker_dial(w, &to, ex != NULL ? ex->group->service : NULL, hops, fd);
+		return worker_dial(w, &to, ex != NULL ? ex->group->service : NULL, hops,
+			ex != NULL && worker_speaks(ex), fd);
 	return c->forward != NULL
 		? c->forward(c->forward_arg,
 			  &(struct lb_forward){

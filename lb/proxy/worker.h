@@ -418,8 +418,8 @@ void worker_reap(struct worker *w);
 uint64_t worker_random(struct worker *w);
 /* As sock_connect_hops, to an address that this node reaches itself; -EPERM: refused
  * (model/dial_guard.h), counted and logged. All dials of this folder use it. */
-int worker_dial(
-	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd);
+int worker_dial(struct worker *w, const struct addr *to, const struct service *s, unsigned hops,
+	bool speaks, int *fd);
 /* Begins a connection to t, or its other address, for the exchange (NULL: for no particular one),
  * as sock_connect. */
 int worker_connect(

@@ -329,7 +329,7 @@ struct relay *
 relay_dial(const struct relay_setup *setup, const struct addr *to, unsigned timeout_ms)
 {
 	struct relay *r = relay_make(setup);
-	int rc = sock_connect_hops(to, setup->mark, setup->hops, &r->fd);
+	int rc = sock_connect_hops(to, setup->mark, setup->hops, false, &r->fd);
 
 	if (rc < 0) {
 		relay_refuse(r, -rc);

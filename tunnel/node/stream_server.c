@@ -277,7 +277,7 @@ stream_server_dial(struct served_stream *v)
 {
 	for (; v->at < v->target.n_addrs; v->at++) {
 		int rc = sock_connect_hops(
-			&v->target.addrs[v->at], v->of->mark, v->hops + 1, &v->fd);
+			&v->target.addrs[v->at], v->of->mark, v->hops + 1, false, &v->fd);
 
 		if (rc == 0) {
 			v->watch = watch_start(v->of->loop, v->fd, WATCH_WRITE, on_dialled, v);

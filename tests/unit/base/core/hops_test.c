@@ -88,7 +88,7 @@ tcp(void **state)
 			auto_fd int client = -1, accepted = -1;
 			struct addr from = {.len = sizeof from.in6};
 
-			assert_int_equal(sock_connect_hops(&to, 0, n, &client), 0);
+			assert_int_equal(sock_connect_hops(&to, 0, n, false, &client), 0);
 			while ((accepted = accept(server, &from.sa, &from.len)) < 0)
 				assert_int_equal(errno, EAGAIN);
 			assert_int_equal(hops_of_socket(accepted, from.sa.sa_family), n);

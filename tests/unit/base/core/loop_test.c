@@ -225,6 +225,131 @@ tells_room_only_when_asked(void **state)
 	loop_free(&t.loop);
 }
 
+static void
+on_count(void *arg, int fd, unsigned events)
+{
+	struct service_stats *t = arg;
+
+	(void)fd;
+	t->calls++;
+	t->other_calls = events;
+}
+
+/* Ends stay: the kernel would tell them in each turn. */
+static void
+tells_ends_once(void **state)
+{
+	struct service_stats t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(pipe(t.pair), 0);
+	t.watch = watch_start(t.loop, t.pair[1], WATCH_HUP, on_count, &t);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 0);
+	watch_set(t.watch, WATCH_WRITE);
+	close(t.pair[0]); /* EPOLLERR */
+	loop_turn(t.loop);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 1);
+	assert_int_equal(t.other_calls, WATCH_HUP);
+	watch_set(t.watch, WATCH_HUP);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	watch_stop(&t.watch);
+	close(t.pair[1]);
+
+	/* Both sides have closed, and nothing broke. */
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_HUP, on_count, &t);
+	close(t.pair[1]);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	watch_set(t.watch, WATCH_READ);
+	loop_turn(t.loop);
+	loop_turn(t.loop); /* until it is read */
+	assert_int_equal(t.calls, 4);
+	assert_int_equal(t.other_calls, WATCH_READ);
+	watch_stop(&t.watch);
+	close(t.pair[0]);
+	loop_free(&t.loop);
+}
+
+static void
+on_read_pause_other(void *arg, int fd, unsigned events)
+{
+	struct service_stats *t = arg;
+
+	(void)events;
+	t->calls++;
+	watch_set(fd == t->pair[0] ? t->other : t->watch, 0);
+}
+
+/* What one call no longer wants is not told by the same turn, nor lost by it. */
+static void
+changes_count_at_once(void **state)
+{
+	struct service_stats t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_read_pause_other, &t);
+	t.other = watch_start(t.loop, t.pair[1], WATCH_READ, on_read_pause_other, &t);
+	loop_turn(t.loop);
+	assert_int_equal(write(t.pair[0], "x", 1), 1);
+	assert_int_equal(write(t.pair[1], "x", 1), 1);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 1);
+	watch_set(t.watch, WATCH_READ);
+	watch_set(t.other, WATCH_READ);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	watch_stop(&t.watch);
+	watch_stop(&t.other);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_read_pause_other, &t);
+	watch_stop(&t.watch); /* before the kernel knew of it */
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	close(t.pair[0]);
+	close(t.pair[1]);
+	loop_free(&t.loop);
+}
+
+static void
+on_read_once(void *arg, int fd, unsigned events)
+{
+	struct service_stats *t = arg;
+
+	(void)events;
+	t->calls++;
+	watch_stop(fd == t->pair[0] ? &t->other : &t->watch);
+	watch_set(fd == t->pair[0] ? t->watch : t->other, 0);
+	loop_turn(t->loop);
+}
+
+/* A turn within a call of a watch leaves alone what the outer one may still name. */
+static void
+a_turn_within_a_turn(void **state)
+{
+	struct service_stats t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+	assert_int_equal(write(t.pair[0], "x", 1), 1);
+	assert_int_equal(write(t.pair[1], "x", 1), 1);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_read_once, &t);
+	t.other = watch_start(t.loop, t.pair[1], WATCH_READ, on_read_once, &t);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 1);
+	watch_stop(&t.watch);
+	watch_stop(&t.other);
+	close(t.pair[0]);
+	close(t.pair[1]);
+	loop_free(&t.loop);
+}
+
 /* --- timers and signals --------------------------------------------------------------------- */
 
 static void
@@ -413,6 +538,9 @@ main(void)
 		cmocka_unit_test(tells_readiness_again_until_read),
 		cmocka_unit_test(calls_nothing_after_watch_stop),
 		cmocka_unit_test(tells_room_only_when_asked),
+		cmocka_unit_test(tells_ends_once),
+		cmocka_unit_test(changes_count_at_once),
+		cmocka_unit_test(a_turn_within_a_turn),
 		cmocka_unit_test(timers_wait_and_repeat),
 		cmocka_unit_test(timers_can_be_moved_and_cancelled),
 		cmocka_unit_test(timers_without_delay_hold_up_nobody),

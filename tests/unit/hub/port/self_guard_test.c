@@ -101,7 +101,7 @@ a_dial_that_comes_back(void **state)
 	assert_int_equal(sock_listen(&listen, 0, &listener, NULL), 0);
 	listen.len = sizeof listen.in;
 	assert_int_equal(getsockname(listener, &listen.sa, &listen.len), 0);
-	assert_int_equal(sock_connect_hops(&listen, 0, 1, &near), 0);
+	assert_int_equal(sock_connect_hops(&listen, 0, 1, false, &near), 0);
 	assert_int_equal(getsockname(near, &from.sa, &from.len), 0);
 	self_guard_begun(guard, &dial, &from);
 	far = accept(listener, NULL, NULL);

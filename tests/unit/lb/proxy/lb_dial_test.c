@@ -1,6 +1,9 @@
 #include "tests/unit/lb/proxy/lb_fixture.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -299,10 +302,68 @@ each_dial_is_checked(void **state)
 	service_options(NULL);
 }
 
+/* Segments of the client of `fd`, a connection that the proxy has made, up to its first bytes. */
+static unsigned
+segments_of(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	return info.tcpi_segs_in;
+}
+
+/* The request acknowledges the handshake as well, unless the proxy comes late with it. */
+static void
+a_request_ends_the_handshake(void **state)
+{
+	unsigned least = UINT_MAX;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	for (int i = 0; i < 20 && least > 2; i++) {
+		int client = client_open(), upstream;
+
+		put(client, GET);
+		upstream = endpoint_accept(0);
+		head_at(upstream);
+		least = MIN(least, segments_of(upstream));
+		close(client);
+		close(upstream);
+	}
+	assert_int_equal(least, 2); /* its SYN, and that */
+}
+
+/* The close that the client has asked for comes with the answer. */
+static void
+an_answer_ends_the_connection(void **state)
+{
+	unsigned least = UINT_MAX;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	for (int i = 0; i < 20 && least > 3; i++) {
+		int client = client_open(), upstream;
+
+		put(client, "GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n");
+		upstream = endpoint_accept(0);
+		head_at(upstream);
+		put(upstream, OK);
+		read_until(client, "\r\n\r\n1");
+		expect_eof(client);
+		least = MIN(least, segments_of(client));
+		close(client);
+		close(upstream);
+	}
+	assert_int_equal(least, 3); /* SYN-ACK, an acknowledgement of the request, and that */
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_ends_the_handshake),
+		cmocka_unit_test(an_answer_ends_the_connection),
 		cmocka_unit_test(a_slow_dial_gets_a_rival),
 		cmocka_unit_test(a_lost_syn_costs_no_second),
 		cmocka_unit_test(no_retries_means_none),

@@ -194,6 +194,48 @@ old_clients(void **state)
 	close(upstream);
 }
 
+/* Its last request is answered, and nothing more awaited from it: what it sends nevertheless is
+ * refused. After a body or a long answer the connection stays until its own FIN. */
+static void
+clients_that_ask_for_the_close(void **state)
+{
+#define LAST " / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+	static const struct {
+		const char *request;
+		size_t answer_bytes;
+		bool awaited;
+	} cases[] = {{"GET" LAST "\r\n", 1, false}, {"HEAD" LAST "\r\n", 0, false},
+		{"GET / HTTP/1.0\r\n\r\n", 1, false}, {"GET" LAST "\r\n", 20000, true},
+		{"POST" LAST "Content-Length: 1\r\n\r\na", 1, true}};
+	auto_free char *body = xcalloc(1, 20001);
+	char head[64];
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	memset(body, 'b', 20000);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const char *rest = body + 20000 - cases[i].answer_bytes;
+		int client = client_open(), upstream;
+
+		put(client, cases[i].request);
+		upstream = endpoint_accept(0);
+		head_at(upstream);
+		snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n",
+			cases[i].answer_bytes);
+		put(upstream, head);
+		put(upstream, "Connection: close\r\n\r\n");
+		put(upstream, rest);
+		expect(client, head);
+		expect(client, "Connection: close\r\n\r\n");
+		expect(client, rest);
+		expect_eof(client);
+		put(client, "x");
+		assert_int_equal(send(client, "x", 1, MSG_NOSIGNAL), cases[i].awaited ? 1 : -1);
+		close(client);
+		close(upstream);
+	}
+}
+
 static void
 interim_answers(void **state)
 {
@@ -719,6 +761,7 @@ main(void)
 		cmocka_unit_test(pipelined),
 		cmocka_unit_test(chunks_both_ways),
 		cmocka_unit_test(old_clients),
+		cmocka_unit_test(clients_that_ask_for_the_close),
 		cmocka_unit_test(interim_answers),
 		cmocka_unit_test(interim_flood_is_held_back),
 		cmocka_unit_test(switched_protocols),
