@@ -80,8 +80,6 @@ int sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *f
 /* A connection that may use several paths (MPTCP, RFC 8684), or TCP where this kernel, the peer or
  * a machine in between does not know that. */
 int sock_connect_multipath(const struct addr *a, uint32_t mark, int *fd);
-/* How many paths a connection uses with MPTCP; 0: it is TCP. */
-unsigned sock_paths(int fd);
 /* A connected UDP socket: sends to this address and receives from it alone. */
 int sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd);
 /* Two connected TCP sockets on this machine, non-blocking: unlike Unix sockets, they pass on a
