@@ -45,7 +45,7 @@ base_libbase_a_SOURCES = \
 	base/os/port_holder.c base/os/port_holder.h \
 	base/os/procinfo.c base/os/procinfo.h \
 	base/core/rate.c base/core/rate.h \
-	base/core/sock.c base/core/sock.h \
+	base/core/sock.c base/core/sock.h base/core/sock_paths.c base/core/sock_paths.h \
 	base/core/special_addr.c base/core/special_addr.h \
 	base/http/traceparent.c base/http/traceparent.h \
 	base/conf/tree.c base/conf/tree.h base/conf/tree_build.h base/conf/tree_json.c base/conf/tree_yaml.c \

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """HTTP between two nodes, encrypted: a pod of one calls a pod of the other through the two agents (mesh.encrypt: site), and through two HAProxys with
-TLS between them whose connections are kept. 1 KB answers on kept connections; CPU is that of both processes of a pair, all threads.
+TLS between them whose connections are kept. 1 KB answers on kept connections; CPU is that of both processes of a pair, all threads. Then bulk:
+one stream through the two agents, and one through the hub and the tunnel of the node.
 
     bench/bench_peers.py [--smoke] [--rounds N] [--seconds S]
 
@@ -18,7 +19,8 @@ from bench_http import BACKEND_CONF, config, load_of, met  # noqa: E402
 from pki import Authority  # noqa: E402
 
 HOST = "web.default.svc.cluster.local"
-BAR = 0.75
+BAR, BULK_BAR = 0.75, 1.2
+BULK_HOST, BULK_MB, BULK = "bulk.default.svc.cluster.local", 512, "192.0.2.1:10090"
 HAPROXY_CONF = """
 global
     nbthread WORKERS
@@ -47,13 +49,17 @@ def start_haproxy(node, listen, server):
 
 
 def start(lab, seconds):
-    hub, nodes = labs.Hub(lab), [labs.Node(lab, f"edge-{i}", f"192.0.2.1{i}") for i in (1, 2)]
+    hub = labs.Hub(lab, "--ingress.tcp", f"[{{listen: '{BULK}', service: 'bulk.default:9000'}}]", "--access", "[{from: 192.0.2.1, to: ['*']}]")
+    nodes = [labs.Node(lab, f"edge-{i}", f"192.0.2.1{i}") for i in (1, 2)]
     web, client = nodes[1].pod("web"), nodes[0].pod("client")
     web.start("nginx", "nginx", "-c", config(web, "backend.conf", BACKEND_CONF))
+    pump = os.path.join(os.environ["top_builddir"], "bench", "pump")
+    web.start("pump", pump, "target", f"{web.address}:9000")
+    hub.write("bulk.yaml", labs.pod("bulk", nodes[1], web.address, ("tcp", 9000, 30090)), labs.service("bulk", ("tcp", 9000, 9000)))
     hub.write("web.yaml", labs.pod("web", nodes[1], web.address, ("http", 8080, 30080)), labs.service("web", ("http", 80, 8080)))
     agents = [labs.Agent(n, hub, "--mesh.encrypt", "site") for n in nodes]
     for a in agents:
-        labs.wait_for("the service", lambda a=a: a.state()["services"] == 1)
+        labs.wait_for("the service", lambda a=a: a.state()["services"] == 2)
     ca = Authority(lab.dir)
     for name in ("edge-1", "edge-2"):
         cert, key = ca.issue(name)
@@ -70,7 +76,17 @@ def start(lab, seconds):
         labs.wait_for(f"{name} answer", lambda u=url: client.get(u, "-H", f"Host: {HOST}")[0] == 200)
         pids = [pid for p in processes for pid in frame.children_of(p.pid)]
         made.append(frame.Contender(name, pids, load_of(client, url, HOST, 32, [], seconds)))
-    return made, agents
+    fake = labs.wait_for("the bulk's address", lambda: client.dns(BULK_HOST, server="172.17.0.1")[1][0][4])
+    return made, bulk_of(pump, {"peers": (client, f"{fake}:9000", agents), "tunnel": (hub.machine, BULK, [hub, agents[1]])}), agents
+
+
+def bulk_of(pump, ways):
+    def load(machine, to):
+        machine.run(pump, "down", to, BULK_MB << 20, 1)
+        return BULK_MB
+
+    return [frame.Contender(name, [pid for p in programs for pid in frame.children_of(p.process.pid)], lambda m=machine, t=to: load(m, t))
+            for name, (machine, to, programs) in ways.items()]
 
 
 def main():
@@ -84,12 +100,17 @@ def main():
     os.environ.setdefault("top_builddir", os.getcwd())
     print(f"`bench/bench_peers.py --rounds {args.rounds} --seconds {args.seconds}` on {frame.machine()}\n", flush=True)
     with labs.Lab() as lab:
-        made, agents = start(lab, args.seconds)
+        made, bulk, agents = start(lab, args.seconds)
         frame.run(made, args.rounds, report=lambda line: print(line, flush=True))
         print("\n" + frame.table("1 KB between two nodes with TLS, keep-alive, 32 connections", made, "haproxys"))
         ratio = frame.medians(made[1])[0] / frame.medians(made[0])[0]
         print(f"\nCPU per request: the agents are {ratio:.2f} of the HAProxys (bar {BAR}: {met(ratio <= BAR)}); "
               f"{agents[0].metrics()['edgeway_tunnel_outward_direct_total']:.0f} connections by the peer.\n", flush=True)
+        frame.run(bulk, args.rounds, report=lambda line: print(line, flush=True))
+        print("\n" + frame.table("Bulk, one stream", bulk, "tunnel", unit="MB", units="MB"))
+        ratio = frame.medians(bulk[0])[0] / frame.medians(bulk[1])[0]
+        print(f"\nCPU s per GB: {frame.medians(bulk[0])[0] / 1000:.2f} between nodes, {frame.medians(bulk[1])[0] / 1000:.2f} through the tunnel: {ratio:.2f} "
+              f"(bar {BULK_BAR}: {met(ratio <= BULK_BAR)}).\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/mptcp.h>
 #include <linux/tcp.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,12 +13,12 @@
 
 #include "base/core/hops.h"
 #include "base/core/inherited.h"
+#include "base/core/sock_paths.h"
 #include "base/core/special_addr.h"
 
 enum {
 	PAIR_BUFFER = 192 * 1024,
 	SOCK_MULTIPATH_STREAM = -1, /* a type of open_connected's own */
-	PATHS_MOST = 8, /* the kernel's bound of subflows */
 };
 
 static int
@@ -509,60 +508,19 @@ sock_pair(int fds[2])
 	return 0;
 }
 
-/* TCP_INFO of a connection, or of each of its paths. Returns how many; 0: no TCP. */
-static unsigned
-sock_infos(int fd, struct tcp_info info[PATHS_MOST])
-{
-	struct {
-		struct mptcp_subflow_data head;
-		struct tcp_info info[PATHS_MOST];
-	} all = {.head = {.size_subflow_data = sizeof all.head, .size_user = sizeof *info}};
-	socklen_t len = sizeof all;
-	unsigned n;
-
-	if (getsockopt(fd, SOL_MPTCP, MPTCP_TCPINFO, &all, &len) == 0) {
-		n = MIN(all.head.num_subflows, (uint32_t)PATHS_MOST);
-		/* the kernel's elements are as far apart as its own struct is large, if that is
-		 * smaller than ours */
-		for (unsigned i = 0; i < n; i++) {
-			info[i] = (struct tcp_info){0};
-			memcpy(&info[i], (const char *)all.info + (size_t)i * all.head.size_user,
-				MIN((size_t)all.head.size_user, sizeof *info));
-		}
-		return n;
-	}
-	memset(info, 0, sizeof *info);
-	len = sizeof *info;
-	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0 &&
-		len >= offsetof(struct tcp_info, tcpi_segs_in) + sizeof info->tcpi_segs_in;
-}
-
 unsigned
 sock_rtt_ms(int fd)
 {
-	struct tcp_info info[PATHS_MOST];
+	struct tcp_info info[SOCK_PATHS_MOST];
 
-	return sock_infos(fd, info) > 0 ? info[0].tcpi_rtt / 1000 : 0;
-}
-
-unsigned
-sock_paths(int fd)
-{
-	struct mptcp_info m = {0};
-	struct tcp_info info[PATHS_MOST];
-	socklen_t len = sizeof m;
-
-	return getsockopt(fd, SOL_MPTCP, MPTCP_INFO, &m, &len) == 0 &&
-			(m.mptcpi_flags & MPTCP_INFO_FLAG_FALLBACK) == 0
-		? sock_infos(fd, info)
-		: 0;
+	return sock_paths_info(fd, info) > 0 ? info[0].tcpi_rtt / 1000 : 0;
 }
 
 bool
 sock_drains(int fd, unsigned within_ms)
 {
-	struct tcp_info info[PATHS_MOST];
-	unsigned n = sock_infos(fd, info);
+	struct tcp_info info[SOCK_PATHS_MOST];
+	unsigned n = sock_paths_info(fd, info);
 
 	for (unsigned i = 0; i < n; i++)
 		if (info[i].tcpi_unacked > 0 && info[i].tcpi_last_ack_recv < within_ms)
@@ -584,8 +542,8 @@ sock_is_remote(int fd)
 bool
 sock_acknowledged(int fd, unsigned within_ms)
 {
-	struct tcp_info info[PATHS_MOST];
-	unsigned n = sock_is_remote(fd) ? sock_infos(fd, info) : 0;
+	struct tcp_info info[SOCK_PATHS_MOST];
+	unsigned n = sock_is_remote(fd) ? sock_paths_info(fd, info) : 0;
 
 	for (unsigned i = 0; i < n; i++)
 		if (info[i].tcpi_unacked == 0 && info[i].tcpi_last_ack_recv < within_ms)
@@ -596,8 +554,8 @@ sock_acknowledged(int fd, unsigned within_ms)
 bool
 sock_received(int fd, struct sock_received *r)
 {
-	struct tcp_info info[PATHS_MOST];
-	unsigned n = sock_is_remote(fd) ? sock_infos(fd, info) : 0;
+	struct tcp_info info[SOCK_PATHS_MOST];
+	unsigned n = sock_is_remote(fd) ? sock_paths_info(fd, info) : 0;
 
 	*r = (struct sock_received){.ago_ms = UINT_MAX};
 	for (unsigned i = 0; i < n; i++) {

@@ -89,8 +89,6 @@ int sock_connect_from(const struct addr *from, const struct addr *to, uint32_t m
 struct addr sock_local(int fd);
 /* Round trip of a TCP connection, as the kernel knows it; 0: unknown. */
 unsigned sock_rtt_ms(int fd);
-/* How many paths a connection uses with MPTCP; 0: it is TCP. */
-unsigned sock_paths(int fd);
 /* A connected UDP socket: sends to this address and receives from it alone. */
 int sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd);
 /* Two connected TCP sockets on this machine, non-blocking: unlike Unix sockets, they pass on a

@@ -22,6 +22,7 @@ struct path {
 	struct in6_addr ip;
 	int ifindex;
 	uint8_t id;
+	bool backup; /* carries data only while no other path does */
 };
 
 struct paths {
@@ -33,19 +34,35 @@ struct paths {
 
 struct uplinks {
 	int ifindex[MULTIPATH_MOST];
+	/* the lowest of its default routes, of IPv4 and IPv6; UINT32_MAX: no route */
+	uint32_t metric[MULTIPATH_MOST][2];
 	int n;
 };
 
 static void
-uplinks_add(struct uplinks *u, int oif)
+uplinks_add(struct uplinks *u, int oif, bool six, uint32_t metric)
 {
-	if (oif == 0)
+	int i = 0;
+
+	while (i < u->n && u->ifindex[i] != oif)
+		i++;
+	if (oif == 0 || i == MULTIPATH_MOST)
 		return;
-	for (int i = 0; i < u->n; i++)
-		if (u->ifindex[i] == oif)
-			return;
-	if (u->n < MULTIPATH_MOST)
+	if (i == u->n) {
 		u->ifindex[u->n++] = oif;
+		u->metric[i][0] = u->metric[i][1] = UINT32_MAX;
+	}
+	u->metric[i][six] = MIN(u->metric[i][six], metric);
+}
+
+/* Another uplink is preferred to this one. With equal metrics all carry data. */
+static bool
+uplinks_is_backup(const struct uplinks *u, int nth, bool six)
+{
+	for (int i = 0; i < u->n; i++)
+		if (u->metric[i][six] < u->metric[nth][six])
+			return true;
+	return false;
 }
 
 static int
@@ -54,19 +71,21 @@ multipath_on_route(const struct nlmsghdr *nlh, void *arg)
 	const struct rtmsg *rtm = mnl_nlmsg_get_payload(nlh);
 	struct uplinks *u = arg;
 	const struct nlattr *several = nl_attr(nlh, sizeof *rtm, RTA_MULTIPATH);
+	const bool six = rtm->rtm_family == AF_INET6;
+	const uint32_t metric = nl_u32(nlh, sizeof *rtm, RTA_PRIORITY);
 	struct rtnexthop *hop;
 	int left;
 
 	if (rtm->rtm_dst_len != 0 || rtm->rtm_type != RTN_UNICAST ||
 		rtm->rtm_table != RT_TABLE_MAIN)
 		return MNL_CB_OK;
-	uplinks_add(u, (int)nl_u32(nlh, sizeof *rtm, RTA_OIF));
+	uplinks_add(u, (int)nl_u32(nlh, sizeof *rtm, RTA_OIF), six, metric);
 	if (several == NULL)
 		return MNL_CB_OK;
 	hop = mnl_attr_get_payload(several);
 	left = mnl_attr_get_payload_len(several);
 	for (; RTNH_OK(hop, left); hop = RTNH_NEXT(hop)) {
-		uplinks_add(u, hop->rtnh_ifindex);
+		uplinks_add(u, hop->rtnh_ifindex, six, metric);
 		left -= RTNH_ALIGN(hop->rtnh_len);
 	}
 	return MNL_CB_OK;
@@ -92,6 +111,27 @@ multipath_uplinks(struct uplinks *u, struct err *err)
 			return err_set(err, rc, "cannot read the routes: %s", strerror(-rc));
 	}
 	return rc;
+}
+
+/* The addresses that this machine has. */
+static void
+multipath_own(struct paths *to)
+{
+	struct ifaddrs *all = NULL;
+
+	if (getifaddrs(&all) < 0)
+		return;
+	for (const struct ifaddrs *a = all; a != NULL; a = a->ifa_next) {
+		struct addr addr = {0};
+
+		if (a->ifa_addr == NULL || to->n == ARRAY_LEN(to->list))
+			continue;
+		memcpy(&addr, a->ifa_addr,
+			a->ifa_addr->sa_family == AF_INET6 ? sizeof addr.in6 : sizeof addr.in);
+		if (addr_ip(&addr, &to->list[to->n].ip))
+			to->n++;
+	}
+	freeifaddrs(all);
 }
 
 /* The addresses from which the uplinks send: the first of each family. */
@@ -123,6 +163,7 @@ multipath_addresses(const struct uplinks *u, struct paths *to)
 				continue;
 			has[six] = true;
 			p->ifindex = u->ifindex[i];
+			p->backup = uplinks_is_backup(u, i, six);
 			to->n++;
 		}
 	}
@@ -187,6 +228,11 @@ multipath_on_endpoint(const struct nlmsghdr *nlh, void *arg)
 	a = nl_nested(nest, MPTCP_PM_ADDR_ATTR_ID);
 	if (a != NULL)
 		p->id = mnl_attr_get_u8(a);
+	a = nl_nested(nest, MPTCP_PM_ADDR_ATTR_FLAGS);
+	p->backup = a != NULL && (mnl_attr_get_u32(a) & MPTCP_PM_ADDR_FLAG_BACKUP) != 0;
+	a = nl_nested(nest, MPTCP_PM_ADDR_ATTR_IF_IDX);
+	if (a != NULL)
+		p->ifindex = (int)mnl_attr_get_u32(a);
 	a = nl_nested(nest, MPTCP_PM_ADDR_ATTR_ADDR4);
 	if (a != NULL && mnl_attr_get_payload_len(a) == sizeof(struct in_addr)) {
 		p->ip = ip_of_v4(ntohl(mnl_attr_get_u32(a)));
@@ -225,7 +271,8 @@ multipath_change(struct mnl_socket *nl, uint16_t family, uint8_t command, const 
 		mnl_attr_put(nlh, MPTCP_PM_ADDR_ATTR_ADDR6, sizeof p->ip, &p->ip);
 	else
 		mnl_attr_put_u32(nlh, MPTCP_PM_ADDR_ATTR_ADDR4, htonl(ip_to_v4(&p->ip)));
-	mnl_attr_put_u32(nlh, MPTCP_PM_ADDR_ATTR_FLAGS, MPTCP_PM_ADDR_FLAG_SUBFLOW);
+	mnl_attr_put_u32(nlh, MPTCP_PM_ADDR_ATTR_FLAGS,
+		MPTCP_PM_ADDR_FLAG_SUBFLOW | (p->backup ? MPTCP_PM_ADDR_FLAG_BACKUP : 0));
 	/* so that the route of this interface is taken, though another one is preferred */
 	mnl_attr_put_u32(nlh, MPTCP_PM_ADDR_ATTR_IF_IDX, (uint32_t)p->ifindex);
 	mnl_attr_nest_end(nlh, nest);
@@ -241,9 +288,17 @@ multipath_find(const struct paths *in, const struct in6_addr *ip)
 	return NULL;
 }
 
-/* Has the kernel know these, and of ours no others. */
 static int
-multipath_set(const struct paths *want, struct err *err)
+multipath_failed(int rc, struct err *err)
+{
+	return rc >= 0 ? rc
+		       : err_set(err, rc, "cannot announce the uplinks to MPTCP: %s%s",
+				 strerror(-rc), rc == -EPERM ? " (needs CAP_NET_ADMIN)" : "");
+}
+
+/* Has the kernel know these, and of ours no others; not add: those of them that it knows. */
+static int
+multipath_set(const struct paths *want, bool add, struct err *err)
 {
 	auto_nl struct mnl_socket *nl = NULL;
 	bool used[MULTIPATH_IDS] = {false};
@@ -264,23 +319,50 @@ multipath_set(const struct paths *want, struct err *err)
 		rc = multipath_change(nl, family, MPTCP_PM_CMD_DEL_ADDR, p);
 		used[p->id] = rc < 0;
 	}
-	for (size_t i = 0; rc == 0 && i < want->n; i++) {
+	for (size_t i = 0; rc == 0 && add && i < want->n; i++) {
+		const struct path *is = multipath_find(&has, &want->list[i].ip);
 		struct path p = want->list[i];
 
-		if (multipath_find(&has, &p.ip) != NULL)
+		if (is != NULL) {
+			p.id = is->id;
+			if (p.id >= MULTIPATH_FIRST_ID && p.backup != is->backup)
+				rc = multipath_change(nl, family, MPTCP_PM_CMD_SET_FLAGS, &p);
 			continue;
+		}
 		while (id < MULTIPATH_IDS - 1 && used[id])
 			id++;
 		p.id = (uint8_t)id++;
 		rc = multipath_change(nl, family, MPTCP_PM_CMD_ADD_ADDR, &p);
 	}
-	return rc == 0 ? 0
-		       : err_set(err, rc, "cannot announce the uplinks to MPTCP: %s%s",
-				 strerror(-rc), rc == -EPERM ? " (needs CAP_NET_ADMIN)" : "");
+	return multipath_failed(rc, err);
 }
 
 int
-multipath_announce(struct err *err)
+multipath_renew(bool (*is_lost)(void *arg, const struct in6_addr *ip), void *arg, struct err *err)
+{
+	auto_nl struct mnl_socket *nl = NULL;
+	struct paths has = {0};
+	uint16_t family;
+	int rc = multipath_open(&nl, &family, err), n = 0;
+
+	if (rc < 0)
+		return rc;
+	rc = multipath_endpoints(nl, family, &has);
+	for (size_t i = 0; rc == 0 && i < has.n; i++) {
+		const struct path *p = &has.list[i];
+
+		if (p->id < MULTIPATH_FIRST_ID || !is_lost(arg, &p->ip))
+			continue;
+		rc = multipath_change(nl, family, MPTCP_PM_CMD_DEL_ADDR, p);
+		if (rc == 0)
+			rc = multipath_change(nl, family, MPTCP_PM_CMD_ADD_ADDR, p);
+		n++;
+	}
+	return rc == 0 ? n : multipath_failed(rc, err);
+}
+
+int
+multipath_announce(bool kept, struct err *err)
 {
 	struct uplinks u = {.n = 0};
 	struct paths want = {0};
@@ -288,8 +370,10 @@ multipath_announce(struct err *err)
 
 	if (rc == 0 && u.n > 1)
 		multipath_addresses(&u, &want);
+	else if (rc == 0 && kept)
+		multipath_own(&want);
 	if (rc == 0)
-		rc = multipath_set(&want, err);
+		rc = multipath_set(&want, u.n > 1, err);
 	return rc < 0 ? rc : u.n;
 }
 
@@ -299,5 +383,5 @@ multipath_withdraw(void)
 	const struct paths none = {0};
 	struct err err;
 
-	(void)multipath_set(&none, &err);
+	(void)multipath_set(&none, false, &err);
 }

@@ -14,6 +14,11 @@ enum {
 	KICK_MS = 500, /* limits the rate of requests when links of the machine come and go */
 	/* how long the second tunnel is tried with one hub before another one's turn */
 	STANDBY_MS = 10 * 1000,
+	/* how often the paths of connections are looked at, while streams are open and else */
+	PATHS_BUSY_MS = 25,
+	PATHS_IDLE_MS = 200,
+	PATHS_LOST_MS = 3000, /* limits how often one is begun anew */
+	PATHS_AGAIN_MS = 130 * 1000, /* the kernel's SYNs end after 127 s */
 };
 enum step { SERVING, DRAINING, DRAINED, CUT };
 
@@ -35,6 +40,10 @@ struct agent_tunnel {
 	enum step step;
 	uint64_t kicked_ms;
 	int uplinks; /* as multipath_announce; negative: not known, and said in the log */
+	struct timer *paths; /* looks after the paths of the connections, while there are several */
+	uint64_t renew_ms, lost_ms; /* not before: missing ones, lost ones */
+	struct in6_addr lost; /* while multipath_renew asks: the path's address */
+	uint64_t renewed; /* paths, so far */
 	loop_fn *ended; /* NULL: nothing waits for the end yet */
 };
 
@@ -52,23 +61,85 @@ on_up(void *arg)
 		agent_tunnel_use_standby(t);
 }
 
+static bool
+agent_tunnel_is_lost(void *arg, const struct in6_addr *ip)
+{
+	return ip_same(&((const struct agent_tunnel *)arg)->lost, ip);
+}
+
+static bool
+agent_tunnel_is_missing(void *arg, const struct in6_addr *ip)
+{
+	return !tunnel_client_paths_use(((const struct agent_tunnel *)arg)->link, ip);
+}
+
+static void
+agent_tunnel_renew(struct agent_tunnel *t, bool (*which)(void *arg, const struct in6_addr *ip),
+	uint64_t again_ms)
+{
+	struct err err = {0};
+	int n = multipath_renew(which, t, &err);
+
+	t->renew_ms = loop_now_ms(t->agent->loop) + again_ms;
+	if (n < 0)
+		log_limited(
+			LOG_LEVEL_WARN, 2, "tunnel", "a path cannot be begun anew: %s", err.text);
+	else
+		t->renewed += (unsigned)n;
+}
+
+/* The kernel gives up a path that is lost only after some time-outs, and one that cannot be opened
+ * at the end of its SYNs, for ever. */
+static void
+on_paths(void *arg)
+{
+	struct agent_tunnel *t = arg;
+	const uint64_t now = loop_now_ms(t->agent->loop);
+	const unsigned paths = t->link != NULL ? tunnel_client_paths(t->link) : 0;
+	char ip[IP_TEXT_MAX];
+
+	if (t->link == NULL || t->agent->stopping)
+		return;
+	if ((tunnel_client_paths_lost(t->link, &t->lost) ||
+		    (t->standby != NULL && tunnel_client_paths_lost(t->standby, &t->lost)) ||
+		    egress_client_paths_lost(t->outlet, &t->lost)) &&
+		now >= t->lost_ms) {
+		ip_text(&t->lost, ip);
+		log_limited(LOG_LEVEL_WARN, 12, "tunnel",
+			"an uplink is silent; connections go on by the others address=%s", ip);
+		agent_tunnel_renew(t, agent_tunnel_is_lost, PATHS_AGAIN_MS);
+		t->lost_ms = now + PATHS_LOST_MS;
+	} else if (paths > 0 && paths < (unsigned)t->uplinks && now >= t->renew_ms) {
+		agent_tunnel_renew(t, agent_tunnel_is_missing, PATHS_AGAIN_MS);
+	}
+	timer_start(t->paths,
+		tunnel_client_streams(t->link) > 0 || egress_client_busy(t->outlet) ? PATHS_BUSY_MS
+										    : PATHS_IDLE_MS,
+		0);
+}
+
 /* Connections begin with MPTCP only where there are several uplinks: an idle one costs more bytes,
  * and kernels before Linux 6.10 cannot probe it. */
 static void
 agent_tunnel_uplinks(struct agent_tunnel *t)
 {
 	struct err err = {0};
-	int n = multipath_announce(&err);
+	int n = multipath_announce(tunnel_client_paths(t->link) > 0, &err);
 
 	if (n < 0 && n != -EOPNOTSUPP && t->uplinks >= 0)
 		log_warn("tunnel", "connections to the hub use one uplink alone: %s", err.text);
 	else if (n > 1 && n != t->uplinks)
 		log_info("tunnel", "connections to the hub use MPTCP uplinks=%d", n);
+	if (n > 1 && t->uplinks <= 1)
+		timer_start(t->paths, PATHS_IDLE_MS, 0);
+	else if (n <= 1)
+		timer_cancel(t->paths);
 	t->uplinks = n;
 	tunnel_client_multipath(t->link, n > 1);
 	if (t->standby != NULL)
 		tunnel_client_multipath(t->standby, n > 1);
 	egress_client_multipath(t->outlet, n > 1);
+	t->renew_ms = MIN(t->renew_ms, loop_now_ms(t->agent->loop) + PATHS_LOST_MS);
 }
 
 static void
@@ -296,6 +367,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	a->tunnel = t;
 	t->timer = timer_new(a->loop, on_step, t);
 	t->network = timer_new(a->loop, on_network, t);
+	t->paths = timer_new(a->loop, on_paths, t);
 	if (start_serve(t, err) < 0)
 		return err_wrap(err, err->code, "tunnel.allow");
 	stream_server_use(t->serve, a->snapshot);
@@ -485,6 +557,7 @@ agent_tunnel_finish(struct agent_tunnel *t)
 	free(t->pods);
 	timer_free(&t->timer);
 	timer_free(&t->network);
+	timer_free(&t->paths);
 	timer_free(&t->look);
 	free(take_ptr(&a->tunnel));
 	ended(a);
@@ -571,6 +644,9 @@ agent_tunnel_metrics(const struct agent *a, struct metrics *m)
 	egress_client_metrics(a->tunnel->outlet, m);
 	egress_client_udp_metrics(a->tunnel->udp, m);
 	agent_peers_metrics(a, m);
+	metric_counter(m, "edgeway_tunnel_paths_renewed_total",
+		"Paths begun anew, since they were silent or missing (MPTCP).", NULL,
+		a->tunnel->renewed);
 }
 
 void

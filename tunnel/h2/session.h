@@ -171,8 +171,10 @@ void session_probe(struct session *s);
 bool session_is_silent(const struct session *s);
 /* The other end has greeted: it is one that speaks HTTP/2, and lets us in. */
 bool session_is_settled(const struct session *s);
-/* As sock_paths. */
+/* As sock_paths, sock_paths_use and sock_paths_lost. */
 unsigned session_paths(const struct session *s);
+bool session_paths_use(const struct session *s, const struct in6_addr *local);
+bool session_paths_lost(struct session *s, struct in6_addr *local);
 /* As sock_rerouted. */
 bool session_is_rerouted(const struct session *s);
 const struct session_stats *session_stats(const struct session *s);

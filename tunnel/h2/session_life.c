@@ -168,6 +168,24 @@ session_paths(const struct session *s)
 }
 
 bool
+session_paths_use(const struct session *s, const struct in6_addr *local)
+{
+	return sock_paths_use(life_fd(s), local);
+}
+
+bool
+session_paths_lost(struct session *s, struct in6_addr *local)
+{
+	const bool lost = sock_paths_lost(&s->paths, life_fd(s), loop_now_ms(s->loop), local);
+
+	if (s->paths.stopped && s->state != SESSION_ENDED) {
+		h2_ping(s->h2, NULL); /* also while another one is not answered */
+		session_kick(s);
+	}
+	return lost;
+}
+
+bool
 session_is_rerouted(const struct session *s)
 {
 	return sock_rerouted(life_fd(s));

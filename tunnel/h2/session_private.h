@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "base/core/buf.h"
+#include "base/core/sock_paths.h"
 #include "base/http/h2.h"
 #include "base/tls/deflate_stream.h"
 #include "tunnel/h2/chain.h"
@@ -91,6 +92,7 @@ TAILQ_HEAD(stream_ring, stream);
 
 struct session {
 	struct loop *loop;
+	struct sock_paths paths;
 	struct transport *wire;
 	struct h2 *h2;
 	struct session_budget *budget;

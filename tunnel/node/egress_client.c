@@ -695,6 +695,18 @@ egress_client_multipath(struct egress_client *o, bool several)
 	tunnel_client_multipath(o->link, several);
 }
 
+bool
+egress_client_busy(const struct egress_client *o)
+{
+	return tunnel_client_streams(o->link) > 0;
+}
+
+bool
+egress_client_paths_lost(struct egress_client *o, struct in6_addr *local)
+{
+	return tunnel_client_paths_lost(o->link, local);
+}
+
 void
 egress_client_probe(struct egress_client *o)
 {

@@ -66,9 +66,12 @@ void egress_client_ask_of(const struct egress_client *o, struct egress_client_as
 /* Closes what is open. */
 void egress_client_free(struct egress_client **o);
 void egress_client_use(struct egress_client *o, const struct tunnel_client_hub *hub);
-/* As tunnel_client_network, tunnel_client_multipath and tunnel_client_probe. */
+/* As tunnel_client_network, _multipath, _paths_lost and _probe. */
 void egress_client_network(struct egress_client *o);
 void egress_client_multipath(struct egress_client *o, bool several);
+/* Are streams open? */
+bool egress_client_busy(const struct egress_client *o);
+bool egress_client_paths_lost(struct egress_client *o, struct in6_addr *local);
 void egress_client_probe(struct egress_client *o);
 /* fn is called for a connection whose endpoint's node, or whose hub, is about to stop: do not keep
  * such connections idle. doubted: or it does not answer, though other routes may lead there. */

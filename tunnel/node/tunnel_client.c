@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "base/core/sock_paths.h"
 #include "base/core/state.h"
 #include "base/tls/pki_tls.h"
 
@@ -506,6 +507,31 @@ tunnel_client_multipath(struct tunnel_client *l, bool several)
 	l->multipath = several;
 	if (l->current != NULL && tunnel_client_wants_another(l))
 		tunnel_client_dial_now(l);
+}
+
+bool
+tunnel_client_paths_lost(struct tunnel_client *l, struct in6_addr *local)
+{
+	struct tunnel_conn *n;
+
+	if (l->current != NULL && session_paths_lost(l->current->session, local))
+		return true;
+	TAILQ_FOREACH(n, &l->leaving, next)
+		if (session_paths_lost(n->session, local))
+			return true;
+	return false;
+}
+
+unsigned
+tunnel_client_paths(const struct tunnel_client *l)
+{
+	return l->current != NULL ? session_paths(l->current->session) : 0;
+}
+
+bool
+tunnel_client_paths_use(const struct tunnel_client *l, const struct in6_addr *local)
+{
+	return l->current != NULL && session_paths_use(l->current->session, local);
 }
 
 void

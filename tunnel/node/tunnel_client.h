@@ -101,6 +101,11 @@ void tunnel_client_kick(struct tunnel_client *l);
 void tunnel_client_network(struct tunnel_client *l);
 /* This machine has several uplinks: a connection that uses them all takes the new streams. */
 void tunnel_client_multipath(struct tunnel_client *l, bool several);
+/* As sock_paths, sock_paths_use (the connection that takes new streams) and sock_paths_lost (those
+ * that finish as well). */
+unsigned tunnel_client_paths(const struct tunnel_client *l);
+bool tunnel_client_paths_use(const struct tunnel_client *l, const struct in6_addr *local);
+bool tunnel_client_paths_lost(struct tunnel_client *l, struct in6_addr *local);
 /* Checks that the hub is there; if not, `doubted` comes within seconds. */
 void tunnel_client_probe(struct tunnel_client *l);
 /* Tells the hub to query again. */

@@ -78,7 +78,7 @@ tunnel_client_metrics(
 		l->current != NULL);
 	metric_gauge(m, "edgeway_tunnel_paths",
 		"Paths of the tunnel where this node has several uplinks (MPTCP); 0: plain TCP.",
-		NULL, l->current != NULL ? session_paths(l->current->session) : 0);
+		NULL, tunnel_client_paths(l));
 	figures_metrics(FIGURES(tunnel_client_ends), l, m);
 	figures_metrics(FIGURES(tunnel_client_sums), &s, m);
 	metric_gauge(m, "edgeway_tunnel_rtt_seconds", "Round trip to the hub, by the last ping.",

@@ -268,6 +268,29 @@ def test_who_may_call(world):
     wait_for("as before", lambda: world.where("udp") and set(world.names(world.outside, "udp", world.near.address, 30053, 24)) == {"edge-1.a", "edge-2.b"})
 
 
+def doctor(world):
+    return json.loads(world.near.run(world.lab.program("edgewayctl"), "--socket", world.agent.socket, "-o", "json", "doctor", check=False).stdout)
+
+
+def test_a_policy_that_drops_what_is_forwarded(world):
+    """As dockerd sets it. The proxy serves on; what the kernel forwards is lost until the rule that doctor names is there."""
+    nft = world.near.run
+    nft("nft", "add table ip filter; add chain ip filter DOCKER-USER; "
+        "add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }; add rule ip filter FORWARD jump DOCKER-USER; "
+        "add rule ip filter FORWARD oifname docker0 ct state related,established accept; add rule ip filter FORWARD iifname docker0 accept")
+    try:
+        assert set(world.names(world.outside, "tcp", world.near.address, 30050, 12)) == {"edge-1.a", "edge-2.b"}
+        assert "TimeoutError" in world.names(world.outside, "udp", world.near.address, 30054, 1)
+        said = wait_for("doctor", lambda: next((f for f in doctor(world) if "externalTrafficPolicy Local" in f["found"]), None))
+        assert "filter FORWARD (forward)" in said["found"]
+        assert said["remedy"].endswith("iptables -I DOCKER-USER -m conntrack --ctstate DNAT -j ACCEPT")
+        nft("nft", "insert rule ip filter DOCKER-USER ct status dnat accept")  # what it says
+        for kind, port in (("tcp", 30051), ("udp", 30054)):
+            assert set(world.names(world.outside, kind, world.near.address, port, 6)) == {"edge-1.a"}, kind
+    finally:
+        nft("nft", "delete", "table", "ip", "filter")
+
+
 def test_kube_proxy_on_the_node(world):
     """auto leaves it to it, whatever comes later; its translation would come first anyway."""
     world.near.run("nft", "-f", "-", input="table ip nat {\n chain KUBE-SERVICES { }\n }")

@@ -5,12 +5,14 @@ import json
 import os
 import re
 import signal
+import threading
 import time
 
 import pytest
 
+import lab as labs
 import tunnelkit
-from lab import HUB_ADDRESS, HUB_PORT, Agent, Hub, Lab, Machine, Node, wait_for
+from lab import BARE_PYTHON, HUB_ADDRESS, HUB_PORT, Agent, Hub, Lab, Machine, Node, wait_for
 from tunnelkit import tunnels
 
 MONTH_S, BAR = 30 * 86400, 40e6
@@ -120,3 +122,35 @@ def test_a_program_that_was_stopped(lab):
     wait_for("a heartbeat", lambda: agent.metrics()["edgeway_tunnel_pings_total"] > before)
     assert tunnels(hub)["edge-1"]["epoch"] == epoch
     assert "not even by its kernel" not in hub.process.log() + agent.process.log()
+
+
+def test_a_nat_forgets_the_tunnel_alone(lab):
+    """A busy websocket is life of the link for both: the call that waits for an answer finds out, and the node dials anew."""
+    hub, node, agent = start(lab, "--hub.heartbeat", "1s", "--tunnel.allow", tunnelkit.ALLOW)
+    node.start("server", *BARE_PYTHON, "-m", "http.server", "--bind", "127.0.0.1", 7600)
+    wait_for("tunnel", lambda: "edge-1" in tunnels(hub))
+    tunnel = tunnels(hub)["edge-1"]
+    port = tunnel["address"].rpartition(":")[2]
+    over = threading.Event()
+
+    def change():
+        n = 0
+        while not over.wait(0.2):
+            n += 1
+            hub.write("busy.yaml", labs.service("busy", ("http", 1000 + n, 8080)))
+
+    def call():
+        return hub.machine.run("curl", "-s", "-o", "/dev/null", "-m", "20", "-w", "%{http_code}", "-x", "http://192.0.2.1:10080",
+                               "http://edge-1:7600/", check=False).stdout == "200"
+
+    wait_for("a call", call)
+    thread = threading.Thread(target=change, daemon=True)
+    thread.start()
+    try:
+        for machine, what in ((hub.machine, f"tcp dport 10000 tcp sport {port}"), (node, f"tcp sport 10000 tcp dport {port}")):
+            machine.run("nft", "add table inet cut; add chain inet cut in { type filter hook prerouting priority -300; }; add rule inet cut in " + what + " drop")
+        wait_for("dialled anew", lambda: call() and tunnels(hub)["edge-1"]["address"] != tunnel["address"])
+        wait_for("metadata", lambda: agent.state()["meta"]["connected"] and agent.state()["services"] == 1)
+    finally:
+        over.set()
+        thread.join()

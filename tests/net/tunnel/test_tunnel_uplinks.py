@@ -13,6 +13,7 @@ from tunnelkit import tunnels
 
 STREAMS, PORT = 20, 7600
 SECOND = "198.51.100"
+ADDRESS = {"eth0": "192.0.2.11", "eth1": f"{SECOND}.11"}
 
 
 class Site:
@@ -102,10 +103,14 @@ def pulse(site, trouble, more=100):
 
 
 def swallow(site, interface):
-    site.node.run("nft", "-f", "-", input=f"""table inet cut {{
-        chain in {{ type filter hook input priority 0; iifname {interface} drop; }}
-        chain out {{ type filter hook output priority 0; oifname {interface} drop; }}
-    }}""")
+    """At the receivers: what a sender's own firewall drops TCP takes back, as if it had not been sent."""
+    for machine, what in ((site.node, f"iifname {interface}"), (site.hub.machine, f"ip saddr {ADDRESS[interface]}")):
+        machine.run("nft", "add table inet cut; add chain inet cut in { type filter hook prerouting priority -300; }; add rule inet cut in " + what + " drop")
+
+
+def release(site):
+    for machine in (site.node, site.hub.machine):
+        machine.run("nft", "delete", "table", "inet", "cut")
 
 
 @pytest.mark.parametrize("interface", ["eth0", "eth1"])
@@ -117,6 +122,36 @@ def test_one_of_two_uplinks_dies(site, interface):
     pulses = pulse(site, lambda: swallow(site, interface))
     assert [p.broken for p in pulses] == [""] * STREAMS
     assert tunnels(site.hub)["edge-1"]["epoch"] == tunnel
+    assert (site.agent.metrics()["edgeway_tunnel_paths_renewed_total"] > 0) == (interface == "eth0")  # the other is a backup, and carries nothing
+    release(site)
+    pulses = pulse(site, lambda: None)
+    wait_for("two paths again", lambda: site.paths() == 2)
+    assert [p.broken for p in pulses] == [""] * STREAMS
+    assert tunnels(site.hub)["edge-1"]["epoch"] == tunnel
+
+
+def test_both_carry_with_equal_metrics(site):
+    """The peer's data may be lost where this node has none under way: that something has overtaken it tells. The other direction is cut as well."""
+    site.node.run("ip", "route", "replace", "default", "metric", "50", "nexthop", "via", "192.0.2.1", "dev", "eth0", "nexthop", "via", f"{SECOND}.1", "dev", "eth1")
+    wait_for("no backup", lambda: "backup" not in site.node.run("ip", "mptcp", "endpoint").stdout)
+    wait_for("two paths", lambda: site.paths() == 2)
+    pulses = pulse(site, lambda: swallow(site, "eth1"))
+    assert [p.broken for p in pulses] == [""] * STREAMS
+    wait_for("renewed", lambda: site.agent.metrics()["edgeway_tunnel_paths_renewed_total"] > 0)
+    assert site.agent.process.logged(f"an uplink is silent; connections go on by the others address={SECOND}.11")
+
+
+def test_an_uplink_leaves_and_returns_under_streams(site):
+    """Not swallowed, but unplugged: its address goes, then its route and address come again. The other one's endpoint stays, and no stream ends."""
+    wait_for("two paths", lambda: site.paths() == 2)
+    tunnel = tunnels(site.hub)["edge-1"]["epoch"]
+    pulses = pulse(site, lambda: site.node.run("ip", "addr", "flush", "dev", "eth1"))
+    wait_for("one path", lambda: site.paths() == 1)
+    assert {a for a, _ in site.endpoints()} == {"192.0.2.11"}
+    site.add_uplink("12")
+    wait_for("two paths again", lambda: site.paths() == 2)
+    assert [p.broken for p in pulses] == [""] * STREAMS
+    assert tunnels(site.hub)["edge-1"]["epoch"] == tunnel
 
 
 def test_the_address_of_an_uplink_changes(site):
@@ -125,9 +160,15 @@ def test_the_address_of_an_uplink_changes(site):
     site.node.run("ip", "addr", "flush", "dev", "eth1")
     wait_for("one path", lambda: site.agent.state()["tunnel"]["state"] == "open" and site.paths() <= 1)
     at = len(site.agent.process.log())
+    old = Pulse(site)
+    wait_for("it goes", lambda: old.n > 10)
     site.node.run("ip", "addr", "del", "192.0.2.11/24", "dev", "eth0")
     site.node.run("ip", "addr", "add", "192.0.2.77/24", "dev", "eth0")
     wait_for("dialled anew", lambda: tunnels(site.hub)["edge-1"]["address"].startswith("192.0.2.77:"))
+    new = Pulse(site)
+    wait_for("streams begin again", lambda: new.n > 10 or new.broken)
+    new.over.set(), old.over.set()
+    assert new.broken == ""
     said = site.agent.process.log()[at:]
     assert "this machine's way to the hub is another now" in said
     assert "nothing was heard" not in said and "no sign of life" not in said
@@ -138,7 +179,7 @@ def test_uplinks_come_and_go(site):
     wait_for("two paths", lambda: site.paths() == 2)
     site.node.run("ip", "mptcp", "endpoint", "add", "192.0.2.99", "id", "7", "subflow")  # somebody else's
     site.node.run("ip", "addr", "flush", "dev", "eth1")
-    wait_for("withdrawn", lambda: site.endpoints() == {("192.0.2.99", "7")})
+    wait_for("withdrawn", lambda: {a for a, _ in site.endpoints()} == {"192.0.2.99", "192.0.2.11"})  # the latter is in use
     site.add_uplink("12")
     wait_for("announced", lambda: (f"{SECOND}.12") in {a for a, _ in site.endpoints()})
     wait_for("two paths", lambda: site.paths() == 2)
@@ -155,10 +196,12 @@ def test_uplinks_come_and_go(site):
 
 
 def test_one_route_with_two_uplinks(site):
+    wait_for("two paths", lambda: site.paths() == 2)
     site.node.run("ip", "route", "flush", "exact", "default")
-    wait_for("withdrawn", lambda: site.endpoints() == set())
     site.node.run("ip", "route", "add", "default", "nexthop", "via", "192.0.2.1", "dev", "eth0", "nexthop", "via", f"{SECOND}.1", "dev", "eth1")
     wait_for("both are used", lambda: {a for a, _ in site.endpoints()} == {"192.0.2.11", f"{SECOND}.11"})
+    wait_for("two paths", lambda: site.paths() == 2)
+    wait_for("both carry", lambda: "backup" not in site.node.run("ip", "mptcp", "endpoint").stdout)
 
 
 def test_no_mptcp_at_the_hub(site):
