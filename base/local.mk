@@ -18,6 +18,7 @@ base_libbase_a_SOURCES = \
 	base/core/flapping.c base/core/flapping.h \
 	base/os/fswatch.c base/os/fswatch.h \
 	base/core/hash.c base/core/hash.h \
+	base/core/slab.c base/core/slab.h \
 	base/core/heap.c base/core/heap.h \
 	base/core/hops.c base/core/hops.h \
 	base/core/log_queue.c base/core/log_queue.h \
@@ -114,6 +115,7 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/core/privileges_test \
 	tests/unit/base/http/proxy_test \
 	tests/unit/base/core/heap_test \
+	tests/unit/base/core/slab_test \
 	tests/unit/base/core/hops_test \
 	tests/unit/base/core/figures_test \
 	tests/unit/base/core/rate_test \
@@ -160,6 +162,8 @@ tests_unit_base_core_privileges_test_SOURCES = tests/unit/base/core/privileges_t
 tests_unit_base_core_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_http_proxy_test_SOURCES = tests/unit/base/http/proxy_test.c $(CLOCK)
 tests_unit_base_http_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_slab_test_SOURCES = tests/unit/base/core/slab_test.c
+tests_unit_base_core_slab_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_heap_test_SOURCES = tests/unit/base/core/heap_test.c
 tests_unit_base_core_heap_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_hops_test_SOURCES = tests/unit/base/core/hops_test.c

@@ -5,8 +5,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/queue.h>
+#include <unistd.h>
 #include <uv.h>
+
+#include "base/core/slab.h"
 
 struct post {
 	struct post *next;
@@ -37,14 +41,28 @@ struct loop {
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;
 	_Atomic uint64_t slow[LOOP_SLOW], worst_ms;
+	int parked_fd; /* an epoll set of parked watches; -1: there was none yet */
+	struct watch *parked_watch; /* of parked_fd */
+	struct slab watches;
 };
 
 struct watch {
-	uv_poll_t uv;
 	watch_fn *fn;
 	void *arg;
 	int fd;
-	unsigned events;
+	unsigned events : 8;
+	bool parked : 1;
+};
+
+struct polled_watch {
+	struct watch watch; /* must be first */
+	uv_poll_t uv;
+};
+
+struct parked_watch {
+	struct watch watch; /* must be first */
+	struct watch **owner;
+	struct loop *loop;
 };
 
 struct sigwatch {
@@ -167,6 +185,8 @@ loop_new(struct loop **out, struct err *err)
 	}
 	pthread_mutex_init(&loop->lock, NULL);
 	loop->last = &loop->first;
+	loop->parked_fd = -1;
+	loop->watches.size = sizeof(struct polled_watch);
 	loop->wake.data = loop;
 	loop_must(uv_async_init(&loop->uv, &loop->wake, run_posts), "uv_async_init");
 	TAILQ_INIT(&loop->soon);
@@ -199,9 +219,12 @@ loop_free(struct loop **out)
 	if (loop == NULL)
 		return;
 	run_posts(&loop->wake);
+	watch_stop(&loop->parked_watch);
+	cleanup_fd(&loop->parked_fd);
 	uv_walk(&loop->uv, close_left_over, NULL);
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
 	loop_must(uv_loop_close(&loop->uv), "uv_loop_close");
+	slab_fini(&loop->watches);
 	pthread_mutex_destroy(&loop->lock);
 	free(loop);
 }
@@ -252,6 +275,20 @@ loop_backend(struct loop *loop)
 	return &loop->uv;
 }
 
+/* --- watches --------------------------------------------------------------------------------- */
+
+static void
+on_watch_closed(uv_handle_t *h)
+{
+	slab_give(&container_of(h->loop, struct loop, uv)->watches, h->data);
+}
+
+static uv_poll_t *
+watch_uv(struct watch *w)
+{
+	return &container_of(w, struct polled_watch, watch)->uv;
+}
+
 /* A watch with WATCH_HUP alone reports only errors. A connection that both sides have closed
  * cleanly, or an urgent byte, also wakes it; then it is stopped until its events change. */
 static void
@@ -263,7 +300,7 @@ on_broken(struct watch *w)
 		w->fn(w->arg, w->fd, WATCH_HUP);
 		return;
 	}
-	uv_poll_stop(&w->uv);
+	uv_poll_stop(watch_uv(w));
 }
 
 static void
@@ -290,15 +327,75 @@ on_poll(uv_poll_t *uv, int status, int events)
 struct watch *
 watch_start(struct loop *loop, int fd, unsigned events, watch_fn *fn, void *arg)
 {
-	struct watch *w = xcalloc(1, sizeof *w);
+	struct polled_watch *w = slab_take(&loop->watches);
 
-	w->fn = fn;
-	w->arg = arg;
-	w->fd = fd;
-	w->uv.data = w;
+	w->watch = (struct watch){.fn = fn, .arg = arg, .fd = fd};
+	w->uv.data = &w->watch;
 	loop_must(uv_poll_init(&loop->uv, &w->uv, fd), "uv_poll_init");
-	watch_set(w, events);
-	return w;
+	watch_set(&w->watch, events);
+	return &w->watch;
+}
+
+/* --- parked watches -------------------------------------------------------------------------- */
+
+/*
+ * Nearly all of a watch is libuv's. Thousands of idle connections have theirs in an epoll set of
+ * the loop's own instead, which libuv polls as one descriptor; with the first byte each gets a
+ * whole watch again, and that reports the byte on the next turn. Whole watches are in blocks of
+ * their own, so that those of parked ones go back to the system.
+ */
+static struct watch *
+watch_unpark(struct watch *w)
+{
+	struct parked_watch *p = container_of(w, struct parked_watch, watch);
+	struct watch *whole;
+
+	(void)epoll_ctl(p->loop->parked_fd, EPOLL_CTL_DEL, w->fd, NULL);
+	whole = watch_start(p->loop, w->fd, w->events, w->fn, w->arg);
+	*p->owner = whole;
+	free(p);
+	return whole;
+}
+
+static void
+on_parked(void *arg, int fd, unsigned events)
+{
+	struct epoll_event list[64];
+	int n = epoll_wait(fd, list, (int)ARRAY_LEN(list), 0);
+
+	(void)arg;
+	(void)events;
+	for (int i = 0; i < n; i++)
+		watch_unpark(list[i].data.ptr);
+}
+
+void
+watch_park(struct watch **out)
+{
+	struct watch *w = *out;
+	struct parked_watch *p;
+	struct epoll_event e = {.events = EPOLLIN};
+
+	if (w == NULL || w->parked || w->events != WATCH_READ)
+		return;
+	p = xcalloc(1, sizeof *p);
+	p->watch = *w;
+	p->watch.parked = true;
+	p->owner = out;
+	p->loop = container_of(watch_uv(w)->loop, struct loop, uv);
+	e.data.ptr = &p->watch;
+	if (p->loop->parked_fd < 0) {
+		p->loop->parked_fd = epoll_create1(EPOLL_CLOEXEC);
+		if (p->loop->parked_fd >= 0)
+			p->loop->parked_watch = watch_start(
+				p->loop, p->loop->parked_fd, WATCH_READ, on_parked, NULL);
+	}
+	if (epoll_ctl(p->loop->parked_fd, EPOLL_CTL_ADD, w->fd, &e) < 0) {
+		free(p); /* the kernel has no room for it: it stays as it is */
+		return;
+	}
+	watch_stop(out);
+	*out = &p->watch;
 }
 
 void
@@ -308,7 +405,9 @@ watch_set(struct watch *w, unsigned events)
 
 	if (events == w->events)
 		return;
-	w->events = events;
+	if (w->parked)
+		w = watch_unpark(w);
+	w->events = (uint8_t)events;
 	if (events & WATCH_READ)
 		uv |= UV_READABLE;
 	if (events & WATCH_WRITE)
@@ -316,9 +415,9 @@ watch_set(struct watch *w, unsigned events)
 	if (events == WATCH_HUP)
 		uv = UV_PRIORITIZED; /* libuv reports errors with any event */
 	if (uv == 0)
-		uv_poll_stop(&w->uv);
+		uv_poll_stop(watch_uv(w));
 	else
-		loop_must(uv_poll_start(&w->uv, uv, on_poll), "uv_poll_start");
+		loop_must(uv_poll_start(watch_uv(w), uv, on_poll), "uv_poll_start");
 }
 
 void
@@ -326,8 +425,14 @@ watch_stop(struct watch **out)
 {
 	struct watch *w = take_ptr(out);
 
-	if (w != NULL)
-		uv_close((uv_handle_t *)&w->uv, on_freed);
+	if (w != NULL && w->parked) {
+		struct parked_watch *p = container_of(w, struct parked_watch, watch);
+
+		(void)epoll_ctl(p->loop->parked_fd, EPOLL_CTL_DEL, w->fd, NULL);
+		free(p);
+	} else if (w != NULL) {
+		uv_close((uv_handle_t *)watch_uv(w), on_watch_closed);
+	}
 }
 
 static void

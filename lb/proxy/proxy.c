@@ -248,6 +248,13 @@ downstream_input(struct downstream *f, const char *data, size_t len)
 	proxy_settle(f);
 }
 
+static void
+downstream_rest(struct downstream *f)
+{
+	f->resting = true;
+	expiry_set(&f->worker->expiries, &f->expiry, SPAN_REST, f->worker->now_ms);
+}
+
 void
 downstream_next(struct downstream *f, bool keep)
 {
@@ -260,7 +267,7 @@ downstream_next(struct downstream *f, bool keep)
 		return;
 	}
 	f->state = DOWNSTREAM_IDLE;
-	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+	downstream_rest(f);
 	if (buf_len(&f->base.in) > 0 || f->peer.eof)
 		downstream_run(f);
 	else
@@ -336,10 +343,8 @@ read_client(struct downstream *f, unsigned events)
 static void
 write_idle(struct downstream *f)
 {
-	struct worker *w = f->worker;
-
 	if (f->state == DOWNSTREAM_IDLE)
-		expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+		downstream_rest(f);
 	if (f->unread && !memory_full(&f->peer))
 		downstream_run(f);
 }
@@ -406,10 +411,16 @@ on_expired(void *arg)
 		exchange_timeout(f->ex);
 		break;
 	case DOWNSTREAM_IDLE:
-		if (f->silent)
+		if (f->silent) {
 			server_first_over(f);
-		else
+		} else if (f->resting) {
+			f->resting = false;
+			watch_park(&f->peer.watch);
+			expiry_set(
+				&f->worker->expiries, &f->expiry, SPAN_PARKED, f->worker->now_ms);
+		} else {
 			downstream_close(f, false);
+		}
 		break;
 	case DOWNSTREAM_HTTP2:
 		h2_client_on_time(f);

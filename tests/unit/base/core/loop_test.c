@@ -161,6 +161,47 @@ tells_readiness_again_until_read(void **state)
 	loop_free(&t.loop);
 }
 
+/* A parked watch tells the next byte all the same, and is another one afterwards. */
+static void
+tells_when_parked(void **state)
+{
+	struct service_stats t = {0};
+	struct watch *whole;
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+	t.watch = whole = watch_start(t.loop, t.pair[0], WATCH_READ, on_read, &t);
+	watch_park(&t.watch);
+	assert_ptr_not_equal(t.watch, whole);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 0);
+	assert_int_equal(write(t.pair[1], "ab", 2), 2);
+	for (int i = 0; i < 4; i++)
+		loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	watch_park(&t.watch);
+	watch_set(t.watch, 0);
+	assert_int_equal(write(t.pair[1], "c", 1), 1);
+	loop_turn(t.loop);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	watch_park(&t.watch); /* it is not watched for reading: nothing happens */
+	watch_set(t.watch, WATCH_READ);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 3);
+	watch_park(&t.watch);
+	assert_int_equal(write(t.pair[1], "d", 1), 1);
+	watch_stop(&t.watch);
+	assert_null(t.watch);
+	loop_turn(t.loop);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 3);
+	close(t.pair[0]);
+	close(t.pair[1]);
+	loop_free(&t.loop);
+}
+
 /* Whichever of the two comes first stops both: the other must not be called any more. */
 static void
 on_read_stop_both(void *arg, int fd, unsigned events)
@@ -411,6 +452,7 @@ main(void)
 		cmocka_unit_test(runs_posts_of_all_threads_in_order),
 		cmocka_unit_test(runs_what_is_posted_from_a_post_and_at_the_end),
 		cmocka_unit_test(tells_readiness_again_until_read),
+		cmocka_unit_test(tells_when_parked),
 		cmocka_unit_test(calls_nothing_after_watch_stop),
 		cmocka_unit_test(tells_room_only_when_asked),
 		cmocka_unit_test(timers_wait_and_repeat),
