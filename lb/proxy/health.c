@@ -317,7 +317,7 @@ health_tick(struct worker *w)
 	struct due due[CHECKS_MAX];
 	size_t n;
 
-	if (atomic_load_explicit(&all->news, memory_order_relaxed) &&
+	if (!w->draining && atomic_load_explicit(&all->news, memory_order_relaxed) &&
 		atomic_exchange(&all->news, false) && w != first)
 		loop_post(first->loop, health_on_news, first);
 	if (w != first || w->draining ||
