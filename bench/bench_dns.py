@@ -146,8 +146,8 @@ def build(lab, names):
     return node.pod("client"), pids, agent
 
 
-def verdict(cpu):
-    parts = [f"{cpu['edgeway'] / cpu[peer]:.2f} of {peer} (bar {bar}: {'met' if cpu['edgeway'] <= bar * cpu[peer] else 'missed'})"
+def verdict(cpu, title):
+    parts = [f"{cpu['edgeway'] / cpu[peer]:.2f} of {peer} ({frame.bar(f'dns: CPU of {peer}, {title}', cpu['edgeway'] / cpu[peer], bar)})"
              for peer, bar in BARS.items()]
     return (f"\nCPU per query: edgeway is {', '.join(parts)}, {cpu['edgeway'] / cpu['unbound']:.2f} of unbound, "
             f"{cpu['edgeway'] / cpu['dnsmasq']:.2f} of dnsmasq.\n")
@@ -167,7 +167,7 @@ def bench(n_names, args):
                 contenders.append(frame.Contender(server, live, load_of(client, server, path, args.seconds)))
             frame.run(contenders, args.rounds, report=lambda line: print(line, flush=True))
             print("\n" + frame.table(f"{mix}, {n_names} names", contenders, "knot", "query", "queries"))
-            print(verdict({c.name: frame.medians(c)[0] for c in contenders}), flush=True)
+            print(verdict({c.name: frame.medians(c)[0] for c in contenders}, f"{mix}, {n_names} names"), flush=True)
         print(f"Anonymous memory of the whole agent with {n_names} services: "
               f"{frame.memory_kb([agent.process.pid])[2] / 1024:.1f} MB.\n", flush=True)
 

@@ -187,15 +187,11 @@ class Bench:
         return grown
 
 
-def met(yes):
-    return "met" if yes else "missed"
-
-
 def tell_idle(grown, n_clients):
     print(f"\n### {n_clients} idle HTTP/2 clients\n\n| contender | anonymous bytes each | PSS bytes each |\n|---|---|---|")
     for name, (anonymous, pss) in grown.items():
         print(f"| {name} | {anonymous:.0f} | {pss:.0f} |")
-    print(f"\nAn idle client costs {grown['edgeway'][0]:.0f} bytes (bar {BARS['idle']}: {met(grown['edgeway'][0] <= BARS['idle'])}).\n", flush=True)
+    print(f"\nAn idle client costs {grown['edgeway'][0]:.0f} bytes ({frame.bar('grpc: bytes for an idle client', grown['edgeway'][0], BARS['idle'])}).\n", flush=True)
 
 
 def tell_stalled(got):
@@ -203,14 +199,14 @@ def tell_stalled(got):
     for name, (alone, with_it, ratio) in got.items():
         print(f"| {name} | {with_it:.0f} | {alone:.0f} | {ratio:.2f} |")
     kept = got["edgeway"][2]
-    print(f"\nThe others keep {kept:.2f} (bar {BARS['stalled']}: {met(kept >= BARS['stalled'])}).\n", flush=True)
+    print(f"\nThe others keep {kept:.2f} ({frame.bar('grpc: what 99 streams keep beside a stalled one', kept, BARS['stalled'], least=True)}).\n", flush=True)
 
 
 def tell(contenders, title, main):
     print("\n" + frame.table(title, contenders, "direct", "call", "calls"))
     cpu = {c.name: frame.medians(c)[0] for c in contenders}
     of_haproxy, of_nginx = cpu["edgeway"] / cpu["haproxy"], cpu["edgeway"] / cpu["nginx"]
-    bar = f" (bar {BARS['cpu']}: {met(max(of_haproxy, of_nginx) <= BARS['cpu'])})" if main else ""
+    bar = f" ({frame.bar('grpc: CPU of the better peer', max(of_haproxy, of_nginx), BARS['cpu'])})" if main else ""
     print(f"\nCPU per call: edgeway is {of_haproxy:.2f} of haproxy, {of_nginx:.2f} of nginx, {max(of_haproxy, of_nginx):.2f} of the better{bar}.\n", flush=True)
 
 

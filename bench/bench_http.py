@@ -5,7 +5,7 @@ services, the peers by the Host of each request.
 
     bench/bench_http.py [--smoke] [--rounds N] [--seconds S] [--services N...] [--only SCENARIO...]
 
-With each number of services: idle clients (memory for each), 1 KB and 1 MB answers on kept connections, and a connection
+With each number of services: idle clients and such that do not read a long answer (memory for each), 1 KB and 1 MB answers on kept connections, and a connection
 for each request (over an http and over a tcp port, the latter without nginx), and 1 KB from backends that speak TLS alone (the client speaks plain HTTP; direct: without TLS); with more than the first
 number the 1 KB answers alone. CPU is that of the proxy's processes alone,
 all threads. Prints tables for bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
@@ -14,6 +14,7 @@ import argparse
 import os
 import re
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "net")]
@@ -33,13 +34,13 @@ LOADS = {
     "tls": ("1 KB, keep-alive, 32 connections, TLS to the backends", "/", 32, []),
 }
 TLS_NAME = "secure.bench"
-BARS = {"cpu": 0.75, "rate": 0.52, "idle": 600, "memory": 5.0}
+BARS = {"cpu": 0.75, "rate": 0.52, "idle": 450, "slow": 48 * 1024, "memory": 5.0}
 BACKEND_CONF = """
 daemon off; master_process off; pid DIR/backend.pid; error_log stderr crit;
 events { worker_connections 8192; }
 http { access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; sendfile on; tcp_nopush on;
     client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4; scgi_temp_path DIR/t5;
-    server { listen 8080 reuseport; default_type text/plain; location / { return 200 "BODY"; } location = /m { root DIR; } } SERVICES }
+    server { listen 8080 reuseport; default_type text/plain; location / { return 200 "BODY"; } location = /m { root DIR; } location = /long { root DIR; } } SERVICES }
 """
 BACKEND_TLS = """ server { listen 8443 ssl reuseport; ssl_certificate CERT; ssl_certificate_key KEY; ssl_protocols TLSv1.2 TLSv1.3;
         default_type text/plain; location / { return 200 "BODY"; } location = /m { root DIR; } }"""
@@ -107,18 +108,20 @@ table ip bench {
     }
 }
 """
-# Opens connections, one request on each, and leaves them open until it is killed.
+# Opens connections, one request on each, and leaves them open until it is killed; with a path other than / none reads its answer.
 IDLE = """
 import resource, socket, sys, time
-host, port, name, n = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+host, port, name, n, path = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5]
 resource.setrlimit(resource.RLIMIT_NOFILE, (n + 100, n + 100))
-request = f"GET / HTTP/1.1\\r\\nHost: {name}\\r\\nUser-Agent: idle\\r\\n\\r\\n".encode()
+request = f"GET {path} HTTP/1.1\\r\\nHost: {name}\\r\\nUser-Agent: idle\\r\\n\\r\\n".encode()
 held = []
 for i in range(n):
     s = socket.create_connection((host, port), 10)
+    if path != "/":
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     s.sendall(request)
     got = b""
-    while got.count(b"x") < 1024:
+    while path == "/" and got.count(b"x") < 1024:
         more = s.recv(65536)
         if not more:
             sys.exit(f"connection {i} was closed")
@@ -172,6 +175,8 @@ class Bench:
             m.run("sysctl", "-qw", "net.ipv4.tcp_max_tw_buckets=1024")  # or connections over a TCP port find no free port
             with open(os.path.join(m.dir, "m"), "w") as f:
                 f.write("x" * (1 << 20))
+            with open(os.path.join(m.dir, "long"), "w") as f:
+                f.write("x" * 10_000_000)
             m.start("nginx", "nginx", "-c", config(m, "backend.conf", BACKEND_CONF, more=BACKEND_TLS, files=files))
         hub = labs.Hub(lab)
         hub.write("web.yaml", *[document for s in names for document in (
@@ -232,34 +237,31 @@ class Bench:
                                 load_of(self.client, self.url(name, path, load), host, connections, options, self.seconds))
                 for name in self.places if name not in without]
 
-    def idle(self, n_clients):
-        """{name: (bytes of anonymous memory, of PSS) for each of so many idle clients}."""
+    def idle(self, n_clients, path="/"):
+        """{name: (bytes of anonymous memory, of PSS) for each of so many idle clients, or of those that do not read}."""
         grown = {}
         for name in self.places:
             if not self.pids[name]:
                 continue
             before = frame.memory_kb(self.pids[name])
             host, port = self.places[name]
-            p = self.client.start(f"idle-{name}", "/usr/bin/python3", "-c", IDLE, host, port, self.host, n_clients)
+            p = self.client.start(f"idle-{name}", "/usr/bin/python3", "-c", IDLE, host, port, self.host, n_clients, path)
             labs.wait_for(f"idle clients of {name}", lambda q=p: "idle" in q.log() or not q.alive(), 60)
             if "idle" not in p.log():
                 raise RuntimeError(f"idle clients of {name}: {p.log()}")
+            time.sleep(3)  # idle for a while, as most are
             after = frame.memory_kb(self.pids[name])
             grown[name] = tuple((after[i] - before[i]) * 1024 / n_clients for i in (2, 1))
             p.kill()
         return grown
 
 
-def met(yes):
-    return "met" if yes else "missed"
-
-
-def tell_idle(grown, n_clients):
-    print(f"\n### {n_clients} idle clients\n\n| contender | anonymous bytes each | PSS bytes each |\n|---|---|---|")
+def tell_idle(grown, n_clients, what, bar):
+    print(f"\n### {n_clients} clients: {what}\n\n| contender | anonymous bytes each | PSS bytes each |\n|---|---|---|")
     for name, (anonymous, pss) in grown.items():
         print(f"| {name} | {anonymous:.0f} | {pss:.0f} |")
-    print(f"\nAn idle client costs {grown['edgeway'][0]:.0f} bytes (bar {BARS['idle']}: "
-          f"{met(grown['edgeway'][0] <= BARS['idle'])}).\n", flush=True)
+    print(f"\nOne client costs {grown['edgeway'][1]:.0f} bytes "
+          f"({frame.bar(f'http: bytes of PSS for a client, {what}', grown['edgeway'][1], bar)}).\n", flush=True)
 
 
 def tell(contenders, title, main):
@@ -267,8 +269,9 @@ def tell(contenders, title, main):
     cpu, rate = ({c.name: frame.medians(c)[i] for c in contenders} for i in (0, 1))
     peers = [name for name in ("haproxy", "nginx") if name in cpu]
     best, of_direct = min(cpu[name] for name in peers), rate["edgeway"] / rate["direct"]
-    bar = [f" (bar {BARS['cpu']}: {met(cpu['edgeway'] <= BARS['cpu'] * best)})",
-           f" Requests/s are {of_direct:.2f} of direct (bar {BARS['rate']}: {met(of_direct >= BARS['rate'])})."] if main else ["", ""]
+    bar = ([f" ({frame.bar(f'http: CPU of the better peer, {title}', cpu['edgeway'] / best, BARS['cpu'])})",
+            f" Requests/s are {of_direct:.2f} of direct ({frame.bar(f'http: requests/s of direct, {title}', of_direct, BARS['rate'], least=True)})."]
+           if main else ["", ""])
     floor = f", {cpu['edgeway'] / cpu['floor']:.2f} of the floor" if "floor" in cpu else ""
     ratios = "".join(f"{cpu['edgeway'] / cpu[name]:.2f} of {name}, " for name in peers)
     print(f"\nCPU per request: edgeway is {ratios}{cpu['edgeway'] / best:.2f} of the better{bar[0]}{floor}.{bar[1]}\n", flush=True)
@@ -277,9 +280,11 @@ def tell(contenders, title, main):
 def bench(n_services, args, first):
     with labs.Lab() as lab:
         b = Bench(lab, n_services, args.seconds)
-        wanted = [s for s in (args.only or ["idle", *LOADS]) if first or s == "1k"]
+        wanted = [s for s in (args.only or ["idle", "slow", *LOADS]) if first or s == "1k"]
         if "idle" in wanted:
-            tell_idle(b.idle(args.idle), args.idle)
+            tell_idle(b.idle(args.idle), args.idle, "idle after a request", BARS["idle"])
+        if "slow" in wanted:
+            tell_idle(b.idle(args.idle // 2, "/long"), args.idle // 2, "not reading 10 MB", BARS["slow"])
         for name, (title, *_) in LOADS.items():
             if name not in wanted:
                 continue
@@ -288,8 +293,8 @@ def bench(n_services, args, first):
             tell(contenders, f"{title}, {n_services} services", name == "1k")
             if name == "1k" and first:
                 used = frame.memory_kb(b.pids["edgeway"])[2] / 1024
-                print(f"Anonymous memory of the whole agent with {n_services} services: {used:.1f} MB (bar {BARS['memory']:.0f}: "
-                      f"{met(used <= BARS['memory'])}).\n", flush=True)
+                print(f"Anonymous memory of the whole agent with {n_services} services: {used:.1f} MB "
+                      f"({frame.bar('http: anonymous MB of the agent', used, BARS['memory'])}).\n", flush=True)
 
 
 def main():
@@ -299,7 +304,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--idle", type=int, default=2000, help="idle clients")
     parser.add_argument("--services", type=int, nargs="+", default=[100, 10000])
-    parser.add_argument("--only", nargs="+", choices=["idle", *LOADS])
+    parser.add_argument("--only", nargs="+", choices=["idle", "slow", *LOADS])
     args = parser.parse_args()
     if args.smoke:
         args.rounds, args.seconds, args.idle, args.services = 1, 1, 200, [20]

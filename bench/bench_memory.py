@@ -131,8 +131,8 @@ def main():
               f"{sum(x[9] for x in found)} | {evicted:.0f} |")
     most = max(x[1] for found in rows.values() for x in found)
     ratio = max(statistics.median(x[5] / x[4] for x in found) for found in rows.values())
-    print(f"\nAnonymous memory: at most {most:.1f} MB (bar {BAR_MB}: {'met' if most < BAR_MB else 'missed'}); p99 at most {ratio:.2f} of that "
-          f"without the flood (bar {BAR_P99}: {'met' if ratio <= BAR_P99 else 'missed'}).")
+    print(f"\nAnonymous memory: at most {most:.1f} MB ({frame.bar('memory: anonymous MB, most', most, BAR_MB)}); p99 at most {ratio:.2f} of that "
+          f"without the flood ({frame.bar('memory: p99 against no flood', ratio, BAR_P99)}).")
 
 
 if __name__ == "__main__":

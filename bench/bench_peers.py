@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "net")]
 import frame  # noqa: E402
 import lab as labs  # noqa: E402
-from bench_http import BACKEND_CONF, config, load_of, met  # noqa: E402
+from bench_http import BACKEND_CONF, config, load_of  # noqa: E402
 from pki import Authority  # noqa: E402
 
 HOST = "web.default.svc.cluster.local"
@@ -104,7 +104,7 @@ def main():
         frame.run(made, args.rounds, report=lambda line: print(line, flush=True))
         print("\n" + frame.table("1 KB between two nodes with TLS, keep-alive, 32 connections", made, "haproxys"))
         ratio = frame.medians(made[1])[0] / frame.medians(made[0])[0]
-        print(f"\nCPU per request: the agents are {ratio:.2f} of the HAProxys (bar {BAR}: {met(ratio <= BAR)}); "
+        print(f"\nCPU per request: the agents are {ratio:.2f} of the HAProxys ({frame.bar('peers: CPU of the HAProxys', ratio, BAR)}); "
               f"{agents[0].metrics()['edgeway_tunnel_outward_direct_total']:.0f} connections by the peer.\n", flush=True)
         frame.run(bulk, args.rounds, report=lambda line: print(line, flush=True))
         print("\n" + frame.table("Bulk, one stream", bulk, "tunnel", unit="MB", units="MB"))

@@ -82,7 +82,7 @@ def bench(args):
         print("\n" + frame.table("1 KB, keep-alive, 32 connections, routes", loads, "none"))
         none = frame.medians(loads[0])[0]
         ratios = {c.name: frame.medians(c)[0] / none for c in loads[1:]}
-        print("\nCPU per request against none: " + ", ".join(f"{name} {ratio:.3f} (bar {BAR}: {bench_http.met(ratio <= BAR)})" for name, ratio in ratios.items()) + ".")
+        print("\nCPU per request against none: " + ", ".join(f"{name} {ratio:.3f} ({frame.bar(f'routes: CPU against none, {name}', ratio, BAR)})" for name, ratio in ratios.items()) + ".")
 
 
 def main():

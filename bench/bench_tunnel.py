@@ -21,7 +21,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from frame import Contender, children_of, cpu_ns, machine, medians, memory_kb, run  # noqa: E402
+from frame import Contender, bar, children_of, cpu_ns, machine, medians, memory_kb, run  # noqa: E402
 
 BUILD = os.path.join(os.getcwd(), "bench")
 SSHD = "/usr/sbin/sshd"
@@ -168,10 +168,6 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def verdict(value, bar, least=True):
-    return f"bar {bar}: {'met' if (value >= bar if least else value <= bar) else 'missed'}"
-
-
 def bulk(at, verb, total, streams):
     def load():
         each = total // streams
@@ -200,10 +196,10 @@ def part_speed(bench, contenders, args):
     for verb, what in (("down", "to the client"), ("up", "from the client")):
         rate, ratio, cpu = speed(contenders, args.rounds, f"One stream, {what}", verb, total, 1)
         rates[verb] = rate
-        print(f"\n{ratio:.2f} × HAProxy's hop ({verdict(ratio, 1.5)}) at {cpu:.2f} CPU s per GB, both ends ({verdict(cpu, 1.3, least=False)}).")
+        print(f"\n{ratio:.2f} × HAProxy's hop ({bar(f'tunnel: bulk, {what}: rate of the hop', ratio, 1.5, least=True)}) at {cpu:.2f} CPU s per GB, both ends ({bar(f'tunnel: bulk, {what}: CPU s per GB', cpu, 1.3)}).")
     for verb, what in (("down", "to the client"), ("up", "from the client")):
         rate, ratio, cpu = speed(contenders, args.rounds, f"50 streams, {what}", verb, total, 50)
-        print(f"\n{rate / rates[verb]:.2f} × the rate of one stream ({verdict(rate / rates[verb], 1.0)}); {ratio:.2f} × HAProxy's 50 connections.")
+        print(f"\n{rate / rates[verb]:.2f} × the rate of one stream ({bar(f'tunnel: 50 streams against one, {what}', rate / rates[verb], 1.0, least=True)}); {ratio:.2f} × HAProxy's 50 connections.")
 
 
 def part_echo(bench, contenders, args):
@@ -235,7 +231,7 @@ def part_delay(bench, args):
         row(name, *[f"{r:.0f}" for r in rates])
         best[name] = min(rates)
         bench.stop(*ends, *extra)
-    print(f"\nWindows at their start are 64 KiB and grow while it runs; that is in the figures ({verdict(best['edgeway'], 400)}).")
+    print(f"\nWindows at their start are 64 KiB and grow while it runs; that is in the figures ({bar('tunnel: MB/s at the round trip', best['edgeway'], 400, least=True)}).")
 
 
 def delta(processes, before):
@@ -254,7 +250,7 @@ def part_memory(bench, contenders, args):
         cost = [kb * 1024 / n for kb in delta(ends, before)]
         row(name, *[f"{c:.0f}" for c in (cost if name == "edgeway" else reversed(cost))])
         bench.stop(idle, *ends, *extra)
-    print(f"\n{max(cost):.0f} bytes at the larger end ({verdict(max(cost), 1536, least=False)}), "
+    print(f"\n{max(cost):.0f} bytes at the larger end ({bar('tunnel: bytes of an idle stream', max(cost), 1536)}), "
           "what joins a stream with its TCP connection included.")
     n = 10 if args.smoke else 1000
     head(f"{n} idle tunnels", "handshakes under way at a time", "hub's anonymous kB of each", "agent's")
@@ -267,7 +263,7 @@ def part_memory(bench, contenders, args):
         if at_once == 20:
             judged = max(cost)
     bench.stop(*small[1])
-    print(f"\n{judged:.1f} kB at the larger end with 20 handshakes at a time ({verdict(judged, 40, least=False)}): session, TLS, and what its socket "
+    print(f"\n{judged:.1f} kB at the larger end with 20 handshakes at a time ({bar('tunnel: kB of an idle node', judged, 40)}): session, TLS, and what its socket "
           "takes of the loop. What all handshakes need at once stays in holes of the heap, which later connections use.")
 
 
@@ -285,7 +281,7 @@ def part_stall(bench, contenders, args):
     mid = {k: statistics.median(v) for k, v in rates.items()}
     for k, rate in mid.items():
         row(k, f"{rate:.0f}", f"{rate / mid[0]:.2f}")
-    print(f"\n{mid[1] / mid[0]:.3f} of the rate while one is stalled ({verdict(mid[1] / mid[0], 0.95)}).")
+    print(f"\n{mid[1] / mid[0]:.3f} of the rate while one is stalled ({bar('tunnel: rate beside a stalled stream', mid[1] / mid[0], 0.95, least=True)}).")
 
 
 def journal(size):
@@ -332,7 +328,7 @@ def part_compress(bench, contenders, args):
         used = [(cpu_ns([p.pid]) - b) / total for p, b in zip(ends, cpu)]
         row(name, f"{share:.3f}", f"{rate:.0f}", f"{used[1]:.2f}", f"{used[0]:.2f}")
         bench.stop(*ends)
-    print(f"\n{100 * (1 - share):.1f} % saved ({verdict(100 * (1 - share), 70)}) at {rate:.0f} MB/s ({verdict(rate, 80)}). zlib level 1, window 32 KiB. "
+    print(f"\n{100 * (1 - share):.1f} % saved ({bar('tunnel: percent saved', 100 * (1 - share), 70, least=True)}) at {rate:.0f} MB/s ({bar('tunnel: MB/s compressed', rate, 80, least=True)}). zlib level 1, window 32 KiB. "
           f"The agent's CPU alone allows {1000 / used[1]:.0f} MB/s.")
 
 

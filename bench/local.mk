@@ -1,4 +1,4 @@
-EXTRA_PROGRAMS += bench/floor bench/echo bench/maps bench/tunnel bench/pump bench/delay
+EXTRA_PROGRAMS += bench/floor bench/echo bench/maps bench/tunnel bench/pump bench/delay bench/openloop
 bench_floor_SOURCES = bench/floor.c
 bench_floor_LDADD = base/libbase.a
 bench_echo_SOURCES = bench/echo.c
@@ -15,14 +15,15 @@ bench_tunnel_SOURCES = bench/tunnel.c
 bench_tunnel_LDADD = $(TUNNEL_LDADD)
 bench_pump_SOURCES = bench/pump.c
 bench_pump_LDADD = base/libbase.a
+bench_openloop_SOURCES = bench/openloop.c
+bench_openloop_LDADD = base/libbase.a
 bench_delay_SOURCES = bench/delay.c
 bench_delay_LDADD = $(BASE_LDADD)
+EXTRA_DIST += bench/bench.py bench/bench_latency.py
 EXTRA_DIST += bench/frame.py bench/bad_node.py bench/bench_bad_node.py bench/bench_dns.py bench/bench_door.py bench/bench_http.py bench/bench_kernel.py bench/bench_kubernetes.py bench/bench_memory.py bench/bench_routes.py bench/bench_tracing.py bench/bench_tunnel.py bench/RESULTS.md
 
-# make bench          the whole comparison (root; namespaces of its own)
+# make bench          the whole comparison (root; namespaces of its own), three runs and more
 # make bench BENCH=smoke   one short round, to see that it runs
 .PHONY: bench
-bench: all bench/floor bench/echo bench/maps bench/agents bench/tunnel bench/pump bench/delay
-	cd $(abs_top_builddir) && for b in http routes grpc dns kernel kubernetes fanout idle memory tunnel; do \
-		/usr/bin/python3 $(abs_top_srcdir)/bench/bench_$$b.py $(if $(filter smoke,$(BENCH)),--smoke) || exit 1; \
-	done
+bench: all bench/floor bench/echo bench/maps bench/agents bench/tunnel bench/pump bench/delay bench/openloop
+	cd $(abs_top_builddir) && /usr/bin/python3 $(abs_top_srcdir)/bench/bench.py $(if $(filter smoke,$(BENCH)),--smoke)

@@ -45,6 +45,7 @@ on_use(void *arg)
 	snapshot_unref(&w->snapshot);
 	w->snapshot = m->snapshot;
 	w->epoch++;
+	w->stirred = true;
 	targets_follow(w->targets, w->snapshot, w->epoch);
 	permit_recheck(w);
 	free(m);

@@ -49,7 +49,7 @@ EXTRA_DIST += tests/packages/booted.py tests/packages/conftest.py tests/packages
 
 AM_TESTS_ENVIRONMENT += FUZZERS='$(FUZZERS)'; export FUZZERS;
 EXTRA_DIST += tests/run tests/driver tests/map tests/seen tests/pre-commit tests/emulate tests/emulated \
-	tests/fuzz/README.md tests/fuzz/replay.sh tests/fuzz/run.py tests/fuzz/corpus tests/lint/lint.py \
+	tests/fuzz/README.md tests/fuzz/replay.sh tests/fuzz/run.py tests/fuzz/ledger.py tests/fuzz/ledger.tsv tests/fuzz/corpus tests/mutation tests/lint/lint.py \
 	tests/runner/changed.py tests/runner/plugin.py tests/runner/process.py tests/runner/results.py tests/runner/run.py \
 	tests/runner/selftest.py tests/runner/stages.py
 EXTRA_DIST += tests/attacks tests/net

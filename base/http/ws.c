@@ -16,7 +16,7 @@ enum {
 	PROBE_BEFORE_MS = 400, /* the only connection */
 	FOLLOW_BEFORE_MS = 50, /* others probe first */
 	LINK_DEAD_MS = 900,
-	STALL_MS = 500 + TICK_MAX_MS,
+	STALL_MS = 500, /* a tick this late: probes came unseen while this program was stopped */
 	TICK_MIN_MS = 10,
 	CLIENT_FDS = 64, /* libwebsockets allocates tables of this size */
 };
@@ -186,6 +186,14 @@ ws_tick_ping(struct ws_conn *c, uint64_t now)
 }
 
 void
+ws_heard(struct ws_conn *c)
+{
+	c->heard_ms = loop_now_ms(c->ws->loop);
+	if (c->line.peer != NULL)
+		liveness_heard(&c->line, c->heard_ms);
+}
+
+void
 ws_ask(struct ws_conn *c)
 {
 	if (c->line.peer == NULL || c->wsi == NULL || c->state != WS_OPEN || c->asked_ms != 0)
@@ -193,6 +201,7 @@ ws_ask(struct ws_conn *c)
 	c->asked_ms = loop_now_ms(c->ws->loop);
 	c->pinged_ms = 0;
 	ws_tick_ping(c, c->asked_ms);
+	ws_tick_soon(c->ws);
 }
 
 static void
@@ -206,23 +215,38 @@ ws_tick_end(struct ws_conn *c, uint64_t silence)
 	ws_end(c, NULL);
 }
 
-/* The same of a connection that shares its life; what is due when: tunnel/h2/session_life.c. The
+static uint64_t
+ws_program_patience_ms(const struct ws_conn *c)
+{
+	return (LIVENESS_PROGRAM_BEATS + 3) * c->beat_ms;
+}
+
+/* When a connection that shares its life is to be looked at; 0: always. */
+static uint64_t
+ws_shared_due_ms(const struct ws_conn *c)
+{
+	uint64_t at = liveness_link_ms(&c->line) + 2 * c->beat_ms + 1000 - PROBE_BEFORE_MS -
+		LIVENESS_EARLY_MS;
+
+	if (c->line.probing_ms != 0 || c->asked_ms != 0)
+		return 0;
+	at = MIN(at, c->line.heard_ms + LIVENESS_NAT_MS);
+	return MIN(at, liveness_program_ms(&c->line) + ws_program_patience_ms(c));
+}
+
+/* The tick of a connection that shares its life; what is due when: tunnel/h2/session_life.c. The
  * tunnel asks the program first. */
 static void
 tick_shared(struct ws_conn *c, uint64_t now)
 {
 	const uint64_t limit = 2 * c->beat_ms + 1000;
-	const uint64_t ask = (LIVENESS_PROGRAM_BEATS + 3) * c->beat_ms;
+	const uint64_t ask = ws_program_patience_ms(c);
 	const uint64_t probe =
 		limit - (liveness_alone(&c->line) ? PROBE_BEFORE_MS : FOLLOW_BEFORE_MS);
 	const int fd = lws_get_socket_fd(c->wsi);
-	uint64_t link = now - liveness_link_ms(&c->line);
+	uint64_t link;
 
-	if (c->heard_ms > liveness_program_ms(&c->line))
-		liveness_heard(&c->line, c->heard_ms);
-	if (link < limit - PROBE_BEFORE_MS - LIVENESS_EARLY_MS && c->line.probing_ms == 0 &&
-		c->asked_ms == 0 && now - c->line.heard_ms < LIVENESS_NAT_MS &&
-		now - liveness_program_ms(&c->line) < ask)
+	if (now < ws_shared_due_ms(c))
 		return;
 	(void)silence_ms(c, now);
 	liveness_heard(&c->line, c->heard_ms);
@@ -355,27 +379,63 @@ ws_on_dropped(void *arg)
 	ws_end(c, NULL);
 }
 
+static uint64_t
+ws_tick_ms(const struct ws *ws)
+{
+	const uint64_t beat = ws->config.heartbeat_ms;
+
+	return beat == 0 ? TICK_MAX_MS
+			 : MAX(MIN(beat / 4, (uint64_t)TICK_MAX_MS), (uint64_t)TICK_MIN_MS);
+}
+
+void
+ws_tick_soon(struct ws *ws)
+{
+	uint64_t at = loop_now_ms(ws->loop) + ws_tick_ms(ws);
+
+	if (timer_active(ws->tick) && ws->tick_at_ms <= at)
+		return;
+	ws->tick_at_ms = at;
+	timer_start(ws->tick, ws_tick_ms(ws), 0);
+}
+
+/* When to look at the connection again, if nothing calls ws_tick_soon before. */
+static uint64_t
+ws_due_ms(const struct ws_conn *c)
+{
+	if (c->state != WS_OPEN)
+		return c->wsi != NULL || c->way != NULL ? 0 : UINT64_MAX;
+	if (c->line.peer != NULL)
+		return ws_shared_due_ms(c);
+	return c->ws->config.heartbeat_ms > 0 ? c->heard_ms + c->beat_ms : UINT64_MAX;
+}
+
 static void
 on_tick(void *arg)
 {
 	struct ws *ws = arg;
 	struct ws_conn *c, *next;
-	uint64_t now = loop_now_ms(ws->loop);
+	uint64_t now = loop_now_ms(ws->loop), due = UINT64_MAX;
+	const bool stalled = now > ws->tick_at_ms + STALL_MS;
 
 	for (c = ws->conns; c != NULL; c = next) {
 		next = c->next;
-		if (c->line.peer != NULL && now - ws->ticked_ms > STALL_MS)
+		if (c->line.peer != NULL && stalled)
 			liveness_doubt(&c->line, now - MIN(now, 2 * c->beat_ms + 1000));
 		tick_conn(c, now);
 	}
-	ws->ticked_ms = now;
+	for (c = ws->conns; c != NULL; c = c->next)
+		due = MIN(due, ws_due_ms(c));
+	if (due == UINT64_MAX)
+		return;
+	ws->tick_at_ms = MAX(due, now + ws_tick_ms(ws));
+	timer_start(ws->tick, ws->tick_at_ms - now, 0);
 }
 
 int
 ws_new(struct ws **out, struct loop *loop, const struct ws_config *config, struct err *err)
 {
 	struct ws *ws = xcalloc(1, sizeof *ws);
-	uint64_t tick = MIN(config->heartbeat_ms / 4, (uint64_t)TICK_MAX_MS);
 	int rc;
 
 	ws->loop = loop;
@@ -392,8 +452,6 @@ ws_new(struct ws **out, struct loop *loop, const struct ws_config *config, struc
 		ws_free(&ws);
 		return rc;
 	}
-	tick = config->heartbeat_ms == 0 ? TICK_MAX_MS : MAX(tick, (uint64_t)TICK_MIN_MS);
-	timer_start(ws->tick, tick, tick);
 	*out = ws;
 	return 0;
 }

@@ -129,7 +129,7 @@ on_piece(struct ws_conn *c, struct lws *wsi, const void *in, size_t len)
 	size_t left = lws_remaining_packet_payload(wsi);
 	size_t have;
 
-	c->heard_ms = loop_now_ms(c->ws->loop);
+	ws_heard(c);
 	if (c->state != WS_OPEN)
 		return 0;
 	if (lws_frame_is_binary(wsi))
@@ -321,7 +321,7 @@ ws_on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *i
 		return on_piece(c, wsi, in, len);
 	case LWS_CALLBACK_RECEIVE_PONG:
 	case LWS_CALLBACK_CLIENT_RECEIVE_PONG:
-		c->heard_ms = loop_now_ms(c->ws->loop);
+		ws_heard(c);
 		return 0;
 	case LWS_CALLBACK_SERVER_WRITEABLE:
 	case LWS_CALLBACK_CLIENT_WRITEABLE:

@@ -92,7 +92,7 @@ struct ws {
 	struct lws_vhost *server;
 	struct ssl_ctx_st *server_ctx; /* libwebsockets' own, a copy of config.server_tls */
 	struct timer *tick, *reap;
-	uint64_t ticked_ms;
+	uint64_t tick_at_ms; /* when the next tick is due */
 	struct ws_conn *conns;
 	struct ws_pipe *pipes; /* ws_proxy.c's */
 	struct ws_old_vhost *old; /* destroyed on the next turn */
@@ -112,6 +112,10 @@ int ws_add_request_headers(struct ws_conn *c, void *in, size_t room);
 int ws_on_open(struct ws_conn *c);
 void ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len);
 void ws_answer(struct lws *wsi, int status, const char *words);
+/* The peer's program has sent something. */
+void ws_heard(struct ws_conn *c);
+/* A connection has begun, is to end, or owes an answer: the ticks may be far apart until then. */
+void ws_tick_soon(struct ws *ws);
 /* Tells the owner, once; the first `why` wins. */
 void ws_end(struct ws_conn *c, const char *why);
 /* Keeps the first reason. */

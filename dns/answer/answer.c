@@ -23,9 +23,6 @@ dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s)
 	if (len < 2 || len + SERVICE_NAME > DNS_NAME_MAX)
 		return -EINVAL;
 	z->name_len = (uint8_t)len;
-	z->n_labels = 0;
-	for (size_t at = 0; z->name[at] != 0; at += z->name[at] + 1u)
-		z->n_labels++;
 	z->ttl_s = ttl_s;
 	z->address = 0;
 	z->address6 = in6addr_any;

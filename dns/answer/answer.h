@@ -20,7 +20,7 @@
 
 struct dns_zone {
 	uint8_t name[DNS_NAME_MAX]; /* the cluster domain in wire form */
-	uint8_t name_len, n_labels;
+	uint8_t name_len;
 	uint32_t ttl_s;
 	uint32_t address; /* of ns.dns.<domain>: where we listen, host byte order */
 	/* the same; ::: IPv6 is not served, and no fake IP has an AAAA */

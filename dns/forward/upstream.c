@@ -262,6 +262,8 @@ upstream_beat(struct upstream *u)
 		health_asked(&u->health, now);
 		resolve_query(u->resolve, pulse_query, sizeof pulse_query, on_pulse, p);
 	}
+	if (u->open == 0 && health_dead(&u->health, now))
+		return u->pulse_ms + PULSE_DEAD_MS - now;
 	if (u->open > 0 || !health_alive(&u->health, now))
 		return UPSTREAM_BEAT_MS;
 	return PULSE_IDLE_MS;

@@ -13,6 +13,7 @@ shares_init(struct shares *all)
 	random_bytes(&all->seed, sizeof all->seed);
 	all->first = NULL;
 	atomic_init(&all->n_checks, 0);
+	atomic_init(&all->news, false);
 }
 
 void
@@ -102,6 +103,7 @@ set_check(struct shares *all, struct shared *s, const char *host, const char *pa
 	s->good = s->bad = 0;
 	s->due_ms = 0;
 	atomic_store(&s->ill, false);
+	atomic_store(&all->news, true);
 }
 
 void

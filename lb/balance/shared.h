@@ -58,6 +58,7 @@ struct shares {
 	uint64_t seed;
 	struct shared *first; /* a list: few services need it */
 	_Atomic unsigned n_checks; /* how many have a path */
+	_Atomic bool news; /* a check was set, and who makes them may sleep */
 };
 
 void shares_init(struct shares *all);

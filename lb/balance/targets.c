@@ -378,11 +378,16 @@ sweep_bucket(struct targets *ts, struct group **at, uint64_t now_ms, bool all)
 	}
 }
 
-void
+bool
 targets_sweep(struct targets *ts, uint64_t now_ms)
 {
-	for (size_t i = 0; i < BUCKETS; i++)
+	bool left = false;
+
+	for (size_t i = 0; i < BUCKETS; i++) {
 		sweep_bucket(ts, &ts->groups[i], now_ms, false);
+		left |= ts->groups[i] != NULL;
+	}
+	return left;
 }
 
 void

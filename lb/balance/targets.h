@@ -141,8 +141,8 @@ void targets_refresh(struct targets *ts, struct group *g, const struct snapshot 
  * it any more. */
 void targets_follow(struct targets *ts, const struct snapshot *s, uint64_t epoch);
 void group_unref(struct group **g, uint64_t now_ms);
-/* Forgets groups that nobody has used for a minute. */
-void targets_sweep(struct targets *ts, uint64_t now_ms);
+/* Forgets groups that nobody has used for a minute. Returns true if there are others. */
+bool targets_sweep(struct targets *ts, uint64_t now_ms);
 
 /* The endpoint to try next; target_try says that it is tried. */
 struct target *group_pick(struct group *g, const struct balance_ask *ask);

@@ -29,9 +29,11 @@ expiry_cancel(struct expiry *e)
 	list_del(&e->node);
 }
 
-void
+bool
 expiries_run(struct expiries *all, uint64_t now_ms)
 {
+	bool ran = false;
+
 	for (int i = 0; i < SPAN_COUNT; i++) {
 		struct node *ring = &all->rings[i];
 
@@ -42,8 +44,26 @@ expiries_run(struct expiries *all, uint64_t now_ms)
 				break;
 			list_del(&e->node);
 			e->fn(e->arg);
+			ran = true;
 		}
 	}
+	return ran;
+}
+
+uint64_t
+expiries_next(const struct expiries *all)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (int i = 0; i < SPAN_COUNT; i++) {
+		const struct node *ring = &all->rings[i];
+
+		if (!list_empty(ring))
+			next = MIN(next,
+				container_of(ring->next, struct expiry, node)->since_ms +
+					all->span_ms[i]);
+	}
+	return next;
 }
 
 void

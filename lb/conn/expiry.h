@@ -1,7 +1,8 @@
 /*
  * Deadlines of thousands of connections with one timer: one ring for each span, new entries at its
  * end, so that each ring is ordered by deadline and setting a deadline costs a few stores. Coarse:
- * the worker checks at every tick (EXPIRY_TICK_MS). A struct expiry is in at most one ring.
+ * the worker checks at its ticks, at most every EXPIRY_TICK_MS; without a deadline it sleeps. A
+ * struct expiry is in at most one ring.
  */
 #ifndef EDGEWAY_LB_CONN_EXPIRY_H
 #define EDGEWAY_LB_CONN_EXPIRY_H
@@ -45,8 +46,11 @@ void expiry_init(struct expiry *e, loop_fn *fn, void *arg);
 /* Starts or restarts it, possibly with another span. */
 void expiry_set(struct expiries *all, struct expiry *e, enum span span, uint64_t now_ms);
 void expiry_cancel(struct expiry *e);
-/* Calls fn of every expiry that is due; each is out of its ring by then. */
-void expiries_run(struct expiries *all, uint64_t now_ms);
+/* Calls fn of every expiry that is due; each is out of its ring by then. Returns true if there was
+ * one. */
+bool expiries_run(struct expiries *all, uint64_t now_ms);
+/* When the next one is due; UINT64_MAX: there is none. */
+uint64_t expiries_next(const struct expiries *all);
 
 /* Treats every expiry of this span as due. */
 void expiries_flush(struct expiries *all, enum span span);

@@ -278,16 +278,21 @@ health_start(struct worker *w, const struct due *due)
 	expiry_set(&w->expiries, &c->expiry, SPAN_PROBE, w->now_ms);
 }
 
-/* At most `most` endpoints whose check is due, each with a reference. */
+/* At most `most` endpoints whose check is due, each with a reference. Lowers *next_ms to when the
+ * next one is. */
 static size_t
-take_due(struct shares *all, uint64_t now_ms, struct due *due, size_t most)
+take_due(struct shares *all, uint64_t now_ms, struct due *due, size_t most, uint64_t *next_ms)
 {
 	size_t n = 0;
 
 	pthread_mutex_lock(&all->lock);
-	for (struct shared *s = all->first; s != NULL && n < most; s = s->next) {
-		if (s->path == NULL || s->running || now_ms < s->due_ms)
+	for (struct shared *s = all->first; s != NULL; s = s->next) {
+		if (s->path == NULL || s->running)
 			continue;
+		if (now_ms < s->due_ms || n == most) {
+			*next_ms = MIN(*next_ms, s->due_ms);
+			continue;
+		}
 		s->running = true;
 		s->refs++;
 		due[n++] = (struct due){
@@ -297,17 +302,31 @@ take_due(struct shares *all, uint64_t now_ms, struct due *due, size_t most)
 	return n;
 }
 
-void
+static void
+health_on_news(void *arg)
+{
+	worker_enter(arg);
+}
+
+uint64_t
 health_tick(struct worker *w)
 {
+	struct worker *first = w->lb->workers[0];
+	struct shares *all = &w->lb->shares;
+	uint64_t next_ms = UINT64_MAX;
 	struct due due[CHECKS_MAX];
 	size_t n;
 
-	if (w->draining || atomic_load_explicit(&w->lb->shares.n_checks, memory_order_relaxed) == 0)
-		return;
-	n = take_due(&w->lb->shares, w->now_ms, due, ARRAY_LEN(due));
+	if (!w->draining && atomic_load_explicit(&all->news, memory_order_relaxed) &&
+		atomic_exchange(&all->news, false) && w != first)
+		loop_post(first->loop, health_on_news, first);
+	if (w != first || w->draining ||
+		atomic_load_explicit(&all->n_checks, memory_order_relaxed) == 0)
+		return next_ms;
+	n = take_due(all, w->now_ms, due, ARRAY_LEN(due), &next_ms);
 	for (size_t i = 0; i < n; i++)
 		health_start(w, &due[i]);
+	return n > 0 ? w->now_ms : next_ms;
 }
 
 void

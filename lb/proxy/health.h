@@ -18,8 +18,9 @@ enum {
 	HEALTH_RISE = 2,
 };
 
-/* At every tick of the first worker. */
-void health_tick(struct worker *w);
+/* At every tick. Returns when to call it again: the first worker makes the checks, the others wake
+ * it when there is a new one. */
+uint64_t health_tick(struct worker *w);
 /* Before the worker ends. */
 void health_stop(struct worker *w);
 

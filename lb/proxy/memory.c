@@ -33,7 +33,8 @@ enum {
 	 * limit, like any other. */
 	MEMORY_SOCKETS_MOST = 256 * 1024,
 	MEMORY_SOCKETS_LEAST = 8 * 1024, /* less than this is useless */
-	MEMORY_TRIM_TICKS = 1000 / EXPIRY_TICK_MS,
+	MEMORY_TRIM_MS = 1000,
+	MEMORY_WATCH_MS = 1000, /* between looks of a worker without events */
 };
 
 static const uint64_t memory_own_most = 48u << 20, memory_own_least = 4u << 20;
@@ -78,6 +79,7 @@ memory_charge(struct downstream *f, enum memory_kind kind, uint32_t n)
 	else
 		fair_share_give(s, f->slot, f->charged[kind] - n);
 	f->charged[kind] = n;
+	f->worker->stirred = true;
 }
 
 void
@@ -280,17 +282,24 @@ memory_look_at(struct downstream *f)
 	memory_charge(f, MEMORY_SOCKETS, n < MEMORY_SOCKETS_LEAST ? 0 : n);
 }
 
-/*
- * Checks a part of the connections at each tick, so that thousands of them delay nothing. If all
- * together could not fill half of the budget, none is checked.
- */
+/* If all together could not fill half of the budget, none is checked. */
+static bool
+memory_may_look(const struct worker *w)
+{
+	const struct fair_share *s = w->lb->memory[MEMORY_SOCKETS];
+
+	return fair_share_used(w->lb->connections) * MEMORY_SOCKETS_MOST >
+		fair_share_limit(s) / 2 ||
+		fair_share_used(s) > 0;
+}
+
+/* Checks a part of the connections at each tick, so that thousands of them delay nothing. */
 static void
 memory_look(struct worker *w)
 {
-	const struct fair_share *s = w->lb->memory[MEMORY_SOCKETS];
 	uint64_t all = fair_share_used(w->lb->connections);
 
-	if (all * MEMORY_SOCKETS_MOST <= fair_share_limit(s) / 2 && fair_share_used(s) == 0)
+	if (!memory_may_look(w))
 		return;
 	for (uint64_t n = all / MEMORY_LOOK_TICKS + 1; n > 0; n--) {
 		w->looked_at = w->looked_at->next; /* from the head to the oldest */
@@ -309,12 +318,42 @@ memory_trim(void *arg)
 	heap_give_back(&((struct lb *)arg)->heap);
 }
 
-void
+/* Shared by the workers: they look at the heap once in MEMORY_TRIM_MS while what they hold changes,
+ * and once afterwards. */
+static uint64_t
+memory_trim_tick(struct worker *w)
+{
+	_Atomic uint64_t *last = &w->lb->trimmed_ms;
+	uint64_t due_ms = atomic_load_explicit(last, memory_order_relaxed) + MEMORY_TRIM_MS;
+
+	if (!w->stirred)
+		return UINT64_MAX;
+	if (w->now_ms < due_ms)
+		return due_ms;
+	atomic_store_explicit(last, w->now_ms, memory_order_relaxed);
+	w->stirred = false;
+	loop_post(w->lb->config.main, memory_trim, w->lb);
+	return UINT64_MAX;
+}
+
+/* Without connections of its own there is nothing to look at or to close. With some, others' may
+ * use up what all share while this worker has no event. */
+static uint64_t
+memory_watch_ms(const struct worker *w)
+{
+	if (list_empty(&w->downstreams))
+		return UINT64_MAX;
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		if (fair_share_used(w->lb->memory[i]) > fair_share_limit(w->lb->memory[i]) / 4)
+			return w->now_ms;
+	return memory_may_look(w) ? w->now_ms : w->now_ms + MEMORY_WATCH_MS;
+}
+
+uint64_t
 memory_tick(struct worker *w)
 {
 	memory_look(w);
 	for (int i = 0; i < MEMORY_KINDS; i++)
 		memory_evict(w, (enum memory_kind)i);
-	if (w == w->lb->workers[0] && w->ticks % MEMORY_TRIM_TICKS == 0)
-		loop_post(w->lb->config.main, memory_trim, w->lb);
+	return MIN(memory_trim_tick(w), memory_watch_ms(w));
 }

@@ -46,6 +46,7 @@ bool memory_full(const struct peer *p);
 /* Call after every callback in which buffers of f, its exchange or the endpoint's connection may
  * have changed. */
 void memory_settle(struct downstream *f);
-void memory_tick(struct worker *w);
+/* At every tick. Returns when to call it again. */
+uint64_t memory_tick(struct worker *w);
 
 #endif

@@ -142,14 +142,14 @@ probe_start(struct worker *w, struct target *t)
 	expiry_set(&w->expiries, &p->expiry, SPAN_PROBE, w->now_ms);
 }
 
-void
+uint64_t
 probe_tick(struct worker *w)
 {
 	struct node *ring = targets_ejected(w->targets), *n, *next;
-	uint64_t ejected = 0;
+	uint64_t ejected = 0, again_ms = UINT64_MAX;
 
 	if (w->draining)
-		return;
+		return again_ms;
 	for (n = ring->next; n != ring; n = next) {
 		struct target *t = container_of(n, struct target, ejected);
 
@@ -157,8 +157,11 @@ probe_tick(struct worker *w)
 		ejected++;
 		if (w->n_probes < PROBES_MAX && !t->probed && w->now_ms >= t->probe_ms)
 			probe_start(w, t);
+		if (!t->probed)
+			again_ms = MIN(again_ms, t->probe_ms);
 	}
 	atomic_store_explicit(&w->counters.ejected, ejected, memory_order_relaxed);
+	return again_ms;
 }
 
 void

@@ -10,8 +10,8 @@
 
 #include "lb/proxy/worker.h"
 
-/* At every tick of the worker. */
-void probe_tick(struct worker *w);
+/* At every tick of the worker. Returns when to call it again; UINT64_MAX: nothing is ejected. */
+uint64_t probe_tick(struct worker *w);
 /* Before the worker ends. */
 void probe_stop(struct worker *w);
 

@@ -19,7 +19,12 @@
 #include "lb/proxy/trace.h"
 #include "lb/proxy/wait_queue.h"
 
-enum { HEDGE_MS = 100, SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 200 };
+enum {
+	HEDGE_MS = 100,
+	SPARE_MAX = 64,
+	SPARE_HEAD_MAX = 4096,
+	SWEEP_MS = 10 * 1000,
+};
 
 void
 worker_free_later(struct worker *w, struct conn_base *g)
@@ -65,10 +70,67 @@ worker_reap(struct worker *w)
 	}
 }
 
+/* --- ticks ---------------------------------------------------------------------------------- */
+
+/*
+ * A worker ticks within EXPIRY_TICK_MS of each event, and otherwise when something is due: without
+ * clients it sleeps. Whatever an event leaves for later (deadlines, lines of the access log, spans)
+ * is seen by the tick that follows it.
+ */
+static void
+worker_tick_at(struct worker *w, uint64_t at_ms)
+{
+	uint64_t soon_ms = w->now_ms + EXPIRY_TICK_MS;
+
+	w->tick_soon = at_ms <= soon_ms;
+	if (at_ms == UINT64_MAX)
+		timer_cancel(w->tick);
+	else
+		timer_start(w->tick, MAX(at_ms, soon_ms) - w->now_ms, 0);
+}
+
+static uint64_t
+worker_sweep(struct worker *w)
+{
+	if (w->now_ms >= w->sweep_ms)
+		w->sweep_ms =
+			targets_sweep(w->targets, w->now_ms) ? w->now_ms + SWEEP_MS : UINT64_MAX;
+	return w->sweep_ms;
+}
+
+static void
+on_tick(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t next_ms;
+
+	w->tick_soon = true; /* set below, after all that it does itself */
+	w->now_ms = loop_now_ms(w->loop);
+	worker_reap(w);
+	if (expiries_run(&w->expiries, w->now_ms))
+		w->stirred = true;
+	listener_tick(w);
+	next_ms = MIN(probe_tick(w), health_tick(w));
+	access_log_flush(w);
+	tap_flush(w);
+	trace_flush(w);
+	wait_queue_run(w);
+	next_ms = MIN(MIN(memory_tick(w), worker_sweep(w)), next_ms);
+	if (w->draining || w->listen_paused || w->tap != NULL || !list_empty(&w->turns) ||
+		!list_empty(&w->h2_woken))
+		next_ms = w->now_ms;
+	worker_tick_at(w, MIN(expiries_next(&w->expiries), next_ms));
+	worker_leave(w);
+}
+
 void
 worker_enter(struct worker *w)
 {
 	w->now_ms = loop_now_ms(w->loop);
+	if (!w->tick_soon) {
+		w->sweep_ms = MIN(w->sweep_ms, w->now_ms + SWEEP_MS);
+		worker_tick_at(w, w->now_ms);
+	}
 	worker_reap(w);
 }
 
@@ -191,27 +253,6 @@ worker_policy(const struct worker *w, const struct group *g)
 	return w->lb->config.policy;
 }
 
-static void
-on_tick(void *arg)
-{
-	struct worker *w = arg;
-
-	worker_enter(w);
-	expiries_run(&w->expiries, w->now_ms);
-	listener_tick(w);
-	probe_tick(w);
-	if (w == w->lb->workers[0])
-		health_tick(w);
-	access_log_flush(w);
-	tap_flush(w);
-	trace_flush(w);
-	wait_queue_run(w);
-	memory_tick(w);
-	if (++w->ticks % SWEEP_TICKS == 0)
-		targets_sweep(w->targets, w->now_ms);
-	worker_leave(w);
-}
-
 static uint32_t
 worker_either(uint32_t value, uint32_t fallback)
 {
@@ -242,6 +283,8 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	list_init(&w->probes);
 	list_init(&w->mirrors);
 	list_init(&w->checks);
+	w->tick_soon = true; /* until worker_start has made the timer */
+	w->sweep_ms = UINT64_MAX;
 	w->connect_ms = worker_either(c->connect_ms, 1000);
 	w->expiries.span_ms[SPAN_DIAL] = HEDGE_MS;
 	w->expiries.span_ms[SPAN_ACK] = 150;
@@ -265,7 +308,7 @@ worker_start(void *arg)
 
 	w->now_ms = loop_now_ms(w->loop);
 	w->tick = timer_new(w->loop, on_tick, w);
-	timer_start(w->tick, EXPIRY_TICK_MS, EXPIRY_TICK_MS);
+	worker_tick_at(w, w->now_ms);
 	w->silence_timer = timer_new(w->loop, server_first_tick, w);
 	w->h2_kick = timer_new(w->loop, h2_links_flush, w);
 }
@@ -274,6 +317,7 @@ worker_start(void *arg)
 static void
 worker_end(struct worker *w)
 {
+	w->tick_soon = true; /* nothing starts it again */
 	timer_free(&w->tick);
 	timer_free(&w->silence_timer);
 	timer_free(&w->h2_kick);

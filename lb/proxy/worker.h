@@ -178,7 +178,9 @@ struct worker {
 	struct expiries expiries;
 	struct timer *tick;
 	struct timer *silence_timer; /* server_first_tick */
-	unsigned ticks;
+	bool tick_soon; /* within EXPIRY_TICK_MS */
+	bool stirred; /* what it holds has changed since memory.c last looked at the heap */
+	uint64_t sweep_ms; /* of unused groups; UINT64_MAX: there is none */
 	struct watch *listen_watch[2]; /* IPv4, IPv6 */
 	int listen_fd[2];
 	int pipe[2]; /* splice.h; -1: none */
@@ -387,6 +389,7 @@ struct lb {
 	uint64_t client_seed; /* for the clients' slots */
 	struct fair_share *connections, *memory[MEMORY_KINDS]; /* among clients */
 	struct heap_peak heap; /* for memory.c */
+	_Atomic uint64_t trimmed_ms;
 	struct tallies *tallies;
 	struct snapshot *snapshot; /* the workers' snapshot, as loop 0 knows it; NULL: none yet */
 	struct worker **workers;

@@ -1,7 +1,7 @@
 /*
  * The agent checks itself: every few seconds without the lists of its endpoints, which cost the
  * workers time, unless some of them are down; and completely when its state is requested. A problem
- * that begins or ends is logged once two checks have seen it.
+ * that begins or ends is logged once two checks have seen it; the second one comes sooner.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "src/agent/agent_checks.h"
 #include "src/agent/agent_private.h"
 
-enum { LOOK_MS = 2000 };
+enum { LOOK_MS = 2000, CALM_MS = 4000 };
 
 static void
 agent_findings_look(const struct agent *a, const char *json, size_t len, struct findings *f,
@@ -98,6 +98,7 @@ agent_findings_tick(void *arg)
 	}
 	findings_fini(&a->findings_seen);
 	a->findings_seen = seen;
+	timer_start(a->look, seen.n == a->findings.n ? CALM_MS : LOOK_MS, 0);
 	findings_fini(&now);
 	tree_free(&tree);
 	agent_findings_ports(a);
@@ -107,7 +108,7 @@ void
 agent_findings_start(struct agent *a)
 {
 	a->look = timer_new(a->loop, agent_findings_tick, a);
-	timer_start(a->look, LOOK_MS, LOOK_MS);
+	timer_start(a->look, LOOK_MS, 0);
 }
 
 void

@@ -235,6 +235,77 @@ chunked_bodies(void **state)
 	assert_true(accepted > 1000 && refused > 20000);
 }
 
+/* What is payload, and where the message ends, for each framing. What is behind is not taken. */
+static void
+bodies_end_where_they_say(void **state)
+{
+	struct http1_str piece;
+	struct http1_body b;
+	size_t used;
+
+	(void)state;
+	http1_body_init(&b, HTTP1_EMPTY, 0);
+	assert_true(http1_body_done(&b));
+	http1_body_init(&b, HTTP1_LENGTH, 0);
+	assert_true(http1_body_done(&b));
+	http1_body_init(&b, HTTP1_LENGTH, 10);
+	assert_false(http1_body_done(&b));
+	assert_int_equal(http1_body_raw(&b), 10);
+	assert_int_equal(http1_body_next(&b, "ab", 2, &used, &piece), HTTP1_DATA);
+	assert_int_equal(piece.len, 2);
+	assert_int_equal(http1_body_next(&b, "", 0, &used, &piece), HTTP1_MORE);
+	http1_body_skip(&b, 5);
+	assert_false(http1_body_done(&b));
+	assert_int_equal(http1_body_raw(&b), 3);
+	assert_int_equal(http1_body_next(&b, "cdeGET", 6, &used, &piece), HTTP1_DATA);
+	assert_int_equal(used, 3);
+	assert_true(http1_body_done(&b));
+	assert_int_equal(http1_body_raw(&b), 0);
+	assert_int_equal(http1_body_next(&b, "GET", 3, &used, &piece), HTTP1_DONE);
+	assert_int_equal(used, 0);
+	http1_body_init(&b, HTTP1_LENGTH, 4);
+	http1_body_skip(&b, 4);
+	assert_true(http1_body_done(&b));
+
+	http1_body_init(&b, HTTP1_UNTIL_CLOSE, 0);
+	assert_int_equal(http1_body_raw(&b), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(http1_body_next(&b, "abc", 3, &used, &piece), HTTP1_DATA);
+		assert_int_equal(piece.len, 3);
+		assert_false(http1_body_done(&b));
+	}
+}
+
+static void
+chunk_sizes_have_all_digits(void **state)
+{
+	static const char digits[] = "0123456789abcdefABCDEF";
+	static const char payload[256], end[] = "\r\n0\r\n\r\n";
+	struct http1_str piece;
+	struct http1_body b;
+	size_t used;
+
+	(void)state;
+	for (size_t i = 1; digits[i] != '\0'; i++) {
+		char line[4] = {digits[i], '\r', '\n', '\0'};
+		size_t want = i < 16 ? i : i - 6, got = 0;
+
+		http1_body_init(&b, HTTP1_CHUNKED, 0);
+		assert_int_equal(http1_body_next(&b, line, 3, &used, &piece), HTTP1_MORE);
+		assert_int_equal(http1_body_raw(&b), 0);
+		assert_int_equal(
+			http1_body_next(&b, payload, sizeof payload, &got, &piece), HTTP1_DATA);
+		assert_int_equal(piece.len, want);
+		assert_int_equal(
+			http1_body_next(&b, end, sizeof end - 1, &used, &piece), HTTP1_DONE);
+		assert_int_equal(used, 7);
+	}
+	for (const char *bad = "/:`g@G"; *bad != '\0'; bad++) {
+		http1_body_init(&b, HTTP1_CHUNKED, 0);
+		assert_int_equal(http1_body_next(&b, bad, 1, &used, &piece), HTTP1_BAD);
+	}
+}
+
 int
 main(void)
 {
@@ -242,6 +313,8 @@ main(void)
 		cmocka_unit_test(requests),
 		cmocka_unit_test(responses),
 		cmocka_unit_test(chunked_bodies),
+		cmocka_unit_test(bodies_end_where_they_say),
+		cmocka_unit_test(chunk_sizes_have_all_digits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

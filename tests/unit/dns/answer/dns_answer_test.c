@@ -298,6 +298,21 @@ nothing_is_denied_before_the_first_metadata(void **state)
 		FORWARD);
 }
 
+/* Names that have only the length of the domain, or half of what marks a searched one. */
+static void
+names_like_ours_are_forwarded(void **state)
+{
+	static const struct answer_row names[] = {
+		{"web.default.svc.cluster.locax", A, FORWARD, KIT_PLAIN},
+		{"cluster.locax", A, FORWARD, KIT_PLAIN},
+		{"web.default.svc.another.domain.lab.test", A, FORWARD, KIT_PLAIN},
+		{"web.default.abc.cluster.local.lab.test", A, FORWARD, KIT_PLAIN},
+		{"web.default.svc.cluster.local.lab.test", A, SEARCHED, KIT_PLAIN},
+	};
+
+	answer_bed_rows(*state, names, ARRAY_LEN(names));
+}
+
 static void
 domains_that_leave_no_room_are_refused(void **state)
 {
@@ -389,11 +404,21 @@ a_name_that_would_be_too_long_is_not_told(void **state)
 	struct answer_bed *f = *state;
 	char domain[123], l[64];
 	uint8_t m[512], out[DNS_UDP_MAX];
-	auto_free char *json = NULL, *service = NULL;
+	auto_free char *json = NULL, *service = NULL, *longest = NULL, *name = NULL, *owner = NULL;
 	size_t n;
 
 	memset(l, 'l', 63);
 	l[63] = '\0';
+	longest =
+		xasprintf("{\"ns\":\"n\",\"name\":\"%s.%s\",\"headless\":true,\"ports\":[]}", l, l);
+	f->snapshot = with_service(f->snapshot, 0x09fb2003, longest);
+	answer_bed_ask(f, m, kit_query(m, "3.32.251.9.in-addr.arpa", PTR, 0, KIT_PLAIN), out, &n);
+	assert_int_equal(dns_get16(out + 6), 1); /* each part is as long as it may be */
+	owner = xasprintf("{\"ns\":\"n\",\"name\":\"%s\",\"ports\":[]}", l);
+	f->snapshot = with_service(f->snapshot, 0x09fb2004, owner);
+	name = xasprintf("%s.%s.n.svc" D, l, l);
+	answer_bed_ask(f, m, kit_query(m, name, A, 0, KIT_PLAIN), out, &n);
+	assert_int_equal(dns_get16(out + 6), 1);
 	memset(domain, 'd', sizeof domain);
 	domain[60] = '.';
 	domain[121] = '\0';
@@ -615,6 +640,7 @@ main(void)
 		T(flags_and_question_go_back_as_they_came),
 		T(strange_headers_are_refused),
 		T(nothing_is_denied_before_the_first_metadata),
+		T(names_like_ours_are_forwarded),
 		T(domains_that_leave_no_room_are_refused),
 		T(a_dot_in_a_label_is_no_name_of_two),
 		T(many_pods_are_cut_with_tc),

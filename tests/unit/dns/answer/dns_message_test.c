@@ -104,6 +104,26 @@ names_from_text(void **state)
 	assert_int_equal(dns_name_from_text(name, longest), 65);
 }
 
+/* The longest label and the longest name are good, and what is behind the end is not read. */
+static void
+names_end_where_they_may(void **state)
+{
+	uint8_t m[DNS_HEADER + DNS_NAME_MAX + 1] = {0}, to[DNS_NAME_MAX];
+	size_t n = DNS_HEADER, end = 0;
+
+	(void)state;
+	for (unsigned c; n < DNS_HEADER + DNS_NAME_MAX - 1; n += 1u + c) {
+		c = MIN(63u, (unsigned)(DNS_HEADER + DNS_NAME_MAX - 2 - n));
+		m[n] = (uint8_t)c;
+		memset(m + n + 1, 'a', c);
+	}
+	assert_int_equal(dns_name_expand(to, m, sizeof m, DNS_HEADER, &end), DNS_NAME_MAX);
+	assert_int_equal(end, DNS_HEADER + DNS_NAME_MAX);
+	assert_int_equal(dns_name_skip(m, sizeof m, DNS_HEADER), end);
+	assert_int_equal(dns_name_skip(m, end - 1, DNS_HEADER), 0); /* a zero is behind */
+	assert_int_equal(dns_name_expand(to, m, end - 1, DNS_HEADER, &end), 0);
+}
+
 static void
 udp_size_is_clamped(void **state)
 {
@@ -138,6 +158,9 @@ options_of_opt_are_checked(void **state)
 	assert_int_equal(dns_query_parse(&q, m, len + 6), DNS_PARSE_REFUSE);
 	m[len - 1] = 3;
 	assert_int_equal(dns_query_parse(&q, m, len + 3), DNS_PARSE_REFUSE);
+	m[len - 1] = 4; /* an empty one ends the message */
+	m[len + 3] = 0;
+	assert_int_equal(dns_query_parse(&q, m, len + 4), DNS_PARSE_OK);
 }
 
 static void
@@ -337,6 +360,7 @@ main(void)
 		cmocka_unit_test(names_are_bounded),
 		cmocka_unit_test(pointers_go_backwards_only),
 		cmocka_unit_test(names_from_text),
+		cmocka_unit_test(names_end_where_they_may),
 		cmocka_unit_test(udp_size_is_clamped),
 		cmocka_unit_test(options_of_opt_are_checked),
 		cmocka_unit_test(what_does_not_fit_sets_tc),
