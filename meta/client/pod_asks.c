@@ -433,7 +433,7 @@ pod_asks_metrics(const struct pod_asks *p, struct metrics *m)
 void
 pod_asks_state(const struct pod_asks *p, struct buf *out)
 {
-	buf_printf(out, "{\"asked\":%llu,\"limited\":%llu,\"late\":%llu,\"waiting\":%zu",
+	buf_printf(out, "{\"asked\":%llu,\"limited\":%llu,\"late\":%llu,\"pending\":%zu",
 		(unsigned long long)p->asked, (unsigned long long)p->limited,
 		(unsigned long long)p->late, p->n_waiting);
 	for (unsigned i = 0; i < ARRAY_LEN(answer_names); i++)
