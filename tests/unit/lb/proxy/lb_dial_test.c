@@ -362,8 +362,6 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_request_ends_the_handshake),
-		cmocka_unit_test(an_answer_ends_the_connection),
 		cmocka_unit_test(a_slow_dial_gets_a_rival),
 		cmocka_unit_test(a_lost_syn_costs_no_second),
 		cmocka_unit_test(no_retries_means_none),
@@ -371,6 +369,8 @@ main(void)
 		cmocka_unit_test(a_storm_of_retries_is_refused),
 		cmocka_unit_test(the_last_idle_connection_takes_its_target_along),
 		cmocka_unit_test(each_dial_is_checked),
+		cmocka_unit_test(a_request_ends_the_handshake),
+		cmocka_unit_test(an_answer_ends_the_connection),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
