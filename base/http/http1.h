@@ -250,6 +250,7 @@ struct http1_exchange {
 	struct http1_scan scan; /* of the response's head */
 	uint8_t client_minor;
 	bool is_head, upgrade; /* of the request */
+	bool bound; /* the request logs the upstream's connection in (Negotiate, NTLM) */
 	bool request_done; /* all of the request has passed */
 	bool keep; /* the client's connection stays open afterwards */
 	/* the upstream's, as far as its head says: not where a login belongs to the connection

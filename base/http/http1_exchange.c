@@ -4,6 +4,21 @@
 
 #include "base/http/http1.h"
 
+/* RFC 4559, section 6: these schemes authenticate the connection, not the request. */
+static bool
+exchange_binds(const struct http1_head *h, const char *name)
+{
+	for (size_t i = 0; i < h->n_fields; i++) {
+		const struct http1_str *v = &h->fields[i].value;
+
+		if (http1_is(h->fields[i].name, name) &&
+			((v->len >= 4 && strncasecmp(v->at, "NTLM", 4) == 0) ||
+				(v->len >= 9 && strncasecmp(v->at, "Negotiate", 9) == 0)))
+			return true;
+	}
+	return false;
+}
+
 void
 http1_exchange_begin(struct http1_exchange *x, const struct http1_head *request)
 {
@@ -16,6 +31,7 @@ http1_exchange_begin(struct http1_exchange *x, const struct http1_head *request)
 	x->keep = request->keep_alive;
 	x->last = !request->keep_alive;
 	x->request_done = http1_body_done(&x->up);
+	x->bound = exchange_binds(request, "authorization");
 }
 
 void
@@ -51,23 +67,6 @@ http1_exchange_read(struct http1_exchange *x, struct http1_head *h, struct http1
 	return HTTP1_ANSWER_BAD;
 }
 
-/* RFC 4559, section 6: these schemes authenticate the connection, not the request. */
-static bool
-exchange_is_bound(const struct http1_head *h)
-{
-	if (h->status != 401)
-		return false;
-	for (size_t i = 0; i < h->n_fields; i++) {
-		const struct http1_str *v = &h->fields[i].value;
-
-		if (http1_is(h->fields[i].name, "www-authenticate") &&
-			((v->len >= 4 && strncasecmp(v->at, "NTLM", 4) == 0) ||
-				(v->len >= 9 && strncasecmp(v->at, "Negotiate", 9) == 0)))
-			return true;
-	}
-	return false;
-}
-
 /* Chunks stand for an unknown length, but not to HTTP/1.0, where the end of the connection does. */
 static struct http1_reply
 exchange_plan(struct http1_exchange *x, const struct http1_head *h)
@@ -99,7 +98,8 @@ http1_exchange_emit(struct http1_exchange *x, const struct http1_head *h, char *
 
 	if (h->status >= 200) {
 		reply = exchange_plan(x, h);
-		x->reusable = h->keep_alive && !exchange_is_bound(h);
+		x->reusable = h->keep_alive && !x->bound &&
+			!(h->status == 401 && exchange_binds(h, "www-authenticate"));
 	}
 	return http1_emit_response(to, size, h, &reply);
 }

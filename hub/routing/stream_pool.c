@@ -68,6 +68,23 @@ stream_use_new(
 	return &u->is;
 }
 
+static bool
+use_is_of(const struct use *u, uint64_t hash, uint64_t epoch, const char *text, size_t len)
+{
+	return u->hash == hash && u->epoch == epoch && u->len == len &&
+		memcmp(u->text, text, len) == 0;
+}
+
+/* The event of a byte or an end may be still to come. */
+static bool
+use_is_sound(const struct use *u)
+{
+	const void *data;
+
+	return !stream_is_doubted(u->stream) && !stream_far_ended(u->stream) &&
+		stream_peek(u->stream, &data) == 0;
+}
+
 static void
 use_free(struct use *u)
 {
@@ -220,6 +237,18 @@ stream_pool_clear(struct stream_pool *p)
 		pool_leave(u);
 }
 
+/* As many as one caller's requests to one target may keep are idle. */
+static bool
+pool_has_enough(const struct stream_pool *p, const struct use *u)
+{
+	const struct use *other;
+	unsigned n = 0;
+
+	LIST_FOREACH(other, &p->buckets[u->hash % BUCKETS], among)
+		n += use_is_of(other, u->hash, u->epoch, u->text, u->len);
+	return n >= STREAM_POOL_OF_ONE;
+}
+
 void
 stream_pool_give(struct stream_pool *p, struct stream **stream, struct stream_use **use)
 {
@@ -230,7 +259,7 @@ stream_pool_give(struct stream_pool *p, struct stream **stream, struct stream_us
 
 	u->stream = take_ptr(stream);
 	stream_use(u->stream, &events, u);
-	if (!keeps) {
+	if (!keeps || pool_has_enough(p, u)) {
 		pool_part(u);
 		return;
 	}
@@ -263,9 +292,7 @@ stream_pool_take(struct stream_pool *p, const struct stream_key *key, struct str
 		return NULL;
 	hash = hash64(text, len, key->epoch);
 	LIST_FOREACH(u, &p->buckets[hash % BUCKETS], among) {
-		if (u->hash == hash && u->epoch == key->epoch && u->len == len &&
-			memcmp(u->text, text, len) == 0 && !stream_is_doubted(u->stream) &&
-			!stream_far_ended(u->stream))
+		if (use_is_of(u, hash, key->epoch, text, len) && use_is_sound(u))
 			break;
 	}
 	if (u == NULL)

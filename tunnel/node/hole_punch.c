@@ -209,6 +209,7 @@ hole_punch_told(struct hole_punch *p, const struct rendezvous_line *line)
 	p->own = line->own;
 	p->other = line->other;
 	hole_punch_go(p, PUNCH_WAITING);
+	tls_stream_hold(p->hub, true); /* its end says nothing any more */
 	timer_cancel(p->deadline);
 	timer_start(p->next, line->delay_ms, 0);
 }
@@ -232,9 +233,7 @@ hole_punch_read(struct hole_punch *p)
 		if (n != 0)
 			break;
 	}
-	if (p->state != PUNCH_ASKING)
-		tls_stream_hold(p->hub, true); /* its end says nothing any more */
-	else if (n <= 0)
+	if (n <= 0)
 		hole_punch_fail(p, "the hub says what is no line of the rendezvous");
 	else
 		hole_punch_told(p, &line);
@@ -251,8 +250,10 @@ on_punch_hub(void *arg, enum tls_event event)
 			hole_punch_fail(p, "the hub ended the rendezvous connection");
 		else
 			hole_punch_read(p);
-	} else if (event == TLS_READABLE) {
+	} else if (event == TLS_READABLE && p->state == PUNCH_ASKING) {
 		hole_punch_read(p);
+	} else if (event == TLS_READABLE) {
+		tls_stream_free(&p->hub); /* held, and broken: the loop would tell it for ever */
 	} else if (event == TLS_FAILED) {
 		snprintf(p->why, sizeof p->why, "rendezvous at the hub: %.220s",
 			tls_stream_why(p->hub));

@@ -15,6 +15,8 @@
 #define EARLY "HTTP/1.1 103 Early\r\n\r\n"
 #define LENGTH "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
 #define CHUNKED "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+#define LOGIN(scheme)                                                                              \
+	"HTTP/1.1 401 Who\r\nContent-Length: 0\r\nWWW-Authenticate: " scheme "\r\n\r\n"
 #define CLOSE "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
 
 static struct http1_head head;
@@ -87,6 +89,43 @@ heads(void **state)
 	}
 }
 
+/* A login that belongs to the connection, asked for or brought along unasked. */
+static void
+logins(void **state)
+{
+	static const struct {
+		const char *request, *answer;
+		bool reusable;
+	} rows[] = {
+		{GET, LENGTH, true},
+		{GET, LOGIN("Basic realm=a"), true},
+		{GET, LOGIN("negotiate"), false},
+		{GET, LOGIN("NTLM"), false},
+		{"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic eA==\r\n\r\n", LENGTH, true},
+		{"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Negotiate eA==\r\n\r\n", LENGTH,
+			false},
+		{"GET / HTTP/1.1\r\nHost: a\r\nauthorization: ntlm eA==\r\n\r\n", LENGTH, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct http1_str data = {rows[i].answer, strlen(rows[i].answer)};
+		auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
+		struct http1_exchange x = {0};
+		char out[256];
+		size_t used;
+
+		assert_int_equal(
+			http1_parse_request(&head, rows[i].request, strlen(rows[i].request)), 0);
+		http1_exchange_begin(&x, &head);
+		assert_int_equal(
+			http1_exchange_read(&x, &head, data, &clean, &used), HTTP1_ANSWER_FINAL);
+		assert_true(http1_exchange_emit(&x, &head, out, sizeof out) > 0);
+		assert_int_equal(x.reusable, rows[i].reusable);
+		http1_exchange_fini(&x);
+	}
+}
+
 /* Bodies as they go on: plain or in chunks, the end with the trailers that may pass. */
 static void
 bodies(void **state)
@@ -119,6 +158,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(heads),
+		cmocka_unit_test(logins),
 		cmocka_unit_test(bodies),
 	};
 

@@ -159,7 +159,8 @@ only_the_same_is_taken(void **state)
 static void
 an_idle_stream_ends(void **state)
 {
-	static struct stream byte, end, reset, fading, doubted; /* some are closed with the pool */
+	static struct stream byte, end, early, reset, fading,
+		doubted; /* some are closed with the pool */
 
 	(void)state;
 	give(&byte, &key);
@@ -178,6 +179,12 @@ an_idle_stream_ends(void **state)
 	assert_null(take(&key)); /* its event has not been told yet */
 	end.events->readable(end.arg);
 	assert_int_equal(end.closed, 1 + STREAM_DONE);
+
+	give(&early, &key);
+	early.waiting = 1;
+	assert_null(take(&key)); /* nor has this one's */
+	early.events->readable(early.arg);
+	assert_true(early.ended);
 
 	give(&reset, &key);
 	reset.events->reset(reset.arg, STREAM_LOST);
@@ -218,15 +225,36 @@ static void
 the_oldest_makes_room(void **state)
 {
 	static struct stream all[STREAM_POOL_MOST + 1];
+	struct stream_key one = key;
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		give(&all[i], &key);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		one.epoch = 7 + i / STREAM_POOL_OF_ONE;
+		give(&all[i], &one);
+	}
 	assert_true(all[0].ended);
 	assert_false(all[1].ended);
 	stream_pool_clear(pool);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		assert_true(all[i].ended);
+}
+
+/* A server is not left with more connections than its caller will use. */
+static void
+one_caller_keeps_some(void **state)
+{
+	static struct stream all[STREAM_POOL_OF_ONE + 1], other;
+	struct stream_key another = key;
+
+	(void)state;
+	another.caller = "192.0.2.8";
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		give(&all[i], &key);
+	give(&other, &another);
+	assert_false(all[0].ended);
+	assert_true(all[STREAM_POOL_OF_ONE].ended);
+	assert_false(other.ended);
+	assert_ptr_equal(take(&key), &all[STREAM_POOL_OF_ONE - 1]);
 }
 
 int
@@ -237,6 +265,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(an_idle_stream_ends, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(time_passes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_oldest_makes_room, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(one_caller_keeps_some, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
