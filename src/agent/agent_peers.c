@@ -221,6 +221,8 @@ agent_peers_state(const struct agent *a, struct buf *out)
 	buf_printf(
 		out, "{\"port\":%u,\"error\":", a->peers != NULL ? a->options->mesh_peer_port : 0);
 	json_add_text(out, agent_peers_error(a));
+	buf_printf(
+		out, ",\"rules\":%s", a->peers != NULL && a->peers->has_rules ? "true" : "false");
 	buf_adds(out, ",\"peers\":[");
 	if (a->peers != NULL && a->peers->out != NULL)
 		node_peers_state(a->peers->out, &comma, out);
