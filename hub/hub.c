@@ -131,6 +131,8 @@ hub_start_parts(struct hub *hub, const struct hub_config *config, struct err *er
 	hub->ways_in = config->ways_in;
 	rc = hub_ways_start(hub, &config->ways_in, err);
 	if (rc == 0)
+		hub_source_use_access(hub);
+	if (rc == 0)
 		rc = start_web(hub, &config->web, err);
 	if (rc < 0)
 		return rc;
@@ -186,6 +188,7 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	hub_note_listeners(hub, ways_in);
 	redirect_commit(hub->redirect);
 	acl_adopt(hub->grants.access, &fresh);
+	hub_source_use_access(hub);
 	if (authority_ready(hub->authority))
 		hub_tell_revoked(hub);
 	quota_adopt(hub->grants.quota, &ways_in->limits);

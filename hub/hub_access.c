@@ -90,6 +90,10 @@ access_add_target(struct buf *out, const struct acl_target *t)
 	case TARGET_SERVICE:
 		buf_printf(out, "service %s/%s port %u", t->ns, t->name, t->port);
 		break;
+	case TARGET_CLOUD_SERVICE:
+		buf_printf(out, "endpoints without a Pod of service %s/%s port %u", t->ns, t->name,
+			t->port);
+		break;
 	case TARGET_CLOUD:
 		buf_printf(out, "cloud/%s port %u", t->host, t->port);
 		break;

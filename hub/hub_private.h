@@ -132,6 +132,8 @@ int hub_source_start(struct hub *hub, const struct hub_config *config, struct er
 /* Passes what has changed in the cluster to the nodes. arg: the hub. */
 void hub_source_settle(void *arg);
 bool hub_source_ready(const struct hub *hub);
+/* The rules of access have changed: nodes are told which endpoints the hub dials for them. */
+void hub_source_use_access(struct hub *hub);
 
 /* --- hub_explain.c -------------------------------------------------------------------------- */
 /* Passes the reports on its Services and Nodes to the Kubernetes source; called by a timer. */

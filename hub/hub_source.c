@@ -73,6 +73,19 @@ hub_source_settle(void *arg)
 	}
 }
 
+static bool
+hub_source_dials(void *arg, const char *ns, const char *name)
+{
+	return acl_opens_cloud_service(((struct hub *)arg)->grants.access, ns, name);
+}
+
+void
+hub_source_use_access(struct hub *hub)
+{
+	cluster_use_dials(hub->cluster, hub_source_dials, hub);
+	on_changed(hub);
+}
+
 static const char *
 hub_source_namespace(const struct hub *hub, const struct hub_config *config)
 {

@@ -262,6 +262,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	authority_state(hub->authority, out);
 	buf_adds(out, ",\"disk\":");
 	hub_disk_state(hub, out);
+	buf_printf(
+		out, ",\"nodeRules\":%s", acl_names_nodes(hub->grants.access) ? "true" : "false");
 	buf_adds(out, ",\"source\":");
 	if (hub->manifests != NULL)
 		manifests_state(hub->manifests, out);

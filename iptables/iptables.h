@@ -23,7 +23,8 @@
 struct iptables;
 
 /* Whether we serve ClusterIPs. AUTO: unless another program does, and except those of
- * default/kubernetes and kube-system/kube-dns. */
+ * default/kubernetes and kube-system/kube-dns. Always that of default/kubernetes where an endpoint
+ * of it is VIA_TUNNEL. */
 enum iptables_catch { IPTABLES_CATCH_AUTO, IPTABLES_CATCH_ALWAYS, IPTABLES_CATCH_NEVER };
 
 /* Whether the mesh's address may be on an interface of our own (iptables/host/own_interface.h).

@@ -205,6 +205,7 @@ read_store(struct meta *m, struct store **store, struct err *err)
 		.subnet = m->config.subnet,
 		.mask = m->config.mask,
 		.forward = m->config.forward,
+		.apiserver = m->config.apiserver,
 		.direct = m->config.direct,
 		.encrypt = m->config.encrypt,
 		.guard = m->config.guard,

@@ -47,6 +47,7 @@ struct meta_config {
 	struct liveness *liveness;
 	uint32_t mark;
 	bool find_hubs; /* meta_known_hub is wanted */
+	bool apiserver; /* tunnel.apiserver: see struct self */
 	bool forward; /* the hub connects for this node to endpoints that it cannot dial itself */
 	bool direct; /* other nodes' agents do */
 	uint8_t encrypt; /* enum encrypt: of services that do not say */

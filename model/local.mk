@@ -67,6 +67,7 @@ model_libmodel_a_SOURCES = \
 	model/service.c model/service.h \
 	model/selector.c model/selector.h \
 	model/service_build.c \
+	model/service_prefer.c model/service_prefer.h \
 	model/shard.c model/shard.h \
 	model/snapshot.c model/snapshot.h \
 	model/span.c model/span.h \

@@ -9,6 +9,7 @@
 
 #include <netinet/in.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/core/sock.h"
 
@@ -101,7 +102,9 @@ enum endpoint_via {
 	VIA_POD, /* pod of this node: podIP:containerPort */
 	VIA_HOST, /* hostIP:hostPort, or hostNetwork */
 	VIA_GIVEN, /* address without a pod, as given in the slice */
-	VIA_TUNNEL, /* by its own node's agent or through the hub; endpoint_far makes `ip` */
+	/* by its own node's agent or through the hub, which dials what has no node itself;
+	 * endpoint_far makes `ip` */
+	VIA_TUNNEL,
 	VIA_REFUSED, /* never: model/dial_guard.h */
 };
 
@@ -168,6 +171,7 @@ struct service {
 	/* headless, and its pods have names of their own: <hostname>.<service> */
 	bool named_pods;
 	bool restricted; /* allow_from or gates are set */
+	bool cloud; /* as in struct view */
 	/* one of its UDP ports has no endpoint that the kernel sends IPv6 to: no AAAA for it */
 	bool ipv4_alone;
 	uint8_t n_external_ips;
@@ -189,6 +193,12 @@ struct service {
 	const struct service_port *ports;
 };
 
+/* default/kubernetes, the Service of the API server itself? */
+static inline bool
+service_is_apiserver(const char *ns, const char *name)
+{
+	return strcmp(ns, "default") == 0 && strcmp(name, "kubernetes") == 0;
+}
 struct service *service_ref(const struct service *s);
 void service_unref(struct service **s);
 /* For builders of a service: releases `allow_from`, `gates`, `routes` and `tls`. */

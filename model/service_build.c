@@ -7,6 +7,7 @@
 #include "model/http_route.h"
 #include "model/mesh.h"
 #include "model/pod_name.h"
+#include "model/service_prefer.h"
 #include "model/view.h"
 
 /*
@@ -99,6 +100,7 @@ struct way {
 	struct endpoint *to;
 	bool own; /* of this node */
 	bool encrypted; /* its way must be */
+	bool cloud; /* the hub dials it, although no Pod stands for it */
 	/* why the first existing route is forbidden, or SPECIAL_NONE */
 	enum special_addr refused;
 	bool own_refused; /* an address of this or an earlier route is this node's own */
@@ -217,17 +219,20 @@ find_peer(const struct way *w)
 }
 
 /* The route through the agent of the endpoint's node, or the hub. The address belongs to another
- * node's network: it may equal one of ours. */
+ * network, of that node or of the cloud: it may equal one of ours. */
 static bool
 set_tunnel_way(struct way *w)
 {
-	const char *const ips[] = {w->from->pod_ip, w->from->other_pod_ip};
+	const struct view_endpoint *from = w->from;
+	const bool pod = from->pod_port != 0;
+	const char *const ips[] = {pod ? from->pod_ip : from->given_ip,
+		pod ? from->other_pod_ip : from->other_given_ip};
 	struct endpoint *e = w->to;
-	uint16_t port = w->from->pod_port;
+	uint16_t port = pod ? from->pod_port : from->given_port;
 	enum special_addr why;
 	struct in6_addr there;
 
-	if (!w->self->forward || port == 0 || *e->node == '\0' || w->own)
+	if (!w->self->forward || port == 0 || (pod ? *e->node == '\0' : !w->cloud) || w->own)
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(ips); i++) {
 		if (!ip_parse(service_build_plain(ips[i]), &there))
@@ -242,7 +247,7 @@ set_tunnel_way(struct way *w)
 		if (!IN6_IS_ADDR_V4MAPPED(&there))
 			e->far = ips[i];
 		e->ip = endpoint_far(e->node, &there);
-		e->peer = find_peer(w);
+		e->peer = pod ? find_peer(w) : "";
 		return true;
 	}
 	return false;
@@ -273,17 +278,26 @@ wants_encryption(const struct building *b, const struct view_endpoint *from)
 			service_build_same(from->site, b->self->site));
 }
 
-/* Chooses this node's route to the endpoint. False: there is none, and port is 0 unless the
- * endpoint was refused. */
 static bool
-choose_way(const struct building *b, struct endpoint *e, const struct view_endpoint *from)
+is_apiserver(const struct building *b)
+{
+	return service_is_apiserver(
+		service_build_plain(b->view->ns), service_build_plain(b->view->name));
+}
+
+/* Chooses this node's route to the endpoint; tunnel: that through the hub or another node. False:
+ * there is none, and port is 0 unless the endpoint was refused. */
+static bool
+choose_way(
+	const struct building *b, struct endpoint *e, const struct view_endpoint *from, bool tunnel)
 {
 	const struct self *self = b->self;
 	struct way w = {.from = from,
 		.self = self,
 		.to = e,
 		.own = is_own(from, self),
-		.encrypted = wants_encryption(b, from)};
+		.encrypted = wants_encryption(b, from),
+		.cloud = b->view->cloud && (self->apiserver || !is_apiserver(b))};
 
 	*e = (struct endpoint){
 		.tier = TIER_REST,
@@ -300,7 +314,7 @@ choose_way(const struct building *b, struct endpoint *e, const struct view_endpo
 		e->flags |= ENDPOINT_HOST_NETWORK;
 	if (w.encrypted)
 		e->flags |= ENDPOINT_ENCRYPTED;
-	if ((set_direct_way(&w) && !take_back_clear(&w)) || set_tunnel_way(&w)) {
+	if ((!tunnel && set_direct_way(&w) && !take_back_clear(&w)) || set_tunnel_way(&w)) {
 		if (w.own_refused)
 			e->flags |= ENDPOINT_HALF;
 		return true;
@@ -329,59 +343,6 @@ is_leaving(uint8_t flags)
 }
 
 /* --- order of endpoints --------------------------------------------------------------------- */
-
-/* This node's preferences for one port. */
-struct preference {
-	bool node_hints, zone_hints; /* kube-proxy would follow them */
-	bool own_node, own_zone; /* the service requests it */
-};
-
-/* kube-proxy's rule: hints apply if every ready endpoint has some and one names us. */
-static bool
-hints_count(const struct view_port *p, size_t offset, const char *self)
-{
-	bool ours = false;
-
-	for (size_t i = 0; i < p->n_endpoints; i++) {
-		const struct view_endpoint *e = &p->endpoints[i];
-		const struct view_names *hints = (const void *)((const char *)e + offset);
-
-		if (!is_ready(e->flags))
-			continue;
-		if (hints->n == 0)
-			return false;
-		ours = ours || view_names_hold(hints, self);
-	}
-	return ours;
-}
-
-static struct preference
-service_build_prefer(const struct building *b, const struct view_port *p)
-{
-	const char *node = service_build_plain(b->self->node),
-		   *zone = service_build_plain(b->self->zone);
-
-	return (struct preference){
-		.node_hints = hints_count(p, offsetof(struct view_endpoint, hint_nodes), node),
-		.zone_hints = hints_count(p, offsetof(struct view_endpoint, hint_zones), zone),
-		.own_node = b->view->distribution == DISTRIBUTE_NODE,
-		.own_zone = b->view->distribution != DISTRIBUTE_ALL && *zone != '\0',
-	};
-}
-
-/* Hints decide where they apply, else the service's settings. The other endpoints are kept in a
- * higher tier: the preferred ones may all be dead, or unreachable from here. */
-static enum endpoint_tier
-choose_tier(const struct preference *p, const struct view_endpoint *from, const struct self *self)
-{
-	if (p->node_hints ? view_names_hold(&from->hint_nodes, self->node)
-			  : p->own_node && is_own(from, self))
-		return TIER_NODE;
-	if (p->zone_hints ? view_names_hold(&from->hint_zones, self->zone)
-			  : p->own_zone && service_build_same(from->zone, self->zone))
-		return TIER_ZONE;
-	return TIER_REST;
-}
 
 /* Stable sort, lower tiers first: one pass per tier. */
 static void
@@ -415,11 +376,38 @@ note_endpoint(struct building *b, const struct endpoint *e)
 	note_text(b, e->peer);
 }
 
+static void
+take_endpoint(struct building *b, const struct endpoint *e)
+{
+	note_endpoint(b, e);
+	b->endpoints[b->n_endpoints++] = *e;
+}
+
+/*
+ * No Pod stands for the endpoint `e`, and the hub dials it as well: that is a second endpoint, in
+ * the tier that is used where those before fail, so that the balancer's ejections and probes find
+ * the route. The API server is at home in the hub's network, and at a site its address may be
+ * anybody's: there the hub comes first.
+ */
+static void
+take_by_hub(struct building *b, const struct view_endpoint *from, struct endpoint *e)
+{
+	struct endpoint far;
+
+	if (e->via != VIA_GIVEN || !choose_way(b, &far, from, true))
+		return;
+	if (is_apiserver(b)) {
+		far.tier = e->tier;
+		e->tier = TIER_TUNNEL;
+	}
+	take_endpoint(b, &far);
+}
+
 /* Adds those endpoints of the port that `wanted` accepts; returns how many cannot be reached. */
 static size_t
 take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(uint8_t flags))
 {
-	struct preference preference = service_build_prefer(b, from);
+	const struct service_prefer prefer = service_prefer_of(b->view, from, b->self);
 	size_t unreachable = 0, first = b->n_endpoints;
 
 	for (size_t i = 0; i < from->n_endpoints; i++) {
@@ -428,7 +416,7 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 		if (!wanted(from->endpoints[i].flags) ||
 			(b->view->local_only && !is_own(&from->endpoints[i], b->self)))
 			continue;
-		if (!choose_way(b, &e, &from->endpoints[i])) {
+		if (!choose_way(b, &e, &from->endpoints[i], false)) {
 			if (e.port == 0) {
 				unreachable++;
 				continue;
@@ -438,9 +426,10 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 			continue;
 		}
 		if (e.via != VIA_TUNNEL || *e.peer != '\0')
-			e.tier = (uint8_t)choose_tier(&preference, &from->endpoints[i], b->self);
-		note_endpoint(b, &e);
-		b->endpoints[b->n_endpoints++] = e;
+			e.tier =
+				(uint8_t)service_prefer_tier(&prefer, &from->endpoints[i], b->self);
+		take_by_hub(b, &from->endpoints[i], &e);
+		take_endpoint(b, &e);
 	}
 	sort_tiers(b, first);
 	return unreachable;
@@ -663,6 +652,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 		.fake_ip = fake_ip,
 		.external_local = v->external_local,
 		.gateway = v->gateway,
+		.cloud = v->cloud,
 		.headless = v->headless,
 		.named_pods = names_pods(v),
 		.lb = v->lb,
@@ -688,7 +678,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	head.tls = backend_tls_list_ref(v->tls, v->n_tls);
 	read_restriction(&head, v);
 	for (size_t i = 0; i < v->n_ports; i++)
-		most += v->ports[i].n_endpoints;
+		most += v->ports[i].n_endpoints * (v->cloud ? 2u : 1u);
 	begin_building(&b, v->n_ports, most);
 	for (size_t i = 0; i < v->n_ports; i++)
 		take_port(&b, i);

@@ -79,6 +79,9 @@ struct view {
 	struct service_lb lb;
 	char *hash_key, *health_path; /* as in struct service */
 	bool local_only; /* internalTrafficPolicy Local: a node uses its own endpoints only */
+	/* the hub dials those of its endpoints that no Pod stands for, for some node; older hubs
+	 * leave it out */
+	bool cloud;
 	/* its calls from outside: externalTrafficPolicy Local, its addresses, and whether the nodes
 	 * serve its ports at their own addresses; older hubs leave them out */
 	bool external_local, gateway;
@@ -101,6 +104,7 @@ struct self {
 	const char *zone;
 	bool forward; /* the hub forwards to what this node cannot dial itself */
 	uint8_t encrypt; /* enum encrypt, where a service does not say */
+	bool apiserver; /* the same for default/kubernetes, before this node dials it itself */
 	bool direct; /* agents of other nodes are dialled where their nodes' addresses may be */
 	const struct dial_guard *guard; /* which addresses it may dial */
 };

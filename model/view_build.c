@@ -207,6 +207,8 @@ view_build(struct buf *out, const struct view *v)
 		buf_adds(out, ",\"externalLocal\":true");
 	if (v->gateway)
 		buf_adds(out, ",\"gateway\":true");
+	if (v->cloud)
+		buf_adds(out, ",\"cloud\":true");
 	build_policy(out, v);
 	if (v->routes != NULL) {
 		buf_adds(out, ",\"routes\":");

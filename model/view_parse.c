@@ -394,6 +394,7 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 		{"externalIPs", FIELD_CUSTOM, 0, 0, NULL, parse_external_ips},
 		{"externalLocal", FIELD_BOOL, offsetof(struct view, external_local), 0, NULL, NULL},
 		{"gateway", FIELD_BOOL, offsetof(struct view, gateway), 0, NULL, NULL},
+		{"cloud", FIELD_BOOL, offsetof(struct view, cloud), 0, NULL, NULL},
 		{"policy", FIELD_CUSTOM, 0, 0, NULL, parse_policy},
 		LB_NUMBER("affinity", FIELD_UINT32, affinity_s, MESH_AFFINITY_MAX_S),
 		{"hashOn", FIELD_CUSTOM, 0, 0, NULL, parse_hash_on},

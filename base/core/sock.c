@@ -379,10 +379,15 @@ sock_bind_shared(int fd, const struct addr *from)
 	return 0;
 }
 
-/* from: NULL: as the kernel chooses. */
+struct opening {
+	uint32_t mark;
+	unsigned hops;
+	const struct addr *from; /* NULL: as the kernel chooses */
+	bool speaks; /* its first bytes are there already */
+};
+
 static int
-open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops,
-	const struct addr *from, bool speaks, int *out)
+open_connected(const struct addr *a, int type, const struct opening *o, int *out)
 {
 	static const int on = 1;
 	const bool multipath = type == SOCK_MULTIPATH_STREAM;
@@ -392,15 +397,15 @@ open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops,
 
 	if (fd < 0)
 		return -errno;
-	if (mark != 0 && setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark) < 0)
+	if (o->mark != 0 && setsockopt(fd, SOL_SOCKET, SO_MARK, &o->mark, sizeof o->mark) < 0)
 		return -errno;
-	hops_mark(fd, a->sa.sa_family, hops);
+	hops_mark(fd, a->sa.sa_family, o->hops);
 	if (a->sa.sa_family != AF_UNIX && type != SOCK_DGRAM)
 		sock_nodelay(fd);
 	spare_pacing(fd, a);
-	if (from != NULL && (rc = sock_bind_shared(fd, from)) < 0)
+	if (o->from != NULL && (rc = sock_bind_shared(fd, o->from)) < 0)
 		return rc;
-	if (speaks) /* of a client it defers the acknowledgement of the SYN-ACK, nothing else */
+	if (o->speaks) /* of a client it defers the acknowledgement of the SYN-ACK, nothing else */
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof on);
 	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS) {
 		rc = -errno;
@@ -415,13 +420,13 @@ open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops,
 int
 sock_connect(const struct addr *a, uint32_t mark, int *fd)
 {
-	return open_connected(a, SOCK_STREAM, mark, 0, NULL, false, fd);
+	return open_connected(a, SOCK_STREAM, &(struct opening){.mark = mark}, fd);
 }
 
 int
 sock_connect_from(const struct addr *from, const struct addr *to, uint32_t mark, int *fd)
 {
-	return open_connected(to, SOCK_STREAM, mark, 0, from, false, fd);
+	return open_connected(to, SOCK_STREAM, &(struct opening){.mark = mark, .from = from}, fd);
 }
 
 struct addr
@@ -437,19 +442,20 @@ sock_local(int fd)
 int
 sock_connect_multipath(const struct addr *a, uint32_t mark, int *fd)
 {
-	return open_connected(a, SOCK_MULTIPATH_STREAM, mark, 0, NULL, false, fd);
+	return open_connected(a, SOCK_MULTIPATH_STREAM, &(struct opening){.mark = mark}, fd);
 }
 
 int
 sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, bool speaks, int *fd)
 {
-	return open_connected(a, SOCK_STREAM, mark, hops, NULL, speaks, fd);
+	return open_connected(a, SOCK_STREAM,
+		&(struct opening){.mark = mark, .hops = hops, .speaks = speaks}, fd);
 }
 
 int
 sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
 {
-	return open_connected(a, SOCK_DGRAM, mark, hops, NULL, false, fd);
+	return open_connected(a, SOCK_DGRAM, &(struct opening){.mark = mark, .hops = hops}, fd);
 }
 
 /* Is the accepted peer the socket `from`, and not another process that connected first? */

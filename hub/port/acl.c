@@ -109,11 +109,21 @@ read_site(const char *text, struct to *to)
 	return true;
 }
 
+/* NAMESPACE/NAME. */
+static bool
+read_service(const char *text, struct to *to)
+{
+	const char *slash = strchr(text, '/');
+
+	to->first = xstrndup(text, (size_t)(slash - text));
+	to->second = xstrdup(slash + 1);
+	return *to->first != '\0' && *to->second != '\0' && strchr(to->second, '/') == NULL;
+}
+
 static bool
 read_to(const char *text, struct to *to)
 {
 	auto_free char *name = NULL;
-	char *slash;
 
 	*to = (struct to){.from_port = 1, .to_port = 65535, .all = strcmp(text, "*") == 0};
 	if (to->all)
@@ -126,9 +136,15 @@ read_to(const char *text, struct to *to)
 		to->kind = TARGET_CLOUD;
 		if ((name = split_ports(text + 6, to)) == NULL || *name == '\0')
 			return false;
-		if (!network_parse(&to->network, name))
+		if (network_parse(&to->network, name))
+			return true;
+		if (strchr(name, '/') == NULL) {
 			to->first = take_ptr(&name);
-		return to->first == NULL || strchr(to->first, '/') == NULL;
+			return true;
+		}
+		to->kind = TARGET_CLOUD_SERVICE;
+		/* no namespace, but a network that is none: cloud/10.0.0.0/33 */
+		return read_service(name, to) && strpbrk(to->first, ".:") == NULL;
 	}
 	if (strncmp(text, "site/", 5) == 0)
 		return read_site(text + 5, to);
@@ -136,15 +152,12 @@ read_to(const char *text, struct to *to)
 	if ((name = split_ports(text + (to->kind == TARGET_POD ? 4 : 0), to)) == NULL ||
 		*name == '\0')
 		return false;
-	if ((slash = strchr(name, '/')) == NULL) {
+	if (strchr(name, '/') == NULL) {
 		to->kind = to->kind == TARGET_POD ? TARGET_POD : TARGET_NODE;
 		to->first = take_ptr(&name);
 		return to->kind == TARGET_NODE;
 	}
-	*slash = '\0';
-	to->second = xstrdup(slash + 1);
-	to->first = take_ptr(&name);
-	return *to->first != '\0' && *to->second != '\0' && strchr(to->second, '/') == NULL;
+	return read_service(name, to);
 }
 
 static bool
@@ -214,7 +227,12 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct reading *r)
 			return acl_wrong(r, text,
 				"expected *, NODE[:PORTS], NAMESPACE/SERVICE[:PORTS], "
 				"pod/NAMESPACE/POD[:PORTS], cloud/HOST[:PORTS], "
-				"site/SITE/CIDR[:PORTS] or hub:web");
+				"cloud/NAMESPACE/SERVICE[:PORTS], site/SITE/CIDR[:PORTS] or "
+				"hub:web");
+		if (rule->to[rule->n_to - 1].kind == TARGET_CLOUD_SERVICE && !rule->node)
+			return acl_wrong(r, text,
+				"opens endpoints to nodes alone: it needs from: node:NAME. Others "
+				"have them by NAMESPACE/SERVICE[:PORTS]");
 		rule->to[rule->n_to - 1].text = xstrdup(text);
 	}
 	return 0;
@@ -343,7 +361,9 @@ acl_opens(const struct to *to, const struct acl_target *t)
 
 	if (to->all)
 		return t->kind != TARGET_WEB; /* the page is not reached through the hub */
-	if (to->kind != t->kind || t->kind == TARGET_WEB)
+	if ((to->kind != t->kind &&
+		    !(to->kind == TARGET_SERVICE && t->kind == TARGET_CLOUD_SERVICE)) ||
+		t->kind == TARGET_WEB)
 		return to->kind == t->kind;
 	if (t->port < to->from_port || t->port > to->to_port)
 		return false;
@@ -352,6 +372,7 @@ acl_opens(const struct to *to, const struct acl_target *t)
 		return acl_glob(to->first, t->node);
 	case TARGET_POD:
 	case TARGET_SERVICE:
+	case TARGET_CLOUD_SERVICE:
 		return acl_glob(to->first, t->ns) && acl_glob(to->second, t->name);
 	case TARGET_CLOUD:
 		if (to->first != NULL)
@@ -374,6 +395,7 @@ enum acl_ground {
 	/* no rules exist, and the caller is a program of this host, or admitted by a clientCA */
 	ACL_NO_RULES,
 	ACL_NOBODY, /* no rule opens it */
+	ACL_CLOUD_NEEDED, /* endpoints without a Pod are open to nodes by a rule alone */
 	ACL_RULES_MISSING, /* no rules exist, and the caller comes from elsewhere */
 	/* a target that no object of the cluster stands for is open only by a rule */
 	ACL_RULE_NEEDED,
@@ -404,12 +426,37 @@ acl_find_rule(const struct acl *a, const struct caller *c, const struct acl_targ
 	return false;
 }
 
+/* What the hub itself dials adds to what nodes may have. */
+static bool
+acl_adds_alone(const struct rule *r)
+{
+	for (size_t k = 0; k < r->n_to; k++)
+		if (r->to[k].all ||
+			(r->to[k].kind != TARGET_CLOUD && r->to[k].kind != TARGET_CLOUD_SERVICE))
+			return false;
+	return true;
+}
+
 bool
 acl_names_nodes(const struct acl *a)
 {
 	for (size_t i = 0; a != NULL && i < a->n; i++)
-		if (a->rules[i].node)
+		if (a->rules[i].node && !acl_adds_alone(&a->rules[i]))
 			return true;
+	return false;
+}
+
+bool
+acl_opens_cloud_service(const struct acl *a, const char *ns, const char *name)
+{
+	struct acl_target t = {.kind = TARGET_CLOUD_SERVICE, .ns = ns, .name = name};
+
+	for (size_t i = 0; a != NULL && i < a->n; i++)
+		for (size_t k = 0; a->rules[i].node && k < a->rules[i].n_to; k++) {
+			t.port = a->rules[i].to[k].from_port;
+			if (acl_opens(&a->rules[i].to[k], &t))
+				return true;
+		}
 	return false;
 }
 
@@ -446,6 +493,8 @@ acl_ground(const struct acl *a, const struct caller *c, const struct acl_target 
 	if (c->node[0] != '\0') {
 		if (acl_find_rule(a, c, t, found))
 			return ACL_RULE;
+		if (t->kind == TARGET_CLOUD_SERVICE)
+			return ACL_CLOUD_NEEDED;
 		return !acl_names_nodes(a) && t->kind == TARGET_SERVICE ? ACL_NODES_SERVICES
 									: ACL_NOBODY;
 	}
@@ -474,6 +523,8 @@ acl_explain(
 			"no rule is for nodes: each may have the endpoints of all services",
 		[ACL_NO_RULES] = "no rule says anything of this target: programs of the hub's "
 				 "host, and who was admitted by a listener's clientCA, may",
+		[ACL_CLOUD_NEEDED] = "endpoints that no Pod stands for are open to a node by a "
+				     "rule alone: from node:NAME, to cloud/NAMESPACE/SERVICE",
 		[ACL_NOBODY] = "no rule of access opens this target to this caller",
 		[ACL_RULES_MISSING] = "there is no rule of access for this target: only programs "
 				      "of the hub's host may",

@@ -8,12 +8,14 @@
  *	       token:NAME          a bearer token, given by its tokenSHA256
  *	       NAME                a certificate or a token of this name
  *	       node:NAME           a node that requests endpoints of services; globs allowed. Without such rules every node may reach those
- *	                           of all services
+ *	                           of all services; a rule that opens cloud/... alone does not count as one
  *	       local               a program of this host: by loopback, by a Unix socket, or by ingress.redirect (hub/port/caller.h)
  *	to     *                   everything but addresses of the hub itself (hub/port/self_guard.h)
  *	       NODE[:PORTS]        a node, globs allowed: edge-1:10250, edge-*:9100-9105, *:10250
  *	       NAMESPACE/SERVICE[:PORTS], pod/NAMESPACE/POD[:PORTS]
  *	       cloud/HOST[:PORTS], cloud/CIDR[:PORTS]   dialled by the hub itself
+ *	       cloud/NAMESPACE/SERVICE[:PORTS]  from node:NAME: endpoints of the service that no Pod stands for. Nodes have these by this
+ *	                           word, or one that opens the service itself, alone
  *	       hub:web             the page of the hub itself (hub/page/web.h); no other word opens it, not even *. Where no rule names it, callers
  *	                           of this machine, and those whom its clientCA has admitted, may see it
  *	       site/SITE/CIDR[:PORTS]  an address that a node of the site announces and no object of the cluster has; globs allowed
@@ -31,7 +33,15 @@
 
 enum { ACL_RULES_MAX = 1024 };
 
-enum target_kind { TARGET_NODE, TARGET_POD, TARGET_SERVICE, TARGET_CLOUD, TARGET_SITE, TARGET_WEB };
+enum target_kind {
+	TARGET_NODE,
+	TARGET_POD,
+	TARGET_SERVICE,
+	TARGET_CLOUD_SERVICE, /* endpoints of a service that no Pod stands for, for a node */
+	TARGET_CLOUD,
+	TARGET_SITE,
+	TARGET_WEB
+};
 
 struct acl_target {
 	enum target_kind kind;
@@ -59,8 +69,12 @@ bool acl_explain(const struct acl *a, const struct caller *caller, const struct 
 	struct buf *why);
 /* True if a rule names this kind of target explicitly, not by *. */
 bool acl_names(const struct acl *a, enum target_kind kind);
-/* True if a rule is from node:NAME; a may be NULL. */
+/* True if a rule is from node:NAME, and opens more than cloud/...: it says which services nodes may
+ * have. a may be NULL. */
 bool acl_names_nodes(const struct acl *a);
+/* True if a rule opens the service as TARGET_CLOUD_SERVICE, at any port and to any node; a may be
+ * NULL. */
+bool acl_opens_cloud_service(const struct acl *a, const char *ns, const char *name);
 /* True if a cloud/ rule names an address or network that contains this address. Then the hub dials
  * it. */
 bool acl_names_cloud(const struct acl *a, const struct in6_addr *ip);

@@ -668,8 +668,12 @@ connector_start(
 		caller_name(q->caller, x->caller_key);
 	if (q->trace != NULL)
 		traceparent_text(x->traceparent, q->trace);
-	snprintf(x->target, sizeof x->target,
-		strchr(q->host, ':') != NULL ? "[%.200s]:%u" : "%.200s:%u", q->host, q->port);
+	if (q->service != NULL) /* host:port */
+		snprintf(x->target, sizeof x->target, "%.200s", q->host);
+	else
+		snprintf(x->target, sizeof x->target,
+			strchr(q->host, ':') != NULL ? "[%.200s]:%u" : "%.200s:%u", q->host,
+			q->port);
 	x->refused = true;
 	x->ways = connector_routes(r, q, &status);
 	if (connector_goes_round(x, q)) {

@@ -197,6 +197,7 @@ add_address(const struct routes_finder *f, struct routes *w, const struct view_e
 	struct way *way = routes_add(w, routes_at_edge(f, e->node) ? e->node : "", ip,
 		pod ? e->pod_port : e->given_port);
 
+	way->without_pod = !pod;
 	way->given = !pod ||
 		!cluster_pod_serves(f->config.cluster,
 			&(struct cluster_place){.ns = w->target.ns, .pod = e->pod}, ip, e->pod_port,
@@ -239,6 +240,18 @@ add_endpoints(struct routes_finder *f, struct routes *w, const struct view_port 
 	}
 }
 
+/* Nodes need a rule for endpoints that no Pod stands for. */
+static void
+routes_mark_cloud(const struct routes_finder *f, struct routes *w)
+{
+	bool without_pod = f->caller != NULL && f->caller->node[0] != '\0' && w->n > 0;
+
+	for (size_t i = 0; i < w->n; i++)
+		without_pod = without_pod && w->list[i].without_pod;
+	if (without_pod)
+		w->target.kind = TARGET_CLOUD_SERVICE;
+}
+
 static unsigned
 to_service(struct routes_finder *f, const struct fanout_item *item, uint16_t port, struct routes *w)
 {
@@ -271,6 +284,7 @@ to_service(struct routes_finder *f, const struct fanout_item *item, uint16_t por
 	if (w->n == 0)
 		return routes_refuse(
 			w, 503, "the service %s has no endpoint at port %u", item->key, port);
+	routes_mark_cloud(f, w);
 	return 0;
 }
 
@@ -521,10 +535,28 @@ routes_find_at(struct routes_finder *f, const char *node, const char *dest, stru
 
 /* --- one endpoint of a service -------------------------------------------------------------- */
 
+static bool
+routes_is_at(const char *text, const struct in6_addr *ip)
+{
+	struct in6_addr its;
+
+	return text != NULL && ip_parse(text, &its) && memcmp(&its, ip, sizeof its) == 0;
+}
+
+/* Has the endpoint this address, as the Service's own objects say? */
+static bool
+routes_endpoint_is(const struct view_endpoint *e, const struct in6_addr *ip, uint16_t port)
+{
+	if (e->pod_port != 0)
+		return e->pod_port == port && routes_is_at(e->pod_ip, ip);
+	return e->given_port == port &&
+		(routes_is_at(e->given_ip, ip) || routes_is_at(e->other_given_ip, ip));
+}
+
 static const struct view_endpoint *
 find_endpoint(const struct view *v, const struct routes_endpoint *wanted, uint16_t *port)
 {
-	struct in6_addr ip, pod;
+	struct in6_addr ip;
 	struct addr at;
 
 	if (addr_parse(&at, wanted->at, 0, NULL) < 0 || !addr_ip(&at, &ip) || addr_port(&at) == 0)
@@ -533,10 +565,9 @@ find_endpoint(const struct view *v, const struct routes_endpoint *wanted, uint16
 		for (size_t k = 0; k < v->ports[i].n_endpoints; k++) {
 			const struct view_endpoint *e = &v->ports[i].endpoints[k];
 
-			if (e->pod_port != addr_port(&at) || e->node == NULL ||
-				strcmp(e->node, wanted->node) != 0 ||
+			if (strcmp(e->node != NULL ? e->node : "", wanted->node) != 0 ||
 				(v->ports[i].mode == PORT_UDP) != wanted->udp ||
-				!ip_parse(e->pod_ip, &pod) || memcmp(&pod, &ip, sizeof ip) != 0)
+				!routes_endpoint_is(e, &ip, addr_port(&at)))
 				continue;
 			*port = v->ports[i].port;
 			return e;
@@ -588,14 +619,15 @@ routes_find_endpoint(
 	memset(w, 0, sizeof *w);
 	w->udp = wanted->udp;
 	if (v == NULL)
-		return routes_refuse(w, 404, "%.200s is no service", wanted->service);
+		return routes_refuse(w, 404, "%.200s is no service",
+			*wanted->service != '\0' ? wanted->service : "\"\"");
 	routes_set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
 	w->encrypted = v->lb.encrypt != ENCRYPT_DEFAULT && v->lb.encrypt != ENCRYPT_OFF;
 	e = find_endpoint(v, wanted, &port);
 	if (e == NULL)
-		return routes_refuse(w, 404, "the service %s has no endpoint %.60s on %.100s",
-			item->key, wanted->at, wanted->node);
+		return routes_refuse(w, 404, "the service %s has no endpoint %.60s%s%.100s",
+			item->key, wanted->at, *wanted->node != '\0' ? " on " : "", wanted->node);
 	w->target.port = port;
 	if ((status = routes_permit(f, v, &closed, w)) != 0)
 		return status;
@@ -605,10 +637,11 @@ routes_find_endpoint(
 			v->ns, e->pod);
 	/* If the pod does not have the address, the EndpointSlice may name anything in the hub's
 	 * own network. */
-	if (!routes_at_edge(f, e->node) &&
+	if (e->pod_port != 0 && !routes_at_edge(f, e->node) &&
 		!cluster_pod_has(f->config.cluster, v->ns, e->pod, e->pod_ip))
 		return routes_refuse(
 			w, 404, "the pod %s/%s has no address %s", v->ns, e->pod, e->pod_ip);
 	add_endpoint(f, w, e);
+	routes_mark_cloud(f, w);
 	return routes_settle(f, w, 0);
 }

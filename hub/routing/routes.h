@@ -33,8 +33,9 @@ struct way {
 		 * itself */
 		1];
 	struct neighbours_way neighbour; /* with `final_node`: the neighbour's entry */
-	/* only an EndpointSlice gives the address: no pod declares that it serves there */
-	bool given;
+	/* only an EndpointSlice gives the address: no pod declares that it serves there; or it
+	 * names no pod at all */
+	bool given, without_pod;
 };
 
 struct routes {

@@ -46,9 +46,10 @@ routes_owner(const struct routes_finder *f, const struct way *way, const struct 
  * who may write a Service may write that object. */
 static const char *
 routes_owner_objects(struct routes_finder *f, const struct caller *caller, const struct way *way,
-	const struct in6_addr *ip, uint16_t port, const char *ns)
+	const struct in6_addr *ip, uint16_t port, const struct acl_target *asked)
 {
 	struct acl_target target = {.kind = TARGET_NODE, .port = port};
+	const char *ns = asked->ns != NULL ? asked->ns : "";
 	struct cluster_place owner;
 	bool of_node;
 
@@ -57,7 +58,11 @@ routes_owner_objects(struct routes_finder *f, const struct caller *caller, const
 	of_node = *owner.pod == '\0';
 	/* Whether a node may reach a Service is decided for that Service: to close the pod to it
 	 * takes a policy (model/cluster/cluster_callers). */
-	if (!of_node && caller->node[0] != '\0')
+	if (!of_node && caller->node[0] != '\0' && !way->without_pod)
+		return NULL;
+	/* The API server writes its own endpoints, which are ports of nodes. */
+	if (of_node && asked->kind == TARGET_CLOUD_SERVICE &&
+		service_is_apiserver(asked->ns, asked->name))
 		return NULL;
 	target.node = owner.node;
 	if (!of_node) {
@@ -91,8 +96,7 @@ routes_objection(struct routes_finder *f, const struct caller *caller, const str
 		why = self_guard_refuses(f->config.guard, &to, caller);
 	if (why != NULL || !way->given)
 		return why;
-	return routes_owner_objects(
-		f, caller, way, &ip, addr_port(&to), asked->ns != NULL ? asked->ns : "");
+	return routes_owner_objects(f, caller, way, &ip, addr_port(&to), asked);
 }
 
 unsigned
@@ -113,6 +117,13 @@ routes_judge(struct routes_finder *f, const struct caller *caller, struct routes
 	char authority[sizeof w->list[0].authority] = "";
 	size_t kept = 0;
 
+	if (!acl_check(f->config.access, caller, &w->target) &&
+		w->target.kind == TARGET_CLOUD_SERVICE)
+		return routes_refuse(w, 403,
+			"no rule of access gives a node endpoints of %s/%s that no Pod stands for: "
+			"{from: 'node:%.64s', to: ['cloud/%s/%s:%u']}",
+			w->target.ns, w->target.name, caller->node, w->target.ns, w->target.name,
+			w->target.port);
 	if (!acl_check(f->config.access, caller, &w->target))
 		return routes_refuse(w, 403, "no rule of access opens this target to this caller");
 	for (size_t i = 0; i < w->n; i++) {

@@ -299,7 +299,7 @@ drop_suspects(struct service_maps *f)
 static bool
 is_delicate(const struct service *s)
 {
-	return (strcmp(s->namespace, "default") == 0 && strcmp(s->name, "kubernetes") == 0) ||
+	return service_is_apiserver(s->namespace, s->name) ||
 		(strcmp(s->namespace, "kube-system") == 0 && strcmp(s->name, "kube-dns") == 0);
 }
 
@@ -473,10 +473,24 @@ suspect_external(
 	service_maps_suspect(f, one);
 }
 
+/* Pods call the API server through the hub, by the address that kubelet has given them: whoever
+ * else serves that on this node (kube-proxy) would send them to endpoints that it cannot reach. */
+static bool
+is_tunnelled_apiserver(const struct service *s)
+{
+	if (!service_is_apiserver(s->namespace, s->name))
+		return false;
+	for (unsigned p = 0; p < s->n_ports; p++)
+		for (unsigned i = 0; i < s->ports[p].n_endpoints; i++)
+			if (s->ports[p].endpoints[i].via == VIA_TUNNEL)
+				return true;
+	return false;
+}
+
 static void
 want_service(struct service_maps *f, const struct service *s)
 {
-	bool caught = f->catch == SERVICE_MAPS_CATCH_ALL ||
+	bool caught = f->catch == SERVICE_MAPS_CATCH_ALL || is_tunnelled_apiserver(s) ||
 		(f->catch == SERVICE_MAPS_CATCH_MOST && !is_delicate(s));
 	struct in6_addr ips[ADDRESSES];
 	size_t n = addresses_of(f, s, caught, ips);

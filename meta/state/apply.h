@@ -42,7 +42,7 @@ struct apply_config {
 	struct loop *loop;
 	const char *node;
 	uint32_t subnet, mask;
-	bool forward, direct; /* see struct self */
+	bool forward, apiserver, direct; /* see struct self */
 	uint8_t encrypt;
 	const struct dial_guard *guard; /* see struct self; referenced */
 	void (*use)(void *arg, const struct snapshot *snapshot);

@@ -91,6 +91,7 @@ self_of(const struct apply *a)
 		.site = a->site,
 		.zone = a->zone,
 		.forward = a->config.forward,
+		.apiserver = a->config.apiserver,
 		.direct = a->config.direct,
 		.encrypt = a->config.encrypt,
 		.guard = a->guard,

@@ -13,6 +13,14 @@
 #include "model/cluster/cluster_private.h"
 #include "model/selector.h"
 
+void
+cluster_use_dials(struct cluster *c, cluster_dials_fn *dials, void *arg)
+{
+	c->dials = dials;
+	c->dials_arg = arg;
+	cluster_mark_all(c);
+}
+
 /* --- objects and their sources -------------------------------------------------------------- */
 
 static void

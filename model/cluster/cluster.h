@@ -29,6 +29,10 @@ struct cluster;
 
 struct cluster *cluster_new(void);
 void cluster_free(struct cluster **c);
+/* Does the hub dial endpoints of a service for nodes that no Pod stands for? Asked when a service
+ * is joined; a call joins all again. NULL, the default: never. */
+typedef bool cluster_dials_fn(void *arg, const char *ns, const char *name);
+void cluster_use_dials(struct cluster *c, cluster_dials_fn *dials, void *arg);
 
 /* Takes the object; replaces this source's previous version of it. */
 void cluster_put(struct cluster *c, const char *source, struct kube_object **o);

@@ -216,6 +216,21 @@ cluster_join_new_view(struct joining *j, const char *hostname)
 	return v;
 }
 
+/* Does the hub dial endpoints of the view for nodes that no Pod stands for? */
+static bool
+join_is_cloud(const struct joining *j)
+{
+	const struct view *v = j->view;
+
+	if (j->c->dials == NULL || !j->c->dials(j->c->dials_arg, v->ns, v->name))
+		return false;
+	for (size_t i = 0; i < v->n_ports; i++)
+		for (size_t k = 0; k < v->ports[i].n_endpoints; k++)
+			if (v->ports[i].endpoints[k].given_port != 0)
+				return true;
+	return false;
+}
+
 /* The service's own view, or the view of the pods that share a hostname. */
 static void
 join_view(struct joining *j, const char *hostname, const struct members *members)
@@ -240,6 +255,7 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 	if (*hostname != '\0')
 		cluster_join_declared(j, members);
 	j->quiet = false;
+	j->view->cloud = join_is_cloud(j);
 	join_sort_gates(j->view);
 	j->views = xrealloc(j->views, (j->n_views + 1) * sizeof *j->views);
 	j->views[j->n_views++] = (struct joined){j->view, j->why, j->service->nodes, false};

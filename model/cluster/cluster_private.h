@@ -160,6 +160,8 @@ struct cluster {
 	TAILQ_HEAD(, note) notes;
 	uint64_t generation;
 	uint64_t node_changes;
+	cluster_dials_fn *dials; /* NULL: never */
+	void *dials_arg;
 	size_t n_refused; /* of the views sent */
 	size_t count[KUBE_KINDS];
 };

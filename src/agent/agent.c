@@ -149,6 +149,7 @@ agent_open_meta(struct agent *a, struct err *err)
 		.mark = MESH_MARK,
 		.find_hubs = agent_tunnel_wanted(o) && o->hub_tunnels > 1,
 		.forward = agent_tunnel_wanted(o),
+		.apiserver = o->tunnel_apiserver,
 		.encrypt = (uint8_t)(o->mesh_encrypt + ENCRYPT_OFF),
 		.direct = agent_tunnel_wanted(o) && o->mesh_peer_port != 0 &&
 			o->mesh_direct != DIRECT_OFF,

@@ -21,5 +21,9 @@ void agent_checks_peers(struct findings *f, const struct tree_node *peers);
 /* Services without endpoints, or without endpoints that this node can reach; tunnel: whether the
  * hub may forward to them. */
 void agent_check_services(struct findings *f, const struct snapshot *snapshot, bool tunnel);
+/* Calls of the cloud: endpoints that no Pod stands for, above all the API server. apiserver:
+ * tunnel.apiserver. */
+void agent_check_cloud(struct findings *f, const struct tree_node *state,
+	const struct snapshot *snapshot, bool apiserver);
 
 #endif

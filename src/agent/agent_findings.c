@@ -24,6 +24,7 @@ agent_findings_look(const struct agent *a, const char *json, size_t len, struct 
 	}
 	agent_checks(f, tree_document(*state, 0));
 	agent_check_services(f, a->snapshot, agent_tunnel_wanted(a->options));
+	agent_check_cloud(f, tree_document(*state, 0), a->snapshot, a->options->tunnel_apiserver);
 }
 
 void

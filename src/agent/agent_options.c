@@ -306,6 +306,10 @@ check_tunnel(const struct agent_options *o, struct err *err)
 	if (reachable_nets_new((const char *const *)o->tunnel_reach, &vicinity, &why) < 0)
 		return complain(o, "tunnel.reach", err, "%s", why.text);
 	reachable_nets_free(&vicinity);
+	if (o->tunnel_apiserver && (!o->tunnel_enabled || o->hub_protocol == PROTOCOL_CLOUDHUB))
+		return complain(o, "tunnel.apiserver", err,
+			"needs tunnel.enabled and a hub of ours (hub.protocol: edgeway), which "
+			"dials the API server");
 	if (o->mesh_encrypt != 0 && (!o->tunnel_enabled || o->hub_protocol == PROTOCOL_CLOUDHUB))
 		return complain(o, "mesh.encrypt", err,
 			"needs tunnel.enabled and a hub of ours (hub.protocol: edgeway), since "

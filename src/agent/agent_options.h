@@ -100,6 +100,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.words = "tls|websocket") \
 	X(LIST, tunnel_allow, "tunnel.allow", "node,pods,services,agent", \
 		"what the cloud may reach: node, node:PORTS, pods, services; ! in front denies") \
+	X(BOOL, tunnel_apiserver, "tunnel.apiserver", "false", \
+		"pods' calls of default/kubernetes, at its ClusterIP too, go through the hub, whose access has to open it") \
 	X(LIST, tunnel_reach, "tunnel.reach", "", "nodes and networks beside this one that the cloud may reach through it: edge-2, 192.168.1.0/24:9100", \
 		.reload = true) \
 	TRACING_OPTIONS(X) \

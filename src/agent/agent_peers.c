@@ -405,6 +405,8 @@ agent_peers_state(const struct agent *a, struct buf *out)
 	json_add_text(out, agent_peers_error(a));
 	buf_adds(out, ",\"nat\":");
 	json_add_text(out, agent_peers_nat(a));
+	buf_printf(
+		out, ",\"rules\":%s", a->peers != NULL && a->peers->has_rules ? "true" : "false");
 	buf_adds(out, ",\"peers\":[");
 	if (a->peers != NULL && a->peers->out != NULL)
 		node_peers_state(a->peers->out, &comma, out);

@@ -243,6 +243,12 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 			"update its agent; if its certificate is in other hands: edgewayctl node "
 			"revoke",
 			"%s", ctl_text(hub, "floods.trouble"));
+	if (ctl_true(hub, "nodeRules"))
+		findings_add(f, "access", VERDICT_INFO,
+			"where nodes are to dial each other again: leave rules from node:NAME to "
+			"cloud/... alone, which close nothing",
+			"has rules from node:NAME: nodes have what these open, and ask the hub "
+			"alone, not each other (mesh.peerPort serves nothing)");
 	check_redirect(f, tree_get(hub, "redirect"));
 	check_self_dials(f, tree_get(hub, "selfDials"));
 	tree_each(tree_get(hub, "peers"), p) {

@@ -8,6 +8,7 @@
 #include "base/core/special_addr.h"
 #include "model/check.h"
 #include "model/json.h"
+#include "model/service.h"
 #include "src/common/ctl_answer.h"
 #include "src/ctl/ctl_ask.h"
 #include "src/ctl/ctl_attempt.h"
@@ -256,6 +257,19 @@ trace_protocol(const struct trace *t)
 	return t->url.kind == ATTEMPT_UDP ? "UDP" : "TCP";
 }
 
+/* tunnel.apiserver: pods reach the API server through the hub, whoever serves other ClusterIPs. */
+static bool
+trace_is_tunnelled_apiserver(const struct trace *t)
+{
+	if (!service_is_apiserver(ctl_text(t->service, "namespace"), ctl_text(t->service, "name")))
+		return false;
+	tree_each(tree_get(t->port, "endpoints"), e) {
+		if (strcmp(ctl_text(e, "via"), "tunnel") == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Which rule handles it, in words. */
 static void
 trace_add_rule(struct buf *out, const struct trace *t)
@@ -273,7 +287,8 @@ trace_add_rule(struct buf *out, const struct trace *t)
 		buf_adds(out, "an address of mesh.subnet that no service has now: refused");
 	else if (t->service == NULL)
 		buf_adds(out, "none of ours: it goes straight there");
-	else if (by_cluster_ip && strcmp(served, "edgeway") != 0)
+	else if (by_cluster_ip && strcmp(served, "edgeway") != 0 &&
+		!trace_is_tunnelled_apiserver(t))
 		buf_printf(out, "a ClusterIP, which is left to %s (mesh.catchClusterIPs)",
 			served[0] != '\0' ? served : "whoever serves it");
 	else if (t->port == NULL)

@@ -35,13 +35,14 @@ def optional_rights(name):
 
 
 class ApiServer:
-    def __init__(self, lab):
+    def __init__(self, lab, *options, name="apiserver", address=API_ADDRESS):
+        """options: more names of its certificate, "--name", "10.96.0.1"; name, address: of another one's machine."""
         self.lab = lab
-        self.machine = Machine(lab, "apiserver", address=API_ADDRESS)
+        self.machine = Machine(lab, name, address=address)
         self.dir = os.path.join(self.machine.dir, "api")
-        self.url = f"https://{API_ADDRESS}:{API_PORT}"
+        self.url = f"https://{address}:{API_PORT}"
         self.process = self.machine.start("apiserver", *BARE_PYTHON, os.path.join(TOP, "tests", "apiserver", "server.py"),
-                                          "--dir", self.dir, "--listen", f"{API_ADDRESS}:{API_PORT}")
+                                          "--dir", self.dir, "--listen", f"{address}:{API_PORT}", *options)
         wait_for("API server", lambda: self.ctl("rev"))
         self.ctl("token", token="hub-token", user=ACCOUNT)
         self.ctl("grant", user=ACCOUNT, rights=RIGHTS)

@@ -9,6 +9,7 @@
 #include "base/core/hops.h"
 #include "base/core/log.h"
 #include "model/allow_from.h"
+#include "model/json.h"
 #include "tunnel/h2/relay.h"
 
 enum { BREAKS_MAX = 3, REFUSED_MS = 20 };
@@ -64,6 +65,9 @@ struct egress_client {
 	void *rerouted_arg;
 	/* tunnel_client_opened when the present connection was doubted; 0: it is not */
 	uint64_t doubted_at;
+	/* the last endpoint without a node that the hub's rules refused, and why; "": none, or it
+	 * was connected since */
+	char closed_service[EGRESS_CLIENT_SERVICE_MAX + 1], closed_why[STREAM_REASON_MAX + 1];
 };
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -148,6 +152,8 @@ count_joined(struct egress_client_trip *t)
 	o->n_joined++;
 	o->results[RESULT_OK]++;
 	o->direct += t->by_peer;
+	if (*t->ask.node == '\0' && strcmp(o->closed_service, t->ask.service) == 0)
+		*o->closed_service = '\0';
 }
 
 static void
@@ -193,6 +199,10 @@ on_answered(void *arg, unsigned status, const char *reason)
 	struct egress_client_trip *t = arg;
 
 	t->status = status;
+	if (status == 403 && *t->ask.node == '\0') {
+		snprintf(t->of->closed_service, sizeof t->of->closed_service, "%s", t->ask.service);
+		log_clean(t->of->closed_why, sizeof t->of->closed_why, reason);
+	}
 	if (status == 200)
 		egress_client_join(t);
 	else if (t->by_peer && !egress_client_peer_knows(status))
@@ -760,6 +770,10 @@ egress_client_state(const struct egress_client *o, struct buf *out)
 	for (unsigned i = 0; i < RESULTS; i++)
 		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "", result_names[i],
 			(unsigned long long)o->results[i]);
+	buf_adds(out, "},\"closed\":{\"service\":");
+	json_add_text(out, o->closed_service);
+	buf_adds(out, ",\"why\":");
+	json_add_text(out, *o->closed_service != '\0' ? o->closed_why : "");
 	buf_adds(out, "}}");
 }
 

@@ -370,6 +370,9 @@ time.sleep(3600)
 def test_rules_for_nodes_are_the_hubs(site):
     """Only the hub can apply them, so nodes neither ask nor serve each other."""
     wait_for("a session", lambda: site.echo(2).startswith(b"edge-1.web\n") and [p["peer"] for p in site.peers(1, "in")] == ["edge-2"])
+    site.reload("{from: 'node:*', to: ['cloud/default/kubernetes:443']}")  # it adds, and says nothing of what nodes may have else
+    assert not site.hub.state()["hub"]["nodeRules"]
+    assert site.echo(2).startswith(b"edge-1.web\n") and [p["peer"] for p in site.peers(1, "in")] == ["edge-2"]
     site.reload("{from: 'node:edge-2', to: ['*']}")
     try:
         wait_for("it is cut", lambda: site.peers(1, "in") == [] and site.peers(2, "in") == [])
@@ -380,6 +383,10 @@ def test_rules_for_nodes_are_the_hubs(site):
         alpn, data = shake(site.nodes[1], site.nodes[0].address, *paths(site.agents[1]))
         assert not (len(data) > 9 and data[3] == 4), data
         assert "the hub's access has rules for nodes: they reach each other through the hub alone" in site.agents[1].process.log()
+        told = [f for f in site.agents[1].state()["findings"] if f["what"] == "peers-rules"]
+        assert [f["class"] for f in told] == ["information"] and "asks the hub alone" in told[0]["found"]
+        shown = site.hub.machine.run(site.lab.program("edgewayctl"), "--socket", site.hub.socket, "doctor", check=False).stdout
+        assert "has rules from node:NAME" in shown, shown
     finally:
         site.reload("")
     wait_for("they ask each other again", lambda: site.get(1) == (200, "edge-2.web\n") and site.agents[0].metrics()[DIRECT] > before[0])

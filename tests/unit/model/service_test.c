@@ -312,6 +312,66 @@ whose_agent_is_dialled(void **state)
 	assert_string_equal(peer_of(&self, "\"site\":\"s\",\"hostIP\":\"192.0.2.7\""), "");
 }
 
+/* An address without a pod that the hub dials as well: a second endpoint, the last to be used, and
+ * the first of the API server, where the node wants that. */
+static void
+what_the_hub_dials(void **state)
+{
+	static const char given[] =
+		"{\"ns\":\"%s\",\"name\":\"%s\",\"cloud\":%s,\"ports\":[{\"name\":\"\","
+		"\"port\":443,\"mode\":\"tcp\",\"endpoints\":[{\"flags\":3,"
+		"\"givenIP\":\"%s\",\"givenPort\":6443}]}]}";
+	static const struct {
+		const char *ns, *name, *cloud, *ip;
+		bool forward, apiserver;
+		uint8_t encrypt;
+		unsigned n;
+		uint8_t via[2];
+	} cases[] = {
+		{"shop", "db", "false", "10.0.0.5", true, true, 0, 1, {VIA_GIVEN}},
+		{"shop", "db", "true", "10.0.0.5", false, true, 0, 1, {VIA_GIVEN}},
+		{"shop", "db", "true", "10.0.0.5", true, false, 0, 2, {VIA_GIVEN, VIA_TUNNEL}},
+		{"shop", "db", "true", "10.0.0.5", true, false, ENCRYPT_ALWAYS, 1, {VIA_TUNNEL}},
+		{"shop", "db", "true", "127.0.0.1", true, false, 0, 0, {0}},
+		{"default", "kubernetes", "true", "10.0.0.5", true, false, 0, 1, {VIA_GIVEN}},
+		{"default", "kubernetes", "true", "10.0.0.5", true, true, 0, 2,
+			{VIA_TUNNEL, VIA_GIVEN}},
+		{"default", "kubernetes", "false", "10.0.0.5", true, true, 0, 1, {VIA_GIVEN}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct self self = {.node = "a",
+			.site = "s",
+			.zone = "",
+			.forward = cases[i].forward,
+			.apiserver = cases[i].apiserver,
+			.encrypt = cases[i].encrypt};
+		char json[512], text[ADDR_TEXT_MAX];
+		const struct service_port *p;
+		struct service *s;
+		struct view *v;
+
+		snprintf(json, sizeof json, given, cases[i].ns, cases[i].name, cases[i].cloud,
+			cases[i].ip);
+		assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+		s = service_build(v, &self, 0x09fb0001, 77);
+		p = &s->ports[0];
+		assert_int_equal(p->n_endpoints, cases[i].n);
+		assert_int_equal(p->n_refused, cases[i].n == 0);
+		for (unsigned k = 0; k < p->n_endpoints; k++) {
+			bool last = k > 0 || cases[i].encrypt != 0;
+
+			assert_int_equal(p->endpoints[k].via, cases[i].via[k]);
+			assert_int_equal(p->endpoints[k].tier, last ? TIER_TUNNEL : TIER_REST);
+			assert_string_equal(endpoint_text(&p->endpoints[k], text), "10.0.0.5:6443");
+			assert_string_equal(p->endpoints[k].peer, "");
+		}
+		service_unref(&s);
+		view_free(&v);
+	}
+}
+
 /* In clear text nothing goes that must not: by the other node's agent or the hub, or not at all. */
 static void
 what_must_be_encrypted(void **state)
@@ -442,6 +502,7 @@ main(void)
 		cmocka_unit_test(everything_is_in_the_service),
 		cmocka_unit_test(the_hub_reaches_the_rest),
 		cmocka_unit_test(whose_agent_is_dialled),
+		cmocka_unit_test(what_the_hub_dials),
 		cmocka_unit_test(what_must_be_encrypted),
 		cmocka_unit_test(the_hub_reaches_ipv6),
 	};

@@ -296,6 +296,51 @@ an_address_by_itself(void **state)
 	assert_true(acl_names_address(access, &(struct caller){.node = "edge-1"}, &at, 80));
 }
 
+static bool
+node_may(const char *node, enum target_kind kind, const char *ns, const char *name, uint16_t port)
+{
+	struct caller c;
+
+	caller_node(&c, node);
+	return acl_check(access, &c,
+		&(struct acl_target){.kind = kind, .ns = ns, .name = name, .port = port});
+}
+
+/* Nodes have them by a rule alone, and such a rule closes nothing else. */
+static void
+endpoints_of_the_cloud(void **state)
+{
+	static const char *const services[] = {
+		"[{from: 'node:edge-1', to: ['shop/db']}]", "[{from: 'node:edge-1', to: ['*']}]"};
+	struct err err;
+
+	(void)state;
+	load("[]", NULL);
+	assert_false(node_may("edge-1", TARGET_CLOUD_SERVICE, "shop", "db", 5432));
+	assert_false(acl_opens_cloud_service(access, "shop", "db"));
+	load("[{from: 'node:edge-1', to: ['cloud/shop/d*:5432', 'cloud/10.0.0.1:6443']}]", NULL);
+	assert_true(node_may("edge-1", TARGET_CLOUD_SERVICE, "shop", "db", 5432));
+	assert_true(acl_opens_cloud_service(access, "shop", "db"));
+	assert_false(acl_opens_cloud_service(access, "shop", "web"));
+	assert_false(node_may("edge-1", TARGET_CLOUD_SERVICE, "shop", "db", 80));
+	assert_false(node_may("edge-1", TARGET_CLOUD_SERVICE, "prod", "db", 5432));
+	assert_false(node_may("edge-2", TARGET_CLOUD_SERVICE, "shop", "db", 5432));
+	assert_false(acl_names_nodes(access));
+	assert_true(node_may("edge-2", TARGET_SERVICE, "shop", "db", 5432));
+	for (size_t i = 0; i < ARRAY_LEN(services); i++) {
+		load(services[i], NULL);
+		assert_true(node_may("edge-1", TARGET_CLOUD_SERVICE, "shop", "db", 5432));
+		assert_true(acl_opens_cloud_service(access, "shop", "db"));
+		assert_true(acl_names_nodes(access));
+	}
+	load("[{from: 192.0.2.0/24, to: ['*', 'shop/db']}]", NULL);
+	assert_false(acl_opens_cloud_service(access, "shop", "db"));
+	assert_int_equal(load("[{from: local, to: ['cloud/shop/db']}]", &err), -EINVAL);
+	assert_non_null(strstr(err.text, "it needs from: node:NAME"));
+	assert_int_equal(load("[{from: 'node:a', to: ['cloud/10.0.0.0/33']}]", &err), -EINVAL);
+	assert_int_equal(load("[{from: 'node:a', to: ['cloud/a/b/c']}]", &err), -EINVAL);
+}
+
 /* A name that no CA stands behind is nobody's. */
 static void
 a_certificate_counts_only_when_admitted(void **state)
@@ -435,6 +480,7 @@ main(void)
 		T(this_host_is_loopback_and_unix_sockets),
 		T(a_dial_of_the_hubs_own_gets_nothing),
 		T(an_address_by_itself),
+		T(endpoints_of_the_cloud),
 		T(a_certificate_counts_only_when_admitted),
 		T(targets),
 		T(addresses_of_a_site),

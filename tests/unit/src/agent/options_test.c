@@ -224,6 +224,8 @@ agent_names_key_and_remedy(void **state)
 	agent("hub: {proxy: 'http://x:3128'}\nmesh: {direct: nat}",
 		":2: mesh.direct: nat needs a way to the hub without hub.proxy");
 	agent("tunnel: {allow: [everything]}", ":1: tunnel.allow: \"everything\": want [!]node, ");
+	agent("tunnel: {apiserver: true, enabled: false}",
+		":1: tunnel.apiserver: needs tunnel.enabled");
 	agent("tunnel: {allow: ['node:']}", ":1: tunnel.allow: ");
 	agent("tunnel: {reach: [10.0.0.0/33]}", ":1: tunnel.reach: ");
 	agent("tracing: {endpoint: 'grpc://c:4317'}", ":1: tracing.endpoint: expected http://");
