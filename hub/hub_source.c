@@ -83,7 +83,7 @@ void
 hub_source_use_access(struct hub *hub)
 {
 	cluster_use_dials(hub->cluster, hub_source_dials, hub);
-	on_changed(hub);
+	hub_source_settle(hub);
 }
 
 static const char *

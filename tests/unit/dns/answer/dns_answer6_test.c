@@ -84,8 +84,8 @@ static const struct answer_row rows6[] = {
 	/* and of a ClusterIP */
 	{"0.1.0.0.0.0.0.0." ZEROS "." ZEROS ".0.0.0.0.6.9.d.f.ip6.arpa", PTR,
 		"NOERROR aa an=1 ns=0 ar=0 TYPE12 web.default.svc.cluster.local. ttl=30", 0},
-	{"1.1.0.0.0.0.0.0." ZEROS "." ZEROS ".0.0.0.0.6.9.d.f.ip6.arpa", PTR,
-		"ask name fd96::11", 0},
+	{"1.1.0.0.0.0.0.0." ZEROS "." ZEROS ".0.0.0.0.6.9.d.f.ip6.arpa", PTR, "ask name fd96::11",
+		0},
 	{"10.0.251.9.in-addr.arpa", PTR,
 		"NOERROR aa an=1 ns=0 ar=0 TYPE12 web.default.svc.cluster.local. ttl=30", 0},
 };
