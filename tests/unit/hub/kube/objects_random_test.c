@@ -480,6 +480,7 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 {
 	struct world *w = arg;
 	const struct node_session_config config = {.fanout = w->fanout,
+		.cluster = w->cluster,
 		.stats = &w->stats,
 		.ca_hash = "",
 		.agent = "",

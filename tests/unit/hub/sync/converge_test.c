@@ -165,6 +165,7 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 	struct world *w = arg;
 	struct agent *a = agent_named(w, node);
 	const struct node_session_config config = {.fanout = w->fanout,
+		.cluster = w->cluster,
 		.stats = &w->stats,
 		.ca_hash = "",
 		.agent = "",
