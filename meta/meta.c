@@ -578,6 +578,13 @@ meta_network(struct meta *m)
 }
 
 void
+meta_doubt(struct meta *m)
+{
+	if (m->feed != NULL)
+		hub_client_doubt(m->feed);
+}
+
+void
 meta_move(struct meta *m)
 {
 	if (m->feed != NULL)

@@ -112,6 +112,8 @@ void meta_kick(struct meta *meta);
 /* The network has changed: kicks as above, and reconnects if the route of the connection now has
  * another source address. */
 void meta_network(struct meta *meta);
+/* The hub may not answer: asks it, and connects anew if nothing comes. */
+void meta_doubt(struct meta *meta);
 /* The hub does not answer: connects to another one, if there is one. */
 void meta_move(struct meta *meta);
 bool meta_connected(const struct meta *meta);

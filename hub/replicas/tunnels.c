@@ -545,6 +545,15 @@ tunnels_have(const struct tunnels *t, const char *node)
 	return tunnels_taking(t, node) != NULL;
 }
 
+void
+tunnels_ask_anew(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = tunnels_taking(t, node);
+
+	if (u != NULL)
+		session_ask_anew(u->session);
+}
+
 bool
 tunnels_silent(const struct tunnels *t, const char *node)
 {

@@ -104,6 +104,9 @@ bool tunnels_have(const struct tunnels *t, const char *node);
  * `left` also if it is leaving or left in good order, as an agent that is restarted does. False if
  * it was cut off. */
 bool tunnels_await(const struct tunnels *t, const char *node, bool left);
+/* Tells the node that its websocket has ended here, which it may not know: a NAT that has forgotten
+ * that connection alone passes nothing on. */
+void tunnels_ask_anew(const struct tunnels *t, const char *node);
 /* Returns true if there is a tunnel that would take streams, if its node answered. */
 bool tunnels_silent(const struct tunnels *t, const char *node);
 /* The epoch of the tunnel that takes new streams; 0: none. */

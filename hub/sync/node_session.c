@@ -436,8 +436,11 @@ node_session_tick(struct node_session *s, uint64_t now_ms)
 	const struct flight *f =
 		s->ended ? NULL : inflight_late(&s->flights, now_ms, NODE_SESSION_ACK_MS);
 
-	if (f == NULL)
+	if (f == NULL) {
+		if (!s->ended && inflight_late(&s->flights, now_ms, NODE_SESSION_ASK_MS) != NULL)
+			ws_ask(s->conn);
 		return;
+	}
 	log_limited(LOG_LEVEL_WARN, 20, "hub", "node stopped acknowledging node=%s service=%s",
 		s->node, f->item->key);
 	s->config.stats->stalled++;

@@ -23,6 +23,7 @@
 #include "hub/sync/outbox.h"
 
 enum {
+	NODE_SESSION_ASK_MS = 2000, /* a message unacknowledged for so long: is the node there? */
 	NODE_SESSION_ACK_MS = 60000, /* a message unacknowledged for so long ends the connection */
 	NODE_SESSION_STALE_MAX =
 		100000, /* services that a node reports to hold, but that do not exist */

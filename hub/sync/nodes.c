@@ -358,6 +358,8 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 			(int64_t)wall_ms()) &&
 		n->config.others != NULL)
 		peers_tell_presence(n->config.others, node_session_node(p->talk));
+	if (p->talk != NULL && n->config.tunnels != NULL)
+		tunnels_ask_anew(n->config.tunnels, node_session_node(p->talk));
 	peer_free(n, p);
 	if (n->listen != NULL)
 		listen_room(n->listen, n->n_peers < n->most);

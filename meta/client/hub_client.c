@@ -420,6 +420,13 @@ hub_client_network(struct hub_client *f)
 	hub_client_kick(f);
 }
 
+void
+hub_client_doubt(struct hub_client *f)
+{
+	if (f->conn != NULL)
+		ws_ask(f->conn);
+}
+
 /* If a connection fails for some seconds again and again, do not reconnect each time. */
 void
 hub_client_move(struct hub_client *f)

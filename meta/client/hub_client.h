@@ -101,6 +101,8 @@ void hub_client_kick(struct hub_client *feed);
 /* The network has changed: kicks as above, and reconnects if the connection's route now has another
  * source address. */
 void hub_client_network(struct hub_client *feed);
+/* Asks the hub for a sign of life; the connection ends if none comes. */
+void hub_client_doubt(struct hub_client *feed);
 /* The hub does not answer: connects to another one at once, if there is one, trying the last one
  * last. Rate-limited. */
 void hub_client_move(struct hub_client *feed);

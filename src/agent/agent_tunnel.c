@@ -178,6 +178,15 @@ on_doubted(void *arg)
 	meta_move(t->agent->meta);
 }
 
+static void
+on_asked(void *arg)
+{
+	const struct agent_tunnel *t = arg;
+
+	if (!t->agent->stopping)
+		meta_doubt(t->agent->meta);
+}
+
 bool
 agent_tunnel_wanted(const struct agent_options *o)
 {
@@ -336,7 +345,7 @@ static void
 agent_tunnel_start_standby(struct agent_tunnel *t, struct tunnel_client_config config)
 {
 	config.standby = true;
-	config.up = config.doubted = NULL; /* it says nothing about the first one's hub */
+	config.up = config.doubted = config.asked = NULL; /* it says nothing about the first one's hub */
 	t->standby = tunnel_client_new(&config);
 	t->look = timer_new(config.loop, on_look, t);
 	timer_start(t->look, STANDBY_MS, STANDBY_MS);
@@ -356,6 +365,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 		.to_be_asked = stream_server_to_be_asked,
 		.up = on_up,
 		.doubted = on_doubted,
+		.asked = on_asked,
 	};
 	struct agent_tunnel *t;
 	struct err why = {0};

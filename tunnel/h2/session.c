@@ -416,7 +416,7 @@ session_send_away(struct session *s)
 void
 session_ask_anew(struct session *s)
 {
-	if (!s->server || s->state == SESSION_ENDED)
+	if (s->state == SESSION_ENDED)
 		return;
 	h2_ping(s->h2, session_asking);
 	session_kick(s);

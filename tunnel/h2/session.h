@@ -87,8 +87,8 @@ struct session_events {
 		const char **reason);
 	/* The other end takes no new streams; existing ones go on. May be NULL. */
 	void (*draining)(void *arg);
-	/* Client: the server has something to report and asks for a query (session_ask_anew). May
-	 * be NULL. */
+	/* The other end has called session_ask_anew: a node has something to report to a query of
+	 * the hub's, or the node's websocket with the hub has ended. May be NULL. */
 	void (*asked)(void *arg);
 	/* The peer answers neither the opening of a stream nor a ping; false: it is heard again.
 	 * May be NULL. */
@@ -164,7 +164,7 @@ void session_drain(struct session *s);
 /* Client: the same, and the server is told (`draining`), so that it opens another session
  * elsewhere. */
 void session_send_away(struct session *s);
-/* Server: tells the client, by a ping, that there is something to query. */
+/* Tells the other end, by a ping, that there is something to ask for: see `asked`. */
 void session_ask_anew(struct session *s);
 /* Checks that the peer is there: it has probe_ms to answer. */
 void session_probe(struct session *s);

@@ -97,7 +97,7 @@ on_ping(void *arg, const uint8_t payload[H2_PING_BYTES], bool ack)
 	s->beaten = true;
 	if (!ack) {
 		session_heed_beat(s, payload);
-		s->asked |= !s->server && is_one_of(payload, session_asking);
+		s->asked |= is_one_of(payload, session_asking);
 		if (s->server && is_one_of(payload, session_leaving))
 			frames_peer_drains(s, false);
 	} else if (s->ping_ms != 0 && !is_one_of(payload, session_asking) &&

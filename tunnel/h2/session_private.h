@@ -146,7 +146,7 @@ struct session {
 	bool late; /* its turn ended before its work */
 	unsigned busy; /* callbacks on the call stack */
 	bool freed; /* session_free was called while busy */
-	/* client: the ping of session_ask_anew has come, and the owner has not been told yet */
+	/* the ping of session_ask_anew has come, and the owner has not been told yet */
 	bool asked;
 	bool peer_drains; /* the same for the other end's GOAWAY or session_send_away */
 	bool collecting; /* output is collected and written at the end of this turn */

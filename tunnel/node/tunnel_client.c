@@ -242,8 +242,20 @@ on_silent(void *arg, bool is_silent)
 	tunnel_client_trust(l);
 }
 
-static const struct session_events session_events = {
-	.opened = on_opened, .draining = on_draining, .silent = on_silent, .ended = on_ended};
+static void
+on_asked(void *arg)
+{
+	const struct tunnel_conn *n = arg;
+
+	if (n->client->config.asked != NULL)
+		n->client->config.asked(n->client->config.up_arg);
+}
+
+static const struct session_events session_events = {.opened = on_opened,
+	.draining = on_draining,
+	.asked = on_asked,
+	.silent = on_silent,
+	.ended = on_ended};
 static const struct session_events forward_events = {
 	.draining = on_draining, .silent = on_silent, .ended = on_ended};
 

@@ -71,7 +71,9 @@ struct tunnel_client_config {
 	 * the hub: no streams are opened until `up`, which comes when a new connection is open, or
 	 * when none can be made while the old one is not silent. May be NULL. */
 	loop_fn *rerouted;
-	void *up_arg; /* for the three callbacks */
+	/* The hub says that this node's websocket has ended there; may be NULL. */
+	loop_fn *asked;
+	void *up_arg; /* for the four callbacks */
 };
 
 struct tunnel_client_hub {

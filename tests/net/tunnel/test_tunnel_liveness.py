@@ -124,6 +124,23 @@ def test_a_program_that_was_stopped(lab):
     assert "not even by its kernel" not in hub.process.log() + agent.process.log()
 
 
+def forget(hub, node, port):
+    """As a NAT between them that no longer knows the node's connection from this port."""
+    for machine, what in ((hub.machine, f"tcp dport 10000 tcp sport {port}"), (node, f"tcp sport 10000 tcp dport {port}")):
+        machine.run("nft", "add table inet cut; add chain inet cut in { type filter hook prerouting priority -300; }; add rule inet cut in " + what + " drop")
+
+
+def test_a_nat_forgets_the_websocket_alone(lab):
+    """The tunnel is life of the link for it, too: a change that is not acknowledged finds out, and the node is told through the tunnel."""
+    hub, node, agent = start(lab, "--hub.heartbeat", "1s")
+    wait_for("both", lambda: "edge-1" in tunnels(hub) and agent.state()["meta"]["synced"])
+    tunnel, address = tunnels(hub)["edge-1"], node_of(hub)["address"]
+    forget(hub, node, address.rpartition(":")[2])
+    hub.write("late.yaml", labs.service("late", ("http", 80, 8080)))
+    wait_for("the change has come", lambda: agent.state()["services"] == 1)
+    assert node_of(hub)["address"] != address and tunnels(hub)["edge-1"]["epoch"] == tunnel["epoch"]
+
+
 def test_a_nat_forgets_the_tunnel_alone(lab):
     """A busy websocket is life of the link for both: the call that waits for an answer finds out, and the node dials anew."""
     hub, node, agent = start(lab, "--hub.heartbeat", "1s", "--tunnel.allow", tunnelkit.ALLOW)
@@ -147,8 +164,7 @@ def test_a_nat_forgets_the_tunnel_alone(lab):
     thread = threading.Thread(target=change, daemon=True)
     thread.start()
     try:
-        for machine, what in ((hub.machine, f"tcp dport 10000 tcp sport {port}"), (node, f"tcp sport 10000 tcp dport {port}")):
-            machine.run("nft", "add table inet cut; add chain inet cut in { type filter hook prerouting priority -300; }; add rule inet cut in " + what + " drop")
+        forget(hub, node, port)
         wait_for("dialled anew", lambda: call() and tunnels(hub)["edge-1"]["address"] != tunnel["address"])
         wait_for("metadata", lambda: agent.state()["meta"]["connected"] and agent.state()["services"] == 1)
     finally:
