@@ -345,7 +345,8 @@ static void
 agent_tunnel_start_standby(struct agent_tunnel *t, struct tunnel_client_config config)
 {
 	config.standby = true;
-	config.up = config.doubted = config.asked = NULL; /* it says nothing about the first one's hub */
+	config.up = config.doubted = config.asked =
+		NULL; /* it says nothing about the first one's hub */
 	t->standby = tunnel_client_new(&config);
 	t->look = timer_new(config.loop, on_look, t);
 	timer_start(t->look, STANDBY_MS, STANDBY_MS);
