@@ -309,7 +309,7 @@ class Show:
         self.table = self.nodes[0].table()
         short = [line for line in self.table.splitlines() if re.search("vmap|goto proxy|to 172.17.0.1:40001", line)]
         result("\n".join(short))
-        must(len(short) == 10, "ten lines expected")
+        must(len(short) == 11, "eleven lines expected")
         command("edge-1", "curl http://edge-nginx/    # a process of the host itself")
         status, said = self.nodes[0].get("http://edge-nginx/")
         result(said)
