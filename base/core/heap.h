@@ -11,9 +11,10 @@
 
 #include <stdint.h>
 
-/* The least that was held beyond what is in use, since memory was last returned. */
 struct heap_peak {
+	/* the least that was held beyond what is in use, since memory was last returned */
 	uint64_t left;
+	unsigned rests; /* calls that look at nothing */
 };
 
 /* Returns free memory (malloc_trim(3)) when the process holds much more than it uses, whenever the
