@@ -4,6 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* IPv6 whose text ends as IPv4's (::ffff:10.0.0.1, ::0.15.0.4): dashed, it would be another address;
+ * no pod has one. */
+static bool
+is_mixed(const char *ip)
+{
+	return strchr(ip, '.') != NULL;
+}
+
 bool
 pod_name_ip(const char *label, size_t len, char to[INET6_ADDRSTRLEN])
 {
@@ -20,7 +28,8 @@ pod_name_ip(const char *label, size_t len, char to[INET6_ADDRSTRLEN])
 		if (memchr(label, '.', len) == NULL && memchr(label, ':', len) == NULL &&
 			inet_pton(six ? AF_INET6 : AF_INET, text, &ip) == 1)
 			return inet_ntop(six ? AF_INET6 : AF_INET, &ip, to, INET6_ADDRSTRLEN) !=
-				NULL;
+				NULL &&
+				!(six && is_mixed(to));
 	}
 	return false;
 }
@@ -32,7 +41,8 @@ pod_name_of(char to[POD_NAME_MAX], const char *ip)
 	struct in6_addr at;
 
 	if (inet_pton(six ? AF_INET6 : AF_INET, ip, &at) != 1 ||
-		inet_ntop(six ? AF_INET6 : AF_INET, &at, to, INET6_ADDRSTRLEN) == NULL)
+		inet_ntop(six ? AF_INET6 : AF_INET, &at, to, INET6_ADDRSTRLEN) == NULL ||
+		(six && is_mixed(to)))
 		return false;
 	for (char *p = to; *p != '\0'; p++)
 		if (*p == '.' || *p == ':')

@@ -78,11 +78,12 @@ agent_check_cloud(struct findings *f, const struct tree_node *top, const struct 
 {
 	const struct service *s = snapshot_find(snapshot, "default", 7, "kubernetes", 10);
 	const char *closed = ctl_text(top, "tunnel.outward.closed.service");
+	const size_t before = f->n;
 
-	if (ctl_true(top, "tunnel.enabled")) {
+	if (ctl_true(top, "tunnel.enabled"))
 		check_apiserver(f, top, s, apiserver);
+	if (f->n > before)
 		findings_name(f, "apiserver");
-	}
 	if (*closed != '\0' && strcmp(closed, "default/kubernetes") != 0) {
 		findings_add(f, "cloud", VERDICT_NOTE, CLOUD_RULE,
 			"the hub refuses this node endpoints of %s: %s", closed,

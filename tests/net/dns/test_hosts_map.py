@@ -205,7 +205,7 @@ def test_conflicts(cluster, api):
     wait_for("conflicts", lambda: state(h)["conflicts"] >= 3)
     api.kubectl("patch", "configmap", "-n", NAMESPACE, NAME, "--type=merge", "-p", '{"data":{"other":"theirs"}}')
     wait_for("ours", lambda: text(api) == lines(("edge-1", "10.0.0.5")))
-    assert text(api, "other") == "theirs" and state(h)["conflicts"] == 3
+    assert text(api, "other") == "theirs" and state(h)["conflicts"] in (3, 4)  # the patch may be a real one
     api.ctl("no_faults")
     wait_for("in step", in_step(h))
     # A real one: the watch is silent, so what the hub knows is old when it writes.
