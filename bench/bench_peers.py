@@ -110,7 +110,7 @@ def main():
         print("\n" + frame.table("Bulk, one stream", bulk, "tunnel", unit="MB", units="MB"))
         ratio = frame.medians(bulk[0])[0] / frame.medians(bulk[1])[0]
         print(f"\nCPU s per GB: {frame.medians(bulk[0])[0] / 1000:.2f} between nodes, {frame.medians(bulk[1])[0] / 1000:.2f} through the tunnel: {ratio:.2f} "
-              f"(bar {BULK_BAR}: {met(ratio <= BULK_BAR)}).\n", flush=True)
+              f"({frame.bar('peers: bulk, CPU of the tunnel', ratio, BULK_BAR)}).\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -209,8 +209,7 @@ def test_a_share_of_the_others_begins_traces(bed):
     head, _ = bed.ask(f"traceparent: cc{PARENT[2:]}-what-the-future-will-be", "tracestate: x=y")
     assert bed.of(head, "traceparent")[0].startswith(f"00-{TRACE}-") and bed.of(head, "tracestate") == ["x=y"]
     bed.reconfigure(sample="0")
-    head, _ = bed.ask()
-    assert bed.of(head, "traceparent") == []
+    wait_for("the workers know", lambda: bed.of(bed.ask()[0], "traceparent") == [])
 
 
 def test_a_share_of_the_connections(bed):

@@ -81,7 +81,8 @@ def frozen(site):
 def test_same_address_on_each_node(site):
     """The namespace says which pod it is: of the LAN, of another site, and of the node itself."""
     for i in (1, 2, 3):
-        assert site.clients[0].get(f"http://{site.name(i)}:8080/") == (200, f"edge-{i}.web\n")
+        # the very first call may come before the pod's own node has heard of it
+        wait_for("known there", lambda: site.clients[0].get(f"http://{site.name(i)}:8080/") == (200, f"edge-{i}.web\n"))
         assert site.echo(site.clients[0], site.name(i)).startswith(f"edge-{i}.web\n".encode())
         assert site.clients[2].get(f"http://{site.name(i)}:8080/") == (200, f"edge-{i}.web\n")
     assert len({site.clients[0].address_of(site.name(i), "@172.17.0.1") for i in (1, 2, 3)}) == 3
