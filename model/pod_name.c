@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* IPv6 whose text ends as IPv4's (::ffff:10.0.0.1, ::0.15.0.4): dashed, it would be another address;
- * no pod has one. */
+/* IPv6 whose text ends as IPv4's (::ffff:10.0.0.1, ::0.15.0.4): dashed, it would be another
+ * address; no pod has one. */
 static bool
 is_mixed(const char *ip)
 {

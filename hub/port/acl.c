@@ -434,7 +434,7 @@ acl_adds_alone(const struct rule *r)
 		if (r->to[k].all ||
 			(r->to[k].kind != TARGET_CLOUD && r->to[k].kind != TARGET_CLOUD_SERVICE))
 			return false;
-	return true;
+	return r->n_to > 0;
 }
 
 bool

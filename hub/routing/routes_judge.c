@@ -94,6 +94,9 @@ routes_objection(struct routes_finder *f, const struct caller *caller, const str
 	ip = special_addr_inner(&ip);
 	if (*way->node == '\0')
 		why = self_guard_refuses(f->config.guard, &to, caller);
+	if (why == NULL && *way->node == '\0' && caller->node[0] != '\0' &&
+		special_addr_class(&ip) != SPECIAL_NONE)
+		return "an address of a special kind, which the hub dials for no node";
 	if (why != NULL || !way->given)
 		return why;
 	return routes_owner_objects(f, caller, way, &ip, addr_port(&to), asked);

@@ -1,6 +1,7 @@
 #include "lb/proxy/answer.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "lb/conn/gather.h"
@@ -48,16 +49,18 @@ answer_count_down(struct exchange *ex, uint64_t n)
 }
 
 /* A client that has said that this request is its last one sends nothing more that a RST could
- * answer (RFC 9112 section 9.6), so nothing need be awaited. A long response is, as the kernel
- * soon gives up sending what nobody waits for. */
+ * answer (RFC 9112 section 9.6), so nothing need be awaited unless it has. A long response is, as
+ * the kernel soon gives up sending what nobody waits for. */
 static bool
 answer_ends_client(const struct exchange *ex)
 {
 	const struct downstream *f = ex->downstream;
+	char unread;
 
 	return ex->http.last && ex->http.request_done && !ex->has_body &&
 		ex->body_received < AT_ONCE_BYTES && buf_len(&f->peer.out) == 0 &&
-		buf_len(&f->base.in) == 0;
+		buf_len(&f->base.in) == 0 &&
+		recv(f->peer.fd, &unread, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
 }
 
 /* The response is complete; `rest`: the endpoint sent more than that. */

@@ -7,13 +7,17 @@
  */
 #include <string.h>
 
+#include "base/core/special_addr.h"
 #include "model/allow_from.h"
 #include "model/check.h"
 #include "model/cluster/cluster_private.h"
 #include "model/pod_name.h"
 #include "model/pod_ranges.h"
 
-enum { POD_NAMED = 4 }; /* pods with one address that the reason names */
+enum {
+	POD_NAMED = 4, /* pods with one address that the reason names */
+	POD_RANGE_BITS = 96 + 16, /* a wider range of one node is a mistake */
+};
 
 /* --- finding -------------------------------------------------------------------------------- */
 
@@ -216,7 +220,8 @@ pod_ranges_of(struct pod_ranges *r, const struct cluster *c)
 		const struct record *node = node_of(struct link, n)->target;
 		const char *cidr = node->object->node.pod_cidr;
 
-		if (*cidr != '\0' && ip_net_parse(cidr, &ip, &bits) && bits > 96) {
+		if (*cidr != '\0' && ip_net_parse(cidr, &ip, &bits) && bits >= POD_RANGE_BITS &&
+			special_addr_class(&ip) == SPECIAL_NONE) {
 			uint32_t size = bits == 128 ? 0 : UINT32_MAX >> (bits - 96);
 			uint32_t first = ip_to_v4(&ip) & ~size;
 
@@ -304,9 +309,13 @@ pod_restrict(struct joining *j, const struct pod_services *services)
 
 		if (s->lb.encrypt > ENCRYPT_OFF)
 			v->lb.encrypt = MAX(v->lb.encrypt, s->lb.encrypt);
-		if (*s->allow_from == '\0' || strcmp(v->allow_from, s->allow_from) == 0)
+		if (*s->nodes != '\0')
+			cluster_reasons_set(&j->why, CLUSTER_ALLOW_FROM,
+				xstrdup("nobody may call the pod by its address, since it is "
+					"behind a Service with edgeway.io/nodes: call it by that"));
+		else if (*s->allow_from == '\0' || strcmp(v->allow_from, s->allow_from) == 0)
 			continue;
-		if (*v->allow_from != '\0')
+		else if (*v->allow_from != '\0')
 			cluster_reasons_set(&j->why, CLUSTER_ALLOW_FROM,
 				xstrdup("nobody may call the pod by its address, since it is "
 					"behind "
