@@ -42,7 +42,7 @@ now_ns(void)
 }
 
 static void
-die(const char *what)
+fail_with_errno(const char *what)
 {
 	perror(what);
 	exit(1);
@@ -50,7 +50,7 @@ die(const char *what)
 
 /* Head and body of all answers are the same size: the first one, read alone, tells it. */
 static size_t
-measure(int fd)
+answer_size(int fd)
 {
 	char text[ANSWER_MOST + 1], *body;
 	size_t have = 0, want = 0;
@@ -60,7 +60,7 @@ measure(int fd)
 		ssize_t n = recv(fd, text + have, ANSWER_MOST - have, 0);
 
 		if (n <= 0)
-			die("the first answer");
+			fail_with_errno("the first answer");
 		have += (size_t)n;
 		text[have] = '\0';
 		body = strstr(text, "\r\n\r\n");
@@ -81,20 +81,20 @@ send_due(long number)
 	struct conn *c = &conns[number % n_conns];
 
 	if (send(c->fd, request, strlen(request), MSG_NOSIGNAL) != (ssize_t)strlen(request))
-		die("send");
+		fail_with_errno("send");
 	if (c->n++ == 0)
 		c->first = number;
 }
 
 static void
-receive(struct conn *c)
+receive_answers(struct conn *c)
 {
 	char text[ANSWER_MOST];
 	ssize_t n = recv(c->fd, text, sizeof text, MSG_DONTWAIT);
 	unsigned long long now = now_ns();
 
 	if (n <= 0)
-		die("a connection ended");
+		fail_with_errno("a connection ended");
 	for (size_t have = (size_t)n; have > 0;) {
 		size_t part = have < c->left ? have : c->left;
 
@@ -114,7 +114,7 @@ receive(struct conn *c)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_took(const void *a, const void *b)
 {
 	const unsigned long long *x = a, *y = b;
 
@@ -122,7 +122,7 @@ compare(const void *a, const void *b)
 }
 
 static unsigned long long
-quantile(double q)
+took_quantile(double q)
 {
 	return took_us[(long)(q * (double)(answered - 1))];
 }
@@ -135,17 +135,17 @@ connect_all(const char *address, int port, int poll_fd)
 	const int yes = 1;
 
 	if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
-		die(address);
+		fail_with_errno(address);
 	for (long i = 0; i < n_conns; i++) {
 		struct conn *c = &conns[i];
 
 		c->fd = socket(AF_INET, SOCK_STREAM, 0);
 		if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&to, sizeof to) < 0)
-			die("connect");
+			fail_with_errno("connect");
 		setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 		if (send(c->fd, request, strlen(request), 0) < 0)
-			die("send");
-		answer_bytes = c->left = measure(c->fd);
+			fail_with_errno("send");
+		answer_bytes = c->left = answer_size(c->fd);
 		e.data.ptr = c;
 		epoll_ctl(poll_fd, EPOLL_CTL_ADD, c->fd, &e);
 	}
@@ -160,12 +160,12 @@ wake_each(unsigned long long ns, int poll_fd)
 
 	if (fd < 0 || timerfd_settime(fd, 0, &every, NULL) < 0 ||
 		epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &e) < 0)
-		die("timerfd");
+		fail_with_errno("timerfd");
 	return fd;
 }
 
 static void
-run(int poll_fd)
+send_all(int poll_fd)
 {
 	struct epoll_event list[64];
 	char ticks[8];
@@ -181,7 +181,7 @@ run(int poll_fd)
 		}
 		for (int i = 0; i < n; i++) {
 			if (list[i].data.ptr != NULL)
-				receive(list[i].data.ptr);
+				receive_answers(list[i].data.ptr);
 			else if (read(timer, ticks, sizeof ticks) < 0)
 				continue;
 		}
@@ -211,9 +211,9 @@ main(int argc, char **argv)
 	n_all = (long)(rate * (double)atol(argv[5]));
 	took_us = calloc((size_t)n_all, sizeof *took_us);
 	connect_all(argv[1], atoi(argv[2]), poll_fd);
-	run(poll_fd);
-	qsort(took_us, (size_t)answered, sizeof *took_us, compare);
-	printf("%ld %llu %llu %llu %llu\n", answered, quantile(0.5), quantile(0.99),
-		quantile(0.999), took_us[answered - 1]);
+	send_all(poll_fd);
+	qsort(took_us, (size_t)answered, sizeof *took_us, compare_took);
+	printf("%ld %llu %llu %llu %llu\n", answered, took_quantile(0.5), took_quantile(0.99),
+		took_quantile(0.999), took_us[answered - 1]);
 	return 0;
 }

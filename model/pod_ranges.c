@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/core/sock.h"
-#include "base/core/special_addr.h"
 #include "model/check.h"
 #include "model/json.h"
 
@@ -97,6 +96,18 @@ pod_ranges_build(struct buf *out, const struct pod_ranges *r)
 	buf_adds(out, "]}");
 }
 
+bool
+pod_range_may(uint32_t first, uint32_t last)
+{
+	static const struct pod_range private[] = {{0x0a000000, 0x0affffff},
+		{0x64400000, 0x647fffff}, {0xac100000, 0xac1fffff}, {0xc0a80000, 0xc0a8ffff}};
+
+	for (size_t i = 0; i < ARRAY_LEN(private); i++)
+		if (first >= private[i].first && last <= private[i].last)
+			return first <= last;
+	return false;
+}
+
 static bool
 pod_ranges_ip(const char *text, size_t len, uint32_t *ip)
 {
@@ -107,8 +118,7 @@ pod_ranges_ip(const char *text, size_t len, uint32_t *ip)
 		return false;
 	memcpy(host, text, len);
 	host[len] = '\0';
-	if (strchr(host, ':') != NULL || !ip_parse(host, &six) ||
-		special_addr_class(&six) != SPECIAL_NONE)
+	if (strchr(host, ':') != NULL || !ip_parse(host, &six))
 		return false;
 	*ip = ip_to_v4(&six);
 	return true;
@@ -126,7 +136,7 @@ pod_ranges_read_one(struct json *j, void *to)
 		return;
 	dash = strchr(text, '-');
 	if (dash == NULL || !pod_ranges_ip(text, (size_t)(dash - text), &first) ||
-		!pod_ranges_ip(dash + 1, strlen(dash + 1), &last) || first > last)
+		!pod_ranges_ip(dash + 1, strlen(dash + 1), &last) || !pod_range_may(first, last))
 		json_wrong(j, "'%.40s' is no range of addresses that pods may have", text);
 	else if (r->n == POD_RANGES_MAX)
 		json_wrong(j, "more than %d ranges", POD_RANGES_MAX);
@@ -138,20 +148,6 @@ static void
 pod_ranges_read(struct json *j, void *to)
 {
 	json_list(j, pod_ranges_read_one, to);
-}
-
-/* Within a range may lie what is no pod's, such as 127.0.0.0/8. */
-static bool
-pod_ranges_are_pods(const struct pod_ranges *r)
-{
-	static const struct pod_range never[] = {{0, 0x00ffffff}, {0x7f000000, 0x7fffffff},
-		{0xa9fe0000, 0xa9feffff}, {0xe0000000, 0xffffffff}};
-
-	for (size_t i = 0; i < r->n; i++)
-		for (size_t k = 0; k < ARRAY_LEN(never); k++)
-			if (r->list[i].first <= never[k].last && r->list[i].last >= never[k].first)
-				return false;
-	return true;
 }
 
 int
@@ -167,8 +163,6 @@ pod_ranges_parse(struct pod_ranges *r, const char *json, size_t len, struct err 
 	json_init(&j, json, len);
 	json_fields(&j, fields, ARRAY_LEN(fields), r);
 	rc = json_finish(&j, err);
-	if (rc == 0 && !pod_ranges_are_pods(r))
-		rc = err_set(err, EBADMSG, "a range of pods' addresses holds others as well");
 	if (rc < 0)
 		pod_ranges_fini(r);
 	else

@@ -140,6 +140,11 @@ node_session_pods(struct node_session *s, const struct envelope *e)
 {
 	struct err err = {0};
 
+	if (s->takes_ranges) {
+		node_session_complain(
+			s, e->id, e->resource, "node/pods comes once on a connection");
+		return;
+	}
 	s->takes_ranges = true;
 	if (!s->config.ready) {
 		free(s->pods_told);

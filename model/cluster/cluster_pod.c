@@ -7,7 +7,6 @@
  */
 #include <string.h>
 
-#include "base/core/special_addr.h"
 #include "model/allow_from.h"
 #include "model/check.h"
 #include "model/cluster/cluster_private.h"
@@ -220,12 +219,12 @@ pod_ranges_of(struct pod_ranges *r, const struct cluster *c)
 		const struct record *node = node_of(struct link, n)->target;
 		const char *cidr = node->object->node.pod_cidr;
 
-		if (*cidr != '\0' && ip_net_parse(cidr, &ip, &bits) && bits >= POD_RANGE_BITS &&
-			special_addr_class(&ip) == SPECIAL_NONE) {
+		if (*cidr != '\0' && ip_net_parse(cidr, &ip, &bits) && bits >= POD_RANGE_BITS) {
 			uint32_t size = bits == 128 ? 0 : UINT32_MAX >> (bits - 96);
 			uint32_t first = ip_to_v4(&ip) & ~size;
 
-			pod_ranges_add(r, first, first | size);
+			if (pod_range_may(first, first | size))
+				pod_ranges_add(r, first, first | size);
 		}
 	}
 	if (r->n > 1)
