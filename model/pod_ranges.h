@@ -32,8 +32,8 @@ void pod_ranges_subtract(struct pod_ranges *r, uint32_t first, uint32_t last);
 bool pod_ranges_same(const struct pod_ranges *a, const struct pod_ranges *b);
 /* {"ranges":["10.244.0.0-10.244.255.255"]}; leaves out what is beyond POD_RANGES_MAX. */
 void pod_ranges_build(struct buf *out, const struct pod_ranges *r);
-/* Private addresses alone (RFC 1918, and RFC 6598's 100.64.0.0/10): nobody's word leads calls of the
- * internet, or of this machine and its link, to a proxy. */
+/* Private addresses alone (RFC 1918, and RFC 6598's 100.64.0.0/10): nobody's word leads calls
+ * of the internet, or of this machine and its link, to a proxy. */
 bool pod_range_may(uint32_t first, uint32_t last);
 /* *r: empty before; is settled then. A range that may not be makes all of it an error. */
 int pod_ranges_parse(struct pod_ranges *r, const char *json, size_t len, struct err *err);
