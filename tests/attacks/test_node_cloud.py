@@ -102,6 +102,7 @@ def test_another_node(town):
 @pytest.mark.parametrize("address, port, expected, why", [
     (VICTIM, 5432, 403, "a pod of another namespace"),
     (KUBELET, 10250, 403, "a port of a node itself"),
+    ("100.100.100.200", 80, 403, "an address of a special kind"),
     (HUB_ADDRESS, HUB_PORT, 403, "a listener of the hub")])
 def test_with_a_tenant(town, address, port, expected, why):
     """He leads his Service, which a rule opens, to what is not his."""

@@ -333,6 +333,9 @@ endpoints_of_the_cloud(void **state)
 		assert_true(acl_opens_cloud_service(access, "shop", "db"));
 		assert_true(acl_names_nodes(access));
 	}
+	load("[{from: 'node:*', to: []}]", NULL); /* as before there was cloud/NAMESPACE/SERVICE */
+	assert_true(acl_names_nodes(access));
+	assert_false(node_may("edge-1", TARGET_SERVICE, "shop", "db", 5432));
 	load("[{from: 192.0.2.0/24, to: ['*', 'shop/db']}]", NULL);
 	assert_false(acl_opens_cloud_service(access, "shop", "db"));
 	assert_int_equal(load("[{from: local, to: ['cloud/shop/db']}]", &err), -EINVAL);

@@ -117,6 +117,13 @@ its_services_restrict_it(void **state)
 		"different edgeway.io/allow-from"));
 	kit_say(kit_cluster, "t.yaml", WEB("t", "namespaces=shop"));
 	assert_non_null(strstr(change_of("172-17-0-2._pod"), "\"allowFrom\":\"namespaces=shop\""));
+	kit_say(kit_cluster, "t.yaml",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: t, annotations: "
+		"{edgeway.io/nodes: 'site in (hq)'}}\n"
+		"spec: {selector: {app: a}, ports: [{port: 80}]}\n");
+	assert_non_null(strstr(change_of("172-17-0-2._pod"), "\"allowFrom\":\"none\""));
+	assert_non_null(strstr(cluster_reason(kit_cluster, "default", "172-17-0-2._pod"),
+		"behind a Service with edgeway.io/nodes"));
 	kit_say(kit_cluster, "t.yaml", "");
 	kit_say(kit_cluster, "s.yaml", "");
 	assert_null(strstr(change_of("172-17-0-2._pod"), "allowFrom"));
