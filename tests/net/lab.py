@@ -343,7 +343,8 @@ class Node(Machine):
             self.add_bridge()
 
     def add_bridge(self):
-        self.run("ip", "link", "add", self.bridge, "type", "bridge")
+        # With an address of its own, as Docker gives it: else it changes when a pod joins, and the others' ARP entries are wrong for a while.
+        self.run("ip", "link", "add", self.bridge, "address", "02:42:" + ":".join(f"{int(n):02x}" for n in self.gateway.split(".")), "type", "bridge")
         self.run("ip", "addr", "add", f"{self.gateway}/16", "dev", self.bridge)
         self.run("ip", "link", "set", self.bridge, "up")
         self.run("nft", "-f", "-", input="""
