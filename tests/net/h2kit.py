@@ -12,14 +12,13 @@ Fields are sent as literals that are not indexed: a head is the same bytes where
 """
 import collections
 import contextlib
-import select
 import struct
 import threading
 
 import hpack
 from hpack.hpack import encode_integer
 
-from httpkit import Endpoint
+from httpkit import Endpoint, readable
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITISED = 1, 1, 4, 8, 0x20
@@ -292,7 +291,7 @@ class Http2:
                 return Reply(status, fields, body, trailers, interim, code)
     def ready(self, seconds=0.0):
         """There is something to read, or it has ended."""
-        return bool(self.wire.left) or bool(select.select([self.wire.s], [], [], seconds)[0])
+        return bool(self.wire.left) or bool(readable([self.wire.s], seconds))
 
     def quiet(self, seconds=0.5):
         """Reads until nothing has come for so long."""

@@ -10,6 +10,15 @@ from lab import PATIENCE_S as PATIENCE
 CLONE_NEWNET = 0x40000000
 
 
+def readable(sockets, seconds):
+    """Those of them that have something to read within that time. (select(2) ends at descriptor 1023.)"""
+    poll = select.poll()
+    for s in sockets:
+        poll.register(s, select.POLLIN)
+    ready = {fd for fd, _ in poll.poll(seconds * 1000)}
+    return [s for s in sockets if s.fileno() in ready]
+
+
 def socket_of(machine):
     """A TCP socket of another network namespace: it stays there, the thread that opened it does not."""
     made, libc = [], ctypes.CDLL(None, use_errno=True)
@@ -110,7 +119,7 @@ class Wire:
             return self
 
     def silent(self, seconds=0.3):
-        assert self.left == b"" and not select.select([self.s], [], [], seconds)[0]
+        assert self.left == b"" and not readable([self.s], seconds)
         return self
 
     def shut(self):
@@ -141,7 +150,7 @@ class Endpoint:
         self.listener.close()
 
     def called(self, seconds=0.0):
-        return bool(select.select([self.listener], [], [], seconds)[0])
+        return bool(readable([self.listener], seconds))
 
     def accept(self, speaks=True):
         """The next connection; speaks: that brings a byte. (Of two dials at once one is given up without, and an endpoint is tried by one.)"""
@@ -162,7 +171,8 @@ class Endpoint:
 
 def whoever(*endpoints, seconds=PATIENCE):
     """The first of these that is called: (index, wire)."""
-    ready = select.select([e.listener for e in endpoints], [], [], seconds)[0]
+    listeners = [e.listener for e in endpoints]
+    ready = readable(listeners, seconds)
     assert ready, "no endpoint is called"
-    i = [e.listener for e in endpoints].index(ready[0])
+    i = listeners.index(ready[0])
     return i, endpoints[i].accept()

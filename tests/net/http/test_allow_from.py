@@ -2,13 +2,12 @@
 hub for what goes through it; who may not is refused at once, and nothing goes towards an endpoint.
 """
 import json
-import select
 import uuid
 
 import pytest
 
 from caller_site import RULE, CallerSite
-from httpkit import socket_of
+from httpkit import readable, socket_of
 from lab import wait_for
 from pki import Authority
 from pretender import Pretender
@@ -100,7 +99,7 @@ def test_changes_apply_at_run_time(site):
     asks = socket_of(site.friend)
     asks.connect((site.address(site.nodes[0], "db"), 80))
     asks.sendall(b"GET /hang HTTP/1.1\r\nHost: db\r\n\r\n")
-    assert not select.select([asks], [], [], 0.5)[0]
+    assert not readable([asks], 0.5)
     site.show_services("namespaces=ops")
     for open_before in (held, asks):
         with pytest.raises(ConnectionResetError):  # what was open before ends as well, a request like a connection
