@@ -313,5 +313,4 @@ def test_false_and_after_the_end(world):
     world.agent.stop()
     world.near.run("nft", "-f", "-", input="table ip nat {\n chain KUBE-SERVICES { }\n }")
     world.agent.start("--mesh.nodePorts", "true")
-    wait_for("services", lambda: world.where("tcp"))
-    assert set(world.names(world.outside, "tcp", world.near.address, 30050, 12)) == {"edge-1.a", "edge-2.b"}
+    wait_for("both endpoints", lambda: set(world.names(world.outside, "tcp", world.near.address, 30050, 12)) == {"edge-1.a", "edge-2.b"})
