@@ -1,5 +1,5 @@
 """A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
-request's head, /slow answers after a second, /hang (POST too) after a minute, /hangup never: it closes;
+request's head, /slow answers after a second, /hang (POST too) never, /hangup neither: it closes;
 /hits tells how many times it was asked for either of these two. --delay MS: each answer waits. --backlog N: connections that
 wait to be accepted. --bind ADDRESS: all by default. /health is 503 while the file of --ill-if is there.
 --tcp PORT: sends its name and a line end, then echoes. --stream PORT: "down N" sends N bytes and their sha256, "up" takes bytes until
@@ -17,6 +17,7 @@ import time
 
 
 hits = []
+hanging = []  # connections that wait for an answer: a thread for each would be a thousand in some tests
 
 
 class Web(http.server.BaseHTTPRequestHandler):
@@ -32,6 +33,12 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def leave(self):
+        hits.append(1)
+        self.close_connection = True
+        if self.path == "/hang":
+            hanging.append(self.request)
+
     def do_GET(self):
         time.sleep(options.delay / 1000)
         if self.path == "/health":
@@ -39,12 +46,8 @@ class Web(http.server.BaseHTTPRequestHandler):
             return
         if self.path == "/slow":
             time.sleep(1)
-        if self.path == "/hang":
-            hits.append(1)
-            time.sleep(60)
-        if self.path == "/hangup":
-            hits.append(1)
-            self.close_connection = True
+        if self.path in ("/hang", "/hangup"):
+            self.leave()
             return
         if self.path == "/hits":
             self.answer(str(len(hits)).encode())
@@ -61,8 +64,8 @@ class Web(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.path == "/hang":
-            hits.append(1)
-            time.sleep(60)
+            self.leave()
+            return
         self.answer(body)
 
     def log_message(self, *args):
@@ -122,6 +125,10 @@ class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
     request_queue_size = property(lambda self: options.backlog)
+
+    def shutdown_request(self, request):
+        if request not in hanging:
+            super().shutdown_request(request)
 
 
 class Datagrams(socketserver.BaseRequestHandler):
