@@ -157,6 +157,7 @@ HUB_TESTS = \
 	tests/unit/hub/identity/tokens_test \
 	tests/unit/hub/replicas/tunnels_tell_test \
 	tests/unit/hub/routing/routes_test \
+	tests/unit/hub/routing/routes_judge_test \
 	tests/unit/hub/routing/stream_pool_test \
 	tests/unit/hub/page/web_test
 check_PROGRAMS += $(HUB_TESTS)
@@ -171,8 +172,11 @@ tests_unit_hub_page_web_test_SOURCES = tests/unit/hub/page/web_test.c
 tests_unit_hub_page_web_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnels_tell_test_SOURCES = tests/unit/hub/replicas/tunnels_tell_test.c
 tests_unit_hub_replicas_tunnels_tell_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_routing_routes_test_SOURCES = tests/unit/hub/routing/routes_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+ROUTES_BED = tests/unit/hub/routing/routes_bed.c tests/unit/hub/routing/routes_bed.h tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_routing_routes_test_SOURCES = tests/unit/hub/routing/routes_test.c $(ROUTES_BED)
 tests_unit_hub_routing_routes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_routes_judge_test_SOURCES = tests/unit/hub/routing/routes_judge_test.c $(ROUTES_BED)
+tests_unit_hub_routing_routes_judge_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_redirect_targets_test_SOURCES = tests/unit/hub/ingress/redirect_targets_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 tests_unit_hub_ingress_redirect_targets_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_names_hosts_text_test_SOURCES = tests/unit/hub/names/hosts_text_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h

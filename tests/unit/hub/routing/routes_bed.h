@@ -1,0 +1,35 @@
+/*
+ * The finder of routes over a cluster of two nodes at the edge and one that the hub dials itself,
+ * and a guard of the hub's own listeners. cmocka's setup and teardown are here.
+ */
+#ifndef EDGEWAY_TESTS_UNIT_HUB_ROUTING_ROUTES_BED_H
+#define EDGEWAY_TESTS_UNIT_HUB_ROUTING_ROUTES_BED_H
+
+#include "hub/routing/routes.h"
+#include "tests/unit/model/kube_kit.h"
+
+#define IP(address) "{type: InternalIP, address: " address "}"
+#define PORTS "{name: http, port: 8080}"
+#define RUNNING_AT(name, node, ip, more)                                                           \
+	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {app: web}}\n"         \
+	"spec: {nodeName: " node "}\n"                                                             \
+	"status: {phase: Running, podIP: " ip ", podIPs: [{ip: " ip "}" more                       \
+	"], conditions: [{type: Ready, status: 'True'}]}\n"
+#define RUNNING(name, node, ip) RUNNING_AT(name, node, ip, "")
+#define AT(ip, node) "{addresses: [" ip "], nodeName: " node "}"
+
+extern struct routes_finder *bed_finder;
+extern struct self_guard *bed_guard;
+extern const char *bed_edges, *bed_tunnels; /* names between commas */
+extern const char *bed_hubs, *bed_replicas; /* addresses between commas */
+extern bool bed_known; /* which nodes are at the edge */
+extern struct routes bed_ways; /* what was found last */
+
+int bed_setup(void **state);
+int bed_teardown(void **state);
+/* `source` says these objects now, and no others. */
+void bed_say(const char *source, const char *yaml);
+/* "node authority" of each way, or status and reason. */
+const char *bed_find(const char *host, uint16_t port);
+
+#endif
