@@ -20,6 +20,7 @@ struct rig {
 	int listener, client, server; /* server: the target's end */
 	struct relay *near, *far;
 	struct relay_report near_report, far_report;
+	struct rate rate; /* of the near relay; 0 bytes a second: none */
 	unsigned dial_ms;
 	bool many; /* only counted */
 	unsigned dialled, ended;
@@ -108,6 +109,7 @@ join(struct rig *r)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
 	r->client = fd[0];
 	setup.stream = take_ptr(&r->e.st);
+	setup.rates[0] = r->rate.per_s > 0 ? &r->rate : NULL;
 	r->near = relay_join(&setup, fd[1]);
 }
 
@@ -354,6 +356,48 @@ test_nothing_piles_up(void **state)
 	assert_true(in > 0);
 	assert_true(r.b.far_budget.held > 0);
 	assert_true(r.b.far_budget.held <= STREAM_WINDOW_BASE + r.b.far_budget.granted);
+	while (in > 0) { /* and now it does, until nothing is left to be forwarded */
+		ssize_t n = recv(r.server, piece, sizeof piece, 0);
+
+		assert_int_not_equal(n, 0);
+		in -= n > 0 ? (size_t)n : 0;
+		bed_wait(&r.b);
+	}
+	pump(&r, r.client, r.server, 1 << 20);
+	pump(&r, r.server, r.client, 1 << 20);
+	assert_non_null(r.near);
+	stop(&r);
+}
+
+static void
+test_a_rate_holds_both_directions_up(void **state)
+{
+	struct rig r;
+	uint64_t since;
+
+	(void)state;
+	start(&r);
+	r.rate.per_s = 1000 * 1000;
+	join(&r);
+	since = loop_now_ms(r.b.loop);
+	pump(&r, r.client, r.server, 200 * 1000);
+	pump(&r, r.server, r.client, 200 * 1000);
+	assert_true(loop_now_ms(r.b.loop) - since >= 250); /* 400, 100 of them at once */
+	stop(&r);
+}
+
+static void
+test_the_local_address(void **state)
+{
+	struct addr at, peer = {.len = sizeof peer.un};
+	struct rig r;
+
+	(void)state;
+	start(&r);
+	join(&r);
+	assert_int_equal(getpeername(r.server, &peer.sa, &peer.len), 0);
+	assert_true(relay_local(r.far, &at));
+	assert_true(addr_same(&at, &peer));
 	stop(&r);
 }
 
@@ -414,6 +458,7 @@ pair_start(struct pair *p, uint64_t per_s)
 	setup.stream = p->first;
 	setup.rates[1] = per_s > 0 ? &p->rate : NULL;
 	p->relay = relay_join_stream(&setup, take_ptr(&p->to_near.st));
+	assert_false(relay_local(p->relay, &(struct addr){0}));
 }
 
 static void
@@ -547,6 +592,8 @@ main(void)
 		cmocka_unit_test(test_cancelled_dial),
 		cmocka_unit_test(test_many_cancelled_dials),
 		cmocka_unit_test(test_nothing_piles_up),
+		cmocka_unit_test(test_a_rate_holds_both_directions_up),
+		cmocka_unit_test(test_the_local_address),
 		cmocka_unit_test(test_two_streams),
 		cmocka_unit_test(test_two_streams_and_a_reset),
 		cmocka_unit_test(test_two_streams_and_a_slow_reader),
