@@ -57,8 +57,8 @@ void rendezvous_adopt(struct rendezvous *r, int fd);
 /* As `came` of peers_config. */
 unsigned rendezvous_came(struct rendezvous *r, struct stream *st,
 	const struct stream_request *request, const char **reason);
-/* A replica passes on that `node` wants to meet `other`, whose tunnel is here. NULL: this attempt is
- * within the rations, and counted; else why not. */
+/* A replica passes on that `node` wants to meet `other`, whose tunnel is here. NULL: this attempt
+ * is within the rations, and counted; else why not. */
 const char *rendezvous_ration(struct rendezvous *r, const char *node, const char *other);
 void rendezvous_metrics(const struct rendezvous *r, struct metrics *m);
 

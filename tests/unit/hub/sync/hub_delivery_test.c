@@ -318,8 +318,8 @@ bombs_are_refused(void **state)
 	identity_fini(&id);
 }
 
-/* Each is answered: a node that sends them without end, and reads nothing, must not have the hub keep
- * all answers. */
+/* Each is answered: a node that sends them without end, and reads nothing, must not have the hub
+ * keep all answers. */
 static void
 queries_without_end_end_the_connection(void **state)
 {
