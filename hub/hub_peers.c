@@ -152,6 +152,14 @@ hub_peers_came(
 	return rendezvous_came(hub->rendezvous, st, request, reason);
 }
 
+static const char *
+hub_peers_ration(void *arg, const char *node, const char *other)
+{
+	const struct hub *hub = arg;
+
+	return rendezvous_ration(hub->rendezvous, node, other);
+}
+
 void
 hub_peers_start(struct hub *hub, uint16_t port)
 {
@@ -170,6 +178,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.presence = hub->presence,
 		.refuses = hub_node_refuses,
 		.came = hub_peers_came,
+		.ration = hub_peers_ration,
 		.ask = hub_ask_node,
 		.revoked = hub_certificate_revoked,
 		.arg = hub,

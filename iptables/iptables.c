@@ -439,6 +439,12 @@ iptables_trouble6(const struct iptables *ipt)
 }
 
 bool
+iptables_serves_external(const struct iptables *ipt)
+{
+	return kernelpath_serves_external(ipt->kernelpath);
+}
+
+bool
 iptables_installed(const struct iptables *ipt)
 {
 	return ipt->guard.armed;

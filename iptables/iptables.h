@@ -112,6 +112,13 @@ struct iptables_flow {
 /* 1: found; 0: there is no such flow; -errno. Reads the kernel's table up to the flow, or all of it
  * for 0: meant for operators. */
 int iptables_flow(struct iptables_flow *flow, struct err *err);
+/* A TCP connection to this address that nobody has answered in the last minutes, from none of the
+ * node's own addresses: 1 and where from, 0: there is none, -errno. Costs as iptables_flow: call it
+ * once a minute at most. */
+int iptables_unanswered(const struct in6_addr *to, const struct address_list *own,
+	struct in6_addr *from, struct err *err);
+/* Are NodePorts served by this node? */
+bool iptables_serves_external(const struct iptables *ipt);
 bool iptables_installed(const struct iptables *ipt);
 void iptables_metrics(struct iptables *ipt, struct metrics *m);
 /* JSON object. others: also lists other programs' chains and rules that may affect our packets;

@@ -73,6 +73,7 @@ struct kube_service {
 	bool hash_given; /* an annotation sets the hash key */
 	bool local_only; /* internalTrafficPolicy Local */
 	bool external_local; /* externalTrafficPolicy Local */
+	uint16_t health_port; /* healthCheckNodePort; 0: none */
 	/* type LoadBalancer with loadBalancerClass KUBE_GATEWAY_CLASS: its nodes serve its ports at
 	 * their own addresses */
 	bool gateway;

@@ -118,6 +118,8 @@ decode_external_calls(struct decoder *d, const struct tree_node *spec, struct ku
 
 	s->external_local =
 		strcmp(tree_text(tree_get(spec, "externalTrafficPolicy"), ""), "Local") == 0;
+	if (s->external_local)
+		s->health_port = kube_port(d, spec, "healthCheckNodePort");
 	s->gateway = strcmp(tree_text(tree_get(spec, "type"), ""), "LoadBalancer") == 0 &&
 		strcmp(tree_text(tree_get(spec, "loadBalancerClass"), ""), KUBE_GATEWAY_CLASS) == 0;
 	tree_each(ips, n) {

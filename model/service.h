@@ -167,6 +167,7 @@ struct service {
 	 * ports are served at this node's addresses too (loadBalancerClass edgeway.io/node), and at
 	 * external_ips */
 	bool external_local, gateway;
+	uint16_t health_port; /* answered where NodePorts are served; 0: none */
 	bool headless;
 	/* headless, and its pods have names of their own: <hostname>.<service> */
 	bool named_pods;

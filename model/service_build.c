@@ -651,6 +651,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 		.digest = digest,
 		.fake_ip = fake_ip,
 		.external_local = v->external_local,
+		.health_port = v->health_port,
 		.gateway = v->gateway,
 		.cloud = v->cloud,
 		.headless = v->headless,

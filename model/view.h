@@ -85,6 +85,7 @@ struct view {
 	/* its calls from outside: externalTrafficPolicy Local, its addresses, and whether the nodes
 	 * serve its ports at their own addresses; older hubs leave them out */
 	bool external_local, gateway;
+	uint16_t health_port; /* healthCheckNodePort; 0: none */
 	struct view_names external_ips;
 	uint8_t distribution; /* enum distribution */
 	char *allow_from; /* who may call (model/allow_from.h); "": everybody */

@@ -205,6 +205,7 @@ view_build(struct buf *out, const struct view *v)
 	names_member(out, "externalIPs", &v->external_ips);
 	if (v->external_local)
 		buf_adds(out, ",\"externalLocal\":true");
+	number_member(out, "healthPort", v->health_port);
 	if (v->gateway)
 		buf_adds(out, ",\"gateway\":true");
 	if (v->cloud)

@@ -393,6 +393,8 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 		{"headless", FIELD_BOOL, offsetof(struct view, headless), 0, NULL, NULL},
 		{"externalIPs", FIELD_CUSTOM, 0, 0, NULL, parse_external_ips},
 		{"externalLocal", FIELD_BOOL, offsetof(struct view, external_local), 0, NULL, NULL},
+		{"healthPort", FIELD_UINT16, offsetof(struct view, health_port), UINT16_MAX, NULL,
+			NULL},
 		{"gateway", FIELD_BOOL, offsetof(struct view, gateway), 0, NULL, NULL},
 		{"cloud", FIELD_BOOL, offsetof(struct view, cloud), 0, NULL, NULL},
 		{"policy", FIELD_CUSTOM, 0, 0, NULL, parse_policy},

@@ -27,7 +27,7 @@ struct post {
 struct timer {
 	uv_timer_t uv;
 	TAILQ_ENTRY(timer) soon;
-	bool is_soon; /* is in its loop's `soon` list, not in libuv */
+	uint64_t soon_turn; /* when it was put into its loop's `soon` list; 0: it is not there */
 	uint64_t repeat_ms; /* 0: once */
 	loop_fn *fn;
 	void *arg;
@@ -45,8 +45,8 @@ struct loop {
 	pthread_mutex_t lock; /* guards first, last */
 	struct post *first;
 	struct post **last;
-	struct timer_ring soon; /* timers without delay: see run_soon */
-	struct timer soon_end; /* marker after those of this turn */
+	struct timer_ring soon; /* timers without delay, by turn: see run_soon */
+	uint64_t turn; /* counts the calls of run_soon */
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;
 	_Atomic uint64_t slow[LOOP_SLOW], worst_ms;
@@ -100,16 +100,14 @@ run_posts(uv_async_t *wake)
 
 /* Timers without delay do not use libuv's timers: before 1.48, libuv runs a timer that restarts
  * itself in its own callback over and over, and serves no descriptor until that ends (libuv issue
- * 4245). Timers started meanwhile wait for the next turn. */
+ * 4245). Timers started meanwhile wait for the next turn, which may be one within a callback. */
 static void
 run_soon(struct loop *loop)
 {
+	const uint64_t turn = ++loop->turn;
 	struct timer *t;
 
-	if (TAILQ_EMPTY(&loop->soon))
-		return;
-	TAILQ_INSERT_TAIL(&loop->soon, &loop->soon_end, soon);
-	while ((t = TAILQ_FIRST(&loop->soon)) != &loop->soon_end) {
+	while ((t = TAILQ_FIRST(&loop->soon)) != NULL && t->soon_turn < turn) {
 		uint64_t repeat_ms = t->repeat_ms;
 
 		timer_cancel(t);
@@ -117,7 +115,6 @@ run_soon(struct loop *loop)
 			timer_start(t, repeat_ms, repeat_ms);
 		t->fn(t->arg);
 	}
-	TAILQ_REMOVE(&loop->soon, &loop->soon_end, soon);
 }
 
 /* uv_now was set when the part of the turn that ends now began. */
@@ -193,6 +190,7 @@ loop_new(struct loop **out, struct err *err)
 	loop->wake.data = loop;
 	loop_must(uv_async_init(&loop->uv, &loop->wake, run_posts), "uv_async_init");
 	TAILQ_INIT(&loop->soon);
+	loop->turn = 1;
 	start_measuring(loop);
 	*out = loop;
 	return 0;
@@ -234,11 +232,20 @@ loop_free(struct loop **out)
 	free(loop);
 }
 
+/* Sanitizers' builds find a descriptor that was closed before its watch was stopped: in others the
+ * call fails, or takes away the watch of whoever has the number now. */
+#ifdef __SANITIZE_ADDRESS__
+enum { LOOP_CHECKS = 1 };
+#else
+enum { LOOP_CHECKS = 0 };
+#endif
+
 static void
 watch_leave(struct watch *w)
 {
-	if (w->added) /* fails if the descriptor was closed before */
-		epoll_ctl(w->loop->epoll, EPOLL_CTL_DEL, w->fd, NULL);
+	int rc = w->added ? epoll_ctl(w->loop->epoll, EPOLL_CTL_DEL, w->fd, NULL) : 0;
+
+	assert(!LOOP_CHECKS || rc == 0);
 	w->added = false;
 }
 
@@ -459,7 +466,7 @@ timer_start(struct timer *t, uint64_t delay_ms, uint64_t repeat_ms)
 		return;
 	}
 	TAILQ_INSERT_TAIL(&loop->soon, t, soon);
-	t->is_soon = true;
+	t->soon_turn = loop->turn;
 	t->repeat_ms = repeat_ms;
 }
 
@@ -467,15 +474,15 @@ void
 timer_cancel(struct timer *t)
 {
 	uv_timer_stop(&t->uv);
-	if (t->is_soon)
+	if (t->soon_turn != 0)
 		TAILQ_REMOVE(&loop_of(t)->soon, t, soon);
-	t->is_soon = false;
+	t->soon_turn = 0;
 }
 
 bool
 timer_active(const struct timer *t)
 {
-	return t->is_soon || uv_is_active((const uv_handle_t *)&t->uv) != 0;
+	return t->soon_turn != 0 || uv_is_active((const uv_handle_t *)&t->uv) != 0;
 }
 
 void

@@ -31,9 +31,9 @@ typedef void watch_fn(void *arg, int fd, unsigned events);
 int loop_new(struct loop **loop, struct err *err);
 /* The loop must not be running. Closes the remaining handles and runs their close callbacks. */
 void loop_free(struct loop **loop);
-/* Returns after loop_stop. */
+/* Returns after loop_stop; at once if that came in a loop_turn before. */
 void loop_run(struct loop *loop);
-/* One turn without waiting: for tests and for shutting libraries down. */
+/* One turn without waiting, also within a callback: for tests and for shutting libraries down. */
 void loop_turn(struct loop *loop);
 void loop_stop(struct loop *loop);
 /* Runs fn(arg) on the loop, in the order posted. Any thread. Posting after loop_free is a bug. */
@@ -52,8 +52,8 @@ void *loop_backend(struct loop *loop);
 
 /* A descriptor that cannot be polled (a regular file) is a programming error. It does not block
  * from then on; with WATCH_UNBLOCKED it did not before, which saves a system call. The kernel is
- * told of all changes before the next wait. Stop a watch before its descriptor is closed: the
- * number may be another's by the next turn. */
+ * told of all changes before the next wait. Stop a watch before its descriptor is closed, which
+ * sanitizers' builds check: the number may be another's by the next turn. */
 enum { WATCH_UNBLOCKED = 8 };
 struct watch *watch_start(struct loop *loop, int fd, unsigned events, watch_fn *fn, void *arg);
 void watch_set(struct watch *w, unsigned events);

@@ -257,12 +257,16 @@ begin_list(struct guest *g, struct stream *st, const struct stream_request *requ
 /* --- life cycle ----------------------------------------------------------------------------- */
 
 static unsigned
-peers_came(const struct guest *g, struct stream *st, const struct stream_request *request,
+peers_rendezvous(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason)
 {
 	const struct peers_config *c = &g->of->config;
 
-	return c->came(c->arg, st, request, reason);
+	if (*peer_field(request, RENDEZVOUS_ADDRESS) != '\0')
+		return c->came(c->arg, st, request, reason);
+	*reason = c->ration(
+		c->arg, peer_field(request, RENDEZVOUS_NODE), peer_field(request, "edgeway-node"));
+	return *reason != NULL ? 429 : trip_begin(g, st, request, reason);
 }
 
 static unsigned
@@ -272,9 +276,8 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 		return begin_list(arg, st, request, reason);
 	if (strcmp(request->authority, HEALTH_KIND) == 0)
 		return asked_begin(arg, st, request, reason);
-	if (strcmp(request->authority, RENDEZVOUS_AUTHORITY) == 0 &&
-		*peer_field(request, RENDEZVOUS_ADDRESS) != '\0')
-		return peers_came(arg, st, request, reason);
+	if (strcmp(request->authority, RENDEZVOUS_AUTHORITY) == 0)
+		return peers_rendezvous(arg, st, request, reason);
 	return trip_begin(arg, st, request, reason);
 }
 

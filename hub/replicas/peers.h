@@ -78,6 +78,8 @@ struct peers_config {
 	 * session_events (hub/replicas/rendezvous.h). */
 	unsigned (*came)(void *arg, struct stream *st, const struct stream_request *request,
 		const char **reason);
+	/* As rendezvous_ration. */
+	const char *(*ration)(void *arg, const char *node, const char *other);
 	/* As nodes_ask. */
 	int (*ask)(void *arg, const char *node, const char *service, struct question *q);
 	void *arg;

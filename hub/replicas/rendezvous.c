@@ -35,7 +35,7 @@ struct visitor {
 	size_t n;
 	char in[RENDEZVOUS_LINE_MAX + 1];
 	char node[MESH_NODE_MAX + 1], other[MESH_NODE_MAX + 1];
-	char id[RENDEZVOUS_ID_LEN + 1];
+	char id[RENDEZVOUS_ID_LEN + 1], serial[PKI_SERIAL_TEXT];
 };
 
 struct attempt { /* a recent one, for the rations */
@@ -54,6 +54,9 @@ struct rendezvous {
 	char answer[STREAM_REASON_MAX + 1]; /* to another hub */
 	uint64_t introduced, declined, limited, refused;
 };
+
+static const char rendezvous_node_rules[] =
+	"the hub's access has rules for nodes: they reach each other through it";
 
 /* --- the end -------------------------------------------------------------------------------- */
 
@@ -120,16 +123,12 @@ attempt_forget(struct rendezvous *r, struct attempt *a)
 	free(a);
 }
 
-/* NULL: this attempt is within the rations, and counted. */
 static const char *
-attempt_take(struct rendezvous *r, const char *node, const char *other)
+attempt_judge(const struct rendezvous *r, const char *node, const char *other)
 {
-	uint64_t now = loop_now_ms(r->config.loop);
 	unsigned by_node = 0, by_pair = 0, invited = 0;
-	struct attempt *a;
+	const struct attempt *a;
 
-	while ((a = TAILQ_FIRST(&r->attempts)) != NULL && now - a->at_ms >= RENDEZVOUS_RECENT_MS)
-		attempt_forget(r, a);
 	TAILQ_FOREACH(a, &r->attempts, link) {
 		bool same = strcmp(a->node, node) == 0, to_same = strcmp(a->other, other) == 0;
 
@@ -143,6 +142,22 @@ attempt_take(struct rendezvous *r, const char *node, const char *other)
 		return "this node asks for others too often";
 	if (invited >= RENDEZVOUS_ASKED_MOST || r->n_attempts >= RENDEZVOUS_REMEMBERED)
 		return "too many ask for that node, or for others";
+	return NULL;
+}
+
+const char *
+rendezvous_ration(struct rendezvous *r, const char *node, const char *other)
+{
+	uint64_t now = loop_now_ms(r->config.loop);
+	struct attempt *a;
+	const char *why;
+
+	while ((a = TAILQ_FIRST(&r->attempts)) != NULL && now - a->at_ms >= RENDEZVOUS_RECENT_MS)
+		attempt_forget(r, a);
+	if ((why = attempt_judge(r, node, other)) != NULL) {
+		r->limited++;
+		return why;
+	}
 	a = xcalloc(1, sizeof *a);
 	a->at_ms = now;
 	a->node = xstrdup(node);
@@ -166,12 +181,26 @@ rendezvous_asker(const struct rendezvous *r, const char *id, const char *comer)
 	return NULL;
 }
 
-/* NULL, or why these two addresses cannot reach each other. */
-static const char *
-rendezvous_objection(const struct addr *a, const struct addr *b)
+static bool
+visitor_is_revoked(const struct visitor *v)
 {
+	const struct rendezvous_config *c = &v->of->config;
+
+	return c->refuses(c->arg, v->node, v->serial);
+}
+
+/* NULL, or why the asker is not told of the other node, which comes by the address `b`. What was
+ * asked when it came may have changed since. */
+static const char *
+rendezvous_objection(const struct visitor *asker, const struct addr *b)
+{
+	const struct addr *a = &asker->from;
 	struct in6_addr ip_a, ip_b;
 
+	if (visitor_is_revoked(asker))
+		return "the certificate of the node that asks was revoked";
+	if (acl_names_nodes(asker->of->config.grants->access))
+		return rendezvous_node_rules;
 	if (a->sa.sa_family != b->sa.sa_family)
 		return "one node comes by IPv4, the other one by IPv6";
 	if (addr_ip(a, &ip_a) && addr_ip(b, &ip_b) && ip_same(&ip_a, &ip_b))
@@ -188,7 +217,7 @@ rendezvous_introduce(
 {
 	const unsigned own_ms = sock_rtt_ms(tls_stream_fd(asker->tls)),
 		       most_ms = MAX(own_ms, rtt_ms);
-	const char *why = rendezvous_objection(&asker->from, at);
+	const char *why = rendezvous_objection(asker, at);
 	char a[ADDR_TEXT_MAX], b[ADDR_TEXT_MAX];
 
 	*line = (struct rendezvous_line){.word = RENDEZVOUS_NO};
@@ -267,9 +296,9 @@ visitor_meet(struct visitor *v, const char *other)
 	if (!node_name_ok(other) || strcmp(other, v->node) == 0)
 		why = "this is no name of another node";
 	else if (acl_names_nodes(r->config.grants->access))
-		why = "the hub's access has rules for nodes: they reach each other through it";
-	else if ((why = attempt_take(r, v->node, other)) != NULL)
-		r->limited++;
+		why = rendezvous_node_rules;
+	else
+		why = rendezvous_ration(r, v->node, other);
 	at = (size_t)snprintf(v->id, sizeof v->id, "%s", peers_id(r->peers));
 	random_bytes(random, sizeof random);
 	for (size_t i = 0; i < sizeof random; i++)
@@ -402,6 +431,10 @@ visitor_read(struct visitor *v)
 			visitor_refuse(v, "it says nothing that is known");
 			return;
 		}
+		if (n > 0 && visitor_is_revoked(v)) {
+			visitor_refuse(v, "the certificate was revoked");
+			return;
+		}
 		if (n > 0 && line.word == RENDEZVOUS_MEET)
 			visitor_meet(v, line.text);
 		else if (n > 0)
@@ -410,15 +443,14 @@ visitor_read(struct visitor *v)
 }
 
 static const char *
-visitor_judge(const struct visitor *v, const char *serial)
+visitor_judge(const struct visitor *v)
 {
-	const struct rendezvous_config *c = &v->of->config;
 	const struct visitor *other;
 	unsigned n = 0, all = 0;
 
 	if (!node_name_ok(v->node))
 		return "the certificate does not name a node";
-	if (c->refuses(c->arg, v->node, serial))
+	if (visitor_is_revoked(v))
 		return "the certificate was revoked";
 	TAILQ_FOREACH(other, &v->of->visitors, link) {
 		all += other->state != VISITOR_SHAKING;
@@ -433,15 +465,15 @@ static void
 on_visitor_tls(void *arg, enum tls_event event)
 {
 	struct visitor *v = arg;
-	char serial[PKI_SERIAL_TEXT], why[256];
+	char why[256];
 	const char *objection;
 
 	if (event == TLS_OPEN) {
 		preauth_leave(&v->place);
 		snprintf(v->node, sizeof v->node, "%s", tls_stream_peer(v->tls));
-		(void)tls_stream_peer_ends(v->tls, serial);
+		(void)tls_stream_peer_ends(v->tls, v->serial);
 		v->state = VISITOR_SILENT;
-		if ((objection = visitor_judge(v, serial)) != NULL)
+		if ((objection = visitor_judge(v)) != NULL)
 			visitor_refuse(v, objection);
 		else
 			visitor_read(v);

@@ -10,8 +10,9 @@
  *   asker ◄── go ── hub ── go ──► B
  *
  * No node is told an address that is not that of an authenticated node which has come itself, so
- * nobody can be made to connect to a third party. Who asks is rationed, by node and by pair. On the
- * hub's loop.
+ * nobody can be made to connect to a third party. Who asks is rationed, by node and by pair, at the
+ * hub that it asks and again at the one that has the other node's tunnel, which all replicas'
+ * invitations of that node pass. On the hub's loop.
  *
  *	rendezvous_adopt(r, fd);	// a socket whose ClientHello asks for TUNNEL_ALPN_RENDEZVOUS
  */
@@ -56,6 +57,9 @@ void rendezvous_adopt(struct rendezvous *r, int fd);
 /* As `came` of peers_config. */
 unsigned rendezvous_came(struct rendezvous *r, struct stream *st,
 	const struct stream_request *request, const char **reason);
+/* A replica passes on that `node` wants to meet `other`, whose tunnel is here. NULL: this attempt
+ * is within the rations, and counted; else why not. */
+const char *rendezvous_ration(struct rendezvous *r, const char *node, const char *other);
 void rendezvous_metrics(const struct rendezvous *r, struct metrics *m);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/core/fair_share.h"
 #include "base/core/figures.h"
 #include "base/core/hash.h"
 
@@ -15,6 +16,7 @@ struct use {
 	struct stream_pool *pool;
 	struct stream *stream; /* while idle or leaving */
 	bool leaves; /* both ends close: it is in no bucket */
+	uint16_t slot; /* of the caller, in `shares` */
 	uint64_t since_ms, hash, epoch;
 	size_t len;
 	char *text; /* the key's texts, each with its NUL */
@@ -27,6 +29,8 @@ struct stream_pool {
 	struct timer *tick; /* sleeps while there is nothing to end */
 	struct uses idle, leaving; /* the oldest first */
 	LIST_HEAD(, use) buckets[BUCKETS];
+	struct fair_share *shares; /* of the callers in `idle` */
+	uint64_t seed;
 	unsigned n_idle;
 	uint64_t taken;
 };
@@ -59,6 +63,7 @@ stream_use_new(
 
 	u->pool = p;
 	u->epoch = key->epoch;
+	u->slot = fair_share_slot(key->caller, strlen(key->caller), p->seed);
 	u->len = key_write(key, NULL, 0);
 	u->text = xmalloc(u->len);
 	key_write(key, u->text, u->len);
@@ -114,6 +119,7 @@ pool_remove(struct use *u)
 	}
 	TAILQ_REMOVE(&u->pool->idle, u, entry);
 	LIST_REMOVE(u, among);
+	fair_share_give(u->pool->shares, u->slot, 1);
 	u->pool->n_idle--;
 }
 
@@ -209,6 +215,8 @@ stream_pool_new(struct loop *loop)
 
 	p->loop = loop;
 	p->tick = timer_new(loop, pool_on_tick, p);
+	random_bytes(&p->seed, sizeof p->seed);
+	p->shares = fair_share_new(STREAM_POOL_MOST);
 	TAILQ_INIT(&p->idle);
 	TAILQ_INIT(&p->leaving);
 	return p;
@@ -225,6 +233,7 @@ stream_pool_free(struct stream_pool **out)
 	while ((u = TAILQ_FIRST(&p->idle)) != NULL || (u = TAILQ_FIRST(&p->leaving)) != NULL)
 		pool_end(u, STREAM_CANCELLED);
 	timer_free(&p->tick);
+	fair_share_free(&p->shares);
 	free(p);
 }
 
@@ -249,6 +258,18 @@ pool_has_enough(const struct stream_pool *p, const struct use *u)
 	return n >= STREAM_POOL_OF_ONE;
 }
 
+/* The caller that keeps most loses the stream that it has not used for the longest time. */
+static void
+pool_make_room(struct stream_pool *p)
+{
+	const uint16_t slot = fair_share_greediest(p->shares);
+	struct use *u = TAILQ_FIRST(&p->idle);
+
+	while (u->slot != slot)
+		u = TAILQ_NEXT(u, entry);
+	pool_leave(u);
+}
+
 void
 stream_pool_give(struct stream_pool *p, struct stream **stream, struct stream_use **use)
 {
@@ -264,11 +285,12 @@ stream_pool_give(struct stream_pool *p, struct stream **stream, struct stream_us
 		return;
 	}
 	if (p->n_idle >= STREAM_POOL_MOST)
-		pool_leave(TAILQ_FIRST(&p->idle));
+		pool_make_room(p);
 	u->is.used = true;
 	u->since_ms = loop_now_ms(p->loop);
 	TAILQ_INSERT_TAIL(&p->idle, u, entry);
 	LIST_INSERT_HEAD(&p->buckets[u->hash % BUCKETS], u, among);
+	fair_share_charge(p->shares, u->slot, 1);
 	p->n_idle++;
 	stream_on_fading(u->stream, on_fading, u);
 	pool_arm(p);

@@ -4,9 +4,10 @@
  * and limits are not kept: whoever takes a stream has been granted its target anew
  * (hub/routing/connector.h). A stream is kept for STREAM_POOL_MS, less than servers keep an idle
  * connection; a byte, an end or a reset from the target, or a node that stops, ends it before. All
- * callers together keep STREAM_POOL_MOST; the one that has been idle the longest goes first. One
- * caller keeps STREAM_POOL_OF_ONE to one target: requests that use no kept stream leave one behind
- * each, and a server may have few connections to give. On the hub's loop.
+ * callers together keep STREAM_POOL_MOST; then the caller that keeps most loses the one that has
+ * been idle the longest (base/core/fair_share), so that nobody can take all places. One caller
+ * keeps STREAM_POOL_OF_ONE to one target: requests that use no kept stream leave one behind each,
+ * and a server may have few connections to give. On the hub's loop.
  *
  *	use = stream_use_new(pool, &key, target, at);	// beside a new stream
  *	stream_pool_give(pool, &stream, &use);	// idle from here on

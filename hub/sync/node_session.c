@@ -230,9 +230,22 @@ on_unserved(struct node_session *s, const struct envelope *e)
 		node_session_complain(s, e->id, e->resource, err.text);
 }
 
+/* Each query is answered, so a node that asks and never reads would have the answers pile up. What
+ * is unacknowledged may still be queued, and is limited by itself. */
+static bool
+node_session_reads(struct node_session *s)
+{
+	if (ws_queued(s->conn) <= 4 * NODE_SESSION_QUEUE_BYTES + s->flights.bytes)
+		return true;
+	node_session_end(s, 1008, "the node asks without reading the answers");
+	return false;
+}
+
 static void
 on_query(struct node_session *s, const struct envelope *e)
 {
+	if (!node_session_reads(s))
+		return;
 	if (strcmp(e->resource, "digest/buckets") == 0)
 		node_session_compare_buckets(s, e);
 	else if (strcmp(e->resource, "digest/services") == 0)

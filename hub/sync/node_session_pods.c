@@ -47,7 +47,7 @@ struct pods_held {
 	struct fanout_item *item; /* that the ports belong to */
 	const char *ns;
 	char address[INET6_ADDRSTRLEN];
-	size_t n;
+	size_t n, n_ports;
 };
 
 static void
@@ -56,7 +56,8 @@ pods_read_port(struct json *j, void *to)
 	struct pods_held *h = to;
 	uint64_t port;
 
-	if (json_uint(j, UINT16_MAX, &port) && h->ns != NULL)
+	if (json_uint(j, UINT16_MAX, &port) && h->ns != NULL &&
+		h->n_ports++ < CLUSTER_POD_PORTS_MAX)
 		cluster_pod_want(h->session->config.cluster, h->ns, h->address, (uint16_t)port);
 }
 
@@ -76,6 +77,7 @@ pods_read(struct json *j, void *to)
 		return;
 	}
 	h->ns = ns;
+	h->n_ports = 0;
 	cluster_pod_want(h->session->config.cluster, ns, h->address, 0);
 	json_list(j, pods_read_port, h);
 	h->ns = NULL;

@@ -20,9 +20,8 @@ uint8_t *
 pending_state(struct pending *p, const struct fanout_item *item)
 {
 	if (item->index >= p->n_state) {
-		uint32_t n = MAX(fanout_slots(p->fanout), item->index + 1);
+		uint32_t n = item->index + 1 + (item->index + 1) / 2;
 
-		n += n / 2;
 		p->state = xrealloc(p->state, n);
 		memset(p->state + p->n_state, 0, n - p->n_state);
 		p->n_state = n;

@@ -117,6 +117,12 @@ is_ours(const struct kernelpath *d, enum iptables_catch catch)
 		(catch == IPTABLES_CATCH_AUTO && d->looked && d->foreign == NULL);
 }
 
+bool
+kernelpath_serves_external(const struct kernelpath *d)
+{
+	return is_ours(d, d->external);
+}
+
 /* Returns true if the ClusterIPs to serve, or whether NodePorts are, have changed. */
 static bool
 look_around(struct kernelpath *d)

@@ -50,6 +50,8 @@ void kernelpath_state(const struct kernelpath *d, struct buf *out); /* JSON obje
 void kernelpath_external_state(struct kernelpath *d, struct buf *out, bool whole);
 /* Services called from outside that cannot be served as they ask: "ns/name","ns/name"; returns how
  * many there are. */
+/* As iptables_serves_external. */
+bool kernelpath_serves_external(const struct kernelpath *d);
 size_t kernelpath_external_troubled(struct kernelpath *d, struct buf *out);
 
 #endif

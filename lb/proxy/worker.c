@@ -111,13 +111,15 @@ on_tick(void *arg)
 		w->stirred = true;
 	listener_tick(w);
 	next_ms = MIN(probe_tick(w), health_tick(w));
+	wait_queue_run(w);
+	next_ms = MIN(MIN(memory_tick(w), worker_sweep(w)), next_ms);
+	h2_upstream_wake(w);
+	/* After all that ends requests: no further tick may come for a long time. */
 	access_log_flush(w);
 	tap_flush(w);
 	trace_flush(w);
-	wait_queue_run(w);
-	next_ms = MIN(MIN(memory_tick(w), worker_sweep(w)), next_ms);
-	if (w->draining || w->listen_paused || w->tap != NULL || !list_empty(&w->turns) ||
-		!list_empty(&w->h2_woken))
+	if (w->draining || w->listen_paused || w->tap != NULL || w->turns_due || w->dead != NULL ||
+		w->dead_exchanges != NULL || !list_empty(&w->turns) || !list_empty(&w->h2_woken))
 		next_ms = w->now_ms;
 	worker_tick_at(w, MIN(expiries_next(&w->expiries), next_ms));
 	worker_leave(w);

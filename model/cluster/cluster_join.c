@@ -208,6 +208,7 @@ cluster_join_new_view(struct joining *j, const char *hostname)
 	/* A client that names a pod wants that pod, wherever it runs. */
 	v->local_only = own && s->local_only;
 	v->external_local = s->external_local;
+	v->health_port = own ? s->health_port : 0;
 	v->gateway = s->gateway;
 	view_names_copy(&v->external_ips, &s->external_ips);
 	v->distribution = s->distribution;

@@ -33,6 +33,7 @@ agent_use(void *arg, const struct snapshot *snapshot)
 		iptables_use(a->ipt, snapshot);
 	agent_tunnel_settle(a);
 	agent_tunnel_use(a);
+	agent_health_ports_look(a);
 	snapshot_unref(&old);
 }
 
@@ -483,6 +484,7 @@ agent_run(struct agent **out)
 	signal_stop(&a->hup);
 	timer_free(&a->retry);
 	agent_findings_end(a);
+	agent_health_ports_end(a);
 	timer_free(&a->admin_retry);
 	handover_free(&a->handover);
 	timer_free(&a->given);

@@ -22,8 +22,8 @@ void agent_checks_peers(struct findings *f, const struct tree_node *peers);
  * hub may forward to them. */
 void agent_check_services(struct findings *f, const struct snapshot *snapshot, bool tunnel);
 /* Calls of the cloud: endpoints that no Pod stands for, above all the API server. apiserver:
- * tunnel.apiserver. */
+ * tunnel.apiserver; asker: the pod whose call to it got no answer, or "". */
 void agent_check_cloud(struct findings *f, const struct tree_node *state,
-	const struct snapshot *snapshot, bool apiserver);
+	const struct snapshot *snapshot, bool apiserver, const char *asker);
 
 #endif

@@ -47,8 +47,13 @@ check_apiserver_on(struct findings *f, const struct service *s, const char *why)
 			"default/kubernetes is reached through the hub");
 }
 
+#define CLOUD_APISERVER                                                                            \
+	"where pods here are to call the API server: tunnel.apiserver: true, and at the "          \
+	"hub access: [{from: 'node:NAME', to: ['cloud/default/kubernetes:443']}]"
+
 static void
-check_apiserver(struct findings *f, const struct tree_node *top, const struct service *s, bool on)
+check_apiserver(struct findings *f, const struct tree_node *top, const struct service *s, bool on,
+	const char *asker)
 {
 	const struct tree_node *closed = tree_path(top, "tunnel.outward.closed");
 	bool refused = strcmp(ctl_text(closed, "service"), "default/kubernetes") == 0;
@@ -59,14 +64,19 @@ check_apiserver(struct findings *f, const struct tree_node *top, const struct se
 		check_apiserver_on(f, s, refused ? ctl_text(closed, "why") : "");
 		return;
 	}
+	if (s != NULL && *asker != '\0') {
+		findings_add(f, "apiserver", VERDICT_NOTE, CLOUD_APISERVER,
+			"tunnel.apiserver is off, and a pod at %s got no answer from "
+			"default/kubernetes at %s",
+			asker, inet_ntop(AF_INET, &ip, text, sizeof text));
+		return;
+	}
 	if (s == NULL || s->cluster_ip == 0 ||
 		(!s->cloud &&
 			strcmp(ctl_text(top, "iptables.kernel.clusterIPsServedBy"), "edgeway") !=
 				0))
 		return;
-	findings_add(f, "apiserver", VERDICT_INFO,
-		"where pods here are to call the API server: tunnel.apiserver: true, and at the "
-		"hub access: [{from: 'node:NAME', to: ['cloud/default/kubernetes:443']}]",
+	findings_add(f, "apiserver", VERDICT_INFO, CLOUD_APISERVER,
 		"tunnel.apiserver is off: what pods send to default/kubernetes at %s is left to "
 		"the network of this node",
 		inet_ntop(AF_INET, &ip, text, sizeof text));
@@ -74,14 +84,14 @@ check_apiserver(struct findings *f, const struct tree_node *top, const struct se
 
 void
 agent_check_cloud(struct findings *f, const struct tree_node *top, const struct snapshot *snapshot,
-	bool apiserver)
+	bool apiserver, const char *asker)
 {
 	const struct service *s = snapshot_find(snapshot, "default", 7, "kubernetes", 10);
 	const char *closed = ctl_text(top, "tunnel.outward.closed.service");
 	const size_t before = f->n;
 
 	if (ctl_true(top, "tunnel.enabled"))
-		check_apiserver(f, top, s, apiserver);
+		check_apiserver(f, top, s, apiserver, asker);
 	if (f->n > before)
 		findings_name(f, "apiserver");
 	if (*closed != '\0' && strcmp(closed, "default/kubernetes") != 0) {

@@ -10,7 +10,7 @@
 #include "src/agent/agent_checks.h"
 #include "src/agent/agent_private.h"
 
-enum { LOOK_MS = 2000, CALM_MS = 4000 };
+enum { LOOK_MS = 2000, CALM_MS = 4000, ASKER_MS = 60 * 1000 };
 
 static void
 agent_findings_look(const struct agent *a, const char *json, size_t len, struct findings *f,
@@ -24,7 +24,8 @@ agent_findings_look(const struct agent *a, const char *json, size_t len, struct 
 	}
 	agent_checks(f, tree_document(*state, 0));
 	agent_check_services(f, a->snapshot, agent_tunnel_wanted(a->options));
-	agent_check_cloud(f, tree_document(*state, 0), a->snapshot, a->options->tunnel_apiserver);
+	agent_check_cloud(f, tree_document(*state, 0), a->snapshot, a->options->tunnel_apiserver,
+		a->apiserver_asker);
 }
 
 void
@@ -78,6 +79,25 @@ agent_findings_ports(struct agent *a)
 	meta_note_ports(a->meta, buf_str(&ports));
 }
 
+/* Where tunnel.apiserver is off: does a pod call the API server, and get no answer? */
+static void
+agent_findings_asker(struct agent *a)
+{
+	const struct service *s = snapshot_find(a->snapshot, "default", 7, "kubernetes", 10);
+	const uint64_t now = loop_now_ms(a->loop);
+	struct in6_addr to, from;
+	struct err err = {0};
+
+	if (a->options->tunnel_apiserver || !a->options->tunnel_enabled || a->ipt == NULL ||
+		s == NULL || s->cluster_ip == 0 || now < a->apiserver_look_ms)
+		return;
+	a->apiserver_look_ms = now + ASKER_MS;
+	to = ip_of_v4(s->cluster_ip);
+	a->apiserver_asker[0] = '\0';
+	if (iptables_unanswered(&to, addresses_list(a->addresses), &from, &err) == 1)
+		ip_text(&from, a->apiserver_asker);
+}
+
 static void
 agent_findings_tick(void *arg)
 {
@@ -89,6 +109,7 @@ agent_findings_tick(void *arg)
 	buf_init(&state, BUF_UNLIMITED);
 	if (a->stopping)
 		return;
+	agent_findings_asker(a);
 	agent_state_write(a, &state, false);
 	buf_adds(&state, "}");
 	agent_findings_look(a, buf_str(&state), buf_len(&state), &now, &tree);
@@ -103,6 +124,7 @@ agent_findings_tick(void *arg)
 	findings_fini(&now);
 	tree_free(&tree);
 	agent_findings_ports(a);
+	agent_health_ports_look(a);
 }
 
 void

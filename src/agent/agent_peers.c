@@ -1,4 +1,7 @@
+#include <string.h>
+
 #include "base/core/figures.h"
+#include "base/core/hash.h"
 #include "base/core/log.h"
 #include "base/tls/pki.h"
 #include "model/json.h"
@@ -9,7 +12,9 @@
 enum {
 	HEARTBEAT_MOST_MS = 4000,
 	INVITATIONS_MOST = 16, /* at a time */
+	INVITATIONS_OF_ONE = 4, /* of those, by one node */
 	INVITATIONS_A_MINUTE = 60,
+	INVITATIONS_OF_ONE_A_MINUTE = 20, /* of those, by one node */
 	MINUTE_MS = 60 * 1000,
 };
 
@@ -26,6 +31,7 @@ struct agent_peers {
 	struct agent *agent;
 	LIST_HEAD(, invitation) invitations;
 	unsigned n_invitations, n_recent; /* recent: since recent_ms */
+	uint64_t recent[INVITATIONS_A_MINUTE]; /* hashes of the askers' names */
 	uint64_t recent_ms, uninvited, came, not_come;
 	struct meta_hub greeted; /* for hub */
 	struct tunnel_client_hub hub; /* that introduces nodes */
@@ -109,11 +115,35 @@ on_met(void *arg, int fd, const struct addr *to, const char *why)
 	invitation_free(i);
 }
 
+/* NULL: this invitation is within the rations, and counted. The hub has rations, too, but a node
+ * does not depend on it for others to get through to it. */
+static const char *
+agent_peers_ration(struct agent_peers *p, const char *node)
+{
+	const uint64_t now = loop_now_ms(p->agent->loop), asker = hash64(node, strlen(node), 0);
+	const struct invitation *i;
+	unsigned at_once = 0, recent = 0;
+
+	if (now - p->recent_ms >= MINUTE_MS) {
+		p->recent_ms = now;
+		p->n_recent = 0;
+	}
+	if (p->n_invitations >= INVITATIONS_MOST || p->n_recent >= INVITATIONS_A_MINUTE)
+		return "too many want to meet that node";
+	LIST_FOREACH(i, &p->invitations, link)
+		at_once += strcmp(i->node, node) == 0;
+	for (unsigned k = 0; k < p->n_recent; k++)
+		recent += p->recent[k] == asker;
+	if (at_once >= INVITATIONS_OF_ONE || recent >= INVITATIONS_OF_ONE_A_MINUTE)
+		return "this node has asked for that one too often";
+	p->recent[p->n_recent++] = asker;
+	return NULL;
+}
+
 /* NULL: this node may be met. */
 static const char *
-agent_peers_judge(struct agent_peers *p, struct meta_hub *hub, unsigned *status)
+agent_peers_judge(struct agent_peers *p, const char *node, struct meta_hub *hub, unsigned *status)
 {
-	const uint64_t now = loop_now_ms(p->agent->loop);
 	const char *why;
 
 	*status = 503;
@@ -126,14 +156,7 @@ agent_peers_judge(struct agent_peers *p, struct meta_hub *hub, unsigned *status)
 	if ((why = agent_peers_no_rendezvous(p, hub)) != NULL)
 		return why;
 	*status = 429;
-	if (now - p->recent_ms >= MINUTE_MS) {
-		p->recent_ms = now;
-		p->n_recent = 0;
-	}
-	if (p->n_invitations >= INVITATIONS_MOST || p->n_recent >= INVITATIONS_A_MINUTE)
-		return "too many want to meet that node";
-	p->n_recent++;
-	return NULL;
+	return agent_peers_ration(p, node);
 }
 
 unsigned
@@ -151,7 +174,7 @@ agent_peers_invited(
 	*reason = "mesh.peerPort of that node is 0";
 	if (p == NULL)
 		return status;
-	if ((*reason = agent_peers_judge(p, &hub, &status)) != NULL) {
+	if ((*reason = agent_peers_judge(p, node, &hub, &status)) != NULL) {
 		p->uninvited++;
 		return status;
 	}

@@ -61,6 +61,9 @@ struct agent {
 	uint32_t address; /* of the mesh, host byte order; 0: none yet */
 	/* the last addresses of the mesh, newest first, 0: none; kept in the database, except the
 	 * newest and that of edgeway0 until the next reboot */
+	LIST_HEAD(, health_port) health_ports;
+	uint64_t apiserver_look_ms; /* when to look again for a pod that calls it in vain */
+	char apiserver_asker[IP_TEXT_MAX]; /* "": none */
 	uint32_t addresses_had[AGENT_ADDRESSES_HAD];
 	uint64_t started_ms;
 	char mesh_error[512]; /* why the mesh does not serve; "" if it does */
@@ -220,6 +223,9 @@ void agent_admin_open(void *agent);
  * only if they explain a problem: the workers' lists of endpoints, rules of other programs. */
 void agent_state_write(struct agent *a, struct buf *out, bool whole);
 
+/* agent_health_ports.c: opens and closes listeners, as the snapshot and iptables say */
+void agent_health_ports_look(struct agent *a);
+void agent_health_ports_end(struct agent *a);
 /* agent_findings.c: problems found, by agent_checks.h */
 void agent_findings_start(struct agent *a);
 void agent_findings_end(struct agent *a);

@@ -96,6 +96,8 @@ class World:
             node_port("tcp-local", 5000, 30051, app="all", externalTrafficPolicy="Local"),
             node_port("udp-local", 5000, 30054, protocol="UDP", app="all", externalTrafficPolicy="Local"),
             node_port("web-local", 8080, 30081, port=81, port_name="http", app="all", externalTrafficPolicy="Local"),
+            node_port("health", 8080, 30082, port=82, port_name="http", app="all", kind="LoadBalancer", externalTrafficPolicy="Local",
+                      healthCheckNodePort=31900),
             node_port("held", 5000, 30060, app="all"),
             node_port("external", 5000, 0, port=8088, kind="ClusterIP", app="all", externalIPs=[EXTERNAL, "127.0.0.9"]),
             node_port("gateway", 5000, 30070, port=8089, kind="LoadBalancer", loadBalancerClass="edgeway.io/node", app="all"),
@@ -314,3 +316,22 @@ def test_false_and_after_the_end(world):
     world.near.run("nft", "-f", "-", input="table ip nat {\n chain KUBE-SERVICES { }\n }")
     world.agent.start("--mesh.nodePorts", "true")
     wait_for("both endpoints", lambda: set(world.names(world.outside, "tcp", world.near.address, 30050, 12)) == {"edge-1.a", "edge-2.b"})
+
+
+def test_health_check_node_port(world):
+    """A load balancer asks there, as it asks kube-proxy, whether the node has endpoints of its own."""
+    def health():
+        p = world.outside.run("curl", "-s", "-m", "5", "-w", " %{http_code}", f"http://{world.near.address}:31900/healthz", check=False).stdout
+        text, _, status = p.rpartition(" ")
+        return status, json.loads(text or "{}").get("localEndpoints")
+    wait_for("an endpoint", lambda: health() == ("200", 1))
+    s = world.services["health"]
+    selector, s["spec"]["selector"] = s["spec"]["selector"], {"app": "nothing"}
+    world.write()
+    wait_for("none", lambda: health() == ("503", 0))
+    s["spec"]["selector"] = selector
+    world.write()
+    wait_for("one again", lambda: health() == ("200", 1))
+    del s["spec"]["healthCheckNodePort"]
+    world.write()
+    wait_for("closed", lambda: health() == ("000", None))

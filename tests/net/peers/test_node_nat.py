@@ -288,6 +288,13 @@ def test_rations(town):
     assert attempts(town, "limited") > 0
 
 
+def test_one_asker_leaves_places_for_others(town):
+    """However often one node asks for another one, that one takes part in few attempts with it at a time, and a third one still meets it."""
+    said = [Visitor(town, town.nodes[2], town.agents[2]).say(b"meet edge-2\n") for _ in range(18)]
+    assert said[0].startswith(b"go ") and b"no this node has asked for that one too often\n" in said, said
+    assert Visitor(town, town.nodes[0], town.agents[0]).say(b"meet edge-2\n").startswith(b"go ")
+
+
 def test_a_node_that_will_not(town):
     """mesh.direct of one of them is site: it is not met, and its address is not told."""
     a = town.agents[1]
@@ -338,3 +345,19 @@ def test_a_revoked_node(town):
     wait_for("a tunnel", lambda: "edge-2" in tunnels(town.hub))
     town.meet(2, 1)  # as one that has joined anew
     town.meet(1, 2)
+
+
+def test_revoked_meanwhile(town):
+    """A certificate that was revoked after the handshake opens nothing: neither what is asked then, nor what was asked before."""
+    late, asker = [Visitor(town, town.nodes[2], town.agents[2]) for _ in range(2)]
+    town.agents[1].process.popen.send_signal(signal.SIGSTOP)
+    try:
+        asker.tls.sendall(b"meet edge-2\n")
+        assert Visitor(town, town.nodes[0], town.agents[0]).say(b"meet nobody\n").startswith(b"no ")  # by then that is read
+        town.hub.ask("/nodes/revoke?name=edge-3", "POST")
+        refused = attempts(town, "refused")
+        assert late.say(b"meet edge-1\n") == b""
+        assert attempts(town, "refused") == refused + 1
+    finally:
+        town.agents[1].process.popen.send_signal(signal.SIGCONT)
+    assert asker.tls.recv(1000) == b"no the certificate of the node that asks was revoked\n"

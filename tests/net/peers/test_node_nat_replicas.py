@@ -1,9 +1,11 @@
 """The same where the nodes' tunnels are at two replicas of the hub: one asks at the first, the other one comes to the second."""
 import pytest
 
+from lab import HUB_PORT
 import nat_site
 import replicas
 from pki import Authority
+from test_node_nat import Visitor
 
 
 class Town(nat_site.NatTown):
@@ -38,3 +40,10 @@ def test_across_replicas(town, i, k):
     at = int(i == 2)  # who asks is introduced where it asks
     after = [h.metrics()['edgeway_hub_rendezvous_total{result="introduced"}'] for h in town.hubs]
     assert after[at] > before[at] and after[1 - at] == before[1 - at]
+
+
+def test_rations_are_of_all_replicas_together(town):
+    """Who asks at each of them in turn gets no further than at one."""
+    said = [Visitor(town, town.nodes[2], town.agents[2], (h.address, HUB_PORT)).say(b"meet edge-1\n") for _ in range(15) for h in town.hubs]
+    assert said[0].startswith(b"go ") and said[-1] == b"no this node has asked for that one too often\n", said
+    assert sum(x.startswith(b"go ") for x in said) <= 20

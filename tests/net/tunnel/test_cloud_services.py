@@ -110,6 +110,25 @@ def test_off_here(site):
     assert "tunnel.apiserver" in site.findings(site.agents[1], "apiserver")[0]["found"]
 
 
+def test_a_pod_asks_in_vain(site):
+    """Where it is off, and what a pod sends to the API server is lost: that is no information, but a warning that names the pod."""
+    agent, node = site.agents[1], site.nodes[1]
+    site.fence(node, None)
+    node.run("ip", "route", "replace", CLUSTER_IP, "via", "192.0.2.99")  # a node has a default route
+    node.run("ip", "neigh", "replace", "192.0.2.99", "lladdr", "02:00:00:00:00:99", "dev", "eth0")
+
+    def told():
+        assert site.client2.get(f"https://{CLUSTER_IP}/version", "-k", seconds=1)[0] == 0
+        return [f for f in site.findings(agent, "apiserver") if f["class"] == "warning"]
+    try:
+        [found] = wait_for("told", told, 90)
+        assert f"a pod at {site.client2.address} got no answer from default/kubernetes at {CLUSTER_IP}" in found["found"]
+        wait_for("metric", lambda: agent.metrics()['edgeway_problem{what="apiserver",class="warning"}'] == 1)
+    finally:
+        node.run("ip", "route", "del", CLUSTER_IP)
+        site.fence(node, "drop")
+
+
 def test_no_rule_there(site):
     """tunnel.apiserver alone opens nothing, and the agent says what is missing."""
     assert site.client.get(f"https://{CLUSTER_IP}/version", "-k", seconds=3)[0] == 0

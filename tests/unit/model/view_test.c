@@ -107,7 +107,8 @@ calls_from_outside_survive(void **state)
 {
 	static const char json[] =
 		"{\"ns\":\"n\",\"name\":\"w\",\"externalIPs\":[\"198.51.100.7\",\"2001:db8::1\"],"
-		"\"externalLocal\":true,\"gateway\":true,\"ports\":[{\"port\":80,\"mode\":\"tcp\","
+		"\"externalLocal\":true,\"healthPort\":31900,\"gateway\":true,\"ports\":[{\"port\":"
+		"80,\"mode\":\"tcp\","
 		"\"nodePort\":30080,\"endpoints\":[]}]}";
 	static const char bad[] =
 		"{\"ns\":\"n\",\"name\":\"w\",\"externalIPs\":[\"x\"],\"ports\":[]}";

@@ -350,6 +350,79 @@ a_turn_within_a_turn(void **state)
 	loop_free(&t.loop);
 }
 
+static void
+on_soon_turn(void *arg)
+{
+	struct service_stats *t = arg;
+
+	if (t->calls++ > 0)
+		return;
+	timer_start(t->timer, 0, 0);
+	loop_turn(t->loop); /* runs both timers once */
+	assert_int_equal(t->calls, 3);
+	timer_start(t->timer, 0, 0);
+}
+
+static void
+on_soon(void *arg)
+{
+	struct service_stats *t = arg;
+
+	t->calls++;
+}
+
+/* A timer without delay may turn the loop; what is started after that waits for the next turn. */
+static void
+a_turn_within_a_timer(void **state)
+{
+	struct service_stats t = {0};
+	struct timer *second;
+
+	(void)state;
+	t.loop = new_loop();
+	t.timer = timer_new(t.loop, on_soon_turn, &t);
+	second = timer_new(t.loop, on_soon, &t);
+	timer_start(t.timer, 0, 0);
+	timer_start(second, 0, 0);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 3);
+	assert_true(timer_active(t.timer));
+	assert_false(timer_active(second));
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 4);
+	assert_false(timer_active(t.timer));
+	timer_free(&t.timer);
+	timer_free(&second);
+	loop_free(&t.loop);
+}
+
+static void
+on_soon_stop(void *arg)
+{
+	loop_stop(((struct service_stats *)arg)->loop);
+}
+
+/* A stop that comes in a turn is not lost: the next run ends at once, the one after it runs. */
+static void
+a_stop_within_a_turn(void **state)
+{
+	struct service_stats t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	t.timer = timer_new(t.loop, on_soon_stop, &t);
+	timer_start(t.timer, 0, 0);
+	loop_turn(t.loop);
+	assert_false(timer_active(t.timer));
+	timer_start(t.timer, 0, 0);
+	loop_run(t.loop);
+	assert_true(timer_active(t.timer));
+	loop_run(t.loop);
+	assert_false(timer_active(t.timer));
+	timer_free(&t.timer);
+	loop_free(&t.loop);
+}
+
 /* --- timers and signals --------------------------------------------------------------------- */
 
 static void
@@ -541,6 +614,8 @@ main(void)
 		cmocka_unit_test(tells_ends_once),
 		cmocka_unit_test(changes_count_at_once),
 		cmocka_unit_test(a_turn_within_a_turn),
+		cmocka_unit_test(a_turn_within_a_timer),
+		cmocka_unit_test(a_stop_within_a_turn),
 		cmocka_unit_test(timers_wait_and_repeat),
 		cmocka_unit_test(timers_can_be_moved_and_cancelled),
 		cmocka_unit_test(timers_without_delay_hold_up_nobody),

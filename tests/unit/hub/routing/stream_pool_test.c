@@ -239,6 +239,29 @@ the_oldest_makes_room(void **state)
 		assert_true(all[i].ended);
 }
 
+/* However many targets one caller has, it takes no place from another one. */
+static void
+the_heaviest_caller_makes_room(void **state)
+{
+	static struct stream all[2 * STREAM_POOL_MOST], other[2];
+	struct stream_key one = key, another = key;
+
+	(void)state;
+	another.caller = "192.0.2.8";
+	give(&other[0], &another);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		one.epoch = 7 + i;
+		give(&all[i], &one);
+	}
+	assert_false(other[0].ended);
+	another.epoch = 8;
+	give(&other[1], &another);
+	assert_false(other[1].ended);
+	assert_true(all[STREAM_POOL_MOST + 1].ended);
+	assert_false(all[STREAM_POOL_MOST + 2].ended);
+	assert_ptr_equal(take(&another), &other[1]);
+}
+
 /* A server is not left with more connections than its caller will use. */
 static void
 one_caller_keeps_some(void **state)
@@ -265,6 +288,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(an_idle_stream_ends, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(time_passes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_oldest_makes_room, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_heaviest_caller_makes_room, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(one_caller_keeps_some, set_up, tear_down),
 	};
 

@@ -318,6 +318,34 @@ bombs_are_refused(void **state)
 	identity_fini(&id);
 }
 
+/* Each is answered: a node that sends them without end, and reads nothing, must not have the hub
+ * keep all answers. */
+static void
+queries_without_end_end_the_connection(void **state)
+{
+	enum { QUERIES = 20000 };
+	struct bed *b = *state;
+	auto_buf struct buf lines;
+	struct identity id;
+	struct client *c;
+
+	buf_init(&lines, BUF_UNLIMITED);
+	for (unsigned i = 0; i < QUERIES; i++)
+		buf_adds(&lines,
+			"{\"header\":{\"msg_id\":\"1\"},\"route\":{\"operation\":\"query\","
+			"\"resource\":\"node/pod\"},\"content\":{\"ns\":\"\",\"address\":"
+			"\"10.0.0.1\"}}\n");
+	bed_start_hub(b);
+	id = bed_join(b, "edge-1");
+	c = bed_connect(b, "edge-1", &id);
+	compare(b, c, 0, 0);
+	send_packed(c, buf_at(&lines), buf_len(&lines));
+	wait_for(b, c->closed || c->n_in == MESSAGES_MAX);
+	if (strstr(c->why, "asks without reading the answers (1008)") == NULL)
+		fail_msg("ended with: %s", c->why);
+	identity_fini(&id);
+}
+
 static bool
 hub_says(struct bed *b, const char *what)
 {
@@ -478,6 +506,7 @@ main(void)
 		case_of(only_who_takes_bundles_gets_them),
 		case_of(a_large_view_is_compressed_for_all),
 		case_of(bombs_are_refused),
+		case_of(queries_without_end_end_the_connection),
 		case_of(what_a_node_refuses_is_held_back),
 		case_of(bundles_that_are_refused_go_unbundled),
 		case_of(what_is_beyond_the_limits_is_not_told),
