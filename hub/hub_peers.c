@@ -152,6 +152,23 @@ hub_peers_came(
 	return rendezvous_came(hub->rendezvous, st, request, reason);
 }
 
+static void
+hub_peers_passes(
+	void *arg, const char *caller, const char *node, const char *service, const char *authority)
+{
+	const struct hub *hub = arg;
+	static const char of_node[] = "node:";
+	bool by_node = strncmp(caller, of_node, strlen(of_node)) == 0;
+
+	if (hub->ways != NULL)
+		routes_pass(hub->ways,
+			&(struct routes_endpoint){
+				.asker = by_node ? caller + strlen(of_node) : caller,
+				.service = service,
+				.node = node,
+				.at = authority});
+}
+
 void
 hub_peers_start(struct hub *hub, uint16_t port)
 {
@@ -169,6 +186,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.handed_over = on_handed_over,
 		.presence = hub->presence,
 		.refuses = hub_node_refuses,
+		.passes = hub_peers_passes,
 		.came = hub_peers_came,
 		.ask = hub_ask_node,
 		.revoked = hub_certificate_revoked,

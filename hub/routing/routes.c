@@ -635,6 +635,15 @@ routes_want_pod(struct routes_finder *f, const struct routes_endpoint *wanted, s
 		routes_want_port(f, wanted, address, addr_port(&at));
 }
 
+void
+routes_pass(struct routes_finder *f, const struct routes_endpoint *wanted)
+{
+	struct routes none = {0};
+
+	routes_for(f, NULL);
+	routes_want_pod(f, wanted, &none);
+}
+
 unsigned
 routes_find_endpoint(
 	struct routes_finder *f, const struct routes_endpoint *wanted, struct routes *w)

@@ -120,6 +120,9 @@ struct routes_endpoint {
 	const char *at; /* host:port */
 	bool udp; /* one of the service's UDP ports, else one of the others */
 };
+/* Another replica has found the endpoint, for a caller that it admits: a pod by its address is
+ * wanted here too, so that its own node hears of it. */
+void routes_pass(struct routes_finder *f, const struct routes_endpoint *wanted);
 unsigned routes_find_endpoint(
 	struct routes_finder *f, const struct routes_endpoint *wanted, struct routes *out);
 
