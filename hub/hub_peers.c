@@ -160,6 +160,23 @@ hub_peers_ration(void *arg, const char *node, const char *other)
 	return rendezvous_ration(hub->rendezvous, node, other);
 }
 
+static void
+hub_peers_passes(
+	void *arg, const char *caller, const char *node, const char *service, const char *authority)
+{
+	const struct hub *hub = arg;
+	static const char of_node[] = "node:";
+	bool by_node = strncmp(caller, of_node, strlen(of_node)) == 0;
+
+	if (hub->ways != NULL)
+		routes_pass(hub->ways,
+			&(struct routes_endpoint){
+				.asker = by_node ? caller + strlen(of_node) : caller,
+				.service = service,
+				.node = node,
+				.at = authority});
+}
+
 void
 hub_peers_start(struct hub *hub, uint16_t port)
 {
@@ -177,6 +194,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.handed_over = on_handed_over,
 		.presence = hub->presence,
 		.refuses = hub_node_refuses,
+		.passes = hub_peers_passes,
 		.came = hub_peers_came,
 		.ration = hub_peers_ration,
 		.ask = hub_ask_node,

@@ -207,11 +207,12 @@ start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *e
 }
 
 static void
-hub_want_pod(void *arg, const char *ns, const char *address, uint16_t port)
+hub_want_pod(void *arg, const char *ns, const char *address, uint16_t port, const char *asker)
 {
 	struct hub *hub = arg;
 
-	cluster_pod_want(hub->cluster, ns, address, port);
+	fanout_forget_pods(hub->fanout, hub->cluster);
+	cluster_pod_want(hub->cluster, ns, address, port, cluster_pod_asker(asker, 0));
 	if (cluster_dirty(hub->cluster))
 		hub_source_settle(hub);
 }

@@ -147,6 +147,7 @@ on_worker_quiet(void *arg)
 	lb->on_stopped(lb->stopped_arg);
 	affinity_free(&lb->affinity);
 	fair_share_free(&lb->connections);
+	fair_share_free(&lb->pods);
 	memory_close(lb);
 	shares_fini(&lb->shares);
 	tallies_free(&lb->tallies);
@@ -194,6 +195,7 @@ lb_open(struct lb **out, const struct lb_config *config, struct err *err)
 	lb->on_worker_gone = on_worker_gone;
 	lb->affinity = affinity_new();
 	lb->connections = fair_share_new(listener_connections());
+	lb->pods = listener_pod_places();
 	memory_open(lb);
 	shares_init(&lb->shares);
 	lb->tallies = tallies_new(config->n_workers, config->metric_services);

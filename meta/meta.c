@@ -163,7 +163,8 @@ read_last_good(struct meta *m, struct store *store)
 		m->refused_hubs = store_note(store, HUB_CLIENT_REFUSED_NOTE);
 	if (store != NULL)
 		m->revoked_nodes = store_note(store, HUB_CLIENT_REVOKED_NOTE);
-	if (store != NULL && (ranges = store_note(store, RANGES_NOTE)) != NULL)
+	if (store != NULL && !m->config.cloudhub &&
+		(ranges = store_note(store, RANGES_NOTE)) != NULL)
 		(void)pod_ranges_parse(&m->ranges, ranges, strlen(ranges), NULL);
 	if (store != NULL && (in_step = store_note(store, "in_step")) != NULL)
 		m->in_step_s = strtoll(in_step, NULL, 10);

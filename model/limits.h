@@ -28,6 +28,7 @@ enum {
 	LOCAL_CALLERS_POD_BYTES = 7 * 1024,
 
 	VIEW_WHY_MAX = 255, /* bytes of a reason */
+	MESH_NODE_PODS_MAX = 1024, /* pods by their address that one node asks for */
 	MESH_NAME_MAX = 63, /* DNS label: service and namespace */
 	MESH_SERVICE_MAX = 127, /* <service>, or <hostname>.<service> for single pods */
 	MESH_NODE_MAX = 253, /* DNS subdomain: node */

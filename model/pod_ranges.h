@@ -31,6 +31,7 @@ void pod_ranges_settle(struct pod_ranges *r);
 void pod_ranges_subtract(struct pod_ranges *r, uint32_t first, uint32_t last);
 bool pod_ranges_same(const struct pod_ranges *a, const struct pod_ranges *b);
 /* {"ranges":["10.244.0.0-10.244.255.255"]}; leaves out what is beyond POD_RANGES_MAX. */
+#define POD_RANGES_NONE "{\"ranges\":[]}"
 void pod_ranges_build(struct buf *out, const struct pod_ranges *r);
 /* Private addresses alone (RFC 1918, and RFC 6598's 100.64.0.0/10): nobody's word leads calls
  * of the internet, or of this machine and its link, to a proxy. */

@@ -156,6 +156,7 @@ struct service_port {
 
 struct service {
 	_Atomic unsigned refs;
+	_Atomic uint64_t used_ms; /* service_note_use; when it was built, at least */
 	const char *namespace;
 	const char *name;
 	uint64_t digest; /* of the hub's view */
@@ -199,6 +200,15 @@ static inline bool
 service_is_apiserver(const char *ns, const char *name)
 {
 	return strcmp(ns, "default") == 0 && strcmp(name, "kubernetes") == 0;
+}
+/* Somebody uses it, at this time (mono_ms): of pods by their address the one that was not used for
+ * the longest time makes room (meta/client/pod_asks.h). Any thread. */
+static inline void
+service_note_use(const struct service *s, uint64_t now_ms)
+{
+	if (now_ms > atomic_load_explicit(&s->used_ms, memory_order_relaxed))
+		atomic_store_explicit(
+			(_Atomic uint64_t *)(uintptr_t)&s->used_ms, now_ms, memory_order_relaxed);
 }
 struct service *service_ref(const struct service *s);
 void service_unref(struct service **s);

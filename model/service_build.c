@@ -671,6 +671,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 
 	take_cluster_ip(&head, v->cluster_ip);
 	take_cluster_ip(&head, v->cluster_ip6);
+	head.used_ms = mono_ms();
 	head.pod_ip = pod_name_address(head.name, pod_ip) ? ip_v4(pod_ip) : 0;
 	take_external_ips(&head, &v->external_ips, external);
 	random_bytes(&b.seed, sizeof b.seed);

@@ -48,3 +48,22 @@ rate_rested(struct rate *r, uint64_t now_ms)
 {
 	return r->per_s == 0 || rate_refill(r, now_ms) <= r->room;
 }
+
+double
+rate_count_used(struct rate_count *r, unsigned per_s, uint64_t now_ms)
+{
+	double earned = now_ms > r->at_ms ? (double)(now_ms - r->at_ms) * per_s / 1000 : 0;
+
+	r->used = MAX(r->used - earned, 0.0);
+	r->at_ms = MAX(r->at_ms, now_ms);
+	return r->used;
+}
+
+bool
+rate_count_take(struct rate_count *r, unsigned per_s, unsigned burst, uint64_t now_ms)
+{
+	if (rate_count_used(r, per_s, now_ms) + 1 > burst)
+		return false;
+	r->used += 1;
+	return true;
+}

@@ -32,4 +32,14 @@ bool rate_rested(struct rate *r, uint64_t now_ms);
 /* n: may exceed rate_room's result where the size was not known before. */
 void rate_spend(struct rate *r, size_t n);
 
+/* Events one by one: `burst` at once, then per_s a second. All zeros: none has been yet. */
+struct rate_count {
+	double used; /* of the burst */
+	uint64_t at_ms; /* time of `used` */
+};
+
+/* How many of the burst are used up now. */
+double rate_count_used(struct rate_count *r, unsigned per_s, uint64_t now_ms);
+bool rate_count_take(struct rate_count *r, unsigned per_s, unsigned burst, uint64_t now_ms);
+
 #endif

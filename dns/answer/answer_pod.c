@@ -13,6 +13,7 @@ answer_pod_found(struct ask *a, const struct service *svc)
 {
 	const struct in6_addr six = answer_fake6(a, svc);
 
+	service_note_use(svc, mono_ms());
 	return svc->fake_ip != 0 ? answer_address(a, svc->fake_ip, &six)
 				 : answer_negative(a, DNS_NXDOMAIN);
 }

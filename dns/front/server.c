@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/core/fair_share.h"
 #include "base/core/sock.h"
 #include "base/os/ingress_interface.h"
 #include "dns/forward/cookie.h"
@@ -12,7 +13,9 @@
 #include "dns/front/udp.h"
 
 enum { FORWARD_BYTES_MAX = 1472 }; /* of a query that is forwarded */
-enum { PODS_ASKED_MOST = 512 }; /* queries that wait for the hub's word on a pod */
+enum {
+	PODS_ASKED_MOST = 512
+}; /* queries that wait for the hub's word on a pod: clients share them */
 enum { SERVER_FAMILIES = 2 }; /* IPv4, IPv6 */
 
 struct server {
@@ -28,7 +31,8 @@ struct server {
 	uint32_t mark;
 	pod_ask_fn *ask_pod; /* NULL: nobody knows pods */
 	void *ask_pod_arg;
-	unsigned pods_asked; /* queries that wait for it */
+	struct fair_share *pods_asked; /* queries that wait for it */
+	uint64_t seed; /* of clients' slots in that */
 	struct server *const *others; /* all workers' servers, including this one */
 	size_t n_others;
 	struct server_counters count;
@@ -199,6 +203,7 @@ struct server_pod_wait {
 	struct pod_ask ask; /* first */
 	struct server *server;
 	struct client client;
+	uint16_t slot; /* of the client */
 	size_t len;
 	uint8_t query[];
 };
@@ -213,7 +218,7 @@ server_on_pod(void *arg)
 	struct dns_out to = {.bytes = out, .size = room};
 	struct dns_query q;
 
-	s->pods_asked--;
+	fair_share_give(s->pods_asked, w->slot, 1);
 	if (server_parse(s, &w->client, &q, w->query, w->len) == DNS_PARSE_OK) {
 		if (w->client.conn == NULL)
 			to.size = dns_reply_limit(&q);
@@ -236,8 +241,9 @@ server_ask_pod(struct server *s, const struct client *c, const struct dns_query 
 {
 	struct server_pod_wait *w;
 	uint64_t key = dns_client_key(&c->from);
+	uint16_t slot = fair_share_slot(&key, sizeof key, s->seed);
 
-	if (s->ask_pod == NULL || s->pods_asked >= PODS_ASKED_MOST) {
+	if (s->ask_pod == NULL || !fair_share_take(s->pods_asked, slot, 1)) {
 		to->len = dns_reply_error(to->bytes, to->size, q, DNS_SERVFAIL);
 		count_answer(s, to->bytes);
 		return;
@@ -250,11 +256,11 @@ server_ask_pod(struct server *s, const struct client *c, const struct dns_query 
 	w->ask.done = server_on_pod;
 	w->server = s;
 	w->client = *c;
+	w->slot = slot;
 	w->len = q->len;
 	memcpy(w->query, q->bytes, q->len);
 	if (c->conn != NULL)
 		tcp_ref(c->conn);
-	s->pods_asked++;
 	server_add(&s->count.outcome[SERVER_POD]);
 	s->ask_pod(s->ask_pod_arg, &w->ask);
 }
@@ -557,6 +563,8 @@ server_new(struct loop *worker, const struct dns_zone *zone, const struct snapsh
 	s->mark = mark;
 	ingress_interface_init(&s->arrival, interfaces);
 	random_bytes(s->secret, sizeof s->secret);
+	random_bytes(&s->seed, sizeof s->seed);
+	s->pods_asked = fair_share_new(PODS_ASKED_MOST);
 	return s;
 }
 
@@ -570,6 +578,7 @@ server_free(struct server **out)
 	assert(s->udp[0] == NULL && s->udp[1] == NULL && s->lookup == NULL);
 	snapshot_unref(&s->snapshot);
 	ingress_interface_fini(&s->arrival);
+	fair_share_free(&s->pods_asked);
 	free(s);
 }
 

@@ -256,6 +256,9 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 		peer_forward_refuse(t, 403, *reason);
 		return 0;
 	}
+	if (!request->udp)
+		p->config.passes(p->config.arg, t->caller, t->node,
+			peer_field(request, "edgeway-service"), request->authority);
 	rc = open_far(t, request);
 	if ((rc == -ENOTCONN || rc == -ESHUTDOWN) &&
 		strcmp(peer_field(request, PEER_BETWEEN), "1") == 0)

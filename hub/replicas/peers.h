@@ -72,6 +72,10 @@ struct peers_config {
 	/* Why the node's tunnel must not be used for host:port, whatever the node declares (static
 	 * text); NULL: it may. */
 	const char *(*refuses)(void *arg, const char *node, const char *authority);
+	/* A stream of another replica goes on to this node, for this caller and an endpoint of the
+	 * service, "" if it is none; to be called before the node is asked. */
+	void (*passes)(void *arg, const char *caller, const char *node, const char *service,
+		const char *authority);
 	/* Returns true if the hub certificate with this serial number is revoked. */
 	bool (*revoked)(void *arg, const char *serial);
 	/* A node has come to another replica to meet one that has come here: as `opened` of

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/core/hash.h"
+#include "base/core/log.h"
 #include "hub/port/route.h"
 #include "hub/routing/routes_private.h"
 #include "model/check.h"
@@ -588,18 +590,58 @@ service_of(const struct routes_finder *f, const char *service, const char *asker
 }
 
 static void
-routes_want_pod(const struct routes_finder *f, const struct routes_endpoint *wanted)
+routes_want_port(struct routes_finder *f, const struct routes_endpoint *wanted, const char *address,
+	uint16_t port)
+{
+	const char *slash = strchr(wanted->service, '/');
+	auto_free char *ns = xstrndup(wanted->service, (size_t)(slash - wanted->service));
+	uint64_t hash = hash64(wanted->asker, strlen(wanted->asker), 0);
+
+	if (rate_count_take(&f->pods_wanted[hash % ROUTES_PODS_COUNTERS], ROUTES_PODS_PER_S,
+		    ROUTES_PODS_BURST, mono_ms()))
+		f->config.want_pod(f->config.arg, ns, address, port, wanted->asker);
+	else
+		log_limited(LOG_LEVEL_WARN, 4, "hub",
+			"a node asks for pods by their address too often: this one is not looked "
+			"up node=%s pod=%.200s",
+			wanted->asker, wanted->service);
+}
+
+/* Whom the pod admits its view says; who may not call it is not given a port. */
+static void
+routes_want_pod(struct routes_finder *f, const struct routes_endpoint *wanted, struct routes *w)
 {
 	const char *slash = strchr(wanted->service, '/');
 	char address[INET6_ADDRSTRLEN];
-	auto_free char *ns = NULL;
+	struct fanout_item *item;
+	const struct view *v;
+	uint64_t closed;
 	struct addr at;
+	uint16_t port;
 
 	if (f->config.want_pod == NULL || slash == NULL || !pod_name_address(slash + 1, address) ||
 		addr_parse(&at, wanted->at, 0, NULL) < 0)
 		return;
-	ns = xstrndup(wanted->service, (size_t)(slash - wanted->service));
-	f->config.want_pod(f->config.arg, ns, address, wanted->udp ? 0 : addr_port(&at));
+	item = fanout_find(f->config.fanout, wanted->service);
+	if (item == NULL || !item->present) {
+		routes_want_port(f, wanted, address, 0);
+		item = fanout_find(f->config.fanout, wanted->service);
+	}
+	if (item == NULL || !item->present || (v = keep_view(f, item)) == NULL)
+		return;
+	fanout_touch_pod(f->config.fanout, item);
+	if (!wanted->udp && find_endpoint(v, wanted, &port) == NULL &&
+		routes_permit(f, v, &closed, w) == 0)
+		routes_want_port(f, wanted, address, addr_port(&at));
+}
+
+void
+routes_pass(struct routes_finder *f, const struct routes_endpoint *wanted)
+{
+	struct routes none = {0};
+
+	routes_for(f, NULL);
+	routes_want_pod(f, wanted, &none);
 }
 
 unsigned
@@ -613,7 +655,7 @@ routes_find_endpoint(
 	uint64_t closed;
 	unsigned status;
 
-	routes_want_pod(f, wanted);
+	routes_want_pod(f, wanted, w);
 	item = service_of(f, wanted->service, wanted->asker);
 	v = item != NULL ? keep_view(f, item) : NULL;
 	memset(w, 0, sizeof *w);

@@ -51,7 +51,7 @@ struct routes {
 
 struct routes_config {
 	const struct cluster *cluster;
-	const struct fanout *fanout;
+	struct fanout *fanout;
 	struct neighbours *neighbours; /* NULL: none */
 	const struct acl *access; /* these two for routes_admit and routes_judge */
 	struct self_guard *guard;
@@ -66,8 +66,9 @@ struct routes_config {
 	/* True if the node has a tunnel now: endpoints on those nodes come first. */
 	bool (*tunnelled)(void *arg, const char *node);
 	/* A pod by its address ("ns/172-17-0-5._pod") that another replica was asked for may be
-	 * wanted here as well, with this port. */
-	void (*want_pod)(void *arg, const char *ns, const char *address, uint16_t port);
+	 * wanted here as well, with this port (0: none), by this node. */
+	void (*want_pod)(
+		void *arg, const char *ns, const char *address, uint16_t port, const char *asker);
 	/* Why the node's tunnel must not be used for host:port (static text); NULL: it may. */
 	const char *(*refuses)(void *arg, const char *node, const char *authority);
 	void *arg;
@@ -119,6 +120,9 @@ struct routes_endpoint {
 	const char *at; /* host:port */
 	bool udp; /* one of the service's UDP ports, else one of the others */
 };
+/* Another replica has found the endpoint, for a caller that it admits: a pod by its address is
+ * wanted here too, so that its own node hears of it. */
+void routes_pass(struct routes_finder *f, const struct routes_endpoint *wanted);
 unsigned routes_find_endpoint(
 	struct routes_finder *f, const struct routes_endpoint *wanted, struct routes *out);
 

@@ -6,9 +6,16 @@
 #ifndef EDGEWAY_HUB_ROUTING_ROUTES_PRIVATE_H
 #define EDGEWAY_HUB_ROUTING_ROUTES_PRIVATE_H
 
+#include "base/core/rate.h"
 #include "hub/routing/routes.h"
 
-enum { ROUTES_VIEWS_KEPT = 64 };
+enum {
+	ROUTES_VIEWS_KEPT = 64,
+	/* pods by their address that may be wanted for one node; nodes have counters by hash */
+	ROUTES_PODS_PER_S = 50,
+	ROUTES_PODS_BURST = 200,
+	ROUTES_PODS_COUNTERS = 256,
+};
 
 /* A recently used view, parsed. */
 struct routes_kept {
@@ -21,6 +28,7 @@ struct routes_finder {
 	struct routes_config config;
 	struct routes_kept kept[ROUTES_VIEWS_KEPT];
 	unsigned next; /* slot to use next */
+	struct rate_count pods_wanted[ROUTES_PODS_COUNTERS];
 	uint64_t turn; /* spreads calls over a service's endpoints (round robin) */
 	const struct routes_caller *caller; /* NULL: no particular caller */
 };

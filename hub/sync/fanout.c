@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "base/core/hash.h"
 #include "model/bundle.h"
@@ -20,6 +21,11 @@ struct entry {
 	struct selector *nodes;
 	char *nodes_text, *pod_node;
 	unsigned holds;
+	/* a pod by its address: nodes that want it; while it is present and none does, it is in
+	 * fanout.unwanted */
+	unsigned wanted;
+	bool is_unwanted;
+	TAILQ_ENTRY(entry) unwanted;
 	char *frame;
 };
 
@@ -32,6 +38,8 @@ struct fanout {
 	uint32_t *unused; /* free numbers below n_slots */
 	uint32_t n_unused;
 	struct entry *narrowed;
+	TAILQ_HEAD(, entry) unwanted; /* the longest first */
+	size_t n_unwanted;
 	const struct fanout_item *bundled; /* the item of the cached bundle; NULL: none */
 	struct buf bundle;
 	struct digests digests;
@@ -44,6 +52,7 @@ fanout_new(void)
 	struct fanout *f = xcalloc(1, sizeof *f);
 
 	f->n_table = 64;
+	TAILQ_INIT(&f->unwanted);
 	buf_init(&f->bundle, BUF_UNLIMITED);
 	f->table = xcalloc(f->n_table, sizeof *f->table);
 	return f;
@@ -264,6 +273,65 @@ set_nodes(struct fanout *f, struct entry *e, const char *text, bool restricted)
 	f->narrowed = e;
 }
 
+static struct entry *
+entry_of(struct fanout_item *item)
+{
+	return container_of(item, struct entry, item);
+}
+
+/* Puts it last among those that no node wants, or takes it out. */
+static void
+fanout_settle_unwanted(struct fanout *f, struct entry *e)
+{
+	if (e->is_unwanted) {
+		TAILQ_REMOVE(&f->unwanted, e, unwanted);
+		f->n_unwanted--;
+	}
+	e->is_unwanted = e->item.pod && e->item.present && e->wanted == 0;
+	if (e->is_unwanted) {
+		TAILQ_INSERT_TAIL(&f->unwanted, e, unwanted);
+		f->n_unwanted++;
+	}
+}
+
+void
+fanout_want_pod(struct fanout *f, struct fanout_item *item)
+{
+	fanout_hold(item);
+	entry_of(item)->wanted++;
+	fanout_settle_unwanted(f, entry_of(item));
+}
+
+void
+fanout_unwant_pod(struct fanout *f, struct fanout_item *item)
+{
+	assert(entry_of(item)->wanted > 0);
+	entry_of(item)->wanted--;
+	fanout_settle_unwanted(f, entry_of(item));
+	fanout_release(f, item);
+}
+
+void
+fanout_touch_pod(struct fanout *f, struct fanout_item *item)
+{
+	fanout_settle_unwanted(f, entry_of(item));
+}
+
+void
+fanout_forget_pods(struct fanout *f, struct cluster *c)
+{
+	while (f->n_unwanted > FANOUT_PODS_UNWANTED) {
+		struct entry *e = TAILQ_FIRST(&f->unwanted);
+		const char *slash = strchr(e->item.key, '/');
+		auto_free char *ns = xstrndup(e->item.key, (size_t)(slash - e->item.key));
+
+		TAILQ_REMOVE(&f->unwanted, e, unwanted);
+		f->n_unwanted--;
+		e->is_unwanted = false;
+		cluster_pod_unwant(c, ns, slash + 1);
+	}
+}
+
 static const char *
 fanout_pod_node(const struct view *v)
 {
@@ -287,6 +355,8 @@ settle_item(struct fanout *f, struct entry *e, const struct cluster_change *chan
 	e->item.was_restricted = e->item.restricted;
 	set_nodes(f, e, change != NULL ? change->nodes : "",
 		change != NULL && view_restricted(change->view));
+	if (before != e->item.present)
+		fanout_settle_unwanted(f, e);
 	e->item.was_present = before;
 	e->item.was_nodes = was;
 	fanout_tell(f, e);
@@ -479,12 +549,6 @@ fanout_bundle(struct fanout *f, const struct fanout_item *item, struct fanout_fr
 	to->len = buf_len(&f->bundle);
 	to->id_at = (size_t)(strstr(to->frame, ID_PLACE) - to->frame);
 	return to->len < item->frame_len;
-}
-
-static struct entry *
-entry_of(struct fanout_item *item)
-{
-	return container_of(item, struct entry, item);
 }
 
 struct fanout_item *

@@ -112,6 +112,16 @@ struct fanout_item *fanout_narrowed(const struct fanout *f, struct fanout_item *
 /* Appends the frame that deletes the service. */
 void fanout_say_gone(struct buf *out, const struct fanout_item *item, const char *id);
 
+/* A pod by its address is wanted by one more node, or by one less. */
+void fanout_want_pod(struct fanout *f, struct fanout_item *item);
+void fanout_unwant_pod(struct fanout *f, struct fanout_item *item);
+/* It was of use to a node that has asked another replica. */
+void fanout_touch_pod(struct fanout *f, struct fanout_item *item);
+/* The cluster forgets the pods that no node wants any more, beyond the FANOUT_PODS_UNWANTED of which
+ * one was wanted last; they are removed when it settles. */
+enum { FANOUT_PODS_UNWANTED = 1024 };
+void fanout_forget_pods(struct fanout *f, struct cluster *c);
+
 void fanout_hold(struct fanout_item *item);
 void fanout_release(struct fanout *f, struct fanout_item *item);
 

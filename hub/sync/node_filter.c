@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "model/limits.h"
+
 void
 node_filter_init(struct node_filter *s, const struct kube_labels *labels, bool enforces)
 {
@@ -41,39 +43,40 @@ node_filter_wants(const struct node_filter *s, const struct fanout_item *item)
 }
 
 bool
-node_filter_want(struct node_filter *s, struct fanout_item *item)
+node_filter_want(struct node_filter *s, struct fanout *f, struct fanout_item *item)
 {
 	uint32_t at = node_filter_place(s, item);
 
 	if (at < s->n_pods && s->pods[at] == item)
 		return true;
-	if (s->n_pods == NODE_FILTER_PODS_MAX)
+	if (s->n_pods == MESH_NODE_PODS_MAX)
 		return false;
 	s->pods = xrealloc(s->pods, (s->n_pods + 1) * sizeof(struct fanout_item *));
 	memmove(s->pods + at + 1, s->pods + at, (s->n_pods - at) * sizeof(struct fanout_item *));
 	s->pods[at] = item;
 	s->n_pods++;
-	fanout_hold(item);
+	fanout_want_pod(f, item);
 	return true;
 }
 
-void
+bool
 node_filter_unwant(struct node_filter *s, struct fanout *f, struct fanout_item *item)
 {
 	uint32_t at = node_filter_place(s, item);
 
 	if (!node_filter_wants(s, item))
-		return;
+		return false;
 	s->n_pods--;
 	memmove(s->pods + at, s->pods + at + 1, (s->n_pods - at) * sizeof(struct fanout_item *));
-	fanout_release(f, item);
+	fanout_unwant_pod(f, item);
+	return true;
 }
 
 void
 node_filter_unwant_all(struct node_filter *s, struct fanout *f)
 {
 	while (s->n_pods > 0)
-		fanout_release(f, s->pods[--s->n_pods]);
+		fanout_unwant_pod(f, s->pods[--s->n_pods]);
 	free(take_ptr(&s->pods));
 }
 

@@ -19,8 +19,6 @@ struct node_filter {
 	uint32_t n_pods;
 };
 
-enum { NODE_FILTER_PODS_MAX = 1024 };
-
 void node_filter_init(struct node_filter *s, const struct kube_labels *labels, bool enforces);
 void node_filter_fini(struct node_filter *s);
 /* _has: whether the node should hold the item as it is now; _had: whether it should have before the
@@ -28,9 +26,9 @@ void node_filter_fini(struct node_filter *s);
 bool node_filter_has(const struct node_filter *s, const struct fanout_item *item);
 bool node_filter_had(const struct node_filter *s, const struct fanout_item *item);
 /* The node asks for this pod. False: it has asked for too many. */
-bool node_filter_want(struct node_filter *s, struct fanout_item *item);
-/* The pod is gone. */
-void node_filter_unwant(struct node_filter *s, struct fanout *f, struct fanout_item *item);
+bool node_filter_want(struct node_filter *s, struct fanout *f, struct fanout_item *item);
+/* The pod is gone, or the node gives it back. False: it had not asked for it. */
+bool node_filter_unwant(struct node_filter *s, struct fanout *f, struct fanout_item *item);
 void node_filter_unwant_all(struct node_filter *s, struct fanout *f);
 /* The digests of the items that it should hold. */
 void node_filter_digests(const struct node_filter *s, const struct fanout *f, struct digests *d);

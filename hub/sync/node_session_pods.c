@@ -18,21 +18,35 @@
  */
 
 enum {
-	POD_ASKS_PER_S = 50, /* of one node; */
-	POD_ASKS_BURST = 200, /* beyond, the answer is "busy" */
+	/* of one node; beyond, the answer is "busy". Names have an allowance of their own, so that
+	 * who reads a range of addresses keeps nobody's calls waiting. */
+	POD_ASKS_PER_S = 50,
+	POD_ASKS_BURST = 200,
+	POD_NAMES_PER_S = 25,
+	POD_NAMES_BURST = 100,
+};
+
+struct pod_query {
+	char *ns, *address; /* ns "": of any namespace */
+	char *instead; /* a pod that the node gives back if it has too many; NULL: none */
+	uint16_t port; /* 0: none */
+	uint16_t client; /* whose call it is, as the node numbers its clients */
+	bool name; /* its name is wanted, not the pod itself */
 };
 
 /* Makes the cluster's view of the pod known to the fanout; NULL: there is no such pod. */
 static struct fanout_item *
-pod_item(struct node_session *s, const char *ns, const char *address, uint16_t port)
+pod_item(struct node_session *s, const char *ns, const struct pod_query *q)
 {
 	char name[POD_NAME_MAX];
 	auto_free char *key = NULL;
 	struct fanout_item *item;
 
-	if (!pod_name_of(name, address))
+	if (!pod_name_of(name, q->address))
 		return NULL;
-	cluster_pod_want(s->config.cluster, ns, address, port);
+	fanout_forget_pods(s->config.fanout, s->config.cluster);
+	cluster_pod_want(
+		s->config.cluster, ns, q->address, q->port, cluster_pod_asker(s->node, q->client));
 	if (s->config.settle != NULL && cluster_dirty(s->config.cluster))
 		s->config.settle(s->config.settle_arg);
 	key = xasprintf("%s/%s", ns, name);
@@ -58,7 +72,8 @@ pods_read_port(struct json *j, void *to)
 
 	if (json_uint(j, UINT16_MAX, &port) && h->ns != NULL &&
 		h->n_ports++ < CLUSTER_POD_PORTS_MAX)
-		cluster_pod_want(h->session->config.cluster, h->ns, h->address, (uint16_t)port);
+		cluster_pod_want(h->session->config.cluster, h->ns, h->address, (uint16_t)port,
+			cluster_pod_asker(h->session->node, 0));
 }
 
 /* "ns/172-17-0-5._pod": [8080, ...]; what is no pod any more is left out. */
@@ -69,7 +84,7 @@ pods_read(struct json *j, void *to)
 	const char *slash = strchr(j->key, '/');
 	auto_free char *ns = slash != NULL ? xstrndup(j->key, (size_t)(slash - j->key)) : NULL;
 
-	if (++h->n > NODE_FILTER_PODS_MAX)
+	if (++h->n > MESH_NODE_PODS_MAX)
 		return;
 	if (ns == NULL || !check_label(ns, strlen(ns)) ||
 		!pod_name_address(slash + 1, h->address)) {
@@ -78,7 +93,7 @@ pods_read(struct json *j, void *to)
 	}
 	h->ns = ns;
 	h->n_ports = 0;
-	cluster_pod_want(h->session->config.cluster, ns, h->address, 0);
+	cluster_pod_want(h->session->config.cluster, ns, h->address, 0, 0);
 	json_list(j, pods_read_port, h);
 	h->ns = NULL;
 }
@@ -90,7 +105,7 @@ pods_want(struct json *j, void *to)
 	struct fanout_item *item = fanout_find(h->session->config.fanout, j->key);
 
 	if (item != NULL && item->present && item->pod)
-		node_filter_want(&h->session->sight, item);
+		node_filter_want(&h->session->sight, h->session->config.fanout, item);
 }
 
 static void
@@ -170,12 +185,6 @@ node_session_pods_ready(struct node_session *s)
 
 /* --- questions ------------------------------------------------------------------------------ */
 
-struct pod_query {
-	char *ns, *address; /* ns "": of any namespace */
-	uint16_t port; /* 0: none */
-	bool name; /* its name is wanted, not the pod itself */
-};
-
 static bool
 pod_check_ns(const char *text, size_t len)
 {
@@ -199,6 +208,10 @@ pod_query_read(struct pod_query *q, const struct envelope *e, struct err *err)
 		{"address", FIELD_TEXT, offsetof(struct pod_query, address), INET6_ADDRSTRLEN,
 			pod_check_address, NULL},
 		{"port", FIELD_UINT16, offsetof(struct pod_query, port), UINT16_MAX, NULL, NULL},
+		{"client", FIELD_UINT16, offsetof(struct pod_query, client), UINT16_MAX, NULL,
+			NULL},
+		{"instead", FIELD_TEXT, offsetof(struct pod_query, instead),
+			MESH_NAME_MAX + POD_NAME_MAX, NULL, NULL},
 		{"name", FIELD_BOOL, offsetof(struct pod_query, name), 0, NULL, NULL},
 	};
 	struct json j;
@@ -212,20 +225,19 @@ pod_query_read(struct pod_query *q, const struct envelope *e, struct err *err)
 	return rc;
 }
 
+/* Adds it to what the node holds; if that is too much, instead of the pod that the query gives back. */
 static bool
-pod_may_ask(struct node_session *s)
+pod_want(struct node_session *s, const struct pod_query *q, struct fanout_item *item)
 {
-	uint64_t now = mono_ms();
+	struct fanout_item *old;
 
-	s->pod_places = s->pod_at_ms == 0
-		? POD_ASKS_BURST
-		: MIN(s->pod_places + (double)(now - s->pod_at_ms) * POD_ASKS_PER_S / 1000,
-			  (double)POD_ASKS_BURST);
-	s->pod_at_ms = now;
-	if (s->pod_places < 1)
+	if (node_filter_want(&s->sight, s->config.fanout, item))
+		return true;
+	old = q->instead != NULL ? fanout_find(s->config.fanout, q->instead) : NULL;
+	if (old == NULL || !node_filter_unwant(&s->sight, s->config.fanout, old))
 		return false;
-	s->pod_places -= 1;
-	return true;
+	pending_add(&s->pending, old);
+	return node_filter_want(&s->sight, s->config.fanout, item);
 }
 
 /* The word of the answer; *name, where there is one pod: its name under the cluster's domain. */
@@ -236,7 +248,11 @@ pod_query_judge(struct node_session *s, const struct pod_query *q, const char **
 	struct fanout_item *item;
 	enum cluster_pod_found found;
 
-	if (!s->config.ready || !pod_may_ask(s))
+	if (!s->config.ready ||
+		!(q->name ? rate_count_take(
+				    &s->pod_names, POD_NAMES_PER_S, POD_NAMES_BURST, mono_ms())
+			  : rate_count_take(
+				    &s->pod_asks, POD_ASKS_PER_S, POD_ASKS_BURST, mono_ms())))
 		return "busy";
 	found = cluster_pod_find(
 		s->config.cluster, q->ns, q->address, q->name ? s->node : "", &place);
@@ -246,15 +262,15 @@ pod_query_judge(struct node_session *s, const struct pod_query *q, const char **
 	*ns = place.ns;
 	if (q->name)
 		return "one";
-	item = pod_item(s, place.ns, q->address, q->port);
+	item = pod_item(s, place.ns, q);
 	if (item == NULL)
 		return "none";
 	if (item->restricted && !s->config.enforces)
 		return "none";
-	if (!node_filter_want(&s->sight, item)) {
+	if (!pod_want(s, q, item)) {
 		log_limited(LOG_LEVEL_WARN, 4, "hub",
 			"a node asks for more than %d pods by their address node=%s pod=%s",
-			NODE_FILTER_PODS_MAX, s->node, item->key);
+			MESH_NODE_PODS_MAX, s->node, item->key);
 		return "full";
 	}
 	pending_add(&s->pending, item);
@@ -286,4 +302,5 @@ node_session_ask_pod(struct node_session *s, const struct envelope *e)
 	}
 	free(q.ns);
 	free(q.address);
+	free(q.instead);
 }

@@ -7,6 +7,7 @@
 #ifndef EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
 #define EDGEWAY_HUB_SYNC_NODE_SESSION_PRIVATE_H
 
+#include "base/core/rate.h"
 #include "hub/port/refusals.h"
 #include "hub/sync/inflight.h"
 #include "hub/sync/node_filter.h"
@@ -43,8 +44,7 @@ struct node_session {
 	bool takes_ranges; /* it has told its pods: it is told the ranges of pods' addresses */
 	uint64_t ranges; /* hash of those that it was told; 0: none */
 	char *pods_told; /* the pods that the node holds, while the source is being read */
-	double pod_places; /* queries of pods that it may send now, */
-	uint64_t pod_at_ms; /* and since when it gets more */
+	struct rate_count pod_asks, pod_names; /* its queries of pods, and of their names */
 	struct questions questions; /* not yet answered by the node */
 	uint64_t callers; /* hash of the list that it was sent, 0: none */
 	struct buf callers_next; /* rest of that list that could not be sent yet */

@@ -366,6 +366,8 @@ sweep_bucket(struct targets *ts, struct group **at, uint64_t now_ms, bool all)
 	while (*at != NULL) {
 		struct group *g = *at;
 
+		if (g->service != NULL)
+			service_note_use(g->service, g->refs + g->holds > 0 ? now_ms : g->used_ms);
 		if (!all && (g->refs + g->holds > 0 || now_ms - g->used_ms < FORGET_MS)) {
 			at = &g->next;
 			continue;

@@ -23,7 +23,7 @@ enum {
 	DESCRIPTORS_EACH = 2, /* for one connection, with the endpoint's */
 	/* one in so many is reserved for everything else, and for second dials */
 	DESCRIPTORS_KEPT = 8,
-	PODS_MOST = 256, /* connections that wait for the hub's word on a pod */
+	PODS_MOST = 256, /* connections that wait for the hub's word on a pod; clients share them */
 };
 
 uint64_t
@@ -32,6 +32,12 @@ listener_connections(void)
 	uint64_t limit = descriptors_limit();
 
 	return (limit - limit / DESCRIPTORS_KEPT) / DESCRIPTORS_EACH;
+}
+
+struct fair_share *
+listener_pod_places(void)
+{
+	return fair_share_new(PODS_MOST);
 }
 
 static void
@@ -142,6 +148,7 @@ struct listener_pod {
 	struct pod_ask ask; /* first */
 	struct worker *worker;
 	struct listener_call call;
+	uint16_t slot; /* of the client: base/core/fair_share.h */
 };
 
 static void listener_connect(struct worker *w, struct listener_call *call);
@@ -152,7 +159,7 @@ listener_on_pod(void *arg)
 	struct listener_pod *p = arg;
 	struct worker *w = p->worker;
 
-	w->n_pods--;
+	fair_share_give(w->lb->pods, p->slot, 1);
 	if (w->draining) {
 		sock_close(&p->call.fd, true);
 	} else {
@@ -183,9 +190,11 @@ listener_ask_pod(struct worker *w, const struct listener_call *call)
 	const struct service *pod = snapshot_find_ip(w->snapshot, call->key.ip);
 	struct in6_addr who = {0};
 	struct listener_pod *p;
-	char address[INET6_ADDRSTRLEN];
+	char address[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN];
+	uint32_t client;
+	uint16_t slot;
 
-	if (call->asked || c->ask_pod == NULL || w->n_pods >= PODS_MOST || call->port == 0)
+	if (call->asked || c->ask_pod == NULL || call->port == 0)
 		return false;
 	if (pod != NULL ? pod->pod_ip == 0 || !pod_name_address(pod->name, address)
 			: !listener_is_outside(c, &call->to, call->key.ip) ||
@@ -193,18 +202,27 @@ listener_ask_pod(struct worker *w, const struct listener_call *call)
 		return false;
 	if (pod == NULL)
 		ip_text(&call->to, address);
+	(void)addr_ip(&call->from, &who);
+	client = listener_client(&who);
+	slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
+	if (!fair_share_take(w->lb->pods, slot, 1)) {
+		log_limited(LOG_LEVEL_WARN, 4, "lb",
+			"refused a connection to a pod by its address, too many of its client wait "
+			"for the hub's word on others client=%s address=%s",
+			ip_text(&who, text), address);
+		return false;
+	}
 	p = xcalloc(1, sizeof *p);
 	p->worker = w;
+	p->slot = slot;
 	p->call = *call;
 	p->call.asked = true;
 	snprintf(p->ask.ns, sizeof p->ask.ns, "%s", pod != NULL ? pod->namespace : "");
 	snprintf(p->ask.address, sizeof p->ask.address, "%s", address);
 	p->ask.port = call->port;
-	(void)addr_ip(&call->from, &who);
-	p->ask.client = listener_client(&who);
+	p->ask.client = client;
 	p->ask.loop = w->loop;
 	p->ask.done = listener_on_pod;
-	w->n_pods++;
 	c->ask_pod(c->ask_pod_arg, &p->ask);
 	return true;
 }

@@ -19,5 +19,7 @@ void listener_tick(struct worker *w);
 uint32_t listener_client(const struct in6_addr *ip);
 /* How many client connections this process's descriptor limit allows. */
 uint64_t listener_connections(void);
+/* The places that clients share while they wait for the hub's word on a pod. */
+struct fair_share *listener_pod_places(void);
 
 #endif

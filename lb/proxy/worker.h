@@ -186,7 +186,6 @@ struct worker {
 	int pipe[2]; /* splice.h; -1: none */
 	bool no_splice;
 	bool listen_paused; /* out of descriptors */
-	unsigned n_pods; /* connections that wait for the hub's word on a pod: listener.c */
 	uint64_t evict_ms; /* for memory.c */
 	bool draining, stopped;
 	bool has_successor; /* while draining: another process accepts now */
@@ -388,6 +387,7 @@ struct lb {
 	struct affinity *affinity;
 	uint64_t client_seed; /* for the clients' slots */
 	struct fair_share *connections, *memory[MEMORY_KINDS]; /* among clients */
+	struct fair_share *pods; /* calls that wait for the hub's word on a pod: listener.c */
 	struct heap_peak heap; /* for memory.c */
 	_Atomic uint64_t trimmed_ms;
 	struct tallies *tallies;

@@ -10,6 +10,7 @@
 #include "model/bundle.h"
 #include "model/json.h"
 #include "model/pod_name.h"
+#include "model/pod_ranges.h"
 
 enum {
 	GREETING_MS = 15 * 1000,
@@ -220,6 +221,8 @@ on_hello(struct hub_client *f, const struct envelope *e)
 		hub_addresses_now(&f->places)->url, f->address, hello.hub);
 	f->bundles = hello.bundles;
 	f->pods = hello.pods;
+	if (!f->pods && f->pod_ranges != NULL) /* those of another hub */
+		(void)f->pod_ranges(f->pod_arg, POD_RANGES_NONE, strlen(POD_RANGES_NONE), &err);
 	f->rendezvous = hello.rendezvous;
 	hub_client_remember_addresses(f, &hello);
 	hub_client_note_hub(f);

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/fair_share.h"
 #include "base/core/hash.h"
 #include "base/core/log.h"
+#include "base/core/rate.h"
 #include "model/json.h"
 #include "model/pod_name.h"
 #include "model/table.h"
@@ -21,13 +23,17 @@ struct pod_question {
 	char id[37]; /* "" once it is answered */
 	uint64_t until_ms; /* waits, or is kept, until then */
 	bool coming; /* the pod exists, and its view is on its way */
-	struct pod_ask **waiting;
+	struct pod_ask **waiting; /* each holds one of `places` for its client */
 	size_t n_waiting;
 };
 
-struct pod_client {
-	double places;
-	uint64_t at_ms;
+enum pod_rate_of { RATE_PODS, RATE_NAMES, RATES };
+
+static const struct pod_rate {
+	unsigned per_s, burst, all_per_s, all_burst;
+} pod_rates[RATES] = {
+	{POD_ASKS_PER_S, POD_ASKS_BURST, POD_ASKS_ALL_PER_S, POD_ASKS_ALL_BURST},
+	{POD_NAMES_PER_S, POD_NAMES_BURST, POD_NAMES_ALL_PER_S, POD_NAMES_ALL_BURST},
 };
 
 struct pod_asks {
@@ -35,10 +41,12 @@ struct pod_asks {
 	struct timer *timer;
 	struct table table;
 	struct pod_question *first;
-	size_t n, n_open, n_waiting;
+	size_t n, n_open;
 	bool ended;
-	struct pod_client clients[CLIENTS];
-	uint64_t asked, limited, late, answers[POD_KNOWN + 1];
+	struct fair_share *places;
+	uint64_t seed; /* of clients' hashes */
+	struct rate_count clients[RATES][CLIENTS], all[RATES];
+	uint64_t asked, limited, late, replaced, answers[POD_KNOWN + 1];
 	const char *trouble; /* the last reason why a question was not answered; NULL: none */
 	uint64_t trouble_ms;
 };
@@ -94,15 +102,21 @@ pod_asks_give(struct pod_asks *p, struct pod_ask *ask, enum pod_answer answer)
 	pod_ask_finish(ask, answer);
 }
 
+static uint16_t
+pod_asks_slot(const struct pod_asks *p, const struct pod_ask *ask)
+{
+	return fair_share_slot(&ask->client, sizeof ask->client, p->seed);
+}
+
 static void
 pod_asks_release(struct pod_asks *p, struct pod_question *q)
 {
 	for (size_t i = 0; i < q->n_waiting; i++) {
 		memcpy(q->waiting[i]->found, q->of.found, sizeof q->of.found);
 		memcpy(q->waiting[i]->ns, q->ns, sizeof q->ns);
+		fair_share_give(p->places, pod_asks_slot(p, q->waiting[i]), 1);
 		pod_asks_give(p, q->waiting[i], q->of.answer);
 	}
-	p->n_waiting -= q->n_waiting;
 	q->n_waiting = 0;
 	free(take_ptr(&q->waiting));
 }
@@ -184,7 +198,7 @@ pod_asks_take(struct pod_asks *p, struct pod_question *q, const struct pod_reply
 	if (answer == POD_UNKNOWN)
 		pod_asks_note(p,
 			strcmp(r->found, "full") == 0
-				? "this node has asked for as many as the hub keeps for one"
+				? "this node has as many as the hub keeps for one, all in use"
 				: "the hub is busy");
 	if (answer == POD_UNKNOWN)
 		log_limited(LOG_LEVEL_WARN, 6, "meta",
@@ -273,19 +287,56 @@ pod_asks_on_timer(void *arg)
 	pod_asks_arm(p);
 }
 
+/* As fair_share has it: nobody's latest questions are more than what is left for the others. */
 static bool
-pod_asks_may(struct pod_asks *p, uint32_t client)
+pod_asks_may(struct pod_asks *p, const struct pod_ask *ask)
 {
-	struct pod_client *c = &p->clients[hash64(&client, sizeof client, 0) % CLIENTS];
+	const enum pod_rate_of kind = ask->name ? RATE_NAMES : RATE_PODS;
+	const struct pod_rate *r = &pod_rates[kind];
+	struct rate_count *c = &p->clients[kind][pod_asks_slot(p, ask) % CLIENTS];
 	uint64_t now = loop_now_ms(p->config.loop);
-	double places = c->places + (double)(now - c->at_ms) * POD_ASKS_PER_S / 1000;
+	double left = r->all_burst - rate_count_used(&p->all[kind], r->all_per_s, now);
 
-	c->places = c->at_ms == 0 ? POD_ASKS_BURST : MIN(places, (double)POD_ASKS_BURST);
-	c->at_ms = now;
-	if (c->places < 1)
-		return false;
-	c->places -= 1;
-	return true;
+	return rate_count_used(c, r->per_s, now) < left &&
+		rate_count_take(c, r->per_s, r->burst, now) &&
+		rate_count_take(&p->all[kind], r->all_per_s, r->all_burst, now);
+}
+
+/* --- room for one more ---------------------------------------------------------------------- */
+
+static bool
+pod_asks_is_here(const struct service *svc)
+{
+	for (unsigned i = 0; i < svc->n_ports; i++)
+		if (svc->ports[i].n_endpoints > 0)
+			return (svc->ports[i].endpoints->flags & ENDPOINT_LOCAL) != 0;
+	return false;
+}
+
+/* Of as many pods as a node may ask for, the one that was not used for the longest time; NULL: there
+ * are fewer, or all are in use. The node's own come without being asked for. */
+static const struct service *
+pod_asks_unused(struct pod_asks *p)
+{
+	const struct snapshot *s = p->config.snapshot(p->config.arg);
+	const uint64_t now = loop_now_ms(p->config.loop);
+	const struct service *unused = NULL;
+	uint64_t used, least = now > POD_ASKS_IN_USE_MS ? now - POD_ASKS_IN_USE_MS : 0;
+	size_t n = 0;
+
+	for (size_t i = 0; s != NULL && i < snapshot_count(s); i++) {
+		const struct service *svc = snapshot_at(s, i);
+
+		if (!pod_name_is(svc->name, strlen(svc->name)) || pod_asks_is_here(svc))
+			continue;
+		n++;
+		used = atomic_load_explicit(&svc->used_ms, memory_order_relaxed);
+		if (used < least) {
+			least = used;
+			unused = svc;
+		}
+	}
+	return n >= MESH_NODE_PODS_MAX ? unused : NULL;
 }
 
 /* The oldest answer makes room. */
@@ -307,17 +358,24 @@ static struct pod_question *
 pod_asks_question(struct pod_asks *p, const struct pod_ask *ask)
 {
 	struct pod_question *q = xcalloc(1, sizeof *q);
+	const struct service *unused;
 	auto_buf struct buf json;
 
 	buf_init(&json, BUF_UNLIMITED);
-	buf_printf(&json, "{\"ns\":\"%s\",\"address\":\"%s\",\"port\":%u,\"name\":%s}", ask->ns,
-		ask->address, ask->port, ask->name ? "true" : "false");
+	buf_printf(&json, "{\"ns\":\"%s\",\"address\":\"%s\",\"port\":%u,\"name\":%s,\"client\":%u",
+		ask->ns, ask->address, ask->port, ask->name ? "true" : "false",
+		pod_asks_slot(p, ask));
+	unused = ask->name ? NULL : pod_asks_unused(p);
+	if (unused != NULL)
+		buf_printf(&json, ",\"instead\":\"%s/%s\"", unused->namespace, unused->name);
+	buf_adds(&json, "}");
 	if (!p->config.send(p->config.arg, buf_str(&json), q->id)) {
 		free(q);
 		return NULL;
 	}
 	pod_asks_make_room(p);
 	p->asked++;
+	p->replaced += unused != NULL;
 	q->of = *ask;
 	q->until_ms = loop_now_ms(p->config.loop) + POD_ASKS_MS;
 	q->at = &p->first;
@@ -337,7 +395,7 @@ pod_asks_wait(struct pod_asks *p, struct pod_question *q, struct pod_ask *ask)
 {
 	q->waiting = xrealloc(q->waiting, (q->n_waiting + 1) * sizeof(struct pod_ask *));
 	q->waiting[q->n_waiting++] = ask;
-	p->n_waiting++;
+	fair_share_charge(p->places, pod_asks_slot(p, ask), 1);
 }
 
 void
@@ -359,7 +417,8 @@ pod_asks_ask(struct pod_asks *p, struct pod_ask *ask)
 		pod_asks_give(p, ask, q->of.answer);
 		return;
 	}
-	if (p->n_waiting >= POD_ASKS_MOST || (q == NULL && !pod_asks_may(p, ask->client))) {
+	if (fair_share_room(p->places, pod_asks_slot(p, ask)) == 0 ||
+		(q == NULL && !pod_asks_may(p, ask))) {
 		p->limited++;
 		pod_asks_note(p, "a client asks for too many");
 		log_limited(LOG_LEVEL_WARN, 4, "meta",
@@ -383,6 +442,8 @@ pod_asks_new(const struct pod_asks_config *config)
 	struct pod_asks *p = xcalloc(1, sizeof *p);
 
 	p->config = *config;
+	random_bytes(&p->seed, sizeof p->seed);
+	p->places = fair_share_new(POD_ASKS_MOST);
 	p->timer = timer_new(config->loop, pod_asks_on_timer, p);
 	return p;
 }
@@ -406,6 +467,7 @@ pod_asks_free(struct pod_asks **out)
 	pod_asks_end(p);
 	timer_free(&p->timer);
 	table_fini(&p->table);
+	fair_share_free(&p->places);
 	free(p);
 }
 
@@ -428,14 +490,18 @@ pod_asks_metrics(const struct pod_asks *p, struct metrics *m)
 		p->limited);
 	metric_counter(m, "edgeway_meta_pod_questions_late_total",
 		"Of these, those that the hub did not answer in time.", NULL, p->late);
+	metric_counter(m, "edgeway_meta_pod_questions_replacing_total",
+		"Of these, those that named an unused pod to be given back, since the node has as "
+		"many as it may.",
+		NULL, p->replaced);
 }
 
 void
 pod_asks_state(const struct pod_asks *p, struct buf *out)
 {
-	buf_printf(out, "{\"asked\":%llu,\"limited\":%llu,\"late\":%llu,\"pending\":%zu",
+	buf_printf(out, "{\"asked\":%llu,\"limited\":%llu,\"late\":%llu,\"pending\":%llu",
 		(unsigned long long)p->asked, (unsigned long long)p->limited,
-		(unsigned long long)p->late, p->n_waiting);
+		(unsigned long long)p->late, (unsigned long long)fair_share_used(p->places));
 	for (unsigned i = 0; i < ARRAY_LEN(answer_names); i++)
 		buf_printf(out, ",\"%s\":%llu", answer_names[i], (unsigned long long)p->answers[i]);
 	buf_adds(out, ",\"trouble\":");

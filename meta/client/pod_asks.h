@@ -1,8 +1,10 @@
 /*
  * What this node's loops want to know of pods by their address: answered from the snapshot, from
- * what the hub answered a moment ago, or by the hub, of which a client may ask for POD_ASKS_PER_S a
- * second. A pod that the hub knows comes as a view by the usual way (meta/state/apply), and the
- * answer waits until that is in use. Loop 0 only.
+ * what the hub answered a moment ago, or by the hub. Clients share what the hub allows this node, so
+ * that none of them leaves nothing to the others; names of addresses (PTR) have less, of their own. A
+ * pod that the hub knows comes as a view by the usual way (meta/state/apply), and the answer waits
+ * until that is in use. If there are too many such views, the one that was not used for the longest
+ * time makes room. Loop 0 only.
  *
  *	pod_asks_ask(p, ask);		// answers now or within POD_ASKS_MS
  *	pod_asks_look(p);		// another snapshot is in use
@@ -22,10 +24,19 @@ enum {
 	POD_ASKS_NONE_MS = 5000, /* that there is no such pod is believed so long, */
 	POD_ASKS_NAME_MS = 30000, /* and a name */
 	POD_ASKS_TROUBLE_MS = 5 * 60 * 1000, /* the state says so long that one was not answered */
-	POD_ASKS_MOST = 256, /* under way */
+	POD_ASKS_MOST = 256, /* under way; clients share them (base/core/fair_share) */
 	POD_ASKS_KEPT = 1024, /* answers of the hub */
-	POD_ASKS_PER_S = 10, /* questions to the hub of one client, */
+	/* Questions to the hub of one client, and of all: less than the hub takes of a node
+	 * (hub/sync/node_session_pods). */
+	POD_ASKS_PER_S = 10,
 	POD_ASKS_BURST = 40,
+	POD_ASKS_ALL_PER_S = 40,
+	POD_ASKS_ALL_BURST = 160,
+	POD_NAMES_PER_S = 5,
+	POD_NAMES_BURST = 20,
+	POD_NAMES_ALL_PER_S = 20,
+	POD_NAMES_ALL_BURST = 80,
+	POD_ASKS_IN_USE_MS = 20 * 1000, /* a pod that was used so lately is not given back */
 };
 
 struct pod_asks_config { /* copied */

@@ -201,11 +201,16 @@ enum cluster_pod_found cluster_pod_find(const struct cluster *c, const char *ns,
  * its address. On the heap. */
 char *cluster_pod_dns_name(
 	const struct cluster *c, const struct cluster_place *pod, const char *address);
-/* A node asks for the pod: from now on, and as long as a pod of the namespace has the address, it
- * has a view, named as model/pod_name.h says, with this port besides those that it declares (0:
- * none). cluster_next_change returns it. */
+/* A node asks for the pod: from now on, until cluster_pod_unwant, and as long as a pod of the
+ * namespace has the address, it has a view, named as model/pod_name.h says, with this port besides
+ * those that it declares (0: none). cluster_next_change returns it. Of the ports that were asked
+ * for, CLUSTER_POD_PORTS_MAX are kept; nodes share these, and so do the clients of each node. */
 enum { CLUSTER_POD_PORTS_MAX = 32 };
-void cluster_pod_want(struct cluster *c, const char *ns, const char *address, uint16_t port);
+void cluster_pod_want(
+	struct cluster *c, const char *ns, const char *address, uint16_t port, uint64_t by);
+void cluster_pod_unwant(struct cluster *c, const char *ns, const char *name);
+/* Who asks: a client, by a number that the node gives it, of a node. */
+uint64_t cluster_pod_asker(const char *node, uint16_t client);
 /* The nodes' ranges of pods' addresses of which no address is in two nodes' ranges, as
  * pod_ranges_build writes them. Borrowed until a Node changes. */
 const char *cluster_pod_ranges(struct cluster *c);

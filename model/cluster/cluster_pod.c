@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/core/hash.h"
 #include "model/allow_from.h"
 #include "model/check.h"
 #include "model/cluster/cluster_private.h"
@@ -16,6 +17,7 @@
 enum {
 	POD_NAMED = 4, /* pods with one address that the reason names */
 	POD_RANGE_BITS = 96 + 16, /* a wider range of one node is a mistake */
+	POD_ASKED_MAX = 4 * CLUSTER_POD_PORTS_MAX, /* several may ask for the same port */
 };
 
 /* --- finding -------------------------------------------------------------------------------- */
@@ -97,25 +99,91 @@ pod_joint(const struct cluster *c, const char *ns, const char *address)
 	return cluster_find_joint(c, ns, name);
 }
 
-/* The port that was asked for first makes room: who still uses it asks again, so a scan of ports
- * takes none away for long. */
+uint64_t
+cluster_pod_asker(const char *node, uint16_t client)
+{
+	return hash64(node, strlen(node), 'p') << 16 | client;
+}
+
 static bool
-pod_ask_port(struct joint *j, uint16_t port)
+pod_port_known(const struct joint *j, uint16_t port)
 {
 	for (size_t i = 0; i < j->n_asked; i++)
-		if (j->asked[i] == port)
-			return false;
+		if (j->asked[i].port == port)
+			return true;
+	return false;
+}
+
+/* Orders who holds most: its node first, then the client there. */
+static unsigned
+pod_port_share(const struct joint *j, uint64_t by)
+{
+	unsigned share = 0;
+
+	for (size_t i = 0; i < j->n_asked; i++)
+		if (j->asked[i].by >> 16 == by >> 16)
+			share += j->asked[i].by == by ? POD_ASKED_MAX + 2 : POD_ASKED_MAX + 1;
+	return share;
+}
+
+/* The oldest port of the one who holds most makes room: who still uses it asks again, so a scan of
+ * ports takes away the scanner's own. */
+static void
+pod_drop_port(struct joint *j)
+{
+	unsigned most = 0, share;
+	size_t victim = 0;
+
+	for (size_t i = 0; i < j->n_asked; i++)
+		if ((share = pod_port_share(j, j->asked[i].by)) > most) {
+			most = share;
+			victim = i;
+		}
+	j->n_asked--;
+	memmove(j->asked + victim, j->asked + victim + 1, (j->n_asked - victim) * sizeof *j->asked);
+}
+
+static size_t
+pod_count_ports(const struct joint *j)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->n_asked; i++) {
+		size_t k = 0;
+
+		while (j->asked[k].port != j->asked[i].port)
+			k++;
+		n += k == i;
+	}
+	return n;
+}
+
+/* Returns true if the ports are others now. */
+static bool
+pod_ask_port(struct joint *j, uint16_t port, uint64_t by)
+{
+	bool known = pod_port_known(j, port);
+	size_t i = 0;
+
 	if (port == 0)
 		return false;
-	if (j->n_asked == CLUSTER_POD_PORTS_MAX)
-		memmove(j->asked, j->asked + 1, --j->n_asked * sizeof *j->asked);
-	j->asked = xrealloc(j->asked, (j->n_asked + 1u) * sizeof *j->asked);
-	j->asked[j->n_asked++] = port;
-	return true;
+	while (i < j->n_asked && (j->asked[i].port != port || j->asked[i].by != by))
+		i++;
+	if (i == j->n_asked)
+		j->asked = xrealloc(j->asked, (++j->n_asked) * sizeof *j->asked);
+	else
+		memmove(j->asked + i, j->asked + i + 1, (j->n_asked - i - 1u) * sizeof *j->asked);
+	j->asked[j->n_asked - 1] = (struct pod_port){by, port};
+	while (j->n_asked > POD_ASKED_MAX ||
+		(!known && pod_count_ports(j) > CLUSTER_POD_PORTS_MAX)) {
+		pod_drop_port(j);
+		i = 0;
+	}
+	return !known || i == 0;
 }
 
 void
-cluster_pod_want(struct cluster *c, const char *ns, const char *address, uint16_t port)
+cluster_pod_want(struct cluster *c, const char *ns, const char *address, uint16_t port, uint64_t by)
 {
 	struct table_node *at = NULL;
 	char name[POD_NAME_MAX];
@@ -131,7 +199,7 @@ cluster_pod_want(struct cluster *c, const char *ns, const char *address, uint16_
 		TAILQ_INSERT_TAIL(&c->pods, j, pods);
 		c->n_pods++;
 	}
-	if (pod_ask_port(j, port) || changed)
+	if (pod_ask_port(j, port, by) || changed)
 		cluster_index_mark(c, j);
 }
 
@@ -144,6 +212,17 @@ cluster_pod_forget(struct cluster *c, struct joint *j)
 	j->n_asked = 0;
 }
 
+void
+cluster_pod_unwant(struct cluster *c, const char *ns, const char *name)
+{
+	struct joint *j = cluster_find_joint(c, ns, name);
+
+	if (j == NULL || !j->is_pod)
+		return;
+	cluster_pod_forget(c, j);
+	cluster_index_mark(c, j);
+}
+
 size_t
 cluster_pods_wanted(const struct cluster *c)
 {
@@ -151,11 +230,36 @@ cluster_pods_wanted(const struct cluster *c)
 }
 
 static void
+pod_mark_both(struct cluster *c, const char *ns, const struct kube_pod *p)
+{
+	cluster_index_mark(c, pod_joint(c, ns, p->pod_ip));
+	cluster_index_mark(c, pod_joint(c, ns, p->pod_ip6));
+}
+
+/* A slice has addresses of one family, and its pods may be wanted by that of the other one: as
+ * pod_services_of finds the Service by the pod's name, or by an address on its node. */
+static void
+pod_mark_endpoint(struct cluster *c, const char *ns, const struct kube_endpoint *e)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_POD, ns, e->pod);
+	struct table_node *n = table_first(&c->pods_by_ip, cluster_ip_hash(e->node, e->ip));
+
+	if (o != NULL)
+		pod_mark_both(c, ns, &o->pod);
+	for (; n != NULL; n = table_next(n)) {
+		const struct record *r = node_of(struct link, n)->target;
+
+		if (strcmp(r->ns, ns) == 0)
+			pod_mark_both(c, ns, &r->object->pod);
+	}
+}
+
+static void
 pod_mark_endpoints(struct cluster *c, const char *ns, const struct kube_endpoints *e)
 {
 	for (size_t i = 0; i < e->n_subsets; i++)
 		for (size_t k = 0; k < e->subsets[i].n_endpoints; k++)
-			cluster_index_mark(c, pod_joint(c, ns, e->subsets[i].endpoints[k].ip));
+			pod_mark_endpoint(c, ns, &e->subsets[i].endpoints[k]);
 }
 
 /* Policies and Nodes mark all joints that they can affect, these among them. */
@@ -167,8 +271,7 @@ cluster_pod_mark(struct cluster *c, const struct record *r)
 	if (c->n_pods == 0)
 		return;
 	if (r->kind == KUBE_POD) {
-		cluster_index_mark(c, pod_joint(c, r->ns, r->object->pod.pod_ip));
-		cluster_index_mark(c, pod_joint(c, r->ns, r->object->pod.pod_ip6));
+		pod_mark_both(c, r->ns, &r->object->pod);
 	} else if (r->kind == KUBE_SLICE || r->kind == KUBE_ENDPOINTS) {
 		pod_mark_endpoints(c, r->ns, &r->object->endpoints);
 	} else if (r->kind == KUBE_SERVICE) {
@@ -264,7 +367,7 @@ pod_add_service(
 {
 	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, j->ns, j->name);
 
-	if (o == NULL || o->service.excluded || strcmp(j->ns, ns) != 0)
+	if (o == NULL || strcmp(j->ns, ns) != 0)
 		return;
 	for (size_t i = 0; i < to->n; i++)
 		if (to->list[i] == &o->service)
@@ -273,7 +376,8 @@ pod_add_service(
 	to->list[to->n++] = &o->service;
 }
 
-/* By their selectors, whatever the slices say, and by the slices that name the pod. */
+/* By their selectors, whatever the slices say, and by the slices that name the pod. Services that
+ * the mesh does not serve are among them: what they refuse stays refused at the pod's address. */
 static void
 pod_services_of(struct pod_services *to, const struct cluster *c, const struct kube_object *pod)
 {
@@ -342,7 +446,7 @@ pod_add_ports(struct joining *j, const struct joint *joint, const struct pod_ser
 		.app_protocol = (char[]){""},
 		.target_name = (char[]){""},
 		.protocol = KUBE_TCP};
-	uint16_t ports[CLUSTER_POD_PORTS_MAX];
+	uint16_t ports[POD_ASKED_MAX];
 
 	j->quiet = true;
 	for (size_t i = 0; i < services->n; i++)
@@ -353,12 +457,13 @@ pod_add_ports(struct joining *j, const struct joint *joint, const struct pod_ser
 			cluster_join_extra(j, &sp, sp.target, pod);
 		}
 	cluster_join_declared(j, pod);
-	if (joint->n_asked > 0)
-		memcpy(ports, joint->asked, joint->n_asked * sizeof *ports);
+	for (size_t i = 0; i < joint->n_asked; i++)
+		ports[i] = joint->asked[i].port;
 	qsort(ports, joint->n_asked, sizeof *ports, pod_compare_ports);
 	for (size_t i = 0; i < joint->n_asked; i++) {
 		asked.port = asked.target = ports[i];
-		cluster_join_extra(j, &asked, asked.port, pod);
+		if (i == 0 || ports[i] != ports[i - 1])
+			cluster_join_extra(j, &asked, asked.port, pod);
 	}
 	j->quiet = false;
 	join_sort_gates(j->view);

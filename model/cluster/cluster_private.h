@@ -96,6 +96,12 @@ struct route_state {
 	char *problem; /* as of the last cluster_next_route; NULL: none */
 };
 
+/* A port of a pod that somebody has asked for (cluster_pod_asker). */
+struct pod_port {
+	uint64_t by;
+	uint16_t port;
+};
+
 struct joint {
 	struct table_node node;
 	TAILQ_ENTRY(joint) waiting;
@@ -108,12 +114,11 @@ struct joint {
 	char *noted; /* the last note about its rules; NULL: none */
 	struct route_place *places; /* the routes whose parent it is */
 	size_t n_places;
-	/* a pod by its address, while it is wanted; the ports that nodes have asked for, the last
-	 * one last */
+	/* a pod by its address, while it is wanted; what was asked for, the last one last */
 	TAILQ_ENTRY(joint) pods;
 	bool is_pod;
 	uint8_t n_asked;
-	uint16_t *asked;
+	struct pod_port *asked;
 	char *ns, *name;
 };
 

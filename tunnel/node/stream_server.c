@@ -11,6 +11,7 @@
 #include "base/core/log.h"
 #include "model/allow_from.h"
 #include "model/json.h"
+#include "model/pod_name.h"
 #include "tunnel/h2/relay.h"
 #include "tunnel/node/dial_target.h"
 #include "tunnel/node/reachability.h"
@@ -55,6 +56,9 @@ struct served_stream {
 	char authority[300], caller[TEXT_MAX];
 	bool by_peer; /* another node's agent asks, not the hub */
 	char meant[MEANT_MAX + 1]; /* another node, reached from this one */
+	char *pod; /* its service, while it waits for that: stream_server_wait; NULL */
+	unsigned status; /* what it gets otherwise, and why (static text) */
+	const char *why;
 	struct trace_span *span; /* NULL: not recorded */
 };
 
@@ -211,6 +215,7 @@ served_stream_free(struct served_stream *v)
 	relay_free(&v->relay);
 	stream_close(&v->stream, STREAM_CANCELLED);
 	LIST_REMOVE(v, link);
+	free(v->pod);
 	free(v->span);
 	free(v);
 }
@@ -310,6 +315,11 @@ on_timer(void *arg)
 {
 	struct served_stream *v = arg;
 
+	if (v->pod != NULL) {
+		stream_answer(v->stream, v->status, v->why);
+		end_dial(v, v->status, v->why);
+		return;
+	}
 	v->error = ETIMEDOUT;
 	stream_server_refuse(v);
 }
@@ -429,7 +439,38 @@ stream_server_judge_peer(const struct stream_server *s, const struct dial_target
 	return 0;
 }
 
-/* peer: the node whose agent asks; NULL: the hub does. */
+/* --- pods by their address ------------------------------------------------------------------ */
+
+/* The hub tells this node of a pod when another one asks for it, and that one's first call may be
+ * here first. */
+static bool
+stream_server_may_come(const struct dial_target_request *ask, unsigned status)
+{
+	const char *slash = strchr(ask->service, '/');
+
+	return (status == 403 || status == 404) && !ask->udp && *ask->meant == '\0' &&
+		slash != NULL && pod_name_is(slash + 1, strlen(slash + 1));
+}
+
+static void
+stream_server_look(struct served_stream *v)
+{
+	const struct dial_target_request ask = {
+		.authority = v->authority, .service = v->pod, .meant = ""};
+	struct stream_server *s = v->of;
+
+	memset(&v->target, 0, sizeof v->target);
+	v->status = dial_target_find(look_around(s), &ask, &v->target, &v->why);
+	if (v->status == 0)
+		v->status = stream_server_filter(s->allow, &v->target, &v->why);
+	if (v->status != 0)
+		return;
+	free(take_ptr(&v->pod));
+	timer_start(v->timer, STREAM_SERVER_DIAL_MS, 0);
+	stream_server_dial(v);
+}
+
+/* peer: the node whose agent asks, and who asks the hub if this node refuses; NULL: the hub does. */
 static unsigned
 stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 	const struct stream_request *request, const char **reason)
@@ -466,7 +507,11 @@ stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 		status = stream_server_judge_peer(s, &v->target, request, reason);
 	if (status == 0)
 		status = stream_server_filter(s->allow, &v->target, reason);
-	if (status != 0) {
+	if (peer == NULL && stream_server_may_come(&ask, status)) {
+		v->pod = xstrdup(ask.service);
+		v->status = status;
+		v->why = *reason;
+	} else if (status != 0) {
 		struct relay_report report = {.status = status, .why = *reason};
 
 		s->results[result_of(status)]++;
@@ -483,8 +528,9 @@ stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 	LIST_INSERT_HEAD(&s->visits, v, link);
 	s->n_dialling++;
 	stream_accept(st, &stream_events, v);
-	timer_start(v->timer, STREAM_SERVER_DIAL_MS, 0);
-	stream_server_dial(v);
+	timer_start(v->timer, v->pod != NULL ? STREAM_SERVER_POD_MS : STREAM_SERVER_DIAL_MS, 0);
+	if (v->pod == NULL)
+		stream_server_dial(v);
 	return 0;
 }
 
@@ -644,8 +690,15 @@ stream_server_drain(struct stream_server *s)
 void
 stream_server_use(struct stream_server *s, const struct snapshot *snapshot)
 {
+	struct served_stream *v, *next;
+
 	snapshot_unref(&s->snapshot);
 	s->snapshot = snapshot_ref(snapshot);
+	for (v = LIST_FIRST(&s->visits); v != NULL; v = next) {
+		next = LIST_NEXT(v, link);
+		if (v->pod != NULL)
+			stream_server_look(v);
+	}
 }
 
 bool

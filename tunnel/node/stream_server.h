@@ -26,7 +26,10 @@
 
 struct stream_server;
 
-enum { STREAM_SERVER_DIAL_MS = 5000 };
+enum {
+	STREAM_SERVER_DIAL_MS = 5000,
+	STREAM_SERVER_POD_MS = 1500, /* a call waits so long for the hub to tell of its pod */
+};
 
 struct stream_server_config { /* copied */
 	struct loop *loop;

@@ -26,7 +26,8 @@ class Site(tunnelkit.Site):
         super().__init__(lab)
         self.nodes.append(labs.Node(lab, "edge-3", "192.0.2.13"))
         self.hub.write("nodes.yaml", *[node_object(n.name, n.address, "berlin" if i < 2 else "paris") for i, n in enumerate(self.nodes)])
-        self.agents.append(labs.Agent(self.nodes[2], self.hub))
+        # without "pods": an endpoint that this node does not know yet is nothing that it dials
+        self.agents.append(labs.Agent(self.nodes[2], self.hub, "--tunnel.allow", "node,services"))
         self.wait_open()
         self.pods = [n.pod("web") for n in self.nodes]
         self.servers = [p.serve("--http", "8080", "--tcp", "9090", "--tcp", "7070") for p in self.pods]
@@ -81,11 +82,26 @@ def frozen(site):
 def test_same_address_on_each_node(site):
     """The namespace says which pod it is: of the LAN, of another site, and of the node itself."""
     for i in (1, 2, 3):
-        # the very first call may come before the pod's own node has heard of it
-        wait_for("known there", lambda: site.clients[0].get(f"http://{site.name(i)}:8080/") == (200, f"edge-{i}.web\n"))
+        assert site.clients[0].get(f"http://{site.name(i)}:8080/") == (200, f"edge-{i}.web\n")
         assert site.echo(site.clients[0], site.name(i)).startswith(f"edge-{i}.web\n".encode())
         assert site.clients[2].get(f"http://{site.name(i)}:8080/") == (200, f"edge-{i}.web\n")
     assert len({site.clients[0].address_of(site.name(i), "@172.17.0.1") for i in (1, 2, 3)}) == 3
+
+
+def test_the_first_call_waits(site):
+    """The pod's own node, and the caller's, hear of it by this very call: it waits for that, at a declared port and at another one."""
+    fresh = range(8)
+    site.hub.write("fresh.yaml", *[pod(f"fresh-{i}", site.nodes[n], "172.17.0.2", ("http", 8080, 0), namespace=f"fresh-{n}-{i}") for n in (0, 1, 2) for i in fresh])
+    wait_for("the last one", lambda: site.clients[1].address_of(f"172-17-0-2.fresh-2-{fresh[-1]}.pod.{D}", "@172.17.0.1"))
+    for n in (0, 1, 2):
+        for i in fresh[:-1]:
+            name = f"172-17-0-2.fresh-{n}-{i}.pod.{D}"
+            if i % 2:
+                url = f"http://{site.clients[0].address_of(name, '@172.17.0.1')}:8080/"
+                assert site.clients[0].get(url) == (200, f"edge-{n + 1}.web\n"), (n, i)
+            else:
+                assert site.echo(site.clients[0], name, 7070).startswith(f"edge-{n + 1}.web\n".encode()), (n, i)
+    site.hub.delete("fresh.yaml")
 
 
 def test_a_port_that_the_pod_does_not_declare(site):

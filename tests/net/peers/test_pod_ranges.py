@@ -120,6 +120,49 @@ def test_no_such_pod(site):
     wait_for("said", lambda: "no pod's, as far as the hub says to=10.244.2.200:80" in site.agents[0].process.log())
 
 
+FLOOD = """
+import select, socket
+held = []
+for i in range(400):  # each waits for the hub's word, by an agent that has none
+    s = socket.socket()
+    s.setblocking(False)
+    try:
+        s.connect(("10.244.2.250", 80))
+    except BlockingIOError:
+        pass
+    held.append(s)
+select.select([], held, [], 5)
+u = socket.socket(type=socket.SOCK_DGRAM)
+name = b"".join(bytes([len(p)]) + p for p in (b"10-244-2-251", b"shop", b"pod", b"cluster", b"local")) + b"\\0"
+for i in range(1200):
+    u.sendto(i.to_bytes(2, "big") + b"\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0" + name + b"\\0\\1\\0\\1", ("10.244.1.1", 53))
+"""
+
+
+def test_one_pod_leaves_places_to_wait(site):
+    """While the hub is silent, what one pod asks for again and again leaves places for what another one asks for."""
+    fresh = [site.nodes[1].pod(f"fresh-{i}") for i in range(3)]
+    for p in fresh:
+        p.serve("--tcp", "9090")
+    site.hub.write("fresh.yaml", *[pod(f"fresh-{i}", site.nodes[1], p.address, namespace="shop") for i, p in enumerate(fresh)])
+    wait_for("they are known", lambda: site.client.address_of(f"{fresh[2].address.replace('.', '-')}.shop.pod.{D}", f"@{site.nodes[0].gateway}"))
+    site.hub.process.popen.send_signal(signal.SIGSTOP)
+    try:
+        site.stranger.python(FLOOD)
+        s = socket_of(site.client)
+        s.settimeout(10)
+        s.connect((fresh[0].address, 9090))
+        asked = site.client.start("dig", "dig", f"@{site.nodes[0].gateway}", "+short", "+tries=1", "+time=5",
+                                  f"{fresh[1].address.replace('.', '-')}.shop.pod.{D}")
+    finally:
+        site.hub.process.popen.send_signal(signal.SIGCONT)
+    with s:
+        assert s.recv(100) == b"edge-2.fresh-0\n"
+    wait_for("an address", lambda: not asked.alive())
+    assert asked.log().strip().count(".") == 3, asked.log()
+    site.hub.delete("fresh.yaml")
+
+
 def test_rules_of_the_pods_service(site):
     """Its address is no way round them."""
     p = site.nodes[1].pod("guarded")

@@ -8,6 +8,7 @@
 
 #include "hub/sync/node_session.h"
 #include "model/digest.h"
+#include "model/limits.h"
 #include "model/view.h"
 
 /* --- metadata ------------------------------------------------------------------------------- */
@@ -417,12 +418,114 @@ a_new_site_ends_the_connection(void **state)
 	identity_fini(&id);
 }
 
+/* --- pods by their address ------------------------------------------------------------------ */
+
+static void
+write_pods(struct bed *b, unsigned n)
+{
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	for (unsigned i = 0; i < n; i++)
+		buf_printf(&text,
+			"---\napiVersion: v1\nkind: Pod\nmetadata: {name: p%u, namespace: shop}\n"
+			"spec: {nodeName: edge-9}\nstatus: {phase: Running, podIP: 10.6.%u.%u, "
+			"hostIP: 192.0.2.9}\n",
+			i, i / 250, i % 250);
+	bed_write(b, "pods.yaml", buf_str(&text));
+}
+
+/* The hub's answer. */
+static const char *
+ask_pod(struct bed *b, struct client *c, unsigned i, const char *rest)
+{
+	auto_free char *content =
+		xasprintf("{\"ns\":\"shop\",\"address\":\"10.6.%u.%u\",\"port\":0%s}", i / 250,
+			i % 250, rest);
+	struct envelope *e;
+
+	bed_send(c, OP_QUERY, "node/pod", "pod", "", content);
+	while ((e = bed_next(b, c))->operation != OP_RESPONSE)
+		bed_ack(c, e);
+	return e->content;
+}
+
+/* The node holds as many as it may: one more takes the place of the one that it gives back. */
+static void
+one_pod_more_takes_anothers_place(void **state)
+{
+	struct bed *b = *state;
+	auto_buf struct buf held;
+	struct digests none = {0};
+	struct identity id;
+	struct envelope *e;
+	struct client *c;
+	bool gone = false;
+
+	write_pods(b, MESH_NODE_PODS_MAX + 2);
+	bed_start_hub(b);
+	id = bed_join(b, "edge-1");
+	c = bed_connect(b, "edge-1", &id);
+	buf_init(&held, BUF_UNLIMITED);
+	for (unsigned i = 0; i < MESH_NODE_PODS_MAX; i++)
+		buf_printf(&held, "%s\"shop/10-6-%u-%u._pod\":[]", i == 0 ? "{\"pods\":{" : ",",
+			i / 250, i % 250);
+	buf_adds(&held, "}}");
+	bed_send(c, OP_INSERT, "node/pods", "p", "", buf_str(&held));
+	query_buckets(c, "q1", &none);
+	while ((e = bed_next(b, c))->operation != OP_RESPONSE)
+		bed_ack(c, e);
+	assert_non_null(strstr(ask_pod(b, c, MESH_NODE_PODS_MAX, ""), "\"found\":\"full\""));
+	assert_non_null(strstr(ask_pod(b, c, MESH_NODE_PODS_MAX, ",\"instead\":\"shop/db\""),
+		"\"found\":\"full\"")); /* what it does not hold is no place */
+	assert_non_null(
+		strstr(ask_pod(b, c, MESH_NODE_PODS_MAX, ",\"instead\":\"shop/10-6-0-7._pod\""),
+			"\"found\":\"one\""));
+	for (int i = 0; i < 2; i++) {
+		e = bed_next(b, c);
+		gone |= e->operation == OP_DELETE &&
+			strcmp(e->resource, "shop/service/10-6-0-7._pod") == 0;
+		bed_ack(c, e);
+	}
+	assert_true(gone);
+	assert_non_null(strstr(ask_pod(b, c, MESH_NODE_PODS_MAX + 1, ""), "\"found\":\"full\""));
+	identity_fini(&id);
+}
+
+/* Names of a whole range leave the node's questions for pods to call alone. */
+static void
+names_have_an_allowance_of_their_own(void **state)
+{
+	struct bed *b = *state;
+	struct digests none = {0};
+	struct identity id;
+	struct client *c;
+	unsigned named = 0;
+
+	write_pods(b, 300);
+	bed_start_hub(b);
+	id = bed_join(b, "edge-1");
+	c = bed_connect(b, "edge-1", &id);
+	bed_send(c, OP_INSERT, "node/pods", "p", "", "{\"pods\":{}}");
+	query_buckets(c, "q1", &none);
+	while (bed_next(b, c)->operation != OP_RESPONSE)
+		;
+	for (unsigned i = 0; i < 300; i++)
+		named += strstr(ask_pod(b, c, i, ",\"name\":true"), "\"found\":\"one\"") != NULL;
+	assert_in_range(named, 100, 299);
+	for (unsigned i = 0; i < 150; i++)
+		assert_non_null(strstr(ask_pod(b, c, i, ""), "\"found\":\"one\""));
+	identity_fini(&id);
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, bed_setup, bed_teardown)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		case_of(one_pod_more_takes_anothers_place),
+		case_of(names_have_an_allowance_of_their_own),
 		case_of(an_empty_node_gets_all),
 		case_of(a_node_in_step_gets_nothing),
 		case_of(what_is_gone_is_deleted),

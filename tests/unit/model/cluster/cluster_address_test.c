@@ -61,16 +61,16 @@ a_view_while_it_is_wanted(void **state)
 	(void)state;
 	kit_say(kit_cluster, "a.yaml", POD("a", "n1", "172.17.0.2", ""));
 	assert_string_equal(change_of("172-17-0-2._pod"), "none");
-	cluster_pod_want(kit_cluster, "default", "172.17.0.3", 0); /* no such pod */
+	cluster_pod_want(kit_cluster, "default", "172.17.0.3", 0, 1); /* no such pod */
 	assert_int_equal(cluster_pods_wanted(kit_cluster), 0);
-	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 0);
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 0, 1);
 	assert_string_equal(change_of("172-17-0-2._pod"),
 		"{\"ns\":\"default\",\"name\":\"172-17-0-2._pod\",\"headless\":true,\"ports\":["
 		"{\"port\":8080,\"mode\":\"http\",\"extra\":true,\"endpoints\":["
 		"{\"node\":\"n1\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
 		"8080,"
 		"\"hostIP\":\"192.0.2.1\"}]}]}");
-	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 9090);
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 9090, 1);
 	assert_non_null(strstr(change_of("172-17-0-2._pod"), "\"port\":9090,\"mode\":\"tcp\""));
 	kit_say(kit_cluster, "a.yaml", "");
 	assert_string_equal(change_of("172-17-0-2._pod"), "gone");
@@ -85,11 +85,109 @@ ports_are_bounded(void **state)
 	(void)state;
 	kit_say(kit_cluster, "a.yaml", POD("a", "n1", "172.17.0.2", ""));
 	for (uint16_t port = 1; port <= CLUSTER_POD_PORTS_MAX + 1; port++)
-		cluster_pod_want(kit_cluster, "default", "172.17.0.2", port);
+		cluster_pod_want(kit_cluster, "default", "172.17.0.2", port, 1);
 	view = change_of("172-17-0-2._pod");
 	assert_null(strstr(view, "\"port\":1,"));
 	assert_non_null(strstr(view, "\"port\":2,"));
 	assert_non_null(strstr(view, "\"port\":33,"));
+}
+
+/* One node's scan of ports, and one client's on it, take away their own. */
+static void
+ports_are_shared(void **state)
+{
+	const uint64_t quiet = cluster_pod_asker("n1", 1), loud = cluster_pod_asker("n2", 1),
+		       beside = cluster_pod_asker("n2", 2);
+	const char *view;
+
+	(void)state;
+	kit_say(kit_cluster, "a.yaml", POD("a", "n1", "172.17.0.2", ""));
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 7001, quiet);
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 7002, beside);
+	for (uint16_t port = 9000; port < 9200; port++)
+		cluster_pod_want(kit_cluster, "default", "172.17.0.2", port, loud);
+	view = change_of("172-17-0-2._pod");
+	assert_non_null(strstr(view, "\"port\":7001,"));
+	assert_non_null(strstr(view, "\"port\":7002,"));
+	assert_non_null(strstr(view, "\"port\":9199,"));
+	assert_null(strstr(view, "\"port\":9169,"));
+	/* Two may want the same port: it stays for the one who does not scan. */
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 9199, quiet);
+	for (uint16_t port = 9000; port < 9100; port++)
+		cluster_pod_want(kit_cluster, "default", "172.17.0.2", port, loud);
+	assert_non_null(strstr(change_of("172-17-0-2._pod"), "\"port\":9199,"));
+}
+
+static void
+given_back(void **state)
+{
+	(void)state;
+	kit_say(kit_cluster, "a.yaml", POD("a", "n1", "172.17.0.2", ""));
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 7001, 1);
+	kit_drop_changes(kit_cluster);
+	cluster_pod_unwant(kit_cluster, "default", "172-17-0-2._pod");
+	cluster_pod_unwant(kit_cluster, "default", "172-17-0-3._pod");
+	assert_int_equal(cluster_pods_wanted(kit_cluster), 0);
+	assert_string_equal(change_of("172-17-0-2._pod"), "gone");
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 0, 1);
+	assert_null(strstr(change_of("172-17-0-2._pod"), "\"port\":7001,"));
+}
+
+/* What the mesh does not serve keeps its rules, and policies are the pod's own. */
+static void
+excluded_services_restrict_it(void **state)
+{
+	const char *view;
+
+	(void)state;
+	kit_say(kit_cluster, "a.yaml", POD("a", "n1", "172.17.0.2", ""));
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 0, 1);
+	kit_drop_changes(kit_cluster);
+	kit_say(kit_cluster, "s.yaml",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: s, labels: {edgeway.io/mesh: "
+		"'false'}, annotations: {edgeway.io/allow-from: namespaces=shop}}\n"
+		"spec: {selector: {app: a}, ports: [{port: 80, targetPort: 8443}]}\n");
+	view = change_of("172-17-0-2._pod");
+	assert_non_null(strstr(view, "\"allowFrom\":\"namespaces=shop\""));
+	kit_say(kit_cluster, "p.yaml",
+		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\n"
+		"spec: {podSelector: {matchLabels: {app: a}}, policyTypes: [Ingress], ingress: "
+		"[{from: [{podSelector: {matchLabels: {app: x}}}]}]}\n");
+	view = change_of("172-17-0-2._pod");
+	assert_non_null(strstr(view, "\"allowFrom\":\"namespaces=shop\""));
+	assert_non_null(strstr(view, "\"gate\""));
+}
+
+/* A slice of the other family, as clusters with two have one, brings the restriction and takes it
+ * away; the pod is wanted by the address that the slice does not have. */
+static void
+slices_of_the_other_family(void **state)
+{
+#define SIX(ref)                                                                                   \
+	"---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"                              \
+	"metadata: {name: s-6, labels: {kubernetes.io/service-name: s}}\naddressType: IPv6\n"      \
+	"ports: [{port: 8443}]\n"                                                                  \
+	"endpoints: [{addresses: ['fd00::2'], nodeName: n1" ref "}]\n"
+	static const char *const slices[] = {
+		SIX(", targetRef: {kind: Pod, name: a, namespace: default}"), SIX("")};
+
+	(void)state;
+	kit_say(kit_cluster, "a.yaml",
+		"---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {app: a}}\n"
+		"spec: {nodeName: n1, containers: [{ports: [{containerPort: 8080}]}]}\n"
+		"status: {phase: Running, podIP: 172.17.0.2, hostIP: 192.0.2.1, "
+		"podIPs: [{ip: 172.17.0.2}, {ip: 'fd00::2'}]}\n");
+	kit_say(kit_cluster, "s.yaml",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: s, annotations: "
+		"{edgeway.io/allow-from: namespaces=shop}}\nspec: {ports: [{port: 80}]}\n");
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 0, 1);
+	kit_drop_changes(kit_cluster);
+	for (size_t i = 0; i < ARRAY_LEN(slices); i++) {
+		kit_say(kit_cluster, "six.yaml", slices[i]);
+		assert_non_null(strstr(change_of("172-17-0-2._pod"), "namespaces=shop"));
+		kit_say(kit_cluster, "six.yaml", "");
+		assert_null(strstr(change_of("172-17-0-2._pod"), "allowFrom"));
+	}
 }
 
 static void
@@ -97,7 +195,7 @@ its_services_restrict_it(void **state)
 {
 	(void)state;
 	kit_say(kit_cluster, "a.yaml", POD("a", "n1", "172.17.0.2", ""));
-	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 0);
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 0, 1);
 	assert_null(strstr(change_of("172-17-0-2._pod"), "allowFrom"));
 #define WEB(name, who)                                                                             \
 	"---\napiVersion: v1\nkind: Service\nmetadata: {name: " name                               \
@@ -136,7 +234,7 @@ two_pods_with_one_address(void **state)
 
 	(void)state;
 	kit_say(kit_cluster, "a.yaml", POD("a", "n1", "172.17.0.2", ""));
-	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 0);
+	cluster_pod_want(kit_cluster, "default", "172.17.0.2", 0, 1);
 	kit_drop_changes(kit_cluster);
 	kit_say(kit_cluster, "b.yaml", POD("b", "n2", "172.17.0.2", ""));
 	assert_null(strstr(change_of("172-17-0-2._pod"), "endpoints"));
@@ -230,6 +328,12 @@ main(void)
 		cmocka_unit_test(names_are_those_of_addresses),
 		cmocka_unit_test_setup_teardown(a_view_while_it_is_wanted, kit_setup, kit_teardown),
 		cmocka_unit_test_setup_teardown(ports_are_bounded, kit_setup, kit_teardown),
+		cmocka_unit_test_setup_teardown(ports_are_shared, kit_setup, kit_teardown),
+		cmocka_unit_test_setup_teardown(given_back, kit_setup, kit_teardown),
+		cmocka_unit_test_setup_teardown(
+			excluded_services_restrict_it, kit_setup, kit_teardown),
+		cmocka_unit_test_setup_teardown(
+			slices_of_the_other_family, kit_setup, kit_teardown),
 		cmocka_unit_test_setup_teardown(its_services_restrict_it, kit_setup, kit_teardown),
 		cmocka_unit_test_setup_teardown(two_pods_with_one_address, kit_setup, kit_teardown),
 		cmocka_unit_test_setup_teardown(hostnames_come_first, kit_setup, kit_teardown),
