@@ -49,6 +49,8 @@ struct loop {
 	struct timer soon_end; /* marker after those of this turn */
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;
+	loop_fn *at_turn_end;
+	void *at_turn_end_arg;
 	_Atomic uint64_t slow[LOOP_SLOW], worst_ms;
 };
 
@@ -309,6 +311,13 @@ watch_tell(struct watch *w, uint32_t ready)
 		watch_leave(w);
 }
 
+static void
+loop_end_turn(struct loop *loop)
+{
+	if (loop->at_turn_end != NULL)
+		loop->at_turn_end(loop->at_turn_end_arg);
+}
+
 /* In libuv's order: timers, then descriptors. */
 static void
 loop_once(struct loop *loop, bool wait)
@@ -321,6 +330,7 @@ loop_once(struct loop *loop, bool wait)
 	if (uv_backend_timeout(&loop->uv) == 0)
 		uv_run(&loop->uv, UV_RUN_NOWAIT);
 	run_soon(loop);
+	loop_end_turn(loop);
 	watch_apply(loop);
 	wait = wait && TAILQ_EMPTY(&loop->soon) && !loop->stopping;
 	n = epoll_wait(loop->epoll, events, EVENTS, wait ? uv_backend_timeout(&loop->uv) : 0);
@@ -333,6 +343,7 @@ loop_once(struct loop *loop, bool wait)
 			watch_tell(events[i].data.ptr, events[i].events);
 	}
 	loop->telling--;
+	loop_end_turn(loop);
 	loop_measure(loop);
 	if (uv)
 		uv_run(&loop->uv, UV_RUN_NOWAIT);
@@ -372,6 +383,13 @@ loop_post(struct loop *loop, loop_fn *fn, void *arg)
 	pthread_mutex_unlock(&loop->lock);
 	if (first)
 		loop_must(uv_async_send(&loop->wake), "uv_async_send");
+}
+
+void
+loop_at_turn_end(struct loop *loop, loop_fn *fn, void *arg)
+{
+	loop->at_turn_end = fn;
+	loop->at_turn_end_arg = arg;
 }
 
 uint64_t
