@@ -276,6 +276,13 @@ peer_settle(const struct peer *p)
 		send_ring_submit(p->later);
 }
 
+bool
+peer_is_flushed(const struct peer *p)
+{
+	peer_settle(p);
+	return buf_len(&p->out) == 0;
+}
+
 /* The segment of the last piece carries the FIN, which a later send would separate from it. */
 static bool
 send_later(struct peer *p, const struct iovec *iov, int n)

@@ -65,6 +65,8 @@ bool peer_is_quiet(struct peer *p);
  * and everything is lost. */
 int peer_send(struct peer *p, struct iovec *iov, int n);
 int peer_send_bytes(struct peer *p, const void *data, size_t len);
+/* Has the socket all that was sent? What waits for the turn's end is sent for that. */
+bool peer_is_flushed(const struct peer *p);
 /* On WATCH_WRITE. 0 or -errno. */
 int peer_flush(struct peer *p);
 /* Sends FIN after the pending data. 0 or -errno. */

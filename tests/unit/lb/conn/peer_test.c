@@ -155,6 +155,19 @@ test_close_sends_what_waits(void **state)
 }
 
 static void
+test_flushed_when_asked(void **state)
+{
+	(void)state;
+	needs_ring();
+	send_later("now");
+	assert_true(peer_is_flushed(&t.peer));
+	assert_string_equal(received(), "now");
+	fill();
+	send_later("then");
+	assert_false(peer_is_flushed(&t.peer));
+}
+
+static void
 test_full_socket(void **state)
 {
 	size_t before = fill();
@@ -229,6 +242,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_order_is_kept, start, stop),
 		cmocka_unit_test_setup_teardown(test_end_follows_what_waits, start, stop),
 		cmocka_unit_test_setup_teardown(test_close_sends_what_waits, start, stop),
+		cmocka_unit_test_setup_teardown(test_flushed_when_asked, start, stop),
 		cmocka_unit_test_setup_teardown(test_full_socket, start, stop),
 		cmocka_unit_test_setup_teardown(test_broken_connection_is_told, start, stop),
 		cmocka_unit_test_setup_teardown(test_full_ring, start, stop),
