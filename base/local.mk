@@ -37,7 +37,7 @@ base_libbase_a_SOURCES = \
 	base/os/pktinfo.c base/os/pktinfo.h \
 	base/core/preauth.c base/core/preauth.h \
 	base/core/privileges.c base/core/privileges.h \
-	base/os/sandbox.h base/os/sandbox_table.c base/os/sandbox_table.h \
+	base/os/send_ring.c base/os/send_ring.h base/os/sandbox.h base/os/sandbox_table.c base/os/sandbox_table.h \
 	base/tls/deflate_stream.c base/tls/deflate_stream.h \
 	base/http/proxy.c base/http/proxy.h base/http/proxy_url.c \
 	base/core/fdpass.c base/core/fdpass.h \
@@ -107,6 +107,7 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/core/loop_test \
 	tests/unit/base/os/ingress_interface_test \
 	tests/unit/base/os/notify_test \
+	tests/unit/base/os/send_ring_test \
 	tests/unit/base/conf/opt_test \
 	tests/unit/base/core/gzip_test \
 	tests/unit/base/tls/deflate_stream_test \
@@ -146,6 +147,8 @@ tests_unit_base_core_loop_test_SOURCES = tests/unit/base/core/loop_test.c
 tests_unit_base_core_loop_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_os_ingress_interface_test_SOURCES = tests/unit/base/os/ingress_interface_test.c
 tests_unit_base_os_ingress_interface_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_os_send_ring_test_SOURCES = tests/unit/base/os/send_ring_test.c
+tests_unit_base_os_send_ring_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_os_notify_test_SOURCES = tests/unit/base/os/notify_test.c
 tests_unit_base_os_notify_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_conf_opt_test_SOURCES = tests/unit/base/conf/opt_test.c

@@ -40,6 +40,8 @@ struct lb_config { /* copied */
 	struct loop *main;
 	struct loop *const *workers;
 	size_t n_workers;
+	/* One for each worker, borrowed until lb_stop has ended; NULL: each send is a call. */
+	struct send_ring *const *rings;
 	uint16_t port; /* listenPort: the port to try first */
 	enum lb_policy policy; /* for services that name none */
 	/* range of fake IPs, host byte order: other original destinations are refused (loops) */

@@ -49,6 +49,8 @@ struct loop {
 	uint64_t turn; /* counts the calls of run_soon */
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;
+	loop_fn *at_turn_end;
+	void *at_turn_end_arg;
 	_Atomic uint64_t slow[LOOP_SLOW], worst_ms;
 };
 
@@ -316,6 +318,13 @@ watch_tell(struct watch *w, uint32_t ready)
 		watch_leave(w);
 }
 
+static void
+loop_end_turn(struct loop *loop)
+{
+	if (loop->at_turn_end != NULL)
+		loop->at_turn_end(loop->at_turn_end_arg);
+}
+
 /* In libuv's order: timers, then descriptors. */
 static void
 loop_once(struct loop *loop, bool wait)
@@ -328,6 +337,7 @@ loop_once(struct loop *loop, bool wait)
 	if (uv_backend_timeout(&loop->uv) == 0)
 		uv_run(&loop->uv, UV_RUN_NOWAIT);
 	run_soon(loop);
+	loop_end_turn(loop);
 	watch_apply(loop);
 	wait = wait && TAILQ_EMPTY(&loop->soon) && !loop->stopping;
 	n = epoll_wait(loop->epoll, events, EVENTS, wait ? uv_backend_timeout(&loop->uv) : 0);
@@ -340,6 +350,7 @@ loop_once(struct loop *loop, bool wait)
 			watch_tell(events[i].data.ptr, events[i].events);
 	}
 	loop->telling--;
+	loop_end_turn(loop);
 	loop_measure(loop);
 	if (uv)
 		uv_run(&loop->uv, UV_RUN_NOWAIT);
@@ -379,6 +390,13 @@ loop_post(struct loop *loop, loop_fn *fn, void *arg)
 	pthread_mutex_unlock(&loop->lock);
 	if (first)
 		loop_must(uv_async_send(&loop->wake), "uv_async_send");
+}
+
+void
+loop_at_turn_end(struct loop *loop, loop_fn *fn, void *arg)
+{
+	loop->at_turn_end = fn;
+	loop->at_turn_end_arg = arg;
 }
 
 uint64_t

@@ -38,6 +38,9 @@ void loop_turn(struct loop *loop);
 void loop_stop(struct loop *loop);
 /* Runs fn(arg) on the loop, in the order posted. Any thread. Posting after loop_free is a bug. */
 void loop_post(struct loop *loop, loop_fn *fn, void *arg);
+/* fn(arg) before each wait and after the watches that it has told, with none of their callbacks on
+ * the stack; NULL: nothing any more. */
+void loop_at_turn_end(struct loop *loop, loop_fn *fn, void *arg);
 /* How long the loop's turns took: every event waits for the current turn to end. Any thread. */
 enum { LOOP_SLOW = 3 };
 struct loop_lag {

@@ -22,6 +22,8 @@ const char sandbox_running[] =
 	/* descriptors */
 	"close close_range dup dup2 dup3 fcntl fcntl64 lseek _llseek pipe pipe2 pread64 preadv "
 	"pwrite64 pwritev read readv sendfile sendfile64 splice tee write writev "
+	/* of a ring that was made before and can only send (send_ring.h) */
+	"io_uring_enter "
 	/* files: the database, certificates, resolv.conf, /proc */
 	"access chmod chown chown32 faccessat faccessat2 fadvise64 fadvise64_64 arm_fadvise64_64 "
 	"fallocate fchmod fchmodat fchmodat2 fchown fchown32 fchownat fdatasync fgetxattr flock "
@@ -45,11 +47,12 @@ const char sandbox_running[] =
 	"getrandom getrlimit getrusage getuid getuid32 prctl prlimit64 setrlimit sysinfo times "
 	"ugetrlimit uname";
 
-const char sandbox_probed[] = "clone3 io_uring_setup io_uring_enter io_uring_register mbind "
+const char sandbox_probed[] = "clone3 io_uring_setup io_uring_register mbind "
 			      "set_mempolicy get_mempolicy map_shadow_stack";
 
-const char sandbox_starting[] = "arch_prctl clone execve execveat fork kill pidfd_open seccomp "
-				"set_thread_area set_tid_address set_tls vfork wait4 waitid";
+const char sandbox_starting[] = "arch_prctl clone execve execveat fork io_uring_register "
+				"io_uring_setup kill pidfd_open seccomp set_thread_area "
+				"set_tid_address set_tls vfork wait4 waitid";
 
 const char sandbox_container[] =
 	"chdir fchdir getgroups getgroups32 getpgid getresgid getresgid32 getresuid getresuid32 "

@@ -16,8 +16,8 @@ extern const char sandbox_running[]; /* what agent and hub need while they run *
 /* Probed by libraries to learn whether the kernel has them: they handle -ENOSYS well, and it is not
  * logged. */
 extern const char sandbox_probed[];
-/* What is needed before that: by ld.so, by the agent when it re-executes itself, and by a unit's
- * ExecReload=. */
+/* What is needed before that: by ld.so, by the agent when it re-executes itself or makes its rings
+ * (send_ring.h), and by a unit's ExecReload=. */
 extern const char sandbox_starting[];
 /* What runc and crun need once their filter is active, and what people run in a pod: edgewayctl, a
  * shell. */

@@ -38,15 +38,26 @@ print_lines(const char *words)
 		puts(name);
 }
 
+static bool
+has_word(const char *words, const char *wanted)
+{
+	char name[32];
+
+	while (next_word(&words, name))
+		if (strcmp(name, wanted) == 0)
+			return true;
+	return false;
+}
+
 static void
-print_rule(const char *words, const char *action)
+print_rule(const char *words, const char *action, const char *except)
 {
 	const char *comma = "";
 	char name[32];
 
 	printf("\t\t{\n\t\t\t\"names\": [");
 	while (next_word(&words, name)) {
-		if (strcmp(name, "clone") == 0)
+		if (strcmp(name, "clone") == 0 || has_word(except, name))
 			continue; /* which has a rule of its own */
 		printf("%s\n\t\t\t\t\"%s\"", comma, name);
 		comma = ",";
@@ -78,17 +89,18 @@ print_json(void)
 	       "\t\"architectures\": [\"SCMP_ARCH_X86_64\", \"SCMP_ARCH_AARCH64\", "
 	       "\"SCMP_ARCH_ARM\"],\n\t\"syscalls\": [\n",
 		ENOSYS);
-	print_rule(sandbox_running, "SCMP_ACT_ALLOW");
+	print_rule(sandbox_running, "SCMP_ACT_ALLOW", "");
 	printf("\n\t\t},\n");
-	print_rule(sandbox_starting, "SCMP_ACT_ALLOW");
+	/* no rings, which whoever is in the container could make too */
+	print_rule(sandbox_starting, "SCMP_ACT_ALLOW", sandbox_probed);
 	printf("\n\t\t},\n");
-	print_rule(sandbox_container, "SCMP_ACT_ALLOW");
+	print_rule(sandbox_container, "SCMP_ACT_ALLOW", "");
 	printf("\n\t\t},\n");
 	print_bounds();
 	printf("\t\t{\n\t\t\t\"names\": [\"clone\"],\n\t\t\t\"action\": \"SCMP_ACT_ALLOW\",\n"
 	       "\t\t\t\"args\": [{\"index\": 0, \"value\": " NAMESPACES
 	       ", \"valueTwo\": 0, \"op\": \"SCMP_CMP_MASKED_EQ\"}]\n\t\t},\n");
-	print_rule(sandbox_probed, "SCMP_ACT_ERRNO");
+	print_rule(sandbox_probed, "SCMP_ACT_ERRNO", "");
 	printf(",\n\t\t\t\"errnoRet\": %d\n\t\t}\n\t]\n}\n", ENOSYS);
 }
 

@@ -255,14 +255,56 @@ send_now(const struct peer *p, struct iovec *iov, int n, size_t total)
 	return send(fd, together, total, flags);
 }
 
+static void
+peer_on_sent(void *arg, const char *rest, size_t len)
+{
+	struct peer *p = arg;
+
+	p->queued = false;
+	p->later = NULL;
+	if (len == 0)
+		return;
+	buf_add(&p->out, rest, len);
+	peer_want(p);
+}
+
+/* Before its socket is used otherwise. */
+static void
+peer_settle(const struct peer *p)
+{
+	if (p->queued)
+		send_ring_submit(p->later);
+}
+
+bool
+peer_is_flushed(const struct peer *p)
+{
+	peer_settle(p);
+	return buf_len(&p->out) == 0;
+}
+
+/* The segment of the last piece carries the FIN, which a later send would separate from it. */
+static bool
+send_later(struct peer *p, const struct iovec *iov, int n)
+{
+	p->queued = p->later != NULL && p->tls == NULL && !p->last && buf_len(&p->out) == 0 &&
+		send_ring_add(p->later, p->fd, iov, n, peer_on_sent, p);
+	if (!p->queued)
+		p->later = NULL;
+	return p->queued;
+}
+
 int
 peer_send(struct peer *p, struct iovec *iov, int n)
 {
 	size_t total = 0;
 	ssize_t sent = 0;
 
+	peer_settle(p);
 	if (p->broken)
 		return -EPIPE;
+	if (p->later != NULL && send_later(p, iov, n))
+		return 0;
 	for (int i = 0; i < n; i++)
 		total += iov[i].iov_len;
 	if (buf_len(&p->out) == 0) {
@@ -336,6 +378,7 @@ peer_flush(struct peer *p)
 int
 peer_shut(struct peer *p)
 {
+	peer_settle(p);
 	p->shutting = true;
 	return buf_len(&p->out) == 0 ? send_fin(p) : 0;
 }
@@ -369,19 +412,20 @@ peer_room(const struct peer *p)
 }
 
 uint64_t
-peer_unacked_bytes(const struct peer *p)
+peer_unacked_bytes(struct peer *p)
 {
 	struct tcp_info info;
 	socklen_t len = sizeof info;
 	uint64_t sent, acked;
 
+	peer_settle(p);
 	if (getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
 		len < offsetof(struct tcp_info, tcpi_bytes_retrans) +
 				sizeof info.tcpi_bytes_retrans)
 		return 0;
 	sent = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
 	acked = info.tcpi_bytes_acked - (info.tcpi_bytes_acked > 0); /* the SYN counts as one */
-	return sent > acked ? sent - acked : 0;
+	return (sent > acked ? sent - acked : 0) + buf_len(&p->out);
 }
 
 void
@@ -389,6 +433,7 @@ peer_close(struct peer *p, bool reset)
 {
 	if (p->fd < 0)
 		return;
+	peer_settle(p);
 	watch_stop(&p->watch);
 	if (p->tls != NULL) {
 		timer_free(&p->tls->kick);

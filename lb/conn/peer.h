@@ -7,6 +7,10 @@
  * With TLS (peer_start_tls) the same calls read and write its plaintext: nobody above needs to
  * know. Only splicing is impossible then. What TLS has read ahead is announced by a WATCH_READ of
  * our own.
+ *
+ * Where the caller allows it (`later`), a small piece is sent at the end of the loop's turn with
+ * those of other connections. Until then it counts as sent. What the socket does not take then is
+ * pending as after any other send; that a connection is broken is told on the next WATCH_WRITE.
  */
 #ifndef EDGEWAY_LB_CONN_PEER_H
 #define EDGEWAY_LB_CONN_PEER_H
@@ -15,6 +19,7 @@
 
 #include "base/core/buf.h"
 #include "base/core/loop.h"
+#include "base/os/send_ring.h"
 
 struct peer_tls;
 struct tls_setup;
@@ -23,6 +28,7 @@ struct peer {
 	struct watch *watch;
 	struct peer_tls *tls; /* NULL: plain TCP */
 	struct buf out;
+	struct send_ring *later; /* what is sent next may wait in there for the turn's end */
 	int fd; /* -1: closed */
 	bool paused; /* not read from */
 	bool eof; /* FIN was read */
@@ -31,6 +37,7 @@ struct peer {
 	bool shut; /* FIN is sent */
 	bool mind; /* while paused, the owner wants to know when the connection breaks */
 	bool broken; /* a write failed: what was sent is lost */
+	bool queued; /* bytes are in `later` */
 	bool last; /* peer_close follows what is sent next, whose segment is to carry the FIN */
 };
 
@@ -58,6 +65,8 @@ bool peer_is_quiet(struct peer *p);
  * and everything is lost. */
 int peer_send(struct peer *p, struct iovec *iov, int n);
 int peer_send_bytes(struct peer *p, const void *data, size_t len);
+/* Has the socket all that was sent? What waits for the turn's end is sent for that. */
+bool peer_is_flushed(const struct peer *p);
 /* On WATCH_WRITE. 0 or -errno. */
 int peer_flush(struct peer *p);
 /* Sends FIN after the pending data. 0 or -errno. */
@@ -66,9 +75,9 @@ void peer_pause(struct peer *p);
 void peer_resume(struct peer *p);
 /* About how many more bytes its socket takes now. */
 size_t peer_room(const struct peer *p);
-/* How many of the bytes sent the other side's kernel has not acknowledged; known also after a
- * reset. 0 if this kernel cannot tell (before 4.19). */
-uint64_t peer_unacked_bytes(const struct peer *p);
+/* How many of the bytes given to peer_send the other side's kernel has not acknowledged; known also
+ * after a reset. 0 if this kernel cannot tell (before 4.19). */
+uint64_t peer_unacked_bytes(struct peer *p);
 /* reset: sends RST instead of FIN. Does nothing if already closed. */
 void peer_close(struct peer *p, bool reset);
 

@@ -227,6 +227,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 	gather_add(&g, w->emit, head_len);
 	got = gather_body(&g, &ex->http.down, ex->http.chunked_down, data, len, &used);
 	answer_count_down(ex, g.payload);
+	f->peer.later = got == HTTP1_DONE ? w->ring : NULL;
 	f->peer.last = got == HTTP1_DONE && answer_ends_client(ex);
 	if (gather_flush(&g) < 0) {
 		client_lost(ex);

@@ -305,6 +305,7 @@ static void
 send_head(struct exchange *ex)
 {
 	exchange_go(ex, EXCHANGE_SENDING);
+	ex->upstream->peer.later = ex->downstream->worker->ring;
 	/* A failed write is followed by a failed read; the decision to try again is made there. */
 	if (peer_send_bytes(&ex->upstream->peer, buf_at(&ex->head), buf_len(&ex->head)) < 0)
 		ex->discard = true;

@@ -117,7 +117,7 @@ relay_open(struct downstream *f)
 static bool
 relay_ended(const struct peer *from, const struct peer *to)
 {
-	return from->eof && (to->shut || (to->tls == NULL && buf_len(&to->out) == 0));
+	return from->eof && (to->shut || (to->tls == NULL && peer_is_flushed(to)));
 }
 
 /* Both directions have ended and nothing is left to write but a FIN, which closing sends. */
@@ -151,6 +151,7 @@ hand_over_input(struct exchange *ex)
 	int rc = 0;
 
 	if (n > 0) {
+		up->later = f->worker->ring;
 		rc = peer_send_bytes(up, buf_at(&f->base.in), n);
 		count_bytes(ex, true, n);
 		buf_consume(&f->base.in, n);
@@ -253,6 +254,7 @@ relay_move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *st
 	if (n <= 0)
 		return n;
 	*step = splice_first(n, most);
+	to->later = w->ring;
 	rc = peer_send_bytes(to, w->scratch, (size_t)n);
 	return rc < 0 ? rc : n;
 }

@@ -73,7 +73,7 @@ splice_move(struct worker *w, struct peer *from, struct peer *to, size_t most)
 	ssize_t n, sent, rc;
 	size_t left;
 
-	if (from->tls != NULL || to->tls != NULL || !splice_ready(w))
+	if (from->tls != NULL || to->tls != NULL || !peer_is_flushed(to) || !splice_ready(w))
 		return -ENOSYS;
 	n = splice_fill(w, from, most);
 	if (n < 0)

@@ -269,6 +269,7 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 
 	w->lb = lb;
 	w->loop = loop;
+	w->ring = c->rings != NULL ? c->rings[index] : NULL;
 	w->snapshot = snapshot_new(false);
 	w->guard = c->guard != NULL ? dial_guard_ref(c->guard) : NULL;
 	w->targets = targets_new(&lb->shares, lb->tallies, index);
@@ -313,6 +314,8 @@ worker_start(void *arg)
 	worker_tick_at(w, w->now_ms);
 	w->silence_timer = timer_new(w->loop, server_first_tick, w);
 	w->h2_kick = timer_new(w->loop, h2_links_flush, w);
+	if (w->ring != NULL)
+		loop_at_turn_end(w->loop, send_ring_submit, w->ring);
 }
 
 /* On its loop; afterwards only the counters are left, and `w` itself, which loop 0 frees. */

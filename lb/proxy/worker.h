@@ -157,6 +157,7 @@ struct conn_base {
 struct worker {
 	struct lb *lb;
 	struct loop *loop;
+	struct send_ring *ring; /* NULL: sends are made at once */
 	struct snapshot *snapshot; /* never NULL */
 	struct dial_guard *guard;
 	uint64_t epoch; /* of the snapshot: changes with each */

@@ -240,6 +240,7 @@ open_lb(struct agent *a, struct err *err)
 		.main = a->loop,
 		.workers = workers_loops(a->workers),
 		.n_workers = workers_count(a->workers),
+		.rings = a->rings,
 		.port = (uint16_t)o->mesh_listen_port,
 		.policy = agent_options_policy(o),
 		.subnet = o->mesh_subnet.address,
@@ -379,7 +380,7 @@ open_parts(struct agent *a, struct err *err)
 	if (rc == 0)
 		rc = open_addresses(a, err);
 	if (rc == 0)
-		rc = workers_new(&a->workers, worker_count(a), err);
+		rc = workers_new(&a->workers, a->n_workers, err);
 	if (rc == 0)
 		rc = parse_upstreams(a, err);
 	if (rc == 0)
@@ -445,6 +446,10 @@ agent_start(
 	limit_descriptors();
 	rc = agent_take_locks(a, err);
 	if (rc == 0) {
+		a->n_workers = worker_count(a);
+		rc = agent_rings_open(a, err);
+	}
+	if (rc == 0) {
 		settle_in(a);
 		rc = open_parts(a, err);
 	}
@@ -476,6 +481,7 @@ agent_run(struct agent **out)
 
 	loop_run(a->loop);
 	workers_stop(&a->workers);
+	agent_rings_close(a);
 	admin_stop(&a->admin);
 	admin_stop(&a->metrics);
 	service_state_stop(&a->announce);

@@ -69,6 +69,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	loops_metrics(a, &m);
 	admin_metrics(a->admin, a->metrics, &m);
 	confine_metrics(a->confine, &m);
+	agent_rings_metrics(a, &m);
 	findings_metrics(&a->findings, &m);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
@@ -116,6 +117,8 @@ agent_state_write(struct agent *a, struct buf *out, bool whole)
 		buf_adds(out, "null");
 	buf_adds(out, ",\"seccomp\":");
 	confine_state(a->confine, out);
+	buf_adds(out, ",\"io\":");
+	agent_rings_state(a, out);
 	buf_adds(out, ",\"admin\":");
 	self_admin_state(a->admin, a->metrics, out);
 	buf_adds(out, ",\"dns\":");

@@ -21,6 +21,7 @@
 
 /* Values of the enums, in the order of the words in the table. */
 enum { CATCH_AUTO, CATCH_TRUE, CATCH_FALSE };
+enum { MESH_IO_AUTO, MESH_IO_EPOLL, MESH_IO_URING };
 enum { MESH_DATAPATH_PROXY, MESH_DATAPATH_KERNEL };
 enum { DIRECT_OFF, DIRECT_SITE, DIRECT_NAT };
 enum { CAPTURE_UPSTREAMS, CAPTURE_OFF };
@@ -55,6 +56,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.words = "off|site|always") \
 	X(BOOL, mesh_canary, "mesh.canary", "true", "try the mesh from the pods' side all the time") \
 	X(UINT, mesh_workers, "mesh.workers", "0", "threads for traffic; 0: number of cores, at most 4", .max = 64) \
+	X(ENUM, mesh_io, "mesh.io", "auto", "how traffic is sent: with io_uring where the kernel allows it, never, or not without", \
+		.words = "auto|epoll|uring") \
 	X(UINT, dns_port, "dns.port", "53", "port of the DNS server on the mesh address", .min = 1, .max = 65535) \
 	X(UINT, dns_ttl, "dns.ttl", "30", "seconds that clients may keep an answer", .max = 86400) \
 	X(LIST, dns_upstreams, "dns.upstreams", "", "servers for other names, IP[:PORT]; default those of resolv.conf") \

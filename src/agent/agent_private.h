@@ -88,6 +88,9 @@ struct agent {
 	uint64_t answers_until_ms; /* on the loop's clock; 0: no answers are awaited */
 	struct spawner *starter; /* starts the successor; NULL: there is no process for that */
 	struct confine *confine;
+	size_t n_workers;
+	struct send_ring **rings; /* one for each worker; NULL: mesh.io is epoll */
+	char rings_why[512]; /* mesh.io auto: why there are none */
 	struct timer *admin_retry;
 	unsigned admin_tries;
 	struct timer *look; /* for the agent's checks of itself */
@@ -105,6 +108,12 @@ void agent_connect_hub(struct agent *a);
 void agent_stop(void *agent);
 /* A successor serves: finishes what is in progress. */
 void agent_give(void *agent);
+
+/* agent_rings.c: how the workers send. Opened before system calls are filtered. */
+int agent_rings_open(struct agent *a, struct err *err);
+void agent_rings_close(struct agent *a);
+void agent_rings_state(const struct agent *a, struct buf *out);
+void agent_rings_metrics(const struct agent *a, struct metrics *m);
 
 /* agent_succeed.c: hand-over between agents */
 void agent_follow(struct agent *a);

@@ -429,6 +429,18 @@ say_seccomp(const struct tree_node *s, struct buf *line)
 }
 
 static void
+say_io(const struct tree_node *io, struct buf *line)
+{
+	bool uring = strcmp(ctl_text(io, "kind"), "uring") == 0;
+
+	if (io == NULL)
+		return; /* an older daemon */
+	buf_printf(line, "%s%s%s", uring ? "epoll, sends through io_uring" : "epoll",
+		ctl_text(io, "why")[0] != '\0' ? ": " : "", ctl_text(io, "why"));
+	ctl_status_say("i/o", line);
+}
+
+static void
 show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	say_hub(tree_get(top, "meta"), line);
@@ -442,6 +454,7 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_dns(tree_get(top, "dns"), line);
 	say_rules(tree_get(top, "iptables"), line);
 	say_seccomp(tree_get(top, "seccomp"), line);
+	say_io(tree_get(top, "io"), line);
 	warn_number(w, top, "dns.case.forged",
 		"answers of upstreams by UDP were not what they say by TCP: somebody may forge "
 		"them");

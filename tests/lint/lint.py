@@ -47,6 +47,7 @@ LIBRARIES = {
     r"wslay/.*": r"base/http/wsframe\.c",
     r"pcre2\.h": r"model/route_regex\.c",
     r"seccomp\.h": r"base/os/sandbox\.c",
+    r"liburing\.h": r"base/os/send_ring\.c",
     r"zlib\.h": r"base/core/gzip\.c|base/tls/deflate_stream\.c",
 }
 FILE_MAX, FILE_USUAL = 800, 400

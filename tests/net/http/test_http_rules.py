@@ -10,7 +10,7 @@ import socket
 import pytest
 
 from httpkit import PATIENCE, Endpoint, Wire, socket_of, whoever
-from lab import Agent, Hub, Node, pod, service, wait_for
+from lab import Agent, Hub, Lab, Node, pod, service, wait_for
 
 GET = b"GET /x HTTP/1.1\r\nHost: web\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -18,7 +18,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Bed:
-    def __init__(self, lab):
+    def __init__(self, lab, io):
         self.node = Node(lab, "edge-1", "192.0.2.11")
         self.pods = [self.node.pod(f"web-{i}") for i in range(2)]
         self.client_pod = self.node.pod("client")
@@ -35,7 +35,7 @@ class Bed:
                        pod("q", self.node, self.pods[0].address, ("http", 8080, 0), app="one"))
         self.file = os.path.join(self.node.dir, "agent.yaml")
         self.configure()
-        self.agent = Agent(self.node, self.hub, "--config", self.file, "--lb.policy", "round-robin", "--mesh.workers", "1")
+        self.agent = Agent(self.node, self.hub, "--config", self.file, "--lb.policy", "round-robin", "--mesh.workers", "1", "--mesh.io", io)
         self.addresses = {}
         for name in ("one", "two", "none", "plain", "patient", "brief", "greeter"):
             wait_for(name, lambda: self.node.dns(f"{name}.default.svc.cluster.local", server=self.node.gateway)[1])
@@ -81,11 +81,13 @@ class Bed:
         return reply
 
 
-@pytest.fixture(scope="module")
-def made(lab):
-    bed = Bed(lab)
-    yield bed
-    print(f"--- log of the agent\n{bed.agent.process.log()[-6000:]}")
+@pytest.fixture(scope="module", params=["epoll", "auto"])
+def made(request):
+    """auto: io_uring where the kernel allows it (node/test_io.py says whether it is told rightly)."""
+    with Lab() as lab:
+        bed = Bed(lab, request.param)
+        yield bed
+        print(f"--- log of the agent\n{bed.agent.process.log()[-6000:]}")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/core/hops.h"
+#include "base/os/send_ring.h"
 #include "model/view.h"
 #include "tests/fake/clock.h"
 #include "tests/fake/origdst.h"
@@ -24,6 +25,7 @@ enum { SUBNET = 0x09fb0000, MASK = 0xffff0000, FAKE_IP = 0x09fb0102, LOOPBACK = 
 
 static struct {
 	struct loop *loop, *of_workers[WORKERS_MOST]; /* all the same one */
+	struct send_ring *rings[WORKERS_MOST]; /* the same; with EDGEWAY_RING */
 	size_t n_workers; /* 0: one */
 	pthread_t thread;
 	struct lb *lb;
@@ -101,6 +103,7 @@ open_lb(void *arg)
 		.main = fx.loop,
 		.workers = fx.of_workers,
 		.n_workers = MAX(fx.n_workers, (size_t)1),
+		.rings = fx.rings[0] != NULL ? fx.rings : NULL,
 		.port = fx.port,
 		.policy = LB_LEAST_REQUEST,
 		.subnet = SUBNET,
@@ -121,6 +124,11 @@ open_lb(void *arg)
 	(void)arg;
 	for (size_t i = 0; i < WORKERS_MOST; i++)
 		fx.of_workers[i] = fx.loop;
+	if (fx.rings[0] == NULL && getenv("EDGEWAY_RING") != NULL &&
+		send_ring_new(&fx.rings[0], &err) < 0)
+		abort();
+	for (size_t i = 1; i < WORKERS_MOST; i++)
+		fx.rings[i] = fx.rings[0];
 	if (lb_open(&fx.lb, &c, &err) < 0 || lb_listen(fx.lb, LOOPBACK, &err) < 0) {
 		print_error("%s\n", err.text);
 		abort();
@@ -245,6 +253,7 @@ fixture_stop(void **state)
 	loop_post(fx.loop, stop_loop, fx.loop);
 	pthread_join(fx.thread, NULL);
 	loop_free(&fx.loop);
+	send_ring_free(&fx.rings[0]);
 	snapshot_unref(&fx.snapshot);
 	dial_guard_unref(&fx.guard);
 	for (int i = 0; i < ENDPOINTS; i++)
