@@ -41,6 +41,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 		.heartbeat_ms = heartbeat_ms,
 		.liveness = hub->liveness,
 		.squeeze = compress,
+		.workers = hub->workers,
 		.preauth = hub->preauth,
 		.floods = hub->floods,
 		.refuses = hub_refuses,
@@ -159,6 +160,8 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	random_bytes(&seed, sizeof seed);
 	hub->preauth = preauth_new(
 		loop, MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
+	if (config->n_workers > 0)
+		hub->workers = tls_handshakes_new(config->workers, config->n_workers, hub->preauth);
 	rc = hub_start_parts(hub, config, err);
 	if (rc < 0)
 		hub_stop(&hub);
@@ -327,6 +330,7 @@ hub_stop(struct hub **out)
 	local_dial_free(&hub->cloud);
 	routes_free(&hub->ways);
 	tunnels_free(&hub->tunnels);
+	tls_handshakes_free(&hub->workers);
 	preauth_free(&hub->preauth);
 	floods_free(&hub->floods);
 	liveness_free(&hub->liveness);

@@ -93,6 +93,10 @@ struct hub_config {
 	bool ca_force; /* tls.caForce: start with another CA even if that cuts off nodes */
 	uint64_t heartbeat_ms; /* 0: 4000 */
 	bool compress; /* deflate the clear text in the tunnels */
+	/* loops that do the TLS handshakes of tunnels; they outlive the hub, and run after
+	 * hub_start */
+	struct loop *const *workers;
+	size_t n_workers; /* 0: everything runs on the hub's loop */
 	struct hub_ways_in ways_in;
 	struct web_options web; /* must stay valid until hub_stop */
 	/* connections wait in the kernel's accept queues, and no node may join, until hub_open:

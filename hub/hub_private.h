@@ -13,6 +13,7 @@
 #include "base/core/heap.h"
 #include "base/core/preauth.h"
 #include "base/os/addresses.h"
+#include "base/tls/tls_handshake.h"
 #include "hub/hub.h"
 #include "hub/identity/authority.h"
 #include "hub/ingress/egress.h"
@@ -70,6 +71,7 @@ struct hub {
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct floods *floods;
 	struct liveness *liveness; /* of nodes, by name */
+	struct tls_handshakes *workers; /* do the handshakes of tunnels; NULL: `loop` does */
 	struct tunnels *tunnels; /* accepts none before the authority is ready */
 	struct peers *peers;
 	struct rendezvous *rendezvous; /* introduces nodes to each other */

@@ -7,7 +7,7 @@ src_libsrc_a_SOURCES = \
 	src/common/check.c src/common/check.h \
 	src/common/tracing_options.c src/common/tracing_options.h \
 	src/common/confine.c src/common/confine.h \
-	src/common/log_admin.c src/common/log_admin.h src/common/reload.c src/common/reload.h src/common/self.c src/common/self.h
+	src/common/log_admin.c src/common/log_admin.h src/common/reload.c src/common/reload.h src/common/self.c src/common/self.h src/common/workers.c src/common/workers.h
 
 sbin_PROGRAMS += edgeway-agent
 if HUB
@@ -20,7 +20,7 @@ edgeway_agent_SOURCES = \
 	src/agent/agent_access.c src/agent/agent_admin.c src/agent/agent_checks.c src/agent/agent_checks.h src/agent/agent_checks_pods.c src/agent/agent_checks_peers.c src/agent/agent_checks_cloud.c src/agent/agent_findings.c src/agent/agent_main.c src/agent/agent_debug.c src/agent/agent_health.c src/agent/agent_health_ports.c src/agent/agent_mesh.c src/agent/agent_peers.c src/agent/agent_ready.c src/agent/agent_rings.c src/agent/agent_tracing.c src/agent/agent_tunnel.c \
 	src/common/checks.c src/common/checks.h src/common/ctl_answer.c src/common/ctl_answer.h src/common/findings.c src/common/findings.h \
 	src/agent/dns_selfcheck.c src/agent/dns_selfcheck.h src/agent/dns_selfcheck_frame.c src/agent/dns_selfcheck_frame.h src/agent/pod_canary.c src/agent/pod_canary.h src/common/handover.c src/common/handover.h src/common/limits.c src/common/limits.h src/common/lock.c src/common/lock.h src/agent/restore.c src/agent/restore.h \
-	src/agent/rights.c src/agent/rights.h src/common/socket_store.c src/common/socket_store.h src/common/spawner.c src/common/spawner.h src/common/takeover.c src/common/takeover.h src/common/upgrade.c src/common/upgrade.h src/common/workers.c src/common/workers.h
+	src/agent/rights.c src/agent/rights.h src/common/socket_store.c src/common/socket_store.h src/common/spawner.c src/common/spawner.h src/common/takeover.c src/common/takeover.h src/common/upgrade.c src/common/upgrade.h
 edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 

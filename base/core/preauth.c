@@ -1,11 +1,18 @@
 #include "base/core/preauth.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "base/core/log.h"
 
 TAILQ_HEAD(preauth_ring, preauth_conn);
+
+/* Of a preauth and its branches, which other threads have. */
+struct preauth_steps {
+	_Atomic uint64_t taken, waiting;
+	_Atomic unsigned users; /* the last one frees it */
+};
 
 struct preauth {
 	struct fair_share *places;
@@ -14,7 +21,8 @@ struct preauth {
 	struct preauth_ring waiting; /* connections waiting for a step, by rounds */
 	struct timer *turn;
 	uint64_t *last; /* by slot: the round of its last step */
-	uint64_t round, n_waiting, steps;
+	uint64_t round;
+	struct preauth_steps *steps;
 };
 
 /* --- steps ---------------------------------------------------------------------------------- */
@@ -24,7 +32,7 @@ preauth_end_wait(struct preauth_conn *c)
 {
 	c->step = NULL;
 	TAILQ_REMOVE(&c->of->waiting, c, waits);
-	c->of->n_waiting--;
+	atomic_fetch_sub(&c->of->steps->waiting, 1);
 }
 
 /* Moves each later step of the same client one round earlier, so that connections sharing the
@@ -75,7 +83,7 @@ preauth_on_turn(void *arg)
 		return;
 	step = c->step;
 	p->round = MAX(p->round, c->round);
-	p->steps++;
+	atomic_fetch_add(&p->steps->taken, 1);
 	c->n_steps += c->n_steps < 2;
 	preauth_end_wait(c);
 	if (!TAILQ_EMPTY(&p->waiting))
@@ -107,7 +115,7 @@ preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 		TAILQ_INSERT_AFTER(&p->waiting, before, c, waits);
 	else
 		TAILQ_INSERT_HEAD(&p->waiting, c, waits);
-	p->n_waiting++;
+	atomic_fetch_add(&p->steps->waiting, 1);
 	if (!timer_active(p->turn))
 		timer_start(p->turn, 0, 0);
 	return true;
@@ -115,11 +123,13 @@ preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 
 /* --- slots ---------------------------------------------------------------------------------- */
 
-struct preauth *
-preauth_new(struct loop *loop, uint64_t places, uint64_t seed)
+static struct preauth *
+preauth_make(struct loop *loop, uint64_t places, uint64_t seed, struct preauth_steps *steps)
 {
 	struct preauth *p = xcalloc(1, sizeof *p);
 
+	p->steps = steps;
+	atomic_fetch_add(&steps->users, 1);
 	p->places = fair_share_new(places);
 	p->seed = seed;
 	TAILQ_INIT(&p->all);
@@ -127,6 +137,18 @@ preauth_new(struct loop *loop, uint64_t places, uint64_t seed)
 	p->turn = timer_new(loop, preauth_on_turn, p);
 	p->last = xcalloc(FAIR_SHARE_SLOTS, sizeof *p->last);
 	return p;
+}
+
+struct preauth *
+preauth_new(struct loop *loop, uint64_t places, uint64_t seed)
+{
+	return preauth_make(loop, places, seed, xcalloc(1, sizeof(struct preauth_steps)));
+}
+
+struct preauth *
+preauth_branch(const struct preauth *p, struct loop *loop)
+{
+	return preauth_make(loop, fair_share_limit(p->places), p->seed, p->steps);
 }
 
 void
@@ -140,6 +162,8 @@ preauth_free(struct preauth **out)
 	timer_free(&p->turn);
 	free(p->last);
 	fair_share_free(&p->places);
+	if (atomic_fetch_sub(&p->steps->users, 1) == 1)
+		free(p->steps);
 	free(p);
 }
 
@@ -269,10 +293,11 @@ preauth_metrics(const struct preauth *p, struct metrics *m)
 		"Connections without a place for one that has not authenticated.",
 		"outcome=\"refused\"", p->refused);
 	metric_counter(m, "edgeway_hub_handshake_steps_total",
-		"Steps of handshakes, of which each turn of the loop takes one.", NULL, p->steps);
+		"Steps of handshakes, of which each turn of a loop takes one.", NULL,
+		atomic_load(&p->steps->taken));
 	metric_gauge(m, "edgeway_hub_handshake_steps_waiting",
 		"Connections that wait for one, of all addresses in turn.", NULL,
-		(double)p->n_waiting);
+		(double)atomic_load(&p->steps->waiting));
 }
 
 void
@@ -283,5 +308,6 @@ preauth_state(const struct preauth *p, struct buf *out)
 		"llu}",
 		(unsigned long long)preauth_waiting(p),
 		(unsigned long long)fair_share_limit(p->places), (unsigned long long)p->refused,
-		(unsigned long long)p->dropped, (unsigned long long)p->n_waiting);
+		(unsigned long long)p->dropped,
+		(unsigned long long)atomic_load(&p->steps->waiting));
 }

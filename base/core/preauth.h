@@ -50,6 +50,9 @@ struct preauth_conn {
 
 /* seed: secret from clients. */
 struct preauth *preauth_new(struct loop *loop, uint64_t places, uint64_t seed);
+/* For the steps of connections that another loop's thread works on: as many places, and the steps
+ * count at p. `loop` does not run yet, or it is this thread's. */
+struct preauth *preauth_branch(const struct preauth *p, struct loop *loop);
 /* No connection may hold a slot any more. */
 void preauth_free(struct preauth **p);
 /* False: refused. May call `drop` of other connections. p NULL: no limit. */

@@ -11,6 +11,7 @@
 #include "base/tls/pki_openssl.h"
 #include "base/tls/pki_tls.h"
 #include "base/tls/pki_trust.h"
+#include "base/tls/tls_alpn.h"
 
 /* TLS 1.2 with forward secrecy and AEAD only; TLS 1.3 has nothing else. */
 static const char tls12_ciphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
@@ -37,8 +38,10 @@ new_ctx(const SSL_METHOD *method, struct err *err)
 
 	if (ctx == NULL)
 		pki_fail(err, "cannot make a TLS context");
-	else
+	if (ctx != NULL) {
 		set_common(ctx);
+		SSL_CTX_set_alpn_select_cb(ctx, tls_alpn_on_select, NULL);
+	}
 	return ctx;
 }
 

@@ -17,5 +17,10 @@ int tls_alpn_write(const char *const *names, unsigned char list[TLS_ALPN_BYTES])
 /* Is the name in the client's list? Sets *out to its position, as OpenSSL's callback requires. */
 bool tls_alpn_select(const char *name, const unsigned char **out, unsigned char *out_len,
 	const unsigned char *in, unsigned in_len);
+/* OpenSSL's callback for a server's tls_stream. Contexts get it when they are made: threads share
+ * them. In tls_stream.c. */
+struct ssl_st;
+int tls_alpn_on_select(struct ssl_st *ssl, const unsigned char **out, unsigned char *out_len,
+	const unsigned char *in, unsigned in_len, void *arg);
 
 #endif

@@ -54,9 +54,9 @@ on_verify(int ok, X509_STORE_CTX *chain)
 	return step != PKI_REFUSED;
 }
 
-static int
-on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
-	unsigned in_len, void *arg)
+int
+tls_alpn_on_select(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+	const unsigned char *in, unsigned in_len, void *arg)
 {
 	const struct tls_stream *s = SSL_get_ex_data(ssl, stream_index);
 
@@ -72,7 +72,7 @@ on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsig
 }
 
 static int
-set_protocol(struct tls_stream *s, SSL_CTX *ctx)
+set_protocol(struct tls_stream *s)
 {
 	const char *const own[] = {s->alpn, NULL};
 	unsigned char list[TLS_ALPN_BYTES];
@@ -81,8 +81,6 @@ set_protocol(struct tls_stream *s, SSL_CTX *ctx)
 	if (n < 0)
 		return -EINVAL;
 	if (s->host == NULL) {
-		if (n > 0)
-			SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
 		SSL_set_accept_state(s->ssl);
 		return 0;
 	}
@@ -288,7 +286,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	s->host = setup->host != NULL ? xstrdup(setup->host) : NULL;
 	s->ssl = SSL_new(setup->ctx);
 	if (s->ssl == NULL || SSL_set_ex_data(s->ssl, stream_index, s) != 1 ||
-		!tls_socket_attach(&s->socket, s->ssl) || set_protocol(s, setup->ctx) < 0) {
+		!tls_socket_attach(&s->socket, s->ssl) || set_protocol(s) < 0) {
 		s->broken = true;
 		tls_stream_free(&s);
 		ERR_clear_error();
@@ -354,6 +352,19 @@ tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg)
 {
 	s->on = on;
 	s->arg = arg;
+}
+
+void
+tls_stream_move(struct tls_stream *s, struct loop *loop)
+{
+	if (loop == NULL) {
+		timer_free(&s->deadline);
+		watch_stop(&s->watch);
+		return;
+	}
+	s->loop = loop;
+	s->interest = WATCH_READ;
+	s->watch = watch_start(loop, s->socket.fd, WATCH_READ, on_watch, s);
 }
 
 void

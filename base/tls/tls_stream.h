@@ -80,6 +80,10 @@ bool tls_stream_resumed(const struct tls_stream *s);
 void tls_stream_free(struct tls_stream **s);
 /* The same with a reset: the peer sees that the stream is truncated. */
 void tls_stream_reset(struct tls_stream **s);
+/* To another loop, in two steps: with NULL on the present loop's thread, after which no callback
+ * comes, and the stream may only be freed or passed on; then with the other loop, on its thread.
+ * After TLS_OPEN. Bytes may be buffered that no event announces. */
+void tls_stream_move(struct tls_stream *s, struct loop *loop);
 /* Replaces the owner's callback. */
 void tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg);
 /* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. Passive: -ENODATA at an end

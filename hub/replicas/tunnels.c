@@ -69,6 +69,7 @@ static void
 tunnel_free(struct tunnel *u)
 {
 	session_free(&u->session);
+	tls_handshake_free(&u->handshake);
 	tls_stream_free(&u->tls);
 	free(u->node);
 	free(u);
@@ -354,19 +355,70 @@ on_shaken(struct tunnel *u)
 }
 
 static void
+tunnels_fail(struct tunnel *u, const char *why)
+{
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "tunnel refused node=? peer=%s reason=\"%s\"",
+		u->address, why);
+	u->of->failed++;
+	forget_handshake(u);
+	tunnel_free(u);
+}
+
+static void
 on_tls(void *arg, enum tls_event event)
 {
 	struct tunnel *u = arg;
 
-	if (event == TLS_OPEN) {
+	if (event == TLS_OPEN)
 		on_shaken(u);
-		return;
-	}
-	log_limited(LOG_LEVEL_WARN, 20, "hub", "tunnel refused node=? peer=%s reason=\"%s\"",
-		u->address, tls_stream_why(u->tls));
-	u->of->failed++;
-	forget_handshake(u);
-	tunnel_free(u);
+	else
+		tunnels_fail(u, tls_stream_why(u->tls));
+}
+
+static void
+on_handshake(void *arg, struct tls_stream *stream, const char *why)
+{
+	struct tunnel *u = arg;
+
+	u->handshake = NULL;
+	u->tls = stream;
+	if (stream != NULL)
+		on_shaken(u);
+	else
+		tunnels_fail(u, why);
+}
+
+/* fd: taken. from: whose handshake it is. */
+static void
+tunnels_shake(struct tunnel *u, int fd, const struct addr *from)
+{
+	const struct tunnels_setup *t = &u->of->setup;
+	struct tls_setup setup = {
+		.loop = t->loop,
+		.fd = fd,
+		.ctx = t->tls,
+		.alpn = t->opened != NULL ? TUNNEL_ALPN_FORWARD
+			: u->standby      ? TUNNEL_ALPN_STANDBY
+					  : TUNNEL_ALPN_REVERSE,
+		.place = &u->place,
+		.on = on_tls,
+		.arg = u,
+	};
+	struct err err = {0};
+
+	if (t->workers != NULL)
+		u->handshake = tls_handshake_new(&(struct tls_handshake_setup){
+			.loop = t->loop,
+			.pool = t->workers,
+			.fd = fd,
+			.ctx = t->tls,
+			.alpn = setup.alpn,
+			.from = from,
+			.done = on_handshake,
+			.arg = u,
+		});
+	else if (tls_stream_new(&setup, &u->tls, &err) < 0)
+		turn_away(u, "?", err.text);
 }
 
 static void
@@ -389,17 +441,7 @@ tell_address(int fd, char text[ADDR_TEXT_MAX])
 void
 tunnels_adopt(struct tunnels *t, int fd, const char *from, bool standby)
 {
-	struct tls_setup setup = {
-		.loop = t->setup.loop,
-		.fd = fd,
-		.ctx = t->setup.tls,
-		.alpn = t->setup.opened != NULL ? TUNNEL_ALPN_FORWARD
-			: standby               ? TUNNEL_ALPN_STANDBY
-						: TUNNEL_ALPN_REVERSE,
-		.on = on_tls,
-	};
 	const struct addr peer = preauth_from(fd, from);
-	struct err err = {0};
 	struct tunnel *u = xcalloc(1, sizeof *u);
 
 	u->place = (struct preauth_conn){.drop = tunnel_on_dropped, .arg = u};
@@ -421,11 +463,8 @@ tunnels_adopt(struct tunnels *t, int fd, const char *from, bool standby)
 		snprintf(u->address, sizeof u->address, "%s", from);
 	else
 		tell_address(fd, u->address);
-	setup.arg = u;
-	setup.place = &u->place;
 	TAILQ_INSERT_TAIL(&t->handshakes, u, link);
-	if (tls_stream_new(&setup, &u->tls, &err) < 0)
-		turn_away(u, "?", err.text);
+	tunnels_shake(u, fd, &peer);
 }
 
 void

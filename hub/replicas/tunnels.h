@@ -26,6 +26,7 @@
 
 struct tunnels;
 struct floods;
+struct tls_handshakes;
 struct ssl_ctx_st;
 
 enum {
@@ -54,6 +55,8 @@ struct tunnels_setup {
 	size_t memory_limit; /* of all sessions' windows beyond their base; 0: TUNNELS_MEMORY */
 	bool squeeze; /* ask nodes to send clear text deflated */
 	size_t most; /* 0: TUNNELS_MOST */
+	/* does the handshakes; outlives it; NULL: they are done on `loop` */
+	struct tls_handshakes *workers;
 	struct preauth *preauth; /* limits handshakes; outlives it; NULL: no limit */
 	/* bars nodes from tunnels for a while (hub/port/floods.h); outlives it; NULL: none are
 	 * barred */

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "base/core/preauth.h"
+#include "base/tls/tls_handshake.h"
 #include "hub/replicas/tunnels.h"
 
 enum {
@@ -23,7 +24,9 @@ struct tunnel {
 	struct preauth_conn place; /* while it shakes hands */
 	struct tunnel *next; /* chain of the bucket */
 	struct tunnels *of;
-	struct tls_stream *tls; /* until the handshake is done */
+	/* until it is done; the first one where workers do it */
+	struct tls_handshake *handshake;
+	struct tls_stream *tls;
 	struct session *session;
 	char *node;
 	char serial[PKI_SERIAL_TEXT], address[ADDR_TEXT_MAX];

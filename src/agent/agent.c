@@ -15,8 +15,6 @@
 #include "src/agent/agent_private.h"
 #include "src/common/limits.h"
 
-enum { WORKERS_MOST = 4 };
-
 static void
 agent_use(void *arg, const struct snapshot *snapshot)
 {
@@ -83,22 +81,12 @@ open_addresses(struct agent *a, struct err *err)
 	return 0;
 }
 
-static size_t
-wanted_workers(const struct agent_options *o)
-{
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (o->mesh_workers > 0)
-		return o->mesh_workers;
-	return cores < 1 ? 1 : MIN((size_t)cores, (size_t)WORKERS_MOST);
-}
-
 /* As many as have sockets: packets that the kernel queues on a socket without a reader would be
  * lost. */
 static size_t
 worker_count(const struct agent *a)
 {
-	size_t wanted = wanted_workers(a->options);
+	size_t wanted = workers_wanted(a->options->mesh_workers);
 	size_t had = inherited_workers();
 
 	if (had == 0 || had == wanted)

@@ -33,17 +33,6 @@ on_readyz(void *arg, const struct admin_request *req, struct admin_reply *reply)
 }
 
 static void
-loops_metrics(struct agent *a, struct metrics *m)
-{
-	size_t n = workers_count(a->workers);
-	auto_free struct loop **loops = xcalloc(n + 1, sizeof(struct loop *));
-
-	loops[0] = a->loop;
-	memcpy(loops + 1, workers_loops(a->workers), n * sizeof *loops);
-	self_metrics(m, loops, n + 1);
-}
-
-static void
 on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
 	struct agent *a = arg;
@@ -66,7 +55,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	agent_tunnel_metrics(a, &m);
 	if (a->carriers != NULL)
 		ws_tunnels_metrics(a->carriers, &m);
-	loops_metrics(a, &m);
+	self_metrics(&m, a->loop, a->workers);
 	admin_metrics(a->admin, a->metrics, &m);
 	confine_metrics(a->confine, &m);
 	agent_rings_metrics(a, &m);

@@ -20,14 +20,15 @@ self_label(char to[WORD_MAX], size_t loop)
 }
 
 void
-self_metrics(struct metrics *m, struct loop *const *loops, size_t n)
+self_metrics(struct metrics *m, struct loop *loop, const struct workers *workers)
 {
 	static const char *const over[LOOP_SLOW] = {"0.01", "0.1", "1"};
+	const size_t n = 1 + (workers != NULL ? workers_count(workers) : 0);
 	struct loop_lag *lag = xcalloc(n, sizeof *lag);
 	char labels[96], name[WORD_MAX];
 
 	for (size_t i = 0; i < n; i++) {
-		loop_lag(loops[i], &lag[i]);
+		loop_lag(i == 0 ? loop : workers_loops(workers)[i - 1], &lag[i]);
 		for (size_t k = 0; k < LOOP_SLOW; k++) {
 			snprintf(labels, sizeof labels, "loop=\"%s\",over=\"%s\"",
 				self_label(name, i), over[k]);

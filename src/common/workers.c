@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/core/privileges.h"
 
@@ -13,6 +14,16 @@ struct workers {
 	pthread_t *threads;
 	bool running;
 };
+
+size_t
+workers_wanted(size_t configured)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (configured > 0)
+		return configured;
+	return cores < 1 ? 1 : MIN((size_t)cores, (size_t)WORKERS_MOST);
+}
 
 int
 workers_new(struct workers **out, size_t n, struct err *err)

@@ -13,6 +13,9 @@
 
 struct workers;
 
+enum { WORKERS_MOST = 4 };
+/* How many loops a configuration wants; 0: as many as there are cores, at most WORKERS_MOST. */
+size_t workers_wanted(size_t configured);
 int workers_new(struct workers **w, size_t n, struct err *err);
 struct loop *const *workers_loops(const struct workers *w);
 size_t workers_count(const struct workers *w);

@@ -67,7 +67,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	tracing_metrics(m->tracing.exporter, &m->tracing.spans, &metrics);
 	admin_metrics(m->admin, m->metrics, &metrics);
 	confine_metrics(m->confine, &metrics);
-	self_metrics(&metrics, &m->loop, 1);
+	self_metrics(&metrics, m->loop, m->workers);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&metrics.out), buf_len(&metrics.out));
 	metrics_fini(&metrics);
@@ -577,6 +577,23 @@ hub_main_start_admin(struct hub_main *m, struct err *err)
 	return rc;
 }
 
+/* With a single worker the hub's own loop does everything. */
+static int
+hub_main_make_workers(struct hub_main *m, struct hub_config *config, struct err *err)
+{
+	size_t n = workers_wanted(m->options->workers);
+	int rc;
+
+	if (n < 2)
+		return 0;
+	rc = workers_new(&m->workers, n, err);
+	if (rc < 0)
+		return rc;
+	config->workers = workers_loops(m->workers);
+	config->n_workers = n;
+	return 0;
+}
+
 static int
 hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 {
@@ -629,6 +646,8 @@ hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	}
 	config.ways_in.spans = &m->tracing.spans;
 	if (rc == 0)
+		rc = hub_main_make_workers(m, &config, err);
+	if (rc == 0)
 		rc = hub_tracing_open(&m->tracing, m->loop, o, err);
 	if (rc == 0)
 		rc = hub_start(&m->hub, m->loop, &config, err);
@@ -636,6 +655,8 @@ hub_main_start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		rc = hub_main_start_admin(m, err);
 	if (rc < 0)
 		return rc;
+	if (m->workers != NULL)
+		workers_run(m->workers);
 	m->started_ms = loop_now_ms(m->loop);
 	confine_follow(m->confine, m->loop);
 	m->drain = timer_new(m->loop, on_drained, m);
@@ -691,6 +712,7 @@ hub_main_run(struct hub_main *m)
 	timer_free(&m->ready);
 	takeover_free(&m->takeover);
 	hub_stop(&m->hub);
+	workers_stop(&m->workers);
 	timer_free(&m->drain);
 	signal_stop(&m->term);
 	signal_stop(&m->intr);

@@ -13,11 +13,13 @@
 #include "src/common/handover.h"
 #include "src/common/service_state.h"
 #include "src/common/takeover.h"
+#include "src/common/workers.h"
 #include "src/hub/hub_options.h"
 #include "src/hub/hub_tracing.h"
 
 struct hub_main {
 	struct loop *loop;
+	struct workers *workers; /* NULL: none */
 	struct hub *hub;
 	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
 	struct service_state *announce; /* NULL: there is no service manager */

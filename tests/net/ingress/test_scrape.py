@@ -81,7 +81,8 @@ def test_metrics_alone(site):
 
 
 def test_the_process_itself(site):
-    for daemon, loops in ((site.hub, ["main"]), (site.agents[0], ["main", "worker-1", "worker-2"])):
+    loops = ["main", "worker-1", "worker-2"]
+    for daemon in (site.hub, site.agents[0]):
         m, pid = daemon.metrics(), daemon.process.pid
         assert [k for k in m if k.startswith("edgeway_loop_lag_seconds")] == [f'edgeway_loop_lag_seconds{{loop="{n}"}}' for n in loops]
         assert all(m[f'edgeway_loop_slow_turns_total{{loop="{n}",over="1"}}'] == 0 for n in loops)

@@ -1,0 +1,120 @@
+"""The hub's workers do the TLS handshakes of tunnels, in turn; what comes or ends there disturbs no tunnel that stands."""
+import contextlib
+import glob
+import signal
+import socket
+import ssl
+
+import pytest
+
+import tunnelkit
+from dnskit import socket_in
+from lab import HUB_ADDRESS, HUB_PORT, wait_for
+from tunnelkit import Transfers, tunnels
+
+as_before = tunnelkit.as_before
+TARGET = "edge-1:7500"
+
+
+WORKERS = 3
+
+
+class Site(tunnelkit.Site):
+    def __init__(self, lab):
+        super().__init__(lab, "--workers", str(WORKERS), *tunnelkit.INGRESS_OPTIONS)
+        self.server = self.backend(self.nodes[0], "server", "--stream", "7500", "--http", "7001")
+
+    def handshakes(self, what="_total"):
+        """By worker."""
+        name = f"edgeway_hub_worker_handshakes{what}{{"
+        return [int(n) for key, n in sorted(self.hub.metrics().items()) if key.startswith(name)]
+
+    def threads(self):
+        names = []
+        for path in glob.glob(f"/proc/{self.hub.process.pid}/task/*/comm"):
+            with open(path) as f:
+                names.append(f.read().strip())
+        return sorted(n for n in names if n.startswith("worker-"))
+
+    def get(self):
+        return self.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080")
+
+
+@pytest.fixture(scope="module")
+def site(lab):
+    made = Site(lab)
+    yield made
+    made.logs()
+
+
+def hello():
+    """A whole ClientHello that asks for a tunnel."""
+    context, sent = ssl.create_default_context(), ssl.MemoryBIO()
+    context.set_alpn_protocols(["edgeway-tunnel-reverse/1"])
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="hub").do_handshake()
+    return sent.read()
+
+
+def test_shown(site):
+    """Threads, and what they did: each gets the next handshake."""
+    assert site.threads() == [f"worker-{i}" for i in range(WORKERS)]
+    done = site.handshakes()
+    assert len(done) == WORKERS and sum(done) >= len(site.nodes)
+    assert max(done) - min(done) <= 1
+    assert len([key for key in site.hub.metrics() if key.startswith("edgeway_loop_lag_seconds")]) == 1 + WORKERS
+
+
+def test_strangers(site):
+    """Many whose handshake goes no further, and some that end in the middle: transfers go on, and a node gets a tunnel beside them."""
+    transfers = Transfers(site.hub.machine, TARGET)
+    steps = site.hub.metrics()["edgeway_hub_handshake_steps_total"]
+    failed = site.hub.metrics()['edgeway_tunnel_connections_total{result="failed"}']
+    with contextlib.ExitStack() as stack:
+        crowd = [stack.enter_context(socket_in(site.nodes[1], socket.SOCK_STREAM, HUB_ADDRESS, HUB_PORT)) for _ in range(60)]
+        for s in crowd:
+            s.sendall(hello())
+        wait_for("each had a step", lambda: site.hub.metrics()["edgeway_hub_handshake_steps_total"] >= steps + len(crowd))
+        assert sum(site.handshakes("")) == len(crowd)
+        site.agents[1].process.kill()
+        site.agents[1].start()
+        site.wait_open("edge-2")
+    wait_for("all have failed", lambda: site.hub.metrics()['edgeway_tunnel_connections_total{result="failed"}'] >= failed + len(crowd))
+    assert site.handshakes("") == [0] * WORKERS and sum(site.handshakes("_failed_total")) >= len(crowd)
+    assert transfers.results() == {"whole": 10}
+
+
+def test_hub_stops_amid_handshakes(site):
+    """It finishes its transfers, and waits for no stranger."""
+    transfers = Transfers(site.hub.machine, TARGET)
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(socket_in(site.nodes[1], socket.SOCK_STREAM, HUB_ADDRESS, HUB_PORT)).sendall(hello())
+        site.hub.process.popen.send_signal(signal.SIGTERM)
+        wait_for("nothing new", lambda: site.get()[0] == 0)
+        assert transfers.results() == {"whole": 10}
+        assert site.hub.process.wait() == 0
+    site.hub.start()
+    site.wait_open()
+
+
+def test_hub_killed(site):
+    site.hub.process.kill()
+    site.hub.start()
+    site.wait_open()
+    assert set(tunnels(site.hub)) == {"edge-1", "edge-2"} and site.get()[0] == 200
+
+
+def test_one(site):
+    """workers: 1 has no thread, and says nothing of any; strangers and nodes are served as well."""
+    former, site.hub.options = site.hub.options, ("--workers", "1", *tunnelkit.INGRESS_OPTIONS)
+    try:
+        for options in (site.hub.options, former):
+            site.hub.process.kill()
+            site.hub.options = options
+            site.hub.start()
+            site.wait_open()
+            assert site.get()[0] == 200
+            assert bool(site.threads()) == bool(site.handshakes()) == (options == former)
+    finally:
+        site.hub.options = former
