@@ -29,6 +29,7 @@
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -37,6 +38,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
@@ -98,8 +100,7 @@ close_node(struct node *n, const char *why)
 		fprintf(stderr, "%s: %s\n", n->name, why);
 	if (!n->synced && !w.storm)
 		w.n_connecting--;
-	if (n->phase < OPEN)
-		w.failed++;
+	w.failed += n->phase < OPEN;
 	if (n->phase == TLS || n->phase == UPGRADE)
 		w.n_under_way--;
 	SSL_free(n->ssl);
@@ -164,8 +165,9 @@ on_upgrade(struct node *n)
 		return;
 	if (strncmp(buf_at(&n->in), "HTTP/1.1 101", 12) != 0) {
 		said = xstrdup(buf_str(&n->in));
-		close_node(n, said);
 		wait = strstr(said, "\r\nretry-after: ");
+		w.failed -= wait != NULL;
+		close_node(n, said);
 		if (wait != NULL)
 			retry_as_told(&n->retry, wait + 15);
 		return;
@@ -207,14 +209,22 @@ on_readable(struct node *n)
 static void
 on_handshake(struct node *n)
 {
-	int rc = SSL_do_handshake(n->ssl), why;
+	int rc, why;
+	bool busy;
+
+	ERR_clear_error();
+	rc = SSL_do_handshake(n->ssl);
 
 	if (rc != 1) {
 		why = SSL_get_error(n->ssl, rc);
 		n->writes = why == SSL_ERROR_WANT_WRITE;
-		if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+		if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) {
+			busy = is_busy_alert();
+			w.failed -= busy;
 			close_node(n, "TLS failed");
-		else
+			if (busy)
+				retry_as_told(&n->retry, "2");
+		} else
 			interest(n);
 		return;
 	}
@@ -573,6 +583,7 @@ main(int argc, char **argv)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
+	signal(SIGPIPE, SIG_IGN);
 	fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
 	printf("{\"ready\":true}\n");
 	fflush(stdout);

@@ -104,6 +104,8 @@ SSL *dial_hub(const struct node *n, SSL_SESSION **session, const char *alpn, voi
 void retry_later(struct retry *r, bool answered);
 /* The hub asks to wait; heeded as an agent does. */
 void retry_as_told(struct retry *r, const char *seconds);
+/* Has the handshake failed because the hub is busy (doc/protocol.md)? */
+bool is_busy_alert(void);
 void do_storm(unsigned n, double seconds);
 
 /* --- agents_tunnel.c ------------------------------------------------------------------------ */

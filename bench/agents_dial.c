@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <openssl/err.h>
 #include <openssl/pem.h>
 
 #include "base/core/util.h"
@@ -123,8 +124,14 @@ retry_later(struct retry *r, bool answered)
 void
 retry_as_told(struct retry *r, const char *seconds)
 {
-	r->due = now() + MIN(atof(seconds), 300.0) + (double)(random() % 1000) / 1000;
+	r->due = now() + MIN(atof(seconds), 300.0) + (double)(random() % 4000) / 1000;
 	w.asked_to_wait++;
+}
+
+bool
+is_busy_alert(void)
+{
+	return ERR_GET_REASON(ERR_peek_error()) == SSL_R_TLSV1_ALERT_INTERNAL_ERROR;
 }
 
 static void

@@ -6,6 +6,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <openssl/err.h>
+
 #include "tunnel/h2/wire.h"
 
 enum { FRAME_HEAD = 9, SETTINGS = 4, PING = 6, GOAWAY = 7, ACK = 1, PREFACE = 24 };
@@ -129,6 +131,7 @@ void
 tunnel_ready(struct tunnel *t, unsigned events)
 {
 	int rc, why;
+	bool busy;
 
 	if (t->phase == IDLE)
 		return;
@@ -139,14 +142,20 @@ tunnel_ready(struct tunnel *t, unsigned events)
 			tunnel_flush(t);
 		return;
 	}
+	ERR_clear_error();
 	rc = SSL_do_handshake(t->ssl);
 	if (rc != 1) {
 		why = SSL_get_error(t->ssl, rc);
 		t->writes = why == SSL_ERROR_WANT_WRITE;
-		if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
-			tunnel_close(t, "TLS failed");
-		else
+		if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) {
 			tunnel_interest(t);
+			return;
+		}
+		busy = is_busy_alert();
+		w.failed -= busy;
+		tunnel_close(t, "TLS failed");
+		if (busy)
+			retry_as_told(&t->retry, "2");
 		return;
 	}
 	w.resumed += SSL_session_reused(t->ssl);

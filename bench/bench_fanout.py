@@ -245,6 +245,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--nodes", type=int, default=10000, help="of the storm")
+    parser.add_argument("--services", type=int, default=1000, help="of the storm")
     parser.add_argument("--only", nargs="+", default=["burst", "many", "storm", "large", "resync", "start", "memory"])
     args = parser.parse_args()
     print(f"## Delivery\n\n`bench/bench_fanout.py{' --smoke' if args.smoke else ''}` on {machine()}")
@@ -253,7 +254,7 @@ def main():
     if "many" in args.only:
         many(*((20, 20, 2) if args.smoke else (3000, 1000, 20)))
     if "storm" in args.only:
-        storm(*((20, 20, 2) if args.smoke else (args.nodes, 1000, 20)))
+        storm(*((20, 20, 2) if args.smoke else (args.nodes, args.services, 20)))
     if "large" in args.only:
         large(*((10, 20, 2) if args.smoke else (500, 300, 10)))
     if "resync" in args.only:

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "base/core/log.h"
+#include "base/core/step_pace.h"
 
 TAILQ_HEAD(preauth_ring, preauth_conn);
 
@@ -14,7 +15,11 @@ struct preauth {
 	struct preauth_ring waiting; /* connections waiting for a step, by rounds */
 	struct timer *turn;
 	uint64_t *last; /* by slot: the round of its last step */
-	uint64_t round, n_waiting, steps;
+	uint64_t round, n_waiting, steps, turned_away;
+	struct step_pace pace;
+	uint32_t *waits; /* by slot: connections that wait for a step */
+	uint64_t n_clients; /* slots with any */
+	struct loop *loop;
 };
 
 /* --- steps ---------------------------------------------------------------------------------- */
@@ -25,6 +30,8 @@ preauth_end_wait(struct preauth_conn *c)
 	c->step = NULL;
 	TAILQ_REMOVE(&c->of->waiting, c, waits);
 	c->of->n_waiting--;
+	if (--c->of->waits[c->slot] == 0)
+		c->of->n_clients--;
 }
 
 /* Moves each later step of the same client one round earlier, so that connections sharing the
@@ -78,9 +85,56 @@ preauth_on_turn(void *arg)
 	p->steps++;
 	c->n_steps += c->n_steps < 2;
 	preauth_end_wait(c);
+	step_pace_done(&p->pace, loop_now_ms(p->loop), p->n_waiting);
 	if (!TAILQ_EMPTY(&p->waiting))
 		timer_start(p->turn, 0, 0);
 	step(c->step_arg);
+}
+
+/* Its step comes after those of its own client, and as many of each other client that waits. */
+bool
+preauth_turns_away(struct preauth_conn *c)
+{
+	struct preauth *p = c->of;
+	uint64_t mine, ahead;
+
+	if (p == NULL || c->step != NULL || c->n_steps > 0)
+		return false;
+	mine = p->waits[c->slot] + 1;
+	ahead = MIN(p->n_waiting, mine * MAX(p->n_clients, (uint64_t)1));
+	if (step_pace_wait_ms(&p->pace, ahead) <= PREAUTH_STEP_MS)
+		return false;
+	p->turned_away++;
+	log_limited(LOG_LEVEL_WARN, 6, "hub",
+		"more connections come than handshakes can be finished: those that would wait too "
+		"long are asked to come later waiting=%llu step_us=%llu",
+		(unsigned long long)p->n_waiting, (unsigned long long)p->pace.step_us);
+	return true;
+}
+
+/* Behind all of its round. A second step is among the first ones, and thousands may wait behind. */
+static void
+preauth_insert(struct preauth *p, struct preauth_conn *c)
+{
+	struct preauth_conn *at;
+
+	if (c->kept) {
+		at = TAILQ_FIRST(&p->waiting);
+		while (at != NULL && at->round <= c->round)
+			at = TAILQ_NEXT(at, waits);
+		if (at != NULL)
+			TAILQ_INSERT_BEFORE(at, c, waits);
+		else
+			TAILQ_INSERT_TAIL(&p->waiting, c, waits);
+		return;
+	}
+	at = TAILQ_LAST(&p->waiting, preauth_ring);
+	while (at != NULL && at->round > c->round)
+		at = TAILQ_PREV(at, preauth_ring, waits);
+	if (at != NULL)
+		TAILQ_INSERT_AFTER(&p->waiting, at, c, waits);
+	else
+		TAILQ_INSERT_HEAD(&p->waiting, c, waits);
 }
 
 /* Each client has one step per round: its next step is in the round after its last, or in the
@@ -90,7 +144,6 @@ bool
 preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 {
 	struct preauth *p = c->of;
-	struct preauth_conn *before;
 
 	if (p == NULL)
 		return false;
@@ -100,14 +153,10 @@ preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 	c->kept = c->n_steps == 1;
 	if (!c->kept)
 		c->round = p->last[c->slot] = MAX(p->last[c->slot] + 1, p->round);
-	before = TAILQ_LAST(&p->waiting, preauth_ring);
-	while (before != NULL && before->round > c->round)
-		before = TAILQ_PREV(before, preauth_ring, waits);
-	if (before != NULL)
-		TAILQ_INSERT_AFTER(&p->waiting, before, c, waits);
-	else
-		TAILQ_INSERT_HEAD(&p->waiting, c, waits);
+	preauth_insert(p, c);
 	p->n_waiting++;
+	if (p->waits[c->slot]++ == 0)
+		p->n_clients++;
 	if (!timer_active(p->turn))
 		timer_start(p->turn, 0, 0);
 	return true;
@@ -126,6 +175,9 @@ preauth_new(struct loop *loop, uint64_t places, uint64_t seed)
 	TAILQ_INIT(&p->waiting);
 	p->turn = timer_new(loop, preauth_on_turn, p);
 	p->last = xcalloc(FAIR_SHARE_SLOTS, sizeof *p->last);
+	p->waits = xcalloc(FAIR_SHARE_SLOTS, sizeof *p->waits);
+	p->loop = loop;
+	step_pace_init(&p->pace);
 	return p;
 }
 
@@ -139,6 +191,7 @@ preauth_free(struct preauth **out)
 	assert(TAILQ_EMPTY(&p->all));
 	timer_free(&p->turn);
 	free(p->last);
+	free(p->waits);
 	fair_share_free(&p->places);
 	free(p);
 }
@@ -169,13 +222,14 @@ preauth_oldest(struct preauth *p, uint64_t held)
 	return NULL;
 }
 
+/* Of those that do not wait for a step: that delay is ours. */
 static struct preauth_conn *
 preauth_oldest_of(struct preauth *p, uint16_t slot)
 {
 	struct preauth_conn *c;
 
 	TAILQ_FOREACH(c, &p->all, link) {
-		if (c->slot == slot)
+		if (c->slot == slot && c->step == NULL)
 			return c;
 	}
 	return NULL;
@@ -273,6 +327,11 @@ preauth_metrics(const struct preauth *p, struct metrics *m)
 	metric_gauge(m, "edgeway_hub_handshake_steps_waiting",
 		"Connections that wait for one, of all addresses in turn.", NULL,
 		(double)p->n_waiting);
+	metric_gauge(m, "edgeway_hub_handshake_step_seconds",
+		"Time per step, measured while some waited.", NULL, (double)p->pace.step_us / 1e6);
+	metric_counter(m, "edgeway_hub_handshakes_turned_away_total",
+		"Connections asked to come later, since their turn would have come too late.", NULL,
+		p->turned_away);
 }
 
 void
@@ -280,8 +339,9 @@ preauth_state(const struct preauth *p, struct buf *out)
 {
 	buf_printf(out,
 		"{\"waiting\":%llu,\"places\":%llu,\"refused\":%llu,\"dropped\":%llu,\"steps\":%"
-		"llu}",
+		"llu,\"step_us\":%llu,\"turned_away\":%llu}",
 		(unsigned long long)preauth_waiting(p),
 		(unsigned long long)fair_share_limit(p->places), (unsigned long long)p->refused,
-		(unsigned long long)p->dropped, (unsigned long long)p->n_waiting);
+		(unsigned long long)p->dropped, (unsigned long long)p->n_waiting,
+		(unsigned long long)p->pace.step_us, (unsigned long long)p->turned_away);
 }
