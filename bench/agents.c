@@ -4,12 +4,16 @@
  * digests, changes and their acknowledgements as in doc/protocol.md. A node's data is kept as keys
  * and digests of the views, so that `check` can ask the hub whether everything is in step.
  *
- *	agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain]
+ *	agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain | tunnels]
  *
- * plain: no bundles, and the hello does not say that there is no tunnel.
+ * plain: no bundles, and the hello does not say that there is no tunnel. tunnels: each node has a
+ * tunnel as well (HTTP/2 without streams), dialled once its websocket is open.
  *
  * Commands on stdin, each answered with one JSON line:
  *	connect N [STAGGER_MS]	N nodes are connected and in step; those that were before stay
+ *	storm N SECONDS		N nodes come by themselves as agents do, all at once, with an agent's
+ *				patience and back-off; ends when all are in step and have their tunnels
+ *	sources ADDRESS COUNT	nodes dial from these local addresses in turn
  *	mark			counts changes and bytes from here
  *	changes K SECONDS	when all reading nodes had K changes since the mark (monotonic, s)
  *	check			how many nodes that read are in step with the hub, by digests
@@ -25,6 +29,7 @@
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -33,6 +38,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
@@ -78,7 +84,7 @@ interest(struct node *n)
 
 /* --- frames --------------------------------------------------------------------------------- */
 
-static void
+void
 close_node(struct node *n, const char *why)
 {
 	struct tcp_info info = {0};
@@ -90,10 +96,11 @@ close_node(struct node *n, const char *why)
 		n->now_in += info.tcpi_bytes_received;
 		n->now_out += info.tcpi_bytes_acked;
 	}
-	if (why != NULL)
+	if (why != NULL && !w.storm)
 		fprintf(stderr, "%s: %s\n", n->name, why);
-	if (!n->synced && n->phase != IDLE)
+	if (!n->synced && !w.storm)
 		w.n_connecting--;
+	w.failed += n->phase < OPEN;
 	if (n->phase == TLS || n->phase == UPGRADE)
 		w.n_under_way--;
 	SSL_free(n->ssl);
@@ -103,6 +110,7 @@ close_node(struct node *n, const char *why)
 	buf_fini(&n->message);
 	buf_fini(&n->lines);
 	n->ssl = NULL;
+	retry_later(&n->retry, n->phase > TLS);
 	n->phase = IDLE;
 	n->synced = false;
 }
@@ -150,17 +158,27 @@ take_frame(struct node *n)
 static void
 on_upgrade(struct node *n)
 {
-	const char *end = strstr(buf_str(&n->in), "\r\n\r\n");
+	const char *end = strstr(buf_str(&n->in), "\r\n\r\n"), *wait;
+	auto_free char *said = NULL;
 
 	if (end == NULL)
 		return;
 	if (strncmp(buf_at(&n->in), "HTTP/1.1 101", 12) != 0) {
-		close_node(n, buf_str(&n->in));
+		said = xstrdup(buf_str(&n->in));
+		wait = strstr(said, "\r\nretry-after: ");
+		w.failed -= wait != NULL;
+		close_node(n, said);
+		if (wait != NULL)
+			retry_as_told(&n->retry, wait + 15);
 		return;
 	}
 	buf_consume(&n->in, (size_t)(end - buf_at(&n->in)) + 4);
 	n->phase = OPEN;
+	n->retry.most_ms = RETRY_FIRST_MS;
 	w.n_under_way--;
+	w.resumed += SSL_session_reused(n->ssl);
+	if (w.tunnels)
+		tunnel_dial(n);
 }
 
 static void
@@ -191,14 +209,22 @@ on_readable(struct node *n)
 static void
 on_handshake(struct node *n)
 {
-	int rc = SSL_do_handshake(n->ssl), why;
+	int rc, why;
+	bool busy;
+
+	ERR_clear_error();
+	rc = SSL_do_handshake(n->ssl);
 
 	if (rc != 1) {
 		why = SSL_get_error(n->ssl, rc);
 		n->writes = why == SSL_ERROR_WANT_WRITE;
-		if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+		if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) {
+			busy = is_busy_alert();
+			w.failed -= busy;
 			close_node(n, "TLS failed");
-		else
+			if (busy)
+				retry_as_told(&n->retry, "2");
+		} else
 			interest(n);
 		return;
 	}
@@ -210,77 +236,34 @@ on_handshake(struct node *n)
 		"Sec-WebSocket-Version: 13\r\nnode_id: %s\r\nproject_id: " MESH_PROJECT "\r\n"
 		"ConnectionUse: msg\r\nedgeway-version: 1\r\nedgeway-agent: bench\r\n%s\r\n",
 		n->name, w.host, n->name,
-		w.plain ? ""
-			: "edgeway-bundles: " BUNDLE_KIND "\r\n" MESH_TUNNEL_HEADER ": off\r\n");
+		w.plain             ? ""
+			: w.tunnels ? "edgeway-bundles: " BUNDLE_KIND "\r\n"
+				    : "edgeway-bundles: " BUNDLE_KIND "\r\n" MESH_TUNNEL_HEADER
+				      ": off\r\n");
 	flush(n);
 }
 
 /* --- connecting ----------------------------------------------------------------------------- */
-
-static SSL_CTX *
-context(struct node *n)
-{
-	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-	BIO *cert_bio = BIO_new_mem_buf(n->cert, -1), *key_bio = BIO_new_mem_buf(w.leaf_key, -1);
-	X509 *cert = PEM_read_bio_X509(cert_bio, NULL, NULL, NULL);
-	EVP_PKEY *key = PEM_read_bio_PrivateKey(key_bio, NULL, NULL, NULL);
-
-	X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), w.ca_x509);
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-	SSL_CTX_set_mode(ctx,
-		SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-			SSL_MODE_RELEASE_BUFFERS);
-	if (SSL_CTX_use_certificate(ctx, cert) != 1 || SSL_CTX_use_PrivateKey(ctx, key) != 1)
-		die("certificate");
-	X509_free(cert);
-	EVP_PKEY_free(key);
-	BIO_free(cert_bio);
-	BIO_free(key_bio);
-	return ctx;
-}
-
-static void
-dial(struct node *n)
-{
-	auto_free char *host = xstrdup(w.host);
-	struct epoll_event e = {.events = EPOLLIN | EPOLLOUT, .data.ptr = n};
-	SSL_CTX *ctx = context(n);
-
-	n->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (n->fd < 0 ||
-		(connect(n->fd, (struct sockaddr *)&w.hub, sizeof w.hub) < 0 &&
-			errno != EINPROGRESS))
-		die("connect");
-	if (epoll_ctl(w.epoll, EPOLL_CTL_ADD, n->fd, &e) < 0)
-		die("epoll_ctl");
-	n->ssl = SSL_new(ctx);
-	SSL_CTX_free(ctx);
-	SSL_set_fd(n->ssl, n->fd);
-	/* The macro would cast const away. */
-	SSL_ctrl(n->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host);
-	SSL_set_connect_state(n->ssl);
-	buf_init(&n->in, BUF_UNLIMITED);
-	buf_init(&n->out, BUF_UNLIMITED);
-	buf_init(&n->message, BUF_UNLIMITED);
-	buf_init(&n->lines, BUF_UNLIMITED);
-	n->phase = TLS;
-	n->writes = true;
-	n->stalled = n->synced = false;
-	w.n_under_way++;
-}
 
 static void
 make_node(struct node *n, unsigned number)
 {
 	struct pki_issue issue = {
 		.ca_cert_pem = w.ca, .ca_key_pem = w.ca_key, .client = true, .days = 30};
+	auto_free char *pem = NULL;
 	struct err err;
+	BIO *bio;
 
 	n->number = number;
 	snprintf(n->name, sizeof n->name, "node-%u", number);
 	issue.common_name = n->name;
-	if (pki_sign_key(&issue, w.leaf_key, &n->cert, &err) < 0)
+	if (pki_sign_key(&issue, w.leaf_key, &pem, &err) < 0)
 		die(err.text);
+	bio = BIO_new_mem_buf(pem, -1);
+	n->cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+	BIO_free(bio);
+	n->tunnel.is_tunnel = true;
+	n->tunnel.of = n;
 }
 
 /* --- time ----------------------------------------------------------------------------------- */
@@ -301,7 +284,7 @@ ping(void)
 	}
 }
 
-static void
+void
 turn(int ms)
 {
 	struct epoll_event events[256];
@@ -310,7 +293,9 @@ turn(int ms)
 	for (int i = 0; i < n; i++) {
 		struct node *node = events[i].data.ptr;
 
-		if (node->phase == TLS)
+		if (node->is_tunnel)
+			tunnel_ready(events[i].data.ptr, events[i].events);
+		else if (node->phase == TLS)
 			on_handshake(node);
 		else if (node->phase != IDLE &&
 			(events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !node->stalled)
@@ -323,13 +308,20 @@ turn(int ms)
 
 /* --- commands ------------------------------------------------------------------------------- */
 
+void
+make_nodes(unsigned n)
+{
+	for (; w.n < MIN(n, (unsigned)MOST); w.n++)
+		make_node(&w.nodes[w.n], (unsigned)w.n);
+}
+
 static void
 do_connect(unsigned n, double stagger_ms)
 {
 	double start = now();
 
-	for (; w.n < n; w.n++)
-		make_node(&w.nodes[w.n], (unsigned)w.n);
+	w.storm = false;
+	make_nodes(n);
 	for (size_t i = 0; i < n; i++) {
 		if (w.nodes[i].phase != IDLE)
 			continue;
@@ -480,10 +472,22 @@ do_hub(const char *address)
 }
 
 static void
+do_sources(const char *address, unsigned n)
+{
+	w.sources.sin_family = AF_INET;
+	w.n_sources = n;
+	if (inet_pton(AF_INET, address, &w.sources.sin_addr) != 1)
+		die("address");
+	printf("{}\n");
+}
+
+static void
 do_drop(void)
 {
-	for (size_t i = 0; i < w.n; i++)
+	for (size_t i = 0; i < w.n; i++) {
 		close_node(&w.nodes[i], NULL);
+		tunnel_close(&w.nodes[i].tunnel, NULL);
+	}
 	printf("{}\n");
 }
 
@@ -491,9 +495,14 @@ static void
 on_command(const char *line)
 {
 	unsigned n = 0;
+	char address[32];
 	double x = 0;
 
-	if (sscanf(line, "connect %u %lf", &n, &x) >= 1)
+	if (sscanf(line, "storm %u %lf", &n, &x) == 2)
+		do_storm(n, x);
+	else if (sscanf(line, "sources %31s %u", address, &n) == 2)
+		do_sources(address, n);
+	else if (sscanf(line, "connect %u %lf", &n, &x) >= 1)
 		do_connect(MIN(n, (unsigned)MOST), x);
 	else if (sscanf(line, "changes %u %lf", &n, &x) == 2)
 		do_changes(n, x);
@@ -549,7 +558,8 @@ main(int argc, char **argv)
 	BIO *bio;
 
 	if (argc < 6) {
-		fprintf(stderr, "usage: agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain]\n");
+		fprintf(stderr,
+			"usage: agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain | tunnels]\n");
 		return 2;
 	}
 	w.hub = (struct sockaddr_in){
@@ -557,6 +567,7 @@ main(int argc, char **argv)
 	if (inet_pton(AF_INET, argv[1], &w.hub.sin_addr) != 1)
 		die("address");
 	w.host = argv[3];
+	w.tunnels = argc > 6 && strcmp(argv[6], "tunnels") == 0;
 	w.plain = argc > 6 && strcmp(argv[6], "plain") == 0;
 	if (file_read(argv[4], PIECE, &w.ca, NULL) < 0 ||
 		file_read(argv[5], PIECE, &w.ca_key, NULL) < 0)
@@ -566,11 +577,13 @@ main(int argc, char **argv)
 	BIO_free(bio);
 	if (pki_key_new(&w.leaf_key, &err) < 0)
 		die(err.text);
+	tls_start();
 	w.nodes = xcalloc(MOST, sizeof *w.nodes);
 	w.epoll = epoll_create1(EPOLL_CLOEXEC);
 	getrlimit(RLIMIT_NOFILE, &limit);
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
+	signal(SIGPIPE, SIG_IGN);
 	fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
 	printf("{\"ready\":true}\n");
 	fflush(stdout);

@@ -207,7 +207,7 @@ on_answer(struct node *n, const char *content, size_t len)
 	struct err err;
 
 	if (strstr(content, "\"synced\":true") != NULL) {
-		if (!n->synced)
+		if (!n->synced && !w.storm)
 			w.n_connecting--;
 		n->synced = true;
 		n->in_step = n->asked_check;

@@ -21,6 +21,7 @@ from fleet import Fleet, prepare_typical, typical, write_typical  # noqa: E402
 from frame import cpu_ns, machine, memory_kb  # noqa: E402
 from lab import Agent, Hub, Lab, Node, wait_for  # noqa: E402
 
+SOURCES = 32  # addresses that the nodes of a storm dial from: ports for all, and sites of many nodes
 CLOUDHUB_S = 400  # 40 nodes x 2000 updates: the project's anchor, not measured here
 
 
@@ -100,6 +101,55 @@ def many(nodes, services, changes):
         ms = [f"{1000 * statistics.median(x):.0f}" for x in (p50, p99, last)]
         row(f"{first['seconds']:.1f}", f"{again['seconds']:.1f}", f"{(after[2] - before[2]) / nodes:.1f}", f"{(after[1] - before[1]) / nodes:.1f}",
             ", ".join(f"{m[2] / 1024:.0f}" for m in (before, after, left)), *ms, f"{cpu:.1f}", f"{in_step} of {nodes}")
+
+
+def storm(nodes, services, changes):
+    """Nodes with tunnels that come by themselves, as agents do: for the first time, and after the hub was killed."""
+    head(f"{nodes} nodes with tunnels, {services} services, all at once", "when", "s until all are back", "nodes", "tunnels", "dials", "failed dials",
+         "told to wait", "resumed", "hub's CPU s", "nodes' CPU s", "hub's anonymous MB")
+    with Lab() as lab:
+        hub = hub_with(lab, services)
+        before = memory_kb([hub.process.pid])
+        fleet = Fleet(hub, "tunnels")
+        for i in range(SOURCES):
+            fleet.machine.run("ip", "addr", "add", f"192.0.2.{100 + i}/24", "dev", "eth0")
+        fleet.ask("sources", "192.0.2.100", SOURCES)
+
+        def come(when, start):
+            cpu = cpu_ns([fleet.popen.pid])
+            t = fleet.ask("storm", nodes, 600)
+            row(when, f"{time.monotonic() - start:.1f}", t["connected"], t["tunnels"], t["dials"], t["failed"], t["asked_to_wait"], t["resumed"],
+                f"{cpu_ns([hub.process.pid]) / 1e9:.1f}", f"{(cpu_ns([fleet.popen.pid]) - cpu) / 1e9:.1f}", f"{memory_kb([hub.process.pid])[2] / 1024:.0f}")
+
+        come("the first time", time.monotonic())
+        hub.process.kill()
+        start = time.monotonic()
+        hub.start()
+        come("after kill -9", start)
+        time.sleep(5)
+        with_them = memory_kb([hub.process.pid])
+        cpu, start = cpu_ns([hub.process.pid]), time.monotonic()
+        time.sleep(20)
+        idle = (cpu_ns([hub.process.pid]) - cpu) / 1e9 / (time.monotonic() - start)
+        p50, p99, last, cpu = [], [], [], cpu_ns([hub.process.pid])
+        for k in range(changes):
+            fleet.ask("mark")
+            start = time.monotonic()
+            write_typical(hub, [k % services], k + 1, per_file=1, prefix="changed")
+            t = fleet.ask("changes", 1, 60)
+            if t["waiting"]:
+                raise RuntimeError(f"a change was lost: {t}")
+            for times, what in ((p50, "p50"), (p99, "p99"), (last, "last")):
+                times.append(t[what] - start)
+        cpu = (cpu_ns([hub.process.pid]) - cpu) / 1e6 / changes
+        in_step = fleet.ask("check")["in_step"]
+        fleet.ask("drop")
+        time.sleep(20)
+        left = memory_kb([hub.process.pid])
+        head("The same nodes at rest", "hub's anonymous kB per node", "hub's anonymous MB before, with them, 20 s after they left", "cores idle",
+             "one change to all, p50 ms", "p99 ms", "last ms", "hub's CPU ms per change", "in step")
+        row(f"{(with_them[2] - before[2]) / nodes:.1f}", ", ".join(f"{m[2] / 1024:.0f}" for m in (before, with_them, left)), f"{idle:.2f}",
+            *[f"{1000 * statistics.median(x):.0f}" for x in (p50, p99, last)], f"{cpu:.1f}", f"{in_step} of {nodes}")
 
 
 def resync(services, differ):
@@ -194,13 +244,17 @@ def memory(services):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--only", nargs="+", default=["burst", "many", "large", "resync", "start", "memory"])
+    parser.add_argument("--nodes", type=int, default=10000, help="of the storm")
+    parser.add_argument("--services", type=int, default=1000, help="of the storm")
+    parser.add_argument("--only", nargs="+", default=["burst", "many", "storm", "large", "resync", "start", "memory"])
     args = parser.parse_args()
     print(f"## Delivery\n\n`bench/bench_fanout.py{' --smoke' if args.smoke else ''}` on {machine()}")
     if "burst" in args.only:
         burst(*((4, 50, 1) if args.smoke else (40, 2000, 3)))
     if "many" in args.only:
         many(*((20, 20, 2) if args.smoke else (3000, 1000, 20)))
+    if "storm" in args.only:
+        storm(*((20, 20, 2) if args.smoke else (args.nodes, args.services, 20)))
     if "large" in args.only:
         large(*((10, 20, 2) if args.smoke else (500, 300, 10)))
     if "resync" in args.only:

@@ -7,7 +7,7 @@ bench_maps_SOURCES = bench/maps.c
 bench_maps_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS)
 # Not a benchmark of its own: tests/net/metadata/test_fanout.py uses it as well.
 check_PROGRAMS += bench/agents
-bench_agents_SOURCES = bench/agents.c bench/agents.h bench/agents_talk.c
+bench_agents_SOURCES = bench/agents.c bench/agents.h bench/agents_dial.c bench/agents_talk.c bench/agents_tunnel.c
 bench_agents_LDADD = $(MODEL_LDADD)
 EXTRA_DIST += bench/bench_fanout.py bench/bench_grpc.py bench/bench_peers.py bench/bench_idle.py
 EXTRA_DIST += bench/soak.py bench/soak_client.py bench/soak_faults.py bench/soak_town.py

@@ -11,7 +11,7 @@ enum {
 	LOOK_MS = 2000,
 	/* one of so many descriptors is for clients that have not authenticated */
 	PREAUTH_PART = 4,
-	PREAUTH_PLACES_MAX = 8192,
+	PREAUTH_PLACES_MAX = 16384,
 	SETTLE_TICK_MS = 10,
 	SETTLE_MS = 1000, /* a client that is silent for so long after the accept gets 503 */
 };

@@ -1,17 +1,22 @@
 #include "base/core/preauth.h"
 
 #include <assert.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include "base/core/log.h"
+#include "base/core/step_pace.h"
 
 TAILQ_HEAD(preauth_ring, preauth_conn);
 
-/* Of a preauth and its branches, which other threads have. */
+/* Of a preauth and its branches, whose loops other threads run. */
 struct preauth_steps {
-	_Atomic uint64_t taken, waiting;
-	_Atomic unsigned users; /* the last one frees it */
+	pthread_mutex_t lock; /* for all of it */
+	unsigned users; /* the last one frees it */
+	uint64_t taken, waiting;
+	struct step_pace pace;
+	uint64_t n_clients; /* slots with any */
+	uint32_t waits[FAIR_SHARE_SLOTS]; /* by slot: connections that wait for a step */
 };
 
 struct preauth {
@@ -21,18 +26,60 @@ struct preauth {
 	struct preauth_ring waiting; /* connections waiting for a step, by rounds */
 	struct timer *turn;
 	uint64_t *last; /* by slot: the round of its last step */
-	uint64_t round;
+	uint64_t round, turned_away;
 	struct preauth_steps *steps;
+	struct loop *loop;
 };
 
 /* --- steps ---------------------------------------------------------------------------------- */
+
+static void
+preauth_count_wait(const struct preauth_conn *c, int n)
+{
+	struct preauth_steps *steps = c->of->steps;
+	uint32_t *waits = &steps->waits[c->slot];
+
+	pthread_mutex_lock(&steps->lock);
+	steps->n_clients += n > 0 && *waits == 0;
+	*waits += (uint32_t)n;
+	steps->n_clients -= n < 0 && *waits == 0;
+	steps->waiting += (uint64_t)n;
+	pthread_mutex_unlock(&steps->lock);
+}
 
 static void
 preauth_end_wait(struct preauth_conn *c)
 {
 	c->step = NULL;
 	TAILQ_REMOVE(&c->of->waiting, c, waits);
-	atomic_fetch_sub(&c->of->steps->waiting, 1);
+	preauth_count_wait(c, -1);
+}
+
+static void
+preauth_took(struct preauth *p)
+{
+	struct preauth_steps *steps = p->steps;
+
+	pthread_mutex_lock(&steps->lock);
+	steps->taken++;
+	step_pace_done(&steps->pace, loop_now_ms(p->loop), steps->waiting);
+	pthread_mutex_unlock(&steps->lock);
+}
+
+/* What can be told: a copy without the slots. */
+struct preauth_told {
+	uint64_t taken, waiting, step_us;
+};
+
+static struct preauth_told
+preauth_tell(const struct preauth *p)
+{
+	struct preauth_told told;
+
+	pthread_mutex_lock(&p->steps->lock);
+	told = (struct preauth_told){p->steps->taken, p->steps->waiting, p->steps->pace.step_us};
+	pthread_mutex_unlock(&p->steps->lock);
+	return told;
 }
 
 /* Moves each later step of the same client one round earlier, so that connections sharing the
@@ -83,12 +130,63 @@ preauth_on_turn(void *arg)
 		return;
 	step = c->step;
 	p->round = MAX(p->round, c->round);
-	atomic_fetch_add(&p->steps->taken, 1);
 	c->n_steps += c->n_steps < 2;
 	preauth_end_wait(c);
+	preauth_took(p);
 	if (!TAILQ_EMPTY(&p->waiting))
 		timer_start(p->turn, 0, 0);
 	step(c->step_arg);
+}
+
+/* Its step comes after those of its own client, and as many of each other client that waits. */
+bool
+preauth_turns_away(struct preauth_conn *c)
+{
+	struct preauth *p = c->of;
+	uint64_t mine, ahead, wait_ms;
+	struct preauth_steps *steps;
+
+	if (p == NULL || c->step != NULL || c->n_steps > 0)
+		return false;
+	steps = p->steps;
+	pthread_mutex_lock(&steps->lock);
+	mine = steps->waits[c->slot] + 1;
+	ahead = MIN(steps->waiting, mine * MAX(steps->n_clients, (uint64_t)1));
+	wait_ms = step_pace_wait_ms(&steps->pace, ahead);
+	pthread_mutex_unlock(&steps->lock);
+	if (wait_ms <= PREAUTH_STEP_MS)
+		return false;
+	p->turned_away++;
+	log_limited(LOG_LEVEL_WARN, 6, "hub",
+		"more connections come than handshakes can be finished: those that would wait too "
+		"long are asked to come later wait_ms=%llu before=%llu",
+		(unsigned long long)wait_ms, (unsigned long long)ahead);
+	return true;
+}
+
+/* Behind all of its round. A second step is among the first ones, and thousands may wait behind. */
+static void
+preauth_insert(struct preauth *p, struct preauth_conn *c)
+{
+	struct preauth_conn *at;
+
+	if (c->kept) {
+		at = TAILQ_FIRST(&p->waiting);
+		while (at != NULL && at->round <= c->round)
+			at = TAILQ_NEXT(at, waits);
+		if (at != NULL)
+			TAILQ_INSERT_BEFORE(at, c, waits);
+		else
+			TAILQ_INSERT_TAIL(&p->waiting, c, waits);
+		return;
+	}
+	at = TAILQ_LAST(&p->waiting, preauth_ring);
+	while (at != NULL && at->round > c->round)
+		at = TAILQ_PREV(at, preauth_ring, waits);
+	if (at != NULL)
+		TAILQ_INSERT_AFTER(&p->waiting, at, c, waits);
+	else
+		TAILQ_INSERT_HEAD(&p->waiting, c, waits);
 }
 
 /* Each client has one step per round: its next step is in the round after its last, or in the
@@ -98,7 +196,6 @@ bool
 preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 {
 	struct preauth *p = c->of;
-	struct preauth_conn *before;
 
 	if (p == NULL)
 		return false;
@@ -108,14 +205,8 @@ preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 	c->kept = c->n_steps == 1;
 	if (!c->kept)
 		c->round = p->last[c->slot] = MAX(p->last[c->slot] + 1, p->round);
-	before = TAILQ_LAST(&p->waiting, preauth_ring);
-	while (before != NULL && before->round > c->round)
-		before = TAILQ_PREV(before, preauth_ring, waits);
-	if (before != NULL)
-		TAILQ_INSERT_AFTER(&p->waiting, before, c, waits);
-	else
-		TAILQ_INSERT_HEAD(&p->waiting, c, waits);
-	atomic_fetch_add(&p->steps->waiting, 1);
+	preauth_insert(p, c);
+	preauth_count_wait(c, 1);
 	if (!timer_active(p->turn))
 		timer_start(p->turn, 0, 0);
 	return true;
@@ -129,26 +220,47 @@ preauth_make(struct loop *loop, uint64_t places, uint64_t seed, struct preauth_s
 	struct preauth *p = xcalloc(1, sizeof *p);
 
 	p->steps = steps;
-	atomic_fetch_add(&steps->users, 1);
+	pthread_mutex_lock(&steps->lock);
+	steps->users++;
+	pthread_mutex_unlock(&steps->lock);
 	p->places = fair_share_new(places);
 	p->seed = seed;
 	TAILQ_INIT(&p->all);
 	TAILQ_INIT(&p->waiting);
 	p->turn = timer_new(loop, preauth_on_turn, p);
 	p->last = xcalloc(FAIR_SHARE_SLOTS, sizeof *p->last);
+	p->loop = loop;
 	return p;
 }
 
 struct preauth *
 preauth_new(struct loop *loop, uint64_t places, uint64_t seed)
 {
-	return preauth_make(loop, places, seed, xcalloc(1, sizeof(struct preauth_steps)));
+	struct preauth_steps *steps = xcalloc(1, sizeof *steps);
+
+	pthread_mutex_init(&steps->lock, NULL);
+	step_pace_init(&steps->pace);
+	return preauth_make(loop, places, seed, steps);
 }
 
 struct preauth *
 preauth_branch(const struct preauth *p, struct loop *loop)
 {
 	return preauth_make(loop, fair_share_limit(p->places), p->seed, p->steps);
+}
+
+static void
+preauth_steps_leave(struct preauth_steps *steps)
+{
+	bool last;
+
+	pthread_mutex_lock(&steps->lock);
+	last = --steps->users == 0;
+	pthread_mutex_unlock(&steps->lock);
+	if (!last)
+		return;
+	pthread_mutex_destroy(&steps->lock);
+	free(steps);
 }
 
 void
@@ -162,8 +274,7 @@ preauth_free(struct preauth **out)
 	timer_free(&p->turn);
 	free(p->last);
 	fair_share_free(&p->places);
-	if (atomic_fetch_sub(&p->steps->users, 1) == 1)
-		free(p->steps);
+	preauth_steps_leave(p->steps);
 	free(p);
 }
 
@@ -193,13 +304,14 @@ preauth_oldest(struct preauth *p, uint64_t held)
 	return NULL;
 }
 
+/* Of those that do not wait for a step: that delay is ours. */
 static struct preauth_conn *
 preauth_oldest_of(struct preauth *p, uint16_t slot)
 {
 	struct preauth_conn *c;
 
 	TAILQ_FOREACH(c, &p->all, link) {
-		if (c->slot == slot)
+		if (c->slot == slot && c->step == NULL)
 			return c;
 	}
 	return NULL;
@@ -284,6 +396,8 @@ preauth_waiting(const struct preauth *p)
 void
 preauth_metrics(const struct preauth *p, struct metrics *m)
 {
+	const struct preauth_told told = preauth_tell(p);
+
 	metric_gauge(m, "edgeway_hub_unauthenticated_connections",
 		"Connections that have not authenticated yet.", NULL, (double)preauth_waiting(p));
 	metric_counter(m, "edgeway_hub_unauthenticated_refused_total",
@@ -293,21 +407,27 @@ preauth_metrics(const struct preauth *p, struct metrics *m)
 		"Connections without a place for one that has not authenticated.",
 		"outcome=\"refused\"", p->refused);
 	metric_counter(m, "edgeway_hub_handshake_steps_total",
-		"Steps of handshakes, of which each turn of a loop takes one.", NULL,
-		atomic_load(&p->steps->taken));
+		"Steps of handshakes, of which each turn of a loop takes one.", NULL, told.taken);
 	metric_gauge(m, "edgeway_hub_handshake_steps_waiting",
 		"Connections that wait for one, of all addresses in turn.", NULL,
-		(double)atomic_load(&p->steps->waiting));
+		(double)told.waiting);
+	metric_gauge(m, "edgeway_hub_handshake_step_seconds",
+		"Time per step, measured while some waited.", NULL, (double)told.step_us / 1e6);
+	metric_counter(m, "edgeway_hub_handshakes_turned_away_total",
+		"Connections asked to come later, since their turn would have come too late.", NULL,
+		p->turned_away);
 }
 
 void
 preauth_state(const struct preauth *p, struct buf *out)
 {
+	const struct preauth_told told = preauth_tell(p);
+
 	buf_printf(out,
 		"{\"waiting\":%llu,\"places\":%llu,\"refused\":%llu,\"dropped\":%llu,\"steps\":%"
-		"llu}",
+		"llu,\"step_us\":%llu,\"turned_away\":%llu}",
 		(unsigned long long)preauth_waiting(p),
 		(unsigned long long)fair_share_limit(p->places), (unsigned long long)p->refused,
-		(unsigned long long)p->dropped,
-		(unsigned long long)atomic_load(&p->steps->waiting));
+		(unsigned long long)p->dropped, (unsigned long long)told.waiting,
+		(unsigned long long)told.step_us, (unsigned long long)p->turned_away);
 }

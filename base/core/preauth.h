@@ -8,7 +8,10 @@
  * Expensive work, such as answering a ClientHello, is rationed as well: one such step per turn of
  * the loop, round-robin over clients, however many connections each has (a connection's second step
  * runs in the round of its first). So authenticated traffic waits for at most one handshake step,
- * and a newcomer for one step of each other client. Bound to one loop.
+ * and a newcomer for one step of each other client. Nobody waits for a step longer than peers are
+ * patient: preauth_turns_away tells by the measured pace (base/core/step_pace) who would, and one
+ * that waits for its step is not replaced by a newer one of its client: of those who are let in,
+ * all finish. Bound to one loop.
  *
  *	struct guest { struct preauth_conn place; ... };
  *
@@ -28,7 +31,8 @@
 #include "base/core/loop.h"
 #include "base/core/metric.h"
 
-enum { PREAUTH_LEAST_MS = 1000 };
+/* PREAUTH_STEP_MS: agents give up after 10 s, and the rest of the handshake takes time as well. */
+enum { PREAUTH_LEAST_MS = 1000, PREAUTH_STEP_MS = 6000 };
 
 struct preauth;
 
@@ -68,6 +72,9 @@ preauth_has_place(const struct preauth_conn *c)
 /* Calls `step` when its turn comes, never from within this call. One at a time. False: it holds no
  * slot and need not wait. */
 bool preauth_step(struct preauth_conn *c, loop_fn *step, void *arg);
+/* Would its first step come too late for its peer? Then it had better not begin: the caller ends it
+ * at once; counted here. */
+bool preauth_turns_away(struct preauth_conn *c);
 /* Cancels the waiting step. */
 void preauth_cancel(struct preauth_conn *c);
 /* A connection's client address: `from`, an address as text, optionally with a word and a colon in
@@ -75,7 +82,8 @@ void preauth_cancel(struct preauth_conn *c);
 struct addr preauth_from(int fd, const char *from);
 uint64_t preauth_waiting(const struct preauth *p);
 void preauth_metrics(const struct preauth *p, struct metrics *m);
-/* {"waiting","places","refused","dropped","steps"}; steps: connections that wait for one */
+/* {"waiting","places","refused","dropped","steps","step_us","turned_away"}; steps: connections that
+ * wait for one; step_us: the measured time of one */
 void preauth_state(const struct preauth *p, struct buf *out);
 
 #endif

@@ -32,7 +32,8 @@ struct alpn_mux {
 	size_t n;
 	alpn_mux_fn *fn;
 	void *arg;
-	uint64_t late, unserved, ended, refused, tunnels, replicas, others, carriers, rendezvous;
+	uint64_t late, unserved, ended, refused, turned_away, tunnels, replicas, others, carriers,
+		rendezvous;
 };
 
 static void
@@ -157,6 +158,23 @@ may_be_carried(enum client_hello kind)
 
 static void alpn_mux_on_step(void *guest);
 
+/* RFC 8446 section 6: an alert in the clear is all that can be said before TLS, and it costs no
+ * handshake. Agents know it as "come later" (pki_peer_busy). */
+static void
+alpn_mux_turn_away(struct guest *g)
+{
+	static const uint8_t internal_error[] = {21, 3, 3, 0, 2, 2, 80};
+	char unread[CLIENT_HELLO_MAX];
+	int fd;
+
+	g->peek->turned_away++;
+	fd = alpn_mux_release(g);
+	/* What is not read would make the kernel answer with a reset, and the alert would be lost. */
+	(void)recv(fd, unread, sizeof unread, MSG_DONTWAIT);
+	(void)send(fd, internal_error, sizeof internal_error, MSG_DONTWAIT | MSG_NOSIGNAL);
+	close(fd);
+}
+
 /* libwebsockets answers a ClientHello as soon as it gets it, in one turn; other TLS connections
  * wait for their turns themselves (tls_setup). */
 static bool
@@ -196,6 +214,9 @@ alpn_mux_look(struct guest *g)
 		wait_for(g, need);
 	else if (g->from != NULL && !may_be_carried(kind))
 		give_up(g);
+	else if (kind != CLIENT_HELLO_PLAIN && kind != CLIENT_HELLO_PEER &&
+		preauth_turns_away(&g->place))
+		alpn_mux_turn_away(g);
 	else if (kind != CLIENT_HELLO_OTHER || !alpn_mux_waits_for_turn(g))
 		hand_over(g, kind);
 }
@@ -290,6 +311,7 @@ static const struct figure alpn_mux_figures[] = {
 	FIGURE_ALSO(struct alpn_mux, unserved, "is=\"unserved\"", NULL),
 	FIGURE_ALSO(struct alpn_mux, ended, "is=\"gone\"", NULL),
 	FIGURE_ALSO(struct alpn_mux, refused, "is=\"too_many\"", NULL),
+	FIGURE_ALSO(struct alpn_mux, turned_away, "is=\"turned_away\"", NULL),
 	FIGURE(struct alpn_mux, n, "edgeway_hub_strangers_waiting", NULL,
 		"Connections that have not said what they are.", NULL),
 };

@@ -305,6 +305,15 @@ hub_findings_nodes(struct findings *f, const struct tree_node *hub)
 			"last time that from %s by that from %s",
 			ctl_text(t, "node"), ctl_text(t, "replaced"), ctl_text(t, "older"),
 			ctl_text(t, "newer"));
+	if (ctl_number(hub, "unauthenticated.turned_away") > 0)
+		findings_add(f, "handshakes", VERDICT_NOTE,
+			"nodes come back by themselves; where it goes on, give the hub more of a "
+			"core, or run more replicas",
+			"%s connections were asked to come later, since more came than TLS "
+			"handshakes could be finished (%s us each, %s wait)",
+			ctl_text(hub, "unauthenticated.turned_away"),
+			ctl_text(hub, "unauthenticated.step_us"),
+			ctl_text(hub, "unauthenticated.steps"));
 	nodes_tell_number(f, nodes, "unserved", "no fake IP is left there for",
 		"choose a larger mesh.subnet for the agents");
 	nodes_tell_number(f, nodes, "held", "it refuses, and keeps what it knew of them before,",

@@ -629,6 +629,7 @@ say_strangers(const struct tree_node *from, struct buf *line)
 		ctl_text(from, "waiting"), ctl_text(from, "places"));
 	add_amount(line, from, "dropped", "closed and ");
 	add_amount(line, from, "refused", "refused for want of one");
+	add_amount(line, from, "turned_away", "asked to come later");
 	ctl_status_say("strangers", line);
 }
 

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "tests/fake/clock.h"
+
 /* With this seed no two of the addresses below share a counter. */
 enum { SEED = 1, PLACES = 20, MANY = 40, GREEDY = 0x0a000001, OTHER = 0x0a000100 };
 
@@ -271,6 +273,63 @@ steps_after_a_storm(void **state)
 	leave_all(&p);
 }
 
+/* Of one address with its half of the places in use, those that wait for a step keep them, however
+ * old they are. */
+static void
+waiting_is_not_dropped(void **state)
+{
+	struct preauth *p = preauth_new(loop, PLACES, SEED);
+
+	(void)state;
+	stepped = 0;
+	for (int i = 0; i < PLACES / 2; i++) {
+		assert_true(enter(p, i, GREEDY, 0));
+		if (i != 3)
+			assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	assert_true(enter(p, 20, GREEDY, 60 * 1000));
+	assert_true(dropped[3]); /* the only one that does not wait */
+	assert_true(preauth_step(&conns[20], on_step, &dropped[20]));
+	assert_false(enter(p, 21, GREEDY, 120 * 1000));
+	for (int i = 0; i < PLACES / 2; i++)
+		assert_int_equal(dropped[i], i == 3);
+	leave_all(&p);
+}
+
+/* With 500 ms a step (a handshake on a machine with other work), as many are let in as finish in
+ * PREAUTH_STEP_MS; an address with none waiting is let in although the others' queue is full. */
+static void
+as_many_as_finish(void **state)
+{
+	struct preauth *p = preauth_new(loop, 4 * MANY, SEED);
+	int n = 0;
+
+	(void)state;
+	stepped = 0;
+	for (int i = 0; i < 20; i++) {
+		assert_true(enter(p, i, GREEDY, 0));
+		assert_false(preauth_turns_away(&conns[i]));
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	while (stepped < 20) {
+		clock_pass(500 * 1000);
+		loop_turn(loop);
+	}
+	for (int i = 0; i < 20; i++)
+		preauth_leave(&conns[i]);
+	while (n < 30) {
+		assert_true(enter(p, n, GREEDY, 0));
+		if (preauth_turns_away(&conns[n]))
+			break;
+		assert_true(preauth_step(&conns[n], on_step, &dropped[n]));
+		n++;
+	}
+	assert_in_range(n, 5, 20);
+	assert_true(enter(p, 30, OTHER, 0));
+	assert_false(preauth_turns_away(&conns[30]));
+	leave_all(&p);
+}
+
 int
 main(void)
 {
@@ -285,6 +344,8 @@ main(void)
 		cmocka_unit_test(steps_of_those_that_went),
 		cmocka_unit_test(steps_of_one_handshake),
 		cmocka_unit_test(steps_after_a_storm),
+		cmocka_unit_test(waiting_is_not_dropped),
+		cmocka_unit_test(as_many_as_finish),
 	};
 	int failed;
 

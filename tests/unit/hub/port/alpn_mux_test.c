@@ -389,6 +389,45 @@ test_waits_for_turn(void **state)
 	close_desk(&d);
 }
 
+/* Whose handshake would begin too late gets a TLS alert, and no handshake. */
+static void
+test_turned_away(void **state)
+{
+	static const uint8_t internal_error[] = {21, 3, 3, 0, 2, 2, 80};
+	struct preauth_conn others[20];
+	struct shape tunnel, got;
+	struct desk d;
+	int fd[2];
+
+	(void)state;
+	make_hello(TUNNEL_ALPN_REVERSE, &tunnel);
+	open_desk(&d, 40);
+	for (uint32_t i = 0; i < ARRAY_LEN(others); i++) {
+		const struct addr a = addr_ipv4(0x7f000001, (uint16_t)(1 + i));
+
+		others[i] = (struct preauth_conn){.drop = on_other_step};
+		assert_true(preauth_enter(d.preauth, &others[i], &a, loop_now_ms(d.loop)));
+		assert_true(preauth_step(&others[i], on_other_step, NULL));
+	}
+	for (unsigned i = 0; i < 10; i++) { /* a step takes as long as all are to wait */
+		clock_pass(PREAUTH_STEP_MS * 1000);
+		loop_turn(d.loop);
+	}
+	bed_tcp_pair(fd);
+	assert_int_equal(write(fd[0], tunnel.bytes, tunnel.n), tunnel.n);
+	alpn_mux_take(d.peek, fd[1], NULL);
+	until(&d, recv(fd[0], got.bytes, sizeof got.bytes, MSG_PEEK | MSG_DONTWAIT) > 0);
+	assert_int_equal(read(fd[0], got.bytes, sizeof got.bytes), sizeof internal_error);
+	assert_memory_equal(got.bytes, internal_error, sizeof internal_error);
+	assert_int_equal(read(fd[0], got.bytes, sizeof got.bytes), 0);
+	assert_int_equal(d.n, 0);
+	assert_true(metric(&d, "total{is=\"turned_away\"} ") == 1);
+	for (uint32_t i = 0; i < ARRAY_LEN(others); i++)
+		preauth_leave(&others[i]);
+	close(fd[0]);
+	close_desk(&d);
+}
+
 static void
 test_garbage(void **state)
 {
@@ -448,6 +487,7 @@ main(void)
 		cmocka_unit_test(test_half),
 		cmocka_unit_test(test_silent),
 		cmocka_unit_test(test_waits_for_turn),
+		cmocka_unit_test(test_turned_away),
 		cmocka_unit_test(test_garbage),
 		cmocka_unit_test(test_nested),
 	};
