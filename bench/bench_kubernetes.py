@@ -2,8 +2,10 @@
 """What a cluster costs the hub: memory and CPU after everything was listed from the API server for tests, and after all of
 it was listed anew because the history had ended; and how soon it knows of a Service that was made while the server was away.
 
-    bench/bench_kubernetes.py [--smoke | --return]
+    bench/bench_kubernetes.py [--smoke] [--return | --changes]
 
+--changes: 1 000 changes a second of 10 000 Services with 100 000 endpoints (objects.Churn in tests/apiserver) go to many nodes, one of
+which reads nothing meanwhile; at the end the hub is started anew, and what it lists must be what all nodes hold.
 CPU and memory are the hub's alone; wall time is told of the server's return only, from the first 200 that another client gets (one asks every
 50 ms), since the API server here is Python. Prints a section for
 bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
@@ -16,6 +18,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "net")]
+from fleet import Fleet  # noqa: E402
+from frame import bar, cpu_ns, machine  # noqa: E402
 from kube import ACCOUNT, EVENTS, RIGHTS, SECRETS, ApiServer, KubeHub  # noqa: E402
 from lab import Lab, wait_for  # noqa: E402
 
@@ -110,11 +114,77 @@ def tell_returns():
             print(f"| {how} | {away_s} | {', '.join(f'{t:.1f}' for t in times)} |", flush=True)
 
 
+CHANGES_MB, CHANGES_CORES, RATE = 150, 1.0, 1000
+CHANGES = [(10000, 10000, 1, 60), (10000, 10000, 50, 60), (10000, 100000, 50, 60)]  # services, pods, nodes, seconds
+LAG_KB = 1280  # what the hub may hold for a node that reads nothing: hub/sync/inflight.h's MiB and the socket's buffer
+
+
+def measure_changes(services, pods, nodes, seconds):
+    with Lab() as lab:
+        api = ApiServer(lab)
+        api.ctl("slices", on=False)
+        api.ctl("bookmarks", seconds=2)
+        api.ctl("bulk", services=services, endpoints=10, pods=pods)
+        hub = KubeHub(lab, api)
+        wait_for("everything is read", lambda: hub.ready() and hub.metrics()["edgeway_hub_services"] >= services, 300, pause=0.5)
+        fleet = Fleet(hub)
+        if fleet.ask("connect", nodes)["connected"] < nodes:
+            raise RuntimeError(f"not all connected:\n{fleet.log()[-2000:]}")
+        if nodes > 1:
+            fleet.ask("stall", 0)
+        fleet.ask("mark")
+        cpu, queued, waiting = cpu_ns([hub.process.pid]), 0, 0
+        began = time.monotonic()
+        api.ctl("churn", rate=RATE, seconds=seconds)
+        while not api.ctl("churned")[1]:
+            time.sleep(1)
+            m = hub.metrics()
+            queued = max(queued, m["edgeway_hub_nodes_queued_bytes"])
+            waiting = max(waiting, m["edgeway_hub_changes_waiting"])
+        done, took = api.ctl("churned")
+        rev, ended = api.ctl("rev"), time.monotonic()
+        cores = (cpu_ns([hub.process.pid]) - cpu) / 1e9 / (ended - began)
+        reading = nodes - 1 if nodes > 1 else 1
+        wait_for("all is read", lambda: all(int(hub.source()[r]["version"]) >= rev for r in FOLLOWED), 120, pause=0.1)
+        wait_for("nothing waits", lambda: fleet.ask("check")["in_step"] >= reading, 60, pause=0.1)
+        after = time.monotonic() - ended
+        if nodes > 1:
+            fleet.ask("read", 0)
+        wait_for("all in step", lambda: fleet.ask("check")["in_step"] == nodes, 60, pause=0.1)
+        peak, merged = memory_mb(hub.process.pid, "VmHWM"), hub.metrics()["edgeway_hub_changes_merged_total"]
+        fleet.ask("drop")
+        hub.process.stop()
+        hub.start()
+        wait_for("listed anew", lambda: hub.ready() and hub.metrics()["edgeway_hub_services"] >= services, 300, pause=0.5)
+        fleet.ask("mark")
+        fleet.ask("connect", nodes)
+        lost = fleet.ask("changes", 1, 1)["reached"]
+        return done / took, cores, peak, queued / 1024, waiting, merged, after, lost
+
+
+def tell_changes(smoke):
+    print(f"### {RATE} changes a second\n\n`bench/bench_kubernetes.py --changes`, {machine()}; bars: {CHANGES_MB} MB, {CHANGES_CORES:.0f} core, none lost, "
+          f"{LAG_KB} kB for a node that lags.\n")
+    print("| services | endpoints | pods | nodes | s | changes/s | hub's cores | hub's peak MB | most kB queued | most waiting | merged "
+          "| s until all have all | nodes that a hub listed anew had to tell something |")
+    print("|" + "---|" * 13)
+    for services, pods, nodes, seconds in [(1000, 1000, 5, 5)] if smoke else CHANGES:
+        rate, cores, peak, queued, waiting, merged, after, lost = measure_changes(services, pods, nodes, seconds)
+        print(f"| {services} | {services * 10} | {pods} | {nodes} | {seconds} | {rate:.0f} | {cores:.2f} | {peak:.0f} | {queued:.0f} | {waiting:.0f} "
+              f"| {merged:.0f} | {after:.1f} | {lost} |", flush=True)
+        for name, value, limit in (("MB", peak, CHANGES_MB), ("cores", cores, CHANGES_CORES), ("kB queued", queued, LAG_KB), ("lost", lost, 0)):
+            print(f"{name}: {bar(f'kubernetes changes, {nodes} nodes: {name}', value, limit)}", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--return", action="store_true", dest="returns")
+    parser.add_argument("--changes", action="store_true")
     args = parser.parse_args()
+    if args.changes:
+        tell_changes(args.smoke)
+        return
     if args.returns:
         tell_returns()
         return

@@ -131,8 +131,9 @@ on_changed(void *arg, struct fanout_item *item)
 	if (s->ended)
 		return;
 	node_session_forget_refusal(s, item);
-	if (node_filter_had(&s->sight, item) || node_filter_has(&s->sight, item))
-		pending_add(&s->pending, item);
+	if ((node_filter_had(&s->sight, item) || node_filter_has(&s->sight, item)) &&
+		!pending_add(&s->pending, item))
+		s->config.stats->merged++;
 	if (item->pod && !item->present)
 		node_filter_unwant(&s->sight, s->config.fanout, item);
 }

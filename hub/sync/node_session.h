@@ -34,7 +34,7 @@ enum unserved_why { UNSERVED_ADDRESS, UNSERVED_REFUSED, UNSERVED_PORTS, UNSERVED
 
 /* Counters of all sessions, kept by the hub. */
 struct node_session_stats {
-	uint64_t updates, deletes, refused, bad_messages, stalled;
+	uint64_t updates, deletes, merged, refused, bad_messages, stalled;
 };
 
 struct node_session_config {
@@ -110,6 +110,7 @@ struct node_session_facts {
 	uint64_t since_ms; /* since 1970 */
 	bool synced, no_tunnel;
 	unsigned pending, unacked;
+	size_t queued_bytes; /* frames that its socket has not taken yet */
 	size_t unserved, held;
 };
 void node_session_facts(const struct node_session *s, struct node_session_facts *to);

@@ -53,6 +53,7 @@ node_session_facts(const struct node_session *s, struct node_session_facts *to)
 		.no_tunnel = s->config.no_tunnel,
 		.pending = s->pending.n,
 		.unacked = s->flights.n,
+		.queued_bytes = ws_queued(s->conn),
 		.unserved = s->unserved.keys.n,
 		.held = refusals_count(&s->refusals),
 	};

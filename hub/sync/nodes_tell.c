@@ -278,9 +278,37 @@ static const struct figure nodes_figures[] = {
 	FIGURE(struct nodes, stats.updates, "edgeway_hub_messages_sent_total",
 		"operation=\"update\"", "Changes sent.", NULL),
 	FIGURE_ALSO(struct nodes, stats.deletes, "operation=\"delete\"", NULL),
+	FIGURE(struct nodes, stats.merged, "edgeway_hub_changes_merged_total", NULL,
+		"Changes to services whose earlier change still waited for a node: it gets the "
+		"newest state alone.",
+		NULL),
 	FIGURE(struct nodes, stats.refused, "edgeway_hub_changes_refused_total", NULL,
 		"Changes that a node refused.", NULL),
 };
+
+/* What nodes that lag make the hub keep. */
+static void
+nodes_lag_metrics(const struct nodes *n, struct metrics *to)
+{
+	size_t waiting = 0, bytes = 0;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		struct node_session_facts facts;
+
+		if (!nodes_talks(p))
+			continue;
+		node_session_facts(p->talk, &facts);
+		waiting += facts.pending;
+		bytes += facts.queued_bytes;
+	}
+	metric_gauge(to, "edgeway_hub_changes_waiting",
+		"Services whose newest state waits until nodes have acknowledged earlier changes: "
+		"of all nodes together.",
+		NULL, (double)waiting);
+	metric_gauge(to, "edgeway_hub_nodes_queued_bytes",
+		"Bytes of metadata that the sockets of nodes have not taken yet.", NULL,
+		(double)bytes);
+}
 
 void
 nodes_metrics(const struct nodes *n, struct metrics *to)
@@ -290,6 +318,7 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 	metric_counter(to, "edgeway_hub_accept_errors_total",
 		"Connections that could not be accepted.", NULL,
 		n->listen != NULL ? listen_failed(n->listen) : n->not_accepted);
+	nodes_lag_metrics(n, to);
 	alpn_mux_metrics(n->peek, to);
 	twins_metrics(n->twins, loop_now_ms(n->loop), to);
 	figures_metrics(FIGURES(nodes_figures), n, to);

@@ -52,17 +52,18 @@ pending_again(struct pending *p, const struct fanout_item *item)
 	p->pushed++;
 }
 
-void
+bool
 pending_add(struct pending *p, struct fanout_item *item)
 {
 	uint8_t *st = pending_state(p, item);
 
 	if (*st & PENDING_WAITS)
-		return;
+		return false;
 	*st |= PENDING_WAITS;
 	fanout_hold(item);
 	if (!(*st & PENDING_FLIGHT))
 		pending_again(p, item);
+	return true;
 }
 
 void

@@ -34,9 +34,9 @@ void pending_init(struct pending *p, struct fanout *f);
 void pending_fini(struct pending *p);
 /* Valid until the next call with another item. */
 uint8_t *pending_state(struct pending *p, const struct fanout_item *item);
-/* Queues the item, unless it waits already; after its own unacknowledged message, if there is
- * one. */
-void pending_add(struct pending *p, struct fanout_item *item);
+/* Queues the item, after its own unacknowledged message if there is one. False: it waits already,
+ * and its newest state is what will be sent. */
+bool pending_add(struct pending *p, struct fanout_item *item);
 /* An item that waited for its own message's acknowledgement enters the queue. */
 void pending_again(struct pending *p, const struct fanout_item *item);
 /* Frees the memory if nothing waits, is unacknowledged or was refused; it is allocated again when

@@ -3,8 +3,10 @@ addresses of Services, a kubelet that makes pods run, EndpointSlices that follow
 """
 import base64
 import copy
+import random
 import re
 import threading
+import time
 
 from store import GATEWAY, LISTED, Refused, Store, now
 
@@ -285,3 +287,67 @@ def bulk(store, services, endpoints, pods, prefix="bulk"):
                                "conditions": {"ready": True, "serving": True, "terminating": False},
                                "targetRef": {"kind": "Pod", "namespace": "default", "name": f"{prefix}-pod-{p}"}} for p in members]})
         store.hooks = hooks
+
+
+class Churn(threading.Thread):
+    """Changes a second to what `bulk` made, in steps of 10 ms: mostly an endpoint that becomes ready or no longer is, in its slice and its
+    Pod; every 10th a Service's port, every 50th a Service that is removed with its slice or comes back."""
+    STEP_S = 0.01
+    PODS, SERVICES, SLICES = ("", "pods"), ("", "services"), ("discovery.k8s.io", "endpointslices")
+
+    def __init__(self, store, rate, seconds, seed=1, prefix="bulk"):
+        super().__init__(daemon=True)
+        self.store, self.rate, self.seconds, self.random = store, rate, seconds, random.Random(seed)
+        self.prefix, self.done, self.took, self.gone = prefix, 0, 0.0, []
+        with store.lock:
+            self.names = sorted(name for _, name in store.objects[self.SERVICES] if name.startswith(prefix + "-"))
+
+    def run(self):
+        began, total = time.monotonic(), int(self.rate * self.seconds)
+        while self.done < total:
+            due = min(total, int((time.monotonic() - began) * self.rate) + 1)
+            with self.store.lock:
+                hooks, self.store.hooks = self.store.hooks, []  # no controller changes it back
+                while self.done < due:
+                    self.done += 1
+                    self.change(self.done)
+                self.store.hooks = hooks
+            time.sleep(self.STEP_S)
+        with self.store.lock:
+            hooks, self.store.hooks = self.store.hooks, []
+            while self.gone:
+                self.back()
+            self.store.hooks = hooks
+        self.took = time.monotonic() - began
+
+    def change(self, n):
+        name = self.random.choice(self.names)
+        service = self.store.objects[self.SERVICES].get(("default", name))
+        if service is None:
+            return self.back()
+        if n % 50 == 0:
+            self.gone.append([self.store.remove(r, "default", k).obj for r, k in ((self.SERVICES, name), (self.SLICES, name + "-x"))])
+        elif n % 10 == 0:
+            spec, (port, *more) = service.obj["spec"], service.obj["spec"]["ports"]
+            self.put(self.SERVICES, service.obj, spec=dict(spec, ports=[dict(port, port=80 + (port["port"] - 79) % 10), *more]))
+        else:
+            self.flip(self.store.objects[self.SLICES]["default", name + "-x"].obj)
+        return None
+
+    def flip(self, obj):
+        at = self.random.randrange(len(obj["endpoints"]))
+        endpoint = obj["endpoints"][at]
+        ready = not endpoint["conditions"]["ready"]
+        changed = dict(endpoint, conditions={"ready": ready, "serving": ready, "terminating": False})
+        self.put(self.SLICES, obj, endpoints=[*obj["endpoints"][:at], changed, *obj["endpoints"][at + 1:]])
+        pod = self.store.objects[self.PODS].get(("default", endpoint["targetRef"]["name"]))
+        if pod:
+            self.put(self.PODS, pod.obj, status=dict(pod.obj["status"], conditions=[{"type": "Ready", "status": str(ready)}]))
+
+    def back(self):
+        if self.gone:
+            for resource, obj in zip((self.SERVICES, self.SLICES), self.gone.pop(0)):
+                self.put(resource, obj)
+
+    def put(self, resource, obj, **parts):
+        self.store.put(resource, dict(obj, metadata=dict(obj["metadata"]), **parts))

@@ -597,6 +597,15 @@ class Control:
         objects.bulk(self.store, **how)
         return self.store.rev
 
+    def churn(self, rate, seconds, seed=1):
+        """Begins objects.Churn."""
+        self.churning = objects.Churn(self.store, rate, seconds, seed)
+        self.churning.start()
+
+    def churned(self):
+        """[changes made so far, seconds from the first to the last or 0.0 while it goes on]"""
+        return [self.churning.done, self.churning.took]
+
     def rev(self):
         return self.store.rev
 
