@@ -156,6 +156,7 @@ HUB_TESTS = \
 	tests/unit/hub/kube/json_stream_test \
 	tests/unit/hub/identity/tokens_test \
 	tests/unit/hub/replicas/tunnels_tell_test \
+	tests/unit/hub/routing/routes_pod_test \
 	tests/unit/hub/routing/routes_test \
 	tests/unit/hub/routing/stream_pool_test \
 	tests/unit/hub/page/web_test
@@ -171,7 +172,9 @@ tests_unit_hub_page_web_test_SOURCES = tests/unit/hub/page/web_test.c
 tests_unit_hub_page_web_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnels_tell_test_SOURCES = tests/unit/hub/replicas/tunnels_tell_test.c
 tests_unit_hub_replicas_tunnels_tell_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_routes_pod_test_SOURCES = tests/unit/hub/routing/routes_pod_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 tests_unit_hub_routing_routes_test_SOURCES = tests/unit/hub/routing/routes_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_routing_routes_pod_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_routes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_redirect_targets_test_SOURCES = tests/unit/hub/ingress/redirect_targets_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 tests_unit_hub_ingress_redirect_targets_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)

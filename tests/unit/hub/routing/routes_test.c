@@ -88,14 +88,12 @@ refuses(void *arg, const char *node, const char *authority)
 	return strcmp(node, "edge-2") == 0 && strstr(authority, ":10080") != NULL ? "no" : NULL;
 }
 
-static unsigned n_wanted;
-static uint16_t port_wanted;
-
 static void
-settle(void)
+say(const char *source, const char *yaml)
 {
 	struct cluster_change change;
 
+	kit_say(cluster, source, yaml);
 	while (cluster_next_change(cluster, &change)) {
 		if (change.view != NULL)
 			fanout_set(fanout, &change);
@@ -103,23 +101,6 @@ settle(void)
 			fanout_remove(fanout, change.ns, change.name);
 		cluster_change_fini(&change);
 	}
-}
-
-static void
-say(const char *source, const char *yaml)
-{
-	kit_say(cluster, source, yaml);
-	settle();
-}
-
-static void
-want_pod(void *arg, const char *ns, const char *address, uint16_t port, const char *asker)
-{
-	(void)arg;
-	n_wanted++;
-	port_wanted = port;
-	cluster_pod_want(cluster, ns, address, port, cluster_pod_asker(asker, 0));
-	settle();
 }
 
 static int
@@ -132,7 +113,6 @@ setup(void **state)
 		.edge_known = edge_known,
 		.tunnelled = tunnelled,
 		.refuses = refuses,
-		.want_pod = want_pod,
 	};
 	static const char allows[] =
 		"[{from: 127.0.0.1, to: ['*', 'cloud/10.0.0.1:10250']}, {from: 192.0.2.7, to: "
@@ -628,55 +608,6 @@ policies_leave_out_endpoints(void **state)
 	assert_int_equal(ask_at_ingress("11.9.9.9", ""), 403);
 }
 
-/* The hub looks whom the pod admits before it adds a port, and does so at a bounded rate. */
-static void
-pods_are_wanted_by_those_that_may(void **state)
-{
-	static const char pod[] = "shop/172-17-0-9._pod";
-	const struct routes_caller old = {.node = "edge-1"},
-				   new = {.node = "edge-1", .enforces = true};
-	struct routes_caller edge2;
-	char at[64];
-
-	(void)state;
-	say("pod",
-		"apiVersion: v1\nkind: Pod\nmetadata: {name: db, namespace: shop, labels: {app: "
-		"db}}\nspec: {nodeName: edge-2, containers: [{ports: [{containerPort: 8080}]}]}\n"
-		"status: {phase: Running, podIP: 172.17.0.9, hostIP: 192.168.1.20}\n---\n"
-		"apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: shop, "
-		"annotations: {edgeway.io/allow-from: namespaces=shop}}\n"
-		"spec: {selector: {app: db}, ports: [{port: 80, targetPort: 8080}]}\n");
-	n_wanted = 0;
-	routes_for(finder, &old);
-	assert_int_equal(find_endpoint("edge-1", pod, "edge-2", "172.17.0.9:7070"), 404);
-	assert_int_equal(n_wanted, 1); /* to know its rules */
-	assert_int_equal(port_wanted, 0);
-	routes_for(finder, &new); /* but no pod of its may call */
-	assert_int_equal(find_endpoint("edge-1", pod, "edge-2", "172.17.0.9:7070"), 404);
-	assert_int_equal(n_wanted, 1);
-	say("caller",
-		"apiVersion: v1\nkind: Pod\nmetadata: {name: c, namespace: shop}\nspec: "
-		"{nodeName: edge-1}\nstatus: {phase: Running, podIP: 172.17.0.8, hostIP: "
-		"192.168.1.20}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: c2, namespace: "
-		"shop}\nspec: {nodeName: edge-2}\nstatus: {phase: Running, podIP: 172.17.0.8, "
-		"hostIP: 192.168.1.20}\n");
-	assert_int_equal(find_endpoint("edge-1", pod, "edge-2", "172.17.0.9:7070"), 0);
-	assert_int_equal(port_wanted, 7070);
-	assert_int_equal(find_endpoint("edge-1", pod, "edge-2", "172.17.0.9:7070"), 0);
-	assert_int_equal(n_wanted, 2); /* it is there already */
-	for (unsigned i = 0; i < 400; i++) {
-		snprintf(at, sizeof at, "172.17.0.9:%u", 20000 + i);
-		find_endpoint("edge-1", pod, "edge-2", at);
-	}
-	assert_in_range(n_wanted, 100, 300);
-	/* another node has its own */
-	edge2 = new;
-	snprintf(edge2.node, sizeof edge2.node, "edge-2");
-	routes_for(finder, &edge2);
-	assert_int_equal(find_endpoint("edge-2", pod, "edge-2", "172.17.0.9:7071"), 0);
-	routes_for(finder, NULL);
-}
-
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* --- who may -------------------------------------------------------------------------------- */
@@ -826,7 +757,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(nodes),
-		T(pods_are_wanted_by_those_that_may),
 		T(an_address_of_two_is_nobodys),
 		T(services),
 		T(ports_of_udp),
