@@ -156,6 +156,7 @@ HUB_TESTS = \
 	tests/unit/hub/kube/json_stream_test \
 	tests/unit/hub/identity/tokens_test \
 	tests/unit/hub/replicas/tunnels_tell_test \
+	tests/unit/hub/routing/routes_pod_test \
 	tests/unit/hub/routing/routes_test \
 	tests/unit/hub/routing/routes_judge_test \
 	tests/unit/hub/routing/stream_pool_test \
@@ -175,6 +176,8 @@ tests_unit_hub_replicas_tunnels_tell_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 ROUTES_BED = tests/unit/hub/routing/routes_bed.c tests/unit/hub/routing/routes_bed.h tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 tests_unit_hub_routing_routes_test_SOURCES = tests/unit/hub/routing/routes_test.c $(ROUTES_BED)
 tests_unit_hub_routing_routes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_routes_pod_test_SOURCES = tests/unit/hub/routing/routes_pod_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_routing_routes_pod_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_routes_judge_test_SOURCES = tests/unit/hub/routing/routes_judge_test.c $(ROUTES_BED)
 tests_unit_hub_routing_routes_judge_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_redirect_targets_test_SOURCES = tests/unit/hub/ingress/redirect_targets_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h

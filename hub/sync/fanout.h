@@ -117,8 +117,8 @@ void fanout_want_pod(struct fanout *f, struct fanout_item *item);
 void fanout_unwant_pod(struct fanout *f, struct fanout_item *item);
 /* It was of use to a node that has asked another replica. */
 void fanout_touch_pod(struct fanout *f, struct fanout_item *item);
-/* The cluster forgets the pods that no node wants any more, beyond the FANOUT_PODS_UNWANTED of which
- * one was wanted last; they are removed when it settles. */
+/* The cluster forgets the pods that no node wants, but for the FANOUT_PODS_UNWANTED that were of
+ * use last; they are removed when it settles. */
 enum { FANOUT_PODS_UNWANTED = 1024 };
 void fanout_forget_pods(struct fanout *f, struct cluster *c);
 

@@ -225,7 +225,7 @@ pod_query_read(struct pod_query *q, const struct envelope *e, struct err *err)
 	return rc;
 }
 
-/* Adds it to what the node holds; if that is too much, instead of the pod that the query gives back. */
+/* Adds it to what the node holds, if that is full instead of the pod that the query gives back. */
 static bool
 pod_want(struct node_session *s, const struct pod_query *q, struct fanout_item *item)
 {

@@ -313,7 +313,7 @@ pod_asks_is_here(const struct service *svc)
 	return false;
 }
 
-/* Of as many pods as a node may ask for, the one that was not used for the longest time; NULL: there
+/* Of as many pods as a node may ask for, the one not used for the longest time; NULL: there
  * are fewer, or all are in use. The node's own come without being asked for. */
 static const struct service *
 pod_asks_unused(struct pod_asks *p)

@@ -1,10 +1,10 @@
 /*
  * What this node's loops want to know of pods by their address: answered from the snapshot, from
- * what the hub answered a moment ago, or by the hub. Clients share what the hub allows this node, so
- * that none of them leaves nothing to the others; names of addresses (PTR) have less, of their own. A
- * pod that the hub knows comes as a view by the usual way (meta/state/apply), and the answer waits
- * until that is in use. If there are too many such views, the one that was not used for the longest
- * time makes room. Loop 0 only.
+ * what the hub answered a moment ago, or by the hub. Clients share what the hub allows this node,
+ * so that none of them leaves nothing to the others; names of addresses (PTR) have an allowance of
+ * their own. A pod that the hub knows comes as a view by the usual way (meta/state/apply), and the
+ * answer waits until that is in use. If there are too many such views, the one that was not used
+ * for the longest time makes room. Loop 0 only.
  *
  *	pod_asks_ask(p, ask);		// answers now or within POD_ASKS_MS
  *	pod_asks_look(p);		// another snapshot is in use

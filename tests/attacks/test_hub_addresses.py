@@ -5,7 +5,7 @@ import os
 import pytest
 
 import lab as labs
-from forbidden_town import ALIBABA, DOMAIN, METADATA, NODE, OWN_PORT, TENCENT, WORLD, Town
+from forbidden_town import ALIBABA, DOMAIN, GATEWAY, METADATA, NODE, OWN_PORT, TENCENT, WORLD, Town
 from lab import HUB_ADDRESS, HUB_PORT, PYTHON, Agent, Machine, wait_for
 from pki import Authority
 
@@ -38,6 +38,16 @@ TRUTHS = {"old-hub": (own_pod(NODE, OWN_PORT), "node\n"), "new-hub": (own_pod(NO
           "world": (given(WORLD, 80), "forbidden\n")}
 
 
+# What it says of pods by their address: answers that are none, of other pods, of names that are none, and ranges that are not pods'.
+LONG = "a" * 300
+POD_LIES = ['{"found":"one","ns":"shop","name":"web.shop.svc"}', '{"found":"one","ns":"","name":""}', '{"found":"one","ns":"../..","name":"\\u0000"}',
+            f'{{"found":"one","ns":"shop","name":"{LONG[:130]}.svc"}}', f'{{"found":"one","ns":"{LONG}","name":"{LONG}"}}', '{"found":"many"}',
+            '{"found":["one"],"ns":{},"name":7}', '{}', '[]', '"one"', "null", '{"found":"full","ns":"","name":""}', "[" * 60 + "]" * 60,
+            'ranges: {"ranges":["127.0.0.0-127.255.255.255"]}', 'ranges: {"ranges":["0.0.0.0-255.255.255.255"]}', "ranges: []",
+            'ranges: {"ranges":["10.9.9.9-10.9.9.1","x","10.0.0.0"]}', "ranges: " + json.dumps({"ranges": ["10.0.0.0-10.0.0.1"] * 9000}),
+            'ranges: {"ranges":["172.17.0.0-172.17.255.255","192.0.2.0-192.0.2.255"]}']
+
+
 def view(name, endpoint, port=80, mode="http"):
     return {"ns": "default", "name": name, "ports": [{"name": mode, "port": port, "mode": mode, "endpoints": [endpoint]}]}
 
@@ -52,6 +62,8 @@ class LiarsTown(Town):
                   {**view("catching", given(WORLD, 80)), "clusterIP": TENCENT}):
             with open(os.path.join(folder, v["name"]), "w") as f:
                 json.dump(v, f)
+        with open(os.path.join(folder, "pods.json"), "w") as f:
+            json.dump(POD_LIES, f)
         ca = Authority(machine.dir)
         cert, key = ca.issue("hub", f"subjectAltName=IP:{HUB_ADDRESS}", "extendedKeyUsage=serverAuth")
         self.certificate = (ca.cert, *ca.issue("edge-1", "extendedKeyUsage=clientAuth"))
@@ -104,3 +116,15 @@ def test_an_address_that_becomes_the_nodes_own(town):
         town.node.run("ip", "addr", "del", f"{LATER}/32", "dev", "lo")
     wait_for("served again", lambda: (town.client.send(f"later.{DOMAIN}", 81, "x") or "").startswith("forbidden\n"))
     wait_for("in the kernel again", lambda: LATER in maps())
+
+
+def test_what_it_says_of_pods(town):
+    """Forward names, pointers and whatever else follows from such answers: the agent goes on, and serves no range that is not pods'."""
+    for i in range(3 * len(POD_LIES)):
+        forward = town.client.dns(f"172-30-0-{i}.shop.pod.cluster.local", "A", f"@{GATEWAY}")
+        assert forward[0] in ("NXDOMAIN", "SERVFAIL"), forward
+        town.client.run("dig", f"@{GATEWAY}", "+short", "+tries=1", "+time=4", "-x", f"172.30.1.{i}", check=False)
+    assert town.agent.state()["meta"]["synced"] and town.agent.process.alive()
+    sets = town.node.run("nft", "list", "set", "ip", "edgeway", "podranges").stdout
+    assert not any(a in sets for a in ("127.", "0.0.0.0", "192.0.2.")), sets
+    assert town.get("world") == (200, TRUTHS["world"][1])

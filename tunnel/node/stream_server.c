@@ -470,7 +470,7 @@ stream_server_look(struct served_stream *v)
 	stream_server_dial(v);
 }
 
-/* peer: the node whose agent asks, and who asks the hub if this node refuses; NULL: the hub does. */
+/* peer: the node whose agent asks, and then asks the hub if this node refuses; NULL: the hub. */
 static unsigned
 stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 	const struct stream_request *request, const char **reason)

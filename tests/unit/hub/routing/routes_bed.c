@@ -10,8 +10,6 @@ struct routes_finder *bed_finder;
 const char *bed_edges, *bed_tunnels;
 bool bed_known;
 struct routes bed_ways;
-unsigned bed_wanted;
-uint16_t bed_wanted_port;
 static struct loop *loop;
 static struct addresses *addresses;
 struct self_guard *bed_guard;
@@ -76,11 +74,12 @@ refuses(void *arg, const char *node, const char *authority)
 	return strcmp(node, "edge-2") == 0 && strstr(authority, ":10080") != NULL ? "no" : NULL;
 }
 
-static void
-settle(void)
+void
+bed_say(const char *source, const char *yaml)
 {
 	struct cluster_change change;
 
+	kit_say(cluster, source, yaml);
 	while (cluster_next_change(cluster, &change)) {
 		if (change.view != NULL)
 			fanout_set(fanout, &change);
@@ -88,23 +87,6 @@ settle(void)
 			fanout_remove(fanout, change.ns, change.name);
 		cluster_change_fini(&change);
 	}
-}
-
-void
-bed_say(const char *source, const char *yaml)
-{
-	kit_say(cluster, source, yaml);
-	settle();
-}
-
-static void
-want_pod(void *arg, const char *ns, const char *address, uint16_t port, const char *asker)
-{
-	(void)arg;
-	bed_wanted++;
-	bed_wanted_port = port;
-	cluster_pod_want(cluster, ns, address, port, cluster_pod_asker(asker, 0));
-	settle();
 }
 
 int
@@ -117,7 +99,6 @@ bed_setup(void **state)
 		.edge_known = edge_known,
 		.tunnelled = tunnelled,
 		.refuses = refuses,
-		.want_pod = want_pod,
 	};
 	static const char allows[] =
 		"[{from: 127.0.0.1, to: ['*', 'cloud/10.0.0.1:10250']}, "

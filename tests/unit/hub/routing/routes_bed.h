@@ -24,8 +24,6 @@ extern const char *bed_edges, *bed_tunnels; /* names between commas */
 extern const char *bed_hubs, *bed_replicas; /* addresses between commas */
 extern bool bed_known; /* which nodes are at the edge */
 extern struct routes bed_ways; /* what was found last */
-extern unsigned bed_wanted; /* how often a pod was wanted */
-extern uint16_t bed_wanted_port; /* the last time */
 
 int bed_setup(void **state);
 int bed_teardown(void **state);

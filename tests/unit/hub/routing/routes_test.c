@@ -481,55 +481,6 @@ policies_leave_out_endpoints(void **state)
 	assert_int_equal(ask_at_ingress("11.9.9.9", ""), 403);
 }
 
-/* The hub looks whom the pod admits before it adds a port, and does so at a bounded rate. */
-static void
-pods_are_wanted_by_those_that_may(void **state)
-{
-	static const char pod[] = "shop/172-17-0-9._pod";
-	const struct routes_caller old = {.node = "edge-1"},
-				   new = {.node = "edge-1", .enforces = true};
-	struct routes_caller edge2;
-	char at[64];
-
-	(void)state;
-	bed_say("pod",
-		"apiVersion: v1\nkind: Pod\nmetadata: {name: db, namespace: shop, labels: {app: "
-		"db}}\nspec: {nodeName: edge-2, containers: [{ports: [{containerPort: 8080}]}]}\n"
-		"status: {phase: Running, podIP: 172.17.0.9, hostIP: 192.168.1.20}\n---\n"
-		"apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: shop, "
-		"annotations: {edgeway.io/allow-from: namespaces=shop}}\n"
-		"spec: {selector: {app: db}, ports: [{port: 80, targetPort: 8080}]}\n");
-	bed_wanted = 0;
-	routes_for(bed_finder, &old);
-	assert_int_equal(find_endpoint("edge-1", pod, "edge-2", "172.17.0.9:7070"), 404);
-	assert_int_equal(bed_wanted, 1); /* to know its rules */
-	assert_int_equal(bed_wanted_port, 0);
-	routes_for(bed_finder, &new); /* but no pod of its may call */
-	assert_int_equal(find_endpoint("edge-1", pod, "edge-2", "172.17.0.9:7070"), 404);
-	assert_int_equal(bed_wanted, 1);
-	bed_say("caller",
-		"apiVersion: v1\nkind: Pod\nmetadata: {name: c, namespace: shop}\nspec: "
-		"{nodeName: edge-1}\nstatus: {phase: Running, podIP: 172.17.0.8, hostIP: "
-		"192.168.1.20}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: c2, namespace: "
-		"shop}\nspec: {nodeName: edge-2}\nstatus: {phase: Running, podIP: 172.17.0.8, "
-		"hostIP: 192.168.1.20}\n");
-	assert_int_equal(find_endpoint("edge-1", pod, "edge-2", "172.17.0.9:7070"), 0);
-	assert_int_equal(bed_wanted_port, 7070);
-	assert_int_equal(find_endpoint("edge-1", pod, "edge-2", "172.17.0.9:7070"), 0);
-	assert_int_equal(bed_wanted, 2); /* it is there already */
-	for (unsigned i = 0; i < 400; i++) {
-		snprintf(at, sizeof at, "172.17.0.9:%u", 20000 + i);
-		find_endpoint("edge-1", pod, "edge-2", at);
-	}
-	assert_in_range(bed_wanted, 100, 300);
-	/* another node has its own */
-	edge2 = new;
-	snprintf(edge2.node, sizeof edge2.node, "edge-2");
-	routes_for(bed_finder, &edge2);
-	assert_int_equal(find_endpoint("edge-2", pod, "edge-2", "172.17.0.9:7071"), 0);
-	routes_for(bed_finder, NULL);
-}
-
 #define T(f) cmocka_unit_test_setup_teardown(f, bed_setup, bed_teardown)
 
 int
@@ -537,7 +488,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(nodes),
-		T(pods_are_wanted_by_those_that_may),
 		T(an_address_of_two_is_nobodys),
 		T(services),
 		T(ports_of_udp),
