@@ -44,7 +44,8 @@ const char sandbox_running[] =
 	"clock_nanosleep_time64 gettimeofday nanosleep time "
 	/* itself; capset: threads give up more */
 	"capget capset getegid getegid32 geteuid geteuid32 getgid getgid32 getpgrp getpid getppid "
-	"getrandom getrlimit getrusage getuid getuid32 prctl prlimit64 setrlimit sysinfo times "
+	"getrandom getrlimit getrusage getuid getuid32 prctl prlimit64 setpriority setrlimit "
+	"sysinfo times "
 	"ugetrlimit uname";
 
 const char sandbox_probed[] = "clone3 io_uring_setup io_uring_register mbind "

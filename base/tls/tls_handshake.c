@@ -14,9 +14,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/queue.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/core/figures.h"
+
+enum { WORKER_NICE = 10 /* a tenth of a processor that the main thread wants, too */ };
 
 struct handshake_worker {
 	struct tls_handshakes *pool;
@@ -121,6 +124,14 @@ handshake_on_dropped(void *arg)
 	handshake_tell(arg, "its place was needed: too many handshakes are under way");
 }
 
+/* A processor that a worker shares with the main thread is the main thread's first. */
+static void
+handshake_worker_on_begin(void *arg)
+{
+	(void)arg;
+	(void)setpriority(PRIO_PROCESS, 0, WORKER_NICE); /* of the thread */
+}
+
 static void
 handshake_on_start(void *arg)
 {
@@ -204,6 +215,7 @@ tls_handshakes_new(struct loop *const *workers, size_t n, const struct preauth *
 		pool->workers[i].pool = pool;
 		pool->workers[i].loop = workers[i];
 		pool->workers[i].preauth = preauth_branch(preauth, workers[i]);
+		loop_post(workers[i], handshake_worker_on_begin, NULL);
 	}
 	return pool;
 }

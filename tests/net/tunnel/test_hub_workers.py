@@ -30,11 +30,14 @@ class Site(tunnelkit.Site):
         return [int(n) for key, n in sorted(self.hub.metrics().items()) if key.startswith(name)]
 
     def threads(self):
-        names = []
-        for path in glob.glob(f"/proc/{self.hub.process.pid}/task/*/comm"):
+        """{name of a worker's thread: its nice value}"""
+        found = {}
+        for path in glob.glob(f"/proc/{self.hub.process.pid}/task/*/stat"):
             with open(path) as f:
-                names.append(f.read().strip())
-        return sorted(n for n in names if n.startswith("worker-"))
+                name, _, rest = f.read().partition("(")[2].rpartition(")")
+            if name.startswith("worker-"):
+                found[name] = int(rest.split()[16])
+        return found
 
     def get(self):
         return self.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080")
@@ -58,7 +61,7 @@ def hello():
 
 def test_shown(site):
     """Threads, and what they did: each gets the next handshake."""
-    assert site.threads() == [f"worker-{i}" for i in range(WORKERS)]
+    assert site.threads() == {f"worker-{i}": 10 for i in range(WORKERS)}
     done = site.handshakes()
     assert len(done) == WORKERS and sum(done) >= len(site.nodes)
     assert max(done) - min(done) <= 1
