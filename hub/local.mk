@@ -4,6 +4,7 @@ endif
 hub_libhub_a_SOURCES = \
 	hub/port/acl.c hub/port/acl.h \
 	hub/sync/admission.c hub/sync/admission.h \
+	hub/sync/sync_gate.c hub/sync/sync_gate.h \
 	hub/identity/approvals.c hub/identity/approvals.h hub/identity/approvals_ask.c hub/identity/approvals_private.h \
 	hub/identity/authority.c hub/identity/authority.h \
 	hub/ingress/tls_bridge.c hub/ingress/tls_bridge.h \
@@ -143,6 +144,7 @@ HUB_TESTS = \
 	tests/unit/hub/routing/neighbours_index_test \
 	tests/unit/hub/sync/nodes_test \
 	tests/unit/hub/port/alpn_mux_test \
+	tests/unit/hub/sync/sync_gate_test \
 	tests/unit/hub/port/questions_test \
 	tests/unit/hub/port/grant_test \
 	tests/unit/hub/port/quota_test \
@@ -213,6 +215,8 @@ tests_unit_hub_routing_neighbours_index_test_SOURCES = tests/unit/hub/routing/ne
 tests_unit_hub_routing_neighbours_index_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_neighbours_test_SOURCES = tests/unit/hub/routing/neighbours_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 tests_unit_hub_routing_neighbours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_sync_sync_gate_test_SOURCES = tests/unit/hub/sync/sync_gate_test.c
+tests_unit_hub_sync_sync_gate_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_sync_nodes_test_SOURCES = tests/unit/hub/sync/nodes_test.c $(PATIENCE)
 tests_unit_hub_sync_nodes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_alpn_mux_test_SOURCES = tests/unit/hub/port/alpn_mux_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)

@@ -115,6 +115,11 @@ void ws_share_life(struct ws_conn *c, struct liveness *all, const char *peer, bo
 /* Something is wrong with the peer: of a connection that shares its life, its program has a
  * heartbeat and a second to answer. */
 void ws_ask(struct ws_conn *c);
+/* Server, during accept: a refusal says Retry-After, so many seconds. */
+void ws_ask_to_wait(struct ws_conn *c, unsigned seconds);
+/* Client, in `closed`: the server asks to come again only after this, ms, by Retry-After or by an
+ * alert in place of TLS; 0: it has not asked. */
+uint64_t ws_asked_to_wait_ms(const struct ws_conn *c);
 const char *ws_path(const struct ws_conn *c); /* server, "" else */
 const char *ws_header(const struct ws_conn *c,
 	const char *lowercase_name); /* server, during accept and open; "" absent */

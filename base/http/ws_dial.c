@@ -267,6 +267,18 @@ ws_share_life(struct ws_conn *c, struct liveness *all, const char *peer, bool ke
 	ws_tick_soon(c->ws);
 }
 
+void
+ws_ask_to_wait(struct ws_conn *c, unsigned seconds)
+{
+	c->wait_ms = seconds * 1000ull;
+}
+
+uint64_t
+ws_asked_to_wait_ms(const struct ws_conn *c)
+{
+	return c->server ? 0 : c->wait_ms;
+}
+
 const char *
 ws_path(const struct ws_conn *c)
 {

@@ -285,7 +285,7 @@ on_start(struct ws_conn *c, struct lws *wsi, enum lws_callback_reasons reason, v
 		return on_client_cert(c, user, len != 0);
 	case LWS_CALLBACK_HTTP:
 		ws_set_why(c, "not a websocket");
-		ws_answer(wsi, 426, "Upgrade Required");
+		ws_answer(wsi, 426, "Upgrade Required", 0);
 		return -1;
 	case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
 		return ws_on_upgrade(c, wsi);

@@ -74,6 +74,7 @@ struct ws_conn {
 	char *peer_name, *path, *host;
 	char peer_serial[PKI_SERIAL_TEXT];
 	int64_t peer_expires_s;
+	uint64_t wait_ms; /* see ws_ask_to_wait and ws_asked_to_wait_ms */
 	char *request; /* client: header lines for the upgrade */
 	struct ws_field *fields;
 	struct preauth_conn place; /* server: until the upgrade */
@@ -111,7 +112,8 @@ int ws_on_upgrade(struct ws_conn *c, struct lws *wsi);
 int ws_add_request_headers(struct ws_conn *c, void *in, size_t room);
 int ws_on_open(struct ws_conn *c);
 void ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len);
-void ws_answer(struct lws *wsi, int status, const char *words);
+/* retry_after_s: 0: none. */
+void ws_answer(struct lws *wsi, int status, const char *words, unsigned retry_after_s);
 /* The peer's program has sent something. */
 void ws_heard(struct ws_conn *c);
 /* A connection has begun, is to end, or owes an answer: the ticks may be far apart until then. */

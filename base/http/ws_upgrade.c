@@ -2,6 +2,8 @@
 #include <netinet/tcp.h>
 #include <string.h>
 
+#include "base/core/util.h"
+#include "base/http/retry_after.h"
 #include "base/http/ws_lws.h"
 #include "base/tls/pki_tls.h"
 
@@ -75,12 +77,17 @@ ws_header(const struct ws_conn *c, const char *name)
 }
 
 void
-ws_answer(struct lws *wsi, int status, const char *words)
+ws_answer(struct lws *wsi, int status, const char *words, unsigned retry_after_s)
 {
 	unsigned char out[LWS_PRE + 256];
-	char *text = (char *)out + LWS_PRE;
-	int len = snprintf(text, sizeof out - LWS_PRE,
-		"HTTP/1.1 %d %s\r\nconnection: close\r\ncontent-length: 0\r\n\r\n", status, words);
+	char *text = (char *)out + LWS_PRE, wait[32] = "";
+	int len;
+
+	if (retry_after_s > 0)
+		snprintf(wait, sizeof wait, "retry-after: %u\r\n", retry_after_s);
+	len = snprintf(text, sizeof out - LWS_PRE,
+		"HTTP/1.1 %d %s\r\n%sconnection: close\r\ncontent-length: 0\r\n\r\n", status, words,
+		wait);
 
 	lws_write(wsi, out + LWS_PRE, (size_t)len, LWS_WRITE_HTTP_HEADERS);
 }
@@ -131,7 +138,7 @@ ws_on_upgrade(struct ws_conn *c, struct lws *wsi)
 		return 0;
 	}
 	ws_set_why(c, "refused with HTTP status %d", status);
-	ws_answer(wsi, status, status_words(status));
+	ws_answer(wsi, status, status_words(status), (unsigned)(c->wait_ms / 1000));
 	return 1;
 }
 
@@ -169,6 +176,20 @@ ws_on_open(struct ws_conn *c)
 	return 0;
 }
 
+static uint64_t
+asked_to_wait(struct lws *wsi, unsigned status, struct ssl_st *ssl)
+{
+	auto_free char *said = status == 503 ? copy_token(wsi, WSI_TOKEN_HTTP_RETRY_AFTER) : NULL;
+	uint64_t random;
+
+	random_bytes(&random, sizeof random);
+	if (said != NULL)
+		return retry_after_read(said, random);
+	return ssl != NULL && pki_peer_busy(ssl)
+		? RETRY_AFTER_BUSY_MS + random % RETRY_AFTER_BUSY_MS
+		: 0;
+}
+
 void
 ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len)
 {
@@ -176,6 +197,7 @@ ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len
 	struct ssl_st *ssl = (struct ssl_st *)lws_get_ssl(wsi);
 	char why[WS_WHY_MAX];
 
+	c->wait_ms = asked_to_wait(wsi, status, ssl);
 	if (status > 0 && status != 101)
 		ws_set_why(c, "%s refused: HTTP status %u", c->host, status);
 	else if (ssl != NULL && pki_peer_alert(ssl, why, sizeof why))

@@ -262,6 +262,15 @@ pki_peer_alert(SSL *ssl, char *why, size_t size)
 }
 
 bool
+pki_peer_busy(SSL *ssl)
+{
+	char why[8];
+
+	return pki_peer_alert(ssl, why, sizeof why) &&
+		(int)(intptr_t)SSL_get_app_data(ssl) == SSL_AD_INTERNAL_ERROR;
+}
+
+bool
 pki_peer_no_tls(const SSL *ssl)
 {
 	return SSL_get_state(ssl) == TLS_ST_CW_CLNT_HELLO && BIO_number_read(SSL_get_rbio(ssl)) > 0;

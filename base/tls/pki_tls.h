@@ -56,6 +56,8 @@ int64_t pki_peer_not_after(const struct ssl_st *ssl);
 void pki_watch_client(struct ssl_ctx_st *ctx);
 /* Client: describes the alert with which the server ended the connection; false when none came. */
 bool pki_peer_alert(struct ssl_st *ssl, char *why, size_t size);
+/* Was it the alert of a hub that has no time for a handshake now (doc/protocol.md)? */
+bool pki_peer_busy(struct ssl_st *ssl);
 /* Client, after a handshake that failed without an alert: bytes came, and were no TLS. */
 bool pki_peer_no_tls(const struct ssl_st *ssl);
 

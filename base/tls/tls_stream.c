@@ -142,6 +142,12 @@ tls_stream_fail(struct tls_stream *s, const char *why)
 }
 
 bool
+tls_stream_busy(const struct tls_stream *s)
+{
+	return pki_peer_busy(s->ssl);
+}
+
+bool
 tls_stream_speaks(const struct tls_stream *s, const char *alpn)
 {
 	const unsigned char *name = NULL;

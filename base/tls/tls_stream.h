@@ -114,5 +114,7 @@ const char *tls_stream_peer(const struct tls_stream *s);
  * TLS_OPEN. */
 int64_t tls_stream_peer_ends(const struct tls_stream *s, char serial[PKI_SERIAL_TEXT]);
 const char *tls_stream_why(const struct tls_stream *s);
+/* Client, after TLS_FAILED: did the server ask to come later (pki_peer_busy)? */
+bool tls_stream_busy(const struct tls_stream *s);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/core/log.h"
+#include "base/http/retry_after.h"
 #include "base/http/ws_tunnels.h"
 #include "hub/port/route.h"
 #include "model/mesh.h"
@@ -65,6 +66,17 @@ accept_events(const struct join_config *with, struct ws_conn *c, const char *nod
 			"the two");
 	heed_heartbeat(c, ws_header(c, "edgeway-heartbeat"));
 	return 0;
+}
+
+int
+admission_busy(struct ws_conn *c)
+{
+	uint64_t random;
+
+	random_bytes(&random, sizeof random);
+	ws_ask_to_wait(c, retry_after_s(random));
+	return admission_refused(c, ws_peer_name(c), 503,
+		"many nodes are being brought into step; it is told when to come again");
 }
 
 void

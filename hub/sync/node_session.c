@@ -387,6 +387,7 @@ node_session_free(struct node_session **out)
 	if (s == NULL)
 		return;
 	let_go(s);
+	node_session_leave_gate(s);
 	questions_end(&s->questions);
 	unserved_fini(&s->unserved);
 	refusals_fini(&s->refusals);

@@ -21,6 +21,7 @@
 #include "hub/port/questions.h"
 #include "hub/sync/fanout.h"
 #include "hub/sync/outbox.h"
+#include "hub/sync/sync_gate.h"
 
 enum {
 	NODE_SESSION_ASK_MS = 2000, /* a message unacknowledged for so long: is the node there? */
@@ -40,6 +41,7 @@ struct node_session_stats {
 struct node_session_config {
 	struct fanout *fanout;
 	struct node_session_stats *stats;
+	struct sync_gate *gate; /* outlives the session; NULL: none */
 	const char *ca_hash; /* sha256 of the hub's CAs as PEM text */
 	const char *const *addresses; /* addresses of this hub for nodes, sent in hello: borrowed */
 	size_t n_addresses;

@@ -21,8 +21,10 @@ answer_buckets(struct node_session *s, const char *parent, const struct digests 
 	else
 		buf_adds(&c, "{\"buckets\":[],\"synced\":true}");
 	node_session_say(s, OP_RESPONSE, "digest/buckets", parent, &c);
-	if (!any)
+	if (!any) {
 		s->synced = true;
+		node_session_leave_gate(s);
+	}
 }
 
 void

@@ -25,6 +25,7 @@ struct node_session {
 
 	bool live; /* the node has sent its digests: changes are sent */
 	bool synced; /* all differences have been sent, too */
+	uint64_t gate_ticket; /* until it is */
 	bool ended;
 	char *held_id; /* query that waits for the source; NULL: none */
 	struct digests held;
@@ -77,6 +78,8 @@ void node_session_say(struct node_session *s, enum operation op, const char *res
 	const char *parent, struct buf *content);
 void node_session_say_as(struct node_session *s, const struct saying *say, const char *id);
 void node_session_say_hello(struct node_session *s);
+/* The node is in step, or gone. */
+void node_session_leave_gate(struct node_session *s);
 void node_session_say_synced(struct node_session *s, const char *parent);
 /* Reports an error to the node. Ends the connection of a node that sends faster than it reads
  * these. */

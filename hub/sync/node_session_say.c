@@ -89,6 +89,13 @@ node_session_say_crl(struct node_session *s, const char *crl, const char *revoke
 }
 
 void
+node_session_leave_gate(struct node_session *s)
+{
+	if (s->config.gate != NULL)
+		sync_gate_end(s->config.gate, &s->gate_ticket);
+}
+
+void
 node_session_say_synced(struct node_session *s, const char *parent)
 {
 	auto_buf struct buf c;
@@ -97,6 +104,7 @@ node_session_say_synced(struct node_session *s, const char *parent)
 	buf_adds(&c, "{\"synced\":true}");
 	node_session_say(s, OP_RESPONSE, "digest/services", parent, &c);
 	s->synced = true;
+	node_session_leave_gate(s);
 }
 
 void

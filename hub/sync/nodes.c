@@ -24,9 +24,12 @@ enum {
 static int
 on_accept(void *arg, struct ws_conn *c)
 {
-	const struct nodes *n = arg;
+	struct nodes *n = arg;
 	int status = admission_status(&n->join, c);
 
+	if (status == 0 && ws_header(c, "edgeway-version")[0] != '\0' &&
+		!sync_gate_open(&n->gate, loop_now_ms(n->loop)))
+		status = admission_busy(c);
 	if (status == 0 && n->config.liveness != NULL)
 		admission_share_life(c, n->config.liveness);
 	return status;
@@ -171,6 +174,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 	struct node_session_config config = {
 		.fanout = n->config.fanout,
 		.stats = &n->stats,
+		.gate = &n->gate,
 		.node = node,
 		.ca_hash = ca_hash,
 		.addresses = addresses,

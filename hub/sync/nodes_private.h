@@ -44,6 +44,7 @@ struct nodes {
 	uint64_t not_accepted; /* once it no longer listens */
 	struct twins *twins;
 	struct node_session_stats stats;
+	struct sync_gate gate;
 	struct join_stats join_stats;
 };
 

@@ -275,6 +275,10 @@ static const struct figure nodes_figures[] = {
 		"Connections of nodes that were cut since the node had opened newer ones.", NULL),
 	FIGURE(struct nodes, stats.stalled, "edgeway_hub_sessions_stalled_total", NULL,
 		"Sessions ended for want of acknowledgements.", NULL),
+	FIGURE(struct nodes, gate.refused, "edgeway_hub_nodes_told_to_wait_total", NULL,
+		"Connections of nodes refused with Retry-After, since many were being brought into "
+		"step.",
+		NULL),
 	FIGURE(struct nodes, stats.updates, "edgeway_hub_messages_sent_total",
 		"operation=\"update\"", "Changes sent.", NULL),
 	FIGURE_ALSO(struct nodes, stats.deletes, "operation=\"delete\"", NULL),

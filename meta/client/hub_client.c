@@ -55,7 +55,9 @@ retry_later(struct hub_client *f, uint64_t least_ms)
 	random_bytes(&random, sizeof(random));
 	hub_client_enter(f, WAITING);
 	timer_cancel(f->check);
-	timer_start(f->retry, least_ms + hub_addresses_failed(&f->places, random), 0);
+	timer_start(
+		f->retry, MAX(least_ms, f->told_wait_ms) + hub_addresses_failed(&f->places, random), 0);
+	f->told_wait_ms = 0;
 }
 
 static void
@@ -300,6 +302,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	if (c != f->conn)
 		return;
 	f->conn = NULL;
+	f->told_wait_ms = MAX(f->told_wait_ms, ws_asked_to_wait_ms(c));
 	clock_skew_closed(&f->hubtime);
 	if (f->stopping)
 		return;

@@ -7,6 +7,7 @@
 #include "base/core/log.h"
 #include "base/core/sock_paths.h"
 #include "base/core/state.h"
+#include "base/http/retry_after.h"
 #include "base/tls/pki_tls.h"
 
 enum {
@@ -68,7 +69,8 @@ tunnel_client_retry(struct tunnel_client *l, uint64_t most_ms)
 {
 	if (l->draining || l->held || !l->wanted)
 		return;
-	timer_start(l->retry, tunnel_client_jitter(l->backoff_ms), 0);
+	timer_start(l->retry, l->asked_ms + tunnel_client_jitter(l->backoff_ms), 0);
+	l->asked_ms = 0;
 	l->backoff_ms = MIN(l->backoff_ms * 2, most_ms);
 }
 
@@ -331,6 +333,9 @@ on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 	struct tunnel_conn *n = arg;
 
 	if (tls == NULL) {
+		if (tunnel_client_dial_busy(n->dial))
+			n->client->asked_ms =
+				RETRY_AFTER_BUSY_MS + tunnel_client_jitter(RETRY_AFTER_BUSY_MS);
 		tunnel_client_fail(
 			n, unanswered ? TUNNEL_CLIENT_UNANSWERED_MS : TUNNEL_CLIENT_MOST_MS, why);
 		return;

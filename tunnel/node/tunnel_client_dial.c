@@ -194,6 +194,12 @@ tunnel_client_dial_free(struct tunnel_client_dial **out)
 }
 
 bool
+tunnel_client_dial_busy(const struct tunnel_client_dial *d)
+{
+	return d->tls != NULL && tls_stream_busy(d->tls);
+}
+
+bool
 tunnel_client_dial_shakes(const struct tunnel_client_dial *d)
 {
 	return d->tls != NULL;

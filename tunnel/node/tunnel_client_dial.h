@@ -40,6 +40,8 @@ void tunnel_client_dial_over(
 	struct tunnel_client_dial **d, const struct tunnel_client_dial_setup *setup, int fd);
 /* Ends an unfinished attempt without calling `done`. */
 void tunnel_client_dial_free(struct tunnel_client_dial **d);
+/* In `done`: did the hub ask to come later? */
+bool tunnel_client_dial_busy(const struct tunnel_client_dial *d);
 /* True once the hub is reached and the TLS handshake is running. */
 bool tunnel_client_dial_shakes(const struct tunnel_client_dial *d);
 

@@ -48,6 +48,7 @@ struct tunnel_client {
 	struct tunnel_conn *current; /* takes new streams unless it is doubted */
 	struct tunnel_conns leaving; /* finish their streams, then close */
 	uint64_t backoff_ms;
+	uint64_t asked_ms; /* the hub asked to wait at least so long before the next dial */
 	bool draining;
 	bool multipath; /* this machine has several uplinks */
 	bool held; /* nothing is dialled */
