@@ -168,8 +168,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			pods_are_wanted_by_those_that_may, setup, teardown),
+		cmocka_unit_test_setup_teardown(pods_are_wanted_by_those_that_may, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_unwanted_are_forgotten, setup, teardown),
 	};
 
