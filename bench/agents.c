@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -552,6 +553,7 @@ main(int argc, char **argv)
 		fprintf(stderr, "usage: agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain]\n");
 		return 2;
 	}
+	signal(SIGPIPE, SIG_IGN); /* a hub that has cut a connection */
 	w.hub = (struct sockaddr_in){
 		.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
 	if (inet_pton(AF_INET, argv[1], &w.hub.sin_addr) != 1)
