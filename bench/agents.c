@@ -562,6 +562,7 @@ main(int argc, char **argv)
 			"usage: agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain | tunnels]\n");
 		return 2;
 	}
+	signal(SIGPIPE, SIG_IGN); /* a hub that has cut a connection */
 	w.hub = (struct sockaddr_in){
 		.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
 	if (inet_pton(AF_INET, argv[1], &w.hub.sin_addr) != 1)

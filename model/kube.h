@@ -273,6 +273,7 @@ struct kube_config_map {
 struct kube_object {
 	enum kube_kind kind;
 	unsigned line; /* in its file */
+	bool packed; /* it and all that it points to are one block of memory */
 	char *ns, *name; /* ns "" for a Node and a Namespace */
 	union {
 		struct kube_service service;

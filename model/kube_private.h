@@ -71,6 +71,10 @@ void kube_grant_decode(struct decoder *d, const struct tree_node *n, struct kube
  * counts as absent. */
 char *kube_created(const struct tree_node *n);
 
+/* Moves a decoded pod, slice or Endpoints into one block of memory; nothing in it may change from
+ * then on. Other kinds stay as they are. */
+void kube_pack(struct kube_object **object);
+
 void kube_route_fini(struct kube_route *r);
 void kube_tls_policy_fini(struct kube_tls_policy *p);
 void kube_config_map_fini(struct kube_config_map *m);

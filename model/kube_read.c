@@ -396,6 +396,8 @@ kube_decode(struct kube_object **o, const char *file, const struct tree_node *n,
 	}
 	if (d.rc != 0)
 		kube_object_free(o);
+	else if (*o != NULL)
+		kube_pack(o);
 	if (err != NULL)
 		*err = d.err;
 	return d.rc != 0 ? d.rc : found < 0;
@@ -428,6 +430,10 @@ kube_object_free(struct kube_object **o)
 
 	if (gone == NULL)
 		return;
+	if (gone->packed) {
+		free(gone);
+		return;
+	}
 	switch (gone->kind) {
 	case KUBE_SERVICE:
 		kube_service_fini(&gone->service);

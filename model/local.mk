@@ -46,6 +46,7 @@ model_libmodel_a_SOURCES = \
 	model/kube_endpoints.c \
 	model/kube_netpolicy.c \
 	model/kube_node.c \
+	model/kube_pack.c \
 	model/kube_pod.c \
 	model/kube_policy.c \
 	model/kube_private.h \

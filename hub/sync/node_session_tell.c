@@ -88,8 +88,10 @@ node_session_state(const struct node_session *s, struct buf *out)
 	json_add_text(out, s->agent);
 	buf_adds(out, ",\"since\":\"");
 	buf_add_utc(out, (int64_t)(s->since_ms / 1000));
-	buf_printf(out, "\",\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu",
-		s->synced ? "true" : "false", s->pending.n, s->flights.n,
+	buf_printf(out,
+		"\",\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"queuedBytes\":%zu,"
+		"\"acks\":%llu",
+		s->synced ? "true" : "false", s->pending.n, s->flights.n, ws_queued(s->conn),
 		(unsigned long long)s->n_acks);
 	buf_printf(out, ",\"unserved\":%zu,\"refused\":%zu,\"held\":%zu", s->unserved.keys.n,
 		s->unserved.refused.n, refusals_count(&s->refusals));

@@ -27,8 +27,6 @@ static void
 free_record(struct cluster *c, struct record *r)
 {
 	table_remove(&c->records, &r->node);
-	free(r->ns);
-	free(r->name);
 	free(r);
 }
 
@@ -131,13 +129,14 @@ static struct record *
 use_record(struct cluster *c, const struct kube_object *o)
 {
 	struct record *r = cluster_find_record(c, o->kind, o->ns, o->name);
+	size_t ns = strlen(o->ns) + 1, name = strlen(o->name) + 1;
 
 	if (r != NULL)
 		return r;
-	r = xcalloc(1, sizeof *r);
+	r = xcalloc(1, sizeof *r + ns + name);
 	r->kind = o->kind;
-	r->ns = xstrdup(o->ns);
-	r->name = xstrdup(o->name);
+	r->ns = memcpy(r->texts, o->ns, ns);
+	r->name = memcpy(r->texts + ns, o->name, name);
 	table_add(&c->records, &r->node, cluster_record_hash(o->kind, o->ns, o->name));
 	return r;
 }

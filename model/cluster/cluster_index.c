@@ -179,15 +179,38 @@ cluster_index_detach(struct record *r)
 
 /* --- indexes -------------------------------------------------------------------------------- */
 
+/* As many as link_pod and link_endpoints make; a guess for other kinds. */
+static size_t
+link_room(const struct record *r)
+{
+	const struct kube_object *o = r->object;
+	size_t n = 0;
+
+	if (r->links != NULL || (r->kind != KUBE_POD && r->kind != KUBE_SLICE))
+		return 2;
+	if (r->kind == KUBE_POD)
+		return o->pod.labels.n + (*o->pod.pod_ip6 != '\0' ? 6 : 4);
+	for (size_t i = 0; i < o->endpoints.n_subsets; i++)
+		n += o->endpoints.subsets[i].n_endpoints;
+	return MAX(n, (size_t)1);
+}
+
 static void
 link_add(struct record *r, struct table *in, uint64_t hash, void *target)
 {
-	struct link *l = xcalloc(1, sizeof *l);
+	struct links *all = r->links;
+	struct link *l;
 
+	if (all == NULL || all->n == all->room) {
+		size_t room = link_room(r);
+
+		all = xmalloc(sizeof *all + room * sizeof *all->list);
+		*all = (struct links){.next = r->links, .room = room};
+		r->links = all;
+	}
+	l = &all->list[all->n++];
 	l->in = in;
 	l->target = target;
-	l->next = r->links;
-	r->links = l;
 	table_add(in, &l->node, hash);
 }
 
@@ -195,11 +218,12 @@ static void
 unlink_all(struct record *r)
 {
 	while (r->links != NULL) {
-		struct link *l = r->links;
+		struct links *all = r->links;
 
-		r->links = l->next;
-		table_remove(l->in, &l->node);
-		free(l);
+		r->links = all->next;
+		for (size_t i = 0; i < all->n; i++)
+			table_remove(all->list[i].in, &all->list[i].node);
+		free(all);
 	}
 }
 
@@ -255,9 +279,10 @@ link_service(struct record *r, struct table *in, char what, const char *ns, cons
 {
 	uint64_t hash = cluster_route_hash(what, ns, name);
 
-	for (const struct link *l = r->links; l != NULL; l = l->next)
-		if (l->in == in && l->node.hash == hash)
-			return;
+	for (const struct links *all = r->links; all != NULL; all = all->next)
+		for (size_t i = 0; i < all->n; i++)
+			if (all->list[i].in == in && all->list[i].node.hash == hash)
+				return;
 	link_add(r, in, hash, r);
 }
 

@@ -36,9 +36,15 @@ struct source {
 
 struct link {
 	struct table_node node;
-	struct link *next; /* of the record */
 	struct table *in;
 	void *target; /* joint or record */
+};
+
+/* Those of a record: one block, where their number is known beforehand. */
+struct links {
+	struct links *next;
+	size_t n, room;
+	struct link list[];
 };
 
 /* Readable explanations of a view; texts are on the heap, NULL when there are none. */
@@ -127,12 +133,13 @@ struct record {
 	enum kube_kind kind;
 	struct said *said;
 	const struct kube_object *object; /* in force */
-	struct link *links;
+	struct links *links;
 	struct joint *joint;
 	struct record *next_alike; /* slice or rule of the joint */
 	struct route_state *route;
 	uint64_t route_told; /* hash of what cluster_next_route returned; 0: nothing yet */
-	char *ns, *name;
+	const char *ns, *name; /* in `texts` */
+	char texts[];
 };
 
 struct cluster {

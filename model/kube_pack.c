@@ -1,0 +1,142 @@
+/*
+ * Pods and endpoints are what a cluster has most of, and consist of small texts, many of them
+ * empty or alike: once decoded, such an object moves into one block of memory. The functions run
+ * twice: first over the decoded object, to learn how large its parts are, then over its copy.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "model/kube_private.h"
+
+enum { PACK_SEEN = 8 }; /* texts that another one is compared with */
+
+struct pack {
+	char *block; /* NULL: while the sizes are summed up */
+	size_t parts, texts; /* bytes so far; all texts stand behind all parts */
+	size_t n_seen;
+	struct {
+		const char *from;
+		char *to;
+	} seen[PACK_SEEN];
+};
+
+static void
+pack_text(struct pack *p, char **text)
+{
+	size_t len = strlen(*text) + 1, i;
+	const char *from = *text;
+
+	for (i = 0; i < MIN(p->n_seen, (size_t)PACK_SEEN); i++)
+		if (strcmp(p->seen[i].from, from) == 0)
+			break;
+	if (i < MIN(p->n_seen, (size_t)PACK_SEEN)) {
+		if (p->block != NULL)
+			*text = p->seen[i].to;
+	} else {
+		if (p->block != NULL)
+			*text = memcpy(p->block + p->texts, from, len);
+		p->texts += len;
+	}
+	p->seen[p->n_seen++ % PACK_SEEN].from = from;
+	p->seen[(p->n_seen - 1) % PACK_SEEN].to = *text;
+}
+
+/* Returns where the part is from now on. */
+static void *
+pack_part(struct pack *p, void *from, size_t bytes)
+{
+	void *to = p->block != NULL ? p->block + p->parts : from;
+
+	if (p->block != NULL && bytes > 0)
+		memcpy(to, from, bytes);
+	p->parts += (bytes + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+	return to;
+}
+
+static void
+pack_names(struct pack *p, struct view_names *names)
+{
+	names->list = pack_part(p, names->list, names->n * sizeof *names->list);
+	for (size_t i = 0; i < names->n; i++)
+		pack_text(p, &names->list[i]);
+}
+
+static void
+pack_pod(struct pack *p, struct kube_pod *pod)
+{
+	char **texts[] = {&pod->node, &pod->hostname, &pod->subdomain, &pod->pod_ip, &pod->host_ip,
+		&pod->pod_ip6, &pod->host_ip6};
+
+	pod->labels.list = pack_part(p, pod->labels.list, pod->labels.n * sizeof *pod->labels.list);
+	pod->ports = pack_part(p, pod->ports, pod->n_ports * sizeof *pod->ports);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		pack_text(p, texts[i]);
+	for (size_t i = 0; i < pod->labels.n; i++) {
+		pack_text(p, &pod->labels.list[i].key);
+		pack_text(p, &pod->labels.list[i].value);
+	}
+	for (size_t i = 0; i < pod->n_ports; i++) {
+		pack_text(p, &pod->ports[i].name);
+		pack_text(p, &pod->ports[i].host_ip);
+	}
+}
+
+static void
+pack_subset(struct pack *p, struct kube_subset *s)
+{
+	s->ports = pack_part(p, s->ports, s->n_ports * sizeof *s->ports);
+	s->endpoints = pack_part(p, s->endpoints, s->n_endpoints * sizeof *s->endpoints);
+	for (size_t i = 0; i < s->n_ports; i++) {
+		pack_text(p, &s->ports[i].name);
+		pack_text(p, &s->ports[i].app_protocol);
+	}
+	for (size_t i = 0; i < s->n_endpoints; i++) {
+		struct kube_endpoint *e = &s->endpoints[i];
+		char **texts[] = {&e->hostname, &e->zone, &e->node, &e->ip, &e->pod};
+
+		for (size_t k = 0; k < ARRAY_LEN(texts); k++)
+			pack_text(p, texts[k]);
+		pack_names(p, &e->hint_zones);
+		pack_names(p, &e->hint_nodes);
+	}
+}
+
+/* The block begins with the object, of which only the kind's member of the union is there. */
+static struct kube_object *
+pack_object(struct pack *p, struct kube_object *from)
+{
+	size_t size = from->kind == KUBE_POD
+		? offsetof(struct kube_object, pod) + sizeof from->pod
+		: offsetof(struct kube_object, endpoints) + sizeof from->endpoints;
+	struct kube_object *o = pack_part(p, from, size);
+
+	pack_text(p, &o->name);
+	pack_text(p, &o->ns);
+	if (o->kind == KUBE_POD) {
+		pack_pod(p, &o->pod);
+		return o;
+	}
+	pack_text(p, &o->endpoints.service);
+	o->endpoints.subsets = pack_part(
+		p, o->endpoints.subsets, o->endpoints.n_subsets * sizeof *o->endpoints.subsets);
+	for (size_t i = 0; i < o->endpoints.n_subsets; i++)
+		pack_subset(p, &o->endpoints.subsets[i]);
+	return o;
+}
+
+void
+kube_pack(struct kube_object **object)
+{
+	struct kube_object *from = *object, *packed;
+	struct pack sizes = {0}, p = {0};
+
+	if (from->kind != KUBE_POD && from->kind != KUBE_SLICE && from->kind != KUBE_ENDPOINTS)
+		return;
+	pack_object(&sizes, from);
+	p.texts = sizes.parts;
+	p.block = xmalloc(sizes.parts + sizes.texts);
+	packed = pack_object(&p, from);
+	packed->packed = true;
+	kube_object_free(object);
+	*object = packed;
+}
