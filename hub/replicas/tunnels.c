@@ -423,6 +423,7 @@ tunnels_adopt(struct tunnels *t, int fd, const char *from, bool standby)
 		tell_address(fd, u->address);
 	setup.arg = u;
 	setup.place = &u->place;
+	setup.resumes = true;
 	TAILQ_INSERT_TAIL(&t->handshakes, u, link);
 	if (tls_stream_new(&setup, &u->tls, &err) < 0)
 		turn_away(u, "?", err.text);
