@@ -38,6 +38,7 @@ base_libbase_a_SOURCES = \
 	base/core/preauth.c base/core/preauth.h \
 	base/core/step_pace.c base/core/step_pace.h \
 	base/http/retry_after.c base/http/retry_after.h \
+	base/tls/pki_tickets.c base/tls/pki_tickets.h \
 	base/core/privileges.c base/core/privileges.h \
 	base/os/send_ring.c base/os/send_ring.h base/os/sandbox.h base/os/sandbox_table.c base/os/sandbox_table.h \
 	base/tls/deflate_stream.c base/tls/deflate_stream.h \
@@ -117,6 +118,7 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/core/preauth_test \
 	tests/unit/base/core/step_pace_test \
 	tests/unit/base/http/retry_after_test \
+	tests/unit/base/tls/pki_tickets_test \
 	tests/unit/base/core/privileges_test \
 	tests/unit/base/http/proxy_test \
 	tests/unit/base/core/heap_test \
@@ -166,6 +168,8 @@ tests_unit_base_core_preauth_test_SOURCES = tests/unit/base/core/preauth_test.c 
 tests_unit_base_core_preauth_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_http_retry_after_test_SOURCES = tests/unit/base/http/retry_after_test.c
 tests_unit_base_http_retry_after_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_tls_pki_tickets_test_SOURCES = tests/unit/base/tls/pki_tickets_test.c
+tests_unit_base_tls_pki_tickets_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_step_pace_test_SOURCES = tests/unit/base/core/step_pace_test.c
 tests_unit_base_core_step_pace_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_privileges_test_SOURCES = tests/unit/base/core/privileges_test.c

@@ -22,8 +22,8 @@ on_new_session(SSL *ssl, SSL_SESSION *session)
 	SSL_SESSION **slot = SSL_get_ex_data(ssl, session_slot);
 
 	SSL_SESSION_free(*slot);
-	*slot = session;
-	return 1;
+	*slot = SSL_SESSION_dup(session); /* that of a killed hub's connection is given up */
+	return 0;
 }
 
 /* One context for all: each connection sets its own certificate. */

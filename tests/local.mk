@@ -58,16 +58,17 @@ dist-hook:
 
 # --- hub and agents against a scripted world: EDGEWAY_SEEDS says how many histories ---------------
 if HAVE_CMOCKA
+FAKE_NET = tests/fake/net.c tests/fake/net.h tests/fake/resolve.c
 check_PROGRAMS += tests/unit/hub/sync/converge_test
 TESTS += tests/unit/hub/sync/converge_test
-tests_unit_hub_sync_converge_test_SOURCES = tests/unit/hub/sync/converge_test.c tests/fake/net.c tests/fake/net.h
+tests_unit_hub_sync_converge_test_SOURCES = tests/unit/hub/sync/converge_test.c $(FAKE_NET)
 tests_unit_hub_sync_converge_test_LDADD = hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_sync_converge_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms -Wl,--wrap=random_bytes
 
 # --- objects of all shapes, from the API server's bytes to an agent's snapshot: EDGEWAY_OBJECTS says how many ---
 check_PROGRAMS += tests/unit/hub/kube/objects_random_test
 TESTS += tests/unit/hub/kube/objects_random_test
-tests_unit_hub_kube_objects_random_test_SOURCES = tests/unit/hub/kube/objects_random_test.c tests/fake/net.c tests/fake/net.h
+tests_unit_hub_kube_objects_random_test_SOURCES = tests/unit/hub/kube/objects_random_test.c $(FAKE_NET)
 tests_unit_hub_kube_objects_random_test_LDADD = $(tests_unit_hub_sync_converge_test_LDADD)
 tests_unit_hub_kube_objects_random_test_LDFLAGS = $(tests_unit_hub_sync_converge_test_LDFLAGS)
 endif

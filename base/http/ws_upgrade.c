@@ -5,6 +5,7 @@
 #include "base/core/util.h"
 #include "base/http/retry_after.h"
 #include "base/http/ws_lws.h"
+#include "base/tls/pki_tickets.h"
 #include "base/tls/pki_tls.h"
 
 enum {
@@ -149,7 +150,7 @@ ws_add_request_headers(struct ws_conn *c, void *in, size_t room)
 	size_t len = strlen(c->request);
 
 	/* Send no secret before the server is verified. */
-	if (!c->verified) {
+	if (!c->verified && !pki_resumed((const struct ssl_st *)lws_get_ssl(c->wsi))) {
 		ws_set_why(c, "the peer's certificate was not verified");
 		return -1;
 	}

@@ -9,6 +9,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/tls/pki_openssl.h"
+#include "base/tls/pki_tickets.h"
 #include "base/tls/pki_tls.h"
 #include "base/tls/pki_trust.h"
 #include "base/tls/tls_alpn.h"
@@ -184,6 +185,8 @@ pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem, SS
 		rc = use_pair(ctx, cert_pem, key_pem, err);
 	if (rc < 0)
 		return rc;
+	if (cert_pem != NULL)
+		pki_tickets_keep(ctx);
 	*out = take_ptr(&ctx);
 	return 0;
 }
@@ -313,6 +316,7 @@ pki_ctx_floor(SSL_CTX *ctx, int64_t floor_s)
 	struct pki_trust *trust = pki_trust_of(ctx);
 
 	trust->floor_s = floor_s;
+	pki_tickets_forget(ctx);
 }
 
 void
@@ -320,6 +324,7 @@ pki_ctx_refuse(SSL_CTX *ctx, const char *serials)
 {
 	struct pki_trust *trust = pki_trust_of(ctx);
 
+	pki_tickets_forget(ctx);
 	free(trust->refused);
 	trust->refused = serials[0] != '\0' ? xstrdup(serials) : NULL;
 }
@@ -353,5 +358,6 @@ pki_ctx_copy(SSL_CTX *to, SSL_CTX *from)
 	}
 	SSL_CTX_set1_cert_store(to, SSL_CTX_get_cert_store(from));
 	SSL_CTX_set_verify(to, SSL_CTX_get_verify_mode(from), SSL_CTX_get_verify_callback(to));
+	pki_tickets_copy(to, from);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/tls/pki_openssl.h"
+#include "base/tls/pki_tickets.h"
 
 /* Removes an SNI that is an address, which is not allowed there (RFC 6066 section 3). */
 static void
@@ -24,8 +25,10 @@ on_client_info(const SSL *ssl, int where, int value)
 {
 	SSL *s = (SSL *)(uintptr_t)ssl; /* const only in the callback's type */
 
-	if (where & SSL_CB_HANDSHAKE_START)
+	if ((where & SSL_CB_HANDSHAKE_START) && SSL_get_state(ssl) == TLS_ST_BEFORE) {
 		drop_numeric_sni(s);
+		pki_tickets_offer(s);
+	}
 	if ((where & SSL_CB_READ_ALERT) == SSL_CB_READ_ALERT)
 		SSL_set_app_data(s, (void *)(intptr_t)(value & 0xff));
 }

@@ -40,6 +40,7 @@ struct tls_handshake {
 	tls_handshake_fn *done;
 	void *arg;
 	struct addr from;
+	bool resumes;
 	bool released; /* the owner's */
 	/* the worker's until on_news */
 	int fd; /* until the handshake begins */
@@ -141,6 +142,7 @@ handshake_on_start(void *arg)
 		.ctx = h->ctx,
 		.alpn = h->alpn,
 		.place = &h->place,
+		.resumes = h->resumes,
 		.on = handshake_on_tls,
 		.arg = h,
 	};
@@ -181,6 +183,7 @@ tls_handshake_new(const struct tls_handshake_setup *setup)
 	h->done = setup->done;
 	h->arg = setup->arg;
 	h->from = *setup->from;
+	h->resumes = setup->resumes;
 	h->fd = setup->fd;
 	h->ctx = setup->ctx;
 	pki_ctx_ref(h->ctx);

@@ -33,7 +33,8 @@ struct tls_handshake_setup {
 	struct tls_handshakes *pool;
 	int fd; /* connected; taken */
 	struct ssl_ctx_st *ctx; /* the caller may free it once tls_handshake_new returns */
-	const char *alpn; /* copied */
+	const char *alpn;
+	bool resumes; /* as of tls_setup */ /* copied */
 	const struct addr *from; /* the client whose steps these are */
 	tls_handshake_fn *done;
 	void *arg;

@@ -10,6 +10,7 @@
 #include <openssl/err.h>
 
 #include "base/core/sock.h"
+#include "base/tls/pki_tickets.h"
 #include "base/tls/pki_tls.h"
 #include "base/tls/tls_alpn.h"
 #include "base/tls/tls_session.h"
@@ -298,6 +299,8 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 		ERR_clear_error();
 		return err_set(err, EINVAL, "cannot make a TLS connection");
 	}
+	if (setup->resumes)
+		pki_tickets_allow(s->ssl);
 	SSL_set_mode(s->ssl,
 		SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
 			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

@@ -58,6 +58,7 @@ struct tls_setup {
 	/* Server: the peer's preauth slot, by which each handshake step is rationed; outlives the
 	 * handshake, or the stream. NULL, or one without a slot: no step waits. */
 	struct preauth_conn *place;
+	bool resumes; /* server: takes and gives tickets (base/tls/pki_tickets.h) */
 	uint64_t key_records; /* records written with one key; 0: TLS_KEY_RECORDS */
 	tls_event_fn *on;
 	void *arg;

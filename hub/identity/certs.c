@@ -9,6 +9,7 @@
 #include "base/core/sock.h"
 #include "base/http/own_host.h"
 #include "base/tls/pki_crl.h"
+#include "base/tls/pki_tickets.h"
 #include "hub/kube/names.h"
 #include "model/check.h"
 
@@ -555,6 +556,16 @@ load_own(struct certs *c, int64_t now_s, char **cert, char **key)
 	return !certs_renew_due(c, now_s);
 }
 
+/* From the CA's key, which all replicas have; without it, from the hub's own. */
+static void
+certs_serve_tickets(const struct certs *c, const char *own_key, struct ssl_ctx_st *ctx)
+{
+	uint8_t secret[PKI_TICKET_SECRET];
+
+	pki_tickets_secret(c->ca_pem, c->ca_key != NULL ? c->ca_key : own_key, secret);
+	pki_tickets_serve(ctx, secret);
+}
+
 int
 certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct err *err)
 {
@@ -563,7 +574,10 @@ certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct
 
 	if (c->cert != NULL) {
 		c->term = term_of(c->cert);
-		return pki_server_ctx(c->cert, c->key, c->ca_pem, ctx, err);
+		rc = pki_server_ctx(c->cert, c->key, c->ca_pem, ctx, err);
+		if (rc == 0)
+			certs_serve_tickets(c, c->key, *ctx);
+		return rc;
 	}
 	if (!load_own(c, now_s, &cert, &key)) {
 		free(take_ptr(&cert));
@@ -571,7 +585,10 @@ certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct
 		if ((rc = make_own(c, &cert, &key, err)) < 0)
 			return rc;
 	}
-	return pki_server_ctx(cert, key, c->ca_pem, ctx, err);
+	rc = pki_server_ctx(cert, key, c->ca_pem, ctx, err);
+	if (rc == 0)
+		certs_serve_tickets(c, key, *ctx);
+	return rc;
 }
 
 int

@@ -169,7 +169,7 @@ alpn_mux_turn_away(struct guest *g)
 
 	g->peek->turned_away++;
 	fd = alpn_mux_release(g);
-	/* What is not read would make the kernel answer with a reset, and lose the alert. */
+	/* What is not read would make the kernel reset the connection: the alert would be lost. */
 	(void)recv(fd, unread, sizeof unread, MSG_DONTWAIT);
 	(void)send(fd, internal_error, sizeof internal_error, MSG_DONTWAIT | MSG_NOSIGNAL);
 	close(fd);

@@ -401,6 +401,7 @@ tunnels_shake(struct tunnel *u, int fd, const struct addr *from)
 			: u->standby      ? TUNNEL_ALPN_STANDBY
 					  : TUNNEL_ALPN_REVERSE,
 		.place = &u->place,
+		.resumes = true,
 		.on = on_tls,
 		.arg = u,
 	};
@@ -413,6 +414,7 @@ tunnels_shake(struct tunnel *u, int fd, const struct addr *from)
 			.fd = fd,
 			.ctx = t->tls,
 			.alpn = setup.alpn,
+			.resumes = setup.resumes,
 			.from = from,
 			.done = on_handshake,
 			.arg = u,

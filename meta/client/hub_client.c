@@ -55,8 +55,8 @@ retry_later(struct hub_client *f, uint64_t least_ms)
 	random_bytes(&random, sizeof(random));
 	hub_client_enter(f, WAITING);
 	timer_cancel(f->check);
-	timer_start(f->retry,
-		MAX(least_ms, f->told_wait_ms) + hub_addresses_failed(&f->places, random), 0);
+	least_ms = MAX(least_ms, f->told_wait_ms);
+	timer_start(f->retry, least_ms + hub_addresses_failed(&f->places, random), 0);
 	f->told_wait_ms = 0;
 }
 

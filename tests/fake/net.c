@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "base/net/resolve.h"
 #include "meta/state/writer.h"
 
 enum {
@@ -511,6 +510,20 @@ ws_ask(struct ws_conn *c)
 }
 
 void
+ws_ask_to_wait(struct ws_conn *c, unsigned seconds)
+{
+	(void)c;
+	(void)seconds;
+}
+
+uint64_t
+ws_asked_to_wait_ms(const struct ws_conn *c)
+{
+	(void)c;
+	return 0;
+}
+
+void
 ws_set_arg(struct ws_conn *c, void *arg)
 {
 	c->arg = arg;
@@ -522,56 +535,6 @@ ws_header(const struct ws_conn *c, const char *name)
 	(void)c;
 	(void)name;
 	return "";
-}
-
-/* --- names ---------------------------------------------------------------------------------- */
-
-struct resolve {
-	struct timer *timer;
-	resolve_host_fn *fn;
-	void *arg;
-	uint16_t port;
-};
-
-static void
-on_resolved(void *arg)
-{
-	struct resolve *r = arg;
-	struct addr at = addr_ipv4(0x7f000001, r->port);
-
-	r->fn(r->arg, 0, &at, 1);
-}
-
-int
-resolve_new(
-	struct resolve **r, struct loop *loop, const struct resolve_config *config, struct err *err)
-{
-	(void)config;
-	(void)err;
-	*r = xcalloc(1, sizeof(**r));
-	(*r)->timer = timer_new(loop, on_resolved, *r);
-	return 0;
-}
-
-void
-resolve_free(struct resolve **out)
-{
-	struct resolve *r = take_ptr(out);
-
-	if (r == NULL)
-		return;
-	timer_free(&r->timer);
-	free(r);
-}
-
-void
-resolve_host(struct resolve *r, const char *name, uint16_t port, resolve_host_fn *fn, void *arg)
-{
-	(void)name;
-	r->port = port;
-	r->fn = fn;
-	r->arg = arg;
-	timer_start(r->timer, 0, 0);
 }
 
 /* --- the database's thread ------------------------------------------------------------------ */

@@ -29,6 +29,8 @@ on_accept(void *arg, struct ws_conn *c)
 	note(s->node_id, ws_header(c, "node_id"));
 	note(s->auth, ws_header(c, "authorization"));
 	note(s->absent, ws_header(c, "x-absent"));
+	if (s->retry_after_s > 0)
+		ws_ask_to_wait(c, s->retry_after_s);
 	return s->refuse_with;
 }
 
@@ -67,6 +69,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	struct side *s = arg;
 
 	s->closes++;
+	s->asked_to_wait_ms = ws_asked_to_wait_ms(c);
 	if (s->conn == c)
 		s->conn = NULL;
 	note(s->why, why);

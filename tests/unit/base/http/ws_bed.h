@@ -24,6 +24,8 @@ enum { LIMIT = 6 * 1024 * 1024, NOTE_MAX = 512 };
 struct side {
 	int accepts, opens, texts, drains, closes;
 	int refuse_with; /* HTTP status */
+	unsigned retry_after_s;
+	uint64_t asked_to_wait_ms;
 	bool echo;
 	struct ws_conn *conn; /* the last that opened */
 	char why[NOTE_MAX], path[NOTE_MAX], name[NOTE_MAX], node_id[NOTE_MAX], auth[NOTE_MAX];

@@ -110,6 +110,26 @@ test_refused_upgrade(void **state)
 	}
 }
 
+/* 503 says when to come again; another status does not. */
+static void
+test_told_to_wait(void **state)
+{
+	struct world *w = *state;
+
+	bed_start(w);
+	w->at_server.refuse_with = 503;
+	w->at_server.retry_after_s = 7;
+	bed_dial_must_fail(w, "hub.example", w->node_tls, "HTTP status 503");
+	assert_in_range(w->at_client.asked_to_wait_ms, 7000, 10500);
+	bed_stop(w);
+	bed_start(w);
+	w->at_server.refuse_with = 403;
+	w->at_server.retry_after_s = 7;
+	bed_dial_must_fail(w, "hub.example", w->node_tls, "HTTP status 403");
+	assert_int_equal(w->at_client.asked_to_wait_ms, 0);
+	bed_stop(w);
+}
+
 static void
 test_close_tells_code_and_reason(void **state)
 {
@@ -282,6 +302,7 @@ main(void)
 		cmocka_unit_test(test_big_message_both_ways),
 		cmocka_unit_test(test_too_big_message_closes),
 		cmocka_unit_test(test_refused_upgrade),
+		cmocka_unit_test(test_told_to_wait),
 		cmocka_unit_test(test_close_tells_code_and_reason),
 		cmocka_unit_test(test_close_while_dialling),
 		cmocka_unit_test(test_no_certificate_has_no_name),
