@@ -49,7 +49,7 @@ pack_part(struct pack *p, void *from, size_t bytes)
 
 	if (p->block != NULL && bytes > 0)
 		memcpy(to, from, bytes);
-	p->parts += (bytes + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+	p->parts += (bytes + sizeof(void *) - 1) & ~(sizeof(void *) - 1); /* none needs more */
 	return to;
 }
 

@@ -89,10 +89,10 @@ node_session_state(const struct node_session *s, struct buf *out)
 	buf_adds(out, ",\"since\":\"");
 	buf_add_utc(out, (int64_t)(s->since_ms / 1000));
 	buf_printf(out,
-		"\",\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"queuedBytes\":%zu,"
-		"\"acks\":%llu",
-		s->synced ? "true" : "false", s->pending.n, s->flights.n, ws_queued(s->conn),
-		(unsigned long long)s->n_acks);
+		"\",\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu,"
+		"\"queuedBytes\":%zu",
+		s->synced ? "true" : "false", s->pending.n, s->flights.n,
+		(unsigned long long)s->n_acks, ws_queued(s->conn));
 	buf_printf(out, ",\"unserved\":%zu,\"refused\":%zu,\"held\":%zu", s->unserved.keys.n,
 		s->unserved.refused.n, refusals_count(&s->refusals));
 	if (!s->config.routes)
