@@ -342,11 +342,14 @@ class Node(Machine):
         if bridge:
             self.add_bridge()
 
-    def add_bridge(self):
+    def add_bridge_link(self, name, gateway, bits):
         # With an address of its own, as Docker gives it: else it changes when a pod joins, and the others' ARP entries are wrong for a while.
-        self.run("ip", "link", "add", self.bridge, "address", "02:42:" + ":".join(f"{int(n):02x}" for n in self.gateway.split(".")), "type", "bridge")
-        self.run("ip", "addr", "add", f"{self.gateway}/16", "dev", self.bridge)
-        self.run("ip", "link", "set", self.bridge, "up")
+        self.run("ip", "link", "add", name, "address", "02:42:" + ":".join(f"{int(n):02x}" for n in gateway.split(".")), "type", "bridge")
+        self.run("ip", "addr", "add", f"{gateway}/{bits}", "dev", name)
+        self.run("ip", "link", "set", name, "up")
+
+    def add_bridge(self):
+        self.add_bridge_link(self.bridge, self.gateway, 16)
         self.run("nft", "-f", "-", input="""
             table ip lab {
                 chain ports { }

@@ -249,9 +249,7 @@ def test_networks_come_and_go(world):
     """docker network create, run, rm, and again under another name, while the agent runs."""
     for turn in range(3):
         name, gateway = f"br-user{turn}", f"172.{20 + turn}.0.1"
-        world.near.run("ip", "link", "add", name, "type", "bridge")
-        world.near.run("ip", "addr", "add", f"{gateway}/16", "dev", name)
-        world.near.run("ip", "link", "set", name, "up")
+        world.near.add_bridge_link(name, gateway, 16)
         world.near.bridge, world.near.gateway = name, gateway
         try:
             user = Pod(world.near, f"user{turn}", f"172.{20 + turn}.0.{201 + turn}")

@@ -36,9 +36,7 @@ class CniNode(labs.Node):
 
     def network(self, name, prefix):
         """A bridge with one machine behind it."""
-        self.run("ip", "link", "add", name, "type", "bridge")
-        self.run("ip", "addr", "add", f"{prefix}.1/24", "dev", name)
-        self.run("ip", "link", "set", name, "up")
+        self.add_bridge_link(name, f"{prefix}.1", 24)
         machine = labs.Machine(self.lab, f"behind-{name}", attach=False)
         machine.link("eth0", self, f"to-{name[:12]}")
         self.run("ip", "link", "set", f"to-{name[:12]}", "master", name, "up")

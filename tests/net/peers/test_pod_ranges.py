@@ -22,9 +22,7 @@ class Node(labs.Node):
         super().__init__(lab, name, address)
 
     def add_bridge(self):
-        self.run("ip", "link", "add", self.bridge, "type", "bridge")
-        self.run("ip", "addr", "add", f"{self.gateway}/24", "dev", self.bridge)
-        self.run("ip", "link", "set", self.bridge, "up")
+        self.add_bridge_link(self.bridge, self.gateway, 24)
         self.run("nft", "-f", "-", input=f"""table ip lab {{ chain post {{ type nat hook postrouting priority 100;
             ip saddr 10.244.{self.number}.0/24 oifname != "docker0" masquerade; }}; }}""")
 
