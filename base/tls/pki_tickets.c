@@ -14,6 +14,7 @@
 
 #include "base/core/util.h"
 #include "base/tls/pki_openssl.h"
+#include "base/tls/pki_trust.h"
 
 enum { NAME_BYTES = 16, KEY_BYTES = 32, IV_BYTES = 16 };
 
@@ -186,9 +187,12 @@ tickets_on_open(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_
 }
 
 void
-pki_tickets_secret(const char *ca_pem, const char *key_pem, uint8_t secret[PKI_TICKET_SECRET])
+pki_tickets_secret(const char *ca_pem, const char *key_pem, const char *names,
+	uint8_t secret[PKI_TICKET_SECRET])
 {
-	HMAC(EVP_sha256(), key_pem, (int)strlen(key_pem), (const uint8_t *)ca_pem, strlen(ca_pem),
+	auto_free char *whose = xasprintf("%s\n%s", ca_pem, names);
+
+	HMAC(EVP_sha256(), key_pem, (int)strlen(key_pem), (const uint8_t *)whose, strlen(whose),
 		secret, NULL);
 }
 
@@ -268,10 +272,13 @@ pki_tickets_forget(SSL_CTX *ctx)
 void
 pki_tickets_offer(SSL *ssl)
 {
-	const struct tickets *t = tickets_of(SSL_get_SSL_CTX(ssl));
+	SSL_CTX *ctx = SSL_get_SSL_CTX(ssl);
+	const struct tickets *t = tickets_of(ctx);
+	const struct pki_trust *trust = pki_trust_of(ctx);
 	X509 *cert;
 
-	if (t == NULL || t->session == NULL ||
+	/* A ticket proves that the hub has the tickets' secret, and not whose certificate it has. */
+	if (t == NULL || t->session == NULL || (trust != NULL && trust->refused != NULL) ||
 		SSL_SESSION_get_protocol_version(t->session) != TLS1_3_VERSION)
 		return;
 	cert = SSL_SESSION_get0_peer(t->session);

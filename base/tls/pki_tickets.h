@@ -25,8 +25,10 @@ enum {
 	TICKET_FULL_S = 24 * 3600,
 };
 
-/* The secret for hubs with these CAs and this private key, both PEM: other CAs, other tickets. */
-void pki_tickets_secret(const char *ca_pem, const char *key_pem, uint8_t secret[PKI_TICKET_SECRET]);
+/* The secret for hubs with these CAs and this private key, both PEM, and these names as text: a hub
+ * with others opens no such ticket, since resumption does not show the certificate. */
+void pki_tickets_secret(const char *ca_pem, const char *key_pem, const char *names,
+	uint8_t secret[PKI_TICKET_SECRET]);
 /* Server contexts. The context can then open and make tickets, and its connections do not. */
 void pki_tickets_serve(struct ssl_ctx_st *ctx, const uint8_t secret[PKI_TICKET_SECRET]);
 /* The same for `to`, with the secret of `from`, if that has one; all connections take and get
@@ -39,7 +41,8 @@ void pki_tickets_allow(struct ssl_st *ssl);
 void pki_tickets_keep(struct ssl_ctx_st *ctx);
 /* Forgets it: what is trusted has changed. */
 void pki_tickets_forget(struct ssl_ctx_st *ctx);
-/* Client: puts the ticket into the connection; at the start of its handshake. */
+/* Client: puts the ticket into the connection; at the start of its handshake. Not while any hub's
+ * certificate counts as revoked: then each hub has to show its own. */
 void pki_tickets_offer(struct ssl_st *ssl);
 bool pki_resumed(const struct ssl_st *ssl);
 

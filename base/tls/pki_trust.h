@@ -1,7 +1,7 @@
 /*
  * A client context's checks of a server's chain beyond the trust anchors: a CA by its hash
  * (pki_join_ctx), a clock that may be wrong (pki_ctx_floor), and refused serial numbers
- * (pki_ctx_refuse). Freed with the SSL_CTX. For base/tls/pki_ctx.c alone.
+ * (pki_ctx_refuse). Freed with the SSL_CTX. For base/tls alone.
  *
  *	trust = pki_trust_attach(ctx);
  *	trust->floor_s = built_s;

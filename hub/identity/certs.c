@@ -556,13 +556,21 @@ load_own(struct certs *c, int64_t now_s, char **cert, char **key)
 	return !certs_renew_due(c, now_s);
 }
 
-/* From the CA's key, which all replicas have; without it, from the hub's own. */
+/* From the CA's key, which all replicas have; without it, from the hub's own. With the names that the
+ * operator has given, or the certificate: a hub with others is not the one that the node trusts. */
 static void
 certs_serve_tickets(const struct certs *c, const char *own_key, struct ssl_ctx_st *ctx)
 {
 	uint8_t secret[PKI_TICKET_SECRET];
+	auto_buf struct buf names;
 
-	pki_tickets_secret(c->ca_pem, c->ca_key != NULL ? c->ca_key : own_key, secret);
+	buf_init(&names, BUF_UNLIMITED);
+	if (c->cert != NULL)
+		buf_adds(&names, c->cert);
+	for (size_t i = 0; c->cert == NULL && i < c->wanted.n; i++)
+		buf_printf(&names, "%s\n", c->wanted.name[i]);
+	pki_tickets_secret(
+		c->ca_pem, c->ca_key != NULL ? c->ca_key : own_key, buf_str(&names), secret);
 	pki_tickets_serve(ctx, secret);
 }
 

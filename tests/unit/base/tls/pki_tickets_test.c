@@ -123,8 +123,12 @@ any_replica_resumes(void **state)
 	pki_tickets_forget(node);
 	assert_int_equal(connect_once(first, node, true), FULL);
 	assert_int_equal(connect_once(first, node, true), RESUMED);
-	pki_ctx_refuse(node, "0123"); /* another list of revoked hubs */
+	pki_ctx_refuse(node, "0123"); /* a hub was revoked: each shows its certificate */
 	assert_int_equal(connect_once(first, node, true), FULL);
+	assert_int_equal(connect_once(first, node, true), FULL);
+	pki_ctx_refuse(node, "");
+	assert_int_equal(connect_once(first, node, true), FULL);
+	assert_int_equal(connect_once(first, node, true), RESUMED);
 	SSL_CTX_free(first);
 	SSL_CTX_free(second);
 	SSL_CTX_free(other);
@@ -153,12 +157,14 @@ secrets_differ(void **state)
 	uint8_t a[PKI_TICKET_SECRET], b[PKI_TICKET_SECRET];
 
 	(void)state;
-	pki_tickets_secret(ca_pem, ca_key, a);
-	pki_tickets_secret(ca_pem, ca_key, b);
+	pki_tickets_secret(ca_pem, ca_key, "a\n", a);
+	pki_tickets_secret(ca_pem, ca_key, "a\n", b);
 	assert_memory_equal(a, b, sizeof a);
-	pki_tickets_secret(ca_pem, hub_key, b);
+	pki_tickets_secret(ca_pem, hub_key, "a\n", b);
 	assert_memory_not_equal(a, b, sizeof a);
-	pki_tickets_secret(hub_pem, ca_key, b);
+	pki_tickets_secret(hub_pem, ca_key, "a\n", b);
+	assert_memory_not_equal(a, b, sizeof a);
+	pki_tickets_secret(ca_pem, ca_key, "b\n", b);
 	assert_memory_not_equal(a, b, sizeof a);
 }
 
