@@ -277,7 +277,7 @@ pki_tickets_offer(SSL *ssl)
 	const struct pki_trust *trust = pki_trust_of(ctx);
 	X509 *cert;
 
-	/* A ticket proves that the hub has the tickets' secret, and not whose certificate it has. */
+	/* A ticket proves that the hub has their secret, and not whose certificate it has. */
 	if (t == NULL || t->session == NULL || (trust != NULL && trust->refused != NULL) ||
 		SSL_SESSION_get_protocol_version(t->session) != TLS1_3_VERSION)
 		return;

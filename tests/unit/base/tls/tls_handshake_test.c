@@ -351,7 +351,7 @@ test_spread(void **state)
 		strstr(buf_str(&m.out), "edgeway_hub_worker_handshakes_total{worker=\"1\"} 2\n"));
 	assert_non_null(
 		strstr(buf_str(&m.out), "edgeway_hub_worker_handshakes_total{worker=\"2\"} 2\n"));
-	/* one, if the client's answer is there at once, and one for each part in which it comes later */
+	/* one if the client's answer is there at once, and one for each part that comes later */
 	steps = strstr(buf_str(&m.out), "\nedgeway_hub_handshake_steps_total ");
 	assert_non_null(steps);
 	assert_in_range(strtoul(strchr(steps, ' '), NULL, 10), 2 * WORKERS, 20 * WORKERS);
