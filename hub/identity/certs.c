@@ -557,7 +557,7 @@ load_own(struct certs *c, int64_t now_s, char **cert, char **key)
 }
 
 /* From the CA's key, which all replicas have; without it, from the hub's own. With the names that
- * the operator has given, or the certificate: a hub with others is not the one that a node trusts. */
+ * the operator has given, or the certificate: a hub with others is not the one that nodes trust. */
 static void
 certs_serve_tickets(const struct certs *c, const char *own_key, struct ssl_ctx_st *ctx)
 {
