@@ -1,4 +1,4 @@
-"""A server that behaves like KubeEdge's CloudHub: cloudhub.py ADDRESS PORT CA CERT KEY SOCKET
+"""A server that behaves like KubeEdge's CloudHub: cloudhub.py ADDRESS PORT CA CERT KEY SOCKET [MUTE...]
 
 One connection a node id (a newer one cuts the older off), client certificates, text frames with whole v1 objects that do not name
 their kind, one message at a time until its acknowledgement (said again after a second, five times), lists without
@@ -175,8 +175,9 @@ class CloudHub:
         writer.close()
 
 
-async def main(address, port, ca, cert, key, control):
+async def main(address, port, ca, cert, key, control, *mute):
     hub = CloudHub()
+    hub.mute = list(mute)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(cert, key)
     tls.load_verify_locations(ca)

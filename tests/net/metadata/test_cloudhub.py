@@ -18,11 +18,11 @@ class CloudHub:
         self.files = pki.make(self.machine, HUB_ADDRESS)
         self.start()
 
-    def start(self):
+    def start(self, *mute):
         if os.path.exists(self.socket):
             os.unlink(self.socket)
         self.process = self.machine.start("cloudhub", PYTHON, os.path.join(HERE, "cloudhub.py"), HUB_ADDRESS, HUB_PORT,
-                                          self.files["ca"], self.files["hub.crt"], self.files["hub.key"], self.socket)
+                                          self.files["ca"], self.files["hub.crt"], self.files["hub.key"], self.socket, *mute)
         wait_for("cloudhub", lambda: os.path.exists(self.socket) and self.do("stat"))
 
     def do(self, what, **more):
@@ -156,8 +156,7 @@ def test_restart_without_the_cloud_and_what_happened_meanwhile(world):
     assert (world.address("gone"), world.address("web")) == before, world.agent.process.log() + str(world.meta())
     assert world.client.get("http://web/")[0] == 200
     # A hub that tells nothing deletes nothing; and what it tells without pods does not take the place of what is stored.
-    world.hub.start()
-    world.hub.do("mute", types=["servicelist", "podlist", "endpoints"])
+    world.hub.start("servicelist", "podlist", "endpoints")  # muted before the agent comes
     wait_for("connected", lambda: world.meta()["connected"])
     world.hub.put(service("web", ("http", 80, "http")))
     wait_for("acked", lambda: world.hub.do("stat")["acks"] >= 1)
