@@ -337,6 +337,8 @@ node_session_new(const struct node_session_config *config, struct ws_conn *conn)
 	s->config = *config;
 	s->config.cluster_domain = node_session_copy(config->cluster_domain);
 	s->conn = conn;
+	if (config->gate != NULL)
+		s->gate_ticket = sync_gate_begin(config->gate, mono_ms());
 	s->node = node_session_copy(config->node);
 	s->site = node_session_copy(config->site);
 	s->zone = node_session_copy(config->zone);

@@ -28,7 +28,7 @@ on_accept(void *arg, struct ws_conn *c)
 	int status = admission_status(&n->join, c);
 
 	if (status == 0 && ws_header(c, "edgeway-version")[0] != '\0' &&
-		!sync_gate_open(&n->gate, loop_now_ms(n->loop)))
+		!sync_gate_open(&n->gate, mono_ms()))
 		status = admission_busy(c);
 	if (status == 0 && n->config.liveness != NULL)
 		admission_share_life(c, n->config.liveness);

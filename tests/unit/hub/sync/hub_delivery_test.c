@@ -6,6 +6,8 @@
 
 #include "base/core/gzip.h"
 #include "base/core/metric.h"
+#include "hub/hub_private.h"
+#include "hub/sync/nodes_private.h"
 #include "model/bundle.h"
 #include "model/digest.h"
 #include "model/view.h"
@@ -444,6 +446,29 @@ bundles_that_are_refused_go_unbundled(void **state)
 	identity_fini(&id);
 }
 
+static void
+nodes_beyond_those_on_their_way_are_asked_to_wait(void **state)
+{
+	struct bed *b = *state;
+	struct sync_gate *gate;
+	struct identity id;
+	struct client *c;
+
+	bed_start_hub(b);
+	gate = &b->hub->nodes->gate;
+	id = bed_join(b, "edge-1");
+	c = bed_connect(b, "edge-1", &id);
+	assert_int_equal(gate->now + gate->before, 1);
+	compare(b, c, 0, 0);
+	assert_int_equal(gate->now + gate->before, 0);
+	for (unsigned i = 0; i < SYNC_GATE_MOST; i++)
+		sync_gate_begin(gate, mono_ms());
+	c = bed_dial_events(b, "edge-1", &id, id.cert);
+	wait_for(b, c->closed);
+	assert_int_equal(gate->refused, 1);
+	identity_fini(&id);
+}
+
 /* A service that no node takes costs no node its connection: it is told to none, and why. What they
  * knew before stays. */
 static void
@@ -509,6 +534,7 @@ main(void)
 		case_of(queries_without_end_end_the_connection),
 		case_of(what_a_node_refuses_is_held_back),
 		case_of(bundles_that_are_refused_go_unbundled),
+		case_of(nodes_beyond_those_on_their_way_are_asked_to_wait),
 		case_of(what_is_beyond_the_limits_is_not_told),
 	};
 
