@@ -55,8 +55,8 @@ void *loop_backend(struct loop *loop);
 
 /* A descriptor that cannot be polled (a regular file) is a programming error. It does not block
  * from then on; with WATCH_UNBLOCKED it did not before, which saves a system call. The kernel is
- * told of all changes before the next wait. Stop a watch before its descriptor is closed, which
- * sanitizers' builds check: the number may be another's by the next turn. */
+ * told of all changes before the next wait. Stop a watch before its descriptor is closed: the
+ * number may be another's by the next turn. */
 enum { WATCH_UNBLOCKED = 8 };
 struct watch *watch_start(struct loop *loop, int fd, unsigned events, watch_fn *fn, void *arg);
 void watch_set(struct watch *w, unsigned events);

@@ -9,9 +9,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <strings.h>
-#include <sys/queue.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum {
 	CONNECTIONS_KEPT = 8,
@@ -25,7 +23,6 @@ struct https {
 	struct loop *loop;
 	CURLM *multi;
 	struct timer *timer;
-	LIST_HEAD(, socket) sockets;
 	unsigned inside; /* depth of calls from libcurl further up the stack */
 	struct https_request *dead; /* stopped during such a call; freed later */
 	size_t n_requests;
@@ -33,10 +30,8 @@ struct https {
 };
 
 struct socket {
-	LIST_ENTRY(socket) entry;
 	struct https *https;
-	int fd;
-	struct watch *watch; /* NULL: closed, which libcurl tells later */
+	struct watch *watch;
 	unsigned events;
 };
 
@@ -139,7 +134,6 @@ on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_a
 		if (s != NULL) {
 			watch_stop(&s->watch);
 			curl_multi_assign(h->multi, fd, NULL);
-			LIST_REMOVE(s, entry);
 			free(s);
 		}
 		return 0;
@@ -147,8 +141,6 @@ on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_a
 	if (s == NULL) {
 		s = xcalloc(1, sizeof *s);
 		s->https = h;
-		s->fd = fd;
-		LIST_INSERT_HEAD(&h->sockets, s, entry);
 		curl_multi_assign(h->multi, fd, s);
 	}
 	s->events =
@@ -158,19 +150,6 @@ on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_a
 	else
 		watch_set(s->watch, s->events);
 	return 0;
-}
-
-/* When a request is taken away, libcurl closes first and tells on_curl_socket afterwards. */
-static int
-on_curl_close(void *arg, curl_socket_t fd)
-{
-	struct https *h = arg;
-	struct socket *s;
-
-	LIST_FOREACH(s, &h->sockets, entry)
-		if (s->fd == fd)
-			watch_stop(&s->watch);
-	return close(fd);
 }
 
 int
@@ -471,8 +450,6 @@ https_start(struct https *h, const struct https_call *call)
 	r->easy = curl_easy_init();
 	if (r->easy == NULL)
 		abort();
-	curl_easy_setopt(r->easy, CURLOPT_CLOSESOCKETFUNCTION, on_curl_close);
-	curl_easy_setopt(r->easy, CURLOPT_CLOSESOCKETDATA, h);
 	r->heard_ms = loop_now_ms(h->loop);
 	r->silence = timer_new(h->loop, on_silence, r);
 	if (call->silence_ms > 0)
