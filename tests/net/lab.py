@@ -349,7 +349,7 @@ class Node(Machine):
         self.run("ip", "link", "set", name, "up")
 
     def add_bridge(self):
-        self.add_bridge_link(self.bridge, self.gateway, 16)
+        Node.add_bridge_link(self, self.bridge, self.gateway, 16)  # self may be a machine that is none
         self.run("nft", "-f", "-", input="""
             table ip lab {
                 chain ports { }
