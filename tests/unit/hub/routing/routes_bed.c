@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct cluster *cluster;
-static struct fanout *fanout;
+struct cluster *bed_cluster;
+struct fanout *bed_fanout;
 struct routes_finder *bed_finder;
 const char *bed_edges, *bed_tunnels;
 bool bed_known;
 struct routes bed_ways;
+unsigned bed_wanted;
+uint16_t bed_wanted_port;
 static struct loop *loop;
 static struct addresses *addresses;
 struct self_guard *bed_guard;
@@ -75,18 +77,34 @@ refuses(void *arg, const char *node, const char *authority)
 }
 
 void
-bed_say(const char *source, const char *yaml)
+bed_settle(void)
 {
 	struct cluster_change change;
 
-	kit_say(cluster, source, yaml);
-	while (cluster_next_change(cluster, &change)) {
+	while (cluster_next_change(bed_cluster, &change)) {
 		if (change.view != NULL)
-			fanout_set(fanout, &change);
+			fanout_set(bed_fanout, &change);
 		else
-			fanout_remove(fanout, change.ns, change.name);
+			fanout_remove(bed_fanout, change.ns, change.name);
 		cluster_change_fini(&change);
 	}
+}
+
+void
+bed_say(const char *source, const char *yaml)
+{
+	kit_say(bed_cluster, source, yaml);
+	bed_settle();
+}
+
+void
+bed_want_pod(void *arg, const char *ns, const char *address, uint16_t port, const char *asker)
+{
+	(void)arg;
+	bed_wanted++;
+	bed_wanted_port = port;
+	cluster_pod_want(bed_cluster, ns, address, port, cluster_pod_asker(asker, 0));
+	bed_settle();
 }
 
 int
@@ -99,6 +117,7 @@ bed_setup(void **state)
 		.edge_known = edge_known,
 		.tunnelled = tunnelled,
 		.refuses = refuses,
+		.want_pod = bed_want_pod,
 	};
 	static const char allows[] =
 		"[{from: 127.0.0.1, to: ['*', 'cloud/10.0.0.1:10250']}, "
@@ -108,10 +127,11 @@ bed_setup(void **state)
 	struct addr listen = addr_ipv4(INADDR_ANY, 10080);
 
 	(void)state;
+	bed_wanted = 0;
 	bed_known = true;
 	bed_edges = bed_tunnels = ",edge-1,edge-2,";
-	config.cluster = cluster = cluster_new();
-	config.fanout = fanout = fanout_new();
+	config.cluster = bed_cluster = cluster_new();
+	config.fanout = bed_fanout = fanout_new();
 	bed_hubs = bed_replicas = "";
 	assert_int_equal(loop_new(&loop, NULL), 0);
 	addresses = addresses_new(loop, NULL, NULL);
@@ -140,8 +160,8 @@ bed_teardown(void **state)
 	tree_free(&tree);
 	addresses_free(&addresses);
 	loop_free(&loop);
-	fanout_free(&fanout);
-	cluster_free(&cluster);
+	fanout_free(&bed_fanout);
+	cluster_free(&bed_cluster);
 	return 0;
 }
 
@@ -158,4 +178,12 @@ bed_find(const char *host, uint16_t port)
 		snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %s",
 			i > 0 ? ", " : "", bed_ways.list[i].node, bed_ways.list[i].authority);
 	return text;
+}
+
+unsigned
+bed_find_endpoint(const char *asker, const char *service, const char *node, const char *at)
+{
+	const struct routes_endpoint wanted = {asker, service, node, at, false};
+
+	return routes_find_endpoint(bed_finder, &wanted, &bed_ways);
 }

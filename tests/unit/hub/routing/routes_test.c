@@ -168,14 +168,6 @@ yurts_destination(void **state)
 	assert_int_equal(routes_find_at(bed_finder, "master", "127.0.0.1:10255", &bed_ways), 503);
 }
 
-static unsigned
-find_endpoint(const char *asker, const char *service, const char *node, const char *at)
-{
-	const struct routes_endpoint wanted = {asker, service, node, at, false};
-
-	return routes_find_endpoint(bed_finder, &wanted, &bed_ways);
-}
-
 /* A right to the node is none to its pods; other nodes have pods with the same address. */
 static void
 yurts_destination_may_be_a_pod(void **state)
@@ -244,9 +236,10 @@ a_pods_address_is_what_the_pod_says(void **state)
 				   "{phase: Pending}\n"
 				   "---\napiVersion: v1\nkind: Pod\nmetadata: {name: there}\nspec: "
 				   "{nodeName: master}\nstatus: {phase: Pending}\n");
-	assert_int_equal(find_endpoint("edge-1", "default/web", "", "10.0.0.99:8080"), 404);
+	assert_int_equal(bed_find_endpoint("edge-1", "default/web", "", "10.0.0.99:8080"), 404);
 	assert_non_null(strstr(bed_ways.reason, "has no address"));
-	assert_int_equal(find_endpoint("edge-1", "default/web", "master", "10.0.0.98:8080"), 404);
+	assert_int_equal(
+		bed_find_endpoint("edge-1", "default/web", "master", "10.0.0.98:8080"), 404);
 	assert_non_null(strstr(bed_ways.reason, "has no address"));
 }
 
@@ -284,21 +277,24 @@ one_endpoint(void **state)
 				"UDP}]") RUNNING("w-1", "edge-1", "172.17.0.2") RUNNING("w-2",
 				"edge-2", "172.17.0.3") RUNNING("w-3", "master", "10.244.0.9")
 				RUNNING("w-6", "edge-2", "'2001:DB8::6'"));
-	assert_int_equal(find_endpoint("edge-1", "default/web", "edge-2", "[2001:db8::6]:8080"), 0);
+	assert_int_equal(
+		bed_find_endpoint("edge-1", "default/web", "edge-2", "[2001:db8::6]:8080"), 0);
 	assert_string_equal(bed_ways.list[0].node, "edge-2");
 	assert_string_equal(bed_ways.list[0].authority, "[2001:DB8::6]:8080");
-	assert_int_equal(find_endpoint("edge-1", "default/web", "edge-2", "172.17.0.3:8080"), 0);
+	assert_int_equal(
+		bed_find_endpoint("edge-1", "default/web", "edge-2", "172.17.0.3:8080"), 0);
 	assert_int_equal(bed_ways.n, 1);
 	assert_string_equal(bed_ways.list[0].node, "edge-2");
 	assert_string_equal(bed_ways.list[0].authority, "172.17.0.3:8080");
 	assert_string_equal(bed_ways.service, "default/web");
 	assert_int_equal(bed_ways.target.kind, TARGET_SERVICE);
 	assert_int_equal(bed_ways.target.port, 80);
-	assert_int_equal(find_endpoint("edge-1", "default/web", "master", "10.244.0.9:8080"), 0);
+	assert_int_equal(
+		bed_find_endpoint("edge-1", "default/web", "master", "10.244.0.9:8080"), 0);
 	assert_string_equal(bed_ways.list[0].node, ""); /* the hub dials it */
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
-		assert_int_equal(
-			find_endpoint("edge-1", wrong[i].service, wrong[i].node, wrong[i].endpoint),
+		assert_int_equal(bed_find_endpoint("edge-1", wrong[i].service, wrong[i].node,
+					 wrong[i].endpoint),
 			wrong[i].status);
 		assert_int_equal(bed_ways.n, 0);
 	}
@@ -321,10 +317,13 @@ only_what_the_asker_knows(void **state)
 		"---\napiVersion: v1\nkind: Service\nmetadata: {name: web, annotations: "
 		"{edgeway.io/nodes: \"kind=till\"}}\nspec: {selector: {app: web}, ports: [{name: "
 		"http, port: 80, targetPort: 8080}]}\n" RUNNING("w-2", "edge-2", "172.17.0.3"));
-	assert_int_equal(find_endpoint("edge-1", "default/web", "edge-2", "172.17.0.3:8080"), 0);
-	assert_int_equal(find_endpoint("edge-2", "default/web", "edge-2", "172.17.0.3:8080"), 404);
+	assert_int_equal(
+		bed_find_endpoint("edge-1", "default/web", "edge-2", "172.17.0.3:8080"), 0);
+	assert_int_equal(
+		bed_find_endpoint("edge-2", "default/web", "edge-2", "172.17.0.3:8080"), 404);
 	assert_string_equal(bed_ways.reason, "default/web is no service"); /* it is not to know */
-	assert_int_equal(find_endpoint("nobody", "default/web", "edge-2", "172.17.0.3:8080"), 404);
+	assert_int_equal(
+		bed_find_endpoint("nobody", "default/web", "edge-2", "172.17.0.3:8080"), 404);
 }
 
 /* --- services that are not for everybody ---------------------------------------------------- */
@@ -343,7 +342,7 @@ ask_endpoint(const char *node, bool enforces)
 	snprintf(caller.node, sizeof caller.node, "%s", node);
 	routes_caller_of(&who, &caller, enforces);
 	routes_for(bed_finder, &who);
-	status = find_endpoint(node, "default/web", "edge-2", "172.17.0.3:8080");
+	status = bed_find_endpoint(node, "default/web", "edge-2", "172.17.0.3:8080");
 	routes_for(bed_finder, NULL);
 	return status;
 }
