@@ -42,6 +42,22 @@ def head(title, *cells):
     print("|" + "---|" * len(cells))
 
 
+def one_by_one(hub, fleet, services, changes, nodes):
+    """Cells: medians of p50, p99 and last in ms of a change at all nodes, the hub's CPU ms for each, and how many nodes are in step."""
+    times, cpu = {"p50": [], "p99": [], "last": []}, cpu_ns([hub.process.pid])
+    for k in range(changes):
+        fleet.ask("mark")
+        start = time.monotonic()
+        write_typical(hub, [k % services], k + 1, per_file=1, prefix="changed")
+        t = fleet.ask("changes", 1, 60)
+        if t["waiting"]:
+            raise RuntimeError(f"a change was lost: {t}")
+        for what, taken in times.items():
+            taken.append(t[what] - start)
+    cpu = (cpu_ns([hub.process.pid]) - cpu) / 1e6 / changes
+    return [*[f"{1000 * statistics.median(taken):.0f}" for taken in times.values()], f"{cpu:.1f}", f"{fleet.ask('check')['in_step']} of {nodes}"]
+
+
 def burst(nodes, changes, rounds):
     """Every service changes once, all at the same moment, each in a file of its own."""
     head(f"{nodes} nodes × {changes} changes", "round", "s until all nodes have all", "changes/s to nodes", "in step",
@@ -81,26 +97,13 @@ def many(nodes, services, changes):
             raise RuntimeError(f"only {first} of {nodes}:\n{fleet.log()[-2000:]}")
         time.sleep(1)
         after = memory_kb([hub.process.pid])
-        p50, p99, last, cpu = [], [], [], cpu_ns([hub.process.pid])
-        for k in range(changes):
-            fleet.ask("mark")
-            start = time.monotonic()
-            write_typical(hub, [k % services], k + 1, per_file=1, prefix="changed")
-            t = fleet.ask("changes", 1, 60)
-            if t["waiting"]:
-                raise RuntimeError(f"a change was lost: {t}")
-            p50.append(t["p50"] - start)
-            p99.append(t["p99"] - start)
-            last.append(t["last"] - start)
-        cpu = (cpu_ns([hub.process.pid]) - cpu) / 1e6 / changes
-        in_step = fleet.ask("check")["in_step"]
+        changed = one_by_one(hub, fleet, services, changes, nodes)
         fleet.ask("drop")
         time.sleep(3)
         left = memory_kb([hub.process.pid])
         again = fleet.ask("connect", nodes)
-        ms = [f"{1000 * statistics.median(x):.0f}" for x in (p50, p99, last)]
         row(f"{first['seconds']:.1f}", f"{again['seconds']:.1f}", f"{(after[2] - before[2]) / nodes:.1f}", f"{(after[1] - before[1]) / nodes:.1f}",
-            ", ".join(f"{m[2] / 1024:.0f}" for m in (before, after, left)), *ms, f"{cpu:.1f}", f"{in_step} of {nodes}")
+            ", ".join(f"{m[2] / 1024:.0f}" for m in (before, after, left)), *changed)
 
 
 def storm(nodes, services, changes):
@@ -131,25 +134,14 @@ def storm(nodes, services, changes):
         cpu, start = cpu_ns([hub.process.pid]), time.monotonic()
         time.sleep(20)
         idle = (cpu_ns([hub.process.pid]) - cpu) / 1e9 / (time.monotonic() - start)
-        p50, p99, last, cpu = [], [], [], cpu_ns([hub.process.pid])
-        for k in range(changes):
-            fleet.ask("mark")
-            start = time.monotonic()
-            write_typical(hub, [k % services], k + 1, per_file=1, prefix="changed")
-            t = fleet.ask("changes", 1, 60)
-            if t["waiting"]:
-                raise RuntimeError(f"a change was lost: {t}")
-            for times, what in ((p50, "p50"), (p99, "p99"), (last, "last")):
-                times.append(t[what] - start)
-        cpu = (cpu_ns([hub.process.pid]) - cpu) / 1e6 / changes
-        in_step = fleet.ask("check")["in_step"]
+        changed = one_by_one(hub, fleet, services, changes, nodes)
         fleet.ask("drop")
         time.sleep(20)
         left = memory_kb([hub.process.pid])
         head("The same nodes at rest", "hub's anonymous kB per node", "hub's anonymous MB before, with them, 20 s after they left", "cores idle",
              "one change to all, p50 ms", "p99 ms", "last ms", "hub's CPU ms per change", "in step")
         row(f"{(with_them[2] - before[2]) / nodes:.1f}", ", ".join(f"{m[2] / 1024:.0f}" for m in (before, with_them, left)), f"{idle:.2f}",
-            *[f"{1000 * statistics.median(x):.0f}" for x in (p50, p99, last)], f"{cpu:.1f}", f"{in_step} of {nodes}")
+            *changed)
 
 
 def resync(services, differ):

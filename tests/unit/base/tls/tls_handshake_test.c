@@ -11,13 +11,10 @@
 #include <cmocka.h>
 
 #include "base/tls/tls_handshake.h"
+#include "tests/unit/base/tls/tls_keys.h"
 #include "tests/unit/patience.h"
 
 enum { WORKERS = 2, BULK = 1 << 18 };
-
-struct keys { /* PEM */
-	char *ca, *ca_key, *hub, *hub_key, *node, *node_key;
-};
 
 struct far { /* the node: a client on the test's loop */
 	struct tls_stream *tls;
@@ -31,7 +28,7 @@ struct near { /* the hub: the handshake's owner */
 	char why[256];
 };
 
-static struct keys ours, strangers;
+static struct tls_keys ours, strangers;
 static struct ssl_ctx_st *server, *client, *stranger;
 static struct loop *loop, *loops[WORKERS];
 static pthread_t threads[WORKERS];
@@ -40,38 +37,6 @@ static struct tls_handshakes *pool;
 static char bulk[BULK];
 
 #define until(condition) patience_until(patience_turn(loop), condition)
-
-static void
-make_keys(struct keys *k)
-{
-	static const char *const names[] = {"hub.example", NULL};
-	struct pki_issue issue = {
-		.days = 2, .names = names, .server = true, .common_name = "hub.example"};
-
-	assert_int_equal(pki_ca_new("test CA", 2, &k->ca, &k->ca_key, NULL), 0);
-	issue.ca_cert_pem = k->ca;
-	issue.ca_key_pem = k->ca_key;
-	assert_int_equal(pki_key_new(&k->hub_key, NULL), 0);
-	assert_int_equal(pki_sign_key(&issue, k->hub_key, &k->hub, NULL), 0);
-	issue = (struct pki_issue){.ca_cert_pem = k->ca,
-		.ca_key_pem = k->ca_key,
-		.days = 2,
-		.client = true,
-		.common_name = "edge-1"};
-	assert_int_equal(pki_key_new(&k->node_key, NULL), 0);
-	assert_int_equal(pki_sign_key(&issue, k->node_key, &k->node, NULL), 0);
-}
-
-static void
-free_keys(struct keys *k)
-{
-	free(k->ca);
-	free(k->ca_key);
-	free(k->hub);
-	free(k->hub_key);
-	free(k->node);
-	free(k->node_key);
-}
 
 static void *
 worker_thread(void *arg)
@@ -91,8 +56,8 @@ setup(void **state)
 {
 	(void)state;
 	signal(SIGPIPE, SIG_IGN);
-	make_keys(&ours);
-	make_keys(&strangers);
+	tls_keys_make(&ours);
+	tls_keys_make(&strangers);
 	assert_int_equal(pki_server_ctx(ours.hub, ours.hub_key, ours.ca, &server, NULL), 0);
 	assert_int_equal(pki_client_ctx(ours.ca, ours.node, ours.node_key, &client, NULL), 0);
 	assert_int_equal(
@@ -123,8 +88,8 @@ teardown(void **state)
 	pki_ctx_free(&server);
 	pki_ctx_free(&client);
 	pki_ctx_free(&stranger);
-	free_keys(&ours);
-	free_keys(&strangers);
+	tls_keys_free(&ours);
+	tls_keys_free(&strangers);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "base/tls/tls_session.h"
 #include "base/tls/tls_stream.h"
 #include "tests/fake/clock.h"
+#include "tests/unit/base/tls/tls_keys.h"
 #include "tests/unit/patience.h"
 
 struct side {
@@ -30,54 +31,18 @@ struct pair {
 	int fd[2]; /* node's, hub's */
 };
 
-struct keys { /* PEM */
-	char *ca, *ca_key, *hub, *hub_key, *node, *node_key;
-};
-
-static struct keys ours, strangers;
+static struct tls_keys ours, strangers;
 static enum tls_proof proof;
 static uint64_t key_records;
 static unsigned new_keys; /* seen by who reads */
-
-static void
-make_keys(struct keys *k)
-{
-	static const char *const names[] = {"hub.example", NULL};
-	struct pki_issue issue = {
-		.days = 2, .names = names, .server = true, .common_name = "hub.example"};
-
-	assert_int_equal(pki_ca_new("test CA", 2, &k->ca, &k->ca_key, NULL), 0);
-	issue.ca_cert_pem = k->ca;
-	issue.ca_key_pem = k->ca_key;
-	assert_int_equal(pki_key_new(&k->hub_key, NULL), 0);
-	assert_int_equal(pki_sign_key(&issue, k->hub_key, &k->hub, NULL), 0);
-	issue = (struct pki_issue){.ca_cert_pem = k->ca,
-		.ca_key_pem = k->ca_key,
-		.days = 2,
-		.client = true,
-		.common_name = "edge-1"};
-	assert_int_equal(pki_key_new(&k->node_key, NULL), 0);
-	assert_int_equal(pki_sign_key(&issue, k->node_key, &k->node, NULL), 0);
-}
-
-static void
-free_keys(struct keys *k)
-{
-	free(k->ca);
-	free(k->ca_key);
-	free(k->hub);
-	free(k->hub_key);
-	free(k->node);
-	free(k->node_key);
-}
 
 static int
 setup(void **state)
 {
 	(void)state;
 	signal(SIGPIPE, SIG_IGN);
-	make_keys(&ours);
-	make_keys(&strangers);
+	tls_keys_make(&ours);
+	tls_keys_make(&strangers);
 	return 0;
 }
 
@@ -85,8 +50,8 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	free_keys(&ours);
-	free_keys(&strangers);
+	tls_keys_free(&ours);
+	tls_keys_free(&strangers);
 	return 0;
 }
 
@@ -160,7 +125,7 @@ stop(struct pair *p)
 }
 
 static struct ssl_ctx_st *
-hub_ctx(const struct keys *k)
+hub_ctx(const struct tls_keys *k)
 {
 	struct ssl_ctx_st *ctx;
 
@@ -170,7 +135,7 @@ hub_ctx(const struct keys *k)
 
 /* The node trusts one CA and shows a certificate of another. */
 static struct ssl_ctx_st *
-node_ctx(const struct keys *trusted, const struct keys *own)
+node_ctx(const struct tls_keys *trusted, const struct tls_keys *own)
 {
 	struct ssl_ctx_st *ctx;
 
@@ -331,7 +296,7 @@ test_who_is_refused(void **state)
 {
 	static const struct {
 		const char *what;
-		const struct keys *trusted, *shown, *hub;
+		const struct tls_keys *trusted, *shown, *hub;
 		const char *host, *alpn;
 	} cases[] = {
 		{"no certificate", &ours, NULL, &ours, "hub.example", "a/1"},
@@ -363,7 +328,7 @@ test_hubs_among_themselves(void **state)
 {
 	static const char *const what[] = {
 		"a hub", "a node", "another server", "a hub of another CA"};
-	struct keys hub[4] = {ours, ours, ours, strangers};
+	struct tls_keys hub[4] = {ours, ours, ours, strangers};
 	struct pki_issue issue = {.ca_cert_pem = ours.ca,
 		.ca_key_pem = ours.ca_key,
 		.days = 2,
@@ -391,8 +356,8 @@ test_hubs_among_themselves(void **state)
 	hub[2].hub = other;
 	hub[3].hub = strange;
 	for (int i = 0; i < 8; i++) { /* who dials, then who is dialled */
-		const struct keys *dials = i < 4 ? &hub[i] : &hub[0],
-				  *dialled = i < 4 ? &hub[0] : &hub[i - 4];
+		const struct tls_keys *dials = i < 4 ? &hub[i] : &hub[0],
+				      *dialled = i < 4 ? &hub[0] : &hub[i - 4];
 		struct ssl_ctx_st *client;
 		struct pair p;
 
