@@ -244,7 +244,7 @@ for i in range(3000):
     wait_for("it was limited", lambda: site.agents[0].metrics()["edgeway_meta_pod_questions_limited_total"] > 100)  # the kernel drops some of them
     after = site.agents[0].metrics()
     assert after["edgeway_meta_pod_questions_asked_total"] - before["edgeway_meta_pod_questions_asked_total"] < 300
-    assert after['edgeway_meta_addresses{state="used"}'] == before['edgeway_meta_addresses{state="used"}']
+    assert after['edgeway_meta_addresses{state="used"}'] <= before['edgeway_meta_addresses{state="used"}']  # those of tests before may have ended
     assert site.clients[0].dns(f"172-17-0-78.shop-2.pod.{D}", "A", "@172.17.0.1")[0] == "NXDOMAIN"
     assert site.clients[0].get(f"http://{site.name(2)}:8080/") == (200, "edge-2.web\n")
 
