@@ -96,7 +96,7 @@ class Report:
         self.started = time.monotonic()
         self.rows, self.slow, self.again = [], [], []
         self.passed = self.failed = 0
-        self.failed_names = []
+        self.reasons = []
 
     def stage_over(self, running, count, first=None):
         """first: the Count of before these tests were asked again; only its failures are settled anew."""
@@ -115,7 +115,9 @@ class Report:
         late = " (took too long)" if p.status == TOOK_TOO_LONG else ""
         say(f"{verdict:7} {name:18} {p.wall_s:5.0f} s, {p.cpu_s:5.0f} s CPU, {count.passed} passed, {count.failed} failed{late}")
         if count.failed:
-            for line in read(running.log).splitlines()[-12:]:
+            lines = read(running.log).splitlines()[-12:]
+            self.reasons += [f"{name}: {line[:200]}" for line in [x for x in lines if x and not x.startswith("make")][-3:]]
+            for line in lines:
                 say(f"    > {line[:200]}")
             say(f"    the whole log: {os.path.relpath(running.log, stages.TOP)}")
 
@@ -150,6 +152,8 @@ class Report:
         say(f"{minutes} min {seconds} s")
         for line in self.again:
             say(f"passed only when asked again: {line}")
+        for line in self.reasons:
+            say(f"failed: {line}")
         say(f"{self.passed} passed, {self.failed} failed")
         return 0 if self.failed == 0 and self.passed > 0 else 1
 

@@ -113,6 +113,24 @@ def asked_again_is_told():
     assert (report.passed, report.failed, report.again) == (11, 1, ["net-gcc: a::x"]), (report.passed, report.failed, report.again)
 
 
+def the_end_repeats_why():
+    report, said = run.Report(), []
+    os.makedirs(stages.LOG, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".log") as log:
+        log.write("round 1\n\nTraceback\n  File x\nRuntimeError: read 3\nmake: *** [bench] Error 1\n")
+        log.flush()
+        running = FakeRunning(FakeStage("bench"))
+        running.log = log.name
+        run.say, saved = lambda line="": said.append(line), run.say
+        try:
+            report.stage_over(running, results.Count(0, 1, ["status 2"]))
+            del said[:]
+            report.end()
+        finally:
+            run.say = saved
+    assert said[-4:] == ["failed: bench: Traceback", "failed: bench:   File x", "failed: bench: RuntimeError: read 3", "0 passed, 1 failed"], said
+
+
 def a_broken_build_fails_what_needs_it():
     report = run.Report()
     needs = stages.Stage("net", "pytest", 1, ["false"], ["gcc"])
@@ -180,7 +198,7 @@ def fuzz_seconds_go_where_code_is_new():
 
 
 TESTS = [counts_automake, counts_pytest, counts_tap, counts_what_breaks_without_a_test, explains, slowest_first, a_stage_tells_status_and_output,
-         a_stage_that_hangs_is_ended, orphans_are_counted_and_ended, asked_again_is_told, a_broken_build_fails_what_needs_it,
+         a_stage_that_hangs_is_ended, orphans_are_counted_and_ended, asked_again_is_told, the_end_repeats_why, a_broken_build_fails_what_needs_it,
          one_stage_at_a_time_in_a_lane, the_longest_beginning_counts, helpers_lead_to_their_tests, new_files_are_changes,
          fuzz_seconds_go_where_code_is_new]
 
