@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""HTTP side by side: a pod calls a service of two backends directly, through a bare copy relay (the floor), HAProxy,
+"""HTTP side by side: a pod calls a service of two backends directly, through bare copy relays (the floor: one process; floors: as many as the
+others have workers), HAProxy,
 nginx, and Edgeway's agent. All proxies stand on the node's docker0 behind the same kind of DNAT and know the same
 services, the peers by the Host of each request.
 
@@ -105,6 +106,7 @@ table ip bench {
         ip daddr 9.252.0.1 tcp dport 81 dnat to 172.17.0.1:40014
         ip daddr 9.252.0.2 tcp dport 80 dnat to 172.17.0.1:40012
         ip daddr 9.252.0.3 tcp dport 80 dnat to 172.17.0.1:40013
+        ip daddr 9.252.0.4 tcp dport 80 dnat to 172.17.0.1:40015
     }
 }
 """
@@ -196,12 +198,14 @@ class Bench:
         haproxy = node.start("haproxy", "haproxy", "-db", "-f",
                              config(node, "haproxy.cfg", HAPROXY_CONF, names, HAPROXY_SERVICE, HAPROXY_TLS, files))
         nginx = node.start("nginx", "nginx", "-c", config(node, "nginx.conf", NGINX_CONF, names, NGINX_SERVICE, NGINX_TLS, files))
-        floor = node.start("floor", os.path.join(lab.build, "bench", "floor"), "172.17.0.1:40013", BACKENDS[0] + ":8080")
+        floor = os.path.join(lab.build, "bench", "floor")
+        floors = {"floor": node.start("floor", floor, "172.17.0.1:40013", BACKENDS[0] + ":8080"),
+                  "floors": node.start("floors", floor, "172.17.0.1:40015", BACKENDS[0] + ":8080", WORKERS)}
         fake, self.fake_secure = (labs.wait_for("the service's address", lambda h=h: self.client.dns(h, server="172.17.0.1")[1][0][4])
                                   for h in (self.host, self.secure))
-        self.places = {"direct": (BACKENDS[0], 8080), "floor": ("9.252.0.3", 80), "haproxy": ("9.252.0.1", 80),
+        self.places = {"direct": (BACKENDS[0], 8080), "floor": ("9.252.0.3", 80), "floors": ("9.252.0.4", 80), "haproxy": ("9.252.0.1", 80),
                        "nginx": ("9.252.0.2", 80), "edgeway": (fake, 80)}
-        processes = {"floor": floor, "haproxy": haproxy, "nginx": nginx, "edgeway": agent.process}
+        processes = {**floors, "haproxy": haproxy, "nginx": nginx, "edgeway": agent.process}
         self.pids = {"direct": []}
         for name in self.places:
             labs.wait_for(f"{name} answers", lambda n=name: self.get(n)[0] == 200, 60)
@@ -232,7 +236,7 @@ class Bench:
     def contenders(self, load):
         _, path, connections, options = LOADS[load]
         host = self.secure if load == "tls" else self.host
-        without = {"close": ["floor"], "tls": ["floor"], "tcp": ["floor", "nginx"]}.get(load, [])
+        without = {"1k": [], "1m": ["floors"], "tcp": ["floor", "floors", "nginx"]}.get(load, ["floor", "floors"])
         return [frame.Contender(name, self.pids[name],
                                 load_of(self.client, self.url(name, path, load), host, connections, options, self.seconds))
                 for name in self.places if name not in without]
@@ -272,7 +276,7 @@ def tell(contenders, title, main):
     bar = ([f" ({frame.bar(f'http: CPU of the better peer, {title}', cpu['edgeway'] / best, BARS['cpu'])})",
             f" Requests/s are {of_direct:.2f} of direct ({frame.bar(f'http: requests/s of direct, {title}', of_direct, BARS['rate'], least=True)})."]
            if main else ["", ""])
-    floor = f", {cpu['edgeway'] / cpu['floor']:.2f} of the floor" if "floor" in cpu else ""
+    floor = "".join(f", {cpu['edgeway'] / cpu[name]:.2f} of the {name}" for name in ("floor", "floors") if name in cpu)
     ratios = "".join(f"{cpu['edgeway'] / cpu[name]:.2f} of {name}, " for name in peers)
     print(f"\nCPU per request: edgeway is {ratios}{cpu['edgeway'] / best:.2f} of the better{bar[0]}{floor}.{bar[1]}\n", flush=True)
 

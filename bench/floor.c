@@ -1,13 +1,14 @@
 /*
  * The lower bound for any user-space proxy: accepts, dials one fixed address, and copies bytes in
- * both directions with read, write and epoll, in one thread. No parsing, no limits, no timeouts: a
- * yardstick for bench/bench_http, not for use.
+ * both directions with read, write and epoll, in each of so many processes of one thread. No
+ * parsing, no limits, no timeouts: a yardstick for bench/bench_http, not for use.
  *
- *	bench/floor 172.17.0.1:40013 192.0.2.9:8080
+ *	bench/floor 172.17.0.1:40013 192.0.2.9:8080 [PROCESSES]
  */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -71,12 +72,15 @@ main(int argc, char **argv)
 	struct addr at, target;
 	struct err err = {0};
 	struct epoll_event ev[64];
-	int listener, epoll = epoll_create1(0);
+	int listener, epoll, processes = argc == 4 ? atoi(argv[3]) : 1;
 
-	if (argc != 3 || addr_parse(&at, argv[1], 0, &err) < 0 ||
+	for (; processes > 1 && fork() > 0; processes--)
+		;
+	epoll = epoll_create1(0);
+	if (argc < 3 || argc > 4 || addr_parse(&at, argv[1], 0, &err) < 0 ||
 		addr_parse(&target, argv[2], 0, &err) < 0 ||
-		sock_listen(&at, 0, &listener, &err) < 0) {
-		fprintf(stderr, "usage: floor LISTEN:PORT TARGET:PORT %s\n", err.text);
+		sock_listen(&at, SOCK_REUSEPORT, &listener, &err) < 0) {
+		fprintf(stderr, "usage: floor LISTEN:PORT TARGET:PORT [PROCESSES] %s\n", err.text);
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
