@@ -54,6 +54,7 @@ base_libbase_a_SOURCES = \
 	base/conf/tree.c base/conf/tree.h base/conf/tree_build.h base/conf/tree_json.c base/conf/tree_yaml.c \
 	base/core/util.c base/core/util.h \
 	base/tls/tls_handshake.c base/tls/tls_handshake.h \
+	base/tls/tls_workers.c base/tls/tls_workers.h \
 	base/tls/transport.c base/tls/transport.h base/tls/transport_socket.c
 
 if SECCOMP

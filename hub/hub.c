@@ -57,6 +57,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	hub->rendezvous = rendezvous_new(&(struct rendezvous_config){.loop = hub->loop,
 		.tunnels = hub->tunnels,
 		.preauth = hub->preauth,
+		.workers = hub->workers,
 		.grants = &hub->grants,
 		.refuses = hub_refuses,
 		.arg = hub});
@@ -116,6 +117,7 @@ hub_start_parts(struct hub *hub, const struct hub_config *config, struct err *er
 		.cluster = hub->cluster,
 		.liveness = hub->liveness,
 		.preauth = hub->preauth,
+		.workers = hub->workers,
 		.grants = &hub->grants,
 	};
 	if ((rc = addr_parse(&hub->nodes_config.listen, config->listen, PORT, err)) < 0)
@@ -161,7 +163,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->preauth = preauth_new(
 		loop, MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
 	if (config->n_workers > 0)
-		hub->workers = tls_handshakes_new(config->workers, config->n_workers, hub->preauth);
+		hub->workers = tls_workers_new(config->workers, config->n_workers, hub->preauth);
 	rc = hub_start_parts(hub, config, err);
 	if (rc < 0)
 		hub_stop(&hub);
@@ -330,7 +332,7 @@ hub_stop(struct hub **out)
 	local_dial_free(&hub->cloud);
 	routes_free(&hub->ways);
 	tunnels_free(&hub->tunnels);
-	tls_handshakes_free(&hub->workers);
+	tls_workers_free(&hub->workers);
 	preauth_free(&hub->preauth);
 	floods_free(&hub->floods);
 	liveness_free(&hub->liveness);

@@ -33,7 +33,7 @@ static struct ssl_ctx_st *server, *client, *stranger;
 static struct loop *loop, *loops[WORKERS];
 static pthread_t threads[WORKERS];
 static struct preauth *preauth;
-static struct tls_handshakes *pool;
+static struct tls_workers *workers;
 static char bulk[BULK];
 
 #define until(condition) patience_until(patience_turn(loop), condition)
@@ -67,7 +67,7 @@ setup(void **state)
 	for (size_t i = 0; i < WORKERS; i++)
 		assert_int_equal(loop_new(&loops[i], NULL), 0);
 	preauth = preauth_new(loop, 64, 1);
-	pool = tls_handshakes_new(loops, WORKERS, preauth);
+	workers = tls_workers_new(loops, WORKERS, preauth);
 	for (size_t i = 0; i < WORKERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, worker_thread, loops[i]), 0);
 	return 0;
@@ -77,7 +77,7 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	tls_handshakes_free(&pool);
+	tls_workers_free(&workers);
 	preauth_free(&preauth);
 	for (size_t i = 0; i < WORKERS; i++) {
 		loop_post(loops[i], stop_worker, loops[i]);
@@ -131,7 +131,7 @@ begin(struct near *n, uint16_t client_number)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
 	n->handshake = tls_handshake_new(&(struct tls_handshake_setup){.loop = loop,
-		.pool = pool,
+		.workers = workers,
 		.fd = fd[0],
 		.ctx = server,
 		.alpn = "test/1",
@@ -310,7 +310,7 @@ test_spread(void **state)
 		close_pair(&n, &f);
 	}
 	metrics_init(&m);
-	tls_handshakes_metrics(pool, &m);
+	tls_workers_metrics(workers, &m);
 	preauth_metrics(preauth, &m);
 	assert_non_null(
 		strstr(buf_str(&m.out), "edgeway_hub_worker_handshakes_total{worker=\"1\"} 2\n"));
