@@ -1,8 +1,8 @@
 /*
- * A server's TLS handshakes on worker threads (base/tls/tls_workers.h): the public-key operations of
- * one, about a millisecond, take no time of the loop that carries the traffic. Once it is done the
- * stream moves to the owner's loop (tls_stream_move), where it is as if it had shaken hands there:
- * records are few and batched, and cost less than passing them on to another thread. Without
+ * A server's TLS handshakes on worker threads (base/tls/tls_workers.h): the public-key operations
+ * of one, about a millisecond, take no time of the loop that carries the traffic. Once it is done
+ * the stream moves to the owner's loop (tls_stream_move), where it is as if it had shaken hands
+ * there: records are few and batched, and cost less than passing them on to another thread. Without
  * workers the handshake is done on the owner's loop.
  *
  * Everything here is called on the owner's loop; the workers and both loops outlive the handshake.

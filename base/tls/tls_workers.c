@@ -103,12 +103,10 @@ tls_worker_ended(struct tls_worker *w, enum tls_worker_result result)
 #define WORKER(member, metric, help) FIGURE(struct tls_worker, member, metric, NULL, help, NULL)
 
 static const struct figure worker_figures[] = {
-	WORKER(waiting, "edgeway_hub_worker_handshakes",
-		"TLS handshakes of tunnels under way, by worker."),
-	WORKER(done, "edgeway_hub_worker_handshakes_total",
-		"TLS handshakes of tunnels completed, by worker."),
+	WORKER(waiting, "edgeway_hub_worker_handshakes", "TLS handshakes under way, by worker."),
+	WORKER(done, "edgeway_hub_worker_handshakes_total", "TLS handshakes completed, by worker."),
 	WORKER(failed, "edgeway_hub_worker_handshakes_failed_total",
-		"TLS handshakes of tunnels that failed, by worker."),
+		"TLS handshakes that failed, by worker."),
 };
 
 void

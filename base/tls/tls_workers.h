@@ -1,7 +1,7 @@
 /*
- * The worker loops on which TLS is done for the main loop: handshakes (base/tls/tls_handshake.h) and
- * whole connections (hub/ingress/bridge_worker.h). What is given to a worker belongs to its thread;
- * the loops' posts, which keep their order, are all that is exchanged with it.
+ * The worker loops on which TLS is done for the main loop: handshakes (base/tls/tls_handshake.h)
+ * and whole connections (hub/ingress/bridge_worker.h). What is given to a worker belongs to its
+ * thread; the loops' posts, which keep their order, are all that is exchanged with it.
  *
  * A worker's handshakes are rationed as base/core/preauth says: one step each turn of its loop, of
  * one client after the other. The loops outlive the workers.

@@ -55,8 +55,10 @@ let_go(struct leg **leg, bool reset, bool near)
 	l->visit = NULL;
 	if (reset)
 		leg_free(l);
-	else if (near) /* the bridge to the target ends with its stream */
-		tls_bridge_leave(l->bridge);
+	else if (near)
+		bridge_worker_leave(l->bridge);
+	else /* the bridge to the target ends with its stream */
+		bridge_worker_unhold(l->bridge);
 }
 
 static void

@@ -10,8 +10,8 @@
 
 #include "base/core/preauth.h"
 #include "base/http/http1.h"
+#include "hub/ingress/bridge_worker.h"
 #include "hub/ingress/ingress.h"
-#include "hub/ingress/tls_bridge.h"
 #include "hub/port/listen.h"
 
 enum {
@@ -51,7 +51,7 @@ struct leg {
 	struct ingress *ingress;
 	const struct door *door;
 	struct caller caller;
-	struct tls_bridge *bridge;
+	struct bridge_worker *bridge;
 	struct preauth_conn place; /* during the client's TLS handshake */
 	struct client_conn *visit; /* NULL: not yet, or no longer */
 	int fd; /* the plain side, until a client connection takes it; -1 */

@@ -23,7 +23,7 @@ ingress_new(const struct ingress_config *config)
 	struct ingress *i = xcalloc(1, sizeof *i);
 
 	i->config = *config;
-	/* Each uses at most two descriptors, including its dial or its TLS. */
+	/* Each uses at most three descriptors, including its dial or its TLS. */
 	i->visits_most =
 		(size_t)MIN(descriptors_limit() / VISITS_PART, (uint64_t)INGRESS_VISITS_MAX);
 	TAILQ_INIT(&i->ways_in);
