@@ -238,7 +238,8 @@ bridge_worker_new(
 		bridge_worker_destroy(b);
 		return rc;
 	}
-	b->worker = tls_workers_next(setup->workers);
+	b->worker =
+		setup->beside != NULL ? setup->beside->worker : tls_workers_next(setup->workers);
 	*out = b;
 	tls_worker_begun(b->worker);
 	loop_post(tls_worker_loop(b->worker), bridge_worker_on_start, b);

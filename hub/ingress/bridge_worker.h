@@ -22,6 +22,7 @@ struct bridge_worker;
 struct bridge_worker_setup {
 	struct loop *loop; /* the owner's */
 	struct tls_workers *workers; /* NULL: there are none */
+	const struct bridge_worker *beside; /* on the same worker as this one; NULL: any */
 	/* the owner's end of the socket pair, borrowed: its end is a shutdown; closing it says
 	 * nothing before bridge_worker_leave or bridge_worker_unhold */
 	int other;

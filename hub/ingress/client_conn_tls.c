@@ -168,6 +168,7 @@ leg_onward(struct client_conn *v, int plain, const char *host)
 	struct bridge_worker_setup setup = {
 		.loop = i->config.loop,
 		.workers = i->config.workers,
+		.beside = v->near != NULL ? v->near->bridge : NULL,
 		.bridge = {.plain = plain,
 			.ctx = door->onward,
 			.host = host,
