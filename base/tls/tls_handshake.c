@@ -42,6 +42,7 @@ struct tls_handshake {
 	struct addr from;
 	bool resumes;
 	bool released; /* the owner's */
+	struct preauth_conn *owners; /* the owner's `place`; NULL: none any more */
 	/* the worker's until on_news */
 	int fd; /* until the handshake begins */
 	struct ssl_ctx_st *ctx;
@@ -66,6 +67,15 @@ handshake_destroy(struct tls_handshake *h)
 /* --- on the owner's loop -------------------------------------------------------------------- */
 
 static void
+handshake_leave_place(struct tls_handshake *h)
+{
+	struct preauth_conn *owners = take_ptr(&h->owners);
+
+	if (owners != NULL)
+		owners->branch = NULL;
+}
+
+static void
 handshake_on_news(void *arg)
 {
 	struct tls_handshake *h = arg;
@@ -75,6 +85,7 @@ handshake_on_news(void *arg)
 		tls_stream_free(&stream);
 		return; /* on_gone comes */
 	}
+	handshake_leave_place(h);
 	if (stream != NULL)
 		tls_stream_move(stream, h->loop);
 	h->done(h->arg, stream, h->why);
@@ -94,6 +105,7 @@ handshake_end(struct tls_handshake *h)
 {
 	h->over = true;
 	preauth_leave(&h->place);
+	atomic_store(&h->place.waits_for_us, true);
 	atomic_fetch_sub(&h->worker->waiting, 1);
 }
 
@@ -148,7 +160,6 @@ handshake_on_start(void *arg)
 	};
 	struct err err = {0};
 
-	h->place = (struct preauth_conn){.drop = handshake_on_dropped, .arg = h};
 	if (!preauth_enter(h->worker->preauth, &h->place, &h->from, loop_now_ms(setup.loop))) {
 		handshake_tell(h, "too many handshakes are under way");
 		return;
@@ -188,6 +199,11 @@ tls_handshake_new(const struct tls_handshake_setup *setup)
 	h->ctx = setup->ctx;
 	pki_ctx_ref(h->ctx);
 	h->alpn = xstrdup(setup->alpn);
+	h->place =
+		(struct preauth_conn){.drop = handshake_on_dropped, .arg = h, .waits_for_us = true};
+	h->owners = setup->place;
+	if (h->owners != NULL)
+		h->owners->branch = &h->place;
 	atomic_fetch_add(&h->worker->waiting, 1);
 	loop_post(h->worker->loop, handshake_on_start, h);
 	return h;
@@ -201,6 +217,7 @@ tls_handshake_free(struct tls_handshake **out)
 	if (h == NULL)
 		return;
 	h->released = true;
+	handshake_leave_place(h);
 	loop_post(h->worker->loop, handshake_on_release, h);
 }
 

@@ -36,6 +36,8 @@ struct tls_handshake_setup {
 	const char *alpn;
 	bool resumes; /* as of tls_setup */ /* copied */
 	const struct addr *from; /* the client whose steps these are */
+	/* the connection's slot at the owner's preauth, until the handshake is over; NULL: none */
+	struct preauth_conn *place;
 	tls_handshake_fn *done;
 	void *arg;
 };

@@ -416,6 +416,7 @@ tunnels_shake(struct tunnel *u, int fd, const struct addr *from)
 			.alpn = setup.alpn,
 			.resumes = setup.resumes,
 			.from = from,
+			.place = &u->place,
 			.done = on_handshake,
 			.arg = u,
 		});
