@@ -21,7 +21,7 @@ WORKERS = 3
 
 class Site(tunnelkit.Site):
     def __init__(self, lab):
-        super().__init__(lab, "--workers", str(WORKERS), *tunnelkit.INGRESS_OPTIONS)
+        super().__init__(lab, "--workers", str(WORKERS), "--drainTimeout", "60s", *tunnelkit.INGRESS_OPTIONS)
         self.server = self.backend(self.nodes[0], "server", "--stream", "7500", "--http", "7001")
 
     def handshakes(self, what="_total"):
