@@ -52,7 +52,8 @@ struct preauth_conn {
 	uint8_t n_steps; /* steps run so far, counted up to 2 */
 	bool kept; /* it waits for its second step, in the round of the first */
 	atomic_bool waits_for_us; /* for a step or, at a branch, for its owner; not for its peer */
-	/* The same connection at a preauth_branch, of which only waits_for_us is read. NULL: none. */
+	/* The same connection at a preauth_branch, of which only waits_for_us is read. NULL:
+	 * there is none. */
 	const struct preauth_conn *branch;
 };
 
