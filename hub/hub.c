@@ -2,6 +2,7 @@
 
 #include "base/core/descriptors.h"
 #include "base/core/log.h"
+#include "base/os/cgroup.h"
 #include "iptables/iptables.h"
 #include "model/selector.h"
 
@@ -12,6 +13,9 @@ enum {
 	/* one of so many descriptors is for clients that have not authenticated */
 	PREAUTH_PART = 4,
 	PREAUTH_PLACES_MAX = 16384,
+	/* A handshake whose client goes no further than its ClientHello: 34 kB were measured. */
+	PREAUTH_BYTES = 40 * 1024,
+	PREAUTH_MEMORY_PART = 2, /* of the control group's memory */
 	SETTLE_TICK_MS = 10,
 	SETTLE_MS = 1000, /* a client that is silent for so long after the accept gets 503 */
 };
@@ -144,6 +148,15 @@ hub_start_parts(struct hub *hub, const struct hub_config *config, struct err *er
 	return 0;
 }
 
+static uint64_t
+hub_preauth_places(void)
+{
+	const uint64_t memory = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+
+	return MIN(MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX),
+		memory / PREAUTH_MEMORY_PART / PREAUTH_BYTES);
+}
+
 int
 hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, struct err *err)
 {
@@ -160,8 +173,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->presence = presence_new();
 	hub->began_ms = loop_now_ms(loop);
 	random_bytes(&seed, sizeof seed);
-	hub->preauth = preauth_new(
-		loop, MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
+	hub->preauth = preauth_new(loop, hub_preauth_places(), seed);
 	if (config->n_workers > 0)
 		hub->workers = tls_workers_new(config->workers, config->n_workers, hub->preauth);
 	rc = hub_start_parts(hub, config, err);

@@ -23,6 +23,7 @@ struct tls_handshake {
 	enum tls_proof proof;
 	bool resumes;
 	bool released; /* the owner's */
+	struct preauth_conn *owners; /* the owner's `place`; NULL: none any more */
 	/* the worker's until on_news */
 	int fd; /* until the handshake begins */
 	struct ssl_ctx_st *ctx;
@@ -47,6 +48,15 @@ handshake_destroy(struct tls_handshake *h)
 /* --- on the owner's loop -------------------------------------------------------------------- */
 
 static void
+handshake_leave_place(struct tls_handshake *h)
+{
+	struct preauth_conn *owners = take_ptr(&h->owners);
+
+	if (owners != NULL)
+		owners->branch = NULL;
+}
+
+static void
 handshake_on_news(void *arg)
 {
 	struct tls_handshake *h = arg;
@@ -58,6 +68,7 @@ handshake_on_news(void *arg)
 			handshake_destroy(h);
 		return; /* else on_gone comes */
 	}
+	handshake_leave_place(h);
 	if (stream != NULL && h->worker != NULL)
 		tls_stream_move(stream, h->loop);
 	h->done(h->arg, stream, h->why);
@@ -117,6 +128,7 @@ handshake_end(struct tls_handshake *h, enum tls_worker_result result)
 {
 	h->over = true;
 	preauth_leave(&h->place);
+	atomic_store(&h->place.waits_for_us, true);
 	tls_worker_ended(h->worker, result);
 }
 
@@ -154,7 +166,6 @@ handshake_on_start(void *arg)
 	struct tls_setup setup = handshake_tls(h, tls_worker_loop(h->worker), handshake_on_tls);
 	struct err err = {0};
 
-	h->place = (struct preauth_conn){.drop = handshake_on_dropped, .arg = h};
 	if (!preauth_enter(
 		    tls_worker_preauth(h->worker), &h->place, &h->from, loop_now_ms(setup.loop))) {
 		handshake_tell(h, "too many handshakes are under way");
@@ -200,6 +211,11 @@ tls_handshake_new(const struct tls_handshake_setup *setup)
 		handshake_begin_here(h, setup->place);
 		return h;
 	}
+	h->place =
+		(struct preauth_conn){.drop = handshake_on_dropped, .arg = h, .waits_for_us = true};
+	h->owners = setup->place;
+	if (h->owners != NULL)
+		h->owners->branch = &h->place;
 	h->worker = tls_workers_next(setup->workers);
 	tls_worker_begun(h->worker);
 	loop_post(tls_worker_loop(h->worker), handshake_on_start, h);
@@ -213,6 +229,7 @@ tls_handshake_free(struct tls_handshake **out)
 
 	if (h == NULL)
 		return;
+	handshake_leave_place(h);
 	if (h->worker == NULL && h->stream != NULL) {
 		handshake_destroy(h);
 		return;
