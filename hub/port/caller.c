@@ -92,7 +92,8 @@ caller_load(const struct caller_kept *k, struct caller *to)
 	char *const names[] = {to->cert, to->token, to->node};
 	const char *at = k->bytes + k->addr_len;
 
-	to->addr = (struct addr){.len = k->addr_len};
+	memset(&to->addr, 0, sizeof to->addr);
+	to->addr.len = k->addr_len;
 	memcpy(&to->addr.un, k->bytes, k->addr_len);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		at += (size_t)(stpcpy(names[i], at) - names[i]) + 1;
