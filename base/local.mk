@@ -19,6 +19,7 @@ base_libbase_a_SOURCES = \
 	base/os/fswatch.c base/os/fswatch.h \
 	base/core/hash.c base/core/hash.h \
 	base/core/heap.c base/core/heap.h \
+	base/core/page_pool.c base/core/page_pool.h \
 	base/core/hops.c base/core/hops.h \
 	base/core/log_queue.c base/core/log_queue.h \
 	base/core/log.c base/core/log.h \
@@ -54,6 +55,7 @@ base_libbase_a_SOURCES = \
 	base/conf/tree.c base/conf/tree.h base/conf/tree_build.h base/conf/tree_json.c base/conf/tree_yaml.c \
 	base/core/util.c base/core/util.h \
 	base/tls/tls_handshake.c base/tls/tls_handshake.h \
+	base/tls/tls_workers.c base/tls/tls_workers.h \
 	base/tls/transport.c base/tls/transport.h base/tls/transport_socket.c
 
 if SECCOMP
@@ -122,6 +124,7 @@ BASE_TESTS = tests/unit/base/os/addresses_test \
 	tests/unit/base/core/privileges_test \
 	tests/unit/base/http/proxy_test \
 	tests/unit/base/core/heap_test \
+	tests/unit/base/core/page_pool_test \
 	tests/unit/base/core/hops_test \
 	tests/unit/base/core/figures_test \
 	tests/unit/base/core/rate_test \
@@ -178,6 +181,8 @@ tests_unit_base_http_proxy_test_SOURCES = tests/unit/base/http/proxy_test.c $(CL
 tests_unit_base_http_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_heap_test_SOURCES = tests/unit/base/core/heap_test.c
 tests_unit_base_core_heap_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_page_pool_test_SOURCES = tests/unit/base/core/page_pool_test.c
+tests_unit_base_core_page_pool_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_hops_test_SOURCES = tests/unit/base/core/hops_test.c
 tests_unit_base_core_hops_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_core_figures_test_SOURCES = tests/unit/base/core/figures_test.c

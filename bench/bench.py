@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE]
 import frame  # noqa: E402
 
-BENCHES = ("http", "latency", "routes", "grpc", "dns", "kernel", "kubernetes", "fanout", "idle", "memory", "peers", "tunnel")
+BENCHES = ("http", "latency", "routes", "grpc", "dns", "kernel", "kubernetes", "fanout", "idle", "memory", "peers", "streams", "tunnel")
 MOVES = 0.10
 BEGIN, END = "<!-- bench.py: begin -->\n", "<!-- bench.py: end -->\n"
 

@@ -19,8 +19,8 @@ bench_openloop_SOURCES = bench/openloop.c
 bench_openloop_LDADD = base/libbase.a
 bench_delay_SOURCES = bench/delay.c
 bench_delay_LDADD = $(BASE_LDADD)
-EXTRA_DIST += bench/bench.py bench/bench_latency.py
-EXTRA_DIST += bench/frame.py bench/bad_node.py bench/bench_bad_node.py bench/bench_dns.py bench/bench_door.py bench/bench_http.py bench/bench_kernel.py bench/bench_kubernetes.py bench/bench_memory.py bench/bench_routes.py bench/bench_tracing.py bench/bench_tunnel.py bench/RESULTS.md
+EXTRA_DIST += bench/bench.py bench/bench_latency.py bench/bench_streams.py
+EXTRA_DIST += bench/frame.py bench/bad_node.py bench/bench_bad_node.py bench/bench_dns.py bench/bench_door.py bench/bench_door_tls.py bench/bench_http.py bench/bench_kernel.py bench/bench_kubernetes.py bench/bench_memory.py bench/bench_routes.py bench/bench_tracing.py bench/bench_tunnel.py bench/RESULTS.md
 
 # make bench          the whole comparison (root; namespaces of its own), three runs and more
 # make bench BENCH=smoke   one short round, to see that it runs

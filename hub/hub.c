@@ -2,6 +2,7 @@
 
 #include "base/core/descriptors.h"
 #include "base/core/log.h"
+#include "base/os/cgroup.h"
 #include "iptables/iptables.h"
 #include "model/selector.h"
 
@@ -12,6 +13,9 @@ enum {
 	/* one of so many descriptors is for clients that have not authenticated */
 	PREAUTH_PART = 4,
 	PREAUTH_PLACES_MAX = 16384,
+	/* A handshake whose client goes no further than its ClientHello: 34 kB were measured. */
+	PREAUTH_BYTES = 40 * 1024,
+	PREAUTH_MEMORY_PART = 2, /* of the control group's memory */
 	SETTLE_TICK_MS = 10,
 	SETTLE_MS = 1000, /* a client that is silent for so long after the accept gets 503 */
 };
@@ -57,6 +61,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	hub->rendezvous = rendezvous_new(&(struct rendezvous_config){.loop = hub->loop,
 		.tunnels = hub->tunnels,
 		.preauth = hub->preauth,
+		.workers = hub->workers,
 		.grants = &hub->grants,
 		.refuses = hub_refuses,
 		.arg = hub});
@@ -116,6 +121,7 @@ hub_start_parts(struct hub *hub, const struct hub_config *config, struct err *er
 		.cluster = hub->cluster,
 		.liveness = hub->liveness,
 		.preauth = hub->preauth,
+		.workers = hub->workers,
 		.grants = &hub->grants,
 	};
 	if ((rc = addr_parse(&hub->nodes_config.listen, config->listen, PORT, err)) < 0)
@@ -142,6 +148,15 @@ hub_start_parts(struct hub *hub, const struct hub_config *config, struct err *er
 	return 0;
 }
 
+static uint64_t
+hub_preauth_places(void)
+{
+	const uint64_t memory = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+
+	return MIN(MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX),
+		memory / PREAUTH_MEMORY_PART / PREAUTH_BYTES);
+}
+
 int
 hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, struct err *err)
 {
@@ -158,10 +173,9 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->presence = presence_new();
 	hub->began_ms = loop_now_ms(loop);
 	random_bytes(&seed, sizeof seed);
-	hub->preauth = preauth_new(
-		loop, MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
+	hub->preauth = preauth_new(loop, hub_preauth_places(), seed);
 	if (config->n_workers > 0)
-		hub->workers = tls_handshakes_new(config->workers, config->n_workers, hub->preauth);
+		hub->workers = tls_workers_new(config->workers, config->n_workers, hub->preauth);
 	rc = hub_start_parts(hub, config, err);
 	if (rc < 0)
 		hub_stop(&hub);
@@ -330,7 +344,7 @@ hub_stop(struct hub **out)
 	local_dial_free(&hub->cloud);
 	routes_free(&hub->ways);
 	tunnels_free(&hub->tunnels);
-	tls_handshakes_free(&hub->workers);
+	tls_workers_free(&hub->workers);
 	preauth_free(&hub->preauth);
 	floods_free(&hub->floods);
 	liveness_free(&hub->liveness);

@@ -93,7 +93,7 @@ struct hub_config {
 	bool ca_force; /* tls.caForce: start with another CA even if that cuts off nodes */
 	uint64_t heartbeat_ms; /* 0: 4000 */
 	bool compress; /* deflate the clear text in the tunnels */
-	/* loops that do the TLS handshakes of tunnels; they outlive the hub, and run after
+	/* loops for TLS handshakes and all TLS of the ingress; they outlive the hub, and run after
 	 * hub_start */
 	struct loop *const *workers;
 	size_t n_workers; /* 0: everything runs on the hub's loop */

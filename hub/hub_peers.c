@@ -182,6 +182,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 {
 	hub->peers = peers_new(&(struct peers_config){
 		.preauth = hub->preauth,
+		.workers = hub->workers,
 		.loop = hub->loop,
 		.port = port,
 		.tunnels = hub->tunnels,

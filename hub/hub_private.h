@@ -71,7 +71,7 @@ struct hub {
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct floods *floods;
 	struct liveness *liveness; /* of nodes, by name */
-	struct tls_handshakes *workers; /* do the handshakes of tunnels; NULL: `loop` does */
+	struct tls_workers *workers; /* do handshakes and the ingress' TLS; NULL: `loop` does */
 	struct tunnels *tunnels; /* accepts none before the authority is ready */
 	struct peers *peers;
 	struct rendezvous *rendezvous; /* introduces nodes to each other */

@@ -80,7 +80,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	}
 	preauth_metrics(hub->preauth, m);
 	tunnels_metrics(hub->tunnels, m);
-	tls_handshakes_metrics(hub->workers, m);
+	tls_workers_metrics(hub->workers, m);
 	floods_metrics(hub->floods, m);
 	neighbours_metrics(inquiries_neighbours(hub->neighbour_queries), m);
 	egress_metrics(hub->outward, m);

@@ -273,6 +273,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 	egress_use(hub->outward, hub->reach);
 	hub->ingress = ingress_new(&(struct ingress_config){
 		.preauth = hub->preauth,
+		.workers = hub->workers,
 		.loop = hub->loop,
 		.reach = hub->reach,
 		.grants = &hub->grants,

@@ -7,6 +7,7 @@ hub_libhub_a_SOURCES = \
 	hub/sync/sync_gate.c hub/sync/sync_gate.h \
 	hub/identity/approvals.c hub/identity/approvals.h hub/identity/approvals_ask.c hub/identity/approvals_private.h \
 	hub/identity/authority.c hub/identity/authority.h \
+	hub/ingress/bridge_worker.c hub/ingress/bridge_worker.h \
 	hub/ingress/tls_bridge.c hub/ingress/tls_bridge.h \
 	hub/port/caller.c hub/port/caller.h \
 	hub/port/ws_accept.c hub/port/ws_accept.h \
@@ -127,6 +128,7 @@ if HAVE_CMOCKA
 HUB_TESTS = \
 	tests/unit/hub/port/acl_test \
 	tests/unit/hub/identity/certs_test \
+	tests/unit/hub/ingress/bridge_worker_test \
 	tests/unit/hub/ingress/redirect_targets_test \
 	tests/unit/hub/names/hosts_text_test \
 	tests/unit/hub/sync/hub_delivery_test \
@@ -182,6 +184,8 @@ tests_unit_hub_routing_routes_pod_test_SOURCES = tests/unit/hub/routing/routes_p
 tests_unit_hub_routing_routes_pod_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_routes_judge_test_SOURCES = tests/unit/hub/routing/routes_judge_test.c $(ROUTES_BED)
 tests_unit_hub_routing_routes_judge_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_ingress_bridge_worker_test_SOURCES = tests/unit/hub/ingress/bridge_worker_test.c tests/unit/base/tls/tls_keys.c tests/unit/base/tls/tls_keys.h $(PATIENCE)
+tests_unit_hub_ingress_bridge_worker_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_redirect_targets_test_SOURCES = tests/unit/hub/ingress/redirect_targets_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 tests_unit_hub_ingress_redirect_targets_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_names_hosts_text_test_SOURCES = tests/unit/hub/names/hosts_text_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h

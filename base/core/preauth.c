@@ -51,6 +51,7 @@ static void
 preauth_end_wait(struct preauth_conn *c)
 {
 	c->step = NULL;
+	atomic_store(&c->waits_for_us, false);
 	TAILQ_REMOVE(&c->of->waiting, c, waits);
 	preauth_count_wait(c, -1);
 }
@@ -202,6 +203,7 @@ preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 	assert(c->step == NULL);
 	c->step = step;
 	c->step_arg = arg;
+	atomic_store(&c->waits_for_us, true);
 	c->kept = c->n_steps == 1;
 	if (!c->kept)
 		c->round = p->last[c->slot] = MAX(p->last[c->slot] + 1, p->round);
@@ -311,7 +313,8 @@ preauth_oldest_of(struct preauth *p, uint16_t slot)
 	struct preauth_conn *c;
 
 	TAILQ_FOREACH(c, &p->all, link) {
-		if (c->slot == slot && c->step == NULL)
+		if (c->slot == slot && !atomic_load(&c->waits_for_us) &&
+			(c->branch == NULL || !atomic_load(&c->branch->waits_for_us)))
 			return c;
 	}
 	return NULL;

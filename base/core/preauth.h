@@ -10,8 +10,8 @@
  * runs in the round of its first). So authenticated traffic waits for at most one handshake step,
  * and a newcomer for one step of each other client. Nobody waits for a step longer than peers are
  * patient: preauth_turns_away tells by the measured pace (base/core/step_pace) who would, and one
- * that waits for its step is not replaced by a newer one of its client: of those who are let in,
- * all finish. Bound to one loop.
+ * that waits for its step, here or at a branch, is not replaced by a newer one of its client: of
+ * those who are let in, all finish. Bound to one loop.
  *
  *	struct guest { struct preauth_conn place; ... };
  *
@@ -25,6 +25,7 @@
 #ifndef EDGEWAY_BASE_CORE_PREAUTH_H
 #define EDGEWAY_BASE_CORE_PREAUTH_H
 
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include "base/core/fair_share.h"
@@ -50,6 +51,10 @@ struct preauth_conn {
 	uint64_t round; /* lower rounds run first */
 	uint8_t n_steps; /* steps run so far, counted up to 2 */
 	bool kept; /* it waits for its second step, in the round of the first */
+	atomic_bool waits_for_us; /* for a step or, at a branch, for its owner; not for its peer */
+	/* The same connection at a preauth_branch, of which only waits_for_us is read. NULL:
+	 * there is none. */
+	const struct preauth_conn *branch;
 };
 
 /* seed: secret from clients. */

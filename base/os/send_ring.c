@@ -3,8 +3,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <liburing.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "base/core/log.h"
 
 enum {
 	ENTRIES = 64,
@@ -21,7 +24,7 @@ struct queued {
 
 struct send_ring {
 	struct io_uring uring;
-	bool failed; /* the kernel takes nothing more */
+	atomic_int error; /* of send_ring_error */
 	unsigned n;
 	size_t used;
 	struct queued queued[ENTRIES];
@@ -64,6 +67,12 @@ send_ring_new(struct send_ring **out, struct err *err)
 	return err_set(err, rc, "io_uring: %s", strerror(-rc));
 }
 
+int
+send_ring_error(const struct send_ring *r)
+{
+	return r->error;
+}
+
 void
 send_ring_free(struct send_ring **out)
 {
@@ -90,7 +99,7 @@ send_ring_add(
 		return false;
 	if (r->n == ENTRIES || r->used + len > sizeof r->bytes)
 		send_ring_submit(r);
-	if (r->failed)
+	if (r->error != 0)
 		return false;
 	q = &r->queued[r->n];
 	*q = (struct queued){fn, owner, r->bytes + r->used, len};
@@ -112,6 +121,17 @@ ring_tell(const struct queued *q, int sent)
 	q->fn(q->owner, q->data + taken, q->len - taken);
 }
 
+/* What the kernel has left in the ring would be sent by the next call: there is none. */
+static void
+ring_fail(struct send_ring *r, int error)
+{
+	r->error = error;
+	log_error("lb",
+		"the kernel refuses io_uring: a worker sends without it from now on, which costs "
+		"more CPU, until the agent is restarted error=\"%s\"",
+		strerror(-error));
+}
+
 /* A send that must not block has ended when the call returns. */
 void
 send_ring_submit(void *ring)
@@ -125,7 +145,8 @@ send_ring_submit(void *ring)
 		return;
 	rc = io_uring_submit_and_wait(&r->uring, n);
 	taken = rc < 0 ? 0 : MIN((unsigned)rc, n);
-	r->failed = taken < n;
+	if (taken < n)
+		ring_fail(r, rc < 0 ? rc : -EAGAIN);
 	for (unsigned i = 0; i < taken; i++) {
 		do
 			rc = io_uring_wait_cqe(&r->uring, &cqe);

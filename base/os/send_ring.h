@@ -25,6 +25,9 @@ struct send_ring;
 typedef void send_ring_fn(void *owner, const char *rest, size_t len);
 
 int send_ring_new(struct send_ring **ring, struct err *err);
+/* 0; or the -errno with which the kernel has refused it, after which it takes nothing more. From
+ * any thread. */
+int send_ring_error(const struct send_ring *ring);
 /* Nothing is in it any more. */
 void send_ring_free(struct send_ring **ring);
 /* Returns false if it is too much for the ring, and nothing was done. A full ring is submitted. */

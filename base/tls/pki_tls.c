@@ -248,8 +248,9 @@ pki_peer_not_after(const SSL *ssl)
 	return pki_x509_ends(cert);
 }
 
-bool
-pki_peer_alert(SSL *ssl, char *why, size_t size)
+/* 0: none has come. */
+static int
+pki_alert_of(SSL *ssl)
 {
 	char byte;
 	int alert;
@@ -257,7 +258,15 @@ pki_peer_alert(SSL *ssl, char *why, size_t size)
 	SSL_peek(ssl, &byte, 1); /* reads an alert that has already arrived */
 	ERR_clear_error();
 	alert = (int)(intptr_t)SSL_get_app_data(ssl);
-	if (alert == 0 || alert == SSL3_AD_CLOSE_NOTIFY)
+	return alert != SSL3_AD_CLOSE_NOTIFY ? alert : 0;
+}
+
+bool
+pki_peer_alert(SSL *ssl, char *why, size_t size)
+{
+	int alert = pki_alert_of(ssl);
+
+	if (alert == 0)
 		return false;
 	snprintf(why, size, "the peer refused the TLS connection: %s",
 		SSL_alert_desc_string_long(alert));
@@ -267,10 +276,7 @@ pki_peer_alert(SSL *ssl, char *why, size_t size)
 bool
 pki_peer_busy(SSL *ssl)
 {
-	char why[8];
-
-	return pki_peer_alert(ssl, why, sizeof why) &&
-		(int)(intptr_t)SSL_get_app_data(ssl) == SSL_AD_INTERNAL_ERROR;
+	return pki_alert_of(ssl) == SSL_AD_INTERNAL_ERROR;
 }
 
 bool

@@ -33,6 +33,7 @@ struct server {
 	void *ask_pod_arg;
 	struct fair_share *pods_asked; /* queries that wait for it */
 	uint64_t seed; /* of clients' slots in that */
+	struct order *stop; /* to be told that it has stopped, once none waits; NULL: no */
 	struct server *const *others; /* all workers' servers, including this one */
 	size_t n_others;
 	struct server_counters count;
@@ -198,6 +199,8 @@ forward_query(struct server *s, const struct client *c, const struct asked *by, 
 
 /* --- pods by their address ------------------------------------------------------------------ */
 
+static void server_tell_stopped(struct server *s);
+
 /* A query that waits for what the hub knows of a pod. */
 struct server_pod_wait {
 	struct pod_ask ask; /* first */
@@ -232,6 +235,7 @@ server_on_pod(void *arg)
 	if (w->client.conn != NULL)
 		tcp_unref(&w->client.conn);
 	free(w);
+	server_tell_stopped(s);
 }
 
 /* Writes the answer to `to`, which stays empty when the answer comes later. */
@@ -525,6 +529,17 @@ server_hand_over(struct server *s)
 	loop_post(s->loop, do_hand_over, s);
 }
 
+/* The answers about pods come to the server itself. */
+static void
+server_tell_stopped(struct server *s)
+{
+	struct order *o = fair_share_used(s->pods_asked) == 0 ? take_ptr(&s->stop) : NULL;
+
+	if (o != NULL)
+		loop_post(o->main, o->fn, o->arg);
+	free(o);
+}
+
 static void
 do_stop(void *arg)
 {
@@ -536,8 +551,8 @@ do_stop(void *arg)
 	for (int six = 0; six < SERVER_FAMILIES; six++)
 		close_sockets(s, six);
 	free(take_ptr(&s->tcp_answer));
-	loop_post(o->main, o->fn, o->arg);
-	free(o);
+	s->stop = o;
+	server_tell_stopped(s);
 }
 
 void

@@ -63,7 +63,7 @@ void server_listen(struct server *s, bool six, int udp, int tcp, const struct ad
 /* Another process reads the sockets from now on. Queries already open here still get their answers
  * through them. */
 void server_hand_over(struct server *s);
-/* Closes everything, then fn(arg) runs on `main`. */
+/* Closes everything; once no query waits for the word on a pod, fn(arg) runs on `main`. */
 void server_stop(struct server *s, struct loop *main, loop_fn *fn, void *arg);
 
 const struct server_counters *server_counters(const struct server *s);

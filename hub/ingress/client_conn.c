@@ -13,14 +13,16 @@
 #include <unistd.h>
 
 static void on_ready(void *arg, int fd, unsigned events);
+static void on_timer(void *arg);
 
 void
 client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
 	const char *end)
 {
 	static struct log_limit empty; /* connections without a request would fill the log */
-	char caller[ACCESS_NAME_MAX + 8];
+	char text[ACCESS_NAME_MAX + 8];
 	struct ingress *in = v->ingress;
+	struct caller caller;
 
 	in->bytes_to_edge += to_edge;
 	in->bytes_from_edge += from_edge;
@@ -29,7 +31,7 @@ client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint
 	grant_audit(in->config.grants,
 		&(struct audit){
 			.door = v->door->name,
-			.caller = caller_text(&v->caller, caller),
+			.caller = caller_text(caller_load(v->caller, &caller), text),
 			.target = v->target,
 			.status = status,
 			.sent = to_edge,
@@ -41,6 +43,22 @@ client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint
 	if (v->span != NULL)
 		client_conn_trace_end(
 			v, &(struct client_conn_end){status, to_edge, from_edge, end});
+}
+
+void
+client_conn_timer(struct client_conn *v, uint64_t ms)
+{
+	if (v->timer == NULL)
+		v->timer = timer_new(v->ingress->config.loop, on_timer, v);
+	timer_start(v->timer, ms, 0);
+}
+
+static void
+client_conn_leave_place(struct client_conn *v)
+{
+	if (v->place != NULL)
+		preauth_leave(v->place);
+	free(take_ptr(&v->place));
 }
 
 /* A TLS bridge still sends its remaining bytes and then ends by itself, unless the connection is
@@ -55,8 +73,10 @@ let_go(struct leg **leg, bool reset, bool near)
 	l->visit = NULL;
 	if (reset)
 		leg_free(l);
-	else if (near) /* the bridge to the target ends with its stream */
-		tls_bridge_leave(l->bridge);
+	else if (near)
+		bridge_worker_leave(l->bridge);
+	else /* the bridge to the target ends with its stream */
+		bridge_worker_unhold(l->bridge);
 }
 
 static void
@@ -77,9 +97,10 @@ client_conn_end(struct client_conn *v, bool reset)
 	buf_fini(&v->in);
 	buf_fini(&v->out);
 	TAILQ_REMOVE(&v->ingress->visits, v, entry);
-	preauth_leave(&v->place);
+	client_conn_leave_place(v);
 	v->ingress->n_visits--;
 	grant_end(&v->grant);
+	free(v->caller);
 	free(v->sni);
 	free(v->target);
 	free(v);
@@ -186,7 +207,7 @@ static void
 client_conn_join_when_read(struct client_conn *v)
 {
 	if (!caller_has_read(v))
-		timer_start(v->timer, CLIENT_CONN_HOLD_MS, 0);
+		client_conn_timer(v, CLIENT_CONN_HOLD_MS);
 	else if (!v->h2 || client_conn_feed(v))
 		client_conn_join(v, take_ptr(&v->stream), "");
 }
@@ -247,11 +268,12 @@ static void
 on_reached(void *arg, struct connector_answer *answer)
 {
 	struct client_conn *v = arg;
+	struct caller caller;
 
 	v->reaching = NULL;
 	v->fed += answer->sent;
 	buf_consume(&v->in, answer->sent);
-	connector_grant(answer, &v->grant, &v->caller);
+	connector_grant(answer, &v->grant, caller_load(v->caller, &caller));
 	client_conn_reached(v, answer);
 }
 
@@ -267,19 +289,25 @@ bool
 client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const char *dest)
 {
 	struct connector *to = v->ingress->config.reach;
+	struct caller caller;
 	struct connector_request request = {
-		.caller = &v->caller,
+		.caller = caller_load(v->caller, &caller),
 		.host = host,
 		.port = port,
 		.dest = dest,
 		.hops = v->passes,
-		.full = grant_take(&v->grant, v->ingress->config.grants, &v->caller),
+		.full = grant_take(&v->grant, v->ingress->config.grants, &caller),
 		.first = speaks_first(v) && v->door->onward == NULL ? &v->in : NULL,
 		.kept = v->exchange != NULL,
 	};
 	struct connector_answer answer;
 
-	timer_cancel(v->timer);
+	if (buf_len(&v->in) == 0)
+		buf_release(&v->in);
+	if (v->exchange == NULL)
+		timer_free(&v->timer);
+	else if (v->timer != NULL)
+		timer_cancel(v->timer); /* it is started for the next request again */
 	v->state = CLIENT_CONN_REACHING;
 	v->ingress->requests++;
 	v->started_ms = loop_now_ms(v->ingress->config.loop);
@@ -287,13 +315,13 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 		client_conn_trace_begin(v, NULL, host, port);
 	request.trace = v->span != NULL ? &v->span->context : NULL;
 	if (exchange_may_reuse(v) && connector_reuse(to, &request, &v->grant, &answer)) {
-		preauth_leave(&v->place);
+		client_conn_leave_place(v);
 		client_conn_reached(v, &answer);
 		return false;
 	}
 	v->reaching = connector_start(to, &request, on_reached, v);
 	if (connector_is_let_in(v->reaching))
-		preauth_leave(&v->place);
+		client_conn_leave_place(v);
 	return true;
 }
 
@@ -305,7 +333,7 @@ client_conn_linger(struct client_conn *v)
 	v->state = CLIENT_CONN_LINGER;
 	buf_fini(&v->in); /* a full buffer would leave no room to read the input that is dropped */
 	grant_end(&v->grant);
-	timer_start(v->timer, CLIENT_CONN_IDLE_MS, 0);
+	client_conn_timer(v, CLIENT_CONN_IDLE_MS);
 	client_conn_update(v);
 }
 
@@ -323,7 +351,7 @@ client_conn_flush(struct client_conn *v)
 	if (buf_len(&v->out) == 0)
 		buf_release(&v->out);
 	else if (n > 0 && v->state == CLIENT_CONN_LINGER)
-		timer_start(v->timer, CLIENT_CONN_IDLE_MS, 0);
+		client_conn_timer(v, CLIENT_CONN_IDLE_MS);
 	return true;
 }
 
@@ -353,7 +381,7 @@ client_conn_shut(struct client_conn *v)
 		return false;
 	}
 	if (!v->shut)
-		timer_start(v->timer, CLIENT_CONN_LINGER_MS, 0);
+		client_conn_timer(v, CLIENT_CONN_LINGER_MS);
 	v->shut = true;
 	shutdown(v->fd, SHUT_WR);
 	return true;
@@ -377,7 +405,7 @@ client_conn_update(struct client_conn *v)
 	if (v->fd < 0 || !client_conn_flush(v))
 		return;
 	if (v->state == CLIENT_CONN_GREETING) {
-		if (buf_len(&v->out) == 0 && !timer_active(v->timer)) {
+		if (buf_len(&v->out) == 0 && !client_conn_timed(v)) {
 			client_conn_join_when_read(v);
 			if (v->state == CLIENT_CONN_RELAY)
 				return;
@@ -428,9 +456,15 @@ on_end(struct client_conn *v)
 static bool
 read_some(struct client_conn *v)
 {
-	ssize_t n = buf_read(&v->in, v->fd, in_max(v) - MIN(in_max(v), buf_len(&v->in)));
+	size_t most = in_max(v) - MIN(in_max(v), buf_len(&v->in));
+	ssize_t n;
 
-	if (n == -EAGAIN || n == -ENOBUFS)
+	if (most == 0)
+		return true;
+	do
+		n = read(v->fd, v->ingress->input, most);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
 		return true;
 	if (n < 0) {
 		client_conn_free(v);
@@ -438,8 +472,8 @@ read_some(struct client_conn *v)
 	}
 	if (n == 0)
 		return on_end(v);
-	if (v->state == CLIENT_CONN_LINGER)
-		buf_consume(&v->in, buf_len(&v->in));
+	if (v->state != CLIENT_CONN_LINGER)
+		buf_add(&v->in, v->ingress->input, (size_t)n);
 	return true;
 }
 
@@ -477,7 +511,7 @@ on_ready(void *arg, int fd, unsigned events)
 	if ((events & (WATCH_READ | WATCH_HUP)) && wants_input(v) && !read_some(v))
 		return;
 	if (v->state == CLIENT_CONN_GREETING && buf_len(&v->in) > 0)
-		timer_cancel(v->timer);
+		timer_free(&v->timer);
 	client_conn_proceed(v);
 }
 
@@ -526,7 +560,7 @@ client_conn_begin(struct client_conn *v)
 	else if (door->kind == DOOR_SNI && door->tls != NULL)
 		client_conn_reach(v, v->sni, door->port, door->dest);
 	else
-		timer_start(v->timer, CLIENT_CONN_HEAD_MS, 0);
+		client_conn_timer(v, CLIENT_CONN_HEAD_MS);
 	client_conn_update(v);
 }
 
@@ -543,21 +577,22 @@ ingress_begin(struct ingress *i, const struct door *door, int fd, const struct c
 	struct client_conn *v = xcalloc(1, sizeof *v);
 	int on = 1;
 
-	v->place = (struct preauth_conn){.drop = client_conn_on_dropped, .arg = v};
+	v->place = xmalloc(sizeof *v->place);
+	*v->place = (struct preauth_conn){.drop = client_conn_on_dropped, .arg = v};
 	if (!preauth_enter(
-		    i->config.preauth, &v->place, &caller->addr, loop_now_ms(i->config.loop))) {
+		    i->config.preauth, v->place, &caller->addr, loop_now_ms(i->config.loop))) {
 		i->full++;
+		free(v->place);
 		free(v);
 		close(fd);
 		return NULL;
 	}
 	v->ingress = i;
 	v->door = door;
-	v->caller = *caller;
+	v->caller = caller_keep(caller);
 	v->fd = fd;
 	buf_init(&v->in, CLIENT_CONN_H2_MAX);
 	buf_init(&v->out, BUF_UNLIMITED);
-	v->timer = timer_new(i->config.loop, on_timer, v);
 	v->watch = watch_start(i->config.loop, fd, WATCH_HUP, on_ready, v);
 	v->started_ms = loop_now_ms(i->config.loop);
 	TAILQ_INSERT_TAIL(&i->visits, v, entry);

@@ -10,8 +10,8 @@
 
 #include "base/core/preauth.h"
 #include "base/http/http1.h"
+#include "hub/ingress/bridge_worker.h"
 #include "hub/ingress/ingress.h"
-#include "hub/ingress/tls_bridge.h"
 #include "hub/port/listen.h"
 
 enum {
@@ -51,7 +51,7 @@ struct leg {
 	struct ingress *ingress;
 	const struct door *door;
 	struct caller caller;
-	struct tls_bridge *bridge;
+	struct bridge_worker *bridge;
 	struct preauth_conn place; /* during the client's TLS handshake */
 	struct client_conn *visit; /* NULL: not yet, or no longer */
 	int fd; /* the plain side, until a client connection takes it; -1 */
@@ -63,10 +63,10 @@ struct client_conn {
 	TAILQ_ENTRY(client_conn) entry;
 	struct ingress *ingress;
 	const struct door *door;
-	struct caller caller;
+	struct caller_kept *caller;
 	int fd; /* -1: the relay has it */
 	struct watch *watch;
-	struct timer *timer;
+	struct timer *timer; /* NULL: none is needed */
 	enum client_conn_state state;
 	struct buf in, out;
 	size_t scanned; /* of `in`, by http1_find_end */
@@ -84,7 +84,7 @@ struct client_conn {
 	char *sni;
 	struct leg *near, *far; /* TLS bridges to the client and to the target; NULL: none */
 	char *target; /* for the audit */
-	struct preauth_conn place; /* until a rule has admitted it */
+	struct preauth_conn *place; /* until a rule has admitted it; then NULL */
 	struct grant grant; /* while a request is open */
 	uint64_t started_ms;
 	uint64_t fed; /* bytes written to the stream before the relay began */
@@ -101,7 +101,9 @@ struct ingress {
 	size_t visits_most; /* including TLS bridges */
 	bool draining, held; /* held: no connections are accepted yet */
 	uint64_t requests, refused, full, handshakes_failed, bytes_to_edge, bytes_from_edge;
-	struct http1_head head; /* for the connection being read: 10 kB that no connection keeps */
+	/* for the connection being read: none keeps more than has come */
+	struct http1_head head;
+	char input[CLIENT_CONN_H2_MAX];
 };
 
 /* --- client_conn.c -------------------------------------------------------------------------- */
@@ -111,6 +113,8 @@ struct ingress {
 struct client_conn *ingress_begin(struct ingress *i, const struct door *door, int fd,
 	const struct caller *caller, struct leg *leg, const char *sni);
 void client_conn_free(struct client_conn *v);
+/* Starts its timer, which means something else in each state. */
+void client_conn_timer(struct client_conn *v, uint64_t ms);
 /* Breaks the connection off: the client sees a reset. */
 void client_conn_abort(struct client_conn *v);
 /* One of its TLS bridges has broken; `why` is static text. */
@@ -144,6 +148,12 @@ void client_conn_trace_begin(
 /* Only if there is a span; also for client_conn_trace_end. */
 void client_conn_trace_reached(struct client_conn *v, const struct connector_answer *answer);
 void client_conn_trace_end(struct client_conn *v, const struct client_conn_end *end);
+
+static inline bool
+client_conn_timed(const struct client_conn *v)
+{
+	return v->timer != NULL && timer_active(v->timer);
+}
 
 static inline bool
 client_conn_traces(const struct client_conn *v)

@@ -216,8 +216,8 @@ may_go(struct client_conn *v)
 {
 	if (grant_room(&v->grant) > 0)
 		return true;
-	if (!timer_active(v->timer))
-		timer_start(v->timer, RATE_WAIT_MS, 0);
+	if (!client_conn_timed(v))
+		client_conn_timer(v, RATE_WAIT_MS);
 	return false;
 }
 
@@ -284,7 +284,7 @@ client_conn_exchange_finish(struct client_conn *v)
 		return;
 	}
 	v->state = CLIENT_CONN_HEAD;
-	timer_start(v->timer, CLIENT_CONN_IDLE_MS, 0);
+	client_conn_timer(v, CLIENT_CONN_IDLE_MS);
 	client_conn_http_input(v);
 }
 
@@ -437,7 +437,7 @@ exchange_pump(struct client_conn *v)
 	do {
 		if (!pump_request(v) || !pump_answer(v) || !client_conn_flush(v))
 			return;
-	} while (buf_len(&v->out) == 0 && exchange_peek(x, &data) > 0 && !timer_active(v->timer) &&
+	} while (buf_len(&v->out) == 0 && exchange_peek(x, &data) > 0 && !client_conn_timed(v) &&
 		!x->waits);
 	/* Not client_conn_update: if it wrote the rest, because the client has just read, nobody
 	 * would pump the stream again. */

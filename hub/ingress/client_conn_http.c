@@ -43,7 +43,7 @@ client_conn_http_refuse(struct client_conn *v, unsigned status, const char *line
 		return;
 	}
 	v->state = CLIENT_CONN_HEAD;
-	timer_start(v->timer, CLIENT_CONN_IDLE_MS, 0);
+	client_conn_timer(v, CLIENT_CONN_IDLE_MS);
 	client_conn_http_input(v);
 }
 
@@ -173,18 +173,18 @@ static bool
 read_token(struct client_conn *v, struct http1_head *h)
 {
 	struct http1_str s = take_field(h, proxy_authorization);
-	const char *name;
+	const char *name = s.len == 0 ? "" : NULL;
+	struct caller caller;
 
-	v->caller.token[0] = '\0';
-	if (s.len == 0)
-		return true;
-	if (s.len < 8 || strncasecmp(s.at, "bearer ", 7) != 0)
-		return false;
-	name = acl_token(v->ingress->config.grants->access, s.at + 7, s.len - 7);
-	if (name == NULL)
-		return false;
-	snprintf(v->caller.token, sizeof v->caller.token, "%s", name);
-	return true;
+	if (s.len >= 8 && strncasecmp(s.at, "bearer ", 7) == 0)
+		name = acl_token(v->ingress->config.grants->access, s.at + 7, s.len - 7);
+	caller_load(v->caller, &caller);
+	if (strcmp(caller.token, name != NULL ? name : "") != 0) {
+		snprintf(caller.token, sizeof caller.token, "%s", name != NULL ? name : "");
+		free(v->caller);
+		v->caller = caller_keep(&caller);
+	}
+	return name != NULL;
 }
 
 /* --- header sections ------------------------------------------------------------------------ */
@@ -196,6 +196,7 @@ start_request(struct client_conn *v, struct http1_head *h, size_t head_len)
 		strncasecmp(buf_at(&v->in) + h->method.len + 1, "https://", 8) == 0;
 	char client[INET6_ADDRSTRLEN] = "";
 	struct asked asked;
+	struct caller caller;
 
 	if (v->door->kind == DOOR_EGRESS && !h->is_connect) {
 		client_conn_http_refuse(v, 405, "this listener serves CONNECT alone", true);
@@ -226,10 +227,12 @@ start_request(struct client_conn *v, struct http1_head *h, size_t head_len)
 	if (client_conn_traces(v))
 		client_conn_trace_begin(v, h, asked.host, asked.port);
 	if (!h->is_connect) {
-		if (v->caller.addr.sa.sa_family == AF_INET)
-			inet_ntop(AF_INET, &v->caller.addr.in.sin_addr, client, sizeof client);
-		else if (v->caller.addr.sa.sa_family == AF_INET6)
-			inet_ntop(AF_INET6, &v->caller.addr.in6.sin6_addr, client, sizeof client);
+		const struct addr *from = &caller_load(v->caller, &caller)->addr;
+
+		if (from->sa.sa_family == AF_INET)
+			inet_ntop(AF_INET, &from->in.sin_addr, client, sizeof client);
+		else if (from->sa.sa_family == AF_INET6)
+			inet_ntop(AF_INET6, &from->in6.sin6_addr, client, sizeof client);
 		exchange_begin(v, client, asked.host, asked.port,
 			asked.dest[0] != '\0' ? asked.dest : NULL);
 	}

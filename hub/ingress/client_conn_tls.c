@@ -27,7 +27,7 @@ leg_free(struct leg *l)
 	TAILQ_REMOVE(&l->ingress->legs, l, entry);
 	preauth_leave(&l->place);
 	l->ingress->n_legs--;
-	tls_bridge_free(&l->bridge);
+	bridge_worker_free(&l->bridge);
 	if (l->fd >= 0)
 		close(l->fd);
 	free(l);
@@ -61,6 +61,19 @@ client_conn_tls_make(struct ingress *i, const struct door *door)
 	return l;
 }
 
+static int
+leg_pair(const struct door *door, int pair[2])
+{
+	int rc = 0;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0) {
+		rc = -errno;
+		log_limited(LOG_LEVEL_ERROR, 6, "ingress", "door=%s: no pair of sockets: %s",
+			door->name, strerror(-rc));
+	}
+	return rc;
+}
+
 /* --- TLS of the client ---------------------------------------------------------------------- */
 
 static void
@@ -79,7 +92,8 @@ on_caller_open(void *arg, const char *why, const char *sni, const char *peer)
 	preauth_leave(&l->place); /* the client connection gets a place of its own */
 	l->caller.admitted = l->door->proven;
 	snprintf(l->caller.cert, sizeof l->caller.cert, "%s", l->door->proven ? peer : "");
-	ingress_begin(l->ingress, l->door, take_fd(&l->fd), &l->caller, l, sni);
+	if (ingress_begin(l->ingress, l->door, take_fd(&l->fd), &l->caller, l, sni) == NULL)
+		bridge_worker_unhold(l->bridge);
 }
 
 static void
@@ -92,18 +106,20 @@ void
 leg_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller)
 {
 	struct leg *l = client_conn_tls_make(i, door);
-	struct tls_bridge_setup setup = {
+	struct bridge_worker_setup setup = {
 		.loop = i->config.loop,
-		.fd = fd,
-		.plain = -1,
-		.ctx = door->tls,
-		.proof = door->proven ? TLS_PROVEN : TLS_ANYBODY,
-		.place = &l->place,
-		.opened = on_caller_open,
-		.ended = on_ended,
-		.arg = l,
+		.workers = i->config.workers,
+		.from = &l->caller.addr,
+		.bridge = {.fd = fd,
+			.ctx = door->tls,
+			.proof = door->proven ? TLS_PROVEN : TLS_ANYBODY,
+			.place = &l->place,
+			.opened = on_caller_open,
+			.ended = on_ended,
+			.arg = l},
 	};
 	struct err err = {0};
+	int pair[2];
 
 	l->caller = *caller;
 	l->place = (struct preauth_conn){.drop = leg_on_dropped, .arg = l};
@@ -114,7 +130,14 @@ leg_take(struct ingress *i, const struct door *door, int fd, const struct caller
 		close(fd);
 		return;
 	}
-	if (tls_bridge_new(&setup, &l->bridge, &l->fd, &err) < 0) {
+	if (leg_pair(door, pair) < 0) {
+		leg_free(l);
+		close(fd);
+		return;
+	}
+	setup.other = l->fd = pair[0];
+	setup.bridge.plain = pair[1];
+	if (bridge_worker_new(&setup, &l->bridge, &err) < 0) {
 		log_limited(LOG_LEVEL_ERROR, 6, "ingress", "door=%s: %s", door->name, err.text);
 		leg_free(l);
 	}
@@ -142,28 +165,29 @@ leg_onward(struct client_conn *v, int plain, const char *host)
 	struct ingress *i = v->ingress;
 	const struct door *door = v->door;
 	struct leg *l = client_conn_tls_make(i, door);
-	struct tls_bridge_setup setup = {
+	struct bridge_worker_setup setup = {
 		.loop = i->config.loop,
-		.plain = plain,
-		.ctx = door->onward,
-		.host = host,
-		.proof = door->onward_proven ? TLS_PROVEN : TLS_ANYBODY,
-		.opened = on_target_open,
-		.ended = on_ended,
-		.arg = l,
+		.workers = i->config.workers,
+		.beside = v->near != NULL ? v->near->bridge : NULL,
+		.bridge = {.plain = plain,
+			.ctx = door->onward,
+			.host = host,
+			.proof = door->onward_proven ? TLS_PROVEN : TLS_ANYBODY,
+			.opened = on_target_open,
+			.ended = on_ended,
+			.arg = l},
 	};
 	struct err err = {0};
-	int pair[2];
+	int pair[2], rc = leg_pair(door, pair);
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0) {
-		int rc = -errno;
-
+	if (rc < 0) {
 		leg_free(l);
 		close(plain);
 		return rc;
 	}
-	setup.fd = pair[0];
-	if (tls_bridge_new(&setup, &l->bridge, NULL, &err) < 0) {
+	setup.bridge.fd = pair[0];
+	setup.other = pair[1];
+	if (bridge_worker_new(&setup, &l->bridge, &err) < 0) {
 		log_limited(LOG_LEVEL_ERROR, 6, "ingress", "door=%s: %s", door->name, err.text);
 		leg_free(l);
 		close(pair[1]);

@@ -26,7 +26,8 @@ void
 client_conn_trace_begin(
 	struct client_conn *v, const struct http1_head *h, const char *host, uint16_t port)
 {
-	char caller[ACCESS_NAME_MAX + 8];
+	char text[ACCESS_NAME_MAX + 8];
+	struct caller caller;
 	struct trace_context parent;
 	bool has_parent = h != NULL && span_parent(h, &parent);
 	struct trace_moment now;
@@ -44,9 +45,9 @@ client_conn_trace_begin(
 	client_conn_trace_set(s->host, sizeof s->host, host);
 	s->port = port;
 	client_conn_trace_set(s->carried->door, sizeof s->carried->door, v->door->name);
-	client_conn_trace_set(
-		s->carried->caller, sizeof s->carried->caller, caller_text(&v->caller, caller));
-	set_client(s->carried, &v->caller.addr);
+	client_conn_trace_set(s->carried->caller, sizeof s->carried->caller,
+		caller_text(caller_load(v->caller, &caller), text));
+	set_client(s->carried, &caller.addr);
 	v->span = s;
 }
 

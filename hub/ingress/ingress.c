@@ -23,7 +23,7 @@ ingress_new(const struct ingress_config *config)
 	struct ingress *i = xcalloc(1, sizeof *i);
 
 	i->config = *config;
-	/* Each uses at most two descriptors, including its dial or its TLS. */
+	/* Each uses at most three descriptors, including its dial or its TLS. */
 	i->visits_most =
 		(size_t)MIN(descriptors_limit() / VISITS_PART, (uint64_t)INGRESS_VISITS_MAX);
 	TAILQ_INIT(&i->ways_in);
@@ -235,12 +235,13 @@ unsigned
 ingress_recheck(struct ingress *i)
 {
 	struct client_conn *v, *next;
+	struct caller caller;
 	unsigned cut = 0;
 
 	connector_settle(i->config.reach);
 	for (v = TAILQ_FIRST(&i->visits); v != NULL; v = next) {
 		next = TAILQ_NEXT(v, entry);
-		if (!grant_revoked(&v->grant, &v->caller))
+		if (!grant_revoked(&v->grant, caller_load(v->caller, &caller)))
 			continue;
 		cut++;
 		client_conn_break(v, grant_rules_changed);
@@ -282,16 +283,17 @@ ingress_metrics(const struct ingress *i, struct metrics *m)
 void
 ingress_state(const struct ingress *i, struct buf *out)
 {
-	char caller[ACCESS_NAME_MAX + 8];
+	char text[ACCESS_NAME_MAX + 8];
 	const char *comma = "";
 	struct client_conn *v;
+	struct caller caller;
 
 	buf_adds(out, "[");
 	TAILQ_FOREACH(v, &i->visits, entry) {
 		buf_printf(out, "%s{\"door\":", comma);
 		json_add_text(out, v->door->name);
 		buf_adds(out, ",\"caller\":");
-		json_add_text(out, caller_text(&v->caller, caller));
+		json_add_text(out, caller_text(caller_load(v->caller, &caller), text));
 		buf_adds(out, ",\"target\":");
 		json_add_text(out, v->target != NULL ? v->target : "");
 		buf_printf(out, ",\"relay\":%s,\"age_ms\":%llu}",

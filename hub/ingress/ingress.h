@@ -25,6 +25,7 @@ enum { INGRESS_VISITS_MAX = 20000 };
 enum door_kind { DOOR_HTTP, DOOR_EGRESS, DOOR_FIXED, DOOR_SNI, DOOR_REDIRECT };
 
 struct preauth;
+struct tls_workers;
 struct ssl_ctx_st;
 
 struct door {
@@ -50,6 +51,8 @@ struct ingress_config {
 	struct self_guard *guard;
 	/* limits callers that no rule has admitted yet; outlives it; NULL: no limit */
 	struct preauth *preauth;
+	/* do the TLS of callers and targets; outlive it; NULL: `loop` does */
+	struct tls_workers *workers;
 	struct span_source *spans; /* for client connections; NULL: none */
 	/* True if the hub is known by this Host, in addition to addresses and localhost. NULL: by
 	 * no name. */

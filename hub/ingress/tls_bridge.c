@@ -16,6 +16,7 @@ struct tls_bridge {
 	int plain;
 	bool held; /* TLS is not to be read */
 	bool left; /* nobody reads the plain side any more */
+	bool over, reset; /* and then, whether the network side is to be reset */
 	struct buf in, out; /* from TLS to the plain side, and back */
 	bool in_ended, in_shut; /* TLS has ended; the plain side was told */
 	bool out_ended, out_shut; /* the plain side has ended; TLS was told */
@@ -25,9 +26,14 @@ struct tls_bridge {
 };
 
 /* Resets the network side, unless it ended cleanly. */
-static void
-tls_bridge_dispose(struct tls_bridge *b, bool reset)
+void
+tls_bridge_free(struct tls_bridge **out)
 {
+	struct tls_bridge *b = take_ptr(out);
+	bool reset = b != NULL && (!b->over || b->reset);
+
+	if (b == NULL)
+		return;
 	watch_stop(&b->watch);
 	if (reset)
 		tls_stream_reset(&b->tls);
@@ -38,23 +44,15 @@ tls_bridge_dispose(struct tls_bridge *b, bool reset)
 	free(b);
 }
 
-void
-tls_bridge_free(struct tls_bridge **out)
-{
-	struct tls_bridge *b = take_ptr(out);
-
-	if (b != NULL)
-		tls_bridge_dispose(b, true);
-}
-
+/* The descriptors stay open: whoever reads the plain side must not take a break for its end. */
 static void
 tls_bridge_finish(struct tls_bridge *b, bool reset, bool broken)
 {
-	void (*ended)(void *arg, bool broken) = b->ended;
-	void *arg = b->arg;
-
-	tls_bridge_dispose(b, reset);
-	ended(arg, broken);
+	b->over = true;
+	b->reset = reset;
+	watch_stop(&b->watch);
+	tls_stream_move(b->tls, NULL);
+	b->ended(b->arg, broken);
 }
 
 static void
@@ -169,7 +167,7 @@ void
 tls_bridge_leave(struct tls_bridge *b)
 {
 	b->left = true;
-	if (b->out_shut)
+	if (b->out_shut && !b->over)
 		tls_bridge_end(b, false);
 }
 
@@ -206,8 +204,7 @@ on_tls(void *arg, enum tls_event event)
 }
 
 int
-tls_bridge_new(
-	const struct tls_bridge_setup *setup, struct tls_bridge **out, int *other, struct err *err)
+tls_bridge_new(const struct tls_bridge_setup *setup, struct tls_bridge **out, struct err *err)
 {
 	struct tls_bridge *b = xcalloc(1, sizeof *b);
 	struct tls_setup tls = {
@@ -220,31 +217,20 @@ tls_bridge_new(
 		.on = on_tls,
 		.arg = b,
 	};
-	int pair[2] = {setup->plain, -1}, rc;
+	int rc;
 
 	b->loop = setup->loop;
 	b->opened = setup->opened;
 	b->ended = setup->ended;
 	b->arg = setup->arg;
-	if (setup->plain < 0 &&
-		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0) {
-		rc = err_set(err, errno, "no pair of sockets");
-		close(setup->fd);
-		free(b);
-		return rc;
-	}
 	if ((rc = tls_stream_new(&tls, &b->tls, err)) < 0) {
-		close(pair[0]);
-		if (pair[1] >= 0)
-			close(pair[1]);
+		close(setup->plain);
 		free(b);
 		return rc;
 	}
-	b->plain = pair[0];
+	b->plain = setup->plain;
 	/* Until the handshake is done, only a break of the other side matters. */
 	b->watch = watch_start(b->loop, b->plain, WATCH_HUP, on_plain, b);
-	if (other != NULL)
-		*other = pair[1];
 	*out = b;
 	return 0;
 }

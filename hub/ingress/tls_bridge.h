@@ -3,13 +3,13 @@
  * ingress handles plain descriptors only. Buffers at most one record each way; a side that does not
  * read is not read for. On the loop's thread.
  *
- *	setup = (struct tls_bridge_setup){.loop = loop, .fd = fd, .ctx = ctx, .opened = on_opened};
- *	rc = tls_bridge_new(&setup, &bridge, &plain, &err);
+ *	setup = (struct tls_bridge_setup){.loop = loop, .fd = fd, .plain = plain, .ctx = ctx, .opened = on_opened};
+ *	rc = tls_bridge_new(&setup, &bridge, &err);
  *
- * `opened` comes once, when the handshake is done or has failed. The bridge frees itself when both
- * sides have ended or one has broken, and calls `ended`. tls_bridge_leave: the user of the plain
- * side has closed it; bytes already written there still go out. tls_bridge_free breaks off both
- * sides, without calling `ended`.
+ * `opened` comes once, when the handshake is done or has failed; `ended` once, when both sides have
+ * ended or one has broken: call tls_bridge_free then, which closes both descriptors. Before `ended`
+ * it breaks off both sides. tls_bridge_leave: the user of the plain side has closed it; bytes
+ * already written there still go out.
  */
 #ifndef EDGEWAY_HUB_INGRESS_TLS_BRIDGE_H
 #define EDGEWAY_HUB_INGRESS_TLS_BRIDGE_H
@@ -20,10 +20,7 @@ struct tls_bridge;
 
 struct tls_bridge_setup {
 	struct loop *loop;
-	int fd; /* the network side: taken, also on failure */
-	/* the plain side: taken; -1: a socket pair is made, and tls_bridge_new returns its other
-	 * end */
-	int plain;
+	int fd, plain; /* the network side and the plain side: taken, also on failure */
 	struct ssl_ctx_st *ctx;
 	const char *host; /* client: the server name to request; NULL: server */
 	enum tls_proof proof;
@@ -34,8 +31,7 @@ struct tls_bridge_setup {
 	void *arg;
 };
 
-int tls_bridge_new(
-	const struct tls_bridge_setup *setup, struct tls_bridge **out, int *other, struct err *err);
+int tls_bridge_new(const struct tls_bridge_setup *setup, struct tls_bridge **out, struct err *err);
 void tls_bridge_leave(struct tls_bridge *b);
 void tls_bridge_free(struct tls_bridge **b);
 

@@ -10,6 +10,13 @@
 #include "hub/port/self_guard.h"
 #include "model/check.h"
 
+struct caller_kept {
+	unsigned hops;
+	uint8_t addr_len;
+	bool local, own_dial, admitted;
+	char bytes[]; /* of the address, then cert, token and node, each with its NUL */
+};
+
 static void
 caller_set(struct caller *c, enum caller_way way, struct self_guard *guard)
 {
@@ -54,6 +61,47 @@ caller_node(struct caller *c, const char *node)
 {
 	memset(c, 0, sizeof *c);
 	snprintf(c->node, sizeof c->node, "%s", node);
+}
+
+struct caller_kept *
+caller_keep(const struct caller *c)
+{
+	const char *const names[] = {c->cert, c->token, c->node};
+	size_t len = sizeof(struct caller_kept) + c->addr.len;
+	struct caller_kept *k;
+	char *at;
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		len += strlen(names[i]) + 1;
+	k = xmalloc(len);
+	*k = (struct caller_kept){.hops = c->hops,
+		.addr_len = (uint8_t)c->addr.len,
+		.local = c->local,
+		.own_dial = c->own_dial,
+		.admitted = c->admitted};
+	memcpy(k->bytes, &c->addr.un, c->addr.len);
+	at = k->bytes + c->addr.len;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		at = stpcpy(at, names[i]) + 1;
+	return k;
+}
+
+const struct caller *
+caller_load(const struct caller_kept *k, struct caller *to)
+{
+	char *const names[] = {to->cert, to->token, to->node};
+	const char *at = k->bytes + k->addr_len;
+
+	memset(&to->addr, 0, sizeof to->addr);
+	to->addr.len = k->addr_len;
+	memcpy(&to->addr.un, k->bytes, k->addr_len);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		at += (size_t)(stpcpy(names[i], at) - names[i]) + 1;
+	to->hops = k->hops;
+	to->local = k->local;
+	to->own_dial = k->own_dial;
+	to->admitted = k->admitted;
+	return to;
 }
 
 const char *

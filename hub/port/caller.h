@@ -47,6 +47,12 @@ void caller_datagram(
 /* For a stream that a node opens. */
 void caller_node(struct caller *c, const char *node);
 
+/* A caller as a connection keeps it, in as many bytes as its names need; from malloc. */
+struct caller_kept;
+struct caller_kept *caller_keep(const struct caller *c);
+/* Returns `to`. */
+const struct caller *caller_load(const struct caller_kept *k, struct caller *to);
+
 /* The same without the port: one text for all connections of a caller; for IPv6 a whole /64 is one
  * caller. */
 const char *caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8]);

@@ -1,6 +1,7 @@
 #include "hub/port/grant.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tunnel/tunnel.h"
 
@@ -86,10 +87,11 @@ grant_open(struct grant *g, const struct caller *caller, const struct acl_target
 		return 429;
 	g->open = true;
 	g->where = *where;
-	g->where_text[0] = xstrdup(where->node); /* the same text as ns and host, routes.h */
-	g->where_text[1] = xstrdup(where->name);
-	g->where.node = g->where.ns = g->where.host = g->where_text[0];
-	g->where.name = g->where_text[1];
+	g->where_text = xmalloc(strlen(where->node) + strlen(where->name) + 2);
+	g->where.name = stpcpy(g->where_text, where->node) + 1;
+	strcpy(g->where_text + strlen(where->node) + 1, where->name);
+	/* the same text, routes.h */
+	g->where.node = g->where.ns = g->where.host = g->where_text;
 	return 200;
 }
 
@@ -108,8 +110,7 @@ grant_end(struct grant *g)
 	for (unsigned k = 0; k < QUOTA_KINDS; k++)
 		if (g->accounts[k] != NULL)
 			quota_give(&g->accounts[k], loop_now_ms(g->of->loop));
-	free(take_ptr(&g->where_text[0]));
-	free(take_ptr(&g->where_text[1]));
+	free(take_ptr(&g->where_text));
 	g->open = false;
 }
 

@@ -40,7 +40,7 @@ struct grant { /* all zero: nothing is granted */
 	struct account *accounts[QUOTA_KINDS]; /* NULL: none */
 	bool open; /* the rules have opened `where`, whose texts follow */
 	struct acl_target where;
-	char *where_text[2];
+	char *where_text; /* both in one block */
 };
 
 extern const char grant_rules_changed[];

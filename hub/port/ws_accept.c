@@ -11,13 +11,14 @@
 #include "base/core/sock.h"
 #include "base/http/ws_tunnel.h"
 #include "base/http/ws_tunnel_head.h"
+#include "base/tls/tls_handshake.h"
 #include "hub/port/route.h"
 
 struct one {
 	TAILQ_ENTRY(one) link; /* in `strangers` or in `open` */
 	struct preauth_conn place; /* while in `strangers` */
 	struct ws_accept *of;
-	struct tls_stream *tls; /* during the TLS handshake */
+	struct tls_handshake *handshake; /* until it is done */
 	struct transport *wire; /* while the request is read and answered */
 	struct buf in, out;
 	struct ws_tunnel *carrier;
@@ -56,7 +57,7 @@ one_free(struct one *o)
 		preauth_leave(&o->place);
 		c->n_strangers--;
 	}
-	tls_stream_free(&o->tls);
+	tls_handshake_free(&o->handshake);
 	if (o->wire != NULL)
 		o->wire->ops->free(o->wire);
 	buf_fini(&o->in);
@@ -216,15 +217,16 @@ listen_to(struct one *o, struct transport *wire)
 }
 
 static void
-on_tls(void *arg, enum tls_event event)
+on_handshake(void *arg, struct tls_stream *tls, const char *why)
 {
 	struct one *o = arg;
 
-	if (event != TLS_OPEN) {
-		ws_accept_drop(o, tls_stream_why(o->tls));
+	o->handshake = NULL;
+	if (tls == NULL) {
+		ws_accept_drop(o, why);
 		return;
 	}
-	listen_to(o, transport_tls(&o->tls));
+	listen_to(o, transport_tls(&tls));
 	on_wire(o);
 }
 
@@ -251,16 +253,7 @@ void
 ws_accept_take(struct ws_accept *c, int fd, enum client_hello kind)
 {
 	static const char *const offers[] = {"http/1.1", NULL};
-	struct tls_setup setup = {
-		.loop = c->config.loop,
-		.fd = fd,
-		.ctx = c->config.tls,
-		.offers = offers,
-		.proof = TLS_ANYBODY, /* the connection inside authenticates itself */
-		.on = on_tls,
-	};
 	const struct addr peer = preauth_from(fd, NULL);
-	struct err err = {0};
 	struct one *o = xcalloc(1, sizeof *o);
 
 	o->place = (struct preauth_conn){.drop = ws_accept_on_dropped, .arg = o};
@@ -278,12 +271,21 @@ ws_accept_take(struct ws_accept *c, int fd, enum client_hello kind)
 	c->n_strangers++;
 	if (!timer_active(c->timer))
 		set_timer(c);
-	setup.arg = o;
-	setup.place = &o->place;
 	if (kind == CLIENT_HELLO_PLAIN)
 		listen_to(o, transport_socket(c->config.loop, fd));
-	else if (tls_stream_new(&setup, &o->tls, &err) < 0)
-		ws_accept_drop(o, err.text);
+	else
+		o->handshake = tls_handshake_new(&(struct tls_handshake_setup){
+			.loop = c->config.loop,
+			.workers = c->config.workers,
+			.fd = fd,
+			.ctx = c->config.tls,
+			.offers = offers,
+			.proof = TLS_ANYBODY, /* the connection inside authenticates itself */
+			.from = &peer,
+			.place = &o->place,
+			.done = on_handshake,
+			.arg = o,
+		});
 }
 
 /* --- life ----------------------------------------------------------------------------------- */

@@ -26,6 +26,7 @@ enum { WS_ACCEPT_MS = 10000, WS_ACCEPT_MOST = 20000 };
 
 struct ws_accept;
 struct preauth;
+struct tls_workers;
 struct ssl_ctx_st;
 
 struct ws_accept_config {
@@ -35,6 +36,7 @@ struct ws_accept_config {
 	size_t most; /* limit of open ones; 0: WS_ACCEPT_MOST */
 	struct preauth
 		*preauth; /* limit of connections not open yet; outlives it; NULL: no limit */
+	struct tls_workers *workers; /* do the TLS handshakes; outlive it; NULL: `loop` does */
 	/* Takes the descriptor over. `from`: the peer's address, with WS_ACCEPT_VIA if it is a
 	 * proxy's; valid for this call. */
 	void (*fn)(void *arg, int fd, const char *from);

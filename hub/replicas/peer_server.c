@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/core/log.h"
+#include "base/tls/tls_handshake.h"
 #include "model/health.h"
 
 enum {
@@ -33,6 +34,7 @@ guest_free(struct guest *g)
 	preauth_leave(&g->place);
 	stream_close(&g->list, STREAM_CANCELLED);
 	session_free(&g->session);
+	tls_handshake_free(&g->handshake);
 	tls_stream_free(&g->tls);
 	buf_fini(&g->out);
 	unlink_from(g);
@@ -332,14 +334,16 @@ on_shaken(struct guest *g)
 }
 
 static void
-on_tls(void *arg, enum tls_event event)
+on_handshake(void *arg, struct tls_stream *stream, const char *why)
 {
 	struct guest *g = arg;
 
-	if (event == TLS_OPEN)
+	g->handshake = NULL;
+	g->tls = stream;
+	if (stream != NULL)
 		on_shaken(g);
 	else
-		turn_away(g, tls_stream_why(g->tls));
+		turn_away(g, why);
 }
 
 static void
@@ -365,17 +369,8 @@ guest_objection(struct peers *p, struct guest *g)
 void
 peers_adopt(struct peers *p, int fd)
 {
-	struct tls_setup setup = {
-		.loop = p->config.loop,
-		.fd = fd,
-		.ctx = p->server,
-		.alpn = PEER_ALPN,
-		.proof = TLS_HUB,
-		.on = on_tls,
-	};
 	struct guest *g = xcalloc(1, sizeof *g);
 	const char *why;
-	struct err err = {0};
 
 	g->of = p;
 	g->since_ms = loop_now_ms(p->config.loop);
@@ -387,14 +382,23 @@ peers_adopt(struct peers *p, int fd)
 		addr_text(&g->addr, g->address);
 	why = guest_objection(p, g);
 	TAILQ_INSERT_TAIL(&p->handshakes, g, link);
-	setup.arg = g;
-	setup.place = &g->place;
 	if (why != NULL) {
 		close(fd);
 		turn_away(g, why);
-	} else if (tls_stream_new(&setup, &g->tls, &err) < 0) {
-		turn_away(g, err.text);
+		return;
 	}
+	g->handshake = tls_handshake_new(&(struct tls_handshake_setup){
+		.loop = p->config.loop,
+		.workers = p->config.workers,
+		.fd = fd,
+		.ctx = p->server,
+		.alpn = PEER_ALPN,
+		.proof = TLS_HUB,
+		.from = &g->addr,
+		.place = &g->place,
+		.done = on_handshake,
+		.arg = g,
+	});
 }
 
 /* The list ends with a message; forwarded streams go on. */

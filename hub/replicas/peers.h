@@ -50,6 +50,7 @@ struct peers_config {
 	struct tunnels *tunnels; /* outlives it */
 	const struct grants *grants;
 	struct preauth *preauth; /* limits handshakes; outlives it; NULL: no limit */
+	struct tls_workers *workers; /* do the TLS handshakes; outlive it; NULL: `loop` does */
 	/* Other replicas reach the node differently than before, or no more; NULL: this is so for
 	 * many nodes. */
 	void (*changed)(void *arg, const char *node);

@@ -80,7 +80,8 @@ struct guest {
 	TAILQ_ENTRY(guest) link; /* of handshakes, or of those that are open */
 	struct preauth_conn place; /* during the handshake */
 	struct peers *of;
-	struct tls_stream *tls;
+	struct tls_handshake *handshake; /* until it is done */
+	struct tls_stream *tls; /* then, until there is a session */
 	struct session *session;
 	struct stream *list; /* stream that reports our nodes to it; NULL: it has not asked */
 	struct buf out; /* for that */

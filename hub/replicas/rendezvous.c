@@ -8,7 +8,7 @@
 
 #include "base/core/figures.h"
 #include "base/core/log.h"
-#include "base/tls/tls_stream.h"
+#include "base/tls/tls_handshake.h"
 #include "hub/port/route.h"
 #include "hub/replicas/peers_private.h"
 
@@ -28,6 +28,7 @@ struct visitor {
 	struct rendezvous *of;
 	enum visitor_state state;
 	struct preauth_conn place;
+	struct tls_handshake *handshake; /* until it is done */
 	struct tls_stream *tls;
 	struct stream *stream; /* the invitation, or to the asker's hub */
 	struct timer *deadline;
@@ -65,6 +66,7 @@ visitor_free(struct visitor *v)
 {
 	TAILQ_REMOVE(&v->of->visitors, v, link);
 	stream_close(&v->stream, STREAM_CANCELLED);
+	tls_handshake_free(&v->handshake);
 	tls_stream_free(&v->tls);
 	preauth_leave(&v->place);
 	timer_free(&v->deadline);
@@ -464,25 +466,30 @@ visitor_judge(const struct visitor *v)
 static void
 on_visitor_tls(void *arg, enum tls_event event)
 {
-	struct visitor *v = arg;
-	char why[256];
-	const char *objection;
+	if (event == TLS_READABLE)
+		visitor_read(arg);
+}
 
-	if (event == TLS_OPEN) {
-		preauth_leave(&v->place);
-		snprintf(v->node, sizeof v->node, "%s", tls_stream_peer(v->tls));
-		(void)tls_stream_peer_ends(v->tls, v->serial);
-		v->state = VISITOR_SILENT;
-		if ((objection = visitor_judge(v)) != NULL)
-			visitor_refuse(v, objection);
-		else
-			visitor_read(v);
-	} else if (event == TLS_READABLE) {
-		visitor_read(v);
-	} else if (event == TLS_FAILED) {
-		snprintf(why, sizeof why, "%s", tls_stream_why(v->tls));
+static void
+on_visitor_shaken(void *arg, struct tls_stream *stream, const char *why)
+{
+	struct visitor *v = arg;
+
+	v->handshake = NULL;
+	if (stream == NULL) {
 		visitor_refuse(v, why);
+		return;
 	}
+	v->tls = stream;
+	tls_stream_use(stream, on_visitor_tls, v);
+	preauth_leave(&v->place);
+	snprintf(v->node, sizeof v->node, "%s", tls_stream_peer(stream));
+	(void)tls_stream_peer_ends(stream, v->serial);
+	v->state = VISITOR_SILENT;
+	if ((why = visitor_judge(v)) != NULL)
+		visitor_refuse(v, why);
+	else
+		visitor_read(v);
 }
 
 static void
@@ -516,14 +523,6 @@ void
 rendezvous_adopt(struct rendezvous *r, int fd)
 {
 	struct visitor *v = xcalloc(1, sizeof *v);
-	struct tls_setup setup = {.loop = r->config.loop,
-		.fd = fd,
-		.ctx = r->tls,
-		.alpn = TUNNEL_ALPN_RENDEZVOUS,
-		.place = &v->place,
-		.on = on_visitor_tls,
-		.arg = v};
-	struct err err = {0};
 
 	v->of = r;
 	v->from = rendezvous_source(fd);
@@ -538,9 +537,17 @@ rendezvous_adopt(struct rendezvous *r, int fd)
 		visitor_refuse(v,
 			r->tls == NULL ? "this hub is not ready"
 				       : "too many handshakes are under way");
-	} else if (tls_stream_new(&setup, &v->tls, &err) < 0) {
-		visitor_refuse(v, err.text);
+		return;
 	}
+	v->handshake = tls_handshake_new(&(struct tls_handshake_setup){.loop = r->config.loop,
+		.workers = r->config.workers,
+		.fd = fd,
+		.ctx = r->tls,
+		.alpn = TUNNEL_ALPN_RENDEZVOUS,
+		.from = &v->from,
+		.place = &v->place,
+		.done = on_visitor_shaken,
+		.arg = v});
 }
 
 /* --- life ----------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ struct rendezvous_config { /* copied; what it points to outlives it, but for tls
 	struct loop *loop;
 	struct tunnels *tunnels;
 	struct preauth *preauth;
+	struct tls_workers *workers; /* as of peers_config */
 	const struct grants *grants;
 	/* As in tunnels_setup. */
 	bool (*refuses)(void *arg, const char *node, const char *serial);

@@ -365,17 +365,6 @@ tunnels_fail(struct tunnel *u, const char *why)
 }
 
 static void
-on_tls(void *arg, enum tls_event event)
-{
-	struct tunnel *u = arg;
-
-	if (event == TLS_OPEN)
-		on_shaken(u);
-	else
-		tunnels_fail(u, tls_stream_why(u->tls));
-}
-
-static void
 on_handshake(void *arg, struct tls_stream *stream, const char *why)
 {
 	struct tunnel *u = arg;
@@ -393,34 +382,21 @@ static void
 tunnels_shake(struct tunnel *u, int fd, const struct addr *from)
 {
 	const struct tunnels_setup *t = &u->of->setup;
-	struct tls_setup setup = {
+
+	u->handshake = tls_handshake_new(&(struct tls_handshake_setup){
 		.loop = t->loop,
+		.workers = t->workers,
 		.fd = fd,
 		.ctx = t->tls,
 		.alpn = t->opened != NULL ? TUNNEL_ALPN_FORWARD
 			: u->standby      ? TUNNEL_ALPN_STANDBY
 					  : TUNNEL_ALPN_REVERSE,
-		.place = &u->place,
 		.resumes = true,
-		.on = on_tls,
+		.from = from,
+		.place = &u->place,
+		.done = on_handshake,
 		.arg = u,
-	};
-	struct err err = {0};
-
-	if (t->workers != NULL)
-		u->handshake = tls_handshake_new(&(struct tls_handshake_setup){
-			.loop = t->loop,
-			.pool = t->workers,
-			.fd = fd,
-			.ctx = t->tls,
-			.alpn = setup.alpn,
-			.resumes = setup.resumes,
-			.from = from,
-			.done = on_handshake,
-			.arg = u,
-		});
-	else if (tls_stream_new(&setup, &u->tls, &err) < 0)
-		turn_away(u, "?", err.text);
+	});
 }
 
 static void

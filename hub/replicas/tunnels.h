@@ -26,7 +26,7 @@
 
 struct tunnels;
 struct floods;
-struct tls_handshakes;
+struct tls_workers;
 struct ssl_ctx_st;
 
 enum {
@@ -56,7 +56,7 @@ struct tunnels_setup {
 	bool squeeze; /* ask nodes to send clear text deflated */
 	size_t most; /* 0: TUNNELS_MOST */
 	/* does the handshakes; outlives it; NULL: they are done on `loop` */
-	struct tls_handshakes *workers;
+	struct tls_workers *workers;
 	struct preauth *preauth; /* limits handshakes; outlives it; NULL: no limit */
 	/* bars nodes from tunnels for a while (hub/port/floods.h); outlives it; NULL: none are
 	 * barred */

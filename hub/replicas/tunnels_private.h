@@ -24,9 +24,8 @@ struct tunnel {
 	struct preauth_conn place; /* while it shakes hands */
 	struct tunnel *next; /* chain of the bucket */
 	struct tunnels *of;
-	/* until it is done; the first one where workers do it */
-	struct tls_handshake *handshake;
-	struct tls_stream *tls;
+	struct tls_handshake *handshake; /* until it is done */
+	struct tls_stream *tls; /* then, until there is a session */
 	struct session *session;
 	char *node;
 	char serial[PKI_SERIAL_TEXT], address[ADDR_TEXT_MAX];

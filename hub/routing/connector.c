@@ -47,7 +47,8 @@ static const uint32_t state_next[] = {
 static const struct state_machine states = {"connect", "hub", state_names, state_next};
 
 struct connect_op {
-	LIST_ENTRY(connect_op) link, among_waiting;
+	TAILQ_ENTRY(connect_op) link; /* the oldest first */
+	LIST_ENTRY(connect_op) among_waiting;
 	struct connector *reach;
 	struct routes *ways;
 	enum connect_state state;
@@ -73,7 +74,8 @@ struct connect_op {
 	unsigned breaks; /* tunnels, and connections to replicas, that broke during the dial */
 	bool await; /* a required node was lost a moment ago */
 	uint64_t wait_end_ms; /* 0: it has not waited yet */
-	struct timer *deadline, *soon;
+	uint64_t since_ms;
+	struct timer *soon; /* NULL: not needed yet */
 	unsigned status; /* the pending answer; 0: none yet */
 	char reason[CALLER_REASON_MAX];
 	char target[3 * MESH_NODE_MAX + 64];
@@ -82,6 +84,8 @@ struct connect_op {
 };
 
 static void dial_route(struct connect_op *x);
+static void on_soon(void *arg);
+static void on_deadline(void *arg);
 
 static const struct way *
 route_in_use(const struct connect_op *x)
@@ -95,8 +99,11 @@ connector_new(const struct connector_config *config)
 	struct connector *r = xcalloc(1, sizeof *r);
 
 	r->config = *config;
-	LIST_INIT(&r->all);
+	TAILQ_INIT(&r->all);
 	LIST_INIT(&r->waiting);
+	page_pool_init(&r->ops, sizeof(struct connect_op));
+	page_pool_init(&r->routes, sizeof(struct routes));
+	r->deadline = timer_new(config->loop, on_deadline, r);
 	r->pool = stream_pool_new(config->loop);
 	return r;
 }
@@ -109,7 +116,10 @@ connector_free(struct connector **out)
 	if (r == NULL)
 		return;
 	stream_pool_free(&r->pool);
-	free(r->found);
+	page_pool_give(&r->routes, take_ptr(&r->found));
+	page_pool_fini(&r->routes);
+	page_pool_fini(&r->ops);
+	timer_free(&r->deadline);
 	free(r);
 }
 
@@ -135,17 +145,26 @@ connector_enter(struct connect_op *x, enum connect_state to)
 }
 
 static void
+connector_wait(struct connect_op *x, uint64_t ms)
+{
+	if (x->soon == NULL)
+		x->soon = timer_new(x->reach->config.loop, on_soon, x);
+	timer_start(x->soon, ms, 0);
+}
+
+static void
 free_reaching(struct connect_op *x)
 {
-	x->reach->pending--;
-	LIST_REMOVE(x, link);
+	struct connector *r = x->reach;
+
+	r->pending--;
+	TAILQ_REMOVE(&r->all, x, link);
 	leave_waiting(x);
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
-	timer_free(&x->deadline);
 	timer_free(&x->soon);
-	free(x->ways);
-	free(x);
+	page_pool_give(&r->routes, x->ways);
+	page_pool_give(&r->ops, x);
 }
 
 /* Not of a stream that is part of a trace, whose span at the node ends with it, nor by a neighbour
@@ -220,7 +239,7 @@ static void
 dial_again(struct connect_op *x, uint64_t wait_ms)
 {
 	connector_enter(x, CONNECT_PAUSING);
-	timer_start(x->soon, wait_ms, 0);
+	connector_wait(x, wait_ms);
 }
 
 /* The owner is told at the next turn. */
@@ -231,8 +250,7 @@ answer_soon(struct connect_op *x, unsigned status, const char *reason)
 	x->status = status;
 	if (reason != x->reason)
 		snprintf(x->reason, sizeof x->reason, "%s", reason);
-	timer_cancel(x->deadline);
-	timer_start(x->soon, 0, 0);
+	connector_wait(x, 0);
 }
 
 /* A waiting request holds its caller's connection, and all of them are dialled at once when the
@@ -268,7 +286,7 @@ connector_await(struct connect_op *x)
 	if (x->wait_end_ms == 0)
 		x->wait_end_ms = now + CONNECTOR_AWAIT_MS;
 	connector_enter(x, CONNECT_WAITING);
-	timer_start(x->soon, x->wait_end_ms > now ? x->wait_end_ms - now : 0, 0);
+	connector_wait(x, x->wait_end_ms > now ? x->wait_end_ms - now : 0);
 }
 
 /* For a node without a tunnel: adds the routes through its neighbours. */
@@ -368,8 +386,7 @@ on_answered(void *arg, unsigned status, const char *reason)
 		connector_enter(x, CONNECT_ANSWERING);
 		x->status = 200;
 		tell_neighbours(x, true);
-		timer_cancel(x->deadline);
-		timer_cancel(x->soon);
+		timer_free(&x->soon);
 		connector_give(x);
 		return;
 	}
@@ -572,7 +589,7 @@ look_again(struct connect_op *x)
 		x->current = 0;
 		connector_enter(x, CONNECT_PAUSING);
 	}
-	timer_cancel(x->soon);
+	timer_free(&x->soon);
 	x->between = 0;
 	x->await = false;
 	dial_route(x);
@@ -600,10 +617,10 @@ connector_changed(struct connector *r, const char *node)
 
 	if (r->config.peers == NULL)
 		return;
-	for (x = LIST_FIRST(&r->all); x != NULL; x = next) {
+	for (x = TAILQ_FIRST(&r->all); x != NULL; x = next) {
 		const char *its = x->refused ? "" : route_in_use(x)->node;
 
-		next = LIST_NEXT(x, link);
+		next = TAILQ_NEXT(x, link);
 		if (x->state == CONNECT_WAITING) {
 			if (connector_concerns(x, node))
 				look_again(x);
@@ -615,16 +632,32 @@ connector_changed(struct connector *r, const char *node)
 }
 
 static void
-on_deadline(void *arg)
+connector_expire(struct connect_op *x)
 {
-	struct connect_op *x = arg;
-
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
 	if (x->state == CONNECT_WAITING)
 		answer_soon(x, 503, x->reason);
 	else
 		answer_soon(x, 504, "no answer from the node in time");
+}
+
+/* All have the same time, so that one timer is enough: the oldest is the first. */
+static void
+on_deadline(void *arg)
+{
+	uint64_t now = loop_now_ms(((struct connector *)arg)->config.loop);
+	struct connector *r = arg;
+	struct connect_op *x;
+
+	TAILQ_FOREACH(x, &r->all, link) {
+		if (x->since_ms + CONNECTOR_MS > now) {
+			timer_start(r->deadline, x->since_ms + CONNECTOR_MS - now, 0);
+			return;
+		}
+		if (x->state != CONNECT_ANSWERING)
+			connector_expire(x);
+	}
 }
 
 /* Uses the larger of two hop counts: that of the caller's connection, which is kept where packets
@@ -649,7 +682,7 @@ struct connect_op *
 connector_start(
 	struct connector *r, const struct connector_request *q, connector_fn *done, void *arg)
 {
-	struct connect_op *x = xcalloc(1, sizeof *x);
+	struct connect_op *x = page_pool_take(&r->ops);
 	unsigned status;
 
 	x->reach = r;
@@ -659,10 +692,11 @@ connector_start(
 	x->chosen = q->service != NULL;
 	x->kept = q->kept;
 	x->first = q->first;
-	x->soon = timer_new(r->config.loop, on_soon, x);
-	x->deadline = timer_new(r->config.loop, on_deadline, x);
+	x->since_ms = loop_now_ms(r->config.loop);
 	r->pending++;
-	LIST_INSERT_HEAD(&r->all, x, link);
+	TAILQ_INSERT_TAIL(&r->all, x, link);
+	if (!timer_active(r->deadline))
+		timer_start(r->deadline, CONNECTOR_MS, 0);
 	caller_text(q->caller, x->caller);
 	if (x->kept)
 		caller_name(q->caller, x->caller_key);
@@ -685,7 +719,6 @@ connector_start(
 		answer_soon(x, status, x->ways->reason);
 	} else {
 		x->refused = false;
-		timer_start(x->deadline, CONNECTOR_MS, 0);
 		dial_route(x);
 	}
 	return x;

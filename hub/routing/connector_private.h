@@ -6,6 +6,7 @@
 
 #include <sys/queue.h>
 
+#include "base/core/page_pool.h"
 #include "hub/routing/connector.h"
 
 enum { STATUSES = 10 };
@@ -14,7 +15,11 @@ extern const unsigned connector_statuses[STATUSES]; /* of answers */
 
 struct connector {
 	struct connector_config config;
-	LIST_HEAD(, connect_op) all, waiting;
+	TAILQ_HEAD(, connect_op) all;
+	LIST_HEAD(, connect_op) waiting;
+	/* dials last a moment, and what they lead to is kept */
+	struct page_pool ops, routes;
+	struct timer *deadline; /* of the oldest dial */
 	uint64_t answers[STATUSES], crowded, repeated;
 	unsigned pending, n_waiting;
 	struct stream_pool *pool;
@@ -26,8 +31,8 @@ struct connector {
 };
 
 void connector_count(struct connector *r, unsigned status);
-/* Finds the routes for this caller, or takes those that connector_reuse has found. The caller frees
- * them. *status: of routes_find. */
+/* Finds the routes for this caller, or takes those that connector_reuse has found. Of `routes`.
+ * *status: of routes_find. */
 struct routes *connector_routes(
 	struct connector *r, const struct connector_request *q, unsigned *status);
 /* Of the newest tunnel of the node, which takes all new requests; 0: there is none. */

@@ -73,8 +73,8 @@ connector_routes(struct connector *r, const struct connector_request *q, unsigne
 	*status = 0;
 	if (ways != NULL && r->found_caller == q->caller && r->found_host == q->host)
 		return ways;
-	free(ways);
-	ways = xcalloc(1, sizeof *ways);
+	page_pool_give(&r->routes, ways);
+	ways = page_pool_take(&r->routes);
 	*status = connector_find(r, q, ways);
 	return ways;
 }
@@ -107,7 +107,7 @@ connector_reuse(struct connector *r, const struct connector_request *q, struct g
 	const struct way *way;
 	unsigned status;
 
-	free(take_ptr(&r->found));
+	page_pool_give(&r->routes, take_ptr(&r->found));
 	if (!q->kept || q->full != NULL || q->trace != NULL || !stream_pool_any(r->pool) ||
 		MAX(q->caller->hops, q->hops) >= HOPS_MAX)
 		return false;
@@ -115,7 +115,7 @@ connector_reuse(struct connector *r, const struct connector_request *q, struct g
 	r->found_caller = q->caller;
 	r->found_host = q->host;
 	if (status != 0 || routes_judge(r->config.ways, q->caller, r->found) != 0) {
-		free(take_ptr(&r->found)); /* connector_start tells why */
+		page_pool_give(&r->routes, take_ptr(&r->found)); /* connector_start tells why */
 		return false;
 	}
 	*answer = (struct connector_answer){.status = 200, .where = &r->found->target};

@@ -552,6 +552,7 @@ nodes_start(
 		.tls = config->tls,
 		.most = n->most / CARRIED_DESCRIPTORS,
 		.preauth = config->preauth,
+		.workers = config->workers,
 		.fn = on_carried,
 		.arg = n,
 	});

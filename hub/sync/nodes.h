@@ -47,6 +47,7 @@ struct nodes_config {
 	void *bars_arg;
 	/* limits connections that have not authenticated yet; outlives it */
 	struct preauth *preauth;
+	struct tls_workers *workers; /* as of ws_accept_config */
 	bool ready;
 };
 

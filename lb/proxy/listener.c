@@ -160,13 +160,10 @@ listener_on_pod(void *arg)
 	struct worker *w = p->worker;
 
 	fair_share_give(w->lb->pods, p->slot, 1);
-	if (w->draining) {
-		sock_close(&p->call.fd, true);
-	} else {
-		worker_enter(w);
-		listener_connect(w, &p->call);
-		worker_leave(w);
-	}
+	w->pods_asked--;
+	worker_enter(w);
+	listener_connect(w, &p->call);
+	worker_leave(w);
 	free(p);
 }
 
@@ -223,6 +220,7 @@ listener_ask_pod(struct worker *w, const struct listener_call *call)
 	p->ask.client = client;
 	p->ask.loop = w->loop;
 	p->ask.done = listener_on_pod;
+	w->pods_asked++;
 	c->ask_pod(c->ask_pod_arg, &p->ask);
 	return true;
 }

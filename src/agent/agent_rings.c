@@ -1,5 +1,6 @@
 /* How the workers' small sends reach the kernel: mesh.io. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/core/log.h"
 #include "base/os/send_ring.h"
@@ -39,11 +40,28 @@ agent_rings_close(struct agent *a)
 	free(take_ptr(&a->rings));
 }
 
+/* The error of the first ring that the kernel has refused; 0: none. */
+static int
+agent_rings_error(const struct agent *a)
+{
+	int error = 0;
+
+	for (size_t i = 0; a->rings != NULL && i < a->n_workers && error == 0; i++)
+		error = send_ring_error(a->rings[i]);
+	return error;
+}
+
 void
 agent_rings_state(const struct agent *a, struct buf *out)
 {
-	buf_printf(out, "{\"kind\":\"%s\",\"why\":", a->rings != NULL ? "uring" : "epoll");
-	json_add_text(out, a->rings_why);
+	const int error = agent_rings_error(a);
+
+	buf_printf(out,
+		"{\"kind\":\"%s\",\"why\":", a->rings != NULL && error == 0 ? "uring" : "epoll");
+	if (error != 0)
+		buf_printf(out, "\"the kernel has refused io_uring: %s\"", strerror(-error));
+	else
+		json_add_text(out, a->rings_why);
 	buf_adds(out, "}");
 }
 
@@ -52,5 +70,5 @@ agent_rings_metrics(const struct agent *a, struct metrics *m)
 {
 	metric_gauge(m, "edgeway_mesh_io_uring",
 		"1 when the workers send through io_uring, 0 when each send is a call.", NULL,
-		a->rings != NULL);
+		a->rings != NULL && agent_rings_error(a) == 0);
 }

@@ -4,7 +4,8 @@
 #include <string.h>
 
 enum {
-	PIECE_MIN = 512, /* including its header */
+	PIECE_MIN = 128, /* including its header */
+	FEW_BYTES = 2048, /* at most as many are copied out of a whole piece */
 	SPARE_MAX = 64, /* a megabyte */
 	AHEAD_MAX = 3, /* 1 << 3 is CHAIN_MOST */
 };
@@ -133,11 +134,23 @@ chain_reserve(struct chain *c, size_t want, struct iovec *v)
 	}
 }
 
-void
-chain_commit(struct chain *c, size_t n)
+/* Few bytes are copied: what waits in a thousand chains would be as many whole pieces. */
+static struct piece *
+chain_commit_few(struct chain *c, size_t n)
 {
-	struct piece *p = c->last != NULL ? c->last : c->first, *spare;
-	bool filled;
+	struct piece *p = c->last != NULL ? take_ptr(&c->last->next) : take_ptr(&c->first);
+	struct piece *rest = p->next;
+
+	chain_add(c, p->bytes + p->start, n);
+	piece_drop(c->spare, &p);
+	return rest;
+}
+
+/* Returns the pieces that are not needed. */
+static struct piece *
+chain_commit_whole(struct chain *c, size_t n)
+{
+	struct piece *p = c->last != NULL ? c->last : c->first;
 
 	c->len += n;
 	for (; p != NULL && n > 0; p = p->next) {
@@ -149,14 +162,22 @@ chain_commit(struct chain *c, size_t n)
 			c->last = p;
 	}
 	assert(n == 0);
-	spare = c->last != NULL ? take_ptr(&c->last->next) : take_ptr(&c->first);
-	filled = spare == NULL && c->last != NULL && c->last->end == c->last->size;
+	return c->last != NULL ? take_ptr(&c->last->next) : take_ptr(&c->first);
+}
+
+void
+chain_commit(struct chain *c, size_t n)
+{
+	bool fresh = c->last == NULL || c->last->end == c->last->size;
+	bool few = n > 0 && n <= FEW_BYTES && fresh;
+	struct piece *p, *spare = few ? chain_commit_few(c, n) : chain_commit_whole(c, n);
+	bool filled = !few && spare == NULL && c->last != NULL && c->last->end == c->last->size;
+
 	if (filled && c->ahead < AHEAD_MAX)
 		c->ahead++;
 	else if (spare != NULL && spare->next != NULL && c->ahead > 0)
 		c->ahead--;
-	while (spare != NULL) {
-		p = spare;
+	while ((p = spare) != NULL) {
 		spare = p->next;
 		piece_drop(c->spare, &p);
 	}

@@ -3,7 +3,7 @@
  * streams together may be in flight to one end of a session. Bytes read off the wire reopen this
  * window at once, whichever stream they belong to: streams have windows of their own for what their
  * owners have not consumed. So this window bounds only what waits in sockets and on the path, ahead
- * of later data. It follows the bandwidth-delay product: it starts at one megabyte and doubles
+ * of later data. It follows the bandwidth-delay product: it starts at four megabytes and doubles
  * whenever a whole window has arrived within two round trips. Plain data, no clock.
  *
  *	conn_window_init(&r, now_ms);
@@ -16,7 +16,8 @@
 #include "base/core/util.h"
 
 enum {
-	CONN_WINDOW_LEAST = 1024 * 1024, /* 1 ms at 1 GB/s */
+	/* 4 ms at 1 GB/s: as long as the other end may wait for its turn on a busy processor */
+	CONN_WINDOW_LEAST = 4 * 1024 * 1024,
 	CONN_WINDOW_MOST = 32 * 1024 * 1024, /* 640 MB/s at 50 ms */
 };
 

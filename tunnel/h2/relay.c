@@ -10,7 +10,8 @@ struct relay {
 	struct loop *loop;
 	struct stream *stream, *other;
 	struct watch *watch;
-	/* for the dial deadline; later for resuming after a rate limit, or for reporting the end */
+	/* for the dial deadline; later for resuming after a rate limit, or for reporting the end;
+	 * NULL: none is needed, as while it only carries */
 	struct timer *timer;
 	struct rate *rates[RELAY_RATES];
 	bool waits; /* for a rate limit */
@@ -25,6 +26,15 @@ struct relay {
 };
 
 static void on_watch(void *arg, int fd, unsigned events);
+static void on_timer(void *arg);
+
+static void
+relay_wait(struct relay *r, uint64_t ms)
+{
+	if (r->timer == NULL)
+		r->timer = timer_new(r->loop, on_timer, r);
+	timer_start(r->timer, ms, 0);
+}
 
 static void
 set_interest(struct relay *r, unsigned interest)
@@ -54,7 +64,7 @@ relay_finish(struct relay *r, unsigned code, const char *why)
 	r->report.why = why;
 	r->report.whole = code == STREAM_DONE;
 	relay_close(r, code);
-	timer_start(r->timer, 0, 0);
+	relay_wait(r, 0);
 }
 
 static void
@@ -82,7 +92,7 @@ relay_allowed(struct relay *r)
 			n = MIN(n, rate_room(r->rates[i], now));
 	if (n == 0 && !r->waits) {
 		r->waits = true;
-		timer_start(r->timer, RATE_WAIT_MS, 0);
+		relay_wait(r, RATE_WAIT_MS);
 	}
 	return n;
 }
@@ -269,7 +279,7 @@ on_connected(struct relay *r)
 		relay_refuse(r, error);
 		return;
 	}
-	timer_cancel(r->timer);
+	timer_free(&r->timer);
 	r->dialling = false;
 	r->report.status = 200;
 	stream_answer(r->stream, 200, "");
@@ -320,7 +330,6 @@ relay_make(const struct relay_setup *setup)
 	r->arg = setup->arg;
 	memcpy(r->rates, setup->rates, sizeof r->rates);
 	r->fd = -1;
-	r->timer = timer_new(r->loop, on_timer, r);
 	stream_use(r->stream, &stream_events, r);
 	return r;
 }
@@ -336,7 +345,7 @@ relay_dial(const struct relay_setup *setup, const struct addr *to, unsigned time
 		return r;
 	}
 	r->dialling = true;
-	timer_start(r->timer, timeout_ms != 0 ? timeout_ms : RELAY_DIAL_MS, 0);
+	relay_wait(r, timeout_ms != 0 ? timeout_ms : RELAY_DIAL_MS);
 	set_interest(r, WATCH_WRITE);
 	return r;
 }

@@ -96,7 +96,7 @@ fit_window(struct stream *st)
 	st->consumed = 0;
 	st->mark_ms = now;
 	if (used > b->limit)
-		set_window(st, STREAM_WINDOW_BASE);
+		set_window(st, MAX(st->window / 2, (size_t)STREAM_WINDOW_BASE));
 	else if (st->window < STREAM_WINDOW_MAX && st->window <= st->session->reception.window &&
 		st->window <= b->limit - used &&
 		took <= (uint64_t)GROW_RTT * MAX(conn_window_rtt(&st->session->reception), 1u))

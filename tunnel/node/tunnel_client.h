@@ -35,7 +35,7 @@ enum {
 	TUNNEL_CLIENT_MOST_MS = 30 * 1000,
 	TUNNEL_CLIENT_GOOD_MS =
 		10 * 1000, /* a connection that lasted this long resets the back-off */
-	TUNNEL_CLIENT_MEMORY = 16 << 20,
+	TUNNEL_CLIENT_MEMORY = 40 << 20, /* one window at its largest, and what is held */
 };
 
 struct tunnel_client_config {

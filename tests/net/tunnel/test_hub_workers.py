@@ -1,6 +1,7 @@
-"""The hub's workers do the TLS handshakes of tunnels, in turn; what comes or ends there disturbs no tunnel that stands."""
+"""The hub's workers do TLS handshakes, in turn, and all TLS of the ingress; what comes or ends there disturbs no tunnel that stands."""
 import contextlib
 import glob
+import os
 import signal
 import socket
 import ssl
@@ -10,18 +11,22 @@ import pytest
 import tunnelkit
 from dnskit import socket_in
 from lab import HUB_ADDRESS, HUB_PORT, wait_for
+from pki import Authority
 from tunnelkit import Transfers, tunnels
 
 as_before = tunnelkit.as_before
 TARGET = "edge-1:7500"
-
-
+DOOR = 7444
 WORKERS = 3
 
 
 class Site(tunnelkit.Site):
     def __init__(self, lab):
-        super().__init__(lab, "--workers", str(WORKERS), *tunnelkit.INGRESS_OPTIONS)
+        folder = os.path.join(lab.dir, "door")
+        os.makedirs(folder)
+        cert, key = Authority(folder).issue("hub", "subjectAltName=DNS:edge-1")
+        self.door = "--ingress.tls", f"[{{listen: '{HUB_ADDRESS}:{DOOR}', target: 7001, cert: {cert}, key: {key}}}]"
+        super().__init__(lab, "--workers", str(WORKERS), "--drainTimeout", "60s", *tunnelkit.INGRESS_OPTIONS, *self.door)
         self.server = self.backend(self.nodes[0], "server", "--stream", "7500", "--http", "7001")
 
     def handshakes(self, what="_total"):
@@ -50,12 +55,13 @@ def site(lab):
     made.logs()
 
 
-def hello():
-    """A whole ClientHello that asks for a tunnel."""
+def hello(protocol="edgeway-tunnel-reverse/1"):
+    """A whole ClientHello, which asks for a tunnel or another protocol; None: for none."""
     context, sent = ssl.create_default_context(), ssl.MemoryBIO()
-    context.set_alpn_protocols(["edgeway-tunnel-reverse/1"])
+    if protocol is not None:
+        context.set_alpn_protocols([protocol])
     with contextlib.suppress(ssl.SSLWantReadError):
-        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="hub").do_handshake()
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="edge-1").do_handshake()
     return sent.read()
 
 
@@ -68,6 +74,19 @@ def test_shown(site):
     assert len([key for key in site.hub.metrics() if key.startswith("edgeway_loop_lag_seconds")]) == 1 + WORKERS
 
 
+@pytest.mark.parametrize("protocol,port", [("edgeway-tunnel/1", HUB_PORT), ("edgeway-tunnel-standby/1", HUB_PORT), ("edgeway-carrier/1", HUB_PORT),
+                                           ("edgeway-rendezvous/1", HUB_PORT), (None, DOOR)])
+def test_each_kind(site, protocol, port):
+    """A stranger's handshake is a worker's, whatever he asks for, until he goes away."""
+    failed = sum(site.handshakes("_failed_total"))
+    with socket_in(site.nodes[1], socket.SOCK_STREAM, HUB_ADDRESS, port) as s:
+        s.sendall(hello(protocol))
+        assert s.recv(1) == b"\x16"
+        assert sum(site.handshakes("")) == 1
+    wait_for("it is over", lambda: sum(site.handshakes("")) == 0)
+    assert sum(site.handshakes("_failed_total")) == failed + 1
+
+
 def test_strangers(site):
     """Many whose handshake goes no further, and some that end in the middle: transfers go on, and a node gets a tunnel beside them."""
     transfers = Transfers(site.hub.machine, TARGET)
@@ -75,8 +94,9 @@ def test_strangers(site):
     failed = site.hub.metrics()['edgeway_tunnel_connections_total{result="failed"}']
     with contextlib.ExitStack() as stack:
         crowd = [stack.enter_context(socket_in(site.nodes[1], socket.SOCK_STREAM, HUB_ADDRESS, HUB_PORT)) for _ in range(60)]
+        said = hello()  # the hub waits for it as long as a slow machine takes to make sixty
         for s in crowd:
-            s.sendall(hello())
+            s.sendall(said)
         wait_for("each had a step", lambda: site.hub.metrics()["edgeway_hub_handshake_steps_total"] >= steps + len(crowd))
         assert sum(site.handshakes("")) == len(crowd)
         site.agents[1].process.kill()
@@ -91,8 +111,9 @@ def test_hub_stops_amid_handshakes(site):
     """It finishes its transfers, and waits for no stranger."""
     transfers = Transfers(site.hub.machine, TARGET)
     with contextlib.ExitStack() as stack:
+        said = hello()
         for _ in range(20):
-            stack.enter_context(socket_in(site.nodes[1], socket.SOCK_STREAM, HUB_ADDRESS, HUB_PORT)).sendall(hello())
+            stack.enter_context(socket_in(site.nodes[1], socket.SOCK_STREAM, HUB_ADDRESS, HUB_PORT)).sendall(said)
         site.hub.process.popen.send_signal(signal.SIGTERM)
         wait_for("nothing new", lambda: site.get()[0] == 0)
         assert transfers.results() == {"whole": 10}
@@ -110,7 +131,7 @@ def test_hub_killed(site):
 
 def test_one(site):
     """workers: 1 has no thread, and says nothing of any; strangers and nodes are served as well."""
-    former, site.hub.options = site.hub.options, ("--workers", "1", *tunnelkit.INGRESS_OPTIONS)
+    former, site.hub.options = site.hub.options, ("--workers", "1", *tunnelkit.INGRESS_OPTIONS, *site.door)
     try:
         for options in (site.hub.options, former):
             site.hub.process.kill()

@@ -19,6 +19,7 @@ from tunnelkit import Transfers, connect, tunnels
 as_before = tunnelkit.as_before
 STREAMS, SIZE = 100, 1 << 20
 MANY = os.path.join(labs.HERE, "many.py")
+IDLE, IDLE_BYTES = 1000, 2048  # bytes of each at the hub, of which it needs 1 500
 CANCELLED = int(os.environ.get("EDGEWAY_CANCELLED", "10000"))
 MOST = 4096  # streams of a tunnel (doc/protocol.md)
 OPENS = MOST + 500  # a hub with 20 000 descriptors, as in some containers, lets in 5 000
@@ -63,6 +64,21 @@ def site(lab):
     made = Site(lab)
     yield made
     made.logs()
+
+
+@pytest.mark.plain_build  # memory
+def test_idle_streams_are_small(site):
+    """Also when many are opened at once by a hub that had none: what their dials needed for a moment is given back."""
+    process = site.many("edge-1:7600", 5)
+    process.communicate("\n", timeout=PATIENCE_S)
+    before = tunnelkit.memory(site.hub)
+    process = site.many("edge-1:7600", IDLE)
+    try:
+        assert json.loads(process.stdout.readline())["served"] == IDLE
+        each = (tunnelkit.memory(site.hub) - before) / IDLE
+        assert each < IDLE_BYTES
+    finally:
+        process.communicate("\n", timeout=PATIENCE_S)
 
 
 def down(s, results):

@@ -271,9 +271,15 @@ on_stopped(void *arg)
 }
 
 void
-bed_stop(struct bed *f)
+bed_begin_stop(struct bed *f)
 {
 	dns_stop(&f->dns, on_stopped, f);
+}
+
+void
+bed_stop(struct bed *f)
+{
+	bed_begin_stop(f);
 	patience_until(bed_turn(f), f->stopped);
 }
 
@@ -290,6 +296,8 @@ bed_start(struct bed *f)
 		.upstreams = f->upstreams,
 		.resolv_conf = f->path,
 		.manage_resolv_conf = false,
+		.ask_pod = f->ask_pod,
+		.ask_pod_arg = f,
 	};
 	struct err err;
 

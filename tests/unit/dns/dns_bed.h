@@ -67,6 +67,8 @@ struct bed {
 	char folder[64], path[96];
 	struct buf text;
 	bool stopped;
+	pod_ask_fn *ask_pod; /* set before bed_start; arg: the bed */
+	struct pod_ask *pod; /* for that */
 	char name[64];
 	unsigned n_names;
 };
@@ -81,6 +83,7 @@ struct bed {
 int bed_setup(void **state);
 int bed_teardown(void **state);
 void bed_start(struct bed *f);
+void bed_begin_stop(struct bed *f);
 void bed_stop(struct bed *f);
 void bed_turn(struct bed *f);
 void bed_upstream_close(struct bed_upstream *u);

@@ -33,10 +33,56 @@ test_ring_can_only_send(void **state)
 	send_ring_free(&ring);
 }
 
+static struct {
+	unsigned n;
+	size_t len;
+} rests;
+
+static void
+on_rest(void *owner, const char *rest, size_t len)
+{
+	(void)owner;
+	assert_memory_equal(rest, "rest", 4);
+	rests.n++;
+	rests.len += len;
+}
+
+/* The kernel has stopped taking sends: each owner has its bytes back, once, the ring takes no more,
+ * and what is wrong is told. */
+static void
+test_kernel_refuses(void **state)
+{
+	struct send_ring *ring;
+	struct err err;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)state;
+	if (send_ring_new(&ring, &err) < 0)
+		skip();
+	assert_int_equal(send_ring_error(ring), 0);
+	for (int i = 0; i < 3; i++)
+		assert_true(send_ring_add(
+			ring, null, &(struct iovec){(char[]){"rest"}, 4}, 1, on_rest, NULL));
+	assert_true(dup3(null, ring->uring.ring_fd, O_CLOEXEC) >= 0);
+	send_ring_submit(ring);
+	assert_int_equal(rests.n, 3);
+	assert_int_equal(rests.len, 12);
+	assert_int_equal(send_ring_error(ring), -EOPNOTSUPP);
+	assert_false(
+		send_ring_add(ring, null, &(struct iovec){(char[]){"rest"}, 4}, 1, on_rest, NULL));
+	send_ring_submit(ring);
+	assert_int_equal(rests.n, 3);
+	send_ring_free(&ring);
+	close(null);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_ring_can_only_send)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ring_can_only_send),
+		cmocka_unit_test(test_kernel_refuses),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 #include "tests/unit/base/tls/tls_keys.h"
 #include "tests/unit/patience.h"
 
-enum { WORKERS = 2, BULK = 1 << 18 };
+enum { WORKERS = 2, BULK = 1 << 18, PLACES = 64 };
 
 struct far { /* the node: a client on the test's loop */
 	struct tls_stream *tls;
@@ -24,7 +24,8 @@ struct far { /* the node: a client on the test's loop */
 struct near { /* the hub: the handshake's owner */
 	struct tls_handshake *handshake;
 	struct tls_stream *tls;
-	unsigned done, events;
+	struct preauth_conn place; /* in use, if `begin` is told so */
+	unsigned done, events, dropped;
 	char why[256];
 };
 
@@ -33,7 +34,7 @@ static struct ssl_ctx_st *server, *client, *stranger;
 static struct loop *loop, *loops[WORKERS];
 static pthread_t threads[WORKERS];
 static struct preauth *preauth;
-static struct tls_handshakes *pool;
+static struct tls_workers *workers;
 static char bulk[BULK];
 
 #define until(condition) patience_until(patience_turn(loop), condition)
@@ -66,8 +67,8 @@ setup(void **state)
 	assert_int_equal(loop_new(&loop, NULL), 0);
 	for (size_t i = 0; i < WORKERS; i++)
 		assert_int_equal(loop_new(&loops[i], NULL), 0);
-	preauth = preauth_new(loop, 64, 1);
-	pool = tls_handshakes_new(loops, WORKERS, preauth);
+	preauth = preauth_new(loop, PLACES, 1);
+	workers = tls_workers_new(loops, WORKERS, preauth);
 	for (size_t i = 0; i < WORKERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, worker_thread, loops[i]), 0);
 	return 0;
@@ -77,7 +78,7 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	tls_handshakes_free(&pool);
+	tls_workers_free(&workers);
 	preauth_free(&preauth);
 	for (size_t i = 0; i < WORKERS; i++) {
 		loop_post(loops[i], stop_worker, loops[i]);
@@ -131,11 +132,12 @@ begin(struct near *n, uint16_t client_number)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
 	n->handshake = tls_handshake_new(&(struct tls_handshake_setup){.loop = loop,
-		.pool = pool,
+		.workers = workers,
 		.fd = fd[0],
 		.ctx = server,
 		.alpn = "test/1",
 		.from = &from,
+		.place = &n->place,
 		.done = on_done,
 		.arg = n});
 	return fd[1];
@@ -295,6 +297,68 @@ test_silent(void **state)
 	}
 }
 
+static void
+on_place_needed(void *arg)
+{
+	struct near *n = arg;
+
+	n->dropped++;
+	tls_handshake_free(&n->handshake);
+}
+
+static bool
+take_place(struct near *n, uint16_t client_number, uint64_t now_ms)
+{
+	const struct addr from = addr_ipv4(INADDR_LOOPBACK + client_number, 1);
+
+	n->place = (struct preauth_conn){.drop = on_place_needed, .arg = n};
+	return preauth_enter(preauth, &n->place, &from, now_ms);
+}
+
+static void
+wait_for_test(void *arg)
+{
+	pthread_mutex_lock(arg);
+	pthread_mutex_unlock(arg);
+}
+
+/* Of one address with its half of the places in use, a handshake that waits for its worker keeps
+ * its place, however old it is; one that waits for its client does not. */
+static void
+test_place_of_waiting(void **state)
+{
+	static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+	struct near all[PLACES / 2], late = {.done = 0};
+	int fd[PLACES / 2];
+	unsigned dropped = 0;
+
+	(void)state;
+	memset(all, 0, sizeof all);
+	pthread_mutex_lock(&busy);
+	for (size_t i = 0; i < WORKERS; i++)
+		loop_post(loops[i], wait_for_test, &busy);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		assert_true(take_place(&all[i], 3, 0));
+		fd[i] = begin(&all[i], 3);
+	}
+	assert_false(take_place(&late, 3, 60 * 1000));
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		assert_int_equal(all[i].dropped, 0);
+	pthread_mutex_unlock(&busy);
+	/* the beginning of a record: its step waits for the rest */
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		assert_int_equal(write(fd[i], "\x16\x03\x01\x02", 4), 4);
+	until(take_place(&late, 3, 60 * 1000));
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		dropped += all[i].dropped;
+		preauth_leave(&all[i].place);
+		tls_handshake_free(&all[i].handshake);
+		close(fd[i]);
+	}
+	assert_int_equal(dropped, 1);
+	preauth_leave(&late.place);
+}
+
 /* They take turns on the workers, and the counters tell. */
 static void
 test_spread(void **state)
@@ -310,7 +374,7 @@ test_spread(void **state)
 		close_pair(&n, &f);
 	}
 	metrics_init(&m);
-	tls_handshakes_metrics(pool, &m);
+	tls_workers_metrics(workers, &m);
 	preauth_metrics(preauth, &m);
 	assert_non_null(
 		strstr(buf_str(&m.out), "edgeway_hub_worker_handshakes_total{worker=\"1\"} 2\n"));
@@ -335,6 +399,7 @@ main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_given_up),
 		cmocka_unit_test(test_silent),
+		cmocka_unit_test(test_place_of_waiting),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

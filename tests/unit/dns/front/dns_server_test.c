@@ -380,6 +380,36 @@ stopping_answers_what_is_open(void **state)
 }
 
 static void
+keep_pod_ask(void *arg, struct pod_ask *ask)
+{
+	((struct bed *)arg)->pod = ask;
+}
+
+/* The hub's word on a pod comes to a server that is still there. */
+static void
+stopping_waits_for_the_word_on_a_pod(void **state)
+{
+	struct bed *f = *state;
+	uint8_t m[512];
+
+	f->ask_pod = keep_pod_ask;
+	bed_start(f);
+	bed_send(f, m, kit_query(m, "10-6-0-5.default.pod.cluster.local", DNS_A, 0, KIT_PLAIN));
+	for (unsigned i = 0; i < 1000 && f->pod == NULL; i++)
+		bed_turn(f);
+	assert_non_null(f->pod);
+	bed_begin_stop(f);
+	for (unsigned i = 0; i < 50; i++)
+		bed_turn(f);
+	assert_false(f->stopped);
+	f->pod->answer = POD_UNKNOWN;
+	loop_post(f->pod->loop, f->pod->done, f->pod);
+	for (unsigned i = 0; i < 1000 && !f->stopped; i++)
+		bed_turn(f);
+	assert_true(f->stopped);
+}
+
+static void
 what_it_does_can_be_seen(void **state)
 {
 	struct bed *f = *state;
@@ -424,6 +454,7 @@ main(void)
 		T(listening_ends_and_begins),
 		T(ipv6_is_served_beside_ipv4),
 		T(stopping_answers_what_is_open),
+		T(stopping_waits_for_the_word_on_a_pod),
 		T(what_it_does_can_be_seen),
 	};
 

@@ -409,7 +409,7 @@ test_turned_away(void **state)
 		assert_true(preauth_enter(d.preauth, &others[i], &a, loop_now_ms(d.loop)));
 		assert_true(preauth_step(&others[i], on_other_step, NULL));
 	}
-	for (unsigned i = 0; i < 10; i++) { /* a step takes as long as all are to wait */
+	for (unsigned i = 0; i < 16; i++) { /* a step takes as long as all are to wait */
 		clock_pass(PREAUTH_STEP_MS * 1000);
 		loop_turn(d.loop);
 	}

@@ -116,12 +116,41 @@ places_are_bounded(void **state)
 		grant_end(&of[i]);
 }
 
+/* What a connection keeps of its caller is all of it. */
+static void
+a_kept_caller_is_the_same(void **state)
+{
+	static const char *const addresses[] = {
+		"192.0.2.7:80", "[2001:db8::7]:80", "unix:/run/edgeway/egress.sock"};
+	struct caller c = {.hops = 3, .local = true, .admitted = true}, found;
+	char text[2][ADDR_TEXT_MAX];
+	struct caller_kept *kept;
+
+	(void)state;
+	memset(c.cert, 'c', ACCESS_NAME_MAX);
+	strcpy(c.node, "edge-1");
+	for (size_t i = 0; i < ARRAY_LEN(addresses); i++) {
+		assert_int_equal(addr_parse(&c.addr, addresses[i], 0, NULL), 0);
+		kept = caller_keep(&c);
+		memset(&found, 'x', sizeof found);
+		assert_ptr_equal(caller_load(kept, &found), &found);
+		free(kept);
+		assert_string_equal(addr_text(&found.addr, text[0]), addr_text(&c.addr, text[1]));
+		assert_string_equal(found.cert, c.cert);
+		assert_string_equal(found.token, "");
+		assert_string_equal(found.node, "edge-1");
+		assert_int_equal(found.hops, 3);
+		assert_true(found.local && found.admitted && !found.own_dial);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			rules_that_changed_during_the_dial, setup, teardown),
+		cmocka_unit_test(a_kept_caller_is_the_same),
 		cmocka_unit_test_setup_teardown(changed_rules_revoke, setup, teardown),
 		cmocka_unit_test_setup_teardown(places_are_bounded, setup, teardown),
 	};

@@ -4,6 +4,7 @@
 
 #include <cmocka.h>
 
+#include "tests/fake/origdst.h"
 #include "tests/unit/lb/proxy/lb_fixture.h"
 
 #define GET "GET /x HTTP/1.1\r\nHost: web\r\n\r\n"
@@ -107,6 +108,55 @@ hand_over_within_a_response(void **state)
 	start_lb();
 }
 
+static struct pod_ask *pod_asked;
+
+static void
+keep_pod_ask(void *arg, struct pod_ask *ask)
+{
+	(void)arg;
+	pod_asked = ask;
+}
+
+static void
+is_pod_asked(void *is)
+{
+	*(bool *)is = pod_asked != NULL;
+}
+
+static void
+answer_pod_here(void *arg)
+{
+	(void)arg;
+	pod_asked->answer = POD_NONE;
+	pod_asked->done(pod_asked);
+}
+
+/* The hub's word on a pod may come long after all connections have ended: the worker is there for
+ * it. */
+static void
+hand_over_while_a_pod_is_asked_for(void **state)
+{
+	bool asked = false;
+	int client;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	fake_origdst_set(0x0a060005, 8080);
+	client = client_open();
+	for (int i = 0; i < 1000 && !asked; i++) {
+		time_passes(1);
+		on_loop(is_pod_asked, &asked);
+	}
+	assert_true(asked);
+	on_loop(hand_over_here, NULL);
+	assert_false(lb_is_gone(100));
+	on_loop(answer_pod_here, NULL);
+	assert_true(lb_is_gone(1000));
+	expect_reset(client);
+	close(client);
+	start_lb();
+}
+
 int
 main(void)
 {
@@ -114,7 +164,10 @@ main(void)
 		cmocka_unit_test(drain_finishes_what_is_begun),
 		cmocka_unit_test(drain_answers_what_waits_unread),
 		cmocka_unit_test(hand_over_within_a_response),
+		cmocka_unit_test(hand_over_while_a_pod_is_asked_for),
 	};
+
+	fixture_ask_pod(keep_pod_ask);
 
 	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

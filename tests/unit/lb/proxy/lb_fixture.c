@@ -37,6 +37,7 @@ static struct {
 	struct service_lb options;
 	uint64_t own_bytes, socket_bytes;
 	bool via, both_families, gateway;
+	pod_ask_fn *ask_pod;
 	char text[64 * 1024];
 	struct dial_guard *guard; /* lets endpoints be at loopback */
 } fx;
@@ -118,6 +119,7 @@ open_lb(void *arg)
 		.memory_bytes = fx.own_bytes,
 		.socket_bytes = fx.socket_bytes,
 		.via = fx.via,
+		.ask_pod = fx.ask_pod,
 	};
 	struct err err;
 
@@ -168,6 +170,12 @@ void
 fixture_via(bool via)
 {
 	fx.via = via;
+}
+
+void
+fixture_ask_pod(pod_ask_fn *ask)
+{
+	fx.ask_pod = ask;
 }
 
 void

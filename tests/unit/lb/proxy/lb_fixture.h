@@ -15,6 +15,8 @@ enum { WAIT_MS = 60000, ENDPOINTS = 3 };
 void fixture_budget(uint64_t own_bytes, uint64_t socket_bytes);
 /* Before start_lb: lb_config.via. */
 void fixture_via(bool via);
+/* The same: lb_config.ask_pod. */
+void fixture_ask_pod(pod_ask_fn *ask);
 /* The same: so many workers, at most two, on one loop. */
 void fixture_workers(size_t n);
 /* State of the group of tests: cmocka's setup and teardown. */

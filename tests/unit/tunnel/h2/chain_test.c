@@ -196,6 +196,32 @@ test_headroom(void **state)
 	}
 }
 
+/* A whole piece that few bytes were read into is free for others, much before these are sent. */
+static void
+test_few_bytes_hold_no_whole_piece(void **state)
+{
+	struct iovec v[CHAIN_MOST];
+	struct spare spare = {0};
+	struct chain c = {.spare = &spare};
+	const void *data;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(chain_reserve(&c, 1000, v), 1);
+		memset(v[0].iov_base, 'a' + i, 300);
+		chain_commit(&c, 300);
+		assert_int_equal(spare.n, 1);
+	}
+	assert_int_equal(c.len, 600);
+	assert_int_equal(chain_peek(&c, &data), 300);
+	assert_int_equal(((const char *)data)[299], 'a');
+	chain_consume(&c, 300);
+	assert_int_equal(chain_peek(&c, &data), 300);
+	assert_int_equal(((const char *)data)[299], 'b');
+	chain_fini(&c);
+	spare_release(&spare);
+}
+
 /* What one chain is done with, another takes; slivers are nobody's. */
 static void
 test_spare_pieces(void **state)
@@ -231,6 +257,7 @@ main(void)
 		cmocka_unit_test(test_nothing_committed),
 		cmocka_unit_test(test_reserves_ahead),
 		cmocka_unit_test(test_headroom),
+		cmocka_unit_test(test_few_bytes_hold_no_whole_piece),
 		cmocka_unit_test(test_spare_pieces),
 	};
 

@@ -1,0 +1,362 @@
+/* TLS bridges on worker threads, and without any: bytes, ends and breaks. TSan runs this, too. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "base/core/util.h"
+#include "hub/ingress/bridge_worker.h"
+#include "tests/unit/base/tls/tls_keys.h"
+#include "tests/unit/patience.h"
+
+enum { WORKERS = 2, BULK = 1 << 18, SOON = 40 /* turns */ };
+
+struct bridged {
+	struct bridge_worker *bridge;
+	struct tls_stream *tls; /* of the other side, passive */
+	int fd, other; /* its socket; the owner's end of the plain side */
+	unsigned opened, ended;
+	bool broken;
+	ssize_t seen; /* of `other`, when it ended: 0: an end; -1: nothing */
+	char why[256], sni[64], peer[64];
+};
+
+static struct tls_keys ours, strangers;
+static struct ssl_ctx_st *server, *client, *stranger;
+static struct loop *loop, *loops[WORKERS];
+static pthread_t threads[WORKERS];
+static struct preauth *preauth;
+static struct tls_workers *pool, *workers; /* NULL in a test without workers */
+static char bulk[BULK];
+
+#define until(condition) patience_until(patience_turn(loop), condition)
+
+static void *
+worker_thread(void *arg)
+{
+	loop_run(arg);
+	return NULL;
+}
+
+static void
+stop_worker(void *arg)
+{
+	loop_stop(arg);
+}
+
+static int
+setup(void **state)
+{
+	(void)state;
+	signal(SIGPIPE, SIG_IGN);
+	tls_keys_make(&ours);
+	tls_keys_make(&strangers);
+	assert_int_equal(pki_server_ctx(ours.hub, ours.hub_key, ours.ca, &server, NULL), 0);
+	assert_int_equal(pki_client_ctx(ours.ca, ours.node, ours.node_key, &client, NULL), 0);
+	assert_int_equal(
+		pki_client_ctx(ours.ca, strangers.node, strangers.node_key, &stranger, NULL), 0);
+	random_bytes(bulk, sizeof bulk);
+	assert_int_equal(loop_new(&loop, NULL), 0);
+	for (size_t i = 0; i < WORKERS; i++)
+		assert_int_equal(loop_new(&loops[i], NULL), 0);
+	preauth = preauth_new(loop, 64, 1);
+	pool = tls_workers_new(loops, WORKERS, preauth);
+	for (size_t i = 0; i < WORKERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, worker_thread, loops[i]), 0);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	tls_workers_free(&pool);
+	preauth_free(&preauth);
+	for (size_t i = 0; i < WORKERS; i++) {
+		loop_post(loops[i], stop_worker, loops[i]);
+		pthread_join(threads[i], NULL);
+		loop_free(&loops[i]);
+	}
+	loop_free(&loop);
+	pki_ctx_free(&server);
+	pki_ctx_free(&client);
+	pki_ctx_free(&stranger);
+	tls_keys_free(&ours);
+	tls_keys_free(&strangers);
+	return 0;
+}
+
+static int
+with_workers(void **state)
+{
+	(void)state;
+	workers = pool;
+	return 0;
+}
+
+static int
+without(void **state)
+{
+	(void)state;
+	workers = NULL;
+	return 0;
+}
+
+static void
+on_opened(void *arg, const char *why, const char *sni, const char *peer)
+{
+	struct bridged *b = arg;
+
+	b->opened++;
+	snprintf(b->why, sizeof b->why, "%s", why != NULL ? why : "");
+	snprintf(b->sni, sizeof b->sni, "%s", sni);
+	snprintf(b->peer, sizeof b->peer, "%s", peer);
+}
+
+static void
+on_ended(void *arg, bool broken)
+{
+	struct bridged *b = arg;
+	char byte;
+
+	b->bridge = NULL;
+	b->ended++;
+	b->broken = broken;
+	b->seen = b->other < 0 ? -1 : recv(b->other, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+}
+
+/* ctx: of the other side, a client if `host`, whose server the bridge is then; else the reverse. */
+static void
+bridge(struct bridged *b, struct ssl_ctx_st *ctx, const char *host)
+{
+	const struct addr from = addr_ipv4(INADDR_LOOPBACK + 1, 1);
+	int net[2], plain[2];
+
+	memset(b, 0, sizeof *b);
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, net), 0);
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, plain), 0);
+	b->fd = net[0];
+	b->other = plain[0];
+	assert_int_equal(tls_stream_new(&(struct tls_setup){.fd = b->fd, .ctx = ctx, .host = host},
+				 &b->tls, NULL),
+		0);
+	assert_int_equal(
+		bridge_worker_new(&(struct bridge_worker_setup){.loop = loop,
+					  .workers = workers,
+					  .other = plain[0],
+					  .from = host != NULL ? &from : NULL,
+					  .bridge = {.fd = net[1],
+						  .plain = plain[1],
+						  .ctx = host != NULL ? server : client,
+						  .host = host != NULL ? NULL : "hub.example",
+						  .opened = on_opened,
+						  .ended = on_ended,
+						  .arg = b}},
+			&b->bridge, NULL),
+		0);
+}
+
+static int
+step(struct bridged *b)
+{
+	unsigned events;
+
+	return tls_stream_step(b->tls, &events);
+}
+
+static void
+open_bridge(struct bridged *b, struct ssl_ctx_st *ctx, const char *host)
+{
+	bool done = false;
+
+	bridge(b, ctx, host);
+	until((done = done || step(b) == 0) && b->opened == 1);
+	assert_string_equal(b->why, "");
+}
+
+static void
+close_all(struct bridged *b)
+{
+	bridge_worker_free(&b->bridge);
+	tls_stream_free(&b->tls);
+	close(b->fd);
+	if (b->other >= 0)
+		close(b->other);
+}
+
+static void
+send_all(struct bridged *b, bool out)
+{
+	static char got[BULK];
+	size_t sent = 0, n = 0;
+	ssize_t rc;
+
+	while (n < BULK) {
+		while (sent < BULK &&
+			(rc = out ? tls_stream_write(b->tls, bulk + sent, BULK - sent)
+				  : write(b->other, bulk + sent, BULK - sent)) > 0)
+			sent += (size_t)rc;
+		patience_turn(loop);
+		while (n < BULK &&
+			(rc = out ? read(b->other, got + n, BULK - n)
+				  : tls_stream_read(b->tls, got + n, BULK - n)) > 0)
+			n += (size_t)rc;
+	}
+	assert_memory_equal(got, bulk, BULK);
+}
+
+/* Bytes and half-closes in both directions, whichever side the bridge is of. */
+static void
+test_passes(void **state)
+{
+	struct bridged b;
+	char byte;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		open_bridge(&b, i == 0 ? client : server, i == 0 ? "hub.example" : NULL);
+		assert_string_equal(b.sni, "hub.example");
+		assert_string_equal(b.peer, i == 0 ? "edge-1" : "hub.example");
+		send_all(&b, true);
+		assert_int_equal(tls_stream_end(b.tls), 0);
+		until(read(b.other, &byte, 1) == 0);
+		send_all(&b, false);
+		assert_int_equal(b.ended, 0);
+		shutdown(b.other, SHUT_WR);
+		until(tls_stream_read(b.tls, &byte, 1) == 0);
+		until(b.ended == 1);
+		assert_false(b.broken);
+		close_all(&b);
+	}
+}
+
+/* Who leaves has said all: it goes out, and then the end. */
+static void
+test_left(void **state)
+{
+	struct bridged b;
+	char got[8];
+	ssize_t n;
+
+	(void)state;
+	open_bridge(&b, client, "hub.example");
+	assert_int_equal(write(b.other, "bye", 3), 3);
+	bridge_worker_leave(b.bridge);
+	close(take_fd(&b.other));
+	until((n = tls_stream_read(b.tls, got, sizeof got)) != -EAGAIN);
+	assert_int_equal(n, 3);
+	until((n = tls_stream_read(b.tls, got, sizeof got)) != -EAGAIN);
+	assert_int_equal(n, 0);
+	until(b.ended == 1);
+	assert_false(b.broken);
+	close_all(&b);
+}
+
+/* A descriptor that is closed before the bridge is broken off does not look like an end. */
+static void
+test_owner_breaks(void **state)
+{
+	struct bridged b;
+	ssize_t n;
+	char byte;
+
+	(void)state;
+	open_bridge(&b, client, "hub.example");
+	close(take_fd(&b.other));
+	for (unsigned i = 0; i < SOON && workers != NULL; i++) {
+		patience_turn(loop);
+		assert_int_equal(tls_stream_read(b.tls, &byte, 1), -EAGAIN);
+	}
+	bridge_worker_free(&b.bridge);
+	until((n = tls_stream_read(b.tls, &byte, 1)) != -EAGAIN);
+	assert_int_equal(n, -ENODATA);
+	assert_int_equal(b.ended, 0);
+	close_all(&b);
+}
+
+/* Nor does the other side's break: the plain side is open until the owner knows. */
+static void
+test_other_breaks(void **state)
+{
+	struct bridged b;
+
+	(void)state;
+	open_bridge(&b, client, "hub.example");
+	assert_int_equal(
+		write(b.fd, "\x17\x03\x03\x00\x20 this is no record of its keys...", 37), 37);
+	until(b.ended == 1);
+	assert_true(b.broken);
+	if (workers != NULL)
+		assert_int_equal(b.seen, -1);
+	close_all(&b);
+}
+
+static void
+test_refused(void **state)
+{
+	struct bridged b;
+
+	(void)state;
+	bridge(&b, stranger, "hub.example");
+	until((step(&b), b.ended == 1));
+	assert_int_equal(b.opened, 1);
+	assert_non_null(strstr(b.why, "certificate"));
+	assert_true(b.broken);
+	close_all(&b);
+}
+
+/* At whatever moment its owner gives it up, the other end sees that, and nobody is told. */
+static void
+test_given_up(void **state)
+{
+	struct bridged b;
+	char byte;
+
+	(void)state;
+	for (unsigned turns = 0; turns < SOON; turns++) {
+		bool open = false;
+		unsigned opened;
+		ssize_t n;
+
+		bridge(&b, client, "hub.example");
+		for (unsigned i = 0; i < turns; i++) {
+			open = open || step(&b) == 0;
+			turns % 2 == 0 ? patience_turn(loop) : loop_turn(loop);
+		}
+		if (turns % 3 == 0)
+			bridge_worker_leave(b.bridge);
+		bridge_worker_free(&b.bridge);
+		opened = b.opened;
+		until((n = open ? tls_stream_read(b.tls, &byte, 1) : step(&b)) != -EAGAIN ||
+			(open = !open && n == 0, false));
+		assert_int_equal(b.opened, opened);
+		assert_int_equal(b.ended, 0);
+		close_all(&b);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define BOTH(test)                                                                                 \
+	{#test, test, with_workers, NULL, NULL},                                                   \
+		{#test " without workers", test, without, NULL, NULL}
+		BOTH(test_passes),
+		BOTH(test_left),
+		BOTH(test_owner_breaks),
+		BOTH(test_other_breaks),
+		BOTH(test_refused),
+		{"test_given_up", test_given_up, with_workers, NULL, NULL},
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
