@@ -144,8 +144,11 @@ struct addr hub_addr(const struct hub *hub); /* the address it listens on */
 void hub_metrics(const struct hub *hub, struct metrics *m);
 /* {"peers":[{"peer","address","state","nodes",...}]} */
 void hub_peers(const struct hub *hub, struct buf *out);
-/* An object with services, source, nodes, certificates. */
+/* An object with source, nodes, certificates and, last, services: hub_state begins it, and each
+ * call of hub_state_services adds some services, until one returns true: it has added the end. *at:
+ * 0 at first. */
 void hub_state(const struct hub *hub, struct buf *out);
+bool hub_state_services(const struct hub *hub, uint64_t *at, struct buf *out);
 /* {"nodes":[{"node","connected","address","pending",...,"serial","expires","revoked"}]} */
 void hub_nodes(const struct hub *hub, struct buf *out);
 /* The agents of all nodes that have joined and are not revoked, in the format of Prometheus'

@@ -4,6 +4,8 @@
 
 #include "model/json.h"
 
+enum { STATE_PART = 64 * 1024 }; /* bytes of services at once */
+
 bool
 hub_ready(const struct hub *hub)
 {
@@ -119,28 +121,42 @@ add_reason(const struct hub *hub, const char *key, const char *slash, struct buf
 }
 
 static void
-add_services(const struct hub *hub, struct buf *out)
+add_service(const struct hub *hub, const struct fanout_item *item, struct buf *out)
 {
-	const char *comma = "";
+	const char *slash = strchr(item->key, '/');
 
-	for (uint32_t i = 0; i < fanout_slots(hub->fanout); i++) {
-		const struct fanout_item *item = fanout_at(hub->fanout, i);
-		const char *slash;
+	buf_printf(out,
+		"{\"namespace\":\"%.*s\",\"name\":\"%s\",\"digest\":\"%016llx\",\"reason\":",
+		(int)(slash - item->key), item->key, slash + 1, (unsigned long long)item->digest);
+	add_reason(hub, item->key, slash, out);
+	buf_adds(out, ",\"view\":");
+	buf_add(out, item->content, item->content_len);
+	buf_adds(out, "}");
+}
+
+/* *at: twice the next item's number, plus 1 if one was told before. */
+bool
+hub_state_services(const struct hub *hub, uint64_t *at, struct buf *out)
+{
+	uint64_t slots = fanout_slots(hub->fanout);
+	size_t most = buf_len(out) + STATE_PART;
+
+	if (*at == UINT64_MAX)
+		return false;
+	for (; *at / 2 < slots && buf_len(out) < most; *at += 2) {
+		const struct fanout_item *item = fanout_at(hub->fanout, (uint32_t)(*at / 2));
 
 		if (item == NULL || !item->present)
 			continue;
-		slash = strchr(item->key, '/');
-		buf_printf(out,
-			"%s{\"namespace\":\"%.*s\",\"name\":\"%s\",\"digest\":\"%016llx\","
-			"\"reason\":",
-			comma, (int)(slash - item->key), item->key, slash + 1,
-			(unsigned long long)item->digest);
-		add_reason(hub, item->key, slash, out);
-		buf_adds(out, ",\"view\":");
-		buf_add(out, item->content, item->content_len);
-		buf_adds(out, "}");
-		comma = ",";
+		buf_adds(out, *at % 2 == 0 ? "" : ",");
+		*at |= 1;
+		add_service(hub, item, out);
 	}
+	if (*at / 2 < slots)
+		return false;
+	buf_adds(out, "]}");
+	*at = UINT64_MAX;
+	return true;
 }
 
 struct list_text {
@@ -318,8 +334,6 @@ hub_state(const struct hub *hub, struct buf *out)
 	buf_adds(out, ",\"beyondLimits\":[");
 	cluster_each_beyond(hub->cluster, tell_add_beyond, &(struct list_text){out, ""});
 	buf_adds(out, "],\"services\":[");
-	add_services(hub, out);
-	buf_adds(out, "]}");
 }
 
 void

@@ -157,6 +157,7 @@ HUB_TESTS = \
 	tests/unit/hub/replicas/tunnel_directory_test \
 	tests/unit/hub/port/self_guard_test \
 	tests/unit/hub/identity/share_test \
+	tests/unit/hub/identity/archives_test \
 	tests/unit/hub/kube/json_stream_test \
 	tests/unit/hub/identity/tokens_test \
 	tests/unit/hub/replicas/tunnels_tell_test \
@@ -235,6 +236,8 @@ tests_unit_hub_port_presence_test_SOURCES = tests/unit/hub/port/presence_test.c
 tests_unit_hub_port_presence_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_replicas_tunnel_directory_test_SOURCES = tests/unit/hub/replicas/tunnel_directory_test.c
 tests_unit_hub_replicas_tunnel_directory_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_identity_archives_test_SOURCES = tests/unit/hub/identity/archives_test.c
+tests_unit_hub_identity_archives_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_identity_share_test_SOURCES = tests/unit/hub/identity/share_test.c
 tests_unit_hub_identity_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_questions_test_SOURCES = tests/unit/hub/port/questions_test.c

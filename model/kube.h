@@ -271,9 +271,9 @@ struct kube_config_map {
 #define KUBE_GATEWAY_CONTROLLER "edgeway.io/gateway-controller" /* controllerName in a status */
 
 struct kube_object {
-	enum kube_kind kind;
+	enum kube_kind kind : 8;
+	bool packed : 1; /* it and all that it points to are one block of memory */
 	unsigned line; /* in its file */
-	bool packed; /* it and all that it points to are one block of memory */
 	char *ns, *name; /* ns "" for a Node and a Namespace */
 	union {
 		struct kube_service service;

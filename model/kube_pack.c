@@ -1,7 +1,8 @@
 /*
- * Pods and endpoints are what a cluster has most of, and consist of small texts, many of them
- * empty or alike: once decoded, such an object moves into one block of memory. The functions run
- * twice: first over the decoded object, to learn how large its parts are, then over its copy.
+ * Services, pods and endpoints are what a cluster has most of, and consist of small texts, many of
+ * them empty or alike: once decoded, such an object moves into one block of memory. The functions
+ * run twice: first over the decoded object, to learn how large its parts are, then over its
+ * copy.
  */
 #include <stddef.h>
 #include <string.h>
@@ -62,19 +63,44 @@ pack_names(struct pack *p, struct view_names *names)
 }
 
 static void
+pack_labels(struct pack *p, struct kube_labels *labels)
+{
+	labels->list = pack_part(p, labels->list, labels->n * sizeof *labels->list);
+	for (size_t i = 0; i < labels->n; i++) {
+		pack_text(p, &labels->list[i].key);
+		pack_text(p, &labels->list[i].value);
+	}
+}
+
+static void
+pack_service(struct pack *p, struct kube_service *s)
+{
+	char **texts[] = {&s->cluster_ip, &s->external_name, &s->cluster_ip6, &s->hash_key,
+		&s->health_path, &s->ingress, &s->nodes, &s->nodes_wrong, &s->allow_from,
+		&s->allow_from_wrong};
+
+	s->ports = pack_part(p, s->ports, s->n_ports * sizeof *s->ports);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		pack_text(p, texts[i]);
+	for (size_t i = 0; i < s->n_ports; i++) {
+		pack_text(p, &s->ports[i].name);
+		pack_text(p, &s->ports[i].app_protocol);
+		pack_text(p, &s->ports[i].target_name);
+	}
+	pack_names(p, &s->external_ips);
+	pack_labels(p, &s->selector);
+}
+
+static void
 pack_pod(struct pack *p, struct kube_pod *pod)
 {
 	char **texts[] = {&pod->node, &pod->hostname, &pod->subdomain, &pod->pod_ip, &pod->host_ip,
 		&pod->pod_ip6, &pod->host_ip6};
 
-	pod->labels.list = pack_part(p, pod->labels.list, pod->labels.n * sizeof *pod->labels.list);
+	pack_labels(p, &pod->labels);
 	pod->ports = pack_part(p, pod->ports, pod->n_ports * sizeof *pod->ports);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		pack_text(p, texts[i]);
-	for (size_t i = 0; i < pod->labels.n; i++) {
-		pack_text(p, &pod->labels.list[i].key);
-		pack_text(p, &pod->labels.list[i].value);
-	}
 	for (size_t i = 0; i < pod->n_ports; i++) {
 		pack_text(p, &pod->ports[i].name);
 		pack_text(p, &pod->ports[i].host_ip);
@@ -101,26 +127,47 @@ pack_subset(struct pack *p, struct kube_subset *s)
 	}
 }
 
+static void
+pack_endpoints(struct pack *p, struct kube_endpoints *e)
+{
+	pack_text(p, &e->service);
+	e->subsets = pack_part(p, e->subsets, e->n_subsets * sizeof *e->subsets);
+	for (size_t i = 0; i < e->n_subsets; i++)
+		pack_subset(p, &e->subsets[i]);
+}
+
+/* 0: objects of this kind stay as they are. */
+static size_t
+pack_size(enum kube_kind kind)
+{
+	switch (kind) {
+	case KUBE_SERVICE:
+		return sizeof(struct kube_service);
+	case KUBE_POD:
+		return sizeof(struct kube_pod);
+	case KUBE_SLICE:
+	case KUBE_ENDPOINTS:
+		return sizeof(struct kube_endpoints);
+	default:
+		return 0;
+	}
+}
+
 /* The block begins with the object, of which only the kind's member of the union is there. */
 static struct kube_object *
 pack_object(struct pack *p, struct kube_object *from)
 {
-	size_t size = from->kind == KUBE_POD
-		? offsetof(struct kube_object, pod) + sizeof from->pod
-		: offsetof(struct kube_object, endpoints) + sizeof from->endpoints;
+	size_t size = offsetof(struct kube_object, service) + pack_size(from->kind);
 	struct kube_object *o = pack_part(p, from, size);
 
 	pack_text(p, &o->name);
 	pack_text(p, &o->ns);
-	if (o->kind == KUBE_POD) {
+	if (o->kind == KUBE_SERVICE)
+		pack_service(p, &o->service);
+	else if (o->kind == KUBE_POD)
 		pack_pod(p, &o->pod);
-		return o;
-	}
-	pack_text(p, &o->endpoints.service);
-	o->endpoints.subsets = pack_part(
-		p, o->endpoints.subsets, o->endpoints.n_subsets * sizeof *o->endpoints.subsets);
-	for (size_t i = 0; i < o->endpoints.n_subsets; i++)
-		pack_subset(p, &o->endpoints.subsets[i]);
+	else
+		pack_endpoints(p, &o->endpoints);
 	return o;
 }
 
@@ -130,7 +177,7 @@ kube_pack(struct kube_object **object)
 	struct kube_object *from = *object, *packed;
 	struct pack sizes = {0}, p = {0};
 
-	if (from->kind != KUBE_POD && from->kind != KUBE_SLICE && from->kind != KUBE_ENDPOINTS)
+	if (pack_size(from->kind) == 0)
 		return;
 	pack_object(&sizes, from);
 	p.texts = sizes.parts;

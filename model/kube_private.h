@@ -71,8 +71,8 @@ void kube_grant_decode(struct decoder *d, const struct tree_node *n, struct kube
  * counts as absent. */
 char *kube_created(const struct tree_node *n);
 
-/* Moves a decoded pod, slice or Endpoints into one block of memory; nothing in it may change from
- * then on. Other kinds stay as they are. */
+/* Moves a decoded Service, pod, slice or Endpoints into one block of memory; nothing in it may
+ * change from then on. Other kinds stay as they are. */
 void kube_pack(struct kube_object **object);
 
 void kube_route_fini(struct kube_route *r);

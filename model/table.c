@@ -2,6 +2,9 @@
 
 #include <assert.h>
 
+/* Nodes for each slot, on average, before a table grows: slots cost memory as nodes do. */
+enum { TABLE_LOAD = 2 };
+
 void
 table_fini(struct table *t)
 {
@@ -43,9 +46,9 @@ table_grow(struct table *t)
 void
 table_add(struct table *t, struct table_node *node, uint64_t hash)
 {
-	if (t->n >= t->n_slots)
+	if (t->n >= t->n_slots * TABLE_LOAD)
 		table_grow(t);
-	node->hash = hash;
+	node->hash = hash & (UINT64_MAX >> 16);
 	put_first(&t->slots[hash & (t->n_slots - 1)], node);
 	t->n++;
 }
@@ -65,7 +68,7 @@ table_first(const struct table *t, uint64_t hash)
 {
 	struct table_node *node = t->n > 0 ? t->slots[hash & (t->n_slots - 1)] : NULL;
 
-	while (node != NULL && node->hash != hash)
+	while (node != NULL && !table_is(node, hash))
 		node = node->next;
 	return node;
 }

@@ -13,13 +13,23 @@
 struct table_node {
 	struct table_node *next,
 		**at; /* at: the pointer to this node, so that removal is O(1) in a long chain */
-	uint64_t hash;
+	/* the lower bits of what table_add was given: tables of millions have few false matches,
+	 * which the owner's comparison finds anyway */
+	uint64_t hash : 48;
+	uint64_t tag : 16; /* the owner's */
 };
 
 struct table {
 	struct table_node **slots;
 	size_t n_slots, n;
 };
+
+/* Was it added with this hash? */
+static inline bool
+table_is(const struct table_node *node, uint64_t hash)
+{
+	return node->hash == (hash & (UINT64_MAX >> 16));
+}
 
 void table_fini(struct table *t); /* of an empty or abandoned table; nodes are not touched */
 void table_add(struct table *t, struct table_node *node, uint64_t hash);

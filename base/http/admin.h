@@ -22,6 +22,10 @@ struct admin_reply {
 	int status; /* 200 unless the handler changes it */
 	const char *type; /* text/plain; charset=utf-8 unless changed */
 	struct buf body;
+	/* Appends the next part of a reply that is too large to be built at once; *at: 0 at first,
+	 * then what it left there. Nothing appended: that was all. NULL: `body` is all. Only for
+	 * routes of a listener, not for admin_ask. */
+	void (*more)(void *arg, uint64_t *at, struct buf *out);
 };
 
 struct admin_request {

@@ -22,6 +22,8 @@ struct admin_conn {
 	const char *allow; /* without a route: the method that the path has; NULL: no such path */
 	admin_take_fn *take; /* NULL: answered here */
 	char *query;
+	void (*more)(void *arg, uint64_t *at, struct buf *out);
+	uint64_t more_at;
 };
 
 static struct admin_conn *
@@ -82,7 +84,7 @@ static struct http_answer
 admin_conn_reply(const struct admin_reply *reply)
 {
 	return (struct http_answer){(unsigned)reply->status, reply->type, NO_STORE,
-		buf_at(&reply->body), buf_len(&reply->body)};
+		buf_at(&reply->body), buf_len(&reply->body), reply->more != NULL};
 }
 
 /* The reply is small and the socket's buffer empty: one write sends all, or the peer does not
@@ -177,10 +179,19 @@ admin_conn_request(struct http_conn *http)
 		buf_init(&reply.body, BUF_UNLIMITED);
 		c->route->fn(c->listener->admin->arg, &req, &reply);
 		answer = admin_conn_reply(&reply);
+		c->more = reply.more;
 		http_conn_answer(http, &answer);
 		buf_fini(&reply.body);
 	}
 	return true;
+}
+
+static void
+admin_conn_more(struct http_conn *http)
+{
+	struct admin_conn *c = admin_conn_of(http);
+
+	c->more(c->listener->admin->arg, &c->more_at, &http->out);
 }
 
 /* Protects against DNS rebinding: accepts the Unix socket, requests without Host (HTTP/1.0), which
@@ -242,6 +253,7 @@ admin_conn_server(struct admin_listener *l)
 	static const struct http_server_ops ops = {
 		.head = admin_conn_head,
 		.request = admin_conn_request,
+		.more = admin_conn_more,
 		.refuse = admin_conn_refuse,
 		.free = admin_conn_free,
 	};

@@ -67,11 +67,17 @@ http_conn_flush(struct http_conn *c)
 {
 	ssize_t n = 0;
 
-	while (buf_len(&c->out) > 0 &&
-		(n = c->wire->ops->write(c->wire, buf_at(&c->out), buf_len(&c->out))) > 0) {
-		buf_consume(&c->out, (size_t)n);
-		http_conn_progress(c);
-	}
+	do {
+		while (buf_len(&c->out) > 0 &&
+			(n = c->wire->ops->write(c->wire, buf_at(&c->out), buf_len(&c->out))) > 0) {
+			buf_consume(&c->out, (size_t)n);
+			http_conn_progress(c);
+		}
+		if (c->open && buf_len(&c->out) == 0) {
+			c->server->ops->more(c);
+			c->open = buf_len(&c->out) > 0;
+		}
+	} while (n > 0 && buf_len(&c->out) > 0);
 	if (n < 0 && n != -EAGAIN) {
 		http_conn_free(c);
 		return false;
@@ -85,8 +91,10 @@ http_answer_head(struct buf *out, const struct http_answer *a, bool close)
 {
 	buf_printf(out, "HTTP/1.1 %u %s\r\n", a->status, http1_reason((int)a->status));
 	if (a->status != 304)
-		buf_printf(out, "Content-Type: %s\r\nContent-Length: %zu\r\n",
-			a->type != NULL ? a->type : "text/plain; charset=utf-8", a->len);
+		buf_printf(out, "Content-Type: %s\r\n",
+			a->type != NULL ? a->type : "text/plain; charset=utf-8");
+	if (a->status != 304 && !a->open)
+		buf_printf(out, "Content-Length: %zu\r\n", a->len);
 	buf_printf(out, "%sX-Content-Type-Options: nosniff\r\nConnection: %s\r\n\r\n", a->fields,
 		close ? "close" : "keep-alive");
 }
@@ -94,6 +102,8 @@ http_answer_head(struct buf *out, const struct http_answer *a, bool close)
 void
 http_conn_answer(struct http_conn *c, const struct http_answer *a)
 {
+	c->open = a->open && !c->is_head;
+	c->close |= a->open;
 	http_answer_head(&c->out, a, c->close);
 	if (!c->is_head && a->status != 304)
 		buf_add(&c->out, a->body, a->len);
@@ -106,7 +116,7 @@ http_conn_refuse(struct http_conn *c, unsigned status, const char *why, const ch
 	auto_free char *text = xasprintf("%s\n", why);
 
 	c->close = true;
-	http_conn_answer(c, &(struct http_answer){status, NULL, fields, text, strlen(text)});
+	http_conn_answer(c, &(struct http_answer){status, NULL, fields, text, strlen(text), false});
 }
 
 bool

@@ -33,6 +33,9 @@ struct http_server_ops {
 	void (*head)(struct http_conn *c, const struct http1_head *h);
 	/* The request is complete: answers or refuses. False: the connection is gone. */
 	bool (*request)(struct http_conn *c);
+	/* Appends more of a response of unknown length to c->out, which has been sent; NULL, or
+	 * nothing appended: that was all. */
+	void (*more)(struct http_conn *c);
 	/* Refuses a request that cannot be read, or is too large. */
 	void (*refuse)(struct http_conn *c, unsigned status, const char *why);
 	/* Reads c->in. False: the connection is gone. */
@@ -72,6 +75,7 @@ struct http_conn {
 	uint64_t end_ms; /* deadline of the stage, whatever arrives */
 	bool close; /* close after the response */
 	bool is_head; /* the response has no body */
+	bool open; /* ops.more has the next part of the response */
 	struct http1_body framing;
 	struct buf in, body, out;
 };
@@ -82,6 +86,7 @@ struct http_answer {
 	const char *fields; /* complete header lines */
 	const void *body;
 	size_t len;
+	bool open; /* `more` follows, and the end of the connection ends it */
 };
 
 /* Frees all connections. */

@@ -115,6 +115,15 @@ joins_enter(struct registry *r, const struct joins_entry *e)
 }
 
 void
+joins_claim(struct registry *r, const struct joins_entry *e, bool pending)
+{
+	struct join_record *j = join_find(r, e);
+
+	if (j != NULL)
+		records_claim(&j->record, pending);
+}
+
+void
 joins_withdraw(struct registry *r, const struct joins_entry *e)
 {
 	struct join_record *j = join_find(r, e);

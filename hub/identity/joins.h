@@ -32,6 +32,8 @@ int joins_add(struct registry *r, const struct joins_entry *e, int64_t now_s, st
 /* Adds in memory only, for a claim that may be withdrawn; registry_keep writes it. False: already
  * there. */
 bool joins_enter(struct registry *r, const struct joins_entry *e);
+/* records_claim for the entry. */
+void joins_claim(struct registry *r, const struct joins_entry *e, bool pending);
 void joins_withdraw(struct registry *r, const struct joins_entry *e);
 void joins_drop_ended(struct registry *r, int64_t now_s);
 

@@ -446,8 +446,11 @@ ledger_problem(const struct ledger *l)
 void
 ledger_share(struct ledger *l)
 {
-	if (l->roll == NULL)
-		l->roll = name_archive_new();
+	if (l->roll != NULL)
+		return;
+	l->roll = name_archive_new();
+	name_archive_use_lists(l->roll, registry_list(l->registry, REGISTRY_JOINS),
+		registry_list(l->registry, REGISTRY_REVOKED));
 }
 
 struct name_archive *
@@ -523,7 +526,7 @@ ledger_text(const struct ledger *l, struct buf *out)
 	buf_adds(out, "{");
 	name_archive_text(l->roll, out);
 	buf_adds(out, ",\n");
-	records_text(registry_list(l->registry, REGISTRY_JOINS), out);
+	records_text(registry_list(l->registry, REGISTRY_JOINS), true, out);
 	buf_adds(out, "}\n");
 }
 

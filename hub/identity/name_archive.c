@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/conf/tree.h"
+#include "base/core/gzip.h"
 #include "base/core/hash.h"
 #include "hub/port/route.h"
 #include "model/json.h"
@@ -12,17 +13,21 @@
 struct entry {
 	struct record record; /* key: the name */
 	struct name_archive_entry entry;
-	bool in_first; /* the first text contains this very certificate */
-	uint64_t archived_ms; /* since when we know that its archive contains it; 0: it does not */
 };
+
+enum { LISTS_MAX = 32 * 1024 * 1024 }; /* of joins and revocations, unpacked */
+enum { ARCHIVED_NAMES, ARCHIVED_JOINS, ARCHIVED_REVOKED, ARCHIVED_LISTS };
 
 struct name_archive {
 	struct records names;
+	struct records *lists[ARCHIVED_LISTS]; /* &names, then those of name_archive_use_lists */
 	uint64_t now_ms;
 	char cas[CA_LIST_TEXT]; /* name_archive_cas */
 	int64_t cas_since_s;
 	bool archives;
-	uint64_t older_until_ms;
+	bool with_lists; /* of a text: its writer archives joins and revocations too */
+	uint64_t older_until_ms, older_lists_until_ms;
+	bool overflows; /* too many records are in no Secret for the first one to have them */
 	bool read[NAME_ARCHIVE_ARCHIVES]; /* archives that have been read */
 };
 
@@ -54,13 +59,55 @@ name_archive_merge_entry(struct records *names, void *record, const void *other)
 		return false;
 	names->changes += name_archive_is_forgotten(&e->entry) != name_archive_is_forgotten(entry);
 	e->entry = *entry;
-	e->in_first = false;
-	e->archived_ms = 0;
+	records_touch(&e->record);
 	return true;
 }
 
 static const struct record_kind name_archive_kind = {
 	.size = sizeof(struct entry), .merge = name_archive_merge_entry};
+
+/* --- where a record is ---------------------------------------------------------------------- */
+
+static unsigned
+name_archive_home(const struct record *e)
+{
+	return (unsigned)(hash64(e->key, strlen(e->key), 0) % NAME_ARCHIVE_ARCHIVES);
+}
+
+static bool
+name_archive_is_first(const struct name_archive *r, const struct record *e, uint64_t older_until_ms)
+{
+	if (!r->archives)
+		return true;
+	if (e->archived_ms == 0)
+		return e->in_first || e->claimed ||
+			(r->read[name_archive_home(e)] && !r->overflows);
+	if (r->now_ms < older_until_ms)
+		return e->in_first;
+	return e->in_first && r->now_ms - e->archived_ms < NAME_ARCHIVE_MOVED_MS;
+}
+
+static bool
+name_archive_is_in(const struct record *e, unsigned i)
+{
+	return name_archive_home(e) == i && !e->claimed;
+}
+
+static bool
+name_archive_name_is_first(const void *archive, const struct record *e)
+{
+	const struct name_archive *r = archive;
+
+	return name_archive_is_first(r, e, r->older_until_ms);
+}
+
+static bool
+name_archive_listed_is_first(const void *archive, const struct record *e)
+{
+	const struct name_archive *r = archive;
+
+	return name_archive_is_first(r, e, MAX(r->older_until_ms, r->older_lists_until_ms));
+}
 
 struct name_archive *
 name_archive_new(void)
@@ -68,7 +115,31 @@ name_archive_new(void)
 	struct name_archive *r = xcalloc(1, sizeof *r);
 
 	r->names.kind = &name_archive_kind;
+	r->names.is_first = name_archive_name_is_first;
+	r->names.archive = r;
+	r->lists[ARCHIVED_NAMES] = &r->names;
 	return r;
+}
+
+void
+name_archive_use_lists(struct name_archive *r, struct records *joins, struct records *revoked)
+{
+	r->lists[ARCHIVED_JOINS] = joins;
+	r->lists[ARCHIVED_REVOKED] = revoked;
+	for (int i = ARCHIVED_JOINS; i < ARCHIVED_LISTS; i++) {
+		r->lists[i]->is_first = name_archive_listed_is_first;
+		r->lists[i]->archive = r;
+	}
+}
+
+static size_t
+name_archive_records(const struct name_archive *r)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < ARCHIVED_LISTS && r->lists[i] != NULL; i++)
+		n += r->lists[i]->n;
+	return n;
 }
 
 void
@@ -117,8 +188,19 @@ name_archive_put_back(
 {
 	struct entry *e = records_find(&r->names, node);
 
-	if (e != NULL)
+	if (e != NULL) {
 		e->entry = *entry;
+		records_touch(&e->record);
+	}
+}
+
+void
+name_archive_claim(struct name_archive *r, const char *node, bool pending)
+{
+	struct entry *e = records_find(&r->names, node);
+
+	if (e != NULL)
+		records_claim(&e->record, pending);
 }
 
 void
@@ -194,24 +276,6 @@ name_archive_walk_forgotten(const struct name_archive *r, size_t *at)
 
 /* --- texts ---------------------------------------------------------------------------------- */
 
-static unsigned
-name_archive_home(const struct entry *e)
-{
-	return (unsigned)(hash64(e->record.key, strlen(e->record.key), 0) % NAME_ARCHIVE_ARCHIVES);
-}
-
-static bool
-name_archive_is_first(const struct name_archive *r, const struct entry *e)
-{
-	if (!r->archives)
-		return true;
-	if (e->archived_ms == 0)
-		return r->read[name_archive_home(e)] || e->in_first;
-	if (r->now_ms < r->older_until_ms)
-		return e->in_first;
-	return e->in_first && r->now_ms - e->archived_ms < NAME_ARCHIVE_MOVED_MS;
-}
-
 /* The CAs of the majority (found by Boyer-Moore majority vote): written once; names with other CAs
  * have them in their own entry. */
 static const char *
@@ -282,9 +346,9 @@ name_archive_text(const struct name_archive *r, struct buf *out)
 			(long long)r->cas_since_s);
 	if (r->archives)
 		buf_printf(out, "\"archives\":%d,", NAME_ARCHIVE_ARCHIVES);
-	buf_printf(out, "\"cas\":\"%s\",\"nodes\":[", usual);
+	buf_printf(out, "\"archivedLists\":true,\"cas\":\"%s\",\"nodes\":[", usual);
 	for (size_t i = 0; i < r->names.n; i++) {
-		if (name_archive_is_first(r, r->names.all[i]))
+		if (name_archive_name_is_first(r, r->names.all[i]))
 			name_archive_add_text(r->names.all[i], usual, &comma, out);
 	}
 	buf_adds(out, "]");
@@ -297,7 +361,7 @@ name_archive_archive_text(const struct name_archive *r, unsigned i, struct buf *
 
 	buf_printf(out, "{\"cas\":\"%s\",\"nodes\":[", usual);
 	for (size_t k = 0; k < r->names.n; k++) {
-		if (name_archive_home(r->names.all[k]) == i)
+		if (name_archive_is_in(r->names.all[k], i))
 			name_archive_add_text(r->names.all[k], usual, &comma, out);
 	}
 	buf_adds(out, "]}\n");
@@ -352,6 +416,7 @@ read_text(struct name_archive *r, const char *text, struct err *err)
 		return rc;
 	usual = tree_text(tree_get(tree_document(tree, 0), "cas"), "");
 	r->archives = tree_get(tree_document(tree, 0), "archives") != NULL;
+	r->with_lists = tree_get(tree_document(tree, 0), "archivedLists") != NULL;
 	name_archive_read_cas(r, tree_get(tree_document(tree, 0), "inUse"));
 	tree_each(tree_get(tree_document(tree, 0), "nodes"), map) {
 		if ((rc = read_entry(r, map, usual, err)) < 0)
@@ -359,14 +424,6 @@ read_text(struct name_archive *r, const char *text, struct err *err)
 	}
 	tree_free(&tree);
 	return rc;
-}
-
-static bool
-name_archive_has(const struct name_archive *r, const struct entry *of)
-{
-	const struct entry *e = records_find(&r->names, of->record.key);
-
-	return e != NULL && !is_later(&of->entry, &e->entry);
 }
 
 int
@@ -381,18 +438,16 @@ name_archive_merge(
 		heard->lacks |= r->archives && !theirs->archives;
 		if (r->archives && !theirs->archives && text[0] != '\0')
 			r->older_until_ms = r->now_ms + NAME_ARCHIVE_OLDER_MS;
+		if (!theirs->with_lists && text[0] != '\0')
+			r->older_lists_until_ms = r->now_ms + NAME_ARCHIVE_OLDER_MS;
+		heard->lacks |= r->archives && !theirs->with_lists;
 		r->archives |= theirs->archives;
 		heard->lacks |= name_archive_has_older_cas(theirs, r);
 		if (name_archive_has_older_cas(r, theirs)) {
 			memcpy(r->cas, theirs->cas, sizeof r->cas);
 			r->cas_since_s = theirs->cas_since_s;
 		}
-		for (size_t i = 0; i < r->names.n; i++) {
-			struct entry *e = r->names.all[i];
-
-			e->in_first = name_archive_has(theirs, e);
-			heard->lacks |= !e->in_first && name_archive_is_first(r, e);
-		}
+		heard->lacks |= records_first_lacks(&theirs->names, &r->names, 0);
 	}
 	name_archive_free(&theirs);
 	return rc;
@@ -401,7 +456,7 @@ name_archive_merge(
 bool
 name_archive_wants_archives(const struct name_archive *r)
 {
-	return r->archives || r->names.n > NAME_ARCHIVE_ARCHIVES_FROM;
+	return r->archives || name_archive_records(r) > NAME_ARCHIVE_ARCHIVES_FROM;
 }
 
 void
@@ -422,6 +477,27 @@ name_archive_set_now(struct name_archive *r, uint64_t now_ms)
 	r->now_ms = now_ms;
 }
 
+/* Notes which of ours the archive has, by its list `theirs`. True: it lacks some. */
+static bool
+name_archive_compare(const struct name_archive *r, unsigned i, struct records *theirs,
+	struct records *ours, int64_t now_s)
+{
+	bool lacks = false;
+
+	for (size_t k = 0; k < ours->n; k++) {
+		struct record *e = ours->all[k];
+
+		if (name_archive_home(e) != i)
+			continue;
+		if (records_unite_one(theirs, e, now_s))
+			e->archived_ms = 0;
+		else if (e->archived_ms == 0)
+			e->archived_ms = MAX(r->now_ms, (uint64_t)1);
+		lacks |= e->archived_ms == 0 && !e->claimed;
+	}
+	return lacks;
+}
+
 int
 name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text,
 	struct registry_heard *heard, struct err *err)
@@ -432,29 +508,85 @@ name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text,
 	if (rc == 0) {
 		r->read[i] = true;
 		heard->news |= records_unite(&r->names, &theirs->names, 0);
-		for (size_t k = 0; k < r->names.n; k++) {
-			struct entry *e = r->names.all[k];
-
-			if (name_archive_home(e) != i)
-				continue;
-			if (!name_archive_has(theirs, e))
-				e->archived_ms = 0;
-			else if (e->archived_ms == 0)
-				e->archived_ms = MAX(r->now_ms, (uint64_t)1);
-			heard->lacks |= e->archived_ms == 0;
-		}
+		heard->lacks |= name_archive_compare(r, i, &theirs->names, &r->names, 0);
 	}
 	name_archive_free(&theirs);
 	return rc;
 }
 
 void
-name_archive_archives_lack(const struct name_archive *r, bool lack[NAME_ARCHIVE_ARCHIVES])
+name_archive_lists_text(const struct name_archive *r, unsigned i, struct buf *out)
 {
-	memset(lack, 0, NAME_ARCHIVE_ARCHIVES * sizeof *lack);
-	for (size_t i = 0; i < r->names.n; i++) {
-		const struct entry *e = r->names.all[i];
+	auto_buf struct buf plain;
 
-		lack[name_archive_home(e)] |= e->archived_ms == 0;
+	buf_init(&plain, BUF_UNLIMITED);
+	for (int at = ARCHIVED_JOINS; at < ARCHIVED_LISTS; at++) {
+		const struct records *list = r->lists[at];
+		const char *comma = "";
+
+		buf_printf(
+			&plain, "%s\"%s\":[", at == ARCHIVED_JOINS ? "{" : ",", list->kind->member);
+		for (size_t k = 0; k < list->n; k++) {
+			if (!name_archive_is_in(list->all[k], i))
+				continue;
+			buf_adds(&plain, comma);
+			list->kind->text(list->all[k], &plain);
+			comma = ",\n";
+		}
+		buf_adds(&plain, "]");
 	}
+	buf_adds(&plain, "}\n");
+	gzip_text(out, buf_at(&plain), buf_len(&plain));
+}
+
+int
+name_archive_merge_lists(struct name_archive *r, unsigned i, const char *text, int64_t now_s,
+	struct registry_heard *heard, struct err *err)
+{
+	struct records theirs[ARCHIVED_LISTS];
+	auto_buf struct buf plain;
+	struct tree *tree = NULL;
+	int rc = 0;
+
+	buf_init(&plain, LISTS_MAX);
+	if (text[0] != '\0' && (rc = unpack_text(&plain, text, strlen(text), err)) < 0)
+		err_wrap(err, rc, "lists");
+	else if (text[0] != '\0')
+		rc = tree_parse(&tree, "lists", buf_at(&plain), buf_len(&plain), err);
+	for (int at = ARCHIVED_JOINS; at < ARCHIVED_LISTS; at++) {
+		theirs[at] = (struct records){.kind = r->lists[at]->kind};
+		if (rc == 0 && tree != NULL)
+			rc = records_read(&theirs[at], tree_document(tree, 0), "lists", err);
+	}
+	for (int at = ARCHIVED_JOINS; at < ARCHIVED_LISTS; at++) {
+		if (rc == 0) {
+			heard->news |= records_unite(r->lists[at], &theirs[at], now_s);
+			heard->lacks |=
+				name_archive_compare(r, i, &theirs[at], r->lists[at], now_s);
+		}
+		records_fini(&theirs[at]);
+	}
+	tree_free(&tree);
+	return rc;
+}
+
+void
+name_archive_archives_lack(struct name_archive *r, bool lack[NAME_ARCHIVE_ARCHIVES])
+{
+	size_t nowhere = 0;
+
+	memset(lack, 0, NAME_ARCHIVE_ARCHIVES * sizeof *lack);
+	for (int at = 0; at < ARCHIVED_LISTS && r->lists[at] != NULL; at++) {
+		const struct records *list = r->lists[at];
+
+		for (size_t i = 0; i < list->n; i++) {
+			const struct record *e = list->all[i];
+
+			if (e->archived_ms != 0 || e->claimed)
+				continue;
+			lack[name_archive_home(e)] = true;
+			nowhere += !e->in_first;
+		}
+	}
+	r->overflows = nowhere > NAME_ARCHIVE_ARCHIVES_FROM;
 }

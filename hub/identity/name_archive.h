@@ -6,10 +6,14 @@
  * hub/identity/certs, on the hub's loop. Leaf.
  *
  * One Secret has room for about 6 000 names (1 MiB, Kubernetes' limit). With more than
- * NAME_ARCHIVE_ARCHIVES_FROM names there are NAME_ARCHIVE_ARCHIVES more texts, the archives; the
- * hash of a name selects its archive. A name is claimed in the first text, which all replicas read
- * before they claim one, and leaves it NAME_ARCHIVE_MOVED_MS after it was seen in its archive: by
- * then every replica has seen it there as well, or has noticed that it cannot read.
+ * NAME_ARCHIVE_ARCHIVES_FROM names, joins and revocations (name_archive_use_lists) there are
+ * NAME_ARCHIVE_ARCHIVES more Secrets, the archives; the hash of a record's key selects its archive,
+ * which has names in one text and the other records, packed, in another one. A record is written
+ * into the first Secret, which all replicas read before they claim a name or a token's use, and
+ * leaves it NAME_ARCHIVE_MOVED_MS after it was seen in its archive: by then every replica has seen
+ * it there as well, or has noticed that it cannot read. Thousands of records that a replica brings
+ * along, or notes at once, go into the archives alone; a claim goes into the first Secret alone
+ * until it is written, since it may fail.
  *
  *	name_archive_add(r, "edge-1", &(struct name_archive_entry){serial, signed_s, expires_s});
  *	name_archive_merge(r, text, &heard, &err);
@@ -27,10 +31,10 @@
 
 enum {
 	NAME_ARCHIVE_ARCHIVES = 16,
-	NAME_ARCHIVE_ARCHIVES_FROM = 2000, /* names */
+	NAME_ARCHIVE_ARCHIVES_FROM = 2000, /* records */
 	NAME_ARCHIVE_OLDER_MS = 3600 *
-		/* no name leaves the first text for so long after a hub that knows no archives
-		 * wrote it */
+		/* no record leaves the first Secret for so long after a hub wrote it that has no
+		 * archives of such records */
 		1000,
 	NAME_ARCHIVE_MOVED_MS =
 		180 * 1000, /* longer than a watch may be silent (hub/kube/follow.h) */
@@ -48,6 +52,8 @@ struct name_archive_entry {
 
 struct name_archive *name_archive_new(void);
 void name_archive_free(struct name_archive **r);
+/* Joins and revocations, which are archived as names are. Borrowed. */
+void name_archive_use_lists(struct name_archive *r, struct records *joins, struct records *revoked);
 /* Replaces an older entry; for an entry that its signer has reported. */
 void name_archive_add(
 	struct name_archive *r, const char *node, const struct name_archive_entry *entry);
@@ -58,6 +64,8 @@ void name_archive_sign(
 /* Undoes name_archive_sign after its claim of the name failed. */
 void name_archive_put_back(
 	struct name_archive *r, const char *node, const struct name_archive_entry *entry);
+/* records_claim for the name. */
+void name_archive_claim(struct name_archive *r, const char *node, bool pending);
 void name_archive_remove(struct name_archive *r, const char *node);
 /* Sets or returns the CAs that any replica took into use last (model/ca_list.h); "": none known. */
 void name_archive_use_cas(struct name_archive *r, const char *list, int64_t now_s);
@@ -93,7 +101,11 @@ void name_archive_set_now(struct name_archive *r, uint64_t now_ms);
 void name_archive_archive_text(const struct name_archive *r, unsigned i, struct buf *out);
 int name_archive_merge_archive(struct name_archive *r, unsigned i, const char *text,
 	struct registry_heard *heard, struct err *err);
-/* Finds the archives that lack entries that we know. */
-void name_archive_archives_lack(const struct name_archive *r, bool lack[NAME_ARCHIVE_ARCHIVES]);
+/* The same for joins and revocations, packed. */
+void name_archive_lists_text(const struct name_archive *r, unsigned i, struct buf *out);
+int name_archive_merge_lists(struct name_archive *r, unsigned i, const char *text, int64_t now_s,
+	struct registry_heard *heard, struct err *err);
+/* Finds the archives that lack entries that we know. To be called before the texts are written. */
+void name_archive_archives_lack(struct name_archive *r, bool lack[NAME_ARCHIVE_ARCHIVES]);
 
 #endif

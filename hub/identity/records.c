@@ -88,12 +88,37 @@ records_drop(struct records *list, records_test_fn *test, int64_t now_s)
 /* --- text and merging ----------------------------------------------------------------------- */
 
 void
-records_text(const struct records *list, struct buf *out)
+records_touch(struct record *r)
 {
+	r->archived_ms = 0;
+	r->in_first = r->claimed = false;
+}
+
+void
+records_claim(struct record *r, bool pending)
+{
+	r->claimed = pending;
+	r->in_first = !pending;
+}
+
+static bool
+records_is_first(const struct records *list, const struct record *r)
+{
+	return list->is_first == NULL || list->is_first(list->archive, r);
+}
+
+void
+records_text(const struct records *list, bool first, struct buf *out)
+{
+	const char *comma = "\n";
+
 	buf_printf(out, "\"%s\":[", list->kind->member);
 	for (size_t i = 0; i < list->n; i++) {
-		buf_adds(out, i > 0 ? ",\n" : "\n");
+		if (first && !records_is_first(list, list->all[i]))
+			continue;
+		buf_adds(out, comma);
 		list->kind->text(list->all[i], out);
+		comma = ",\n";
 	}
 	buf_adds(out, "]");
 }
@@ -116,24 +141,45 @@ records_read(
 }
 
 bool
-records_unite(struct records *to, const struct records *from, int64_t now_s)
+records_unite_one(struct records *to, const struct record *theirs, int64_t now_s)
 {
 	const struct record_kind *kind = to->kind;
-	bool any = false;
+	struct record *ours = records_find(to, theirs->key);
 
-	for (size_t i = 0; i < from->n; i++) {
-		const struct record *theirs = from->all[i];
-		struct record *ours = records_find(to, theirs->key);
-
-		if (kind->skips != NULL && kind->skips(to, theirs, now_s))
-			continue;
-		if (ours != NULL) {
-			any |= kind->merge != NULL && kind->merge(to, ours, theirs);
-			continue;
-		}
+	if (kind->skips != NULL && kind->skips(to, theirs, now_s))
+		return false;
+	if (ours == NULL) {
 		ours = records_use(to, theirs->key);
 		memcpy(ours + 1, theirs + 1, kind->size - sizeof *ours);
-		any = true;
+		return true;
 	}
+	if (kind->merge == NULL || !kind->merge(to, ours, theirs))
+		return false;
+	records_touch(ours);
+	return true;
+}
+
+bool
+records_unite(struct records *to, const struct records *from, int64_t now_s)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < from->n; i++)
+		any |= records_unite_one(to, from->all[i], now_s);
 	return any;
+}
+
+bool
+records_first_lacks(struct records *theirs, struct records *ours, int64_t now_s)
+{
+	bool lacks = false;
+
+	for (size_t i = 0; i < ours->n; i++) {
+		struct record *r = ours->all[i];
+
+		r->in_first = !records_unite_one(theirs, r, now_s);
+		r->claimed &= !r->in_first;
+		lacks |= !r->in_first && records_is_first(ours, r);
+	}
+	return lacks;
 }

@@ -8,7 +8,7 @@
 #include "hub/identity/revoked.h"
 #include "hub/identity/tokens.h"
 
-enum { REGISTRY_FILE_MAX = 16 * 1024 * 1024 };
+enum { REGISTRY_FILE_MAX = 64 * 1024 * 1024 };
 
 static const struct registry_row {
 	const struct record_kind *kind;
@@ -126,12 +126,12 @@ registry_close(struct registry **out)
 /* --- the files ------------------------------------------------------------------------------ */
 
 void
-registry_text(const struct registry *r, enum registry_list file, struct buf *out)
+registry_text(const struct registry *r, enum registry_list file, bool first, struct buf *out)
 {
 	registry_each_of(file, i)
 	{
 		buf_adds(out, i == (int)file ? "{" : ",");
-		records_text(&r->lists[i], out);
+		records_text(&r->lists[i], first, out);
 	}
 	buf_adds(out, "}\n");
 }
@@ -142,7 +142,7 @@ registry_save(struct registry *r, enum registry_list file, struct err *err)
 	auto_buf struct buf b;
 
 	buf_init(&b, BUF_UNLIMITED);
-	registry_text(r, file, &b);
+	registry_text(r, file, false, &b);
 	return list_file_write(&r->files[file], &b, err);
 }
 
@@ -152,7 +152,7 @@ registry_keep(struct registry *r, enum registry_list file)
 	auto_buf struct buf b;
 
 	buf_init(&b, BUF_UNLIMITED);
-	registry_text(r, file, &b);
+	registry_text(r, file, false, &b);
 	list_file_keep(&r->files[file], &b);
 }
 
@@ -191,7 +191,7 @@ registry_merge(struct registry *r, enum registry_list file, const char *text, in
 		if (rc < 0)
 			break;
 		news |= records_unite(&r->lists[i], &theirs[i], now_s);
-		heard->lacks |= records_unite(&theirs[i], &r->lists[i], now_s);
+		heard->lacks |= records_first_lacks(&theirs[i], &r->lists[i], now_s);
 	}
 	if (news)
 		registry_keep(r, file);

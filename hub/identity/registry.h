@@ -54,7 +54,8 @@ struct registry_heard {
 	bool news; /* the other has entries that we did not have */
 	bool lacks; /* we have entries that it lacks */
 };
-void registry_text(const struct registry *r, enum registry_list file, struct buf *out);
+/* first: only what the first Secret is to have (hub/identity/name_archive.h). */
+void registry_text(const struct registry *r, enum registry_list file, bool first, struct buf *out);
 /* Sets what is true in *heard, and leaves the rest. */
 int registry_merge(struct registry *r, enum registry_list file, const char *text, int64_t now_s,
 	struct registry_heard *heard, struct err *err);

@@ -228,6 +228,7 @@ revoked_add(struct registry *r, const char *node, int64_t now_s)
 
 	/* the later revocation counts, whatever the clock says */
 	n->since = (struct revoked_since){.at_s = MAX(now_s, n->since.at_s + 1)};
+	records_touch(&n->record);
 	registry_keep(r, REGISTRY_REVOKED);
 }
 
@@ -243,6 +244,7 @@ revoked_sign(struct registry *r, const char *node, const char *serial, struct er
 	before = n->since;
 	if (!add_good(&n->since, serial))
 		return err_set(err, EINVAL, "not a serial number: \"%.50s\"", serial);
+	records_touch(&n->record);
 	rc = registry_save(r, REGISTRY_REVOKED, err);
 	if (rc < 0)
 		n->since = before;

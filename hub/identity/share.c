@@ -13,7 +13,7 @@
 static const char *const ca_keys[] = {"ca.pem", "ca.key", NULL};
 static const char *const token_keys[] = {"tokens.json", NULL};
 static const char *const node_keys[] = {"nodes.json", "revoked.json", NULL};
-static const char *const archive_keys[] = {"nodes.json", NULL};
+static const char *const archive_keys[] = {"nodes.json", "lists", NULL};
 
 static const struct kind {
 	const char *name;
@@ -81,6 +81,22 @@ on_written(void *arg, int rc, const char *why)
 	timer_start(s->work, 0, 0);
 }
 
+/* What was claimed minutes ago leaves the first Secret soon, and makes room. */
+static void
+refuse_claims(struct share *s, size_t bytes)
+{
+	snprintf(s->full, sizeof s->full,
+		"more nodes join at once than the Secret " SHARE_NODES
+		" has room for (%zu bytes of %d): they are let in within minutes, as others move "
+		"to "
+		"its archives; have fewer join at a time",
+		bytes, SECRET_MOST);
+	s->full_until_ms = loop_now_ms(s->config.loop) + NAME_ARCHIVE_MOVED_MS;
+	log_limited(LOG_LEVEL_WARN, 20, "kubernetes", "%s", s->full);
+	share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, s->full);
+	share_tell_nodes(s);
+}
+
 static void
 write_texts(struct share *s, int i)
 {
@@ -91,17 +107,24 @@ write_texts(struct share *s, int i)
 	buf_init(&one, BUF_UNLIMITED);
 	buf_init(&two, BUF_UNLIMITED);
 	if (i == SHARE_DOC_TOKENS) {
-		registry_text(ledger_registry(ledger_of(s)), REGISTRY_TOKENS, &one);
+		registry_text(ledger_registry(ledger_of(s)), REGISTRY_TOKENS, true, &one);
 	} else if (i >= SHARE_DOC_ARCHIVE) {
 		name_archive_archive_text(
 			ledger_roll(ledger_of(s)), (unsigned)(i - SHARE_DOC_ARCHIVE), &one);
+		name_archive_lists_text(
+			ledger_roll(ledger_of(s)), (unsigned)(i - SHARE_DOC_ARCHIVE), &two);
 	} else {
 		share_claims_enter(&s->claims, ledger_of(s));
 		ledger_text(ledger_of(s), &one);
-		registry_text(ledger_registry(ledger_of(s)), REGISTRY_REVOKED, &two);
+		registry_text(ledger_registry(ledger_of(s)), REGISTRY_REVOKED, true, &two);
+	}
+	if (i == SHARE_DOC_NODES && s->claims.first != NULL &&
+		buf_len(&one) + buf_len(&two) > SECRET_MOST) {
+		refuse_claims(s, buf_len(&one) + buf_len(&two));
+		return;
 	}
 	values[0] = buf_str(&one);
-	if (i == SHARE_DOC_NODES)
+	if (i >= SHARE_DOC_NODES)
 		values[1] = buf_str(&two);
 	s->docs[i].dirty = false;
 	secret_write(s->docs[i].secret, values, on_written, &s->docs[i]);
@@ -157,6 +180,33 @@ names_unknown(const struct share *s)
 	return NULL;
 }
 
+static const char *
+doc_problem(const struct doc *d)
+{
+	const struct share *s = d->share;
+
+	if (d->secret != NULL && secret_problem(d->secret)[0] != '\0')
+		return secret_problem(d->secret);
+	if (d->problem[0] == '\0' && d == &s->docs[SHARE_DOC_NODES] &&
+		loop_now_ms(s->config.loop) < s->full_until_ms)
+		return s->full;
+	return d->problem;
+}
+
+/* Are archives wanted, and being read for the first time? */
+static bool
+archives_are_read(const struct share *s)
+{
+	const struct name_archive *roll = ledger_roll(ledger_of(s));
+
+	if (!name_archive_wants_archives(roll) || name_archive_has_archives(roll))
+		return false;
+	for (int i = SHARE_DOC_ARCHIVE; i < SHARE_DOCS; i++)
+		if (s->docs[i].secret == NULL || doc_problem(&s->docs[i])[0] != '\0')
+			return false;
+	return true;
+}
+
 /* Writes everything that must and can be written. */
 static void
 share_work(void *arg)
@@ -174,6 +224,9 @@ share_work(void *arg)
 	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS && s->docs[i].secret != NULL; i++) {
 		struct doc *d = &s->docs[i];
 
+		/* What does not fit into the first Secret is about to get its archives. */
+		if (i == SHARE_DOC_NODES && archives_are_read(s))
+			continue;
 		if (d->merged && !d->stale && !secret_writing(d->secret) &&
 			(i == SHARE_DOC_NODES && s->claims.first != NULL
 					? true
@@ -210,14 +263,6 @@ mark_path(const struct share *s)
 	return xasprintf("%s/shared", s->config.data_dir);
 }
 
-static const char *
-doc_problem(const struct doc *d)
-{
-	if (d->secret != NULL && secret_problem(d->secret)[0] != '\0')
-		return secret_problem(d->secret);
-	return d->problem;
-}
-
 static void
 check_synced(struct share *s)
 {
@@ -240,6 +285,27 @@ check_synced(struct share *s)
 }
 
 static int
+share_merge_archive(struct share *s, unsigned i, struct registry_heard *heard, struct err *err)
+{
+	const struct secret *secret = s->docs[SHARE_DOC_ARCHIVE + i].secret;
+	struct ledger *ledger = ledger_of(s);
+	struct registry_heard lists = {0};
+	int rc = name_archive_merge_archive(
+		ledger_roll(ledger), i, secret_value(secret, 0), heard, err);
+
+	if (rc == 0)
+		rc = name_archive_merge_lists(ledger_roll(ledger), i, secret_value(secret, 1),
+			(int64_t)(wall_ms() / 1000), &lists, err);
+	if (lists.news) {
+		registry_keep(ledger_registry(ledger), REGISTRY_JOINS);
+		registry_keep(ledger_registry(ledger), REGISTRY_REVOKED);
+	}
+	heard->news |= lists.news;
+	heard->lacks |= lists.lacks;
+	return rc;
+}
+
+static int
 share_merge(struct share *s, int i, struct registry_heard *heard, struct err *err)
 {
 	const char *text = secret_value(s->docs[i].secret, 0);
@@ -252,8 +318,7 @@ share_merge(struct share *s, int i, struct registry_heard *heard, struct err *er
 	if (i == SHARE_DOC_TOKENS)
 		return registry_merge(registry, REGISTRY_TOKENS, text, now_s, heard, err);
 	if (i >= SHARE_DOC_ARCHIVE)
-		rc = name_archive_merge_archive(
-			ledger_roll(ledger), (unsigned)(i - SHARE_DOC_ARCHIVE), text, heard, err);
+		rc = share_merge_archive(s, (unsigned)(i - SHARE_DOC_ARCHIVE), heard, err);
 	else if ((rc = ledger_merge(ledger, text, heard, err)) == 0)
 		rc = registry_merge(registry, REGISTRY_REVOKED, secret_value(s->docs[i].secret, 1),
 			now_s, heard, err);

@@ -6,8 +6,9 @@
  *   edgeway-hub-tokens   tokens.json
  *   edgeway-hub-nodes    nodes.json: who holds a certificate, which tokens were used, and the CAs
  *                        that a replica took into use last; revoked.json: revoked certificates
- *   edgeway-hub-nodes-1 to -16   nodes.json: names that do not fit into the one above; only where
- *                        there are thousands (hub/identity/name_archive.h)
+ *   edgeway-hub-nodes-1 to -16   what does not fit into the one above, only where there are
+ *                        thousands (hub/identity/name_archive.h): nodes.json: names; lists: uses of
+ *                        tokens and revocations, packed
  *
  * Every replica works with its own copy under dataDir. It merges what others did as the API server
  * reports it, and writes what they lack, so that all end with the same state, whoever was away

@@ -107,6 +107,15 @@ claim_objection(const struct ledger *ledger, const struct share_wish *w, int *rc
 }
 
 static void
+claim_mark(struct ledger *ledger, const struct share_claim *c, bool pending)
+{
+	if (c->renamed)
+		name_archive_claim(ledger_roll(ledger), c->node, pending);
+	if (c->used)
+		joins_claim(ledger_registry(ledger), &c->wish.join, pending);
+}
+
+static void
 claim_enter(struct ledger *ledger, struct share_claim *c)
 {
 	struct name_archive *roll = ledger_roll(ledger);
@@ -118,6 +127,7 @@ claim_enter(struct ledger *ledger, struct share_claim *c)
 	name_archive_sign(roll, c->node, &c->wish.entry);
 	c->renamed = true;
 	c->used = c->wish.uses > 0 && joins_enter(ledger_registry(ledger), &c->wish.join);
+	claim_mark(ledger, c, true);
 }
 
 void
@@ -149,8 +159,11 @@ share_claims_answer(struct share_claims *all, struct ledger *ledger, int rc, con
 			claim_withdraw(ledger, c);
 	if (rc == -ESTALE)
 		return;
-	for (const struct share_claim *c = all->first; c != NULL; c = c->next)
+	for (const struct share_claim *c = all->first; c != NULL; c = c->next) {
 		used |= c->used;
+		if (c->written)
+			claim_mark(ledger, c, false);
+	}
 	if (used) { /* the Secret has it; this copy is for a start without the API server */
 		joins_drop_ended(ledger_registry(ledger), (int64_t)(wall_ms() / 1000));
 		registry_keep(ledger_registry(ledger), REGISTRY_JOINS);

@@ -41,6 +41,8 @@ struct share {
 	bool had_ca; /* at the start, under data_dir */
 	bool was_synced; /* synced once, maybe long ago: it knows the revocations until then */
 	bool settled, synced;
+	char full[300]; /* why claims were refused; told until full_until_ms */
+	uint64_t full_until_ms;
 };
 
 /* --- share.c -------------------------------------------------------------------------------- */

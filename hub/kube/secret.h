@@ -25,6 +25,7 @@
 
 enum {
 	SECRET_KEYS_MAX = 2,
+	SECRET_MOST = 1024 * 1024, /* bytes of all values: Kubernetes' limit */
 	SECRET_ANSWER_MS = 8000, /* of a write; a node is waiting */
 };
 

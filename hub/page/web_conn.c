@@ -81,7 +81,7 @@ give_file(struct web_conn *c, const struct http1_head *h, const struct web_file 
 	fields = xasprintf("ETag: %s\r\nCache-Control: no-cache\r\n" COMMON, etag);
 	http_conn_answer(&c->http,
 		&(struct http_answer){web_unchanged(h, etag) ? 304 : 200, file->type, fields,
-			file->data, file->len});
+			file->data, file->len, false});
 }
 
 /* --- authentication ------------------------------------------------------------------------- */

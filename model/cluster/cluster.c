@@ -69,6 +69,8 @@ cluster_settle(struct cluster *c, struct record *r, struct kube_object *before)
 	}
 	r->object = first != NULL ? first->object : NULL;
 	if (r->object != NULL) {
+		r->ns = r->object->ns;
+		r->name = r->object->name;
 		cluster_link(c, r);
 		cluster_mark_affected(c, r);
 		c->count[r->kind]++;
@@ -129,14 +131,11 @@ static struct record *
 use_record(struct cluster *c, const struct kube_object *o)
 {
 	struct record *r = cluster_find_record(c, o->kind, o->ns, o->name);
-	size_t ns = strlen(o->ns) + 1, name = strlen(o->name) + 1;
 
 	if (r != NULL)
 		return r;
-	r = xcalloc(1, sizeof *r + ns + name);
+	r = xcalloc(1, sizeof *r);
 	r->kind = o->kind;
-	r->ns = memcpy(r->texts, o->ns, ns);
-	r->name = memcpy(r->texts + ns, o->name, name);
 	table_add(&c->records, &r->node, cluster_record_hash(o->kind, o->ns, o->name));
 	return r;
 }
@@ -528,22 +527,7 @@ cluster_free(struct cluster **c)
 	table_fini(&gone->records);
 	table_fini(&gone->sources);
 	table_fini(&gone->joints);
-	table_fini(&gone->joints_by_pod);
-	table_fini(&gone->joints_by_selector);
-	table_fini(&gone->pods_by_label);
-	table_fini(&gone->pods_by_ip);
-	table_fini(&gone->pods_by_namespace);
-	table_fini(&gone->by_address);
-	table_fini(&gone->nodes);
-	table_fini(&gone->rules);
-	table_fini(&gone->pods_by_node);
-	table_fini(&gone->policies);
-	table_fini(&gone->namespaces);
-	table_fini(&gone->routes);
-	table_fini(&gone->routes_by_parent);
-	table_fini(&gone->routes_by_backend);
-	table_fini(&gone->grants);
-	table_fini(&gone->policies_by_service);
-	table_fini(&gone->policies_by_map);
+	for (size_t i = 0; i < ARRAY_LEN(gone->linked); i++)
+		table_fini(&gone->linked[i]);
 	free(gone);
 }

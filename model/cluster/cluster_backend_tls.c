@@ -36,7 +36,7 @@ policy_find(const struct cluster *c, const char *ns, const char *service, const 
 	const struct record *best = NULL;
 
 	for (; n != NULL; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 
 		if (policy_target(r, ns, service, section) != NULL &&
 			(best == NULL || cluster_route_compare_age(r, best) < 0))
@@ -243,7 +243,7 @@ cluster_backend_tls_touch(struct cluster *c, const char *ns, const char *service
 		table_first(&c->policies_by_service, cluster_route_hash('t', ns, service));
 
 	for (; n != NULL; n = table_next(n))
-		cluster_route_touch(c, node_of(struct link, n)->target);
+		cluster_route_touch(c, link_record(n));
 }
 
 void
@@ -268,7 +268,7 @@ cluster_backend_tls_mark_map(struct cluster *c, const char *ns, const char *name
 	struct table_node *n = table_first(&c->policies_by_map, cluster_route_hash('m', ns, name));
 
 	for (; n != NULL; n = table_next(n))
-		cluster_backend_tls_mark(c, node_of(struct link, n)->target);
+		cluster_backend_tls_mark(c, link_record(n));
 }
 
 /* --- the ConfigMaps ------------------------------------------------------------------------- */
@@ -280,12 +280,12 @@ cluster_each_config_map(const struct cluster *c, cluster_config_map_fn *fn, void
 	size_t slot = 0;
 
 	while ((n = table_walk(&c->policies_by_map, &slot, n)) != NULL) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 		const struct kube_tls_policy *p = &r->object->tls_policy;
 
 		for (size_t i = 0; i < p->n_cas; i++)
 			if (*p->cas[i].kind == '\0' &&
-				n->hash == cluster_route_hash('m', r->ns, p->cas[i].name))
+				table_is(n, cluster_route_hash('m', r->ns, p->cas[i].name)))
 				fn(arg, r->ns, p->cas[i].name);
 	}
 }

@@ -84,8 +84,7 @@ callers_has_successor(const struct cluster *c, const struct kube_pod *p, const c
 	struct table_node *n = table_first(&c->pods_by_ip, cluster_ip_hash(p->node, ip));
 
 	for (; p->deleting && n != NULL; n = table_next(n)) {
-		const struct kube_pod *o =
-			&((const struct record *)node_of(struct link, n)->target)->object->pod;
+		const struct kube_pod *o = &link_record(n)->object->pod;
 
 		if (!o->deleting && !o->ended && strcmp(o->node, p->node) == 0 &&
 			cluster_pod_is_at(o, ip))
@@ -112,7 +111,7 @@ cluster_callers(const struct cluster *c, const char *node, struct buf *out)
 	size_t k = 0;
 
 	for (; n != NULL; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 		const struct kube_pod *p = &r->object->pod;
 
 		if (strcmp(p->node, node) != 0 || callers_has_successor(c, p, p->pod_ip) ||
@@ -150,7 +149,7 @@ cluster_node_may_call(
 	if (allow_from_permits(allow_from, &who))
 		return true;
 	for (; n != NULL; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 
 		if (strcmp(r->object->pod.node, node) != 0)
 			continue;

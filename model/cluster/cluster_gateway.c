@@ -32,7 +32,7 @@ gateway_collect(
 
 	to->list = xcalloc(c->nodes.n + 1, sizeof *to->list);
 	for (struct table_node *at = NULL; (at = table_walk(&c->nodes, &slot, at)) != NULL;) {
-		const struct record *r = node_of(struct link, at)->target;
+		const struct record *r = link_record(at);
 
 		if (!r->object->node.not_ready && alive(arg, r->name))
 			to->list[to->n++] = r;

@@ -195,34 +195,44 @@ link_room(const struct record *r)
 	return MAX(n, (size_t)1);
 }
 
+_Static_assert(offsetof(struct cluster, linked[17]) ==
+		offsetof(struct cluster, policies_by_map) + sizeof(struct table),
+	"the tables' names and numbers agree");
+_Static_assert(ARRAY_LEN(((struct cluster *)0)->linked) <= 1 << LINK_TABLE_BITS, "numbers fit");
+
 static void
-link_add(struct record *r, struct table *in, uint64_t hash, void *target)
+link_add(struct cluster *c, struct record *r, struct table *in, uint64_t hash)
 {
 	struct links *all = r->links;
 	struct link *l;
 
 	if (all == NULL || all->n == all->room) {
-		size_t room = link_room(r);
+		size_t room = MIN(link_room(r), (size_t)LINK_ROOM_MAX);
 
 		all = xmalloc(sizeof *all + room * sizeof *all->list);
-		*all = (struct links){.next = r->links, .room = room};
+		*all = (struct links){.next = r->links, .record = r, .room = (uint16_t)room};
 		r->links = all;
 	}
-	l = &all->list[all->n++];
-	l->in = in;
-	l->target = target;
+	l = &all->list[all->n];
+	l->node.tag = (uint16_t)(all->n++ << LINK_TABLE_BITS | (in - c->linked));
 	table_add(in, &l->node, hash);
 }
 
+static struct table *
+link_table(struct cluster *c, const struct link *l)
+{
+	return &c->linked[l->node.tag & ((1 << LINK_TABLE_BITS) - 1)];
+}
+
 static void
-unlink_all(struct record *r)
+unlink_all(struct cluster *c, struct record *r)
 {
 	while (r->links != NULL) {
 		struct links *all = r->links;
 
 		r->links = all->next;
 		for (size_t i = 0; i < all->n; i++)
-			table_remove(all->list[i].in, &all->list[i].node);
+			table_remove(link_table(c, &all->list[i]), &all->list[i].node);
 		free(all);
 	}
 }
@@ -235,11 +245,11 @@ link_endpoints(struct cluster *c, struct record *r, const struct kube_endpoints 
 			const struct kube_endpoint *one = &e->subsets[i].endpoints[k];
 
 			if (*one->pod != '\0')
-				link_add(r, &c->joints_by_pod, cluster_pod_hash(r->ns, one->pod),
-					r->joint);
+				link_add(
+					c, r, &c->joints_by_pod, cluster_pod_hash(r->ns, one->pod));
 			else if (*one->node != '\0')
-				link_add(r, &c->joints_by_pod, cluster_ip_hash(one->node, one->ip),
-					r->joint);
+				link_add(c, r, &c->joints_by_pod,
+					cluster_ip_hash(one->node, one->ip));
 		}
 	}
 }
@@ -249,41 +259,43 @@ link_pod(struct cluster *c, struct record *r, const struct kube_pod *p)
 {
 	const char *const ips[] = {p->pod_ip, p->pod_ip6};
 
-	link_add(r, &c->pods_by_namespace, cluster_namespace_hash(r->ns), r);
+	link_add(c, r, &c->pods_by_namespace, cluster_namespace_hash(r->ns));
 	for (size_t i = 0; i < p->labels.n; i++)
-		link_add(r, &c->pods_by_label, cluster_label_hash(r->ns, &p->labels.list[i]), r);
+		link_add(c, r, &c->pods_by_label, cluster_label_hash(r->ns, &p->labels.list[i]));
 	if (p->host_network || *p->pod_ip == '\0')
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(ips); i++) {
 		if (*ips[i] == '\0')
 			continue;
-		link_add(r, &c->pods_by_ip, cluster_ip_hash(p->node, ips[i]), r);
+		link_add(c, r, &c->pods_by_ip, cluster_ip_hash(p->node, ips[i]));
 		if (*p->node != '\0' && !p->ended)
-			link_add(r, &c->by_address, cluster_address_hash(ips[i]), r);
+			link_add(c, r, &c->by_address, cluster_address_hash(ips[i]));
 	}
 	if (*p->node != '\0' && !p->ended)
-		link_add(r, &c->pods_by_node, cluster_callers_hash(p->node), r);
+		link_add(c, r, &c->pods_by_node, cluster_callers_hash(p->node));
 }
 
 static void
 link_node(struct cluster *c, struct record *r, const struct kube_node *n)
 {
 	for (size_t i = 0; i < n->n_addresses; i++)
-		link_add(r, &c->by_address, cluster_address_hash(n->addresses[i]), r);
-	link_add(r, &c->nodes, cluster_hash('n', r->name, "", ""), r);
+		link_add(c, r, &c->by_address, cluster_address_hash(n->addresses[i]));
+	link_add(c, r, &c->nodes, cluster_hash('n', r->name, "", ""));
 }
 
 /* One link for each Service, or the routes of a Service would have one several times. */
 static void
-link_service(struct record *r, struct table *in, char what, const char *ns, const char *name)
+link_service(struct cluster *c, struct record *r, struct table *in, char what, const char *ns,
+	const char *name)
 {
 	uint64_t hash = cluster_route_hash(what, ns, name);
 
 	for (const struct links *all = r->links; all != NULL; all = all->next)
 		for (size_t i = 0; i < all->n; i++)
-			if (all->list[i].in == in && all->list[i].node.hash == hash)
+			if (link_table(c, &all->list[i]) == in &&
+				table_is(&all->list[i].node, hash))
 				return;
-	link_add(r, in, hash, r);
+	link_add(c, r, in, hash);
 }
 
 static void
@@ -292,18 +304,18 @@ link_route(struct cluster *c, struct record *r, const struct kube_route *route)
 	/* One that has no such parent any more still has to lose its status. */
 	if (route->n_parents == 0 && *route->status_own == '\0')
 		return;
-	link_add(r, &c->routes, cluster_route_hash('R', r->ns, r->name), r);
+	link_add(c, r, &c->routes, cluster_route_hash('R', r->ns, r->name));
 	for (size_t i = 0; i < route->n_parents; i++)
-		link_service(
-			r, &c->routes_by_parent, 's', route->parents[i].ns, route->parents[i].name);
+		link_service(c, r, &c->routes_by_parent, 's', route->parents[i].ns,
+			route->parents[i].name);
 	for (size_t i = 0; i < route->n_rules; i++) {
 		const struct http_route_rule *rule = &route->rules[i].rule;
 
 		for (size_t k = 0; k < rule->n_backends; k++)
-			link_service(r, &c->routes_by_backend, 'b', rule->backends[k].ns,
+			link_service(c, r, &c->routes_by_backend, 'b', rule->backends[k].ns,
 				rule->backends[k].name);
 		for (size_t k = 0; k < rule->n_mirrors; k++)
-			link_service(r, &c->routes_by_backend, 'b', rule->mirrors[k].ns,
+			link_service(c, r, &c->routes_by_backend, 'b', rule->mirrors[k].ns,
 				rule->mirrors[k].name);
 	}
 	cluster_route_link(c, r);
@@ -314,12 +326,12 @@ link_tls_policy(struct cluster *c, struct record *r, const struct kube_tls_polic
 {
 	if (p->route.n_parents == 0 && *p->route.status_own == '\0')
 		return;
-	link_add(r, &c->routes, cluster_route_hash('R', r->ns, r->name), r);
+	link_add(c, r, &c->routes, cluster_route_hash('R', r->ns, r->name));
 	for (size_t i = 0; i < p->route.n_parents; i++)
-		link_service(r, &c->policies_by_service, 't', r->ns, p->route.parents[i].name);
+		link_service(c, r, &c->policies_by_service, 't', r->ns, p->route.parents[i].name);
 	for (size_t i = 0; i < p->n_cas; i++)
 		if (*p->cas[i].kind == '\0')
-			link_service(r, &c->policies_by_map, 'm', r->ns, p->cas[i].name);
+			link_service(c, r, &c->policies_by_map, 'm', r->ns, p->cas[i].name);
 	cluster_route_link(c, r);
 }
 
@@ -332,13 +344,13 @@ cluster_link(struct cluster *c, struct record *r)
 	case KUBE_SERVICE:
 		cluster_index_attach(c, r, r->name);
 		if (*o->service.cluster_ip != '\0')
-			link_add(r, &c->by_address, cluster_address_hash(o->service.cluster_ip), r);
+			link_add(c, r, &c->by_address, cluster_address_hash(o->service.cluster_ip));
 		if (*o->service.cluster_ip6 != '\0')
 			link_add(
-				r, &c->by_address, cluster_address_hash(o->service.cluster_ip6), r);
+				c, r, &c->by_address, cluster_address_hash(o->service.cluster_ip6));
 		if (o->service.selector.n > 0)
-			link_add(r, &c->joints_by_selector,
-				cluster_label_hash(r->ns, &o->service.selector.list[0]), r->joint);
+			link_add(c, r, &c->joints_by_selector,
+				cluster_label_hash(r->ns, &o->service.selector.list[0]));
 		break;
 	case KUBE_SLICE:
 	case KUBE_ENDPOINTS:
@@ -355,22 +367,22 @@ cluster_link(struct cluster *c, struct record *r)
 		break;
 	case KUBE_NETPOLICY:
 		if (o->netpolicy.ingress)
-			link_add(r, &c->policies, cluster_netpolicy_hash(r->ns), r);
+			link_add(c, r, &c->policies, cluster_netpolicy_hash(r->ns));
 		break;
 	case KUBE_NAMESPACE:
-		link_add(r, &c->namespaces, cluster_hash('N', r->name, "", ""), r);
+		link_add(c, r, &c->namespaces, cluster_hash('N', r->name, "", ""));
 		break;
 	case KUBE_RULE:
 		if (*o->rule.service != '\0')
 			cluster_index_attach(c, r, o->rule.service);
-		link_add(r, &c->rules, cluster_hash('d', r->ns, r->name, ""), r);
+		link_add(c, r, &c->rules, cluster_hash('d', r->ns, r->name, ""));
 		break;
 	case KUBE_HTTPROUTE:
 	case KUBE_GRPCROUTE:
 		link_route(c, r, &o->route);
 		break;
 	case KUBE_GRANT:
-		link_add(r, &c->grants, cluster_route_hash('g', r->ns, ""), r);
+		link_add(c, r, &c->grants, cluster_route_hash('g', r->ns, ""));
 		break;
 	case KUBE_TLS_POLICY:
 		link_tls_policy(c, r, &o->tls_policy);
@@ -384,7 +396,7 @@ void
 cluster_unlink(struct cluster *c, struct record *r)
 {
 	cluster_route_unlink(c, r);
-	unlink_all(r);
+	unlink_all(c, r);
 	cluster_index_detach(r);
 }
 
@@ -394,7 +406,7 @@ mark_linked(struct cluster *c, uint64_t hash)
 	struct table_node *n = table_first(&c->joints_by_pod, hash);
 
 	for (; n != NULL; n = table_next(n))
-		cluster_index_mark(c, node_of(struct link, n)->target);
+		cluster_index_mark(c, link_joint(n));
 }
 
 /* Marks services whose selector matches the pod, unless slices or Endpoints define their
@@ -407,7 +419,7 @@ mark_selecting(struct cluster *c, const char *ns, const struct kube_labels *labe
 		struct table_node *n = table_first(&c->joints_by_selector, hash);
 
 		for (; n != NULL; n = table_next(n)) {
-			struct joint *j = node_of(struct link, n)->target;
+			struct joint *j = link_joint(n);
 			const struct kube_object *s = cluster_find(c, KUBE_SERVICE, j->ns, j->name);
 
 			if (s != NULL && j->slices == NULL &&
@@ -443,7 +455,7 @@ mark_parents(struct cluster *c, const struct record *r)
 
 		cluster_index_mark(c, cluster_find_joint(c, p->ns, p->name));
 		for (; n != NULL; n = table_next(n))
-			cluster_route_touch(c, node_of(struct link, n)->target);
+			cluster_route_touch(c, link_record(n));
 	}
 }
 
@@ -455,10 +467,10 @@ mark_routes(struct cluster *c, const char *ns, const char *name)
 
 	for (n = table_first(&c->routes_by_parent, cluster_route_hash('s', ns, name)); n != NULL;
 		n = table_next(n))
-		cluster_route_touch(c, node_of(struct link, n)->target);
+		cluster_route_touch(c, link_record(n));
 	for (n = table_first(&c->routes_by_backend, cluster_route_hash('b', ns, name)); n != NULL;
 		n = table_next(n))
-		mark_parents(c, node_of(struct link, n)->target);
+		mark_parents(c, link_record(n));
 }
 
 static void
@@ -467,7 +479,7 @@ mark_all_routes(struct cluster *c)
 	size_t slot = 0;
 
 	for (struct table_node *n = NULL; (n = table_walk(&c->routes, &slot, n)) != NULL;)
-		mark_parents(c, node_of(struct link, n)->target);
+		mark_parents(c, link_record(n));
 }
 
 void

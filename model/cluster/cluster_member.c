@@ -39,7 +39,7 @@ find_pod(const struct joining *j, const struct kube_endpoint *e)
 		return NULL;
 	n = table_first(&j->c->pods_by_ip, cluster_ip_hash(e->node, e->ip));
 	for (; n != NULL; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 		const struct kube_pod *p = &r->object->pod;
 
 		if (strcmp(r->ns, j->ns) == 0 && strcmp(p->node, e->node) == 0 &&
@@ -156,7 +156,7 @@ gather_selected(struct joining *j)
 		table_first(&j->c->pods_by_label, cluster_label_hash(j->ns, &selector->list[0]));
 
 	for (; n != NULL; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 
 		if (strcmp(r->ns, j->ns) == 0 && cluster_selects(selector, &r->object->pod.labels))
 			join_gather_pod(j, r->object);

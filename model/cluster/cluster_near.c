@@ -205,7 +205,7 @@ near_look(const struct cluster *c, struct joint *j)
 		return 1;
 	n = table_first(&c->pods_by_namespace, cluster_namespace_hash(j->ns));
 	for (; n != NULL && best.work < NEAR_WORK_A_SERVICE; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 
 		if (strcmp(r->ns, j->ns) == 0)
 			near_compare(&best, &o->service.selector, r->object);

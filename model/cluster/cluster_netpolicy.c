@@ -99,7 +99,7 @@ netpolicy_namespaces(const struct cluster *c, const char *selector)
 	if (strcmp(selector, "*") == 0)
 		return xstrdup("*");
 	while ((n = table_walk(&c->namespaces, &slot, n)) != NULL) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 
 		netpolicy_add_namespace(&names, selector, &r->object->namespace.labels, r->name);
 	}
@@ -203,7 +203,7 @@ cluster_netpolicy_gate(
 	char *text = NULL;
 
 	for (; n != NULL && !open && !pod->pod.host_network; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 
 		if (strcmp(r->ns, pod->ns) != 0 ||
 			!netpolicy_selects(r->object->netpolicy.pods, &pod->pod.labels))

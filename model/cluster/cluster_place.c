@@ -50,7 +50,7 @@ static bool
 told_before(struct table_node *first, const struct table_node *at, const struct record *r)
 {
 	for (; first != at; first = table_next(first))
-		if (node_of(struct link, first)->target == r)
+		if (link_record(first) == r)
 			return true;
 	return false;
 }
@@ -63,7 +63,7 @@ cluster_places(
 	size_t n = 0;
 
 	for (struct table_node *at = first; at != NULL; at = table_next(at)) {
-		const struct record *r = node_of(struct link, at)->target;
+		const struct record *r = link_record(at);
 
 		if (r->kind == KUBE_SERVICE || !has_address(r, address) ||
 			told_before(first, at, r))
@@ -83,7 +83,7 @@ cluster_service_at(const struct cluster *c, const char *address, const char **ns
 	struct table_node *at = table_first(&c->by_address, cluster_address_hash(address));
 
 	for (; at != NULL; at = table_next(at)) {
-		const struct record *r = node_of(struct link, at)->target;
+		const struct record *r = link_record(at);
 
 		if (r->kind != KUBE_SERVICE || !has_address(r, address))
 			continue;
@@ -101,7 +101,7 @@ cluster_pod_at(
 	struct table_node *at = table_first(&c->by_address, cluster_address_hash(address));
 
 	for (; at != NULL; at = table_next(at)) {
-		const struct record *r = node_of(struct link, at)->target;
+		const struct record *r = link_record(at);
 
 		if (r->kind != KUBE_POD || strcmp(r->object->pod.node, node) != 0 ||
 			!has_address(r, address))
@@ -266,7 +266,7 @@ cluster_each_node(const struct cluster *c, cluster_node_fn *fn, void *arg)
 	size_t slot = 0;
 
 	for (struct table_node *at = NULL; (at = table_walk(&c->nodes, &slot, at)) != NULL;) {
-		const struct record *r = node_of(struct link, at)->target;
+		const struct record *r = link_record(at);
 		const struct kube_node *n = &r->object->node;
 		const struct cluster_node_facts facts = {.name = r->name,
 			.addresses = (const char *const *)n->addresses,

@@ -33,7 +33,7 @@ pod_next(const struct cluster *c, struct table_node **at, const char *ns, const 
 	for (*at = *at != NULL ? table_next(*at)
 			       : table_first(&c->by_address, cluster_address_hash(address));
 		*at != NULL; *at = table_next(*at)) {
-		const struct record *r = node_of(struct link, *at)->target;
+		const struct record *r = link_record(*at);
 		const struct kube_pod *p = &r->object->pod;
 
 		if (r->kind == KUBE_POD && (*ns == '\0' || strcmp(r->ns, ns) == 0) &&
@@ -247,7 +247,7 @@ pod_mark_endpoint(struct cluster *c, const char *ns, const struct kube_endpoint 
 	if (o != NULL)
 		pod_mark_both(c, ns, &o->pod);
 	for (; n != NULL; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 
 		if (strcmp(r->ns, ns) == 0)
 			pod_mark_both(c, ns, &r->object->pod);
@@ -319,7 +319,7 @@ pod_ranges_of(struct pod_ranges *r, const struct cluster *c)
 	unsigned bits;
 
 	while ((n = table_walk(&c->nodes, &slot, n)) != NULL) {
-		const struct record *node = node_of(struct link, n)->target;
+		const struct record *node = link_record(n);
 		const char *cidr = node->object->node.pod_cidr;
 
 		if (*cidr != '\0' && ip_net_parse(cidr, &ip, &bits) && bits >= POD_RANGE_BITS) {
@@ -390,7 +390,7 @@ pod_services_of(struct pod_services *to, const struct cluster *c, const struct k
 		for (n = table_first(&c->joints_by_selector,
 			     cluster_label_hash(pod->ns, &p->labels.list[i]));
 			n != NULL; n = table_next(n)) {
-			const struct joint *j = node_of(struct link, n)->target;
+			const struct joint *j = link_joint(n);
 			const struct kube_object *o = cluster_find(c, KUBE_SERVICE, j->ns, j->name);
 
 			if (o != NULL && cluster_selects(&o->service.selector, &p->labels))
@@ -398,7 +398,7 @@ pod_services_of(struct pod_services *to, const struct cluster *c, const struct k
 		}
 	for (size_t i = 0; i < ARRAY_LEN(hashes); i++)
 		for (n = table_first(&c->joints_by_pod, hashes[i]); n != NULL; n = table_next(n))
-			pod_add_service(to, c, node_of(struct link, n)->target, pod->ns);
+			pod_add_service(to, c, link_joint(n), pod->ns);
 }
 
 /* Texts of two Services cannot be joined by "and": then nobody may call the pod by its address. */

@@ -10,6 +10,7 @@
 #ifndef EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
 #define EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
 
+#include <stddef.h>
 #include <string.h>
 #include <sys/queue.h>
 
@@ -34,16 +35,18 @@ struct source {
 	char name[];
 };
 
+/* The lower LINK_TABLE_BITS of the node's tag say in which of the cluster's linked tables it is,
+ * the others at which place of its block: a pod has six or more, and pointers would double them. */
 struct link {
 	struct table_node node;
-	struct table *in;
-	void *target; /* joint or record */
 };
+enum { LINK_TABLE_BITS = 5, LINK_ROOM_MAX = 1 << (16 - LINK_TABLE_BITS) };
 
 /* Those of a record: one block, where their number is known beforehand. */
 struct links {
 	struct links *next;
-	size_t n, room;
+	struct record *record;
+	uint16_t n, room;
 	struct link list[];
 };
 
@@ -138,26 +141,33 @@ struct record {
 	struct record *next_alike; /* slice or rule of the joint */
 	struct route_state *route;
 	uint64_t route_told; /* hash of what cluster_next_route returned; 0: nothing yet */
-	const char *ns, *name; /* in `texts` */
-	char texts[];
+	const char *ns, *name; /* the object's */
 };
 
 struct cluster {
 	struct table records, sources, joints;
-	struct table joints_by_pod; /* endpoints that name a pod, or a node and an address */
-	struct table joints_by_selector; /* first pair of the selector */
-	struct table pods_by_label, pods_by_ip, pods_by_namespace;
-	struct table by_address; /* nodes, pods and services */
-	struct table nodes, rules;
-	struct table policies; /* NetworkPolicies, by namespace */
-	struct table routes, routes_by_parent, routes_by_backend; /* the latter by Service */
-	struct table grants; /* ReferenceGrants, by namespace */
-	/* BackendTLSPolicies, which are among the routes as well; by the ConfigMaps they name */
-	struct table policies_by_service, policies_by_map;
+	union { /* of struct link */
+		struct table linked[17];
+		struct {
+			/* endpoints that name a pod, or a node and an address: link_joint */
+			struct table joints_by_pod;
+			struct table
+				joints_by_selector; /* first pair of the selector: link_joint */
+			struct table pods_by_label, pods_by_ip, pods_by_namespace;
+			struct table pods_by_node; /* those identified by their address */
+			struct table by_address; /* nodes, pods and services */
+			struct table nodes, rules, namespaces;
+			struct table policies; /* NetworkPolicies, by namespace */
+			/* the latter by Service */
+			struct table routes, routes_by_parent, routes_by_backend;
+			struct table grants; /* ReferenceGrants, by namespace */
+			/* BackendTLSPolicies, which are among the routes as well; by the ConfigMaps
+			 * they name */
+			struct table policies_by_service, policies_by_map;
+		};
+	};
 	uint64_t tls_changes;
 	TAILQ_HEAD(, route_state) routes_waiting;
-	struct table namespaces;
-	struct table pods_by_node; /* those identified by their address */
 	struct table callers_changed; /* nodes, until cluster_next_callers */
 	TAILQ_HEAD(, changed_node) callers_waiting;
 	size_t n_restricted; /* views sent with restricted callers */
@@ -445,5 +455,19 @@ void join_sort_gates(struct view *v);
 void join_dedupe(struct joining *j);
 
 #define node_of(type, entry) container_of(entry, type, node)
+
+static inline struct record *
+link_record(const struct table_node *n)
+{
+	const struct link *l = (const struct link *)n - (n->tag >> LINK_TABLE_BITS);
+
+	return ((const struct links *)((const char *)l - offsetof(struct links, list)))->record;
+}
+
+static inline struct joint *
+link_joint(const struct table_node *n)
+{
+	return link_record(n)->joint;
+}
 
 #endif

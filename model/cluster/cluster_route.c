@@ -141,7 +141,7 @@ attach_gather(struct attaching *a, const char *name)
 		n++;
 	a->routes = xcalloc(n + 1, sizeof *a->routes);
 	for (struct table_node *t = first; t != NULL; t = table_next(t))
-		attach_add(a, node_of(struct link, t)->target, name);
+		attach_add(a, link_record(t), name);
 	qsort_r(a->routes, a->n_routes, sizeof *a->routes, attach_compare, a);
 	for (size_t i = 1; i < a->n_routes; i++) {
 		bool same = strcmp(a->routes[i].record->ns, a->routes[i - 1].record->ns) == 0;

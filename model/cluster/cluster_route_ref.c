@@ -29,7 +29,7 @@ ref_is_granted(
 	struct table_node *n = table_first(&c->grants, cluster_route_hash('g', ns, ""));
 
 	for (; n != NULL; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 
 		if (strcmp(r->ns, ns) == 0 && grant_names(&r->object->grant, route, name))
 			return true;

@@ -280,7 +280,7 @@ cluster_each_route(const struct cluster *c, cluster_route_fn *fn, void *arg)
 	while ((n = table_walk(&c->routes, &slot, n)) != NULL) {
 		struct cluster_route route;
 
-		status_build(c, node_of(struct link, n)->target, &route);
+		status_build(c, link_record(n), &route);
 		fn(arg, &route);
 		cluster_route_fini(&route);
 	}
@@ -293,7 +293,7 @@ cluster_each_route_problem(const struct cluster *c, cluster_route_problem_fn *fn
 	size_t slot = 0;
 
 	while ((n = table_walk(&c->routes, &slot, n)) != NULL) {
-		const struct record *r = node_of(struct link, n)->target;
+		const struct record *r = link_record(n);
 
 		if (*r->object->route.resource_version != '\0')
 			fn(arg, r->kind, r->ns, r->name,

@@ -187,5 +187,5 @@ cluster_each_rule(const struct cluster *c, cluster_rule_fn *fn, void *arg)
 	size_t slot = 0;
 
 	while ((n = table_walk(&c->rules, &slot, n)) != NULL)
-		cluster_rule_tell(c, node_of(struct link, n)->target, fn, arg);
+		cluster_rule_tell(c, link_record(n), fn, arg);
 }

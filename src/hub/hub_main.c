@@ -73,6 +73,16 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	metrics_fini(&metrics);
 }
 
+/* Thousands of services have tens of megabytes. */
+static void
+on_state_more(void *arg, uint64_t *at, struct buf *out)
+{
+	struct hub_main *m = arg;
+
+	if (hub_state_services(m->hub, at, out))
+		buf_adds(out, "}\n");
+}
+
 static void
 on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
@@ -92,7 +102,7 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	tracing_state(m->tracing.exporter, &reply->body);
 	buf_adds(&reply->body, ",\"hub\":");
 	hub_state(m->hub, &reply->body);
-	buf_adds(&reply->body, "}\n");
+	reply->more = on_state_more;
 }
 
 static void

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import shutil
+import zlib
 
 import pytest
 
@@ -297,6 +298,101 @@ def test_thousands_of_nodes(lab, api):
     two.start()
     wait_for("ready", two.ready)
     assert two.metrics()['edgeway_hub_secret_trouble{secret="edgeway-hub-nodes"}'] == 1 and "fresh-1" in nodes(two)
+
+
+FLEET = 50000
+
+
+def seeded(api):
+    """{name: serial} of a fleet of which names are in the archives, each in any of them, and in a Secret as a hub wrote it that had no archives
+    of joins and revocations."""
+    names = {f"edge-{i:05d}.site-{i % 300}.example.org": f"{i * 2654435761 % (1 << 160):040x}" for i in range(FLEET)}
+    entries = [{"node": n, "serial": s, "signed": 1700000000, "expires": 4000000000, "key": s[:32]} for n, s in names.items()]
+    texts = {"edgeway-hub-nodes": {"nodes.json": '{"archives":16,"nodes":[],"joins":[]}', "revoked.json": '{"revoked":[]}'}}
+    for i in range(16):
+        texts[f"edgeway-hub-nodes-{i + 1}"] = {"nodes.json": json.dumps({"nodes": entries[i::16]}, separators=(",", ":"))}
+    for name, data in texts.items():
+        api.ctl("put", group="", resource="secrets", obj={
+            "metadata": {"name": name, "namespace": NAMESPACE}, "type": "Opaque",
+            "data": {k: base64.b64encode(v.encode()).decode() for k, v in data.items()}})
+    return names
+
+
+def in_archives(api):
+    """Names, those that used a token, those revoked; and the bytes of the largest Secret."""
+    names, joins, revoked, most = [], [], [], 0
+    for i in range(1, 17):
+        data = secret(api, f"edgeway-hub-nodes-{i}")[0]
+        most = max(most, sum(map(len, data.values())))
+        names += [n["node"] for n in json.loads(data["nodes.json"])["nodes"]]
+        lists = json.loads(zlib.decompress(base64.b64decode(data["lists"]))) if "lists" in data else {"joins": [], "revoked": []}
+        joins += [j["node"] for j in lists["joins"]]
+        revoked += [n["node"] for n in lists["revoked"]]
+    return names, joins, revoked, most
+
+
+@pytest.mark.plain_build  # how large it grows
+def test_a_fleet_of_50_000(lab, api):
+    """Each has a name and has used a token, and every tenth is revoked: the API server, which refuses more than 1 MiB, takes all of it, and a replica
+    that begins with nothing knows it."""
+    one = hub(lab, api, 0)
+    wait_for("ready", one.ready)
+    one.process.stop()
+    names = seeded(api)
+    data = os.path.join(one.machine.dir, "data")
+    with open(os.path.join(data, "joins.json"), "w") as f:
+        json.dump({"joins": [{"token": "01234567", "node": n, "key": s[:32], "until": 4000000000} for n, s in names.items()]}, f)
+    with open(os.path.join(data, "revoked.json"), "w") as f:
+        json.dump({"revoked": [{"node": n, "at": 1700000001, "good": [s], "signed": 1} for n, s in list(names.items())[::10]], "hubs": []}, f)
+    one.start()
+
+    def all_there():
+        there = in_archives(api)
+        return [sorted(set(there[i])) == sorted(names)[::step] and len(there[i]) == FLEET // step for i, step in enumerate((1, 1, 10))]
+    wait_for("all are in the archives", lambda: all(all_there()), 120, pause=1)
+    most = in_archives(api)[3]
+    print("the largest Secret:", most)
+    assert most < 900_000
+    assert "what this replica knows is not told to the others" not in one.process.log()
+    wait_for("no trouble", lambda: all(v == 0 for k, v in one.metrics().items() if k.startswith("edgeway_hub_secret_trouble")))
+    two = hub(lab, api, 1)
+    wait_for("ready", two.ready, 60)
+    assert two.metrics()["edgeway_hub_nodes_revoked"] == FLEET // 10
+    taken = agent(lab, sorted(names)[77], 12, two, two.token())
+    wait_for("a taken name is not given", lambda: f"join refused node={sorted(names)[77]}" in two.process.log())
+    made = agent(lab, "fresh-1", 11, two, two.token())
+    wait_for("a new name is", connected(made))
+    assert taken.process.alive()
+
+
+@pytest.mark.plain_build  # how large it grows
+def test_more_join_at_once_than_a_secret_holds(lab, api):
+    one = hub(lab, api, 0)
+    wait_for("ready", one.ready)
+    text, size = '{"archives":16,"archivedLists":true,"cas":"","nodes":[', (1 << 20) - 300
+    for i in range(20000):
+        entry = f'\n{{"node":"new-{i}","serial":"{i + 1:040x}","signed":1700000000,"expires":4000000000,"key":""}},'
+        if len(text) + len(entry) > size:
+            break
+        text += entry
+    found = api.read("secrets", "edgeway-hub-nodes", NAMESPACE)
+    found["data"]["nodes.json"] = base64.b64encode((text[:-1] + '],"joins":[]}').encode()).decode()
+    api.ctl("put", group="", resource="secrets", obj=found)
+    wait_for("read", lambda: "new-77" in nodes(one))
+    made = agent(lab, "one-more.example.org", 11, one, one.token("--uses", 10))
+    made2 = agent(lab, "and-another.example.org", 12, one, one.token("--uses", 10))
+    why = "more nodes join at once than the Secret edgeway-hub-nodes has room for"
+    wait_for("refused", lambda: why in one.process.log())
+    assert one.metrics()['edgeway_hub_secret_trouble{secret="edgeway-hub-nodes"}'] == 1
+    assert why in one.machine.run(lab.program("edgewayctl"), "--socket", one.socket, "doctor", check=False).stdout
+    # As it is minutes later.
+    archived = lambda: sum(len(json.loads(secret(api, f"edgeway-hub-nodes-{i}")[0]["nodes.json"])["nodes"]) for i in range(1, 17))
+    wait_for("they are in the archives", lambda: archived() >= i, pause=0.5)
+    found = api.read("secrets", "edgeway-hub-nodes", NAMESPACE)
+    found["data"]["nodes.json"] = base64.b64encode(b'{"archives":16,"archivedLists":true,"nodes":[],"joins":[]}').decode()
+    api.ctl("put", group="", resource="secrets", obj=found)
+    for a in (made, made2):
+        wait_for("let in", connected(a), 60)
 
 
 def test_rotation_of_the_shared_ca(lab, api):

@@ -52,7 +52,28 @@ on_large(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		buf_adds(&reply->body, "0123456789abcdef");
 }
 
+static void
+on_part(void *arg, uint64_t *at, struct buf *out)
+{
+	struct fixture *f = arg;
+
+	f->calls++;
+	for (int i = 0; *at < 400 && i < 8192; i++)
+		buf_adds(out, "0123456789abcdef");
+	++*at;
+}
+
+static void
+on_parts(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)arg;
+	(void)req;
+	buf_adds(&reply->body, "begin");
+	reply->more = on_part;
+}
+
 static const struct admin_route routes[] = {
+	{"GET", "/parts", on_parts, false},
 	{"GET", "/hello", on_hello, false},
 	{"POST", "/echo", on_echo, false},
 	{"GET", "/large", on_large, false},
@@ -264,6 +285,27 @@ sends_large_replies(void **state)
 
 	assert_says(got, "Content-Length: 3200000\r\n");
 	assert_int_equal(strlen(strstr(got, "\r\n\r\n")), 4 + 3200000);
+}
+
+/* 50 MB, of which no more is there than the peer takes. */
+static void
+sends_replies_in_parts(void **state)
+{
+	struct fixture *f = *state;
+	const char *got = ask(f, &f->tcp, "HEAD /parts HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	int fd = dial(&f->tcp);
+
+	assert_string_equal(strstr(got, "\r\n\r\n"), "\r\n\r\n");
+	assert_int_equal(f->calls, 0);
+	send_all(f, fd, "GET /parts HTTP/1.1\r\nHost: localhost\r\n\r\n", 40);
+	for (int i = 0; i < 100; i++)
+		loop_turn(f->loop);
+	assert_in_range(f->calls, 1, 399);
+	got = receive(f, fd);
+	assert_null(strstr(got, "Content-Length"));
+	assert_says(got, "\r\nConnection: close\r\n");
+	assert_int_equal(f->calls, 401); /* the last one adds nothing */
+	assert_int_equal(strlen(strstr(got, "\r\n\r\nbegin")), 4 + 5 + 400 * 8192 * 16);
 }
 
 static void
@@ -492,6 +534,7 @@ main(void)
 		with_server(takes_bodies),
 		with_server(takes_requests_byte_by_byte),
 		with_server(sends_large_replies),
+		with_server(sends_replies_in_parts),
 		with_server(refuses_with_a_reason),
 		with_server(ends_slow_and_silent_connections),
 		with_server(ends_who_drips),

@@ -74,7 +74,7 @@ hear(struct registry *const r[2], int to, enum registry_list file, bool news, bo
 	auto_buf struct buf text;
 
 	buf_init(&text, BUF_UNLIMITED);
-	registry_text(r[1 - to], file, &text);
+	registry_text(r[1 - to], file, true, &text);
 	assert_int_equal(registry_merge(r[to], file, buf_str(&text), NOW, &heard, NULL), 0);
 	assert_int_equal(heard.news, news);
 	assert_int_equal(heard.lacks, lacks);
@@ -241,7 +241,7 @@ files_are_as_before(void **state)
 		assert_int_equal(file_write(path, files[i].text, strlen(files[i].text), 0600), 0);
 		assert_int_equal(registry_open(&r, b->dirs[0], &err), 0);
 		buf_init(&text, BUF_UNLIMITED);
-		registry_text(r, files[i].list, &text);
+		registry_text(r, files[i].list, true, &text);
 		assert_string_equal(buf_str(&text), files[i].text);
 		registry_close(&r);
 		/* One that cannot be read is never an empty list. */
@@ -380,7 +380,7 @@ hear_all(struct ledger *to, struct ledger *from)
 	auto_buf struct buf text;
 
 	buf_init(&text, BUF_UNLIMITED);
-	registry_text(ledger_registry(from), REGISTRY_REVOKED, &text);
+	registry_text(ledger_registry(from), REGISTRY_REVOKED, true, &text);
 	hear_ledger(to, from);
 	assert_int_equal(registry_merge(ledger_registry(to), REGISTRY_REVOKED, buf_str(&text), NOW,
 				 &heard, NULL),

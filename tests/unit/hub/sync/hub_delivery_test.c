@@ -14,6 +14,17 @@
 
 #define SELECTED "shop/service/chosen"
 
+/* /debug/state's part of the hub. */
+static void
+add_state(struct bed *b, struct buf *text)
+{
+	uint64_t at = 0;
+
+	hub_state(b->hub, text);
+	while (!hub_state_services(b->hub, &at, text))
+		;
+}
+
 static void
 write_service(struct bed *b, const char *selector, unsigned port)
 {
@@ -156,7 +167,7 @@ a_bad_selector_is_told_and_chooses_all(void **state)
 	c = bed_connect(b, "edge-1", &id);
 	compare(b, c, 0, 1);
 	buf_init(&text, BUF_UNLIMITED);
-	hub_state(b->hub, &text);
+	add_state(b, &text);
 	/* The service's reason, which Kubernetes' Event repeats. */
 	assert_non_null(strstr(buf_str(&text),
 		"\"reason\":\"edgeway.io/nodes: ( expected after in or notin at 'a'; all nodes"));
@@ -257,7 +268,7 @@ a_large_view_is_compressed_for_all(void **state)
 	/* Each was acknowledged, or it would be under way and the last one wait. */
 	bed_idle(b, 100);
 	buf_consume(&text, buf_len(&text));
-	hub_state(b->hub, &text);
+	add_state(b, &text);
 	assert_null(strstr(buf_str(&text), "\"unacked\":1"));
 	for (int i = 0; i < 2; i++)
 		identity_fini(&id[i]);
@@ -354,7 +365,7 @@ hub_says(struct bed *b, const char *what)
 	auto_buf struct buf text;
 
 	buf_init(&text, BUF_UNLIMITED);
-	hub_state(b->hub, &text);
+	add_state(b, &text);
 	return strstr(buf_str(&text), what) != NULL;
 }
 
