@@ -188,6 +188,7 @@ on_readable(struct node *n)
 	int len;
 
 	while (n->phase >= UPGRADE && !n->stalled) {
+		ERR_clear_error(); /* SSL_get_error reads also what other connections left */
 		len = SSL_read(n->ssl, piece, sizeof piece);
 		if (len <= 0) {
 			if (SSL_get_error(n->ssl, len) != SSL_ERROR_WANT_READ)

@@ -112,6 +112,7 @@ tunnel_read(struct tunnel *t)
 	char piece[PIECE];
 	int len;
 
+	ERR_clear_error();
 	while ((len = SSL_read(t->ssl, piece, sizeof piece)) > 0)
 		buf_add(&t->in, piece, (size_t)len);
 	if (SSL_get_error(t->ssl, len) != SSL_ERROR_WANT_READ) {
