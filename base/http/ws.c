@@ -39,10 +39,11 @@ static const struct lws_protocols protocols[] = {
 	{0},
 };
 
-/* Disables libwebsockets' own pings; ours follow the owner's heartbeat. */
+/* No pings and no timer of libwebsockets' own; ours follow the owner's heartbeat. A timer for each
+ * connection would go to the end of one list of all, at every pong. */
 const lws_retry_bo_t ws_no_pings = {
-	.secs_since_valid_ping = 0xffff,
-	.secs_since_valid_hangup = 0xffff,
+	.secs_since_valid_ping = 0,
+	.secs_since_valid_hangup = 0,
 };
 
 static void

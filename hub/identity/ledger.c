@@ -8,6 +8,7 @@
 
 #include "base/core/log.h"
 #include "hub/identity/list_file.h"
+#include "hub/identity/record_writer.h"
 
 /* Line in a node's file, before its certificate: the CAs that the node was given with it. */
 #define CAS_LINE "edgeway-ca: "
@@ -20,6 +21,8 @@ enum {
 struct ledger {
 	char *dir; /* dataDir */
 	struct registry *registry;
+	struct record_writer *writer; /* of what ledger_note records */
+	char problem[256]; /* ledger_problem's, if it is the writer's */
 	struct name_archive *roll; /* NULL: not shared */
 	struct name_archive *files; /* the names in the files, if not shared; NULL: not read yet */
 	char cas[CA_LIST_TEXT]; /* in use; before ledger_use_cas those of the last start */
@@ -108,6 +111,7 @@ ledger_open(struct ledger **out, const char *dir, struct err *err)
 	int rc = mkdir_p(nodes, 0700);
 
 	l->dir = xstrdup(dir);
+	l->writer = record_writer_new();
 	ledger_read_cas(l);
 	if (rc < 0)
 		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
@@ -126,6 +130,7 @@ ledger_close(struct ledger **out)
 
 	if (l == NULL)
 		return;
+	record_writer_free(&l->writer);
 	registry_close(&l->registry);
 	name_archive_free(&l->roll);
 	name_archive_free(&l->files);
@@ -142,6 +147,8 @@ ledger_taken(const struct ledger *l, const char *node)
 	auto_free char *path = record_path(l, node);
 
 	if (l->roll != NULL && name_archive_find(l->roll, node) != NULL)
+		return true;
+	if (record_writer_has(l->writer, node))
 		return true;
 	/* An error counts as taken: if in doubt, the name must not be given away. */
 	return access(path, F_OK) == 0 || errno != ENOENT;
@@ -170,6 +177,13 @@ add_name(void *arg, const char *name)
 	list->names[list->n++] = xstrdup(name);
 }
 
+static void
+add_waiting(void *arg, const char *name, const char *text)
+{
+	(void)text;
+	add_name(arg, name);
+}
+
 static int
 by_name(const void *a, const void *b)
 {
@@ -183,6 +197,7 @@ ledger_nodes(const struct ledger *l, char ***names)
 	const char *name;
 	size_t kept = 0, at = 0;
 
+	record_writer_each(l->writer, add_waiting, &list);
 	each_file(l, add_name, &list);
 	while (l->roll != NULL && (name = name_archive_walk(l->roll, &at)) != NULL)
 		add_name(&list, name);
@@ -231,42 +246,57 @@ write_record(const struct ledger *l, const char *node, const char *cert_pem, con
 {
 	auto_free char *path = record_path(l, node);
 	auto_free char *text = xasprintf(CAS_LINE "%s\n%s", cas, cert_pem);
-	int rc = file_write(path, text, strlen(text), 0644);
+	int rc;
 
+	record_writer_wait(l->writer, node);
+	rc = file_write(path, text, strlen(text), 0644);
 	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
 }
 
-static int
-ledger_record_entry(
-	struct ledger *l, const char *node, const char *cert_pem, const char *cas, struct err *err)
+static void
+ledger_enter(struct ledger *l, const char *node, const struct name_archive_entry *entry)
 {
-	bool taken = ledger_taken(l, node);
-	struct name_archive_entry entry;
-	int rc = ledger_entry(l, &entry, cert_pem, err);
-
-	snprintf(entry.cas, sizeof entry.cas, "%s", cas);
-	if (rc == 0)
-		rc = revoked_sign(l->registry, node, entry.serial, err);
-	if (rc == 0)
-		rc = write_record(l, node, cert_pem, cas, err);
-	if (rc == 0 && l->roll != NULL)
-		name_archive_sign(l->roll, node, &entry);
-	else if (rc == 0 && l->files != NULL)
-		name_archive_sign(l->files, node, &entry);
-	l->changes += !taken;
-	return rc;
+	if (l->roll != NULL)
+		name_archive_sign(l->roll, node, entry);
+	else if (l->files != NULL)
+		name_archive_sign(l->files, node, entry);
 }
 
 int
 ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
-	return ledger_record_entry(l, node, cert_pem, l->cas, err);
+	bool taken = ledger_taken(l, node);
+	struct name_archive_entry entry;
+	int rc = ledger_entry(l, &entry, cert_pem, err);
+
+	if (rc == 0)
+		rc = revoked_sign(l->registry, node, entry.serial, err);
+	if (rc == 0)
+		rc = write_record(l, node, cert_pem, l->cas, err);
+	if (rc == 0)
+		ledger_enter(l, node, &entry);
+	l->changes += !taken;
+	return rc;
 }
 
+/* The certificate is in use already: nobody waits for the disk. */
 int
 ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
-	return ledger_record_entry(l, node, cert_pem, "", err);
+	bool taken = ledger_taken(l, node);
+	auto_free char *path = record_path(l, node);
+	struct name_archive_entry entry;
+	int rc = ledger_entry(l, &entry, cert_pem, err);
+
+	entry.cas[0] = '\0';
+	if (rc == 0)
+		rc = revoked_sign(l->registry, node, entry.serial, err);
+	if (rc < 0)
+		return rc;
+	record_writer_put(l->writer, node, path, xasprintf(CAS_LINE "\n%s", cert_pem));
+	ledger_enter(l, node, &entry);
+	l->changes += !taken;
+	return 0;
 }
 
 int
@@ -331,6 +361,7 @@ remove_file(struct ledger *l, const char *node, struct err *err)
 {
 	auto_free char *path = record_path(l, node);
 
+	record_writer_wait(l->writer, node);
 	if (unlink(path) < 0 && errno != ENOENT)
 		return err_set(err, errno, "cannot remove %s: %s", path, strerror(errno));
 	l->changes++;
@@ -391,6 +422,7 @@ ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEX
 		*not_after_s = e->expires_s;
 		return true;
 	}
+	record_writer_wait(l->writer, node);
 	return file_read(path, PEM_MAX, &pem, NULL) == 0 &&
 		pki_cert_serial(pem, serial, NULL) == 0 &&
 		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
@@ -403,6 +435,7 @@ ledger_cert(const struct ledger *l, const char *node)
 	auto_free char *path = record_path(l, node), *text = NULL;
 	const char *block;
 
+	record_writer_wait(l->writer, node);
 	if (file_read(path, PEM_MAX, &text, NULL) < 0)
 		return NULL;
 	block = strstr(text, "-----BEGIN");
@@ -434,11 +467,16 @@ ledger_keep(struct ledger *l)
 }
 
 const char *
-ledger_problem(const struct ledger *l)
+ledger_problem(struct ledger *l)
 {
 	const char *problem = registry_problem(l->registry);
 
-	return problem[0] != '\0' ? problem : l->cas_file.problem;
+	if (problem[0] == '\0')
+		problem = l->cas_file.problem;
+	if (problem[0] != '\0')
+		return problem;
+	record_writer_problem(l->writer, l->problem, sizeof l->problem);
+	return l->problem;
 }
 
 /* --- replicas ------------------------------------------------------------------------------- */
@@ -482,15 +520,14 @@ read_cas(char cas[CA_LIST_TEXT], const char *text)
 /* Adds a node's file that the exchanged registry does not know. The certificate's notBefore tells
  * when it was signed. */
 static void
-add_file(void *arg, const char *file)
+add_record(void *arg, const char *file, const char *pem)
 {
 	struct reading *r = arg;
-	auto_free char *path = xasprintf("%s/nodes/%s", r->ledger->dir, file);
-	auto_free char *pem = NULL, *name = NULL;
+	auto_free char *name = NULL;
 	struct name_archive_entry entry;
 	int64_t from;
 
-	if (name_archive_last(r->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
+	if (name_archive_last(r->roll, file) != NULL ||
 		pki_cert_info(pem, &name, &from, NULL, NULL) < 0 ||
 		name_archive_last(r->roll, name) != NULL ||
 		ledger_entry(r->ledger, &entry, pem, NULL) < 0)
@@ -499,6 +536,16 @@ add_file(void *arg, const char *file)
 	read_cas(entry.cas, pem);
 	name_archive_add(r->roll, name, &entry);
 	r->any = true;
+}
+
+static void
+add_file(void *arg, const char *file)
+{
+	struct reading *r = arg;
+	auto_free char *path = xasprintf("%s/nodes/%s", r->ledger->dir, file), *pem = NULL;
+
+	if (name_archive_last(r->roll, file) == NULL && file_read(path, PEM_MAX, &pem, NULL) == 0)
+		add_record(r, file, pem);
 }
 
 int
@@ -558,6 +605,7 @@ find_cas(const struct ledger *l, const char *node, struct name_archive_entry *kn
 		*known = *e;
 		return true;
 	}
+	record_writer_wait(l->writer, node);
 	if (l->roll != NULL || file_read(path, PEM_MAX, &text, NULL) < 0 ||
 		ledger_entry(l, known, text, NULL) < 0)
 		return false;
@@ -568,7 +616,7 @@ find_cas(const struct ledger *l, const char *node, struct name_archive_entry *kn
 bool
 ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const char *cas)
 {
-	auto_free char *file = ledger_cert(l, node);
+	auto_free char *file = NULL;
 	struct name_archive_entry known;
 	char serial[PKI_SERIAL_TEXT];
 
@@ -586,6 +634,7 @@ ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const 
 		name_archive_add(l->roll, node, &known);
 	else if (l->files != NULL)
 		name_archive_add(l->files, node, &known);
+	file = ledger_cert(l, node);
 	if (file != NULL && pki_cert_serial(file, serial, NULL) == 0 &&
 		strcmp(known.serial, serial) == 0)
 		write_record(l, node, file, cas, NULL); /* for the time after a restart */
@@ -602,6 +651,7 @@ ledger_each_cas(struct ledger *l, int64_t now_s, ledger_cas_fn *each, void *arg)
 	if (roll == NULL && l->files == NULL) {
 		struct reading r = {.ledger = l, .roll = l->files = name_archive_new()};
 
+		record_writer_each(l->writer, add_record, &r); /* first: meanwhile files come */
 		each_file(l, add_file, &r);
 	}
 	if (roll == NULL)
