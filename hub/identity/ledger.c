@@ -18,6 +18,11 @@ enum {
 	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
 };
 
+struct names_list {
+	char **names;
+	size_t n;
+};
+
 struct ledger {
 	char *dir; /* dataDir */
 	struct registry *registry;
@@ -28,7 +33,20 @@ struct ledger {
 	char cas[CA_LIST_TEXT]; /* in use; before ledger_use_cas those of the last start */
 	struct list_file cas_file;
 	uint64_t changes; /* counts changes of the files' names */
+	/* sorted, as ledger_nodes read them last: the folder of 50 000 nodes is not read each time */
+	struct names_list names;
+	uint64_t names_changes; /* ledger_changes then */
+	bool listed;
 };
+
+static void
+ledger_free_names(struct ledger *l)
+{
+	for (size_t i = 0; i < l->names.n; i++)
+		free(l->names.names[i]);
+	free(l->names.names);
+	l->names = (struct names_list){0};
+}
 
 static char *
 record_path(const struct ledger *l, const char *node)
@@ -134,6 +152,7 @@ ledger_close(struct ledger **out)
 	registry_close(&l->registry);
 	name_archive_free(&l->roll);
 	name_archive_free(&l->files);
+	ledger_free_names(l);
 	list_file_fini(&l->cas_file);
 	free(l->dir);
 	free(l);
@@ -157,13 +176,9 @@ ledger_taken(const struct ledger *l, const char *node)
 uint64_t
 ledger_changes(const struct ledger *l)
 {
-	return l->changes + (l->roll != NULL ? name_archive_changes(l->roll) : 0);
+	return l->changes + record_writer_given_up(l->writer) +
+		(l->roll != NULL ? name_archive_changes(l->roll) : 0);
 }
-
-struct names_list {
-	char **names;
-	size_t n;
-};
 
 static void
 add_name(void *arg, const char *name)
@@ -190,13 +205,14 @@ by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-size_t
-ledger_nodes(const struct ledger *l, char ***names)
+static void
+ledger_list_names(struct ledger *l)
 {
 	struct names_list list = {0};
 	const char *name;
 	size_t kept = 0, at = 0;
 
+	ledger_free_names(l);
 	record_writer_each(l->writer, add_waiting, &list);
 	each_file(l, add_name, &list);
 	while (l->roll != NULL && (name = name_archive_walk(l->roll, &at)) != NULL)
@@ -209,8 +225,23 @@ ledger_nodes(const struct ledger *l, char ***names)
 		else
 			list.names[kept++] = list.names[i];
 	}
-	*names = list.names;
-	return kept;
+	list.n = kept;
+	l->names = list;
+}
+
+size_t
+ledger_nodes(struct ledger *l, char ***names)
+{
+	uint64_t changes = ledger_changes(l);
+
+	if (!l->listed || l->names_changes != changes)
+		ledger_list_names(l);
+	l->listed = true;
+	l->names_changes = changes;
+	*names = xcalloc(l->names.n + 1, sizeof **names);
+	for (size_t i = 0; i < l->names.n; i++)
+		(*names)[i] = xstrdup(l->names.names[i]);
+	return l->names.n;
 }
 
 /* --- certificates --------------------------------------------------------------------------- */

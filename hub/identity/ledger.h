@@ -25,7 +25,7 @@ bool ledger_taken(const struct ledger *l, const char *node);
 /* Counts the changes that may have added or removed a name. */
 uint64_t ledger_changes(const struct ledger *l);
 /* The names, sorted; the caller frees each and the list. */
-size_t ledger_nodes(const struct ledger *l, char ***names);
+size_t ledger_nodes(struct ledger *l, char ***names);
 /* To be called before anybody gets the certificate. */
 int ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
 /* -ENOENT: no node of this name is known. */

@@ -33,6 +33,7 @@ struct record_writer {
 	bool running, ending;
 	struct waiting_records queue;
 	struct table table;
+	uint64_t given_up;
 	char problem[256];
 };
 
@@ -52,9 +53,9 @@ record_writer_find(const struct record_writer *w, const char *name)
 
 /* --- on the thread -------------------------------------------------------------------------- */
 
-/* Returns the last error. */
+/* Adds up how many failed; returns the last error. */
 static int
-record_writer_write(const struct waiting_records *batch)
+record_writer_write(const struct waiting_records *batch, uint64_t *n_failed)
 {
 	const struct waiting_record *r, *last = NULL;
 	int rc, failed = 0;
@@ -66,6 +67,7 @@ record_writer_write(const struct waiting_records *batch)
 			continue;
 		}
 		failed = rc;
+		++*n_failed;
 		log_limited(LOG_LEVEL_WARN, 4, "hub",
 			"a node's certificate is good, but not noted, and a token could give its "
 			"name away while it is not connected node=%s error=\"cannot write %s: %s\"",
@@ -111,6 +113,7 @@ record_writer_thread(void *arg)
 {
 	struct record_writer *w = arg;
 	struct waiting_records batch = STAILQ_HEAD_INITIALIZER(batch);
+	uint64_t failed;
 	int rc;
 
 	pthread_mutex_lock(&w->lock);
@@ -121,8 +124,10 @@ record_writer_thread(void *arg)
 			break;
 		record_writer_take(w, &batch);
 		pthread_mutex_unlock(&w->lock);
-		rc = record_writer_write(&batch);
+		failed = 0;
+		rc = record_writer_write(&batch, &failed);
 		pthread_mutex_lock(&w->lock);
+		w->given_up += failed;
 		record_writer_done(w, &batch, rc);
 	}
 	pthread_mutex_unlock(&w->lock);
@@ -238,4 +243,15 @@ record_writer_problem(struct record_writer *w, char *to, size_t size)
 	pthread_mutex_lock(&w->lock);
 	snprintf(to, size, "%s", w->problem);
 	pthread_mutex_unlock(&w->lock);
+}
+
+uint64_t
+record_writer_given_up(struct record_writer *w)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&w->lock);
+	n = w->given_up;
+	pthread_mutex_unlock(&w->lock);
+	return n;
 }

@@ -30,5 +30,7 @@ void record_writer_each(struct record_writer *w, record_writer_fn *fn, void *arg
 /* Why the last record is not in its file; "": it is. A record that cannot be written is given up:
  * its node is noted again when it next connects. */
 void record_writer_problem(struct record_writer *w, char *to, size_t size);
+/* How many records were given up. */
+uint64_t record_writer_given_up(struct record_writer *w);
 
 #endif

@@ -248,6 +248,8 @@ noting_a_node_waits_for_no_disk(void **state)
 	assert_null(ledger_cert(l, "edge-1"));
 	assert_non_null(strstr(ledger_problem(l), "cannot be noted"));
 	assert_false(certs_taken(b->certs, "edge-1"));
+	assert_int_equal(certs_nodes(b->certs, &names), 0);
+	free(names);
 	assert_int_equal(ledger_note(l, "edge-1", cert, &err), 0);
 	kept = ledger_cert(l, "edge-1");
 	assert_string_equal(kept, cert);
