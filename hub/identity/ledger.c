@@ -29,11 +29,11 @@ struct ledger {
 	struct record_writer *writer; /* of what ledger_note records */
 	char problem[256]; /* ledger_problem's, if it is the writer's */
 	struct name_archive *roll; /* NULL: not shared */
-	struct name_archive *files; /* the names in the files, if not shared; NULL: not read yet */
+	struct name_archive *files; /* the names in the files, if not shared; NULL: not read */
 	char cas[CA_LIST_TEXT]; /* in use; before ledger_use_cas those of the last start */
 	struct list_file cas_file;
 	uint64_t changes; /* counts changes of the files' names */
-	/* sorted, as ledger_nodes read them last: the folder of 50 000 nodes is not read each time */
+	/* sorted, as they were read last: the folder of 50 000 nodes is not read each time */
 	struct names_list names;
 	uint64_t names_changes; /* ledger_changes then */
 	bool listed;
