@@ -14,6 +14,7 @@
  *	storm N SECONDS		N nodes come by themselves as agents do, all at once, with an agent's
  *				patience and back-off; ends when all are in step and have their tunnels
  *	sources ADDRESS COUNT	nodes dial from these local addresses in turn
+ *	heartbeat MS		what nodes ask the hub for from now on
  *	mark			counts changes and bytes from here
  *	changes K SECONDS	when all reading nodes had K changes since the mark (monotonic, s)
  *	check			how many nodes that read are in step with the hub, by digests
@@ -188,6 +189,7 @@ on_readable(struct node *n)
 	int len;
 
 	while (n->phase >= UPGRADE && !n->stalled) {
+		ERR_clear_error(); /* SSL_get_error reads also what other connections left */
 		len = SSL_read(n->ssl, piece, sizeof piece);
 		if (len <= 0) {
 			if (SSL_get_error(n->ssl, len) != SSL_ERROR_WANT_READ)
@@ -209,6 +211,7 @@ on_readable(struct node *n)
 static void
 on_handshake(struct node *n)
 {
+	char heartbeat[48] = "";
 	int rc, why;
 	bool busy;
 
@@ -230,12 +233,14 @@ on_handshake(struct node *n)
 	}
 	n->writes = false;
 	n->phase = UPGRADE;
+	if (w.heartbeat_ms > 0)
+		snprintf(heartbeat, sizeof heartbeat, "edgeway-heartbeat: %u\r\n", w.heartbeat_ms);
 	buf_printf(&n->out,
 		"GET /" MESH_PROJECT "/%s/events HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\n"
 		"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 		"Sec-WebSocket-Version: 13\r\nnode_id: %s\r\nproject_id: " MESH_PROJECT "\r\n"
-		"ConnectionUse: msg\r\nedgeway-version: 1\r\nedgeway-agent: bench\r\n%s\r\n",
-		n->name, w.host, n->name,
+		"ConnectionUse: msg\r\nedgeway-version: 1\r\nedgeway-agent: bench\r\n%s%s\r\n",
+		n->name, w.host, n->name, heartbeat,
 		w.plain             ? ""
 			: w.tunnels ? "edgeway-bundles: " BUNDLE_KIND "\r\n"
 				    : "edgeway-bundles: " BUNDLE_KIND "\r\n" MESH_TUNNEL_HEADER
@@ -482,6 +487,13 @@ do_sources(const char *address, unsigned n)
 }
 
 static void
+do_heartbeat(unsigned ms)
+{
+	w.heartbeat_ms = ms;
+	printf("{}\n");
+}
+
+static void
 do_drop(void)
 {
 	for (size_t i = 0; i < w.n; i++) {
@@ -502,6 +514,8 @@ on_command(const char *line)
 		do_storm(n, x);
 	else if (sscanf(line, "sources %31s %u", address, &n) == 2)
 		do_sources(address, n);
+	else if (sscanf(line, "heartbeat %u", &n) == 1)
+		do_heartbeat(n);
 	else if (sscanf(line, "connect %u %lf", &n, &x) >= 1)
 		do_connect(MIN(n, (unsigned)MOST), x);
 	else if (sscanf(line, "changes %u %lf", &n, &x) == 2)

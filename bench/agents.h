@@ -80,6 +80,7 @@ struct world {
 	int epoll;
 	unsigned wanted; /* changes after the mark that are waited for */
 	bool plain, tunnels, storm;
+	unsigned heartbeat_ms; /* that the hub is asked for; 0: its own */
 	double pinged;
 };
 

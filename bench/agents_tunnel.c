@@ -112,6 +112,7 @@ tunnel_read(struct tunnel *t)
 	char piece[PIECE];
 	int len;
 
+	ERR_clear_error();
 	while ((len = SSL_read(t->ssl, piece, sizeof piece)) > 0)
 		buf_add(&t->in, piece, (size_t)len);
 	if (SSL_get_error(t->ssl, len) != SSL_ERROR_WANT_READ) {
@@ -125,6 +126,18 @@ tunnel_read(struct tunnel *t)
 	while (t->phase == OPEN && tunnel_take(t)) {
 	}
 	tunnel_flush(t);
+}
+
+/* tunnel/h2/session_life.c */
+static void
+tunnel_say_beat(struct tunnel *t)
+{
+	unsigned char payload[8] = {'b', 'e', 'a', 't'};
+	const uint32_t ms = htonl(w.heartbeat_ms);
+
+	memcpy(payload + 4, &ms, sizeof ms);
+	if (w.heartbeat_ms > 0)
+		tunnel_frame(t, PING, 0, payload, sizeof payload);
 }
 
 void
@@ -162,5 +175,6 @@ tunnel_ready(struct tunnel *t, unsigned events)
 	t->writes = false;
 	t->phase = UPGRADE;
 	tunnel_frame(t, SETTINGS, 0, "", 0);
+	tunnel_say_beat(t);
 	tunnel_flush(t);
 }

@@ -10,6 +10,7 @@ by digests. Agents (start, memory) are real ones. Prints a section for bench/RES
 """
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -108,6 +109,10 @@ def many(nodes, services, changes):
 
 def storm(nodes, services, changes):
     """Nodes with tunnels that come by themselves, as agents do: for the first time, and after the hub was killed."""
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if nodes > descriptors * 3 // 8:  # hub/sync/nodes.h
+        print(f"\nOf {nodes} nodes {descriptors * 3 // 8}: a process has {descriptors} descriptors here, and three eighths are for nodes.")
+        nodes = descriptors * 3 // 8
     head(f"{nodes} nodes with tunnels, {services} services, all at once", "when", "s until all are back", "nodes", "tunnels", "dials", "failed dials",
          "told to wait", "resumed", "hub's CPU s", "nodes' CPU s", "hub's anonymous MB")
     with Lab() as lab:

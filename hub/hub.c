@@ -56,7 +56,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 		.others = hub,
 	};
 
-	setup.most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)TUNNELS_MOST);
+	setup.most = (size_t)MIN(descriptors_limit() * NODES_EIGHTHS / 8, (uint64_t)TUNNELS_MOST);
 	hub->tunnels = tunnels_new(&setup);
 	hub->rendezvous = rendezvous_new(&(struct rendezvous_config){.loop = hub->loop,
 		.tunnels = hub->tunnels,

@@ -309,6 +309,7 @@ hub_state(const struct hub *hub, struct buf *out)
 		nodes_joins(hub->nodes, out);
 		buf_adds(out, ",\"carried\":");
 		nodes_carried(hub->nodes, out);
+		buf_printf(out, ",\"nodesFull\":%llu", (unsigned long long)nodes_full(hub->nodes));
 	}
 	buf_printf(out, ",\"loops\":%llu", (unsigned long long)connector_loops(hub->reach));
 	buf_adds(out, ",\"unauthenticated\":");

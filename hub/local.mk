@@ -40,6 +40,7 @@ hub_libhub_a_SOURCES = \
 	hub/kube/kubernetes.c hub/kube/kubernetes.h \
 	hub/identity/ledger.c hub/identity/ledger.h \
 	hub/identity/list_file.c hub/identity/list_file.h \
+	hub/identity/record_writer.c hub/identity/record_writer.h \
 	hub/port/listen.c hub/port/listen.h \
 	hub/manifests/manifest_file.c hub/manifests/manifest_file.h \
 	hub/manifests/manifest_keep.c hub/manifests/manifest_keep.h \

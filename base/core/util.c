@@ -224,8 +224,8 @@ write_all(int fd, const char *at, size_t len)
 	return 0;
 }
 
-static void
-sync_folder_of(const char *path)
+void
+file_sync_folder(const char *path)
 {
 	auto_free char *copy = xstrdup(path);
 	auto_fd int dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -235,7 +235,7 @@ sync_folder_of(const char *path)
 }
 
 int
-file_write(const char *path, const void *data, size_t len, unsigned mode)
+file_replace(const char *path, const void *data, size_t len, unsigned mode)
 {
 	auto_free char *temp = xasprintf("%s.tmp.%d", path, (int)getpid());
 	auto_fd int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
@@ -250,8 +250,16 @@ file_write(const char *path, const void *data, size_t len, unsigned mode)
 		rc = -errno;
 	if (rc < 0)
 		unlink(temp);
-	else
-		sync_folder_of(path);
+	return rc;
+}
+
+int
+file_write(const char *path, const void *data, size_t len, unsigned mode)
+{
+	int rc = file_replace(path, data, len, mode);
+
+	if (rc == 0)
+		file_sync_folder(path);
 	return rc;
 }
 

@@ -76,6 +76,10 @@ char *file_in(const char *path, const char *name, const char *other);
 
 /* Replace a file atomically: temporary file in the same folder, fsync, rename. 0 or -errno. */
 int file_write(const char *path, const void *data, size_t len, unsigned mode);
+/* The same, but a crash may bring the former file back until file_sync_folder: for many files. */
+int file_replace(const char *path, const void *data, size_t len, unsigned mode);
+/* Syncs the folder that the file is in. */
+void file_sync_folder(const char *path);
 
 /* Create a folder and its missing parents. 0 or -errno. */
 int mkdir_p(const char *path, unsigned mode);

@@ -39,10 +39,11 @@ static const struct lws_protocols protocols[] = {
 	{0},
 };
 
-/* Disables libwebsockets' own pings; ours follow the owner's heartbeat. */
+/* No pings and no timer of libwebsockets' own; ours follow the owner's heartbeat. A timer for each
+ * connection would go to the end of one list of all, at every pong. */
 const lws_retry_bo_t ws_no_pings = {
-	.secs_since_valid_ping = 0xffff,
-	.secs_since_valid_hangup = 0xffff,
+	.secs_since_valid_ping = 0,
+	.secs_since_valid_hangup = 0,
 };
 
 static void
@@ -201,7 +202,7 @@ ws_ask(struct ws_conn *c)
 	c->asked_ms = loop_now_ms(c->ws->loop);
 	c->pinged_ms = 0;
 	ws_tick_ping(c, c->asked_ms);
-	ws_tick_soon(c->ws);
+	ws_tick_soon(c);
 }
 
 static void
@@ -389,10 +390,12 @@ ws_tick_ms(const struct ws *ws)
 }
 
 void
-ws_tick_soon(struct ws *ws)
+ws_tick_soon(struct ws_conn *c)
 {
+	struct ws *ws = c->ws;
 	uint64_t at = loop_now_ms(ws->loop) + ws_tick_ms(ws);
 
+	c->look_ms = 0;
 	if (timer_active(ws->tick) && ws->tick_at_ms <= at)
 		return;
 	ws->tick_at_ms = at;
@@ -420,12 +423,19 @@ on_tick(void *arg)
 
 	for (c = ws->conns; c != NULL; c = next) {
 		next = c->next;
+		if (now < c->look_ms && !stalled)
+			continue;
+		c->look_ms = 0;
 		if (c->line.peer != NULL && stalled)
 			liveness_doubt(&c->line, now - MIN(now, 2 * c->beat_ms + 1000));
 		tick_conn(c, now);
 	}
-	for (c = ws->conns; c != NULL; c = c->next)
-		due = MIN(due, ws_due_ms(c));
+	/* After the ticks: these may have ended any of them. */
+	for (c = ws->conns; c != NULL; c = c->next) {
+		if (c->look_ms == 0 && c->state == WS_OPEN)
+			c->look_ms = ws_due_ms(c);
+		due = MIN(due, c->state == WS_OPEN ? c->look_ms : ws_due_ms(c));
+	}
 	if (due == UINT64_MAX)
 		return;
 	ws->tick_at_ms = MAX(due, now + ws_tick_ms(ws));

@@ -22,7 +22,7 @@ conn_new(struct ws *ws, bool server)
 	if (c->next != NULL)
 		c->next->link = &c->next;
 	ws->conns = c;
-	ws_tick_soon(ws);
+	ws_tick_soon(c);
 	return c;
 }
 
@@ -240,7 +240,7 @@ ws_close(struct ws_conn *c, unsigned code, const char *reason)
 	c->close_code = code;
 	snprintf(c->close_reason, sizeof c->close_reason, "%s", reason);
 	c->since_ms = loop_now_ms(c->ws->loop);
-	ws_tick_soon(c->ws);
+	ws_tick_soon(c);
 	if (c->state == WS_OPEN) {
 		c->state = WS_CLOSING;
 		lws_callback_on_writable(c->wsi);
@@ -255,7 +255,7 @@ void
 ws_set_heartbeat(struct ws_conn *c, uint64_t ms)
 {
 	c->beat_ms = ms;
-	ws_tick_soon(c->ws);
+	ws_tick_soon(c);
 }
 
 void
@@ -264,7 +264,7 @@ ws_share_life(struct ws_conn *c, struct liveness *all, const char *peer, bool ke
 	liveness_leave(&c->line);
 	liveness_join(all, peer, &c->line, loop_now_ms(c->ws->loop));
 	c->keeps = keeps;
-	ws_tick_soon(c->ws);
+	ws_tick_soon(c);
 }
 
 void

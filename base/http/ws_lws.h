@@ -49,6 +49,7 @@ struct ws_field {
 
 struct ws_conn {
 	struct ws_conn *next, **link;
+	uint64_t look_ms; /* a tick has nothing to do with it before; beside next: of many */
 	struct ws *ws;
 	struct lws *wsi; /* NULL before and after */
 	struct lws_vhost *vhost; /* client: its own, for its TLS context */
@@ -116,8 +117,9 @@ void ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_
 void ws_answer(struct lws *wsi, int status, const char *words, unsigned retry_after_s);
 /* The peer's program has sent something. */
 void ws_heard(struct ws_conn *c);
-/* A connection has begun, is to end, or owes an answer: the ticks may be far apart until then. */
-void ws_tick_soon(struct ws *ws);
+/* The connection has begun, is to end, or owes an answer: ticks may be far apart until then, and
+ * pass over it. */
+void ws_tick_soon(struct ws_conn *c);
 /* Tells the owner, once; the first `why` wins. */
 void ws_end(struct ws_conn *c, const char *why);
 /* Keeps the first reason. */

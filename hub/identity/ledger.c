@@ -8,6 +8,7 @@
 
 #include "base/core/log.h"
 #include "hub/identity/list_file.h"
+#include "hub/identity/record_writer.h"
 
 /* Line in a node's file, before its certificate: the CAs that the node was given with it. */
 #define CAS_LINE "edgeway-ca: "
@@ -17,15 +18,35 @@ enum {
 	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
 };
 
+struct names_list {
+	char **names;
+	size_t n;
+};
+
 struct ledger {
 	char *dir; /* dataDir */
 	struct registry *registry;
+	struct record_writer *writer; /* of what ledger_note records */
+	char problem[256]; /* ledger_problem's, if it is the writer's */
 	struct name_archive *roll; /* NULL: not shared */
-	struct name_archive *files; /* the names in the files, if not shared; NULL: not read yet */
+	struct name_archive *files; /* the names in the files, if not shared; NULL: not read */
 	char cas[CA_LIST_TEXT]; /* in use; before ledger_use_cas those of the last start */
 	struct list_file cas_file;
 	uint64_t changes; /* counts changes of the files' names */
+	/* sorted, as they were read last: the folder of 50 000 nodes is not read each time */
+	struct names_list names;
+	uint64_t names_changes; /* ledger_changes then */
+	bool listed;
 };
+
+static void
+ledger_free_names(struct ledger *l)
+{
+	for (size_t i = 0; i < l->names.n; i++)
+		free(l->names.names[i]);
+	free(l->names.names);
+	l->names = (struct names_list){0};
+}
 
 static char *
 record_path(const struct ledger *l, const char *node)
@@ -108,6 +129,7 @@ ledger_open(struct ledger **out, const char *dir, struct err *err)
 	int rc = mkdir_p(nodes, 0700);
 
 	l->dir = xstrdup(dir);
+	l->writer = record_writer_new();
 	ledger_read_cas(l);
 	if (rc < 0)
 		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
@@ -126,9 +148,11 @@ ledger_close(struct ledger **out)
 
 	if (l == NULL)
 		return;
+	record_writer_free(&l->writer);
 	registry_close(&l->registry);
 	name_archive_free(&l->roll);
 	name_archive_free(&l->files);
+	ledger_free_names(l);
 	list_file_fini(&l->cas_file);
 	free(l->dir);
 	free(l);
@@ -143,6 +167,8 @@ ledger_taken(const struct ledger *l, const char *node)
 
 	if (l->roll != NULL && name_archive_find(l->roll, node) != NULL)
 		return true;
+	if (record_writer_has(l->writer, node))
+		return true;
 	/* An error counts as taken: if in doubt, the name must not be given away. */
 	return access(path, F_OK) == 0 || errno != ENOENT;
 }
@@ -150,13 +176,9 @@ ledger_taken(const struct ledger *l, const char *node)
 uint64_t
 ledger_changes(const struct ledger *l)
 {
-	return l->changes + (l->roll != NULL ? name_archive_changes(l->roll) : 0);
+	return l->changes + record_writer_given_up(l->writer) +
+		(l->roll != NULL ? name_archive_changes(l->roll) : 0);
 }
-
-struct names_list {
-	char **names;
-	size_t n;
-};
 
 static void
 add_name(void *arg, const char *name)
@@ -170,19 +192,28 @@ add_name(void *arg, const char *name)
 	list->names[list->n++] = xstrdup(name);
 }
 
+static void
+add_waiting(void *arg, const char *name, const char *text)
+{
+	(void)text;
+	add_name(arg, name);
+}
+
 static int
 by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-size_t
-ledger_nodes(const struct ledger *l, char ***names)
+static void
+ledger_list_names(struct ledger *l)
 {
 	struct names_list list = {0};
 	const char *name;
 	size_t kept = 0, at = 0;
 
+	ledger_free_names(l);
+	record_writer_each(l->writer, add_waiting, &list);
 	each_file(l, add_name, &list);
 	while (l->roll != NULL && (name = name_archive_walk(l->roll, &at)) != NULL)
 		add_name(&list, name);
@@ -194,8 +225,23 @@ ledger_nodes(const struct ledger *l, char ***names)
 		else
 			list.names[kept++] = list.names[i];
 	}
-	*names = list.names;
-	return kept;
+	list.n = kept;
+	l->names = list;
+}
+
+size_t
+ledger_nodes(struct ledger *l, char ***names)
+{
+	uint64_t changes = ledger_changes(l);
+
+	if (!l->listed || l->names_changes != changes)
+		ledger_list_names(l);
+	l->listed = true;
+	l->names_changes = changes;
+	*names = xcalloc(l->names.n + 1, sizeof **names);
+	for (size_t i = 0; i < l->names.n; i++)
+		(*names)[i] = xstrdup(l->names.names[i]);
+	return l->names.n;
 }
 
 /* --- certificates --------------------------------------------------------------------------- */
@@ -231,42 +277,57 @@ write_record(const struct ledger *l, const char *node, const char *cert_pem, con
 {
 	auto_free char *path = record_path(l, node);
 	auto_free char *text = xasprintf(CAS_LINE "%s\n%s", cas, cert_pem);
-	int rc = file_write(path, text, strlen(text), 0644);
+	int rc;
 
+	record_writer_wait(l->writer, node);
+	rc = file_write(path, text, strlen(text), 0644);
 	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
 }
 
-static int
-ledger_record_entry(
-	struct ledger *l, const char *node, const char *cert_pem, const char *cas, struct err *err)
+static void
+ledger_enter(struct ledger *l, const char *node, const struct name_archive_entry *entry)
 {
-	bool taken = ledger_taken(l, node);
-	struct name_archive_entry entry;
-	int rc = ledger_entry(l, &entry, cert_pem, err);
-
-	snprintf(entry.cas, sizeof entry.cas, "%s", cas);
-	if (rc == 0)
-		rc = revoked_sign(l->registry, node, entry.serial, err);
-	if (rc == 0)
-		rc = write_record(l, node, cert_pem, cas, err);
-	if (rc == 0 && l->roll != NULL)
-		name_archive_sign(l->roll, node, &entry);
-	else if (rc == 0 && l->files != NULL)
-		name_archive_sign(l->files, node, &entry);
-	l->changes += !taken;
-	return rc;
+	if (l->roll != NULL)
+		name_archive_sign(l->roll, node, entry);
+	else if (l->files != NULL)
+		name_archive_sign(l->files, node, entry);
 }
 
 int
 ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
-	return ledger_record_entry(l, node, cert_pem, l->cas, err);
+	bool taken = ledger_taken(l, node);
+	struct name_archive_entry entry;
+	int rc = ledger_entry(l, &entry, cert_pem, err);
+
+	if (rc == 0)
+		rc = revoked_sign(l->registry, node, entry.serial, err);
+	if (rc == 0)
+		rc = write_record(l, node, cert_pem, l->cas, err);
+	if (rc == 0)
+		ledger_enter(l, node, &entry);
+	l->changes += !taken;
+	return rc;
 }
 
+/* The certificate is in use already: nobody waits for the disk. */
 int
 ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
-	return ledger_record_entry(l, node, cert_pem, "", err);
+	bool taken = ledger_taken(l, node);
+	auto_free char *path = record_path(l, node);
+	struct name_archive_entry entry;
+	int rc = ledger_entry(l, &entry, cert_pem, err);
+
+	entry.cas[0] = '\0';
+	if (rc == 0)
+		rc = revoked_sign(l->registry, node, entry.serial, err);
+	if (rc < 0)
+		return rc;
+	record_writer_put(l->writer, node, path, xasprintf(CAS_LINE "\n%s", cert_pem));
+	ledger_enter(l, node, &entry);
+	l->changes += !taken;
+	return 0;
 }
 
 int
@@ -331,6 +392,7 @@ remove_file(struct ledger *l, const char *node, struct err *err)
 {
 	auto_free char *path = record_path(l, node);
 
+	record_writer_wait(l->writer, node);
 	if (unlink(path) < 0 && errno != ENOENT)
 		return err_set(err, errno, "cannot remove %s: %s", path, strerror(errno));
 	l->changes++;
@@ -391,6 +453,7 @@ ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEX
 		*not_after_s = e->expires_s;
 		return true;
 	}
+	record_writer_wait(l->writer, node);
 	return file_read(path, PEM_MAX, &pem, NULL) == 0 &&
 		pki_cert_serial(pem, serial, NULL) == 0 &&
 		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
@@ -403,6 +466,7 @@ ledger_cert(const struct ledger *l, const char *node)
 	auto_free char *path = record_path(l, node), *text = NULL;
 	const char *block;
 
+	record_writer_wait(l->writer, node);
 	if (file_read(path, PEM_MAX, &text, NULL) < 0)
 		return NULL;
 	block = strstr(text, "-----BEGIN");
@@ -434,11 +498,16 @@ ledger_keep(struct ledger *l)
 }
 
 const char *
-ledger_problem(const struct ledger *l)
+ledger_problem(struct ledger *l)
 {
 	const char *problem = registry_problem(l->registry);
 
-	return problem[0] != '\0' ? problem : l->cas_file.problem;
+	if (problem[0] == '\0')
+		problem = l->cas_file.problem;
+	if (problem[0] != '\0')
+		return problem;
+	record_writer_problem(l->writer, l->problem, sizeof l->problem);
+	return l->problem;
 }
 
 /* --- replicas ------------------------------------------------------------------------------- */
@@ -485,15 +554,14 @@ read_cas(char cas[CA_LIST_TEXT], const char *text)
 /* Adds a node's file that the exchanged registry does not know. The certificate's notBefore tells
  * when it was signed. */
 static void
-add_file(void *arg, const char *file)
+add_record(void *arg, const char *file, const char *pem)
 {
 	struct reading *r = arg;
-	auto_free char *path = xasprintf("%s/nodes/%s", r->ledger->dir, file);
-	auto_free char *pem = NULL, *name = NULL;
+	auto_free char *name = NULL;
 	struct name_archive_entry entry;
 	int64_t from;
 
-	if (name_archive_last(r->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
+	if (name_archive_last(r->roll, file) != NULL ||
 		pki_cert_info(pem, &name, &from, NULL, NULL) < 0 ||
 		name_archive_last(r->roll, name) != NULL ||
 		ledger_entry(r->ledger, &entry, pem, NULL) < 0)
@@ -502,6 +570,16 @@ add_file(void *arg, const char *file)
 	read_cas(entry.cas, pem);
 	name_archive_add(r->roll, name, &entry);
 	r->any = true;
+}
+
+static void
+add_file(void *arg, const char *file)
+{
+	struct reading *r = arg;
+	auto_free char *path = xasprintf("%s/nodes/%s", r->ledger->dir, file), *pem = NULL;
+
+	if (name_archive_last(r->roll, file) == NULL && file_read(path, PEM_MAX, &pem, NULL) == 0)
+		add_record(r, file, pem);
 }
 
 int
@@ -561,6 +639,7 @@ find_cas(const struct ledger *l, const char *node, struct name_archive_entry *kn
 		*known = *e;
 		return true;
 	}
+	record_writer_wait(l->writer, node);
 	if (l->roll != NULL || file_read(path, PEM_MAX, &text, NULL) < 0 ||
 		ledger_entry(l, known, text, NULL) < 0)
 		return false;
@@ -571,7 +650,7 @@ find_cas(const struct ledger *l, const char *node, struct name_archive_entry *kn
 bool
 ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const char *cas)
 {
-	auto_free char *file = ledger_cert(l, node);
+	auto_free char *file = NULL;
 	struct name_archive_entry known;
 	char serial[PKI_SERIAL_TEXT];
 
@@ -589,6 +668,7 @@ ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const 
 		name_archive_add(l->roll, node, &known);
 	else if (l->files != NULL)
 		name_archive_add(l->files, node, &known);
+	file = ledger_cert(l, node);
 	if (file != NULL && pki_cert_serial(file, serial, NULL) == 0 &&
 		strcmp(known.serial, serial) == 0)
 		write_record(l, node, file, cas, NULL); /* for the time after a restart */
@@ -605,6 +685,7 @@ ledger_each_cas(struct ledger *l, int64_t now_s, ledger_cas_fn *each, void *arg)
 	if (roll == NULL && l->files == NULL) {
 		struct reading r = {.ledger = l, .roll = l->files = name_archive_new()};
 
+		record_writer_each(l->writer, add_record, &r); /* first: meanwhile files come */
 		each_file(l, add_file, &r);
 	}
 	if (roll == NULL)

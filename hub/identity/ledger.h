@@ -3,7 +3,8 @@
  * the name is taken), ca.list (the CAs in use), and those of its registry
  * (hub/identity/registry.h). Where replicas share through Kubernetes (ledger_share), what the
  * others know counts as well: their nodes are in hub/identity/name_archive.h. File I/O blocks, on
- * the hub's loop, but is rare. Owned by hub/identity/certs.
+ * the hub's loop, but is rare; what ledger_note records is written by a thread. Owned by
+ * hub/identity/certs.
  *
  *	ledger_open(&l, dir, &err);
  *	ledger_record(l, "edge-1", cert_pem, &err);
@@ -24,7 +25,7 @@ bool ledger_taken(const struct ledger *l, const char *node);
 /* Counts the changes that may have added or removed a name. */
 uint64_t ledger_changes(const struct ledger *l);
 /* The names, sorted; the caller frees each and the list. */
-size_t ledger_nodes(const struct ledger *l, char ***names);
+size_t ledger_nodes(struct ledger *l, char ***names);
 /* To be called before anybody gets the certificate. */
 int ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
 /* -ENOENT: no node of this name is known. */
@@ -66,7 +67,7 @@ void ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash);
 /* Tries again to write what could not be written. */
 void ledger_keep(struct ledger *l);
 /* Why the state in memory is not in the files; "": it is. */
-const char *ledger_problem(const struct ledger *l);
+const char *ledger_problem(struct ledger *l);
 
 /* From now on what other replicas know counts, too. */
 void ledger_share(struct ledger *l);
@@ -87,7 +88,8 @@ void ledger_use_cas(struct ledger *l, const char *list);
 /* The CAs in use. Before the first ledger_use_cas: those of the last start, else those that another
  * replica set last; "": unknown. */
 const char *ledger_cas(const struct ledger *l);
-/* Records a certificate that somebody else signed: nobody knows which CAs its node has. */
+/* Records a certificate that somebody else signed: nobody knows which CAs its node has. The name is
+ * taken at once, the file comes later (hub/identity/record_writer.h). */
 int ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
 /* A node connects with this certificate, and has these CAs (certs_note_cas). Returns true if that
  * is new; then the other replicas must be told. */

@@ -14,7 +14,7 @@
  */
 enum {
 	VISITS_PART = 4, /* one client connection per this many descriptors of the process */
-	KEPT_PART = 4, /* one of this many descriptors is kept from callers */
+	KEPT_PART = 8, /* one of this many descriptors is kept from callers */
 };
 
 struct ingress *

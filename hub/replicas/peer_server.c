@@ -10,7 +10,8 @@
 #include "model/health.h"
 
 enum {
-	OUT_MOST = 8 << 20, /* of lists that wait for a replica that does not read */
+	/* of lists that wait for a replica that does not read: 50 000 nodes and room */
+	OUT_MOST = 32 << 20,
 };
 
 static void

@@ -69,14 +69,13 @@ accept_events(const struct join_config *with, struct ws_conn *c, const char *nod
 }
 
 int
-admission_busy(struct ws_conn *c)
+admission_busy(struct ws_conn *c, const char *why)
 {
 	uint64_t random;
 
 	random_bytes(&random, sizeof random);
 	ws_ask_to_wait(c, retry_after_s(random));
-	return admission_refused(c, ws_peer_name(c), 503,
-		"many nodes are being brought into step; it is told when to come again");
+	return admission_refused(c, ws_peer_name(c), 503, why);
 }
 
 void

@@ -14,8 +14,9 @@
 /* Returns 0 to let it in, with the heartbeat that the node asked for; else the HTTP status to
  * refuse it with. */
 int admission_status(const struct join_config *with, struct ws_conn *c);
-/* The node is to come later: tells it when, and returns the status to refuse it with. */
-int admission_busy(struct ws_conn *c);
+/* The node is to come later: tells it when, and returns the status to refuse it with. why: for the
+ * log. */
+int admission_busy(struct ws_conn *c, const char *why);
 /* A node that keeps its connection by keep-alive probes shares its life with its tunnels, by its
  * name in `all`. */
 void admission_share_life(struct ws_conn *c, struct liveness *all);

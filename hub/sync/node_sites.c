@@ -3,22 +3,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/core/hash.h"
 #include "base/core/log.h"
 #include "hub/kube/follow.h"
 #include "model/json.h"
 #include "model/mesh.h"
+#include "model/table.h"
 
 enum { ANSWER_MS = 8000, ADDRESS_MAX = 63 };
 
 /* An annotation to write to a Node. */
 struct note {
 	struct note *next;
+	struct table_node by_node;
 	char node[MESH_NODE_MAX + 1], source[ADDRESS_MAX + 1]; /* "": remove it */
 };
 
 struct node_sites {
 	struct node_sites_config config;
 	struct note *first, **last;
+	struct table by_node; /* of them */
 	size_t n_waiting;
 	struct https_request *request; /* writes the first note */
 	struct timer *timer;
@@ -29,10 +33,20 @@ struct node_sites {
 
 static void node_sites_work(void *arg);
 
+static uint64_t
+note_hash(const char *node)
+{
+	return hash64(node, strlen(node), 0);
+}
+
 static struct note *
 node_sites_find(const struct node_sites *s, const char *node)
 {
-	for (struct note *n = s->first; n != NULL; n = n->next) {
+	struct table_node *at = table_first(&s->by_node, note_hash(node));
+
+	for (; at != NULL; at = table_next(at)) {
+		struct note *n = container_of(at, struct note, by_node);
+
 		if (strcmp(n->node, node) == 0)
 			return n;
 	}
@@ -48,6 +62,7 @@ drop_first(struct node_sites *s)
 	if (s->first == NULL)
 		s->last = &s->first;
 	s->n_waiting--;
+	table_remove(&s->by_node, &n->by_node);
 	free(n);
 }
 
@@ -76,6 +91,7 @@ node_sites_add(struct node_sites *s, const char *node, const char *source)
 	snprintf(n->source, sizeof n->source, "%s", source);
 	*s->last = n;
 	s->last = &n->next;
+	table_add(&s->by_node, &n->by_node, note_hash(node));
 	s->n_waiting++;
 }
 
@@ -209,6 +225,7 @@ node_sites_stop(struct node_sites **out)
 	timer_free(&s->timer);
 	while (s->first != NULL)
 		drop_first(s);
+	table_fini(&s->by_node);
 	free(s);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/core/descriptors.h"
+#include "base/core/hash.h"
 #include "base/core/log.h"
 #include "base/core/preauth.h"
 #include "hub/port/route.h"
@@ -21,25 +22,42 @@ enum {
 
 /* --- letting in ----------------------------------------------------------------------------- */
 
-static int
-on_accept(void *arg, struct ws_conn *c)
+static uint64_t
+nodes_hash(const char *node)
 {
-	struct nodes *n = arg;
-	int status = admission_status(&n->join, c);
+	return hash64(node, strlen(node), 0);
+}
 
-	if (status == 0 && ws_header(c, "edgeway-version")[0] != '\0' &&
-		!sync_gate_open(&n->gate, mono_ms()))
-		status = admission_busy(c);
-	if (status == 0 && n->config.liveness != NULL)
-		admission_share_life(c, n->config.liveness);
-	return status;
+static struct peer *
+nodes_same_name(struct table_node *at, const char *node)
+{
+	for (; at != NULL; at = table_next(at)) {
+		struct peer *p = container_of(at, struct peer, by_node);
+
+		if (strcmp(p->node, node) == 0)
+			return p;
+	}
+	return NULL;
+}
+
+/* The node's connections, in any order. */
+static struct peer *
+nodes_first_of(const struct nodes *n, const char *node)
+{
+	return nodes_same_name(table_first(&n->by_node, nodes_hash(node)), node);
+}
+
+static struct peer *
+nodes_next_of(const struct peer *p)
+{
+	return nodes_same_name(table_next(&p->by_node), p->node);
 }
 
 struct node_session *
 nodes_find_talk(const struct nodes *n, const char *node)
 {
-	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (nodes_talks(p) && strcmp(node_session_node(p->talk), node) == 0)
+	for (struct peer *p = nodes_first_of(n, node); p != NULL; p = nodes_next_of(p)) {
+		if (nodes_talks(p))
 			return p->talk;
 	}
 	return NULL;
@@ -48,8 +66,8 @@ nodes_find_talk(const struct nodes *n, const char *node)
 void
 nodes_doubt(struct nodes *n, const char *node)
 {
-	for (struct peer *p = n->peers; p != NULL; p = p->next)
-		if (nodes_talks(p) && strcmp(node_session_node(p->talk), node) == 0)
+	for (struct peer *p = nodes_first_of(n, node); p != NULL; p = nodes_next_of(p))
+		if (nodes_talks(p))
 			ws_ask(p->conn);
 }
 
@@ -57,6 +75,28 @@ bool
 nodes_have(const struct nodes *n, const char *node)
 {
 	return nodes_find_talk(n, node) != NULL;
+}
+
+/* A hub that is full still takes connections: the tunnels of its nodes come by the same port. */
+static int
+on_accept(void *arg, struct ws_conn *c)
+{
+	struct nodes *n = arg;
+	int status = admission_status(&n->join, c);
+
+	if (status == 0 && n->n_peers >= n->most && !nodes_have(n, ws_peer_name(c))) {
+		n->full++;
+		status = admission_busy(c,
+			"this hub has as many nodes as it has descriptors for: raise LimitNOFILE, "
+			"or add a replica");
+	}
+	if (status == 0 && ws_header(c, "edgeway-version")[0] != '\0' &&
+		!sync_gate_open(&n->gate, mono_ms()))
+		status = admission_busy(
+			c, "many nodes are being brought into step; it is told when to come again");
+	if (status == 0 && n->config.liveness != NULL)
+		admission_share_life(c, n->config.liveness);
+	return status;
 }
 
 /* Returns true if the comma-separated list contains the word. */
@@ -231,18 +271,17 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 static void
 nodes_crowd_out(struct nodes *n, bool talks, const char *node)
 {
-	bool any = false;
-
-	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+	for (struct peer *p = nodes_first_of(n, node); p != NULL; p = nodes_next_of(p)) {
 		bool surplus =
 			talks ? p->talk != NULL && node_session_ended(p->talk) : p->join != NULL;
 
-		if (!surplus || p->crowded || !p->proven || strcmp(p->node, node) != 0)
+		if (!surplus || p->crowded || !p->proven)
 			continue;
-		p->crowded = any = true;
+		p->crowded = true;
+		TAILQ_INSERT_TAIL(&n->crowded, p, cut);
 		n->n_cut++;
 	}
-	if (any)
+	if (!TAILQ_EMPTY(&n->crowded))
 		timer_start(n->cut, 0, 0);
 }
 
@@ -253,10 +292,8 @@ nodes_on_cut(void *arg)
 	static const char why[] = "newer connections of this node";
 	struct nodes *n = arg;
 
-	for (struct peer *p = n->peers, *next; p != NULL; p = next) {
-		next = p->next;
-		if (!p->crowded)
-			continue;
+	for (struct peer *p = TAILQ_FIRST(&n->crowded), *next; p != NULL; p = next) {
+		next = TAILQ_NEXT(p, cut);
 		ws_close(p->conn, 1008, why);
 		ws_give_up(p->conn, why);
 	}
@@ -302,10 +339,9 @@ on_open(void *arg, struct ws_conn *c)
 	if (p->next != NULL)
 		p->next->at = &p->next;
 	n->peers = p;
+	table_add(&n->by_node, &p->by_node, nodes_hash(p->node));
 	n->n_peers++;
 	ws_set_arg(c, p);
-	if (n->listen != NULL)
-		listen_room(n->listen, n->n_peers < n->most);
 }
 
 /* --- received messages ---------------------------------------------------------------------- */
@@ -338,6 +374,9 @@ peer_free(struct nodes *n, struct peer *p)
 	*p->at = p->next;
 	if (p->next != NULL)
 		p->next->at = p->at;
+	table_remove(&n->by_node, &p->by_node);
+	if (p->crowded)
+		TAILQ_REMOVE(&n->crowded, p, cut);
 	n->n_peers--;
 	node_session_free(&p->talk);
 	join_free(&p->join);
@@ -365,8 +404,6 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	if (p->talk != NULL && n->config.tunnels != NULL)
 		tunnels_ask_anew(n->config.tunnels, node_session_node(p->talk));
 	peer_free(n, p);
-	if (n->listen != NULL)
-		listen_room(n->listen, n->n_peers < n->most);
 }
 
 static void
@@ -526,9 +563,9 @@ nodes_start(
 	};
 	int rc, fd;
 
-	/* Unauthenticated clients have a part of the descriptors (hub.c), nodes a quarter, tunnels
-	 * another. */
-	n->most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)NODES_CONNECTIONS_MAX);
+	/* Strangers and callers share with the files what nodes and tunnels leave (hub.c). */
+	n->most = (size_t)MIN(
+		descriptors_limit() * NODES_EIGHTHS / 8, (uint64_t)NODES_CONNECTIONS_MAX);
 	n->config = *config;
 	n->config.cluster_domain = xstrdup(config->cluster_domain);
 	n->loop = loop;
@@ -543,6 +580,7 @@ nodes_start(
 	};
 	n->started_ms = wall_ms();
 	n->twins = twins_new();
+	TAILQ_INIT(&n->crowded);
 	n->tick = timer_new(loop, on_tick, n);
 	n->cut = timer_new(loop, nodes_on_cut, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
@@ -583,6 +621,7 @@ nodes_stop(struct nodes **out)
 	timer_free(&n->cut);
 	while (n->peers != NULL) /* normally none: all were closed */
 		peer_free(n, n->peers);
+	table_fini(&n->by_node);
 	free((void *)(uintptr_t)n->config.cluster_domain);
 	twins_free(&n->twins);
 	free(n);
@@ -637,11 +676,11 @@ nodes_revoked(struct nodes *n, const char *node)
 	static const char why[] = "the certificate of this node was revoked";
 	unsigned ended = 0;
 
-	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (nodes_talks(p) && strcmp(node_session_node(p->talk), node) == 0) {
+	for (struct peer *p = nodes_first_of(n, node); p != NULL; p = nodes_next_of(p)) {
+		if (nodes_talks(p)) {
 			node_session_end(p->talk, 4003, why);
 			ended++;
-		} else if (p->join != NULL && strcmp(join_node(p->join), node) == 0) {
+		} else if (p->join != NULL) {
 			join_end(p->join, why);
 			ended++;
 		}

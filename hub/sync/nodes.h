@@ -21,7 +21,8 @@
 #include "hub/sync/node_session.h"
 #include "model/cluster/cluster.h"
 
-enum { NODES_CONNECTIONS_MAX = 20000, NODES_TICK_MS = 5000 };
+/* NODES_EIGHTHS: of the descriptors, for nodes; as many for their tunnels. */
+enum { NODES_CONNECTIONS_MAX = 20000, NODES_EIGHTHS = 3, NODES_TICK_MS = 5000 };
 
 struct nodes;
 
@@ -112,6 +113,8 @@ void nodes_state(const struct nodes *n, bool certificates, struct buf *out);
 void nodes_joins(const struct nodes *n, struct buf *out);
 /* As twins_state. */
 void nodes_twins(const struct nodes *n, struct buf *out);
+/* Nodes asked to come later since there was no room for more. */
+uint64_t nodes_full(const struct nodes *n);
 void nodes_metrics(const struct nodes *n, struct metrics *to);
 /* Metrics: how many nodes there are and are away, and when each was last seen, for METRIC_NODES_MAX
  * of them, those that are away first. */

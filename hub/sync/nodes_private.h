@@ -6,15 +6,20 @@
 #ifndef EDGEWAY_HUB_SYNC_NODES_PRIVATE_H
 #define EDGEWAY_HUB_SYNC_NODES_PRIVATE_H
 
+#include <sys/queue.h>
+
 #include "hub/port/alpn_mux.h"
 #include "hub/port/listen.h"
 #include "hub/port/twins.h"
 #include "hub/port/ws_accept.h"
 #include "hub/sync/nodes.h"
+#include "model/table.h"
 
 /* One connection that was let in: a node session or a join. */
 struct peer {
 	struct peer *next, **at;
+	struct table_node by_node;
+	TAILQ_ENTRY(peer) cut; /* while it is crowded */
 	struct ws_conn *conn;
 	struct node_session *talk;
 	struct join *join;
@@ -37,10 +42,13 @@ struct nodes {
 	uint64_t started_ms; /* since 1970 */
 	struct join_config join;
 	struct peer *peers;
+	struct table by_node; /* of them */
+	TAILQ_HEAD(peers_cut, peer) crowded;
 	uint64_t node_changes; /* value of the cluster's counter that was last handled */
 	/* some service is restricted: nodes get the lists of their clients */
 	bool callers_matter;
 	size_t n_peers, most;
+	uint64_t full; /* nodes asked to come later, since `most` are here */
 	uint64_t not_accepted; /* once it no longer listens */
 	struct twins *twins;
 	struct node_session_stats stats;

@@ -249,6 +249,12 @@ nodes_twins(const struct nodes *n, struct buf *out)
 	twins_state(n->twins, loop_now_ms(n->loop), out);
 }
 
+uint64_t
+nodes_full(const struct nodes *n)
+{
+	return n->full;
+}
+
 void
 nodes_joins(const struct nodes *n, struct buf *out)
 {
@@ -275,6 +281,8 @@ static const struct figure nodes_figures[] = {
 		"Connections of nodes that were cut since the node had opened newer ones.", NULL),
 	FIGURE(struct nodes, stats.stalled, "edgeway_hub_sessions_stalled_total", NULL,
 		"Sessions ended for want of acknowledgements.", NULL),
+	FIGURE(struct nodes, full, "edgeway_hub_nodes_full_total", NULL,
+		"Nodes asked to come later, since this hub has no descriptors for more.", NULL),
 	FIGURE(struct nodes, gate.refused, "edgeway_hub_nodes_told_to_wait_total", NULL,
 		"Connections of nodes refused with Retry-After, since many were being brought into "
 		"step.",

@@ -314,6 +314,13 @@ hub_findings_nodes(struct findings *f, const struct tree_node *hub)
 			ctl_text(hub, "unauthenticated.turned_away"),
 			ctl_text(hub, "unauthenticated.step_us"),
 			ctl_text(hub, "unauthenticated.steps"));
+	if (ctl_number(hub, "nodesFull") > 0)
+		findings_add(f, "nodes", VERDICT_BAD,
+			"raise LimitNOFILE (two descriptors for each node, and three eighths of "
+			"all are for nodes), or run more replicas",
+			"nodes were asked to come later %s times, since this hub has no "
+			"descriptors for more",
+			ctl_text(hub, "nodesFull"));
 	nodes_tell_number(f, nodes, "unserved", "no fake IP is left there for",
 		"choose a larger mesh.subnet for the agents");
 	nodes_tell_number(f, nodes, "held", "it refuses, and keeps what it knew of them before,",

@@ -57,6 +57,21 @@ def test_a_node_that_does_not_read_holds_up_nobody(lab, options):
     assert "disconnected" not in hub.process.log()
 
 
+def test_a_full_hub_serves_the_nodes_that_it_has(lab):
+    """Three eighths of the descriptors are for nodes. Those that find no room are told to come later; the tunnels of the others, which
+    come by the same port, get in."""
+    room = 96
+    hub = Hub(lab, before=("prlimit", f"--nofile={room * 8 // 3}"))
+    write_typical(hub, range(2))
+    read_all(hub, 2)
+    fleet = Fleet(hub, "tunnels")
+    came = fleet.ask("storm", room + 10, 15)
+    assert (came["connected"], came["tunnels"]) == (room, room)
+    assert hub.metrics()["edgeway_hub_nodes_full_total"] > 0
+    told = hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "doctor", check=False).stdout
+    assert "no descriptors for more" in told and "LimitNOFILE" in told
+
+
 def test_a_node_comes_back_to_another_replica(lab):
     """Both read the same manifests and share a CA: what the node holds from one counts with the other."""
     services, differ = 1000, 5

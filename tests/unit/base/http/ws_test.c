@@ -1,4 +1,5 @@
 /* Websockets of base/http/ws between peers that mean well: messages, closing, freeing. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -12,6 +13,40 @@
 #include "tests/unit/base/http/ws_bed.h"
 
 enum { BIG = 5 * 1024 * 1024 };
+
+/* libwebsockets' own: called by the library in place of it. `timer` begins with a list entry of
+ * three pointers, then comes the time in us. */
+int __lws_sul_insert(void *all, void *timer);
+
+static const int64_t MINUTE_US = 60000000, DAILY_US = 86000000000;
+static int64_t farthest_us;
+
+int
+__lws_sul_insert(void *all, void *timer)
+{
+	static int (*real)(void *, void *);
+	int64_t at_us, in_us;
+
+	if (real == NULL)
+		*(void **)&real = dlsym(RTLD_NEXT, "__lws_sul_insert");
+	memcpy(&at_us, (char *)timer + 3 * sizeof(void *), sizeof at_us);
+	in_us = at_us - (int64_t)mono_ms() * 1000;
+	if (in_us < DAILY_US) /* when it looks at its own certificates */
+		farthest_us = MAX(farthest_us, in_us);
+	return real(all, timer);
+}
+
+/* Its timers are one sorted list: those of open connections would be walked at every insertion. */
+static void
+test_open_connections_keep_no_timer_of_the_library(void **state)
+{
+	struct world *w = *state;
+
+	bed_start(w);
+	bed_open_pair(w);
+	assert_in_range(farthest_us, 1, MINUTE_US);
+	bed_stop(w);
+}
 
 static void
 test_open_shows_who_and_what(void **state)
@@ -299,6 +334,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_open_shows_who_and_what),
 		cmocka_unit_test(test_echo),
+		cmocka_unit_test(test_open_connections_keep_no_timer_of_the_library),
 		cmocka_unit_test(test_big_message_both_ways),
 		cmocka_unit_test(test_too_big_message_closes),
 		cmocka_unit_test(test_refused_upgrade),

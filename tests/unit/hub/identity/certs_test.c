@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -214,6 +215,46 @@ sign(struct bed *b, const char *node, char **cert, char serial[PKI_SERIAL_TEXT])
 	assert_int_equal(pki_csr_new(key, node, &csr, &err), 0);
 	assert_int_equal(sign_csr(b, node, csr, cert, &err), 0);
 	assert_int_equal(pki_cert_serial(*cert, serial, &err), 0);
+}
+
+/* Opening a pipe without a reader stands for a disk that keeps writers waiting. */
+static void
+noting_a_node_waits_for_no_disk(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *key = NULL, *csr = NULL, *cert = NULL, *kept = NULL;
+	auto_free char *slow = xasprintf("%s/nodes/edge-1.tmp.%d", b->dir, (int)getpid());
+	auto_free char *record = path_of(b, "nodes/edge-1");
+	struct err err = {0};
+	struct ledger *l;
+	char **names;
+
+	open_certs(b);
+	l = certs_ledger(b->certs);
+	assert_int_equal(pki_key_new(&key, &err), 0);
+	assert_int_equal(pki_csr_new(key, "edge-1", &csr, &err), 0);
+	assert_int_equal(certs_issue(b->certs, "edge-1", csr, &cert, &err), 0);
+	assert_int_equal(mkfifo(slow, 0600), 0);
+	alarm(60); /* it would wait forever */
+	assert_int_equal(ledger_note(l, "edge-1", cert, &err), 0);
+	assert_int_equal(access(record, F_OK), -1);
+	assert_true(certs_taken(b->certs, "edge-1"));
+	assert_int_equal(certs_nodes(b->certs, &names), 1);
+	assert_string_equal(names[0], "edge-1");
+	free(names[0]);
+	free(names);
+	/* A pipe cannot be synced: the record is given up, and that is told. */
+	assert_return_code(open(slow, O_RDONLY | O_NONBLOCK | O_CLOEXEC), 0);
+	assert_null(ledger_cert(l, "edge-1"));
+	assert_non_null(strstr(ledger_problem(l), "cannot be noted"));
+	assert_false(certs_taken(b->certs, "edge-1"));
+	assert_int_equal(certs_nodes(b->certs, &names), 0);
+	free(names);
+	assert_int_equal(ledger_note(l, "edge-1", cert, &err), 0);
+	kept = ledger_cert(l, "edge-1");
+	assert_string_equal(kept, cert);
+	assert_string_equal(ledger_problem(l), "");
+	alarm(0);
 }
 
 static void
@@ -586,6 +627,7 @@ main(void)
 		case_of(a_node_is_signed_under_its_name_and_remembered),
 		case_of(a_node_is_never_taken_for_a_hub),
 		case_of(files_that_do_not_fit_are_refused),
+		case_of(noting_a_node_waits_for_no_disk),
 		case_of(the_life_of_nodes_certificates_is_chosen),
 		case_of(what_was_revoked_stays_revoked),
 		case_of(revoking_needs_no_disk),

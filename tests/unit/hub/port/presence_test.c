@@ -206,6 +206,25 @@ it_is_bounded(void **state)
 	presence_free(&p);
 }
 
+static void
+fifty_thousand_nodes_of_a_lost_replica_are_away(void **state)
+{
+	struct presence *p = presence_new();
+	unsigned n[2] = {0, 0};
+
+	(void)state;
+	for (int i = 0; i < 50000; i++) {
+		char node[32];
+
+		snprintf(node, sizeof node, "node-%d", i);
+		presence_heard(p, &line_b, "hub-b", row(node, "192.0.2.1:1", i), true);
+	}
+	presence_lost(p, &line_b, "lost", 5);
+	presence_each(p, count_one, n);
+	assert_int_equal(n[false], 50000);
+	presence_free(&p);
+}
+
 struct order {
 	int64_t last_ms;
 	unsigned n;
@@ -338,6 +357,7 @@ main(void)
 		cmocka_unit_test(a_replica_that_is_back_has_its_nodes),
 		cmocka_unit_test(a_failed_renewal_loses_no_node),
 		cmocka_unit_test(it_is_bounded),
+		cmocka_unit_test(fifty_thousand_nodes_of_a_lost_replica_are_away),
 		cmocka_unit_test(who_went_first_is_first),
 		cmocka_unit_test(what_is_said_is_read),
 	};

@@ -1,0 +1,257 @@
+/*
+ * The table holds a record from record_writer_put until its file is there. The thread takes what is
+ * queued, up to RECORD_BATCH, writes without the lock, and syncs the folder once for all of it.
+ */
+#include "hub/identity/record_writer.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/core/hash.h"
+#include "base/core/log.h"
+#include "model/table.h"
+
+enum { RECORD_MODE = 0644, RECORD_BATCH = 64 };
+
+struct waiting_record {
+	struct table_node node;
+	STAILQ_ENTRY(waiting_record) link;
+	char *path, *text;
+	char name[];
+};
+
+STAILQ_HEAD(waiting_records, waiting_record);
+
+struct record_writer {
+	pthread_mutex_t lock; /* for all of it */
+	pthread_cond_t queued, written;
+	pthread_t thread;
+	bool running, ending;
+	struct waiting_records queue;
+	struct table table;
+	uint64_t given_up;
+	char problem[256];
+};
+
+static struct waiting_record *
+record_writer_find(const struct record_writer *w, const char *name)
+{
+	struct table_node *n = table_first(&w->table, hash64(name, strlen(name), 0));
+
+	for (; n != NULL; n = table_next(n)) {
+		struct waiting_record *r = container_of(n, struct waiting_record, node);
+
+		if (strcmp(r->name, name) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+/* --- on the thread -------------------------------------------------------------------------- */
+
+/* Adds up how many failed; returns the last error. */
+static int
+record_writer_write(const struct waiting_records *batch, uint64_t *n_failed)
+{
+	const struct waiting_record *r, *last = NULL;
+	int rc, failed = 0;
+
+	STAILQ_FOREACH(r, batch, link) {
+		rc = file_replace(r->path, r->text, strlen(r->text), RECORD_MODE);
+		if (rc == 0) {
+			last = r;
+			continue;
+		}
+		failed = rc;
+		++*n_failed;
+		log_limited(LOG_LEVEL_WARN, 4, "hub",
+			"a node's certificate is good, but not noted, and a token could give its "
+			"name away while it is not connected node=%s error=\"cannot write %s: %s\"",
+			r->name, r->path, strerror(-rc));
+	}
+	if (last != NULL)
+		file_sync_folder(last->path);
+	return failed;
+}
+
+static void
+record_writer_done(struct record_writer *w, struct waiting_records *batch, int rc)
+{
+	struct waiting_record *r;
+
+	w->problem[0] = '\0';
+	if (rc < 0)
+		snprintf(w->problem, sizeof w->problem,
+			"nodes' certificates cannot be noted under dataDir: %s", strerror(-rc));
+	while ((r = STAILQ_FIRST(batch)) != NULL) {
+		STAILQ_REMOVE_HEAD(batch, link);
+		table_remove(&w->table, &r->node);
+		free(r->path);
+		free(r->text);
+		free(r);
+	}
+	pthread_cond_broadcast(&w->written);
+}
+
+static void
+record_writer_take(struct record_writer *w, struct waiting_records *batch)
+{
+	struct waiting_record *r;
+
+	for (int i = 0; i < RECORD_BATCH && (r = STAILQ_FIRST(&w->queue)) != NULL; i++) {
+		STAILQ_REMOVE_HEAD(&w->queue, link);
+		STAILQ_INSERT_TAIL(batch, r, link);
+	}
+}
+
+static void *
+record_writer_thread(void *arg)
+{
+	struct record_writer *w = arg;
+	struct waiting_records batch = STAILQ_HEAD_INITIALIZER(batch);
+	uint64_t failed;
+	int rc;
+
+	pthread_mutex_lock(&w->lock);
+	for (;;) {
+		while (STAILQ_EMPTY(&w->queue) && !w->ending)
+			pthread_cond_wait(&w->queued, &w->lock);
+		if (STAILQ_EMPTY(&w->queue))
+			break;
+		record_writer_take(w, &batch);
+		pthread_mutex_unlock(&w->lock);
+		failed = 0;
+		rc = record_writer_write(&batch, &failed);
+		pthread_mutex_lock(&w->lock);
+		w->given_up += failed;
+		record_writer_done(w, &batch, rc);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+/* --- on the hub's loop ---------------------------------------------------------------------- */
+
+static void
+record_writer_run(struct record_writer *w)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all); /* signals belong to the loop */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&w->thread, NULL, record_writer_thread, w);
+	assert(rc == 0);
+	pthread_setname_np(w->thread, "records");
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	w->running = true;
+}
+
+struct record_writer *
+record_writer_new(void)
+{
+	struct record_writer *w = xcalloc(1, sizeof *w);
+
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->queued, NULL);
+	pthread_cond_init(&w->written, NULL);
+	STAILQ_INIT(&w->queue);
+	return w;
+}
+
+void
+record_writer_free(struct record_writer **out)
+{
+	struct record_writer *w = take_ptr(out);
+
+	if (w == NULL)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->ending = true;
+	pthread_cond_signal(&w->queued);
+	pthread_mutex_unlock(&w->lock);
+	if (w->running)
+		pthread_join(w->thread, NULL);
+	table_fini(&w->table);
+	pthread_cond_destroy(&w->queued);
+	pthread_cond_destroy(&w->written);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+void
+record_writer_put(struct record_writer *w, const char *name, const char *path, char *text)
+{
+	size_t size = strlen(name) + 1;
+	struct waiting_record *r = xcalloc(1, sizeof *r + size);
+
+	memcpy(r->name, name, size);
+	r->path = xstrdup(path);
+	r->text = text;
+	record_writer_wait(w, name);
+	pthread_mutex_lock(&w->lock);
+	table_add(&w->table, &r->node, hash64(name, strlen(name), 0));
+	STAILQ_INSERT_TAIL(&w->queue, r, link);
+	if (!w->running)
+		record_writer_run(w);
+	pthread_cond_signal(&w->queued);
+	pthread_mutex_unlock(&w->lock);
+}
+
+bool
+record_writer_has(struct record_writer *w, const char *name)
+{
+	bool has;
+
+	pthread_mutex_lock(&w->lock);
+	has = record_writer_find(w, name) != NULL;
+	pthread_mutex_unlock(&w->lock);
+	return has;
+}
+
+void
+record_writer_wait(struct record_writer *w, const char *name)
+{
+	pthread_mutex_lock(&w->lock);
+	while (record_writer_find(w, name) != NULL)
+		pthread_cond_wait(&w->written, &w->lock);
+	pthread_mutex_unlock(&w->lock);
+}
+
+void
+record_writer_each(struct record_writer *w, record_writer_fn *fn, void *arg)
+{
+	const struct waiting_record *r;
+	struct table_node *n = NULL;
+	size_t slot = 0;
+
+	pthread_mutex_lock(&w->lock);
+	while ((n = table_walk(&w->table, &slot, n)) != NULL) {
+		r = container_of(n, struct waiting_record, node);
+		fn(arg, r->name, r->text);
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+void
+record_writer_problem(struct record_writer *w, char *to, size_t size)
+{
+	pthread_mutex_lock(&w->lock);
+	snprintf(to, size, "%s", w->problem);
+	pthread_mutex_unlock(&w->lock);
+}
+
+uint64_t
+record_writer_given_up(struct record_writer *w)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&w->lock);
+	n = w->given_up;
+	pthread_mutex_unlock(&w->lock);
+	return n;
+}
