@@ -73,9 +73,10 @@ node_for(uint64_t life_s)
 
 enum outcome { FULL, RESUMED, REFUSED };
 
-/* One connection, with a byte from the server so that the ticket is read. */
+/* One connection, with a byte from the server so that the ticket is read; cut: the client ends right
+ * after the handshake. */
 static enum outcome
-connect_once(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed)
+connect_once_or(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed, bool cut)
 {
 	SSL *server = SSL_new(server_ctx), *client = SSL_new(client_ctx);
 	enum outcome outcome = REFUSED;
@@ -94,7 +95,7 @@ connect_once(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed)
 		(void)SSL_do_handshake(server);
 	}
 	if (SSL_is_init_finished(server) && SSL_get_verify_result(server) == X509_V_OK &&
-		SSL_write(server, "x", 1) == 1 && SSL_read(client, &byte, 1) == 1) {
+		SSL_write(server, "x", 1) == 1 && (cut || SSL_read(client, &byte, 1) == 1)) {
 		auto_free char *name = pki_peer_name(server);
 
 		assert_string_equal(name, "edge-1"); /* known, resumed or not */
@@ -104,6 +105,27 @@ connect_once(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed)
 	SSL_free(server);
 	SSL_free(client);
 	return outcome;
+}
+
+static enum outcome
+connect_once(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed)
+{
+	return connect_once_or(server_ctx, client_ctx, allowed, false);
+}
+
+/* A hub that is killed, or refuses the node after its handshake, does not take the ticket away. */
+static void
+the_ticket_outlives_what_was_cut(void **state)
+{
+	SSL_CTX *server = server_with(secret), *node = node_for(3600);
+
+	(void)state;
+	assert_int_equal(connect_once(server, node, true), FULL);
+	assert_int_equal(connect_once_or(server, node, true, true), RESUMED);
+	assert_int_equal(connect_once_or(server, node, true, true), RESUMED);
+	assert_int_equal(connect_once(server, node, true), RESUMED);
+	SSL_CTX_free(server);
+	SSL_CTX_free(node);
 }
 
 static void
@@ -173,6 +195,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_replica_resumes),
+		cmocka_unit_test(the_ticket_outlives_what_was_cut),
 		cmocka_unit_test(an_expired_certificate_does_not_resume),
 		cmocka_unit_test(secrets_differ),
 	};
