@@ -30,6 +30,7 @@ on_accept(void *arg, struct ws_conn *c)
 	if (status == 0 && ws_header(c, "edgeway-version")[0] != '\0' &&
 		!sync_gate_open(&n->gate, mono_ms()))
 		status = admission_busy(c);
+	n->n_resumed += status == 0 && ws_resumed(c);
 	if (status == 0 && n->config.liveness != NULL)
 		admission_share_life(c, n->config.liveness);
 	return status;

@@ -273,6 +273,8 @@ nodes_joins(const struct nodes *n, struct buf *out)
 static const struct figure nodes_figures[] = {
 	FIGURE(struct nodes, n_cut, "edgeway_hub_connections_crowded_total", NULL,
 		"Connections of nodes that were cut since the node had opened newer ones.", NULL),
+	FIGURE(struct nodes, n_resumed, "edgeway_hub_nodes_resumed_total", NULL,
+		"Connections of nodes for metadata that resumed a TLS session.", NULL),
 	FIGURE(struct nodes, stats.stalled, "edgeway_hub_sessions_stalled_total", NULL,
 		"Sessions ended for want of acknowledgements.", NULL),
 	FIGURE(struct nodes, gate.refused, "edgeway_hub_nodes_told_to_wait_total", NULL,
