@@ -12,6 +12,7 @@
 
 #include "base/tls/pki.h"
 #include "base/tls/pki_tls.h"
+#include "tests/fake/clock.h"
 
 static char *ca_pem, *ca_key, *hub_pem, *hub_key;
 static const uint8_t secret[PKI_TICKET_SECRET] = {1}, another[PKI_TICKET_SECRET] = {2};
@@ -20,7 +21,7 @@ static int
 make_ca(void **state)
 {
 	struct err err;
-	struct pki_issue issue = {.server = true, .client = true, .days = 1, .common_name = "hub"};
+	struct pki_issue issue = {.server = true, .client = true, .days = 9, .common_name = "hub"};
 
 	(void)state;
 	assert_int_equal(pki_ca_new("test CA", 10, &ca_pem, &ca_key, &err), 0);
@@ -173,6 +174,29 @@ an_expired_certificate_does_not_resume(void **state)
 	SSL_CTX_free(node);
 }
 
+/* Tickets are renewed with each connection, under keys of six hours, until the last full handshake is
+ * a day ago; who was away for longer than a key and the next one makes a full one. */
+static void
+a_full_handshake_each_day(void **state)
+{
+	SSL_CTX *server = server_with(secret), *node = node_for(5 * 24 * 3600);
+
+	(void)state;
+	for (unsigned day = 0; day < 2; day++) {
+		assert_int_equal(connect_once(server, node, true), FULL);
+		for (unsigned hours = 5; hours < TICKET_FULL_S / 3600; hours += 5) {
+			clock_pass(5ull * 3600 * 1000000);
+			assert_int_equal(connect_once(server, node, true), RESUMED);
+		}
+		clock_pass(5ull * 3600 * 1000000);
+	}
+	assert_int_equal(connect_once(server, node, true), FULL);
+	clock_pass(2ull * TICKET_PERIOD_S * 1000000);
+	assert_int_equal(connect_once(server, node, true), FULL);
+	SSL_CTX_free(server);
+	SSL_CTX_free(node);
+}
+
 static void
 secrets_differ(void **state)
 {
@@ -197,6 +221,7 @@ main(void)
 		cmocka_unit_test(any_replica_resumes),
 		cmocka_unit_test(the_ticket_outlives_what_was_cut),
 		cmocka_unit_test(an_expired_certificate_does_not_resume),
+		cmocka_unit_test(a_full_handshake_each_day),
 		cmocka_unit_test(secrets_differ),
 	};
 

@@ -282,6 +282,46 @@ test_streams_are_shown(void **state)
 	bed_fini_open(&b, &e, 1);
 }
 
+static bool
+shown_as(const struct session *s, const char *state)
+{
+	auto_free char *want = xasprintf("\"state\":\"%s\"", state);
+	auto_buf struct buf text;
+	const char *comma = "";
+
+	buf_init(&text, BUF_UNLIMITED);
+	session_streams(s, "edge-1", &comma, &text);
+	return strstr(buf_str(&text), want) != NULL;
+}
+
+static void
+test_states_of_streams(void **state)
+{
+	struct bed b;
+	struct end e;
+
+	(void)state;
+	bed_init(&b, false);
+	assert_false(session_is_settled(b.near));
+	b.silent = true;
+	bed_open(&b, &e, "a:1");
+	bed_until(&b, b.n_ends == 1);
+	assert_true(shown_as(b.near, "opening") && shown_as(b.far, "opening"));
+	b.ends[0]->echo = false;
+	stream_answer(b.ends[0]->st, 200, "");
+	bed_until(&b, e.status == 200);
+	assert_true(shown_as(b.near, "open") && shown_as(b.far, "open"));
+	stream_end(e.st);
+	bed_until(&b, b.ends[0]->eof);
+	assert_true(shown_as(b.near, "half-closed here") && shown_as(b.far, "half-closed there"));
+	e.stalled = true;
+	stream_write(b.ends[0]->st, "x", 1);
+	stream_end(b.ends[0]->st);
+	assert_true(shown_as(b.far, "ending"));
+	bed_until(&b, b.near_budget.held == 1);
+	bed_fini_open(&b, &e, 1);
+}
+
 /* Asked for while this end begins to drain: nothing was done, so another tunnel may do it. */
 static void
 test_refused_while_draining(void **state)
@@ -334,6 +374,7 @@ main(void)
 		cmocka_unit_test(test_turns_to_send),
 		cmocka_unit_test(test_a_late_reader),
 		cmocka_unit_test(test_streams_are_shown),
+		cmocka_unit_test(test_states_of_streams),
 		cmocka_unit_test(test_refused_while_draining),
 		cmocka_unit_test(test_what_may_be_asked_for),
 	};
