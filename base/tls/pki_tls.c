@@ -248,15 +248,22 @@ pki_peer_not_after(const SSL *ssl)
 	return pki_x509_ends(cert);
 }
 
+/* The alert that has come, if one has already arrived; 0: none. */
+static int
+pki_tls_alert(SSL *ssl)
+{
+	char byte;
+
+	SSL_peek(ssl, &byte, 1);
+	ERR_clear_error();
+	return (int)(intptr_t)SSL_get_app_data(ssl);
+}
+
 bool
 pki_peer_alert(SSL *ssl, char *why, size_t size)
 {
-	char byte;
-	int alert;
+	int alert = pki_tls_alert(ssl);
 
-	SSL_peek(ssl, &byte, 1); /* reads an alert that has already arrived */
-	ERR_clear_error();
-	alert = (int)(intptr_t)SSL_get_app_data(ssl);
 	if (alert == 0 || alert == SSL3_AD_CLOSE_NOTIFY)
 		return false;
 	snprintf(why, size, "the peer refused the TLS connection: %s",
@@ -267,10 +274,7 @@ pki_peer_alert(SSL *ssl, char *why, size_t size)
 bool
 pki_peer_busy(SSL *ssl)
 {
-	char why[8];
-
-	return pki_peer_alert(ssl, why, sizeof why) &&
-		(int)(intptr_t)SSL_get_app_data(ssl) == SSL_AD_INTERNAL_ERROR;
+	return pki_tls_alert(ssl) == SSL_AD_INTERNAL_ERROR;
 }
 
 bool
