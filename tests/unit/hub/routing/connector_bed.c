@@ -21,9 +21,17 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 {
 	(void)t;
 	(void)node;
-	for (size_t i = 0; i < request->n_fields; i++)
-		if (strcmp(request->fields[i].name, HOPS_FIELD) == 0)
-			snprintf(bed.hops, sizeof bed.hops, "%s", request->fields[i].value);
+	bed.fields[0] = '\0';
+	for (size_t i = 0; i < request->n_fields; i++) {
+		const struct stream_field *f = &request->fields[i];
+		size_t len = strlen(bed.fields);
+
+		if (strcmp(f->name, HOPS_FIELD) == 0)
+			snprintf(bed.hops, sizeof bed.hops, "%s", f->value);
+		else if (strcmp(f->name, "edgeway-caller") != 0)
+			snprintf(bed.fields + len, sizeof bed.fields - len, "%s=%s ", f->name,
+				f->value);
+	}
 	if (!bed.has_tunnel || bed.silent)
 		return -ENOTCONN;
 	if (bed.refuses != 0)
@@ -227,6 +235,8 @@ some_ways(struct routes *to)
 {
 	bed.found++;
 	memset(to, 0, sizeof *to);
+	if (bed.service != NULL)
+		snprintf(to->service, sizeof to->service, "%s", bed.service);
 	for (to->n = 0; to->n < MAX(bed.routes, 1u); to->n++) {
 		struct way *way = &to->list[to->n];
 
@@ -387,6 +397,7 @@ bed_reached(void *arg, struct connector_answer *answer)
 	(void)arg;
 	bed.status = answer->status;
 	bed.sent = answer->sent;
+	bed.given = answer->stream != NULL;
 	bed.use = answer->use;
 	snprintf(bed.reason, sizeof bed.reason, "%s", answer->reason);
 }

@@ -25,11 +25,14 @@ struct bed {
 	/* routes, each by its node, which is edge-1, edge-2 ...; beside: as neighbours of edge-9 */
 	unsigned routes; /* 0: 1 */
 	bool beside;
+	const char *service; /* that the routes are of; NULL: of none */
 	const struct stream_events *events; /* of the stream that was opened last */
 	void *to;
 	unsigned status; /* of the answer; 0: none yet */
 	char reason[CALLER_REASON_MAX];
 	char hops[HOPS_TEXT_MAX]; /* as the stream says */
+	char fields[128]; /* the others but for the caller, as name=value and a blank */
+	bool given; /* the answer has a stream */
 	char written[64]; /* into the stream that was opened last */
 	size_t sent; /* as the answer says */
 	/* of the kept stream; NULL: there is none. It is for requests of this key. */

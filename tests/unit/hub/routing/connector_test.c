@@ -424,6 +424,34 @@ what_the_node_says(void **state)
 	bed_close();
 }
 
+/* Of whom and for whom it is, where that is known; and only what was reached has a stream. */
+static void
+what_the_stream_says(void **state)
+{
+	static const struct {
+		const char *service, *said;
+		bool beside;
+	} rows[] = {{NULL, "", false}, {"default/web", "edgeway-service=default/web ", false},
+		{NULL, "edgeway-reach=edge-9 ", true},
+		{"default/web", "edgeway-service=default/web edgeway-reach=edge-9 ", true}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		bed_open(&(struct bed){
+			.has_tunnel = true, .service = rows[i].service, .beside = rows[i].beside});
+		bed_call(NULL);
+		assert_string_equal(bed.fields, rows[i].said);
+		bed.events->answered(bed.to, 200, "");
+		assert_int_equal(bed.status, 200);
+		assert_true(bed.given);
+		bed_call(NULL);
+		bed.events->answered(bed.to, 508, "");
+		until_answered();
+		assert_false(bed.given);
+		bed_close();
+	}
+}
+
 /* Another route may do what one cannot: not where the node itself has judged, but where a
  * neighbour has, who is not the only one. */
 static void
@@ -578,6 +606,7 @@ main(void)
 		cmocka_unit_test(first_bytes_go_with_the_dial),
 		cmocka_unit_test(a_kept_stream_is_taken),
 		cmocka_unit_test(what_the_node_says),
+		cmocka_unit_test(what_the_stream_says),
 		cmocka_unit_test(the_next_route),
 		cmocka_unit_test(a_dial_is_begun_anew),
 		cmocka_unit_test(a_stream_that_cannot_be_opened),
