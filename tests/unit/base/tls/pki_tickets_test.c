@@ -74,8 +74,8 @@ node_for(uint64_t life_s)
 
 enum outcome { FULL, RESUMED, REFUSED };
 
-/* One connection, with a byte from the server so that the ticket is read; cut: the client ends right
- * after the handshake. */
+/* One connection, with a byte from the server so that the ticket is read; cut: the client ends
+ * right after the handshake. */
 static enum outcome
 connect_once_or(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed, bool cut)
 {
@@ -174,8 +174,8 @@ an_expired_certificate_does_not_resume(void **state)
 	SSL_CTX_free(node);
 }
 
-/* Tickets are renewed with each connection, under keys of six hours, until the last full handshake is
- * a day ago; who was away for longer than a key and the next one makes a full one. */
+/* Tickets are renewed with each connection, under keys of six hours, until the last full handshake
+ * is a day ago; who was away for longer than a key and the next one makes a full one. */
 static void
 a_full_handshake_each_day(void **state)
 {
