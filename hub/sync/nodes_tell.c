@@ -257,8 +257,10 @@ nodes_joins(const struct nodes *n, struct buf *out)
 
 	for (int i = 0; i < JOIN_REASONS; i++)
 		refused += s->refused[i];
-	buf_printf(out, "{\"issued\":%llu,\"refused\":%llu,\"last\":{\"node\":",
-		(unsigned long long)s->issued, (unsigned long long)refused);
+	buf_printf(out,
+		"{\"issued\":%llu,\"refused\":%llu,\"told_to_wait\":%llu,\"last\":{\"node\":",
+		(unsigned long long)s->issued, (unsigned long long)refused,
+		(unsigned long long)n->gate.refused);
 	json_add_text(out, s->last_node);
 	buf_adds(out, ",\"address\":");
 	json_add_text(out, s->last_peer);
