@@ -101,6 +101,7 @@ void
 stream_close(struct stream **stream, unsigned code)
 {
 	(void)code;
+	bed.closed++;
 	*stream = NULL;
 }
 

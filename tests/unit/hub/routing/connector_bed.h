@@ -20,7 +20,7 @@ struct bed {
 	unsigned found; /* routes that were asked for */
 	/* of the tunnel here (0: 1), and of that at another replica */
 	uint64_t epoch, epoch_there;
-	unsigned opened;
+	unsigned opened, closed;
 	int refuses; /* what opening a stream in the tunnel returns; 0: it is opened */
 	/* routes, each by its node, which is edge-1, edge-2 ...; beside: as neighbours of edge-9 */
 	unsigned routes; /* 0: 1 */

@@ -275,6 +275,7 @@ a_newer_tunnel_is_taken(void **state)
 		connector_changed(bed.reach, "edge-1");
 		assert_int_equal(bed.opened, rows[i].opened);
 		assert_int_equal(bed.asked, rows[i].asked);
+		assert_int_equal(bed.closed, rows[i].opened + rows[i].asked - 1);
 		bed.events->answered(bed.to, 200, "");
 		patience_until(patience_turn(bed.loop), bed.status != 0);
 		connector_free(&bed.reach);
