@@ -407,6 +407,7 @@ what_the_node_says(void **state)
 	} rows[] = {
 		{403, 403, "not that port", "edge-1:7 at node edge-1: not that port"},
 		{404, 404, "", "edge-1:7 at node edge-1: refused"},
+		{400, 400, "what?", "edge-1:7 at node edge-1: what?"},
 		{407, 502, "who are you?", "edge-1:7 at node edge-1: who are you?"},
 		{302, 502, "there", "edge-1:7 at node edge-1: there"},
 		{504, 504, "in vain", "edge-1:7 at node edge-1: in vain"},

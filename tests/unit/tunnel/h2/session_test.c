@@ -322,22 +322,33 @@ test_states_of_streams(void **state)
 	bed_fini_open(&b, &e, 1);
 }
 
-/* Asked for while this end begins to drain: nothing was done, so another tunnel may do it. */
+static bool
+drain_now(struct bed *b, struct stream *st)
+{
+	(void)st;
+	session_drain(b->far);
+	return false;
+}
+
+/* Of two that come together the first makes this end drain: with the second nothing was done, so
+ * another tunnel may do it. */
 static void
 test_refused_while_draining(void **state)
 {
 	struct bed b;
-	struct end e;
+	struct end e[2];
 
 	(void)state;
 	bed_init(&b, false);
 	bed_until(&b, session_is_settled(b.near));
-	bed_open(&b, &e, "a:1");
-	session_drain(b.far);
-	bed_until(&b, e.reset);
-	assert_int_equal(e.code, STREAM_REFUSED);
-	assert_int_equal(b.n_ends, 0);
-	bed_fini_open(&b, &e, 1);
+	b.take = drain_now;
+	bed_open(&b, &e[0], "a:1");
+	bed_open(&b, &e[1], "a:1");
+	bed_until(&b, e[1].reset);
+	assert_int_equal(e[1].code, STREAM_REFUSED);
+	bed_until(&b, e[0].status == 200);
+	assert_int_equal(b.n_ends, 1);
+	bed_fini_open(&b, e, 2);
 }
 
 static void
