@@ -21,6 +21,8 @@ static const struct figure meta_talk[] = {
 		"Connections to the hub that were opened.", NULL),
 	HUB(failures, "edgeway_meta_connection_failures_total", NULL,
 		"Attempts to reach the hub that failed.", NULL),
+	HUB(told_to_wait, "edgeway_meta_told_to_wait_total", NULL,
+		"Times that a busy hub asked to come again later.", NULL),
 	HUB(messages, "edgeway_meta_messages_total", NULL, "Messages of the hub.", NULL),
 	HUB(refused, "edgeway_meta_refused_total", NULL, "Messages of the hub that were refused.",
 		NULL),

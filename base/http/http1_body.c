@@ -181,7 +181,8 @@ http1_body_step(struct http1_body *b, char c)
 {
 	switch (b->state) {
 	case SIZE:
-		return ++b->line > LINE_MAX_BYTES ? -1 : step_size(b, c);
+		b->line++;
+		return step_size(b, c);
 	case SIZE_BWS:
 	case EXT:
 	case EXT_QUOTED:

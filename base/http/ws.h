@@ -120,6 +120,8 @@ void ws_ask_to_wait(struct ws_conn *c, unsigned seconds);
 /* Client, in `closed`: the server asks to come again only after this, ms, by Retry-After or by an
  * alert in place of TLS; 0: it has not asked. */
 uint64_t ws_asked_to_wait_ms(const struct ws_conn *c);
+/* Server: the client's TLS session was resumed. */
+bool ws_resumed(const struct ws_conn *c);
 const char *ws_path(const struct ws_conn *c); /* server, "" else */
 const char *ws_header(const struct ws_conn *c,
 	const char *lowercase_name); /* server, during accept and open; "" absent */

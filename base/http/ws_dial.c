@@ -279,6 +279,12 @@ ws_asked_to_wait_ms(const struct ws_conn *c)
 	return c->server ? 0 : c->wait_ms;
 }
 
+bool
+ws_resumed(const struct ws_conn *c)
+{
+	return c->resumed;
+}
+
 const char *
 ws_path(const struct ws_conn *c)
 {

@@ -64,6 +64,7 @@ struct ws_conn {
 	uint64_t pinged_ms, heard_ms, beat_ms;
 	struct liveness_line line; /* without a peer: its life is its own */
 	bool keeps, proxied;
+	bool resumed; /* server: its TLS session was */
 	uint64_t asked_ms; /* since when its program owes an answer; 0: it owes none */
 	struct ws_frame *first, **last;
 	size_t sent, queued; /* of first; of all */

@@ -132,6 +132,7 @@ ws_on_upgrade(struct ws_conn *c, struct lws *wsi)
 	c->peer_name = pki_peer_name((const struct ssl_st *)lws_get_ssl(wsi));
 	pki_peer_serial((const struct ssl_st *)lws_get_ssl(wsi), c->peer_serial);
 	c->peer_expires_s = pki_peer_not_after((const struct ssl_st *)lws_get_ssl(wsi));
+	c->resumed = pki_resumed((const struct ssl_st *)lws_get_ssl(wsi));
 	if (config->events->accept != NULL)
 		status = config->events->accept(config->arg, c);
 	if (status == 0) {
@@ -201,6 +202,8 @@ ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len
 	c->wait_ms = asked_to_wait(wsi, status, ssl);
 	if (status > 0 && status != 101)
 		ws_set_why(c, "%s refused: HTTP status %u", c->host, status);
+	else if (c->wait_ms > 0)
+		ws_set_why(c, "%s is busy", c->host);
 	else if (ssl != NULL && pki_peer_alert(ssl, why, sizeof why))
 		ws_set_why(c, "%s", why);
 	else if (ssl != NULL && pki_peer_no_tls(ssl))

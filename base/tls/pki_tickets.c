@@ -275,6 +275,7 @@ pki_tickets_offer(SSL *ssl)
 	SSL_CTX *ctx = SSL_get_SSL_CTX(ssl);
 	const struct tickets *t = tickets_of(ctx);
 	const struct pki_trust *trust = pki_trust_of(ctx);
+	SSL_SESSION *copy;
 	X509 *cert;
 
 	/* A ticket proves that the hub has their secret, and not whose certificate it has. */
@@ -282,8 +283,11 @@ pki_tickets_offer(SSL *ssl)
 		SSL_SESSION_get_protocol_version(t->session) != TLS1_3_VERSION)
 		return;
 	cert = SSL_SESSION_get0_peer(t->session);
-	if (cert != NULL && pki_x509_ends(cert) > (int64_t)time(NULL))
-		(void)SSL_set_session(ssl, t->session);
+	if (cert == NULL || pki_x509_ends(cert) <= (int64_t)time(NULL) ||
+		(copy = SSL_SESSION_dup(t->session)) == NULL)
+		return;
+	(void)SSL_set_session(ssl, copy); /* which may be given up as well */
+	SSL_SESSION_free(copy);
 }
 
 bool

@@ -248,25 +248,23 @@ pki_peer_not_after(const SSL *ssl)
 	return pki_x509_ends(cert);
 }
 
-/* 0: none has come. */
+/* The alert that has come, if one has already arrived; 0: none. */
 static int
-pki_alert_of(SSL *ssl)
+pki_tls_alert(SSL *ssl)
 {
 	char byte;
-	int alert;
 
-	SSL_peek(ssl, &byte, 1); /* reads an alert that has already arrived */
+	SSL_peek(ssl, &byte, 1);
 	ERR_clear_error();
-	alert = (int)(intptr_t)SSL_get_app_data(ssl);
-	return alert != SSL3_AD_CLOSE_NOTIFY ? alert : 0;
+	return (int)(intptr_t)SSL_get_app_data(ssl);
 }
 
 bool
 pki_peer_alert(SSL *ssl, char *why, size_t size)
 {
-	int alert = pki_alert_of(ssl);
+	int alert = pki_tls_alert(ssl);
 
-	if (alert == 0)
+	if (alert == 0 || alert == SSL3_AD_CLOSE_NOTIFY)
 		return false;
 	snprintf(why, size, "the peer refused the TLS connection: %s",
 		SSL_alert_desc_string_long(alert));
@@ -276,7 +274,7 @@ pki_peer_alert(SSL *ssl, char *why, size_t size)
 bool
 pki_peer_busy(SSL *ssl)
 {
-	return pki_alert_of(ssl) == SSL_AD_INTERNAL_ERROR;
+	return pki_tls_alert(ssl) == SSL_AD_INTERNAL_ERROR;
 }
 
 bool

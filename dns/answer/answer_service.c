@@ -357,7 +357,7 @@ answer_port(struct ask *a, const struct service *svc, unsigned base)
 		return answer_negative(a, DNS_NXDOMAIN);
 	if (a->n == base + 2) {
 		wanted.name = answer_label(a, base + 2, &wanted.len);
-		if (wanted.len == 0 || wanted.name[0] != '_')
+		if (wanted.name[0] != '_')
 			return answer_negative(a, DNS_NXDOMAIN);
 		wanted.name++;
 		wanted.len--;

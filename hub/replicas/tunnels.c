@@ -334,6 +334,7 @@ on_shaken(struct tunnel *u)
 	/* as the node does: tunnel/node/tunnel_client.c */
 	snprintf(peer, sizeof peer, "%s%s", u->node,
 		sock_paths(tls_stream_fd(u->tls)) > 0 ? " multipath" : "");
+	t->resumed += tls_stream_resumed(u->tls);
 	setup.wire = transport_tls(&u->tls);
 	if (session_new(&setup, &u->session) < 0) {
 		turn_away(u, u->node, "no HTTP/2 session can be made");

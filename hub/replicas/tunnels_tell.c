@@ -75,6 +75,8 @@ static const struct figure tunnels_figures[] = {
 		"Connections of nodes that asked for a tunnel, by what became of it."),
 	FIGURE_ALSO(struct tunnels, refused, "result=\"refused\"", NULL),
 	FIGURE_ALSO(struct tunnels, failed, "result=\"failed\"", NULL),
+	TUNNELS(resumed, "edgeway_tunnel_resumed_total", NULL,
+		"Tunnels that resumed a TLS session."),
 	TUNNELS(replaced, "edgeway_tunnel_replaced_total", NULL,
 		"Tunnels that a newer one of the node has replaced."),
 	TUNNELS(cut, "edgeway_tunnel_cut_total", NULL,

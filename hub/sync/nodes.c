@@ -94,6 +94,7 @@ on_accept(void *arg, struct ws_conn *c)
 		!sync_gate_open(&n->gate, mono_ms()))
 		status = admission_busy(
 			c, "many nodes are being brought into step; it is told when to come again");
+	n->n_resumed += status == 0 && ws_resumed(c);
 	if (status == 0 && n->config.liveness != NULL)
 		admission_share_life(c, n->config.liveness);
 	return status;

@@ -38,6 +38,7 @@ struct nodes {
 	struct alpn_mux *peek;
 	struct ws_accept *carried;
 	struct timer *tick, *cut;
+	uint64_t n_resumed; /* TLS sessions, of connections that were let in */
 	uint64_t n_cut; /* closed connections that were crowded */
 	uint64_t started_ms; /* since 1970 */
 	struct join_config join;

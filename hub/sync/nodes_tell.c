@@ -263,8 +263,10 @@ nodes_joins(const struct nodes *n, struct buf *out)
 
 	for (int i = 0; i < JOIN_REASONS; i++)
 		refused += s->refused[i];
-	buf_printf(out, "{\"issued\":%llu,\"refused\":%llu,\"last\":{\"node\":",
-		(unsigned long long)s->issued, (unsigned long long)refused);
+	buf_printf(out,
+		"{\"issued\":%llu,\"refused\":%llu,\"told_to_wait\":%llu,\"last\":{\"node\":",
+		(unsigned long long)s->issued, (unsigned long long)refused,
+		(unsigned long long)n->gate.refused);
 	json_add_text(out, s->last_node);
 	buf_adds(out, ",\"address\":");
 	json_add_text(out, s->last_peer);
@@ -279,6 +281,8 @@ nodes_joins(const struct nodes *n, struct buf *out)
 static const struct figure nodes_figures[] = {
 	FIGURE(struct nodes, n_cut, "edgeway_hub_connections_crowded_total", NULL,
 		"Connections of nodes that were cut since the node had opened newer ones.", NULL),
+	FIGURE(struct nodes, n_resumed, "edgeway_hub_nodes_resumed_total", NULL,
+		"Connections of nodes for metadata that resumed a TLS session.", NULL),
 	FIGURE(struct nodes, stats.stalled, "edgeway_hub_sessions_stalled_total", NULL,
 		"Sessions ended for want of acknowledgements.", NULL),
 	FIGURE(struct nodes, full, "edgeway_hub_nodes_full_total", NULL,

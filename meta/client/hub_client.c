@@ -56,6 +56,7 @@ retry_later(struct hub_client *f, uint64_t least_ms)
 	hub_client_enter(f, WAITING);
 	timer_cancel(f->check);
 	least_ms = MAX(least_ms, f->told_wait_ms);
+	f->heeds = f->told_wait_ms > 0;
 	timer_start(f->retry, least_ms + hub_addresses_failed(&f->places, random), 0);
 	f->told_wait_ms = 0;
 }
@@ -254,6 +255,7 @@ on_open(void *arg, struct ws_conn *c)
 	f->opened_ms = f->last_contact_ms = loop_now_ms(f->loop);
 	f->connects++;
 	f->n_errors = 0;
+	f->told_wait_ms = 0;
 	f->cause = NULL;
 	hub_client_why_end(f);
 	f->query[0] = f->error[0] = f->mismatch[0] = '\0';
@@ -290,19 +292,34 @@ on_check(void *arg)
 	f->protocol->check(f);
 }
 
+/* Returns the reason for which it ended, with what the hub has asked for. */
+static char *
+hub_client_heed_wait(struct hub_client *f, const struct ws_conn *c, const char *why)
+{
+	uint64_t ms = ws_asked_to_wait_ms(c);
+
+	if (ms == 0)
+		return xstrdup(why);
+	f->told_to_wait++;
+	f->told_wait_ms = MAX(f->told_wait_ms, ms);
+	return xasprintf(
+		"%s; it asks to come again in %llu s or later", why, (unsigned long long)ms / 1000);
+}
+
 static void
-on_closed(void *arg, struct ws_conn *c, const char *why)
+on_closed(void *arg, struct ws_conn *c, const char *reason)
 {
 	struct hub_client *f = arg;
 	bool was_open = f->state >= GREETING;
-	const char *advice = was_open ? NULL : hub_client_remedy(f, why);
+	auto_free char *why = NULL;
+	const char *advice = was_open ? NULL : hub_client_remedy(f, reason);
 
 	if (c == f->renewal.conn)
-		hub_client_renew_closed(f, why);
+		hub_client_renew_closed(f, reason);
 	if (c != f->conn)
 		return;
 	f->conn = NULL;
-	f->told_wait_ms = MAX(f->told_wait_ms, ws_asked_to_wait_ms(c));
+	why = hub_client_heed_wait(f, c, reason);
 	clock_skew_closed(&f->hubtime);
 	if (f->stopping)
 		return;
@@ -407,8 +424,10 @@ hub_client_use_upstreams(struct hub_client *f, const struct addr *upstreams, siz
 void
 hub_client_kick(struct hub_client *f)
 {
-	/* Another machine with this node's name would answer each attempt with its own. */
-	if (f->state != WAITING || f->stopping || hub_client_is_twin(f))
+	/* Another machine with this node's name would answer each attempt with its own. A busy hub
+	 * is not asked again with each pod that comes or goes here. */
+	if (f->state != WAITING || f->stopping || hub_client_is_twin(f) ||
+		(f->heeds && timer_active(f->retry)))
 		return;
 	hub_addresses_reset(&f->places);
 	timer_start(f->retry, 0, 0);
@@ -604,5 +623,6 @@ hub_client_status(const struct hub_client *f)
 		.failures = f->failures,
 		.messages = f->messages,
 		.refused = f->refused,
+		.told_to_wait = f->told_to_wait,
 	};
 }

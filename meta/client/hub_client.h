@@ -87,6 +87,7 @@ struct hub_client_status {
 	struct clock_skew hubtime;
 	uint64_t comparisons[2]; /* with the hub: [0] all equal, [1] something differed */
 	uint64_t connects, failures, messages, refused;
+	uint64_t told_to_wait; /* times that a busy hub asked to come later */
 };
 
 int hub_client_new(

@@ -151,8 +151,9 @@ struct hub_client {
 	char mismatch[400];
 	char waits_for[HUB_CLIENT_ERROR_MAX]; /* the approval that we wait for, "" none */
 	char address[ADDR_TEXT_MAX];
-	uint64_t connects, failures, messages, refused;
+	uint64_t connects, failures, messages, refused, told_to_wait;
 	uint64_t told_wait_ms; /* the hub asked to wait so long; until the next wait */
+	bool heeds; /* the wait under way is the hub's wish */
 	bool pods; /* the hub answers questions for pods by their address */
 	void (*pod_answered)(void *arg, const char *id, const char *json, size_t len);
 	int (*pod_ranges)(void *arg, const char *json, size_t len, struct err *err);

@@ -73,6 +73,9 @@ static const struct hub_client_cause causes[] = {
 		"`edgewayctl token create --node NODE` at the hub and join again"},
 	{"status 410", "certificate-revoked", HUB_CLIENT_TOKEN},
 	{"status 426", "hub-protocol", "upgrade the older one of agent and hub"},
+	{"asks to come again", "hub-busy",
+		"many nodes come to the hub at once: this one comes again by itself, and serves "
+		"what it knows until then"},
 	{"status 503", "hub-busy", "the hub says that it cannot serve now: see its status"},
 	{"waits for approval", "hub-approval",
 		"kubectl certificate approve, or a token in hub.token"},

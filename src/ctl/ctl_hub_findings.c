@@ -321,6 +321,11 @@ hub_findings_nodes(struct findings *f, const struct tree_node *hub)
 			"nodes were asked to come later %s times, since this hub has no "
 			"descriptors for more",
 			ctl_text(hub, "nodesFull"));
+	if (ctl_number(hub, "joins.told_to_wait") > 0)
+		findings_add(f, "handshakes", VERDICT_NOTE, "they come back by themselves",
+			"%s connections of nodes were asked to come later, since many others were "
+			"being brought into step",
+			ctl_text(hub, "joins.told_to_wait"));
 	nodes_tell_number(f, nodes, "unserved", "no fake IP is left there for",
 		"choose a larger mesh.subnet for the agents");
 	nodes_tell_number(f, nodes, "held", "it refuses, and keeps what it knew of them before,",

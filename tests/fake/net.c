@@ -530,6 +530,13 @@ ws_asked_to_wait_ms(const struct ws_conn *c)
 	return 0;
 }
 
+bool
+ws_resumed(const struct ws_conn *c)
+{
+	(void)c;
+	return false;
+}
+
 void
 ws_set_arg(struct ws_conn *c, void *arg)
 {

@@ -1,12 +1,15 @@
 """A hub of our own kind (doc/protocol.md, Metadata) that says to every node what the files of a folder say: lying_hub.py ADDRESS PORT CA CERT KEY FOLDER.
 Each file is a service view; all are sent once the node has greeted. To questions for pods by their address it says what pods.json says in
-turn, if there is such a file: ["a content", "ranges: what it says of ranges", ...]."""
+turn, if there is such a file: ["a content", "ranges: what it says of ranges", ...]. With a file `busy` it asks to come again after so many
+seconds."""
 import asyncio
 import hashlib
+import http
 import json
 import os
 import ssl
 import sys
+import time
 import uuid
 
 import websockets
@@ -58,11 +61,21 @@ async def serve(ws, *path):
         print("told", node, flush=True)
 
 
+async def be_busy(*_):
+    path = os.path.join(folder, "busy")
+    if not os.path.exists(path):
+        return None
+    print("busy metadata", time.monotonic(), flush=True)
+    with open(path, encoding="utf-8") as f:
+        return http.HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": f.read()}, b""
+
+
 async def main():
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=ca)
     context.load_cert_chain(cert, key)
     context.verify_mode = ssl.CERT_REQUIRED
-    async with websockets.serve(serve, address, int(port), ssl=context, extra_headers={"edgeway-version": "1"}, max_size=None):
+    async with websockets.serve(serve, address, int(port), ssl=context, extra_headers={"edgeway-version": "1"}, max_size=None,
+                                process_request=be_busy):
         print("serving", flush=True)
         await asyncio.Future()
 

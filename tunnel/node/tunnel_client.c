@@ -69,6 +69,7 @@ tunnel_client_retry(struct tunnel_client *l, uint64_t most_ms)
 {
 	if (l->draining || l->held || !l->wanted)
 		return;
+	l->heeds = l->asked_ms > 0;
 	timer_start(l->retry, l->asked_ms + tunnel_client_jitter(l->backoff_ms), 0);
 	l->asked_ms = 0;
 	l->backoff_ms = MIN(l->backoff_ms * 2, most_ms);
@@ -331,11 +332,19 @@ static void
 on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 {
 	struct tunnel_conn *n = arg;
+	struct tunnel_client *l = n->client;
+	char busy[80];
 
 	if (tls == NULL) {
-		if (tunnel_client_dial_busy(n->dial))
-			n->client->asked_ms =
+		if (tunnel_client_dial_busy(n->dial)) {
+			l->told_to_wait++;
+			l->asked_ms =
 				RETRY_AFTER_BUSY_MS + tunnel_client_jitter(RETRY_AFTER_BUSY_MS);
+			snprintf(busy, sizeof busy,
+				"the hub is busy; it asks to come again in %llu s or later",
+				(unsigned long long)l->asked_ms / 1000);
+			why = busy;
+		}
 		tunnel_client_fail(
 			n, unanswered ? TUNNEL_CLIENT_UNANSWERED_MS : TUNNEL_CLIENT_MOST_MS, why);
 		return;
@@ -344,12 +353,20 @@ on_dialled(void *arg, struct tls_stream *tls, bool unanswered, const char *why)
 	on_shaken(n, tls);
 }
 
+/* A busy hub is not asked again with each pod that comes or goes here. */
+static bool
+tunnel_client_heeds(const struct tunnel_client *l)
+{
+	return l->heeds && timer_active(l->retry);
+}
+
 static void
 tunnel_client_dial_now(struct tunnel_client *l)
 {
 	struct tunnel_conn *n;
 
-	if (l->hub.tls == NULL || l->dialling != NULL || l->draining || l->held || !l->wanted)
+	if (l->hub.tls == NULL || l->dialling != NULL || l->draining || l->held || !l->wanted ||
+		tunnel_client_heeds(l))
 		return;
 	timer_cancel(l->retry);
 	n = xcalloc(1, sizeof *n);
@@ -462,6 +479,8 @@ tunnel_client_use(struct tunnel_client *l, const struct tunnel_client_hub *hub)
 	char address[ADDR_TEXT_MAX];
 
 	addr_text(&hub->addr, address);
+	if (!tunnel_client_is_for(l, &hub->addr))
+		l->heeds = false;
 	if (l->dialling != NULL && strcmp(l->dialling->address, address) != 0)
 		/* a dial to a dead address would delay the new one */
 		tunnel_conn_free(take_ptr(&l->dialling));
@@ -483,7 +502,7 @@ tunnel_client_kick(struct tunnel_client *l)
 {
 	struct tunnel_conn *n = l->dialling;
 
-	if (l->current != NULL || l->draining || l->held || !l->wanted)
+	if (l->current != NULL || l->draining || l->held || !l->wanted || tunnel_client_heeds(l))
 		return;
 	if (n != NULL) {
 		if (tunnel_client_dial_shakes(n->dial) ||

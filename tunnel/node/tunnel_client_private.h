@@ -49,6 +49,7 @@ struct tunnel_client {
 	struct tunnel_conns leaving; /* finish their streams, then close */
 	uint64_t backoff_ms;
 	uint64_t asked_ms; /* the hub asked to wait at least so long before the next dial */
+	bool heeds; /* the wait under way is the hub's wish */
 	bool draining;
 	bool multipath; /* this machine has several uplinks */
 	bool held; /* nothing is dialled */
@@ -58,7 +59,7 @@ struct tunnel_client {
 	char error[256]; /* why the last attempt failed; "": it did not */
 	struct flapping ends; /* against our will */
 	struct session_stats past;
-	uint64_t opened, failed, lost, renewed, doubted;
+	uint64_t opened, failed, lost, renewed, doubted, told_to_wait;
 };
 
 #endif

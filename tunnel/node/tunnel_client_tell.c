@@ -35,6 +35,8 @@ static const struct figure tunnel_client_ends[] = {
 	LINK(opened, "edgeway_tunnel_connections_total", "result=\"open\"",
 		"Attempts to open the tunnel, by what became of them.", "connections"),
 	FIGURE_ALSO(struct tunnel_client, failed, "result=\"failed\"", "failures"),
+	LINK(told_to_wait, "edgeway_tunnel_told_to_wait_total", NULL,
+		"Times that a busy hub asked to come again later.", NULL),
 	LINK(lost, "edgeway_tunnel_lost_total", NULL, "Tunnels that ended against our will.", NULL),
 	LINK(doubted, "edgeway_tunnel_doubted_total", NULL,
 		"Times that the hub answered neither a stream nor a ping, or that the way to it "

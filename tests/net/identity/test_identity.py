@@ -227,10 +227,19 @@ def test_the_process_shows_no_token(lab):
 
 
 def test_a_hub_is_revoked_alone(lab):
-    """Its stolen certificate is refused by nodes that a good hub has told, also after a restart; the hub itself takes another one."""
+    """Its stolen certificate is refused by nodes that a good hub has told, also after a restart; the hub itself takes another one. A TLS session that is
+    resumed shows no certificate: none is from then on."""
     hub = Hub(lab)
     agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
-    wait_for("synced", lambda: agent.state()["meta"]["synced"])
+
+    def resumed_after_kill():
+        wait_for("synced", lambda: agent.state()["meta"]["synced"])
+        hub.process.kill()
+        hub.start()
+        wait_for("synced again", lambda: hub.metrics()["edgeway_hub_nodes_connected"] and agent.state()["meta"]["synced"])
+        return hub.metrics()["edgeway_hub_nodes_resumed_total"]
+
+    assert resumed_after_kill() == 1
     data, stolen = os.path.join(hub.machine.dir, "data"), os.path.join(lab.dir, "stolen")
     shutil.copytree(data, stolen)
     serial = hub.state()["hub"]["certificates"]["hub"]["serial"]
@@ -259,6 +268,7 @@ def test_a_hub_is_revoked_alone(lab):
     os.rename(os.path.join(data, "kept"), os.path.join(data, "revoked.json"))
     hub.start()
     wait_for("the good one", lambda: agent.state()["meta"]["synced"])
+    assert resumed_after_kill() == 0
 
 
 def test_secrets(lab):

@@ -5,8 +5,9 @@ import time
 
 import pytest
 
+import lab as labs
 import tunnelkit
-from lab import BARE_PYTHON, HUB_ADDRESS, Agent, faketime, wait_for
+from lab import BARE_PYTHON, HUB_ADDRESS, HUB_PORT, PYTHON, Agent, faketime, wait_for
 from troubles import Town, gone, kinds, told, well
 
 pytestmark = pytest.mark.plain_build  # what is told; what does it has tests of its own
@@ -89,6 +90,47 @@ def test_no_tls_there(town, port, greeting):
     told(agent, "hub-no-tls", "fault", f"what listens at {HUB_ADDRESS}:{port} does not speak TLS")
     agent.stop()
     well(town)
+
+
+BUSY = """import socket, time
+s = socket.create_server((%r, %d))
+while True:
+    c = s.accept()[0]
+    print("busy", "tunnel" if b"edgeway-tunnel" in c.recv(9999) else "metadata", time.monotonic(), flush=True)
+    c.sendall(bytes((21, 3, 3, 0, 2, 2, 80)))
+    c.close()
+""" % (HUB_ADDRESS, HUB_PORT)
+
+
+@pytest.mark.parametrize("seconds, why, kinds", ((3, f"{HUB_ADDRESS} refused: HTTP status 503", ["metadata"]),
+                                                 (2, f"{HUB_ADDRESS} is busy", ["metadata", "tunnel"])), ids=("503", "alert"))
+def test_hub_busy(town, seconds, why, kinds):
+    """It asks to come later, by Retry-After or instead of TLS: the node does, whatever comes or goes on it, and says so."""
+    def times(kind):
+        for do in ("add", "del"):  # as a pod does
+            town.node.run("ip", "link", do, "passer", "type", "bridge")
+        return [float(line.split()[2]) for line in busy.log().splitlines() if line.startswith(f"busy {kind} ")]
+
+    data, folder = os.path.join(town.hub.machine.dir, "data"), os.path.join(town.hub.machine.dir, "busy")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "busy"), "w") as f:
+        f.write(str(seconds))
+    script = ("-c", BUSY) if "tunnel" in kinds else (os.path.join(labs.HERE, "lying_hub.py"), HUB_ADDRESS, HUB_PORT,
+                                                     *(os.path.join(data, name) for name in ("ca.pem", "hub.pem", "hub.key")), folder)
+    town.hub.process.kill()
+    busy = town.hub.machine.start("busy-hub", PYTHON, *script)
+    told(town.agent, "hub-busy", "fault", f"{why}; it asks to come again in ", " s or later")
+    for kind in kinds:
+        came = wait_for("it has come again", lambda kind=kind: len(at := times(kind)) >= 3 and at, pause=0.2)
+        assert all(later - earlier >= seconds for earlier, later in zip(came, came[1:])), (kind, came)
+    assert town.agent.metrics()["edgeway_meta_told_to_wait_total"] >= 2
+    if "tunnel" in kinds:
+        assert town.agent.metrics()["edgeway_tunnel_told_to_wait_total"] >= 2
+        assert "the hub is busy; it asks to come again in " in town.agent.state()["tunnel"]["error"]
+        assert town.agent.process.logged("the hub is busy; it asks to come again in ")
+    busy.kill()
+    town.hub.start()
+    gone(town.agent, "hub-busy")
 
 
 def test_a_copied_disk(town):

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import ssl
+import time
 
 import pytest
 
@@ -122,11 +123,78 @@ def test_hub_stops_amid_handshakes(site):
     site.wait_open()
 
 
+def resumed(hub):
+    """Connections that resumed a TLS session: for metadata, and tunnels."""
+    return tuple(hub.metrics()[f"edgeway_{name}_resumed_total"] for name in ("hub_nodes", "tunnel"))
+
+
 def test_hub_killed(site):
+    """The nodes' TLS sessions outlive it: what they return with costs it no signature."""
     site.hub.process.kill()
     site.hub.start()
-    site.wait_open()
+    site.wait_whole()
     assert set(tunnels(site.hub)) == {"edge-1", "edge-2"} and site.get()[0] == 200
+    assert resumed(site.hub) == (2, 2)
+
+
+@contextlib.contextmanager
+def frozen(hub):
+    hub.process.popen.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        hub.process.popen.send_signal(signal.SIGCONT)
+
+
+def crowd(stack, node, n):
+    """As many whole ClientHellos, all of one address."""
+    hellos = hello()
+    for _ in range(n):
+        stack.enter_context(socket_in(node, socket.SOCK_STREAM, HUB_ADDRESS, HUB_PORT)).sendall(hellos)
+
+
+def ports(agent):
+    """Of its connections to the hub."""
+    shown = agent.node.run("ss", "-tnpH", "state", "established", "dst", f"{HUB_ADDRESS}:{HUB_PORT}").stdout.splitlines()
+    return [line.split()[2].rpartition(":")[2] for line in shown if f"pid={agent.process.pid}," in line]
+
+
+def test_hub_asks_to_come_later(site):
+    """Who comes behind more handshakes of its address than the hub can finish is sent away, before its own: agents come again as they are told, with
+    both connections. Other addresses are let in meanwhile."""
+    def told(agent):
+        return tuple(agent.metrics()[f"edgeway_{part}_told_to_wait_total"] for part in ("meta", "tunnel"))
+
+    def metric(name):
+        return site.hub.metrics()[f"edgeway_hub_{name}"]
+
+    def storm():
+        """Whoever comes while the hub, for all that it can see, has had some hundred ms for each step, and hundreds of one address wait. Were the agents told?"""
+        with contextlib.ExitStack() as stack:
+            with frozen(site.hub):
+                crowd(stack, site.nodes[1], 400)
+            for _ in range(6):
+                time.sleep(0.003)
+                with frozen(site.hub):
+                    time.sleep(0.7)
+            with frozen(site.hub):
+                for agent in site.agents:
+                    former = ports(agent)
+                    for port in former:
+                        agent.node.run("ss", "-K", "sport", "=", f":{port}")
+                    wait_for("it dials anew", lambda agent=agent, former=former: len(now := ports(agent)) == 2 and not set(now) & set(former))
+            wait_for("edge-1", lambda: "edge-1" in tunnels(site.hub) and site.agents[0].state()["meta"]["synced"])
+        site.wait_whole()
+        return all(n > 0 for n in told(site.agents[1]))
+
+    wait_for("edge-2 is told", storm)
+    assert told(site.agents[0]) == (0, 0)
+    assert metric("handshakes_turned_away_total") >= 2
+    assert site.hub.process.logged("more connections come than handshakes can be finished")
+    assert "were asked to come later, since more came than TLS handshakes could be finished" in site.hub.machine.run(
+        site.lab.program("edgewayctl"), "--socket", site.hub.socket, "doctor", check=False).stdout
+    assert site.agents[1].process.logged("the hub is busy; it asks to come again in ")
+    site.wait_whole()
 
 
 def test_one(site):

@@ -276,6 +276,73 @@ bodies_end_where_they_say(void **state)
 	}
 }
 
+/* A chunk's line with its CR, and all trailers, may be so long and no longer. */
+static void
+lines_of_chunks_have_a_limit(void **state)
+{
+	enum { LINE = 4096 };
+	struct http1_str piece;
+	struct http1_body b;
+	struct buf text;
+	size_t used;
+
+	(void)state;
+	for (size_t more = 0; more < 2; more++) {
+		buf_init(&text, BUF_UNLIMITED);
+		buf_adds(&text, "0;");
+		for (size_t i = 0; i < LINE - 3 + more; i++)
+			buf_adds(&text, "e");
+		buf_adds(&text, "\r\n\r\n");
+		http1_body_init(&b, HTTP1_CHUNKED, 0);
+		assert_int_equal(http1_body_next(&b, buf_at(&text), buf_len(&text), &used, &piece),
+			more == 0 ? HTTP1_DONE : HTTP1_BAD);
+		buf_fini(&text);
+		buf_init(&text, BUF_UNLIMITED);
+		buf_adds(&text, "0\r\nX:");
+		for (size_t i = 0; i < HTTP1_TRAILERS_MAX - 6 + more; i++)
+			buf_adds(&text, "v");
+		buf_adds(&text, "\r\n\r\n");
+		http1_body_init(&b, HTTP1_CHUNKED, 0);
+		assert_int_equal(http1_body_next(&b, buf_at(&text), buf_len(&text), &used, &piece),
+			more == 0 ? HTTP1_DONE : HTTP1_BAD);
+		buf_fini(&text);
+	}
+}
+
+static void
+heads_by_the_byte(void **state)
+{
+	static const struct {
+		const char *fields;
+		int status;
+		uint64_t length;
+	} rows[] = {
+		{"Content-Length: 9223372036854775807\r\n", 0, INT64_MAX},
+		{"Content-Length: 9223372036854775808\r\n", 400, 0},
+		{"Content-Length: 09223372036854775807\r\n", 400, 0},
+		{"Content-Length: 0000000000000000007\r\n", 0, 7},
+		{"Content-Length: \r\n", 400, 0},
+	};
+	struct http1_head h;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		auto_free char *text = xasprintf("POST / HTTP/1.1\r\n" H "%s\r\n", rows[i].fields);
+
+		assert_int_equal(http1_parse_request(&h, text, strlen(text)), rows[i].status);
+		if (rows[i].status == 0)
+			assert_int_equal(h.length, rows[i].length);
+	}
+	for (int minor = 0; minor < 2; minor++) { /* RFC 9110 section 10.1.1 */
+		auto_free char *text = xasprintf("POST / HTTP/1.%d\r\n" H "Content-Length: 1\r\n"
+						 "Expect: 100-continue\r\n\r\n",
+			minor);
+
+		assert_int_equal(http1_parse_request(&h, text, strlen(text)), 0);
+		assert_int_equal(h.expects, minor == 1);
+	}
+}
+
 static void
 chunk_sizes_have_all_digits(void **state)
 {
@@ -315,6 +382,8 @@ main(void)
 		cmocka_unit_test(chunked_bodies),
 		cmocka_unit_test(bodies_end_where_they_say),
 		cmocka_unit_test(chunk_sizes_have_all_digits),
+		cmocka_unit_test(lines_of_chunks_have_a_limit),
+		cmocka_unit_test(heads_by_the_byte),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

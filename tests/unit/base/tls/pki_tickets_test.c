@@ -12,6 +12,7 @@
 
 #include "base/tls/pki.h"
 #include "base/tls/pki_tls.h"
+#include "tests/fake/clock.h"
 
 static char *ca_pem, *ca_key, *hub_pem, *hub_key;
 static const uint8_t secret[PKI_TICKET_SECRET] = {1}, another[PKI_TICKET_SECRET] = {2};
@@ -20,7 +21,7 @@ static int
 make_ca(void **state)
 {
 	struct err err;
-	struct pki_issue issue = {.server = true, .client = true, .days = 1, .common_name = "hub"};
+	struct pki_issue issue = {.server = true, .client = true, .days = 9, .common_name = "hub"};
 
 	(void)state;
 	assert_int_equal(pki_ca_new("test CA", 10, &ca_pem, &ca_key, &err), 0);
@@ -73,9 +74,10 @@ node_for(uint64_t life_s)
 
 enum outcome { FULL, RESUMED, REFUSED };
 
-/* One connection, with a byte from the server so that the ticket is read. */
+/* One connection, with a byte from the server so that the ticket is read; cut: the client ends
+ * right after the handshake. */
 static enum outcome
-connect_once(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed)
+connect_once_or(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed, bool cut)
 {
 	SSL *server = SSL_new(server_ctx), *client = SSL_new(client_ctx);
 	enum outcome outcome = REFUSED;
@@ -94,7 +96,7 @@ connect_once(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed)
 		(void)SSL_do_handshake(server);
 	}
 	if (SSL_is_init_finished(server) && SSL_get_verify_result(server) == X509_V_OK &&
-		SSL_write(server, "x", 1) == 1 && SSL_read(client, &byte, 1) == 1) {
+		SSL_write(server, "x", 1) == 1 && (cut || SSL_read(client, &byte, 1) == 1)) {
 		auto_free char *name = pki_peer_name(server);
 
 		assert_string_equal(name, "edge-1"); /* known, resumed or not */
@@ -104,6 +106,27 @@ connect_once(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed)
 	SSL_free(server);
 	SSL_free(client);
 	return outcome;
+}
+
+static enum outcome
+connect_once(SSL_CTX *server_ctx, SSL_CTX *client_ctx, bool allowed)
+{
+	return connect_once_or(server_ctx, client_ctx, allowed, false);
+}
+
+/* A hub that is killed, or refuses the node after its handshake, does not take the ticket away. */
+static void
+the_ticket_outlives_what_was_cut(void **state)
+{
+	SSL_CTX *server = server_with(secret), *node = node_for(3600);
+
+	(void)state;
+	assert_int_equal(connect_once(server, node, true), FULL);
+	assert_int_equal(connect_once_or(server, node, true, true), RESUMED);
+	assert_int_equal(connect_once_or(server, node, true, true), RESUMED);
+	assert_int_equal(connect_once(server, node, true), RESUMED);
+	SSL_CTX_free(server);
+	SSL_CTX_free(node);
 }
 
 static void
@@ -151,6 +174,29 @@ an_expired_certificate_does_not_resume(void **state)
 	SSL_CTX_free(node);
 }
 
+/* Tickets are renewed with each connection, under keys of six hours, until the last full handshake
+ * is a day ago; who was away for longer than a key and the next one makes a full one. */
+static void
+a_full_handshake_each_day(void **state)
+{
+	SSL_CTX *server = server_with(secret), *node = node_for(5 * 24 * 3600);
+
+	(void)state;
+	for (unsigned day = 0; day < 2; day++) {
+		assert_int_equal(connect_once(server, node, true), FULL);
+		for (unsigned hours = 5; hours < TICKET_FULL_S / 3600; hours += 5) {
+			clock_pass(5ull * 3600 * 1000000);
+			assert_int_equal(connect_once(server, node, true), RESUMED);
+		}
+		clock_pass(5ull * 3600 * 1000000);
+	}
+	assert_int_equal(connect_once(server, node, true), FULL);
+	clock_pass(2ull * TICKET_PERIOD_S * 1000000);
+	assert_int_equal(connect_once(server, node, true), FULL);
+	SSL_CTX_free(server);
+	SSL_CTX_free(node);
+}
+
 static void
 secrets_differ(void **state)
 {
@@ -173,7 +219,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_replica_resumes),
+		cmocka_unit_test(the_ticket_outlives_what_was_cut),
 		cmocka_unit_test(an_expired_certificate_does_not_resume),
+		cmocka_unit_test(a_full_handshake_each_day),
 		cmocka_unit_test(secrets_differ),
 	};
 

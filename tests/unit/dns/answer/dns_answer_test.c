@@ -397,6 +397,32 @@ many_pods_are_cut_with_tc(void **state)
 	assert_int_equal(dns_get16(out + 10), 0);
 }
 
+/* Pods with a hostname are targets of their own, the Service is that of the others, once; and one
+ * pod is not known. */
+static void
+some_pods_have_a_name(void **state)
+{
+	static const struct answer_row row[] = {
+		{"_p._tcp.mix.shop.svc" D, SRV,
+			"NOERROR aa an=2 ns=0 ar=2 SRV 7 h0.mix.shop.svc.cluster.local. ttl=30 SRV "
+			"7 mix.shop.svc.cluster.local. ttl=30 A 9.251.33.1 ttl=30 A 9.251.33.0 "
+			"ttl=30",
+			0},
+	};
+	struct answer_bed *f = *state;
+
+	f->snapshot = with_service(f->snapshot, 0x09fb2100,
+		"{\"ns\":\"shop\",\"name\":\"mix\",\"headless\":true,\"ports\":[{\"name\":\"p\","
+		"\"port\":7,\"mode\":\"tcp\",\"endpoints\":["
+		"{\"hostname\":\"h0\",\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":1},"
+		"{\"hostname\":\"\",\"flags\":3,\"givenIP\":\"10.0.0.2\",\"givenPort\":1},"
+		"{\"hostname\":\"h9\",\"flags\":3,\"givenIP\":\"10.0.0.3\",\"givenPort\":1},"
+		"{\"hostname\":\"\",\"flags\":3,\"givenIP\":\"10.0.0.4\",\"givenPort\":1}]}]}");
+	f->snapshot = with_service(f->snapshot, 0x09fb2101,
+		"{\"ns\":\"shop\",\"name\":\"h0.mix\",\"headless\":true,\"ports\":[]}");
+	answer_bed_rows(f, row, ARRAY_LEN(row));
+}
+
 /* The longest names that Kubernetes allows, in the longest domain that leaves room for services. */
 static void
 a_name_that_would_be_too_long_is_not_told(void **state)
@@ -405,6 +431,7 @@ a_name_that_would_be_too_long_is_not_told(void **state)
 	char domain[123], l[64];
 	uint8_t m[512], out[DNS_UDP_MAX];
 	auto_free char *json = NULL, *service = NULL, *longest = NULL, *name = NULL, *owner = NULL;
+	auto_free char *srv = NULL;
 	size_t n;
 
 	memset(l, 'l', 63);
@@ -425,7 +452,12 @@ a_name_that_would_be_too_long_is_not_told(void **state)
 	assert_int_equal(dns_zone_init(&f->zone, domain, 30), 0);
 	f->zone.subnet = 0x09fb0000;
 	f->zone.mask = 0xffff0000;
-	service = xasprintf("{\"ns\":\"%s\",\"name\":\"%s\",\"ports\":[]}", l, l);
+	service = xasprintf(
+		"{\"ns\":\"%s\",\"name\":\"%s\",\"headless\":true,\"ports\":[{\"name\":"
+		"\"p\",\"port\":7,\"mode\":\"tcp\",\"endpoints\":["
+		"{\"hostname\":\"%s\",\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":1},"
+		"{\"hostname\":\"\",\"flags\":3,\"givenIP\":\"10.0.0.2\",\"givenPort\":1}]}]}",
+		l, l, l);
 	json = xasprintf(
 		"{\"ns\":\"%s\",\"name\":\"%s.%s\",\"headless\":true,\"ports\":[]}", l, l, l);
 	f->snapshot = with_service(f->snapshot, 0x09fb2001, json);
@@ -434,6 +466,11 @@ a_name_that_would_be_too_long_is_not_told(void **state)
 	assert_int_equal(dns_get16(out + 6), 0);
 	answer_bed_ask(f, m, kit_query(m, "2.32.251.9.in-addr.arpa", PTR, 0, KIT_PLAIN), out, &n);
 	assert_int_equal(dns_get16(out + 6), 1);
+	/* Nor is it a target, but the Service behind it is, with its address. */
+	srv = xasprintf("%s.%s.svc.%s", l, l, domain);
+	answer_bed_ask(f, m, kit_query(m, srv, SRV, 0, KIT_EDNS), out, &n);
+	assert_int_equal(dns_get16(out + 6), 1);
+	assert_int_equal(dns_get16(out + 10), 2); /* and the OPT record */
 }
 
 static void
@@ -644,6 +681,7 @@ main(void)
 		T(domains_that_leave_no_room_are_refused),
 		T(a_dot_in_a_label_is_no_name_of_two),
 		T(many_pods_are_cut_with_tc),
+		T(some_pods_have_a_name),
 		T(a_name_that_would_be_too_long_is_not_told),
 		T(subnets_of_other_sizes),
 		T(chased_addresses_follow_the_cname),

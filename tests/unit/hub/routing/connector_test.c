@@ -2,8 +2,6 @@
  * Who reaches is answered when his time is over, whatever happens at that moment. The tunnels and
  * all else that is asked are the test's own.
  */
-#include "hub/routing/connector.h"
-
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,395 +12,18 @@
 
 #include <cmocka.h>
 
-#include "base/core/hops.h"
+#include "tests/unit/hub/routing/connector_bed.h"
 #include "tests/unit/patience.h"
 
 enum {
 	BREAKS_AFTER_MS = CONNECTOR_MS - CONNECTOR_AWAIT_MS + 500
 }; /* what waits then waits beyond its time */
 
-struct bed {
-	struct loop *loop;
-	struct connector *reach;
-	bool has_tunnel, expected;
-	bool left; /* it may be restarted */
-	bool silent; /* that answers nothing */
-	/* that pass on what is for a node of one that cannot be reached; the last of them can */
-	unsigned replicas;
-	unsigned asked; /* of those */
-	unsigned found; /* routes that were asked for */
-	/* of the tunnel here (0: 1), and of that at another replica */
-	uint64_t epoch, epoch_there;
-	unsigned opened;
-	const struct stream_events *events; /* of the stream that was opened last */
-	void *to;
-	unsigned status; /* of the answer; 0: none yet */
-	char hops[HOPS_TEXT_MAX]; /* as the stream says */
-	char written[64]; /* into the stream that was opened last */
-	size_t sent; /* as the answer says */
-	/* of the kept stream; NULL: there is none. It is for requests of this key. */
-	struct stream_use *use;
-	char node[16], authority[16], as_hops[HOPS_TEXT_MAX];
-	uint64_t as_epoch;
-};
-
-static struct bed bed;
-
-static char stands_for_something;
-
-/* --- what hub/routing/connector asks -------------------------------------------------------- */
-
-int
-tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
-	const struct stream_events *events, void *arg, struct stream **out)
-{
-	(void)t;
-	(void)node;
-	for (size_t i = 0; i < request->n_fields; i++)
-		if (strcmp(request->fields[i].name, HOPS_FIELD) == 0)
-			snprintf(bed.hops, sizeof bed.hops, "%s", request->fields[i].value);
-	if (!bed.has_tunnel || bed.silent)
-		return -ENOTCONN;
-	bed.opened++;
-	bed.written[0] = '\0';
-	bed.events = events;
-	bed.to = arg;
-	*out = (struct stream *)(void *)&stands_for_something;
-	return 0;
-}
-
-bool
-tunnels_await(const struct tunnels *t, const char *node, bool left)
-{
-	(void)t;
-	(void)node;
-	return bed.expected || (left && bed.left);
-}
-
-uint64_t
-tunnels_epoch(const struct tunnels *t, const char *node)
-{
-	(void)t;
-	(void)node;
-	return bed.has_tunnel && !bed.silent ? MAX(bed.epoch, 1u) : 0;
-}
-
-bool
-tunnels_silent(const struct tunnels *t, const char *node)
-{
-	(void)t;
-	(void)node;
-	return bed.silent;
-}
-
-/* The stream that is open is the one in the tunnel. */
-bool
-stream_is_silent(const struct stream *st)
-{
-	(void)st;
-	return bed.silent && bed.asked == 0;
-}
-
-bool
-stream_is_doubted(const struct stream *st)
-{
-	(void)st;
-	return bed.silent;
-}
-
-size_t
-stream_room(struct stream *st)
-{
-	(void)st;
-	return sizeof bed.written - 1 - strlen(bed.written);
-}
-
-void
-stream_write(struct stream *st, const void *data, size_t n)
-{
-	(void)st;
-	strncat(bed.written, data, n);
-}
-
-void
-stream_close(struct stream **stream, unsigned code)
-{
-	(void)code;
-	*stream = NULL;
-}
-
-int
-peers_open(struct peers *p, struct peers_ask *ask)
-{
-	(void)p;
-	if (ask->between >= bed.replicas)
-		return -ENOTCONN;
-	bed.asked++;
-	bed.events = ask->events;
-	bed.to = ask->to;
-	ask->stream = (struct stream *)(void *)&stands_for_something;
-	ask->at = "hub-9";
-	ask->epoch = 0;
-	return 0;
-}
-
-void
-peers_doubt(struct peers *p, const char *node, uint64_t epoch)
-{
-	(void)p;
-	(void)node;
-	(void)epoch;
-}
-
-uint64_t
-peers_epoch(const struct peers *p, const char *node)
-{
-	(void)p;
-	(void)node;
-	return bed.epoch_there;
-}
-
-bool
-peers_await(const struct peers *p, const char *node)
-{
-	(void)p;
-	(void)node;
-	return false;
-}
-
-int
-local_dial_open(struct local_dial *c, const struct stream_request *request,
-	const struct stream_events *events, void *arg, struct stream **out)
-{
-	(void)c;
-	(void)request;
-	(void)events;
-	(void)arg;
-	(void)out;
-	return -ENOTCONN;
-}
-
-/* Knows one stream. */
-struct stream_pool *
-stream_pool_new(struct loop *loop)
-{
-	(void)loop;
-	return NULL;
-}
-
-void
-stream_pool_free(struct stream_pool **p)
-{
-	(void)p;
-}
-
-void
-stream_pool_clear(struct stream_pool *p)
-{
-	(void)p;
-}
-
-void
-stream_pool_metrics(const struct stream_pool *p, struct metrics *m)
-{
-	(void)p;
-	(void)m;
-}
-
-bool
-stream_pool_any(const struct stream_pool *p)
-{
-	(void)p;
-	return bed.use != NULL;
-}
-
-struct stream_use *
-stream_use_new(
-	struct stream_pool *p, const struct stream_key *key, const char *target, const char *at)
-{
-	static struct stream_use use;
-
-	(void)p;
-	use.target = target;
-	use.at = at;
-	snprintf(bed.node, sizeof bed.node, "%s", key->node);
-	snprintf(bed.authority, sizeof bed.authority, "%s", key->authority);
-	snprintf(bed.as_hops, sizeof bed.as_hops, "%s", key->hops);
-	bed.as_epoch = key->epoch;
-	return &use;
-}
-
-void
-stream_use_free(struct stream_use **use)
-{
-	*use = NULL;
-}
-
-void
-stream_pool_give(struct stream_pool *p, struct stream **stream, struct stream_use **use)
-{
-	(void)p;
-	*stream = NULL;
-	bed.use = take_ptr(use);
-}
-
-struct stream_use *
-stream_pool_take(struct stream_pool *p, const struct stream_key *key, struct stream **out)
-{
-	(void)p;
-	if (strcmp(key->node, bed.node) != 0 || strcmp(key->authority, bed.authority) != 0 ||
-		strcmp(key->hops, bed.as_hops) != 0 || key->epoch != bed.as_epoch)
-		return NULL;
-	*out = (struct stream *)(void *)&stands_for_something;
-	return take_ptr(&bed.use);
-}
-
-static unsigned
-one_way(struct routes *to)
-{
-	bed.found++;
-	memset(to, 0, sizeof *to);
-	snprintf(to->list[0].node, sizeof to->list[0].node, "edge-1");
-	snprintf(to->list[0].authority, sizeof to->list[0].authority, "edge-1:7");
-	to->n = 1;
-	return 0;
-}
-
-unsigned
-routes_find(struct routes_finder *f, const char *host, uint16_t port, struct routes *out)
-{
-	(void)f;
-	(void)host;
-	(void)port;
-	return one_way(out);
-}
-
-unsigned
-routes_find_udp(struct routes_finder *f, const char *host, uint16_t port, struct routes *out)
-{
-	return routes_find(f, host, port, out);
-}
-
-unsigned
-routes_find_at(struct routes_finder *f, const char *node, const char *dest, struct routes *out)
-{
-	(void)dest;
-	return routes_find(f, node, 0, out);
-}
-
-unsigned
-routes_find_endpoint(
-	struct routes_finder *f, const struct routes_endpoint *wanted, struct routes *out)
-{
-	return routes_find(f, wanted->at, 0, out);
-}
-
-void
-routes_caller_of(struct routes_caller *to, const struct caller *caller, bool enforces)
-{
-	(void)caller;
-	*to = (struct routes_caller){.enforces = enforces};
-}
-
-void
-routes_for(struct routes_finder *f, const struct routes_caller *caller)
-{
-	(void)f;
-	(void)caller;
-}
-
-size_t
-routes_beside(struct routes_finder *f, struct routes *w, size_t at, const char **why)
-{
-	(void)f;
-	(void)w;
-	(void)at;
-	*why = NULL;
-	return 0;
-}
-
-unsigned
-routes_admit(const struct routes_finder *f, const struct caller *caller, struct routes *out)
-{
-	(void)f;
-	(void)out;
-	return caller->own_dial ? 403 : 0;
-}
-
-unsigned
-routes_judge(struct routes_finder *f, const struct caller *caller, struct routes *w)
-{
-	(void)f;
-	(void)w;
-	return caller->local ? 403 : 0;
-}
-
-const char *
-caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
-{
-	(void)c;
-	to[0] = '\0';
-	return to;
-}
-
-const char *
-caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
-{
-	return caller_text(c, to);
-}
-
-unsigned
-grant_open(struct grant *g, const struct caller *caller, const struct acl_target *where,
-	const char *via, const char **reason)
-{
-	(void)g;
-	(void)caller;
-	(void)where;
-	*reason = via;
-	return strcmp(via, "full") != 0 ? 200 : 429;
-}
-
-void
-neighbours_result(
-	struct neighbours *n, const char *meant, const struct neighbours_way *way, bool worked)
-{
-	(void)n;
-	(void)meant;
-	(void)way;
-	(void)worked;
-}
-
-void
-neighbours_own(struct neighbours *n, const char *node)
-{
-	(void)n;
-	(void)node;
-}
-
-bool
-neighbours_stand_for(struct neighbours *n, const char *node)
-{
-	(void)n;
-	(void)node;
-	return false;
-}
-
-/* --- the test ------------------------------------------------------------------------------- */
-
-static void
-on_reached(void *arg, struct connector_answer *answer)
-{
-	(void)arg;
-	bed.status = answer->status;
-	bed.sent = answer->sent;
-	bed.use = answer->use;
-}
-
 /* What was not granted is closed, and its owner is given no stream. */
 static void
 an_answer_that_is_not_granted(void **state)
 {
-	struct stream *stream = (struct stream *)(void *)&stands_for_something;
+	struct stream *stream = bed_stream();
 	struct connector_answer answer = {.status = 200, .via = "", .stream = stream};
 
 	(void)state;
@@ -447,13 +68,13 @@ a_node_that_is_back_too_late(void **state)
 	(void)state;
 	assert_int_equal(loop_new(&bed.loop, NULL), 0);
 	bed.reach = connector_new(&(struct connector_config){
-		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+		.loop = bed.loop, .peers = (struct peers *)(void *)bed_stream()});
 	breaks = timer_new(bed.loop, on_break, NULL);
 	returns = timer_new(bed.loop, on_return, NULL);
 	bed.has_tunnel = true;
 	connector_start(bed.reach,
 		&(struct connector_request){.caller = &caller, .host = "edge-1", .port = 7},
-		on_reached, NULL);
+		bed_reached, NULL);
 	timer_start(breaks, BREAKS_AFTER_MS, 0);
 	timer_start(returns, CONNECTOR_MS, 0); /* behind the deadline, which began before */
 	patience_until(patience_turn(bed.loop), bed.status != 0);
@@ -476,7 +97,7 @@ nothing_is_found_for_a_stranger(void **state)
 	bed.reach = connector_new(&(struct connector_config){.loop = bed.loop});
 	connector_start(bed.reach,
 		&(struct connector_request){.caller = &stranger, .host = "edge-1", .port = 7},
-		on_reached, NULL);
+		bed_reached, NULL);
 	patience_until(patience_turn(bed.loop), bed.status != 0);
 	assert_int_equal(bed.status, 403);
 	assert_int_equal(bed.found + bed.opened, 0);
@@ -510,7 +131,7 @@ what_goes_round(void **state)
 				.host = "edge-1",
 				.port = 7,
 				.hops = rows[i].request},
-			on_reached, NULL);
+			bed_reached, NULL);
 		if (bed.opened > 0)
 			bed.events->answered(bed.to, 200, "");
 		patience_until(patience_turn(bed.loop), bed.status != 0);
@@ -534,17 +155,17 @@ a_node_that_is_on_its_way(void **state)
 	(void)state;
 	assert_int_equal(loop_new(&bed.loop, NULL), 0);
 	bed.reach = connector_new(&(struct connector_config){
-		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+		.loop = bed.loop, .peers = (struct peers *)(void *)bed_stream()});
 	bed.has_tunnel = false;
 	bed.opened = bed.status = 0;
-	connector_start(bed.reach, &request, on_reached, NULL);
+	connector_start(bed.reach, &request, bed_reached, NULL);
 	for (int i = 0; i < 10; i++)
 		patience_turn(bed.loop);
 	assert_int_equal(bed.status, 503);
 	bed.expected = true;
 	bed.status = 0;
 	/* It has passed the rules, and so holds no place of those who have not (preauth.h). */
-	assert_true(connector_is_let_in(connector_start(bed.reach, &request, on_reached, NULL)));
+	assert_true(connector_is_let_in(connector_start(bed.reach, &request, bed_reached, NULL)));
 	for (int i = 0; i < 100; i++)
 		patience_turn(bed.loop);
 	assert_int_equal(bed.status, 0);
@@ -555,7 +176,7 @@ a_node_that_is_on_its_way(void **state)
 	bed.has_tunnel = false;
 	bed.status = 0;
 	connector_start(
-		bed.reach, &request, on_reached, NULL); /* one that does not come: not for ever */
+		bed.reach, &request, bed_reached, NULL); /* one that does not come: not for ever */
 	patience_until(patience_turn(bed.loop), bed.status != 0);
 	assert_int_equal(bed.status, 503);
 	bed.expected = false;
@@ -573,11 +194,11 @@ a_node_that_stops(void **state)
 	(void)state;
 	assert_int_equal(loop_new(&bed.loop, NULL), 0);
 	bed.reach = connector_new(&(struct connector_config){
-		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+		.loop = bed.loop, .peers = (struct peers *)(void *)bed_stream()});
 	bed.has_tunnel = false;
 	bed.left = true;
 	bed.opened = bed.status = 0;
-	connector_start(bed.reach, &request, on_reached, NULL);
+	connector_start(bed.reach, &request, bed_reached, NULL);
 	for (int i = 0; i < 100; i++)
 		patience_turn(bed.loop);
 	assert_int_equal(bed.status, 0);
@@ -587,7 +208,7 @@ a_node_that_stops(void **state)
 	bed.has_tunnel = false;
 	bed.status = 0;
 	request.service = "default/web";
-	connector_start(bed.reach, &request, on_reached, NULL);
+	connector_start(bed.reach, &request, bed_reached, NULL);
 	for (int i = 0; i < 10; i++)
 		patience_turn(bed.loop);
 	assert_int_equal(bed.status, 503);
@@ -609,8 +230,8 @@ a_silent_tunnel_is_left(void **state)
 		bed = (struct bed){.has_tunnel = true, .replicas = replicas};
 		assert_int_equal(loop_new(&bed.loop, NULL), 0);
 		bed.reach = connector_new(&(struct connector_config){
-			.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
-		connector_start(bed.reach, &request, on_reached, NULL);
+			.loop = bed.loop, .peers = (struct peers *)(void *)bed_stream()});
+		connector_start(bed.reach, &request, bed_reached, NULL);
 		assert_int_equal(bed.opened, 1);
 		bed.silent = true;
 		connector_changed(bed.reach, "edge-1");
@@ -647,13 +268,14 @@ a_newer_tunnel_is_taken(void **state)
 		bed = (struct bed){.has_tunnel = true, .epoch = rows[i].before, .replicas = 1};
 		assert_int_equal(loop_new(&bed.loop, NULL), 0);
 		bed.reach = connector_new(&(struct connector_config){
-			.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
-		connector_start(bed.reach, &request, on_reached, NULL);
+			.loop = bed.loop, .peers = (struct peers *)(void *)bed_stream()});
+		connector_start(bed.reach, &request, bed_reached, NULL);
 		bed.epoch = rows[i].here;
 		bed.epoch_there = rows[i].there;
 		connector_changed(bed.reach, "edge-1");
 		assert_int_equal(bed.opened, rows[i].opened);
 		assert_int_equal(bed.asked, rows[i].asked);
+		assert_int_equal(bed.closed, rows[i].opened + rows[i].asked - 1);
 		bed.events->answered(bed.to, 200, "");
 		patience_until(patience_turn(bed.loop), bed.status != 0);
 		connector_free(&bed.reach);
@@ -675,9 +297,9 @@ first_bytes_go_with_the_dial(void **state)
 	bed = (struct bed){.has_tunnel = true};
 	assert_int_equal(loop_new(&bed.loop, NULL), 0);
 	bed.reach = connector_new(&(struct connector_config){
-		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+		.loop = bed.loop, .peers = (struct peers *)(void *)bed_stream()});
 	buf_adds(&first, "hello");
-	x = connector_start(bed.reach, &request, on_reached, NULL);
+	x = connector_start(bed.reach, &request, bed_reached, NULL);
 	assert_string_equal(bed.written, "hello");
 	buf_adds(&first, ", node");
 	connector_more(x);
@@ -687,7 +309,7 @@ first_bytes_go_with_the_dial(void **state)
 	assert_int_equal(bed.sent, 11);
 
 	bed.status = 0;
-	connector_start(bed.reach, &request, on_reached, NULL);
+	connector_start(bed.reach, &request, bed_reached, NULL);
 	bed.silent = true; /* its tunnel: not asked for elsewhere */
 	connector_changed(bed.reach, "edge-1");
 	bed.events->reset(bed.to, STREAM_LOST);
@@ -698,7 +320,7 @@ first_bytes_go_with_the_dial(void **state)
 	bed.silent = false;
 	bed.status = 0;
 	buf_consume(&first, buf_len(&first)); /* nothing has been said yet: asked for again */
-	connector_start(bed.reach, &request, on_reached, NULL);
+	connector_start(bed.reach, &request, bed_reached, NULL);
 	bed.events->reset(bed.to, STREAM_LOST);
 	patience_until(patience_turn(bed.loop), bed.opened == 4);
 	bed.events->answered(bed.to, 200, "");
@@ -716,7 +338,7 @@ a_kept_stream_is_taken(void **state)
 	const struct connector_request request = {
 		.caller = &caller, .host = "edge-1", .port = 7, .kept = true};
 	struct connector_request other = request;
-	struct stream *stream = (struct stream *)(void *)&stands_for_something;
+	struct stream *stream = bed_stream();
 	struct connector_answer answer;
 	struct stream_use *use;
 
@@ -725,7 +347,7 @@ a_kept_stream_is_taken(void **state)
 	assert_int_equal(loop_new(&bed.loop, NULL), 0);
 	bed.reach = connector_new(&(struct connector_config){.loop = bed.loop});
 	assert_false(connector_reuse(bed.reach, &request, NULL, &answer));
-	connector_start(bed.reach, &request, on_reached, NULL);
+	connector_start(bed.reach, &request, bed_reached, NULL);
 	bed.events->answered(bed.to, 200, "");
 	assert_int_equal(bed.status, 200);
 	assert_non_null(use = take_ptr(&bed.use));
@@ -761,12 +383,214 @@ a_kept_stream_is_taken(void **state)
 	bed.status = 0;
 	other = request;
 	other.trace = &trace;
-	connector_start(bed.reach, &other, on_reached, NULL);
+	connector_start(bed.reach, &other, bed_reached, NULL);
 	bed.events->answered(bed.to, 200, "");
 	assert_int_equal(bed.status, 200);
 	assert_null(bed.use);
 	connector_free(&bed.reach);
 	loop_free(&bed.loop);
+}
+
+static void
+until_answered(void)
+{
+	patience_until(patience_turn(bed.loop), bed.status != 0);
+}
+
+/* What a node says is told with its name; a status that is not a node's to choose is 502. */
+static void
+what_the_node_says(void **state)
+{
+	static const struct {
+		unsigned said, status;
+		const char *reason, *told;
+	} rows[] = {
+		{403, 403, "not that port", "edge-1:7 at node edge-1: not that port"},
+		{404, 404, "", "edge-1:7 at node edge-1: refused"},
+		{400, 400, "what?", "edge-1:7 at node edge-1: what?"},
+		{407, 502, "who are you?", "edge-1:7 at node edge-1: who are you?"},
+		{302, 502, "there", "edge-1:7 at node edge-1: there"},
+		{504, 504, "in vain", "edge-1:7 at node edge-1: in vain"},
+	};
+
+	(void)state;
+	bed_open(&(struct bed){.has_tunnel = true});
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		bed_call(NULL);
+		bed.events->answered(bed.to, rows[i].said, rows[i].reason);
+		until_answered();
+		assert_int_equal(bed.status, rows[i].status);
+		assert_string_equal(bed.reason, rows[i].told);
+		assert_int_equal(bed.opened, i + 1);
+	}
+	bed_close();
+}
+
+/* Of whom and for whom it is, where that is known; and only what was reached has a stream. */
+static void
+what_the_stream_says(void **state)
+{
+	static const struct {
+		const char *service, *said;
+		bool beside;
+	} rows[] = {{NULL, "", false}, {"default/web", "edgeway-service=default/web ", false},
+		{NULL, "edgeway-reach=edge-9 ", true},
+		{"default/web", "edgeway-service=default/web edgeway-reach=edge-9 ", true}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		bed_open(&(struct bed){
+			.has_tunnel = true, .service = rows[i].service, .beside = rows[i].beside});
+		bed_call(NULL);
+		assert_string_equal(bed.fields, rows[i].said);
+		bed.events->answered(bed.to, 200, "");
+		assert_int_equal(bed.status, 200);
+		assert_true(bed.given);
+		bed_call(NULL);
+		bed.events->answered(bed.to, 508, "");
+		until_answered();
+		assert_false(bed.given);
+		bed_close();
+	}
+}
+
+/* Another route may do what one cannot: not where the node itself has judged, but where a
+ * neighbour has, who is not the only one. */
+static void
+the_next_route(void **state)
+{
+	static const struct {
+		unsigned said, opened;
+		bool beside;
+	} rows[] = {{502, 2, false}, {503, 2, false}, {504, 2, false}, {403, 1, false},
+		{404, 1, false}, {500, 2, false}, {508, 1, false}, {403, 2, true}, {404, 2, true},
+		{508, 1, true}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		bed_open(&(struct bed){.has_tunnel = true, .routes = 2, .beside = rows[i].beside});
+		bed_call(NULL);
+		bed.events->answered(bed.to, rows[i].said, "no");
+		if (bed.opened == 2) {
+			assert_int_equal(bed.status, 0);
+			bed.events->answered(bed.to, rows[i].said, "no");
+			assert_int_equal(bed.opened, 2);
+		}
+		until_answered();
+		assert_int_equal(bed.opened, rows[i].opened);
+		assert_non_null(
+			strstr(bed.reason, bed.opened == 2 ? "edge-2:7 at" : "edge-1:7 at"));
+		bed_close();
+	}
+}
+
+/* So often is a dial begun anew, and not once more: where nothing was done with it, and where its
+ * tunnel broke. */
+static void
+a_dial_is_begun_anew(void **state)
+{
+	static const struct {
+		unsigned code, times;
+		bool udp;
+		const char *told;
+	} rows[] = {{STREAM_REFUSED, 5, false, "the node refused the stream"},
+		{STREAM_LOST, 3, false, "the node's tunnel broke while dialling"},
+		{STREAM_LOST, 0, true, "the node's tunnel broke while dialling"},
+		{STREAM_BROKEN, 0, false, "the node refused the stream"}};
+	static const struct caller anybody = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct connector_request request = {.caller = &anybody, .udp = rows[i].udp};
+
+		bed_open(&(struct bed){.has_tunnel = true});
+		bed_call(&request);
+		for (unsigned k = 0; k <= rows[i].times; k++) {
+			patience_until(patience_turn(bed.loop), bed.opened == k + 1);
+			assert_int_equal(bed.status, 0);
+			bed.events->reset(bed.to, rows[i].code);
+		}
+		until_answered();
+		assert_int_equal(bed.status, 503);
+		assert_string_equal(bed.reason, rows[i].told);
+		assert_int_equal(bed.opened, rows[i].times + 1);
+		bed_close();
+	}
+}
+
+static void
+a_stream_that_cannot_be_opened(void **state)
+{
+	static const struct {
+		int rc;
+		const char *told;
+	} rows[] = {{-EAGAIN, "node edge-1 has as many streams as its tunnel carries"},
+		{-EPROTONOSUPPORT,
+			"the agent of node edge-1 carries no UDP yet: it needs the hub's version"},
+		{-EINVAL, "no stream to edge-1:7: Invalid argument"},
+		{-ESHUTDOWN,
+			"node edge-1 has no tunnel to this hub or its replicas: is its agent "
+			"running, "
+			"with tunnel.enabled?"},
+		{-EINPROGRESS, "no answer from the node in time"}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		bed_open(&(struct bed){.has_tunnel = true, .refuses = rows[i].rc});
+		bed_call(NULL);
+		until_answered();
+		assert_int_equal(bed.status, rows[i].rc == -EINPROGRESS ? 504 : 503);
+		assert_string_equal(bed.reason, rows[i].told);
+		bed_close();
+	}
+}
+
+static void
+no_answer_in_time(void **state)
+{
+	uint64_t start;
+
+	(void)state;
+	bed_open(&(struct bed){.has_tunnel = true});
+	start = loop_now_ms(bed.loop);
+	bed_call(NULL);
+	until_answered();
+	assert_int_equal(bed.status, 504);
+	assert_true(loop_now_ms(bed.loop) - start >= CONNECTOR_MS);
+	assert_int_equal(connector_pending(bed.reach), 0);
+	bed_close();
+}
+
+/* So many wait for one node, and no more. */
+static void
+a_node_that_many_wait_for(void **state)
+{
+	struct metrics m;
+
+	(void)state;
+	bed_open(&(struct bed){.expected = true});
+	for (unsigned i = 0; i < CONNECTOR_AWAIT_NODE; i++)
+		bed_call(NULL);
+	for (unsigned i = 0; i < 10; i++)
+		patience_turn(bed.loop);
+	assert_int_equal(bed.status, 0);
+	bed_call(NULL);
+	for (unsigned i = 0; i < 10; i++)
+		patience_turn(bed.loop);
+	assert_int_equal(bed.status, 503);
+	assert_non_null(strstr(bed.reason, "; too many others wait for it"));
+	assert_int_equal(connector_pending(bed.reach), CONNECTOR_AWAIT_NODE);
+	metrics_init(&m);
+	connector_metrics(bed.reach, &m);
+	assert_non_null(strstr(buf_str(&m.out), "edgeway_ingress_crowded_total 1\n"));
+	metrics_fini(&m);
+	connector_changed(bed.reach, "edge-7"); /* another node's: nobody's */
+	assert_int_equal(bed.opened, 0);
+	bed.has_tunnel = true;
+	connector_changed(bed.reach, "edge-1");
+	assert_int_equal(bed.opened, CONNECTOR_AWAIT_NODE);
+	patience_until(patience_turn(bed.loop), connector_pending(bed.reach) == 0);
+	bed_close();
 }
 
 int
@@ -783,6 +607,13 @@ main(void)
 		cmocka_unit_test(a_newer_tunnel_is_taken),
 		cmocka_unit_test(first_bytes_go_with_the_dial),
 		cmocka_unit_test(a_kept_stream_is_taken),
+		cmocka_unit_test(what_the_node_says),
+		cmocka_unit_test(what_the_stream_says),
+		cmocka_unit_test(the_next_route),
+		cmocka_unit_test(a_dial_is_begun_anew),
+		cmocka_unit_test(a_stream_that_cannot_be_opened),
+		cmocka_unit_test(no_answer_in_time),
+		cmocka_unit_test(a_node_that_many_wait_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

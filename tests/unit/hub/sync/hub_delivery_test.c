@@ -462,6 +462,7 @@ nodes_beyond_those_on_their_way_are_asked_to_wait(void **state)
 {
 	struct bed *b = *state;
 	struct sync_gate *gate;
+	auto_buf struct buf text;
 	struct identity id;
 	struct client *c;
 
@@ -477,6 +478,9 @@ nodes_beyond_those_on_their_way_are_asked_to_wait(void **state)
 	c = bed_dial_events(b, "edge-1", &id, id.cert);
 	wait_for(b, c->closed);
 	assert_int_equal(gate->refused, 1);
+	buf_init(&text, BUF_UNLIMITED);
+	nodes_joins(b->hub->nodes, &text);
+	assert_non_null(strstr(buf_str(&text), "\"told_to_wait\":1,"));
 	identity_fini(&id);
 }
 

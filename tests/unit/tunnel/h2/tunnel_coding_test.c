@@ -44,6 +44,11 @@ echo(const char *piece, size_t len)
 	assert_int_equal(e.sum, sum);
 	assert_false(e.reset || b.ends[0]->reset);
 	wire = session_stats(b.near)->bytes_out;
+	/* counted at both ends, by what goes and by what comes */
+	assert_in_range(session_stats(b.near)->saved, 0, 2 * N);
+	assert_in_range(session_stats(b.far)->saved, 0, 2 * N);
+	assert_int_equal(wire<N, session_stats(b.near)->saved> N);
+	assert_int_equal(wire<N, session_stats(b.far)->saved> N);
 	stream_close(&e.st, STREAM_DONE);
 	stream_close(&b.ends[0]->st, STREAM_DONE);
 	bed_until(&b, session_stats(b.near)->streams == 0 && session_stats(b.far)->streams == 0);
@@ -101,6 +106,41 @@ test_stalled_reader(void **state)
 	bed_fini_open(&b, &e, 1);
 }
 
+/* What is expanded and not consumed counts as memory, and is freed once it is consumed. And what is
+ * written into the room that a stream has reserved. */
+static void
+test_memory_of_what_is_expanded(void **state)
+{
+	enum { PLAIN = 64 * 1024 };
+	struct bed b;
+	struct end e;
+	struct iovec v[CHAIN_MOST];
+	const void *data;
+	size_t before;
+
+	(void)state;
+	bed_init_squeezed(&b);
+	bed_open(&b, &e, "a:1");
+	bed_until(&b, e.status == 200);
+	b.ends[0]->stalled = true;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(stream_reserve(e.st, 6, v), 1);
+		assert_int_equal(v[0].iov_len, 6);
+		memcpy(v[0].iov_base, "a text", 6);
+		stream_commit(e.st, 6);
+		bed_until(&b, b.far_budget.held > 0);
+		before = b.far_budget.granted;
+		assert_int_equal(stream_peek(b.ends[0]->st, &data), 6);
+		assert_memory_equal(data, "a text", 6);
+		assert_int_equal(b.far_budget.granted, before + PLAIN);
+		stream_consume(b.ends[0]->st, 5);
+		assert_int_equal(b.far_budget.granted, before + PLAIN);
+		stream_consume(b.ends[0]->st, 1);
+		assert_int_equal(b.far_budget.granted, before);
+	}
+	bed_fini_open(&b, &e, 1);
+}
+
 /* Memory that is short is not spent on this. */
 static void
 test_not_when_memory_is_short(void **state)
@@ -130,6 +170,7 @@ main(void)
 		cmocka_unit_test(test_text_is_small),
 		cmocka_unit_test(test_tls_is_as_it_was),
 		cmocka_unit_test(test_stalled_reader),
+		cmocka_unit_test(test_memory_of_what_is_expanded),
 		cmocka_unit_test(test_not_when_memory_is_short),
 	};
 
