@@ -60,8 +60,7 @@ struct tunnels {
 	void (*done)(void *arg);
 	void *done_arg;
 	struct session_stats past; /* of sessions that have ended */
-	uint64_t opened, failed, refused, replaced, late, cut, dead, silent, missed,
-		resumed;
+	uint64_t opened, failed, refused, replaced, late, cut, dead, silent, missed, resumed;
 };
 
 /* Returns true if the node has a tunnel whose streams end, since the node stops. */

@@ -161,6 +161,11 @@ test_windows_fit(void **state)
 	assert_int_equal(st->window, 8 * STREAM_WINDOW_BASE); /* full, and not over */
 	budget->limit--;
 	consume(&b, st, 8 * STREAM_WINDOW_BASE, 1);
+	assert_int_equal(st->window, 4 * STREAM_WINDOW_BASE);
+	budget->limit = 0; /* it halves as long as there is too little, down to the base */
+	consume(&b, st, 4 * STREAM_WINDOW_BASE, 1);
+	consume(&b, st, 2 * STREAM_WINDOW_BASE, 1);
+	consume(&b, st, STREAM_WINDOW_BASE, 1);
 	assert_int_equal(st->window, STREAM_WINDOW_BASE);
 	/* And not wider than the widest. */
 	budget->limit = SIZE_MAX;
