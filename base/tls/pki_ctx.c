@@ -313,10 +313,7 @@ pki_carrier_ctx(SSL_CTX *inner, const char *ca_pem, SSL_CTX **out, struct err *e
 void
 pki_ctx_floor(SSL_CTX *ctx, int64_t floor_s)
 {
-	struct pki_trust *trust = pki_trust_of(ctx);
-
-	trust->floor_s = floor_s;
-	pki_tickets_forget(ctx);
+	pki_trust_of(ctx)->floor_s = floor_s;
 }
 
 void

@@ -277,13 +277,15 @@ pki_tickets_offer(SSL *ssl)
 	const struct pki_trust *trust = pki_trust_of(ctx);
 	SSL_SESSION *copy;
 	X509 *cert;
+	int64_t now_s;
 
 	/* A ticket proves that the hub has their secret, and not whose certificate it has. */
 	if (t == NULL || t->session == NULL || (trust != NULL && trust->refused != NULL) ||
 		SSL_SESSION_get_protocol_version(t->session) != TLS1_3_VERSION)
 		return;
 	cert = SSL_SESSION_get0_peer(t->session);
-	if (cert == NULL || pki_x509_ends(cert) <= (int64_t)time(NULL) ||
+	now_s = MAX((int64_t)time(NULL), trust != NULL ? trust->floor_s : 0);
+	if (cert == NULL || pki_x509_ends(cert) <= now_s ||
 		(copy = SSL_SESSION_dup(t->session)) == NULL)
 		return;
 	(void)SSL_set_session(ssl, copy); /* which may be given up as well */

@@ -32,7 +32,7 @@ struct tls_handshake_setup {
 	enum tls_proof proof;
 	bool resumes;
 	const struct addr *from; /* the client whose steps these are */
-	/* its slot on the owner's loop, which rations the steps if there are no workers; NULL: none */
+	/* its slot on the owner's loop, which rations the steps if there are no workers; or NULL */
 	struct preauth_conn *place;
 	tls_handshake_fn *done;
 	void *arg;

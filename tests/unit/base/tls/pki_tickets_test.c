@@ -146,6 +146,8 @@ any_replica_resumes(void **state)
 	pki_tickets_forget(node);
 	assert_int_equal(connect_once(first, node, true), FULL);
 	assert_int_equal(connect_once(first, node, true), RESUMED);
+	pki_ctx_floor(node, (int64_t)time(NULL)); /* once a day, as the hub tells the time */
+	assert_int_equal(connect_once(first, node, true), RESUMED);
 	pki_ctx_refuse(node, "0123"); /* a hub was revoked: each shows its certificate */
 	assert_int_equal(connect_once(first, node, true), FULL);
 	assert_int_equal(connect_once(first, node, true), FULL);
@@ -155,6 +157,20 @@ any_replica_resumes(void **state)
 	SSL_CTX_free(first);
 	SSL_CTX_free(second);
 	SSL_CTX_free(other);
+	SSL_CTX_free(node);
+}
+
+/* By what the node knows to be the least that its clock may be, the hub's certificate is over. */
+static void
+the_hubs_certificate_ends_by_the_floor(void **state)
+{
+	SSL_CTX *server = server_with(secret), *node = node_for(3600);
+
+	(void)state;
+	assert_int_equal(connect_once(server, node, true), FULL);
+	pki_ctx_floor(node, (int64_t)time(NULL) + 9 * 24 * 3600);
+	assert_int_equal(connect_once(server, node, true), REFUSED);
+	SSL_CTX_free(server);
 	SSL_CTX_free(node);
 }
 
@@ -220,6 +236,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_replica_resumes),
 		cmocka_unit_test(the_ticket_outlives_what_was_cut),
+		cmocka_unit_test(the_hubs_certificate_ends_by_the_floor),
 		cmocka_unit_test(an_expired_certificate_does_not_resume),
 		cmocka_unit_test(a_full_handshake_each_day),
 		cmocka_unit_test(secrets_differ),
