@@ -370,6 +370,7 @@ preauth_enter(struct preauth *p, struct preauth_conn *c, const struct addr *from
 	c->of = p;
 	c->slot = slot;
 	c->since_ms = now_ms;
+	atomic_store(&c->waits_for_us, false);
 	TAILQ_INSERT_TAIL(&p->all, c, link);
 	return true;
 }

@@ -25,6 +25,7 @@ struct bridge_worker {
 	struct tls_bridge_setup setup; /* with the owner's callbacks */
 	int hold; /* of the owner's end of the socket pair; -1: none */
 	bool released; /* the owner's */
+	struct preauth_conn *owners; /* the owner's place; NULL: none any more */
 	/* the worker's */
 	struct tls_bridge *bridge; /* NULL: not yet */
 	struct addr from; /* all zero: this end is the client */
@@ -58,10 +59,20 @@ bridge_worker_destroy(struct bridge_worker *b)
 static void bridge_worker_on_release(void *arg);
 
 static void
+bridge_worker_leave_place(struct bridge_worker *b)
+{
+	struct preauth_conn *owners = take_ptr(&b->owners);
+
+	if (owners != NULL)
+		owners->branch = NULL;
+}
+
+static void
 bridge_worker_on_opened(void *arg)
 {
 	struct bridge_worker *b = arg;
 
+	bridge_worker_leave_place(b);
 	if (!b->released)
 		b->setup.opened(b->setup.arg, b->failed ? b->why : NULL, b->sni, b->peer);
 }
@@ -74,6 +85,7 @@ bridge_worker_on_ended(void *arg)
 	if (b->released)
 		return; /* on_gone comes */
 	b->released = true;
+	bridge_worker_leave_place(b);
 	b->setup.ended(b->setup.arg, b->broken);
 	loop_post(tls_worker_loop(b->worker), bridge_worker_on_release, b);
 }
@@ -93,6 +105,7 @@ bridge_worker_shaken(struct bridge_worker *b, enum tls_worker_result result)
 		return;
 	b->shaken = true;
 	preauth_leave(&b->place);
+	atomic_store(&b->place.waits_for_us, true);
 	tls_worker_ended(b->worker, result);
 }
 
@@ -149,7 +162,6 @@ bridge_worker_on_start(void *arg)
 	setup.opened = bridge_worker_opened;
 	setup.ended = bridge_worker_ended;
 	setup.arg = b;
-	b->place = (struct preauth_conn){.drop = bridge_worker_on_dropped, .arg = b};
 	if (b->host == NULL &&
 		!preauth_enter(tls_worker_preauth(b->worker), &b->place, &b->from,
 			loop_now_ms(setup.loop))) {
@@ -240,6 +252,11 @@ bridge_worker_new(
 	}
 	b->worker =
 		setup->beside != NULL ? setup->beside->worker : tls_workers_next(setup->workers);
+	b->place = (struct preauth_conn){
+		.drop = bridge_worker_on_dropped, .arg = b, .waits_for_us = true};
+	b->owners = own.place;
+	if (b->owners != NULL)
+		b->owners->branch = &b->place;
 	*out = b;
 	tls_worker_begun(b->worker);
 	loop_post(tls_worker_loop(b->worker), bridge_worker_on_start, b);
@@ -263,6 +280,7 @@ bridge_worker_free(struct bridge_worker **out)
 
 	if (b == NULL)
 		return;
+	bridge_worker_leave_place(b);
 	if (b->worker != NULL) {
 		b->released = true;
 		loop_post(tls_worker_loop(b->worker), bridge_worker_on_release, b);

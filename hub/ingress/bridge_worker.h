@@ -28,8 +28,8 @@ struct bridge_worker_setup {
 	int other;
 	/* the client whose handshake steps are rationed; NULL: this end is the client */
 	const struct addr *from;
-	/* `loop` is set here; `place`, for the owner's loop, only without workers. The owner may
-	 * free the context once bridge_worker_new returns. */
+	/* `loop` is set here; `place` is the owner's slot on its loop, until the handshake is over,
+	 * or NULL. The owner may free the context once bridge_worker_new returns. */
 	struct tls_bridge_setup bridge;
 };
 

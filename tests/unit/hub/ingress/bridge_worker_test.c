@@ -15,13 +15,14 @@
 #include "tests/unit/base/tls/tls_keys.h"
 #include "tests/unit/patience.h"
 
-enum { WORKERS = 2, BULK = 1 << 18, SOON = 40 /* turns */ };
+enum { WORKERS = 2, PLACES = 64, BULK = 1 << 18, SOON = 40 /* turns */ };
 
 struct bridged {
 	struct bridge_worker *bridge;
 	struct tls_stream *tls; /* of the other side, passive */
 	int fd, other; /* its socket; the owner's end of the plain side */
-	unsigned opened, ended;
+	struct preauth_conn place; /* on the owner's loop */
+	unsigned opened, ended, dropped;
 	bool broken;
 	ssize_t seen; /* of `other`, when it ended: 0: an end; -1: nothing */
 	char why[256], sni[64], peer[64];
@@ -65,7 +66,7 @@ setup(void **state)
 	assert_int_equal(loop_new(&loop, NULL), 0);
 	for (size_t i = 0; i < WORKERS; i++)
 		assert_int_equal(loop_new(&loops[i], NULL), 0);
-	preauth = preauth_new(loop, 64, 1);
+	preauth = preauth_new(loop, PLACES, 1);
 	pool = tls_workers_new(loops, WORKERS, preauth);
 	for (size_t i = 0; i < WORKERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, worker_thread, loops[i]), 0);
@@ -131,6 +132,23 @@ on_ended(void *arg, bool broken)
 	b->seen = b->other < 0 ? -1 : recv(b->other, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
 }
 
+static void
+on_place_needed(void *arg)
+{
+	struct bridged *b = arg;
+
+	b->dropped++;
+}
+
+static bool
+take_place(struct bridged *b, uint64_t now_ms)
+{
+	const struct addr from = addr_ipv4(INADDR_LOOPBACK + 1, 1);
+
+	b->place = (struct preauth_conn){.drop = on_place_needed, .arg = b};
+	return preauth_enter(preauth, &b->place, &from, now_ms);
+}
+
 /* ctx: of the other side, a client if `host`, whose server the bridge is then; else the reverse. */
 static void
 bridge(struct bridged *b, struct ssl_ctx_st *ctx, const char *host)
@@ -139,6 +157,7 @@ bridge(struct bridged *b, struct ssl_ctx_st *ctx, const char *host)
 	int net[2], plain[2];
 
 	memset(b, 0, sizeof *b);
+	assert_true(host == NULL || take_place(b, 0));
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, net), 0);
 	assert_int_equal(
@@ -157,6 +176,7 @@ bridge(struct bridged *b, struct ssl_ctx_st *ctx, const char *host)
 						  .plain = plain[1],
 						  .ctx = host != NULL ? server : client,
 						  .host = host != NULL ? NULL : "hub.example",
+						  .place = host != NULL ? &b->place : NULL,
 						  .opened = on_opened,
 						  .ended = on_ended,
 						  .arg = b}},
@@ -185,6 +205,7 @@ open_bridge(struct bridged *b, struct ssl_ctx_st *ctx, const char *host)
 static void
 close_all(struct bridged *b)
 {
+	preauth_leave(&b->place);
 	bridge_worker_free(&b->bridge);
 	tls_stream_free(&b->tls);
 	close(b->fd);
@@ -343,6 +364,38 @@ test_given_up(void **state)
 	}
 }
 
+static void
+wait_for_test(void *arg)
+{
+	pthread_mutex_lock(arg);
+	pthread_mutex_unlock(arg);
+}
+
+/* As in tls_handshake_test: who waits for a worker keeps its place, who keeps it waiting does not. */
+static void
+test_place_of_waiting(void **state)
+{
+	static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+	struct bridged all[PLACES / 2], late = {.opened = 0};
+	unsigned dropped = 0;
+
+	(void)state;
+	pthread_mutex_lock(&busy);
+	for (size_t i = 0; i < WORKERS; i++)
+		loop_post(loops[i], wait_for_test, &busy);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		bridge(&all[i], client, "hub.example"); /* which says nothing */
+	assert_false(take_place(&late, 60 * 1000));
+	pthread_mutex_unlock(&busy);
+	until(take_place(&late, 60 * 1000));
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		dropped += all[i].dropped;
+		close_all(&all[i]);
+	}
+	assert_int_equal(dropped, 1);
+	preauth_leave(&late.place);
+}
+
 int
 main(void)
 {
@@ -356,6 +409,7 @@ main(void)
 		BOTH(test_other_breaks),
 		BOTH(test_refused),
 		{"test_given_up", test_given_up, with_workers, NULL, NULL},
+		{"test_place_of_waiting", test_place_of_waiting, with_workers, NULL, NULL},
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
