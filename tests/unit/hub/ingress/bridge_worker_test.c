@@ -371,7 +371,7 @@ wait_for_test(void *arg)
 	pthread_mutex_unlock(arg);
 }
 
-/* As in tls_handshake_test: who waits for a worker keeps its place, who keeps it waiting does not. */
+/* Who waits for a worker keeps its place; who keeps the worker waiting does not. */
 static void
 test_place_of_waiting(void **state)
 {
