@@ -355,8 +355,11 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
     for h in hubs:
         h.process.stop()
         root_is_gone(h)
-        h.start()  # counts the Event up
-    api.apply(*lonely_routes("second"))  # another status, by whoever takes the Lease over
+    api.apply(*lonely_routes("second"))  # another status, by whoever takes the Lease over: the hub that edge-2 comes to, whose address is another one
+    held = hubs[0].process.log().count("holds the lease")
+    hubs[0].start()  # counts the Event up
+    wait_for("the Lease", lambda: hubs[0].process.log().count("holds the lease") > held, 90)
+    hubs[1].start()
     few = [r for r in rights if not re.match(r"edgeway-hub-nodes-\d+$", r[3])]  # those are for thousands of nodes
 
     def unused():
