@@ -276,7 +276,7 @@ make_node(struct node *n, unsigned number)
 /* Nodes that read answer the hub's pings; stalled nodes send pings, so that the hub finds them
  * slow, not dead. */
 static void
-ping(void)
+ping_stalled(void)
 {
 	if (now() - w.pinged < PING_MS / 1000.0)
 		return;
@@ -308,7 +308,7 @@ turn(int ms)
 		else if (node->phase != IDLE)
 			flush(node);
 	}
-	ping();
+	ping_stalled();
 }
 
 /* --- commands ------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ struct side {
 };
 
 static void
-add(int epoll, int fd, void *who)
+floor_watch(int epoll, int fd, void *who)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = who};
 
@@ -30,7 +30,7 @@ add(int epoll, int fd, void *who)
 }
 
 static void
-pair(int epoll, int client, const struct addr *target)
+floor_pair(int epoll, int client, const struct addr *target)
 {
 	struct side *s = xcalloc(2, sizeof *s);
 	int upstream = socket(AF_INET, SOCK_STREAM, 0);
@@ -46,12 +46,12 @@ pair(int epoll, int client, const struct addr *target)
 	sock_nodelay(upstream);
 	s[0] = (struct side){.fd = client, .other = &s[1]};
 	s[1] = (struct side){.fd = upstream, .other = &s[0]};
-	add(epoll, client, &s[0]);
-	add(epoll, upstream, &s[1]);
+	floor_watch(epoll, client, &s[0]);
+	floor_watch(epoll, upstream, &s[1]);
 }
 
 static void
-copy(struct side *s)
+floor_copy(struct side *s)
 {
 	char bytes[16384];
 	ssize_t n;
@@ -84,15 +84,15 @@ main(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	add(epoll, listener, NULL);
+	floor_watch(epoll, listener, NULL);
 	for (;;) {
 		int n = epoll_wait(epoll, ev, 64, -1);
 
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.ptr == NULL)
-				pair(epoll, accept(listener, NULL, NULL), &target);
+				floor_pair(epoll, accept(listener, NULL, NULL), &target);
 			else
-				copy(ev[i].data.ptr);
+				floor_copy(ev[i].data.ptr);
 		}
 	}
 }

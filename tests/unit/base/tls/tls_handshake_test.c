@@ -11,10 +11,7 @@
 #include <cmocka.h>
 
 #include "base/tls/tls_handshake.h"
-#include "tests/unit/base/tls/tls_keys.h"
-#include "tests/unit/patience.h"
-
-enum { WORKERS = 2, BULK = 1 << 18, PLACES = 64 };
+#include "tests/unit/base/tls/workers_bed.h"
 
 struct far { /* the node: a client on the test's loop */
 	struct tls_stream *tls;
@@ -29,70 +26,7 @@ struct near { /* the hub: the handshake's owner */
 	char why[256];
 };
 
-static struct tls_keys ours, strangers;
-static struct ssl_ctx_st *server, *client, *stranger;
-static struct loop *loop, *loops[WORKERS];
-static pthread_t threads[WORKERS];
-static struct preauth *preauth;
-static struct tls_workers *workers;
-static char bulk[BULK];
-
 #define until(condition) patience_until(patience_turn(loop), condition)
-
-static void *
-worker_thread(void *arg)
-{
-	loop_run(arg);
-	return NULL;
-}
-
-static void
-stop_worker(void *arg)
-{
-	loop_stop(arg);
-}
-
-static int
-setup(void **state)
-{
-	(void)state;
-	signal(SIGPIPE, SIG_IGN);
-	tls_keys_make(&ours);
-	tls_keys_make(&strangers);
-	assert_int_equal(pki_server_ctx(ours.hub, ours.hub_key, ours.ca, &server, NULL), 0);
-	assert_int_equal(pki_client_ctx(ours.ca, ours.node, ours.node_key, &client, NULL), 0);
-	assert_int_equal(
-		pki_client_ctx(ours.ca, strangers.node, strangers.node_key, &stranger, NULL), 0);
-	random_bytes(bulk, sizeof bulk);
-	assert_int_equal(loop_new(&loop, NULL), 0);
-	for (size_t i = 0; i < WORKERS; i++)
-		assert_int_equal(loop_new(&loops[i], NULL), 0);
-	preauth = preauth_new(loop, PLACES, 1);
-	workers = tls_workers_new(loops, WORKERS, preauth);
-	for (size_t i = 0; i < WORKERS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, worker_thread, loops[i]), 0);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	tls_workers_free(&workers);
-	preauth_free(&preauth);
-	for (size_t i = 0; i < WORKERS; i++) {
-		loop_post(loops[i], stop_worker, loops[i]);
-		pthread_join(threads[i], NULL);
-		loop_free(&loops[i]);
-	}
-	loop_free(&loop);
-	pki_ctx_free(&server);
-	pki_ctx_free(&client);
-	pki_ctx_free(&stranger);
-	tls_keys_free(&ours);
-	tls_keys_free(&strangers);
-	return 0;
-}
 
 static void
 on_tls(void *arg, enum tls_event event)
@@ -132,7 +66,7 @@ begin(struct near *n, uint16_t client_number)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
 	n->handshake = tls_handshake_new(&(struct tls_handshake_setup){.loop = loop,
-		.workers = workers,
+		.workers = pool,
 		.fd = fd[0],
 		.ctx = server,
 		.alpn = "test/1",
@@ -315,13 +249,6 @@ take_place(struct near *n, uint16_t client_number, uint64_t now_ms)
 	return preauth_enter(preauth, &n->place, &from, now_ms);
 }
 
-static void
-wait_for_test(void *arg)
-{
-	pthread_mutex_lock(arg);
-	pthread_mutex_unlock(arg);
-}
-
 /* Of one address with its half of the places in use, a handshake that waits for its worker keeps
  * its place, however old it is; one that waits for its client does not. */
 static void
@@ -335,8 +262,7 @@ test_place_of_waiting(void **state)
 	(void)state;
 	memset(all, 0, sizeof all);
 	pthread_mutex_lock(&busy);
-	for (size_t i = 0; i < WORKERS; i++)
-		loop_post(loops[i], wait_for_test, &busy);
+	workers_bed_hold(&busy);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		assert_true(take_place(&all[i], 3, 0));
 		fd[i] = begin(&all[i], 3);
@@ -356,7 +282,7 @@ test_place_of_waiting(void **state)
 	preauth_leave(&late.place);
 }
 
-/* They take turns on the workers, and the counters tell. */
+/* They take turns on the pool, and the counters tell. */
 static void
 test_spread(void **state)
 {
@@ -371,7 +297,7 @@ test_spread(void **state)
 		close_pair(&n, &f);
 	}
 	metrics_init(&m);
-	tls_workers_metrics(workers, &m);
+	tls_workers_metrics(pool, &m);
 	preauth_metrics(preauth, &m);
 	assert_non_null(
 		strstr(buf_str(&m.out), "edgeway_hub_worker_handshakes_total{worker=\"1\"} 2\n"));
@@ -399,5 +325,5 @@ main(void)
 		cmocka_unit_test(test_place_of_waiting),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, workers_bed_make, workers_bed_free);
 }

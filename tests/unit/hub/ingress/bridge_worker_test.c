@@ -12,10 +12,9 @@
 
 #include "base/core/util.h"
 #include "hub/ingress/bridge_worker.h"
-#include "tests/unit/base/tls/tls_keys.h"
-#include "tests/unit/patience.h"
+#include "tests/unit/base/tls/workers_bed.h"
 
-enum { WORKERS = 2, PLACES = 64, BULK = 1 << 18, SOON = 40 /* turns */ };
+enum { SOON = 40 /* turns */ };
 
 struct bridged {
 	struct bridge_worker *bridge;
@@ -28,70 +27,9 @@ struct bridged {
 	char why[256], sni[64], peer[64];
 };
 
-static struct tls_keys ours, strangers;
-static struct ssl_ctx_st *server, *client, *stranger;
-static struct loop *loop, *loops[WORKERS];
-static pthread_t threads[WORKERS];
-static struct preauth *preauth;
-static struct tls_workers *pool, *workers; /* NULL in a test without workers */
-static char bulk[BULK];
+static struct tls_workers *workers; /* NULL in a test without them */
 
 #define until(condition) patience_until(patience_turn(loop), condition)
-
-static void *
-worker_thread(void *arg)
-{
-	loop_run(arg);
-	return NULL;
-}
-
-static void
-stop_worker(void *arg)
-{
-	loop_stop(arg);
-}
-
-static int
-setup(void **state)
-{
-	(void)state;
-	signal(SIGPIPE, SIG_IGN);
-	tls_keys_make(&ours);
-	tls_keys_make(&strangers);
-	assert_int_equal(pki_server_ctx(ours.hub, ours.hub_key, ours.ca, &server, NULL), 0);
-	assert_int_equal(pki_client_ctx(ours.ca, ours.node, ours.node_key, &client, NULL), 0);
-	assert_int_equal(
-		pki_client_ctx(ours.ca, strangers.node, strangers.node_key, &stranger, NULL), 0);
-	random_bytes(bulk, sizeof bulk);
-	assert_int_equal(loop_new(&loop, NULL), 0);
-	for (size_t i = 0; i < WORKERS; i++)
-		assert_int_equal(loop_new(&loops[i], NULL), 0);
-	preauth = preauth_new(loop, PLACES, 1);
-	pool = tls_workers_new(loops, WORKERS, preauth);
-	for (size_t i = 0; i < WORKERS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, worker_thread, loops[i]), 0);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	tls_workers_free(&pool);
-	preauth_free(&preauth);
-	for (size_t i = 0; i < WORKERS; i++) {
-		loop_post(loops[i], stop_worker, loops[i]);
-		pthread_join(threads[i], NULL);
-		loop_free(&loops[i]);
-	}
-	loop_free(&loop);
-	pki_ctx_free(&server);
-	pki_ctx_free(&client);
-	pki_ctx_free(&stranger);
-	tls_keys_free(&ours);
-	tls_keys_free(&strangers);
-	return 0;
-}
 
 static int
 with_workers(void **state)
@@ -364,13 +302,6 @@ test_given_up(void **state)
 	}
 }
 
-static void
-wait_for_test(void *arg)
-{
-	pthread_mutex_lock(arg);
-	pthread_mutex_unlock(arg);
-}
-
 /* Who waits for a worker keeps its place; who keeps the worker waiting does not. */
 static void
 test_place_of_waiting(void **state)
@@ -381,8 +312,7 @@ test_place_of_waiting(void **state)
 
 	(void)state;
 	pthread_mutex_lock(&busy);
-	for (size_t i = 0; i < WORKERS; i++)
-		loop_post(loops[i], wait_for_test, &busy);
+	workers_bed_hold(&busy);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		bridge(&all[i], client, "hub.example"); /* which says nothing */
 	assert_false(take_place(&late, 60 * 1000));
@@ -412,5 +342,5 @@ main(void)
 		{"test_place_of_waiting", test_place_of_waiting, with_workers, NULL, NULL},
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, workers_bed_make, workers_bed_free);
 }
