@@ -35,7 +35,7 @@ LOADS = {
     "tls": ("1 KB, keep-alive, 32 connections, TLS to the backends", "/", 32, []),
 }
 TLS_NAME = "secure.bench"
-BARS = {"cpu": 0.75, "rate": 0.52, "idle": 450, "slow": 48 * 1024, "memory": 5.0}
+BARS = {"cpu": 0.75, "close": 0.85, "tcp": 0.9, "rate": 0.52, "idle": 450, "slow": 48 * 1024, "memory": 5.0}
 BACKEND_CONF = """
 daemon off; master_process off; pid DIR/backend.pid; error_log stderr crit;
 events { worker_connections 8192; }
@@ -276,6 +276,10 @@ def tell(contenders, title, main):
     bar = ([f" ({frame.bar(f'http: CPU of the better peer, {title}', cpu['edgeway'] / best, BARS['cpu'])})",
             f" Requests/s are {of_direct:.2f} of direct ({frame.bar(f'http: requests/s of direct, {title}', of_direct, BARS['rate'], least=True)})."]
            if main else ["", ""])
+    for load, peer in (("close", "nginx"), ("tcp", "haproxy")):
+        if title.startswith(LOADS[load][0] + ","):
+            ratio = cpu["edgeway"] / cpu[peer]
+            bar[0] = f" ({frame.bar(f'http: CPU of {peer}, {title}', ratio, BARS[load])})"
     floor = "".join(f", {cpu['edgeway'] / cpu[name]:.2f} of the {name}" for name in ("floor", "floors") if name in cpu)
     ratios = "".join(f"{cpu['edgeway'] / cpu[name]:.2f} of {name}, " for name in peers)
     print(f"\nCPU per request: edgeway is {ratios}{cpu['edgeway'] / best:.2f} of the better{bar[0]}{floor}.{bar[1]}\n", flush=True)

@@ -15,7 +15,10 @@
 #include <unistd.h>
 #include <uv.h>
 
-enum { EVENTS = 128 }; /* told by one epoll_wait */
+enum {
+	EVENTS = 128, /* told by one epoll_wait */
+	DEFER_MS = 10,
+};
 
 struct post {
 	struct post *next;
@@ -41,6 +44,7 @@ struct loop {
 	bool stopping;
 	unsigned telling; /* calls of watches on the stack */
 	struct watch *changed; /* what epoll is to be told; or to be freed */
+	uint64_t defer_until; /* then it is told of the deferred ones among them */
 	pthread_mutex_t lock; /* guards first, last */
 	struct post *first;
 	struct post **last;
@@ -60,8 +64,9 @@ struct watch {
 	struct watch *next; /* in loop->changed */
 	int fd;
 	uint8_t wanted, events; /* by the owner; told to epoll */
-	bool added; /* to the epoll set */
-	bool changed; /* is in loop->changed */
+	bool added : 1; /* to the epoll set */
+	bool changed : 1; /* is in loop->changed */
+	bool deferred : 1;
 };
 
 struct sigwatch {
@@ -255,7 +260,7 @@ static void
 watch_register(struct watch *w)
 {
 	struct epoll_event ev = {.data.ptr = w,
-		.events = (w->wanted & WATCH_READ ? EPOLLIN : 0u) |
+		.events = (w->wanted & WATCH_READ ? EPOLLIN | EPOLLRDHUP : 0u) |
 			(w->wanted & WATCH_WRITE ? EPOLLOUT : 0u)};
 	int op = w->added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
@@ -263,6 +268,7 @@ watch_register(struct watch *w)
 		loop_must(-errno, "epoll_ctl");
 	w->added = true;
 	w->events = w->wanted;
+	w->deferred = false;
 }
 
 /* Before the wait: much of what changes in a turn is changed back in it, or stopped. */
@@ -270,11 +276,12 @@ static void
 watch_apply(struct loop *loop)
 {
 	struct watch *w, *next = take_ptr(&loop->changed);
+	const bool defer = uv_now(&loop->uv) < loop->defer_until;
 
 	while ((w = next) != NULL) {
 		next = w->next;
 		w->changed = false;
-		if (w->fn == NULL && loop->telling > 0)
+		if (w->fn == NULL ? loop->telling > 0 : w->deferred && defer)
 			watch_change(w);
 		else if (w->fn == NULL)
 			free(w);
@@ -302,6 +309,8 @@ watch_tell(struct watch *w, uint32_t ready)
 		return;
 	}
 	told = wanted & (told == 0 && ready & EPOLLHUP ? all : told);
+	if (told & WATCH_READ && ready & EPOLLRDHUP)
+		told |= WATCH_END;
 	if (told != 0)
 		w->fn(w->arg, w->fd, told);
 	else if (ready & EPOLLHUP) /* nobody reads, and both sides have closed it cleanly */
@@ -321,7 +330,7 @@ loop_once(struct loop *loop, bool wait)
 {
 	struct epoll_event events[EVENTS];
 	bool uv = false;
-	int n;
+	int n, timeout;
 
 	uv_update_time(&loop->uv);
 	if (uv_backend_timeout(&loop->uv) == 0)
@@ -330,7 +339,10 @@ loop_once(struct loop *loop, bool wait)
 	loop_end_turn(loop);
 	watch_apply(loop);
 	wait = wait && TAILQ_EMPTY(&loop->soon) && !loop->stopping;
-	n = epoll_wait(loop->epoll, events, EVENTS, wait ? uv_backend_timeout(&loop->uv) : 0);
+	timeout = wait ? uv_backend_timeout(&loop->uv) : 0;
+	if (loop->changed != NULL && (timeout < 0 || timeout > DEFER_MS))
+		timeout = DEFER_MS;
+	n = epoll_wait(loop->epoll, events, EVENTS, timeout);
 	uv_update_time(&loop->uv);
 	loop->telling++;
 	for (int i = 0; i < n; i++) {
@@ -422,7 +434,18 @@ watch_set(struct watch *w, unsigned events)
 	if (events == w->wanted)
 		return;
 	w->wanted = (uint8_t)events;
+	w->deferred = false;
 	watch_change(w);
+}
+
+void
+watch_defer(struct watch *w, bool on)
+{
+	const uint64_t now = uv_now(&w->loop->uv);
+
+	w->deferred = on && !w->added;
+	if (w->deferred && now >= w->loop->defer_until)
+		w->loop->defer_until = now + DEFER_MS;
 }
 
 void

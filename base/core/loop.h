@@ -5,7 +5,8 @@
  *
  * A watch reports readiness of one descriptor, level-triggered. Leave WATCH_READ on; request
  * WATCH_WRITE only after EAGAIN. On WATCH_HUP read SO_ERROR. WATCH_HUP is always reported;
- * requested alone, it reports that the connection broke although nobody reads from it. After
+ * requested alone, it reports that the connection broke although nobody reads from it. WATCH_END
+ * comes with WATCH_READ when the other side has sent its FIN: EOF follows what can be read. After
  * watch_stop / timer_free no callback comes, and the descriptor may be closed at once; both set the
  * owner's pointer to NULL.
  *
@@ -23,7 +24,7 @@ struct watch;
 struct timer;
 struct sigwatch;
 
-enum { WATCH_READ = 1, WATCH_WRITE = 2, WATCH_HUP = 4 };
+enum { WATCH_READ = 1, WATCH_WRITE = 2, WATCH_HUP = 4, WATCH_END = 16 };
 
 typedef void loop_fn(void *arg);
 typedef void watch_fn(void *arg, int fd, unsigned events);
@@ -60,6 +61,9 @@ void *loop_backend(struct loop *loop);
 enum { WATCH_UNBLOCKED = 8 };
 struct watch *watch_start(struct loop *loop, int fd, unsigned events, watch_fn *fn, void *arg);
 void watch_set(struct watch *w, unsigned events);
+/* on: its owner expects to stop it soon, so the kernel, if it has not been told of the watch yet,
+ * is told up to 10 ms later: mostly never, which saves two system calls. Ends with watch_set. */
+void watch_defer(struct watch *w, bool on);
 void watch_stop(struct watch **w);
 
 struct timer *timer_new(struct loop *loop, loop_fn *fn, void *arg);

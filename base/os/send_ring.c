@@ -18,6 +18,7 @@ enum {
 struct queued {
 	send_ring_fn *fn;
 	void *owner;
+	struct io_uring_sqe *sqe;
 	char *data;
 	size_t len;
 };
@@ -89,7 +90,6 @@ bool
 send_ring_add(
 	struct send_ring *r, int fd, const struct iovec *iov, int n, send_ring_fn *fn, void *owner)
 {
-	struct io_uring_sqe *sqe;
 	struct queued *q;
 	size_t len = 0;
 
@@ -102,15 +102,26 @@ send_ring_add(
 	if (r->error != 0)
 		return false;
 	q = &r->queued[r->n];
-	*q = (struct queued){fn, owner, r->bytes + r->used, len};
+	/* it has as many as there are of ours */
+	*q = (struct queued){fn, owner, io_uring_get_sqe(&r->uring), r->bytes + r->used, len};
 	for (int i = 0; i < n; i++) {
 		memcpy(r->bytes + r->used, iov[i].iov_base, iov[i].iov_len);
 		r->used += iov[i].iov_len;
 	}
-	sqe = io_uring_get_sqe(&r->uring); /* it has as many as there are of ours */
-	io_uring_prep_send(sqe, fd, q->data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-	io_uring_sqe_set_data64(sqe, r->n++);
+	io_uring_prep_send(q->sqe, fd, q->data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	io_uring_sqe_set_data64(q->sqe, r->n++);
 	return true;
+}
+
+void
+send_ring_more(struct send_ring *r, const void *owner)
+{
+	unsigned i = r->n;
+
+	while (i > 0 && r->queued[--i].owner != owner)
+		continue;
+	assert(r->queued[i].owner == owner);
+	r->queued[i].sqe->msg_flags |= MSG_MORE;
 }
 
 static void

@@ -33,6 +33,9 @@ void send_ring_free(struct send_ring **ring);
 /* Returns false if it is too much for the ring, and nothing was done. A full ring is submitted. */
 bool send_ring_add(struct send_ring *ring, int fd, const struct iovec *iov, int n, send_ring_fn *fn,
 	void *owner);
+/* The owner's send is in the ring: it goes on with a FIN when it is told of its end, and the last
+ * segment is to carry that. */
+void send_ring_more(struct send_ring *ring, const void *owner);
 /* void *: a loop_fn. */
 void send_ring_submit(void *ring);
 

@@ -255,6 +255,21 @@ send_now(const struct peer *p, struct iovec *iov, int n, size_t total)
 	return send(fd, together, total, flags);
 }
 
+static int
+send_fin(struct peer *p)
+{
+	if (p->shut)
+		return 0;
+	if (p->tls != NULL && tls_stream_end(p->tls->stream) == -EAGAIN) {
+		peer_want(p);
+		return 0;
+	}
+	p->shut = true;
+	if (p->tls != NULL)
+		return 0;
+	return shutdown(p->fd, SHUT_WR) < 0 ? -errno : 0;
+}
+
 static void
 peer_on_sent(void *arg, const char *rest, size_t len)
 {
@@ -262,10 +277,12 @@ peer_on_sent(void *arg, const char *rest, size_t len)
 
 	p->queued = false;
 	p->later = NULL;
-	if (len == 0)
-		return;
-	buf_add(&p->out, rest, len);
-	peer_want(p);
+	if (len > 0) {
+		buf_add(&p->out, rest, len);
+		peer_want(p);
+	} else if (p->shutting) {
+		(void)send_fin(p); /* it fails if the connection is broken, which WATCH_HUP tells */
+	}
 }
 
 /* Before its socket is used otherwise. */
@@ -329,21 +346,6 @@ peer_send_bytes(struct peer *p, const void *data, size_t len)
 	return peer_send(p, &iov, 1);
 }
 
-static int
-send_fin(struct peer *p)
-{
-	if (p->shut)
-		return 0;
-	if (p->tls != NULL && tls_stream_end(p->tls->stream) == -EAGAIN) {
-		peer_want(p);
-		return 0;
-	}
-	p->shut = true;
-	if (p->tls != NULL)
-		return 0;
-	return shutdown(p->fd, SHUT_WR) < 0 ? -errno : 0;
-}
-
 static ssize_t
 peer_write_out(struct peer *p)
 {
@@ -378,8 +380,11 @@ peer_flush(struct peer *p)
 int
 peer_shut(struct peer *p)
 {
-	peer_settle(p);
 	p->shutting = true;
+	if (p->queued) {
+		send_ring_more(p->later, p);
+		return 0;
+	}
 	return buf_len(&p->out) == 0 ? send_fin(p) : 0;
 }
 

@@ -69,7 +69,8 @@ int peer_send_bytes(struct peer *p, const void *data, size_t len);
 bool peer_is_flushed(const struct peer *p);
 /* On WATCH_WRITE. 0 or -errno. */
 int peer_flush(struct peer *p);
-/* Sends FIN after the pending data. 0 or -errno. */
+/* Sends FIN after the pending data, in their last segment if they wait for the turn's end. 0 or
+ * -errno. */
 int peer_shut(struct peer *p);
 void peer_pause(struct peer *p);
 void peer_resume(struct peer *p);

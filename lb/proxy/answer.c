@@ -55,12 +55,10 @@ static bool
 answer_ends_client(const struct exchange *ex)
 {
 	const struct downstream *f = ex->downstream;
-	char unread;
 
 	return ex->http.last && ex->http.request_done && !ex->has_body &&
 		ex->body_received < AT_ONCE_BYTES && buf_len(&f->peer.out) == 0 &&
-		buf_len(&f->base.in) == 0 &&
-		recv(f->peer.fd, &unread, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+		buf_len(&f->base.in) == 0 && !peer_has_input(&f->peer);
 }
 
 /* The response is complete; `rest`: the endpoint sent more than that. */
@@ -76,7 +74,7 @@ answer_finish_response(struct exchange *ex, bool rest)
 		pool_put(b);
 	else
 		upstream_conn_close(b, false);
-	at_once = answer_ends_client(ex);
+	at_once = f->peer.last ? buf_len(&f->peer.out) == 0 : answer_ends_client(ex);
 	exchange_end(ex);
 	if (at_once)
 		downstream_close(f, false);

@@ -338,6 +338,8 @@ exchange_admit(struct exchange *ex, struct http1_head *h)
 	if (may && f->group->service != NULL && f->group->service->routes != NULL)
 		follow = routing_apply(ex, h, &routing);
 	ex->has_body = !ex->http.request_done;
+	if (ex->http.last && ex->http.request_done) /* it is closed after the answer */
+		watch_defer(f->peer.watch, true);
 	/* For a service without retries each request is sent at most once. */
 	ex->idempotent = h->idempotent && pick_tries(ex) > 1;
 	ex->key = hashkey_of(ex->group->service, h, f->client_ip);

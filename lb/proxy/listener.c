@@ -311,12 +311,8 @@ listener_pause(struct worker *w, bool paused)
 }
 
 static void
-on_listener(void *arg, int fd, unsigned events)
+listener_accept(struct worker *w, int fd)
 {
-	struct worker *w = arg;
-
-	(void)events;
-	worker_enter(w);
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
 		struct addr from = {.len = sizeof from.in6};
 		int c = accept4(fd, &from.sa, &from.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -334,6 +330,17 @@ on_listener(void *arg, int fd, unsigned events)
 		if (errno == EAGAIN)
 			return;
 	}
+}
+
+static void
+on_listener(void *arg, int fd, unsigned events)
+{
+	struct worker *w = arg;
+
+	(void)events;
+	worker_enter(w);
+	listener_accept(w, fd);
+	worker_leave(w);
 }
 
 void
@@ -356,7 +363,7 @@ listener_finish(struct worker *w)
 {
 	for (int six = 0; six < 2; six++) {
 		if (w->listen_fd[six] >= 0)
-			on_listener(w, w->listen_fd[six], WATCH_READ);
+			listener_accept(w, w->listen_fd[six]);
 		listener_use(w, six, -1);
 	}
 }

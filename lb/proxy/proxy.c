@@ -363,13 +363,8 @@ write_client(struct downstream *f)
 }
 
 static void
-on_downstream(void *arg, int fd, unsigned events)
+downstream_on_event(struct downstream *f, unsigned events)
 {
-	struct downstream *f = arg;
-	struct worker *w = f->worker;
-
-	(void)fd;
-	worker_enter(w);
 	if (f->state == DOWNSTREAM_RELAY && f->ex->state == EXCHANGE_GREETING)
 		server_first_end(f);
 	if (f->state == DOWNSTREAM_RELAY) {
@@ -383,6 +378,17 @@ on_downstream(void *arg, int fd, unsigned events)
 			read_client(f, events);
 	}
 	memory_settle(f);
+}
+
+static void
+on_downstream(void *arg, int fd, unsigned events)
+{
+	struct downstream *f = arg;
+	struct worker *w = f->worker;
+
+	(void)fd;
+	worker_enter(w);
+	downstream_on_event(f, events);
 	worker_leave(w);
 }
 
@@ -444,10 +450,12 @@ downstream_open(struct worker *w, int fd, struct group *g, const struct addr *cl
 	count(g->port_of->mode == PORT_HTTP ? &w->counters.accepted_http
 					    : &w->counters.accepted_tcp,
 		1);
-	if (g->port_of->mode == PORT_HTTP)
+	if (g->port_of->mode == PORT_HTTP) {
 		server_first_open(f);
-	else
+		downstream_on_event(f, WATCH_READ); /* the request may have come already */
+	} else {
 		relay_open(f);
+	}
 }
 
 void

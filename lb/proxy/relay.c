@@ -111,6 +111,8 @@ relay_open(struct downstream *f)
 		close_both(ex, true);
 	} else if (dial_start(ex, false) == DIAL_FAILED) {
 		relay_dial_failed(ex);
+	} else {
+		watch_defer(f->peer.watch, true); /* it is read from once connected */
 	}
 }
 
@@ -197,23 +199,6 @@ relay_greeted(struct exchange *ex, const char *data, size_t len)
 		close_both(ex, true);
 }
 
-static void
-relay_connected(struct exchange *ex)
-{
-	ex->upstream->peer.mind = true;
-	access_log_connected(ex);
-	trace_connected(ex);
-	if (target_is_suspect(ex->upstream->target))
-		outlier_share_worked(ex->downstream->worker, ex->upstream->target, true);
-	if (ex->state != EXCHANGE_GREETING)
-		relay_on_input(ex->downstream);
-}
-
-const struct exchange_kind relay_kind = {
-	.connected = relay_connected,
-	.dial_failed = relay_dial_failed,
-};
-
 void
 relay_upgraded(struct exchange *ex, const char *data, size_t len)
 {
@@ -282,7 +267,7 @@ relay_pump(struct exchange *ex, bool up, unsigned events)
 			peer_pause(from);
 			return 0;
 		}
-		if ((size_t)n < most && !(events & WATCH_HUP))
+		if ((size_t)n < most && !(events & (WATCH_HUP | WATCH_END)))
 			return 0;
 	}
 	return 0;
@@ -316,6 +301,30 @@ relay_turn(struct exchange *ex, bool up, unsigned events)
 		close_both(ex, false);
 	}
 }
+
+static void
+relay_connected(struct exchange *ex)
+{
+	struct downstream *f = ex->downstream;
+
+	ex->upstream->peer.mind = true;
+	access_log_connected(ex);
+	trace_connected(ex);
+	if (target_is_suspect(ex->upstream->target))
+		outlier_share_worked(f->worker, ex->upstream->target, true);
+	if (ex->state == EXCHANGE_GREETING)
+		return;
+	watch_defer(f->peer.watch, false);
+	if (buf_len(&f->base.in) > 0 || f->peer.eof)
+		relay_on_input(f);
+	else
+		relay_turn(ex, true, WATCH_READ);
+}
+
+const struct exchange_kind relay_kind = {
+	.connected = relay_connected,
+	.dial_failed = relay_dial_failed,
+};
 
 void
 relay_on_upstream(struct upstream_conn *b, unsigned events)

@@ -235,6 +235,20 @@ on_count(void *arg, int fd, unsigned events)
 	t->other_calls = events;
 }
 
+static void
+on_stop(void *loop)
+{
+	loop_stop(loop);
+}
+
+static void
+on_stop_loop(void *loop, int fd, unsigned events)
+{
+	(void)fd;
+	(void)events;
+	loop_stop(loop);
+}
+
 /* Ends stay: the kernel would tell them in each turn. */
 static void
 tells_ends_once(void **state)
@@ -269,9 +283,67 @@ tells_ends_once(void **state)
 	loop_turn(t.loop);
 	loop_turn(t.loop); /* until it is read */
 	assert_int_equal(t.calls, 4);
-	assert_int_equal(t.other_calls, WATCH_READ);
+	assert_int_equal(t.other_calls, WATCH_READ | WATCH_END);
 	watch_stop(&t.watch);
 	close(t.pair[0]);
+	loop_free(&t.loop);
+}
+
+/* The kernel is told late of a watch that is deferred, and never if it is stopped before. */
+static void
+deferred_watches(void **state)
+{
+	struct service_stats t = {0}, none = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+	assert_int_equal(send(t.pair[1], "x", 1, 0), 1);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_count, &t);
+	watch_defer(t.watch, true);
+	t.other = watch_start(t.loop, t.pair[0], WATCH_READ, on_count, &none);
+	watch_defer(t.other, true);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 0);
+	watch_stop(&t.other);
+	t.timer = timer_new(t.loop, on_stop, t.loop);
+	timer_start(t.timer, 200, 0);
+	while (t.calls == 0 && timer_active(t.timer))
+		loop_turn(t.loop);
+	assert_int_equal(t.calls, 1);
+	assert_int_equal(none.calls, 0);
+	watch_stop(&t.watch);
+
+	/* or at once, when its owner changes its mind */
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_count, &t);
+	watch_defer(t.watch, true);
+	loop_turn(t.loop);
+	watch_defer(t.watch, false);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	watch_stop(&t.watch);
+	timer_free(&t.timer);
+	close(t.pair[0]);
+	close(t.pair[1]);
+	loop_free(&t.loop);
+}
+
+/* A deferred watch ends the wait of a loop that has nothing else to do. */
+static void
+deferred_watches_end_a_wait(void **state)
+{
+	struct service_stats t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+	assert_int_equal(send(t.pair[1], "x", 1, 0), 1);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_stop_loop, t.loop);
+	watch_defer(t.watch, true);
+	loop_run(t.loop);
+	watch_stop(&t.watch);
+	close(t.pair[0]);
+	close(t.pair[1]);
 	loop_free(&t.loop);
 }
 
@@ -612,6 +684,8 @@ main(void)
 		cmocka_unit_test(calls_nothing_after_watch_stop),
 		cmocka_unit_test(tells_room_only_when_asked),
 		cmocka_unit_test(tells_ends_once),
+		cmocka_unit_test(deferred_watches),
+		cmocka_unit_test(deferred_watches_end_a_wait),
 		cmocka_unit_test(changes_count_at_once),
 		cmocka_unit_test(a_turn_within_a_turn),
 		cmocka_unit_test(a_turn_within_a_timer),

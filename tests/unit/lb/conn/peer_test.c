@@ -1,7 +1,9 @@
 /* Sends that wait for the end of the turn (base/os/send_ring.h), at a peer and by themselves. */
 #include "lb/conn/peer.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -139,8 +141,63 @@ test_end_follows_what_waits(void **state)
 	needs_ring();
 	send_later("last");
 	assert_int_equal(peer_shut(&t.peer), 0);
+	assert_int_equal(recv(t.other, &(char){0}, 1, 0), -1);
+	loop_turn(t.loop);
 	assert_string_equal(received(), "last");
 	assert_int_equal(recv(t.other, &(char){0}, 1, 0), 0);
+}
+
+static void
+test_end_follows_what_does_not_fit(void **state)
+{
+	size_t before = fill();
+
+	(void)state;
+	needs_ring();
+	send_later("rest");
+	assert_int_equal(peer_shut(&t.peer), 0);
+	loop_turn(t.loop);
+	assert_false(t.peer.shut);
+	drain(before);
+	for (int i = 0; i < 10 && t.flushed != 0; i++)
+		loop_turn(t.loop);
+	assert_string_equal(received(), "rest");
+	assert_int_equal(recv(t.other, &(char){0}, 1, 0), 0);
+}
+
+/* The segment of the last bytes carries the FIN. */
+static void
+test_end_needs_no_segment(void **state)
+{
+	struct sockaddr_in here = {.sin_family = AF_INET};
+	socklen_t len = sizeof here;
+	struct tcp_info info = {0};
+	int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), client, before;
+
+	(void)state;
+	needs_ring();
+	here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(listening, (struct sockaddr *)&here, len), 0);
+	assert_int_equal(listen(listening, 1), 0);
+	assert_int_equal(getsockname(listening, (struct sockaddr *)&here, &len), 0);
+	client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&here, len), 0);
+	peer_close(&t.peer, false);
+	peer_open(&t.peer, t.loop, accept4(listening, NULL, NULL, SOCK_NONBLOCK), false, on_ready,
+		NULL);
+	peer_pause(&t.peer);
+	close(listening);
+	len = sizeof info;
+	assert_int_equal(getsockopt(client, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	before = (int)info.tcpi_segs_in;
+	send_later("last");
+	assert_int_equal(peer_shut(&t.peer), 0);
+	loop_turn(t.loop);
+	assert_int_equal(recv(client, (char[8]){0}, 8, 0), 4);
+	assert_int_equal(recv(client, (char[8]){0}, 8, 0), 0);
+	assert_int_equal(getsockopt(client, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	assert_int_equal((int)info.tcpi_segs_in, before + 1);
+	close(client);
 }
 
 static void
@@ -241,6 +298,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_sent_at_turn_end, start, stop),
 		cmocka_unit_test_setup_teardown(test_order_is_kept, start, stop),
 		cmocka_unit_test_setup_teardown(test_end_follows_what_waits, start, stop),
+		cmocka_unit_test_setup_teardown(test_end_follows_what_does_not_fit, start, stop),
+		cmocka_unit_test_setup_teardown(test_end_needs_no_segment, start, stop),
 		cmocka_unit_test_setup_teardown(test_close_sends_what_waits, start, stop),
 		cmocka_unit_test_setup_teardown(test_flushed_when_asked, start, stop),
 		cmocka_unit_test_setup_teardown(test_full_socket, start, stop),

@@ -285,6 +285,7 @@ each_dial_is_checked(void **state)
 	service_options(&options);
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 2);
 	on_loop(use_guard, none);
+	time_passes(1); /* the workers are told by posts */
 	client = client_open();
 	put(client, GET);
 	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 50"));
