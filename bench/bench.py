@@ -3,9 +3,10 @@
 and which bars hold in every run.
 
     make bench [BENCH=smoke]
-    bench/bench.py [--runs 3] [--most 6] [--only http dns ...] [--smoke] [--publish]
+    bench/bench.py [--runs 3] [--most 6] [--only http dns ...] [--smoke] [--resume] [--minutes N] [--publish]
 
-A bench in which a ratio of two runs differs by more than 10 % is run again, up to --most times; what differs still is marked.
+Each bench runs once, then each a second time, and so on. One in which a ratio of two runs differs by more than 10 % is run again, up
+to --most times; what differs still is marked. --minutes bounds the whole, --resume goes on where an earlier call in the same folder ended.
 Everything is in bench/results.jsonl of the build's folder, a line for each row and bar of each run, and the report in
 bench/report.md beside it. --publish puts the report into bench/RESULTS.md, between its markers.
 """
@@ -15,6 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE]
@@ -53,26 +55,31 @@ class Results:
         """Of each run: the rate against that of the table's base."""
         return [x["against"] for x in self.rows[key]]
 
+    def runs(self, bench):
+        return max([len(x) for of in (self.rows, self.bars, self.quantiles) for k, x in of.items() if k[0] == bench], default=0)
+
     def unsteady(self, bench):
         return ([k for k in self.rows if k[0] == bench and moved(self.ratios(k)) > MOVES] +
                 [k for k in self.bars if k[0] == bench and moved([x["value"] for x in self.bars[k]]) > MOVES])
 
 
 def run_bench(name, path, smoke):
-    """Runs it once, and adds the bench's name to the lines that it wrote."""
+    """Runs it once, and adds the bench's name to the lines that it wrote. Returns whether it ran to its end."""
     own = path + ".part"
     if os.path.exists(own):
         os.unlink(own)
     done = subprocess.run(["/usr/bin/python3", os.path.join(HERE, f"bench_{name}.py"), *(["--smoke"] if smoke else [])],
                           env={**os.environ, "EDGEWAY_BENCH_RECORD": own})
     if done.returncode != 0:
-        sys.exit(f"bench_{name}.py failed: status {done.returncode}")
+        print(f"bench_{name}.py failed: status {done.returncode}", flush=True)
+        return False
     if not os.path.exists(own):
-        return
+        return True
     with open(own) as f, open(path, "a") as to:
         for line in f:
             to.write(json.dumps({"bench": name, **json.loads(line)}) + "\n")
     os.unlink(own)
+    return True
 
 
 def report_rows(results):
@@ -105,7 +112,7 @@ def report_quantiles(results):
     return out
 
 
-def report_bars(results, benches):
+def report_bars(results):
     out = ["", "### Bars", "", "| bar | limit | median | of all runs | |", "|---|---|---|---|---|"]
     for (_, name), runs in results.bars.items():
         values = [x["value"] for x in runs]
@@ -113,8 +120,8 @@ def report_bars(results, benches):
         word = "held" if held == len(runs) else "missed" if held == 0 else f"held in {held} of {len(runs)} runs"
         out.append(f"| {name} | {'≥' if runs[0]['least'] else '≤'} {runs[0]['limit']} | {statistics.median(values):.2f} | "
                    f"{frame.spread(values)} | {word}{', unsteady' if moved(values) > MOVES else ''} |")
-    left = [b for b in BENCHES if b not in benches]
-    silent = [b for b in benches if not any(k[0] == b for k in results.bars)]
+    left = [b for b in BENCHES if results.runs(b) == 0]
+    silent = [b for b in BENCHES if results.runs(b) > 0 and not any(k[0] == b for k in results.bars)]
     if left:
         out += ["", f"Not measured: {', '.join(left)}."]
     if silent:
@@ -138,6 +145,8 @@ def main():
     p.add_argument("--most", type=int, default=6, help="runs of a bench whose ratios differ")
     p.add_argument("--only", nargs="+", choices=BENCHES, default=list(BENCHES))
     p.add_argument("--smoke", action="store_true", help="each once and short, to see that it runs")
+    p.add_argument("--resume", action="store_true", help="keep what was measured before, and add to it")
+    p.add_argument("--minutes", type=float, default=24 * 60, help="begin no run after so many")
     p.add_argument("--publish", action="store_true", help="into bench/RESULTS.md")
     o = p.parse_args()
     if o.smoke and o.publish:
@@ -148,23 +157,29 @@ def main():
     folder = os.path.join(os.environ["top_builddir"], "bench")
     os.makedirs(folder, exist_ok=True)
     results = Results(os.path.join(folder, "results.jsonl"))
-    open(results.path, "w").close()
-    begun = frame.machine()
-    for name in o.only:
-        for n in range(max(o.most, o.runs)):
-            results.read()
-            if n >= o.runs and not results.unsteady(name):
-                break
-            print(f"--- {name}, run {n + 1}", flush=True)
-            run_bench(name, results.path, o.smoke)
+    open(results.path, "a" if o.resume else "w").close()
     results.read()
-    text = "\n".join([f"`bench/bench.py --runs {o.runs}{' --smoke' if o.smoke else ''}`: begun on {begun}; ended on {frame.machine()}.",
-                      *report_bars(results, o.only), *report_rows(results), *report_quantiles(results)]) + "\n"
+    begun, until, failed = frame.machine(), time.monotonic() + 60 * o.minutes, set()
+    for n in range(max(o.most, o.runs)):
+        for name in o.only:
+            enough = results.runs(name) > n or (n >= o.runs and not results.unsteady(name))
+            if enough or name in failed or time.monotonic() > until:
+                continue
+            print(f"--- {name}, run {n + 1}, {frame.machine()}", flush=True)
+            if not run_bench(name, results.path, o.smoke):
+                failed.add(name)
+            results.read()
+    each = [results.runs(b) for b in BENCHES if results.runs(b) > 0]
+    runs = str(min(each)) if min(each) == max(each) else f"{min(each)} to {max(each)}"
+    text = "\n".join([f"`bench/bench.py`, {'smoke' if o.smoke else f'{runs} runs each'}: begun on {begun}; ended on {frame.machine()}.",
+                      *report_bars(results), *report_rows(results), *report_quantiles(results)]) + "\n"
     with open(os.path.join(folder, "report.md"), "w") as f:
         f.write(text)
     print("\n" + text)
     if o.publish:
         publish(text)
+    if failed:
+        sys.exit(f"failed: {', '.join(sorted(failed))}")
 
 
 if __name__ == "__main__":

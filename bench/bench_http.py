@@ -309,7 +309,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="one short round with few services, to see that it runs")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=1)
     parser.add_argument("--idle", type=int, default=2000, help="idle clients")
     parser.add_argument("--services", type=int, nargs="+", default=[100, 10000])
     parser.add_argument("--only", nargs="+", choices=["idle", "slow", *LOADS])
