@@ -324,13 +324,23 @@ loop_end_turn(struct loop *loop)
 		loop->at_turn_end(loop->at_turn_end_arg);
 }
 
+/* What is left to tell epoll is deferred. */
+static int
+loop_wait_ms(const struct loop *loop)
+{
+	int ms = uv_backend_timeout(&loop->uv);
+	uint64_t most = loop->defer_until - uv_now(&loop->uv);
+
+	return loop->changed == NULL || (ms >= 0 && (uint64_t)ms < most) ? ms : (int)most;
+}
+
 /* In libuv's order: timers, then descriptors. */
 static void
 loop_once(struct loop *loop, bool wait)
 {
 	struct epoll_event events[EVENTS];
 	bool uv = false;
-	int n, timeout;
+	int n;
 
 	uv_update_time(&loop->uv);
 	if (uv_backend_timeout(&loop->uv) == 0)
@@ -339,10 +349,7 @@ loop_once(struct loop *loop, bool wait)
 	loop_end_turn(loop);
 	watch_apply(loop);
 	wait = wait && TAILQ_EMPTY(&loop->soon) && !loop->stopping;
-	timeout = wait ? uv_backend_timeout(&loop->uv) : 0;
-	if (loop->changed != NULL && (timeout < 0 || timeout > DEFER_MS))
-		timeout = DEFER_MS;
-	n = epoll_wait(loop->epoll, events, EVENTS, timeout);
+	n = epoll_wait(loop->epoll, events, EVENTS, wait ? loop_wait_ms(loop) : 0);
 	uv_update_time(&loop->uv);
 	loop->telling++;
 	for (int i = 0; i < n; i++) {
