@@ -22,7 +22,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE]
 import frame  # noqa: E402
 
-BENCHES = ("http", "latency", "routes", "grpc", "dns", "kernel", "kubernetes", "fanout", "idle", "memory", "peers", "streams", "tunnel")
+BENCHES = ("http", "latency", "idle", "streams", "door", "kubernetes", "bad_node", "dns", "grpc", "routes", "peers", "tunnel", "fanout", "kernel", "memory",
+           "tracing")
 MOVES = 0.10
 BEGIN, END = "<!-- bench.py: begin -->\n", "<!-- bench.py: end -->\n"
 

@@ -4,7 +4,7 @@ it was listed anew because the history had ended; and how soon it knows of a Ser
 
     bench/bench_kubernetes.py [--smoke] [--return | --changes [SERVICES,PODS,NODES,SECONDS ...]]
 
---changes: 1 000 changes a second of 10 000 Services with 100 000 endpoints (objects.Churn in tests/apiserver) go to many nodes, one of
+--changes: only 1 000 changes a second of 10 000 Services with 100 000 endpoints (objects.Churn in tests/apiserver) go to many nodes, one of
 which reads nothing meanwhile; at the end the hub is started anew, and what it lists must be what all nodes hold.
 CPU and memory are the hub's alone; wall time is told of the server's return only, from the first 200 that another client gets (one asks every
 50 ms), since the API server here is Python. Prints a section for
@@ -184,8 +184,9 @@ def main():
     parser.add_argument("--return", action="store_true", dest="returns")
     parser.add_argument("--changes", nargs="*", metavar="SERVICES,PODS,NODES,SECONDS")
     args = parser.parse_args()
+    sizes = [tuple(map(int, s.split(","))) for s in args.changes or ()] or ([(1000, 1000, 5, 5)] if args.smoke else CHANGES)
     if args.changes is not None:
-        tell_changes([tuple(map(int, s.split(","))) for s in args.changes] or ([(1000, 1000, 5, 5)] if args.smoke else CHANGES))
+        tell_changes(sizes)
         return
     if args.returns:
         tell_returns()
@@ -198,6 +199,8 @@ def main():
         peak, now, cpu, again, more = measure(services, endpoints, pods)
         print(f"| {services} | {services * endpoints} | {pods} | {peak:.0f} | {now:.0f} | {cpu:.1f} | {again:.0f} | {more:.1f} |",
               flush=True)
+    print()
+    tell_changes(sizes)
 
 
 if __name__ == "__main__":
