@@ -10,6 +10,8 @@
  * What must not be lost is written before it takes effect (registry_save). What must take effect at
  * once is in force in memory and written as soon as possible (registry_keep, registry_retry). A
  * file that cannot be read is an error, never an empty list. File I/O blocks, on the hub's loop.
+ * Only a join, of which thousands may come at once, does not wait for the whole list: its line goes
+ * to joins.journal (hub/identity/record_writer.h), which counts until joins.json is next written.
  *
  * Names are records without such a file: a node's file is its certificate, and thousands of names
  * need several Secrets (hub/identity/ledger.h, name_archive.h). Claims that wait for a Secret
