@@ -33,6 +33,7 @@ static const struct registry_row {
 struct registry {
 	struct list_file files[REGISTRY_LISTS]; /* path NULL: none of its own */
 	char *journals[REGISTRY_LISTS]; /* paths, NULL: none */
+	bool later[REGISTRY_LISTS]; /* registry_keep_later */
 	struct records *lists;
 };
 
@@ -140,10 +141,10 @@ registry_free(struct registry **out)
 
 /* So that the files are whole for a hub of before, and the journals do not grow. */
 static void
-registry_fold_journals(struct registry *r)
+registry_make_whole(struct registry *r)
 {
 	for (int i = 0; i < REGISTRY_LISTS; i++)
-		if (r->journals[i] != NULL && access(r->journals[i], F_OK) == 0)
+		if (r->later[i] || (r->journals[i] != NULL && access(r->journals[i], F_OK) == 0))
 			registry_keep(r, i);
 }
 
@@ -161,7 +162,7 @@ registry_open(struct registry **out, const char *dir, struct err *err)
 	if (rc < 0)
 		registry_free(&r);
 	else
-		registry_fold_journals(r);
+		registry_make_whole(r);
 	*out = r;
 	return rc;
 }
@@ -171,7 +172,7 @@ registry_close(struct registry **r)
 {
 	if (*r == NULL)
 		return;
-	registry_fold_journals(*r);
+	registry_make_whole(*r);
 	registry_free(r);
 }
 
@@ -219,13 +220,20 @@ registry_keep(struct registry *r, enum registry_list file)
 	registry_text(r, file, false, &b);
 	list_file_keep(&r->files[file], &b);
 	registry_end_journal(r, file);
+	r->later[file] = false;
+}
+
+void
+registry_keep_later(struct registry *r, enum registry_list file)
+{
+	r->later[file] = true;
 }
 
 void
 registry_retry(struct registry *r)
 {
 	for (int i = 0; i < REGISTRY_LISTS; i++)
-		if (r->files[i].problem[0] != '\0')
+		if (r->files[i].problem[0] != '\0' || r->later[i])
 			registry_keep(r, i);
 }
 
@@ -258,7 +266,9 @@ registry_merge(struct registry *r, enum registry_list file, const char *text, in
 		news |= records_unite(&r->lists[i], &theirs[i], now_s);
 		heard->lacks |= records_first_lacks(&theirs[i], &r->lists[i], now_s);
 	}
-	if (news)
+	if (news && file == REGISTRY_JOINS)
+		registry_keep_later(r, file); /* at the rate at which nodes join elsewhere */
+	else if (news)
 		registry_keep(r, file);
 	heard->news |= news;
 	registry_lists_free(theirs);

@@ -46,7 +46,9 @@ struct records *registry_list(const struct registry *r, enum registry_list which
 int registry_save(struct registry *r, enum registry_list file, struct err *err);
 /* Writes the file now, or later: the list is in force anyway. */
 void registry_keep(struct registry *r, enum registry_list file);
-/* Tries again to write what could not be written. */
+/* The same with the next registry_retry, for what a Secret has. */
+void registry_keep_later(struct registry *r, enum registry_list file);
+/* Writes what could not be written, or was to be written later. */
 void registry_retry(struct registry *r);
 /* Why the file has not what is in force, for the first such file; "": all have. */
 const char *registry_problem(const struct registry *r);

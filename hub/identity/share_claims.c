@@ -167,7 +167,7 @@ share_claims_answer(struct share_claims *all, struct ledger *ledger, int rc, con
 	/* The Secret has it; this copy is for a start without the API server. Who is still there
 	 * records it with the certificate. */
 	if (used)
-		registry_keep(ledger_registry(ledger), REGISTRY_JOINS);
+		registry_keep_later(ledger_registry(ledger), REGISTRY_JOINS);
 	for (struct share_claim **at = &all->first; *at != NULL;) {
 		struct share_claim *c = *at;
 
