@@ -19,14 +19,22 @@ struct preauth_steps {
 	uint32_t waits[FAIR_SHARE_SLOTS]; /* by slot: connections that wait for a step */
 };
 
+/* A client. All zeros while it holds no connection. */
+struct preauth_slot {
+	struct preauth_ring held; /* the oldest first */
+	struct preauth_ring waiting; /* for their first step, or for one after the second */
+	TAILQ_ENTRY(preauth_slot) turn; /* in `turns` while any waits */
+};
+
 struct preauth {
 	struct fair_share *places;
 	struct preauth_ring all; /* the oldest first */
-	uint64_t seed, refused, dropped;
-	struct preauth_ring waiting; /* connections waiting for a step, by rounds */
+	uint64_t seed, refused, dropped, turned_away;
+	/* Clients whose connections wait for a step, by turns. */
+	TAILQ_HEAD(preauth_turns, preauth_slot) turns;
+	struct preauth_ring begun; /* connections waiting for their second step */
 	struct timer *turn;
-	uint64_t *last; /* by slot: the round of its last step */
-	uint64_t round, turned_away;
+	struct preauth_slot *slots; /* FAIR_SHARE_SLOTS; a page is memory once a client is there */
 	struct preauth_steps *steps;
 	struct loop *loop;
 };
@@ -47,13 +55,61 @@ preauth_count_wait(const struct preauth_conn *c, int n)
 	pthread_mutex_unlock(&steps->lock);
 }
 
+static struct preauth_slot *
+preauth_slot_of(const struct preauth_conn *c)
+{
+	return &c->of->slots[c->slot];
+}
+
+/* One step of each client in turn. A connection's second step, which completes most handshakes,
+ * comes before: a handshake that has begun does not wait for all that its address began later. */
+static void
+preauth_begin_wait(struct preauth_conn *c)
+{
+	struct preauth_slot *slot = preauth_slot_of(c);
+
+	atomic_store(&c->waits_for_us, true);
+	preauth_count_wait(c, 1);
+	if (c->n_steps == 1) {
+		TAILQ_INSERT_TAIL(&c->of->begun, c, waits);
+		return;
+	}
+	if (TAILQ_EMPTY(&slot->waiting)) {
+		TAILQ_INIT(&slot->waiting);
+		TAILQ_INSERT_TAIL(&c->of->turns, slot, turn);
+	}
+	TAILQ_INSERT_TAIL(&slot->waiting, c, waits);
+}
+
 static void
 preauth_end_wait(struct preauth_conn *c)
 {
+	struct preauth_slot *slot = preauth_slot_of(c);
+
 	c->step = NULL;
 	atomic_store(&c->waits_for_us, false);
-	TAILQ_REMOVE(&c->of->waiting, c, waits);
 	preauth_count_wait(c, -1);
+	if (c->n_steps == 1) {
+		TAILQ_REMOVE(&c->of->begun, c, waits);
+		return;
+	}
+	TAILQ_REMOVE(&slot->waiting, c, waits);
+	if (TAILQ_EMPTY(&slot->waiting))
+		TAILQ_REMOVE(&c->of->turns, slot, turn);
+}
+
+/* The connection whose step is next, NULL: none waits. Its client's next turn comes after those of
+ * all others. */
+static struct preauth_conn *
+preauth_next(struct preauth *p)
+{
+	struct preauth_slot *slot = TAILQ_FIRST(&p->turns);
+
+	if (!TAILQ_EMPTY(&p->begun) || slot == NULL)
+		return TAILQ_FIRST(&p->begun);
+	TAILQ_REMOVE(&p->turns, slot, turn);
+	TAILQ_INSERT_TAIL(&p->turns, slot, turn);
+	return TAILQ_FIRST(&slot->waiting);
 }
 
 static void
@@ -83,58 +139,27 @@ preauth_tell(const struct preauth *p)
 	return told;
 }
 
-/* Moves each later step of the same client one round earlier, so that connections sharing the
- * address do not pay for one that left. */
-static void
-preauth_give_back(struct preauth_conn *c)
-{
-	struct preauth_ring *waiting = &c->of->waiting;
-	struct preauth_conn *other, *next;
-	uint64_t round;
-
-	for (other = TAILQ_NEXT(c, waits); other != NULL; other = next) {
-		next = TAILQ_NEXT(other, waits);
-		if (other->slot != c->slot || other->kept)
-			continue;
-		TAILQ_REMOVE(waiting, other, waits);
-		TAILQ_INSERT_BEFORE(c, other, waits);
-		TAILQ_REMOVE(waiting, c, waits);
-		if (next != NULL)
-			TAILQ_INSERT_BEFORE(next, c, waits);
-		else
-			TAILQ_INSERT_TAIL(waiting, c, waits);
-		round = other->round;
-		other->round = c->round;
-		c->round = round;
-	}
-	c->of->last[c->slot] = c->round - 1;
-}
-
 void
 preauth_cancel(struct preauth_conn *c)
 {
-	if (c->step == NULL)
-		return;
-	if (!c->kept)
-		preauth_give_back(c);
-	preauth_end_wait(c);
+	if (c->step != NULL)
+		preauth_end_wait(c);
 }
 
 static void
 preauth_on_turn(void *arg)
 {
 	struct preauth *p = arg;
-	struct preauth_conn *c = TAILQ_FIRST(&p->waiting);
+	struct preauth_conn *c = preauth_next(p);
 	loop_fn *step;
 
 	if (c == NULL)
 		return;
 	step = c->step;
-	p->round = MAX(p->round, c->round);
-	c->n_steps += c->n_steps < 2;
 	preauth_end_wait(c);
+	c->n_steps += c->n_steps < 2;
 	preauth_took(p);
-	if (!TAILQ_EMPTY(&p->waiting))
+	if (!TAILQ_EMPTY(&p->begun) || !TAILQ_EMPTY(&p->turns))
 		timer_start(p->turn, 0, 0);
 	step(c->step_arg);
 }
@@ -165,34 +190,6 @@ preauth_turns_away(struct preauth_conn *c)
 	return true;
 }
 
-/* Behind all of its round. A second step is among the first ones, and thousands may wait behind. */
-static void
-preauth_insert(struct preauth *p, struct preauth_conn *c)
-{
-	struct preauth_conn *at;
-
-	if (c->kept) {
-		at = TAILQ_FIRST(&p->waiting);
-		while (at != NULL && at->round <= c->round)
-			at = TAILQ_NEXT(at, waits);
-		if (at != NULL)
-			TAILQ_INSERT_BEFORE(at, c, waits);
-		else
-			TAILQ_INSERT_TAIL(&p->waiting, c, waits);
-		return;
-	}
-	at = TAILQ_LAST(&p->waiting, preauth_ring);
-	while (at != NULL && at->round > c->round)
-		at = TAILQ_PREV(at, preauth_ring, waits);
-	if (at != NULL)
-		TAILQ_INSERT_AFTER(&p->waiting, at, c, waits);
-	else
-		TAILQ_INSERT_HEAD(&p->waiting, c, waits);
-}
-
-/* Each client has one step per round: its next step is in the round after its last, or in the
- * current one. A connection's second step, which completes most handshakes, is in the round of its
- * first: a handshake that has begun does not wait for all that its address began later. */
 bool
 preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 {
@@ -203,12 +200,7 @@ preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 	assert(c->step == NULL);
 	c->step = step;
 	c->step_arg = arg;
-	atomic_store(&c->waits_for_us, true);
-	c->kept = c->n_steps == 1;
-	if (!c->kept)
-		c->round = p->last[c->slot] = MAX(p->last[c->slot] + 1, p->round);
-	preauth_insert(p, c);
-	preauth_count_wait(c, 1);
+	preauth_begin_wait(c);
 	if (!timer_active(p->turn))
 		timer_start(p->turn, 0, 0);
 	return true;
@@ -228,9 +220,10 @@ preauth_make(struct loop *loop, uint64_t places, uint64_t seed, struct preauth_s
 	p->places = fair_share_new(places);
 	p->seed = seed;
 	TAILQ_INIT(&p->all);
-	TAILQ_INIT(&p->waiting);
+	TAILQ_INIT(&p->turns);
+	TAILQ_INIT(&p->begun);
 	p->turn = timer_new(loop, preauth_on_turn, p);
-	p->last = xcalloc(FAIR_SHARE_SLOTS, sizeof *p->last);
+	p->slots = xcalloc(FAIR_SHARE_SLOTS, sizeof *p->slots);
 	p->loop = loop;
 	return p;
 }
@@ -274,7 +267,7 @@ preauth_free(struct preauth **out)
 		return;
 	assert(TAILQ_EMPTY(&p->all));
 	timer_free(&p->turn);
-	free(p->last);
+	free(p->slots);
 	fair_share_free(&p->places);
 	preauth_steps_leave(p->steps);
 	free(p);
@@ -288,50 +281,39 @@ preauth_leave(struct preauth_conn *c)
 	if (p == NULL)
 		return;
 	preauth_cancel(c);
-	c->of = NULL;
 	TAILQ_REMOVE(&p->all, c, link);
+	TAILQ_REMOVE(&preauth_slot_of(c)->held, c, held);
+	c->of = NULL;
 	fair_share_give(p->places, c->slot, 1);
 }
 
-/* The oldest connection of the clients that hold at least this many. */
+/* The oldest of those that do not wait for a step: that delay is ours. */
 static struct preauth_conn *
-preauth_oldest(struct preauth *p, uint64_t held)
+preauth_oldest_of(const struct preauth_slot *slot)
 {
 	struct preauth_conn *c;
 
-	TAILQ_FOREACH(c, &p->all, link) {
-		if (fair_share_held(p->places, c->slot) >= held)
-			return c;
-	}
-	return NULL;
-}
-
-/* Of those that do not wait for a step: that delay is ours. */
-static struct preauth_conn *
-preauth_oldest_of(struct preauth *p, uint16_t slot)
-{
-	struct preauth_conn *c;
-
-	TAILQ_FOREACH(c, &p->all, link) {
-		if (c->slot == slot && !atomic_load(&c->waits_for_us) &&
+	TAILQ_FOREACH(c, &slot->held, held) {
+		if (!atomic_load(&c->waits_for_us) &&
 			(c->branch == NULL || !atomic_load(&c->branch->waits_for_us)))
 			return c;
 	}
 	return NULL;
 }
 
-/* The connection to drop for a new one of this client: one of its own, unless another client has
- * clearly more. NULL: none may be dropped yet. */
+/* The connection to drop for a new one of this client. If another has clearly more, that one's
+ * newest, whose step would come last. Else one of its own; if all have one, the oldest of all.
+ * NULL: none may be dropped yet. */
 static struct preauth_conn *
 preauth_victim(struct preauth *p, uint16_t slot, uint64_t now_ms)
 {
+	uint16_t greediest = fair_share_greediest(p->places);
 	uint64_t mine = fair_share_held(p->places, slot);
-	uint64_t most = fair_share_held(p->places, fair_share_greediest(p->places));
 	struct preauth_conn *c;
 
-	if (most > mine + 1)
-		return preauth_oldest(p, most);
-	c = mine > 0 ? preauth_oldest_of(p, slot) : preauth_oldest(p, most);
+	if (fair_share_held(p->places, greediest) > mine + 1)
+		return TAILQ_LAST(&p->slots[greediest].held, preauth_ring);
+	c = mine > 0 ? preauth_oldest_of(&p->slots[slot]) : TAILQ_FIRST(&p->all);
 	return c != NULL && now_ms - c->since_ms >= PREAUTH_LEAST_MS ? c : NULL;
 }
 
@@ -342,8 +324,7 @@ preauth_make_room(struct preauth *p, uint16_t slot, const struct addr *from, uin
 	char text[ADDR_TEXT_MAX];
 
 	log_limited(LOG_LEVEL_WARN, 6, "hub",
-		"too many connections have not authenticated yet: the oldest are closed, or new "
-		"ones "
+		"too many connections have not authenticated yet: some are closed, or new ones "
 		"refused client=%s places=%llu",
 		addr_text(from, text), (unsigned long long)fair_share_limit(p->places));
 	if (victim == NULL) {
@@ -364,7 +345,8 @@ preauth_enter(struct preauth *p, struct preauth_conn *c, const struct addr *from
 	if (p == NULL)
 		return true;
 	slot = fair_share_slot_of(from, p->seed);
-	if (fair_share_room(p->places, slot) == 0 && !preauth_make_room(p, slot, from, now_ms))
+	if (fair_share_used(p->places) >= fair_share_limit(p->places) &&
+		!preauth_make_room(p, slot, from, now_ms))
 		return false;
 	fair_share_charge(p->places, slot, 1);
 	c->of = p;
@@ -372,6 +354,9 @@ preauth_enter(struct preauth *p, struct preauth_conn *c, const struct addr *from
 	c->since_ms = now_ms;
 	atomic_store(&c->waits_for_us, false);
 	TAILQ_INSERT_TAIL(&p->all, c, link);
+	if (TAILQ_EMPTY(&p->slots[slot].held))
+		TAILQ_INIT(&p->slots[slot].held);
+	TAILQ_INSERT_TAIL(&p->slots[slot].held, c, held);
 	return true;
 }
 

@@ -1,13 +1,14 @@
 /*
  * Limits connections that have not authenticated yet, over all listeners of a daemon: a bounded
- * number of slots, shared by client address (base/core/fair_share). When a client's share is used
- * up, its new connection replaces its oldest one if that is at least PREAUTH_LEAST_MS old;
- * otherwise the new one is refused. When other clients hold all slots, the oldest connection of the
- * client with the most is dropped. So a client that only opens connections keeps nobody else out.
+ * number of places, counted by client address (base/core/fair_share). A client may use all that
+ * nobody else wants, since thousands of nodes may share an address. When all are in use, a new
+ * connection takes the place of the newest one of the client with the most, if that has at least
+ * two more; otherwise that of its own client's oldest one if that is at least PREAUTH_LEAST_MS old;
+ * otherwise it is refused. So a client that only opens connections keeps nobody else out.
  *
  * Expensive work, such as answering a ClientHello, is rationed as well: one such step per turn of
  * the loop, round-robin over clients, however many connections each has (a connection's second step
- * runs in the round of its first). So authenticated traffic waits for at most one handshake step,
+ * comes before all first ones). So authenticated traffic waits for at most one handshake step,
  * and a newcomer for one step of each other client. Nobody waits for a step longer than peers are
  * patient: preauth_turns_away tells by the measured pace (base/core/step_pace) who would, and one
  * that waits for its step, here or at a branch, is not replaced by a newer one of its client: of
@@ -45,12 +46,11 @@ struct preauth_conn {
 	void *arg;
 	uint64_t since_ms;
 	uint16_t slot;
+	TAILQ_ENTRY(preauth_conn) held; /* those of its client */
 	TAILQ_ENTRY(preauth_conn) waits; /* queue for its step */
 	loop_fn *step; /* NULL: none is requested */
 	void *step_arg;
-	uint64_t round; /* lower rounds run first */
 	uint8_t n_steps; /* steps run so far, counted up to 2 */
-	bool kept; /* it waits for its second step, in the round of the first */
 	atomic_bool waits_for_us; /* for a step or, at a branch, for its owner; not for its peer */
 	/* The same connection at a preauth_branch, of which only waits_for_us is read. NULL:
 	 * there is none. */

@@ -264,6 +264,25 @@ file_write(const char *path, const void *data, size_t len, unsigned mode)
 }
 
 int
+file_append(const char *path, const void *data, size_t len, unsigned mode)
+{
+	auto_fd int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
+	struct stat before;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &before) < 0)
+		return -errno;
+	rc = write_all(fd, data, len);
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	if (rc < 0)
+		(void)!ftruncate(fd, before.st_size);
+	else if (before.st_size == 0)
+		file_sync_folder(path);
+	return rc;
+}
+
+int
 mkdir_p(const char *path, unsigned mode)
 {
 	auto_free char *copy = xstrdup(path);

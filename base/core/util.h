@@ -78,6 +78,8 @@ char *file_in(const char *path, const char *name, const char *other);
 int file_write(const char *path, const void *data, size_t len, unsigned mode);
 /* The same, but a crash may bring the former file back until file_sync_folder: for many files. */
 int file_replace(const char *path, const void *data, size_t len, unsigned mode);
+/* Appends, and syncs the file; what cannot be appended whole is taken back. 0 or -errno. */
+int file_append(const char *path, const void *data, size_t len, unsigned mode);
 /* Syncs the folder that the file is in. */
 void file_sync_folder(const char *path);
 

@@ -15,7 +15,9 @@ struct tls_stream {
 	struct watch *watch;
 	struct timer *deadline;
 	struct preauth_conn *place; /* NULL: handshake steps run without rationing */
-	SSL *ssl;
+	SSL *ssl; /* NULL: a server's, before its first step */
+	SSL_CTX *ctx; /* until then */
+	bool resumes;
 	struct tls_socket socket;
 	bool open;
 	bool held; /* the owner has suspended reading */

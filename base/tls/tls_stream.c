@@ -124,7 +124,7 @@ tls_forget_place(struct tls_stream *s)
 static int
 tls_stream_explain(struct tls_stream *s, const char *why)
 {
-	if (s->why[0] == '\0' && !pki_peer_alert(s->ssl, s->why, sizeof s->why))
+	if (s->why[0] == '\0' && (s->ssl == NULL || !pki_peer_alert(s->ssl, s->why, sizeof s->why)))
 		snprintf(s->why, sizeof s->why, "%s", why);
 	ERR_clear_error();
 	s->broken = true;
@@ -158,6 +158,31 @@ tls_stream_speaks(const struct tls_stream *s, const char *alpn)
 	return n == strlen(alpn) && memcmp(name, alpn, n) == 0;
 }
 
+static int
+tls_stream_make(struct tls_stream *s)
+{
+	s->ssl = SSL_new(s->ctx);
+	if (s->ssl == NULL || SSL_set_ex_data(s->ssl, stream_index, s) != 1 ||
+		!tls_socket_attach(&s->socket, s->ssl) || set_protocol(s) < 0)
+		return -EINVAL;
+	pki_ctx_free(&s->ctx);
+	if (s->resumes)
+		pki_tickets_allow(s->ssl);
+	SSL_set_mode(s->ssl,
+		SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	/* A killed peer sends no close_notify; the tunnel's protocol knows by other means what is
+	 * complete, which HTTP/1 does not always (RFC 9112 section 9.8). */
+	if (s->loop != NULL)
+		SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	if (s->proof != TLS_ANYBODY)
+		SSL_set_verify(
+			s->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
+	else
+		SSL_set_verify(s->ssl, SSL_VERIFY_NONE, NULL);
+	return 0;
+}
+
 int
 tls_stream_step(struct tls_stream *s, unsigned *events)
 {
@@ -166,6 +191,8 @@ tls_stream_step(struct tls_stream *s, unsigned *events)
 
 	if (error != 0)
 		return tls_stream_explain(s, strerror(error));
+	if (s->ssl == NULL && tls_stream_make(s) < 0)
+		return tls_stream_explain(s, "cannot make a TLS connection");
 	ERR_clear_error();
 	rc = SSL_do_handshake(s->ssl);
 	if (rc != 1) {
@@ -291,29 +318,19 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	s->place = setup->place;
 	s->key_records = setup->key_records > 0 ? setup->key_records : (uint64_t)TLS_KEY_RECORDS;
 	s->host = setup->host != NULL ? xstrdup(setup->host) : NULL;
-	s->ssl = SSL_new(setup->ctx);
-	if (s->ssl == NULL || SSL_set_ex_data(s->ssl, stream_index, s) != 1 ||
-		!tls_socket_attach(&s->socket, s->ssl) || set_protocol(s) < 0) {
+	s->resumes = setup->resumes;
+	s->ctx = setup->ctx;
+	pki_ctx_ref(s->ctx);
+	/* A server's waits for the client's turn: strangers who say nothing, or stand in a queue,
+	 * cost little memory. */
+	if ((s->host != NULL || s->loop == NULL) && tls_stream_make(s) < 0) {
 		s->broken = true;
 		tls_stream_free(&s);
 		ERR_clear_error();
 		return err_set(err, EINVAL, "cannot make a TLS connection");
 	}
-	if (setup->resumes)
-		pki_tickets_allow(s->ssl);
-	SSL_set_mode(s->ssl,
-		SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/* A killed peer sends no close_notify; the tunnel's protocol knows by other means what is
-	 * complete, which HTTP/1 does not always (RFC 9112 section 9.8). */
-	if (s->loop != NULL)
-		SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
-	if (setup->proof != TLS_ANYBODY)
-		SSL_set_verify(
-			s->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
-	else
-		SSL_set_verify(s->ssl, SSL_VERIFY_NONE, NULL);
-	tls_session_use(s->ssl, setup->session);
+	if (s->ssl != NULL)
+		tls_session_use(s->ssl, setup->session);
 	tls_stream_begin(s, setup->deadline_ms);
 	*out = s;
 	return 0;
@@ -335,6 +352,7 @@ tls_stream_free(struct tls_stream **stream)
 	if (s->watch != NULL)
 		watch_stop(&s->watch);
 	SSL_free(s->ssl);
+	pki_ctx_free(&s->ctx);
 	if (s->loop != NULL)
 		close(s->socket.fd);
 	free(s->host);

@@ -20,9 +20,10 @@ struct join {
 	struct tokens_terms terms; /* of its token */
 	/* the use of the token; its token is "" if the token has no limit */
 	struct joins_entry use;
-	/* Signed, waiting for the other replicas to know it. */
+	/* Signed, waiting for the disk, or for the other replicas to know it. */
+	struct ledger_write *write;
 	struct share_claim *claim;
-	bool recorded; /* the certificate was recorded before the claim */
+	bool recorded; /* the certificate is recorded before the claim */
 	char *cert, *parent;
 };
 
@@ -102,8 +103,9 @@ on_timeout(void *arg)
 	struct join *j = arg;
 
 	ws_close(j->conn, 1008,
-		j->claim != NULL ? "the hub's API server does not answer"
-				 : "no certificate request came");
+		j->claim != NULL           ? "the hub's API server does not answer"
+			: j->write != NULL ? "the hub's disk does not answer"
+					   : "no certificate request came");
 }
 
 struct join *
@@ -131,6 +133,7 @@ join_free(struct join **out)
 		return;
 	if (j->config.share != NULL)
 		share_unclaim(j->config.share, &j->claim);
+	ledger_let_go(&j->write);
 	timer_free(&j->timer);
 	free(j->node);
 	free(j->secret);
@@ -248,10 +251,69 @@ hand_out(struct join *j)
 
 /* --- signing -------------------------------------------------------------------------------- */
 
+static void on_claimed(void *join, int rc, const char *why);
+
+static bool
+join_is_limited(const struct join *j)
+{
+	return j->use.token[0] != '\0';
+}
+
+/* Gifts of a token are claimed: if two replicas give the same name, or the same use of a token, one
+ * wins. */
+static int
+join_claim(struct join *j, struct err *err)
+{
+	struct ledger *ledger = certs_ledger(j->config.certs);
+	struct share_wish wish = {
+		.node = j->node,
+		.recorded = j->recorded,
+		.free_name = j->terms.any_name && !j->again,
+		.uses = join_is_limited(j) ? j->terms.uses : 0,
+		.join = j->use,
+	};
+	int rc = ledger_entry(ledger, &wish.entry, j->cert, err);
+
+	/* If the node was revoked before, the claim also tells the replicas that the new serial
+	 * number is valid. */
+	if (rc == 0 && !j->recorded)
+		rc = revoked_sign(ledger_registry(ledger), j->node, wish.entry.serial, err);
+	if (rc == 0)
+		j->claim = share_claim(j->config.share, &wish, on_claimed, j);
+	return rc;
+}
+
+static void
+join_on_written(void *arg, int rc)
+{
+	struct join *j = arg;
+	struct err err = {0};
+
+	j->write = NULL;
+	if (j->answered)
+		return;
+	if (rc < 0)
+		err_set(&err, rc, "cannot record the certificate under the hub's dataDir: %s",
+			strerror(-rc));
+	else if (j->config.share != NULL && j->recorded)
+		rc = join_claim(j, &err);
+	if (rc < 0)
+		join_send_refusal(j, j->parent, rc, err.text);
+	else if (j->claim == NULL)
+		hand_out(j);
+}
+
 static int
 join_record(struct join *j, struct err *err)
 {
-	return ledger_record(certs_ledger(j->config.certs), j->node, j->cert, err);
+	const struct ledger_gift gift = {.loop = j->config.loop,
+		.node = j->node,
+		.cert_pem = j->cert,
+		.use = join_is_limited(j) ? &j->use : NULL,
+		.written = join_on_written,
+		.arg = j};
+
+	return ledger_give(certs_ledger(j->config.certs), &gift, &j->write, err);
 }
 
 static void
@@ -269,54 +331,11 @@ on_claimed(void *arg, int rc, const char *why)
 		rc = join_record(j, &err);
 	if (rc < 0)
 		join_send_refusal(j, j->parent, rc, err.text);
-	else
+	else if (j->write == NULL)
 		hand_out(j);
 }
 
-/* Without replicas: on this hub's disk before anybody has the certificate. */
-static int
-sign_alone(struct join *j, struct err *err)
-{
-	struct registry *registry = join_registry(&j->config);
-	int rc = j->use.token[0] != '\0' ? joins_add(registry, &j->use, now_s(), err) : 0;
-
-	if (rc < 0 || (rc = join_record(j, err)) == 0)
-		return rc;
-	if (j->use.token[0] != '\0') {
-		/* a certificate that was not handed out must not use up the token */
-		joins_withdraw(registry, &j->use);
-		registry_keep(registry, REGISTRY_JOINS);
-	}
-	return rc;
-}
-
-/* With replicas, hands out the certificate only after they know it. Gifts of a token are claimed:
- * if two replicas give the same name, or the same use of a token, one wins. */
-static int
-sign_with_others(struct join *j, struct err *err)
-{
-	struct ledger *ledger = certs_ledger(j->config.certs);
-	struct share_wish wish = {
-		.node = j->node,
-		.free_name = j->terms.any_name && !j->again,
-		.uses = j->use.token[0] != '\0' ? j->terms.uses : 0,
-		.join = j->use,
-	};
-	int rc;
-
-	j->recorded = j->renews || j->again;
-	wish.recorded = j->recorded;
-	if ((rc = ledger_entry(ledger, &wish.entry, j->cert, err)) < 0)
-		return rc;
-	/* If the node was revoked before, the claim also tells the replicas that the new serial
-	 * number is valid. */
-	rc = j->recorded ? join_record(j, err)
-			 : revoked_sign(ledger_registry(ledger), j->node, wish.entry.serial, err);
-	if (rc == 0)
-		j->claim = share_claim(j->config.share, &wish, on_claimed, j);
-	return rc;
-}
-
+/* On this hub's disk, and then or before known to its replicas, before anybody has it. */
 static int
 join_sign(struct join *j, const char *csr, struct err *err)
 {
@@ -324,7 +343,8 @@ join_sign(struct join *j, const char *csr, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	return j->config.share != NULL ? sign_with_others(j, err) : sign_alone(j, err);
+	j->recorded = j->config.share == NULL || j->renews || j->again;
+	return j->recorded ? join_record(j, err) : join_claim(j, err);
 }
 
 /* --- by a token ----------------------------------------------------------------------------- */
@@ -456,7 +476,7 @@ join_text(struct join *j, const char *text, size_t len)
 		join_send_refusal(j, e.id, rc, err.text);
 	} else {
 		j->parent = xstrdup(e.id);
-		if (j->claim == NULL && !j->answered)
+		if (j->claim == NULL && j->write == NULL && !j->answered)
 			hand_out(j);
 	}
 	envelope_fini(&e);

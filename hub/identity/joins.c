@@ -86,6 +86,7 @@ join_read(struct records *to, const struct tree_node *map, const char *name, str
 const struct record_kind joins_kind = {
 	.member = "joins",
 	.size = sizeof(struct join_record),
+	.grouped = true,
 	.read = join_read,
 	.text = join_text,
 	.skips = join_has_ended,
@@ -100,12 +101,20 @@ joins_has(const struct registry *r, const struct joins_entry *e)
 size_t
 joins_count(const struct registry *r, const char *token)
 {
-	const struct records *all = registry_list(r, REGISTRY_JOINS);
-	size_t n = 0;
+	return records_count(registry_list(r, REGISTRY_JOINS), token);
+}
 
-	for (size_t i = 0; i < all->n; i++)
-		n += strcmp(((const struct join_record *)all->all[i])->entry.token, token) == 0;
-	return n;
+char *
+joins_line(const struct joins_entry *e)
+{
+	const struct join_record j = {.entry = *e};
+	struct buf line;
+
+	buf_init(&line, BUF_UNLIMITED);
+	buf_adds(&line, ",");
+	join_text(&j, &line);
+	buf_adds(&line, "\n");
+	return buf_take_str(&line);
 }
 
 bool
@@ -132,24 +141,12 @@ joins_withdraw(struct registry *r, const struct joins_entry *e)
 		records_remove(registry_list(r, REGISTRY_JOINS), j);
 }
 
-void
+bool
 joins_drop_ended(struct registry *r, int64_t now_s)
 {
-	records_drop(registry_list(r, REGISTRY_JOINS), join_has_ended, now_s);
-}
+	struct records *list = registry_list(r, REGISTRY_JOINS);
+	size_t before = list->n;
 
-int
-joins_add(struct registry *r, const struct joins_entry *e, int64_t now_s, struct err *err)
-{
-	bool new;
-	int rc;
-
-	joins_drop_ended(r, now_s);
-	new = joins_enter(r, e);
-	if (!new &&registry_problem(r)[0] == '\0')
-		return 0;
-	rc = registry_save(r, REGISTRY_JOINS, err);
-	if (rc < 0 && new)
-		joins_withdraw(r, e);
-	return rc;
+	records_drop(list, join_has_ended, now_s);
+	return list->n < before;
 }

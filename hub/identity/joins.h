@@ -3,15 +3,18 @@
  * (hub/identity/tokens.h) is used up by them. A list of the registry (hub/identity/registry.h) that
  * keeps them until the token's own expiry, and shares them with the other replicas in the Secret of
  * the nodes, so that one write claims both the name and the token's use. Only the first half of a
- * key's SHA-256 and the token's id are stored: whoever reads the file cannot join with it.
+ * key's SHA-256 and the token's id are stored: whoever reads the file cannot join with it. A join
+ * appends a line to the list's journal (ledger_give).
  *
- *	if (joins_count(r, token) < uses) joins_add(r, &entry, now_s, &err);
+ *	if (joins_count(r, token) < uses) joins_enter(r, &entry);
  */
 #ifndef EDGEWAY_HUB_IDENTITY_JOINS_H
 #define EDGEWAY_HUB_IDENTITY_JOINS_H
 
 #include "hub/identity/registry.h"
 #include "model/mesh.h"
+
+#define JOINS_JOURNAL "joins.journal"
 
 enum { JOINS_TOKEN_TEXT = 9, JOINS_KEY_TEXT = 33 };
 
@@ -27,14 +30,15 @@ struct joins_entry {
 bool joins_has(const struct registry *r, const struct joins_entry *e);
 /* How many joins have used the token. */
 size_t joins_count(const struct registry *r, const char *token);
-/* On disk when it returns 0; nothing has changed otherwise. Adding an entry twice adds it once. */
-int joins_add(struct registry *r, const struct joins_entry *e, int64_t now_s, struct err *err);
-/* Adds in memory only, for a claim that may be withdrawn; registry_keep writes it. False: already
- * there. */
+/* Adds in memory only, and may be withdrawn; the journal or registry_keep has it on the disk.
+ * False: already there. */
 bool joins_enter(struct registry *r, const struct joins_entry *e);
 /* records_claim for the entry. */
 void joins_claim(struct registry *r, const struct joins_entry *e, bool pending);
 void joins_withdraw(struct registry *r, const struct joins_entry *e);
-void joins_drop_ended(struct registry *r, int64_t now_s);
+/* True: some were dropped. */
+bool joins_drop_ended(struct registry *r, int64_t now_s);
+/* A line of the journal; on the heap. */
+char *joins_line(const struct joins_entry *e);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/core/log.h"
@@ -23,10 +24,23 @@ struct names_list {
 	size_t n;
 };
 
+/* A record on its way to the disk. */
+struct ledger_write {
+	struct record_answer answer; /* the first member */
+	LIST_ENTRY(ledger_write) link;
+	struct ledger *ledger; /* NULL: closed */
+	char *node;
+	struct name_archive_entry entry;
+	struct joins_entry use; /* token "": none */
+	ledger_written_fn *written; /* NULL: nobody waits */
+	void *arg;
+};
+
 struct ledger {
 	char *dir; /* dataDir */
 	struct registry *registry;
-	struct record_writer *writer; /* of what ledger_note records */
+	struct record_writer *writer; /* of what ledger_give and ledger_note record */
+	LIST_HEAD(ledger_writes, ledger_write) writes;
 	char problem[256]; /* ledger_problem's, if it is the writer's */
 	struct name_archive *roll; /* NULL: not shared */
 	struct name_archive *files; /* the names in the files, if not shared; NULL: not read */
@@ -126,10 +140,11 @@ ledger_open(struct ledger **out, const char *dir, struct err *err)
 {
 	struct ledger *l = xcalloc(1, sizeof *l);
 	auto_free char *nodes = xasprintf("%s/nodes", dir);
+	auto_free char *journal = xasprintf("%s/" JOINS_JOURNAL, dir);
 	int rc = mkdir_p(nodes, 0700);
 
 	l->dir = xstrdup(dir);
-	l->writer = record_writer_new();
+	l->writer = record_writer_new(journal);
 	ledger_read_cas(l);
 	if (rc < 0)
 		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
@@ -145,10 +160,13 @@ void
 ledger_close(struct ledger **out)
 {
 	struct ledger *l = take_ptr(out);
+	struct ledger_write *w;
 
 	if (l == NULL)
 		return;
 	record_writer_free(&l->writer);
+	LIST_FOREACH(w, &l->writes, link)
+		w->ledger = NULL;
 	registry_close(&l->registry);
 	name_archive_free(&l->roll);
 	name_archive_free(&l->files);
@@ -270,13 +288,19 @@ ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash)
 	snprintf(to, JOINS_KEY_TEXT, "%s", key_hash);
 }
 
-/* Writes the CAs before the PEM block, where text is not part of it (RFC 7468 section 2). */
+/* The CAs stand before the PEM block, where text is not part of it (RFC 7468 section 2). */
+static char *
+ledger_record_text(const char *cas, const char *cert_pem)
+{
+	return xasprintf(CAS_LINE "%s\n%s", cas, cert_pem);
+}
+
 static int
 write_record(const struct ledger *l, const char *node, const char *cert_pem, const char *cas,
 	struct err *err)
 {
 	auto_free char *path = record_path(l, node);
-	auto_free char *text = xasprintf(CAS_LINE "%s\n%s", cas, cert_pem);
+	auto_free char *text = ledger_record_text(cas, cert_pem);
 	int rc;
 
 	record_writer_wait(l->writer, node);
@@ -310,6 +334,77 @@ ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct e
 	return rc;
 }
 
+/* A certificate that was not handed out must not use up the token. */
+static void
+ledger_withdraw_use(struct ledger *l, const struct joins_entry *use)
+{
+	if (use->token[0] == '\0' || l->roll != NULL)
+		return; /* of a shared registry the Secret has it */
+	joins_withdraw(l->registry, use);
+	registry_keep(l->registry, REGISTRY_JOINS);
+}
+
+static void
+ledger_on_written(void *arg)
+{
+	auto_free struct ledger_write *w = arg;
+	auto_free char *node = w->node;
+	struct ledger *l = w->ledger;
+
+	if (l == NULL)
+		return;
+	LIST_REMOVE(w, link);
+	if (w->answer.rc < 0)
+		ledger_withdraw_use(l, &w->use);
+	else if (!revoked_refuses(l->registry, node, w->entry.serial))
+		ledger_enter(l, node, &w->entry); /* else it was forgotten meanwhile */
+	if (w->written != NULL)
+		w->written(w->arg, w->answer.rc);
+}
+
+int
+ledger_give(struct ledger *l, const struct ledger_gift *gift, struct ledger_write **out,
+	struct err *err)
+{
+	bool taken = ledger_taken(l, gift->node);
+	auto_free char *path = record_path(l, gift->node);
+	struct name_archive_entry entry;
+	struct ledger_write *w;
+	int rc = ledger_entry(l, &entry, gift->cert_pem, err);
+
+	if (rc == 0)
+		rc = revoked_sign(l->registry, gift->node, entry.serial, err);
+	if (rc < 0)
+		return rc;
+	*out = w = xcalloc(1, sizeof *w);
+	*w = (struct ledger_write){.answer = {.loop = gift->loop, .fn = ledger_on_written},
+		.ledger = l,
+		.node = xstrdup(gift->node),
+		.entry = entry,
+		.written = gift->written,
+		.arg = gift->arg};
+	LIST_INSERT_HEAD(&l->writes, w, link);
+	if (gift->use != NULL)
+		joins_enter(l->registry, memcpy(&w->use, gift->use, sizeof w->use));
+	record_writer_put(l->writer,
+		&(struct record_put){.name = gift->node,
+			.path = path,
+			.text = ledger_record_text(l->cas, gift->cert_pem),
+			.line = gift->use != NULL ? joins_line(gift->use) : NULL,
+			.answer = &w->answer});
+	l->changes += !taken;
+	return 0;
+}
+
+void
+ledger_let_go(struct ledger_write **out)
+{
+	struct ledger_write *w = take_ptr(out);
+
+	if (w != NULL)
+		w->written = NULL;
+}
+
 /* The certificate is in use already: nobody waits for the disk. */
 int
 ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
@@ -324,7 +419,9 @@ ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err
 		rc = revoked_sign(l->registry, node, entry.serial, err);
 	if (rc < 0)
 		return rc;
-	record_writer_put(l->writer, node, path, xasprintf(CAS_LINE "\n%s", cert_pem));
+	record_writer_put(l->writer,
+		&(struct record_put){
+			.name = node, .path = path, .text = ledger_record_text("", cert_pem)});
 	ledger_enter(l, node, &entry);
 	l->changes += !taken;
 	return 0;
@@ -492,6 +589,8 @@ ledger_keep_cas(struct ledger *l)
 void
 ledger_keep(struct ledger *l)
 {
+	if (joins_drop_ended(l->registry, (int64_t)(wall_ms() / 1000)))
+		registry_keep(l->registry, REGISTRY_JOINS);
 	if (l->cas_file.problem[0] != '\0')
 		ledger_keep_cas(l);
 	registry_retry(l->registry);

@@ -3,8 +3,8 @@
  * the name is taken), ca.list (the CAs in use), and those of its registry
  * (hub/identity/registry.h). Where replicas share through Kubernetes (ledger_share), what the
  * others know counts as well: their nodes are in hub/identity/name_archive.h. File I/O blocks, on
- * the hub's loop, but is rare; what ledger_note records is written by a thread. Owned by
- * hub/identity/certs.
+ * the hub's loop, but is rare; what ledger_give and ledger_note record is written by a thread
+ * (hub/identity/record_writer.h). Owned by hub/identity/certs.
  *
  *	ledger_open(&l, dir, &err);
  *	ledger_record(l, "edge-1", cert_pem, &err);
@@ -28,6 +28,21 @@ uint64_t ledger_changes(const struct ledger *l);
 size_t ledger_nodes(struct ledger *l, char ***names);
 /* To be called before anybody gets the certificate. */
 int ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
+/* The same for a node that joins, and not on the hub's loop: the name and the use of the token are
+ * taken at once; `written` says when the disk has both, or that it has neither. */
+typedef void ledger_written_fn(void *arg, int rc);
+struct ledger_gift {
+	struct loop *loop;
+	const char *node, *cert_pem; /* copied */
+	const struct joins_entry *use; /* of a token with a limit; copied; NULL: none */
+	ledger_written_fn *written;
+	void *arg;
+};
+struct ledger_write;
+int ledger_give(struct ledger *l, const struct ledger_gift *gift, struct ledger_write **write,
+	struct err *err);
+/* `written` is not called any more; the certificate is recorded all the same. */
+void ledger_let_go(struct ledger_write **write);
 /* -ENOENT: no node of this name is known. */
 int ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err *err);
 /* Data of the node's last certificate; false if there is none that can be read. */
@@ -89,7 +104,7 @@ void ledger_use_cas(struct ledger *l, const char *list);
  * replica set last; "": unknown. */
 const char *ledger_cas(const struct ledger *l);
 /* Records a certificate that somebody else signed: nobody knows which CAs its node has. The name is
- * taken at once, the file comes later (hub/identity/record_writer.h). */
+ * taken at once, the file comes later. */
 int ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
 /* A node connects with this certificate, and has these CAs (certs_note_cas). Returns true if that
  * is new; then the other replicas must be told. */

@@ -1,6 +1,7 @@
 /*
  * The table holds a record from record_writer_put until its file is there. The thread takes what is
- * queued, up to RECORD_BATCH, writes without the lock, and syncs the folder once for all of it.
+ * queued, up to RECORD_BATCH, writes without the lock, and syncs the journal and the folder once
+ * for all of it.
  */
 #include "hub/identity/record_writer.h"
 
@@ -11,16 +12,19 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/core/buf.h"
 #include "base/core/hash.h"
 #include "base/core/log.h"
 #include "model/table.h"
 
-enum { RECORD_MODE = 0644, RECORD_BATCH = 64 };
+enum { RECORD_MODE = 0644, JOURNAL_MODE = 0600, RECORD_BATCH = 64 };
 
 struct waiting_record {
 	struct table_node node;
 	STAILQ_ENTRY(waiting_record) link;
-	char *path, *text;
+	char *path, *text, *line;
+	struct record_answer *answer;
+	int rc;
 	char name[];
 };
 
@@ -35,6 +39,7 @@ struct record_writer {
 	struct table table;
 	uint64_t given_up;
 	char problem[256];
+	char *journal;
 };
 
 static struct waiting_record *
@@ -53,25 +58,47 @@ record_writer_find(const struct record_writer *w, const char *name)
 
 /* --- on the thread -------------------------------------------------------------------------- */
 
-/* Adds up how many failed; returns the last error. */
 static int
-record_writer_write(const struct waiting_records *batch, uint64_t *n_failed)
+record_writer_journal(const struct record_writer *w, const struct waiting_records *batch)
 {
-	const struct waiting_record *r, *last = NULL;
-	int rc, failed = 0;
+	const struct waiting_record *r;
+	auto_buf struct buf lines;
+
+	buf_init(&lines, BUF_UNLIMITED);
+	STAILQ_FOREACH(r, batch, link) {
+		if (r->line != NULL)
+			buf_adds(&lines, r->line);
+	}
+	if (buf_len(&lines) == 0)
+		return 0;
+	return file_append(w->journal, buf_at(&lines), buf_len(&lines), JOURNAL_MODE);
+}
+
+/* Adds up how many files failed; returns the last error of those that nobody waits for. */
+static int
+record_writer_write(
+	const struct record_writer *w, struct waiting_records *batch, uint64_t *n_failed)
+{
+	int journal = record_writer_journal(w, batch), failed = 0;
+	const struct waiting_record *last = NULL;
+	struct waiting_record *r;
 
 	STAILQ_FOREACH(r, batch, link) {
-		rc = file_replace(r->path, r->text, strlen(r->text), RECORD_MODE);
-		if (rc == 0) {
+		r->rc = r->line != NULL ? journal : 0;
+		if (r->rc == 0)
+			r->rc = file_replace(r->path, r->text, strlen(r->text), RECORD_MODE);
+		if (r->rc == 0) {
 			last = r;
 			continue;
 		}
-		failed = rc;
 		++*n_failed;
+		if (r->answer != NULL)
+			continue;
+		failed = r->rc;
 		log_limited(LOG_LEVEL_WARN, 4, "hub",
 			"a node's certificate is good, but not noted, and a token could give its "
 			"name away while it is not connected node=%s error=\"cannot write %s: %s\"",
-			r->name, r->path, strerror(-rc));
+			r->name, r->path, strerror(-r->rc));
 	}
 	if (last != NULL)
 		file_sync_folder(last->path);
@@ -90,8 +117,13 @@ record_writer_done(struct record_writer *w, struct waiting_records *batch, int r
 	while ((r = STAILQ_FIRST(batch)) != NULL) {
 		STAILQ_REMOVE_HEAD(batch, link);
 		table_remove(&w->table, &r->node);
+		if (r->answer != NULL) {
+			r->answer->rc = r->rc;
+			loop_post(r->answer->loop, r->answer->fn, r->answer);
+		}
 		free(r->path);
 		free(r->text);
+		free(r->line);
 		free(r);
 	}
 	pthread_cond_broadcast(&w->written);
@@ -125,7 +157,7 @@ record_writer_thread(void *arg)
 		record_writer_take(w, &batch);
 		pthread_mutex_unlock(&w->lock);
 		failed = 0;
-		rc = record_writer_write(&batch, &failed);
+		rc = record_writer_write(w, &batch, &failed);
 		pthread_mutex_lock(&w->lock);
 		w->given_up += failed;
 		record_writer_done(w, &batch, rc);
@@ -152,10 +184,11 @@ record_writer_run(struct record_writer *w)
 }
 
 struct record_writer *
-record_writer_new(void)
+record_writer_new(const char *journal)
 {
 	struct record_writer *w = xcalloc(1, sizeof *w);
 
+	w->journal = xstrdup(journal);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->queued, NULL);
 	pthread_cond_init(&w->written, NULL);
@@ -180,21 +213,24 @@ record_writer_free(struct record_writer **out)
 	pthread_cond_destroy(&w->queued);
 	pthread_cond_destroy(&w->written);
 	pthread_mutex_destroy(&w->lock);
+	free(w->journal);
 	free(w);
 }
 
 void
-record_writer_put(struct record_writer *w, const char *name, const char *path, char *text)
+record_writer_put(struct record_writer *w, const struct record_put *put)
 {
-	size_t size = strlen(name) + 1;
+	size_t size = strlen(put->name) + 1;
 	struct waiting_record *r = xcalloc(1, sizeof *r + size);
 
-	memcpy(r->name, name, size);
-	r->path = xstrdup(path);
-	r->text = text;
-	record_writer_wait(w, name);
+	memcpy(r->name, put->name, size);
+	r->path = xstrdup(put->path);
+	r->text = put->text;
+	r->line = put->line;
+	r->answer = put->answer;
+	record_writer_wait(w, put->name);
 	pthread_mutex_lock(&w->lock);
-	table_add(&w->table, &r->node, hash64(name, strlen(name), 0));
+	table_add(&w->table, &r->node, hash64(r->name, size - 1, 0));
 	STAILQ_INSERT_TAIL(&w->queue, r, link);
 	if (!w->running)
 		record_writer_run(w);

@@ -1,11 +1,13 @@
 /*
- * Writes node records that need not be on the disk before something happens, on a thread of its own
- * that starts with the first: a write waits for the disk, 10 ms and more, and thousands of nodes
- * may come at once. What is waiting is written together. Until a record is in its file its name
- * counts as taken (record_writer_has); whoever reads or changes the file waits for it first
- * (record_writer_wait). Called on the hub's loop.
+ * Writes node records on a thread of its own that starts with the first: a write waits for the
+ * disk, 10 ms and more, and thousands of nodes may come at once. What is waiting is written
+ * together. Until a record is in its file its name counts as taken (record_writer_has); whoever
+ * reads or changes the file waits for it first (record_writer_wait). Called on the hub's loop.
  *
- *	record_writer_put(w, "edge-1", path, text);
+ * A record may have a line for the journal, which is on the disk before the file. Who needs to know
+ * that all is on the disk gets an answer, a post to its loop; record_writer_free posts all.
+ *
+ *	record_writer_put(w, &(struct record_put){.name = "edge-1", .path = path, .text = text});
  *	if (record_writer_has(w, "edge-1"))
  *		record_writer_wait(w, "edge-1");
  *	record_writer_free(&w);		// once all is written
@@ -13,14 +15,30 @@
 #ifndef EDGEWAY_HUB_IDENTITY_RECORD_WRITER_H
 #define EDGEWAY_HUB_IDENTITY_RECORD_WRITER_H
 
+#include "base/core/loop.h"
 #include "base/core/util.h"
 
 struct record_writer;
 
-struct record_writer *record_writer_new(void);
+/* Owned by who waits, until fn(answer) comes. */
+struct record_answer {
+	struct loop *loop;
+	loop_fn *fn;
+	int rc; /* 0: line and file are on the disk; -errno: the file is not written */
+};
+
+struct record_put {
+	const char *name, *path; /* copied */
+	char *text; /* taken */
+	char *line; /* for the journal, with its end of line; NULL: none; taken */
+	struct record_answer *answer; /* NULL: nobody waits */
+};
+
+/* journal: path of a file to which lines are appended. */
+struct record_writer *record_writer_new(const char *journal);
 void record_writer_free(struct record_writer **w);
-/* The text is taken. Waits for an earlier record of this name. */
-void record_writer_put(struct record_writer *w, const char *name, const char *path, char *text);
+/* Waits for an earlier record of this name. */
+void record_writer_put(struct record_writer *w, const struct record_put *put);
 bool record_writer_has(struct record_writer *w, const char *name);
 /* Returns once the name's record is in its file, or cannot be written. */
 void record_writer_wait(struct record_writer *w, const char *name);
@@ -28,7 +46,7 @@ void record_writer_wait(struct record_writer *w, const char *name);
 typedef void record_writer_fn(void *arg, const char *name, const char *text);
 void record_writer_each(struct record_writer *w, record_writer_fn *fn, void *arg);
 /* Why the last record is not in its file; "": it is. A record that cannot be written is given up:
- * its node is noted again when it next connects. */
+ * its node is noted again when it next connects. Failures with an answer are not told here. */
 void record_writer_problem(struct record_writer *w, char *to, size_t size);
 /* How many records were given up. */
 uint64_t record_writer_given_up(struct record_writer *w);

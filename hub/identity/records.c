@@ -5,20 +5,86 @@
 
 #include "base/core/hash.h"
 
-void
-records_fini(struct records *list)
-{
-	for (size_t i = 0; i < list->n; i++)
-		free(list->all[i]);
-	free(list->all);
-	table_fini(&list->table);
-	*list = (struct records){.kind = list->kind};
-}
-
 static uint64_t
 records_hash(const char *key)
 {
 	return hash64(key, strlen(key), 0);
+}
+
+/* --- groups --------------------------------------------------------------------------------- */
+
+struct records_group {
+	struct table_node node;
+	size_t n;
+	char name[];
+};
+
+static struct records_group *
+records_group_find(const struct records *list, const char *name, size_t len)
+{
+	struct table_node *n = table_first(&list->groups, hash64(name, len, 0));
+	struct records_group *g;
+
+	for (; n != NULL; n = table_next(n)) {
+		g = container_of(n, struct records_group, node);
+		if (strncmp(g->name, name, len) == 0 && g->name[len] == '\0')
+			return g;
+	}
+	return NULL;
+}
+
+size_t
+records_count(const struct records *list, const char *group)
+{
+	const struct records_group *g = records_group_find(list, group, strlen(group));
+
+	return g != NULL ? g->n : 0;
+}
+
+static void
+records_group_add(struct records *list, const char *key)
+{
+	size_t len = strcspn(key, "/");
+	struct records_group *g;
+
+	if (!list->kind->grouped)
+		return;
+	g = records_group_find(list, key, len);
+	if (g == NULL) {
+		g = xcalloc(1, sizeof *g + len + 1);
+		memcpy(g->name, key, len);
+		table_add(&list->groups, &g->node, hash64(key, len, 0));
+	}
+	g->n++;
+}
+
+static void
+records_group_remove(struct records *list, const char *key)
+{
+	struct records_group *g;
+
+	if (!list->kind->grouped)
+		return;
+	g = records_group_find(list, key, strcspn(key, "/"));
+	if (--g->n > 0)
+		return;
+	table_remove(&list->groups, &g->node);
+	free(g);
+}
+
+/* --- records -------------------------------------------------------------------------------- */
+
+void
+records_fini(struct records *list)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		records_group_remove(list, ((const struct record *)list->all[i])->key);
+		free(list->all[i]);
+	}
+	free(list->all);
+	table_fini(&list->table);
+	table_fini(&list->groups);
+	*list = (struct records){.kind = list->kind};
 }
 
 void *
@@ -46,6 +112,7 @@ records_use(struct records *list, const char *key)
 	r = xcalloc(1, size + strlen(key) + 1);
 	r->key = strcpy((char *)r + size, key);
 	table_add(&list->table, &r->node, records_hash(key));
+	records_group_add(list, key);
 	list->all = xrealloc(list->all, (list->n + 1) * sizeof *list->all);
 	list->all[list->n++] = r;
 	list->changes++;
@@ -56,6 +123,7 @@ static void
 records_release(struct records *list, struct record *r)
 {
 	table_remove(&list->table, &r->node);
+	records_group_remove(list, r->key);
 	free(r);
 	list->changes++;
 }

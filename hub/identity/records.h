@@ -3,7 +3,9 @@
  * tokens, joins, revocations (hub/identity/registry.h) and names (hub/identity/name_archive.h). A
  * kind says how a record is read from a list of a JSON document, written to one, and merged with
  * that of another replica. The list owns its records; a record stays where it is until it is
- * removed. On the hub's loop. Leaf.
+ * removed. Of a grouped kind the list counts the records whose keys are equal up to the first
+ * slash.
+ * On the hub's loop. Leaf.
  *
  *	struct join { struct record record; int64_t until_s; };
  *	struct records list = {.kind = &join_kind};
@@ -34,7 +36,7 @@ struct record_kind;
 
 struct records {
 	const struct record_kind *kind;
-	struct table table;
+	struct table table, groups;
 	void **all; /* oldest first */
 	size_t n;
 	uint64_t changes; /* counts records added and removed */
@@ -49,6 +51,7 @@ struct record_kind {
 	const char *member; /* of the document */
 	size_t size; /* of a record */
 	bool needed; /* a document without the list is an error */
+	bool grouped; /* keys are <group>/... */
 	/* Adds what the document's element says; name: of the document, for errors. */
 	int (*read)(
 		struct records *to, const struct tree_node *map, const char *name, struct err *err);
@@ -64,6 +67,8 @@ void *records_find(const struct records *list, const char *key);
 /* Finds the record, or adds one of zeros. */
 void *records_use(struct records *list, const char *key);
 void records_remove(struct records *list, void *record);
+/* How many records of a grouped kind are of the group. */
+size_t records_count(const struct records *list, const char *group);
 /* Removes those for which the test is true. */
 void records_drop(struct records *list, records_test_fn *test, int64_t now_s);
 /* The record has changed: no Secret has it yet. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hub/identity/joins.h"
 #include "hub/identity/list_file.h"
@@ -13,23 +14,26 @@ enum { REGISTRY_FILE_MAX = 64 * 1024 * 1024 };
 static const struct registry_row {
 	const struct record_kind *kind;
 	const char *file; /* under dataDir; NULL: in that of the row before */
+	const char *journal; /* its lines count as well; NULL: there is none */
 	const char *shared; /* the Secret's text, for errors */
 	const char *lost; /* what to do about a file that cannot be read */
 } rows[REGISTRY_LISTS] = {
-	[REGISTRY_REVOKED] = {&revoked_kind, "revoked.json", "revoked.json",
+	[REGISTRY_REVOKED] = {&revoked_kind, "revoked.json", NULL, "revoked.json",
 		"it cannot be told which nodes are revoked: bring back a copy of the file, or move "
 		"it away and revoke them again"},
-	[REGISTRY_HUBS] = {&revoked_hub_kind, NULL, NULL, NULL},
-	[REGISTRY_JOINS] = {&joins_kind, "joins.json", "nodes.json",
+	[REGISTRY_HUBS] = {&revoked_hub_kind, NULL, NULL, NULL, NULL},
+	[REGISTRY_JOINS] = {&joins_kind, "joins.json", JOINS_JOURNAL, "nodes.json",
 		"it cannot be told which tokens are used up: bring back a copy of the file, or "
 		"move it away and revoke tokens that are not needed (edgewayctl token list)"},
-	[REGISTRY_TOKENS] = {&tokens_kind, "tokens.json", "tokens.json",
+	[REGISTRY_TOKENS] = {&tokens_kind, "tokens.json", NULL, "tokens.json",
 		"the join tokens cannot be read: bring back a copy of the file, or move it away "
 		"and make new ones (edgewayctl token create)"},
 };
 
 struct registry {
 	struct list_file files[REGISTRY_LISTS]; /* path NULL: none of its own */
+	char *journals[REGISTRY_LISTS]; /* paths, NULL: none */
+	bool later[REGISTRY_LISTS]; /* registry_keep_later */
 	struct records *lists;
 };
 
@@ -76,21 +80,72 @@ registry_read(struct records *lists, enum registry_list file, const char *name, 
 	return rc;
 }
 
-static int
-registry_load(struct registry *r, enum registry_list file, const char *dir, struct err *err)
+/* A document of the journal's lines, each of which begins with a comma. A last one without its end
+ * was being written when the hub ended: nobody has had an answer. */
+static char *
+registry_journal_text(const char *member, char *lines)
 {
-	auto_free char *path = xasprintf("%s/%s", dir, rows[file].file), *text = NULL;
+	char *end = strrchr(lines, '\n');
+
+	if (end == NULL)
+		return xstrdup("{}");
+	end[1] = '\0';
+	return xasprintf("{\"%s\":[%s]}", member, lines + 1);
+}
+
+static int
+registry_read_file(struct registry *r, enum registry_list file, const char *path, bool is_journal,
+	struct err *err)
+{
+	auto_free char *text = NULL, *lines = NULL;
 	size_t len;
 	int rc = file_read(path, REGISTRY_FILE_MAX, &text, &len);
 
-	list_file_init(&r->files[file], path);
 	if (rc == -ENOENT)
 		return 0;
 	if (rc < 0)
-		rc = err_set(err, rc, "cannot read %s: %s", path, strerror(-rc));
-	else
-		rc = registry_read(r->lists, file, path, text, len, err);
+		return err_set(err, rc, "cannot read %s: %s", path, strerror(-rc));
+	if (is_journal) {
+		lines = take_ptr(&text);
+		text = registry_journal_text(rows[file].kind->member, lines);
+	}
+	return registry_read(r->lists, file, path, text, strlen(text), err);
+}
+
+static int
+registry_load(struct registry *r, enum registry_list file, const char *dir, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/%s", dir, rows[file].file);
+	int rc = registry_read_file(r, file, path, false, err);
+
+	list_file_init(&r->files[file], path);
+	if (rc == 0 && rows[file].journal != NULL) {
+		r->journals[file] = xasprintf("%s/%s", dir, rows[file].journal);
+		rc = registry_read_file(r, file, r->journals[file], true, err);
+	}
 	return rc < 0 ? err_wrap(err, rc, "%s", rows[file].lost) : 0;
+}
+
+static void
+registry_free(struct registry **out)
+{
+	struct registry *r = take_ptr(out);
+
+	for (int i = 0; i < REGISTRY_LISTS; i++) {
+		list_file_fini(&r->files[i]);
+		free(r->journals[i]);
+	}
+	registry_lists_free(r->lists);
+	free(r);
+}
+
+/* So that the files are whole for a hub of before, and the journals do not grow. */
+static void
+registry_make_whole(struct registry *r)
+{
+	for (int i = 0; i < REGISTRY_LISTS; i++)
+		if (r->later[i] || (r->journals[i] != NULL && access(r->journals[i], F_OK) == 0))
+			registry_keep(r, i);
 }
 
 int
@@ -105,22 +160,20 @@ registry_open(struct registry **out, const char *dir, struct err *err)
 			rc = registry_load(r, i, dir, err);
 	}
 	if (rc < 0)
-		registry_close(&r);
+		registry_free(&r);
+	else
+		registry_make_whole(r);
 	*out = r;
 	return rc;
 }
 
 void
-registry_close(struct registry **out)
+registry_close(struct registry **r)
 {
-	struct registry *r = take_ptr(out);
-
-	if (r == NULL)
+	if (*r == NULL)
 		return;
-	for (int i = 0; i < REGISTRY_LISTS; i++)
-		list_file_fini(&r->files[i]);
-	registry_lists_free(r->lists);
-	free(r);
+	registry_make_whole(*r);
+	registry_free(r);
 }
 
 /* --- the files ------------------------------------------------------------------------------ */
@@ -136,14 +189,26 @@ registry_text(const struct registry *r, enum registry_list file, bool first, str
 	buf_adds(out, "}\n");
 }
 
+/* The file has what its journal had. */
+static void
+registry_end_journal(const struct registry *r, enum registry_list file)
+{
+	if (r->journals[file] != NULL && r->files[file].problem[0] == '\0')
+		unlink(r->journals[file]);
+}
+
 int
 registry_save(struct registry *r, enum registry_list file, struct err *err)
 {
 	auto_buf struct buf b;
+	int rc;
 
 	buf_init(&b, BUF_UNLIMITED);
 	registry_text(r, file, false, &b);
-	return list_file_write(&r->files[file], &b, err);
+	rc = list_file_write(&r->files[file], &b, err);
+	if (rc == 0)
+		registry_end_journal(r, file);
+	return rc;
 }
 
 void
@@ -154,13 +219,21 @@ registry_keep(struct registry *r, enum registry_list file)
 	buf_init(&b, BUF_UNLIMITED);
 	registry_text(r, file, false, &b);
 	list_file_keep(&r->files[file], &b);
+	registry_end_journal(r, file);
+	r->later[file] = false;
+}
+
+void
+registry_keep_later(struct registry *r, enum registry_list file)
+{
+	r->later[file] = true;
 }
 
 void
 registry_retry(struct registry *r)
 {
 	for (int i = 0; i < REGISTRY_LISTS; i++)
-		if (r->files[i].problem[0] != '\0')
+		if (r->files[i].problem[0] != '\0' || r->later[i])
 			registry_keep(r, i);
 }
 
@@ -193,7 +266,9 @@ registry_merge(struct registry *r, enum registry_list file, const char *text, in
 		news |= records_unite(&r->lists[i], &theirs[i], now_s);
 		heard->lacks |= records_first_lacks(&theirs[i], &r->lists[i], now_s);
 	}
-	if (news)
+	if (news && file == REGISTRY_JOINS)
+		registry_keep_later(r, file); /* at the rate at which nodes join elsewhere */
+	else if (news)
 		registry_keep(r, file);
 	heard->news |= news;
 	registry_lists_free(theirs);

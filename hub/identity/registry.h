@@ -10,6 +10,8 @@
  * What must not be lost is written before it takes effect (registry_save). What must take effect at
  * once is in force in memory and written as soon as possible (registry_keep, registry_retry). A
  * file that cannot be read is an error, never an empty list. File I/O blocks, on the hub's loop.
+ * Only a join, of which thousands may come at once, does not wait for the whole list: its line goes
+ * to joins.journal (hub/identity/record_writer.h), which counts until joins.json is next written.
  *
  * Names are records without such a file: a node's file is its certificate, and thousands of names
  * need several Secrets (hub/identity/ledger.h, name_archive.h). Claims that wait for a Secret
@@ -44,7 +46,9 @@ struct records *registry_list(const struct registry *r, enum registry_list which
 int registry_save(struct registry *r, enum registry_list file, struct err *err);
 /* Writes the file now, or later: the list is in force anyway. */
 void registry_keep(struct registry *r, enum registry_list file);
-/* Tries again to write what could not be written. */
+/* The same with the next registry_retry, for what a Secret has. */
+void registry_keep_later(struct registry *r, enum registry_list file);
+/* Writes what could not be written, or was to be written later. */
 void registry_retry(struct registry *r);
 /* Why the file has not what is in force, for the first such file; "": all have. */
 const char *registry_problem(const struct registry *r);

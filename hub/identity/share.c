@@ -297,7 +297,7 @@ share_merge_archive(struct share *s, unsigned i, struct registry_heard *heard, s
 		rc = name_archive_merge_lists(ledger_roll(ledger), i, secret_value(secret, 1),
 			(int64_t)(wall_ms() / 1000), &lists, err);
 	if (lists.news) {
-		registry_keep(ledger_registry(ledger), REGISTRY_JOINS);
+		registry_keep_later(ledger_registry(ledger), REGISTRY_JOINS);
 		registry_keep(ledger_registry(ledger), REGISTRY_REVOKED);
 	}
 	heard->news |= lists.news;

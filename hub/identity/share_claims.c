@@ -160,14 +160,14 @@ share_claims_answer(struct share_claims *all, struct ledger *ledger, int rc, con
 	if (rc == -ESTALE)
 		return;
 	for (const struct share_claim *c = all->first; c != NULL; c = c->next) {
-		used |= c->used;
+		used |= c->used && c->claimed == NULL;
 		if (c->written)
 			claim_mark(ledger, c, false);
 	}
-	if (used) { /* the Secret has it; this copy is for a start without the API server */
-		joins_drop_ended(ledger_registry(ledger), (int64_t)(wall_ms() / 1000));
-		registry_keep(ledger_registry(ledger), REGISTRY_JOINS);
-	}
+	/* The Secret has it; this copy is for a start without the API server. Who is still there
+	 * records it with the certificate. */
+	if (used)
+		registry_keep_later(ledger_registry(ledger), REGISTRY_JOINS);
 	for (struct share_claim **at = &all->first; *at != NULL;) {
 		struct share_claim *c = *at;
 

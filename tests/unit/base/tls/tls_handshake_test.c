@@ -249,14 +249,14 @@ take_place(struct near *n, uint16_t client_number, uint64_t now_ms)
 	return preauth_enter(preauth, &n->place, &from, now_ms);
 }
 
-/* Of one address with its half of the places in use, a handshake that waits for its worker keeps
+/* Of one address with all the places in use, a handshake that waits for its worker keeps
  * its place, however old it is; one that waits for its client does not. */
 static void
 test_place_of_waiting(void **state)
 {
 	static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
-	struct near all[PLACES / 2], late = {.done = 0};
-	int fd[PLACES / 2];
+	struct near all[PLACES], late = {.done = 0};
+	int fd[PLACES];
 	unsigned dropped = 0;
 
 	(void)state;

@@ -34,6 +34,7 @@ struct pair {
 static struct tls_keys ours, strangers;
 static enum tls_proof proof;
 static uint64_t key_records;
+static struct preauth_conn *place; /* the hub's */
 static unsigned new_keys; /* seen by who reads */
 
 static int
@@ -107,6 +108,7 @@ start(struct pair *p, bool hub, struct ssl_ctx_st *ctx, const char *host, const 
 		.alpn = alpn,
 		.deadline_ms = 30000,
 		.proof = proof,
+		.place = hub ? place : NULL,
 		.key_records = key_records,
 		.on = on_tls,
 		.arg = side};
@@ -173,6 +175,53 @@ test_both_are_known(void **state)
 	tls_stream_free(&p.node.stream); /* says close_notify */
 	until(&p, tls_stream_read(p.hub.stream, bytes, sizeof bytes) == 0);
 	stop(&p);
+}
+
+static unsigned connections; /* TLS objects there are */
+
+static void
+on_connection_new(void *ssl, void *data, CRYPTO_EX_DATA *all, int index, long arg, void *of)
+{
+	(void)ssl, (void)data, (void)all, (void)index, (void)arg, (void)of;
+	connections++;
+}
+
+static void
+on_connection_free(void *ssl, void *data, CRYPTO_EX_DATA *all, int index, long arg, void *of)
+{
+	(void)ssl, (void)data, (void)all, (void)index, (void)arg, (void)of;
+	connections--;
+}
+
+/* A stranger who says nothing, or whose turn has not come, costs a server no TLS object. */
+static void
+test_none_before_the_first_step(void **state)
+{
+	const struct addr from = addr_ipv4(INADDR_LOOPBACK, 1);
+	struct preauth_conn stranger = {.of = NULL};
+	struct preauth *preauth;
+	struct pair p;
+
+	(void)state;
+	assert_true(
+		SSL_get_ex_new_index(0, NULL, on_connection_new, NULL, on_connection_free) >= 0);
+	connect_pair(&p);
+	preauth = preauth_new(p.loop, 1, 1);
+	assert_true(preauth_enter(preauth, &stranger, &from, loop_now_ms(p.loop)));
+	place = &stranger;
+	start(&p, true, hub_ctx(&ours), NULL, "a/1");
+	place = NULL;
+	loop_turn(p.loop);
+	assert_int_equal(connections, 0);
+	start(&p, false, node_ctx(&ours, &ours), "hub.example", "a/1");
+	until(&p, stranger.step != NULL);
+	assert_int_equal(connections, 1); /* the client's */
+	until(&p, p.node.open && p.hub.open);
+	assert_int_equal(connections, 2);
+	preauth_leave(&stranger);
+	preauth_free(&preauth);
+	stop(&p);
+	assert_int_equal(connections, 0);
 }
 
 /* A killed process says nothing: its socket just ends. */
@@ -586,6 +635,7 @@ main(void)
 		cmocka_unit_test(a_passive_client_and_names),
 		cmocka_unit_test(sessions_end_an_hour_after_the_handshake),
 		cmocka_unit_test(test_both_are_known),
+		cmocka_unit_test(test_none_before_the_first_step),
 		cmocka_unit_test(test_end_without_a_word),
 		cmocka_unit_test(test_bulk),
 		cmocka_unit_test(test_bulk_that_is_gathered),

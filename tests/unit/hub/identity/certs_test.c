@@ -16,6 +16,7 @@
 #include "base/core/log.h"
 #include "base/tls/pki_crl.h"
 #include "hub/identity/certs.h"
+#include "tests/unit/patience.h"
 
 struct bed {
 	char dir[64];
@@ -55,7 +56,7 @@ teardown(void **state)
 {
 	static const char *const files[] = {"ca.pem", "ca.key", "ca.list", "hub.pem", "hub.key",
 		"hub.names", "nodes/edge-1", "nodes/edge-2", "nodes/edgeway-hub", "revoked.json",
-		"mine.pem", "mine.key"};
+		"joins.json", JOINS_JOURNAL, "mine.pem", "mine.key"};
 	struct bed *b = *state;
 	auto_free char *nodes = path_of(b, "nodes");
 
@@ -254,6 +255,100 @@ noting_a_node_waits_for_no_disk(void **state)
 	kept = ledger_cert(l, "edge-1");
 	assert_string_equal(kept, cert);
 	assert_string_equal(ledger_problem(l), "");
+	alarm(0);
+}
+
+struct given {
+	int n, rc;
+};
+
+static void
+on_written(void *arg, int rc)
+{
+	struct given *g = arg;
+
+	g->n++;
+	g->rc = rc;
+}
+
+static void
+give(struct bed *b, struct loop *loop, const char *node, struct given *g)
+{
+	auto_free char *key = NULL, *csr = NULL, *cert = NULL;
+	struct joins_entry use = {.token = "01234567", .until_s = now() + 600};
+	struct ledger_write *write;
+	struct err err = {0};
+
+	snprintf(use.key, sizeof use.key, "%032d", 1);
+	snprintf(use.node, sizeof use.node, "%s", node);
+	*g = (struct given){.n = 0};
+	assert_int_equal(pki_key_new(&key, &err), 0);
+	assert_int_equal(pki_csr_new(key, node, &csr, &err), 0);
+	assert_int_equal(certs_issue(b->certs, node, csr, &cert, &err), 0);
+	assert_int_equal(ledger_give(certs_ledger(b->certs),
+				 &(struct ledger_gift){.loop = loop,
+					 .node = node,
+					 .cert_pem = cert,
+					 .use = &use,
+					 .written = on_written,
+					 .arg = g},
+				 &write, &err),
+		0);
+}
+
+static size_t
+uses(struct bed *b)
+{
+	return joins_count(ledger_registry(certs_ledger(b->certs)), "01234567");
+}
+
+/* A join with a token of limited use: nobody has an answer before name and use are on the disk, and
+ * the hub's loop does not wait for that. */
+static void
+joining_waits_for_the_disk_alone(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *slow = xasprintf("%s/nodes/edge-1.tmp.%d", b->dir, (int)getpid());
+	auto_free char *journal = path_of(b, JOINS_JOURNAL), *list = path_of(b, "joins.json");
+	auto_free char *lines = NULL, *text = NULL;
+	struct given one, two;
+	struct loop *loop;
+
+	open_certs(b);
+	assert_int_equal(loop_new(&loop, NULL), 0);
+	assert_int_equal(mkfifo(slow, 0600), 0);
+	alarm(60); /* it would wait forever */
+	give(b, loop, "edge-1", &one);
+	assert_true(certs_taken(b->certs, "edge-1"));
+	assert_int_equal(uses(b), 1);
+	patience_until(patience_turn(loop), file_read(journal, 4096, &lines, NULL) == 0);
+	assert_int_equal(one.n, 0);
+	assert_return_code(access(journal, F_OK), errno);
+	/* A pipe cannot be synced: name and use are given back. */
+	assert_return_code(open(slow, O_RDONLY | O_NONBLOCK | O_CLOEXEC), 0);
+	patience_until(patience_turn(loop), one.n == 1);
+	assert_true(one.rc < 0);
+	assert_false(certs_taken(b->certs, "edge-1"));
+	assert_int_equal(uses(b), 0);
+	/* What was not written for long is one line for each join, not the whole list. */
+	assert_return_code(unlink(list), errno);
+	give(b, loop, "edge-1", &one);
+	give(b, loop, "edge-2", &two);
+	patience_until(patience_turn(loop), one.n == 1 && two.n == 1);
+	assert_true(one.rc == 0 && two.rc == 0);
+	assert_int_equal(access(list, F_OK), -1);
+	free(take_ptr(&lines));
+	assert_int_equal(file_read(journal, 4096, &lines, NULL), 0);
+	assert_non_null(strstr(lines, "\"edge-1\""));
+	assert_non_null(strstr(lines, "\"edge-2\""));
+	/* As after kill -9: the journal is all there is. */
+	text = xstrdup(lines);
+	certs_close(&b->certs);
+	assert_return_code(unlink(list), errno);
+	assert_int_equal(file_write(journal, text, strlen(text), 0600), 0);
+	open_certs(b);
+	assert_int_equal(uses(b), 2);
+	loop_free(&loop);
 	alarm(0);
 }
 
@@ -628,6 +723,7 @@ main(void)
 		case_of(a_node_is_never_taken_for_a_hub),
 		case_of(files_that_do_not_fit_are_refused),
 		case_of(noting_a_node_waits_for_no_disk),
+		case_of(joining_waits_for_the_disk_alone),
 		case_of(the_life_of_nodes_certificates_is_chosen),
 		case_of(what_was_revoked_stays_revoked),
 		case_of(revoking_needs_no_disk),

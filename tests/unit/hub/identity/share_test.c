@@ -51,7 +51,7 @@ teardown(void **state)
 
 	for (int i = 0; i < 2; i++) {
 		static const char *const files[] = {
-			"revoked.json", "joins.json", "tokens.json", "nodes", ""};
+			"revoked.json", "joins.json", JOINS_JOURNAL, "tokens.json", "nodes", ""};
 
 		for (size_t k = 0; k < ARRAY_LEN(files); k++) {
 			auto_free char *path = xasprintf("%s/%s", b->dirs[i], files[k]);
@@ -254,6 +254,51 @@ files_are_as_before(void **state)
 		assert_null(r);
 		assert_int_equal(rmdir(path), 0);
 	}
+}
+
+/* A hub that was killed has left lines that the list has not, the last of them cut off. */
+static void
+a_journal_counts_with_its_list(void **state)
+{
+	static const char list[] =
+		"{\"joins\":[\n{\"token\":\"01234567\",\"node\":\"edge-1\",\"key\":"
+		"\"0123456789abcdef0123456789abcdef\",\"until\":5}]}\n";
+	static const char lines[] = ",{\"token\":\"01234567\",\"node\":\"edge-1\",\"key\":"
+				    "\"0123456789abcdef0123456789abcdef\",\"until\":5}\n"
+				    ",{\"token\":\"01234567\",\"node\":\"edge-2\",\"key\":"
+				    "\"0123456789abcdef0123456789abcdef\",\"until\":7}\n"
+				    ",{\"token\":\"01234567\",\"node\":\"edge-3\",\"ke";
+	struct bed *b = *state;
+	auto_free char *path = xasprintf("%s/joins.json", b->dirs[0]);
+	auto_free char *journal = xasprintf("%s/" JOINS_JOURNAL, b->dirs[0]);
+	struct joins_entry e = {.token = "89abcdef", .key = "0", .node = "edge-1", .until_s = 9};
+	struct registry *r;
+	struct err err = {0};
+
+	assert_int_equal(file_write(path, list, sizeof list - 1, 0600), 0);
+	assert_int_equal(file_write(journal, lines, sizeof lines - 1, 0600), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(registry_open(&r, b->dirs[0], &err), 0);
+		assert_int_equal(joins_count(r, "01234567"), 2);
+		assert_int_equal(access(journal, F_OK), -1); /* the list has it now */
+		registry_close(&r);
+	}
+	assert_int_equal(registry_open(&r, b->dirs[0], &err), 0);
+	assert_true(joins_enter(r, &e));
+	assert_false(joins_enter(r, &e));
+	assert_int_equal(joins_count(r, "89abcdef"), 1);
+	assert_int_equal(joins_count(r, "0123456"), 0);
+	joins_withdraw(r, &e);
+	assert_int_equal(joins_count(r, "89abcdef"), 0);
+	assert_true(joins_drop_ended(r, 6));
+	assert_false(joins_drop_ended(r, 6));
+	assert_int_equal(joins_count(r, "01234567"), 1);
+	registry_close(&r);
+	/* One that cannot be read is left as it is. */
+	assert_int_equal(file_write(journal, ",{}\n", 4, 0600), 0);
+	assert_true(registry_open(&r, b->dirs[0], &err) < 0);
+	assert_non_null(strstr(err.text, JOINS_JOURNAL ":1: a join needs"));
+	assert_return_code(access(journal, F_OK), errno);
 }
 
 /* --- claims --------------------------------------------------------------------------------- */
@@ -736,6 +781,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(tokens_meet, setup, teardown),
 		cmocka_unit_test_setup_teardown(revocations_meet, setup, teardown),
 		cmocka_unit_test_setup_teardown(revoked_hubs_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_journal_counts_with_its_list, setup, teardown),
 		cmocka_unit_test_setup_teardown(files_are_as_before, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_of_two_uses_the_token, setup, teardown),
 		cmocka_unit_test_setup_teardown(

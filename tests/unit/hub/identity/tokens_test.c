@@ -14,6 +14,7 @@
 
 #include "base/core/log.h"
 #include "base/tls/pki.h"
+#include "hub/identity/joins.h"
 #include "hub/identity/tokens.h"
 
 enum { NOW = 1700000000 };
@@ -244,6 +245,35 @@ a_damaged_file_is_an_error(void **state)
 	}
 }
 
+/* Another replica's joins come with each write of its Secret, and the Secret keeps them. */
+static void
+joins_heard_are_written_later(void **state)
+{
+	static const char heard_text[] =
+		"{\"joins\":[{\"token\":\"01234567\",\"node\":\"edge-1\",\"key\":"
+		"\"0123456789abcdef0123456789abcdef\",\"until\":5}]}";
+	struct bed *b = *state;
+	auto_free char *path = xasprintf("%s/joins.json", b->dir);
+	struct registry_heard heard = {0};
+	struct err err = {0};
+
+	assert_int_equal(
+		registry_merge(b->registry, REGISTRY_JOINS, heard_text, 1, &heard, &err), 0);
+	assert_true(heard.news);
+	assert_int_equal(joins_count(b->registry, "01234567"), 1);
+	assert_int_equal(access(path, F_OK), -1);
+	registry_retry(b->registry);
+	assert_return_code(unlink(path), errno);
+	registry_retry(b->registry);
+	assert_int_equal(access(path, F_OK), -1);
+	registry_keep_later(b->registry, REGISTRY_JOINS);
+	registry_close(&b->registry);
+	assert_return_code(access(path, F_OK), errno);
+	assert_int_equal(registry_open(&b->registry, b->dir, &err), 0);
+	assert_int_equal(joins_count(b->registry, "01234567"), 1);
+	assert_return_code(unlink(path), errno);
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -259,6 +289,7 @@ main(void)
 		case_of(a_revoked_token_is_gone),
 		case_of(the_file_keeps_all_but_the_secret),
 		case_of(a_damaged_file_is_an_error),
+		case_of(joins_heard_are_written_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

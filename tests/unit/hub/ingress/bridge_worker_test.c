@@ -307,7 +307,7 @@ static void
 test_place_of_waiting(void **state)
 {
 	static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
-	struct bridged all[PLACES / 2], late = {.opened = 0};
+	struct bridged all[PLACES], late = {.opened = 0};
 	unsigned dropped = 0;
 
 	(void)state;

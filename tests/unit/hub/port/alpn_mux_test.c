@@ -232,8 +232,7 @@ open_desk(struct desk *d, size_t most)
 {
 	memset(d, 0, sizeof *d);
 	assert_int_equal(loop_new(&d->loop, NULL), 0);
-	d->preauth = preauth_new(
-		d->loop, 2 * most, 1); /* all of them are of one address, which gets a half */
+	d->preauth = preauth_new(d->loop, most, 1); /* for all of one address */
 	d->peek = alpn_mux_new(d->loop, d->preauth, on_known, d);
 }
 
