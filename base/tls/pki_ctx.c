@@ -185,8 +185,6 @@ pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem, SS
 		rc = use_pair(ctx, cert_pem, key_pem, err);
 	if (rc < 0)
 		return rc;
-	if (cert_pem != NULL)
-		pki_tickets_keep(ctx);
 	*out = take_ptr(&ctx);
 	return 0;
 }

@@ -37,7 +37,8 @@ void pki_tickets_copy(struct ssl_ctx_st *to, const struct ssl_ctx_st *from);
 /* Server: this connection takes and gets tickets, before its handshake. */
 void pki_tickets_allow(struct ssl_st *ssl);
 
-/* Client context: keeps the newest ticket and offers it. */
+/* Client context of one thread: keeps the newest ticket and offers it to every server. For servers
+ * that are as good as each other, since resumption shows no certificate: a node's hubs. */
 void pki_tickets_keep(struct ssl_ctx_st *ctx);
 /* Forgets it: what is trusted has changed. */
 void pki_tickets_forget(struct ssl_ctx_st *ctx);

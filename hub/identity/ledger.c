@@ -288,6 +288,19 @@ ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash)
 	snprintf(to, JOINS_KEY_TEXT, "%s", key_hash);
 }
 
+/* The node's record, which may be on its way to its file; NULL: there is none, or it cannot be
+ * read. */
+static char *
+ledger_read(const struct ledger *l, const char *node)
+{
+	auto_free char *path = record_path(l, node);
+	char *text = record_writer_text(l->writer, node);
+
+	if (text == NULL && file_read(path, PEM_MAX, &text, NULL) < 0)
+		return NULL;
+	return text;
+}
+
 /* The CAs stand before the PEM block, where text is not part of it (RFC 7468 section 2). */
 static char *
 ledger_record_text(const char *cas, const char *cert_pem)
@@ -543,16 +556,15 @@ ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEX
 {
 	const struct name_archive_entry *e =
 		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
-	auto_free char *path = record_path(l, node), *pem = NULL;
+	auto_free char *pem = NULL;
 
 	if (e != NULL) {
 		strcpy(serial, e->serial);
 		*not_after_s = e->expires_s;
 		return true;
 	}
-	record_writer_wait(l->writer, node);
-	return file_read(path, PEM_MAX, &pem, NULL) == 0 &&
-		pki_cert_serial(pem, serial, NULL) == 0 &&
+	pem = ledger_read(l, node);
+	return pem != NULL && pki_cert_serial(pem, serial, NULL) == 0 &&
 		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
 }
 
@@ -560,11 +572,10 @@ ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEX
 char *
 ledger_cert(const struct ledger *l, const char *node)
 {
-	auto_free char *path = record_path(l, node), *text = NULL;
+	auto_free char *text = ledger_read(l, node);
 	const char *block;
 
-	record_writer_wait(l->writer, node);
-	if (file_read(path, PEM_MAX, &text, NULL) < 0)
+	if (text == NULL)
 		return NULL;
 	block = strstr(text, "-----BEGIN");
 	return xstrdup(block != NULL ? block : text);
@@ -732,14 +743,13 @@ find_cas(const struct ledger *l, const char *node, struct name_archive_entry *kn
 {
 	const struct name_archive_entry *e =
 		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
-	auto_free char *path = record_path(l, node), *text = NULL;
+	auto_free char *text = NULL;
 
 	if (e != NULL) {
 		*known = *e;
 		return true;
 	}
-	record_writer_wait(l->writer, node);
-	if (l->roll != NULL || file_read(path, PEM_MAX, &text, NULL) < 0 ||
+	if (l->roll != NULL || (text = ledger_read(l, node)) == NULL ||
 		ledger_entry(l, known, text, NULL) < 0)
 		return false;
 	read_cas(known->cas, text);

@@ -249,6 +249,19 @@ record_writer_has(struct record_writer *w, const char *name)
 	return has;
 }
 
+char *
+record_writer_text(struct record_writer *w, const char *name)
+{
+	const struct waiting_record *r;
+	char *text;
+
+	pthread_mutex_lock(&w->lock);
+	r = record_writer_find(w, name);
+	text = r != NULL ? xstrdup(r->text) : NULL;
+	pthread_mutex_unlock(&w->lock);
+	return text;
+}
+
 void
 record_writer_wait(struct record_writer *w, const char *name)
 {

@@ -1,15 +1,16 @@
 /*
  * Writes node records on a thread of its own that starts with the first: a write waits for the
  * disk, 10 ms and more, and thousands of nodes may come at once. What is waiting is written
- * together. Until a record is in its file its name counts as taken (record_writer_has); whoever
- * reads or changes the file waits for it first (record_writer_wait). Called on the hub's loop.
+ * together. Until a record is in its file its name counts as taken (record_writer_has), and who
+ * reads it gets it from here (record_writer_text); who changes the file waits for it first
+ * (record_writer_wait). Called on the hub's loop.
  *
  * A record may have a line for the journal, which is on the disk before the file. Who needs to know
  * that all is on the disk gets an answer, a post to its loop; record_writer_free posts all.
  *
  *	record_writer_put(w, &(struct record_put){.name = "edge-1", .path = path, .text = text});
- *	if (record_writer_has(w, "edge-1"))
- *		record_writer_wait(w, "edge-1");
+ *	if ((text = record_writer_text(w, "edge-1")) == NULL)
+ *		file_read(path, most, &text, NULL);
  *	record_writer_free(&w);		// once all is written
  */
 #ifndef EDGEWAY_HUB_IDENTITY_RECORD_WRITER_H
@@ -40,6 +41,8 @@ void record_writer_free(struct record_writer **w);
 /* Waits for an earlier record of this name. */
 void record_writer_put(struct record_writer *w, const struct record_put *put);
 bool record_writer_has(struct record_writer *w, const char *name);
+/* A copy of what waits; NULL: nothing does, and the file has it, or there is none. */
+char *record_writer_text(struct record_writer *w, const char *name);
 /* Returns once the name's record is in its file, or cannot be written. */
 void record_writer_wait(struct record_writer *w, const char *name);
 /* For each that waits; fn must not call this module. */

@@ -139,6 +139,7 @@ struct listener_call {
 	struct in6_addr to;
 	uint16_t port;
 	struct group_key key;
+	bool late; /* the worker has all that it was told before the client called */
 	bool asked; /* the hub has been asked for it */
 };
 
@@ -152,6 +153,7 @@ struct listener_pod {
 };
 
 static void listener_connect(struct worker *w, struct listener_call *call);
+static void listener_take(struct worker *w, struct listener_call *call);
 
 static void
 listener_on_pod(void *arg)
@@ -160,7 +162,7 @@ listener_on_pod(void *arg)
 	struct worker *w = p->worker;
 
 	fair_share_give(w->lb->pods, p->slot, 1);
-	w->pods_asked--;
+	w->calls_waiting--;
 	worker_enter(w);
 	listener_connect(w, &p->call);
 	worker_leave(w);
@@ -220,12 +222,45 @@ listener_ask_pod(struct worker *w, const struct listener_call *call)
 	p->ask.client = client;
 	p->ask.loop = w->loop;
 	p->ask.done = listener_on_pod;
-	w->pods_asked++;
+	w->calls_waiting++;
 	c->ask_pod(c->ask_pod_arg, &p->ask);
 	return true;
 }
 
 /* --- a connection --------------------------------------------------------------------------- */
+
+struct listener_late {
+	struct worker *worker;
+	struct listener_call call;
+};
+
+static void
+listener_on_late(void *arg)
+{
+	struct listener_late *l = arg;
+	struct worker *w = l->worker;
+
+	w->calls_waiting--;
+	worker_enter(w);
+	listener_take(w, &l->call);
+	worker_leave(w);
+	free(l);
+}
+
+/* A client may have the address from another worker's DNS server, which has a snapshot that is
+ * still among this loop's posts: a turn tells descriptors before posts. Posts keep their order, so
+ * behind them all it is known whether there is such a service. */
+static void
+listener_look_again(struct worker *w, const struct listener_call *call)
+{
+	struct listener_late *l = xcalloc(1, sizeof *l);
+
+	l->worker = w;
+	l->call = *call;
+	l->call.late = true;
+	w->calls_waiting++;
+	loop_post(w->loop, listener_on_late, l);
+}
 
 static struct group *
 listener_group(const struct worker *w, struct listener_call *call)
@@ -268,7 +303,9 @@ listener_connect(struct worker *w, struct listener_call *call)
 	char text[ADDR_TEXT_MAX];
 
 	if (g == NULL) {
-		if (!listener_ask_pod(w, call))
+		if (!call->late)
+			listener_look_again(w, call);
+		else if (!listener_ask_pod(w, call))
 			listener_refuse_call(w, call);
 		return;
 	}
@@ -289,16 +326,23 @@ listener_connect(struct worker *w, struct listener_call *call)
 }
 
 static void
+listener_take(struct worker *w, struct listener_call *call)
+{
+	if (call->port != 0 &&
+		listener_is_canary(w, &call->from, listener_service(w, &call->to), call->port))
+		listener_answer_canary(w, call->fd);
+	else
+		listener_connect(w, call);
+}
+
+static void
 listener_admit(struct worker *w, int fd, const struct addr *from)
 {
 	struct listener_call call = {.fd = fd, .from = *from};
 
 	if (origdst_get(fd, &call.to, &call.port) < 0)
 		call.port = 0;
-	if (call.port != 0 && listener_is_canary(w, from, listener_service(w, &call.to), call.port))
-		listener_answer_canary(w, fd);
-	else
-		listener_connect(w, &call);
+	listener_take(w, &call);
 }
 
 static void

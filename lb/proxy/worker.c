@@ -363,7 +363,7 @@ worker_leave(struct worker *w)
 		return;
 	while (w->now_ms >= w->drain_until_ms && !list_empty(&w->downstreams))
 		downstream_close(container_of(w->downstreams.next, struct downstream, node), true);
-	if (!list_empty(&w->downstreams) || w->pods_asked > 0)
+	if (!list_empty(&w->downstreams) || w->calls_waiting > 0)
 		return;
 	worker_end(w);
 	loop_post(w->lb->config.main, w->lb->on_worker_gone, w);

@@ -191,7 +191,7 @@ struct worker {
 	bool draining, stopped;
 	bool has_successor; /* while draining: another process accepts now */
 	uint64_t drain_until_ms;
-	unsigned pods_asked; /* connections that wait for the hub's word: listener.c */
+	unsigned calls_waiting; /* connections whose service is not known yet: listener.c */
 	struct node downstreams; /* oldest first */
 	/* in downstreams, or their head: memory.c continues behind it */
 	struct node *looked_at;

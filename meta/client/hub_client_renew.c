@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/core/log.h"
+#include "base/tls/pki_tickets.h"
 
 enum {
 	TICK_LEAST_MS = 500,
@@ -77,6 +78,7 @@ hub_client_use_identity(struct hub_client *f, struct identity *id, struct err *e
 	f->identity = *id;
 	*id = (struct identity){0};
 	f->tls = tls;
+	pki_tickets_keep(tls);
 	ca_list_of(f->cas, f->identity.ca, f->identity.cert);
 	hub_client_use_refused(f, tls);
 	f->unwanted = false;

@@ -23,14 +23,14 @@ agent_use(void *arg, const struct snapshot *snapshot)
 
 	a->snapshot = snapshot_ref(snapshot);
 	agent_tunnel_adopt(a, old);
-	if (a->dns != NULL)
-		dns_use(a->dns, snapshot);
 	if (a->lb != NULL)
 		lb_use(a->lb, snapshot);
 	if (a->ipt != NULL)
 		iptables_use(a->ipt, snapshot);
 	agent_tunnel_settle(a);
 	agent_tunnel_use(a);
+	if (a->dns != NULL) /* last: who gets an address calls it at once */
+		dns_use(a->dns, snapshot);
 	agent_health_ports_look(a);
 	snapshot_unref(&old);
 }

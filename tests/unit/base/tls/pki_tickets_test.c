@@ -69,6 +69,7 @@ node_for(uint64_t life_s)
 	assert_int_equal(pki_key_new(&key, &err), 0);
 	assert_int_equal(pki_sign_key(&issue, key, &pem, &err), 0);
 	assert_int_equal(pki_client_ctx(ca_pem, pem, key, &ctx, &err), 0);
+	pki_tickets_keep(ctx);
 	return ctx;
 }
 

@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "base/core/util.h"
+#include "base/tls/pki.h"
+#include "base/tls/pki_tickets.h"
 #include "hub/ingress/bridge_worker.h"
 #include "tests/unit/base/tls/workers_bed.h"
 
@@ -102,8 +104,11 @@ bridge(struct bridged *b, struct ssl_ctx_st *ctx, const char *host)
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, plain), 0);
 	b->fd = net[0];
 	b->other = plain[0];
-	assert_int_equal(tls_stream_new(&(struct tls_setup){.fd = b->fd, .ctx = ctx, .host = host},
-				 &b->tls, NULL),
+	assert_int_equal(
+		tls_stream_new(
+			&(struct tls_setup){
+				.fd = b->fd, .ctx = ctx, .host = host, .resumes = host == NULL},
+			&b->tls, NULL),
 		0);
 	assert_int_equal(
 		bridge_worker_new(&(struct bridge_worker_setup){.loop = loop,
@@ -272,6 +277,34 @@ test_refused(void **state)
 	close_all(&b);
 }
 
+/* Each target shows its certificate. A node that was a target before may have given its secret of
+ * tickets to the one that is asked now, or may itself carry the connections of a neighbour. */
+static void
+test_no_ticket_of_another_target(void **state)
+{
+	static const uint8_t secret[PKI_TICKET_SECRET] = {1};
+	struct ssl_ctx_st *targets[2];
+	struct bridged b;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pki_server_ctx(ours.hub, ours.hub_key, ours.ca, &targets[0], NULL), 0);
+	assert_int_equal(
+		pki_server_ctx(strangers.hub, strangers.hub_key, ours.ca, &targets[1], NULL), 0);
+	for (int i = 0; i < 2; i++)
+		pki_tickets_serve(targets[i], secret);
+	open_bridge(&b, targets[0], NULL);
+	assert_int_equal(tls_stream_write(b.tls, "x", 1), 1);
+	until(read(b.other, &byte, 1) == 1); /* behind the ticket */
+	close_all(&b);
+	bridge(&b, targets[1], NULL);
+	until((step(&b), b.opened == 1));
+	assert_non_null(strstr(b.why, "certificate"));
+	close_all(&b);
+	pki_ctx_free(&targets[0]);
+	pki_ctx_free(&targets[1]);
+}
+
 /* At whatever moment its owner gives it up, the other end sees that, and nobody is told. */
 static void
 test_given_up(void **state)
@@ -338,6 +371,7 @@ main(void)
 		BOTH(test_owner_breaks),
 		BOTH(test_other_breaks),
 		BOTH(test_refused),
+		BOTH(test_no_ticket_of_another_target),
 		{"test_given_up", test_given_up, with_workers, NULL, NULL},
 		{"test_place_of_waiting", test_place_of_waiting, with_workers, NULL, NULL},
 	};

@@ -401,12 +401,15 @@ make_wide_service(int n)
 static void
 adopt(void *arg)
 {
-	(void)arg;
+	const struct call *then = arg;
+
 	lb_use(fx.lb, fx.snapshot);
+	if (then != NULL)
+		then->fn(then->arg);
 }
 
 static void
-use(struct service *s)
+use_then(struct service *s, struct call *then)
 {
 	struct change c = {.ns = "default", .name = "web", .service = s};
 	struct snapshot *base = fx.snapshot != NULL ? fx.snapshot : snapshot_new(true);
@@ -414,8 +417,20 @@ use(struct service *s)
 	fx.snapshot = snapshot_next(base, &c, 1);
 	snapshot_unref(&base);
 	fake_origdst_set(FAKE_IP, 80);
-	on_loop(adopt, NULL);
+	on_loop(adopt, then);
 	on_loop(nothing, NULL);
+}
+
+static void
+use(struct service *s)
+{
+	use_then(s, NULL);
+}
+
+void
+service_use_late(loop_fn *fn, void *arg)
+{
+	use_then(make_service(PORT_HTTP, LB_ROUND_ROBIN, 1), &(struct call){.fn = fn, .arg = arg});
 }
 
 void

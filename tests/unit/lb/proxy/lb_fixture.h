@@ -37,6 +37,9 @@ void service_both_families(bool both);
 void service_is_gateway(bool gateway);
 /* The service gets the first n endpoints (also those that are down). */
 void service_use(enum port_mode mode, enum lb_policy policy, int n);
+/* The same with one endpoint of HTTP; fn(arg) is called on the loop before its worker has taken the
+ * service. */
+void service_use_late(loop_fn *fn, void *arg);
 /* With ports 80 and 81, each with so many endpoints that are nowhere; the next call is for the
  * port. */
 void service_use_wide(int n);

@@ -1,5 +1,5 @@
 /* What two workers have in common: a place at an endpoint that one gives back is the other's at
- * once, without waiting for its tick. */
+ * once, without waiting for its tick; and they learn of a service one after the other. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -78,11 +78,37 @@ a_place_is_anybodys(void **state)
 	service_gone();
 }
 
+static void
+open_client_here(void *client)
+{
+	*(int *)client = client_open();
+}
+
+/* By a client that has the address from the other worker's DNS server, which was faster. */
+static void
+called_before_the_worker_knows(void **state)
+{
+	int client, upstream;
+
+	(void)state;
+	service_gone();
+	service_use_late(open_client_here, &client);
+	put(client, GET);
+	upstream = endpoint_accept(0);
+	head_at(upstream);
+	put(upstream, OK);
+	expect(client, OK);
+	close(client);
+	close(upstream);
+	service_gone();
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_place_is_anybodys),
+		cmocka_unit_test(called_before_the_worker_knows),
 	};
 
 	fixture_workers(2);
