@@ -129,6 +129,7 @@ if HAVE_CMOCKA
 HUB_TESTS = \
 	tests/unit/hub/port/acl_test \
 	tests/unit/hub/identity/certs_test \
+	tests/unit/hub/identity/record_writer_test \
 	tests/unit/hub/ingress/bridge_worker_test \
 	tests/unit/hub/ingress/redirect_targets_test \
 	tests/unit/hub/names/hosts_text_test \
@@ -249,6 +250,8 @@ tests_unit_hub_port_quota_test_SOURCES = tests/unit/hub/port/quota_test.c
 tests_unit_hub_port_quota_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_json_stream_test_SOURCES = tests/unit/hub/kube/json_stream_test.c
 tests_unit_hub_kube_json_stream_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_identity_record_writer_test_SOURCES = tests/unit/hub/identity/record_writer_test.c
+tests_unit_hub_identity_record_writer_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_identity_tokens_test_SOURCES = tests/unit/hub/identity/tokens_test.c
 tests_unit_hub_identity_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
