@@ -116,9 +116,17 @@ hub/page/web_files.$(OBJEXT): $(WEB_LISTS)
 	$(LIST_BYTES)
 
 HUB_LDADD = hub/libhub.a dns/libdns.a iptables/libiptables.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS) $(NFTNL_LIBS) $(MNL_LIBS)
-FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/peer_fuzz tests/fuzz/split_fuzz tests/fuzz/web_fuzz
+FUZZERS += tests/fuzz/csr_fuzz tests/fuzz/hello_fuzz tests/fuzz/hosts_fuzz tests/fuzz/manifest_fuzz tests/fuzz/peer_fuzz tests/fuzz/registry_fuzz tests/fuzz/split_fuzz tests/fuzz/web_fuzz
 tests_fuzz_web_fuzz_SOURCES = tests/fuzz/web_fuzz.c
 tests_fuzz_web_fuzz_LDADD = $(HUB_LDADD)
+tests_fuzz_csr_fuzz_SOURCES = tests/fuzz/csr_fuzz.c
+tests_fuzz_csr_fuzz_LDADD = $(HUB_LDADD)
+tests_fuzz_hosts_fuzz_SOURCES = tests/fuzz/hosts_fuzz.c
+tests_fuzz_hosts_fuzz_LDADD = $(HUB_LDADD)
+tests_fuzz_manifest_fuzz_SOURCES = tests/fuzz/manifest_fuzz.c
+tests_fuzz_manifest_fuzz_LDADD = $(HUB_LDADD)
+tests_fuzz_registry_fuzz_SOURCES = tests/fuzz/registry_fuzz.c
+tests_fuzz_registry_fuzz_LDADD = $(HUB_LDADD)
 tests_fuzz_hello_fuzz_SOURCES = tests/fuzz/hello_fuzz.c
 tests_fuzz_hello_fuzz_LDADD = $(HUB_LDADD)
 tests_fuzz_peer_fuzz_SOURCES = tests/fuzz/peer_fuzz.c
