@@ -150,6 +150,7 @@ HUB_TESTS = \
 	tests/unit/hub/identity/approvals_test \
 	tests/unit/tunnel/node/tunnel_client_forward_test \
 	tests/unit/hub/routing/connector_test \
+	tests/unit/hub/routing/local_dial_test \
 	tests/unit/tunnel/node/tunnel_client_test \
 	tests/unit/hub/manifests/manifests_test \
 	tests/unit/hub/routing/neighbours_test \
@@ -182,6 +183,9 @@ tests_unit_hub_identity_approvals_test_SOURCES = tests/unit/hub/identity/approva
 tests_unit_hub_identity_approvals_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_acl_test_SOURCES = tests/unit/hub/port/acl_test.c
 tests_unit_hub_port_acl_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_local_dial_test_SOURCES = tests/unit/hub/routing/local_dial_test.c
+tests_unit_hub_routing_local_dial_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_local_dial_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=self_guard_refuses
 tests_unit_hub_port_self_guard_test_SOURCES = tests/unit/hub/port/self_guard_test.c
 tests_unit_hub_port_self_guard_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_page_web_test_SOURCES = tests/unit/hub/page/web_test.c
