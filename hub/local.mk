@@ -154,6 +154,7 @@ HUB_TESTS = \
 	tests/unit/tunnel/node/tunnel_client_test \
 	tests/unit/hub/manifests/manifests_test \
 	tests/unit/hub/routing/neighbours_test \
+	tests/unit/hub/routing/neighbour_query_test \
 	tests/unit/hub/routing/neighbours_index_test \
 	tests/unit/hub/sync/nodes_test \
 	tests/unit/hub/port/alpn_mux_test \
@@ -186,6 +187,9 @@ tests_unit_hub_port_acl_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_local_dial_test_SOURCES = tests/unit/hub/routing/local_dial_test.c
 tests_unit_hub_routing_local_dial_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_routing_local_dial_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=self_guard_refuses
+tests_unit_hub_routing_neighbour_query_test_SOURCES = tests/unit/hub/routing/neighbour_query_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
+tests_unit_hub_routing_neighbour_query_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_neighbour_query_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tunnels_open
 tests_unit_hub_port_self_guard_test_SOURCES = tests/unit/hub/port/self_guard_test.c
 tests_unit_hub_port_self_guard_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_page_web_test_SOURCES = tests/unit/hub/page/web_test.c
