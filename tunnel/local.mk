@@ -79,7 +79,7 @@ tests_unit_tunnel_h2_session_test_SOURCES = tests/unit/tunnel/h2/session_test.c 
 tests_unit_tunnel_h2_session_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_h2_session_life_test_SOURCES = tests/unit/tunnel/h2/session_life_test.c $(CLOCK)
 tests_unit_tunnel_h2_session_life_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_tunnel_h2_session_life_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_received -Wl,--wrap=sock_probe -Wl,--wrap=sock_drains
+tests_unit_tunnel_h2_session_life_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_received -Wl,--wrap=sock_probe -Wl,--wrap=sock_drains -Wl,--wrap=sock_paths_lost
 tests_unit_tunnel_h2_tunnel_idle_test_SOURCES = tests/unit/tunnel/h2/tunnel_idle_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_tunnel_h2_tunnel_idle_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_http_h2_preface_test_SOURCES = tests/unit/base/http/h2_preface_test.c

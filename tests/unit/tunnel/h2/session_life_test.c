@@ -45,12 +45,14 @@ static struct {
 	uint64_t probed_ms; /* the first */
 	uint64_t acknowledged_ms;
 	bool drains;
+	bool stopped; /* one of the paths */
 	int fd;
 } kernel;
 
 bool __wrap_sock_received(int fd, struct sock_received *r);
 bool __wrap_sock_probe(int fd, bool on);
 bool __wrap_sock_drains(int fd, unsigned within_ms);
+bool __wrap_sock_paths_lost(struct sock_paths *p, int fd, uint64_t now_ms, struct in6_addr *local);
 
 bool
 __wrap_sock_received(int fd, struct sock_received *r)
@@ -80,6 +82,15 @@ __wrap_sock_drains(int fd, unsigned within_ms)
 	assert_int_equal(fd, kernel.fd);
 	assert_int_equal(within_ms, 1000);
 	return kernel.drains;
+}
+
+bool
+__wrap_sock_paths_lost(struct sock_paths *p, int fd, uint64_t now_ms, struct in6_addr *local)
+{
+	(void)now_ms, (void)local;
+	assert_int_equal(fd, kernel.fd);
+	p->stopped = kernel.stopped;
+	return false;
 }
 
 /* --- the peer ------------------------------------------------------------------------------- */
@@ -476,6 +487,25 @@ test_a_ping_that_waits_here(void **state)
 	life_fini(&l);
 }
 
+/* Of two paths one has stopped: what is sent now shows the kernel which, whatever is not answered. */
+static void
+test_a_path_that_stopped(void **state)
+{
+	struct in6_addr local;
+	struct life l;
+
+	(void)state;
+	life_init(&l, &plain);
+	pass_until(&l, HEARTBEAT + 10);
+	for (unsigned i = 0; i < 2; i++) {
+		kernel.stopped = i == 0;
+		assert_false(session_paths_lost(l.s, &local));
+		turns(&l);
+		assert_int_equal(l.pings, 2);
+	}
+	life_fini(&l);
+}
+
 /* The first stream since the peer was heard gives it a second, and further ones no more. */
 static void
 test_streams_ask(void **state)
@@ -576,6 +606,7 @@ main(void)
 		cmocka_unit_test(test_what_came_meanwhile),
 		cmocka_unit_test(test_before_the_greeting),
 		cmocka_unit_test(test_a_ping_that_waits_here),
+		cmocka_unit_test(test_a_path_that_stopped),
 		cmocka_unit_test(test_streams_ask),
 		cmocka_unit_test(test_heartbeats_of_the_peer),
 		cmocka_unit_test(test_heartbeats_that_are_said),
