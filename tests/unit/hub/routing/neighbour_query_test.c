@@ -12,6 +12,7 @@
 
 #include "base/conf/tree.h"
 #include "base/core/log.h"
+#include "model/check.h"
 #include "tests/fake/clock.h"
 #include "tests/unit/tunnel/h2/tunnel_bed.h"
 #include "tunnel/node/reachability.h"
@@ -57,7 +58,7 @@ on_changed(void *arg, const char *node)
 static int
 set_up(void **state)
 {
-	static const char allows[] = "[]";
+	static const char allows[] = "[{from: local, to: [cloud/192.168.7.7]}]";
 	struct tree *tree = NULL;
 
 	(void)state;
@@ -180,6 +181,22 @@ a_refusal(void **state)
 	assert_int_equal(rig.opened, 2);
 }
 
+/* What a rule has the hub dial is not a node's to announce. */
+static void
+an_address_of_the_hub(void **state)
+{
+	struct neighbours_site sites[2];
+	struct in6_addr ip;
+
+	(void)state;
+	neighbour_query_news(rig.queries, "edge-1", TUNNEL_ASKS);
+	tell(asked(1), "192.168.7.0/24\n");
+	assert_true(ip_parse("192.168.7.8", &ip));
+	assert_int_equal(neighbours_sites(inquiries_neighbours(rig.queries), &ip, sites, 2), 1);
+	assert_true(ip_parse("192.168.7.7", &ip));
+	assert_int_equal(neighbours_sites(inquiries_neighbours(rig.queries), &ip, sites, 2), 0);
+}
+
 /* A stream that ends is asked again; with its tunnel, only when that comes again. */
 static void
 a_reset(void **state)
@@ -247,6 +264,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(an_answer),
 		T(a_refusal),
+		T(an_address_of_the_hub),
 		T(a_reset),
 		T(no_answer),
 		T(too_much),
