@@ -2,6 +2,7 @@
  * one of them. Found by tests/mutation. */
 #include "hub/identity/record_writer.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,21 @@
 enum { RECORDS = 200 }; /* more than one batch */
 
 static char dir[64];
+static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
+
+int __wrap_file_replace(const char *path, const void *data, size_t len, unsigned mode);
+int __real_file_replace(const char *path, const void *data, size_t len, unsigned mode);
+
+int
+__wrap_file_replace(const char *path, const void *data, size_t len, unsigned mode)
+{
+	int rc;
+
+	pthread_mutex_lock(&disk);
+	rc = __real_file_replace(path, data, len, mode);
+	pthread_mutex_unlock(&disk);
+	return rc;
+}
 
 static int
 set_up(void **state)
@@ -89,6 +105,45 @@ all_are_written(void **state)
 	record_writer_free(&w);
 }
 
+static void
+on_waiting(void *arg, const char *name, const char *text)
+{
+	unsigned *sum = arg, i;
+
+	assert_int_equal(sscanf(name, "edge-%u", &i), 1);
+	assert_memory_equal(text, "record ", 7);
+	*sum += 1 + 10 * i;
+}
+
+/* While the disk is slow, what waits is known. */
+static void
+what_waits_is_known(void **state)
+{
+	struct record_writer *w = record_writer_new();
+	unsigned sum = 0;
+
+	(void)state;
+	pthread_mutex_lock(&disk);
+	for (unsigned i = 0; i < 3; i++)
+		put(w, i, "", "record");
+	for (unsigned i = 0; i < 3; i++) {
+		auto_free char *name = xasprintf("edge-%u", i);
+
+		assert_true(record_writer_has(w, name));
+	}
+	assert_false(record_writer_has(w, "edge-3"));
+	record_writer_each(w, on_waiting, &sum);
+	assert_int_equal(sum, 33);
+	pthread_mutex_unlock(&disk);
+	record_writer_wait(w, "edge-2");
+	sum = 0;
+	record_writer_each(w, on_waiting, &sum);
+	assert_int_equal(sum, 0);
+	record_writer_free(&w);
+	for (unsigned i = 0; i < 3; i++)
+		check_written(i, "record");
+}
+
 /* Of one name the later record is the one in the file. */
 static void
 the_later_one_counts(void **state)
@@ -115,6 +170,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_are_written, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_waits_is_known, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_later_one_counts, set_up, tear_down),
 	};
 
