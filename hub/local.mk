@@ -116,9 +116,17 @@ hub/page/web_files.$(OBJEXT): $(WEB_LISTS)
 	$(LIST_BYTES)
 
 HUB_LDADD = hub/libhub.a dns/libdns.a iptables/libiptables.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS) $(NFTNL_LIBS) $(MNL_LIBS)
-FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/peer_fuzz tests/fuzz/split_fuzz tests/fuzz/web_fuzz
+FUZZERS += tests/fuzz/csr_fuzz tests/fuzz/hello_fuzz tests/fuzz/hosts_fuzz tests/fuzz/manifest_fuzz tests/fuzz/peer_fuzz tests/fuzz/registry_fuzz tests/fuzz/split_fuzz tests/fuzz/web_fuzz
 tests_fuzz_web_fuzz_SOURCES = tests/fuzz/web_fuzz.c
 tests_fuzz_web_fuzz_LDADD = $(HUB_LDADD)
+tests_fuzz_csr_fuzz_SOURCES = tests/fuzz/csr_fuzz.c
+tests_fuzz_csr_fuzz_LDADD = $(HUB_LDADD)
+tests_fuzz_hosts_fuzz_SOURCES = tests/fuzz/hosts_fuzz.c
+tests_fuzz_hosts_fuzz_LDADD = $(HUB_LDADD)
+tests_fuzz_manifest_fuzz_SOURCES = tests/fuzz/manifest_fuzz.c
+tests_fuzz_manifest_fuzz_LDADD = $(HUB_LDADD)
+tests_fuzz_registry_fuzz_SOURCES = tests/fuzz/registry_fuzz.c
+tests_fuzz_registry_fuzz_LDADD = $(HUB_LDADD)
 tests_fuzz_hello_fuzz_SOURCES = tests/fuzz/hello_fuzz.c
 tests_fuzz_hello_fuzz_LDADD = $(HUB_LDADD)
 tests_fuzz_peer_fuzz_SOURCES = tests/fuzz/peer_fuzz.c
@@ -129,6 +137,7 @@ if HAVE_CMOCKA
 HUB_TESTS = \
 	tests/unit/hub/port/acl_test \
 	tests/unit/hub/identity/certs_test \
+	tests/unit/hub/identity/record_writer_test \
 	tests/unit/hub/ingress/bridge_worker_test \
 	tests/unit/hub/ingress/redirect_targets_test \
 	tests/unit/hub/names/hosts_text_test \
@@ -141,9 +150,11 @@ HUB_TESTS = \
 	tests/unit/hub/identity/approvals_test \
 	tests/unit/tunnel/node/tunnel_client_forward_test \
 	tests/unit/hub/routing/connector_test \
+	tests/unit/hub/routing/local_dial_test \
 	tests/unit/tunnel/node/tunnel_client_test \
 	tests/unit/hub/manifests/manifests_test \
 	tests/unit/hub/routing/neighbours_test \
+	tests/unit/hub/routing/neighbour_query_test \
 	tests/unit/hub/routing/neighbours_index_test \
 	tests/unit/hub/sync/nodes_test \
 	tests/unit/hub/port/alpn_mux_test \
@@ -173,6 +184,12 @@ tests_unit_hub_identity_approvals_test_SOURCES = tests/unit/hub/identity/approva
 tests_unit_hub_identity_approvals_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_port_acl_test_SOURCES = tests/unit/hub/port/acl_test.c
 tests_unit_hub_port_acl_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_local_dial_test_SOURCES = tests/unit/hub/routing/local_dial_test.c
+tests_unit_hub_routing_local_dial_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_local_dial_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=self_guard_refuses
+tests_unit_hub_routing_neighbour_query_test_SOURCES = tests/unit/hub/routing/neighbour_query_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
+tests_unit_hub_routing_neighbour_query_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_neighbour_query_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tunnels_open
 tests_unit_hub_port_self_guard_test_SOURCES = tests/unit/hub/port/self_guard_test.c
 tests_unit_hub_port_self_guard_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_page_web_test_SOURCES = tests/unit/hub/page/web_test.c
@@ -249,6 +266,9 @@ tests_unit_hub_port_quota_test_SOURCES = tests/unit/hub/port/quota_test.c
 tests_unit_hub_port_quota_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_kube_json_stream_test_SOURCES = tests/unit/hub/kube/json_stream_test.c
 tests_unit_hub_kube_json_stream_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_identity_record_writer_test_SOURCES = tests/unit/hub/identity/record_writer_test.c
+tests_unit_hub_identity_record_writer_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_identity_record_writer_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=file_replace
 tests_unit_hub_identity_tokens_test_SOURCES = tests/unit/hub/identity/tokens_test.c
 tests_unit_hub_identity_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif

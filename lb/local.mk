@@ -51,7 +51,9 @@ lb_liblb_a_SOURCES = \
 
 if HAVE_CMOCKA
 LB_TESTS = \
+	tests/unit/lb/conn/gather_test \
 	tests/unit/lb/conn/peer_test \
+	tests/unit/lb/conn/peer_tls_test \
 	tests/unit/lb/balance/balance_test \
 	tests/unit/lb/proxy/lb_dial_test \
 	tests/unit/lb/proxy/lb_families_test \
@@ -90,8 +92,12 @@ tests_unit_lb_proxy_lb_tally_test_SOURCES = tests/unit/lb/proxy/lb_tally_test.c 
 tests_unit_lb_proxy_lb_tally_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_tap_test_SOURCES = tests/unit/lb/proxy/lb_tap_test.c $(LB_FIXTURE)
 tests_unit_lb_proxy_lb_tap_test_LDADD = $(LB_LDADD)
+tests_unit_lb_conn_gather_test_SOURCES = tests/unit/lb/conn/gather_test.c
+tests_unit_lb_conn_gather_test_LDADD = $(LB_LDADD)
 tests_unit_lb_conn_peer_test_SOURCES = tests/unit/lb/conn/peer_test.c
 tests_unit_lb_conn_peer_test_LDADD = $(LB_LDADD)
+tests_unit_lb_conn_peer_tls_test_SOURCES = tests/unit/lb/conn/peer_tls_test.c $(TLS_KEYS) $(PATIENCE)
+tests_unit_lb_conn_peer_tls_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_turn_test_SOURCES = tests/unit/lb/proxy/lb_turn_test.c $(LB_FIXTURE)
 tests_unit_lb_proxy_lb_turn_test_LDADD = $(LB_LDADD)
 tests_unit_lb_proxy_lb_answer_test_SOURCES = tests/unit/lb/proxy/lb_answer_test.c $(LB_FIXTURE)

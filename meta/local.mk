@@ -20,7 +20,9 @@ meta_libmeta_a_SOURCES = \
 
 META_LDADD = meta/libmeta.a $(MODEL_LDADD) $(SQLITE_LIBS)
 
-FUZZERS += tests/fuzz/message_fuzz
+FUZZERS += tests/fuzz/cloudhub_fuzz tests/fuzz/message_fuzz
+tests_fuzz_cloudhub_fuzz_SOURCES = tests/fuzz/cloudhub_fuzz.c
+tests_fuzz_cloudhub_fuzz_LDADD = $(META_LDADD)
 tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 

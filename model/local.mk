@@ -77,7 +77,7 @@ model_libmodel_a_SOURCES = \
 	model/view_build.c \
 	model/view_parse.c
 
-FUZZERS += tests/fuzz/bundle_fuzz tests/fuzz/callers_fuzz tests/fuzz/envelope_fuzz tests/fuzz/health_fuzz tests/fuzz/manifest_fuzz tests/fuzz/route_fuzz tests/fuzz/view_fuzz
+FUZZERS += tests/fuzz/bundle_fuzz tests/fuzz/callers_fuzz tests/fuzz/envelope_fuzz tests/fuzz/health_fuzz tests/fuzz/route_fuzz tests/fuzz/view_fuzz
 tests_fuzz_bundle_fuzz_SOURCES = tests/fuzz/bundle_fuzz.c
 tests_fuzz_bundle_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_callers_fuzz_SOURCES = tests/fuzz/callers_fuzz.c
@@ -86,8 +86,6 @@ tests_fuzz_envelope_fuzz_SOURCES = tests/fuzz/envelope_fuzz.c
 tests_fuzz_envelope_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_health_fuzz_SOURCES = tests/fuzz/health_fuzz.c
 tests_fuzz_health_fuzz_LDADD = $(MODEL_LDADD)
-tests_fuzz_manifest_fuzz_SOURCES = tests/fuzz/manifest_fuzz.c
-tests_fuzz_manifest_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_route_fuzz_SOURCES = tests/fuzz/route_fuzz.c
 tests_fuzz_route_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_view_fuzz_SOURCES = tests/fuzz/view_fuzz.c

@@ -43,7 +43,7 @@ tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/tunnel/node/agent_query_test tests/unit/tunnel/node/tunnel_acl_test tests/unit/base/http/ws_tunnel_test tests/unit/tunnel/udp/capsule_test tests/unit/tunnel/h2/chain_test tests/unit/base/http/frame_budget_test tests/unit/base/http/h2_preface_test tests/unit/tunnel/node/egress_client_test tests/unit/tunnel/h2/conn_window_test tests/unit/tunnel/h2/relay_test tests/unit/base/http/session_memory_test \
-	tests/unit/tunnel/h2/session_test tests/unit/tunnel/h2/tunnel_test tests/unit/tunnel/h2/tunnel_limits_test tests/unit/tunnel/h2/tunnel_waves_test tests/unit/tunnel/h2/tunnel_idle_test tests/unit/tunnel/h2/tunnel_coding_test tests/unit/tunnel/node/node_peers_test tests/unit/tunnel/node/rendezvous_line_test tests/unit/tunnel/node/reachability_test tests/unit/tunnel/node/dial_target_test tests/unit/tunnel/node/reachable_nets_test tests/unit/tunnel/udp/udp_relay_test \
+	tests/unit/tunnel/h2/session_test tests/unit/tunnel/h2/session_life_test tests/unit/tunnel/h2/tunnel_test tests/unit/tunnel/h2/tunnel_limits_test tests/unit/tunnel/h2/tunnel_waves_test tests/unit/tunnel/h2/tunnel_idle_test tests/unit/tunnel/h2/tunnel_coding_test tests/unit/tunnel/node/node_peers_test tests/unit/tunnel/node/rendezvous_line_test tests/unit/tunnel/node/reachability_test tests/unit/tunnel/node/dial_target_test tests/unit/tunnel/node/reachable_nets_test tests/unit/tunnel/udp/udp_relay_test \
 	tests/unit/tunnel/udp/dgram_couple_test tests/unit/tunnel/udp/flows_test tests/unit/tunnel/node/egress_client_udp_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
@@ -77,6 +77,9 @@ tests_unit_tunnel_h2_tunnel_waves_test_SOURCES = tests/unit/tunnel/h2/tunnel_wav
 tests_unit_tunnel_h2_tunnel_waves_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_h2_session_test_SOURCES = tests/unit/tunnel/h2/session_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_tunnel_h2_session_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_h2_session_life_test_SOURCES = tests/unit/tunnel/h2/session_life_test.c $(CLOCK)
+tests_unit_tunnel_h2_session_life_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_h2_session_life_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_received -Wl,--wrap=sock_probe -Wl,--wrap=sock_drains -Wl,--wrap=sock_paths_lost
 tests_unit_tunnel_h2_tunnel_idle_test_SOURCES = tests/unit/tunnel/h2/tunnel_idle_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
 tests_unit_tunnel_h2_tunnel_idle_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_base_http_h2_preface_test_SOURCES = tests/unit/base/http/h2_preface_test.c

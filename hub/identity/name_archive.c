@@ -376,9 +376,10 @@ read_entry(struct name_archive *r, const struct tree_node *map, const char *usua
 			   *cas = tree_text(tree_get(map, "cas"), usual); /* nor this */
 	struct name_archive_entry entry = {0};
 
+	/* a later signature must be possible */
 	if (!node_name_ok(name) || strlen(serial) >= sizeof entry.serial ||
 		strspn(serial, "0123456789abcdef") != strlen(serial) ||
-		tree_int(tree_get(map, "signed"), 0, INT64_MAX, &entry.signed_s) < 0 ||
+		tree_int(tree_get(map, "signed"), 0, INT64_MAX / 2, &entry.signed_s) < 0 ||
 		tree_int(tree_get(map, "expires"), 0, INT64_MAX, &entry.expires_s) < 0)
 		return err_set(err, EINVAL,
 			"nodes.json:%u: an entry needs node, serial, signed and expires",

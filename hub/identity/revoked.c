@@ -154,7 +154,7 @@ revoked_read_node(
 	struct revoked_node *n;
 	int64_t at_s;
 
-	if (node[0] == '\0' || tree_int(tree_get(map, "at"), 0, INT64_MAX, &at_s) < 0)
+	if (node[0] == '\0' || tree_int(tree_get(map, "at"), 0, INT64_MAX / 2, &at_s) < 0)
 		return err_set(err, EINVAL, "%s:%u: an entry needs node and at", name, map->line);
 	n = records_use(to, node);
 	n->since.at_s = at_s;
@@ -163,7 +163,7 @@ revoked_read_node(
 			return err_set(
 				err, EINVAL, "%s:%u: not a serial number", name, serial->line);
 	}
-	tree_int(tree_get(map, "signed"), 0, INT64_MAX, &n->since.n_signed);
+	tree_int(tree_get(map, "signed"), 0, INT64_MAX / 2, &n->since.n_signed);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
-/* What the agent reads in the hub's messages besides envelope and view: hello, resources,
- * questions, answers, ranges and names of pods, and hub.url. */
+/* What the agent reads in the hub's messages besides envelope and view: hello, lists of what is
+ * revoked, resources, questions, answers, ranges and names of pods, and hub.url. */
 #include <assert.h>
 #include <string.h>
 
@@ -43,6 +43,16 @@ as_pod_name(const char *text, size_t size)
 	assert(check_service(name, strlen(name)));
 }
 
+static void
+as_revoked(const char *json, size_t size)
+{
+	auto_free char *crl = message_crl(json, size), *nodes = message_revoked(json, size);
+
+	assert(crl == NULL || crl[0] != '\0');
+	for (const char *at = nodes; at != NULL && strcmp(at, "\n") > 0; at = strchr(at + 1, '\n'))
+		assert(at[0] == '\n' && strchr(at, ' ') > at + 1);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -54,6 +64,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (message_hello(&hello, (const char *)data, size, NULL) == 0)
 		assert(strlen(hello.site) < sizeof(hello.site) &&
 			strlen(hello.hub) < sizeof(hello.hub));
+	as_revoked((const char *)data, size);
 	message_says_synced((const char *)data, size);
 	if (message_service(&service, text, NULL) == 0)
 		assert(service.ns[0] != '\0' && service.name[0] != '\0' &&

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/core/sock.h"
 #include "tests/fake/clock.h"
 
 /* With this seed no two of the addresses below share a counter. */
@@ -156,6 +157,22 @@ from_texts(void **state)
 	assert_int_equal(preauth_from(-1, NULL).sa.sa_family, AF_UNSPEC);
 }
 
+static void
+from_sockets(void **state)
+{
+	struct addr a = addr_ipv4(INADDR_LOOPBACK, 0);
+	auto_fd int listener = -1, fd = -1;
+	char text[ADDR_TEXT_MAX], want[ADDR_TEXT_MAX];
+
+	(void)state;
+	assert_int_equal(sock_listen(&a, 0, &listener, NULL), 0);
+	assert_int_equal(getsockname(listener, &a.sa, &a.len), 0);
+	assert_int_equal(sock_connect(&a, 0, &fd), 0);
+	addr_text(&a, want);
+	a = preauth_from(fd, NULL);
+	assert_string_equal(addr_text(&a, text), want);
+}
+
 /* --- steps ---------------------------------------------------------------------------------- */
 
 static int order[MANY], stepped;
@@ -256,6 +273,49 @@ steps_of_thousands_that_went(void **state)
 	free(all);
 	leave_all(&p);
 	alarm(0);
+}
+
+/* Each later one of its client takes the round of the one before it. */
+static void
+steps_move_up(void **state)
+{
+	struct preauth *p = preauth_new(loop, MANY, SEED);
+
+	(void)state;
+	stepped = 0;
+	for (int i = 0; i < 6; i++) {
+		assert_true(enter(p, i, i % 2 == 0 ? GREEDY : OTHER, 0));
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	preauth_leave(&conns[0]);
+	while (stepped < 5)
+		loop_turn(loop);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(order[i], ((const int[]){2, 1, 4, 3, 5})[i]);
+	leave_all(&p);
+}
+
+/* Second steps of one round come as they were asked for. */
+static void
+second_steps_in_order(void **state)
+{
+	struct preauth *p = preauth_new(loop, MANY, SEED);
+
+	(void)state;
+	stepped = 0;
+	for (int i = 0; i < 4; i++) {
+		assert_true(enter(p, i, OTHER + (uint32_t)i, 0));
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	while (stepped < 3)
+		loop_turn(loop);
+	for (int i = 2; i >= 0; i--)
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	while (stepped < 7)
+		loop_turn(loop);
+	for (int i = 0; i < 7; i++)
+		assert_int_equal(order[i], ((const int[]){0, 1, 2, 3, 2, 1, 0})[i]);
+	leave_all(&p);
 }
 
 /* A connection's second step does not wait for all that its address has begun since, its third
@@ -364,6 +424,21 @@ as_many_as_finish(void **state)
 	assert_in_range(n, 5, 20);
 	assert_true(enter(p, 30, OTHER, 0));
 	assert_false(preauth_turns_away(&conns[30]));
+	for (int i = 0; i <= n; i++)
+		preauth_leave(&conns[i]);
+	/* And as many addresses as finish, too. What has begun is never turned away. */
+	for (int i = 0; i < n; i++) {
+		assert_true(enter(p, i, OTHER + 1 + (uint32_t)i, 0));
+		assert_false(preauth_turns_away(&conns[i]));
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	assert_true(enter(p, n, GREEDY, 0));
+	assert_true(preauth_turns_away(&conns[n]));
+	assert_false(preauth_turns_away(&conns[0]));
+	conns[n].n_steps = 1;
+	assert_false(preauth_turns_away(&conns[n]));
+	preauth_leave(&conns[n]);
+	assert_false(preauth_turns_away(&conns[n]));
 	leave_all(&p);
 }
 
@@ -377,9 +452,12 @@ main(void)
 		cmocka_unit_test(a_storm_of_newcomers),
 		cmocka_unit_test(without_bounds),
 		cmocka_unit_test(from_texts),
+		cmocka_unit_test(from_sockets),
 		cmocka_unit_test(steps_go_round),
 		cmocka_unit_test(steps_of_those_that_went),
 		cmocka_unit_test(steps_of_thousands_that_went),
+		cmocka_unit_test(steps_move_up),
+		cmocka_unit_test(second_steps_in_order),
 		cmocka_unit_test(steps_of_one_handshake),
 		cmocka_unit_test(steps_after_a_storm),
 		cmocka_unit_test(waiting_is_not_dropped),

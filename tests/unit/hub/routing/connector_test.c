@@ -334,7 +334,7 @@ static void
 a_kept_stream_is_taken(void **state)
 {
 	const struct trace_context trace = {0};
-	const struct caller caller = {0}, refused = {.local = true};
+	const struct caller caller = {0}, someone = {0}, refused = {.local = true};
 	const struct connector_request request = {
 		.caller = &caller, .host = "edge-1", .port = 7, .kept = true};
 	struct connector_request other = request;
@@ -378,6 +378,24 @@ a_kept_stream_is_taken(void **state)
 	assert_non_null(answer.stream);
 	assert_string_equal(answer.via, "edge-1");
 	assert_int_equal(bed.opened, 1);
+
+	/* what was found for one caller and host is for those alone */
+	for (int i = 0; i < 3; i++) {
+		bed.found = 0;
+		assert_false(connector_reuse(bed.reach, &request, NULL, &answer));
+		bed.use = &(struct stream_use){0};
+		bed.as_epoch = 4; /* so that a dial is needed */
+		assert_false(connector_reuse(bed.reach, &request, NULL, &answer));
+		other = request;
+		other.kept = false;
+		other.caller = i == 1 ? &someone : &caller;
+		other.host = i == 2 ? "edge-2" : request.host;
+		bed.found = 0;
+		connector_start(bed.reach, &other, bed_reached, NULL);
+		assert_int_equal(bed.found, i > 0);
+		bed.events->answered(bed.to, 200, "");
+		bed.use = NULL;
+	}
 
 	/* what a trace has begun is kept for nobody */
 	bed.status = 0;

@@ -455,9 +455,9 @@ ways_to_an_address(void **state)
 		"503 192.168.1.50: no neighbour's tunnel.reach opens this port", 61);
 	declare("edge-5", "192.168.1.48/28:9100\n");
 	assert_memory_equal(show(routes_find(finder, "192.168.1.50", 9100, &ways)),
-		"421 192.168.1.50 is declared in 2 sites:", 40);
-	assert_non_null(strstr(ways.reason, " a (by node edge-1)"));
-	assert_non_null(strstr(ways.reason, " b (by node edge-5)"));
+		"421 192.168.1.50 is declared in 2 sites: ", 41);
+	assert_true(strstr(ways.reason, ": a (by node edge-1), b (by node edge-5); say ") ||
+		strstr(ways.reason, ": b (by node edge-5), a (by node edge-1); say "));
 	assert_string_equal(show(routes_find_at(finder, "edge-5", "192.168.1.50:9100", &ways)),
 		"edge-5 192.168.1.50:9100 for *");
 	assert_string_equal(ways.target.name, "b");
@@ -489,6 +489,53 @@ as_a_node_sees_it(void **state)
 	assert_string_equal(show(routes_find_at(finder, "edge-3", "192.168.1.12:10250", &ways)),
 		"edge-3 192.168.1.12:10250");
 	assert_string_equal(ways.list[0].final_node, "");
+}
+
+static const char *
+shown(void)
+{
+	static char text[2000];
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	neighbours_state(neighbours, &b);
+	snprintf(text, sizeof text, "%s", buf_str(&b));
+	return text;
+}
+
+#define SHOWN(entry, here, state, streams, problem)                                                \
+	"{\"node\":\"" entry "\",\"via\":\"edge-1\",\"site\":\"a\",\"here\":" here                 \
+	",\"state\":\"" state "\",\"streams\":" streams ",\"problem\":\"" problem "\"}"
+
+/* As edgewayctl and the page have it. */
+static void
+they_are_shown(void **state)
+{
+	struct metrics m;
+
+	(void)state;
+	assert_string_equal(shown(), "[]");
+	declare("edge-1", "edge-2\nedge-3\nedge-5\n192.168.1.0/24\n");
+	result("edge-2", "edge-1", true);
+	assert_string_equal(shown(),
+		"[" SHOWN("edge-2", "true", "carried", "1", "") "," SHOWN(
+			"edge-3", "true", "has its own tunnel", "1", "") "," SHOWN("edge-5", "true",
+			"refused", "1", "that node is of another site") "," SHOWN("192.168.1.0/24",
+			"true", "ready", "1", "") "]");
+	metrics_init(&m);
+	neighbours_metrics(neighbours, &m);
+	assert_non_null(
+		strstr(buf_str(&m.out), "edgeway_hub_neighbour_entries{state=\"accepted\"} 3\n"));
+	assert_non_null(
+		strstr(buf_str(&m.out), "edgeway_hub_neighbour_entries{state=\"refused\"} 1\n"));
+	metrics_fini(&m);
+	/* The other one carries it now; what another replica has heard is told as well. */
+	declare("edge-3", "edge-2\n");
+	result("edge-2", "edge-3", true);
+	neighbours_forget(neighbours, "edge-1");
+	neighbours_heard(neighbours, state, "edge-1", NULL);
+	neighbours_heard(neighbours, state, "edge-1", "edge-2");
+	assert_non_null(strstr(shown(), SHOWN("edge-2", "false", "ready", "1", "")));
 }
 
 /* However many declare, a scraper gets so many series; the entries are counted all the same. */
@@ -534,6 +581,7 @@ main(void)
 		T(ways_of_a_service),
 		T(ways_to_an_address),
 		T(as_a_node_sees_it),
+		T(they_are_shown),
 		T(series_of_nodes),
 	};
 

@@ -1,0 +1,179 @@
+/* Records on a thread of their own: all are in their files once it has ended, whatever becomes of
+ * one of them. Found by tests/mutation. */
+#include "hub/identity/record_writer.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/core/log.h"
+
+enum { RECORDS = 200 }; /* more than one batch */
+
+static char dir[64];
+static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
+
+int __wrap_file_replace(const char *path, const void *data, size_t len, unsigned mode);
+int __real_file_replace(const char *path, const void *data, size_t len, unsigned mode);
+
+int
+__wrap_file_replace(const char *path, const void *data, size_t len, unsigned mode)
+{
+	int rc;
+
+	pthread_mutex_lock(&disk);
+	rc = __real_file_replace(path, data, len, mode);
+	pthread_mutex_unlock(&disk);
+	return rc;
+}
+
+static int
+set_up(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	(void)state;
+	snprintf(dir, sizeof dir, "%.40s/records-XXXXXX", tmp != NULL ? tmp : "/tmp");
+	assert_non_null(mkdtemp(dir));
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	(void)state;
+	return rmdir(dir);
+}
+
+static void
+put(struct record_writer *w, unsigned i, const char *folder, const char *text)
+{
+	auto_free char *name = xasprintf("edge-%u", i),
+		       *path = xasprintf("%s%s/%u", dir, folder, i);
+
+	record_writer_put(w, name, path, xasprintf("%s %u", text, i));
+}
+
+static void
+check_written(unsigned i, const char *text)
+{
+	auto_free char *path = xasprintf("%s/%u", dir, i), *want = xasprintf("%s %u", text, i);
+	auto_free char *data = NULL;
+	size_t len;
+
+	assert_int_equal(file_read(path, 4096, &data, &len), 0);
+	assert_string_equal(data, want);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* The first has no folder: it is given up, and told; all others are written before the end. */
+static void
+all_are_written(void **state)
+{
+	struct record_writer *w = record_writer_new();
+	char problem[256];
+
+	(void)state;
+	put(w, RECORDS, "/gone", "lost");
+	for (unsigned i = 0; i < RECORDS; i++)
+		put(w, i, "", "record");
+	record_writer_wait(w, "edge-200");
+	assert_false(record_writer_has(w, "edge-200"));
+	assert_int_equal(record_writer_given_up(w), 1);
+	record_writer_free(&w);
+	assert_null(w);
+	for (unsigned i = 0; i < RECORDS; i++)
+		check_written(i, "record");
+	w = record_writer_new();
+	put(w, 1, "/gone", "lost");
+	record_writer_wait(w, "edge-1");
+	record_writer_problem(w, problem, sizeof problem);
+	assert_string_equal(problem,
+		"nodes' certificates cannot be noted under dataDir: No such file or directory");
+	put(w, 1, "", "record");
+	record_writer_wait(w, "edge-1");
+	record_writer_problem(w, problem, sizeof problem);
+	assert_string_equal(problem, "");
+	check_written(1, "record");
+	record_writer_free(&w);
+}
+
+static void
+on_waiting(void *arg, const char *name, const char *text)
+{
+	unsigned *sum = arg, i;
+
+	assert_int_equal(sscanf(name, "edge-%u", &i), 1);
+	assert_memory_equal(text, "record ", 7);
+	*sum += 1 + 10 * i;
+}
+
+/* While the disk is slow, what waits is known. */
+static void
+what_waits_is_known(void **state)
+{
+	struct record_writer *w = record_writer_new();
+	unsigned sum = 0;
+
+	(void)state;
+	pthread_mutex_lock(&disk);
+	for (unsigned i = 0; i < 3; i++)
+		put(w, i, "", "record");
+	for (unsigned i = 0; i < 3; i++) {
+		auto_free char *name = xasprintf("edge-%u", i);
+
+		assert_true(record_writer_has(w, name));
+	}
+	assert_false(record_writer_has(w, "edge-3"));
+	record_writer_each(w, on_waiting, &sum);
+	assert_int_equal(sum, 33);
+	pthread_mutex_unlock(&disk);
+	record_writer_wait(w, "edge-2");
+	sum = 0;
+	record_writer_each(w, on_waiting, &sum);
+	assert_int_equal(sum, 0);
+	record_writer_free(&w);
+	for (unsigned i = 0; i < 3; i++)
+		check_written(i, "record");
+}
+
+/* Of one name the later record is the one in the file. */
+static void
+the_later_one_counts(void **state)
+{
+	struct record_writer *w = record_writer_new();
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		auto_free char *text = xasprintf("record %u of", i);
+
+		put(w, 1, "", text);
+	}
+	record_writer_free(&w);
+	check_written(1, "record 19 of");
+	w = record_writer_new(); /* of which none is put */
+	assert_false(record_writer_has(w, "edge-1"));
+	record_writer_wait(w, "edge-1");
+	record_writer_free(&w);
+	record_writer_free(&w);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(all_are_written, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_waits_is_known, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_later_one_counts, set_up, tear_down),
+	};
+
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
