@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Streams through the real hub and agent, a veth between them: bulk beside HAProxy's TLS hop, and what idle ones cost the hub.
+"""Streams through the real hub and agent, a veth between them: bulk beside HAProxy's TLS hop, and what idle ones cost.
 
     top_builddir=build/gcc /usr/bin/python3 bench/bench_streams.py [--smoke] [--rounds N] [--only bulk far idle]
 
@@ -7,7 +7,7 @@ bulk  One stream down and up, through a port of `ingress.tcp` to a server on the
       default. HAProxy: two processes where hub and agent are, mutual TLS 1.3 between them, as it comes and with the cipher that the tunnel
       uses. The load is bench/pump.c, which dials by loopback and answers by loopback. CPU is that of both ends.
 far   The same at a round trip of 50 ms (bench/delay.c, a relay: the kernel's netem is not everywhere), the slow start within it.
-idle  1 000 streams opened at once, each of which has carried a byte: anonymous memory of the hub.
+idle  1 000 streams opened at once, each of which has carried a byte: anonymous memory of hub and agent.
 Prints a section for bench/RESULTS.md. Root; namespaces of the bench's own.
 """
 import argparse
@@ -138,7 +138,7 @@ class Opened:
 
 def part_idle(args):
     n, costs = 50 if args.smoke else STREAMS, []
-    head(f"{n} idle streams, opened at once by a hub that had carried five", "round", "hub's anonymous bytes of each", "agent's")
+    head(f"{n} idle streams, opened at once where five had been carried", "round", "hub's anonymous bytes of each", "agent's")
     for i in range(args.rounds):
         with labs.Lab() as lab:
             bench = Bench(lab)
@@ -149,9 +149,11 @@ def part_idle(args):
             each = [(frame.memory_kb([pid])[2] - kb) * 1024 / n for pid, kb in zip(pids, before)]
             opened.close()
             row(i + 1, *[f"{x:.0f}" for x in each])
-            costs.append(each[0])
-    cost = statistics.median(costs)
-    print(f"\n{cost:.0f} bytes ({frame.bar('streams: bytes of an idle one at the hub', cost, 1536)}).", flush=True)
+            costs.append(each)
+    told = []
+    for end, cost in zip(("hub", "agent"), map(statistics.median, zip(*costs))):
+        told.append(f"{cost:.0f} bytes at the {end} ({frame.bar(f'streams: bytes of an idle one at the {end}', cost, 1536)})")
+    print(f"\n{', '.join(told)}.", flush=True)
 
 
 PARTS = {"bulk": part_bulk, "far": part_far, "idle": part_idle}

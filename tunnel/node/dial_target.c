@@ -234,3 +234,17 @@ dial_target_find(const struct ground *g, const struct dial_target_request *r,
 	*reason = not_here;
 	return beside ? find_beside(g, &a, r, to, reason) : find_here(g, &a, r, to);
 }
+
+unsigned
+dial_target_permit(struct dial_target *t, const struct tunnel_acl *allow, const char **reason)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->n_addrs; i++)
+		if (tunnel_acl_check(allow, t->kind, &t->addrs[i], reason))
+			t->addrs[kept++] = t->addrs[i];
+	if (kept == 0)
+		return 403;
+	t->n_addrs = kept;
+	return 0;
+}

@@ -55,5 +55,8 @@ struct dial_target_request {
  * node, with a static reason. */
 unsigned dial_target_find(const struct ground *g, const struct dial_target_request *request,
 	struct dial_target *to, const char **reason);
+/* Keeps the addresses that may be dialled. 0, or 403 with a static reason and all of them. */
+unsigned dial_target_permit(
+	struct dial_target *t, const struct tunnel_acl *allow, const char **reason);
 
 #endif

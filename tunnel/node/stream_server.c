@@ -9,6 +9,7 @@
 
 #include "base/core/hops.h"
 #include "base/core/log.h"
+#include "base/core/page_pool.h"
 #include "model/allow_from.h"
 #include "model/json.h"
 #include "model/pod_name.h"
@@ -39,27 +40,35 @@ enum result {
 static const char *const result_names[RESULTS] = {
 	"ok", "bad_request", "denied", "unknown", "refused", "timeout", "loop", "cancelled"};
 
+/* What a stream needs until it is joined or refused; in pages of its own. */
+struct served_dial {
+	struct watch *watch;
+	struct timer *timer;
+	int fd;
+	struct dial_target target;
+	size_t at; /* index in its addresses */
+	int error; /* of the last one */
+	unsigned hops; /* base/core/hops.h, before this node */
+	char *pod; /* its service, while it waits for that: stream_server_look; NULL */
+	unsigned status; /* what it gets otherwise, and why (static text) */
+	const char *why;
+};
+
 /* One stream, from its opening until both sides have released it. */
 struct served_stream {
 	LIST_ENTRY(served_stream) link;
 	struct stream_server *of;
 	struct stream *stream; /* until it is joined */
 	struct relay *relay;
-	struct watch *watch;
-	struct timer *timer;
-	int fd;
-	struct dial_target target;
-	size_t at; /* index in its addresses */
-	int error; /* of the last dial */
-	unsigned hops; /* base/core/hops.h, before this node */
+	struct served_dial *dial; /* NULL: it is joined */
 	uint64_t since_ms;
-	char authority[300], caller[TEXT_MAX];
-	bool by_peer; /* another node's agent asks, not the hub */
-	char meant[MEANT_MAX + 1]; /* another node, reached from this one */
-	char *pod; /* its service, while it waits for that: stream_server_wait; NULL */
-	unsigned status; /* what it gets otherwise, and why (static text) */
-	const char *why;
 	struct trace_span *span; /* NULL: not recorded */
+	struct in6_addr ip; /* the address dialled last, or to be dialled first */
+	uint16_t port; /* 0: no target was found */
+	uint8_t kind; /* enum tunnel_acl_kind, of that target */
+	bool by_peer; /* another node's agent asks, not the hub */
+	char *authority; /* one block with the next two */
+	const char *caller, *meant; /* meant: another node, reached from this one; or "" */
 };
 
 struct stream_server {
@@ -80,6 +89,7 @@ struct stream_server {
 	struct addresses *addresses;
 	struct address_list *own; /* the list that `ground` was made from; NULL: none yet */
 	LIST_HEAD(, served_stream) visits;
+	struct page_pool dials;
 	unsigned n_dialling, n_joined;
 	uint64_t results[RESULTS], to_node, from_node;
 	uint64_t beside; /* dials for other machines */
@@ -153,20 +163,25 @@ result_of(unsigned status)
 	}
 }
 
+static const char *
+served_stream_kind(const struct served_stream *v)
+{
+	return v->port != 0 ? tunnel_acl_kind_name((enum tunnel_acl_kind)v->kind) : "-";
+}
+
 /* to: "-" if nothing was dialled. */
 static void
 end_span(struct served_stream *v, const struct relay_report *report, const char *to)
 {
 	struct trace_carried *c = v->span->carried;
-	bool found = v->target.n_addrs > 0;
 
 	v->span->status = (uint16_t)report->status;
 	v->span->bytes_up = report->to_other;
 	v->span->bytes_down = report->to_stream;
 	c->broken = report->status == 0 || (report->status == 200 && !report->whole);
 	span_copy(c->why, sizeof c->why, report->why, strlen(report->why));
-	if (found) {
-		const char *kind = tunnel_acl_kind_name(v->target.kind);
+	if (v->port != 0) {
+		const char *kind = served_stream_kind(v);
 
 		span_copy(c->kind, sizeof c->kind, kind, strlen(kind));
 		span_copy(c->to, sizeof c->to, to, strlen(to));
@@ -179,17 +194,17 @@ end_span(struct served_stream *v, const struct relay_report *report, const char 
 static void
 stream_server_tell(struct served_stream *v, const struct relay_report *report)
 {
+	const struct addr last = addr_of(&v->ip, v->port);
 	char to[ADDR_TEXT_MAX] = "-", text[1500];
-	bool found = v->target.n_addrs > 0;
 
-	if (found)
-		addr_text(&v->target.addrs[MIN(v->at, v->target.n_addrs - 1)], to);
+	if (v->port != 0)
+		addr_text(&last, to);
 	snprintf(text, sizeof text,
 		"stream ended caller=\"%s\" target=\"%s\"%s%s kind=%s to=%s status=%u to_node=%llu "
 		"from_node=%llu ms=%llu end=\"%s\"",
 		v->caller, v->authority, v->meant[0] != '\0' ? " for=" : "", v->meant,
-		found ? tunnel_acl_kind_name(v->target.kind) : "-", to, report->status,
-		(unsigned long long)report->to_other, (unsigned long long)report->to_stream,
+		served_stream_kind(v), to, report->status, (unsigned long long)report->to_other,
+		(unsigned long long)report->to_stream,
 		(unsigned long long)(loop_now_ms(v->of->loop) - v->since_ms), report->why);
 	if (v->by_peer)
 		log_limited(LOG_LEVEL_INFO, PEER_LINES, "tunnel", "%s", text);
@@ -200,22 +215,34 @@ stream_server_tell(struct served_stream *v, const struct relay_report *report)
 }
 
 static void
-close_dial(struct served_stream *v)
+close_dial(struct served_dial *d)
 {
-	watch_stop(&v->watch);
-	if (v->fd >= 0)
-		close(take_fd(&v->fd));
+	watch_stop(&d->watch);
+	if (d->fd >= 0)
+		close(take_fd(&d->fd));
+}
+
+static void
+served_dial_free(struct served_stream *v)
+{
+	struct served_dial *d = take_ptr(&v->dial);
+
+	if (d == NULL)
+		return;
+	close_dial(d);
+	timer_free(&d->timer);
+	free(d->pod);
+	page_pool_give(&v->of->dials, d);
 }
 
 static void
 served_stream_free(struct served_stream *v)
 {
-	close_dial(v);
-	timer_free(&v->timer);
+	served_dial_free(v);
 	relay_free(&v->relay);
 	stream_close(&v->stream, STREAM_CANCELLED);
 	LIST_REMOVE(v, link);
-	free(v->pod);
+	free(v->authority);
 	free(v->span);
 	free(v);
 }
@@ -250,28 +277,41 @@ static void
 stream_server_refuse(struct served_stream *v)
 {
 	char why[STREAM_REASON_MAX], to[ADDR_TEXT_MAX];
-	const struct addr *last = &v->target.addrs[MIN(v->at, v->target.n_addrs - 1)];
-	bool late = v->error == ETIMEDOUT;
+	const struct addr last = addr_of(&v->ip, v->port);
+	int error = v->dial->error;
+	bool late = error == ETIMEDOUT;
 
-	snprintf(why, sizeof why, "%s: %s", addr_text(last, to),
-		late ? "no answer in time" : strerror(v->error));
+	snprintf(why, sizeof why, "%s: %s", addr_text(&last, to),
+		late ? "no answer in time" : strerror(error));
 	stream_answer(v->stream, late ? 504 : 502, why);
-	end_dial(v, late ? 504 : 502, late ? "no answer in time" : strerror(v->error));
+	end_dial(v, late ? 504 : 502, late ? "no answer in time" : strerror(error));
 }
 
 static void
 stream_server_join(struct served_stream *v)
 {
 	struct relay_setup setup = {.loop = v->of->loop, .ended = on_relay_ended, .arg = v};
+	int fd = take_fd(&v->dial->fd);
 
-	watch_stop(&v->watch);
-	timer_free(&v->timer);
+	served_dial_free(v);
 	v->of->n_dialling--;
 	v->of->n_joined++;
 	v->of->results[RESULT_OK]++;
 	stream_answer(v->stream, 200, "");
 	setup.stream = take_ptr(&v->stream);
-	v->relay = relay_join(&setup, take_fd(&v->fd));
+	v->relay = relay_join(&setup, fd);
+}
+
+/* Keeps which address the log tells of: the one that is dialled, or the last. */
+static void
+served_stream_aim(struct served_stream *v)
+{
+	const struct dial_target *t = &v->dial->target;
+	const struct addr *to = &t->addrs[MIN(v->dial->at, MAX(t->n_addrs, (size_t)1) - 1)];
+
+	v->port = t->n_addrs > 0 ? addr_port(to) : 0;
+	(void)addr_ip(to, &v->ip);
+	v->kind = (uint8_t)t->kind;
 }
 
 static void on_dialled(void *arg, int fd, unsigned events);
@@ -280,15 +320,18 @@ static void on_dialled(void *arg, int fd, unsigned events);
 static void
 stream_server_dial(struct served_stream *v)
 {
-	for (; v->at < v->target.n_addrs; v->at++) {
-		int rc = sock_connect_hops(
-			&v->target.addrs[v->at], v->of->mark, v->hops + 1, false, &v->fd);
+	struct served_dial *d = v->dial;
 
+	for (; d->at < d->target.n_addrs; d->at++) {
+		const struct addr *to = &d->target.addrs[d->at];
+		int rc = sock_connect_hops(to, v->of->mark, d->hops + 1, false, &d->fd);
+
+		served_stream_aim(v);
 		if (rc == 0) {
-			v->watch = watch_start(v->of->loop, v->fd, WATCH_WRITE, on_dialled, v);
+			d->watch = watch_start(v->of->loop, d->fd, WATCH_WRITE, on_dialled, v);
 			return;
 		}
-		v->error = -rc;
+		d->error = -rc;
 	}
 	stream_server_refuse(v);
 }
@@ -304,9 +347,9 @@ on_dialled(void *arg, int fd, unsigned events)
 		stream_server_join(v);
 		return;
 	}
-	v->error = error;
-	close_dial(v);
-	v->at++;
+	v->dial->error = error;
+	close_dial(v->dial);
+	v->dial->at++;
 	stream_server_dial(v);
 }
 
@@ -314,13 +357,14 @@ static void
 on_timer(void *arg)
 {
 	struct served_stream *v = arg;
+	const struct served_dial *d = v->dial;
 
-	if (v->pod != NULL) {
-		stream_answer(v->stream, v->status, v->why);
-		end_dial(v, v->status, v->why);
+	if (d->pod != NULL) {
+		stream_answer(v->stream, d->status, d->why);
+		end_dial(v, d->status, d->why);
 		return;
 	}
-	v->error = ETIMEDOUT;
+	v->dial->error = ETIMEDOUT;
 	stream_server_refuse(v);
 }
 
@@ -371,21 +415,6 @@ begin_span(struct served_stream *v, const struct stream_request *request)
 	span_copy(s->carried->meant, sizeof s->carried->meant, v->meant, strlen(v->meant));
 }
 
-/* Keeps the addresses that may be dialled. */
-static unsigned
-stream_server_filter(const struct tunnel_acl *allow, struct dial_target *t, const char **reason)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < t->n_addrs; i++)
-		if (tunnel_acl_check(allow, t->kind, &t->addrs[i], reason))
-			t->addrs[kept++] = t->addrs[i];
-	if (kept == 0)
-		return 403;
-	t->n_addrs = kept;
-	return 0;
-}
-
 /* Passes a datagram flow to stream_server_udp. Frees v. */
 static void
 open_flow(struct served_stream *v, struct stream *st)
@@ -394,11 +423,11 @@ open_flow(struct served_stream *v, struct stream *st)
 		&(struct stream_server_udp_ask){.caller = v->caller,
 			.authority = v->authority,
 			.meant = v->meant,
-			.hops = v->hops + 1,
-			.target = &v->target});
+			.hops = v->dial->hops + 1,
+			.target = &v->dial->target});
 
 	v->of->results[result_of(status)]++;
-	free(v);
+	served_stream_free(v);
 }
 
 /* A query without a target: for the reachable networks, or for the agent. */
@@ -456,18 +485,45 @@ static void
 stream_server_look(struct served_stream *v)
 {
 	const struct dial_target_request ask = {
-		.authority = v->authority, .service = v->pod, .meant = ""};
+		.authority = v->authority, .service = v->dial->pod, .meant = ""};
 	struct stream_server *s = v->of;
+	struct served_dial *d = v->dial;
 
-	memset(&v->target, 0, sizeof v->target);
-	v->status = dial_target_find(look_around(s), &ask, &v->target, &v->why);
-	if (v->status == 0)
-		v->status = stream_server_filter(s->allow, &v->target, &v->why);
-	if (v->status != 0)
+	memset(&d->target, 0, sizeof d->target);
+	d->status = dial_target_find(look_around(s), &ask, &d->target, &d->why);
+	if (d->status == 0)
+		d->status = dial_target_permit(&d->target, s->allow, &d->why);
+	served_stream_aim(v);
+	if (d->status != 0)
 		return;
-	free(take_ptr(&v->pod));
-	timer_start(v->timer, STREAM_SERVER_DIAL_MS, 0);
+	free(take_ptr(&d->pod));
+	timer_start(d->timer, STREAM_SERVER_DIAL_MS, 0);
 	stream_server_dial(v);
+}
+
+static struct served_stream *
+served_stream_new(struct stream_server *s, const char *peer, const struct stream_request *request,
+	const char *meant)
+{
+	char authority[300], caller[TEXT_MAX], clean[MEANT_MAX + 1];
+	struct served_stream *v = xcalloc(1, sizeof *v);
+
+	log_clean(authority, sizeof authority, request->authority);
+	if (peer != NULL)
+		snprintf(caller, sizeof caller, "node:%.*s", (int)sizeof caller - 6, peer);
+	else
+		log_clean(caller, sizeof caller, stream_server_field(request, "edgeway-caller"));
+	log_clean(clean, sizeof clean, meant);
+	v->authority = xasprintf("%s%c%s%c%s", authority, '\0', caller, '\0', clean);
+	v->caller = v->authority + strlen(authority) + 1;
+	v->meant = v->caller + strlen(caller) + 1;
+	v->of = s;
+	v->by_peer = peer != NULL;
+	v->since_ms = loop_now_ms(s->loop);
+	v->dial = page_pool_take(&s->dials);
+	v->dial->fd = -1;
+	LIST_INSERT_HEAD(&s->visits, v, link);
+	return v;
 }
 
 /* peer: the node whose agent asks, and then asks the hub if this node refuses; NULL: the hub. */
@@ -481,42 +537,32 @@ stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 		.meant = peer == NULL ? stream_server_field(request, "edgeway-reach") : "",
 		.udp = request->udp,
 	};
-	struct served_stream *v;
+	struct served_stream *v = served_stream_new(s, peer, request, ask.meant);
+	struct served_dial *d = v->dial;
 	unsigned status;
 
-	v = xcalloc(1, sizeof *v);
-	v->of = s;
-	v->fd = -1;
-	v->by_peer = peer != NULL;
-	v->since_ms = loop_now_ms(s->loop);
-	log_clean(v->authority, sizeof v->authority, request->authority);
-	if (peer != NULL)
-		snprintf(v->caller, sizeof v->caller, "node:%.*s", (int)sizeof v->caller - 6, peer);
-	else
-		log_clean(v->caller, sizeof v->caller,
-			stream_server_field(request, "edgeway-caller"));
-	log_clean(v->meant, sizeof v->meant, ask.meant);
 	s->beside += ask.meant[0] != '\0';
 	if (s->spans != NULL && s->spans->on && !request->udp)
 		begin_span(v, request);
-	v->hops = hops_parse(stream_server_field(request, HOPS_FIELD));
+	d->hops = hops_parse(stream_server_field(request, HOPS_FIELD));
 	*reason = HOPS_REASON;
-	status = v->hops < HOPS_MAX ? dial_target_find(look_around(s), &ask, &v->target, reason)
+	status = d->hops < HOPS_MAX ? dial_target_find(look_around(s), &ask, &d->target, reason)
 				    : 508;
 	if (status == 0 && peer != NULL)
-		status = stream_server_judge_peer(s, &v->target, request, reason);
+		status = stream_server_judge_peer(s, &d->target, request, reason);
 	if (status == 0)
-		status = stream_server_filter(s->allow, &v->target, reason);
+		status = dial_target_permit(&d->target, s->allow, reason);
+	served_stream_aim(v);
 	if (peer == NULL && stream_server_may_come(&ask, status)) {
-		v->pod = xstrdup(ask.service);
-		v->status = status;
-		v->why = *reason;
+		d->pod = xstrdup(ask.service);
+		d->status = status;
+		d->why = *reason;
 	} else if (status != 0) {
 		struct relay_report report = {.status = status, .why = *reason};
 
 		s->results[result_of(status)]++;
 		stream_server_tell(v, &report);
-		free(v);
+		served_stream_free(v);
 		return status;
 	}
 	if (request->udp) {
@@ -524,12 +570,11 @@ stream_server_take(struct stream_server *s, const char *peer, struct stream *st,
 		return 0;
 	}
 	v->stream = st;
-	v->timer = timer_new(s->loop, on_timer, v);
-	LIST_INSERT_HEAD(&s->visits, v, link);
+	d->timer = timer_new(s->loop, on_timer, v);
 	s->n_dialling++;
 	stream_accept(st, &stream_events, v);
-	timer_start(v->timer, v->pod != NULL ? STREAM_SERVER_POD_MS : STREAM_SERVER_DIAL_MS, 0);
-	if (v->pod == NULL)
+	timer_start(d->timer, d->pod != NULL ? STREAM_SERVER_POD_MS : STREAM_SERVER_DIAL_MS, 0);
+	if (d->pod == NULL)
 		stream_server_dial(v);
 	return 0;
 }
@@ -577,7 +622,7 @@ stream_server_judge(struct stream_server *s, const char *authority, struct buf *
 	if (status == 0)
 		tunnel_acl_explain(s->allow, target.kind, &target.addrs[0], &rule);
 	if (status == 0)
-		status = stream_server_filter(s->allow, &target, &reason);
+		status = dial_target_permit(&target, s->allow, &reason);
 	buf_adds(out, "{\"from\":\"hub\",\"to\":");
 	json_add_text(out, authority);
 	buf_printf(out, ",\"target\":\"%s\",\"allowed\":%s,\"status\":%u,\"rule\":",
@@ -643,6 +688,7 @@ stream_server_new(
 	s->spans = config->spans;
 	s->ground.node = s->node;
 	LIST_INIT(&s->visits);
+	page_pool_init(&s->dials, sizeof(struct served_dial));
 	*out = s;
 	return 0;
 }
@@ -656,6 +702,7 @@ stream_server_free(struct stream_server **out)
 		return;
 	while (!LIST_EMPTY(&s->visits))
 		served_stream_free(LIST_FIRST(&s->visits));
+	page_pool_fini(&s->dials);
 	stream_server_udp_free(&s->udp);
 	snapshot_unref(&s->snapshot);
 	address_list_unref(&s->own);
@@ -696,7 +743,7 @@ stream_server_use(struct stream_server *s, const struct snapshot *snapshot)
 	s->snapshot = snapshot_ref(snapshot);
 	for (v = LIST_FIRST(&s->visits); v != NULL; v = next) {
 		next = LIST_NEXT(v, link);
-		if (v->pod != NULL)
+		if (v->dial != NULL && v->dial->pod != NULL)
 			stream_server_look(v);
 	}
 }
