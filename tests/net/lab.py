@@ -145,8 +145,7 @@ class Lab:
         self.etc = os.path.join(self.dir, "etc")  # this machine's, in each of ours
         os.mkdir(self.etc)
         self.switch = Machine(self, "switch", attach=False)
-        self.switch.run("ip", "link", "add", "net0", "type", "bridge")
-        self.switch.run("ip", "link", "set", "net0", "up")
+        self.switch.ip("link add net0 type bridge", "link set net0 up")
         self.ports = 0
         self.tried = set()  # system calls that a test makes a daemon try
 
@@ -231,15 +230,21 @@ class Machine:
             raise RuntimeError(f"{name}: no namespaces (root is needed)")
         if attach:
             lab.ports += 1
-            self.link("eth0", lab.switch, f"port{lab.ports}")
-            lab.switch.run("ip", "link", "set", f"port{lab.ports}", "master", "net0", "up")
-            self.run("ip", "addr", "add", f"{address}/24", "dev", "eth0")
-            self.run("ip", "link", "set", "eth0", "up")
+            self.attach(lab.switch, f"port{lab.ports}", "net0", f"addr add {address}/24 dev eth0")
 
     @property
     def resolv_conf(self):
         """The file as the test sees it; inside the machine it is /etc/resolv.conf."""
         return os.path.join(self.dir, "etc", "resolv.conf")
+
+    def attach(self, other, port, bridge, *lines):
+        """Its eth0 leads to a bridge of another one; lines: more for ip."""
+        other.ip(f"link add {port} type veth peer name eth0 netns {self.holder.pid}", f"link set {port} master {bridge} up")
+        self.ip("link set eth0 up", *lines)
+
+    def ip(self, *lines):
+        """Commands of ip by one process."""
+        self.run("ip", "-batch", "-", input="".join(f"{line}\n" for line in lines))
 
     def link(self, mine, other, its):
         self.run("ip", "link", "add", mine, "type", "veth", "peer", "name", its, "netns", str(other.holder.pid))
@@ -307,12 +312,7 @@ class Pod(Machine):
     def __init__(self, node, name, address):
         super().__init__(node.lab, f"{node.name}.{name}", attach=False)
         self.node, self.address = node, address
-        veth = f"veth{address.rsplit('.', 1)[1]}"
-        self.link("eth0", node, veth)
-        node.run("ip", "link", "set", veth, "master", node.bridge, "up")
-        self.run("ip", "addr", "add", f"{address}/16", "dev", "eth0")
-        self.run("ip", "link", "set", "eth0", "up")
-        self.run("ip", "route", "add", "default", "via", node.gateway)
+        self.attach(node, f"veth{address.rsplit('.', 1)[1]}", node.bridge, f"addr add {address}/16 dev eth0", f"route add default via {node.gateway}")
         self.copy_resolv_conf()
 
     def copy_resolv_conf(self):
@@ -344,9 +344,8 @@ class Node(Machine):
 
     def add_bridge_link(self, name, gateway, bits):
         # With an address of its own, as Docker gives it: else it changes when a pod joins, and the others' ARP entries are wrong for a while.
-        self.run("ip", "link", "add", name, "address", "02:42:" + ":".join(f"{int(n):02x}" for n in gateway.split(".")), "type", "bridge")
-        self.run("ip", "addr", "add", f"{gateway}/{bits}", "dev", name)
-        self.run("ip", "link", "set", name, "up")
+        mac = "02:42:" + ":".join(f"{int(n):02x}" for n in gateway.split("."))
+        self.ip(f"link add {name} address {mac} type bridge", f"addr add {gateway}/{bits} dev {name}", f"link set {name} up")
 
     def add_bridge(self):
         Node.add_bridge_link(self, self.bridge, self.gateway, 16)  # self may be a machine that is none
