@@ -7,12 +7,15 @@
  *	agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain | tunnels]
  *
  * plain: no bundles, and the hello does not say that there is no tunnel. tunnels: each node has a
- * tunnel as well (HTTP/2 without streams), dialled once its websocket is open.
+ * tunnel as well (HTTP/2 without streams), dialled once its websocket is open, and keeps both by
+ * the kernel's probes as agents do (doc/protocol.md, "Liveness").
  *
  * Commands on stdin, each answered with one JSON line:
  *	connect N [STAGGER_MS]	N nodes are connected and in step; those that were before stay
  *	storm N SECONDS		N nodes come by themselves as agents do, all at once, with an agent's
  *				patience and back-off; ends when all are in step and have their tunnels
+ *	first NUMBER		of the nodes that are made, when several processes have a part each
+ *	make N			N nodes exist, with certificates
  *	sources ADDRESS COUNT	nodes dial from these local addresses in turn
  *	heartbeat MS		what nodes ask the hub for from now on
  *	mark			counts changes and bytes from here
@@ -235,6 +238,8 @@ on_handshake(struct node *n)
 	n->phase = UPGRADE;
 	if (w.heartbeat_ms > 0)
 		snprintf(heartbeat, sizeof heartbeat, "edgeway-heartbeat: %u\r\n", w.heartbeat_ms);
+	else if (w.tunnels)
+		snprintf(heartbeat, sizeof heartbeat, "edgeway-upkeep: probes\r\n");
 	buf_printf(&n->out,
 		"GET /" MESH_PROJECT "/%s/events HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\n"
 		"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -259,6 +264,7 @@ make_node(struct node *n, unsigned number)
 	struct err err;
 	BIO *bio;
 
+	number += w.first;
 	n->number = number;
 	snprintf(n->name, sizeof n->name, "node-%u", number);
 	issue.common_name = n->name;
@@ -487,6 +493,20 @@ do_sources(const char *address, unsigned n)
 }
 
 static void
+do_first(unsigned number)
+{
+	w.first = number;
+	printf("{}\n");
+}
+
+static void
+do_make(unsigned n)
+{
+	make_nodes(n);
+	printf("{\"nodes\":%zu}\n", w.n);
+}
+
+static void
 do_heartbeat(unsigned ms)
 {
 	w.heartbeat_ms = ms;
@@ -514,6 +534,10 @@ on_command(const char *line)
 		do_storm(n, x);
 	else if (sscanf(line, "sources %31s %u", address, &n) == 2)
 		do_sources(address, n);
+	else if (sscanf(line, "first %u", &n) == 1)
+		do_first(n);
+	else if (sscanf(line, "make %u", &n) == 1)
+		do_make(n);
 	else if (sscanf(line, "heartbeat %u", &n) == 1)
 		do_heartbeat(n);
 	else if (sscanf(line, "connect %u %lf", &n, &x) >= 1)

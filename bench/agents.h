@@ -12,7 +12,7 @@
 #include "base/core/buf.h"
 #include "model/digest.h"
 
-enum { MOST = 20000, UNDER_WAY = 64, PING_MS = 2000, PIECE = 65536 };
+enum { MOST = 20000, UNDER_WAY = 64, PING_MS = 2000, HEARTBEAT_MS = 4000, PIECE = 65536 };
 enum phase { IDLE, TLS, UPGRADE, OPEN };
 
 struct held {
@@ -76,11 +76,12 @@ struct world {
 	unsigned n_sources;
 	unsigned dials, failed, asked_to_wait, resumed; /* of the storm */
 	struct node *nodes;
+	unsigned first; /* number of the first node */
 	size_t n, n_under_way, n_connecting;
 	int epoll;
 	unsigned wanted; /* changes after the mark that are waited for */
 	bool plain, tunnels, storm;
-	unsigned heartbeat_ms; /* that the hub is asked for; 0: its own */
+	unsigned heartbeat_ms; /* that the hub is asked for; 0: its own, by probes with a tunnel */
 	double pinged;
 };
 

@@ -1,9 +1,11 @@
 /* HTTP/2 by hand (RFC 9113): settings and pings are answered, all else is ignored. */
 #include "bench/agents.h"
 
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <openssl/err.h>
@@ -128,16 +130,23 @@ tunnel_read(struct tunnel *t)
 	tunnel_flush(t);
 }
 
-/* tunnel/h2/session_life.c */
+/* tunnel/h2/session_life.c. A probe each two heartbeats, and no timer of ours. */
 static void
 tunnel_say_beat(struct tunnel *t)
 {
-	unsigned char payload[8] = {'b', 'e', 'a', 't'};
-	const uint32_t ms = htonl(w.heartbeat_ms);
+	const unsigned ms = w.heartbeat_ms > 0 ? w.heartbeat_ms : HEARTBEAT_MS;
+	const int silence_s = 2 * HEARTBEAT_MS / 1000, one = 1;
+	const uint32_t beat = htonl(ms);
+	unsigned char payload[8];
 
-	memcpy(payload + 4, &ms, sizeof ms);
+	memcpy(payload, w.heartbeat_ms > 0 ? "beat" : "kept", 4);
+	memcpy(payload + 4, &beat, sizeof beat);
+	tunnel_frame(t, PING, 0, payload, sizeof payload);
 	if (w.heartbeat_ms > 0)
-		tunnel_frame(t, PING, 0, payload, sizeof payload);
+		return;
+	setsockopt(t->fd, IPPROTO_TCP, TCP_KEEPIDLE, &silence_s, sizeof silence_s);
+	setsockopt(t->fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof one);
+	setsockopt(t->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
 }
 
 void

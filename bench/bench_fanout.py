@@ -18,11 +18,11 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "net")]
-from fleet import Fleet, prepare_typical, typical, write_typical  # noqa: E402
+from fleet import Fleet, Fleets, prepare_typical, typical, write_typical  # noqa: E402
 from frame import cpu_ns, machine, memory_kb  # noqa: E402
 from lab import Agent, Hub, Lab, Node, wait_for  # noqa: E402
 
-SOURCES = 32  # addresses that the nodes of a storm dial from: ports for all, and sites of many nodes
+PROCESSES = 2  # of the simulator in a storm
 CLOUDHUB_S = 400  # 40 nodes x 2000 updates: the project's anchor, not measured here
 
 
@@ -114,20 +114,19 @@ def storm(nodes, services, changes):
         print(f"\nOf {nodes} nodes {descriptors * 3 // 8}: a process has {descriptors} descriptors here, and three eighths are for nodes.")
         nodes = descriptors * 3 // 8
     head(f"{nodes} nodes with tunnels, {services} services, all at once", "when", "s until all are back", "nodes", "tunnels", "dials", "failed dials",
-         "told to wait", "resumed", "hub's CPU s", "nodes' CPU s", "hub's anonymous MB")
+         "told to wait", "resumed", "hub's CPU s", "nodes' CPU s", "hub's anonymous MB", "load of the machine")
     with Lab() as lab:
         hub = hub_with(lab, services)
         before = memory_kb([hub.process.pid])
-        fleet = Fleet(hub, "tunnels")
-        for i in range(SOURCES):
-            fleet.machine.run("ip", "addr", "add", f"192.0.2.{100 + i}/24", "dev", "eth0")
-        fleet.ask("sources", "192.0.2.100", SOURCES)
+        fleet = Fleets(hub, nodes, PROCESSES)
+        fleet.ask("make")
 
         def come(when, start):
-            cpu = cpu_ns([fleet.popen.pid])
-            t = fleet.ask("storm", nodes, 600)
+            cpu, load = cpu_ns(fleet.pids), os.getloadavg()[0]
+            t = fleet.ask("storm", 600)
             row(when, f"{time.monotonic() - start:.1f}", t["connected"], t["tunnels"], t["dials"], t["failed"], t["asked_to_wait"], t["resumed"],
-                f"{cpu_ns([hub.process.pid]) / 1e9:.1f}", f"{(cpu_ns([fleet.popen.pid]) - cpu) / 1e9:.1f}", f"{memory_kb([hub.process.pid])[2] / 1024:.0f}")
+                f"{cpu_ns([hub.process.pid]) / 1e9:.1f}", f"{(cpu_ns(fleet.pids) - cpu) / 1e9:.1f}", f"{memory_kb([hub.process.pid])[2] / 1024:.0f}",
+                f"{load:.1f} before")
 
         come("the first time", time.monotonic())
         hub.process.kill()

@@ -4,8 +4,7 @@
  * kind says how a record is read from a list of a JSON document, written to one, and merged with
  * that of another replica. The list owns its records; a record stays where it is until it is
  * removed. Of a grouped kind the list counts the records whose keys are equal up to the first
- * slash.
- * On the hub's loop. Leaf.
+ * slash. On the hub's loop. Leaf.
  *
  *	struct join { struct record record; int64_t until_s; };
  *	struct records list = {.kind = &join_kind};

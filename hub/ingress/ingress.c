@@ -64,12 +64,16 @@ ingress_free(struct ingress **out)
 	free(i);
 }
 
+/* Strangers, at whatever port, have places of their own (base/core/preauth.h), and one address may
+ * use all of these: they take no visit from callers that a rule has let in. */
 static bool
 ingress_has_room(struct ingress *i, const char *door, int fd)
 {
 	bool descriptors = descriptors_left(fd, KEPT_PART);
+	uint64_t most = i->visits_most +
+		(i->config.preauth != NULL ? preauth_waiting(i->config.preauth) : 0);
 
-	if (!i->draining && i->n_visits + i->n_legs < i->visits_most && descriptors)
+	if (!i->draining && i->n_visits + i->n_legs < most && descriptors)
 		return true;
 	i->full++;
 	log_limited(LOG_LEVEL_WARN, 1, "ingress",

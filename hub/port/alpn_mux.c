@@ -159,16 +159,14 @@ may_be_carried(enum client_hello kind)
 static void alpn_mux_on_step(void *guest);
 
 /* RFC 8446 section 6: an alert in the clear is all that can be said before TLS, and it costs no
- * handshake. Agents know it as "come later" (pki_peer_busy). */
+ * handshake. Agents know it as "come later" (pki_peer_busy), and wait longer than when nobody
+ * answers. */
 static void
-alpn_mux_turn_away(struct guest *g)
+alpn_mux_send_away(int fd)
 {
 	static const uint8_t internal_error[] = {21, 3, 3, 0, 2, 2, 80};
 	char unread[CLIENT_HELLO_MAX];
-	int fd;
 
-	g->peek->turned_away++;
-	fd = alpn_mux_release(g);
 	/* What is not read would make the kernel reset the connection: the alert would be lost. */
 	(void)recv(fd, unread, sizeof unread, MSG_DONTWAIT);
 	(void)send(fd, internal_error, sizeof internal_error, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -215,9 +213,10 @@ alpn_mux_look(struct guest *g)
 	else if (g->from != NULL && !may_be_carried(kind))
 		give_up(g);
 	else if (kind != CLIENT_HELLO_PLAIN && kind != CLIENT_HELLO_PEER &&
-		preauth_turns_away(&g->place))
-		alpn_mux_turn_away(g);
-	else if (kind != CLIENT_HELLO_OTHER || !alpn_mux_waits_for_turn(g))
+		preauth_turns_away(&g->place)) {
+		g->peek->turned_away++;
+		alpn_mux_send_away(alpn_mux_release(g));
+	} else if (kind != CLIENT_HELLO_OTHER || !alpn_mux_waits_for_turn(g))
 		hand_over(g, kind);
 }
 
@@ -272,7 +271,7 @@ alpn_mux_on_dropped(void *arg)
 	struct guest *g = arg;
 
 	alpn_mux_count_drop(g);
-	close(alpn_mux_release(g));
+	alpn_mux_send_away(alpn_mux_release(g));
 }
 
 void
@@ -285,7 +284,7 @@ alpn_mux_take(struct alpn_mux *p, int fd, const char *from)
 	if (!preauth_enter(p->preauth, &g->place, &peer, loop_now_ms(p->loop))) {
 		p->refused++;
 		free(g);
-		close(fd);
+		alpn_mux_send_away(fd);
 		return;
 	}
 	g->peek = p;

@@ -25,9 +25,12 @@ class Fleet:
             raise RuntimeError("the fleet ended:\n" + self.log()[-2000:])
         return json.loads(line)
 
-    def ask(self, *words):
+    def say(self, *words):
         self.popen.stdin.write(" ".join(map(str, words)) + "\n")
         self.popen.stdin.flush()
+
+    def ask(self, *words):
+        self.say(*words)
         return self.answer()
 
     def log(self):
@@ -37,6 +40,31 @@ class Fleet:
     def close(self):
         self.popen.kill()
         self.popen.wait()
+
+
+class Fleets:
+    """One fleet in several processes, since each has a limit of descriptors: the same questions, one answer. Of times the latest counts."""
+
+    SOURCES = 32  # addresses that the nodes of each dial from: ports for all, and sites of many nodes
+
+    def __init__(self, hub, nodes, count):
+        self.shares = [nodes // count + (i < nodes % count) for i in range(count)]
+        self.fleets = [Fleet(hub, "tunnels", address=f"192.0.2.{3 + i}") for i in range(count)]
+        for i, fleet in enumerate(self.fleets):
+            first = 100 + i * self.SOURCES
+            for n in range(self.SOURCES):
+                fleet.machine.run("ip", "addr", "add", f"192.0.2.{first + n}/24", "dev", "eth0")
+            fleet.ask("sources", f"192.0.2.{first}", self.SOURCES)
+            fleet.ask("first", sum(self.shares[:i]))
+        self.pids = [f.popen.pid for f in self.fleets]
+
+    def ask(self, command, *words):
+        answers = []
+        for fleet, share in zip(self.fleets, self.shares):
+            fleet.say(command, *([share, *words] if command in ("make", "storm") else words))
+        for fleet in self.fleets:
+            answers.append(fleet.answer())
+        return {key: (max if key in ("seconds", "p50", "p99", "last", "at", "holds") else sum)(a[key] for a in answers) for key in answers[0]}
 
 
 def typical(i, version=0, pods=2):

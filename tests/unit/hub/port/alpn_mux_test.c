@@ -227,6 +227,9 @@ on_known(void *arg, int fd, enum client_hello kind, const char *from)
 	d->n++;
 }
 
+/* A TLS alert: agents come later. */
+static const uint8_t internal_error[] = {21, 3, 3, 0, 2, 2, 80};
+
 static void
 open_desk(struct desk *d, size_t most)
 {
@@ -315,11 +318,13 @@ test_half(void **state)
 	close_desk(&d);
 }
 
-/* No more than `most` wait; what comes on top is refused, and those that wait go with the desk. */
+/* No more than `most` wait; what comes on top is asked to come later, and those that wait go with
+ * the desk. */
 static void
 test_silent(void **state)
 {
 	int fd[30][2], before = bed_descriptors();
+	uint8_t alert[sizeof internal_error];
 	struct desk d;
 
 	(void)state;
@@ -330,6 +335,10 @@ test_silent(void **state)
 	}
 	assert_true(metric(&d, "\nedgeway_hub_strangers_waiting ") == 10);
 	assert_true(metric(&d, "total{is=\"too_many\"} ") == 20);
+	for (unsigned i = 10; i < ARRAY_LEN(fd); i++) {
+		assert_int_equal(read(fd[i][0], alert, sizeof alert), sizeof alert);
+		assert_memory_equal(alert, internal_error, sizeof alert);
+	}
 	/* a second later they make room */
 	until(&d,
 		loop_now_ms(d.loop) > 0 &&
@@ -392,7 +401,6 @@ test_waits_for_turn(void **state)
 static void
 test_turned_away(void **state)
 {
-	static const uint8_t internal_error[] = {21, 3, 3, 0, 2, 2, 80};
 	struct preauth_conn others[20];
 	struct shape tunnel, got;
 	struct desk d;
