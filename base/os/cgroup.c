@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Version 1 expresses "no limit" as a number just below 2^63. */
 static const uint64_t cgroup_unlimited = UINT64_C(1) << 62;
@@ -89,4 +90,12 @@ cgroup_memory_limit(const char *membership, const char *mount)
 	if (f != NULL)
 		fclose(f);
 	return least;
+}
+
+uint64_t
+cgroup_memory_share(void)
+{
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return MIN(cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup"), ram / 2);
 }

@@ -13,5 +13,7 @@
 
 /* UINT64_MAX: no limit, or none is visible. */
 uint64_t cgroup_memory_limit(const char *membership, const char *mount);
+/* What this process may take: its group's limit, or half of the machine's memory if less. */
+uint64_t cgroup_memory_share(void);
 
 #endif

@@ -674,7 +674,9 @@ tunnels_new(const struct tunnels_setup *setup)
 	t->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0};
 	t->started = setup->tls != NULL;
 	t->started_ms = loop_now_ms(setup->loop);
-	t->budget.limit = setup->memory_limit != 0 ? setup->memory_limit : TUNNELS_MEMORY;
+	t->budget.limit = setup->memory_limit != 0
+		? setup->memory_limit
+		: session_budget_limit(TUNNELS_MEMORY, TUNNELS_MEMORY_MOST);
 	TAILQ_INIT(&t->handshakes);
 	TAILQ_INIT(&t->open);
 	t->drained = timer_new(setup->loop, on_drained, t);

@@ -35,7 +35,8 @@ enum {
 	/* how long a node is expected after it was lost or since the hub's start */
 	TUNNELS_LATELY_MS = 15 * 1000,
 	TUNNELS_LEFT_MS = 5 * 1000, /* after it left in good order */
-	TUNNELS_MEMORY = 64 << 20,
+	TUNNELS_MEMORY = 64 << 20, /* for windows, at least and at most (session_budget_limit) */
+	TUNNELS_MEMORY_MOST = 512 << 20,
 };
 
 /* Events of a node's tunnels for the owner. */
@@ -52,7 +53,7 @@ struct tunnels_setup {
 	struct ssl_ctx_st *tls;
 	uint64_t heartbeat_ms; /* 0: 4 s; a tunnel silent for twice that and 1 s is dead */
 	struct liveness *liveness; /* of nodes, by name; outlives it; NULL: pings alone tell */
-	size_t memory_limit; /* of all sessions' windows beyond their base; 0: TUNNELS_MEMORY */
+	size_t memory_limit; /* of all sessions' windows beyond their base; 0: by the machine */
 	bool squeeze; /* ask nodes to send clear text deflated */
 	size_t most; /* 0: TUNNELS_MOST */
 	/* does the handshakes; outlives it; NULL: they are done on `loop` */

@@ -49,9 +49,7 @@ void
 memory_open(struct lb *lb)
 {
 	const struct lb_config *c = &lb->config;
-	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t group = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
-	uint64_t all = MIN(group, ram / 2);
+	uint64_t all = cgroup_memory_share();
 	uint64_t own = MAX(MIN(all / 8 * 3, memory_own_most), memory_own_least);
 
 	random_bytes(&lb->client_seed, sizeof lb->client_seed);

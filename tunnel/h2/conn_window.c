@@ -51,6 +51,6 @@ conn_window_came(struct conn_window *r, size_t n, uint64_t now_ms, bool *ask)
 	if (r->samples < ENOUGH)
 		return false;
 	r->fitted_ms = rtt_ms;
-	r->window *= 2;
+	r->window = MIN(2 * r->window, (size_t)CONN_WINDOW_MOST);
 	return true;
 }

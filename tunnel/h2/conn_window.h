@@ -18,7 +18,7 @@
 enum {
 	/* 4 ms at 1 GB/s: as long as the other end may wait for its turn on a busy processor */
 	CONN_WINDOW_LEAST = 4 * 1024 * 1024,
-	CONN_WINDOW_MOST = 32 * 1024 * 1024, /* 640 MB/s at 50 ms */
+	CONN_WINDOW_MOST = 96 * 1024 * 1024, /* 2 GB/s at 50 ms */
 };
 
 struct conn_window {

@@ -20,8 +20,9 @@
  * streams elsewhere, and keeps the existing ones: a peer that was only slow is heard again.
  *
  * Memory: all sessions of a budget together hold at most `limit` bytes, beyond a base window per
- * stream. Windows grow to the bandwidth-delay product while the budget lasts and shrink when it is
- * short; then new streams are refused (retry elsewhere).
+ * stream. Windows grow to the bandwidth-delay product while the budget lasts and the reader keeps
+ * up. They shrink to what a slow reader needs, and when the budget is short; then new streams are
+ * refused (retry elsewhere).
  *
  *	rc = session_new(&(struct session_setup){.loop = loop, .role = SESSION_CLIENT, .wire = transport_tls(&tls),
  *		.budget = &budget, .events = &events, .arg = me}, &session);
@@ -45,7 +46,7 @@ enum {
 		8 * WIRE_PAYLOAD_BYTES, /* written and not yet taken by the transport, per stream */
 	STREAM_OUT_SHORT = WIRE_PAYLOAD_BYTES, /* the same while the budget is short */
 	STREAM_WINDOW_BASE = 64 * 1024,
-	STREAM_WINDOW_MAX = 32 * 1024 * 1024, /* 640 MB/s at 50 ms */
+	STREAM_WINDOW_MAX = 96 * 1024 * 1024, /* 2 GB/s at 50 ms */
 	STREAM_FIELDS_MAX = 8,
 	STREAM_REASON_MAX = 200,
 };
@@ -109,6 +110,10 @@ struct session_budget {
 	/* buffers that the sessions pass to each other; none while all are idle */
 	struct spare spare;
 };
+
+/* A limit that leaves most of the memory to others: a sixteenth of what this process may take, but
+ * at least `least` and at most `most`. */
+size_t session_budget_limit(size_t least, size_t most);
 
 struct session_limits {
 	unsigned max_streams; /* open at a time, both directions */

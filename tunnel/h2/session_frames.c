@@ -176,7 +176,7 @@ on_data(void *arg, void *stream, const char *data, size_t len)
 		chain_take(&st->in, &s->reading, data, len);
 	else
 		chain_add(&st->in, data, len);
-	s->budget->held += len;
+	stream_holds(st, len);
 	s->stats.bytes_in += len;
 	st->bytes_in += len;
 	stream_note(st, NOTE_READABLE);

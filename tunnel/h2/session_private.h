@@ -74,6 +74,7 @@ struct stream {
 	uint64_t mark_ms;
 	unsigned code; /* of the reset */
 	bool answered;
+	bool waited; /* more than half a window waited for the reader since `mark_ms` */
 	bool udp;
 	bool offered; /* compress, if both ends want it */
 	bool refused; /* answered with a status other than 200 */
@@ -216,6 +217,8 @@ void session_wire_dry(struct session *s, bool dry);
 void session_ping_answered(struct session *s);
 /* n received bytes are no longer held: reopens the window for the other end. */
 void stream_took(struct stream *st, size_t n);
+/* n more are held. */
+void stream_holds(struct stream *st, size_t n);
 
 /* In session_life.c. A ping came: adopts the heartbeat, or the upkeep, that it tells of. */
 void session_heed_beat(struct session *s, const uint8_t payload[8]);

@@ -6,7 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIELD_MAX = 1024 };
+#include "base/os/cgroup.h"
+
+enum {
+	FIELD_MAX = 1024,
+	MEMORY_PART = 16, /* of the memory, is for windows */
+};
 
 void
 head_free(struct h2_section **head)
@@ -57,6 +62,13 @@ stream_create(struct session *s)
 	TAILQ_INSERT_TAIL(&s->streams, st, link);
 	s->stats.streams++;
 	return st;
+}
+
+size_t
+session_budget_limit(size_t least, size_t most)
+{
+	return (size_t)MIN(
+		MAX(cgroup_memory_share() / MEMORY_PART, (uint64_t)least), (uint64_t)most);
 }
 
 size_t

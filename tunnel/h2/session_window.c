@@ -2,7 +2,17 @@
  * what is in flight. */
 #include "tunnel/h2/session_private.h"
 
-enum { GROW_RTT = 4 }; /* a window that is used up within this many round trips doubles */
+enum {
+	/* a window that is used up within this many round trips grows */
+	GROW_RTT = 2,
+	GROW_MS = 4, /* more, for a busy processor */
+	GROW_TIMES = 8, /* or four times or twice: TCP knows the path already */
+	/* where a slow reader takes longer than SHRINK_RTT for one, what it takes in NEED_RTT will
+	 * do */
+	SHRINK_RTT = 8,
+	NEED_RTT = 4,
+	SLOW_MS = 10, /* of a shorter round trip */
+};
 
 /* --- the connection ------------------------------------------------------------------------- */
 
@@ -84,23 +94,49 @@ set_window(struct stream *st, size_t window)
 	h2_window(s->h2, st->id, window);
 }
 
-/* Called once a window's worth was consumed: doubles the window if it was the bottleneck and there
- * is memory for it. */
+void
+stream_holds(struct stream *st, size_t n)
+{
+	st->session->budget->held += n;
+	/* what one turn reads, no reader has had the time to take */
+	st->waited |= st->in.len > st->window / 2 + SESSION_TURN;
+}
+
+/* The widest step for which there is memory, and a quarter of the present window for others. */
+static size_t
+window_wider(const struct stream *st, size_t room)
+{
+	const size_t most = MIN(2 * st->session->reception.window, (size_t)STREAM_WINDOW_MAX);
+
+	for (size_t times = GROW_TIMES; times > 1; times /= 2) {
+		size_t wide = MIN(times * st->window, most);
+
+		if (wide > st->window && wide - st->window + st->window / 4 <= room)
+			return wide;
+	}
+	return st->window;
+}
+
+/* Called once a window's worth was consumed: was the window the bottleneck, or the reader? */
 static void
 fit_window(struct stream *st)
 {
 	const struct session_budget *b = st->session->budget;
 	uint64_t now = loop_now_ms(st->session->loop), took = now - st->mark_ms;
-	size_t used = budget_used(b);
+	const uint64_t rtt = conn_window_rtt(&st->session->reception),
+		       slow = MAX(rtt, (uint64_t)SLOW_MS);
+	size_t used = budget_used(b), next = st->window;
 
+	if (used > b->limit)
+		next /= 2;
+	else if (st->waited && took > SHRINK_RTT * slow)
+		next = (size_t)(next * NEED_RTT * slow / took);
+	else if (!st->waited && took <= GROW_RTT * rtt + GROW_MS)
+		next = window_wider(st, b->limit - used);
 	st->consumed = 0;
 	st->mark_ms = now;
-	if (used > b->limit)
-		set_window(st, MAX(st->window / 2, (size_t)STREAM_WINDOW_BASE));
-	else if (st->window < STREAM_WINDOW_MAX && st->window <= st->session->reception.window &&
-		st->window <= b->limit - used &&
-		took <= (uint64_t)GROW_RTT * MAX(conn_window_rtt(&st->session->reception), 1u))
-		set_window(st, st->window * 2);
+	st->waited = false;
+	set_window(st, MAX(next, (size_t)STREAM_WINDOW_BASE));
 }
 
 void

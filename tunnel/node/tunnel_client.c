@@ -435,7 +435,9 @@ tunnel_client_new(const struct tunnel_client_config *config)
 	if (config->standby && config->liveness != NULL && config->carriers == NULL)
 		heartbeat = MAX(heartbeat, (unsigned)LIVENESS_NAT_MS / 2);
 	l->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0};
-	l->budget.limit = config->memory_limit != 0 ? config->memory_limit : TUNNEL_CLIENT_MEMORY;
+	l->budget.limit = config->memory_limit != 0
+		? config->memory_limit
+		: session_budget_limit(TUNNEL_CLIENT_MEMORY, TUNNEL_CLIENT_MEMORY_MOST);
 	l->backoff_ms = TUNNEL_CLIENT_FIRST_MS;
 	TAILQ_INIT(&l->leaving);
 	l->retry = timer_new(config->loop, on_retry, l);

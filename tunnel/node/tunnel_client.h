@@ -35,7 +35,10 @@ enum {
 	TUNNEL_CLIENT_MOST_MS = 30 * 1000,
 	TUNNEL_CLIENT_GOOD_MS =
 		10 * 1000, /* a connection that lasted this long resets the back-off */
-	TUNNEL_CLIENT_MEMORY = 40 << 20, /* one window at its largest, and what is held */
+	/* for windows, at least (one of 32 MiB and what is held) and at most (one of the widest);
+	 * session_budget_limit */
+	TUNNEL_CLIENT_MEMORY = 40 << 20,
+	TUNNEL_CLIENT_MEMORY_MOST = 120 << 20,
 };
 
 struct tunnel_client_config {
@@ -46,7 +49,7 @@ struct tunnel_client_config {
 	struct liveness *liveness;
 	uint32_t mark; /* SO_MARK */
 	struct ws_tunnels *carriers; /* websockets that carry the tunnel; NULL: none */
-	size_t memory_limit; /* for windows beyond their base; 0: TUNNEL_CLIENT_MEMORY */
+	size_t memory_limit; /* for windows beyond their base; 0: by the machine */
 	/* true: the node opens the streams, through tunnel_client_session, and the connection
 	 * exists while tunnel_client_want says so. false: the hub opens them, and the connection is
 	 * always kept. */

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/os/cgroup.h"
 #include "tests/fake/clock.h"
 #include "tests/unit/tunnel/h2/tunnel_bed.h"
 
@@ -114,7 +115,7 @@ consume(struct bed *b, struct stream *st, size_t n, unsigned after_ms)
 	pass_ms(b, after_ms);
 	for (size_t left = n; left > 0; left -= MIN(left, sizeof zeros)) {
 		chain_add(&st->in, zeros, MIN(left, sizeof zeros));
-		st->session->budget->held += MIN(left, sizeof zeros);
+		stream_holds(st, MIN(left, sizeof zeros));
 		stream_took(st, MIN(left, sizeof zeros));
 	}
 }
@@ -134,23 +135,24 @@ test_windows_fit(void **state)
 	st = b.ends[0]->st;
 	budget = &b.far_budget;
 	b.far->reception.rtt_ms[0] = b.far->reception.rtt_ms[1] = 50;
-	b.far->reception.window = 2 * STREAM_WINDOW_BASE;
+	b.far->reception.window = STREAM_WINDOW_BASE;
 	st->mark_ms = loop_now_ms(b.loop);
-	/* As soon as a whole window was consumed, within four round trips, and not later. */
-	consume(&b, st, STREAM_WINDOW_BASE - 1, 201);
+	/* As soon as a whole window was consumed, within 104 ms, and not later. */
+	consume(&b, st, STREAM_WINDOW_BASE - 1, 105);
 	assert_int_equal(st->window, STREAM_WINDOW_BASE);
 	consume(&b, st, 1, 0);
 	assert_int_equal(st->window, STREAM_WINDOW_BASE);
-	consume(&b, st, STREAM_WINDOW_BASE, 200);
+	consume(&b, st, STREAM_WINDOW_BASE, 104);
 	assert_int_equal(st->window, 2 * STREAM_WINDOW_BASE);
 	assert_int_equal(budget->granted, STREAM_WINDOW_BASE);
-	/* Not wider than twice the connection's. */
+	/* Eight times as wide, but not wider than twice the connection's. */
+	b.far->reception.window = 2 * STREAM_WINDOW_BASE;
 	consume(&b, st, 2 * STREAM_WINDOW_BASE, 1);
 	consume(&b, st, 4 * STREAM_WINDOW_BASE, 1);
 	assert_int_equal(st->window, 4 * STREAM_WINDOW_BASE);
-	/* Within the memory: what is granted already, and as much again. */
+	/* Within the memory: what is granted, the step, and a quarter for others. */
 	b.far->reception.window = STREAM_WINDOW_MAX;
-	budget->limit = budget_used(budget) + 4 * STREAM_WINDOW_BASE - 1;
+	budget->limit = budget_used(budget) + 5 * STREAM_WINDOW_BASE - 1;
 	consume(&b, st, 4 * STREAM_WINDOW_BASE, 1);
 	assert_int_equal(st->window, 4 * STREAM_WINDOW_BASE);
 	budget->limit++;
@@ -167,12 +169,98 @@ test_windows_fit(void **state)
 	consume(&b, st, 2 * STREAM_WINDOW_BASE, 1);
 	consume(&b, st, STREAM_WINDOW_BASE, 1);
 	assert_int_equal(st->window, STREAM_WINDOW_BASE);
+	/* The widest step that fits. */
+	budget->limit = budget_used(budget) + 8 * STREAM_WINDOW_BASE;
+	consume(&b, st, STREAM_WINDOW_BASE, 1);
+	assert_int_equal(st->window, 8 * STREAM_WINDOW_BASE);
+	budget->limit = budget_used(budget) + 26 * STREAM_WINDOW_BASE - 1;
+	consume(&b, st, 8 * STREAM_WINDOW_BASE, 1);
+	assert_int_equal(st->window, 16 * STREAM_WINDOW_BASE);
+	budget->limit = budget_used(budget) + 52 * STREAM_WINDOW_BASE;
+	consume(&b, st, 16 * STREAM_WINDOW_BASE, 1);
+	assert_int_equal(st->window, 64 * STREAM_WINDOW_BASE);
 	/* And not wider than the widest. */
 	budget->limit = SIZE_MAX;
 	for (unsigned i = 0; i < 12; i++)
 		consume(&b, st, st->window, 1);
 	assert_int_equal(st->window, STREAM_WINDOW_MAX);
 	bed_fini_open(&b, &e, 1);
+}
+
+/* n bytes wait for the reader, and are gone. */
+static void
+stand_still(struct stream *st, size_t n)
+{
+	static const char zeros[1024];
+
+	for (size_t left = n; left > 0; left -= MIN(left, sizeof zeros)) {
+		chain_add(&st->in, zeros, MIN(left, sizeof zeros));
+		stream_holds(st, MIN(left, sizeof zeros));
+	}
+	st->session->budget->held = 0;
+	chain_consume(&st->in, n);
+}
+
+/* A window is as wide as its reader is fast, and takes no more of the memory. */
+static void
+test_windows_follow_slow_readers(void **state)
+{
+	enum { WINDOW = 64 * STREAM_WINDOW_BASE, MOST = WINDOW / 2 + SESSION_TURN };
+	struct bed b;
+	struct end e;
+	struct stream *st;
+
+	(void)state;
+	bed_init(&b, false);
+	bed_open(&b, &e, "a:1");
+	bed_until(&b, e.status == 200 && b.far->ping_ms == 0);
+	st = b.ends[0]->st;
+	b.far->reception.rtt_ms[0] = b.far->reception.rtt_ms[1] = 50;
+	b.far->reception.window = STREAM_WINDOW_MAX;
+	st->mark_ms = loop_now_ms(b.loop);
+	while (st->window < WINDOW)
+		consume(&b, st, st->window, 1);
+	/* More than half of it waited for the reader: a wider window would carry no more. */
+	stand_still(st, MOST + 1);
+	consume(&b, st, WINDOW, 1);
+	assert_int_equal(st->window, WINDOW);
+	/* Slower than in eight round trips: what is read within four. */
+	stand_still(st, MOST + 1);
+	consume(&b, st, WINDOW, 8 * 50);
+	assert_int_equal(st->window, WINDOW);
+	stand_still(st, MOST);
+	consume(&b, st, WINDOW, 16 * 50); /* the writer was slow */
+	assert_int_equal(st->window, WINDOW);
+	stand_still(st, MOST + 1);
+	consume(&b, st, WINDOW, 16 * 50);
+	assert_int_equal(st->window, WINDOW / 4);
+	assert_int_equal(b.far_budget.granted, WINDOW / 4 - STREAM_WINDOW_BASE);
+	stand_still(st, MOST + 1);
+	consume(&b, st, WINDOW / 4, 64 * 50);
+	assert_int_equal(st->window, STREAM_WINDOW_BASE);
+	/* On a short way a few milliseconds say nothing, and a round trip counts 10. */
+	while (st->window < WINDOW)
+		consume(&b, st, st->window, 1);
+	b.far->reception.rtt_ms[0] = 0;
+	stand_still(st, MOST + 1);
+	consume(&b, st, WINDOW, 80);
+	assert_int_equal(st->window, WINDOW);
+	stand_still(st, MOST + 1);
+	consume(&b, st, WINDOW, 160);
+	assert_int_equal(st->window, WINDOW / 4);
+	bed_fini_open(&b, &e, 1);
+}
+
+static void
+test_memory_by_the_machine(void **state)
+{
+	const size_t part = (size_t)(cgroup_memory_share() / 16);
+
+	(void)state;
+	assert_true(part > 1 << 20);
+	assert_int_equal(session_budget_limit(1, SIZE_MAX), part);
+	assert_int_equal(session_budget_limit(part + 1, SIZE_MAX), part + 1);
+	assert_int_equal(session_budget_limit(1, part - 1), part - 1);
 }
 
 /* --- turns to send -------------------------------------------------------------------------- */
@@ -387,6 +475,8 @@ main(void)
 		cmocka_unit_test(test_samples_of_the_path),
 		cmocka_unit_test(test_bulk_asks_for_the_path),
 		cmocka_unit_test(test_windows_fit),
+		cmocka_unit_test(test_windows_follow_slow_readers),
+		cmocka_unit_test(test_memory_by_the_machine),
 		cmocka_unit_test(test_turns_to_send),
 		cmocka_unit_test(test_a_late_reader),
 		cmocka_unit_test(test_streams_are_shown),
