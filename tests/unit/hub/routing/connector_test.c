@@ -329,7 +329,7 @@ first_bytes_go_with_the_dial(void **state)
 	loop_free(&bed.loop);
 }
 
-/* By what the caller names: an endpoint of a service, what a node dials, a host; for datagrams too. */
+/* By what the caller names: an endpoint of a service, what a node dials, a host. */
 static void
 what_is_looked_for(void **state)
 {
