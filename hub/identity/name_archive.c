@@ -400,7 +400,8 @@ name_archive_read_cas(struct name_archive *r, const struct tree_node *map)
 	const char *cas = tree_text(tree_get(map, "cas"), "");
 	int64_t since_s;
 
-	if (!ca_list_ok(cas) || tree_int(tree_get(map, "since"), 0, INT64_MAX / 2, &since_s) < 0)
+	if (cas[0] == '\0' || !ca_list_ok(cas) ||
+		tree_int(tree_get(map, "since"), 0, INT64_MAX / 2, &since_s) < 0)
 		return;
 	strcpy(r->cas, cas);
 	r->cas_since_s = since_s;

@@ -255,27 +255,38 @@ routes_find(struct routes_finder *f, const char *host, uint16_t port, struct rou
 	(void)f;
 	(void)host;
 	(void)port;
+	bed.found_by = "host";
 	return some_ways(out);
 }
 
 unsigned
 routes_find_udp(struct routes_finder *f, const char *host, uint16_t port, struct routes *out)
 {
-	return routes_find(f, host, port, out);
+	unsigned status = routes_find(f, host, port, out);
+
+	bed.found_by = "udp";
+	return status;
 }
 
 unsigned
 routes_find_at(struct routes_finder *f, const char *node, const char *dest, struct routes *out)
 {
-	(void)dest;
-	return routes_find(f, node, 0, out);
+	unsigned status = routes_find(f, node, 0, out);
+
+	assert_non_null(dest);
+	bed.found_by = "at";
+	return status;
 }
 
 unsigned
 routes_find_endpoint(
 	struct routes_finder *f, const struct routes_endpoint *wanted, struct routes *out)
 {
-	return routes_find(f, wanted->at, 0, out);
+	unsigned status = routes_find(f, wanted->at, 0, out);
+
+	assert_non_null(wanted->service);
+	bed.found_by = "endpoint";
+	return status;
 }
 
 void

@@ -18,6 +18,7 @@ struct bed {
 	unsigned replicas;
 	unsigned asked; /* of those */
 	unsigned found; /* routes that were asked for */
+	const char *found_by; /* the last of them: "host", "udp", "at" or "endpoint" */
 	/* of the tunnel here (0: 1), and of that at another replica */
 	uint64_t epoch, epoch_there;
 	unsigned opened, closed;

@@ -329,6 +329,33 @@ first_bytes_go_with_the_dial(void **state)
 	loop_free(&bed.loop);
 }
 
+/* By what the caller names: an endpoint of a service, what a node dials, a host. */
+static void
+what_is_looked_for(void **state)
+{
+	static const struct caller caller = {0};
+	static const struct {
+		struct connector_request more;
+		const char *by;
+	} rows[] = {
+		{{.caller = &caller}, "host"},
+		{{.caller = &caller, .udp = true}, "udp"},
+		{{.caller = &caller, .dest = "edge-1"}, "at"},
+		{{.caller = &caller, .dest = "edge-1", .udp = true}, "at"},
+		{{.caller = &caller, .service = "default/web", .dest = "edge-1"}, "endpoint"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		bed_open(&(struct bed){.has_tunnel = true});
+		bed_call(&rows[i].more);
+		assert_string_equal(bed.found_by, rows[i].by);
+		bed.events->answered(bed.to, 200, "");
+		assert_int_equal(bed.status, 200);
+		bed_close();
+	}
+}
+
 /* The rules are asked each time, and a newer tunnel, a trace or a loop takes a dial. */
 static void
 a_kept_stream_is_taken(void **state)
@@ -624,6 +651,7 @@ main(void)
 		cmocka_unit_test(a_silent_tunnel_is_left),
 		cmocka_unit_test(a_newer_tunnel_is_taken),
 		cmocka_unit_test(first_bytes_go_with_the_dial),
+		cmocka_unit_test(what_is_looked_for),
 		cmocka_unit_test(a_kept_stream_is_taken),
 		cmocka_unit_test(what_the_node_says),
 		cmocka_unit_test(what_the_stream_says),

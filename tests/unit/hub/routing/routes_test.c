@@ -69,6 +69,58 @@ services(void **state)
 	assert_memory_equal(bed_find("web.default", 80), "503 ", 4);
 }
 
+#define AT_WITH(ip, node, conditions)                                                              \
+	"{addresses: [" ip "], nodeName: " node ", conditions: {" conditions "}}"
+#define READY AT_WITH("172.17.0.2", "edge-1", "ready: true")
+#define LEAVING AT_WITH("172.17.0.3", "edge-1", "ready: false, serving: true, terminating: true")
+#define BROKEN AT_WITH("172.17.0.4", "edge-1", "ready: false, serving: false")
+
+/* Those that leave only while no other one is ready; the others never. */
+static void
+endpoints_that_are_ready(void **state)
+{
+	static const char *const slices[][2] = {
+		{SLICE("web-1", "web", PORTS, BROKEN ", " LEAVING ", " READY),
+			"edge-1 172.17.0.2:8080"},
+		{SLICE("web-1", "web", PORTS, BROKEN ", " LEAVING), "edge-1 172.17.0.3:8080"},
+		{SLICE("web-1", "web", PORTS, BROKEN),
+			"503 the service default/web has no endpoint at port 80"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(slices); i++) {
+		auto_free char *yaml = xasprintf("%s%s",
+			SERVICE("web", "ports: [{name: http, port: 80, targetPort: 8080}]"),
+			slices[i][0]);
+
+		bed_say("web", yaml);
+		for (int k = 0; k < 3; k++)
+			assert_memory_equal(
+				bed_find("web.default", 80), slices[i][1], strlen(slices[i][1]));
+	}
+}
+
+/* In any case, with a final dot, and with the domain behind a dot alone. */
+static void
+names_as_they_are_written(void **state)
+{
+	static const char *const good[] = {"ZA.Default", "za.default.", "za.default.svc",
+		"za.default.SVC.", "za.default.svc.CLUSTER.local."},
+				 *const bad[] = {"za.default-svc", "za.defaultsvc",
+					 "za.default.svc.cluster.locale",
+					 "za.default.svc-cluster.local", "edge-1-edge.example",
+					 ".edge.example", ".svc", "za..svc", "edge.example"};
+
+	(void)state;
+	bed_say("za",
+		SERVICE("za", "ports: [{name: http, port: 80, targetPort: 8080}]")
+			SLICE("za-1", "za", PORTS, AT("172.17.0.2", "edge-1")));
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		assert_string_equal(bed_find(good[i], 80), "edge-1 172.17.0.2:8080");
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_memory_equal(bed_find(bad[i], 80), "404 ", 4);
+}
+
 /* The hub dials both addresses of an endpoint that it dials itself, one after the other; a node
  * gets the first one. */
 static void
@@ -500,6 +552,8 @@ main(void)
 		T(a_pods_address_is_what_the_pod_says),
 		T(one_endpoint),
 		T(only_what_the_asker_knows),
+		T(endpoints_that_are_ready),
+		T(names_as_they_are_written),
 		T(endpoints_of_two_families),
 		T(services_that_are_not_for_everybody),
 		T(callers_at_the_ingress_by_name),

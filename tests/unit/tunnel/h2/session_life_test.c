@@ -487,7 +487,7 @@ test_a_ping_that_waits_here(void **state)
 	life_fini(&l);
 }
 
-/* Of two paths one has stopped: what is sent now shows the kernel which, whatever is not answered. */
+/* Of two paths one has stopped: what is sent now shows the kernel which. */
 static void
 test_a_path_that_stopped(void **state)
 {
