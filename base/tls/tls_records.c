@@ -7,10 +7,12 @@
 
 enum {
 	RECORD_EXTRA = 64, /* more than a record's header and tag, and a KeyUpdate before it */
-	/* Read from or written to the socket at once; below malloc's mmap threshold. */
-	AHEAD_BYTES = 6 * (TLS_RECORD_BYTES + RECORD_EXTRA),
-	/* As many records as one packet of segmentation offload carries (64 KiB). Of more at once,
-	 * BBR sends the rest by a timer, whose interrupts cost more than the system call. */
+	/* Read from the socket at once. Of more, some would have left the cache before they are
+	 * decrypted. */
+	AHEAD_BYTES = 3 * (TLS_RECORD_BYTES + RECORD_EXTRA),
+	/* Written at once: as many records as one packet of segmentation offload carries (64 KiB).
+	 * Of more, BBR sends the rest by a timer, whose interrupts cost more than the system
+	 * call. */
 	BATCH_BYTES = 3 * (TLS_RECORD_BYTES + RECORD_EXTRA),
 	BULK_CALLS = 8, /* small reads or writes after which a connection counts as idle again */
 };
