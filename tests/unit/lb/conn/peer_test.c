@@ -1,4 +1,4 @@
-/* Sends that wait for the end of the turn (base/os/send_ring.h), at a peer and by themselves. */
+/* What a peer sends at once, and at the end of the turn (base/os/send_ring.h). */
 #include "lb/conn/peer.h"
 
 #include <arpa/inet.h>
@@ -291,10 +291,49 @@ test_large_ones_do_not_wait(void **state)
 	assert_int_equal(received()[0], 'x');
 }
 
+/* Without a ring: what the socket does not take waits, and only what is broken is lost. */
+static void
+test_sent_at_once(void **state)
+{
+	size_t before = fill();
+
+	(void)state;
+	assert_int_equal(peer_send_bytes(&t.peer, "rest", 4), 0);
+	assert_int_equal(buf_len(&t.peer.out), 4);
+	assert_false(peer_is_flushed(&t.peer));
+	drain(before);
+	for (int i = 0; i < 10 && t.flushed != 0; i++)
+		loop_turn(t.loop);
+	assert_string_equal(received(), "rest");
+	shutdown(t.other, SHUT_RD);
+	assert_int_equal(peer_send_bytes(&t.peer, "lost", 4), -EPIPE);
+	assert_true(t.peer.broken);
+}
+
+static void
+test_quiet_or_not(void **state)
+{
+	(void)state;
+	assert_true(peer_is_quiet(&t.peer));
+	assert_false(peer_has_input(&t.peer));
+	assert_int_equal(send(t.other, "x", 1, 0), 1);
+	assert_false(peer_is_quiet(&t.peer));
+	assert_true(peer_has_input(&t.peer));
+	assert_int_equal(peer_read(&t.peer, (char[8]){0}, 8), 1);
+	assert_true(peer_is_quiet(&t.peer));
+	shutdown(t.other, SHUT_WR);
+	assert_false(peer_is_quiet(&t.peer));
+	assert_false(peer_has_input(&t.peer));
+	assert_int_equal(peer_read(&t.peer, (char[8]){0}, 8), 0);
+	assert_true(t.peer.eof);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_sent_at_once, start, stop),
+		cmocka_unit_test_setup_teardown(test_quiet_or_not, start, stop),
 		cmocka_unit_test_setup_teardown(test_sent_at_turn_end, start, stop),
 		cmocka_unit_test_setup_teardown(test_order_is_kept, start, stop),
 		cmocka_unit_test_setup_teardown(test_end_follows_what_waits, start, stop),
