@@ -70,6 +70,12 @@ xstrdup(const char *s)
 	return util_checked(strdup(s));
 }
 
+int
+compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 char *
 xstrndup(const char *s, size_t n)
 {

@@ -53,6 +53,8 @@ char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
 void *xmemdup(const void *p, size_t n);
 char *xasprintf(const char *fmt, ...) printf_like(1, 2);
+/* For qsort and bsearch of an array of texts. */
+int compare_texts(const void *a, const void *b);
 
 /* CLOCK_MONOTONIC and CLOCK_REALTIME in milliseconds. On a loop prefer loop_now_ms(). */
 uint64_t mono_ms(void);

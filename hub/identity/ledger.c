@@ -183,9 +183,7 @@ ledger_taken(const struct ledger *l, const char *node)
 {
 	auto_free char *path = record_path(l, node);
 
-	if (l->roll != NULL && name_archive_find(l->roll, node) != NULL)
-		return true;
-	if (record_writer_has(l->writer, node))
+	if (name_archive_find(l->roll, node) != NULL || record_writer_has(l->writer, node))
 		return true;
 	/* An error counts as taken: if in doubt, the name must not be given away. */
 	return access(path, F_OK) == 0 || errno != ENOENT;
@@ -217,12 +215,6 @@ add_waiting(void *arg, const char *name, const char *text)
 	add_name(arg, name);
 }
 
-static int
-by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static void
 ledger_list_names(struct ledger *l)
 {
@@ -236,7 +228,7 @@ ledger_list_names(struct ledger *l)
 	while (l->roll != NULL && (name = name_archive_walk(l->roll, &at)) != NULL)
 		add_name(&list, name);
 	if (list.n > 0)
-		qsort(list.names, list.n, sizeof *list.names, by_name);
+		qsort(list.names, list.n, sizeof *list.names, compare_texts);
 	for (size_t i = 0; i < list.n; i++) {
 		if (kept > 0 && strcmp(list.names[kept - 1], list.names[i]) == 0)
 			free(list.names[i]);
@@ -454,8 +446,7 @@ ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err *err
 bool
 ledger_given(const struct ledger *l, const char *node, const struct ledger_key *key, char **cert)
 {
-	const struct name_archive_entry *e =
-		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
+	const struct name_archive_entry *e = name_archive_find(l->roll, node);
 	auto_free char *pem = ledger_cert(l, node);
 	char serial[PKI_SERIAL_TEXT] = "", short_key[JOINS_KEY_TEXT];
 
@@ -476,8 +467,7 @@ ledger_given(const struct ledger *l, const char *node, const struct ledger_key *
 enum ledger_holder
 ledger_holder(const struct ledger *l, const char *node, const char *key_hash)
 {
-	const struct name_archive_entry *e =
-		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
+	const struct name_archive_entry *e = name_archive_find(l->roll, node);
 	auto_free char *pem = ledger_cert(l, node);
 	char serial[PKI_SERIAL_TEXT] = "", key[PKI_HASH_TEXT] = "";
 
@@ -554,8 +544,7 @@ bool
 ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s)
 {
-	const struct name_archive_entry *e =
-		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
+	const struct name_archive_entry *e = name_archive_find(l->roll, node);
 	auto_free char *pem = NULL;
 
 	if (e != NULL) {
@@ -741,8 +730,7 @@ ledger_cas(const struct ledger *l)
 static bool
 find_cas(const struct ledger *l, const char *node, struct name_archive_entry *known)
 {
-	const struct name_archive_entry *e =
-		l->roll != NULL ? name_archive_find(l->roll, node) : NULL;
+	const struct name_archive_entry *e = name_archive_find(l->roll, node);
 	auto_free char *text = NULL;
 
 	if (e != NULL) {

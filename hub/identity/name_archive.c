@@ -223,7 +223,7 @@ name_archive_last(const struct name_archive *r, const char *node)
 const struct name_archive_entry *
 name_archive_find(const struct name_archive *r, const char *node)
 {
-	const struct name_archive_entry *e = name_archive_last(r, node);
+	const struct name_archive_entry *e = r != NULL ? name_archive_last(r, node) : NULL;
 
 	return e != NULL && !name_archive_is_forgotten(e) ? e : NULL;
 }

@@ -76,7 +76,7 @@ void name_archive_forget(struct name_archive *r, const char *node, int64_t now_s
 const struct name_archive_entry *name_archive_last(const struct name_archive *r, const char *node);
 /* As name_archive_walk, for the forgotten names. */
 const char *name_archive_walk_forgotten(const struct name_archive *r, size_t *at);
-/* NULL if there is none; valid until the next change. */
+/* NULL if there is none, or no archive; valid until the next change. */
 const struct name_archive_entry *name_archive_find(const struct name_archive *r, const char *node);
 size_t name_archive_count(const struct name_archive *r);
 /* Counts how often a name was added or removed. */

@@ -23,12 +23,6 @@ hosts_lines_fini(struct hosts_lines *l)
 	*l = (struct hosts_lines){0};
 }
 
-static int
-by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* --- lines of others ------------------------------------------------------------------------ */
 
 static int
@@ -108,7 +102,7 @@ hosts_text(struct buf *out, struct hosts_lines *l, const char *old, bool ours, s
 	if (made.kept > 0)
 		buf_adds(out, HOSTS_MARK "\n");
 	if (l->n > 0)
-		qsort(l->line, l->n, sizeof *l->line, by_text);
+		qsort(l->line, l->n, sizeof *l->line, compare_texts);
 	for (size_t i = 0; i < l->n; i++)
 		total += strlen(l->line[i]);
 	left = buf_len(out) - before < limit ? limit - (buf_len(out) - before) : 0;

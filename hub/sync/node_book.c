@@ -15,12 +15,6 @@ by_name(const void *a, const void *b)
 	return strcmp(((const struct node_entry *)a)->name, ((const struct node_entry *)b)->name);
 }
 
-static int
-by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void
 node_book_add(struct node_book *b, const char *name, bool joined)
 {
@@ -74,7 +68,7 @@ find_above(struct node_book *b)
 	}
 	if (b->n_above == 0)
 		return;
-	qsort(b->above, b->n_above, sizeof *b->above, by_text);
+	qsort(b->above, b->n_above, sizeof *b->above, compare_texts);
 	for (size_t i = 1; i < b->n_above; i++)
 		if (strcmp(b->above[kept], b->above[i]) != 0)
 			b->above[++kept] = b->above[i];
@@ -131,7 +125,7 @@ bool
 node_book_above(const struct node_book *b, const char *name)
 {
 	return b->n_above > 0 &&
-		bsearch(&name, b->above, b->n_above, sizeof *b->above, by_text) != NULL;
+		bsearch(&name, b->above, b->n_above, sizeof *b->above, compare_texts) != NULL;
 }
 
 size_t

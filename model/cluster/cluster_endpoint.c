@@ -212,12 +212,6 @@ find_gate(struct joining *j, const struct kube_object *pod, uint16_t port)
 	return (uint8_t)v->n_gates;
 }
 
-static int
-compare_gates(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Sorts by text, so that the view does not depend on the order of arrival. */
 void
 join_sort_gates(struct view *v)
@@ -228,7 +222,7 @@ join_sort_gates(struct view *v)
 	if (v->n_gates < 2)
 		return;
 	memcpy(before, v->gates, v->n_gates * sizeof *before);
-	qsort(v->gates, v->n_gates, sizeof *v->gates, compare_gates);
+	qsort(v->gates, v->n_gates, sizeof *v->gates, compare_texts);
 	for (size_t i = 0; i < v->n_gates; i++)
 		for (size_t k = 0; k < v->n_gates; k++)
 			if (before[i] == v->gates[k])
