@@ -69,6 +69,7 @@ static void
 tunnel_free(struct tunnel *u)
 {
 	session_free(&u->session);
+	liveness_leave(&u->line);
 	tls_handshake_free(&u->handshake);
 	tls_stream_free(&u->tls);
 	free(u->node);
@@ -317,8 +318,6 @@ on_shaken(struct tunnel *u)
 		.squeeze = t->setup.squeeze,
 		.limits = &t->limits,
 		.udp = t->setup.opened != NULL,
-		.liveness = u->proxied ? NULL : t->setup.liveness,
-		.peer = peer,
 		.patient = true,
 		.events = t->setup.opened != NULL ? &forward_events : &session_events,
 		.arg = u,
@@ -335,6 +334,10 @@ on_shaken(struct tunnel *u)
 	snprintf(peer, sizeof peer, "%s%s", u->node,
 		sock_paths(tls_stream_fd(u->tls)) > 0 ? " multipath" : "");
 	t->resumed += tls_stream_resumed(u->tls);
+	if (!u->proxied && t->setup.liveness != NULL) {
+		setup.line = &u->line;
+		liveness_join(t->setup.liveness, peer, setup.line, loop_now_ms(t->setup.loop));
+	}
 	setup.wire = transport_tls(&u->tls);
 	if (session_new(&setup, &u->session) < 0) {
 		turn_away(u, u->node, "no HTTP/2 session can be made");

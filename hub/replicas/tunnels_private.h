@@ -27,6 +27,7 @@ struct tunnel {
 	struct tls_handshake *handshake; /* until it is done */
 	struct tls_stream *tls; /* then, until there is a session */
 	struct session *session;
+	struct liveness_line line; /* of the session */
 	char *node;
 	char serial[PKI_SERIAL_TEXT], address[ADDR_TEXT_MAX];
 	int64_t ends_s; /* when its certificate expires, seconds since 1970 */

@@ -132,10 +132,10 @@ struct session_setup {
 	bool udp; /* server: accepts datagram streams, and announces it (RFC 8441 section 3) */
 	/* tells the other end to adopt ping_ms, for paths where each byte costs */
 	bool says_beat;
-	/* The peer, as all connections to it know it (base/core/liveness.h); NULL: only pings tell
-	 * whether it lives. With says_beat this end keeps the connection by keep-alive probes. */
-	struct liveness *liveness;
-	const char *peer; /* its name there */
+	/* The peer, as all connections to it know it (base/core/liveness.h): the owner has joined,
+	 * and leaves after session_free. NULL: only pings tell whether it lives. With says_beat
+	 * this end keeps the connection by keep-alive probes. */
+	struct liveness_line *line;
 	bool follows; /* another session with says_beat probes first */
 	/* the peer may have a thousand handshakes to do before it greets: not silent before */
 	bool patient;
