@@ -382,6 +382,18 @@ session_is_settled(const struct session *s)
 	return s->settled;
 }
 
+int32_t
+stream_id(const struct stream *st)
+{
+	return st->id;
+}
+
+bool
+session_has(const struct session *s, const struct stream *st)
+{
+	return st->session == s;
+}
+
 bool
 stream_is_silent(const struct stream *st)
 {
