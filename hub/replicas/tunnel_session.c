@@ -235,6 +235,7 @@ tunnel_session_on_ended(void *arg)
 	struct tunnel_session *s = arg;
 
 	s->ended = true;
+	s->stats = s->last;
 	if (s->events != NULL)
 		s->events->ended(s->arg, s->rc, s->why);
 }
@@ -271,7 +272,7 @@ tunnel_session_shut(void *arg)
 
 	if (s->session == NULL)
 		return;
-	s->stats = *session_stats(s->session);
+	s->last = *session_stats(s->session);
 	LIST_REMOVE(s, link);
 	session_free(&s->session);
 }
@@ -432,8 +433,10 @@ tunnel_session_free(struct tunnel_session **out, struct session_stats *past)
 	if (s == NULL)
 		return;
 	s->events = NULL;
-	if (s->worker != NULL && !s->ended)
+	if (s->worker != NULL && !s->ended) {
 		session_worker_ask(s->worker, tunnel_session_shut, s);
+		s->stats = s->last;
+	}
 	session_stats_add(past, tunnel_session_stats(s));
 	session_free(&s->session);
 	liveness_leave(&s->line);

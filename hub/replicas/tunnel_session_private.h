@@ -44,8 +44,9 @@ struct tunnel_session {
 	/* the worker's */
 	LIST_ENTRY(tunnel_session) link;
 	struct session *session; /* NULL: not yet, or no longer */
-	/* written by the worker while the owner waits, or ahead of `ended` */
-	struct session_stats stats;
+	struct session_stats stats; /* the owner's, written by the worker while the owner waits */
+	/* written ahead of `ended`, or while the owner waits */
+	struct session_stats last;
 	int rc;
 	char why[128];
 };
