@@ -2,11 +2,12 @@
 """The doors of the hub, HTTP kept: a caller in the cloud asks nginx on a node for 1 KB, through a port of `ingress.tcp` (a connection is a stream,
 which is what carrying the bytes costs) and through `ingress.http` (each request has its target, its rules and its line of the audit).
 
-    bench/bench_door.py [--smoke] [--rounds N] [--seconds S]
+    bench/bench_door.py [--smoke] [--rounds N] [--seconds S] [--workers W...]
 
-CPU is that of the hub, and of the agent, each with all threads. Prints a table for bench/RESULTS.md. Root; namespaces of the bench's own.
+CPU is that of the hub, and of the agent, each with all threads; the main thread is the hub's. With several values of workers, a hub of each in the same rounds. Prints a table for bench/RESULTS.md. Root; namespaces of the bench's own.
 """
 import argparse
+import contextlib
 import os
 import statistics
 import sys
@@ -20,8 +21,8 @@ import lab as labs  # noqa: E402
 BAR_US, HUB = 45, "192.0.2.1"
 
 
-def made(lab, seconds):
-    hub = labs.Hub(lab, "--ingress.http", f"{HUB}:10080", "--access", f"[{{from: {HUB}, to: ['*']}}]",
+def made(lab, seconds, workers):
+    hub = labs.Hub(lab, "--workers", workers, "--ingress.http", f"{HUB}:10080", "--access", f"[{{from: {HUB}, to: ['*']}}]",
                    "--ingress.tcp", f"[{{listen: '{HUB}:7001', node: edge-1, target: '127.0.0.1:8080'}}]")
     node = labs.Node(lab, "edge-1", "192.0.2.11")
     node.start("nginx", "nginx", "-c", bench_http.config(node, "backend.conf", bench_http.BACKEND_CONF))
@@ -31,16 +32,20 @@ def made(lab, seconds):
     ways = {"port": f"http://{HUB}:7001/", "http": f"http://{HUB}:10080/"}
     for url in ways.values():
         labs.wait_for(url, lambda u=url: hub.machine.get(u, "-H", "Host: edge-1:8080")[0] == 200)
-    return [frame.Contender(name, pids, counted(pids, bench_http.load_of(hub.machine, url, "edge-1:8080", 32, [], seconds)))
-            for name, url in ways.items()], hub
+    return [frame.Contender(f"{name}, workers {workers}", pids, counted(pids, bench_http.load_of(hub.machine, url, "edge-1:8080", 32, [], seconds)))
+            for name, url in ways.items()]
 
 
 def counted(pids, load):
     """frame.run wants pids to sum up; this notes each program's share as well."""
+    def spent():
+        with open(f"/proc/{pids['hub']}/task/{pids['hub']}/schedstat") as f:
+            return {"main": int(f.read().split()[0]), **{name: frame.cpu_ns([pid]) for name, pid in pids.items()}}
+
     def one():
-        before = {name: frame.cpu_ns([pid]) for name, pid in pids.items()}
+        before = spent()
         n = load()
-        one.rounds.append({name: (frame.cpu_ns([pid]) - before[name]) / 1000 / n for name, pid in pids.items()})
+        one.rounds.append({name: (ns - before[name]) / 1000 / n for name, ns in spent().items()})
         return n
     one.rounds = []
     return one
@@ -51,26 +56,27 @@ def main():
     parser.add_argument("--smoke", action="store_true", help="one short round, to see that it runs")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--workers", nargs="+", default=["1", "2"])
     args = parser.parse_args()
     if args.smoke:
         args.rounds = args.seconds = 1
     os.environ.setdefault("top_builddir", os.getcwd())
     print(f"`bench/bench_door.py --rounds {args.rounds} --seconds {args.seconds}` on {frame.machine()}, load {os.getloadavg()[0]:.1f} before it\n", flush=True)
-    with labs.Lab() as lab:
-        loads, _ = made(lab, args.seconds)
+    with contextlib.ExitStack() as stack:
+        loads = [c for w in args.workers for c in made(stack.enter_context(labs.Lab()), args.seconds, w)]
         for c in loads:
             c.pids = list(c.pids.values())
         frame.run(loads, args.rounds, report=lambda line: print(line, flush=True))
-    print("\n| door | requests/s | CPU µs per request, both: median (least, most) | hub | agent |\n|---|---|---|---|---|")
+    print("\n| door | requests/s | CPU µs per request, both: median (least, most) | hub | of that the main thread | agent |\n|---|---|---|---|---|---|")
     for c in loads:
-        hub, agent = ([r[name] for r in c.load.rounds] for name in ("hub", "agent"))
+        hub, main_us, agent = ([r[name] for r in c.load.rounds] for name in ("hub", "main", "agent"))
         both = [h + a for h, a in zip(hub, agent)]
         print(f"| {c.name} | {frame.medians(c)[1]:.0f} | {statistics.median(both):.1f} ({min(both):.1f}, {max(both):.1f}) | {statistics.median(hub):.1f} | "
-              f"{statistics.median(agent):.1f} |")
-    ratio = frame.medians(loads[1])[0] / frame.medians(loads[0])[0]
-    cost = frame.medians(loads[1])[0]
-    bar = frame.bar("doors: CPU of the hub, a request at ingress.http, µs", cost, BAR_US)
-    print(f"\nA request at ingress.http costs {cost:.1f} µs ({bar}), {ratio:.2f} of one by a port.")
+              f"{statistics.median(main_us):.1f} | {statistics.median(agent):.1f} |")
+    for port, http in zip(loads[::2], loads[1::2]):
+        cost = frame.medians(http)[0]
+        bar = frame.bar(f"doors: CPU of hub and agent, {http.name}, µs", cost, BAR_US)
+        print(f"\n{http.name}: a request costs {cost:.1f} µs ({bar}), {cost / frame.medians(port)[0]:.2f} of one by a port.")
 
 
 if __name__ == "__main__":

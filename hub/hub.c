@@ -46,6 +46,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 		.liveness = hub->liveness,
 		.squeeze = compress,
 		.workers = hub->workers,
+		.sessions = hub->sessions,
 		.preauth = hub->preauth,
 		.floods = hub->floods,
 		.refuses = hub_refuses,
@@ -174,8 +175,12 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->began_ms = loop_now_ms(loop);
 	random_bytes(&seed, sizeof seed);
 	hub->preauth = preauth_new(loop, hub_preauth_places(), seed);
-	if (config->n_workers > 0)
+	if (config->n_workers > 0) {
 		hub->workers = tls_workers_new(config->workers, config->n_workers, hub->preauth);
+		hub->sessions = session_workers_new(loop, config->workers + config->n_workers,
+			config->n_workers,
+			session_budget_limit(TUNNELS_MEMORY, TUNNELS_MEMORY_MOST));
+	}
 	rc = hub_start_parts(hub, config, err);
 	if (rc < 0)
 		hub_stop(&hub);
@@ -344,6 +349,7 @@ hub_stop(struct hub **out)
 	local_dial_free(&hub->cloud);
 	routes_free(&hub->ways);
 	tunnels_free(&hub->tunnels);
+	session_workers_free(&hub->sessions);
 	tls_workers_free(&hub->workers);
 	preauth_free(&hub->preauth);
 	floods_free(&hub->floods);

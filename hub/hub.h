@@ -93,8 +93,8 @@ struct hub_config {
 	bool ca_force; /* tls.caForce: start with another CA even if that cuts off nodes */
 	uint64_t heartbeat_ms; /* 0: 4000 */
 	bool compress; /* deflate the clear text in the tunnels */
-	/* loops for TLS handshakes and all TLS of the ingress; they outlive the hub, and run after
-	 * hub_start */
+	/* n_workers loops for TLS handshakes and all TLS of the ingress, then as many for the
+	 * nodes' tunnels; they outlive the hub, and run after hub_start */
 	struct loop *const *workers;
 	size_t n_workers; /* 0: everything runs on the hub's loop */
 	struct hub_ways_in ways_in;

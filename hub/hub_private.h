@@ -28,6 +28,7 @@
 #include "hub/port/self_guard.h"
 #include "hub/replicas/peers.h"
 #include "hub/replicas/rendezvous.h"
+#include "hub/replicas/tunnel_session.h"
 #include "hub/routing/neighbour_query.h"
 #include "hub/sync/fanout.h"
 #include "hub/sync/node_sites.h"
@@ -72,6 +73,7 @@ struct hub {
 	struct floods *floods;
 	struct liveness *liveness; /* of nodes, by name */
 	struct tls_workers *workers; /* do handshakes and the ingress' TLS; NULL: `loop` does */
+	struct session_workers *sessions; /* have the tunnels' sessions; NULL: `loop` does */
 	struct tunnels *tunnels; /* accepts none before the authority is ready */
 	struct peers *peers;
 	struct rendezvous *rendezvous; /* introduces nodes to each other */

@@ -274,6 +274,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 	hub->ingress = ingress_new(&(struct ingress_config){
 		.preauth = hub->preauth,
 		.workers = hub->workers,
+		.sessions = hub->sessions,
 		.loop = hub->loop,
 		.reach = hub->reach,
 		.grants = &hub->grants,

@@ -72,6 +72,8 @@ hub_libhub_a_SOURCES = \
 	hub/identity/registry.c hub/identity/registry.h \
 	hub/identity/revoked.c hub/identity/revoked.h \
 	hub/identity/name_archive.c hub/identity/name_archive.h \
+	hub/replicas/relay_worker.c hub/replicas/relay_worker.h \
+	hub/replicas/tunnel_crossing.c hub/replicas/tunnel_session.c hub/replicas/tunnel_session.h hub/replicas/tunnel_session_private.h \
 	hub/replicas/tunnel_directory.c hub/replicas/tunnel_directory.h \
 	hub/replicas/rendezvous.c hub/replicas/rendezvous.h \
 	hub/port/route.c hub/port/route.h \
@@ -139,6 +141,7 @@ HUB_TESTS = \
 	tests/unit/hub/identity/certs_test \
 	tests/unit/hub/identity/record_writer_test \
 	tests/unit/hub/ingress/bridge_worker_test \
+	tests/unit/hub/replicas/tunnel_session_test \
 	tests/unit/hub/ingress/redirect_targets_test \
 	tests/unit/hub/names/hosts_text_test \
 	tests/unit/hub/sync/hub_delivery_test \
@@ -205,6 +208,8 @@ tests_unit_hub_routing_routes_judge_test_SOURCES = tests/unit/hub/routing/routes
 tests_unit_hub_routing_routes_judge_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_bridge_worker_test_SOURCES = tests/unit/hub/ingress/bridge_worker_test.c $(WORKERS_BED) $(PATIENCE)
 tests_unit_hub_ingress_bridge_worker_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_tunnel_session_test_SOURCES = tests/unit/hub/replicas/tunnel_session_test.c $(WORKERS_BED) $(PATIENCE)
+tests_unit_hub_replicas_tunnel_session_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_ingress_redirect_targets_test_SOURCES = tests/unit/hub/ingress/redirect_targets_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 tests_unit_hub_ingress_redirect_targets_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_names_hosts_text_test_SOURCES = tests/unit/hub/names/hosts_text_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h

@@ -1,6 +1,7 @@
 #include "base/core/liveness.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/core/hash.h"
@@ -11,7 +12,7 @@ enum { LIVENESS_BUCKETS = 1024 };
 
 struct liveness_peer {
 	struct liveness_peer *next, **link;
-	uint64_t link_ms, program_ms;
+	_Atomic uint64_t link_ms, program_ms; /* they only grow */
 	unsigned lines;
 	char name[];
 };
@@ -73,17 +74,26 @@ liveness_leave(struct liveness_line *line)
 }
 
 static void
+liveness_raise(_Atomic uint64_t *time_ms, uint64_t at_ms)
+{
+	uint64_t now_ms = atomic_load(time_ms);
+
+	while (now_ms < at_ms && !atomic_compare_exchange_weak(time_ms, &now_ms, at_ms))
+		;
+}
+
+static void
 liveness_heard_link(struct liveness_line *line, uint64_t at_ms)
 {
 	line->heard_ms = MAX(line->heard_ms, at_ms);
-	line->peer->link_ms = MAX(line->peer->link_ms, at_ms);
+	liveness_raise(&line->peer->link_ms, at_ms);
 }
 
 void
 liveness_heard(struct liveness_line *line, uint64_t now_ms)
 {
 	liveness_heard_link(line, now_ms);
-	line->peer->program_ms = MAX(line->peer->program_ms, now_ms);
+	liveness_raise(&line->peer->program_ms, now_ms);
 }
 
 /* The kernel says when data and acknowledgements came. Of the peer's probes it only counts the
@@ -111,7 +121,7 @@ liveness_look(struct liveness_line *line, int fd, uint64_t now_ms)
 void
 liveness_doubt(struct liveness_line *line, uint64_t at_ms)
 {
-	line->peer->link_ms = MAX(line->peer->link_ms, at_ms);
+	liveness_raise(&line->peer->link_ms, at_ms);
 }
 
 bool

@@ -12,7 +12,8 @@
  * which the kernel answers unseen, by counting segments: from `silence_ms - LIVENESS_EARLY_MS` on,
  * every LIVENESS_LOOK_MS. Plain TCP from end to end only: a proxy would answer the probes itself.
  *
- * Everything on one loop. The table outlives the lines.
+ * Joining and leaving are on one loop. Until it leaves, a connection may be on another one: of what
+ * the connections share that changes only times, which are atomic. The table outlives the lines.
  *
  *	liveness_join(table, "192.0.2.1:10000", &line, now);
  *	liveness_look(&line, fd, now);	// then: liveness_link_ms(&line), liveness_program_ms(&line)

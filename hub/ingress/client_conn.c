@@ -90,7 +90,7 @@ client_conn_end(struct client_conn *v, bool reset)
 	let_go(&v->far, reset, false);
 	if (v->stream != NULL)
 		stream_close(&v->stream, STREAM_CANCELLED);
-	relay_free(&v->relay);
+	relay_worker_free(&v->relay);
 	watch_stop(&v->watch);
 	sock_close(&v->fd, reset);
 	timer_free(&v->timer);
@@ -133,7 +133,7 @@ void
 client_conn_break(struct client_conn *v, const char *why)
 {
 	if (v->relay != NULL) {
-		relay_break(v->relay, why);
+		relay_worker_break(v->relay, why);
 		return;
 	}
 	client_conn_audit(v, 499, 0, 0, why);
@@ -172,7 +172,7 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 		client_conn_abort(v);
 		return;
 	}
-	v->relay = relay_join(&setup, fd);
+	v->relay = relay_worker_join(v->ingress->config.sessions, &setup, fd);
 }
 
 /* True if the client has read everything that we have written. Nothing may arrive in the same read
@@ -299,6 +299,7 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 		.full = grant_take(&v->grant, v->ingress->config.grants, &caller),
 		.first = speaks_first(v) && v->door->onward == NULL ? &v->in : NULL,
 		.kept = v->exchange != NULL,
+		.held = v->exchange == NULL,
 	};
 	struct connector_answer answer;
 

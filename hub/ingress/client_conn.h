@@ -13,6 +13,7 @@
 #include "hub/ingress/bridge_worker.h"
 #include "hub/ingress/ingress.h"
 #include "hub/port/listen.h"
+#include "hub/replicas/relay_worker.h"
 
 enum {
 	/* more than a request's header section, less than a stream takes at once */
@@ -78,7 +79,7 @@ struct client_conn {
 	struct connect_op *reaching;
 	unsigned passes; /* hop count of the current request, from its CDN-Loop */
 	struct stream *stream;
-	struct relay *relay;
+	struct relay_worker *relay;
 	struct exchange *exchange;
 	/* SNI of a client whose TLS ends here, "": it sent none; NULL: TLS does not end here */
 	char *sni;

@@ -26,6 +26,7 @@ enum door_kind { DOOR_HTTP, DOOR_EGRESS, DOOR_FIXED, DOOR_SNI, DOOR_REDIRECT };
 
 struct preauth;
 struct tls_workers;
+struct session_workers;
 struct ssl_ctx_st;
 
 struct door {
@@ -53,6 +54,8 @@ struct ingress_config {
 	struct preauth *preauth;
 	/* do the TLS of callers and targets; outlive it; NULL: `loop` does */
 	struct tls_workers *workers;
+	/* have the tunnels' sessions; outlive it; NULL: `loop` has them */
+	struct session_workers *sessions;
 	struct span_source *spans; /* for client connections; NULL: none */
 	/* True if the hub is known by this Host, in addition to addresses and localhost. NULL: by
 	 * no name. */

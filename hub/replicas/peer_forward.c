@@ -194,25 +194,6 @@ trip_new(struct guest *g, struct stream *st, const struct stream_request *reques
 	return t;
 }
 
-/* Describes an error of tunnels_open. */
-static const char *
-why_not(int rc)
-{
-	switch (rc) {
-	case -EINVAL:
-		return "what is asked for is no target";
-	case -EAGAIN:
-		return "the node has as many streams as its tunnel carries";
-	case -EINPROGRESS:
-		return "the node's tunnel has just begun, and does not say yet whether it carries "
-		       "UDP";
-	case -EPROTONOSUPPORT:
-		return "the node's agent carries no UDP yet: it needs the hub's version";
-	default:
-		return strerror(-rc);
-	}
-}
-
 /* Another replica has the node, and the replica that asks cannot reach it. */
 static int
 open_beyond(struct trip *t, const struct stream_request *request)
@@ -266,7 +247,7 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 	if (rc == -ENOTCONN || rc == -ESHUTDOWN)
 		peer_forward_refuse(t, 421, "the node's tunnel is not here any more");
 	else if (rc < 0)
-		peer_forward_refuse(t, rc == -EINVAL ? 400 : 503, why_not(rc));
+		peer_forward_refuse(t, rc == -EINVAL ? 400 : 503, tunnels_why_not(rc));
 	return 0;
 }
 

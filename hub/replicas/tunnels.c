@@ -42,7 +42,7 @@ tunnels_newest(const struct tunnels *t, const char *node)
 bool
 tunnels_takes(const struct tunnel *u)
 {
-	return !u->leaving && !u->older && !session_is_silent(u->session);
+	return !u->leaving && !u->older && !tunnel_session_is_silent(u->session);
 }
 
 /* The tunnel that takes the node's new streams; NULL: none. */
@@ -68,7 +68,7 @@ tell_changed(const struct tunnels *t, const char *node)
 static void
 tunnel_free(struct tunnel *u)
 {
-	session_free(&u->session);
+	tunnel_session_free(&u->session, &u->of->past);
 	tls_handshake_free(&u->handshake);
 	tls_stream_free(&u->tls);
 	free(u->node);
@@ -103,7 +103,6 @@ tunnels_drop(struct tunnel *u, int rc)
 	*at = u->next;
 	TAILQ_REMOVE(&t->open, u, link);
 	t->n_open--;
-	session_stats_add(&t->past, session_stats(u->session));
 	if (tunnels_newest(t, node) == NULL) {
 		if (!u->standby)
 			tunnels_note_lost(t, node, rc);
@@ -119,7 +118,7 @@ tunnels_cut(struct tunnel *u, const char *why)
 {
 	log_limited(LOG_LEVEL_WARN, TUNNELS_LOGGED, "hub",
 		"tunnel cut node=%s peer=%s streams=%u why=\"%s\"", u->node, u->address,
-		session_stats(u->session)->streams, why);
+		tunnel_session_count(u->session), why);
 	u->of->cut++;
 	tunnels_drop(u, -EKEYREVOKED);
 }
@@ -174,7 +173,7 @@ on_silent(void *arg, bool is_silent)
 		is_silent
 			? "a tunnel answers neither a stream nor a ping; new streams go another way"
 			: "a tunnel answers again",
-		u->node, u->address, session_stats(u->session)->streams);
+		u->node, u->address, tunnel_session_count(u->session));
 	tell_changed(u->of, u->node);
 }
 
@@ -225,7 +224,7 @@ tunnels_retire(struct tunnel *u)
 		return;
 	u->older = true;
 	u->of->replaced++;
-	session_drain(u->session);
+	tunnel_session_drain(u->session);
 }
 
 /*
@@ -310,18 +309,21 @@ on_shaken(struct tunnel *u)
 	struct tunnels *t = u->of;
 	const char *why = tunnels_objection(u);
 	char peer[MESH_NODE_MAX + 16];
-	struct session_setup setup = {
-		.loop = t->setup.loop,
-		.role = t->setup.opened != NULL ? SESSION_SERVER : SESSION_CLIENT,
-		.budget = &t->budget,
-		.squeeze = t->setup.squeeze,
-		.limits = &t->limits,
-		.udp = t->setup.opened != NULL,
+	const struct tunnel_session_setup setup = {
+		.session = {.loop = t->setup.loop,
+			.role = t->setup.opened != NULL ? SESSION_SERVER : SESSION_CLIENT,
+			.budget = &t->budget,
+			.squeeze = t->setup.squeeze,
+			.limits = &t->limits,
+			.udp = t->setup.opened != NULL,
+			.patient = true,
+			.events = t->setup.opened != NULL ? &forward_events : &session_events,
+			.arg = u},
+		.tls = &u->tls,
 		.liveness = u->proxied ? NULL : t->setup.liveness,
 		.peer = peer,
-		.patient = true,
-		.events = t->setup.opened != NULL ? &forward_events : &session_events,
-		.arg = u,
+		.workers = t->setup.opened != NULL ? NULL : t->setup.sessions,
+		.node = tls_stream_peer(u->tls),
 	};
 
 	if (why != NULL) {
@@ -335,8 +337,7 @@ on_shaken(struct tunnel *u)
 	snprintf(peer, sizeof peer, "%s%s", u->node,
 		sock_paths(tls_stream_fd(u->tls)) > 0 ? " multipath" : "");
 	t->resumed += tls_stream_resumed(u->tls);
-	setup.wire = transport_tls(&u->tls);
-	if (session_new(&setup, &u->session) < 0) {
+	if (tunnel_session_new(&setup, &u->session) < 0) {
 		turn_away(u, u->node, "no HTTP/2 session can be made");
 		return;
 	}
@@ -547,9 +548,9 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 	if (t->draining)
 		return -ESHUTDOWN;
 	for (; u != NULL; u = of_node(u->next, node)) {
-		if (session_is_silent(u->session))
+		if (tunnel_session_is_silent(u->session))
 			continue;
-		rc = session_open(u->session, request, events, arg, out);
+		rc = tunnel_session_open(u->session, request, events, arg, out);
 		if (rc != -ESHUTDOWN)
 			break;
 	}
@@ -569,7 +570,7 @@ tunnels_ask_anew(const struct tunnels *t, const char *node)
 	const struct tunnel *u = tunnels_taking(t, node);
 
 	if (u != NULL)
-		session_ask_anew(u->session);
+		tunnel_session_ask_anew(u->session);
 }
 
 bool
@@ -578,7 +579,7 @@ tunnels_silent(const struct tunnels *t, const char *node)
 	const struct tunnel *u = tunnels_newest(t, node);
 
 	for (; u != NULL; u = of_node(u->next, node))
-		if (session_is_silent(u->session) && !u->leaving && !u->older)
+		if (tunnel_session_is_silent(u->session) && !u->leaving && !u->older)
 			return true;
 	return false;
 }
@@ -627,7 +628,7 @@ tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
 			"peer=%s epoch=%llu newer=%llu",
 			node, u->address, (unsigned long long)u->epoch, (unsigned long long)epoch);
 		/* a living node opens another tunnel; a dead one does not notice */
-		session_send_away(u->session);
+		tunnel_session_send_away(u->session);
 		tunnels_retire(u);
 		did = true;
 	}
@@ -642,7 +643,7 @@ tunnels_streams(const struct tunnels *t, const char *node)
 	unsigned n = 0;
 
 	for (; u != NULL; u = of_node(u->next, node))
-		n += session_stats(u->session)->streams;
+		n += tunnel_session_count(u->session);
 	return n;
 }
 
@@ -727,11 +728,9 @@ tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg)
 	t->done_arg = arg;
 	end_handshakes(t);
 	TAILQ_FOREACH(u, &t->open, link) {
-		session_send_away(
-			/* so that the node opens another tunnel without waiting for the last
-			 * stream */
-			u->session);
-		session_drain(u->session);
+		/* so that the node opens another tunnel without waiting for the last stream */
+		tunnel_session_send_away(u->session);
+		tunnel_session_drain(u->session);
 		tell_changed(t, u->node);
 	}
 	say_drained(t);

@@ -21,12 +21,16 @@
 #ifndef EDGEWAY_HUB_REPLICAS_TUNNELS_H
 #define EDGEWAY_HUB_REPLICAS_TUNNELS_H
 
+#include <errno.h>
+#include <string.h>
+
 #include "base/core/metric.h"
 #include "tunnel/tunnel.h"
 
 struct tunnels;
 struct floods;
 struct tls_workers;
+struct session_workers;
 struct ssl_ctx_st;
 
 enum {
@@ -53,11 +57,14 @@ struct tunnels_setup {
 	struct ssl_ctx_st *tls;
 	uint64_t heartbeat_ms; /* 0: 4 s; a tunnel silent for twice that and 1 s is dead */
 	struct liveness *liveness; /* of nodes, by name; outlives it; NULL: pings alone tell */
-	size_t memory_limit; /* of all sessions' windows beyond their base; 0: by the machine */
+	/* of all windows beyond their base of sessions on `loop`; 0: by the machine */
+	size_t memory_limit;
 	bool squeeze; /* ask nodes to send clear text deflated */
 	size_t most; /* 0: TUNNELS_MOST */
 	/* does the handshakes; outlives it; NULL: they are done on `loop` */
 	struct tls_workers *workers;
+	/* have the sessions, unless `opened` is set; outlive it; NULL: they are on `loop` */
+	struct session_workers *sessions;
 	struct preauth *preauth; /* limits handshakes; outlives it; NULL: no limit */
 	/* bars nodes from tunnels for a while (hub/port/floods.h); outlives it; NULL: none are
 	 * barred */
@@ -101,6 +108,24 @@ void tunnels_check(struct tunnels *t);
  * many streams; -ESHUTDOWN: it drains; -EINVAL: invalid request. */
 int tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
 	const struct stream_events *events, void *arg, struct stream **out);
+/* Describes an error of tunnels_open. */
+static inline const char *
+tunnels_why_not(int rc)
+{
+	switch (rc) {
+	case -EINVAL:
+		return "what is asked for is no target";
+	case -EAGAIN:
+		return "the node has as many streams as its tunnel carries";
+	case -EINPROGRESS:
+		return "the node's tunnel has just begun, and does not say yet whether it carries "
+		       "UDP";
+	case -EPROTONOSUPPORT:
+		return "the node's agent carries no UDP yet: it needs the hub's version";
+	default:
+		return strerror(-rc);
+	}
+}
 /* Returns true if the node has a tunnel that takes new streams. */
 bool tunnels_have(const struct tunnels *t, const char *node);
 /* For a node without one: returns true if its tunnel broke a moment ago, or if this hub started to
@@ -136,6 +161,8 @@ struct tunnel_facts {
 	bool takes; /* accepts new streams; else it finishes its open ones */
 	bool standby;
 };
+/* Brings the stats of tunnels_look up to date; waits for the workers. */
+void tunnels_refresh(const struct tunnels *t);
 /* Calls fn for each tunnel, in any order; for one node the highest epoch is the newest. */
 void tunnels_look(const struct tunnels *t, void (*fn)(void *arg, const struct tunnel_facts *facts),
 	void *arg);

@@ -10,6 +10,7 @@
 
 #include "base/core/preauth.h"
 #include "base/tls/tls_handshake.h"
+#include "hub/replicas/tunnel_session.h"
 #include "hub/replicas/tunnels.h"
 
 enum {
@@ -26,7 +27,7 @@ struct tunnel {
 	struct tunnels *of;
 	struct tls_handshake *handshake; /* until it is done */
 	struct tls_stream *tls; /* then, until there is a session */
-	struct session *session;
+	struct tunnel_session *session;
 	char *node;
 	char serial[PKI_SERIAL_TEXT], address[ADDR_TEXT_MAX];
 	int64_t ends_s; /* when its certificate expires, seconds since 1970 */

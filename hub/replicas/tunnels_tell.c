@@ -15,6 +15,23 @@ tunnels_count(const struct tunnels *t)
 	return n;
 }
 
+/* The same as tunnels_refresh; returns the memory of all loops. */
+static struct session_budget
+tunnels_count_memory(const struct tunnels *t)
+{
+	struct session_budget total = {
+		.held = t->budget.held, .granted = t->budget.granted, .queued = t->budget.queued};
+
+	session_workers_count(t->setup.sessions, &total);
+	return total;
+}
+
+void
+tunnels_refresh(const struct tunnels *t)
+{
+	(void)tunnels_count_memory(t);
+}
+
 void
 tunnels_look(
 	const struct tunnels *t, void (*fn)(void *arg, const struct tunnel_facts *facts), void *arg)
@@ -26,7 +43,7 @@ tunnels_look(
 			&(struct tunnel_facts){
 				.node = u->node,
 				.address = u->address,
-				.stats = session_stats(u->session),
+				.stats = tunnel_session_stats(u->session),
 				.since_ms = u->since_ms,
 				.epoch = u->epoch,
 				.ends_s = u->ends_s,
@@ -41,8 +58,9 @@ tunnels_streams_state(const struct tunnels *t, const char **comma, struct buf *o
 {
 	const struct tunnel *u;
 
+	session_workers_streams(t->setup.sessions, comma, out);
 	TAILQ_FOREACH(u, &t->open, link)
-		session_streams(u->session, u->node, comma, out);
+		tunnel_session_streams(u->session, u->node, comma, out);
 }
 
 #define STREAMS(member, metric, labels, help, json)                                                \
@@ -86,10 +104,13 @@ static const struct figure tunnels_figures[] = {
 		"went another way."),
 	TUNNELS(missed, "edgeway_tunnel_missed_total", NULL,
 		"Streams that found no tunnel of their node."),
-	TUNNELS(budget.held, "edgeway_tunnel_memory_bytes", "what=\"held\"",
-		"Held for readers, granted beyond the base windows, and queued for the wire."),
-	FIGURE_ALSO(struct tunnels, budget.granted, "what=\"granted\"", NULL),
-	FIGURE_ALSO(struct tunnels, budget.queued, "what=\"queued\"", NULL),
+};
+static const struct figure tunnels_memory[] = {
+	FIGURE(struct session_budget, held, "edgeway_tunnel_memory_bytes", "what=\"held\"",
+		"Held for readers, granted beyond the base windows, and queued for the wire.",
+		NULL),
+	FIGURE_ALSO(struct session_budget, granted, "what=\"granted\"", NULL),
+	FIGURE_ALSO(struct session_budget, queued, "what=\"queued\"", NULL),
 };
 
 uint64_t
@@ -98,8 +119,10 @@ tunnels_bytes(const struct tunnels *t)
 	uint64_t bytes = t->past.bytes_in + t->past.bytes_out;
 	const struct tunnel *u;
 
+	tunnels_refresh(t);
 	TAILQ_FOREACH(u, &t->open, link)
-		bytes += session_stats(u->session)->bytes_in + session_stats(u->session)->bytes_out;
+		bytes += tunnel_session_stats(u->session)->bytes_in +
+			tunnel_session_stats(u->session)->bytes_out;
 	return bytes;
 }
 
@@ -110,17 +133,18 @@ tunnels_state(const struct tunnels *t, struct buf *out)
 	const struct tunnel *u;
 	const char *comma = "";
 
+	tunnels_refresh(t);
 	buf_adds(out, "[");
 	TAILQ_FOREACH(u, &t->open, link) {
 		buf_printf(out, "%s{\"node\":", comma);
 		json_add_text(out, u->node);
 		buf_printf(out, ",\"address\":\"%s\",\"state\":\"%s\"", u->address,
-			u->leaving                              ? "leaving"
-				: u->older                      ? "older"
-				: session_is_silent(u->session) ? "silent"
-				: u->standby                    ? "standby"
-								: "open");
-		figures_json(FIGURES(tunnels_of_session), session_stats(u->session), out);
+			u->leaving                                     ? "leaving"
+				: u->older                             ? "older"
+				: tunnel_session_is_silent(u->session) ? "silent"
+				: u->standby                           ? "standby"
+								       : "open");
+		figures_json(FIGURES(tunnels_of_session), tunnel_session_stats(u->session), out);
 		buf_printf(out, ",\"since_s\":%llu,\"epoch\":%llu,\"certificate_expires\":\"",
 			(unsigned long long)((now - u->since_ms) / 1000),
 			(unsigned long long)u->epoch);
@@ -134,6 +158,7 @@ tunnels_state(const struct tunnels *t, struct buf *out)
 void
 tunnels_metrics(const struct tunnels *t, struct metrics *m)
 {
+	const struct session_budget memory = tunnels_count_memory(t);
 	struct session_stats sum = t->past;
 	const struct tunnel *u;
 	unsigned told = 0, standby = 0;
@@ -141,7 +166,7 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 
 	sum.streams = 0;
 	TAILQ_FOREACH(u, &t->open, link) {
-		session_stats_add(&sum, session_stats(u->session));
+		session_stats_add(&sum, tunnel_session_stats(u->session));
 		standby += u->standby && tunnels_takes(u);
 	}
 	metric_gauge(m, "edgeway_tunnel_nodes", "Nodes with a tunnel that takes streams.", NULL,
@@ -150,11 +175,12 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 		"Standby tunnels that take streams (hub.tunnels of agents).", NULL, standby);
 	figures_metrics(FIGURES(tunnels_of_session), &sum, m);
 	figures_metrics(FIGURES(tunnels_figures), t, m);
+	figures_metrics(FIGURES(tunnels_memory), &memory, m);
 	TAILQ_FOREACH(u, &t->open, link) {
 		if (!u->older && told++ < METRIC_NODES_MAX)
 			metric_gauge(m, "edgeway_tunnel_rtt_seconds",
 				"Round trip to the node, by its last ping.",
 				metric_label(label, sizeof label, "node", u->node),
-				session_stats(u->session)->rtt_ms / 1000.0);
+				tunnel_session_stats(u->session)->rtt_ms / 1000.0);
 	}
 }

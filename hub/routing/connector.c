@@ -56,7 +56,7 @@ struct connect_op {
 	bool refused; /* by the rules or limits, before any route was used */
 	bool udp;
 	bool chosen; /* one endpoint of a service: the caller has others */
-	bool kept; /* of the request */
+	bool kept, held; /* of the request */
 	char caller_key[ACCESS_NAME_MAX + 8]; /* with `kept`: whose streams it may use */
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
@@ -474,8 +474,11 @@ open_way(struct connect_op *x, const struct way *way)
 {
 	const struct connector_config *c = &x->reach->config;
 	struct stream_field fields[5] = {{"edgeway-caller", x->caller}, {HOPS_FIELD, x->hops}};
-	struct stream_request request = {
-		.authority = way->authority, .fields = fields, .n_fields = 2, .udp = x->udp};
+	struct stream_request request = {.authority = way->authority,
+		.fields = fields,
+		.n_fields = 2,
+		.udp = x->udp,
+		.held = x->held};
 	int rc;
 
 	x->epoch = 0;
@@ -555,13 +558,9 @@ dial_route(struct connect_op *x)
 		give_up_node(x, text);
 		return;
 	}
-	if (rc == -EPROTONOSUPPORT)
-		snprintf(text, sizeof text,
-			"the agent of node %s carries no UDP yet: it needs the hub's version",
-			way->node);
-	else if (rc == -EAGAIN)
-		snprintf(text, sizeof text, "node %s has as many streams as its tunnel carries",
-			way->node);
+	if (rc == -EPROTONOSUPPORT || rc == -EAGAIN)
+		snprintf(text, sizeof text, "%s at node %s: %s", way->authority, way->node,
+			tunnels_why_not(rc));
 	else
 		snprintf(text, sizeof text, "no stream to %s: %s", way->authority, strerror(-rc));
 	give_up_way(x, 503, text);
@@ -691,6 +690,7 @@ connector_start(
 	x->udp = q->udp;
 	x->chosen = q->service != NULL;
 	x->kept = q->kept;
+	x->held = q->held;
 	x->first = q->first;
 	x->since_ms = loop_now_ms(r->config.loop);
 	r->pending++;

@@ -74,6 +74,7 @@ struct connector_request {
 	 * outlives the reaching. NULL: the caller waits for the answer */
 	const struct buf *first;
 	bool kept; /* HTTP/1.1 requests, one after the other: the stream may serve another one */
+	bool held; /* the stream is for relay_worker_join (hub/replicas/relay_worker.h) */
 };
 
 struct connector_answer {

@@ -587,7 +587,8 @@ hub_main_start_admin(struct hub_main *m, struct err *err)
 	return rc;
 }
 
-/* With a single worker the hub's own loop does everything. */
+/* With a single worker the hub's own loop does everything. Tunnels have threads of their own beside
+ * those for TLS: what strangers have these do takes no time of them. */
 static int
 hub_main_make_workers(struct hub_main *m, struct hub_config *config, struct err *err)
 {
@@ -596,7 +597,7 @@ hub_main_make_workers(struct hub_main *m, struct hub_config *config, struct err 
 
 	if (n < 2)
 		return 0;
-	rc = workers_new(&m->workers, n, err);
+	rc = workers_new(&m->workers, 2 * n, err);
 	if (rc < 0)
 		return rc;
 	config->workers = workers_loops(m->workers);

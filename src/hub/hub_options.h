@@ -51,7 +51,7 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 		"label selector of the Nodes that a token for any name, or an approval, may become; \"\": all") \
 	X(STRING, data_dir, "dataDir", "/var/lib/edgeway-hub", "folder of CA, tokens and lists") \
 	X(UINT, workers, "workers", "0", \
-		"threads for TLS handshakes and for all TLS of the ingress; 1: the main one; 0: number of cores, at most 4", .max = 64) \
+		"threads for the nodes' tunnels, and as many for TLS of handshakes and ingress; 1: the main one; 0: number of cores, at most 4", .max = 64) \
 	X(BOOL, tunnel_compress, "tunnel.compress", "false", \
 		"clear text in streams is sent deflated between hub and nodes") \
 	X(ADDRESS, ingress_http, "ingress.http", "127.0.0.1:10080", \

@@ -17,6 +17,7 @@ struct relay {
 	bool waits; /* for a rate limit */
 	int fd;
 	unsigned interest;
+	unsigned lost; /* relay_setup */
 	bool dialling, over;
 	bool told_stream; /* that the other end has half-closed */
 	bool told_other; /* that the stream has */
@@ -248,7 +249,10 @@ on_reset(void *arg, unsigned code)
 	struct relay *r = arg;
 
 	if (!r->over)
-		relay_finish(r, code == STREAM_CANCELLED ? STREAM_CANCELLED : STREAM_BROKEN,
+		relay_finish(r,
+			code == STREAM_CANCELLED      ? STREAM_CANCELLED
+				: code == STREAM_LOST ? r->lost
+						      : STREAM_BROKEN,
 			code == STREAM_LOST ? "the session has ended" : "the stream was reset");
 }
 
@@ -328,6 +332,7 @@ relay_make(const struct relay_setup *setup)
 	r->stream = setup->stream;
 	r->ended = setup->ended;
 	r->arg = setup->arg;
+	r->lost = setup->lost != 0 ? setup->lost : STREAM_BROKEN;
 	memcpy(r->rates, setup->rates, sizeof r->rates);
 	r->fd = -1;
 	stream_use(r->stream, &stream_events, r);

@@ -43,6 +43,9 @@ struct relay_setup {
 		[RELAY_RATES];
 	uint32_t mark; /* SO_MARK of the sockets that relay_dial opens; 0: none */
 	unsigned hops; /* base/core/hops.h, for the same sockets */
+	/* relay_join_stream: the code for one stream when the session of the other has ended; 0:
+	 * STREAM_BROKEN */
+	unsigned lost;
 };
 
 /* timeout_ms 0: RELAY_DIAL_MS. */

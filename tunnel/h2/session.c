@@ -129,7 +129,7 @@ session_shut(struct session *s)
 	if (s->state != SESSION_ENDED)
 		session_go(s, SESSION_ENDED);
 	session_set_late(s, false);
-	liveness_leave(&s->line);
+	s->line = NULL; /* the owner may leave */
 	spare_release(&s->budget->spare);
 	if (s->kick != NULL)
 		timer_free(&s->kick);
@@ -328,9 +328,8 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->events = setup->events;
 	s->arg = setup->arg;
 	s->heard_ms = loop_now_ms(s->loop);
-	if (setup->liveness != NULL)
-		liveness_join(setup->liveness, setup->peer, &s->line, s->heard_ms);
-	if (setup->liveness != NULL && setup->says_beat)
+	s->line = setup->line;
+	if (setup->line != NULL && setup->says_beat)
 		s->part = setup->follows ? LIFE_FOLLOWS : LIFE_KEEPS;
 	TAILQ_INIT(&s->streams);
 	TAILQ_INIT(&s->noted);
@@ -381,6 +380,18 @@ bool
 session_is_settled(const struct session *s)
 {
 	return s->settled;
+}
+
+int32_t
+stream_id(const struct stream *st)
+{
+	return st->id;
+}
+
+bool
+session_has(const struct session *s, const struct stream *st)
+{
+	return st->session == s;
 }
 
 bool

@@ -51,7 +51,7 @@ enum {
 	STREAM_REASON_MAX = 200,
 };
 
-/* The codes of RFC 9113 section 7 that are in use, and one that never appears on the wire. */
+/* The codes of RFC 9113 section 7 that are in use, and one that only the hub sends, to itself. */
 enum stream_code {
 	STREAM_DONE = 0x0,
 	STREAM_REFUSED = 0x7, /* nothing was done: safe to retry */
@@ -66,6 +66,8 @@ struct stream_field {
 
 struct stream_request {
 	const char *authority; /* host:port, at most 255 + 6 bytes */
+	/* within the hub alone (hub/replicas/tunnel_session.h); not sent */
+	bool held;
 	/* carries datagrams as capsules (tunnel/udp/dgram.h): CONNECT-UDP of RFC 9298 */
 	bool udp;
 	const struct stream_field *fields;
@@ -137,10 +139,10 @@ struct session_setup {
 	bool udp; /* server: accepts datagram streams, and announces it (RFC 8441 section 3) */
 	/* tells the other end to adopt ping_ms, for paths where each byte costs */
 	bool says_beat;
-	/* The peer, as all connections to it know it (base/core/liveness.h); NULL: only pings tell
-	 * whether it lives. With says_beat this end keeps the connection by keep-alive probes. */
-	struct liveness *liveness;
-	const char *peer; /* its name there */
+	/* The peer, as all connections to it know it (base/core/liveness.h): the owner has joined,
+	 * and leaves after session_free. NULL: only pings tell whether it lives. With says_beat
+	 * this end keeps the connection by keep-alive probes. */
+	struct liveness_line *line;
 	bool follows; /* another session with says_beat probes first */
 	/* the peer may have a thousand handshakes to do before it greets: not silent before */
 	bool patient;
@@ -231,6 +233,10 @@ bool stream_is_doubted(const struct stream *st);
  * (from a loop turn) if that was already so. fn NULL: no callback. Stays set when stream_use
  * changes the owner, until stream_close. */
 void stream_on_fading(struct stream *st, loop_fn *fn, void *arg);
+/* HTTP/2's number of the stream, the same at both ends; 0: it has ended. */
+int32_t stream_id(const struct stream *st);
+/* Is it a stream of this session? */
+bool session_has(const struct session *s, const struct stream *st);
 /* As session_is_silent, for the stream's session. */
 bool stream_is_silent(const struct stream *st);
 /* The session has ended and what it left cannot be read: neither `reset` nor stream_eof will report

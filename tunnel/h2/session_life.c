@@ -57,7 +57,7 @@ session_heed_beat(struct session *s, const uint8_t payload[8])
 	/* longer than the sender's, or both would ping at the same moment */
 	s->limits.ping_ms = ms + ms / 8;
 	s->limits.dead_ms = 2 * ms + 1000;
-	if (is_kept && s->line.peer != NULL)
+	if (is_kept && s->line != NULL)
 		s->part = LIFE_WATCHES;
 	session_look(s);
 }
@@ -122,13 +122,13 @@ life_idle_ping_at(const struct session *s)
 
 	if (s->part == LIFE_PINGS || life_is_in_use(s))
 		return s->heard_ms + s->limits.ping_ms;
-	at = liveness_link_ms(&s->line) + s->limits.dead_ms + (life_keeps(s) ? KEEPER_PINGS_MS : 0);
+	at = liveness_link_ms(s->line) + s->limits.dead_ms + (life_keeps(s) ? KEEPER_PINGS_MS : 0);
 	at = MIN(at,
-		liveness_program_ms(&s->line) +
+		liveness_program_ms(s->line) +
 			(uint64_t)LIVENESS_PROGRAM_BEATS * s->limits.ping_ms +
 			(s->part == LIFE_FOLLOWS ? LIVENESS_LOOK_MS : 0));
 	/* link and program times are shared with other connections, this one's NAT entry is not */
-	return life_keeps(s) ? MIN(at, s->line.heard_ms + LIVENESS_NAT_MS) : at;
+	return life_keeps(s) ? MIN(at, s->line->heard_ms + LIVENESS_NAT_MS) : at;
 }
 
 static uint64_t
@@ -152,7 +152,7 @@ life_dead_at(const struct session *s)
 	at = s->ping_ms == 0
 		? UINT64_MAX
 		: MAX(at, MAX(s->ping_ms, s->heard_ms) + s->limits.dead_ms - s->limits.ping_ms);
-	return MIN(at, liveness_link_ms(&s->line) + s->limits.dead_ms + LINK_DEAD_MS);
+	return MIN(at, liveness_link_ms(s->line) + s->limits.dead_ms + LINK_DEAD_MS);
 }
 
 static int
@@ -202,10 +202,10 @@ session_say_dead(struct session *s)
 {
 	uint64_t now = loop_now_ms(s->loop);
 	const bool link = s->part != LIFE_PINGS &&
-		now >= liveness_link_ms(&s->line) + s->limits.dead_ms + LINK_DEAD_MS;
+		now >= liveness_link_ms(s->line) + s->limits.dead_ms + LINK_DEAD_MS;
 
 	snprintf(s->why, sizeof s->why, "nothing was heard for %llu ms%s",
-		(unsigned long long)(now - (link ? liveness_link_ms(&s->line) : s->heard_ms)),
+		(unsigned long long)(now - (link ? liveness_link_ms(s->line) : s->heard_ms)),
 		s->part == LIFE_PINGS ? ""
 			: link        ? ", not even by its kernel"
 				      : ", though its machine acknowledges what is sent to it");
@@ -218,7 +218,7 @@ session_is_due(struct session *s)
 
 	/* Probes came unseen while this program was stopped. */
 	if (s->part != LIFE_PINGS && s->look_ms != 0 && now > s->look_ms + STALL_MS)
-		liveness_doubt(&s->line, now - MIN(now, (uint64_t)s->limits.dead_ms));
+		liveness_doubt(s->line, now - MIN(now, (uint64_t)s->limits.dead_ms));
 	return session_is_dead(s) || now >= life_silent_at(s) || now >= life_ping_at(s);
 }
 
@@ -231,16 +231,16 @@ life_look_at_link(struct session *s, uint64_t now)
 
 	if (s->part == LIFE_PINGS)
 		return UINT64_MAX;
-	liveness_look(&s->line, life_fd(s), now);
-	at = liveness_link_ms(&s->line) + s->limits.dead_ms - PROBE_BEFORE_MS;
+	liveness_look(s->line, life_fd(s), now);
+	at = liveness_link_ms(s->line) + s->limits.dead_ms - PROBE_BEFORE_MS;
 	if (s->part == LIFE_FOLLOWS)
 		at += PROBE_BEFORE_MS - FOLLOW_BEFORE_MS;
 	if (s->part == LIFE_WATCHES)
 		return MAX(at - LIVENESS_EARLY_MS, now + LIVENESS_LOOK_MS);
 	if (now < at)
 		return at;
-	if (s->line.probing_ms == 0 && s->ping_ms == 0 && !s->behind &&
-		!liveness_probe(&s->line, life_fd(s), now))
+	if (s->line->probing_ms == 0 && s->ping_ms == 0 && !s->behind &&
+		!liveness_probe(s->line, life_fd(s), now))
 		session_ping(s);
 	return now + PROBED_LOOK_MS;
 }
@@ -283,8 +283,8 @@ void
 session_heard(struct session *s)
 {
 	s->heard_ms = loop_now_ms(s->loop);
-	if (s->line.peer != NULL)
-		liveness_heard(&s->line, s->heard_ms);
+	if (s->line != NULL)
+		liveness_heard(s->line, s->heard_ms);
 	s->asked_ms = 0;
 	s->silent = false;
 }

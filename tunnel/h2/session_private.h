@@ -132,7 +132,7 @@ struct session {
 	uint64_t look_ms; /* when `life` is due */
 	bool beaten; /* a ping or an answer has come: it is time for h2_rest */
 	uint64_t used_ms; /* when session_asked was called last; 0: never */
-	struct liveness_line line; /* without a peer: only pings tell whether it lives */
+	struct liveness_line *line; /* the owner's; NULL: only pings tell whether it lives */
 	enum life_part { LIFE_PINGS, LIFE_KEEPS, LIFE_FOLLOWS, LIFE_WATCHES } part;
 	/* when the socket was last seen to take bytes queued in front of the ping */
 	uint64_t drained_ms;

@@ -52,6 +52,7 @@ tunnel_conn_free(struct tunnel_conn *n)
 	tunnel_conn_go(n, TUNNEL_CONN_ENDED);
 	tunnel_client_dial_free(&n->dial);
 	session_free(&n->session);
+	liveness_leave(&n->line);
 	free(n);
 }
 
@@ -292,8 +293,6 @@ on_shaken(struct tunnel_conn *n, struct tls_stream *tls)
 		.udp = !l->config.forward,
 		.says_beat = true,
 		.patient = true,
-		.liveness = straight ? l->config.liveness : NULL,
-		.peer = peer,
 		.follows = l->config.forward,
 		.events = l->config.forward ? &forward_events : &session_events,
 		.arg = n,
@@ -302,6 +301,10 @@ on_shaken(struct tunnel_conn *n, struct tls_stream *tls)
 	/* On several paths it lives where connections on one alone do not. */
 	snprintf(peer, sizeof peer, "%s%s", n->address,
 		sock_paths(tls_stream_fd(tls)) > 0 ? " multipath" : "");
+	if (straight && l->config.liveness != NULL) {
+		setup.line = &n->line;
+		liveness_join(l->config.liveness, peer, setup.line, loop_now_ms(l->config.loop));
+	}
 	setup.wire = transport_tls(&tls);
 	if (session_new(&setup, &n->session) < 0) {
 		tunnel_client_fail(n, TUNNEL_CLIENT_MOST_MS, "no HTTP/2 session can be made");

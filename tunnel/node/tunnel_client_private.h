@@ -27,6 +27,7 @@ struct tunnel_conn {
 	struct tunnel_client *client;
 	struct tunnel_client_dial *dial; /* until it is open */
 	struct session *session;
+	struct liveness_line line; /* of the session */
 	uint64_t certificate, since_ms;
 	char address[ADDR_TEXT_MAX];
 	const char *doubt; /* while doubted: why */

@@ -188,7 +188,7 @@ def test_more_opens_than_a_tunnel_carries(site):
     try:
         told = json.loads(process.stdout.readline())
         assert told["statuses"] == {"200": MOST, "503": OPENS - MOST} and told["served"] == MOST
-        assert told["reasons"] == ["node edge-1 has as many streams as its tunnel carries\n"]
+        assert told["reasons"] == ["edge-1:7600 at node edge-1: the node has as many streams as its tunnel carries\n"]
         assert site.hub.metrics()["edgeway_tunnel_streams"] == MOST
         assert site.hub.machine.get("http://edge-2:7001/", "-x", "http://192.0.2.1:10080") == (200, "edge-2.server\n")
     finally:

@@ -1,6 +1,7 @@
 /* What connections to one peer know together, and when they have the kernel probe. */
 #include "base/core/liveness.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,11 +126,48 @@ an_answer_ends_the_probing(void **state)
 	liveness_free(&all);
 }
 
+static void *
+hear_often(void *arg)
+{
+	struct liveness_line *line = arg;
+
+	for (uint64_t at_ms = START_MS; at_ms <= START_MS + 100 * 1000; at_ms++)
+		liveness_heard(line, at_ms);
+	return NULL;
+}
+
+/* Connections of one peer on two loops: no later time is lost to an earlier one. */
+static void
+times_only_grow(void **state)
+{
+	struct liveness *all = liveness_new();
+	struct liveness_line a, b;
+	uint64_t last_ms = 0, now_ms;
+	pthread_t thread;
+
+	(void)state;
+	liveness_join(all, "node", &a, START_MS);
+	liveness_join(all, "node", &b, START_MS);
+	assert_int_equal(pthread_create(&thread, NULL, hear_often, &b), 0);
+	for (int i = 0; i < 100 * 1000; i++) {
+		liveness_heard(&a, START_MS + (uint64_t)i / 2);
+		now_ms = liveness_program_ms(&a);
+		assert_true(now_ms >= last_ms);
+		last_ms = now_ms;
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(liveness_link_ms(&a), START_MS + 100 * 1000);
+	liveness_leave(&a);
+	liveness_leave(&b);
+	liveness_free(&all);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_peer_has_one_life),
+		cmocka_unit_test(times_only_grow),
 		cmocka_unit_test(probes_are_seen_by_their_number),
 		cmocka_unit_test(an_answer_ends_the_probing),
 	};

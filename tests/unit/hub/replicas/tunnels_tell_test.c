@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "hub/replicas/tunnel_session_private.h"
 #include "hub/replicas/tunnels_private.h"
 
 enum { MOST = METRIC_NODES_MAX + 50, OLDER = 20 };
@@ -48,7 +49,8 @@ open_tunnel(struct tunnels *t, struct loop *loop, size_t i)
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
 	far[i] = pair[1];
 	setup.wire = transport_socket(loop, pair[0]);
-	assert_int_equal(session_new(&setup, &list[i].session), 0);
+	list[i].session = xcalloc(1, sizeof *list[i].session);
+	assert_int_equal(session_new(&setup, &list[i].session->session), 0);
 	list[i].node = xasprintf("node-%zu", i);
 	list[i].older = i < OLDER;
 	TAILQ_INSERT_TAIL(&t->open, &list[i], link);
@@ -80,7 +82,7 @@ series_of_nodes(void **state)
 	metrics_fini(&m);
 	TAILQ_INIT(&t->open);
 	for (size_t i = 0; i < MOST; i++) {
-		session_free(&list[i].session);
+		tunnel_session_free(&list[i].session, &t->past);
 		close(far[i]);
 		free(list[i].node);
 	}

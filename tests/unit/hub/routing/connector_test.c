@@ -569,9 +569,12 @@ a_stream_that_cannot_be_opened(void **state)
 	static const struct {
 		int rc;
 		const char *told;
-	} rows[] = {{-EAGAIN, "node edge-1 has as many streams as its tunnel carries"},
+	} rows[] = {{-EAGAIN,
+			    "edge-1:7 at node edge-1: the node has as many streams as its "
+			    "tunnel carries"},
 		{-EPROTONOSUPPORT,
-			"the agent of node edge-1 carries no UDP yet: it needs the hub's version"},
+			"edge-1:7 at node edge-1: the node's agent carries no UDP yet: it needs "
+			"the hub's version"},
 		{-EINVAL, "no stream to edge-1:7: Invalid argument"},
 		{-ESHUTDOWN,
 			"node edge-1 has no tunnel to this hub or its replicas: is its agent "

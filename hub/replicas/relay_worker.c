@@ -1,0 +1,259 @@
+/*
+ * The owner ends the crossing stream when it hands the socket over: that end tells the worker that
+ * all which crossed has come, whatever order post and pair of sockets arrive in. The relay is the
+ * worker's from on_join to its end; the owner, which may break it off or free it before, waits for
+ * the worker then, so that nothing of it is used there afterwards.
+ *
+ *	owner    join, stream_end                    ended()    free
+ *	worker            on_join, crossing_take, relay_join ---^
+ */
+#include "hub/replicas/tunnel_session_private.h"
+
+#include "base/core/sock.h"
+
+struct relay_worker {
+	struct loop *loop; /* the owner's */
+	struct session_worker *worker; /* NULL: `relay` is the owner's */
+	/* the owner's */
+	relay_ended_fn *ended; /* NULL: it was freed */
+	void *arg;
+	struct stream *near; /* NULL: it has ended */
+	int32_t id; /* of `near` */
+	bool is_over; /* as told */
+	bool broken; /* by the owner, which the worker may not know yet */
+	const char *why; /* then; static text */
+	/* the worker's */
+	int fd;
+	struct relay *relay;
+	bool over;
+	struct relay_report report; /* written before the owner is told */
+};
+
+/* --- on the owner's loop -------------------------------------------------------------------- */
+
+static void
+relay_worker_on_near_readable(void *arg)
+{
+	struct relay_worker *r = arg;
+
+	if (stream_eof(r->near))
+		stream_close(&r->near, STREAM_DONE);
+}
+
+static void
+relay_worker_on_near_reset(void *arg, unsigned code)
+{
+	struct relay_worker *r = arg;
+
+	stream_close(&r->near, code); /* the worker knows why */
+}
+
+static void
+relay_worker_on_ended(void *arg)
+{
+	struct relay_worker *r = arg;
+
+	r->is_over = true;
+	if (r->ended != NULL)
+		r->ended(r->arg, &r->report);
+}
+
+static void
+relay_worker_on_gone(void *arg)
+{
+	free(arg);
+}
+
+/* --- on the worker's loop ------------------------------------------------------------------- */
+
+static void
+relay_worker_end(struct relay_worker *r, const struct relay_report *report)
+{
+	r->over = true;
+	r->report = *report;
+	relay_free(&r->relay);
+	sock_close(&r->fd, true);
+	loop_post(r->loop, relay_worker_on_ended, r);
+}
+
+static void
+relay_worker_on_relay_ended(void *arg, const struct relay_report *report)
+{
+	relay_worker_end(arg, report);
+}
+
+static void
+relay_worker_fail(struct relay_worker *r, const char *why)
+{
+	relay_worker_end(r, &(struct relay_report){.status = 200, .why = why});
+}
+
+static void
+relay_worker_on_taken(void *arg, struct stream *stream)
+{
+	struct relay_worker *r = arg;
+
+	if (stream == NULL)
+		relay_worker_fail(r, "the stream was reset");
+	else
+		r->relay = relay_join(&(struct relay_setup){.loop = r->worker->loop,
+					      .stream = stream,
+					      .ended = relay_worker_on_relay_ended,
+					      .arg = r},
+			take_fd(&r->fd));
+}
+
+static void
+relay_worker_on_join(void *arg)
+{
+	struct relay_worker *r = arg;
+	struct crossing *c = crossing_find(r->worker, r->id);
+
+	if (c != NULL)
+		crossing_take(c, relay_worker_on_taken, r);
+	else
+		relay_worker_on_taken(r, NULL);
+}
+
+/* Before the relay has begun, the crossing still has the stream. */
+static void
+relay_worker_uncross(struct relay_worker *r)
+{
+	struct crossing *c = r->relay == NULL ? crossing_find(r->worker, r->id) : NULL;
+
+	if (c != NULL)
+		crossing_free(c);
+}
+
+static void
+relay_worker_on_break(void *arg)
+{
+	struct relay_worker *r = arg;
+
+	if (r->over)
+		return;
+	if (r->relay != NULL) {
+		relay_break(r->relay, r->why);
+		return;
+	}
+	relay_worker_uncross(r);
+	relay_worker_fail(r, r->why);
+}
+
+/* The owner waits. */
+static void
+relay_worker_on_free(void *arg)
+{
+	struct relay_worker *r = arg;
+
+	if (r->over)
+		return;
+	relay_worker_uncross(r);
+	relay_free(&r->relay);
+	sock_close(&r->fd, true);
+}
+
+struct crossing_order {
+	struct session_worker *worker;
+	int32_t id;
+};
+
+static void
+relay_worker_on_crossing_join(void *arg)
+{
+	struct crossing_order *o = arg;
+	struct crossing *c = crossing_find(o->worker, o->id);
+
+	if (c != NULL)
+		crossing_join(c);
+	free(o);
+}
+
+/* --- relays --------------------------------------------------------------------------------- */
+
+static struct session_worker *
+relay_worker_of(struct session_workers *workers, const struct stream *st)
+{
+	for (size_t i = 0; workers != NULL && i < workers->n; i++)
+		if (workers->workers[i].near != NULL && session_has(workers->workers[i].near, st))
+			return &workers->workers[i];
+	return NULL;
+}
+
+static bool
+relay_worker_is_limited(const struct relay_setup *setup)
+{
+	for (unsigned i = 0; i < RELAY_RATES; i++)
+		if (setup->rates[i] != NULL && setup->rates[i]->per_s != 0)
+			return true;
+	return false;
+}
+
+static struct relay_worker *
+relay_worker_join_here(
+	struct relay_worker *r, struct session_worker *w, const struct relay_setup *setup, int fd)
+{
+	if (w != NULL) {
+		struct crossing_order *o = xmalloc(sizeof *o);
+
+		*o = (struct crossing_order){w, stream_id(setup->stream)};
+		loop_post(w->loop, relay_worker_on_crossing_join, o);
+	}
+	r->relay = relay_join(setup, fd);
+	return r;
+}
+
+struct relay_worker *
+relay_worker_join(struct session_workers *workers, const struct relay_setup *setup, int fd)
+{
+	static const struct stream_events near_events = {
+		.readable = relay_worker_on_near_readable, .reset = relay_worker_on_near_reset};
+	struct session_worker *w = relay_worker_of(workers, setup->stream);
+	struct relay_worker *r = xcalloc(1, sizeof *r);
+
+	r->loop = setup->loop;
+	r->fd = -1;
+	if (w == NULL || relay_worker_is_limited(setup))
+		return relay_worker_join_here(r, w, setup, fd);
+	r->worker = w;
+	r->ended = setup->ended;
+	r->arg = setup->arg;
+	r->near = setup->stream;
+	r->id = stream_id(r->near);
+	r->fd = fd;
+	stream_use(r->near, &near_events, r);
+	stream_end(r->near);
+	loop_post(w->loop, relay_worker_on_join, r);
+	return r;
+}
+
+void
+relay_worker_break(struct relay_worker *r, const char *why)
+{
+	if (r->worker == NULL) {
+		relay_break(r->relay, why);
+	} else if (!r->is_over && !r->broken) {
+		r->broken = true;
+		r->why = why;
+		loop_post(r->worker->loop, relay_worker_on_break, r);
+	}
+}
+
+void
+relay_worker_free(struct relay_worker **out)
+{
+	struct relay_worker *r = take_ptr(out);
+
+	if (r == NULL)
+		return;
+	if (r->worker == NULL) {
+		relay_free(&r->relay);
+		free(r);
+		return;
+	}
+	r->ended = NULL;
+	stream_close(&r->near, STREAM_DONE);
+	if (!r->is_over || r->broken)
+		session_worker_ask(r->worker, relay_worker_on_free, r);
+	loop_post(r->loop, relay_worker_on_gone, r);
+}

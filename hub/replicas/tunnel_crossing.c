@@ -1,0 +1,272 @@
+/*
+ * Streams to nodes that the owner's loop opens, on the worker: each is joined with one that is
+ * opened in the node's session. Before that, what the caller says first is passed on already, and
+ * the node's answer and resets are passed back with their codes, so that the owner does what it
+ * does with a tunnel of its own loop.
+ *
+ *	opened ─► dialling ─200─► joined: relay_join_stream, and the crossing is the relay
+ *	                  └─200, held─► waits ─crossing_join─► joined
+ *	                                      └─crossing_take, once `near` has ended─► `taken`
+ */
+#include "hub/replicas/tunnel_session_private.h"
+#include "hub/replicas/tunnels.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct crossing_dial {
+	struct crossing *crossing; /* NULL: it has ended */
+	uint64_t session;
+	struct stream_request request;
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	char text[];
+};
+
+struct crossing {
+	LIST_ENTRY(crossing) link;
+	struct session_worker *worker;
+	int32_t id; /* of `near` */
+	struct stream *near, *far; /* the owner's and the node's, until they are joined */
+	struct crossing_dial *dial; /* until `far` is asked for */
+	struct relay *relay;
+	bool held, answered;
+	bool fed; /* something was passed on */
+	crossing_taken_fn *taken; /* NULL: nobody takes it yet */
+	void *arg;
+};
+
+static void
+crossing_destroy(struct crossing *c)
+{
+	if (c->dial != NULL)
+		c->dial->crossing = NULL;
+	LIST_REMOVE(c, link);
+	relay_free(&c->relay);
+	free(c);
+}
+
+/* code: for the owner. */
+static void
+crossing_end(struct crossing *c, unsigned code)
+{
+	crossing_taken_fn *taken = c->taken;
+	void *arg = c->arg;
+
+	stream_close(&c->near, code);
+	stream_close(&c->far, STREAM_CANCELLED);
+	crossing_destroy(c);
+	if (taken != NULL)
+		taken(arg, NULL);
+}
+
+void
+crossing_free(struct crossing *c)
+{
+	c->taken = NULL;
+	crossing_end(c, STREAM_CANCELLED);
+}
+
+static void
+crossing_on_relay_ended(void *arg, const struct relay_report *report)
+{
+	(void)report;
+	crossing_destroy(arg);
+}
+
+void
+crossing_join(struct crossing *c)
+{
+	const struct relay_setup setup = {.loop = c->worker->loop,
+		.stream = take_ptr(&c->near),
+		.ended = crossing_on_relay_ended,
+		.arg = c,
+		.lost = STREAM_LOST};
+
+	c->relay = relay_join_stream(&setup, take_ptr(&c->far));
+}
+
+/* Passes on what the caller says before its end is on the worker, or the streams are joined. */
+static void
+crossing_feed(void *arg)
+{
+	struct crossing *c = arg;
+	struct stream *far;
+	const void *data;
+	size_t n;
+
+	if (c->far == NULL)
+		return;
+	while ((n = stream_peek(c->near, &data)) > 0 && (n = MIN(n, stream_room(c->far))) > 0) {
+		stream_write(c->far, data, n);
+		stream_consume(c->near, n);
+		c->fed = true;
+	}
+	if (c->taken == NULL || !stream_eof(c->near))
+		return;
+	stream_end(c->near);
+	stream_close(&c->near, STREAM_DONE);
+	stream_on_fading(c->far, NULL, NULL);
+	far = take_ptr(&c->far);
+	c->taken(c->arg, far);
+	crossing_destroy(c);
+}
+
+void
+crossing_take(struct crossing *c, crossing_taken_fn *taken, void *arg)
+{
+	c->taken = taken;
+	c->arg = arg;
+	crossing_feed(c);
+}
+
+static void
+crossing_on_near_reset(void *arg, unsigned code)
+{
+	(void)code;
+	crossing_end(arg, STREAM_CANCELLED);
+}
+
+static void
+crossing_on_answered(void *arg, unsigned status, const char *reason)
+{
+	struct crossing *c = arg;
+
+	if (status != 200) {
+		stream_answer(c->near, status >= 400 && status <= 599 ? status : 502, reason);
+		crossing_end(c, STREAM_DONE);
+		return;
+	}
+	c->answered = true;
+	stream_answer(c->near, 200, "");
+	if (c->held)
+		crossing_feed(c);
+	else
+		crossing_join(c);
+}
+
+static void
+crossing_on_far_reset(void *arg, unsigned code)
+{
+	crossing_end(arg, code);
+}
+
+/* A dial in a tunnel that answers nothing any more begins again in another one. */
+static void
+crossing_on_fading(void *arg)
+{
+	struct crossing *c = arg;
+	const void *data;
+
+	if (!c->answered && !c->fed && stream_peek(c->near, &data) == 0 && stream_is_silent(c->far))
+		crossing_end(c, STREAM_LOST);
+	else
+		stream_fade(c->near, stream_is_doubted(c->far));
+}
+
+static const struct stream_events near_events = {
+	.readable = crossing_feed, .reset = crossing_on_near_reset};
+static const struct stream_events far_events = {.answered = crossing_on_answered,
+	.writable = crossing_feed,
+	.reset = crossing_on_far_reset};
+
+struct crossing *
+crossing_find(const struct session_worker *w, int32_t id)
+{
+	struct crossing *c;
+
+	LIST_FOREACH(c, &w->crossings[(uint32_t)id % SESSION_WORKER_BUCKETS], link) {
+		if (c->id == id)
+			return c;
+	}
+	return NULL;
+}
+
+static void
+crossing_refuse(struct crossing *c, int rc)
+{
+	if (rc != -EAGAIN && rc != -EPROTONOSUPPORT && rc != -EINVAL) {
+		crossing_end(c, STREAM_REFUSED); /* the tunnel ends, or has just begun */
+		return;
+	}
+	stream_answer(c->near, rc == -EINVAL ? 400 : 503, tunnels_why_not(rc));
+	crossing_end(c, STREAM_DONE);
+}
+
+/* Behind the post that begins the session: a stream may overtake that. */
+static void
+crossing_on_dial(void *arg)
+{
+	struct crossing_dial *d = arg;
+	struct crossing *c = d->crossing;
+	const struct tunnel_session *s;
+	int rc = -ESHUTDOWN;
+
+	if (c != NULL) {
+		c->dial = NULL;
+		s = session_worker_find(c->worker, d->session);
+		if (s != NULL && !session_is_silent(s->session))
+			rc = session_open(s->session, &d->request, &far_events, c, &c->far);
+		if (rc == 0)
+			stream_on_fading(c->far, crossing_on_fading, c);
+		else
+			crossing_refuse(c, rc);
+		if (rc == 0)
+			crossing_feed(c);
+	}
+	free(d);
+}
+
+/* The request without the fields of this hub. */
+static struct crossing_dial *
+crossing_dial_new(struct crossing *c, const struct stream_request *request)
+{
+	struct crossing_dial *d;
+	size_t size = strlen(request->authority) + 1;
+	char *at;
+
+	for (size_t i = 0; i < request->n_fields; i++)
+		size += strlen(request->fields[i].name) + strlen(request->fields[i].value) + 2;
+	d = xcalloc(1, sizeof *d + size);
+	d->crossing = c;
+	at = stpcpy(d->text, request->authority) + 1;
+	d->request = (struct stream_request){
+		.authority = d->text, .udp = request->udp, .fields = d->fields};
+	for (size_t i = 0; i < request->n_fields; i++) {
+		const struct stream_field *f = &request->fields[i];
+		struct stream_field *to = &d->fields[d->request.n_fields];
+
+		if (strcmp(f->name, CROSSING_SESSION) == 0) {
+			d->session = strtoull(f->value, NULL, 10);
+		} else if (strcmp(f->name, CROSSING_HELD) == 0) {
+			c->held = true;
+		} else {
+			to->name = at;
+			at = stpcpy(at, f->name) + 1;
+			to->value = at;
+			at = stpcpy(at, f->value) + 1;
+			d->request.n_fields++;
+		}
+	}
+	return d;
+}
+
+unsigned
+crossing_opened(
+	void *worker, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	struct session_worker *w = worker;
+	struct crossing *c = xcalloc(1, sizeof *c);
+
+	(void)reason;
+	c->worker = w;
+	c->near = st;
+	c->id = stream_id(st);
+	c->dial = crossing_dial_new(c, request);
+	LIST_INSERT_HEAD(&w->crossings[(uint32_t)c->id % SESSION_WORKER_BUCKETS], c, link);
+	stream_accept(st, &near_events, c);
+	if (session_worker_find(w, c->dial->session) != NULL)
+		crossing_on_dial(c->dial);
+	else
+		loop_post(w->loop, crossing_on_dial, c->dial);
+	return 0;
+}

@@ -1,0 +1,593 @@
+/*
+ * A session belongs to its worker from on_start to `ended`, or to tunnel_session_free, which waits
+ * for the worker: so nothing of it is used there afterwards. Orders, which may come late, name the
+ * session by its id. Posts keep their order: what a worker has posted before the owner's wait is
+ * over comes before tunnel_session_on_gone.
+ *
+ *	owner    new ---> tls, setup          drain ---> id            draining(), ended()   free
+ *	worker            on_start, session_new          session_drain ---^
+ */
+#include "hub/replicas/tunnel_session_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/core/hash.h"
+#include "base/core/log.h"
+
+enum {
+	/* of the crossing sessions: both ends are here, and end with the process alone */
+	CROSSING_STREAMS = 1 << 20,
+	CROSSING_PING_MS = 60 * 60 * 1000,
+	CROSSING_PROBE_MS = 60 * 1000,
+	CROSSING_SHARE = 4, /* of the memory, for them: a quarter at each end */
+};
+
+/* --- workers -------------------------------------------------------------------------------- */
+
+struct session_workers *
+session_workers_new(struct loop *loop, struct loop *const *loops, size_t n, size_t memory)
+{
+	struct session_workers *w = xcalloc(1, sizeof *w + n * sizeof *w->workers);
+
+	w->loop = loop;
+	w->n = n;
+	w->budget.limit = memory / CROSSING_SHARE;
+	for (size_t i = 0; i < n; i++) {
+		w->workers[i].of = w;
+		w->workers[i].loop = loops[i];
+		w->workers[i].budget.limit = memory / n;
+		w->workers[i].crossing_budget.limit = memory / CROSSING_SHARE / n;
+	}
+	return w;
+}
+
+static void
+session_worker_on_end(void *arg)
+{
+	struct session_worker *w = arg;
+	struct crossing *c;
+
+	for (size_t i = 0; i < SESSION_WORKER_BUCKETS; i++)
+		while ((c = LIST_FIRST(&w->crossings[i])) != NULL)
+			crossing_free(c);
+	session_free(&w->far);
+}
+
+void
+session_workers_free(struct session_workers **out)
+{
+	struct session_workers *w = take_ptr(out);
+
+	for (size_t i = 0; w != NULL && i < w->n; i++) {
+		if (w->workers[i].near == NULL)
+			continue;
+		session_worker_ask(&w->workers[i], session_worker_on_end, &w->workers[i]);
+		session_free(&w->workers[i].near);
+	}
+	free(w);
+}
+
+struct question {
+	loop_fn *fn;
+	void *arg;
+	sem_t answered;
+};
+
+static void
+session_worker_on_question(void *arg)
+{
+	struct question *q = arg;
+
+	q->fn(q->arg);
+	sem_post(&q->answered);
+}
+
+void
+session_worker_ask(struct session_worker *w, loop_fn *fn, void *arg)
+{
+	struct question q = {.fn = fn, .arg = arg};
+
+	sem_init(&q.answered, 0, 0);
+	loop_post(w->loop, session_worker_on_question, &q);
+	while (sem_wait(&q.answered) < 0)
+		assert(errno == EINTR);
+	sem_destroy(&q.answered);
+}
+
+struct tunnel_session *
+session_worker_find(const struct session_worker *w, uint64_t id)
+{
+	struct tunnel_session *s;
+
+	LIST_FOREACH(s, &w->sessions[id % SESSION_WORKER_BUCKETS], link) {
+		if (s->id == id)
+			return s;
+	}
+	return NULL;
+}
+
+/* --- what crosses --------------------------------------------------------------------------- */
+
+static const struct session_limits crossing_limits = {
+	CROSSING_STREAMS, CROSSING_PING_MS, UINT_MAX, CROSSING_PROBE_MS};
+
+struct crossing_end {
+	struct session_worker *worker;
+	int fd;
+};
+
+static void
+crossing_on_lost(void *arg, int rc, const char *why)
+{
+	struct session_worker *w = arg;
+
+	log_error("hub", "streams to a worker have ended rc=%d reason=\"%s\"", rc, why);
+	session_free(&w->near); /* the next stream begins another one */
+}
+
+static void
+crossing_on_far_lost(void *arg, int rc, const char *why)
+{
+	struct session_worker *w = arg;
+
+	(void)rc; /* the owner's end tells */
+	(void)why;
+	session_free(&w->far);
+}
+
+static void
+crossing_on_begin(void *arg)
+{
+	static const struct session_events events = {
+		.opened = crossing_opened, .ended = crossing_on_far_lost};
+	struct crossing_end *e = arg;
+	struct session_worker *w = e->worker;
+	const struct session_setup setup = {.loop = w->loop,
+		.role = SESSION_SERVER,
+		.wire = transport_socket(w->loop, e->fd),
+		.budget = &w->crossing_budget,
+		.limits = &crossing_limits,
+		.udp = true,
+		.events = &events,
+		.arg = w};
+	int rc;
+
+	session_free(&w->far);
+	rc = session_new(&setup, &w->far);
+	assert(rc == 0);
+	free(e);
+}
+
+static int
+crossing_begin(struct session_worker *w)
+{
+	static const struct session_events events = {.ended = crossing_on_lost};
+	struct session_setup setup = {.loop = w->of->loop,
+		.role = SESSION_CLIENT,
+		.budget = &w->of->budget,
+		.limits = &crossing_limits,
+		.events = &events,
+		.arg = w};
+	struct crossing_end *e;
+	int pair[2];
+
+	if (w->near != NULL)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	e = xmalloc(sizeof *e);
+	*e = (struct crossing_end){w, pair[0]};
+	loop_post(w->loop, crossing_on_begin, e);
+	setup.wire = transport_socket(setup.loop, pair[1]);
+	return session_new(&setup, &w->near);
+}
+
+/* --- events, from the worker to the owner --------------------------------------------------- */
+
+static void
+tunnel_session_on_draining(void *arg)
+{
+	struct tunnel_session *s = arg;
+
+	s->drains = true;
+	if (s->events != NULL && s->events->draining != NULL)
+		s->events->draining(s->arg);
+}
+
+static void
+tunnel_session_on_asked(void *arg)
+{
+	const struct tunnel_session *s = arg;
+
+	if (s->events != NULL && s->events->asked != NULL)
+		s->events->asked(s->arg);
+}
+
+static void
+tunnel_session_tell_silent(struct tunnel_session *s, bool is_silent)
+{
+	s->silent = is_silent;
+	if (s->events != NULL && s->events->silent != NULL)
+		s->events->silent(s->arg, is_silent);
+}
+
+static void
+tunnel_session_on_silent(void *arg)
+{
+	tunnel_session_tell_silent(arg, true);
+}
+
+static void
+tunnel_session_on_heard(void *arg)
+{
+	tunnel_session_tell_silent(arg, false);
+}
+
+static void
+tunnel_session_on_ended(void *arg)
+{
+	struct tunnel_session *s = arg;
+
+	s->ended = true;
+	s->stats = s->last;
+	if (s->events != NULL)
+		s->events->ended(s->arg, s->rc, s->why);
+}
+
+static void
+tunnel_session_draining(void *arg)
+{
+	struct tunnel_session *s = arg;
+
+	loop_post(s->loop, tunnel_session_on_draining, s);
+}
+
+static void
+tunnel_session_asked(void *arg)
+{
+	struct tunnel_session *s = arg;
+
+	loop_post(s->loop, tunnel_session_on_asked, s);
+}
+
+static void
+tunnel_session_silent(void *arg, bool is_silent)
+{
+	struct tunnel_session *s = arg;
+
+	loop_post(s->loop, is_silent ? tunnel_session_on_silent : tunnel_session_on_heard, s);
+}
+
+/* On the worker: the session is gone, and its figures stay. */
+static void
+tunnel_session_shut(void *arg)
+{
+	struct tunnel_session *s = arg;
+
+	if (s->session == NULL)
+		return;
+	s->last = *session_stats(s->session);
+	LIST_REMOVE(s, link);
+	session_free(&s->session);
+}
+
+static void
+tunnel_session_ended(void *arg, int rc, const char *why)
+{
+	struct tunnel_session *s = arg;
+
+	s->rc = rc;
+	snprintf(s->why, sizeof s->why, "%s", why);
+	tunnel_session_shut(s);
+	loop_post(s->loop, tunnel_session_on_ended, s);
+}
+
+static const struct session_events tunnel_session_events = {
+	.draining = tunnel_session_draining,
+	.asked = tunnel_session_asked,
+	.silent = tunnel_session_silent,
+	.ended = tunnel_session_ended,
+};
+
+/* --- orders, from the owner to the worker --------------------------------------------------- */
+
+struct session_start {
+	struct tunnel_session *session;
+	struct tls_stream *tls;
+	struct session_setup setup;
+	struct session_limits limits;
+};
+
+static void
+tunnel_session_on_start(void *arg)
+{
+	struct session_start *start = arg;
+	struct tunnel_session *s = start->session;
+	struct session_worker *w = s->worker;
+
+	start->setup.loop = w->loop;
+	start->setup.budget = &w->budget;
+	start->setup.limits = &start->limits;
+	start->setup.events = &tunnel_session_events;
+	start->setup.arg = s;
+	tls_stream_move(start->tls, w->loop);
+	start->setup.wire = transport_tls(&start->tls);
+	LIST_INSERT_HEAD(&w->sessions[s->id % SESSION_WORKER_BUCKETS], s, link);
+	if (session_new(&start->setup, &s->session) < 0) {
+		LIST_REMOVE(s, link);
+		snprintf(s->why, sizeof s->why, "no HTTP/2 session can be made");
+		s->rc = -EPROTO;
+		loop_post(s->loop, tunnel_session_on_ended, s);
+	}
+	free(start);
+}
+
+static int
+tunnel_session_start(struct tunnel_session *s, const struct tunnel_session_setup *setup)
+{
+	struct session_workers *all = setup->workers;
+	struct session_worker *w =
+		&all->workers[hash64(setup->node, strlen(setup->node), 0) % all->n];
+	struct session_start *start;
+	int rc = crossing_begin(w);
+
+	if (rc < 0)
+		return rc;
+	start = xcalloc(1, sizeof *start);
+	start->session = s;
+	start->setup = setup->session;
+	start->limits = *setup->session.limits;
+	start->tls = take_ptr(setup->tls);
+	tls_stream_move(start->tls, NULL);
+	s->worker = w;
+	s->id = ++all->last_id;
+	s->events = setup->session.events;
+	s->arg = setup->session.arg;
+	if (s->line.peer != NULL)
+		start->setup.line = &s->line;
+	loop_post(w->loop, tunnel_session_on_start, start);
+	return 0;
+}
+
+struct session_order {
+	struct session_worker *worker;
+	uint64_t id;
+	void (*fn)(struct session *s);
+};
+
+static void
+tunnel_session_on_order(void *arg)
+{
+	struct session_order *o = arg;
+	struct tunnel_session *s = session_worker_find(o->worker, o->id);
+
+	if (s != NULL)
+		o->fn(s->session);
+	free(o);
+}
+
+static void
+tunnel_session_order(struct tunnel_session *s, void (*fn)(struct session *s))
+{
+	struct session_order *o;
+
+	if (s->worker == NULL) {
+		fn(s->session);
+		return;
+	}
+	o = xmalloc(sizeof *o);
+	*o = (struct session_order){s->worker, s->id, fn};
+	loop_post(s->worker->loop, tunnel_session_on_order, o);
+}
+
+/* --- sessions ------------------------------------------------------------------------------- */
+
+static void
+tunnel_session_on_gone(void *arg)
+{
+	struct tunnel_session *s = arg;
+
+	free(s->node);
+	free(s);
+}
+
+int
+tunnel_session_new(const struct tunnel_session_setup *setup, struct tunnel_session **out)
+{
+	struct tunnel_session *s = xcalloc(1, sizeof *s);
+	struct session_setup own = setup->session;
+	int rc;
+
+	s->loop = setup->session.loop;
+	s->node = xstrdup(setup->node);
+	if (setup->liveness != NULL) {
+		liveness_join(setup->liveness, setup->peer, &s->line, loop_now_ms(s->loop));
+		own.line = &s->line;
+	}
+	if (setup->workers != NULL) {
+		rc = tunnel_session_start(s, setup);
+	} else {
+		own.wire = transport_tls(setup->tls);
+		rc = session_new(&own, &s->session);
+	}
+	*out = s;
+	if (rc < 0) {
+		tls_stream_free(setup->tls);
+		liveness_leave(&s->line);
+		tunnel_session_on_gone(take_ptr(out));
+	}
+	return rc;
+}
+
+void
+tunnel_session_free(struct tunnel_session **out, struct session_stats *past)
+{
+	struct tunnel_session *s = take_ptr(out);
+
+	if (s == NULL)
+		return;
+	s->events = NULL;
+	if (s->worker != NULL && !s->ended) {
+		session_worker_ask(s->worker, tunnel_session_shut, s);
+		s->stats = s->last;
+	}
+	session_stats_add(past, tunnel_session_stats(s));
+	session_free(&s->session);
+	liveness_leave(&s->line);
+	if (s->worker == NULL)
+		tunnel_session_on_gone(s);
+	else
+		loop_post(s->loop, tunnel_session_on_gone, s);
+}
+
+void
+tunnel_session_drain(struct tunnel_session *s)
+{
+	s->drains = true;
+	tunnel_session_order(s, session_drain);
+}
+
+void
+tunnel_session_send_away(struct tunnel_session *s)
+{
+	s->drains = true;
+	tunnel_session_order(s, session_send_away);
+}
+
+void
+tunnel_session_ask_anew(struct tunnel_session *s)
+{
+	tunnel_session_order(s, session_ask_anew);
+}
+
+bool
+tunnel_session_is_silent(const struct tunnel_session *s)
+{
+	return s->worker != NULL ? s->silent : session_is_silent(s->session);
+}
+
+const struct session_stats *
+tunnel_session_stats(const struct tunnel_session *s)
+{
+	return s->worker != NULL ? &s->stats : session_stats(s->session);
+}
+
+static void
+tunnel_session_on_count(void *arg)
+{
+	struct tunnel_session *s = arg;
+
+	if (s->session != NULL)
+		s->stats = *session_stats(s->session);
+}
+
+unsigned
+tunnel_session_count(struct tunnel_session *s)
+{
+	if (s->worker != NULL && !s->ended)
+		session_worker_ask(s->worker, tunnel_session_on_count, s);
+	return tunnel_session_stats(s)->streams;
+}
+
+void
+tunnel_session_streams(
+	const struct tunnel_session *s, const char *node, const char **comma, struct buf *out)
+{
+	if (s->worker == NULL)
+		session_streams(s->session, node, comma, out);
+}
+
+int
+tunnel_session_open(struct tunnel_session *s, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	struct stream_request on = *request;
+	char id[24];
+	int rc;
+
+	if (s->worker == NULL)
+		return session_open(s->session, request, events, arg, out);
+	if (s->drains || s->ended)
+		return -ESHUTDOWN;
+	if (request->n_fields + 2 > STREAM_FIELDS_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < request->n_fields; i++)
+		fields[i] = request->fields[i];
+	snprintf(id, sizeof id, "%llu", (unsigned long long)s->id);
+	on.fields = fields;
+	fields[on.n_fields++] = (struct stream_field){CROSSING_SESSION, id};
+	if (request->held)
+		fields[on.n_fields++] = (struct stream_field){CROSSING_HELD, "1"};
+	rc = crossing_begin(s->worker);
+	if (rc == 0)
+		rc = session_open(s->worker->near, &on, events, arg, out);
+	return rc == -ESHUTDOWN || rc == -EMFILE || rc == -ENFILE ? -EAGAIN : rc;
+}
+
+/* --- what is told of all -------------------------------------------------------------------- */
+
+struct session_survey {
+	struct session_worker *worker;
+	struct session_budget *total;
+	const char **comma;
+	struct buf *out;
+};
+
+static void
+session_budget_add(struct session_budget *to, const struct session_budget *b)
+{
+	to->held += b->held;
+	to->granted += b->granted;
+	to->queued += b->queued;
+}
+
+static void
+session_worker_on_count(void *arg)
+{
+	const struct session_survey *survey = arg;
+	const struct session_worker *w = survey->worker;
+	struct tunnel_session *s;
+
+	for (size_t i = 0; i < SESSION_WORKER_BUCKETS; i++)
+		LIST_FOREACH(s, &w->sessions[i], link)
+			s->stats = *session_stats(s->session);
+	session_budget_add(survey->total, &w->budget);
+	session_budget_add(survey->total, &w->crossing_budget);
+}
+
+void
+session_workers_count(struct session_workers *w, struct session_budget *total)
+{
+	for (size_t i = 0; w != NULL && i < w->n; i++)
+		session_worker_ask(&w->workers[i], session_worker_on_count,
+			&(struct session_survey){.worker = &w->workers[i], .total = total});
+	if (w != NULL)
+		session_budget_add(total, &w->budget);
+}
+
+static void
+session_worker_on_streams(void *arg)
+{
+	const struct session_survey *survey = arg;
+	const struct tunnel_session *s;
+
+	for (size_t i = 0; i < SESSION_WORKER_BUCKETS; i++)
+		LIST_FOREACH(s, &survey->worker->sessions[i], link)
+			session_streams(s->session, s->node, survey->comma, survey->out);
+}
+
+void
+session_workers_streams(struct session_workers *w, const char **comma, struct buf *out)
+{
+	for (size_t i = 0; w != NULL && i < w->n; i++)
+		session_worker_ask(&w->workers[i], session_worker_on_streams,
+			&(struct session_survey){
+				.worker = &w->workers[i], .comma = comma, .out = out});
+}
