@@ -58,7 +58,9 @@ put(struct record_writer *w, unsigned i, const char *folder, const char *text)
 	auto_free char *name = xasprintf("edge-%u", i),
 		       *path = xasprintf("%s%s/%u", dir, folder, i);
 
-	record_writer_put(w, name, path, xasprintf("%s %u", text, i));
+	record_writer_put(w,
+		&(struct record_put){
+			.name = name, .path = path, .text = xasprintf("%s %u", text, i)});
 }
 
 static void
@@ -77,7 +79,7 @@ check_written(unsigned i, const char *text)
 static void
 all_are_written(void **state)
 {
-	struct record_writer *w = record_writer_new();
+	struct record_writer *w = record_writer_new("");
 	char problem[256];
 
 	(void)state;
@@ -91,7 +93,7 @@ all_are_written(void **state)
 	assert_null(w);
 	for (unsigned i = 0; i < RECORDS; i++)
 		check_written(i, "record");
-	w = record_writer_new();
+	w = record_writer_new("");
 	put(w, 1, "/gone", "lost");
 	record_writer_wait(w, "edge-1");
 	record_writer_problem(w, problem, sizeof problem);
@@ -119,7 +121,7 @@ on_waiting(void *arg, const char *name, const char *text)
 static void
 what_waits_is_known(void **state)
 {
-	struct record_writer *w = record_writer_new();
+	struct record_writer *w = record_writer_new("");
 	unsigned sum = 0;
 
 	(void)state;
@@ -148,7 +150,7 @@ what_waits_is_known(void **state)
 static void
 the_later_one_counts(void **state)
 {
-	struct record_writer *w = record_writer_new();
+	struct record_writer *w = record_writer_new("");
 
 	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
@@ -158,7 +160,7 @@ the_later_one_counts(void **state)
 	}
 	record_writer_free(&w);
 	check_written(1, "record 19 of");
-	w = record_writer_new(); /* of which none is put */
+	w = record_writer_new(""); /* of which none is put */
 	assert_false(record_writer_has(w, "edge-1"));
 	record_writer_wait(w, "edge-1");
 	record_writer_free(&w);

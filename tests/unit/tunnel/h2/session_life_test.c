@@ -24,6 +24,7 @@ struct life {
 	struct loop *loop;
 	struct session_budget budget;
 	struct liveness *liveness;
+	struct liveness_line line;
 	struct session *s;
 	int fd; /* the peer's */
 	uint64_t start_ms; /* the peer was heard last */
@@ -192,6 +193,9 @@ wire_fd(struct transport *w)
 	return kernel.fd;
 }
 
+/* Which peer it is; each connection has a line of its own. */
+static struct liveness_line to_hub, to_node;
+
 static void
 life_open(struct life *l, const struct session_setup *with)
 {
@@ -220,8 +224,11 @@ life_open(struct life *l, const struct session_setup *with)
 	setup.limits = &limits;
 	setup.events = &events;
 	setup.arg = l;
-	if (setup.peer != NULL)
-		setup.liveness = l->liveness;
+	if (with->line != NULL) {
+		liveness_join(l->liveness, with->line == &to_node ? "edge-1" : "hub:10000",
+			&l->line, loop_now_ms(l->loop));
+		setup.line = &l->line;
+	}
 	assert_int_equal(session_new(&setup, &l->s), 0);
 }
 
@@ -251,16 +258,15 @@ static void
 life_fini(struct life *l)
 {
 	session_free(&l->s);
+	liveness_leave(&l->line);
 	close(l->fd);
 	liveness_free(&l->liveness);
 	loop_free(&l->loop);
 }
 
-static const struct session_setup plain = {0}, keeps = {.says_beat = true, .peer = "hub:10000"},
-				  follows = {.says_beat = true,
-					  .peer = "hub:10000",
-					  .follows = true},
-				  node = {.peer = "edge-1"};
+static const struct session_setup plain = {0}, keeps = {.says_beat = true, .line = &to_hub},
+				  follows = {.says_beat = true, .line = &to_hub, .follows = true},
+				  node = {.line = &to_node};
 
 /* The hub's end, once the node has said that it keeps the connection. */
 static void
