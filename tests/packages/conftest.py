@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 
 import pytest
 
@@ -21,8 +20,7 @@ LONGEST = ("test_commands", "test_release", "test_readme", "test_packages", "tes
 
 def pytest_configure(config):
     # A terminated run takes its trees and its machines down like an interrupted one.
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))
+    signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))
     if not hasattr(config, "workerinput"):
         os.environ["DEBIANS"] = folder = tempfile.mkdtemp(prefix="edgeway-debians-")
         os.chmod(folder, 0o755)
