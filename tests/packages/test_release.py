@@ -20,7 +20,7 @@ import time
 
 import pytest
 
-from tree import QUICKLY, os_release, run
+from tree import QUICKLY, run
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
@@ -84,15 +84,7 @@ def keys(place):
 
 
 @pytest.fixture(scope="module")
-def debians(place, clean):
-    """For all builds: the clean Debian, and what the first of them has installed in one."""
-    os.mkdir(f"{place}/debians")
-    os.symlink(clean.result().root, f"{place}/debians/{os_release('VERSION_CODENAME')}")
-    return f"{place}/debians"
-
-
-@pytest.fixture(scope="module")
-def made(place, keys, debians):
+def made(place, keys):
     """(folder, what was printed) of both: one with a key file and a changed file; the other at another day, elsewhere, with gpg's own key."""
     home, fingerprint, key = keys
     first, second = (clone_to(os.path.join(place, n)) for n in ("first", "in/another/folder"))
@@ -100,9 +92,9 @@ def made(place, keys, debians):
     os.mkdir(os.path.join(second, "to"))
     others = {"GNUPGHOME": home, "TZ": "Pacific/Kiritimati", "LC_ALL": "C", "USER": "nobody"}
     with concurrent.futures.ThreadPoolExecutor() as both:
-        runs = [both.submit(release, first, "--to", f"{place}/release", ARCH, RELEASE_KEY=key, DEBIANS=debians),
+        runs = [both.submit(release, first, "--to", f"{place}/release", ARCH, RELEASE_KEY=key),
                 both.submit(release, second, "--to", f"{second}/to", ARCH, before=["faketime", "-f", "+9d", "sh", "-c", 'umask 077; exec "$@"', "sh"],
-                            RELEASE_KEY=fingerprint, DEBIANS=debians, **others)]
+                            RELEASE_KEY=fingerprint, **others)]
     return [(folder, r.result()[1]) for folder, r in zip((f"{place}/release", f"{second}/to"), runs)]
 
 
