@@ -45,7 +45,7 @@ check-packages:
 	top_builddir='$(abs_top_builddir)' /usr/bin/python3 -m pytest -p no:cacheprovider -q $(srcdir)/tests/packages
 .PHONY: check-packages
 EXTRA_DIST += tests/packages/booted.py tests/packages/conftest.py tests/packages/edge.py tests/packages/test_commands.py tests/packages/test_image_build.py tests/packages/test_packages.py \
-	tests/packages/test_readme.py tests/packages/test_release.py tests/packages/test_resolvers.py tests/packages/test_systemd.py tests/packages/tree.py
+	tests/packages/test_release.py tests/packages/test_resolvers.py tests/packages/test_systemd.py tests/packages/tree.py
 
 AM_TESTS_ENVIRONMENT += FUZZERS='$(FUZZERS)'; export FUZZERS;
 EXTRA_DIST += tests/run tests/driver tests/map tests/seen tests/pre-commit tests/emulate tests/emulated \

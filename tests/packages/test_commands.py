@@ -1,10 +1,8 @@
 """What the documents tell a reader to type, typed: every command line of DOCUMENTS, in a block of its own or within a sentence, is taken
 from there and run on clean Debians: one that builds, the hub's machine and a node with a Docker Engine, which systemd runs (booted.py),
 with the packages that the first one has built. Files that a document shows are written as they stand there. STEPS says where each is
-done and what it prints, or why it is not done here; a line that has no step fails. README.md, which has a machine of its own, is
-carried out by test_readme.py. Root; top_builddir names the configured build.
+done and what it prints, or why it is not done here; a line that has no step fails. Root; top_builddir names the configured build.
 """
-import concurrent.futures
 import glob
 import os
 import re
@@ -21,6 +19,7 @@ from edge import Node
 from tree import APART, INSIDE, QUICKLY, run
 
 TOP = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
 NET = os.path.join(TOP, "tests", "net")
 PYTHON = "/usr/bin/python3"
 # In the order in which they are gone through: the last one takes the node's agent away.
@@ -30,7 +29,7 @@ PROGRAMS = ("apt-get curl docker dpkg edgeway-agent edgeway-hub edgewayctl git g
             "resolvectl rm scp skopeo ssh systemctl").split()
 APT = 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n'
 QUICK_BUILD = {**QUICKLY, "CFLAGS": "-O0 -g0 -U_FORTIFY_SOURCE", "MAKEFLAGS": f"-j{os.cpu_count()}"}
-CLOUD, EDGE, ROUTER, WEB = "192.0.2.1", "192.0.2.11", "192.0.2.254", "10.0.0.12"
+CLOUD, BARE, EDGE, ROUTER, WEB = "192.0.2.1", "192.0.2.2", "192.0.2.11", "192.0.2.254", "10.0.0.12"
 # Green throughout, with one service.
 STATUS_OF_THE_NODE = r"(?s)^edge-1: ready, edgeway-agent.*hub +connected.*services +1 known.*DNS +172\.17\.0\.1:53; .*resolv\.conf +ours\n.*rules +table ip edgeway installed"
 
@@ -308,56 +307,16 @@ def within_sentences(document):
             (re.match(r"(\./)?(deploy|tests|bench)/[\w-]+( |$)", s) and os.path.isfile(os.path.join(TOP, s.split()[0])))}
 
 
-class Places:
-    """Machines, by the names of STEPS. What source and bare run, and apt-get, has the network of the machine that runs the tests."""
+class Towns:
+    """source: builds; bare: a machine that has the sources and nothing else; cloud and edge: machines on one switch; web: the first one's tree
+    behind it, at WEB. What source and bare run, and apt-get, has the network of the machine that runs the tests."""
 
-    def __init__(self):
+    def __init__(self, clean):
         self.trees, self.closers = [], []
-        self.source = self.bare = None
-
-    def tree(self, of, *packages):
-        made = of.copy()
-        self.trees.append(made)
-        with open(made.path("/etc/apt/apt.conf.d/01yes"), "w") as f:
-            f.write(APT)
-        if packages:
-            made.install(*packages)
-        return made
-
-    def machine(self, tree, name):
-        made = Node(tree.root, name)
-        self.closers.append(made.close)
-        return made
-
-    def run(self, name, line):
-        """(status, output)"""
-        machine, builds = getattr(self, name), name in ("source", "bare")
-        words = ["env", *(f"{k}={v}" for k, v in QUICK_BUILD.items()), "sh", "-c", f"cd /root/{'edgeway' if builds else ''} && {line}"]
-        if machine == self.source:  # none that runs
-            return machine.run(*words, seconds=900, check=False)
-        return machine.run(*words, seconds=900, check=False, online=builds or bool(re.match("apt-get (update|install (?!--reinstall))", line)))
-
-    def close(self):
-        for close in reversed(self.closers):
-            close()
-        for tree in self.trees:
-            tree.close()
-
-
-def unpack(tarball, tree):
-    os.mkdir(tree.path("/root/edgeway"))
-    run(["tar", "-xf", tarball, "-C", tree.path("/root/edgeway"), "--strip-components=1", "--no-same-owner"], 60)
-
-
-class Towns(Places):
-    """source: builds; cloud and edge: machines on one switch; web: the first one's tree behind it, at WEB."""
-
-    def __init__(self, clean, bootable, tarball):
-        super().__init__()
         self.source = self.web = self.tree(clean)
-        unpack(tarball, self.source)
-        with concurrent.futures.ThreadPoolExecutor() as beside:
-            trees = list(beside.map(lambda packages: self.tree(bootable, *packages), (["iproute2"], ["iproute2", "docker.io", "openssh-server"])))
+        run(["make", "-C", BUILD, "distdir"], 120)
+        [folder] = [p for p in glob.glob(f"{BUILD}/edgeway-[0-9]*") if os.path.isdir(p)]
+        shutil.copytree(folder, self.source.path("/root/edgeway"), symlinks=True)
         self.log = tempfile.mkdtemp(prefix="edgeway-towns-")
         self.closers.append(lambda: shutil.rmtree(self.log))
         self.switch = self.process("switch", "unshare", "--net", "sleep", "100000")
@@ -368,10 +327,19 @@ class Towns(Places):
             run(self.at_switch("ip", *words.split()), 20)
         self.process("dns", *self.at_switch("dnsmasq", "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--user=root", "--pid-file=",
                                             f"--address=/hub.example.org/{CLOUD}"))
-        self.cloud = self.at(CLOUD, self.machine(trees[0], "cloud"))
-        self.edge = self.at(EDGE, self.machine(trees[1], "edge-1"))
+        self.bare = self.machine(clean, "bare", BARE, "systemd")
+        shutil.move(folder, self.bare.path("/root/edgeway"))
+        self.cloud = self.machine(clean, "cloud", CLOUD, "systemd", "iproute2")
+        self.edge = self.machine(clean, "edge-1", EDGE, "systemd", "iproute2", "docker.io", "openssh-server")
         self.make_image()
         self.start_kubelet()
+
+    def tree(self, clean):
+        made = clean.copy()
+        self.trees.append(made)
+        with open(made.path("/etc/apt/apt.conf.d/01yes"), "w") as f:
+            f.write(APT)
+        return made
 
     def process(self, name, *argv):
         made = Process(name, argv, f"{self.log}/{name}")
@@ -381,13 +349,16 @@ class Towns(Places):
     def at_switch(self, *argv):
         return ["nsenter", f"--net=/proc/{self.switch.pid}/ns/net", *argv]
 
-    def at(self, address, machine):
-        """It, with a way to the switch."""
-        run(machine.net("ip", "link", "add", "eth0", "type", "veth", "peer", "name", address, "netns", str(self.switch.pid)), 20)
+    def machine(self, clean, name, address, *packages):
+        tree = self.tree(clean)
+        tree.run("sh", "-c", f"apt-get update -q && apt-get install -q {' '.join(packages)} && apt-get clean", seconds=300)
+        made = Node(tree.root, name)
+        self.closers.append(made.close)
+        run(made.net("ip", "link", "add", "eth0", "type", "veth", "peer", "name", name, "netns", str(self.switch.pid)), 20)
         for words in (f"addr add {address}/24 dev eth0", "link set eth0 up", f"route add default via {ROUTER}"):
-            run(machine.net("ip", *words.split()), 20)
-        run(self.at_switch("ip", "link", "set", address, "master", "switch", "up"), 20)
-        return machine
+            run(made.net("ip", *words.split()), 20)
+        run(self.at_switch("ip", "link", "set", name, "master", "switch", "up"), 20)
+        return made
 
     def make_image(self):
         """busybox, of which a node that has a registry would get the image from there."""
@@ -422,6 +393,14 @@ class Towns(Places):
         with open(getattr(self, name).path(path.lstrip("+")), mode) as f:  # in a folder that is there already, as it is for a reader
             f.write(text)
 
+    def run(self, name, line):
+        """(status, output)"""
+        machine, builds = getattr(self, name), name in ("source", "bare")
+        words = ["env", *(f"{k}={v}" for k, v in QUICK_BUILD.items()), "sh", "-c", f"cd /root/{'edgeway' if builds else ''} && {line}"]
+        if machine == self.source:  # none that runs
+            return machine.run(*words, seconds=900, check=False)
+        return machine.run(*words, seconds=600, check=False, online=builds or bool(re.match("apt-get (update|install (?!--reinstall))", line)))
+
     def start(self, name, line):
         """A daemon, in the place of the one that systemd runs."""
         if name == "web":
@@ -435,12 +414,18 @@ class Towns(Places):
         wait_for("it serves", lambda: machine.run(*status, check=False)[0] == 0, 30)
         return 0, ""
 
+    def close(self):
+        for close in reversed(self.closers):
+            close()
+        for tree in self.trees:
+            tree.close()
+
 
 @pytest.fixture(scope="module")
-def towns(clean, bootable, tarball):
+def towns(clean):
     made = Towns.__new__(Towns)
     try:
-        made.__init__(clean.result(), bootable, tarball)
+        made.__init__(clean.result())
         yield made
     finally:
         made.close()
@@ -480,13 +465,9 @@ def test_each_line_has_its_step(document):
         assert [p for p in re.findall(r"tests/[\w/]+\.py", step.why or "") if not os.path.exists(os.path.join(TOP, p))] == [], step.text
 
 
-@pytest.mark.parametrize("document", DOCUMENTS[1:])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_document(towns, document):
-    carry_out_all(towns, document)
-
-
-def carry_out_all(places, document):
     blocks = iter(shown(document))
     for step in STEPS[document]:
         text = next(blocks) if step.is_block else step.text
-        carry_out(places, step, step.runs or text)
+        carry_out(towns, step, step.runs or text)

@@ -19,6 +19,7 @@ import pytest
 from tree import run
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
 PROGRAMS = {"edgeway-agent": "usr/sbin", "edgeway-hub": "usr/sbin", "edgewayctl": "usr/bin"}
 ENGINE = ('mount -t cgroup2 none /sys/fs/cgroup; mkdir -p /etc/docker; mount -t tmpfs none /etc/docker; exec dockerd --data-root "$0/data" --exec-root "$0/run" --pidfile "$0/pid" '
           '-H "unix://$0/docker.sock" --bridge none --iptables=false --ip-forward=false --ip-masq=false')
@@ -57,14 +58,14 @@ class Engine:
 
 
 @pytest.fixture(scope="module")
-def engine(clean, tarball, tmp_path_factory):
-    sources = tmp_path_factory.mktemp("sources")
-    run(["tar", "-xf", tarball, "-C", sources, "--strip-components=1", "--no-same-owner"], 60)
+def engine(clean):
+    run(["make", "-C", BUILD, "distdir"], 120)
+    [folder] = [p for p in glob.glob(f"{BUILD}/edgeway-[0-9]*") if os.path.isdir(p)]
     engine = Engine()
     try:
-        engine.piped(f"tar -C {clean.result().root} --exclude='./var/lib/apt/lists/*' --exclude='./var/cache/apt/*.bin' -c .", "import", "-", "debian:12-slim", seconds=120)
+        engine.piped(f"tar -C {clean.result().root} -c .", "import", "-", "debian:12-slim", seconds=120)
         began = time.monotonic()
-        engine.build = functools.partial(engine.piped, f"tar -C {sources} -c .", "build", "--network", "host", "--build-arg", "CFLAGS=-O0",
+        engine.build = functools.partial(engine.piped, f"tar -C {folder} -c .", "build", "--network", "host", "--build-arg", "CFLAGS=-O0",
                                          "-f", "deploy/Dockerfile", seconds=900)
         engine.build("-t", "edgeway", "-")
         size = int(engine.docker("inspect", "-f", "{{.Size}}", "edgeway")[1])
@@ -72,6 +73,7 @@ def engine(clean, tarball, tmp_path_factory):
         yield engine
     finally:
         engine.close()
+        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")

@@ -25,16 +25,14 @@ APART_NETWORK = ["unshare", "--net", "--mount", "--propagation", "private", "sh"
 @pytest.fixture(scope="module")
 def installed(folder, clean):
     """The tree with all three packages, and what was in it before, their dependencies counted in."""
-    tree = clean.result().copy()
-    try:
-        os.mkdir(tree.path("/packages"))
-        for p in debs(folder):
-            shutil.copy(p, tree.path("/packages"))
-        tree.run("sh", "-c", "apt-get install -q -y --no-install-recommends /packages/*.deb", seconds=240)
-        shutil.rmtree(tree.path("/packages"))
-        yield tree
-    finally:
-        tree.close()
+    tree = clean.result()
+    os.mkdir(tree.path("/packages"))
+    for p in debs(folder):
+        shutil.copy(p, tree.path("/packages"))
+    tree.run("apt-get", "update", "-q", seconds=120)
+    tree.run("sh", "-c", "apt-get install -q -y --no-install-recommends /packages/*.deb", seconds=240)
+    shutil.rmtree(tree.path("/packages"))
+    return tree
 
 
 def debs(folder):
@@ -46,21 +44,25 @@ def test_packages_are_complete(folder):
     assert names == PACKAGES
 
 
-def test_tarball_has_all_sources(tarball):
+def test_tarball_has_all_sources(folder):
     """What is not in it is in no package: a maintainer's script, once. (The chart's link is a folder there.)"""
     if not os.path.exists(os.path.join(TOP, ".git")):
         pytest.skip("no repository here")
+    [tarball] = glob.glob(f"{folder}/*.orig.tar.xz")
     there = {line.partition("/")[2] for line in run(["tar", "-tf", tarball], 60)[1].splitlines()}
     ours = run(["git", "-c", "safe.directory=*", "-C", TOP, "ls-files"], 60)[1].splitlines()
     missing = [p for p in ours if p not in there and not p.startswith((".", "deploy/helm/edgeway/kubernetes"))]
     assert len(ours) > 100 and missing == []
 
 
-def test_the_same_tarball_gives_the_same_packages(folder, tarball, tmp_path):
+def test_the_same_tarball_gives_the_same_packages(folder, tmp_path):
     """Compiled anew in another folder, at another hour, in another zone, language and umask."""
+    [tarball] = glob.glob(os.path.join(folder, "edgeway_*.orig.tar.xz"))
+    version = re.search(r"_(.*)[.]orig", tarball).group(1)
+    shutil.copy(tarball, tmp_path / f"edgeway-{version}.tar.xz")
     env = {**os.environ, **QUICKLY, "TZ": "Pacific/Kiritimati", "LC_ALL": "C", "HOME": "/nonexistent", "USER": "nobody"}
-    run(["sh", "-c", 'umask 027; exec "$@"', "sh", os.path.join(TOP, "deploy", "make-packages"), tarball,
-         str(tmp_path / "elsewhere" / "packages")], 900, env=env)
+    run(["sh", "-c", 'umask 027; exec "$@"', "sh", os.path.join(TOP, "deploy", "make-packages"), str(tmp_path / f"edgeway-{version}.tar.xz"),
+         str(tmp_path / "elsewhere" / "packages")], 600, env=env)
 
     def digests(where):
         return {os.path.basename(p): hashlib.sha256(open(p, "rb").read()).hexdigest() for p in debs(where)}

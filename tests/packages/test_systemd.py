@@ -47,17 +47,18 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="module")
-def tree(folder, bootable):
+def tree(folder, clean):
     """With systemd and what our packages depend on, but for those."""
-    tree = bootable.copy()
-    try:
-        depends = [run(["dpkg-deb", "-f", p, "Depends"], 20)[1].strip() for p in glob.glob(f"{folder}/edgeway*.deb")]
-        tree.run("apt-get", "satisfy", "-q", "-y", "--no-install-recommends", "iproute2", *depends, seconds=300)
-        with open(tree.path("/etc/resolv.conf"), "wb") as f:
-            f.write(FORMER)
-        yield tree
-    finally:
-        tree.close()
+    tree = clean.result()
+    if os.path.lexists(tree.path("/etc/resolv.conf")):
+        os.unlink(tree.path("/etc/resolv.conf"))
+    shutil.copy("/etc/resolv.conf", tree.path("/etc"))  # other tests have written their own
+    depends = [run(["dpkg-deb", "-f", p, "Depends"], 20)[1].strip() for p in glob.glob(f"{folder}/edgeway*.deb")]
+    tree.run("apt-get", "update", "-q", seconds=120)
+    tree.run("apt-get", "satisfy", "-q", "-y", "--no-install-recommends", "systemd, iproute2", *depends, seconds=300)
+    with open(tree.path("/etc/resolv.conf"), "wb") as f:
+        f.write(FORMER)
+    return tree
 
 
 @pytest.fixture(scope="module")
@@ -341,13 +342,13 @@ def test_removed_while_it_runs(node):
     assert os.path.exists(node.path("/etc/edgeway/agent.yaml")) and os.path.isdir(node.path("/var/lib/edgeway"))
 
 
-def test_purged(node, tree):
+def test_purged(node, clean):
     """Nothing is left but the hub's user, as Debian has it."""
     shutil.rmtree(node.path("/etc/systemd/system/edgeway-agent.service.d"))
     for path in glob.glob(node.path("/etc/edgeway/manifests/*")) + glob.glob(node.path("/root/*.deb")):
         os.unlink(path)
     node.run("dpkg", "-P", "edgeway-agent", "edgeway-hub", "edgeway-ctl")
-    assert {p for p in tree.files() if "edgeway" in p} == set()
+    assert {p for p in clean.result().files() if "edgeway" in p} == set()
     assert "edgeway" not in node.run("systemctl", "list-unit-files", "--no-pager")[1]
     assert node.run("ls", "/run")[1].count("edgeway") == 0
     assert "edgeway-hub:" in node.run("cat", "/etc/passwd")[1]

@@ -1,9 +1,7 @@
 """A clean Debian of its own under a temporary folder, of the very release and mirrors of this machine.
 
 Every command runs in namespaces of its own (mounts, processes): nothing is left mounted and nobody runs on, however it ends.
-$DEBIANS names a folder of Debians that are there already, by code name: they are copied.
 """
-import fcntl
 import glob
 import os
 import shutil
@@ -18,9 +16,8 @@ ENV = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/r
 
 
 SCRIPTS = "/usr/share/debootstrap/scripts"
-# For building packages: how the code is compiled is seen to elsewhere, and nobody keeps the archives.
-QUICKLY = {"DEB_BUILD_OPTIONS": f"nocheck noautodbgsym parallel={os.cpu_count()}", "DEB_CFLAGS_APPEND": "-O0 -g0 -U_FORTIFY_SOURCE",
-           "XZ_OPT": "-1", "DPKG_DEB_COMPRESSOR_LEVEL": "1"}
+# For building packages: how the code is compiled is seen to elsewhere.
+QUICKLY = {"DEB_BUILD_OPTIONS": f"nocheck noautodbgsym parallel={os.cpu_count()}", "DEB_CFLAGS_APPEND": "-O0 -g0 -U_FORTIFY_SOURCE"}
 
 
 def run(argv, seconds, check=True, **more):
@@ -70,32 +67,13 @@ def script(codename):
     return [] if os.path.exists(f"{SCRIPTS}/{codename}") else [f"{SCRIPTS}/gutsy"]
 
 
-def once(name, make):
-    """The path in $DEBIANS of what make(path) leaves there: made by the first process that asks, while the others wait."""
-    os.makedirs(os.environ["DEBIANS"], exist_ok=True)
-    path = os.path.join(os.environ["DEBIANS"], name)
-    with open(f"{path}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.lexists(path):
-            try:
-                make(path)
-            except BaseException:
-                shutil.rmtree(path, ignore_errors=True)
-                raise
-    return path
-
-
 class Tree:
     def __init__(self, codename=None, folder=None, options=(), at=None):
         """codename: of a Debian that the machine's mirror has as well, or of what `at` has, the address of another mirror; options: debootstrap's;
         folder: where to (the system's temporary one)."""
         own = os_release("VERSION_CODENAME")
-        kept = not at and os.environ.get("DEBIANS") and os.path.join(os.environ["DEBIANS"], codename or own)
         self.root = tempfile.mkdtemp(prefix="edgeway-debian-", dir=folder)
         os.chmod(self.root, 0o755)
-        if kept and os.path.isdir(kept):
-            self.fill(kept)
-            return
         env = {**os.environ, **ENV}
         proxy = run(["apt-config", "shell", "P", "Acquire::http::Proxy"], 30)[1]
         if "'" in proxy:
@@ -106,13 +84,6 @@ class Tree:
         except BaseException:
             self.close()
             raise
-
-    @classmethod
-    def at(cls, root):
-        """The one whose files are there."""
-        made = cls.__new__(cls)
-        made.root = root
-        return made
 
     def follow_apt(self, sources):
         """The machine's settings; its own sources, too, for libraries of the versions that the packages were built with."""
@@ -127,21 +98,16 @@ class Tree:
             f.write(run(["apt-config", "dump", "Acquire"], 30)[1])
             f.write('DPkg::Options {"--force-unsafe-io";};\n')
 
-    def copy(self, folder=None):
+    def copy(self):
         """The same once more, with a life of its own."""
-        made = Tree.at(tempfile.mkdtemp(prefix="edgeway-debian-", dir=folder or os.path.dirname(self.root)))
-        made.fill(self.root)
-        return made
-
-    def fill(self, root):
+        made = Tree.__new__(Tree)
+        made.root = tempfile.mkdtemp(prefix="edgeway-debian-", dir=os.path.dirname(self.root))
         try:
-            run(["cp", "-a", f"{root}/.", self.root], 300)
+            run(["cp", "-a", f"{self.root}/.", made.root], 120)
         except BaseException:
-            self.close()
+            made.close()
             raise
-
-    def install(self, *packages, seconds=400):
-        self.run("sh", "-c", "apt-get install -q -y --no-install-recommends \"$@\" && apt-get clean", "sh", *packages, seconds=seconds)
+        return made
 
     def path(self, inside):
         return self.root + inside

@@ -1,6 +1,6 @@
 """The stages of tests/run as a table: what each needs, how long it may take, which of its tests are asked again. run.py carries them out.
 
-Three lanes run beside each other: `work` keeps the processors busy, `net` waits more than it works, `serial` does as much of both. In
+Three lanes run beside each other: `work` keeps the processors busy, `net` waits more than it works, `serial` keeps one processor half busy. In
 a lane one stage runs at a time.
 """
 import os
@@ -36,7 +36,7 @@ ASAN_ENV = {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": 
 
 def scratch():
     """Where tests make their folders: memory, where there is enough of it, and programs and devices may lie there. None: as usual."""
-    at, least_bytes = "/dev/shm", 12 << 30
+    at, least_bytes = "/dev/shm", 8 << 30
     room = os.statvfs(at) if os.access(at, os.W_OK) else None
     fit = room and room.f_bavail * room.f_frsize >= least_bytes and not room.f_flag & (os.ST_NOEXEC | os.ST_NODEV)
     return at if fit else None
@@ -137,8 +137,8 @@ def table(words=()):
               again=net("asan", *SANITIZED, "--last-failed", at_once=0),
               build="asan", env=ASAN_ENV),
         Stage("attacks", "pytest", 2400, pytest("attacks", "-n", str(WAITERS), "tests/attacks"), ["asan", "collect"], lane="net", build="asan", env=ASAN_ENV),
-        Stage("debian", "pytest", 2400, pytest("debian", "-n", str(JOBS + 1), "--dist", "loadfile", "tests/packages"), ["gcc"], lane="serial",
-              again=pytest("debian", "tests/packages", "--last-failed"), build="gcc"),
+        Stage("debian", "pytest", 2400, pytest("debian", "tests/packages"), ["gcc"], lane="serial", again=pytest("debian", "tests/packages", "--last-failed"),
+              build="gcc"),
         Stage("asan-units", "automake", 1200, check("asan"), ["asan"], again=make("asan", "recheck"), build="asan", env=ASAN_ENV),
         Stage("clang", "one", 900, build("clang", "all", "tests"), ["autoreconf"]),
         Stage("no-hub", "one", 600, without_hub("no-hub"), ["autoreconf"]),
