@@ -293,7 +293,7 @@ join_on_written(void *arg, int rc)
 	if (j->answered)
 		return;
 	if (rc < 0)
-		err_set(&err, rc, "cannot record the certificate under the hub's dataDir: %s",
+		err_set(&err, rc, "cannot write the node's record under the hub's dataDir: %s",
 			strerror(-rc));
 	else if (j->config.share != NULL && j->recorded)
 		rc = join_claim(j, &err);
