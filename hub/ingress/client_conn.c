@@ -172,7 +172,8 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 		client_conn_abort(v);
 		return;
 	}
-	v->relay = relay_worker_join(v->ingress->config.sessions, &setup, fd);
+	/* after a 101 the stream is one that was opened for requests */
+	v->relay = relay_worker_join(v->held ? v->ingress->config.sessions : NULL, &setup, fd);
 }
 
 /* True if the client has read everything that we have written. Nothing may arrive in the same read
@@ -310,6 +311,7 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 	else if (v->timer != NULL)
 		timer_cancel(v->timer); /* it is started for the next request again */
 	v->state = CLIENT_CONN_REACHING;
+	v->held = request.held;
 	v->ingress->requests++;
 	v->started_ms = loop_now_ms(v->ingress->config.loop);
 	if (client_conn_traces(v) && !v->talked) /* else its header section has begun the span */

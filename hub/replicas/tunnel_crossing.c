@@ -11,6 +11,7 @@
 #include "hub/replicas/tunnel_session_private.h"
 #include "hub/replicas/tunnels.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -82,6 +83,7 @@ crossing_join(struct crossing *c)
 		.arg = c,
 		.lost = STREAM_LOST};
 
+	assert(c->relay == NULL); /* `held` */
 	c->relay = relay_join_stream(&setup, take_ptr(&c->far));
 }
 
@@ -114,6 +116,7 @@ crossing_feed(void *arg)
 void
 crossing_take(struct crossing *c, crossing_taken_fn *taken, void *arg)
 {
+	assert(c->relay == NULL); /* `held` */
 	c->taken = taken;
 	c->arg = arg;
 	crossing_feed(c);
