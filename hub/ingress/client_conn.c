@@ -86,11 +86,12 @@ client_conn_end(struct client_conn *v, bool reset)
 		client_conn_trace_end(v, &(struct client_conn_end){499, 0, 0, "broken off"});
 	connector_cancel(&v->reaching);
 	exchange_free(v);
+	/* ahead of the bridges, whose end would be one in good order to it */
+	relay_worker_free(&v->relay);
 	let_go(&v->near, reset, true);
 	let_go(&v->far, reset, false);
 	if (v->stream != NULL)
 		stream_close(&v->stream, STREAM_CANCELLED);
-	relay_worker_free(&v->relay);
 	watch_stop(&v->watch);
 	sock_close(&v->fd, reset);
 	timer_free(&v->timer);

@@ -449,7 +449,7 @@ test_breaks(void **state)
 		assert_string_equal(c.report.why, "told so");
 		assert_false(c.report.whole);
 		until(t.node.reset != 0);
-		assert_int_equal(read(fd, &byte, 1), 0);
+		assert_int_equal(read(fd, &byte, 1), 0); /* by now */
 		close(fd);
 	}
 	reach(&t, &c, true); /* the owner gives it up */
