@@ -155,6 +155,7 @@ crossing_on_begin(void *arg)
 		.limits = &crossing_limits,
 		.udp = true,
 		.events = &events,
+		.takes_all = true, /* else slow readers would close the way to all nodes */
 		.arg = w};
 	int rc;
 

@@ -146,6 +146,9 @@ struct session_setup {
 	bool follows; /* another session with says_beat probes first */
 	/* the peer may have a thousand handshakes to do before it greets: not silent before */
 	bool patient;
+	/* server: takes new streams while memory is short, too, as what limits their number is
+	 * elsewhere */
+	bool takes_all;
 	const struct session_events *events;
 	void *arg;
 };

@@ -13,8 +13,9 @@
 
 #include "base/core/rate.h"
 #include "base/core/util.h"
-#include "hub/replicas/relay_worker.h"
+#include "hub/replicas/tunnel_session_private.h"
 #include "tests/unit/base/tls/workers_bed.h"
+#include "tunnel/h2/session_private.h"
 
 enum { SOON = 40 /* turns */, MEMORY = 8 << 20, FIRST = 1000 };
 
@@ -445,11 +446,11 @@ test_breaks(void **state)
 			bulk_and_back(fd, "");
 		t.node.reset = 0;
 		relay_worker_break(c.relay, "told so");
+		assert_int_equal(read(fd, &byte, 1), 0); /* by now */
 		until(c.ended == 1);
 		assert_string_equal(c.report.why, "told so");
 		assert_false(c.report.whole);
 		until(t.node.reset != 0);
-		assert_int_equal(read(fd, &byte, 1), 0); /* by now */
 		close(fd);
 	}
 	reach(&t, &c, true); /* the owner gives it up */
@@ -574,6 +575,56 @@ test_freed_early(void **state)
 	assert_int_equal(t.ended, 0);
 }
 
+struct waiting {
+	const struct session_worker *worker;
+	struct session_budget bytes;
+};
+
+static void
+on_waiting(void *arg)
+{
+	struct waiting *w = arg;
+
+	w->bytes = w->worker->crossing_budget;
+}
+
+/* What is on the worker of that which crosses. */
+static struct session_budget
+waiting(const struct tunnel *t)
+{
+	struct waiting w = {.worker = t->session->worker};
+
+	session_worker_ask(t->session->worker, on_waiting, &w);
+	return w.bytes;
+}
+
+/* The memory for what crosses is used up by who does not read: that keeps nobody else out. */
+static void
+test_slow_readers(void **state)
+{
+	static const struct stream_events deaf_events = {
+		.answered = on_answered, .reset = on_reset};
+	struct session_workers *usual = take_ptr(&workers);
+	struct caller deaf, c;
+	struct tunnel t;
+
+	(void)state;
+	workers = session_workers_new(loop, loops, WORKERS, 0);
+	start(&t);
+	reach(&t, &deaf, false);
+	stream_use(deaf.stream, &deaf_events, &deaf);
+	until((stream_write(deaf.stream, bulk, MIN(stream_room(deaf.stream), (size_t)BULK)),
+		deaf.stream->in.len >= STREAM_WINDOW_BASE && waiting(&t).queued > 0));
+	assert_int_equal(ask(&t, &c, "echo:1", false), 0);
+	until(c.answered == 1 || c.reset != 0);
+	assert_int_equal(c.reset, 0);
+	assert_int_equal(c.status, 200);
+	end(&t);
+	until(c.reset != 0 && deaf.reset != 0);
+	session_workers_free(&workers);
+	workers = usual;
+}
+
 #define TESTS                                                                                      \
 	cmocka_unit_test(test_streams), cmocka_unit_test(test_first_bytes),                        \
 		cmocka_unit_test(test_socket_is_handed_over), cmocka_unit_test(test_breaks),       \
@@ -584,9 +635,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {TESTS};
+	const struct CMUnitTest of_workers[] = {TESTS, cmocka_unit_test(test_slow_readers)};
 	int failed = workers_bed_make(NULL);
 
-	failed += cmocka_run_group_tests_name("on workers", tests, with_workers, end_workers);
+	failed += cmocka_run_group_tests_name("on workers", of_workers, with_workers, end_workers);
 	failed += cmocka_run_group_tests_name("on one loop", tests, without, end_workers);
 	return failed + workers_bed_free(NULL);
 }
