@@ -21,6 +21,7 @@ enum { SOON = 40 /* turns */, MEMORY = 8 << 20, FIRST = 1000 };
 
 static struct session_workers *workers; /* NULL in a test without them */
 static struct liveness *lives;
+static bool squeeze; /* of the next tunnel */
 
 #define until(condition) patience_until(patience_turn(loop), condition)
 
@@ -170,6 +171,7 @@ start(struct tunnel *t)
 	struct session_setup node = {.loop = loop,
 		.role = SESSION_SERVER,
 		.budget = &t->node.budget,
+		.squeeze = squeeze,
 		.events = &node_events,
 		.arg = &t->node};
 	static struct session_budget budget;
@@ -197,6 +199,7 @@ start(struct tunnel *t)
 		tunnel_session_new(&(struct tunnel_session_setup){.session = {.loop = loop,
 									  .role = SESSION_CLIENT,
 									  .budget = &budget,
+									  .squeeze = squeeze,
 									  .limits = &limits,
 									  .events = &hub_events,
 									  .arg = t},
@@ -625,6 +628,27 @@ test_slow_readers(void **state)
 	workers = usual;
 }
 
+/* First bytes that wait for the node's answer, as that tells whether to compress, are lost with no
+ * tunnel. */
+static void
+test_first_bytes_that_wait(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	squeeze = true;
+	start(&t);
+	squeeze = false;
+	assert_int_equal(ask(&t, &c, "later:1", true), 0);
+	stream_write(c.stream, bulk, FIRST);
+	until(t.node.opened == 1 && waiting(&t).held == FIRST);
+	session_free(&t.node.session);
+	until(c.reset != 0);
+	assert_int_equal(c.reset, STREAM_REFUSED);
+	end(&t);
+}
+
 #define TESTS                                                                                      \
 	cmocka_unit_test(test_streams), cmocka_unit_test(test_first_bytes),                        \
 		cmocka_unit_test(test_socket_is_handed_over), cmocka_unit_test(test_breaks),       \
@@ -635,7 +659,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {TESTS};
-	const struct CMUnitTest of_workers[] = {TESTS, cmocka_unit_test(test_slow_readers)};
+	const struct CMUnitTest of_workers[] = {TESTS, cmocka_unit_test(test_slow_readers),
+		cmocka_unit_test(test_first_bytes_that_wait)};
 	int failed = workers_bed_make(NULL);
 
 	failed += cmocka_run_group_tests_name("on workers", of_workers, with_workers, end_workers);
