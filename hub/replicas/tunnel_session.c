@@ -189,6 +189,15 @@ crossing_begin(struct session_worker *w)
 	return session_new(&setup, &w->near);
 }
 
+static int
+crossing_open(struct session_worker *w, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	int rc = crossing_begin(w);
+
+	return rc < 0 ? rc : session_open(w->near, request, events, arg, out);
+}
+
 /* --- events, from the worker to the owner --------------------------------------------------- */
 
 static void
@@ -526,9 +535,11 @@ tunnel_session_open(struct tunnel_session *s, const struct stream_request *reque
 	fields[on.n_fields++] = (struct stream_field){CROSSING_SESSION, id};
 	if (request->held)
 		fields[on.n_fields++] = (struct stream_field){CROSSING_HELD, "1"};
-	rc = crossing_begin(s->worker);
-	if (rc == 0)
-		rc = session_open(s->worker->near, &on, events, arg, out);
+	rc = crossing_open(s->worker, &on, events, arg, out);
+	if (rc == -ESHUTDOWN) { /* its streams are used up; what has not crossed by now is lost */
+		session_free(&s->worker->near);
+		rc = crossing_open(s->worker, &on, events, arg, out);
+	}
 	return rc == -ESHUTDOWN || rc == -EMFILE || rc == -ENFILE ? -EAGAIN : rc;
 }
 

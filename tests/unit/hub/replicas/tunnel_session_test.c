@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <nghttp2/nghttp2.h>
 
 #include "base/core/rate.h"
 #include "base/core/util.h"
@@ -649,6 +650,30 @@ test_first_bytes_that_wait(void **state)
 	end(&t);
 }
 
+/* After 2^30 streams another session begins. */
+static void
+test_streams_are_used_up(void **state)
+{
+	struct caller first, last, next;
+	struct tunnel t;
+	struct h2 *h2;
+
+	(void)state;
+	start(&t);
+	reach(&t, &first, false);
+	h2 = t.session->worker->near->h2; /* whose first member is nghttp2's */
+	assert_int_equal(nghttp2_session_set_next_stream_id(*(nghttp2_session **)h2, INT32_MAX), 0);
+	reach(&t, &last, false);
+	assert_int_equal(last.reset, 0);
+	reach(&t, &next, false);
+	assert_int_equal(first.reset, STREAM_LOST);
+	assert_int_equal(last.reset, STREAM_LOST);
+	stream_write(next.stream, "hello", 5);
+	until(next.n == 5);
+	stream_close(&next.stream, STREAM_CANCELLED);
+	end(&t);
+}
+
 #define TESTS                                                                                      \
 	cmocka_unit_test(test_streams), cmocka_unit_test(test_first_bytes),                        \
 		cmocka_unit_test(test_socket_is_handed_over), cmocka_unit_test(test_breaks),       \
@@ -660,7 +685,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {TESTS};
 	const struct CMUnitTest of_workers[] = {TESTS, cmocka_unit_test(test_slow_readers),
-		cmocka_unit_test(test_first_bytes_that_wait)};
+		cmocka_unit_test(test_first_bytes_that_wait),
+		cmocka_unit_test(test_streams_are_used_up)};
 	int failed = workers_bed_make(NULL);
 
 	failed += cmocka_run_group_tests_name("on workers", of_workers, with_workers, end_workers);
