@@ -26,6 +26,7 @@ enum {
 	CROSSING_PING_MS = 60 * 60 * 1000,
 	CROSSING_PROBE_MS = 60 * 1000,
 	CROSSING_SHARE = 4, /* of the memory, for them: a quarter at each end */
+	COUNTED_MS = 100, /* a dial may ask for the streams of many nodes */
 };
 
 /* --- workers -------------------------------------------------------------------------------- */
@@ -154,8 +155,8 @@ crossing_on_begin(void *arg)
 		.budget = &w->crossing_budget,
 		.limits = &crossing_limits,
 		.udp = true,
-		.events = &events,
 		.takes_all = true, /* else slow readers would close the way to all nodes */
+		.events = &events,
 		.arg = w};
 	int rc;
 
@@ -246,6 +247,7 @@ tunnel_session_on_ended(void *arg)
 
 	s->ended = true;
 	s->stats = s->last;
+	s->since = 0;
 	if (s->events != NULL)
 		s->events->ended(s->arg, s->rc, s->why);
 }
@@ -488,21 +490,33 @@ tunnel_session_stats(const struct tunnel_session *s)
 	return s->worker != NULL ? &s->stats : session_stats(s->session);
 }
 
+/* The owner waits. */
+static void
+tunnel_session_read(struct tunnel_session *s)
+{
+	s->stats = *session_stats(s->session);
+	s->since = 0;
+}
+
 static void
 tunnel_session_on_count(void *arg)
 {
 	struct tunnel_session *s = arg;
 
 	if (s->session != NULL)
-		s->stats = *session_stats(s->session);
+		tunnel_session_read(s);
 }
 
 unsigned
 tunnel_session_count(struct tunnel_session *s)
 {
-	if (s->worker != NULL && !s->ended)
+	const uint64_t now_ms = loop_now_ms(s->loop);
+
+	if (s->worker != NULL && !s->ended && now_ms - s->counted_ms >= COUNTED_MS) {
 		session_worker_ask(s->worker, tunnel_session_on_count, s);
-	return tunnel_session_stats(s)->streams;
+		s->counted_ms = now_ms;
+	}
+	return tunnel_session_stats(s)->streams + s->since;
 }
 
 void
@@ -540,6 +554,7 @@ tunnel_session_open(struct tunnel_session *s, const struct stream_request *reque
 		session_free(&s->worker->near);
 		rc = crossing_open(s->worker, &on, events, arg, out);
 	}
+	s->since += rc == 0;
 	return rc == -ESHUTDOWN || rc == -EMFILE || rc == -ENFILE ? -EAGAIN : rc;
 }
 
@@ -569,7 +584,7 @@ session_worker_on_count(void *arg)
 
 	for (size_t i = 0; i < SESSION_WORKER_BUCKETS; i++)
 		LIST_FOREACH(s, &w->sessions[i], link)
-			s->stats = *session_stats(s->session);
+			tunnel_session_read(s);
 	session_budget_add(survey->total, &w->budget);
 	session_budget_add(survey->total, &w->crossing_budget);
 }

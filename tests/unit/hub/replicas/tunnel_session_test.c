@@ -650,6 +650,30 @@ test_first_bytes_that_wait(void **state)
 	end(&t);
 }
 
+/* How many streams there are is known without a wait for the worker each time. */
+static void
+test_count_waits_rarely(void **state)
+{
+	pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+	struct tunnel t;
+	struct caller c, late;
+
+	(void)state;
+	start(&t);
+	reach(&t, &c, false);
+	assert_int_equal(tunnel_session_count(t.session), 1);
+	pthread_mutex_lock(&busy);
+	workers_bed_hold(&busy);
+	assert_int_equal(ask(&t, &late, "echo:1", false), 0);
+	assert_int_equal(tunnel_session_count(t.session), 2);
+	pthread_mutex_unlock(&busy);
+	until(late.answered == 1);
+	stream_close(&late.stream, STREAM_CANCELLED);
+	stream_close(&c.stream, STREAM_CANCELLED);
+	until(tunnel_session_count(t.session) == 0);
+	end(&t);
+}
+
 /* After 2^30 streams another session begins. */
 static void
 test_streams_are_used_up(void **state)
@@ -686,6 +710,7 @@ main(void)
 	const struct CMUnitTest tests[] = {TESTS};
 	const struct CMUnitTest of_workers[] = {TESTS, cmocka_unit_test(test_slow_readers),
 		cmocka_unit_test(test_first_bytes_that_wait),
+		cmocka_unit_test(test_count_waits_rarely),
 		cmocka_unit_test(test_streams_are_used_up)};
 	int failed = workers_bed_make(NULL);
 
