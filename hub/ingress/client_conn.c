@@ -86,11 +86,12 @@ client_conn_end(struct client_conn *v, bool reset)
 		client_conn_trace_end(v, &(struct client_conn_end){499, 0, 0, "broken off"});
 	connector_cancel(&v->reaching);
 	exchange_free(v);
+	/* ahead of the bridges, whose end would be one in good order to it */
+	relay_worker_free(&v->relay);
 	let_go(&v->near, reset, true);
 	let_go(&v->far, reset, false);
 	if (v->stream != NULL)
 		stream_close(&v->stream, STREAM_CANCELLED);
-	relay_worker_free(&v->relay);
 	watch_stop(&v->watch);
 	sock_close(&v->fd, reset);
 	timer_free(&v->timer);
@@ -172,7 +173,8 @@ client_conn_join(struct client_conn *v, struct stream *stream, const char *host)
 		client_conn_abort(v);
 		return;
 	}
-	v->relay = relay_worker_join(v->ingress->config.sessions, &setup, fd);
+	/* after a 101 the stream is one that was opened for requests */
+	v->relay = relay_worker_join(v->held ? v->ingress->config.sessions : NULL, &setup, fd);
 }
 
 /* True if the client has read everything that we have written. Nothing may arrive in the same read
@@ -310,6 +312,7 @@ client_conn_reach(struct client_conn *v, const char *host, uint16_t port, const 
 	else if (v->timer != NULL)
 		timer_cancel(v->timer); /* it is started for the next request again */
 	v->state = CLIENT_CONN_REACHING;
+	v->held = request.held;
 	v->ingress->requests++;
 	v->started_ms = loop_now_ms(v->ingress->config.loop);
 	if (client_conn_traces(v) && !v->talked) /* else its header section has begun the span */

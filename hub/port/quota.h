@@ -35,7 +35,8 @@ struct account;
 struct quota *quota_new(const struct quota_limits *limits);
 /* All accounts must have been given back before. */
 void quota_free(struct quota **q);
-/* Changes the limits, for existing streams too. */
+/* Changes the limits, for existing streams too, but a connection that is on a worker, as it began
+ * without a limit of bytes, gets none (hub/replicas/relay_worker.h). */
 void quota_adopt(struct quota *q, const struct quota_limits *limits);
 /* NULL: the account has reached its limit of streams. */
 struct account *quota_take(

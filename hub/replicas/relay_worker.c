@@ -2,7 +2,8 @@
  * The owner ends the crossing stream when it hands the socket over: that end tells the worker that
  * all which crossed has come, whatever order post and pair of sockets arrive in. The relay is the
  * worker's from on_join to its end; the owner, which may break it off or free it before, waits for
- * the worker then, so that nothing of it is used there afterwards.
+ * the worker then: nothing of it is used there afterwards, and a break is known there before a
+ * bridge closes the other end of the socket, which would be an end in good order (bridge_worker.c).
  *
  *	owner    join, stream_end                    ended()    free
  *	worker            on_join, crossing_take, relay_join ---^
@@ -20,8 +21,7 @@ struct relay_worker {
 	struct stream *near; /* NULL: it has ended */
 	int32_t id; /* of `near` */
 	bool is_over; /* as told */
-	bool broken; /* by the owner, which the worker may not know yet */
-	const char *why; /* then; static text */
+	const char *why; /* of relay_worker_break; static text */
 	/* the worker's */
 	int fd;
 	struct relay *relay;
@@ -125,6 +125,7 @@ relay_worker_uncross(struct relay_worker *r)
 		crossing_free(c);
 }
 
+/* The owner waits. */
 static void
 relay_worker_on_break(void *arg)
 {
@@ -140,7 +141,6 @@ relay_worker_on_break(void *arg)
 	relay_worker_fail(r, r->why);
 }
 
-/* The owner waits. */
 static void
 relay_worker_on_free(void *arg)
 {
@@ -232,10 +232,9 @@ relay_worker_break(struct relay_worker *r, const char *why)
 {
 	if (r->worker == NULL) {
 		relay_break(r->relay, why);
-	} else if (!r->is_over && !r->broken) {
-		r->broken = true;
+	} else if (!r->is_over) {
 		r->why = why;
-		loop_post(r->worker->loop, relay_worker_on_break, r);
+		session_worker_ask(r->worker, relay_worker_on_break, r);
 	}
 }
 
@@ -253,7 +252,7 @@ relay_worker_free(struct relay_worker **out)
 	}
 	r->ended = NULL;
 	stream_close(&r->near, STREAM_DONE);
-	if (!r->is_over || r->broken)
+	if (!r->is_over)
 		session_worker_ask(r->worker, relay_worker_on_free, r);
 	loop_post(r->loop, relay_worker_on_gone, r);
 }

@@ -13,8 +13,8 @@
 
 struct relay_worker;
 
-/* As relay_join. The stream, if it is one of a worker's, was opened with `held`. workers: NULL:
- * there are none. */
+/* As relay_join. The stream, if it is one of a worker's, was opened with `held`; one that was not
+ * stays on the owner's loop with `workers` NULL, as where there are none. */
 struct relay_worker *relay_worker_join(
 	struct session_workers *workers, const struct relay_setup *setup, int fd);
 /* As relay_break and relay_free. */

@@ -11,6 +11,7 @@
 #include "hub/replicas/tunnel_session_private.h"
 #include "hub/replicas/tunnels.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -82,6 +83,7 @@ crossing_join(struct crossing *c)
 		.arg = c,
 		.lost = STREAM_LOST};
 
+	assert(c->relay == NULL); /* `held` */
 	c->relay = relay_join_stream(&setup, take_ptr(&c->far));
 }
 
@@ -114,6 +116,7 @@ crossing_feed(void *arg)
 void
 crossing_take(struct crossing *c, crossing_taken_fn *taken, void *arg)
 {
+	assert(c->relay == NULL); /* `held` */
 	c->taken = taken;
 	c->arg = arg;
 	crossing_feed(c);
@@ -144,10 +147,21 @@ crossing_on_answered(void *arg, unsigned status, const char *reason)
 		crossing_join(c);
 }
 
+/* The tunnel is lost. Of the caller's first bytes nothing has gone out if they are still here; the
+ * owner, which has sent them, cannot know that. */
+static unsigned
+crossing_lost(const struct crossing *c)
+{
+	const void *data;
+
+	return !c->answered && !c->fed && stream_peek(c->near, &data) > 0 ? STREAM_REFUSED
+									  : STREAM_LOST;
+}
+
 static void
 crossing_on_far_reset(void *arg, unsigned code)
 {
-	crossing_end(arg, code);
+	crossing_end(arg, code == STREAM_LOST ? crossing_lost(arg) : code);
 }
 
 /* A dial in a tunnel that answers nothing any more begins again in another one. */
@@ -155,10 +169,9 @@ static void
 crossing_on_fading(void *arg)
 {
 	struct crossing *c = arg;
-	const void *data;
 
-	if (!c->answered && !c->fed && stream_peek(c->near, &data) == 0 && stream_is_silent(c->far))
-		crossing_end(c, STREAM_LOST);
+	if (!c->answered && !c->fed && stream_is_silent(c->far))
+		crossing_end(c, crossing_lost(c));
 	else
 		stream_fade(c->near, stream_is_doubted(c->far));
 }

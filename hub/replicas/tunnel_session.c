@@ -26,6 +26,7 @@ enum {
 	CROSSING_PING_MS = 60 * 60 * 1000,
 	CROSSING_PROBE_MS = 60 * 1000,
 	CROSSING_SHARE = 4, /* of the memory, for them: a quarter at each end */
+	COUNTED_MS = 100, /* a dial may ask for the streams of many nodes */
 };
 
 /* --- workers -------------------------------------------------------------------------------- */
@@ -154,6 +155,7 @@ crossing_on_begin(void *arg)
 		.budget = &w->crossing_budget,
 		.limits = &crossing_limits,
 		.udp = true,
+		.takes_all = true, /* else slow readers would close the way to all nodes */
 		.events = &events,
 		.arg = w};
 	int rc;
@@ -186,6 +188,15 @@ crossing_begin(struct session_worker *w)
 	loop_post(w->loop, crossing_on_begin, e);
 	setup.wire = transport_socket(setup.loop, pair[1]);
 	return session_new(&setup, &w->near);
+}
+
+static int
+crossing_open(struct session_worker *w, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	int rc = crossing_begin(w);
+
+	return rc < 0 ? rc : session_open(w->near, request, events, arg, out);
 }
 
 /* --- events, from the worker to the owner --------------------------------------------------- */
@@ -236,6 +247,7 @@ tunnel_session_on_ended(void *arg)
 
 	s->ended = true;
 	s->stats = s->last;
+	s->since = 0;
 	if (s->events != NULL)
 		s->events->ended(s->arg, s->rc, s->why);
 }
@@ -478,21 +490,33 @@ tunnel_session_stats(const struct tunnel_session *s)
 	return s->worker != NULL ? &s->stats : session_stats(s->session);
 }
 
+/* The owner waits. */
+static void
+tunnel_session_read(struct tunnel_session *s)
+{
+	s->stats = *session_stats(s->session);
+	s->since = 0;
+}
+
 static void
 tunnel_session_on_count(void *arg)
 {
 	struct tunnel_session *s = arg;
 
 	if (s->session != NULL)
-		s->stats = *session_stats(s->session);
+		tunnel_session_read(s);
 }
 
 unsigned
 tunnel_session_count(struct tunnel_session *s)
 {
-	if (s->worker != NULL && !s->ended)
+	const uint64_t now_ms = loop_now_ms(s->loop);
+
+	if (s->worker != NULL && !s->ended && now_ms - s->counted_ms >= COUNTED_MS) {
 		session_worker_ask(s->worker, tunnel_session_on_count, s);
-	return tunnel_session_stats(s)->streams;
+		s->counted_ms = now_ms;
+	}
+	return tunnel_session_stats(s)->streams + s->since;
 }
 
 void
@@ -525,9 +549,12 @@ tunnel_session_open(struct tunnel_session *s, const struct stream_request *reque
 	fields[on.n_fields++] = (struct stream_field){CROSSING_SESSION, id};
 	if (request->held)
 		fields[on.n_fields++] = (struct stream_field){CROSSING_HELD, "1"};
-	rc = crossing_begin(s->worker);
-	if (rc == 0)
-		rc = session_open(s->worker->near, &on, events, arg, out);
+	rc = crossing_open(s->worker, &on, events, arg, out);
+	if (rc == -ESHUTDOWN) { /* its streams are used up; what has not crossed by now is lost */
+		session_free(&s->worker->near);
+		rc = crossing_open(s->worker, &on, events, arg, out);
+	}
+	s->since += rc == 0;
 	return rc == -ESHUTDOWN || rc == -EMFILE || rc == -ENFILE ? -EAGAIN : rc;
 }
 
@@ -557,7 +584,7 @@ session_worker_on_count(void *arg)
 
 	for (size_t i = 0; i < SESSION_WORKER_BUCKETS; i++)
 		LIST_FOREACH(s, &w->sessions[i], link)
-			s->stats = *session_stats(s->session);
+			tunnel_session_read(s);
 	session_budget_add(survey->total, &w->budget);
 	session_budget_add(survey->total, &w->crossing_budget);
 }

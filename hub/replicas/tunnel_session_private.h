@@ -41,10 +41,13 @@ struct tunnel_session {
 	void *arg;
 	struct liveness_line line; /* joined and left by the owner, read and set by the session */
 	bool silent, drains, ended; /* as told */
+	uint64_t counted_ms; /* the last time that tunnel_session_count has asked */
 	/* the worker's */
 	LIST_ENTRY(tunnel_session) link;
 	struct session *session; /* NULL: not yet, or no longer */
-	struct session_stats stats; /* the owner's, written by the worker while the owner waits */
+	/* the owner's, written by the worker while the owner waits */
+	struct session_stats stats;
+	unsigned since; /* opened since then */
 	/* written ahead of `ended`, or while the owner waits */
 	struct session_stats last;
 	int rc;

@@ -322,6 +322,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->squeeze = setup->squeeze;
 	s->udp = setup->udp;
 	s->patient = setup->patient;
+	s->takes_all = setup->takes_all;
 	s->limits = setup->limits != NULL ? *setup->limits : usual;
 	if (s->limits.probe_ms == 0)
 		s->limits.probe_ms = PROBE_MS;

@@ -146,6 +146,9 @@ struct session_setup {
 	bool follows; /* another session with says_beat probes first */
 	/* the peer may have a thousand handshakes to do before it greets: not silent before */
 	bool patient;
+	/* server: takes new streams while memory is short, too, as what limits their number is
+	 * elsewhere */
+	bool takes_all;
 	const struct session_events *events;
 	void *arg;
 };
@@ -192,9 +195,9 @@ void session_streams(
 /* Adds everything but the round-trip time. */
 void session_stats_add(struct session_stats *to, const struct session_stats *s);
 
-/* 0; -ESHUTDOWN: draining or ended; -EAGAIN: too many streams; -EINVAL: the session is a server, or
- * the request is invalid; udp: -EPROTONOSUPPORT: the other end takes no datagrams, -EINPROGRESS: it
- * has not said yet whether it does. */
+/* 0; -ESHUTDOWN: draining or ended, or its 2^30 streams are used up; -EAGAIN: too many streams;
+ * -EINVAL: the session is a server, or the request is invalid; udp: -EPROTONOSUPPORT: the other end
+ * takes no datagrams, -EINPROGRESS: it has not said yet whether it does. */
 int session_open(struct session *s, const struct stream_request *request,
 	const struct stream_events *events, void *arg, struct stream **out);
 void stream_accept(struct stream *st, const struct stream_events *events, void *arg);

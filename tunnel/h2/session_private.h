@@ -136,7 +136,7 @@ struct session {
 	enum life_part { LIFE_PINGS, LIFE_KEEPS, LIFE_FOLLOWS, LIFE_WATCHES } part;
 	/* when the socket was last seen to take bytes queued in front of the ping */
 	uint64_t drained_ms;
-	bool patient; /* session_setup */
+	bool patient, takes_all; /* session_setup */
 	bool silent, silent_told;
 	uint64_t dry_ms; /* since when there is nothing to read; 0: there may be something */
 	uint64_t idle_ms; /* total time since that ping without anything to read */

@@ -180,13 +180,16 @@ put_pseudo(struct h2_fields *to, const struct stream_request *r, const char *pat
 static int
 check_open(const struct session *s, const struct stream_request *r, char path[UDP_PATH_MAX])
 {
+	uint32_t most;
+
 	if (s->server || !good_request(r) ||
 		(r->udp && !udp_path_build(r->authority, path, UDP_PATH_MAX)))
 		return -EINVAL;
 	if (s->state > SESSION_OPEN)
 		return -ESHUTDOWN;
-	if (s->stats.streams >= h2_streams_max(s->h2))
-		return -EAGAIN;
+	most = h2_streams_max(s->h2);
+	if (s->stats.streams >= most)
+		return most > 0 ? -EAGAIN : -ESHUTDOWN;
 	if (r->udp && s->state == SESSION_HANDSHAKE)
 		return -EINPROGRESS;
 	if (r->udp && !h2_takes_protocols(s->h2))

@@ -10,16 +10,19 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <nghttp2/nghttp2.h>
 
 #include "base/core/rate.h"
 #include "base/core/util.h"
-#include "hub/replicas/relay_worker.h"
+#include "hub/replicas/tunnel_session_private.h"
 #include "tests/unit/base/tls/workers_bed.h"
+#include "tunnel/h2/session_private.h"
 
 enum { SOON = 40 /* turns */, MEMORY = 8 << 20, FIRST = 1000 };
 
 static struct session_workers *workers; /* NULL in a test without them */
 static struct liveness *lives;
+static bool squeeze; /* of the next tunnel */
 
 #define until(condition) patience_until(patience_turn(loop), condition)
 
@@ -169,6 +172,7 @@ start(struct tunnel *t)
 	struct session_setup node = {.loop = loop,
 		.role = SESSION_SERVER,
 		.budget = &t->node.budget,
+		.squeeze = squeeze,
 		.events = &node_events,
 		.arg = &t->node};
 	static struct session_budget budget;
@@ -196,6 +200,7 @@ start(struct tunnel *t)
 		tunnel_session_new(&(struct tunnel_session_setup){.session = {.loop = loop,
 									  .role = SESSION_CLIENT,
 									  .budget = &budget,
+									  .squeeze = squeeze,
 									  .limits = &limits,
 									  .events = &hub_events,
 									  .arg = t},
@@ -445,11 +450,11 @@ test_breaks(void **state)
 			bulk_and_back(fd, "");
 		t.node.reset = 0;
 		relay_worker_break(c.relay, "told so");
+		assert_int_equal(read(fd, &byte, 1), 0); /* by now */
 		until(c.ended == 1);
 		assert_string_equal(c.report.why, "told so");
 		assert_false(c.report.whole);
 		until(t.node.reset != 0);
-		assert_int_equal(read(fd, &byte, 1), 0);
 		close(fd);
 	}
 	reach(&t, &c, true); /* the owner gives it up */
@@ -574,6 +579,125 @@ test_freed_early(void **state)
 	assert_int_equal(t.ended, 0);
 }
 
+struct waiting {
+	const struct session_worker *worker;
+	struct session_budget bytes;
+};
+
+static void
+on_waiting(void *arg)
+{
+	struct waiting *w = arg;
+
+	w->bytes = w->worker->crossing_budget;
+}
+
+/* What is on the worker of that which crosses. */
+static struct session_budget
+waiting(const struct tunnel *t)
+{
+	struct waiting w = {.worker = t->session->worker};
+
+	session_worker_ask(t->session->worker, on_waiting, &w);
+	return w.bytes;
+}
+
+/* The memory for what crosses is used up by who does not read: that keeps nobody else out. */
+static void
+test_slow_readers(void **state)
+{
+	static const struct stream_events deaf_events = {
+		.answered = on_answered, .reset = on_reset};
+	struct session_workers *usual = take_ptr(&workers);
+	struct caller deaf, c;
+	struct tunnel t;
+
+	(void)state;
+	workers = session_workers_new(loop, loops, WORKERS, 0);
+	start(&t);
+	reach(&t, &deaf, false);
+	stream_use(deaf.stream, &deaf_events, &deaf);
+	until((stream_write(deaf.stream, bulk, MIN(stream_room(deaf.stream), (size_t)BULK)),
+		deaf.stream->in.len >= STREAM_WINDOW_BASE && waiting(&t).queued > 0));
+	assert_int_equal(ask(&t, &c, "echo:1", false), 0);
+	until(c.answered == 1 || c.reset != 0);
+	assert_int_equal(c.reset, 0);
+	assert_int_equal(c.status, 200);
+	end(&t);
+	until(c.reset != 0 && deaf.reset != 0);
+	session_workers_free(&workers);
+	workers = usual;
+}
+
+/* First bytes that wait for the node's answer, as that tells whether to compress, are lost with no
+ * tunnel. */
+static void
+test_first_bytes_that_wait(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	squeeze = true;
+	start(&t);
+	squeeze = false;
+	assert_int_equal(ask(&t, &c, "later:1", true), 0);
+	stream_write(c.stream, bulk, FIRST);
+	until(t.node.opened == 1 && waiting(&t).held == FIRST);
+	session_free(&t.node.session);
+	until(c.reset != 0);
+	assert_int_equal(c.reset, STREAM_REFUSED);
+	end(&t);
+}
+
+/* How many streams there are is known without a wait for the worker each time. */
+static void
+test_count_waits_rarely(void **state)
+{
+	pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+	struct tunnel t;
+	struct caller c, late;
+
+	(void)state;
+	start(&t);
+	reach(&t, &c, false);
+	assert_int_equal(tunnel_session_count(t.session), 1);
+	pthread_mutex_lock(&busy);
+	workers_bed_hold(&busy);
+	assert_int_equal(ask(&t, &late, "echo:1", false), 0);
+	assert_int_equal(tunnel_session_count(t.session), 2);
+	pthread_mutex_unlock(&busy);
+	until(late.answered == 1);
+	stream_close(&late.stream, STREAM_CANCELLED);
+	stream_close(&c.stream, STREAM_CANCELLED);
+	until(tunnel_session_count(t.session) == 0);
+	end(&t);
+}
+
+/* After 2^30 streams another session begins. */
+static void
+test_streams_are_used_up(void **state)
+{
+	struct caller first, last, next;
+	struct tunnel t;
+	struct h2 *h2;
+
+	(void)state;
+	start(&t);
+	reach(&t, &first, false);
+	h2 = t.session->worker->near->h2; /* whose first member is nghttp2's */
+	assert_int_equal(nghttp2_session_set_next_stream_id(*(nghttp2_session **)h2, INT32_MAX), 0);
+	reach(&t, &last, false);
+	assert_int_equal(last.reset, 0);
+	reach(&t, &next, false);
+	assert_int_equal(first.reset, STREAM_LOST);
+	assert_int_equal(last.reset, STREAM_LOST);
+	stream_write(next.stream, "hello", 5);
+	until(next.n == 5);
+	stream_close(&next.stream, STREAM_CANCELLED);
+	end(&t);
+}
+
 #define TESTS                                                                                      \
 	cmocka_unit_test(test_streams), cmocka_unit_test(test_first_bytes),                        \
 		cmocka_unit_test(test_socket_is_handed_over), cmocka_unit_test(test_breaks),       \
@@ -584,9 +708,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {TESTS};
+	const struct CMUnitTest of_workers[] = {TESTS, cmocka_unit_test(test_slow_readers),
+		cmocka_unit_test(test_first_bytes_that_wait),
+		cmocka_unit_test(test_count_waits_rarely),
+		cmocka_unit_test(test_streams_are_used_up)};
 	int failed = workers_bed_make(NULL);
 
-	failed += cmocka_run_group_tests_name("on workers", tests, with_workers, end_workers);
+	failed += cmocka_run_group_tests_name("on workers", of_workers, with_workers, end_workers);
 	failed += cmocka_run_group_tests_name("on one loop", tests, without, end_workers);
 	return failed + workers_bed_free(NULL);
 }
