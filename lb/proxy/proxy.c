@@ -452,7 +452,8 @@ downstream_open(struct worker *w, int fd, struct group *g, const struct addr *cl
 		1);
 	if (g->port_of->mode == PORT_HTTP) {
 		server_first_open(f);
-		downstream_on_event(f, WATCH_READ); /* the request may have come already */
+		if (f->state == DOWNSTREAM_IDLE) /* the request may have come already */
+			downstream_on_event(f, WATCH_READ);
 	} else {
 		relay_open(f);
 	}
