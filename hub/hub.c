@@ -237,8 +237,12 @@ hub_open(struct hub *hub, bool joins)
 void
 hub_hold(struct hub *hub, bool held)
 {
+	struct certs *certs = authority_certs(hub->authority);
+
 	if (hub->nodes != NULL)
 		nodes_hold(hub->nodes, held);
+	if (certs != NULL)
+		ledger_hold(certs_ledger(certs), held);
 	redirect_hold(hub->redirect, held);
 }
 

@@ -38,7 +38,7 @@ hub_libhub_a_SOURCES = \
 	hub/kube/ca_maps.c hub/kube/ca_maps.h \
 	hub/kube/route_status.c hub/kube/route_status.h \
 	hub/kube/kubernetes.c hub/kube/kubernetes.h \
-	hub/identity/ledger.c hub/identity/ledger.h \
+	hub/identity/ledger.c hub/identity/ledger.h hub/identity/ledger_give.c hub/identity/ledger_private.h \
 	hub/identity/list_file.c hub/identity/list_file.h \
 	hub/identity/record_writer.c hub/identity/record_writer.h \
 	hub/port/listen.c hub/port/listen.h \

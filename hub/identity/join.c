@@ -452,6 +452,9 @@ take_request(struct join *j, const struct envelope *e, struct err *err)
 	rc = read_request(&r, e->content, e->content_len, err);
 	if (rc == 0 && needs_approval(j))
 		rc = ask_approval(j, r.csr, e->id, err);
+	else if (rc == 0 && ledger_gives(certs_ledger(j->config.certs), j->node))
+		rc = err_set(err, EAGAIN,
+			"another request for this name waits for the hub's disk: try again");
 	else if (rc == 0)
 		rc = j->renews ? join_sign(j, r.csr, err) : join_by_token(j, r.csr, err);
 	free(r.csr);

@@ -111,9 +111,8 @@ joins_line(const struct joins_entry *e)
 	struct buf line;
 
 	buf_init(&line, BUF_UNLIMITED);
-	buf_adds(&line, ",");
+	buf_adds(&line, "\n,");
 	join_text(&j, &line);
-	buf_adds(&line, "\n");
 	return buf_take_str(&line);
 }
 

@@ -38,7 +38,7 @@ void joins_claim(struct registry *r, const struct joins_entry *e, bool pending);
 void joins_withdraw(struct registry *r, const struct joins_entry *e);
 /* True: some were dropped. */
 bool joins_drop_ended(struct registry *r, int64_t now_s);
-/* A line of the journal; on the heap. */
+/* A line of the journal, behind whatever an earlier end has left there; on the heap. */
 char *joins_line(const struct joins_entry *e);
 
 #endif

@@ -1,15 +1,12 @@
-#include "hub/identity/ledger.h"
+#include "hub/identity/ledger_private.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/core/log.h"
-#include "hub/identity/list_file.h"
-#include "hub/identity/record_writer.h"
 
 /* Line in a node's file, before its certificate: the CAs that the node was given with it. */
 #define CAS_LINE "edgeway-ca: "
@@ -17,40 +14,6 @@
 enum {
 	PEM_MAX = 256 * 1024,
 	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
-};
-
-struct names_list {
-	char **names;
-	size_t n;
-};
-
-/* A record on its way to the disk. */
-struct ledger_write {
-	struct record_answer answer; /* the first member */
-	LIST_ENTRY(ledger_write) link;
-	struct ledger *ledger; /* NULL: closed */
-	char *node;
-	struct name_archive_entry entry;
-	struct joins_entry use; /* token "": none */
-	ledger_written_fn *written; /* NULL: nobody waits */
-	void *arg;
-};
-
-struct ledger {
-	char *dir; /* dataDir */
-	struct registry *registry;
-	struct record_writer *writer; /* of what ledger_give and ledger_note record */
-	LIST_HEAD(ledger_writes, ledger_write) writes;
-	char problem[256]; /* ledger_problem's, if it is the writer's */
-	struct name_archive *roll; /* NULL: not shared */
-	struct name_archive *files; /* the names in the files, if not shared; NULL: not read */
-	char cas[CA_LIST_TEXT]; /* in use; before ledger_use_cas those of the last start */
-	struct list_file cas_file;
-	uint64_t changes; /* counts changes of the files' names */
-	/* sorted, as they were read last: the folder of 50 000 nodes is not read each time */
-	struct names_list names;
-	uint64_t names_changes; /* ledger_changes then */
-	bool listed;
 };
 
 static void
@@ -62,8 +25,8 @@ ledger_free_names(struct ledger *l)
 	l->names = (struct names_list){0};
 }
 
-static char *
-record_path(const struct ledger *l, const char *node)
+char *
+ledger_record_path(const struct ledger *l, const char *node)
 {
 	char hash[PKI_HASH_TEXT];
 
@@ -181,7 +144,7 @@ ledger_close(struct ledger **out)
 bool
 ledger_taken(const struct ledger *l, const char *node)
 {
-	auto_free char *path = record_path(l, node);
+	auto_free char *path = ledger_record_path(l, node);
 
 	if (name_archive_find(l->roll, node) != NULL || record_writer_has(l->writer, node))
 		return true;
@@ -285,7 +248,7 @@ ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash)
 static char *
 ledger_read(const struct ledger *l, const char *node)
 {
-	auto_free char *path = record_path(l, node);
+	auto_free char *path = ledger_record_path(l, node);
 	char *text = record_writer_text(l->writer, node);
 
 	if (text == NULL && file_read(path, PEM_MAX, &text, NULL) < 0)
@@ -294,7 +257,7 @@ ledger_read(const struct ledger *l, const char *node)
 }
 
 /* The CAs stand before the PEM block, where text is not part of it (RFC 7468 section 2). */
-static char *
+char *
 ledger_record_text(const char *cas, const char *cert_pem)
 {
 	return xasprintf(CAS_LINE "%s\n%s", cas, cert_pem);
@@ -304,7 +267,7 @@ static int
 write_record(const struct ledger *l, const char *node, const char *cert_pem, const char *cas,
 	struct err *err)
 {
-	auto_free char *path = record_path(l, node);
+	auto_free char *path = ledger_record_path(l, node);
 	auto_free char *text = ledger_record_text(cas, cert_pem);
 	int rc;
 
@@ -313,7 +276,7 @@ write_record(const struct ledger *l, const char *node, const char *cert_pem, con
 	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
 }
 
-static void
+void
 ledger_enter(struct ledger *l, const char *node, const struct name_archive_entry *entry)
 {
 	if (l->roll != NULL)
@@ -339,83 +302,12 @@ ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct e
 	return rc;
 }
 
-/* A certificate that was not handed out must not use up the token. */
-static void
-ledger_withdraw_use(struct ledger *l, const struct joins_entry *use)
-{
-	if (use->token[0] == '\0' || l->roll != NULL)
-		return; /* of a shared registry the Secret has it */
-	joins_withdraw(l->registry, use);
-	registry_keep(l->registry, REGISTRY_JOINS);
-}
-
-static void
-ledger_on_written(void *arg)
-{
-	auto_free struct ledger_write *w = arg;
-	auto_free char *node = w->node;
-	struct ledger *l = w->ledger;
-
-	if (l == NULL)
-		return;
-	LIST_REMOVE(w, link);
-	if (w->answer.rc < 0)
-		ledger_withdraw_use(l, &w->use);
-	else if (!revoked_refuses(l->registry, node, w->entry.serial))
-		ledger_enter(l, node, &w->entry); /* else it was forgotten meanwhile */
-	if (w->written != NULL)
-		w->written(w->arg, w->answer.rc);
-}
-
-int
-ledger_give(struct ledger *l, const struct ledger_gift *gift, struct ledger_write **out,
-	struct err *err)
-{
-	bool taken = ledger_taken(l, gift->node);
-	auto_free char *path = record_path(l, gift->node);
-	struct name_archive_entry entry;
-	struct ledger_write *w;
-	int rc = ledger_entry(l, &entry, gift->cert_pem, err);
-
-	if (rc == 0)
-		rc = revoked_sign(l->registry, gift->node, entry.serial, err);
-	if (rc < 0)
-		return rc;
-	*out = w = xcalloc(1, sizeof *w);
-	*w = (struct ledger_write){.answer = {.loop = gift->loop, .fn = ledger_on_written},
-		.ledger = l,
-		.node = xstrdup(gift->node),
-		.entry = entry,
-		.written = gift->written,
-		.arg = gift->arg};
-	LIST_INSERT_HEAD(&l->writes, w, link);
-	if (gift->use != NULL)
-		joins_enter(l->registry, memcpy(&w->use, gift->use, sizeof w->use));
-	record_writer_put(l->writer,
-		&(struct record_put){.name = gift->node,
-			.path = path,
-			.text = ledger_record_text(l->cas, gift->cert_pem),
-			.line = gift->use != NULL ? joins_line(gift->use) : NULL,
-			.answer = &w->answer});
-	l->changes += !taken;
-	return 0;
-}
-
-void
-ledger_let_go(struct ledger_write **out)
-{
-	struct ledger_write *w = take_ptr(out);
-
-	if (w != NULL)
-		w->written = NULL;
-}
-
 /* The certificate is in use already: nobody waits for the disk. */
 int
 ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
 	bool taken = ledger_taken(l, node);
-	auto_free char *path = record_path(l, node);
+	auto_free char *path = ledger_record_path(l, node);
 	struct name_archive_entry entry;
 	int rc = ledger_entry(l, &entry, cert_pem, err);
 
@@ -490,7 +382,7 @@ ledger_holder(const struct ledger *l, const char *node, const char *key_hash)
 static int
 remove_file(struct ledger *l, const char *node, struct err *err)
 {
-	auto_free char *path = record_path(l, node);
+	auto_free char *path = ledger_record_path(l, node);
 
 	record_writer_wait(l->writer, node);
 	if (unlink(path) < 0 && errno != ENOENT)

@@ -41,6 +41,8 @@ struct ledger_gift {
 struct ledger_write;
 int ledger_give(struct ledger *l, const struct ledger_gift *gift, struct ledger_write **write,
 	struct err *err);
+/* Is a record of the node on its way, so that nobody may have its certificate yet? */
+bool ledger_gives(const struct ledger *l, const char *node);
 /* `written` is not called any more; the certificate is recorded all the same. */
 void ledger_let_go(struct ledger_write **write);
 /* -ENOENT: no node of this name is known. */
@@ -81,6 +83,9 @@ struct registry *ledger_registry(const struct ledger *l);
 void ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash);
 /* Tries again to write what could not be written. */
 void ledger_keep(struct ledger *l);
+/* held: another hub uses the files: on return it finds all that was given, and nobody is given
+ * anything (-EAGAIN) until that is over. */
+void ledger_hold(struct ledger *l, bool held);
 /* Why the state in memory is not in the files; "": it is. */
 const char *ledger_problem(struct ledger *l);
 

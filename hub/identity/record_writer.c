@@ -266,7 +266,7 @@ void
 record_writer_wait(struct record_writer *w, const char *name)
 {
 	pthread_mutex_lock(&w->lock);
-	while (record_writer_find(w, name) != NULL)
+	while (name != NULL ? record_writer_find(w, name) != NULL : w->table.n > 0)
 		pthread_cond_wait(&w->written, &w->lock);
 	pthread_mutex_unlock(&w->lock);
 }

@@ -31,7 +31,7 @@ struct record_answer {
 struct record_put {
 	const char *name, *path; /* copied */
 	char *text; /* taken */
-	char *line; /* for the journal, with its end of line; NULL: none; taken */
+	char *line; /* for the journal, behind the end of the last one; NULL: none; taken */
 	struct record_answer *answer; /* NULL: nobody waits */
 };
 
@@ -43,7 +43,7 @@ void record_writer_put(struct record_writer *w, const struct record_put *put);
 bool record_writer_has(struct record_writer *w, const char *name);
 /* A copy of what waits; NULL: nothing does, and the file has it, or there is none. */
 char *record_writer_text(struct record_writer *w, const char *name);
-/* Returns once the name's record is in its file, or cannot be written. */
+/* Returns once the name's record is in its file, or cannot be written; NULL: those of all names. */
 void record_writer_wait(struct record_writer *w, const char *name);
 /* For each that waits; fn must not call this module. */
 typedef void record_writer_fn(void *arg, const char *name, const char *text);

@@ -34,6 +34,7 @@ struct registry {
 	struct list_file files[REGISTRY_LISTS]; /* path NULL: none of its own */
 	char *journals[REGISTRY_LISTS]; /* paths, NULL: none */
 	bool later[REGISTRY_LISTS]; /* registry_keep_later */
+	bool held; /* registry_hold */
 	struct records *lists;
 };
 
@@ -80,17 +81,28 @@ registry_read(struct records *lists, enum registry_list file, const char *name, 
 	return rc;
 }
 
-/* A document of the journal's lines, each of which begins with a comma. A last one without its end
- * was being written when the hub ended: nobody has had an answer. */
+/* A document of the journal's lines, each of which begins with a comma. One without its end was
+ * being written when a hub ended or the disk was full: nobody has had an answer. */
 static char *
 registry_journal_text(const char *member, char *lines)
 {
-	char *end = strrchr(lines, '\n');
+	const char *comma = "", *line;
+	struct buf text;
 
-	if (end == NULL)
-		return xstrdup("{}");
-	end[1] = '\0';
-	return xasprintf("{\"%s\":[%s]}", member, lines + 1);
+	buf_init(&text, BUF_UNLIMITED);
+	buf_printf(&text, "{\"%s\":[", member);
+	while ((line = strsep(&lines, "\n")) != NULL) {
+		size_t len = strlen(line);
+
+		if (len > 0 && (line[0] != ',' || line[len - 1] == '}')) {
+			buf_adds(&text, comma);
+			buf_adds(&text, line + (line[0] == ','));
+			comma = ",";
+		}
+		buf_adds(&text, "\n");
+	}
+	buf_adds(&text, "]}");
+	return buf_take_str(&text);
 }
 
 static int
@@ -217,6 +229,10 @@ registry_keep(struct registry *r, enum registry_list file)
 	auto_buf struct buf b;
 
 	buf_init(&b, BUF_UNLIMITED);
+	if (r->held && r->journals[file] != NULL) {
+		r->later[file] = true;
+		return;
+	}
 	registry_text(r, file, false, &b);
 	list_file_keep(&r->files[file], &b);
 	registry_end_journal(r, file);
@@ -227,6 +243,12 @@ void
 registry_keep_later(struct registry *r, enum registry_list file)
 {
 	r->later[file] = true;
+}
+
+void
+registry_hold(struct registry *r, bool held)
+{
+	r->held = held;
 }
 
 void

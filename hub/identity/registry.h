@@ -48,6 +48,9 @@ int registry_save(struct registry *r, enum registry_list file, struct err *err);
 void registry_keep(struct registry *r, enum registry_list file);
 /* The same with the next registry_retry, for what a Secret has. */
 void registry_keep_later(struct registry *r, enum registry_list file);
+/* held: lists with a journal are another hub's, which may have lines there that this one does not
+ * know. They are written once that is over, not at the end. */
+void registry_hold(struct registry *r, bool held);
 /* Writes what could not be written, or was to be written later. */
 void registry_retry(struct registry *r);
 /* Why the file has not what is in force, for the first such file; "": all have. */

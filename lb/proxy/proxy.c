@@ -49,13 +49,13 @@ downstream_linger(struct downstream *f)
 	struct worker *w = f->worker;
 
 	f->state = DOWNSTREAM_LINGER;
-	if (peer_shut(&f->peer) < 0 || (f->peer.eof && buf_len(&f->peer.out) == 0)) {
+	if (peer_shut(&f->peer) < 0 || (f->peer.eof && peer_is_flushed(&f->peer))) {
 		downstream_close(f, false);
 		return;
 	}
 	peer_resume(&f->peer);
 	/* A slow reader gets as much time for the rest as for any other byte. */
-	expiry_set(&w->expiries, &f->expiry, buf_len(&f->peer.out) > 0 ? SPAN_IDLE : SPAN_LINGER,
+	expiry_set(&w->expiries, &f->expiry, peer_is_flushed(&f->peer) ? SPAN_LINGER : SPAN_IDLE,
 		w->now_ms);
 }
 
@@ -273,7 +273,7 @@ on_eof(struct downstream *f)
 	struct exchange *ex = f->ex;
 
 	if (f->state == DOWNSTREAM_LINGER) {
-		if (buf_len(&f->peer.out) == 0)
+		if (peer_is_flushed(&f->peer))
 			downstream_close(f, false);
 		return;
 	}
@@ -452,7 +452,8 @@ downstream_open(struct worker *w, int fd, struct group *g, const struct addr *cl
 		1);
 	if (g->port_of->mode == PORT_HTTP) {
 		server_first_open(f);
-		downstream_on_event(f, WATCH_READ); /* the request may have come already */
+		if (f->state == DOWNSTREAM_IDLE) /* the request may have come already */
+			downstream_on_event(f, WATCH_READ);
 	} else {
 		relay_open(f);
 	}

@@ -117,18 +117,19 @@ relay_open(struct downstream *f)
 }
 
 static bool
-relay_ended(const struct peer *from, const struct peer *to)
+relay_has_all(const struct peer *to)
 {
-	return from->eof && (to->shut || (to->tls == NULL && peer_is_flushed(to)));
+	return to->shut || (to->tls == NULL && peer_is_flushed(to));
 }
 
-/* Both directions have ended and nothing is left to write but a FIN, which closing sends. */
+/* Both directions have ended and nothing is left to write but a FIN, which closing sends. While one
+ * goes on, what waits for the turn's end is left there, to go with the FIN of the other. */
 static bool
 relay_finished(const struct exchange *ex)
 {
 	const struct peer *down = &ex->downstream->peer, *up = &ex->upstream->peer;
 
-	return relay_ended(down, up) && relay_ended(up, down);
+	return down->eof && up->eof && relay_has_all(up) && relay_has_all(down);
 }
 
 static void

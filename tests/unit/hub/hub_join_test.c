@@ -1,8 +1,12 @@
 /* Joining, and who is let in. */
 #include "tests/unit/hub/hub_bed.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/tls/pki.h"
 
@@ -209,6 +213,38 @@ a_token_is_for_one_key(void **state)
 	}
 }
 
+/* Nobody has a certificate that the disk has not, on whatever connection. A pipe without a reader
+ * stands for a disk that keeps writers waiting; one with a reader cannot be synced. */
+static void
+nobody_is_ahead_of_the_disk(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *key = new_key(), *token = NULL, *journal = NULL, *slow = NULL;
+	struct client *c;
+	struct envelope *e;
+	int fd;
+
+	bed_start_hub(b);
+	token = bed_token(b, "", 60);
+	journal = xasprintf("%s/joins.journal", b->data);
+	slow = xasprintf("%s/nodes/edge-1.tmp.%d", b->data, (int)getpid());
+	assert_int_equal(mkfifo(slow, 0600), 0);
+	alarm(60); /* it would wait forever */
+	c = bed_dial_join(b, "edge-1", token);
+	wait_for(b, c->open);
+	bed_request_cert(c, "edge-1", key);
+	wait_for(b, access(journal, F_OK) == 0);
+	assert_says(bed_ask_cert(b, "edge-1", token, key), "waits for the hub's disk");
+	assert_false(c->closed);
+	fd = open(slow, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_return_code(fd, errno);
+	e = bed_next(b, c);
+	assert_says(e, "cannot record the certificate");
+	close(fd);
+	assert_int_equal(bed_ask_cert(b, "edge-1", token, key)->operation, OP_RESPONSE);
+	alarm(0);
+}
+
 /* The name is free for another key; the key and the certificate of before are nobody's. */
 static void
 a_forgotten_name_is_free(void **state)
@@ -340,6 +376,7 @@ main(void)
 		case_of(events_need_the_certificate_of_the_name),
 		case_of(a_restart_keeps_what_matters),
 		case_of(a_token_is_for_one_key),
+		case_of(nobody_is_ahead_of_the_disk),
 		case_of(a_forgotten_name_is_free),
 		case_of(a_token_serves_as_often_as_it_says),
 		case_of(a_token_for_any_name_takes_no_cloud_node),

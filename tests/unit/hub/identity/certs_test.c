@@ -362,6 +362,50 @@ joining_waits_for_the_disk_alone(void **state)
 	alarm(0);
 }
 
+/* Another hub takes over, and this one finishes its work meanwhile. */
+static void
+a_join_at_the_next_hub_is_not_forgotten(void **state)
+{
+	struct bed *b = *state, next = *b;
+	auto_free char *journal = path_of(b, JOINS_JOURNAL), *record = path_of(b, "nodes/edge-1");
+	struct given one, two;
+	struct ledger_write *write;
+	struct err err = {0};
+	struct loop *loop;
+	struct ledger *l;
+
+	open_certs(b);
+	l = certs_ledger(b->certs);
+	assert_int_equal(loop_new(&loop, NULL), 0);
+	give(b, loop, "edge-1", &one);
+	assert_true(ledger_gives(l, "edge-1"));
+	assert_false(ledger_gives(l, "edge-2"));
+	ledger_hold(l, true);
+	assert_int_equal(access(record, F_OK), 0);
+	patience_until(patience_turn(loop), one.n == 1);
+	assert_int_equal(one.rc, 0);
+	assert_false(ledger_gives(l, "edge-1"));
+	assert_int_equal(
+		ledger_give(l, &(struct ledger_gift){.node = "edge-2"}, &write, &err), -EAGAIN);
+	next.certs = NULL;
+	open_certs(&next);
+	assert_int_equal(uses(&next), 1);
+	/* A line behind what was being written when the disk was full. */
+	assert_int_equal(file_write(journal, ",{\"tok", 6, 0600), 0);
+	give(&next, loop, "edge-2", &two);
+	patience_until(patience_turn(loop), two.n == 1);
+	assert_int_equal(two.rc, 0);
+	assert_true(joins_drop_ended(ledger_registry(l), now() + 3600));
+	registry_keep(ledger_registry(l), REGISTRY_JOINS);
+	ledger_keep(l);
+	certs_close(&b->certs);
+	/* As after kill -9 of the next one. */
+	open_certs(b);
+	assert_int_equal(uses(b), 2);
+	certs_close(&next.certs);
+	loop_free(&loop);
+}
+
 static void
 the_life_of_nodes_certificates_is_chosen(void **state)
 {
@@ -734,6 +778,7 @@ main(void)
 		case_of(files_that_do_not_fit_are_refused),
 		case_of(noting_a_node_waits_for_no_disk),
 		case_of(joining_waits_for_the_disk_alone),
+		case_of(a_join_at_the_next_hub_is_not_forgotten),
 		case_of(the_life_of_nodes_certificates_is_chosen),
 		case_of(what_was_revoked_stays_revoked),
 		case_of(revoking_needs_no_disk),

@@ -256,7 +256,7 @@ files_are_as_before(void **state)
 	}
 }
 
-/* A hub that was killed has left lines that the list has not, the last of them cut off. */
+/* Hubs that were killed have left lines that the list has not, some of them cut off. */
 static void
 a_journal_counts_with_its_list(void **state)
 {
@@ -265,7 +265,8 @@ a_journal_counts_with_its_list(void **state)
 		"\"0123456789abcdef0123456789abcdef\",\"until\":5}]}\n";
 	static const char lines[] = ",{\"token\":\"01234567\",\"node\":\"edge-1\",\"key\":"
 				    "\"0123456789abcdef0123456789abcdef\",\"until\":5}\n"
-				    ",{\"token\":\"01234567\",\"node\":\"edge-2\",\"key\":"
+				    ",{\"token\":\"01234567\",\"node\":\"edge-4\",\n"
+				    "\n,{\"token\":\"01234567\",\"node\":\"edge-2\",\"key\":"
 				    "\"0123456789abcdef0123456789abcdef\",\"until\":7}\n"
 				    ",{\"token\":\"01234567\",\"node\":\"edge-3\",\"ke";
 	struct bed *b = *state;

@@ -104,7 +104,6 @@ open_lb(void *arg)
 		.main = fx.loop,
 		.workers = fx.of_workers,
 		.n_workers = MAX(fx.n_workers, (size_t)1),
-		.rings = fx.rings[0] != NULL ? fx.rings : NULL,
 		.port = fx.port,
 		.policy = LB_LEAST_REQUEST,
 		.subnet = SUBNET,
@@ -131,6 +130,7 @@ open_lb(void *arg)
 		abort();
 	for (size_t i = 1; i < WORKERS_MOST; i++)
 		fx.rings[i] = fx.rings[0];
+	c.rings = fx.rings[0] != NULL ? fx.rings : NULL;
 	if (lb_open(&fx.lb, &c, &err) < 0 || lb_listen(fx.lb, LOOPBACK, &err) < 0) {
 		print_error("%s\n", err.text);
 		abort();

@@ -65,6 +65,18 @@ relays_of_http_ports(void **state)
 	assert_false(endpoint_called(0, 500));
 	assert_int_equal(metric(LOOPS), before + 2);
 	close(client);
+	/* Where endpoints are known to greet, it is a relay from the beginning. */
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	upstream = endpoint_accept(0);
+	put(upstream, "220 ready\r\n");
+	expect(client, "220 ready\r\n");
+	close(upstream);
+	close(client);
+	client = client_open_hops(HOPS_MAX);
+	expect_reset(client);
+	close(client);
+	assert_int_equal(metric(LOOPS), before + 3);
 }
 
 /* Of requests the head tells, whatever the connection is: it comes from a proxy's pool perhaps. */

@@ -1,6 +1,9 @@
 #include "tests/unit/lb/proxy/lb_fixture.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -184,6 +187,47 @@ half_close(void **state)
 	expect_eof(client);
 	close(client);
 	close(upstream);
+}
+
+static unsigned
+segments_to(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	return info.tcpi_segs_in;
+}
+
+/* With a ring the segment of the last bytes carries the FIN, unless an acknowledgement came
+ * between. */
+static void
+ends_need_no_segment(void **state)
+{
+	(void)state;
+	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
+	for (int from = 0; from < 2; from++) {
+		unsigned least = UINT_MAX;
+
+		for (int i = 0; i < 10; i++) {
+			int fds[2] = {client_open()}, to = !from;
+			unsigned before;
+
+			fds[1] = endpoint_accept(0);
+			put(fds[from], "first");
+			expect(fds[to], "first");
+			before = segments_to(fds[to]);
+			assert_int_equal(send(fds[from], "last", 4, MSG_MORE), 4);
+			shut(fds[from]);
+			expect(fds[to], "last");
+			expect_eof(fds[to]);
+			least = MIN(least, segments_to(fds[to]) - before);
+			close(fds[0]);
+			close(fds[1]);
+		}
+		if (getenv("EDGEWAY_RING") != NULL)
+			assert_int_equal(least, 1);
+	}
 }
 
 static void
@@ -456,6 +500,7 @@ main(void)
 		cmocka_unit_test(impatient_http_server),
 		cmocka_unit_test(idle_relay_ends),
 		cmocka_unit_test(half_close),
+		cmocka_unit_test(ends_need_no_segment),
 		cmocka_unit_test(resets_are_carried_over),
 		cmocka_unit_test(resets_of_paused_sides),
 		cmocka_unit_test(slow_readers_of_a_relay),
