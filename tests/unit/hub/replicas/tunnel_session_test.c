@@ -698,23 +698,29 @@ test_streams_are_used_up(void **state)
 	end(&t);
 }
 
-#define TESTS                                                                                      \
-	cmocka_unit_test(test_streams), cmocka_unit_test(test_first_bytes),                        \
-		cmocka_unit_test(test_socket_is_handed_over), cmocka_unit_test(test_breaks),       \
-		cmocka_unit_test(test_lost), cmocka_unit_test(test_drains),                        \
-		cmocka_unit_test(test_told), cmocka_unit_test(test_freed_early)
-
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {TESTS};
-	const struct CMUnitTest of_workers[] = {TESTS, cmocka_unit_test(test_slow_readers),
-		cmocka_unit_test(test_first_bytes_that_wait),
-		cmocka_unit_test(test_count_waits_rarely),
-		cmocka_unit_test(test_streams_are_used_up)};
-	int failed = workers_bed_make(NULL);
+	const struct CMUnitTest tests[] = {
+#define ON_WORKERS(test) {#test, test, with_workers, end_workers, NULL}
+#define BOTH(test)                                                                                 \
+	ON_WORKERS(test),                                                                          \
+	{                                                                                          \
+#		test " on one loop", test, without, end_workers, NULL                             \
+	}
+		BOTH(test_streams),
+		BOTH(test_first_bytes),
+		BOTH(test_socket_is_handed_over),
+		BOTH(test_breaks),
+		BOTH(test_lost),
+		BOTH(test_drains),
+		BOTH(test_told),
+		BOTH(test_freed_early),
+		ON_WORKERS(test_slow_readers),
+		ON_WORKERS(test_first_bytes_that_wait),
+		ON_WORKERS(test_count_waits_rarely),
+		ON_WORKERS(test_streams_are_used_up),
+	};
 
-	failed += cmocka_run_group_tests_name("on workers", of_workers, with_workers, end_workers);
-	failed += cmocka_run_group_tests_name("on one loop", tests, without, end_workers);
-	return failed + workers_bed_free(NULL);
+	return cmocka_run_group_tests(tests, workers_bed_make, workers_bed_free);
 }
