@@ -9,6 +9,8 @@
 
 TAILQ_HEAD(preauth_ring, preauth_conn);
 
+enum { OLDEST_LOOKED_AT = 64 }; /* a flood of one address must not cost a walk over all of it */
+
 /* Of a preauth and its branches, whose loops other threads run. */
 struct preauth_steps {
 	pthread_mutex_t lock; /* for all of it */
@@ -287,13 +289,16 @@ preauth_leave(struct preauth_conn *c)
 	fair_share_give(p->places, c->slot, 1);
 }
 
-/* The oldest of those that do not wait for a step: that delay is ours. */
+/* The first of the oldest that does not wait for a step: that delay is ours. */
 static struct preauth_conn *
 preauth_oldest_of(const struct preauth_slot *slot)
 {
+	unsigned n = 0;
 	struct preauth_conn *c;
 
 	TAILQ_FOREACH(c, &slot->held, held) {
+		if (n++ == OLDEST_LOOKED_AT)
+			break;
 		if (!atomic_load(&c->waits_for_us) &&
 			(c->branch == NULL || !atomic_load(&c->branch->waits_for_us)))
 			return c;

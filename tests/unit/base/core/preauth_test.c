@@ -393,6 +393,29 @@ waiting_is_not_dropped(void **state)
 	leave_all(&p);
 }
 
+/* Nobody looks far for one: each connection of a flood would cost a walk over all places. */
+static void
+few_are_looked_at(void **state)
+{
+	enum { N = 200 };
+	const struct addr from = addr_ipv4(GREEDY, 1);
+	struct preauth *p = preauth_new(loop, N, SEED);
+	struct preauth_conn *all = xcalloc(N, sizeof *all), late = {0};
+
+	(void)state;
+	stepped = 0;
+	for (int i = 0; i < N; i++) {
+		assert_true(preauth_enter(p, &all[i], &from, 0));
+		if (i < N - 1)
+			assert_true(preauth_step(&all[i], on_step, &dropped[1]));
+	}
+	assert_false(preauth_enter(p, &late, &from, 60 * 1000));
+	for (int i = 0; i < N; i++)
+		preauth_leave(&all[i]);
+	free(all);
+	leave_all(&p);
+}
+
 /* With 500 ms a step (a handshake on a machine with other work), as many are let in as finish in
  * PREAUTH_STEP_MS; an address with none waiting is let in although the others' queue is full. */
 static void
@@ -461,6 +484,7 @@ main(void)
 		cmocka_unit_test(steps_of_one_handshake),
 		cmocka_unit_test(steps_after_a_storm),
 		cmocka_unit_test(waiting_is_not_dropped),
+		cmocka_unit_test(few_are_looked_at),
 		cmocka_unit_test(as_many_as_finish),
 	};
 	int failed;
