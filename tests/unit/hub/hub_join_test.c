@@ -239,7 +239,7 @@ nobody_is_ahead_of_the_disk(void **state)
 	fd = open(slow, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	assert_return_code(fd, errno);
 	e = bed_next(b, c);
-	assert_says(e, "cannot record the certificate");
+	assert_says(e, "cannot write the node's record");
 	close(fd);
 	assert_int_equal(bed_ask_cert(b, "edge-1", token, key)->operation, OP_RESPONSE);
 	alarm(0);
