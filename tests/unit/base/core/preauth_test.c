@@ -275,7 +275,7 @@ steps_of_thousands_that_went(void **state)
 	alarm(0);
 }
 
-/* Each later one of its client takes the round of the one before it. */
+/* Each later one of its client takes the turn of the one before it. */
 static void
 steps_move_up(void **state)
 {

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -303,17 +302,6 @@ each_dial_is_checked(void **state)
 	service_options(NULL);
 }
 
-/* Segments of the client of `fd`, a connection that the proxy has made, up to its first bytes. */
-static unsigned
-segments_of(int fd)
-{
-	struct tcp_info info = {0};
-	socklen_t len = sizeof info;
-
-	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
-	return info.tcpi_segs_in;
-}
-
 /* The request acknowledges the handshake as well, unless the proxy comes late with it. */
 static void
 a_request_ends_the_handshake(void **state)
@@ -328,7 +316,7 @@ a_request_ends_the_handshake(void **state)
 		put(client, GET);
 		upstream = endpoint_accept(0);
 		head_at(upstream);
-		least = MIN(least, segments_of(upstream));
+		least = MIN(least, segments_in(upstream));
 		close(client);
 		close(upstream);
 	}
@@ -352,7 +340,7 @@ an_answer_ends_the_connection(void **state)
 		put(upstream, OK);
 		read_until(client, "\r\n\r\n1");
 		expect_eof(client);
-		least = MIN(least, segments_of(client));
+		least = MIN(least, segments_in(client));
 		close(client);
 		close(upstream);
 	}

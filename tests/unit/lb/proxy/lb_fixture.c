@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -583,6 +584,16 @@ expect(int fd, const char *text)
 	}
 	fx.text[got] = '\0';
 	assert_string_equal(fx.text, text);
+}
+
+unsigned
+segments_in(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	return info.tcpi_segs_in;
 }
 
 const char *

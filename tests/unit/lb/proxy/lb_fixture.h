@@ -64,6 +64,8 @@ void put_bytes(int fd, const void *data, size_t len);
 void expect(int fd, const char *text);
 /* Reads until the text has come; returns all that was read, valid until the next call. */
 const char *read_until(int fd, const char *text);
+/* How many segments its connection has received. */
+unsigned segments_in(int fd);
 /* Reads a request's head at an endpoint. */
 const char *head_at(int fd);
 /* FIN, nothing before it. */
