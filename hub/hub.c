@@ -72,6 +72,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	setup.news = NULL;
 	setup.opened = egress_opened;
 	setup.opened_arg = hub->outward;
+	setup.sessions = NULL;
 	hub->outward_tunnels = tunnels_new(&setup);
 }
 

@@ -322,7 +322,7 @@ on_shaken(struct tunnel *u)
 		.tls = &u->tls,
 		.liveness = u->proxied ? NULL : t->setup.liveness,
 		.peer = peer,
-		.workers = t->setup.opened != NULL ? NULL : t->setup.sessions,
+		.workers = t->setup.sessions,
 		.node = tls_stream_peer(u->tls),
 	};
 

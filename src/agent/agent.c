@@ -363,12 +363,13 @@ agent_connect_hub(struct agent *a)
 static int
 open_parts(struct agent *a, struct err *err)
 {
+	static const char *const kind = "worker";
 	int rc = loop_new(&a->loop, err);
 
 	if (rc == 0)
 		rc = open_addresses(a, err);
 	if (rc == 0)
-		rc = workers_new(&a->workers, a->n_workers, err);
+		rc = workers_new(&a->workers, &kind, 1, a->n_workers, err);
 	if (rc == 0)
 		rc = parse_upstreams(a, err);
 	if (rc == 0)

@@ -10,13 +10,9 @@
 enum { WORD_MAX = 32 };
 
 static const char *
-self_label(char to[WORD_MAX], size_t loop)
+self_loop_name(const struct workers *workers, size_t loop, char to[WORKER_NAME_MAX])
 {
-	if (loop == 0)
-		snprintf(to, WORD_MAX, "main");
-	else
-		snprintf(to, WORD_MAX, "worker-%zu", loop);
-	return to;
+	return loop == 0 ? "main" : workers_name(workers, loop - 1, to);
 }
 
 void
@@ -25,13 +21,13 @@ self_metrics(struct metrics *m, struct loop *loop, const struct workers *workers
 	static const char *const over[LOOP_SLOW] = {"0.01", "0.1", "1"};
 	const size_t n = 1 + (workers != NULL ? workers_count(workers) : 0);
 	struct loop_lag *lag = xcalloc(n, sizeof *lag);
-	char labels[96], name[WORD_MAX];
+	char labels[96], name[WORKER_NAME_MAX];
 
 	for (size_t i = 0; i < n; i++) {
 		loop_lag(i == 0 ? loop : workers_loops(workers)[i - 1], &lag[i]);
 		for (size_t k = 0; k < LOOP_SLOW; k++) {
 			snprintf(labels, sizeof labels, "loop=\"%s\",over=\"%s\"",
-				self_label(name, i), over[k]);
+				self_loop_name(workers, i, name), over[k]);
 			metric_counter(m, "edgeway_loop_slow_turns_total",
 				"Turns of an event loop that took longer than so many seconds: "
 				"what it carries waited.",
@@ -39,7 +35,7 @@ self_metrics(struct metrics *m, struct loop *loop, const struct workers *workers
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
-		snprintf(labels, sizeof labels, "loop=\"%s\"", self_label(name, i));
+		snprintf(labels, sizeof labels, "loop=\"%s\"", self_loop_name(workers, i, name));
 		metric_gauge(m, "edgeway_loop_lag_seconds",
 			"The longest turn of an event loop above 10 ms since the last scrape.",
 			labels, (double)lag[i].worst_ms / 1000);

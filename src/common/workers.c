@@ -9,7 +9,8 @@
 #include "base/core/privileges.h"
 
 struct workers {
-	size_t n;
+	size_t n, each;
+	const char *const *kinds;
 	struct loop **loops;
 	pthread_t *threads;
 	bool running;
@@ -26,10 +27,14 @@ workers_wanted(size_t configured)
 }
 
 int
-workers_new(struct workers **out, size_t n, struct err *err)
+workers_new(struct workers **out, const char *const kinds[], size_t n_kinds, size_t each,
+	struct err *err)
 {
 	struct workers *w = xcalloc(1, sizeof *w);
+	const size_t n = n_kinds * each;
 
+	w->kinds = kinds;
+	w->each = each;
 	w->loops = xcalloc(n, sizeof *w->loops);
 	w->threads = xcalloc(n, sizeof *w->threads);
 	for (; w->n < n; w->n++) {
@@ -56,6 +61,14 @@ workers_count(const struct workers *w)
 	return w->n;
 }
 
+const char *
+workers_name(const struct workers *w, size_t i, char to[WORKER_NAME_MAX])
+{
+	snprintf(to, WORKER_NAME_MAX, "%.8s-%u", w->kinds[i / w->each],
+		(unsigned)(i % w->each) % 1000 + 1);
+	return to;
+}
+
 static void *
 workers_thread(void *arg)
 {
@@ -74,12 +87,11 @@ workers_run(struct workers *w)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (size_t i = 0; i < w->n; i++) {
-		char name[32];
+		char name[WORKER_NAME_MAX];
 		int rc = pthread_create(&w->threads[i], NULL, workers_thread, w->loops[i]);
 
 		assert(rc == 0);
-		snprintf(name, sizeof name, "worker-%u", (unsigned)i % 1000);
-		pthread_setname_np(w->threads[i], name);
+		pthread_setname_np(w->threads[i], workers_name(w, i, name));
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	w->running = true;

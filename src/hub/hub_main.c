@@ -592,12 +592,13 @@ hub_main_start_admin(struct hub_main *m, struct err *err)
 static int
 hub_main_make_workers(struct hub_main *m, struct hub_config *config, struct err *err)
 {
+	static const char *const kinds[] = {"tls", "tunnels"};
 	size_t n = workers_wanted(m->options->workers);
 	int rc;
 
 	if (n < 2)
 		return 0;
-	rc = workers_new(&m->workers, 2 * n, err);
+	rc = workers_new(&m->workers, kinds, ARRAY_LEN(kinds), n, err);
 	if (rc < 0)
 		return rc;
 	config->workers = workers_loops(m->workers);

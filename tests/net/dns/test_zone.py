@@ -10,6 +10,7 @@ import dns.rdatatype
 import pytest
 
 import lab as labs
+import tunnelkit
 from dnskit import exactly, framed, plain_query, read_framed, socket_in
 from ingress_town import node
 from lab import HUB_ADDRESS, Agent, Hub, Machine, Node, wait_for
@@ -69,10 +70,10 @@ class World:
 @pytest.fixture(scope="module")
 def world(lab):
     made = World(lab)
-    before = made.descriptors()
+    before = tunnelkit.descriptors(made.hub)
     yield made
     print(f"--- log of the hub\n{made.hub.process.log()[-4000:]}")
-    wait_for("descriptors as before", lambda: made.descriptors() <= before)
+    wait_for("descriptors as before", lambda: not tunnelkit.descriptors(made.hub) - before)
     assert made.agent.process.stop() == 0 and made.hub.process.stop() == 0
 
 

@@ -313,11 +313,12 @@ def test_strangers_at_the_listener(bed):
 def test_interim_answers_without_end(bed):
     """An endpoint that says 103 for ever, and one whose head never ends."""
     with Canary(bed, "web", "other"):
-        clients = [bed.client("mute", HEAD, b"\r\n") for _ in range(2)]
-        ends = [bed.mute.accept() for _ in clients]
-        for end in ends:
-            end.until()
-            end.s.settimeout(1)
+        clients, ends = [], []
+        for _ in range(2):  # one after the other: each client with its own end
+            clients.append(bed.client("mute", HEAD, b"\r\n"))
+            ends.append(bed.mute.accept())
+            ends[-1].until()
+            ends[-1].s.settimeout(1)
         try:
             while True:
                 ends[0].put(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 1000)

@@ -81,8 +81,8 @@ def test_metrics_alone(site):
 
 
 def test_the_process_itself(site):
-    loops = ["main", "worker-1", "worker-2"]
-    for daemon in (site.hub, site.agents[0]):
+    workers = ([f"{kind}-{i}" for kind in ("tls", "tunnels") for i in (1, 2)], ["worker-1", "worker-2"])
+    for daemon, loops in ((site.hub, ["main", *workers[0]]), (site.agents[0], ["main", *workers[1]])):
         m, pid = daemon.metrics(), daemon.process.pid
         assert [k for k in m if k.startswith("edgeway_loop_lag_seconds")] == [f'edgeway_loop_lag_seconds{{loop="{n}"}}' for n in loops]
         assert all(m[f'edgeway_loop_slow_turns_total{{loop="{n}",over="1"}}'] == 0 for n in loops)

@@ -65,7 +65,7 @@ def test_agent_keeps_what_it_needs(mesh):
     node, agent = mesh.node1, mesh.agent1
     works(mesh, node)
     has = held(agent.process)
-    assert has.pop("main") == USUAL and has.pop("worker-0") == 1 << NET_ADMIN  # SO_MARK of upstream connections
+    assert has.pop("main") == USUAL and has.pop("worker-1") == 1 << NET_ADMIN  # SO_MARK of upstream connections
     assert has.pop("database") == 0
     assert all(has.pop(name) == (1 << NET_ADMIN if name.startswith("worker-") else 0) for name in list(has)), has
 
@@ -87,7 +87,7 @@ def test_foreign_file_keeps_more(mesh):
     agent = Agent(node, mesh.hub)
     works(mesh, node)
     has = held(agent.process)
-    assert has["main"] == FOREIGN and has["worker-0"] == 1 << NET_ADMIN and has["database"] == FOREIGN & ~USUAL
+    assert has["main"] == FOREIGN and has["worker-1"] == 1 << NET_ADMIN and has["database"] == FOREIGN & ~USUAL
     assert agent.process.logged("path=/etc/resolv.conf")
     st = os.stat(node.resolv_conf)
     assert (st.st_uid, st.st_gid) == (12345, 12346)

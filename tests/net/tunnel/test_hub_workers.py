@@ -41,7 +41,7 @@ class Site(tunnelkit.Site):
         for path in glob.glob(f"/proc/{self.hub.process.pid}/task/*/stat"):
             with open(path) as f:
                 name, _, rest = f.read().partition("(")[2].rpartition(")")
-            if name.startswith("worker-"):
+            if name.startswith(("tls-", "tunnels-")):
                 found[name] = int(rest.split()[16])
         return found
 
@@ -68,7 +68,7 @@ def hello(protocol="edgeway-tunnel-reverse/1"):
 
 def test_shown(site):
     """Threads, and what they did: each gets the next handshake."""
-    assert site.threads() == {f"worker-{i}": 10 if i < WORKERS else 0 for i in range(2 * WORKERS)}
+    assert site.threads() == {f"{kind}-{i + 1}": nice for kind, nice in (("tls", 10), ("tunnels", 0)) for i in range(WORKERS)}
     done = site.handshakes()
     assert len(done) == WORKERS and sum(done) >= len(site.nodes)
     assert max(done) - min(done) <= 1
