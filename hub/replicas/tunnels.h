@@ -63,7 +63,7 @@ struct tunnels_setup {
 	size_t most; /* 0: TUNNELS_MOST */
 	/* does the handshakes; outlives it; NULL: they are done on `loop` */
 	struct tls_workers *workers;
-	/* have the sessions; outlive it; NULL, as always when `opened` is set: they are on `loop` */
+	/* have the sessions; outlive it; NULL, as always if `opened` is set: `loop` has them */
 	struct session_workers *sessions;
 	struct preauth *preauth; /* limits handshakes; outlives it; NULL: no limit */
 	/* bars nodes from tunnels for a while (hub/port/floods.h); outlives it; NULL: none are
