@@ -37,6 +37,8 @@ struct tunnel {
 	int fd;
 	enum phase phase;
 	bool writes, settled;
+	bool probes; /* the kernel asks the hub's whether it is there */
+	double heard; /* the hub, or its kernel as far as is known */
 	struct buf in, out;
 	struct retry retry;
 };
@@ -82,7 +84,7 @@ struct world {
 	unsigned wanted; /* changes after the mark that are waited for */
 	bool plain, tunnels, storm;
 	unsigned heartbeat_ms; /* that the hub is asked for; 0: its own, by probes with a tunnel */
-	double pinged;
+	double pinged, looked;
 };
 
 extern struct world w;
@@ -114,6 +116,7 @@ void do_storm(unsigned n, double seconds);
 void tunnel_dial(struct node *n);
 void tunnel_close(struct tunnel *t, const char *why);
 void tunnel_ready(struct tunnel *t, unsigned events);
+void tunnels_look(void);
 
 /* --- agents_talk.c -------------------------------------------------------------------------- */
 void flush(struct node *n);

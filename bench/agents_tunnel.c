@@ -13,6 +13,7 @@
 #include "tunnel/h2/wire.h"
 
 enum { FRAME_HEAD = 9, SETTINGS = 4, PING = 6, GOAWAY = 7, ACK = 1, PREFACE = 24 };
+enum { PROBE_MS = 2 * HEARTBEAT_MS + 600, LOOK_MS = 100 };
 
 static void
 tunnel_interest(struct tunnel *t)
@@ -114,6 +115,7 @@ tunnel_read(struct tunnel *t)
 	char piece[PIECE];
 	int len;
 
+	t->heard = now();
 	ERR_clear_error();
 	while ((len = SSL_read(t->ssl, piece, sizeof piece)) > 0)
 		buf_add(&t->in, piece, (size_t)len);
@@ -130,23 +132,46 @@ tunnel_read(struct tunnel *t)
 	tunnel_flush(t);
 }
 
-/* tunnel/h2/session_life.c. A probe each two heartbeats, and no timer of ours. */
+/* What an agent does where nothing was heard for two heartbeats (tunnel/h2/session_life.c). */
+static void
+tunnel_look(struct tunnel *t, double at)
+{
+	const bool due = at - t->heard >= PROBE_MS / 1000.0;
+	const int on = due, second = 1;
+
+	if (t->phase != OPEN || (!due && !t->probes))
+		return;
+	setsockopt(t->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	t->probes = due;
+	if (!due)
+		return;
+	setsockopt(t->fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof second);
+	setsockopt(t->fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof second);
+	t->heard = at;
+}
+
+void
+tunnels_look(void)
+{
+	double at = now();
+
+	if (w.heartbeat_ms > 0 || at - w.looked < LOOK_MS / 1000.0)
+		return;
+	w.looked = at;
+	for (size_t i = 0; i < w.n; i++)
+		tunnel_look(&w.nodes[i].tunnel, at);
+}
+
 static void
 tunnel_say_beat(struct tunnel *t)
 {
 	const unsigned ms = w.heartbeat_ms > 0 ? w.heartbeat_ms : HEARTBEAT_MS;
-	const int silence_s = 2 * HEARTBEAT_MS / 1000, one = 1;
 	const uint32_t beat = htonl(ms);
 	unsigned char payload[8];
 
 	memcpy(payload, w.heartbeat_ms > 0 ? "beat" : "kept", 4);
 	memcpy(payload + 4, &beat, sizeof beat);
 	tunnel_frame(t, PING, 0, payload, sizeof payload);
-	if (w.heartbeat_ms > 0)
-		return;
-	setsockopt(t->fd, IPPROTO_TCP, TCP_KEEPIDLE, &silence_s, sizeof silence_s);
-	setsockopt(t->fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof one);
-	setsockopt(t->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
 }
 
 void

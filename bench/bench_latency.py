@@ -4,7 +4,7 @@ due, whatever is still unanswered (open loop, bench/openloop.c), and timed from 
 
     bench/bench_latency.py [--smoke] [--rounds N] [--seconds S] [--rate N]
 
-The machines and contenders are bench_http.py's. p50, p99 and p99.9 are medians of the rounds, in which the contenders take turns.
+The machines and contenders are bench_http.py's; the floor is what any hop costs on this machine. p50, p99 and p99.9 are medians of the rounds, in which the contenders take turns.
 """
 import argparse
 import os
@@ -19,7 +19,7 @@ from bench_http import Bench  # noqa: E402
 
 BAR_P99 = 1.3  # of direct's, on a quiet machine
 CONNECTIONS = 50
-CONTENDERS = ("direct", "haproxy", "nginx", "edgeway")
+CONTENDERS = ("direct", "floor", "haproxy", "nginx", "edgeway")
 
 
 def measure(b, name, o):
@@ -57,8 +57,10 @@ def main():
         print(f"| {name} | {statistics.median(p50):.2f} | {frame.spread(p50)} | {statistics.median(p99):.2f} | {frame.spread(p99)} | "
               f"{statistics.median(p999):.2f} | {max(most):.2f} |")
         frame.record("quantiles", table=f"{o.rate} requests/s, open loop", row=name, p50=p50, p99=p99, p999=p999)
-    ratio = statistics.median(x[1] / y[1] for x, y in zip(got["edgeway"], got["direct"]))
-    print(f"\np99 is {ratio:.2f} of direct's ({frame.bar('latency: p99 of direct at a fixed rate', ratio, BAR_P99)}).\n")
+    ratio, hop, floor = (statistics.median(x[1] / y[1] for x, y in zip(got[name], got[base]))
+                         for name, base in (("edgeway", "direct"), ("edgeway", "floor"), ("floor", "direct")))
+    print(f"\np99 is {ratio:.2f} of direct's ({frame.bar('latency: p99 of direct at a fixed rate', ratio, BAR_P99)}), and {hop:.2f} of that of the bare "
+          f"relay, which knows nothing and has {floor:.2f} of direct's: what any further hop costs here.\n")
 
 
 if __name__ == "__main__":

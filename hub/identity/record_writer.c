@@ -74,7 +74,7 @@ record_writer_journal(const struct record_writer *w, const struct waiting_record
 	return file_append(w->journal, buf_at(&lines), buf_len(&lines), JOURNAL_MODE);
 }
 
-/* Adds up how many files failed; returns the last error of those that nobody waits for. */
+/* Adds up how many files failed; returns the last error. */
 static int
 record_writer_write(
 	const struct record_writer *w, struct waiting_records *batch, uint64_t *n_failed)
@@ -92,9 +92,9 @@ record_writer_write(
 			continue;
 		}
 		++*n_failed;
+		failed = r->rc;
 		if (r->answer != NULL)
 			continue;
-		failed = r->rc;
 		log_limited(LOG_LEVEL_WARN, 4, "hub",
 			"a node's certificate is good, but not noted, and a token could give its "
 			"name away while it is not connected node=%s error=\"cannot write %s: %s\"",

@@ -52,6 +52,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	tracing_metrics(a->tracing, &a->spans, &m);
 	if (a->ipt != NULL)
 		iptables_metrics(a->ipt, &m);
+	agent_health_ports_metrics(a, &m);
 	agent_tunnel_metrics(a, &m);
 	if (a->carriers != NULL)
 		ws_tunnels_metrics(a->carriers, &m);
@@ -127,6 +128,8 @@ agent_state_write(struct agent *a, struct buf *out, bool whole)
 		iptables_state(a->ipt, out, whole || pod_canary_failing(a->pods));
 	else
 		buf_adds(out, "null");
+	buf_adds(out, ",\"health_ports\":");
+	agent_health_ports_state(a, out);
 	buf_adds(out, ",\"tunnel\":");
 	agent_tunnel_state(a, out);
 	buf_adds(out, ",\"canary\":");

@@ -318,10 +318,22 @@ check_rules(struct findings *f, const struct tree_node *ipt, bool starting)
 
 /* NodePorts and other addresses by which services are called from outside. */
 static void
-check_external(struct findings *f, const struct tree_node *ipt)
+check_external(struct findings *f, const struct tree_node *top)
 {
-	const struct tree_node *external = tree_get(ipt, "external");
+	const struct tree_node *ipt = tree_get(top, "iptables"),
+			       *external = tree_get(ipt, "external"),
+			       *health = tree_get(top, "health_ports");
 	const char *dropped = ctl_text(ipt, "dropped_by");
+
+	if (ctl_number(health, "troubled") > 0) {
+		findings_add(f, "node-ports", VERDICT_NOTE,
+			"free the port (ss -tlnp names its program), or give the Service another "
+			"one: spec.healthCheckNodePort. A load balancer takes this node for one "
+			"without endpoints",
+			"a healthCheckNodePort is not answered, %s of them, such as %s",
+			ctl_text(health, "troubled"), ctl_text(health, "first"));
+		findings_name(f, "health-check-ports");
+	}
 
 	if (ctl_number(external, "troubled") > 0)
 		findings_add(f, "node-ports", VERDICT_NOTE,
@@ -754,7 +766,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 	check_upstreams(f, tree_get(top, "dns"));
 	check_resolv_conf(f, tree_get(top, "dns"), starting);
 	check_rules(f, tree_get(top, "iptables"), starting);
-	check_external(f, tree_get(top, "iptables"));
+	check_external(f, top);
 	check_listener(f, tree_get(top, "lb"));
 	check_ipv6(f, top);
 	check_canary(f, top);

@@ -8,6 +8,7 @@
 
 #include "base/core/log.h"
 #include "base/http/admin.h"
+#include "model/json.h"
 #include "src/agent/agent_private.h"
 
 enum { HEALTH_PORTS_MOST = 64 };
@@ -15,8 +16,9 @@ enum { HEALTH_PORTS_MOST = 64 };
 struct health_port {
 	LIST_ENTRY(health_port) link;
 	const struct agent *agent;
-	struct admin *server;
+	struct admin *server; /* NULL: `problem` says why, and it is tried again at each look */
 	char *ns, *name;
+	char problem[200];
 	uint16_t port;
 	bool wanted;
 };
@@ -66,25 +68,19 @@ health_port_free(struct health_port *h)
 	free(h);
 }
 
+/* Also again, after an error. */
 static void
-health_port_start(struct agent *a, const struct service *s)
+health_port_start(struct agent *a, struct health_port *h)
 {
 	static const struct admin_route routes[] = {
 		{"GET", "/healthz", health_port_answer, false},
 		{"GET", "/", health_port_answer, false},
 		{NULL, NULL, NULL, false},
 	};
-	struct health_port *h = xcalloc(1, sizeof *h);
-	char listen[32];
+	char listen[32], problem[sizeof h->problem] = "";
 	struct err err = {0};
 
-	snprintf(listen, sizeof listen, "0.0.0.0:%u", s->health_port);
-	h->agent = a;
-	h->ns = xstrdup(s->namespace);
-	h->name = xstrdup(s->name);
-	h->port = s->health_port;
-	h->wanted = true;
-	LIST_INSERT_HEAD(&a->health_ports, h, link);
+	snprintf(listen, sizeof listen, "0.0.0.0:%u", h->port);
 	if (admin_start(&h->server, a->loop,
 		    &(struct admin_config){.key = "healthCheckNodePort",
 			    .listen = listen,
@@ -92,9 +88,25 @@ health_port_start(struct agent *a, const struct service *s)
 			    .routes = routes,
 			    .arg = h},
 		    &err) < 0)
+		snprintf(problem, sizeof problem, "%.199s", err.text);
+	if (problem[0] != '\0' && strcmp(problem, h->problem) != 0)
 		log_warn("agent",
-			"a healthCheckNodePort is not answered service=%s/%s error=\"%s\"",
-			s->namespace, s->name, err.text);
+			"a healthCheckNodePort is not answered service=%s/%s error=\"%s\"", h->ns,
+			h->name, problem);
+	memcpy(h->problem, problem, sizeof problem);
+}
+
+static struct health_port *
+health_port_new(struct agent *a, const struct service *s)
+{
+	struct health_port *h = xcalloc(1, sizeof *h);
+
+	h->agent = a;
+	h->ns = xstrdup(s->namespace);
+	h->name = xstrdup(s->name);
+	h->port = s->health_port;
+	LIST_INSERT_HEAD(&a->health_ports, h, link);
+	return h;
 }
 
 static struct health_port *
@@ -126,29 +138,76 @@ agent_health_ports_look(struct agent *a)
 {
 	const bool on = a->ipt != NULL && !a->stopping && iptables_serves_external(a->ipt);
 	struct health_port *h, *next;
-	unsigned n = 0;
+	size_t n = 0;
 
 	LIST_FOREACH(h, &a->health_ports, link)
 		h->wanted = false;
-	for (size_t i = 0; on && i < snapshot_count(a->snapshot) && n < HEALTH_PORTS_MOST; i++) {
+	a->health_ports_left = 0;
+	for (size_t i = 0; on && i < snapshot_count(a->snapshot); i++) {
 		const struct service *s = snapshot_at(a->snapshot, i);
 
 		if (s->health_port == 0)
 			continue;
+		if (n == HEALTH_PORTS_MOST) {
+			a->health_ports_left++;
+			continue;
+		}
 		n++;
 		h = health_port_find(a, s->health_port);
 		if (h != NULL && !h->wanted && !health_port_is_of(h, s)) {
 			health_port_free(h);
 			h = NULL;
 		}
-		if (h != NULL)
-			h->wanted |= health_port_is_of(h, s);
-		else
-			health_port_start(a, s);
+		if (h == NULL)
+			h = health_port_new(a, s);
+		h->wanted |= health_port_is_of(h, s);
 	}
 	for (h = LIST_FIRST(&a->health_ports); h != NULL; h = next) {
 		next = LIST_NEXT(h, link);
 		if (!h->wanted)
 			health_port_free(h);
+		else if (h->server == NULL)
+			health_port_start(a, h);
 	}
+}
+
+/* Returns how many are not answered; problem: of one of these. */
+static size_t
+health_ports_troubled(const struct agent *a, struct buf *problem)
+{
+	const struct health_port *h;
+	size_t n = a->health_ports_left;
+
+	if (n > 0)
+		buf_printf(problem, "more than %d on a node", HEALTH_PORTS_MOST);
+	LIST_FOREACH(h, &a->health_ports, link) {
+		if (h->server != NULL)
+			continue;
+		if (n++ == 0)
+			buf_printf(problem, "%s/%s: %s", h->ns, h->name, h->problem);
+	}
+	return n;
+}
+
+void
+agent_health_ports_state(const struct agent *a, struct buf *out)
+{
+	auto_buf struct buf problem;
+
+	buf_init(&problem, BUF_UNLIMITED);
+	buf_printf(out, "{\"troubled\":%zu,\"first\":", health_ports_troubled(a, &problem));
+	json_add_text(out, buf_str(&problem));
+	buf_adds(out, "}");
+}
+
+void
+agent_health_ports_metrics(const struct agent *a, struct metrics *m)
+{
+	auto_buf struct buf problem;
+
+	buf_init(&problem, BUF_UNLIMITED);
+	metric_gauge(m, "edgeway_agent_health_check_ports_troubled",
+		"healthCheckNodePorts of Services that this node cannot answer at; edgewayctl "
+		"doctor names one.",
+		NULL, (double)health_ports_troubled(a, &problem));
 }

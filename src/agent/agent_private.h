@@ -62,6 +62,7 @@ struct agent {
 	/* the last addresses of the mesh, newest first, 0: none; kept in the database, except the
 	 * newest and that of edgeway0 until the next reboot */
 	LIST_HEAD(, health_port) health_ports;
+	size_t health_ports_left; /* of Services, beyond as many as are served */
 	uint64_t apiserver_look_ms; /* when to look again for a pod that calls it in vain */
 	char apiserver_asker[IP_TEXT_MAX]; /* "": none */
 	uint32_t addresses_had[AGENT_ADDRESSES_HAD];
@@ -235,6 +236,8 @@ void agent_state_write(struct agent *a, struct buf *out, bool whole);
 /* agent_health_ports.c: opens and closes listeners, as the snapshot and iptables say */
 void agent_health_ports_look(struct agent *a);
 void agent_health_ports_end(struct agent *a);
+void agent_health_ports_state(const struct agent *a, struct buf *out);
+void agent_health_ports_metrics(const struct agent *a, struct metrics *m);
 /* agent_findings.c: problems found, by agent_checks.h */
 void agent_findings_start(struct agent *a);
 void agent_findings_end(struct agent *a);

@@ -332,6 +332,19 @@ def test_health_check_node_port(world):
     s["spec"]["selector"] = selector
     world.write()
     wait_for("one again", lambda: health() == ("200", 1))
+
+    s["spec"]["healthCheckNodePort"] = 31901
+    other = world.near.start("other", *BARE_PYTHON, "-m", "http.server", "31901")
+    wait_for("taken", lambda: world.near.get("http://127.0.0.1:31901/")[0] == 200)
+    world.write()
+    wait_for("told", lambda: world.agent.metrics()["edgeway_agent_health_check_ports_troubled"] == 1)
+    (found,) = [f["found"] for f in doctor(world) if "healthCheckNodePort" in f["found"]]
+    assert "default/health" in found and "31901" in found
+    other.kill()
+    wait_for("tried again", lambda: world.agent.metrics()["edgeway_agent_health_check_ports_troubled"] == 0)
+    s["spec"]["healthCheckNodePort"] = 31900
+    world.write()
+    wait_for("as before", lambda: health() == ("200", 1))
     del s["spec"]["healthCheckNodePort"]
     world.write()
     wait_for("closed", lambda: health() == ("000", None))

@@ -340,12 +340,14 @@ joining_waits_for_the_disk_alone(void **state)
 	assert_true(one.rc < 0);
 	assert_false(certs_taken(b->certs, "edge-1"));
 	assert_int_equal(uses(b), 0);
+	assert_non_null(strstr(ledger_problem(certs_ledger(b->certs)), "cannot be noted"));
 	/* What was not written for long is one line for each join, not the whole list. */
 	assert_return_code(unlink(list), errno);
 	give(b, loop, "edge-1", &one);
 	give(b, loop, "edge-2", &two);
 	patience_until(patience_turn(loop), one.n == 1 && two.n == 1);
 	assert_true(one.rc == 0 && two.rc == 0);
+	assert_string_equal(ledger_problem(certs_ledger(b->certs)), "");
 	assert_int_equal(access(list, F_OK), -1);
 	free(take_ptr(&lines));
 	assert_int_equal(file_read(journal, 4096, &lines, NULL), 0);
