@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/core/log.h"
+
 enum {
 	EVENTS = 128, /* told by one epoll_wait */
 	DEFER_MS = 10,
@@ -54,7 +56,7 @@ struct loop {
 	uv_check_t after_wait;
 	loop_fn *at_turn_end;
 	void *at_turn_end_arg;
-	_Atomic uint64_t slow[LOOP_SLOW], worst_ms;
+	_Atomic uint64_t slow[LOOP_SLOW], worst_ms, unwatched;
 };
 
 struct watch {
@@ -170,6 +172,7 @@ loop_lag(struct loop *loop, struct loop_lag *to)
 {
 	for (size_t i = 0; i < LOOP_SLOW; i++)
 		to->slow[i] = atomic_load_explicit(&loop->slow[i], memory_order_relaxed);
+	to->unwatched = atomic_load_explicit(&loop->unwatched, memory_order_relaxed);
 	to->worst_ms = atomic_exchange_explicit(&loop->worst_ms, 0, memory_order_relaxed);
 }
 
@@ -256,6 +259,23 @@ watch_change(struct watch *w)
 	w->loop->changed = w;
 }
 
+/* A user has a number of watches on all epoll sets together, containers' root included. */
+static void
+watch_register_later(struct watch *w, int error)
+{
+	struct loop *loop = w->loop;
+
+	log_limited(LOG_LEVEL_ERROR, 10, "loop",
+		"a descriptor cannot be watched yet: what comes there waits; a larger "
+		"fs.epoll.max_user_watches may help, or to end the program of the same user that "
+		"has so many error=\"epoll_ctl: %s\"",
+		strerror(error));
+	loop->unwatched++;
+	w->deferred = true;
+	loop->defer_until = MAX(loop->defer_until, uv_now(&loop->uv) + DEFER_MS);
+	watch_change(w);
+}
+
 static void
 watch_register(struct watch *w)
 {
@@ -264,8 +284,12 @@ watch_register(struct watch *w)
 			(w->wanted & WATCH_WRITE ? EPOLLOUT : 0u)};
 	int op = w->added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
-	if (epoll_ctl(w->loop->epoll, op, w->fd, &ev) < 0)
-		loop_must(-errno, "epoll_ctl");
+	if (epoll_ctl(w->loop->epoll, op, w->fd, &ev) < 0) {
+		if (errno != ENOSPC && errno != ENOMEM)
+			loop_must(-errno, "epoll_ctl");
+		watch_register_later(w, errno);
+		return;
+	}
 	w->added = true;
 	w->events = w->wanted;
 	w->deferred = false;

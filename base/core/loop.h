@@ -47,6 +47,7 @@ enum { LOOP_SLOW = 3 };
 struct loop_lag {
 	uint64_t slow[LOOP_SLOW]; /* turns of more than 10 ms, 100 ms, 1 s */
 	uint64_t worst_ms; /* the longest since the last call */
+	uint64_t unwatched; /* times that the kernel had no room to watch a descriptor */
 };
 void loop_lag(struct loop *loop, struct loop_lag *to);
 /* CLOCK_MONOTONIC in ms, read once per turn. */

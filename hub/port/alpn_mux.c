@@ -233,8 +233,10 @@ static void
 on_ready(void *arg, int fd, unsigned events)
 {
 	(void)fd;
-	(void)events;
-	alpn_mux_look(arg);
+	if (events & WATCH_HUP) /* reset, though bytes may still be there */
+		give_up(arg);
+	else
+		alpn_mux_look(arg);
 }
 
 struct alpn_mux *

@@ -275,8 +275,7 @@ peer_on_sent(void *arg, const char *rest, size_t len)
 {
 	struct peer *p = arg;
 
-	p->queued = false;
-	p->later = NULL;
+	p->in = NULL;
 	if (len > 0) {
 		buf_add(&p->out, rest, len);
 		peer_want(p);
@@ -289,8 +288,8 @@ peer_on_sent(void *arg, const char *rest, size_t len)
 static void
 peer_settle(const struct peer *p)
 {
-	if (p->queued)
-		send_ring_submit(p->later);
+	if (p->in != NULL)
+		send_ring_submit(p->in);
 }
 
 bool
@@ -304,11 +303,13 @@ peer_is_flushed(const struct peer *p)
 static bool
 send_later(struct peer *p, const struct iovec *iov, int n)
 {
-	p->queued = p->later != NULL && p->tls == NULL && !p->last && buf_len(&p->out) == 0 &&
-		send_ring_add(p->later, p->fd, iov, n, peer_on_sent, p);
-	if (!p->queued)
-		p->later = NULL;
-	return p->queued;
+	struct send_ring *ring = p->later;
+
+	p->later = NULL;
+	if (p->tls == NULL && !p->last && buf_len(&p->out) == 0 &&
+		send_ring_add(ring, p->fd, iov, n, peer_on_sent, p))
+		p->in = ring;
+	return p->in != NULL;
 }
 
 int
@@ -381,8 +382,8 @@ int
 peer_shut(struct peer *p)
 {
 	p->shutting = true;
-	if (p->queued) {
-		send_ring_more(p->later, p);
+	if (p->in != NULL) {
+		send_ring_more(p->in, p);
 		return 0;
 	}
 	return buf_len(&p->out) == 0 ? send_fin(p) : 0;

@@ -29,6 +29,7 @@ struct peer {
 	struct peer_tls *tls; /* NULL: plain TCP */
 	struct buf out;
 	struct send_ring *later; /* what is sent next may wait in there for the turn's end */
+	struct send_ring *in; /* has bytes that count as sent; NULL: there are none */
 	int fd; /* -1: closed */
 	bool paused; /* not read from */
 	bool eof; /* FIN was read */
@@ -37,7 +38,6 @@ struct peer {
 	bool shut; /* FIN is sent */
 	bool mind; /* while paused, the owner wants to know when the connection breaks */
 	bool broken; /* a write failed: what was sent is lost */
-	bool queued; /* bytes are in `later` */
 	bool last; /* peer_close follows what is sent next, whose segment is to carry the FIN */
 };
 

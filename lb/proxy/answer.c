@@ -347,7 +347,7 @@ answer_splice(struct exchange *ex)
 	http1_body_skip(&ex->http.down, (uint64_t)n);
 	answer_count_down(ex, (uint64_t)n);
 	if (http1_body_done(&ex->http.down))
-		answer_finish_response(ex, false);
+		answer_finish_response(ex, !peer_is_quiet(&ex->upstream->peer));
 	else
 		hold_back(ex);
 	return n;

@@ -742,6 +742,11 @@ read_upstream(struct upstream_conn *b, unsigned events)
 	struct exchange *ex = b->ex;
 	struct worker *w = b->worker;
 
+	/* What comes before the request is sent answers nothing. */
+	if (b->peer.in != NULL && b->reused && ex->state != EXCHANGE_ANSWERING) {
+		retry_or_refuse(ex);
+		return;
+	}
 	/* No other event follows a hang-up: read everything now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
 		size_t most = memory_allowance(ex->downstream);

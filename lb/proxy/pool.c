@@ -9,6 +9,17 @@
 #include "lb/proxy/relay.h"
 #include "lb/proxy/wait_queue.h"
 
+static void
+pool_on_answer(struct upstream_conn *b, unsigned events)
+{
+	struct exchange *ex = b->ex;
+
+	exchange_on_upstream(b, events);
+	/* A hang-up is told once, and what the answer has made of the exchange must know. */
+	if (events & WATCH_HUP && b->ex == ex && !b->base.ended && exchange_is_relay(ex))
+		relay_on_upstream(b, WATCH_HUP);
+}
+
 void
 upstream_conn_on_event(void *arg, int fd, unsigned events)
 {
@@ -29,7 +40,7 @@ upstream_conn_on_event(void *arg, int fd, unsigned events)
 	else if (exchange_is_relay(b->ex))
 		relay_on_upstream(b, events);
 	else
-		exchange_on_upstream(b, events);
+		pool_on_answer(b, events);
 	if (f != NULL)
 		memory_settle(f);
 	worker_leave(b->worker);

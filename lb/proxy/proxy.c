@@ -159,6 +159,7 @@ take_head(struct downstream *f, const char *data, size_t len)
 	if (n == 0)
 		return 0;
 	f->not_first = true;
+	f->silent = false;
 	if (n < 0) { /* what follows it cannot be parsed either */
 		count(&w->counters.bad_request, 1);
 		downstream_refuse(f, (int)-n, w->head.why, true);
@@ -279,7 +280,7 @@ on_eof(struct downstream *f)
 	}
 	if (ex == NULL) {
 		if (!f->unread)
-			downstream_close(f, false);
+			downstream_linger(f); /* a response is still being sent, perhaps */
 		return;
 	}
 	/* Bytes may still wait for a connection to the endpoint; the body may still become
@@ -295,6 +296,8 @@ read_client(struct downstream *f, unsigned events)
 {
 	struct worker *w = f->worker;
 
+	if (f->peer.paused && !(events & WATCH_HUP)) /* since the turn began */
+		return;
 	if (f->peer.paused) { /* a reset; a paused client has sent more than can be taken */
 		count(&w->counters.client_lost, f->ex != NULL);
 		downstream_close(f, false);
@@ -312,7 +315,8 @@ read_client(struct downstream *f, unsigned events)
 		n = peer_read(&f->peer, w->scratch, most);
 		if (n == -EAGAIN && !(events & WATCH_HUP))
 			return;
-		if (n < 0) {
+		/* After a FIN that was seen before, a reset is no error of recv(). */
+		if (n < 0 || (n == 0 && events & WATCH_HUP)) {
 			count(&w->counters.client_lost, f->ex != NULL);
 			downstream_close(f, false);
 			return;
@@ -376,6 +380,9 @@ downstream_on_event(struct downstream *f, unsigned events)
 			write_client(f);
 		if (!f->base.ended && events & (WATCH_READ | WATCH_HUP))
 			read_client(f, events);
+		/* A hang-up is told once, and what the bytes have made of it must know. */
+		if (!f->base.ended && events & WATCH_HUP)
+			downstream_on_event(f, WATCH_HUP);
 	}
 	memory_settle(f);
 }

@@ -334,7 +334,9 @@ relay_on_upstream(struct upstream_conn *b, unsigned events)
 
 	if (ex->state == EXCHANGE_GREETING) {
 		server_first_on_upstream(b);
-		return;
+		/* A hang-up is told once. */
+		if (!(events & WATCH_HUP) || b->ex != ex || ex->state == EXCHANGE_GREETING)
+			return;
 	}
 	relay_turn(ex, false, events);
 }

@@ -36,6 +36,13 @@ self_metrics(struct metrics *m, struct loop *loop, const struct workers *workers
 	}
 	for (size_t i = 0; i < n; i++) {
 		snprintf(labels, sizeof labels, "loop=\"%s\"", self_loop_name(workers, i, name));
+		metric_counter(m, "edgeway_loop_unwatched_total",
+			"Times that the kernel had no room to watch a descriptor, and it was tried "
+			"again 10 ms later.",
+			labels, lag[i].unwatched);
+	}
+	for (size_t i = 0; i < n; i++) {
+		snprintf(labels, sizeof labels, "loop=\"%s\"", self_loop_name(workers, i, name));
 		metric_gauge(m, "edgeway_loop_lag_seconds",
 			"The longest turn of an event loop above 10 ms since the last scrape.",
 			labels, (double)lag[i].worst_ms / 1000);

@@ -1,10 +1,13 @@
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -30,6 +33,21 @@ new_loop(void)
 
 	assert_int_equal(loop_new(&loop, NULL), 0);
 	return loop;
+}
+
+/* libc's, but for the calls that the test makes fail. */
+static unsigned n_failing;
+static int failing_errno;
+
+int
+epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	if (n_failing > 0) {
+		n_failing--;
+		errno = failing_errno;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
 }
 
 /* --- posting -------------------------------------------------------------------------------- */
@@ -345,6 +363,34 @@ deferred_watches_end_a_wait(void **state)
 	close(t.pair[0]);
 	close(t.pair[1]);
 	loop_free(&t.loop);
+}
+
+/* The kernel bounds how much a user watches, and may have no memory. */
+static void
+what_the_kernel_does_not_take_is_tried_again(void **state)
+{
+	static const int errors[] = {ENOSPC, ENOMEM};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
+		struct service_stats t = {.loop = new_loop()};
+		struct loop_lag told;
+
+		loop_turn(t.loop); /* libuv's own */
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+		assert_int_equal(send(t.pair[1], "x", 1, 0), 1);
+		t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_stop_loop, t.loop);
+		failing_errno = errors[i];
+		n_failing = 3;
+		loop_run(t.loop);
+		assert_int_equal(n_failing, 0);
+		loop_lag(t.loop, &told);
+		assert_int_equal(told.unwatched, 3);
+		watch_stop(&t.watch);
+		close(t.pair[0]);
+		close(t.pair[1]);
+		loop_free(&t.loop);
+	}
 }
 
 static void
@@ -686,6 +732,7 @@ main(void)
 		cmocka_unit_test(tells_ends_once),
 		cmocka_unit_test(deferred_watches),
 		cmocka_unit_test(deferred_watches_end_a_wait),
+		cmocka_unit_test(what_the_kernel_does_not_take_is_tried_again),
 		cmocka_unit_test(changes_count_at_once),
 		cmocka_unit_test(a_turn_within_a_turn),
 		cmocka_unit_test(a_turn_within_a_timer),

@@ -120,7 +120,7 @@ test_sent_at_turn_end(void **state)
 	assert_string_equal(received(), "");
 	loop_turn(t.loop);
 	assert_string_equal(received(), "one");
-	assert_false(t.peer.queued);
+	assert_null(t.peer.in);
 }
 
 static void
@@ -132,6 +132,10 @@ test_order_is_kept(void **state)
 	send_later("two ");
 	peer_send_bytes(&t.peer, "three", 5);
 	assert_string_equal(received(), "one two three");
+	send_later("four ");
+	t.peer.later = NULL;
+	peer_send_bytes(&t.peer, "five", 4);
+	assert_string_equal(received(), "four five");
 }
 
 static void
@@ -275,7 +279,7 @@ test_full_ring(void **state)
 	}
 	assert_int_equal(send_later("last"), 0);
 	assert_int_equal(strlen(received()), 64);
-	assert_true(t.peer.queued);
+	assert_non_null(t.peer.in);
 }
 
 static void
@@ -287,7 +291,7 @@ test_large_ones_do_not_wait(void **state)
 	needs_ring();
 	t.peer.later = t.ring;
 	assert_int_equal(peer_send_bytes(&t.peer, bytes, sizeof bytes), 0);
-	assert_false(t.peer.queued);
+	assert_null(t.peer.in);
 	assert_int_equal(received()[0], 'x');
 }
 
