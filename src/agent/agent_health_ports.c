@@ -181,10 +181,14 @@ health_ports_troubled(const struct agent *a, struct buf *problem)
 	if (n > 0)
 		buf_printf(problem, "more than %d on a node", HEALTH_PORTS_MOST);
 	LIST_FOREACH(h, &a->health_ports, link) {
+		auto_buf struct buf why;
+
+		buf_init(&why, BUF_UNLIMITED);
+		buf_adds(&why, h->problem);
 		if (h->server != NULL)
-			continue;
-		if (n++ == 0)
-			buf_printf(problem, "%s/%s: %s", h->ns, h->name, h->problem);
+			admin_trouble(h->server, &why);
+		if (buf_len(&why) > 0 && n++ == 0)
+			buf_printf(problem, "%s/%s: %s", h->ns, h->name, buf_str(&why));
 	}
 	return n;
 }

@@ -16,8 +16,8 @@ struct workers;
 enum { WORKERS_MOST = 4 };
 /* How many loops a configuration wants; 0: as many as there are cores, at most WORKERS_MOST. */
 size_t workers_wanted(size_t configured);
-/* `each` loops for each of `kinds`, in this order; these are static, and short: the names of threads
- * ("worker-1", "worker-2") are cut at 15 bytes. */
+/* `each` loops for each of `kinds`, in this order; these are static, and short: the names of
+ * threads ("worker-1", "worker-2") are cut at 15 bytes. */
 int workers_new(struct workers **w, const char *const kinds[], size_t n_kinds, size_t each,
 	struct err *err);
 struct loop *const *workers_loops(const struct workers *w);
