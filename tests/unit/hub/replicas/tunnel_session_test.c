@@ -59,7 +59,8 @@ struct node {
 	struct session_budget budget;
 	struct stream *stream; /* the latest */
 	struct stream *former[64];
-	unsigned opened, ended, reset;
+	unsigned n_former, opened, ended, reset;
+	unsigned resets_with; /* the code */
 	char authority[64], field[64]; /* of the latest */
 };
 
@@ -102,8 +103,11 @@ on_node_opened(
 		.readable = echo_back, .writable = echo_back, .reset = on_node_reset};
 	struct node *n = arg;
 
-	assert_true(n->opened < ARRAY_LEN(n->former));
-	n->former[n->opened++] = take_ptr(&n->stream);
+	n->opened++;
+	if (n->stream != NULL) {
+		assert_true(n->n_former < ARRAY_LEN(n->former));
+		n->former[n->n_former++] = take_ptr(&n->stream);
+	}
 	snprintf(n->authority, sizeof n->authority, "%s", request->authority);
 	assert_int_equal(request->n_fields, 1); /* none of the hub's own */
 	snprintf(n->field, sizeof n->field, "%s=%s", request->fields[0].name,
@@ -115,7 +119,7 @@ on_node_opened(
 	n->stream = st;
 	stream_accept(st, &events, n);
 	if (strcmp(request->authority, "reset:1") == 0)
-		stream_close(&n->stream, STREAM_BROKEN);
+		stream_close(&n->stream, n->resets_with);
 	else if (strcmp(request->authority, "later:1") != 0)
 		stream_answer(st, 200, "");
 	return 0;
@@ -194,6 +198,7 @@ start(struct tunnel *t)
 			0);
 	until(open == 2);
 	t->node.budget.limit = budget.limit = MEMORY;
+	t->node.resets_with = STREAM_BROKEN;
 	node.wire = transport_tls(&tls[1]);
 	assert_int_equal(session_new(&node, &t->node.session), 0);
 	assert_int_equal(
@@ -379,6 +384,47 @@ test_streams(void **state)
 	assert_int_equal(c.answered, 0);
 
 	assert_int_equal(ask(&t, &c, "no target", false), -EINVAL);
+	end(&t);
+}
+
+/* A node that resets with codes that accuse its peer accuses the hub's session to it, and not the
+ * one in which all streams to the nodes of a worker cross. */
+static void
+test_codes_of_a_node(void **state)
+{
+	static const struct {
+		unsigned from, to;
+	} codes[] = {{STREAM_REFUSED, STREAM_REFUSED}, {STREAM_CANCELLED, STREAM_CANCELLED},
+		{NGHTTP2_INTERNAL_ERROR, STREAM_BROKEN}, {NGHTTP2_PROTOCOL_ERROR, STREAM_BROKEN}};
+	struct tunnel hostile, t;
+	struct caller c, dials[20];
+
+	(void)state;
+	start(&t);
+	reach(&t, &c, false);
+	for (int tunnels = 0; tunnels < 3; tunnels++) { /* the node's end counts its resets, too */
+		start(&hostile);
+		hostile.node.resets_with = NGHTTP2_PROTOCOL_ERROR;
+		while (hostile.node.opened < 900) {
+			for (size_t i = 0; i < ARRAY_LEN(dials); i++)
+				assert_int_equal(ask(&hostile, &dials[i], "reset:1", false), 0);
+			for (size_t i = 0; i < ARRAY_LEN(dials); i++)
+				until(dials[i].stream == NULL);
+		}
+		end(&hostile);
+	}
+	stream_write(c.stream, "hello", 5);
+	until(c.n == 5 || c.reset != 0);
+	assert_int_equal(c.reset, 0);
+	start(&hostile);
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+		hostile.node.resets_with = codes[i].from;
+		assert_int_equal(ask(&hostile, &dials[0], "reset:1", false), 0);
+		until(dials[0].stream == NULL);
+		assert_int_equal(dials[0].reset, codes[i].to);
+	}
+	end(&hostile);
+	stream_close(&c.stream, STREAM_CANCELLED);
 	end(&t);
 }
 
@@ -709,6 +755,7 @@ main(void)
 #		test " on one loop", test, without, end_workers, NULL                             \
 	}
 		BOTH(test_streams),
+		ON_WORKERS(test_codes_of_a_node),
 		BOTH(test_first_bytes),
 		BOTH(test_socket_is_handed_over),
 		BOTH(test_breaks),
