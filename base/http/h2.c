@@ -698,6 +698,8 @@ h2_resume(struct h2 *s, int32_t id)
 void
 h2_reset(struct h2 *s, int32_t id, uint32_t code)
 {
+	if (s->server && h2_is_violation(code)) /* on_reset_sent */
+		code = H2_INTERNAL_ERROR;
 	nghttp2_submit_rst_stream(h2_awake(s), NGHTTP2_FLAG_NONE, id, code);
 }
 

@@ -172,7 +172,8 @@ void h2_inform(struct h2 *s, int32_t id, const struct h2_fields *f);
 void h2_trailers(struct h2 *s, int32_t id, const struct h2_fields *f);
 /* `source` has something to say again. */
 void h2_resume(struct h2 *s, int32_t id);
-/* Server: `code` is none of a violation. */
+/* Server: a code by which HTTP/2 accuses the client of a violation is sent as INTERNAL_ERROR: it
+ * may come from an upstream. */
 void h2_reset(struct h2 *s, int32_t id, uint32_t code);
 /* Does a stream that is reset with this code say that the other end broke a rule in it? */
 bool h2_is_violation(uint32_t code);
