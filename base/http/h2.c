@@ -629,6 +629,12 @@ h2_streams_max(const struct h2 *s)
 }
 
 bool
+h2_is_used_up(const struct h2 *s)
+{
+	return nghttp2_session_get_next_stream_id(h2_awake(s)) > INT32_MAX;
+}
+
+bool
 h2_takes_protocols(const struct h2 *s)
 {
 	return nghttp2_session_get_remote_settings(

@@ -161,6 +161,8 @@ void h2_goaway(struct h2 *s, enum h2_code code);
 
 /* Client: how many requests it may have open, as far as the other end has said; 0: none. */
 uint32_t h2_streams_max(const struct h2 *s);
+/* Client: the ids of all 2^30 requests of this connection are used up. */
+bool h2_is_used_up(const struct h2 *s);
 /* Has the other end said that CONNECT may name a protocol (RFC 8441)? */
 bool h2_takes_protocols(const struct h2 *s);
 /* Client: the stream's id, or -errno. `last`: without a body; else `source` is asked for it. */

@@ -59,7 +59,7 @@ struct node {
 	struct session_budget budget;
 	struct stream *stream; /* the latest */
 	struct stream *former[64];
-	unsigned n_former, opened, ended, reset;
+	unsigned n_former, opened, drained, ended, reset;
 	unsigned resets_with; /* the code */
 	char authority[64], field[64]; /* of the latest */
 };
@@ -126,6 +126,12 @@ on_node_opened(
 }
 
 static void
+on_node_draining(void *arg)
+{
+	((struct node *)arg)->drained++;
+}
+
+static void
 on_node_ended(void *arg, int rc, const char *why)
 {
 	(void)rc;
@@ -170,7 +176,7 @@ static void
 start(struct tunnel *t)
 {
 	static const struct session_events node_events = {
-		.opened = on_node_opened, .ended = on_node_ended};
+		.opened = on_node_opened, .draining = on_node_draining, .ended = on_node_ended};
 	static const struct session_events hub_events = {
 		.draining = on_draining, .asked = on_asked, .ended = on_ended};
 	struct session_setup node = {.loop = loop,
@@ -720,19 +726,67 @@ test_count_waits_rarely(void **state)
 	end(&t);
 }
 
+/* The next stream has the last id. */
+static void
+use_up(struct session *s)
+{
+	/* whose first member is nghttp2's */
+	nghttp2_session *ng = *(nghttp2_session **)s->h2;
+
+	assert_int_equal(nghttp2_session_set_next_stream_id(ng, INT32_MAX), 0);
+}
+
+static void
+on_use_up(void *arg)
+{
+	use_up(((struct tunnel_session *)arg)->session);
+}
+
+/* After 2^30 streams both ends know that the node is to open another tunnel. */
+static void
+test_tunnel_is_used_up(void **state)
+{
+	struct caller last, next;
+	struct tunnel t;
+	int rc;
+
+	(void)state;
+	start(&t);
+	reach(&t, &last, false);
+	stream_close(&last.stream, STREAM_CANCELLED);
+	if (workers != NULL)
+		session_worker_ask(t.session->worker, on_use_up, t.session);
+	else
+		on_use_up(t.session);
+	reach(&t, &last, false);
+	assert_int_equal(t.drained, 0);
+	rc = ask(&t, &next, "echo:1", false);
+	if (workers != NULL)
+		until(next.reset == STREAM_REFUSED); /* and is begun again */
+	else
+		assert_int_equal(rc, -ESHUTDOWN);
+	until(t.drained == 1 && t.node.drained == 1);
+	assert_int_equal(ask(&t, &next, "echo:1", false), -ESHUTDOWN);
+	stream_write(last.stream, "hello", 5);
+	until(last.n == 5);
+	assert_int_equal(t.ended, 0);
+	stream_close(&last.stream, STREAM_CANCELLED);
+	until(t.ended == 1 && t.node.ended == 1);
+	assert_int_equal(t.rc, 0);
+	end(&t);
+}
+
 /* After 2^30 streams another session begins. */
 static void
 test_streams_are_used_up(void **state)
 {
 	struct caller first, last, next;
 	struct tunnel t;
-	struct h2 *h2;
 
 	(void)state;
 	start(&t);
 	reach(&t, &first, false);
-	h2 = t.session->worker->near->h2; /* whose first member is nghttp2's */
-	assert_int_equal(nghttp2_session_set_next_stream_id(*(nghttp2_session **)h2, INT32_MAX), 0);
+	use_up(t.session->worker->near);
 	reach(&t, &last, false);
 	assert_int_equal(last.reset, 0);
 	reach(&t, &next, false);
@@ -766,6 +820,7 @@ main(void)
 		ON_WORKERS(test_slow_readers),
 		ON_WORKERS(test_first_bytes_that_wait),
 		ON_WORKERS(test_count_waits_rarely),
+		BOTH(test_tunnel_is_used_up),
 		ON_WORKERS(test_streams_are_used_up),
 	};
 
