@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -798,6 +799,35 @@ test_streams_are_used_up(void **state)
 	end(&t);
 }
 
+static void
+on_busy(void *arg)
+{
+	usleep(50 * 1000);
+	*(atomic_bool *)arg = true;
+}
+
+/* The owner's end is lost, and none takes its place before the stop: that waits for the worker
+ * nevertheless, where the other end and what crosses may still be. */
+static void
+test_stop_without_an_end(void **state)
+{
+	atomic_bool waited = false;
+	struct session_worker *w;
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	start(&t);
+	reach(&t, &c, false);
+	w = t.session->worker;
+	end(&t);
+	until(c.reset != 0);
+	loop_post(w->loop, on_busy, &waited);
+	session_free(&w->near);
+	session_workers_free(&workers);
+	assert_true(waited);
+}
+
 int
 main(void)
 {
@@ -822,6 +852,7 @@ main(void)
 		ON_WORKERS(test_count_waits_rarely),
 		BOTH(test_tunnel_is_used_up),
 		ON_WORKERS(test_streams_are_used_up),
+		ON_WORKERS(test_stop_without_an_end),
 	};
 
 	return cmocka_run_group_tests(tests, workers_bed_make, workers_bed_free);
