@@ -487,7 +487,8 @@ stream_close(struct stream **stream, unsigned code)
 	}
 	if (st->refused || (code == STREAM_DONE && st->ended && st->far_ended))
 		return; /* on_closed frees it, once the queued output has gone out */
-	if (code == STREAM_DONE)
+	/* STREAM_LOST is for the hub's own loop alone, which is a client of its workers */
+	if (code == STREAM_DONE || (code == STREAM_LOST && !st->session->server))
 		code = STREAM_CANCELLED;
 	st->session->stats.resets_sent++;
 	h2_reset(st->session->h2, st->id, code);

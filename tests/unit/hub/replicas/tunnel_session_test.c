@@ -799,6 +799,23 @@ test_streams_are_used_up(void **state)
 	end(&t);
 }
 
+/* What crosses is lost, and the tunnel is not: the node gets a code of HTTP/2. */
+static void
+test_node_hears_a_code_of_http2(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	start(&t);
+	reach(&t, &c, false);
+	session_free(&t.session->worker->near);
+	assert_int_equal(c.reset, STREAM_LOST);
+	until(t.node.reset != 0);
+	assert_int_equal(t.node.reset, STREAM_CANCELLED);
+	end(&t);
+}
+
 static void
 on_busy(void *arg)
 {
@@ -852,6 +869,7 @@ main(void)
 		ON_WORKERS(test_count_waits_rarely),
 		BOTH(test_tunnel_is_used_up),
 		ON_WORKERS(test_streams_are_used_up),
+		ON_WORKERS(test_node_hears_a_code_of_http2),
 		ON_WORKERS(test_stop_without_an_end),
 	};
 
