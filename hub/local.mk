@@ -273,7 +273,7 @@ tests_unit_hub_kube_json_stream_test_SOURCES = tests/unit/hub/kube/json_stream_t
 tests_unit_hub_kube_json_stream_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_identity_record_writer_test_SOURCES = tests/unit/hub/identity/record_writer_test.c
 tests_unit_hub_identity_record_writer_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_identity_record_writer_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=file_replace
+tests_unit_hub_identity_record_writer_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=file_replace -Wl,--wrap=pthread_create
 tests_unit_hub_identity_tokens_test_SOURCES = tests/unit/hub/identity/tokens_test.c
 tests_unit_hub_identity_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif

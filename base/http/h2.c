@@ -629,6 +629,12 @@ h2_streams_max(const struct h2 *s)
 }
 
 bool
+h2_is_used_up(const struct h2 *s)
+{
+	return nghttp2_session_get_next_stream_id(h2_awake(s)) > INT32_MAX;
+}
+
+bool
 h2_takes_protocols(const struct h2 *s)
 {
 	return nghttp2_session_get_remote_settings(
@@ -698,6 +704,8 @@ h2_resume(struct h2 *s, int32_t id)
 void
 h2_reset(struct h2 *s, int32_t id, uint32_t code)
 {
+	if (s->server && h2_is_violation(code)) /* on_reset_sent */
+		code = H2_INTERNAL_ERROR;
 	nghttp2_submit_rst_stream(h2_awake(s), NGHTTP2_FLAG_NONE, id, code);
 }
 

@@ -161,6 +161,8 @@ void h2_goaway(struct h2 *s, enum h2_code code);
 
 /* Client: how many requests it may have open, as far as the other end has said; 0: none. */
 uint32_t h2_streams_max(const struct h2 *s);
+/* Client: the ids of all 2^30 requests of this connection are used up. */
+bool h2_is_used_up(const struct h2 *s);
 /* Has the other end said that CONNECT may name a protocol (RFC 8441)? */
 bool h2_takes_protocols(const struct h2 *s);
 /* Client: the stream's id, or -errno. `last`: without a body; else `source` is asked for it. */
@@ -172,7 +174,8 @@ void h2_inform(struct h2 *s, int32_t id, const struct h2_fields *f);
 void h2_trailers(struct h2 *s, int32_t id, const struct h2_fields *f);
 /* `source` has something to say again. */
 void h2_resume(struct h2 *s, int32_t id);
-/* Server: `code` is none of a violation. */
+/* Server: a code by which HTTP/2 accuses the client of a violation is sent as INTERNAL_ERROR: it
+ * may come from an upstream. */
 void h2_reset(struct h2 *s, int32_t id, uint32_t code);
 /* Does a stream that is reset with this code say that the other end broke a rule in it? */
 bool h2_is_violation(uint32_t code);

@@ -107,11 +107,12 @@ ledger_open(struct ledger **out, const char *dir, struct err *err)
 	int rc = mkdir_p(nodes, 0700);
 
 	l->dir = xstrdup(dir);
-	l->writer = record_writer_new(journal);
 	ledger_read_cas(l);
 	if (rc < 0)
 		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
 	else
+		rc = record_writer_new(&l->writer, journal, err);
+	if (rc == 0)
 		rc = ledger_open_registry(l, err);
 	if (rc < 0)
 		ledger_close(&l);

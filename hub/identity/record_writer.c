@@ -5,7 +5,6 @@
  */
 #include "hub/identity/record_writer.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,7 +33,7 @@ struct record_writer {
 	pthread_mutex_t lock; /* for all of it */
 	pthread_cond_t queued, written;
 	pthread_t thread;
-	bool running, ending;
+	bool ending;
 	struct waiting_records queue;
 	struct table table;
 	uint64_t given_up;
@@ -168,8 +167,8 @@ record_writer_thread(void *arg)
 
 /* --- on the hub's loop ---------------------------------------------------------------------- */
 
-static void
-record_writer_run(struct record_writer *w)
+static int
+record_writer_start(struct record_writer *w)
 {
 	sigset_t all, before;
 	int rc;
@@ -177,23 +176,43 @@ record_writer_run(struct record_writer *w)
 	sigfillset(&all); /* signals belong to the loop */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&w->thread, NULL, record_writer_thread, w);
-	assert(rc == 0);
-	pthread_setname_np(w->thread, "records");
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	w->running = true;
+	if (rc == 0)
+		pthread_setname_np(w->thread, "records");
+	return -rc;
 }
 
-struct record_writer *
-record_writer_new(const char *journal)
+static void
+record_writer_destroy(struct record_writer *w)
+{
+	table_fini(&w->table);
+	pthread_cond_destroy(&w->queued);
+	pthread_cond_destroy(&w->written);
+	pthread_mutex_destroy(&w->lock);
+	free(w->journal);
+	free(w);
+}
+
+int
+record_writer_new(struct record_writer **out, const char *journal, struct err *err)
 {
 	struct record_writer *w = xcalloc(1, sizeof *w);
+	int rc;
 
 	w->journal = xstrdup(journal);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->queued, NULL);
 	pthread_cond_init(&w->written, NULL);
 	STAILQ_INIT(&w->queue);
-	return w;
+	if ((rc = record_writer_start(w)) < 0) {
+		record_writer_destroy(w);
+		return err_set(err, rc,
+			"cannot start the thread that writes nodes' records: %s: is a limit of "
+			"processes too low (TasksMax, pids of the container)?",
+			strerror(-rc));
+	}
+	*out = w;
+	return 0;
 }
 
 void
@@ -207,14 +226,8 @@ record_writer_free(struct record_writer **out)
 	w->ending = true;
 	pthread_cond_signal(&w->queued);
 	pthread_mutex_unlock(&w->lock);
-	if (w->running)
-		pthread_join(w->thread, NULL);
-	table_fini(&w->table);
-	pthread_cond_destroy(&w->queued);
-	pthread_cond_destroy(&w->written);
-	pthread_mutex_destroy(&w->lock);
-	free(w->journal);
-	free(w);
+	pthread_join(w->thread, NULL);
+	record_writer_destroy(w);
 }
 
 void
@@ -232,8 +245,6 @@ record_writer_put(struct record_writer *w, const struct record_put *put)
 	pthread_mutex_lock(&w->lock);
 	table_add(&w->table, &r->node, hash64(r->name, size - 1, 0));
 	STAILQ_INSERT_TAIL(&w->queue, r, link);
-	if (!w->running)
-		record_writer_run(w);
 	pthread_cond_signal(&w->queued);
 	pthread_mutex_unlock(&w->lock);
 }

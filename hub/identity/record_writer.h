@@ -1,13 +1,13 @@
 /*
- * Writes node records on a thread of its own that starts with the first: a write waits for the
- * disk, 10 ms and more, and thousands of nodes may come at once. What is waiting is written
- * together. Until a record is in its file its name counts as taken (record_writer_has), and who
+ * Writes node records on a thread of its own: a write waits for the disk, 10 ms and more, and
+ * thousands of nodes may come at once. What is waiting is written together. Until a record is in its file its name counts as taken (record_writer_has), and who
  * reads it gets it from here (record_writer_text); who changes the file waits for it first
  * (record_writer_wait). Called on the hub's loop.
  *
  * A record may have a line for the journal, which is on the disk before the file. Who needs to know
  * that all is on the disk gets an answer, a post to its loop; record_writer_free posts all.
  *
+ *	rc = record_writer_new(&w, journal, err);
  *	record_writer_put(w, &(struct record_put){.name = "edge-1", .path = path, .text = text});
  *	if ((text = record_writer_text(w, "edge-1")) == NULL)
  *		file_read(path, most, &text, NULL);
@@ -16,6 +16,7 @@
 #ifndef EDGEWAY_HUB_IDENTITY_RECORD_WRITER_H
 #define EDGEWAY_HUB_IDENTITY_RECORD_WRITER_H
 
+#include "base/core/err.h"
 #include "base/core/loop.h"
 #include "base/core/util.h"
 
@@ -36,7 +37,7 @@ struct record_put {
 };
 
 /* journal: path of a file to which lines are appended. */
-struct record_writer *record_writer_new(const char *journal);
+int record_writer_new(struct record_writer **out, const char *journal, struct err *err);
 void record_writer_free(struct record_writer **w);
 /* Waits for an earlier record of this name. */
 void record_writer_put(struct record_writer *w, const struct record_put *put);

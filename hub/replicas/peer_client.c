@@ -154,7 +154,7 @@ on_ended(void *arg, int rc, const char *why)
 	peers_release(peer);
 }
 
-/* The replica stops, or closes this connection. */
+/* The replica stops or closes this connection, or all streams that it can carry were opened. */
 static void
 on_draining(void *arg)
 {
@@ -163,7 +163,10 @@ on_draining(void *arg)
 
 	if (l != peer->now)
 		return;
-	log_info("hub", "a replica stops peer=%s address=%s", l->name, peer->address);
+	log_info("hub", "%s peer=%s address=%s",
+		l->stops ? "a replica stops"
+			 : "a connection to a replica takes no more streams; making another one",
+		l->name, peer->address);
 	peer_client_leave(l, false);
 	peer_client_retry(peer, MOST_MS);
 }

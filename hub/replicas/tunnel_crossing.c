@@ -158,10 +158,16 @@ crossing_lost(const struct crossing *c)
 									  : STREAM_LOST;
 }
 
+/* Of a node's codes only those go on that tell the owner something, as from a relay: others may
+ * accuse the peer, which in the session of all that crosses is this hub, and not the node. */
 static void
 crossing_on_far_reset(void *arg, unsigned code)
 {
-	crossing_end(arg, code == STREAM_LOST ? crossing_lost(arg) : code);
+	if (code == STREAM_LOST)
+		code = crossing_lost(arg);
+	else if (code != STREAM_REFUSED && code != STREAM_CANCELLED)
+		code = STREAM_BROKEN;
+	crossing_end(arg, code);
 }
 
 /* A dial in a tunnel that answers nothing any more begins again in another one. */

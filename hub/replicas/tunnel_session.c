@@ -66,7 +66,7 @@ session_workers_free(struct session_workers **out)
 	struct session_workers *w = take_ptr(out);
 
 	for (size_t i = 0; w != NULL && i < w->n; i++) {
-		if (w->workers[i].near == NULL)
+		if (!w->workers[i].began)
 			continue;
 		session_worker_ask(&w->workers[i], session_worker_on_end, &w->workers[i]);
 		session_free(&w->workers[i].near);
@@ -185,6 +185,7 @@ crossing_begin(struct session_worker *w)
 		return -errno;
 	e = xmalloc(sizeof *e);
 	*e = (struct crossing_end){w, pair[0]};
+	w->began = true;
 	loop_post(w->loop, crossing_on_begin, e);
 	setup.wire = transport_socket(setup.loop, pair[1]);
 	return session_new(&setup, &w->near);

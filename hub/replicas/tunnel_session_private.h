@@ -15,7 +15,9 @@ enum { SESSION_WORKER_BUCKETS = 4096 };
 struct session_worker {
 	struct session_workers *of;
 	struct loop *loop; /* the worker's */
-	struct session *near; /* the owner's: opens the streams that cross; NULL: not yet */
+	/* the owner's */
+	struct session *near; /* opens the streams that cross; NULL: not yet, or lost */
+	bool began; /* there was one: the worker may have its end, and crossings */
 	/* the worker's */
 	struct session *far; /* takes those streams */
 	struct session_budget budget, crossing_budget;

@@ -88,7 +88,8 @@ struct session_events {
 	 * the status to refuse it with, and the reason (static text). */
 	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
 		const char **reason);
-	/* The other end takes no new streams; existing ones go on. May be NULL. */
+	/* The other end takes no new streams, or this one has used up the ids of all that it can
+	 * open; existing ones go on. May be NULL. */
 	void (*draining)(void *arg);
 	/* The other end has called session_ask_anew: a node has something to report to a query of
 	 * the hub's, or the node's websocket with the hub has ended. May be NULL. */

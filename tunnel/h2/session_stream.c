@@ -176,9 +176,19 @@ put_pseudo(struct h2_fields *to, const struct stream_request *r, const char *pat
 	h2_fields_add(to, "capsule-protocol", "?1");
 }
 
+/* Another session is needed: the owner hears of it as if the server had asked for it, and the
+ * server, which may be the one that dials, as well. */
+static int
+session_use_up(struct session *s)
+{
+	session_send_away(s);
+	s->peer_drains = true;
+	return -ESHUTDOWN;
+}
+
 /* Whether the stream may be opened at all, and now. */
 static int
-check_open(const struct session *s, const struct stream_request *r, char path[UDP_PATH_MAX])
+check_open(struct session *s, const struct stream_request *r, char path[UDP_PATH_MAX])
 {
 	uint32_t most;
 
@@ -187,6 +197,8 @@ check_open(const struct session *s, const struct stream_request *r, char path[UD
 		return -EINVAL;
 	if (s->state > SESSION_OPEN)
 		return -ESHUTDOWN;
+	if (h2_is_used_up(s->h2))
+		return session_use_up(s);
 	most = h2_streams_max(s->h2);
 	if (s->stats.streams >= most)
 		return most > 0 ? -EAGAIN : -ESHUTDOWN;
@@ -219,7 +231,7 @@ session_open(struct session *s, const struct stream_request *request,
 	if (st->offered)
 		h2_fields_add(&f, "edgeway-encoding", "deflate");
 	st->id = h2_request(s->h2, &f, false, st);
-	if (st->id < 0) { /* 2^30 streams were opened */
+	if (st->id < 0) {
 		stream_destroy(st);
 		return -ESHUTDOWN;
 	}
@@ -475,7 +487,8 @@ stream_close(struct stream **stream, unsigned code)
 	}
 	if (st->refused || (code == STREAM_DONE && st->ended && st->far_ended))
 		return; /* on_closed frees it, once the queued output has gone out */
-	if (code == STREAM_DONE)
+	/* STREAM_LOST is for the hub's own loop alone, which is a client of its workers */
+	if (code == STREAM_DONE || (code == STREAM_LOST && !st->session->server))
 		code = STREAM_CANCELLED;
 	st->session->stats.resets_sent++;
 	h2_reset(st->session->h2, st->id, code);

@@ -549,6 +549,21 @@ resets(void **state)
 	assert_int_equal(client.code, H2_REFUSED_STREAM);
 }
 
+/* A server that passes on a code from further on does not take it for its client's fault. */
+static void
+codes_from_elsewhere(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 1100; i++) {
+		ask(POST, false);
+		assert_int_equal(exchange_bytes(WRITE), 0);
+		h2_reset(server.h2, server.id, H2_PROTOCOL_ERROR);
+		assert_int_equal(exchange_bytes(WRITE), 0);
+		assert_int_equal(client.code, H2_INTERNAL_ERROR);
+	}
+	assert_int_equal(client.closed, 1100);
+}
+
 /* What was asked before GOAWAY is served, what comes after it is not processed. */
 static void
 a_drain(void **state)
@@ -691,6 +706,7 @@ main(void)
 			frames_of_ones_own, both_open_for_connections, both_close),
 		PAIR(a_window_that_shrinks),
 		PAIR(resets),
+		PAIR(codes_from_elsewhere),
 		PAIR(a_drain),
 		PAIR(what_ends_it),
 		PAIR(a_protocol),

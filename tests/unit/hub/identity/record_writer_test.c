@@ -2,6 +2,7 @@
  * one of them. Found by tests/mutation. */
 #include "hub/identity/record_writer.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,6 +33,27 @@ __wrap_file_replace(const char *path, const void *data, size_t len, unsigned mod
 	rc = __real_file_replace(path, data, len, mode);
 	pthread_mutex_unlock(&disk);
 	return rc;
+}
+
+int __wrap_pthread_create(
+	pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+int __real_pthread_create(
+	pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+static bool no_threads;
+
+int
+__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	return no_threads ? EAGAIN : __real_pthread_create(thread, attr, fn, arg);
+}
+
+static struct record_writer *
+open_writer(void)
+{
+	struct record_writer *w = NULL;
+
+	assert_int_equal(record_writer_new(&w, "", NULL), 0);
+	return w;
 }
 
 static int
@@ -79,7 +101,7 @@ check_written(unsigned i, const char *text)
 static void
 all_are_written(void **state)
 {
-	struct record_writer *w = record_writer_new("");
+	struct record_writer *w = open_writer();
 	char problem[256];
 
 	(void)state;
@@ -93,7 +115,7 @@ all_are_written(void **state)
 	assert_null(w);
 	for (unsigned i = 0; i < RECORDS; i++)
 		check_written(i, "record");
-	w = record_writer_new("");
+	w = open_writer();
 	put(w, 1, "/gone", "lost");
 	record_writer_wait(w, "edge-1");
 	record_writer_problem(w, problem, sizeof problem);
@@ -121,7 +143,7 @@ on_waiting(void *arg, const char *name, const char *text)
 static void
 what_waits_is_known(void **state)
 {
-	struct record_writer *w = record_writer_new("");
+	struct record_writer *w = open_writer();
 	unsigned sum = 0;
 
 	(void)state;
@@ -150,7 +172,7 @@ what_waits_is_known(void **state)
 static void
 the_later_one_counts(void **state)
 {
-	struct record_writer *w = record_writer_new("");
+	struct record_writer *w = open_writer();
 
 	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
@@ -160,11 +182,26 @@ the_later_one_counts(void **state)
 	}
 	record_writer_free(&w);
 	check_written(1, "record 19 of");
-	w = record_writer_new(""); /* of which none is put */
+	w = open_writer(); /* of which none is put */
 	assert_false(record_writer_has(w, "edge-1"));
 	record_writer_wait(w, "edge-1");
 	record_writer_free(&w);
 	record_writer_free(&w);
+}
+
+/* Where no thread can be made the hub does not start, and says why. */
+static void
+no_thread(void **state)
+{
+	struct record_writer *w = NULL;
+	struct err err = {0};
+
+	(void)state;
+	no_threads = true;
+	assert_int_equal(record_writer_new(&w, "", &err), -EAGAIN);
+	no_threads = false;
+	assert_null(w);
+	assert_non_null(strstr(err.text, "TasksMax"));
 }
 
 int
@@ -174,6 +211,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(all_are_written, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_waits_is_known, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_later_one_counts, set_up, tear_down),
+		cmocka_unit_test(no_thread),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -59,7 +60,8 @@ struct node {
 	struct session_budget budget;
 	struct stream *stream; /* the latest */
 	struct stream *former[64];
-	unsigned opened, ended, reset;
+	unsigned n_former, opened, drained, ended, reset;
+	unsigned resets_with; /* the code */
 	char authority[64], field[64]; /* of the latest */
 };
 
@@ -102,8 +104,11 @@ on_node_opened(
 		.readable = echo_back, .writable = echo_back, .reset = on_node_reset};
 	struct node *n = arg;
 
-	assert_true(n->opened < ARRAY_LEN(n->former));
-	n->former[n->opened++] = take_ptr(&n->stream);
+	n->opened++;
+	if (n->stream != NULL) {
+		assert_true(n->n_former < ARRAY_LEN(n->former));
+		n->former[n->n_former++] = take_ptr(&n->stream);
+	}
 	snprintf(n->authority, sizeof n->authority, "%s", request->authority);
 	assert_int_equal(request->n_fields, 1); /* none of the hub's own */
 	snprintf(n->field, sizeof n->field, "%s=%s", request->fields[0].name,
@@ -115,10 +120,16 @@ on_node_opened(
 	n->stream = st;
 	stream_accept(st, &events, n);
 	if (strcmp(request->authority, "reset:1") == 0)
-		stream_close(&n->stream, STREAM_BROKEN);
+		stream_close(&n->stream, n->resets_with);
 	else if (strcmp(request->authority, "later:1") != 0)
 		stream_answer(st, 200, "");
 	return 0;
+}
+
+static void
+on_node_draining(void *arg)
+{
+	((struct node *)arg)->drained++;
 }
 
 static void
@@ -166,7 +177,7 @@ static void
 start(struct tunnel *t)
 {
 	static const struct session_events node_events = {
-		.opened = on_node_opened, .ended = on_node_ended};
+		.opened = on_node_opened, .draining = on_node_draining, .ended = on_node_ended};
 	static const struct session_events hub_events = {
 		.draining = on_draining, .asked = on_asked, .ended = on_ended};
 	struct session_setup node = {.loop = loop,
@@ -194,6 +205,7 @@ start(struct tunnel *t)
 			0);
 	until(open == 2);
 	t->node.budget.limit = budget.limit = MEMORY;
+	t->node.resets_with = STREAM_BROKEN;
 	node.wire = transport_tls(&tls[1]);
 	assert_int_equal(session_new(&node, &t->node.session), 0);
 	assert_int_equal(
@@ -379,6 +391,47 @@ test_streams(void **state)
 	assert_int_equal(c.answered, 0);
 
 	assert_int_equal(ask(&t, &c, "no target", false), -EINVAL);
+	end(&t);
+}
+
+/* A node that resets with codes that accuse its peer accuses the hub's session to it, and not the
+ * one in which all streams to the nodes of a worker cross. */
+static void
+test_codes_of_a_node(void **state)
+{
+	static const struct {
+		unsigned from, to;
+	} codes[] = {{STREAM_REFUSED, STREAM_REFUSED}, {STREAM_CANCELLED, STREAM_CANCELLED},
+		{NGHTTP2_INTERNAL_ERROR, STREAM_BROKEN}, {NGHTTP2_PROTOCOL_ERROR, STREAM_BROKEN}};
+	struct tunnel hostile, t;
+	struct caller c, dials[20];
+
+	(void)state;
+	start(&t);
+	reach(&t, &c, false);
+	for (int tunnels = 0; tunnels < 3; tunnels++) { /* the node's end counts its resets, too */
+		start(&hostile);
+		hostile.node.resets_with = NGHTTP2_PROTOCOL_ERROR;
+		while (hostile.node.opened < 900) {
+			for (size_t i = 0; i < ARRAY_LEN(dials); i++)
+				assert_int_equal(ask(&hostile, &dials[i], "reset:1", false), 0);
+			for (size_t i = 0; i < ARRAY_LEN(dials); i++)
+				until(dials[i].stream == NULL);
+		}
+		end(&hostile);
+	}
+	stream_write(c.stream, "hello", 5);
+	until(c.n == 5 || c.reset != 0);
+	assert_int_equal(c.reset, 0);
+	start(&hostile);
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+		hostile.node.resets_with = codes[i].from;
+		assert_int_equal(ask(&hostile, &dials[0], "reset:1", false), 0);
+		until(dials[0].stream == NULL);
+		assert_int_equal(dials[0].reset, codes[i].to);
+	}
+	end(&hostile);
+	stream_close(&c.stream, STREAM_CANCELLED);
 	end(&t);
 }
 
@@ -674,19 +727,67 @@ test_count_waits_rarely(void **state)
 	end(&t);
 }
 
+/* The next stream has the last id. */
+static void
+use_up(struct session *s)
+{
+	/* whose first member is nghttp2's */
+	nghttp2_session *ng = *(nghttp2_session **)s->h2;
+
+	assert_int_equal(nghttp2_session_set_next_stream_id(ng, INT32_MAX), 0);
+}
+
+static void
+on_use_up(void *arg)
+{
+	use_up(((struct tunnel_session *)arg)->session);
+}
+
+/* After 2^30 streams both ends know that the node is to open another tunnel. */
+static void
+test_tunnel_is_used_up(void **state)
+{
+	struct caller last, next;
+	struct tunnel t;
+	int rc;
+
+	(void)state;
+	start(&t);
+	reach(&t, &last, false);
+	stream_close(&last.stream, STREAM_CANCELLED);
+	if (workers != NULL)
+		session_worker_ask(t.session->worker, on_use_up, t.session);
+	else
+		on_use_up(t.session);
+	reach(&t, &last, false);
+	assert_int_equal(t.drained, 0);
+	rc = ask(&t, &next, "echo:1", false);
+	if (workers != NULL)
+		until(next.reset == STREAM_REFUSED); /* and is begun again */
+	else
+		assert_int_equal(rc, -ESHUTDOWN);
+	until(t.drained == 1 && t.node.drained == 1);
+	assert_int_equal(ask(&t, &next, "echo:1", false), -ESHUTDOWN);
+	stream_write(last.stream, "hello", 5);
+	until(last.n == 5);
+	assert_int_equal(t.ended, 0);
+	stream_close(&last.stream, STREAM_CANCELLED);
+	until(t.ended == 1 && t.node.ended == 1);
+	assert_int_equal(t.rc, 0);
+	end(&t);
+}
+
 /* After 2^30 streams another session begins. */
 static void
 test_streams_are_used_up(void **state)
 {
 	struct caller first, last, next;
 	struct tunnel t;
-	struct h2 *h2;
 
 	(void)state;
 	start(&t);
 	reach(&t, &first, false);
-	h2 = t.session->worker->near->h2; /* whose first member is nghttp2's */
-	assert_int_equal(nghttp2_session_set_next_stream_id(*(nghttp2_session **)h2, INT32_MAX), 0);
+	use_up(t.session->worker->near);
 	reach(&t, &last, false);
 	assert_int_equal(last.reset, 0);
 	reach(&t, &next, false);
@@ -696,6 +797,52 @@ test_streams_are_used_up(void **state)
 	until(next.n == 5);
 	stream_close(&next.stream, STREAM_CANCELLED);
 	end(&t);
+}
+
+/* What crosses is lost, and the tunnel is not: the node gets a code of HTTP/2. */
+static void
+test_node_hears_a_code_of_http2(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	start(&t);
+	reach(&t, &c, false);
+	session_free(&t.session->worker->near);
+	assert_int_equal(c.reset, STREAM_LOST);
+	until(t.node.reset != 0);
+	assert_int_equal(t.node.reset, STREAM_CANCELLED);
+	end(&t);
+}
+
+static void
+on_busy(void *arg)
+{
+	usleep(50 * 1000);
+	*(atomic_bool *)arg = true;
+}
+
+/* The owner's end is lost, and none takes its place before the stop: that waits for the worker
+ * nevertheless, where the other end and what crosses may still be. */
+static void
+test_stop_without_an_end(void **state)
+{
+	atomic_bool waited = false;
+	struct session_worker *w;
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	start(&t);
+	reach(&t, &c, false);
+	w = t.session->worker;
+	end(&t);
+	until(c.reset != 0);
+	loop_post(w->loop, on_busy, &waited);
+	session_free(&w->near);
+	session_workers_free(&workers);
+	assert_true(waited);
 }
 
 int
@@ -709,6 +856,7 @@ main(void)
 #		test " on one loop", test, without, end_workers, NULL                             \
 	}
 		BOTH(test_streams),
+		ON_WORKERS(test_codes_of_a_node),
 		BOTH(test_first_bytes),
 		BOTH(test_socket_is_handed_over),
 		BOTH(test_breaks),
@@ -719,7 +867,10 @@ main(void)
 		ON_WORKERS(test_slow_readers),
 		ON_WORKERS(test_first_bytes_that_wait),
 		ON_WORKERS(test_count_waits_rarely),
+		BOTH(test_tunnel_is_used_up),
 		ON_WORKERS(test_streams_are_used_up),
+		ON_WORKERS(test_node_hears_a_code_of_http2),
+		ON_WORKERS(test_stop_without_an_end),
 	};
 
 	return cmocka_run_group_tests(tests, workers_bed_make, workers_bed_free);
