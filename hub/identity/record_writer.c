@@ -1,7 +1,7 @@
 /*
  * The table holds a record from record_writer_put until its file is there. The thread takes what is
  * queued, up to RECORD_BATCH, writes without the lock, and syncs the journal and the folder once
- * for all of it.
+ * for all of it. What is put for a name meanwhile is queued after that, the last of it alone.
  */
 #include "hub/identity/record_writer.h"
 
@@ -23,6 +23,8 @@ struct waiting_record {
 	struct table_node node;
 	STAILQ_ENTRY(waiting_record) link;
 	char *path, *text, *line;
+	char *next; /* put while this is written; NULL: nothing was */
+	bool taken; /* by the thread, which reads all but `next` */
 	struct record_answer *answer;
 	int rc;
 	char name[];
@@ -96,8 +98,9 @@ record_writer_write(
 		if (r->answer != NULL)
 			continue;
 		log_limited(LOG_LEVEL_WARN, 4, "hub",
-			"a node's certificate is good, but not noted, and a token could give its "
-			"name away while it is not connected node=%s error=\"cannot write %s: %s\"",
+			"a node's record is not written; if it is the first one, a token could "
+			"give the name away while the node is not connected node=%s "
+			"error=\"cannot write %s: %s\"",
 			r->name, r->path, strerror(-r->rc));
 	}
 	if (last != NULL)
@@ -116,14 +119,20 @@ record_writer_done(struct record_writer *w, struct waiting_records *batch, int r
 			"nodes' certificates cannot be noted under dataDir: %s", strerror(-rc));
 	while ((r = STAILQ_FIRST(batch)) != NULL) {
 		STAILQ_REMOVE_HEAD(batch, link);
-		table_remove(&w->table, &r->node);
 		if (r->answer != NULL) {
 			r->answer->rc = r->rc;
 			loop_post(r->answer->loop, r->answer->fn, r->answer);
+			r->answer = NULL;
 		}
-		free(r->path);
 		free(r->text);
-		free(r->line);
+		free(take_ptr(&r->line));
+		if ((r->text = take_ptr(&r->next)) != NULL) {
+			r->taken = false;
+			STAILQ_INSERT_TAIL(&w->queue, r, link);
+			continue;
+		}
+		table_remove(&w->table, &r->node);
+		free(r->path);
 		free(r);
 	}
 	pthread_cond_broadcast(&w->written);
@@ -137,6 +146,7 @@ record_writer_take(struct record_writer *w, struct waiting_records *batch)
 	for (int i = 0; i < RECORD_BATCH && (r = STAILQ_FIRST(&w->queue)) != NULL; i++) {
 		STAILQ_REMOVE_HEAD(&w->queue, link);
 		STAILQ_INSERT_TAIL(batch, r, link);
+		r->taken = true;
 	}
 }
 
@@ -217,12 +227,33 @@ record_writer_free(struct record_writer **out)
 	free(w);
 }
 
+/* False: nothing waits under this name. */
+static bool
+record_writer_change(struct record_writer *w, const char *name, char *text)
+{
+	struct waiting_record *r;
+	char **to;
+
+	pthread_mutex_lock(&w->lock);
+	if ((r = record_writer_find(w, name)) != NULL) {
+		to = r->taken ? &r->next : &r->text;
+		free(*to);
+		*to = text;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return r != NULL;
+}
+
 void
 record_writer_put(struct record_writer *w, const struct record_put *put)
 {
 	size_t size = strlen(put->name) + 1;
-	struct waiting_record *r = xcalloc(1, sizeof *r + size);
+	struct waiting_record *r;
 
+	if (put->line == NULL && put->answer == NULL &&
+		record_writer_change(w, put->name, put->text))
+		return;
+	r = xcalloc(1, sizeof *r + size);
 	memcpy(r->name, put->name, size);
 	r->path = xstrdup(put->path);
 	r->text = put->text;
@@ -257,7 +288,7 @@ record_writer_text(struct record_writer *w, const char *name)
 
 	pthread_mutex_lock(&w->lock);
 	r = record_writer_find(w, name);
-	text = r != NULL ? xstrdup(r->text) : NULL;
+	text = r != NULL ? xstrdup(r->next != NULL ? r->next : r->text) : NULL;
 	pthread_mutex_unlock(&w->lock);
 	return text;
 }
@@ -281,7 +312,7 @@ record_writer_each(struct record_writer *w, record_writer_fn *fn, void *arg)
 	pthread_mutex_lock(&w->lock);
 	while ((n = table_walk(&w->table, &slot, n)) != NULL) {
 		r = container_of(n, struct waiting_record, node);
-		fn(arg, r->name, r->text);
+		fn(arg, r->name, r->next != NULL ? r->next : r->text);
 	}
 	pthread_mutex_unlock(&w->lock);
 }

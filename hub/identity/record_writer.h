@@ -38,7 +38,8 @@ struct record_put {
 /* journal: path of a file to which lines are appended. */
 struct record_writer *record_writer_new(const char *journal);
 void record_writer_free(struct record_writer **w);
-/* Waits for an earlier record of this name. */
+/* Replaces the text of an earlier record of this name that waits, whose line and answer stay; waits
+ * for that one if this has a line or an answer itself. */
 void record_writer_put(struct record_writer *w, const struct record_put *put);
 bool record_writer_has(struct record_writer *w, const char *name);
 /* A copy of what waits; NULL: nothing does, and the file has it, or there is none. */
