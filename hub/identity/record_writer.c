@@ -17,7 +17,7 @@
 #include "base/core/log.h"
 #include "model/table.h"
 
-enum { RECORD_MODE = 0644, JOURNAL_MODE = 0600, RECORD_BATCH = 64 };
+enum { RECORD_MODE = 0644, JOURNAL_MODE = 0600, RECORD_BATCH = 64, RECORD_SLOW_MS = 1000 };
 
 struct waiting_record {
 	struct table_node node;
@@ -40,6 +40,7 @@ struct record_writer {
 	struct waiting_records queue;
 	struct table table;
 	uint64_t given_up;
+	uint64_t taken_ms; /* since when a batch is being written; 0: none is */
 	char problem[256];
 	char *journal;
 };
@@ -165,11 +166,13 @@ record_writer_thread(void *arg)
 		if (STAILQ_EMPTY(&w->queue))
 			break;
 		record_writer_take(w, &batch);
+		w->taken_ms = mono_ms();
 		pthread_mutex_unlock(&w->lock);
 		failed = 0;
 		rc = record_writer_write(w, &batch, &failed);
 		pthread_mutex_lock(&w->lock);
 		w->given_up += failed;
+		w->taken_ms = 0;
 		record_writer_done(w, &batch, rc);
 	}
 	pthread_mutex_unlock(&w->lock);
@@ -300,6 +303,19 @@ record_writer_wait(struct record_writer *w, const char *name)
 	while (name != NULL ? record_writer_find(w, name) != NULL : w->table.n > 0)
 		pthread_cond_wait(&w->written, &w->lock);
 	pthread_mutex_unlock(&w->lock);
+}
+
+size_t
+record_writer_behind(struct record_writer *w)
+{
+	size_t n;
+
+	pthread_mutex_lock(&w->lock);
+	n = w->table.n;
+	if (n <= RECORD_BATCH && (w->taken_ms == 0 || mono_ms() - w->taken_ms < RECORD_SLOW_MS))
+		n = 0;
+	pthread_mutex_unlock(&w->lock);
+	return n;
 }
 
 void

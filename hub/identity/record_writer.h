@@ -46,6 +46,9 @@ bool record_writer_has(struct record_writer *w, const char *name);
 char *record_writer_text(struct record_writer *w, const char *name);
 /* Returns once the name's record is in its file, or cannot be written; NULL: those of all names. */
 void record_writer_wait(struct record_writer *w, const char *name);
+/* How many records wait, if they are more than are written at once, or those that are being written
+ * take a second; else 0. */
+size_t record_writer_behind(struct record_writer *w);
 /* For each that waits; fn must not call this module. */
 typedef void record_writer_fn(void *arg, const char *name, const char *text);
 void record_writer_each(struct record_writer *w, record_writer_fn *fn, void *arg);
