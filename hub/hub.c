@@ -247,6 +247,14 @@ hub_hold(struct hub *hub, bool held)
 	redirect_hold(hub->redirect, held);
 }
 
+size_t
+hub_behind(const struct hub *hub)
+{
+	struct certs *certs = authority_certs(hub->authority);
+
+	return certs != NULL ? ledger_behind(certs_ledger(certs)) : 0;
+}
+
 void
 hub_leave(struct hub *hub)
 {

@@ -125,6 +125,8 @@ void hub_open(struct hub *hub, bool joins);
 /* held: another hub uses this one's dataDir. This hub then writes nothing, so no node can join, and
  * it leaves the kernel's rules of ingress.redirect as they are. false: that is over. */
 void hub_hold(struct hub *hub, bool held);
+/* How many records hub_hold(hub, true) would wait for, where that may take long; else 0. */
+size_t hub_behind(const struct hub *hub);
 /* The next hub_drain also sends the nodes away, because another hub serves at this one's address;
  * that hub accepts new connections. */
 void hub_leave(struct hub *hub);

@@ -277,6 +277,17 @@ write_record(const struct ledger *l, const char *node, const char *cert_pem, con
 	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
 }
 
+/* The certificate is in use already: nobody waits for the disk. */
+static void
+note_record(const struct ledger *l, const char *node, const char *cert_pem, const char *cas)
+{
+	auto_free char *path = ledger_record_path(l, node);
+
+	record_writer_put(l->writer,
+		&(struct record_put){
+			.name = node, .path = path, .text = ledger_record_text(cas, cert_pem)});
+}
+
 void
 ledger_enter(struct ledger *l, const char *node, const struct name_archive_entry *entry)
 {
@@ -303,12 +314,10 @@ ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct e
 	return rc;
 }
 
-/* The certificate is in use already: nobody waits for the disk. */
 int
 ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
 	bool taken = ledger_taken(l, node);
-	auto_free char *path = ledger_record_path(l, node);
 	struct name_archive_entry entry;
 	int rc = ledger_entry(l, &entry, cert_pem, err);
 
@@ -317,9 +326,7 @@ ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err
 		rc = revoked_sign(l->registry, node, entry.serial, err);
 	if (rc < 0)
 		return rc;
-	record_writer_put(l->writer,
-		&(struct record_put){
-			.name = node, .path = path, .text = ledger_record_text("", cert_pem)});
+	note_record(l, node, cert_pem, "");
 	ledger_enter(l, node, &entry);
 	l->changes += !taken;
 	return 0;
@@ -661,7 +668,7 @@ ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const 
 	file = ledger_cert(l, node);
 	if (file != NULL && pki_cert_serial(file, serial, NULL) == 0 &&
 		strcmp(known.serial, serial) == 0)
-		write_record(l, node, file, cas, NULL); /* for the time after a restart */
+		note_record(l, node, file, cas); /* for the time after a restart */
 	return l->roll != NULL;
 }
 

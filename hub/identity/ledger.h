@@ -86,6 +86,8 @@ void ledger_keep(struct ledger *l);
 /* held: another hub uses the files: on return it finds all that was given, and nobody is given
  * anything (-EAGAIN) until that is over. */
 void ledger_hold(struct ledger *l, bool held);
+/* How many records ledger_hold would wait for, where that may take long; else 0. */
+size_t ledger_behind(const struct ledger *l);
 /* Why the state in memory is not in the files; "": it is. */
 const char *ledger_problem(struct ledger *l);
 

@@ -88,6 +88,12 @@ ledger_let_go(struct ledger_write **out)
 		w->written = NULL;
 }
 
+size_t
+ledger_behind(const struct ledger *l)
+{
+	return record_writer_behind(l->writer);
+}
+
 void
 ledger_hold(struct ledger *l, bool held)
 {

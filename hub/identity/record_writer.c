@@ -1,7 +1,7 @@
 /*
  * The table holds a record from record_writer_put until its file is there. The thread takes what is
  * queued, up to RECORD_BATCH, writes without the lock, and syncs the journal and the folder once
- * for all of it.
+ * for all of it. What is put for a name meanwhile is queued after that, the last of it alone.
  */
 #include "hub/identity/record_writer.h"
 
@@ -16,12 +16,14 @@
 #include "base/core/log.h"
 #include "model/table.h"
 
-enum { RECORD_MODE = 0644, JOURNAL_MODE = 0600, RECORD_BATCH = 64 };
+enum { RECORD_MODE = 0644, JOURNAL_MODE = 0600, RECORD_BATCH = 64, RECORD_SLOW_MS = 1000 };
 
 struct waiting_record {
 	struct table_node node;
 	STAILQ_ENTRY(waiting_record) link;
 	char *path, *text, *line;
+	char *next; /* put while this is written; NULL: nothing was */
+	bool taken; /* by the thread, which reads all but `next` */
 	struct record_answer *answer;
 	int rc;
 	char name[];
@@ -37,6 +39,7 @@ struct record_writer {
 	struct waiting_records queue;
 	struct table table;
 	uint64_t given_up;
+	uint64_t taken_ms; /* since when a batch is being written; 0: none is */
 	char problem[256];
 	char *journal;
 };
@@ -95,8 +98,9 @@ record_writer_write(
 		if (r->answer != NULL)
 			continue;
 		log_limited(LOG_LEVEL_WARN, 4, "hub",
-			"a node's certificate is good, but not noted, and a token could give its "
-			"name away while it is not connected node=%s error=\"cannot write %s: %s\"",
+			"a node's record is not written; if it is the first one, a token could "
+			"give the name away while the node is not connected node=%s "
+			"error=\"cannot write %s: %s\"",
 			r->name, r->path, strerror(-r->rc));
 	}
 	if (last != NULL)
@@ -115,14 +119,20 @@ record_writer_done(struct record_writer *w, struct waiting_records *batch, int r
 			"nodes' certificates cannot be noted under dataDir: %s", strerror(-rc));
 	while ((r = STAILQ_FIRST(batch)) != NULL) {
 		STAILQ_REMOVE_HEAD(batch, link);
-		table_remove(&w->table, &r->node);
 		if (r->answer != NULL) {
 			r->answer->rc = r->rc;
 			loop_post(r->answer->loop, r->answer->fn, r->answer);
+			r->answer = NULL;
 		}
-		free(r->path);
 		free(r->text);
-		free(r->line);
+		free(take_ptr(&r->line));
+		if ((r->text = take_ptr(&r->next)) != NULL) {
+			r->taken = false;
+			STAILQ_INSERT_TAIL(&w->queue, r, link);
+			continue;
+		}
+		table_remove(&w->table, &r->node);
+		free(r->path);
 		free(r);
 	}
 	pthread_cond_broadcast(&w->written);
@@ -136,6 +146,7 @@ record_writer_take(struct record_writer *w, struct waiting_records *batch)
 	for (int i = 0; i < RECORD_BATCH && (r = STAILQ_FIRST(&w->queue)) != NULL; i++) {
 		STAILQ_REMOVE_HEAD(&w->queue, link);
 		STAILQ_INSERT_TAIL(batch, r, link);
+		r->taken = true;
 	}
 }
 
@@ -154,11 +165,13 @@ record_writer_thread(void *arg)
 		if (STAILQ_EMPTY(&w->queue))
 			break;
 		record_writer_take(w, &batch);
+		w->taken_ms = mono_ms();
 		pthread_mutex_unlock(&w->lock);
 		failed = 0;
 		rc = record_writer_write(w, &batch, &failed);
 		pthread_mutex_lock(&w->lock);
 		w->given_up += failed;
+		w->taken_ms = 0;
 		record_writer_done(w, &batch, rc);
 	}
 	pthread_mutex_unlock(&w->lock);
@@ -230,12 +243,33 @@ record_writer_free(struct record_writer **out)
 	record_writer_destroy(w);
 }
 
+/* False: nothing waits under this name. */
+static bool
+record_writer_change(struct record_writer *w, const char *name, char *text)
+{
+	struct waiting_record *r;
+	char **to;
+
+	pthread_mutex_lock(&w->lock);
+	if ((r = record_writer_find(w, name)) != NULL) {
+		to = r->taken ? &r->next : &r->text;
+		free(*to);
+		*to = text;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return r != NULL;
+}
+
 void
 record_writer_put(struct record_writer *w, const struct record_put *put)
 {
 	size_t size = strlen(put->name) + 1;
-	struct waiting_record *r = xcalloc(1, sizeof *r + size);
+	struct waiting_record *r;
 
+	if (put->line == NULL && put->answer == NULL &&
+		record_writer_change(w, put->name, put->text))
+		return;
+	r = xcalloc(1, sizeof *r + size);
 	memcpy(r->name, put->name, size);
 	r->path = xstrdup(put->path);
 	r->text = put->text;
@@ -268,7 +302,7 @@ record_writer_text(struct record_writer *w, const char *name)
 
 	pthread_mutex_lock(&w->lock);
 	r = record_writer_find(w, name);
-	text = r != NULL ? xstrdup(r->text) : NULL;
+	text = r != NULL ? xstrdup(r->next != NULL ? r->next : r->text) : NULL;
 	pthread_mutex_unlock(&w->lock);
 	return text;
 }
@@ -282,6 +316,19 @@ record_writer_wait(struct record_writer *w, const char *name)
 	pthread_mutex_unlock(&w->lock);
 }
 
+size_t
+record_writer_behind(struct record_writer *w)
+{
+	size_t n;
+
+	pthread_mutex_lock(&w->lock);
+	n = w->table.n;
+	if (n <= RECORD_BATCH && (w->taken_ms == 0 || mono_ms() - w->taken_ms < RECORD_SLOW_MS))
+		n = 0;
+	pthread_mutex_unlock(&w->lock);
+	return n;
+}
+
 void
 record_writer_each(struct record_writer *w, record_writer_fn *fn, void *arg)
 {
@@ -292,7 +339,7 @@ record_writer_each(struct record_writer *w, record_writer_fn *fn, void *arg)
 	pthread_mutex_lock(&w->lock);
 	while ((n = table_walk(&w->table, &slot, n)) != NULL) {
 		r = container_of(n, struct waiting_record, node);
-		fn(arg, r->name, r->text);
+		fn(arg, r->name, r->next != NULL ? r->next : r->text);
 	}
 	pthread_mutex_unlock(&w->lock);
 }

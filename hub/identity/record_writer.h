@@ -39,13 +39,17 @@ struct record_put {
 /* journal: path of a file to which lines are appended. */
 int record_writer_new(struct record_writer **out, const char *journal, struct err *err);
 void record_writer_free(struct record_writer **w);
-/* Waits for an earlier record of this name. */
+/* Replaces the text of an earlier record of this name that waits, whose line and answer stay; waits
+ * for that one if this has a line or an answer itself. */
 void record_writer_put(struct record_writer *w, const struct record_put *put);
 bool record_writer_has(struct record_writer *w, const char *name);
 /* A copy of what waits; NULL: nothing does, and the file has it, or there is none. */
 char *record_writer_text(struct record_writer *w, const char *name);
 /* Returns once the name's record is in its file, or cannot be written; NULL: those of all names. */
 void record_writer_wait(struct record_writer *w, const char *name);
+/* How many records wait, if they are more than are written at once, or those that are being written
+ * take a second; else 0. */
+size_t record_writer_behind(struct record_writer *w);
 /* For each that waits; fn must not call this module. */
 typedef void record_writer_fn(void *arg, const char *name, const char *text);
 void record_writer_each(struct record_writer *w, record_writer_fn *fn, void *arg);

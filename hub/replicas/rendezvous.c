@@ -406,6 +406,7 @@ rendezvous_came(struct rendezvous *r, struct stream *st, const struct stream_req
 
 /* --- connections ---------------------------------------------------------------------------- */
 
+/* Ends soon however fast a node sends: it may say one line, and nothing behind it. */
 static void
 visitor_read(struct visitor *v)
 {
@@ -413,24 +414,26 @@ visitor_read(struct visitor *v)
 	ssize_t n;
 
 	for (;;) {
-		char rest[64];
-		bool listens = v->state == VISITOR_SILENT && v->n < sizeof v->in;
+		bool listens = v->state == VISITOR_SILENT;
+		char more;
 
 		n = listens ? tls_stream_read(v->tls, v->in + v->n, sizeof v->in - v->n)
-			    : tls_stream_read(v->tls, rest, sizeof rest);
-		if (n <= 0 && n != -EAGAIN) {
+			    : tls_stream_read(v->tls, &more, sizeof more);
+		if (n == -EAGAIN)
+			return;
+		if (n <= 0) {
 			visitor_free(v);
 			return;
 		}
-		if (n < 0)
-			return;
-		if (!listens)
-			continue;
-		v->n += (size_t)n;
-		n = rendezvous_line_read(v->in, v->n, &line);
+		v->n += listens ? (size_t)n : 0;
+		n = listens ? rendezvous_line_read(v->in, v->n, &line) : 0;
 		if (n < 0 ||
 			(n > 0 && line.word != RENDEZVOUS_MEET && line.word != RENDEZVOUS_COME)) {
 			visitor_refuse(v, "it says nothing that is known");
+			return;
+		}
+		if (!listens || (n > 0 && (size_t)n < v->n)) {
+			visitor_refuse(v, "it says more than its line");
 			return;
 		}
 		if (n > 0 && visitor_is_revoked(v)) {

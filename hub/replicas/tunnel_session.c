@@ -26,7 +26,7 @@ enum {
 	CROSSING_PING_MS = 60 * 60 * 1000,
 	CROSSING_PROBE_MS = 60 * 1000,
 	CROSSING_SHARE = 4, /* of the memory, for them: a quarter at each end */
-	COUNTED_MS = 100, /* a dial may ask for the streams of many nodes */
+	COUNTED_MS = 1000, /* a dial may ask for the streams of many nodes, of all workers */
 };
 
 /* --- workers -------------------------------------------------------------------------------- */
@@ -499,24 +499,14 @@ tunnel_session_read(struct tunnel_session *s)
 	s->since = 0;
 }
 
-static void
-tunnel_session_on_count(void *arg)
-{
-	struct tunnel_session *s = arg;
-
-	if (s->session != NULL)
-		tunnel_session_read(s);
-}
-
 unsigned
 tunnel_session_count(struct tunnel_session *s)
 {
-	const uint64_t now_ms = loop_now_ms(s->loop);
+	struct session_budget unused = {0};
 
-	if (s->worker != NULL && !s->ended && now_ms - s->counted_ms >= COUNTED_MS) {
-		session_worker_ask(s->worker, tunnel_session_on_count, s);
-		s->counted_ms = now_ms;
-	}
+	if (s->worker != NULL && !s->ended &&
+		loop_now_ms(s->loop) - s->worker->of->counted_ms >= COUNTED_MS)
+		session_workers_count(s->worker->of, &unused);
 	return tunnel_session_stats(s)->streams + s->since;
 }
 
@@ -596,8 +586,10 @@ session_workers_count(struct session_workers *w, struct session_budget *total)
 	for (size_t i = 0; w != NULL && i < w->n; i++)
 		session_worker_ask(&w->workers[i], session_worker_on_count,
 			&(struct session_survey){.worker = &w->workers[i], .total = total});
-	if (w != NULL)
-		session_budget_add(total, &w->budget);
+	if (w == NULL)
+		return;
+	session_budget_add(total, &w->budget);
+	w->counted_ms = loop_now_ms(w->loop);
 }
 
 static void

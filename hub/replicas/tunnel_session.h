@@ -53,7 +53,7 @@ void tunnel_session_ask_anew(struct tunnel_session *s);
 bool tunnel_session_is_silent(const struct tunnel_session *s);
 /* On a worker: as of the last session_workers_count, or of `ended`. */
 const struct session_stats *tunnel_session_stats(const struct tunnel_session *s);
-/* Now; on a worker: a moment ago, and what was opened since. */
+/* Now; on a worker: a second ago at most, and what was opened since. */
 unsigned tunnel_session_count(struct tunnel_session *s);
 /* Of one whose loop is the owner's; session_workers_streams has the others. */
 void tunnel_session_streams(

@@ -29,6 +29,7 @@ struct session_workers {
 	struct loop *loop; /* the owner's */
 	struct session_budget budget; /* of `near` of all */
 	uint64_t last_id;
+	uint64_t counted_ms; /* the last session_workers_count */
 	size_t n;
 	struct session_worker workers[];
 };
@@ -43,7 +44,6 @@ struct tunnel_session {
 	void *arg;
 	struct liveness_line line; /* joined and left by the owner, read and set by the session */
 	bool silent, drains, ended; /* as told */
-	uint64_t counted_ms; /* the last time that tunnel_session_count has asked */
 	/* the worker's */
 	LIST_ENTRY(tunnel_session) link;
 	struct session *session; /* NULL: not yet, or no longer */

@@ -103,9 +103,10 @@ neighbours_find(struct neighbours *n, const struct neighbours_ask *ask, struct n
 		if (!n->config.tunnelled(n->config.arg, b->name))
 			*why = "no neighbour that reaches it has a tunnel now";
 		else
-			found[count++] = (struct candidate){
-				b, (unsigned)entry, n->config.streams(n->config.arg, b->name)};
+			found[count++] = (struct candidate){.by = b, .entry = (unsigned)entry};
 	}
+	for (size_t i = 0; count > 1 && i < count; i++)
+		found[i].streams = n->config.streams(n->config.arg, found[i].by->name);
 	qsort(found, count, sizeof *found, neighbours_find_compare);
 	for (size_t i = 0; i < MIN(count, room); i++) {
 		snprintf(ways[i].via, sizeof ways[i].via, "%s", found[i].by->name);

@@ -113,18 +113,22 @@ handover_send_sockets(const struct handover *h)
 	return n < 0 ? n : fdpass_send(h->fd, buf_at(&head), buf_len(&head), fds, (size_t)n);
 }
 
-/* Tells the new daemon why not; it shows the text as it is. */
-static void
+/* Tells the new daemon why not; it shows the text as it is. False: it may come. */
+static bool
 handover_refuse(const struct handover *h, int fd)
 {
+	const struct handover_config *c = &h->config;
+	const char *why = c->refusal != NULL && h->state == SERVING ? c->refusal(c->arg) : NULL;
 	struct admin_reply reply = {.status = 409};
 
-	log_warn(h->config.who, "does not hand over to a new %s: %s", h->config.who,
-		h->config.refusal);
+	if (why == NULL)
+		return false;
+	log_warn(c->who, "does not hand over to a new %s: %s", c->who, why);
 	buf_init(&reply.body, BUF_UNLIMITED);
-	buf_printf(&reply.body, "%s\n", h->config.refusal);
+	buf_printf(&reply.body, "%s\n", why);
 	admin_answer(fd, &reply);
 	buf_fini(&reply.body);
+	return true;
 }
 
 void
@@ -133,10 +137,8 @@ handover_asked(struct handover *h, int fd)
 	const struct handover_config *c = &h->config;
 	int rc;
 
-	if (c->refusal != NULL) {
-		handover_refuse(h, fd);
+	if (handover_refuse(h, fd))
 		return;
-	}
 	if (h->state != SERVING) {
 		log_warn(c->who,
 			"another %s wants to take over, but this one stops, or hands over already",
@@ -161,9 +163,7 @@ handover_asked(struct handover *h, int fd)
 void
 handover_upgrade(struct handover *h, int fd)
 {
-	if (h->config.refusal != NULL)
-		handover_refuse(h, fd);
-	else
+	if (!handover_refuse(h, fd))
 		upgrade_asked(&h->upgrade, fd, h->state != SERVING);
 }
 

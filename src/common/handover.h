@@ -29,7 +29,8 @@ struct handover_config {
 	const char *who; /* "agent", "hub"; static, as in takeover_ask */
 	struct spawner *starter; /* NULL: none */
 	const char *program; /* argv[0] */
-	const char *refusal; /* why it never hands over; NULL: it may */
+	/* Why it does not hand over, ever or now; NULL: it does. A function of NULL: it always does. */
+	const char *(*refusal)(void *arg);
 	/* A new daemon comes: ends what only one of the two may do; serving continues. */
 	void (*freeze)(void *arg);
 	/* Supplies the head of takeover.h and the descriptors after it, at most FDPASS_MOST:

@@ -38,6 +38,7 @@ struct hub_main {
 	int status; /* of the process */
 	struct spawner *starter; /* starts the successor; NULL: there is no process for that */
 	struct handover *handover; /* to our successor */
+	char behind[96]; /* why not now */
 	struct takeover *takeover; /* until our predecessor has let go; NULL: there was none */
 	struct timer *ready; /* while it exists: checks whether we serve */
 };

@@ -2,6 +2,7 @@
 #include "src/hub/hub_main_private.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/core/inherited.h"
 #include "base/core/log.h"
@@ -11,6 +12,22 @@
 enum { READY_MS = 20 };
 
 /* --- hand-over to the successor ------------------------------------------------------------- */
+
+static const char *
+succeed_refusal(void *arg)
+{
+	struct hub_main *m = arg;
+	size_t n = hub_behind(m->hub);
+
+	if (m->options->peers[0] != NULL)
+		return "it has replicas (peers), which serve while it is restarted: restart it";
+	if (n == 0)
+		return NULL;
+	/* else the main loop would wait for all of them */
+	snprintf(m->behind, sizeof m->behind,
+		"the disk is behind: %zu records of nodes are not written yet; try again", n);
+	return m->behind;
+}
 
 static void
 succeed_freeze(void *arg)
@@ -146,10 +163,7 @@ hub_main_follow(struct hub_main *m)
 			.who = "hub",
 			.starter = m->starter,
 			.program = m->argv[0],
-			.refusal = m->options->peers[0] == NULL
-				? NULL
-				: "it has replicas (peers), which serve while it is restarted: "
-				  "restart it",
+			.refusal = succeed_refusal,
 			.freeze = succeed_freeze,
 			.sockets = succeed_sockets,
 			.resume = succeed_resume,

@@ -267,10 +267,19 @@ def test_the_hub_declines(town, line):
     assert attempts(town, "declined") == before + 1
 
 
-@pytest.mark.parametrize("line", [b"go 192.0.2.1:1 192.0.2.2:2 3\n", b"come 1\n", b"meet\n", b"\n", b"\0\0\0\n", 1000 * b"x"])
+@pytest.mark.parametrize("line", [b"go 192.0.2.1:1 192.0.2.2:2 3\n", b"come 1\n", b"meet\n", b"\n", b"\0\0\0\n", 1000 * b"x", b"meet nobody\nx"])
 def test_the_hub_hangs_up(town, line):
     before = attempts(town, "refused")
     assert Visitor(town, town.nodes[2], town.agents[2]).say(line) == b""
+    assert attempts(town, "refused") == before + 1
+
+
+def test_nothing_follows_the_line(town):
+    visitor = Visitor(town, town.nodes[2], town.agents[2])
+    visitor.tls.sendall(b"meet nobody\n")
+    assert visitor.tls.recv(1000).startswith(b"no ")
+    before = attempts(town, "refused")
+    assert visitor.say(b"x") == b""
     assert attempts(town, "refused") == before + 1
 
 

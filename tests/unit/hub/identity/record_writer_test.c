@@ -20,6 +20,7 @@ enum { RECORDS = 200 }; /* more than one batch */
 
 static char dir[64];
 static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
+static unsigned writes; /* read and set while the disk is held, or nothing is written */
 
 int __wrap_file_replace(const char *path, const void *data, size_t len, unsigned mode);
 int __real_file_replace(const char *path, const void *data, size_t len, unsigned mode);
@@ -30,6 +31,7 @@ __wrap_file_replace(const char *path, const void *data, size_t len, unsigned mod
 	int rc;
 
 	pthread_mutex_lock(&disk);
+	writes++;
 	rc = __real_file_replace(path, data, len, mode);
 	pthread_mutex_unlock(&disk);
 	return rc;
@@ -204,6 +206,47 @@ no_thread(void **state)
 	assert_non_null(strstr(err.text, "TasksMax"));
 }
 
+static void
+on_waiting_last(void *arg, const char *name, const char *text)
+{
+	unsigned *n = arg;
+
+	assert_string_equal(name, "edge-1");
+	assert_string_equal(text, "record 19 of 1");
+	++*n;
+}
+
+/* Who puts the same name again and again waits for no slow disk, nor writes each of them; the first
+ * is queued behind another name, or is being written already. */
+static void
+what_waits_is_replaced(void **state)
+{
+	struct record_writer *w = open_writer();
+	unsigned n = 0;
+	char *text;
+
+	(void)state;
+	pthread_mutex_lock(&disk);
+	writes = 0;
+	alarm(60); /* it would wait forever */
+	for (unsigned i = 0; i < 20; i++) {
+		text = xasprintf("record %u of", i);
+		put(w, 1, "", text);
+		free(text);
+	}
+	text = record_writer_text(w, "edge-1");
+	assert_string_equal(text, "record 19 of 1");
+	free(text);
+	record_writer_each(w, on_waiting_last, &n);
+	assert_int_equal(n, 1);
+	pthread_mutex_unlock(&disk);
+	record_writer_wait(w, "edge-1");
+	alarm(0);
+	assert_in_range(writes, 1, 2);
+	check_written(1, "record 19 of");
+	record_writer_free(&w);
+}
+
 int
 main(void)
 {
@@ -212,6 +255,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(what_waits_is_known, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_later_one_counts, set_up, tear_down),
 		cmocka_unit_test(no_thread),
+		cmocka_unit_test_setup_teardown(what_waits_is_replaced, set_up, tear_down),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);

@@ -703,28 +703,37 @@ test_first_bytes_that_wait(void **state)
 	end(&t);
 }
 
-/* How many streams there are is known without a wait for the worker each time. */
+/* How many streams there are is known without a wait for the workers each time: not for the same
+ * session, nor for another one. */
 static void
 test_count_waits_rarely(void **state)
 {
 	pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
-	struct tunnel t;
-	struct caller c, late;
+	struct tunnel t, other;
+	struct caller c, also, late;
 
 	(void)state;
 	start(&t);
+	start(&other);
 	reach(&t, &c, false);
+	reach(&other, &also, false);
 	assert_int_equal(tunnel_session_count(t.session), 1);
 	pthread_mutex_lock(&busy);
 	workers_bed_hold(&busy);
 	assert_int_equal(ask(&t, &late, "echo:1", false), 0);
+	alarm(60); /* it would wait forever */
 	assert_int_equal(tunnel_session_count(t.session), 2);
+	assert_int_equal(tunnel_session_count(other.session), 1);
+	alarm(0);
 	pthread_mutex_unlock(&busy);
 	until(late.answered == 1);
 	stream_close(&late.stream, STREAM_CANCELLED);
 	stream_close(&c.stream, STREAM_CANCELLED);
+	stream_close(&also.stream, STREAM_CANCELLED);
 	until(tunnel_session_count(t.session) == 0);
+	until(tunnel_session_count(other.session) == 0);
 	end(&t);
+	end(&other);
 }
 
 /* The next stream has the last id. */

@@ -21,6 +21,7 @@ struct daemon {
 	struct handover *handover;
 	char did[64]; /* f: freeze, r: resume, g: give, 0 or 1: stop with that status, e: end */
 	int resumes; /* what resume returns */
+	const char *refusal;
 	int peer;
 };
 
@@ -28,6 +29,12 @@ static void
 did(struct daemon *d, char what)
 {
 	d->did[strlen(d->did)] = what;
+}
+
+static const char *
+daemon_refusal(void *arg)
+{
+	return ((struct daemon *)arg)->refusal;
 }
 
 static void
@@ -81,14 +88,14 @@ start(struct daemon *d, const char *refusal)
 {
 	struct err err = {0};
 
-	*d = (struct daemon){.peer = -1};
+	*d = (struct daemon){.peer = -1, .refusal = refusal};
 	assert_int_equal(loop_new(&d->loop, &err), 0);
 	handover_new(&d->handover,
 		&(struct handover_config){
 			.loop = d->loop,
 			.who = "agent",
 			.program = "edgeway-agent",
-			.refusal = refusal,
+			.refusal = daemon_refusal,
 			.freeze = daemon_freeze,
 			.sockets = daemon_sockets,
 			.resume = daemon_resume,
@@ -167,6 +174,27 @@ serve(struct daemon *d)
 	assert_int_equal(write(d->peer, word, sizeof word - 1), sizeof word - 1);
 	wait_until_did(d, "fg");
 	hears(d, TAKEOVER_YOURS);
+}
+
+/* Why not may change: what counts is when it is asked, and nothing was frozen before. */
+static void
+who_refuses_now_may_hand_over_later(void **state)
+{
+	struct daemon d;
+	char text[512];
+
+	(void)state;
+	start(&d, "the disk is behind");
+	assert_int_equal(ask(&d, text, sizeof text), 0);
+	assert_non_null(strstr(text, "\r\n\r\nthe disk is behind\n"));
+	assert_string_equal(d.did, "");
+	assert_false(handover_is_under_way(d.handover));
+	close(d.peer);
+	d.refusal = NULL;
+	assert_int_equal(ask(&d, text, sizeof text), 1);
+	assert_string_equal(d.did, "f");
+	serve(&d);
+	finish(&d);
 }
 
 /* Drained, and then drainTimeout is over: SIGTERM alone ends it. */
@@ -329,6 +357,7 @@ main(void)
 		cmocka_unit_test(who_cannot_go_on_stops_and_says_mine),
 		cmocka_unit_test(only_one_is_served_at_a_time_and_none_at_the_end),
 		cmocka_unit_test(who_never_hands_over_says_why),
+		cmocka_unit_test(who_refuses_now_may_hand_over_later),
 	};
 
 	signal(SIGPIPE, SIG_IGN); /* as the programs do */
