@@ -29,7 +29,7 @@ struct handover_config {
 	const char *who; /* "agent", "hub"; static, as in takeover_ask */
 	struct spawner *starter; /* NULL: none */
 	const char *program; /* argv[0] */
-	/* Why it does not hand over, ever or now; NULL: it does. A function of NULL: it always does. */
+	/* Why it does not hand over, ever or now; NULL: it does. NULL itself: it always does. */
 	const char *(*refusal)(void *arg);
 	/* A new daemon comes: ends what only one of the two may do; serving continues. */
 	void (*freeze)(void *arg);

@@ -166,8 +166,8 @@ relay_put(struct relay *r, struct stream *to, const struct msghdr *pieces)
 	return n > 0 ? (ssize_t)n : -1;
 }
 
-/* From a stream to another, or to the socket (`to` is NULL), as much as it takes; true when it
- * takes no more for now. */
+/* From a stream to another, or to the socket (`to` is NULL), as much as it takes in this turn; true
+ * when the socket is to say that it takes more. */
 static bool
 relay_drain(struct relay *r, struct stream *from, struct stream *to)
 {
@@ -175,6 +175,7 @@ relay_drain(struct relay *r, struct stream *from, struct stream *to)
 	uint64_t *bytes = back ? &r->report.to_stream : &r->report.to_other;
 	struct iovec v[CHAIN_MOST];
 	struct msghdr msg = {.msg_iov = v};
+	const uint64_t before = *bytes;
 	int pieces;
 
 	while ((pieces = stream_peek_all(from, v)) > 0 &&
@@ -191,6 +192,11 @@ relay_drain(struct relay *r, struct stream *from, struct stream *to)
 			relay_spend(r, (size_t)sent);
 			stream_consume(from, (size_t)sent);
 			*bytes += (uint64_t)sent;
+		}
+		if (*bytes - before >= SESSION_TURN) {
+			if (to != NULL)
+				relay_wait(r, 0);
+			return true;
 		}
 	}
 	if (stream_spoilt(from)) {

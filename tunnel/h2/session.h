@@ -47,6 +47,9 @@ enum {
 	STREAM_OUT_SHORT = WIRE_PAYLOAD_BYTES, /* the same while the budget is short */
 	STREAM_WINDOW_BASE = 64 * 1024,
 	STREAM_WINDOW_MAX = 96 * 1024 * 1024, /* 2 GB/s at 50 ms */
+	/* bytes read, and bytes written, before other sessions get their turn; and bytes that an
+	 * owner takes from a stream, for what is compressed may expand a thousandfold */
+	SESSION_TURN = 256 * 1024,
 	STREAM_FIELDS_MAX = 8,
 	STREAM_REASON_MAX = 200,
 };

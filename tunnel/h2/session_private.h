@@ -28,8 +28,6 @@ enum {
 	SESSION_OUT_HIGH = 8 * TLS_RECORD_BYTES,
 	STREAM_AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
 	SESSION_PING_BYTES = H2_FRAME_HEAD + H2_PING_BYTES,
-	/* bytes read, and bytes written, before other sessions get their turn */
-	SESSION_TURN = 256 * 1024,
 	/* time for reading and reporting events; all late sessions of a budget share one
 	 * such turn */
 	SESSION_TURN_US = 300,

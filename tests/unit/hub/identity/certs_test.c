@@ -265,79 +265,12 @@ noting_a_node_waits_for_no_disk(void **state)
 	assert_int_equal(access(record, F_OK), 0);
 	kept = ledger_cert(l, "edge-1");
 	assert_string_equal(kept, cert);
-	alarm(0);
-}
-
-static void
-note_many(struct bed *b, const char *cert, unsigned from, unsigned n)
-{
-	for (unsigned i = from; i < from + n; i++) {
-		auto_free char *node = xasprintf("edge-%u", i);
-
-		assert_int_equal(ledger_note(certs_ledger(b->certs), node, cert, NULL), 0);
-	}
-}
-
-/* Another hub is given the files once all records are there: where they are more than are written
- * at once, or the disk hangs, the hub's loop must not wait for them, and they are counted. */
-static void
-it_is_known_that_the_disk_is_behind(void **state)
-{
-	struct bed *b = *state;
-	auto_free char *key = NULL, *csr = NULL, *cert = NULL, *last = path_of(b, "nodes/edge-65");
-	auto_free char *slow = xasprintf("%s/nodes/edge-1.tmp.%d", b->dir, (int)getpid());
-	struct ledger *l;
-
-	open_certs(b);
-	l = certs_ledger(b->certs);
-	assert_int_equal(pki_key_new(&key, NULL), 0);
-	assert_int_equal(pki_csr_new(key, "edge-1", &csr, NULL), 0);
-	assert_int_equal(certs_issue(b->certs, "edge-1", csr, &cert, NULL), 0);
+	/* Nor does a node that has other CAs at each connection. */
 	assert_int_equal(mkfifo(slow, 0600), 0);
-	alarm(60); /* it would wait forever */
-	assert_int_equal(ledger_behind(l), 0);
-	note_many(b, cert, 1, 1);
-	while (ledger_behind(l) == 0)
-		usleep(1000);
-	assert_int_equal(ledger_behind(l), 1);
-	note_many(b, cert, 2, 64);
-	assert_int_equal(ledger_behind(l), 65);
-	assert_return_code(open(slow, O_RDONLY | O_NONBLOCK | O_CLOEXEC), 0);
-	while (ledger_behind(l) > 0)
-		usleep(1000);
-	ledger_hold(l, true);
-	alarm(0);
-	assert_int_equal(access(last, F_OK), 0);
-}
-
-/* A node may connect with one list of CAs after the other: the hub's loop waits for no disk. */
-static void
-cas_are_noted_on_a_slow_disk(void **state)
-{
-	struct bed *b = *state;
-	auto_free char *key = NULL, *csr = NULL, *cert = NULL;
-	auto_free char *slow = xasprintf("%s/nodes/edge-1.tmp.%d", b->dir, (int)getpid());
-	struct ledger *l;
-
-	open_certs(b);
-	l = certs_ledger(b->certs);
-	assert_int_equal(pki_key_new(&key, NULL), 0);
-	assert_int_equal(pki_csr_new(key, "edge-1", &csr, NULL), 0);
-	assert_int_equal(sign_csr(b, "edge-1", csr, &cert, NULL), 0);
-	assert_int_equal(mkfifo(slow, 0600), 0);
-	alarm(60); /* it would wait forever */
 	ledger_note_cas(l, "edge-1", cert, "00000000");
 	ledger_note_cas(l, "edge-1", cert, "11111111");
-	ledger_note_cas(l, "edge-1", cert, "22222222");
-	assert_int_equal(certs_ca_holders(b->certs, now(), 0, NULL).lack, 1);
-	/* A pipe cannot be synced; what is noted afterwards is there at the next start. */
 	assert_return_code(open(slow, O_RDONLY | O_NONBLOCK | O_CLOEXEC), 0);
-	while (access(slow, F_OK) == 0)
-		usleep(1000);
-	ledger_note_cas(l, "edge-1", cert, "33333333");
-	open_certs(b);
 	alarm(0);
-	assert_int_equal(certs_ca_holders(b->certs, now(), 0, NULL).lack, 1);
 }
 
 struct given {
@@ -851,8 +784,6 @@ main(void)
 		case_of(a_node_is_never_taken_for_a_hub),
 		case_of(files_that_do_not_fit_are_refused),
 		case_of(noting_a_node_waits_for_no_disk),
-		case_of(it_is_known_that_the_disk_is_behind),
-		case_of(cas_are_noted_on_a_slow_disk),
 		case_of(joining_waits_for_the_disk_alone),
 		case_of(a_join_at_the_next_hub_is_not_forgotten),
 		case_of(the_life_of_nodes_certificates_is_chosen),

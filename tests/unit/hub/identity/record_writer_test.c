@@ -247,6 +247,32 @@ what_waits_is_replaced(void **state)
 	record_writer_free(&w);
 }
 
+/* More than are written at once, or a disk that hangs: nobody should wait for all of them. */
+static void
+a_disk_that_is_behind_is_known(void **state)
+{
+	struct record_writer *w = record_writer_new("");
+
+	(void)state;
+	assert_int_equal(record_writer_behind(w), 0);
+	pthread_mutex_lock(&disk);
+	alarm(60); /* it would wait forever */
+	put(w, 0, "", "record");
+	while (record_writer_behind(w) == 0)
+		usleep(1000);
+	assert_int_equal(record_writer_behind(w), 1);
+	for (unsigned i = 1; i < 65; i++)
+		put(w, i, "", "record");
+	assert_int_equal(record_writer_behind(w), 65);
+	pthread_mutex_unlock(&disk);
+	record_writer_wait(w, NULL);
+	alarm(0);
+	assert_int_equal(record_writer_behind(w), 0);
+	record_writer_free(&w);
+	for (unsigned i = 0; i < 65; i++)
+		check_written(i, "record");
+}
+
 int
 main(void)
 {
@@ -256,6 +282,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(the_later_one_counts, set_up, tear_down),
 		cmocka_unit_test(no_thread),
 		cmocka_unit_test_setup_teardown(what_waits_is_replaced, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_disk_that_is_behind_is_known, set_up, tear_down),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);

@@ -580,6 +580,93 @@ test_two_streams_fade(void **state)
 	pair_stop(&p);
 }
 
+/* --- what is expanded ------------------------------------------------------------------------- */
+
+enum { MUCH = 8 << 20, TURN_MOST = SESSION_TURN + 64 * 1024 };
+
+/* Almost only zeros, which are little on the wire: all are at the far end when it returns. */
+static void
+write_zeros(struct bed *b, struct end *e)
+{
+	static const char text[50000];
+	size_t room;
+
+	stream_write(e->st, "a line", 6); /* what begins so is compressed */
+	for (size_t n = 6; n < MUCH; n += room) {
+		bed_until(b, stream_room(e->st) > 0);
+		room = MIN(MIN(stream_room(e->st), sizeof text), MUCH - n);
+		stream_write(e->st, text, room);
+	}
+	stream_end(e->st);
+	bed_until(b, stream_far_ended(b->ends[0]->st));
+}
+
+/* However fast the socket is and however much waits for it, others get their turn in between. */
+static void
+test_a_turn_to_a_socket_has_an_end(void **state)
+{
+	static char piece[65536];
+	struct relay_setup setup = {.ended = on_near_end};
+	int fd[2], room = 2 * MUCH;
+	struct rig r = {0};
+	size_t got = 0;
+	ssize_t n;
+
+	(void)state;
+	bed_init_squeezed(&r.b);
+	bed_open(&r.b, &r.e, "a:1");
+	bed_until(&r.b, r.e.status == 200);
+	r.b.ends[0]->stalled = true;
+	write_zeros(&r.b, &r.e);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
+	/* Without the right to this it takes less, and the test says little. */
+	(void)setsockopt(fd[1], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
+	setup.loop = r.b.loop;
+	setup.arg = &r;
+	setup.stream = take_ptr(&r.b.ends[0]->st);
+	r.near = relay_join(&setup, fd[1]);
+	while ((n = recv(fd[0], piece, sizeof piece, 0)) > 0)
+		got += (size_t)n;
+	assert_in_range(got, 1, TURN_MOST);
+	while (n != 0) {
+		bed_until(&r.b, (n = recv(fd[0], piece, sizeof piece, 0)) >= 0);
+		got += (size_t)n;
+	}
+	assert_int_equal(got, MUCH);
+	close(fd[0]);
+	relay_free(&r.near);
+	bed_fini_open(&r.b, &r.e, 1);
+}
+
+/* Nor does another stream, for which it is little again, end the turn by being full. */
+static void
+test_a_turn_to_a_stream_has_an_end(void **state)
+{
+	struct relay_setup setup = {.ended = on_pair_end};
+	uint64_t before;
+	struct pair p = {0};
+
+	(void)state;
+	bed_init_squeezed(&p.b);
+	bed_open(&p.b, &p.from, "a:1");
+	bed_until(&p.b, p.from.status == 200);
+	p.b.ends[0]->stalled = true;
+	write_zeros(&p.b, &p.from);
+	bed_open(&p.b, &p.to_near, "b:1");
+	bed_until(&p.b, p.to_near.status == 200);
+	setup.loop = p.b.loop;
+	setup.arg = &p;
+	setup.stream = take_ptr(&p.b.ends[0]->st);
+	stream_write(p.to_near.st, "a line", 6);
+	before = session_stats(p.b.near)->saved;
+	p.relay = relay_join_stream(&setup, take_ptr(&p.to_near.st));
+	assert_in_range(session_stats(p.b.near)->saved - before, 1, TURN_MOST);
+	bed_until(&p.b, p.from.eof && p.relay == NULL);
+	assert_int_equal(p.from.got, 6 + MUCH);
+	assert_string_equal(p.report.why, "done");
+	pair_stop(&p);
+}
+
 int
 main(void)
 {
@@ -594,6 +681,8 @@ main(void)
 		cmocka_unit_test(test_nothing_piles_up),
 		cmocka_unit_test(test_a_rate_holds_both_directions_up),
 		cmocka_unit_test(test_the_local_address),
+		cmocka_unit_test(test_a_turn_to_a_socket_has_an_end),
+		cmocka_unit_test(test_a_turn_to_a_stream_has_an_end),
 		cmocka_unit_test(test_two_streams),
 		cmocka_unit_test(test_two_streams_and_a_reset),
 		cmocka_unit_test(test_two_streams_and_a_slow_reader),
