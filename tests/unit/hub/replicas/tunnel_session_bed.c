@@ -1,0 +1,278 @@
+#include "tests/unit/hub/replicas/tunnel_session_bed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "base/core/util.h"
+
+enum { MEMORY = 8 << 20 };
+
+struct session_workers *bed_workers;
+bool bed_squeeze;
+
+static struct liveness *lives;
+
+int
+bed_with_workers(void **state)
+{
+	(void)state;
+	lives = liveness_new();
+	bed_workers = session_workers_new(loop, loops, WORKERS, MEMORY);
+	return 0;
+}
+
+int
+bed_without(void **state)
+{
+	(void)state;
+	lives = liveness_new();
+	return 0;
+}
+
+int
+bed_end_workers(void **state)
+{
+	(void)state;
+	session_workers_free(&bed_workers);
+	liveness_free(&lives); /* everybody has left */
+	return 0;
+}
+
+/* --- the node, on the test's loop ----------------------------------------------------------- */
+
+static void
+echo_back(void *arg)
+{
+	struct node *n = arg;
+	const void *data;
+	size_t len;
+
+	while ((len = MIN(stream_peek(n->stream, &data), stream_room(n->stream))) > 0) {
+		stream_write(n->stream, data, len);
+		stream_consume(n->stream, len);
+	}
+	if (stream_eof(n->stream))
+		stream_end(n->stream);
+}
+
+static void
+on_node_reset(void *arg, unsigned code)
+{
+	struct node *n = arg;
+
+	n->reset = code;
+	stream_close(&n->stream, code);
+}
+
+static unsigned
+on_node_opened(
+	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	static const struct stream_events events = {
+		.readable = echo_back, .writable = echo_back, .reset = on_node_reset};
+	struct node *n = arg;
+
+	n->opened++;
+	if (n->stream != NULL) {
+		assert_true(n->n_former < ARRAY_LEN(n->former));
+		n->former[n->n_former++] = take_ptr(&n->stream);
+	}
+	snprintf(n->authority, sizeof n->authority, "%s", request->authority);
+	assert_int_equal(request->n_fields, 1); /* none of the hub's own */
+	snprintf(n->field, sizeof n->field, "%s=%s", request->fields[0].name,
+		request->fields[0].value);
+	if (strcmp(request->authority, "refused:1") == 0) {
+		*reason = "nobody listens";
+		return 502;
+	}
+	n->stream = st;
+	stream_accept(st, &events, n);
+	if (strcmp(request->authority, "reset:1") == 0)
+		stream_close(&n->stream, n->resets_with);
+	else if (strcmp(request->authority, "later:1") != 0)
+		stream_answer(st, 200, "");
+	return 0;
+}
+
+static void
+on_node_draining(void *arg)
+{
+	((struct node *)arg)->drained++;
+}
+
+static void
+on_node_ended(void *arg, int rc, const char *why)
+{
+	(void)rc;
+	(void)why;
+	((struct node *)arg)->ended++;
+}
+
+/* --- the hub's end -------------------------------------------------------------------------- */
+
+static void
+on_draining(void *arg)
+{
+	((struct tunnel *)arg)->drained++;
+}
+
+static void
+on_asked(void *arg)
+{
+	((struct tunnel *)arg)->asked++;
+}
+
+static void
+on_ended(void *arg, int rc, const char *why)
+{
+	struct tunnel *t = arg;
+
+	(void)why;
+	t->ended++;
+	t->rc = rc;
+}
+
+static const struct session_limits limits = {100, 4000, 9000, 0};
+
+static void
+on_tls(void *arg, enum tls_event event)
+{
+	assert_int_equal(event, TLS_OPEN);
+	++*(unsigned *)arg;
+}
+
+void
+bed_start(struct tunnel *t)
+{
+	static const struct session_events node_events = {
+		.opened = on_node_opened, .draining = on_node_draining, .ended = on_node_ended};
+	static const struct session_events hub_events = {
+		.draining = on_draining, .asked = on_asked, .ended = on_ended};
+	struct session_setup node = {.loop = loop,
+		.role = SESSION_SERVER,
+		.budget = &t->node.budget,
+		.squeeze = bed_squeeze,
+		.events = &node_events,
+		.arg = &t->node};
+	static struct session_budget budget;
+	struct tls_stream *tls[2];
+	unsigned open = 0;
+	int net[2];
+
+	memset(t, 0, sizeof *t);
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, net), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(tls_stream_new(&(struct tls_setup){.loop = loop,
+							.fd = net[i],
+							.ctx = i == 0 ? server : client,
+							.host = i == 0 ? NULL : "hub.example",
+							.on = on_tls,
+							.arg = &open},
+					 &tls[i], NULL),
+			0);
+	until(open == 2);
+	t->node.budget.limit = budget.limit = MEMORY;
+	t->node.resets_with = STREAM_BROKEN;
+	node.wire = transport_tls(&tls[1]);
+	assert_int_equal(session_new(&node, &t->node.session), 0);
+	assert_int_equal(
+		tunnel_session_new(&(struct tunnel_session_setup){.session = {.loop = loop,
+									  .role = SESSION_CLIENT,
+									  .budget = &budget,
+									  .squeeze = bed_squeeze,
+									  .limits = &limits,
+									  .events = &hub_events,
+									  .arg = t},
+					   .tls = &tls[0],
+					   .liveness = lives,
+					   .peer = "edge-1",
+					   .workers = bed_workers,
+					   .node = "edge-1"},
+			&t->session),
+		0);
+	assert_null(tls[0]);
+}
+
+void
+bed_close_streams(struct node *n)
+{
+	stream_close(&n->stream, STREAM_CANCELLED);
+	for (size_t i = 0; i < ARRAY_LEN(n->former); i++)
+		stream_close(&n->former[i], STREAM_CANCELLED);
+}
+
+void
+bed_end(struct tunnel *t)
+{
+	struct session_stats past = {0};
+
+	tunnel_session_free(&t->session, &past);
+	session_free(&t->node.session);
+	bed_close_streams(&t->node);
+}
+
+/* --- a caller ------------------------------------------------------------------------------- */
+
+void
+bed_on_answered(void *arg, unsigned status, const char *reason)
+{
+	struct caller *c = arg;
+
+	c->answered++;
+	c->status = status;
+	snprintf(c->reason, sizeof c->reason, "%s", reason);
+}
+
+static void
+on_readable(void *arg)
+{
+	struct caller *c = arg;
+	const void *data;
+	size_t n = stream_peek(c->stream, &data);
+
+	assert_true(c->n + n < sizeof c->got);
+	if (n == 0)
+		return; /* the end */
+	memcpy(c->got + c->n, data, n);
+	c->n += n;
+	stream_consume(c->stream, n);
+}
+
+void
+bed_on_reset(void *arg, unsigned code)
+{
+	struct caller *c = arg;
+
+	c->reset = code;
+	stream_close(&c->stream, code);
+}
+
+static const struct stream_events caller_events = {
+	.answered = bed_on_answered, .readable = on_readable, .reset = bed_on_reset};
+
+int
+bed_ask(struct tunnel *t, struct caller *c, const char *target, bool held)
+{
+	const struct stream_field field = {"edgeway-caller", "192.0.2.7"};
+
+	memset(c, 0, sizeof *c);
+	return tunnel_session_open(t->session,
+		&(struct stream_request){
+			.authority = target, .fields = &field, .n_fields = 1, .held = held},
+		&caller_events, c, &c->stream);
+}
+
+void
+bed_reach(struct tunnel *t, struct caller *c, bool held)
+{
+	assert_int_equal(bed_ask(t, c, "echo:1", held), 0);
+	until(c->answered == 1);
+	assert_int_equal(c->status, 200);
+	assert_string_equal(t->node.field, "edgeway-caller=192.0.2.7");
+}

@@ -1,0 +1,306 @@
+/* A node's session on a worker, and without any: what is told of it, slow readers, counts, ids that
+ * are used up, and the stop. TSan runs this, too. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <nghttp2/nghttp2.h>
+
+#include "base/core/util.h"
+#include "tests/unit/hub/replicas/tunnel_session_bed.h"
+#include "tunnel/h2/session_private.h"
+
+/* What the node tells of its own, and what is told of it. */
+static void
+test_told(void **state)
+{
+	struct session_budget memory = {0};
+	auto_buf struct buf out = {0};
+	const char *comma = "";
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &c, false);
+	session_ask_anew(t.node.session);
+	until(t.asked == 1);
+	stream_write(c.stream, "hello", 5);
+	until(c.n == 5);
+	session_workers_count(bed_workers, &memory);
+	assert_int_equal(tunnel_session_stats(t.session)->bytes_in, 5);
+	session_workers_streams(bed_workers, &comma, &out);
+	tunnel_session_streams(t.session, "edge-1", &comma, &out);
+	assert_non_null(strstr(buf_str(&out), "\"node\":\"edge-1\""));
+	assert_non_null(strstr(buf_str(&out), "echo:1"));
+	assert_false(tunnel_session_is_silent(t.session));
+	stream_close(&c.stream, STREAM_CANCELLED);
+	session_drain(t.node.session);
+	until(t.drained == 1);
+	bed_end(&t);
+}
+
+/* Freed at once, before the worker has begun, with dials under way. */
+static void
+test_freed_early(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		bed_start(&t);
+		if (i % 2 == 1)
+			assert_int_equal(bed_ask(&t, &c, "echo:1", i % 4 == 1), 0);
+		bed_end(&t);
+		if (i % 2 == 1) {
+			until(c.reset != 0);
+			assert_true(c.reset == STREAM_LOST || c.reset == STREAM_REFUSED);
+		}
+	}
+	assert_int_equal(t.ended, 0);
+}
+
+struct waiting {
+	const struct session_worker *worker;
+	struct session_budget bytes;
+};
+
+static void
+on_waiting(void *arg)
+{
+	struct waiting *w = arg;
+
+	w->bytes = w->worker->crossing_budget;
+}
+
+/* What is on the worker of that which crosses. */
+static struct session_budget
+waiting(const struct tunnel *t)
+{
+	struct waiting w = {.worker = t->session->worker};
+
+	session_worker_ask(t->session->worker, on_waiting, &w);
+	return w.bytes;
+}
+
+/* The memory for what crosses is used up by who does not read: that keeps nobody else out. */
+static void
+test_slow_readers(void **state)
+{
+	static const struct stream_events deaf_events = {
+		.answered = bed_on_answered, .reset = bed_on_reset};
+	struct session_workers *usual = take_ptr(&bed_workers);
+	struct caller deaf, c;
+	struct tunnel t;
+
+	(void)state;
+	bed_workers = session_workers_new(loop, loops, WORKERS, 0);
+	bed_start(&t);
+	bed_reach(&t, &deaf, false);
+	stream_use(deaf.stream, &deaf_events, &deaf);
+	until((stream_write(deaf.stream, bulk, MIN(stream_room(deaf.stream), (size_t)BULK)),
+		deaf.stream->in.len >= STREAM_WINDOW_BASE && waiting(&t).queued > 0));
+	assert_int_equal(bed_ask(&t, &c, "echo:1", false), 0);
+	until(c.answered == 1 || c.reset != 0);
+	assert_int_equal(c.reset, 0);
+	assert_int_equal(c.status, 200);
+	bed_end(&t);
+	until(c.reset != 0 && deaf.reset != 0);
+	session_workers_free(&bed_workers);
+	bed_workers = usual;
+}
+
+/* First bytes that wait for the node's answer, as that tells whether to compress, are lost with no
+ * tunnel. */
+static void
+test_first_bytes_that_wait(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	bed_squeeze = true;
+	bed_start(&t);
+	bed_squeeze = false;
+	assert_int_equal(bed_ask(&t, &c, "later:1", true), 0);
+	stream_write(c.stream, bulk, FIRST);
+	until(t.node.opened == 1 && waiting(&t).held == FIRST);
+	session_free(&t.node.session);
+	until(c.reset != 0);
+	assert_int_equal(c.reset, STREAM_REFUSED);
+	bed_end(&t);
+}
+
+/* How many streams there are is known without a wait for the workers each time: not for the same
+ * session, nor for another one. */
+static void
+test_count_waits_rarely(void **state)
+{
+	pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
+	struct tunnel t, other;
+	struct caller c, also, late;
+
+	(void)state;
+	bed_start(&t);
+	bed_start(&other);
+	bed_reach(&t, &c, false);
+	bed_reach(&other, &also, false);
+	assert_int_equal(tunnel_session_count(t.session), 1);
+	pthread_mutex_lock(&busy);
+	workers_bed_hold(&busy);
+	assert_int_equal(bed_ask(&t, &late, "echo:1", false), 0);
+	alarm(60); /* it would wait forever */
+	assert_int_equal(tunnel_session_count(t.session), 2);
+	assert_int_equal(tunnel_session_count(other.session), 1);
+	alarm(0);
+	pthread_mutex_unlock(&busy);
+	until(late.answered == 1);
+	stream_close(&late.stream, STREAM_CANCELLED);
+	stream_close(&c.stream, STREAM_CANCELLED);
+	stream_close(&also.stream, STREAM_CANCELLED);
+	until(tunnel_session_count(t.session) == 0);
+	until(tunnel_session_count(other.session) == 0);
+	bed_end(&t);
+	bed_end(&other);
+}
+
+/* The next stream has the last id. */
+static void
+use_up(struct session *s)
+{
+	/* whose first member is nghttp2's */
+	nghttp2_session *ng = *(nghttp2_session **)s->h2;
+
+	assert_int_equal(nghttp2_session_set_next_stream_id(ng, INT32_MAX), 0);
+}
+
+static void
+on_use_up(void *arg)
+{
+	use_up(((struct tunnel_session *)arg)->session);
+}
+
+/* After 2^30 streams both ends know that the node is to open another tunnel. */
+static void
+test_tunnel_is_used_up(void **state)
+{
+	struct caller last, next;
+	struct tunnel t;
+	int rc;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &last, false);
+	stream_close(&last.stream, STREAM_CANCELLED);
+	if (bed_workers != NULL)
+		session_worker_ask(t.session->worker, on_use_up, t.session);
+	else
+		on_use_up(t.session);
+	bed_reach(&t, &last, false);
+	assert_int_equal(t.drained, 0);
+	rc = bed_ask(&t, &next, "echo:1", false);
+	if (bed_workers != NULL)
+		until(next.reset == STREAM_REFUSED); /* and is begun again */
+	else
+		assert_int_equal(rc, -ESHUTDOWN);
+	until(t.drained == 1 && t.node.drained == 1);
+	assert_int_equal(bed_ask(&t, &next, "echo:1", false), -ESHUTDOWN);
+	stream_write(last.stream, "hello", 5);
+	until(last.n == 5);
+	assert_int_equal(t.ended, 0);
+	stream_close(&last.stream, STREAM_CANCELLED);
+	until(t.ended == 1 && t.node.ended == 1);
+	assert_int_equal(t.rc, 0);
+	bed_end(&t);
+}
+
+/* After 2^30 streams another session begins. */
+static void
+test_streams_are_used_up(void **state)
+{
+	struct caller first, last, next;
+	struct tunnel t;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &first, false);
+	use_up(t.session->worker->near);
+	bed_reach(&t, &last, false);
+	assert_int_equal(last.reset, 0);
+	bed_reach(&t, &next, false);
+	assert_int_equal(first.reset, STREAM_LOST);
+	assert_int_equal(last.reset, STREAM_LOST);
+	stream_write(next.stream, "hello", 5);
+	until(next.n == 5);
+	stream_close(&next.stream, STREAM_CANCELLED);
+	bed_end(&t);
+}
+
+/* What crosses is lost, and the tunnel is not: the node gets a code of HTTP/2. */
+static void
+test_node_hears_a_code_of_http2(void **state)
+{
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &c, false);
+	session_free(&t.session->worker->near);
+	assert_int_equal(c.reset, STREAM_LOST);
+	until(t.node.reset != 0);
+	assert_int_equal(t.node.reset, STREAM_CANCELLED);
+	bed_end(&t);
+}
+
+static void
+on_busy(void *arg)
+{
+	usleep(50 * 1000);
+	*(atomic_bool *)arg = true;
+}
+
+/* The owner's end is lost, and none takes its place before the stop: that waits for the worker
+ * nevertheless, where the other end and what crosses may still be. */
+static void
+test_stop_without_an_end(void **state)
+{
+	atomic_bool waited = false;
+	struct session_worker *w;
+	struct tunnel t;
+	struct caller c;
+
+	(void)state;
+	bed_start(&t);
+	bed_reach(&t, &c, false);
+	w = t.session->worker;
+	bed_end(&t);
+	until(c.reset != 0);
+	loop_post(w->loop, on_busy, &waited);
+	session_free(&w->near);
+	session_workers_free(&bed_workers);
+	assert_true(waited);
+}
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(test_told),
+		BOTH(test_freed_early),
+		ON_WORKERS(test_slow_readers),
+		ON_WORKERS(test_first_bytes_that_wait),
+		ON_WORKERS(test_count_waits_rarely),
+		BOTH(test_tunnel_is_used_up),
+		ON_WORKERS(test_streams_are_used_up),
+		ON_WORKERS(test_node_hears_a_code_of_http2),
+		ON_WORKERS(test_stop_without_an_end),
+	};
+
+	return cmocka_run_group_tests(tests, workers_bed_make, workers_bed_free);
+}
