@@ -139,6 +139,7 @@ if HAVE_CMOCKA
 HUB_TESTS = \
 	tests/unit/hub/port/acl_test \
 	tests/unit/hub/identity/certs_test \
+	tests/unit/hub/identity/certs_disk_test \
 	tests/unit/hub/identity/record_writer_test \
 	tests/unit/hub/ingress/bridge_worker_test \
 	tests/unit/hub/replicas/tunnel_session_test \
@@ -218,8 +219,11 @@ tests_unit_hub_ingress_redirect_targets_test_SOURCES = tests/unit/hub/ingress/re
 tests_unit_hub_ingress_redirect_targets_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_names_hosts_text_test_SOURCES = tests/unit/hub/names/hosts_text_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 tests_unit_hub_names_hosts_text_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_identity_certs_test_SOURCES = tests/unit/hub/identity/certs_test.c
+CERTS_BED = tests/unit/hub/identity/certs_bed.c tests/unit/hub/identity/certs_bed.h
+tests_unit_hub_identity_certs_test_SOURCES = tests/unit/hub/identity/certs_test.c $(CERTS_BED)
 tests_unit_hub_identity_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_identity_certs_disk_test_SOURCES = tests/unit/hub/identity/certs_disk_test.c $(CERTS_BED) $(PATIENCE)
+tests_unit_hub_identity_certs_disk_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_sync_hub_delivery_test_SOURCES = tests/unit/hub/sync/hub_delivery_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)
 tests_unit_hub_sync_hub_delivery_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_hub_join_test_SOURCES = tests/unit/hub/hub_join_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)

@@ -1,8 +1,9 @@
 /*
  * Writes node records on a thread of its own: a write waits for the disk, 10 ms and more, and
- * thousands of nodes may come at once. What is waiting is written together. Until a record is in its file its name counts as taken (record_writer_has), and who
- * reads it gets it from here (record_writer_text); who changes the file waits for it first
- * (record_writer_wait). Called on the hub's loop.
+ * thousands of nodes may come at once. What is waiting is written together. Until a record is in
+ * its file its name counts as taken (record_writer_has), and who reads it gets it from here
+ * (record_writer_text); who changes the file waits for it first (record_writer_wait). Called on the
+ * hub's loop.
  *
  * A record may have a line for the journal, which is on the disk before the file. Who needs to know
  * that all is on the disk gets an answer, a post to its loop; record_writer_free posts all.
