@@ -251,7 +251,7 @@ what_waits_is_replaced(void **state)
 static void
 a_disk_that_is_behind_is_known(void **state)
 {
-	struct record_writer *w = record_writer_new("");
+	struct record_writer *w = open_writer();
 
 	(void)state;
 	assert_int_equal(record_writer_behind(w), 0);
