@@ -272,7 +272,8 @@ watch_register_later(struct watch *w, int error)
 		strerror(error));
 	loop->unwatched++;
 	w->deferred = true;
-	loop->defer_until = MAX(loop->defer_until, uv_now(&loop->uv) + DEFER_MS);
+	if (uv_now(&loop->uv) >= loop->defer_until)
+		loop->defer_until = uv_now(&loop->uv) + DEFER_MS;
 	watch_change(w);
 }
 

@@ -277,6 +277,8 @@ http_conn_on_wire(void *arg)
 			http_conn_free(c);
 			return;
 		}
+		if (c->stage == HTTP_LINGER) /* dropped, a piece in each turn */
+			return;
 		buf_commit(&c->in, (size_t)n);
 		more = c->fd < 0 || n == READ_BYTES;
 	}

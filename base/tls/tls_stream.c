@@ -273,15 +273,24 @@ on_watch(void *arg, int fd, unsigned events)
 		s->on(s->arg, TLS_READABLE);
 }
 
-static void
-set_socket(int fd)
+/* Errors are ignored here: Unix sockets and old kernels lack these options. */
+void
+tls_stream_hurry(struct tls_stream *s)
 {
-	int notsent = NOTSENT_BYTES, timeout = USER_TIMEOUT_MS;
+	const int timeout = USER_TIMEOUT_MS;
 
-	/* Errors are ignored: Unix sockets and old kernels lack these options. */
-	sock_nodelay(fd);
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof notsent);
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+	(void)setsockopt(s->socket.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+}
+
+static void
+set_socket(struct tls_stream *s)
+{
+	const int notsent = NOTSENT_BYTES;
+
+	sock_nodelay(s->socket.fd);
+	(void)setsockopt(s->socket.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof notsent);
+	if (!s->patient)
+		tls_stream_hurry(s);
 }
 
 /* The owner's own watch and deadline do that for a passive stream, and its read buffer is worth its
@@ -293,7 +302,7 @@ tls_stream_begin(struct tls_stream *s, unsigned deadline_ms)
 		SSL_set_read_ahead(s->ssl, 1);
 		return;
 	}
-	set_socket(s->socket.fd);
+	set_socket(s);
 	s->deadline = timer_new(s->loop, on_late, s);
 	timer_start(s->deadline, deadline_ms != 0 ? deadline_ms : HANDSHAKE_MS, 0);
 	/* The client sends first, and only once it is connected. */
@@ -319,6 +328,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	s->key_records = setup->key_records > 0 ? setup->key_records : (uint64_t)TLS_KEY_RECORDS;
 	s->host = setup->host != NULL ? xstrdup(setup->host) : NULL;
 	s->resumes = setup->resumes;
+	s->patient = setup->patient;
 	s->ctx = setup->ctx;
 	pki_ctx_ref(s->ctx);
 	/* A server's waits for the client's turn: strangers who say nothing, or stand in a queue,

@@ -58,12 +58,16 @@ struct tls_setup {
 	/* Server: the peer's preauth slot, by which each handshake step is rationed; outlives the
 	 * handshake, or the stream. NULL, or one without a slot: no step waits. */
 	struct preauth_conn *place;
+	/* The peer may read nothing for as long as it likes, until tls_stream_hurry; else it is dead
+	 * when it takes and acknowledges nothing for 10 s. Not passive. */
+	bool patient;
 	bool resumes; /* server: takes and gives tickets (base/tls/pki_tickets.h) */
 	uint64_t key_records; /* records written with one key; 0: TLS_KEY_RECORDS */
 	tls_event_fn *on;
 	void *arg;
 };
 
+void tls_stream_hurry(struct tls_stream *s);
 int tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct err *err);
 /* Passive: goes on with the handshake. 0: it is done; -EAGAIN: *events are those of the socket to
  * wait for; -EPROTO: it has failed, see tls_stream_why. */

@@ -19,7 +19,8 @@ void
 client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
 	const char *end)
 {
-	static struct log_limit empty; /* connections without a request would fill the log */
+	static struct log_limit
+		empty; /* strangers, with a request or without, would fill the log */
 	char text[ACCESS_NAME_MAX + 8];
 	struct ingress *in = v->ingress;
 	struct caller caller;
@@ -38,7 +39,7 @@ client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint
 			.received = from_edge,
 			.since_ms = v->started_ms,
 			.end = end,
-			.limit = v->target == NULL ? &empty : NULL,
+			.limit = v->target == NULL || v->place != NULL ? &empty : NULL,
 		});
 	if (v->span != NULL)
 		client_conn_trace_end(
@@ -341,20 +342,34 @@ client_conn_linger(struct client_conn *v)
 	client_conn_update(v);
 }
 
+/* The caller has reset its connection, perhaps in the middle of something. */
+static void
+client_conn_broke(struct client_conn *v)
+{
+	static const char why[] = "the caller broke it off";
+
+	if (v->state == CLIENT_CONN_EXCHANGE)
+		exchange_audit(v, 499, why);
+	else if (v->state == CLIENT_CONN_REACHING || v->state == CLIENT_CONN_GREETING)
+		client_conn_audit(v, 499, v->fed, 0, why);
+	client_conn_abort(v);
+}
+
 bool
 client_conn_flush(struct client_conn *v)
 {
+	bool moved = false;
 	ssize_t n = 0;
 
 	while (buf_len(&v->out) > 0 && (n = buf_write(&v->out, v->fd)) > 0)
-		;
+		moved = true;
 	if (n < 0 && n != -EAGAIN) {
-		client_conn_free(v);
+		client_conn_broke(v);
 		return false;
 	}
 	if (buf_len(&v->out) == 0)
 		buf_release(&v->out);
-	else if (n > 0 && v->state == CLIENT_CONN_LINGER)
+	else if (moved && v->state == CLIENT_CONN_LINGER)
 		client_conn_timer(v, CLIENT_CONN_IDLE_MS);
 	return true;
 }
@@ -471,7 +486,7 @@ read_some(struct client_conn *v)
 	if (n < 0 && errno == EAGAIN)
 		return true;
 	if (n < 0) {
-		client_conn_free(v);
+		client_conn_broke(v);
 		return false;
 	}
 	if (n == 0)
@@ -509,7 +524,7 @@ on_ready(void *arg, int fd, unsigned events)
 	struct client_conn *v = arg;
 
 	if ((events & WATCH_HUP) && sock_error(fd) != 0) {
-		client_conn_free(v);
+		client_conn_broke(v);
 		return;
 	}
 	if ((events & (WATCH_READ | WATCH_HUP)) && wants_input(v) && !read_some(v))
@@ -539,6 +554,12 @@ on_timer(void *arg)
 		if (buf_len(&v->in) > 0 && v->door->kind != DOOR_SNI) {
 			client_conn_http_refuse(
 				v, 408, "the request's head did not come in time", true);
+			return;
+		}
+		break;
+	case CLIENT_CONN_LINGER:
+		if (buf_len(&v->out) > 0) { /* it must not look whole */
+			client_conn_abort(v);
 			return;
 		}
 		break;

@@ -204,6 +204,8 @@ bool exchange_may_reuse(const struct client_conn *v);
 /* Called when there is more of the request body or room in `out`, and at the end of the client's
  * input. */
 void exchange_pump(struct client_conn *v);
+/* With the bytes that the exchange has carried so far. */
+void exchange_audit(struct client_conn *v, unsigned status, const char *why);
 bool exchange_request_done(const struct client_conn *v);
 /* The same, and the client wants to keep this connection. */
 bool exchange_keeps(const struct client_conn *v);

@@ -180,6 +180,12 @@ exchange_on_fading(void *arg)
 
 /* --- the request ---------------------------------------------------------------------------- */
 
+void
+exchange_audit(struct client_conn *v, unsigned status, const char *why)
+{
+	client_conn_audit(v, status, v->exchange->sent, v->exchange->received, why);
+}
+
 /* Ends the exchange with an error: by a response or, if a response has begun, by a reset. */
 static void
 client_conn_exchange_fail(struct client_conn *v, unsigned status, const char *why)
@@ -190,7 +196,7 @@ client_conn_exchange_fail(struct client_conn *v, unsigned status, const char *wh
 		client_conn_http_refuse(v, status, why, true);
 		return;
 	}
-	client_conn_audit(v, status, x->sent, x->received, why);
+	exchange_audit(v, status, why);
 	client_conn_abort(v);
 }
 
@@ -247,8 +253,7 @@ pump_request(struct client_conn *v)
 	}
 	x->http.request_done = http1_body_done(up) && buf_len(&x->out) == 0;
 	if (!http1_body_done(up) && v->eof && buf_len(&v->in) == 0) {
-		client_conn_audit(
-			v, 499, x->sent, x->received, "the caller went away within its request");
+		exchange_audit(v, 499, "the caller went away within its request");
 		client_conn_abort(v);
 		return false;
 	}
@@ -273,7 +278,7 @@ client_conn_exchange_finish(struct client_conn *v)
 	struct exchange *x = v->exchange;
 	bool keep = x->http.keep && x->http.request_done && !v->eof;
 
-	client_conn_audit(v, 200, x->sent, x->received, "done");
+	exchange_audit(v, 200, "done");
 	if (v->ingress->draining || !exchange_leaves_clean(x))
 		stream_use_free(&x->use);
 	connector_finish(v->ingress->config.reach, &x->stream, &x->use);

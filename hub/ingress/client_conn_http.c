@@ -250,6 +250,13 @@ client_conn_http_input(struct client_conn *v)
 
 	if (v->door->kind == DOOR_HTTP && !v->talked && client_conn_h2_input(v))
 		return;
+	/* Answers that nobody reads: the next request waits, or its own would be added to them. */
+	if (buf_len(&v->out) > 0 && !client_conn_flush(v))
+		return;
+	if (buf_len(&v->out) >= CLIENT_CONN_OUT_FULL) {
+		client_conn_wait(v);
+		return;
+	}
 	if (v->scanned == 0 && (blank = http1_skip_blank(buf_at(&v->in), buf_len(&v->in))) > 0)
 		buf_consume(&v->in, blank);
 	if (buf_len(&v->in) == 0) {

@@ -90,9 +90,11 @@ on_socket(void *arg, int fd)
 	struct way_in *w = arg;
 	struct ingress *i = w->ingress;
 	struct caller caller;
+	const int on = 1;
 
 	if (!ingress_has_room(i, w->name, fd))
 		return false;
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 	if (caller_accept(&caller, fd, CALLER_LISTENER, i->config.guard) < 0)
 		return false;
 	w->visits++;

@@ -167,7 +167,10 @@ void
 tls_bridge_leave(struct tls_bridge *b)
 {
 	b->left = true;
-	if (b->out_shut && !b->over)
+	if (b->over)
+		return;
+	tls_stream_hurry(b->tls);
+	if (b->out_shut)
 		tls_bridge_end(b, false);
 }
 
@@ -214,6 +217,7 @@ tls_bridge_new(const struct tls_bridge_setup *setup, struct tls_bridge **out, st
 		.host = setup->host,
 		.proof = setup->proof,
 		.place = setup->place,
+		.patient = true,
 		.on = on_tls,
 		.arg = b,
 	};

@@ -125,7 +125,6 @@ agent_findings_tick(void *arg)
 	tree_free(&tree);
 	agent_findings_ports(a);
 	agent_health_ports_look(a);
-	heap_give_back(&a->heap); /* what crowds of clients needed */
 }
 
 void

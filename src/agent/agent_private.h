@@ -10,7 +10,6 @@
 
 #include <sys/queue.h>
 
-#include "base/core/heap.h"
 #include "base/http/admin.h"
 #include "base/os/addresses.h"
 #include "dns/dns.h"
@@ -63,7 +62,6 @@ struct agent {
 	/* the last addresses of the mesh, newest first, 0: none; kept in the database, except the
 	 * newest and that of edgeway0 until the next reboot */
 	LIST_HEAD(, health_port) health_ports;
-	struct heap_peak heap;
 	size_t health_ports_left; /* of Services, beyond as many as are served */
 	uint64_t apiserver_look_ms; /* when to look again for a pod that calls it in vain */
 	char apiserver_asker[IP_TEXT_MAX]; /* "": none */

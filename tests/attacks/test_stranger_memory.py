@@ -1,7 +1,9 @@
 """A stranger who begins thousands of handshakes and goes no further: they hold no more than half of the memory that the hub may use."""
+import contextlib
+
 import pytest
 
-from ingress_town import HUB, WEB, Town
+from ingress_town import HUB, WEB, Town, socket_to
 from lab import BARE_PYTHON, wait_for
 from test_stranger_descriptors import MUTE, hello
 
@@ -28,3 +30,16 @@ def test_half_handshakes(town):
     finally:
         mute.kill()
     assert town.hub.state()["hub"]["unauthenticated"]["places"] == PLACES
+
+
+def test_answers_that_nobody_reads(town):
+    """Requests without end, whose refusals are not read: the hub does not read on, and its log does not fill."""
+    at, sent, most = len(town.hub.process.log()), 0, 32 << 20
+    with socket_to(town, (HUB, 10080), town.stranger) as s:
+        s.settimeout(3)
+        with contextlib.suppress(TimeoutError):
+            while sent < most:
+                sent += s.send(b"GET http://x:1/ HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+        assert sent < most
+        assert town.get(WEB + "/", machine=town.friend) == (200, "server\n")
+    assert town.log_since(at).count("door=ingress.http") < 100

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/core/sock.h"
 #include "base/core/special_addr.h"
 #include "base/core/state.h"
 #include "base/tls/tls_stream.h"
@@ -145,8 +146,12 @@ on_punch_accepts(void *arg, int listener, unsigned events)
 		struct addr from = {.len = sizeof from.in6};
 		int fd = accept4(listener, &from.sa, &from.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-		if (fd < 0)
+		if (fd < 0) {
+			if (errno != EAGAIN &&
+				sock_short_of(-errno)) /* it would be told in each turn */
+				watch_stop(&p->accepts);
 			return;
+		}
 		if (addr_ip(&from, &ip) && addr_ip(&p->other, &expected) &&
 			ip_same(&ip, &expected)) {
 			sock_nodelay(fd);
