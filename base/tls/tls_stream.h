@@ -58,8 +58,8 @@ struct tls_setup {
 	/* Server: the peer's preauth slot, by which each handshake step is rationed; outlives the
 	 * handshake, or the stream. NULL, or one without a slot: no step waits. */
 	struct preauth_conn *place;
-	/* The peer may read nothing for as long as it likes, until tls_stream_hurry; else it is dead
-	 * when it takes and acknowledges nothing for 10 s. Not passive. */
+	/* The peer may read nothing for as long as it likes, until tls_stream_hurry; else it is
+	 * dead when it acknowledges nothing for 10 s. For streams that are not passive. */
 	bool patient;
 	bool resumes; /* server: takes and gives tickets (base/tls/pki_tickets.h) */
 	uint64_t key_records; /* records written with one key; 0: TLS_KEY_RECORDS */
