@@ -137,7 +137,7 @@ def table(words=()):
               again=net("asan", *SANITIZED, "--last-failed", at_once=0),
               build="asan", env=ASAN_ENV),
         Stage("attacks", "pytest", 2400, pytest("attacks", "-n", str(WAITERS), "tests/attacks"), ["asan", "collect"], lane="net", build="asan", env=ASAN_ENV),
-        Stage("debian", "pytest", 2400, pytest("debian", "tests/packages"), ["gcc"], lane="serial", again=pytest("debian", "tests/packages", "--last-failed"),
+        Stage("debian", "pytest", 3600, pytest("debian", "tests/packages"), ["gcc"], lane="serial", again=pytest("debian", "tests/packages", "--last-failed"),
               build="gcc"),
         Stage("asan-units", "automake", 1200, check("asan"), ["asan"], again=make("asan", "recheck"), build="asan", env=ASAN_ENV),
         Stage("clang", "one", 900, build("clang", "all", "tests"), ["autoreconf"]),
