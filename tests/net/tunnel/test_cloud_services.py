@@ -258,7 +258,7 @@ def test_by_the_hub_alone(site):
     site.nodes[0].run("ip", "route", "add", DATABASE, "dev", site.nodes[0].bridge)
     try:
         open_db(site)
-        assert "stranger" in site.client.get(f"http://{DB}/")[1]
+        wait_for("dialled here", lambda: "stranger" in site.client.get(f"http://{DB}/")[1])
         site.api.kubectl("-n", "shop", "annotate", "service/db", "edgeway.io/encrypt=always")
         wait_for("the hub's", lambda: site.client.get(f"http://{DB}/") == (200, "db\n"))
         assert {site.client.get(f"http://{DB}/") for _ in range(5)} == {(200, "db\n")}
