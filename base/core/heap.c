@@ -9,9 +9,9 @@
 #include "base/core/util.h"
 
 enum {
-	HEAP_MUCH = 512 * 1024,
+	HEAP_MUCH = 1024 * 1024,
 	/* mallinfo2 walks free chunks, 9 ms in a heap of 256 MB: the larger, the more calls rest */
-	HEAP_LARGE = 32 * 1024 * 1024,
+	HEAP_LARGE = 32 * HEAP_MUCH,
 };
 
 /* Resident memory that is no file's; 0: unknown. malloc does not say how much of what is free has

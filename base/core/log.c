@@ -14,8 +14,8 @@ enum { LINE_MAX_BYTES = 2048 };
 
 /* The parts that log; tests/lint/lint.py checks that there are no others. */
 static const char *const parts[] = {"admin", "agent", "audit", "carrier", "config", "dns", "hub",
-	"ingress", "iptables", "kubernetes", "lb", "log", "manifests", "meta", "seccomp", "test",
-	"tracing", "tunnel", "web", "ws", NULL};
+	"ingress", "iptables", "kubernetes", "lb", "log", "loop", "manifests", "meta", "seccomp",
+	"test", "tracing", "tunnel", "web", "ws", NULL};
 static _Atomic int part_levels[LOG_PARTS_MAX]; /* level + 1; 0: as log_level */
 static _Atomic int log_level = LOG_LEVEL_INFO;
 static _Atomic int log_most = LOG_LEVEL_INFO; /* the most verbose of log_level and all parts */

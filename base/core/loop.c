@@ -265,7 +265,7 @@ watch_register_later(struct watch *w, int error)
 {
 	struct loop *loop = w->loop;
 
-	log_limited(LOG_LEVEL_ERROR, 10, "agent",
+	log_limited(LOG_LEVEL_ERROR, 10, "loop",
 		"a descriptor cannot be watched yet: what comes there waits; a larger "
 		"fs.epoll.max_user_watches may help, or to end the program of the same user that "
 		"has so many error=\"epoll_ctl: %s\"",

@@ -19,8 +19,7 @@ void
 client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint64_t from_edge,
 	const char *end)
 {
-	static struct log_limit
-		empty; /* strangers, with a request or without, would fill the log */
+	static struct log_limit empty; /* connections without a request would fill the log */
 	char text[ACCESS_NAME_MAX + 8];
 	struct ingress *in = v->ingress;
 	struct caller caller;
@@ -39,7 +38,7 @@ client_conn_audit(struct client_conn *v, unsigned status, uint64_t to_edge, uint
 			.received = from_edge,
 			.since_ms = v->started_ms,
 			.end = end,
-			.limit = v->target == NULL || v->place != NULL ? &empty : NULL,
+			.limit = v->target == NULL ? &empty : NULL,
 		});
 	if (v->span != NULL)
 		client_conn_trace_end(
@@ -600,7 +599,6 @@ ingress_begin(struct ingress *i, const struct door *door, int fd, const struct c
 	struct leg *leg, const char *sni)
 {
 	struct client_conn *v = xcalloc(1, sizeof *v);
-	int on = 1;
 
 	v->place = xmalloc(sizeof *v->place);
 	*v->place = (struct preauth_conn){.drop = client_conn_on_dropped, .arg = v};
@@ -622,7 +620,6 @@ ingress_begin(struct ingress *i, const struct door *door, int fd, const struct c
 	v->started_ms = loop_now_ms(i->config.loop);
 	TAILQ_INSERT_TAIL(&i->visits, v, entry);
 	i->n_visits++;
-	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 	v->sni = sni != NULL ? xstrdup(sni) : NULL;
 	v->near = leg;
 	if (leg != NULL)

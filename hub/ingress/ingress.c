@@ -84,17 +84,25 @@ ingress_has_room(struct ingress *i, const char *door, int fd)
 	return false;
 }
 
+/* A caller that is gone without a word is found out, also where nothing is sent to it. */
+static void
+ingress_keep_alive(int fd)
+{
+	const int on = 1;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
 static bool
 on_socket(void *arg, int fd)
 {
 	struct way_in *w = arg;
 	struct ingress *i = w->ingress;
 	struct caller caller;
-	const int on = 1;
 
 	if (!ingress_has_room(i, w->name, fd))
 		return false;
-	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	ingress_keep_alive(fd);
 	if (caller_accept(&caller, fd, CALLER_LISTENER, i->config.guard) < 0)
 		return false;
 	w->visits++;
@@ -112,6 +120,7 @@ ingress_lead(struct ingress *i, const struct door *door, const struct ingress_le
 
 	if (!ingress_has_room(i, door->name, led->fd))
 		return false;
+	ingress_keep_alive(led->fd);
 	v = ingress_begin(i, door, led->fd, led->caller, NULL, NULL);
 	if (v == NULL)
 		return true;

@@ -33,8 +33,8 @@ def test_half_handshakes(town):
 
 
 def test_answers_that_nobody_reads(town):
-    """Requests without end, whose refusals are not read: the hub does not read on, and its log does not fill."""
-    at, sent, most = len(town.hub.process.log()), 0, 32 << 20
+    """Requests without end, whose refusals are not read: the hub does not read on."""
+    sent, most = 0, 32 << 20
     with socket_to(town, (HUB, 10080), town.stranger) as s:
         s.settimeout(3)
         with contextlib.suppress(TimeoutError):
@@ -42,4 +42,3 @@ def test_answers_that_nobody_reads(town):
                 sent += s.send(b"GET http://x:1/ HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
         assert sent < most
         assert town.get(WEB + "/", machine=town.friend) == (200, "server\n")
-    assert town.log_since(at).count("door=ingress.http") < 100
