@@ -52,7 +52,7 @@ def image_root(build):
     for program, where in PROGRAMS.items():
         os.makedirs(os.path.join(installed, where), exist_ok=True)
         shutil.copy(os.path.join(build, program), os.path.join(installed, where))
-    subprocess.run([os.path.join(TOP, "deploy", "image-root"), installed, root], check=True, timeout=120)
+    subprocess.run([os.path.join(TOP, "deploy", "image-root"), installed, root], check=True, timeout=600)
     return root
 
 

@@ -1,7 +1,6 @@
 """ingress.redirect: programs of a control-plane host, and of pods behind it, that dial the addresses of nodes as if they were there. In
 this network the node's address is a stranger's, so that each answer tells which way was gone.
 """
-import collections
 import os
 import resource
 import shlex
@@ -11,6 +10,7 @@ import pytest
 
 import lab as labs
 import replicas
+import tunnelkit
 from dnskit import socket_in
 from ingress_town import start_kubelet
 from lab import NOBODY, BARE_PYTHON, Agent, Hub, Lab, Machine, Node, wait_for
@@ -171,16 +171,6 @@ def plane():
         print(f"--- log of the hub\n{made.hub.process.log()[-6000:]}\n--- log of the agent\n{made.agent.process.log()[-3000:]}")
 
 
-def descriptors(pid):
-    kinds = collections.Counter()
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            kinds[os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0]] += 1
-        except FileNotFoundError:
-            pass
-    return kinds
-
-
 def is_reset(machine, address, port):
     """Is the connection broken off, and not ended in good order?"""
     try:
@@ -194,13 +184,13 @@ def is_reset(machine, address, port):
 def on(plane):
     """The redirect, and afterwards nothing is left of what was led through it."""
     plane.on()
-    assert plane.host.get("http://192.0.2.254:10255/", "-x", "http://127.0.0.1:10080") == (200, "stranger\n")  # its pair of sessions
-    before, pid = descriptors(plane.hub.process.pid), plane.hub.process.pid
+    assert plane.host.get("http://192.0.2.254:10255/", "-x", "http://127.0.0.1:10080") == (200, "stranger\n")
+    before, pid = tunnelkit.descriptors(plane.hub), plane.hub.process.pid
     yield plane
     if plane.hub.process.alive() and plane.hub.process.pid == pid:
         wait_for("quiet", lambda: plane.hub.metrics()["edgeway_ingress_connections"] == 0
                  and plane.hub.metrics()["edgeway_ingress_pending"] == 0)
-        wait_for("descriptors as before", lambda: not descriptors(pid) - before)
+        wait_for("descriptors as before", lambda: not tunnelkit.descriptors(plane.hub) - before)
 
 
 def test_a_hub_that_has_given_up_its_rights_says_so(plane):
