@@ -41,6 +41,7 @@ struct h2 {
 	struct buf *out; /* of h2_output, while that runs */
 	size_t most;
 	bool half; /* the DATA that is being sent ends one direction only */
+	bool drained; /* behind it there was nothing more: nghttp2 forgets the body until h2_resume */
 	uint32_t code; /* h2_code */
 	bool server;
 	bool settled; /* the other end's SETTINGS have come */
@@ -293,24 +294,6 @@ on_reset_sent(struct h2 *s, uint32_t code)
 		h2_spend(s, MIN(s->limits.reset, 1u), "streams above the limit");
 }
 
-static int
-on_frame_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
-{
-	struct h2 *s = arg;
-
-	if (frame->hd.type == NGHTTP2_RST_STREAM)
-		on_reset_sent(s, frame->rst_stream.error_code);
-	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
-		s->code = frame->goaway.error_code;
-	/* A complete response: the rest of the request is of no use (RFC 9113 section 8.1). */
-	if (s->server && frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
-		((frame->hd.type == NGHTTP2_DATA && !s->half) ||
-			frame->hd.type == NGHTTP2_HEADERS) &&
-		nghttp2_session_get_stream_remote_close(ng, frame->hd.stream_id) == 0)
-		h2_reset(s, frame->hd.stream_id, H2_NO_ERROR);
-	return 0;
-}
-
 static ssize_t
 h2_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *flags,
 	nghttp2_data_source *source, void *arg)
@@ -330,14 +313,49 @@ h2_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *f
 	if (n == 0 && rest == H2_MORE)
 		return NGHTTP2_ERR_DEFERRED;
 	*flags = NGHTTP2_DATA_FLAG_NO_COPY;
-	if (n > size || rest == H2_MORE)
-		return (ssize_t)MIN(n, size);
+	if (n > size)
+		return (ssize_t)size;
 	*flags |= NGHTTP2_DATA_FLAG_EOF;
-	if (rest == H2_THEN_TRAILERS) {
+	if (rest == H2_THEN_TRAILERS || rest == H2_MORE)
 		*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+	if (rest == H2_THEN_TRAILERS)
 		s->events->trailers(s->arg, stream);
-	}
+	s->drained = rest == H2_MORE;
 	return (ssize_t)n;
+}
+
+/* More may have come between the making of a frame and its leaving. */
+static void
+h2_refill(struct h2 *s, int32_t id)
+{
+	void *stream = h2_stream(s->ng, id);
+	enum h2_rest rest = H2_MORE;
+	const char *at;
+
+	s->drained = false;
+	if (stream != NULL &&
+		(s->events->source(s->arg, stream, &at, &rest) > 0 || rest != H2_MORE))
+		h2_resume(s, id);
+}
+
+static int
+on_frame_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct h2 *s = arg;
+
+	if (frame->hd.type == NGHTTP2_RST_STREAM)
+		on_reset_sent(s, frame->rst_stream.error_code);
+	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
+		s->code = frame->goaway.error_code;
+	if (frame->hd.type == NGHTTP2_DATA && s->drained)
+		h2_refill(s, frame->hd.stream_id);
+	/* A complete response: the rest of the request is of no use (RFC 9113 section 8.1). */
+	if (s->server && frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
+		((frame->hd.type == NGHTTP2_DATA && !s->half) ||
+			frame->hd.type == NGHTTP2_HEADERS) &&
+		nghttp2_session_get_stream_remote_close(ng, frame->hd.stream_id) == 0)
+		h2_reset(s, frame->hd.stream_id, H2_NO_ERROR);
+	return 0;
 }
 
 static int
@@ -698,7 +716,10 @@ h2_trailers(struct h2 *s, int32_t id, const struct h2_fields *f)
 void
 h2_resume(struct h2 *s, int32_t id)
 {
-	nghttp2_session_resume_data(h2_awake(s), id);
+	const nghttp2_data_provider source = {.read_callback = h2_source};
+
+	if (nghttp2_session_resume_data(h2_awake(s), id) != 0)
+		nghttp2_submit_data(h2_awake(s), NGHTTP2_FLAG_END_STREAM, id, &source);
 }
 
 void

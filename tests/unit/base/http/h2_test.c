@@ -406,6 +406,39 @@ a_connection(void **state)
 	assert_int_equal(client.code | server.code, H2_NO_ERROR);
 }
 
+/* What comes while a frame waits for room leaves behind it, and one that has nothing to say holds no
+ * frame. */
+static void
+a_connection_that_pauses(void **state)
+{
+	size_t asked;
+
+	(void)state;
+	fields.n = 0;
+	h2_fields_add(&fields, ":method", "CONNECT");
+	h2_fields_add(&fields, ":authority", "a:1");
+	client.id = h2_request(client.h2, &fields, false, &client);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	asked = h2_held(client.h2);
+	buf_add(&client.out, "ab", 2);
+	h2_resume(client.h2, client.id);
+	assert_true(h2_output(client.h2, &wire, WRITE)); /* there is no room */
+	buf_add(&client.out, "cd", 2);
+	h2_resume(client.h2, client.id);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_int_equal(buf_len(&server.in), 4);
+	assert_memory_equal(buf_at(&server.in), "abcd", 4);
+	assert_true(h2_held(client.h2) < asked);
+	h2_resume(client.h2, client.id);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	buf_add(&client.out, "ef", 2);
+	client.out_done = true;
+	h2_resume(client.h2, client.id);
+	assert_int_equal(exchange_bytes(WRITE), 0);
+	assert_int_equal(buf_len(&server.in), 6);
+	assert_int_equal(server.ends, 1);
+}
+
 /* Frames of the owner's own: pings with a payload, and a type that is not in RFC 9113. A header
  * section beyond the owner's limit is told as such. */
 static void
@@ -700,6 +733,8 @@ main(void)
 		PAIR(a_rest_that_a_flood_ends),
 		PAIR(rapid_resets),
 		PAIR(a_window),
+		cmocka_unit_test_setup_teardown(
+			a_connection_that_pauses, both_open_for_connections, both_close),
 		cmocka_unit_test_setup_teardown(
 			a_connection, both_open_for_connections, both_close),
 		cmocka_unit_test_setup_teardown(
